@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+# The doors: demo and test. Both install what is missing, configure and build. Meson does the work.
+SHELL := /bin/bash
+.DEFAULT_GOAL := build
+.PHONY: all build deps demo test test-full mutants bench install clean format
+PREFIX ?= /usr/local
+
+all: build
+
+# Leaves the tool at build/tcpx and the library in build/.
+build:
+	@scripts/deps.sh build part
+	@scripts/build.sh build
+	@test -x build/tcpx && echo "built: build/tcpx ('make demo' shows it, 'make test' tests it)"
+
+# Everything that building and testing wants, from scripts/packages.txt.
+deps:
+	@scripts/deps.sh build part test
+	@echo "deps: ready"
+
+# Moves memory between two processes of this machine over tcp and local; every byte compared.
+demo:
+	@scripts/deps.sh build part
+	@scripts/build.sh build
+	@scripts/demo.sh build/tcpx
+
+# The short form of every suite. LAST LINE: N passed, N failed, N skipped
+test:
+	@scripts/deps.sh build part test
+	@scripts/test.sh short
+
+# Everything: long simulations, all suites under the sanitizers, fuzzing, mutants.
+test-full:
+	@scripts/deps.sh build part test full
+	@scripts/test.sh full
+
+# Plants faults one by one and shows that the tests catch each.
+mutants:
+	@scripts/deps.sh build part test
+	@scripts/mutants.sh
+
+install: build
+	@. scripts/env.sh && meson configure build -Dprefix='$(abspath $(PREFIX))' >/dev/null && \
+	ninja -C build >/dev/null && \
+	meson install -C build --quiet && echo "installed: $(abspath $(PREFIX))"
+
+clean:
+	rm -rf build build-*
+
+# Formats every C file; the lint of the same name checks it.
+format:
+	@git ls-files -co --exclude-standard -- '*.c' '*.h' | xargs -r clang-format -i

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Our end of a link for the stateful target: operations of the core, requests, the end. */
+#include "link_world.h"
+
+enum { POST_STAGED = 1, POST_REMOTE_STAGED = 2, POST_STRICT = 4, POST_NOTIFY = 8, POST_TIMED = 16 };
+
+static void op_ended(void *arg, struct core_xfer *x)
+{
+	struct world_xfer *xfer = LIST_ENTRY(x, struct world_xfer, x);
+
+	(void)arg;
+	FUZZ_CHECK(xfer->active); /* once per post */
+	FUZZ_CHECK(x->state == CORE_FINAL && x->status != TCPX_IN_PROGRESS);
+	FUZZ_CHECK(x->refs == 0); /* nobody reads or writes its memory */
+	xfer->active = false;
+}
+
+static void op_push_ended(void *arg, struct core_push *push)
+{
+	struct world *w = arg;
+
+	FUZZ_CHECK(push->refs == 0);
+	w->pushes--;
+	free(push->prog.seg);
+	free(push);
+}
+
+static void op_kick(void *arg, uint32_t channel)
+{
+	(void)arg;
+	FUZZ_CHECK(channel < WORLD_CHANNELS);
+}
+
+static void op_close_channel(void *arg, uint32_t channel)
+{
+	((struct world *)arg)->must_close[channel] = true;
+}
+
+static void op_fence(void *arg, uint32_t channel, uint32_t epoch, uint64_t applied,
+		     const struct core_nack *nacks, uint32_t count)
+{
+	(void)arg;
+	(void)epoch;
+	(void)applied;
+	FUZZ_CHECK(channel < WORLD_CHANNELS);
+	for (uint32_t i = 0; i < count; i++)
+		FUZZ_CHECK(nacks[i].status < 0);
+}
+
+static void op_channel_free(void *arg, uint32_t channel)
+{
+	(void)arg;
+	FUZZ_CHECK(channel < WORLD_CHANNELS);
+}
+
+static void op_free(void *arg, void *ptr, size_t bytes)
+{
+	struct world *w = arg;
+	size_t *head = (size_t *)ptr - 2;
+
+	FUZZ_CHECK(head[0] == bytes && w->memory >= bytes);
+	w->memory -= bytes;
+	free(head);
+}
+
+static void *op_alloc(void *arg, size_t bytes)
+{
+	struct world *w = arg;
+	size_t *head;
+
+	if (w->no_memory) {
+		w->no_memory = false;
+		return NULL;
+	}
+	head = malloc(bytes + 2 * sizeof(size_t));
+	FUZZ_CHECK(head);
+	head[0] = bytes;
+	w->memory += bytes;
+	return head + 2;
+}
+
+static void op_notify(void *arg, struct core_msg *msg)
+{
+	struct world *w = arg;
+	uint64_t sum = 0;
+
+	for (uint64_t i = 0; i < msg->bytes; i += 64)
+		sum += msg->data[i];
+	(void)sum;
+	w->notes++;
+	w->unread += msg->bytes;
+	op_free(w, msg, sizeof(*msg) + msg->bytes);
+}
+
+static void op_note_ended(void *arg)
+{
+	(void)arg;
+}
+
+static tcpx_status op_deliver(void *arg, struct core_xfer *x, const void *data, uint64_t bytes)
+{
+	struct world *w = arg;
+	struct world_xfer *xfer = LIST_ENTRY(x, struct world_xfer, x);
+	struct world_later *later;
+	uint8_t first;
+
+	FUZZ_CHECK(xfer->active && bytes && bytes <= x->prog->total);
+	memcpy(&first, (const uint8_t *)data + bytes - 1, 1);
+	later = x->local_staged ? world_later_new(w) : NULL;
+	if (!later)
+		return TCPX_OK;
+	*later = (struct world_later){.used = true, .deliver = true, .recv = x};
+	return TCPX_IN_PROGRESS;
+}
+
+static uint64_t op_stage_take(void *arg, uint64_t want)
+{
+	struct world *w = arg;
+	uint64_t got = want < w->pool ? want : w->pool;
+
+	w->pool -= got;
+	return got;
+}
+
+static void op_stage_give(void *arg, uint64_t bytes)
+{
+	struct world *w = arg;
+
+	FUZZ_CHECK(bytes <= WORLD_POOL - w->pool);
+	w->pool += bytes;
+}
+
+static void op_fail(void *arg, tcpx_status status)
+{
+	struct world *w = arg;
+
+	if (!w->failed)
+		w->why = status;
+	w->failed = true;
+}
+
+static const struct core_ops ops = {
+	.ended = op_ended,
+	.push_ended = op_push_ended,
+	.kick = op_kick,
+	.close_channel = op_close_channel,
+	.fence = op_fence,
+	.channel_free = op_channel_free,
+	.notify = op_notify,
+	.note_ended = op_note_ended,
+	.deliver = op_deliver,
+	.stage_take = op_stage_take,
+	.stage_give = op_stage_give,
+	.alloc = op_alloc,
+	.free = op_free,
+	.fail = op_fail,
+};
+
+void world_open(struct world *w)
+{
+	struct core_config cfg = {
+		.chunk_bytes = 4096,
+		.bulk_channels = WORLD_CHANNELS - 1,
+		.credit_out = {WORLD_CREDIT, WORLD_CREDIT, WORLD_READS, 0},
+		.credit_in = {WORLD_CREDIT, WORLD_CREDIT, WORLD_READS, 0},
+		.ops = &ops,
+		.arg = w,
+	};
+
+	memset(w, 0, sizeof(*w));
+	w->pool = WORLD_POOL;
+	FUZZ_CHECK(core_link_init(&w->link, &cfg) == TCPX_OK);
+	for (uint32_t i = 0; i < WORLD_CHANNELS; i++)
+		FUZZ_CHECK(core_chan_up(&w->link, i, ++w->epoch[i]) == TCPX_OK);
+}
+
+void world_lost(struct world *w, uint32_t channel)
+{
+	w->rx[channel].busy = w->tx[channel].busy = false;
+	w->must_close[channel] = false;
+	core_chan_lost(&w->link, channel);
+}
+
+void world_fail(struct world *w, tcpx_status status)
+{
+	FUZZ_CHECK(status < 0);
+	core_link_fail(&w->link, status);
+}
+
+void world_settle(struct world *w)
+{
+	for (uint32_t i = 0; i < WORLD_CHANNELS; i++)
+		if (w->must_close[i])
+			world_lost(w, i);
+	if (w->failed && !w->link.dead)
+		world_fail(w, w->why);
+	if (w->link.dead)
+		for (uint32_t i = 0; i < WORLD_CHANNELS; i++)
+			w->rx[i].busy = w->tx[i].busy = false;
+}
+
+struct world_later *world_later_new(struct world *w)
+{
+	for (uint32_t i = 0; i < WORLD_LATER; i++)
+		if (!w->later[i].used)
+			return &w->later[i];
+	return NULL;
+}
+
+void world_later_end(struct world *w, uint32_t index, tcpx_status status)
+{
+	struct world_later later = w->later[index];
+
+	if (!later.used)
+		return;
+	w->later[index].used = false;
+	if (later.deliver)
+		core_recv_applied(&w->link, later.recv, status);
+	else
+		core_rx_committed(&w->link, later.channel, later.epoch, later.seq, later.id,
+				  later.bytes, status);
+	world_settle(w);
+}
+
+void world_push(struct world *w, const struct frame *frame)
+{
+	struct core_push *push = calloc(1, sizeof(*push));
+	struct core_seg *seg = calloc(3, sizeof(*seg));
+
+	FUZZ_CHECK(push && seg);
+	seg[1].linear = frame->offset / 2 ? frame->offset / 2 : frame->offset;
+	seg[2].linear = frame->offset;
+	push->prog = (struct core_prog){
+		.total = frame->offset, .nseg = seg[1].linear < frame->offset ? 2 : 1, .seg = seg};
+	push->job.peer_xfer = frame->xfer;
+	push->job.linear_base = frame->linear;
+	w->pushes++;
+	core_push_start(&w->link, push);
+}
+
+void world_post(struct world *w, uint32_t slot, enum tcpx_op op, uint32_t total, uint32_t flags)
+{
+	static const uint8_t note[512];
+	struct world_xfer *xfer = w->xfers[slot];
+	tcpx_status status;
+
+	if (xfer && xfer->active)
+		return;
+	if (!xfer)
+		xfer = w->xfers[slot] = calloc(1, sizeof(*xfer));
+	FUZZ_CHECK(xfer);
+	xfer->seg[1].linear = total / 3 ? total / 3 : total;
+	xfer->seg[2].linear = total;
+	xfer->prog = (struct core_prog){.total = total,
+					.nseg = !total			      ? 0
+						: xfer->seg[1].linear < total ? 2
+									      : 1,
+					.seg = xfer->seg,
+					.local = xfer->local,
+					.remote = xfer->remote,
+					.nlocal = 1,
+					.nremote = 1};
+	xfer->x.op = op;
+	xfer->x.prog = op == TCPX_OP_NOTIFY ? NULL : &xfer->prog;
+	xfer->x.notify = note;
+	xfer->x.notify_bytes = flags >> 5 & 0x1ff;
+	xfer->x.has_notify = (op == TCPX_OP_WRITE || op == TCPX_OP_READ) && flags & POST_NOTIFY;
+	xfer->x.strict = flags & POST_STRICT;
+	xfer->x.remote_staged = flags & POST_REMOTE_STAGED;
+	xfer->x.local_staged = flags & POST_STAGED;
+	xfer->x.deadline_ns = flags & POST_TIMED ? 100 : 0;
+	xfer->active = true;
+	status = core_xfer_post(&w->link, &xfer->x);
+	if (status != TCPX_OK) {
+		FUZZ_CHECK(xfer->active && status < 0);
+		xfer->active = false;
+	}
+	world_settle(w);
+}
+
+void world_release(struct world *w, uint32_t slot)
+{
+	struct world_xfer *xfer = w->xfers[slot];
+
+	if (!xfer || xfer->active)
+		return;
+	for (uint32_t i = 0; i < WORLD_LATER; i++)
+		FUZZ_CHECK(!w->later[i].used || w->later[i].recv != &xfer->x);
+	free(xfer);
+	w->xfers[slot] = NULL;
+}
+
+void world_close(struct world *w)
+{
+	world_fail(w, TCPX_ERR_DISCONNECTED);
+	world_settle(w);
+	for (uint32_t i = 0; i < WORLD_LATER; i++)
+		world_later_end(w, i, i % 2 ? TCPX_OK : TCPX_ERR_REMOTE);
+	for (uint32_t i = 0; i < WORLD_XFERS; i++) {
+		FUZZ_CHECK(!w->xfers[i] || !w->xfers[i]->active);
+		world_release(w, i);
+	}
+	core_link_fini(&w->link);
+	FUZZ_CHECK(w->pushes == 0);
+	FUZZ_CHECK(w->memory == 0);
+	FUZZ_CHECK(w->pool == WORLD_POOL);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Registered memory: regions, rights, tokens. */
+#ifndef TCPX_MEMORY_H
+#define TCPX_MEMORY_H
+
+#include <tcpx/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Rights of a peer on a region. Local use needs none. */
+enum tcpx_rights {
+	TCPX_RIGHT_READ = 1u << 0,  /**< peers may READ it */
+	TCPX_RIGHT_WRITE = 1u << 1, /**< peers may WRITE it */
+};
+
+enum tcpx_region_flags {
+	TCPX_REGION_STABLE = 1u << 0, /**< same memory, same token, as long as the session lives */
+};
+
+typedef struct tcpx_region_opts {
+	size_t sz;
+	enum tcpx_mem_kind kind; /**< TCPX_MEM_HOST by default */
+	uint32_t device;	 /**< index of the device of that kind */
+	uint32_t rights;	 /**< enum tcpx_rights; 0: local use only */
+	uint32_t flags;		 /**< enum tcpx_region_flags */
+} tcpx_region_opts;
+
+/**
+ * Registers memory. Overlapping and duplicate registrations are legal and independent.
+ * @param addr,length the memory, length > 0; stays the caller's and must live until deregistered
+ * @return TCPX_OK; ERR_INVALID (NULL, zero, wrap-around); ERR_UNSUPPORTED (kind not in this build);
+ *         ERR_NO_MEMORY; ERR_LIMIT. @threads any.
+ */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_region_register(tcpx_session *session, void *addr,
+							  uint64_t length,
+							  const tcpx_region_opts *opts,
+							  tcpx_region *out_region);
+
+/**
+ * Takes the memory back (or forgets an imported region). Requests of ours that use it end with
+ * ERR_DEREGISTERED, peers' accesses are refused. On TCPX_OK nothing of ours reads or writes it.
+ * @param timeout_ns how long to wait for accesses under way; 0: 1 s
+ * @return TCPX_OK; ERR_STALE; ERR_BUSY (still accessed at the deadline: it stays registered for
+ *         local bookkeeping, call again). @threads any.
+ */
+TCPX_API tcpx_status tcpx_region_deregister(tcpx_session *session, tcpx_region region,
+					    int64_t timeout_ns);
+
+/** Writes the token that a peer imports; TCPX_TOKEN_BYTES bytes. A capability: whoever is connected
+ * and holds it may use the rights. @return TCPX_OK; ERR_STALE; ERR_INVALID (an imported one).
+ * @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_region_export(tcpx_session *session, tcpx_region region,
+							void *token);
+
+/** Makes a peer's token usable in segments. Rights and range are checked by the owner at each
+ * access. @return TCPX_OK; ERR_INVALID (not a token); ERR_VERSION; ERR_STALE (peer).
+ * @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_region_import(tcpx_session *session, tcpx_peer peer,
+							const void *token, size_t token_len,
+							tcpx_region *out_region);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

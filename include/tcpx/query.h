@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What there is to know: version, build, options, capabilities, counters, state of a peer. */
+#ifndef TCPX_QUERY_H
+#define TCPX_QUERY_H
+
+#include <tcpx/session.h>
+#include <tcpx/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Run-time version "0.1.0". @threads any. */
+TCPX_API const char *tcpx_version(void);
+
+/** One optional part of the build. */
+typedef struct tcpx_feature {
+	const char *name;   /**< "crypto", "tcp", "local", "cuda", ... */
+	int built;	    /**< 1: in this build */
+	const char *reason; /**< why not, or what it uses; never NULL */
+} tcpx_feature;
+
+/** Feature number index. @return TCPX_OK; ERR_NOT_FOUND past the end. @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_feature_get(uint32_t index, tcpx_feature *out_feature);
+
+/** One option of the environment; the table behind 'tcpx info --env'. */
+typedef struct tcpx_option {
+	const char *name;  /**< "TCPX_CHUNK_BYTES" */
+	const char *alias; /**< the predecessor's name, or "" */
+	const char *type;  /**< "bytes", "count", "ms", "bool", "text", "path", "log" */
+	const char *default_text;
+	const char *range; /**< "4K..16M" */
+	const char *help;
+	char value[128];    /**< in force in this process, cut */
+	const char *source; /**< "default", "environment", "alias" */
+} tcpx_option;
+
+/** Option number index. @return TCPX_OK; ERR_NOT_FOUND past the end. @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_option_get(uint32_t index, tcpx_option *out_option);
+
+/** Unknown TCPX_* or UCCL_TCPX_* variable number index of the environment, with the nearest known
+ * name. @return TCPX_OK; ERR_NOT_FOUND past the end. @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_option_unknown(uint32_t index, char *name, size_t cap,
+							 const char **out_nearest);
+
+/** Parses "64K", "64KB", "64KiB", "1.5M", plain bytes; units are powers of 1024.
+ * @return TCPX_OK; ERR_INVALID. @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_parse_bytes(const char *text, uint64_t *out_bytes);
+
+typedef struct tcpx_peer_info {
+	size_t sz; /**< set by the caller */
+	char name[TCPX_NAME_MAX + 1];
+	enum tcpx_peer_state state;
+	char transport[16];	  /**< "tcp", "local", "self" */
+	char congestion[16];	  /**< of the data channels, "" where there is none */
+	char address[64];	  /**< control link's remote address */
+	char auth[16];		  /**< "secret", "key", "loopback", "insecure" */
+	uint32_t channels;	  /**< bulk channels up */
+	uint32_t chunk_bytes;	  /**< in use towards this peer */
+	uint32_t cancel_full;	  /**< capability: 1 when a cancelled source is never read again */
+	uint64_t busy_ns;	  /**< TCP_INFO sums over data channels: sending, */
+	uint64_t rwnd_limited_ns; /**< held by the receiver's window, */
+	uint64_t sndbuf_limited_ns; /**< held by the send buffer */
+	uint64_t retransmits;
+	uint64_t rtt_ns; /**< smoothed, of the control link */
+	char copy[16];	 /**< how bulk bytes leave over the same host: "ring" (two copies),
+			    "one-copy", "memcpy" (one process); "" over a network */
+} tcpx_peer_info;
+
+/** @return TCPX_OK; ERR_STALE. @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_peer_query(tcpx_session *session, tcpx_peer peer,
+						     tcpx_peer_info *out_info);
+
+/** Counters. X(name, help). All are u64 and only grow, but for the gauges named so. */
+#define TCPX_COUNTER_MAP(X)                                                                        \
+	X(tx_bytes, "payload bytes sent")                                                          \
+	X(rx_bytes, "payload bytes applied")                                                       \
+	X(tx_chunks, "frames with sequence numbers sent")                                          \
+	X(rx_chunks, "frames with sequence numbers applied")                                       \
+	X(resent_chunks, "chunks sent again after a lost channel")                                 \
+	X(aborted_chunks, "chunks finished from scratch after a cancel")                           \
+	X(requests_posted, "requests posted")                                                      \
+	X(requests_done, "requests that ended well")                                               \
+	X(requests_failed, "requests that ended with an error")                                    \
+	X(notifications_sent, "notifications sent")                                                \
+	X(notifications_received, "notifications published")                                       \
+	X(peers_up, "peers that came up")                                                          \
+	X(peers_lost, "peers that died")                                                           \
+	X(channels_lost, "channels lost while their peer lived")                                   \
+	X(control_redials, "control links dialled again")                                          \
+	X(accepted, "connections accepted")                                                        \
+	X(preauth_rejects, "connections closed before authentication")                             \
+	X(auth_failures, "hellos with a wrong proof")                                              \
+	X(protocol_errors, "peers ended for malformed frames")                                     \
+	X(remote_rejects, "peers' accesses refused: key, rights or range")                         \
+	X(staging_bytes, "gauge: staging memory in use")                                           \
+	X(regions, "gauge: registered regions")                                                    \
+	X(requests_active, "gauge: requests under way")                                            \
+	X(memory_bytes, "gauge: memory counted against the budget")                                \
+	X(carrier_losses, "connections given up because their interface lost its carrier")
+
+typedef struct tcpx_counters {
+	size_t sz; /**< set by the caller */
+#define TCPX_COUNTER_FIELD(name, help) uint64_t name;
+	TCPX_COUNTER_MAP(TCPX_COUNTER_FIELD)
+#undef TCPX_COUNTER_FIELD
+} tcpx_counters;
+
+/** Sums over the session. @return TCPX_OK; ERR_INVALID. @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_counters(tcpx_session *session,
+							   tcpx_counters *out_counters);
+
+/** What stands between a stranger and the session: "loopback", "key", "secret" (connection info
+ * only) or "insecure". Never NULL. @threads any. */
+TCPX_API const char *tcpx_session_trust(tcpx_session *session);
+
+/** Makes a key file: 32 random bytes as text, mode 0600, never overwrites; append = 1 adds a second
+ * key to a file that is there.
+ * @return TCPX_OK; ERR_INVALID (no path); ERR_EXISTS; when appending ERR_NOT_FOUND, ERR_AUTH (not a
+ * key file, or others may use it; the next step repairs it) and ERR_LIMIT (it has two);
+ * ERR_NO_DESCRIPTORS; ERR_SYSTEM (cannot be written). @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_key_create(const char *path, int append);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions and peers: open, listen, connect, accept, disconnect, events, dispatch. */
+#ifndef TCPX_SESSION_H
+#define TCPX_SESSION_H
+
+#include <tcpx/log.h>
+#include <tcpx/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Fills an option struct: TCPX_OPTS(tcpx_session_opts, o, .name = "a"); missing fields are 0 and
+ * 0 (or NULL) means the default. In C++ zero the struct and set .sz by hand. */
+#define TCPX_OPTS(type, var, ...) type var = {.sz = sizeof(type), __VA_ARGS__}
+
+/** Flags of tcpx_session_opts. */
+enum tcpx_session_flags {
+	TCPX_SESSION_INSECURE = 1u << 0,      /**< accept peers without a key beyond loopback */
+	TCPX_SESSION_NO_LOCAL = 1u << 1,      /**< never use the same-host transport */
+	TCPX_SESSION_BUSY_POLL = 1u << 2,     /**< waiters and workers spin instead of sleeping */
+	TCPX_SESSION_NO_INLINE = 1u << 3,     /**< a post never sends on the caller's thread */
+	TCPX_SESSION_STRICT_CANCEL = 1u << 4, /**< a cancelled WRITE ends when no byte can land */
+	TCPX_SESSION_LOCAL_ONLY = 1u << 5,    /**< peers only over the same-host transport */
+};
+
+/** Options of tcpx_session_open(). Every 0 is a default that tcpx info --env lists. */
+typedef struct tcpx_session_opts {
+	size_t sz;	      /**< sizeof this struct */
+	const char *name;     /**< how peers know it; default "<host>-<pid>-<n>" */
+	const char *bind;     /**< comma list of addresses or interfaces = rails; NULL: loopback */
+	const char *key_file; /**< key(s) for a bootstrap port; default TCPX_KEY_FILE */
+	const char *filters;  /**< test filters, "fault:drop=1000,check"; NULL: none */
+	uint64_t flags;	      /**< enum tcpx_session_flags */
+	uint32_t channels;    /**< bulk channels per peer, 1..64 */
+	uint32_t chunk_bytes; /**< 4096..16 MiB, default 512 KiB */
+	uint32_t workers;     /**< threads of the process-wide runtime; the first open decides */
+	uint32_t silent_ms;   /**< a silent peer is dead after it, 1000..60000, default 5000 */
+	uint32_t stopped_ms;  /**< a stopped peer is dead after it, 3000..600000, default 10000 */
+	uint64_t notify_budget_bytes; /**< unread notifications per peer, default 128 MiB */
+	uint64_t memory_budget_bytes; /**< library memory of the session, default 1 GiB */
+	uint32_t inline_bytes; /**< a post sends up to it on the caller's thread, def. 8 KiB */
+} tcpx_session_opts;
+
+/**
+ * Opens a session; starts the process-wide runtime with the first one.
+ * @param opts   options or NULL for the defaults; read during the call only
+ * @param out_session written on success
+ * @return TCPX_OK; ERR_INVALID (an option, named); ERR_ADDRESS (bind names nothing usable);
+ *         ERR_NO_MEMORY; ERR_NO_DESCRIPTORS; ERR_SYSTEM. @threads any.
+ */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_open(const tcpx_session_opts *opts,
+						       tcpx_session **out_session);
+
+/** Ends every request (ERR_SESSION_CLOSED), says goodbye to peers, frees everything. Takes at most
+ * 1 s. NULL is allowed. In a forked child it only forgets. @threads any; no other call may run. */
+TCPX_API void tcpx_session_close(tcpx_session *session);
+
+/** Options of tcpx_session_listen(). */
+typedef struct tcpx_listen_opts {
+	size_t sz;
+	uint32_t port;	  /**< first port tried; 0: any free one */
+	uint32_t retries; /**< further ports tried when taken; 0: none */
+} tcpx_listen_opts;
+
+/** Base of the built-in bootstrap's ports: TCPX_PORT_BASE + index of the GPU or process. */
+#define TCPX_PORT_BASE 20000
+
+/**
+ * Listens on every bound address, control and data on one port.
+ * @param out_port the port in use, written on success
+ * @return TCPX_OK; ERR_ADDRESS (taken, after the retries); ERR_AUTH (an address beyond loopback
+ *         without key file and without TCPX_SESSION_INSECURE); ERR_STATE (listens already);
+ *         ERR_SYSTEM. @threads any.
+ */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_listen(tcpx_session *session,
+							 const tcpx_listen_opts *opts,
+							 uint16_t *out_port);
+
+/**
+ * Connection info: a versioned byte string with name, addresses, port and a secret; whoever was
+ * handed it may connect, nobody else.
+ * @param buf      at least TCPX_INFO_MAX_BYTES
+ * @param out_len  bytes written
+ * @return TCPX_OK; ERR_RANGE (buffer too small); ERR_STATE (not listening). @threads any.
+ */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_info(tcpx_session *session, void *buf, size_t cap,
+						       size_t *out_len);
+
+/** Options of tcpx_session_connect() and tcpx_session_connect_to(). */
+typedef struct tcpx_connect_opts {
+	size_t sz;
+	int64_t timeout_ns; /**< name resolution included; 0: 10 s */
+	int nonblocking;    /**< 1: return at once, the event or the state tells */
+} tcpx_connect_opts;
+
+/**
+ * Connects to the session that made the info. Connecting twice gives the same peer. A session may
+ * be its own peer.
+ * @return TCPX_OK; ERR_INVALID (not an info); ERR_VERSION; ERR_REFUSED; ERR_UNREACHABLE; ERR_AUTH;
+ *         ERR_TIMED_OUT; ERR_PEER_RESTARTED (info of an earlier incarnation); ERR_NO_DESCRIPTORS.
+ *         @threads any.
+ */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_connect(tcpx_session *session, const void *info,
+							  size_t len, const tcpx_connect_opts *opts,
+							  tcpx_peer *out_peer);
+
+/** The same over the built-in bootstrap: "host:port", "[v6]:port"; trust by key file, or loopback.
+ * @return as tcpx_session_connect(), and ERR_NOT_FOUND (name). @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_connect_to(tcpx_session *session,
+							     const char *address,
+							     const tcpx_connect_opts *opts,
+							     tcpx_peer *out_peer);
+
+/** Waits for the next peer that connected to us. @param timeout_ns 0: only look;
+ * TCPX_WAIT_FOREVER. @return TCPX_OK; ERR_TIMED_OUT; ERR_STATE (not listening). @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_accept(tcpx_session *session, int64_t timeout_ns,
+							 tcpx_peer *out_peer);
+
+/** Ends one peer: its requests end with ERR_DISCONNECTED, its imported regions go stale, other
+ * peers do not notice. @return TCPX_OK; ERR_STALE. @threads any. */
+TCPX_API tcpx_status tcpx_peer_disconnect(tcpx_session *session, tcpx_peer peer);
+
+/** Waits until everything posted to the peer before the call has ended.
+ * @return TCPX_OK; ERR_TIMED_OUT; ERR_STALE; a peer error. @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_peer_flush(tcpx_session *session, tcpx_peer peer,
+						     int64_t timeout_ns);
+
+/** Finds a connected peer by its session name. @return TCPX_OK; ERR_NOT_FOUND. @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_peer_find(tcpx_session *session, const char *name,
+						    tcpx_peer *out_peer);
+
+enum tcpx_peer_state {
+	TCPX_PEER_CONNECTING = 1,
+	TCPX_PEER_UP = 2,
+	TCPX_PEER_SUSPECT = 3, /**< not heard of for a while; requests go on */
+	TCPX_PEER_DEAD = 4,    /**< tcpx_peer_error() says why */
+};
+
+enum tcpx_event_type {
+	TCPX_EVENT_PEER_UP = 1,
+	TCPX_EVENT_PEER_SUSPECT = 2,
+	TCPX_EVENT_PEER_RECOVERED = 3,
+	TCPX_EVENT_PEER_DOWN = 4,
+	TCPX_EVENT_PEER_RESTARTED = 5,
+	TCPX_EVENT_CHANNEL_DOWN = 6,
+	TCPX_EVENT_CHANNEL_UP = 7,
+};
+
+typedef struct tcpx_event {
+	enum tcpx_event_type type;
+	tcpx_status status; /**< why, for DOWN events */
+	tcpx_peer peer;
+	uint32_t channel; /**< for channel events */
+} tcpx_event;
+
+/** Takes the oldest event. @return TCPX_OK; TCPX_IN_PROGRESS when there is none. @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_event(tcpx_session *session,
+							tcpx_event *out_event);
+
+/** An eventfd, readable while an event, an unreported completion callback or a notification waits;
+ * for poll/epoll in programs with their own loop. Never read it: tcpx_session_dispatch() does.
+ * @return the descriptor, owned by the session, or -1. @threads any. */
+TCPX_API int tcpx_session_fd(tcpx_session *session);
+
+/** Runs the callbacks of requests that ended (tcpx_request_opts.callback) on the calling thread.
+ * @param max at most so many; 0: all there are. @return how many ran. @threads any. */
+TCPX_API int tcpx_session_dispatch(tcpx_session *session, uint32_t max);
+
+/** Stored reason of a dead peer. @return TCPX_OK; ERR_STALE. @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_peer_error(tcpx_session *session, tcpx_peer peer,
+						     tcpx_error *out_error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

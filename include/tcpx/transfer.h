@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests: WRITE, READ, SEND, RECV and their life cycle; the transfer object. */
+#ifndef TCPX_TRANSFER_H
+#define TCPX_TRANSFER_H
+
+#include <tcpx/log.h>
+#include <tcpx/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** One piece. SEND and RECV use the local half only. Offsets and length in bytes. */
+typedef struct tcpx_segment {
+	tcpx_region local;
+	uint64_t local_offset;
+	tcpx_region remote;
+	uint64_t remote_offset;
+	uint64_t length;
+} tcpx_segment;
+
+/** How a request ended. */
+typedef struct tcpx_completion {
+	tcpx_status status;	/**< TCPX_OK, or why it failed */
+	uint64_t bytes;		/**< bytes applied; for RECV the bytes received */
+	uint64_t message_bytes; /**< RECV: length of the peer's message, > bytes when truncated */
+	tcpx_request request;
+	void *user; /**< tcpx_request_opts.user */
+} tcpx_completion;
+
+/** Runs inside tcpx_session_dispatch() only. May call the library. */
+typedef void (*tcpx_request_fn)(tcpx_session *session, const tcpx_completion *completion);
+
+typedef struct tcpx_request_opts {
+	size_t sz;
+	const void *notify; /**< notification attached to WRITE or READ, or the OP_NOTIFY's bytes */
+	size_t notify_bytes;	  /**< 0 .. TCPX_NOTIFY_MAX; copied by prepare */
+	int has_notify;		  /**< 1: attach it even when it has 0 bytes */
+	int64_t deadline_ns;	  /**< from each post; 0: none. Ends with ERR_TIMED_OUT */
+	int32_t priority;	  /**< hint: > 0 before, < 0 after the others of this peer */
+	tcpx_request_fn callback; /**< or NULL */
+	void *user;
+} tcpx_request_opts;
+
+/**
+ * Validates and encodes a request once; it can be posted many times.
+ * @param op        enum tcpx_op
+ * @param segments  1 .. TCPX_SEGMENTS_MAX pieces, read during the call only. 0 pieces are legal for
+ *                  SEND and RECV (an empty message) and required for OP_NOTIFY
+ * @return TCPX_OK; ERR_INVALID (which segment and why is in the last error); ERR_RANGE (local
+ *         range); ERR_STALE (region or peer); ERR_LIMIT (segments, total or notification size);
+ *         ERR_NO_MEMORY. @threads any.
+ */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_prepare(
+	tcpx_session *session, tcpx_peer peer, enum tcpx_op op, const tcpx_segment *segments,
+	size_t count, const tcpx_request_opts *opts, tcpx_request *out_request);
+
+/**
+ * Starts it. Never blocks, never waits. Legal when prepared or final.
+ * @return TCPX_OK (under way or already done); ERR_STATE (active); ERR_STALE; ERR_AGAIN (the
+ *         notification budget of the peer is used up, or it receives nothing while SENDs are
+ *         cancelled by the ten thousand; nothing started); a peer error.
+ *         @threads any.
+ */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_post(tcpx_session *session, tcpx_request request);
+
+/** tcpx_request_prepare() and tcpx_request_post() in one; nothing is left on failure. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_start(tcpx_session *session, tcpx_peer peer,
+							enum tcpx_op op,
+							const tcpx_segment *segments, size_t count,
+							const tcpx_request_opts *opts,
+							tcpx_request *out_request);
+
+/** Looks. @param out_completion written when it ended; may be NULL.
+ * @return TCPX_IN_PROGRESS; else the final status, sticky until posted again; ERR_STALE; ERR_STATE
+ * (never posted). @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_test(tcpx_session *session, tcpx_request request,
+						       tcpx_completion *out_completion);
+
+/** Waits for the end. The thread may do the library's polling meanwhile.
+ * @param timeout_ns how long; TCPX_WAIT_FOREVER
+ * @return as tcpx_request_test(); TCPX_IN_PROGRESS when the time is over. @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_wait(tcpx_session *session, tcpx_request request,
+						       int64_t timeout_ns,
+						       tcpx_completion *out_completion);
+
+/** Waits until one of them ended. @param out_index which. @return TCPX_OK; TCPX_IN_PROGRESS (time
+ * is over); ERR_STALE; ERR_STATE (none is active). @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_wait_any(tcpx_session *session,
+							   const tcpx_request *requests,
+							   size_t count, int64_t timeout_ns,
+							   size_t *out_index);
+
+/** Asks for the end and returns at once. When tcpx_request_test() says final, the local memory is
+ * neither read nor written any more; the final status may be TCPX_OK when it was done already.
+ * @return TCPX_OK; ERR_STALE; ERR_STATE (not active). @threads any. */
+TCPX_API tcpx_status tcpx_request_cancel(tcpx_session *session, tcpx_request request);
+
+/** The same, and waits for the end, at most timeout_ns. @return the final status; TCPX_IN_PROGRESS
+ * when the time is over. @threads any. */
+TCPX_API tcpx_status tcpx_request_cancel_wait(tcpx_session *session, tcpx_request request,
+					      int64_t timeout_ns);
+
+/** Gives the handle back. An active request is cancelled first and its memory is released by the
+ * library when quiesced. @return TCPX_OK; ERR_STALE. @threads any. */
+TCPX_API tcpx_status tcpx_request_release(tcpx_session *session, tcpx_request request);
+
+/** Stored detail of a failed request, until it is released or posted again.
+ * @return TCPX_OK; ERR_STALE; TCPX_IN_PROGRESS. @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_error(tcpx_session *session, tcpx_request request,
+							tcpx_error *out_error);
+
+/** A transfer object: many posts on one peer, one wait, one release (the predecessor's habit; see
+ * tcpx_transfer(3) for the mapping). Not thread safe: one thread at a time. */
+typedef struct tcpx_transfer tcpx_transfer;
+
+/** @return TCPX_OK; ERR_STALE (peer); ERR_NO_MEMORY. @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_transfer_create(tcpx_session *session, tcpx_peer peer,
+							  tcpx_transfer **out_transfer);
+
+/** Posts one piece: OP_SEND and OP_RECV use local only, OP_WRITE and OP_READ both.
+ * @return as tcpx_request_start(). @threads one at a time. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_transfer_post(tcpx_transfer *transfer, enum tcpx_op op,
+							const tcpx_segment *segment);
+
+/** @return 1 when every post ended, 0 before. @threads one at a time. */
+TCPX_API int tcpx_transfer_is_complete(tcpx_transfer *transfer);
+
+/** Counts of posts that ended and of all posts. @threads one at a time. */
+TCPX_API uint64_t tcpx_transfer_completed(tcpx_transfer *transfer);
+TCPX_API uint64_t tcpx_transfer_total(const tcpx_transfer *transfer);
+
+/** Waits for all. @return TCPX_OK; the first failure; TCPX_IN_PROGRESS (time is over).
+ * @threads one at a time. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_transfer_wait(tcpx_transfer *transfer,
+							int64_t timeout_ns);
+
+/** Cancels what is active, frees the object. NULL is allowed. @threads one at a time. */
+TCPX_API void tcpx_transfer_release(tcpx_transfer *transfer);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Status codes, handles, memory kinds and constants shared by every public header. */
+#ifndef TCPX_TYPES_H
+#define TCPX_TYPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TCPX_VERSION_MAJOR 0
+#define TCPX_VERSION_MINOR 1
+#define TCPX_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define TCPX_API __attribute__((visibility("default")))
+#define TCPX_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define TCPX_API
+#define TCPX_MUST_CHECK
+#endif
+
+/*
+ * Status codes. X(name, value, text, next step). Ranges say what is lost:
+ *   -1..-19   usage: the call itself was wrong, nothing changed
+ *   -20..-39  resources: try later or give more
+ *   -40..-59  request: this request is lost, the peer lives
+ *   -60..-69  channel: one channel is lost (seen in events only)
+ *   -70..-89  peer: every request of the peer is lost
+ *   -90..-99  session: the session is unusable
+ */
+#define TCPX_STATUS_MAP(X)                                                                         \
+	X(OK, 0, "success", "")                                                                    \
+	X(IN_PROGRESS, 1, "in progress", "test or wait again")                                     \
+	X(ERR_INVALID, -1, "invalid argument", "check the argument the message names")             \
+	X(ERR_STALE, -2, "stale handle", "the object was released or its peer restarted")          \
+	X(ERR_STATE, -3, "wrong call order", "check the object's life cycle in tcpx(7)")           \
+	X(ERR_UNSUPPORTED, -4, "not supported", "see 'tcpx info' for what this build can do")      \
+	X(ERR_VERSION, -5, "incompatible version", "use the same major version on both sides")     \
+	X(ERR_RANGE, -6, "out of range", "check offset and length against the region")             \
+	X(ERR_NOT_FOUND, -7, "not found", "check the name")                                        \
+	X(ERR_EXISTS, -8, "already exists", "use another name")                                    \
+	X(ERR_FORKED, -9, "used in a forked child", "open a session of its own in the child")      \
+	X(ERR_NO_MEMORY, -20, "out of memory", "free memory or lower the budgets")                 \
+	X(ERR_NO_DESCRIPTORS, -21, "out of file descriptors", "raise 'ulimit -n'")                 \
+	X(ERR_AGAIN, -22, "try again", "the peer's budget is used up; retry after it consumed")    \
+	X(ERR_BUSY, -23, "busy", "wait for the operation that still uses the object")              \
+	X(ERR_LIMIT, -24, "limit reached", "raise the option the message names")                   \
+	X(ERR_ADDRESS, -25, "address not usable", "choose another address or port")                \
+	X(ERR_SYSTEM, -26, "system call failed", "see the errno in the message")                   \
+	X(ERR_TIMED_OUT, -40, "timed out", "raise the deadline or look at the peer's state")       \
+	X(ERR_CANCELLED, -41, "cancelled", "")                                                     \
+	X(ERR_TRUNCATED, -42, "message truncated", "post a larger receive")                        \
+	X(ERR_REMOTE_KEY, -43, "remote region unknown", "exchange a fresh token")                  \
+	X(ERR_REMOTE_RIGHTS, -44, "remote rights do not allow it", "register with the right")      \
+	X(ERR_REMOTE_RANGE, -45, "outside the remote region", "check remote offset and length")    \
+	X(ERR_REMOTE, -46, "failed at the peer", "look at the peer's log")                         \
+	X(ERR_CORRUPT, -47, "data corrupt", "check the network path; run with checksums")          \
+	X(ERR_DEREGISTERED, -48, "region deregistered", "keep regions until requests ended")       \
+	X(ERR_CHANNEL_LOST, -60, "channel lost", "the other channels carry on")                    \
+	X(ERR_PEER_CLOSED, -70, "peer closed the connection", "connect again when it is back")     \
+	X(ERR_PEER_RESET, -71, "connection reset by peer", "look whether the peer process died")   \
+	X(ERR_PEER_SILENT, -72, "peer silent", "check the network path to the peer")               \
+	X(ERR_PEER_STOPPED, -73, "peer not responding", "look whether the peer is stopped")        \
+	X(ERR_PEER_RESTARTED, -74, "peer restarted", "import its tokens again")                    \
+	X(ERR_REFUSED, -75, "connection refused", "check that the peer listens there")             \
+	X(ERR_UNREACHABLE, -76, "peer unreachable", "check address and route")                     \
+	X(ERR_AUTH, -77, "authentication failed", "use the same key on both sides")                \
+	X(ERR_PROTOCOL, -78, "protocol violation", "check that the port belongs to tcpx")          \
+	X(ERR_DISCONNECTED, -79, "disconnected by this side", "connect again")                     \
+	X(ERR_SESSION_CLOSED, -90, "session closed", "open a new session")                         \
+	X(ERR_INTERNAL, -91, "internal error", "report it with the log")
+
+/** Result of every call. Source: X-macro above; see tcpx_status_text(). */
+typedef enum tcpx_status {
+#define TCPX_STATUS_ENUM(name, value, text, next) TCPX_##name = (value),
+	TCPX_STATUS_MAP(TCPX_STATUS_ENUM)
+#undef TCPX_STATUS_ENUM
+} tcpx_status;
+
+/** An open session; see tcpx_session_open(). */
+typedef struct tcpx_session tcpx_session;
+
+/** Handles are values: index and generation. A stale one is refused, never followed. */
+typedef struct tcpx_peer {
+	uint64_t id;
+} tcpx_peer;
+
+/** Handle of a registered local or an imported remote region. */
+typedef struct tcpx_region {
+	uint64_t id;
+} tcpx_region;
+
+/** Handle of a prepared request. */
+typedef struct tcpx_request {
+	uint64_t id;
+} tcpx_request;
+
+#define TCPX_TOKEN_BYTES 24	    /**< size of an exported region token */
+#define TCPX_INFO_MAX_BYTES 2048    /**< largest connection info */
+#define TCPX_NAME_MAX 63	    /**< longest session name, without the NUL */
+#define TCPX_SEGMENTS_MAX 1000000   /**< most segments of one request */
+#define TCPX_TOTAL_MAX (1ULL << 48) /**< most bytes of one request */
+#define TCPX_NOTIFY_MAX (64u << 20) /**< largest notification, bytes */
+#define TCPX_WAIT_FOREVER (-1LL)    /**< a timeout that never ends */
+
+/** Memory kinds. */
+enum tcpx_mem_kind {
+	TCPX_MEM_HOST = 0, /**< host memory, moved without a copy of ours above 16 KiB */
+	TCPX_MEM_CUDA = 1, /**< memory of CUDA device tcpx_region_opts.device */
+	TCPX_MEM_SLOW = 2, /**< test kind: host memory behind an asynchronous staged path */
+};
+
+/** Operations of a request. */
+enum tcpx_op {
+	TCPX_OP_WRITE = 1,  /**< local segments to remote regions */
+	TCPX_OP_READ = 2,   /**< remote regions to local segments */
+	TCPX_OP_SEND = 3,   /**< local segments to the peer's next RECV */
+	TCPX_OP_RECV = 4,   /**< the peer's next SEND into local segments */
+	TCPX_OP_NOTIFY = 5, /**< a notification alone */
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Configures a build folder when it must be, then builds it.
+# Usage: scripts/build.sh DIR [meson option]...
+set -eu
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/env.sh
+. scripts/env.sh
+
+dir=$1
+shift
+# Parts found now, options asked for, folders there are: another answer than last time means a new
+# configuration, or a part installed since would stay left out.
+stamp="$* | $(meson --version) | $(${CC:-cc} --version 2>/dev/null | head -n 1) |"
+stamp="$stamp $(find . -name meson.build -not -path './build*' | sort | cksum)"
+for part in libcrypto jansson cmocka; do
+	stamp="$stamp $part=$(pkg-config --modversion $part 2>/dev/null || echo none)"
+done
+
+if [ ! -f "$dir/build.ninja" ] || [ "$(cat "$dir/.configured" 2>/dev/null)" != "$stamp" ]; then
+	wipe=
+	if [ -d "$dir/meson-private" ]; then wipe=--wipe; fi
+	mkdir -p "$dir"
+	# shellcheck disable=SC2086
+	if ! meson setup $wipe "$dir" "$@" >"$dir.setup.log" 2>&1; then
+		cat "$dir.setup.log" >&2
+		exit 1
+	fi
+	mv "$dir.setup.log" "$dir/setup.log"
+	printf '%s\n' "$stamp" >"$dir/.configured"
+fi
+if ! ninja -C "$dir" ${JOBS:+-j "$JOBS"} >"$dir/build.log" 2>&1; then
+	{
+		grep -A 4 -E 'error:|undefined reference|FAILED:|ERROR' "$dir/build.log" ||
+			cat "$dir/build.log"
+	} | head -n 35 >&2
+	echo "build failed: $dir/build.log" >&2
+	exit 1
+fi
+grep -A 6 -E 'warning:' "$dir/build.log" >&2 || true
+# The tool at build/tcpx, wherever its folder is.
+for tool in tools/tcpx/tcpx tools/tcpx; do
+	if [ -f "$dir/$tool" ] && [ -x "$dir/$tool" ]; then ln -sfn "$tool" "$dir/tcpx"; fi
+done

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Plants each fault of tests/mutants/*.patch in a copy of the tree and shows that it is caught.
+# A patch starts with "Breaks: promise" and "Caught by: test". Usage: scripts/mutants.sh [NAME...]
+# Prints "ok NAME ..." or "FAIL NAME ..." for each and a count; exit 1 when one is not caught.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+# shellcheck source=scripts/env.sh
+. scripts/env.sh
+top=$PWD
+place=$(mktemp -d "${TMPDIR:-/tmp}/tcpx-mutants.XXXXXX") || exit 1
+trap 'rm -rf "$place"' EXIT
+
+# What is tracked or would be, without build folders.
+git ls-files -z --cached --others --exclude-standard |
+	tar --null --files-from=- --ignore-failed-read -cf - 2>/dev/null | tar -xf - -C "$place"
+cd "$place" || exit 1
+git init -q . # so that git apply works on this copy and nothing above it
+
+meson setup build -Djson=disabled -Dbuildtype=debugoptimized >setup.log 2>&1 ||
+	{ cat setup.log && exit 1; }
+
+field()
+{
+	sed -n "s/^$2: //p" "$1" | head -n 1
+}
+
+# Runs one test of meson by name: 0 it passes, 1 it fails, 2 it did not run (build, name, skip).
+# The test is run first as it is, then with the fault: only the change of verdict counts.
+run_test()
+{
+	local json=build/meson-logs/testlog.json
+	rm -f "$json"
+	meson test -C build "$1" >test.log 2>&1
+	local bad='"result": "(FAIL|TIMEOUT|ERROR|INTERRUPT)"'
+	if grep -qE "$bad" "$json" 2>/dev/null; then return 1; fi
+	if grep -q '"result": "OK"' "$json" 2>/dev/null; then return 0; fi
+	return 2
+}
+
+passed=0
+failed=0
+verdict()
+{
+	echo "$*"
+	if [ "$1" = ok ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+}
+
+try()
+{
+	local name=$1 patch=$2 breaks test
+	breaks=$(field "$patch" Breaks)
+	test=$(field "$patch" 'Caught by')
+	if [ -z "$breaks" ] || [ -z "$test" ]; then
+		verdict FAIL "$name: no line 'Breaks:' or 'Caught by:'"
+		return
+	fi
+	case " $clean " in
+	*" $test "*) ;;
+	*)
+		if ! run_test "$test"; then
+			verdict FAIL "$name: $test does not pass on the tree as it is"
+			return
+		fi
+		clean="$clean $test"
+		;;
+	esac
+	if ! git apply -C1 "$patch" 2>apply.log; then
+		verdict FAIL "$name: does not apply: $(head -n 1 apply.log)"
+		return
+	fi
+	run_test "$test"
+	case $? in
+	1) verdict ok "$name: $breaks; caught by $test" ;;
+	0) verdict FAIL "$name: $breaks; $test does not notice" ;;
+	*) verdict FAIL "$name: does not build: $(grep -m1 error: test.log)" ;;
+	esac
+	git apply -C1 -R "$patch"
+}
+
+clean=""
+for patch in "$top"/tests/mutants/*.patch; do
+	name=$(basename "$patch" .patch)
+	[ $# -eq 0 ] || case " $* " in *" $name "*) ;; *) continue ;; esac
+	try "$name" "$patch"
+done
+echo "$passed passed, $failed failed, 0 skipped"
+[ "$failed" = 0 ] && [ "$passed" -gt 0 ]

@@ -1,0 +1,335 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Builds and runs the suites, adds up their cases and ends in one plain line.
+
+Usage: scripts/test.sh short|full [SUITE...]     the suites are named in the table SUITES
+Exit: 0 all passed; 1 a failure, or with STRICT_SKIPS=1 a skip that tests/skips.txt does not name.
+"""
+import concurrent.futures
+import fnmatch
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as xml
+
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TAIL_LINES = 40
+SANITIZER_ENV = {
+    "ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1",
+    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+    "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:suppressions=" +
+                    os.path.join(TOP, "tests/support/tsan.supp"),
+}
+# Source lines in reports, no more: full debug information takes most of the compile time.
+DEBUG = ["-Doptimization=1", "-Ddebug=false", "-Dc_args=-g1", "-Djson=disabled"]
+MINIMAL = ["-Dcrypto=disabled", "-Djson=disabled", "-Dunit_tests=disabled"]
+MINIMAL_TESTS = ["conform-tcp", "conform-local-two", "conform-tcp-slow", "sim_seeds", "sim_cases",
+                 "sim_random"]
+
+# name: (build folder, meson options, suites of meson test, tests of the short form); None: all
+BUILDS = {
+    "release": ("build", [], None, None),
+    "minimal": ("build-min", MINIMAL, ["conform", "sim"], MINIMAL_TESTS),
+    "asan": ("build-asan", DEBUG + ["-Db_sanitize=address,undefined"],
+             ["unit", "conform", "sim", "fuzz", "examples"], None),
+    "tsan": ("build-tsan", DEBUG + ["-Db_sanitize=thread"],
+             ["unit", "conform", "sim", "examples"], None),
+    "clang": ("build-clang", ["-Dfuzzers=true", "-Dwerror=true"], ["unit", "sim", "fuzz"], None),
+}
+# Not in the short form: the simulator has one thread only, so a race detector finds nothing there;
+# of the conformance suite both take a part (tests/conform/meson.build), and of torture nothing,
+# which release runs. The full form takes all.
+SHORT_WITHOUT = {"asan": ["--no-suite", "conform-most", "--no-suite", "torture"],
+                 "tsan": ["--no-suite", "sim", "--no-suite", "conform-more",
+                          "--no-suite", "torture"]}
+SHORT = ["release", "minimal", "asan", "tsan", "system"]
+FULL = ["release", "minimal", "asan", "tsan", "clang", "system", "fuzz", "coverage", "mutants"]
+# Executions of each libFuzzer target; the stateful one does more work in each.
+FUZZ_RUNS, FUZZ_RUNS_STATEFUL = 10_000_000, 1_000_000
+STATEFUL = ["fuzz_link"]
+
+
+class Tally:
+    """Counts of cases, names of skips, texts of failures."""
+
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+        self.skips = []
+        self.failures = []
+
+    def add(self, other):
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+        self.skips += other.skips
+        self.failures += other.failures
+
+    def line(self):
+        return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+    def skip(self, name, why=""):
+        self.skipped += 1
+        self.skips.append((name, why))
+
+    def fail(self, name, text):
+        self.failed += 1
+        self.failures.append((name, text))
+
+
+def tail(text):
+    lines = text.rstrip().splitlines()
+    cut = [f"... {len(lines) - TAIL_LINES} lines before"] if len(lines) > TAIL_LINES else []
+    return "\n".join(cut + lines[-TAIL_LINES:])
+
+
+def run(argv, **more):
+    return subprocess.run(argv, cwd=TOP, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, errors="replace", **more)
+
+
+def cases_of(text):
+    """Cases a program reported: tests/support/check.h lines, or cmocka's."""
+    passed, failed, skips = 0, [], []
+    for line in text.splitlines():
+        own = re.match(r"(ok|skip|FAIL) +(\S.*?)(?: \([\d.]+ s\).*)?$", line)
+        cmocka = re.match(r"\[ +(OK|SKIPPED|FAILED) +\] (?!\d+ test\(s\))(\S+)$", line)
+        if own and own[1] == "ok" or cmocka and cmocka[1] == "OK":
+            passed += 1
+        elif own and own[1] == "skip":
+            skips.append(own[2])
+        elif cmocka and cmocka[1] == "SKIPPED" and cmocka[2] not in skips:
+            skips.append(cmocka[2])
+        elif own:
+            failed.append(own[2])
+        elif cmocka and cmocka[1] == "FAILED" and cmocka[2] not in failed:
+            failed.append(cmocka[2])
+    return passed, failed, skips
+
+
+def skip_reason(text):
+    found = re.findall(r"skipped: (.*)", text)
+    return found[-1] if found else ""
+
+
+def add_meson_test(tally, suite, row):
+    """One line of testlog.json: a program with one case or many."""
+    name = suite + "/" + re.sub(r"^.*? / ", "", row["name"].replace("tcpx-p2p:", ""))
+    text = (row.get("stdout") or "") + (row.get("stderr") or "")
+    passed, failed, skips = cases_of(text)
+    tally.passed += passed
+    for case in skips:
+        tally.skip(f"{name}/{case}", skip_reason(text))
+    if row["result"] in ("OK", "EXPECTEDFAIL"):
+        if not passed and not skips:
+            tally.passed += 1
+    elif row["result"] == "SKIP":
+        if not skips:
+            tally.skip(name, skip_reason(text))
+    else:
+        what = f"{row['result']} {', '.join(failed)}".strip()
+        tally.fail(name, f"{what}\n$ {' '.join(row['command'])}\n{tail(text)}")
+        tally.failed += max(0, len(failed) - 1)
+
+
+def why_not(options):
+    """Why a build with these options cannot be tested here, or None: no runtime of a sanitizer."""
+    start = "-Db_sanitize="
+    wanted = [option[len(start):] for option in options if option.startswith(start)]
+    if "-Dfuzzers=true" in options and not shutil.which("clang"):
+        return "no clang"
+    for sanitizer in wanted:
+        with tempfile.TemporaryDirectory() as place:
+            program = os.path.join(place, "probe")
+            built = subprocess.run(["cc", f"-fsanitize={sanitizer}", "-x", "c", "-o", program, "-"],
+                                   input="int main(void) { return 0; }", text=True,
+                                   capture_output=True)
+            if built.returncode or subprocess.run([program], capture_output=True).returncode:
+                return f"programs with -fsanitize={sanitizer} do not build or run here"
+    return None
+
+
+def run_meson(suite, long):
+    folder, options, suites, names = BUILDS[suite]
+    tally = Tally()
+    reason = why_not(options)
+    if reason:
+        tally.skip(suite, reason)
+        return tally
+    env = {**os.environ, **SANITIZER_ENV, "TEST_LONG": "1" if long else "0"}
+    if suite == "clang":
+        env["CC"] = "clang"
+    built = run(["scripts/build.sh", folder] + options, env=env)
+    if built.returncode:
+        tally.fail(suite + "/build", tail(built.stdout))
+        return tally
+    if built.stdout.strip():
+        print(built.stdout, end="")
+    argv = ["meson", "test", "-C", folder, "--no-rebuild"]
+    argv += [part for name in suites or [] for part in ("--suite", name)]
+    if not long:
+        argv += ["--no-suite", "long", *SHORT_WITHOUT.get(suite, []), *(names or [])]
+    if suite in ("asan", "tsan") or long:
+        argv += ["--timeout-multiplier", "10"]
+    log = os.path.join(TOP, folder, "meson-logs", "testlog.json")
+    if os.path.exists(log):
+        os.unlink(log)
+    done = run(argv, env=env)
+    if not os.path.exists(log):
+        tally.fail(suite + "/meson test", tail(done.stdout))
+        return tally
+    with open(log, encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            add_meson_test(tally, suite, json.loads(line))
+    if done.returncode and not tally.failed:
+        tally.fail(suite + "/meson test", tail(done.stdout))
+    return tally
+
+
+def find_python(*modules):
+    """The first interpreter that has all modules, as scripts/packages.txt asks for them."""
+    for python in (sys.executable, "/usr/bin/python3"):
+        code = "import " + ", ".join(modules)
+        if subprocess.run([python, "-c", code], capture_output=True).returncode == 0:
+            return python
+    return None
+
+
+def run_system(long):
+    tally = Tally()
+    python = find_python("pytest", "jsonschema") or find_python("pytest")
+    if not os.path.isdir(os.path.join(TOP, "tests/system")):
+        return tally
+    if not python:
+        tally.skip("system", "no pytest (package python3-pytest)")
+        return tally
+    report = os.path.join(TOP, "build", "system.xml")
+    env = {**os.environ, "TEST_LONG": "1" if long else "0", "PYTHONDONTWRITEBYTECODE": "1",
+           "BUILD_DIR": os.path.join(TOP, "build")}
+    done = run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junit-xml", report,
+                "tests/system"], env=env)
+    if done.returncode == 5: # no test collected
+        return tally
+    if done.returncode not in (0, 1) or not os.path.exists(report):
+        tally.fail("system/pytest", tail(done.stdout))
+        return tally
+    for case in xml.parse(report).getroot().iter("testcase"):
+        name = f"system/{case.get('classname').split('.')[-1]}/{case.get('name')}"
+        skipped = case.find("skipped")
+        broken = case.find("failure")
+        if broken is None:
+            broken = case.find("error")
+        if broken is not None:
+            tally.fail(name, tail(broken.text or broken.get("message") or ""))
+        elif skipped is not None:
+            tally.skip(name, skipped.get("message") or "")
+        else:
+            tally.passed += 1
+    return tally
+
+
+def fuzz_one(program):
+    """Runs one libFuzzer target beside its corpus; what it finds stays in its build folder."""
+    name = os.path.basename(program)
+    runs = FUZZ_RUNS_STATEFUL if name in STATEFUL else FUZZ_RUNS
+    corpus = os.path.join(TOP, "fuzz/corpus", name[5:])
+    with tempfile.TemporaryDirectory() as place:
+        done = run([program, f"-runs={runs}", f"-artifact_prefix={program}-", place] +
+                   ([corpus] if os.path.isdir(corpus) else []))
+    return name, done
+
+
+def run_fuzz(_long):
+    """Every libFuzzer target, as long as the project's goal says; build-clang has them."""
+    tally = Tally()
+    found = sorted(glob.glob(os.path.join(TOP, "build-clang/fuzz/fuzz_*")))
+    programs = [path for path in found if re.match(r"fuzz_\w+$", os.path.basename(path)) and
+                not path.endswith("_corpus") and os.path.isfile(path)]
+    if not programs:
+        tally.skip("fuzz", "no libFuzzer targets: build-clang is missing")
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for name, done in pool.map(fuzz_one, programs):
+            if done.returncode:
+                tally.fail("fuzz/" + name, tail(done.stdout))
+            else:
+                tally.passed += 1
+    return tally
+
+
+def run_coverage(_long):
+    tally = Tally()
+    done = run(["scripts/coverage-wire.sh", "--min", "90"])
+    if done.returncode:
+        tally.fail("coverage/wire", tail(done.stdout))
+    else:
+        tally.passed += 1
+    return tally
+
+
+def run_mutants(_long):
+    tally = Tally()
+    done = run(["scripts/mutants.sh"])
+    passed, failed, skips = cases_of(done.stdout)
+    tally.passed = passed
+    for name in failed:
+        tally.fail("mutants/" + name, "not caught")
+    for name in skips:
+        tally.skip("mutants/" + name)
+    if done.returncode and not failed:
+        tally.fail("mutants", tail(done.stdout))
+    return tally
+
+
+def listed_skips():
+    """Patterns of tests/skips.txt: 'pattern  # reason'."""
+    with open(os.path.join(TOP, "tests/skips.txt"), encoding="utf-8") as lines:
+        rows = (line.split("#")[0].strip() for line in lines)
+        return [row for row in rows if row]
+
+
+def report(total, strict):
+    unlisted = []
+    listed = listed_skips()
+    for name, text in total.failures:
+        print(f"\nFAILED {name}\n{text}")
+    if total.skips:
+        print("\nskipped:")
+    for name, why in total.skips:
+        known = any(fnmatch.fnmatch(name, pattern) for pattern in listed)
+        print(f"  {name}{': ' + why if why else ''}{'' if known else ' (not in tests/skips.txt)'}")
+        unlisted += [] if known else [name]
+    if strict and unlisted:
+        print(f"{len(unlisted)} skips are not in tests/skips.txt: that fails a strict run")
+    print("\n" + total.line())
+    return 1 if total.failed or (strict and unlisted) else 0
+
+
+def main(argv):
+    if not argv or argv[0] not in ("short", "full"):
+        print(__doc__, file=sys.stderr)
+        return 2
+    long = argv[0] == "full"
+    suites = argv[1:] or (FULL if long else SHORT)
+    others = {"system": run_system, "fuzz": run_fuzz, "coverage": run_coverage,
+              "mutants": run_mutants}
+    total = Tally()
+    for suite in suites:
+        if suite not in BUILDS and suite not in others:
+            print(f"no suite {suite}: {' '.join([*BUILDS, *others])}", file=sys.stderr)
+            return 2
+        begin = time.monotonic()
+        if sys.stderr.isatty():
+            print(f"{suite} ...", end="\r", file=sys.stderr, flush=True)
+        tally = run_meson(suite, long) if suite in BUILDS else others[suite](long)
+        print(f"{suite:8} {tally.line()}  ({time.monotonic() - begin:.0f} s)", flush=True)
+        total.add(tally)
+    return report(total, os.environ.get("STRICT_SKIPS") == "1")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Tries the doors in a bare Debian 12 (debootstrap, git and make, no more) on a fresh clone.
+# Usage: scripts/try-fresh.sh [--root DIR] [--keep] [COMMAND...]      needs root and debootstrap
+# The mirror and the package manager's settings are this machine's. Default commands: both doors.
+set -eu
+cd "$(dirname "$0")/.."
+root=""
+keep=0
+while [ $# -gt 0 ]; do
+	case "$1" in
+	--root) root=$2 && keep=1 && shift 2 ;;
+	--keep) keep=1 && shift ;;
+	-*) sed -n '3,5p' "$0" && exit 2 ;;
+	*) break ;;
+	esac
+done
+[ "$(id -u)" = 0 ] || { echo "try-fresh: needs root (chroot, debootstrap)" >&2 && exit 1; }
+command -v debootstrap >/dev/null || { echo "try-fresh: install debootstrap" >&2 && exit 1; }
+[ -n "$root" ] || root=$(mktemp -d "${TMPDIR:-/tmp}/tcpx-fresh.XXXXXX")
+
+mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.{sources,list} 2>/dev/null |
+	sed -nE 's/^(URIs:|deb( \[[^]]*\])?) +([^ ]+\/debian\/?)( .*)?$/\3/p' | head -n 1)
+
+mounted=""
+cleanup()
+{
+	local place
+	for place in $mounted; do umount -l "$place" || true; done
+	mounted=""
+	[ $keep = 1 ] || rm -rf --one-file-system "$root"
+}
+trap cleanup EXIT
+
+if [ ! -x "$root/bin/bash" ]; then
+	echo "try-fresh: making a bare root"
+	debootstrap --variant=minbase bookworm "$root" ${mirror:+"$mirror"} >"$root.log" 2>&1 ||
+		{ tail -n 5 "$root.log" >&2 && exit 1; }
+	rm -f "$root.log"
+	# The package manager's settings, and what it needs to reach its source.
+	rm -f "$root/etc/apt/sources.list"
+	for place in /etc/apt /usr/share/keyrings /etc/ssl/certs; do
+		[ -d "$place" ] || continue
+		mkdir -p "$root$place" && cp -a "$place/." "$root$place/"
+	done
+fi
+for file in /etc/resolv.conf /etc/hosts; do cp -L "$file" "$root$file"; done
+for place in proc sys dev dev/pts dev/shm; do
+	mkdir -p "$root/$place"
+	mount --bind "/$place" "$root/$place"
+	mounted="$root/$place $mounted"
+done
+
+inside()
+{
+	# Only the proxy settings of our environment; no terminal, no input.
+	env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=dumb \
+		${http_proxy:+"http_proxy=$http_proxy"} ${https_proxy:+"https_proxy=$https_proxy"} \
+		${STRICT_SKIPS:+"STRICT_SKIPS=$STRICT_SKIPS"} \
+		chroot "$root" /bin/bash -c "$1" </dev/null
+}
+
+inside 'export DEBIAN_FRONTEND=noninteractive
+	command -v git >/dev/null && command -v make >/dev/null && exit 0
+	apt-get -q update && apt-get -q -y install --no-install-recommends git make' >/dev/null
+# What is committed, as a fresh clone; a bundle needs no path into this tree.
+git bundle create -q "$root/tmp/repo.bundle" HEAD
+inside 'rm -rf /srv/tcpx && git init -q /srv/tcpx && cd /srv/tcpx &&
+	git fetch -q /tmp/repo.bundle HEAD && git checkout -q FETCH_HEAD'
+[ $# -gt 0 ] || set -- 'make demo' 'make test'
+for command in "$@"; do
+	echo "try-fresh: $command"
+	inside "cd /srv/tcpx && $command"
+done

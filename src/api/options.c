@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Doors of tcpx/query.h that need no session: version, features, options. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <tcpx/query.h>
+
+#include "base/bytes.h"
+#include "base/config.h"
+#include "base/error.h"
+
+#define TEXT_OF(x) #x
+#define VERSION_TEXT(major, minor, patch) TEXT_OF(major) "." TEXT_OF(minor) "." TEXT_OF(patch)
+
+#ifdef TCPX_WITH_CRYPTO
+#define WITH_CRYPTO 1
+#define CRYPTO_REASON "HMAC-SHA256 by OpenSSL"
+#else
+#define WITH_CRYPTO 0
+#define CRYPTO_REASON "built without libcrypto: peers on loopback only"
+#endif
+
+static const tcpx_feature features[] = {
+	{"tcp", 1, "several channels per peer over epoll and non-blocking sockets"},
+	{"local", 1, "same host: a ring in shared memory; one copy inside a process, or by option"},
+	{"crypto", WITH_CRYPTO, CRYPTO_REASON},
+	{"cuda", 0, "not in this version: host memory only"},
+	{"ncclnet", 0, "not in this version: no ncclNet plugins"},
+	{"tls", 0, "not in this version: connections are proven, not encrypted"},
+	{"io_uring", 0, "not used: no gain over epoll was measured"},
+};
+
+const char *tcpx_version(void)
+{
+	return VERSION_TEXT(TCPX_VERSION_MAJOR, TCPX_VERSION_MINOR, TCPX_VERSION_PATCH);
+}
+
+tcpx_status tcpx_feature_get(uint32_t index, tcpx_feature *out_feature)
+{
+	if (!out_feature)
+		return error_set(TCPX_ERR_INVALID, 0, "tcpx_feature_get: out_feature is NULL");
+	if (index >= sizeof(features) / sizeof(features[0]))
+		return TCPX_ERR_NOT_FOUND;
+	*out_feature = features[index];
+	return TCPX_OK;
+}
+
+tcpx_status tcpx_option_get(uint32_t index, tcpx_option *out_option)
+{
+	static const char *const sources[] = {"default", "environment", "alias"};
+	const struct config_row *row = config_row(index);
+	const struct config_value *value;
+
+	if (!out_option)
+		return error_set(TCPX_ERR_INVALID, 0, "tcpx_option_get: out_option is NULL");
+	if (!row)
+		return TCPX_ERR_NOT_FOUND;
+	value = config_value((enum config_id)index);
+	memset(out_option, 0, sizeof(*out_option));
+	out_option->name = row->name;
+	out_option->alias = row->aliases;
+	out_option->type = config_type_name(row->type);
+	out_option->default_text = row->default_text;
+	out_option->range = config_range(index);
+	out_option->help = row->help;
+	out_option->source = sources[value->source];
+	snprintf(out_option->value, sizeof(out_option->value), "%s", value->text);
+	return TCPX_OK;
+}
+
+tcpx_status tcpx_option_unknown(uint32_t index, char *name, size_t cap, const char **out_nearest)
+{
+	if (!name || !cap || !out_nearest)
+		return error_set(TCPX_ERR_INVALID, 0, "tcpx_option_unknown: %s",
+				 name && cap ? "out_nearest is NULL" : "no room for the name");
+	for (char **entry = environ; entry && *entry; entry++) {
+		size_t len = strcspn(*entry, "=");
+
+		if (strncmp(*entry, "TCPX_", 5) && strncmp(*entry, "UCCL_TCPX_", 10))
+			continue;
+		if (config_known(*entry, len) || index--)
+			continue;
+		snprintf(name, cap, "%.*s", (int)len, *entry);
+		*out_nearest = config_nearest(*entry, len);
+		return TCPX_OK;
+	}
+	return TCPX_ERR_NOT_FOUND;
+}
+
+tcpx_status tcpx_parse_bytes(const char *text, uint64_t *out_bytes)
+{
+	if (!text || !out_bytes)
+		return error_set(TCPX_ERR_INVALID, 0, "tcpx_parse_bytes: %s is NULL",
+				 text ? "out_bytes" : "text");
+	if (bytes_parse(text, out_bytes))
+		return error_set(TCPX_ERR_INVALID, 0,
+				 "'%.64s' is not a byte count; write 65536, 64K, 64KiB or 1.5M",
+				 text);
+	return TCPX_OK;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Public calls of include/tcpx/session.h and the session half of query.h. */
+#include "api/checks.h"
+
+#include "wire/hello.h"
+
+tcpx_status tcpx_session_open(const tcpx_session_opts *opts, tcpx_session **out_session)
+{
+	tcpx_session_opts copy;
+	tcpx_status status;
+
+	API_NOT_NULL(out_session);
+	status = api_opts("tcpx_session_opts", opts, sizeof(size_t), &copy, sizeof(copy));
+	if (status != TCPX_OK)
+		return status;
+	return engine_session_open(&copy, (struct engine_session **)out_session);
+}
+
+void tcpx_session_close(tcpx_session *session)
+{
+	if (session)
+		engine_session_close(api_session(session));
+}
+
+tcpx_status tcpx_session_listen(tcpx_session *session, const tcpx_listen_opts *opts,
+				uint16_t *out_port)
+{
+	tcpx_listen_opts copy;
+	uint16_t port;
+	tcpx_status status;
+
+	API_ENTER(session);
+	status = api_opts("tcpx_listen_opts", opts, sizeof(size_t), &copy, sizeof(copy));
+	if (status == TCPX_OK)
+		status = engine_listen(api_session(session), copy.port, copy.retries, &port);
+	if (status == TCPX_OK && out_port)
+		*out_port = port;
+	return status;
+}
+
+tcpx_status tcpx_session_info(tcpx_session *session, void *buf, size_t cap, size_t *out_len)
+{
+	API_ENTER(session);
+	API_NOT_NULL(buf);
+	API_NOT_NULL(out_len);
+	return engine_info(api_session(session), buf, cap, out_len);
+}
+
+static tcpx_status connect_any(tcpx_session *session, const struct wire_info *info,
+			       const char *address, const tcpx_connect_opts *opts,
+			       tcpx_peer *out_peer)
+{
+	tcpx_connect_opts copy;
+	tcpx_status status;
+
+	status = api_opts("tcpx_connect_opts", opts, sizeof(size_t), &copy, sizeof(copy));
+	if (status != TCPX_OK)
+		return status;
+	if (copy.timeout_ns < 0)
+		return error_set(TCPX_ERR_INVALID, 0, "timeout_ns is negative");
+	return engine_connect(api_session(session), info, address, copy.timeout_ns,
+			      copy.nonblocking, out_peer);
+}
+
+tcpx_status tcpx_session_connect(tcpx_session *session, const void *info, size_t len,
+				 const tcpx_connect_opts *opts, tcpx_peer *out_peer)
+{
+	struct wire_info parts;
+	tcpx_status status;
+
+	API_ENTER(session);
+	API_NOT_NULL(info);
+	API_NOT_NULL(out_peer);
+	status = wire_info_decode(info, len, &parts);
+	if (status != TCPX_OK)
+		return error_set(status, 0, "connection info of %zu bytes is not usable", len);
+	return connect_any(session, &parts, NULL, opts, out_peer);
+}
+
+tcpx_status tcpx_session_connect_to(tcpx_session *session, const char *address,
+				    const tcpx_connect_opts *opts, tcpx_peer *out_peer)
+{
+	API_ENTER(session);
+	API_NOT_NULL(address);
+	API_NOT_NULL(out_peer);
+	return connect_any(session, NULL, address, opts, out_peer);
+}
+
+tcpx_status tcpx_session_accept(tcpx_session *session, int64_t timeout_ns, tcpx_peer *out_peer)
+{
+	API_ENTER(session);
+	API_NOT_NULL(out_peer);
+	if (!api_session(session)->port)
+		return error_set(TCPX_ERR_STATE, 0, "session does not listen");
+	return engine_accept(api_session(session), timeout_ns, out_peer);
+}
+
+tcpx_status tcpx_peer_disconnect(tcpx_session *session, tcpx_peer peer)
+{
+	API_ENTER(session);
+	return engine_disconnect(api_session(session), peer.id);
+}
+
+tcpx_status tcpx_peer_flush(tcpx_session *session, tcpx_peer peer, int64_t timeout_ns)
+{
+	API_ENTER(session);
+	return engine_flush(api_session(session), peer.id, timeout_ns);
+}
+
+tcpx_status tcpx_peer_find(tcpx_session *session, const char *name, tcpx_peer *out_peer)
+{
+	API_ENTER(session);
+	API_NOT_NULL(name);
+	API_NOT_NULL(out_peer);
+	return engine_peer_find(api_session(session), name, out_peer);
+}
+
+tcpx_status tcpx_session_event(tcpx_session *session, tcpx_event *out_event)
+{
+	API_ENTER(session);
+	API_NOT_NULL(out_event);
+	return engine_event_take(api_session(session), out_event);
+}
+
+int tcpx_session_fd(tcpx_session *session)
+{
+	return engine_session_check(api_session(session)) == TCPX_OK ? api_session(session)->eventfd
+								     : -1;
+}
+
+int tcpx_session_dispatch(tcpx_session *session, uint32_t max)
+{
+	return engine_session_check(api_session(session)) == TCPX_OK
+		       ? engine_dispatch(api_session(session), max)
+		       : 0;
+}
+
+tcpx_status tcpx_peer_error(tcpx_session *session, tcpx_peer peer, tcpx_error *out_error)
+{
+	API_ENTER(session);
+	API_NOT_NULL(out_error);
+	return engine_peer_error(api_session(session), peer.id, out_error);
+}
+
+tcpx_status tcpx_peer_query(tcpx_session *session, tcpx_peer peer, tcpx_peer_info *out_info)
+{
+	tcpx_peer_info info = {.sz = sizeof(info)};
+	tcpx_status status;
+
+	API_ENTER(session);
+	API_NOT_NULL(out_info);
+	status = engine_peer_query(api_session(session), peer.id, &info);
+	return status == TCPX_OK ? api_out("tcpx_peer_info", out_info, &info, sizeof(info))
+				 : status;
+}
+
+tcpx_status tcpx_session_counters(tcpx_session *session, tcpx_counters *out_counters)
+{
+	tcpx_counters counters = {.sz = sizeof(counters)};
+
+	API_ENTER(session);
+	API_NOT_NULL(out_counters);
+	engine_counters(api_session(session), &counters);
+	return api_out("tcpx_counters", out_counters, &counters, sizeof(counters));
+}
+
+const char *tcpx_session_trust(tcpx_session *session)
+{
+	return engine_session_check(api_session(session)) == TCPX_OK
+		       ? engine_trust(api_session(session))
+		       : "closed";
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Public calls of include/tcpx/transfer.h but the transfer object. */
+#include "api/checks.h"
+
+static tcpx_status check_segments(enum tcpx_op op, const tcpx_segment *segments, size_t count,
+				  const tcpx_request_opts *opts)
+{
+	if (op < TCPX_OP_WRITE || op > TCPX_OP_NOTIFY)
+		return error_set(TCPX_ERR_INVALID, 0, "operation %d is none", (int)op);
+	if (count > TCPX_SEGMENTS_MAX)
+		return error_set(TCPX_ERR_LIMIT, 0, "%zu segments, at most %d", count,
+				 TCPX_SEGMENTS_MAX);
+	if (count && !segments)
+		return api_null("segments");
+	if (op == TCPX_OP_NOTIFY && count)
+		return error_set(TCPX_ERR_INVALID, 0, "a notification has no segments");
+	if (!count && (op == TCPX_OP_WRITE || op == TCPX_OP_READ))
+		return error_set(TCPX_ERR_INVALID, 0, "WRITE and READ need a segment");
+	(void)opts;
+	return TCPX_OK;
+}
+
+tcpx_status tcpx_request_prepare(tcpx_session *session, tcpx_peer peer, enum tcpx_op op,
+				 const tcpx_segment *segments, size_t count,
+				 const tcpx_request_opts *opts, tcpx_request *out_request)
+{
+	tcpx_request_opts copy;
+	tcpx_status status;
+
+	API_ENTER(session);
+	API_NOT_NULL(out_request);
+	status = check_segments(op, segments, count, opts);
+	if (status == TCPX_OK)
+		status = api_opts("tcpx_request_opts", opts, sizeof(size_t), &copy, sizeof(copy));
+	if (status != TCPX_OK)
+		return status;
+	return engine_request_prepare(api_session(session), peer.id, op, segments, count,
+				      opts ? &copy : NULL, out_request);
+}
+
+tcpx_status tcpx_request_post(tcpx_session *session, tcpx_request request)
+{
+	API_ENTER(session);
+	return engine_request_post(api_session(session), request.id);
+}
+
+tcpx_status tcpx_request_start(tcpx_session *session, tcpx_peer peer, enum tcpx_op op,
+			       const tcpx_segment *segments, size_t count,
+			       const tcpx_request_opts *opts, tcpx_request *out_request)
+{
+	tcpx_request request;
+	tcpx_status status;
+
+	API_NOT_NULL(out_request);
+	status = tcpx_request_prepare(session, peer, op, segments, count, opts, &request);
+	if (status != TCPX_OK)
+		return status;
+	status = tcpx_request_post(session, request);
+	if (status != TCPX_OK) {
+		tcpx_error error = *tcpx_last_error();
+
+		engine_request_release(api_session(session), request.id);
+		return error_raise(&error);
+	}
+	*out_request = request;
+	return TCPX_OK;
+}
+
+tcpx_status tcpx_request_test(tcpx_session *session, tcpx_request request,
+			      tcpx_completion *out_completion)
+{
+	API_ENTER(session);
+	return engine_request_test(api_session(session), request.id, out_completion);
+}
+
+tcpx_status tcpx_request_wait(tcpx_session *session, tcpx_request request, int64_t timeout_ns,
+			      tcpx_completion *out_completion)
+{
+	API_ENTER(session);
+	return engine_request_wait(api_session(session), request.id, timeout_ns, out_completion);
+}
+
+tcpx_status tcpx_request_wait_any(tcpx_session *session, const tcpx_request *requests, size_t count,
+				  int64_t timeout_ns, size_t *out_index)
+{
+	API_ENTER(session);
+	API_NOT_NULL(requests);
+	API_NOT_NULL(out_index);
+	return engine_request_wait_any(api_session(session), requests, count, timeout_ns,
+				       out_index);
+}
+
+tcpx_status tcpx_request_cancel(tcpx_session *session, tcpx_request request)
+{
+	API_ENTER(session);
+	return engine_request_cancel(api_session(session), request.id);
+}
+
+tcpx_status tcpx_request_cancel_wait(tcpx_session *session, tcpx_request request,
+				     int64_t timeout_ns)
+{
+	tcpx_status status;
+
+	API_ENTER(session);
+	status = engine_request_cancel(api_session(session), request.id);
+	if (status != TCPX_OK && status != TCPX_ERR_STATE) /* final already: wait says how */
+		return status;
+	return engine_request_wait(api_session(session), request.id, timeout_ns, NULL);
+}
+
+tcpx_status tcpx_request_release(tcpx_session *session, tcpx_request request)
+{
+	API_ENTER(session);
+	return engine_request_release(api_session(session), request.id);
+}
+
+tcpx_status tcpx_request_error(tcpx_session *session, tcpx_request request, tcpx_error *out_error)
+{
+	API_ENTER(session);
+	API_NOT_NULL(out_error);
+	return engine_request_error(api_session(session), request.id, out_error);
+}

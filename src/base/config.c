@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options in force: the environment read once, checked against the table. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/bytes.h"
+#include "base/config.h"
+#include "base/error.h"
+
+static const struct config_row rows[] = {
+#define CONFIG_ROW(id, name, aliases, type, def, min, max, help)                                   \
+	[CONFIG_##id] = {name, aliases, CONFIG_##type, def, min, max, help},
+	CONFIG_MAP(CONFIG_ROW)
+#undef CONFIG_ROW
+};
+
+static struct config_value values[CONFIG_IDS];
+static char ranges[CONFIG_IDS][48];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static int parse_number(const char *text, uint64_t *out)
+{
+	uint64_t value = 0;
+
+	if (!*text)
+		return -1;
+	for (; *text; text++) {
+		if (*text < '0' || *text > '9' || value > (UINT64_MAX - 9) / 10)
+			return -1;
+		value = value * 10 + (unsigned)(*text - '0');
+	}
+	*out = value;
+	return 0;
+}
+
+static int parse_word(const char *text, const char *const *words, unsigned count, uint64_t *out)
+{
+	for (unsigned i = 0; i < count; i++) {
+		if (!strcasecmp(text, words[i])) {
+			*out = i;
+			return 0;
+		}
+	}
+	return -1;
+}
+
+static int parse_bool(const char *text, uint64_t *out)
+{
+	static const char *const words[] = {"0", "1", "no", "yes", "off", "on", "false", "true"};
+
+	if (parse_word(text, words, 8, out))
+		return -1;
+	*out &= 1;
+	return 0;
+}
+
+static int parse_level(int is_alias, const char *text, uint64_t *out)
+{
+	static const char *const words[] = {"error", "warn", "info", "debug", "trace"};
+
+	if (!parse_word(text, words, 5, out))
+		return 0;
+	if (is_alias) { /* the predecessor's flag: off is the default, on is debug, 2 is more */
+		if (parse_bool(text, out) && (parse_number(text, out) || *out > 4))
+			return -1;
+		*out = *out ? *out > 1 ? TCPX_LOG_TRACE : TCPX_LOG_DEBUG : TCPX_LOG_WARN;
+		return 0;
+	}
+	if (!strcasecmp(text, "warning")) {
+		*out = TCPX_LOG_WARN;
+		return 0;
+	}
+	return parse_number(text, out);
+}
+
+static int parse_ports(const struct config_row *row, const char *text, uint64_t *out)
+{
+	const char *dash = strchr(text, '-');
+	uint64_t lo, hi;
+	char first[8];
+
+	if (!dash || (size_t)(dash - text) >= sizeof(first))
+		return -1;
+	memcpy(first, text, (size_t)(dash - text));
+	first[dash - text] = '\0';
+	if (parse_number(first, &lo) || parse_number(dash + 1, &hi))
+		return -1;
+	if (lo < row->min || hi > row->max || lo > hi)
+		return -1;
+	*out = lo << 16 | hi;
+	return 0;
+}
+
+int config_parse(const struct config_row *row, int is_alias, const char *text, uint64_t *out_value)
+{
+	uint64_t value = 0;
+	int rc = 0;
+
+	if (!*text && !*row->default_text) {
+		*out_value = 0; /* unset */
+		return 0;
+	}
+	switch (row->type) {
+	case CONFIG_BYTES:
+		rc = bytes_parse(text, &value);
+		break;
+	case CONFIG_COUNT:
+	case CONFIG_MS:
+	case CONFIG_US:
+		if (strcmp(row->default_text, "auto") || strcasecmp(text, "auto"))
+			rc = parse_number(text, &value);
+		break;
+	case CONFIG_BOOL:
+		rc = parse_bool(text, &value);
+		break;
+	case CONFIG_LEVEL:
+		rc = parse_level(is_alias, text, &value);
+		break;
+	case CONFIG_PORTS:
+		if (parse_ports(row, text, out_value))
+			return -1;
+		return 0;
+	case CONFIG_TEXT:
+	case CONFIG_PATH:
+		value = strlen(text);
+		break;
+	}
+	if (rc || value < row->min || value > row->max)
+		return -1;
+	*out_value = value;
+	return 0;
+}
+
+/* The next alias of a list: its start, or NULL; *list moves behind it. */
+static const char *next_alias(const char **list, size_t *out_len)
+{
+	const char *start = *list;
+	size_t len = strcspn(start, " ");
+
+	if (!len)
+		return NULL;
+	*list = start + len + (start[len] == ' ');
+	*out_len = len;
+	return start;
+}
+
+static int take(const struct config_row *row, int is_alias, const char *name, const char *text,
+		struct config_value *out)
+{
+	if (!text || !*text)
+		return 0;
+	if (config_parse(row, is_alias, text, &out->u64)) {
+		out->wrong = name;
+		out->wrong_text = text;
+		return 1;
+	}
+	out->text = text;
+	out->source = is_alias ? CONFIG_ALIAS : CONFIG_ENVIRONMENT;
+	return 1;
+}
+
+void config_resolve(const struct config_row *row, const char *(*get)(const char *name),
+		    struct config_value *out)
+{
+	const char *list = row->aliases, *alias;
+	char name[64];
+	size_t len;
+
+	memset(out, 0, sizeof(*out));
+	out->text = row->default_text;
+	(void)config_parse(row, 0, row->default_text, &out->u64);
+	if (take(row, 0, row->name, get(row->name), out))
+		return;
+	while ((alias = next_alias(&list, &len)) != NULL) {
+		if (len >= sizeof(name))
+			continue;
+		memcpy(name, alias, len);
+		name[len] = '\0';
+		if (take(row, 1, alias, get(name), out))
+			return;
+	}
+}
+
+static const char *get_environment(const char *name)
+{
+	return getenv(name);
+}
+
+static void range_make(unsigned i)
+{
+	char lo[BYTES_TEXT_MAX], hi[BYTES_TEXT_MAX], *out = ranges[i];
+	const struct config_row *row = &rows[i];
+	size_t cap = sizeof(ranges[i]);
+
+	switch (row->type) {
+	case CONFIG_BYTES:
+		snprintf(out, cap, "%s..%s", bytes_compact(row->min, lo, sizeof(lo)),
+			 bytes_compact(row->max, hi, sizeof(hi)));
+		break;
+	case CONFIG_BOOL:
+		snprintf(out, cap, "0 or 1");
+		break;
+	case CONFIG_LEVEL:
+		snprintf(out, cap, "error..trace");
+		break;
+	case CONFIG_PORTS:
+		snprintf(out, cap, "lo-hi in %u..%u", (unsigned)row->min, (unsigned)row->max);
+		break;
+	case CONFIG_TEXT:
+	case CONFIG_PATH:
+		snprintf(out, cap, "up to %u bytes", (unsigned)row->max);
+		break;
+	default:
+		if (!strcmp(row->default_text, "auto"))
+			snprintf(out, cap, "1..%llu or auto", (unsigned long long)row->max);
+		else
+			snprintf(out, cap, "%llu..%llu", (unsigned long long)row->min,
+				 (unsigned long long)row->max);
+	}
+}
+
+static void report(unsigned i)
+{
+	const struct config_value *value = &values[i];
+	const char *default_text = rows[i].default_text;
+
+	if (value->wrong)
+		LOG_WARN("%.*s=%s is not in %s (%s); using the default %s",
+			 (int)strcspn(value->wrong, " "), value->wrong, value->wrong_text,
+			 ranges[i], config_type_name(rows[i].type),
+			 *default_text ? default_text : "(empty)");
+	else if (value->source != CONFIG_DEFAULT && strstr(rows[i].help, "no effect"))
+		LOG_INFO("%s=%s is known, but has no effect in this build", rows[i].name,
+			 value->text);
+}
+
+static void load(void)
+{
+	for (unsigned i = 0; i < CONFIG_IDS; i++) {
+		char *copy;
+
+		range_make(i);
+		config_resolve(&rows[i], get_environment, &values[i]);
+		if (values[i].source == CONFIG_DEFAULT)
+			continue;
+		copy = strdup(values[i].text); /* the environment may change; lives for ever */
+		if (copy) {
+			values[i].text = copy;
+		} else {
+			values[i].text = rows[i].default_text;
+			values[i].source = CONFIG_DEFAULT;
+			(void)config_parse(&rows[i], 0, values[i].text, &values[i].u64);
+		}
+	}
+	log_level_default(
+		(int)values[CONFIG_LOG].u64); /* before the first line: no way back here */
+	for (unsigned i = 0; i < CONFIG_IDS; i++) {
+		report(i);
+		values[i].wrong = values[i].wrong_text = NULL;
+	}
+}
+
+const struct config_value *config_value(enum config_id id)
+{
+	pthread_once(&once, load);
+	return &values[id];
+}
+
+uint64_t config_u64(enum config_id id)
+{
+	return config_value(id)->u64;
+}
+
+int config_bool(enum config_id id)
+{
+	return config_value(id)->u64 != 0;
+}
+
+const char *config_text(enum config_id id)
+{
+	return config_value(id)->text;
+}
+
+const struct config_row *config_row(unsigned index)
+{
+	return index < CONFIG_IDS ? &rows[index] : NULL;
+}
+
+const char *config_range(unsigned index)
+{
+	pthread_once(&once, load);
+	return index < CONFIG_IDS ? ranges[index] : "";
+}
+
+const char *config_type_name(enum config_type type)
+{
+	static const char *const names[] = {"bytes", "count", "ms",   "us",  "bool",
+					    "log",   "ports", "text", "path"};
+
+	return names[type];
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The one table of every option. An option is an environment variable; where the API has a field
+ * for it, the field wins. The TCPX_ name beats the aliases, the aliases count in their order. One
+ * whose default is empty is 0 or "" when unset: its reader decides what that means.
+ */
+#ifndef BASE_CONFIG_H
+#define BASE_CONFIG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum config_type {
+	CONFIG_BYTES, /* config_u64: bytes */
+	CONFIG_COUNT, /* a number; "auto" is 0 where the default is auto */
+	CONFIG_MS,
+	CONFIG_US,
+	CONFIG_BOOL,  /* 0 1 no yes off on false true */
+	CONFIG_LEVEL, /* enum tcpx_log_level by name or number */
+	CONFIG_PORTS, /* "lo-hi": lo << 16 | hi */
+	CONFIG_TEXT,  /* at most max bytes */
+	CONFIG_PATH,
+};
+
+#define CONFIG_KIB 1024ull
+#define CONFIG_MIB (1024ull * CONFIG_KIB)
+#define CONFIG_GIB (1024ull * CONFIG_MIB)
+#define CONFIG_TIB (1024ull * CONFIG_GIB)
+
+/*
+ * X(id, name, aliases, type, default, min, max, help). Aliases are separated by a space. Rows whose
+ * help says "no effect" are the predecessor's: they are known so that nobody is told they are a
+ * typing error, and they say that they do nothing.
+ */
+#define CONFIG_MAP(X)                                                                              \
+	X(LOG, "TCPX_LOG", "TCPX_DEBUG UCCL_TCPX_DEBUG UCCL_TCPX_LAUNCH_DEBUG", LEVEL, "warn", 0,  \
+	  4, "log level: error, warn, info, debug, trace; 1 in an alias means debug")              \
+	X(BIND, "TCPX_BIND", "", TEXT, "", 0, 1023,                                                \
+	  "comma list of addresses or interfaces, one rail each; empty: loopback")                 \
+	X(KEY_FILE, "TCPX_KEY_FILE", "", PATH, "", 0, 4095,                                        \
+	  "key file that proves peers on a bootstrap port, mode 0600")                             \
+	X(CHANNELS, "TCPX_CHANNELS", "UCCL_TCPX_NUM_CHANNELS TCPX_NUM_CHANNELS", COUNT, "auto", 0, \
+	  64, "bulk channels per peer; auto: half the usable cores, 2 to 4")                       \
+	X(CHUNK_BYTES, "TCPX_CHUNK_BYTES", "UCCL_TCPX_CHUNK_BYTES NCCL_P2P_NET_CHUNKSIZE", BYTES,  \
+	  "512K", 4 * CONFIG_KIB, 16 * CONFIG_MIB, "most bytes put on a channel at once")          \
+	X(WORKERS, "TCPX_WORKERS", "", COUNT, "auto", 0, 64,                                       \
+	  "threads of the process-wide runtime; auto: by the usable cores")                        \
+	X(INLINE_BYTES, "TCPX_INLINE_BYTES", "", BYTES, "8K", 0, 8 * CONFIG_KIB,                   \
+	  "a post sends up to it on the caller's thread; 0: never")                                \
+	X(BUSY_POLL, "TCPX_BUSY_POLL", "", BOOL, "0", 0, 1,                                        \
+	  "waiters and workers spin instead of sleeping")                                          \
+	X(SPIN_US, "TCPX_SPIN_US", "", US, "50", 0, 10000,                                         \
+	  "how long a thread looks for work before it sleeps; 0 where cores are scarce")           \
+	X(SILENT_MS, "TCPX_SILENT_MS", "", MS, "5000", 1000, 60000,                                \
+	  "a peer not heard of for so long is dead")                                               \
+	X(STOPPED_MS, "TCPX_STOPPED_MS", "", MS, "10000", 3000, 600000,                            \
+	  "a peer whose kernel answers but whose process does not is dead after it")               \
+	X(NOTIFY_BUDGET, "TCPX_NOTIFY_BUDGET_BYTES", "", BYTES, "128M", 64 * CONFIG_KIB,           \
+	  64 * CONFIG_GIB, "unread notifications kept for each peer")                              \
+	X(MEMORY_BUDGET, "TCPX_MEMORY_BUDGET_BYTES", "", BYTES, "1G", 16 * CONFIG_MIB,             \
+	  16 * CONFIG_TIB, "memory of the library for one session")                                \
+	X(LOCAL, "TCPX_LOCAL", "", BOOL, "1", 0, 1, "use the same-host transport where it is one") \
+	X(ONE_COPY, "TCPX_ONE_COPY", "", BOOL, "0", 0, 1,                                          \
+	  "same host: copy once, straight from the peer's memory, under a lease")                  \
+	X(STRICT_CANCEL, "TCPX_STRICT_CANCEL", "", BOOL, "0", 0, 1,                                \
+	  "a cancelled WRITE ends only when no byte of it can land any more")                      \
+	X(CONGESTION, "TCPX_CONGESTION", "", TEXT, "", 0, 15,                                      \
+	  "congestion control of data channels (tcp_congestion_control); empty: the system's")     \
+	X(PORT_BASE, "TCPX_PORT_BASE", "UCCL_TCPX_BOOTSTRAP_PORT_BASE TCPX_BOOTSTRAP_PORT_BASE",   \
+	  COUNT, "20000", 1, 65535, "first port of the bootstrap: base + index")                   \
+	X(PORT_RETRIES, "TCPX_PORT_RETRIES", "UCCL_TCPX_PORT_RETRIES", COUNT, "16", 0, 1000,       \
+	  "further ports tried when one is taken")                                                 \
+	X(OOB_PORT, "TCPX_OOB_PORT", "UCCL_TCPX_OOB_PORT UCCL_TCPX_CTRL_PORT UCCL_TCP_OOB_PORT",   \
+	  COUNT, "0", 0, 65535, "port to listen on instead of the port base; 0: the base")         \
+	X(SOURCE_PORTS, "TCPX_SOURCE_PORTS", "", PORTS, "", 1, 65535,                              \
+	  "local ports of connections we make, \"lo-hi\"; empty: the system's choice")             \
+	X(BIND_DEVICE, "TCPX_BIND_DEVICE", "", TEXT, "", 0, 15,                                    \
+	  "interface or VRF that all our sockets but loopback's are bound to; empty: none")        \
+	X(FILTERS, "TCPX_FILTERS", "", TEXT, "", 0, 1023,                                          \
+	  "test filters on every channel, \"fault:drop=1000,check\"")                              \
+	X(PERF, "TCPX_PERF", "UCCL_TCPX_PERF", BOOL, "0", 0, 1,                                    \
+	  "tools print the [PERF] lines as with --perf-lines")                                     \
+	X(PERF_SIZE, "TCPX_PERF_SIZE", "UCCL_TCPX_PERF_SIZE", BYTES, "", 1, 1 * CONFIG_TIB,        \
+	  "tcpx perf: size without --size; empty: 64K:256M:x4, or 8 for latency and notify")       \
+	X(PERF_ITERS, "TCPX_PERF_ITERS", "UCCL_TCPX_PERF_ITERS", COUNT, "", 1, 1000000000,         \
+	  "tcpx perf: transfers of a row without --iters; empty: as many as --time allows")        \
+	X(CTRL_IP, "TCPX_CTRL_IP", "UCCL_TCPX_CTRL_IP", TEXT, "", 0, 63,                           \
+	  "gpudirect: address published for the control link; no effect in this build")            \
+	X(LOCAL_DEVICE, "TCPX_LOCAL_DEVICE",                                                       \
+	  "UCCL_TCPX_LOCAL_DEVICE TCPX_DEVICE_IDX UCCL_TCPX_DEVICE_IDX UCCL_NCCL_DEVICE", COUNT,   \
+	  "0", 0, 1023, "gpudirect: GPU of this process; no effect in this build")                 \
+	X(MAX_SEND_INFLIGHT, "TCPX_MAX_SEND_INFLIGHT", "UCCL_TCPX_MAX_SEND_INFLIGHT", COUNT, "12", \
+	  1, 16, "gpudirect: sends in flight on a comm; no effect in this build")                  \
+	X(MAX_RECV_INFLIGHT, "TCPX_MAX_RECV_INFLIGHT", "UCCL_TCPX_MAX_RECV_INFLIGHT", COUNT, "16", \
+	  1, 16, "gpudirect: receives in flight on a comm; no effect in this build")               \
+	X(UNPACK_IMPL, "TCPX_UNPACK_IMPL", "UCCL_TCPX_UNPACK_IMPL", TEXT, "kernel", 0, 15,         \
+	  "gpudirect: kernel, d2d, host or none; no effect in this build")                         \
+	X(HOST_RECV_DEBUG, "TCPX_HOST_RECV_DEBUG", "UCCL_TCPX_HOST_RECV_DEBUG", BOOL, "0", 0, 1,   \
+	  "gpudirect: receive into pinned host memory; no effect in this build")                   \
+	X(PLUGIN_PATH, "TCPX_PLUGIN_PATH", "UCCL_TCPX_PLUGIN_PATH", PATH,                          \
+	  "/usr/local/tcpx/lib64/libnccl-net-tcpx.so", 0, 4095,                                    \
+	  "gpudirect: the ncclNet plugin to load; no effect in this build")
+
+enum config_id {
+#define CONFIG_ENUM(id, ...) CONFIG_##id,
+	CONFIG_MAP(CONFIG_ENUM)
+#undef CONFIG_ENUM
+		CONFIG_IDS,
+};
+
+enum config_source { CONFIG_DEFAULT, CONFIG_ENVIRONMENT, CONFIG_ALIAS };
+
+struct config_row {
+	const char *name, *aliases;
+	enum config_type type;
+	const char *default_text;
+	uint64_t min, max;
+	const char *help;
+};
+
+struct config_value {
+	uint64_t u64;
+	const char *text; /* as it was written */
+	enum config_source source;
+	const char *wrong; /* the variable whose value was refused, or NULL */
+	const char *wrong_text;
+};
+
+/* In force in this process: the environment as it was at the first call. Any thread. */
+uint64_t config_u64(enum config_id id);
+int config_bool(enum config_id id);
+const char *config_text(enum config_id id); /* never NULL; "" when unset */
+const struct config_value *config_value(enum config_id id);
+
+const struct config_row *config_row(unsigned index); /* NULL past the end */
+const char *config_type_name(enum config_type type);
+const char *config_range(unsigned index); /* "4K..16M"; static */
+
+/* Looks one row up through get(); strings point into what get returned. A wrong value leaves the
+ * default in force and is named in out. */
+void config_resolve(const struct config_row *row, const char *(*get)(const char *name),
+		    struct config_value *out);
+
+/* 0 and the value of a text for the row; -1. A value of an alias of a LEVEL row may be a flag. */
+int config_parse(const struct config_row *row, int is_alias, const char *text, uint64_t *out_value);
+
+/* 1 when a variable of our prefixes is an option, an alias, or belongs to the scripts around us. */
+int config_known(const char *name, size_t len);
+/* The option whose name or alias is nearest by edit distance; "" when none is near. */
+const char *config_nearest(const char *name, size_t len);
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names of options: which are known, and which is nearest to a typing error. */
+#include <string.h>
+
+#include "base/config.h"
+
+#define NAME_MAX_LEN 64
+
+/* Read by the predecessor's scripts or by plugins, never by us: not typing errors. */
+static const char *const foreign[] = {
+	"TCPX_RUNTIME_LIBDIR",	  "TCPX_SRC_LIBDIR",
+	"TCPX_SSH_CMD",		  "TCPX_RXMEM_IMPORT_USE_GPU_PCI_CLIENT",
+	"UCCL_TCPX_KERNEL_DEBUG", "UCCL_TCPX_PROBE_BYTE",
+	"UCCL_TCPX_USE_STAGING",  "UCCL_TCPX_PAYLOAD_BYTES",
+	"UCCL_TCPX_DO_ASYNC",	  "UCCL_TCPX_OOB_BASE_PORT",
+};
+
+static int same(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+	return a_len == b_len && !memcmp(a, b, a_len);
+}
+
+int config_known(const char *name, size_t len)
+{
+	const struct config_row *row;
+
+	for (unsigned i = 0; (row = config_row(i)) != NULL; i++) {
+		const char *alias = row->aliases;
+
+		if (same(name, len, row->name, strlen(row->name)))
+			return 1;
+		while (*alias) {
+			size_t alias_len = strcspn(alias, " ");
+
+			if (same(name, len, alias, alias_len))
+				return 1;
+			alias += alias_len + (alias[alias_len] == ' ');
+		}
+	}
+	for (unsigned i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++)
+		if (same(name, len, foreign[i], strlen(foreign[i])))
+			return 1;
+	return 0;
+}
+
+/* What is left without our prefixes. */
+static const char *strip(const char *name, size_t *len)
+{
+	static const char *const prefixes[] = {"UCCL_TCPX_", "TCPX_"};
+
+	for (unsigned i = 0; i < 2; i++) {
+		size_t prefix = strlen(prefixes[i]);
+
+		if (*len >= prefix && !memcmp(name, prefixes[i], prefix)) {
+			*len -= prefix;
+			return name + prefix;
+		}
+	}
+	return name;
+}
+
+/* Edit distance: insert, delete and replace cost 1, and so does swapping two neighbours. */
+static unsigned distance(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+	unsigned before[NAME_MAX_LEN + 1] = {0}, last[NAME_MAX_LEN + 1], now[NAME_MAX_LEN + 1];
+
+	if (a_len > NAME_MAX_LEN || b_len > NAME_MAX_LEN)
+		return NAME_MAX_LEN;
+	for (size_t j = 0; j <= b_len; j++)
+		last[j] = (unsigned)j;
+	for (size_t i = 1; i <= a_len; i++) {
+		now[0] = (unsigned)i;
+		for (size_t j = 1; j <= b_len; j++) {
+			unsigned best = last[j - 1] + (a[i - 1] != b[j - 1]);
+
+			if (last[j] + 1 < best)
+				best = last[j] + 1;
+			if (now[j - 1] + 1 < best)
+				best = now[j - 1] + 1;
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+			    before[j - 2] + 1 < best)
+				best = before[j - 2] + 1;
+			now[j] = best;
+		}
+		memcpy(before, last, sizeof(before));
+		memcpy(last, now, sizeof(last));
+	}
+	return last[b_len];
+}
+
+static void consider(const char *name, size_t len, const char *other, size_t other_len,
+		     const struct config_row *row, unsigned *best, const char **nearest)
+{
+	unsigned d;
+
+	other = strip(other, &other_len);
+	d = distance(name, len, other, other_len);
+	if (d < *best) {
+		*best = d;
+		*nearest = row->name;
+	}
+}
+
+const char *config_nearest(const char *name, size_t len)
+{
+	const struct config_row *row;
+	const char *nearest = "";
+	unsigned best;
+
+	name = strip(name, &len);
+	best = (unsigned)(len / 2 > 3 ? len / 2 : 3) + 1; /* farther is no likeness */
+	for (unsigned i = 0; (row = config_row(i)) != NULL; i++) {
+		const char *alias = row->aliases;
+
+		consider(name, len, row->name, strlen(row->name), row, &best, &nearest);
+		while (*alias) {
+			size_t alias_len = strcspn(alias, " ");
+
+			consider(name, len, alias, alias_len, row, &best, &nearest);
+			alias += alias_len + (alias[alias_len] == ' ');
+		}
+	}
+	return nearest;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* CRC-32C (Castagnoli), incremental: crc32c(crc32c(0, a), b) is that of a and b in a row. */
+#ifndef BASE_CRC32C_H
+#define BASE_CRC32C_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+uint32_t crc32c(uint32_t crc, const void *data, size_t len);
+
+/* The portable way, for comparison in tests. */
+uint32_t crc32c_table(uint32_t crc, const void *data, size_t len);
+
+#endif

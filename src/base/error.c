@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The thread's last error and the texts of the status codes. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+
+static _Thread_local tcpx_error last_error;
+
+const char *error_status_text(tcpx_status status)
+{
+	switch ((int)status) {
+#define STATUS_CASE(name, value, text, next)                                                       \
+	case value:                                                                                \
+		return text;
+		TCPX_STATUS_MAP(STATUS_CASE)
+#undef STATUS_CASE
+	}
+	return "unknown status";
+}
+
+const char *error_status_name(tcpx_status status)
+{
+	switch ((int)status) {
+#define STATUS_CASE(name, value, text, next)                                                       \
+	case value:                                                                                \
+		return #name;
+		TCPX_STATUS_MAP(STATUS_CASE)
+#undef STATUS_CASE
+	}
+	return "unknown status";
+}
+
+const char *error_status_next(tcpx_status status)
+{
+	switch ((int)status) {
+#define STATUS_CASE(name, value, text, next)                                                       \
+	case value:                                                                                \
+		return next;
+		TCPX_STATUS_MAP(STATUS_CASE)
+#undef STATUS_CASE
+	}
+	return "";
+}
+
+static void fill(tcpx_error *error, tcpx_status status, int err, const char *what, va_list args)
+{
+	char text[sizeof(error->what)]; /* an argument may point into *error */
+
+	if (vsnprintf(text, sizeof(text), what, args) < 0)
+		text[0] = '\0';
+	memset(error, 0, sizeof(*error));
+	error->status = status;
+	error->system_errno = err;
+	memcpy(error->what, text, sizeof(error->what));
+	snprintf(error->next, sizeof(error->next), "%s", error_status_next(status));
+}
+
+tcpx_status error_set(tcpx_status status, int err, const char *what, ...)
+{
+	int saved = errno;
+	va_list args;
+
+	va_start(args, what);
+	fill(&last_error, status, err, what, args);
+	va_end(args);
+	if (err)
+		LOG_DEBUG("%s: %s (%s)", error_status_name(status), last_error.what,
+			  strerrordesc_np(err) ? strerrordesc_np(err) : "unknown errno");
+	else
+		LOG_DEBUG("%s: %s", error_status_name(status), last_error.what);
+	errno = saved;
+	return status;
+}
+
+tcpx_status error_next(const char *next, ...)
+{
+	char text[sizeof(last_error.next)];
+	int saved = errno;
+	va_list args;
+
+	va_start(args, next);
+	if (vsnprintf(text, sizeof(text), next, args) >= 0)
+		memcpy(last_error.next, text, sizeof(text));
+	va_end(args);
+	errno = saved;
+	return last_error.status;
+}
+
+void error_fill(tcpx_error *error, tcpx_status status, int err, const char *what, ...)
+{
+	int saved = errno;
+	va_list args;
+
+	va_start(args, what);
+	fill(error, status, err, what, args);
+	va_end(args);
+	errno = saved;
+}
+
+tcpx_status error_raise(const tcpx_error *error)
+{
+	if (error != &last_error)
+		last_error = *error;
+	return last_error.status;
+}
+
+const tcpx_error *error_last(void)
+{
+	return &last_error;
+}

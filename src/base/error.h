@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The thread's last error and the log. The first detector of a failure sets and logs, callers pass
+ * the status on. */
+#ifndef BASE_ERROR_H
+#define BASE_ERROR_H
+
+#include <stdarg.h>
+
+#include <tcpx/log.h>
+#include <tcpx/types.h>
+
+/* Sets the thread's last error and returns status. what: what failed, with names and values. The
+ * next step is the status's own unless error_next() follows. err: errno of the call, or 0. Keeps
+ * errno. The arguments may point into the last error itself. */
+tcpx_status error_set(tcpx_status status, int err, const char *what, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Replaces the next step of the error just set; returns its status. */
+tcpx_status error_next(const char *next, ...) __attribute__((format(printf, 1, 2)));
+
+/* Fills one without touching the thread's. */
+void error_fill(tcpx_error *error, tcpx_status status, int err, const char *what, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* Makes a stored error the thread's last one; returns its status. */
+tcpx_status error_raise(const tcpx_error *error);
+
+/* The thread's last error; never NULL. */
+const tcpx_error *error_last(void);
+
+/* Text, name and next step of a status; never NULL. */
+const char *error_status_text(tcpx_status status);
+const char *error_status_name(tcpx_status status);
+const char *error_status_next(tcpx_status status);
+
+extern _Atomic int log_level; /* enum tcpx_log_level in force */
+
+void log_write(enum tcpx_log_level level, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Where lines go; NULL: stderr. After it returned the former sink is not called any more. */
+void log_sink_set(tcpx_log_fn fn, void *arg, enum tcpx_log_level level);
+
+/* The level that the options say, unless log_sink_set() came first. */
+void log_level_default(int level);
+
+#define LOG(level, ...)                                                                            \
+	do {                                                                                       \
+		if ((int)(level) <= log_level)                                                     \
+			log_write((level), __VA_ARGS__);                                           \
+	} while (0)
+#define LOG_ERROR(...) LOG(TCPX_LOG_ERROR, __VA_ARGS__)
+#define LOG_WARN(...) LOG(TCPX_LOG_WARN, __VA_ARGS__)
+#define LOG_INFO(...) LOG(TCPX_LOG_INFO, __VA_ARGS__)
+#define LOG_DEBUG(...) LOG(TCPX_LOG_DEBUG, __VA_ARGS__)
+
+/* At most burst lines per 10 s from one place; the rest is counted and named with the next. */
+struct log_limit {
+	int64_t window_ns;
+	unsigned count, dropped;
+};
+int log_allow(struct log_limit *limit, unsigned burst); /* any thread; 1 = write it */
+
+#endif

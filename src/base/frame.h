@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The decoded form of a frame header: what core decides about, wire encodes and net carries. */
+#ifndef BASE_FRAME_H
+#define BASE_FRAME_H
+
+#include <stdint.h>
+
+#define FRAME_HEADER_BYTES 64
+#define FRAME_TRAILER_BYTES 16
+#define FRAME_TABLE_MAX (64u << 10)   /* segment table of one frame */
+#define FRAME_PAYLOAD_MAX (16u << 20) /* payload of one frame */
+#define FRAME_CONTROL_MAX (64u << 10) /* payload of a frame on the control link */
+#define FRAME_VERSION 1
+
+/*
+ * Frame types. "seq" types carry a channel sequence, are acknowledged when applied and are sent
+ * again after a lost channel; the others carry cumulative values and may be lost.
+ * The field comments name what xfer / linear / key / offset hold beyond their usual meaning.
+ */
+enum frame_type {
+	/* data channels */
+	FRAME_DATA = 1,	 /* seq; WRITE chunk: xfer, linear; key+offset or a table */
+	FRAME_RDATA = 2, /* seq; READ chunk pushed by the responder: xfer of the reader, linear */
+	FRAME_SDATA = 3, /* seq; SEND chunk after a CTS: xfer = the receiver's, linear */
+	FRAME_READ_REQ = 4, /* seq; piece of a READ's source list: xfer, linear = start, offset =
+			     * bytes asked for; key+... or a table. No payload */
+	FRAME_SEND = 5,	    /* seq; eager SEND: xfer of the sender, linear = message number */
+	FRAME_RTS = 6,	    /* seq; SEND announced: xfer, linear = message number, offset = bytes */
+	FRAME_CTS = 7,	    /* seq; xfer of the sender, key = xfer of the receiver, offset = bytes
+			     * wanted (0: consumed by an error, linear = status) */
+	FRAME_FINAL = 8,    /* seq; xfer of the addressee's request, linear = status (as u64 of the
+			     * negated code), offset = bytes applied */
+	FRAME_CANCEL = 9,   /* seq; stop pushing for xfer; key = enum frame_cancel. Of a SEND:
+			     * linear = message number, offset = bytes charged to the eager budget;
+			     * it fills the number should the SEND itself not arrive */
+	FRAME_NOTIFY = 10,  /* seq; xfer = notification number, linear = offset of this part,
+			     * offset = total bytes, key = 1 for a standalone one */
+	FRAME_NACK = 11,    /* seq; linear = refused sequence, offset = negated status, xfer */
+	FRAME_NOP = 12,	    /* seq; carries FRAME_F_ACK only */
+	FRAME_ACK = 13,	    /* linear = cumulative applied sequence of the other direction */
+	FRAME_CREDIT = 14,  /* key = enum frame_credit, linear = cumulative bytes returned */
+	FRAME_STAGE_REQ = 15, /* staging at the destination, all cumulative bytes: linear = wanted,
+			       * key = no longer wanted, offset = grants given back unused;
+			       * CREDIT with FRAME_CREDIT_STAGE answers */
+	FRAME_DATA_LAST = 31,
+	/* reserved: 32 atomic, 33 flush, 34 write with immediate */
+	/* control link */
+	FRAME_HEARTBEAT = 64, /* linear = sender's clock ns, offset = echo of the peer's last */
+	FRAME_GOODBYE = 65,   /* orderly end; linear = negated status */
+	FRAME_FENCE = 66,     /* channel = key, epoch: closed and quiesced here; linear = cumulative
+			       * applied; payload = refused sequences (u64 seq, u64 status)* */
+	FRAME_CHANNELS = 67,  /* linear = number of bulk channels to have; key = why */
+	FRAME_LOCAL = 68,     /* same-host offer: payload = abstract name and nonce */
+	FRAME_PAUSE = 69,     /* linear = ms for which silence is announced */
+	FRAME_RAILS = 70,     /* payload = addresses a data channel may be dialled to */
+};
+
+enum frame_flags {
+	FRAME_F_ACK = 1u << 0,	  /* acknowledge at once when this one is applied */
+	FRAME_F_LAST = 1u << 1,	  /* last piece of its transfer */
+	FRAME_F_STAGED = 1u << 2, /* CTS: the receiver's memory is staged, SDATA needs grants */
+	FRAME_F_CRC = 1u << 3,	  /* the trailer's payload crc32c is set */
+};
+
+/* What a CREDIT returns: bytes of notifications, bytes of eager messages, pieces of READ lists,
+ * bytes of staging (a grant: may be used towards staged destinations). */
+enum frame_credit {
+	FRAME_CREDIT_NOTIFY = 0,
+	FRAME_CREDIT_EAGER = 1,
+	FRAME_CREDIT_READ = 2,
+	FRAME_CREDIT_STAGE = 3,
+	FRAME_CREDIT_COUNT = 4,
+};
+enum frame_cancel { FRAME_CANCEL_READ = 1, FRAME_CANCEL_SEND = 2 };
+enum frame_trailer_status { FRAME_VALID = 1, FRAME_ABORTED = 2 };
+
+struct frame {
+	uint8_t type;
+	uint16_t flags;
+	uint32_t table_bytes;
+	uint32_t payload_bytes;
+	uint32_t epoch;
+	uint64_t seq;
+	uint64_t xfer;
+	uint64_t linear;
+	uint64_t key;
+	uint64_t offset;
+};
+
+struct frame_trailer {
+	uint64_t seq;
+	uint32_t status; /* enum frame_trailer_status */
+	uint32_t crc;
+};
+
+#endif

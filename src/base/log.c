@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The log: one line per call, to stderr with one write, or to the sink of the application. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/error.h"
+
+#define LOG_LINE_MAX 1024
+#define LOG_WINDOW_NS (10 * CLOCK_S_NS)
+#define LOG_LEVEL_UNSET 99 /* nobody asked yet: the first line looks at the options */
+
+_Atomic int log_level = LOG_LEVEL_UNSET;
+
+static pthread_rwlock_t sink_lock = PTHREAD_RWLOCK_INITIALIZER; /* guards sink_fn, sink_arg */
+static tcpx_log_fn sink_fn;
+static void *sink_arg;
+static pthread_mutex_t limit_lock = PTHREAD_MUTEX_INITIALIZER; /* guards every log_limit */
+
+static const char *const level_names[] = {"ERROR", "WARN", "INFO", "DEBUG", "TRACE"};
+
+void log_level_default(int level)
+{
+	int unset = LOG_LEVEL_UNSET;
+
+	atomic_compare_exchange_strong(&log_level, &unset, level);
+}
+
+void log_sink_set(tcpx_log_fn fn, void *arg, enum tcpx_log_level level)
+{
+	pthread_rwlock_wrlock(&sink_lock);
+	sink_fn = fn;
+	sink_arg = arg;
+	log_level = (int)level;
+	pthread_rwlock_unlock(&sink_lock);
+}
+
+/* Names of peers and files come from elsewhere: one line stays one line, and no escape sequence
+ * reaches a terminal. */
+static void clean(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < 0x20 || *text == 0x7f)
+			*text = '?';
+}
+
+void log_write(enum tcpx_log_level level, const char *format, ...)
+{
+	char line[LOG_LINE_MAX];
+	int saved = errno, head, len;
+	unsigned name = (unsigned)level;
+	va_list args;
+
+	if (log_level == LOG_LEVEL_UNSET)
+		log_level_default((int)config_u64(CONFIG_LOG));
+	if ((int)level > log_level)
+		goto out;
+	if (name >= sizeof(level_names) / sizeof(level_names[0]))
+		name = TCPX_LOG_TRACE;
+	head = snprintf(line, sizeof(line), "tcpx: %s ", level_names[name]);
+	va_start(args, format);
+	len = vsnprintf(line + head, sizeof(line) - 1 - (size_t)head, format, args);
+	va_end(args);
+	if (len < 0)
+		goto out;
+	clean(line + head);
+
+	pthread_rwlock_rdlock(&sink_lock);
+	if (sink_fn) {
+		sink_fn(sink_arg, level, line + head);
+	} else {
+		len = (int)strlen(line);
+		line[len++] = '\n';
+		len = (int)write(STDERR_FILENO, line, (size_t)len); /* nobody to tell of -1 */
+	}
+	pthread_rwlock_unlock(&sink_lock);
+out:
+	errno = saved;
+}
+
+int log_allow(struct log_limit *limit, unsigned burst)
+{
+	int64_t now = clock_now_ns();
+	unsigned dropped = 0;
+	int allowed;
+
+	pthread_mutex_lock(&limit_lock);
+	if (!limit->window_ns || now - limit->window_ns >= LOG_WINDOW_NS) {
+		limit->window_ns = now;
+		limit->count = 0;
+		dropped = limit->dropped;
+		limit->dropped = 0;
+	}
+	allowed = limit->count < burst;
+	if (allowed)
+		limit->count++;
+	else
+		limit->dropped++;
+	pthread_mutex_unlock(&limit_lock);
+	if (dropped)
+		LOG_WARN("%u lines like the next one were left out", dropped);
+	return allowed;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SipHash-2-4: a short keyed hash for region keys and tables that strangers can fill. */
+#ifndef BASE_SIPHASH_H
+#define BASE_SIPHASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SIPHASH_KEY_BYTES 16
+
+uint64_t siphash(const uint8_t key[SIPHASH_KEY_BYTES], const void *data, size_t len);
+
+#endif

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A channel's ring of unacknowledged frames: acknowledged, refused, queued again or forgotten. */
+#include "core/link_priv.h"
+
+#include <string.h>
+
+/* Does somebody of ours wait for this frame's acknowledgement? */
+static bool needs_ack(const struct core_link *link, const struct core_job *job)
+{
+	if (!job)
+		return false;
+	switch (job->kind) {
+	case CORE_JOB_WRITE:
+		return true;
+	case CORE_JOB_NOTE:
+		return link->flush || LIST_ENTRY(job, const struct core_note, job)->xfer != NULL;
+	case CORE_JOB_PUSH: /* only memory here waits; the reader knows its bytes */
+		return !job->small || link->npushes * 4 >= link->cfg.credit_in[FRAME_CREDIT_READ];
+	default:
+		return false;
+	}
+}
+
+struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan,
+				  struct frame *frame, struct core_job *job)
+{
+	struct core_chunk *chunk = core_ring_at(chan, chan->next_seq);
+	uint64_t bulk = (uint64_t)link->cfg.bulk_channels * link->cfg.chunk_bytes;
+	bool needed = needs_ack(link, job), ask;
+
+	memset(chunk, 0, sizeof(*chunk));
+	chunk->job = job;
+	chunk->type = frame->type;
+	chunk->bytes = frame->payload_bytes;
+	chunk->staged = job && job->staged;
+	chunk->linear = frame->linear;
+	frame->seq = chan->next_seq++;
+	frame->epoch = chan->epoch;
+	chan->unasked_bytes += frame->payload_bytes;
+	if (job)
+		job->inflight++;
+	chan->ack_needed |= needed;
+	/* The last frame a transfer puts on a channel asks, so that DONE needs no extra frame. */
+	ask = (needed && job->end - job->linear < bulk && !job->redo) ||
+	      chan->unasked_bytes >= CORE_ACK_BYTES ||
+	      chan->next_seq - 1 -
+			      (chan->asked_seq > chan->acked_seq ? chan->asked_seq
+								 : chan->acked_seq) >=
+		      CORE_RING / 4;
+	if (ask || frame->type == FRAME_NOP) {
+		frame->flags |= FRAME_F_ACK;
+		chan->asked_seq = frame->seq;
+		chan->unasked_bytes = 0;
+		chan->ack_needed = false;
+	}
+	return chunk;
+}
+
+static void job_check(struct core_link *link, struct core_job *job)
+{
+	switch (job->kind) {
+	case CORE_JOB_PUSH:
+		core_push_check(link, core_job_push(job));
+		break;
+	case CORE_JOB_NOTE:
+		core_note_check(link, core_job_note(job));
+		break;
+	default:
+		core_xfer_check(link, core_job_xfer(job));
+		break;
+	}
+}
+
+/* The peer has our refusal: it need not be told again by a fence. */
+static void nack_forget(struct core_chan *chan, uint64_t seq)
+{
+	uint32_t i;
+
+	for (i = 0; i < chan->nnacks; i++) {
+		if (chan->nacks[i].seq != seq)
+			continue;
+		chan->nacks[i] = chan->nacks[--chan->nnacks];
+		return;
+	}
+}
+
+static void chunk_acked(struct core_link *link, struct core_chan *chan, struct core_chunk *chunk)
+{
+	struct core_job *job = chunk->job;
+
+	if (chunk->type == FRAME_NACK)
+		nack_forget(chan, chunk->linear);
+	if (chunk->ctl)
+		link->cfg.ops->free(link->cfg.arg, chunk->ctl, sizeof(*chunk->ctl));
+	chunk->ctl = NULL;
+	chunk->job = NULL;
+	if (!job)
+		return;
+	job->inflight--;
+	if (!chunk->refused && !chunk->aborted)
+		job->acked += chunk->bytes;
+	job_check(link, job);
+}
+
+void core_chunks_ack(struct core_link *link, struct core_chan *chan, uint64_t seq)
+{
+	bool was_full = core_ring_used(chan) >= CORE_RING - CORE_RING_SPARE;
+
+	while (chan->acked_seq < seq) {
+		chan->acked_seq++;
+		chunk_acked(link, chan, core_ring_at(chan, chan->acked_seq));
+	}
+	if (was_full)
+		core_kick(link, chan);
+}
+
+void core_chunk_refuse(struct core_link *link, struct core_chan *chan, uint64_t seq,
+		       tcpx_status status)
+{
+	struct core_chunk *chunk;
+
+	if (seq <= chan->acked_seq || seq >= chan->next_seq)
+		return;
+	chunk = core_ring_at(chan, seq);
+	if (chunk->refused)
+		return;
+	chunk->refused = true;
+	if (chunk->job && chunk->job->kind == CORE_JOB_WRITE)
+		core_xfer_end(link, core_job_xfer(chunk->job), status);
+}
+
+static int redo_add(struct core_link *link, const struct core_chunk *chunk)
+{
+	struct core_redo *redo = link->redo_pool, **tail = &chunk->job->redo;
+
+	if (redo)
+		link->redo_pool = redo->next;
+	else
+		redo = link->cfg.ops->alloc(link->cfg.arg, sizeof(*redo));
+	if (!redo)
+		return -1;
+	*redo = (struct core_redo){.at = chunk->at,
+				   .linear = chunk->linear,
+				   .bytes = chunk->bytes,
+				   .pieces = chunk->pieces,
+				   .type = chunk->type};
+	while (*tail)
+		tail = &(*tail)->next;
+	*tail = redo;
+	return 0;
+}
+
+void core_redo_free(struct core_link *link, struct core_job *job)
+{
+	while (job->redo) {
+		struct core_redo *redo = job->redo;
+
+		job->redo = redo->next;
+		redo->next = link->redo_pool;
+		link->redo_pool = redo;
+	}
+}
+
+/* A frame that never arrived gives back what it cost, since the peer will not. */
+static void uncharge(struct core_link *link, struct core_chunk *chunk)
+{
+	struct core_job *job = chunk->job;
+
+	if (chunk->type == FRAME_READ_REQ)
+		link->used[FRAME_CREDIT_READ]--;
+	if (chunk->staged) {
+		link->stage_out.dropped += chunk->bytes;
+		if (job && !job->stopped)
+			link->stage_out.wanted += chunk->bytes;
+		link->stage_due = true;
+	}
+}
+
+/* What the peer did not apply goes back to where it came from, in its old order. False: no memory,
+ * the link ends and the ring stays for core_link_fail. */
+bool core_chunks_requeue(struct core_link *link, struct core_chan *chan)
+{
+	uint64_t seq;
+
+	for (seq = chan->acked_seq + 1; seq < chan->next_seq; seq++) {
+		struct core_chunk *chunk = core_ring_at(chan, seq);
+		struct core_job *job = chunk->job;
+
+		if (chunk->ctl) {
+			list_push_back(&link->ctl, &chunk->ctl->node);
+			link->nctl++;
+			chunk->ctl = NULL;
+			core_kick_small(link);
+		}
+		uncharge(link, chunk);
+		if (!job)
+			continue;
+		if (!job->stopped && !chunk->refused && !chunk->aborted) {
+			if (redo_add(link, chunk)) {
+				link->cfg.ops->fail(link->cfg.arg, TCPX_ERR_NO_MEMORY);
+				return false;
+			}
+			link->resent++;
+		}
+		chunk->job = NULL;
+		job->inflight--;
+		core_job_unqueue(job);
+		core_job_queue(link, job);
+		job_check(link, job);
+	}
+	chan->acked_seq = chan->next_seq - 1;
+	return true;
+}
+
+void core_chunks_detach(struct core_link *link, struct core_job *job)
+{
+	uint32_t i;
+
+	for (i = 0; i < link->nchan && job->inflight > 0; i++) {
+		struct core_chan *chan = &link->chan[i];
+		uint64_t seq;
+
+		if (!chan->ring)
+			continue;
+		for (seq = chan->acked_seq + 1; seq < chan->next_seq; seq++) {
+			struct core_chunk *chunk = core_ring_at(chan, seq);
+
+			if (chunk->job != job)
+				continue;
+			chunk->job = NULL;
+			job->inflight--;
+		}
+	}
+}

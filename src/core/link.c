@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The link as a whole: made, failed, freed; channels that come, go and are fenced. */
+#include "core/link.h"
+
+#include <string.h>
+
+#include "core/link_priv.h"
+
+tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg)
+{
+	uint32_t i;
+	int kind;
+
+	memset(link, 0, sizeof(*link));
+	link->cfg = *cfg;
+	if (!link->cfg.small_bytes)
+		link->cfg.small_bytes = CORE_SMALL_BYTES;
+	link->nchan = cfg->bulk_channels + 1;
+	for (i = 0; i < CORE_CHANNELS_MAX; i++)
+		link->chan[i].index = i;
+	list_init(&link->ctl);
+	list_init(&link->small);
+	list_init(&link->bulk);
+	list_init(&link->sends);
+	list_init(&link->voids);
+	list_init(&link->active);
+	list_init(&link->receives);
+	list_init(&link->messages);
+	list_init(&link->incoming);
+	list_init(&link->pushes);
+	list_init(&link->notes);
+	link->recv_next = link->note_due = 1;
+	for (kind = 0; kind < FRAME_CREDIT_COUNT; kind++)
+		link->limit[kind] = cfg->credit_out[kind];
+	return TCPX_OK;
+}
+
+static void chan_free(struct core_link *link, struct core_chan *chan)
+{
+	void *arg = link->cfg.arg;
+
+	if (chan->ring)
+		link->cfg.ops->free(arg, chan->ring, CORE_RING * sizeof(*chan->ring));
+	if (chan->nacks)
+		link->cfg.ops->free(arg, chan->nacks, chan->cap_nacks * sizeof(*chan->nacks));
+	chan->ring = NULL;
+	chan->nacks = NULL;
+	chan->nnacks = chan->cap_nacks = chan->unsent_nacks = 0;
+}
+
+void core_link_fini(struct core_link *link)
+{
+	const struct core_ops *ops = link->cfg.ops;
+	void *arg = link->cfg.arg;
+	uint32_t i;
+
+	for (i = 0; i < CORE_CHANNELS_MAX; i++)
+		chan_free(link, &link->chan[i]);
+	while (link->redo_pool) {
+		struct core_redo *redo = link->redo_pool;
+
+		link->redo_pool = redo->next;
+		ops->free(arg, redo, sizeof(*redo));
+	}
+	if (link->ntable) {
+		ops->free(arg, link->table, link->ntable * sizeof(*link->table));
+		ops->free(arg, link->generation, link->ntable * sizeof(*link->generation));
+	}
+	link->table = NULL;
+	link->ntable = 0;
+}
+
+static void free_ctl(struct core_link *link, struct list_node *head)
+{
+	struct list_node *node;
+
+	while ((node = list_pop_front(head)))
+		link->cfg.ops->free(link->cfg.arg, LIST_ENTRY(node, struct core_ctl, node),
+				    sizeof(struct core_ctl));
+}
+
+static void free_messages(struct core_link *link)
+{
+	while (!list_empty(&link->messages))
+		core_message_free(link, LIST_ENTRY(link->messages.next, struct core_msg, node));
+	while (!list_empty(&link->incoming)) {
+		struct core_msg *msg = LIST_ENTRY(link->incoming.next, struct core_msg, node);
+
+		list_remove(&msg->node);
+		link->cfg.ops->free(link->cfg.arg, msg, sizeof(*msg) + msg->bytes);
+	}
+	free_ctl(link, &link->ctl);
+	free_ctl(link, &link->voids);
+}
+
+static void forget_ring(struct core_link *link, struct core_chan *chan)
+{
+	uint64_t seq;
+
+	if (!chan->ring)
+		return;
+	for (seq = chan->acked_seq + 1; seq < chan->next_seq; seq++) {
+		struct core_chunk *chunk = core_ring_at(chan, seq);
+
+		if (chunk->ctl)
+			link->cfg.ops->free(link->cfg.arg, chunk->ctl, sizeof(*chunk->ctl));
+		if (chunk->job)
+			chunk->job->inflight--;
+		chunk->ctl = NULL;
+		chunk->job = NULL;
+	}
+	chan->acked_seq = chan->next_seq - 1;
+}
+
+void core_link_fail(struct core_link *link, tcpx_status status)
+{
+	uint32_t i;
+
+	if (link->dead)
+		return;
+	link->dead = true;
+	link->dead_status = status;
+	for (i = 0; i < link->nchan; i++) {
+		struct core_chan *chan = &link->chan[i];
+
+		core_rx_lost(link, chan);
+		/* Nobody is inside; a frame may have been refused half-way, with its call open. */
+		chan->tx.in_call = chan->rx.in_call = false;
+		core_io_abort(link, &chan->tx);
+		core_io_abort(link, &chan->rx);
+		chan->state = CORE_CHAN_DOWN;
+		forget_ring(link, chan);
+	}
+	{
+		struct list_node *pos, *tmp;
+
+		/* One whose staged source is still being read ends with core_io_drop. */
+		LIST_FOREACH_SAFE(pos, tmp, &link->pushes) {
+			core_push_stop(link, LIST_ENTRY(pos, struct core_push, node), status);
+		}
+
+		LIST_FOREACH_SAFE(pos, tmp, &link->active) {
+			struct core_xfer *xfer = LIST_ENTRY(pos, struct core_xfer, node);
+
+			if (xfer->state == CORE_ENDING)
+				core_xfer_check(link, xfer); /* a strict one waits no more */
+			else
+				core_xfer_end(link, xfer, status);
+		}
+	}
+	while (!list_empty(&link->notes))
+		core_note_drop(link, LIST_ENTRY(link->notes.next, struct core_note, node));
+	free_messages(link);
+	link->cfg.ops->stage_give(link->cfg.arg, link->stage_in.granted - link->stage_in.used);
+	link->stage_in.used = link->stage_in.granted;
+}
+
+uint32_t core_link_channels_up(const struct core_link *link)
+{
+	uint32_t i, up = 0;
+
+	for (i = 0; i < link->nchan; i++)
+		up += link->chan[i].state == CORE_CHAN_UP;
+	return up;
+}
+
+tcpx_status core_chan_up(struct core_link *link, uint32_t channel, uint32_t epoch)
+{
+	struct core_chan *chan;
+
+	if (link->dead)
+		return link->dead_status;
+	if (channel >= link->nchan)
+		return TCPX_ERR_PROTOCOL;
+	chan = &link->chan[channel];
+	if (chan->state != CORE_CHAN_DOWN || epoch <= chan->epoch)
+		return TCPX_ERR_STALE;
+	if (!chan->ring)
+		chan->ring = link->cfg.ops->alloc(link->cfg.arg, CORE_RING * sizeof(*chan->ring));
+	if (!chan->ring)
+		return TCPX_ERR_NO_MEMORY;
+	chan->state = CORE_CHAN_UP;
+	chan->epoch = epoch;
+	chan->next_seq = 1;
+	chan->acked_seq = chan->asked_seq = chan->unasked_bytes = 0;
+	chan->rx_seq = chan->applied_seq = chan->ack_wanted = chan->acked_sent = 0;
+	memset(chan->done, 0, sizeof(chan->done));
+	chan->ack_due = chan->ack_needed = false;
+	chan->nnacks = chan->unsent_nacks = 0;
+	chan->fence_sent = chan->fence_got = false;
+	memset(&chan->tx, 0, sizeof(chan->tx));
+	memset(&chan->rx, 0, sizeof(chan->rx));
+	chan->idle = true;
+	core_kick(link, chan);
+	return TCPX_OK;
+}
+
+/* Both sides know what arrived: the rest goes to other channels. */
+static void fence_through(struct core_link *link, struct core_chan *chan)
+{
+	if (chan->state != CORE_CHAN_FENCING || !chan->fence_got || !chan->fence_sent)
+		return;
+	chan->state = CORE_CHAN_DOWN;
+	core_chunks_ack(link, chan, chan->fence_seq);
+	if (!core_chunks_requeue(link, chan))
+		return;
+	core_retell(link);
+	core_kick_all(link);
+	link->cfg.ops->channel_free(link->cfg.arg, chan->index);
+}
+
+static void fence_send(struct core_link *link, struct core_chan *chan)
+{
+	link->cfg.ops->fence(link->cfg.arg, chan->index, chan->epoch, chan->applied_seq,
+			     chan->nacks, chan->nnacks);
+	chan->fence_sent = true;
+}
+
+static void fence_try(struct core_link *link, struct core_chan *chan)
+{
+	if (chan->state != CORE_CHAN_FENCING || chan->commits || chan->fence_sent)
+		return;
+	fence_send(link, chan);
+	fence_through(link, chan);
+}
+
+void core_chan_lost(struct core_link *link, uint32_t channel)
+{
+	struct core_chan *chan = &link->chan[channel];
+
+	if (link->dead || chan->state != CORE_CHAN_UP)
+		return;
+	chan->state = CORE_CHAN_FENCING;
+	core_rx_lost(link, chan);
+	chan->tx.in_call = chan->rx.in_call = false;
+	core_io_release(link, &chan->tx);
+	core_io_release(link, &chan->rx);
+	chan->tx.busy = chan->rx.busy = false;
+	fence_try(link, chan);
+	core_retell(link);
+	core_kick_all(link);
+}
+
+/* A commit of a staged chunk ended; the fence may have waited for it. */
+void core_rx_committed(struct core_link *link, uint32_t channel, uint32_t epoch, uint64_t seq,
+		       uint64_t xfer_id, uint64_t bytes, tcpx_status status)
+{
+	struct core_chan *chan = &link->chan[channel];
+	struct core_xfer *xfer = core_xfer_find(link, xfer_id);
+
+	link->cfg.ops->stage_give(link->cfg.arg, bytes);
+	if (xfer) {
+		xfer->refs--;
+		if (xfer->state == CORE_ACTIVE && status == TCPX_OK)
+			xfer->applied += bytes;
+		else if (xfer->state == CORE_ACTIVE)
+			core_xfer_end(link, xfer, status);
+	}
+	if (!link->dead && chan->epoch == epoch) {
+		chan->commits--;
+		link->rx_bytes += bytes;
+		core_rx_applied(link, chan, seq, xfer ? TCPX_OK : status);
+		fence_try(link, chan);
+	}
+	if (xfer)
+		core_xfer_check(link, xfer);
+}
+
+tcpx_status core_chan_fence(struct core_link *link, uint32_t channel, uint32_t epoch,
+			    uint64_t applied, const struct core_nack *nacks, uint32_t count)
+{
+	struct core_chan *chan;
+	uint32_t i;
+
+	if (link->dead)
+		return link->dead_status;
+	if (channel >= link->nchan)
+		return TCPX_ERR_PROTOCOL;
+	chan = &link->chan[channel];
+	if (epoch < chan->epoch || (epoch == chan->epoch && chan->state == CORE_CHAN_DOWN))
+		return TCPX_OK; /* settled long ago */
+	if (epoch > chan->epoch) {
+		/* It came up at the peer only, and died before we saw it. */
+		if (chan->state != CORE_CHAN_DOWN || applied)
+			return TCPX_ERR_PROTOCOL;
+		chan->epoch = epoch;
+		chan->applied_seq = 0;
+		chan->nnacks = 0;
+		fence_send(link, chan);
+		link->cfg.ops->channel_free(link->cfg.arg, chan->index);
+		return TCPX_OK;
+	}
+	if (chan->fence_got)
+		return TCPX_OK;
+	if (applied < chan->acked_seq || applied >= chan->next_seq)
+		return TCPX_ERR_PROTOCOL;
+	for (i = 0; i < count; i++)
+		core_chunk_refuse(link, chan, nacks[i].seq, nacks[i].status);
+	chan->fence_got = true;
+	chan->fence_seq = applied;
+	if (chan->state == CORE_CHAN_UP)
+		link->cfg.ops->close_channel(link->cfg.arg, channel);
+	else
+		fence_through(link, chan);
+	return TCPX_OK;
+}
+
+void core_link_ask(struct core_link *link)
+{
+	uint32_t i;
+
+	link->flush = !list_empty(&link->notes);
+	for (i = 0; i < link->nchan && !link->dead; i++) {
+		link->chan[i].ack_needed = true;
+		core_kick(link, &link->chan[i]);
+	}
+}
+
+void core_link_refence(struct core_link *link)
+{
+	uint32_t i;
+
+	for (i = 0; i < link->nchan && !link->dead; i++)
+		if (link->chan[i].fence_sent)
+			fence_send(link, &link->chan[i]);
+}

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The pure core of a link between two sessions: which frame goes next on which channel, what an
+ * arriving frame means, when a transfer ends. No I/O, no clock, no thread: every function runs
+ * under the link's lock, time is an argument, effects leave through struct core_ops.
+ *
+ * Invariants
+ *  I1  A transfer ends exactly once: ops->ended runs once per core_xfer_post that returned OK.
+ *  I2  When ended ran, no channel reads or writes the transfer's local memory: each use is counted
+ *      in xfer->refs, from the moment a frame is cut or accepted until the transport gave the
+ *      buffer back or the channel was redirected to scratch.
+ *  I3  A WRITE is DONE only when every chunk was acknowledged, i.e. applied and not refused; a READ
+ *      only when every byte was applied here; a notification is sent after that.
+ *  I4  A chunk of a lost channel is cut again only after the peer's fence for that epoch; the fence
+ *      tells exactly which chunks were applied, so nothing is applied twice or missed.
+ *  I5  State that a peer can make us keep is bounded by credits given in the hello; more is
+ *      ERR_PROTOCOL.
+ */
+#ifndef CORE_LINK_H
+#define CORE_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/frame.h"
+#include "base/list.h"
+#include "core/prog.h"
+#include <tcpx/types.h>
+
+#define CORE_LANE 0		      /* channel of small messages */
+#define CORE_CHANNELS_MAX 65	      /* the lane and 64 bulk channels */
+#define CORE_RING 512		      /* unacknowledged frames per channel */
+#define CORE_SMALL_BYTES (16u << 10)  /* greatest eager SEND; up to here the lane carries it */
+#define CORE_PIECES_MAX 1000	      /* pieces of one chunk */
+#define CORE_REQUEST_BYTES (1u << 30) /* one piece of a READ's list */
+#define CORE_ACK_BYTES (8u << 20)     /* an acknowledgement is asked for at least so often */
+#define CORE_QUANTUM_BYTES (4u << 20) /* of one transfer before the next one's turn */
+#define CORE_NOTE_COST 64	      /* budget bytes of a notification beyond its payload */
+#define CORE_NACKS_MAX 4096	      /* refused chunks a channel remembers */
+#define CORE_VOIDS_MAX 65536 /* SENDs that ended unannounced before another may be posted */
+#define CORE_CTL_MAX 65536   /* control frames that wait for a peer who does not take them */
+
+struct core_link;
+struct core_xfer;
+struct core_chan;
+
+/* What a push is made of. */
+enum core_job_kind {
+	CORE_JOB_WRITE = 1, /* DATA frames of a core_xfer */
+	CORE_JOB_REQUEST,   /* READ_REQ frames of a core_xfer */
+	CORE_JOB_SEND,	    /* SEND or RTS, then SDATA frames of a core_xfer */
+	CORE_JOB_PUSH,	    /* RDATA frames of a core_push */
+	CORE_JOB_NOTE,	    /* NOTIFY frames of a core_note */
+};
+
+/* A chunk to be cut again after a lost channel. */
+struct core_redo {
+	struct core_redo *next;
+	struct core_cursor at;
+	uint64_t linear;
+	uint32_t bytes, pieces;
+	uint8_t type;
+};
+
+/* Something that is cut into frames. Embedded in a transfer, a push or a note. */
+struct core_job {
+	struct list_node node; /* in one of the link's queues */
+	enum core_job_kind kind;
+	bool queued, small, stopped;
+	bool announced; /* SEND: its SEND or RTS is on the way */
+	bool staged;	/* destination is staged: needs grants */
+	int32_t priority;
+	const struct core_prog *prog; /* NULL for notes */
+	struct core_cursor at;
+	uint64_t linear, end;	/* next byte to cut; where to stop */
+	uint64_t peer_xfer;	/* PUSH, SEND: the receiver's id */
+	uint64_t linear_base;	/* PUSH: linear offset of the request's piece */
+	struct core_redo *redo; /* before anything new */
+	uint32_t inflight;	/* frames in channels' rings */
+	uint64_t quantum;
+	uint64_t acked; /* bytes */
+};
+
+enum core_xfer_state {
+	CORE_IDLE = 0, /* never posted */
+	CORE_ACTIVE,
+	CORE_NOTIFYING,
+	CORE_ENDING,
+	CORE_FINAL
+};
+
+struct core_note;
+
+/* One request. The engine owns the memory and fills the first block before each post. */
+struct core_xfer {
+	enum tcpx_op op;
+	const struct core_prog *prog; /* also for SEND and RECV; nseg may be 0 */
+	const void *notify;	      /* attached or alone; copied by the core's owner */
+	uint32_t notify_bytes;
+	bool has_notify;
+	bool strict;	    /* a cancelled WRITE waits for the peer */
+	bool remote_staged; /* some destination is staged at the peer */
+	bool local_staged;
+	int32_t priority;
+	int64_t deadline_ns; /* absolute; 0: none */
+
+	enum core_xfer_state state;
+	tcpx_status status;	/* decided end; TCPX_IN_PROGRESS before */
+	uint64_t id;		/* on the wire */
+	uint64_t applied;	/* bytes */
+	uint64_t arrived;	/* READ, RECV: bytes of chunks that came or are coming */
+	uint64_t limit;		/* RECV: bytes agreed */
+	uint64_t message_bytes; /* RECV: the peer's length */
+	uint64_t sender;	/* RECV: the SEND's id */
+	uint64_t message;	/* SEND: message number, given at post */
+	bool matched;		/* RECV: has its message; SEND: the peer said how it ended */
+	bool charged;		/* SEND: paid its eager credit */
+	bool eager;		/* SEND */
+	bool truncated;		/* RECV */
+	uint64_t reserved;	/* READ into staged memory: staging bytes not used yet */
+	uint32_t refs;		/* channel operations that use its local memory */
+	struct core_job job;
+	struct core_note *note;
+	struct list_node node; /* link->active */
+	struct list_node recv; /* link->receives */
+};
+
+/* The responder's part of a READ: pushes one requested piece. Owned by the engine, which frees it
+ * (and its region references) in ops->push_ended. */
+struct core_push {
+	struct core_job job;
+	struct core_prog prog;
+	struct list_node node; /* link->pushes */
+	uint32_t refs;
+	bool ended;
+};
+
+/* An outgoing notification; the data is a copy behind the struct. */
+struct core_note {
+	struct core_job job;
+	struct core_xfer *xfer; /* who waits for it, or NULL */
+	uint64_t number;
+	uint64_t bytes;
+	uint32_t refs; /* frames of it under way */
+	bool standalone;
+	struct list_node node; /* link->notes */
+	const void *data;
+};
+
+/* An incoming notification or unexpected message; memory by ops->msg_alloc. */
+struct core_msg {
+	struct list_node node;
+	uint64_t number; /* message or notification number */
+	uint64_t bytes;	 /* whole length */
+	uint64_t got;	 /* bytes that arrived */
+	uint64_t begun;	 /* NOTIFY: bytes of parts that came or are coming, <= bytes */
+	uint64_t seams;	 /* NOTIFY: keyed sum over the ends of its parts */
+	uint64_t sender; /* SEND: its transfer id */
+	uint64_t cost;	 /* SEND: of the eager budget */
+	bool standalone, eager, dead;
+	tcpx_status status; /* dead: why */
+	unsigned char data[];
+};
+
+/* A small sequenced frame of our own: CTS, FINAL, CANCEL, NACK. */
+struct core_ctl {
+	struct list_node node;
+	struct frame frame;
+};
+
+/* A sent frame that is not acknowledged yet. */
+struct core_chunk {
+	struct core_job *job; /* NULL: control frame, or its job is gone */
+	struct core_ctl *ctl;
+	struct core_cursor at;
+	uint64_t linear;
+	uint32_t bytes, pieces;
+	uint8_t type;
+	bool refused, aborted, staged;
+};
+
+struct core_nack {
+	uint64_t seq, xfer;
+	int32_t status;
+	bool sent;
+};
+
+enum core_chan_state {
+	CORE_CHAN_DOWN = 0,
+	CORE_CHAN_UP,
+	CORE_CHAN_FENCING, /* lost here; waits for the peer's fence */
+};
+
+/* One call of the transport under way, or a frame it stopped in. */
+struct core_io {
+	bool busy;	/* a frame is under way */
+	bool in_call;	/* the transport has the buffers now */
+	bool aborted;	/* use scratch from here on */
+	uint32_t *refs; /* who is kept alive by it; NULL when released */
+	struct core_xfer *xfer;
+	struct core_push *push;
+	uint32_t staged; /* rx: bytes of staging taken for this frame, not accounted for yet */
+	struct core_note *note;
+};
+
+struct core_chan {
+	enum core_chan_state state;
+	uint32_t index, epoch;
+	bool idle; /* tx_next said there is nothing; a kick is due when there is */
+	/* tx */
+	uint64_t next_seq, acked_seq; /* sequences start at 1; acked = cumulative */
+	uint64_t asked_seq;	      /* highest sequence that asked for an ack */
+	uint64_t unasked_bytes;
+	struct core_chunk *ring; /* CORE_RING, by sequence */
+	struct core_io tx;
+	uint64_t tx_seq;   /* of the frame under way; 0: not sequenced */
+	uint32_t tx_bytes; /* its payload */
+	bool tx_torn;	   /* it counts as aborted */
+	/* rx */
+	uint64_t rx_seq;	       /* last sequence begun */
+	uint64_t applied_seq;	       /* cumulative */
+	uint64_t done[CORE_RING / 64]; /* applied out of order, by sequence % CORE_RING */
+	uint64_t ack_wanted, acked_sent;
+	bool ack_due, ack_needed; /* needed: some unasked frame ends a transfer of ours */
+	struct core_io rx;
+	struct frame rx_frame;
+	uint32_t commits; /* staged chunks not applied yet */
+	struct core_nack *nacks;
+	uint32_t nnacks, cap_nacks, unsent_nacks;
+	/* fence */
+	bool fence_sent, fence_got;
+	uint64_t fence_seq;
+};
+
+/* Effects. Called under the link's lock; must not call the core. */
+struct core_ops {
+	void (*ended)(void *arg, struct core_xfer *xfer); /* xfer->status is final */
+	void (*push_ended)(void *arg, struct core_push *push);
+	/* Channel has something to send (it said idle before). */
+	void (*kick)(void *arg, uint32_t channel);
+	/* The peer fenced a channel that we still have up: close it and call core_chan_lost. */
+	void (*close_channel)(void *arg, uint32_t channel);
+	/* Send on the control link; FENCE only. The payload is nacks as pairs. */
+	void (*fence)(void *arg, uint32_t channel, uint32_t epoch, uint64_t applied,
+		      const struct core_nack *nacks, uint32_t count);
+	/* Both fences are through: the channel may be dialled again with a higher epoch. */
+	void (*channel_free)(void *arg, uint32_t channel);
+	/* A whole notification; the callee owns it (free by msg_free). */
+	void (*notify)(void *arg, struct core_msg *msg);
+	/* A notification nobody waits for was taken by the peer (flush). */
+	void (*note_ended)(void *arg);
+	/* Copies an eager message into a RECV: applied later (staged) returns IN_PROGRESS and ends
+	 * by core_recv_applied; else TCPX_OK or an error. */
+	tcpx_status (*deliver)(void *arg, struct core_xfer *xfer, const void *data, uint64_t bytes);
+	/* Staging for bytes that arrive: takes at most want bytes of the shared pool for this link
+	 * and returns how many; a link that got fewer is stage_waiting: core_stage_more is called
+	 * whenever some came free. */
+	uint64_t (*stage_take)(void *arg, uint64_t want);
+	void (*stage_give)(void *arg, uint64_t bytes);
+	void *(*alloc)(void *arg, size_t bytes); /* NULL: out of memory or budget */
+	void (*free)(void *arg, void *ptr, size_t bytes);
+	/* The link cannot go on (memory, protocol). Ends it from outside. */
+	void (*fail)(void *arg, tcpx_status status);
+};
+
+struct core_config {
+	uint32_t chunk_bytes;
+	uint32_t bulk_channels;
+	uint32_t small_bytes; /* up to here the lane carries it; 0: CORE_SMALL_BYTES */
+	uint8_t secret[16];   /* a number the peer cannot know */
+	uint64_t credit_out[FRAME_CREDIT_COUNT]; /* what the peer's hello gave us */
+	uint64_t credit_in[FRAME_CREDIT_COUNT];	 /* what ours gave the peer */
+	const struct core_ops *ops;
+	void *arg;
+};
+
+struct core_link {
+	struct core_config cfg;
+	struct core_chan chan[CORE_CHANNELS_MAX];
+	uint32_t nchan; /* lane + bulk */
+	bool dead;
+	tcpx_status dead_status;
+
+	struct list_node ctl;	/* core_ctl */
+	uint32_t nctl;		/* of them */
+	struct list_node small; /* jobs for the lane */
+	struct list_node bulk;	/* jobs for bulk channels */
+	struct list_node sends; /* SENDs not announced yet, in order */
+	struct list_node voids; /* core_ctl: SENDs that ended unannounced, by number */
+	uint32_t nvoids;
+	struct list_node active;   /* core_xfer */
+	struct list_node receives; /* RECVs not matched */
+	struct list_node messages; /* core_msg: SENDs not matched, by number */
+	struct list_node incoming; /* core_msg: notifications not whole yet, or waiting for order */
+	struct list_node pushes, notes;
+	uint64_t send_next, recv_next;	 /* message numbers */
+	uint64_t note_next, attach_next; /* notification numbers we give */
+	uint64_t note_due;		 /* next standalone number to publish */
+
+	/* credits: used by us / limit told by the peer, cumulative; and the other direction */
+	uint64_t used[FRAME_CREDIT_COUNT], limit[FRAME_CREDIT_COUNT];
+	uint64_t taken[FRAME_CREDIT_COUNT]; /* the peer used, as we saw it */
+	uint64_t given[FRAME_CREDIT_COUNT]; /* cumulative we returned (internally) */
+	uint64_t told[FRAME_CREDIT_COUNT];  /* of it, told the peer */
+	bool credit_due[FRAME_CREDIT_COUNT];
+
+	/* staging: what we want at the peer (cumulative), and what the peer wants here */
+	struct core_stage {
+		uint64_t wanted, unwanted, dropped; /* asked for; taken back; grants given back */
+		uint64_t granted, used;
+	} stage_out, stage_in;
+	bool stage_due, stage_waiting;
+	uint32_t npushes, rotor;
+	bool turn;  /* sends or small jobs next */
+	bool flush; /* notifications ask for acknowledgements until all are taken */
+
+	struct core_xfer **table; /* by id */
+	uint32_t *generation;
+	uint32_t ntable, table_free; /* table_free: hint */
+	struct core_redo *redo_pool;
+	uint64_t tx_bytes, rx_bytes, tx_chunks, rx_chunks, resent, aborted, refused;
+};
+
+tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg);
+/* After core_link_fail only. Frees what it owns. */
+void core_link_fini(struct core_link *link);
+
+/* Every transfer ends with status, every push and note is dropped. No channel may be in a call.
+ * Idempotent. */
+void core_link_fail(struct core_link *link, tcpx_status status);
+
+/* Channels. */
+tcpx_status core_chan_up(struct core_link *link, uint32_t channel, uint32_t epoch);
+/* The transport is closed and nobody is inside it. Sends the fence when no commit is under way. */
+void core_chan_lost(struct core_link *link, uint32_t channel);
+/* The peer's fence. */
+tcpx_status core_chan_fence(struct core_link *link, uint32_t channel, uint32_t epoch,
+			    uint64_t applied, const struct core_nack *nacks, uint32_t count);
+/* The control link came back: fences not answered yet are sent again. */
+void core_link_refence(struct core_link *link);
+uint32_t core_link_channels_up(const struct core_link *link);
+
+/* Transfers. Post takes the transfer from IDLE or FINAL. ERR_STATE; ERR_AGAIN (notification
+ * budget; or the peer does not take the numbers of cancelled SENDs); ERR_NO_MEMORY; the link's
+ * error when dead. An OP_NOTIFY and attached bytes are copied. */
+tcpx_status core_xfer_post(struct core_link *link, struct core_xfer *xfer);
+/* Ends it with status as soon as its memory is quiet; may call ended at once. ERR_STATE. */
+tcpx_status core_xfer_cancel(struct core_link *link, struct core_xfer *xfer, tcpx_status status);
+/* Ends those whose deadline is over; returns the next deadline or 0. */
+int64_t core_link_expire(struct core_link *link, int64_t now_ns);
+/* Sends a notification alone that nobody waits for. */
+tcpx_status core_note_send(struct core_link *link, const void *data, uint64_t bytes);
+/* The application released a notification of so many bytes; empty: none is unread. */
+void core_note_consumed(struct core_link *link, uint64_t bytes, bool empty);
+
+/* Somebody flushes: every frame sent so far is to be acknowledged soon, and notifications ask for
+ * it, those queued and those sent again included, until all are taken (note_ended tells). */
+void core_link_ask(struct core_link *link);
+
+/* Sending: one frame at a time per channel. */
+struct core_tx {
+	struct frame frame;
+	uint32_t channel;
+	const struct core_prog *prog; /* payload from its local side, from at on; NULL: bytes */
+	struct core_cursor at;
+	uint32_t pieces;
+	bool table;	   /* encode the pieces' remote side as the frame's table */
+	const void *bytes; /* payload of a note */
+};
+/* 1: *tx is the next frame, its call has begun (core_tx_pause or core_tx_sent follows). */
+int core_tx_next(struct core_link *link, uint32_t channel, struct core_tx *tx);
+/* The transport gave the buffers back before the frame was through; 1: aborted, use scratch. While
+ * it has them lent the call stays open; a kick tells that they are wanted back. */
+int core_tx_pause(struct core_link *link, uint32_t channel);
+/* Before going on with it; 1: aborted, use scratch and an ABORTED trailer. */
+int core_tx_resume(struct core_link *link, uint32_t channel);
+/* The frame under way arrives torn: aborted, even when it is acknowledged already. */
+void core_tx_torn(struct core_link *link, uint32_t channel);
+/* The whole frame is with the transport. valid: its trailer said so. A frame that was lent may have
+ * been acknowledged before. */
+void core_tx_sent(struct core_link *link, uint32_t channel, bool valid);
+
+/* A staged or lent source is still read while its channel goes away: takes its reference along;
+ * core_io_drop gives it back when the read ended. */
+void core_tx_take(struct core_link *link, uint32_t channel, struct core_io *out_io);
+void core_io_drop(struct core_link *link, struct core_io *io);
+
+/* Receiving. */
+enum core_rx_kind {
+	CORE_RX_NONE = 0, /* frame has no payload: core_rx_end follows at once */
+	CORE_RX_SCRATCH,  /* read the payload and forget it */
+	CORE_RX_REGION,	  /* DATA: the engine resolves key, offset and table */
+	CORE_RX_PROG,	  /* local side of prog at linear */
+	CORE_RX_MESSAGE,  /* collect the payload, hand it to core_rx_end */
+	CORE_RX_NOTE,	  /* into note->data + frame->linear */
+	CORE_RX_LIST,	  /* READ_REQ: the table is a list to push */
+};
+struct core_rx {
+	enum core_rx_kind kind;
+	const struct core_prog *prog;
+	struct core_xfer *xfer;
+	struct core_msg *note;
+	uint64_t linear;
+};
+/* A validated header arrived; its call has begun. ERR_PROTOCOL ends the link. READ_REQ: the engine
+ * makes a push and passes it to core_push_start, or refuses by core_push_refuse, then rx_end. */
+tcpx_status core_rx_begin(struct core_link *link, uint32_t channel, const struct frame *frame,
+			  struct core_rx *out_rx);
+int core_rx_pause(struct core_link *link, uint32_t channel);
+int core_rx_resume(struct core_link *link, uint32_t channel);
+/* The trailer is there. status: TCPX_OK applied; TCPX_IN_PROGRESS: a commit is under way, ends by
+ * core_rx_committed with the same sequence; a request error: refused (NACK). valid: the trailer's
+ * word. data: the payload of CORE_RX_MESSAGE. */
+tcpx_status core_rx_end(struct core_link *link, uint32_t channel, bool valid, tcpx_status status,
+			const void *data);
+/* xfer: whose memory was written (by id, it may be gone), bytes of the chunk. */
+void core_rx_committed(struct core_link *link, uint32_t channel, uint32_t epoch, uint64_t seq,
+		       uint64_t xfer_id, uint64_t bytes, tcpx_status status);
+void core_recv_applied(struct core_link *link, struct core_xfer *xfer, tcpx_status status);
+
+/* READ at the responder. push->prog and job.peer_xfer/linear_base are filled by the engine. */
+void core_push_start(struct core_link *link, struct core_push *push);
+void core_push_refuse(struct core_link *link, uint64_t xfer_id, tcpx_status status);
+/* The source region goes away: the reader's request fails with status. */
+void core_push_stop(struct core_link *link, struct core_push *push, tcpx_status status);
+
+/* The shared staging pool has room again for a link that waited. */
+void core_stage_more(struct core_link *link);
+
+#endif

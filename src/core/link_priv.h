@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the core share with one another and with nobody else. */
+#ifndef CORE_LINK_PRIV_H
+#define CORE_LINK_PRIV_H
+
+#include "core/link.h"
+
+#define CORE_RING_SPARE 16 /* ring places kept for NACKs, so that acknowledgements never wait */
+
+static inline struct core_chunk *core_ring_at(struct core_chan *chan, uint64_t seq)
+{
+	return &chan->ring[seq % CORE_RING];
+}
+
+static inline uint64_t core_ring_used(const struct core_chan *chan)
+{
+	return chan->next_seq - 1 - chan->acked_seq;
+}
+
+static inline uint64_t core_status_pack(tcpx_status status)
+{
+	return (uint64_t)(uint32_t)(-(int)status);
+}
+
+/* A peer's word: never better than it can be, never outside the enum's range. */
+static inline tcpx_status core_status_unpack(uint64_t value)
+{
+	if (value == 0)
+		return TCPX_OK;
+	return value <= 99 ? (tcpx_status) - (int)value : TCPX_ERR_REMOTE;
+}
+
+/* chunk.c: the ring */
+struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan,
+				  struct frame *frame, struct core_job *job);
+void core_chunks_ack(struct core_link *link, struct core_chan *chan, uint64_t seq);
+bool core_chunks_requeue(struct core_link *link, struct core_chan *chan);
+void core_chunks_detach(struct core_link *link, struct core_job *job);
+void core_chunk_refuse(struct core_link *link, struct core_chan *chan, uint64_t seq,
+		       tcpx_status status);
+void core_redo_free(struct core_link *link, struct core_job *job);
+
+/* queue.c: who wants to send */
+void core_job_queue(struct core_link *link, struct core_job *job);
+void core_job_unqueue(struct core_job *job);
+bool core_job_has_more(const struct core_job *job);
+bool core_carries_small(const struct core_link *link, uint32_t channel);
+bool core_carries_bulk(const struct core_link *link, uint32_t channel);
+void core_kick(struct core_link *link, struct core_chan *chan);
+void core_kick_small(struct core_link *link);
+void core_kick_bulk(struct core_link *link, uint64_t bytes);
+void core_kick_all(struct core_link *link);
+void core_ctl_queue(struct core_link *link, const struct frame *frame);
+void core_void_queue(struct core_link *link, const struct frame *frame);
+
+/* xfer.c */
+struct core_xfer *core_xfer_find(struct core_link *link, uint64_t id);
+void core_xfer_end(struct core_link *link, struct core_xfer *xfer, tcpx_status status);
+void core_xfer_check(struct core_link *link, struct core_xfer *xfer);
+void core_io_release(struct core_link *link, struct core_io *io);
+void core_io_abort(struct core_link *link, struct core_io *io);
+void core_tx_abort(struct core_link *link, struct core_chan *chan);
+void core_io_hold(struct core_io *io, struct core_xfer *xfer, struct core_push *push);
+void core_io_hold_note(struct core_io *io, struct core_note *note);
+
+/* push.c */
+void core_push_check(struct core_link *link, struct core_push *push);
+void core_push_cancel(struct core_link *link, uint64_t xfer_id);
+
+/* link_rx.c */
+void core_rx_lost(struct core_link *link, struct core_chan *chan);
+void core_rx_applied(struct core_link *link, struct core_chan *chan, uint64_t seq,
+		     tcpx_status status);
+
+/* message.c: SEND and RECV */
+tcpx_status core_message_arrived(struct core_link *link, const struct frame *frame,
+				 const void *data);
+void core_message_match(struct core_link *link);
+void core_message_cts(struct core_link *link, const struct frame *frame);
+tcpx_status core_message_cancelled(struct core_link *link, const struct frame *frame);
+void core_message_final(struct core_link *link, const struct frame *frame);
+void core_message_free(struct core_link *link, struct core_msg *msg);
+
+/* note.c */
+tcpx_status core_note_make(struct core_link *link, const void *data, uint64_t bytes,
+			   bool standalone, struct core_note **out_note);
+void core_note_start(struct core_link *link, struct core_note *note);
+void core_note_drop(struct core_link *link, struct core_note *note);
+void core_note_check(struct core_link *link, struct core_note *note);
+tcpx_status core_note_begin(struct core_link *link, const struct frame *frame,
+			    struct core_msg **out_msg);
+void core_note_undo(struct core_link *link, const struct frame *frame);
+tcpx_status core_note_part(struct core_link *link, const struct frame *frame);
+
+/* credit.c */
+bool core_credit_take(struct core_link *link, enum frame_credit kind, uint64_t amount);
+bool core_credit_pay(struct core_link *link, enum frame_credit kind, uint64_t amount);
+void core_credit_give(struct core_link *link, enum frame_credit kind, uint64_t amount, bool empty);
+void core_credit_arrived(struct core_link *link, const struct frame *frame);
+void core_stage_request(struct core_link *link, const struct frame *frame);
+void core_stage_want(struct core_link *link, uint64_t bytes);
+void core_stage_unwant(struct core_link *link, uint64_t bytes);
+tcpx_status core_stage_arrive(struct core_link *link, struct core_chan *chan,
+			      const struct frame *frame);
+void core_stage_undo(struct core_link *link, struct core_chan *chan);
+void core_retell(struct core_link *link);
+
+static inline struct core_xfer *core_job_xfer(struct core_job *job)
+{
+	return LIST_ENTRY(job, struct core_xfer, job);
+}
+
+static inline struct core_push *core_job_push(struct core_job *job)
+{
+	return LIST_ENTRY(job, struct core_push, job);
+}
+
+static inline struct core_note *core_job_note(struct core_job *job)
+{
+	return LIST_ENTRY(job, struct core_note, job);
+}
+
+#endif

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an arriving frame means. */
+#include <string.h>
+
+#include "core/link_priv.h"
+
+static bool sequenced(uint8_t type)
+{
+	return type != FRAME_ACK && type != FRAME_CREDIT && type != FRAME_STAGE_REQ;
+}
+
+static tcpx_status begin_into(struct core_link *link, struct core_chan *chan,
+			      const struct frame *frame, struct core_rx *rx)
+{
+	bool read = frame->type == FRAME_RDATA;
+	struct core_xfer *xfer = core_xfer_find(link, frame->xfer);
+	uint64_t end;
+
+	rx->kind = CORE_RX_SCRATCH;
+	if (!xfer || xfer->op != (read ? TCPX_OP_READ : TCPX_OP_RECV) || xfer->state != CORE_ACTIVE)
+		return TCPX_OK;
+	if (!read && !xfer->matched)
+		return TCPX_ERR_PROTOCOL;
+	end = read ? xfer->job.linear : xfer->limit;
+	if (frame->linear > end || frame->payload_bytes > end - frame->linear ||
+	    frame->payload_bytes > end - xfer->arrived)
+		return TCPX_ERR_PROTOCOL;
+	xfer->arrived += frame->payload_bytes;
+	rx->kind = CORE_RX_PROG;
+	rx->prog = xfer->prog;
+	rx->xfer = xfer;
+	rx->linear = frame->linear;
+	core_io_hold(&chan->rx, xfer, NULL);
+	return TCPX_OK;
+}
+
+static tcpx_status begin_type(struct core_link *link, struct core_chan *chan,
+			      const struct frame *frame, struct core_rx *rx)
+{
+	tcpx_status status;
+
+	switch (frame->type) {
+	case FRAME_DATA:
+		rx->kind = CORE_RX_REGION;
+		rx->linear = frame->linear;
+		return frame->payload_bytes ? TCPX_OK : TCPX_ERR_PROTOCOL;
+	case FRAME_RDATA:
+	case FRAME_SDATA:
+		return frame->payload_bytes && !frame->table_bytes
+			       ? begin_into(link, chan, frame, rx)
+			       : TCPX_ERR_PROTOCOL;
+	case FRAME_SEND:
+		rx->kind = CORE_RX_MESSAGE;
+		return frame->payload_bytes <= CORE_SMALL_BYTES ? TCPX_OK : TCPX_ERR_PROTOCOL;
+	case FRAME_NOTIFY:
+		status = core_note_begin(link, frame, &rx->note);
+		rx->kind = frame->payload_bytes ? CORE_RX_NOTE : CORE_RX_NONE;
+		rx->linear = frame->linear;
+		return status;
+	case FRAME_READ_REQ:
+		rx->kind = CORE_RX_LIST;
+		return !frame->payload_bytes && core_credit_pay(link, FRAME_CREDIT_READ, 1)
+			       ? TCPX_OK
+			       : TCPX_ERR_PROTOCOL;
+	case FRAME_RTS:
+	case FRAME_CTS:
+	case FRAME_FINAL:
+	case FRAME_CANCEL:
+	case FRAME_NACK:
+	case FRAME_NOP:
+	case FRAME_ACK:
+	case FRAME_CREDIT:
+	case FRAME_STAGE_REQ:
+		rx->kind = CORE_RX_NONE;
+		return frame->payload_bytes || frame->table_bytes ? TCPX_ERR_PROTOCOL : TCPX_OK;
+	default:
+		return TCPX_ERR_PROTOCOL;
+	}
+}
+
+tcpx_status core_rx_begin(struct core_link *link, uint32_t channel, const struct frame *frame,
+			  struct core_rx *out_rx)
+{
+	struct core_chan *chan = &link->chan[channel];
+	tcpx_status status;
+
+	memset(out_rx, 0, sizeof(*out_rx));
+	if (link->dead)
+		return link->dead_status;
+	if (chan->state != CORE_CHAN_UP || chan->rx.busy || frame->epoch != chan->epoch ||
+	    frame->seq != (sequenced(frame->type) ? chan->rx_seq + 1 : 0))
+		return TCPX_ERR_PROTOCOL;
+	if (frame->seq && frame->seq > chan->applied_seq + CORE_RING)
+		return TCPX_ERR_PROTOCOL;
+	chan->rx = (struct core_io){.busy = true, .in_call = true};
+	status = begin_type(link, chan, frame, out_rx);
+	if (status == TCPX_OK)
+		status = core_stage_arrive(link, chan, frame);
+	if (status != TCPX_OK) {
+		core_io_release(link, &chan->rx);
+		chan->rx.busy = false;
+		return status;
+	}
+	if (frame->seq)
+		chan->rx_seq = frame->seq;
+	chan->rx_frame = *frame;
+	return TCPX_OK;
+}
+
+int core_rx_pause(struct core_link *link, uint32_t channel)
+{
+	struct core_io *io = &link->chan[channel].rx;
+
+	io->in_call = false;
+	if (io->aborted)
+		core_io_release(link, io);
+	return io->aborted;
+}
+
+int core_rx_resume(struct core_link *link, uint32_t channel)
+{
+	link->chan[channel].rx.in_call = true;
+	return link->chan[channel].rx.aborted;
+}
+
+static void nack_add(struct core_link *link, struct core_chan *chan, uint64_t seq, uint64_t xfer,
+		     tcpx_status status)
+{
+	if (chan->nnacks == chan->cap_nacks) {
+		const struct core_ops *ops = link->cfg.ops;
+		uint32_t cap = chan->cap_nacks ? chan->cap_nacks * 2 : 16;
+		struct core_nack *more = NULL;
+
+		if (cap <= CORE_NACKS_MAX)
+			more = ops->alloc(link->cfg.arg, cap * sizeof(*more));
+		if (!more) {
+			ops->fail(link->cfg.arg,
+				  cap > CORE_NACKS_MAX ? TCPX_ERR_PROTOCOL : TCPX_ERR_NO_MEMORY);
+			return;
+		}
+		if (chan->nacks) {
+			memcpy(more, chan->nacks, chan->nnacks * sizeof(*more));
+			ops->free(link->cfg.arg, chan->nacks, chan->cap_nacks * sizeof(*more));
+		}
+		chan->nacks = more;
+		chan->cap_nacks = cap;
+	}
+	chan->nacks[chan->nnacks++] =
+		(struct core_nack){.seq = seq, .xfer = xfer, .status = status};
+	chan->unsent_nacks++;
+	chan->ack_due = true;
+	link->refused++;
+	core_kick(link, chan);
+}
+
+/* A sequence is through, in whatever order; the cumulative count follows. */
+void core_rx_applied(struct core_link *link, struct core_chan *chan, uint64_t seq,
+		     tcpx_status status)
+{
+	if (status < 0)
+		nack_add(link, chan, seq, 0, status);
+	chan->done[seq % CORE_RING / 64] |= 1ull << (seq % 64);
+	while (chan->applied_seq < chan->rx_seq) {
+		uint64_t next = chan->applied_seq + 1;
+		uint64_t bit = 1ull << (next % 64);
+
+		if (!(chan->done[next % CORE_RING / 64] & bit))
+			break;
+		chan->done[next % CORE_RING / 64] &= ~bit;
+		chan->applied_seq = next;
+	}
+	if (chan->ack_wanted > chan->acked_sent && chan->applied_seq >= chan->ack_wanted) {
+		chan->ack_due = true;
+		core_kick(link, chan);
+	}
+}
+
+static tcpx_status take_ack(struct core_link *link, struct core_chan *chan,
+			    const struct frame *frame)
+{
+	uint64_t last = chan->next_seq - 1;
+
+	/* A frame whose call is still under way may be acknowledged; a later one may not. */
+	if (frame->linear < chan->acked_seq || frame->linear > last)
+		return TCPX_ERR_PROTOCOL;
+	core_chunks_ack(link, chan, frame->linear);
+	if (chan->idle && (chan->ack_needed || !list_empty(&link->bulk)))
+		core_kick(link, chan);
+	return TCPX_OK;
+}
+
+static tcpx_status act(struct core_link *link, struct core_chan *chan, const struct frame *frame,
+		       const void *data)
+{
+	switch (frame->type) {
+	case FRAME_SEND:
+	case FRAME_RTS:
+		return core_message_arrived(link, frame, data);
+	case FRAME_CTS:
+		core_message_cts(link, frame);
+		break;
+	case FRAME_FINAL:
+		core_message_final(link, frame);
+		break;
+	case FRAME_CANCEL:
+		if (frame->key != FRAME_CANCEL_READ)
+			return core_message_cancelled(link, frame);
+		core_push_cancel(link, frame->xfer);
+		break;
+	case FRAME_NACK:
+		core_chunk_refuse(link, chan, frame->linear, core_status_unpack(frame->offset));
+		break;
+	case FRAME_ACK:
+		return take_ack(link, chan, frame);
+	case FRAME_CREDIT:
+		core_credit_arrived(link, frame);
+		break;
+	case FRAME_STAGE_REQ:
+		core_stage_request(link, frame);
+		break;
+	default:
+		break;
+	}
+	return TCPX_OK;
+}
+
+/* A payload that did not come through: its bytes may come again. */
+static void undo(struct core_link *link, struct core_chan *chan)
+{
+	if (chan->rx.xfer)
+		chan->rx.xfer->arrived -= chan->rx_frame.payload_bytes;
+	if (chan->rx_frame.type == FRAME_NOTIFY)
+		core_note_undo(link, &chan->rx_frame);
+}
+
+/* The frame under way ends with its channel. */
+void core_rx_lost(struct core_link *link, struct core_chan *chan)
+{
+	if (!chan->rx.busy)
+		return;
+	undo(link, chan);
+	core_stage_undo(link, chan);
+}
+
+/* The payload's own bookkeeping; the io is still held. */
+static tcpx_status settle(struct core_link *link, struct core_chan *chan, bool valid,
+			  tcpx_status status, const void *data)
+{
+	const struct frame *frame = &chan->rx_frame;
+	struct core_xfer *xfer = chan->rx.xfer;
+	uint32_t staged = chan->rx.staged;
+
+	chan->rx.staged = 0;
+	if (staged && (!valid || status != TCPX_IN_PROGRESS))
+		link->cfg.ops->stage_give(link->cfg.arg, staged);
+	if (valid && status == TCPX_IN_PROGRESS) {
+		if (xfer)
+			xfer->refs++; /* until committed */
+		return TCPX_OK;
+	}
+	if (!valid)
+		undo(link, chan);
+	if (!valid || chan->rx.aborted)
+		return TCPX_OK;
+	if (frame->type == FRAME_NOTIFY)
+		return core_note_part(link, frame);
+	if (status == TCPX_OK)
+		link->rx_bytes += frame->payload_bytes;
+	if (xfer && status == TCPX_OK)
+		xfer->applied += frame->payload_bytes;
+	else if (xfer)
+		core_xfer_end(link, xfer, status);
+	return act(link, chan, frame, data);
+}
+
+tcpx_status core_rx_end(struct core_link *link, uint32_t channel, bool valid, tcpx_status status,
+			const void *data)
+{
+	struct core_chan *chan = &link->chan[channel];
+	struct frame frame = chan->rx_frame;
+	tcpx_status result;
+
+	chan->rx.in_call = false;
+	if (link->dead) {
+		core_io_release(link, &chan->rx);
+		chan->rx.busy = false;
+		return link->dead_status;
+	}
+	/* An aborted chunk counts as received, never as applied. */
+	if (frame.seq && (frame.flags & FRAME_F_ACK) && frame.seq > chan->ack_wanted)
+		chan->ack_wanted = frame.seq;
+	result = settle(link, chan, valid, status, data);
+	chan->rx.busy = false;
+	if (frame.seq) {
+		link->rx_chunks++;
+		if (valid && status == TCPX_IN_PROGRESS)
+			chan->commits++;
+		else
+			core_rx_applied(link, chan, frame.seq,
+					frame.type == FRAME_DATA && valid ? status : TCPX_OK);
+	}
+	core_io_release(link, &chan->rx);
+	return result;
+}

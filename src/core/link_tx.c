@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What goes next on a channel. */
+#include <string.h>
+
+#include "core/link_priv.h"
+
+static bool room(const struct core_chan *chan, uint32_t spare)
+{
+	return core_ring_used(chan) + spare < CORE_RING;
+}
+
+static void begin(struct core_chan *chan, const struct frame *frame)
+{
+	chan->tx = (struct core_io){.busy = true, .in_call = true};
+	chan->tx_seq = frame->seq;
+	chan->tx_bytes = frame->payload_bytes;
+	chan->tx_torn = false;
+}
+
+static bool next_nack(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
+{
+	uint32_t i;
+
+	if (!chan->unsent_nacks || !room(chan, 0))
+		return false;
+	for (i = 0; i < chan->nnacks; i++) {
+		struct core_nack *nack = &chan->nacks[i];
+
+		if (nack->sent)
+			continue;
+		nack->sent = true;
+		chan->unsent_nacks--;
+		tx->frame.type = FRAME_NACK;
+		tx->frame.linear = nack->seq;
+		tx->frame.xfer = nack->xfer;
+		tx->frame.offset = core_status_pack((tcpx_status)nack->status);
+		core_chunk_add(link, chan, &tx->frame, NULL);
+		return true;
+	}
+	return false;
+}
+
+/* How far may be acknowledged: not past a refusal that the peer was not told yet. It may not wait
+ * for all refusals to be told, or two full rings would wait for each other. */
+static uint64_t ack_upto(const struct core_chan *chan)
+{
+	uint64_t upto = chan->applied_seq;
+	uint32_t i;
+
+	for (i = 0; chan->unsent_nacks && i < chan->nnacks; i++)
+		if (!chan->nacks[i].sent && chan->nacks[i].seq <= upto)
+			upto = chan->nacks[i].seq - 1;
+	return upto;
+}
+
+/* Frames without a sequence: acknowledgement, credits, staging wishes. */
+static bool next_told(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
+{
+	struct frame *frame = &tx->frame;
+	int kind;
+
+	frame->epoch = chan->epoch;
+	if (chan->ack_due && (!chan->unsent_nacks || ack_upto(chan) > chan->acked_sent)) {
+		chan->acked_sent = ack_upto(chan);
+		chan->ack_due = chan->unsent_nacks > 0;
+		frame->type = FRAME_ACK;
+		frame->linear = chan->acked_sent;
+		return true;
+	}
+	if (!core_carries_small(link, chan->index))
+		return false;
+	for (kind = 0; kind < FRAME_CREDIT_COUNT; kind++) {
+		if (!link->credit_due[kind])
+			continue;
+		link->credit_due[kind] = false;
+		link->told[kind] = link->given[kind];
+		frame->type = FRAME_CREDIT;
+		frame->key = (uint64_t)kind;
+		frame->linear = link->given[kind];
+		return true;
+	}
+	if (link->stage_due) {
+		link->stage_due = false;
+		frame->type = FRAME_STAGE_REQ;
+		frame->linear = link->stage_out.wanted;
+		frame->key = link->stage_out.unwanted;
+		frame->offset = link->stage_out.dropped;
+		return true;
+	}
+	return false;
+}
+
+static bool next_ctl(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
+{
+	struct list_node *node = list_pop_front(&link->ctl);
+	struct core_chunk *chunk;
+	struct core_ctl *ctl;
+
+	if (!node)
+		return false;
+	link->nctl--;
+	ctl = LIST_ENTRY(node, struct core_ctl, node);
+	tx->frame = ctl->frame;
+	chunk = core_chunk_add(link, chan, &tx->frame, NULL);
+	chunk->ctl = ctl;
+	return true;
+}
+
+/* A SEND goes eagerly within the budget, else it is announced. False: no credit, all SENDs wait. */
+static bool cut_send(struct core_link *link, struct core_chan *chan, struct core_xfer *xfer,
+		     struct core_tx *tx)
+{
+	uint64_t total = xfer->prog->total;
+	struct core_job *job = &xfer->job;
+	uint32_t pieces = 0;
+
+	if (!xfer->charged) {
+		xfer->eager = total <= CORE_SMALL_BYTES && xfer->prog->nseg <= CORE_PIECES_MAX &&
+			      core_credit_take(link, FRAME_CREDIT_EAGER, total + CORE_NOTE_COST);
+		if (!xfer->eager && !core_credit_take(link, FRAME_CREDIT_EAGER, CORE_NOTE_COST))
+			return false;
+		xfer->charged = true;
+	}
+	tx->frame.type = xfer->eager ? FRAME_SEND : FRAME_RTS;
+	tx->frame.xfer = xfer->id;
+	tx->frame.linear = xfer->message;
+	if (xfer->eager) {
+		struct core_cursor at = {0};
+
+		tx->prog = xfer->prog;
+		core_cursor_advance(xfer->prog, &at, total, UINT32_MAX, &pieces);
+		tx->pieces = pieces;
+		tx->frame.payload_bytes = (uint32_t)total;
+	} else {
+		tx->frame.offset = total;
+	}
+	job->announced = true;
+	job->linear = job->end;
+	core_chunk_add(link, chan, &tx->frame, job);
+	return true;
+}
+
+static void fill_frame(struct core_job *job, struct core_tx *tx, uint64_t linear, uint32_t bytes)
+{
+	struct frame *frame = &tx->frame;
+
+	frame->linear = linear;
+	frame->payload_bytes = bytes;
+	switch (job->kind) {
+	case CORE_JOB_WRITE:
+		frame->type = FRAME_DATA;
+		frame->xfer = core_job_xfer(job)->id;
+		tx->table = tx->pieces > 1;
+		if (!tx->table) {
+			const struct core_seg *seg = &job->prog->seg[tx->at.seg];
+
+			frame->key = job->prog->remote[seg->remote];
+			frame->offset = seg->remote_off + tx->at.off;
+		}
+		break;
+	case CORE_JOB_REQUEST:
+		frame->type = FRAME_READ_REQ;
+		frame->xfer = core_job_xfer(job)->id;
+		frame->payload_bytes = 0;
+		frame->offset = bytes;
+		tx->table = true;
+		break;
+	case CORE_JOB_PUSH:
+		frame->type = FRAME_RDATA;
+		frame->xfer = job->peer_xfer;
+		frame->linear = linear + job->linear_base;
+		break;
+	case CORE_JOB_SEND:
+		frame->type = FRAME_SDATA;
+		frame->xfer = job->peer_xfer;
+		break;
+	case CORE_JOB_NOTE:
+		frame->type = FRAME_NOTIFY;
+		frame->xfer = core_job_note(job)->number;
+		frame->key = core_job_note(job)->standalone;
+		frame->offset = job->end;
+		tx->bytes = (const char *)core_job_note(job)->data + linear;
+		job->announced = true;
+		break;
+	}
+	if (job->staged)
+		frame->flags |= FRAME_F_STAGED;
+}
+
+/* How much of the job may be cut now; 0: it waits for a credit. */
+static uint64_t allowance(struct core_link *link, struct core_job *job, uint64_t want)
+{
+	if (job->kind == CORE_JOB_REQUEST) {
+		struct core_xfer *xfer = core_job_xfer(job);
+
+		if (link->limit[FRAME_CREDIT_READ] == link->used[FRAME_CREDIT_READ])
+			return 0;
+		if (!xfer->local_staged)
+			return want;
+		want = link->cfg.ops->stage_take(link->cfg.arg, want);
+		link->stage_waiting |= !want;
+		xfer->reserved += want;
+		return want;
+	}
+	if (job->staged && link->stage_out.granted - link->stage_out.used < want)
+		return link->stage_out.granted - link->stage_out.used;
+	return want;
+}
+
+static void redo_pop(struct core_link *link, struct core_job *job)
+{
+	struct core_redo *redo = job->redo;
+
+	job->redo = redo->next;
+	redo->next = link->redo_pool;
+	link->redo_pool = redo;
+}
+
+/* Cuts the job's next chunk; false: nothing may be cut of it now. */
+static bool cut(struct core_link *link, struct core_chan *chan, struct core_job *job,
+		struct core_tx *tx)
+{
+	bool request = job->kind == CORE_JOB_REQUEST, again = job->redo != NULL;
+	struct core_chunk *chunk;
+	struct core_cursor at;
+	uint64_t linear, bytes;
+
+	if (job->kind == CORE_JOB_SEND && (!job->announced || (again && !job->peer_xfer))) {
+		if (again)
+			redo_pop(link, job);
+		return cut_send(link, chan, core_job_xfer(job), tx);
+	}
+	linear = again ? job->redo->linear : job->linear;
+	bytes = again ? job->redo->bytes : job->end - job->linear;
+	at = again ? job->redo->at : job->at;
+	if (bytes > (request ? CORE_REQUEST_BYTES : link->cfg.chunk_bytes))
+		bytes = request ? CORE_REQUEST_BYTES : link->cfg.chunk_bytes;
+	if (request && again)
+		bytes = link->used[FRAME_CREDIT_READ] < link->limit[FRAME_CREDIT_READ] ? bytes : 0;
+	else if (bytes)
+		bytes = allowance(link, job, bytes);
+	if (!bytes && job->kind != CORE_JOB_NOTE)
+		return false;
+	tx->at = at;
+	tx->prog = job->prog;
+	if (job->prog) {
+		uint64_t took =
+			core_cursor_advance(job->prog, &at, bytes, CORE_PIECES_MAX, &tx->pieces);
+
+		if (request && !again && core_job_xfer(job)->local_staged && took < bytes) {
+			core_job_xfer(job)->reserved -= bytes - took;
+			link->cfg.ops->stage_give(link->cfg.arg, bytes - took);
+		}
+		bytes = took;
+	}
+	if (request)
+		link->used[FRAME_CREDIT_READ]++;
+	if (job->staged)
+		link->stage_out.used += bytes;
+	fill_frame(job, tx, linear, (uint32_t)(request ? 0 : bytes));
+	if (request)
+		tx->frame.offset = bytes;
+	if (!again) {
+		job->linear += bytes;
+		job->at = at;
+	} else if (bytes == job->redo->bytes) {
+		redo_pop(link, job);
+	} else {
+		job->redo->linear += bytes;
+		job->redo->bytes -= (uint32_t)bytes;
+		job->redo->at = at;
+	}
+	chunk = core_chunk_add(link, chan, &tx->frame, job);
+	chunk->at = tx->at;
+	chunk->linear = linear;
+	chunk->bytes = (uint32_t)bytes;
+	return true;
+}
+
+/* The first job of a queue that can be cut; it goes to the back when its turn is over. */
+static bool next_job(struct core_link *link, struct core_chan *chan, struct list_node *queue,
+		     struct core_tx *tx)
+{
+	struct list_node *pos, *tmp;
+
+	LIST_FOREACH_SAFE(pos, tmp, queue) {
+		struct core_job *job = LIST_ENTRY(pos, struct core_job, node);
+
+		if (!cut(link, chan, job, tx)) {
+			if (queue == &link->sends)
+				return false; /* SENDs keep their order */
+			continue;
+		}
+		begin(chan, &tx->frame);
+		if (job->kind == CORE_JOB_PUSH)
+			core_io_hold(&chan->tx, NULL, core_job_push(job));
+		else if (job->kind == CORE_JOB_NOTE)
+			core_io_hold_note(&chan->tx, core_job_note(job));
+		else
+			core_io_hold(&chan->tx, core_job_xfer(job), NULL);
+		job->quantum += tx->frame.payload_bytes;
+		if (!core_job_has_more(job)) {
+			core_job_unqueue(job);
+		} else if (job->quantum >= CORE_QUANTUM_BYTES) {
+			job->quantum = 0;
+			core_job_unqueue(job);
+			job->queued = true;
+			list_push_back(queue, &job->node);
+		}
+		return true;
+	}
+	return false;
+}
+
+/* SENDs that wait to be announced and those that ended instead, by their numbers. */
+static bool next_send(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
+{
+	struct core_chunk *chunk;
+	struct core_ctl *ctl;
+
+	if (list_empty(&link->voids))
+		return next_job(link, chan, &link->sends, tx);
+	ctl = LIST_ENTRY(link->voids.next, struct core_ctl, node);
+	if (!list_empty(&link->sends) &&
+	    core_job_xfer(LIST_ENTRY(link->sends.next, struct core_job, node))->message <
+		    ctl->frame.linear)
+		return next_job(link, chan, &link->sends, tx);
+	if (!core_credit_take(link, FRAME_CREDIT_EAGER, CORE_NOTE_COST))
+		return false;
+	list_remove(&ctl->node);
+	link->nvoids--;
+	tx->frame = ctl->frame;
+	chunk = core_chunk_add(link, chan, &tx->frame, NULL);
+	chunk->ctl = ctl;
+	begin(chan, &tx->frame);
+	return true;
+}
+
+static bool next_small(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
+{
+	link->turn = !link->turn;
+	if (link->turn)
+		return next_send(link, chan, tx) || next_job(link, chan, &link->small, tx);
+	return next_job(link, chan, &link->small, tx) || next_send(link, chan, tx);
+}
+
+int core_tx_next(struct core_link *link, uint32_t channel, struct core_tx *tx)
+{
+	struct core_chan *chan = &link->chan[channel];
+
+	if (link->dead || chan->state != CORE_CHAN_UP || chan->tx.busy)
+		return 0;
+	memset(tx, 0, sizeof(*tx));
+	tx->channel = channel;
+	if (next_nack(link, chan, tx) || next_told(link, chan, tx)) {
+		begin(chan, &tx->frame);
+		return 1;
+	}
+	if (room(chan, CORE_RING_SPARE)) {
+		if (core_carries_small(link, channel)) {
+			if (next_ctl(link, chan, tx)) {
+				begin(chan, &tx->frame);
+				return 1;
+			}
+			if (next_small(link, chan, tx))
+				return 1;
+		}
+		if (core_carries_bulk(link, channel) && next_job(link, chan, &link->bulk, tx))
+			return 1;
+		memset(tx, 0, sizeof(*tx));
+		/* Going idle: whoever waits for an acknowledgement here must get one. */
+		if (chan->ack_needed && chan->asked_seq < chan->next_seq - 1) {
+			tx->channel = channel;
+			tx->frame.type = FRAME_NOP;
+			core_chunk_add(link, chan, &tx->frame, NULL);
+			begin(chan, &tx->frame);
+			return 1;
+		}
+	}
+	chan->idle = true;
+	return 0;
+}
+
+int core_tx_pause(struct core_link *link, uint32_t channel)
+{
+	struct core_io *io = &link->chan[channel].tx;
+
+	io->in_call = false;
+	if (io->aborted)
+		core_io_release(link, io);
+	return io->aborted;
+}
+
+int core_tx_resume(struct core_link *link, uint32_t channel)
+{
+	link->chan[channel].tx.in_call = true;
+	return link->chan[channel].tx.aborted;
+}
+
+void core_tx_torn(struct core_link *link, uint32_t channel)
+{
+	struct core_chan *chan = &link->chan[channel];
+	struct core_xfer *xfer = chan->tx.xfer;
+	uint64_t seq = chan->tx_seq;
+
+	if (chan->tx_torn || !seq)
+		return;
+	chan->tx_torn = true;
+	link->aborted++;
+	if (seq > chan->acked_seq)
+		core_ring_at(chan, seq)->aborted = true;
+	else if (xfer && xfer->job.kind == CORE_JOB_WRITE)
+		xfer->job.acked -= chan->tx_bytes; /* the acknowledgement was faster */
+}
+
+void core_tx_sent(struct core_link *link, uint32_t channel, bool valid)
+{
+	struct core_chan *chan = &link->chan[channel];
+	uint64_t seq = chan->tx_seq;
+
+	chan->tx.in_call = false;
+	chan->tx.busy = false;
+	if (!valid)
+		core_tx_torn(link, channel);
+	if (seq)
+		link->tx_chunks++;
+	if (seq && valid)
+		link->tx_bytes +=
+			seq > chan->acked_seq ? core_ring_at(chan, seq)->bytes : chan->tx_bytes;
+	core_io_release(link, &chan->tx);
+}
+
+void core_tx_take(struct core_link *link, uint32_t channel, struct core_io *out_io)
+{
+	struct core_io *io = &link->chan[channel].tx;
+
+	*out_io = *io;
+	*io = (struct core_io){0};
+}
+
+void core_io_drop(struct core_link *link, struct core_io *io)
+{
+	core_io_release(link, io);
+}

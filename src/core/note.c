@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Notifications: budgeted, cut like everything else, published once, standalone ones in order. */
+#include <string.h>
+
+#include "base/siphash.h"
+#include "core/link_priv.h"
+
+tcpx_status core_note_make(struct core_link *link, const void *data, uint64_t bytes,
+			   bool standalone, struct core_note **out_note)
+{
+	struct core_note *note;
+
+	if (bytes + CORE_NOTE_COST > link->cfg.credit_out[FRAME_CREDIT_NOTIFY])
+		return TCPX_ERR_LIMIT;
+	if (!core_credit_take(link, FRAME_CREDIT_NOTIFY, bytes + CORE_NOTE_COST))
+		return TCPX_ERR_AGAIN;
+	note = link->cfg.ops->alloc(link->cfg.arg, sizeof(*note) + bytes);
+	if (!note) {
+		link->used[FRAME_CREDIT_NOTIFY] -= bytes + CORE_NOTE_COST;
+		return TCPX_ERR_NO_MEMORY;
+	}
+	memset(note, 0, sizeof(*note));
+	note->bytes = bytes;
+	note->standalone = standalone;
+	note->data = note + 1;
+	if (bytes)
+		memcpy(note + 1, data, bytes);
+	note->job.kind = CORE_JOB_NOTE;
+	note->job.end = bytes;
+	note->job.small = bytes <= link->cfg.small_bytes;
+	list_init(&note->job.node);
+	list_push_back(&link->notes, &note->node);
+	*out_note = note;
+	return TCPX_OK;
+}
+
+static void note_free(struct core_link *link, struct core_note *note)
+{
+	if (note->job.inflight)
+		core_chunks_detach(link, &note->job);
+	core_redo_free(link, &note->job);
+	core_job_unqueue(&note->job);
+	list_remove(&note->node);
+	if (note->xfer)
+		note->xfer->note = NULL;
+	if (list_empty(&link->notes))
+		link->flush = false;
+	link->cfg.ops->free(link->cfg.arg, note, sizeof(*note) + note->bytes);
+}
+
+void core_note_start(struct core_link *link, struct core_note *note)
+{
+	/* Numbered here, in posting order; the queue keeps it for those of one size class and the
+	 * receiver restores it between the classes. */
+	note->number = note->standalone ? ++link->note_next : ++link->attach_next;
+	core_job_queue(link, &note->job);
+}
+
+/* Nobody waits for it any more. What the peer has seen a part of must arrive whole, and a number
+ * that was given must be filled; one that was never started leaves no trace. */
+void core_note_drop(struct core_link *link, struct core_note *note)
+{
+	if (note->number && !link->dead)
+		return;
+	link->used[FRAME_CREDIT_NOTIFY] -= note->bytes + CORE_NOTE_COST;
+	note_free(link, note);
+}
+
+void core_note_check(struct core_link *link, struct core_note *note)
+{
+	struct core_xfer *xfer = note->xfer;
+
+	if (note->refs || core_job_has_more(&note->job) || note->job.inflight)
+		return;
+	note_free(link, note);
+	if (!xfer) {
+		link->cfg.ops->note_ended(link->cfg.arg);
+		return;
+	}
+	xfer->note = NULL;
+	if (xfer->state == CORE_NOTIFYING) {
+		xfer->state = CORE_ACTIVE; /* its data are in place: the check ends it */
+		core_xfer_check(link, xfer);
+	}
+}
+
+tcpx_status core_note_send(struct core_link *link, const void *data, uint64_t bytes)
+{
+	struct core_note *note;
+	tcpx_status status;
+
+	if (link->dead)
+		return link->dead_status;
+	status = core_note_make(link, data, bytes, true, &note);
+	if (status == TCPX_OK)
+		core_note_start(link, note);
+	return status;
+}
+
+void core_note_consumed(struct core_link *link, uint64_t bytes, bool empty)
+{
+	core_credit_give(link, FRAME_CREDIT_NOTIFY, bytes + CORE_NOTE_COST, empty);
+}
+
+static struct core_msg *incoming_find(struct core_link *link, uint64_t number, bool standalone)
+{
+	struct list_node *pos;
+
+	LIST_FOREACH(pos, &link->incoming) {
+		struct core_msg *msg = LIST_ENTRY(pos, struct core_msg, node);
+
+		if (msg->number == number && msg->standalone == standalone)
+			return msg;
+	}
+	return NULL;
+}
+
+/* Parts tile a notification when the ends of all cancel out but the first and the last: with a key
+ * that the peer does not know, nothing else sums up to the same. Memory of
+ * nobody's is not published. */
+static uint64_t seam(const struct core_link *link, uint64_t at)
+{
+	return siphash(link->cfg.secret, &at, sizeof(at));
+}
+
+tcpx_status core_note_begin(struct core_link *link, const struct frame *frame,
+			    struct core_msg **out_msg)
+{
+	bool standalone = frame->key == 1;
+	uint64_t cost = frame->offset + CORE_NOTE_COST;
+	struct core_msg *msg = incoming_find(link, frame->xfer, standalone);
+
+	if (frame->key > 1 || frame->offset > TCPX_NOTIFY_MAX || !frame->xfer ||
+	    frame->linear > frame->offset || frame->payload_bytes > frame->offset - frame->linear ||
+	    (frame->offset && !frame->payload_bytes))
+		return TCPX_ERR_PROTOCOL;
+	if (msg) {
+		if (msg->bytes != frame->offset || frame->payload_bytes > msg->bytes - msg->begun)
+			return TCPX_ERR_PROTOCOL;
+		msg->begun += frame->payload_bytes;
+		*out_msg = msg;
+		return TCPX_OK;
+	}
+	if (standalone && frame->xfer < link->note_due)
+		return TCPX_ERR_PROTOCOL;
+	if (!core_credit_pay(link, FRAME_CREDIT_NOTIFY, cost))
+		return TCPX_ERR_PROTOCOL;
+	msg = link->cfg.ops->alloc(link->cfg.arg, sizeof(*msg) + frame->offset);
+	if (!msg)
+		return TCPX_ERR_NO_MEMORY;
+	memset(msg, 0, sizeof(*msg));
+	msg->number = frame->xfer;
+	msg->bytes = frame->offset;
+	msg->begun = frame->payload_bytes;
+	msg->standalone = standalone;
+	list_push_back(&link->incoming, &msg->node);
+	*out_msg = msg;
+	return TCPX_OK;
+}
+
+/* A part that was begun did not come through. */
+void core_note_undo(struct core_link *link, const struct frame *frame)
+{
+	struct core_msg *msg = incoming_find(link, frame->xfer, frame->key == 1);
+
+	if (msg)
+		msg->begun -= frame->payload_bytes;
+}
+
+/* A part is in place: publishes what became whole, standalone ones in order of their numbers. */
+tcpx_status core_note_part(struct core_link *link, const struct frame *frame)
+{
+	struct core_msg *msg = incoming_find(link, frame->xfer, frame->key == 1);
+
+	if (!msg)
+		return TCPX_ERR_PROTOCOL; /* an empty one, twice at once */
+	msg->got += frame->payload_bytes;
+	if (frame->payload_bytes < msg->bytes)
+		msg->seams += seam(link, frame->linear + frame->payload_bytes) -
+			      seam(link, frame->linear);
+	if (msg->got < msg->bytes)
+		return TCPX_OK;
+	if (frame->payload_bytes < msg->bytes &&
+	    msg->seams != seam(link, msg->bytes) - seam(link, 0))
+		return TCPX_ERR_PROTOCOL;
+	if (!msg->standalone) {
+		list_remove(&msg->node);
+		link->cfg.ops->notify(link->cfg.arg, msg);
+		return TCPX_OK;
+	}
+	msg->eager = true; /* whole */
+	while ((msg = incoming_find(link, link->note_due, true)) && msg->eager) {
+		link->note_due++;
+		list_remove(&msg->node);
+		link->cfg.ops->notify(link->cfg.arg, msg);
+	}
+	return TCPX_OK;
+}

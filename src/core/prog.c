@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cursors over segment lists. */
+#include "core/prog.h"
+
+uint64_t core_cursor_advance(const struct core_prog *prog, struct core_cursor *at, uint64_t bytes,
+			     uint32_t pieces, uint32_t *out_pieces)
+{
+	uint64_t passed = 0;
+	uint32_t touched = 0;
+
+	while (bytes > 0 && touched < pieces && at->seg < prog->nseg) {
+		uint64_t left = core_seg_length(prog, at->seg) - at->off;
+		uint64_t take = left < bytes ? left : bytes;
+
+		passed += take;
+		bytes -= take;
+		touched++;
+		if (take == left) {
+			at->seg++;
+			at->off = 0;
+		} else {
+			at->off += take;
+		}
+	}
+	*out_pieces = touched;
+	return passed;
+}
+
+struct core_cursor core_cursor_at(const struct core_prog *prog, uint64_t linear)
+{
+	uint32_t low = 0, high = prog->nseg; /* seg[low].linear <= linear < seg[high].linear */
+
+	while (high - low > 1) {
+		uint32_t mid = low + (high - low) / 2;
+
+		if (prog->seg[mid].linear <= linear)
+			low = mid;
+		else
+			high = mid;
+	}
+	return (struct core_cursor){.seg = low, .off = linear - prog->seg[low].linear};
+}

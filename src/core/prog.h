@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A validated segment list and cursors into it. */
+#ifndef CORE_PROG_H
+#define CORE_PROG_H
+
+#include <stdint.h>
+
+/* One folded piece. linear: where it begins in the transfer; its length is the next one's linear
+ * less its own, so the array has a sentinel. local and remote index the program's region tables. */
+struct core_seg {
+	uint64_t linear;
+	uint64_t local_off;
+	uint64_t remote_off;
+	uint32_t local, remote;
+};
+
+struct core_prog {
+	uint64_t total;
+	uint32_t nseg;		/* without the sentinel */
+	struct core_seg *seg;	/* nseg + 1 */
+	void *const *local;	/* the engine's regions, opaque here */
+	const uint64_t *remote; /* region keys */
+	uint32_t nlocal, nremote;
+};
+
+struct core_cursor {
+	uint32_t seg;
+	uint64_t off; /* inside the segment */
+};
+
+static inline uint64_t core_seg_length(const struct core_prog *prog, uint32_t seg)
+{
+	return prog->seg[seg + 1].linear - prog->seg[seg].linear;
+}
+
+static inline uint64_t core_cursor_linear(const struct core_prog *prog, struct core_cursor at)
+{
+	return prog->seg[at.seg].linear + at.off;
+}
+
+/* Moves on by at most bytes and at most pieces pieces; returns the bytes passed and how many pieces
+ * they touch. */
+uint64_t core_cursor_advance(const struct core_prog *prog, struct core_cursor *at, uint64_t bytes,
+			     uint32_t pieces, uint32_t *out_pieces);
+
+/* The cursor of a linear offset < total, by bisection. */
+struct core_cursor core_cursor_at(const struct core_prog *prog, uint64_t linear);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The responder's side of READ: pieces of the reader's list, pushed and forgotten when applied. */
+#include "core/link_priv.h"
+
+static void push_finish(struct core_link *link, struct core_push *push)
+{
+	if (push->ended)
+		return;
+	push->ended = true;
+	if (push->job.inflight)
+		core_chunks_detach(link, &push->job);
+	core_redo_free(link, &push->job);
+	core_job_unqueue(&push->job);
+	list_remove(&push->node);
+	link->npushes--;
+	core_credit_give(link, FRAME_CREDIT_READ, 1, link->npushes == 0);
+	link->cfg.ops->push_ended(link->cfg.arg, push);
+}
+
+void core_push_check(struct core_link *link, struct core_push *push)
+{
+	struct core_job *job = &push->job;
+
+	if (push->refs)
+		return;
+	if (job->stopped || (!core_job_has_more(job) && !job->inflight))
+		push_finish(link, push);
+}
+
+void core_push_start(struct core_link *link, struct core_push *push)
+{
+	struct core_job *job = &push->job;
+
+	job->kind = CORE_JOB_PUSH;
+	job->prog = &push->prog;
+	job->end = push->prog.total;
+	job->small = job->end <= link->cfg.small_bytes;
+	list_init(&job->node);
+	push->refs = 0;
+	push->ended = false;
+	list_push_back(&link->pushes, &push->node);
+	link->npushes++;
+	core_job_queue(link, job);
+}
+
+void core_push_refuse(struct core_link *link, uint64_t xfer_id, tcpx_status status)
+{
+	struct frame final = {
+		.type = FRAME_FINAL, .xfer = xfer_id, .linear = core_status_pack(status)};
+
+	link->refused++;
+	core_ctl_queue(link, &final);
+	core_credit_give(link, FRAME_CREDIT_READ, 1, link->npushes == 0);
+}
+
+static void push_abort(struct core_link *link, struct core_push *push)
+{
+	uint32_t i;
+
+	push->job.stopped = true;
+	core_redo_free(link, &push->job);
+	core_job_unqueue(&push->job);
+	push->refs++;
+	for (i = 0; i < link->nchan; i++)
+		if (link->chan[i].tx.push == push)
+			core_tx_abort(link, &link->chan[i]);
+	push->refs--;
+	core_push_check(link, push);
+}
+
+void core_push_stop(struct core_link *link, struct core_push *push, tcpx_status status)
+{
+	struct frame final = {.type = FRAME_FINAL,
+			      .xfer = push->job.peer_xfer,
+			      .linear = core_status_pack(status)};
+
+	if (push->job.stopped)
+		return;
+	if (!link->dead)
+		core_ctl_queue(link, &final);
+	push_abort(link, push);
+}
+
+void core_push_cancel(struct core_link *link, uint64_t xfer_id)
+{
+	struct list_node *pos, *tmp;
+
+	LIST_FOREACH_SAFE(pos, tmp, &link->pushes) {
+		struct core_push *push = LIST_ENTRY(pos, struct core_push, node);
+
+		if (push->job.peer_xfer == xfer_id)
+			push_abort(link, push);
+	}
+}

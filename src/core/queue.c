@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The link's queues: which jobs wait, and which channels are told that they do. */
+#include "core/link_priv.h"
+
+bool core_job_has_more(const struct core_job *job)
+{
+	if (job->redo)
+		return true;
+	if (job->stopped)
+		return false;
+	if (job->kind == CORE_JOB_NOTE || job->kind == CORE_JOB_SEND)
+		return !job->announced || job->linear < job->end;
+	return job->linear < job->end;
+}
+
+/* Ahead of jobs of a lower priority, behind its equals. */
+static void insert_by_priority(struct list_node *head, struct core_job *job)
+{
+	struct list_node *pos = head->prev;
+
+	while (pos != head && LIST_ENTRY(pos, struct core_job, node)->priority < job->priority)
+		pos = pos->prev;
+	list_insert_before(pos->next, &job->node);
+}
+
+void core_job_queue(struct core_link *link, struct core_job *job)
+{
+	if (job->queued || !core_job_has_more(job))
+		return;
+	job->queued = true;
+	if (job->kind == CORE_JOB_SEND && !job->announced && !job->redo) {
+		list_push_back(&link->sends, &job->node);
+		core_kick_small(link);
+		return;
+	}
+	insert_by_priority(job->small ? &link->small : &link->bulk, job);
+	if (job->small)
+		core_kick_small(link);
+	else
+		core_kick_bulk(link, job->redo ? UINT64_MAX : job->end - job->linear);
+}
+
+void core_job_unqueue(struct core_job *job)
+{
+	if (!job->queued)
+		return;
+	job->queued = false;
+	list_remove(&job->node);
+}
+
+bool core_carries_small(const struct core_link *link, uint32_t channel)
+{
+	return channel == CORE_LANE || link->chan[CORE_LANE].state != CORE_CHAN_UP;
+}
+
+bool core_carries_bulk(const struct core_link *link, uint32_t channel)
+{
+	uint32_t i;
+
+	if (channel != CORE_LANE)
+		return true;
+	for (i = 1; i < link->nchan; i++)
+		if (link->chan[i].state == CORE_CHAN_UP)
+			return false;
+	return true;
+}
+
+void core_kick(struct core_link *link, struct core_chan *chan)
+{
+	if (chan->state != CORE_CHAN_UP || !chan->idle)
+		return;
+	chan->idle = false;
+	link->cfg.ops->kick(link->cfg.arg, chan->index);
+}
+
+void core_kick_small(struct core_link *link)
+{
+	uint32_t i;
+
+	if (link->chan[CORE_LANE].state == CORE_CHAN_UP) {
+		core_kick(link, &link->chan[CORE_LANE]);
+		return;
+	}
+	for (i = 1; i < link->nchan; i++)
+		core_kick(link, &link->chan[i]);
+}
+
+void core_kick_bulk(struct core_link *link, uint64_t bytes)
+{
+	uint32_t i, bulk = link->nchan - 1;
+	uint64_t chunks = bytes / link->cfg.chunk_bytes + 1;
+
+	if (core_carries_bulk(link, CORE_LANE)) {
+		core_kick(link, &link->chan[CORE_LANE]);
+		return;
+	}
+	/* A different first channel each time spreads transfers of one chunk. */
+	link->rotor++;
+	for (i = 0; i < bulk && chunks > 0; i++) {
+		struct core_chan *chan = &link->chan[1 + (link->rotor + i) % bulk];
+
+		if (chan->state != CORE_CHAN_UP || !chan->idle)
+			continue;
+		core_kick(link, chan);
+		chunks--;
+	}
+}
+
+void core_kick_all(struct core_link *link)
+{
+	uint32_t i;
+
+	for (i = 0; i < link->nchan; i++)
+		core_kick(link, &link->chan[i]);
+}
+
+static struct core_ctl *ctl_new(struct core_link *link, const struct frame *frame)
+{
+	struct core_ctl *ctl = link->cfg.ops->alloc(link->cfg.arg, sizeof(*ctl));
+
+	if (!ctl) {
+		link->cfg.ops->fail(link->cfg.arg, TCPX_ERR_NO_MEMORY);
+		return NULL;
+	}
+	ctl->frame = *frame;
+	return ctl;
+}
+
+void core_ctl_queue(struct core_link *link, const struct frame *frame)
+{
+	struct core_ctl *ctl;
+
+	if (link->dead)
+		return;
+	if (link->nctl >= CORE_CTL_MAX) {
+		/* An honest peer's credits end long before. */
+		link->cfg.ops->fail(link->cfg.arg, TCPX_ERR_PROTOCOL);
+		return;
+	}
+	ctl = ctl_new(link, frame);
+	if (!ctl)
+		return;
+	list_push_back(&link->ctl, &ctl->node);
+	link->nctl++;
+	core_kick_small(link);
+}
+
+/* A SEND that ended before it was announced has a number all the same, and the peer must hear of
+ * it. It takes the SEND's place: what is older goes first, or credit could be spent in an order in
+ * which the peer cannot give it back. */
+void core_void_queue(struct core_link *link, const struct frame *frame)
+{
+	struct list_node *pos = link->voids.prev;
+	struct core_ctl *ctl = ctl_new(link, frame);
+
+	if (!ctl)
+		return;
+	while (pos != &link->voids &&
+	       LIST_ENTRY(pos, struct core_ctl, node)->frame.linear > frame->linear)
+		pos = pos->prev;
+	list_insert_before(pos->next, &ctl->node);
+	link->nvoids++;
+	core_kick_small(link);
+}

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a transfer: posted, cut, applied, notified, ended once. */
+#include "core/link_priv.h"
+
+#include <string.h>
+
+#define TABLE_FIRST 64
+
+static tcpx_status id_take(struct core_link *link, struct core_xfer *xfer)
+{
+	const struct core_ops *ops = link->cfg.ops;
+	uint32_t i, count = link->ntable, bigger;
+	struct core_xfer **table;
+	uint32_t *generation;
+
+	for (i = 0; i < count; i++) {
+		uint32_t slot = (link->table_free + i) % count;
+
+		if (link->table[slot])
+			continue;
+		link->table[slot] = xfer;
+		link->table_free = (slot + 1) % count;
+		xfer->id = ((uint64_t)link->generation[slot] << 32) | slot;
+		return TCPX_OK;
+	}
+	bigger = count ? count * 2 : TABLE_FIRST;
+	table = ops->alloc(link->cfg.arg, bigger * sizeof(*table));
+	generation = ops->alloc(link->cfg.arg, bigger * sizeof(*generation));
+	if (!table || !generation) {
+		if (table)
+			ops->free(link->cfg.arg, table, bigger * sizeof(*table));
+		if (generation)
+			ops->free(link->cfg.arg, generation, bigger * sizeof(*generation));
+		return TCPX_ERR_NO_MEMORY;
+	}
+	for (i = 0; i < bigger; i++) {
+		table[i] = i < count ? link->table[i] : NULL;
+		generation[i] = i < count ? link->generation[i] : 1;
+	}
+	if (count) {
+		ops->free(link->cfg.arg, link->table, count * sizeof(*table));
+		ops->free(link->cfg.arg, link->generation, count * sizeof(*generation));
+	}
+	link->table = table;
+	link->generation = generation;
+	link->ntable = bigger;
+	link->table_free = count;
+	return id_take(link, xfer);
+}
+
+static void id_drop(struct core_link *link, struct core_xfer *xfer)
+{
+	uint32_t slot = (uint32_t)xfer->id;
+
+	link->table[slot] = NULL;
+	link->table_free = slot;
+	link->generation[slot]++;
+}
+
+struct core_xfer *core_xfer_find(struct core_link *link, uint64_t id)
+{
+	uint32_t slot = (uint32_t)id;
+
+	if (slot >= link->ntable || !link->table[slot] || link->generation[slot] != id >> 32)
+		return NULL;
+	return link->table[slot];
+}
+
+void core_io_hold(struct core_io *io, struct core_xfer *xfer, struct core_push *push)
+{
+	io->xfer = xfer;
+	io->push = push;
+	io->refs = xfer ? &xfer->refs : push ? &push->refs : NULL;
+	if (io->refs)
+		++*io->refs;
+}
+
+/* The peer may acknowledge a frame before its call is through: the bytes stay until then. */
+void core_io_hold_note(struct core_io *io, struct core_note *note)
+{
+	io->note = note;
+	io->refs = &note->refs;
+	note->refs++;
+}
+
+void core_io_release(struct core_link *link, struct core_io *io)
+{
+	struct core_xfer *xfer = io->xfer;
+	struct core_push *push = io->push;
+	struct core_note *note = io->note;
+
+	if (!io->refs)
+		return;
+	--*io->refs;
+	io->refs = NULL;
+	io->xfer = NULL;
+	io->push = NULL;
+	io->note = NULL;
+	if (xfer)
+		core_xfer_check(link, xfer);
+	else if (push)
+		core_push_check(link, push);
+	else
+		core_note_check(link, note);
+}
+
+void core_io_abort(struct core_link *link, struct core_io *io)
+{
+	if (!io->busy)
+		return;
+	io->aborted = true;
+	if (!io->in_call)
+		core_io_release(link, io);
+}
+
+/* A sender that lent the frame's memory has left it in the call: he must come back for it. */
+void core_tx_abort(struct core_link *link, struct core_chan *chan)
+{
+	if (chan->tx.busy && chan->tx.in_call)
+		link->cfg.ops->kick(link->cfg.arg, chan->index);
+	core_io_abort(link, &chan->tx);
+}
+
+static void abort_all(struct core_link *link, struct core_xfer *xfer)
+{
+	uint32_t i;
+
+	for (i = 0; i < link->nchan; i++) {
+		if (link->chan[i].tx.xfer == xfer)
+			core_tx_abort(link, &link->chan[i]);
+		if (link->chan[i].rx.xfer == xfer)
+			core_io_abort(link, &link->chan[i].rx);
+	}
+}
+
+static void finish(struct core_link *link, struct core_xfer *xfer, tcpx_status status)
+{
+	struct core_note *note = xfer->note;
+
+	if (xfer->job.inflight)
+		core_chunks_detach(link, &xfer->job);
+	core_redo_free(link, &xfer->job);
+	core_job_unqueue(&xfer->job);
+	list_remove(&xfer->recv);
+	list_remove(&xfer->node);
+	if (xfer->reserved)
+		link->cfg.ops->stage_give(link->cfg.arg, xfer->reserved);
+	xfer->reserved = 0;
+	id_drop(link, xfer);
+	xfer->note = NULL;
+	if (note) {
+		note->xfer = NULL;
+		core_note_drop(link, note);
+	}
+	xfer->state = CORE_FINAL;
+	xfer->status = status;
+	link->cfg.ops->ended(link->cfg.arg, xfer);
+}
+
+/* All bytes are where they belong: the notification's turn, if there is one. */
+static void data_done(struct core_link *link, struct core_xfer *xfer)
+{
+	if (!xfer->note) {
+		finish(link, xfer, TCPX_OK);
+		return;
+	}
+	xfer->state = CORE_NOTIFYING;
+	core_note_start(link, xfer->note);
+}
+
+static void recv_done(struct core_link *link, struct core_xfer *xfer)
+{
+	struct frame final = {.type = FRAME_FINAL, .xfer = xfer->sender, .offset = xfer->applied};
+
+	core_ctl_queue(link, &final);
+	finish(link, xfer, xfer->truncated ? TCPX_ERR_TRUNCATED : TCPX_OK);
+}
+
+/* Looks whether the transfer can take its next step; called after anything that may allow it. */
+void core_xfer_check(struct core_link *link, struct core_xfer *xfer)
+{
+	if (xfer->refs)
+		return;
+	if (xfer->state == CORE_ENDING) {
+		if (!xfer->strict || xfer->op != TCPX_OP_WRITE || !xfer->job.inflight || link->dead)
+			finish(link, xfer, xfer->status);
+		return;
+	}
+	if (xfer->state != CORE_ACTIVE)
+		return;
+	switch (xfer->op) {
+	case TCPX_OP_WRITE:
+		xfer->applied = xfer->job.acked;
+		if (xfer->job.acked == xfer->prog->total)
+			data_done(link, xfer);
+		break;
+	case TCPX_OP_READ:
+		if (xfer->applied == xfer->prog->total)
+			data_done(link, xfer);
+		break;
+	case TCPX_OP_SEND:
+		if (xfer->matched)
+			finish(link, xfer, TCPX_OK);
+		break;
+	case TCPX_OP_RECV:
+		if (xfer->matched && xfer->applied == xfer->limit)
+			recv_done(link, xfer);
+		break;
+	case TCPX_OP_NOTIFY:
+		finish(link, xfer, TCPX_OK);
+		break;
+	}
+}
+
+/* Tells the peer that a transfer it works on is over here. */
+static void tell_peer(struct core_link *link, struct core_xfer *xfer)
+{
+	struct frame frame = {.type = FRAME_CANCEL, .xfer = xfer->id};
+
+	switch (xfer->op) {
+	case TCPX_OP_READ:
+		if (!xfer->job.linear)
+			return;
+		frame.key = FRAME_CANCEL_READ;
+		break;
+	case TCPX_OP_SEND:
+		if (xfer->matched)
+			return;
+		frame.key = FRAME_CANCEL_SEND;
+		frame.linear = xfer->message;
+		if (!xfer->charged) {
+			core_void_queue(link, &frame);
+			return;
+		}
+		frame.offset = xfer->eager ? xfer->prog->total : 0;
+		break;
+	case TCPX_OP_RECV:
+		if (!xfer->matched)
+			return;
+		frame.type = FRAME_FINAL;
+		frame.xfer = xfer->sender;
+		frame.linear = core_status_pack(TCPX_ERR_REMOTE);
+		frame.offset = xfer->applied;
+		break;
+	default:
+		return;
+	}
+	core_ctl_queue(link, &frame);
+}
+
+/* Bytes that wait to be cut, for the first time or again. */
+static uint64_t uncut(const struct core_job *job)
+{
+	const struct core_redo *redo;
+	uint64_t bytes = job->end - job->linear;
+
+	for (redo = job->redo; redo; redo = redo->next)
+		bytes += redo->bytes;
+	return bytes;
+}
+
+void core_xfer_end(struct core_link *link, struct core_xfer *xfer, tcpx_status status)
+{
+	struct core_job *job = &xfer->job;
+
+	if (xfer->state == CORE_ENDING || xfer->state == CORE_FINAL || xfer->state == CORE_IDLE)
+		return;
+	if (!link->dead)
+		tell_peer(link, xfer);
+	if (job->staged && !job->stopped && !link->dead)
+		core_stage_unwant(link, uncut(job));
+	xfer->state = CORE_ENDING;
+	xfer->status = status;
+	if (xfer->op == TCPX_OP_WRITE)
+		xfer->applied = job->acked;
+	job->stopped = true;
+	core_redo_free(link, job);
+	core_job_unqueue(job);
+	list_remove(&xfer->recv);
+	/* One reference of ours, so that aborting cannot end it half-way. */
+	xfer->refs++;
+	abort_all(link, xfer);
+	xfer->refs--;
+	if (xfer->strict && job->inflight && !link->dead)
+		core_kick_all(link); /* an idle channel asks for what it is owed */
+	core_xfer_check(link, xfer);
+}
+
+tcpx_status core_xfer_cancel(struct core_link *link, struct core_xfer *xfer, tcpx_status status)
+{
+	if (xfer->state == CORE_IDLE || xfer->state == CORE_FINAL)
+		return TCPX_ERR_STATE;
+	core_xfer_end(link, xfer, status);
+	return TCPX_OK;
+}
+
+static void job_init(const struct core_link *link, struct core_xfer *xfer)
+{
+	struct core_job *job = &xfer->job;
+	uint64_t total = xfer->prog ? xfer->prog->total : 0;
+
+	memset(job, 0, sizeof(*job));
+	list_init(&job->node);
+	job->prog = xfer->prog;
+	job->end = total;
+	job->small = total <= link->cfg.small_bytes;
+	job->priority = xfer->priority;
+	job->staged = xfer->op == TCPX_OP_WRITE && xfer->remote_staged;
+	job->kind = xfer->op == TCPX_OP_WRITE  ? CORE_JOB_WRITE
+		    : xfer->op == TCPX_OP_READ ? CORE_JOB_REQUEST
+					       : CORE_JOB_SEND;
+	if (job->kind == CORE_JOB_REQUEST)
+		job->small = true; /* requests ride the lane; the data finds its own way */
+}
+
+static void start(struct core_link *link, struct core_xfer *xfer)
+{
+	switch (xfer->op) {
+	case TCPX_OP_WRITE:
+	case TCPX_OP_READ:
+		if (!xfer->prog->total) {
+			data_done(link, xfer);
+			break;
+		}
+		if (xfer->job.staged)
+			core_stage_want(link, xfer->prog->total);
+		core_job_queue(link, &xfer->job);
+		break;
+	case TCPX_OP_SEND:
+		/* The k-th SEND that was posted is the peer's k-th message, however it ends. */
+		xfer->message = ++link->send_next;
+		core_job_queue(link, &xfer->job);
+		break;
+	case TCPX_OP_RECV:
+		list_push_back(&link->receives, &xfer->recv);
+		core_message_match(link);
+		break;
+	case TCPX_OP_NOTIFY:
+		data_done(link, xfer);
+		break;
+	}
+}
+
+tcpx_status core_xfer_post(struct core_link *link, struct core_xfer *xfer)
+{
+	bool note = xfer->has_notify || xfer->op == TCPX_OP_NOTIFY;
+	tcpx_status status;
+
+	if (xfer->state != CORE_IDLE && xfer->state != CORE_FINAL)
+		return TCPX_ERR_STATE;
+	if (link->dead)
+		return link->dead_status;
+	if (xfer->op == TCPX_OP_SEND && link->nvoids >= CORE_VOIDS_MAX)
+		return TCPX_ERR_AGAIN;
+	xfer->note = NULL;
+	status = id_take(link, xfer);
+	if (status == TCPX_OK && note) {
+		status = core_note_make(link, xfer->notify, xfer->notify_bytes,
+					xfer->op == TCPX_OP_NOTIFY, &xfer->note);
+		if (status != TCPX_OK)
+			id_drop(link, xfer);
+	}
+	if (status != TCPX_OK)
+		return status;
+	if (xfer->note)
+		xfer->note->xfer = xfer;
+	xfer->state = CORE_ACTIVE;
+	xfer->status = TCPX_IN_PROGRESS;
+	xfer->applied = xfer->arrived = xfer->limit = xfer->message_bytes = xfer->sender =
+		xfer->message = 0;
+	xfer->matched = xfer->charged = xfer->eager = xfer->truncated = false;
+	xfer->refs = 0;
+	xfer->reserved = 0;
+	list_init(&xfer->recv);
+	list_push_back(&link->active, &xfer->node);
+	job_init(link, xfer);
+	start(link, xfer);
+	return TCPX_OK;
+}
+
+int64_t core_link_expire(struct core_link *link, int64_t now_ns)
+{
+	struct list_node *pos, *tmp;
+	int64_t next = 0;
+
+	LIST_FOREACH_SAFE(pos, tmp, &link->active) {
+		struct core_xfer *xfer = LIST_ENTRY(pos, struct core_xfer, node);
+
+		if (!xfer->deadline_ns || xfer->state == CORE_ENDING)
+			continue;
+		if (xfer->deadline_ns > now_ns) {
+			if (!next || xfer->deadline_ns < next)
+				next = xfer->deadline_ns;
+			continue;
+		}
+		core_xfer_end(link, xfer, TCPX_ERR_TIMED_OUT);
+	}
+	return next;
+}

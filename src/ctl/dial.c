@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connects and proves itself: the dialler's side of the handshake. */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "ctl/conn.h"
+#include "ctl/handshake.h"
+#include "sys/addr.h"
+#include "sys/sock.h"
+
+enum state { CONNECTING, SEND_DIAL, READ_ANSWER, SEND_PROOF };
+
+struct ctl_dial {
+	struct sys_loop *loop;
+	void (*done)(void *arg, tcpx_status status, int err, const struct ctl_conn *conn);
+	void *arg;
+	struct sys_watch watch;
+	struct sys_timer timer;
+	enum state state;
+	int connect_err; /* of the call itself; told from the loop, never from start */
+	struct sockaddr_storage remote, local;
+	struct ctl_handshake hs;
+};
+
+static void destroy(struct ctl_dial *dial)
+{
+	sys_watch_del(dial->loop, &dial->watch);
+	sys_timer_del(dial->loop, &dial->timer);
+	ctl_handshake_wipe(&dial->hs);
+	free(dial);
+}
+
+/* Says why as the thread's last error, frees the dial and tells the caller. */
+static void fail(struct ctl_dial *dial, tcpx_status status, int err, const char *why)
+{
+	struct ctl_conn refused = {.fd = -1, .remote = dial->hs.answer};
+	void (*done)(void *arg, tcpx_status status, int err, const struct ctl_conn *conn) =
+		dial->done;
+	void *arg = dial->arg;
+	char text[SYS_ADDR_TEXT];
+	int fd = dial->watch.fd;
+
+	error_set(status, err, "%s: %s", sys_addr_text(&dial->remote, text), why);
+	LOG_DEBUG("dial: %s: %s", text, why);
+	destroy(dial);
+	close(fd);
+	done(arg, status, err, status == TCPX_ERR_EXISTS ? &refused : NULL);
+}
+
+static void succeed(struct ctl_dial *dial)
+{
+	void (*done)(void *arg, tcpx_status status, int err, const struct ctl_conn *conn) =
+		dial->done;
+	void *arg = dial->arg;
+	struct ctl_conn conn = {
+		.fd = dial->watch.fd,
+		.local = dial->hs.dial,
+		.remote = dial->hs.answer,
+		.local_addr = dial->local,
+		.remote_addr = dial->remote,
+	};
+	tcpx_status status = ctl_handshake_session_key(&dial->hs, conn.session_key);
+
+	if (status != TCPX_OK) {
+		fail(dial, status, 0, "no session key");
+		return;
+	}
+	destroy(dial);
+	done(arg, TCPX_OK, 0, &conn);
+	explicit_bzero(conn.session_key, sizeof(conn.session_key));
+}
+
+static const char *answer_text(tcpx_status status)
+{
+	switch (status) {
+	case TCPX_ERR_AUTH:
+		return "the answer's proof is wrong: it has another key";
+	case TCPX_ERR_VERSION:
+		return "no common protocol version";
+	case TCPX_ERR_PROTOCOL:
+		return "the answer is malformed";
+	default:
+		return "the peer refused the connection";
+	}
+}
+
+/* Before the first byte of an answer, an orderly end means that our dial proved nothing there. */
+static void answer_lost(struct ctl_dial *dial, tcpx_status status, int err)
+{
+	if (status == TCPX_ERR_PROTOCOL)
+		fail(dial, status, err, "what answers there is not tcpx");
+	else if (status == TCPX_ERR_PEER_CLOSED && !dial->hs.answer_msg.done)
+		fail(dial, TCPX_ERR_AUTH, 0, "closed without an answer: it wants another key");
+	else
+		fail(dial, status, err, "lost during the handshake");
+}
+
+static tcpx_status connected(struct ctl_dial *dial)
+{
+	int err = dial->connect_err ? dial->connect_err : sys_sock_error(dial->watch.fd);
+	tcpx_status status;
+
+	if (err) {
+		status = err == ETIMEDOUT ? TCPX_ERR_TIMED_OUT : sys_errno_status(err);
+		fail(dial, status, err, error_status_text(status));
+		return status;
+	}
+	status = sys_sock_local(dial->watch.fd, &dial->local);
+	/* A dial to a free port of this host can meet itself; nobody listens there. */
+	if (status == TCPX_OK && sys_addr_same_host(&dial->local, &dial->remote) &&
+	    sys_addr_port(&dial->local) == sys_addr_port(&dial->remote)) {
+		sys_sock_reset_on_close(dial->watch.fd);
+		status = TCPX_ERR_REFUSED;
+	}
+	if (status != TCPX_OK)
+		fail(dial, status, 0, error_status_text(status));
+	return status;
+}
+
+/* 1: the dial is over (and freed) or waits; 0: the next state's turn. */
+static int step(struct ctl_dial *dial)
+{
+	struct ctl_handshake *hs = &dial->hs;
+	int fd = dial->watch.fd, err = 0;
+	tcpx_status status;
+
+	switch (dial->state) {
+	case CONNECTING:
+		if (connected(dial) != TCPX_OK)
+			return 1;
+		dial->state = SEND_DIAL;
+		return 0;
+	case SEND_DIAL:
+		status = ctl_message_send(fd, &hs->dial_msg, &err);
+		if (status == TCPX_IN_PROGRESS)
+			return 1;
+		if (status != TCPX_OK) {
+			fail(dial, status, err, "lost during the handshake");
+			return 1;
+		}
+		sys_watch_set(dial->loop, &dial->watch, EPOLLIN);
+		dial->state = READ_ANSWER;
+		return 0;
+	case READ_ANSWER:
+		status = ctl_message_recv(fd, &hs->answer_msg, &err);
+		if (status == TCPX_IN_PROGRESS)
+			return 1;
+		if (status != TCPX_OK) {
+			answer_lost(dial, status, err);
+			return 1;
+		}
+		status = ctl_handshake_check_answer(hs);
+		if (status == TCPX_OK)
+			status = ctl_handshake_proof(hs);
+		if (status != TCPX_OK) {
+			fail(dial, status, 0, answer_text(status));
+			return 1;
+		}
+		dial->state = SEND_PROOF;
+		return 0;
+	default:
+		status = ctl_message_send(fd, &hs->proof_msg, &err);
+		if (status == TCPX_IN_PROGRESS)
+			sys_watch_set(dial->loop, &dial->watch, EPOLLOUT);
+		else if (status != TCPX_OK)
+			fail(dial, status, err, "lost during the handshake");
+		else
+			succeed(dial);
+		return 1;
+	}
+}
+
+static void on_event(struct sys_watch *watch, uint32_t events)
+{
+	struct ctl_dial *dial = LIST_ENTRY(watch, struct ctl_dial, watch);
+
+	(void)events;
+	while (!step(dial))
+		;
+}
+
+static void too_late(struct sys_timer *timer, int64_t now_ns)
+{
+	struct ctl_dial *dial = LIST_ENTRY(timer, struct ctl_dial, timer);
+
+	(void)now_ns;
+	if (dial->connect_err)
+		connected(dial);
+	else
+		fail(dial, TCPX_ERR_TIMED_OUT, 0,
+		     dial->state == CONNECTING ? "no connection in time"
+					       : "no answer to the handshake in time");
+}
+
+/* The local end before connect: interface, address, port (0: the system's choice). */
+static tcpx_status bind_local(int fd, const struct ctl_dial_opts *opts, uint16_t port)
+{
+	struct sockaddr_storage local = opts->local;
+	tcpx_status status = TCPX_OK;
+
+	if (!sys_addr_is_loopback(&opts->remote))
+		status = sys_sock_bind_device(fd, opts->device);
+	if (status != TCPX_OK)
+		return status;
+	if (port) {
+		local.ss_family = opts->remote.ss_family; /* without an address: the wildcard */
+		sys_addr_set_port(&local, port);
+		/* Other remote ends are no reason against a port, nor is a connection's last
+		 * minute; the same remote end shows when connecting. */
+		sys_sock_reuse(fd);
+	}
+	return local.ss_family ? sys_sock_bind(fd, &local) : TCPX_OK;
+}
+
+/* One socket that connects. *out_taken: nothing but the local port was in the way. */
+static tcpx_status try_port(struct ctl_dial *dial, const struct ctl_dial_opts *opts, uint16_t port,
+			    bool *out_taken)
+{
+	int fd;
+	tcpx_status status = sys_sock_open(opts->remote.ss_family, &fd);
+
+	*out_taken = false;
+	if (status != TCPX_OK)
+		return status;
+	sys_sock_nodelay(fd);
+	status = bind_local(fd, opts, port);
+	if (status != TCPX_OK) {
+		*out_taken = port && error_last()->system_errno == EADDRINUSE;
+		close(fd);
+		return status;
+	}
+	dial->connect_err = 0;
+	if (connect(fd, (const struct sockaddr *)&opts->remote, sys_addr_len(&opts->remote)) &&
+	    errno != EINPROGRESS && errno != EINTR)
+		dial->connect_err = errno;
+	if (port && dial->connect_err == EADDRNOTAVAIL) {
+		*out_taken = true;
+		close(fd);
+		return TCPX_ERR_ADDRESS;
+	}
+	dial->watch.fd = fd;
+	return TCPX_OK;
+}
+
+/* Each connection begins behind the last one's port, so that a port rests as long as may be. */
+static tcpx_status try_range(struct ctl_dial *dial, const struct ctl_dial_opts *opts)
+{
+	static uint32_t turn; /* the loop's thread */
+	static struct log_limit limit;
+	uint32_t count = opts->port_hi - opts->port_lo + 1u;
+	char text[SYS_ADDR_TEXT];
+
+	for (uint32_t i = 0; i < count; i++) {
+		bool taken;
+		tcpx_status status =
+			try_port(dial, opts, (uint16_t)(opts->port_lo + turn++ % count), &taken);
+
+		if (!taken)
+			return status;
+	}
+	sys_addr_text(&opts->remote, text);
+	if (log_allow(&limit, 1))
+		LOG_WARN("no source port of %u-%u is free to connect to %s", opts->port_lo,
+			 opts->port_hi, text);
+	error_set(TCPX_ERR_ADDRESS, EADDRINUSE, "no source port of %u-%u is free to connect to %s",
+		  opts->port_lo, opts->port_hi, text);
+	return error_next("widen TCPX_SOURCE_PORTS: each connection to a peer needs a port of its "
+			  "own, and holds it for a minute after its end");
+}
+
+static tcpx_status begin(struct ctl_dial *dial, const struct ctl_dial_opts *opts)
+{
+	tcpx_status status = ctl_handshake_dial(&dial->hs);
+	bool taken;
+
+	if (status != TCPX_OK)
+		return status;
+	if (opts->local.ss_family && opts->local.ss_family != opts->remote.ss_family)
+		return error_set(TCPX_ERR_INVALID, 0,
+				 "local and remote address are of different families");
+	status = opts->port_lo ? try_range(dial, opts) : try_port(dial, opts, 0, &taken);
+	if (status == TCPX_OK)
+		status = sys_watch_add(dial->loop, &dial->watch);
+	if (status != TCPX_OK && dial->watch.fd >= 0)
+		close(dial->watch.fd);
+	return status;
+}
+
+tcpx_status ctl_dial_start(struct sys_loop *loop, const struct ctl_dial_opts *opts,
+			   void (*done)(void *arg, tcpx_status status, int err,
+					const struct ctl_conn *conn),
+			   void *arg, struct ctl_dial **out_dial)
+{
+	struct ctl_dial *dial = calloc(1, sizeof(*dial));
+	tcpx_status status;
+
+	if (!dial)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for a connection attempt");
+	dial->loop = loop;
+	dial->done = done;
+	dial->arg = arg;
+	dial->remote = opts->remote;
+	dial->watch = (struct sys_watch){.fd = -1, .events = EPOLLOUT, .fn = on_event};
+	dial->timer.fn = too_late;
+	dial->hs.dial = opts->hello;
+	memcpy(dial->hs.key, opts->key, sizeof(dial->hs.key));
+	status = begin(dial, opts);
+	if (status != TCPX_OK) {
+		destroy(dial);
+		return status;
+	}
+	sys_timer_set(loop, &dial->timer, dial->connect_err ? 0 : opts->deadline_ns);
+	*out_dial = dial;
+	return TCPX_OK;
+}
+
+void ctl_dial_cancel(struct ctl_dial *dial)
+{
+	int fd = dial->watch.fd;
+
+	destroy(dial);
+	close(fd);
+}

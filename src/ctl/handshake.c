@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Proofs and checks of the handshake; what they are worth: docs/design/trust.md. */
+#include "ctl/handshake.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/error.h"
+#include "sys/crypto.h"
+#include "sys/sock.h"
+
+/* Places that no version of the protocol moves, so that versions can refuse each other politely;
+ * the proof is the last field in all of them. */
+enum place { PLACE_STEP = 8, PLACE_ROLE, PLACE_AUTH, PLACE_STATUS, PLACE_LOWEST, PLACE_HIGHEST };
+#define PLACE_KEY_ID 48
+
+#define SPAN(text)                                                                                 \
+	{                                                                                          \
+		(text), sizeof(text) - 1                                                           \
+	}
+#define WHOLE(msg)                                                                                 \
+	{                                                                                          \
+		(msg)->bytes, (msg)->len                                                           \
+	}
+#define UNPROVEN(msg)                                                                              \
+	{                                                                                          \
+		(msg)->bytes, (msg)->len - WIRE_PROOF_BYTES                                        \
+	}
+
+tcpx_status ctl_message_recv(int fd, struct ctl_message *msg, int *out_err)
+{
+	for (;;) {
+		size_t want = msg->len ? msg->len : 8;
+		ssize_t got;
+
+		if (msg->done == want) {
+			if (msg->len)
+				return TCPX_OK;
+			msg->len = wire_hello_length(msg->bytes);
+			if (!msg->len)
+				return TCPX_ERR_PROTOCOL;
+			continue;
+		}
+		got = recv(fd, msg->bytes + msg->done, want - msg->done, 0);
+		if (got > 0) {
+			msg->done += (size_t)got;
+		} else if (got == 0) {
+			*out_err = 0;
+			return TCPX_ERR_PEER_CLOSED;
+		} else if (errno == EAGAIN) {
+			return TCPX_IN_PROGRESS;
+		} else if (errno != EINTR) {
+			*out_err = errno;
+			return sys_errno_status(errno);
+		}
+	}
+}
+
+tcpx_status ctl_message_send(int fd, struct ctl_message *msg, int *out_err)
+{
+	while (msg->done < msg->len) {
+		ssize_t put = send(fd, msg->bytes + msg->done, msg->len - msg->done, MSG_NOSIGNAL);
+
+		if (put >= 0) {
+			msg->done += (size_t)put;
+		} else if (errno == EAGAIN) {
+			return TCPX_IN_PROGRESS;
+		} else if (errno != EINTR) {
+			*out_err = errno;
+			return sys_errno_status(errno);
+		}
+	}
+	return TCPX_OK;
+}
+
+static int keyed(uint8_t auth)
+{
+	return auth == WIRE_AUTH_SECRET || auth == WIRE_AUTH_KEY || auth == WIRE_AUTH_LINK;
+}
+
+static uint8_t *proof_of(struct ctl_message *msg)
+{
+	return msg->bytes + msg->len - WIRE_PROOF_BYTES;
+}
+
+/* What each message's last bytes must be. bare: only a dial carries the secret itself. */
+static tcpx_status expected_proof(const struct ctl_handshake *hs, const struct sys_span *spans,
+				  unsigned count, int is_dial, uint8_t out[WIRE_PROOF_BYTES])
+{
+	if (keyed(hs->dial.auth))
+		return sys_hmac_sha256(hs->key, spans, count, out);
+	if (hs->dial.auth == WIRE_AUTH_BARE && is_dial)
+		memcpy(out, hs->key, WIRE_PROOF_BYTES);
+	else
+		memset(out, 0, WIRE_PROOF_BYTES);
+	return TCPX_OK;
+}
+
+static tcpx_status check(const struct ctl_handshake *hs, const struct ctl_message *msg,
+			 const struct sys_span *spans, unsigned count, int is_dial)
+{
+	uint8_t proof[WIRE_PROOF_BYTES];
+	tcpx_status status = expected_proof(hs, spans, count, is_dial, proof);
+
+	if (status == TCPX_OK &&
+	    !sys_equal_secret(proof, msg->bytes + msg->len - WIRE_PROOF_BYTES, sizeof(proof)))
+		status = TCPX_ERR_AUTH;
+	explicit_bzero(proof, sizeof(proof));
+	return status;
+}
+
+/* Decodes a message. ERR_VERSION: *out holds what lies in the places that every version shares. */
+static tcpx_status decode(const struct ctl_message *msg, struct wire_hello *out)
+{
+	const uint8_t *bytes = msg->bytes;
+	tcpx_status status = wire_hello_decode(bytes, msg->len, out);
+
+	if (status != TCPX_ERR_VERSION)
+		return status;
+	*out = (struct wire_hello){
+		.step = bytes[PLACE_STEP],
+		.role = bytes[PLACE_ROLE],
+		.auth = bytes[PLACE_AUTH],
+		.status = bytes[PLACE_STATUS],
+		.proto_min = bytes[PLACE_LOWEST],
+		.proto_max = bytes[PLACE_HIGHEST],
+	};
+	for (int i = 0; i < 8; i++)
+		out->key_id |= (uint64_t)bytes[PLACE_KEY_ID + i] << (8 * i);
+	return TCPX_ERR_VERSION;
+}
+
+tcpx_status ctl_handshake_dial(struct ctl_handshake *hs)
+{
+	struct ctl_message *msg = &hs->dial_msg;
+	struct sys_span spans[] = {SPAN("tcpx dial"), {msg->bytes, 0}};
+	tcpx_status status = sys_random(hs->dial.nonce, WIRE_NONCE_BYTES);
+
+	if (status != TCPX_OK)
+		return status;
+	hs->dial.step = WIRE_HELLO_DIAL;
+	hs->dial.status = 0;
+	if (!hs->dial.proto_max) {
+		hs->dial.proto_min = WIRE_PROTO_MIN;
+		hs->dial.proto_max = WIRE_PROTO_MAX;
+	}
+	msg->len = wire_hello_encode(&hs->dial, msg->bytes);
+	msg->done = 0;
+	spans[1].len = msg->len - WIRE_PROOF_BYTES;
+	return expected_proof(hs, spans, 2, 1, proof_of(msg));
+}
+
+tcpx_status ctl_handshake_read_dial(struct ctl_handshake *hs)
+{
+	tcpx_status status = decode(&hs->dial_msg, &hs->dial);
+
+	if (status != TCPX_OK && status != TCPX_ERR_VERSION)
+		return TCPX_ERR_PROTOCOL;
+	if (hs->dial.step != WIRE_HELLO_DIAL || hs->dial.auth > WIRE_AUTH_BARE)
+		return TCPX_ERR_PROTOCOL;
+	return status;
+}
+
+tcpx_status ctl_handshake_check_dial(const struct ctl_handshake *hs)
+{
+	const struct sys_span spans[] = {SPAN("tcpx dial"), UNPROVEN(&hs->dial_msg)};
+
+	return check(hs, &hs->dial_msg, spans, 2, 1);
+}
+
+tcpx_status ctl_handshake_answer(struct ctl_handshake *hs)
+{
+	struct ctl_message *msg = &hs->answer_msg;
+	struct sys_span spans[] = {SPAN("tcpx answer"), WHOLE(&hs->dial_msg), {msg->bytes, 0}};
+	struct wire_hello *answer = &hs->answer;
+	tcpx_status status = sys_random(answer->nonce, WIRE_NONCE_BYTES);
+
+	if (status != TCPX_OK)
+		return status;
+	answer->step = WIRE_HELLO_ANSWER;
+	answer->role = hs->dial.role;
+	answer->auth = hs->dial.auth;
+	answer->proto_min = WIRE_PROTO_MIN;
+	answer->proto_max = WIRE_PROTO_MAX;
+	if (answer->status != -TCPX_ERR_VERSION) {
+		if (answer->proto_max > hs->dial.proto_max)
+			answer->proto_max = hs->dial.proto_max;
+		answer->proto_min = answer->proto_max;
+	}
+	msg->len = wire_hello_encode(answer, msg->bytes);
+	msg->done = 0;
+	spans[2].len = msg->len - WIRE_PROOF_BYTES;
+	return expected_proof(hs, spans, 3, 0, proof_of(msg));
+}
+
+/* The status an answer carries; one we do not know is a protocol error, never a success. */
+static tcpx_status answer_status(uint8_t negated)
+{
+	switch (-(int)negated) {
+#define KNOWN(name, value, text, next)                                                             \
+	case (value):                                                                              \
+		return (value) > 0 ? TCPX_ERR_PROTOCOL : TCPX_##name;
+		TCPX_STATUS_MAP(KNOWN)
+#undef KNOWN
+	default:
+		return TCPX_ERR_PROTOCOL;
+	}
+}
+
+tcpx_status ctl_handshake_check_answer(struct ctl_handshake *hs)
+{
+	const struct sys_span spans[] = {SPAN("tcpx answer"), WHOLE(&hs->dial_msg),
+					 UNPROVEN(&hs->answer_msg)};
+	tcpx_status version = decode(&hs->answer_msg, &hs->answer), status;
+
+	if (version != TCPX_OK && version != TCPX_ERR_VERSION)
+		return TCPX_ERR_PROTOCOL;
+	if (hs->answer.step != WIRE_HELLO_ANSWER || hs->answer.role != hs->dial.role ||
+	    hs->answer.auth != hs->dial.auth)
+		return TCPX_ERR_PROTOCOL;
+	status = check(hs, &hs->answer_msg, spans, 3, 0);
+	if (status != TCPX_OK)
+		return status;
+	if (version != TCPX_OK)
+		return version;
+	if (hs->answer.status)
+		return answer_status(hs->answer.status);
+	if (hs->answer.proto_min != hs->answer.proto_max ||
+	    hs->answer.proto_max < hs->dial.proto_min || hs->answer.proto_max > hs->dial.proto_max)
+		return TCPX_ERR_VERSION;
+	return TCPX_OK;
+}
+
+tcpx_status ctl_handshake_proof(struct ctl_handshake *hs)
+{
+	struct ctl_message *msg = &hs->proof_msg;
+	struct sys_span spans[] = {
+		SPAN("tcpx proof"), WHOLE(&hs->dial_msg), WHOLE(&hs->answer_msg), {msg->bytes, 0}};
+	struct wire_hello proof = {
+		.step = WIRE_HELLO_PROOF,
+		.role = hs->dial.role,
+		.auth = hs->dial.auth,
+		.proto_min = hs->answer.proto_max,
+		.proto_max = hs->answer.proto_max,
+		.channel = hs->dial.channel,
+		.epoch = hs->dial.epoch,
+	};
+
+	msg->len = wire_hello_encode(&proof, msg->bytes);
+	msg->done = 0;
+	spans[3].len = msg->len - WIRE_PROOF_BYTES;
+	return expected_proof(hs, spans, 4, 0, proof_of(msg));
+}
+
+tcpx_status ctl_handshake_check_proof(const struct ctl_handshake *hs)
+{
+	const struct sys_span spans[] = {SPAN("tcpx proof"), WHOLE(&hs->dial_msg),
+					 WHOLE(&hs->answer_msg), UNPROVEN(&hs->proof_msg)};
+	struct wire_hello proof;
+
+	if (wire_hello_decode(hs->proof_msg.bytes, hs->proof_msg.len, &proof) != TCPX_OK)
+		return TCPX_ERR_PROTOCOL;
+	if (proof.step != WIRE_HELLO_PROOF || proof.role != hs->dial.role ||
+	    proof.auth != hs->dial.auth || proof.proto_min != hs->answer.proto_max ||
+	    proof.proto_max != hs->answer.proto_max || proof.channel != hs->dial.channel ||
+	    proof.epoch != hs->dial.epoch)
+		return TCPX_ERR_PROTOCOL;
+	return check(hs, &hs->proof_msg, spans, 4, 0);
+}
+
+tcpx_status ctl_handshake_session_key(const struct ctl_handshake *hs,
+				      uint8_t out_key[CTL_KEY_BYTES])
+{
+	const struct sys_span spans[] = {SPAN("tcpx session"), WHOLE(&hs->dial_msg),
+					 WHOLE(&hs->answer_msg)};
+
+	if (keyed(hs->dial.auth))
+		return sys_hmac_sha256(hs->key, spans, 3, out_key);
+	for (int i = 0; i < CTL_KEY_BYTES; i++)
+		out_key[i] = hs->dial.nonce[i] ^ hs->answer.nonce[i];
+	if (hs->dial.auth == WIRE_AUTH_BARE)
+		for (int i = 0; i < CTL_KEY_BYTES; i++)
+			out_key[i] ^= hs->key[i];
+	return TCPX_OK;
+}
+
+void ctl_handshake_wipe(struct ctl_handshake *hs)
+{
+	explicit_bzero(hs, sizeof(*hs));
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Accepts connections and holds strangers within limits. */
+#include "ctl/listener.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "sys/addr.h"
+#include "sys/sock.h"
+
+#define BACKLOG 4096
+#define ACCEPT_BATCH 16		    /* per round, so that those accepted get on as well */
+#define PREAUTH_MAX 128		    /* connections before authentication */
+#define PREAUTH_SOURCE_MAX 8	    /* of them without a proven dial, of one source */
+#define PREAUTH_LOOPBACK_MAX 64	    /* the same for loopback */
+#define PREAUTH_NS (2 * CLOCK_S_NS) /* from accept to the proof */
+#define PROVEN_NS (CLOCK_S_NS / 2)  /* so long nobody pushes out a proven dial */
+#define RETRY_NS (CLOCK_S_NS / 10)  /* after accept failed for want of memory or descriptors */
+
+/* ---- limits ---- */
+
+static int is_unproven(const struct ctl_stranger *s)
+{
+	return s->state == CTL_READ_DIAL;
+}
+
+/* The oldest one without a proven dial: of the given source, or of the source with most of them. */
+static struct ctl_stranger *oldest_unproven(struct ctl_listener *listener, const uint64_t *source,
+					    unsigned *out_count)
+{
+	struct ctl_stranger *best = NULL;
+	struct list_node *pos, *other;
+
+	*out_count = 0;
+	LIST_FOREACH(pos, &listener->strangers) {
+		struct ctl_stranger *s = LIST_ENTRY(pos, struct ctl_stranger, node);
+		unsigned same = 0;
+
+		if (!is_unproven(s) || (source && s->source != *source))
+			continue;
+		LIST_FOREACH(other, &listener->strangers) {
+			struct ctl_stranger *o = LIST_ENTRY(other, struct ctl_stranger, node);
+
+			same += is_unproven(o) && o->source == s->source;
+		}
+		if (same > *out_count) {
+			*out_count = same;
+			best = s;
+		}
+		if (source)
+			break;
+	}
+	return best;
+}
+
+int ctl_listener_room(struct ctl_listener *listener)
+{
+	struct ctl_stranger *victim;
+	unsigned of_source;
+	int64_t now_ns;
+
+	if (listener->nstrangers < PREAUTH_MAX)
+		return 1;
+	victim = oldest_unproven(listener, NULL, &of_source);
+	if (!victim) {
+		victim = LIST_ENTRY(listener->strangers.next, struct ctl_stranger, node);
+		now_ns = clock_now_ns();
+		if (victim->state != CTL_LINGER && now_ns - victim->since_ns < PROVEN_NS) {
+			sys_watch_set(listener->loop, &listener->watch, 0);
+			sys_timer_set(listener->loop, &listener->retry,
+				      victim->since_ns + PROVEN_NS);
+			return 0;
+		}
+	}
+	ctl_stranger_reject(victim, TCPX_ERR_LIMIT, "too many connections before authentication");
+	return 1;
+}
+
+void ctl_listener_take(struct ctl_listener *listener, int fd, const struct sockaddr_storage *addr)
+{
+	unsigned limit = sys_addr_is_loopback(addr) ? PREAUTH_LOOPBACK_MAX : PREAUTH_SOURCE_MAX;
+	uint64_t source = sys_addr_source(addr);
+	unsigned have;
+	struct ctl_stranger *victim = oldest_unproven(listener, &source, &have);
+
+	if (victim && have >= limit)
+		ctl_stranger_reject(victim, TCPX_ERR_LIMIT, "too many connections of one source");
+	ctl_stranger_admit(listener, fd, addr);
+}
+
+/* ---- accepting ---- */
+
+static void pause_accept(struct ctl_listener *listener)
+{
+	sys_watch_set(listener->loop, &listener->watch, 0);
+	sys_timer_set(listener->loop, &listener->retry, clock_now_ns() + RETRY_NS);
+}
+
+static void on_retry(struct sys_timer *timer, int64_t now_ns)
+{
+	struct ctl_listener *listener = LIST_ENTRY(timer, struct ctl_listener, retry);
+
+	(void)now_ns;
+	if (listener->reserve < 0)
+		listener->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	sys_watch_set(listener->loop, &listener->watch, EPOLLIN);
+}
+
+/* No descriptor is left: a connection that nobody takes would wake us for ever. Give the reserve
+ * up, take the connection, end it, and take the reserve back. */
+static void shed(struct ctl_listener *listener)
+{
+	int fd;
+
+	if (log_allow(&listener->resource_log, 2))
+		LOG_WARN("out of file descriptors: refusing connections; raise 'ulimit -n'");
+	if (listener->reserve >= 0) {
+		close(listener->reserve);
+		fd = accept4(listener->watch.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd >= 0) {
+			atomic_fetch_add_explicit(&listener->counters->preauth_rejects, 1,
+						  memory_order_relaxed);
+			sys_sock_reset_on_close(fd);
+			close(fd);
+		}
+		listener->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	}
+	if (listener->reserve < 0)
+		pause_accept(listener);
+}
+
+/* What accept failed with. 1: try again at once. */
+static int accept_failed(struct ctl_listener *listener, int err)
+{
+	switch (err) {
+	case EAGAIN:
+		return 0;
+	case EMFILE:
+	case ENFILE:
+		shed(listener);
+		return 0;
+	case ENOMEM:
+	case ENOBUFS:
+		if (log_allow(&listener->resource_log, 2))
+			LOG_WARN("no memory to accept connections: errno %d", err);
+		pause_accept(listener);
+		return 0;
+	case EBADF:
+	case EINVAL:
+	case ENOTSOCK:
+	case EOPNOTSUPP:
+	case EFAULT:
+		LOG_ERROR("the listening socket is broken: errno %d", err);
+		sys_watch_del(listener->loop, &listener->watch);
+		return 0;
+	default: /* the connection's own failure, which accept reports: on to the next */
+		return 1;
+	}
+}
+
+static void on_connection(struct sys_watch *watch, uint32_t events)
+{
+	struct ctl_listener *listener = LIST_ENTRY(watch, struct ctl_listener, watch);
+
+	(void)events;
+	listener->busy++;
+	for (int i = 0; i < ACCEPT_BATCH && !listener->closed; i++) {
+		struct sockaddr_storage addr = {0};
+		socklen_t len = sizeof(addr);
+		int fd;
+
+		if (!ctl_listener_room(listener))
+			break;
+		fd = accept4(watch->fd, (struct sockaddr *)&addr, &len,
+			     SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd >= 0)
+			ctl_listener_take(listener, fd, &addr);
+		else if (!accept_failed(listener, errno))
+			break;
+	}
+	if (!--listener->busy && listener->closed)
+		free(listener);
+}
+
+tcpx_status ctl_listener_open(struct sys_loop *loop, const struct sockaddr_storage *addr,
+			      const char *device, uint16_t *port, const struct ctl_accept_ops *ops,
+			      void *arg, struct ctl_counters *counters,
+			      struct ctl_listener **out_listener)
+{
+	struct ctl_listener *listener = calloc(1, sizeof(*listener));
+	uint16_t in_use = *port;
+	tcpx_status status;
+	int fd;
+
+	if (!listener)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for a listener");
+	status = sys_sock_listen(addr, sys_addr_is_loopback(addr) ? NULL : device, &in_use, BACKLOG,
+				 &fd);
+	if (status != TCPX_OK) {
+		free(listener);
+		return status;
+	}
+	/* Wakes us when the dial is there: honest diallers in a burst never look like strangers. */
+	sys_sock_defer_accept(fd, 1);
+	*listener = (struct ctl_listener){
+		.loop = loop,
+		.ops = ops,
+		.arg = arg,
+		.counters = counters,
+		.watch = {.fd = fd, .events = EPOLLIN, .fn = on_connection},
+		.retry = {.fn = on_retry},
+		.preauth_ns = PREAUTH_NS,
+	};
+	list_init(&listener->strangers);
+	listener->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	status = sys_watch_add(loop, &listener->watch);
+	if (status != TCPX_OK) {
+		close(fd);
+		if (listener->reserve >= 0)
+			close(listener->reserve);
+		free(listener);
+		return status;
+	}
+	*port = in_use;
+	*out_listener = listener;
+	return TCPX_OK;
+}
+
+void ctl_listener_close(struct ctl_listener *listener)
+{
+	struct list_node *pos, *tmp;
+
+	if (!listener || listener->closed)
+		return;
+	listener->closed = 1;
+	sys_watch_del(listener->loop, &listener->watch);
+	sys_timer_del(listener->loop, &listener->retry);
+	LIST_FOREACH_SAFE(pos, tmp, &listener->strangers)
+		ctl_stranger_drop(LIST_ENTRY(pos, struct ctl_stranger, node), 1);
+	close(listener->watch.fd);
+	if (listener->reserve >= 0)
+		close(listener->reserve);
+	if (!listener->busy)
+		free(listener);
+}
+
+void ctl_listener_set_preauth(struct ctl_listener *listener, int64_t deadline_ns)
+{
+	listener->preauth_ns = deadline_ns;
+}
+
+unsigned ctl_listener_strangers(const struct ctl_listener *listener)
+{
+	return listener->nstrangers;
+}

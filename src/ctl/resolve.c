@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names to addresses with a deadline: the look-up runs on a thread that may be left behind. */
+#include "ctl/resolve.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "ctl/conn.h"
+#include "sys/addr.h"
+#include "sys/cpu.h"
+#include "sys/futex.h"
+#include "sys/sock.h"
+
+#define HOST_MAX 255
+#define RESOLVE_ADDRS 32
+
+/* Shared with the helper thread; whoever lets go last frees it. */
+struct lookup {
+	_Atomic uint32_t done, holders;
+	char host[HOST_MAX + 1];
+	int rc, err;
+	unsigned count;
+	struct sockaddr_storage addrs[RESOLVE_ADDRS];
+};
+
+static _Atomic(ctl_lookup_fn) lookup_fn;
+static _Atomic unsigned running;
+
+void ctl_resolve_set_lookup(ctl_lookup_fn fn)
+{
+	atomic_store(&lookup_fn, fn);
+}
+
+static void let_go(struct lookup *l)
+{
+	if (atomic_fetch_sub(&l->holders, 1) == 1)
+		free(l);
+}
+
+static void collect(struct lookup *l, const struct addrinfo *list)
+{
+	for (; list && l->count < RESOLVE_ADDRS; list = list->ai_next) {
+		struct sockaddr_storage addr = {0};
+		unsigned i;
+
+		if ((list->ai_family != AF_INET && list->ai_family != AF_INET6) ||
+		    list->ai_addrlen > sizeof(addr))
+			continue;
+		memcpy(&addr, list->ai_addr, list->ai_addrlen);
+		for (i = 0; i < l->count; i++)
+			if (sys_addr_same_host(&l->addrs[i], &addr))
+				break;
+		if (i == l->count)
+			l->addrs[l->count++] = addr;
+	}
+}
+
+static void *look_up(void *arg)
+{
+	const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+	struct lookup *l = arg;
+	struct addrinfo *list = NULL;
+	ctl_lookup_fn fn = atomic_load(&lookup_fn);
+
+	if (!fn)
+		fn = getaddrinfo;
+	errno = 0;
+	l->rc = fn(l->host, NULL, &hints, &list);
+	l->err = l->rc == EAI_SYSTEM ? errno : 0;
+	if (!l->rc) {
+		collect(l, list);
+		freeaddrinfo(list);
+	}
+	atomic_fetch_sub(&running, 1);
+	atomic_store_explicit(&l->done, 1, memory_order_release);
+	sys_futex_wake(&l->done, 1);
+	let_go(l);
+	return NULL;
+}
+
+static tcpx_status bad_text(const char *text)
+{
+	error_set(TCPX_ERR_INVALID, 0, "'%.80s' is no address", text);
+	return error_next("write HOST, HOST:PORT, ADDRESS or [IPv6]:PORT, port 1..65535");
+}
+
+static int parse_port(const char *text, uint16_t *out_port)
+{
+	unsigned value = 0;
+
+	if (!*text || strlen(text) > 5)
+		return 0;
+	for (; *text; text++) {
+		if (*text < '0' || *text > '9')
+			return 0;
+		value = value * 10 + (unsigned)(*text - '0');
+	}
+	*out_port = (uint16_t)value;
+	return value > 0 && value <= 65535;
+}
+
+/* Splits text; host holds HOST_MAX + 1 bytes. More than one colon without brackets is plain v6. */
+static int split(const char *text, char *host, uint16_t *port)
+{
+	const char *end, *colon = strrchr(text, ':');
+	size_t len;
+
+	if (*text == '[') {
+		end = strchr(text++, ']');
+		if (!end || (end[1] && end[1] != ':'))
+			return 0;
+		colon = end[1] ? end + 1 : NULL;
+	} else {
+		if (colon && strchr(text, ':') != colon)
+			colon = NULL;
+		end = colon ? colon : text + strlen(text);
+	}
+	len = (size_t)(end - text);
+	if (!len || len > HOST_MAX)
+		return 0;
+	memcpy(host, text, len);
+	host[len] = '\0';
+	return !colon || parse_port(colon + 1, port);
+}
+
+static tcpx_status verdict(const struct lookup *l)
+{
+	const char *why = l->rc == EAI_SYSTEM ? "the look-up failed" : gai_strerror(l->rc);
+
+	if (!l->rc && l->count)
+		return TCPX_OK;
+	if (!l->rc)
+		why = "it has no IPv4 or IPv6 address";
+	if (l->rc == EAI_MEMORY)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory to look up %.80s", l->host);
+	if (l->rc == EAI_SYSTEM && sys_errno_status(l->err) == TCPX_ERR_NO_DESCRIPTORS)
+		return error_set(TCPX_ERR_NO_DESCRIPTORS, l->err, "cannot look up %.80s", l->host);
+	error_set(TCPX_ERR_NOT_FOUND, l->err, "host %.80s: %s", l->host, why);
+	return error_next("check the name, or give the address itself");
+}
+
+static tcpx_status start(struct lookup *l)
+{
+	pthread_t thread;
+	tcpx_status status;
+
+	if (atomic_fetch_add(&running, 1) >= CTL_RESOLVE_STUCK_MAX) {
+		atomic_fetch_sub(&running, 1);
+		error_set(TCPX_ERR_LIMIT, 0, "%d look-ups of names hang already",
+			  CTL_RESOLVE_STUCK_MAX);
+		return error_next("check the name server, or give the address itself");
+	}
+	atomic_store(&l->holders, 2);
+	status = sys_thread_start(&thread, "tcpx-resolve", look_up, l);
+	if (status == TCPX_OK) {
+		pthread_detach(thread);
+		return TCPX_OK;
+	}
+	atomic_store(&l->holders, 1);
+	atomic_fetch_sub(&running, 1);
+	return status;
+}
+
+tcpx_status ctl_resolve(const char *text, uint16_t default_port, int64_t deadline_ns,
+			struct sockaddr_storage *out_addrs, unsigned max, unsigned *out_count)
+{
+	char host[HOST_MAX + 1];
+	uint16_t port = default_port;
+	struct lookup *l;
+	tcpx_status status;
+
+	if (!text || !max || !split(text, host, &port))
+		return bad_text(text ? text : "");
+	if (sys_addr_parse(host, port, out_addrs) == TCPX_OK) {
+		*out_count = 1;
+		return TCPX_OK;
+	}
+	if (*text == '[' || strchr(host, ':'))
+		return bad_text(text);
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory to look up %.80s", host);
+	atomic_store(&l->holders, 1);
+	snprintf(l->host, sizeof(l->host), "%s", host);
+	status = start(l);
+	while (status == TCPX_OK && !atomic_load_explicit(&l->done, memory_order_acquire))
+		if (sys_futex_wait(&l->done, 0, deadline_ns)) {
+			error_set(TCPX_ERR_TIMED_OUT, 0, "looking up %.80s took too long", host);
+			status = error_next("check the name server, or give the address itself");
+		}
+	if (status == TCPX_OK)
+		status = verdict(l);
+	if (status == TCPX_OK) {
+		unsigned count = l->count < max ? l->count : max;
+
+		for (unsigned i = 0; i < count; i++) {
+			out_addrs[i] = l->addrs[i];
+			sys_addr_set_port(&out_addrs[i], port);
+		}
+		*out_count = count;
+	}
+	let_go(l);
+	return status;
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One connection before authentication: the acceptor's side of the handshake. */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "ctl/listener.h"
+#include "sys/addr.h"
+#include "sys/sock.h"
+
+#define LINGER_NS CLOCK_S_NS /* for a refusal to be read */
+#define LINGER_BYTES 4096    /* what a refused dialler may still say */
+
+static void count(_Atomic uint64_t *counter)
+{
+	atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+/* ---- the end ---- */
+
+/* Takes it out of everything but its descriptor. */
+static void forget(struct ctl_stranger *s)
+{
+	struct ctl_listener *listener = s->listener;
+
+	sys_watch_del(listener->loop, &s->watch);
+	sys_timer_del(listener->loop, &s->timer);
+	list_remove(&s->node);
+	listener->nstrangers--;
+	if (!listener->closed)
+		sys_watch_set(listener->loop, &listener->watch, EPOLLIN);
+}
+
+static void destroy(struct ctl_stranger *s)
+{
+	ctl_handshake_wipe(&s->hs);
+	free(s);
+}
+
+void ctl_stranger_drop(struct ctl_stranger *s, int reset)
+{
+	int fd = s->watch.fd;
+
+	forget(s);
+	if (reset)
+		sys_sock_reset_on_close(fd);
+	close(fd);
+	destroy(s);
+}
+
+void ctl_stranger_reject(struct ctl_stranger *s, tcpx_status status, const char *why)
+{
+	struct ctl_listener *listener = s->listener;
+	char text[SYS_ADDR_TEXT];
+
+	count(&listener->counters->preauth_rejects);
+	if (status == TCPX_ERR_AUTH) {
+		count(&listener->counters->auth_failures);
+		if (log_allow(&listener->auth_log, 5))
+			LOG_WARN("refused %s: %s", sys_addr_text(&s->addr, text), why);
+	} else if (log_allow(&listener->reject_log, 5)) {
+		LOG_INFO("closed %s before authentication: %s", sys_addr_text(&s->addr, text), why);
+	}
+	ctl_stranger_drop(s, status != TCPX_ERR_AUTH);
+}
+
+static void too_late(struct sys_timer *timer, int64_t now_ns)
+{
+	struct ctl_stranger *s = LIST_ENTRY(timer, struct ctl_stranger, timer);
+
+	(void)now_ns;
+	if (s->state == CTL_LINGER)
+		ctl_stranger_drop(s, 0);
+	else
+		ctl_stranger_reject(s, TCPX_ERR_TIMED_OUT, "no complete handshake in time");
+}
+
+/* ---- the handshake ---- */
+
+static tcpx_status find_key(struct ctl_stranger *s)
+{
+	struct ctl_listener *listener = s->listener;
+	int loopback = sys_addr_is_loopback(&s->addr);
+
+	if (s->hs.dial.auth == WIRE_AUTH_BARE && !loopback)
+		return TCPX_ERR_AUTH;
+	if (!listener->ops->key(listener->arg, &s->hs.dial, loopback, s->hs.key))
+		return TCPX_ERR_AUTH;
+	return ctl_handshake_check_dial(&s->hs);
+}
+
+static tcpx_status prepare_answer(struct ctl_stranger *s)
+{
+	struct ctl_listener *listener = s->listener;
+	tcpx_status version = ctl_handshake_read_dial(&s->hs), status;
+
+	if (version != TCPX_OK && version != TCPX_ERR_VERSION)
+		return version;
+	status = find_key(s);
+	if (status != TCPX_OK)
+		return status;
+	memset(&s->hs.answer, 0, sizeof(s->hs.answer));
+	if (version != TCPX_OK)
+		s->hs.answer.status = -TCPX_ERR_VERSION;
+	else
+		listener->ops->answer(listener->arg, &s->hs.dial, &s->hs.answer);
+	return ctl_handshake_answer(&s->hs);
+}
+
+static void hand_up(struct ctl_stranger *s)
+{
+	struct ctl_listener *listener = s->listener;
+	struct ctl_conn conn = {.fd = s->watch.fd, .local = s->hs.answer, .remote = s->hs.dial};
+	tcpx_status status = ctl_handshake_session_key(&s->hs, conn.session_key);
+
+	if (status == TCPX_OK)
+		status = sys_sock_local(conn.fd, &conn.local_addr);
+	if (status != TCPX_OK) {
+		ctl_stranger_reject(s, status, error_last()->what);
+		return;
+	}
+	conn.remote_addr = s->addr;
+	forget(s);
+	destroy(s);
+	count(&listener->counters->accepted);
+	listener->ops->ready(listener->arg, &conn); /* may close the listener */
+	explicit_bzero(conn.session_key, sizeof(conn.session_key));
+}
+
+/* The refusal is on its way: wait until the dialler closes, or close() would take it back. */
+static void linger(struct ctl_stranger *s)
+{
+	char bin[512];
+	ssize_t got;
+
+	for (;;) {
+		got = recv(s->watch.fd, bin, sizeof(bin), 0);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0 && errno == EAGAIN)
+			return;
+		s->lingered_bytes += got > 0 ? (size_t)got : 0;
+		if (got <= 0 || s->lingered_bytes > LINGER_BYTES) {
+			ctl_stranger_drop(s, 0);
+			return;
+		}
+	}
+}
+
+/* One step. TCPX_OK: the next state's turn; IN_PROGRESS: wait for the socket; else reject. */
+static tcpx_status step(struct ctl_stranger *s, const char **why)
+{
+	struct sys_loop *loop = s->listener->loop;
+	int fd = s->watch.fd, err = 0;
+	tcpx_status status;
+
+	switch (s->state) {
+	case CTL_READ_DIAL:
+		*why = "no hello of ours";
+		status = ctl_message_recv(fd, &s->hs.dial_msg, &err);
+		if (status != TCPX_OK)
+			return status;
+		status = prepare_answer(s);
+		if (status == TCPX_ERR_AUTH)
+			*why = "wrong key";
+		else if (status != TCPX_OK && status != TCPX_ERR_PROTOCOL)
+			*why = error_last()->what;
+		s->state = CTL_SEND_ANSWER;
+		return status;
+	case CTL_SEND_ANSWER:
+		*why = "connection lost";
+		status = ctl_message_send(fd, &s->hs.answer_msg, &err);
+		if (status != TCPX_OK) {
+			sys_watch_set(loop, &s->watch, EPOLLOUT);
+			return status;
+		}
+		sys_watch_set(loop, &s->watch, EPOLLIN);
+		s->state = CTL_READ_PROOF;
+		if (!s->hs.answer.status)
+			return TCPX_OK;
+		s->state = CTL_LINGER;
+		sys_timer_set(loop, &s->timer, clock_now_ns() + LINGER_NS);
+		*why = "connection lost";
+		return shutdown(fd, SHUT_WR) ? sys_errno_status(errno) : TCPX_OK;
+	case CTL_READ_PROOF:
+		*why = "no proof";
+		status = ctl_message_recv(fd, &s->hs.proof_msg, &err);
+		if (status != TCPX_OK)
+			return status;
+		status = ctl_handshake_check_proof(&s->hs);
+		*why = "wrong proof: a replayed hello?";
+		return status;
+	default:
+		return TCPX_OK;
+	}
+}
+
+static void run(struct ctl_stranger *s)
+{
+	const char *why = "";
+	tcpx_status status;
+
+	for (;;) {
+		enum ctl_stranger_state before = s->state;
+
+		if (before == CTL_LINGER) {
+			linger(s);
+			return;
+		}
+		status = step(s, &why);
+		if (status == TCPX_IN_PROGRESS)
+			return;
+		if (status != TCPX_OK) {
+			ctl_stranger_reject(s, status, why);
+			return;
+		}
+		if (before == CTL_READ_PROOF) {
+			hand_up(s);
+			return;
+		}
+	}
+}
+
+static void on_stranger(struct sys_watch *watch, uint32_t events)
+{
+	struct ctl_stranger *s = LIST_ENTRY(watch, struct ctl_stranger, watch);
+	struct ctl_listener *listener = s->listener;
+
+	(void)events; /* errors show in recv and send */
+	listener->busy++;
+	run(s);
+	if (!--listener->busy && listener->closed)
+		free(listener);
+}
+
+void ctl_stranger_admit(struct ctl_listener *listener, int fd, const struct sockaddr_storage *addr)
+{
+	struct ctl_stranger *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		goto fail;
+	s->listener = listener;
+	s->addr = *addr;
+	s->source = sys_addr_source(addr);
+	s->since_ns = clock_now_ns();
+	s->watch = (struct sys_watch){.fd = fd, .events = EPOLLIN, .fn = on_stranger};
+	s->timer.fn = too_late;
+	if (sys_watch_add(listener->loop, &s->watch) != TCPX_OK)
+		goto fail;
+	sys_sock_nodelay(fd);
+	sys_timer_set(listener->loop, &s->timer, s->since_ns + listener->preauth_ns);
+	list_push_back(&listener->strangers, &s->node);
+	listener->nstrangers++;
+	run(s); /* with a deferred accept its dial is there already */
+	return;
+fail:
+	count(&listener->counters->preauth_rejects);
+	sys_sock_reset_on_close(fd);
+	close(fd);
+	free(s);
+}

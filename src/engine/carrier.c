@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Interfaces that lose their carrier: what runs over them moves at once, where it can. */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/engine.h"
+#include "sys/addr.h"
+#include "sys/iface.h"
+#include "sys/sock.h"
+
+uint32_t carrier_iface(int fd)
+{
+	struct sockaddr_storage local = {0};
+	socklen_t len = sizeof(local);
+
+	if (getsockname(fd, (struct sockaddr *)&local, &len) ||
+	    (local.ss_family != AF_INET && local.ss_family != AF_INET6))
+		return 0; /* the same-host transport */
+	return sys_iface_index(&local);
+}
+
+bool carrier_lost(const struct engine_session *session, uint32_t rail)
+{
+	const struct sockaddr_storage *addr = &session->rails[rail % session->nrails];
+
+	return session->bound && session->nrails > 1 && !sys_addr_is_any(addr) &&
+	       !sys_iface_carrier(addr);
+}
+
+uint32_t carrier_rail(const struct engine_session *session, uint32_t rail)
+{
+	for (uint32_t i = 0; i < session->nrails; i++)
+		if (!carrier_lost(session, rail + i))
+			return rail + i;
+	return rail;
+}
+
+/* Whether a channel lives on another interface. Without one nothing is given up: a short flap is
+ * TCP's to repair, a long one the silence limit's to end. */
+static bool lives_elsewhere(const struct engine_peer *peer, uint32_t iface)
+{
+	for (uint32_t i = 0; i <= peer->nbulk; i++) {
+		struct engine_chan *chan = peer->chan[i];
+
+		if (chan && chan->iface != iface && !atomic_load(&chan->failed))
+			return true;
+	}
+	return false;
+}
+
+static void peer_moves(struct engine_peer *peer, uint32_t iface, const char *name)
+{
+	uint32_t moved = 0;
+
+	if (peer->died || !peer->counted_up || !lives_elsewhere(peer, iface))
+		return;
+	for (uint32_t i = 0; i <= peer->nbulk; i++) {
+		struct engine_chan *chan = peer->chan[i]; /* written by this thread only */
+
+		if (!chan || chan->iface != iface || atomic_load(&chan->failed))
+			continue;
+		chan_fail(chan, TCPX_ERR_UNREACHABLE, ENETDOWN);
+		moved++;
+	}
+	if (peer->ctl && peer->ctl_iface == iface) {
+		peer_control_lost(peer, TCPX_ERR_UNREACHABLE, ENETDOWN);
+		moved++;
+	}
+	if (!moved)
+		return;
+	LOG_WARN("peer '%s': interface %s lost its carrier: %u connections are given up",
+		 peer->name, name, moved);
+	atomic_fetch_add(&peer->session->carrier_losses, moved);
+}
+
+/* What was sent last is not answered. A reader that takes nothing answers all the same. */
+static bool unanswered(const struct engine_chan *chan)
+{
+	struct net_chan_info info = {0};
+
+	if (!chan->iface)
+		return false; /* the same-host transport has no rail */
+	chan->net->ops->info(chan->net, &info);
+	return info.unacked_bytes && info.last_ack_ms > info.last_send_ms;
+}
+
+void carrier_look(struct engine_peer *peer, int64_t now_ns)
+{
+	int64_t step = now_ns - peer->looked_ns;
+	bool lives = false;
+
+	if (step > 2 * CLOCK_S_NS)
+		step = 0; /* the first look, or we slept ourselves */
+	peer->looked_ns = now_ns;
+	for (uint32_t i = 0; i <= peer->nbulk; i++) {
+		struct engine_chan *chan = peer->chan[i];
+
+		if (!chan || atomic_load(&chan->failed))
+			continue;
+		chan->stuck_ns = unanswered(chan) ? chan->stuck_ns + step : 0;
+		lives |= !chan->stuck_ns;
+	}
+	for (uint32_t i = 0; lives && i <= peer->nbulk; i++) {
+		struct engine_chan *chan = peer->chan[i];
+
+		if (chan && chan->stuck_ns >= peer->session->silent_ns)
+			chan_fail(chan, TCPX_ERR_PEER_SILENT, ETIMEDOUT);
+	}
+}
+
+/* The first peer, or the one behind peer, with a reference; takes over peer's. */
+static struct engine_peer *next_peer(struct engine_session *session, struct engine_peer *peer)
+{
+	struct engine_peer *next = NULL;
+	struct list_node *node;
+
+	pthread_mutex_lock(&session->lock);
+	node = peer ? peer->node.next : session->peer_list.next;
+	/* One that was forgotten meanwhile is in no list: its node is alone. */
+	if (node != &session->peer_list && (!peer || node != &peer->node)) {
+		next = LIST_ENTRY(node, struct engine_peer, node);
+		atomic_fetch_add(&next->slot.refs, 1);
+	}
+	pthread_mutex_unlock(&session->lock);
+	if (peer)
+		peer_put(peer);
+	return next;
+}
+
+void carrier_changed(void *arg, unsigned index, const char *name, int up)
+{
+	struct engine_peer *peer;
+	struct list_node *pos;
+
+	(void)arg;
+	LIST_FOREACH(pos, &engine_runtime.sessions) {
+		struct engine_session *session = LIST_ENTRY(pos, struct engine_session, node);
+
+		for (peer = next_peer(session, NULL); peer; peer = next_peer(session, peer)) {
+			if (up)
+				peer_redial_now(peer);
+			else
+				peer_moves(peer, index, name);
+		}
+	}
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The receiving half of a channel: bytes of the transport become frames for the core. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/engine.h"
+#include "engine/rx_into.h"
+#include "engine/stage.h"
+#include "engine/warm.h"
+#include "wire/frame_codec.h"
+
+#define AHEAD_BULK 1024u	/* read beyond a large payload: trailer, next header, a table */
+#define AHEAD_SMALL (32u << 10) /* read at once while frames are small */
+
+#define RECV_MARK (128u << 10) /* peers.md: a third of the sleeps at the same speed */
+
+/* Lets go of the regions a chunk was written to. */
+void rx_release(struct chan_rx *rx)
+{
+	while (rx->nheld)
+		mem_region_access_end(rx->held[--rx->nheld]);
+}
+
+/* peer.lock: a region goes away while its chunk is parked here. In a call the chunk's regions are
+ * the receiver's alone; it looks whether they are retired when the call is over. */
+void chan_rx_forget(struct engine_chan *chan, struct mem_region *region)
+{
+	struct core_io *io = &chan->peer->core.chan[chan->index].rx;
+	uint32_t i;
+
+	if (io->in_call)
+		return;
+	for (i = 0; i < chan->rx.nheld; i++)
+		if (chan->rx.held[i] == region)
+			break;
+	if (i == chan->rx.nheld)
+		return;
+	io->aborted = true;
+	rx_release(&chan->rx);
+}
+
+/* peer.lock, rx owner: a chunk of a region that was deregistered during the call is refused. */
+static void note_retired(struct engine_chan *chan)
+{
+	const struct chan_rx *rx = &chan->rx;
+	uint32_t i;
+
+	for (i = 0; i < rx->nheld; i++)
+		if (atomic_load(&rx->held[i]->retired))
+			chan->peer->core.chan[chan->index].rx.aborted = true;
+}
+
+/* peer.lock. What the core says about the parked frame. */
+static void pause_call(struct engine_chan *chan)
+{
+	note_retired(chan);
+	if (!core_rx_pause(&chan->peer->core, chan->index))
+		return;
+	chan->rx.aborted = true;
+	rx_release(&chan->rx);
+}
+
+static void to_scratch(struct chan_rx *rx)
+{
+	rx->aborted = true;
+}
+
+/* Where the next bytes of the payload go, at most max of them. */
+static uint32_t destination(struct chan_rx *rx, struct iovec *iov, uint64_t max,
+			    uint64_t *out_bytes)
+{
+	uint64_t left = rx->left < max ? rx->left : max, bytes = 0;
+	uint32_t n = 0, i;
+
+	if (rx->aborted) {
+		while (bytes < left && n < 32) {
+			uint64_t take = left - bytes;
+
+			if (take > ENGINE_COPY_BYTES)
+				take = ENGINE_COPY_BYTES;
+			iov[n++] = (struct iovec){rx->message, take};
+			bytes += take;
+		}
+	} else {
+		if (rx->at == rx->niov && rx->beyond)
+			rx_more(rx);
+		for (i = rx->at; i < rx->niov && bytes < left && n < NET_IOV_MAX - 1; i++) {
+			uint64_t take = rx->iov[i].iov_len;
+
+			if (take > left - bytes)
+				take = left - bytes;
+			iov[n++] = (struct iovec){rx->iov[i].iov_base, take};
+			bytes += take;
+		}
+	}
+	*out_bytes = bytes;
+	return n;
+}
+
+static void advance(struct chan_rx *rx, uint64_t bytes)
+{
+	rx->left -= bytes;
+	while (bytes && rx->at < rx->niov && !rx->aborted) {
+		struct iovec *iov = &rx->iov[rx->at];
+
+		if (bytes < iov->iov_len) {
+			iov->iov_base = (char *)iov->iov_base + bytes;
+			iov->iov_len -= bytes;
+			return;
+		}
+		bytes -= iov->iov_len;
+		rx->at++;
+	}
+}
+
+/* Payload bytes that lie in the buffer already. The frame's call is under way. */
+static void copy_buffered(struct chan_rx *rx)
+{
+	struct iovec iov[NET_IOV_MAX];
+
+	while (rx->left && rx->used < rx->have) {
+		uint64_t bytes;
+		uint32_t n = destination(rx, iov, rx->have - rx->used, &bytes), i;
+
+		for (i = 0; i < n; i++) {
+			memcpy(iov[i].iov_base, rx->buf + rx->used, iov[i].iov_len);
+			rx->used += (uint32_t)iov[i].iov_len;
+		}
+		advance(rx, bytes);
+	}
+}
+
+/* A header is whole: asks the core, finds the destination. 1: go on; 0: more bytes are needed;
+ * < 0: the link is over. */
+static int take_header(struct engine_chan *chan)
+{
+	struct engine_peer *peer = chan->peer;
+	struct chan_rx *rx = &chan->rx;
+	uint32_t have = rx->have - rx->used;
+	tcpx_status status;
+
+	if (have < FRAME_HEADER_BYTES)
+		return 0;
+	status = wire_frame_decode(rx->buf + rx->used, &rx->frame);
+	if (status != TCPX_OK)
+		return status;
+	if (have < FRAME_HEADER_BYTES + rx->frame.table_bytes)
+		return 0;
+	rx->aborted = rx->torn = false;
+	rx->verdict = TCPX_OK;
+	rx->niov = rx->at = 0;
+	rx->beyond = 0;
+	pthread_mutex_lock(&peer->lock);
+	status = core_rx_begin(&peer->core, chan->index, &rx->frame, &rx->core);
+	pthread_mutex_unlock(&peer->lock);
+	if (status == TCPX_OK)
+		status = rx_into(chan, rx->buf + rx->used + FRAME_HEADER_BYTES);
+	rx->used += FRAME_HEADER_BYTES + rx->frame.table_bytes;
+	if (status != TCPX_OK)
+		return status;
+	rx->left = rx->frame.payload_bytes;
+	rx->bulk = rx->left > ENGINE_COPY_BYTES;
+	rx->state = rx->left ? RX_PAYLOAD : RX_TRAILER;
+	return 1;
+}
+
+static tcpx_status end_frame(struct engine_chan *chan, bool valid)
+{
+	struct engine_peer *peer = chan->peer;
+	struct chan_rx *rx = &chan->rx;
+	tcpx_status verdict = rx->verdict, status;
+	bool lost;
+
+	pthread_mutex_lock(&peer->lock);
+	note_retired(chan);
+	lost = peer->core.chan[chan->index].rx.aborted;
+	pthread_mutex_unlock(&peer->lock);
+	if (lost && rx->core.kind == CORE_RX_REGION)
+		verdict = TCPX_ERR_REMOTE_KEY; /* deregistered in between */
+	if (valid && !lost && rx->stage && verdict == TCPX_OK)
+		verdict = stage_commit(chan);
+	else if (rx->stage)
+		stage_close(rx->stage);
+	rx->stage = NULL;
+	/* Before the acknowledgement can leave: what it promises is no longer ours to touch. */
+	if (verdict != TCPX_IN_PROGRESS)
+		rx_release(rx);
+	pthread_mutex_lock(&peer->lock);
+	status = core_rx_end(&peer->core, chan->index, valid, verdict, rx->message);
+	pthread_mutex_unlock(&peer->lock);
+	rx->state = RX_HEADER;
+	if (rx->commit && status == TCPX_OK)
+		stage_commit_start(rx->commit);
+	else if (rx->commit)
+		stage_close(rx->commit); /* the link is over, nothing was promised */
+	rx->commit = NULL;
+	return status;
+}
+
+static int take_trailer(struct engine_chan *chan)
+{
+	struct chan_rx *rx = &chan->rx;
+	struct frame_trailer trailer = {.status = FRAME_VALID};
+	tcpx_status status;
+
+	if (rx->frame.payload_bytes) {
+		if (rx->have - rx->used < FRAME_TRAILER_BYTES)
+			return 0;
+		status = wire_trailer_decode(rx->buf + rx->used, rx->frame.seq, &trailer);
+		if (status != TCPX_OK)
+			return status;
+		rx->used += FRAME_TRAILER_BYTES;
+	}
+	status = end_frame(chan, trailer.status == FRAME_VALID && !rx->torn);
+	return status == TCPX_OK ? 1 : (int)status;
+}
+
+/* Everything the buffer allows. */
+static tcpx_status parse(struct engine_chan *chan)
+{
+	struct engine_peer *peer = chan->peer;
+	struct chan_rx *rx = &chan->rx;
+
+	for (;;) {
+		int step = 1;
+
+		switch (rx->state) {
+		case RX_HEADER:
+			step = take_header(chan);
+			break;
+		case RX_PAYLOAD:
+			copy_buffered(rx);
+			if (rx->left)
+				step = 0;
+			else
+				rx->state = RX_TRAILER;
+			break;
+		case RX_TRAILER:
+			step = take_trailer(chan);
+			break;
+		}
+		if (step < 0)
+			return (tcpx_status)step;
+		if (step)
+			continue;
+		if (rx->state != RX_HEADER) {
+			pthread_mutex_lock(&peer->lock);
+			pause_call(chan);
+			pthread_mutex_unlock(&peer->lock);
+		}
+		if (rx->used == rx->have) {
+			rx->used = rx->have = 0;
+		} else if (rx->used) {
+			memmove(rx->buf, rx->buf + rx->used, rx->have - rx->used);
+			rx->have -= rx->used;
+			rx->used = 0;
+		}
+		return TCPX_OK;
+	}
+}
+
+/* One call of the transport. *out_all: it took everything that was there. */
+static tcpx_status receive(struct engine_chan *chan, uint64_t *out_bytes, bool *out_all)
+{
+	struct engine_peer *peer = chan->peer;
+	struct chan_rx *rx = &chan->rx;
+	struct iovec iov[NET_IOV_MAX + 1];
+	uint64_t direct = 0, offered;
+	uint32_t n = 0, room;
+	size_t got = 0;
+	tcpx_status status;
+
+	if (rx->state != RX_HEADER) {
+		pthread_mutex_lock(&peer->lock);
+		if (core_rx_resume(&peer->core, chan->index))
+			to_scratch(rx);
+		pthread_mutex_unlock(&peer->lock);
+	}
+	if (rx->state == RX_PAYLOAD) {
+		n = destination(rx, iov, NET_CALL_BYTES, &direct);
+		warm_write(iov, n);
+	}
+	room = ENGINE_RX_BUFFER - rx->have;
+	if (room > (rx->bulk ? AHEAD_BULK : AHEAD_SMALL))
+		room = rx->bulk ? AHEAD_BULK : AHEAD_SMALL;
+	offered = direct;
+	if (direct == rx->left || rx->state != RX_PAYLOAD) {
+		iov[n++] = (struct iovec){rx->buf + rx->have, room};
+		offered += room;
+	}
+	status = chan->net->ops->recv(chan->net, iov, (int)n, &got);
+	if (status == TCPX_OK) {
+		uint64_t take = got < direct ? got : direct;
+
+		if (chan->net->ops->torn && chan->net->ops->torn(chan->net)) {
+			if (rx->state != RX_PAYLOAD)
+				return TCPX_ERR_PROTOCOL; /* only payload is ever lent */
+			rx->torn = true;
+		}
+		advance(rx, take);
+		rx->have += (uint32_t)(got - take);
+		*out_bytes += got;
+		*out_all = got < offered;
+	} else if (rx->state != RX_HEADER) {
+		pthread_mutex_lock(&peer->lock);
+		pause_call(chan);
+		pthread_mutex_unlock(&peer->lock);
+	}
+	return status;
+}
+
+void chan_rx_run(struct engine_chan *chan, uint64_t budget)
+{
+	uint64_t bytes = 0;
+	tcpx_status status = TCPX_OK;
+	bool all = false;
+
+	if (atomic_load(&chan->failed))
+		return;
+	while (status == TCPX_OK && bytes < budget) {
+		uint64_t before = bytes;
+
+		status = receive(chan, &bytes, &all);
+		if (status == TCPX_OK && bytes > before)
+			status = parse(chan);
+		if (status == TCPX_OK && all && chan->rx.state == RX_HEADER && !chan->rx.have)
+			break; /* whole frames: who waits is told of the next one */
+	}
+	if (bytes)
+		atomic_store_explicit(&chan->heard_ns, clock_now_ns(), memory_order_relaxed);
+	if (status != TCPX_OK && status != TCPX_IN_PROGRESS)
+		chan_fail(chan, status, errno);
+}
+
+void chan_rx_mark(struct engine_chan *chan)
+{
+	struct chan_rx *rx = &chan->rx;
+	uint64_t expected = rx->left + FRAME_TRAILER_BYTES;
+	size_t mark = 1;
+
+	/* Never more than what surely comes: the rest of the payload and its trailer. */
+	if (rx->state == RX_PAYLOAD && rx->left > ENGINE_COPY_BYTES)
+		mark = expected < RECV_MARK ? expected : RECV_MARK;
+	chan->net->ops->recv_mark(chan->net, mark);
+}
+
+/* The channel is stopped: a partial frame is forgotten. */
+void chan_rx_drop(struct engine_chan *chan)
+{
+	rx_release(&chan->rx);
+	if (chan->rx.stage)
+		stage_close(chan->rx.stage);
+	chan->rx.stage = NULL;
+}

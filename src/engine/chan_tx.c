@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sending half of a channel: frames from the core become bytes of the transport. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "engine/engine.h"
+#include "engine/stage.h"
+#include "engine/warm.h"
+#include "wire/frame_codec.h"
+#include "wire/table.h"
+
+#define BATCH_BYTES (32u << 10) /* small frames gathered for one call */
+#define TX_BUDGET (1u << 20)	/* of one channel before the worker's next one */
+
+/* What an aborted chunk is finished with. */
+static const uint8_t zeros[64u << 10];
+
+static void *local_addr(const struct core_prog *prog, const struct core_seg *seg, uint64_t off)
+{
+	const struct mem_region *region = prog->local[seg->local];
+
+	return region->base + seg->local_off + off;
+}
+
+/* The local side of bytes bytes from at on, as iovecs. */
+static uint32_t map_local(const struct core_prog *prog, struct core_cursor at, uint64_t bytes,
+			  struct iovec *iov)
+{
+	uint32_t n = 0;
+
+	while (bytes) {
+		const struct core_seg *seg = &prog->seg[at.seg];
+		uint64_t left = core_seg_length(prog, at.seg) - at.off;
+		uint64_t take = left < bytes ? left : bytes;
+
+		iov[n].iov_base = local_addr(prog, seg, at.off);
+		iov[n++].iov_len = take;
+		bytes -= take;
+		at.seg++;
+		at.off = 0;
+	}
+	return n;
+}
+
+static uint32_t encode_table(const struct core_tx *tx, uint8_t *out)
+{
+	uint64_t bytes =
+		tx->frame.type == FRAME_READ_REQ ? tx->frame.offset : tx->frame.payload_bytes;
+	struct wire_table_writer writer;
+	struct core_cursor at = tx->at;
+
+	wire_table_begin(&writer, out, FRAME_TABLE_MAX);
+	while (bytes) {
+		const struct core_seg *seg = &tx->prog->seg[at.seg];
+		uint64_t left = core_seg_length(tx->prog, at.seg) - at.off;
+		uint64_t take = left < bytes ? left : bytes;
+
+		wire_table_put(&writer, tx->prog->remote[seg->remote], seg->remote_off + at.off,
+			       take);
+		bytes -= take;
+		at.seg++;
+		at.off = 0;
+	}
+	return (uint32_t)wire_table_end(&writer);
+}
+
+static void put_trailer(const struct frame *frame, bool valid, uint8_t *out)
+{
+	struct frame_trailer trailer = {.seq = frame->seq,
+					.status = valid ? FRAME_VALID : FRAME_ABORTED};
+
+	wire_trailer_encode(&trailer, out);
+}
+
+/* Header and table behind what the buffer holds already. */
+static void put_header(struct chan_tx *tx)
+{
+	struct frame *frame = &tx->frame.frame;
+	uint8_t *out = tx->buf + tx->end;
+
+	if (tx->frame.table)
+		frame->table_bytes = encode_table(&tx->frame, out + FRAME_HEADER_BYTES);
+	wire_frame_encode(frame, out);
+	tx->end += FRAME_HEADER_BYTES + frame->table_bytes;
+}
+
+static bool is_staged(const struct core_tx *tx)
+{
+	const struct core_prog *prog = tx->prog;
+	uint32_t i;
+
+	for (i = 0; prog && i < prog->nlocal; i++)
+		if (((const struct mem_region *)prog->local[i])->kind->staged)
+			return true;
+	return false;
+}
+
+static void copy_payload(struct chan_tx *tx)
+{
+	const struct core_tx *frame = &tx->frame;
+	uint32_t i, n;
+
+	if (frame->bytes) {
+		memcpy(tx->buf + tx->end, frame->bytes, frame->frame.payload_bytes);
+		tx->end += frame->frame.payload_bytes;
+	} else {
+		n = map_local(frame->prog, frame->at, frame->frame.payload_bytes, tx->iov);
+		for (i = 0; i < n; i++) {
+			memcpy(tx->buf + tx->end, tx->iov[i].iov_base, tx->iov[i].iov_len);
+			tx->end += (uint32_t)tx->iov[i].iov_len;
+		}
+	}
+	put_trailer(&frame->frame, true, tx->buf + tx->end);
+	tx->end += FRAME_TRAILER_BYTES;
+}
+
+/* The payload goes from where it lies. */
+static void begin_big(struct engine_chan *chan)
+{
+	struct chan_tx *tx = &chan->tx;
+	struct core_tx *frame = &tx->frame;
+
+	tx->big = true;
+	tx->aborted = tx->torn = false;
+	tx->at = 0;
+	tx->trailer_sent = 0;
+	tx->left = frame->frame.payload_bytes;
+	if (frame->bytes) {
+		tx->iov[0] = (struct iovec){(void *)frame->bytes, frame->frame.payload_bytes};
+		tx->niov = 1;
+	} else if (is_staged(frame)) {
+		tx->niov = 0;
+		stage_fill(chan);
+	} else {
+		tx->niov = map_local(frame->prog, frame->at, frame->frame.payload_bytes, tx->iov);
+	}
+}
+
+/* Gathers frames until the buffer is full, a large one came, or there is nothing more. */
+static void gather(struct engine_chan *chan)
+{
+	struct engine_peer *peer = chan->peer;
+	struct chan_tx *tx = &chan->tx;
+	bool sent = false;
+
+	for (;;) {
+		bool room = !tx->big && tx->end < BATCH_BYTES &&
+			    ENGINE_TX_BUFFER - tx->end >
+				    FRAME_HEADER_BYTES + CORE_PIECES_MAX * WIRE_TABLE_PIECE_MAX;
+		int got = 0;
+
+		pthread_mutex_lock(&peer->lock);
+		if (sent)
+			core_tx_sent(&peer->core, chan->index, true);
+		if (room)
+			got = core_tx_next(&peer->core, chan->index, &tx->frame);
+		pthread_mutex_unlock(&peer->lock);
+		sent = false;
+		if (!got)
+			return;
+		put_header(tx);
+		if (tx->frame.frame.payload_bytes > ENGINE_COPY_BYTES ||
+		    (tx->frame.frame.payload_bytes && is_staged(&tx->frame))) {
+			begin_big(chan);
+			return;
+		}
+		if (tx->frame.frame.payload_bytes)
+			copy_payload(tx);
+		sent = true;
+	}
+}
+
+static uint32_t build(struct chan_tx *tx, struct iovec *iov)
+{
+	uint32_t n = 0, i;
+	uint64_t user = 0, take;
+
+	if (tx->start < tx->end)
+		iov[n++] = (struct iovec){tx->buf + tx->start, tx->end - tx->start};
+	if (!tx->big)
+		return n;
+	if (tx->aborted) {
+		while (user < tx->left && user < NET_CALL_BYTES && n < NET_IOV_MAX - 1) {
+			take = tx->left - user < sizeof(zeros) ? tx->left - user : sizeof(zeros);
+			iov[n++] = (struct iovec){(void *)zeros, take};
+			user += take;
+		}
+	} else {
+		for (i = tx->at; i < tx->niov && n < NET_IOV_MAX - 1 && user < NET_CALL_BYTES;
+		     i++) {
+			take = tx->iov[i].iov_len;
+			if (take > NET_CALL_BYTES - user)
+				take = NET_CALL_BYTES - user;
+			iov[n++] = (struct iovec){tx->iov[i].iov_base, take};
+			user += take;
+		}
+	}
+	if (user == tx->left) {
+		if (!tx->trailer_sent)
+			put_trailer(&tx->frame.frame, !tx->aborted, tx->trailer);
+		iov[n++] = (struct iovec){tx->trailer + tx->trailer_sent,
+					  FRAME_TRAILER_BYTES - tx->trailer_sent};
+	}
+	return n;
+}
+
+/* bytes went out: advances; true when all of the batch is through. */
+static bool advance(struct chan_tx *tx, size_t bytes)
+{
+	uint64_t take = tx->end - tx->start < bytes ? tx->end - tx->start : bytes;
+
+	tx->start += (uint32_t)take;
+	bytes -= take;
+	if (tx->start == tx->end)
+		tx->start = tx->end = 0;
+	if (!tx->big)
+		return tx->start == tx->end;
+	take = tx->left < bytes ? tx->left : bytes;
+	tx->left -= take;
+	bytes -= take;
+	while (take && tx->at < tx->niov && !tx->aborted) {
+		struct iovec *iov = &tx->iov[tx->at];
+
+		if (take < iov->iov_len) {
+			iov->iov_base = (char *)iov->iov_base + take;
+			iov->iov_len -= take;
+			break;
+		}
+		take -= iov->iov_len;
+		tx->at++;
+	}
+	tx->trailer_sent += (uint32_t)bytes;
+	return !tx->left && tx->trailer_sent == FRAME_TRAILER_BYTES;
+}
+
+/* The trailer is not with the transport yet: it may still say ABORTED. */
+static bool trailer_open(const struct chan_tx *tx, const struct net_lent *lent)
+{
+	return tx->left && lent->ahead <= tx->end - tx->start + tx->left;
+}
+
+/*
+ * The frame under way is not to be read from the caller's memory any more. What is lent comes back
+ * now, or when the peer is through with it. A trailer that is with the transport already stays
+ * VALID: the frame is aborted when a piece came back unread, which the peer sees as well, and else
+ * the peer has all of it.
+ */
+static void abort_rest(struct engine_chan *chan, bool torn)
+{
+	struct chan_tx *tx = &chan->tx;
+	struct net_lent lent = {0};
+
+	if (chan->net->ops->lend)
+		chan->net->ops->lent(chan->net, 1, &lent);
+	tx->torn |= torn || lent.torn;
+	tx->aborted |= trailer_open(tx, &lent);
+}
+
+/* What the peer still reads of what the last calls lent. */
+static void lent_now(struct engine_chan *chan, struct net_lent *out_lent)
+{
+	if (!chan->net->ops->lend)
+		return;
+	chan->net->ops->lent(chan->net, 0, out_lent);
+	atomic_store(&chan->tx.lent, out_lent->pieces > 0);
+}
+
+static tcpx_status call_out(struct engine_chan *chan, size_t *out_bytes)
+{
+	const struct net_ops *ops = chan->net->ops;
+	struct chan_tx *tx = &chan->tx;
+	struct iovec iov[NET_IOV_MAX + 2];
+	int n = (int)build(tx, iov);
+
+	warm_read(iov, (uint32_t)n);
+	/* A notification's bytes are the link's, and go with it. */
+	if (ops->lend && tx->big && tx->frame.prog && tx->left && !tx->aborted)
+		return ops->lend(chan->net, iov, n, out_bytes);
+	return ops->send(chan->net, iov, n, out_bytes);
+}
+
+/* One call. OK: go on; IN_PROGRESS: wait for room; else the channel is lost. */
+static tcpx_status send_once(struct engine_chan *chan, uint64_t *sum)
+{
+	struct engine_peer *peer = chan->peer;
+	struct chan_tx *tx = &chan->tx;
+	size_t bytes = 0;
+	tcpx_status status;
+	struct net_lent lent = {0};
+	bool done, over = false;
+
+	if (tx->big) {
+		pthread_mutex_lock(&peer->lock);
+		over = core_tx_resume(&peer->core, chan->index) && tx->left;
+		pthread_mutex_unlock(&peer->lock);
+	}
+	if (over && (atomic_load(&tx->lent) || (!tx->aborted && !tx->torn)))
+		abort_rest(chan, false);
+	status = call_out(chan, &bytes);
+	done = advance(tx, status == TCPX_OK ? bytes : 0);
+	*sum += bytes;
+	if (!tx->big)
+		return status;
+	over = status == TCPX_ERR_INVALID && !tx->aborted && !tx->torn;
+	if (over)
+		abort_rest(chan, chan->net->ops->lend != NULL);
+	if (!done)
+		lent_now(chan, &lent);
+	pthread_mutex_lock(&peer->lock);
+	if (over) {
+		/* The caller's memory is gone: this frame ends from scratch, the channel lives. */
+		peer->core.chan[chan->index].tx.aborted = true;
+		core_tx_torn(&peer->core, chan->index);
+		if (peer->core.chan[chan->index].tx.xfer)
+			core_xfer_cancel(&peer->core, peer->core.chan[chan->index].tx.xfer,
+					 TCPX_ERR_INVALID);
+	}
+	if (done) {
+		atomic_store(&tx->lent, 0);
+		core_tx_sent(&peer->core, chan->index, !tx->aborted && !tx->torn);
+		tx->big = false;
+	} else if (!lent.pieces && core_tx_pause(&peer->core, chan->index)) {
+		tx->aborted |= trailer_open(tx, &lent); /* what began as aborted ends so */
+	}
+	pthread_mutex_unlock(&peer->lock);
+	if (status == TCPX_ERR_INVALID && (over || tx->aborted || tx->torn))
+		status = TCPX_OK;
+	if (done && tx->stage) {
+		stage_close(tx->stage);
+		tx->stage = NULL;
+	}
+	return status;
+}
+
+/* Sends until there is nothing to send, no room, or others of the worker have waited enough: then
+ * the worker comes back. tx owner. */
+void chan_tx_run(struct engine_chan *chan)
+{
+	struct chan_tx *tx = &chan->tx;
+	uint64_t bytes = 0;
+	bool awake = false; /* the last wait said that something came */
+
+	if (atomic_load(&chan->failed) || atomic_load(&tx->filling))
+		return;
+	for (;;) {
+		tcpx_status status;
+
+		if (!tx->big && tx->start == tx->end)
+			gather(chan);
+		if (atomic_load(&tx->filling) || (!tx->big && tx->start == tx->end))
+			return;
+		if (bytes >= TX_BUDGET) {
+			worker_kick(chan);
+			return;
+		}
+		status = send_once(chan, &bytes);
+		if (status == TCPX_IN_PROGRESS) {
+			if (!chan_wait_send(chan))
+				return;
+			if (awake) {
+				/* Not for us: the receiver is wanted, maybe on this very thread. */
+				worker_again(chan);
+				return;
+			}
+			awake = true;
+			continue;
+		}
+		awake = false;
+		if (status != TCPX_OK) {
+			chan_fail(chan, status, errno);
+			return;
+		}
+	}
+}
+
+/* The channel is stopped. */
+void chan_tx_drop(struct engine_chan *chan)
+{
+	struct engine_peer *peer = chan->peer;
+	struct engine_stage *stage = NULL;
+	struct net_lent lent = {0};
+
+	if (chan->tx.big && chan->net->ops->lend)
+		chan->net->ops->lent(chan->net, 1, &lent);
+	if (lent.pieces) {
+		lease_start(chan);
+		return;
+	}
+	pthread_mutex_lock(&peer->lock);
+	stage = chan->tx.stage;
+	chan->tx.stage = NULL;
+	if (atomic_load(&chan->tx.filling))
+		core_tx_take(&peer->core, chan->index, &stage->orphan);
+	else if (chan->tx.big) /* filled and not sent yet: nobody is inside any more */
+		core_tx_pause(&peer->core, chan->index);
+	pthread_mutex_unlock(&peer->lock);
+	if (stage)
+		stage_close(stage);
+	chan->tx.big = false;
+}

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine's objects: one runtime a process, sessions, peers, channels, requests.
+ *
+ * Locks, in the order they may be taken: runtime.lock, session.lock, peer.lock, then the leaves
+ * (worker.lock, session.queue_lock, chan.poll_lock). Nothing is called out of the library, and no
+ * system call but a wake-up is made, under peer.lock.
+ */
+#ifndef ENGINE_ENGINE_H
+#define ENGINE_ENGINE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "core/alive.h"
+#include "core/link.h"
+#include "ctl/conn.h"
+#include "engine/handles.h"
+#include "mem/region.h"
+#include "net/local/local.h"
+#include "net/net.h"
+#include "sys/links.h"
+#include "wire/hello.h"
+#include <tcpx/tcpx.h>
+
+#define ENGINE_RAILS_MAX 16
+#define ENGINE_TX_BUFFER (96u << 10) /* a batch, the largest table, a copied payload */
+#define ENGINE_RX_BUFFER (FRAME_TABLE_MAX + 4096)
+#define ENGINE_COPY_BYTES CORE_SMALL_BYTES /* up to here a payload is copied, above never */
+#define ENGINE_EAGER_BUDGET (1u << 20)
+#define ENGINE_READ_WINDOW 64
+
+struct engine_worker {
+	int epfd, wakefd;
+	uint32_t index;
+	bool lanes;
+	pthread_t thread;
+	pthread_mutex_t lock;		 /* guards kicked */
+	struct list_node kicked, graves; /* graves: channels to let go of after this round */
+	_Atomic uint32_t sleeping;
+	_Atomic int stop;
+};
+
+struct engine_runtime {
+	pthread_mutex_t lock;
+	uint32_t refs;
+	struct sys_loop loop;
+	pthread_t control;
+	_Atomic int stop;
+	struct engine_worker *workers;
+	uint32_t nworkers;	  /* of bulk channels; one more behind them serves the lanes */
+	uint32_t fork_generation; /* of the process that started it */
+
+	/* control thread only */
+	struct sys_links links;
+	struct list_node sessions;
+	struct list_node leases; /* stopped channels whose peer still reads */
+	struct sys_timer lease_timer;
+};
+
+/* Who may run one direction of a channel. */
+enum engine_owner { OWNER_FREE = 0, OWNER_BUSY, OWNER_AGAIN, OWNER_CLOSED };
+
+struct chan_dial;
+struct engine_stage;
+
+struct chan_tx {
+	uint8_t *buf;
+	uint32_t start, end;
+	bool big;     /* a frame whose payload is not copied ends the batch */
+	bool aborted; /* the rest of it comes from scratch */
+	struct core_tx frame;
+	struct iovec *iov;
+	uint32_t niov, at;
+	uint64_t left;
+	uint8_t trailer[FRAME_TRAILER_BYTES];
+	uint32_t trailer_sent;
+	struct engine_stage *stage; /* staged source: its slot */
+	_Atomic int filling;
+	bool torn;	  /* the peer knows the frame for aborted, whatever its trailer says */
+	_Atomic int lent; /* the peer may read the frame's memory now: the call stays open */
+};
+
+enum chan_rx_state { RX_HEADER = 0, RX_PAYLOAD, RX_TRAILER };
+
+struct chan_rx {
+	enum chan_rx_state state;
+	uint8_t *buf, *message;
+	uint32_t used, have;
+	struct frame frame;
+	struct core_rx core;
+	struct iovec *iov;
+	uint32_t niov, at;
+	struct core_cursor next; /* of a program: the first piece that iov has no room for */
+	uint64_t beyond;	 /* bytes from there on */
+	uint64_t left;
+	bool aborted;	     /* the rest goes to scratch */
+	bool bulk;	     /* the last frame was large: read little ahead */
+	tcpx_status verdict; /* of a DATA frame's access */
+	struct mem_region **held;
+	uint32_t nheld, cap_held;
+	bool torn; /* some of it was taken back by the sender: the frame counts as aborted */
+	struct engine_stage *stage;  /* staged destination: its slot */
+	struct engine_stage *commit; /* to be started behind core_rx_end */
+};
+
+struct engine_chan {
+	struct engine_peer *peer;
+	uint32_t index, epoch;
+	uint32_t iface; /* index of its local address's interface; 0: none */
+	struct net_chan *net;
+	struct engine_worker *worker;
+	_Atomic int tx_owner, rx_owner; /* enum engine_owner */
+	_Atomic int tx_blocked;
+	_Atomic int kicked; /* in the worker's list */
+	struct list_node kick_node;
+	bool stopped;		   /* worker.lock: enters the list no more */
+	_Atomic int again;	   /* the worker is to receive without an event */
+	pthread_mutex_t poll_lock; /* guards the four below */
+	uint32_t poll_events, recv_events, send_events;
+	bool polled;
+	_Atomic int failed; /* the first failure's status */
+	_Atomic int failed_errno;
+	struct chan_tx tx;
+	struct chan_rx rx;
+	_Atomic int64_t heard_ns;
+	_Atomic uint32_t refs;
+	int64_t stuck_ns;	 /* control thread: how long nothing sent was acknowledged */
+	int64_t trimmed_ns;	 /* control thread: heard_ns when its memory was given back */
+	struct core_io lease;	 /* of a stopped channel: what its last frame lent */
+	struct list_node leased; /* runtime.leases, with a reference */
+	struct list_node grave;	 /* worker's */
+};
+
+struct engine_peer {
+	struct handle_slot slot; /* first: id, references */
+	struct engine_session *session;
+	pthread_mutex_t lock; /* the link's */
+	struct core_link core;
+	bool core_ready, core_done;
+	struct engine_chan *chan[CORE_CHANNELS_MAX]; /* lock */
+	_Atomic uint64_t kick_mask;		     /* bulk channels 1..63; the lane is bit 0 */
+	_Atomic int kick_last;			     /* channel 64 */
+	_Atomic uint32_t state;			     /* enum tcpx_peer_state; futex */
+	_Atomic uint32_t flush_word, flush_waiters;
+	uint64_t post_seq;
+	struct list_node buried; /* lock: requests released while active, now over */
+	tcpx_error error;	 /* why it is dead; lock */
+	char name[TCPX_NAME_MAX + 1];
+	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES];
+	const char *transport, *auth;
+	uint32_t nbulk, chunk_bytes;
+	uint64_t stage_held, unread; /* queue_lock */
+	uint64_t slot_id;	     /* its handle, also after it was hidden */
+
+	/* control thread only */
+	struct ctl_link *ctl;
+	uint32_t ctl_iface; /* as in engine_chan */
+	struct ctl_dial *dial;
+	struct chan_dial *chan_dial[CORE_CHANNELS_MAX];
+	struct list_node node;	      /* session->peers */
+	struct list_node accept_node; /* session->accepts, with a reference */
+	struct core_alive alive;
+	struct sys_timer connect_timer, redial_timer, ctl_timer;
+	struct sys_post wake_post;
+	_Atomic int wake_posted;
+	bool dialler, counted_up, awaiting, released, died;
+	uint64_t same_as; /* the handle of the link that this dial found in place */
+	bool have_local_offer, offered, channels_dialled;
+	uint64_t echo_ns;
+	_Atomic int64_t rtt_ns;
+	uint64_t acked_bytes; /* of the control link at the last look */
+	int64_t looked_ns;    /* when its channels were last looked at */
+	int64_t ctl_stuck_ns; /* since when the control link's bytes are not acknowledged; or 0 */
+	uint8_t local_nonce[LOCAL_NONCE_BYTES];
+	char local_name[LOCAL_NAME_MAX];
+	uint8_t session_key[CTL_KEY_BYTES];
+	uint64_t link_id; /* at the acceptor */
+	int64_t connect_deadline_ns, ctl_lost_ns;
+	struct sockaddr_storage addrs[WIRE_ADDR_MAX]; /* where it can be reached */
+	uint32_t naddrs, addr_at;
+	struct sockaddr_storage remote;
+	uint32_t redial_tries, ctl_tries;
+	uint64_t redial_mask; /* channels to dial again, bit by index */
+	uint64_t free_mask;   /* filled under lock by the core, taken by the control thread */
+	uint64_t close_mask;
+	struct wire_hello dial_hello;
+	uint8_t dial_key[CTL_KEY_BYTES];
+	struct {
+		bool pending;
+		tcpx_status status;
+	} core_failed;		  /* lock */
+	struct fence_out *fences; /* lock: fences to send */
+};
+
+struct fence_out {
+	struct fence_out *next;
+	uint32_t channel, epoch, count;
+	uint64_t applied;
+	struct core_nack nacks[];
+};
+
+struct engine_import {
+	struct handle_slot slot;
+	struct engine_peer *peer;
+	struct wire_token token;
+};
+
+enum engine_request_state { REQUEST_IDLE = 0, REQUEST_ACTIVE = 1, REQUEST_FINAL = 2 };
+
+struct engine_lead;
+
+struct engine_request {
+	struct handle_slot slot;
+	struct engine_session *session;
+	struct engine_peer *peer;
+	struct core_xfer xfer;
+	struct core_prog prog;
+	struct core_seg one[2]; /* program of a single piece */
+	struct core_seg *segs;
+	struct mem_region **regions;
+	uint64_t *keys;
+	uint32_t nregions;
+	void *notify;
+	int64_t deadline_ns; /* relative */
+	tcpx_request_fn callback;
+	void *user;
+	_Atomic uint32_t state; /* futex */
+	_Atomic uint32_t waiters;
+	struct engine_lead *lead; /* peer lock */
+	struct list_node done;	  /* session->done */
+	bool in_done, io_held, zombie;
+	uint64_t post_seq;
+	tcpx_completion completion;
+};
+
+struct engine_event {
+	struct list_node node;
+	tcpx_event event;
+};
+
+struct engine_session {
+	_Atomic uint32_t magic;
+	uint32_t fork_generation;
+	pthread_mutex_t lock; /* peers list changes, listeners, handles */
+	uint64_t flags;
+	char name[TCPX_NAME_MAX + 1];
+	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES], secret[WIRE_SECRET_BYTES];
+	struct sockaddr_storage rails[ENGINE_RAILS_MAX];
+	uint32_t nrails;
+	bool bound; /* the user named rails */
+	char *filters;
+	struct ctl_keys keys;
+	uint32_t channels, chunk_bytes, inline_bytes;
+	int64_t silent_ns, stopped_ns;
+	uint64_t notify_budget, memory_budget;
+	_Atomic uint64_t memory_used;
+	_Atomic bool over_budget; /* what the last failed session_alloc failed of */
+	struct mem_regions *regions;
+	struct handles peers, requests, imports;
+	struct list_node peer_list; /* lock */
+	struct ctl_listener *listeners[ENGINE_RAILS_MAX];
+	uint32_t nlisteners;
+	uint16_t port;
+	struct local_listener *local;
+	char local_name[LOCAL_NAME_MAX];
+	bool listening, closing;
+	struct list_node node; /* runtime's; control thread */
+	struct sys_timer deadline_timer;
+	struct sys_post deadline_post;
+	_Atomic int deadline_posted;
+
+	pthread_mutex_t queue_lock; /* everything below */
+	struct list_node notes;	    /* core_msg with a header */
+	struct list_node events, accepts, done;
+	uint32_t nevents;
+	int eventfd;
+	bool signalled;
+	_Atomic uint32_t note_word, note_waiters, accept_word, done_word, any_waiters;
+	struct engine_lead *note_lead;
+	struct engine_lead *leads; /* free ones */
+	uint64_t stage_pool, stage_free;
+	bool stage_returned;
+	struct ctl_counters ctl_counters;
+	struct tcpx_counters counters; /* of peers that are gone; queue_lock */
+	_Atomic uint64_t posted, done_count, failed, notes_in, notes_out, peers_up, peers_lost;
+	_Atomic uint64_t channels_lost, redials, protocol_errors, active, carrier_losses;
+};
+
+extern struct engine_runtime engine_runtime;
+
+/* runtime.c */
+tcpx_status runtime_get(uint32_t workers);
+void runtime_put(void);
+/* Runs fn(arg) on the control thread and waits for its end. */
+void runtime_call(void (*fn)(void *arg), void *arg);
+
+/* worker.c */
+tcpx_status worker_start(struct engine_worker *worker, uint32_t index, bool lanes);
+void worker_stop(struct engine_worker *worker);
+void worker_kick(struct engine_chan *chan);
+bool worker_sleeps(const struct engine_chan *chan);
+void worker_again(struct engine_chan *chan); /* runs chan_event(EPOLLIN) soon */
+void worker_bury(struct engine_chan *chan);  /* takes over one reference */
+bool worker_is_current(const struct engine_worker *worker);
+
+/* chan.c */
+tcpx_status chan_create(struct engine_peer *peer, uint32_t index, uint32_t epoch,
+			struct net_chan *net, struct engine_chan **out_chan);
+void chan_start(struct engine_chan *chan); /* into its worker's set */
+/* Nobody is inside any more, and nobody gets in; the descriptor closes with the last reference. */
+void chan_stop(struct engine_chan *chan);
+void chan_get(struct engine_chan *chan); /* peer.lock, or a reference is held */
+void chan_put(struct engine_chan *chan);
+void chan_fail(struct engine_chan *chan, tcpx_status status, int err);
+void chan_event(struct engine_chan *chan, uint32_t events);
+/* Control thread, each beat: a channel that was idle since the last one keeps little memory. */
+void chan_trim(struct engine_chan *chan, int64_t now_ns);
+void chan_tx_kick(struct engine_chan *chan);
+bool chan_rx_try(struct engine_chan *chan);
+void chan_rx_leave(struct engine_chan *chan);
+int chan_wait_recv(struct engine_chan *chan);
+void chan_keep_recv(struct engine_chan *chan);
+int chan_wait_send(struct engine_chan *chan);
+
+/* chan_tx.c, chan_rx.c: with the direction's ownership */
+void chan_tx_run(struct engine_chan *chan);
+void chan_tx_drop(struct engine_chan *chan);
+/* lease.c, control thread: a stopped channel whose peer may be reading; takes the frame's io. */
+void lease_start(struct engine_chan *chan);
+void leases_init(struct engine_runtime *runtime);
+void leases_forget(struct engine_runtime *runtime); /* the runtime stops */
+/* Receives until nothing is there or budget bytes came; true when something came. */
+void chan_rx_run(struct engine_chan *chan, uint64_t budget);
+void chan_rx_drop(struct engine_chan *chan);
+/* Before the worker sleeps on it: in the middle of a large payload not for every segment. */
+void chan_rx_mark(struct engine_chan *chan);
+/* peer.lock: the region goes away; what is parked lets go of it. */
+void chan_rx_forget(struct engine_chan *chan, struct mem_region *region);
+
+/* hooks.c */
+extern const struct core_ops engine_core_ops;
+/* After peer.lock is free: does what the core asked for. */
+void peer_flush_kicks(struct engine_peer *peer);
+void peer_kick(struct engine_peer *peer, bool here); /* here: the lane may be served here */
+void peer_kick_posted(struct engine_peer *peer, bool here);
+void peer_progress(struct engine_peer *peer); /* something ended: flushes look again */
+void peer_wake_control(struct engine_peer *peer);
+void session_signal(struct engine_session *session); /* queue_lock held */
+
+/* peer.c, peer_dial.c, peer_accept.c: control thread unless said otherwise */
+struct engine_peer *peer_create(struct engine_session *session); /* any thread */
+void peer_enlist(struct engine_peer *peer); /* any thread: who it is stands, look-ups find it */
+void peer_put(struct engine_peer *peer);    /* any thread */
+void peer_die(struct engine_peer *peer, tcpx_status status, int err, const char *what);
+void peer_die_last(struct engine_peer *peer); /* as this thread's last error says */
+tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *conn, bool dialler);
+void peer_control_again(struct engine_peer *peer, const struct ctl_conn *conn);
+tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epoch,
+			struct net_chan *net);
+void peer_set_state(struct engine_peer *peer, enum tcpx_peer_state state);
+void peer_event(struct engine_peer *peer, enum tcpx_event_type type, tcpx_status status,
+		uint32_t channel);
+void peer_dial_start(struct engine_peer *peer);
+void peer_dial_cancel(struct engine_peer *peer);
+void peer_dial_channels(struct engine_peer *peer);
+void peer_dial_channel(struct engine_peer *peer, uint32_t channel);
+void peer_dial_control(struct engine_peer *peer);
+struct engine_peer *peer_by_uuid(struct engine_session *session, const uint8_t *uuid,
+				 const struct engine_peer *except);
+extern const struct ctl_accept_ops peer_accept_ops;
+int peer_local_arrived(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
+		       uint32_t epoch, struct net_chan *chan);
+void peer_fill_hello(struct engine_session *session, struct wire_hello *hello);
+void peer_forget(struct engine_peer *peer);
+void peer_redial_later(struct engine_peer *peer, uint32_t channel);
+void peer_redial_parked(struct engine_peer *peer, uint32_t channel); /* its rail has no carrier */
+void peer_redial_now(struct engine_peer *peer);
+void peer_control_lost(struct engine_peer *peer, tcpx_status status, int err);
+void peer_control_later(struct engine_peer *peer);
+void peer_connect_timer(struct engine_peer *peer);
+void peer_beat(struct sys_timer *timer, int64_t now_ns);
+tcpx_status peer_ctl_open(struct engine_peer *peer, int fd);
+void peer_send_offers(struct engine_peer *peer, bool local);
+void peer_send_fences(struct engine_peer *peer);
+void peer_send_goodbye(struct engine_peer *peer);
+void peer_addr_from_wire(const struct wire_address *from, struct sockaddr_storage *out);
+void peer_addr_to_wire(const struct sockaddr_storage *from, struct wire_address *out);
+uint32_t session_addresses(struct engine_session *session,
+			   struct wire_address addrs[WIRE_ADDR_MAX]);
+uint32_t session_auto_channels(void);
+/* carrier.c: control thread */
+void carrier_changed(void *arg, unsigned index, const char *name, int up);
+uint32_t carrier_iface(int fd); /* what engine_chan.iface says of a socket */
+/* The rail of that number, or the next one that has a carrier. */
+uint32_t carrier_rail(const struct engine_session *session, uint32_t rail);
+bool carrier_lost(const struct engine_session *session, uint32_t rail);
+/* Each beat: a channel over a rail that is dead further on is given up, where another one lives. */
+void carrier_look(struct engine_peer *peer, int64_t now_ns);
+/* session_opts.c */
+tcpx_status session_options(struct engine_session *session, const tcpx_session_opts *opts);
+void session_timer_kick(struct engine_session *session); /* any thread: a deadline is near */
+
+/* request.c */
+void request_ended(struct engine_request *request);
+void request_free(struct engine_request *request);
+
+/* notes.c */
+void note_published(struct engine_peer *peer, struct core_msg *msg);
+void notes_drop_all(struct engine_session *session);
+
+/* memory of a session, counted against its budget */
+void *session_alloc(struct engine_session *session, size_t bytes);
+tcpx_status session_memory_error(struct engine_session *session);
+void session_free(struct engine_session *session, void *ptr, size_t bytes);
+
+/* lead.c */
+/* Waits until done(arg) or the deadline; drives the peers' lanes meanwhile when it may. */
+bool lead_wait(struct engine_session *session, struct engine_peer *peer, struct engine_lead **where,
+	       pthread_mutex_t *where_lock, bool (*done)(void *arg), void *arg,
+	       int64_t deadline_ns);
+void lead_wake(struct engine_lead *lead);
+void leads_free(struct engine_session *session);
+
+#endif

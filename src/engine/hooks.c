@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the core asks for: its effects, and the kicks that follow once the lock is free. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "engine/engine.h"
+#include "engine/rx_into.h"
+#include "engine/stage.h"
+
+void *session_alloc(struct engine_session *session, size_t bytes)
+{
+	uint64_t used = atomic_fetch_add(&session->memory_used, bytes) + bytes;
+	void *ptr = used <= session->memory_budget ? malloc(bytes) : NULL;
+
+	if (!ptr) {
+		atomic_fetch_sub(&session->memory_used, bytes);
+		atomic_store(&session->over_budget, used > session->memory_budget);
+	}
+	return ptr;
+}
+
+/* Why session_alloc failed last, as the thread's last error. */
+tcpx_status session_memory_error(struct engine_session *session)
+{
+	if (!atomic_load(&session->over_budget))
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "memory of the library");
+	error_set(TCPX_ERR_LIMIT, 0, "memory budget of %llu bytes is used up",
+		  (unsigned long long)session->memory_budget);
+	return error_next("raise memory_budget_bytes (TCPX_MEMORY_BUDGET_BYTES), or let peers "
+			  "consume first");
+}
+
+void session_free(struct engine_session *session, void *ptr, size_t bytes)
+{
+	if (!ptr)
+		return;
+	atomic_fetch_sub(&session->memory_used, bytes);
+	free(ptr);
+}
+
+/* queue_lock held. */
+void session_signal(struct engine_session *session)
+{
+	uint64_t one = 1;
+
+	if (session->signalled)
+		return;
+	session->signalled = true;
+	if (write(session->eventfd, &one, sizeof(one)) < 0)
+		session->signalled = false;
+}
+
+static void hook_ended(void *arg, struct core_xfer *xfer)
+{
+	(void)arg;
+	request_ended(LIST_ENTRY(xfer, struct engine_request, xfer));
+}
+
+static void hook_push_ended(void *arg, struct core_push *push)
+{
+	(void)arg;
+	served_free(push);
+}
+
+static void hook_kick(void *arg, uint32_t channel)
+{
+	struct engine_peer *peer = arg;
+
+	if (channel < 64)
+		atomic_fetch_or(&peer->kick_mask, 1ull << channel);
+	else
+		atomic_store(&peer->kick_last, 1);
+}
+
+static void hook_close_channel(void *arg, uint32_t channel)
+{
+	struct engine_peer *peer = arg;
+
+	/* The peer gave it up; bit 63 stands for the last two channels. */
+	peer->close_mask |= 1ull << (channel < 63 ? channel : 63);
+	peer_wake_control(peer);
+}
+
+static void hook_fence(void *arg, uint32_t channel, uint32_t epoch, uint64_t applied,
+		       const struct core_nack *nacks, uint32_t count)
+{
+	struct engine_peer *peer = arg;
+	struct fence_out *fence = malloc(sizeof(*fence) + count * sizeof(*nacks)), **tail;
+
+	if (!fence) {
+		peer->core_failed.pending = true;
+		peer->core_failed.status = TCPX_ERR_NO_MEMORY;
+		peer_wake_control(peer);
+		return;
+	}
+	*fence = (struct fence_out){
+		.channel = channel, .epoch = epoch, .count = count, .applied = applied};
+	if (count)
+		memcpy(fence->nacks, nacks, count * sizeof(*nacks));
+	for (tail = &peer->fences; *tail; tail = &(*tail)->next)
+		;
+	*tail = fence;
+	peer_wake_control(peer);
+}
+
+static void hook_channel_free(void *arg, uint32_t channel)
+{
+	struct engine_peer *peer = arg;
+
+	peer->free_mask |= 1ull << (channel < 63 ? channel : 63);
+	peer_wake_control(peer);
+}
+
+static void hook_notify(void *arg, struct core_msg *msg)
+{
+	note_published(arg, msg);
+}
+
+static void hook_note_ended(void *arg)
+{
+	peer_progress(arg);
+}
+
+static tcpx_status hook_deliver(void *arg, struct core_xfer *xfer, const void *data, uint64_t bytes)
+{
+	const struct core_prog *prog = xfer->prog;
+	const unsigned char *from = data;
+	uint32_t i;
+
+	for (i = 0; i < prog->nlocal; i++)
+		if (((const struct mem_region *)prog->local[i])->kind->staged)
+			return stage_deliver(arg, LIST_ENTRY(xfer, struct engine_request, xfer),
+					     data, bytes);
+	for (i = 0; i < prog->nseg && bytes; i++) {
+		const struct core_seg *seg = &prog->seg[i];
+		const struct mem_region *region = prog->local[seg->local];
+		uint64_t take = core_seg_length(prog, i);
+
+		if (take > bytes)
+			take = bytes;
+		memcpy(region->base + seg->local_off, from, take);
+		from += take;
+		bytes -= take;
+	}
+	return TCPX_OK;
+}
+
+static uint64_t hook_stage_take(void *arg, uint64_t want)
+{
+	struct engine_peer *peer = arg;
+	struct engine_session *session = peer->session;
+	uint64_t quota = session->stage_pool / 2, got;
+
+	pthread_mutex_lock(&session->queue_lock);
+	got = want < session->stage_free ? want : session->stage_free;
+	if (peer->stage_held + got > quota)
+		got = quota > peer->stage_held ? quota - peer->stage_held : 0;
+	session->stage_free -= got;
+	peer->stage_held += got;
+	pthread_mutex_unlock(&session->queue_lock);
+	return got;
+}
+
+static void hook_stage_give(void *arg, uint64_t bytes)
+{
+	struct engine_peer *peer = arg;
+	struct engine_session *session = peer->session;
+
+	if (!bytes)
+		return;
+	pthread_mutex_lock(&session->queue_lock);
+	session->stage_free += bytes;
+	peer->stage_held -= bytes;
+	session->stage_returned = true;
+	pthread_mutex_unlock(&session->queue_lock);
+	peer_wake_control(peer); /* it offers the room to whoever waits */
+}
+
+static void *hook_alloc(void *arg, size_t bytes)
+{
+	return session_alloc(((struct engine_peer *)arg)->session, bytes);
+}
+
+static void hook_free(void *arg, void *ptr, size_t bytes)
+{
+	session_free(((struct engine_peer *)arg)->session, ptr, bytes);
+}
+
+static void hook_fail(void *arg, tcpx_status status)
+{
+	struct engine_peer *peer = arg;
+
+	if (!peer->core_failed.pending) {
+		peer->core_failed.pending = true;
+		peer->core_failed.status = status;
+	}
+	peer_wake_control(peer);
+}
+
+const struct core_ops engine_core_ops = {
+	.ended = hook_ended,
+	.push_ended = hook_push_ended,
+	.kick = hook_kick,
+	.close_channel = hook_close_channel,
+	.fence = hook_fence,
+	.channel_free = hook_channel_free,
+	.notify = hook_notify,
+	.note_ended = hook_note_ended,
+	.deliver = hook_deliver,
+	.stage_take = hook_stage_take,
+	.stage_give = hook_stage_give,
+	.alloc = hook_alloc,
+	.free = hook_free,
+	.fail = hook_fail,
+};
+
+static struct engine_chan *get_chan(struct engine_peer *peer, uint32_t channel)
+{
+	struct engine_chan *chan;
+
+	pthread_mutex_lock(&peer->lock);
+	chan = peer->chan[channel];
+	if (chan)
+		chan_get(chan);
+	pthread_mutex_unlock(&peer->lock);
+	return chan;
+}
+
+static void kick_one(struct engine_peer *peer, uint32_t channel, bool here)
+{
+	struct engine_chan *chan = get_chan(peer, channel);
+
+	if (!chan)
+		return;
+	if (worker_is_current(chan->worker) || (channel == CORE_LANE && here))
+		chan_tx_kick(chan);
+	else
+		worker_kick(chan);
+	chan_put(chan);
+}
+
+/* here: the lane may be served on this thread. */
+void peer_kick(struct engine_peer *peer, bool here)
+{
+	uint64_t mask;
+
+	while ((mask = atomic_exchange(&peer->kick_mask, 0))) {
+		while (mask) {
+			uint32_t channel = (uint32_t)__builtin_ctzll(mask);
+
+			mask &= mask - 1;
+			kick_one(peer, channel, here);
+		}
+	}
+	if (atomic_load(&peer->kick_last) && atomic_exchange(&peer->kick_last, 0))
+		kick_one(peer, 64, here);
+}
+
+/*
+ * On the thread of a post: of the workers that sleep one is woken, which then wakes the others. A
+ * second wake-up would often take the caller's core from him in the middle of his call.
+ */
+void peer_kick_posted(struct engine_peer *peer, bool here)
+{
+	uint64_t mask = atomic_exchange(&peer->kick_mask, 0), later = 0;
+	struct engine_chan *first = NULL;
+
+	if (here && (mask & 1ull << CORE_LANE)) {
+		kick_one(peer, CORE_LANE, true);
+		mask = (mask | atomic_exchange(&peer->kick_mask, 0)) & ~(1ull << CORE_LANE);
+	}
+	while (mask) {
+		uint32_t channel = (uint32_t)__builtin_ctzll(mask);
+		struct engine_chan *chan = get_chan(peer, channel);
+
+		mask &= mask - 1;
+		if (!chan)
+			continue;
+		if (!worker_sleeps(chan)) {
+			worker_kick(chan);
+		} else if (!first) {
+			first = chan;
+			continue;
+		} else {
+			later |= 1ull << channel;
+		}
+		chan_put(chan);
+	}
+	atomic_fetch_or(&peer->kick_mask, later); /* before the one that finds it is woken */
+	if (first) {
+		worker_kick(first);
+		chan_put(first);
+	}
+	if (atomic_load(&peer->kick_last) && atomic_exchange(&peer->kick_last, 0))
+		kick_one(peer, 64, here);
+}
+
+void peer_flush_kicks(struct engine_peer *peer)
+{
+	peer_kick(peer, true);
+}

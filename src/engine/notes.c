@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Queues towards the application: notifications, events, peers to accept, callbacks. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/calls.h"
+#include "sys/futex.h"
+
+/* A published notification: which peer it came from is kept in fields the core is done with. */
+static struct engine_peer *note_peer(const struct core_msg *msg)
+{
+	return (struct engine_peer *)(uintptr_t)msg->sender;
+}
+
+/* peer.lock held. */
+void note_published(struct engine_peer *peer, struct core_msg *msg)
+{
+	struct engine_session *session = peer->session;
+	struct engine_lead *lead;
+
+	msg->sender = (uint64_t)(uintptr_t)peer;
+	atomic_fetch_add(&peer->slot.refs, 1);
+	atomic_fetch_add(&session->notes_in, 1);
+	pthread_mutex_lock(&session->queue_lock);
+	list_push_back(&session->notes, &msg->node);
+	peer->unread++;
+	session_signal(session);
+	lead = session->note_lead;
+	if (lead)
+		lead_wake(lead);
+	atomic_fetch_add(&session->note_word, 1);
+	pthread_mutex_unlock(&session->queue_lock);
+	if (atomic_load(&session->note_waiters))
+		sys_futex_wake(&session->note_word, 1);
+}
+
+static bool note_there(void *arg)
+{
+	struct engine_session *session = arg;
+	bool there;
+
+	pthread_mutex_lock(&session->queue_lock);
+	there = !list_empty(&session->notes) || session->closing;
+	pthread_mutex_unlock(&session->queue_lock);
+	return there;
+}
+
+/* queue_lock held: nothing is left to look at. */
+static void unsignal(struct engine_session *session)
+{
+	uint64_t count;
+
+	if (!session->signalled || !list_empty(&session->notes) || !list_empty(&session->events) ||
+	    !list_empty(&session->done))
+		return;
+	session->signalled = false;
+	if (read(session->eventfd, &count, sizeof(count)) < 0)
+		return;
+}
+
+static bool note_pop(struct engine_session *session, tcpx_notification *out)
+{
+	struct list_node *node;
+	struct core_msg *msg;
+
+	pthread_mutex_lock(&session->queue_lock);
+	node = list_pop_front(&session->notes);
+	unsignal(session);
+	pthread_mutex_unlock(&session->queue_lock);
+	if (!node)
+		return false;
+	msg = LIST_ENTRY(node, struct core_msg, node);
+	out->peer.id = note_peer(msg)->slot_id;
+	out->data = msg->data;
+	out->bytes = msg->bytes;
+	out->opaque = msg;
+	return true;
+}
+
+tcpx_status engine_notify_take(struct engine_session *session, int64_t timeout_ns,
+			       tcpx_notification *out)
+{
+	int64_t deadline = timeout_ns < 0 ? -1 : clock_now_ns() + timeout_ns;
+
+	for (;;) {
+		uint32_t word = atomic_load(&session->note_word);
+
+		if (note_pop(session, out))
+			return TCPX_OK;
+		if (timeout_ns == 0 || (deadline >= 0 && clock_now_ns() >= deadline))
+			return TCPX_IN_PROGRESS;
+		if (lead_wait(session, NULL, &session->note_lead, &session->queue_lock, note_there,
+			      session, deadline))
+			continue;
+		atomic_fetch_add(&session->note_waiters, 1);
+		sys_futex_wait(&session->note_word, word, deadline);
+		atomic_fetch_sub(&session->note_waiters, 1);
+	}
+}
+
+void engine_note_release(struct engine_session *session, tcpx_notification *notification)
+{
+	struct core_msg *msg = notification->opaque;
+	struct engine_peer *peer;
+	uint64_t bytes;
+	bool empty;
+
+	if (!msg)
+		return;
+	peer = note_peer(msg);
+	bytes = msg->bytes;
+	notification->opaque = NULL;
+	notification->data = NULL;
+	session_free(session, msg, sizeof(*msg) + bytes);
+	pthread_mutex_lock(&session->queue_lock);
+	empty = --peer->unread == 0;
+	pthread_mutex_unlock(&session->queue_lock);
+	pthread_mutex_lock(&peer->lock);
+	if (peer->core_ready && !peer->core.dead)
+		core_note_consumed(&peer->core, bytes, empty);
+	pthread_mutex_unlock(&peer->lock);
+	peer_flush_kicks(peer);
+	peer_put(peer);
+}
+
+void notes_drop_all(struct engine_session *session)
+{
+	tcpx_notification note;
+	struct list_node *node;
+
+	while (note_pop(session, &note))
+		engine_note_release(session, &note);
+	while ((node = list_pop_front(&session->events)))
+		free(LIST_ENTRY(node, struct engine_event, node));
+	while ((node = list_pop_front(&session->accepts)))
+		peer_put(LIST_ENTRY(node, struct engine_peer, accept_node));
+}
+
+static struct engine_event *event_new(enum tcpx_event_type type, tcpx_status status,
+				      uint64_t peer_id, uint32_t channel)
+{
+	struct engine_event *event = malloc(sizeof(*event));
+
+	if (event)
+		event->event = (tcpx_event){
+			.type = type, .status = status, .peer = {peer_id}, .channel = channel};
+	return event;
+}
+
+void peer_event(struct engine_peer *peer, enum tcpx_event_type type, tcpx_status status,
+		uint32_t channel)
+{
+	struct engine_session *session = peer->session;
+	struct engine_event *event = event_new(type, status, peer->slot_id, channel);
+
+	if (!event)
+		return;
+	pthread_mutex_lock(&session->queue_lock);
+	list_push_back(&session->events, &event->node);
+	/* Nobody may ever take them: the oldest go. */
+	if (++session->nevents > 4096) {
+		free(LIST_ENTRY(list_pop_front(&session->events), struct engine_event, node));
+		session->nevents--;
+	}
+	session_signal(session);
+	pthread_mutex_unlock(&session->queue_lock);
+}
+
+tcpx_status engine_event_take(struct engine_session *session, tcpx_event *out)
+{
+	struct list_node *node;
+
+	pthread_mutex_lock(&session->queue_lock);
+	node = list_pop_front(&session->events);
+	session->nevents -= node != NULL;
+	unsignal(session);
+	pthread_mutex_unlock(&session->queue_lock);
+	if (!node)
+		return TCPX_IN_PROGRESS;
+	*out = LIST_ENTRY(node, struct engine_event, node)->event;
+	free(LIST_ENTRY(node, struct engine_event, node));
+	return TCPX_OK;
+}
+
+/* A peer that connected to us is up. */
+void session_accepted(struct engine_session *session, struct engine_peer *peer)
+{
+	atomic_fetch_add(&peer->slot.refs, 1);
+	pthread_mutex_lock(&session->queue_lock);
+	list_push_back(&session->accepts, &peer->accept_node);
+	atomic_fetch_add(&session->accept_word, 1);
+	pthread_mutex_unlock(&session->queue_lock);
+	sys_futex_wake(&session->accept_word, INT_MAX);
+}
+
+tcpx_status engine_accept(struct engine_session *session, int64_t timeout_ns, tcpx_peer *out_peer)
+{
+	int64_t deadline = timeout_ns < 0 ? -1 : clock_now_ns() + timeout_ns;
+
+	for (;;) {
+		uint32_t word = atomic_load(&session->accept_word);
+		struct list_node *node;
+
+		pthread_mutex_lock(&session->queue_lock);
+		node = list_pop_front(&session->accepts);
+		pthread_mutex_unlock(&session->queue_lock);
+		if (node) {
+			struct engine_peer *peer =
+				LIST_ENTRY(node, struct engine_peer, accept_node);
+
+			out_peer->id = peer->slot_id;
+			peer_put(peer);
+			return TCPX_OK;
+		}
+		if (timeout_ns == 0 || sys_futex_wait(&session->accept_word, word, deadline) < 0)
+			return error_set(TCPX_ERR_TIMED_OUT, 0, "no peer connected in time");
+	}
+}
+
+int engine_dispatch(struct engine_session *session, uint32_t max)
+{
+	int ran = 0;
+
+	while (!max || ran < (int)max) {
+		struct engine_request *request;
+		tcpx_completion completion;
+		struct list_node *node;
+		tcpx_request_fn callback;
+
+		pthread_mutex_lock(&session->queue_lock);
+		node = list_pop_front(&session->done);
+		request = node ? LIST_ENTRY(node, struct engine_request, done) : NULL;
+		if (request) {
+			request->in_done = false;
+			completion = request->completion;
+			callback = request->callback;
+		}
+		unsignal(session);
+		pthread_mutex_unlock(&session->queue_lock);
+		if (!request)
+			break;
+		callback((tcpx_session *)session, &completion);
+		ran++;
+	}
+	return ran;
+}

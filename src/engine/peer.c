@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A peer's life: created, attached to channels, up, dead, given back. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/calls.h"
+#include "engine/rx_into.h"
+#include "sys/futex.h"
+
+#define CONNECT_LIMIT_NS (10 * CLOCK_S_NS)
+#define REDIAL_NS (50 * CLOCK_MS_NS)
+#define DEATHS_SAID 50		   /* lines about dead peers in 10 s */
+#define PARKED_NS (5 * CLOCK_S_NS) /* normally the carrier's return ends it */
+
+static void wake_run(struct sys_post *post);
+
+struct engine_peer *peer_create(struct engine_session *session)
+{
+	struct engine_peer *peer = handle_take(&session->peers);
+
+	if (!peer)
+		return NULL;
+	peer->session = session;
+	pthread_mutex_init(&peer->lock, NULL);
+	list_init(&peer->buried);
+	list_init(&peer->node);
+	list_init(&peer->connect_timer.node);
+	list_init(&peer->redial_timer.node);
+	list_init(&peer->ctl_timer.node);
+	list_init(&peer->wake_post.node);
+	peer->wake_post.fn = wake_run;
+	peer->transport = "";
+	peer->auth = "";
+	atomic_store(&peer->state, TCPX_PEER_CONNECTING);
+	handle_publish(&session->peers, peer);
+	peer->slot_id = peer->slot.id;
+	return peer;
+}
+
+void peer_enlist(struct engine_peer *peer)
+{
+	struct engine_session *session = peer->session;
+
+	pthread_mutex_lock(&session->lock);
+	list_push_back(&session->peer_list, &peer->node);
+	pthread_mutex_unlock(&session->lock);
+}
+
+void peer_put(struct engine_peer *peer)
+{
+	if (atomic_fetch_sub(&peer->slot.refs, 1) != 1)
+		return;
+	if (peer->core_ready)
+		core_link_fini(&peer->core);
+	pthread_mutex_destroy(&peer->lock);
+	handle_give(&peer->session->peers, peer);
+}
+
+struct engine_peer *engine_peer_get(struct engine_session *session, uint64_t peer_id)
+{
+	struct engine_peer *peer;
+
+	/* The list's reference goes only under session.lock. */
+	pthread_mutex_lock(&session->lock);
+	peer = handle_find(&session->peers, peer_id);
+	if (peer)
+		atomic_fetch_add(&peer->slot.refs, 1);
+	pthread_mutex_unlock(&session->lock);
+	if (!peer)
+		error_set(TCPX_ERR_STALE, 0, "peer handle is not valid any more");
+	return peer;
+}
+
+void peer_set_state(struct engine_peer *peer, enum tcpx_peer_state state)
+{
+	atomic_store(&peer->state, (uint32_t)state);
+	sys_futex_wake(&peer->state, INT_MAX);
+}
+
+void peer_progress(struct engine_peer *peer)
+{
+	if (!atomic_load(&peer->flush_waiters))
+		return;
+	atomic_fetch_add(&peer->flush_word, 1);
+	sys_futex_wake(&peer->flush_word, INT_MAX);
+}
+
+void peer_wake_control(struct engine_peer *peer)
+{
+	if (atomic_exchange(&peer->wake_posted, 1))
+		return;
+	atomic_fetch_add(&peer->slot.refs, 1);
+	sys_loop_post(&engine_runtime.loop, &peer->wake_post);
+}
+
+static void session_remember(struct engine_session *session, const struct core_link *link)
+{
+	pthread_mutex_lock(&session->queue_lock);
+	session->counters.tx_bytes += link->tx_bytes;
+	session->counters.rx_bytes += link->rx_bytes;
+	session->counters.tx_chunks += link->tx_chunks;
+	session->counters.rx_chunks += link->rx_chunks;
+	session->counters.resent_chunks += link->resent;
+	session->counters.aborted_chunks += link->aborted;
+	session->counters.remote_rejects += link->refused;
+	pthread_mutex_unlock(&session->queue_lock);
+}
+
+static void drop_fences(struct engine_peer *peer)
+{
+	while (peer->fences) {
+		struct fence_out *fence = peer->fences;
+
+		peer->fences = fence->next;
+		free(fence);
+	}
+}
+
+static void log_death(const struct engine_peer *peer)
+{
+	static struct log_limit limit; /* one that comes again and again does not fill the log */
+	const tcpx_error *error = &peer->error;
+
+	if (error->status == TCPX_ERR_DISCONNECTED || error->status == TCPX_ERR_SESSION_CLOSED ||
+	    error->status == TCPX_ERR_PEER_CLOSED)
+		LOG_INFO("%s", error->what);
+	else if (log_allow(&limit, DEATHS_SAID))
+		LOG_WARN("%s; next: %s", error->what, error->next);
+}
+
+static bool is_malformed(tcpx_status status)
+{
+	return status == TCPX_ERR_PROTOCOL || status == TCPX_ERR_CORRUPT ||
+	       status == TCPX_ERR_VERSION;
+}
+
+/* Control thread. Everything of the peer ends with the error's status. */
+static void die(struct engine_peer *peer, const tcpx_error *error)
+{
+	struct engine_chan *chans[CORE_CHANNELS_MAX];
+	tcpx_status status = error->status;
+	struct engine_session *session = peer->session;
+	bool was_up;
+	uint32_t i;
+
+	pthread_mutex_lock(&session->lock); /* look-ups by any thread */
+	peer->died = true;
+	pthread_mutex_unlock(&session->lock);
+	was_up = peer->counted_up;
+	sys_timer_del(&engine_runtime.loop, &peer->connect_timer);
+	sys_timer_del(&engine_runtime.loop, &peer->redial_timer);
+	sys_timer_del(&engine_runtime.loop, &peer->ctl_timer);
+	peer_dial_cancel(peer);
+	pthread_mutex_lock(&peer->lock);
+	peer->error = *error;
+	peer->core_done = true;
+	memcpy(chans, peer->chan, sizeof(chans));
+	memset(peer->chan, 0, sizeof(peer->chan));
+	pthread_mutex_unlock(&peer->lock);
+	log_death(peer);
+	for (i = 0; i < CORE_CHANNELS_MAX; i++)
+		if (chans[i])
+			chan_stop(chans[i]);
+	if (peer->ctl)
+		ctl_link_close(peer->ctl);
+	peer->ctl = NULL;
+	pthread_mutex_lock(&peer->lock);
+	if (peer->core_ready) {
+		core_link_fail(&peer->core, status);
+		session_remember(session, &peer->core);
+	}
+	drop_fences(peer);
+	pthread_mutex_unlock(&peer->lock);
+	for (i = 0; i < CORE_CHANNELS_MAX; i++)
+		if (chans[i])
+			chan_put(chans[i]);
+	if (was_up)
+		atomic_fetch_add(&session->peers_lost, 1);
+	if (is_malformed(status) && peer->core_ready)
+		atomic_fetch_add(&session->protocol_errors, 1);
+	peer_set_state(peer, TCPX_PEER_DEAD);
+	peer_progress(peer);
+	peer_event(peer,
+		   status == TCPX_ERR_PEER_RESTARTED ? TCPX_EVENT_PEER_RESTARTED
+						     : TCPX_EVENT_PEER_DOWN,
+		   status, 0);
+	if (!was_up && !peer->dialler) /* a stranger that never got through: nobody has a handle */
+		peer_forget(peer);
+}
+
+void peer_die(struct engine_peer *peer, tcpx_status status, int err, const char *what)
+{
+	tcpx_error error;
+
+	if (peer->died)
+		return;
+	error_fill(&error, status, err, "peer '%s': %s", peer->name, what);
+	die(peer, &error);
+}
+
+void peer_die_last(struct engine_peer *peer)
+{
+	tcpx_error last = *tcpx_last_error(), error;
+	tcpx_status status = last.status ? last.status : TCPX_ERR_UNREACHABLE;
+
+	if (peer->died)
+		return;
+	error_fill(&error, status, last.system_errno, "peer '%s': %s", peer->name, last.what);
+	if (last.status)
+		memcpy(error.next, last.next, sizeof(error.next));
+	die(peer, &error);
+}
+
+/* Out of the session's list; the handle is stale from here on. Control thread, after death. */
+void peer_forget(struct engine_peer *peer)
+{
+	struct engine_session *session = peer->session;
+
+	if (peer->released)
+		return;
+	peer->released = true;
+	pthread_mutex_lock(&session->lock);
+	handle_hide(peer);
+	list_remove(&peer->node);
+	pthread_mutex_unlock(&session->lock);
+	peer_put(peer);
+}
+
+struct engine_peer *peer_by_uuid(struct engine_session *session, const uint8_t *uuid,
+				 const struct engine_peer *except)
+{
+	struct engine_peer *found = NULL;
+	struct list_node *pos;
+
+	pthread_mutex_lock(&session->lock);
+	LIST_FOREACH(pos, &session->peer_list) {
+		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
+
+		if (peer != except && !peer->died && !memcmp(peer->uuid, uuid, WIRE_UUID_BYTES)) {
+			found = peer;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&session->lock);
+	return found;
+}
+
+static void check_up(struct engine_peer *peer)
+{
+	struct engine_session *session = peer->session;
+	uint32_t up;
+
+	pthread_mutex_lock(&peer->lock);
+	up = core_link_channels_up(&peer->core);
+	pthread_mutex_unlock(&peer->lock);
+	if (peer->counted_up || up < peer->nbulk + 1)
+		return;
+	peer->counted_up = true;
+	sys_timer_del(&engine_runtime.loop, &peer->connect_timer);
+	atomic_fetch_add(&session->peers_up, 1);
+	LOG_INFO("peer '%s' is up: %s, %u channels", peer->name, peer->transport, peer->nbulk);
+	peer_set_state(peer, TCPX_PEER_UP);
+	peer_event(peer, TCPX_EVENT_PEER_UP, TCPX_OK, 0);
+	if (!peer->dialler)
+		session_accepted(session, peer);
+}
+
+/* Control thread. Owns net in every case. */
+tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epoch,
+			struct net_chan *net)
+{
+	uint32_t iface = carrier_iface(net->ops->fd(net));
+	struct engine_chan *chan;
+	tcpx_status status;
+
+	status = chan_create(peer, channel, epoch, net, &chan);
+	if (status != TCPX_OK) {
+		net->ops->close(net);
+		return status;
+	}
+	chan->iface = iface;
+	atomic_store(&chan->tx_owner, OWNER_BUSY); /* until the worker polls it */
+	pthread_mutex_lock(&peer->lock);
+	status = peer->chan[channel] || peer->died ? TCPX_ERR_STALE
+						   : core_chan_up(&peer->core, channel, epoch);
+	if (status == TCPX_OK) {
+		peer->chan[channel] = chan;
+		chan_get(chan);
+	}
+	pthread_mutex_unlock(&peer->lock);
+	if (status != TCPX_OK) {
+		chan_put(chan);
+		return status;
+	}
+	chan_start(chan); /* one that cannot be polled fails like any other later on */
+	pthread_mutex_lock(&peer->lock);
+	peer->transport = net->ops->name;
+	pthread_mutex_unlock(&peer->lock);
+	atomic_store(&chan->tx_owner, OWNER_FREE);
+	chan_tx_kick(chan);
+	chan_put(chan);
+	peer_flush_kicks(peer);
+	if (peer->counted_up)
+		peer_event(peer, TCPX_EVENT_CHANNEL_UP, TCPX_OK, channel);
+	check_up(peer);
+	return TCPX_OK;
+}
+
+/* Control thread: a channel is lost; its peer lives while another one does. */
+static void channel_down(struct engine_peer *peer, struct engine_chan *chan, tcpx_status status,
+			 int err)
+{
+	struct engine_session *session = peer->session;
+	uint32_t channel = chan->index, up;
+	bool fatal = is_malformed(status);
+	char what[128];
+
+	/* A peer that closes says goodbye before its channels end: hear it first. */
+	if (status == TCPX_ERR_PEER_CLOSED && peer->ctl)
+		ctl_link_poll(peer->ctl);
+	if (peer->died)
+		return;
+	pthread_mutex_lock(&peer->lock);
+	peer->chan[channel] = NULL;
+	pthread_mutex_unlock(&peer->lock);
+	chan_stop(chan);
+	pthread_mutex_lock(&peer->lock);
+	core_chan_lost(&peer->core, channel);
+	up = core_link_channels_up(&peer->core);
+	pthread_mutex_unlock(&peer->lock);
+	chan_put(chan);
+	snprintf(what, sizeof(what), "channel %u: %s", channel, tcpx_status_text(status));
+	if (fatal || !up || !peer->counted_up) {
+		/* The peer's fence told of the loss before our own socket did. */
+		peer_die(peer, status == TCPX_ERR_CHANNEL_LOST ? TCPX_ERR_PEER_RESET : status, err,
+			 what);
+		return;
+	}
+	LOG_WARN("peer '%s': %s; %u channels live on", peer->name, what, up);
+	atomic_fetch_add(&session->channels_lost, 1);
+	peer_event(peer, TCPX_EVENT_CHANNEL_DOWN, TCPX_ERR_CHANNEL_LOST, channel);
+	peer_flush_kicks(peer);
+}
+
+static void take_down_failed(struct engine_peer *peer)
+{
+	uint64_t closing;
+	uint32_t i;
+
+	pthread_mutex_lock(&peer->lock);
+	closing = peer->close_mask;
+	peer->close_mask = 0;
+	pthread_mutex_unlock(&peer->lock);
+	for (i = 0; i < CORE_CHANNELS_MAX && !peer->died; i++) {
+		struct engine_chan *chan = peer->chan[i]; /* written by this thread only */
+		tcpx_status status;
+
+		if (!chan)
+			continue;
+		status = (tcpx_status)atomic_load(&chan->failed);
+		if (status)
+			channel_down(peer, chan, status, atomic_load(&chan->failed_errno));
+		else if (closing & (1ull << (i < 63 ? i : 63)))
+			channel_down(peer, chan, TCPX_ERR_CHANNEL_LOST, 0);
+	}
+}
+
+static void redial_due(struct sys_timer *timer, int64_t now_ns)
+{
+	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, redial_timer);
+	uint64_t mask = peer->redial_mask;
+	uint32_t i;
+
+	(void)now_ns;
+	peer->redial_mask = 0;
+	for (i = 0; i <= peer->nbulk; i++)
+		if ((mask & (1ull << (i < 63 ? i : 63))) && !peer->chan[i])
+			peer_dial_channel(peer, i);
+}
+
+void peer_redial_later(struct engine_peer *peer, uint32_t channel)
+{
+	int64_t wait = REDIAL_NS << (peer->redial_tries < 6 ? peer->redial_tries : 6);
+
+	peer->redial_mask |= 1ull << (channel < 63 ? channel : 63);
+	peer->redial_timer.fn = redial_due;
+	sys_timer_set(&engine_runtime.loop, &peer->redial_timer, clock_now_ns() + wait);
+}
+
+void peer_redial_parked(struct engine_peer *peer, uint32_t channel)
+{
+	peer->redial_mask |= 1ull << (channel < 63 ? channel : 63);
+	if (!list_empty(&peer->redial_timer.node))
+		return;
+	peer->redial_timer.fn = redial_due;
+	sys_timer_set(&engine_runtime.loop, &peer->redial_timer, clock_now_ns() + PARKED_NS);
+}
+
+void peer_redial_now(struct engine_peer *peer)
+{
+	if (!peer->redial_mask || !peer->counted_up || peer->died)
+		return;
+	peer->redial_tries = 0; /* each channel over its own rail first */
+	peer->redial_timer.fn = redial_due;
+	sys_timer_set(&engine_runtime.loop, &peer->redial_timer, clock_now_ns());
+}
+
+static void offer_stage(struct engine_session *session)
+{
+	struct list_node *pos;
+	bool returned;
+
+	pthread_mutex_lock(&session->queue_lock);
+	returned = session->stage_returned;
+	session->stage_returned = false;
+	pthread_mutex_unlock(&session->queue_lock);
+	if (!returned)
+		return;
+	pthread_mutex_lock(&session->lock);
+	LIST_FOREACH(pos, &session->peer_list) {
+		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
+
+		pthread_mutex_lock(&peer->lock);
+		if (peer->core_ready && !peer->core.dead && peer->core.stage_waiting)
+			core_stage_more(&peer->core);
+		pthread_mutex_unlock(&peer->lock);
+		peer_flush_kicks(peer);
+	}
+	pthread_mutex_unlock(&session->lock);
+}
+
+/* What other threads left for the control thread. */
+static void wake_run(struct sys_post *post)
+{
+	struct engine_peer *peer = LIST_ENTRY(post, struct engine_peer, wake_post);
+	struct engine_session *session = peer->session;
+	uint64_t free_mask;
+	bool failed;
+	tcpx_status status;
+
+	atomic_store(&peer->wake_posted, 0);
+	take_down_failed(peer);
+	pthread_mutex_lock(&peer->lock);
+	failed = peer->core_failed.pending;
+	status = peer->core_failed.status;
+	free_mask = peer->free_mask;
+	peer->free_mask = 0;
+	pthread_mutex_unlock(&peer->lock);
+	if (failed && status == TCPX_ERR_NO_MEMORY)
+		status = session_memory_error(session);
+	if (failed)
+		peer_die(peer, status, 0,
+			 status == TCPX_ERR_LIMIT ? tcpx_last_error()->what
+						  : tcpx_status_text(status));
+	for (uint32_t i = 0; free_mask && i <= peer->nbulk && !peer->died; i++)
+		if ((free_mask & (1ull << (i < 63 ? i : 63))) && peer->dialler)
+			peer_redial_later(peer, i);
+	if (!peer->died)
+		peer_send_fences(peer);
+	for (;;) {
+		struct list_node *node;
+
+		pthread_mutex_lock(&peer->lock);
+		node = list_pop_front(&peer->buried);
+		pthread_mutex_unlock(&peer->lock);
+		if (!node)
+			break;
+		request_free(LIST_ENTRY(node, struct engine_request, done));
+	}
+	offer_stage(session);
+	peer_put(peer);
+}

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The accepting side: who may connect, what is answered, and the link that comes of it. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/error.h"
+#include "engine/calls.h"
+#include "sys/addr.h"
+#include "sys/crypto.h"
+#include "sys/sock.h"
+
+#define ACCEPT_NS (10 * CLOCK_S_NS)
+
+void peer_fill_hello(struct engine_session *session, struct wire_hello *hello)
+{
+	hello->proto_min = WIRE_PROTO_MIN;
+	hello->proto_max = WIRE_PROTO_MAX;
+	memcpy(hello->uuid, session->uuid, sizeof(hello->uuid));
+	memcpy(hello->incarnation, session->incarnation, sizeof(hello->incarnation));
+	memcpy(hello->name, session->name, sizeof(hello->name));
+	hello->channels = session->channels;
+	hello->chunk_bytes = session->chunk_bytes;
+	hello->features = WIRE_FEATURE_CREDITS;
+	if (!(session->flags & TCPX_SESSION_NO_LOCAL))
+		hello->features |= WIRE_FEATURE_LOCAL;
+	hello->notify_budget = session->notify_budget;
+	hello->eager_budget = ENGINE_EAGER_BUDGET;
+	hello->read_budget = ENGINE_READ_WINDOW;
+}
+
+static struct engine_peer *peer_by_link(struct engine_session *session, uint64_t link_id)
+{
+	struct engine_peer *found = NULL;
+	struct list_node *pos;
+
+	pthread_mutex_lock(&session->lock);
+	LIST_FOREACH(pos, &session->peer_list) {
+		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
+
+		if (!peer->died && !peer->dialler && peer->link_id == link_id && link_id) {
+			found = peer;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&session->lock);
+	return found;
+}
+
+static bool is_link(const struct wire_hello *dial)
+{
+	return dial->role == WIRE_ROLE_DATA || dial->auth == WIRE_AUTH_LINK ||
+	       (dial->auth == WIRE_AUTH_BARE && dial->key_id);
+}
+
+static int accept_key(void *arg, const struct wire_hello *dial, int loopback,
+		      uint8_t key[CTL_KEY_BYTES])
+{
+	struct engine_session *session = arg;
+	struct engine_peer *peer;
+
+	if (is_link(dial)) {
+		peer = peer_by_link(session, dial->key_id);
+		if (!peer ||
+		    dial->auth != ctl_data_auth((enum wire_auth)peer->dial_hello.auth, loopback))
+			return 0;
+		memcpy(key, peer->session_key, CTL_KEY_BYTES);
+		return 1;
+	}
+	switch (dial->auth) {
+	case WIRE_AUTH_SECRET:
+		memcpy(key, session->secret, CTL_KEY_BYTES);
+		return 1;
+	case WIRE_AUTH_BARE:
+		memcpy(key, session->secret, CTL_KEY_BYTES);
+		return loopback;
+	case WIRE_AUTH_KEY:
+		for (unsigned i = 0; i < session->keys.count; i++) {
+			if (session->keys.id[i] != dial->key_id)
+				continue;
+			memcpy(key, session->keys.key[i], CTL_KEY_BYTES);
+			return 1;
+		}
+		return 0;
+	case WIRE_AUTH_NONE:
+		memset(key, 0, CTL_KEY_BYTES);
+		return (session->flags & TCPX_SESSION_INSECURE) ||
+		       (loopback && !session->keys.count);
+	default:
+		return 0;
+	}
+}
+
+static bool same(const uint8_t *a, const uint8_t *b)
+{
+	return !memcmp(a, b, WIRE_UUID_BYTES);
+}
+
+/* One link per pair: one that is up stays; of two dials that cross the lower uuid's survives. */
+static bool ours_wins(struct engine_session *session, const struct wire_hello *dial)
+{
+	struct engine_peer *peer;
+
+	if (same(dial->uuid, session->uuid))
+		return false; /* a session may be its own peer */
+	peer = peer_by_uuid(session, dial->uuid, NULL);
+	if (!peer || peer->core_ready)
+		return peer != NULL;
+	return peer->dialler && !peer->awaiting &&
+	       memcmp(session->uuid, dial->uuid, WIRE_UUID_BYTES) < 0;
+}
+
+static void accept_answer(void *arg, const struct wire_hello *dial, struct wire_hello *answer)
+{
+	static const uint8_t anyone[WIRE_UUID_BYTES];
+	struct engine_session *session = arg;
+	struct engine_peer *peer;
+
+	peer_fill_hello(session, answer);
+	answer->role = dial->role;
+	answer->auth = dial->auth;
+	answer->channel = dial->channel;
+	answer->epoch = dial->epoch;
+	if (session->closing) {
+		answer->status = -TCPX_ERR_REFUSED;
+		return;
+	}
+	if (is_link(dial)) {
+		peer = peer_by_link(session, dial->key_id);
+		answer->key_id = dial->key_id;
+		if (!peer || dial->channel > peer->nbulk)
+			answer->status = -TCPX_ERR_STALE;
+		return;
+	}
+	if (!same(dial->want_uuid, anyone) && !same(dial->want_uuid, session->uuid)) {
+		answer->status = -TCPX_ERR_PEER_RESTARTED;
+		return;
+	}
+	if (ours_wins(session, dial)) {
+		answer->status = -TCPX_ERR_EXISTS;
+		return;
+	}
+	answer->channels =
+		dial->channels && session->channels
+			? (dial->channels < session->channels ? dial->channels : session->channels)
+			: dial->channels + session->channels;
+	if (!answer->channels)
+		answer->channels = session_auto_channels();
+	if (sys_random(&answer->key_id, sizeof(answer->key_id)) != TCPX_OK)
+		answer->status = -TCPX_ERR_INTERNAL;
+}
+
+/* The one of this uuid or name that the new link replaces. */
+static struct engine_peer *settle_old(struct engine_session *session, const struct wire_hello *dial)
+{
+	struct engine_peer *old, *adopt = NULL;
+	struct list_node *pos;
+
+	if (same(dial->uuid, session->uuid))
+		return NULL;
+	old = peer_by_uuid(session, dial->uuid, NULL);
+	if (old && old->dialler && !old->counted_up) {
+		peer_dial_cancel(old); /* our own dial gives way, its handle lives on */
+		if (!old->core_ready)
+			adopt = old;
+		else
+			peer_die(old, TCPX_ERR_DISCONNECTED, 0, "replaced by the peer's own dial");
+	} else if (old && !old->counted_up) {
+		peer_die(old, TCPX_ERR_PEER_CLOSED, 0, "peer connected anew");
+	}
+	for (;;) {
+		old = NULL;
+		pthread_mutex_lock(&session->lock);
+		LIST_FOREACH(pos, &session->peer_list) {
+			struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
+
+			if (!peer->died && peer != adopt && peer->counted_up &&
+			    !strcmp(peer->name, dial->name) && !same(peer->uuid, dial->uuid))
+				old = peer;
+		}
+		pthread_mutex_unlock(&session->lock);
+		if (!old)
+			return adopt;
+		peer_die(old, TCPX_ERR_PEER_RESTARTED, 0, "peer of that name restarted");
+	}
+}
+
+static void ready_control(struct engine_session *session, const struct ctl_conn *conn)
+{
+	struct engine_peer *peer = settle_old(session, &conn->remote);
+	tcpx_status status;
+
+	if (peer) {
+		pthread_mutex_lock(&session->lock); /* look-ups by address */
+		peer->dialler = false;
+		pthread_mutex_unlock(&session->lock);
+	} else {
+		peer = peer_create(session);
+		if (!peer) {
+			close(conn->fd);
+			return;
+		}
+		peer_enlist(peer);
+	}
+	peer->awaiting = false;
+	peer->connect_deadline_ns = clock_now_ns() + ACCEPT_NS;
+	peer_connect_timer(peer);
+	status = peer_control_up(peer, conn, false);
+	if (status != TCPX_OK)
+		peer_die(peer, status, 0, tcpx_last_error()->what);
+}
+
+static void accept_ready(void *arg, const struct ctl_conn *conn)
+{
+	struct engine_session *session = arg;
+	const char *congestion = config_text(CONFIG_CONGESTION);
+	struct engine_peer *peer;
+	struct net_chan *net;
+
+	if (!is_link(&conn->remote)) {
+		ready_control(session, conn);
+		return;
+	}
+	peer = peer_by_link(session, conn->remote.key_id);
+	if (!peer) {
+		close(conn->fd);
+		return;
+	}
+	if (conn->remote.role == WIRE_ROLE_CONTROL) {
+		peer_control_again(peer, conn);
+		return;
+	}
+	if (*congestion)
+		sys_sock_congestion_set(conn->fd, congestion);
+	if (net_tcp_wrap(conn->fd, &net) != TCPX_OK) {
+		close(conn->fd);
+		return;
+	}
+	if (peer_attach(peer, conn->remote.channel, conn->remote.epoch, net) != TCPX_OK)
+		LOG_DEBUG("peer '%s': channel %u not attached", peer->name, conn->remote.channel);
+}
+
+const struct ctl_accept_ops peer_accept_ops = {
+	.key = accept_key, .answer = accept_answer, .ready = accept_ready};
+
+int peer_local_arrived(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
+		       uint32_t epoch, struct net_chan *chan)
+{
+	struct engine_session *session = arg;
+	struct engine_peer *found = NULL;
+	struct list_node *pos;
+
+	pthread_mutex_lock(&session->lock);
+	LIST_FOREACH(pos, &session->peer_list) {
+		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
+
+		if (!peer->died && !peer->dialler && peer->offered &&
+		    sys_equal_secret(peer->local_nonce, nonce, LOCAL_NONCE_BYTES))
+			found = peer;
+	}
+	pthread_mutex_unlock(&session->lock);
+	if (!found || channel > found->nbulk)
+		return 0;
+	peer_attach(found, channel, epoch, chan); /* owns it either way */
+	return 1;
+}
+
+static tcpx_status core_start(struct engine_peer *peer, const struct wire_hello *remote)
+{
+	struct engine_session *session = peer->session;
+	struct core_config cfg = {
+		.chunk_bytes = session->chunk_bytes,
+		.bulk_channels = peer->nbulk,
+		.ops = &engine_core_ops,
+		.arg = peer,
+	};
+	tcpx_status status;
+
+	cfg.credit_out[FRAME_CREDIT_NOTIFY] = remote->notify_budget;
+	cfg.credit_out[FRAME_CREDIT_EAGER] = remote->eager_budget;
+	cfg.credit_out[FRAME_CREDIT_READ] = remote->read_budget;
+	cfg.credit_in[FRAME_CREDIT_NOTIFY] = session->notify_budget;
+	cfg.credit_in[FRAME_CREDIT_EAGER] = ENGINE_EAGER_BUDGET;
+	cfg.credit_in[FRAME_CREDIT_READ] = ENGINE_READ_WINDOW;
+	status = sys_random(cfg.secret, sizeof(cfg.secret));
+	if (status != TCPX_OK)
+		return status;
+	pthread_mutex_lock(&peer->lock);
+	status = core_link_init(&peer->core, &cfg);
+	peer->core_ready = status == TCPX_OK;
+	pthread_mutex_unlock(&peer->lock);
+	return status;
+}
+
+static const char *auth_name(uint8_t auth, const struct engine_peer *peer)
+{
+	switch (auth) {
+	case WIRE_AUTH_SECRET:
+	case WIRE_AUTH_BARE:
+		return "secret";
+	case WIRE_AUTH_KEY:
+		return "key";
+	default:
+		return sys_addr_is_loopback(&peer->remote) ? "loopback" : "insecure";
+	}
+}
+
+/* The control link stands. Control thread; owns conn->fd. */
+tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *conn, bool dialler)
+{
+	struct engine_session *session = peer->session;
+	const struct wire_hello *remote = &conn->remote;
+	const struct wire_hello *answer = dialler ? &conn->remote : &conn->local;
+	struct core_alive_config alive = {.silent_ns = session->silent_ns,
+					  .stopped_ns = session->stopped_ns};
+	bool local = (conn->local.features & conn->remote.features & WIRE_FEATURE_LOCAL);
+	tcpx_status status;
+
+	peer->nbulk = answer->channels;
+	if (!peer->nbulk || peer->nbulk > CORE_CHANNELS_MAX - 1) {
+		close(conn->fd);
+		return error_set(TCPX_ERR_PROTOCOL, 0, "%u channels agreed", peer->nbulk);
+	}
+	pthread_mutex_lock(&session->lock); /* look-ups by uuid and name */
+	pthread_mutex_lock(&peer->lock);    /* queries */
+	peer->chunk_bytes = session->chunk_bytes;
+	memcpy(peer->name, remote->name, sizeof(peer->name));
+	memcpy(peer->uuid, remote->uuid, sizeof(peer->uuid));
+	memcpy(peer->incarnation, remote->incarnation, sizeof(peer->incarnation));
+	memcpy(peer->session_key, conn->session_key, sizeof(peer->session_key));
+	peer->link_id = answer->key_id;
+	peer->remote = conn->remote_addr;
+	peer->dial_hello.auth = (dialler ? conn->local : conn->remote).auth;
+	peer->auth = auth_name(peer->dial_hello.auth, peer);
+	pthread_mutex_unlock(&peer->lock);
+	pthread_mutex_unlock(&session->lock);
+	status = core_start(peer, remote);
+	if (status == TCPX_OK)
+		status = peer_ctl_open(peer, conn->fd);
+	if (status != TCPX_OK) {
+		close(conn->fd);
+		return status;
+	}
+	core_alive_init(&peer->alive, &alive, clock_now_ns());
+	peer->ctl_timer.fn = peer_beat;
+	sys_timer_set(&engine_runtime.loop, &peer->ctl_timer, peer->alive.due_ns);
+	if (dialler)
+		return TCPX_OK;
+	local = local && session->local &&
+		sys_random(peer->local_nonce, sizeof(peer->local_nonce)) == TCPX_OK;
+	peer->offered = local;
+	peer_send_offers(peer, local);
+	return TCPX_OK;
+}
+
+/* The control link stands again. Owns conn->fd. */
+void peer_control_again(struct engine_peer *peer, const struct ctl_conn *conn)
+{
+	tcpx_status status;
+
+	if (peer->ctl)
+		ctl_link_close(peer->ctl); /* the other side lost it first */
+	peer->ctl = NULL;
+	status = peer_ctl_open(peer, conn->fd);
+	if (status != TCPX_OK) {
+		close(conn->fd);
+		peer_die(peer, status, 0, "control link");
+		return;
+	}
+	atomic_fetch_add(&peer->session->redials, 1);
+	pthread_mutex_lock(&peer->session->lock); /* look-ups by address */
+	pthread_mutex_lock(&peer->lock);	  /* queries */
+	peer->remote = conn->remote_addr;
+	pthread_mutex_unlock(&peer->lock);
+	pthread_mutex_unlock(&peer->session->lock);
+	if (!peer->dialler || peer->connect_timer.fn)
+		sys_timer_del(&engine_runtime.loop, &peer->connect_timer);
+	pthread_mutex_lock(&peer->lock);
+	core_link_refence(&peer->core);
+	pthread_mutex_unlock(&peer->lock);
+	peer_send_fences(peer);
+}

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls about peers: connect, disconnect, flush, find, look. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/error.h"
+#include "engine/calls.h"
+#include "sys/addr.h"
+#include "sys/crypto.h"
+#include "sys/futex.h"
+
+#define CONNECT_NS (10 * CLOCK_S_NS)
+
+static void dial_run(void *arg)
+{
+	peer_dial_start(arg);
+}
+
+/* How the dial proves itself. */
+static void choose_auth(struct engine_peer *peer, const struct wire_info *info)
+{
+	struct engine_session *session = peer->session;
+	struct wire_hello *hello = &peer->dial_hello;
+
+	*hello = (struct wire_hello){.role = WIRE_ROLE_CONTROL, .auth = WIRE_AUTH_NONE};
+	peer_fill_hello(session, hello);
+	if (info) {
+		hello->auth = sys_crypto_available() ? WIRE_AUTH_SECRET : WIRE_AUTH_BARE;
+		memcpy(hello->want_uuid, info->uuid, sizeof(hello->want_uuid));
+		memcpy(peer->dial_key, info->secret, sizeof(peer->dial_key));
+	} else if (session->keys.count) {
+		hello->auth = WIRE_AUTH_KEY;
+		hello->key_id = session->keys.id[0];
+		memcpy(peer->dial_key, session->keys.key[0], sizeof(peer->dial_key));
+	}
+}
+
+static tcpx_status take_target(struct engine_peer *peer, const struct wire_info *info,
+			       const char *address)
+{
+	unsigned count = 0;
+	tcpx_status status;
+
+	choose_auth(peer, info);
+	if (info) {
+		memcpy(peer->uuid, info->uuid, sizeof(peer->uuid));
+		memcpy(peer->name, info->name, sizeof(peer->name));
+		for (uint32_t i = 0; i < info->naddrs; i++)
+			peer_addr_from_wire(&info->addrs[i], &peer->addrs[i]);
+		peer->naddrs = info->naddrs;
+	} else {
+		status = ctl_resolve(address, (uint16_t)config_u64(CONFIG_PORT_BASE),
+				     peer->connect_deadline_ns, peer->addrs, WIRE_ADDR_MAX, &count);
+		if (status != TCPX_OK)
+			return status;
+		snprintf(peer->name, sizeof(peer->name), "%s", address);
+		peer->naddrs = count;
+	}
+	if (peer->dial_hello.auth == WIRE_AUTH_NONE &&
+	    !(peer->session->flags & TCPX_SESSION_INSECURE)) {
+		char text[SYS_ADDR_TEXT];
+
+		for (uint32_t i = 0; i < peer->naddrs; i++) {
+			if (sys_addr_is_loopback(&peer->addrs[i]))
+				continue;
+			error_set(TCPX_ERR_AUTH, 0, "connecting to %s needs a key file",
+				  sys_addr_host_text(&peer->addrs[i], text));
+			return error_next("make one with 'tcpx key new FILE', set TCPX_KEY_FILE on "
+					  "both sides, or allow insecure");
+		}
+	}
+	return TCPX_OK;
+}
+
+/* Waits while the peer connects; its end is the peer's stored error. */
+static tcpx_status wait_up(struct engine_peer *peer)
+{
+	tcpx_status status = TCPX_OK;
+
+	for (;;) {
+		uint32_t state = atomic_load(&peer->state);
+
+		if (state == TCPX_PEER_UP || state == TCPX_PEER_SUSPECT)
+			return TCPX_OK;
+		if (state == TCPX_PEER_DEAD)
+			break;
+		sys_futex_wait(&peer->state, state, -1);
+	}
+	pthread_mutex_lock(&peer->lock);
+	status = error_raise(&peer->error);
+	pthread_mutex_unlock(&peer->lock);
+	return status;
+}
+
+struct forget_call {
+	struct engine_peer *peer;
+	bool goodbye;
+};
+
+static void forget_run(void *arg)
+{
+	struct forget_call *call = arg;
+
+	if (call->goodbye)
+		peer_send_goodbye(call->peer);
+	peer_die(call->peer, TCPX_ERR_DISCONNECTED, 0, "disconnected by this side");
+	peer_forget(call->peer);
+}
+
+static tcpx_status connect_again(struct engine_peer *peer, int nonblocking, tcpx_peer *out_peer)
+{
+	tcpx_status status = nonblocking ? TCPX_OK : wait_up(peer);
+
+	if (status == TCPX_OK)
+		out_peer->id = peer->slot_id;
+	return status;
+}
+
+/* A live peer that was dialled at one of the same addresses, with a reference. */
+static struct engine_peer *peer_by_address(const struct engine_peer *fresh)
+{
+	struct engine_session *session = fresh->session;
+	struct engine_peer *found = NULL;
+	struct list_node *pos;
+
+	pthread_mutex_lock(&session->lock);
+	LIST_FOREACH(pos, &session->peer_list) {
+		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
+		uint32_t state = atomic_load(&peer->state);
+
+		if (peer == fresh || !peer->dialler ||
+		    (state != TCPX_PEER_UP && state != TCPX_PEER_SUSPECT))
+			continue;
+		for (uint32_t i = 0; i < fresh->naddrs && !found; i++)
+			if (sys_addr_same_host(&peer->remote, &fresh->addrs[i]) &&
+			    sys_addr_port(&peer->remote) == sys_addr_port(&fresh->addrs[i]))
+				found = peer;
+	}
+	if (found)
+		atomic_fetch_add(&found->slot.refs, 1);
+	pthread_mutex_unlock(&session->lock);
+	return found;
+}
+
+tcpx_status engine_connect(struct engine_session *session, const struct wire_info *info,
+			   const char *address, int64_t timeout_ns, int nonblocking,
+			   tcpx_peer *out_peer)
+{
+	struct engine_peer *peer = NULL;
+	struct forget_call forget;
+	tcpx_status status;
+
+	if (info && memcmp(info->uuid, session->uuid, sizeof(info->uuid)))
+		peer = peer_by_uuid(session, info->uuid, NULL);
+	if (peer)
+		peer = engine_peer_get(session, peer->slot_id); /* it may go any moment */
+	if (peer) {
+		status = connect_again(peer, nonblocking, out_peer);
+		peer_put(peer);
+		return status;
+	}
+	peer = peer_create(session);
+	if (!peer)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "peer");
+	atomic_fetch_add(&peer->slot.refs, 1);
+	peer->dialler = true;
+	peer->connect_deadline_ns = clock_now_ns() + (timeout_ns > 0 ? timeout_ns : CONNECT_NS);
+	status = take_target(peer, info, address);
+	if (status == TCPX_OK) {
+		struct engine_peer *known = info ? NULL : peer_by_address(peer);
+
+		if (known) { /* the handle made above was for nothing */
+			forget = (struct forget_call){.peer = peer};
+			runtime_call(forget_run, &forget);
+			peer_put(peer);
+			status = connect_again(known, nonblocking, out_peer);
+			peer_put(known);
+			return status;
+		}
+		peer_enlist(peer);
+		runtime_call(dial_run, peer);
+		if (!nonblocking)
+			status = wait_up(peer);
+	}
+	if (status == TCPX_ERR_EXISTS && peer->same_as) {
+		struct engine_peer *other = engine_peer_get(session, peer->same_as);
+
+		forget = (struct forget_call){.peer = peer};
+		runtime_call(forget_run, &forget);
+		status = other ? connect_again(other, nonblocking, out_peer) : TCPX_ERR_STALE;
+		if (other)
+			peer_put(other);
+	} else if (status == TCPX_OK) {
+		out_peer->id = peer->slot_id;
+	} else {
+		tcpx_error error = *tcpx_last_error();
+
+		forget = (struct forget_call){.peer = peer};
+		runtime_call(forget_run, &forget);
+		error_raise(&error);
+	}
+	peer_put(peer);
+	return status;
+}
+
+tcpx_status engine_disconnect(struct engine_session *session, uint64_t peer_id)
+{
+	struct engine_peer *peer = engine_peer_get(session, peer_id);
+	struct forget_call call = {.peer = peer, .goodbye = true};
+
+	if (!peer)
+		return TCPX_ERR_STALE;
+	runtime_call(forget_run, &call);
+	peer_put(peer);
+	return TCPX_OK;
+}
+
+/* peer.lock: is anything posted up to then still under way? */
+static bool pending(struct engine_peer *peer, uint64_t until, uint64_t notes)
+{
+	struct list_node *pos;
+
+	LIST_FOREACH(pos, &peer->core.active) {
+		struct core_xfer *xfer = LIST_ENTRY(pos, struct core_xfer, node);
+
+		if (LIST_ENTRY(xfer, struct engine_request, xfer)->post_seq <= until)
+			return true;
+	}
+	LIST_FOREACH(pos, &peer->core.notes) {
+		struct core_note *note = LIST_ENTRY(pos, struct core_note, node);
+
+		if (note->standalone && note->number && note->number <= notes)
+			return true;
+	}
+	return false;
+}
+
+tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64_t timeout_ns)
+{
+	struct engine_peer *peer = engine_peer_get(session, peer_id);
+	int64_t deadline = timeout_ns < 0 ? -1 : clock_now_ns() + timeout_ns;
+	uint64_t until = 0, notes = 0;
+	tcpx_status status = TCPX_OK;
+	bool first = true;
+
+	if (!peer)
+		return TCPX_ERR_STALE;
+	atomic_fetch_add(&peer->flush_waiters, 1);
+	for (;;) {
+		uint32_t word = atomic_load(&peer->flush_word);
+		bool wait = false;
+
+		pthread_mutex_lock(&peer->lock);
+		if (peer->core_done)
+			status = error_raise(&peer->error);
+		else if (!peer->core_ready)
+			status = error_set(TCPX_ERR_STATE, 0, "peer is not connected yet");
+		if (status == TCPX_OK && first) {
+			until = peer->post_seq;
+			notes = peer->core.note_next;
+			core_link_ask(&peer->core);
+		}
+		if (status == TCPX_OK)
+			wait = pending(peer, until, notes);
+		pthread_mutex_unlock(&peer->lock);
+		if (first)
+			peer_kick(peer, true);
+		first = false;
+		if (!wait)
+			break;
+		if (sys_futex_wait(&peer->flush_word, word, deadline) < 0) {
+			status = error_set(TCPX_ERR_TIMED_OUT, 0, "flush of peer '%s'", peer->name);
+			break;
+		}
+	}
+	atomic_fetch_sub(&peer->flush_waiters, 1);
+	peer_put(peer);
+	return status;
+}
+
+tcpx_status engine_peer_find(struct engine_session *session, const char *name, tcpx_peer *out_peer)
+{
+	struct list_node *pos;
+	uint64_t id = 0;
+
+	pthread_mutex_lock(&session->lock);
+	LIST_FOREACH(pos, &session->peer_list) {
+		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
+		uint32_t state = atomic_load(&peer->state);
+
+		if ((state == TCPX_PEER_UP || state == TCPX_PEER_SUSPECT) &&
+		    !strcmp(peer->name, name))
+			id = peer->slot_id;
+	}
+	pthread_mutex_unlock(&session->lock);
+	if (!id)
+		return error_set(TCPX_ERR_NOT_FOUND, 0, "no connected peer is named '%s'", name);
+	out_peer->id = id;
+	return TCPX_OK;
+}
+
+tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
+			      tcpx_peer_info *out_info)
+{
+	struct engine_peer *peer = engine_peer_get(session, peer_id);
+	tcpx_peer_info info = {.sz = out_info->sz};
+	char text[SYS_ADDR_TEXT];
+
+	if (!peer)
+		return TCPX_ERR_STALE;
+	pthread_mutex_lock(&peer->lock);
+	memcpy(info.name, peer->name, sizeof(info.name));
+	info.state = (enum tcpx_peer_state)atomic_load(&peer->state);
+	snprintf(info.transport, sizeof(info.transport), "%s", peer->transport);
+	snprintf(info.auth, sizeof(info.auth), "%s", peer->auth);
+	snprintf(info.address, sizeof(info.address), "%.63s", sys_addr_text(&peer->remote, text));
+	info.chunk_bytes = peer->chunk_bytes;
+	info.cancel_full = 1;
+	info.rtt_ns = (uint64_t)atomic_load(&peer->rtt_ns);
+	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++) {
+		struct net_chan_info chan = {{0}};
+
+		if (!peer->chan[i])
+			continue;
+		peer->chan[i]->net->ops->info(peer->chan[i]->net, &chan);
+		info.channels += i != CORE_LANE;
+		if (i != CORE_LANE || !info.congestion[0])
+			memcpy(info.congestion, chan.congestion, sizeof(info.congestion));
+		if (chan.copy)
+			snprintf(info.copy, sizeof(info.copy), "%s", chan.copy);
+		info.busy_ns += chan.busy_ns;
+		info.rwnd_limited_ns += chan.rwnd_limited_ns;
+		info.sndbuf_limited_ns += chan.sndbuf_limited_ns;
+		info.retransmits += chan.retransmits;
+	}
+	pthread_mutex_unlock(&peer->lock);
+	*out_info = info;
+	peer_put(peer);
+	return TCPX_OK;
+}
+
+tcpx_status engine_peer_error(struct engine_session *session, uint64_t peer_id,
+			      tcpx_error *out_error)
+{
+	struct engine_peer *peer = engine_peer_get(session, peer_id);
+
+	if (!peer)
+		return TCPX_ERR_STALE;
+	pthread_mutex_lock(&peer->lock);
+	*out_error = peer->error;
+	pthread_mutex_unlock(&peer->lock);
+	peer_put(peer);
+	return TCPX_OK;
+}
+
+static void add_link(tcpx_counters *sum, const struct core_link *link)
+{
+	sum->tx_bytes += link->tx_bytes;
+	sum->rx_bytes += link->rx_bytes;
+	sum->tx_chunks += link->tx_chunks;
+	sum->rx_chunks += link->rx_chunks;
+	sum->resent_chunks += link->resent;
+	sum->aborted_chunks += link->aborted;
+	sum->remote_rejects += link->refused;
+}
+
+void engine_counters(struct engine_session *session, tcpx_counters *out_counters)
+{
+	tcpx_counters sum;
+	struct list_node *pos;
+
+	pthread_mutex_lock(&session->lock);
+	pthread_mutex_lock(&session->queue_lock);
+	sum = session->counters;
+	sum.staging_bytes = session->stage_pool - session->stage_free;
+	pthread_mutex_unlock(&session->queue_lock);
+	LIST_FOREACH(pos, &session->peer_list) {
+		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
+
+		pthread_mutex_lock(&peer->lock);
+		if (peer->core_ready && !peer->core.dead)
+			add_link(&sum, &peer->core);
+		pthread_mutex_unlock(&peer->lock);
+	}
+	pthread_mutex_unlock(&session->lock);
+	sum.sz = out_counters->sz;
+	sum.requests_posted = atomic_load(&session->posted);
+	sum.requests_done = atomic_load(&session->done_count);
+	sum.requests_failed = atomic_load(&session->failed);
+	sum.requests_active = atomic_load(&session->active);
+	sum.notifications_sent = atomic_load(&session->notes_out);
+	sum.notifications_received = atomic_load(&session->notes_in);
+	sum.peers_up = atomic_load(&session->peers_up);
+	sum.peers_lost = atomic_load(&session->peers_lost);
+	sum.channels_lost = atomic_load(&session->channels_lost);
+	sum.control_redials = atomic_load(&session->redials);
+	sum.carrier_losses = atomic_load(&session->carrier_losses);
+	sum.protocol_errors = atomic_load(&session->protocol_errors);
+	sum.accepted = atomic_load(&session->ctl_counters.accepted);
+	sum.preauth_rejects = atomic_load(&session->ctl_counters.preauth_rejects);
+	sum.auth_failures = atomic_load(&session->ctl_counters.auth_failures);
+	sum.regions = mem_regions_count(session->regions);
+	sum.memory_bytes = atomic_load(&session->memory_used);
+	*out_counters = sum;
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The control link of a peer: fences, offers, heartbeats, and the judgement whether it lives. */
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/calls.h"
+#include "sys/addr.h"
+#include "wire/control.h"
+
+static void ctl_send(struct engine_peer *peer, const struct frame *frame, const void *payload)
+{
+	tcpx_status status;
+
+	if (!peer->ctl)
+		return;
+	status = ctl_link_send(peer->ctl, frame, payload);
+	if (status == TCPX_ERR_LIMIT)
+		peer_die(peer, TCPX_ERR_PEER_STOPPED, 0, "control link does not drain");
+	else
+		core_alive_sent(&peer->alive, clock_now_ns());
+}
+
+void peer_send_fences(struct engine_peer *peer)
+{
+	struct fence_out *fence;
+	uint32_t i;
+
+	if (!peer->ctl)
+		return; /* core_link_refence makes them again */
+	for (;;) {
+		struct frame frame = {.type = FRAME_FENCE};
+		uint8_t *payload;
+		struct wire_out out;
+
+		pthread_mutex_lock(&peer->lock);
+		fence = peer->fences;
+		if (fence)
+			peer->fences = fence->next;
+		pthread_mutex_unlock(&peer->lock);
+		if (!fence)
+			return;
+		payload = malloc((size_t)fence->count * WIRE_REFUSAL_BYTES + 1);
+		if (!payload || fence->count > WIRE_REFUSALS_MAX) {
+			free(payload);
+			free(fence);
+			peer_die(peer, TCPX_ERR_NO_MEMORY, 0, "fence of a lost channel");
+			return;
+		}
+		out = wire_out_of(payload, (size_t)fence->count * WIRE_REFUSAL_BYTES);
+		for (i = 0; i < fence->count; i++)
+			wire_put_refusal(&out, fence->nacks[i].seq,
+					 (tcpx_status)fence->nacks[i].status);
+		frame.key = fence->channel;
+		frame.epoch = fence->epoch;
+		frame.linear = fence->applied;
+		frame.payload_bytes = fence->count * WIRE_REFUSAL_BYTES;
+		ctl_send(peer, &frame, payload);
+		free(payload);
+		free(fence);
+		if (peer->died)
+			return;
+	}
+}
+
+static tcpx_status take_fence(struct engine_peer *peer, const struct frame *frame,
+			      const void *payload)
+{
+	uint32_t max = frame->payload_bytes / WIRE_REFUSAL_BYTES + 1, count = 0;
+	struct core_nack *nacks = calloc(max, sizeof(*nacks));
+	struct wire_cursor cursor;
+	tcpx_status status, why;
+	int more;
+
+	if (!nacks)
+		return TCPX_ERR_NO_MEMORY;
+	cursor = wire_cursor_of(payload, frame->payload_bytes);
+	while (count < max && (more = wire_get_refusal(&cursor, &nacks[count].seq, &why)) > 0)
+		nacks[count++].status = why;
+	pthread_mutex_lock(&peer->lock);
+	if (frame->key >= CORE_CHANNELS_MAX || more < 0)
+		status = TCPX_ERR_PROTOCOL;
+	else
+		status = core_chan_fence(&peer->core, (uint32_t)frame->key, frame->epoch,
+					 frame->linear, nacks, count);
+	pthread_mutex_unlock(&peer->lock);
+	free(nacks);
+	peer_flush_kicks(peer);
+	return status;
+}
+
+static tcpx_status take_rails(struct engine_peer *peer, const struct frame *frame,
+			      const void *payload)
+{
+	struct wire_address addrs[WIRE_ADDR_MAX];
+	uint32_t count;
+	tcpx_status status;
+
+	status = wire_rails_decode(payload, frame->payload_bytes, addrs, &count);
+	if (status != TCPX_OK)
+		return status;
+	peer->naddrs = 0;
+	for (uint32_t i = 0; i < count; i++)
+		peer_addr_from_wire(&addrs[i], &peer->addrs[peer->naddrs++]);
+	return TCPX_OK;
+}
+
+static tcpx_status take_local(struct engine_peer *peer, const struct frame *frame,
+			      const void *payload)
+{
+	struct wire_local local;
+	tcpx_status status = wire_local_decode(payload, frame->payload_bytes, &local);
+
+	if (status != TCPX_OK)
+		return status;
+	memcpy(peer->local_nonce, local.nonce, sizeof(peer->local_nonce));
+	memcpy(peer->local_name, local.name, sizeof(peer->local_name));
+	peer->have_local_offer = true;
+	return TCPX_OK;
+}
+
+static void take_heartbeat(struct engine_peer *peer, const struct frame *frame, int64_t now)
+{
+	core_alive_heard_beat(&peer->alive, now);
+	peer->echo_ns = frame->linear;
+	if (frame->offset && (int64_t)frame->offset <= now)
+		atomic_store(&peer->rtt_ns, now - (int64_t)frame->offset);
+}
+
+static tcpx_status on_frame(void *arg, const struct frame *frame, const void *payload)
+{
+	struct engine_peer *peer = arg;
+	int64_t now = clock_now_ns();
+
+	core_alive_heard(&peer->alive, now);
+	switch (frame->type) {
+	case FRAME_HEARTBEAT:
+		take_heartbeat(peer, frame, now);
+		return TCPX_OK;
+	case FRAME_GOODBYE:
+		peer_die(peer, TCPX_ERR_PEER_CLOSED, 0, "peer said goodbye");
+		return TCPX_OK;
+	case FRAME_FENCE:
+		return take_fence(peer, frame, payload);
+	case FRAME_RAILS:
+		return take_rails(peer, frame, payload);
+	case FRAME_LOCAL:
+		return take_local(peer, frame, payload);
+	case FRAME_CHANNELS:
+		if (peer->dialler && !peer->channels_dialled) {
+			peer->channels_dialled = true;
+			peer_dial_channels(peer);
+		}
+		return TCPX_OK;
+	case FRAME_PAUSE:
+		core_alive_heard_pause(&peer->alive, now,
+				       frame->linear < 600000 ? (int64_t)frame->linear * CLOCK_MS_NS
+							      : 600 * CLOCK_S_NS);
+		return TCPX_OK;
+	default:
+		return TCPX_ERR_PROTOCOL;
+	}
+}
+
+static void on_lost(void *arg, tcpx_status status, int err)
+{
+	struct engine_peer *peer = arg;
+
+	if (peer->ctl)
+		ctl_link_close(peer->ctl);
+	peer->ctl = NULL;
+	if (!peer->counted_up || status == TCPX_ERR_PROTOCOL || status == TCPX_ERR_CORRUPT ||
+	    status == TCPX_ERR_VERSION || status == TCPX_ERR_LIMIT) {
+		peer_die(peer, status, err, "control link lost");
+		return;
+	}
+	peer->ctl_lost_ns = clock_now_ns();
+	peer->ctl_stuck_ns = 0;
+	LOG_INFO("peer '%s': control link lost (%s)", peer->name, tcpx_status_text(status));
+	if (peer->dialler)
+		peer_dial_control(peer);
+}
+
+void peer_control_lost(struct engine_peer *peer, tcpx_status status, int err)
+{
+	on_lost(peer, status, err);
+}
+
+static const struct ctl_link_ops link_ops = {.frame = on_frame, .lost = on_lost};
+
+tcpx_status peer_ctl_open(struct engine_peer *peer, int fd)
+{
+	peer->ctl_iface = carrier_iface(fd);
+	return ctl_link_open(&engine_runtime.loop, fd, &link_ops, peer, &peer->ctl);
+}
+
+/* What the dialler needs to know before it opens data channels. */
+void peer_send_offers(struct engine_peer *peer, bool local)
+{
+	struct engine_session *session = peer->session;
+	struct frame frame = {.type = FRAME_RAILS};
+	uint8_t payload[WIRE_RAILS_MAX];
+	struct wire_address addrs[WIRE_ADDR_MAX];
+
+	frame.payload_bytes =
+		(uint32_t)wire_rails_encode(addrs, session_addresses(session, addrs), payload);
+	ctl_send(peer, &frame, payload);
+	if (local) {
+		struct wire_local offer = {0};
+		uint8_t bytes[WIRE_LOCAL_MAX];
+
+		memcpy(offer.nonce, peer->local_nonce, sizeof(offer.nonce));
+		memcpy(offer.name, session->local_name, sizeof(offer.name) - 1);
+		frame = (struct frame){.type = FRAME_LOCAL};
+		frame.payload_bytes = (uint32_t)wire_local_encode(&offer, bytes);
+		ctl_send(peer, &frame, bytes);
+	}
+	frame = (struct frame){.type = FRAME_CHANNELS, .linear = peer->nbulk};
+	ctl_send(peer, &frame, NULL);
+}
+
+void peer_send_goodbye(struct engine_peer *peer)
+{
+	struct frame frame = {.type = FRAME_GOODBYE};
+
+	if (peer->ctl)
+		ctl_link_send(peer->ctl, &frame, NULL);
+}
+
+/* What the kernels say of the control link: our heartbeats are acknowledged or not. */
+static void sample(struct engine_peer *peer, int64_t now)
+{
+	struct tcp_info info = {0};
+	socklen_t len = sizeof(info);
+	bool progress, unacked;
+
+	if (!peer->ctl || getsockopt(ctl_link_fd(peer->ctl), IPPROTO_TCP, TCP_INFO, &info, &len))
+		return;
+	/* Not the time of the last ACK: the peer's own frames carry ACKs of nothing new. */
+	progress = info.tcpi_bytes_acked != peer->acked_bytes;
+	peer->acked_bytes = info.tcpi_bytes_acked;
+	/* What a local filter or a dead route holds back was never sent, nor acknowledged. */
+	unacked = info.tcpi_unacked || info.tcpi_notsent_bytes;
+	core_alive_sample(&peer->alive, now, unacked, progress);
+	if (!unacked || progress)
+		peer->ctl_stuck_ns = 0;
+	else if (!peer->ctl_stuck_ns)
+		peer->ctl_stuck_ns = now;
+}
+
+/* The data channels live, the control link hangs: its rail is dead, another one may not be. */
+static bool ctl_hangs(const struct engine_peer *peer, int64_t now)
+{
+	return peer->dialler && peer->ctl && peer->counted_up && peer->session->nrails > 1 &&
+	       peer->ctl_stuck_ns && now - peer->ctl_stuck_ns >= peer->session->silent_ns / 3;
+}
+
+static void judge(struct engine_peer *peer, enum core_alive_verdict verdict)
+{
+	switch (verdict) {
+	case CORE_ALIVE_OK:
+		break;
+	case CORE_ALIVE_SUSPECT:
+		LOG_WARN("peer '%s' was not heard of for %d s", peer->name, 3);
+		peer_set_state(peer, TCPX_PEER_SUSPECT);
+		peer_event(peer, TCPX_EVENT_PEER_SUSPECT, TCPX_OK, 0);
+		break;
+	case CORE_ALIVE_RECOVERED:
+		peer_set_state(peer, TCPX_PEER_UP);
+		peer_event(peer, TCPX_EVENT_PEER_RECOVERED, TCPX_OK, 0);
+		break;
+	case CORE_ALIVE_DEAD_SILENT:
+		peer_die(peer, TCPX_ERR_PEER_SILENT, 0, "peer silent: no sign of life in time");
+		break;
+	case CORE_ALIVE_DEAD_STOPPED:
+		peer_die(peer, TCPX_ERR_PEER_STOPPED, 0,
+			 "peer stopped: its kernel answers, its process does not");
+		break;
+	}
+}
+
+static void heard_on_channels(struct engine_peer *peer, int64_t now)
+{
+	for (uint32_t i = 0; i <= peer->nbulk; i++) {
+		struct engine_chan *chan = peer->chan[i];
+
+		if (!chan)
+			continue;
+		chan_trim(chan, now);
+		core_alive_heard(&peer->alive,
+				 atomic_load_explicit(&chan->heard_ns, memory_order_relaxed));
+	}
+}
+
+static void beat(struct engine_peer *peer, int64_t now_ns)
+{
+	enum core_alive_verdict verdict;
+	int64_t due;
+
+	/* A late timer means that we slept: let what arrived meanwhile speak first. */
+	heard_on_channels(peer, now_ns);
+	carrier_look(peer, now_ns);
+	sample(peer, now_ns);
+	if (core_alive_beat_due(&peer->alive, now_ns) && peer->ctl) {
+		struct frame frame = {.type = FRAME_HEARTBEAT,
+				      .linear = (uint64_t)now_ns,
+				      .offset = peer->echo_ns};
+
+		ctl_send(peer, &frame, NULL);
+	}
+	if (peer->died)
+		return;
+	verdict = core_alive_tick(&peer->alive, now_ns, &due);
+	judge(peer, verdict);
+	if (peer->died)
+		return;
+	if (ctl_hangs(peer, now_ns))
+		on_lost(peer, TCPX_ERR_PEER_SILENT, 0);
+	if (peer->ctl && peer->ctl_stuck_ns &&
+	    now_ns - peer->ctl_stuck_ns >= peer->session->silent_ns) {
+		/* It may be heard: then the way there is cut, and it believes us silent. */
+		peer_die(peer, TCPX_ERR_PEER_SILENT, 0, "peer silent: nothing is acknowledged");
+		return;
+	}
+	if (!peer->ctl && peer->counted_up &&
+	    now_ns - peer->ctl_lost_ns > peer->session->silent_ns) {
+		peer_die(peer, TCPX_ERR_PEER_SILENT, 0, "control link did not come back");
+		return;
+	}
+	sys_timer_set(&engine_runtime.loop, &peer->ctl_timer, due);
+}
+
+void peer_beat(struct sys_timer *timer, int64_t now_ns)
+{
+	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, ctl_timer);
+
+	/* One that dies before it was up is forgotten at once: its slot may be another's next. */
+	atomic_fetch_add(&peer->slot.refs, 1);
+	beat(peer, now_ns);
+	peer_put(peer);
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Validates segment lists once: regions looked up, ranges checked, neighbours folded. */
+#include "engine/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+/* A small open-addressing map from handles to indices in a request's region tables. */
+struct idmap {
+	uint64_t *id;
+	uint32_t *index;
+	uint32_t cap, used;
+};
+
+struct builder {
+	struct engine_request *request;
+	struct idmap local, remote;
+	uint32_t cap_regions, cap_keys;
+	uint64_t last_local, last_remote;
+	uint32_t last_local_at, last_remote_at;
+	size_t at; /* segment being looked at */
+};
+
+static uint32_t *idmap_find(struct idmap *map, uint64_t id, bool *out_new)
+{
+	uint32_t slot;
+
+	if (map->used * 2 >= map->cap) {
+		struct idmap bigger = {.cap = map->cap ? map->cap * 2 : 64};
+
+		bigger.id = calloc(bigger.cap, sizeof(*bigger.id));
+		bigger.index = calloc(bigger.cap, sizeof(*bigger.index));
+		if (!bigger.id || !bigger.index) {
+			free(bigger.id);
+			free(bigger.index);
+			return NULL;
+		}
+		for (uint32_t i = 0; i < map->cap; i++) {
+			bool ignored;
+
+			if (map->id[i])
+				*idmap_find(&bigger, map->id[i], &ignored) = map->index[i];
+		}
+		free(map->id);
+		free(map->index);
+		*map = bigger;
+	}
+	slot = (uint32_t)((id * 0x9e3779b97f4a7c15ull) >> 32) & (map->cap - 1);
+	while (map->id[slot] && map->id[slot] != id)
+		slot = (slot + 1) & (map->cap - 1);
+	*out_new = !map->id[slot];
+	if (*out_new) {
+		map->id[slot] = id;
+		map->used++;
+	}
+	return &map->index[slot];
+}
+
+static tcpx_status no_memory(void)
+{
+	return error_set(TCPX_ERR_NO_MEMORY, 0, "segment list");
+}
+
+static tcpx_status local_add(struct builder *b, uint64_t id, uint32_t *out_index)
+{
+	struct engine_request *request = b->request;
+	struct mem_region *region;
+
+	if (request->nregions == b->cap_regions) {
+		uint32_t cap = b->cap_regions ? b->cap_regions * 2 : 8;
+		struct mem_region **more =
+			realloc(b->cap_regions ? request->regions : NULL, cap * sizeof(*more));
+
+		if (!more)
+			return no_memory();
+		request->regions = more;
+		b->cap_regions = cap;
+	}
+	region = mem_region_get(request->session->regions, id);
+	if (!region)
+		return error_set(TCPX_ERR_STALE, 0, "segment %zu: local region is not registered",
+				 b->at);
+	request->regions[request->nregions] = region;
+	*out_index = request->nregions++;
+	return TCPX_OK;
+}
+
+static tcpx_status local_index(struct builder *b, uint64_t id, uint32_t *out_index)
+{
+	uint32_t *index;
+	tcpx_status status;
+	bool fresh;
+
+	if (id == b->last_local && b->request->nregions) {
+		*out_index = b->last_local_at;
+		return TCPX_OK;
+	}
+	if (!id || id >> 63)
+		return error_set(TCPX_ERR_INVALID, 0, "segment %zu: local is not a local region",
+				 b->at);
+	index = idmap_find(&b->local, id, &fresh);
+	if (!index)
+		return no_memory();
+	if (fresh) {
+		status = local_add(b, id, index);
+		if (status != TCPX_OK)
+			return status;
+	}
+	b->last_local = id;
+	b->last_local_at = *out_index = *index;
+	return TCPX_OK;
+}
+
+static tcpx_status remote_add(struct builder *b, uint64_t id, uint32_t *out_index)
+{
+	struct engine_request *request = b->request;
+	struct engine_import *import;
+
+	import = handle_find(&request->session->imports, id);
+	if (!import || import->peer != request->peer)
+		return error_set(TCPX_ERR_STALE, 0,
+				 "segment %zu: remote region is not one of this peer", b->at);
+	if (request->prog.nremote == b->cap_keys) {
+		uint32_t cap = b->cap_keys ? b->cap_keys * 2 : 8;
+		uint64_t *more = realloc(b->cap_keys ? request->keys : NULL, cap * sizeof(*more));
+
+		if (!more)
+			return no_memory();
+		request->keys = more;
+		b->cap_keys = cap;
+	}
+	if (import->token.flags & WIRE_TOKEN_STAGED)
+		request->xfer.remote_staged = true;
+	request->keys[request->prog.nremote] = import->token.key;
+	*out_index = request->prog.nremote++;
+	return TCPX_OK;
+}
+
+static tcpx_status remote_index(struct builder *b, uint64_t id, uint32_t *out_index)
+{
+	uint32_t *index;
+	tcpx_status status;
+	bool fresh;
+
+	if (id == b->last_remote && b->request->prog.nremote) {
+		*out_index = b->last_remote_at;
+		return TCPX_OK;
+	}
+	if (!(id >> 63))
+		return error_set(TCPX_ERR_INVALID, 0,
+				 "segment %zu: remote is not an imported region", b->at);
+	index = idmap_find(&b->remote, id, &fresh);
+	if (!index)
+		return no_memory();
+	if (fresh) {
+		status = remote_add(b, id, index);
+		if (status != TCPX_OK)
+			return status;
+	}
+	b->last_remote = id;
+	b->last_remote_at = *out_index = *index;
+	return TCPX_OK;
+}
+
+static tcpx_status add(struct builder *b, const tcpx_segment *segment, bool remote)
+{
+	struct core_prog *prog = &b->request->prog;
+	struct core_seg *seg = &prog->seg[prog->nseg], *last = seg - 1;
+	const struct mem_region *region;
+	uint32_t local = 0, far = 0;
+	tcpx_status status;
+
+	status = local_index(b, segment->local.id, &local);
+	if (status == TCPX_OK && remote)
+		status = remote_index(b, segment->remote.id, &far);
+	if (status != TCPX_OK)
+		return status;
+	region = b->request->regions[local];
+	if (segment->local_offset > region->length ||
+	    segment->length > region->length - segment->local_offset)
+		return error_set(TCPX_ERR_RANGE, 0,
+				 "segment %zu: %llu bytes at offset %llu leave the local region of "
+				 "%llu bytes",
+				 b->at, (unsigned long long)segment->length,
+				 (unsigned long long)segment->local_offset,
+				 (unsigned long long)region->length);
+	if (remote && segment->remote_offset + segment->length < segment->remote_offset)
+		return error_set(TCPX_ERR_RANGE, 0, "segment %zu: remote offset wraps around",
+				 b->at);
+	if (segment->length > TCPX_TOTAL_MAX - prog->total)
+		return error_set(TCPX_ERR_LIMIT, 0, "segment %zu: more than 2^48 bytes in all",
+				 b->at);
+	if (!segment->length)
+		return TCPX_OK;
+	if (prog->nseg && last->local == local && last->remote == far &&
+	    last->local_off + (prog->total - last->linear) == segment->local_offset &&
+	    (!remote ||
+	     last->remote_off + (prog->total - last->linear) == segment->remote_offset)) {
+		prog->total += segment->length; /* goes on where the last one ended */
+		return TCPX_OK;
+	}
+	*seg = (struct core_seg){.linear = prog->total,
+				 .local_off = segment->local_offset,
+				 .remote_off = segment->remote_offset,
+				 .local = local,
+				 .remote = far};
+	prog->total += segment->length;
+	prog->nseg++;
+	return TCPX_OK;
+}
+
+tcpx_status program_build(struct engine_request *request, enum tcpx_op op,
+			  const tcpx_segment *segments, size_t count)
+{
+	struct builder b = {.request = request};
+	struct core_prog *prog = &request->prog;
+	tcpx_status status = TCPX_OK;
+	bool remote = op == TCPX_OP_WRITE || op == TCPX_OP_READ;
+
+	request->segs = count > 1 ? malloc((count + 1) * sizeof(*request->segs)) : NULL;
+	prog->seg = count > 1 ? request->segs : request->one;
+	if (!prog->seg)
+		return no_memory();
+	for (b.at = 0; b.at < count && status == TCPX_OK; b.at++)
+		status = add(&b, &segments[b.at], remote);
+	free(b.local.id);
+	free(b.local.index);
+	free(b.remote.id);
+	free(b.remote.index);
+	if (status != TCPX_OK) {
+		program_free(request);
+		return status;
+	}
+	prog->seg[prog->nseg].linear = prog->total;
+	prog->local = (void *const *)request->regions;
+	prog->nlocal = request->nregions;
+	prog->remote = request->keys;
+	for (uint32_t i = 0; i < request->nregions; i++)
+		request->xfer.local_staged |= request->regions[i]->kind->staged;
+	return TCPX_OK;
+}
+
+void program_free(struct engine_request *request)
+{
+	while (request->nregions)
+		mem_region_put(request->regions[--request->nregions]);
+	free(request->regions);
+	free(request->keys);
+	free(request->segs);
+	request->regions = NULL;
+	request->keys = NULL;
+	request->segs = NULL;
+	memset(&request->prog, 0, sizeof(request->prog));
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Destinations of payloads: regions a peer names, programs of our own, buffers; and READ lists. */
+#include "engine/rx_into.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "engine/stage.h"
+#include "wire/table.h"
+
+static void *region_addr(const struct mem_region *region, uint64_t offset)
+{
+	return region->base + offset;
+}
+
+static bool hold(struct chan_rx *rx, struct mem_region *region)
+{
+	if (rx->nheld && rx->held[rx->nheld - 1] == region) {
+		mem_region_access_end(region); /* held already */
+		return true;
+	}
+	if (rx->nheld == rx->cap_held) {
+		uint32_t cap = rx->cap_held ? rx->cap_held * 2 : 8;
+		struct mem_region **more = realloc(rx->held, cap * sizeof(*more));
+
+		if (!more) {
+			mem_region_access_end(region);
+			return false;
+		}
+		rx->held = more;
+		rx->cap_held = cap;
+	}
+	rx->held[rx->nheld++] = region;
+	return true;
+}
+
+/* One destination piece. OK, a refusal, or NO_MEMORY. */
+static tcpx_status add_piece(struct engine_chan *chan, uint64_t key, uint64_t offset,
+			     uint64_t length)
+{
+	struct chan_rx *rx = &chan->rx;
+	struct mem_region *region;
+	tcpx_status status;
+
+	status = mem_region_access(chan->peer->session->regions, key, offset, length,
+				   TCPX_RIGHT_WRITE, &region);
+	if (status != TCPX_OK)
+		return status;
+	rx->iov[rx->niov++] = (struct iovec){region_addr(region, offset), length};
+	return hold(rx, region) ? TCPX_OK : TCPX_ERR_NO_MEMORY;
+}
+
+static tcpx_status make_staged(struct engine_chan *chan)
+{
+	struct chan_rx *rx = &chan->rx;
+	const struct mem_kind *kind = rx->held[0]->kind;
+	uint32_t i;
+
+	for (i = 0; i < rx->nheld; i++)
+		if (rx->held[i]->kind != kind)
+			return TCPX_ERR_REMOTE; /* one chunk, one kind */
+	if (!kind->staged)
+		return TCPX_OK;
+	if (!(rx->frame.flags & FRAME_F_STAGED))
+		return TCPX_ERR_REMOTE_KEY; /* a token that is not what we exported */
+	return stage_receive(chan, kind, rx->held[0]->device, (struct mem_piece *)rx->iov, rx->niov,
+			     rx->frame.payload_bytes);
+}
+
+_Static_assert(sizeof(struct mem_piece) == sizeof(struct iovec), "a piece is an iovec");
+
+/* Scratch is the message buffer; it must be there. */
+static tcpx_status need_message(struct chan_rx *rx)
+{
+	if (!rx->message)
+		rx->message = malloc(ENGINE_COPY_BYTES);
+	return rx->message ? TCPX_OK : TCPX_ERR_NO_MEMORY;
+}
+
+static void refuse(struct chan_rx *rx, tcpx_status status)
+{
+	rx->verdict = status;
+	rx->aborted = true;
+	rx_release(rx);
+}
+
+static tcpx_status into_regions(struct engine_chan *chan, const uint8_t *table)
+{
+	struct chan_rx *rx = &chan->rx;
+	const struct frame *frame = &rx->frame;
+	struct wire_table_reader reader;
+	uint64_t key, offset, length, sum = 0;
+	tcpx_status status = TCPX_OK;
+	uint32_t pieces = 0;
+	int more;
+
+	if (!frame->table_bytes) {
+		status = add_piece(chan, frame->key, frame->offset, frame->payload_bytes);
+	} else {
+		wire_table_open(&reader, table, frame->table_bytes);
+		while ((more = wire_table_next(&reader, &key, &offset, &length)) > 0) {
+			/* a refused one is read on, for its form only */
+			if (length > frame->payload_bytes - sum || ++pieces > CORE_PIECES_MAX)
+				return TCPX_ERR_PROTOCOL;
+			sum += length;
+			if (status == TCPX_OK)
+				status = add_piece(chan, key, offset, length);
+		}
+		if (more < 0 || sum != frame->payload_bytes)
+			return TCPX_ERR_PROTOCOL;
+	}
+	if (status == TCPX_OK)
+		status = make_staged(chan);
+	if (status != TCPX_OK)
+		refuse(rx, status);
+	return TCPX_OK;
+}
+
+/* Pieces of a program's local side, at most max of them; returns how many. */
+static uint32_t map_local(const struct core_prog *prog, struct core_cursor *at, uint64_t *bytes,
+			  struct iovec *iov, uint32_t max)
+{
+	uint32_t n = 0;
+
+	while (*bytes && n < max) {
+		const struct core_seg *seg = &prog->seg[at->seg];
+		uint64_t left = core_seg_length(prog, at->seg) - at->off;
+		uint64_t take = left < *bytes ? left : *bytes;
+
+		iov[n].iov_base = region_addr(prog->local[seg->local], seg->local_off + at->off);
+		iov[n++].iov_len = take;
+		*bytes -= take;
+		at->seg++;
+		at->off = 0;
+	}
+	return n;
+}
+
+/* The program is kept alive by the core while its frame is not aborted. */
+void rx_more(struct chan_rx *rx)
+{
+	rx->at = 0;
+	rx->niov = map_local(rx->core.prog, &rx->next, &rx->beyond, rx->iov, CORE_PIECES_MAX);
+}
+
+/* How many pieces the chunk has, and the staged region it touches, if any. */
+static uint32_t survey(const struct core_prog *prog, struct core_cursor at, uint64_t bytes,
+		       const struct mem_region **out_staged)
+{
+	uint32_t first = at.seg;
+
+	*out_staged = NULL;
+	for (; bytes; at.seg++, at.off = 0) {
+		const struct mem_region *region = prog->local[prog->seg[at.seg].local];
+		uint64_t left = core_seg_length(prog, at.seg) - at.off;
+
+		if (region->kind->staged)
+			*out_staged = region;
+		bytes -= left < bytes ? left : bytes;
+	}
+	return at.seg - first;
+}
+
+static tcpx_status into_prog(struct engine_chan *chan)
+{
+	struct chan_rx *rx = &chan->rx;
+	const struct core_prog *prog = rx->core.prog;
+	struct core_cursor at = core_cursor_at(prog, rx->core.linear);
+	uint64_t bytes = rx->frame.payload_bytes;
+	const struct mem_region *staged;
+	uint32_t pieces = survey(prog, at, bytes, &staged);
+	tcpx_status status;
+
+	if (!staged) {
+		rx->next = at;
+		rx->beyond = bytes;
+		rx_more(rx);
+		return TCPX_OK;
+	}
+	if (rx->frame.type == FRAME_SDATA && !(rx->frame.flags & FRAME_F_STAGED))
+		return TCPX_ERR_PROTOCOL;
+	status = stage_receive(chan, staged->kind, staged->device, NULL, pieces, bytes);
+	if (status == TCPX_OK)
+		map_local(prog, &at, &bytes, (struct iovec *)rx->stage->pieces, pieces);
+	return status;
+}
+
+struct served {
+	struct core_push push;
+	struct engine_peer *peer;
+	uint32_t nregions, cap;
+	size_t bytes;
+	struct mem_region *regions[];
+};
+
+/* The responder's copy of a piece of a READ's list: everything checked, regions held. */
+void served_free(struct core_push *push)
+{
+	struct served *served = (struct served *)push;
+	uint32_t i;
+
+	for (i = 0; i < served->nregions; i++)
+		mem_region_access_end(served->regions[i]);
+	session_free(served->peer->session, served, served->bytes);
+}
+
+/* peer.lock */
+bool served_uses(const struct core_push *push, const struct mem_region *region)
+{
+	const struct served *served = (const struct served *)push;
+	uint32_t i;
+
+	for (i = 0; i < served->nregions; i++)
+		if (served->regions[i] == region)
+			return true;
+	return false;
+}
+
+static uint32_t count_pieces(const struct frame *frame, const uint8_t *table)
+{
+	struct wire_table_reader reader;
+	uint64_t key, offset, length, sum = 0;
+	uint32_t n = 0;
+	int more;
+
+	wire_table_open(&reader, table, frame->table_bytes);
+	while ((more = wire_table_next(&reader, &key, &offset, &length)) > 0) {
+		if (++n > CORE_PIECES_MAX || length > frame->offset - sum)
+			return 0;
+		sum += length;
+	}
+	return more < 0 || sum != frame->offset ? 0 : n;
+}
+
+static tcpx_status fill_served(struct engine_peer *peer, struct served *served,
+			       const struct frame *frame, const uint8_t *table)
+{
+	struct core_prog *prog = &served->push.prog;
+	struct wire_table_reader reader;
+	uint64_t key, offset, length;
+	struct mem_region *region;
+	tcpx_status status;
+
+	wire_table_open(&reader, table, frame->table_bytes);
+	while (wire_table_next(&reader, &key, &offset, &length) > 0) {
+		struct core_seg *seg = &prog->seg[prog->nseg];
+
+		status = mem_region_access(peer->session->regions, key, offset, length,
+					   TCPX_RIGHT_READ, &region);
+		if (status != TCPX_OK)
+			return status;
+		if (served->nregions && served->regions[served->nregions - 1] == region)
+			mem_region_access_end(region);
+		else
+			served->regions[served->nregions++] = region;
+		*seg = (struct core_seg){
+			.linear = prog->total, .local_off = offset, .local = served->nregions - 1};
+		prog->total += length;
+		prog->nseg++;
+		seg[1].linear = prog->total;
+	}
+	prog->nlocal = served->nregions;
+	return TCPX_OK;
+}
+
+static tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table)
+{
+	struct engine_peer *peer = chan->peer;
+	const struct frame *frame = &chan->rx.frame;
+	uint32_t pieces = count_pieces(frame, table);
+	struct served *served;
+	tcpx_status status;
+	size_t bytes;
+
+	if (!pieces)
+		return TCPX_ERR_PROTOCOL;
+	bytes = sizeof(*served) + pieces * sizeof(served->regions[0]) +
+		(pieces + 1) * sizeof(struct core_seg);
+	served = session_alloc(peer->session, bytes);
+	status = served ? TCPX_OK : TCPX_ERR_NO_MEMORY;
+	if (served) {
+		memset(served, 0, sizeof(*served));
+		served->peer = peer;
+		served->bytes = bytes;
+		served->push.prog.seg = (struct core_seg *)&served->regions[pieces];
+		served->push.prog.local = (void *const *)served->regions;
+		served->push.job.peer_xfer = frame->xfer;
+		served->push.job.linear_base = frame->linear;
+		status = fill_served(peer, served, frame, table);
+		if (status != TCPX_OK) {
+			served_free(&served->push);
+			served = NULL;
+		}
+	}
+	pthread_mutex_lock(&peer->lock);
+	if (peer->core.dead)
+		status = peer->core.dead_status;
+	else if (served)
+		core_push_start(&peer->core, &served->push);
+	else
+		core_push_refuse(&peer->core, frame->xfer, status);
+	if (peer->core.dead && served)
+		served_free(&served->push);
+	pthread_mutex_unlock(&peer->lock);
+	return TCPX_OK;
+}
+
+tcpx_status rx_into(struct engine_chan *chan, const uint8_t *table)
+{
+	struct chan_rx *rx = &chan->rx;
+	tcpx_status status = TCPX_OK;
+
+	if (rx->frame.payload_bytes)
+		status = need_message(rx);
+	if (status != TCPX_OK)
+		return status;
+	switch (rx->core.kind) {
+	case CORE_RX_NONE:
+		break;
+	case CORE_RX_SCRATCH:
+		rx->aborted = true;
+		break;
+	case CORE_RX_REGION:
+		return into_regions(chan, table);
+	case CORE_RX_PROG:
+		return into_prog(chan);
+	case CORE_RX_MESSAGE:
+		rx->iov[0] = (struct iovec){rx->message, rx->frame.payload_bytes};
+		rx->niov = 1;
+		break;
+	case CORE_RX_NOTE:
+		rx->iov[0] = (struct iovec){rx->core.note->data + rx->core.linear,
+					    rx->frame.payload_bytes};
+		rx->niov = 1;
+		break;
+	case CORE_RX_LIST:
+		return serve_list(chan, table);
+	}
+	return status;
+}

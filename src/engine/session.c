@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions: options, opening, listening, connection info, closing. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/error.h"
+#include "engine/calls.h"
+#include "sys/addr.h"
+#include "sys/cpu.h"
+#include "sys/crypto.h"
+#include "sys/fork.h"
+#include "sys/iface.h"
+
+#define SESSION_MAGIC 0x74637078u
+#define STAGE_POOL_BYTES (64ull << 20)
+
+static void deadline_run(struct sys_timer *timer, int64_t now_ns)
+{
+	struct engine_session *session = LIST_ENTRY(timer, struct engine_session, deadline_timer);
+	struct list_node *pos;
+	int64_t next = 0;
+
+	pthread_mutex_lock(&session->lock);
+	LIST_FOREACH(pos, &session->peer_list) {
+		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
+		int64_t due = 0;
+
+		pthread_mutex_lock(&peer->lock);
+		if (peer->core_ready && !peer->core.dead)
+			due = core_link_expire(&peer->core, now_ns);
+		pthread_mutex_unlock(&peer->lock);
+		peer_flush_kicks(peer);
+		if (due && (!next || due < next))
+			next = due;
+	}
+	pthread_mutex_unlock(&session->lock);
+	if (next)
+		sys_timer_set(&engine_runtime.loop, &session->deadline_timer, next);
+}
+
+static void deadline_posted(struct sys_post *post)
+{
+	struct engine_session *session = LIST_ENTRY(post, struct engine_session, deadline_post);
+
+	atomic_store(&session->deadline_posted, 0);
+	deadline_run(&session->deadline_timer, clock_now_ns());
+}
+
+void session_timer_kick(struct engine_session *session)
+{
+	if (!atomic_exchange(&session->deadline_posted, 1))
+		sys_loop_post(&engine_runtime.loop, &session->deadline_post);
+}
+
+static void session_init(struct engine_session *session)
+{
+	pthread_mutex_init(&session->lock, NULL);
+	pthread_mutex_init(&session->queue_lock, NULL);
+	handles_init(&session->peers, sizeof(struct engine_peer), 1ull << 61);
+	handles_init(&session->requests, sizeof(struct engine_request), 1ull << 62);
+	handles_init(&session->imports, sizeof(struct engine_import), 1ull << 63);
+	list_init(&session->peer_list);
+	list_init(&session->notes);
+	list_init(&session->events);
+	list_init(&session->accepts);
+	list_init(&session->done);
+	list_init(&session->node);
+	list_init(&session->deadline_timer.node);
+	list_init(&session->deadline_post.node);
+	session->deadline_timer.fn = deadline_run;
+	session->deadline_post.fn = deadline_posted;
+	session->stage_pool = session->stage_free = STAGE_POOL_BYTES;
+	session->eventfd = -1;
+}
+
+static void session_destroy(struct engine_session *session)
+{
+	notes_drop_all(session);
+	leads_free(session);
+	if (session->regions)
+		mem_regions_destroy(session->regions);
+	handles_fini(&session->imports);
+	handles_fini(&session->requests);
+	handles_fini(&session->peers);
+	if (session->eventfd >= 0)
+		close(session->eventfd);
+	free(session->filters);
+	pthread_mutex_destroy(&session->lock);
+	pthread_mutex_destroy(&session->queue_lock);
+	atomic_store(&session->magic, 0);
+	memset(session->secret, 0, sizeof(session->secret));
+	free(session);
+}
+
+static void enlist(void *arg)
+{
+	struct engine_session *session = arg;
+
+	list_push_back(&engine_runtime.sessions, &session->node);
+}
+
+static void local_open(void *arg)
+{
+	struct engine_session *session = arg;
+
+	if (local_listener_open(&engine_runtime.loop, peer_local_arrived, session,
+				session->local_name, &session->local) != TCPX_OK)
+		session->local = NULL;
+}
+
+tcpx_status engine_session_open(const tcpx_session_opts *opts, struct engine_session **out_session)
+{
+	tcpx_session_opts none = {.sz = sizeof(none)};
+	struct engine_session *session = calloc(1, sizeof(*session));
+	tcpx_status status;
+
+	if (!session)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "session");
+	session_init(session);
+	status = session_options(session, opts ? opts : &none);
+	if (status == TCPX_OK)
+		status = sys_random(session->uuid, sizeof(session->uuid));
+	if (status == TCPX_OK)
+		status = sys_random(session->incarnation, sizeof(session->incarnation));
+	if (status == TCPX_OK)
+		status = sys_random(session->secret, sizeof(session->secret));
+	if (status == TCPX_OK)
+		status = mem_regions_create(session->secret, &session->regions);
+	if (status == TCPX_OK) {
+		session->eventfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		if (session->eventfd < 0)
+			status = error_set(errno == EMFILE || errno == ENFILE
+						   ? TCPX_ERR_NO_DESCRIPTORS
+						   : TCPX_ERR_SYSTEM,
+					   errno, "eventfd of the session");
+	}
+	if (status == TCPX_OK)
+		status = runtime_get(opts ? opts->workers : 0);
+	if (status != TCPX_OK) {
+		session_destroy(session);
+		return status;
+	}
+	session->fork_generation = sys_fork_generation();
+	runtime_call(enlist, session);
+	atomic_store(&session->magic, SESSION_MAGIC);
+	*out_session = session;
+	return TCPX_OK;
+}
+
+tcpx_status engine_session_check(struct engine_session *session)
+{
+	if (!session || atomic_load(&session->magic) != SESSION_MAGIC)
+		return error_set(TCPX_ERR_INVALID, 0, "session is NULL or closed");
+	if (session->fork_generation != sys_fork_generation())
+		return error_set(TCPX_ERR_FORKED, 0, "session was opened before fork()");
+	return TCPX_OK;
+}
+
+static void close_run(void *arg)
+{
+	struct engine_session *session = arg;
+
+	session->closing = true;
+	list_remove(&session->node);
+	for (uint32_t i = 0; i < session->nlisteners; i++)
+		ctl_listener_close(session->listeners[i]);
+	session->nlisteners = 0;
+	if (session->local)
+		local_listener_close(session->local);
+	session->local = NULL;
+	sys_timer_del(&engine_runtime.loop, &session->deadline_timer);
+	for (;;) {
+		struct engine_peer *peer = NULL;
+
+		pthread_mutex_lock(&session->lock);
+		if (!list_empty(&session->peer_list))
+			peer = LIST_ENTRY(session->peer_list.next, struct engine_peer, node);
+		pthread_mutex_unlock(&session->lock);
+		if (!peer)
+			break;
+		atomic_fetch_add(&peer->slot.refs, 1);
+		peer_send_goodbye(peer);
+		peer_die(peer, TCPX_ERR_SESSION_CLOSED, 0, "session closed");
+		peer_forget(peer);
+		peer_put(peer);
+	}
+	/* Nothing waits for notifications any more. */
+	pthread_mutex_lock(&session->queue_lock);
+	atomic_fetch_add(&session->note_word, 1);
+	atomic_fetch_add(&session->accept_word, 1);
+	pthread_mutex_unlock(&session->queue_lock);
+}
+
+static void nothing(void *arg)
+{
+	(void)arg;
+}
+
+/* Those that ended; one whose staged memory is still in a copy's hands comes later. */
+static void free_requests(struct engine_session *session)
+{
+	for (uint32_t i = 0; i < session->requests.count; i++) {
+		struct engine_request *request = handle_at(&session->requests, i);
+
+		if (request && atomic_load(&request->state) != REQUEST_ACTIVE)
+			request_free(request);
+	}
+}
+
+void engine_session_close(struct engine_session *session)
+{
+	uint32_t i;
+
+	if (session->fork_generation != sys_fork_generation()) {
+		atomic_store(&session->magic, 0);
+		return; /* a forked child has no threads of ours: it only forgets */
+	}
+	runtime_call(close_run, session);
+	/* What the control thread was still asked to do is behind this. */
+	runtime_call(nothing, NULL);
+	notes_drop_all(session);
+	for (i = 0; i < session->imports.count; i++) {
+		struct engine_import *import = handle_at(&session->imports, i);
+
+		if (!import)
+			continue;
+		peer_put(import->peer);
+		handle_give(&session->imports, import);
+	}
+	/* Commits of staged memory and channels in a worker's hands hold their peer a while. */
+	free_requests(session);
+	for (i = 0; atomic_load(&session->peers.live) && i < 1000; i++) {
+		usleep(1000);
+		free_requests(session);
+	}
+	runtime_call(nothing, NULL);
+	runtime_put();
+	if (atomic_load(&session->peers.live)) {
+		LOG_WARN("session '%s': memory of %u peers is still in use and stays",
+			 session->name, atomic_load(&session->peers.live));
+		atomic_store(&session->magic, 0);
+		return;
+	}
+	session_destroy(session);
+}
+
+static tcpx_status check_trust(const struct engine_session *session)
+{
+	char text[SYS_ADDR_TEXT];
+
+	for (uint32_t i = 0; i < session->nrails; i++) {
+		if (sys_addr_is_loopback(&session->rails[i]) || session->keys.count ||
+		    (session->flags & TCPX_SESSION_INSECURE))
+			continue;
+		error_set(TCPX_ERR_AUTH, 0, "listening on %s needs a key file",
+			  sys_addr_host_text(&session->rails[i], text));
+		return error_next("make one with 'tcpx key new FILE', set TCPX_KEY_FILE on both "
+				  "sides, or allow insecure");
+	}
+	return TCPX_OK;
+}
+
+struct listen_call {
+	struct engine_session *session;
+	uint32_t port, retries;
+	tcpx_status status;
+	tcpx_error error;
+};
+
+static tcpx_status listen_on(struct engine_session *session, uint16_t port)
+{
+	tcpx_status status = TCPX_OK;
+	uint32_t i;
+
+	for (i = 0; i < session->nrails && status == TCPX_OK; i++) {
+		/* The first address finds a free port, the others take the same one. */
+		status = ctl_listener_open(&engine_runtime.loop, &session->rails[i],
+					   config_text(CONFIG_BIND_DEVICE), &port, &peer_accept_ops,
+					   session, &session->ctl_counters, &session->listeners[i]);
+		if (status == TCPX_OK)
+			session->nlisteners = i + 1;
+	}
+	if (status == TCPX_OK) {
+		session->port = port;
+		return TCPX_OK;
+	}
+	while (session->nlisteners)
+		ctl_listener_close(session->listeners[--session->nlisteners]);
+	return status;
+}
+
+static void listen_run(void *arg)
+{
+	struct listen_call *call = arg;
+	uint32_t tries = call->port ? call->retries + 1 : call->session->nrails > 1 ? 16 : 1;
+
+	for (uint32_t i = 0; i < tries; i++) {
+		uint32_t port = call->port ? call->port + i : 0;
+
+		if (port > 65535)
+			break;
+		call->status = listen_on(call->session, (uint16_t)port);
+		if (call->status != TCPX_ERR_ADDRESS)
+			break;
+	}
+	if (call->status == TCPX_OK && !(call->session->flags & TCPX_SESSION_NO_LOCAL))
+		local_open(call->session);
+	call->error = *tcpx_last_error();
+}
+
+tcpx_status engine_listen(struct engine_session *session, uint32_t port, uint32_t retries,
+			  uint16_t *out_port)
+{
+	struct listen_call call = {.session = session, .port = port, .retries = retries};
+	tcpx_status status;
+
+	pthread_mutex_lock(&session->lock);
+	if (session->listening)
+		status = error_set(TCPX_ERR_STATE, 0, "session listens already, on port %u",
+				   session->port);
+	else if (port > 65535)
+		status = error_set(TCPX_ERR_INVALID, 0, "port %u is outside 0..65535", port);
+	else
+		status = check_trust(session);
+	session->listening |= status == TCPX_OK;
+	pthread_mutex_unlock(&session->lock);
+	if (status != TCPX_OK)
+		return status;
+	runtime_call(listen_run, &call);
+	if (call.status != TCPX_OK) {
+		pthread_mutex_lock(&session->lock);
+		session->listening = false;
+		pthread_mutex_unlock(&session->lock);
+		return error_raise(&call.error);
+	}
+	*out_port = session->port;
+	return TCPX_OK;
+}
+
+static void add_address(struct wire_address *addrs, uint32_t *count,
+			const struct sockaddr_storage *addr, uint16_t port)
+{
+	if (*count == WIRE_ADDR_MAX)
+		return;
+	peer_addr_to_wire(addr, &addrs[*count]);
+	addrs[(*count)++].port = port;
+}
+
+/* Where we listen; a wildcard stands for every address that others may reach. */
+uint32_t session_addresses(struct engine_session *session, struct wire_address addrs[WIRE_ADDR_MAX])
+{
+	struct sys_iface ifaces[64];
+	unsigned nifaces = 0, j;
+	uint32_t count = 0, i;
+
+	for (i = 0; i < session->nrails; i++) {
+		const struct sockaddr_storage *rail = &session->rails[i];
+
+		if (!sys_addr_is_any(rail)) {
+			add_address(addrs, &count, rail, session->port);
+			continue;
+		}
+		if (sys_iface_list(ifaces, 64, &nifaces) != TCPX_OK)
+			continue;
+		for (j = 0; j < nifaces; j++)
+			if (ifaces[j].addr.ss_family == rail->ss_family && !ifaces[j].loopback)
+				add_address(addrs, &count, &ifaces[j].addr, session->port);
+		for (j = 0; j < nifaces; j++)
+			if (ifaces[j].addr.ss_family == rail->ss_family && ifaces[j].loopback)
+				add_address(addrs, &count, &ifaces[j].addr, session->port);
+	}
+	return count;
+}
+
+tcpx_status engine_info(struct engine_session *session, void *buf, size_t cap, size_t *out_len)
+{
+	struct wire_info info = {0};
+	size_t len;
+
+	if (!session->port)
+		return error_set(TCPX_ERR_STATE, 0, "session does not listen");
+	memcpy(info.uuid, session->uuid, sizeof(info.uuid));
+	memcpy(info.incarnation, session->incarnation, sizeof(info.incarnation));
+	memcpy(info.secret, session->secret, sizeof(info.secret));
+	memcpy(info.name, session->name, sizeof(info.name));
+	info.naddrs = session_addresses(session, info.addrs);
+	len = wire_info_encode(&info, buf, cap);
+	if (!len)
+		return error_set(TCPX_ERR_RANGE, 0, "buffer of %zu bytes is too small for the info",
+				 cap);
+	*out_len = len;
+	return TCPX_OK;
+}
+
+const char *engine_trust(struct engine_session *session)
+{
+	if (session->flags & TCPX_SESSION_INSECURE)
+		return "insecure";
+	if (session->keys.count)
+		return "key";
+	for (uint32_t i = 0; i < session->nrails; i++)
+		if (!sys_addr_is_loopback(&session->rails[i]))
+			return "secret";
+	return "loopback";
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options of a session: the caller's, else the environment's, else the defaults; checked. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/error.h"
+#include "engine/calls.h"
+#include "net/filter/filter.h"
+#include "sys/addr.h"
+#include "sys/cpu.h"
+#include "sys/iface.h"
+
+uint32_t session_auto_channels(void)
+{
+	uint32_t cores = sys_cpu_usable() / 2;
+
+	return cores < 2 ? 2 : cores > 4 ? 4 : cores;
+}
+
+static tcpx_status number(const char *name, uint64_t given, enum config_id id, uint64_t min,
+			  uint64_t max, uint64_t *out)
+{
+	char low[BYTES_TEXT_MAX], high[BYTES_TEXT_MAX];
+
+	if (!given)
+		given = config_u64(id);
+	if (given && (given < min || given > max)) {
+		error_set(TCPX_ERR_INVALID, 0, "option %s = %llu is outside %llu..%llu", name,
+			  (unsigned long long)given, (unsigned long long)min,
+			  (unsigned long long)max);
+		return error_next("choose %s..%s, or 0 for the default",
+				  bytes_compact(min, low, sizeof(low)),
+				  bytes_compact(max, high, sizeof(high)));
+	}
+	*out = given;
+	return TCPX_OK;
+}
+
+static tcpx_status take_numbers(struct engine_session *session, const tcpx_session_opts *opts)
+{
+	uint64_t channels = 0, chunk = 0, workers = 0, silent = 0, stopped = 0;
+	uint64_t notify = 0, memory = 0, inline_bytes = 0;
+	tcpx_status status;
+
+	if ((status = number("channels", opts->channels, CONFIG_CHANNELS, 1, 64, &channels)) ||
+	    (status = number("chunk_bytes", opts->chunk_bytes, CONFIG_CHUNK_BYTES, 4096, 16u << 20,
+			     &chunk)) ||
+	    (status = number("workers", opts->workers, CONFIG_WORKERS, 1, 64, &workers)) ||
+	    (status = number("silent_ms", opts->silent_ms, CONFIG_SILENT_MS, 1000, 60000,
+			     &silent)) ||
+	    (status = number("stopped_ms", opts->stopped_ms, CONFIG_STOPPED_MS, 3000, 600000,
+			     &stopped)) ||
+	    (status = number("notify_budget_bytes", opts->notify_budget_bytes, CONFIG_NOTIFY_BUDGET,
+			     4096, 64ull << 30, &notify)) ||
+	    (status = number("memory_budget_bytes", opts->memory_budget_bytes, CONFIG_MEMORY_BUDGET,
+			     1u << 20, 16ull << 40, &memory)) ||
+	    (status = number("inline_bytes", opts->inline_bytes, CONFIG_INLINE_BYTES, 1, 8192,
+			     &inline_bytes)))
+		return status;
+	session->channels = (uint32_t)channels;
+	session->chunk_bytes = (uint32_t)chunk;
+	session->silent_ns = (int64_t)silent * CLOCK_MS_NS;
+	session->stopped_ns = (int64_t)stopped * CLOCK_MS_NS;
+	session->notify_budget = notify;
+	session->memory_budget = memory;
+	session->inline_bytes = (uint32_t)inline_bytes;
+	return TCPX_OK;
+}
+
+static tcpx_status take_name(struct engine_session *session, const char *name)
+{
+	static _Atomic unsigned number_of;
+	char host[32] = "host";
+
+	if (name && *name) {
+		if (strlen(name) > TCPX_NAME_MAX)
+			return error_set(TCPX_ERR_INVALID, 0, "name of %zu bytes, at most %d",
+					 strlen(name), TCPX_NAME_MAX);
+		memcpy(session->name, name, strlen(name) + 1);
+		return TCPX_OK;
+	}
+	gethostname(host, sizeof(host) - 1);
+	snprintf(session->name, sizeof(session->name), "%s-%d-%u", host, (int)getpid(),
+		 atomic_fetch_add(&number_of, 1));
+	return TCPX_OK;
+}
+
+static tcpx_status take_rails(struct engine_session *session, const char *bind)
+{
+	tcpx_status status;
+	unsigned count = 0;
+
+	if (!bind || !*bind)
+		bind = config_text(CONFIG_BIND);
+	if (!*bind)
+		return sys_addr_parse("127.0.0.1", 0, &session->rails[session->nrails++]);
+	status = sys_iface_expand(bind, session->rails, ENGINE_RAILS_MAX, &count);
+	session->nrails = count;
+	session->bound = true;
+	return status;
+}
+
+static tcpx_status take_keys(struct engine_session *session, const char *path)
+{
+	if (!path || !*path)
+		path = config_text(CONFIG_KEY_FILE);
+	return *path ? ctl_keys_load(path, &session->keys) : TCPX_OK;
+}
+
+static void nothing_closes(struct net_chan *chan)
+{
+	(void)chan;
+}
+
+/* A wrong filter is said at open, not when the first channel comes. */
+static tcpx_status check_filters(const char *spec)
+{
+	static const struct net_ops none = {.name = "none", .close = nothing_closes};
+	struct net_chan inner = {.ops = &none}, *outer;
+	tcpx_status status = filter_wrap(spec, &inner, &outer);
+
+	if (status == TCPX_OK)
+		outer->ops->close(outer);
+	return status;
+}
+
+tcpx_status session_options(struct engine_session *session, const tcpx_session_opts *opts)
+{
+	const char *filters = opts->filters ? opts->filters : config_text(CONFIG_FILTERS);
+	tcpx_status status;
+
+	session->flags = opts->flags;
+	if (!config_bool(CONFIG_LOCAL))
+		session->flags |= TCPX_SESSION_NO_LOCAL;
+	if (config_bool(CONFIG_BUSY_POLL))
+		session->flags |= TCPX_SESSION_BUSY_POLL;
+	if (config_bool(CONFIG_STRICT_CANCEL))
+		session->flags |= TCPX_SESSION_STRICT_CANCEL;
+	if (session->flags & ~(uint64_t)(TCPX_SESSION_LOCAL_ONLY * 2 - 1))
+		return error_set(TCPX_ERR_INVALID, 0, "option flags: unknown bit in 0x%llx",
+				 (unsigned long long)session->flags);
+	if ((session->flags & TCPX_SESSION_NO_LOCAL) && (session->flags & TCPX_SESSION_LOCAL_ONLY))
+		return error_set(
+			TCPX_ERR_INVALID, 0,
+			"flags NO_LOCAL (or TCPX_LOCAL=0) and LOCAL_ONLY exclude one another");
+	status = check_filters(filters);
+	if (status != TCPX_OK)
+		return status;
+	if (*filters) {
+		session->filters = strdup(filters);
+		if (!session->filters)
+			return error_set(TCPX_ERR_NO_MEMORY, 0, "filters");
+	}
+	status = take_numbers(session, opts);
+	if (status == TCPX_OK)
+		status = take_name(session, opts->name);
+	if (status == TCPX_OK)
+		status = take_rails(session, opts->bind);
+	if (status == TCPX_OK)
+		status = take_keys(session, opts->key_file);
+	return status;
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A worker: sleeps on its channels' descriptors, receives and sends for them. */
+#include <errno.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "engine/engine.h"
+#include "sys/cpu.h"
+
+#define EVENTS 64
+#define LANES_SLICE_NS 100000 /* it runs for microseconds, and then at once */
+
+static _Thread_local const struct engine_worker *current;
+
+bool worker_is_current(const struct engine_worker *worker)
+{
+	return current == worker;
+}
+
+static void run_kicked(struct engine_worker *worker)
+{
+	struct list_node batch;
+
+	/* Only those of now: who asks again waits for the next round, behind the others' events. */
+	list_init(&batch);
+	pthread_mutex_lock(&worker->lock);
+	list_splice(&batch, &worker->kicked);
+	pthread_mutex_unlock(&worker->lock);
+	for (;;) {
+		struct list_node *node;
+		struct engine_chan *chan;
+
+		pthread_mutex_lock(&worker->lock);
+		node = list_pop_front(&batch);
+		chan = node ? LIST_ENTRY(node, struct engine_chan, kick_node) : NULL;
+		if (chan)
+			atomic_store(&chan->kicked, 0);
+		pthread_mutex_unlock(&worker->lock);
+		if (!chan)
+			return;
+		if (atomic_exchange(&chan->again, 0))
+			chan_event(chan, EPOLLIN);
+		peer_flush_kicks(chan->peer); /* what peer_kick_posted left to us */
+		chan_tx_kick(chan);
+		peer_flush_kicks(chan->peer);
+	}
+}
+
+/* Nothing of the last round refers to them any more. */
+static void bury(struct engine_worker *worker)
+{
+	for (;;) {
+		struct list_node *node;
+
+		pthread_mutex_lock(&worker->lock);
+		node = list_pop_front(&worker->graves);
+		pthread_mutex_unlock(&worker->lock);
+		if (!node)
+			return;
+		chan_put(LIST_ENTRY(node, struct engine_chan, grave));
+	}
+}
+
+static void *worker_main(void *arg)
+{
+	struct engine_worker *worker = arg;
+	struct epoll_event events[EVENTS];
+
+	current = worker;
+	if (worker->lanes)
+		sys_thread_slice(LANES_SLICE_NS);
+	while (!atomic_load_explicit(&worker->stop, memory_order_acquire)) {
+		bool idle;
+		int n, i;
+
+		atomic_store(&worker->sleeping, 1);
+		pthread_mutex_lock(&worker->lock);
+		idle = list_empty(&worker->kicked);
+		pthread_mutex_unlock(&worker->lock);
+		n = epoll_wait(worker->epfd, events, EVENTS, idle ? -1 : 0);
+		atomic_store(&worker->sleeping, 0);
+		for (i = 0; i < n; i++) {
+			if (events[i].data.ptr) {
+				chan_event(events[i].data.ptr, events[i].events);
+			} else {
+				uint64_t count;
+				ssize_t got = read(worker->wakefd, &count, sizeof(count));
+
+				(void)got;
+			}
+		}
+		run_kicked(worker);
+		bury(worker);
+	}
+	bury(worker);
+	return NULL;
+}
+
+tcpx_status worker_start(struct engine_worker *worker, uint32_t index, bool lanes)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	char name[16];
+	tcpx_status status;
+
+	worker->index = index;
+	worker->lanes = lanes;
+	list_init(&worker->kicked);
+	list_init(&worker->graves);
+	pthread_mutex_init(&worker->lock, NULL);
+	worker->epfd = epoll_create1(EPOLL_CLOEXEC);
+	worker->wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (worker->epfd < 0 || worker->wakefd < 0 ||
+	    epoll_ctl(worker->epfd, EPOLL_CTL_ADD, worker->wakefd, &event)) {
+		status = error_set(errno == EMFILE || errno == ENFILE ? TCPX_ERR_NO_DESCRIPTORS
+								      : TCPX_ERR_SYSTEM,
+				   errno, "epoll of worker %u", index);
+		goto fail;
+	}
+	if (lanes)
+		snprintf(name, sizeof(name), "tcpx-lanes");
+	else
+		snprintf(name, sizeof(name), "tcpx-work-%u", index);
+	status = sys_thread_start(&worker->thread, name, worker_main, worker);
+	if (status == TCPX_OK)
+		return TCPX_OK;
+fail:
+	if (worker->epfd >= 0)
+		close(worker->epfd);
+	if (worker->wakefd >= 0)
+		close(worker->wakefd);
+	pthread_mutex_destroy(&worker->lock);
+	return status;
+}
+
+static void wake(struct engine_worker *worker)
+{
+	uint64_t one = 1;
+	ssize_t put = write(worker->wakefd, &one, sizeof(one));
+
+	(void)put;
+}
+
+void worker_stop(struct engine_worker *worker)
+{
+	atomic_store_explicit(&worker->stop, 1, memory_order_release);
+	wake(worker);
+	pthread_join(worker->thread, NULL);
+	close(worker->epfd);
+	close(worker->wakefd);
+	pthread_mutex_destroy(&worker->lock);
+}
+
+static void enlist(struct engine_chan *chan)
+{
+	struct engine_worker *worker = chan->worker;
+	bool stopped;
+
+	if (atomic_exchange(&chan->kicked, 1))
+		return;
+	pthread_mutex_lock(&worker->lock);
+	stopped = chan->stopped; /* meanwhile: the list must not keep what is going to be freed */
+	if (!stopped)
+		list_push_back(&worker->kicked, &chan->kick_node);
+	pthread_mutex_unlock(&worker->lock);
+	if (!stopped && atomic_load(&worker->sleeping))
+		wake(worker);
+}
+
+/* The channel's sender has work; the worker runs it soon. */
+void worker_kick(struct engine_chan *chan)
+{
+	if (!atomic_load(&chan->tx_blocked) || atomic_load(&chan->tx.lent))
+		enlist(chan);
+}
+
+/* A kick would wake the channel's worker. */
+bool worker_sleeps(const struct engine_chan *chan)
+{
+	return atomic_load(&chan->worker->sleeping) && !atomic_load(&chan->tx_blocked);
+}
+
+void worker_again(struct engine_chan *chan)
+{
+	atomic_store(&chan->again, 1);
+	enlist(chan);
+}
+
+void worker_bury(struct engine_chan *chan)
+{
+	struct engine_worker *worker = chan->worker;
+
+	pthread_mutex_lock(&worker->lock);
+	list_push_back(&worker->graves, &chan->grave);
+	pthread_mutex_unlock(&worker->lock);
+	wake(worker);
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Host memory: a direct kind, and the table of kinds in this build. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "mem/kind.h"
+#include "mem/slow.h"
+
+static tcpx_status host_probe(void *addr, uint64_t length, uint32_t device)
+{
+	(void)addr;
+	(void)length;
+	if (device)
+		return error_set(TCPX_ERR_INVALID, 0, "host memory has device 0 only, not %u",
+				 device);
+	return TCPX_OK;
+}
+
+static void *host_map_for_io(void *addr, uint64_t length)
+{
+	(void)length;
+	return addr;
+}
+
+/* Host memory needs no slot; fill and commit still work, so that a caller may treat it as staged.
+ * They end before they return, on the caller's thread. */
+static tcpx_status host_copy(struct mem_copy *copy, int to_slot)
+{
+	copy->to_slot = to_slot;
+	mem_copy_run(copy);
+	copy->done(copy, TCPX_OK);
+	return TCPX_OK;
+}
+
+static tcpx_status host_fill(struct mem_copy *copy)
+{
+	return host_copy(copy, 1);
+}
+
+static tcpx_status host_commit(struct mem_copy *copy)
+{
+	return host_copy(copy, 0);
+}
+
+static unsigned host_poll(void)
+{
+	return 0;
+}
+
+void *mem_slot_alloc(size_t bytes, uint32_t device)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	(void)device;
+	if (bytes > SIZE_MAX - page)
+		return NULL;
+	return aligned_alloc(page, (bytes + page - 1) & ~(page - 1));
+}
+
+void mem_slot_free(void *slot, size_t bytes, uint32_t device)
+{
+	(void)bytes;
+	(void)device;
+	free(slot);
+}
+
+void mem_copy_run(const struct mem_copy *copy)
+{
+	uint8_t *slot = copy->slot;
+
+	for (uint32_t i = 0; i < copy->npieces; i++) {
+		const struct mem_piece *piece = &copy->pieces[i];
+
+		if (copy->to_slot)
+			memcpy(slot, piece->addr, piece->length);
+		else
+			memcpy(piece->addr, slot, piece->length);
+		slot += piece->length;
+	}
+}
+
+static const struct mem_kind mem_host = {
+	.name = "host",
+	.kind = TCPX_MEM_HOST,
+	.staged = 0,
+	.probe = host_probe,
+	.map_for_io = host_map_for_io,
+	.fill = host_fill,
+	.commit = host_commit,
+	.poll = host_poll,
+	.slot_alloc = mem_slot_alloc,
+	.slot_free = mem_slot_free,
+};
+
+const struct mem_kind *mem_kind_get(enum tcpx_mem_kind kind)
+{
+	switch (kind) {
+	case TCPX_MEM_HOST:
+		return &mem_host;
+	case TCPX_MEM_SLOW:
+		return &mem_slow;
+	default:
+		return NULL;
+	}
+}

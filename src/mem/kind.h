@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The memory-kind interface: asynchronous, so that GPU memory is one more kind. A direct kind gives
+ * pointers for socket calls; a staged one moves bytes between its memory and slots of ours by fill
+ * and commit, which end later, in any order, on any thread. "Applied" means commit ended.
+ */
+#ifndef MEM_KIND_H
+#define MEM_KIND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tcpx/types.h>
+
+struct mem_kind;
+
+/* One piece of a copy: memory of the kind, by address. */
+struct mem_piece {
+	void *addr;
+	uint64_t length;
+};
+
+/* One asynchronous copy between a slot and pieces. The caller owns it until done ran. */
+struct mem_copy {
+	void *slot; /* staging memory, contiguous: the sum of the pieces */
+	const struct mem_piece *pieces;
+	uint32_t npieces;
+	uint32_t device;
+	/* Ends it; exactly once; on a thread of the kind's own; must be short. */
+	void (*done)(struct mem_copy *copy, tcpx_status status);
+	void *owner;
+	/* the kind's */
+	int64_t due_ns;
+	int to_slot;
+	struct mem_copy *next;
+};
+
+struct mem_kind {
+	const char *name;
+	enum tcpx_mem_kind kind;
+	int staged; /* 0: direct */
+
+	/* May this memory be registered? ERR_INVALID, ERR_UNSUPPORTED with the reason in the last
+	 * error. Caller's thread, may be slow. */
+	tcpx_status (*probe)(void *addr, uint64_t length, uint32_t device);
+
+	/* Memory for an iovec; NULL for staged kinds. Any thread, cheap. */
+	void *(*map_for_io)(void *addr, uint64_t length);
+
+	/* pieces -> slot, slot -> pieces. Never block. ERR_NO_MEMORY: nothing started, done is not
+	 * called. Any thread. */
+	tcpx_status (*fill)(struct mem_copy *copy);
+	tcpx_status (*commit)(struct mem_copy *copy);
+
+	/* Makes progress where the kind has no thread of its own; returns how many ended. */
+	unsigned (*poll)(void);
+
+	/* Memory for slots of this kind (pinned where that matters); slot_free takes it back. */
+	void *(*slot_alloc)(size_t bytes, uint32_t device);
+	void (*slot_free)(void *slot, size_t bytes, uint32_t device);
+};
+
+/* NULL: not in this build. */
+const struct mem_kind *mem_kind_get(enum tcpx_mem_kind kind);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The test kind "slow": host memory behind copies that end late and out of order, and what the
+ * kinds backed by host memory share. */
+#ifndef MEM_SLOW_H
+#define MEM_SLOW_H
+
+#include "mem/kind.h"
+
+extern const struct mem_kind mem_slow;
+
+/* Tests: while on, no copy starts or ends; those under way end first. The call returns when that is
+ * so. Off lets them go on. Not from a done callback. Any other thread. */
+void mem_slow_hold(int on);
+
+/* Copies started and not yet ended. Any thread. */
+unsigned mem_slow_pending(void);
+
+/* Moves the bytes of a copy between host addresses. */
+void mem_copy_run(const struct mem_copy *copy);
+
+void *mem_slot_alloc(size_t bytes, uint32_t device);
+void mem_slot_free(void *slot, size_t bytes, uint32_t device);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Same-host channels: a two-copy ring per direction in one shared memfd, each side touches only its
+ * own memory; a unix stream socket is doorbell and death notice. Same host is proven by reaching an
+ * abstract unix address of the peer's network namespace and presenting its nonce (decision 11).
+ */
+#ifndef NET_LOCAL_LOCAL_H
+#define NET_LOCAL_LOCAL_H
+
+#include "net/net.h"
+#include "sys/loop.h"
+
+#define LOCAL_NONCE_BYTES 32
+#define LOCAL_NAME_MAX 64
+#define LOCAL_RING_MIN 4096u
+#define LOCAL_RING_MAX (1u << 30)
+
+struct local_listener;
+
+/* A channel arrived and presented a nonce: return 1 to keep it (the callee owns chan), 0 to refuse.
+ * Loop's thread. */
+typedef int (*local_arrived_fn)(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
+				uint32_t epoch, struct net_chan *chan);
+
+/* name: the abstract address to offer, without the leading NUL byte. */
+tcpx_status local_listener_open(struct sys_loop *loop, local_arrived_fn arrived, void *arg,
+				char name[LOCAL_NAME_MAX], struct local_listener **out_listener);
+void local_listener_close(struct local_listener *listener); /* loop's thread */
+
+/* Dials the offer: makes the memfd (ring_bytes per direction, a power of two), passes it. Does not
+ * block. UNREACHABLE: other host or namespace; REFUSED: another user's process; AGAIN: the
+ * listener's queue is full; NO_DESCRIPTORS, NO_MEMORY, SYSTEM. A refused nonce shows as PEER_CLOSED
+ * later. */
+tcpx_status local_dial(const char *name, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
+		       uint32_t epoch, size_t ring_bytes, struct net_chan **out_chan);
+
+/* Gives the pages of an empty ring back to the system; what it costs is faulting them in again. For
+ * a channel that has been idle for a while; nothing happens when bytes are under way or chan is of
+ * another transport. tx owner. */
+void local_idle(struct net_chan *chan);
+
+/* Both ends of a ring in one process, for tests. */
+tcpx_status local_pair(size_t ring_bytes, struct net_chan **out_a, struct net_chan **out_b);
+
+#endif

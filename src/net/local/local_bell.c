@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sleeping and waking. A side that is going to sleep sets a wait word in the shared header and
+ * looks again; the other side, having moved its cursor, looks at the word, takes it back and sends
+ * one byte over the socket: the bell. Bells are bytes of one stream for both roles (receiving,
+ * sending), and both roles may sleep on the descriptor in two threads, so a bell may only be taken
+ * out of the socket when no other thread still has to be woken by it. docs/design/local.md has the
+ * argument.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "net/local/local_priv.h"
+
+static _Atomic uint32_t *wait_word(struct local_chan *chan, int role)
+{
+	return role == LOCAL_RX ? &chan->in->tail_wait : &chan->out->head_wait;
+}
+
+void local_bell_ring(struct local_chan *chan, _Atomic uint32_t *wait)
+{
+	if (!atomic_exchange(wait, 0))
+		return;
+	/* A full socket holds bells that the peer has not taken yet: it is awake already. */
+	if (send(chan->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 || errno == EAGAIN)
+		return;
+	local_peer_check(chan);
+	if (!atomic_load(&chan->gone))
+		local_die(chan, TCPX_ERR_PEER_RESET); /* it sleeps and cannot be woken */
+}
+
+/* The owner of role does not sleep any more. */
+static void disarm(struct local_chan *chan, int role)
+{
+	atomic_store(&chan->armed[role], 0);
+	/* Taken back by the peer: it has rung, or is about to. */
+	if (!atomic_exchange(wait_word(chan, role), 0))
+		atomic_store(&chan->owed, 1);
+}
+
+int local_bell_back(struct local_chan *chan, enum local_role role)
+{
+	if (!atomic_load_explicit(&chan->armed[role], memory_order_relaxed))
+		return 0;
+	disarm(chan, role);
+	return 1;
+}
+
+void local_bell_missed(struct local_chan *chan)
+{
+	atomic_store(&chan->owed, 1);
+}
+
+void local_peer_closed(struct local_chan *chan)
+{
+	int none = 0;
+
+	atomic_compare_exchange_strong(&chan->gone, &none, TCPX_ERR_PEER_CLOSED);
+}
+
+void local_peer_check(struct local_chan *chan)
+{
+	struct pollfd poller = {.fd = chan->fd, .events = POLLRDHUP};
+	int none = 0;
+
+	if (poll(&poller, 1, 0) <= 0)
+		return;
+	if (atomic_load_explicit(&chan->in->head_closed, memory_order_acquire))
+		local_peer_closed(chan);
+	else
+		atomic_compare_exchange_strong(&chan->gone, &none, TCPX_ERR_PEER_RESET);
+}
+
+void local_die(struct local_chan *chan, tcpx_status status)
+{
+	int none = 0;
+
+	if (!atomic_compare_exchange_strong(&chan->end, &none, status))
+		return;
+	if (status == TCPX_ERR_DISCONNECTED) {
+		atomic_store(&chan->out->head_closed, 1);
+		atomic_store(&chan->in->tail_closed, 1);
+	}
+	shutdown(chan->fd, SHUT_RDWR); /* wakes whoever sleeps, here and there */
+}
+
+/* Does the owner of role, who is not here, still have to wake up for a bell in the socket? He does
+ * when he is armed and the peer has taken his wait word. */
+static int rung(struct local_chan *chan, int role)
+{
+	return atomic_load(&chan->armed[role]) && !atomic_load(wait_word(chan, role));
+}
+
+/*
+ * Takes the bells out of the socket; the roles with a want are the caller's. Returns 0 when he must
+ * not sleep: the peer is gone, a bell there is the other owner's, or the other owner is at it.
+ * The number of bells is read first and the other's state after it: a bell that is sent for a sleep
+ * which begins later is not among them.
+ */
+static int bells_take(struct local_chan *chan, int want_recv, int want_send)
+{
+	char bells[64];
+	int may_sleep = 0;
+
+	if (!atomic_exchange(&chan->owed, 0))
+		return 1;
+	if (atomic_flag_test_and_set(&chan->draining)) {
+		atomic_store(&chan->owed, 1);
+		return 0;
+	}
+	for (int round = 0; round < 8; round++) {
+		ssize_t n = recv(chan->fd, bells, sizeof(bells), MSG_PEEK | MSG_DONTWAIT);
+
+		if (n < 0 && errno == EAGAIN) {
+			may_sleep = 1;
+			break;
+		}
+		if (n <= 0) {
+			local_peer_check(chan);
+			break;
+		}
+		if ((!want_recv && rung(chan, LOCAL_RX)) || (!want_send && rung(chan, LOCAL_TX)))
+			break;
+		(void)!recv(chan->fd, bells, (size_t)n, MSG_DONTWAIT);
+		if ((size_t)n < sizeof(bells)) {
+			may_sleep = 1; /* what comes from here on keeps the socket readable */
+			break;
+		}
+	}
+	atomic_flag_clear(&chan->draining);
+	if (!may_sleep)
+		atomic_store(&chan->owed, 1);
+	return may_sleep;
+}
+
+/* Hints from the published cursors alone; a lie shows in the call that follows. */
+static int rx_ready(struct local_chan *chan)
+{
+	uint64_t there = atomic_load(&chan->in->head) - atomic_load(&chan->in->tail);
+
+	if (chan->borrow && atomic_load(&chan->borrow->head) != chan->loan_tail)
+		return 1;
+	return there >= atomic_load_explicit(&chan->mark, memory_order_relaxed) ||
+	       atomic_load(&chan->in->head_closed);
+}
+
+static int tx_ready(struct local_chan *chan)
+{
+	uint64_t used = atomic_load(&chan->out->head) - atomic_load(&chan->out->tail);
+
+	/* What was lent comes before what there is room for. */
+	if (local_lent_count(chan))
+		return local_loan_ended(chan) || atomic_load(&chan->out->tail_closed);
+	return used <= chan->ring_bytes - local_room_mark(chan) || used > chan->ring_bytes ||
+	       atomic_load(&chan->out->tail_closed);
+}
+
+int local_arm(struct net_chan *base, int want_recv, int want_send, uint32_t *out_events)
+{
+	struct local_chan *chan = (struct local_chan *)base;
+	int ready = 0;
+
+	*out_events = want_recv > 0 || want_send > 0 ? EPOLLIN : 0u;
+	if (want_recv && atomic_load(&chan->armed[LOCAL_RX]))
+		disarm(chan, LOCAL_RX);
+	if (want_send && atomic_load(&chan->armed[LOCAL_TX]))
+		disarm(chan, LOCAL_TX);
+	if (!*out_events)
+		return 0;
+	if (atomic_load(&chan->end) || atomic_load(&chan->gone))
+		return 1;
+	if (!bells_take(chan, want_recv, want_send))
+		return 1;
+	if (want_recv > 0) {
+		atomic_store(&chan->armed[LOCAL_RX], 1);
+		atomic_store(wait_word(chan, LOCAL_RX), (uint32_t)atomic_load(&chan->mark));
+		ready |= rx_ready(chan);
+	}
+	if (want_send > 0) {
+		atomic_store(&chan->armed[LOCAL_TX], 1);
+		atomic_store(wait_word(chan, LOCAL_TX),
+			     local_lent_count(chan) ? LOCAL_WAIT_LOAN : LOCAL_WAIT_ROOM);
+		ready |= tx_ready(chan);
+	}
+	if (!ready && !atomic_load(&chan->end) && !atomic_load(&chan->gone))
+		return 0;
+	if (want_recv > 0)
+		disarm(chan, LOCAL_RX);
+	if (want_send > 0)
+		disarm(chan, LOCAL_TX);
+	return 1;
+}

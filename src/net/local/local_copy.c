@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The two copies of a ring. Bulk memory is mostly cold on the user's side and hot on the ring's:
+ * the copy in prefetches across page borders, where the hardware's prefetchers stop; the copy out
+ * to memory that is not in the cache writes around it, which saves reading what is to be
+ * overwritten.
+ */
+#include <string.h>
+
+#include "net/local/local_priv.h"
+
+#if defined(__x86_64__)
+#include <emmintrin.h>
+
+#define LINE 64u
+#define AHEAD 2048     /* on the side that is read */
+#define AHEAD_RING 512 /* on the ring, whose lines the other core has: ask for them early */
+
+/* An address beyond the end is no harm: prefetches never fault. */
+static void prefetch_read(const void *p, size_t ahead)
+{
+	_mm_prefetch((const char *)((uintptr_t)p + ahead), _MM_HINT_T0);
+}
+
+/* For writing; the compiler's own falls back to one for reading on the oldest processors. */
+static void prefetch_write(void *p, size_t ahead)
+{
+	__asm__ volatile("prefetchw %0" ::"m"(*(char *)((uintptr_t)p + ahead)));
+}
+
+/* What is missing to the next line's beginning. */
+static size_t line_gap(const void *p)
+{
+	return -(uintptr_t)p & (LINE - 1);
+}
+
+void local_copy_in(uint8_t *ring, const uint8_t *user, size_t n)
+{
+	size_t at = 0;
+
+	if (n < 4096) {
+		memcpy(ring, user, n);
+		return;
+	}
+	for (; n - at >= LINE; at += LINE) {
+		const __m128i *s = (const __m128i *)(user + at);
+		__m128i *d = (__m128i *)(ring + at);
+		__m128i a, b, c, e;
+
+		prefetch_read(s, AHEAD);
+		prefetch_write(d, AHEAD_RING);
+		a = _mm_loadu_si128(s);
+		b = _mm_loadu_si128(s + 1);
+		c = _mm_loadu_si128(s + 2);
+		e = _mm_loadu_si128(s + 3);
+		_mm_storeu_si128(d, a);
+		_mm_storeu_si128(d + 1, b);
+		_mm_storeu_si128(d + 2, c);
+		_mm_storeu_si128(d + 3, e);
+	}
+	memcpy(ring + at, user + at, n - at);
+}
+
+static void copy_around(uint8_t *user, const uint8_t *ring, size_t n)
+{
+	size_t at = line_gap(user);
+
+	memcpy(user, ring, at);
+	for (; n - at >= LINE; at += LINE) {
+		const __m128i *s = (const __m128i *)(ring + at);
+		__m128i *d = (__m128i *)(user + at);
+		__m128i a, b, c, e;
+
+		prefetch_read(s, AHEAD);
+		a = _mm_loadu_si128(s);
+		b = _mm_loadu_si128(s + 1);
+		c = _mm_loadu_si128(s + 2);
+		e = _mm_loadu_si128(s + 3);
+		_mm_stream_si128(d, a);
+		_mm_stream_si128(d + 1, b);
+		_mm_stream_si128(d + 2, c);
+		_mm_stream_si128(d + 3, e);
+	}
+	memcpy(user + at, ring + at, n - at);
+	_mm_sfence(); /* such stores are not ordered by later releases */
+}
+
+/* Was the beginning received into lately? Notes every block that n bytes finish. */
+static int heat_look(struct local_heat *heat, const uint8_t *user, size_t n)
+{
+	uintptr_t block = (uintptr_t)user / LOCAL_HEAT_BLOCK;
+	uintptr_t end = ((uintptr_t)user + n) / LOCAL_HEAT_BLOCK;
+	int hot = heat->block[block % LOCAL_HEAT_SLOTS] == block;
+
+	for (; block < end; block++)
+		heat->block[block % LOCAL_HEAT_SLOTS] = block;
+	return hot;
+}
+
+void local_copy_out(struct local_heat *heat, uint8_t *user, const uint8_t *ring, size_t n)
+{
+	if (heat_look(heat, user, n) || n < LOCAL_AROUND_MIN)
+		memcpy(user, ring, n);
+	else
+		copy_around(user, ring, n);
+}
+
+#else
+
+void local_copy_in(uint8_t *ring, const uint8_t *user, size_t n)
+{
+	memcpy(ring, user, n);
+}
+
+void local_copy_out(struct local_heat *heat, uint8_t *user, const uint8_t *ring, size_t n)
+{
+	(void)heat;
+	memcpy(user, ring, n);
+}
+
+#endif

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The listening end of same-host channels: an abstract unix address, hellos in bounded time. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "net/local/local_priv.h"
+#include "sys/crypto.h"
+
+#define LISTEN_PENDING 64		    /* connections without a complete hello */
+#define LISTEN_NS (2 * CLOCK_S_NS)	    /* for the hello */
+#define LISTEN_PAUSE_NS (100 * CLOCK_MS_NS) /* when out of descriptors */
+#define LISTEN_BATCH 16			    /* accepts of one round */
+
+struct local_listener {
+	struct sys_loop *loop;
+	struct sys_watch watch;
+	struct sys_timer timer;
+	local_arrived_fn arrived;
+	void *arg;
+	struct list_node pending; /* struct guest, the oldest first */
+	unsigned npending;
+	int64_t resume_ns; /* accept again then; 0: accepting */
+	struct log_limit limit;
+};
+
+/* Somebody who has not shown a hello yet. */
+struct guest {
+	struct list_node node;
+	struct sys_watch watch;
+	struct local_listener *listener;
+	int64_t deadline_ns;
+	struct local_hello hello;
+	size_t have;
+	int memfd;
+};
+
+static void timer_update(struct local_listener *listener)
+{
+	int64_t due = listener->resume_ns;
+
+	if (!list_empty(&listener->pending)) {
+		struct guest *oldest = LIST_ENTRY(listener->pending.next, struct guest, node);
+
+		if (!due || oldest->deadline_ns < due)
+			due = oldest->deadline_ns;
+	}
+	if (due)
+		sys_timer_set(listener->loop, &listener->timer, due);
+	else
+		sys_timer_del(listener->loop, &listener->timer);
+}
+
+/* Forgets the guest but leaves its descriptors. */
+static void guest_release(struct guest *guest)
+{
+	struct local_listener *listener = guest->listener;
+
+	sys_watch_del(listener->loop, &guest->watch);
+	list_remove(&guest->node);
+	listener->npending--;
+	timer_update(listener);
+}
+
+static void guest_drop(struct guest *guest, const char *why)
+{
+	struct local_listener *listener = guest->listener;
+
+	if (log_allow(&listener->limit, 5))
+		LOG_WARN("local: connection dropped before its hello: %s", why);
+	guest_release(guest);
+	if (guest->memfd >= 0)
+		close(guest->memfd);
+	close(guest->watch.fd);
+	free(guest);
+}
+
+/* Keeps the first descriptor that arrives; whatever else comes is closed. */
+static void guest_take_fds(struct guest *guest, struct msghdr *msg)
+{
+	struct cmsghdr *cmsg;
+
+	for (cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR(msg, cmsg)) {
+		size_t count = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		int fd;
+
+		if (cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < count; i++) {
+			memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof(int), sizeof(fd));
+			if (guest->memfd < 0)
+				guest->memfd = fd;
+			else
+				close(fd);
+		}
+	}
+}
+
+/* 1: the hello is complete; 0: not yet; -1: the guest left. */
+static int guest_read(struct guest *guest)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = {(char *)&guest->hello + guest->have,
+			    sizeof(guest->hello) - guest->have};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control.bytes,
+			     .msg_controllen = sizeof(control.bytes)};
+	ssize_t n = recvmsg(guest->watch.fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -1;
+	guest_take_fds(guest, &msg);
+	if (n == 0)
+		return -1;
+	guest->have += (size_t)n;
+	return guest->have == sizeof(guest->hello);
+}
+
+static const char *hello_fault(const struct guest *guest)
+{
+	if (guest->hello.magic != LOCAL_MAGIC)
+		return "not a hello of ours";
+	if (guest->hello.version != LOCAL_VERSION)
+		return "another version";
+	if (guest->memfd < 0)
+		return "no memory passed";
+	return NULL;
+}
+
+/* The hello is complete. The callback may close the listener: nothing of it is touched after. */
+static void guest_arrive(struct guest *guest)
+{
+	struct local_listener *listener = guest->listener;
+	local_arrived_fn arrived = listener->arrived;
+	void *arg = listener->arg;
+	const char *fault = hello_fault(guest);
+	struct net_chan *chan = NULL;
+	struct local_map *map = NULL;
+
+	if (!fault && local_map_import(guest->memfd, guest->hello.ring_bytes, &map))
+		fault = "memory of a wrong shape";
+	if (!fault && local_chan_create(guest->watch.fd, map, guest->hello.ring_bytes, 1, &chan)) {
+		local_map_put(map);
+		fault = "out of memory";
+	}
+	if (fault) {
+		guest_drop(guest, fault);
+		return;
+	}
+	guest_release(guest);
+	local_share_accept((struct local_chan *)chan, guest->memfd, &guest->hello);
+	close(guest->memfd);
+	if (!arrived(arg, guest->hello.nonce, guest->hello.channel, guest->hello.epoch, chan))
+		chan->ops->close(chan);
+	explicit_bzero(guest, sizeof(*guest));
+	free(guest);
+}
+
+static void guest_ready(struct sys_watch *watch, uint32_t events)
+{
+	struct guest *guest = LIST_ENTRY(watch, struct guest, watch);
+	int rc = guest_read(guest);
+
+	(void)events;
+	if (rc > 0)
+		guest_arrive(guest);
+	else if (rc < 0)
+		guest_drop(guest, "it left");
+}
+
+static void guest_add(struct local_listener *listener, int fd)
+{
+	struct guest *guest = calloc(1, sizeof(*guest));
+
+	if (!guest) {
+		close(fd);
+		return;
+	}
+	guest->listener = listener;
+	guest->memfd = -1;
+	guest->deadline_ns = clock_now_ns() + LISTEN_NS;
+	guest->watch = (struct sys_watch){.fd = fd, .events = EPOLLIN, .fn = guest_ready};
+	if (sys_watch_add(listener->loop, &guest->watch)) {
+		close(fd);
+		free(guest);
+		return;
+	}
+	list_push_back(&listener->pending, &guest->node);
+	if (++listener->npending > LISTEN_PENDING)
+		guest_drop(LIST_ENTRY(listener->pending.next, struct guest, node), "too many wait");
+	timer_update(listener);
+}
+
+static void listener_ready(struct sys_watch *watch, uint32_t events)
+{
+	struct local_listener *listener = LIST_ENTRY(watch, struct local_listener, watch);
+
+	(void)events;
+	for (int i = 0; i < LISTEN_BATCH; i++) {
+		int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd >= 0) {
+			if (local_same_user(fd))
+				guest_add(listener, fd);
+			else
+				close(fd);
+			continue;
+		}
+		if (errno == EINTR || errno == ECONNABORTED)
+			continue;
+		if (errno != EAGAIN) { /* no descriptors or memory: the queue would keep us busy */
+			if (log_allow(&listener->limit, 5))
+				LOG_WARN("local: accept failed: errno %d", errno);
+			sys_watch_set(listener->loop, watch, 0);
+			listener->resume_ns = clock_now_ns() + LISTEN_PAUSE_NS;
+			timer_update(listener);
+		}
+		return;
+	}
+}
+
+static void listener_timer(struct sys_timer *timer, int64_t now_ns)
+{
+	struct local_listener *listener = LIST_ENTRY(timer, struct local_listener, timer);
+
+	if (listener->resume_ns && listener->resume_ns <= now_ns) {
+		listener->resume_ns = 0;
+		sys_watch_set(listener->loop, &listener->watch, EPOLLIN);
+	}
+	while (!list_empty(&listener->pending)) {
+		struct guest *guest = LIST_ENTRY(listener->pending.next, struct guest, node);
+
+		if (guest->deadline_ns > now_ns)
+			break;
+		guest_drop(guest, "no hello in time");
+	}
+	timer_update(listener);
+}
+
+static tcpx_status listener_socket(char name[LOCAL_NAME_MAX], int *out_fd)
+{
+	struct sockaddr_un addr;
+	uint8_t random[16];
+	tcpx_status status = sys_random(random, sizeof(random));
+	int err, fd, at;
+
+	if (status)
+		return status;
+	at = snprintf(name, LOCAL_NAME_MAX, "tcpx-");
+	for (size_t i = 0; i < sizeof(random); i++)
+		at += snprintf(name + at, LOCAL_NAME_MAX - (size_t)at, "%02x", random[i]);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return error_set(errno == EMFILE || errno == ENFILE ? TCPX_ERR_NO_DESCRIPTORS
+								    : TCPX_ERR_SYSTEM,
+				 errno, "local listener");
+	if (bind(fd, (struct sockaddr *)&addr, local_address(name, &addr)) || listen(fd, 256)) {
+		err = errno;
+		close(fd);
+		return error_set(TCPX_ERR_SYSTEM, err, "local listener @%s", name);
+	}
+	*out_fd = fd;
+	return TCPX_OK;
+}
+
+tcpx_status local_listener_open(struct sys_loop *loop, local_arrived_fn arrived, void *arg,
+				char name[LOCAL_NAME_MAX], struct local_listener **out_listener)
+{
+	struct local_listener *listener = calloc(1, sizeof(*listener));
+	tcpx_status status;
+	int fd = -1;
+
+	if (!listener)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "local listener");
+	listener->loop = loop;
+	listener->arrived = arrived;
+	listener->arg = arg;
+	listener->timer.fn = listener_timer;
+	list_init(&listener->timer.node);
+	list_init(&listener->pending);
+	status = listener_socket(name, &fd);
+	if (status)
+		goto out;
+	listener->watch = (struct sys_watch){.fd = fd, .events = EPOLLIN, .fn = listener_ready};
+	status = sys_watch_add(loop, &listener->watch);
+	if (status)
+		goto out;
+	*out_listener = listener;
+	return TCPX_OK;
+out:
+	if (fd >= 0)
+		close(fd);
+	free(listener);
+	return status;
+}
+
+void local_listener_close(struct local_listener *listener)
+{
+	if (!listener)
+		return;
+	while (!list_empty(&listener->pending))
+		guest_drop(LIST_ENTRY(listener->pending.next, struct guest, node),
+			   "the listener closes");
+	sys_timer_del(listener->loop, &listener->timer);
+	sys_watch_del(listener->loop, &listener->watch);
+	close(listener->watch.fd);
+	free(listener);
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loans: pieces of the producer's memory that the consumer reads from where they lie. A lease: the
+ * producer has its memory again when the consumer answered, when it took the piece back before the
+ * consumer began to read, or when the consumer's process is gone.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "base/error.h"
+#include "net/local/local_priv.h"
+
+#define READ_PIECES 512 /* iovecs of one process_vm_readv */
+
+/* The producer's side. */
+
+static int is_home(uint32_t state)
+{
+	return state == LOAN_BACK || state == LOAN_FAILED || state == LOAN_OVER;
+}
+
+static struct local_loan *lent_at(const struct local_chan *chan, uint64_t index)
+{
+	return &chan->lend_to->loan[index % LOCAL_LOANS];
+}
+
+int local_loan_make(struct local_chan *chan, const void *addr, size_t bytes)
+{
+	struct local_loan *loan = lent_at(chan, chan->loan_head);
+	uint32_t state = atomic_load_explicit(&loan->state, memory_order_acquire);
+
+	if (local_lent_count(chan) == LOCAL_LOANS || (state != LOAN_NONE && state != LOAN_OVER))
+		return 0;
+	atomic_store_explicit(&loan->addr, (uintptr_t)addr, memory_order_relaxed);
+	atomic_store_explicit(&loan->bytes, bytes, memory_order_relaxed);
+	atomic_store_explicit(&loan->at, chan->head, memory_order_relaxed);
+	atomic_store_explicit(&loan->error, 0, memory_order_relaxed);
+	atomic_store_explicit(&loan->state, LOAN_OUT, memory_order_release);
+	chan->lent[chan->loan_head % LOCAL_LOANS] = (struct local_lent){.begin = chan->put};
+	chan->put += bytes;
+	/* Before any byte behind it is published, and before the look at the consumer's wait. */
+	atomic_store_explicit(&chan->lend_to->head, ++chan->loan_head, memory_order_seq_cst);
+	return 1;
+}
+
+static void look_home(struct local_chan *chan, uint64_t index)
+{
+	struct local_lent *lent = &chan->lent[index % LOCAL_LOANS];
+	struct local_loan *loan = lent_at(chan, index);
+
+	if (lent->home || !is_home(atomic_load_explicit(&loan->state, memory_order_acquire)))
+		return;
+	lent->home = 1;
+	if (atomic_load_explicit(&loan->error, memory_order_relaxed))
+		chan->lent_failed = 1;
+}
+
+static void first_advance(struct local_chan *chan)
+{
+	while (local_lent_count(chan) && chan->lent[chan->loan_first % LOCAL_LOANS].home)
+		chan->loan_first++;
+}
+
+int local_loan_settle(struct local_chan *chan)
+{
+	int failed;
+
+	for (uint64_t i = chan->loan_first; i != chan->loan_head; i++)
+		look_home(chan, i);
+	first_advance(chan);
+	failed = chan->lent_failed;
+	chan->lent_failed = 0;
+	return failed;
+}
+
+int local_loan_ended(struct local_chan *chan)
+{
+	return is_home(atomic_load(&lent_at(chan, chan->loan_first)->state));
+}
+
+/* 1: the piece is ours again, and the consumer gets the rest of it torn. */
+static int take_back(struct local_chan *chan, uint64_t index)
+{
+	struct local_lent *lent = &chan->lent[index % LOCAL_LOANS];
+	uint32_t out = LOAN_OUT;
+
+	look_home(chan, index);
+	if (lent->home)
+		return 0;
+	lent->home = atomic_compare_exchange_strong(&lent_at(chan, index)->state, &out, LOAN_BACK);
+	return lent->home;
+}
+
+void local_lent(struct net_chan *base, int back, struct net_lent *out_lent)
+{
+	struct local_chan *chan = (struct local_chan *)base;
+
+	*out_lent = (struct net_lent){.ahead = chan->put - chan->counted};
+	for (uint64_t i = chan->loan_first; i != chan->loan_head; i++) {
+		if (back)
+			out_lent->torn += (unsigned)take_back(chan, i);
+		else
+			look_home(chan, i);
+		out_lent->pieces += !chan->lent[i % LOCAL_LOANS].home;
+	}
+	if (out_lent->pieces && atomic_load(&chan->end) && local_share_peer_gone(chan)) {
+		for (uint64_t i = chan->loan_first; i != chan->loan_head; i++)
+			chan->lent[i % LOCAL_LOANS].home = 1;
+		out_lent->pieces = 0;
+	}
+	first_advance(chan);
+}
+
+/* The consumer's side. */
+
+static struct local_loan *borrowed(const struct local_chan *chan)
+{
+	return &chan->borrow->loan[chan->loan_tail % LOCAL_LOANS];
+}
+
+int local_loan_look(struct local_chan *chan)
+{
+	struct local_borrowed *now = &chan->loan;
+	struct local_loan *loan;
+	uint64_t head;
+
+	if (now->known)
+		return 1;
+	head = atomic_load_explicit(&chan->borrow->head, memory_order_seq_cst);
+	if (head == chan->loan_tail)
+		return 0;
+	loan = borrowed(chan);
+	*now = (struct local_borrowed){
+		.addr = atomic_load_explicit(&loan->addr, memory_order_relaxed),
+		.left = atomic_load_explicit(&loan->bytes, memory_order_relaxed),
+		.at = atomic_load_explicit(&loan->at, memory_order_relaxed),
+	};
+	/* A claim like the cursors: read once and checked; the frame bounds what it names. */
+	if (head - chan->loan_tail > LOCAL_LOANS || !now->left || now->left > LOCAL_LEND_MAX ||
+	    now->at - chan->tail > chan->ring_bytes) {
+		local_die(chan, TCPX_ERR_PROTOCOL);
+		return 0;
+	}
+	now->known = 1;
+	return 1;
+}
+
+/* Bytes of iov, at most max. */
+static size_t iov_room(const struct iovec *iov, int niov, uint64_t max)
+{
+	uint64_t bytes = 0;
+
+	for (int i = 0; i < niov && bytes < max; i++)
+		bytes += iov[i].iov_len;
+	return (size_t)(bytes < max ? bytes : max);
+}
+
+static void read_direct(struct local_chan *chan, const struct iovec *iov, size_t n)
+{
+	/* NOLINTNEXTLINE(performance-no-int-to-ptr): the other end is in this process, and only it
+	 * writes where this comes from */
+	const uint8_t *src = (const uint8_t *)(uintptr_t)chan->loan.addr;
+
+	for (; n; iov++) {
+		size_t take = iov->iov_len < n ? iov->iov_len : n;
+
+		local_copy_out(&chan->heat, iov->iov_base, src, take);
+		src += take;
+		n -= take;
+	}
+}
+
+/* 0; EFAULT: the peer's memory is not there; another errno: it cannot be read any more, or what is
+ * read is not the peer's. */
+static int read_peer(struct local_chan *chan, const struct iovec *iov, size_t *inout_bytes)
+{
+	uint8_t secret[LOCAL_SECRET_BYTES] = {0};
+	struct iovec here[READ_PIECES + 1], there[2];
+	size_t bytes = 0;
+	unsigned n = 0;
+	ssize_t got;
+
+	for (; n < READ_PIECES && bytes < *inout_bytes; n++) {
+		here[n] = iov[n];
+		if (here[n].iov_len > *inout_bytes - bytes)
+			here[n].iov_len = *inout_bytes - bytes;
+		bytes += here[n].iov_len;
+	}
+	*inout_bytes = bytes;
+	here[n++] = (struct iovec){secret, sizeof(secret)};
+	there[0] = (struct iovec){(void *)(uintptr_t)chan->loan.addr, bytes};
+	/* The secret in the same call: it is the peer's memory, not that of another process which
+	 * got its number, nor that of another program in the same process. */
+	there[1] = (struct iovec){(void *)(uintptr_t)chan->peer_addr, sizeof(secret)};
+	got = process_vm_readv(chan->pid, here, n, there, 2, 0);
+	if (got < 0)
+		return errno;
+	if ((size_t)got != bytes + sizeof(secret))
+		return EFAULT;
+	return memcmp(secret, chan->peer_secret, sizeof(secret)) ? ESRCH : 0;
+}
+
+static void loan_ended(struct local_chan *chan, struct local_loan *loan, uint32_t state)
+{
+	atomic_store_explicit(&loan->state, state, memory_order_seq_cst);
+	if (state != LOAN_FAILED) {
+		chan->loan.known = 0;
+		chan->loan_tail++;
+	}
+	if (atomic_load_explicit(&chan->in->head_wait, memory_order_seq_cst) == LOCAL_WAIT_LOAN)
+		local_bell_ring(chan, &chan->in->head_wait);
+}
+
+static tcpx_status loan_unreadable(struct local_chan *chan, int err)
+{
+	static struct log_limit limit;
+
+	if (err != ESRCH && log_allow(&limit, 1))
+		LOG_WARN("local: process %d cannot be read any more (errno %d); the channel is "
+			 "made anew",
+			 chan->pid, err);
+	local_die(chan, TCPX_ERR_PEER_RESET);
+	errno = err;
+	return TCPX_ERR_PEER_RESET;
+}
+
+/* The loan cannot or must not be read: n bytes of it are counted. */
+static tcpx_status loan_skip(struct local_chan *chan, struct local_loan *loan, size_t n,
+			     size_t *out_bytes)
+{
+	chan->loan.torn = 1;
+	chan->torn = 1;
+	chan->loan.left -= n;
+	*out_bytes = n;
+	if (!chan->loan.left)
+		loan_ended(chan, loan, LOAN_OVER);
+	return TCPX_OK;
+}
+
+tcpx_status local_loan_recv(struct local_chan *chan, const struct iovec *iov, int niov,
+			    size_t *out_bytes)
+{
+	struct local_loan *loan = borrowed(chan);
+	size_t n = iov_room(iov, niov, chan->loan.left);
+	uint32_t state = LOAN_OUT;
+	int err = 0;
+
+	if (!n)
+		return TCPX_IN_PROGRESS;
+	if (chan->loan.torn)
+		return loan_skip(chan, loan, n, out_bytes);
+	if (!atomic_compare_exchange_strong(&loan->state, &state, LOAN_READING)) {
+		if (state == LOAN_BACK)
+			return loan_skip(chan, loan, n, out_bytes);
+		local_die(chan, TCPX_ERR_PROTOCOL);
+		return TCPX_ERR_PROTOCOL;
+	}
+	if (chan->copy == COPY_DIRECT)
+		read_direct(chan, iov, n);
+	else
+		err = read_peer(chan, iov, &n);
+	if (err == EFAULT) {
+		atomic_store_explicit(&loan->error, EFAULT, memory_order_relaxed);
+		loan_ended(chan, loan, LOAN_FAILED);
+		return loan_skip(chan, loan, n, out_bytes);
+	}
+	if (err) {
+		atomic_store(&loan->state, LOAN_OUT); /* not read, and never again */
+		return loan_unreadable(chan, err);
+	}
+	chan->loan.addr += n;
+	chan->loan.left -= n;
+	if (chan->loan.left) /* the rest waits for the caller's next buffers */
+		atomic_store(&loan->state, LOAN_OUT);
+	else
+		loan_ended(chan, loan, LOAN_OVER);
+	*out_bytes = n;
+	return TCPX_OK;
+}
+
+int local_torn(struct net_chan *base)
+{
+	struct local_chan *chan = (struct local_chan *)base;
+	int torn = chan->torn;
+
+	chan->torn = 0;
+	return torn;
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How loans are read. Both ends in one process: memcpy; that they are is proven by the kernel's
+ * word for the pid on the socket and by a table in this process, and the loans lie in private
+ * memory, where no other process can put an address. Two processes, with TCPX_ONE_COPY on both
+ * sides: process_vm_readv by the consumer, when it found the producer's secret in the producer's
+ * memory. Else, and until then, the ring.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "base/error.h"
+#include "base/list.h"
+#include "net/local/local_priv.h"
+#include "sys/crypto.h"
+#include "sys/fork.h"
+
+/* Which channel: the very memfd, and what the hello says. */
+struct direct_key {
+	uint64_t device, inode;
+	uint32_t channel, epoch;
+	uint8_t nonce[LOCAL_NONCE_BYTES];
+};
+
+struct local_direct {
+	struct local_loans loans[2];
+	struct list_node node; /* table.waiting, until the other end took it; table.lock */
+	struct direct_key key;
+	_Atomic uint32_t attached; /* both ends are there */
+	int refs;		   /* table.lock */
+};
+
+/* What this process has of its own; a forked child begins anew. */
+static struct {
+	pthread_mutex_t lock;
+	uint32_t generation;
+	int ready;
+	struct list_node waiting;
+	uint8_t *secret; /* a page of its own, or NULL */
+} table = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Dials and hellos run on the control thread, so nobody else is here when a child begins anew. */
+static void table_lock(void)
+{
+	uint32_t generation = sys_fork_generation();
+
+	if (table.ready && table.generation != generation) {
+		pthread_mutex_init(&table.lock, NULL);
+		table.ready = 0;
+	}
+	pthread_mutex_lock(&table.lock);
+	if (table.ready)
+		return;
+	list_init(&table.waiting);
+	table.generation = generation;
+	table.secret = NULL;
+	table.ready = 1;
+}
+
+/* The page that proves this process: not in a forked child, not in a core dump. */
+static const uint8_t *own_secret(void)
+{
+	size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
+	uint8_t *page;
+
+	table_lock();
+	if (!table.secret) {
+		page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			    0);
+		if (page != MAP_FAILED &&
+		    (madvise(page, bytes, MADV_WIPEONFORK) || sys_random(page, LOCAL_SECRET_BYTES)))
+			munmap(page, bytes);
+		else if (page != MAP_FAILED)
+			table.secret = page;
+		if (table.secret)
+			madvise(page, bytes, MADV_DONTDUMP);
+	}
+	page = table.secret;
+	pthread_mutex_unlock(&table.lock);
+	return page;
+}
+
+static int key_make(int memfd, const struct local_hello *hello, struct direct_key *out_key)
+{
+	struct stat st;
+
+	if (fstat(memfd, &st))
+		return -1;
+	memset(out_key, 0, sizeof(*out_key));
+	out_key->device = st.st_dev;
+	out_key->inode = st.st_ino;
+	out_key->channel = hello->channel;
+	out_key->epoch = hello->epoch;
+	memcpy(out_key->nonce, hello->nonce, sizeof(out_key->nonce));
+	return 0;
+}
+
+static int peer_pid(int fd)
+{
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) ? 0 : peer.pid;
+}
+
+static void use_direct(struct local_chan *chan, struct local_direct *direct)
+{
+	chan->copy = COPY_DIRECT;
+	chan->direct = direct;
+	chan->lend_to = &direct->loans[chan->side];
+	chan->borrow = &direct->loans[!chan->side];
+	chan->lend_ok = &direct->attached;
+}
+
+static struct local_header *header_of(const struct local_chan *chan)
+{
+	return (struct local_header *)chan->map->base;
+}
+
+/* Says where the peer finds our secret; it lends from when the peer says that it did. */
+static void use_peer(struct local_chan *chan)
+{
+	struct local_offer *offer = &header_of(chan)->offer[chan->side];
+	const uint8_t *secret;
+
+	if (chan->pid <= 0 || !config_bool(CONFIG_ONE_COPY))
+		return;
+	secret = own_secret();
+	if (!secret)
+		return;
+	chan->copy = COPY_PEER;
+	chan->lend_to = &header_of(chan)->loans[chan->side];
+	chan->lend_ok = &header_of(chan)->offer[!chan->side].reads;
+	chan->probe_due = 1;
+	offer->addr = (uintptr_t)secret;
+	memcpy(offer->secret, secret, sizeof(offer->secret));
+	atomic_store_explicit(&offer->ready, 1, memory_order_release);
+}
+
+void local_share_dial(struct local_chan *chan, int memfd, const struct local_hello *hello)
+{
+	struct local_direct *direct = NULL;
+
+	chan->pid = peer_pid(chan->fd);
+	if (chan->pid == getpid())
+		direct = aligned_alloc(LOCAL_LINE, sizeof(*direct));
+	if (!direct) {
+		use_peer(chan);
+		return;
+	}
+	memset(direct, 0, sizeof(*direct));
+	if (key_make(memfd, hello, &direct->key)) {
+		free(direct);
+		return;
+	}
+	direct->refs = 1;
+	table_lock();
+	list_push_back(&table.waiting, &direct->node);
+	pthread_mutex_unlock(&table.lock);
+	use_direct(chan, direct);
+}
+
+void local_share_accept(struct local_chan *chan, int memfd, const struct local_hello *hello)
+{
+	struct local_direct *found = NULL;
+	struct direct_key key;
+	struct list_node *pos;
+
+	chan->pid = peer_pid(chan->fd);
+	if (chan->pid == getpid() && !key_make(memfd, hello, &key)) {
+		table_lock();
+		LIST_FOREACH(pos, &table.waiting) {
+			struct local_direct *each = LIST_ENTRY(pos, struct local_direct, node);
+
+			if (!memcmp(&each->key, &key, sizeof(key)))
+				found = each;
+		}
+		if (found) {
+			list_remove(&found->node);
+			found->refs++;
+		}
+		pthread_mutex_unlock(&table.lock);
+		explicit_bzero(&key, sizeof(key));
+	}
+	if (!found) { /* another process, or another copy of the library in this one */
+		use_peer(chan);
+		if (chan->probe_due)
+			local_share_probe(chan);
+		return;
+	}
+	use_direct(chan, found);
+	atomic_store_explicit(&found->attached, 1, memory_order_release);
+}
+
+void local_share_end(struct local_chan *chan)
+{
+	struct local_direct *direct = chan->direct;
+	int last;
+
+	if (!direct)
+		return;
+	table_lock();
+	last = --direct->refs == 0;
+	if (last)
+		list_remove(&direct->node);
+	pthread_mutex_unlock(&table.lock);
+	if (last)
+		free(direct);
+}
+
+/* May we read the peer's memory, and is it the peer's? 0 or an errno. */
+static int probe(struct local_chan *chan, const struct local_offer *offer)
+{
+	uint8_t seen[LOCAL_SECRET_BYTES];
+	struct iovec here = {seen, sizeof(seen)}, there;
+
+	chan->peer_addr = offer->addr;
+	memcpy(chan->peer_secret, offer->secret, sizeof(chan->peer_secret));
+	there = (struct iovec){(void *)(uintptr_t)chan->peer_addr, sizeof(seen)};
+	if (process_vm_readv(chan->pid, &here, 1, &there, 1, 0) != (ssize_t)sizeof(seen))
+		return errno ? errno : EFAULT;
+	return memcmp(seen, chan->peer_secret, sizeof(seen)) ? ESRCH : 0;
+}
+
+void local_share_probe(struct local_chan *chan)
+{
+	static _Atomic int said;
+	struct local_header *header = header_of(chan);
+	struct local_offer *offer = &header->offer[!chan->side];
+	int err;
+
+	if (!atomic_load_explicit(&offer->ready, memory_order_acquire))
+		return;
+	chan->probe_due = 0;
+	errno = 0;
+	err = probe(chan, offer);
+	if (!err) {
+		chan->borrow = &header->loans[!chan->side];
+		atomic_store_explicit(&header->offer[chan->side].reads, 1, memory_order_release);
+	} else if (!atomic_exchange(&said, 1)) {
+		LOG_WARN("local: memory of process %d cannot be read (%s): two copies instead of "
+			 "one; next: see TCPX_ONE_COPY in tcpx(7)",
+			 chan->pid, strerrordesc_np(err) ? strerrordesc_np(err) : "unknown");
+	}
+}
+
+int local_share_peer_gone(const struct local_chan *chan)
+{
+	struct pollfd poller = {.events = POLLIN};
+	int gone;
+
+	if (chan->copy != COPY_PEER)
+		return 0; /* this process; its other end answers */
+#ifdef SYS_pidfd_open
+	poller.fd = (int)syscall(SYS_pidfd_open, chan->pid, 0);
+	if (poller.fd >= 0) {
+		gone = poll(&poller, 1, 0) > 0;
+		close(poller.fd);
+		return gone;
+	}
+#endif
+	/* Another process may have its number by now: then the lease lasts longer, no harm. */
+	return kill(chan->pid, 0) && errno == ESRCH;
+}
+
+const char *local_share_name(const struct local_chan *chan)
+{
+	if (!chan->lend_to || !atomic_load_explicit(chan->lend_ok, memory_order_relaxed))
+		return "ring";
+	return chan->copy == COPY_DIRECT ? "memcpy" : "one-copy";
+}

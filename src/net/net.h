@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The transport contract. A stream channel moves bytes in order in both directions; framing is
+ * net/stream's, which serves every transport with header-capable channels. Filters wrap a channel
+ * and have the same table.
+ *
+ * Thread rule: at any moment at most one thread sends (the tx owner) and at most one receives (the
+ * rx owner); they may be different threads and may run at the same time. shutdown may come from any
+ * thread while they run. close comes last, alone.
+ */
+#ifndef NET_NET_H
+#define NET_NET_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include <tcpx/types.h>
+
+enum net_caps {
+	NET_CAP_HEADER = 1u << 0,   /* stream: frames carry their own headers */
+	NET_CAP_IN_ORDER = 1u << 1, /* messages of a channel arrive in order */
+	NET_CAP_CREDIT = 1u << 2,   /* message channel: receives are posted ahead */
+	NET_CAP_CANCEL = 1u << 3,   /* after a cancel the source is never read again */
+	NET_CAP_DOORBELL = 1u << 4, /* readable may also mean "room to send" */
+};
+
+#define NET_IOV_MAX 1024	    /* most iovecs of one call */
+#define NET_CALL_BYTES (512u << 10) /* most user memory per call (decision 8) */
+
+struct net_chan;
+
+/* Sums since the channel began; what a transport cannot know stays 0. */
+struct net_chan_info {
+	char congestion[16];
+	uint64_t busy_ns, rwnd_limited_ns, sndbuf_limited_ns, retransmits, rtt_ns;
+	uint64_t unacked_bytes;
+	uint64_t last_ack_ms, last_send_ms; /* ago; of packets with payload, sent again or not */
+	const char *copy; /* how bulk bytes move: "ring", "memcpy", ...; or NULL */
+};
+
+/* What a sender lent and did not get back yet. */
+struct net_lent {
+	unsigned pieces; /* the peer may read their memory at any time */
+	size_t ahead;	 /* bytes that are with the transport and not counted by a call yet */
+	unsigned torn;	 /* pieces just taken back: the peer gets so much of the stream torn */
+};
+
+struct net_ops {
+	const char *name; /* "tcp", "local" */
+	uint32_t caps;
+	uint64_t message_max; /* 0: a stream */
+
+	/* Sends what goes without blocking. TCPX_OK: *out_bytes > 0 were taken; IN_PROGRESS: none,
+	 * wait for room; an error of the channel or peer range: the channel is lost (PEER_RESET,
+	 * UNREACHABLE, DISCONNECTED after our own shutdown, ...), sticky. errno is kept.
+	 * ERR_INVALID: the caller's memory is not mapped; nothing moved, the channel lives. The
+	 * buffers are the caller's again on return. iov is not changed. tx owner. */
+	tcpx_status (*send)(struct net_chan *chan, const struct iovec *iov, int niov,
+			    size_t *out_bytes);
+
+	/* Receives what is there. TCPX_OK: *out_bytes > 0; IN_PROGRESS: nothing there; PEER_CLOSED:
+	 * orderly end of stream; other errors as send. rx owner. */
+	tcpx_status (*recv)(struct net_chan *chan, const struct iovec *iov, int niov,
+			    size_t *out_bytes);
+
+	/* Before the owner of a direction sleeps on the descriptor. A want > 0: the caller owns
+	 * that direction and is going to sleep for it; 0: unchanged, it may be another thread's;
+	 * < 0: its owner does not wait any more (its next send or recv says so too; whoever stops
+	 * without one must, or the other direction finds no sleep). *out_events: what to wait for
+	 * in epoll or poll for the wants > 0 of this call.
+	 * Returns 1 when something came meanwhile: then nothing is armed, no event will tell of
+	 * it, and the caller must call recv or send (NET_CAP_DOORBELL: both) before it sleeps.
+	 * The two owners may be two threads that sleep at the same time. */
+	int (*arm)(struct net_chan *chan, int want_recv, int want_send, uint32_t *out_events);
+
+	/* The descriptor to poll; constant over the channel's life. Any thread. */
+	int (*fd)(const struct net_chan *chan);
+
+	/* Low-water mark of the receive side: sleep until so many bytes are there; 0 or 1 resets.
+	 * A hint; the caller lowers it before it waits for fewer. rx owner. */
+	void (*recv_mark)(struct net_chan *chan, size_t bytes);
+
+	/* Makes both directions of both ends fail soon; idempotent. Any thread. */
+	void (*shutdown)(struct net_chan *chan);
+
+	/* Frees it. Nobody uses it any more, and nothing is lent. */
+	void (*close)(struct net_chan *chan);
+
+	/* Lending, optional: NULL where every byte is copied at once. As send, but pieces may be
+	 * lent: the peer reads them from where they lie, some time after the return. A byte counts
+	 * when it is read no more; what is put ahead of that must be offered again, at the same
+	 * place of the stream, by the next send or lend, which does not look at it. ERR_INVALID:
+	 * also when the peer could not read a piece; it then has that piece torn, and the next
+	 * call counts it. tx owner. */
+	tcpx_status (*lend)(struct net_chan *chan, const struct iovec *iov, int niov,
+			    size_t *out_bytes);
+	/* What is lent still; take_back: first ends every loan that the peer is not reading at
+	 * this moment. Works on an ended channel too: a peer that is gone reads nothing. tx owner,
+	 * and whoever comes after the last one. */
+	void (*lent)(struct net_chan *chan, int take_back, struct net_lent *out_lent);
+	/* 1: the bytes of the last recv are torn: lent, and taken back before they were read. Their
+	 * number is right and their content is not; no recv returns them together with others.
+	 * rx owner, after a recv that returned OK. */
+	int (*torn)(struct net_chan *chan);
+
+	/* Any thread but after close. */
+	void (*info)(const struct net_chan *chan, struct net_chan_info *out_info);
+};
+
+/* First member of every transport's channel. */
+struct net_chan {
+	const struct net_ops *ops;
+};
+
+/* Optional members filled with "does nothing" for a transport without them. */
+void net_none_recv_mark(struct net_chan *chan, size_t bytes);
+void net_none_info(const struct net_chan *chan, struct net_chan_info *out_info);
+
+/* What an errno of a socket call means: IN_PROGRESS (try later), ERR_INVALID (EFAULT: the caller's
+ * memory; nothing moved, the channel is whole, not sticky), or the sticky end of the channel. */
+tcpx_status net_status_errno(int err);
+
+/* tcp: owns fd on success. */
+tcpx_status net_tcp_wrap(int fd, struct net_chan **out_chan);
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stream channel over a TCP socket. */
+#include <errno.h>
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "net/net.h"
+
+struct tcp_chan {
+	struct net_chan base;
+	int fd;
+	/* The end of a direction as its owner met it; each is its owner's alone. */
+	tcpx_status tx_end, rx_end;
+	/* A failure either direction met: the kernel reports a reset to one call only, the other
+	 * direction then sees an end that looks orderly. */
+	_Atomic int lost;
+	_Atomic int down; /* shutdown was called here */
+	size_t mark;	  /* SO_RCVLOWAT in force; rx owner */
+};
+
+static tcpx_status tcp_failed(struct tcp_chan *chan, int err, tcpx_status *end)
+{
+	tcpx_status status = net_status_errno(err);
+	int none = 0;
+
+	if (status == TCPX_IN_PROGRESS || status == TCPX_ERR_INVALID)
+		return status;
+	if (atomic_load_explicit(&chan->down, memory_order_acquire))
+		status = TCPX_ERR_DISCONNECTED;
+	if (!atomic_compare_exchange_strong(&chan->lost, &none, status))
+		status = none;
+	*end = status;
+	return status;
+}
+
+static tcpx_status tcp_send(struct net_chan *base, const struct iovec *iov, int niov,
+			    size_t *out_bytes)
+{
+	struct tcp_chan *chan = (struct tcp_chan *)base;
+	struct msghdr msg = {.msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)niov};
+	ssize_t n;
+
+	if (chan->tx_end)
+		return chan->tx_end;
+	do
+		n = sendmsg(chan->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return tcp_failed(chan, errno, &chan->tx_end);
+	if (n == 0)
+		return TCPX_IN_PROGRESS;
+	*out_bytes = (size_t)n;
+	return TCPX_OK;
+}
+
+static tcpx_status tcp_eof(struct tcp_chan *chan)
+{
+	int lost = atomic_load_explicit(&chan->lost, memory_order_acquire);
+
+	if (atomic_load_explicit(&chan->down, memory_order_acquire))
+		chan->rx_end = TCPX_ERR_DISCONNECTED;
+	else
+		chan->rx_end = lost ? (tcpx_status)lost : TCPX_ERR_PEER_CLOSED;
+	return chan->rx_end;
+}
+
+static tcpx_status tcp_recv(struct net_chan *base, const struct iovec *iov, int niov,
+			    size_t *out_bytes)
+{
+	struct tcp_chan *chan = (struct tcp_chan *)base;
+	struct msghdr msg = {.msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)niov};
+	ssize_t n;
+
+	if (chan->rx_end)
+		return chan->rx_end;
+	if (atomic_load_explicit(&chan->down, memory_order_acquire))
+		return tcp_eof(chan); /* bytes still queued are nobody's any more */
+	do
+		n = recvmsg(chan->fd, &msg, MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return tcp_failed(chan, errno, &chan->rx_end);
+	if (n == 0)
+		return tcp_eof(chan);
+	*out_bytes = (size_t)n;
+	return TCPX_OK;
+}
+
+static int tcp_arm(struct net_chan *base, int want_recv, int want_send, uint32_t *out_events)
+{
+	struct tcp_chan *chan = (struct tcp_chan *)base;
+
+	/* The kernel keeps readiness level-triggered, so there is nothing to re-check. */
+	*out_events = (want_recv > 0 ? EPOLLIN : 0u) | (want_send > 0 ? EPOLLOUT : 0u);
+	return atomic_load_explicit(&chan->down, memory_order_acquire);
+}
+
+static int tcp_fd(const struct net_chan *base)
+{
+	return ((const struct tcp_chan *)base)->fd;
+}
+
+static void tcp_recv_mark(struct net_chan *base, size_t bytes)
+{
+	struct tcp_chan *chan = (struct tcp_chan *)base;
+	int low;
+
+	if (bytes < 1)
+		bytes = 1;
+	if (bytes > NET_CALL_BYTES)
+		bytes = NET_CALL_BYTES;
+	if (bytes == chan->mark)
+		return;
+	low = (int)bytes;
+	if (!setsockopt(chan->fd, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof(low)))
+		chan->mark = bytes;
+}
+
+static void tcp_shutdown(struct net_chan *base)
+{
+	struct tcp_chan *chan = (struct tcp_chan *)base;
+
+	if (!atomic_exchange(&chan->down, 1))
+		shutdown(chan->fd, SHUT_RDWR);
+}
+
+static void tcp_close(struct net_chan *base)
+{
+	struct tcp_chan *chan = (struct tcp_chan *)base;
+
+	close(chan->fd);
+	free(chan);
+}
+
+static void tcp_info_get(const struct net_chan *base, struct net_chan_info *out_info)
+{
+	const struct tcp_chan *chan = (const struct tcp_chan *)base;
+	struct tcp_info info;
+	socklen_t len = sizeof(info);
+	int queued = 0;
+
+	memset(out_info, 0, sizeof(*out_info));
+	memset(&info, 0, sizeof(info));
+	if (!getsockopt(chan->fd, IPPROTO_TCP, TCP_INFO, &info, &len)) {
+		out_info->busy_ns = info.tcpi_busy_time * 1000;
+		out_info->rwnd_limited_ns = info.tcpi_rwnd_limited * 1000;
+		out_info->sndbuf_limited_ns = info.tcpi_sndbuf_limited * 1000;
+		out_info->retransmits = info.tcpi_total_retrans;
+		out_info->rtt_ns = (uint64_t)info.tcpi_rtt * 1000;
+		out_info->last_ack_ms = info.tcpi_last_ack_recv;
+		out_info->last_send_ms = info.tcpi_last_data_sent;
+	}
+	if (!ioctl(chan->fd, SIOCOUTQ, &queued) && queued > 0)
+		out_info->unacked_bytes = (uint64_t)queued;
+	len = sizeof(out_info->congestion) - 1;
+	if (getsockopt(chan->fd, IPPROTO_TCP, TCP_CONGESTION, out_info->congestion, &len))
+		out_info->congestion[0] = '\0';
+}
+
+static const struct net_ops tcp_ops = {
+	.name = "tcp",
+	.caps = NET_CAP_HEADER | NET_CAP_IN_ORDER | NET_CAP_CANCEL,
+	.send = tcp_send,
+	.recv = tcp_recv,
+	.arm = tcp_arm,
+	.fd = tcp_fd,
+	.recv_mark = tcp_recv_mark,
+	.shutdown = tcp_shutdown,
+	.close = tcp_close,
+	.info = tcp_info_get,
+};
+
+tcpx_status net_tcp_wrap(int fd, struct net_chan **out_chan)
+{
+	struct tcp_chan *chan = calloc(1, sizeof(*chan));
+
+	if (!chan)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "tcp channel of %zu bytes", sizeof(*chan));
+	chan->base.ops = &tcp_ops;
+	chan->fd = fd;
+	chan->mark = 1;
+	*out_chan = &chan->base;
+	return TCPX_OK;
+}

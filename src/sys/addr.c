@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Socket addresses as text and as bits. */
+#include "sys/addr.h"
+
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct sockaddr_in *v4(const struct sockaddr_storage *addr)
+{
+	return (const struct sockaddr_in *)addr;
+}
+
+static const struct sockaddr_in6 *v6(const struct sockaddr_storage *addr)
+{
+	return (const struct sockaddr_in6 *)addr;
+}
+
+/* The bits of the address; *len is 0 for a family that is neither. */
+static const uint8_t *host_bits(const struct sockaddr_storage *addr, unsigned *len)
+{
+	*len = 0;
+	if (addr->ss_family == AF_INET) {
+		*len = 4;
+		return (const uint8_t *)&v4(addr)->sin_addr;
+	}
+	if (addr->ss_family == AF_INET6) {
+		*len = 16;
+		return (const uint8_t *)&v6(addr)->sin6_addr;
+	}
+	return NULL;
+}
+
+static int parse_scope(const char *text, uint32_t *out_scope)
+{
+	char *end;
+	unsigned long number;
+
+	*out_scope = if_nametoindex(text);
+	if (*out_scope)
+		return 1;
+	if (*text < '0' || *text > '9')
+		return 0;
+	number = strtoul(text, &end, 10);
+	*out_scope = (uint32_t)number;
+	return !*end && number > 0 && number <= INT32_MAX;
+}
+
+tcpx_status sys_addr_parse(const char *text, uint16_t port, struct sockaddr_storage *out_addr)
+{
+	struct sockaddr_storage addr = {0};
+	struct sockaddr_in *in = (struct sockaddr_in *)&addr;
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&addr;
+	char host[INET6_ADDRSTRLEN];
+	const char *percent = strchr(text, '%');
+	size_t len = percent ? (size_t)(percent - text) : strlen(text);
+
+	if (len >= sizeof(host))
+		return TCPX_ERR_INVALID;
+	memcpy(host, text, len);
+	host[len] = '\0';
+	if (!percent && inet_pton(AF_INET, host, &in->sin_addr) == 1) {
+		in->sin_family = AF_INET;
+		in->sin_port = htons(port);
+	} else if (inet_pton(AF_INET6, host, &in6->sin6_addr) == 1) {
+		in6->sin6_family = AF_INET6;
+		in6->sin6_port = htons(port);
+		if (percent && !parse_scope(percent + 1, &in6->sin6_scope_id))
+			return TCPX_ERR_INVALID;
+	} else {
+		return TCPX_ERR_INVALID;
+	}
+	*out_addr = addr;
+	return TCPX_OK;
+}
+
+const char *sys_addr_host_text(const struct sockaddr_storage *addr, char buf[SYS_ADDR_TEXT])
+{
+	char host[INET6_ADDRSTRLEN] = "?", name[IF_NAMESIZE];
+	unsigned len;
+	const uint8_t *bits = host_bits(addr, &len);
+
+	if (!bits) {
+		snprintf(buf, SYS_ADDR_TEXT, "(no address)");
+		return buf;
+	}
+	inet_ntop(addr->ss_family, bits, host, sizeof(host));
+	if (addr->ss_family == AF_INET6 && v6(addr)->sin6_scope_id) {
+		uint32_t scope = v6(addr)->sin6_scope_id;
+
+		if (if_indextoname(scope, name))
+			snprintf(buf, SYS_ADDR_TEXT, "%s%%%s", host, name);
+		else
+			snprintf(buf, SYS_ADDR_TEXT, "%s%%%u", host, scope);
+	} else {
+		snprintf(buf, SYS_ADDR_TEXT, "%s", host);
+	}
+	return buf;
+}
+
+const char *sys_addr_text(const struct sockaddr_storage *addr, char buf[SYS_ADDR_TEXT])
+{
+	char host[SYS_ADDR_TEXT];
+
+	sys_addr_host_text(addr, host);
+	if (addr->ss_family == AF_INET6)
+		snprintf(buf, SYS_ADDR_TEXT, "[%.62s]:%u", host, sys_addr_port(addr));
+	else if (addr->ss_family == AF_INET)
+		snprintf(buf, SYS_ADDR_TEXT, "%.62s:%u", host, sys_addr_port(addr));
+	else
+		memcpy(buf, host, sizeof(host));
+	return buf;
+}
+
+socklen_t sys_addr_len(const struct sockaddr_storage *addr)
+{
+	return addr->ss_family == AF_INET    ? sizeof(struct sockaddr_in)
+	       : addr->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+					     : sizeof(*addr);
+}
+
+uint16_t sys_addr_port(const struct sockaddr_storage *addr)
+{
+	if (addr->ss_family == AF_INET)
+		return ntohs(v4(addr)->sin_port);
+	return addr->ss_family == AF_INET6 ? ntohs(v6(addr)->sin6_port) : 0;
+}
+
+void sys_addr_set_port(struct sockaddr_storage *addr, uint16_t port)
+{
+	if (addr->ss_family == AF_INET)
+		((struct sockaddr_in *)addr)->sin_port = htons(port);
+	else if (addr->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)addr)->sin6_port = htons(port);
+}
+
+int sys_addr_is_loopback(const struct sockaddr_storage *addr)
+{
+	const struct in6_addr *in6 = &v6(addr)->sin6_addr;
+
+	if (addr->ss_family == AF_INET)
+		return ntohl(v4(addr)->sin_addr.s_addr) >> 24 == 127;
+	if (addr->ss_family != AF_INET6)
+		return 0;
+	return IN6_IS_ADDR_LOOPBACK(in6) || (IN6_IS_ADDR_V4MAPPED(in6) && in6->s6_addr[12] == 127);
+}
+
+int sys_addr_is_any(const struct sockaddr_storage *addr)
+{
+	static const uint8_t zero[16];
+	unsigned len;
+	const uint8_t *bits = host_bits(addr, &len);
+
+	return bits && memcmp(bits, zero, len) == 0;
+}
+
+int sys_addr_is_link_local(const struct sockaddr_storage *addr)
+{
+	return addr->ss_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6(addr)->sin6_addr);
+}
+
+int sys_addr_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+	unsigned len;
+	const uint8_t *bits = host_bits(a, &len);
+
+	if (!bits || a->ss_family != b->ss_family || memcmp(bits, host_bits(b, &len), len))
+		return 0;
+	return a->ss_family == AF_INET || v6(a)->sin6_scope_id == v6(b)->sin6_scope_id;
+}
+
+int sys_addr_same_subnet(const struct sockaddr_storage *a, const struct sockaddr_storage *b,
+			 unsigned prefix)
+{
+	unsigned len, whole, rest;
+	const uint8_t *x = host_bits(a, &len), *y;
+
+	if (!x || a->ss_family != b->ss_family)
+		return 0;
+	y = host_bits(b, &len);
+	if (prefix > len * 8)
+		prefix = len * 8;
+	whole = prefix / 8;
+	rest = prefix % 8;
+	if (memcmp(x, y, whole))
+		return 0;
+	return !rest || (x[whole] ^ y[whole]) >> (8 - rest) == 0;
+}
+
+uint64_t sys_addr_source(const struct sockaddr_storage *addr)
+{
+	const struct in6_addr *in6 = &v6(addr)->sin6_addr;
+	uint64_t source = 0;
+	uint32_t low;
+
+	if (sys_addr_is_loopback(addr))
+		return 1;
+	if (addr->ss_family == AF_INET)
+		return ntohl(v4(addr)->sin_addr.s_addr);
+	if (addr->ss_family != AF_INET6)
+		return 0;
+	if (IN6_IS_ADDR_V4MAPPED(in6)) {
+		memcpy(&low, &in6->s6_addr[12], sizeof(low));
+		return ntohl(low);
+	}
+	memcpy(&source, in6, sizeof(source));
+	return source;
+}

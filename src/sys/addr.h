@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Socket addresses: text, comparison, loopback. No look-ups of names. */
+#ifndef SYS_ADDR_H
+#define SYS_ADDR_H
+
+#include <netinet/in.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include <tcpx/types.h>
+
+#define SYS_ADDR_TEXT 72 /* "[v6%interface]:port" and the NUL */
+
+/* "10.0.0.1", "fe80::1%eth0", "::1" (no brackets, no port) with the given port.
+ * ERR_INVALID: not a literal, or a scope that is no interface. Sets no last error. */
+tcpx_status sys_addr_parse(const char *text, uint16_t port, struct sockaddr_storage *out_addr);
+
+/* "10.0.0.1:80", "[fe80::1%eth0]:80"; without the port "10.0.0.1", "fe80::1%eth0". Returns buf. */
+const char *sys_addr_text(const struct sockaddr_storage *addr, char buf[SYS_ADDR_TEXT]);
+const char *sys_addr_host_text(const struct sockaddr_storage *addr, char buf[SYS_ADDR_TEXT]);
+
+socklen_t sys_addr_len(const struct sockaddr_storage *addr);
+uint16_t sys_addr_port(const struct sockaddr_storage *addr);
+void sys_addr_set_port(struct sockaddr_storage *addr, uint16_t port);
+
+/* 127/8, ::1, and 127/8 mapped into v6. */
+int sys_addr_is_loopback(const struct sockaddr_storage *addr);
+int sys_addr_is_any(const struct sockaddr_storage *addr); /* 0.0.0.0 or :: */
+int sys_addr_is_link_local(const struct sockaddr_storage *addr);
+
+/* Same family, address and v6 scope; ports do not count. */
+int sys_addr_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
+
+/* Whether the first prefix bits agree (same family). */
+int sys_addr_same_subnet(const struct sockaddr_storage *a, const struct sockaddr_storage *b,
+			 unsigned prefix);
+
+/* A number per place a stranger comes from: a v4 address, a v6 /64, all of loopback as one. */
+uint64_t sys_addr_source(const struct sockaddr_storage *addr);
+
+#endif

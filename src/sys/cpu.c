@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Affinity mask, cgroup quota, and threads that take no signals. */
+#include "sys/cpu.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+#define CPU_PATH_MAX 1024
+
+static ssize_t read_text(const char *path, char *buf, size_t cap)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t got;
+	size_t len = 0;
+
+	if (fd < 0)
+		return -1;
+	while (len < cap - 1) {
+		got = read(fd, buf + len, cap - 1 - len);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			break;
+		len += (size_t)got;
+	}
+	close(fd);
+	buf[len] = '\0';
+	return (ssize_t)len;
+}
+
+static unsigned affinity_cores(void)
+{
+	unsigned count = 0;
+	long configured;
+
+	/* The kernel refuses a mask shorter than its own; 8192 is the largest x86 configuration. */
+	for (int cpus = 1024; cpus <= 16384; cpus *= 4) {
+		size_t size = CPU_ALLOC_SIZE(cpus);
+		cpu_set_t *set = CPU_ALLOC(cpus);
+
+		if (!set)
+			break;
+		if (sched_getaffinity(0, size, set) == 0)
+			count = (unsigned)CPU_COUNT_S(size, set);
+		CPU_FREE(set);
+		if (count)
+			return count;
+	}
+	configured = sysconf(_SC_NPROCESSORS_ONLN);
+	return configured > 0 ? (unsigned)configured : 1;
+}
+
+static unsigned cores_of(long long quota, long long period)
+{
+	if (quota <= 0 || period <= 0)
+		return 0;
+	if (quota / period >= 1 << 20)
+		return 0;
+	return (unsigned)((quota + period - 1) / period);
+}
+
+/* The quota written in one folder, 0: none there. v2: "max 100000" or "150000 100000". */
+static unsigned folder_quota(const char *folder, int v2)
+{
+	char path[CPU_PATH_MAX + 32], text[64];
+	long long quota = 0, period = 0;
+
+	if (v2) {
+		snprintf(path, sizeof(path), "%s/cpu.max", folder);
+		if (read_text(path, text, sizeof(text)) <= 0)
+			return 0;
+		if (sscanf(text, "%lld %lld", &quota, &period) != 2)
+			return 0;
+		return cores_of(quota, period);
+	}
+	snprintf(path, sizeof(path), "%s/cpu.cfs_quota_us", folder);
+	if (read_text(path, text, sizeof(text)) <= 0 || sscanf(text, "%lld", &quota) != 1)
+		return 0;
+	snprintf(path, sizeof(path), "%s/cpu.cfs_period_us", folder);
+	if (read_text(path, text, sizeof(text)) <= 0 || sscanf(text, "%lld", &period) != 1)
+		return 0;
+	return cores_of(quota, period);
+}
+
+static unsigned smaller(unsigned a, unsigned b)
+{
+	return !a ? b : !b ? a : a < b ? a : b;
+}
+
+/* The smallest quota of a group and its ancestors. A group named from outside a container's
+ * namespace does not exist below root; its missing levels then just say nothing. */
+static unsigned group_quota(const char *mount, const char *group, int v2)
+{
+	char folder[CPU_PATH_MAX];
+	size_t floor = strlen(mount);
+	unsigned least = 0;
+	int len = snprintf(folder, sizeof(folder), "%s%s", mount, group);
+
+	if (len < 0 || (size_t)len >= sizeof(folder) || strstr(group, ".."))
+		return folder_quota(mount, v2);
+	for (;;) {
+		char *slash;
+
+		least = smaller(least, folder_quota(folder, v2));
+		slash = strrchr(folder + floor, '/');
+		if (!slash)
+			return least;
+		*slash = '\0';
+	}
+}
+
+/* "cpu" among the comma-separated controllers of a v1 hierarchy. */
+static int names_cpu(const char *controllers)
+{
+	size_t len;
+
+	for (; *controllers; controllers += len + (controllers[len] == ',')) {
+		len = strcspn(controllers, ",");
+		if (len == 3 && memcmp(controllers, "cpu", 3) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+unsigned sys_cpu_quota(const char *membership, const char *root)
+{
+	char line[CPU_PATH_MAX], mount[CPU_PATH_MAX];
+	unsigned least = 0;
+	size_t len;
+
+	/* Lines are "id:controllers:path"; v2 has no controllers. */
+	for (; *membership; membership += len + (membership[len] == '\n')) {
+		char *controllers, *group;
+
+		len = strcspn(membership, "\n");
+		if (len >= sizeof(line))
+			continue;
+		memcpy(line, membership, len);
+		line[len] = '\0';
+		controllers = strchr(line, ':');
+		group = controllers ? strchr(controllers + 1, ':') : NULL;
+		if (!group)
+			continue;
+		*controllers++ = *group++ = '\0';
+		if (!*controllers) {
+			least = smaller(least, group_quota(root, group, 1));
+		} else if (names_cpu(controllers)) {
+			snprintf(mount, sizeof(mount), "%.400s/%.400s", root, controllers);
+			if (access(mount, F_OK))
+				snprintf(mount, sizeof(mount), "%.400s/cpu", root);
+			least = smaller(least, group_quota(mount, group, 0));
+		}
+	}
+	return least;
+}
+
+unsigned sys_cpu_usable(void)
+{
+	char membership[4096];
+
+	if (read_text("/proc/self/cgroup", membership, sizeof(membership)) < 0)
+		membership[0] = '\0';
+	return smaller(affinity_cores(), sys_cpu_quota(membership, "/sys/fs/cgroup"));
+}
+
+void sys_thread_slice(uint64_t ns)
+{
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime, deadline, period;
+	} attr = {.size = sizeof(attr), .policy = SCHED_OTHER, .runtime = ns};
+
+	if (sched_getscheduler(0) != SCHED_OTHER)
+		return;				  /* the user's choice */
+	attr.nice = getpriority(PRIO_PROCESS, 0); /* of this thread */
+	(void)syscall(SYS_sched_setattr, 0, &attr, 0);
+}
+
+tcpx_status sys_thread_start(pthread_t *out_thread, const char *name, void *(*fn)(void *arg),
+			     void *arg)
+{
+	char cut[16];
+	static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
+	sigset_t all, old;
+	int err;
+
+	sigfillset(&all);
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+		sigdelset(&all, faults[i]);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(out_thread, NULL, fn, arg);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err)
+		return error_set(err == EAGAIN	 ? TCPX_ERR_LIMIT
+				 : err == ENOMEM ? TCPX_ERR_NO_MEMORY
+						 : TCPX_ERR_SYSTEM,
+				 err, "cannot start the thread %s (ulimit -u, pids limit)", name);
+	snprintf(cut, sizeof(cut), "%s", name);
+	pthread_setname_np(*out_thread, cut);
+	return TCPX_OK;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Usable cores and threads of ours. */
+#ifndef SYS_CPU_H
+#define SYS_CPU_H
+
+#include <pthread.h>
+
+#include <tcpx/types.h>
+
+/* Cores this process may use, at least 1: the smaller of the affinity mask and the cgroup quota
+ * (v1 or v2, of every level up to the root, rounded up). */
+unsigned sys_cpu_usable(void);
+
+/* The quota alone, in cores rounded up; 0: none. membership: /proc/self/cgroup's text;
+ * root: where the hierarchies are mounted ("/sys/fs/cgroup"). For tests. */
+unsigned sys_cpu_quota(const char *membership, const char *root);
+
+/* The calling thread runs at most ns at a stretch, and so preempts those with longer slices when it
+ * wakes (Linux 6.12; before, and where the thread is not of SCHED_OTHER, nothing changes). */
+void sys_thread_slice(uint64_t ns);
+
+/* Starts a thread named name (cut to 15 bytes) with all signals blocked but the faults a thread
+ * raises itself, so that none of the caller's handlers runs on it and crash reporters still work.
+ * ERR_LIMIT (thread limit); ERR_NO_MEMORY; ERR_SYSTEM. */
+tcpx_status sys_thread_start(pthread_t *out_thread, const char *name, void *(*fn)(void *arg),
+			     void *arg);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stamp that pthread_atfork moves in every child. */
+#include "sys/fork.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/error.h"
+
+static _Atomic uint32_t generation, owner;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int register_err;
+
+static void in_child(void)
+{
+	atomic_fetch_add_explicit(&generation, 1, memory_order_relaxed);
+}
+
+static void register_handler(void)
+{
+	register_err = pthread_atfork(NULL, NULL, in_child);
+}
+
+tcpx_status sys_fork_init(void)
+{
+	pthread_once(&once, register_handler);
+	if (register_err)
+		return error_set(TCPX_ERR_NO_MEMORY, register_err,
+				 "cannot register the fork handler");
+	atomic_store_explicit(&owner, sys_fork_generation(), memory_order_relaxed);
+	return TCPX_OK;
+}
+
+int sys_forked(void)
+{
+	return atomic_load_explicit(&generation, memory_order_relaxed) !=
+	       atomic_load_explicit(&owner, memory_order_relaxed);
+}
+
+uint32_t sys_fork_generation(void)
+{
+	return atomic_load_explicit(&generation, memory_order_relaxed);
+}

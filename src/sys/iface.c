@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Interface addresses by getifaddrs, and the expansion of bind lists. */
+#include "sys/iface.h"
+
+#include <errno.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "sys/addr.h"
+
+#define IFACE_MAX 256
+#define LOWER_UP (1u << 16) /* IFF_LOWER_UP, which <net/if.h> lacks */
+
+static unsigned prefix_bits(const struct sockaddr *mask)
+{
+	const uint8_t *bits;
+	unsigned len, count = 0;
+
+	if (!mask)
+		return 128;
+	if (mask->sa_family == AF_INET) {
+		bits = (const uint8_t *)&((const struct sockaddr_in *)mask)->sin_addr;
+		len = 4;
+	} else {
+		bits = (const uint8_t *)&((const struct sockaddr_in6 *)mask)->sin6_addr;
+		len = 16;
+	}
+	for (unsigned i = 0; i < len; i++)
+		count += (unsigned)__builtin_popcount(bits[i]);
+	return count;
+}
+
+tcpx_status sys_iface_list(struct sys_iface *out_ifaces, unsigned max, unsigned *out_count)
+{
+	struct ifaddrs *all, *pos;
+	unsigned count = 0;
+
+	if (getifaddrs(&all))
+		return error_set(errno == ENOMEM   ? TCPX_ERR_NO_MEMORY
+				 : errno == EMFILE ? TCPX_ERR_NO_DESCRIPTORS
+						   : TCPX_ERR_SYSTEM,
+				 errno, "cannot list the network interfaces");
+	for (pos = all; pos && count < max; pos = pos->ifa_next) {
+		struct sys_iface *iface = &out_ifaces[count];
+		int family = pos->ifa_addr ? pos->ifa_addr->sa_family : AF_UNSPEC;
+
+		if ((family != AF_INET && family != AF_INET6) || !(pos->ifa_flags & IFF_UP))
+			continue;
+		memset(iface, 0, sizeof(*iface));
+		memcpy(&iface->addr, pos->ifa_addr,
+		       family == AF_INET ? sizeof(struct sockaddr_in)
+					 : sizeof(struct sockaddr_in6));
+		sys_addr_set_port(&iface->addr, 0);
+		snprintf(iface->name, sizeof(iface->name), "%s", pos->ifa_name);
+		iface->prefix = prefix_bits(pos->ifa_netmask);
+		iface->loopback = (pos->ifa_flags & IFF_LOOPBACK) != 0;
+		iface->carrier = (pos->ifa_flags & LOWER_UP) != 0;
+		count++;
+	}
+	freeifaddrs(all);
+	*out_count = count;
+	return TCPX_OK;
+}
+
+unsigned sys_iface_index(const struct sockaddr_storage *addr)
+{
+	struct sys_iface ifaces[IFACE_MAX];
+	unsigned count = 0;
+
+	if (sys_iface_list(ifaces, IFACE_MAX, &count) != TCPX_OK)
+		return 0;
+	for (unsigned i = 0; i < count; i++)
+		if (sys_addr_same_host(&ifaces[i].addr, addr))
+			return if_nametoindex(ifaces[i].name);
+	return 0;
+}
+
+int sys_iface_carrier(const struct sockaddr_storage *addr)
+{
+	struct sys_iface ifaces[IFACE_MAX];
+	unsigned count = 0;
+
+	if (sys_iface_list(ifaces, IFACE_MAX, &count) != TCPX_OK)
+		return 1;
+	for (unsigned i = 0; i < count; i++)
+		if (ifaces[i].carrier && sys_addr_same_host(&ifaces[i].addr, addr))
+			return 1;
+	return 0;
+}
+
+int sys_iface_direct(const struct sys_iface *iface, const struct sockaddr_storage *remote)
+{
+	const struct sockaddr_in6 *local6 = (const struct sockaddr_in6 *)&iface->addr;
+	const struct sockaddr_in6 *remote6 = (const struct sockaddr_in6 *)remote;
+
+	if (!sys_addr_same_subnet(&iface->addr, remote, iface->prefix))
+		return 0;
+	/* Every interface has the link-local subnet; only the scope tells them apart. */
+	if (sys_addr_is_link_local(remote) && remote6->sin6_scope_id)
+		return remote6->sin6_scope_id == local6->sin6_scope_id;
+	return 1;
+}
+
+/* What expand() works on. */
+struct expansion {
+	struct sys_iface ifaces[IFACE_MAX];
+	unsigned niface;
+	struct sockaddr_storage *out;
+	unsigned max, count;
+};
+
+static tcpx_status add(struct expansion *e, const struct sockaddr_storage *addr)
+{
+	for (unsigned i = 0; i < e->count; i++)
+		if (sys_addr_same_host(&e->out[i], addr))
+			return TCPX_OK;
+	if (e->count == e->max) {
+		error_set(TCPX_ERR_LIMIT, 0, "more than %u addresses to bind to", e->max);
+		return error_next("name fewer interfaces or addresses");
+	}
+	e->out[e->count++] = *addr;
+	return TCPX_OK;
+}
+
+static void name_choices(const struct expansion *e)
+{
+	char text[96] = "", addr[SYS_ADDR_TEXT];
+	size_t len = 0;
+
+	for (unsigned i = 0; i < e->niface; i++) {
+		const struct sys_iface *iface = &e->ifaces[i];
+		int put;
+
+		if (sys_addr_is_link_local(&iface->addr))
+			continue;
+		sys_addr_host_text(&iface->addr, addr);
+		put = snprintf(text + len, sizeof(text) - len, "%s%s %s", len ? ", " : "",
+			       iface->name, addr);
+		if (put < 0 || (size_t)put >= sizeof(text) - len) {
+			text[len] = '\0';
+			break;
+		}
+		len += (size_t)put;
+	}
+	if (len)
+		error_next("use one of: %s", text);
+	else
+		error_next("bring an interface up and give it an address");
+}
+
+static tcpx_status add_interface(struct expansion *e, const char *name)
+{
+	const struct sys_iface *first4 = NULL, *first6 = NULL, *link6 = NULL;
+	tcpx_status status = TCPX_OK;
+
+	for (unsigned i = 0; i < e->niface; i++) {
+		const struct sys_iface *iface = &e->ifaces[i];
+
+		if (strcmp(iface->name, name))
+			continue;
+		if (iface->addr.ss_family == AF_INET)
+			first4 = first4 ? first4 : iface;
+		else if (sys_addr_is_link_local(&iface->addr))
+			link6 = link6 ? link6 : iface;
+		else
+			first6 = first6 ? first6 : iface;
+	}
+	if (!first4 && !first6)
+		first6 = link6;
+	if (!first4 && !first6) {
+		error_set(TCPX_ERR_ADDRESS, 0, "interface %.32s is down or has no address", name);
+		name_choices(e);
+		return TCPX_ERR_ADDRESS;
+	}
+	if (first4)
+		status = add(e, &first4->addr);
+	if (status == TCPX_OK && first6)
+		status = add(e, &first6->addr);
+	return status;
+}
+
+/* Whether the address is one of ours; a link-local one written without a scope gets it. */
+static int is_ours(const struct expansion *e, struct sockaddr_storage *addr)
+{
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)addr;
+
+	if (sys_addr_is_any(addr) || (addr->ss_family == AF_INET && sys_addr_is_loopback(addr)))
+		return 1;
+	for (unsigned i = 0; i < e->niface; i++) {
+		const struct sockaddr_storage *ours = &e->ifaces[i].addr;
+
+		if (addr->ss_family != ours->ss_family || !sys_addr_same_subnet(addr, ours, 128))
+			continue;
+		if (sys_addr_is_link_local(addr)) {
+			uint32_t scope = ((const struct sockaddr_in6 *)ours)->sin6_scope_id;
+
+			if (in6->sin6_scope_id && in6->sin6_scope_id != scope)
+				continue;
+			in6->sin6_scope_id = scope;
+		}
+		return 1;
+	}
+	return 0;
+}
+
+static tcpx_status add_entry(struct expansion *e, const char *text)
+{
+	struct sockaddr_storage addr;
+
+	if (!*text) {
+		error_set(TCPX_ERR_INVALID, 0, "empty entry in the list of addresses to bind to");
+		return error_next("write it as IF or ADDRESS, with commas between");
+	}
+	if (strcmp(text, "localhost") == 0)
+		text = "127.0.0.1";
+	if (sys_addr_parse(text, 0, &addr) == TCPX_OK) {
+		if (is_ours(e, &addr))
+			return add(e, &addr);
+		error_set(TCPX_ERR_ADDRESS, 0, "%s is no address of this machine", text);
+		name_choices(e);
+		return TCPX_ERR_ADDRESS;
+	}
+	if (if_nametoindex(text))
+		return add_interface(e, text);
+	error_set(TCPX_ERR_ADDRESS, 0, "%s is no interface and no address", text);
+	name_choices(e);
+	return TCPX_ERR_ADDRESS;
+}
+
+tcpx_status sys_iface_expand(const char *list, struct sockaddr_storage *out_addrs, unsigned max,
+			     unsigned *out_count)
+{
+	struct expansion e = {.out = out_addrs, .max = max};
+	tcpx_status status = sys_iface_list(e.ifaces, IFACE_MAX, &e.niface);
+	char text[SYS_ADDR_TEXT];
+
+	while (status == TCPX_OK) {
+		size_t len = strcspn(list, ",");
+
+		if (len >= sizeof(text))
+			return error_set(TCPX_ERR_INVALID, 0,
+					 "%.64s... is no interface and no address", list);
+		memcpy(text, list, len);
+		text[len] = '\0';
+		status = add_entry(&e, text);
+		if (!list[len])
+			break;
+		list += len + 1;
+	}
+	if (status == TCPX_OK)
+		*out_count = e.count;
+	return status;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Changes of interfaces by NETLINK_ROUTE. */
+#include "sys/links.h"
+
+#include <errno.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "sys/sock.h"
+
+#define LOWER_UP (1u << 16) /* IFF_LOWER_UP, which <net/if.h> lacks */
+#define READ_BYTES 32768    /* what the kernel puts in one datagram at most */
+
+static void tell(const struct sys_links *links, const struct nlmsghdr *head)
+{
+	const struct ifinfomsg *info = NLMSG_DATA(head);
+	const struct rtattr *attr = IFLA_RTA(info);
+	int left = (int)IFLA_PAYLOAD(head);
+	int up = head->nlmsg_type == RTM_NEWLINK && (info->ifi_flags & IFF_UP) &&
+		 (info->ifi_flags & LOWER_UP);
+	char name[IF_NAMESIZE] = "";
+
+	if (info->ifi_family != AF_UNSPEC || info->ifi_index <= 0)
+		return; /* a bridge says something about its ports */
+	for (; RTA_OK(attr, left); attr = RTA_NEXT(attr, left)) {
+		size_t len = RTA_PAYLOAD(attr);
+
+		if (attr->rta_type == IFLA_IFNAME && len && len <= sizeof(name))
+			memcpy(name, RTA_DATA(attr), len - 1);
+	}
+	links->changed(links->arg, (unsigned)info->ifi_index, name, up);
+}
+
+void sys_links_read(const struct sys_links *links, const void *messages, size_t len)
+{
+	const struct nlmsghdr *head = messages;
+	int left = (int)len; /* the last message may be padded beyond the end */
+
+	for (; NLMSG_OK(head, (unsigned)(left < 0 ? 0 : left)); head = NLMSG_NEXT(head, left))
+		if ((head->nlmsg_type == RTM_NEWLINK || head->nlmsg_type == RTM_DELLINK) &&
+		    head->nlmsg_len >= NLMSG_LENGTH(sizeof(struct ifinfomsg)))
+			tell(links, head);
+}
+
+/* Changes were lost because there were too many: hear how all of them are now. */
+static void ask_all(const struct sys_links *links)
+{
+	struct {
+		struct nlmsghdr head;
+		struct ifinfomsg info;
+	} ask = {.head = {.nlmsg_len = sizeof(ask),
+			  .nlmsg_type = RTM_GETLINK,
+			  .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP}};
+
+	if (send(links->watch.fd, &ask, sizeof(ask), MSG_NOSIGNAL) < 0)
+		LOG_DEBUG("links: cannot ask for the interfaces: errno %d", errno);
+}
+
+static void on_message(struct sys_watch *watch, uint32_t events)
+{
+	struct sys_links *links = LIST_ENTRY(watch, struct sys_links, watch);
+	_Alignas(struct nlmsghdr) char buf[READ_BYTES];
+
+	(void)events;
+	for (;;) {
+		struct sockaddr_nl from = {0};
+		socklen_t from_len = sizeof(from);
+		ssize_t got = recvfrom(watch->fd, buf, sizeof(buf), 0, (struct sockaddr *)&from,
+				       &from_len);
+
+		if (got > 0 && !from.nl_pid) /* the kernel, not another process */
+			sys_links_read(links, buf, (size_t)got);
+		else if (got < 0 && errno == ENOBUFS)
+			ask_all(links);
+		else if (got <= 0 && errno != EINTR)
+			return;
+	}
+}
+
+tcpx_status sys_links_open(struct sys_loop *loop, struct sys_links *links)
+{
+	struct sockaddr_nl addr = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK};
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE);
+	tcpx_status status;
+
+	links->loop = loop;
+	links->watch = (struct sys_watch){.fd = -1, .events = EPOLLIN, .fn = on_message};
+	list_init(&links->watch.node);
+	if (fd < 0)
+		return error_set(sys_errno_status(errno), errno, "cannot open a netlink socket");
+	links->watch.fd = fd;
+	if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)))
+		status = error_set(TCPX_ERR_SYSTEM, errno, "cannot hear of the interfaces");
+	else
+		status = sys_watch_add(loop, &links->watch);
+	if (status != TCPX_OK) {
+		close(fd);
+		links->watch.fd = -1;
+	}
+	return status;
+}
+
+void sys_links_close(struct sys_links *links)
+{
+	if (links->watch.fd < 0)
+		return;
+	sys_watch_del(links->loop, &links->watch);
+	close(links->watch.fd);
+	links->watch.fd = -1;
+}

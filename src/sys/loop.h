@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A small epoll loop with timers for the control thread. One thread runs it; only wake and post may
+ * be called from others. */
+#ifndef SYS_LOOP_H
+#define SYS_LOOP_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include <tcpx/types.h>
+
+struct sys_loop;
+
+/* One descriptor. fn may delete this or any other watch; a deleted one is not called any more. */
+struct sys_watch {
+	int fd;
+	uint32_t events; /* EPOLLIN, EPOLLOUT */
+	void (*fn)(struct sys_watch *watch, uint32_t events);
+	uint64_t generation; /* the loop's */
+	struct list_node node;
+};
+
+/* fn runs on the loop's thread, once, when due; may set itself again. */
+struct sys_timer {
+	int64_t due_ns;
+	void (*fn)(struct sys_timer *timer, int64_t now_ns);
+	struct list_node node; /* sorted list: there are few */
+};
+
+/* A call from another thread; fn runs on the loop's thread, in order, once per post. */
+struct sys_post {
+	void (*fn)(struct sys_post *post);
+	struct list_node node;
+};
+
+struct sys_loop {
+	int epfd, wakefd;
+	struct sys_watch wake;
+	struct list_node timers, watches;
+	pthread_mutex_t lock; /* guards posts */
+	struct list_node posts;
+	struct sys_watch **ready; /* of the round under way, NULL = deleted */
+	int nready;
+	int64_t late_ns; /* how late the last timer round was: our own stall */
+};
+
+tcpx_status sys_loop_init(struct sys_loop *loop);
+void sys_loop_fini(struct sys_loop *loop);
+
+tcpx_status sys_watch_add(struct sys_loop *loop, struct sys_watch *watch);
+void sys_watch_set(struct sys_loop *loop, struct sys_watch *watch, uint32_t events);
+void sys_watch_del(struct sys_loop *loop, struct sys_watch *watch); /* idempotent, keeps the fd */
+
+void sys_timer_set(struct sys_loop *loop, struct sys_timer *timer, int64_t due_ns);
+void sys_timer_del(struct sys_loop *loop, struct sys_timer *timer); /* idempotent */
+
+void sys_loop_post(struct sys_loop *loop, struct sys_post *post); /* any thread */
+
+/* One round: waits until something is due, at most max_ns (-1: for ever), and runs it. */
+void sys_loop_round(struct sys_loop *loop, int64_t max_ns);
+
+#endif

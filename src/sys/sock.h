@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* TCP sockets: creation, options, and what an errno means. */
+#ifndef SYS_SOCK_H
+#define SYS_SOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include <tcpx/types.h>
+
+/* What the errno of a socket call means; ERR_SYSTEM when nothing better fits. */
+tcpx_status sys_errno_status(int err);
+
+/* A non-blocking CLOEXEC stream socket. ERR_NO_DESCRIPTORS; ERR_NO_MEMORY; ERR_ADDRESS (family not
+ * there); ERR_SYSTEM. The functions below set the last error as well. */
+tcpx_status sys_sock_open(int family, int *out_fd);
+
+/* Binds to an address; port 0 leaves the port to connect, so that one local port serves many. */
+tcpx_status sys_sock_bind(int fd, const struct sockaddr_storage *local);
+
+/* Only packets of that interface (or VRF) from here on; NULL or "": does nothing. ERR_ADDRESS: it
+ * does not exist, or the process may not choose it; the next step says what to do. */
+tcpx_status sys_sock_bind_device(int fd, const char *device);
+
+/* Opens, binds (SO_REUSEADDR, v6 sockets v6 only; to device, as above) and listens; *port 0: any,
+ * the one in use is written back. ERR_ADDRESS: taken, not ours, or a privileged port. */
+tcpx_status sys_sock_listen(const struct sockaddr_storage *addr, const char *device, uint16_t *port,
+			    int backlog, int *out_fd);
+
+/* Options: 0 or an errno. None of them matters enough to fail a connection. */
+int sys_sock_nodelay(int fd);
+int sys_sock_reuse(int fd); /* SO_REUSEADDR: a local port may serve several remote ones */
+int sys_sock_keepalive(int fd, int idle_s, int interval_s, int count);
+int sys_sock_user_timeout(int fd, unsigned ms);
+int sys_sock_defer_accept(int fd, int seconds);
+int sys_sock_reset_on_close(int fd);
+int sys_sock_congestion_set(int fd, const char *name);
+int sys_sock_congestion_get(int fd, char *buf, size_t cap); /* "" on failure */
+int sys_sock_error(int fd);				    /* SO_ERROR, taken */
+
+tcpx_status sys_sock_local(int fd, struct sockaddr_storage *out_addr);
+tcpx_status sys_sock_remote(int fd, struct sockaddr_storage *out_addr);
+
+#endif

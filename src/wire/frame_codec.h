@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bytes of frame headers and trailers. Layout: docs/design/wire.md. */
+#ifndef WIRE_FRAME_CODEC_H
+#define WIRE_FRAME_CODEC_H
+
+#include "base/frame.h"
+#include <tcpx/types.h>
+
+/* Writes FRAME_HEADER_BYTES, header crc included. */
+void wire_frame_encode(const struct frame *frame, uint8_t out[FRAME_HEADER_BYTES]);
+
+/* ERR_CORRUPT: header crc; ERR_VERSION: other frame version; ERR_PROTOCOL: unknown type, or a table
+ * or payload length above the limit (control types: FRAME_CONTROL_MAX) or not allowed for it. */
+tcpx_status wire_frame_decode(const uint8_t in[FRAME_HEADER_BYTES], struct frame *out_frame);
+
+void wire_trailer_encode(const struct frame_trailer *trailer, uint8_t out[FRAME_TRAILER_BYTES]);
+/* ERR_PROTOCOL: a status that is none, or a sequence other than expected_seq. */
+tcpx_status wire_trailer_decode(const uint8_t in[FRAME_TRAILER_BYTES], uint64_t expected_seq,
+				struct frame_trailer *out_trailer);
+
+#endif

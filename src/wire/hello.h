@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Handshake messages, connection info and region tokens. Layout: docs/design/wire.md. */
+#ifndef WIRE_HELLO_H
+#define WIRE_HELLO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tcpx/types.h>
+
+#define WIRE_UUID_BYTES 16
+#define WIRE_NONCE_BYTES 32
+#define WIRE_PROOF_BYTES 32
+#define WIRE_SECRET_BYTES 32
+#define WIRE_HELLO_MAX 1024 /* whole encoded hello, TLVs included */
+#define WIRE_ADDR_MAX 16    /* addresses in one connection info */
+#define WIRE_PROTO_MIN 1
+#define WIRE_PROTO_MAX 1
+
+enum wire_role { WIRE_ROLE_CONTROL = 1, WIRE_ROLE_DATA = 2 };
+
+enum wire_auth {
+	WIRE_AUTH_NONE = 0,   /* loopback or --insecure: proofs are zero */
+	WIRE_AUTH_SECRET = 1, /* session secret of the connection info */
+	WIRE_AUTH_KEY = 2,    /* shared key file */
+	WIRE_AUTH_LINK = 3,   /* data connection: session key of the control link */
+	WIRE_AUTH_BARE = 4,   /* no crypto library, loopback only: the proof is the secret itself */
+};
+
+/* The three messages: 1 dialler's hello, 2 acceptor's answer, 3 dialler's proof. */
+enum wire_hello_step { WIRE_HELLO_DIAL = 1, WIRE_HELLO_ANSWER = 2, WIRE_HELLO_PROOF = 3 };
+
+enum wire_feature {
+	WIRE_FEATURE_LOCAL = 1u << 0,	/* speaks the same-host transport */
+	WIRE_FEATURE_CREDITS = 1u << 1, /* staging credits (decision 23) */
+};
+
+struct wire_hello {
+	uint8_t step, role, auth;
+	uint8_t proto_min, proto_max; /* answer: both = the chosen one */
+	uint8_t status;		      /* answer: 0, or a negated tcpx_status that ends it */
+	uint16_t channel;	      /* data: index of the channel */
+	uint32_t epoch;		      /* data: epoch of the channel */
+	uint32_t channels;	      /* control: bulk channels wanted / granted */
+	uint32_t chunk_bytes;
+	uint64_t features, required; /* bit sets; an unknown required bit is refused */
+	uint64_t key_id;	     /* which key; data: the link's id at the acceptor */
+	uint64_t notify_budget, eager_budget, read_budget; /* credits given to the other side */
+	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES];
+	uint8_t want_uuid[WIRE_UUID_BYTES]; /* dialler: who it expects, zero = anyone */
+	uint8_t nonce[WIRE_NONCE_BYTES];
+	uint8_t proof[WIRE_PROOF_BYTES];
+	char name[TCPX_NAME_MAX + 1];
+};
+
+/* Bytes written; the first 8 bytes are magic and the total length, so a reader knows how much to
+ * wait for. The proof lies in the last WIRE_PROOF_BYTES, so that it can cover all before it. */
+size_t wire_hello_encode(const struct wire_hello *hello, uint8_t out[WIRE_HELLO_MAX]);
+/* Length of the whole message once 8 bytes are there; 0: not ours (wrong magic or a bad length). */
+size_t wire_hello_length(const uint8_t prefix[8]);
+/* ERR_PROTOCOL malformed; ERR_VERSION no common version, or unknown required feature. */
+tcpx_status wire_hello_decode(const void *buf, size_t len, struct wire_hello *out_hello);
+
+struct wire_address {
+	uint8_t family; /* 4 or 6 */
+	uint8_t bytes[16];
+	uint16_t port;
+	uint32_t scope; /* of a v6 link-local address */
+};
+
+struct wire_info {
+	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES], secret[WIRE_SECRET_BYTES];
+	uint8_t host
+		[WIRE_UUID_BYTES]; /* random per boot: a hint that the local transport may work */
+	uint32_t naddrs;
+	struct wire_address addrs[WIRE_ADDR_MAX];
+	char name[TCPX_NAME_MAX + 1];
+};
+
+/* Bytes written (at least 128, at most TCPX_INFO_MAX_BYTES), 0 when cap is too small. */
+size_t wire_info_encode(const struct wire_info *info, void *out, size_t cap);
+/* ERR_INVALID not an info or cut; ERR_VERSION. crc protected, so that a typo is found. */
+tcpx_status wire_info_decode(const void *buf, size_t len, struct wire_info *out_info);
+
+enum wire_token_flags { WIRE_TOKEN_STABLE = 1u << 0, WIRE_TOKEN_STAGED = 1u << 1 };
+
+struct wire_token {
+	uint8_t kind;	/* enum tcpx_mem_kind */
+	uint8_t rights; /* enum tcpx_rights */
+	uint8_t flags;	/* enum wire_token_flags */
+	uint32_t hint;	/* index in the owner's region table; a hint only */
+	uint64_t key;
+};
+
+void wire_token_encode(const struct wire_token *token, uint8_t out[TCPX_TOKEN_BYTES]);
+/* ERR_INVALID; ERR_VERSION. Reserved bytes must be zero. */
+tcpx_status wire_token_decode(const void *buf, size_t len, struct wire_token *out_token);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Type-length-value fields at the end of handshake messages and connection infos: u16 type, u16
+ * length, bytes. What a reader does not know it skips, unless the type says it must not. */
+#ifndef WIRE_TLV_H
+#define WIRE_TLV_H
+
+#include <tcpx/types.h>
+
+#include "wire/cursor.h"
+
+#define WIRE_TLV_HEAD 4
+#define WIRE_TLV_REQUIRED 0x8000u /* in the type: whoever does not know it refuses the message */
+
+struct wire_tlv {
+	uint16_t type;
+	struct wire_cursor value;
+};
+
+static inline void wire_put_tlv(struct wire_out *o, uint16_t type, const void *value, uint16_t len)
+{
+	wire_put_uint(o, type, 2);
+	wire_put_uint(o, len, 2);
+	wire_put_bytes(o, value, len);
+}
+
+/* 1: a field; 0: the end; c->bad when cut. */
+static inline int wire_get_tlv(struct wire_cursor *c, struct wire_tlv *out)
+{
+	const uint8_t *value;
+	uint16_t len;
+
+	if (!wire_left(c))
+		return 0;
+	out->type = wire_get_u16(c);
+	len = wire_get_u16(c);
+	value = wire_take(c, len);
+	if (c->bad)
+		return 0;
+	out->value = wire_cursor_of(value, len);
+	return 1;
+}
+
+/* A session's name: once, not empty, no NUL inside. 0 or -1. */
+static inline int wire_get_name(struct wire_cursor *value, char name[TCPX_NAME_MAX + 1])
+{
+	size_t len = wire_left(value);
+
+	if (*name || !len || len > TCPX_NAME_MAX || memchr(value->pos, 0, len))
+		return -1;
+	wire_get_bytes(value, name, len);
+	return 0;
+}
+
+#endif

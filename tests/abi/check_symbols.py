@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The library exports what the headers declare and imports nothing that harms its host process.
+
+Usage: check_symbols.py exports|imports|internal|link FILE
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lint"))
+import api # noqa: E402
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+FORBIDDEN = {"exit", "_exit", "_Exit", "quick_exit", "abort", "raise", "__assert_fail", "printf",
+             "vprintf", "puts", "putchar", "__printf_chk", "__vprintf_chk", "perror", "stdout",
+             "system", "popen", "fork", "vfork", "execv", "execve", "execvp", "setenv", "unsetenv",
+             "putenv", "clearenv", "chdir", "signal", "sigaction", "sigprocmask", "setlocale"}
+GLIBC_MAX = (2, 34)
+
+
+def nm(*argv):
+    done = subprocess.run(["nm", *argv], text=True, capture_output=True, check=True)
+    return [line.split() for line in done.stdout.splitlines() if line.strip()]
+
+
+def case(name, wrong):
+    print(f"{'FAIL' if wrong else 'ok'} {name}{': ' + ', '.join(sorted(wrong)) if wrong else ''}")
+    return bool(wrong)
+
+
+def exports(path):
+    have = {row[-1].split("@")[0] for row in nm("-D", "--defined-only", path)} - {"TCPX_0.1"}
+    want = set(api.functions(TOP))
+    bad = case("every declared function is exported", want - have)
+    return case("nothing else is exported", have - want) or bad
+
+
+def imports(path):
+    rows = [row[-1] for row in nm("-D", "--undefined-only", path)]
+    bad = case("nothing imported ends or talks over the host process",
+               {row.split("@")[0] for row in rows} & FORBIDDEN)
+    newer = set()
+    for row in rows:
+        found = re.search(r"@GLIBC_(\d+)\.(\d+)", row)
+        if found and (int(found[1]), int(found[2])) > GLIBC_MAX:
+            newer.add(row)
+    return case(f"no GLIBC newer than {GLIBC_MAX[0]}.{GLIBC_MAX[1]} is needed", newer) or bad
+
+
+def internal(path):
+    names = {row[2] for row in nm("--defined-only", "--extern-only", path) if len(row) == 3}
+    return case("internal names never start with tcpx_",
+                {name for name in names if name.startswith("tcpx_")} - set(api.functions(TOP)))
+
+
+def link(path):
+    """A program that takes the address of every public function links and runs."""
+    rows = "".join(f"\t(any_fn){name},\n" for name in sorted(api.functions(TOP)))
+    source = ("#include <tcpx/tcpx.h>\ntypedef void (*any_fn)(void);\n"
+              f"any_fn volatile all[] = {{\n{rows}}};\n"
+              "int main(void)\n{\n\tfor (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)\n"
+              "\t\tif (!all[i])\n\t\t\treturn 1;\n\treturn 0;\n}\n")
+    folder = os.path.dirname(os.path.abspath(path))
+    with tempfile.TemporaryDirectory() as place:
+        program = os.path.join(place, "link")
+        done = subprocess.run([os.environ.get("CC", "cc"), "-std=c99", "-x", "c", "-", "-I",
+                               os.path.join(TOP, "include"), "-o", program, "-L", folder, "-ltcpx",
+                               f"-Wl,-rpath,{folder}"], input=source, text=True,
+                              capture_output=True)
+        print("\n".join(done.stderr.splitlines()[:8]))
+        bad = case("every public function links", {"see above"} if done.returncode else ())
+        return bad or case("and the program runs", {"it does not"}
+                           if subprocess.run([program]).returncode else ())
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3 or sys.argv[1] not in ("exports", "imports", "internal", "link"):
+        sys.exit(__doc__)
+    sys.exit(int(globals()[sys.argv[1]](sys.argv[2])))

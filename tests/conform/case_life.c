@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions from open to close: forked children, close with requests under way, nothing left. */
+#include <dirent.h>
+#include <time.h>
+
+#include "conform.h"
+
+#define RW (TCPX_RIGHT_READ | TCPX_RIGHT_WRITE)
+
+static int entries(const char *path)
+{
+	DIR *dir = opendir(path);
+	int count = 0;
+
+	CHECK(dir);
+	while (readdir(dir))
+		count++;
+	closedir(dir);
+	return count;
+}
+
+static void in_child(struct env *env, tcpx_request request, const tcpx_segment *segment)
+{
+	tcpx_counters counters = {.sz = sizeof(counters)};
+	tcpx_peer_info info = {.sz = sizeof(info)};
+	uint8_t bytes[TCPX_INFO_MAX_BYTES];
+	tcpx_notification note;
+	tcpx_region region;
+	tcpx_request made;
+	tcpx_event event;
+	tcpx_peer peer;
+	size_t len;
+
+	EXPECT(tcpx_session_info(env->session, bytes, sizeof(bytes), &len), TCPX_ERR_FORKED);
+	EXPECT(tcpx_session_connect(env->session, env->info, env->info_len, NULL, &peer),
+	       TCPX_ERR_FORKED);
+	EXPECT(tcpx_session_accept(env->session, SEC, &peer), TCPX_ERR_FORKED);
+	EXPECT(tcpx_session_event(env->session, &event), TCPX_ERR_FORKED);
+	EXPECT(tcpx_session_counters(env->session, &counters), TCPX_ERR_FORKED);
+	EXPECT(tcpx_peer_query(env->session, env->peer, &info), TCPX_ERR_FORKED);
+	EXPECT(tcpx_peer_flush(env->session, env->peer, SEC), TCPX_ERR_FORKED);
+	EXPECT(tcpx_peer_disconnect(env->session, env->peer), TCPX_ERR_FORKED);
+	EXPECT(tcpx_peer_find(env->session, "far", &peer), TCPX_ERR_FORKED);
+	EXPECT(tcpx_region_register(env->session, bytes, 8, NULL, &region), TCPX_ERR_FORKED);
+	EXPECT(tcpx_region_deregister(env->session, segment->local, 0), TCPX_ERR_FORKED);
+	EXPECT(tcpx_region_export(env->session, segment->local, bytes), TCPX_ERR_FORKED);
+	EXPECT(tcpx_request_prepare(env->session, env->peer, TCPX_OP_WRITE, segment, 1, NULL,
+				    &made),
+	       TCPX_ERR_FORKED);
+	EXPECT(tcpx_request_post(env->session, request), TCPX_ERR_FORKED);
+	EXPECT(tcpx_request_test(env->session, request, NULL), TCPX_ERR_FORKED);
+	EXPECT(tcpx_request_wait(env->session, request, SEC, NULL), TCPX_ERR_FORKED);
+	EXPECT(tcpx_request_cancel(env->session, request), TCPX_ERR_FORKED);
+	EXPECT(tcpx_request_release(env->session, request), TCPX_ERR_FORKED);
+	EXPECT(tcpx_notify_send(env->session, env->peer, "x", 1), TCPX_ERR_FORKED);
+	EXPECT(tcpx_notify_take(env->session, SEC, &note), TCPX_ERR_FORKED);
+	CHECK_EQ(tcpx_session_dispatch(env->session, 0), 0);
+	tcpx_session_close(env->session); /* forgets, says nothing to the peer */
+}
+
+static void case_fork(struct env *env)
+{
+	tcpx_segment segment = {.length = MIB};
+	tcpx_request request;
+	int status = 0;
+	struct buf buf;
+	pid_t pid;
+
+	buf_make(&buf, MIB, 0);
+	pat_fill(buf.data, MIB, 1, 0);
+	segment.local = near_register(env, buf.data, MIB, RW);
+	segment.remote = far_buf(env, 0, MIB, RW, 0);
+	OK(tcpx_request_prepare(env->session, env->peer, TCPX_OP_WRITE, &segment, 1, NULL,
+				&request));
+	OK(tcpx_request_post(env->session, request));
+	fflush(NULL);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		in_child(env, request, &segment);
+		_exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK_EQ(status, 0);
+	OK(near_wait(env, request, NULL)); /* the parent goes on */
+	for (int i = 0; i < 5; i++) {
+		OK(tcpx_request_post(env->session, request));
+		OK(near_wait(env, request, NULL));
+	}
+	CHECK_EQ(far_pattern(env, 0, 0, MIB, 1, 0), -1);
+}
+
+/* A child may open a session of its own. */
+static void case_fork_own_session(struct env *env)
+{
+	int status = 0;
+	pid_t pid;
+
+#if defined(__SANITIZE_THREAD__)
+	return; /* it allows no new threads in a child of a process with threads */
+#endif
+	fflush(NULL);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		tcpx_segment segment = {.length = 8};
+		uint8_t data[8] = {1, 2, 3, 4, 5, 6, 7, 8}, back[8] = {0};
+		uint8_t info[TCPX_INFO_MAX_BYTES], token[TCPX_TOKEN_BYTES];
+		tcpx_region remote;
+		uint16_t port;
+		size_t len;
+
+		env->session = NULL;
+		OK(tcpx_session_open(NULL, &env->session));
+		OK(tcpx_session_listen(env->session, NULL, &port));
+		OK(tcpx_session_info(env->session, info, sizeof(info), &len));
+		OK(tcpx_session_connect(env->session, info, len, NULL, &env->peer));
+		segment.local = near_register(env, data, 8, 0);
+		remote = near_register(env, back, 8, RW);
+		OK(tcpx_region_export(env->session, remote, token));
+		OK(tcpx_region_import(env->session, env->peer, token, sizeof(token),
+				      &segment.remote));
+		OK(near_run(env, TCPX_OP_WRITE, &segment, 1, NULL));
+		CHECK(memcmp(data, back, 8) == 0);
+		tcpx_session_close(env->session);
+		_exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK_EQ(status, 0);
+	OK(tcpx_notify_send(env->session, env->peer, "x", 1));
+}
+
+static tcpx_status closed_status;
+static int closed_count;
+
+static void on_closed(tcpx_session *session, const tcpx_completion *done)
+{
+	(void)session;
+	closed_status = done->status;
+	closed_count++;
+}
+
+/* Close ends what is under way; nothing of ours touches the memory afterwards. */
+static void case_close_active(struct env *env)
+{
+	TCPX_OPTS(tcpx_request_opts, opts, .callback = on_closed);
+	uint64_t size = 8 * MIB;
+	tcpx_segment segment = {.length = size};
+	tcpx_request request;
+	struct buf buf;
+
+	buf_make(&buf, size, 0);
+	segment.local = near_register(env, buf.data, size, 0);
+	segment.remote = far_buf(env, 0, size, RW, 0);
+	far_fill(env, 0, 0, size, 1, 0);
+	for (int i = 0; i < 8; i++)
+		OK(tcpx_request_start(env->session, env->peer, i % 2 ? TCPX_OP_RECV : TCPX_OP_READ,
+				      &segment, 1, &opts, &request));
+	tcpx_session_close(env->session);
+	env->session = NULL;
+	buf_free(&buf);
+	CHECK(closed_count == 0 || closed_status == TCPX_ERR_SESSION_CLOSED);
+	OK(far_simple(env, FAR_COUNTERS, 0, 0, 0, 0, 0));
+}
+
+/* The far side's requests end with a peer error when we close. */
+static void case_close_seen_far(struct env *env)
+{
+	struct far_start recv = {.op = TCPX_OP_RECV, .len = 1000};
+
+	far_buf(env, 0, 1000, RW, 0);
+	OK(far_start(env, 0, &recv));
+	tcpx_session_close(env->session);
+	env->session = NULL;
+	EXPECT(far_wait(env, 0, LONG_NS, NULL, NULL), TCPX_ERR_PEER_CLOSED);
+}
+
+/* A joined thread is listed for a moment longer. */
+static bool threads_fall_to(int tasks)
+{
+	time_t limit = time(NULL) + 10;
+
+	while (entries("/proc/self/task") > tasks)
+		if (time(NULL) > limit)
+			return false;
+	return true;
+}
+
+/* Open, work, close, many times: descriptors and threads go back to the base. */
+static void case_open_close_many(struct env *env)
+{
+	int rounds = config.light ? 10 : 40, fds = 0, tasks = 0;
+
+	for (int i = 0; i < rounds; i++) {
+		struct env one = {.fd = -1};
+		uint8_t data[100];
+		tcpx_segment segment = {.length = 100};
+
+		env_open(&one);
+		segment.local = near_register(&one, data, 100, 0);
+		segment.remote = far_buf(&one, 0, 100, RW, 0);
+		OK(near_run(&one, TCPX_OP_WRITE, &segment, 1, NULL));
+		env_close(&one);
+		if (i == 1) { /* after the first rounds: lazily made things are there */
+			fds = entries("/proc/self/fd");
+			tasks = entries("/proc/self/task");
+		}
+		if (i > 1 && config.processes == 1) {
+			CHECK_EQ(entries("/proc/self/fd"), fds);
+			CHECK(threads_fall_to(tasks));
+		}
+		check_alive();
+	}
+	(void)env;
+}
+
+/* One session, many peers, one of them leaves: the others do not notice. */
+static void case_many_peers(struct env *env)
+{
+	enum { PEERS = 8 };
+	tcpx_session *session[PEERS];
+	tcpx_peer peer[PEERS], back;
+	tcpx_session_opts opts;
+	tcpx_event event;
+	char name[32];
+
+	if (config.processes == 2)
+		return;
+	for (int i = 0; i < PEERS; i++) {
+		snprintf(name, sizeof(name), "peer-%d", i);
+		conform_opts(&opts, name);
+		OK(tcpx_session_open(&opts, &session[i]));
+		OK(tcpx_session_connect(session[i], env->info, env->info_len, NULL, &peer[i]));
+		OK(tcpx_session_accept(env->side->session, LONG_NS, &back));
+	}
+	tcpx_session_close(session[3]);
+	for (int i = 0; i < PEERS; i++) {
+		struct far_take take = {.timeout_ns = LONG_NS};
+		tcpx_notification note;
+
+		(void)take;
+		if (i == 3)
+			continue;
+		snprintf(name, sizeof(name), "peer-%d", i);
+		OK(tcpx_peer_find(env->side->session, name, &back));
+		OK(tcpx_notify_send(session[i], peer[i], name, strlen(name)));
+		OK(tcpx_notify_take(env->side->session, LONG_NS, &note));
+		CHECK_EQ(note.peer.id, back.id);
+		CHECK(note.bytes == strlen(name) && memcmp(note.data, name, note.bytes) == 0);
+		tcpx_notification_release(env->side->session, &note);
+	}
+	do { /* exactly one went */
+		OK(tcpx_session_event(env->side->session, &event));
+	} while (event.type != TCPX_EVENT_PEER_DOWN);
+	CHECK_EQ(event.status, TCPX_ERR_PEER_CLOSED);
+	while (tcpx_session_event(env->side->session, &event) == TCPX_OK)
+		CHECK(event.type != TCPX_EVENT_PEER_DOWN);
+	for (int i = 0; i < PEERS; i++)
+		if (i != 3)
+			tcpx_session_close(session[i]);
+}
+
+/* The far process is gone between two instructions: all requests end with a peer error. */
+static void case_far_killed(struct env *env)
+{
+	enum { COUNT = 8 };
+	tcpx_segment segment = {.length = 16 * MIB};
+	tcpx_request request[COUNT + 1];
+	tcpx_event event;
+	tcpx_error error;
+	struct buf buf;
+	int status;
+
+	buf_make(&buf, 16 * MIB, 0);
+	segment.local = near_register(env, buf.data, buf.size, 0);
+	segment.remote = far_buf(env, 0, 16 * MIB, RW, 0);
+	for (int i = 0; i < COUNT; i++)
+		OK(tcpx_request_start(env->session, env->peer, i % 2 ? TCPX_OP_READ : TCPX_OP_WRITE,
+				      &segment, 1, NULL, &request[i]));
+	OK(tcpx_request_start(env->session, env->peer, TCPX_OP_RECV, &segment, 1, NULL,
+			      &request[COUNT]));
+	CHECK(kill(env->pid, SIGKILL) == 0);
+	CHECK(waitpid(env->pid, &status, 0) == env->pid);
+	env->pid = 0;
+	CHECK(is_peer_error(near_wait(env, request[COUNT], NULL)));
+	for (int i = 0; i < COUNT; i++) {
+		tcpx_status end = near_wait(env, request[i], NULL);
+
+		CHECK_MSG(end == TCPX_OK || is_peer_error(end), "%s", tcpx_status_name(end));
+	}
+	buf_poison(&buf);
+	event = near_event(env, TCPX_EVENT_PEER_DOWN);
+	CHECK(is_peer_error(event.status));
+	OK(tcpx_peer_error(env->session, env->peer, &error));
+	CHECK_EQ(error.status, event.status);
+	CHECK(is_peer_error(tcpx_request_post(env->session, request[0])));
+	CHECK_EQ(byte_check(buf.data, buf.size, POISON), -1);
+	close(env->fd);
+	env_far(env, NULL); /* a new one connects at once */
+	env_connect(env);
+}
+
+const struct case_row cases_life[] = {
+	{"fork", case_fork, 0},
+	{"fork_own_session", case_fork_own_session, 0},
+	{"close_active", case_close_active, 0},
+	{"close_seen_far", case_close_seen_far, 0},
+	{"open_close_many", case_open_close_many, CASE_BARE},
+	{"many_peers", case_many_peers, 0},
+	{"far_killed", case_far_killed, CASE_TWO},
+	{0},
+};

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Many threads of the application on one session and one peer. */
+#include <pthread.h>
+
+#include "conform.h"
+
+#define RW (TCPX_RIGHT_READ | TCPX_RIGHT_WRITE)
+#define THREADS 8
+#define WRITES(rounds) ((rounds) / 3 + 1) /* of mixer */
+
+struct work {
+	struct env *env;
+	tcpx_segment segment;
+	tcpx_region target; /* mixer: of WRITEs */
+	uint8_t *data;
+	int index, rounds;
+};
+
+static void *writer(void *arg)
+{
+	struct work *work = arg;
+	struct env *env = work->env;
+
+	for (int i = 0; i < work->rounds; i++) {
+		tcpx_segment segment = work->segment;
+		uint64_t seed = (uint64_t)(work->index * 1000 + i + 1);
+
+		segment.length = 1 + (seed * 7919) % work->segment.length;
+		pat_fill(work->data, segment.length, seed, 0);
+		OK(near_run(env, TCPX_OP_WRITE, &segment, 1, NULL));
+		memset(work->data, 0, segment.length);
+		OK(near_run(env, TCPX_OP_READ, &segment, 1, NULL));
+		CHECK_EQ(pat_check(work->data, segment.length, seed, 0), -1);
+	}
+	return NULL;
+}
+
+static void case_threads_one_peer(struct env *env)
+{
+	uint64_t size = 300000;
+	struct work work[THREADS];
+	pthread_t thread[THREADS];
+	tcpx_region local, remote;
+	struct buf buf;
+
+	buf_make(&buf, THREADS * size, 0);
+	local = near_register(env, buf.data, buf.size, 0);
+	remote = far_buf(env, 0, THREADS * size, RW, 0);
+	for (int i = 0; i < THREADS; i++) {
+		uint64_t at = (uint64_t)i * size;
+
+		work[i] = (struct work){
+			.env = env,
+			.data = buf.data + at,
+			.index = i,
+			.rounds = config.light ? 10 : 50,
+			.segment = {.local = local,
+				    .local_offset = at,
+				    .remote = remote,
+				    .remote_offset = at,
+				    .length = size},
+		};
+		CHECK(pthread_create(&thread[i], NULL, writer, &work[i]) == 0);
+	}
+	for (int i = 0; i < THREADS; i++)
+		CHECK(pthread_join(thread[i], NULL) == 0);
+	CHECK(buf_slack_whole(&buf) && far_slack(env, 0));
+}
+
+/* Everything at once from several threads: register, transfer, cancel, notify, look. A cancelled
+ * WRITE may still land, so each has a place of its own that nobody reads. */
+static void *mixer(void *arg)
+{
+	struct work *work = arg;
+	struct env *env = work->env;
+
+	for (int i = 0; i < work->rounds; i++) {
+		tcpx_counters counters = {.sz = sizeof(counters)};
+		tcpx_segment segment = work->segment;
+		tcpx_request request;
+		tcpx_status status;
+
+		segment.local = near_register(env, work->data, work->segment.length, 0);
+		segment.local_offset = 0;
+		if (i % 3 == 0) {
+			segment.remote = work->target;
+			segment.remote_offset =
+				(uint64_t)(work->index * WRITES(work->rounds) + i / 3) *
+				segment.length;
+		}
+		OK(tcpx_request_start(env->session, env->peer,
+				      i % 3 == 0 ? TCPX_OP_WRITE : TCPX_OP_READ, &segment, 1, NULL,
+				      &request));
+		OK(tcpx_notify_send(env->session, env->peer, &i, sizeof(i)));
+		if (i % 2)
+			(void)tcpx_request_cancel(env->session, request);
+		OK(tcpx_session_counters(env->session, &counters));
+		status = near_wait(env, request, NULL);
+		CHECK(status == TCPX_OK || (i % 2 && status == TCPX_ERR_CANCELLED));
+		OK(tcpx_request_release(env->session, request));
+		OK(tcpx_region_deregister(env->session, segment.local, LONG_NS));
+	}
+	return NULL;
+}
+
+static void case_threads_mixed(struct env *env)
+{
+	struct far_take take = {.timeout_ns = LONG_NS};
+	uint64_t size = 200000;
+	struct work work[THREADS];
+	pthread_t thread[THREADS];
+	int rounds = config.light ? 10 : 50;
+	tcpx_region remote, target;
+	struct buf buf;
+
+	buf_make(&buf, THREADS * size, 0);
+	remote = far_buf(env, 0, THREADS * size, RW, 0);
+	target = far_buf(env, 1, THREADS * WRITES(rounds) * size, RW, 0);
+	for (int i = 0; i < THREADS; i++) {
+		uint64_t at = (uint64_t)i * size;
+
+		work[i] = (struct work){
+			.env = env,
+			.data = buf.data + at,
+			.target = target,
+			.rounds = rounds,
+			.index = i,
+			.segment = {.remote = remote, .remote_offset = at, .length = size},
+		};
+		CHECK(pthread_create(&thread[i], NULL, mixer, &work[i]) == 0);
+	}
+	for (int i = 0; i < THREADS; i++)
+		CHECK(pthread_join(thread[i], NULL) == 0);
+	for (int i = 0; i < THREADS * rounds; i++)
+		OK(far_take(env, &take, NULL));
+	take.timeout_ns = 0;
+	OK(tcpx_peer_flush(env->session, env->peer, LONG_NS));
+	EXPECT(far_take(env, &take, NULL), TCPX_IN_PROGRESS);
+	CHECK(buf_slack_whole(&buf) && far_slack(env, 0) && far_slack(env, 1));
+}
+
+/* Several threads wait for the same request: all of them learn its end. */
+static void *waiter(void *arg)
+{
+	struct work *work = arg;
+
+	EXPECT(near_wait(work->env, (tcpx_request){work->segment.length}, NULL),
+	       TCPX_ERR_CANCELLED);
+	return NULL;
+}
+
+static void case_threads_wait_same(struct env *env)
+{
+	uint8_t data[100];
+	tcpx_segment segment = {.length = 100};
+	struct work work = {.env = env};
+	pthread_t thread[THREADS];
+	tcpx_request request;
+
+	segment.local = near_register(env, data, sizeof(data), 0);
+	OK(tcpx_request_start(env->session, env->peer, TCPX_OP_RECV, &segment, 1, NULL, &request));
+	work.segment.length = request.id;
+	for (int i = 0; i < THREADS; i++)
+		CHECK(pthread_create(&thread[i], NULL, waiter, &work) == 0);
+	OK(tcpx_request_cancel(env->session, request));
+	for (int i = 0; i < THREADS; i++)
+		CHECK(pthread_join(thread[i], NULL) == 0);
+}
+
+const struct case_row cases_threads[] = {
+	{"threads_one_peer", case_threads_one_peer, 0},
+	{"threads_mixed", case_threads_mixed, 0},
+	{"threads_wait_same", case_threads_wait_same, 0},
+	{0},
+};

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The conformance suite: cases over the public API between a near session and a far one. The far
+ * one is driven by commands, so that the same case runs within one process and between two.
+ */
+#ifndef CONFORM_CONFORM_H
+#define CONFORM_CONFORM_H
+
+#include <stdbool.h>
+
+#include "check.h"
+#include <tcpx/tcpx.h>
+
+#define MS 1000000LL
+#define SEC 1000000000LL
+#define LONG_NS (100 * SEC) /* longer than the hang guard wants; never a verdict */
+
+#define KIB (1ull << 10)
+#define MIB (1ull << 20)
+#define POISON 0xa5
+
+struct config {
+	const char *transport; /* "tcp", "local" */
+	const char *mem;       /* "host", "slow" */
+	const char *filters;   /* or NULL */
+	int processes;	       /* 1, 2 */
+	int family;	       /* 4, 6 */
+	bool light;	       /* fewer rounds: sanitizers, slow memory */
+};
+
+extern struct config config;
+
+/* Memory between two pages nobody may touch, poisoned, with slack bytes that must stay so. */
+struct buf {
+	uint8_t *map;
+	size_t map_bytes;
+	uint8_t *data; /* size bytes */
+	uint64_t size;
+	size_t lead, tail; /* poisoned slack before and after data */
+};
+
+void buf_make(struct buf *buf, uint64_t size, size_t lead);
+void buf_free(struct buf *buf);
+void buf_poison(struct buf *buf);
+/* Slack around data is still poison. */
+bool buf_slack_whole(const struct buf *buf);
+
+/* Bytes of pattern seed at position: fills, compares (index of the first wrong byte or -1). */
+void pat_fill(void *ptr, uint64_t len, uint64_t seed, uint64_t position);
+int64_t pat_check(const void *ptr, uint64_t len, uint64_t seed, uint64_t position);
+/* Index of the first byte that is not value, or -1. */
+int64_t byte_check(const void *ptr, uint64_t len, uint8_t value);
+void byte_fill(void *ptr, uint64_t len, uint8_t value);
+/* Bytes that differ. */
+uint64_t byte_differ(const void *one, const void *two, uint64_t len);
+/* Length of the longest run of value. */
+uint64_t byte_run(const void *ptr, uint64_t len, uint8_t value);
+
+/* Commands to the far side; what the arguments mean stands at its wrapper below. */
+enum far_op {
+	FAR_OPEN = 1,
+	FAR_CLOSE,
+	FAR_INFO,
+	FAR_ACCEPT,
+	FAR_CONNECT,
+	FAR_DISCONNECT,
+	FAR_FLUSH,
+	FAR_EVENT,
+	FAR_COUNTERS,
+	FAR_BREACHES,
+	FAR_BUF,
+	FAR_DEREG,
+	FAR_REGISTER,
+	FAR_FILL,
+	FAR_PATTERN,
+	FAR_BYTES,
+	FAR_SLACK,
+	FAR_RUN,
+	FAR_IMPORT,
+	FAR_START,
+	FAR_POST,
+	FAR_WAIT,
+	FAR_CANCEL,
+	FAR_RELEASE,
+	FAR_NOTIFY_SEND,
+	FAR_NOTIFY_TAKE,
+	FAR_NOTIFY_DROP,
+	FAR_PEER,
+	FAR_PLAN,
+	FAR_EXIT,
+};
+
+#define FAR_DATA 4096
+#define FAR_BUFS 16
+#define FAR_REQUESTS 64
+#define FAR_NOTES 2048
+
+struct far_cmd {
+	uint32_t op, id;
+	uint64_t arg[8];
+	uint32_t len;
+	_Alignas(16) uint8_t data[FAR_DATA]; /* structs are passed in it */
+};
+
+struct far_reply {
+	int32_t status;
+	uint64_t value[4];
+	uint32_t len;
+	_Alignas(16) uint8_t data[FAR_DATA]; /* structs are passed in it */
+};
+
+struct far_note {
+	tcpx_notification note;
+	bool held;
+};
+
+/* What the far side has. */
+struct far_side {
+	tcpx_session *session;
+	tcpx_peer peer;
+	struct buf buf[FAR_BUFS];
+	tcpx_region region[FAR_BUFS], remote[FAR_BUFS];
+	tcpx_request request[FAR_REQUESTS];
+	struct far_note note[FAR_NOTES];
+	uint32_t notes;
+};
+
+void far_execute(struct far_side *side, const struct far_cmd *cmd, struct far_reply *reply);
+
+/* The near side: what a case works with. */
+struct env {
+	tcpx_session *session;
+	tcpx_peer peer;
+	struct far_side *side; /* one process */
+	int fd;		       /* two processes */
+	pid_t pid;
+	uint8_t info[TCPX_INFO_MAX_BYTES]; /* of the far side */
+	size_t info_len;
+	uint16_t far_port;
+};
+
+/* Session options of this configuration. Keeps pointers. */
+void conform_opts(tcpx_session_opts *opts, const char *name);
+/* Opens both and connects near to far. */
+void env_open(struct env *env);
+/* Changes of the near and the far options before env_open. */
+struct env_tune {
+	uint64_t notify_budget, flags;
+	uint32_t channels, chunk_bytes, silent_ms, stopped_ms, port;
+};
+void env_open_tuned(struct env *env, const struct env_tune *near, const struct env_tune *far);
+/* Starts the far side with its session, does not connect. */
+void env_far(struct env *env, const struct env_tune *far);
+void env_connect(struct env *env);
+void env_close(struct env *env);
+/* The address new sessions bind to, and its text for connect_to. */
+const char *conform_bind(void);
+void conform_address(char out[64], uint16_t port);
+
+/* Far commands; those that return void check for success. */
+tcpx_status far_call(struct env *env, struct far_cmd *cmd, struct far_reply *reply);
+tcpx_status far_simple(struct env *env, enum far_op op, uint32_t id, uint64_t a, uint64_t b,
+		       uint64_t c, uint64_t d);
+void far_open(struct env *env, const struct env_tune *tune);
+/* Memory id of size bytes at an odd or even place, with rights; the near import is returned. */
+tcpx_region far_buf(struct env *env, uint32_t id, uint64_t size, uint32_t rights, size_t lead);
+void far_token(struct env *env, uint32_t id, uint32_t rights, uint32_t flags, uint8_t *token);
+void far_fill(struct env *env, uint32_t id, uint64_t off, uint64_t len, uint64_t seed,
+	      uint64_t position);
+/* Index of the first wrong byte at the far side, or -1. */
+int64_t far_pattern(struct env *env, uint32_t id, uint64_t off, uint64_t len, uint64_t seed,
+		    uint64_t position);
+int64_t far_bytes(struct env *env, uint32_t id, uint64_t off, uint64_t len, uint8_t value);
+/* Longest run of poison bytes in the first len bytes there. */
+uint64_t far_run(struct env *env, uint32_t id, uint64_t len);
+bool far_slack(struct env *env, uint32_t id);
+/* Gives the near region to the far side as its import id. */
+void far_import(struct env *env, uint32_t id, tcpx_region region);
+/* Starts op at the far side with its buffer id (whole part off, len) and its import id. */
+struct far_start {
+	enum tcpx_op op;
+	uint32_t buf, remote;
+	uint64_t off, len, remote_off;
+	int64_t deadline_ns;
+	bool notify;
+	uint32_t notify_bytes; /* pattern of seed request slot */
+};
+tcpx_status far_start(struct env *env, uint32_t slot, const struct far_start *what);
+tcpx_status far_wait(struct env *env, uint32_t slot, int64_t timeout_ns, uint64_t *out_bytes,
+		     uint64_t *out_message_bytes);
+/* Takes a notification there; seed: its bytes must be that pattern (0: not checked). Where len is
+ * not 0 the far buffer id must already hold pattern want at off. */
+struct far_take {
+	int64_t timeout_ns;
+	uint64_t seed;
+	bool hold; /* keep it, released by far_drop */
+	uint32_t buf;
+	uint64_t off, len, want;
+};
+tcpx_status far_take(struct env *env, const struct far_take *what, uint64_t *out_bytes);
+/* Releases count held notifications, oldest first; 0: all. */
+void far_drop(struct env *env, uint32_t count);
+
+/* Near helpers. */
+enum tcpx_mem_kind conform_kind(void);
+tcpx_region near_register(struct env *env, void *addr, uint64_t len, uint32_t rights);
+/* Prints names and the last error on a mismatch. */
+void expect_status(const char *file, int line, const char *text, tcpx_status got, tcpx_status want);
+#define EXPECT(expr, want) expect_status(__FILE__, __LINE__, #expr, (expr), (want))
+#define OK(expr) EXPECT(expr, TCPX_OK)
+bool is_peer_error(tcpx_status status);
+/* Waits for the final status of an active request. */
+tcpx_status near_wait(struct env *env, tcpx_request request, tcpx_completion *out);
+/* prepare + post + wait + release */
+tcpx_status near_run(struct env *env, enum tcpx_op op, const tcpx_segment *segments, size_t count,
+		     const tcpx_request_opts *opts);
+tcpx_status near_take(struct env *env, uint64_t seed, uint64_t *out_bytes);
+tcpx_event near_event(struct env *env, enum tcpx_event_type type);
+
+struct case_row {
+	const char *name;
+	void (*run)(struct env *env);
+	int flags;
+};
+
+enum case_flags {
+	CASE_BARE = 1u << 0,  /* no session is opened for it */
+	CASE_ONCE = 1u << 1,  /* does not depend on the configuration */
+	CASE_HEAVY = 1u << 2, /* left out in light configurations */
+	CASE_TWO = 1u << 3,   /* needs the far side in a process of its own */
+};
+
+extern const struct case_row cases_connect[], cases_region[], cases_bytes[], cases_list[],
+	cases_send[], cases_notify[], cases_end[], cases_reject[], cases_handle[], cases_loop[],
+	cases_life[], cases_threads[], cases_deregister[], cases_lease[];
+
+#endif

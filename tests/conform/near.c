@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening and closing the two sides, and the near side's way to the far one. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include "conform.h"
+#include "net/filter/filter.h"
+
+const char *conform_bind(void)
+{
+	return config.family == 6 ? "::1" : "127.0.0.1";
+}
+
+void conform_address(char out[64], uint16_t port)
+{
+	snprintf(out, 64, config.family == 6 ? "[::1]:%u" : "127.0.0.1:%u", port);
+}
+
+enum tcpx_mem_kind conform_kind(void)
+{
+	return strcmp(config.mem, "slow") == 0 ? TCPX_MEM_SLOW : TCPX_MEM_HOST;
+}
+
+void conform_opts(tcpx_session_opts *opts, const char *name)
+{
+	memset(opts, 0, sizeof(*opts));
+	opts->sz = sizeof(*opts);
+	opts->name = name;
+	opts->bind = conform_bind();
+	opts->filters = config.filters;
+	opts->flags = strcmp(config.transport, "local") == 0 ? TCPX_SESSION_LOCAL_ONLY
+							     : TCPX_SESSION_NO_LOCAL;
+}
+
+static int io_all(int fd, void *buf, size_t len, int out)
+{
+	uint8_t *p = buf;
+
+	while (len) {
+		ssize_t n = out ? send(fd, p, len, MSG_NOSIGNAL) : recv(fd, p, len, 0);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return 0;
+		p += n;
+		len -= (size_t)n;
+	}
+	return 1;
+}
+
+/* The far process: commands until the near one goes. */
+__attribute__((noreturn)) static void far_process(int fd, bool late)
+{
+	static struct far_side side;
+	static struct far_cmd cmd;
+	static struct far_reply reply;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (io_all(fd, &cmd, sizeof(cmd), 0)) {
+		if (cmd.op == FAR_EXIT)
+			break;
+		if (cmd.op == FAR_BREACHES) {
+			memset(&reply, 0, sizeof(reply));
+			reply.value[0] = filter_check_breaches();
+		} else {
+			far_execute(&side, &cmd, &reply);
+		}
+		if (!io_all(fd, &reply, sizeof(reply), 1))
+			break;
+	}
+	if (side.session)
+		tcpx_session_close(side.session);
+	if (late) /* what belonged to the parent's other threads is nobody's here: no leak check */
+		_exit(0);
+	exit(0);
+}
+
+tcpx_status far_call(struct env *env, struct far_cmd *cmd, struct far_reply *reply)
+{
+	if (env->side) {
+		far_execute(env->side, cmd, reply);
+		return reply->status;
+	}
+	CHECK_MSG(io_all(env->fd, cmd, sizeof(*cmd), 1) &&
+			  io_all(env->fd, reply, sizeof(*reply), 0),
+		  "the far process ended");
+	return reply->status;
+}
+
+tcpx_status far_simple(struct env *env, enum far_op op, uint32_t id, uint64_t a, uint64_t b,
+		       uint64_t c, uint64_t d)
+{
+	struct far_cmd cmd = {.op = op, .id = id, .arg = {a, b, c, d}};
+	struct far_reply reply;
+
+	return far_call(env, &cmd, &reply);
+}
+
+void far_open(struct env *env, const struct env_tune *tune)
+{
+	struct far_cmd cmd = {.op = FAR_OPEN};
+	struct far_reply reply;
+
+	if (tune)
+		memcpy(cmd.data, tune, sizeof(*tune));
+	OK(far_call(env, &cmd, &reply));
+	memcpy(env->info, reply.data, reply.len);
+	env->info_len = reply.len;
+	env->far_port = (uint16_t)reply.value[0];
+}
+
+void env_far(struct env *env, const struct env_tune *far)
+{
+	if (config.processes == 2) {
+		int fds[2];
+
+		CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
+		env->pid = fork();
+		CHECK(env->pid >= 0);
+		if (env->pid == 0) {
+			close(fds[0]);
+			far_process(fds[1], env->session != NULL);
+		}
+		close(fds[1]);
+		env->fd = fds[0];
+	} else {
+		env->side = calloc(1, sizeof(*env->side));
+		CHECK(env->side);
+		env->fd = -1;
+	}
+	far_open(env, far);
+}
+
+void env_connect(struct env *env)
+{
+	OK(tcpx_session_connect(env->session, env->info, env->info_len, NULL, &env->peer));
+	OK(far_simple(env, FAR_ACCEPT, 0, (uint64_t)LONG_NS, 0, 0, 0));
+}
+
+void env_open_tuned(struct env *env, const struct env_tune *near, const struct env_tune *far)
+{
+	tcpx_session_opts opts;
+	uint16_t port;
+
+	env_far(env, far);
+	conform_opts(&opts, "near");
+	if (near) {
+		opts.notify_budget_bytes = near->notify_budget;
+		opts.flags |= near->flags;
+		opts.channels = near->channels;
+		opts.chunk_bytes = near->chunk_bytes;
+		opts.silent_ms = near->silent_ms;
+		opts.stopped_ms = near->stopped_ms;
+	}
+	OK(tcpx_session_open(&opts, &env->session));
+	OK(tcpx_session_listen(env->session, NULL, &port));
+	env_connect(env);
+}
+
+void env_open(struct env *env)
+{
+	env_open_tuned(env, NULL, NULL);
+}
+
+void env_close(struct env *env)
+{
+	struct far_cmd cmd = {.op = FAR_EXIT};
+	struct far_reply reply;
+	int status = 0;
+
+	if (env->session)
+		tcpx_session_close(env->session);
+	env->session = NULL;
+	CHECK_EQ(filter_check_breaches(), 0);
+	if (env->side) {
+		if (env->side->session)
+			far_simple(env, FAR_CLOSE, 0, 0, 0, 0, 0);
+		free(env->side);
+		env->side = NULL;
+		CHECK_EQ(filter_check_breaches(), 0);
+	} else if (env->pid) {
+		far_simple(env, FAR_CLOSE, 0, 0, 0, 0, 0);
+		cmd.op = FAR_BREACHES;
+		far_call(env, &cmd, &reply);
+		CHECK_EQ(reply.value[0], 0);
+		cmd.op = FAR_EXIT;
+		CHECK(io_all(env->fd, &cmd, sizeof(cmd), 1));
+		CHECK(waitpid(env->pid, &status, 0) == env->pid);
+		CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+			  "the far process ended with %#x", status);
+		close(env->fd);
+		env->pid = 0;
+	}
+}

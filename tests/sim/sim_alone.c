@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A core alone, without a world: sizes that no simulated memory has, turns, wrong calls. */
+#include "sim_cases.h"
+
+static void *stub_alloc(void *arg, size_t bytes)
+{
+	(void)arg;
+	return calloc(1, bytes);
+}
+
+static void stub_free(void *arg, void *ptr, size_t bytes)
+{
+	(void)arg;
+	(void)bytes;
+	free(ptr);
+}
+
+static void stub_channel(void *arg, uint32_t channel)
+{
+	(void)arg;
+	(void)channel;
+}
+
+static void stub_fence(void *arg, uint32_t channel, uint32_t epoch, uint64_t applied,
+		       const struct core_nack *nacks, uint32_t count)
+{
+	(void)arg, (void)channel, (void)epoch, (void)applied, (void)nacks, (void)count;
+}
+
+static void stub_ended(void *arg, struct core_xfer *xfer)
+{
+	(void)xfer;
+	++*(int *)arg;
+}
+
+static void stub_stage_give(void *arg, uint64_t bytes)
+{
+	(void)arg;
+	(void)bytes;
+}
+
+static const struct core_ops ops = {.ended = stub_ended,
+				    .kick = stub_channel,
+				    .close_channel = stub_channel,
+				    .channel_free = stub_channel,
+				    .fence = stub_fence,
+				    .stage_give = stub_stage_give,
+				    .alloc = stub_alloc,
+				    .free = stub_free};
+static struct core_link alone_link;
+static int ended;
+
+static void link_open(void)
+{
+	struct core_config cfg = {.chunk_bytes = 512 << 10,
+				  .bulk_channels = 1,
+				  .credit_out = {4096, 4096, 64, 0},
+				  .ops = &ops,
+				  .arg = &ended};
+
+	CHECK_EQ(core_link_init(&alone_link, &cfg), TCPX_OK);
+}
+
+/* A transfer of one segment of any size; its memory is never looked at. */
+struct alone {
+	struct core_xfer xfer;
+	struct core_prog prog;
+	struct core_seg seg[2];
+	uint64_t key;
+};
+
+static void alone_post(struct alone *alone, enum tcpx_op op, uint64_t total)
+{
+	*alone = (struct alone){.seg[1].linear = total, .key = 77};
+	alone->prog = (struct core_prog){.total = total,
+					 .nseg = 1,
+					 .seg = alone->seg,
+					 .remote = &alone->key,
+					 .nlocal = 1,
+					 .nremote = 1};
+	alone->xfer.op = op;
+	alone->xfer.prog = &alone->prog;
+	CHECK_EQ(core_xfer_post(&alone_link, &alone->xfer), TCPX_OK);
+}
+
+/* All requests of the READ; returns the bytes they ask for. */
+static uint64_t requests(void)
+{
+	uint64_t asked = 0;
+	struct core_tx tx;
+
+	while (core_tx_next(&alone_link, CORE_LANE, &tx)) {
+		if (tx.frame.type == FRAME_READ_REQ) {
+			CHECK_EQ(tx.frame.linear, asked);
+			asked += tx.frame.offset;
+		}
+		core_tx_sent(&alone_link, CORE_LANE, true);
+	}
+	return asked;
+}
+
+/* Lengths of requests that are lost with their channel are not cut to 32 bits. */
+void case_read_of_more_than_4_gib_after_a_loss(void *arg)
+{
+	uint64_t total = (5ull << 30) + 12345;
+	static struct alone read;
+
+	(void)arg;
+	link_open();
+	CHECK_EQ(core_chan_up(&alone_link, CORE_LANE, 1), TCPX_OK);
+	alone_post(&read, TCPX_OP_READ, total);
+	CHECK_EQ(requests(), total);
+	core_chan_lost(&alone_link, CORE_LANE);
+	CHECK_EQ(core_chan_fence(&alone_link, CORE_LANE, 1, 0, NULL, 0), TCPX_OK);
+	CHECK_EQ(core_chan_up(&alone_link, CORE_LANE, 2), TCPX_OK);
+	CHECK_EQ(requests(), total);
+	CHECK_EQ(ended, 0);
+	core_link_fail(&alone_link, TCPX_ERR_DISCONNECTED);
+	CHECK_EQ(ended, 1);
+	core_link_fini(&alone_link);
+}
+
+/* Bulk transfers of one priority take turns of CORE_QUANTUM_BYTES. */
+void case_bulk_transfers_take_turns(void *arg)
+{
+	static struct alone writes[3];
+	uint64_t last = UINT64_MAX, bytes = 0;
+	struct core_tx tx;
+	int turns = 0, i;
+
+	(void)arg;
+	link_open();
+	CHECK_EQ(core_chan_up(&alone_link, 1, 1), TCPX_OK);
+	for (i = 0; i < 3; i++)
+		alone_post(&writes[i], TCPX_OP_WRITE, 64 << 20);
+	while (core_tx_next(&alone_link, 1, &tx)) {
+		if (tx.frame.type == FRAME_DATA) {
+			if (tx.frame.xfer != last) {
+				turns++;
+				bytes = 0;
+			}
+			last = tx.frame.xfer;
+			bytes += tx.frame.payload_bytes;
+			CHECK(bytes <= CORE_QUANTUM_BYTES || turns > 45);
+		}
+		core_tx_sent(&alone_link, 1, true);
+	}
+	CHECK(turns >= 45);
+	core_link_fail(&alone_link, TCPX_ERR_DISCONNECTED);
+	CHECK_EQ(ended, 3);
+	core_link_fini(&alone_link);
+}
+
+/* More requests at once than the first table of ids holds; none is found by another's id. */
+void case_a_thousand_requests_at_once(void *arg)
+{
+	static struct alone reads[1000];
+	int i, j;
+
+	(void)arg;
+	link_open();
+	for (i = 0; i < 1000; i++)
+		alone_post(&reads[i], TCPX_OP_READ, 100);
+	for (i = 0; i < 1000; i++)
+		for (j = 0; j < i; j++)
+			CHECK(reads[i].xfer.id != reads[j].xfer.id);
+	for (i = 0; i < 1000; i += 2)
+		CHECK_EQ(core_xfer_cancel(&alone_link, &reads[i].xfer, TCPX_ERR_CANCELLED),
+			 TCPX_OK);
+	CHECK_EQ(ended, 500);
+	core_link_fail(&alone_link, TCPX_ERR_DISCONNECTED);
+	CHECK_EQ(ended, 1000);
+	core_link_fini(&alone_link);
+}
+
+void case_wrong_calls_are_refused(void *arg)
+{
+	static struct alone write;
+	struct frame frame = {.type = FRAME_NOP, .epoch = 1, .seq = 1};
+	struct core_rx rx;
+
+	(void)arg;
+	link_open();
+	CHECK_EQ(core_chan_up(&alone_link, 2, 1), TCPX_ERR_PROTOCOL); /* no such channel */
+	CHECK_EQ(core_rx_begin(&alone_link, 0, &frame, &rx), TCPX_ERR_PROTOCOL); /* not up */
+	CHECK_EQ(core_link_channels_up(&alone_link), 0);
+	CHECK_EQ(core_chan_up(&alone_link, 0, 1), TCPX_OK);
+	CHECK_EQ(core_chan_up(&alone_link, 0, 2), TCPX_ERR_STALE); /* up already */
+	CHECK_EQ(core_link_channels_up(&alone_link), 1);
+	alone_post(&write, TCPX_OP_WRITE, 10);
+	CHECK_EQ(core_xfer_post(&alone_link, &write.xfer), TCPX_ERR_STATE);
+	CHECK_EQ(core_xfer_cancel(&alone_link, &write.xfer, TCPX_ERR_CANCELLED), TCPX_OK);
+	CHECK_EQ(core_xfer_cancel(&alone_link, &write.xfer, TCPX_ERR_CANCELLED), TCPX_ERR_STATE);
+	CHECK_EQ(core_chan_fence(&alone_link, 7, 1, 0, NULL, 0), TCPX_ERR_PROTOCOL);
+	core_link_fail(&alone_link, TCPX_ERR_PEER_SILENT);
+	core_link_fail(&alone_link, TCPX_ERR_PEER_CLOSED); /* the first word holds */
+	CHECK_EQ(core_xfer_post(&alone_link, &write.xfer), TCPX_ERR_PEER_SILENT);
+	CHECK_EQ(core_note_send(&alone_link, "x", 1), TCPX_ERR_PEER_SILENT);
+	CHECK_EQ(core_chan_up(&alone_link, 0, 9), TCPX_ERR_PEER_SILENT);
+	CHECK_EQ(core_rx_begin(&alone_link, 0, &frame, &rx), TCPX_ERR_PEER_SILENT);
+	CHECK_EQ(core_chan_fence(&alone_link, 0, 1, 0, NULL, 0), TCPX_ERR_PEER_SILENT);
+	CHECK_EQ(ended, 1);
+	core_link_fini(&alone_link);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What directed schedules share. */
+#ifndef SIM_CASES_H
+#define SIM_CASES_H
+
+#include "check.h"
+#include "sim.h"
+
+#define SIM_CASE_SEEDS 20 /* the same case with other delays */
+
+void sim_case_of(void (*script)(struct sim *sim), const struct sim_profile *profile,
+		 uint64_t seeds);
+void sim_case(void (*script)(struct sim *sim), const struct sim_profile *profile);
+struct sim_xfer *sim_start(struct sim *sim, int side, enum tcpx_op op, uint64_t bytes,
+			   uint32_t segments);
+void sim_until(struct sim *sim, bool (*cond)(struct sim *sim, void *arg), void *arg,
+	       const char *what);
+void sim_wait(struct sim *sim, struct sim_xfer *xfer, tcpx_status status);
+bool sim_case_all_up(struct sim *sim, void *arg);
+bool sim_case_over(struct sim *sim, void *arg); /* arg: a transfer */
+
+/* sim_losses.c */
+#define SIM_LOSS_CASE_LIST(X)                                                                      \
+	X(fence_with_a_chunk_half_received)                                                        \
+	X(loss_right_after_an_acknowledgement)                                                     \
+	X(loss_of_the_lane)                                                                        \
+	X(refusal_lost_with_its_channel)                                                           \
+	X(fence_lost_with_the_control_link)                                                        \
+	X(loss_heard_of_by_the_fence_only)                                                         \
+	X(last_channel_lost)                                                                       \
+	X(cancel_of_a_send_parked_in_a_frame)                                                      \
+	X(cancel_of_a_receive_parked_in_a_frame)                                                   \
+	X(cancel_within_a_call_waits_for_it)                                                       \
+	X(strict_cancel_waits_for_the_peer)                                                        \
+	X(cancel_with_a_stopped_peer)                                                              \
+	X(receive_cancelled_before_its_message)                                                    \
+	X(send_cancelled_after_its_announcement)                                                   \
+	X(send_cancelled_in_its_eager_frame)                                                       \
+	X(source_deregistered_under_a_read)                                                        \
+	X(destination_deregistered_under_a_write)                                                  \
+	X(deadline_of_each_kind)
+
+/* sim_ends.c */
+#define SIM_END_CASE_LIST(X)                                                                       \
+	X(read_has_its_bytes_when_the_source_goes)                                                 \
+	X(link_fails_under_a_strict_cancel)                                                        \
+	X(link_fails_under_a_commit)                                                               \
+	X(flush_of_notifications)                                                                  \
+	X(no_memory_to_queue_again)
+
+/* sim_alone.c */
+#define SIM_ALONE_CASE_LIST(X)                                                                     \
+	X(read_of_more_than_4_gib_after_a_loss)                                                    \
+	X(bulk_transfers_take_turns)                                                               \
+	X(a_thousand_requests_at_once)                                                             \
+	X(wrong_calls_are_refused)
+
+#define SIM_CASE_DECLARE(name) void case_##name(void *arg);
+SIM_LOSS_CASE_LIST(SIM_CASE_DECLARE)
+SIM_END_CASE_LIST(SIM_CASE_DECLARE)
+SIM_ALONE_CASE_LIST(SIM_CASE_DECLARE)
+#define SIM_CASE_ROW(name) {#name, case_##name},
+
+#endif

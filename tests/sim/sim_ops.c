@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The effects of the core: memory, notifications, staging, commits that end later. */
+#include "sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define HEAD 16 /* bytes before each allocation: its size */
+
+static struct sim_side *entered(void *arg, const char *what)
+{
+	struct sim_side *side = arg;
+
+	SIM_CHECK(side->sim, side->sim->in_core == 1, "%s outside of a call of the core", what);
+	return side;
+}
+
+static void op_ended(void *arg, struct core_xfer *xfer)
+{
+	entered(arg, "ended");
+	sim_ended((struct sim_xfer *)xfer);
+}
+
+static void op_push_ended(void *arg, struct core_push *core)
+{
+	struct sim_side *side = entered(arg, "push_ended");
+	struct sim_push *push = (struct sim_push *)core;
+	uint32_t i;
+
+	for (i = 0; i <= side->sim->p.bulk_channels; i++) {
+		struct sim_tx *tx = &side->chan[i].tx;
+
+		SIM_CHECK(side->sim, !tx->in_call || tx->aborted || tx->tx.prog != &core->prog,
+			  "a push ended in the middle of a call");
+	}
+	for (i = 0; i < push->nregions; i++)
+		sim_region_put(push->regions[i]);
+	list_remove(&push->node);
+	memset(&core->prog, 0xdb, sizeof(core->prog));
+}
+
+static void op_kick(void *arg, uint32_t channel)
+{
+	struct sim_side *side = entered(arg, "kick");
+
+	sim_tx_kick(side, channel);
+}
+
+static void op_close_channel(void *arg, uint32_t channel)
+{
+	struct sim_side *side = entered(arg, "close_channel");
+
+	SIM_CHECK(side->sim, side->chan[channel].up, "channel %u is closed already", channel);
+	sim_close_later(side, channel, sim_upto(side->sim, side->sim->p.delay));
+}
+
+static void op_fence(void *arg, uint32_t channel, uint32_t epoch, uint64_t applied,
+		     const struct core_nack *nacks, uint32_t count)
+{
+	struct sim_side *side = entered(arg, "fence");
+	struct sim_chan *chan = &side->chan[channel];
+	struct list_node *pos;
+
+	SIM_CHECK(side->sim, !chan->up || chan->conn->epoch > epoch,
+		  "channel %u is fenced while it is up", channel);
+	LIST_FOREACH(pos, &side->commits) {
+		struct sim_commit *commit = LIST_ENTRY(pos, struct sim_commit, node);
+
+		SIM_CHECK(side->sim,
+			  commit->deliver || commit->channel != channel ||
+				  commit->frame.epoch != epoch,
+			  "channel %u is fenced while a commit is under way", channel);
+	}
+	sim_control_send(side, channel, epoch, applied, nacks, count);
+}
+
+static void op_channel_free(void *arg, uint32_t channel)
+{
+	sim_chan_free(entered(arg, "channel_free"), channel);
+}
+
+static void op_notify(void *arg, struct core_msg *msg)
+{
+	struct sim_side *side = entered(arg, "notify");
+
+	sim_notified(side, msg);
+	list_push_back(&side->unread, &msg->node);
+	sim_consume_later(side);
+}
+
+static void op_note_ended(void *arg)
+{
+	entered(arg, "note_ended"); /* a hint for those who flush */
+}
+
+static tcpx_status op_deliver(void *arg, struct core_xfer *core, const void *data, uint64_t bytes)
+{
+	struct sim_side *side = entered(arg, "deliver");
+	struct sim_xfer *xfer = (struct sim_xfer *)core;
+	struct sim_commit *commit;
+
+	SIM_CHECK(side->sim, xfer->active, "a message for RECV %u after its end", xfer->number);
+	if (sim_chance(side->sim, side->sim->p.corrupt)) {
+		xfer->corrupt = side->sim->disturbed = true;
+		if (!core->local_staged)
+			return TCPX_ERR_CORRUPT;
+	}
+	if (!core->local_staged) {
+		sim_prog_copy(side->sim, core->prog, (struct core_cursor){0},
+			      (uint8_t *)(uintptr_t)data, bytes, true);
+		return TCPX_OK;
+	}
+	commit = sim_alloc(sizeof(*commit));
+	*commit = (struct sim_commit){.side = side,
+				      .deliver = true,
+				      .fails = xfer->corrupt,
+				      .xfer = xfer,
+				      .post = xfer->post,
+				      .bytes = bytes,
+				      .slot = sim_alloc(bytes + 1)};
+	memcpy(commit->slot, data, bytes);
+	sim_commit_start(commit);
+	return TCPX_IN_PROGRESS;
+}
+
+static void commit_end(struct sim *sim, const struct sim_event *event)
+{
+	struct sim_commit *commit = event->ptr;
+	struct sim_side *side = commit->side;
+	struct sim_xfer *xfer = commit->xfer;
+	tcpx_status status = commit->fails ? TCPX_ERR_CORRUPT : TCPX_OK;
+
+	if (commit->fails) {
+		if (!xfer)
+			sim_pieces_put(side, commit->pieces, commit->npieces);
+	} else if (xfer) {
+		SIM_CHECK(sim, xfer->active && xfer->post == commit->post,
+			  "transfer %u: its memory is written by a commit after its end",
+			  xfer->number);
+		sim_prog_copy(sim, &xfer->prog, core_cursor_at(&xfer->prog, commit->linear),
+			      commit->slot, commit->bytes, true);
+		if (!commit->deliver)
+			sim_prog_applied(sim, &xfer->prog, commit->linear, commit->bytes);
+	} else {
+		sim_pieces_copy(side, commit->pieces, commit->npieces, 0, commit->slot,
+				commit->bytes);
+		sim_pieces_applied(side, commit->pieces, commit->npieces);
+		sim_pieces_put(side, commit->pieces, commit->npieces);
+	}
+	list_remove(&commit->node);
+	sim->count.commits++;
+	SIM_ENTER(sim);
+	if (commit->deliver)
+		core_recv_applied(&side->link, &xfer->x, status);
+	else
+		core_rx_committed(&side->link, commit->channel, commit->frame.epoch,
+				  commit->frame.seq, xfer ? commit->frame.xfer : 0, commit->bytes,
+				  status);
+	SIM_LEAVE(sim);
+	sim_try_restart(sim);
+}
+
+void sim_commit_start(struct sim_commit *commit)
+{
+	struct sim_side *side = commit->side;
+
+	list_push_back(&side->commits, &commit->node);
+	sim_at(side->sim, side->sim->now + (int64_t)sim_upto(side->sim, side->sim->p.commit), side,
+	       commit_end, commit, 0, 0);
+}
+
+static void stage_more(struct sim *sim, const struct sim_event *event)
+{
+	struct sim_side *side = event->side;
+
+	side->stage_offered = false;
+	if (!side->alive || side->incarnation != event->a || !side->link.stage_waiting)
+		return;
+	SIM_ENTER(sim);
+	core_stage_more(&side->link);
+	SIM_LEAVE(sim);
+}
+
+static uint64_t op_stage_take(void *arg, uint64_t want)
+{
+	struct sim_side *side = entered(arg, "stage_take");
+	uint64_t room = side->sim->p.stage_pool[side->index] - side->stage_used;
+	uint64_t got = want < room ? want : room;
+
+	if (got > 1 && sim_chance(side->sim, 30))
+		got = 1 + sim_upto(side->sim, got - 1);
+	side->stage_used += got;
+	return got;
+}
+
+static void op_stage_give(void *arg, uint64_t bytes)
+{
+	struct sim_side *side = entered(arg, "stage_give");
+
+	SIM_CHECK(side->sim, bytes <= side->stage_used,
+		  "%llu bytes of staging given back, %llu taken", (unsigned long long)bytes,
+		  (unsigned long long)side->stage_used);
+	side->stage_used -= bytes;
+	if (bytes && !side->stage_offered) {
+		side->stage_offered = true;
+		sim_at(side->sim, side->sim->now, side, stage_more, NULL, side->incarnation, 0);
+	}
+}
+
+static void *op_alloc(void *arg, size_t bytes)
+{
+	struct sim_side *side = entered(arg, "alloc");
+	uint8_t *ptr;
+
+	if (side->sim->p.alloc_fail && rng_one_in(&side->sim->rng, side->sim->p.alloc_fail))
+		return NULL;
+	ptr = malloc(HEAD + bytes);
+	if (!ptr)
+		abort();
+	memcpy(ptr, &bytes, sizeof(bytes));
+	memset(ptr + HEAD, 0xcd, bytes);
+	side->allocs++;
+	return ptr + HEAD;
+}
+
+void sim_free(struct sim_side *side, void *ptr, size_t bytes)
+{
+	uint8_t *head = (uint8_t *)ptr - HEAD;
+	size_t was;
+
+	memcpy(&was, head, sizeof(was));
+	SIM_CHECK(side->sim, was == bytes, "%zu bytes freed as %zu", was, bytes);
+	SIM_CHECK(side->sim, side->allocs > 0, "more is freed than was allocated");
+	side->allocs--;
+	memset(head, 0xdb, HEAD + bytes);
+	free(head);
+}
+
+static void op_free(void *arg, void *ptr, size_t bytes)
+{
+	sim_free(entered(arg, "free"), ptr, bytes);
+}
+
+static void op_fail(void *arg, tcpx_status status)
+{
+	struct sim_side *side = entered(arg, "fail");
+
+	SIM_HONEST(side->sim, status == TCPX_ERR_NO_MEMORY && side->sim->p.alloc_fail,
+		   "the link gives up with %d", status);
+	sim_link_fail_later(side, status, 0);
+}
+
+/* The application reads and releases the oldest notification. */
+void sim_consume_one(struct sim_side *side)
+{
+	struct list_node *node = list_pop_front(&side->unread);
+	struct core_msg *msg;
+	uint64_t bytes;
+
+	if (!node)
+		return;
+	msg = LIST_ENTRY(node, struct core_msg, node);
+	bytes = msg->bytes;
+	sim_free(side, msg, sizeof(*msg) + bytes);
+	if (!side->alive)
+		return;
+	SIM_ENTER(side->sim);
+	core_note_consumed(&side->link, bytes, list_empty(&side->unread));
+	SIM_LEAVE(side->sim);
+}
+
+static void consume(struct sim *sim, const struct sim_event *event)
+{
+	struct sim_side *side = event->side;
+
+	(void)sim;
+	if (side->incarnation != event->a)
+		return;
+	side->consuming = false;
+	sim_consume_one(side);
+	sim_consume_later(side);
+}
+
+void sim_consume_later(struct sim_side *side)
+{
+	if (side->consuming || list_empty(&side->unread))
+		return;
+	side->consuming = true;
+	sim_at(side->sim, side->sim->now + (int64_t)sim_upto(side->sim, side->sim->p.consume), side,
+	       consume, NULL, side->incarnation, 0);
+}
+
+const struct core_ops sim_ops = {
+	.ended = op_ended,
+	.push_ended = op_push_ended,
+	.kick = op_kick,
+	.close_channel = op_close_channel,
+	.fence = op_fence,
+	.channel_free = op_channel_free,
+	.notify = op_notify,
+	.note_ended = op_note_ended,
+	.deliver = op_deliver,
+	.stage_take = op_stage_take,
+	.stage_give = op_stage_give,
+	.alloc = op_alloc,
+	.free = op_free,
+	.fail = op_fail,
+};

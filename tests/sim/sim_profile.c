@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What kind of schedule a seed stands for. */
+#include "sim.h"
+
+#include <string.h>
+
+static uint32_t pick(struct rng *rng, const uint32_t *values, uint32_t count)
+{
+	return values[rng_below(rng, count)];
+}
+
+#define PICK(rng, ...)                                                                             \
+	pick(rng, (const uint32_t[]){__VA_ARGS__},                                                 \
+	     sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
+
+/* A healthy link with moderate times: the ground of directed cases. */
+void sim_profile_plain(struct sim_profile *p)
+{
+	int side;
+
+	memset(p, 0, sizeof(*p));
+	p->chunk_bytes = 1024;
+	p->bulk_channels = 2;
+	for (side = 0; side < 2; side++) {
+		p->credit[side][FRAME_CREDIT_NOTIFY] = 4096;
+		p->credit[side][FRAME_CREDIT_EAGER] = 64 << 10;
+		p->credit[side][FRAME_CREDIT_READ] = 16;
+		p->stage_pool[side] = 64 << 10;
+	}
+	p->delay = 50;
+	p->call = 10;
+	p->commit = 50;
+	p->consume = 50;
+	p->slow_channel = SIM_CHANNELS;
+	p->partial = 30;
+	p->segments_max = 8;
+	p->bytes_max = 40 << 10;
+}
+
+static void draw_faults(struct sim_profile *p, struct rng *rng)
+{
+	if (rng_one_in(rng, 3))
+		return; /* healthy */
+	if (rng_one_in(rng, 2)) {
+		p->losses = PICK(rng, 1, 2, 4, 8);
+		p->no_notice = rng_one_in(rng, 2);
+	}
+	if (rng_one_in(rng, 4))
+		p->control_cuts = PICK(rng, 1, 3);
+	if (rng_one_in(rng, 4))
+		p->stops = PICK(rng, 1, 2);
+	if (rng_one_in(rng, 2)) {
+		p->cancel = PICK(rng, 5, 20, 50);
+		p->strict = PICK(rng, 0, 30, 100);
+	}
+	if (rng_one_in(rng, 3))
+		p->deregister = PICK(rng, 5, 20);
+	if (rng_one_in(rng, 3))
+		p->bad = PICK(rng, 5, 20);
+	if (rng_one_in(rng, 4))
+		p->deadline = PICK(rng, 10, 40);
+	if (rng_one_in(rng, 8))
+		p->corrupt = PICK(rng, 1, 5);
+	if (rng_one_in(rng, 12))
+		p->alloc_fail = PICK(rng, 20, 100, 400);
+	if (rng_one_in(rng, 8))
+		p->hostile = PICK(rng, 1, 5, 20);
+	p->fail_link = rng_one_in(rng, 6);
+	p->restart = p->fail_link && rng_one_in(rng, 2);
+}
+
+void sim_profile_draw(struct sim_profile *p, struct rng *rng)
+{
+	int side, kind;
+
+	sim_profile_plain(p);
+	p->chunk_bytes = PICK(rng, 64, 256, 1024, 4096);
+	p->bulk_channels = PICK(rng, 1, 2, 3, 4);
+	for (side = 0; side < 2; side++) {
+		p->credit[side][FRAME_CREDIT_NOTIFY] = PICK(rng, 200, 700, 4096, 100000);
+		p->credit[side][FRAME_CREDIT_EAGER] = PICK(rng, 64, 500, 20000, 200000);
+		p->credit[side][FRAME_CREDIT_READ] = PICK(rng, 1, 2, 7, 8, 9, 64);
+		p->stage_pool[side] = PICK(rng, 4096, 5000, 20000, 100000);
+		p->staged[side] = PICK(rng, 0, 0, 30, 100);
+	}
+	p->delay = PICK(rng, 1, 20, 100, 1000);
+	p->call = PICK(rng, 1, 10, 100);
+	p->commit = PICK(rng, 1, 50, 2000);
+	p->consume = PICK(rng, 1, 100, 3000);
+	p->slow_channel = PICK(rng, 0, 1, 2, SIM_CHANNELS, SIM_CHANNELS);
+	p->partial = PICK(rng, 0, 20, 60);
+	p->actions = PICK(rng, 2, 8, 16, 24);
+	p->action_gap = PICK(rng, 0, 10, 100, 1000);
+	p->bytes_max = p->chunk_bytes * (uint64_t)PICK(rng, 1, 4, 32, 64);
+	if (rng_one_in(rng, 20)) { /* more chunks than a ring holds */
+		p->chunk_bytes = 64;
+		p->bytes_max = 48 << 10;
+		p->bulk_channels = 1;
+		p->call = 1;
+		p->delay = 1000;
+		p->action_gap = 1;
+	}
+	if (p->bytes_max > 48 << 10)
+		p->bytes_max = 48 << 10;
+	p->small_bytes = PICK(rng, 0, 1, 200, 2000);
+	p->segments_max = PICK(rng, 1, 4, 40);
+	p->repost = PICK(rng, 0, 20, 50);
+	p->spurious = PICK(rng, 0, 0, 20);
+	for (kind = 0; kind < 5; kind++)
+		p->mix[kind] = PICK(rng, 0, 1, 1, 1, 3);
+	p->mix[3] = p->mix[2];
+	p->mix[rng_below(rng, 2)] += 1;
+	draw_faults(p, rng);
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The two sides: links that start, fail and start again, and what is true of them at any moment. */
+#include "sim.h"
+
+#include <string.h>
+
+void sim_link_start(struct sim_side *side)
+{
+	struct sim *sim = side->sim;
+	struct core_config cfg = {.chunk_bytes = sim->p.chunk_bytes,
+				  .bulk_channels = sim->p.bulk_channels,
+				  .small_bytes = sim->p.small_bytes,
+				  .ops = &sim_ops,
+				  .arg = side};
+	tcpx_status status;
+
+	memcpy(cfg.credit_in, sim->p.credit[side->index], sizeof(cfg.credit_in));
+	memcpy(cfg.credit_out, sim->p.credit[1 - side->index], sizeof(cfg.credit_out));
+	memset(side->chan, 0, sizeof(side->chan));
+	SIM_ENTER(sim);
+	status = core_link_init(&side->link, &cfg);
+	SIM_LEAVE(sim);
+	SIM_CHECK(sim, status == TCPX_OK, "no link: %d", status);
+	side->alive = side->made = true;
+	side->fail_scheduled = false;
+	side->stage_offered = false;
+	side->consuming = false;
+	side->nsent = side->nrecv = side->nnoted = side->noted_seen = 0;
+	side->incarnation++;
+}
+
+static void link_end(struct sim_side *side)
+{
+	struct sim *sim = side->sim;
+	uint32_t i;
+
+	if (!side->made)
+		return;
+	while (!list_empty(&side->unread)) {
+		struct core_msg *msg =
+			LIST_ENTRY(list_pop_front(&side->unread), struct core_msg, node);
+
+		sim_free(side, msg, sizeof(*msg) + msg->bytes);
+	}
+	SIM_ENTER(sim);
+	core_link_fini(&side->link);
+	SIM_LEAVE(sim);
+	side->made = false;
+	SIM_CHECK(sim, !side->allocs, "side %d: %llu allocations are left", side->index,
+		  (unsigned long long)side->allocs);
+	SIM_CHECK(sim, !side->stage_used, "side %d: %llu bytes of staging are left", side->index,
+		  (unsigned long long)side->stage_used);
+	SIM_CHECK(sim, list_empty(&side->pushes), "side %d: a push is left", side->index);
+	for (i = 0; i < side->nregions; i++)
+		SIM_CHECK(sim, !side->regions[i]->io, "region %llx is still in use",
+			  (unsigned long long)side->regions[i]->key);
+}
+
+/* After both sides gave up and the last commit ended: a new link between the same sessions. */
+void sim_try_restart(struct sim *sim)
+{
+	int i;
+
+	for (i = 0; i < 2; i++)
+		if (sim->side[i].alive || !list_empty(&sim->side[i].commits) ||
+		    !list_empty(&sim->side[i].orphans))
+			return;
+	if (!sim->p.restart)
+		return;
+	sim->p.restart = false;
+	SIM_TRACE(sim, "  restart");
+	for (i = 0; i < 2; i++) {
+		link_end(&sim->side[i]);
+		sim_link_start(&sim->side[i]);
+	}
+	memset(sim->epoch, 0, sizeof(sim->epoch));
+	sim_dial_all(sim);
+}
+
+/* Nobody may be inside a channel: calls under way come back first. */
+static void leave_channels(struct sim_side *side, bool tell)
+{
+	struct sim *sim = side->sim;
+	uint32_t i;
+
+	for (i = 0; i <= sim->p.bulk_channels; i++) {
+		struct sim_chan *chan = &side->chan[i];
+		bool sending, receiving;
+
+		if (!chan->up)
+			continue;
+		sending = chan->tx.in_call;
+		receiving = chan->rx.in_call;
+		sim_close(side, i, tell);
+		SIM_ENTER(sim);
+		if (!tell && sending)
+			core_tx_pause(&side->link, i);
+		if (!tell && receiving)
+			core_rx_pause(&side->link, i);
+		SIM_LEAVE(sim);
+	}
+}
+
+void sim_link_fail(struct sim_side *side, tcpx_status status)
+{
+	struct sim *sim = side->sim;
+	struct list_node *pos;
+	uint32_t i;
+
+	if (!side->alive)
+		return;
+	SIM_TRACE(sim, "%d link fails with %d", side->index, status);
+	sim->broken = true;
+	leave_channels(side, sim_chance(sim, 50));
+	side->alive = false;
+	SIM_ENTER(sim);
+	core_link_fail(&side->link, status);
+	SIM_LEAVE(sim);
+	for (i = 0; i < side->nxfers; i++) {
+		struct sim_xfer *xfer = side->xfers[i];
+		bool commits = false;
+
+		LIST_FOREACH(pos, &side->commits)
+			commits |= LIST_ENTRY(pos, struct sim_commit, node)->xfer == xfer;
+		LIST_FOREACH(pos, &side->orphans)
+			commits |= LIST_ENTRY(pos, struct sim_orphan, node)->xfer == xfer;
+		SIM_CHECK(sim, !xfer->active || commits, "transfer %u outlives its link",
+			  xfer->number);
+	}
+	if (side->peer->alive)
+		sim_link_fail_later(side->peer, TCPX_ERR_PEER_CLOSED, sim_upto(sim, sim->p.delay));
+	sim_try_restart(sim);
+}
+
+static void fail_now(struct sim *sim, const struct sim_event *event)
+{
+	(void)sim;
+	if (event->side->incarnation == event->b)
+		sim_link_fail(event->side, (tcpx_status) - (int)event->a);
+}
+
+void sim_link_fail_later(struct sim_side *side, tcpx_status status, uint64_t delay)
+{
+	if (side->fail_scheduled)
+		return;
+	side->fail_scheduled = true;
+	sim_at(side->sim, side->sim->now + (int64_t)delay, side, fail_now, NULL,
+	       (uint64_t) - (int)status, side->incarnation);
+}
+
+void sim_world_init(struct sim *sim)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		struct sim_side *side = &sim->side[i];
+
+		side->sim = sim;
+		side->peer = &sim->side[1 - i];
+		side->index = i;
+		list_init(&side->pushes);
+		list_init(&side->commits);
+		list_init(&side->orphans);
+		list_init(&side->unread);
+		sim_link_start(side);
+	}
+	sim->control_up = true;
+	sim_dial_all(sim);
+}
+
+void sim_world_fini(struct sim *sim)
+{
+	link_end(&sim->side[0]);
+	link_end(&sim->side[1]);
+}
+
+void sim_run_all(struct sim *sim)
+{
+	while (sim_step(sim))
+		;
+}
+
+/* True at every moment. */
+void sim_side_check(struct sim_side *side)
+{
+	struct sim *sim = side->sim;
+	struct core_link *link = &side->link;
+	uint32_t i;
+
+	if (!side->alive)
+		return;
+	for (i = 0; i < link->nchan; i++)
+		SIM_CHECK(sim, link->chan[i].next_seq <= link->chan[i].acked_seq + CORE_RING + 1,
+			  "the ring of channel %u overflows", i);
+	for (i = 0; i < FRAME_CREDIT_STAGE; i++)
+		SIM_CHECK(sim, link->used[i] <= link->limit[i], "side %d: credit %u overdrawn",
+			  side->index, i);
+	SIM_CHECK(sim, side->stage_used <= sim->p.stage_pool[side->index], "staging overdrawn");
+}

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures of the tool's tests: the binary, a running serve, results as JSON."""
+import json
+import os
+import pathlib
+import re
+import select
+import signal
+import subprocess
+import time
+
+import pytest
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+HANG = 120  # a guard against hanging, never a verdict
+
+SMALL = ["--size", "64K", "--iters", "4", "--working-set", "1M", "--timeout", "60"]
+
+
+class Tool:
+    """Runs the binary; every run has an environment without our variables."""
+
+    def __init__(self, path, before=()):
+        self.path = str(path)
+        self.before = list(before)
+
+    def at(self, host):
+        """The same, run inside a network namespace (netns.Host)."""
+        return Tool(self.path, host.argv())
+
+    @staticmethod
+    def environment(more=None):
+        env = {name: value for name, value in os.environ.items()
+               if not name.startswith(("TCPX_", "UCCL_TCPX_"))}
+        env.update(more or {})
+        return env
+
+    def __call__(self, *args, env=None, **more):
+        return subprocess.run([*self.before, self.path, *map(str, args)], timeout=HANG,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              env=self.environment(env), **more)
+
+    def start(self, *args, env=None):
+        return subprocess.Popen([*self.before, self.path, *map(str, args)],
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, env=self.environment(env))
+
+    def perf(self, *args, **more):
+        """A perf run; .json is its document."""
+        done = self("perf", *args, "--json", "-", **more)
+        done.json = json.loads(done.stdout) if done.stdout.strip() else None
+        return done
+
+
+class Serve:
+    """A serve process; .addresses are its ready lines."""
+
+    def __init__(self, tool, *args, lines=1, env=None, port=0):
+        self.process = tool.start("serve", *([] if port is None else ["--port", port]), *args,
+                                  env=env)
+        self.out = b""
+        self.addresses = []
+        limit = time.monotonic() + HANG
+        while len(self.addresses) < lines:
+            left = limit - time.monotonic()
+            ready, _, _ = select.select([self.process.stdout], [], [], max(0, left))
+            part = os.read(self.process.stdout.fileno(), 65536) if ready else b""
+            if not part:
+                self.process.kill()
+                text = self.process.communicate()[1].decode()
+                raise AssertionError(f"serve did not get ready: {text}")
+            self.out += part
+            self.addresses = re.findall(r"^ready (\S+)$", self.out.decode(), re.M)
+        self.address = self.addresses[0]
+
+    def wait(self):
+        """(exit code, stdout, stderr) once it ended by itself."""
+        out, err = self.process.communicate(timeout=HANG)
+        return self.process.returncode, (self.out + out).decode(), err.decode()
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.terminate()
+        return self.wait()
+
+
+@pytest.fixture(scope="session")
+def tool():
+    path = pathlib.Path(os.environ.get("TCPX_TOOL", TOP / "build" / "tcpx"))
+    if not path.exists():
+        pytest.fail(f"no tool at {path}; 'make build' leaves it there")
+    return Tool(path)
+
+
+@pytest.fixture
+def serve(tool):
+    """Starts serves; all are ended when the test is over."""
+    running = []
+
+    def start(*args, where=tool, **more):
+        running.append(Serve(where, *args, **more))
+        return running[-1]
+
+    yield start
+    for one in running:
+        if one.process.poll() is None:
+            one.process.kill()
+        one.process.communicate()
+
+
+@pytest.fixture(scope="session")
+def with_json(tool):
+    """Skips where the tool was built without jansson."""
+    if tool("version", "--json", "-").returncode:
+        pytest.skip("built without jansson")
+
+
+@pytest.fixture(scope="session")
+def with_crypto(tool):
+    """Skips where the library was built without a crypto library: loopback only, no keys."""
+    if not re.search(r"^  crypto +yes", tool("info").stdout, re.M):
+        pytest.skip("built without libcrypto")
+
+
+@pytest.fixture
+def key(tool, with_crypto, tmp_path):
+    path = tmp_path / "cluster.key"
+    assert tool("key", "new", path).returncode == 0
+    return path

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The installed library: files in place, pkg-config, examples compiled against it and run."""
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("BUILD_DIR", TOP / "build"))
+EXAMPLES = sorted((TOP / "examples").glob("*.c"))
+
+
+def run(*argv, **more):
+    done = subprocess.run([str(part) for part in argv], text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=120, **more)
+    assert done.returncode == 0, f"{' '.join(map(str, argv))}\n{done.stdout}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory):
+    """An installation of its own, at a prefix nobody else has."""
+    if not shutil.which("meson") or not (BUILD / "build.ninja").exists():
+        pytest.skip("no build folder, or no meson")
+    stage = tmp_path_factory.mktemp("install")
+    run("meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--destdir", stage)
+    found = list(stage.rglob("libtcpx.pc"))
+    assert len(found) == 1, f"one libtcpx.pc under {stage}, not {found}"
+    # the prefix is the folder that has both include/ and the library folder
+    return next(place for place in found[0].parents if (place / "include").is_dir())
+
+
+def pkg_config(prefix, *what):
+    pc = next(prefix.rglob("libtcpx.pc"))
+    env = {**os.environ, "PKG_CONFIG_PATH": str(pc.parent)}
+    return run("pkg-config", f"--define-variable=prefix={prefix}", *what, "libtcpx",
+               env=env).split()
+
+
+def test_files_are_in_place(prefix):
+    headers = {path.name for path in (TOP / "include/tcpx").glob("*.h")}
+    assert headers == {path.name for path in (prefix / "include/tcpx").glob("*.h")}
+    names = {path.name for path in prefix.rglob("libtcpx.so*")}
+    assert {"libtcpx.so", "libtcpx.so.0"} <= names
+    assert not list(prefix.rglob("libtcpx_internal*")), "internals are not for installing"
+    manual = prefix / "share/man"
+    assert (manual / "man7/tcpx.7").exists()
+    for link in (manual / "man3").glob("tcpx_*.3"):
+        assert link.exists(), f"{link} points nowhere"
+    assert (manual / "man3/tcpx_session_open.3").exists()
+
+
+def test_version_is_one_version(prefix):
+    types = (prefix / "include/tcpx/types.h").read_text()
+    parts = [types.split(f"TCPX_VERSION_{part} ")[1].split()[0]
+             for part in ("MAJOR", "MINOR", "PATCH")]
+    assert pkg_config(prefix, "--modversion") == [".".join(parts)]
+
+
+def test_the_tool_runs(prefix):
+    tool = prefix / "bin/tcpx"
+    if not tool.exists():
+        pytest.fail("bin/tcpx is not installed")
+    library = next(prefix.rglob("libtcpx.so")).parent
+    out = run(tool, "version", env={**os.environ, "LD_LIBRARY_PATH": str(library)})
+    assert pkg_config(prefix, "--modversion")[0] in out
+
+
+@pytest.mark.parametrize("source", EXAMPLES, ids=lambda path: path.stem)
+def test_example(prefix, source, tmp_path):
+    program = tmp_path / source.stem
+    flags = pkg_config(prefix, "--cflags", "--libs")
+    run(os.environ.get("CC", "cc"), "-Wall", "-Wextra", "-Werror", source, "-o", program, *flags)
+    library = next(prefix.rglob("libtcpx.so")).parent
+    run(program, env={**os.environ, "LD_LIBRARY_PATH": str(library)})
+
+
+def test_hello_is_short():
+    assert len((TOP / "examples/hello_write.c").read_text().splitlines()) <= 60

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keys and trust as the tool shows them."""
+import os
+import re
+import socket
+import stat
+
+import pytest
+
+from conftest import SMALL
+
+
+def beyond_loopback():
+    """An address of this machine that is not loopback, or None."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing
+        except OSError:
+            return None
+        address = probe.getsockname()[0]
+    return None if address.startswith("127.") else address
+
+
+@pytest.fixture(scope="module")
+def outside():
+    address = beyond_loopback()
+    if not address:
+        pytest.skip("no address beyond loopback")
+    return address
+
+
+def test_key_new_makes_a_private_file_and_never_overwrites(tool, tmp_path):
+    path = tmp_path / "a.key"
+    done = tool("key", "new", path)
+    assert done.returncode == 0 and done.stdout == ""
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    before = path.read_bytes()
+    done = tool("key", "new", path)
+    assert done.returncode == 1 and path.read_bytes() == before
+
+
+def test_key_append_and_ids(tool, key):
+    first = tool("key", "show-id", key).stdout
+    assert re.fullmatch(r"[0-9a-f]{16}\n", first)
+    assert tool("key", "new", key, "--append").returncode == 0
+    both = tool("key", "show-id", key).stdout.splitlines()
+    assert len(both) == 2 and both[0] == first.strip() and both[0] != both[1]
+    secret = [line for line in key.read_text(encoding="ascii").splitlines() if line[:1] != "#"][0]
+    assert secret[:16] not in first
+
+
+def test_show_id_of_what_is_no_key_file(tool, tmp_path):
+    path = tmp_path / "empty"
+    path.write_text("nothing\n", encoding="ascii")
+    done = tool("key", "show-id", path)
+    assert done.returncode == 1 and "no key" in done.stderr
+    assert tool("key", "show-id", tmp_path / "none").returncode == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0 and os.name != "posix", reason="needs file modes")
+def test_key_file_that_others_may_read_is_refused(tool, key):
+    key.chmod(0o644)
+    done = tool("serve", "--port", "0", "--key", key)
+    assert done.returncode == 1
+    assert "0644" in done.stderr and "chmod 600" in done.stderr
+
+
+def test_beyond_loopback_needs_a_key(tool, outside):
+    done = tool("serve", "--bind", outside, "--port", "0")
+    assert done.returncode == 1
+    assert "key" in done.stderr and "insecure" in done.stderr.lower()
+
+
+def test_insecure_is_shown_on_both_ends(tool, serve, with_crypto, outside):
+    server = serve("--bind", outside, "--insecure", "--once")
+    done = tool("perf", server.address, "--insecure", "--transport", "tcp", *SMALL)
+    assert done.returncode == 0, done.stderr
+    assert "trust insecure" in done.stdout and "# INSECURE" in done.stdout
+    code, _, err = server.wait()
+    assert code == 0 and "INSECURE" in err
+
+
+def test_key_on_both_ends(tool, serve, outside, key):
+    server = serve("--bind", outside, "--key", key, "--once")
+    done = tool("perf", server.address, "--key", key, "--ceiling", *SMALL)
+    assert done.returncode == 0, done.stderr
+    assert "trust key" in done.stdout
+
+
+def test_another_key_is_refused(tool, serve, outside, key, tmp_path):
+    other = tmp_path / "other.key"
+    assert tool("key", "new", other).returncode == 0
+    server = serve("--bind", outside, "--key", key)
+    done = tool("perf", server.address, "--key", other, *SMALL)
+    assert done.returncode == 1

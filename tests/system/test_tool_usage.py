@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tool says before it does anything: help, man pages, wrong options, sizes, info."""
+import json
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+COMMANDS = ["serve", "perf", "info", "key", "version"]
+
+
+def options_of(text):
+    """Options a help text lists: {"--size": "LIST"}."""
+    return dict(re.findall(r"^  (--[a-z-]+)(?: (\S+))?", text, re.M))
+
+
+@pytest.mark.parametrize("command", [[]] + [[name] for name in COMMANDS])
+def test_help_fits_one_screen(tool, command):
+    done = tool(*command, "--help")
+    assert done.returncode == 0 and done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert len(lines) <= 50
+    assert [line for line in lines if len(line) > 80] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_man_page_has_exactly_the_options_of_the_help(tool, command):
+    page = (TOP / f"docs/man/tcpx-{command}.1").read_text(encoding="utf-8").replace("\\-", "-")
+    options = page.split(".SH OPTIONS")[1].split(".SH ")[0]
+    # "--x" heads a paragraph: .B --x, or .BI --x " VALUE"
+    described = {name: value.strip('" ') for name, value in
+                 re.findall(r"^\.TP\n\.BI? (--[a-z-]+)(.*)$", options, re.M)}
+    expected = options_of(tool(command, "--help").stdout)
+    expected.pop("--help")
+    assert described == expected
+
+
+def test_every_command_is_in_the_overview(tool):
+    shown = re.findall(r"^  ([a-z]+) +[A-Z]", tool("--help").stdout, re.M)
+    assert shown == COMMANDS
+
+
+def test_version(tool):
+    done = tool("version")
+    assert done.returncode == 0
+    assert re.fullmatch(r"tcpx \d+\.\d+\.\d+\n", done.stdout)
+    assert tool("--version").stdout == done.stdout
+
+
+@pytest.mark.parametrize("args, words", [
+    ([], "no command"),
+    (["prf"], "did you mean 'perf'"),
+    (["perf"], "HOST[:PORT] or --loopback"),
+    (["perf", "--loopbak"], "did you mean --loopback"),
+    (["perf", "--loopback", "--deptt=4"], "did you mean --depth"),
+    (["perf", "--loopback", "--xyzzyqwert"], "unknown option '--xyzzyqwert'"),
+    (["perf", "--loopback", "-z"], "unknown option '-z'"),
+    (["perf", "--loopback", "--size"], "--size needs a value"),
+    (["perf", "--loopback", "--bidir=1"], "takes no value"),
+    (["perf", "--loopback", "host"], "exclude one another"),
+    (["perf", "one", "two"], "'two' is one too many"),
+    (["perf", "--loopback", "--size", "12Q"], "--size: '12Q' is not a size"),
+    (["perf", "--loopback", "--size", "1M,"], "--size: '' is not a size"),
+    (["perf", "--loopback", "--size", "4M:1M"], "does not rise"),
+    (["perf", "--loopback", "--size", "1M:4M:4"], "not a step"),
+    (["perf", "--loopback", "--size", "1M:4M:x1"], "out of range 2..1024"),
+    (["perf", "--loopback", "--chunk", "1K"], "--chunk: 1K is out of range 4K..16M"),
+    (["perf", "--loopback", "--depth", "0"], "--depth: 0 is out of range 1..1024"),
+    (["perf", "--loopback", "--depth", "many"], "--depth: 'many' is not a whole number"),
+    (["perf", "--loopback", "--iters", "99999999999999999999"], "out of range"),
+    (["perf", "--loopback", "--time", "nan"], "not a number of seconds"),
+    (["perf", "--loopback", "--time", "-1"], "out of range"),
+    (["perf", "--loopback", "--op", "push"], "'push' is none of write|read|send|notify|latency"),
+    (["perf", "--loopback", "--transport", "tcp,rdma"], "'rdma' is none of tcp|local|auto"),
+    (["perf", "--loopback", "--mem", "cuda"], "'cuda' is none of"),
+    (["perf", "--loopback", "--channels", "65"], "--channels: 65 is out of range 1..64"),
+    (["perf", "--loopback", "--size", "64K", "--batch", "3"], "does not divide --size 64K"),
+    (["perf", "--loopback", "--op", "notify", "--bidir"], "--bidir and --batch are for"),
+    (["perf", "--loopback", "--op", "notify", "--size", "65M"], "at most 64M"),
+    (["perf", "--loopback", "--no-check", "--inject-fault"], "needs the check"),
+    (["serve", "--port", "65536"], "--port: 65536 is out of range 0..65535"),
+    (["serve", "--prot", "1"], "did you mean --port"),
+    (["serve", "extra"], "'extra' is one too many"),
+    (["key", "new"], "usage: tcpx key"),
+    (["key", "make", "f"], "unknown action 'make'"),
+    (["info", "--enf"], "did you mean --env"),
+])
+def test_wrong_usage_is_named_and_exits_2(tool, args, words):
+    done = tool(*args)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert done.stdout == "" and len(done.stderr.splitlines()) == 1
+
+
+def test_info_names_what_is_built_and_the_interfaces(tool):
+    done = tool("info")
+    assert done.returncode == 0
+    assert re.search(r"^  tcp +yes ", done.stdout, re.M)
+    assert re.search(r"^  cuda +no +\S", done.stdout, re.M), "what is left out says why"
+    assert re.search(r"^transports: .*\btcp\b", done.stdout, re.M)
+    assert re.search(r"^  lo +127\.0\.0\.1/8 .*loopback", done.stdout, re.M)
+
+
+def test_info_env_lists_every_option_with_its_facts(tool):
+    done = tool("info", "--env", env={"UCCL_TCPX_CHUNK_BYTES": "256K", "TCPX_SILENT_MS": "2000"})
+    assert done.returncode == 0
+    heads = re.findall(r"^(TCPX_\w+)=", done.stdout, re.M)
+    assert len(heads) > 20 and len(heads) == len(set(heads))
+    assert "TCPX_CHUNK_BYTES=256K  (alias)" in done.stdout
+    assert "TCPX_SILENT_MS=2000  (environment)" in done.stdout
+    assert re.search(r"default 512K; 4K\.\.16M\n    alias UCCL_TCPX_CHUNK_BYTES", done.stdout)
+
+
+def test_info_env_tells_what_perf_does_when_nothing_is_set(tool):
+    """The defaults that are listed are the ones that tcpx perf takes."""
+    text = tool("info", "--env").stdout
+    size = re.search(r"^TCPX_PERF_SIZE=\S*  \(default\)(.*?)^TCPX", text, re.M | re.S)[1]
+    assert "empty: 64K:256M:x4" in size and "64M;" not in size
+    iters = re.search(r"^TCPX_PERF_ITERS=\S*  \(default\)(.*?)^TCPX", text, re.M | re.S)[1]
+    assert "empty: as many as --time allows" in iters
+    done = tool("perf", "--loopback", "--time", "0.01", "--no-check", "--depth", "1", "--timeout",
+                "100")
+    found = re.findall(r"^ +(\d+[KMG]?) +(\d+) ", done.stdout, re.M)
+    assert [row[0] for row in found] == ["64K", "256K", "1M", "4M", "16M", "64M", "256M"]
+
+
+def test_info_names_unknown_variables_with_the_nearest(tool):
+    done = tool("info", env={"TCPX_CHUNKBYTES": "1M", "UCCL_TCPX_DEBUG": "0"})
+    assert "unknown variable TCPX_CHUNKBYTES; did you mean TCPX_CHUNK_BYTES?" in done.stdout
+    assert "UCCL_TCPX_DEBUG" not in done.stdout
+
+
+def test_info_json(tool, with_json):
+    done = tool("info", "--json", "-", env={"TCPX_CHUNKBYTES": "1M"})
+    document = json.loads(done.stdout)
+    assert document["schema"] == 1 and document["tool"] == "info"
+    assert "tcp" in document["transports"]
+    assert {"name": "TCPX_CHUNKBYTES", "nearest": "TCPX_CHUNK_BYTES"} in document["unknown"]
+    assert all(option["help"] and option["range"] for option in document["options"])
+
+
+def test_json_is_refused_in_words_where_it_was_left_out(tool):
+    done = tool("version", "--json", "-")
+    if done.returncode:
+        assert done.returncode == 2 and "built without jansson" in done.stderr
+        assert tool("perf", "--loopback", "--json", "-").returncode == 2
+    else:
+        assert json.loads(done.stdout)["tool"] == "version"
+
+
+def test_json_to_a_place_that_cannot_be_written_fails(tool, with_json, tmp_path):
+    done = tool("version", "--json", tmp_path / "no" / "file")
+    assert done.returncode == 1 and "No such file" in done.stderr
+
+
+def test_full_stdout_is_an_error(tool):
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run([tool.path, "info"], stdout=full, stderr=subprocess.PIPE, text=True,
+                              check=False)
+    assert done.returncode == 1 and "cannot write results" in done.stderr

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The doors that need no session: version, features, options, byte counts, status texts. */
+#include "unit.h"
+
+#include <stdlib.h>
+
+#include <tcpx/tcpx.h>
+
+static int find(const char *name, tcpx_option *out_option)
+{
+	for (uint32_t i = 0; tcpx_option_get(i, out_option) == TCPX_OK; i++)
+		if (!strcmp(out_option->name, name))
+			return 1;
+	return 0;
+}
+
+static void options_tell_value_and_source(void **state)
+{
+	tcpx_option option;
+	uint32_t count = 0;
+
+	(void)state;
+	while (tcpx_option_get(count, &option) == TCPX_OK) {
+		assert_non_null(option.alias);
+		assert_true(*option.type && *option.range && *option.help && *option.source);
+		count++;
+	}
+	assert_true(count > 20);
+	assert_int_equal(tcpx_option_get(UINT32_MAX, &option), TCPX_ERR_NOT_FOUND);
+	assert_int_equal(tcpx_option_get(0, NULL), TCPX_ERR_INVALID);
+
+	assert_true(find("TCPX_CHUNK_BYTES", &option));
+	assert_string_equal(option.value, "1M");
+	assert_string_equal(option.source, "environment");
+	assert_string_equal(option.default_text, "512K");
+	assert_string_equal(option.range, "4K..16M");
+	assert_string_equal(option.type, "bytes");
+	assert_true(find("TCPX_CHANNELS", &option));
+	assert_string_equal(option.value, "3");
+	assert_string_equal(option.source, "alias");
+	assert_true(find("TCPX_SILENT_MS", &option));
+	assert_string_equal(option.value, "5000"); /* a wrong one was refused */
+	assert_string_equal(option.source, "default");
+	assert_true(find("TCPX_BIND", &option));
+	assert_int_equal(strlen(option.value), sizeof(option.value) - 1); /* cut */
+}
+
+static void unknown_variables_are_named(void **state)
+{
+	const char *nearest = NULL;
+	unsigned found = 0;
+	char name[64];
+
+	(void)state;
+	for (uint32_t i = 0; !tcpx_option_unknown(i, name, sizeof(name), &nearest); i++) {
+		if (!strcmp(name, "TCPX_CHUNK_BYTE")) {
+			assert_string_equal(nearest, "TCPX_CHUNK_BYTES");
+			found |= 1;
+		}
+		if (!strcmp(name, "UCCL_TCPX_NUM_CHANELS")) {
+			assert_string_equal(nearest, "TCPX_CHANNELS");
+			found |= 2;
+		}
+		assert_string_not_equal(name, "UCCL_TCPX_DEBUG");
+		assert_string_not_equal(name, "UCCL_TCPX_LAUNCH_DEBUG");
+	}
+	assert_int_equal(found, 3);
+	assert_int_equal(tcpx_option_unknown(0, name, 5, &nearest), TCPX_OK); /* cut, terminated */
+	assert_int_equal(strlen(name), 4);
+	assert_int_equal(tcpx_option_unknown(0, NULL, 5, &nearest), TCPX_ERR_INVALID);
+	assert_int_equal(tcpx_option_unknown(0, name, 0, &nearest), TCPX_ERR_INVALID);
+	assert_int_equal(tcpx_option_unknown(0, name, 5, NULL), TCPX_ERR_INVALID);
+}
+
+static void features_have_reasons(void **state)
+{
+	tcpx_feature feature;
+	int tcp = 0, cuda = 1;
+	uint32_t i;
+
+	(void)state;
+	for (i = 0; tcpx_feature_get(i, &feature) == TCPX_OK; i++) {
+		assert_true(*feature.name && *feature.reason);
+		if (!strcmp(feature.name, "tcp"))
+			tcp = feature.built;
+		if (!strcmp(feature.name, "cuda"))
+			cuda = feature.built;
+	}
+	assert_true(i >= 5 && tcp == 1 && cuda == 0);
+	assert_int_equal(tcpx_feature_get(i, &feature), TCPX_ERR_NOT_FOUND);
+	assert_int_equal(tcpx_feature_get(0, NULL), TCPX_ERR_INVALID);
+}
+
+static void version_is_the_headers(void **state)
+{
+	char text[32];
+
+	(void)state;
+	snprintf(text, sizeof(text), "%d.%d.%d", TCPX_VERSION_MAJOR, TCPX_VERSION_MINOR,
+		 TCPX_VERSION_PATCH);
+	assert_string_equal(tcpx_version(), text);
+}
+
+static void byte_counts_name_what_is_wrong(void **state)
+{
+	uint64_t bytes = 7;
+
+	(void)state;
+	assert_int_equal(tcpx_parse_bytes("64KB", &bytes), TCPX_OK);
+	assert_int_equal(bytes, 65536);
+	assert_int_equal(tcpx_parse_bytes("64Q", &bytes), TCPX_ERR_INVALID);
+	assert_int_equal(bytes, 65536);
+	assert_int_equal(tcpx_last_error()->status, TCPX_ERR_INVALID);
+	assert_non_null(strstr(tcpx_last_error()->what, "64Q"));
+	assert_int_equal(tcpx_parse_bytes(NULL, &bytes), TCPX_ERR_INVALID);
+	assert_int_equal(tcpx_parse_bytes("1", NULL), TCPX_ERR_INVALID);
+	assert_string_equal(tcpx_status_name(TCPX_ERR_INVALID), "ERR_INVALID");
+	assert_string_equal(tcpx_status_text(TCPX_OK), "success");
+	assert_string_equal(tcpx_status_next(TCPX_OK), "");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(options_tell_value_and_source),
+		cmocka_unit_test(unknown_variables_are_named),
+		cmocka_unit_test(features_have_reasons),
+		cmocka_unit_test(version_is_the_headers),
+		cmocka_unit_test(byte_counts_name_what_is_wrong),
+	};
+	char list[300];
+
+	/* read once, at the first call */
+	memset(list, 'a', sizeof(list) - 1);
+	list[sizeof(list) - 1] = '\0';
+	setenv("TCPX_BIND", list, 1);
+	setenv("TCPX_CHUNK_BYTES", "1M", 1);
+	setenv("UCCL_TCPX_NUM_CHANNELS", "3", 1);
+	setenv("TCPX_SILENT_MS", "1", 1);
+	setenv("TCPX_CHUNK_BYTE", "1", 1);
+	setenv("UCCL_TCPX_NUM_CHANELS", "1", 1);
+	setenv("UCCL_TCPX_DEBUG", "0", 1);
+	setenv("UCCL_TCPX_LAUNCH_DEBUG", "0", 1);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The core against a peer that breaks the rules: what it can make us keep ends, and what it cannot
+ * have is not published. */
+#include <stdlib.h>
+
+#include "core/link.h"
+#include "unit.h"
+
+#define NOTE_BYTES 100
+
+struct world {
+	struct core_link link;
+	tcpx_status failed;
+	uint64_t memory;
+	uint32_t notes;
+};
+
+static void on_ended(void *arg, struct core_xfer *xfer)
+{
+	(void)arg;
+	assert_int_equal(xfer->state, CORE_FINAL);
+}
+
+static void on_push_ended(void *arg, struct core_push *push)
+{
+	(void)arg;
+	(void)push;
+	fail_msg("no push was started");
+}
+
+static void on_channel(void *arg, uint32_t channel)
+{
+	(void)arg;
+	assert_in_range(channel, 0, 2);
+}
+
+static void on_fence(void *arg, uint32_t channel, uint32_t epoch, uint64_t applied,
+		     const struct core_nack *nacks, uint32_t count)
+{
+	(void)epoch;
+	(void)applied;
+	(void)nacks;
+	(void)count;
+	on_channel(arg, channel);
+}
+
+static void *on_alloc(void *arg, size_t bytes)
+{
+	struct world *w = arg;
+
+	w->memory += bytes;
+	return malloc(bytes);
+}
+
+static void on_free(void *arg, void *ptr, size_t bytes)
+{
+	struct world *w = arg;
+
+	w->memory -= bytes;
+	free(ptr);
+}
+
+static void on_notify(void *arg, struct core_msg *msg)
+{
+	struct world *w = arg;
+
+	w->notes++;
+	on_free(w, msg, sizeof(*msg) + msg->bytes);
+}
+
+static void on_note_ended(void *arg)
+{
+	(void)arg;
+}
+
+static tcpx_status on_deliver(void *arg, struct core_xfer *xfer, const void *data, uint64_t bytes)
+{
+	(void)arg;
+	(void)xfer;
+	(void)data;
+	(void)bytes;
+	return TCPX_OK;
+}
+
+static uint64_t on_stage_take(void *arg, uint64_t want)
+{
+	(void)arg;
+	return want;
+}
+
+static void on_stage_give(void *arg, uint64_t bytes)
+{
+	(void)arg;
+	(void)bytes;
+}
+
+static void on_fail(void *arg, tcpx_status status)
+{
+	struct world *w = arg;
+
+	if (w->failed == TCPX_OK)
+		w->failed = status;
+}
+
+static const struct core_ops ops = {
+	.ended = on_ended,
+	.push_ended = on_push_ended,
+	.kick = on_channel,
+	.close_channel = on_channel,
+	.fence = on_fence,
+	.channel_free = on_channel,
+	.notify = on_notify,
+	.note_ended = on_note_ended,
+	.deliver = on_deliver,
+	.stage_take = on_stage_take,
+	.stage_give = on_stage_give,
+	.alloc = on_alloc,
+	.free = on_free,
+	.fail = on_fail,
+};
+
+static struct world *world_open(void)
+{
+	static struct world world;
+	struct core_config cfg = {
+		.chunk_bytes = 4096,
+		.bulk_channels = 2,
+		.secret = "no peer knows it",
+		.credit_out = {1 << 20, 1 << 20, 4, 0},
+		.credit_in = {1 << 20, 1 << 20, 4, 0},
+		.ops = &ops,
+		.arg = &world,
+	};
+
+	memset(&world, 0, sizeof(world));
+	assert_int_equal(core_link_init(&world.link, &cfg), TCPX_OK);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(core_chan_up(&world.link, i, 1), TCPX_OK);
+	return &world;
+}
+
+static void world_close(struct world *w)
+{
+	core_link_fail(&w->link, TCPX_ERR_DISCONNECTED);
+	core_link_fini(&w->link);
+	assert_int_equal(w->memory, 0);
+}
+
+static tcpx_status begin(struct world *w, uint32_t channel, struct frame frame)
+{
+	struct core_rx rx;
+
+	frame.epoch = 1;
+	frame.seq = w->link.chan[channel].rx_seq + 1;
+	return core_rx_begin(&w->link, channel, &frame, &rx);
+}
+
+static tcpx_status receive(struct world *w, uint32_t channel, struct frame frame,
+			   tcpx_status verdict)
+{
+	tcpx_status status = begin(w, channel, frame);
+
+	if (status != TCPX_OK)
+		return status;
+	return core_rx_end(&w->link, channel, true, verdict, "");
+}
+
+static struct frame part(uint64_t linear, uint32_t bytes)
+{
+	return (struct frame){.type = FRAME_NOTIFY,
+			      .xfer = 1,
+			      .linear = linear,
+			      .offset = NOTE_BYTES,
+			      .payload_bytes = bytes};
+}
+
+static void test_answers_nobody_takes(void **state)
+{
+	struct frame cts = {.type = FRAME_CTS, .xfer = 77, .key = 1, .offset = 1};
+	struct world *w = world_open();
+	uint64_t kept;
+
+	(void)state;
+	for (uint32_t i = 0; i < CORE_CTL_MAX; i++)
+		assert_int_equal(receive(w, 0, cts, TCPX_OK), TCPX_OK);
+	assert_int_equal(w->failed, TCPX_OK);
+	kept = w->memory;
+	for (uint32_t i = 0; i < 10; i++)
+		(void)receive(w, 0, cts, TCPX_OK);
+	assert_int_equal(w->failed, TCPX_ERR_PROTOCOL);
+	assert_int_equal(w->memory, kept);
+	world_close(w);
+}
+
+static void test_refusals_nobody_takes(void **state)
+{
+	struct frame data = {.type = FRAME_DATA, .payload_bytes = 1};
+	struct world *w = world_open();
+	uint64_t kept;
+
+	(void)state;
+	for (uint32_t i = 0; i < CORE_NACKS_MAX; i++)
+		assert_int_equal(receive(w, 1, data, TCPX_ERR_REMOTE_KEY), TCPX_OK);
+	assert_int_equal(w->failed, TCPX_OK);
+	kept = w->memory;
+	for (uint32_t i = 0; i < 10; i++)
+		(void)receive(w, 1, data, TCPX_ERR_REMOTE_KEY);
+	assert_int_equal(w->failed, TCPX_ERR_PROTOCOL);
+	assert_int_equal(w->memory, kept);
+	world_close(w);
+}
+
+/* A SEND that ends unannounced leaves its number to be told; nobody takes them: there is an end. */
+static void test_cancelled_sends_nobody_takes(void **state)
+{
+	struct world *w = world_open();
+	struct core_seg end = {0};
+	struct core_prog prog = {.seg = &end};
+	struct core_xfer send = {.op = TCPX_OP_SEND, .prog = &prog};
+
+	(void)state;
+	for (uint32_t i = 0; i < CORE_VOIDS_MAX; i++) {
+		assert_int_equal(core_xfer_post(&w->link, &send), TCPX_OK);
+		assert_int_equal(core_xfer_cancel(&w->link, &send, TCPX_ERR_CANCELLED), TCPX_OK);
+	}
+	assert_int_equal(core_xfer_post(&w->link, &send), TCPX_ERR_AGAIN);
+	world_close(w);
+}
+
+/* They leave in the order of their numbers, each paid for. */
+static void test_cancelled_sends_are_told(void **state)
+{
+	static const uint32_t order[] = {3, 0, 2, 1};
+	struct world *w = world_open();
+	struct core_seg end = {0};
+	struct core_prog prog = {.seg = &end};
+	struct core_xfer sends[5];
+	struct core_tx tx;
+
+	(void)state;
+	memset(sends, 0, sizeof(sends));
+	for (uint32_t i = 0; i < 5; i++) {
+		sends[i].op = TCPX_OP_SEND;
+		sends[i].prog = &prog;
+		assert_int_equal(core_xfer_post(&w->link, &sends[i]), TCPX_OK);
+	}
+	for (uint32_t i = 0; i < 4; i++)
+		assert_int_equal(core_xfer_cancel(&w->link, &sends[order[i]], TCPX_ERR_CANCELLED),
+				 TCPX_OK);
+	for (uint32_t i = 0; i < 5; i++) {
+		assert_int_equal(core_tx_next(&w->link, 0, &tx), 1);
+		assert_int_equal(tx.frame.type, i < 4 ? FRAME_CANCEL : FRAME_SEND);
+		assert_int_equal(tx.frame.linear, i + 1);
+		assert_int_equal(tx.frame.offset, 0);
+		core_tx_sent(&w->link, 0, true);
+	}
+	assert_int_equal(w->link.used[FRAME_CREDIT_EAGER], 5 * CORE_NOTE_COST);
+	world_close(w);
+}
+
+static void test_note_of_parts(void **state)
+{
+	struct world *w = world_open();
+
+	(void)state;
+	assert_int_equal(receive(w, 1, part(60, 40), TCPX_OK), TCPX_OK);
+	assert_int_equal(receive(w, 2, part(0, 10), TCPX_OK), TCPX_OK);
+	assert_int_equal(w->notes, 0);
+	assert_int_equal(receive(w, 1, part(10, 50), TCPX_OK), TCPX_OK);
+	assert_int_equal(w->notes, 1);
+	world_close(w);
+}
+
+/* The sum is right, and some bytes were never written. */
+static void test_note_with_a_hole(void **state)
+{
+	struct world *w = world_open();
+
+	(void)state;
+	assert_int_equal(receive(w, 1, part(0, 50), TCPX_OK), TCPX_OK);
+	assert_int_equal(receive(w, 2, part(0, 50), TCPX_OK), TCPX_ERR_PROTOCOL);
+	assert_int_equal(w->notes, 0);
+	world_close(w);
+}
+
+/* The same part on two channels at once: the first to end publishes nothing the other writes. */
+static void test_note_part_twice_at_once(void **state)
+{
+	struct world *w = world_open();
+
+	(void)state;
+	assert_int_equal(begin(w, 1, part(0, NOTE_BYTES)), TCPX_OK);
+	assert_int_equal(begin(w, 2, part(0, NOTE_BYTES)), TCPX_ERR_PROTOCOL);
+	assert_int_equal(begin(w, 0, part(0, 0)), TCPX_ERR_PROTOCOL);
+	assert_int_equal(core_rx_end(&w->link, 1, true, TCPX_OK, ""), TCPX_OK);
+	assert_int_equal(w->notes, 1);
+	world_close(w);
+}
+
+/* A part that was lost with its channel may come again. */
+static void test_note_part_lost(void **state)
+{
+	struct world *w = world_open();
+
+	(void)state;
+	assert_int_equal(begin(w, 1, part(0, NOTE_BYTES)), TCPX_OK);
+	core_chan_lost(&w->link, 1);
+	assert_int_equal(receive(w, 2, part(0, NOTE_BYTES), TCPX_OK), TCPX_OK);
+	assert_int_equal(w->notes, 1);
+	world_close(w);
+}
+
+/* An acknowledgement may overtake the end of the call that sends the frame. */
+static void test_note_acknowledged_in_its_call(void **state)
+{
+	struct world *w = world_open();
+	struct frame ack = {.type = FRAME_ACK, .linear = 1, .epoch = 1};
+	struct core_rx rx;
+	struct core_tx tx;
+	uint64_t kept;
+
+	(void)state;
+	assert_int_equal(core_note_send(&w->link, "hello", 5), TCPX_OK);
+	kept = w->memory;
+	assert_int_equal(core_tx_next(&w->link, 0, &tx), 1);
+	assert_int_equal(core_rx_begin(&w->link, 0, &ack, &rx), TCPX_OK);
+	assert_int_equal(core_rx_end(&w->link, 0, true, TCPX_OK, ""), TCPX_OK);
+	assert_int_equal(w->memory, kept);
+	assert_memory_equal(tx.bytes, "hello", 5);
+	core_tx_sent(&w->link, 0, true);
+	assert_true(w->memory < kept);
+	world_close(w);
+}
+
+/* A frame that is refused half-way leaves its call open; its transfer ends all the same. */
+static void test_fail_within_a_call(void **state)
+{
+	struct world *w = world_open();
+	struct core_seg seg[2] = {{0}, {.linear = 10}};
+	uint64_t key = 1;
+	struct core_prog prog = {
+		.total = 10, .nseg = 1, .seg = seg, .remote = &key, .nlocal = 1, .nremote = 1};
+	struct core_xfer write = {.op = TCPX_OP_WRITE, .prog = &prog};
+	struct core_tx tx;
+
+	(void)state;
+	assert_int_equal(core_xfer_post(&w->link, &write), TCPX_OK);
+	assert_int_equal(core_tx_next(&w->link, 0, &tx), 1);
+	core_link_fail(&w->link, TCPX_ERR_PROTOCOL);
+	assert_int_equal(write.state, CORE_FINAL);
+	assert_int_equal(write.status, TCPX_ERR_PROTOCOL);
+	world_close(w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_answers_nobody_takes),
+		cmocka_unit_test(test_refusals_nobody_takes),
+		cmocka_unit_test(test_cancelled_sends_nobody_takes),
+		cmocka_unit_test(test_cancelled_sends_are_told),
+		cmocka_unit_test(test_note_of_parts),
+		cmocka_unit_test(test_note_with_a_hole),
+		cmocka_unit_test(test_note_part_twice_at_once),
+		cmocka_unit_test(test_note_part_lost),
+		cmocka_unit_test(test_note_acknowledged_in_its_call),
+		cmocka_unit_test(test_fail_within_a_call),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From "host:port" to addresses: literals, names, nonsense, and name servers that hang. */
+#include "unit.h"
+
+#include <errno.h>
+#include <semaphore.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "ctl/conn.h"
+#include "ctl/resolve.h"
+#include "sys/addr.h"
+
+static struct sockaddr_storage addrs[8];
+static unsigned count;
+
+static tcpx_status resolve(const char *text)
+{
+	count = 0;
+	return ctl_resolve(text, 20000, clock_now_ns() + 20 * CLOCK_S_NS, addrs, 8, &count);
+}
+
+static void assert_first(const char *text, const char *want)
+{
+	char buf[SYS_ADDR_TEXT];
+
+	assert_int_equal(resolve(text), TCPX_OK);
+	assert_true(count >= 1);
+	assert_string_equal(sys_addr_text(&addrs[0], buf), want);
+}
+
+static void literals_need_no_look_up(void **state)
+{
+	(void)state;
+	assert_first("192.0.2.1", "192.0.2.1:20000");
+	assert_first("192.0.2.1:80", "192.0.2.1:80");
+	assert_first("2001:db8::1", "[2001:db8::1]:20000");
+	assert_first("[2001:db8::1]", "[2001:db8::1]:20000");
+	assert_first("[2001:db8::1]:65535", "[2001:db8::1]:65535");
+	assert_first("[fe80::1%lo]:7", "[fe80::1%lo]:7");
+}
+
+static void nonsense_is_named(void **state)
+{
+	static const char *const bad[] = {"",		":80",	     "host:",	 "host:0",
+					  "host:65536", "host:x",    "host:-1",	 "[::1",
+					  "[::1]80",	"[::1]:",    "[]:80",	 "1:2:3",
+					  "[name]:80",	"[::1%]:80", "h:000080", "::1]:80"};
+	char long_name[400];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		if (resolve(bad[i]) != TCPX_ERR_INVALID)
+			fail_msg("'%s' was taken", bad[i]);
+		assert_non_null(strstr(error_last()->next, "HOST:PORT"));
+	}
+	memset(long_name, 'a', sizeof(long_name) - 1);
+	long_name[sizeof(long_name) - 1] = '\0';
+	assert_int_equal(resolve(long_name), TCPX_ERR_INVALID);
+	assert_int_equal(resolve(NULL), TCPX_ERR_INVALID);
+}
+
+static void localhost_is_loopback(void **state)
+{
+	(void)state;
+	assert_int_equal(resolve("localhost:4242"), TCPX_OK);
+	for (unsigned i = 0; i < count; i++) {
+		assert_true(sys_addr_is_loopback(&addrs[i]));
+		assert_int_equal(sys_addr_port(&addrs[i]), 4242);
+	}
+}
+
+static int no_such_name(const char *host, const char *service, const struct addrinfo *hints,
+			struct addrinfo **out)
+{
+	(void)host, (void)service, (void)hints, (void)out;
+	return EAI_NONAME;
+}
+
+static int no_descriptor(const char *host, const char *service, const struct addrinfo *hints,
+			 struct addrinfo **out)
+{
+	(void)host, (void)service, (void)hints, (void)out;
+	errno = EMFILE;
+	return EAI_SYSTEM;
+}
+
+static void an_unknown_name_is_not_found(void **state)
+{
+	(void)state;
+	ctl_resolve_set_lookup(no_such_name);
+	assert_int_equal(resolve("no-such-host"), TCPX_ERR_NOT_FOUND);
+	assert_non_null(strstr(error_last()->what, "no-such-host"));
+	ctl_resolve_set_lookup(no_descriptor);
+	assert_int_equal(resolve("some-host"), TCPX_ERR_NO_DESCRIPTORS);
+	assert_int_equal(error_last()->system_errno, EMFILE);
+	ctl_resolve_set_lookup(NULL);
+}
+
+static sem_t gate, left;
+
+static int hang(const char *host, const char *service, const struct addrinfo *hints,
+		struct addrinfo **out)
+{
+	(void)host, (void)service, (void)hints, (void)out;
+	while (sem_wait(&gate))
+		;
+	sem_post(&left);
+	return EAI_AGAIN;
+}
+
+static void a_hanging_look_up_ends_at_the_deadline(void **state)
+{
+	(void)state;
+	assert_int_equal(sem_init(&gate, 0, 0), 0);
+	assert_int_equal(sem_init(&left, 0, 0), 0);
+	ctl_resolve_set_lookup(hang);
+	for (int i = 0; i < CTL_RESOLVE_STUCK_MAX; i++) {
+		assert_int_equal(
+			ctl_resolve("slow", 1, clock_now_ns() + CLOCK_MS_NS, addrs, 8, &count),
+			TCPX_ERR_TIMED_OUT);
+		assert_non_null(strstr(error_last()->what, "slow"));
+	}
+	/* Threads that hang are counted: not one more is started. */
+	assert_int_equal(resolve("slow"), TCPX_ERR_LIMIT);
+	assert_first("192.0.2.1:80", "192.0.2.1:80"); /* literals go on */
+	for (int i = 0; i < CTL_RESOLVE_STUCK_MAX; i++)
+		sem_post(&gate);
+	for (int i = 0; i < CTL_RESOLVE_STUCK_MAX; i++)
+		while (sem_wait(&left))
+			;
+	ctl_resolve_set_lookup(no_such_name);
+	while (resolve("later") == TCPX_ERR_LIMIT) /* until the last of them has said so */
+		;
+	assert_int_equal(resolve("later"), TCPX_ERR_NOT_FOUND);
+	ctl_resolve_set_lookup(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(literals_need_no_look_up),
+		cmocka_unit_test(nonsense_is_named),
+		cmocka_unit_test(localhost_is_loopback),
+		cmocka_unit_test(an_unknown_name_is_not_found),
+		cmocka_unit_test(a_hanging_look_up_ends_at_the_deadline),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

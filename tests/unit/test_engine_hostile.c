@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A peer that has proven itself and then breaks the rules: the error is typed and counted, the log
+ * stays short, and what it may not touch stays as it is. */
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "../../fuzz/session_raw.h"
+#include "unit.h"
+#include "wire/frame_codec.h"
+#include <tcpx/tcpx.h>
+
+#define CRC_COVERS 56
+#define ROUNDS 200 /* of one fault, for the log */
+
+static tcpx_session *session;
+static uint16_t port;
+static struct raw raw;
+static uint8_t memory[4096];
+static _Atomic unsigned lines;
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	(void)data;
+	(void)size;
+	return 0; /* the raw peer's header wants one */
+}
+
+static void count_line(void *arg, enum tcpx_log_level level, const char *line)
+{
+	(void)arg;
+	(void)level;
+	(void)line;
+	lines++;
+}
+
+static tcpx_counters counters_now(void)
+{
+	tcpx_counters counters = {.sz = sizeof(counters)};
+
+	assert_int_equal(tcpx_session_counters(session, &counters), TCPX_OK);
+	return counters;
+}
+
+/* The next event of that type. */
+static tcpx_event await(enum tcpx_event_type type)
+{
+	struct pollfd pfd = {.fd = tcpx_session_fd(session), .events = POLLIN};
+	tcpx_event event;
+
+	for (int i = 0; i < 1000; i++) { /* a wide guard */
+		while (tcpx_session_event(session, &event) == TCPX_OK)
+			if (event.type == type)
+				return event;
+		(void)poll(&pfd, 1, 20);
+	}
+	fail_msg("no event of type %d came", type);
+	return event;
+}
+
+static void connect_raw(void)
+{
+	tcpx_peer peer;
+
+	raw_connect(&raw, port);
+	assert_int_equal(tcpx_session_accept(session, 20000000000, &peer), TCPX_OK);
+	(void)await(TCPX_EVENT_PEER_UP);
+}
+
+enum place { CONTROL, LANE, BULK, PLACES };
+
+/* Bytes on one of its connections, whatever they are. */
+static void say(enum place place, const void *bytes, size_t len)
+{
+	int fd = place == CONTROL ? raw.ctl.fd : raw.chan[place == LANE ? 0 : 1].fd;
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, bytes, len), (ssize_t)len);
+}
+
+/* A header that is right but for one thing. */
+struct fault {
+	const char *name;
+	enum place place;
+	struct frame frame;
+	int byte;      /* of the header to change after encoding, or -1 */
+	uint8_t value; /* what to put there */
+	bool crc;      /* and make the checksum right again */
+	tcpx_status status;
+};
+
+static const struct fault faults[] = {
+	{"flipped bit, control",
+	 CONTROL,
+	 {.type = FRAME_HEARTBEAT},
+	 30,
+	 0x80,
+	 false,
+	 TCPX_ERR_PROTOCOL},
+	{"flipped bit, data",
+	 BULK,
+	 {.type = FRAME_NOP, .epoch = 1, .seq = 1},
+	 30,
+	 0x80,
+	 false,
+	 TCPX_ERR_CORRUPT},
+	{"version, control", CONTROL, {.type = FRAME_HEARTBEAT}, 1, 99, true, TCPX_ERR_PROTOCOL},
+	{"version, data",
+	 LANE,
+	 {.type = FRAME_NOP, .epoch = 1, .seq = 1},
+	 1,
+	 99,
+	 true,
+	 TCPX_ERR_VERSION},
+	{"unknown type, control",
+	 CONTROL,
+	 {.type = FRAME_HEARTBEAT},
+	 0,
+	 200,
+	 true,
+	 TCPX_ERR_PROTOCOL},
+	{"unknown type, data",
+	 BULK,
+	 {.type = FRAME_NOP, .epoch = 1, .seq = 1},
+	 0,
+	 200,
+	 true,
+	 TCPX_ERR_PROTOCOL},
+	{"reserved flag",
+	 LANE,
+	 {.type = FRAME_NOP, .epoch = 1, .seq = 1},
+	 3,
+	 0x80,
+	 true,
+	 TCPX_ERR_PROTOCOL},
+	{"oversized, control",
+	 CONTROL,
+	 {.type = FRAME_FENCE, .payload_bytes = FRAME_CONTROL_MAX + 1},
+	 -1,
+	 0,
+	 false,
+	 TCPX_ERR_PROTOCOL},
+	{"oversized payload",
+	 BULK,
+	 {.type = FRAME_DATA, .epoch = 1, .seq = 1, .payload_bytes = FRAME_PAYLOAD_MAX + 1},
+	 -1,
+	 0,
+	 false,
+	 TCPX_ERR_PROTOCOL},
+	{"oversized table",
+	 BULK,
+	 {.type = FRAME_DATA, .epoch = 1, .seq = 1, .table_bytes = FRAME_TABLE_MAX + 1},
+	 -1,
+	 0,
+	 false,
+	 TCPX_ERR_PROTOCOL},
+	{"data frame, control",
+	 CONTROL,
+	 {.type = FRAME_NOP, .seq = 1},
+	 -1,
+	 0,
+	 false,
+	 TCPX_ERR_PROTOCOL},
+	{"control frame, data",
+	 LANE,
+	 {.type = FRAME_HEARTBEAT, .epoch = 1},
+	 -1,
+	 0,
+	 false,
+	 TCPX_ERR_PROTOCOL},
+	{"sequence with a hole",
+	 BULK,
+	 {.type = FRAME_NOP, .epoch = 1, .seq = 3},
+	 -1,
+	 0,
+	 false,
+	 TCPX_ERR_PROTOCOL},
+	{"another epoch",
+	 BULK,
+	 {.type = FRAME_NOP, .epoch = 9, .seq = 1},
+	 -1,
+	 0,
+	 false,
+	 TCPX_ERR_PROTOCOL},
+	{"acknowledges what was not sent",
+	 BULK,
+	 {.type = FRAME_ACK, .epoch = 1, .linear = 1000},
+	 -1,
+	 0,
+	 false,
+	 TCPX_ERR_PROTOCOL},
+};
+
+static void break_rule(const struct fault *fault)
+{
+	uint8_t header[FRAME_HEADER_BYTES];
+
+	wire_frame_encode(&fault->frame, header);
+	if (fault->byte >= 0)
+		header[fault->byte] =
+			fault->crc ? fault->value : header[fault->byte] ^ fault->value;
+	if (fault->crc)
+		fuzz_fix_crc(header, CRC_COVERS);
+	say(fault->place, header, sizeof(header));
+}
+
+static void malformed_frames_are_typed_and_counted(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++) {
+		tcpx_counters before = counters_now();
+		tcpx_event event;
+		tcpx_error error;
+
+		connect_raw();
+		break_rule(&faults[i]);
+		event = await(TCPX_EVENT_PEER_DOWN);
+		if (event.status != faults[i].status)
+			fail_msg("%s: %s, not %s", faults[i].name, tcpx_status_name(event.status),
+				 tcpx_status_name(faults[i].status));
+		assert_int_equal(counters_now().protocol_errors, before.protocol_errors + 1);
+		assert_int_equal(tcpx_peer_error(session, event.peer, &error), TCPX_OK);
+		assert_int_equal(error.status, faults[i].status);
+		assert_non_null(strstr(error.what, "raw"));
+		assert_true(strlen(error.next) > 0);
+		raw_close(&raw);
+	}
+}
+
+/* Half a frame and then the end, at each place: lost like any connection, and nothing hangs. */
+static void truncated_frames(void **state)
+{
+	(void)state;
+	for (enum place place = CONTROL; place < PLACES; place++) {
+		struct frame frame = {.type = place == CONTROL ? FRAME_HEARTBEAT : FRAME_NOP,
+				      .epoch = place != CONTROL,
+				      .seq = place != CONTROL};
+		uint8_t header[FRAME_HEADER_BYTES];
+		tcpx_counters before = counters_now();
+		tcpx_event event;
+
+		connect_raw();
+		wire_frame_encode(&frame, header);
+		say(place, header, sizeof(header) / 2);
+		raw_close(&raw);
+		event = await(TCPX_EVENT_PEER_DOWN);
+		assert_true(event.status == TCPX_ERR_PEER_RESET ||
+			    event.status == TCPX_ERR_PEER_CLOSED);
+		assert_int_equal(counters_now().protocol_errors, before.protocol_errors);
+	}
+}
+
+/* The peer says that every channel is lost before our sockets do: it ends by a status of its
+ * class. */
+static void fences_of_all_channels(void **state)
+{
+	tcpx_event event;
+
+	(void)state;
+	connect_raw();
+	for (uint32_t i = 0; i < RAW_CHANNELS; i++) {
+		struct frame fence = {.type = FRAME_FENCE, .key = i, .epoch = 1};
+
+		raw_control(&raw, &fence, NULL);
+	}
+	event = await(TCPX_EVENT_PEER_DOWN);
+	assert_int_equal(event.status, TCPX_ERR_PEER_RESET);
+	raw_close(&raw);
+}
+
+/* Keys that were guessed, of a region that is gone, without the right, outside: refused and counted
+ * each time, nothing is touched, the peer lives. */
+static void accesses_are_refused_and_counted(void **state)
+{
+	TCPX_OPTS(tcpx_region_opts, opts, .rights = TCPX_RIGHT_READ);
+	uint8_t token[TCPX_TOKEN_BYTES];
+	uint64_t key = 0, gone;
+	tcpx_region region;
+	struct {
+		uint64_t key, offset;
+	} rows[5];
+
+	(void)state;
+	memset(memory, 0x77, sizeof(memory));
+	for (int i = 0; i < 2; i++) {
+		gone = key;
+		assert_int_equal(
+			tcpx_region_register(session, memory, sizeof(memory), &opts, &region),
+			TCPX_OK);
+		assert_int_equal(tcpx_region_export(session, region, token), TCPX_OK);
+		memcpy(&key, token + 8, sizeof(key));
+		if (!i)
+			assert_int_equal(tcpx_region_deregister(session, region, -1), TCPX_OK);
+		opts.rights = TCPX_RIGHT_READ | TCPX_RIGHT_WRITE;
+	}
+	rows[0].key = key ^ 1; /* forged */
+	rows[1].key = gone;    /* no longer registered */
+	rows[2].key = rows[3].key = rows[4].key = key;
+	rows[0].offset = rows[1].offset = 0;
+	rows[2].offset = sizeof(memory);
+	rows[3].offset = sizeof(memory) - 7;
+	rows[4].offset = UINT64_MAX - 3; /* offset and length wrap */
+	connect_raw();
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct frame frame = {.type = FRAME_DATA,
+				      .flags = FRAME_F_ACK,
+				      .payload_bytes = 8,
+				      .xfer = 1,
+				      .key = rows[i].key,
+				      .offset = rows[i].offset};
+		uint64_t before = counters_now().remote_rejects;
+
+		raw_send(&raw, 1, &frame, NULL, 0xee, FRAME_VALID, 0);
+		for (int k = 0; k < 2000 && counters_now().remote_rejects == before; k++)
+			usleep(1000);
+		assert_int_equal(counters_now().remote_rejects, before + 1);
+	}
+	for (size_t i = 0; i < sizeof(memory); i++)
+		assert_int_equal(memory[i], 0x77);
+	assert_true(raw.alive);
+	raw_close(&raw);
+	(void)await(TCPX_EVENT_PEER_DOWN);
+	assert_int_equal(tcpx_region_deregister(session, region, -1), TCPX_OK);
+}
+
+/* Garbage and broken rules again and again: a few lines, and a count of what was left out. */
+static void the_log_stays_short(void **state)
+{
+	tcpx_counters before = counters_now(), after;
+
+	(void)state;
+	tcpx_log_set(count_line, NULL, TCPX_LOG_INFO);
+	for (int i = 0; i < ROUNDS; i++) {
+		struct sockaddr_storage addr = raw.addr;
+		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+		assert_int_equal(connect(fd, (struct sockaddr *)&addr, sizeof(struct sockaddr_in)),
+				 0);
+		assert_int_equal(write(fd, "GET / HTTP/1.1\r\n\r\n", 18), 18);
+		while (read(fd, &addr, sizeof(addr)) > 0)
+			;
+		close(fd);
+	}
+	after = counters_now();
+	assert_int_equal(after.preauth_rejects, before.preauth_rejects + ROUNDS);
+	assert_in_range(lines, 1, 20);
+	tcpx_log_set(count_line, NULL, TCPX_LOG_WARN);
+	lines = 0;
+	for (int i = 0; i < ROUNDS; i++) {
+		connect_raw();
+		break_rule(&faults[0]);
+		(void)await(TCPX_EVENT_PEER_DOWN);
+		raw_close(&raw);
+	}
+	assert_int_equal(counters_now().protocol_errors, after.protocol_errors + ROUNDS);
+	assert_in_range(lines, 1, ROUNDS - 1);
+	tcpx_log_set(NULL, NULL, TCPX_LOG_ERROR);
+}
+
+static int open_session(void **state)
+{
+	TCPX_OPTS(tcpx_session_opts, opts, .name = "victim", .bind = "127.0.0.1",
+		  .flags = TCPX_SESSION_NO_LOCAL);
+
+	(void)state;
+	tcpx_log_set(NULL, NULL, TCPX_LOG_ERROR);
+	raw.secret = (const uint8_t *)"never to be seen by it";
+	raw.secret_bytes = 22;
+	if (tcpx_session_open(&opts, &session))
+		return -1;
+	return tcpx_session_listen(session, NULL, &port);
+}
+
+static int close_session(void **state)
+{
+	(void)state;
+	tcpx_session_close(session);
+	for (uint32_t i = 0; i < RAW_CHANNELS; i++)
+		free(raw.chan[i].rest);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(malformed_frames_are_typed_and_counted),
+		cmocka_unit_test(truncated_frames),
+		cmocka_unit_test(fences_of_all_channels),
+		cmocka_unit_test(accesses_are_refused_and_counted),
+		cmocka_unit_test(the_log_stays_short),
+	};
+
+	return cmocka_run_group_tests(tests, open_session, close_session);
+}

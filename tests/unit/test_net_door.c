@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The door of same-host channels: dials, refusals, strangers and their hellos, killed peers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "net/local/local_priv.h"
+#include "net_pair.h"
+
+#define RING 65536u
+
+static tcpx_status try_send(struct net_chan *chan, size_t len)
+{
+	static uint8_t junk[RING];
+	struct iovec iov = {junk, len};
+	size_t moved = 0;
+
+	return chan->ops->send(chan, &iov, 1, &moved);
+}
+
+static tcpx_status try_recv(struct net_chan *chan, size_t len)
+{
+	static uint8_t junk[RING];
+	struct iovec iov = {junk, len};
+	size_t moved = 0;
+	tcpx_status status = chan->ops->recv(chan, &iov, 1, &moved);
+
+	if (!status)
+		assert_in_range(moved, 1, len);
+	return status;
+}
+
+struct door {
+	struct sys_loop loop;
+	struct local_listener *listener;
+	char name[LOCAL_NAME_MAX];
+	int arrivals, keep;
+	struct net_chan *chan;
+	uint8_t nonce[LOCAL_NONCE_BYTES];
+	uint16_t channel;
+	uint32_t epoch;
+};
+
+static int door_arrived(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
+			uint32_t epoch, struct net_chan *chan)
+{
+	struct door *door = arg;
+
+	door->arrivals++;
+	memcpy(door->nonce, nonce, LOCAL_NONCE_BYTES);
+	door->channel = channel;
+	door->epoch = epoch;
+	if (door->keep)
+		door->chan = chan;
+	return door->keep;
+}
+
+static void door_open(struct door *door)
+{
+	memset(door, 0, sizeof(*door));
+	door->keep = 1;
+	assert_int_equal(sys_loop_init(&door->loop), TCPX_OK);
+	assert_int_equal(
+		local_listener_open(&door->loop, door_arrived, door, door->name, &door->listener),
+		TCPX_OK);
+}
+
+static void door_close(struct door *door)
+{
+	local_listener_close(door->listener);
+	if (door->chan)
+		door->chan->ops->close(door->chan);
+	sys_loop_fini(&door->loop);
+}
+
+static void dial_arrives(void **state)
+{
+	uint8_t nonce[LOCAL_NONCE_BYTES];
+	struct net_chan *chan = NULL;
+	struct door door;
+
+	(void)state;
+	memset(nonce, 0xa5, sizeof(nonce));
+	door_open(&door);
+	assert_int_equal(local_dial(door.name, nonce, 7, 99, RING, &chan), TCPX_OK);
+	assert_int_equal(try_send(chan, 5000), TCPX_OK); /* before anybody accepted */
+	while (!door.arrivals)
+		sys_loop_round(&door.loop, -1);
+	assert_memory_equal(door.nonce, nonce, sizeof(nonce));
+	assert_int_equal(door.channel, 7);
+	assert_int_equal(door.epoch, 99);
+	assert_int_equal(try_recv(door.chan, 5000), TCPX_OK);
+	assert_int_equal(try_send(door.chan, 1), TCPX_OK);
+	assert_int_equal(try_recv(chan, 1), TCPX_OK);
+	chan->ops->close(chan);
+	door_close(&door);
+}
+
+static void refused_nonce_closes(void **state)
+{
+	uint8_t nonce[LOCAL_NONCE_BYTES] = {0};
+	struct net_chan *chan = NULL;
+	struct door door;
+
+	(void)state;
+	door_open(&door);
+	door.keep = 0;
+	assert_int_equal(local_dial(door.name, nonce, 0, 0, RING, &chan), TCPX_OK);
+	while (!door.arrivals)
+		sys_loop_round(&door.loop, -1);
+	assert_int_equal(try_recv(chan, 1), TCPX_ERR_PEER_CLOSED);
+	assert_int_equal(try_send(chan, 1), TCPX_ERR_PEER_CLOSED);
+	chan->ops->close(chan);
+	door_close(&door);
+}
+
+static void nobody_there_is_unreachable(void **state)
+{
+	uint8_t nonce[LOCAL_NONCE_BYTES] = {0};
+	struct net_chan *chan = NULL;
+
+	(void)state;
+	assert_int_equal(local_dial("tcpx-nobody-has-this-name", nonce, 0, 0, RING, &chan),
+			 TCPX_ERR_UNREACHABLE);
+	assert_int_equal(local_dial("x", nonce, 0, 0, 100, &chan), TCPX_ERR_INVALID);
+	assert_int_equal(local_dial("x", nonce, 0, 0, RING + 1, &chan), TCPX_ERR_INVALID);
+	assert_null(chan);
+}
+
+/* A stranger's socket at the door. */
+static int knock(const struct door *door)
+{
+	struct sockaddr_un addr;
+	unsigned len = local_address(door->name, &addr);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&addr, len), 0);
+	return fd;
+}
+
+static void show(int fd, const void *bytes, size_t len, const int *fds, int nfds)
+{
+	union {
+		char bytes[CMSG_SPACE(4 * sizeof(int))];
+		struct cmsghdr align;
+	} control = {0};
+	struct iovec iov = {(void *)bytes, len};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	if (nfds) {
+		struct cmsghdr *cmsg;
+
+		msg.msg_control = control.bytes;
+		msg.msg_controllen = CMSG_SPACE((size_t)nfds * sizeof(int));
+		cmsg = CMSG_FIRSTHDR(&msg);
+		cmsg->cmsg_level = SOL_SOCKET;
+		cmsg->cmsg_type = SCM_RIGHTS;
+		cmsg->cmsg_len = CMSG_LEN((size_t)nfds * sizeof(int));
+		memcpy(CMSG_DATA(cmsg), fds, (size_t)nfds * sizeof(int));
+	}
+	assert_int_equal(sendmsg(fd, &msg, MSG_NOSIGNAL), len);
+}
+
+static int memory_of(size_t bytes, unsigned seals)
+{
+	int fd = memfd_create("t", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+	return fd;
+}
+
+/* Runs the loop until the stranger's socket is closed at the far end. */
+static void until_thrown_out(struct door *door, int fd)
+{
+	char byte;
+	ssize_t n;
+
+	while ((n = recv(fd, &byte, 1, MSG_DONTWAIT)) < 0 && errno == EAGAIN)
+		sys_loop_round(&door->loop, 50000000);
+	assert_true(n <= 0);
+	close(fd);
+}
+
+static int open_fds(void)
+{
+	int count = 0;
+
+	for (int fd = 0; fd < 1024; fd++)
+		count += fcntl(fd, F_GETFD) >= 0;
+	return count;
+}
+
+static void strangers_are_thrown_out(void **state)
+{
+	static const size_t whole = LOCAL_HEADER_BYTES + 2 * RING;
+	struct local_hello good = {
+		.magic = LOCAL_MAGIC, .version = LOCAL_VERSION, .ring_bytes = RING};
+	struct door door;
+	int before;
+
+	(void)state;
+	door_open(&door);
+	before = open_fds();
+	for (int row = 0; row < 9; row++) {
+		struct local_hello hello = good;
+		int memory = memory_of(whole, F_SEAL_SHRINK), stranger = knock(&door), nfds = 1;
+
+		switch (row) {
+		case 0:
+			hello.magic++;
+			break;
+		case 1:
+			hello.version++;
+			break;
+		case 2: /* larger than the memory passed */
+			hello.ring_bytes *= 2;
+			break;
+		case 3:
+			hello.ring_bytes--;
+			break;
+		case 4:
+			hello.ring_bytes = UINT64_MAX / 2 + 1;
+			break;
+		case 5: /* could shrink under us */
+			close(memory);
+			memory = memory_of(whole, F_SEAL_GROW);
+			break;
+		case 6:
+			nfds = 0;
+			break;
+		case 7: /* no memory at all */
+			close(memory);
+			memory = open("/dev/null", O_RDWR | O_CLOEXEC);
+			break;
+		case 8: /* cannot be written */
+			close(memory);
+			memory = memory_of(whole, F_SEAL_SHRINK | F_SEAL_WRITE);
+			break;
+		}
+		show(stranger, &hello, sizeof(hello), &memory, nfds);
+		until_thrown_out(&door, stranger);
+		close(memory);
+		assert_int_equal(door.arrivals, 0);
+		assert_int_equal(open_fds(), before);
+	}
+	door_close(&door);
+}
+
+/* More descriptors than asked for, in every piece of a hello that comes byte by byte. */
+static void hello_in_pieces_with_many_fds(void **state)
+{
+	struct local_hello hello = {
+		.magic = LOCAL_MAGIC, .version = LOCAL_VERSION, .ring_bytes = RING};
+	int memory = memory_of(LOCAL_HEADER_BYTES + 2 * RING, F_SEAL_SHRINK), before;
+	int fds[4] = {memory, memory, memory, memory}, stranger;
+	struct door door;
+
+	(void)state;
+	door_open(&door);
+	before = open_fds();
+	stranger = knock(&door);
+	for (size_t i = 0; i < sizeof(hello); i++) {
+		show(stranger, (char *)&hello + i, 1, fds, 4);
+		if (i % 7 == 0)
+			sys_loop_round(&door.loop, 0);
+	}
+	while (!door.arrivals)
+		sys_loop_round(&door.loop, -1);
+	assert_int_equal(open_fds(), before + 2); /* both ends of the socket */
+	close(stranger);
+	close(memory);
+	door_close(&door);
+}
+
+/* Half a hello, and more strangers than there is room for: each is thrown out, honest ones pass. */
+static void crowd_does_not_lock_the_door(void **state)
+{
+	enum { CROWD = 100 };
+	uint8_t nonce[LOCAL_NONCE_BYTES] = {0};
+	struct net_chan *chan = NULL;
+	int strangers[CROWD], alive = 0;
+	struct door door;
+
+	(void)state;
+	door_open(&door);
+	for (int i = 0; i < CROWD; i++) {
+		strangers[i] = knock(&door);
+		show(strangers[i], "half", 4, NULL, 0);
+	}
+	assert_int_equal(local_dial(door.name, nonce, 0, 0, RING, &chan), TCPX_OK);
+	while (!door.arrivals)
+		sys_loop_round(&door.loop, -1);
+	for (int i = 0; i < CROWD; i++) {
+		char byte;
+
+		alive += recv(strangers[i], &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
+	}
+	assert_in_range(alive, 1, 64);
+	for (int i = 0; i < CROWD; i++) /* the rest go when their two seconds are over */
+		until_thrown_out(&door, strangers[i]);
+	chan->ops->close(chan);
+	door_close(&door);
+}
+
+static void killed_peer_is_reset_after_its_bytes(void **state)
+{
+	uint8_t nonce[LOCAL_NONCE_BYTES] = {0};
+	struct door door;
+	uint32_t events;
+	pid_t child;
+	int epfd, status;
+
+	(void)state;
+	door_open(&door);
+	child = fork();
+	assert_true(child >= 0);
+	if (!child) {
+		struct net_chan *chan = NULL;
+
+		if (local_dial(door.name, nonce, 0, 0, RING, &chan) || try_send(chan, 5000))
+			_exit(1);
+		kill(getpid(), SIGKILL);
+	}
+	while (!door.arrivals)
+		sys_loop_round(&door.loop, -1);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status));
+	epfd = chan_epoll(door.chan);
+	assert_int_equal(try_recv(door.chan, 4000), TCPX_OK);
+	assert_int_equal(try_recv(door.chan, 1000), TCPX_OK);
+	while (try_recv(door.chan, 1) == TCPX_IN_PROGRESS)
+		chan_sleep(door.chan, epfd, 1, 0);
+	assert_int_equal(try_recv(door.chan, 1), TCPX_ERR_PEER_RESET);
+	assert_int_equal(try_send(door.chan, 1), TCPX_ERR_PEER_RESET);
+	assert_int_equal(door.chan->ops->arm(door.chan, 1, 1, &events), 1);
+	close(epfd);
+	door_close(&door);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(dial_arrives),
+		cmocka_unit_test(refused_nonce_closes),
+		cmocka_unit_test(nobody_there_is_unreachable),
+		cmocka_unit_test(strangers_are_thrown_out),
+		cmocka_unit_test(hello_in_pieces_with_many_fds),
+		cmocka_unit_test(crowd_does_not_lock_the_door),
+		cmocka_unit_test(killed_peer_is_reset_after_its_bytes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The check of perf finds every wrong byte: of the pattern, and beside the transfers. */
+#include <stdlib.h>
+
+#include "base/rng.h"
+#include "perf_layout.h"
+#include "perf_pattern.h"
+#include "unit.h"
+
+#define KEY 0x1234567890abcdefull
+
+/* A destination as it is after the first used transfers were applied. */
+static uint8_t *apply(const struct perf_layout *layout, uint32_t used)
+{
+	uint8_t *dst = malloc(layout->working_set), *src = malloc(layout->working_set);
+
+	assert_non_null(dst);
+	assert_non_null(src);
+	perf_pattern_fill(src, 0, layout->working_set, KEY);
+	memset(dst, PERF_POISON, layout->working_set);
+	for (uint32_t p = 0; p < used * layout->batch; p++)
+		memcpy(dst + perf_layout_dst(layout, p), src + perf_layout_src(layout, p),
+		       layout->piece);
+	free(src);
+	return dst;
+}
+
+static void each_single_wrong_byte_counts(void **state)
+{
+	static const struct {
+		uint64_t working_set, size;
+		uint32_t batch;
+	} cases[] = {{4096, 4096, 1}, {4096, 1000, 1}, {4096, 8, 1},   {4099, 1024, 8},
+		     {5000, 1000, 5}, {4096, 3, 3},    {1 << 15, 1, 1}};
+	struct rng rng;
+
+	(void)state;
+	rng_seed(&rng, 1);
+	for (unsigned c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+		struct perf_layout layout;
+		uint64_t first = 0;
+		uint32_t used;
+		uint8_t *dst;
+
+		assert_int_equal(perf_layout_init(&layout, cases[c].working_set, cases[c].size,
+						  cases[c].batch, 7),
+				 0);
+		used = layout.transfers > 1 ? layout.transfers - 1 : 1;
+		dst = apply(&layout, used);
+		assert_int_equal(perf_layout_check(&layout, dst, used, KEY, &first), 0);
+		for (unsigned i = 0; i < 200; i++) {
+			uint64_t at = rng_below(&rng, layout.working_set);
+
+			dst[at] ^= 0x80;
+			assert_int_equal(perf_layout_check(&layout, dst, used, KEY, &first), 1);
+			assert_int_equal(first, at);
+			dst[at] ^= 0x80;
+		}
+		assert_true(perf_layout_check(&layout, dst, used, KEY + 1, &first) > 0);
+		free(dst);
+		perf_layout_fini(&layout);
+	}
+}
+
+static void pieces_never_overlap_and_stay_inside(void **state)
+{
+	(void)state;
+	for (uint64_t size = 1; size <= 4096; size = size * 3 + 1) {
+		struct perf_layout layout;
+		uint8_t *hit;
+		const uint64_t ws = 64 << 10;
+
+		assert_int_equal(perf_layout_init(&layout, ws, size, size % 2 ? 1 : 2, size), 0);
+		hit = calloc(1, ws);
+		assert_non_null(hit);
+		for (uint32_t p = 0; p < layout.transfers * layout.batch; p++) {
+			uint64_t at = perf_layout_dst(&layout, p);
+
+			assert_true(at + layout.piece <= ws);
+			assert_true(perf_layout_src(&layout, p) + layout.piece <= ws);
+			for (uint64_t i = 0; i < layout.piece; i++)
+				assert_int_equal(hit[at + i]++, 0);
+		}
+		free(hit);
+		perf_layout_fini(&layout);
+	}
+}
+
+static void pattern_is_the_same_however_it_is_cut(void **state)
+{
+	uint8_t whole[1024], parts[1024];
+	struct rng rng;
+
+	(void)state;
+	rng_seed(&rng, 2);
+	perf_pattern_fill(whole, 5, sizeof(whole), KEY);
+	for (unsigned round = 0; round < 100; round++) {
+		for (size_t at = 0, len; at < sizeof(parts); at += len) {
+			len = rng_range(&rng, 1, 200);
+			if (len > sizeof(parts) - at)
+				len = sizeof(parts) - at;
+			perf_pattern_fill(parts + at, 5 + at, len, KEY);
+		}
+		assert_memory_equal(parts, whole, sizeof(whole));
+	}
+}
+
+/* Data that lands in another place or is of another window is nearly all wrong. */
+static void pattern_depends_on_position_and_window(void **state)
+{
+	enum { BYTES = 64 << 10 };
+	uint8_t *buf = malloc(BYTES);
+	uint64_t key = perf_pattern_key(1, 1, 0);
+	size_t first;
+
+	(void)state;
+	assert_non_null(buf);
+	perf_pattern_fill(buf, 0, BYTES, key);
+	for (uint64_t shift = 1; shift < 1u << 30; shift *= 2)
+		assert_true(perf_pattern_check(buf, shift, BYTES, key, &first) > BYTES * 9 / 10);
+	assert_true(perf_pattern_check(buf, 0, BYTES, perf_pattern_key(1, 2, 0), &first) >
+		    BYTES * 9 / 10);
+	assert_true(perf_pattern_check(buf, 0, BYTES, perf_pattern_key(1, 1, 1), &first) >
+		    BYTES * 9 / 10);
+	free(buf);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_single_wrong_byte_counts),
+		cmocka_unit_test(pieces_never_overlap_and_stay_inside),
+		cmocka_unit_test(pattern_is_the_same_however_it_is_cut),
+		cmocka_unit_test(pattern_depends_on_position_and_window),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

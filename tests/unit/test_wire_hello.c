@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Handshake messages: golden bytes, what is ignored, what is refused, every flipped bit. */
+#include "unit.h"
+
+#include "base/rng.h"
+#include "wire/hello.h"
+
+static void count_up(uint8_t *bytes, size_t len, uint8_t first)
+{
+	for (size_t i = 0; i < len; i++)
+		bytes[i] = (uint8_t)(first + i);
+}
+
+static struct wire_hello hello_of(uint8_t step)
+{
+	struct wire_hello hello = {
+		.step = step, .role = WIRE_ROLE_CONTROL, .proto_min = 1, .proto_max = 1};
+
+	count_up(hello.uuid, sizeof(hello.uuid), 0x10);
+	count_up(hello.incarnation, sizeof(hello.incarnation), 0x20);
+	count_up(hello.want_uuid, sizeof(hello.want_uuid), 0x30);
+	count_up(hello.nonce, sizeof(hello.nonce), 0x40);
+	count_up(hello.proof, sizeof(hello.proof), 0x60);
+	return hello;
+}
+
+static struct wire_hello golden_dial(void)
+{
+	struct wire_hello hello = hello_of(WIRE_HELLO_DIAL);
+
+	hello.auth = WIRE_AUTH_SECRET;
+	hello.channels = 8;
+	hello.chunk_bytes = 524288;
+	hello.features = WIRE_FEATURE_LOCAL | WIRE_FEATURE_CREDITS;
+	hello.required = WIRE_FEATURE_LOCAL;
+	hello.key_id = 0x0807060504030201;
+	hello.notify_budget = 134217728;
+	hello.eager_budget = hello.read_budget = 1048576;
+	strcpy(hello.name, "alpha");
+	return hello;
+}
+
+static struct wire_hello golden_answer(void)
+{
+	struct wire_hello hello = hello_of(WIRE_HELLO_ANSWER);
+
+	hello.role = WIRE_ROLE_DATA;
+	hello.auth = WIRE_AUTH_LINK;
+	hello.status = 71;
+	hello.channel = 5;
+	hello.epoch = 9;
+	hello.chunk_bytes = 524288;
+	hello.features = WIRE_FEATURE_LOCAL;
+	hello.key_id = 0x1817161514131211;
+	hello.read_budget = 65536;
+	return hello;
+}
+
+static struct wire_hello golden_proof(void)
+{
+	struct wire_hello hello = hello_of(WIRE_HELLO_PROOF);
+
+	hello.auth = WIRE_AUTH_KEY;
+	return hello;
+}
+
+/* Every field travels, so equal bytes are equal messages; the golden ones pin the fields down. */
+static void assert_same(const struct wire_hello *a, const struct wire_hello *b)
+{
+	uint8_t a_bytes[WIRE_HELLO_MAX], b_bytes[WIRE_HELLO_MAX];
+	size_t len = wire_hello_encode(a, a_bytes);
+
+	assert_int_equal(wire_hello_encode(b, b_bytes), len);
+	assert_memory_equal(a_bytes, b_bytes, len);
+	assert_string_equal(a->name, b->name);
+}
+
+static void assert_round_trip(const struct wire_hello *hello, const char *name)
+{
+	uint8_t bytes[WIRE_HELLO_MAX];
+	struct wire_hello back;
+	size_t len = wire_hello_encode(hello, bytes);
+
+	assert_golden(name, bytes, len);
+	assert_int_equal(wire_hello_length(bytes), len);
+	assert_int_equal(wire_hello_decode(bytes, len, &back), TCPX_OK);
+	assert_same(&back, hello);
+	/* the proof covers everything before it */
+	assert_memory_equal(bytes + len - WIRE_PROOF_BYTES, hello->proof, WIRE_PROOF_BYTES);
+}
+
+static void messages_are_golden(void **state)
+{
+	struct wire_hello dial = golden_dial(), answer = golden_answer(), proof = golden_proof();
+
+	(void)state;
+	assert_round_trip(&dial, "hello_dial");
+	assert_round_trip(&answer, "hello_answer");
+	assert_round_trip(&proof, "hello_proof");
+}
+
+static tcpx_status decode(const uint8_t *bytes, size_t len)
+{
+	struct wire_hello back;
+	uint8_t exact[WIRE_HELLO_MAX + 16];
+
+	memset(exact, 0xee, sizeof(exact));
+	memcpy(exact, bytes, len);
+	return wire_hello_decode(exact, len, &back);
+}
+
+static void truncation_and_excess_are_refused(void **state)
+{
+	struct wire_hello dial = golden_dial();
+	uint8_t bytes[WIRE_HELLO_MAX + 1] = {0};
+	size_t len = wire_hello_encode(&dial, bytes);
+
+	(void)state;
+	for (size_t cut = 0; cut < len; cut++)
+		assert_int_equal(decode(bytes, cut), TCPX_ERR_PROTOCOL);
+	assert_int_equal(decode(bytes, len + 1), TCPX_ERR_PROTOCOL);
+}
+
+static void bad_prefixes_are_not_ours(void **state)
+{
+	struct wire_hello dial = golden_dial();
+	uint8_t bytes[WIRE_HELLO_MAX];
+
+	(void)state;
+	(void)wire_hello_encode(&dial, bytes);
+	bytes[4] = 167, bytes[5] = 0; /* below the least */
+	assert_int_equal(wire_hello_length(bytes), 0);
+	bytes[4] = 168;
+	assert_int_equal(wire_hello_length(bytes), 168);
+	bytes[4] = 0, bytes[5] = 4;
+	assert_int_equal(wire_hello_length(bytes), WIRE_HELLO_MAX);
+	bytes[4] = 1;
+	assert_int_equal(wire_hello_length(bytes), 0);
+	bytes[4] = 0, bytes[7] = 1;
+	assert_int_equal(wire_hello_length(bytes), 0);
+	bytes[7] = 0, bytes[0] ^= 1;
+	assert_int_equal(wire_hello_length(bytes), 0);
+	assert_int_equal(wire_hello_length((const uint8_t *)"GET / HTTP/1.1"), 0);
+}
+
+/* A flipped bit is refused or gives a message whose every field is one that could be sent. */
+static void flipped_bits_are_harmless(void **state)
+{
+	struct wire_hello messages[] = {golden_dial(), golden_answer(), golden_proof()}, back;
+	uint8_t bytes[WIRE_HELLO_MAX], again[WIRE_HELLO_MAX];
+	unsigned refused = 0;
+	size_t len;
+
+	(void)state;
+	for (int m = 0; m < 3; m++) {
+		len = wire_hello_encode(&messages[m], bytes);
+		for (size_t bit = 0; bit < 8 * len; bit++) {
+			bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+			memset(&back, 0xee, sizeof(back));
+			if (wire_hello_decode(bytes, len, &back)) {
+				refused++;
+				assert_int_equal(back.step, 0xee);
+			} else {
+				assert_in_range(back.step, WIRE_HELLO_DIAL, WIRE_HELLO_PROOF);
+				assert_in_range(back.role, WIRE_ROLE_CONTROL, WIRE_ROLE_DATA);
+				assert_in_range(back.auth, WIRE_AUTH_NONE, WIRE_AUTH_BARE);
+				assert_true(back.proto_min <= 1 && back.proto_max >= 1);
+				assert_non_null(memchr(back.name, 0, sizeof(back.name)));
+				assert_true(wire_hello_encode(&back, again) <= WIRE_HELLO_MAX);
+			}
+			bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		}
+	}
+	assert_true(refused > 3 * 64);
+}
+
+static void versions_are_ranges(void **state)
+{
+	struct wire_hello dial = golden_dial(), back;
+	uint8_t bytes[WIRE_HELLO_MAX];
+	static const struct {
+		uint8_t min, max;
+		tcpx_status status;
+	} rows[] = {
+		{1, 1, TCPX_OK},	  {0, 5, TCPX_OK},	    {1, 255, TCPX_OK},
+		{2, 3, TCPX_ERR_VERSION}, {0, 0, TCPX_ERR_VERSION}, {2, 1, TCPX_ERR_PROTOCOL},
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		dial.proto_min = rows[i].min;
+		dial.proto_max = rows[i].max;
+		assert_int_equal(wire_hello_decode(bytes, wire_hello_encode(&dial, bytes), &back),
+				 rows[i].status);
+	}
+}
+
+static void unknown_required_features_are_refused(void **state)
+{
+	struct wire_hello dial = golden_dial(), back;
+	uint8_t bytes[WIRE_HELLO_MAX];
+	size_t len;
+
+	(void)state;
+	dial.features = UINT64_MAX; /* optional ones may be anything */
+	len = wire_hello_encode(&dial, bytes);
+	assert_int_equal(wire_hello_decode(bytes, len, &back), TCPX_OK);
+	for (int bit = 2; bit < 64; bit++) {
+		dial.required = 1ull << bit;
+		len = wire_hello_encode(&dial, bytes);
+		assert_int_equal(wire_hello_decode(bytes, len, &back), TCPX_ERR_VERSION);
+	}
+}
+
+/* Puts one more field before the proof of a message. */
+static size_t add_field(uint8_t *bytes, size_t len, uint16_t type, const void *value, uint16_t size)
+{
+	uint8_t *at = bytes + len - WIRE_PROOF_BYTES;
+
+	memmove(at + 4 + size, at, WIRE_PROOF_BYTES);
+	at[0] = (uint8_t)type;
+	at[1] = (uint8_t)(type >> 8);
+	at[2] = (uint8_t)size;
+	at[3] = (uint8_t)(size >> 8);
+	if (size)
+		memcpy(at + 4, value, size);
+	len += 4u + size;
+	bytes[4] = (uint8_t)len;
+	bytes[5] = (uint8_t)(len >> 8);
+	return len;
+}
+
+static tcpx_status decode_with(uint16_t type, const void *value, uint16_t size)
+{
+	struct wire_hello proof = golden_proof(), back;
+	uint8_t bytes[WIRE_HELLO_MAX];
+	size_t len = wire_hello_encode(&proof, bytes);
+
+	len = add_field(bytes, len, type, value, size);
+	return wire_hello_decode(bytes, len, &back);
+}
+
+static void fields_are_checked(void **state)
+{
+	char name[70];
+
+	(void)state;
+	memset(name, 'n', sizeof(name));
+	assert_int_equal(decode_with(0x7abc, "future", 6), TCPX_OK); /* optional: skipped */
+	assert_int_equal(decode_with(0x7abc, NULL, 0), TCPX_OK);
+	assert_int_equal(decode_with(0x8001, "future", 6), TCPX_ERR_VERSION);
+	assert_int_equal(decode_with(1, name, 63), TCPX_OK);
+	assert_int_equal(decode_with(1, name, 64), TCPX_ERR_PROTOCOL);
+	assert_int_equal(decode_with(1, name, 0), TCPX_ERR_PROTOCOL);
+	assert_int_equal(decode_with(1, "a\0b", 3), TCPX_ERR_PROTOCOL);
+	for (uint16_t type = 2; type <= 4; type++) {
+		assert_int_equal(decode_with(type, "\1\0\0\0\0\0\0\0", 8), TCPX_OK);
+		assert_int_equal(decode_with(type, "\0\0\0\0\0\0\0\0", 8), TCPX_ERR_PROTOCOL);
+		assert_int_equal(decode_with(type, "\1\0\0\0\0\0\0", 7), TCPX_ERR_PROTOCOL);
+		assert_int_equal(decode_with(type, "\1\0\0\0\0\0\0\0\0", 9), TCPX_ERR_PROTOCOL);
+	}
+}
+
+static void fields_come_once(void **state)
+{
+	uint8_t bytes[WIRE_HELLO_MAX];
+	struct wire_hello dial = golden_dial(), back;
+
+	(void)state;
+	for (uint16_t type = 1; type <= 4; type++) {
+		size_t len = wire_hello_encode(&dial, bytes);
+
+		len = add_field(bytes, len, type, "\1\1\1\1\1\1\1\1", 8);
+		assert_int_equal(wire_hello_decode(bytes, len, &back), TCPX_ERR_PROTOCOL);
+	}
+}
+
+static void random_messages_come_back(void **state)
+{
+	uint8_t bytes[WIRE_HELLO_MAX];
+	struct wire_hello hello, back;
+	struct rng rng;
+
+	(void)state;
+	rng_seed(&rng, 21);
+	for (int i = 0; i < 20000; i++) {
+		hello = hello_of((uint8_t)rng_range(&rng, 1, 3));
+		hello.role = (uint8_t)rng_range(&rng, 1, 2);
+		hello.auth = (uint8_t)rng_range(&rng, 0, 4);
+		hello.status = (uint8_t)rng_u64(&rng);
+		hello.channel = (uint16_t)rng_u64(&rng);
+		hello.epoch = (uint32_t)rng_u64(&rng);
+		hello.channels = (uint32_t)rng_u64(&rng);
+		hello.chunk_bytes = (uint32_t)rng_u64(&rng);
+		hello.features = rng_u64(&rng);
+		hello.required = rng_below(&rng, 4);
+		hello.key_id = rng_u64(&rng);
+		hello.notify_budget = rng_u64(&rng) >> rng_below(&rng, 65) % 64;
+		hello.eager_budget = rng_below(&rng, 3);
+		hello.read_budget = rng_below(&rng, 3);
+		memset(hello.name, 'x', rng_range(&rng, 0, TCPX_NAME_MAX));
+		assert_int_equal(wire_hello_decode(bytes, wire_hello_encode(&hello, bytes), &back),
+				 TCPX_OK);
+		assert_same(&back, &hello);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(messages_are_golden),
+		cmocka_unit_test(truncation_and_excess_are_refused),
+		cmocka_unit_test(bad_prefixes_are_not_ours),
+		cmocka_unit_test(flipped_bits_are_harmless),
+		cmocka_unit_test(versions_are_ranges),
+		cmocka_unit_test(unknown_required_features_are_refused),
+		cmocka_unit_test(fields_are_checked),
+		cmocka_unit_test(fields_come_once),
+		cmocka_unit_test(random_messages_come_back),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

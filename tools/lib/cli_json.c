@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* JSON documents by jansson. */
+#include "cli_json.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli_output.h"
+
+#ifdef TOOL_WITH_JANSSON
+#include <jansson.h>
+
+static int incomplete; /* a member could not be added */
+
+int cli_json_available(void)
+{
+	return 1;
+}
+
+struct cli_json *cli_json_new(void)
+{
+	return (struct cli_json *)json_object();
+}
+
+void cli_json_free(struct cli_json *document)
+{
+	json_decref((json_t *)document);
+}
+
+static struct cli_json *add(struct cli_json *parent, const char *key, json_t *value)
+{
+	json_t *into = (json_t *)parent;
+
+	if (key ? json_object_set_new(into, key, value) : json_array_append_new(into, value))
+		incomplete = 1;
+	return incomplete ? NULL : (struct cli_json *)value;
+}
+
+struct cli_json *cli_json_object(struct cli_json *parent, const char *key)
+{
+	return add(parent, key, json_object());
+}
+
+struct cli_json *cli_json_array(struct cli_json *parent, const char *key)
+{
+	return add(parent, key, json_array());
+}
+
+void cli_json_text(struct cli_json *parent, const char *key, const char *text)
+{
+	json_t *value = json_string(text);
+
+	/* what other hosts call themselves need not be UTF-8 */
+	add(parent, key, value ? value : json_string("?"));
+}
+
+void cli_json_integer(struct cli_json *parent, const char *key, uint64_t value)
+{
+	add(parent, key, json_integer((json_int_t)value));
+}
+
+void cli_json_real(struct cli_json *parent, const char *key, double value)
+{
+	add(parent, key, json_real(value));
+}
+
+void cli_json_bool(struct cli_json *parent, const char *key, int value)
+{
+	add(parent, key, json_boolean(value));
+}
+
+int cli_json_write(struct cli_json *document, const char *path)
+{
+	int to_stdout = !strcmp(path, "-"), rc;
+	FILE *out = to_stdout ? stdout : fopen(path, "we");
+
+	if (incomplete) {
+		cli_error("--json: out of memory");
+		rc = -1;
+	} else {
+		rc = !out ||
+		     json_dumpf((json_t *)document, out, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) ||
+		     fputc('\n', out) == EOF || fflush(out);
+		if (rc)
+			cli_error("--json %s: %s", path, strerror(errno));
+	}
+	if (out && !to_stdout && fclose(out) && !rc) {
+		cli_error("--json %s: %s", path, strerror(errno));
+		rc = -1;
+	}
+	return rc ? -1 : 0;
+}
+
+#else
+
+int cli_json_available(void)
+{
+	return 0;
+}
+
+struct cli_json *cli_json_new(void)
+{
+	return NULL;
+}
+
+void cli_json_free(struct cli_json *document)
+{
+	(void)document;
+}
+
+struct cli_json *cli_json_object(struct cli_json *parent, const char *key)
+{
+	(void)parent;
+	(void)key;
+	return NULL;
+}
+
+struct cli_json *cli_json_array(struct cli_json *parent, const char *key)
+{
+	return cli_json_object(parent, key);
+}
+
+void cli_json_text(struct cli_json *parent, const char *key, const char *text)
+{
+	(void)text;
+	cli_json_object(parent, key);
+}
+
+void cli_json_integer(struct cli_json *parent, const char *key, uint64_t value)
+{
+	(void)value;
+	cli_json_object(parent, key);
+}
+
+void cli_json_real(struct cli_json *parent, const char *key, double value)
+{
+	(void)value;
+	cli_json_object(parent, key);
+}
+
+void cli_json_bool(struct cli_json *parent, const char *key, int value)
+{
+	(void)value;
+	cli_json_object(parent, key);
+}
+
+int cli_json_write(struct cli_json *document, const char *path)
+{
+	(void)document;
+	(void)path;
+	return -1;
+}
+
+#endif
+
+int cli_json_check(void)
+{
+	if (cli_json_available())
+		return 0;
+	return cli_usage("--json: built without jansson; install it and build again");
+}

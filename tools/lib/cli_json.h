@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* JSON documents by jansson; without it every --json is refused. */
+#ifndef TOOLS_CLI_JSON_H
+#define TOOLS_CLI_JSON_H
+
+#include <stdint.h>
+
+struct cli_json;
+
+int cli_json_available(void);
+
+/* A document: an object. NULL without memory or without jansson. */
+struct cli_json *cli_json_new(void);
+void cli_json_free(struct cli_json *document);
+
+/* Members. key NULL appends to an array. Lack of memory is remembered and told by the write.
+ * Returned ones belong to their parent. */
+struct cli_json *cli_json_object(struct cli_json *parent, const char *key);
+struct cli_json *cli_json_array(struct cli_json *parent, const char *key);
+void cli_json_text(struct cli_json *parent, const char *key, const char *text);
+void cli_json_integer(struct cli_json *parent, const char *key, uint64_t value);
+void cli_json_real(struct cli_json *parent, const char *key, double value);
+void cli_json_bool(struct cli_json *parent, const char *key, int value);
+
+/* Writes it to a file, "-" is stdout. 0; -1 after a line on stderr. */
+int cli_json_write(struct cli_json *document, const char *path);
+
+/* CLI_USAGE after a line on stderr when this build has no JSON, else 0. */
+int cli_json_check(void);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Subcommands and their option tables: one table gives parsing, help and defaults. */
+#ifndef TOOLS_CLI_OPTIONS_H
+#define TOOLS_CLI_OPTIONS_H
+
+#include "cli_values.h"
+
+#define CLI_ENV(id) (CONFIG_##id + 1u) /* base/config.h */
+
+struct cli_option {
+	const char *name; /* without the dashes */
+	const char *arg;  /* what help calls the value; NULL: a flag */
+	struct cli_rule rule;
+	size_t offset;	      /* of the value in the subcommand's struct */
+	const char *fallback; /* the default, parsed as if typed; NULL: stays zero */
+	unsigned env; /* CLI_ENV() of the library option that replaces the default when set; or 0 */
+	const char *help; /* one line */
+};
+
+struct cli_command {
+	const char *name;
+	const char *args;    /* the usage line after the name */
+	const char *summary; /* one line */
+	const struct cli_option *options;
+	unsigned noptions;
+	unsigned min_args, max_args; /* positional ones */
+	int (*run)(const struct cli_command *command, int argc, char **argv);
+};
+
+/* The answer of cli_parse() when there is work to do; else it is an exit code. */
+#define CLI_GO (-1)
+
+/*
+ * Parses argv[1..] into the struct at out (zeroed by the caller): defaults, then the environment,
+ * then the options. Positional arguments are argv[*out_first .. argc - 1].
+ * --help prints the help and answers 0; a wrong option is named on stderr and answers 2.
+ */
+int cli_parse(const struct cli_command *command, int argc, char **argv, void *out, int *out_first);
+
+/* Usage on stdout; one line per option. */
+void cli_help(const struct cli_command *command);
+
+/* The word of the list nearest to text, NULL when none is near. */
+const char *cli_nearest(const char *text, const char *(*word)(const void *arg, unsigned index),
+			const void *arg, unsigned count);
+
+#endif

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the tool says and how it ends. */
+#include "cli_output.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <tcpx/log.h>
+
+volatile sig_atomic_t cli_interrupted;
+
+static const char *prefix = "tcpx";
+static int live_shown;
+
+static void on_signal(int signal)
+{
+	(void)signal;
+	cli_interrupted = 1;
+}
+
+void cli_output_init(const char *name)
+{
+	struct sigaction act = {.sa_handler = on_signal};
+
+	prefix = name;
+	sigaction(SIGINT, &act, NULL);
+	sigaction(SIGTERM, &act, NULL);
+	act.sa_handler = SIG_IGN;
+	sigaction(SIGPIPE, &act, NULL);
+}
+
+static void print_line(const char *format, va_list ap)
+{
+	cli_live("%s", "");
+	fflush(stdout);
+	fprintf(stderr, "%s: ", prefix);
+	vfprintf(stderr, format, ap);
+	fputc('\n', stderr);
+}
+
+void cli_error(const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	print_line(format, ap);
+	va_end(ap);
+}
+
+int cli_usage(const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	print_line(format, ap);
+	va_end(ap);
+	return CLI_USAGE;
+}
+
+int cli_fail(tcpx_status status, const char *format, ...)
+{
+	const tcpx_error *last = tcpx_last_error();
+	char text[256];
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	if (last->status == status && *last->what) {
+		cli_error("%s: %s%s%s%s%s", text, last->what, last->system_errno ? ": " : "",
+			  last->system_errno ? strerror(last->system_errno) : "",
+			  *last->next ? "; " : "", last->next);
+	} else {
+		const char *next = tcpx_status_next(status);
+
+		cli_error("%s: %s%s%s", text, tcpx_status_text(status), *next ? "; " : "", next);
+	}
+	return status == TCPX_ERR_TIMED_OUT ? CLI_TIMED_OUT : CLI_FAILED;
+}
+
+static int colours(int fd)
+{
+	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+
+	return isatty(fd) && !(no && *no) && !(term && !strcmp(term, "dumb"));
+}
+
+void cli_live(const char *format, ...)
+{
+	static int terminal = -1;
+	char text[120];
+	va_list ap;
+
+	if (terminal < 0)
+		terminal = isatty(STDERR_FILENO);
+	if (!terminal)
+		return;
+	va_start(ap, format);
+	vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	if (*text)
+		fprintf(stderr, "\r\033[K%s", text);
+	else if (live_shown)
+		fprintf(stderr, "\r\033[K");
+	live_shown = *text != 0;
+	fflush(stderr);
+}
+
+const char *cli_red(void)
+{
+	return colours(STDOUT_FILENO) ? "\033[31m" : "";
+}
+
+const char *cli_green(void)
+{
+	return colours(STDOUT_FILENO) ? "\033[32m" : "";
+}
+
+const char *cli_plain(void)
+{
+	return colours(STDOUT_FILENO) ? "\033[0m" : "";
+}
+
+int cli_finish(int code)
+{
+	cli_live("%s", "");
+	errno = 0;
+	if (fflush(stdout) || ferror(stdout)) {
+		if (errno != EPIPE)
+			cli_error("cannot write results: %s", strerror(errno));
+		return code ? code : CLI_FAILED;
+	}
+	return code;
+}

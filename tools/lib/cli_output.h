@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the tool says: results on stdout, errors and a live line on stderr; exit codes; Ctrl-C. */
+#ifndef TOOLS_CLI_OUTPUT_H
+#define TOOLS_CLI_OUTPUT_H
+
+#include <signal.h>
+
+#include <tcpx/types.h>
+
+enum cli_exit {
+	CLI_OK = 0,
+	CLI_FAILED = 1,
+	CLI_USAGE = 2,
+	CLI_WRONG_DATA = 4,
+	CLI_TIMED_OUT = 124,
+};
+
+extern volatile sig_atomic_t cli_interrupted; /* set by SIGINT and SIGTERM */
+
+/* Handlers for SIGINT and SIGTERM (no SA_RESTART), SIGPIPE ignored; name is put before errors. */
+void cli_output_init(const char *name);
+
+/* One line on stderr: "tcpx perf: ...". cli_usage() answers CLI_USAGE. */
+void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The failed call's own text with the next step from the library's last error. The exit code:
+ * CLI_TIMED_OUT for ERR_TIMED_OUT, else CLI_FAILED. */
+int cli_fail(tcpx_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A line that overwrites itself, on a terminal only; "" clears it. */
+void cli_live(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Escape sequence of a colour on stdout, "" where colours are off (no terminal, NO_COLOR). */
+const char *cli_red(void);
+const char *cli_green(void);
+const char *cli_plain(void);
+
+/* Flushes stdout; CLI_FAILED with a line when it could not be written, else code. */
+int cli_finish(int code);
+
+#endif

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plain blocking sockets, one thread each. */
+#include "ceiling_lane.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "perf_pattern.h"
+
+static uint8_t *map(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static void cut(struct ceiling_end *end, unsigned first, uint8_t *buffer, int sends)
+{
+	size_t share = end->working_set / end->sockets;
+
+	for (unsigned i = 0; i < end->sockets; i++) {
+		struct ceiling_lane *lane = &end->lanes[first + i];
+
+		lane->sends = sends;
+		lane->share = buffer + i * share;
+		lane->bytes = i + 1 < end->sockets ? share : end->working_set - i * share;
+	}
+}
+
+int ceiling_end_init(struct ceiling_end *end, unsigned sockets, unsigned directions,
+		     size_t working_set, int is_server)
+{
+	unsigned first = 0;
+
+	memset(end, 0, sizeof(*end));
+	end->sockets = sockets;
+	end->directions = directions;
+	end->working_set = working_set;
+	for (unsigned i = 0; i < CEILING_LANES_MAX; i++)
+		end->lanes[i].fd = -1;
+	if (directions & 1) {
+		end->to_server = map(working_set);
+		if (!end->to_server)
+			return -1;
+		cut(end, first, end->to_server, !is_server);
+		first += sockets;
+	}
+	if (directions & 2) {
+		end->to_client = map(working_set);
+		if (!end->to_client) {
+			ceiling_end_fini(end);
+			return -1;
+		}
+		cut(end, first, end->to_client, is_server);
+		first += sockets;
+	}
+	end->count = first;
+	return 0;
+}
+
+void ceiling_end_fini(struct ceiling_end *end)
+{
+	int saved = errno;
+
+	for (unsigned i = 0; i < end->count; i++)
+		if (end->lanes[i].fd >= 0)
+			close(end->lanes[i].fd);
+	if (end->to_server)
+		munmap(end->to_server, end->working_set);
+	if (end->to_client)
+		munmap(end->to_client, end->working_set);
+	memset(end, 0, sizeof(*end));
+	errno = saved;
+}
+
+void ceiling_end_fill(struct ceiling_end *end, int is_server, uint64_t seed)
+{
+	uint8_t *source = is_server ? end->to_client : end->to_server;
+	uint8_t *destination = is_server ? end->to_server : end->to_client;
+
+	if (source)
+		perf_pattern_fill(source, 0, end->working_set, seed);
+	if (destination)
+		memset(destination, PERF_POISON, end->working_set);
+}
+
+int ceiling_send(int fd, const void *data, size_t len)
+{
+	const uint8_t *p = data;
+
+	while (len) {
+		size_t want = len < CEILING_CALL_BYTES ? len : CEILING_CALL_BYTES;
+		ssize_t n = send(fd, p, want, MSG_NOSIGNAL);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -1;
+		p += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+int ceiling_receive(int fd, void *data, size_t len)
+{
+	uint8_t *p = data;
+
+	while (len) {
+		size_t want = len < CEILING_CALL_BYTES ? len : CEILING_CALL_BYTES;
+		ssize_t n = recv(fd, p, want, 0);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			errno = n ? errno : 0;
+			return -1;
+		}
+		p += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+void ceiling_timeout(int fd, int seconds)
+{
+	struct timeval tv = {.tv_sec = seconds};
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv));
+}
+
+void ceiling_congestion(int fd)
+{
+	const char *name = config_text(CONFIG_CONGESTION);
+
+	if (*name)
+		setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name));
+}

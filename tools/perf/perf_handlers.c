@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What serve does for each message of a client, which may be hostile: everything is checked. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "perf_lines.h"
+#include "perf_service_priv.h"
+#include "sys/addr.h"
+
+#define CEILING_SOCKETS_MAX (CEILING_LANES_MAX / 2)
+
+static void refuse(struct perf_message *reply, enum perf_answer status, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void refuse(struct perf_message *reply, enum perf_answer status, const char *format, ...)
+{
+	char text[256];
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	reply->nwords = 0;
+	reply->status = status;
+	perf_message_blob(reply, text, strlen(text));
+}
+
+static void broken(struct perf_message *reply, tcpx_status status)
+{
+	const tcpx_error *last = tcpx_last_error();
+
+	refuse(reply, PERF_BROKEN, "%s",
+	       last->status == status && *last->what ? last->what : tcpx_status_text(status));
+}
+
+static void give_back(struct perf_service *s, uint64_t *reserved)
+{
+	atomic_fetch_sub(&s->house->memory_used, *reserved);
+	*reserved = 0;
+}
+
+/* Takes bytes from the house's limit in place of what was reserved before. 0; -1. */
+static int reserve(struct perf_service *s, uint64_t bytes, uint64_t *reserved)
+{
+	uint64_t used;
+
+	give_back(s, reserved);
+	used = atomic_fetch_add(&s->house->memory_used, bytes);
+	if (bytes > s->house->memory_limit || used > s->house->memory_limit - bytes) {
+		atomic_fetch_sub(&s->house->memory_used, bytes);
+		return -1;
+	}
+	*reserved = bytes;
+	return 0;
+}
+
+static void on_hello(struct perf_service *s, const struct perf_message *request,
+		     struct perf_message *reply)
+{
+	struct perf_welcome welcome = {s->house->memory_limit, s->house->kinds};
+	char text[PERF_BLOB_MAX], host[64], addr[SYS_ADDR_TEXT];
+	size_t used;
+
+	(void)request;
+	if (gethostname(host, sizeof(host)))
+		snprintf(host, sizeof(host), "?");
+	host[sizeof(host) - 1] = 0;
+	used = (size_t)snprintf(text, sizeof(text), "%s\n%s\n", tcpx_version(), host);
+	for (unsigned i = 0; i < s->house->naddresses && used + SYS_ADDR_TEXT < sizeof(text); i++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s\n",
+					 sys_addr_text(&s->house->addresses[i], addr));
+	perf_message_put(reply, &welcome, sizeof(welcome));
+	perf_message_blob(reply, text, used);
+	s->hello = 1;
+}
+
+static void on_row(struct perf_service *s, const struct perf_message *request,
+		   struct perf_message *reply)
+{
+	uint8_t tokens[PERF_TOKENS_BYTES];
+	struct perf_spec spec;
+	const char *wrong;
+	tcpx_status status;
+
+	if (perf_message_get(request, &spec, sizeof(spec)) ||
+	    request->blob_len != PERF_TOKENS_BYTES) {
+		refuse(reply, PERF_REFUSED, "malformed row");
+		return;
+	}
+	wrong = perf_spec_wrong(&spec, s->house->memory_limit);
+	if (wrong) {
+		refuse(reply, PERF_REFUSED, "%s", wrong);
+		return;
+	}
+	if (!(s->house->kinds >> spec.kind & 1)) {
+		refuse(reply, PERF_REFUSED, "--remote-mem: this kind is not allowed (serve --mem)");
+		return;
+	}
+	s->armed = 0;
+	s->row_transfers = s->row_ns = 0;
+	if (s->reserved != perf_side_bytes(PERF_SERVER, &spec)) {
+		perf_side_close(&s->side);
+		if (reserve(s, perf_side_bytes(PERF_SERVER, &spec), &s->reserved)) {
+			refuse(reply, PERF_REFUSED,
+			       "other clients use the memory (serve --max-memory)");
+			return;
+		}
+	}
+	status = perf_side_open(&s->side, &spec, (enum tcpx_mem_kind)spec.kind);
+	if (status == TCPX_OK)
+		status = perf_side_export(&s->side, tokens);
+	if (status == TCPX_OK)
+		status = perf_side_bind(&s->side, request->blob);
+	if (status != TCPX_OK) {
+		broken(reply, status);
+		perf_side_end(&s->side);
+		return;
+	}
+	perf_message_blob(reply, tokens, sizeof(tokens));
+}
+
+/* Body of ARM, GO and END; a window has no more transfers than the row may post. */
+static int get_window(struct perf_service *s, const struct perf_message *request,
+		      struct perf_message *reply, struct perf_window *out)
+{
+	if (perf_message_get(request, out, sizeof(*out)) ||
+	    (s->side.row_open && out->used > perf_side_most(&s->side)) || out->used > UINT32_MAX) {
+		refuse(reply, PERF_REFUSED, "malformed window");
+		return -1;
+	}
+	if (request->type != PERF_ARM &&
+	    (!s->armed || out->used != s->window.used || out->number != s->window.number)) {
+		refuse(reply, PERF_REFUSED, "the window was not armed");
+		return -1;
+	}
+	return 0;
+}
+
+static void on_arm(struct perf_service *s, const struct perf_message *request,
+		   struct perf_message *reply)
+{
+	tcpx_status status = TCPX_OK;
+
+	if (get_window(s, request, reply, &s->window))
+		return;
+	if (s->armed) {
+		refuse(reply, PERF_REFUSED, "the last window has not ended");
+		return;
+	}
+	if (s->side.row_open) { /* without one only the meter runs (notifications) */
+		perf_side_fill(&s->side, &s->window);
+		status = perf_side_receive(&s->side, &s->window);
+	}
+	if (status != TCPX_OK) {
+		broken(reply, status);
+		return;
+	}
+	s->armed = 1;
+	s->meter = perf_meter_start(s->house->session, s->peer);
+	s->armed_ns = clock_now_ns();
+}
+
+static void on_go(struct perf_service *s, const struct perf_message *request,
+		  struct perf_message *reply)
+{
+	struct perf_samples samples = {0};
+	struct perf_window window;
+	struct perf_ran ran;
+	int64_t ns = 0;
+	tcpx_status status;
+
+	if (get_window(s, request, reply, &window))
+		return;
+	if (!s->side.row_open || !perf_side_initiates(&s->side)) {
+		refuse(reply, PERF_REFUSED, "the row runs in one direction");
+		return;
+	}
+	status = perf_flow_run(&s->side.out, (uint32_t)window.used, &samples, &ns);
+	perf_samples_free(&samples);
+	if (status != TCPX_OK) {
+		broken(reply, status);
+		return;
+	}
+	ran.elapsed_ns = (uint64_t)ns;
+	perf_message_put(reply, &ran, sizeof(ran));
+}
+
+static void on_end(struct perf_service *s, const struct perf_message *request,
+		   struct perf_message *reply)
+{
+	int64_t ns = clock_now_ns() - s->armed_ns;
+	struct perf_verdict verdict = {0};
+	struct perf_window window;
+	struct perf_meter grown;
+	tcpx_status status;
+
+	if (get_window(s, request, reply, &window))
+		return;
+	grown = perf_meter_stop(&s->meter, s->house->session, s->peer);
+	s->armed = 0;
+	verdict = (struct perf_verdict){
+		.cpu_ns = grown.cpu_ns,
+		.busy_ns = grown.busy_ns,
+		.rwnd_ns = grown.rwnd_ns,
+		.sndbuf_ns = grown.sndbuf_ns,
+		.retransmits = grown.retransmits,
+	};
+	if (s->side.row_open) {
+		status = perf_side_received(&s->side, &window);
+		if (status != TCPX_OK) {
+			broken(reply, status);
+			return;
+		}
+		verdict.wrong = perf_side_check(&s->side, &window, &verdict.first);
+	}
+	if (window.measured) {
+		if (s->house->perf_lines)
+			perf_lines_window(s->row_transfers, window.used, (uint64_t)ns);
+		s->row_transfers += window.used;
+		s->row_ns += (uint64_t)ns;
+	}
+	perf_message_put(reply, &verdict, sizeof(verdict));
+}
+
+static void on_row_end(struct perf_service *s, const struct perf_message *request,
+		       struct perf_message *reply)
+{
+	(void)request;
+	(void)reply;
+	if (s->house->perf_lines && s->side.row_open && s->row_transfers)
+		perf_lines_row(s->row_transfers, s->row_transfers * s->side.spec.size, s->row_ns);
+	s->armed = 0;
+	perf_side_end(&s->side);
+}
+
+/* The answer's blob: the addresses with the ports of the plain sockets, one a line. */
+static void put_ports(struct perf_service *s, const uint16_t *ports, struct perf_message *reply)
+{
+	char text[PERF_BLOB_MAX], addr[SYS_ADDR_TEXT];
+	size_t used = 0;
+
+	for (unsigned i = 0; i < s->house->naddresses && used + SYS_ADDR_TEXT < sizeof(text); i++) {
+		struct sockaddr_storage copy = s->house->addresses[i];
+
+		sys_addr_set_port(&copy, ports[i]);
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s\n",
+					 sys_addr_text(&copy, addr));
+	}
+	perf_message_blob(reply, text, used);
+}
+
+static void close_ceiling(struct perf_service *s)
+{
+	ceiling_serve_close(s->ceiling);
+	s->ceiling = NULL;
+	give_back(s, &s->ceiling_reserved);
+}
+
+static void on_ceil_open(struct perf_service *s, const struct perf_message *request,
+			 struct perf_message *reply)
+{
+	uint16_t ports[PERF_ADDRESSES_MAX] = {0};
+	struct perf_ceil_spec spec;
+	uint64_t bytes;
+
+	close_ceiling(s);
+	if (perf_message_get(request, &spec, sizeof(spec)) ||
+	    request->blob_len != CEILING_SECRET_BYTES || !spec.sockets ||
+	    spec.sockets > CEILING_SOCKETS_MAX || !spec.directions || spec.directions > 3 ||
+	    spec.working_set < spec.sockets || spec.ping > CEILING_PING_SPINNING ||
+	    (spec.ping &&
+	     (spec.sockets != 1 || spec.directions != 1 || spec.working_set > CEILING_PING_MAX))) {
+		refuse(reply, PERF_REFUSED, "malformed ceiling");
+		return;
+	}
+	bytes = spec.working_set * (spec.directions == 3 ? 2 : 1);
+	if (spec.working_set > s->house->memory_limit || reserve(s, bytes, &s->ceiling_reserved)) {
+		refuse(reply, PERF_REFUSED, "no memory left for --ceiling (serve --max-memory)");
+		return;
+	}
+	if (ceiling_serve_open((unsigned)spec.sockets, (unsigned)spec.directions,
+			       (size_t)spec.working_set, (enum ceiling_ping)spec.ping,
+			       request->blob, s->house->addresses, s->house->naddresses, ports,
+			       &s->ceiling)) {
+		refuse(reply, PERF_BROKEN, "ceiling: %m");
+		close_ceiling(s);
+		return;
+	}
+	put_ports(s, ports, reply);
+}
+
+static void on_ceil_arm(struct perf_service *s, const struct perf_message *request,
+			struct perf_message *reply)
+{
+	uint64_t seed;
+
+	if (perf_message_get(request, &seed, sizeof(seed)) || !s->ceiling) {
+		refuse(reply, PERF_REFUSED, "no ceiling is open");
+		return;
+	}
+	if (ceiling_serve_arm(s->ceiling, seed)) {
+		refuse(reply, PERF_BROKEN, "ceiling: plain sockets are missing or idle");
+		close_ceiling(s);
+	}
+}
+
+static void on_ceil_end(struct perf_service *s, const struct perf_message *request,
+			struct perf_message *reply)
+{
+	uint64_t cpu;
+
+	(void)request;
+	if (!s->ceiling) {
+		refuse(reply, PERF_REFUSED, "no ceiling is open");
+		return;
+	}
+	cpu = ceiling_serve_end(s->ceiling);
+	perf_message_put(reply, &cpu, sizeof(cpu));
+}
+
+static void on_ceil_close(struct perf_service *s, const struct perf_message *request,
+			  struct perf_message *reply)
+{
+	(void)request;
+	(void)reply;
+	close_ceiling(s);
+}
+
+static void on_bye(struct perf_service *s, const struct perf_message *request,
+		   struct perf_message *reply)
+{
+	(void)request;
+	(void)reply;
+	s->bye = 1;
+}
+
+void perf_service_handle(struct perf_service *service, const struct perf_message *request,
+			 struct perf_message *reply)
+{
+	static void (*const handlers[])(struct perf_service *, const struct perf_message *,
+					struct perf_message *) = {
+		[PERF_HELLO] = on_hello,
+		[PERF_ROW] = on_row,
+		[PERF_ARM] = on_arm,
+		[PERF_GO] = on_go,
+		[PERF_END] = on_end,
+		[PERF_ROW_END] = on_row_end,
+		[PERF_CEIL_OPEN] = on_ceil_open,
+		[PERF_CEIL_ARM] = on_ceil_arm,
+		[PERF_CEIL_END] = on_ceil_end,
+		[PERF_CEIL_CLOSE] = on_ceil_close,
+		[PERF_BYE] = on_bye,
+	};
+
+	if (request->type >= sizeof(handlers) / sizeof(handlers[0]) || !handlers[request->type])
+		refuse(reply, PERF_REFUSED, "unknown question %u", request->type);
+	else if (request->type != PERF_HELLO && !service->hello)
+		refuse(reply, PERF_REFUSED, "the client did not say hello");
+	else
+		handlers[request->type](service, request, reply);
+}
+
+void perf_service_release(struct perf_service *s)
+{
+	close_ceiling(s);
+	perf_side_close(&s->side);
+	give_back(s, &s->reserved);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The JSON document of perf. Base units only: bytes, seconds, bytes per second. */
+#include "perf_json.h"
+
+#include "base/error.h"
+#include "cli_values.h"
+
+struct perf_json {
+	struct cli_json *results;
+	unsigned paths;
+};
+
+static struct perf_json state; /* one document per process */
+
+tcpx_status perf_json_open(struct cli_json **out_json)
+{
+	struct cli_json *json = cli_json_new();
+
+	if (!json)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "the JSON document");
+	cli_json_integer(json, "schema", 1);
+	cli_json_text(json, "tool", "perf");
+	cli_json_text(json, "version", tcpx_version());
+	cli_json_text(json, "verdict", "failed");
+	state = (struct perf_json){0};
+	*out_json = json;
+	return TCPX_OK;
+}
+
+static void put_path(struct cli_json *parent, const struct perf_path *path)
+{
+	struct cli_json *o = cli_json_object(parent, "path");
+
+	if (!o)
+		return;
+	cli_json_text(o, "transport", path->transport);
+	cli_json_text(o, "copy", path->copy);
+	cli_json_integer(o, "channels", path->channels);
+	cli_json_integer(o, "chunk", path->chunk_bytes);
+	cli_json_text(o, "congestion", path->congestion);
+	cli_json_text(o, "local_mem", path->local_mem);
+	cli_json_text(o, "remote_mem", path->remote_mem);
+	cli_json_text(o, "trust", path->auth);
+	cli_json_text(o, "remote_address", path->address);
+	cli_json_text(o, "remote_host", path->host);
+	cli_json_text(o, "remote_version", path->version);
+}
+
+void perf_json_path(struct cli_json *json, const struct perf_path *path)
+{
+	if (state.paths++)
+		return;
+	put_path(json, path);
+	state.results = cli_json_array(json, "results");
+}
+
+static void put_time(struct cli_json *row, const struct perf_summary *time)
+{
+	struct cli_json *o = cli_json_object(row, "time");
+
+	if (!o)
+		return;
+	cli_json_real(o, "mean", time->mean);
+	cli_json_real(o, "min", time->min);
+	cli_json_real(o, "p50", time->p50);
+	cli_json_real(o, "p99", time->p99);
+	cli_json_real(o, "max", time->max);
+}
+
+static void put_pair(struct cli_json *row, const char *key, double local, double remote)
+{
+	struct cli_json *o = cli_json_object(row, key);
+
+	if (!o)
+		return;
+	cli_json_real(o, "local", local);
+	cli_json_real(o, "remote", remote);
+}
+
+static void put_limits(struct cli_json *row, const struct perf_meter *m)
+{
+	struct cli_json *o = cli_json_object(row, "sender_tcp");
+
+	if (!o)
+		return;
+	cli_json_real(o, "busy", (double)m->busy_ns / 1e9);
+	cli_json_real(o, "rwnd_limited", (double)m->rwnd_ns / 1e9);
+	cli_json_real(o, "sndbuf_limited", (double)m->sndbuf_ns / 1e9);
+	cli_json_integer(o, "retransmits", m->retransmits);
+}
+
+void perf_json_row(struct cli_json *json, const struct perf_path *path,
+		   const struct perf_row_plan *plan, const struct perf_result *r,
+		   const struct ceiling_result *ceiling)
+{
+	struct cli_json *row = state.results ? cli_json_object(state.results, NULL) : NULL;
+	double bytes = (double)r->iters * (double)plan->size;
+	char op[16];
+
+	(void)json;
+	if (!row)
+		return;
+	cli_json_text(row, "op", cli_choice_text(PERF_OPS, plan->op, op, sizeof(op)));
+	cli_json_integer(row, "size", plan->size);
+	cli_json_integer(row, "batch", plan->batch);
+	cli_json_integer(row, "depth", plan->depth);
+	cli_json_integer(row, "iters", r->iters);
+	cli_json_bool(row, "bidir", plan->bidir);
+	cli_json_bool(row, "checked", plan->check);
+	cli_json_real(row, "elapsed", (double)r->elapsed_ns / 1e9);
+	cli_json_real(row, "bytes_per_second", r->bytes_per_second);
+	put_time(row, &r->time);
+	cli_json_integer(row, "wrong_bytes", r->wrong_bytes);
+	put_pair(row, "cpu_seconds_per_gb", (double)r->local.cpu_ns / bytes,
+		 (double)r->remote.cpu_ns / bytes);
+	put_limits(row, plan->op == PERF_OP_READ ? &r->remote : &r->local);
+	if (ceiling && ceiling->bytes_per_second > 0) {
+		cli_json_real(row, "ceiling_bytes_per_second", ceiling->bytes_per_second);
+		put_pair(row, "ceiling_cpu_seconds_per_gb", ceiling->cpu_local,
+			 ceiling->cpu_remote);
+	}
+	if (ceiling && ceiling->one_way > 0)
+		cli_json_real(row, "ceiling_one_way", ceiling->one_way);
+	if (state.paths > 1)
+		put_path(row, path);
+}
+
+void perf_json_verdict(struct cli_json *json, const char *verdict)
+{
+	static const struct perf_path none;
+
+	if (!state.paths) /* it failed before the first path */
+		perf_json_path(json, &none);
+	cli_json_text(json, "verdict", verdict);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The JSON document of perf; docs/schema/perf.schema.json says what it holds. */
+#ifndef TOOLS_PERF_JSON_H
+#define TOOLS_PERF_JSON_H
+
+#include "cli_json.h"
+#include "perf_plan.h"
+
+tcpx_status perf_json_open(struct cli_json **out_json);
+
+/* The document's path is the first one; rows over further ones carry their own. */
+void perf_json_path(struct cli_json *json, const struct perf_path *path);
+void perf_json_row(struct cli_json *json, const struct perf_path *path,
+		   const struct perf_row_plan *plan, const struct perf_result *result,
+		   const struct ceiling_result *ceiling);
+void perf_json_verdict(struct cli_json *json, const char *verdict);
+
+#endif

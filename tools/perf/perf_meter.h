@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a window cost this process: CPU time, and the growth of TCP_INFO's sums. */
+#ifndef TOOLS_PERF_METER_H
+#define TOOLS_PERF_METER_H
+
+#include <stdint.h>
+
+#include <tcpx/query.h>
+
+struct perf_meter {
+	uint64_t cpu_ns;
+	uint64_t busy_ns, rwnd_ns, sndbuf_ns, retransmits;
+};
+
+/* User and system time of the whole process so far. */
+uint64_t perf_cpu_ns(void);
+
+/* The state now; with stop, what grew since start. Sums that shrank (a channel was replaced) count
+ * as nothing. */
+struct perf_meter perf_meter_start(tcpx_session *session, tcpx_peer peer);
+struct perf_meter perf_meter_stop(const struct perf_meter *start, tcpx_session *session,
+				  tcpx_peer peer);
+void perf_meter_add(struct perf_meter *sum, const struct perf_meter *part);
+
+#endif

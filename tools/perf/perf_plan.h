@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the user asked 'tcpx perf' for, and one way there is measured. */
+#ifndef TOOLS_PERF_PLAN_H
+#define TOOLS_PERF_PLAN_H
+
+#include "ceiling.h"
+#include "cli_values.h"
+#include "perf_row.h"
+
+enum perf_transport { PERF_TRANSPORT_TCP, PERF_TRANSPORT_LOCAL, PERF_TRANSPORT_AUTO };
+#define PERF_TRANSPORTS "tcp|local|auto"
+#define PERF_OPS "write|read|send|notify|latency"
+#define PERF_MEMS "host|slow"
+
+/* The subcommand's options; offsets of the option table point in here. */
+struct perf_options {
+	int loopback, busy_poll, bidir, no_check, inject_fault, ceiling, perf_lines, insecure;
+	uint64_t op, mem, remote_mem; /* indices in PERF_OPS, PERF_MEMS */
+	struct cli_list sizes, channels, chunks, transports;
+	uint64_t iters, batch, depth, working_set, seed, workers;
+	double seconds, timeout;
+	const char *bind, *json, *key;
+	/* not from options */
+	const char *host; /* "host[:port]", set by --loopback too */
+	int64_t deadline_ns;
+};
+
+/* One way to the other end: a row of lists of --transport, --channels, --chunk. */
+struct perf_path {
+	enum perf_transport want;
+	uint32_t want_channels, want_chunk; /* 0: default */
+	/* what it became */
+	char transport[16], copy[16], congestion[16], auth[16], address[64];
+	uint32_t channels, chunk_bytes;
+	char local_mem[8], remote_mem[8];
+	char version[32], host[64];
+};
+
+/* Kind of memory by index in PERF_MEMS. */
+enum tcpx_mem_kind perf_kind(uint64_t index);
+
+/* Runs everything. Answers an exit code. */
+int perf_run(struct perf_options *options);
+
+#endif

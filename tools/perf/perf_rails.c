@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which local interfaces lead to the other end. */
+#include "perf_rails.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "perf_resolve.h"
+#include "sys/addr.h"
+#include "sys/iface.h"
+
+#define IFACES_MAX 256
+
+int perf_host_split(const char *text, char *host, size_t cap, unsigned *out_port)
+{
+	const char *end, *colon = NULL;
+	char *rest;
+	unsigned long port = 0;
+	size_t len;
+
+	if (*text == '[') {
+		end = strchr(++text, ']');
+		if (!end || (end[1] && end[1] != ':'))
+			return -1;
+		colon = end[1] ? end + 1 : NULL;
+	} else {
+		colon = strchr(text, ':');
+		if (colon && strchr(colon + 1, ':')) /* a bare v6 address */
+			colon = NULL;
+		end = colon ? colon : text + strlen(text);
+	}
+	len = (size_t)(end - text);
+	if (!len || len >= cap)
+		return -1;
+	if (colon) {
+		errno = 0;
+		port = strtoul(colon + 1, &rest, 10);
+		if (colon[1] < '0' || colon[1] > '9' || *rest || errno || !port || port > 65535)
+			return -1;
+	}
+	memcpy(host, text, len);
+	host[len] = 0;
+	*out_port = (unsigned)port;
+	return 0;
+}
+
+/* The local address that packets to addr leave from. */
+static int route_source(const struct sockaddr_storage *addr, struct sockaddr_storage *out)
+{
+	socklen_t len = sizeof(*out);
+	int fd = socket(addr->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc;
+
+	if (fd < 0)
+		return -1;
+	rc = connect(fd, (const struct sockaddr *)addr, sys_addr_len(addr)) ||
+	     getsockname(fd, (struct sockaddr *)out, &len);
+	close(fd);
+	return rc ? -1 : 0;
+}
+
+tcpx_status perf_rails_first(const char *host, int64_t deadline_ns, char *buf, size_t cap,
+			     const char **out_bind)
+{
+	struct addrinfo *list, *ai;
+	char text[SYS_ADDR_TEXT];
+	tcpx_status status = perf_resolve(host, deadline_ns, &list);
+
+	if (status != TCPX_OK)
+		return status;
+	*out_bind = NULL;
+	for (ai = list; ai; ai = ai->ai_next) {
+		struct sockaddr_storage remote = {0}, local = {0};
+
+		memcpy(&remote, ai->ai_addr, ai->ai_addrlen);
+		if (sys_addr_is_loopback(&remote))
+			break;
+		if (route_source(&remote, &local) || sys_addr_is_loopback(&local))
+			continue;
+		snprintf(buf, cap, "%s", sys_addr_host_text(&local, text));
+		*out_bind = buf;
+		break;
+	}
+	freeaddrinfo(list);
+	return TCPX_OK;
+}
+
+/* The next "address:port" line; 0 at the end. */
+static int next_address(const char **lines, struct sockaddr_storage *out)
+{
+	char line[96], host[80];
+	unsigned port;
+
+	while (**lines) {
+		size_t len = strcspn(*lines, "\n");
+		int good = len < sizeof(line);
+
+		snprintf(line, sizeof(line), "%.*s", (int)len, *lines);
+		*lines += len + ((*lines)[len] == '\n');
+		if (good && !perf_host_split(line, host, sizeof(host), &port) &&
+		    sys_addr_parse(host, (uint16_t)port, out) == TCPX_OK)
+			return 1;
+	}
+	return 0;
+}
+
+unsigned perf_rails_direct(const char *addresses, char *buf, size_t cap)
+{
+	struct sys_iface *ifaces = calloc(IFACES_MAX, sizeof(*ifaces));
+	unsigned count = 0, found = 0;
+	size_t used = 0;
+
+	*buf = 0;
+	if (!ifaces || sys_iface_list(ifaces, IFACES_MAX, &count) != TCPX_OK)
+		count = 0;
+	for (unsigned i = 0; i < count; i++) {
+		struct sockaddr_storage remote;
+		const char *lines = addresses;
+		char text[SYS_ADDR_TEXT];
+		int direct = 0;
+
+		while (!ifaces[i].loopback && !direct && next_address(&lines, &remote))
+			direct = sys_iface_direct(&ifaces[i], &remote);
+		sys_addr_host_text(&ifaces[i].addr, text);
+		if (!direct || used + strlen(text) + 2 > cap)
+			continue;
+		used += (size_t)snprintf(buf + used, cap - used, "%s%s", found ? "," : "", text);
+		found++;
+	}
+	free(ifaces);
+	return found;
+}
+
+tcpx_status perf_rails_reachable(struct perf_client *client, const char *addresses,
+				 struct sockaddr_storage *out_addrs, unsigned *out_count)
+{
+	tcpx_peer_info info = {.sz = sizeof(info)};
+	struct sockaddr_storage addr, control;
+	char bind[PERF_BIND_MAX], host[80];
+	const char *lines = addresses;
+	unsigned count = 0, port;
+	tcpx_status status = tcpx_peer_query(client->session, client->peer, &info);
+
+	if (status != TCPX_OK)
+		return status;
+	if (perf_host_split(info.address, host, sizeof(host), &port) ||
+	    sys_addr_parse(host, 0, &control) != TCPX_OK)
+		memset(&control, 0, sizeof(control));
+	while (count < PERF_RAILS_MAX && next_address(&lines, &addr)) {
+		char line[SYS_ADDR_TEXT];
+
+		sys_addr_text(&addr, line);
+		if (sys_addr_same_host(&addr, &control) ||
+		    perf_rails_direct(line, bind, sizeof(bind)))
+			out_addrs[count++] = addr;
+	}
+	lines = addresses;
+	if (!count && control.ss_family && next_address(&lines, &addr)) {
+		sys_addr_set_port(&control, sys_addr_port(&addr));
+		out_addrs[count++] = control;
+	}
+	if (!count)
+		return error_set(TCPX_ERR_UNREACHABLE, 0, "ceiling: no address of the other end");
+	*out_count = count;
+	return TCPX_OK;
+}

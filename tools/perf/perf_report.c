@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What perf shows: sends rows to the table and collects them for the JSON document. */
+#include "perf_report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli_json.h"
+#include "cli_output.h"
+#include "perf_json.h"
+#include "perf_lines.h"
+#include "perf_table.h"
+
+struct perf_report {
+	const struct perf_options *options;
+	FILE *out;
+	struct perf_path path; /* of the rows that follow */
+	struct perf_meter sender;
+	struct cli_json *json; /* NULL: not asked for */
+	uint64_t wrong;
+	char best[48]; /* for the last line */
+	double best_rate, best_time;
+};
+
+tcpx_status perf_report_open(const struct perf_options *options, struct perf_report **out_report)
+{
+	struct perf_report *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "the report");
+	r->options = options;
+	r->out = options->json && !strcmp(options->json, "-") ? stderr : stdout;
+	perf_lines_to(r->out);
+	if (options->json) {
+		tcpx_status status = perf_json_open(&r->json);
+
+		if (status != TCPX_OK) {
+			free(r);
+			return status;
+		}
+	}
+	*out_report = r;
+	return TCPX_OK;
+}
+
+static void end_path(struct perf_report *r)
+{
+	perf_table_limits(r->out, &r->sender);
+	memset(&r->sender, 0, sizeof(r->sender));
+}
+
+void perf_report_path(struct perf_report *r, const struct perf_path *path,
+		      const struct ceiling_result *ceiling)
+{
+	end_path(r);
+	r->path = *path;
+	perf_table_path(r->out, r->options, path, ceiling);
+	fflush(r->out);
+	if (r->json)
+		perf_json_path(r->json, path);
+}
+
+static void note_best(struct perf_report *r, const struct perf_row_plan *plan,
+		      const struct perf_result *result)
+{
+	if (perf_one_way(plan->op) && (!*r->best || result->time.p50 < r->best_time)) {
+		r->best_time = result->time.p50;
+		snprintf(r->best, sizeof(r->best), "best %.2f us one way", r->best_time * 1e6);
+	} else if (!perf_one_way(plan->op) && result->bytes_per_second > r->best_rate) {
+		r->best_rate = result->bytes_per_second;
+		snprintf(r->best, sizeof(r->best), "best %.2f GB/s", r->best_rate / 1e9);
+	}
+}
+
+void perf_report_row(struct perf_report *r, const struct perf_row_plan *plan,
+		     const struct perf_result *result, const struct ceiling_result *ceiling)
+{
+	cli_live("%s", "");
+	perf_table_row(r->out, plan, result, ceiling);
+	if (!perf_one_way(plan->op))
+		perf_meter_add(&r->sender,
+			       plan->op == PERF_OP_READ ? &result->remote : &result->local);
+	r->wrong += result->wrong_bytes;
+	note_best(r, plan, result);
+	if (r->json)
+		perf_json_row(r->json, &r->path, plan, result, ceiling);
+}
+
+static const char *verdict(int code)
+{
+	switch (code) {
+	case CLI_OK:
+		return "ok";
+	case CLI_WRONG_DATA:
+		return "wrong_data";
+	case CLI_TIMED_OUT:
+		return "timed_out";
+	default:
+		return "failed";
+	}
+}
+
+int perf_report_end(struct perf_report *r, int code)
+{
+	static const char *const lines[] = {"FAILED", "WRONG DATA", "TIMED OUT"};
+	const char *colour = r->out != stdout ? "" : code ? cli_red() : cli_green();
+
+	cli_live("%s", "");
+	end_path(r);
+	if (code == CLI_OK && r->options->no_check)
+		fprintf(r->out, "# result: OK, not checked; %s\n", r->best);
+	else if (code == CLI_OK)
+		fprintf(r->out, "# result: %sOK%s, 0 wrong bytes; %s\n", colour,
+			*colour ? cli_plain() : "", r->best);
+	else
+		fprintf(r->out, "# result: %s%s%s, %llu wrong bytes\n", colour,
+			lines[code == CLI_WRONG_DATA  ? 1
+			      : code == CLI_TIMED_OUT ? 2
+						      : 0],
+			*colour ? cli_plain() : "", (unsigned long long)r->wrong);
+	fflush(r->out);
+	if (!r->json)
+		return code;
+	perf_json_verdict(r->json, verdict(code));
+	if (cli_json_write(r->json, r->options->json) && code == CLI_OK)
+		code = CLI_FAILED;
+	return code;
+}
+
+void perf_report_close(struct perf_report *r)
+{
+	if (!r)
+		return;
+	cli_json_free(r->json);
+	free(r);
+}

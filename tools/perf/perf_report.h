@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What perf shows: the table while it runs, the JSON document at the end. */
+#ifndef TOOLS_PERF_REPORT_H
+#define TOOLS_PERF_REPORT_H
+
+#include <stdio.h>
+
+#include "perf_plan.h"
+
+struct perf_report;
+
+/* The table goes to stdout, or to stderr where JSON takes stdout. ERR_UNSUPPORTED: JSON is asked
+ * for and was left out of the build; ERR_NO_MEMORY. */
+tcpx_status perf_report_open(const struct perf_options *options, struct perf_report **out_report);
+
+/* A new path: header lines. */
+void perf_report_path(struct perf_report *report, const struct perf_path *path,
+		      const struct ceiling_result *ceiling);
+
+/* A row of it; ceiling may be NULL. */
+void perf_report_row(struct perf_report *report, const struct perf_row_plan *plan,
+		     const struct perf_result *result, const struct ceiling_result *ceiling);
+
+/* The last line and the JSON, by the exit code. The code, or CLI_FAILED when writing failed. */
+int perf_report_end(struct perf_report *report, int code);
+void perf_report_close(struct perf_report *report);
+
+#endif

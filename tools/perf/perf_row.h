@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One row of the table: windows of transfers of one size, measured and compared. */
+#ifndef TOOLS_PERF_ROW_H
+#define TOOLS_PERF_ROW_H
+
+#include "perf_meter.h"
+#include "perf_side.h"
+#include "perf_client.h"
+
+/* What the user calls an operation; latency is a WRITE at depth 1, halved. */
+enum perf_op { PERF_OP_WRITE, PERF_OP_READ, PERF_OP_SEND, PERF_OP_NOTIFY, PERF_OP_LATENCY };
+
+/* Half of a round trip is shown, one transfer is in flight. */
+static inline int perf_one_way(uint64_t op)
+{
+	return op == PERF_OP_LATENCY || op == PERF_OP_NOTIFY;
+}
+
+struct perf_row_plan {
+	enum perf_op op;
+	uint64_t size, batch, depth, working_set;
+	uint64_t iters; /* 0: by time */
+	double seconds; /* of transfers, when iters is 0 */
+	enum tcpx_mem_kind local_kind, remote_kind;
+	int bidir, check, inject, perf_lines;
+	int settle; /* the warm-up window alone, nothing is reported */
+	uint64_t seed;
+};
+
+struct perf_result {
+	uint64_t iters;	     /* transfers, of both directions with bidir */
+	uint64_t elapsed_ns; /* clocked */
+	double bytes_per_second;
+	struct perf_summary time; /* of a transfer, post to end; one way for latency and notify */
+	uint64_t wrong_bytes, first_wrong;
+	struct perf_meter local, remote;
+};
+
+/* Runs a row. side keeps its buffers from row to row. progress is called after each window with the
+ * share done (0 .. 1) and the rate so far. */
+tcpx_status perf_row_run(struct perf_client *client, struct perf_side *side,
+			 const struct perf_row_plan *plan,
+			 void (*progress)(void *arg, double share, double bytes_per_second),
+			 void *arg, struct perf_result *out);
+
+/* The same for --op notify: ping-pong of notifications. */
+tcpx_status perf_echo_run(struct perf_client *client, const struct perf_row_plan *plan,
+			  void (*progress)(void *arg, double share, double bytes_per_second),
+			  void *arg, struct perf_result *out);
+
+#endif

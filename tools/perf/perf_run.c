@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tcpx perf from beginning to end: paths, sizes, verdict. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/error.h"
+#include "ceiling_ping.h"
+#include "cli_output.h"
+#include "perf_lines.h"
+#include "perf_loopback.h"
+#include "perf_plan.h"
+#include "perf_rails.h"
+#include "perf_report.h"
+
+#define SETTLE_BYTES (16u << 20)
+
+/* One path while it is measured. */
+struct run {
+	struct perf_options *options;
+	struct perf_report *report;
+	struct perf_path path;
+	struct perf_client client;
+	struct perf_side side;
+	struct ceiling *ceiling;
+	uint64_t size; /* of the row that runs, for the live line */
+	uint64_t wrong;
+};
+
+enum tcpx_mem_kind perf_kind(uint64_t index)
+{
+	return index == 1 ? TCPX_MEM_SLOW : TCPX_MEM_HOST;
+}
+
+static void on_progress(void *arg, double share, double rate)
+{
+	const struct run *run = arg;
+	char bar[] = "--------------------", size[BYTES_TEXT_MAX];
+	size_t full = (size_t)(share * (sizeof(bar) - 1));
+
+	for (size_t i = 0; i < full && i < sizeof(bar) - 1; i++)
+		bar[i] = '#';
+	cli_live("%6s  %s  %3.0f%%  %.2f GB/s", bytes_compact(run->size, size, sizeof(size)), bar,
+		 share * 100, rate / 1e9);
+}
+
+static struct perf_row_plan row_plan(const struct perf_options *o, uint64_t size)
+{
+	return (struct perf_row_plan){
+		.op = (enum perf_op)o->op,
+		.size = size,
+		.batch = o->batch,
+		.depth = perf_one_way(o->op) ? 1 : o->depth,
+		.working_set = o->working_set,
+		.iters = o->iters,
+		.seconds = o->seconds,
+		.local_kind = perf_kind(o->mem),
+		.remote_kind = perf_kind(o->remote_mem),
+		.bidir = o->bidir,
+		.check = !o->no_check,
+		.inject = o->inject_fault,
+		.perf_lines = o->perf_lines,
+		.seed = o->seed,
+	};
+}
+
+static tcpx_status run_row(struct run *run, const struct perf_row_plan *plan,
+			   struct perf_result *result)
+{
+	run->size = plan->size;
+	if (plan->op == PERF_OP_NOTIFY)
+		return perf_echo_run(&run->client, plan, on_progress, run, result);
+	return perf_row_run(&run->client, &run->side, plan, on_progress, run, result);
+}
+
+/* Opens the session with these local addresses and connects. */
+static tcpx_status connect_with(struct run *run, const char *bind)
+{
+	const struct perf_options *o = run->options;
+	TCPX_OPTS(tcpx_session_opts, opts, .bind = bind, .key_file = o->key,
+		  .channels = run->path.want_channels, .chunk_bytes = run->path.want_chunk,
+		  .workers = (uint32_t)o->workers);
+	char address[PERF_ADDRESS_TEXT], host[80];
+	unsigned port;
+
+	if (o->insecure)
+		opts.flags |= TCPX_SESSION_INSECURE;
+	if (o->busy_poll)
+		opts.flags |= TCPX_SESSION_BUSY_POLL;
+	if (run->path.want == PERF_TRANSPORT_TCP)
+		opts.flags |= TCPX_SESSION_NO_LOCAL;
+	if (run->path.want == PERF_TRANSPORT_LOCAL)
+		opts.flags |= TCPX_SESSION_LOCAL_ONLY;
+	if (perf_host_split(o->host, host, sizeof(host), &port))
+		return error_set(TCPX_ERR_INVALID, 0, "'%.80s' is not HOST[:PORT]", o->host);
+	if (!port)
+		port = (unsigned)config_u64(CONFIG_PORT_BASE);
+	snprintf(address, sizeof(address), strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
+	return perf_client_open(&run->client, &opts, address, o->deadline_ns);
+}
+
+/* Connects over the interfaces the user named, or over every one with a direct route to an address
+ * of the other end; those are known only when it has answered over the first. */
+static tcpx_status connect_path(struct run *run)
+{
+	const struct perf_options *o = run->options;
+	const char *bind = o->bind ? o->bind : config_text(CONFIG_BIND);
+	char first[PERF_BIND_MAX], all[PERF_BIND_MAX], host[80];
+	unsigned port;
+	tcpx_status status;
+
+	if (*bind)
+		return connect_with(run, bind);
+	if (perf_host_split(o->host, host, sizeof(host), &port))
+		return error_set(TCPX_ERR_INVALID, 0, "'%.80s' is not HOST[:PORT]", o->host);
+	status = perf_rails_first(host, o->deadline_ns, first, sizeof(first), &bind);
+	if (status == TCPX_OK)
+		status = connect_with(run, bind);
+	if (status != TCPX_OK || !bind ||
+	    perf_rails_direct(run->client.addresses, all, sizeof(all)) < 2)
+		return status;
+	perf_client_close(&run->client);
+	return connect_with(run, all);
+}
+
+/* What the path became, for the header and the JSON. */
+static tcpx_status learn_path(struct run *run)
+{
+	tcpx_peer_info info = {.sz = sizeof(info)};
+	struct perf_path *path = &run->path;
+	tcpx_status status = tcpx_peer_query(run->client.session, run->client.peer, &info);
+
+	if (status != TCPX_OK)
+		return status;
+	snprintf(path->transport, sizeof(path->transport), "%s", info.transport);
+	snprintf(path->copy, sizeof(path->copy), "%s", info.copy);
+	snprintf(path->congestion, sizeof(path->congestion), "%s", info.congestion);
+	snprintf(path->auth, sizeof(path->auth), "%s", info.auth);
+	snprintf(path->address, sizeof(path->address), "%s", info.address);
+	snprintf(path->version, sizeof(path->version), "%s", run->client.version);
+	snprintf(path->host, sizeof(path->host), "%s", run->client.host);
+	path->channels = info.channels;
+	path->chunk_bytes = info.chunk_bytes;
+	cli_choice_text(PERF_MEMS, run->options->mem, path->local_mem, sizeof(path->local_mem));
+	cli_choice_text(PERF_MEMS, run->options->remote_mem, path->remote_mem,
+			sizeof(path->remote_mem));
+	return TCPX_OK;
+}
+
+/* A few unreported transfers: pages get touched, lazy channels opened, TCP's windows grown. */
+static tcpx_status settle(struct run *run)
+{
+	const struct cli_list *sizes = &run->options->sizes;
+	struct perf_row_plan plan = row_plan(run->options, sizes->values[sizes->count - 1]);
+	struct perf_result result;
+
+	if (perf_one_way(plan.op) || plan.size < (1u << 20))
+		return TCPX_OK;
+	if (plan.batch == 1 && plan.size > SETTLE_BYTES)
+		plan.size = SETTLE_BYTES;
+	plan.settle = 1;
+	plan.iters = 0;
+	return run_row(run, &plan, &result);
+}
+
+/* Bulk: as many sockets as channels. Latency: one socket, messages of the row's size. */
+static tcpx_status open_ceiling(struct run *run, uint64_t size)
+{
+	const struct perf_options *o = run->options;
+	uint64_t sockets = run->path.channels ? run->path.channels : run->path.want_channels;
+	struct perf_ceil_spec spec = {
+		.sockets = sockets ? sockets : 1,
+		.directions = o->bidir		      ? 3
+			      : o->op == PERF_OP_READ ? 2
+						      : 1,
+		.working_set = o->working_set,
+	};
+	tcpx_status status;
+
+	if (perf_one_way(o->op))
+		spec = (struct perf_ceil_spec){
+			.sockets = 1,
+			.directions = 1,
+			.working_set = size,
+			.ping = o->busy_poll ? CEILING_PING_SPINNING : CEILING_PING_BLOCKING,
+		};
+	status = ceiling_open(&run->client, &spec, &run->ceiling);
+	return status == TCPX_OK ? ceiling_measure(run->ceiling) : status;
+}
+
+/* Before a row: a new sample, or for latency a new ceiling where the size allows one. */
+static tcpx_status next_ceiling(struct run *run, uint64_t size, int first)
+{
+	if (!run->options->ceiling)
+		return TCPX_OK;
+	if (!perf_one_way(run->options->op))
+		return first ? TCPX_OK : ceiling_measure(run->ceiling);
+	ceiling_close(run->ceiling);
+	run->ceiling = NULL;
+	return size <= CEILING_PING_MAX ? open_ceiling(run, size) : TCPX_OK;
+}
+
+static tcpx_status run_sizes(struct run *run)
+{
+	const struct perf_options *o = run->options;
+	tcpx_status status = TCPX_OK;
+
+	for (uint32_t i = 0; status == TCPX_OK && i < o->sizes.count; i++) {
+		struct perf_row_plan plan = row_plan(o, o->sizes.values[i]);
+		struct ceiling_result ceiling;
+		struct perf_result result;
+
+		status = next_ceiling(run, plan.size, !i);
+		if (status == TCPX_OK)
+			status = run_row(run, &plan, &result);
+		if (status != TCPX_OK)
+			return status;
+		if (run->ceiling)
+			ceiling = ceiling_get(run->ceiling);
+		perf_report_row(run->report, &plan, &result, run->ceiling ? &ceiling : NULL);
+		if (o->perf_lines)
+			perf_lines_row(result.iters, result.iters * plan.size, result.elapsed_ns);
+		run->wrong += result.wrong_bytes;
+		if (result.wrong_bytes)
+			cli_error("%llu wrong bytes at size %llu, the first at offset %llu of the "
+				  "destination",
+				  (unsigned long long)result.wrong_bytes,
+				  (unsigned long long)plan.size,
+				  (unsigned long long)result.first_wrong);
+	}
+	return status;
+}
+
+static tcpx_status run_connected(struct run *run)
+{
+	struct ceiling_result ceiling;
+	tcpx_status status;
+
+	run->side = (struct perf_side){
+		.session = run->client.session,
+		.peer = run->client.peer,
+		.end = PERF_CLIENT,
+		.deadline_ns = run->options->deadline_ns,
+	};
+	cli_live("connected, warming up");
+	status = settle(run);
+	if (status == TCPX_OK)
+		status = learn_path(run);
+	if (status == TCPX_OK && run->options->ceiling && !perf_one_way(run->options->op))
+		status = open_ceiling(run, 0);
+	if (status != TCPX_OK)
+		return status;
+	if (run->ceiling)
+		ceiling = ceiling_get(run->ceiling);
+	cli_live("%s", "");
+	perf_report_path(run->report, &run->path, run->ceiling ? &ceiling : NULL);
+	return run_sizes(run);
+}
+
+/* Measures one path. Answers an exit code, CLI_OK also when bytes were wrong. */
+static int run_path(struct run *run)
+{
+	struct perf_options *o = run->options;
+	char address[PERF_ADDRESS_TEXT];
+	tcpx_status status = TCPX_OK;
+	int code = CLI_OK;
+
+	if (o->loopback) {
+		status = perf_loopback_start(o, &run->path, address);
+		o->host = address;
+	}
+	if (status == TCPX_OK)
+		status = connect_path(run);
+	if (status != TCPX_OK) {
+		code = cli_fail(status, "%s %s", o->loopback ? "starting on" : "connecting to",
+				o->loopback ? "loopback" : o->host);
+	} else {
+		status = run_connected(run);
+		if (status != TCPX_OK && cli_interrupted) {
+			cli_error("interrupted");
+			code = CLI_FAILED;
+		} else if (status != TCPX_OK) {
+			code = cli_fail(status, "stopped");
+		}
+	}
+	ceiling_close(run->ceiling);
+	run->ceiling = NULL;
+	if (run->side.session)
+		perf_side_close(&run->side);
+	run->side = (struct perf_side){0};
+	perf_client_close(&run->client);
+	perf_loopback_stop(status == TCPX_OK);
+	return code;
+}
+
+int perf_run(struct perf_options *o)
+{
+	struct run run = {.options = o};
+	uint32_t nchannels = o->channels.count ? o->channels.count : 1;
+	uint32_t nchunks = o->chunks.count ? o->chunks.count : 1;
+	uint32_t total = o->transports.count * nchannels * nchunks;
+	tcpx_status status = perf_report_open(o, &run.report);
+	int code = CLI_OK;
+
+	if (status != TCPX_OK)
+		return cli_fail(status, "report");
+	for (uint32_t i = 0; code == CLI_OK && i < total; i++) {
+		run.path = (struct perf_path){
+			.want = (enum perf_transport)o->transports.values[i / nchunks / nchannels],
+			.want_channels = (uint32_t)o->channels.values[i / nchunks % nchannels],
+			.want_chunk = (uint32_t)o->chunks.values[i % nchunks],
+		};
+		code = run_path(&run);
+	}
+	if (run.wrong)
+		code = CLI_WRONG_DATA;
+	code = perf_report_end(run.report, code);
+	perf_report_close(run.report);
+	return code;
+}

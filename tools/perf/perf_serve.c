@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The serve loop. */
+#include "perf_serve.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cli_output.h"
+
+#define CLIENTS_MAX 64
+#define TICK_NS (200 * CLOCK_MS_NS)
+
+struct serve {
+	struct perf_house *house;
+	struct perf_service *clients[CLIENTS_MAX];
+	unsigned count;
+	struct perf_service *ending[CLIENTS_MAX]; /* their peer is gone, their thread not yet */
+	unsigned nending;
+	int once, over, code;
+};
+
+static struct perf_service **find(struct serve *s, tcpx_peer peer)
+{
+	for (unsigned i = 0; i < s->count; i++)
+		if (perf_service_peer(s->clients[i]).id == peer.id)
+			return &s->clients[i];
+	return NULL;
+}
+
+static void say(struct serve *s, tcpx_peer peer, const char *what)
+{
+	tcpx_peer_info info = {.sz = sizeof(info)};
+
+	if (s->house->quiet)
+		return;
+	if (tcpx_peer_query(s->house->session, peer, &info) != TCPX_OK)
+		snprintf(info.address, sizeof(info.address), "a client");
+	fprintf(stderr, "%s %s%s%s%s\n", info.address, what, *info.auth ? " (trust: " : "",
+		info.auth, *info.auth ? ")" : "");
+}
+
+static void peer_up(struct serve *s, tcpx_peer peer)
+{
+	if (find(s, peer))
+		return;
+	if (s->count + s->nending == CLIENTS_MAX) {
+		cli_error("more than %d clients: one turned away", CLIENTS_MAX);
+		tcpx_peer_disconnect(s->house->session, peer);
+		return;
+	}
+	if (perf_service_start(s->house, peer, &s->clients[s->count]) != TCPX_OK) {
+		cli_error("a client turned away: %s", tcpx_last_error()->what);
+		tcpx_peer_disconnect(s->house->session, peer);
+		return;
+	}
+	s->count++;
+	say(s, peer, "connected");
+}
+
+static void peer_down(struct serve *s, tcpx_peer peer, tcpx_status status)
+{
+	struct perf_service **slot = find(s, peer), *service;
+	int hello, bye;
+
+	if (!slot)
+		return;
+	service = *slot;
+	*slot = s->clients[--s->count];
+	perf_service_stop(service);
+	hello = perf_service_said_hello(service);
+	bye = perf_service_said_bye(service);
+	say(s, peer, bye ? "left" : tcpx_status_text(status));
+	s->ending[s->nending++] = service;
+	tcpx_peer_disconnect(s->house->session, peer); /* frees what is kept of a dead one */
+	if (s->once && hello) {
+		s->over = 1;
+		s->code = bye ? CLI_OK : CLI_FAILED;
+	}
+}
+
+/* Joins threads that have ended; the others get their time, nobody waits for them. */
+static void reap(struct serve *s)
+{
+	for (unsigned i = 0; i < s->nending;) {
+		if (!perf_service_ended(s->ending[i])) {
+			i++;
+			continue;
+		}
+		perf_service_join(s->ending[i]);
+		s->ending[i] = s->ending[--s->nending];
+	}
+}
+
+static void take_events(struct serve *s)
+{
+	tcpx_event event;
+
+	while (tcpx_session_event(s->house->session, &event) == TCPX_OK) {
+		if (event.type == TCPX_EVENT_PEER_UP || event.type == TCPX_EVENT_PEER_RESTARTED)
+			peer_up(s, event.peer);
+		else if (event.type == TCPX_EVENT_PEER_DOWN)
+			peer_down(s, event.peer, event.status);
+	}
+}
+
+/* Sends it back as it came. A client that does not take its own echoes loses them. */
+static void echo(struct serve *s, const tcpx_notification *note)
+{
+	if (tcpx_notify_send(s->house->session, note->peer, note->data, note->bytes) ==
+	    TCPX_ERR_AGAIN)
+		cli_error("an echo was dropped: the client's budget is used up");
+}
+
+static void deliver(struct serve *s, tcpx_notification *note)
+{
+	struct perf_service **slot;
+
+	if (note->bytes && *(const uint8_t *)note->data == PERF_ECHO) {
+		echo(s, note);
+	} else {
+		slot = find(s, note->peer);
+		if (!slot) { /* its first message was faster than its event */
+			peer_up(s, note->peer);
+			slot = find(s, note->peer);
+		}
+		if (slot && perf_service_give(*slot, note->data, note->bytes)) {
+			cli_error("a client floods: disconnected");
+			peer_down(s, note->peer, TCPX_ERR_DISCONNECTED);
+		}
+	}
+	tcpx_notification_release(s->house->session, note);
+}
+
+/* With no client there is nothing to be fast for: sleep until something happens. */
+static void sleep_idle(struct serve *s, const sigset_t *unblocked)
+{
+	struct pollfd pfd = {.fd = tcpx_session_fd(s->house->session), .events = POLLIN};
+
+	if (!cli_interrupted)
+		ppoll(&pfd, 1, NULL, unblocked);
+	tcpx_session_dispatch(s->house->session, 0); /* takes the descriptor's readiness */
+}
+
+int perf_serve_loop(struct perf_house *house, int once)
+{
+	struct serve s = {.house = house, .once = once};
+	sigset_t signals, before;
+
+	/* The two signals are let in while sleeping only, so that none is slept over. */
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	pthread_sigmask(SIG_BLOCK, &signals, &before);
+	while (!s.over && !cli_interrupted) {
+		tcpx_notification note;
+		tcpx_status status;
+
+		take_events(&s);
+		if (s.over)
+			break;
+		reap(&s);
+		if (!s.count && !s.nending)
+			sleep_idle(&s, &before);
+		status = tcpx_notify_take(house->session, s.count + s.nending ? TICK_NS : 0, &note);
+		if (status == TCPX_OK) {
+			deliver(&s, &note);
+		} else if (status < 0) {
+			s.code = cli_fail(status, "cannot take messages");
+			break;
+		}
+		if (s.count + s.nending) {
+			struct timespec none = {0};
+
+			if (sigtimedwait(&signals, NULL, &none) > 0)
+				cli_interrupted = 1;
+		}
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	for (unsigned i = 0; i < s.count; i++)
+		perf_service_stop(s.clients[i]);
+	for (unsigned i = 0; i < s.count; i++)
+		perf_service_join(s.clients[i]);
+	for (unsigned i = 0; i < s.nending; i++)
+		perf_service_join(s.ending[i]);
+	return s.code;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* serve's work for one client: a thread that answers its messages in order. */
+#ifndef TOOLS_PERF_SERVICE_H
+#define TOOLS_PERF_SERVICE_H
+
+#include <stdatomic.h>
+#include <sys/socket.h>
+
+#include <tcpx/tcpx.h>
+
+#include "perf_message.h"
+
+#define PERF_ADDRESSES_MAX 16
+
+/* What all clients of a serve share. */
+struct perf_house {
+	tcpx_session *session;
+	uint64_t memory_limit; /* bytes of buffers, all clients together */
+	uint64_t kinds;	       /* bit set of allowed enum tcpx_mem_kind */
+	int perf_lines, quiet;
+	_Atomic uint64_t memory_used;
+	struct sockaddr_storage addresses[PERF_ADDRESSES_MAX]; /* it listens on */
+	unsigned naddresses;
+};
+
+struct perf_service;
+
+/* Starts the thread. */
+tcpx_status perf_service_start(struct perf_house *house, tcpx_peer peer,
+			       struct perf_service **out_service);
+
+/* Hands a message over; -1 when the client floods (it has more than a few unanswered). Never
+ * blocks. Bytes are copied. */
+int perf_service_give(struct perf_service *service, const void *data, size_t len);
+
+/* The peer is gone: the thread ends its row and stops. */
+void perf_service_stop(struct perf_service *service);
+
+/* 1 when the thread has ended and perf_service_join() will not wait. */
+int perf_service_ended(const struct perf_service *service);
+void perf_service_join(struct perf_service *service);
+
+/* What the client did. */
+int perf_service_said_hello(const struct perf_service *service);
+int perf_service_said_bye(const struct perf_service *service);
+tcpx_peer perf_service_peer(const struct perf_service *service);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The state of one client of serve, for the thread and the handlers. */
+#ifndef TOOLS_PERF_SERVICE_PRIV_H
+#define TOOLS_PERF_SERVICE_PRIV_H
+
+#include <pthread.h>
+
+#include "ceiling_serve.h"
+#include "perf_meter.h"
+#include "perf_service.h"
+#include "perf_side.h"
+
+#define SERVICE_QUEUE 8
+
+struct perf_service {
+	struct perf_house *house;
+	tcpx_peer peer;
+	pthread_t thread;
+	/* the queue: the dispatcher puts, the thread takes */
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	struct {
+		size_t len;
+		uint8_t data[PERF_MESSAGE_MAX];
+	} queue[SERVICE_QUEUE];
+	unsigned head, count;
+	int stop;
+	_Atomic int ended, hello, bye;
+	/* the thread's own */
+	struct perf_side side;
+	struct ceiling_serve *ceiling;
+	uint64_t reserved, ceiling_reserved; /* bytes taken from the house's limit */
+	int armed;
+	struct perf_window window;
+	struct perf_meter meter;
+	int64_t armed_ns;
+	uint64_t row_transfers, row_ns; /* measured windows of the row, by our clock */
+};
+
+/* Handles a decoded message and fills the answer; what is refused gets a text. */
+void perf_service_handle(struct perf_service *service, const struct perf_message *request,
+			 struct perf_message *reply);
+
+/* Gives back what the house lent, after the row and the ceiling were closed. */
+void perf_service_release(struct perf_service *service);
+
+#endif

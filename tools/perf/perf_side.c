@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One end of a measured row. */
+#include "perf_side.h"
+
+#include <string.h>
+
+#include <tcpx/session.h>
+
+#include "base/error.h"
+#include "perf_pattern.h"
+
+#define UNCHECKED_BYTES (256ull << 20) /* of a window without the check */
+#define UNCHECKED_TRANSFERS (2 * PERF_TRANSFERS_MAX)
+
+/* WRITE and SEND carry bytes away from the initiator, READ towards it. */
+static int is_source(enum perf_end end, const struct perf_spec *spec)
+{
+	return spec->bidir || (spec->op != TCPX_OP_READ) == (end == PERF_CLIENT);
+}
+
+static int is_destination(enum perf_end end, const struct perf_spec *spec)
+{
+	return spec->bidir || (spec->op == TCPX_OP_READ) == (end == PERF_CLIENT);
+}
+
+/* SEND does not: its receives are posted before the window. */
+static int goes_round(const struct perf_spec *spec)
+{
+	return !spec->check && (spec->op == TCPX_OP_WRITE || spec->op == TCPX_OP_READ);
+}
+
+int perf_side_initiates(const struct perf_side *side)
+{
+	return side->end == PERF_CLIENT || side->spec.bidir;
+}
+
+int perf_side_has_dst(const struct perf_side *side)
+{
+	return is_destination(side->end, &side->spec);
+}
+
+uint64_t perf_side_bytes(enum perf_end end, const struct perf_spec *spec)
+{
+	return spec->working_set * (uint64_t)(is_source(end, spec) + is_destination(end, spec));
+}
+
+const char *perf_spec_wrong(const struct perf_spec *spec, uint64_t limit)
+{
+	if (spec->op != TCPX_OP_WRITE && spec->op != TCPX_OP_READ && spec->op != TCPX_OP_SEND)
+		return "no such operation";
+	if (!spec->size || spec->size > spec->working_set)
+		return "the size is zero or above the working set";
+	if (!spec->batch || spec->batch > PERF_PIECES_MAX || spec->batch > TCPX_SEGMENTS_MAX)
+		return "the batch is out of range";
+	if (spec->size % spec->batch)
+		return "the batch does not divide the size";
+	if (!spec->depth || spec->bidir > 1 || spec->check > 1)
+		return "a number is out of range";
+	if (spec->kind > TCPX_MEM_SLOW)
+		return "no such kind of memory";
+	if (spec->working_set > limit || perf_side_bytes(PERF_SERVER, spec) > limit)
+		return "the working set is above what serve allows (serve --max-memory)";
+	return NULL;
+}
+
+tcpx_status perf_side_open(struct perf_side *side, const struct perf_spec *spec,
+			   enum tcpx_mem_kind kind)
+{
+	tcpx_status status = TCPX_OK;
+
+	perf_side_end(side);
+	if (perf_layout_init(&side->layout, spec->working_set, spec->size, (uint32_t)spec->batch,
+			     spec->seed))
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "the layout of a row");
+	side->spec = *spec;
+	side->row_open = 1;
+	if (is_source(side->end, spec))
+		status = perf_buffer_open(&side->src, side->session, spec->working_set, kind);
+	else
+		perf_buffer_close(&side->src, side->session);
+	if (status == TCPX_OK && is_destination(side->end, spec))
+		status = perf_buffer_open(&side->dst, side->session, spec->working_set, kind);
+	else if (status == TCPX_OK)
+		perf_buffer_close(&side->dst, side->session);
+	if (status != TCPX_OK)
+		perf_side_end(side);
+	return status;
+}
+
+tcpx_status perf_side_export(struct perf_side *side, uint8_t tokens[PERF_TOKENS_BYTES])
+{
+	tcpx_status status = TCPX_OK;
+
+	memset(tokens, 0, PERF_TOKENS_BYTES);
+	if (side->src.addr)
+		status = tcpx_region_export(side->session, side->src.region, tokens);
+	if (status == TCPX_OK && side->dst.addr)
+		status = tcpx_region_export(side->session, side->dst.region,
+					    tokens + TCPX_TOKEN_BYTES);
+	return status;
+}
+
+static tcpx_status open_flow(struct perf_side *side, struct perf_flow *flow, enum tcpx_op op)
+{
+	struct perf_flow_opts opts = {
+		.session = side->session,
+		.peer = side->peer,
+		.op = op,
+		.layout = &side->layout,
+		.depth = side->spec.depth < UINT32_MAX ? (uint32_t)side->spec.depth : UINT32_MAX,
+		.share = goes_round(&side->spec),
+		.deadline_ns = side->deadline_ns,
+	};
+
+	if (op == TCPX_OP_WRITE || op == TCPX_OP_SEND)
+		opts.local = side->src.region;
+	else
+		opts.local = side->dst.region;
+	if (op == TCPX_OP_WRITE)
+		opts.remote = side->remote_dst;
+	if (op == TCPX_OP_READ)
+		opts.remote = side->remote_src;
+	return perf_flow_open(flow, &opts);
+}
+
+tcpx_status perf_side_bind(struct perf_side *side, const uint8_t tokens[PERF_TOKENS_BYTES])
+{
+	enum tcpx_op op = (enum tcpx_op)side->spec.op;
+	tcpx_status status = TCPX_OK;
+
+	if (perf_side_initiates(side) && op == TCPX_OP_READ)
+		status = tcpx_region_import(side->session, side->peer, tokens, TCPX_TOKEN_BYTES,
+					    &side->remote_src);
+	if (perf_side_initiates(side) && op == TCPX_OP_WRITE)
+		status = tcpx_region_import(side->session, side->peer, tokens + TCPX_TOKEN_BYTES,
+					    TCPX_TOKEN_BYTES, &side->remote_dst);
+	if (status == TCPX_OK && perf_side_initiates(side))
+		status = open_flow(side, &side->out, op);
+	if (status == TCPX_OK && op == TCPX_OP_SEND && perf_side_has_dst(side))
+		status = open_flow(side, &side->in, TCPX_OP_RECV);
+	return status;
+}
+
+uint64_t perf_side_most(const struct perf_side *side)
+{
+	uint64_t whole = side->layout.transfers, rounds = UNCHECKED_BYTES / side->spec.size;
+
+	if (!goes_round(&side->spec))
+		return whole;
+	if (rounds > UNCHECKED_TRANSFERS)
+		rounds = UNCHECKED_TRANSFERS;
+	return rounds > whole ? rounds : whole;
+}
+
+/* Bytes leave the client with direction 0 and the server with 1. */
+static uint64_t key_of(const struct perf_side *side, const struct perf_window *window,
+		       enum perf_end source)
+{
+	return perf_pattern_key(side->spec.seed, window->number, source);
+}
+
+void perf_side_fill(struct perf_side *side, const struct perf_window *window)
+{
+	if (side->src.addr)
+		perf_pattern_fill(side->src.addr, 0, side->src.length,
+				  key_of(side, window, side->end));
+	if (side->dst.addr)
+		memset(side->dst.addr, PERF_POISON, side->dst.length);
+}
+
+tcpx_status perf_side_receive(struct perf_side *side, const struct perf_window *window)
+{
+	return side->in.prepared ? perf_flow_post(&side->in, (uint32_t)window->used) : TCPX_OK;
+}
+
+tcpx_status perf_side_received(struct perf_side *side, const struct perf_window *window)
+{
+	return side->in.prepared ? perf_flow_wait(&side->in, (uint32_t)window->used) : TCPX_OK;
+}
+
+uint64_t perf_side_check(struct perf_side *side, const struct perf_window *window, uint64_t *first)
+{
+	enum perf_end other = side->end == PERF_CLIENT ? PERF_SERVER : PERF_CLIENT;
+
+	if (!side->dst.addr)
+		return 0;
+	if (window->inject)
+		((uint8_t *)side->dst
+			 .addr)[perf_layout_dst(&side->layout, 0) + side->layout.piece / 2] ^= 0x10;
+	if (!side->spec.check)
+		return 0;
+	return perf_layout_check(&side->layout, side->dst.addr, (uint32_t)window->used,
+				 key_of(side, window, other), first);
+}
+
+static void forget(struct perf_side *side, tcpx_region *region)
+{
+	if (region->id)
+		tcpx_region_deregister(side->session, *region, 0);
+	region->id = 0;
+}
+
+void perf_side_end(struct perf_side *side)
+{
+	if (!side->row_open)
+		return;
+	perf_flow_close(&side->out);
+	perf_flow_close(&side->in);
+	forget(side, &side->remote_src);
+	forget(side, &side->remote_dst);
+	perf_layout_fini(&side->layout);
+	side->row_open = 0;
+}
+
+void perf_side_close(struct perf_side *side)
+{
+	perf_side_end(side);
+	perf_buffer_close(&side->src, side->session);
+	perf_buffer_close(&side->dst, side->session);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of perf, in nccl-tests' habit. */
+#include "perf_table.h"
+
+#include <string.h>
+
+#include <tcpx/query.h>
+
+#include "base/bytes.h"
+#include "cli_output.h"
+
+static const char *or_dash(const char *text)
+{
+	return *text ? text : "-";
+}
+
+void perf_table_path(FILE *out, const struct perf_options *o, const struct perf_path *path,
+		     const struct ceiling_result *ceiling)
+{
+	char op[16], chunk[BYTES_TEXT_MAX], ws[BYTES_TEXT_MAX];
+
+	fprintf(out, "# tcpx %s %s  ->  %s (%s, tcpx %s)  1 GB = 10^9 bytes, sizes IEC\n",
+		tcpx_version(), cli_choice_text(PERF_OPS, o->op, op, sizeof(op)),
+		or_dash(path->address), or_dash(path->host), or_dash(path->version));
+	fprintf(out, "# path: transport %s %s%s channels %u  chunk %s  congestion %s  trust %s\n",
+		path->transport, path->copy, *path->copy ? " " : "", path->channels,
+		bytes_compact(path->chunk_bytes, chunk, sizeof(chunk)), or_dash(path->congestion),
+		or_dash(path->auth));
+	fprintf(out, "# memory: local %s  remote %s  working set %s  batch %llu  depth %llu%s\n",
+		path->local_mem, path->remote_mem, bytes_compact(o->working_set, ws, sizeof(ws)),
+		(unsigned long long)o->batch,
+		(unsigned long long)(perf_one_way(o->op) ? 1 : o->depth),
+		o->bidir ? "  both directions" : "");
+	if (ceiling)
+		fprintf(out, "# ceiling: %.2f GB/s by %u plain sockets (%s), %.3f cpu-s/GB\n",
+			ceiling->bytes_per_second / 1e9, path->channels,
+			or_dash(ceiling->congestion), ceiling->cpu_local + ceiling->cpu_remote);
+	if (!strcmp(path->auth, "insecure"))
+		fprintf(out, "# INSECURE: whoever reaches the port may connect\n");
+	if (o->no_check)
+		fprintf(out,
+			"# NOT CHECKED: --no-check, the bytes that arrived were not compared\n");
+	if (!strcmp(path->congestion, "bbr") && !strncmp(path->address, "127.", 4))
+		fprintf(out,
+			"# note: bbr paces loopback; cubic or reno move up to twice as much\n");
+	if (o->ceiling && perf_one_way(o->op))
+		fprintf(out, "# ceiling: half a round trip of a plain %s socket, median\n",
+			o->busy_poll ? "spinning" : "blocking");
+	fprintf(out, "#%10s %8s %11s %8s %10s %10s %9s %7s %8s\n", "size", "iters", "time(us)",
+		"GB/s", "p50(us)", "p99(us)", "cpu-s/GB", "%ceil", "#wrong");
+}
+
+void perf_table_row(FILE *out, const struct perf_row_plan *plan, const struct perf_result *r,
+		    const struct ceiling_result *ceiling)
+{
+	int one_way = perf_one_way(plan->op);
+	double bytes = (double)r->iters * (double)plan->size;
+	double cpu = (double)(r->local.cpu_ns + r->remote.cpu_ns) / bytes;
+	char size[BYTES_TEXT_MAX], share[16] = "-", wrong[24] = "-", cost[16] = "-";
+
+	if (ceiling && ceiling->one_way > 0)
+		snprintf(share, sizeof(share), "%.1f", 100 * ceiling->one_way / r->time.p50);
+	else if (ceiling && ceiling->bytes_per_second > 0)
+		snprintf(share, sizeof(share), "%.1f",
+			 100 * r->bytes_per_second / ceiling->bytes_per_second);
+	if (plan->check || r->wrong_bytes)
+		snprintf(wrong, sizeof(wrong), "%llu", (unsigned long long)r->wrong_bytes);
+	if (plan->size >= 4096) /* below, it says nothing */
+		snprintf(cost, sizeof(cost), "%.3f", cpu);
+	fprintf(out, " %10s %8llu %11.2f %8.3f %10.2f %10.2f %9s %7s %s%8s%s\n",
+		bytes_compact(plan->size, size, sizeof(size)), (unsigned long long)r->iters,
+		(double)r->elapsed_ns / (double)r->iters / 1e3 / (one_way ? 2 : 1),
+		r->bytes_per_second / 1e9, r->time.p50 * 1e6, r->time.p99 * 1e6, cost, share,
+		r->wrong_bytes && out == stdout ? cli_red() : "", wrong,
+		r->wrong_bytes && out == stdout ? cli_plain() : "");
+	fflush(out);
+}
+
+void perf_table_limits(FILE *out, const struct perf_meter *sender)
+{
+	double busy = (double)sender->busy_ns;
+
+	if (busy <= 0)
+		return;
+	fprintf(out,
+		"# limited by (TCP_INFO of the sending end): receiver's window %.0f %%, send "
+		"buffer "
+		"%.0f %%, else network or sender; %llu retransmits\n",
+		100 * (double)sender->rwnd_ns / busy, 100 * (double)sender->sndbuf_ns / busy,
+		(unsigned long long)sender->retransmits);
+}

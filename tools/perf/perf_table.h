@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of perf: header of a path, a row, who limited. */
+#ifndef TOOLS_PERF_TABLE_H
+#define TOOLS_PERF_TABLE_H
+
+#include <stdio.h>
+
+#include "perf_plan.h"
+
+void perf_table_path(FILE *out, const struct perf_options *options, const struct perf_path *path,
+		     const struct ceiling_result *ceiling);
+void perf_table_row(FILE *out, const struct perf_row_plan *plan, const struct perf_result *result,
+		    const struct ceiling_result *ceiling);
+void perf_table_limits(FILE *out, const struct perf_meter *sender);
+
+#endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tcpx perf: its options and what they may not be together. */
+#include <stddef.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/config.h"
+#include "cli_json.h"
+#include "cli_output.h"
+#include "commands.h"
+#include "perf_plan.h"
+
+#define AT(field) offsetof(struct perf_options, field)
+#define FLAG                                                                                       \
+	{                                                                                          \
+		CLI_FLAG                                                                           \
+	}
+#define TEXT                                                                                       \
+	{                                                                                          \
+		CLI_TEXT                                                                           \
+	}
+#define KIB (1ull << 10)
+#define MIB (1ull << 20)
+#define TIB (1ull << 40)
+
+static const struct cli_option options[] = {
+	{"loopback", NULL, FLAG, AT(loopback), NULL, 0, "start a serve process here and use it"},
+	{"op",
+	 "OP",
+	 {CLI_CHOICE, 0, 0, PERF_OPS},
+	 AT(op),
+	 "write",
+	 0,
+	 "write, read, send, notify, latency"},
+	{"size",
+	 "LIST",
+	 {CLI_BYTES_LIST, 1, TIB},
+	 AT(sizes),
+	 NULL,
+	 CLI_ENV(PERF_SIZE),
+	 "64M; 1M,4M; 64K:256M (x2); 64K:256M:x4"},
+	{"iters",
+	 "N",
+	 {CLI_COUNT, 1, 1000000000},
+	 AT(iters),
+	 NULL,
+	 CLI_ENV(PERF_ITERS),
+	 "transfers of a row instead of --time"},
+	{"time",
+	 "S",
+	 {CLI_SECONDS, 0, 3600},
+	 AT(seconds),
+	 "1",
+	 0,
+	 "seconds of a row, checks included"},
+	{"batch",
+	 "N",
+	 {CLI_COUNT, 1, 1000000},
+	 AT(batch),
+	 "1",
+	 0,
+	 "cut each transfer in N random pieces"},
+	{"depth", "N", {CLI_COUNT, 1, 1024}, AT(depth), "8", 0, "transfers in flight"},
+	{"working-set",
+	 "BYTES",
+	 {CLI_BYTES, 4 * KIB, TIB},
+	 AT(working_set),
+	 NULL,
+	 0,
+	 "memory per side [256M; latency 1M]"},
+	{"channels",
+	 "LIST",
+	 {CLI_COUNT_LIST, 1, 64},
+	 AT(channels),
+	 NULL,
+	 0,
+	 "channels to the peer; a row each"},
+	{"chunk",
+	 "LIST",
+	 {CLI_BYTES_LIST, 4 * KIB, 16 * MIB},
+	 AT(chunks),
+	 NULL,
+	 0,
+	 "bytes of a chunk; a row each"},
+	{"transport",
+	 "LIST",
+	 {CLI_CHOICE_LIST, 0, 0, PERF_TRANSPORTS},
+	 AT(transports),
+	 "auto",
+	 0,
+	 "tcp, local, auto; a row each"},
+	{"bind", "ADDR|IF[,...]", TEXT, AT(bind), NULL, 0, "local rails (default: direct routes)"},
+	{"mem",
+	 "KIND",
+	 {CLI_CHOICE, 0, 0, PERF_MEMS},
+	 AT(mem),
+	 "host",
+	 0,
+	 "memory here: host, slow (a test kind)"},
+	{"remote-mem",
+	 "KIND",
+	 {CLI_CHOICE, 0, 0, PERF_MEMS},
+	 AT(remote_mem),
+	 "host",
+	 0,
+	 "memory there"},
+	{"bidir", NULL, FLAG, AT(bidir), NULL, 0, "both directions at once, the sum is shown"},
+	{"busy-poll", NULL, FLAG, AT(busy_poll), NULL, 0, "spin instead of sleeping"},
+	{"ceiling", NULL, FLAG, AT(ceiling), NULL, 0, "measure plain sockets too, show % of them"},
+	{"timeout",
+	 "S",
+	 {CLI_SECONDS, 0, 86400},
+	 AT(timeout),
+	 NULL,
+	 0,
+	 "end with 124 after so long"},
+	{"key", "FILE", TEXT, AT(key), NULL, 0, "shared key file (default: TCPX_KEY_FILE)"},
+	{"insecure", NULL, FLAG, AT(insecure), NULL, 0, "go beyond loopback without a key"},
+	{"no-check", NULL, FLAG, AT(no_check), NULL, 0,
+	 "do not compare what arrived; reuse buffers at once"},
+	{"inject-fault", NULL, FLAG, AT(inject_fault), NULL, 0, "flip a byte: the exit must be 4"},
+	{"seed", "N", {CLI_COUNT, 0, UINT32_MAX}, AT(seed), "1", 0, "of pattern and random places"},
+	{"workers", "N", {CLI_COUNT, 1, 64}, AT(workers), NULL, 0, "threads of the library"},
+	{"json", "FILE|-", TEXT, AT(json), NULL, 0, "write the results as JSON"},
+	{"perf-lines", NULL, FLAG, AT(perf_lines), NULL, CLI_ENV(PERF),
+	 "also the predecessor's [PERF] lines"},
+};
+
+/* What depends on the operation. */
+static void set_sizes(struct perf_options *o)
+{
+	if (!o->working_set)
+		o->working_set = perf_one_way(o->op) ? MIB : 256 * MIB;
+	if (o->sizes.count)
+		return;
+	if (o->op == PERF_OP_LATENCY || o->op == PERF_OP_NOTIFY) {
+		o->sizes.values[o->sizes.count++] = 8;
+		return;
+	}
+	for (uint64_t size = 64 * KIB; size <= 256 * MIB; size *= 4)
+		o->sizes.values[o->sizes.count++] = size;
+}
+
+/* Options that exclude one another. CLI_GO when all is well. */
+static int check(const struct perf_options *o)
+{
+	int bulk = o->op != PERF_OP_LATENCY && o->op != PERF_OP_NOTIFY;
+
+	if (o->loopback && o->host)
+		return cli_usage("HOST and --loopback exclude one another");
+	if (!o->loopback && !o->host)
+		return cli_usage("give a HOST[:PORT] or --loopback; see 'tcpx perf --help'");
+	if (o->no_check && o->inject_fault)
+		return cli_usage("--inject-fault needs the check that --no-check switches off");
+	if (!bulk && (o->bidir || o->batch > 1))
+		return cli_usage("--bidir and --batch are for --op write, read and send");
+	for (uint32_t i = 0; i < o->sizes.count; i++) {
+		char text[BYTES_TEXT_MAX];
+
+		bytes_compact(o->sizes.values[i], text, sizeof(text));
+		if (o->sizes.values[i] % o->batch)
+			return cli_usage("--batch %llu does not divide --size %s",
+					 (unsigned long long)o->batch, text);
+		if (o->op == PERF_OP_NOTIFY && o->sizes.values[i] > TCPX_NOTIFY_MAX)
+			return cli_usage("--size %s: a notification has at most 64M", text);
+	}
+	return o->json && cli_json_check() ? CLI_USAGE : CLI_GO;
+}
+
+static int run(const struct cli_command *command, int argc, char **argv)
+{
+	struct perf_options o = {0};
+	int first, rc = cli_parse(command, argc, argv, &o, &first);
+
+	if (rc != CLI_GO)
+		return rc;
+	if (first < argc)
+		o.host = argv[first];
+	set_sizes(&o);
+	rc = check(&o);
+	if (rc != CLI_GO)
+		return rc;
+	if (o.timeout > 0)
+		o.deadline_ns = clock_now_ns() + (int64_t)(o.timeout * 1e9);
+	return perf_run(&o);
+}
+
+const struct cli_command command_perf = {
+	.name = "perf",
+	.args = "HOST[:PORT] | --loopback [options]",
+	.summary = "Measures transfers to a 'tcpx serve', every byte compared",
+	COMMAND_OPTIONS(options),
+	.max_args = 1,
+	.run = run,
+};

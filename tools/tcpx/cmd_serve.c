@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tcpx serve: the end that 'tcpx perf' talks to. */
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "cli_output.h"
+#include "commands.h"
+#include "perf_plan.h"
+#include "perf_serve.h"
+#include "sys/addr.h"
+#include "wire/hello.h"
+
+struct serve_options {
+	int once, insecure, busy_poll, perf_lines, no_local, quiet, die_with_parent;
+	uint64_t port, channels, chunk, max_memory, workers;
+	struct cli_list mem;
+	const char *bind, *key;
+};
+
+#define AT(field) offsetof(struct serve_options, field)
+#define FLAG                                                                                       \
+	{                                                                                          \
+		CLI_FLAG                                                                           \
+	}
+#define TEXT                                                                                       \
+	{                                                                                          \
+		CLI_TEXT                                                                           \
+	}
+#define PORT_UNSET 65536
+
+static const struct cli_option options[] = {
+	{"bind", "ADDR|IF[,...]", TEXT, AT(bind), NULL, 0,
+	 "rails to listen on (default: loopback)"},
+	{"port",
+	 "P",
+	 {CLI_COUNT, 0, 65535},
+	 AT(port),
+	 NULL,
+	 0,
+	 "0: any free one (default: 20000, or the next)"},
+	{"once", NULL, FLAG, AT(once), NULL, 0, "end after the first client"},
+	{"key", "FILE", TEXT, AT(key), NULL, 0, "shared key file (default: TCPX_KEY_FILE)"},
+	{"insecure", NULL, FLAG, AT(insecure), NULL, 0, "go beyond loopback without a key"},
+	{"mem",
+	 "LIST",
+	 {CLI_CHOICE_LIST, 0, 0, PERF_MEMS},
+	 AT(mem),
+	 "host,slow",
+	 0,
+	 "kinds of memory allowed"},
+	{"max-memory",
+	 "BYTES",
+	 {CLI_BYTES, 1u << 20, 1ull << 47},
+	 AT(max_memory),
+	 NULL,
+	 0,
+	 "buffers of all clients (default: half of RAM)"},
+	{"channels", "N", {CLI_COUNT, 1, 64}, AT(channels), NULL, 0, "channels per client"},
+	{"chunk",
+	 "BYTES",
+	 {CLI_BYTES, 4u << 10, 16u << 20},
+	 AT(chunk),
+	 NULL,
+	 0,
+	 "bytes of a chunk"},
+	{"workers", "N", {CLI_COUNT, 1, 64}, AT(workers), NULL, 0, "threads of the library"},
+	{"busy-poll", NULL, FLAG, AT(busy_poll), NULL, 0, "spin instead of sleeping"},
+	{"no-local", NULL, FLAG, AT(no_local), NULL, 0, "never use the same-host transport"},
+	{"perf-lines", NULL, FLAG, AT(perf_lines), NULL, CLI_ENV(PERF),
+	 "the predecessor's [PERF] lines"},
+	{"quiet", NULL, FLAG, AT(quiet), NULL, 0, "say nothing of clients that come and go"},
+	{"die-with-parent", NULL, FLAG, AT(die_with_parent), NULL, 0,
+	 "end when the process that started it ends"},
+};
+
+static tcpx_status open_session(const struct serve_options *o, tcpx_session **out)
+{
+	TCPX_OPTS(tcpx_session_opts, opts, .bind = o->bind, .key_file = o->key,
+		  .channels = (uint32_t)o->channels, .chunk_bytes = (uint32_t)o->chunk,
+		  .workers = (uint32_t)o->workers);
+
+	if (o->insecure)
+		opts.flags |= TCPX_SESSION_INSECURE;
+	if (o->busy_poll)
+		opts.flags |= TCPX_SESSION_BUSY_POLL;
+	if (o->no_local)
+		opts.flags |= TCPX_SESSION_NO_LOCAL;
+	return tcpx_session_open(&opts, out);
+}
+
+/* An explicit port is that port or none; the default one moves on when it is taken. */
+static tcpx_status listen_on(const struct serve_options *o, tcpx_session *session)
+{
+	TCPX_OPTS(tcpx_listen_opts, opts, .port = (uint32_t)o->port);
+	uint16_t port;
+
+	if (o->port == PORT_UNSET) {
+		opts.port = (uint32_t)config_u64(CONFIG_OOB_PORT);
+		if (!opts.port)
+			opts.port = (uint32_t)config_u64(CONFIG_PORT_BASE);
+		opts.retries = (uint32_t)config_u64(CONFIG_PORT_RETRIES);
+	}
+	return tcpx_session_listen(session, &opts, &port);
+}
+
+static void to_sockaddr(const struct wire_address *from, struct sockaddr_storage *out)
+{
+	struct sockaddr_in *v4 = (struct sockaddr_in *)out;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
+
+	memset(out, 0, sizeof(*out));
+	if (from->family == 4) {
+		v4->sin_family = AF_INET;
+		memcpy(&v4->sin_addr, from->bytes, 4);
+	} else {
+		v6->sin6_family = AF_INET6;
+		memcpy(&v6->sin6_addr, from->bytes, 16);
+		v6->sin6_scope_id = from->scope;
+	}
+	sys_addr_set_port(out, from->port);
+}
+
+/* Says "ready ADDR:PORT" for each address, as the connection info names them. */
+static tcpx_status say_ready(struct perf_house *house)
+{
+	uint8_t buf[TCPX_INFO_MAX_BYTES];
+	struct wire_info info;
+	size_t len;
+	tcpx_status status = tcpx_session_info(house->session, buf, sizeof(buf), &len);
+
+	if (status == TCPX_OK)
+		status = wire_info_decode(buf, len, &info);
+	if (status != TCPX_OK)
+		return status;
+	for (unsigned i = 0; i < info.naddrs && i < PERF_ADDRESSES_MAX; i++) {
+		char text[SYS_ADDR_TEXT];
+
+		to_sockaddr(&info.addrs[i], &house->addresses[house->naddresses]);
+		printf("ready %s\n", sys_addr_text(&house->addresses[house->naddresses++], text));
+	}
+	fflush(stdout);
+	return TCPX_OK;
+}
+
+static uint64_t half_of_ram(void)
+{
+	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+
+	return pages > 0 && size > 0 ? (uint64_t)pages / 2 * (uint64_t)size : 4ull << 30;
+}
+
+/* Serves until the end; the session is open. */
+static int serve(const struct serve_options *o, tcpx_session *session)
+{
+	static struct perf_house house;
+	tcpx_status status = listen_on(o, session);
+
+	house.session = session;
+	house.perf_lines = o->perf_lines;
+	house.quiet = o->quiet;
+	house.memory_limit = o->max_memory ? o->max_memory : half_of_ram();
+	for (uint32_t i = 0; i < o->mem.count; i++)
+		house.kinds |= 1ull << perf_kind(o->mem.values[i]);
+	if (status != TCPX_OK)
+		return cli_fail(status, "cannot listen");
+	if (!strcmp(tcpx_session_trust(session), "insecure"))
+		cli_error("INSECURE: whoever reaches the port may connect");
+	status = say_ready(&house);
+	if (status != TCPX_OK)
+		return cli_fail(status, "connection info");
+	return perf_serve_loop(&house, o->once);
+}
+
+static int run(const struct cli_command *command, int argc, char **argv)
+{
+	struct serve_options o = {.port = PORT_UNSET};
+	tcpx_session *session;
+	tcpx_status status;
+	int first, rc = cli_parse(command, argc, argv, &o, &first);
+
+	if (rc != CLI_GO)
+		return rc;
+	if (o.die_with_parent) {
+		pid_t parent = getppid();
+
+		prctl(PR_SET_PDEATHSIG, SIGTERM);
+		if (getppid() != parent || parent == 1)
+			return CLI_FAILED;
+	}
+	status = open_session(&o, &session);
+	if (status != TCPX_OK)
+		return cli_fail(status, "cannot open a session");
+	rc = serve(&o, session);
+	tcpx_session_close(session);
+	return rc;
+}
+
+const struct cli_command command_serve = {
+	.name = "serve",
+	.args = "[options]",
+	.summary = "Waits for 'tcpx perf'; prints 'ready ADDR:PORT' when it accepts",
+	COMMAND_OPTIONS(options),
+	.run = run,
+};

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The subcommands. */
+#ifndef TOOLS_TCPX_COMMANDS_H
+#define TOOLS_TCPX_COMMANDS_H
+
+#include "cli_options.h"
+
+extern const struct cli_command command_serve;
+extern const struct cli_command command_perf;
+extern const struct cli_command command_info;
+extern const struct cli_command command_key;
+extern const struct cli_command command_version;
+
+#define COMMAND_OPTIONS(table) .options = (table), .noptions = sizeof(table) / sizeof((table)[0])
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tcpx: one binary, a table of subcommands. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli_output.h"
+#include "commands.h"
+
+static const struct cli_command *const commands[] = {
+	&command_serve, &command_perf, &command_info, &command_key, &command_version,
+};
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static void help(void)
+{
+	printf("Usage: tcpx COMMAND [options]\n"
+	       "Moves memory between processes over TCP, and measures how fast.\n\nCommands:\n");
+	for (unsigned i = 0; i < COMMANDS; i++)
+		printf("  %-8s %s\n", commands[i]->name, commands[i]->summary);
+	printf("\nTry:  tcpx perf --loopback          this machine, two processes\n"
+	       "      tcpx serve                    on one host, then on the other\n"
+	       "      tcpx perf HOST                (beyond loopback: --key FILE on both)\n"
+	       "Each command has --help on one screen and a man page, tcpx-COMMAND(1).\n"
+	       "Exit: 0 ok, 1 failed, 2 usage, 4 wrong data, 124 timed out.\n");
+}
+
+static const struct cli_command *find(const char *name)
+{
+	for (unsigned i = 0; i < COMMANDS; i++)
+		if (!strcmp(commands[i]->name, name))
+			return commands[i];
+	return NULL;
+}
+
+static const char *command_word(const void *arg, unsigned index)
+{
+	(void)arg;
+	return commands[index]->name;
+}
+
+static int run(const struct cli_command *command, int argc, char **argv)
+{
+	static char name[32];
+
+	snprintf(name, sizeof(name), "tcpx %s", command->name);
+	cli_output_init(name);
+	return cli_finish(command->run(command, argc, argv));
+}
+
+int main(int argc, char **argv)
+{
+	const struct cli_command *command;
+	const char *word = argc > 1 ? argv[1] : "";
+	const char *nearest;
+
+	cli_output_init("tcpx");
+	if (!strcmp(word, "--version") || !strcmp(word, "-V"))
+		word = "version";
+	if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
+		command = argc > 2 ? find(argv[2]) : NULL;
+		if (command)
+			cli_help(command);
+		else
+			help();
+		return cli_finish(CLI_OK);
+	}
+	if (!*word)
+		return cli_usage("no command; see 'tcpx --help'");
+	command = find(word);
+	if (command)
+		return run(command, argc - 1, argv + 1);
+	nearest = cli_nearest(word + strspn(word, "-"), command_word, NULL, COMMANDS);
+	if (nearest)
+		return cli_usage("unknown command '%s'; did you mean '%s'?", word, nearest);
+	return cli_usage("unknown command '%s'; see 'tcpx --help'", word);
+}
