@@ -51,6 +51,7 @@ def test_garbage(hosts, dial, kind):
         before = server.json("usage")
         count = server.counters()
         strangers(hosts.a, kind, hosts.address("b"), port, 500, env_hex=dial[:64])
+        # all were accepted when the helper ends, all are counted when the descriptors are back
         back_to(server, before["fds"], before["rss_kib"])
         after = server.counters()
         # who only connects and goes was no attempt at anything
