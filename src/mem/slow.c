@@ -15,7 +15,7 @@
 struct slow_state {
 	pthread_mutex_t lock;
 	pthread_cond_t work;	/* something was queued, or a hold ended */
-	pthread_cond_t settled; /* the copy under way ended */
+	pthread_cond_t changed; /* a copy was queued, or one ended */
 	struct mem_copy *queue; /* by due time */
 	uint64_t random;
 	unsigned pending;
@@ -24,7 +24,7 @@ struct slow_state {
 
 static struct slow_state slow = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
-	.settled = PTHREAD_COND_INITIALIZER,
+	.changed = PTHREAD_COND_INITIALIZER,
 };
 
 static uint64_t slow_random(void) /* under the lock; xorshift64* */
@@ -65,7 +65,7 @@ static void *slow_main(void *arg)
 		pthread_mutex_lock(&slow.lock);
 		slow.busy = 0;
 		slow.pending--;
-		pthread_cond_broadcast(&slow.settled);
+		pthread_cond_broadcast(&slow.changed);
 	}
 	return NULL;
 }
@@ -74,7 +74,7 @@ static void *slow_main(void *arg)
 static void slow_forked(void)
 {
 	pthread_mutex_init(&slow.lock, NULL);
-	pthread_cond_init(&slow.settled, NULL);
+	pthread_cond_init(&slow.changed, NULL);
 	slow.queue = NULL;
 	slow.pending = 0;
 	slow.started = slow.busy = slow.held = 0;
@@ -131,6 +131,7 @@ static tcpx_status slow_queue(struct mem_copy *copy, int to_slot)
 		*at = copy;
 		slow.pending++;
 		pthread_cond_signal(&slow.work);
+		pthread_cond_broadcast(&slow.changed);
 	}
 	pthread_mutex_unlock(&slow.lock);
 	return status;
@@ -167,7 +168,7 @@ void mem_slow_hold(int on)
 	slow.held = on;
 	if (on)
 		while (slow.busy)
-			pthread_cond_wait(&slow.settled, &slow.lock);
+			pthread_cond_wait(&slow.changed, &slow.lock);
 	else if (slow.started)
 		pthread_cond_signal(&slow.work);
 	pthread_mutex_unlock(&slow.lock);
@@ -181,6 +182,14 @@ unsigned mem_slow_pending(void)
 	pending = slow.pending;
 	pthread_mutex_unlock(&slow.lock);
 	return pending;
+}
+
+void mem_slow_await(unsigned pending)
+{
+	pthread_mutex_lock(&slow.lock);
+	while (slow.pending < pending)
+		pthread_cond_wait(&slow.changed, &slow.lock);
+	pthread_mutex_unlock(&slow.lock);
 }
 
 const struct mem_kind mem_slow = {

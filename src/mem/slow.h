@@ -12,8 +12,10 @@ extern const struct mem_kind mem_slow;
  * so. Off lets them go on. Not from a done callback. Any other thread. */
 void mem_slow_hold(int on);
 
-/* Copies started and not yet ended. Any thread. */
+/* Tests: copies started and not yet ended. mem_slow_await returns when there are that many; while
+ * none may end, that is. Any thread. */
 unsigned mem_slow_pending(void);
+void mem_slow_await(unsigned pending);
 
 /* Moves the bytes of a copy between host addresses. */
 void mem_copy_run(const struct mem_copy *copy);

@@ -331,8 +331,6 @@ static void case_connect_stranger(struct env *env)
 static void case_disconnect(struct env *env)
 {
 	tcpx_peer_info info = {.sz = sizeof(info)};
-	struct far_cmd cmd = {.op = FAR_EVENT};
-	struct far_reply reply = {0};
 	uint8_t data[64];
 	tcpx_segment segment = {.length = 64};
 	tcpx_request request, wait;
@@ -355,11 +353,7 @@ static void case_disconnect(struct env *env)
 		  tcpx_status_name(status));
 	if (tcpx_peer_query(env->session, env->peer, &info) == TCPX_OK)
 		CHECK_EQ(info.state, TCPX_PEER_DEAD);
-	do {
-		usleep(1000);
-		far_call(env, &cmd, &reply);
-	} while (reply.status || reply.value[0] != TCPX_EVENT_PEER_DOWN);
-	CHECK_EQ((int64_t)reply.value[1], TCPX_ERR_PEER_CLOSED);
+	EXPECT(far_event(env, TCPX_EVENT_PEER_DOWN), TCPX_ERR_PEER_CLOSED);
 	env_connect(env);
 	write_once(env, 9);
 	status = tcpx_request_post(env->session, request); /* its peer was another one */

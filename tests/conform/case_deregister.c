@@ -173,18 +173,28 @@ static void case_dereg_prepared(struct env *env)
 	OK(tcpx_request_release(env->session, request));
 }
 
-static void *let_go(void *arg)
+struct patient {
+	pthread_barrier_t begin;
+	tcpx_session *session;
+	tcpx_region region;
+	tcpx_status status;
+};
+
+static void *wait_for_quiet(void *arg)
 {
-	(void)arg;
-	usleep(100000);
-	mem_slow_hold(0);
+	struct patient *patient = arg;
+
+	pthread_barrier_wait(&patient->begin);
+	patient->status = tcpx_region_deregister(patient->session, patient->region, LONG_NS);
 	return NULL;
 }
 
-/* A copy that does not end: BUSY, the region stays ours to call again, and then it is quiet. */
+/* A copy that does not end: BUSY, the region stays ours to call again, and then it is quiet, which
+ * one who waits for it is told. */
 static void case_dereg_busy(struct env *env)
 {
 	tcpx_segment segment = {.length = MIB};
+	struct patient patient = {.session = env->session};
 	tcpx_request request;
 	pthread_t thread;
 	struct buf buf;
@@ -196,13 +206,18 @@ static void case_dereg_busy(struct env *env)
 	segment.remote = far_buf(env, 0, MIB, RW, 0);
 	mem_slow_hold(1);
 	request = start(env, TCPX_OP_WRITE, &segment);
-	while (mem_slow_pending() == 0)
-		usleep(100);
+	mem_slow_await(1);
+	patient.region = segment.local;
+	CHECK(pthread_barrier_init(&patient.begin, NULL, 2) == 0);
+	CHECK(pthread_create(&thread, NULL, wait_for_quiet, &patient) == 0);
+	pthread_barrier_wait(&patient.begin);
+	EXPECT(tcpx_region_deregister(env->session, segment.local, 50 * MS), TCPX_ERR_BUSY);
 	EXPECT(tcpx_region_deregister(env->session, segment.local, 50 * MS), TCPX_ERR_BUSY);
 	EXPECT(tcpx_request_wait(env->session, request, 0, NULL), TCPX_IN_PROGRESS);
-	CHECK(pthread_create(&thread, NULL, let_go, NULL) == 0);
-	OK(tcpx_region_deregister(env->session, segment.local, LONG_NS));
+	mem_slow_hold(0);
 	CHECK(pthread_join(thread, NULL) == 0);
+	OK(patient.status);
+	pthread_barrier_destroy(&patient.begin);
 	buf_free(&buf);
 	EXPECT(near_wait(env, request, NULL), TCPX_ERR_DEREGISTERED);
 	EXPECT(tcpx_region_deregister(env->session, segment.local, 0), TCPX_ERR_STALE);

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 
 #include "conform.h"
@@ -103,21 +104,21 @@ static void case_lease_answer(struct env *env)
 	}
 }
 
-/* The first thread has stopped, so every thread is told to, also one inside the kernel. */
-static void await_stop(pid_t pid)
+/* Returns when the first thread has stopped: every thread is then told to, also one that is inside
+ * the kernel and cannot yet. */
+static void stop_first_thread(pid_t pid)
 {
-	char path[64], line[256], *state;
+	int status;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	do {
-		FILE *file = fopen(path, "re");
-
-		CHECK(file && fgets(line, sizeof(line), file));
-		fclose(file);
-		state = strrchr(line, ')');
-		CHECK(state);
-		usleep(1000);
-	} while (state[2] != 'T');
+	CHECK(ptrace(PTRACE_SEIZE, pid, NULL, NULL) == 0);
+	CHECK(kill(pid, SIGSTOP) == 0);
+	CHECK(waitpid(pid, &status, 0) == pid && WIFSTOPPED(status));
+	if (status >> 16 == 0) { /* it was the one to take the signal */
+		CHECK(ptrace(PTRACE_CONT, pid, NULL, SIGSTOP) == 0);
+		CHECK(waitpid(pid, &status, 0) == pid && WIFSTOPPED(status));
+	}
+	CHECK_EQ(status >> 16, PTRACE_EVENT_STOP);
+	CHECK(ptrace(PTRACE_DETACH, pid, NULL, NULL) == 0); /* and stays stopped */
 }
 
 /* The peer is stopped inside its reading: it stops on its way back from the kernel. */
@@ -127,8 +128,7 @@ static int lease_stop(struct env *env, struct lease *lease)
 
 	if (!lease_begin(env, lease))
 		return 0;
-	CHECK(kill(env->pid, SIGSTOP) == 0);
-	await_stop(env->pid);
+	stop_first_thread(env->pid);
 	lease_feed(lease);
 	CHECK(waitpid(env->pid, &status, WUNTRACED) == env->pid && WIFSTOPPED(status));
 	EXPECT(tcpx_region_deregister(env->session, lease->region, 100 * MS), TCPX_ERR_BUSY);

@@ -65,7 +65,7 @@ enum far_op {
 	FAR_CONNECT,
 	FAR_DISCONNECT,
 	FAR_FLUSH,
-	FAR_EVENT,
+	FAR_EVENT, /* waits for an event of the type arg[0] */
 	FAR_COUNTERS,
 	FAR_BREACHES,
 	FAR_BUF,
@@ -215,7 +215,10 @@ tcpx_status near_wait(struct env *env, tcpx_request request, tcpx_completion *ou
 tcpx_status near_run(struct env *env, enum tcpx_op op, const tcpx_segment *segments, size_t count,
 		     const tcpx_request_opts *opts);
 tcpx_status near_take(struct env *env, uint64_t seed, uint64_t *out_bytes);
+/* The next event of the type; others are dropped. far_event: its status. */
+tcpx_event session_event(tcpx_session *session, enum tcpx_event_type type);
 tcpx_event near_event(struct env *env, enum tcpx_event_type type);
+tcpx_status far_event(struct env *env, enum tcpx_event_type type);
 
 struct case_row {
 	const char *name;

@@ -179,12 +179,9 @@ static int far_execute_peer(struct far_side *side, const struct far_cmd *cmd,
 		reply->status = tcpx_peer_flush(side->session, side->peer, (int64_t)cmd->arg[0]);
 		return 1;
 	case FAR_EVENT: {
-		tcpx_event event = {0};
+		tcpx_event event = session_event(side->session, (int)cmd->arg[0]);
 
-		reply->status = tcpx_session_event(side->session, &event);
-		reply->value[0] = event.type;
-		reply->value[1] = (uint64_t)(int64_t)event.status;
-		reply->value[2] = event.peer.id;
+		reply->value[0] = (uint64_t)(int64_t)event.status;
 		return 1;
 	}
 	case FAR_COUNTERS: {

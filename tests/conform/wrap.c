@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Short forms of what most cases do on either side. */
+#include <errno.h>
 #include <poll.h>
 
 #include "conform.h"
@@ -184,16 +185,30 @@ tcpx_status near_take(struct env *env, uint64_t seed, uint64_t *out_bytes)
 	return TCPX_OK;
 }
 
-tcpx_event near_event(struct env *env, enum tcpx_event_type type)
+tcpx_event session_event(tcpx_session *session, enum tcpx_event_type type)
 {
-	struct pollfd pfd = {.fd = tcpx_session_fd(env->session), .events = POLLIN};
+	struct pollfd pfd = {.fd = tcpx_session_fd(session), .events = POLLIN};
 	tcpx_event event;
 
 	for (;;) {
-		while (tcpx_session_event(env->session, &event) == TCPX_OK)
+		while (tcpx_session_event(session, &event) == TCPX_OK)
 			if (event.type == type)
 				return event;
-		tcpx_session_dispatch(env->session, 0);
-		poll(&pfd, 1, 50);
+		tcpx_session_dispatch(session, 0);
+		CHECK(poll(&pfd, 1, -1) == 1 || errno == EINTR);
 	}
+}
+
+tcpx_event near_event(struct env *env, enum tcpx_event_type type)
+{
+	return session_event(env->session, type);
+}
+
+tcpx_status far_event(struct env *env, enum tcpx_event_type type)
+{
+	struct far_cmd cmd = {.op = FAR_EVENT, .arg = {type}};
+	struct far_reply reply;
+
+	OK(far_call(env, &cmd, &reply));
+	return (tcpx_status)(int64_t)reply.value[0];
 }
