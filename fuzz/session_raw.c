@@ -36,8 +36,12 @@ static void close_fd(struct raw_chan *chan)
 static int wait_fd(int fd, short events)
 {
 	struct pollfd pfd = {.fd = fd, .events = events};
+	int ready;
 
-	return poll(&pfd, 1, HANG_MS);
+	do
+		ready = poll(&pfd, 1, HANG_MS);
+	while (ready < 0 && errno == EINTR); /* libFuzzer's own alarm */
+	return ready;
 }
 
 static tcpx_status move(int fd, struct ctl_message *msg, bool out)
