@@ -65,30 +65,35 @@ tcpx_status sys_iface_list(struct sys_iface *out_ifaces, unsigned max, unsigned 
 	return TCPX_OK;
 }
 
+/* The interfaces that have the address, at most IFACE_MAX. -1: they cannot be listed. */
+static int with_address(const struct sockaddr_storage *addr, struct sys_iface *out)
+{
+	unsigned count = 0;
+	int found = 0;
+
+	if (sys_iface_list(out, IFACE_MAX, &count) != TCPX_OK)
+		return -1;
+	for (unsigned i = 0; i < count; i++)
+		if (sys_addr_same_host(&out[i].addr, addr))
+			out[found++] = out[i];
+	return found;
+}
+
 unsigned sys_iface_index(const struct sockaddr_storage *addr)
 {
 	struct sys_iface ifaces[IFACE_MAX];
-	unsigned count = 0;
 
-	if (sys_iface_list(ifaces, IFACE_MAX, &count) != TCPX_OK)
-		return 0;
-	for (unsigned i = 0; i < count; i++)
-		if (sys_addr_same_host(&ifaces[i].addr, addr))
-			return if_nametoindex(ifaces[i].name);
-	return 0;
+	return with_address(addr, ifaces) > 0 ? if_nametoindex(ifaces[0].name) : 0;
 }
 
 int sys_iface_carrier(const struct sockaddr_storage *addr)
 {
 	struct sys_iface ifaces[IFACE_MAX];
-	unsigned count = 0;
+	int count = with_address(addr, ifaces), carrier = count < 0;
 
-	if (sys_iface_list(ifaces, IFACE_MAX, &count) != TCPX_OK)
-		return 1;
-	for (unsigned i = 0; i < count; i++)
-		if (ifaces[i].carrier && sys_addr_same_host(&ifaces[i].addr, addr))
-			return 1;
-	return 0;
+	for (int i = 0; i < count; i++)
+		carrier |= ifaces[i].carrier;
+	return carrier;
 }
 
 int sys_iface_direct(const struct sys_iface *iface, const struct sockaddr_storage *remote)

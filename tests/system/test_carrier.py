@@ -46,6 +46,11 @@ def end(server, client, op, seed):
     (server if op == "write" else client).do("check", 0, 0, SIZE, seed)
 
 
+def transfer(server, client, op, seed):
+    begin(server, client, op, seed)
+    end(server, client, op, seed)
+
+
 def rails_in_use(rails):
     """Pairs over which the client has connections."""
     return {int(row[0].split(".")[2]) for row in rails.a.flows()}
@@ -76,8 +81,7 @@ def test_carrier_lost_in_a_transfer(rails, side, op):
             until("its channels are back", lambda: sum(
                 row[0] == rails.address("a", pair) for row in rails.a.flows()) >= 2)
             client.event("channel-up")
-            begin(server, client, op, 20 + pair)
-            end(server, client, op, 20 + pair)
+            transfer(server, client, op, 20 + pair)
         for peer in (server, client):
             assert not peer.has("peer-down") and not peer.has("peer-suspect")
             assert peer.counters()["peers_lost"] == 0
@@ -94,8 +98,7 @@ def test_control_link_leaves_with_its_rail(rails):
         until("the control link is back", lambda: client.counters()["control_redials"] == 1 and
               server.counters()["control_redials"] == 1)
         assert client.counters()["carrier_losses"] >= 2
-        begin(server, client, "write", 3)
-        end(server, client, "write", 3)
+        transfer(server, client, "write", 3)
         assert not client.has("peer-down") and not server.has("peer-down")
 
 
@@ -111,8 +114,7 @@ def test_interface_is_deleted(rails):
         assert not client.has("peer-down") and not server.has("peer-down")
         rails.join(1)  # another interface with the same name and addresses
         until("its channels are back", lambda: rails_in_use(rails) == {0, 1})
-        begin(server, client, "write", 6)
-        end(server, client, "write", 6)
+        transfer(server, client, "write", 6)
 
 
 def test_short_flap_of_the_only_rail(hosts):

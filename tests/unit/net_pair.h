@@ -144,4 +144,28 @@ static inline tcpx_status chan_move_all(struct net_chan *chan, int epfd, int to_
 	return TCPX_OK;
 }
 
+#define PAIR_JUNK 65536u
+
+/* One call of at most PAIR_JUNK bytes, whatever they are. */
+static inline tcpx_status try_send(struct net_chan *chan, size_t len)
+{
+	static uint8_t junk[PAIR_JUNK];
+	struct iovec iov = {junk, len};
+	size_t moved = 0;
+
+	return chan->ops->send(chan, &iov, 1, &moved);
+}
+
+static inline tcpx_status try_recv(struct net_chan *chan, size_t len)
+{
+	static uint8_t junk[PAIR_JUNK];
+	struct iovec iov = {junk, len};
+	size_t moved = 0;
+	tcpx_status status = chan->ops->recv(chan, &iov, 1, &moved);
+
+	if (!status)
+		assert_in_range(moved, 1, len);
+	return status;
+}
+
 #endif

@@ -3,7 +3,6 @@
 #include "unit.h"
 
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/config.h"
@@ -271,17 +270,8 @@ static int child(void)
 
 static void the_environment_is_read_once(void **state)
 {
-	int status = -1;
-	pid_t pid;
-
 	(void)state;
-	pid = fork();
-	assert_true(pid >= 0);
-	if (!pid)
-		_exit(child());
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_true(WIFEXITED(status));
-	assert_int_equal(WEXITSTATUS(status), 0);
+	assert_int_equal(in_child(child), 0);
 }
 
 int main(void)

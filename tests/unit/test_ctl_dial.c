@@ -3,7 +3,6 @@
 #include "ctl_rig.h"
 
 #include <stdbool.h>
-#include <sys/wait.h>
 
 #include "sys/sock.h"
 
@@ -212,31 +211,28 @@ static void an_interface_that_is_none(void **state)
 	rig_close(&rig);
 }
 
-/* Without the right: the kernel lets anybody choose once, and only the privileged change it. */
+static int without_the_right(void)
+{
+	int fd = -1;
+
+	if (sys_sock_open(AF_INET, &fd) != TCPX_OK || sys_sock_bind_device(fd, "lo") != TCPX_OK ||
+	    seteuid(65534))
+		return 1;
+	if (sys_sock_bind_device(fd, "lo") != TCPX_ERR_ADDRESS)
+		return 2;
+	return error_last()->system_errno == EPERM && strstr(error_last()->what, "not allowed") &&
+			       strstr(error_last()->next, "CAP_NET_RAW")
+		       ? 0
+		       : 3;
+}
+
+/* The kernel lets anybody choose once, and only the privileged change it. */
 static void an_interface_that_is_not_allowed(void **state)
 {
-	int wstatus = -1;
-	pid_t pid;
-
 	(void)state;
 	if (geteuid())
 		skip();
-	pid = fork();
-	assert_true(pid >= 0);
-	if (!pid) {
-		int fd = -1;
-		bool said = false;
-
-		if (sys_sock_open(AF_INET, &fd) == TCPX_OK &&
-		    sys_sock_bind_device(fd, "lo") == TCPX_OK && !seteuid(65534))
-			said = sys_sock_bind_device(fd, "lo") == TCPX_ERR_ADDRESS &&
-			       error_last()->system_errno == EPERM &&
-			       strstr(error_last()->what, "not allowed") &&
-			       strstr(error_last()->next, "CAP_NET_RAW");
-		_exit(said ? 0 : 1);
-	}
-	assert_int_equal(waitpid(pid, &wstatus, 0), pid);
-	assert_int_equal(wstatus, 0);
+	assert_int_equal(in_child(without_the_right), 0);
 }
 
 int main(void)

@@ -19,27 +19,6 @@
 
 #define RING 65536u
 
-static tcpx_status try_send(struct net_chan *chan, size_t len)
-{
-	static uint8_t junk[RING];
-	struct iovec iov = {junk, len};
-	size_t moved = 0;
-
-	return chan->ops->send(chan, &iov, 1, &moved);
-}
-
-static tcpx_status try_recv(struct net_chan *chan, size_t len)
-{
-	static uint8_t junk[RING];
-	struct iovec iov = {junk, len};
-	size_t moved = 0;
-	tcpx_status status = chan->ops->recv(chan, &iov, 1, &moved);
-
-	if (!status)
-		assert_in_range(moved, 1, len);
-	return status;
-}
-
 struct door {
 	struct sys_loop loop;
 	struct local_listener *listener;

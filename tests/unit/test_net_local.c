@@ -22,27 +22,6 @@ static struct local_chan *inside(struct net_chan *chan)
 	return (struct local_chan *)chan;
 }
 
-static tcpx_status try_send(struct net_chan *chan, size_t len)
-{
-	static uint8_t junk[RING];
-	struct iovec iov = {junk, len};
-	size_t moved = 0;
-
-	return chan->ops->send(chan, &iov, 1, &moved);
-}
-
-static tcpx_status try_recv(struct net_chan *chan, size_t len)
-{
-	static uint8_t junk[RING];
-	struct iovec iov = {junk, len};
-	size_t moved = 0;
-	tcpx_status status = chan->ops->recv(chan, &iov, 1, &moved);
-
-	if (!status)
-		assert_in_range(moved, 1, len);
-	return status;
-}
-
 /* A channel that met a lie is dead both ways, for good, and says so to whoever sleeps. */
 static void assert_dead(struct pair *pair)
 {

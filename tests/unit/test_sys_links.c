@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -187,21 +186,15 @@ static int in_a_namespace(void)
 
 static void up_and_down_are_heard(void **state)
 {
-	int wstatus = -1;
-	pid_t pid;
+	int code;
 
 	(void)state;
 	if (geteuid())
 		skip();
-	pid = fork();
-	assert_true(pid >= 0);
-	if (!pid)
-		_exit(in_a_namespace());
-	assert_int_equal(waitpid(pid, &wstatus, 0), pid);
-	assert_true(WIFEXITED(wstatus));
-	if (WEXITSTATUS(wstatus) == 77)
+	code = in_child(in_a_namespace);
+	if (code == 77)
 		skip();
-	assert_int_equal(WEXITSTATUS(wstatus), 0);
+	assert_int_equal(code, 0);
 }
 
 int main(void)

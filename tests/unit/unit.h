@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -24,6 +26,20 @@ static inline void assert_golden(const char *name, const void *bytes, size_t len
 		fail_msg("tests/golden/%s.hex is missing or malformed", name);
 	assert_int_equal(len, want_len);
 	assert_memory_equal(bytes, want, want_len);
+}
+
+/* Runs fn in a child process; what it returned. */
+static inline int in_child(int (*fn)(void))
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(fn());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
 }
 
 #endif

@@ -17,6 +17,16 @@ struct cli_option {
 	const char *help; /* one line */
 };
 
+/* The rules that bound nothing. */
+#define CLI_RULE_FLAG                                                                              \
+	{                                                                                          \
+		CLI_FLAG                                                                           \
+	}
+#define CLI_RULE_TEXT                                                                              \
+	{                                                                                          \
+		CLI_TEXT                                                                           \
+	}
+
 struct cli_command {
 	const char *name;
 	const char *args;    /* the usage line after the name */

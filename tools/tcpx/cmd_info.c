@@ -21,19 +21,9 @@ struct info_options {
 };
 
 static const struct cli_option options[] = {
-	{"env",
-	 NULL,
-	 {CLI_FLAG},
-	 offsetof(struct info_options, env),
-	 NULL,
-	 0,
+	{"env", NULL, CLI_RULE_FLAG, offsetof(struct info_options, env), NULL, 0,
 	 "every option: value, default, range, alias, help"},
-	{"json",
-	 "FILE|-",
-	 {CLI_TEXT},
-	 offsetof(struct info_options, json),
-	 NULL,
-	 0,
+	{"json", "FILE|-", CLI_RULE_TEXT, offsetof(struct info_options, json), NULL, 0,
 	 "write it all as JSON"},
 };
 

@@ -18,12 +18,7 @@ struct key_options {
 };
 
 static const struct cli_option options[] = {
-	{"append",
-	 NULL,
-	 {CLI_FLAG},
-	 offsetof(struct key_options, append),
-	 NULL,
-	 0,
+	{"append", NULL, CLI_RULE_FLAG, offsetof(struct key_options, append), NULL, 0,
 	 "new: add a second key to FILE (rotation)"},
 };
 

@@ -12,20 +12,13 @@
 #include "perf_plan.h"
 
 #define AT(field) offsetof(struct perf_options, field)
-#define FLAG                                                                                       \
-	{                                                                                          \
-		CLI_FLAG                                                                           \
-	}
-#define TEXT                                                                                       \
-	{                                                                                          \
-		CLI_TEXT                                                                           \
-	}
 #define KIB (1ull << 10)
 #define MIB (1ull << 20)
 #define TIB (1ull << 40)
 
 static const struct cli_option options[] = {
-	{"loopback", NULL, FLAG, AT(loopback), NULL, 0, "start a serve process here and use it"},
+	{"loopback", NULL, CLI_RULE_FLAG, AT(loopback), NULL, 0,
+	 "start a serve process here and use it"},
 	{"op",
 	 "OP",
 	 {CLI_CHOICE, 0, 0, PERF_OPS},
@@ -90,7 +83,8 @@ static const struct cli_option options[] = {
 	 "auto",
 	 0,
 	 "tcp, local, auto; a row each"},
-	{"bind", "ADDR|IF[,...]", TEXT, AT(bind), NULL, 0, "local rails (default: direct routes)"},
+	{"bind", "ADDR|IF[,...]", CLI_RULE_TEXT, AT(bind), NULL, 0,
+	 "local rails (default: direct routes)"},
 	{"mem",
 	 "KIND",
 	 {CLI_CHOICE, 0, 0, PERF_MEMS},
@@ -105,9 +99,11 @@ static const struct cli_option options[] = {
 	 "host",
 	 0,
 	 "memory there"},
-	{"bidir", NULL, FLAG, AT(bidir), NULL, 0, "both directions at once, the sum is shown"},
-	{"busy-poll", NULL, FLAG, AT(busy_poll), NULL, 0, "spin instead of sleeping"},
-	{"ceiling", NULL, FLAG, AT(ceiling), NULL, 0, "measure plain sockets too, show % of them"},
+	{"bidir", NULL, CLI_RULE_FLAG, AT(bidir), NULL, 0,
+	 "both directions at once, the sum is shown"},
+	{"busy-poll", NULL, CLI_RULE_FLAG, AT(busy_poll), NULL, 0, "spin instead of sleeping"},
+	{"ceiling", NULL, CLI_RULE_FLAG, AT(ceiling), NULL, 0,
+	 "measure plain sockets too, show % of them"},
 	{"timeout",
 	 "S",
 	 {CLI_SECONDS, 0, 86400},
@@ -115,15 +111,18 @@ static const struct cli_option options[] = {
 	 NULL,
 	 0,
 	 "end with 124 after so long"},
-	{"key", "FILE", TEXT, AT(key), NULL, 0, "shared key file (default: TCPX_KEY_FILE)"},
-	{"insecure", NULL, FLAG, AT(insecure), NULL, 0, "go beyond loopback without a key"},
-	{"no-check", NULL, FLAG, AT(no_check), NULL, 0,
+	{"key", "FILE", CLI_RULE_TEXT, AT(key), NULL, 0,
+	 "shared key file (default: TCPX_KEY_FILE)"},
+	{"insecure", NULL, CLI_RULE_FLAG, AT(insecure), NULL, 0,
+	 "go beyond loopback without a key"},
+	{"no-check", NULL, CLI_RULE_FLAG, AT(no_check), NULL, 0,
 	 "do not compare what arrived; reuse buffers at once"},
-	{"inject-fault", NULL, FLAG, AT(inject_fault), NULL, 0, "flip a byte: the exit must be 4"},
+	{"inject-fault", NULL, CLI_RULE_FLAG, AT(inject_fault), NULL, 0,
+	 "flip a byte: the exit must be 4"},
 	{"seed", "N", {CLI_COUNT, 0, UINT32_MAX}, AT(seed), "1", 0, "of pattern and random places"},
 	{"workers", "N", {CLI_COUNT, 1, 64}, AT(workers), NULL, 0, "threads of the library"},
-	{"json", "FILE|-", TEXT, AT(json), NULL, 0, "write the results as JSON"},
-	{"perf-lines", NULL, FLAG, AT(perf_lines), NULL, CLI_ENV(PERF),
+	{"json", "FILE|-", CLI_RULE_TEXT, AT(json), NULL, 0, "write the results as JSON"},
+	{"perf-lines", NULL, CLI_RULE_FLAG, AT(perf_lines), NULL, CLI_ENV(PERF),
 	 "also the predecessor's [PERF] lines"},
 };
 

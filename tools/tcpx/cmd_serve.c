@@ -23,18 +23,10 @@ struct serve_options {
 };
 
 #define AT(field) offsetof(struct serve_options, field)
-#define FLAG                                                                                       \
-	{                                                                                          \
-		CLI_FLAG                                                                           \
-	}
-#define TEXT                                                                                       \
-	{                                                                                          \
-		CLI_TEXT                                                                           \
-	}
 #define PORT_UNSET 65536
 
 static const struct cli_option options[] = {
-	{"bind", "ADDR|IF[,...]", TEXT, AT(bind), NULL, 0,
+	{"bind", "ADDR|IF[,...]", CLI_RULE_TEXT, AT(bind), NULL, 0,
 	 "rails to listen on (default: loopback)"},
 	{"port",
 	 "P",
@@ -43,9 +35,11 @@ static const struct cli_option options[] = {
 	 NULL,
 	 0,
 	 "0: any free one (default: 20000, or the next)"},
-	{"once", NULL, FLAG, AT(once), NULL, 0, "end after the first client"},
-	{"key", "FILE", TEXT, AT(key), NULL, 0, "shared key file (default: TCPX_KEY_FILE)"},
-	{"insecure", NULL, FLAG, AT(insecure), NULL, 0, "go beyond loopback without a key"},
+	{"once", NULL, CLI_RULE_FLAG, AT(once), NULL, 0, "end after the first client"},
+	{"key", "FILE", CLI_RULE_TEXT, AT(key), NULL, 0,
+	 "shared key file (default: TCPX_KEY_FILE)"},
+	{"insecure", NULL, CLI_RULE_FLAG, AT(insecure), NULL, 0,
+	 "go beyond loopback without a key"},
 	{"mem",
 	 "LIST",
 	 {CLI_CHOICE_LIST, 0, 0, PERF_MEMS},
@@ -69,12 +63,14 @@ static const struct cli_option options[] = {
 	 0,
 	 "bytes of a chunk"},
 	{"workers", "N", {CLI_COUNT, 1, 64}, AT(workers), NULL, 0, "threads of the library"},
-	{"busy-poll", NULL, FLAG, AT(busy_poll), NULL, 0, "spin instead of sleeping"},
-	{"no-local", NULL, FLAG, AT(no_local), NULL, 0, "never use the same-host transport"},
-	{"perf-lines", NULL, FLAG, AT(perf_lines), NULL, CLI_ENV(PERF),
+	{"busy-poll", NULL, CLI_RULE_FLAG, AT(busy_poll), NULL, 0, "spin instead of sleeping"},
+	{"no-local", NULL, CLI_RULE_FLAG, AT(no_local), NULL, 0,
+	 "never use the same-host transport"},
+	{"perf-lines", NULL, CLI_RULE_FLAG, AT(perf_lines), NULL, CLI_ENV(PERF),
 	 "the predecessor's [PERF] lines"},
-	{"quiet", NULL, FLAG, AT(quiet), NULL, 0, "say nothing of clients that come and go"},
-	{"die-with-parent", NULL, FLAG, AT(die_with_parent), NULL, 0,
+	{"quiet", NULL, CLI_RULE_FLAG, AT(quiet), NULL, 0,
+	 "say nothing of clients that come and go"},
+	{"die-with-parent", NULL, CLI_RULE_FLAG, AT(die_with_parent), NULL, 0,
 	 "end when the process that started it ends"},
 };
 

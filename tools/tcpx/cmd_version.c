@@ -14,12 +14,7 @@ struct version_options {
 };
 
 static const struct cli_option options[] = {
-	{"json",
-	 "FILE|-",
-	 {CLI_TEXT},
-	 offsetof(struct version_options, json),
-	 NULL,
-	 0,
+	{"json", "FILE|-", CLI_RULE_TEXT, offsetof(struct version_options, json), NULL, 0,
 	 "write it as JSON"},
 };
 
