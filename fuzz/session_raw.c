@@ -57,6 +57,18 @@ static tcpx_status move(int fd, struct ctl_message *msg, bool out)
 	}
 }
 
+static int connect_fd(int fd, const struct sockaddr_storage *addr)
+{
+	socklen_t len = sizeof(int);
+	int err =
+		connect(fd, (const struct sockaddr *)addr, sizeof(struct sockaddr_in)) ? errno : 0;
+
+	if (err == EINTR &&
+	    (wait_fd(fd, POLLOUT) <= 0 || getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len)))
+		return -1;
+	return err;
+}
+
 /* The dialler's side of the handshake. The descriptor, or -1. */
 static int dial(const struct raw *raw, struct ctl_handshake *hs)
 {
@@ -64,7 +76,7 @@ static int dial(const struct raw *raw, struct ctl_handshake *hs)
 	tcpx_status status;
 
 	FUZZ_CHECK(fd >= 0);
-	FUZZ_CHECK(!connect(fd, (const struct sockaddr *)&raw->addr, sizeof(struct sockaddr_in)));
+	FUZZ_CHECK(!connect_fd(fd, &raw->addr));
 	FUZZ_CHECK(!fcntl(fd, F_SETFL, O_NONBLOCK));
 	sys_sock_nodelay(fd);
 	status = ctl_handshake_dial(hs);
