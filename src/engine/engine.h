@@ -50,6 +50,7 @@ struct engine_runtime {
 	struct engine_worker *workers;
 	uint32_t nworkers;	  /* of bulk channels; one more behind them serves the lanes */
 	uint32_t fork_generation; /* of the process that started it */
+	struct list_node late;	  /* closed sessions whose memory a copy still has; lock */
 
 	/* control thread only */
 	struct sys_links links;

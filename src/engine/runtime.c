@@ -70,6 +70,7 @@ static tcpx_status start_all(struct engine_runtime *runtime, uint32_t workers)
 	if (status != TCPX_OK)
 		return status;
 	list_init(&runtime->sessions);
+	list_init(&runtime->late);
 	runtime->links.changed = carrier_changed;
 	if (sys_links_open(&runtime->loop, &runtime->links) != TCPX_OK)
 		LOG_DEBUG("lost carriers show by silence only: %s", tcpx_last_error()->what);

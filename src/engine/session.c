@@ -99,6 +99,43 @@ static void session_destroy(struct engine_session *session)
 	free(session);
 }
 
+/* Those that ended; one whose staged memory is still in a copy's hands comes later. */
+static void free_requests(struct engine_session *session)
+{
+	for (uint32_t i = 0; i < session->requests.count; i++) {
+		struct engine_request *request = handle_at(&session->requests, i);
+
+		if (request && atomic_load(&request->state) != REQUEST_ACTIVE)
+			request_free(request);
+	}
+}
+
+/* Sessions that closed while a copy had memory of theirs in its hands, which has it no more. */
+static void free_late_ones(void)
+{
+	for (;;) {
+		struct engine_session *late = NULL;
+		struct list_node *pos;
+
+		pthread_mutex_lock(&engine_runtime.lock);
+		LIST_FOREACH(pos, &engine_runtime.late) {
+			struct engine_session *one = LIST_ENTRY(pos, struct engine_session, node);
+
+			free_requests(one);
+			if (atomic_load(&one->peers.live))
+				continue;
+			late = one;
+			list_remove(&one->node);
+			break;
+		}
+		pthread_mutex_unlock(&engine_runtime.lock);
+		if (!late)
+			return;
+		runtime_put();
+		session_destroy(late);
+	}
+}
+
 static void enlist(void *arg)
 {
 	struct engine_session *session = arg;
@@ -147,6 +184,7 @@ tcpx_status engine_session_open(const tcpx_session_opts *opts, struct engine_ses
 		session_destroy(session);
 		return status;
 	}
+	free_late_ones();
 	session->fork_generation = sys_fork_generation();
 	runtime_call(enlist, session);
 	atomic_store(&session->magic, SESSION_MAGIC);
@@ -203,17 +241,6 @@ static void nothing(void *arg)
 	(void)arg;
 }
 
-/* Those that ended; one whose staged memory is still in a copy's hands comes later. */
-static void free_requests(struct engine_session *session)
-{
-	for (uint32_t i = 0; i < session->requests.count; i++) {
-		struct engine_request *request = handle_at(&session->requests, i);
-
-		if (request && atomic_load(&request->state) != REQUEST_ACTIVE)
-			request_free(request);
-	}
-}
-
 void engine_session_close(struct engine_session *session)
 {
 	uint32_t i;
@@ -241,14 +268,19 @@ void engine_session_close(struct engine_session *session)
 		free_requests(session);
 	}
 	runtime_call(nothing, NULL);
-	runtime_put();
-	if (atomic_load(&session->peers.live)) {
-		LOG_WARN("session '%s': memory of %u peers is still in use and stays",
-			 session->name, atomic_load(&session->peers.live));
-		atomic_store(&session->magic, 0);
+	free_late_ones();
+	if (!atomic_load(&session->peers.live)) {
+		runtime_put();
+		session_destroy(session);
 		return;
 	}
-	session_destroy(session);
+	/* The copy's end comes to a worker: the runtime lives on with it. */
+	LOG_WARN("session '%s': memory of %u peers is still in use and stays until its copies end",
+		 session->name, atomic_load(&session->peers.live));
+	atomic_store(&session->magic, 0);
+	pthread_mutex_lock(&engine_runtime.lock);
+	list_push_back(&engine_runtime.late, &session->node);
+	pthread_mutex_unlock(&engine_runtime.lock);
 }
 
 static tcpx_status check_trust(const struct engine_session *session)

@@ -192,6 +192,14 @@ void mem_slow_await(unsigned pending)
 	pthread_mutex_unlock(&slow.lock);
 }
 
+void mem_slow_settle(void)
+{
+	pthread_mutex_lock(&slow.lock);
+	while (slow.pending)
+		pthread_cond_wait(&slow.changed, &slow.lock);
+	pthread_mutex_unlock(&slow.lock);
+}
+
 const struct mem_kind mem_slow = {
 	.name = "slow",
 	.kind = TCPX_MEM_SLOW,

@@ -17,6 +17,9 @@ void mem_slow_hold(int on);
 unsigned mem_slow_pending(void);
 void mem_slow_await(unsigned pending);
 
+/* Tests: returns when none is left, the hold being over. */
+void mem_slow_settle(void);
+
 /* Moves the bytes of a copy between host addresses. */
 void mem_copy_run(const struct mem_copy *copy);
 

@@ -4,6 +4,8 @@
 #include <time.h>
 
 #include "conform.h"
+#include "engine/engine.h"
+#include "mem/slow.h"
 
 #define RW (TCPX_RIGHT_READ | TCPX_RIGHT_WRITE)
 
@@ -235,10 +237,8 @@ static void case_many_peers(struct env *env)
 	}
 	tcpx_session_close(session[3]);
 	for (int i = 0; i < PEERS; i++) {
-		struct far_take take = {.timeout_ns = LONG_NS};
 		tcpx_notification note;
 
-		(void)take;
 		if (i == 3)
 			continue;
 		snprintf(name, sizeof(name), "peer-%d", i);
@@ -249,9 +249,8 @@ static void case_many_peers(struct env *env)
 		CHECK(note.bytes == strlen(name) && memcmp(note.data, name, note.bytes) == 0);
 		tcpx_notification_release(env->side->session, &note);
 	}
-	do { /* exactly one went */
-		OK(tcpx_session_event(env->side->session, &event));
-	} while (event.type != TCPX_EVENT_PEER_DOWN);
+	/* exactly one went */
+	event = session_event(env->side->session, TCPX_EVENT_PEER_DOWN);
 	CHECK_EQ(event.status, TCPX_ERR_PEER_CLOSED);
 	while (tcpx_session_event(env->side->session, &event) == TCPX_OK)
 		CHECK(event.type != TCPX_EVENT_PEER_DOWN);
@@ -300,11 +299,42 @@ static void case_far_killed(struct env *env)
 	env_connect(env);
 }
 
+/* A copy that ends after its session: what it holds lives until then, and goes at the next call. */
+static void case_close_before_copy(struct env *env)
+{
+	tcpx_segment segment = {.length = MIB};
+	tcpx_session_opts opts;
+	tcpx_request request;
+	tcpx_session *next;
+	struct buf buf;
+
+	if (conform_kind() != TCPX_MEM_SLOW || config.processes != 1)
+		return; /* only a staged kind can be held */
+	buf_make(&buf, MIB, 0);
+	segment.local = near_register(env, buf.data, MIB, 0);
+	segment.remote = far_buf(env, 0, MIB, RW, 0);
+	mem_slow_hold(1);
+	OK(tcpx_request_start(env->session, env->peer, TCPX_OP_WRITE, &segment, 1, NULL, &request));
+	mem_slow_await(1);
+	tcpx_session_close(env->session);
+	env->session = NULL;
+	far_simple(env, FAR_CLOSE, 0, 0, 0, 0, 0);
+	CHECK(engine_runtime.refs > 0);
+	mem_slow_hold(0);
+	mem_slow_settle();
+	conform_opts(&opts, "next");
+	OK(tcpx_session_open(&opts, &next));
+	tcpx_session_close(next);
+	CHECK_EQ(engine_runtime.refs, 0);
+	buf_free(&buf);
+}
+
 const struct case_row cases_life[] = {
 	{"fork", case_fork, 0},
 	{"fork_own_session", case_fork_own_session, 0},
 	{"close_active", case_close_active, 0},
 	{"close_seen_far", case_close_seen_far, 0},
+	{"close_before_copy", case_close_before_copy, 0},
 	{"open_close_many", case_open_close_many, CASE_BARE},
 	{"many_peers", case_many_peers, 0},
 	{"far_killed", case_far_killed, CASE_TWO},
