@@ -50,9 +50,9 @@ SHORT_WITHOUT = {"asan": ["--no-suite", "conform-most", "--no-suite", "torture"]
                           "--no-suite", "torture"]}
 SHORT = ["release", "minimal", "asan", "tsan", "system"]
 FULL = ["release", "minimal", "asan", "tsan", "clang", "system", "fuzz", "coverage", "mutants"]
-# Executions of each libFuzzer target; the stateful one does more work in each.
+# Executions of each libFuzzer target; the stateful ones do more work in each.
 FUZZ_RUNS, FUZZ_RUNS_STATEFUL = 10_000_000, 1_000_000
-STATEFUL = ["fuzz_link"]
+STATEFUL = ["fuzz_link", "fuzz_session"]
 
 
 class Tally:
