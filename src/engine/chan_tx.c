@@ -320,8 +320,8 @@ static tcpx_status send_once(struct engine_chan *chan, uint64_t *sum)
 		atomic_store(&tx->lent, 0);
 		core_tx_sent(&peer->core, chan->index, !tx->aborted && !tx->torn);
 		tx->big = false;
-	} else if (!lent.pieces && core_tx_pause(&peer->core, chan->index)) {
-		tx->aborted |= trailer_open(tx, &lent); /* what began as aborted ends so */
+	} else if (!lent.pieces) {
+		core_tx_pause(&peer->core, chan->index); /* had it to end, the next call hears it */
 	}
 	pthread_mutex_unlock(&peer->lock);
 	if (status == TCPX_ERR_INVALID && (over || tx->aborted || tx->torn))

@@ -15,6 +15,8 @@ struct sink {
 	struct net_chan base; /* first */
 	uint64_t allow;	      /* bytes it still takes; then: no room */
 	uint64_t bytes;
+	void (*inside)(void *arg); /* runs in the next call, before it takes anything; or NULL */
+	void *arg;
 	uint8_t taken[PAYLOAD_BYTES * 2];
 };
 
@@ -22,8 +24,12 @@ static tcpx_status sink_send(struct net_chan *base, const struct iovec *iov, int
 			     size_t *out_bytes)
 {
 	struct sink *sink = (struct sink *)base;
+	void (*inside)(void *arg) = sink->inside;
 	size_t moved = 0;
 
+	sink->inside = NULL;
+	if (inside)
+		inside(sink->arg);
 	for (int i = 0; i < niov && sink->allow; i++) {
 		size_t take = iov[i].iov_len < sink->allow ? iov[i].iov_len : sink->allow;
 
@@ -211,6 +217,39 @@ static void test_aborted_stays_aborted(void **state)
 	}
 }
 
+static void cancel_inside(void *arg)
+{
+	struct world *w = arg;
+
+	assert_int_equal(core_xfer_cancel(&w->peer.core, &w->xfer, TCPX_ERR_CANCELLED), TCPX_OK);
+	assert_int_equal(w->ended, 0); /* a call reads the memory */
+}
+
+/* The cancel comes while a call has the memory: the transfer ends when the call does, and the
+ * memory is not read again. */
+static void test_cancel_inside_a_call(void **state)
+{
+	static const uint64_t steps[] = {1, PAYLOAD_BYTES / 2, PAYLOAD_BYTES - 1};
+	static struct world w;
+
+	(void)state;
+	for (unsigned n = 0; n < sizeof(steps) / sizeof(*steps); n++) {
+		world_open(&w);
+		begin(&w);
+		w.sink.inside = cancel_inside;
+		w.sink.arg = &w;
+		send_bytes(&w, w.head_bytes - FRAME_HEADER_BYTES + steps[n]);
+		assert_int_equal(w.ended, 1);
+		memset(w.source, 0xee, sizeof(w.source)); /* it is the caller's again */
+		send_bytes(&w, PAYLOAD_BYTES * 2);
+		assert_int_equal(trailer_status(&w), FRAME_ABORTED);
+		assert_int_equal(w.peer.core.aborted, 1);
+		for (uint32_t i = 0; i < PAYLOAD_BYTES; i++)
+			assert_int_equal(w.sink.taken[w.head_bytes + i], i < steps[n] ? SOURCE : 0);
+		world_close(&w);
+	}
+}
+
 /* The memory is taken away when the payload has left whole: the chunk stays valid, and its books
  * say what its trailer says. */
 static void test_whole_stays_valid(void **state)
@@ -257,6 +296,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_aborted_stays_aborted),
+		cmocka_unit_test(test_cancel_inside_a_call),
 		cmocka_unit_test(test_whole_stays_valid),
 		cmocka_unit_test(test_short_calls),
 	};
