@@ -42,7 +42,7 @@ mutants:
 install: build
 	@. scripts/env.sh && meson configure build -Dprefix='$(abspath $(PREFIX))' >/dev/null && \
 	ninja -C build >/dev/null && \
-	meson install -C build --quiet && echo "installed: $(abspath $(PREFIX))"
+	meson install -C build --quiet && scripts/installed.sh build
 
 clean:
 	rm -rf build build-*
