@@ -44,17 +44,18 @@ static struct engine_lead *lead_take(struct engine_session *session)
 	return NULL;
 }
 
-static void hush(struct engine_lead *lead)
+static void silence(struct engine_lead *lead)
 {
 	uint64_t count;
 
-	if (atomic_exchange(&lead->rung, 0))
-		(void)!read(lead->fd, &count, sizeof(count));
+	(void)!read(lead->fd, &count, sizeof(count));
 }
 
+/* Nobody can ring it any more. */
 static void lead_give(struct engine_session *session, struct engine_lead *lead)
 {
-	hush(lead);
+	if (atomic_exchange(&lead->rung, 0))
+		silence(lead);
 	pthread_mutex_lock(&session->queue_lock);
 	lead->next = session->leads;
 	session->leads = lead;
@@ -105,8 +106,12 @@ static bool lane_take(struct engine_peer *peer, struct engine_chan **out_chan)
 
 static void lane_give(struct engine_chan *chan)
 {
-	bool again = !atomic_load(&chan->failed) && chan_wait_recv(chan);
+	bool again = false;
 
+	if (!atomic_load(&chan->failed)) {
+		chan_rx_mark(chan);
+		again = chan_wait_recv(chan);
+	}
 	chan_rx_leave(chan);
 	if (again)
 		worker_again(chan);
@@ -160,6 +165,7 @@ static void doze(struct engine_lead *lead, struct engine_chan **lanes, uint32_t 
 		struct net_chan *net = lanes[i]->net;
 		uint32_t events;
 
+		chan_rx_mark(lanes[i]); /* of its worker's last sleep, or ours */
 		if (net->ops->arm(net, 1, 0, &events))
 			return;
 		fds[i] = (struct pollfd){.fd = net->ops->fd(net), .events = POLLIN};
@@ -172,8 +178,9 @@ static void doze(struct engine_lead *lead, struct engine_chan **lanes, uint32_t 
 		ts = (struct timespec){.tv_sec = left / CLOCK_S_NS, .tv_nsec = left % CLOCK_S_NS};
 		timeout = &ts;
 	}
+	/* rung stays: a second bell may be between its two steps. */
 	if (ppoll(fds, n + 1, timeout, NULL) > 0 && fds[n].revents)
-		hush(lead);
+		silence(lead);
 }
 
 bool lead_wait(struct engine_session *session, struct engine_peer *peer, struct engine_lead **where,
