@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "net/filter/filter.h"
 
+#define TX_BUDGET (1u << 20)   /* of one channel before the worker's next one */
 #define RX_BUDGET (512u << 10) /* of one channel before the worker's next one */
 
 static void chan_free(struct engine_chan *chan)
@@ -197,10 +198,17 @@ void chan_tx_kick(struct engine_chan *chan)
 		state = OWNER_FREE;
 	}
 	for (;;) {
-		chan_tx_run(chan);
+		bool mine = worker_is_current(chan->worker);
+
+		chan_tx_run(chan, mine ? TX_BUDGET : ENGINE_TX_BUFFER);
 		state = OWNER_BUSY;
 		if (atomic_compare_exchange_strong(&chan->tx_owner, &state, OWNER_FREE))
 			return;
+		if (!mine) { /* what others post meanwhile is not this caller's to send */
+			atomic_store(&chan->tx_owner, OWNER_FREE);
+			worker_kick(chan);
+			return;
+		}
 		atomic_store(&chan->tx_owner, OWNER_BUSY);
 	}
 }

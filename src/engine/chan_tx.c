@@ -11,7 +11,6 @@
 #include "wire/table.h"
 
 #define BATCH_BYTES (32u << 10) /* small frames gathered for one call */
-#define TX_BUDGET (1u << 20)	/* of one channel before the worker's next one */
 
 /* What an aborted chunk is finished with. */
 static const uint8_t zeros[64u << 10];
@@ -335,7 +334,7 @@ static tcpx_status send_once(struct engine_chan *chan, uint64_t *sum)
 
 /* Sends until there is nothing to send, no room, or others of the worker have waited enough: then
  * the worker comes back. tx owner. */
-void chan_tx_run(struct engine_chan *chan)
+void chan_tx_run(struct engine_chan *chan, uint64_t budget)
 {
 	struct chan_tx *tx = &chan->tx;
 	uint64_t bytes = 0;
@@ -350,7 +349,7 @@ void chan_tx_run(struct engine_chan *chan)
 			gather(chan);
 		if (atomic_load(&tx->filling) || (!tx->big && tx->start == tx->end))
 			return;
-		if (bytes >= TX_BUDGET) {
+		if (bytes >= budget) {
 			worker_kick(chan);
 			return;
 		}

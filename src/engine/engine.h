@@ -325,7 +325,7 @@ void chan_keep_recv(struct engine_chan *chan);
 int chan_wait_send(struct engine_chan *chan);
 
 /* chan_tx.c, chan_rx.c: with the direction's ownership */
-void chan_tx_run(struct engine_chan *chan);
+void chan_tx_run(struct engine_chan *chan, uint64_t budget);
 void chan_tx_drop(struct engine_chan *chan);
 /* lease.c, control thread: a stopped channel whose peer may be reading; takes the frame's io. */
 void lease_start(struct engine_chan *chan);

@@ -161,7 +161,7 @@ static void world_close(struct world *w)
 static void send_bytes(struct world *w, uint64_t bytes)
 {
 	w->sink.allow = bytes;
-	chan_tx_run(&w->chan);
+	chan_tx_run(&w->chan, UINT64_MAX);
 }
 
 /* Posts the WRITE and sends its first bytes, so that the length of the header is known. */
