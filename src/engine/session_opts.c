@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Options of a session: the caller's, else the environment's, else the defaults; checked. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "net/filter/filter.h"
 #include "sys/addr.h"
 #include "sys/cpu.h"
+#include "sys/crypto.h"
 #include "sys/iface.h"
 
 uint32_t session_auto_channels(void)
@@ -75,7 +77,8 @@ static tcpx_status take_numbers(struct engine_session *session, const tcpx_sessi
 static tcpx_status take_name(struct engine_session *session, const char *name)
 {
 	static _Atomic unsigned number_of;
-	char host[32] = "host";
+	char host[HOST_NAME_MAX + 1] = "host";
+	uint32_t salt;
 
 	if (name && *name) {
 		if (strlen(name) > TCPX_NAME_MAX)
@@ -84,9 +87,13 @@ static tcpx_status take_name(struct engine_session *session, const char *name)
 		memcpy(session->name, name, strlen(name) + 1);
 		return TCPX_OK;
 	}
+	/* Containers share host names and process numbers, and a peer that meets a name again takes
+	 * it for a restart. */
+	if (sys_random(&salt, sizeof(salt)) != TCPX_OK)
+		return tcpx_last_error()->status;
 	gethostname(host, sizeof(host) - 1);
-	snprintf(session->name, sizeof(session->name), "%s-%d-%u", host, (int)getpid(),
-		 atomic_fetch_add(&number_of, 1));
+	snprintf(session->name, sizeof(session->name), "%.32s-%d-%u-%08x", host, (int)getpid(),
+		 atomic_fetch_add(&number_of, 1), salt);
 	return TCPX_OK;
 }
 
