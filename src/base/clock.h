@@ -17,4 +17,14 @@ static inline int64_t clock_now_ns(void)
 	return (int64_t)ts.tv_sec * CLOCK_S_NS + ts.tv_nsec;
 }
 
+/* The time after_ns (>= 0) from now. Whoever says "for ever" by a huge number gets a time that
+ * never comes and still takes a margin. */
+static inline int64_t clock_after(int64_t after_ns)
+{
+	const int64_t never_ns = INT64_MAX / 2;
+	int64_t now_ns = clock_now_ns();
+
+	return after_ns < never_ns - now_ns ? now_ns + after_ns : never_ns;
+}
+
 #endif

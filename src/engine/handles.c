@@ -110,6 +110,13 @@ void *handle_find(struct handles *table, uint64_t id)
 	return slot;
 }
 
+void *handle_claim(struct handles *table, uint64_t id)
+{
+	struct handle_slot *slot = handle_find(table, id);
+
+	return slot && atomic_compare_exchange_strong(&slot->id, &id, 0) ? slot : NULL;
+}
+
 void *handle_at(struct handles *table, uint32_t index)
 {
 	struct handle_slot *slot = slot_at(table, index);

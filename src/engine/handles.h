@@ -48,6 +48,9 @@ void handle_give(struct handles *table, void *object);
  * that matters it checks the id again under the object's own lock. */
 void *handle_find(struct handles *table, uint64_t id);
 
+/* The same, and nobody finds it any more: of several callers one gets it, who gives it back. */
+void *handle_claim(struct handles *table, uint64_t id);
+
 /* Every object that is or was in use, for clean-up and scans: index 0 .. count. NULL: free. */
 void *handle_at(struct handles *table, uint32_t index);
 

@@ -10,14 +10,27 @@
 #include "engine/rx_into.h"
 #include "engine/stage.h"
 
+/* What is refused was never charged: somebody else's small piece must not fail beside it. */
+static bool charge(struct engine_session *session, size_t bytes)
+{
+	uint64_t used = atomic_load(&session->memory_used);
+
+	do {
+		if (used > session->memory_budget || bytes > session->memory_budget - used)
+			return false;
+	} while (!atomic_compare_exchange_weak(&session->memory_used, &used, used + bytes));
+	return true;
+}
+
 void *session_alloc(struct engine_session *session, size_t bytes)
 {
-	uint64_t used = atomic_fetch_add(&session->memory_used, bytes) + bytes;
-	void *ptr = used <= session->memory_budget ? malloc(bytes) : NULL;
+	bool charged = charge(session, bytes);
+	void *ptr = charged ? malloc(bytes) : NULL;
 
 	if (!ptr) {
-		atomic_fetch_sub(&session->memory_used, bytes);
-		atomic_store(&session->over_budget, used > session->memory_budget);
+		if (charged)
+			atomic_fetch_sub(&session->memory_used, bytes);
+		atomic_store(&session->over_budget, !charged);
 	}
 	return ptr;
 }

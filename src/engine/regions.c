@@ -53,7 +53,7 @@ static void peer_forget_region(struct engine_peer *peer, struct mem_region *regi
 
 static tcpx_status import_forget(struct engine_session *session, uint64_t id)
 {
-	struct engine_import *import = handle_find(&session->imports, id);
+	struct engine_import *import = handle_claim(&session->imports, id);
 	struct engine_peer *peer;
 
 	if (!import)
@@ -67,7 +67,7 @@ static tcpx_status import_forget(struct engine_session *session, uint64_t id)
 tcpx_status engine_region_deregister(struct engine_session *session, uint64_t id,
 				     int64_t timeout_ns)
 {
-	int64_t deadline = clock_now_ns() + (timeout_ns > 0 ? timeout_ns : CLOCK_S_NS);
+	int64_t deadline = clock_after(timeout_ns > 0 ? timeout_ns : CLOCK_S_NS);
 	struct mem_region *region;
 	struct list_node *pos;
 	tcpx_status status;
