@@ -96,7 +96,7 @@ tcpx_status tcpx_transfer_wait(tcpx_transfer *transfer, int64_t timeout_ns)
 	int64_t deadline;
 
 	API_NOT_NULL(transfer);
-	deadline = timeout_ns < 0 ? 0 : clock_now_ns() + timeout_ns;
+	deadline = timeout_ns < 0 ? 0 : clock_after(timeout_ns);
 	for (;;) {
 		int64_t left = timeout_ns < 0 ? TCPX_WAIT_FOREVER : deadline - clock_now_ns();
 

@@ -97,6 +97,8 @@ tcpx_status ctl_dial_start(struct sys_loop *loop, const struct ctl_dial_opts *op
 			   void *arg, struct ctl_dial **out_dial);
 void ctl_dial_cancel(struct ctl_dial *dial); /* loop's thread; not after done */
 
+/* The text is well formed and only a look-up can tell its address. */
+int ctl_resolve_is_name(const char *text);
 /* Resolves "host:port", "[v6]:port", "host" (default_port) into at most max addresses, preferring
  * the family order of getaddrinfo. Blocks the calling thread at most until the deadline (a helper
  * thread does the look-up and is left behind when it hangs). ERR_NOT_FOUND; ERR_TIMED_OUT;

@@ -165,6 +165,16 @@ static tcpx_status start(struct lookup *l)
 	return status;
 }
 
+int ctl_resolve_is_name(const char *text)
+{
+	char host[HOST_MAX + 1];
+	uint16_t port = 0;
+	struct sockaddr_storage addr;
+
+	return split(text, host, &port) && *text != '[' && !strchr(host, ':') &&
+	       sys_addr_parse(host, port, &addr) != TCPX_OK;
+}
+
 tcpx_status ctl_resolve(const char *text, uint16_t default_port, int64_t deadline_ns,
 			struct sockaddr_storage *out_addrs, unsigned max, unsigned *out_count)
 {

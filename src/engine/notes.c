@@ -84,7 +84,7 @@ static bool note_pop(struct engine_session *session, tcpx_notification *out)
 tcpx_status engine_notify_take(struct engine_session *session, int64_t timeout_ns,
 			       tcpx_notification *out)
 {
-	int64_t deadline = timeout_ns < 0 ? -1 : clock_now_ns() + timeout_ns;
+	int64_t deadline = timeout_ns < 0 ? -1 : clock_after(timeout_ns);
 
 	for (;;) {
 		uint32_t word = atomic_load(&session->note_word);
@@ -199,7 +199,7 @@ void session_accepted(struct engine_session *session, struct engine_peer *peer)
 
 tcpx_status engine_accept(struct engine_session *session, int64_t timeout_ns, tcpx_peer *out_peer)
 {
-	int64_t deadline = timeout_ns < 0 ? -1 : clock_now_ns() + timeout_ns;
+	int64_t deadline = timeout_ns < 0 ? -1 : clock_after(timeout_ns);
 
 	for (;;) {
 		uint32_t word = atomic_load(&session->accept_word);

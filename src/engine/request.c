@@ -138,7 +138,9 @@ void request_ended(struct engine_request *request)
 		session_signal(session);
 		pthread_mutex_unlock(&session->queue_lock);
 	}
-	atomic_store_explicit(&request->state, REQUEST_FINAL, memory_order_release);
+	/* Sequentially consistent, as the waiters' side is: who counts himself in and still sees it
+	 * active is seen here. */
+	atomic_store(&request->state, REQUEST_FINAL);
 	if (request->lead)
 		lead_wake(request->lead);
 	if (atomic_load(&request->waiters))
@@ -216,7 +218,7 @@ tcpx_status engine_request_post(struct engine_session *session, uint64_t id)
 		request->in_done = false;
 		pthread_mutex_unlock(&session->queue_lock);
 		request->xfer.deadline_ns =
-			request->deadline_ns ? clock_now_ns() + request->deadline_ns : 0;
+			request->deadline_ns ? clock_after(request->deadline_ns) : 0;
 		atomic_store(&request->state, REQUEST_ACTIVE);
 		atomic_fetch_add(&session->active, 1);
 		request->post_seq = ++peer->post_seq;
@@ -271,14 +273,14 @@ static bool ended(void *arg)
 {
 	struct engine_request *request = arg;
 
-	return atomic_load_explicit(&request->state, memory_order_acquire) != REQUEST_ACTIVE;
+	return atomic_load(&request->state) != REQUEST_ACTIVE;
 }
 
 tcpx_status engine_request_wait(struct engine_session *session, uint64_t id, int64_t timeout_ns,
 				tcpx_completion *out_completion)
 {
 	struct engine_request *request = find(session, id);
-	int64_t deadline = timeout_ns < 0 ? -1 : clock_now_ns() + timeout_ns;
+	int64_t deadline = timeout_ns < 0 ? -1 : clock_after(timeout_ns);
 	bool small;
 	tcpx_status status;
 
@@ -309,7 +311,7 @@ tcpx_status engine_request_wait(struct engine_session *session, uint64_t id, int
 tcpx_status engine_request_wait_any(struct engine_session *session, const tcpx_request *requests,
 				    size_t count, int64_t timeout_ns, size_t *out_index)
 {
-	int64_t deadline = timeout_ns < 0 ? -1 : clock_now_ns() + timeout_ns;
+	int64_t deadline = timeout_ns < 0 ? -1 : clock_after(timeout_ns);
 	tcpx_status result = TCPX_IN_PROGRESS;
 
 	atomic_fetch_add(&session->any_waiters, 1);
@@ -325,7 +327,7 @@ tcpx_status engine_request_wait_any(struct engine_session *session, const tcpx_r
 				result = stale();
 				break;
 			}
-			state = atomic_load_explicit(&request->state, memory_order_acquire);
+			state = atomic_load(&request->state);
 			active += state == REQUEST_ACTIVE;
 			if (state != REQUEST_FINAL)
 				continue;

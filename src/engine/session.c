@@ -275,7 +275,8 @@ void engine_session_close(struct engine_session *session)
 		return;
 	}
 	/* The copy's end comes to a worker: the runtime lives on with it. */
-	LOG_WARN("session '%s': memory of %u peers is still in use and stays until its copies end",
+	LOG_WARN("session '%s': memory of %u peers is still in use and stays until its copies and "
+		 "look-ups end",
 		 session->name, atomic_load(&session->peers.live));
 	atomic_store(&session->magic, 0);
 	pthread_mutex_lock(&engine_runtime.lock);

@@ -234,7 +234,7 @@ enum case_flags {
 };
 
 extern const struct case_row cases_connect[], cases_region[], cases_bytes[], cases_list[],
-	cases_send[], cases_notify[], cases_end[], cases_reject[], cases_handle[], cases_loop[],
-	cases_life[], cases_threads[], cases_deregister[], cases_lease[];
+	cases_send[], cases_notify[], cases_patience[], cases_end[], cases_reject[], cases_handle[],
+	cases_loop[], cases_life[], cases_threads[], cases_deregister[], cases_lease[];
 
 #endif

@@ -7,9 +7,9 @@
 struct config config = {.transport = "tcp", .mem = "host", .processes = 1, .family = 4};
 
 static const struct case_row *const tables[] = {
-	cases_connect, cases_region,  cases_bytes,	cases_list,   cases_send,
-	cases_notify,  cases_end,     cases_reject,	cases_handle, cases_loop,
-	cases_life,    cases_threads, cases_deregister, cases_lease,
+	cases_connect, cases_region,   cases_bytes,   cases_list,	cases_send,
+	cases_notify,  cases_patience, cases_end,     cases_reject,	cases_handle,
+	cases_loop,    cases_life,     cases_threads, cases_deregister, cases_lease,
 };
 
 static void run_case(void *arg)

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connecting to a peer, by its info or its address, and disconnecting. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/error.h"
+#include "engine/calls.h"
+#include "sys/addr.h"
+#include "sys/cpu.h"
+#include "sys/crypto.h"
+#include "sys/futex.h"
+
+#define CONNECT_NS (10 * CLOCK_S_NS)
+
+static void dial_run(void *arg)
+{
+	peer_dial_start(arg);
+}
+
+/* How the dial proves itself. */
+static void choose_auth(struct engine_peer *peer, const struct wire_info *info)
+{
+	struct engine_session *session = peer->session;
+	struct wire_hello *hello = &peer->dial_hello;
+
+	*hello = (struct wire_hello){.role = WIRE_ROLE_CONTROL, .auth = WIRE_AUTH_NONE};
+	peer_fill_hello(session, hello);
+	if (info) {
+		hello->auth = sys_crypto_available() ? WIRE_AUTH_SECRET : WIRE_AUTH_BARE;
+		memcpy(hello->want_uuid, info->uuid, sizeof(hello->want_uuid));
+		memcpy(peer->dial_key, info->secret, sizeof(peer->dial_key));
+	} else if (session->keys.count) {
+		hello->auth = WIRE_AUTH_KEY;
+		hello->key_id = session->keys.id[0];
+		memcpy(peer->dial_key, session->keys.key[0], sizeof(peer->dial_key));
+	}
+}
+
+/* Without a key only this machine, but where the user said otherwise. */
+static tcpx_status check_target(struct engine_peer *peer)
+{
+	if (peer->dial_hello.auth == WIRE_AUTH_NONE &&
+	    !(peer->session->flags & TCPX_SESSION_INSECURE)) {
+		char text[SYS_ADDR_TEXT];
+
+		for (uint32_t i = 0; i < peer->naddrs; i++) {
+			if (sys_addr_is_loopback(&peer->addrs[i]))
+				continue;
+			error_set(TCPX_ERR_AUTH, 0, "connecting to %s needs a key file",
+				  sys_addr_host_text(&peer->addrs[i], text));
+			return error_next("make one with 'tcpx key new FILE', set TCPX_KEY_FILE on "
+					  "both sides, or allow insecure");
+		}
+	}
+	return TCPX_OK;
+}
+
+static tcpx_status resolve(struct engine_peer *peer, const char *address,
+			   struct sockaddr_storage *out_addrs, unsigned *out_count)
+{
+	return ctl_resolve(address, (uint16_t)config_u64(CONFIG_PORT_BASE),
+			   peer->connect_deadline_ns, out_addrs, WIRE_ADDR_MAX, out_count);
+}
+
+static tcpx_status take_target(struct engine_peer *peer, const struct wire_info *info,
+			       const char *address)
+{
+	unsigned count = 0;
+	tcpx_status status;
+
+	choose_auth(peer, info);
+	if (info) {
+		memcpy(peer->uuid, info->uuid, sizeof(peer->uuid));
+		memcpy(peer->name, info->name, sizeof(peer->name));
+		for (uint32_t i = 0; i < info->naddrs; i++)
+			peer_addr_from_wire(&info->addrs[i], &peer->addrs[i]);
+		peer->naddrs = info->naddrs;
+	} else {
+		status = resolve(peer, address, peer->addrs, &count);
+		if (status != TCPX_OK)
+			return status;
+		snprintf(peer->name, sizeof(peer->name), "%s", address);
+		peer->naddrs = count;
+	}
+	return check_target(peer);
+}
+
+/* A name that is looked up while the caller goes on. */
+struct look_up {
+	struct engine_peer *peer; /* with a reference: its session lives */
+	tcpx_status status;
+	tcpx_error error;
+	struct sockaddr_storage addrs[WIRE_ADDR_MAX];
+	unsigned count;
+	char address[];
+};
+
+static void looked_up(void *arg)
+{
+	struct look_up *call = arg;
+	struct engine_peer *peer = call->peer;
+
+	if (peer->died)
+		return;
+	if (call->status == TCPX_OK) {
+		memcpy(peer->addrs, call->addrs, sizeof(peer->addrs));
+		peer->naddrs = call->count;
+		call->status = check_target(peer);
+	} else {
+		error_raise(&call->error);
+	}
+	if (call->status == TCPX_OK)
+		peer_dial_start(peer);
+	else
+		peer_die_last(peer);
+}
+
+static void *look_up_main(void *arg)
+{
+	struct look_up *call = arg;
+
+	call->status = resolve(call->peer, call->address, call->addrs, &call->count);
+	call->error = *tcpx_last_error();
+	runtime_call(looked_up, call);
+	peer_put(call->peer);
+	free(call);
+	return NULL;
+}
+
+static tcpx_status look_up_beside(struct engine_peer *peer, const char *address)
+{
+	size_t len = strlen(address);
+	struct look_up *call = calloc(1, sizeof(*call) + len + 1);
+	pthread_t thread;
+	tcpx_status status;
+
+	if (!call)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "looking up %.80s", address);
+	choose_auth(peer, NULL);
+	snprintf(peer->name, sizeof(peer->name), "%s", address);
+	memcpy(call->address, address, len);
+	call->peer = peer;
+	atomic_fetch_add(&peer->slot.refs, 1);
+	peer_enlist(peer);
+	status = sys_thread_start(&thread, "tcpx-connect", look_up_main, call);
+	if (status == TCPX_OK) {
+		pthread_detach(thread);
+		return TCPX_OK;
+	}
+	peer_put(peer);
+	free(call);
+	return status;
+}
+
+/* Waits while the peer connects; its end is the peer's stored error. */
+static tcpx_status wait_up(struct engine_peer *peer, int64_t deadline_ns)
+{
+	tcpx_status status = TCPX_OK;
+
+	for (;;) {
+		uint32_t state = atomic_load(&peer->state);
+
+		if (state == TCPX_PEER_UP || state == TCPX_PEER_SUSPECT)
+			return TCPX_OK;
+		if (state == TCPX_PEER_DEAD)
+			break;
+		if (sys_futex_wait(&peer->state, state, deadline_ns) < 0)
+			return error_set(TCPX_ERR_TIMED_OUT, 0, "peer '%s' still connects",
+					 peer->name);
+	}
+	pthread_mutex_lock(&peer->lock);
+	status = error_raise(&peer->error);
+	pthread_mutex_unlock(&peer->lock);
+	return status;
+}
+
+struct forget_call {
+	struct engine_peer *peer;
+	bool goodbye;
+};
+
+static void forget_run(void *arg)
+{
+	struct forget_call *call = arg;
+
+	if (call->goodbye)
+		peer_send_goodbye(call->peer);
+	peer_die(call->peer, TCPX_ERR_DISCONNECTED, 0, "disconnected by this side");
+	peer_forget(call->peer);
+}
+
+/* Others wait for that peer too: it goes on when this caller's time is over. */
+static tcpx_status connect_again(struct engine_peer *peer, int64_t deadline_ns, int nonblocking,
+				 tcpx_peer *out_peer)
+{
+	tcpx_status status = nonblocking ? TCPX_OK : wait_up(peer, deadline_ns);
+
+	if (status == TCPX_OK)
+		out_peer->id = peer->slot_id;
+	return status;
+}
+
+/* A live peer that was dialled at one of the same addresses, with a reference. */
+static struct engine_peer *peer_by_address(const struct engine_peer *fresh)
+{
+	struct engine_session *session = fresh->session;
+	struct engine_peer *found = NULL;
+	struct list_node *pos;
+
+	pthread_mutex_lock(&session->lock);
+	LIST_FOREACH(pos, &session->peer_list) {
+		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
+		uint32_t state = atomic_load(&peer->state);
+
+		if (peer == fresh || !peer->dialler ||
+		    (state != TCPX_PEER_UP && state != TCPX_PEER_SUSPECT))
+			continue;
+		for (uint32_t i = 0; i < fresh->naddrs && !found; i++)
+			if (sys_addr_same_host(&peer->remote, &fresh->addrs[i]) &&
+			    sys_addr_port(&peer->remote) == sys_addr_port(&fresh->addrs[i]))
+				found = peer;
+	}
+	if (found)
+		atomic_fetch_add(&found->slot.refs, 1);
+	pthread_mutex_unlock(&session->lock);
+	return found;
+}
+
+tcpx_status engine_connect(struct engine_session *session, const struct wire_info *info,
+			   const char *address, int64_t timeout_ns, int nonblocking,
+			   tcpx_peer *out_peer)
+{
+	int64_t deadline_ns = clock_after(timeout_ns > 0 ? timeout_ns : CONNECT_NS);
+	struct engine_peer *peer = NULL;
+	struct forget_call forget;
+	tcpx_status status;
+
+	if (info && memcmp(info->uuid, session->uuid, sizeof(info->uuid)))
+		peer = peer_by_uuid(session, info->uuid, NULL);
+	if (peer)
+		peer = engine_peer_get(session, peer->slot_id); /* it may go any moment */
+	if (peer) {
+		status = connect_again(peer, deadline_ns, nonblocking, out_peer);
+		peer_put(peer);
+		return status;
+	}
+	peer = peer_create(session);
+	if (!peer)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "peer");
+	atomic_fetch_add(&peer->slot.refs, 1);
+	peer->dialler = true;
+	peer->connect_deadline_ns = deadline_ns;
+	if (nonblocking && !info && ctl_resolve_is_name(address)) {
+		status = look_up_beside(peer, address);
+	} else if ((status = take_target(peer, info, address)) == TCPX_OK) {
+		struct engine_peer *known = info ? NULL : peer_by_address(peer);
+
+		if (known) { /* the handle made above was for nothing */
+			forget = (struct forget_call){.peer = peer};
+			runtime_call(forget_run, &forget);
+			peer_put(peer);
+			status = connect_again(known, deadline_ns, nonblocking, out_peer);
+			peer_put(known);
+			return status;
+		}
+		peer_enlist(peer);
+		runtime_call(dial_run, peer);
+		/* the connect timer comes first and knows more */
+		if (!nonblocking)
+			status = wait_up(peer, deadline_ns + 200 * CLOCK_MS_NS);
+	}
+	if (status == TCPX_ERR_EXISTS && peer->same_as) {
+		struct engine_peer *other = engine_peer_get(session, peer->same_as);
+
+		forget = (struct forget_call){.peer = peer};
+		runtime_call(forget_run, &forget);
+		status = other ? connect_again(other, deadline_ns, nonblocking, out_peer)
+			       : TCPX_ERR_STALE;
+		if (other)
+			peer_put(other);
+	} else if (status == TCPX_OK) {
+		out_peer->id = peer->slot_id;
+	} else {
+		tcpx_error error = *tcpx_last_error();
+
+		forget = (struct forget_call){.peer = peer};
+		runtime_call(forget_run, &forget);
+		error_raise(&error);
+	}
+	peer_put(peer);
+	return status;
+}
+
+tcpx_status engine_disconnect(struct engine_session *session, uint64_t peer_id)
+{
+	struct engine_peer *peer = engine_peer_get(session, peer_id);
+	struct forget_call call = {.peer = peer, .goodbye = true};
+
+	if (!peer)
+		return TCPX_ERR_STALE;
+	runtime_call(forget_run, &call);
+	peer_put(peer);
+	return TCPX_OK;
+}
