@@ -3,6 +3,7 @@
  * stays short, and what it may not touch stays as it is. */
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -324,6 +325,74 @@ static void accesses_are_refused_and_counted(void **state)
 	assert_int_equal(tcpx_region_deregister(session, region, -1), TCPX_OK);
 }
 
+#define NOTE_BYTES 60000u
+#define NOTE_BEGIN 2000u
+
+/* The header of the next notification of so many bytes, on the lane. */
+static size_t note_header(uint8_t *out, uint32_t bytes)
+{
+	struct raw_chan *lane = &raw.chan[0];
+	struct frame frame = {.type = FRAME_NOTIFY,
+			      .epoch = lane->epoch,
+			      .seq = lane->next_seq++,
+			      .key = 1,
+			      .xfer = ++raw.note_number,
+			      .offset = bytes,
+			      .payload_bytes = bytes};
+
+	wire_frame_encode(&frame, out);
+	return FRAME_HEADER_BYTES;
+}
+
+static void *say_the_rest(void *arg)
+{
+	static uint8_t rest[NOTE_BYTES - NOTE_BEGIN + FRAME_TRAILER_BYTES];
+	struct frame_trailer trailer = {.seq = raw.chan[0].next_seq - 1, .status = FRAME_VALID};
+	struct pollfd nothing = {.fd = -1};
+
+	(void)arg;
+	/* Time for the one who waits to take the lane from its worker; else this proves less. */
+	(void)poll(&nothing, 1, 50);
+	wire_trailer_encode(&trailer, rest + NOTE_BYTES - NOTE_BEGIN);
+	say(LANE, rest, sizeof(rest));
+	return NULL;
+}
+
+static void take_note(int64_t timeout_ns, size_t bytes)
+{
+	tcpx_notification note;
+
+	assert_int_equal(tcpx_notify_take(session, timeout_ns, &note), TCPX_OK);
+	assert_int_equal(note.bytes, bytes);
+	tcpx_notification_release(session, &note);
+}
+
+/* The lane's worker slept in the middle of a large frame, until much of it would be there; who
+ * waits reads the end of it, and then hears what is small. */
+static void the_lane_is_heard_after_a_large_frame(void **state)
+{
+	struct pollfd pfd = {.fd = tcpx_session_fd(session), .events = POLLIN};
+	uint8_t bytes[3 * FRAME_HEADER_BYTES + NOTE_BEGIN];
+	size_t len;
+	pthread_t thread;
+
+	(void)state;
+	connect_raw();
+	len = note_header(bytes, 0);
+	len += note_header(bytes + len, NOTE_BYTES);
+	memset(bytes + len, 0, NOTE_BEGIN);
+	say(LANE, bytes, len + NOTE_BEGIN);
+	assert_int_equal(poll(&pfd, 1, 20000), 1);
+	take_note(0, 0);
+	assert_int_equal(pthread_create(&thread, NULL, say_the_rest, NULL), 0);
+	take_note(20000000000, NOTE_BYTES);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	say(LANE, bytes, note_header(bytes, 0));
+	take_note(20000000000, 0); /* a wide guard */
+	raw_close(&raw);
+	(void)await(TCPX_EVENT_PEER_DOWN);
+}
+
 /* Garbage and broken rules again and again: a few lines, and a count of what was left out. */
 static void the_log_stays_short(void **state)
 {
@@ -388,6 +457,7 @@ int main(void)
 		cmocka_unit_test(truncated_frames),
 		cmocka_unit_test(fences_of_all_channels),
 		cmocka_unit_test(accesses_are_refused_and_counted),
+		cmocka_unit_test(the_lane_is_heard_after_a_large_frame),
 		cmocka_unit_test(the_log_stays_short),
 	};
 
