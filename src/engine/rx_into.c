@@ -217,6 +217,16 @@ bool served_uses(const struct core_push *push, const struct mem_region *region)
 	return false;
 }
 
+static bool served_retired(const struct served *served)
+{
+	uint32_t i;
+
+	for (i = 0; i < served->nregions; i++)
+		if (atomic_load(&served->regions[i]->retired))
+			return true;
+	return false;
+}
+
 static uint32_t count_pieces(const struct frame *frame, const uint8_t *table)
 {
 	struct wire_table_reader reader;
@@ -294,14 +304,16 @@ static tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table)
 		}
 	}
 	pthread_mutex_lock(&peer->lock);
-	if (peer->core.dead)
-		status = peer->core.dead_status;
-	else if (served)
+	if (served && !peer->core.dead) {
 		core_push_start(&peer->core, &served->push);
-	else
-		core_push_refuse(&peer->core, frame->xfer, status);
-	if (peer->core.dead && served)
+		/* Who deregistered meanwhile did not find it among the pushes. */
+		if (served_retired(served))
+			core_push_stop(&peer->core, &served->push, TCPX_ERR_REMOTE_KEY);
+	} else if (served) {
 		served_free(&served->push);
+	} else if (!peer->core.dead) {
+		core_push_refuse(&peer->core, frame->xfer, status);
+	}
 	pthread_mutex_unlock(&peer->lock);
 	return TCPX_OK;
 }

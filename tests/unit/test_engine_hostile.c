@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include "../../fuzz/session_raw.h"
+#include "base/clock.h"
 #include "unit.h"
 #include "wire/frame_codec.h"
+#include "wire/table.h"
 #include <tcpx/tcpx.h>
 
 #define CRC_COVERS 56
@@ -325,6 +327,63 @@ static void accesses_are_refused_and_counted(void **state)
 	assert_int_equal(tcpx_region_deregister(session, region, -1), TCPX_OK);
 }
 
+#define PIECES 1000u
+#define READABLE_BYTES 60000u
+
+/* A list that begins in one region and goes on in another: long to look up, and more than the
+ * sockets take. */
+static void ask_for(uint64_t first, uint64_t others, uint32_t bytes)
+{
+	static uint8_t table[FRAME_TABLE_MAX];
+	struct frame frame = {
+		.type = FRAME_READ_REQ, .xfer = 1, .offset = (uint64_t)PIECES * bytes};
+	struct wire_table_writer writer;
+
+	wire_table_begin(&writer, table, sizeof(table));
+	for (uint32_t i = 0; i < PIECES; i++)
+		wire_table_put(&writer, i ? others : first, 0, bytes);
+	frame.table_bytes = (uint32_t)wire_table_end(&writer);
+	raw_send(&raw, 1, &frame, table, 0, FRAME_VALID, 0);
+}
+
+static tcpx_region readable(uint64_t *out_key)
+{
+	static uint8_t bytes[READABLE_BYTES];
+	TCPX_OPTS(tcpx_region_opts, opts, .rights = TCPX_RIGHT_READ);
+	uint8_t token[TCPX_TOKEN_BYTES];
+	tcpx_region region;
+
+	assert_int_equal(tcpx_region_register(session, bytes, sizeof(bytes), &opts, &region),
+			 TCPX_OK);
+	assert_int_equal(tcpx_region_export(session, region, token), TCPX_OK);
+	memcpy(out_key, token + 8, sizeof(*out_key));
+	return region;
+}
+
+/* A READ of a peer that then takes nothing, at every moment of a deregistration: before, while its
+ * list is looked up, after. The region comes back each time. */
+static void a_read_does_not_keep_a_region(void **state)
+{
+	uint64_t key, kept_key;
+	tcpx_region region, kept = readable(&kept_key);
+
+	(void)state;
+	for (int round = 0; round < 400; round++) {
+		int64_t then;
+
+		connect_raw();
+		region = readable(&key);
+		ask_for(key, kept_key, READABLE_BYTES);
+		then = clock_now_ns() + round * 1000;
+		while (clock_now_ns() < then)
+			;
+		assert_int_equal(tcpx_region_deregister(session, region, 5000000000), TCPX_OK);
+		raw_close(&raw);
+		(void)await(TCPX_EVENT_PEER_DOWN);
+	}
+	assert_int_equal(tcpx_region_deregister(session, kept, -1), TCPX_OK);
+}
+
 #define NOTE_BYTES 60000u
 #define NOTE_BEGIN 2000u
 
@@ -459,6 +518,7 @@ int main(void)
 		cmocka_unit_test(accesses_are_refused_and_counted),
 		cmocka_unit_test(the_lane_is_heard_after_a_large_frame),
 		cmocka_unit_test(the_log_stays_short),
+		cmocka_unit_test(a_read_does_not_keep_a_region),
 	};
 
 	return cmocka_run_group_tests(tests, open_session, close_session);
