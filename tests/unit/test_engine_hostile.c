@@ -2,33 +2,15 @@
 /* A peer that has proven itself and then breaks the rules: the error is typed and counted, the log
  * stays short, and what it may not touch stays as it is. */
 #include <fcntl.h>
-#include <poll.h>
-#include <pthread.h>
-#include <stdlib.h>
-#include <unistd.h>
 
-#include "../../fuzz/session_raw.h"
-#include "base/clock.h"
-#include "unit.h"
+#include "raw_rig.h"
 #include "wire/frame_codec.h"
-#include "wire/table.h"
-#include <tcpx/tcpx.h>
 
 #define CRC_COVERS 56
 #define ROUNDS 200 /* of one fault, for the log */
 
-static tcpx_session *session;
-static uint16_t port;
-static struct raw raw;
 static uint8_t memory[4096];
 static _Atomic unsigned lines;
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
-	(void)data;
-	(void)size;
-	return 0; /* the raw peer's header wants one */
-}
 
 static void count_line(void *arg, enum tcpx_log_level level, const char *line)
 {
@@ -44,42 +26,6 @@ static tcpx_counters counters_now(void)
 
 	assert_int_equal(tcpx_session_counters(session, &counters), TCPX_OK);
 	return counters;
-}
-
-/* The next event of that type. */
-static tcpx_event await(enum tcpx_event_type type)
-{
-	struct pollfd pfd = {.fd = tcpx_session_fd(session), .events = POLLIN};
-	tcpx_event event;
-
-	for (int i = 0; i < 1000; i++) { /* a wide guard */
-		while (tcpx_session_event(session, &event) == TCPX_OK)
-			if (event.type == type)
-				return event;
-		(void)poll(&pfd, 1, 20);
-	}
-	fail_msg("no event of type %d came", type);
-	return event;
-}
-
-static void connect_raw(void)
-{
-	tcpx_peer peer;
-
-	raw_connect(&raw, port);
-	assert_int_equal(tcpx_session_accept(session, 20000000000, &peer), TCPX_OK);
-	(void)await(TCPX_EVENT_PEER_UP);
-}
-
-enum place { CONTROL, LANE, BULK, PLACES };
-
-/* Bytes on one of its connections, whatever they are. */
-static void say(enum place place, const void *bytes, size_t len)
-{
-	int fd = place == CONTROL ? raw.ctl.fd : raw.chan[place == LANE ? 0 : 1].fd;
-
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, bytes, len), (ssize_t)len);
 }
 
 /* A header that is right but for one thing. */
@@ -327,131 +273,6 @@ static void accesses_are_refused_and_counted(void **state)
 	assert_int_equal(tcpx_region_deregister(session, region, -1), TCPX_OK);
 }
 
-#define PIECES 1000u
-#define READABLE_BYTES 60000u
-
-/* A list that begins in one region and goes on in another: long to look up, and more than the
- * sockets take. */
-static void ask_for(uint64_t first, uint64_t others, uint32_t bytes)
-{
-	static uint8_t table[FRAME_TABLE_MAX];
-	struct frame frame = {
-		.type = FRAME_READ_REQ, .xfer = 1, .offset = (uint64_t)PIECES * bytes};
-	struct wire_table_writer writer;
-
-	wire_table_begin(&writer, table, sizeof(table));
-	for (uint32_t i = 0; i < PIECES; i++)
-		wire_table_put(&writer, i ? others : first, 0, bytes);
-	frame.table_bytes = (uint32_t)wire_table_end(&writer);
-	raw_send(&raw, 1, &frame, table, 0, FRAME_VALID, 0);
-}
-
-static tcpx_region readable(uint64_t *out_key)
-{
-	static uint8_t bytes[READABLE_BYTES];
-	TCPX_OPTS(tcpx_region_opts, opts, .rights = TCPX_RIGHT_READ);
-	uint8_t token[TCPX_TOKEN_BYTES];
-	tcpx_region region;
-
-	assert_int_equal(tcpx_region_register(session, bytes, sizeof(bytes), &opts, &region),
-			 TCPX_OK);
-	assert_int_equal(tcpx_region_export(session, region, token), TCPX_OK);
-	memcpy(out_key, token + 8, sizeof(*out_key));
-	return region;
-}
-
-/* A READ of a peer that then takes nothing, at every moment of a deregistration: before, while its
- * list is looked up, after. The region comes back each time. */
-static void a_read_does_not_keep_a_region(void **state)
-{
-	uint64_t key, kept_key;
-	tcpx_region region, kept = readable(&kept_key);
-
-	(void)state;
-	for (int round = 0; round < 400; round++) {
-		int64_t then;
-
-		connect_raw();
-		region = readable(&key);
-		ask_for(key, kept_key, READABLE_BYTES);
-		then = clock_now_ns() + round * 1000;
-		while (clock_now_ns() < then)
-			;
-		assert_int_equal(tcpx_region_deregister(session, region, 5000000000), TCPX_OK);
-		raw_close(&raw);
-		(void)await(TCPX_EVENT_PEER_DOWN);
-	}
-	assert_int_equal(tcpx_region_deregister(session, kept, -1), TCPX_OK);
-}
-
-#define NOTE_BYTES 60000u
-#define NOTE_BEGIN 2000u
-
-/* The header of the next notification of so many bytes, on the lane. */
-static size_t note_header(uint8_t *out, uint32_t bytes)
-{
-	struct raw_chan *lane = &raw.chan[0];
-	struct frame frame = {.type = FRAME_NOTIFY,
-			      .epoch = lane->epoch,
-			      .seq = lane->next_seq++,
-			      .key = 1,
-			      .xfer = ++raw.note_number,
-			      .offset = bytes,
-			      .payload_bytes = bytes};
-
-	wire_frame_encode(&frame, out);
-	return FRAME_HEADER_BYTES;
-}
-
-static void *say_the_rest(void *arg)
-{
-	static uint8_t rest[NOTE_BYTES - NOTE_BEGIN + FRAME_TRAILER_BYTES];
-	struct frame_trailer trailer = {.seq = raw.chan[0].next_seq - 1, .status = FRAME_VALID};
-	struct pollfd nothing = {.fd = -1};
-
-	(void)arg;
-	/* Time for the one who waits to take the lane from its worker; else this proves less. */
-	(void)poll(&nothing, 1, 50);
-	wire_trailer_encode(&trailer, rest + NOTE_BYTES - NOTE_BEGIN);
-	say(LANE, rest, sizeof(rest));
-	return NULL;
-}
-
-static void take_note(int64_t timeout_ns, size_t bytes)
-{
-	tcpx_notification note;
-
-	assert_int_equal(tcpx_notify_take(session, timeout_ns, &note), TCPX_OK);
-	assert_int_equal(note.bytes, bytes);
-	tcpx_notification_release(session, &note);
-}
-
-/* The lane's worker slept in the middle of a large frame, until much of it would be there; who
- * waits reads the end of it, and then hears what is small. */
-static void the_lane_is_heard_after_a_large_frame(void **state)
-{
-	struct pollfd pfd = {.fd = tcpx_session_fd(session), .events = POLLIN};
-	uint8_t bytes[3 * FRAME_HEADER_BYTES + NOTE_BEGIN];
-	size_t len;
-	pthread_t thread;
-
-	(void)state;
-	connect_raw();
-	len = note_header(bytes, 0);
-	len += note_header(bytes + len, NOTE_BYTES);
-	memset(bytes + len, 0, NOTE_BEGIN);
-	say(LANE, bytes, len + NOTE_BEGIN);
-	assert_int_equal(poll(&pfd, 1, 20000), 1);
-	take_note(0, 0);
-	assert_int_equal(pthread_create(&thread, NULL, say_the_rest, NULL), 0);
-	take_note(20000000000, NOTE_BYTES);
-	assert_int_equal(pthread_join(thread, NULL), 0);
-	say(LANE, bytes, note_header(bytes, 0));
-	take_note(20000000000, 0); /* a wide guard */
-	raw_close(&raw);
-	(void)await(TCPX_EVENT_PEER_DOWN);
-}
-
 /* Garbage and broken rules again and again: a few lines, and a count of what was left out. */
 static void the_log_stays_short(void **state)
 {
@@ -486,29 +307,6 @@ static void the_log_stays_short(void **state)
 	tcpx_log_set(NULL, NULL, TCPX_LOG_ERROR);
 }
 
-static int open_session(void **state)
-{
-	TCPX_OPTS(tcpx_session_opts, opts, .name = "victim", .bind = "127.0.0.1",
-		  .flags = TCPX_SESSION_NO_LOCAL);
-
-	(void)state;
-	tcpx_log_set(NULL, NULL, TCPX_LOG_ERROR);
-	raw.secret = (const uint8_t *)"never to be seen by it";
-	raw.secret_bytes = 22;
-	if (tcpx_session_open(&opts, &session))
-		return -1;
-	return tcpx_session_listen(session, NULL, &port);
-}
-
-static int close_session(void **state)
-{
-	(void)state;
-	tcpx_session_close(session);
-	for (uint32_t i = 0; i < RAW_CHANNELS; i++)
-		free(raw.chan[i].rest);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -516,9 +314,7 @@ int main(void)
 		cmocka_unit_test(truncated_frames),
 		cmocka_unit_test(fences_of_all_channels),
 		cmocka_unit_test(accesses_are_refused_and_counted),
-		cmocka_unit_test(the_lane_is_heard_after_a_large_frame),
 		cmocka_unit_test(the_log_stays_short),
-		cmocka_unit_test(a_read_does_not_keep_a_region),
 	};
 
 	return cmocka_run_group_tests(tests, open_session, close_session);
