@@ -211,7 +211,10 @@ static int far_execute_memory(struct far_side *side, const struct far_cmd *cmd,
 	struct buf *buf = &side->buf[cmd->id % FAR_BUFS];
 
 	switch (cmd->op) {
-	case FAR_BUF:
+	case FAR_BUF: /* the last one's transfer may have ended for the near side only */
+		if (side->region[cmd->id].id)
+			(void)!tcpx_region_deregister(side->session, side->region[cmd->id],
+						      LONG_NS);
 		buf_free(buf);
 		buf_make(buf, cmd->arg[2], cmd->arg[3]);
 		reply->status = far_do_register(side, cmd, reply);

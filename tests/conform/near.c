@@ -83,9 +83,12 @@ tcpx_status far_call(struct env *env, struct far_cmd *cmd, struct far_reply *rep
 		far_execute(env->side, cmd, reply);
 		return reply->status;
 	}
-	CHECK_MSG(io_all(env->fd, cmd, sizeof(*cmd), 1) &&
-			  io_all(env->fd, reply, sizeof(*reply), 0),
-		  "the far process ended");
+	if (!io_all(env->fd, cmd, sizeof(*cmd), 1) || !io_all(env->fd, reply, sizeof(*reply), 0)) {
+		int status = -1;
+
+		(void)waitpid(env->pid, &status, 0);
+		CHECK_MSG(0, "the far process ended with %#x", status);
+	}
 	return reply->status;
 }
 
