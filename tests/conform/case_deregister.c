@@ -193,26 +193,18 @@ static void *wait_for_quiet(void *arg)
  * one who waits for it is told. */
 static void case_dereg_busy(struct env *env)
 {
-	tcpx_segment segment = {.length = MIB};
 	struct patient patient = {.session = env->session};
 	tcpx_request request;
 	pthread_t thread;
 	struct buf buf;
 
-	if (conform_kind() != TCPX_MEM_SLOW || config.processes != 1)
-		return; /* only a staged kind can be held */
-	buf_make(&buf, MIB, 0);
-	segment.local = near_register(env, buf.data, MIB, 0);
-	segment.remote = far_buf(env, 0, MIB, RW, 0);
-	mem_slow_hold(1);
-	request = start(env, TCPX_OP_WRITE, &segment);
-	mem_slow_await(1);
-	patient.region = segment.local;
+	if (!near_held_write(env, &buf, &patient.region, &request))
+		return;
 	CHECK(pthread_barrier_init(&patient.begin, NULL, 2) == 0);
 	CHECK(pthread_create(&thread, NULL, wait_for_quiet, &patient) == 0);
 	pthread_barrier_wait(&patient.begin);
-	EXPECT(tcpx_region_deregister(env->session, segment.local, 50 * MS), TCPX_ERR_BUSY);
-	EXPECT(tcpx_region_deregister(env->session, segment.local, 50 * MS), TCPX_ERR_BUSY);
+	EXPECT(tcpx_region_deregister(env->session, patient.region, 50 * MS), TCPX_ERR_BUSY);
+	EXPECT(tcpx_region_deregister(env->session, patient.region, 50 * MS), TCPX_ERR_BUSY);
 	EXPECT(tcpx_request_wait(env->session, request, 0, NULL), TCPX_IN_PROGRESS);
 	mem_slow_hold(0);
 	CHECK(pthread_join(thread, NULL) == 0);
@@ -220,7 +212,7 @@ static void case_dereg_busy(struct env *env)
 	pthread_barrier_destroy(&patient.begin);
 	buf_free(&buf);
 	EXPECT(near_wait(env, request, NULL), TCPX_ERR_DEREGISTERED);
-	EXPECT(tcpx_region_deregister(env->session, segment.local, 0), TCPX_ERR_STALE);
+	EXPECT(tcpx_region_deregister(env->session, patient.region, 0), TCPX_ERR_STALE);
 }
 
 const struct case_row cases_deregister[] = {

@@ -302,20 +302,14 @@ static void case_far_killed(struct env *env)
 /* A copy that ends after its session: what it holds lives until then, and goes at the next call. */
 static void case_close_before_copy(struct env *env)
 {
-	tcpx_segment segment = {.length = MIB};
 	tcpx_session_opts opts;
 	tcpx_request request;
 	tcpx_session *next;
+	tcpx_region source;
 	struct buf buf;
 
-	if (conform_kind() != TCPX_MEM_SLOW || config.processes != 1)
-		return; /* only a staged kind can be held */
-	buf_make(&buf, MIB, 0);
-	segment.local = near_register(env, buf.data, MIB, 0);
-	segment.remote = far_buf(env, 0, MIB, RW, 0);
-	mem_slow_hold(1);
-	OK(tcpx_request_start(env->session, env->peer, TCPX_OP_WRITE, &segment, 1, NULL, &request));
-	mem_slow_await(1);
+	if (!near_held_write(env, &buf, &source, &request))
+		return;
 	tcpx_session_close(env->session);
 	env->session = NULL;
 	far_simple(env, FAR_CLOSE, 0, 0, 0, 0, 0);

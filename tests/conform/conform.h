@@ -214,6 +214,10 @@ tcpx_status near_wait(struct env *env, tcpx_request request, tcpx_completion *ou
 /* prepare + post + wait + release */
 tcpx_status near_run(struct env *env, enum tcpx_op op, const tcpx_segment *segments, size_t count,
 		     const tcpx_request_opts *opts);
+/* A WRITE of 1 MiB whose copy of the source does not end before mem_slow_hold(0). False: nothing
+ * can be held here, only a staged kind in this process can. */
+bool near_held_write(struct env *env, struct buf *out_buf, tcpx_region *out_source,
+		     tcpx_request *out_request);
 tcpx_status near_take(struct env *env, uint64_t seed, uint64_t *out_bytes);
 /* The next event of the type; others are dropped. far_event: its status. */
 tcpx_event session_event(tcpx_session *session, enum tcpx_event_type type);

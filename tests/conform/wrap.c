@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include "conform.h"
+#include "mem/slow.h"
 
 void expect_status(const char *file, int line, const char *text, tcpx_status got, tcpx_status want)
 {
@@ -168,6 +169,23 @@ tcpx_status near_run(struct env *env, enum tcpx_op op, const tcpx_segment *segme
 		CHECK_EQ(done.bytes, total);
 	OK(tcpx_request_release(env->session, request));
 	return status;
+}
+
+bool near_held_write(struct env *env, struct buf *out_buf, tcpx_region *out_source,
+		     tcpx_request *out_request)
+{
+	tcpx_segment segment = {.length = MIB};
+
+	if (conform_kind() != TCPX_MEM_SLOW || config.processes != 1)
+		return false;
+	buf_make(out_buf, MIB, 0);
+	*out_source = segment.local = near_register(env, out_buf->data, MIB, 0);
+	segment.remote = far_buf(env, 0, MIB, TCPX_RIGHT_WRITE, 0);
+	mem_slow_hold(1);
+	OK(tcpx_request_start(env->session, env->peer, TCPX_OP_WRITE, &segment, 1, NULL,
+			      out_request));
+	mem_slow_await(1);
+	return true;
 }
 
 tcpx_status near_take(struct env *env, uint64_t seed, uint64_t *out_bytes)
