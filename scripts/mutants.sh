@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.." || exit 1
 # shellcheck source=scripts/env.sh
 . scripts/env.sh
 top=$PWD
+export TEST_LONG=1 # every case of a suite, or a fault is missed by one left out
 place=$(mktemp -d "${TMPDIR:-/tmp}/tcpx-mutants.XXXXXX") || exit 1
 trap 'rm -rf "$place"' EXIT
 
