@@ -283,7 +283,8 @@ void peer_kick_posted(struct engine_peer *peer, bool here)
 
 	if (here && (mask & 1ull << CORE_LANE)) {
 		kick_one(peer, CORE_LANE, true);
-		mask = (mask | atomic_exchange(&peer->kick_mask, 0)) & ~(1ull << CORE_LANE);
+		/* A kick of the lane that came since then is another's, and nobody else's now. */
+		mask = (mask & ~(1ull << CORE_LANE)) | atomic_exchange(&peer->kick_mask, 0);
 	}
 	while (mask) {
 		uint32_t channel = (uint32_t)__builtin_ctzll(mask);
@@ -305,6 +306,8 @@ void peer_kick_posted(struct engine_peer *peer, bool here)
 	atomic_fetch_or(&peer->kick_mask, later); /* before the one that finds it is woken */
 	if (first) {
 		worker_kick(first);
+		if (later && atomic_load(&first->tx_blocked))
+			peer_kick(peer, false); /* it has just run out of room: it was not woken */
 		chan_put(first);
 	}
 	if (atomic_load(&peer->kick_last) && atomic_exchange(&peer->kick_last, 0))
