@@ -84,6 +84,40 @@ static void nack_forget(struct core_chan *chan, uint64_t seq)
 	}
 }
 
+static int redo_add(struct core_link *link, const struct core_chunk *chunk)
+{
+	struct core_redo *redo = link->redo_pool, **tail = &chunk->job->redo;
+
+	if (redo)
+		link->redo_pool = redo->next;
+	else
+		redo = link->cfg.ops->alloc(link->cfg.arg, sizeof(*redo));
+	if (!redo)
+		return -1;
+	*redo = (struct core_redo){.at = chunk->at,
+				   .linear = chunk->linear,
+				   .bytes = chunk->bytes,
+				   .pieces = chunk->pieces,
+				   .type = chunk->type};
+	while (*tail)
+		tail = &(*tail)->next;
+	*tail = redo;
+	return 0;
+}
+
+/* Back to where it came from. False: no memory, the link ends. */
+static bool requeue(struct core_link *link, const struct core_chunk *chunk)
+{
+	if (chunk->job->stopped || chunk->refused || chunk->aborted)
+		return true;
+	if (redo_add(link, chunk)) {
+		link->cfg.ops->fail(link->cfg.arg, TCPX_ERR_NO_MEMORY);
+		return false;
+	}
+	link->resent++;
+	return true;
+}
+
 static void chunk_acked(struct core_link *link, struct core_chan *chan, struct core_chunk *chunk)
 {
 	struct core_job *job = chunk->job;
@@ -93,12 +127,18 @@ static void chunk_acked(struct core_link *link, struct core_chan *chan, struct c
 	if (chunk->ctl)
 		link->cfg.ops->free(link->cfg.arg, chunk->ctl, sizeof(*chunk->ctl));
 	chunk->ctl = NULL;
-	chunk->job = NULL;
 	if (!job)
 		return;
+	if (chunk->unread && !requeue(link, chunk))
+		return;
+	chunk->job = NULL;
 	job->inflight--;
-	if (!chunk->refused && !chunk->aborted)
+	if (chunk->unread) {
+		core_job_unqueue(job);
+		core_job_queue(link, job);
+	} else if (!chunk->refused && !chunk->aborted) {
 		job->acked += chunk->bytes;
+	}
 	job_check(link, job);
 }
 
@@ -127,27 +167,6 @@ void core_chunk_refuse(struct core_link *link, struct core_chan *chan, uint64_t 
 	chunk->refused = true;
 	if (chunk->job && chunk->job->kind == CORE_JOB_WRITE)
 		core_xfer_end(link, core_job_xfer(chunk->job), status);
-}
-
-static int redo_add(struct core_link *link, const struct core_chunk *chunk)
-{
-	struct core_redo *redo = link->redo_pool, **tail = &chunk->job->redo;
-
-	if (redo)
-		link->redo_pool = redo->next;
-	else
-		redo = link->cfg.ops->alloc(link->cfg.arg, sizeof(*redo));
-	if (!redo)
-		return -1;
-	*redo = (struct core_redo){.at = chunk->at,
-				   .linear = chunk->linear,
-				   .bytes = chunk->bytes,
-				   .pieces = chunk->pieces,
-				   .type = chunk->type};
-	while (*tail)
-		tail = &(*tail)->next;
-	*tail = redo;
-	return 0;
 }
 
 void core_redo_free(struct core_link *link, struct core_job *job)
@@ -195,13 +214,8 @@ bool core_chunks_requeue(struct core_link *link, struct core_chan *chan)
 		uncharge(link, chunk);
 		if (!job)
 			continue;
-		if (!job->stopped && !chunk->refused && !chunk->aborted) {
-			if (redo_add(link, chunk)) {
-				link->cfg.ops->fail(link->cfg.arg, TCPX_ERR_NO_MEMORY);
-				return false;
-			}
-			link->resent++;
-		}
+		if (!requeue(link, chunk))
+			return false;
 		chunk->job = NULL;
 		job->inflight--;
 		core_job_unqueue(job);

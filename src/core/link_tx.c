@@ -413,6 +413,14 @@ void core_tx_torn(struct core_link *link, uint32_t channel)
 		xfer->job.acked -= chan->tx_bytes; /* the acknowledgement was faster */
 }
 
+void core_tx_unread(struct core_link *link, uint32_t channel)
+{
+	struct core_chan *chan = &link->chan[channel];
+
+	if (chan->tx.busy && chan->tx_seq > chan->acked_seq)
+		core_ring_at(chan, chan->tx_seq)->unread = true;
+}
+
 void core_tx_sent(struct core_link *link, uint32_t channel, bool valid)
 {
 	struct core_chan *chan = &link->chan[channel];

@@ -382,6 +382,11 @@ void chan_tx_drop(struct engine_chan *chan)
 
 	if (chan->tx.big && chan->net->ops->lend)
 		chan->net->ops->lent(chan->net, 1, &lent);
+	if (lent.torn) {
+		pthread_mutex_lock(&peer->lock);
+		core_tx_unread(&peer->core, chan->index);
+		pthread_mutex_unlock(&peer->lock);
+	}
 	if (lent.pieces) {
 		lease_start(chan);
 		return;
