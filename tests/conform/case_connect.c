@@ -229,7 +229,7 @@ static void case_connect_address(struct env *env)
 	env->peer = peer;
 	OK(far_simple(env, FAR_ACCEPT, 0, (uint64_t)LONG_NS, 0, 0, 0));
 	write_once(env, 3);
-	if (config.family == 4) {
+	if (config.family == 4 && !config.far_bind) { /* a name for the same address */
 		snprintf(text, sizeof(text), "localhost:%u", env->far_port);
 		OK(tcpx_session_connect_to(env->session, text, &opts, &again));
 		CHECK_EQ(peer.id, again.id);
@@ -371,7 +371,7 @@ static void case_peer_query(struct env *env)
 	CHECK_STR(info.auth, "secret");
 	CHECK(info.channels >= 1 && info.chunk_bytes >= 4096);
 	CHECK_STR(info.transport, config.transport);
-	CHECK(strstr(info.address, conform_bind()));
+	CHECK(strstr(info.address, conform_far()));
 	OK(tcpx_peer_find(env->session, "far", &peer));
 	CHECK_EQ(peer.id, env->peer.id);
 	EXPECT(tcpx_peer_find(env->session, "nobody", &peer), TCPX_ERR_NOT_FOUND);

@@ -29,7 +29,7 @@ static int slow_lookup(const char *host, const char *service, const struct addri
 	if (!strcmp(host, "nobody"))
 		rc = EAI_NONAME;
 	else
-		rc = getaddrinfo(conform_bind(), service, hints, out_list);
+		rc = getaddrinfo(conform_far(), service, hints, out_list);
 	return rc;
 }
 

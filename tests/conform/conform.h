@@ -26,6 +26,8 @@ struct config {
 	int processes;	       /* 1, 2 */
 	int family;	       /* 4, 6 */
 	bool light;	       /* fewer rounds: sanitizers, slow memory */
+	/* two hosts: what each side binds, the far one's namespace, their key; or NULL: loopback */
+	const char *near_bind, *far_bind, *far_netns, *key;
 };
 
 extern struct config config;
@@ -155,6 +157,7 @@ void env_connect(struct env *env);
 void env_close(struct env *env);
 /* The address new sessions bind to, and its text for connect_to. */
 const char *conform_bind(void);
+const char *conform_far(void); /* the far side's first address */
 void conform_address(char out[64], uint16_t port);
 
 /* Far commands; those that return void check for success. */

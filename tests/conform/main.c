@@ -38,6 +38,7 @@ static void usage(FILE *out)
 {
 	fputs("conform [--transport tcp|local] [--mem host|slow] [--filters SPEC]\n"
 	      "        [--processes 1|2] [--family 4|6] [--one-copy] [--light | --short] [--once]\n"
+	      "        [--near ADDR[,ADDR] --far ADDR[,ADDR] --far-netns NAME --key FILE]\n"
 	      "        [--case TEXT] [--list]\n"
 	      "--once runs the cases that do not depend on the configuration, too.\n",
 	      out);
@@ -51,6 +52,10 @@ int main(int argc, char **argv)
 		{"filters", 1, NULL, 'f'},
 		{"processes", 1, NULL, 'p'},
 		{"family", 1, NULL, '6'},
+		{"near", 1, NULL, 'N'},
+		{"far", 1, NULL, 'F'},
+		{"far-netns", 1, NULL, 'S'},
+		{"key", 1, NULL, 'k'},
 		{"light", 0, NULL, 'l'},
 		{"short", 0, NULL, 's'},
 		{"one-copy", 0, NULL, '1'},
@@ -81,6 +86,18 @@ int main(int argc, char **argv)
 			break;
 		case '6':
 			config.family = atoi(optarg);
+			break;
+		case 'N':
+			config.near_bind = optarg;
+			break;
+		case 'F':
+			config.far_bind = optarg;
+			break;
+		case 'S':
+			config.far_netns = optarg;
+			break;
+		case 'k':
+			config.key = optarg;
 			break;
 		case '1':
 			setenv("TCPX_ONE_COPY", "1", 1);

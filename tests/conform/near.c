@@ -2,19 +2,50 @@
 /* Opening and closing the two sides, and the near side's way to the far one. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/socket.h>
 
 #include "conform.h"
 #include "net/filter/filter.h"
 
-const char *conform_bind(void)
+static const char *loopback(void)
 {
 	return config.family == 6 ? "::1" : "127.0.0.1";
 }
 
+const char *conform_bind(void)
+{
+	return config.near_bind ? config.near_bind : loopback();
+}
+
+const char *conform_far(void)
+{
+	static char first[64];
+
+	if (!config.far_bind)
+		return loopback();
+	snprintf(first, sizeof(first), "%.*s", (int)strcspn(config.far_bind, ","), config.far_bind);
+	return first;
+}
+
 void conform_address(char out[64], uint16_t port)
 {
-	snprintf(out, 64, config.family == 6 ? "[::1]:%u" : "127.0.0.1:%u", port);
+	snprintf(out, 64, config.family == 6 ? "[%s]:%u" : "%s:%u", conform_far(), port);
+}
+
+/* The far process, before its first session. */
+static void enter_far_host(void)
+{
+	char path[128];
+	int fd;
+
+	config.near_bind = config.far_bind;
+	if (!config.far_netns)
+		return;
+	snprintf(path, sizeof(path), "/run/netns/%s", config.far_netns);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	CHECK_MSG(fd >= 0 && !setns(fd, CLONE_NEWNET), "no namespace %s", path);
+	close(fd);
 }
 
 enum tcpx_mem_kind conform_kind(void)
@@ -28,6 +59,7 @@ void conform_opts(tcpx_session_opts *opts, const char *name)
 	opts->sz = sizeof(*opts);
 	opts->name = name;
 	opts->bind = conform_bind();
+	opts->key_file = config.key;
 	opts->filters = config.filters;
 	opts->flags = strcmp(config.transport, "local") == 0 ? TCPX_SESSION_LOCAL_ONLY
 							     : TCPX_SESSION_NO_LOCAL;
@@ -58,6 +90,7 @@ __attribute__((noreturn)) static void far_process(int fd, bool late)
 	static struct far_reply reply;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	enter_far_host();
 	while (io_all(fd, &cmd, sizeof(cmd), 0)) {
 		if (cmd.op == FAR_EXIT)
 			break;

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conformance suite between two hosts: one and two interface pairs, IPv4 and IPv6."""
+import os
+import re
+import subprocess
+
+import pytest
+
+from netns import BUILD, LONG, hosts, rails  # noqa: F401
+
+CONFORM = os.path.join(BUILD, "tests/conform/conform")
+
+
+def conform(pair, pairs, family, *more):
+    near, far = (",".join(pair.address(which, n, family) for n in range(pairs))
+                 for which in ("a", "b"))
+    argv = pair.a.argv(CONFORM, "--transport", "tcp", "--processes", "2", "--light", "--family",
+                       str(family), "--near", near, "--far", far, "--far-netns", pair.b.name,
+                       "--key", pair.key, *more)
+    done = subprocess.run(list(map(str, argv)), text=True, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600)
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"^[6-9]\d passed, 0 failed, 0 skipped$", done.stdout, re.M), done.stdout
+
+
+@pytest.mark.parametrize("family", [4, 6] if LONG else [4])
+def test_one_pair(hosts, family):
+    conform(hosts, 1, family)
+
+
+@pytest.mark.parametrize("family", [4, 6] if LONG else [6])
+def test_two_pairs(rails, family):
+    conform(rails, 2, family)
+
+
+def test_two_pairs_slow_memory(rails):
+    conform(rails, 2, 4, "--mem", "slow")
