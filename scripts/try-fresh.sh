@@ -45,6 +45,9 @@ if [ ! -x "$root/bin/bash" ]; then
 	done
 fi
 for file in /etc/resolv.conf /etc/hosts; do cp -L "$file" "$root$file"; done
+# A root that is a mount point: "ip netns exec" changes how / is shared.
+mount --bind "$root" "$root"
+mounted="$root"
 for place in proc sys dev dev/pts dev/shm; do
 	mkdir -p "$root/$place"
 	mount --bind "/$place" "$root/$place"

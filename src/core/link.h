@@ -378,8 +378,8 @@ int core_tx_pause(struct core_link *link, uint32_t channel);
 int core_tx_resume(struct core_link *link, uint32_t channel);
 /* The frame under way arrives torn: aborted, even when it is acknowledged already. */
 void core_tx_torn(struct core_link *link, uint32_t channel);
-/* The channel goes away, and what it had lent of the frame under way was taken back unread. The peer
- * may count the frame as received: it is sent again all the same. */
+/* The channel goes away, and what it had lent of the frame under way was taken back unread. The
+ * peer may count the frame as received: it is sent again all the same. */
 void core_tx_unread(struct core_link *link, uint32_t channel);
 /* The whole frame is with the transport. valid: its trailer said so. A frame that was lent may have
  * been acknowledged before. */

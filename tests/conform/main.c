@@ -44,6 +44,28 @@ static void usage(FILE *out)
 	      out);
 }
 
+/* The text an option sets, or NULL. */
+static const char **text_of(int c)
+{
+	switch (c) {
+	case 't':
+		return &config.transport;
+	case 'm':
+		return &config.mem;
+	case 'f':
+		return &config.filters;
+	case 'N':
+		return &config.near_bind;
+	case 'F':
+		return &config.far_bind;
+	case 'S':
+		return &config.far_netns;
+	case 'k':
+		return &config.key;
+	}
+	return NULL;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option longs[] = {
@@ -71,33 +93,16 @@ int main(int argc, char **argv)
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+		if (text_of(c)) {
+			*text_of(c) = optarg;
+			continue;
+		}
 		switch (c) {
-		case 't':
-			config.transport = optarg;
-			break;
-		case 'm':
-			config.mem = optarg;
-			break;
-		case 'f':
-			config.filters = optarg;
-			break;
 		case 'p':
 			config.processes = atoi(optarg);
 			break;
 		case '6':
 			config.family = atoi(optarg);
-			break;
-		case 'N':
-			config.near_bind = optarg;
-			break;
-		case 'F':
-			config.far_bind = optarg;
-			break;
-		case 'S':
-			config.far_netns = optarg;
-			break;
-		case 'k':
-			config.key = optarg;
 			break;
 		case '1':
 			setenv("TCPX_ONE_COPY", "1", 1);
