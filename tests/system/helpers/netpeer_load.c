@@ -217,6 +217,24 @@ static void do_wait(struct netpeer *np, double seconds)
 		answer("ok %" PRIu64, np->rounds);
 }
 
+/* Until so many more rounds of the loop ended well, or nothing is under way any more. */
+static void do_move(struct netpeer *np, uint64_t rounds, double seconds)
+{
+	struct pollfd pfd = {.fd = tcpx_session_fd(np->session), .events = POLLIN};
+	uint64_t want = np->rounds + rounds;
+	double end = now() + seconds;
+
+	while (np->active && np->rounds < want && now() < end) {
+		poll(&pfd, 1, (int)((end - now()) * 1e3) + 1);
+		pump(np);
+	}
+	if (np->rounds < want)
+		answer("%" PRIu64 " rounds of %" PRIu64 ", %u under way", np->rounds, want,
+		       np->active);
+	else
+		answer("ok %" PRIu64, np->rounds);
+}
+
 static void do_cancel(struct netpeer *np)
 {
 	double begin = now();
@@ -246,6 +264,8 @@ int command_load(struct netpeer *np, char **word, int words)
 	} else if (strcmp(word[0], "stop") == 0) { /* of a loop; wait follows */
 		np->loop = false;
 		answer("ok");
+	} else if (strcmp(word[0], "move") == 0 && words == 3) { /* ROUNDS S */
+		do_move(np, strtoull(word[1], NULL, 0), atof(word[2]));
 	} else if (strcmp(word[0], "rounds") == 0) {
 		answer("ok %" PRIu64, np->rounds);
 	} else if (strcmp(word[0], "cancel") == 0) {

@@ -119,6 +119,15 @@ static int last_one(void)
 	return turned_away ? 0 : -1;
 }
 
+/* The pace is what the test asks for. */
+static void await_turn(double when)
+{
+	struct timespec ts = {(time_t)when, (long)((when - (double)(time_t)when) * 1e9)};
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR)
+		;
+}
+
 /* Talks and goes, spread over the seconds; a batch stays open a little so that limits are met. */
 static int talk(const char *kind, int count, double seconds)
 {
@@ -131,8 +140,7 @@ static int talk(const char *kind, int count, double seconds)
 		size_t len;
 		int fd;
 
-		while (now() < begin + seconds * i / count)
-			usleep(500);
+		await_turn(begin + seconds * i / count);
 		fd = dial();
 		if (fd < 0) {
 			failed++;
@@ -176,6 +184,8 @@ static int stay(const char *kind, int count, double seconds)
 		pfd[i] = (struct pollfd){.fd = dial(), .events = POLLIN};
 		left += pfd[i].fd >= 0;
 	}
+	printf("dialled %d\n", left);
+	fflush(stdout);
 	while (pfd && left && now() < begin + seconds) {
 		poll(pfd, (nfds_t)count, 50);
 		for (int i = 0; i < count; i++) {
