@@ -144,7 +144,7 @@ enum tcpx_event_type {
 	TCPX_EVENT_PEER_UP = 1,
 	TCPX_EVENT_PEER_SUSPECT = 2,
 	TCPX_EVENT_PEER_RECOVERED = 3,
-	TCPX_EVENT_PEER_DOWN = 4,
+	TCPX_EVENT_PEER_DOWN = 4, /**< of a peer that was up, or whose connect did not block */
 	TCPX_EVENT_PEER_RESTARTED = 5,
 	TCPX_EVENT_CHANNEL_DOWN = 6,
 	TCPX_EVENT_CHANNEL_UP = 7,

@@ -144,6 +144,7 @@ static tcpx_status look_up_beside(struct engine_peer *peer, const char *address)
 	snprintf(peer->name, sizeof(peer->name), "%s", address);
 	memcpy(call->address, address, len);
 	call->peer = peer;
+	peer->in_view = true;
 	atomic_fetch_add(&peer->slot.refs, 1);
 	peer_enlist(peer);
 	status = sys_thread_start(&thread, "tcpx-connect", look_up_main, call);
@@ -151,6 +152,7 @@ static tcpx_status look_up_beside(struct engine_peer *peer, const char *address)
 		pthread_detach(thread);
 		return TCPX_OK;
 	}
+	peer->in_view = false;
 	peer_put(peer);
 	free(call);
 	return status;
@@ -193,11 +195,24 @@ static void forget_run(void *arg)
 	peer_forget(call->peer);
 }
 
+/* Its handle is given out while it connects: its end will be an event. False: it ended. */
+static bool peer_show(struct engine_peer *peer)
+{
+	struct engine_session *session = peer->session;
+	bool lives;
+
+	pthread_mutex_lock(&session->lock);
+	lives = !peer->died;
+	peer->in_view |= lives;
+	pthread_mutex_unlock(&session->lock);
+	return lives;
+}
+
 /* Others wait for that peer too: it goes on when this caller's time is over. */
 static tcpx_status connect_again(struct engine_peer *peer, int64_t deadline_ns, int nonblocking,
 				 tcpx_peer *out_peer)
 {
-	tcpx_status status = nonblocking ? TCPX_OK : wait_up(peer, deadline_ns);
+	tcpx_status status = nonblocking && peer_show(peer) ? TCPX_OK : wait_up(peer, deadline_ns);
 
 	if (status == TCPX_OK)
 		out_peer->id = peer->slot_id;
@@ -267,6 +282,7 @@ tcpx_status engine_connect(struct engine_session *session, const struct wire_inf
 			peer_put(known);
 			return status;
 		}
+		peer->in_view = nonblocking;
 		peer_enlist(peer);
 		runtime_call(dial_run, peer);
 		/* the connect timer comes first and knows more */

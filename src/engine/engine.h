@@ -166,6 +166,7 @@ struct engine_peer {
 	struct sys_post wake_post;
 	_Atomic int wake_posted;
 	bool dialler, counted_up, awaiting, released, died;
+	bool in_view;	  /* lock of the session: its handle was given out before it came up */
 	uint64_t same_as; /* the handle of the link that this dial found in place */
 	bool have_local_offer, offered, channels_dialled;
 	uint64_t echo_ns;

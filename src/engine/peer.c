@@ -144,13 +144,13 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 	struct engine_chan *chans[CORE_CHANNELS_MAX];
 	tcpx_status status = error->status;
 	struct engine_session *session = peer->session;
-	bool was_up;
+	bool was_up = peer->counted_up, in_view;
 	uint32_t i;
 
 	pthread_mutex_lock(&session->lock); /* look-ups by any thread */
 	peer->died = true;
+	in_view = was_up || peer->in_view;
 	pthread_mutex_unlock(&session->lock);
-	was_up = peer->counted_up;
 	sys_timer_del(&engine_runtime.loop, &peer->connect_timer);
 	sys_timer_del(&engine_runtime.loop, &peer->redial_timer);
 	sys_timer_del(&engine_runtime.loop, &peer->ctl_timer);
@@ -184,11 +184,12 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 		atomic_fetch_add(&session->protocol_errors, 1);
 	peer_set_state(peer, TCPX_PEER_DEAD);
 	peer_progress(peer);
-	peer_event(peer,
-		   status == TCPX_ERR_PEER_RESTARTED ? TCPX_EVENT_PEER_RESTARTED
-						     : TCPX_EVENT_PEER_DOWN,
-		   status, 0);
-	if (!was_up && !peer->dialler) /* a stranger that never got through: nobody has a handle */
+	if (in_view) /* of another one nobody has a handle */
+		peer_event(peer,
+			   status == TCPX_ERR_PEER_RESTARTED ? TCPX_EVENT_PEER_RESTARTED
+							     : TCPX_EVENT_PEER_DOWN,
+			   status, 0);
+	if (!was_up && !peer->dialler) /* a stranger that never got through */
 		peer_forget(peer);
 }
 

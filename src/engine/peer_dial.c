@@ -172,15 +172,22 @@ static void channel_dialled(void *arg, tcpx_status status, int err, const struct
 		peer->redial_tries = 0;
 }
 
+/* False: it is to be dialled over tcp. */
 static bool dial_local(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
 {
 	struct engine_session *session = peer->session;
 	struct net_chan *net;
+	tcpx_status status;
 
 	if (!peer->have_local_offer || (session->flags & TCPX_SESSION_NO_LOCAL))
 		return false;
-	if (local_dial(peer->local_name, peer->local_nonce, (uint16_t)channel, epoch,
-		       LOCAL_RING_BYTES, &net) != TCPX_OK) {
+	status = local_dial(peer->local_name, peer->local_nonce, (uint16_t)channel, epoch,
+			    LOCAL_RING_BYTES, &net);
+	if (status == TCPX_ERR_NO_DESCRIPTORS || status == TCPX_ERR_NO_MEMORY) {
+		channel_failed(peer, channel, status, tcpx_last_error()->system_errno);
+		return true;
+	}
+	if (status != TCPX_OK) {
 		peer->have_local_offer = false; /* another host: said once, then tcp */
 		LOG_INFO("peer '%s' is not on this host: tcp", peer->name);
 		return false;
