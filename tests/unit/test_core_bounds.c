@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The core alone: what a peer that breaks the rules can make us keep ends, what it cannot have is not
- * published, and calls of the transport that end another way than they began. */
+/* The core alone: what a peer that breaks the rules can make us keep ends, what it cannot have is
+ * not published, and calls of the transport that end another way than they began. */
 #include <stdlib.h>
 
 #include "core/link.h"
