@@ -51,6 +51,12 @@ bool core_credit_pay(struct core_link *link, enum frame_credit kind, uint64_t am
 	return true;
 }
 
+/* There was no memory to keep it: the peer sends it again, and pays again. */
+void core_credit_unpay(struct core_link *link, enum frame_credit kind, uint64_t amount)
+{
+	link->taken[kind] -= amount;
+}
+
 static void stage_trim(struct core_link *link)
 {
 	struct core_stage *out = &link->stage_out;

@@ -130,6 +130,7 @@ void core_link_fail(struct core_link *link, tcpx_status status)
 		core_io_abort(link, &chan->rx);
 		chan->state = CORE_CHAN_DOWN;
 		forget_ring(link, chan);
+		chan_free(link, chan); /* a dead peer's handle may be kept for long */
 	}
 	{
 		struct list_node *pos, *tmp;

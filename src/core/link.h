@@ -378,6 +378,9 @@ int core_tx_pause(struct core_link *link, uint32_t channel);
 int core_tx_resume(struct core_link *link, uint32_t channel);
 /* The frame under way arrives torn: aborted, even when it is acknowledged already. */
 void core_tx_torn(struct core_link *link, uint32_t channel);
+/* The source of the frame under way cannot be read: the frame ends aborted, its request with status,
+ * a push with ERR_REMOTE at the reader. */
+void core_tx_spoiled(struct core_link *link, uint32_t channel, tcpx_status status);
 /* The channel goes away, and what it had lent of the frame under way was taken back unread. The
  * peer may count the frame as received: it is sent again all the same. */
 void core_tx_unread(struct core_link *link, uint32_t channel);
@@ -407,7 +410,8 @@ struct core_rx {
 	struct core_msg *note;
 	uint64_t linear;
 };
-/* A validated header arrived; its call has begun. ERR_PROTOCOL ends the link. READ_REQ: the engine
+/* A validated header arrived; its call has begun. ERR_PROTOCOL ends the link; ERR_NO_MEMORY the
+ * channel, and the frame comes again over another one. READ_REQ: the engine
  * makes a push and passes it to core_push_start, or refuses by core_push_refuse, then rx_end. */
 tcpx_status core_rx_begin(struct core_link *link, uint32_t channel, const struct frame *frame,
 			  struct core_rx *out_rx);
@@ -415,7 +419,7 @@ int core_rx_pause(struct core_link *link, uint32_t channel);
 int core_rx_resume(struct core_link *link, uint32_t channel);
 /* The trailer is there. status: TCPX_OK applied; TCPX_IN_PROGRESS: a commit is under way, ends by
  * core_rx_committed with the same sequence; a request error: refused (NACK). valid: the trailer's
- * word. data: the payload of CORE_RX_MESSAGE. */
+ * word. data: the payload of CORE_RX_MESSAGE. Errors as above. */
 tcpx_status core_rx_end(struct core_link *link, uint32_t channel, bool valid, tcpx_status status,
 			const void *data);
 /* xfer: whose memory was written (by id, it may be gone), bytes of the chunk. */

@@ -95,6 +95,7 @@ tcpx_status core_note_part(struct core_link *link, const struct frame *frame);
 /* credit.c */
 bool core_credit_take(struct core_link *link, enum frame_credit kind, uint64_t amount);
 bool core_credit_pay(struct core_link *link, enum frame_credit kind, uint64_t amount);
+void core_credit_unpay(struct core_link *link, enum frame_credit kind, uint64_t amount);
 void core_credit_give(struct core_link *link, enum frame_credit kind, uint64_t amount, bool empty);
 void core_credit_arrived(struct core_link *link, const struct frame *frame);
 void core_stage_request(struct core_link *link, const struct frame *frame);

@@ -123,7 +123,8 @@ int core_rx_resume(struct core_link *link, uint32_t channel)
 	return link->chan[channel].rx.aborted;
 }
 
-static void nack_add(struct core_link *link, struct core_chan *chan, uint64_t seq, uint64_t xfer,
+/* False: the link ends, since the peer would take the chunk for applied. */
+static bool nack_add(struct core_link *link, struct core_chan *chan, uint64_t seq, uint64_t xfer,
 		     tcpx_status status)
 {
 	if (chan->nnacks == chan->cap_nacks) {
@@ -136,7 +137,7 @@ static void nack_add(struct core_link *link, struct core_chan *chan, uint64_t se
 		if (!more) {
 			ops->fail(link->cfg.arg,
 				  cap > CORE_NACKS_MAX ? TCPX_ERR_PROTOCOL : TCPX_ERR_NO_MEMORY);
-			return;
+			return false;
 		}
 		if (chan->nacks) {
 			memcpy(more, chan->nacks, chan->nnacks * sizeof(*more));
@@ -151,14 +152,15 @@ static void nack_add(struct core_link *link, struct core_chan *chan, uint64_t se
 	chan->ack_due = true;
 	link->refused++;
 	core_kick(link, chan);
+	return true;
 }
 
 /* A sequence is through, in whatever order; the cumulative count follows. */
 void core_rx_applied(struct core_link *link, struct core_chan *chan, uint64_t seq,
 		     tcpx_status status)
 {
-	if (status < 0)
-		nack_add(link, chan, seq, 0, status);
+	if (status < 0 && !nack_add(link, chan, seq, 0, status))
+		return;
 	chan->done[seq % CORE_RING / 64] |= 1ull << (seq % 64);
 	while (chan->applied_seq < chan->rx_seq) {
 		uint64_t next = chan->applied_seq + 1;
@@ -291,7 +293,8 @@ tcpx_status core_rx_end(struct core_link *link, uint32_t channel, bool valid, tc
 		chan->ack_wanted = frame.seq;
 	result = settle(link, chan, valid, status, data);
 	chan->rx.busy = false;
-	if (frame.seq) {
+	/* What could not be kept was not applied: it comes again over another channel. */
+	if (frame.seq && result == TCPX_OK) {
 		link->rx_chunks++;
 		if (valid && status == TCPX_IN_PROGRESS)
 			chan->commits++;

@@ -413,6 +413,17 @@ void core_tx_torn(struct core_link *link, uint32_t channel)
 		xfer->job.acked -= chan->tx_bytes; /* the acknowledgement was faster */
 }
 
+void core_tx_spoiled(struct core_link *link, uint32_t channel, tcpx_status status)
+{
+	struct core_io *io = &link->chan[channel].tx;
+
+	io->aborted = true;
+	if (io->xfer)
+		core_xfer_cancel(link, io->xfer, status);
+	else if (io->push)
+		core_push_stop(link, io->push, TCPX_ERR_REMOTE);
+}
+
 void core_tx_unread(struct core_link *link, uint32_t channel)
 {
 	struct core_chan *chan = &link->chan[channel];

@@ -111,7 +111,7 @@ static struct core_msg *message_find(struct core_link *link, uint64_t number)
 	return NULL;
 }
 
-/* Keeps a message until its RECV comes, in the order of the numbers. */
+/* Keeps a message, which is paid for, until its RECV comes, in the order of the numbers. */
 static tcpx_status message_keep(struct core_link *link, const struct core_msg *head,
 				const void *data)
 {
@@ -119,8 +119,10 @@ static tcpx_status message_keep(struct core_link *link, const struct core_msg *h
 	struct core_msg *msg = link->cfg.ops->alloc(link->cfg.arg, sizeof(*msg) + bytes);
 	struct list_node *pos;
 
-	if (!msg)
+	if (!msg) {
+		core_credit_unpay(link, FRAME_CREDIT_EAGER, head->cost);
 		return TCPX_ERR_NO_MEMORY;
+	}
 	memcpy(msg, head, sizeof(*head));
 	if (bytes)
 		memcpy(msg->data, data, bytes);

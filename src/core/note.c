@@ -146,8 +146,10 @@ tcpx_status core_note_begin(struct core_link *link, const struct frame *frame,
 	if (!core_credit_pay(link, FRAME_CREDIT_NOTIFY, cost))
 		return TCPX_ERR_PROTOCOL;
 	msg = link->cfg.ops->alloc(link->cfg.arg, sizeof(*msg) + frame->offset);
-	if (!msg)
+	if (!msg) {
+		core_credit_unpay(link, FRAME_CREDIT_NOTIFY, cost);
 		return TCPX_ERR_NO_MEMORY;
+	}
 	memset(msg, 0, sizeof(*msg));
 	msg->number = frame->xfer;
 	msg->bytes = frame->offset;

@@ -309,11 +309,8 @@ static tcpx_status send_once(struct engine_chan *chan, uint64_t *sum)
 	pthread_mutex_lock(&peer->lock);
 	if (over) {
 		/* The caller's memory is gone: this frame ends from scratch, the channel lives. */
-		peer->core.chan[chan->index].tx.aborted = true;
 		core_tx_torn(&peer->core, chan->index);
-		if (peer->core.chan[chan->index].tx.xfer)
-			core_xfer_cancel(&peer->core, peer->core.chan[chan->index].tx.xfer,
-					 TCPX_ERR_INVALID);
+		core_tx_spoiled(&peer->core, chan->index, TCPX_ERR_INVALID);
 	}
 	if (done) {
 		atomic_store(&tx->lent, 0);

@@ -265,11 +265,15 @@ static void judge(struct engine_peer *peer, enum core_alive_verdict verdict)
 	case CORE_ALIVE_OK:
 		break;
 	case CORE_ALIVE_SUSPECT:
+		if (!peer->counted_up)
+			break; /* it connects still: nobody may take it for a peer that was up */
 		LOG_WARN("peer '%s' was not heard of for %d s", peer->name, 3);
 		peer_set_state(peer, TCPX_PEER_SUSPECT);
 		peer_event(peer, TCPX_EVENT_PEER_SUSPECT, TCPX_OK, 0);
 		break;
 	case CORE_ALIVE_RECOVERED:
+		if (!peer->counted_up)
+			break;
 		peer_set_state(peer, TCPX_PEER_UP);
 		peer_event(peer, TCPX_EVENT_PEER_RECOVERED, TCPX_OK, 0);
 		break;

@@ -53,16 +53,11 @@ static void fill_done(struct mem_copy *copy, tcpx_status status)
 {
 	struct engine_stage *stage = copy->owner;
 	struct engine_chan *chan = stage->chan;
-
 	struct engine_peer *peer = stage->peer;
 
 	pthread_mutex_lock(&peer->lock);
-	if (status != TCPX_OK && chan->tx.stage == stage) {
-		/* what is in the slot must not be taken for data */
-		peer->core.chan[chan->index].tx.aborted = true;
-		if (peer->core.chan[chan->index].tx.xfer)
-			core_xfer_cancel(&peer->core, peer->core.chan[chan->index].tx.xfer, status);
-	}
+	if (status != TCPX_OK && chan->tx.stage == stage) /* the slot must not be taken for data */
+		core_tx_spoiled(&peer->core, chan->index, status);
 	core_io_drop(&peer->core, &stage->orphan);
 	atomic_store(&chan->tx.filling, 0);
 	pthread_mutex_unlock(&peer->lock);
@@ -119,9 +114,7 @@ void stage_fill(struct engine_chan *chan)
 	tx->aborted = true;
 fail:
 	pthread_mutex_lock(&chan->peer->lock);
-	if (chan->peer->core.chan[chan->index].tx.xfer)
-		core_xfer_cancel(&chan->peer->core, chan->peer->core.chan[chan->index].tx.xfer,
-				 TCPX_ERR_NO_MEMORY);
+	core_tx_spoiled(&chan->peer->core, chan->index, TCPX_ERR_NO_MEMORY);
 	pthread_mutex_unlock(&chan->peer->lock);
 }
 

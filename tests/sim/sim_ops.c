@@ -247,7 +247,8 @@ static void op_fail(void *arg, tcpx_status status)
 
 	SIM_HONEST(side->sim, status == TCPX_ERR_NO_MEMORY && side->sim->p.alloc_fail,
 		   "the link gives up with %d", status);
-	sim_link_fail_later(side, status, 0);
+	/* Another thread's work: frames go out before. */
+	sim_link_fail_later(side, status, sim_upto(side->sim, 20 * side->sim->p.delay));
 }
 
 /* The application reads and releases the oldest notification. */

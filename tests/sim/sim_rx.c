@@ -153,6 +153,15 @@ static struct sim_commit *applied(struct sim_side *side, uint32_t channel, struc
 	return commit;
 }
 
+/* What the engine does: without memory the channel is given up, whatever else ends the link. */
+static void refused(struct sim_side *side, uint32_t channel, tcpx_status status)
+{
+	if (status == TCPX_ERR_NO_MEMORY)
+		sim_close(side, channel, true);
+	else
+		sim_link_fail_later(side, status, 0);
+}
+
 static void frame_end(struct sim_side *side, uint32_t channel)
 {
 	struct sim *sim = side->sim;
@@ -185,8 +194,9 @@ static void frame_end(struct sim_side *side, uint32_t channel)
 	SIM_HONEST(sim, status == TCPX_OK || (status == TCPX_ERR_NO_MEMORY && sim->p.alloc_fail),
 		   "an honest frame of type %u ends in %d", frame->frame.type, status);
 	if (status != TCPX_OK)
-		sim_link_fail_later(side, status, 0);
-	sim_rx_kick(side, channel);
+		refused(side, channel, status);
+	else
+		sim_rx_kick(side, channel);
 }
 
 static void call_end(struct sim *sim, const struct sim_event *event)
@@ -251,7 +261,7 @@ static bool frame_begin(struct sim_side *side, uint32_t channel, struct sim_fram
 		SIM_HONEST(sim, status == TCPX_ERR_NO_MEMORY && sim->p.alloc_fail,
 			   "an honest frame of type %u was refused with %d", frame->frame.type,
 			   status);
-		sim_link_fail_later(side, status, 0);
+		refused(side, channel, status);
 		return false;
 	}
 	rx->busy = true;
