@@ -309,6 +309,11 @@ static tcpx_status receive(struct engine_chan *chan, uint64_t *out_bytes, bool *
 		pause_call(chan);
 		pthread_mutex_unlock(&peer->lock);
 	}
+	if (status == TCPX_ERR_INVALID && !rx->aborted) {
+		/* The destination is not mapped: this chunk ends here, the channel lives. */
+		rx_refuse(rx, rx->core.kind == CORE_RX_PROG ? TCPX_ERR_INVALID : TCPX_ERR_REMOTE);
+		return TCPX_OK;
+	}
 	return status;
 }
 

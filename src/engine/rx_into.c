@@ -78,7 +78,7 @@ static tcpx_status need_message(struct chan_rx *rx)
 	return rx->message ? TCPX_OK : TCPX_ERR_NO_MEMORY;
 }
 
-static void refuse(struct chan_rx *rx, tcpx_status status)
+void rx_refuse(struct chan_rx *rx, tcpx_status status)
 {
 	rx->verdict = status;
 	rx->aborted = true;
@@ -113,7 +113,7 @@ static tcpx_status into_regions(struct engine_chan *chan, const uint8_t *table)
 	if (status == TCPX_OK)
 		status = make_staged(chan);
 	if (status != TCPX_OK)
-		refuse(rx, status);
+		rx_refuse(rx, status);
 	return TCPX_OK;
 }
 

@@ -16,5 +16,7 @@ void served_free(struct core_push *push);
 bool served_uses(const struct core_push *push, const struct mem_region *region); /* peer.lock */
 
 void rx_release(struct chan_rx *rx);
+/* The rest of the payload goes to scratch, and the chunk counts as refused with status. */
+void rx_refuse(struct chan_rx *rx, tcpx_status status);
 
 #endif

@@ -204,6 +204,41 @@ static void case_dereg_stopped(struct env *env)
 	OK(tcpx_peer_flush(env->session, env->peer, LONG_NS));
 }
 
+/* The peer reads what is not mapped: its request ends all the same. */
+static void unmapped_for_a_reader(struct env *env, const struct buf *buf)
+{
+	struct far_start read = {.op = TCPX_OP_READ, .len = 256 * KIB};
+	tcpx_region region = near_register(env, buf->data, MIB, RW);
+
+	far_import(env, 0, region);
+	for (int gone = 1; gone >= 0; gone--) {
+		CHECK(mprotect(buf->map + 4096, buf->map_bytes - 8192,
+			       gone ? PROT_NONE : PROT_READ | PROT_WRITE) == 0);
+		OK(far_start(env, (uint32_t)gone, &read));
+		EXPECT(far_wait(env, (uint32_t)gone, LONG_NS, NULL, NULL),
+		       gone ? TCPX_ERR_REMOTE : TCPX_OK);
+	}
+	CHECK_EQ(far_pattern(env, 0, 0, 256 * KIB, 1, 0), -1);
+}
+
+/* The peer writes to what is not mapped: that request ends, and nothing else. */
+static void unmapped_for_a_writer(struct env *env, const struct buf *buf)
+{
+	struct far_start write = {.op = TCPX_OP_WRITE, .len = 512 * KIB};
+	tcpx_region region = near_register(env, buf->data, MIB, RW);
+
+	far_import(env, 0, region);
+	for (int gone = 1; gone >= 0; gone--) {
+		/* its beginning may come with a header, and is copied then */
+		CHECK(mprotect(buf->map + 64 * KIB, buf->map_bytes - 68 * KIB,
+			       gone ? PROT_NONE : PROT_READ | PROT_WRITE) == 0);
+		OK(far_start(env, (uint32_t)gone, &write));
+		EXPECT(far_wait(env, (uint32_t)gone, LONG_NS, NULL, NULL),
+		       gone ? TCPX_ERR_REMOTE : TCPX_OK);
+	}
+	CHECK_EQ(tcpx_peer_flush(env->session, env->peer, LONG_NS), TCPX_OK);
+}
+
 /* A source that is not mapped: the sender is told why, the receiver gets nothing it could take for
  * data, and the link lives. Where the library itself copies there is no such grace. */
 static void case_source_unmapped(struct env *env)
@@ -234,6 +269,9 @@ static void case_source_unmapped(struct env *env)
 		CHECK((far_wait(env, (uint32_t)gone, LONG_NS, NULL, NULL) == TCPX_OK) == !gone);
 	}
 	CHECK_EQ(far_pattern(env, 0, 0, 256 * KIB, 1, 0), -1);
+	unmapped_for_a_reader(env, &buf);
+	if (!*copy_name(env))
+		unmapped_for_a_writer(env, &buf);
 }
 
 const struct case_row cases_lease[] = {
