@@ -127,7 +127,7 @@ static void take_heartbeat(struct engine_peer *peer, const struct frame *frame, 
 {
 	core_alive_heard_beat(&peer->alive, now);
 	peer->echo_ns = frame->linear;
-	if (frame->offset && (int64_t)frame->offset <= now)
+	if (frame->offset && frame->offset <= (uint64_t)now)
 		atomic_store(&peer->rtt_ns, now - (int64_t)frame->offset);
 }
 

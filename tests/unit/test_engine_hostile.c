@@ -177,6 +177,28 @@ static void malformed_frames_are_typed_and_counted(void **state)
 	}
 }
 
+/* A heartbeat that echoes a time we never said: no round trip is made of it. */
+static void an_echo_of_no_time_of_ours(void **state)
+{
+	static const uint64_t times[] = {1ull << 63, (1ull << 63) + 1, UINT64_MAX, INT64_MAX};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(times) / sizeof(*times); i++) {
+		struct frame beat = {.type = FRAME_HEARTBEAT, .offset = times[i]};
+		tcpx_peer_info info = {.sz = sizeof(info)};
+		tcpx_event event;
+
+		connect_raw();
+		raw_control(&raw, &beat, NULL);
+		break_rule(&faults[0]); /* behind it on the same link: its end says both came */
+		event = await(TCPX_EVENT_PEER_DOWN);
+		assert_int_equal(event.status, TCPX_ERR_PROTOCOL);
+		assert_int_equal(tcpx_peer_query(session, event.peer, &info), TCPX_OK);
+		assert_int_equal(info.rtt_ns, 0);
+		raw_close(&raw);
+	}
+}
+
 /* Half a frame and then the end, at each place: lost like any connection, and nothing hangs. */
 static void truncated_frames(void **state)
 {
@@ -311,6 +333,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(malformed_frames_are_typed_and_counted),
+		cmocka_unit_test(an_echo_of_no_time_of_ours),
 		cmocka_unit_test(truncated_frames),
 		cmocka_unit_test(fences_of_all_channels),
 		cmocka_unit_test(accesses_are_refused_and_counted),
