@@ -82,7 +82,7 @@ static void pick_local(const struct engine_session *session, uint32_t rail,
 static void pick_remote(const struct engine_peer *peer, uint32_t rail, struct sockaddr_storage *out)
 {
 	const struct engine_session *session = peer->session;
-	struct sys_iface ifaces[64];
+	struct sys_iface *ifaces = NULL;
 	unsigned count = 0, i;
 	const struct sockaddr_storage *local;
 
@@ -90,7 +90,7 @@ static void pick_remote(const struct engine_peer *peer, uint32_t rail, struct so
 	if (!session->bound || !peer->naddrs)
 		return;
 	local = &session->rails[rail % session->nrails];
-	if (sys_iface_list(ifaces, 64, &count) != TCPX_OK)
+	if (sys_iface_list(&ifaces, &count) != TCPX_OK)
 		count = 0;
 	for (uint32_t a = 0; a < peer->naddrs; a++) {
 		const struct sockaddr_storage *addr = &peer->addrs[(rail + a) % peer->naddrs];
@@ -100,9 +100,11 @@ static void pick_remote(const struct engine_peer *peer, uint32_t rail, struct so
 			    !sys_iface_direct(&ifaces[i], addr))
 				continue;
 			*out = *addr;
+			free(ifaces);
 			return;
 		}
 	}
+	free(ifaces);
 	for (uint32_t a = 0; a < peer->naddrs; a++) {
 		const struct sockaddr_storage *addr = &peer->addrs[(rail + a) % peer->naddrs];
 

@@ -389,8 +389,8 @@ static void add_address(struct wire_address *addrs, uint32_t *count,
 /* Where we listen; a wildcard stands for every address that others may reach. */
 uint32_t session_addresses(struct engine_session *session, struct wire_address addrs[WIRE_ADDR_MAX])
 {
-	struct sys_iface ifaces[64];
-	unsigned nifaces = 0, j;
+	struct sys_iface *ifaces;
+	unsigned nifaces, j;
 	uint32_t count = 0, i;
 
 	for (i = 0; i < session->nrails; i++) {
@@ -400,7 +400,7 @@ uint32_t session_addresses(struct engine_session *session, struct wire_address a
 			add_address(addrs, &count, rail, session->port);
 			continue;
 		}
-		if (sys_iface_list(ifaces, 64, &nifaces) != TCPX_OK)
+		if (sys_iface_list(&ifaces, &nifaces) != TCPX_OK)
 			continue;
 		for (j = 0; j < nifaces; j++)
 			if (ifaces[j].addr.ss_family == rail->ss_family && !ifaces[j].loopback)
@@ -408,6 +408,7 @@ uint32_t session_addresses(struct engine_session *session, struct wire_address a
 		for (j = 0; j < nifaces; j++)
 			if (ifaces[j].addr.ss_family == rail->ss_family && ifaces[j].loopback)
 				add_address(addrs, &count, &ifaces[j].addr, session->port);
+		free(ifaces);
 	}
 	return count;
 }

@@ -6,12 +6,12 @@
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "sys/addr.h"
 
-#define IFACE_MAX 256
 #define LOWER_UP (1u << 16) /* IFF_LOWER_UP, which <net/if.h> lacks */
 
 static unsigned prefix_bits(const struct sockaddr *mask)
@@ -33,9 +33,29 @@ static unsigned prefix_bits(const struct sockaddr *mask)
 	return count;
 }
 
-tcpx_status sys_iface_list(struct sys_iface *out_ifaces, unsigned max, unsigned *out_count)
+static int is_address(const struct ifaddrs *pos)
+{
+	int family = pos->ifa_addr ? pos->ifa_addr->sa_family : AF_UNSPEC;
+
+	return (family == AF_INET || family == AF_INET6) && (pos->ifa_flags & IFF_UP);
+}
+
+static void take_address(const struct ifaddrs *pos, struct sys_iface *out)
+{
+	memcpy(&out->addr, pos->ifa_addr,
+	       pos->ifa_addr->sa_family == AF_INET ? sizeof(struct sockaddr_in)
+						   : sizeof(struct sockaddr_in6));
+	sys_addr_set_port(&out->addr, 0);
+	snprintf(out->name, sizeof(out->name), "%s", pos->ifa_name);
+	out->prefix = prefix_bits(pos->ifa_netmask);
+	out->loopback = (pos->ifa_flags & IFF_LOOPBACK) != 0;
+	out->carrier = (pos->ifa_flags & LOWER_UP) != 0;
+}
+
+tcpx_status sys_iface_list(struct sys_iface **out_ifaces, unsigned *out_count)
 {
 	struct ifaddrs *all, *pos;
+	struct sys_iface *ifaces;
 	unsigned count = 0;
 
 	if (getifaddrs(&all))
@@ -43,56 +63,50 @@ tcpx_status sys_iface_list(struct sys_iface *out_ifaces, unsigned max, unsigned 
 				 : errno == EMFILE ? TCPX_ERR_NO_DESCRIPTORS
 						   : TCPX_ERR_SYSTEM,
 				 errno, "cannot list the network interfaces");
-	for (pos = all; pos && count < max; pos = pos->ifa_next) {
-		struct sys_iface *iface = &out_ifaces[count];
-		int family = pos->ifa_addr ? pos->ifa_addr->sa_family : AF_UNSPEC;
-
-		if ((family != AF_INET && family != AF_INET6) || !(pos->ifa_flags & IFF_UP))
-			continue;
-		memset(iface, 0, sizeof(*iface));
-		memcpy(&iface->addr, pos->ifa_addr,
-		       family == AF_INET ? sizeof(struct sockaddr_in)
-					 : sizeof(struct sockaddr_in6));
-		sys_addr_set_port(&iface->addr, 0);
-		snprintf(iface->name, sizeof(iface->name), "%s", pos->ifa_name);
-		iface->prefix = prefix_bits(pos->ifa_netmask);
-		iface->loopback = (pos->ifa_flags & IFF_LOOPBACK) != 0;
-		iface->carrier = (pos->ifa_flags & LOWER_UP) != 0;
-		count++;
+	for (pos = all; pos; pos = pos->ifa_next)
+		count += (unsigned)is_address(pos);
+	ifaces = calloc(count ? count : 1, sizeof(*ifaces));
+	if (!ifaces) {
+		freeifaddrs(all);
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for %u interface addresses",
+				 count);
 	}
+	count = 0;
+	for (pos = all; pos; pos = pos->ifa_next)
+		if (is_address(pos))
+			take_address(pos, &ifaces[count++]);
 	freeifaddrs(all);
+	*out_ifaces = ifaces;
 	*out_count = count;
 	return TCPX_OK;
 }
 
-/* The interfaces that have the address, at most IFACE_MAX. -1: they cannot be listed. */
-static int with_address(const struct sockaddr_storage *addr, struct sys_iface *out)
-{
-	unsigned count = 0;
-	int found = 0;
-
-	if (sys_iface_list(out, IFACE_MAX, &count) != TCPX_OK)
-		return -1;
-	for (unsigned i = 0; i < count; i++)
-		if (sys_addr_same_host(&out[i].addr, addr))
-			out[found++] = out[i];
-	return found;
-}
-
 unsigned sys_iface_index(const struct sockaddr_storage *addr)
 {
-	struct sys_iface ifaces[IFACE_MAX];
+	struct sys_iface *ifaces;
+	unsigned count, index = 0;
 
-	return with_address(addr, ifaces) > 0 ? if_nametoindex(ifaces[0].name) : 0;
+	if (sys_iface_list(&ifaces, &count) != TCPX_OK)
+		return 0;
+	for (unsigned i = 0; i < count && !index; i++)
+		if (sys_addr_same_host(&ifaces[i].addr, addr))
+			index = if_nametoindex(ifaces[i].name);
+	free(ifaces);
+	return index;
 }
 
 int sys_iface_carrier(const struct sockaddr_storage *addr)
 {
-	struct sys_iface ifaces[IFACE_MAX];
-	int count = with_address(addr, ifaces), carrier = count < 0;
+	struct sys_iface *ifaces;
+	unsigned count;
+	int carrier = 0;
 
-	for (int i = 0; i < count; i++)
-		carrier |= ifaces[i].carrier;
+	if (sys_iface_list(&ifaces, &count) != TCPX_OK)
+		return 1;
+	for (unsigned i = 0; i < count; i++)
+		if (sys_addr_same_host(&ifaces[i].addr, addr))
+			carrier |= ifaces[i].carrier;
+	free(ifaces);
 	return carrier;
 }
 
@@ -111,7 +125,7 @@ int sys_iface_direct(const struct sys_iface *iface, const struct sockaddr_storag
 
 /* What expand() works on. */
 struct expansion {
-	struct sys_iface ifaces[IFACE_MAX];
+	struct sys_iface *ifaces;
 	unsigned niface;
 	struct sockaddr_storage *out;
 	unsigned max, count;
@@ -239,15 +253,17 @@ tcpx_status sys_iface_expand(const char *list, struct sockaddr_storage *out_addr
 			     unsigned *out_count)
 {
 	struct expansion e = {.out = out_addrs, .max = max};
-	tcpx_status status = sys_iface_list(e.ifaces, IFACE_MAX, &e.niface);
+	tcpx_status status = sys_iface_list(&e.ifaces, &e.niface);
 	char text[SYS_ADDR_TEXT];
 
 	while (status == TCPX_OK) {
 		size_t len = strcspn(list, ",");
 
-		if (len >= sizeof(text))
-			return error_set(TCPX_ERR_INVALID, 0,
-					 "%.64s... is no interface and no address", list);
+		if (len >= sizeof(text)) {
+			status = error_set(TCPX_ERR_INVALID, 0,
+					   "%.64s... is no interface and no address", list);
+			break;
+		}
 		memcpy(text, list, len);
 		text[len] = '\0';
 		status = add_entry(&e, text);
@@ -255,6 +271,7 @@ tcpx_status sys_iface_expand(const char *list, struct sockaddr_storage *out_addr
 			break;
 		list += len + 1;
 	}
+	free(e.ifaces);
 	if (status == TCPX_OK)
 		*out_count = e.count;
 	return status;

@@ -16,8 +16,9 @@ struct sys_iface {
 	int loopback, carrier;
 };
 
-/* At most max of them; *out_count says how many were written. ERR_SYSTEM; ERR_NO_MEMORY. */
-tcpx_status sys_iface_list(struct sys_iface *out_ifaces, unsigned max, unsigned *out_count);
+/* All of them, however many; the caller frees the list with free(). ERR_SYSTEM; ERR_NO_MEMORY;
+ * ERR_NO_DESCRIPTORS. */
+tcpx_status sys_iface_list(struct sys_iface **out_ifaces, unsigned *out_count);
 
 /* "IF or address[,...]" to addresses with port 0. An interface gives its first v4 address and its
  * first v6 one (link-local only when it has nothing else); "localhost" is 127.0.0.1; a wildcard

@@ -60,6 +60,21 @@ def test_bind_to_interfaces(rails):
             assert row[0].rsplit(".", 1)[0] == row[2].rsplit(".", 1)[0] or ":" in row[0], row
 
 
+@pytest.mark.parametrize("bind", ["interface", "any"])
+def test_behind_many_addresses(hosts, bind):
+    """Hosts with hundreds of addresses before those of the wire, as nodes of many containers
+    have."""
+    for host in (hosts.a, hosts.b):
+        host.run("ip", "-batch", "-", input="".join(
+            f"addr add 10.9.{i // 256}.{i % 256}/32 dev lo\n" for i in range(1, 301)))
+    where = hosts.device(hosts.b) if bind == "interface" else "0.0.0.0"
+    with Peer(hosts.b, name="server", bind=where, key=hosts.key) as server, \
+            Peer(hosts.a, name="client", bind=hosts.device(hosts.a)) as client:
+        meet(server, client, SIZE)
+        exchange(server, client)
+        assert client.json("peer")["address"].startswith(hosts.address("b"))
+
+
 def test_namespaces_are_two_hosts(hosts):
     """Same kernel, same boot, but another network namespace: never the same-host transport."""
     server, client = both(hosts, flags=0)

@@ -2,6 +2,7 @@
 /* What the kernel tells of interfaces: its messages, malformed ones, and the real thing. */
 #include "unit.h"
 
+#include <arpa/inet.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
@@ -184,17 +185,89 @@ static int in_a_namespace(void)
 	return 0;
 }
 
-static void up_and_down_are_heard(void **state)
+static void run_in_a_namespace(int (*fn)(void))
 {
 	int code;
 
-	(void)state;
 	if (geteuid())
 		skip();
-	code = in_child(in_a_namespace);
+	code = in_child(fn);
 	if (code == 77)
 		skip();
 	assert_int_equal(code, 0);
+}
+
+static void up_and_down_are_heard(void **state)
+{
+	(void)state;
+	run_in_a_namespace(in_a_namespace);
+}
+
+/* Gives lo the address number of 10.9.0.0/16. */
+static int give_lo(int fd, unsigned number)
+{
+	struct {
+		struct nlmsghdr head;
+		struct ifaddrmsg info;
+		struct rtattr attr;
+		uint32_t addr;
+	} m = {
+		.head = {.nlmsg_len = sizeof(m),
+			 .nlmsg_type = RTM_NEWADDR,
+			 .nlmsg_flags = NLM_F_REQUEST | NLM_F_CREATE | NLM_F_ACK},
+		.info = {.ifa_family = AF_INET, .ifa_prefixlen = 32, .ifa_index = 1},
+		.attr = {.rta_len = RTA_LENGTH(4), .rta_type = IFA_LOCAL},
+		.addr = htonl((10u << 24) + (9u << 16) + number),
+	};
+	struct {
+		struct nlmsghdr head;
+		struct nlmsgerr result;
+		char rest[256];
+	} ack;
+
+	return send(fd, &m, sizeof(m), 0) == sizeof(m) && recv(fd, &ack, sizeof(ack), 0) > 0 &&
+	       ack.head.nlmsg_type == NLMSG_ERROR && !ack.result.error;
+}
+
+#define MANY 300 /* addresses, as a host of many containers has interfaces */
+
+/* In a namespace of its own: an address is found whatever comes before it. 0 all is well. */
+static int among_many(void)
+{
+	struct sockaddr_storage last, out[1];
+	struct sys_iface *ifaces;
+	unsigned count;
+	int fd, netlink;
+
+	if (unshare(CLONE_NEWNET))
+		return 77;
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	netlink = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	if (fd < 0 || netlink < 0 || if_nametoindex("lo") != 1)
+		return 2;
+	lo_flags(fd, 1);
+	for (unsigned i = 1; i <= MANY; i++)
+		if (!give_lo(netlink, i))
+			return 3;
+	if (sys_addr_parse("10.9.1.44", 0, &last) || /* MANY */
+	    sys_iface_list(&ifaces, &count))
+		return 4;
+	if (count < MANY + 1 || !sys_addr_same_host(&ifaces[MANY].addr, &last))
+		return 5;
+	free(ifaces);
+	if (sys_iface_index(&last) != 1 || !sys_iface_carrier(&last))
+		return 6;
+	if (sys_iface_expand("10.9.1.44", out, 1, &count) || count != 1)
+		return 7;
+	close(netlink);
+	close(fd);
+	return 0;
+}
+
+static void every_address_is_seen(void **state)
+{
+	(void)state;
+	run_in_a_namespace(among_many);
 }
 
 int main(void)
@@ -203,6 +276,7 @@ int main(void)
 		cmocka_unit_test(what_a_message_means),
 		cmocka_unit_test(malformed_messages),
 		cmocka_unit_test(up_and_down_are_heard),
+		cmocka_unit_test(every_address_is_seen),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,8 +14,6 @@
 #include "sys/addr.h"
 #include "sys/iface.h"
 
-#define IFACES_MAX 256
-
 int perf_host_split(const char *text, char *host, size_t cap, unsigned *out_port)
 {
 	const char *end, *colon = NULL;
@@ -110,12 +108,12 @@ static int next_address(const char **lines, struct sockaddr_storage *out)
 
 unsigned perf_rails_direct(const char *addresses, char *buf, size_t cap)
 {
-	struct sys_iface *ifaces = calloc(IFACES_MAX, sizeof(*ifaces));
+	struct sys_iface *ifaces = NULL;
 	unsigned count = 0, found = 0;
 	size_t used = 0;
 
 	*buf = 0;
-	if (!ifaces || sys_iface_list(ifaces, IFACES_MAX, &count) != TCPX_OK)
+	if (sys_iface_list(&ifaces, &count) != TCPX_OK)
 		count = 0;
 	for (unsigned i = 0; i < count; i++) {
 		struct sockaddr_storage remote;

@@ -2,6 +2,7 @@
 /* tcpx info: what this build and this machine have, and every option. */
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <tcpx/query.h>
@@ -12,8 +13,6 @@
 #include "sys/addr.h"
 #include "sys/cpu.h"
 #include "sys/iface.h"
-
-#define IFACES_MAX 256
 
 struct info_options {
 	int env;
@@ -230,25 +229,10 @@ static int write_json(const char *path, const struct sys_iface *ifaces, unsigned
 	return rc;
 }
 
-static int run(const struct cli_command *command, int argc, char **argv)
+static void print_all(const struct sys_iface *ifaces, unsigned count)
 {
-	static struct sys_iface ifaces[IFACES_MAX];
-	struct info_options o = {0};
-	unsigned count = 0;
 	char word[32];
-	int first, rc = cli_parse(command, argc, argv, &o, &first);
 
-	if (rc != CLI_GO)
-		return rc;
-	if (sys_iface_list(ifaces, IFACES_MAX, &count) != TCPX_OK)
-		count = 0;
-	if (o.json)
-		return write_json(o.json, ifaces, count);
-	if (o.env) {
-		print_options();
-		print_unknown();
-		return CLI_OK;
-	}
 	printf("tcpx %s\n", tcpx_version());
 	print_features();
 	printf("cores: %u usable\ncongestion control: %s\n", sys_cpu_usable(),
@@ -256,7 +240,30 @@ static int run(const struct cli_command *command, int argc, char **argv)
 	print_interfaces(ifaces, count);
 	print_unknown();
 	printf("options: tcpx info --env\n");
-	return CLI_OK;
+}
+
+static int run(const struct cli_command *command, int argc, char **argv)
+{
+	struct sys_iface *ifaces = NULL;
+	struct info_options o = {0};
+	unsigned count = 0;
+	int first, rc = cli_parse(command, argc, argv, &o, &first);
+
+	if (rc != CLI_GO)
+		return rc;
+	rc = CLI_OK;
+	if (sys_iface_list(&ifaces, &count) != TCPX_OK)
+		count = 0;
+	if (o.json) {
+		rc = write_json(o.json, ifaces, count);
+	} else if (o.env) {
+		print_options();
+		print_unknown();
+	} else {
+		print_all(ifaces, count);
+	}
+	free(ifaces);
+	return rc;
 }
 
 const struct cli_command command_info = {
