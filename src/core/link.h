@@ -378,8 +378,8 @@ int core_tx_pause(struct core_link *link, uint32_t channel);
 int core_tx_resume(struct core_link *link, uint32_t channel);
 /* The frame under way arrives torn: aborted, even when it is acknowledged already. */
 void core_tx_torn(struct core_link *link, uint32_t channel);
-/* The source of the frame under way cannot be read: the frame ends aborted, its request with status,
- * a push with ERR_REMOTE at the reader. */
+/* The source of the frame under way cannot be read: the frame ends aborted, its request with
+ * status, a push with ERR_REMOTE at the reader. */
 void core_tx_spoiled(struct core_link *link, uint32_t channel, tcpx_status status);
 /* The channel goes away, and what it had lent of the frame under way was taken back unread. The
  * peer may count the frame as received: it is sent again all the same. */
@@ -411,8 +411,8 @@ struct core_rx {
 	uint64_t linear;
 };
 /* A validated header arrived; its call has begun. ERR_PROTOCOL ends the link; ERR_NO_MEMORY the
- * channel, and the frame comes again over another one. READ_REQ: the engine
- * makes a push and passes it to core_push_start, or refuses by core_push_refuse, then rx_end. */
+ * channel, and the frame comes again over another one. READ_REQ: the engine makes a push and passes
+ * it to core_push_start, or refuses by core_push_refuse, then rx_end. */
 tcpx_status core_rx_begin(struct core_link *link, uint32_t channel, const struct frame *frame,
 			  struct core_rx *out_rx);
 int core_rx_pause(struct core_link *link, uint32_t channel);

@@ -83,6 +83,9 @@ struct ctl_dial_opts {
 	struct wire_hello hello;       /* dial fields; nonce and proof are filled here */
 	uint8_t key[CTL_KEY_BYTES];
 	int64_t deadline_ns; /* absolute, monotonic */
+	/* NULL, or asked when the answer is proven and our proof not sent: whoever answered must not
+	 * hear of us again unless it says TCPX_OK. arg is the dial's. */
+	tcpx_status (*agree)(void *arg, const struct wire_hello *answer);
 };
 
 /* done is called exactly once, from the loop and never from inside start, unless the dial is

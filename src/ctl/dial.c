@@ -18,6 +18,7 @@ enum state { CONNECTING, SEND_DIAL, READ_ANSWER, SEND_PROOF };
 struct ctl_dial {
 	struct sys_loop *loop;
 	void (*done)(void *arg, tcpx_status status, int err, const struct ctl_conn *conn);
+	tcpx_status (*agree)(void *arg, const struct wire_hello *answer);
 	void *arg;
 	struct sys_watch watch;
 	struct sys_timer timer;
@@ -155,6 +156,8 @@ static int step(struct ctl_dial *dial)
 			return 1;
 		}
 		status = ctl_handshake_check_answer(hs);
+		if (status == TCPX_OK && dial->agree)
+			status = dial->agree(dial->arg, &hs->answer);
 		if (status == TCPX_OK)
 			status = ctl_handshake_proof(hs);
 		if (status != TCPX_OK) {
@@ -303,6 +306,7 @@ tcpx_status ctl_dial_start(struct sys_loop *loop, const struct ctl_dial_opts *op
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for a connection attempt");
 	dial->loop = loop;
 	dial->done = done;
+	dial->agree = opts->agree;
 	dial->arg = arg;
 	dial->remote = opts->remote;
 	dial->watch = (struct sys_watch){.fd = -1, .events = EPOLLOUT, .fn = on_event};

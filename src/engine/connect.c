@@ -76,9 +76,7 @@ static tcpx_status take_target(struct engine_peer *peer, const struct wire_info 
 	if (info) {
 		memcpy(peer->uuid, info->uuid, sizeof(peer->uuid));
 		memcpy(peer->name, info->name, sizeof(peer->name));
-		for (uint32_t i = 0; i < info->naddrs; i++)
-			peer_addr_from_wire(&info->addrs[i], &peer->addrs[i]);
-		peer->naddrs = info->naddrs;
+		peer_route_targets(peer, info);
 	} else {
 		status = resolve(peer, address, peer->addrs, &count);
 		if (status != TCPX_OK)

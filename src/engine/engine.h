@@ -157,6 +157,7 @@ struct engine_peer {
 	/* control thread only */
 	struct ctl_link *ctl;
 	uint32_t ctl_iface; /* as in engine_chan */
+	int rival;	    /* the peer's own dial, which crossed ours and lost; or -1 */
 	struct ctl_dial *dial;
 	struct chan_dial *chan_dial[CORE_CHANNELS_MAX];
 	struct list_node node;	      /* session->peers */
@@ -384,10 +385,27 @@ void peer_connect_timer(struct engine_peer *peer);
 void peer_beat(struct sys_timer *timer, int64_t now_ns);
 tcpx_status peer_ctl_open(struct engine_peer *peer, int fd);
 void peer_send_offers(struct engine_peer *peer, bool local);
+void peer_rival_close(struct engine_peer *peer);
 void peer_send_fences(struct engine_peer *peer);
 void peer_send_goodbye(struct engine_peer *peer);
+
+/* peer_route.c */
 void peer_addr_from_wire(const struct wire_address *from, struct sockaddr_storage *out);
 void peer_addr_to_wire(const struct sockaddr_storage *from, struct wire_address *out);
+enum peer_route {
+	PEER_ROUTE_SAME,   /* where the control link goes: it is known to work */
+	PEER_ROUTE_DIRECT, /* in the subnet of the rail */
+	PEER_ROUTE_GUESS,  /* another address of the peer, which may lead nowhere */
+};
+/* Fills the remote and the local end of a connection over the rail of that number. */
+enum peer_route peer_route_over(const struct engine_peer *peer, uint32_t rail,
+				struct ctl_dial_opts *opts);
+/* The same for one address. */
+void peer_route_to(const struct engine_peer *peer, const struct sockaddr_storage *remote,
+		   struct ctl_dial_opts *opts);
+/* Where to dial the peer of an info. Any thread. */
+void peer_route_targets(struct engine_peer *peer, const struct wire_info *info);
+
 uint32_t session_addresses(struct engine_session *session,
 			   struct wire_address addrs[WIRE_ADDR_MAX]);
 uint32_t session_auto_channels(void);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -38,6 +39,7 @@ struct engine_peer *peer_create(struct engine_session *session)
 	atomic_store(&peer->state, TCPX_PEER_CONNECTING);
 	handle_publish(&session->peers, peer);
 	peer->slot_id = peer->slot.id;
+	peer->rival = -1;
 	return peer;
 }
 
@@ -110,6 +112,13 @@ static void session_remember(struct engine_session *session, const struct core_l
 	pthread_mutex_unlock(&session->queue_lock);
 }
 
+void peer_rival_close(struct engine_peer *peer)
+{
+	if (peer->rival >= 0)
+		close(peer->rival);
+	peer->rival = -1;
+}
+
 static void drop_fences(struct engine_peer *peer)
 {
 	while (peer->fences) {
@@ -168,6 +177,7 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 	if (peer->ctl)
 		ctl_link_close(peer->ctl);
 	peer->ctl = NULL;
+	peer_rival_close(peer);
 	pthread_mutex_lock(&peer->lock);
 	if (peer->core_ready) {
 		core_link_fail(&peer->core, status);
@@ -261,6 +271,7 @@ static void check_up(struct engine_peer *peer)
 	if (peer->counted_up || up < peer->nbulk + 1)
 		return;
 	peer->counted_up = true;
+	peer_rival_close(peer);
 	sys_timer_del(&engine_runtime.loop, &peer->connect_timer);
 	atomic_fetch_add(&session->peers_up, 1);
 	LOG_INFO("peer '%s' is up: %s, %u channels", peer->name, peer->transport, peer->nbulk);

@@ -152,26 +152,55 @@ static void accept_answer(void *arg, const struct wire_hello *dial, struct wire_
 		answer->status = -TCPX_ERR_INTERNAL;
 }
 
-/* The one of this uuid or name that the new link replaces. */
-static struct engine_peer *settle_old(struct engine_session *session, const struct wire_hello *dial)
+/* Two dials that knew of each other too late, each answered, each proven: the lower uuid's is the
+ * link. The other connection stays open until that link is up, or its end would be heard first. */
+static bool wins_late(struct engine_peer *ours, const struct ctl_conn *conn)
 {
-	struct engine_peer *old, *adopt = NULL;
-	struct list_node *pos;
+	if (memcmp(ours->session->uuid, conn->remote.uuid, WIRE_UUID_BYTES) > 0)
+		return false;
+	peer_rival_close(ours);
+	ours->rival = conn->fd;
+	return true;
+}
 
-	if (same(dial->uuid, session->uuid))
-		return NULL;
-	old = peer_by_uuid(session, dial->uuid, NULL);
-	if (old && old->dialler && !old->counted_up) {
-		peer_dial_cancel(old); /* our own dial gives way, its handle lives on */
-		if (!old->core_ready)
-			adopt = old;
-		else
-			peer_die(old, TCPX_ERR_DISCONNECTED, 0, "replaced by the peer's own dial");
-	} else if (old && !old->counted_up) {
-		peer_die(old, TCPX_ERR_PEER_CLOSED, 0, "peer connected anew");
+/* What we have of this uuid: the new connection is of no use (false), or takes the place of our own
+ * dial, whose handle and requests live on (*out_adopt), or of an older one of the peer. */
+static bool settle_dials(struct engine_session *session, const struct ctl_conn *conn,
+			 struct engine_peer **out_adopt)
+{
+	struct engine_peer *old = peer_by_uuid(session, conn->remote.uuid, NULL);
+
+	*out_adopt = NULL;
+	if (!old || same(conn->remote.uuid, session->uuid))
+		return true;
+	if (old->counted_up) { /* ours was quicker after all */
+		close(conn->fd);
+		return false;
 	}
+	if (old->dialler && old->core_ready && wins_late(old, conn))
+		return false;
+	if (!old->dialler || old->channels_dialled) {
+		peer_die(old, TCPX_ERR_PEER_CLOSED, 0, "peer connected anew");
+		return true;
+	}
+	peer_dial_cancel(old);
+	if (old->ctl)
+		ctl_link_close(old->ctl);
+	old->ctl = NULL;
+	*out_adopt = old;
+	return true;
+}
+
+/* Peers of that name that are another session: it was restarted. */
+static void settle_names(struct engine_session *session, const struct wire_hello *dial,
+			 const struct engine_peer *adopt)
+{
+	if (same(dial->uuid, session->uuid))
+		return;
 	for (;;) {
-		old = NULL;
+		struct engine_peer *old = NULL;
+		struct list_node *pos;
+
 		pthread_mutex_lock(&session->lock);
 		LIST_FOREACH(pos, &session->peer_list) {
 			struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
@@ -182,16 +211,19 @@ static struct engine_peer *settle_old(struct engine_session *session, const stru
 		}
 		pthread_mutex_unlock(&session->lock);
 		if (!old)
-			return adopt;
+			return;
 		peer_die(old, TCPX_ERR_PEER_RESTARTED, 0, "peer of that name restarted");
 	}
 }
 
 static void ready_control(struct engine_session *session, const struct ctl_conn *conn)
 {
-	struct engine_peer *peer = settle_old(session, &conn->remote);
+	struct engine_peer *peer;
 	tcpx_status status;
 
+	if (!settle_dials(session, conn, &peer))
+		return;
+	settle_names(session, &conn->remote, peer);
 	if (peer) {
 		pthread_mutex_lock(&session->lock); /* look-ups by address */
 		peer->dialler = false;
@@ -318,11 +350,13 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	bool local = (conn->local.features & conn->remote.features & WIRE_FEATURE_LOCAL);
 	tcpx_status status;
 
-	peer->nbulk = answer->channels;
-	if (!peer->nbulk || peer->nbulk > CORE_CHANNELS_MAX - 1) {
+	/* A core that is there already was made by a dial of ours that gave way. */
+	if (!answer->channels || answer->channels > CORE_CHANNELS_MAX - 1 ||
+	    (peer->core_ready && answer->channels != peer->nbulk)) {
 		close(conn->fd);
-		return error_set(TCPX_ERR_PROTOCOL, 0, "%u channels agreed", peer->nbulk);
+		return error_set(TCPX_ERR_PROTOCOL, 0, "%u channels agreed", answer->channels);
 	}
+	peer->nbulk = answer->channels;
 	pthread_mutex_lock(&session->lock); /* look-ups by uuid and name */
 	pthread_mutex_lock(&peer->lock);    /* queries */
 	peer->chunk_bytes = session->chunk_bytes;
@@ -336,7 +370,7 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	peer->auth = auth_name(peer->dial_hello.auth, peer);
 	pthread_mutex_unlock(&peer->lock);
 	pthread_mutex_unlock(&session->lock);
-	status = core_start(peer, remote);
+	status = peer->core_ready ? TCPX_OK : core_start(peer, remote);
 	if (status == TCPX_OK)
 		status = peer_ctl_open(peer, conn->fd);
 	if (status != TCPX_OK) {

@@ -17,110 +17,16 @@
 #define LOCAL_RING_BYTES (2u << 20) /* measured: docs/design/local.md */
 #define DIAL_NS (5 * CLOCK_S_NS)
 
-void peer_addr_from_wire(const struct wire_address *from, struct sockaddr_storage *out)
-{
-	memset(out, 0, sizeof(*out));
-	if (from->family == 6) {
-		struct sockaddr_in6 *sin6 = (struct sockaddr_in6 *)out;
-
-		sin6->sin6_family = AF_INET6;
-		memcpy(&sin6->sin6_addr, from->bytes, 16);
-		sin6->sin6_port = htons(from->port);
-		sin6->sin6_scope_id = from->scope;
-	} else {
-		struct sockaddr_in *sin = (struct sockaddr_in *)out;
-
-		sin->sin_family = AF_INET;
-		memcpy(&sin->sin_addr, from->bytes, 4);
-		sin->sin_port = htons(from->port);
-	}
-}
-
-void peer_addr_to_wire(const struct sockaddr_storage *from, struct wire_address *out)
-{
-	memset(out, 0, sizeof(*out));
-	if (from->ss_family == AF_INET6) {
-		const struct sockaddr_in6 *sin6 = (const struct sockaddr_in6 *)from;
-
-		out->family = 6;
-		memcpy(out->bytes, &sin6->sin6_addr, 16);
-		out->port = ntohs(sin6->sin6_port);
-		out->scope = sin6->sin6_scope_id;
-	} else {
-		const struct sockaddr_in *sin = (const struct sockaddr_in *)from;
-
-		out->family = 4;
-		memcpy(out->bytes, &sin->sin_addr, 4);
-		out->port = ntohs(sin->sin_port);
-	}
-}
-
-/* The local end of a connection: the rail of that number, if it has the remote address's family. */
-static void pick_local(const struct engine_session *session, uint32_t rail,
-		       struct ctl_dial_opts *opts)
-{
-	uint64_t ports = config_u64(CONFIG_SOURCE_PORTS);
-
-	opts->port_lo = (uint16_t)(ports >> 16);
-	opts->port_hi = (uint16_t)ports;
-	opts->device = config_text(CONFIG_BIND_DEVICE);
-	if (!session->bound)
-		return;
-	for (uint32_t i = 0; i < session->nrails; i++) {
-		const struct sockaddr_storage *local =
-			&session->rails[(rail + i) % session->nrails];
-
-		if (local->ss_family == opts->remote.ss_family && !sys_addr_is_any(local)) {
-			opts->local = *local;
-			sys_addr_set_port(&opts->local, 0);
-			return;
-		}
-	}
-}
-
-/* The peer's address for a rail: one in the rail's own subnet, else one of its family by number. */
-static void pick_remote(const struct engine_peer *peer, uint32_t rail, struct sockaddr_storage *out)
-{
-	const struct engine_session *session = peer->session;
-	struct sys_iface *ifaces = NULL;
-	unsigned count = 0, i;
-	const struct sockaddr_storage *local;
-
-	*out = peer->remote;
-	if (!session->bound || !peer->naddrs)
-		return;
-	local = &session->rails[rail % session->nrails];
-	if (sys_iface_list(&ifaces, &count) != TCPX_OK)
-		count = 0;
-	for (uint32_t a = 0; a < peer->naddrs; a++) {
-		const struct sockaddr_storage *addr = &peer->addrs[(rail + a) % peer->naddrs];
-
-		for (i = 0; i < count; i++) {
-			if (!sys_addr_same_host(&ifaces[i].addr, local) ||
-			    !sys_iface_direct(&ifaces[i], addr))
-				continue;
-			*out = *addr;
-			free(ifaces);
-			return;
-		}
-	}
-	free(ifaces);
-	for (uint32_t a = 0; a < peer->naddrs; a++) {
-		const struct sockaddr_storage *addr = &peer->addrs[(rail + a) % peer->naddrs];
-
-		if (addr->ss_family == local->ss_family) {
-			*out = *addr;
-			return;
-		}
-	}
-}
-
+/* Its route is known. */
 static void data_hello(struct engine_peer *peer, struct ctl_dial_opts *opts, uint8_t role)
 {
+	/* The acceptor judges by the address that it sees. */
+	int loopback = sys_addr_is_loopback(&opts->remote) &&
+		       (!opts->local.ss_family || sys_addr_is_loopback(&opts->local));
+
 	opts->hello = (struct wire_hello){
 		.role = role,
-		.auth = (uint8_t)ctl_data_auth((enum wire_auth)peer->dial_hello.auth,
-					       sys_addr_is_loopback(&peer->remote)),
+		.auth = (uint8_t)ctl_data_auth((enum wire_auth)peer->dial_hello.auth, loopback),
 		.key_id = peer->link_id,
 	};
 	peer_fill_hello(peer->session, &opts->hello);
@@ -133,7 +39,10 @@ struct chan_dial {
 	struct ctl_dial *dial;
 	struct engine_peer *peer;
 	uint32_t channel, epoch;
+	bool elsewhere; /* not where the control link goes */
 };
+
+static void dial_tcp(struct engine_peer *peer, uint32_t channel, uint32_t epoch, bool same_way);
 
 static void channel_failed(struct engine_peer *peer, uint32_t channel, tcpx_status status, int err)
 {
@@ -151,14 +60,17 @@ static void channel_failed(struct engine_peer *peer, uint32_t channel, tcpx_stat
 
 static void channel_dialled(void *arg, tcpx_status status, int err, const struct ctl_conn *conn)
 {
-	struct chan_dial *dial = arg;
-	struct engine_peer *peer = dial->peer;
+	struct chan_dial dial = *(struct chan_dial *)arg;
+	struct engine_peer *peer = dial.peer;
 	const char *congestion = config_text(CONFIG_CONGESTION);
 	struct net_chan *net;
-	uint32_t channel = dial->channel, epoch = dial->epoch;
 
-	free(dial);
-	peer->chan_dial[channel] = NULL;
+	free(arg);
+	peer->chan_dial[dial.channel] = NULL;
+	if (status != TCPX_OK && dial.elsewhere) {
+		dial_tcp(peer, dial.channel, dial.epoch, true);
+		return;
+	}
 	if (status == TCPX_OK) {
 		if (*congestion)
 			sys_sock_congestion_set(conn->fd, congestion);
@@ -167,9 +79,9 @@ static void channel_dialled(void *arg, tcpx_status status, int err, const struct
 			close(conn->fd);
 	}
 	if (status == TCPX_OK)
-		status = peer_attach(peer, channel, epoch, net);
+		status = peer_attach(peer, dial.channel, dial.epoch, net);
 	if (status != TCPX_OK)
-		channel_failed(peer, channel, status, err);
+		channel_failed(peer, dial.channel, status, err);
 	else
 		peer->redial_tries = 0;
 }
@@ -185,25 +97,80 @@ static bool dial_local(struct engine_peer *peer, uint32_t channel, uint32_t epoc
 		return false;
 	status = local_dial(peer->local_name, peer->local_nonce, (uint16_t)channel, epoch,
 			    LOCAL_RING_BYTES, &net);
-	if (status == TCPX_ERR_NO_DESCRIPTORS || status == TCPX_ERR_NO_MEMORY) {
+	switch (status) {
+	case TCPX_OK:
+		return peer_attach(peer, channel, epoch, net) == TCPX_OK;
+	case TCPX_ERR_AGAIN: /* its queue is full: it is here, and busy */
+	case TCPX_ERR_PEER_RESET:
+		peer->redial_tries++;
+		peer_redial_later(peer, channel);
+		return true;
+	case TCPX_ERR_NO_DESCRIPTORS:
+	case TCPX_ERR_NO_MEMORY:
 		channel_failed(peer, channel, status, tcpx_last_error()->system_errno);
 		return true;
-	}
-	if (status != TCPX_OK) {
+	default:
 		peer->have_local_offer = false; /* another host: said once, then tcp */
-		LOG_INFO("peer '%s' is not on this host: tcp", peer->name);
+		LOG_INFO("peer '%s' is not on this host (%s): tcp", peer->name,
+			 tcpx_status_text(status));
 		return false;
 	}
-	return peer_attach(peer, channel, epoch, net) == TCPX_OK;
+}
+
+/* same_way: where the control link goes. Any other way may lead nowhere; the channel comes back to
+ * this one then, but from a rail of its own that died under a peer that is up. */
+static void dial_tcp(struct engine_peer *peer, uint32_t channel, uint32_t epoch, bool same_way)
+{
+	struct engine_session *session = peer->session;
+	uint32_t rail = channel ? channel - 1 : peer->nbulk;
+	struct chan_dial *dial = malloc(sizeof(*dial));
+	struct ctl_dial_opts opts = {0};
+	enum peer_route route = PEER_ROUTE_SAME;
+	int64_t now = clock_now_ns();
+	tcpx_status status;
+
+	if (!dial) {
+		channel_failed(peer, channel, TCPX_ERR_NO_MEMORY, 0);
+		return;
+	}
+	/* a dead rail is not tried for ever */
+	rail = carrier_rail(session, rail + peer->redial_tries);
+	if (same_way)
+		peer_route_to(peer, &peer->remote, &opts);
+	else
+		route = peer_route_over(peer, rail, &opts);
+	*dial = (struct chan_dial){
+		.peer = peer,
+		.channel = channel,
+		.epoch = epoch,
+		.elsewhere = route == PEER_ROUTE_GUESS ||
+			     (route == PEER_ROUTE_DIRECT && !peer->counted_up),
+	};
+	data_hello(peer, &opts, WIRE_ROLE_DATA);
+	if (dial->elsewhere && !peer->counted_up &&
+	    opts.deadline_ns > now + (peer->connect_deadline_ns - now) / 2)
+		opts.deadline_ns = now + (peer->connect_deadline_ns - now) / 2;
+	opts.hello.channel = (uint16_t)channel;
+	opts.hello.epoch = epoch;
+	status = ctl_dial_start(&engine_runtime.loop, &opts, channel_dialled, dial, &dial->dial);
+	if (status == TCPX_OK) {
+		peer->chan_dial[channel] = dial;
+		return;
+	}
+	same_way = !dial->elsewhere;
+	free(dial);
+	if (!same_way)
+		dial_tcp(peer, channel, epoch, true);
+	else if (peer->counted_up)
+		channel_failed(peer, channel, status, 0);
+	else
+		peer_die_last(peer);
 }
 
 void peer_dial_channel(struct engine_peer *peer, uint32_t channel)
 {
 	struct engine_session *session = peer->session;
-	uint32_t rail = channel ? channel - 1 : peer->nbulk, epoch;
-	struct chan_dial *dial;
-	struct ctl_dial_opts opts = {0};
-	tcpx_status status;
+	uint32_t epoch;
 
 	if (peer->died || peer->chan_dial[channel])
 		return;
@@ -212,37 +179,12 @@ void peer_dial_channel(struct engine_peer *peer, uint32_t channel)
 	pthread_mutex_unlock(&peer->lock);
 	if (dial_local(peer, channel, epoch) || peer->died)
 		return;
-	if (session->flags & TCPX_SESSION_LOCAL_ONLY) {
+	if (session->flags & TCPX_SESSION_LOCAL_ONLY)
 		peer_die(peer, TCPX_ERR_UNREACHABLE, 0, "peer is not on this host, local only");
-		return;
-	}
-	if (channel && peer->counted_up && carrier_lost(session, rail)) {
+	else if (channel && peer->counted_up && carrier_lost(session, channel - 1))
 		peer_redial_parked(peer, channel); /* the other rails have their own channels */
-		return;
-	}
-	dial = malloc(sizeof(*dial));
-	if (!dial) {
-		channel_failed(peer, channel, TCPX_ERR_NO_MEMORY, 0);
-		return;
-	}
-	*dial = (struct chan_dial){.peer = peer, .channel = channel, .epoch = epoch};
-	data_hello(peer, &opts, WIRE_ROLE_DATA);
-	/* a dead rail is not tried for ever */
-	rail = carrier_rail(session, rail + peer->redial_tries);
-	pick_remote(peer, rail, &opts.remote);
-	pick_local(session, rail, &opts);
-	opts.hello.channel = (uint16_t)channel;
-	opts.hello.epoch = epoch;
-	status = ctl_dial_start(&engine_runtime.loop, &opts, channel_dialled, dial, &dial->dial);
-	if (status != TCPX_OK) {
-		free(dial);
-		if (peer->counted_up)
-			channel_failed(peer, channel, status, 0);
-		else
-			peer_die_last(peer);
-		return;
-	}
-	peer->chan_dial[channel] = dial;
+	else
+		dial_tcp(peer, channel, epoch, false);
 }
 
 void peer_dial_channels(struct engine_peer *peer)
@@ -253,23 +195,32 @@ void peer_dial_channels(struct engine_peer *peer)
 
 static void control_dialled(void *arg, tcpx_status status, int err, const struct ctl_conn *conn);
 
+/* Its own dial has become a link meanwhile: ours ends before it is one. */
+static tcpx_status not_linked(void *arg, const struct wire_hello *answer)
+{
+	struct engine_peer *peer = arg, *other;
+
+	if (!memcmp(answer->uuid, peer->session->uuid, sizeof(answer->uuid)))
+		return TCPX_OK; /* a session may be its own peer */
+	other = peer_by_uuid(peer->session, answer->uuid, peer);
+	return other ? TCPX_ERR_EXISTS : TCPX_OK;
+}
+
 /* The next address of the list; false when there is none, and the last error says why. */
 static bool dial_next(struct engine_peer *peer)
 {
-	struct engine_session *session = peer->session;
-
 	while (peer->addr_at < peer->naddrs) {
 		struct ctl_dial_opts opts = {.hello = peer->dial_hello,
-					     .deadline_ns = peer->connect_deadline_ns};
+					     .deadline_ns = peer->connect_deadline_ns,
+					     .agree = not_linked};
 		uint32_t left = peer->naddrs - peer->addr_at;
 
 		/* Each address gets its share of the time, the last one all of it. */
 		if (left > 1)
 			opts.deadline_ns = clock_now_ns() +
 					   (peer->connect_deadline_ns - clock_now_ns()) / left;
-		opts.remote = peer->addrs[peer->addr_at++];
+		peer_route_to(peer, &peer->addrs[peer->addr_at++], &opts);
 		memcpy(opts.key, peer->dial_key, sizeof(opts.key));
-		pick_local(session, carrier_rail(session, 0), &opts);
 		pthread_mutex_lock(&peer->lock); /* queries */
 		peer->remote = opts.remote;
 		pthread_mutex_unlock(&peer->lock);
@@ -404,15 +355,15 @@ void peer_dial_control(struct engine_peer *peer)
 {
 	struct ctl_dial_opts opts = {0};
 	int64_t limit = peer->ctl_lost_ns + peer->session->silent_ns;
-	uint32_t rail;
 
 	if (peer->died || peer->dial || peer->ctl)
 		return;
 	peer->ctl_tries++; /* never the rail that was lost first */
+	if (peer_route_over(peer, carrier_rail(peer->session, peer->ctl_tries), &opts) ==
+		    PEER_ROUTE_GUESS &&
+	    peer->ctl_tries % 2 == 0)
+		peer_route_to(peer, &peer->remote, &opts);
 	data_hello(peer, &opts, WIRE_ROLE_CONTROL);
-	rail = carrier_rail(peer->session, peer->ctl_tries);
-	pick_remote(peer, rail, &opts.remote);
-	pick_local(peer->session, rail, &opts);
 	opts.deadline_ns = clock_now_ns() + CLOCK_S_NS;
 	if (opts.deadline_ns > limit)
 		opts.deadline_ns = limit;

@@ -122,14 +122,26 @@ static void case_connect_twice(struct env *env)
 	EXPECT(tcpx_session_accept(env->session, 20 * MS, &none), TCPX_ERR_TIMED_OUT);
 }
 
+struct crossing {
+	struct env *env;
+	uint16_t port; /* 0: by info */
+};
+
 static void *far_connects(void *arg)
 {
-	struct env *env = arg;
+	struct crossing *crossing = arg;
+	struct env *env = crossing->env;
 	struct far_cmd cmd = {.op = FAR_CONNECT};
 	struct far_reply reply;
 	size_t len = 0;
 
-	OK(tcpx_session_info(env->session, cmd.data, sizeof(cmd.data), &len));
+	if (crossing->port) {
+		cmd.op = FAR_CONNECT_TO;
+		conform_near_address((char *)cmd.data, crossing->port);
+		len = strlen((char *)cmd.data) + 1;
+	} else {
+		OK(tcpx_session_info(env->session, cmd.data, sizeof(cmd.data), &len));
+	}
 	cmd.len = (uint32_t)len;
 	OK(far_call(env, &cmd, &reply));
 	return NULL;
@@ -149,19 +161,29 @@ static void write_once(struct env *env, uint64_t seed)
 	OK(tcpx_region_deregister(env->session, segment.remote, 0));
 }
 
-/* Both dial at the same moment: one link, one peer on either side, and it works. */
+/* Both dial at the same moment, by info and by address, where neither knows beforehand whom it will
+ * meet: one link, one peer on either side, and it works. */
 static void case_connect_both(struct env *env)
 {
-	for (int round = 0; round < (config.light ? 3 : 10); round++) {
+	for (int round = 0; round < (config.light ? 6 : 40); round++) {
 		tcpx_counters counters = {.sz = sizeof(counters)};
+		struct crossing crossing = {.env = env};
 		pthread_t thread;
+		char address[64];
 		uint16_t port;
 
 		env_far(env, NULL);
 		near_only(env);
 		OK(tcpx_session_listen(env->session, NULL, &port));
-		CHECK(pthread_create(&thread, NULL, far_connects, env) == 0);
-		OK(connect_info(env, env->info, env->info_len, &env->peer));
+		if (round % 2)
+			crossing.port = port;
+		CHECK(pthread_create(&thread, NULL, far_connects, &crossing) == 0);
+		if (crossing.port) {
+			conform_address(address, env->far_port);
+			OK(tcpx_session_connect_to(env->session, address, NULL, &env->peer));
+		} else {
+			OK(connect_info(env, env->info, env->info_len, &env->peer));
+		}
 		CHECK(pthread_join(thread, NULL) == 0);
 		write_once(env, 7 + (uint64_t)round);
 		OK(tcpx_session_counters(env->session, &counters));

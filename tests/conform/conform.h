@@ -65,6 +65,7 @@ enum far_op {
 	FAR_INFO,
 	FAR_ACCEPT,
 	FAR_CONNECT,
+	FAR_CONNECT_TO,
 	FAR_DISCONNECT,
 	FAR_FLUSH,
 	FAR_EVENT, /* waits for an event of the type arg[0] */
@@ -159,6 +160,7 @@ void env_close(struct env *env);
 const char *conform_bind(void);
 const char *conform_far(void); /* the far side's first address */
 void conform_address(char out[64], uint16_t port);
+void conform_near_address(char out[64], uint16_t port);
 
 /* Far commands; those that return void check for success. */
 tcpx_status far_call(struct env *env, struct far_cmd *cmd, struct far_reply *reply);

@@ -172,6 +172,11 @@ static int far_execute_peer(struct far_side *side, const struct far_cmd *cmd,
 			tcpx_session_connect(side->session, cmd->data, cmd->len, NULL, &side->peer);
 		reply->value[0] = side->peer.id;
 		return 1;
+	case FAR_CONNECT_TO:
+		reply->status = tcpx_session_connect_to(side->session, (const char *)cmd->data,
+							NULL, &side->peer);
+		reply->value[0] = side->peer.id;
+		return 1;
 	case FAR_DISCONNECT:
 		reply->status = tcpx_peer_disconnect(side->session, side->peer);
 		return 1;

@@ -28,9 +28,20 @@ const char *conform_far(void)
 	return first;
 }
 
+static void address(char out[64], const char *host, uint16_t port)
+{
+	snprintf(out, 64, config.family == 6 ? "[%.*s]:%u" : "%.*s:%u", (int)strcspn(host, ","),
+		 host, port);
+}
+
 void conform_address(char out[64], uint16_t port)
 {
-	snprintf(out, 64, config.family == 6 ? "[%s]:%u" : "%s:%u", conform_far(), port);
+	address(out, conform_far(), port);
+}
+
+void conform_near_address(char out[64], uint16_t port)
+{
+	address(out, conform_bind(), port);
 }
 
 /* The far process, before its first session. */
