@@ -24,6 +24,9 @@
 #include <tcpx/tcpx.h>
 
 #define ENGINE_RAILS_MAX 16
+#define ENGINE_CHUNK_BYTES (512u << 10) /* where neither side has a wish */
+#define ENGINE_CHUNK_MIN 4096u
+#define ENGINE_CHUNK_MAX (16u << 20)
 #define ENGINE_TX_BUFFER (96u << 10) /* a batch, the largest table, a copied payload */
 #define ENGINE_RX_BUFFER (FRAME_TABLE_MAX + 4096)
 #define ENGINE_COPY_BYTES CORE_SMALL_BYTES /* up to here a payload is copied, above never */
@@ -254,7 +257,8 @@ struct engine_session {
 	bool bound; /* the user named rails */
 	char *filters;
 	struct ctl_keys keys;
-	uint32_t channels, chunk_bytes, inline_bytes;
+	uint32_t channels, chunk_bytes; /* wishes; 0: none */
+	uint32_t inline_bytes;
 	int64_t silent_ns, stopped_ns;
 	uint64_t notify_budget, memory_budget;
 	_Atomic uint64_t memory_used;

@@ -299,11 +299,23 @@ int peer_local_arrived(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16
 	return 1;
 }
 
+/* Both sides cut chunks of one size: the smaller of two wishes, the only one, or the default. */
+static uint32_t agree_chunk(uint32_t ours, uint32_t theirs)
+{
+	uint32_t chunk = !ours || (theirs && theirs < ours) ? theirs : ours;
+
+	if (!chunk)
+		return ENGINE_CHUNK_BYTES;
+	if (chunk < ENGINE_CHUNK_MIN)
+		return ENGINE_CHUNK_MIN;
+	return chunk < ENGINE_CHUNK_MAX ? chunk : ENGINE_CHUNK_MAX;
+}
+
 static tcpx_status core_start(struct engine_peer *peer, const struct wire_hello *remote)
 {
 	struct engine_session *session = peer->session;
 	struct core_config cfg = {
-		.chunk_bytes = session->chunk_bytes,
+		.chunk_bytes = peer->chunk_bytes,
 		.bulk_channels = peer->nbulk,
 		.ops = &engine_core_ops,
 		.arg = peer,
@@ -359,7 +371,7 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	peer->nbulk = answer->channels;
 	pthread_mutex_lock(&session->lock); /* look-ups by uuid and name */
 	pthread_mutex_lock(&peer->lock);    /* queries */
-	peer->chunk_bytes = session->chunk_bytes;
+	peer->chunk_bytes = agree_chunk(session->chunk_bytes, remote->chunk_bytes);
 	memcpy(peer->name, remote->name, sizeof(peer->name));
 	memcpy(peer->uuid, remote->uuid, sizeof(peer->uuid));
 	memcpy(peer->incarnation, remote->incarnation, sizeof(peer->incarnation));

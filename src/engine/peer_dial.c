@@ -102,7 +102,6 @@ static bool dial_local(struct engine_peer *peer, uint32_t channel, uint32_t epoc
 		return peer_attach(peer, channel, epoch, net) == TCPX_OK;
 	case TCPX_ERR_AGAIN: /* its queue is full: it is here, and busy */
 	case TCPX_ERR_PEER_RESET:
-		peer->redial_tries++;
 		peer_redial_later(peer, channel);
 		return true;
 	case TCPX_ERR_NO_DESCRIPTORS:

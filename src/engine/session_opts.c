@@ -50,8 +50,8 @@ static tcpx_status take_numbers(struct engine_session *session, const tcpx_sessi
 	tcpx_status status;
 
 	if ((status = number("channels", opts->channels, CONFIG_CHANNELS, 1, 64, &channels)) ||
-	    (status = number("chunk_bytes", opts->chunk_bytes, CONFIG_CHUNK_BYTES, 4096, 16u << 20,
-			     &chunk)) ||
+	    (status = number("chunk_bytes", opts->chunk_bytes, CONFIG_CHUNK_BYTES, ENGINE_CHUNK_MIN,
+			     ENGINE_CHUNK_MAX, &chunk)) ||
 	    (status = number("workers", opts->workers, CONFIG_WORKERS, 1, 64, &workers)) ||
 	    (status = number("silent_ms", opts->silent_ms, CONFIG_SILENT_MS, 1000, 60000,
 			     &silent)) ||
@@ -65,7 +65,11 @@ static tcpx_status take_numbers(struct engine_session *session, const tcpx_sessi
 			     &inline_bytes)))
 		return status;
 	session->channels = (uint32_t)channels;
-	session->chunk_bytes = (uint32_t)chunk;
+	/* A wish only where somebody has one: the peer may have another. */
+	session->chunk_bytes =
+		opts->chunk_bytes || config_value(CONFIG_CHUNK_BYTES)->source != CONFIG_DEFAULT
+			? (uint32_t)chunk
+			: 0;
 	session->silent_ns = (int64_t)silent * CLOCK_MS_NS;
 	session->stopped_ns = (int64_t)stopped * CLOCK_MS_NS;
 	session->notify_budget = notify;

@@ -438,14 +438,18 @@ static void case_peer_query(struct env *env)
 static void case_connect_channels(struct env *env)
 {
 	static const struct {
-		uint32_t near, far, chunk;
-	} rows[] = {{1, 1, 4096}, {4, 4, 16 * MIB}, {3, 1, 65536}, {16, 16, 0}};
+		uint32_t near, far, near_chunk, far_chunk, chunk;
+	} rows[] = {{1, 1, 4096, 4096, 4096}, {4, 4, 16 * MIB, 16 * MIB, 16 * MIB},
+		    {3, 1, 65536, 0, 65536},  {2, 3, 0, 65536, 65536},
+		    {2, 2, 8192, MIB, 8192},  {16, 16, 0, 0, 512 * KIB}};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct env_tune near = {.channels = rows[i].near, .chunk_bytes = rows[i].chunk};
-		struct env_tune far = {.channels = rows[i].far, .chunk_bytes = rows[i].chunk};
+		struct env_tune near = {.channels = rows[i].near,
+					.chunk_bytes = rows[i].near_chunk};
+		struct env_tune far = {.channels = rows[i].far, .chunk_bytes = rows[i].far_chunk};
 		tcpx_segment segment = {.length = 5 * MIB + 13};
 		tcpx_peer_info info = {.sz = sizeof(info)};
+		tcpx_counters counters = {.sz = sizeof(counters)};
 		struct buf buf;
 
 		env_open_tuned(env, &near, &far);
@@ -462,6 +466,9 @@ static void case_connect_channels(struct env *env)
 		CHECK(buf_slack_whole(&buf) && far_slack(env, 1));
 		OK(tcpx_peer_query(env->session, env->peer, &info));
 		CHECK(info.channels >= 1 && info.channels <= rows[i].near);
+		CHECK_EQ(info.chunk_bytes, rows[i].chunk);
+		OK(tcpx_session_counters(env->session, &counters)); /* the READ's are the peer's */
+		CHECK(counters.rx_chunks >= segment.length / rows[i].chunk);
 		env_close(env);
 		buf_free(&buf);
 	}

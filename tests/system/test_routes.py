@@ -73,3 +73,15 @@ def test_link_local(hosts):
     flows = work(hosts, f"fe80::77:2%{hosts.device(hosts.b)}",
                  f"fe80::77:1%{hosts.device(hosts.a)}", 2)
     assert len(flows) == 4
+
+
+def test_same_host_with_a_short_queue(hosts):
+    """64 channels at once, and a queue for two: it is this host all the same."""
+    hosts.a.run("sysctl", "-qw", "net.core.somaxconn=1")
+    with Peer(hosts.a, name="server", channels=64) as server, \
+            Peer(hosts.a, name="client", channels=64) as client:
+        meet(server, client, SIZE)
+        assert client.json("peer")["transport"] == "local"
+        client.do("post", "write", 4, 0, 0, 0, SIZE // 4)
+        client.do("wait", 100)
+        assert [row[2] for row in client.ended] == ["OK"] * 4
