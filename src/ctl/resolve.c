@@ -12,15 +12,19 @@
 #include "ctl/conn.h"
 #include "sys/addr.h"
 #include "sys/cpu.h"
+#include "sys/fork.h"
 #include "sys/futex.h"
 #include "sys/sock.h"
 
 #define HOST_MAX 255
 #define RESOLVE_ADDRS 32
 
+/* A look-up leaves RUNNING once: its helper is done with it, or its caller gave it up. */
+enum fate { RUNNING, DONE, LEFT };
+
 /* Shared with the helper thread; whoever lets go last frees it. */
 struct lookup {
-	_Atomic uint32_t done, holders;
+	_Atomic uint32_t fate, holders;
 	char host[HOST_MAX + 1];
 	int rc, err;
 	unsigned count;
@@ -28,11 +32,40 @@ struct lookup {
 };
 
 static _Atomic(ctl_lookup_fn) lookup_fn;
-static _Atomic unsigned running;
+/* Look-ups that were given up and still hang; above them the generation of the process that counts,
+ * for a child has none of its parent's threads. */
+static _Atomic uint64_t stuck;
 
 void ctl_resolve_set_lookup(ctl_lookup_fn fn)
 {
 	atomic_store(&lookup_fn, fn);
+}
+
+static uint64_t stuck_now(uint64_t value)
+{
+	uint64_t generation = (uint64_t)sys_fork_generation() << 32;
+
+	return (value ^ generation) >> 32 ? generation : value;
+}
+
+static void stuck_add(int change)
+{
+	uint64_t old = atomic_load(&stuck);
+
+	while (!atomic_compare_exchange_weak(&stuck, &old, stuck_now(old) + (uint64_t)change))
+		;
+}
+
+/* Counted before it is given up, so that the helper takes away only what was counted. */
+static int give_up(struct lookup *l)
+{
+	uint32_t running = RUNNING;
+
+	stuck_add(1);
+	if (atomic_compare_exchange_strong(&l->fate, &running, LEFT))
+		return 1;
+	stuck_add(-1); /* done in the last moment */
+	return 0;
 }
 
 static void let_go(struct lookup *l)
@@ -75,9 +108,9 @@ static void *look_up(void *arg)
 		collect(l, list);
 		freeaddrinfo(list);
 	}
-	atomic_fetch_sub(&running, 1);
-	atomic_store_explicit(&l->done, 1, memory_order_release);
-	sys_futex_wake(&l->done, 1);
+	if (atomic_exchange(&l->fate, DONE) == LEFT)
+		stuck_add(-1);
+	sys_futex_wake(&l->fate, 1);
 	let_go(l);
 	return NULL;
 }
@@ -148,8 +181,7 @@ static tcpx_status start(struct lookup *l)
 	pthread_t thread;
 	tcpx_status status;
 
-	if (atomic_fetch_add(&running, 1) >= CTL_RESOLVE_STUCK_MAX) {
-		atomic_fetch_sub(&running, 1);
+	if ((uint32_t)stuck_now(atomic_load(&stuck)) >= CTL_RESOLVE_STUCK_MAX) {
 		error_set(TCPX_ERR_LIMIT, 0, "%d look-ups of names hang already",
 			  CTL_RESOLVE_STUCK_MAX);
 		return error_next("check the name server, or give the address itself");
@@ -161,7 +193,6 @@ static tcpx_status start(struct lookup *l)
 		return TCPX_OK;
 	}
 	atomic_store(&l->holders, 1);
-	atomic_fetch_sub(&running, 1);
 	return status;
 }
 
@@ -197,8 +228,8 @@ tcpx_status ctl_resolve(const char *text, uint16_t default_port, int64_t deadlin
 	atomic_store(&l->holders, 1);
 	snprintf(l->host, sizeof(l->host), "%s", host);
 	status = start(l);
-	while (status == TCPX_OK && !atomic_load_explicit(&l->done, memory_order_acquire))
-		if (sys_futex_wait(&l->done, 0, deadline_ns)) {
+	while (status == TCPX_OK && atomic_load(&l->fate) == RUNNING)
+		if (sys_futex_wait(&l->fate, RUNNING, deadline_ns) && give_up(l)) {
 			error_set(TCPX_ERR_TIMED_OUT, 0, "looking up %.80s took too long", host);
 			status = error_next("check the name server, or give the address itself");
 		}

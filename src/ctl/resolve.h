@@ -5,7 +5,8 @@
 
 #include <netdb.h>
 
-/* Look-ups that outlived their deadline and still hang, at most: beyond it names are refused. */
+/* Once so many look-ups have outlived their deadline and still hang, names are refused until one of
+ * them ends. Those within their deadline do not count. */
 #define CTL_RESOLVE_STUCK_MAX 16
 
 typedef int (*ctl_lookup_fn)(const char *host, const char *service, const struct addrinfo *hints,

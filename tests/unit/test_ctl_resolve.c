@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <semaphore.h>
 #include <stdlib.h>
 
@@ -11,6 +12,7 @@
 #include "ctl/conn.h"
 #include "ctl/resolve.h"
 #include "sys/addr.h"
+#include "sys/fork.h"
 
 static struct sockaddr_storage addrs[8];
 static unsigned count;
@@ -98,42 +100,157 @@ static void an_unknown_name_is_not_found(void **state)
 	ctl_resolve_set_lookup(NULL);
 }
 
-static sem_t gate, left;
+static sem_t gate, arrived, left;
+
+static int make_semaphores(void **state)
+{
+	(void)state;
+	return sem_init(&gate, 0, 0) || sem_init(&arrived, 0, 0) || sem_init(&left, 0, 0);
+}
+
+static void wait_for(sem_t *sem, unsigned times)
+{
+	for (unsigned i = 0; i < times; i++)
+		while (sem_wait(sem))
+			;
+}
+
+static void open_gate(unsigned times)
+{
+	for (unsigned i = 0; i < times; i++)
+		sem_post(&gate);
+}
 
 static int hang(const char *host, const char *service, const struct addrinfo *hints,
 		struct addrinfo **out)
 {
 	(void)host, (void)service, (void)hints, (void)out;
-	while (sem_wait(&gate))
-		;
+	wait_for(&gate, 1);
 	sem_post(&left);
 	return EAI_AGAIN;
 }
 
-static void a_hanging_look_up_ends_at_the_deadline(void **state)
+static tcpx_status resolve_hanging(void)
 {
-	(void)state;
-	assert_int_equal(sem_init(&gate, 0, 0), 0);
-	assert_int_equal(sem_init(&left, 0, 0), 0);
+	return ctl_resolve("slow", 1, clock_now_ns() + CLOCK_MS_NS, addrs, 8, &count);
+}
+
+/* As many look-ups hang as may, once those that are on their way out have gone. */
+static void hang_all(void)
+{
 	ctl_resolve_set_lookup(hang);
 	for (int i = 0; i < CTL_RESOLVE_STUCK_MAX; i++) {
-		assert_int_equal(
-			ctl_resolve("slow", 1, clock_now_ns() + CLOCK_MS_NS, addrs, 8, &count),
-			TCPX_ERR_TIMED_OUT);
+		tcpx_status status;
+
+		do
+			status = resolve_hanging();
+		while (status == TCPX_ERR_LIMIT);
+		assert_int_equal(status, TCPX_ERR_TIMED_OUT);
 		assert_non_null(strstr(error_last()->what, "slow"));
 	}
-	/* Threads that hang are counted: not one more is started. */
-	assert_int_equal(resolve("slow"), TCPX_ERR_LIMIT);
-	assert_first("192.0.2.1:80", "192.0.2.1:80"); /* literals go on */
-	for (int i = 0; i < CTL_RESOLVE_STUCK_MAX; i++)
-		sem_post(&gate);
-	for (int i = 0; i < CTL_RESOLVE_STUCK_MAX; i++)
-		while (sem_wait(&left))
-			;
+	assert_int_equal(resolve("slow"), TCPX_ERR_LIMIT); /* not one more is started */
+}
+
+static void let_all_go(void)
+{
+	open_gate(CTL_RESOLVE_STUCK_MAX);
+	wait_for(&left, CTL_RESOLVE_STUCK_MAX);
 	ctl_resolve_set_lookup(no_such_name);
-	while (resolve("later") == TCPX_ERR_LIMIT) /* until the last of them has said so */
+	while (resolve("later") == TCPX_ERR_LIMIT) /* until one of them has said so */
 		;
 	assert_int_equal(resolve("later"), TCPX_ERR_NOT_FOUND);
+}
+
+static int fail_and_say_so(const char *host, const char *service, const struct addrinfo *hints,
+			   struct addrinfo **out)
+{
+	sem_post(&left);
+	return no_such_name(host, service, hints, out);
+}
+
+static void a_hanging_look_up_ends_at_the_deadline(void **state)
+{
+	unsigned asked = 0;
+
+	(void)state;
+	hang_all();
+	assert_first("192.0.2.1:80", "192.0.2.1:80"); /* literals go on */
+	let_all_go();
+	/* Answers about when the deadline passes: each is counted once or not at all. */
+	ctl_resolve_set_lookup(fail_and_say_so);
+	for (int i = 0; i < 500; i++) {
+		int64_t deadline_ns = clock_now_ns() + i % 64 * 1000;
+
+		if (ctl_resolve("late", 1, deadline_ns, addrs, 8, &count) != TCPX_ERR_LIMIT)
+			asked++;
+	}
+	wait_for(&left, asked);
+	hang_all();
+	let_all_go();
+	ctl_resolve_set_lookup(NULL);
+}
+
+static int resolve_in_child(void)
+{
+	ctl_resolve_set_lookup(no_such_name);
+	return resolve("some-host");
+}
+
+/* A child has none of the threads that hang. */
+static void a_child_begins_with_none_that_hangs(void **state)
+{
+	(void)state;
+#if defined(__SANITIZE_THREAD__)
+	return; /* it allows no new threads in a child of a process with threads */
+#endif
+	assert_int_equal(sys_fork_init(), TCPX_OK);
+	hang_all();
+	assert_int_equal(in_child(resolve_in_child), (uint8_t)TCPX_ERR_NOT_FOUND);
+	assert_int_equal(resolve("slow"), TCPX_ERR_LIMIT);
+	let_all_go();
+	ctl_resolve_set_lookup(NULL);
+}
+
+#define MANY 40
+
+/* An answer that waits until everybody has asked. */
+static int answer_slowly(const char *host, const char *service, const struct addrinfo *hints,
+			 struct addrinfo **out)
+{
+	(void)host;
+	sem_post(&arrived);
+	wait_for(&gate, 1);
+	return getaddrinfo("127.0.0.1", service, hints, out);
+}
+
+static void *resolve_one(void *arg)
+{
+	struct sockaddr_storage found[1];
+	tcpx_status *status = arg;
+	unsigned n;
+
+	*status = ctl_resolve("some-host", 1, clock_now_ns() + 20 * CLOCK_S_NS, found, 1, &n);
+	if (*status != TCPX_OK)
+		sem_post(&arrived); /* it never asked */
+	return NULL;
+}
+
+/* Look-ups that take their time are no look-ups that hang. */
+static void many_look_ups_at_once(void **state)
+{
+	tcpx_status status[MANY];
+	pthread_t threads[MANY];
+
+	(void)state;
+	ctl_resolve_set_lookup(answer_slowly);
+	for (int i = 0; i < MANY; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, resolve_one, &status[i]), 0);
+	wait_for(&arrived, MANY);
+	open_gate(MANY);
+	for (int i = 0; i < MANY; i++) {
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+		assert_int_equal(status[i], TCPX_OK);
+	}
 	ctl_resolve_set_lookup(NULL);
 }
 
@@ -145,7 +262,9 @@ int main(void)
 		cmocka_unit_test(localhost_is_loopback),
 		cmocka_unit_test(an_unknown_name_is_not_found),
 		cmocka_unit_test(a_hanging_look_up_ends_at_the_deadline),
+		cmocka_unit_test(a_child_begins_with_none_that_hangs),
+		cmocka_unit_test(many_look_ups_at_once),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, make_semaphores, NULL);
 }
