@@ -11,6 +11,7 @@
 #include "ctl/conn.h"
 #include "ctl/handshake.h"
 #include "sys/addr.h"
+#include "sys/crypto.h"
 #include "sys/sock.h"
 
 enum state { CONNECTING, SEND_DIAL, READ_ANSWER, SEND_PROOF };
@@ -276,11 +277,30 @@ static tcpx_status try_range(struct ctl_dial *dial, const struct ctl_dial_opts *
 			  "own, and holds it for a minute after its end");
 }
 
+tcpx_status ctl_auth_allowed(enum wire_auth auth, const struct sockaddr_storage *addr)
+{
+	char text[SYS_ADDR_TEXT];
+
+	if (auth != WIRE_AUTH_BARE || sys_addr_is_loopback(addr))
+		return TCPX_OK;
+	sys_addr_host_text(addr, text);
+	if (sys_crypto_available())
+		return error_set(TCPX_ERR_UNSUPPORTED, 0,
+				 "%s: a secret is shown bare on loopback only", text);
+	error_set(TCPX_ERR_UNSUPPORTED, 0, "%s: built without a crypto library: loopback only",
+		  text);
+	return error_next("install OpenSSL 3 (package libssl-dev) and build again");
+}
+
 static tcpx_status begin(struct ctl_dial *dial, const struct ctl_dial_opts *opts)
 {
-	tcpx_status status = ctl_handshake_dial(&dial->hs);
+	tcpx_status status = ctl_auth_allowed(opts->hello.auth, &opts->remote);
 	bool taken;
 
+	if (status == TCPX_OK && opts->local.ss_family)
+		status = ctl_auth_allowed(opts->hello.auth, &opts->local);
+	if (status == TCPX_OK)
+		status = ctl_handshake_dial(&dial->hs);
 	if (status != TCPX_OK)
 		return status;
 	if (opts->local.ss_family && opts->local.ss_family != opts->remote.ss_family)

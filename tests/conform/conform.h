@@ -236,14 +236,16 @@ struct case_row {
 };
 
 enum case_flags {
-	CASE_BARE = 1u << 0,  /* no session is opened for it */
-	CASE_ONCE = 1u << 1,  /* does not depend on the configuration */
-	CASE_HEAVY = 1u << 2, /* left out in light configurations */
-	CASE_TWO = 1u << 3,   /* needs the far side in a process of its own */
+	CASE_BARE = 1u << 0,	/* no session is opened for it */
+	CASE_ONCE = 1u << 1,	/* does not depend on the configuration */
+	CASE_HEAVY = 1u << 2,	/* left out in light configurations */
+	CASE_TWO = 1u << 3,	/* needs the far side in a process of its own */
+	CASE_KEYLESS = 1u << 4, /* of builds without a crypto library */
 };
 
 extern const struct case_row cases_connect[], cases_region[], cases_bytes[], cases_list[],
 	cases_send[], cases_notify[], cases_patience[], cases_end[], cases_reject[], cases_handle[],
-	cases_loop[], cases_life[], cases_threads[], cases_deregister[], cases_lease[];
+	cases_loop[], cases_life[], cases_threads[], cases_deregister[], cases_lease[],
+	cases_keyless[];
 
 #endif

@@ -3,13 +3,14 @@
 #include <getopt.h>
 
 #include "conform.h"
+#include "sys/crypto.h"
 
 struct config config = {.transport = "tcp", .mem = "host", .processes = 1, .family = 4};
 
 static const struct case_row *const tables[] = {
-	cases_connect, cases_region,   cases_bytes,   cases_list,	cases_send,
-	cases_notify,  cases_patience, cases_end,     cases_reject,	cases_handle,
-	cases_loop,    cases_life,     cases_threads, cases_deregister, cases_lease,
+	cases_connect,	cases_region,	  cases_bytes,	cases_list,    cases_send, cases_notify,
+	cases_patience, cases_end,	  cases_reject, cases_handle,  cases_loop, cases_life,
+	cases_threads,	cases_deregister, cases_lease,	cases_keyless,
 };
 
 static void run_case(void *arg)
@@ -30,6 +31,8 @@ static int wanted(const struct case_row *row, const char *only, bool once)
 	if ((row->flags & CASE_ONCE) && !once)
 		return 0;
 	if ((row->flags & CASE_HEAVY) && config.light)
+		return 0;
+	if ((row->flags & CASE_KEYLESS) && sys_crypto_available())
 		return 0;
 	return !(row->flags & CASE_TWO) || config.processes == 2;
 }

@@ -235,6 +235,49 @@ static void an_interface_that_is_not_allowed(void **state)
 	assert_int_equal(in_child(without_the_right), 0);
 }
 
+static void refused_at_start(struct rig *rig, const char *remote, const char *local)
+{
+	struct ctl_dial_opts opts = rig_opts(rig);
+	unsigned before = open_descriptors();
+	struct ctl_dial *dial = NULL;
+
+	if (remote)
+		assert_int_equal(sys_addr_parse(remote, 9, &opts.remote), TCPX_OK);
+	if (local)
+		assert_int_equal(sys_addr_parse(local, 0, &opts.local), TCPX_OK);
+	assert_int_equal(ctl_dial_start(&rig->loop, &opts, rig_done, rig, &dial),
+			 TCPX_ERR_UNSUPPORTED);
+	assert_null(dial);
+	assert_int_equal(open_descriptors(), before); /* nothing that could send */
+	assert_non_null(strstr(error_last()->what, remote ? remote : local));
+	assert_non_null(strstr(error_last()->what, "loopback only"));
+	if (!sys_crypto_available())
+		assert_non_null(strstr(error_last()->next, "libssl-dev"));
+}
+
+/* The bare secret is for loopback alone, at either end of the connection. */
+static void a_bare_secret_stays_on_this_host(void **state)
+{
+	struct ctl_dial_opts opts;
+	struct rig rig;
+
+	(void)state;
+	rig_open(&rig, "127.0.0.1");
+	rig.auth = WIRE_AUTH_BARE;
+	refused_at_start(&rig, "192.0.2.1", NULL);
+	refused_at_start(&rig, "192.0.2.1", "127.0.0.1");
+	refused_at_start(&rig, "2001:db8::1", NULL);
+	refused_at_start(&rig, "::ffff:192.0.2.1", NULL);
+	refused_at_start(&rig, "0.0.0.0", NULL);
+	refused_at_start(&rig, NULL, "192.0.2.1");
+	assert_int_equal(rig.ndone, 0);
+	opts = rig_opts(&rig);
+	assert_int_equal(rig_dial(&rig, &opts), TCPX_OK);
+	assert_int_equal(sys_addr_parse("127.0.0.7", 0, &opts.local), TCPX_OK);
+	assert_int_equal(rig_dial(&rig, &opts), TCPX_OK);
+	rig_close(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -244,6 +287,7 @@ int main(void)
 		cmocka_unit_test(one_port_for_two_ends),
 		cmocka_unit_test(an_interface_that_is_none),
 		cmocka_unit_test(an_interface_that_is_not_allowed),
+		cmocka_unit_test(a_bare_secret_stays_on_this_host),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

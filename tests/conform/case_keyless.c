@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a build without a crypto library may connect to. */
+#include "conform.h"
+#include "wire/hello.h"
+
+static tcpx_status connect_one_of(struct env *env, const struct wire_address *first,
+				  const struct wire_address *second)
+{
+	TCPX_OPTS(tcpx_connect_opts, opts, .timeout_ns = 20 * SEC);
+	uint8_t info[TCPX_INFO_MAX_BYTES];
+	struct wire_info parts;
+	tcpx_peer peer;
+	size_t len;
+
+	OK(wire_info_decode(env->info, env->info_len, &parts));
+	parts.naddrs = 2;
+	parts.addrs[0] = *first;
+	parts.addrs[1] = *second;
+	len = wire_info_encode(&parts, info, sizeof(info));
+	return tcpx_session_connect(env->session, info, len, &opts, &peer);
+}
+
+/* Without a crypto library the secret goes to loopback alone. That another host was left out is
+ * what the caller hears in the end, unless an address on loopback leads to the peer. */
+static void case_info_beyond_loopback(struct env *env)
+{
+	const struct wire_address away = {.family = 4, .port = 9, .bytes = {203, 0, 113, 77}};
+	struct wire_address dead;
+	struct wire_info parts;
+	tcpx_session_opts opts;
+
+	env_far(env, NULL);
+	conform_opts(&opts, "near");
+	OK(tcpx_session_open(&opts, &env->session));
+	OK(wire_info_decode(env->info, env->info_len, &parts));
+	dead = parts.addrs[0];
+	dead.port = 1; /* nobody listens there */
+	EXPECT(connect_one_of(env, &away, &away), TCPX_ERR_UNSUPPORTED);
+	CHECK(strstr(tcpx_last_error()->what, "203.0.113.77: built without a crypto library"));
+	CHECK(strstr(tcpx_last_error()->next, "libssl-dev"));
+	EXPECT(connect_one_of(env, &dead, &away), TCPX_ERR_UNSUPPORTED);
+	EXPECT(connect_one_of(env, &away, &dead), TCPX_ERR_UNSUPPORTED);
+	EXPECT(connect_one_of(env, &dead, &dead), TCPX_ERR_REFUSED);
+	OK(connect_one_of(env, &away, &parts.addrs[0]));
+}
+
+const struct case_row cases_keyless[] = {
+	{"info_beyond_loopback", case_info_beyond_loopback, CASE_BARE | CASE_KEYLESS},
+	{0},
+};
