@@ -427,7 +427,12 @@ void session_timer_kick(struct engine_session *session); /* any thread: a deadli
 
 /* request.c */
 void request_ended(struct engine_request *request);
-void request_free(struct engine_request *request);
+void request_free(void *object);
+/* The request of a handle with a reference, or NULL and ERR_STALE as the last error. It may be
+ * released meanwhile: slot.id tells. request_put: no lock held. */
+struct engine_request *request_get(struct engine_session *session, uint64_t id);
+void request_put(struct engine_request *request);
+tcpx_status request_stale(void);
 
 /* notes.c */
 void note_published(struct engine_peer *peer, struct core_msg *msg);

@@ -5,12 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-void handles_init(struct handles *table, size_t size, uint64_t tag)
+void handles_init(struct handles *table, size_t size, uint64_t tag, void (*last)(void *object))
 {
 	memset(table, 0, sizeof(*table));
 	pthread_mutex_init(&table->lock, NULL);
 	table->size = (size + 63) & ~(size_t)63;
 	table->tag = tag;
+	table->last = last;
 }
 
 void handles_fini(struct handles *table)
@@ -108,6 +109,30 @@ void *handle_find(struct handles *table, uint64_t id)
 	if (!slot || !id || atomic_load_explicit(&slot->id, memory_order_acquire) != id)
 		return NULL;
 	return slot;
+}
+
+void *handle_get(struct handles *table, uint64_t id)
+{
+	struct handle_slot *slot = handle_find(table, id);
+	uint32_t refs = slot ? atomic_load(&slot->refs) : 0;
+
+	/* What is free, or about to be, stays so. */
+	while (refs && !atomic_compare_exchange_weak(&slot->refs, &refs, refs + 1))
+		;
+	if (!refs)
+		return NULL;
+	if (atomic_load(&slot->id) == id)
+		return slot;
+	handle_put(table, slot); /* it was released, or is another one now */
+	return NULL;
+}
+
+void handle_put(struct handles *table, void *object)
+{
+	struct handle_slot *slot = object;
+
+	if (atomic_fetch_sub(&slot->refs, 1) == 1)
+		table->last(object);
 }
 
 void *handle_claim(struct handles *table, uint64_t id)

@@ -17,23 +17,24 @@
 
 /* First member of every object in a table. */
 struct handle_slot {
-	_Atomic uint64_t id; /* 0: free */
-	_Atomic uint32_t refs;
+	_Atomic uint64_t id;   /* 0: free */
+	_Atomic uint32_t refs; /* 0: free, and nobody but handle_take makes it 1 */
 	uint32_t index, generation;
 	struct handle_slot *next_free;
 };
 
 struct handles {
 	pthread_mutex_t lock;
-	size_t size;  /* of an object */
-	uint64_t tag; /* or-ed into ids, so that kinds differ */
+	size_t size;		    /* of an object */
+	uint64_t tag;		    /* or-ed into ids, so that kinds differ */
+	void (*last)(void *object); /* its last reference went by handle_put */
 	_Atomic(char *) chunk[HANDLES_CHUNKS];
 	uint32_t count;
 	struct handle_slot *free;
 	_Atomic uint32_t live;
 };
 
-void handles_init(struct handles *table, size_t size, uint64_t tag);
+void handles_init(struct handles *table, size_t size, uint64_t tag, void (*last)(void *object));
 void handles_fini(struct handles *table);
 
 /* A zeroed object (behind its slot; a recycled one keeps nothing) with one reference and its id not
@@ -48,7 +49,12 @@ void handle_give(struct handles *table, void *object);
  * that matters it checks the id again under the object's own lock. */
 void *handle_find(struct handles *table, uint64_t id);
 
-/* The same, and nobody finds it any more: of several callers one gets it, who gives it back. */
+/* The same with a reference: while it is held the object is neither freed nor made another's. Its
+ * handle may be hidden meanwhile. */
+void *handle_get(struct handles *table, uint64_t id);
+void handle_put(struct handles *table, void *object);
+
+/* As handle_find, and nobody finds it any more: of several callers one gets it. */
 void *handle_claim(struct handles *table, uint64_t id);
 
 /* Every object that is or was in use, for clean-up and scans: index 0 .. count. NULL: free. */

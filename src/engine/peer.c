@@ -481,7 +481,7 @@ static void wake_run(struct sys_post *post)
 		pthread_mutex_unlock(&peer->lock);
 		if (!node)
 			break;
-		request_free(LIST_ENTRY(node, struct engine_request, done));
+		request_put(LIST_ENTRY(node, struct engine_request, done));
 	}
 	offer_stage(session);
 	peer_put(peer);

@@ -11,14 +11,23 @@
 #include "engine/rx_into.h"
 #include "sys/futex.h"
 
-static tcpx_status stale(void)
+tcpx_status request_stale(void)
 {
 	return error_set(TCPX_ERR_STALE, 0, "request handle is not valid any more");
 }
 
-static struct engine_request *find(struct engine_session *session, uint64_t id)
+struct engine_request *request_get(struct engine_session *session, uint64_t id)
 {
-	return handle_find(&session->requests, id);
+	struct engine_request *request = handle_get(&session->requests, id);
+
+	if (!request)
+		request_stale();
+	return request;
+}
+
+void request_put(struct engine_request *request)
+{
+	handle_put(&request->session->requests, request);
 }
 
 static tcpx_status take_options(struct engine_request *request, enum tcpx_op op,
@@ -79,9 +88,7 @@ tcpx_status engine_request_prepare(struct engine_session *session, uint64_t peer
 	if (status == TCPX_OK)
 		status = program_build(request, op, segments, count);
 	if (status != TCPX_OK) {
-		free(request->notify);
-		handle_give(&session->requests, request);
-		peer_put(peer);
+		request_put(request);
 		return status;
 	}
 	request->xfer.prog = &request->prog;
@@ -156,9 +163,10 @@ void request_ended(struct engine_request *request)
 	}
 }
 
-/* No lock held; the request is not active. */
-void request_free(struct engine_request *request)
+/* The last reference went: no lock held, the request is not active. */
+void request_free(void *object)
 {
+	struct engine_request *request = object;
 	struct engine_session *session = request->session;
 	struct engine_peer *peer = request->peer;
 
@@ -174,6 +182,8 @@ static tcpx_status post_error(struct engine_request *request, tcpx_status status
 	struct engine_peer *peer = request->peer;
 
 	switch (status) {
+	case TCPX_ERR_STALE:
+		return request_stale();
 	case TCPX_ERR_STATE:
 		return error_set(status, 0, "request is active");
 	case TCPX_ERR_AGAIN:
@@ -192,18 +202,15 @@ static tcpx_status post_error(struct engine_request *request, tcpx_status status
 	}
 }
 
-tcpx_status engine_request_post(struct engine_session *session, uint64_t id)
+static tcpx_status post(struct engine_request *request, uint64_t id)
 {
-	struct engine_request *request = find(session, id);
-	struct engine_peer *peer;
+	struct engine_session *session = request->session;
+	struct engine_peer *peer = request->peer;
 	uint64_t bytes;
 	tcpx_status status;
 
-	if (!request)
-		return stale();
-	peer = request->peer;
 	pthread_mutex_lock(&peer->lock);
-	if (request->slot.id != id)
+	if (request->slot.id != id) /* released since it was found */
 		status = TCPX_ERR_STALE;
 	else if (atomic_load(&request->state) == REQUEST_ACTIVE)
 		status = TCPX_ERR_STATE;
@@ -246,140 +253,54 @@ tcpx_status engine_request_post(struct engine_session *session, uint64_t id)
 	return TCPX_OK;
 }
 
-static tcpx_status look(struct engine_request *request, uint64_t id, tcpx_completion *out)
+tcpx_status engine_request_post(struct engine_session *session, uint64_t id)
 {
-	uint32_t state = atomic_load_explicit(&request->state, memory_order_acquire);
-
-	if (atomic_load(&request->slot.id) != id)
-		return stale();
-	if (state == REQUEST_ACTIVE)
-		return TCPX_IN_PROGRESS;
-	if (state == REQUEST_IDLE)
-		return error_set(TCPX_ERR_STATE, 0, "request was never posted");
-	if (out)
-		*out = request->completion;
-	return request->completion.status;
-}
-
-tcpx_status engine_request_test(struct engine_session *session, uint64_t id,
-				tcpx_completion *out_completion)
-{
-	struct engine_request *request = find(session, id);
-
-	return request ? look(request, id, out_completion) : stale();
-}
-
-static bool ended(void *arg)
-{
-	struct engine_request *request = arg;
-
-	return atomic_load(&request->state) != REQUEST_ACTIVE;
-}
-
-tcpx_status engine_request_wait(struct engine_session *session, uint64_t id, int64_t timeout_ns,
-				tcpx_completion *out_completion)
-{
-	struct engine_request *request = find(session, id);
-	int64_t deadline = timeout_ns < 0 ? -1 : clock_after(timeout_ns);
-	bool small;
+	struct engine_request *request = request_get(session, id);
 	tcpx_status status;
 
 	if (!request)
-		return stale();
-	small = request->prog.total <= CORE_SMALL_BYTES;
-	for (;;) {
-		int rc = 0;
-
-		status = look(request, id, out_completion);
-		if (status != TCPX_IN_PROGRESS || !timeout_ns)
-			return status;
-		if (small && lead_wait(session, request->peer, &request->lead, &request->peer->lock,
-				       ended, request, deadline)) {
-			if (ended(request) || deadline < 0 || clock_now_ns() < deadline)
-				continue;
-			return TCPX_IN_PROGRESS;
-		}
-		atomic_fetch_add(&request->waiters, 1);
-		if (!ended(request))
-			rc = sys_futex_wait(&request->state, REQUEST_ACTIVE, deadline);
-		atomic_fetch_sub(&request->waiters, 1);
-		if (rc < 0 && !ended(request))
-			return TCPX_IN_PROGRESS;
-	}
-}
-
-tcpx_status engine_request_wait_any(struct engine_session *session, const tcpx_request *requests,
-				    size_t count, int64_t timeout_ns, size_t *out_index)
-{
-	int64_t deadline = timeout_ns < 0 ? -1 : clock_after(timeout_ns);
-	tcpx_status result = TCPX_IN_PROGRESS;
-
-	atomic_fetch_add(&session->any_waiters, 1);
-	while (result == TCPX_IN_PROGRESS) {
-		uint32_t word = atomic_load(&session->done_word);
-		size_t i, active = 0;
-
-		for (i = 0; i < count; i++) {
-			struct engine_request *request = find(session, requests[i].id);
-			uint32_t state;
-
-			if (!request) {
-				result = stale();
-				break;
-			}
-			state = atomic_load(&request->state);
-			active += state == REQUEST_ACTIVE;
-			if (state != REQUEST_FINAL)
-				continue;
-			*out_index = i;
-			result = TCPX_OK;
-			break;
-		}
-		if (result != TCPX_IN_PROGRESS)
-			break;
-		if (!active)
-			result = error_set(TCPX_ERR_STATE, 0, "none of the requests is active");
-		else if (sys_futex_wait(&session->done_word, word, deadline) < 0)
-			break;
-	}
-	atomic_fetch_sub(&session->any_waiters, 1);
-	return result;
+		return TCPX_ERR_STALE;
+	status = post(request, id);
+	request_put(request);
+	return status;
 }
 
 tcpx_status engine_request_cancel(struct engine_session *session, uint64_t id)
 {
-	struct engine_request *request = find(session, id);
+	struct engine_request *request = request_get(session, id);
 	struct engine_peer *peer;
 	tcpx_status status = TCPX_OK;
 
 	if (!request)
-		return stale();
+		return TCPX_ERR_STALE;
 	peer = request->peer;
 	pthread_mutex_lock(&peer->lock);
 	if (request->slot.id != id)
-		status = stale();
+		status = request_stale();
 	else if (atomic_load(&request->state) == REQUEST_ACTIVE)
 		core_xfer_cancel(&peer->core, &request->xfer, TCPX_ERR_CANCELLED);
 	else
 		status = error_set(TCPX_ERR_STATE, 0, "request is not active");
 	pthread_mutex_unlock(&peer->lock);
 	peer_kick(peer, true);
+	request_put(request);
 	return status;
 }
 
 tcpx_status engine_request_release(struct engine_session *session, uint64_t id)
 {
-	struct engine_request *request = find(session, id);
+	struct engine_request *request = request_get(session, id);
 	struct engine_peer *peer;
 	bool active;
 
 	if (!request)
-		return stale();
+		return TCPX_ERR_STALE;
 	peer = request->peer;
 	pthread_mutex_lock(&peer->lock);
 	if (request->slot.id != id) {
 		pthread_mutex_unlock(&peer->lock);
-		return stale();
+		request_put(request);
+		return request_stale();
 	}
 	handle_hide(request);
 	active = atomic_load(&request->state) == REQUEST_ACTIVE;
@@ -396,34 +317,8 @@ tcpx_status engine_request_release(struct engine_session *session, uint64_t id)
 	if (active)
 		peer_kick(peer, true);
 	else
-		request_free(request);
-	return TCPX_OK;
-}
-
-tcpx_status engine_request_error(struct engine_session *session, uint64_t id, tcpx_error *out_error)
-{
-	struct engine_request *request = find(session, id);
-	struct engine_peer *peer;
-	tcpx_completion completion = {.status = TCPX_IN_PROGRESS};
-	tcpx_status status;
-
-	if (!request)
-		return stale();
-	status = look(request, id, &completion);
-	if (status == TCPX_IN_PROGRESS || status == TCPX_ERR_STATE || status == TCPX_ERR_STALE)
-		return status;
-	peer = request->peer;
-	pthread_mutex_lock(&peer->lock);
-	if (completion.status <= TCPX_ERR_PEER_CLOSED && peer->error.status == completion.status)
-		*out_error = peer->error;
-	else
-		error_fill(out_error, completion.status, 0, "%s of %llu bytes with peer '%s'",
-			   (const char *[]){"", "WRITE", "READ", "SEND", "RECV",
-					    "notification"}[request->xfer.op],
-			   (unsigned long long)request->prog.total, peer->name);
-	out_error->bytes_done = completion.bytes;
-	out_error->bytes_total = request->prog.total;
-	pthread_mutex_unlock(&peer->lock);
+		request_put(request); /* the handle's; that of an active one goes with its end */
+	request_put(request);
 	return TCPX_OK;
 }
 

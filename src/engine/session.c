@@ -63,9 +63,9 @@ static void session_init(struct engine_session *session)
 {
 	pthread_mutex_init(&session->lock, NULL);
 	pthread_mutex_init(&session->queue_lock, NULL);
-	handles_init(&session->peers, sizeof(struct engine_peer), 1ull << 61);
-	handles_init(&session->requests, sizeof(struct engine_request), 1ull << 62);
-	handles_init(&session->imports, sizeof(struct engine_import), 1ull << 63);
+	handles_init(&session->peers, sizeof(struct engine_peer), 1ull << 61, NULL);
+	handles_init(&session->requests, sizeof(struct engine_request), 1ull << 62, request_free);
+	handles_init(&session->imports, sizeof(struct engine_import), 1ull << 63, NULL);
 	list_init(&session->peer_list);
 	list_init(&session->notes);
 	list_init(&session->events);
@@ -105,8 +105,10 @@ static void free_requests(struct engine_session *session)
 	for (uint32_t i = 0; i < session->requests.count; i++) {
 		struct engine_request *request = handle_at(&session->requests, i);
 
-		if (request && atomic_load(&request->state) != REQUEST_ACTIVE)
-			request_free(request);
+		if (!request || atomic_load(&request->state) == REQUEST_ACTIVE)
+			continue;
+		handle_hide(request);
+		request_put(request);
 	}
 }
 

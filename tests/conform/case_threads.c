@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Many threads of the application on one session and one peer. */
 #include <pthread.h>
+#include <sched.h>
 
 #include "conform.h"
+#include "engine/engine.h"
 
 #define RW (TCPX_RIGHT_READ | TCPX_RIGHT_WRITE)
 #define THREADS 8
@@ -167,9 +169,156 @@ static void case_threads_wait_same(struct env *env)
 		CHECK(pthread_join(thread[i], NULL) == 0);
 }
 
+#define TRIES 50
+
+static struct engine_request *inside(struct env *env, tcpx_request request)
+{
+	struct engine_session *session = (struct engine_session *)env->session;
+
+	return handle_find(&session->requests, request.id);
+}
+
+static void *gone_waiter(void *arg)
+{
+	struct work *work = arg;
+
+	EXPECT(near_wait(work->env, (tcpx_request){work->segment.length}, NULL), TCPX_ERR_STALE);
+	return NULL;
+}
+
+/* Another thread releases what several wait for: they hear that it is gone, and who gets its place
+ * meanwhile gets it whole. */
+static void release_waited(struct env *env, const tcpx_segment *segment)
+{
+	struct work work = {.env = env};
+	tcpx_request request, next[TRIES];
+	pthread_t thread[THREADS];
+	uint32_t index;
+	int n = 0;
+
+	OK(tcpx_request_start(env->session, env->peer, TCPX_OP_RECV, segment, 1, NULL, &request));
+	index = inside(env, request)->slot.index;
+	work.segment.length = request.id;
+	for (int i = 0; i < THREADS; i++)
+		CHECK(pthread_create(&thread[i], NULL, gone_waiter, &work) == 0);
+	while (atomic_load(&inside(env, request)->waiters) < THREADS - 1) /* one may lead */
+		sched_yield();
+	OK(tcpx_request_release(env->session, request));
+	do
+		OK(tcpx_request_start(env->session, env->peer, TCPX_OP_RECV, segment, 1, NULL,
+				      &next[n]));
+	while (inside(env, next[n++])->slot.index != index && n < TRIES);
+	for (int i = 0; i < THREADS; i++)
+		CHECK(pthread_join(thread[i], NULL) == 0);
+	while (n--) {
+		CHECK_EQ(atomic_load(&inside(env, next[n])->waiters), 0);
+		EXPECT(tcpx_request_test(env->session, next[n], NULL), TCPX_IN_PROGRESS);
+		OK(tcpx_request_release(env->session, next[n]));
+	}
+}
+
+static void case_threads_release_waited(struct env *env)
+{
+	int rounds = config.light ? 50 : 500;
+	tcpx_segment segment = {.length = 100};
+	struct buf buf;
+
+	buf_make(&buf, 100000, 0);
+	segment.local = near_register(env, buf.data, buf.size, 0);
+	for (int i = 0; i < rounds; i++) {
+		segment.length = i % 4 ? buf.size : 100; /* a small one is led */
+		release_waited(env, &segment);
+	}
+}
+
+struct storm {
+	struct env *env;
+	_Atomic uint64_t id;
+	_Atomic int met; /* calls that found their request */
+	_Atomic bool over;
+};
+
+/* Every call on a request that may be anybody's by now. */
+static void *meddler(void *arg)
+{
+	struct storm *storm = arg;
+	tcpx_session *session = storm->env->session;
+
+	for (int i = 0; !atomic_load(&storm->over); i++) {
+		tcpx_request request = {atomic_load(&storm->id)};
+		tcpx_status status = TCPX_ERR_STALE, good = TCPX_OK;
+		tcpx_error error;
+		size_t index;
+
+		switch (i % 6) {
+		case 0:
+			status = tcpx_request_post(session, request);
+			break;
+		case 1:
+			status = tcpx_request_test(session, request, NULL);
+			good = TCPX_ERR_CANCELLED;
+			break;
+		case 2:
+			status = tcpx_request_wait(session, request, TCPX_WAIT_FOREVER, NULL);
+			good = TCPX_ERR_CANCELLED;
+			break;
+		case 3:
+			status = tcpx_request_cancel(session, request);
+			break;
+		case 4:
+			status = tcpx_request_wait_any(session, &request, 1, 0, &index);
+			break;
+		case 5:
+			status = tcpx_request_error(session, request, &error);
+			break;
+		}
+		CHECK_MSG(status == good || status == TCPX_ERR_STALE || status == TCPX_ERR_STATE ||
+				  (status == TCPX_IN_PROGRESS && i % 6 != 2),
+			  "call %d: %s", i % 6, tcpx_status_name(status));
+		atomic_fetch_add(&storm->met, status != TCPX_ERR_STALE);
+	}
+	return NULL;
+}
+
+/* Handles that go and come again under all calls of other threads: each call sees the request it
+ * was meant for, or none; what was said to be posted was posted. */
+static void case_threads_release_beside(struct env *env)
+{
+	int wanted = config.light ? 1000 : 3000;
+	tcpx_counters counters = {.sz = sizeof(counters)};
+	struct storm storm = {.env = env};
+	tcpx_segment segment = {.length = 100};
+	pthread_t thread[THREADS];
+	tcpx_request request;
+	struct buf buf;
+
+	buf_make(&buf, 100000, 0);
+	segment.local = near_register(env, buf.data, buf.size, 0);
+	for (int i = 0; i < THREADS; i++)
+		CHECK(pthread_create(&thread[i], NULL, meddler, &storm) == 0);
+	for (int i = 0; atomic_load(&storm.met) < wanted; i++) {
+		segment.length = i % 2 ? buf.size : 100;
+		OK(tcpx_request_prepare(env->session, env->peer, TCPX_OP_RECV, &segment, 1, NULL,
+					&request));
+		atomic_store(&storm.id, request.id);
+		if (i % 16 == 0)
+			sched_yield();
+		OK(tcpx_request_release(env->session, request));
+	}
+	atomic_store(&storm.over, true);
+	for (int i = 0; i < THREADS; i++)
+		CHECK(pthread_join(thread[i], NULL) == 0);
+	OK(tcpx_session_counters(env->session, &counters));
+	CHECK_EQ(counters.requests_active, 0);
+	CHECK_EQ(counters.requests_posted, counters.requests_failed);
+	CHECK(counters.requests_posted > 0);
+}
+
 const struct case_row cases_threads[] = {
 	{"threads_one_peer", case_threads_one_peer, 0},
 	{"threads_mixed", case_threads_mixed, 0},
 	{"threads_wait_same", case_threads_wait_same, 0},
+	{"threads_release_waited", case_threads_release_waited, 0},
+	{"threads_release_beside", case_threads_release_beside, 0},
 	{0},
 };

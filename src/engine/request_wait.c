@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Looking at a request, waiting for its end, asking why it failed. */
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/calls.h"
+#include "sys/futex.h"
+
+static tcpx_status look(struct engine_request *request, uint64_t id, tcpx_completion *out)
+{
+	uint32_t state = atomic_load_explicit(&request->state, memory_order_acquire);
+	tcpx_completion completion;
+
+	if (atomic_load(&request->slot.id) != id)
+		return request_stale();
+	if (state == REQUEST_ACTIVE)
+		return TCPX_IN_PROGRESS;
+	if (state == REQUEST_IDLE)
+		return error_set(TCPX_ERR_STATE, 0, "request was never posted");
+	pthread_mutex_lock(&request->peer->lock); /* another thread may post it again */
+	completion = request->completion;
+	pthread_mutex_unlock(&request->peer->lock);
+	if (out)
+		*out = completion;
+	return completion.status;
+}
+
+tcpx_status engine_request_test(struct engine_session *session, uint64_t id,
+				tcpx_completion *out_completion)
+{
+	struct engine_request *request = request_get(session, id);
+	tcpx_status status;
+
+	if (!request)
+		return TCPX_ERR_STALE;
+	status = look(request, id, out_completion);
+	request_put(request);
+	return status;
+}
+
+static bool ended(void *arg)
+{
+	struct engine_request *request = arg;
+
+	return atomic_load(&request->state) != REQUEST_ACTIVE;
+}
+
+static tcpx_status await(struct engine_request *request, uint64_t id, int64_t timeout_ns,
+			 tcpx_completion *out_completion)
+{
+	int64_t deadline = timeout_ns < 0 ? -1 : clock_after(timeout_ns);
+	bool small = request->prog.total <= CORE_SMALL_BYTES;
+	tcpx_status status;
+
+	for (;;) {
+		int rc = 0;
+
+		status = look(request, id, out_completion);
+		if (status != TCPX_IN_PROGRESS || !timeout_ns)
+			return status;
+		if (small && lead_wait(request->session, request->peer, &request->lead,
+				       &request->peer->lock, ended, request, deadline)) {
+			if (ended(request) || deadline < 0 || clock_now_ns() < deadline)
+				continue;
+			return TCPX_IN_PROGRESS;
+		}
+		atomic_fetch_add(&request->waiters, 1);
+		if (!ended(request))
+			rc = sys_futex_wait(&request->state, REQUEST_ACTIVE, deadline);
+		atomic_fetch_sub(&request->waiters, 1);
+		if (rc < 0 && !ended(request))
+			return TCPX_IN_PROGRESS;
+	}
+}
+
+tcpx_status engine_request_wait(struct engine_session *session, uint64_t id, int64_t timeout_ns,
+				tcpx_completion *out_completion)
+{
+	struct engine_request *request = request_get(session, id);
+	tcpx_status status;
+
+	if (!request)
+		return TCPX_ERR_STALE;
+	status = await(request, id, timeout_ns, out_completion);
+	request_put(request);
+	return status;
+}
+
+tcpx_status engine_request_wait_any(struct engine_session *session, const tcpx_request *requests,
+				    size_t count, int64_t timeout_ns, size_t *out_index)
+{
+	int64_t deadline = timeout_ns < 0 ? -1 : clock_after(timeout_ns);
+	tcpx_status result = TCPX_IN_PROGRESS;
+
+	atomic_fetch_add(&session->any_waiters, 1);
+	while (result == TCPX_IN_PROGRESS) {
+		uint32_t word = atomic_load(&session->done_word);
+		size_t i, active = 0;
+
+		for (i = 0; i < count; i++) {
+			struct engine_request *request = request_get(session, requests[i].id);
+			uint32_t state;
+
+			if (!request) {
+				result = TCPX_ERR_STALE;
+				break;
+			}
+			state = atomic_load(&request->state);
+			request_put(request);
+			active += state == REQUEST_ACTIVE;
+			if (state != REQUEST_FINAL)
+				continue;
+			*out_index = i;
+			result = TCPX_OK;
+			break;
+		}
+		if (result != TCPX_IN_PROGRESS)
+			break;
+		if (!active)
+			result = error_set(TCPX_ERR_STATE, 0, "none of the requests is active");
+		else if (sys_futex_wait(&session->done_word, word, deadline) < 0)
+			break;
+	}
+	atomic_fetch_sub(&session->any_waiters, 1);
+	return result;
+}
+
+tcpx_status engine_request_error(struct engine_session *session, uint64_t id, tcpx_error *out_error)
+{
+	struct engine_request *request = request_get(session, id);
+	tcpx_completion completion = {.status = TCPX_IN_PROGRESS};
+	struct engine_peer *peer;
+	tcpx_status status;
+
+	if (!request)
+		return TCPX_ERR_STALE;
+	status = look(request, id, &completion);
+	if (status == TCPX_IN_PROGRESS || status == TCPX_ERR_STATE || status == TCPX_ERR_STALE)
+		goto out;
+	status = TCPX_OK;
+	peer = request->peer;
+	pthread_mutex_lock(&peer->lock);
+	if (completion.status <= TCPX_ERR_PEER_CLOSED && peer->error.status == completion.status)
+		*out_error = peer->error;
+	else
+		error_fill(out_error, completion.status, 0, "%s of %llu bytes with peer '%s'",
+			   (const char *[]){"", "WRITE", "READ", "SEND", "RECV",
+					    "notification"}[request->xfer.op],
+			   (unsigned long long)request->prog.total, peer->name);
+	out_error->bytes_done = completion.bytes;
+	out_error->bytes_total = request->prog.total;
+	pthread_mutex_unlock(&peer->lock);
+out:
+	request_put(request);
+	return status;
+}
