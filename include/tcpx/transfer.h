@@ -56,7 +56,8 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_prepare(
 	size_t count, const tcpx_request_opts *opts, tcpx_request *out_request);
 
 /**
- * Starts it. Never blocks, never waits. Legal when prepared or final.
+ * Starts it. Never blocks, never waits. Legal when prepared or final. When it fails,
+ * the last end stays, and its callback if that was not dispatched yet.
  * @return TCPX_OK (under way or already done); ERR_STATE (active); ERR_STALE; ERR_AGAIN (the
  *         notification budget of the peer is used up, or it receives nothing while SENDs are
  *         cancelled by the ten thousand; nothing started); a peer error.

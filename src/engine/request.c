@@ -122,6 +122,51 @@ static tcpx_status io_get(struct engine_request *request)
 			 "a local region of the request was deregistered");
 }
 
+/* Its callback waits to be dispatched. */
+static void done_enter(struct engine_request *request)
+{
+	struct engine_session *session = request->session;
+
+	pthread_mutex_lock(&session->queue_lock);
+	request->in_done = true;
+	list_push_back(&session->done, &request->done);
+	session_signal(session);
+	pthread_mutex_unlock(&session->queue_lock);
+}
+
+/* True: it was waiting, and does not any more. */
+static bool done_leave(struct engine_request *request)
+{
+	struct engine_session *session = request->session;
+	bool was;
+
+	pthread_mutex_lock(&session->queue_lock);
+	was = request->in_done;
+	if (was)
+		list_remove(&request->done);
+	request->in_done = false;
+	pthread_mutex_unlock(&session->queue_lock);
+	return was;
+}
+
+/* peer.lock held: not active any more, which whoever waits is to hear. */
+static void set_state(struct engine_request *request, uint32_t state)
+{
+	struct engine_session *session = request->session;
+
+	/* Sequentially consistent, as the waiters' side is: who counts himself in and still sees it
+	 * active is seen here. */
+	atomic_store(&request->state, state);
+	if (request->lead)
+		lead_wake(request->lead);
+	if (atomic_load(&request->waiters))
+		sys_futex_wake(&request->state, INT_MAX);
+	if (atomic_load(&session->any_waiters)) {
+		atomic_fetch_add(&session->done_word, 1);
+		sys_futex_wake(&session->done_word, INT_MAX);
+	}
+}
+
 /* peer.lock held, from the core: the memory is the caller's again. */
 void request_ended(struct engine_request *request)
 {
@@ -138,24 +183,9 @@ void request_ended(struct engine_request *request)
 						.user = request->user};
 	atomic_fetch_sub(&session->active, 1);
 	atomic_fetch_add(xfer->status == TCPX_OK ? &session->done_count : &session->failed, 1);
-	if (request->callback && !zombie) {
-		pthread_mutex_lock(&session->queue_lock);
-		request->in_done = true;
-		list_push_back(&session->done, &request->done);
-		session_signal(session);
-		pthread_mutex_unlock(&session->queue_lock);
-	}
-	/* Sequentially consistent, as the waiters' side is: who counts himself in and still sees it
-	 * active is seen here. */
-	atomic_store(&request->state, REQUEST_FINAL);
-	if (request->lead)
-		lead_wake(request->lead);
-	if (atomic_load(&request->waiters))
-		sys_futex_wake(&request->state, INT_MAX);
-	if (atomic_load(&session->any_waiters)) {
-		atomic_fetch_add(&session->done_word, 1);
-		sys_futex_wake(&session->done_word, INT_MAX);
-	}
+	if (request->callback && !zombie)
+		done_enter(request);
+	set_state(request, REQUEST_FINAL);
 	peer_progress(peer);
 	if (zombie) { /* released while active: nobody looks any more */
 		list_push_back(&peer->buried, &request->done);
@@ -177,15 +207,12 @@ void request_free(void *object)
 	peer_put(peer);
 }
 
+/* Why the core did not take it. */
 static tcpx_status post_error(struct engine_request *request, tcpx_status status)
 {
 	struct engine_peer *peer = request->peer;
 
 	switch (status) {
-	case TCPX_ERR_STALE:
-		return request_stale();
-	case TCPX_ERR_STATE:
-		return error_set(status, 0, "request is active");
 	case TCPX_ERR_AGAIN:
 		if (request->xfer.op == TCPX_OP_SEND)
 			return error_set(status, 0, "peer '%s' receives none of %d cancelled SENDs",
@@ -202,6 +229,33 @@ static tcpx_status post_error(struct engine_request *request, tcpx_status status
 	}
 }
 
+/* peer.lock held. When it fails, everything is as before: the last end, and its callback. */
+static tcpx_status start(struct engine_request *request)
+{
+	struct engine_session *session = request->session;
+	struct engine_peer *peer = request->peer;
+	uint32_t before = atomic_load(&request->state);
+	tcpx_status status = io_get(request);
+	bool was_done;
+
+	if (status != TCPX_OK)
+		return status;
+	was_done = done_leave(request);
+	request->xfer.deadline_ns = request->deadline_ns ? clock_after(request->deadline_ns) : 0;
+	atomic_store(&request->state, REQUEST_ACTIVE);
+	atomic_fetch_add(&session->active, 1);
+	request->post_seq = ++peer->post_seq;
+	status = core_xfer_post(&peer->core, &request->xfer);
+	if (status == TCPX_OK)
+		return TCPX_OK;
+	atomic_fetch_sub(&session->active, 1);
+	io_put(request);
+	if (was_done)
+		done_enter(request);
+	set_state(request, before);
+	return post_error(request, status);
+}
+
 static tcpx_status post(struct engine_request *request, uint64_t id)
 {
 	struct engine_session *session = request->session;
@@ -211,36 +265,15 @@ static tcpx_status post(struct engine_request *request, uint64_t id)
 
 	pthread_mutex_lock(&peer->lock);
 	if (request->slot.id != id) /* released since it was found */
-		status = TCPX_ERR_STALE;
+		status = request_stale();
 	else if (atomic_load(&request->state) == REQUEST_ACTIVE)
-		status = TCPX_ERR_STATE;
-	else if (!peer->core_ready)
-		status = peer->core_done ? peer->error.status : TCPX_ERR_STATE;
+		status = error_set(TCPX_ERR_STATE, 0, "request is active");
+	else if (peer->core_ready)
+		status = start(request);
+	else if (peer->core_done)
+		status = error_raise(&peer->error);
 	else
-		status = io_get(request);
-	if (status == TCPX_OK) {
-		pthread_mutex_lock(&session->queue_lock);
-		if (request->in_done)
-			list_remove(&request->done);
-		request->in_done = false;
-		pthread_mutex_unlock(&session->queue_lock);
-		request->xfer.deadline_ns =
-			request->deadline_ns ? clock_after(request->deadline_ns) : 0;
-		atomic_store(&request->state, REQUEST_ACTIVE);
-		atomic_fetch_add(&session->active, 1);
-		request->post_seq = ++peer->post_seq;
-		status = core_xfer_post(&peer->core, &request->xfer);
-		if (status != TCPX_OK) {
-			atomic_fetch_sub(&session->active, 1);
-			atomic_store(&request->state, REQUEST_IDLE);
-			io_put(request);
-			status = post_error(request, status);
-		}
-	} else if (status == TCPX_ERR_STATE && !peer->core_ready) {
-		status = error_set(status, 0, "peer is not connected yet");
-	} else if (status != TCPX_ERR_DEREGISTERED) {
-		status = post_error(request, status);
-	}
+		status = error_set(TCPX_ERR_STATE, 0, "peer is not connected yet");
 	bytes = request->prog.total;
 	pthread_mutex_unlock(&peer->lock);
 	if (status != TCPX_OK)
@@ -304,11 +337,7 @@ tcpx_status engine_request_release(struct engine_session *session, uint64_t id)
 	}
 	handle_hide(request);
 	active = atomic_load(&request->state) == REQUEST_ACTIVE;
-	pthread_mutex_lock(&session->queue_lock);
-	if (request->in_done)
-		list_remove(&request->done);
-	request->in_done = false;
-	pthread_mutex_unlock(&session->queue_lock);
+	done_leave(request);
 	if (active) {
 		request->zombie = true;
 		core_xfer_cancel(&peer->core, &request->xfer, TCPX_ERR_CANCELLED);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Notifications: sizes, order, attached ones after their bytes, budget. */
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "conform.h"
 
 #define RW (TCPX_RIGHT_READ | TCPX_RIGHT_WRITE)
@@ -286,6 +289,70 @@ static void case_notify_budget(struct env *env)
 	nothing_there(env);
 }
 
+struct repost {
+	struct env *env;
+	tcpx_request request;
+	_Atomic bool over;
+	int called;
+};
+
+static void on_ended(tcpx_session *session, const tcpx_completion *done)
+{
+	struct repost *repost = done->user;
+
+	(void)session;
+	OK(done->status);
+	CHECK_EQ(done->request.id, repost->request.id);
+	repost->called++;
+}
+
+static void *await_again_and_again(void *arg)
+{
+	struct repost *repost = arg;
+
+	while (!atomic_load(&repost->over))
+		OK(tcpx_request_wait(repost->env->session, repost->request, TCPX_WAIT_FOREVER,
+				     NULL));
+	return NULL;
+}
+
+/* A post that fails leaves the last end as it was: its status, its callback, those who wait. */
+static void case_notify_repost_fails(struct env *env)
+{
+	struct env_tune far = {.notify_budget = MIB};
+	struct repost repost = {.env = env};
+	TCPX_OPTS(tcpx_request_opts, opts, .notify_bytes = 64 * KIB, .callback = on_ended,
+		  .user = &repost);
+	tcpx_segment segment = {.length = 100000};
+	tcpx_completion done = {0};
+	tcpx_status status;
+	pthread_t thread;
+	struct buf buf;
+
+	env_open_tuned(env, NULL, &far);
+	buf_make(&buf, 100000, 0);
+	opts.notify = buf.data;
+	segment.local = near_register(env, buf.data, buf.size, 0);
+	segment.remote = far_buf(env, 0, 100000, RW, 0);
+	OK(tcpx_request_start(env->session, env->peer, TCPX_OP_WRITE, &segment, 1, &opts,
+			      &repost.request));
+	OK(near_wait(env, repost.request, NULL));
+	while ((status = notify(env, 64 * KIB, 7)) == TCPX_OK)
+		;
+	EXPECT(status, TCPX_ERR_AGAIN);
+	CHECK(pthread_create(&thread, NULL, await_again_and_again, &repost) == 0);
+	for (int i = 0; i < (config.light ? 1000 : 20000); i++) {
+		EXPECT(tcpx_request_post(env->session, repost.request), TCPX_ERR_AGAIN);
+		OK(tcpx_request_test(env->session, repost.request, &done));
+		CHECK_EQ(done.bytes, segment.length);
+	}
+	atomic_store(&repost.over, true);
+	CHECK(pthread_join(thread, NULL) == 0);
+	CHECK_EQ(repost.called, 0);
+	CHECK_EQ(tcpx_session_dispatch(env->session, 0), 1);
+	CHECK_EQ(repost.called, 1);
+}
+
 /* A single notification larger than the whole budget can never be sent: said at once. */
 static void case_notify_over_budget(struct env *env)
 {
@@ -319,6 +386,7 @@ const struct case_row cases_notify[] = {
 	{"notify_many_attached", case_notify_many_attached, 0},
 	{"notify_failed", case_notify_failed, 0},
 	{"notify_budget", case_notify_budget, CASE_BARE},
+	{"notify_repost_fails", case_notify_repost_fails, CASE_BARE},
 	{"notify_over_budget", case_notify_over_budget, CASE_BARE},
 	{"notify_both_ways", case_notify_both_ways, 0},
 	{0},
