@@ -30,7 +30,8 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_notify_send(tcpx_session *session, tcp
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_notify_take(tcpx_session *session, int64_t timeout_ns,
 						      tcpx_notification *out_notification);
 
-/** Gives it back; data is invalid afterwards. @threads any. */
+/** Gives it back; data is invalid afterwards. What is not released goes with the session's close.
+ * @threads any. */
 TCPX_API void tcpx_notification_release(tcpx_session *session, tcpx_notification *notification);
 
 #ifdef __cplusplus

@@ -279,6 +279,7 @@ struct engine_session {
 
 	pthread_mutex_t queue_lock; /* everything below */
 	struct list_node notes;	    /* core_msg with a header */
+	struct list_node taken;	    /* the same, not released yet */
 	struct list_node events, accepts, done;
 	uint32_t nevents;
 	int eventfd;

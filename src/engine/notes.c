@@ -69,6 +69,8 @@ static bool note_pop(struct engine_session *session, tcpx_notification *out)
 
 	pthread_mutex_lock(&session->queue_lock);
 	node = list_pop_front(&session->notes);
+	if (node)
+		list_push_back(&session->taken, node);
 	unsignal(session);
 	pthread_mutex_unlock(&session->queue_lock);
 	if (!node)
@@ -102,23 +104,18 @@ tcpx_status engine_notify_take(struct engine_session *session, int64_t timeout_n
 	}
 }
 
-void engine_note_release(struct engine_session *session, tcpx_notification *notification)
+/* A taken one; with it its peer's reference. */
+static void note_free(struct engine_session *session, struct core_msg *msg)
 {
-	struct core_msg *msg = notification->opaque;
-	struct engine_peer *peer;
-	uint64_t bytes;
+	struct engine_peer *peer = note_peer(msg);
+	uint64_t bytes = msg->bytes;
 	bool empty;
 
-	if (!msg)
-		return;
-	peer = note_peer(msg);
-	bytes = msg->bytes;
-	notification->opaque = NULL;
-	notification->data = NULL;
-	session_free(session, msg, sizeof(*msg) + bytes);
 	pthread_mutex_lock(&session->queue_lock);
+	list_remove(&msg->node);
 	empty = --peer->unread == 0;
 	pthread_mutex_unlock(&session->queue_lock);
+	session_free(session, msg, sizeof(*msg) + bytes);
 	pthread_mutex_lock(&peer->lock);
 	if (peer->core_ready && !peer->core.dead)
 		core_note_consumed(&peer->core, bytes, empty);
@@ -127,13 +124,27 @@ void engine_note_release(struct engine_session *session, tcpx_notification *noti
 	peer_put(peer);
 }
 
+void engine_note_release(struct engine_session *session, tcpx_notification *notification)
+{
+	struct core_msg *msg = notification->opaque;
+
+	if (!msg)
+		return;
+	notification->opaque = NULL;
+	notification->data = NULL;
+	note_free(session, msg);
+}
+
+/* Also what was taken and never released. */
 void notes_drop_all(struct engine_session *session)
 {
 	tcpx_notification note;
 	struct list_node *node;
 
 	while (note_pop(session, &note))
-		engine_note_release(session, &note);
+		;
+	while (!list_empty(&session->taken))
+		note_free(session, LIST_ENTRY(session->taken.next, struct core_msg, node));
 	while ((node = list_pop_front(&session->events)))
 		free(LIST_ENTRY(node, struct engine_event, node));
 	while ((node = list_pop_front(&session->accepts)))

@@ -68,6 +68,7 @@ static void session_init(struct engine_session *session)
 	handles_init(&session->imports, sizeof(struct engine_import), 1ull << 63, NULL);
 	list_init(&session->peer_list);
 	list_init(&session->notes);
+	list_init(&session->taken);
 	list_init(&session->events);
 	list_init(&session->accepts);
 	list_init(&session->done);

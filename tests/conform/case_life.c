@@ -323,12 +323,32 @@ static void case_close_before_copy(struct env *env)
 	buf_free(&buf);
 }
 
+/* Notifications that were taken and not released keep nothing alive. */
+static void case_close_note_taken(struct env *env)
+{
+	enum { COUNT = 3 };
+	tcpx_notification note[COUNT];
+
+	for (uint64_t i = 0; i < COUNT; i++)
+		OK(far_simple(env, FAR_NOTIFY_SEND, 0, 20000 * i, i + 1, 0, 0));
+	for (int i = 0; i < COUNT; i++)
+		OK(tcpx_notify_take(env->session, LONG_NS, &note[i]));
+	tcpx_notification_release(env->session, &note[1]); /* out of order */
+	CHECK(engine_runtime.refs > 0);
+	tcpx_session_close(env->session);
+	env->session = NULL;
+	if (config.processes == 1) /* the same runtime */
+		far_simple(env, FAR_CLOSE, 0, 0, 0, 0, 0);
+	CHECK_EQ(engine_runtime.refs, 0);
+}
+
 const struct case_row cases_life[] = {
 	{"fork", case_fork, 0},
 	{"fork_own_session", case_fork_own_session, 0},
 	{"close_active", case_close_active, 0},
 	{"close_seen_far", case_close_seen_far, 0},
 	{"close_before_copy", case_close_before_copy, 0},
+	{"close_note_taken", case_close_note_taken, 0},
 	{"open_close_many", case_open_close_many, CASE_BARE},
 	{"many_peers", case_many_peers, 0},
 	{"far_killed", case_far_killed, CASE_TWO},
