@@ -20,6 +20,7 @@
 
 #define SESSION_MAGIC 0x74637078u
 #define STAGE_POOL_BYTES (64ull << 20)
+#define CLOSE_WAIT_NS CLOCK_S_NS
 
 static void deadline_run(struct sys_timer *timer, int64_t now_ns)
 {
@@ -246,6 +247,7 @@ static void nothing(void *arg)
 
 void engine_session_close(struct engine_session *session)
 {
+	int64_t deadline;
 	uint32_t i;
 
 	if (session->fork_generation != sys_fork_generation()) {
@@ -265,8 +267,9 @@ void engine_session_close(struct engine_session *session)
 		handle_give(&session->imports, import);
 	}
 	/* Commits of staged memory and channels in a worker's hands hold their peer a while. */
+	deadline = clock_after(CLOSE_WAIT_NS);
 	free_requests(session);
-	for (i = 0; atomic_load(&session->peers.live) && i < 1000; i++) {
+	while (atomic_load(&session->peers.live) && clock_now_ns() < deadline) {
 		usleep(1000);
 		free_requests(session);
 	}
