@@ -338,13 +338,14 @@ static tcpx_status listen_on(struct engine_session *session, uint16_t port)
 static void listen_run(void *arg)
 {
 	struct listen_call *call = arg;
-	uint32_t tries = call->port ? call->retries + 1 : call->session->nrails > 1 ? 16 : 1;
+	uint32_t more = 65535 - call->port;
+	uint32_t tries = call->session->nrails > 1 ? 16 : 1;
 
+	if (call->port)
+		tries = 1 + (call->retries < more ? call->retries : more);
 	for (uint32_t i = 0; i < tries; i++) {
 		uint32_t port = call->port ? call->port + i : 0;
 
-		if (port > 65535)
-			break;
 		call->status = listen_on(call->session, (uint16_t)port);
 		if (call->status != TCPX_ERR_ADDRESS)
 			break;
