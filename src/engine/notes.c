@@ -234,9 +234,9 @@ tcpx_status engine_accept(struct engine_session *session, int64_t timeout_ns, tc
 
 int engine_dispatch(struct engine_session *session, uint32_t max)
 {
-	int ran = 0;
+	uint32_t ran = 0;
 
-	while (!max || ran < (int)max) {
+	while (!max || ran < max) {
 		struct engine_request *request;
 		tcpx_completion completion;
 		struct list_node *node;
@@ -257,5 +257,5 @@ int engine_dispatch(struct engine_session *session, uint32_t max)
 		callback((tcpx_session *)session, &completion);
 		ran++;
 	}
-	return ran;
+	return (int)ran;
 }

@@ -108,8 +108,9 @@ static void case_dispatch(struct env *env)
 	loop.inside = 1;
 	CHECK_EQ(tcpx_session_dispatch(env->session, 3), 3);
 	CHECK_EQ(loop.ran, 3);
+	CHECK_EQ(tcpx_session_dispatch(env->session, UINT32_MAX), COUNT - 3); /* as good as 0 */
+	CHECK_EQ(loop.ran, COUNT);
 	loop.inside = 0;
-	loop_until(&loop, COUNT);
 	loop.posts = 50; /* one request that posts itself again from its callback */
 	loop.ran = 0;
 	OK(tcpx_request_post(env->session, request[0]));
