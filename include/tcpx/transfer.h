@@ -124,10 +124,10 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_transfer_create(tcpx_session *session,
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_transfer_post(tcpx_transfer *transfer, enum tcpx_op op,
 							const tcpx_segment *segment);
 
-/** @return 1 when every post ended, 0 before. @threads one at a time. */
+/** @return 1 when every post ended, 0 before, 0 for NULL. @threads one at a time. */
 TCPX_API int tcpx_transfer_is_complete(tcpx_transfer *transfer);
 
-/** Counts of posts that ended and of all posts. @threads one at a time. */
+/** Counts of posts that ended and of all posts; 0 for NULL. @threads one at a time. */
 TCPX_API uint64_t tcpx_transfer_completed(tcpx_transfer *transfer);
 TCPX_API uint64_t tcpx_transfer_total(const tcpx_transfer *transfer);
 

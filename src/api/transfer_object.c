@@ -76,19 +76,23 @@ static void collect(tcpx_transfer *transfer)
 
 int tcpx_transfer_is_complete(tcpx_transfer *transfer)
 {
+	if (!transfer)
+		return 0;
 	collect(transfer);
 	return transfer->done == transfer->count;
 }
 
 uint64_t tcpx_transfer_completed(tcpx_transfer *transfer)
 {
+	if (!transfer)
+		return 0;
 	collect(transfer);
 	return transfer->done;
 }
 
 uint64_t tcpx_transfer_total(const tcpx_transfer *transfer)
 {
-	return transfer->count;
+	return transfer ? transfer->count : 0;
 }
 
 tcpx_status tcpx_transfer_wait(tcpx_transfer *transfer, int64_t timeout_ns)

@@ -190,6 +190,7 @@ static void case_null_arguments(struct env *env)
 	tcpx_request request;
 	tcpx_session *none;
 	tcpx_peer peer;
+	tcpx_segment segment = {0};
 	tcpx_notification note;
 
 	EXPECT(tcpx_session_open(NULL, NULL), TCPX_ERR_INVALID);
@@ -209,6 +210,12 @@ static void case_null_arguments(struct env *env)
 	       TCPX_ERR_INVALID);
 	tcpx_session_close(NULL);
 	CHECK_EQ(tcpx_session_fd(NULL), -1);
+	EXPECT(tcpx_transfer_post(NULL, TCPX_OP_SEND, &segment), TCPX_ERR_INVALID);
+	EXPECT(tcpx_transfer_wait(NULL, 0), TCPX_ERR_INVALID);
+	CHECK_EQ(tcpx_transfer_is_complete(NULL), 0);
+	CHECK_EQ(tcpx_transfer_completed(NULL), 0);
+	CHECK_EQ(tcpx_transfer_total(NULL), 0);
+	tcpx_transfer_release(NULL);
 }
 
 const struct case_row cases_handle[] = {
