@@ -426,6 +426,9 @@ void carrier_look(struct engine_peer *peer, int64_t now_ns);
 tcpx_status session_options(struct engine_session *session, const tcpx_session_opts *opts);
 void session_timer_kick(struct engine_session *session); /* any thread: a deadline is near */
 
+/* regions.c */
+void import_free(void *object);
+
 /* request.c */
 void request_ended(struct engine_request *request);
 void request_free(void *object);

@@ -54,7 +54,7 @@ void *handle_find(struct handles *table, uint64_t id);
 void *handle_get(struct handles *table, uint64_t id);
 void handle_put(struct handles *table, void *object);
 
-/* As handle_find, and nobody finds it any more: of several callers one gets it. */
+/* As handle_find, and nobody finds it any more: of several callers one gets it, who puts it. */
 void *handle_claim(struct handles *table, uint64_t id);
 
 /* Every object that is or was in use, for clean-up and scans: index 0 .. count. NULL: free. */

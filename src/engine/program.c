@@ -116,10 +116,16 @@ static tcpx_status local_index(struct builder *b, uint64_t id, uint32_t *out_ind
 static tcpx_status remote_add(struct builder *b, uint64_t id, uint32_t *out_index)
 {
 	struct engine_request *request = b->request;
-	struct engine_import *import;
+	struct handles *imports = &request->session->imports;
+	struct engine_import *import = handle_get(imports, id);
+	struct wire_token token = {0};
+	bool ours = import && import->peer == request->peer;
 
-	import = handle_find(&request->session->imports, id);
-	if (!import || import->peer != request->peer)
+	if (ours)
+		token = import->token;
+	if (import)
+		handle_put(imports, import);
+	if (!ours)
 		return error_set(TCPX_ERR_STALE, 0,
 				 "segment %zu: remote region is not one of this peer", b->at);
 	if (request->prog.nremote == b->cap_keys) {
@@ -131,9 +137,9 @@ static tcpx_status remote_add(struct builder *b, uint64_t id, uint32_t *out_inde
 		request->keys = more;
 		b->cap_keys = cap;
 	}
-	if (import->token.flags & WIRE_TOKEN_STAGED)
+	if (token.flags & WIRE_TOKEN_STAGED)
 		request->xfer.remote_staged = true;
-	request->keys[request->prog.nremote] = import->token.key;
+	request->keys[request->prog.nremote] = token.key;
 	*out_index = request->prog.nremote++;
 	return TCPX_OK;
 }

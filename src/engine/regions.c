@@ -51,16 +51,23 @@ static void peer_forget_region(struct engine_peer *peer, struct mem_region *regi
 	peer_kick(peer, true);
 }
 
+/* The last reference went. */
+void import_free(void *object)
+{
+	struct engine_import *import = object;
+	struct engine_peer *peer = import->peer;
+
+	handle_give(&peer->session->imports, import);
+	peer_put(peer);
+}
+
 static tcpx_status import_forget(struct engine_session *session, uint64_t id)
 {
 	struct engine_import *import = handle_claim(&session->imports, id);
-	struct engine_peer *peer;
 
 	if (!import)
 		return error_set(TCPX_ERR_STALE, 0, "imported region is not valid any more");
-	peer = import->peer;
-	handle_give(&session->imports, import);
-	peer_put(peer);
+	handle_put(&session->imports, import);
 	return TCPX_OK;
 }
 

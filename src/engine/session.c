@@ -66,7 +66,7 @@ static void session_init(struct engine_session *session)
 	pthread_mutex_init(&session->queue_lock, NULL);
 	handles_init(&session->peers, sizeof(struct engine_peer), 1ull << 61, NULL);
 	handles_init(&session->requests, sizeof(struct engine_request), 1ull << 62, request_free);
-	handles_init(&session->imports, sizeof(struct engine_import), 1ull << 63, NULL);
+	handles_init(&session->imports, sizeof(struct engine_import), 1ull << 63, import_free);
 	list_init(&session->peer_list);
 	list_init(&session->notes);
 	list_init(&session->taken);
@@ -263,8 +263,8 @@ void engine_session_close(struct engine_session *session)
 
 		if (!import)
 			continue;
-		peer_put(import->peer);
-		handle_give(&session->imports, import);
+		handle_hide(import);
+		handle_put(&session->imports, import);
 	}
 	/* Commits of staged memory and channels in a worker's hands hold their peer a while. */
 	deadline = clock_after(CLOSE_WAIT_NS);

@@ -314,11 +314,74 @@ static void case_threads_release_beside(struct env *env)
 	CHECK(counters.requests_posted > 0);
 }
 
+struct imports {
+	struct env *env;
+	uint8_t token[2][TCPX_TOKEN_BYTES];
+	_Atomic uint64_t id; /* of the first of them */
+	_Atomic bool over;
+};
+
+static void *importer(void *arg)
+{
+	struct imports *imports = arg;
+	struct env *env = imports->env;
+	tcpx_region region;
+
+	for (int i = 0; !atomic_load(&imports->over); i++) {
+		OK(tcpx_region_import(env->session, env->peer, imports->token[i % 2],
+				      TCPX_TOKEN_BYTES, &region));
+		if (i % 2 == 0)
+			atomic_store(&imports->id, region.id);
+		OK(tcpx_region_deregister(env->session, region, 0));
+	}
+	return NULL;
+}
+
+/* Imported regions that go and come again in each other's place under the prepares of another
+ * thread: a request is about the region its handle meant, or there is none. */
+static void case_threads_import_beside(struct env *env)
+{
+	struct imports imports = {.env = env};
+	tcpx_segment segment = {.length = 64};
+	uint8_t data[64];
+	pthread_t thread;
+
+	far_buf(env, 0, 64, RW, 0);
+	far_buf(env, 1, 64, RW, 0);
+	far_fill(env, 0, 0, 64, 1, 0);
+	far_fill(env, 1, 0, 64, 2, 0);
+	for (uint32_t i = 0; i < 2; i++)
+		far_token(env, i, RW, 0, imports.token[i]);
+	segment.local = near_register(env, data, sizeof(data), 0);
+	CHECK(pthread_create(&thread, NULL, importer, &imports) == 0);
+	for (int met = 0; met < (config.light ? 100 : 1000);) {
+		tcpx_request request;
+		tcpx_status status;
+
+		segment.remote.id = atomic_load(&imports.id);
+		if (!segment.remote.id)
+			continue;
+		status = tcpx_request_start(env->session, env->peer, TCPX_OP_READ, &segment, 1,
+					    NULL, &request);
+		if (status != TCPX_OK) {
+			EXPECT(status, TCPX_ERR_STALE);
+			continue;
+		}
+		OK(near_wait(env, request, NULL));
+		CHECK_EQ(pat_check(data, sizeof(data), 1, 0), -1);
+		OK(tcpx_request_release(env->session, request));
+		met++;
+	}
+	atomic_store(&imports.over, true);
+	CHECK(pthread_join(thread, NULL) == 0);
+}
+
 const struct case_row cases_threads[] = {
 	{"threads_one_peer", case_threads_one_peer, 0},
 	{"threads_mixed", case_threads_mixed, 0},
 	{"threads_wait_same", case_threads_wait_same, 0},
 	{"threads_release_waited", case_threads_release_waited, 0},
 	{"threads_release_beside", case_threads_release_beside, 0},
+	{"threads_import_beside", case_threads_import_beside, 0},
 	{0},
 };
