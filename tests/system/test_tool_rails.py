@@ -30,6 +30,17 @@ def test_perf_takes_every_interface_with_a_direct_route(tool, serve, rails):
     assert min(shares) > 0.05, f"both pairs carry: {shares}"
 
 
+@pytest.mark.parametrize("family", [4, 6])
+def test_serve_once_ends_after_a_client_that_finds_two_rails(tool, serve, rails, family):
+    listed = ",".join(rails.address("b", pair, family) for pair in (0, 1))
+    server = serve("--bind", listed, "--insecure", "--once", where=tool.at(rails.b), lines=2)
+    done = tool.at(rails.a)("perf", server.address, *RUN)
+    assert done.returncode == 0, done.stderr
+    code, _, err = server.wait()
+    assert code == 0, err
+    assert len(re.findall("connected", err)) == 1 and len(re.findall("left", err)) == 1, err
+
+
 def test_bind_keeps_to_one_interface(tool, serve, rails):
     server = serve("--bind", rail_list(rails), "--insecure", where=tool.at(rails.b), lines=2)
     done = tool.at(rails.a)("perf", server.address, "--bind", rails.device(rails.a, 0), *RUN)

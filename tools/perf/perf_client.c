@@ -178,22 +178,21 @@ tcpx_status perf_client_open(struct perf_client *client, const tcpx_session_opts
 	}
 	if (status != TCPX_OK) {
 		error = *tcpx_last_error();
-		perf_client_close(client);
+		perf_client_close(client, 0);
 		if (error.status == status) /* closing must not replace the reason */
 			error_raise(&error);
 	}
 	return status;
 }
 
-void perf_client_close(struct perf_client *client)
+void perf_client_close(struct perf_client *client, int back)
 {
-	struct perf_message m;
+	struct perf_bye bye = {.back = (uint64_t)back};
 
 	if (client->connected && perf_peer_lost(client) == TCPX_OK) {
 		/* the answer is awaited, so that the goodbye is not overtaken by the close */
 		client->deadline_ns = clock_now_ns() + CLOCK_S_NS;
-		if (perf_send(client, perf_message_init(&m, PERF_BYE, 0)) == TCPX_OK &&
-		    perf_answer(client, &m) != TCPX_OK)
+		if (perf_ask(client, PERF_BYE, &bye, sizeof(bye), NULL, 0) != TCPX_OK)
 			LOG_DEBUG("the other end did not answer the goodbye");
 	}
 	tcpx_session_close(client->session);

@@ -23,8 +23,9 @@ struct perf_client {
 tcpx_status perf_client_open(struct perf_client *client, const tcpx_session_opts *opts,
 			     const char *address, int64_t deadline_ns);
 
-/* Says goodbye where the peer still lives, closes the session. */
-void perf_client_close(struct perf_client *client);
+/* Says goodbye where the peer still lives, closes the session. back: the caller connects again at
+ * once, so that the other end counts no client yet. */
+void perf_client_close(struct perf_client *client, int back);
 
 /* Sends a message; the id of it is what the answer carries. */
 tcpx_status perf_send(struct perf_client *client, struct perf_message *m);

@@ -333,8 +333,10 @@ static void on_ceil_close(struct perf_service *s, const struct perf_message *req
 static void on_bye(struct perf_service *s, const struct perf_message *request,
 		   struct perf_message *reply)
 {
-	(void)request;
+	struct perf_bye bye;
+
 	(void)reply;
+	s->back = !perf_message_get(request, &bye, sizeof(bye)) && bye.back;
 	s->bye = 1;
 }
 

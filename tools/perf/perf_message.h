@@ -27,7 +27,7 @@ enum perf_message_type {
 	PERF_CEIL_ARM = 8,  /* poison, start the meter */
 	PERF_CEIL_END = 9,  /* -> CPU ns */
 	PERF_CEIL_CLOSE = 10,
-	PERF_BYE = 11,
+	PERF_BYE = 11, /* perf_bye, or nothing: it does not come back */
 };
 
 /* Status of an answer; the blob is the text of one that is not OK. */
@@ -53,6 +53,10 @@ struct perf_spec {
 	uint64_t kind; /* enum tcpx_mem_kind of the server's buffers */
 	uint64_t bidir, seed;
 	uint64_t check; /* compare every byte after a window */
+};
+
+struct perf_bye {
+	uint64_t back; /* 1: back at once over all rails, this was no client yet */
 };
 
 struct perf_window {

@@ -121,7 +121,7 @@ static tcpx_status connect_path(struct run *run)
 	if (status != TCPX_OK || !bind ||
 	    perf_rails_direct(run->client.addresses, all, sizeof(all)) < 2)
 		return status;
-	perf_client_close(&run->client);
+	perf_client_close(&run->client, 1);
 	return connect_with(run, all);
 }
 
@@ -290,7 +290,7 @@ static int run_path(struct run *run)
 	if (run->side.session)
 		perf_side_close(&run->side);
 	run->side = (struct perf_side){0};
-	perf_client_close(&run->client);
+	perf_client_close(&run->client, 0);
 	perf_loopback_stop(status == TCPX_OK);
 	return code;
 }

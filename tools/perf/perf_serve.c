@@ -13,19 +13,24 @@
 #define CLIENTS_MAX 64
 #define TICK_NS (200 * CLOCK_MS_NS)
 
+struct client {
+	struct perf_service *service;
+	int named; /* on stderr */
+};
+
 struct serve {
 	struct perf_house *house;
-	struct perf_service *clients[CLIENTS_MAX];
+	struct client clients[CLIENTS_MAX];
 	unsigned count;
 	struct perf_service *ending[CLIENTS_MAX]; /* their peer is gone, their thread not yet */
 	unsigned nending;
 	int once, over, code;
 };
 
-static struct perf_service **find(struct serve *s, tcpx_peer peer)
+static struct client *find(struct serve *s, tcpx_peer peer)
 {
 	for (unsigned i = 0; i < s->count; i++)
-		if (perf_service_peer(s->clients[i]).id == peer.id)
+		if (perf_service_peer(s->clients[i].service).id == peer.id)
 			return &s->clients[i];
 	return NULL;
 }
@@ -51,31 +56,33 @@ static void peer_up(struct serve *s, tcpx_peer peer)
 		tcpx_peer_disconnect(s->house->session, peer);
 		return;
 	}
-	if (perf_service_start(s->house, peer, &s->clients[s->count]) != TCPX_OK) {
+	s->clients[s->count].named = 0;
+	if (perf_service_start(s->house, peer, &s->clients[s->count].service) != TCPX_OK) {
 		cli_error("a client turned away: %s", tcpx_last_error()->what);
 		tcpx_peer_disconnect(s->house->session, peer);
 		return;
 	}
 	s->count++;
-	say(s, peer, "connected");
 }
 
 static void peer_down(struct serve *s, tcpx_peer peer, tcpx_status status)
 {
-	struct perf_service **slot = find(s, peer), *service;
-	int hello, bye;
+	struct client *slot = find(s, peer);
+	struct perf_service *service;
+	int counts, bye;
 
 	if (!slot)
 		return;
-	service = *slot;
+	service = slot->service;
 	*slot = s->clients[--s->count];
 	perf_service_stop(service);
-	hello = perf_service_said_hello(service);
+	counts = perf_service_said_hello(service) && !perf_service_comes_back(service);
 	bye = perf_service_said_bye(service);
-	say(s, peer, bye ? "left" : tcpx_status_text(status));
+	if (!perf_service_comes_back(service))
+		say(s, peer, bye ? "left" : tcpx_status_text(status));
 	s->ending[s->nending++] = service;
 	tcpx_peer_disconnect(s->house->session, peer); /* frees what is kept of a dead one */
-	if (s->once && hello) {
+	if (s->once && counts) {
 		s->over = 1;
 		s->code = bye ? CLI_OK : CLI_FAILED;
 	}
@@ -114,9 +121,21 @@ static void echo(struct serve *s, const tcpx_notification *note)
 		cli_error("an echo was dropped: the client's budget is used up");
 }
 
+/* A client that only asks for the addresses comes back at once over all of them: it is not named. */
+static void name(struct serve *s, struct client *client, const tcpx_notification *note)
+{
+	struct perf_message m;
+
+	if (client->named || perf_message_decode(note->data, note->bytes, &m) ||
+	    m.type == PERF_HELLO || m.type == PERF_BYE)
+		return;
+	client->named = 1;
+	say(s, note->peer, "connected");
+}
+
 static void deliver(struct serve *s, tcpx_notification *note)
 {
-	struct perf_service **slot;
+	struct client *slot;
 
 	if (note->bytes && *(const uint8_t *)note->data == PERF_ECHO) {
 		echo(s, note);
@@ -126,7 +145,9 @@ static void deliver(struct serve *s, tcpx_notification *note)
 			peer_up(s, note->peer);
 			slot = find(s, note->peer);
 		}
-		if (slot && perf_service_give(*slot, note->data, note->bytes)) {
+		if (slot)
+			name(s, slot, note);
+		if (slot && perf_service_give(slot->service, note->data, note->bytes)) {
 			cli_error("a client floods: disconnected");
 			peer_down(s, note->peer, TCPX_ERR_DISCONNECTED);
 		}
@@ -180,9 +201,9 @@ int perf_serve_loop(struct perf_house *house, int once)
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	for (unsigned i = 0; i < s.count; i++)
-		perf_service_stop(s.clients[i]);
+		perf_service_stop(s.clients[i].service);
 	for (unsigned i = 0; i < s.count; i++)
-		perf_service_join(s.clients[i]);
+		perf_service_join(s.clients[i].service);
 	for (unsigned i = 0; i < s.nending; i++)
 		perf_service_join(s.ending[i]);
 	return s.code;

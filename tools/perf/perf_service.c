@@ -151,6 +151,11 @@ int perf_service_said_bye(const struct perf_service *s)
 	return s->bye;
 }
 
+int perf_service_comes_back(const struct perf_service *s)
+{
+	return s->back;
+}
+
 tcpx_peer perf_service_peer(const struct perf_service *s)
 {
 	return s->peer;

@@ -43,6 +43,7 @@ void perf_service_join(struct perf_service *service);
 /* What the client did. */
 int perf_service_said_hello(const struct perf_service *service);
 int perf_service_said_bye(const struct perf_service *service);
+int perf_service_comes_back(const struct perf_service *service); /* as another peer, at once */
 tcpx_peer perf_service_peer(const struct perf_service *service);
 
 #endif

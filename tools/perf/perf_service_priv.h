@@ -25,7 +25,7 @@ struct perf_service {
 	} queue[SERVICE_QUEUE];
 	unsigned head, count;
 	int stop;
-	_Atomic int ended, hello, bye;
+	_Atomic int ended, hello, bye, back;
 	/* the thread's own */
 	struct perf_side side;
 	struct ceiling_serve *ceiling;
