@@ -35,10 +35,17 @@ class Tool:
         env.update(more or {})
         return env
 
-    def __call__(self, *args, env=None, **more):
-        return subprocess.run([*self.before, self.path, *map(str, args)], timeout=HANG,
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              env=self.environment(env), **more)
+    def run(self, argv, env=None, out=subprocess.PIPE):
+        return subprocess.run([*self.before, *argv], timeout=HANG, stdin=subprocess.DEVNULL,
+                              stdout=out, stderr=subprocess.PIPE, text=True,
+                              env=self.environment(env), check=False)
+
+    def __call__(self, *args, **more):
+        return self.run([self.path, *map(str, args)], **more)
+
+    def shell(self, script, **more):
+        """Runs a script that calls the binary as $0."""
+        return self.run(["sh", "-c", script, self.path], **more)
 
     def start(self, *args, env=None):
         return subprocess.Popen([*self.before, self.path, *map(str, args)],

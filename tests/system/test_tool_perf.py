@@ -309,8 +309,42 @@ def test_port_that_is_taken_is_named(tool, serve):
 def test_stdout_that_is_closed_is_no_crash(tool):
     client = tool.start("perf", "--loopback", *SMALL)
     client.stdout.close()
-    client.stderr.read()
+    assert client.stderr.read() == b"", "whoever closed it knows"
     assert client.wait(timeout=HANG) == 1
+
+
+ROWS = [*SMALL, "--size", "64K,64K,64K"]
+
+
+def test_a_run_whose_stdout_is_full_ends_at_the_next_row(tool, with_json, tmp_path):
+    path = tmp_path / "result.json"
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = tool("perf", "--loopback", "--json", path, *ROWS, out=full)
+    assert done.returncode == 1
+    assert done.stderr == "tcpx perf: cannot write results: No space left on device\n"
+    assert len(json.loads(path.read_text(encoding="utf-8"))["results"]) == 1
+
+
+@pytest.mark.parametrize("path, words", [("/dev/full", "No space left"), ("/", "Is a directory")])
+def test_json_that_cannot_be_written_fails(tool, with_json, path, words):
+    done = tool("perf", "--loopback", "--json", path, *SMALL)
+    assert done.returncode == 1 and words in done.stderr
+    assert ("# result" in done.stdout) == (path == "/dev/full"), "a file is opened before the run"
+
+
+def test_json_on_a_full_stdout_names_the_cause(tool, with_json):
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = tool("perf", "--loopback", "--json", "-", *SMALL, out=full)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].endswith("cannot write results: No space left on device")
+
+
+def test_serve_that_cannot_say_ready_ends(tool):
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = tool("serve", "--port", 0, out=full)
+    assert done.returncode == 1 and "cannot write results: No space left" in done.stderr
+    done = tool.shell('"$0" serve --port 0 >&-')
+    assert done.returncode == 1 and "cannot write results: Bad file descriptor" in done.stderr
 
 
 @pytest.mark.parametrize("args", [["--op", "latency"], ["--op", "notify"],

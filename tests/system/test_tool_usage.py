@@ -3,9 +3,10 @@
 import json
 import pathlib
 import re
-import subprocess
 
 import pytest
+
+from conftest import Tool
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 COMMANDS = ["serve", "perf", "info", "key", "version"]
@@ -156,7 +157,14 @@ def test_json_to_a_place_that_cannot_be_written_fails(tool, with_json, tmp_path)
 
 
 def test_full_stdout_is_an_error(tool):
-    with open("/dev/full", "w", encoding="utf-8") as full:
-        done = subprocess.run([tool.path, "info"], stdout=full, stderr=subprocess.PIPE, text=True,
-                              check=False)
-    assert done.returncode == 1 and "cannot write results" in done.stderr
+    for args in (["info"], ["info", "--env"], ["--help"], ["version", "--json", "-"]):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = tool(*args, out=full)
+        assert done.returncode == (2 if "without jansson" in done.stderr else 1)
+        assert done.returncode == 2 or "results: No space left on device" in done.stderr
+
+
+def test_missing_standard_descriptors_are_taken_by_nothing_else(tool, serve):
+    closed = Tool(tool.path, ["sh", "-c", 'exec "$@" <&- 2>&-', "sh"])
+    folder = pathlib.Path(f"/proc/{serve(where=closed).process.pid}/fd")
+    assert [str((folder / name).readlink()) for name in "02"] == ["/dev/null"] * 2

@@ -70,25 +70,22 @@ void cli_json_bool(struct cli_json *parent, const char *key, int value)
 	add(parent, key, json_boolean(value));
 }
 
-int cli_json_write(struct cli_json *document, const char *path)
+int cli_json_write(struct cli_json *document, FILE *out, const char *path)
 {
-	int to_stdout = !strcmp(path, "-"), rc;
-	FILE *out = to_stdout ? stdout : fopen(path, "we");
+	int rc, err;
 
-	if (incomplete) {
+	if (incomplete)
 		cli_error("--json: out of memory");
-		rc = -1;
-	} else {
-		rc = !out ||
-		     json_dumpf((json_t *)document, out, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) ||
-		     fputc('\n', out) == EOF || fflush(out);
-		if (rc)
-			cli_error("--json %s: %s", path, strerror(errno));
-	}
-	if (out && !to_stdout && fclose(out) && !rc) {
-		cli_error("--json %s: %s", path, strerror(errno));
-		rc = -1;
-	}
+	rc = incomplete ||
+	     json_dumpf((json_t *)document, out, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) ||
+	     fputc('\n', out) == EOF;
+	if (out == stdout)
+		return cli_flush(out) || rc ? -1 : 0;
+	rc = fflush(out) || rc;
+	err = errno;
+	rc = fclose(out) || rc;
+	if (rc && !incomplete)
+		cli_error("--json %s: %s", path, strerror(err));
 	return rc ? -1 : 0;
 }
 
@@ -145,14 +142,24 @@ void cli_json_bool(struct cli_json *parent, const char *key, int value)
 	cli_json_object(parent, key);
 }
 
-int cli_json_write(struct cli_json *document, const char *path)
+int cli_json_write(struct cli_json *document, FILE *out, const char *path)
 {
 	(void)document;
+	(void)out;
 	(void)path;
 	return -1;
 }
 
 #endif
+
+FILE *cli_json_open(const char *path)
+{
+	FILE *out = strcmp(path, "-") ? fopen(path, "we") : stdout;
+
+	if (!out)
+		cli_error("--json %s: %s", path, strerror(errno));
+	return out;
+}
 
 int cli_json_check(void)
 {

@@ -4,6 +4,7 @@
 #define TOOLS_CLI_JSON_H
 
 #include <stdint.h>
+#include <stdio.h>
 
 struct cli_json;
 
@@ -22,8 +23,12 @@ void cli_json_integer(struct cli_json *parent, const char *key, uint64_t value);
 void cli_json_real(struct cli_json *parent, const char *key, double value);
 void cli_json_bool(struct cli_json *parent, const char *key, int value);
 
-/* Writes it to a file, "-" is stdout. 0; -1 after a line on stderr. */
-int cli_json_write(struct cli_json *document, const char *path);
+/* The file to write to, "-" is stdout. NULL after a line on stderr. */
+FILE *cli_json_open(const char *path);
+
+/* Writes the document to out, which cli_json_open() gave for that path, and closes it. 0; -1 after a
+ * line on stderr; of stdout cli_finish() says it. */
+int cli_json_write(struct cli_json *document, FILE *out, const char *path);
 
 /* CLI_USAGE after a line on stderr when this build has no JSON, else 0. */
 int cli_json_check(void);

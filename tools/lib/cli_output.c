@@ -15,6 +15,7 @@ volatile sig_atomic_t cli_interrupted;
 
 static const char *prefix = "tcpx";
 static int live_shown;
+static int stdout_err; /* errno of the first write to stdout that failed */
 
 static void on_signal(int signal)
 {
@@ -24,6 +25,7 @@ static void on_signal(int signal)
 
 void cli_output_init(const char *name)
 {
+	static char buffer[64 << 10];
 	struct sigaction act = {.sa_handler = on_signal};
 
 	prefix = name;
@@ -31,12 +33,13 @@ void cli_output_init(const char *name)
 	sigaction(SIGTERM, &act, NULL);
 	act.sa_handler = SIG_IGN;
 	sigaction(SIGPIPE, &act, NULL);
+	setvbuf(stdout, buffer, _IOFBF, sizeof(buffer)); /* so that cli_flush() sees the errno */
 }
 
 static void print_line(const char *format, va_list ap)
 {
 	cli_live("%s", "");
-	fflush(stdout);
+	cli_flush(stdout);
 	fprintf(stderr, "%s: ", prefix);
 	vfprintf(stderr, format, ap);
 	fputc('\n', stderr);
@@ -125,14 +128,20 @@ const char *cli_plain(void)
 	return colours(STDOUT_FILENO) ? "\033[0m" : "";
 }
 
+int cli_flush(FILE *out)
+{
+	errno = 0;
+	if ((fflush(out) || ferror(out)) && out == stdout && !stdout_err)
+		stdout_err = errno ? errno : EIO;
+	return out == stdout && stdout_err ? -1 : 0;
+}
+
 int cli_finish(int code)
 {
 	cli_live("%s", "");
-	errno = 0;
-	if (fflush(stdout) || ferror(stdout)) {
-		if (errno != EPIPE)
-			cli_error("cannot write results: %s", strerror(errno));
-		return code ? code : CLI_FAILED;
-	}
-	return code;
+	if (!cli_flush(stdout))
+		return code;
+	if (stdout_err != EPIPE)
+		cli_error("cannot write results: %s", strerror(stdout_err));
+	return code ? code : CLI_FAILED;
 }

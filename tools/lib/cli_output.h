@@ -4,6 +4,7 @@
 #define TOOLS_CLI_OUTPUT_H
 
 #include <signal.h>
+#include <stdio.h>
 
 #include <tcpx/types.h>
 
@@ -17,7 +18,8 @@ enum cli_exit {
 
 extern volatile sig_atomic_t cli_interrupted; /* set by SIGINT and SIGTERM */
 
-/* Handlers for SIGINT and SIGTERM (no SA_RESTART), SIGPIPE ignored; name is put before errors. */
+/* Handlers for SIGINT and SIGTERM (no SA_RESTART), SIGPIPE ignored, stdout buffered until a flush;
+ * name is put before errors. */
 void cli_output_init(const char *name);
 
 /* One line on stderr: "tcpx perf: ...". cli_usage() answers CLI_USAGE. */
@@ -36,7 +38,11 @@ const char *cli_red(void);
 const char *cli_green(void);
 const char *cli_plain(void);
 
-/* Flushes stdout; CLI_FAILED with a line when it could not be written, else code. */
+/* Flushes a stream. -1 when it is stdout and that could not be written, now or before. */
+int cli_flush(FILE *out);
+
+/* Flushes stdout; CLI_FAILED with a line when it could not be written (no line
+ * when its reader is gone), else code. */
 int cli_finish(int code);
 
 #endif

@@ -2,7 +2,7 @@
 /* The JSON document of perf. Base units only: bytes, seconds, bytes per second. */
 #include "perf_json.h"
 
-#include "base/error.h"
+#include "cli_output.h"
 #include "cli_values.h"
 
 struct perf_json {
@@ -12,19 +12,20 @@ struct perf_json {
 
 static struct perf_json state; /* one document per process */
 
-tcpx_status perf_json_open(struct cli_json **out_json)
+struct cli_json *perf_json_open(void)
 {
 	struct cli_json *json = cli_json_new();
 
-	if (!json)
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "the JSON document");
+	if (!json) {
+		cli_error("--json: out of memory");
+		return NULL;
+	}
 	cli_json_integer(json, "schema", 1);
 	cli_json_text(json, "tool", "perf");
 	cli_json_text(json, "version", tcpx_version());
 	cli_json_text(json, "verdict", "failed");
 	state = (struct perf_json){0};
-	*out_json = json;
-	return TCPX_OK;
+	return json;
 }
 
 static void put_path(struct cli_json *parent, const struct perf_path *path)

@@ -6,7 +6,8 @@
 #include "cli_json.h"
 #include "perf_plan.h"
 
-tcpx_status perf_json_open(struct cli_json **out_json);
+/* NULL after a line on stderr. */
+struct cli_json *perf_json_open(void);
 
 /* The document's path is the first one; rows over further ones carry their own. */
 void perf_json_path(struct cli_json *json, const struct perf_path *path);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/config.h"
+#include "cli_output.h"
 
 #define LINES_MAX 100
 
@@ -27,7 +28,7 @@ void perf_lines_window(uint64_t before, uint64_t transfers, uint64_t elapsed_ns)
 
 	for (uint64_t i = before; i < before + transfers && i < LINES_MAX; i++)
 		fprintf(out, "[PERF] Iter %llu time=%.3fms\n", (unsigned long long)i, ms);
-	fflush(out);
+	cli_flush(out);
 }
 
 void perf_lines_row(uint64_t transfers, uint64_t bytes, uint64_t elapsed_ns)
@@ -47,5 +48,5 @@ void perf_lines_row(uint64_t transfers, uint64_t bytes, uint64_t elapsed_ns)
 		(unsigned long long)transfers, ms, rate);
 	fprintf(out, "[PERF] Avg: %.3f ms, BW: %.2f GB/s\n", ms, rate);
 	fprintf(out, "[PERF] Bandwidth: %.2f GB/s (per GPU)\n", rate);
-	fflush(out);
+	cli_flush(out);
 }

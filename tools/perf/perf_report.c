@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "cli_json.h"
 #include "cli_output.h"
 #include "perf_json.h"
@@ -18,30 +17,31 @@ struct perf_report {
 	struct perf_path path; /* of the rows that follow */
 	struct perf_meter sender;
 	struct cli_json *json; /* NULL: not asked for */
+	FILE *json_out;	       /* NULL: written, or none */
 	uint64_t wrong;
 	char best[48]; /* for the last line */
 	double best_rate, best_time;
 };
 
-tcpx_status perf_report_open(const struct perf_options *options, struct perf_report **out_report)
+struct perf_report *perf_report_open(const struct perf_options *options)
 {
 	struct perf_report *r = calloc(1, sizeof(*r));
 
-	if (!r)
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "the report");
+	if (!r) {
+		cli_error("no memory for the report");
+		return NULL;
+	}
 	r->options = options;
 	r->out = options->json && !strcmp(options->json, "-") ? stderr : stdout;
 	perf_lines_to(r->out);
-	if (options->json) {
-		tcpx_status status = perf_json_open(&r->json);
-
-		if (status != TCPX_OK) {
-			free(r);
-			return status;
-		}
-	}
-	*out_report = r;
-	return TCPX_OK;
+	if (!options->json)
+		return r;
+	r->json_out = cli_json_open(options->json);
+	r->json = r->json_out ? perf_json_open() : NULL;
+	if (r->json)
+		return r;
+	perf_report_close(r);
+	return NULL;
 }
 
 static void end_path(struct perf_report *r)
@@ -56,7 +56,7 @@ void perf_report_path(struct perf_report *r, const struct perf_path *path,
 	end_path(r);
 	r->path = *path;
 	perf_table_path(r->out, r->options, path, ceiling);
-	fflush(r->out);
+	cli_flush(r->out);
 	if (r->json)
 		perf_json_path(r->json, path);
 }
@@ -119,12 +119,13 @@ int perf_report_end(struct perf_report *r, int code)
 			      : code == CLI_TIMED_OUT ? 2
 						      : 0],
 			*colour ? cli_plain() : "", (unsigned long long)r->wrong);
-	fflush(r->out);
+	cli_flush(r->out);
 	if (!r->json)
 		return code;
 	perf_json_verdict(r->json, verdict(code));
-	if (cli_json_write(r->json, r->options->json) && code == CLI_OK)
+	if (cli_json_write(r->json, r->json_out, r->options->json) && code == CLI_OK)
 		code = CLI_FAILED;
+	r->json_out = NULL;
 	return code;
 }
 
@@ -132,6 +133,8 @@ void perf_report_close(struct perf_report *r)
 {
 	if (!r)
 		return;
+	if (r->json_out && r->json_out != stdout)
+		fclose(r->json_out);
 	cli_json_free(r->json);
 	free(r);
 }

@@ -9,9 +9,9 @@
 
 struct perf_report;
 
-/* The table goes to stdout, or to stderr where JSON takes stdout. ERR_UNSUPPORTED: JSON is asked
- * for and was left out of the build; ERR_NO_MEMORY. */
-tcpx_status perf_report_open(const struct perf_options *options, struct perf_report **out_report);
+/* The table goes to stdout, or to stderr where JSON takes stdout; the file of the JSON is made now.
+ * NULL after a line on stderr. */
+struct perf_report *perf_report_open(const struct perf_options *options);
 
 /* A new path: header lines. */
 void perf_report_path(struct perf_report *report, const struct perf_path *path,

@@ -229,6 +229,8 @@ static tcpx_status run_sizes(struct run *run)
 				  (unsigned long long)result.wrong_bytes,
 				  (unsigned long long)plan.size,
 				  (unsigned long long)result.first_wrong);
+		if (cli_flush(stdout))
+			return error_set(TCPX_ERR_CANCELLED, 0, "nobody takes the results");
 	}
 	return status;
 }
@@ -281,6 +283,8 @@ static int run_path(struct run *run)
 		if (status != TCPX_OK && cli_interrupted) {
 			cli_error("interrupted");
 			code = CLI_FAILED;
+		} else if (cli_flush(stdout)) {
+			code = CLI_FAILED; /* the end of the program tells why */
 		} else if (status != TCPX_OK) {
 			code = cli_fail(status, "stopped");
 		}
@@ -301,11 +305,11 @@ int perf_run(struct perf_options *o)
 	uint32_t nchannels = o->channels.count ? o->channels.count : 1;
 	uint32_t nchunks = o->chunks.count ? o->chunks.count : 1;
 	uint32_t total = o->transports.count * nchannels * nchunks;
-	tcpx_status status = perf_report_open(o, &run.report);
 	int code = CLI_OK;
 
-	if (status != TCPX_OK)
-		return cli_fail(status, "report");
+	run.report = perf_report_open(o);
+	if (!run.report)
+		return CLI_FAILED;
 	for (uint32_t i = 0; code == CLI_OK && i < total; i++) {
 		run.path = (struct perf_path){
 			.want = (enum perf_transport)o->transports.values[i / nchunks / nchannels],

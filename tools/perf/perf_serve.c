@@ -121,7 +121,7 @@ static void echo(struct serve *s, const tcpx_notification *note)
 		cli_error("an echo was dropped: the client's budget is used up");
 }
 
-/* A client that only asks for the addresses comes back at once over all of them: it is not named. */
+/* A client that only asks for the addresses comes back at once: it is not named. */
 static void name(struct serve *s, struct client *client, const tcpx_notification *note)
 {
 	struct perf_message m;

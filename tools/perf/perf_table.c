@@ -73,7 +73,7 @@ void perf_table_row(FILE *out, const struct perf_row_plan *plan, const struct pe
 		r->bytes_per_second / 1e9, r->time.p50 * 1e6, r->time.p99 * 1e6, cost, share,
 		r->wrong_bytes && out == stdout ? cli_red() : "", wrong,
 		r->wrong_bytes && out == stdout ? cli_plain() : "");
-	fflush(out);
+	cli_flush(out);
 }
 
 void perf_table_limits(FILE *out, const struct perf_meter *sender)

@@ -208,11 +208,13 @@ static int write_json(const char *path, const struct sys_iface *ifaces, unsigned
 {
 	struct cli_json *json;
 	char word[32];
+	FILE *out;
 	int rc = cli_json_check();
 
 	if (rc)
 		return rc;
-	json = cli_json_new();
+	out = cli_json_open(path);
+	json = out ? cli_json_new() : NULL;
 	if (!json)
 		return CLI_FAILED;
 	cli_json_integer(json, "schema", 1);
@@ -224,7 +226,7 @@ static int write_json(const char *path, const struct sys_iface *ifaces, unsigned
 	put_features(json);
 	put_interfaces(json, ifaces, count);
 	put_options(json);
-	rc = cli_json_write(json, path) ? CLI_FAILED : CLI_OK;
+	rc = cli_json_write(json, out, path) ? CLI_FAILED : CLI_OK;
 	cli_json_free(json);
 	return rc;
 }

@@ -139,7 +139,6 @@ static tcpx_status say_ready(struct perf_house *house)
 		to_sockaddr(&info.addrs[i], &house->addresses[house->naddresses]);
 		printf("ready %s\n", sys_addr_text(&house->addresses[house->naddresses++], text));
 	}
-	fflush(stdout);
 	return TCPX_OK;
 }
 
@@ -169,6 +168,8 @@ static int serve(const struct serve_options *o, tcpx_session *session)
 	status = say_ready(&house);
 	if (status != TCPX_OK)
 		return cli_fail(status, "connection info");
+	if (cli_flush(stdout))
+		return CLI_FAILED; /* whoever waits for the ready line waits in vain */
 	return perf_serve_loop(&house, o->once);
 }
 

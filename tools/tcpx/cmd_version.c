@@ -22,6 +22,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
 {
 	struct version_options o = {0};
 	struct cli_json *json;
+	FILE *out;
 	int first, rc = cli_parse(command, argc, argv, &o, &first);
 
 	if (rc != CLI_GO)
@@ -33,13 +34,14 @@ static int run(const struct cli_command *command, int argc, char **argv)
 	rc = cli_json_check();
 	if (rc)
 		return rc;
-	json = cli_json_new();
+	out = cli_json_open(o.json);
+	json = out ? cli_json_new() : NULL;
 	if (!json)
 		return CLI_FAILED;
 	cli_json_integer(json, "schema", 1);
 	cli_json_text(json, "tool", "version");
 	cli_json_text(json, "version", tcpx_version());
-	rc = cli_json_write(json, o.json) ? CLI_FAILED : CLI_OK;
+	rc = cli_json_write(json, out, o.json) ? CLI_FAILED : CLI_OK;
 	cli_json_free(json);
 	return rc;
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tcpx: one binary, a table of subcommands. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli_output.h"
 #include "commands.h"
@@ -47,12 +49,23 @@ static int run(const struct cli_command *command, int argc, char **argv)
 	return cli_finish(command->run(command, argc, argv));
 }
 
+/* Descriptors 0 to 2 that are missing: what is opened later must not take their places. Reading or
+ * writing them fails as if they were still closed. */
+static void open_missing(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 &&
+		    open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+			_exit(CLI_FAILED);
+}
+
 int main(int argc, char **argv)
 {
 	const struct cli_command *command;
 	const char *word = argc > 1 ? argv[1] : "";
 	const char *nearest;
 
+	open_missing();
 	cli_output_init("tcpx");
 	if (!strcmp(word, "--version") || !strcmp(word, "-V"))
 		word = "version";
