@@ -1,13 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The check of perf finds every wrong byte: of the pattern, and beside the transfers. */
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "base/rng.h"
+#include "cli_output.h"
 #include "perf_layout.h"
 #include "perf_pattern.h"
 #include "unit.h"
 
 #define KEY 0x1234567890abcdefull
+
+static unsigned ok_count; /* so often it may go on */
+
+static tcpx_status ask(const void *arg)
+{
+	(void)arg;
+	return ok_count-- ? TCPX_OK : TCPX_ERR_CANCELLED;
+}
+
+static const struct perf_leave leave = {ask, NULL};
+
+static uint64_t check(const struct perf_layout *layout, const void *dst, uint32_t used,
+		      uint64_t key, uint64_t *out_first)
+{
+	struct perf_wrong wrong;
+
+	ok_count = UINT32_MAX;
+	assert_int_equal(perf_layout_check(layout, dst, used, key, &leave, &wrong), TCPX_OK);
+	*out_first = wrong.first;
+	return wrong.count;
+}
 
 /* A destination as it is after the first used transfers were applied. */
 static uint8_t *apply(const struct perf_layout *layout, uint32_t used)
@@ -47,18 +71,63 @@ static void each_single_wrong_byte_counts(void **state)
 				 0);
 		used = layout.transfers > 1 ? layout.transfers - 1 : 1;
 		dst = apply(&layout, used);
-		assert_int_equal(perf_layout_check(&layout, dst, used, KEY, &first), 0);
+		assert_int_equal(check(&layout, dst, used, KEY, &first), 0);
 		for (unsigned i = 0; i < 200; i++) {
 			uint64_t at = rng_below(&rng, layout.working_set);
 
 			dst[at] ^= 0x80;
-			assert_int_equal(perf_layout_check(&layout, dst, used, KEY, &first), 1);
+			assert_int_equal(check(&layout, dst, used, KEY, &first), 1);
 			assert_int_equal(first, at);
 			dst[at] ^= 0x80;
 		}
-		assert_true(perf_layout_check(&layout, dst, used, KEY + 1, &first) > 0);
+		assert_true(check(&layout, dst, used, KEY + 1, &first) > 0);
 		free(dst);
 		perf_layout_fini(&layout);
+	}
+}
+
+static void large_buffers_are_left_between_pieces(void **state)
+{
+	const uint64_t bytes = 8 * PERF_PIECE_BYTES;
+	uint8_t *dst = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct perf_wrong wrong = {.count = 77};
+	struct perf_layout layout;
+
+	(void)state;
+	assert_true(dst != MAP_FAILED);
+	ok_count = 1;
+	assert_int_equal(perf_fill(NULL, dst, bytes, KEY, &leave), TCPX_ERR_CANCELLED);
+	assert_int_equal(dst[2 * PERF_PIECE_BYTES - 1], PERF_POISON);
+	assert_int_equal(dst[2 * PERF_PIECE_BYTES], 0);
+	ok_count = 1;
+	assert_int_equal(perf_layout_init(&layout, bytes, bytes, 1, 7), 0);
+	assert_int_equal(perf_layout_check(&layout, dst, 0, KEY, &leave, &wrong),
+			 TCPX_ERR_CANCELLED);
+	assert_int_equal(wrong.count, 77);
+	perf_layout_fini(&layout);
+	ok_count = 1;
+	assert_int_equal(perf_layout_init(&layout, bytes, 4096, 1, 7), 0);
+	assert_int_equal(perf_layout_check(&layout, dst, layout.transfers, KEY, &leave, &wrong),
+			 TCPX_ERR_CANCELLED);
+	perf_layout_fini(&layout);
+	munmap(dst, bytes);
+}
+
+static void the_first_signal_is_seen_and_the_next_ends(void **state)
+{
+	static const int signals[] = {SIGINT, SIGTERM};
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct sigaction act;
+
+		cli_output_init("unit");
+		cli_interrupted = 0;
+		raise(signals[i]);
+		assert_int_equal(cli_interrupted, 1);
+		assert_int_equal(sigaction(signals[i], NULL, &act), 0);
+		assert_true(act.sa_handler == SIG_DFL);
 	}
 }
 
@@ -129,6 +198,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_single_wrong_byte_counts),
+		cmocka_unit_test(large_buffers_are_left_between_pieces),
+		cmocka_unit_test(the_first_signal_is_seen_and_the_next_ends),
 		cmocka_unit_test(pieces_never_overlap_and_stay_inside),
 		cmocka_unit_test(pattern_is_the_same_however_it_is_cut),
 		cmocka_unit_test(pattern_depends_on_position_and_window),

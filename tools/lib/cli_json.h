@@ -26,8 +26,8 @@ void cli_json_bool(struct cli_json *parent, const char *key, int value);
 /* The file to write to, "-" is stdout. NULL after a line on stderr. */
 FILE *cli_json_open(const char *path);
 
-/* Writes the document to out, which cli_json_open() gave for that path, and closes it. 0; -1 after a
- * line on stderr; of stdout cli_finish() says it. */
+/* Writes the document to what cli_json_open() gave for that path, and closes it. 0; -1 after a line
+ * on stderr; of stdout cli_finish() says it. */
 int cli_json_write(struct cli_json *document, FILE *out, const char *path);
 
 /* CLI_USAGE after a line on stderr when this build has no JSON, else 0. */

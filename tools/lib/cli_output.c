@@ -17,10 +17,17 @@ static const char *prefix = "tcpx";
 static int live_shown;
 static int stdout_err; /* errno of the first write to stdout that failed */
 
-static void on_signal(int signal)
+void cli_interrupt(void)
 {
-	(void)signal;
 	cli_interrupted = 1;
+	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
+}
+
+static void on_signal(int number)
+{
+	(void)number;
+	cli_interrupt();
 }
 
 void cli_output_init(const char *name)

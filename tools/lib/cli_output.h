@@ -18,6 +18,9 @@ enum cli_exit {
 
 extern volatile sig_atomic_t cli_interrupted; /* set by SIGINT and SIGTERM */
 
+/* What the first of them does: the next one takes its default action. */
+void cli_interrupt(void);
+
 /* Handlers for SIGINT and SIGTERM (no SA_RESTART), SIGPIPE ignored, stdout buffered until a flush;
  * name is put before errors. */
 void cli_output_init(const char *name);

@@ -230,6 +230,7 @@ static tcpx_status window(struct ceiling *c, int keep)
 {
 	uint64_t number = ++c->windows, cpu, remote_cpu;
 	uint64_t bytes = c->end.working_set * (c->end.count / c->end.sockets);
+	struct perf_leave leave = {perf_leave_client, c->client};
 	struct perf_message m;
 	struct sample *s;
 	int64_t ns = 0;
@@ -238,7 +239,8 @@ static tcpx_status window(struct ceiling *c, int keep)
 	perf_message_init(&m, PERF_CEIL_ARM, 0);
 	perf_message_put(&m, &number, sizeof(number));
 	status = perf_send(c->client, &m);
-	ceiling_end_fill(&c->end, 0, number);
+	if (status == TCPX_OK)
+		status = ceiling_end_fill(&c->end, 0, number, &leave);
 	if (status == TCPX_OK)
 		status = perf_answer(c->client, &m);
 	if (status != TCPX_OK)

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/config.h"
-#include "perf_pattern.h"
 
 static uint8_t *map(size_t bytes)
 {
@@ -80,15 +79,13 @@ void ceiling_end_fini(struct ceiling_end *end)
 	errno = saved;
 }
 
-void ceiling_end_fill(struct ceiling_end *end, int is_server, uint64_t seed)
+tcpx_status ceiling_end_fill(struct ceiling_end *end, int is_server, uint64_t seed,
+			     const struct perf_leave *leave)
 {
 	uint8_t *source = is_server ? end->to_client : end->to_server;
 	uint8_t *destination = is_server ? end->to_server : end->to_client;
 
-	if (source)
-		perf_pattern_fill(source, 0, end->working_set, seed);
-	if (destination)
-		memset(destination, PERF_POISON, end->working_set);
+	return perf_fill(source, destination, end->working_set, seed, leave);
 }
 
 int ceiling_send(int fd, const void *data, size_t len)

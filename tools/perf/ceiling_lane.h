@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "perf_pattern.h"
+
 #define CEILING_CALL_BYTES (512u << 10)
 #define CEILING_LANES_MAX 128
 #define CEILING_SECRET_BYTES 16
@@ -45,7 +47,8 @@ int ceiling_end_init(struct ceiling_end *end, unsigned sockets, unsigned directi
 void ceiling_end_fini(struct ceiling_end *end); /* closes the sockets, joins nothing */
 
 /* The bytes as before a measured window: pattern at a source, poison at a destination. */
-void ceiling_end_fill(struct ceiling_end *end, int is_server, uint64_t seed);
+tcpx_status ceiling_end_fill(struct ceiling_end *end, int is_server, uint64_t seed,
+			     const struct perf_leave *leave);
 
 /* Move exactly the share, or len bytes. 0; -1 with errno (0: the other end closed). */
 int ceiling_send(int fd, const void *data, size_t len);

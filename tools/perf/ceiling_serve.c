@@ -228,7 +228,7 @@ static int start_lanes(struct ceiling_serve *serve)
 	return 0;
 }
 
-int ceiling_serve_arm(struct ceiling_serve *serve, uint64_t seed)
+int ceiling_serve_arm(struct ceiling_serve *serve, uint64_t seed, const struct perf_leave *leave)
 {
 	if (serve->accepting && start_lanes(serve))
 		return -1;
@@ -236,7 +236,8 @@ int ceiling_serve_arm(struct ceiling_serve *serve, uint64_t seed)
 		return 0;
 	if (wait_idle(serve))
 		return -1;
-	ceiling_end_fill(&serve->end, 1, seed);
+	if (ceiling_end_fill(&serve->end, 1, seed, leave) != TCPX_OK)
+		return -1;
 	pthread_mutex_lock(&serve->lock);
 	serve->busy = serve->end.count;
 	serve->generation++;

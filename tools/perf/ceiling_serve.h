@@ -22,7 +22,7 @@ int ceiling_serve_open(unsigned sockets, unsigned directions, size_t working_set
 
 /* Before a window: waits for the lanes of the first one, fills the buffers, notes the CPU time.
  * 0; -1: not all lanes came. */
-int ceiling_serve_arm(struct ceiling_serve *serve, uint64_t seed);
+int ceiling_serve_arm(struct ceiling_serve *serve, uint64_t seed, const struct perf_leave *leave);
 
 /* CPU time of the process since arm. */
 uint64_t ceiling_serve_end(struct ceiling_serve *serve);

@@ -31,6 +31,11 @@ tcpx_status perf_go_on(const struct perf_client *client)
 	return TCPX_OK;
 }
 
+tcpx_status perf_leave_client(const void *arg)
+{
+	return perf_go_on(arg);
+}
+
 tcpx_status perf_send(struct perf_client *client, struct perf_message *m)
 {
 	int64_t limit = clock_now_ns() + perf_time_left(client, ANSWER_NS);
@@ -189,7 +194,8 @@ void perf_client_close(struct perf_client *client, int back)
 {
 	struct perf_bye bye = {.back = (uint64_t)back};
 
-	if (client->connected && perf_peer_lost(client) == TCPX_OK) {
+	if (client->connected && perf_go_on(client) == TCPX_OK &&
+	    perf_peer_lost(client) == TCPX_OK) {
 		/* the answer is awaited, so that the goodbye is not overtaken by the close */
 		client->deadline_ns = clock_now_ns() + CLOCK_S_NS;
 		if (perf_ask(client, PERF_BYE, &bye, sizeof(bye), NULL, 0) != TCPX_OK)

@@ -44,6 +44,9 @@ tcpx_status perf_peer_lost(struct perf_client *client);
 /* TCPX_OK; ERR_CANCELLED after Ctrl-C, ERR_TIMED_OUT after the run's deadline. */
 tcpx_status perf_go_on(const struct perf_client *client);
 
+/* The same as the question of a struct perf_leave; arg is the client. */
+tcpx_status perf_leave_client(const void *arg);
+
 /* Ns left until the run's deadline, at most limit_ns. */
 int64_t perf_time_left(const struct perf_client *client, int64_t limit_ns);
 

@@ -152,8 +152,9 @@ static void on_arm(struct perf_service *s, const struct perf_message *request,
 		return;
 	}
 	if (s->side.row_open) { /* without one only the meter runs (notifications) */
-		perf_side_fill(&s->side, &s->window);
-		status = perf_side_receive(&s->side, &s->window);
+		status = perf_side_fill(&s->side, &s->window);
+		if (status == TCPX_OK)
+			status = perf_side_receive(&s->side, &s->window);
 	}
 	if (status != TCPX_OK) {
 		broken(reply, status);
@@ -195,6 +196,7 @@ static void on_end(struct perf_service *s, const struct perf_message *request,
 	int64_t ns = clock_now_ns() - s->armed_ns;
 	struct perf_verdict verdict = {0};
 	struct perf_window window;
+	struct perf_wrong wrong = {0};
 	struct perf_meter grown;
 	tcpx_status status;
 
@@ -211,11 +213,14 @@ static void on_end(struct perf_service *s, const struct perf_message *request,
 	};
 	if (s->side.row_open) {
 		status = perf_side_received(&s->side, &window);
+		if (status == TCPX_OK)
+			status = perf_side_check(&s->side, &window, &wrong);
 		if (status != TCPX_OK) {
 			broken(reply, status);
 			return;
 		}
-		verdict.wrong = perf_side_check(&s->side, &window, &verdict.first);
+		verdict.wrong = wrong.count;
+		verdict.first = wrong.first;
 	}
 	if (window.measured) {
 		if (s->house->perf_lines)
@@ -302,7 +307,7 @@ static void on_ceil_arm(struct perf_service *s, const struct perf_message *reque
 		refuse(reply, PERF_REFUSED, "no ceiling is open");
 		return;
 	}
-	if (ceiling_serve_arm(s->ceiling, seed)) {
+	if (ceiling_serve_arm(s->ceiling, seed, &s->side.leave)) {
 		refuse(reply, PERF_BROKEN, "ceiling: plain sockets are missing or idle");
 		close_ceiling(s);
 	}

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "base/rng.h"
-#include "perf_pattern.h"
 
 static uint32_t *permutation(uint32_t count, uint64_t seed)
 {
@@ -62,54 +61,64 @@ void perf_layout_fini(struct perf_layout *layout)
 	*layout = (struct perf_layout){0};
 }
 
-/* Wrong bytes so far, and where in the destination the first one is. */
-struct found {
+/* A comparison under way. */
+struct compare {
 	const uint8_t *dst;
-	uint64_t wrong, first;
+	struct perf_wrong wrong;
+	uint64_t since; /* bytes compared since it was asked whether to leave */
+	const struct perf_leave *leave;
+	tcpx_status status;
 };
 
-static void add(struct found *found, uint64_t wrong, uint64_t at)
-{
-	if (wrong && !found->wrong)
-		found->first = at;
-	found->wrong += wrong;
-}
-
-static void check_poison(struct found *found, uint64_t at, uint64_t len)
+/* Part of a piece, or of the bytes between pieces: pos is where in the source they came from. */
+static void compare_part(struct compare *c, uint64_t at, uint64_t len, const uint64_t *pos,
+			 uint64_t key)
 {
 	size_t first = 0;
-	uint64_t wrong = perf_poison_check(found->dst + at, (size_t)len, &first);
+	uint64_t wrong = pos ? perf_pattern_check(c->dst + at, *pos, len, key, &first)
+			     : perf_poison_check(c->dst + at, len, &first);
 
-	add(found, wrong, at + first);
+	if (wrong && !c->wrong.count)
+		c->wrong.first = at + first;
+	c->wrong.count += wrong;
+	c->since += len;
+	if (c->since < PERF_PIECE_BYTES)
+		return;
+	c->since = 0;
+	c->status = c->leave->ask(c->leave->arg);
 }
 
-static void check_pattern(struct found *found, uint64_t at, uint64_t pos, uint64_t len,
-			  uint64_t key)
+/* pos NULL: nothing was to arrive there. */
+static void compare(struct compare *c, uint64_t at, uint64_t len, const uint64_t *pos, uint64_t key)
 {
-	size_t first = 0;
-	uint64_t wrong = perf_pattern_check(found->dst + at, pos, (size_t)len, key, &first);
+	uint64_t from = pos ? *pos : 0;
 
-	add(found, wrong, at + first);
+	while (len && c->status == TCPX_OK) {
+		uint64_t part = len < PERF_PIECE_BYTES ? len : PERF_PIECE_BYTES;
+
+		compare_part(c, at, part, pos ? &from : NULL, key);
+		at += part;
+		from += part;
+		len -= part;
+	}
 }
 
-uint64_t perf_layout_check(const struct perf_layout *layout, const void *dst, uint32_t used,
-			   uint64_t key, uint64_t *first)
+tcpx_status perf_layout_check(const struct perf_layout *layout, const void *dst, uint32_t used,
+			      uint64_t key, const struct perf_leave *leave,
+			      struct perf_wrong *out_wrong)
 {
-	struct found found = {.dst = dst};
+	struct compare c = {.dst = dst, .leave = leave};
 	uint32_t pieces = layout->transfers * layout->batch, with_data = used * layout->batch;
 	uint64_t gap = layout->stride - layout->piece, end = pieces * layout->stride;
 
-	for (uint32_t p = 0; p < pieces; p++) {
-		uint64_t at = perf_layout_dst(layout, p);
+	for (uint32_t p = 0; p < pieces && c.status == TCPX_OK; p++) {
+		uint64_t at = perf_layout_dst(layout, p), from = perf_layout_src(layout, p);
 
-		if (p < with_data)
-			check_pattern(&found, at, perf_layout_src(layout, p), layout->piece, key);
-		else
-			check_poison(&found, at, layout->piece);
-		check_poison(&found, at + layout->piece, gap);
+		compare(&c, at, layout->piece, p < with_data ? &from : NULL, key);
+		compare(&c, at + layout->piece, gap, NULL, key);
 	}
-	check_poison(&found, end, layout->working_set - end);
-	if (found.wrong)
-		*first = found.first;
-	return found.wrong;
+	compare(&c, end, layout->working_set - end, NULL, key);
+	if (c.status == TCPX_OK)
+		*out_wrong = c.wrong;
+	return c.status;
 }

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "perf_pattern.h"
+
 #define PERF_TRANSFERS_MAX 4096 /* of one window */
 #define PERF_PIECES_MAX (1u << 21)
 
@@ -40,10 +42,15 @@ static inline uint64_t perf_layout_dst(const struct perf_layout *layout, uint32_
 	return (layout->dst_slot ? layout->dst_slot[piece] : piece) * layout->stride;
 }
 
+/* Wrong bytes, and where in the destination the first of them is. */
+struct perf_wrong {
+	uint64_t count, first;
+};
+
 /* Compares all of a destination after the first used transfers of a window: their pieces against
- * the pattern, every other byte against the poison. The number of wrong bytes; *first is the
- * offset of one of them, untouched when there is none. */
-uint64_t perf_layout_check(const struct perf_layout *layout, const void *dst, uint32_t used,
-			   uint64_t key, uint64_t *first);
+ * the pattern, every other byte against the poison. */
+tcpx_status perf_layout_check(const struct perf_layout *layout, const void *dst, uint32_t used,
+			      uint64_t key, const struct perf_leave *leave,
+			      struct perf_wrong *out_wrong);
 
 #endif

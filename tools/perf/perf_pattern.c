@@ -71,6 +71,22 @@ void perf_pattern_fill(void *buf, uint64_t pos, size_t len, uint64_t key)
 		*p++ = byte_at(pos++, key);
 }
 
+tcpx_status perf_fill(uint8_t *src, uint8_t *dst, uint64_t length, uint64_t key,
+		      const struct perf_leave *leave)
+{
+	tcpx_status status = TCPX_OK;
+
+	for (uint64_t at = 0, len; status == TCPX_OK && at < length; at += len) {
+		len = length - at < PERF_PIECE_BYTES ? length - at : PERF_PIECE_BYTES;
+		if (src)
+			perf_pattern_fill(src + at, at, len, key);
+		if (dst)
+			memset(dst + at, PERF_POISON, len);
+		status = leave->ask(leave->arg);
+	}
+	return status;
+}
+
 static uint64_t check_bytes(const uint8_t *p, uint64_t pos, size_t len, uint64_t key,
 			    const uint8_t *start, size_t *first)
 {

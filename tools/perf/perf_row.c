@@ -129,9 +129,9 @@ static tcpx_status run_window(struct row *row, uint64_t used, int measured)
 	struct perf_verdict verdict = {0};
 	struct perf_message m;
 	struct perf_meter meter;
-	uint64_t wrong, first = 0;
+	struct perf_wrong wrong;
 	int64_t ns = 0;
-	tcpx_status status;
+	tcpx_status status, checked;
 
 	row->injected |= (int)window.inject;
 	perf_message_init(&m, PERF_ARM, 0);
@@ -139,8 +139,9 @@ static tcpx_status run_window(struct row *row, uint64_t used, int measured)
 	status = perf_send(row->client, &m);
 	if (status != TCPX_OK)
 		return status;
-	perf_side_fill(row->side, &window); /* while the other end does the same */
-	status = perf_answer(row->client, &m);
+	status = perf_side_fill(row->side, &window); /* while the other end does the same */
+	if (status == TCPX_OK)
+		status = perf_answer(row->client, &m);
 	if (status == TCPX_OK)
 		status = perf_side_receive(row->side, &window);
 	if (status != TCPX_OK)
@@ -153,16 +154,18 @@ static tcpx_status run_window(struct row *row, uint64_t used, int measured)
 	perf_message_init(&m, PERF_END, 0);
 	perf_message_put(&m, &window, sizeof(window));
 	status = perf_send(row->client, &m);
-	wrong = perf_side_check(row->side, &window, &first);
+	checked = perf_side_check(row->side, &window, &wrong);
+	if (checked != TCPX_OK)
+		return checked;
 	if (status == TCPX_OK)
 		status = perf_answer(row->client, &m);
 	if (status == TCPX_OK && perf_message_get(&m, &verdict, sizeof(verdict)))
 		status = error_set(TCPX_ERR_PROTOCOL, 0, "the other end sent a malformed verdict");
 	if (status != TCPX_OK)
 		return status;
-	if ((wrong || verdict.wrong) && !row->result->wrong_bytes)
-		row->result->first_wrong = wrong ? first : verdict.first;
-	row->result->wrong_bytes += wrong + verdict.wrong;
+	if ((wrong.count || verdict.wrong) && !row->result->wrong_bytes)
+		row->result->first_wrong = wrong.count ? wrong.first : verdict.first;
+	row->result->wrong_bytes += wrong.count + verdict.wrong;
 	account(row, &window, ns, &meter, &verdict);
 	return TCPX_OK;
 }

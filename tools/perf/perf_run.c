@@ -245,6 +245,7 @@ static tcpx_status run_connected(struct run *run)
 		.peer = run->client.peer,
 		.end = PERF_CLIENT,
 		.deadline_ns = run->options->deadline_ns,
+		.leave = {perf_leave_client, &run->client},
 	};
 	cli_live("connected, warming up");
 	status = settle(run);

@@ -196,7 +196,7 @@ int perf_serve_loop(struct perf_house *house, int once)
 			struct timespec none = {0};
 
 			if (sigtimedwait(&signals, NULL, &none) > 0)
-				cli_interrupted = 1;
+				cli_interrupt();
 		}
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -39,6 +39,13 @@ static int stopped(struct perf_service *s)
 	return stop;
 }
 
+static tcpx_status leave_service(const void *arg)
+{
+	if (stopped((struct perf_service *)arg))
+		return error_set(TCPX_ERR_CANCELLED, 0, "serve ends, or the client is gone");
+	return TCPX_OK;
+}
+
 static void answer(struct perf_service *s, const struct perf_message *reply)
 {
 	uint8_t buf[PERF_MESSAGE_MAX];
@@ -89,6 +96,7 @@ tcpx_status perf_service_start(struct perf_house *house, tcpx_peer peer,
 	s->side.session = house->session;
 	s->side.peer = peer;
 	s->side.end = PERF_SERVER;
+	s->side.leave = (struct perf_leave){leave_service, s};
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->wake, NULL);
 	err = pthread_create(&s->thread, NULL, service_main, s);

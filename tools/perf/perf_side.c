@@ -159,13 +159,10 @@ static uint64_t key_of(const struct perf_side *side, const struct perf_window *w
 	return perf_pattern_key(side->spec.seed, window->number, source);
 }
 
-void perf_side_fill(struct perf_side *side, const struct perf_window *window)
+tcpx_status perf_side_fill(struct perf_side *side, const struct perf_window *window)
 {
-	if (side->src.addr)
-		perf_pattern_fill(side->src.addr, 0, side->src.length,
-				  key_of(side, window, side->end));
-	if (side->dst.addr)
-		memset(side->dst.addr, PERF_POISON, side->dst.length);
+	return perf_fill(side->src.addr, side->dst.addr, side->spec.working_set,
+			 key_of(side, window, side->end), &side->leave);
 }
 
 tcpx_status perf_side_receive(struct perf_side *side, const struct perf_window *window)
@@ -178,19 +175,21 @@ tcpx_status perf_side_received(struct perf_side *side, const struct perf_window 
 	return side->in.prepared ? perf_flow_wait(&side->in, (uint32_t)window->used) : TCPX_OK;
 }
 
-uint64_t perf_side_check(struct perf_side *side, const struct perf_window *window, uint64_t *first)
+tcpx_status perf_side_check(struct perf_side *side, const struct perf_window *window,
+			    struct perf_wrong *out_wrong)
 {
 	enum perf_end other = side->end == PERF_CLIENT ? PERF_SERVER : PERF_CLIENT;
 
+	*out_wrong = (struct perf_wrong){0};
 	if (!side->dst.addr)
-		return 0;
+		return TCPX_OK;
 	if (window->inject)
 		((uint8_t *)side->dst
 			 .addr)[perf_layout_dst(&side->layout, 0) + side->layout.piece / 2] ^= 0x10;
 	if (!side->spec.check)
-		return 0;
+		return TCPX_OK;
 	return perf_layout_check(&side->layout, side->dst.addr, (uint32_t)window->used,
-				 key_of(side, window, other), first);
+				 key_of(side, window, other), &side->leave, out_wrong);
 }
 
 static void forget(struct perf_side *side, tcpx_region *region)

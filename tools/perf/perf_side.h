@@ -18,6 +18,7 @@ struct perf_side {
 	tcpx_peer peer;
 	enum perf_end end;
 	int64_t deadline_ns;
+	struct perf_leave leave; /* asked while buffers are filled and compared */
 	int row_open;
 	struct perf_spec spec;
 	struct perf_layout layout;
@@ -46,13 +47,14 @@ tcpx_status perf_side_bind(struct perf_side *side, const uint8_t tokens[PERF_TOK
 uint64_t perf_side_most(const struct perf_side *side);
 
 /* Before a window: the source gets its pattern, the destination poison. */
-void perf_side_fill(struct perf_side *side, const struct perf_window *window);
+tcpx_status perf_side_fill(struct perf_side *side, const struct perf_window *window);
 /* Posts the receives of a window; nothing where this end has none. */
 tcpx_status perf_side_receive(struct perf_side *side, const struct perf_window *window);
 /* Waits for them. */
 tcpx_status perf_side_received(struct perf_side *side, const struct perf_window *window);
 /* Counts wrong bytes of the destination; flips one before when the window says so. */
-uint64_t perf_side_check(struct perf_side *side, const struct perf_window *window, uint64_t *first);
+tcpx_status perf_side_check(struct perf_side *side, const struct perf_window *window,
+			    struct perf_wrong *out_wrong);
 
 int perf_side_initiates(const struct perf_side *side);
 int perf_side_has_dst(const struct perf_side *side);
