@@ -72,7 +72,8 @@ def test_lists_give_rows_for_each_path(tool, with_json, schema):
     assert done.returncode == 0, done.stderr
     schema.validate(done.json)
     assert len(done.json["results"]) == 8
-    paths = [row.get("path", done.json["path"]) for row in done.json["results"]]
+    paths = [row["path"] for row in done.json["results"]]
+    assert paths[0] == done.json["path"]
     assert {(path["transport"], path["chunk"]) for path in paths} == {
         ("tcp", 65536), ("tcp", 131072), ("local", 65536), ("local", 131072)}
 
@@ -162,6 +163,32 @@ def test_size_and_iterations_by_environment(tool, prefix):
     assert [row[:2] for row in rows(done.stdout)] == [["64K", "4"]], "an option beats the variable"
 
 
+@pytest.mark.parametrize("name", ["TCPX_OOB_PORT", "UCCL_TCPX_OOB_PORT"])
+def test_the_port_by_environment_is_that_of_both_ends(tool, serve, name):
+    port = serve().address.rsplit(":", 1)[1]
+    done = tool("perf", "127.0.0.1", *SMALL, env={name: port})
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_environment_does_not_move_the_serve_of_loopback(tool):
+    done = tool("perf", "--loopback", *SMALL, env={"TCPX_BIND": "::1"})
+    assert done.returncode == 0, done.stderr
+    assert "->  127.0.0.1:" in done.stdout
+
+
+def test_bind_moves_the_serve_of_loopback(tool):
+    done = tool("perf", "--loopback", "--bind", "127.0.0.2,127.0.0.3", *SMALL)
+    assert done.returncode == 0, done.stderr
+    assert "->  127.0.0.2:" in done.stdout
+
+
+def test_a_long_name_is_looked_up(tool):
+    name = ".".join(["x" * 60] * 3) + ".invalid"
+    done = tool("perf", name, "--timeout", "20", *SMALL)
+    assert done.returncode in (1, 124) and name in done.stderr, done.stderr
+    assert "HOST[:PORT]" not in done.stderr
+
+
 def test_several_clients_at_once(tool, serve):
     server = serve()
     clients = [tool.start("perf", server.address, *SMALL, "--op", op, "--seed", seed)
@@ -179,7 +206,18 @@ def test_no_serve_there_exits_1_and_says_what_to_do(tool, serve):
     server.stop()
     done = tool("perf", address, *SMALL)
     assert done.returncode == 1
-    assert "refused" in done.stderr and address in done.stderr
+    line, = [line for line in done.stderr.splitlines() if "refused" in line]
+    assert line.count("refused") == 1 and address in line
+
+
+def test_json_of_a_failed_run_says_why(tool, serve, with_json, schema):
+    server = serve("--max-memory", "1M")
+    done = tool.perf(server.address, "--size", "64K,2M", "--iters", "1", "--working-set", "1M")
+    assert done.returncode == 1
+    schema.validate(done.json)
+    assert done.json["verdict"] == "failed" and "--max-memory" in done.json["error"]
+    assert done.json["error"] in done.stderr
+    assert done.json["results"] == [], "sizes are checked before the first row"
 
 
 def start_long(tool, address, *args):

@@ -57,6 +57,13 @@ def test_ipv6(tool, serve, hosts):
     assert "transport tcp " in done.stdout, "two namespaces are two hosts"
 
 
+def test_bind_without_an_address_of_the_family_is_refused(tool, serve, hosts):
+    server = serve("--bind", hosts.address("b"), "--insecure", where=tool.at(hosts.b))
+    address = hosts.address("a", family=6)
+    done = tool.at(hosts.a)("perf", server.address, "--bind", address, *RUN)
+    assert done.returncode == 1 and f"{address} has no IPv4 address" in done.stderr
+
+
 def test_ceiling_between_hosts(tool, serve, hosts):
     server = serve("--bind", hosts.device(hosts.b), "--insecure", where=tool.at(hosts.b), lines=1)
     done = tool.at(hosts.a)("perf", server.address, "--ceiling", *RUN)

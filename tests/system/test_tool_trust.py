@@ -87,6 +87,20 @@ def test_key_on_both_ends(tool, serve, outside, key):
     assert "trust key" in done.stdout
 
 
+def test_loopback_hands_its_trust_to_its_serve(tool, outside, key):
+    done = tool("perf", "--loopback", "--bind", outside, "--key", key, *SMALL)
+    assert done.returncode == 0 and "trust key" in done.stdout, done.stderr
+    done = tool("perf", "--loopback", "--bind", outside, "--insecure", *SMALL)
+    assert done.returncode == 0 and "trust insecure" in done.stdout, done.stderr
+
+
+def test_a_key_that_is_missing_here_is_told(tool, serve, key):
+    server = serve("--key", key)
+    done = tool("perf", server.address, *SMALL)
+    assert done.returncode == 1
+    assert "wants a key, and there is none here" in done.stderr and "--key FILE" in done.stderr
+
+
 def test_another_key_is_refused(tool, serve, outside, key, tmp_path):
     other = tmp_path / "other.key"
     assert tool("key", "new", other).returncode == 0

@@ -15,6 +15,7 @@ volatile sig_atomic_t cli_interrupted;
 
 static const char *prefix = "tcpx";
 static int live_shown;
+static char error_text[1024];
 static int stdout_err; /* errno of the first write to stdout that failed */
 
 void cli_interrupt(void)
@@ -47,9 +48,13 @@ static void print_line(const char *format, va_list ap)
 {
 	cli_live("%s", "");
 	cli_flush(stdout);
-	fprintf(stderr, "%s: ", prefix);
-	vfprintf(stderr, format, ap);
-	fputc('\n', stderr);
+	vsnprintf(error_text, sizeof(error_text), format, ap);
+	fprintf(stderr, "%s: %s\n", prefix, error_text);
+}
+
+const char *cli_error_text(void)
+{
+	return error_text;
 }
 
 void cli_error(const char *format, ...)
@@ -74,16 +79,21 @@ int cli_usage(const char *format, ...)
 int cli_fail(tcpx_status status, const char *format, ...)
 {
 	const tcpx_error *last = tcpx_last_error();
-	char text[256];
+	const char *cause = last->system_errno ? strerror(last->system_errno) : "";
+	char text[400]; /* a host name fits */
 	va_list ap;
 
 	va_start(ap, format);
 	vsnprintf(text, sizeof(text), format, ap);
 	va_end(ap);
 	if (last->status == status && *last->what) {
-		cli_error("%s: %s%s%s%s%s", text, last->what, last->system_errno ? ": " : "",
-			  last->system_errno ? strerror(last->system_errno) : "",
-			  *last->next ? "; " : "", last->next);
+		/* what the call tells itself is not told twice */
+		if (strcasestr(last->what, cause))
+			cause = "";
+		if (strstr(last->what, text))
+			*text = 0;
+		cli_error("%s%s%s%s%s%s%s", text, *text ? ": " : "", last->what, *cause ? ": " : "",
+			  cause, *last->next ? "; " : "", last->next);
 	} else {
 		const char *next = tcpx_status_next(status);
 

@@ -29,6 +29,9 @@ void cli_output_init(const char *name);
 void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* The last line without the name before it; "" when there was none. */
+const char *cli_error_text(void);
+
 /* The failed call's own text with the next step from the library's last error. The exit code:
  * CLI_TIMED_OUT for ERR_TIMED_OUT, else CLI_FAILED. */
 int cli_fail(tcpx_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -8,11 +8,12 @@
 struct perf_json {
 	struct cli_json *results;
 	unsigned paths;
+	int several; /* paths are asked for */
 };
 
 static struct perf_json state; /* one document per process */
 
-struct cli_json *perf_json_open(void)
+struct cli_json *perf_json_open(const struct perf_options *options)
 {
 	struct cli_json *json = cli_json_new();
 
@@ -24,7 +25,7 @@ struct cli_json *perf_json_open(void)
 	cli_json_text(json, "tool", "perf");
 	cli_json_text(json, "version", tcpx_version());
 	cli_json_text(json, "verdict", "failed");
-	state = (struct perf_json){0};
+	state = (struct perf_json){.several = perf_path_count(options) > 1};
 	return json;
 }
 
@@ -122,15 +123,17 @@ void perf_json_row(struct cli_json *json, const struct perf_path *path,
 	}
 	if (ceiling && ceiling->one_way > 0)
 		cli_json_real(row, "ceiling_one_way", ceiling->one_way);
-	if (state.paths > 1)
+	if (state.several)
 		put_path(row, path);
 }
 
-void perf_json_verdict(struct cli_json *json, const char *verdict)
+void perf_json_verdict(struct cli_json *json, const char *verdict, const char *error)
 {
 	static const struct perf_path none;
 
 	if (!state.paths) /* it failed before the first path */
 		perf_json_path(json, &none);
 	cli_json_text(json, "verdict", verdict);
+	if (error)
+		cli_json_text(json, "error", error);
 }

@@ -7,13 +7,14 @@
 #include "perf_plan.h"
 
 /* NULL after a line on stderr. */
-struct cli_json *perf_json_open(void);
+struct cli_json *perf_json_open(const struct perf_options *options);
 
-/* The document's path is the first one; rows over further ones carry their own. */
+/* The document's path is the first one; where there are several each row carries its own. */
 void perf_json_path(struct cli_json *json, const struct perf_path *path);
 void perf_json_row(struct cli_json *json, const struct perf_path *path,
 		   const struct perf_row_plan *plan, const struct perf_result *result,
 		   const struct ceiling_result *ceiling);
-void perf_json_verdict(struct cli_json *json, const char *verdict);
+/* error: why the run failed, NULL when it did not. */
+void perf_json_verdict(struct cli_json *json, const char *verdict, const char *error);
 
 #endif

@@ -18,7 +18,7 @@
 #include "cli_output.h"
 
 #define READY_NS (15 * CLOCK_S_NS)
-#define ARGS_MAX 16
+#define ARGS_MAX 24
 
 static pid_t child = -1;
 static int child_out = -1; /* kept open, so that its further lines hit no closed pipe */
@@ -97,15 +97,27 @@ static tcpx_status spawn(const char *const argv[])
 tcpx_status perf_loopback_start(const struct perf_options *options, const struct perf_path *path,
 				char address[PERF_ADDRESS_TEXT])
 {
-	const char *argv[ARGS_MAX] = {"tcpx",		"serve",   "--port=0",
-				      "--once",		"--quiet", "--die-with-parent",
-				      "--max-memory=1T"};
+	const char *argv[ARGS_MAX] = {"tcpx",
+				      "serve",
+				      "--port=0",
+				      "--once",
+				      "--quiet",
+				      "--die-with-parent",
+				      "--max-memory=1T",
+				      "--bind",
+				      options->bind};
 	char channels[16], chunk[16];
-	int argc = 7;
+	int argc = 9;
 	tcpx_status status;
 
 	if (options->busy_poll)
 		argv[argc++] = "--busy-poll";
+	if (options->insecure)
+		argv[argc++] = "--insecure";
+	if (options->key) {
+		argv[argc++] = "--key";
+		argv[argc++] = options->key;
+	}
 	if (path->want_channels) {
 		snprintf(channels, sizeof(channels), "%u", path->want_channels);
 		argv[argc++] = "--channels";

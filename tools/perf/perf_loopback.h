@@ -3,11 +3,11 @@
 #ifndef TOOLS_PERF_LOOPBACK_H
 #define TOOLS_PERF_LOOPBACK_H
 
+#include "perf_host.h"
 #include "perf_plan.h"
 
-#define PERF_ADDRESS_TEXT 96
-
-/* Starts 'tcpx serve --port 0 --once' for one path and reads its ready line into address. */
+/* Starts 'tcpx serve --port 0 --once' for one path, bound and trusting as this end is, and reads its
+ * ready line into address. */
 tcpx_status perf_loopback_start(const struct perf_options *options, const struct perf_path *path,
 				char address[PERF_ADDRESS_TEXT]);
 

@@ -21,7 +21,7 @@ struct perf_options {
 	double seconds, timeout;
 	const char *bind, *json, *key;
 	/* not from options */
-	const char *host; /* "host[:port]", set by --loopback too */
+	const char *host; /* "host[:port]"; NULL with loopback */
 	int64_t deadline_ns;
 };
 
@@ -36,10 +36,21 @@ struct perf_path {
 	char version[32], host[64];
 };
 
+/* A list that is not given counts as one. */
+static inline uint32_t perf_list_count(const struct cli_list *list)
+{
+	return list->count ? list->count : 1;
+}
+
+static inline uint32_t perf_path_count(const struct perf_options *o)
+{
+	return o->transports.count * perf_list_count(&o->channels) * perf_list_count(&o->chunks);
+}
+
 /* Kind of memory by index in PERF_MEMS. */
 enum tcpx_mem_kind perf_kind(uint64_t index);
 
 /* Runs everything. Answers an exit code. */
-int perf_run(struct perf_options *options);
+int perf_run(const struct perf_options *options);
 
 #endif

@@ -2,7 +2,6 @@
 /* Which local interfaces lead to the other end. */
 #include "perf_rails.h"
 
-#include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,42 +9,11 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "perf_host.h"
 #include "perf_resolve.h"
 #include "sys/addr.h"
 #include "sys/iface.h"
 
-int perf_host_split(const char *text, char *host, size_t cap, unsigned *out_port)
-{
-	const char *end, *colon = NULL;
-	char *rest;
-	unsigned long port = 0;
-	size_t len;
-
-	if (*text == '[') {
-		end = strchr(++text, ']');
-		if (!end || (end[1] && end[1] != ':'))
-			return -1;
-		colon = end[1] ? end + 1 : NULL;
-	} else {
-		colon = strchr(text, ':');
-		if (colon && strchr(colon + 1, ':')) /* a bare v6 address */
-			colon = NULL;
-		end = colon ? colon : text + strlen(text);
-	}
-	len = (size_t)(end - text);
-	if (!len || len >= cap)
-		return -1;
-	if (colon) {
-		errno = 0;
-		port = strtoul(colon + 1, &rest, 10);
-		if (colon[1] < '0' || colon[1] > '9' || *rest || errno || !port || port > 65535)
-			return -1;
-	}
-	memcpy(host, text, len);
-	host[len] = 0;
-	*out_port = (unsigned)port;
-	return 0;
-}
 
 /* The local address that packets to addr leave from. */
 static int route_source(const struct sockaddr_storage *addr, struct sockaddr_storage *out)
@@ -90,7 +58,7 @@ tcpx_status perf_rails_first(const char *host, int64_t deadline_ns, char *buf, s
 /* The next "address:port" line; 0 at the end. */
 static int next_address(const char **lines, struct sockaddr_storage *out)
 {
-	char line[96], host[80];
+	char line[SYS_ADDR_TEXT], host[PERF_HOST_MAX];
 	unsigned port;
 
 	while (**lines) {
@@ -99,7 +67,7 @@ static int next_address(const char **lines, struct sockaddr_storage *out)
 
 		snprintf(line, sizeof(line), "%.*s", (int)len, *lines);
 		*lines += len + ((*lines)[len] == '\n');
-		if (good && !perf_host_split(line, host, sizeof(host), &port) &&
+		if (good && !perf_host_split(line, host, &port) &&
 		    sys_addr_parse(host, (uint16_t)port, out) == TCPX_OK)
 			return 1;
 	}
@@ -138,14 +106,14 @@ tcpx_status perf_rails_reachable(struct perf_client *client, const char *address
 {
 	tcpx_peer_info info = {.sz = sizeof(info)};
 	struct sockaddr_storage addr, control;
-	char bind[PERF_BIND_MAX], host[80];
+	char bind[PERF_BIND_MAX], host[PERF_HOST_MAX];
 	const char *lines = addresses;
 	unsigned count = 0, port;
 	tcpx_status status = tcpx_peer_query(client->session, client->peer, &info);
 
 	if (status != TCPX_OK)
 		return status;
-	if (perf_host_split(info.address, host, sizeof(host), &port) ||
+	if (perf_host_split(info.address, host, &port) ||
 	    sys_addr_parse(host, 0, &control) != TCPX_OK)
 		memset(&control, 0, sizeof(control));
 	while (count < PERF_RAILS_MAX && next_address(&lines, &addr)) {

@@ -24,7 +24,4 @@ unsigned perf_rails_direct(const char *addresses, char *buf, size_t cap);
 tcpx_status perf_rails_reachable(struct perf_client *client, const char *addresses,
 				 struct sockaddr_storage *out_addrs, unsigned *out_count);
 
-/* "host[:port]", "[v6]:port", "v6" split; port 0 when there is none. 0; -1 when it is none. */
-int perf_host_split(const char *text, char *host, size_t cap, unsigned *out_port);
-
 #endif

@@ -37,7 +37,7 @@ struct perf_report *perf_report_open(const struct perf_options *options)
 	if (!options->json)
 		return r;
 	r->json_out = cli_json_open(options->json);
-	r->json = r->json_out ? perf_json_open() : NULL;
+	r->json = r->json_out ? perf_json_open(options) : NULL;
 	if (r->json)
 		return r;
 	perf_report_close(r);
@@ -104,7 +104,7 @@ static const char *verdict(int code)
 int perf_report_end(struct perf_report *r, int code)
 {
 	static const char *const lines[] = {"FAILED", "WRONG DATA", "TIMED OUT"};
-	const char *colour = r->out != stdout ? "" : code ? cli_red() : cli_green();
+	const char *why, *colour = r->out != stdout ? "" : code ? cli_red() : cli_green();
 
 	cli_live("%s", "");
 	end_path(r);
@@ -122,7 +122,8 @@ int perf_report_end(struct perf_report *r, int code)
 	cli_flush(r->out);
 	if (!r->json)
 		return code;
-	perf_json_verdict(r->json, verdict(code));
+	why = *cli_error_text() ? cli_error_text() : "cannot write results";
+	perf_json_verdict(r->json, verdict(code), code ? why : NULL);
 	if (cli_json_write(r->json, r->json_out, r->options->json) && code == CLI_OK)
 		code = CLI_FAILED;
 	r->json_out = NULL;

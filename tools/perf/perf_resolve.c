@@ -50,14 +50,14 @@ static tcpx_status wait_done(struct lookup *lookup, int64_t limit)
 		if (cli_interrupted)
 			return error_set(TCPX_ERR_CANCELLED, 0, "interrupted");
 		if (clock_now_ns() > limit)
-			return error_set(TCPX_ERR_TIMED_OUT, 0, "looking up host '%s'",
+			return error_set(TCPX_ERR_TIMED_OUT, 0, "looking up host '%.80s'",
 					 lookup->host);
 		nanosleep(&(struct timespec){.tv_nsec = CLOCK_MS_NS / 4}, NULL);
 	}
 	if (!lookup->rc)
 		return TCPX_OK;
 	return error_set(TCPX_ERR_NOT_FOUND, lookup->rc == EAI_SYSTEM ? lookup->err : 0,
-			 "host '%s': %s", lookup->host, gai_strerror(lookup->rc));
+			 "host '%.80s': %s", lookup->host, gai_strerror(lookup->rc));
 }
 
 tcpx_status perf_resolve(const char *host, int64_t deadline_ns, struct addrinfo **out_list)

@@ -32,12 +32,9 @@ static enum tcpx_op wire_op(enum perf_op op)
 	return op == PERF_OP_SEND ? TCPX_OP_SEND : TCPX_OP_WRITE;
 }
 
-/* Buffers and requests on both ends. */
-static tcpx_status row_begin(struct row *row)
+static struct perf_spec row_spec(const struct perf_row_plan *plan)
 {
-	const struct perf_row_plan *plan = row->plan;
-	struct perf_side *side = row->side;
-	struct perf_spec spec = {
+	return (struct perf_spec){
 		.op = wire_op(plan->op),
 		.working_set = plan->working_set > plan->size ? plan->working_set : plan->size,
 		.size = plan->size,
@@ -48,13 +45,28 @@ static tcpx_status row_begin(struct row *row)
 		.seed = plan->seed,
 		.check = (uint64_t)plan->check,
 	};
-	const char *wrong = perf_spec_wrong(&spec, row->client->welcome.memory_limit);
+}
+
+tcpx_status perf_row_check(const struct perf_client *client, const struct perf_row_plan *plan)
+{
+	struct perf_spec spec = row_spec(plan);
+	const char *wrong = NULL;
+
+	if (plan->op != PERF_OP_NOTIFY)
+		wrong = perf_spec_wrong(&spec, client->welcome.memory_limit);
+	return wrong ? error_set(TCPX_ERR_INVALID, 0, "%s", wrong) : TCPX_OK;
+}
+
+/* Buffers and requests on both ends. */
+static tcpx_status row_begin(struct row *row)
+{
+	const struct perf_row_plan *plan = row->plan;
+	struct perf_side *side = row->side;
+	struct perf_spec spec = row_spec(plan);
 	uint8_t tokens[PERF_TOKENS_BYTES];
 	struct perf_message m;
 	tcpx_status status;
 
-	if (wrong)
-		return error_set(TCPX_ERR_INVALID, 0, "%s", wrong);
 	status = perf_side_open(side, &spec, plan->local_kind);
 	if (status == TCPX_OK)
 		status = perf_side_export(side, tokens);

@@ -36,6 +36,9 @@ struct perf_result {
 	struct perf_meter local, remote;
 };
 
+/* Whether the other end takes such a row. */
+tcpx_status perf_row_check(const struct perf_client *client, const struct perf_row_plan *plan);
+
 /* Runs a row. side keeps its buffers from row to row. progress is called after each window with the
  * share done (0 .. 1) and the rate so far. */
 tcpx_status perf_row_run(struct perf_client *client, struct perf_side *side,

@@ -5,21 +5,20 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "base/config.h"
 #include "base/error.h"
 #include "ceiling_ping.h"
 #include "cli_output.h"
+#include "perf_connect.h"
 #include "perf_lines.h"
 #include "perf_loopback.h"
 #include "perf_plan.h"
-#include "perf_rails.h"
 #include "perf_report.h"
 
 #define SETTLE_BYTES (16u << 20)
 
 /* One path while it is measured. */
 struct run {
-	struct perf_options *options;
+	const struct perf_options *options;
 	struct perf_report *report;
 	struct perf_path path;
 	struct perf_client client;
@@ -75,56 +74,6 @@ static tcpx_status run_row(struct run *run, const struct perf_row_plan *plan,
 	return perf_row_run(&run->client, &run->side, plan, on_progress, run, result);
 }
 
-/* Opens the session with these local addresses and connects. */
-static tcpx_status connect_with(struct run *run, const char *bind)
-{
-	const struct perf_options *o = run->options;
-	TCPX_OPTS(tcpx_session_opts, opts, .bind = bind, .key_file = o->key,
-		  .channels = run->path.want_channels, .chunk_bytes = run->path.want_chunk,
-		  .workers = (uint32_t)o->workers);
-	char address[PERF_ADDRESS_TEXT], host[80];
-	unsigned port;
-
-	if (o->insecure)
-		opts.flags |= TCPX_SESSION_INSECURE;
-	if (o->busy_poll)
-		opts.flags |= TCPX_SESSION_BUSY_POLL;
-	if (run->path.want == PERF_TRANSPORT_TCP)
-		opts.flags |= TCPX_SESSION_NO_LOCAL;
-	if (run->path.want == PERF_TRANSPORT_LOCAL)
-		opts.flags |= TCPX_SESSION_LOCAL_ONLY;
-	if (perf_host_split(o->host, host, sizeof(host), &port))
-		return error_set(TCPX_ERR_INVALID, 0, "'%.80s' is not HOST[:PORT]", o->host);
-	if (!port)
-		port = (unsigned)config_u64(CONFIG_PORT_BASE);
-	snprintf(address, sizeof(address), strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
-	return perf_client_open(&run->client, &opts, address, o->deadline_ns);
-}
-
-/* Connects over the interfaces the user named, or over every one with a direct route to an address
- * of the other end; those are known only when it has answered over the first. */
-static tcpx_status connect_path(struct run *run)
-{
-	const struct perf_options *o = run->options;
-	const char *bind = o->bind ? o->bind : config_text(CONFIG_BIND);
-	char first[PERF_BIND_MAX], all[PERF_BIND_MAX], host[80];
-	unsigned port;
-	tcpx_status status;
-
-	if (*bind)
-		return connect_with(run, bind);
-	if (perf_host_split(o->host, host, sizeof(host), &port))
-		return error_set(TCPX_ERR_INVALID, 0, "'%.80s' is not HOST[:PORT]", o->host);
-	status = perf_rails_first(host, o->deadline_ns, first, sizeof(first), &bind);
-	if (status == TCPX_OK)
-		status = connect_with(run, bind);
-	if (status != TCPX_OK || !bind ||
-	    perf_rails_direct(run->client.addresses, all, sizeof(all)) < 2)
-		return status;
-	perf_client_close(&run->client, 1);
-	return connect_with(run, all);
-}
-
 /* What the path became, for the header and the JSON. */
 static tcpx_status learn_path(struct run *run)
 {
@@ -147,6 +96,20 @@ static tcpx_status learn_path(struct run *run)
 	cli_choice_text(PERF_MEMS, run->options->remote_mem, path->remote_mem,
 			sizeof(path->remote_mem));
 	return TCPX_OK;
+}
+
+/* What the other end refuses is known before the first row. */
+static tcpx_status check_sizes(const struct run *run)
+{
+	const struct perf_options *o = run->options;
+	tcpx_status status = TCPX_OK;
+
+	for (uint32_t i = 0; status == TCPX_OK && i < o->sizes.count; i++) {
+		struct perf_row_plan plan = row_plan(o, o->sizes.values[i]);
+
+		status = perf_row_check(&run->client, &plan);
+	}
+	return status;
 }
 
 /* A few unreported transfers: pages get touched, lazy channels opened, TCP's windows grown. */
@@ -248,7 +211,9 @@ static tcpx_status run_connected(struct run *run)
 		.leave = {perf_leave_client, &run->client},
 	};
 	cli_live("connected, warming up");
-	status = settle(run);
+	status = check_sizes(run);
+	if (status == TCPX_OK)
+		status = settle(run);
 	if (status == TCPX_OK)
 		status = learn_path(run);
 	if (status == TCPX_OK && run->options->ceiling && !perf_one_way(run->options->op))
@@ -265,17 +230,17 @@ static tcpx_status run_connected(struct run *run)
 /* Measures one path. Answers an exit code, CLI_OK also when bytes were wrong. */
 static int run_path(struct run *run)
 {
-	struct perf_options *o = run->options;
+	const struct perf_options *o = run->options;
 	char address[PERF_ADDRESS_TEXT];
 	tcpx_status status = TCPX_OK;
 	int code = CLI_OK;
 
-	if (o->loopback) {
+	if (o->loopback)
 		status = perf_loopback_start(o, &run->path, address);
-		o->host = address;
-	}
+	else
+		snprintf(address, sizeof(address), "%s", o->host);
 	if (status == TCPX_OK)
-		status = connect_path(run);
+		status = perf_connect(o, &run->path, address, &run->client);
 	if (status != TCPX_OK) {
 		code = cli_fail(status, "%s %s", o->loopback ? "starting on" : "connecting to",
 				o->loopback ? "loopback" : o->host);
@@ -300,12 +265,11 @@ static int run_path(struct run *run)
 	return code;
 }
 
-int perf_run(struct perf_options *o)
+int perf_run(const struct perf_options *o)
 {
 	struct run run = {.options = o};
-	uint32_t nchannels = o->channels.count ? o->channels.count : 1;
-	uint32_t nchunks = o->chunks.count ? o->chunks.count : 1;
-	uint32_t total = o->transports.count * nchannels * nchunks;
+	uint32_t nchannels = perf_list_count(&o->channels);
+	uint32_t nchunks = perf_list_count(&o->chunks), total = perf_path_count(o);
 	int code = CLI_OK;
 
 	run.report = perf_report_open(o);

@@ -9,6 +9,7 @@
 #include "cli_json.h"
 #include "cli_output.h"
 #include "commands.h"
+#include "perf_host.h"
 #include "perf_plan.h"
 
 #define AT(field) offsetof(struct perf_options, field)
@@ -144,15 +145,20 @@ static void set_sizes(struct perf_options *o)
 /* Options that exclude one another. CLI_GO when all is well. */
 static int check(const struct perf_options *o)
 {
-	int bulk = o->op != PERF_OP_LATENCY && o->op != PERF_OP_NOTIFY;
+	char host[PERF_HOST_MAX];
+	const char *wrong;
+	unsigned port;
 
 	if (o->loopback && o->host)
 		return cli_usage("HOST and --loopback exclude one another");
 	if (!o->loopback && !o->host)
 		return cli_usage("give a HOST[:PORT] or --loopback; see 'tcpx perf --help'");
+	wrong = o->host ? perf_host_split(o->host, host, &port) : NULL;
+	if (wrong)
+		return cli_usage("'%.80s' is not HOST[:PORT]: %s", o->host, wrong);
 	if (o->no_check && o->inject_fault)
 		return cli_usage("--inject-fault needs the check that --no-check switches off");
-	if (!bulk && (o->bidir || o->batch > 1))
+	if (perf_one_way(o->op) && (o->bidir || o->batch > 1))
 		return cli_usage("--bidir and --batch are for --op write, read and send");
 	for (uint32_t i = 0; i < o->sizes.count; i++) {
 		char text[BYTES_TEXT_MAX];
@@ -176,6 +182,8 @@ static int run(const struct cli_command *command, int argc, char **argv)
 		return rc;
 	if (first < argc)
 		o.host = argv[first];
+	if (o.loopback && !o.bind)
+		o.bind = "127.0.0.1"; /* whatever the environment says */
 	set_sizes(&o);
 	rc = check(&o);
 	if (rc != CLI_GO)

@@ -10,6 +10,7 @@
 #include "base/config.h"
 #include "cli_output.h"
 #include "commands.h"
+#include "perf_host.h"
 #include "perf_plan.h"
 #include "perf_serve.h"
 #include "sys/addr.h"
@@ -96,9 +97,7 @@ static tcpx_status listen_on(const struct serve_options *o, tcpx_session *sessio
 	uint16_t port;
 
 	if (o->port == PORT_UNSET) {
-		opts.port = (uint32_t)config_u64(CONFIG_OOB_PORT);
-		if (!opts.port)
-			opts.port = (uint32_t)config_u64(CONFIG_PORT_BASE);
+		opts.port = perf_port_default();
 		opts.retries = (uint32_t)config_u64(CONFIG_PORT_RETRIES);
 	}
 	return tcpx_session_listen(session, &opts, &port);

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* perf's way to a serve. */
+#include "perf_connect.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/error.h"
+#include "perf_host.h"
+#include "perf_rails.h"
+#include "perf_resolve.h"
+#include "sys/iface.h"
+
+struct target {
+	const struct perf_options *options;
+	const struct perf_path *path;
+	char host[PERF_HOST_MAX];
+	unsigned port;
+	struct perf_client *client;
+};
+
+/* perf tells itself why it cannot connect: the library's line would say it twice. */
+static void set_quiet(int quiet)
+{
+	if (config_value(CONFIG_LOG)->source == CONFIG_DEFAULT)
+		tcpx_log_set(NULL, NULL, quiet ? TCPX_LOG_ERROR : TCPX_LOG_WARN);
+}
+
+/* A handshake failed. Without a key here it can have but one reason. */
+static tcpx_status explain(const struct target *t, tcpx_status status, int asked)
+{
+	if (status != TCPX_ERR_AUTH || !asked || t->options->key || *config_text(CONFIG_KEY_FILE))
+		return status;
+	error_set(status, 0, "the other end wants a key, and there is none here");
+	return error_next("give the key file of its serve: --key FILE or TCPX_KEY_FILE");
+}
+
+/* Opens the session with these local addresses, NULL: loopback, and connects. */
+static tcpx_status connect_with(struct target *t, const char *bind)
+{
+	const struct perf_options *o = t->options;
+	TCPX_OPTS(tcpx_session_opts, opts, .bind = bind, .key_file = o->key,
+		  .channels = t->path->want_channels, .chunk_bytes = t->path->want_chunk,
+		  .workers = (uint32_t)o->workers);
+	char address[PERF_ADDRESS_TEXT];
+	tcpx_status status;
+
+	if (o->insecure)
+		opts.flags |= TCPX_SESSION_INSECURE;
+	if (o->busy_poll)
+		opts.flags |= TCPX_SESSION_BUSY_POLL;
+	if (t->path->want == PERF_TRANSPORT_TCP)
+		opts.flags |= TCPX_SESSION_NO_LOCAL;
+	if (t->path->want == PERF_TRANSPORT_LOCAL)
+		opts.flags |= TCPX_SESSION_LOCAL_ONLY;
+	snprintf(address, sizeof(address), strchr(t->host, ':') ? "[%s]:%u" : "%s:%u", t->host,
+		 t->port);
+	set_quiet(1);
+	status = perf_client_open(t->client, &opts, address, o->deadline_ns);
+	set_quiet(0);
+	/* beyond loopback nobody is asked before there is a key, or leave to go without */
+	return explain(t, status, o->insecure || !bind);
+}
+
+/* Local addresses of another family than the host's lead nowhere. */
+static tcpx_status check_bind(const struct target *t, const char *bind)
+{
+	struct sockaddr_storage locals[PERF_RAILS_MAX];
+	struct addrinfo *list, *ai;
+	unsigned count, found = 0;
+	int family = AF_INET;
+	tcpx_status status = sys_iface_expand(bind, locals, PERF_RAILS_MAX, &count);
+
+	if (status == TCPX_OK)
+		status = perf_resolve(t->host, t->options->deadline_ns, &list);
+	if (status != TCPX_OK)
+		return status;
+	for (ai = list; ai; ai = ai->ai_next) {
+		family = ai->ai_family;
+		for (unsigned i = 0; i < count; i++)
+			found += locals[i].ss_family == ai->ai_family;
+	}
+	freeaddrinfo(list);
+	if (found)
+		return TCPX_OK;
+	error_set(TCPX_ERR_ADDRESS, 0, "%.60s has no IPv%d address, and %.60s no other", bind,
+		  family == AF_INET ? 4 : 6, t->host);
+	return error_next("bind an interface that has one, or connect to another address");
+}
+
+/* What is bound when the user names nothing: the other end's addresses are known only when it has
+ * answered over the first. */
+static tcpx_status connect_direct(struct target *t)
+{
+	char first[PERF_BIND_MAX], all[PERF_BIND_MAX];
+	const char *bind;
+	tcpx_status status;
+
+	status = perf_rails_first(t->host, t->options->deadline_ns, first, sizeof(first), &bind);
+	if (status == TCPX_OK)
+		status = connect_with(t, bind);
+	if (status != TCPX_OK || !bind ||
+	    perf_rails_direct(t->client->addresses, all, sizeof(all)) < 2)
+		return status;
+	perf_client_close(t->client, 1);
+	return connect_with(t, all);
+}
+
+tcpx_status perf_connect(const struct perf_options *o, const struct perf_path *path,
+			 const char *address, struct perf_client *client)
+{
+	struct target t = {.options = o, .path = path, .client = client};
+	const char *bind = o->bind ? o->bind : config_text(CONFIG_BIND);
+	const char *wrong = perf_host_split(address, t.host, &t.port);
+	tcpx_status status;
+
+	if (wrong)
+		return error_set(TCPX_ERR_INVALID, 0, "%s", wrong);
+	if (!t.port)
+		t.port = perf_port_default();
+	if (!*bind)
+		return connect_direct(&t);
+	status = check_bind(&t, bind);
+	return status == TCPX_OK ? connect_with(&t, bind) : status;
+}
