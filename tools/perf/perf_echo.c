@@ -10,7 +10,9 @@
 #include "perf_pattern.h"
 #include "perf_row.h"
 
-#define BATCH 256 /* round trips between two looks at the budget */
+#define BATCH 256		  /* most round trips between two questions to the other end */
+#define BATCH_BYTES (16ull << 20) /* and about as many bytes */
+#define WARM_UP_SHARE 0.1	  /* of --time, where that is given */
 #define SLICE_NS (50 * CLOCK_MS_NS)
 #define STEP_NS (60 * CLOCK_S_NS)
 
@@ -67,10 +69,12 @@ static tcpx_status round_trip(struct echo *e)
 			  perf_pattern_key(e->plan->seed, e->sent++, 0));
 	e->message[0] = PERF_ECHO;
 	start = clock_now_ns();
-	do
-		status = tcpx_notify_send(e->client->session, e->client->peer, e->message,
-					  e->plan->size);
-	while (status == TCPX_ERR_AGAIN && !cli_interrupted);
+	while ((status = tcpx_notify_send(e->client->session, e->client->peer, e->message,
+					  e->plan->size)) == TCPX_ERR_AGAIN) {
+		status = perf_go_on(e->client);
+		if (status != TCPX_OK)
+			return status;
+	}
 	if (status == TCPX_OK)
 		status = take_back(e, &now);
 	if (status == TCPX_OK)
@@ -78,21 +82,25 @@ static tcpx_status round_trip(struct echo *e)
 	return status;
 }
 
-static tcpx_status run_batch(struct echo *e, uint64_t count)
+/* At most count round trips; at least one, then until limit_ns. */
+static tcpx_status run_batch(struct echo *e, uint64_t count, int64_t limit_ns)
 {
-	struct perf_window window = {.used = count};
+	struct perf_window window = {0};
 	struct perf_result *r = e->result;
 	struct perf_verdict verdict = {0};
 	struct perf_meter meter, remote;
 	double before = e->samples.sum;
+	uint64_t done = 0;
 	tcpx_status status;
 
 	if (perf_samples_reserve(&e->samples, count))
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "samples");
 	status = perf_ask(e->client, PERF_ARM, &window, sizeof(window), NULL, 0);
 	meter = perf_meter_start(e->client->session, e->client->peer);
-	for (uint64_t i = 0; status == TCPX_OK && i < count; i++)
+	while (status == TCPX_OK && done < count && (!done || clock_now_ns() < limit_ns)) {
 		status = round_trip(e);
+		done++;
+	}
 	meter = perf_meter_stop(&meter, e->client->session, e->client->peer);
 	if (status == TCPX_OK)
 		status = perf_ask(e->client, PERF_END, &window, sizeof(window), &verdict,
@@ -103,8 +111,8 @@ static tcpx_status run_batch(struct echo *e, uint64_t count)
 	perf_meter_add(&r->local, &meter);
 	perf_meter_add(&r->remote, &remote);
 	if (e->plan->perf_lines)
-		perf_lines_window(r->iters, count, (uint64_t)((e->samples.sum - before) / 2));
-	r->iters += count;
+		perf_lines_window(r->iters, done, (uint64_t)((e->samples.sum - before) / 2));
+	r->iters += done;
 	r->elapsed_ns = (uint64_t)e->samples.sum;
 	/* of one way: the bytes went there and back */
 	r->bytes_per_second = (double)r->iters * (double)e->plan->size * 2e9 / e->samples.sum;
@@ -116,28 +124,34 @@ tcpx_status perf_echo_run(struct perf_client *client, const struct perf_row_plan
 			  void *arg, struct perf_result *out)
 {
 	struct echo e = {.client = client, .plan = plan, .result = out};
+	uint64_t batch = BATCH_BYTES / plan->size;
+	int64_t began = clock_now_ns(), limit = INT64_MAX;
 	tcpx_status status;
 	double share = 0;
-	int64_t began;
 
 	memset(out, 0, sizeof(*out));
 	e.message = malloc(plan->size);
 	if (!e.message)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "a notification");
-	status = run_batch(&e, plan->iters && plan->iters < BATCH ? plan->iters : BATCH);
+	batch = batch > BATCH ? BATCH : batch ? batch : 1;
+	if (plan->iters && plan->iters < batch)
+		batch = plan->iters;
+	if (!plan->iters)
+		limit = began + (int64_t)(plan->seconds * WARM_UP_SHARE * 1e9);
+	status = run_batch(&e, batch, limit);
 	*out = (struct perf_result){.wrong_bytes = out->wrong_bytes}; /* that one warmed up */
 	e.samples.count = 0;
 	e.samples.sum = 0;
 	began = clock_now_ns();
+	if (!plan->iters)
+		limit = began + (int64_t)(plan->seconds * 1e9);
 	while (status == TCPX_OK && share < 1) {
-		uint64_t count = BATCH;
+		uint64_t left = plan->iters ? plan->iters - out->iters : batch;
 
-		if (plan->iters && plan->iters - out->iters < count)
-			count = plan->iters - out->iters;
 		progress(arg, share, out->bytes_per_second);
 		status = perf_go_on(client);
 		if (status == TCPX_OK)
-			status = run_batch(&e, count);
+			status = run_batch(&e, left < batch ? left : batch, limit);
 		share = plan->iters ? (double)out->iters / (double)plan->iters
 				    : (double)(clock_now_ns() - began) / (plan->seconds * 1e9);
 	}
