@@ -51,6 +51,7 @@ static int show_ids(const char *path)
 	FILE *f = fopen(path, "re");
 	unsigned count = 0;
 	char line[256];
+	int err;
 
 	if (!f) {
 		cli_error("key show-id %s: %s", path, strerror(errno));
@@ -72,7 +73,12 @@ static int show_ids(const char *path)
 		putchar('\n');
 		count++;
 	}
+	err = ferror(f) ? errno : 0;
 	fclose(f);
+	if (err) {
+		cli_error("key show-id %s: %s", path, strerror(err));
+		return CLI_FAILED;
+	}
 	if (count)
 		return CLI_OK;
 	cli_error("key show-id %s: no key in it; make one with 'tcpx key new FILE'", path);

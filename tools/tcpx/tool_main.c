@@ -59,11 +59,19 @@ static void open_missing(void)
 			_exit(CLI_FAILED);
 }
 
+static int unknown(const char *word)
+{
+	const char *nearest = cli_nearest(word + strspn(word, "-"), command_word, NULL, COMMANDS);
+
+	if (nearest)
+		return cli_usage("unknown command '%s'; did you mean '%s'?", word, nearest);
+	return cli_usage("unknown command '%s'; see 'tcpx --help'", word);
+}
+
 int main(int argc, char **argv)
 {
 	const struct cli_command *command;
 	const char *word = argc > 1 ? argv[1] : "";
-	const char *nearest;
 
 	open_missing();
 	cli_output_init("tcpx");
@@ -71,6 +79,8 @@ int main(int argc, char **argv)
 		word = "version";
 	if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
 		command = argc > 2 ? find(argv[2]) : NULL;
+		if (argc > 2 && !command)
+			return unknown(argv[2]);
 		if (command)
 			cli_help(command);
 		else
@@ -80,10 +90,5 @@ int main(int argc, char **argv)
 	if (!*word)
 		return cli_usage("no command; see 'tcpx --help'");
 	command = find(word);
-	if (command)
-		return run(command, argc - 1, argv + 1);
-	nearest = cli_nearest(word + strspn(word, "-"), command_word, NULL, COMMANDS);
-	if (nearest)
-		return cli_usage("unknown command '%s'; did you mean '%s'?", word, nearest);
-	return cli_usage("unknown command '%s'; see 'tcpx --help'", word);
+	return command ? run(command, argc - 1, argv + 1) : unknown(word);
 }
