@@ -189,6 +189,24 @@ def test_a_long_name_is_looked_up(tool):
     assert "HOST[:PORT]" not in done.stderr
 
 
+def test_an_option_beats_its_variable(tool):
+    env = {"TCPX_LOCAL": "0"}
+    for args, transport in (([], "tcp"), (["--transport", "auto"], "local"),
+                            (["--transport", "local"], "local")):
+        done = tool("perf", "--loopback", *args, *SMALL, env=env)
+        assert f"# path: transport {transport} " in done.stdout, done.stderr
+    done = tool("perf", "--loopback", "--size", "1K", "--working-set", "1M", "--time", "0.001",
+                env={"TCPX_PERF_ITERS": "1"})
+    assert int(rows(done.stdout)[0][1]) > 1, "--time beats TCPX_PERF_ITERS"
+
+
+def test_time_holds_for_large_notifications(tool):
+    done = tool("perf", "--loopback", "--op", "notify", "--size", "4M,16M", "--time",
+                "0.00001")
+    assert done.returncode == 0, done.stderr
+    assert [row[1] for row in rows(done.stdout)] == ["1", "1"], "one takes longer than that"
+
+
 def test_several_clients_at_once(tool, serve):
     server = serve()
     clients = [tool.start("perf", server.address, *SMALL, "--op", op, "--seed", seed)

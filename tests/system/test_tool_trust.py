@@ -55,6 +55,8 @@ def test_show_id_of_what_is_no_key_file(tool, tmp_path):
     done = tool("key", "show-id", path)
     assert done.returncode == 1 and "no key" in done.stderr
     assert tool("key", "show-id", tmp_path / "none").returncode == 1
+    done = tool("key", "show-id", tmp_path)
+    assert done.returncode == 1 and "Is a directory" in done.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0 and os.name != "posix", reason="needs file modes")

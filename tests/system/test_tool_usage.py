@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from conftest import Tool
+from conftest import SMALL, Tool
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 COMMANDS = ["serve", "perf", "info", "key", "version"]
@@ -78,8 +78,13 @@ def test_version(tool):
     (["perf", "--loopback", "--mem", "cuda"], "'cuda' is none of"),
     (["perf", "--loopback", "--channels", "65"], "--channels: 65 is out of range 1..64"),
     (["perf", "--loopback", "--size", "64K", "--batch", "3"], "does not divide --size 64K"),
-    (["perf", "--loopback", "--op", "notify", "--bidir"], "--bidir and --batch are for"),
+    (["perf", "--loopback", "--op", "notify", "--bidir"], "--bidir, --batch and --depth are for"),
     (["perf", "--loopback", "--op", "notify", "--size", "65M"], "at most 64M"),
+    (["perf", "--loopback", "--op", "latency", "--depth", "2"], "and --depth are for"),
+    (["perf", "--loopback", "--bidir", "--size", "1T"], "lower --size or --working-set"),
+    (["perf", "--loopback", "--bidir", "--working-set", "1T"], "buffers of 4 TiB (both ends)"),
+    (["help", "prf"], "did you mean 'perf'"),
+    (["help", "xyzzy"], "unknown command 'xyzzy'"),
     (["perf", "--loopback", "--no-check", "--inject-fault"], "needs the check"),
     (["perf", ""], "the host is empty"),
     (["perf", "host:0"], "'host:0' is not HOST[:PORT]: the port"),
@@ -137,6 +142,23 @@ def test_info_names_unknown_variables_with_the_nearest(tool):
     done = tool("info", env={"TCPX_CHUNKBYTES": "1M", "UCCL_TCPX_DEBUG": "0"})
     assert "unknown variable TCPX_CHUNKBYTES; did you mean TCPX_CHUNK_BYTES?" in done.stdout
     assert "UCCL_TCPX_DEBUG" not in done.stdout
+
+
+@pytest.mark.parametrize("name, value", [
+    ("TCPX_PERF_SIZE", "12Q"), ("UCCL_TCPX_PERF_SIZE", "1M,2M"), ("TCPX_PERF_ITERS", "0"),
+    ("UCCL_TCPX_PERF_ITERS", "many"), ("TCPX_PERF", "maybe")])
+def test_a_malformed_default_is_named_and_exits_2(tool, name, value):
+    done = tool("perf", "--loopback", *SMALL, env={name: value})
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"tcpx perf: {name} in the environment: '{value}'")
+
+
+def test_perf_and_serve_name_unknown_variables_once(tool, serve):
+    env = {"TCPX_CHUNKBYTES": "1M"}
+    line = "unknown variable TCPX_CHUNKBYTES; did you mean TCPX_CHUNK_BYTES?\n"
+    done = tool("perf", "--loopback", *SMALL, env=env)
+    assert done.returncode == 0 and done.stderr == "tcpx perf: " + line
+    assert "tcpx serve: " + line in serve(env=env).stop()[2]
 
 
 def test_info_json(tool, with_json):

@@ -4,7 +4,10 @@
 
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include <tcpx/query.h>
 
 #include "base/config.h"
 #include "cli_output.h"
@@ -13,6 +16,9 @@
 #define HELP_COLUMN 26
 #define OPT_FIRST 256 /* beyond every short option */
 #define OPT_HELP 1000
+
+static uint64_t given; /* a bit for each option of the table that was parsed */
+_Static_assert(OPTIONS_MAX <= 64, "a bit each");
 
 static unsigned min3(unsigned a, unsigned b, unsigned c)
 {
@@ -96,18 +102,29 @@ static int unknown_option(const struct cli_command *command, const char *text)
 	return cli_usage("unknown option '%s'; see 'tcpx %s --help'", name, command->name);
 }
 
+static const char *get_environment(const char *name)
+{
+	return getenv(name);
+}
+
 /* Sets one default: from the environment where the library's option is set, else the fallback. */
 static int set_default(const struct cli_option *o, void *out)
 {
 	char why[160], *field = (char *)out + o->offset;
-	const struct config_value *env = o->env ? config_value(o->env - 1) : NULL;
+	const struct config_row *row = o->env ? config_row(o->env - 1) : NULL;
+	struct config_value env = {.source = CONFIG_DEFAULT};
 
-	if (env && env->source != CONFIG_DEFAULT) {
+	if (row)
+		config_resolve(row, get_environment, &env);
+	if (env.wrong)
+		return cli_usage("%.*s in the environment: '%s' is not right; see 'tcpx info "
+				 "--env'",
+				 (int)strcspn(env.wrong, " "), env.wrong, env.wrong_text);
+	if (env.source != CONFIG_DEFAULT) {
 		if (o->rule.type == CLI_FLAG)
-			*(int *)field = env->u64 != 0;
-		else if (cli_value_parse(&o->rule, env->text, field, why, sizeof(why)))
-			return cli_usage("%s in the environment: %s",
-					 config_row((unsigned)o->env - 1)->name, why);
+			*(int *)field = env.u64 != 0;
+		else if (cli_value_parse(&o->rule, env.text, field, why, sizeof(why)))
+			return cli_usage("%s in the environment: %s", row->name, why);
 	} else if (o->fallback && cli_value_parse(&o->rule, o->fallback, field, why, sizeof(why))) {
 		return cli_usage("default of --%s: %s", o->name, why);
 	}
@@ -122,14 +139,43 @@ static int set_option(const struct cli_command *command, unsigned index, const c
 
 	if (cli_value_parse(&o->rule, text, (char *)out + o->offset, why, sizeof(why)))
 		return cli_usage("--%s: %s", o->name, why);
+	given |= 1ull << index;
 	return CLI_GO;
+}
+
+int cli_given(const struct cli_command *command, const char *name)
+{
+	for (unsigned i = 0; i < command->noptions; i++)
+		if (!strcmp(command->options[i].name, name))
+			return given >> i & 1;
+	return 0;
+}
+
+int cli_unknown(unsigned index, char *buf, size_t cap)
+{
+	const char *nearest;
+	char name[96];
+
+	if (tcpx_option_unknown(index, name, sizeof(name), &nearest) != TCPX_OK)
+		return 0;
+	snprintf(buf, cap, "unknown variable %s%s%s%s", name, *nearest ? "; did you mean " : "",
+		 nearest, *nearest ? "?" : "");
+	return 1;
+}
+
+void cli_say_unknown(void)
+{
+	char text[256];
+
+	for (unsigned i = 0; cli_unknown(i, text, sizeof(text)); i++)
+		cli_error("%s", text);
 }
 
 int cli_parse(const struct cli_command *command, int argc, char **argv, void *out, int *out_first)
 {
 	struct option longs[OPTIONS_MAX + 2] = {0};
 	int rc, c;
-	unsigned given;
+	unsigned args;
 
 	for (unsigned i = 0; i < command->noptions; i++) {
 		rc = set_default(&command->options[i], out);
@@ -141,6 +187,7 @@ int cli_parse(const struct cli_command *command, int argc, char **argv, void *ou
 			(struct option){command->options[i].name, command->options[i].arg != NULL,
 					NULL, OPT_FIRST + (int)i};
 	longs[command->noptions] = (struct option){"help", no_argument, NULL, OPT_HELP};
+	given = 0;
 	opterr = 0;
 	optind = 1;
 	while ((c = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
@@ -160,11 +207,11 @@ int cli_parse(const struct cli_command *command, int argc, char **argv, void *ou
 			return rc;
 	}
 	*out_first = optind;
-	given = (unsigned)(argc - optind);
-	if (given > command->max_args)
+	args = (unsigned)(argc - optind);
+	if (args > command->max_args)
 		return cli_usage("argument '%s' is one too many; see 'tcpx %s --help'",
 				 argv[optind + (int)command->max_args], command->name);
-	if (given < command->min_args)
+	if (args < command->min_args)
 		return cli_usage("usage: tcpx %s %s", command->name, command->args);
 	return CLI_GO;
 }

@@ -47,6 +47,13 @@ struct cli_command {
  */
 int cli_parse(const struct cli_command *command, int argc, char **argv, void *out, int *out_first);
 
+/* 1 when the option was on the command line that was parsed last. */
+int cli_given(const struct cli_command *command, const char *name);
+
+/* Says on stderr which TCPX_* variables are no option; of one: 0 past the end. */
+void cli_say_unknown(void);
+int cli_unknown(unsigned index, char *buf, size_t cap);
+
 /* Usage on stdout; one line per option. */
 void cli_help(const struct cli_command *command);
 

@@ -6,7 +6,7 @@
 #include "perf_host.h"
 #include "perf_plan.h"
 
-/* Starts 'tcpx serve --port 0 --once' for one path, bound and trusting as this end is, and reads its
+/* Starts 'tcpx serve --port 0 --once' for one path, bound and trusting as this end, and reads its
  * ready line into address. */
 tcpx_status perf_loopback_start(const struct perf_options *options, const struct perf_path *path,
 				char address[PERF_ADDRESS_TEXT]);

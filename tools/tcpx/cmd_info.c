@@ -110,15 +110,10 @@ static void print_interfaces(const struct sys_iface *ifaces, unsigned count)
 
 static void print_unknown(void)
 {
-	const char *nearest;
-	char name[96];
+	char text[256];
 
-	for (uint32_t i = 0; tcpx_option_unknown(i, name, sizeof(name), &nearest) == TCPX_OK; i++) {
-		printf("unknown variable %s", name);
-		if (*nearest)
-			printf("; did you mean %s?", nearest);
-		putchar('\n');
-	}
+	for (unsigned i = 0; cli_unknown(i, text, sizeof(text)); i++)
+		puts(text);
 }
 
 static void print_options(void)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tcpx perf: its options and what they may not be together. */
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -10,6 +11,7 @@
 #include "cli_output.h"
 #include "commands.h"
 #include "perf_host.h"
+#include "perf_memory.h"
 #include "perf_plan.h"
 
 #define AT(field) offsetof(struct perf_options, field)
@@ -142,8 +144,53 @@ static void set_sizes(struct perf_options *o)
 		o->sizes.values[o->sizes.count++] = size;
 }
 
+/* TCPX_LOCAL=0 is the default of --transport and no more. It is taken out of the environment before
+ * the library reads that. */
+static int local_is_off(void)
+{
+	const char *text = getenv("TCPX_LOCAL");
+	uint64_t value;
+
+	if (!text || config_parse(config_row(CONFIG_LOCAL), 0, text, &value) || value)
+		return 0;
+	unsetenv("TCPX_LOCAL");
+	return 1;
+}
+
+/* What the options of the command line say about others. */
+static void settle(const struct cli_command *command, int no_local, struct perf_options *o)
+{
+	if (no_local && !cli_given(command, "transport"))
+		o->transports.values[0] = PERF_TRANSPORT_TCP;
+	if (cli_given(command, "time") && !cli_given(command, "iters"))
+		o->iters = 0; /* TCPX_PERF_ITERS */
+	if (o->loopback && !o->bind)
+		o->bind = "127.0.0.1"; /* whatever the environment says */
+	set_sizes(o);
+}
+
+/* Buffers that do not fit would end in the kernel's killing. */
+static int check_memory(const struct perf_options *o)
+{
+	uint64_t most = o->working_set, bytes, free_bytes = perf_memory_free();
+	char want[BYTES_TEXT_MAX], have[BYTES_TEXT_MAX];
+
+	if (o->op == PERF_OP_NOTIFY)
+		return CLI_GO;
+	for (uint32_t i = 0; i < o->sizes.count; i++)
+		most = o->sizes.values[i] > most ? o->sizes.values[i] : most;
+	bytes = most + (o->ceiling && !perf_one_way(o->op) ? o->working_set : 0);
+	bytes = bytes * (o->bidir ? 2 : 1) * (o->loopback ? 2 : 1);
+	if (bytes <= free_bytes)
+		return CLI_GO;
+	return cli_usage("buffers of %s%s are more than the %s of memory that are free; lower "
+			 "--size or --working-set",
+			 bytes_format(bytes, want, sizeof(want)), o->loopback ? " (both ends)" : "",
+			 bytes_format(free_bytes, have, sizeof(have)));
+}
+
 /* Options that exclude one another. CLI_GO when all is well. */
-static int check(const struct perf_options *o)
+static int check(const struct cli_command *command, const struct perf_options *o)
 {
 	char host[PERF_HOST_MAX];
 	const char *wrong;
@@ -158,8 +205,9 @@ static int check(const struct perf_options *o)
 		return cli_usage("'%.80s' is not HOST[:PORT]: %s", o->host, wrong);
 	if (o->no_check && o->inject_fault)
 		return cli_usage("--inject-fault needs the check that --no-check switches off");
-	if (perf_one_way(o->op) && (o->bidir || o->batch > 1))
-		return cli_usage("--bidir and --batch are for --op write, read and send");
+	if (perf_one_way(o->op) &&
+	    (o->bidir || o->batch > 1 || (o->depth > 1 && cli_given(command, "depth"))))
+		return cli_usage("--bidir, --batch and --depth are for --op write, read and send");
 	for (uint32_t i = 0; i < o->sizes.count; i++) {
 		char text[BYTES_TEXT_MAX];
 
@@ -170,24 +218,26 @@ static int check(const struct perf_options *o)
 		if (o->op == PERF_OP_NOTIFY && o->sizes.values[i] > TCPX_NOTIFY_MAX)
 			return cli_usage("--size %s: a notification has at most 64M", text);
 	}
-	return o->json && cli_json_check() ? CLI_USAGE : CLI_GO;
+	if (o->json && cli_json_check())
+		return CLI_USAGE;
+	return check_memory(o);
 }
 
 static int run(const struct cli_command *command, int argc, char **argv)
 {
 	struct perf_options o = {0};
+	int no_local = local_is_off();
 	int first, rc = cli_parse(command, argc, argv, &o, &first);
 
 	if (rc != CLI_GO)
 		return rc;
 	if (first < argc)
 		o.host = argv[first];
-	if (o.loopback && !o.bind)
-		o.bind = "127.0.0.1"; /* whatever the environment says */
-	set_sizes(&o);
-	rc = check(&o);
+	settle(command, no_local, &o);
+	rc = check(command, &o);
 	if (rc != CLI_GO)
 		return rc;
+	cli_say_unknown();
 	if (o.timeout > 0)
 		o.deadline_ns = clock_now_ns() + (int64_t)(o.timeout * 1e9);
 	return perf_run(&o);

@@ -188,6 +188,8 @@ static int run(const struct cli_command *command, int argc, char **argv)
 		if (getppid() != parent || parent == 1)
 			return CLI_FAILED;
 	}
+	if (!o.die_with_parent) /* perf --loopback has said it */
+		cli_say_unknown();
 	status = open_session(&o, &session);
 	if (status != TCPX_OK)
 		return cli_fail(status, "cannot open a session");
