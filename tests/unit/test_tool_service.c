@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
-#include "perf_service.h"
+#include "perf_service_priv.h"
 #include "perf_side.h"
 #include "unit.h"
 
@@ -246,6 +246,16 @@ static void a_flood_is_told_to_the_dispatcher(void **state)
 	assert_int_equal(perf_service_give(rig->service, buf, PERF_MESSAGE_MAX + 1), -1);
 }
 
+static void a_client_that_is_gone_ends_the_filling_of_buffers(void **state)
+{
+	struct rig *rig = *state;
+	struct perf_side *side = &rig->service->side;
+
+	assert_int_equal(side->leave.ask(side->leave.arg), TCPX_OK);
+	perf_service_stop(rig->service);
+	assert_int_equal(side->leave.ask(side->leave.arg), TCPX_ERR_CANCELLED);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -255,6 +265,7 @@ int main(void)
 		TEST(windows_out_of_order_or_too_large_are_refused),
 		TEST(unknown_and_malformed_questions),
 		TEST(random_messages_break_nothing),
+		TEST(a_client_that_is_gone_ends_the_filling_of_buffers),
 		TEST(a_flood_is_told_to_the_dispatcher),
 	};
 

@@ -28,7 +28,8 @@ struct perf_message *perf_message_init(struct perf_message *m, uint8_t type, uin
 
 void perf_message_put(struct perf_message *m, const void *body, size_t size)
 {
-	memcpy(m->words, body, size);
+	if (size) /* without, body may be NULL */
+		memcpy(m->words, body, size);
 	m->nwords = (uint16_t)(size / 8);
 }
 

@@ -85,7 +85,7 @@ struct perf_ceil_spec {
 
 struct perf_message *perf_message_init(struct perf_message *m, uint8_t type, uint32_t id);
 
-/* Copies a struct of uint64_t into the words; size is a multiple of 8. */
+/* Copies a struct of uint64_t into the words; size is a multiple of 8, 0: none. */
 void perf_message_put(struct perf_message *m, const void *body, size_t size);
 
 /* Copies it out. 0; -1 when the message holds another number of words. */

@@ -249,7 +249,7 @@ static int run_path(struct run *run)
 		if (status != TCPX_OK && cli_interrupted) {
 			cli_error("interrupted");
 			code = CLI_FAILED;
-		} else if (cli_flush(stdout)) {
+		} else if (status == TCPX_ERR_CANCELLED && cli_flush(stdout)) {
 			code = CLI_FAILED; /* the end of the program tells why */
 		} else if (status != TCPX_OK) {
 			code = cli_fail(status, "stopped");
