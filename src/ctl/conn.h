@@ -87,8 +87,8 @@ struct ctl_dial_opts {
 	struct wire_hello hello;       /* dial fields; nonce and proof are filled here */
 	uint8_t key[CTL_KEY_BYTES];
 	int64_t deadline_ns; /* absolute, monotonic */
-	/* NULL, or asked when the answer is proven and our proof not sent: whoever answered must not
-	 * hear of us again unless it says TCPX_OK. arg is the dial's. */
+	/* NULL, or asked when the answer is proven and our proof not sent: the dial goes on with
+	 * TCPX_OK only. arg is the dial's. */
 	tcpx_status (*agree)(void *arg, const struct wire_hello *answer);
 };
 

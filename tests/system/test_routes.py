@@ -7,8 +7,8 @@ from netns import NO_LOCAL, Peer, hosts, meet  # noqa: F401
 SIZE = 1 << 20
 
 
-def work(hosts, server_bind, client_bind, channels, by_address=None):
-    """A link of so many channels, and a transfer over it; returns the flows of the server's port."""
+def work(hosts, server_bind, client_bind, channels):
+    """A link of so many channels and a transfer over it; returns its flows."""
     with Peer(hosts.b, name="server", flags=NO_LOCAL, channels=channels, key=hosts.key,
               bind=server_bind) as server, \
             Peer(hosts.a, name="client", flags=NO_LOCAL, channels=channels, key=hosts.key,

@@ -14,7 +14,6 @@
 #include "sys/addr.h"
 #include "sys/iface.h"
 
-
 /* The local address that packets to addr leave from. */
 static int route_source(const struct sockaddr_storage *addr, struct sockaddr_storage *out)
 {
