@@ -28,7 +28,8 @@ typedef struct tcpx_region_opts {
 } tcpx_region_opts;
 
 /**
- * Registers memory. Overlapping and duplicate registrations are legal and independent.
+ * Registers memory. Overlapping and duplicate registrations are legal and independent; those of the
+ * same memory with TCPX_REGION_STABLE are counted: the token is good until the last one goes.
  * @param addr,length the memory, length > 0; stays the caller's and must live until deregistered
  * @return TCPX_OK; ERR_INVALID (NULL, zero, wrap-around); ERR_UNSUPPORTED (kind not in this build);
  *         ERR_NO_MEMORY; ERR_LIMIT. @threads any.

@@ -98,8 +98,9 @@ typedef struct tcpx_connect_opts {
 } tcpx_connect_opts;
 
 /**
- * Connects to the session that made the info. Connecting twice gives the same peer. A session may
- * be its own peer.
+ * Connects to the session that made the info. Connecting twice gives the same peer; a nonblocking
+ * dial that learns on its way that the peer is linked already ends with ERR_EXISTS, and
+ * tcpx_peer_find() has the peer. A session may be its own peer.
  * @return TCPX_OK; ERR_INVALID (not an info); ERR_VERSION; ERR_REFUSED; ERR_UNREACHABLE; ERR_AUTH;
  *         ERR_TIMED_OUT; ERR_PEER_RESTARTED (info of an earlier incarnation); ERR_NO_DESCRIPTORS.
  *         @threads any.

@@ -84,13 +84,15 @@ tcpx_status engine_region_deregister(struct engine_session *session, uint64_t id
 	status = mem_region_retire(session->regions, id, &region);
 	if (status != TCPX_OK)
 		return error_set(TCPX_ERR_STALE, 0, "region is not registered");
+	if (!region)
+		return TCPX_OK; /* registered once more: nothing changes for anybody */
 	pthread_mutex_lock(&session->lock);
 	LIST_FOREACH(pos, &session->peer_list)
 		peer_forget_region(LIST_ENTRY(pos, struct engine_peer, node), region);
 	pthread_mutex_unlock(&session->lock);
 	status = mem_region_quiesce(region, timeout_ns < 0 ? -1 : deadline);
 	if (status == TCPX_OK)
-		mem_region_remove(session->regions, region);
+		mem_region_remove(session->regions, id);
 	else
 		error_set(status, 0, "region is still accessed");
 	mem_region_put(region);

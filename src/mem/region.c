@@ -14,6 +14,7 @@
 #include "sys/futex.h"
 
 #define SLOT_BITS 22 /* index bits of an id; the generation has the next 41, bit 63 stays clear */
+#define INDEX_MASK ((1u << SLOT_BITS) - 1)
 #define SLOT_CHUNK 1024u
 #define SLOT_CHUNKS ((1u << SLOT_BITS) / SLOT_CHUNK)
 #define GENERATION_MASK ((1ull << (63 - SLOT_BITS)) - 1)
@@ -140,6 +141,19 @@ static int same_memory(const struct mem_region *a, const struct mem_region *b)
 	       a->device == b->device && a->rights == b->rights;
 }
 
+/* The live STABLE registration of the same memory, or NULL. */
+static struct mem_region *twin_of(struct mem_regions *regions, const struct mem_region *region)
+{
+	struct mem_region *other = *bucket_of(regions, region->key);
+
+	for (; other; other = other->next_same_bucket)
+		if (other->key == region->key &&
+		    region->flags & other->flags & TCPX_REGION_STABLE &&
+		    same_memory(region, other) && !atomic_load(&other->retired))
+			return other;
+	return NULL;
+}
+
 /* Is key taken by something that must not be reached through it? */
 static int key_clash(struct mem_regions *regions, const struct mem_region *region, uint64_t key)
 {
@@ -210,13 +224,47 @@ static tcpx_status region_check(void *addr, uint64_t length, const tcpx_region_o
 	return kind->probe(addr, length, opts->device);
 }
 
+/* The id of the region that is in that slot from now on. */
+static uint64_t slot_fill(struct mem_regions *regions, uint32_t index, struct mem_region *region)
+{
+	struct slot *slot = slot_at(regions, index);
+
+	slot->generation = (slot->generation + 1) & GENERATION_MASK;
+	if (!slot->generation)
+		slot->generation = 1;
+	slot->region = region;
+	regions->count++;
+	return slot->generation << SLOT_BITS | index;
+}
+
+static void slot_empty(struct mem_regions *regions, uint64_t id)
+{
+	uint32_t index = id & INDEX_MASK;
+	struct slot *slot = slot_at(regions, index);
+
+	slot->region = NULL;
+	slot->next_free = regions->free_head;
+	regions->free_head = index;
+	regions->count--;
+}
+
+static void bucket_add(struct mem_regions *regions, struct mem_region *region)
+{
+	struct mem_region **bucket;
+
+	if (regions->count >= regions->nbuckets)
+		buckets_grow(regions);
+	bucket = bucket_of(regions, region->key);
+	region->next_same_bucket = *bucket;
+	*bucket = region;
+}
+
 tcpx_status mem_region_add(struct mem_regions *regions, void *addr, uint64_t length,
 			   const tcpx_region_opts *opts, uint64_t *out_id)
 {
 	static const tcpx_region_opts local_host = {.sz = sizeof(local_host)};
 	const struct mem_kind *kind = NULL;
-	struct mem_region *region, **bucket;
-	struct slot *slot;
+	struct mem_region *region, *twin;
 	tcpx_status status;
 	uint32_t index = 0;
 
@@ -242,19 +290,16 @@ tcpx_status mem_region_add(struct mem_regions *regions, void *addr, uint64_t len
 		status = slot_take(regions, &index);
 	if (status)
 		goto out;
-	slot = slot_at(regions, index);
-	slot->generation = (slot->generation + 1) & GENERATION_MASK;
-	if (!slot->generation)
-		slot->generation = 1;
-	slot->region = region;
-	region->id = slot->generation << SLOT_BITS | index;
-	if (regions->count == regions->nbuckets)
-		buckets_grow(regions);
-	bucket = bucket_of(regions, region->key);
-	region->next_same_bucket = *bucket;
-	*bucket = region;
-	regions->count++;
-	*out_id = region->id;
+	twin = twin_of(regions, region);
+	if (twin) { /* one region with one more id: it is quiesced with the last of them */
+		atomic_fetch_add(&twin->refs, 1);
+		free(region);
+		region = twin;
+	} else {
+		bucket_add(regions, region);
+	}
+	region->ids++;
+	*out_id = slot_fill(regions, index, region);
 out:
 	pthread_rwlock_unlock(&regions->lock);
 	if (status)
@@ -265,13 +310,13 @@ out:
 /* Under the lock. NULL when stale. */
 static struct mem_region *region_of_id(struct mem_regions *regions, uint64_t id)
 {
-	uint32_t index = id & ((1u << SLOT_BITS) - 1);
-	struct mem_region *region;
+	uint32_t index = id & INDEX_MASK;
+	const struct slot *slot;
 
 	if (index >= regions->used)
 		return NULL;
-	region = slot_at(regions, index)->region;
-	return region && region->id == id ? region : NULL;
+	slot = slot_at(regions, index);
+	return slot->generation == id >> SLOT_BITS ? slot->region : NULL;
 }
 
 struct mem_region *mem_region_get(struct mem_regions *regions, uint64_t id)
@@ -357,9 +402,14 @@ tcpx_status mem_region_retire(struct mem_regions *regions, uint64_t id,
 {
 	struct mem_region *region;
 
-	pthread_rwlock_rdlock(&regions->lock);
+	*out_region = NULL;
+	pthread_rwlock_wrlock(&regions->lock);
 	region = region_of_id(regions, id);
-	if (region) {
+	if (region && region->ids > 1) {
+		region->ids--;
+		slot_empty(regions, id);
+		mem_region_put(region); /* the slot's; another one has its own */
+	} else if (region) {
 		atomic_store(&region->retired, 1);
 		atomic_fetch_add_explicit(&region->refs, 1, memory_order_relaxed);
 		*out_region = region;
@@ -384,27 +434,22 @@ tcpx_status mem_region_quiesce(struct mem_region *region, int64_t deadline_ns)
 	return TCPX_OK;
 }
 
-void mem_region_remove(struct mem_regions *regions, struct mem_region *region)
+void mem_region_remove(struct mem_regions *regions, uint64_t id)
 {
-	uint32_t index = region->id & ((1u << SLOT_BITS) - 1);
-	struct mem_region **at;
-	struct slot *slot;
+	struct mem_region *region, **at;
 
 	pthread_rwlock_wrlock(&regions->lock);
-	slot = slot_at(regions, index);
-	if (slot->region != region) {
-		pthread_rwlock_unlock(&regions->lock);
-		return;
+	region = region_of_id(regions, id);
+	if (region) {
+		for (at = bucket_of(regions, region->key); *at != region;
+		     at = &(*at)->next_same_bucket)
+			;
+		*at = region->next_same_bucket;
+		slot_empty(regions, id);
 	}
-	for (at = bucket_of(regions, region->key); *at != region; at = &(*at)->next_same_bucket)
-		;
-	*at = region->next_same_bucket;
-	slot->region = NULL;
-	slot->next_free = regions->free_head;
-	regions->free_head = index;
-	regions->count--;
 	pthread_rwlock_unlock(&regions->lock);
-	mem_region_put(region);
+	if (region)
+		mem_region_put(region);
 }
 
 uint32_t mem_regions_count(struct mem_regions *regions)

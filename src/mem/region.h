@@ -18,12 +18,12 @@ struct mem_region {
 	uint8_t *base;
 	uint64_t length;
 	uint32_t device, rights, flags;
-	uint64_t id;	       /* index + generation, never 0, bit 63 always clear */
 	uint64_t key;	       /* never 0 */
 	_Atomic uint32_t io;   /* accesses under way */
 	_Atomic uint32_t refs; /* keeps the struct alive */
 	_Atomic int retired;
 	struct mem_region *next_same_bucket;
+	uint32_t ids; /* registrations of it; the table's lock */
 };
 
 struct mem_regions;
@@ -35,7 +35,8 @@ tcpx_status mem_regions_create(const uint8_t secret[32], struct mem_regions **ou
 void mem_regions_destroy(struct mem_regions *regions);
 
 /* opts NULL: host, local use only. ERR_INVALID (NULL, zero, wrap-around, unknown right or flag),
- * ERR_UNSUPPORTED (kind), what the kind's probe says, ERR_NO_MEMORY, ERR_LIMIT. */
+ * ERR_UNSUPPORTED (kind), what the kind's probe says, ERR_NO_MEMORY, ERR_LIMIT. The id: index and
+ * generation, never 0, bit 63 clear. A STABLE duplicate is one more id of the same region. */
 tcpx_status mem_region_add(struct mem_regions *regions, void *addr, uint64_t length,
 			   const tcpx_region_opts *opts, uint64_t *out_id);
 
@@ -50,21 +51,21 @@ int mem_region_io_get(struct mem_region *region);
 void mem_region_io_put(struct mem_region *region);
 
 /* A peer's access: TCPX_OK with an io and a struct reference; ERR_REMOTE_KEY, ERR_REMOTE_RIGHTS,
- * ERR_REMOTE_RANGE (overflow-safe). Where several live registrations share a key (STABLE), any
- * live one serves. */
+ * ERR_REMOTE_RANGE (overflow-safe). */
 tcpx_status mem_region_access(struct mem_regions *regions, uint64_t key, uint64_t offset,
 			      uint64_t length, uint32_t right, struct mem_region **out_region);
 void mem_region_access_end(struct mem_region *region); /* io_put + put */
 
 /* No new accesses. *out_region comes with a struct reference, to be put by the caller whatever
- * follows. Again on a retired one is legal (after ERR_BUSY, or from two threads at once). ERR_STALE
- * when it is already gone. */
+ * follows; NULL: the id was one of several of its region and is forgotten, accesses go on. Again on
+ * a retired one is legal (after ERR_BUSY, or from two threads at once). ERR_STALE when it is already
+ * gone. */
 tcpx_status mem_region_retire(struct mem_regions *regions, uint64_t id,
 			      struct mem_region **out_region);
 /* Waits until io is 0, at most until the absolute deadline (< 0: for ever): TCPX_OK or ERR_BUSY. */
 tcpx_status mem_region_quiesce(struct mem_region *region, int64_t deadline_ns);
 /* After quiesce: forgets the id and drops the table's reference; idempotent. */
-void mem_region_remove(struct mem_regions *regions, struct mem_region *region);
+void mem_region_remove(struct mem_regions *regions, uint64_t id);
 
 uint32_t mem_regions_count(struct mem_regions *regions);
 

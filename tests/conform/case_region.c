@@ -4,6 +4,8 @@
 
 #include "conform.h"
 
+#define RW (TCPX_RIGHT_READ | TCPX_RIGHT_WRITE)
+
 static tcpx_status reg(struct env *env, void *addr, uint64_t len, uint32_t rights, uint32_t flags,
 		       tcpx_region *out)
 {
@@ -253,12 +255,44 @@ static void case_import_peer_gone(struct env *env)
 	CHECK_EQ(far_pattern(env, 0, 0, 100, 3, 0), -1);
 }
 
+/* One of two registrations of the same memory goes in the middle of transfers: nobody notices, and
+ * deregister waits for nothing. The last one is another matter. */
+static void case_token_stable_twice(struct env *env)
+{
+	TCPX_OPTS(tcpx_region_opts, opts, .kind = conform_kind(), .rights = RW,
+		  .flags = TCPX_REGION_STABLE);
+	struct far_start read = {.op = TCPX_OP_READ, .len = 8 * MIB};
+	struct far_start write = {.op = TCPX_OP_WRITE, .len = 8 * MIB, .remote_off = 8 * MIB};
+	tcpx_region region[2];
+	struct buf buf;
+
+	buf_make(&buf, 16 * MIB, 0);
+	far_buf(env, 0, 8 * MIB, RW, 0);
+	OK(tcpx_region_register(env->session, buf.data, buf.size, &opts, &region[0]));
+	far_import(env, 0, region[0]);
+	for (int i = 0; i < 10; i++) {
+		OK(tcpx_region_register(env->session, buf.data, buf.size, &opts, &region[1]));
+		CHECK(region[0].id != region[1].id);
+		OK(far_start(env, 0, &read));
+		OK(far_start(env, 1, &write));
+		OK(tcpx_region_deregister(env->session, region[i % 2], 1));
+		EXPECT(tcpx_region_deregister(env->session, region[i % 2], 1), TCPX_ERR_STALE);
+		OK(far_wait(env, 0, LONG_NS, NULL, NULL));
+		OK(far_wait(env, 1, LONG_NS, NULL, NULL));
+		region[0] = region[1 - i % 2];
+	}
+	OK(tcpx_region_deregister(env->session, region[0], LONG_NS));
+	OK(far_start(env, 0, &read));
+	EXPECT(far_wait(env, 0, LONG_NS, NULL, NULL), TCPX_ERR_REMOTE_KEY);
+}
+
 const struct case_row cases_region[] = {
 	{"register_arguments", case_register_arguments, 0},
 	{"register_many", case_register_many, CASE_ONCE},
 	{"register_overlap", case_register_overlap, 0},
 	{"token_native", case_token_native, CASE_ONCE},
 	{"token_stable", case_token_stable, 0},
+	{"token_stable_twice", case_token_stable_twice, 0},
 	{"token_garbage", case_token_garbage, 0},
 	{"token_of_another", case_token_of_another, 0},
 	{"sub_ranges", case_sub_ranges, 0},
