@@ -57,9 +57,9 @@ tcpx_status mem_region_access(struct mem_regions *regions, uint64_t key, uint64_
 void mem_region_access_end(struct mem_region *region); /* io_put + put */
 
 /* No new accesses. *out_region comes with a struct reference, to be put by the caller whatever
- * follows; NULL: the id was one of several of its region and is forgotten, accesses go on. Again on
- * a retired one is legal (after ERR_BUSY, or from two threads at once). ERR_STALE when it is already
- * gone. */
+ * follows; NULL: the id was one of several of its region and is forgotten, accesses go on. Again
+ * on a retired one is legal (after ERR_BUSY, or from two threads at once). ERR_STALE when it is
+ * already gone. */
 tcpx_status mem_region_retire(struct mem_regions *regions, uint64_t id,
 			      struct mem_region **out_region);
 /* Waits until io is 0, at most until the absolute deadline (< 0: for ever): TCPX_OK or ERR_BUSY. */
