@@ -42,10 +42,6 @@ static inline enum wire_auth ctl_data_auth(enum wire_auth control, int loopback)
 		       : WIRE_AUTH_LINK;
 }
 
-/* Whether auth may be used with that address: BARE shows the secret to whoever sees the packets, so
- * loopback only. ERR_UNSUPPORTED. */
-tcpx_status ctl_auth_allowed(enum wire_auth auth, const struct sockaddr_storage *addr);
-
 /* What the session decides about strangers; called on the loop's thread. key and answer only look:
  * an old dial that somebody replays gets as far as answer, so what changes the session belongs into
  * ready; and only ready may close the listener. */
@@ -95,10 +91,10 @@ struct ctl_dial_opts {
 /* done is called exactly once, from the loop and never from inside start, unless the dial is
  * cancelled or start fails (descriptors, memory, local address, port or device; ERR_UNSUPPORTED:
  * BARE beyond loopback at either end, nothing is sent): TCPX_OK with the connection (fd is the
- * callee's), or the status (REFUSED, UNREACHABLE, TIMED_OUT, AUTH, VERSION,
- * PROTOCOL, PEER_RESET, what the answer's status says) with errno and the thread's last error. With
- * ERR_EXISTS conn has fd -1 and says in remote who answered. PEER_RESET and PEER_CLOSED may pass:
- * the acceptor was short of room. The dialler verifies the answer's proof. */
+ * callee's), or the status (REFUSED, UNREACHABLE, TIMED_OUT, AUTH, VERSION, PROTOCOL, PEER_RESET,
+ * what the answer's status says) with errno and the thread's last error. With ERR_EXISTS conn has
+ * fd -1 and says in remote who answered. PEER_RESET and PEER_CLOSED may pass: the acceptor was
+ * short of room. The dialler verifies the answer's proof. */
 tcpx_status ctl_dial_start(struct sys_loop *loop, const struct ctl_dial_opts *opts,
 			   void (*done)(void *arg, tcpx_status status, int err,
 					const struct ctl_conn *conn),

@@ -277,11 +277,15 @@ static tcpx_status try_range(struct ctl_dial *dial, const struct ctl_dial_opts *
 			  "own, and holds it for a minute after its end");
 }
 
-tcpx_status ctl_auth_allowed(enum wire_auth auth, const struct sockaddr_storage *addr)
+/* A bare secret is seen by whoever sees the packets: they stay on this host. */
+static tcpx_status check_bare(const struct ctl_dial_opts *opts)
 {
+	const struct sockaddr_storage *addr = &opts->remote;
 	char text[SYS_ADDR_TEXT];
 
-	if (auth != WIRE_AUTH_BARE || sys_addr_is_loopback(addr))
+	if (sys_addr_is_loopback(addr) && opts->local.ss_family)
+		addr = &opts->local;
+	if (opts->hello.auth != WIRE_AUTH_BARE || sys_addr_is_loopback(addr))
 		return TCPX_OK;
 	sys_addr_host_text(addr, text);
 	if (sys_crypto_available())
@@ -294,11 +298,9 @@ tcpx_status ctl_auth_allowed(enum wire_auth auth, const struct sockaddr_storage 
 
 static tcpx_status begin(struct ctl_dial *dial, const struct ctl_dial_opts *opts)
 {
-	tcpx_status status = ctl_auth_allowed(opts->hello.auth, &opts->remote);
+	tcpx_status status = check_bare(opts);
 	bool taken;
 
-	if (status == TCPX_OK && opts->local.ss_family)
-		status = ctl_auth_allowed(opts->hello.auth, &opts->local);
 	if (status == TCPX_OK)
 		status = ctl_handshake_dial(&dial->hs);
 	if (status != TCPX_OK)

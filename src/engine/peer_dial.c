@@ -11,7 +11,6 @@
 #include "engine/calls.h"
 #include "sys/addr.h"
 #include "sys/crypto.h"
-#include "sys/iface.h"
 #include "sys/sock.h"
 
 #define LOCAL_RING_BYTES (2u << 20) /* measured: docs/design/local.md */
@@ -265,17 +264,6 @@ static void exists(struct engine_peer *peer, const struct ctl_conn *conn)
 	sys_timer_set(&engine_runtime.loop, &peer->redial_timer, clock_now_ns() + 50 * CLOCK_MS_NS);
 }
 
-/* Whether another host's address was left out for want of a crypto library; the last error says so.
- * That tells more than what became of the dials on loopback, which is not that host. */
-static bool left_out(const struct engine_peer *peer)
-{
-	for (uint32_t i = 0; i < peer->naddrs; i++)
-		if (ctl_auth_allowed(peer->dial_hello.auth, &peer->addrs[i]) != TCPX_OK &&
-		    !sys_iface_index(&peer->addrs[i]))
-			return true;
-	return false;
-}
-
 static void control_dialled(void *arg, tcpx_status status, int err, const struct ctl_conn *conn)
 {
 	struct engine_peer *peer = arg;
@@ -294,10 +282,6 @@ static void control_dialled(void *arg, tcpx_status status, int err, const struct
 	}
 	if (status != TCPX_ERR_AUTH && status != TCPX_ERR_VERSION && dial_next(peer))
 		return;
-	if (left_out(peer)) {
-		peer_die_last(peer);
-		return;
-	}
 	snprintf(what, sizeof(what), "connecting to %s: %s", sys_addr_text(&peer->remote, text),
 		 tcpx_status_text(status));
 	peer_die(peer, status, err, what);
