@@ -102,8 +102,8 @@ typedef struct tcpx_connect_opts {
  * dial that learns on its way that the peer is linked already ends with ERR_EXISTS, and
  * tcpx_peer_find() has the peer. A session may be its own peer.
  * @return TCPX_OK; ERR_INVALID (not an info); ERR_VERSION; ERR_REFUSED; ERR_UNREACHABLE; ERR_AUTH;
- *         ERR_TIMED_OUT; ERR_PEER_RESTARTED (info of an earlier incarnation); ERR_NO_DESCRIPTORS.
- *         @threads any.
+ *         ERR_TIMED_OUT; ERR_PEER_RESTARTED (info of an earlier incarnation); ERR_NO_DESCRIPTORS;
+ *         ERR_UNSUPPORTED (another host, without a crypto library). @threads any.
  */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_connect(tcpx_session *session, const void *info,
 							  size_t len, const tcpx_connect_opts *opts,

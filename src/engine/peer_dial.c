@@ -219,12 +219,13 @@ static bool dial_next(struct engine_peer *peer)
 					   (peer->connect_deadline_ns - clock_now_ns()) / left;
 		peer_route_to(peer, &peer->addrs[peer->addr_at++], &opts);
 		memcpy(opts.key, peer->dial_key, sizeof(opts.key));
+		if (ctl_dial_start(&engine_runtime.loop, &opts, control_dialled, peer,
+				   &peer->dial) != TCPX_OK)
+			continue;
 		pthread_mutex_lock(&peer->lock); /* queries */
 		peer->remote = opts.remote;
 		pthread_mutex_unlock(&peer->lock);
-		if (ctl_dial_start(&engine_runtime.loop, &opts, control_dialled, peer,
-				   &peer->dial) == TCPX_OK)
-			return true;
+		return true;
 	}
 	return false;
 }

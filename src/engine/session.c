@@ -393,7 +393,16 @@ static void add_address(struct wire_address *addrs, uint32_t *count,
 	addrs[(*count)++].port = port;
 }
 
-/* Where we listen; a wildcard stands for every address that others may reach. */
+/* From how far away an address can be used: 0 anywhere, 1 on its link, 2 here. */
+static unsigned reach(const struct sys_iface *iface)
+{
+	if (iface->loopback)
+		return 2;
+	return sys_addr_is_link_local(&iface->addr) ? 1 : 0;
+}
+
+/* Where we listen; a wildcard stands for every address that others may reach, the best ones first
+ * since there is room for WIRE_ADDR_MAX. */
 uint32_t session_addresses(struct engine_session *session, struct wire_address addrs[WIRE_ADDR_MAX])
 {
 	struct sys_iface *ifaces;
@@ -409,12 +418,12 @@ uint32_t session_addresses(struct engine_session *session, struct wire_address a
 		}
 		if (sys_iface_list(&ifaces, &nifaces) != TCPX_OK)
 			continue;
-		for (j = 0; j < nifaces; j++)
-			if (ifaces[j].addr.ss_family == rail->ss_family && !ifaces[j].loopback)
-				add_address(addrs, &count, &ifaces[j].addr, session->port);
-		for (j = 0; j < nifaces; j++)
-			if (ifaces[j].addr.ss_family == rail->ss_family && ifaces[j].loopback)
-				add_address(addrs, &count, &ifaces[j].addr, session->port);
+		for (j = 0; j < 3 * nifaces; j++) {
+			const struct sys_iface *iface = &ifaces[j % nifaces];
+
+			if (iface->addr.ss_family == rail->ss_family && reach(iface) == j / nifaces)
+				add_address(addrs, &count, &iface->addr, session->port);
+		}
 		free(ifaces);
 	}
 	return count;

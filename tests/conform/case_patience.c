@@ -144,7 +144,7 @@ static void case_default_names(struct env *env)
 }
 
 const struct case_row cases_patience[] = {
-	{"connect_name_beside", case_connect_name_beside, CASE_BARE},
+	{"connect_name_beside", case_connect_name_beside, CASE_BARE | CASE_ONCE},
 	{"connect_own_patience", case_connect_own_patience, CASE_BARE | CASE_TWO},
 	{"no_limit", case_no_limit, CASE_BARE},
 	{"default_names", case_default_names, CASE_BARE | CASE_ONCE},

@@ -382,6 +382,6 @@ const struct case_row cases_threads[] = {
 	{"threads_wait_same", case_threads_wait_same, 0},
 	{"threads_release_waited", case_threads_release_waited, 0},
 	{"threads_release_beside", case_threads_release_beside, 0},
-	{"threads_import_beside", case_threads_import_beside, 0},
+	{"threads_import_beside", case_threads_import_beside, CASE_ONCE},
 	{0},
 };
