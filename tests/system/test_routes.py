@@ -77,7 +77,7 @@ def test_link_local(hosts):
 
 def test_same_host_with_a_short_queue(hosts):
     """64 channels at once, and a queue for two: it is this host all the same."""
-    hosts.a.run("sysctl", "-qw", "net.core.somaxconn=1")
+    hosts.a.run("sh", "-c", "echo 1 > /proc/sys/net/core/somaxconn")
     with Peer(hosts.a, name="server", channels=64) as server, \
             Peer(hosts.a, name="client", channels=64) as client:
         meet(server, client, SIZE)
