@@ -108,14 +108,13 @@ static void take_note(int64_t timeout_ns, size_t bytes)
 
 /* The lane's worker slept in the middle of a large frame, until much of it would be there; who
  * waits reads the end of it, and then hears what is small. */
-static void the_lane_is_heard_after_a_large_frame(void **state)
+static void hear_a_large_frame_and_a_small_one(void)
 {
 	struct pollfd pfd = {.fd = tcpx_session_fd(session), .events = POLLIN};
 	uint8_t bytes[3 * FRAME_HEADER_BYTES + NOTE_BEGIN];
 	size_t len;
 	pthread_t thread;
 
-	(void)state;
 	connect_raw();
 	len = note_header(bytes, 0);
 	len += note_header(bytes + len, NOTE_BYTES);
@@ -130,6 +129,13 @@ static void the_lane_is_heard_after_a_large_frame(void **state)
 	take_note(20000000000, 0); /* a wide guard */
 	raw_close(&raw);
 	(void)await(TCPX_EVENT_PEER_DOWN);
+}
+
+static void the_lane_is_heard_after_a_large_frame(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 10; i++) /* on a busy machine the lane is not always taken in time */
+		hear_a_large_frame_and_a_small_one();
 }
 
 int main(void)
