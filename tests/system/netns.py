@@ -232,6 +232,12 @@ class Peer:
     def has(self, kind):
         return any(row[0] == kind for row in list(self.events))
 
+    def channels_back(self):
+        """Waits until every channel that was lost is there again, by the events kept."""
+        step = {"channel-up": 1, "channel-down": -1}
+        self.until("its channels are back", lambda: self.has("channel-down") and
+                   sum(step.get(row[0], 0) for row in self.events) >= 0)
+
     def json(self, *words):
         return json.loads(self.do(*words))
 

@@ -76,9 +76,8 @@ def test_carrier_lost_in_a_transfer(rails, side, op):
             assert client.counters()["carrier_losses"] >= lost + 2  # two of its four channels
             until("only the other rail is used", lambda: rails_in_use(rails) == {1 - pair})
             rails.link(host, pair, "up")
-            until("its channels are back", lambda: sum(
-                row[0] == rails.address("a", pair) for row in rails.a.flows()) >= 2)
-            client.event("channel-up")
+            client.channels_back()
+            assert sum(row[0] == rails.address("a", pair) for row in rails.a.flows()) >= 2
             transfer(server, client, op, 20 + pair)
         for peer in (server, client):
             assert not peer.has("peer-down") and not peer.has("peer-suspect")
@@ -111,7 +110,8 @@ def test_interface_is_deleted(rails):
         assert client.counters()["carrier_losses"] >= 2
         assert not client.has("peer-down") and not server.has("peer-down")
         rails.join(1)  # another interface with the same name and addresses
-        until("its channels are back", lambda: rails_in_use(rails) == {0, 1})
+        client.channels_back()
+        assert rails_in_use(rails) == {0, 1}
         transfer(server, client, "write", 6)
 
 
