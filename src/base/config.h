@@ -76,6 +76,8 @@ enum config_type {
 	  "local ports of connections we make, \"lo-hi\"; empty: the system's choice")             \
 	X(BIND_DEVICE, "TCPX_BIND_DEVICE", "", TEXT, "", 0, 15,                                    \
 	  "interface or VRF that all our sockets but loopback's are bound to; empty: none")        \
+	X(CUDA_LIBRARY, "TCPX_CUDA_LIBRARY", "", PATH, "libcuda.so.1", 1, 4095,                    \
+	  "the CUDA driver to load")                                                               \
 	X(FILTERS, "TCPX_FILTERS", "", TEXT, "", 0, 1023,                                          \
 	  "test filters on every channel, \"fault:drop=1000,check\"")                              \
 	X(PERF, "TCPX_PERF", "UCCL_TCPX_PERF", BOOL, "0", 0, 1,                                    \

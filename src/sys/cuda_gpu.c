@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Devices with their primary context, counted, one table in a process; contexts in a scope. */
+#include "sys/cuda.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "sys/cuda_priv.h"
+
+struct gpu_row {
+	struct sys_cuda_gpu gpu;
+	unsigned refs;
+};
+
+/* Rows never move and are never freed, so a pointer to one outlives its last put. */
+static struct {
+	pthread_mutex_t lock;
+	struct gpu_row *rows; /* one a visible device */
+} table = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void sys_cuda_gpus_forked(void)
+{
+	pthread_mutex_init(&table.lock, NULL);
+}
+
+/* The node that the kernel tells for the device's slot; -1. */
+static int gpu_slot_numa(const char *pci)
+{
+	char path[96], text[16];
+	ssize_t got;
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/numa_node", pci);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	got = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (got <= 0)
+		return -1;
+	text[got] = '\0';
+	return atoi(text);
+}
+
+/* The driver writes "0000:3B:00.0" in either case; sysfs knows the lower one. */
+static void gpu_lower(char *text)
+{
+	for (; *text; text++)
+		*text = (char)tolower((unsigned char)*text);
+}
+
+static cuda_result gpu_describe(const struct sys_cuda *api, struct sys_cuda_gpu *gpu,
+				const char **out_call)
+{
+	int sms = 0, major = 0, minor = 0, numa = -1;
+	size_t bytes = 0;
+	cuda_result rc;
+
+	*out_call = "cuDeviceGet";
+	rc = api->device_get(&gpu->device, (int)gpu->ordinal);
+	if (rc)
+		return rc;
+	*out_call = "cuDeviceGetPCIBusId";
+	rc = api->device_pci(gpu->pci, sizeof(gpu->pci), gpu->device);
+	if (rc)
+		return rc;
+	gpu_lower(gpu->pci);
+	*out_call = "cuDeviceGetName";
+	rc = api->device_name(gpu->name, sizeof(gpu->name), gpu->device);
+	if (rc)
+		return rc;
+	*out_call = "cuDeviceTotalMem";
+	rc = api->device_bytes(&bytes, gpu->device);
+	if (rc)
+		return rc;
+	*out_call = "cuDeviceGetAttribute";
+	rc = api->device_attribute(&sms, CUDA_DEVICE_SM_COUNT, gpu->device);
+	if (!rc)
+		rc = api->device_attribute(&major, CUDA_DEVICE_CAPABILITY_MAJOR, gpu->device);
+	if (!rc)
+		rc = api->device_attribute(&minor, CUDA_DEVICE_CAPABILITY_MINOR, gpu->device);
+	if (rc)
+		return rc;
+	/* Newer than the oldest driver, and -1 on many a machine where the kernel knows. */
+	if (api->device_attribute(&numa, CUDA_DEVICE_HOST_NUMA_ID, gpu->device) || numa < 0)
+		numa = gpu_slot_numa(gpu->pci);
+	gpu->numa = numa;
+	gpu->bytes = bytes;
+	gpu->sms = (uint32_t)sms;
+	gpu->capability = (uint32_t)(10 * major + minor);
+	return CUDA_OK;
+}
+
+static tcpx_status gpu_start(const struct sys_cuda *api, struct sys_cuda_gpu *out, uint32_t ordinal)
+{
+	struct sys_cuda_gpu gpu = {.api = api, .ordinal = ordinal};
+	const char *call;
+	char what[64];
+	cuda_result rc;
+
+	rc = gpu_describe(api, &gpu, &call);
+	if (!rc) {
+		call = "cuDevicePrimaryCtxRetain";
+		rc = api->ctx_retain(&gpu.ctx, gpu.device);
+	}
+	if (rc) {
+		snprintf(what, sizeof(what), "%s of cuda:%u", call, ordinal);
+		return sys_cuda_error(rc, what);
+	}
+	*out = gpu;
+	return TCPX_OK;
+}
+
+tcpx_status sys_cuda_get(uint32_t ordinal, struct sys_cuda_gpu **out_gpu)
+{
+	const struct sys_cuda *api = sys_cuda_driver();
+	tcpx_status status = TCPX_OK;
+	struct gpu_row *row;
+
+	if (!api)
+		return TCPX_ERR_UNSUPPORTED;
+	if (ordinal >= (uint32_t)api->devices) {
+		error_set(TCPX_ERR_INVALID, 0, "no device cuda:%u: %d visible to this process",
+			  ordinal, api->devices);
+		return error_next("use cuda:0 to cuda:%d, or see CUDA_VISIBLE_DEVICES",
+				  api->devices - 1);
+	}
+	pthread_mutex_lock(&table.lock);
+	if (!table.rows)
+		table.rows = calloc((size_t)api->devices, sizeof(*table.rows));
+	if (!table.rows) {
+		pthread_mutex_unlock(&table.lock);
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for %d devices", api->devices);
+	}
+	row = &table.rows[ordinal];
+	if (!row->refs)
+		status = gpu_start(api, &row->gpu, ordinal);
+	if (!status) {
+		row->refs++;
+		*out_gpu = &row->gpu;
+	}
+	pthread_mutex_unlock(&table.lock);
+	return status;
+}
+
+void sys_cuda_put(struct sys_cuda_gpu *gpu)
+{
+	struct gpu_row *row = (struct gpu_row *)gpu; /* gpu is the row's first member */
+	cuda_result rc = CUDA_OK;
+
+	if (!gpu)
+		return;
+	pthread_mutex_lock(&table.lock);
+	if (!--row->refs) {
+		rc = gpu->api->ctx_release(gpu->device);
+		gpu->ctx = NULL;
+	}
+	pthread_mutex_unlock(&table.lock);
+	if (rc && rc != CUDA_ERR_DEINITIALIZED)
+		LOG_DEBUG("cuDevicePrimaryCtxRelease of cuda:%u: CUDA error %d", gpu->ordinal, rc);
+}
+
+tcpx_status sys_cuda_push(const struct sys_cuda_gpu *gpu, struct sys_cuda_scope *out_scope)
+{
+	struct sys_cuda_scope scope = {.gpu = gpu, .mode = CUDA_CAPTURE_RELAXED};
+	cuda_result rc;
+
+	/* Relaxed, so that a capture of the application forbids us nothing and we break none. */
+	rc = gpu->api->capture_mode(&scope.mode);
+	if (rc)
+		return sys_cuda_error(rc, "cuThreadExchangeStreamCaptureMode");
+	rc = gpu->api->ctx_push(gpu->ctx);
+	if (rc) {
+		(void)gpu->api->capture_mode(&scope.mode);
+		return sys_cuda_error(rc, "cuCtxPushCurrent");
+	}
+	*out_scope = scope;
+	return TCPX_OK;
+}
+
+void sys_cuda_pop(struct sys_cuda_scope *scope)
+{
+	const struct sys_cuda *api = scope->gpu->api;
+	cuda_ctx popped;
+	cuda_result rc = api->ctx_pop(&popped);
+
+	if (!rc)
+		rc = api->capture_mode(&scope->mode);
+	else
+		(void)api->capture_mode(&scope->mode);
+	if (rc && rc != CUDA_ERR_DEINITIALIZED)
+		LOG_DEBUG("leaving the context of cuda:%u: CUDA error %d", scope->gpu->ordinal, rc);
+}
