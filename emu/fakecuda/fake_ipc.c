@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Legacy IPC: a handle names the exporter's descriptor of the memory, which /proc opens again. */
+#include "fake.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define IPC_MAGIC 0x43504946414b4531ull
+
+struct ipc_text { /* in struct cuda_ipc_mem */
+	uint64_t magic, bytes, id, inode;
+	int32_t pid, fd, physical;
+};
+_Static_assert(sizeof(struct ipc_text) <= sizeof(struct cuda_ipc_mem), "a handle is 64 bytes");
+
+/* ptr may lie anywhere in the allocation; the handle is the whole one's. */
+cuda_result fake_ipc_get(struct cuda_ipc_mem *out, cuda_ptr ptr)
+{
+	struct fake_range *range;
+	cuda_result rc = CUDA_OK;
+	struct ipc_text text;
+	struct stat st;
+
+	FAKE_ENTER(ipc_get);
+	pthread_mutex_lock(&fake.lock);
+	range = fake_range_find(ptr);
+	if (!range || range->kind != FAKE_MEMORY || fstat(range->fd, &st)) {
+		rc = CUDA_ERR_INVALID_VALUE;
+	} else {
+		text = (struct ipc_text){.magic = IPC_MAGIC,
+					 .bytes = range->bytes,
+					 .id = range->id,
+					 .inode = st.st_ino,
+					 .pid = getpid(),
+					 .fd = range->fd,
+					 .physical = fake.device[range->device].physical};
+		memset(out, 0, sizeof(*out));
+		memcpy(out, &text, sizeof(text));
+	}
+	pthread_mutex_unlock(&fake.lock);
+	return rc;
+}
+
+/* The exporter's memory, if it lives and has not been freed; -1. */
+static int ipc_file(const struct ipc_text *text)
+{
+	char path[64];
+	struct stat st;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", text->pid, text->fd);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	if (!fstat(fd, &st) && st.st_ino == text->inode && (uint64_t)st.st_size >= text->bytes)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* Under the lock. */
+static cuda_result ipc_map(const struct ipc_text *text, int device, cuda_ctx ctx, cuda_ptr *out)
+{
+	struct fake_range *range = NULL;
+	uint64_t addr;
+	int fd;
+
+	for (range = fake.ranges; range; range = range->next) { /* opened before: counted */
+		if (range->kind == FAKE_IPC && range->inode == text->inode && !range->going) {
+			range->opens++;
+			*out = range->base;
+			return CUDA_OK;
+		}
+	}
+	fd = ipc_file(text);
+	if (fd < 0)
+		return CUDA_ERR_MAP_FAILED;
+	addr = fake_arena_take(text->bytes, 1);
+	if (addr && fake_arena_map(addr, text->bytes, fd, 0)) {
+		fake_arena_give(addr, text->bytes);
+		addr = 0;
+	}
+	if (addr)
+		range = fake_range_add(FAKE_IPC, addr, text->bytes, ctx, device);
+	if (!range) {
+		if (addr) {
+			fake_arena_unmap(addr, text->bytes);
+			fake_arena_give(addr, text->bytes);
+		}
+		close(fd);
+		return CUDA_ERR_OUT_OF_MEMORY;
+	}
+	range->fd = fd;
+	range->inode = text->inode;
+	range->opens = 1;
+	*out = addr;
+	return CUDA_OK;
+}
+
+/* Not in the process that exported it, as the driver has it. */
+cuda_result fake_ipc_open(cuda_ptr *out, struct cuda_ipc_mem handle, unsigned flags)
+{
+	struct ipc_text text;
+	cuda_result rc;
+	cuda_ctx ctx;
+	int device;
+
+	FAKE_ENTER(ipc_open);
+	memcpy(&text, &handle, sizeof(text));
+	if (flags != CUDA_IPC_LAZY_PEER_ACCESS || text.magic != IPC_MAGIC)
+		return CUDA_ERR_INVALID_VALUE;
+	if (text.pid == getpid())
+		return CUDA_ERR_INVALID_CONTEXT;
+	pthread_mutex_lock(&fake.lock);
+	rc = fake_ctx_here(&ctx);
+	device = fake_device_of(text.physical);
+	if (!rc && device < 0)
+		rc = CUDA_ERR_INVALID_DEVICE;
+	if (!rc && device != ctx->device && fake.no_peer)
+		rc = CUDA_ERR_PEER_ACCESS_UNSUPPORTED;
+	if (!rc)
+		rc = ipc_map(&text, device, ctx, out);
+	if (!rc)
+		fake.live.ipc++;
+	pthread_mutex_unlock(&fake.lock);
+	return rc;
+}
+
+cuda_result fake_ipc_close(cuda_ptr ptr)
+{
+	struct fake_range *range;
+	cuda_result late;
+
+	FAKE_ENTER_LATE(ipc_close, &late);
+	pthread_mutex_lock(&fake.lock);
+	range = fake_range_find(ptr);
+	if (!range || range->kind != FAKE_IPC || range->base != ptr) {
+		late = CUDA_ERR_INVALID_VALUE;
+	} else {
+		fake.live.ipc--;
+		if (!--range->opens) {
+			size_t bytes = range->bytes;
+			int fd = range->fd;
+
+			fake_range_remove(range);
+			fake_arena_unmap(ptr, bytes);
+			fake_arena_give(ptr, bytes);
+			close(fd);
+		}
+	}
+	pthread_mutex_unlock(&fake.lock);
+	return late;
+}

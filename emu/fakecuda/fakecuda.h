@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a test tells the stand-in for the CUDA driver, and asks it. The library is loaded by its
+ * path (TCPX_CUDA_LIBRARY); fakecuda_open() finds the same copy of it.
+ *
+ * Environment, read at cuInit or at the first call:
+ *   FAKECUDA_DEVICES         physical devices, 1 to 16 (default 2); 0: cuInit says NO_DEVICE
+ *   CUDA_VISIBLE_DEVICES     which of them, by index, in which order
+ *   FAKECUDA_BYTES           memory of a device in bytes (default 4 GiB)
+ *   FAKECUDA_DRIVER_VERSION  default 13000
+ *   FAKECUDA_NO_PEER         1: no device can access another
+ *   FAKECUDA_SEED            of the delays between streams (default 1)
+ *   FAKECUDA_DELAY_US        longest delay in front of a piece of work (default 30; 0: none)
+ *   FAKECUDA_FAIL            "symbol:nth:result,...": the nth call of symbol fails once; nth 0: all
+ *
+ * What differs from a real driver: the default stream does not wait for the other streams of its
+ * context; kernels are CPU functions by name; nobody but the owner of an address range notices
+ * reads of memory that was never written. Memory of a device cannot be touched by the CPU at the
+ * address that the driver gives out (the process faults, as it should).
+ */
+#ifndef FAKECUDA_H
+#define FAKECUDA_H
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/*
+ * A kernel's CPU reference; runs on its stream's thread. params[i] points to a copy of the i-th
+ * argument. Device addresses among them go through fakecuda_translate.
+ */
+typedef void (*fakecuda_kernel)(void **params, unsigned grid_x, unsigned block_x);
+
+struct fakecuda_live {
+	unsigned contexts; /* retains of primary contexts and contexts created */
+	unsigned memory;   /* cuMemAlloc, cuMemAllocManaged, cuMemAllocAsync */
+	unsigned host;	   /* cuMemHostAlloc */
+	unsigned registrations;
+	unsigned streams, events, modules;
+	unsigned ipc; /* opened handles */
+	unsigned vmm; /* handles, mappings and reservations */
+};
+
+/* X(result, name, parameters); names stand behind "fakecuda_". Any thread. */
+#define FAKECUDA_CONTROLS(X)                                                                         \
+	/* Calls of a symbol ("cuMemcpyAsync"; the suffix "_v2" may be left out); 0: unknown. */     \
+	X(uint64_t, calls, (const char *symbol))                                                     \
+	/* The nth call from now fails once with result; nth 0: every one; result 0: none any      \
+	 * more. A call that lets something go does so and tells the failure. -1: unknown. */ \
+	X(int, fail, (const char *symbol, unsigned nth, int result))                                 \
+	/* 1: no stream starts new work; returns when none works any more. 0: they go on. */         \
+	X(void, hold, (int on))                                                                      \
+	X(void, hold_device, (unsigned ordinal, int on))                                             \
+	/* Work that streams have not finished. */                                                   \
+	X(unsigned, queued, (void))                                                                  \
+	/* A sticky fault of the device's primary context: work under way is dropped. */             \
+	X(void, break_device, (unsigned ordinal, int result))                                        \
+	/* As at the end of the process: every call answers DEINITIALIZED from now on, or not. */    \
+	X(void, deinit, (int on))                                                                    \
+	/* 1: as if some thread captured in global mode: calls that a capture forbids fail on      \
+	 * threads that are not in relaxed mode. Returns how many were refused so far. */ \
+	X(unsigned, capture, (int on))                                                               \
+	/* What is alive; the sum. out may be NULL. */                                               \
+	X(unsigned, live, (struct fakecuda_live * out))                                              \
+	/* A kernel that every module has. param_bytes: size of each argument. -1: table full. */    \
+	X(int, kernel_add,                                                                           \
+	  (const char *name, fakecuda_kernel fn, const size_t *param_bytes, unsigned params))        \
+	/* Where the CPU may touch [ptr, ptr + bytes); NULL: no such memory of a device. Host      \
+	 * addresses come back as they are. */ \
+	X(void *, translate, (uint64_t ptr, size_t bytes))                                           \
+	/* Called by a kernel: its context is broken from now on. */                                 \
+	X(void, fault, (int result))                                                                 \
+	/* -1: not all of it is memory of a device. */                                               \
+	X(int, read, (uint64_t ptr, void *buf, size_t bytes))                                        \
+	X(int, write, (uint64_t ptr, const void *buf, size_t bytes))
+
+#define FAKECUDA_DECLARE(result, name, params)                                                     \
+	result fakecuda_##name params __attribute__((visibility("default")));
+FAKECUDA_CONTROLS(FAKECUDA_DECLARE)
+#undef FAKECUDA_DECLARE
+
+/* The controls of a loaded copy. */
+struct fakecuda {
+#define FAKECUDA_MEMBER(result, name, params) result(*name) params;
+	FAKECUDA_CONTROLS(FAKECUDA_MEMBER)
+#undef FAKECUDA_MEMBER
+	void *handle;
+};
+
+/* 0; -1: path is not this library. It is never closed. */
+static inline int fakecuda_open(const char *path, struct fakecuda *out)
+{
+	void *handle = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+	void *symbol;
+
+	if (!handle)
+		return -1;
+#define FAKECUDA_FIND(result, name, params)                                                        \
+	symbol = dlsym(handle, "fakecuda_" #name);                                                 \
+	if (!symbol)                                                                               \
+		return -1;                                                                         \
+	memcpy(&out->name, &symbol, sizeof(symbol));
+	FAKECUDA_CONTROLS(FAKECUDA_FIND)
+#undef FAKECUDA_FIND
+	out->handle = handle;
+	return 0;
+}
+
+#endif
