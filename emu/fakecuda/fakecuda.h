@@ -42,37 +42,42 @@ struct fakecuda_live {
 	unsigned vmm; /* handles, mappings and reservations */
 };
 
-/* X(result, name, parameters); names stand behind "fakecuda_". Any thread. */
-#define FAKECUDA_CONTROLS(X)                                                                         \
-	/* Calls of a symbol ("cuMemcpyAsync"; the suffix "_v2" may be left out); 0: unknown. */     \
-	X(uint64_t, calls, (const char *symbol))                                                     \
-	/* The nth call from now fails once with result; nth 0: every one; result 0: none any      \
-	 * more. A call that lets something go does so and tells the failure. -1: unknown. */ \
-	X(int, fail, (const char *symbol, unsigned nth, int result))                                 \
-	/* 1: no stream starts new work; returns when none works any more. 0: they go on. */         \
-	X(void, hold, (int on))                                                                      \
-	X(void, hold_device, (unsigned ordinal, int on))                                             \
-	/* Work that streams have not finished. */                                                   \
-	X(unsigned, queued, (void))                                                                  \
-	/* A sticky fault of the device's primary context: work under way is dropped. */             \
-	X(void, break_device, (unsigned ordinal, int result))                                        \
-	/* As at the end of the process: every call answers DEINITIALIZED from now on, or not. */    \
-	X(void, deinit, (int on))                                                                    \
-	/* 1: as if some thread captured in global mode: calls that a capture forbids fail on      \
-	 * threads that are not in relaxed mode. Returns how many were refused so far. */ \
-	X(unsigned, capture, (int on))                                                               \
-	/* What is alive; the sum. out may be NULL. */                                               \
-	X(unsigned, live, (struct fakecuda_live * out))                                              \
-	/* A kernel that every module has. param_bytes: size of each argument. -1: table full. */    \
-	X(int, kernel_add,                                                                           \
-	  (const char *name, fakecuda_kernel fn, const size_t *param_bytes, unsigned params))        \
-	/* Where the CPU may touch [ptr, ptr + bytes); NULL: no such memory of a device. Host      \
-	 * addresses come back as they are. */ \
-	X(void *, translate, (uint64_t ptr, size_t bytes))                                           \
-	/* Called by a kernel: its context is broken from now on. */                                 \
-	X(void, fault, (int result))                                                                 \
-	/* -1: not all of it is memory of a device. */                                               \
-	X(int, read, (uint64_t ptr, void *buf, size_t bytes))                                        \
+/*
+ * X(result, name, parameters); names stand behind "fakecuda_". Any thread.
+ *
+ * calls        of a symbol ("cuMemcpyAsync"; the suffix "_v2" may be left out) so far; 0: unknown.
+ * fail         The nth call from now fails once with result; nth 0: every one; result 0: none any
+ *              more. A call that lets something go does so and tells the failure. -1: unknown.
+ * hold         1: no stream starts new work; returns when none works any more. 0: they go on.
+ * hold_device  the same for the streams of one device.
+ * queued       Pieces of work that streams have not finished.
+ * break_device A sticky fault of the device's primary context: work not yet begun is dropped.
+ * deinit       1: as at the end of the process, every call answers DEINITIALIZED; 0: not any more.
+ * capture      1: as if some thread captured in global mode: calls that a capture forbids fail on
+ *              threads that are not in relaxed mode. Returns how many were refused so far.
+ * live         What is alive, and the sum of it. out may be NULL.
+ * kernel_add   A kernel that every module has; param_bytes: size of each argument. Again under the
+ *              same name: replaces it. -1: the table is full.
+ * translate    Where the CPU may touch [ptr, ptr + bytes); NULL: not all of it is memory that the
+ *              kernel's device can reach. Host addresses come back as they are.
+ * fault        Called by a kernel: its context is broken from now on.
+ * read, write  Memory of a device; -1: not all of it is.
+ */
+#define FAKECUDA_CONTROLS(X)                                                                       \
+	X(uint64_t, calls, (const char *symbol))                                                   \
+	X(int, fail, (const char *symbol, unsigned nth, int result))                               \
+	X(void, hold, (int on))                                                                    \
+	X(void, hold_device, (unsigned ordinal, int on))                                           \
+	X(unsigned, queued, (void))                                                                \
+	X(void, break_device, (unsigned ordinal, int result))                                      \
+	X(void, deinit, (int on))                                                                  \
+	X(unsigned, capture, (int on))                                                             \
+	X(unsigned, live, (struct fakecuda_live * out))                                            \
+	X(int, kernel_add,                                                                         \
+	  (const char *name, fakecuda_kernel fn, const size_t *param_bytes, unsigned params))      \
+	X(void *, translate, (uint64_t ptr, size_t bytes))                                         \
+	X(void, fault, (int result))                                                               \
+	X(int, read, (uint64_t ptr, void *buf, size_t bytes))                                      \
 	X(int, write, (uint64_t ptr, const void *buf, size_t bytes))
 
 #define FAKECUDA_DECLARE(result, name, params)                                                     \
