@@ -132,7 +132,9 @@ void fake_start(void);
 int fake_dead(cuda_result rc);
 
 /* fake_ctx.c; under the lock. */
-cuda_result fake_ctx_here(cuda_ctx *out);		   /* current, alive and not broken */
+cuda_result fake_ctx_here(cuda_ctx *out); /* current, alive and not broken */
+/* Of a call that lets go: in a broken context it does so too, and tells the fault behind it. */
+cuda_result fake_ctx_leaving(cuda_result *inout_late);
 int fake_ctx_valid(cuda_ctx ctx);			   /* one of ours, alive */
 cuda_result fake_ctx_state(const struct cuda_ctx_st *ctx); /* its sticky fault */
 int *fake_thread_capture(void);

@@ -52,6 +52,17 @@ cuda_result fake_ctx_here(cuda_ctx *out)
 	return fake_ctx_state(ctx);
 }
 
+cuda_result fake_ctx_leaving(cuda_result *inout_late)
+{
+	cuda_ctx ctx = fake_thread_ctx();
+
+	if (!ctx)
+		return CUDA_ERR_INVALID_CONTEXT;
+	if (!*inout_late)
+		*inout_late = fake_ctx_state(ctx);
+	return CUDA_OK;
+}
+
 cuda_result fake_ctx_retain(cuda_ctx *out, cuda_device device)
 {
 	FAKE_ENTER(ctx_retain);

@@ -149,7 +149,7 @@ uint64_t fakecuda_calls(const char *symbol)
 	return call < 0 ? 0 : atomic_load_explicit(&counts[call], memory_order_relaxed);
 }
 
-int fakecuda_fail(const char *symbol, unsigned nth, int result)
+int fakecuda_fail_call(const char *symbol, unsigned nth, int result)
 {
 	int call = call_of(symbol, strlen(symbol));
 

@@ -123,13 +123,12 @@ cuda_result fake_mem_free(cuda_ptr ptr)
 {
 	struct fake_range *range;
 	cuda_result late, rc;
-	cuda_ctx ctx;
 
 	FAKE_ENTER_LATE(mem_free, &late);
 	if (!ptr)
 		return late;
 	pthread_mutex_lock(&fake.lock);
-	rc = fake_ctx_here(&ctx);
+	rc = fake_ctx_leaving(&late);
 	range = memory_at(ptr);
 	if (!rc && !range)
 		rc = CUDA_ERR_INVALID_VALUE;
@@ -216,16 +215,14 @@ cuda_result fake_host_alloc(void **out, size_t bytes, unsigned flags)
 	return rc;
 }
 
-/* The end of either kind of pinned memory. bytes of what lay at ptr, 0: none. */
+/* The end of either kind of pinned memory; how much lay there. */
 static cuda_result host_end(void *ptr, enum fake_kind kind, cuda_result otherwise,
-			    size_t *out_bytes)
+			    cuda_result *late, size_t *out_bytes)
 {
 	struct fake_range *range = fake_range_find((uintptr_t)ptr);
-	cuda_result rc;
-	cuda_ctx ctx;
+	cuda_result rc = fake_ctx_leaving(late);
 
 	*out_bytes = 0;
-	rc = fake_ctx_here(&ctx);
 	if (rc)
 		return rc;
 	if (!range || range->kind != kind || range->base != (uintptr_t)ptr)
@@ -242,7 +239,7 @@ cuda_result fake_host_free(void *ptr)
 
 	FAKE_ENTER_LATE(host_free, &late);
 	pthread_mutex_lock(&fake.lock);
-	rc = host_end(ptr, FAKE_HOST, CUDA_ERR_INVALID_VALUE, &bytes);
+	rc = host_end(ptr, FAKE_HOST, CUDA_ERR_INVALID_VALUE, &late, &bytes);
 	if (!rc) {
 		munmap(ptr, bytes);
 		fake.live.host--;
@@ -288,7 +285,7 @@ cuda_result fake_host_unregister(void *ptr)
 
 	FAKE_ENTER_LATE(host_unregister, &late);
 	pthread_mutex_lock(&fake.lock);
-	rc = host_end(ptr, FAKE_REGISTERED, CUDA_ERR_HOST_MEMORY_NOT_REGISTERED, &bytes);
+	rc = host_end(ptr, FAKE_REGISTERED, CUDA_ERR_HOST_MEMORY_NOT_REGISTERED, &late, &bytes);
 	if (!rc)
 		fake.live.registrations--;
 	pthread_mutex_unlock(&fake.lock);

@@ -256,11 +256,10 @@ cuda_result fake_module_unload(cuda_module module)
 {
 	cuda_result late, rc;
 	cuda_module *at;
-	cuda_ctx ctx;
 
 	FAKE_ENTER_LATE(module_unload, &late);
 	pthread_mutex_lock(&fake.lock);
-	rc = fake_ctx_here(&ctx);
+	rc = fake_ctx_leaving(&late);
 	at = module_find(module);
 	if (!rc && !*at)
 		rc = CUDA_ERR_INVALID_HANDLE;

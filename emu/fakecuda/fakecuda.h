@@ -46,7 +46,7 @@ struct fakecuda_live {
  * X(result, name, parameters); names stand behind "fakecuda_". Any thread.
  *
  * calls        of a symbol ("cuMemcpyAsync"; the suffix "_v2" may be left out) so far; 0: unknown.
- * fail         The nth call from now fails once with result; nth 0: every one; result 0: none any
+ * fail_call    The nth call from now fails once with result; nth 0: every one; result 0: none any
  *              more. A call that lets something go does so and tells the failure. -1: unknown.
  * hold         1: no stream starts new work; returns when none works any more. 0: they go on.
  * hold_device  the same for the streams of one device.
@@ -65,7 +65,7 @@ struct fakecuda_live {
  */
 #define FAKECUDA_CONTROLS(X)                                                                       \
 	X(uint64_t, calls, (const char *symbol))                                                   \
-	X(int, fail, (const char *symbol, unsigned nth, int result))                               \
+	X(int, fail_call, (const char *symbol, unsigned nth, int result))                          \
 	X(void, hold, (int on))                                                                    \
 	X(void, hold_device, (unsigned ordinal, int on))                                           \
 	X(unsigned, queued, (void))                                                                \
