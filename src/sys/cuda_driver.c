@@ -166,8 +166,8 @@ static tcpx_status load_start(struct sys_cuda *api)
 static tcpx_status load(void)
 {
 	const char *path = config_text(CONFIG_CUDA_LIBRARY);
+	void *handle = NULL;
 	tcpx_status status;
-	void *handle;
 
 	status = load_open(path, &handle);
 	if (status)

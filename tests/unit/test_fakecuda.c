@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stand-in for the CUDA driver does what tests of GPU code rely on: streams, kernels, faults. */
+/* The stand-in for the CUDA driver does what tests rely on: streams, kernels, faults. */
 #include "fakecuda_case.h"
 
 /* CUDA_VISIBLE_DEVICES=2,0 of three. */
