@@ -108,6 +108,7 @@ cuda_result fake_enter_unsafe(enum fake_call call);
 void fake_fail_environment(void);
 /* The environment, once, by whoever comes first. */
 void fake_once(void);
+void fake_kernels_load(void); /* fake_work.c: what FAKECUDA_KERNELS names */
 void fake_start(void);
 #define FAKE_ENTER(name)                                                                           \
 	do {                                                                                       \
@@ -154,6 +155,8 @@ struct fake_range *fake_range_add(enum fake_kind kind, uint64_t base, size_t byt
 				  int device);
 /* Waits for the work that uses it, unlinks and frees it; its memory stays. */
 void fake_range_remove(struct fake_range *range);
+/* The same without waiting: -1: queued work uses it; it is nobody's any more, and never goes. */
+int fake_range_remove_now(struct fake_range *range);
 /* May device touch all of it? Pinned and unregistered host memory counts. FAKE_SPAN_... */
 enum fake_span { FAKE_SPAN_BAD, FAKE_SPAN_KNOWN, FAKE_SPAN_PAGEABLE };
 enum fake_span fake_span(uint64_t addr, size_t bytes, int device);
@@ -168,6 +171,7 @@ int fake_device_of(int physical);
 /* fake_stream.c */
 struct fake_work {
 	struct fake_work *next;
+	uint64_t number;		     /* in the order of all pushes of the process */
 	void (*run)(struct fake_work *work); /* without the lock; NULL: nothing */
 	void (*end)(struct fake_work *work); /* under the lock, also of dropped work */
 	cuda_event wait;		     /* and its count that must be reached */

@@ -96,6 +96,7 @@ void fake_start(void)
 	fake.delay_us = (unsigned)number_of("FAKECUDA_DELAY_US", 30);
 	(void)pthread_atfork(NULL, NULL, fake_in_child);
 	fake_fail_environment();
+	fake_kernels_load();
 }
 
 /* Libraries end after main's exit handlers: what comes later is told that the driver is gone. */

@@ -50,18 +50,22 @@ static cuda_result memory_make(enum fake_kind kind, cuda_ctx owner, int device, 
 	return CUDA_OK;
 }
 
-static void memory_let_go(struct fake_range *range)
+/* wait: for the work that uses it, as a call does; a stream cannot wait for what is behind. */
+static void memory_let_go(struct fake_range *range, int wait)
 {
 	size_t whole = page_up(range->bytes);
 	uint64_t addr = range->base;
 	int fd = range->fd, device = range->device;
 
-	fake_range_remove(range);
+	fake.live.memory--;
+	if (wait)
+		fake_range_remove(range);
+	else if (fake_range_remove_now(range))
+		return;
 	fake_arena_unmap(addr, whole);
 	fake_arena_give(addr, whole);
 	close(fd);
 	fake.device[device].used -= whole;
-	fake.live.memory--;
 }
 
 static struct fake_range *memory_at(cuda_ptr ptr)
@@ -133,7 +137,7 @@ cuda_result fake_mem_free(cuda_ptr ptr)
 	if (!rc && !range)
 		rc = CUDA_ERR_INVALID_VALUE;
 	if (!rc)
-		memory_let_go(range);
+		memory_let_go(range, 1);
 	pthread_mutex_unlock(&fake.lock);
 	return rc ? rc : late;
 }
@@ -156,7 +160,7 @@ static void free_end(struct fake_work *work)
 	struct fake_range *range = memory_at(work->addr);
 
 	if (range)
-		memory_let_go(range);
+		memory_let_go(range, 0);
 }
 
 cuda_result fake_mem_free_async(cuda_ptr ptr, cuda_stream stream)

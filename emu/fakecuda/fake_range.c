@@ -143,17 +143,31 @@ static int range_in_use(const struct fake_range *range)
 	return 0;
 }
 
-void fake_range_remove(struct fake_range *range)
+static void range_unlink(struct fake_range *range)
 {
 	struct fake_range **at = &fake.ranges;
 
-	range->going = 1;
-	while (range_in_use(range))
-		pthread_cond_wait(&fake.changed, &fake.lock);
 	while (*at != range)
 		at = &(*at)->next;
 	*at = range->next;
 	free(range);
+}
+
+void fake_range_remove(struct fake_range *range)
+{
+	range->going = 1;
+	while (range_in_use(range))
+		pthread_cond_wait(&fake.changed, &fake.lock);
+	range_unlink(range);
+}
+
+int fake_range_remove_now(struct fake_range *range)
+{
+	range->going = 1;
+	if (range->uses)
+		return -1;
+	range_unlink(range);
+	return 0;
 }
 
 /* Whether every page is there; a page without rights faults later, as it would anywhere. */

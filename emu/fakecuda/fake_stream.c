@@ -19,7 +19,7 @@ struct cuda_stream_st {
 };
 
 static struct cuda_stream_st *streams;
-static uint64_t streams_made;
+static uint64_t streams_made, works_pushed;
 static _Thread_local cuda_stream running; /* whose work runs on this thread */
 
 int fake_stream_device(void)
@@ -220,6 +220,7 @@ cuda_result fake_stream_push(cuda_stream stream, struct fake_work *work, int wai
 		free(work);
 		return CUDA_ERR_OUT_OF_MEMORY;
 	}
+	work->number = ++works_pushed;
 	*stream->last = work;
 	stream->last = &work->next;
 	stream->pushed++;
@@ -300,16 +301,18 @@ cuda_result fake_stream_synchronize(cuda_stream stream)
 
 cuda_result fake_ctx_synchronize(void)
 {
+	uint64_t until;
 	cuda_result rc;
 	cuda_ctx ctx;
 
 	FAKE_ENTER_UNSAFE(ctx_synchronize);
 	pthread_mutex_lock(&fake.lock);
+	until = works_pushed; /* what comes later is not waited for */
 	rc = fake_ctx_here(&ctx);
 	while (!rc) {
 		cuda_stream at = streams;
 
-		while (at && (at->ctx != ctx || !at->first))
+		while (at && (at->ctx != ctx || !at->first || at->first->number > until))
 			at = at->next;
 		if (!at)
 			break;

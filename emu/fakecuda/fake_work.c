@@ -2,6 +2,7 @@
 /* What streams do: copies, fills, writes of a word, and kernels by their CPU reference. */
 #include "fake.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define KERNELS_MAX 64
@@ -317,6 +318,30 @@ int fakecuda_kernel_add(const char *name, fakecuda_kernel fn, const size_t *para
 	}
 	pthread_mutex_unlock(&fake.lock);
 	return kernel ? 0 : -1;
+}
+
+/* One library: it exports fakecuda_kernels(). */
+void fake_kernels_load(void)
+{
+	static const struct fakecuda self = {
+#define FAKE_SELF(result, name, params) .name = fakecuda_##name,
+		FAKECUDA_CONTROLS(FAKE_SELF)
+#undef FAKE_SELF
+	};
+	const char *path = getenv("FAKECUDA_KERNELS");
+	void (*add)(const struct fakecuda *fake) = NULL;
+	void *handle, *symbol;
+
+	if (!path || !*path)
+		return;
+	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	symbol = handle ? dlsym(handle, "fakecuda_kernels") : NULL;
+	if (!symbol) {
+		fprintf(stderr, "fakecuda: FAKECUDA_KERNELS: %s\n", dlerror());
+		return;
+	}
+	memcpy(&add, &symbol, sizeof(symbol));
+	add(&self);
 }
 
 static void kernel_run(struct fake_work *work)

@@ -12,6 +12,8 @@
  *   FAKECUDA_SEED            of the delays between streams (default 1)
  *   FAKECUDA_DELAY_US        longest delay in front of a piece of work (default 30; 0: none)
  *   FAKECUDA_FAIL            "symbol:nth:result,...": the nth call of symbol fails once; nth 0: all
+ *   FAKECUDA_KERNELS         a library with "void fakecuda_kernels(const struct fakecuda *)", which
+ *                            adds kernels to a program that knows nothing of this one
  *
  * What differs from a real driver: the default stream does not wait for the other streams of its
  * context; kernels are CPU functions by name; nobody but the owner of an address range notices

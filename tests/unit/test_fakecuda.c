@@ -182,6 +182,58 @@ static void events_order_streams(void **state)
 	assert_int_equal(api->mem_free(ptr), CUDA_OK);
 }
 
+/* What a stream frees may stand in front of its own kernels. */
+static void a_stream_frees_in_its_order(void **state)
+{
+	cuda_stream stream = stream_new();
+	cuda_function function;
+	cuda_module module;
+	cuda_ptr ptr;
+	uint8_t byte;
+
+	(void)state;
+	gate = 1;
+	assert_int_equal(fake.kernel_add("wait_gate", wait_gate, NULL, 0), 0);
+	function = kernel_new("wait_gate", &module);
+	assert_int_equal(api->mem_alloc_async(&ptr, 100, stream), CUDA_OK);
+	fake.hold(1);
+	assert_int_equal(api->set_async(ptr, 1, 100, stream), CUDA_OK);
+	assert_int_equal(api->mem_free_async(ptr, stream), CUDA_OK);
+	assert_int_equal(api->launch(function, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL), CUDA_OK);
+	assert_int_equal(fake.read(ptr, &byte, 1), 0);
+	fake.hold(0);
+	assert_int_equal(api->stream_synchronize(stream), CUDA_OK);
+	assert_int_equal(fake.read(ptr, &byte, 1), -1);
+	assert_int_equal(api->module_unload(module), CUDA_OK);
+	assert_int_equal(api->stream_destroy(stream), CUDA_OK);
+}
+
+/* A synchronize waits for what was there before it, in this context. */
+static void a_synchronize_is_of_its_context(void **state)
+{
+	struct sys_cuda_scope inner;
+	struct sys_cuda_gpu *other;
+	cuda_stream mine = stream_new(), far;
+	cuda_ptr ptr = take(16);
+
+	(void)state;
+	assert_int_equal(sys_cuda_get(1, &other), TCPX_OK);
+	assert_int_equal(sys_cuda_push(other, &inner), TCPX_OK);
+	far = stream_new();
+	fake.hold_device(1, 1);
+	assert_int_equal(api->set_async(ptr, 1, 16, far), CUDA_OK);
+	sys_cuda_pop(&inner);
+	assert_int_equal(api->set_async(ptr, 2, 16, mine), CUDA_OK);
+	assert_int_equal(api->ctx_synchronize(), CUDA_OK);
+	assert_int_equal(api->stream_query(far), CUDA_ERR_NOT_READY);
+	fake.hold_device(1, 0);
+	assert_int_equal(api->stream_synchronize(far), CUDA_OK);
+	assert_int_equal(api->stream_destroy(far), CUDA_OK);
+	assert_int_equal(api->stream_destroy(mine), CUDA_OK);
+	assert_int_equal(api->mem_free(ptr), CUDA_OK);
+	sys_cuda_put(other);
+}
+
 static void add_bytes(void **params, unsigned grid_x, unsigned block_x)
 {
 	uint64_t ptr = *(uint64_t *)params[0];
@@ -270,38 +322,6 @@ static void a_wrong_address_is_sticky(void **state)
 	assert_int_equal(api->mem_free(ptr), CUDA_OK);
 }
 
-static void peers(void **state)
-{
-	struct sys_cuda_gpu *other;
-	struct sys_cuda_scope inner;
-	cuda_ptr near = take(64), far;
-	cuda_stream stream = stream_new();
-	uint8_t byte;
-	int can;
-
-	(void)state;
-	assert_int_equal(sys_cuda_get(1, &other), TCPX_OK);
-	assert_int_equal(sys_cuda_push(other, &inner), TCPX_OK);
-	far = take(64);
-	sys_cuda_pop(&inner);
-	assert_int_equal(api->device_can_access(&can, 0, 1), CUDA_OK);
-	assert_int_equal(can, 1);
-	assert_int_equal(api->ctx_enable_peer(other->ctx, 0), CUDA_OK);
-	assert_int_equal(api->ctx_enable_peer(other->ctx, 0), CUDA_ERR_PEER_ACCESS_ALREADY_ENABLED);
-	assert_int_equal(api->set_async(near, 7, 64, stream), CUDA_OK);
-	assert_int_equal(api->copy_peer_async(far, other->ctx, near, gpu->ctx, 64, stream),
-			 CUDA_OK);
-	assert_int_equal(api->copy_peer_async(near, other->ctx, far, gpu->ctx, 64, stream),
-			 CUDA_ERR_INVALID_VALUE);
-	assert_int_equal(api->stream_synchronize(stream), CUDA_OK);
-	assert_int_equal(fake.read(far + 63, &byte, 1), 0);
-	assert_int_equal(byte, 7);
-	assert_int_equal(api->stream_destroy(stream), CUDA_OK);
-	assert_int_equal(api->mem_free(near), CUDA_OK);
-	assert_int_equal(api->mem_free(far), CUDA_OK);
-	sys_cuda_put(other);
-}
-
 static void calls_are_counted_and_fail_once(void **state)
 {
 	uint64_t before = fake.calls("cuMemAlloc");
@@ -378,6 +398,24 @@ static void contexts_stand_on_a_stack_of_their_thread(void **state)
 	assert_int_equal(api->ctx_push(now), CUDA_OK);
 }
 
+/* 0: the kernel that FAKECUDA_KERNELS brought along works. */
+static int extra_kernel(void)
+{
+	uint32_t *word, value = 77;
+	cuda_function function;
+	cuda_module module;
+	cuda_ptr at;
+	void *params[] = {&at, &value};
+
+	if (api->host_alloc((void **)&word, 4096, CUDA_HOST_MAPPED) ||
+	    api->host_device_ptr(&at, word, 0) || api->module_load(&module, "FAKE") ||
+	    api->module_function(&function, module, "extra_store") ||
+	    api->launch(function, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL) ||
+	    api->ctx_synchronize())
+		return -1;
+	return *word == 77 ? 0 : -1;
+}
+
 /* In a process of its own: what the environment asks for. */
 static int environment_child(void)
 {
@@ -394,6 +432,8 @@ static int environment_child(void)
 	if (api->device_can_access(&can, 0, 1) || can ||
 	    api->ctx_enable_peer(b->ctx, 0) != CUDA_ERR_PEER_ACCESS_UNSUPPORTED)
 		return 22;
+	if (extra_kernel())
+		return 25;
 	if (api->mem_alloc(&ptr, 16) || api->mem_alloc(&ptr, 16) != CUDA_ERR_ILLEGAL_ADDRESS)
 		return 23;
 	return api->mem_alloc(&ptr, 9 * MIB) == CUDA_ERR_OUT_OF_MEMORY ? 0 : 24;
@@ -402,17 +442,18 @@ static int environment_child(void)
 static void the_environment_counts(void **state)
 {
 	static const char *const names[] = {"FAKECUDA_NO_PEER", "FAKECUDA_BYTES",
-					    "FAKECUDA_DRIVER_VERSION", "FAKECUDA_FAIL"};
+					    "FAKECUDA_DRIVER_VERSION", "FAKECUDA_FAIL",
+					    "FAKECUDA_KERNELS"};
 	static const char *const values[] = {"1", "8388608", "12020",
-					     "cuMemAlloc:2:700,cuMemFree_v2:1:1"};
+					     "cuMemAlloc:2:700,cuMemFree_v2:1:1", CUDA_EXTRA};
 	char name[] = "test_fakecuda", mode[] = "environment";
 	char *argv[] = {name, mode, NULL};
 
 	(void)state;
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 5; i++)
 		setenv(names[i], values[i], 1);
 	assert_int_equal(run_self(argv), 0);
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 5; i++)
 		unsetenv(names[i]);
 }
 
@@ -425,9 +466,10 @@ int main(int argc, char **argv)
 		CASE(a_word_behind_a_copy),
 		CASE(a_hold_freezes_streams),
 		CASE(events_order_streams),
+		CASE(a_stream_frees_in_its_order),
+		CASE(a_synchronize_is_of_its_context),
 		CASE(kernels_run_by_name),
 		CASE(a_wrong_address_is_sticky),
-		CASE(peers),
 		CASE(calls_are_counted_and_fail_once),
 		CASE(a_capture_forbids),
 		CASE(contexts_stand_on_a_stack_of_their_thread),

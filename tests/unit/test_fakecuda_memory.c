@@ -205,6 +205,38 @@ static void memory_of_another_process(void **state)
 	assert_int_equal(run_self(argv), 12); /* freed memory cannot be opened */
 }
 
+static void peers(void **state)
+{
+	struct sys_cuda_gpu *other;
+	struct sys_cuda_scope inner;
+	cuda_ptr near = take(64), far;
+	cuda_stream stream = stream_new();
+	uint8_t byte;
+	int can;
+
+	(void)state;
+	assert_int_equal(sys_cuda_get(1, &other), TCPX_OK);
+	assert_int_equal(sys_cuda_push(other, &inner), TCPX_OK);
+	far = take(64);
+	sys_cuda_pop(&inner);
+	assert_int_equal(api->device_can_access(&can, 0, 1), CUDA_OK);
+	assert_int_equal(can, 1);
+	assert_int_equal(api->ctx_enable_peer(other->ctx, 0), CUDA_OK);
+	assert_int_equal(api->ctx_enable_peer(other->ctx, 0), CUDA_ERR_PEER_ACCESS_ALREADY_ENABLED);
+	assert_int_equal(api->set_async(near, 7, 64, stream), CUDA_OK);
+	assert_int_equal(api->copy_peer_async(far, other->ctx, near, gpu->ctx, 64, stream),
+			 CUDA_OK);
+	assert_int_equal(api->copy_peer_async(near, other->ctx, far, gpu->ctx, 64, stream),
+			 CUDA_ERR_INVALID_VALUE);
+	assert_int_equal(api->stream_synchronize(stream), CUDA_OK);
+	assert_int_equal(fake.read(far + 63, &byte, 1), 0);
+	assert_int_equal(byte, 7);
+	assert_int_equal(api->stream_destroy(stream), CUDA_OK);
+	assert_int_equal(api->mem_free(near), CUDA_OK);
+	assert_int_equal(api->mem_free(far), CUDA_OK);
+	sys_cuda_put(other);
+}
+
 static void memory_is_finite(void **state)
 {
 	size_t before, after, total;
@@ -228,6 +260,7 @@ int main(int argc, char **argv)
 		CASE(mappings),
 		CASE(memory_without_rights_faults),
 		CASE(memory_of_another_process),
+		CASE(peers),
 		CASE(memory_is_finite),
 	};
 
