@@ -70,6 +70,7 @@ struct core_job {
 	bool queued, small, stopped;
 	bool announced; /* SEND: its SEND or RTS is on the way */
 	bool staged;	/* destination is staged: needs grants */
+	bool fills;	/* source is staged: only what is ready is cut */
 	int32_t priority;
 	const struct core_prog *prog; /* NULL for notes */
 	struct core_cursor at;
@@ -80,6 +81,12 @@ struct core_job {
 	uint32_t inflight;	/* frames in channels' rings */
 	uint64_t quantum;
 	uint64_t acked; /* bytes */
+	/* fills */
+	struct list_node fill_node; /* link->fills: more is to be filled */
+	struct list_node slices;    /* the engine's: what is filled, or being filled */
+	struct core_cursor fill_at; /* of filling */
+	uint64_t filling, ready;    /* up to there: asked for; there */
+	uint64_t fill_quantum;
 };
 
 enum core_xfer_state {
@@ -101,7 +108,7 @@ struct core_xfer {
 	bool has_notify;
 	bool strict;	    /* a cancelled WRITE waits for the peer */
 	bool remote_staged; /* some destination is staged at the peer */
-	bool local_staged;
+	bool local_staged;  /* some local region is: of a source, all of it is filled */
 	int32_t priority;
 	int64_t deadline_ns; /* absolute; 0: none */
 
@@ -259,6 +266,10 @@ struct core_ops {
 	 * whenever some came free. */
 	uint64_t (*stage_take)(void *arg, uint64_t want);
 	void (*stage_give)(void *arg, uint64_t bytes);
+	/* core_fill_next has something. */
+	void (*fill)(void *arg);
+	/* Nobody will cut what is filled of the job, or being filled, beyond what is cut already. */
+	void (*fill_drop)(void *arg, struct core_job *job);
 	void *(*alloc)(void *arg, size_t bytes); /* NULL: out of memory or budget */
 	void (*free)(void *arg, void *ptr, size_t bytes);
 	/* The link cannot go on (memory, protocol). Ends it from outside. */
@@ -287,6 +298,7 @@ struct core_link {
 	uint32_t nctl;		/* of them */
 	struct list_node small; /* jobs for the lane */
 	struct list_node bulk;	/* jobs for bulk channels */
+	struct list_node fills; /* jobs of which more is to be filled */
 	struct list_node sends; /* SENDs not announced yet, in order */
 	struct list_node voids; /* core_ctl: SENDs that ended unannounced, by number */
 	uint32_t nvoids;
@@ -366,8 +378,9 @@ struct core_tx {
 	const struct core_prog *prog; /* payload from its local side, from at on; NULL: bytes */
 	struct core_cursor at;
 	uint32_t pieces;
-	bool table;	   /* encode the pieces' remote side as the frame's table */
-	const void *bytes; /* payload of a note */
+	bool table;	      /* encode the pieces' remote side as the frame's table */
+	const void *bytes;    /* payload of a note */
+	struct core_job *job; /* of a frame with prog; good until the lock is let go */
 };
 /* 1: *tx is the next frame, its call has begun (core_tx_pause or core_tx_sent follows). */
 int core_tx_next(struct core_link *link, uint32_t channel, struct core_tx *tx);
@@ -432,6 +445,25 @@ void core_push_start(struct core_link *link, struct core_push *push);
 void core_push_refuse(struct core_link *link, uint64_t xfer_id, tcpx_status status);
 /* The source region goes away: the reader's request fails with status. */
 void core_push_stop(struct core_link *link, struct core_push *push, tcpx_status status);
+
+/* Filling staged sources ahead of what is cut (fill.c). */
+struct core_fill {
+	struct core_job *job;
+	struct core_cursor at;
+	uint64_t linear;
+	uint32_t bytes, pieces;
+};
+/* What is to be filled next; false: nothing. Asked again without core_fill_begin it says the same. */
+bool core_fill_next(struct core_link *link, struct core_fill *out_fill);
+/* It is under way; core_fill_end follows once, and the job lives until then. */
+void core_fill_begin(struct core_link *link, const struct core_fill *fill);
+/* ready: up to where all is there now; less than before says nothing. An error ends the request, or
+ * the reader's with ERR_REMOTE. */
+void core_fill_end(struct core_link *link, struct core_job *job, uint64_t ready,
+		   tcpx_status status);
+/* Takes back what is filled and not cut, for somebody else's use; it is asked for again. False: there
+ * is nothing, or too little to be worth it. */
+bool core_fill_back(struct core_link *link, struct core_job *job);
 
 /* The shared staging pool has room again for a link that waited. */
 void core_stage_more(struct core_link *link);

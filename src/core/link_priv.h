@@ -44,6 +44,7 @@ void core_redo_free(struct core_link *link, struct core_job *job);
 void core_job_queue(struct core_link *link, struct core_job *job);
 void core_job_unqueue(struct core_job *job);
 bool core_job_has_more(const struct core_job *job);
+bool core_job_cuttable(const struct core_job *job);
 bool core_carries_small(const struct core_link *link, uint32_t channel);
 bool core_carries_bulk(const struct core_link *link, uint32_t channel);
 void core_kick(struct core_link *link, struct core_chan *chan);
@@ -62,6 +63,11 @@ void core_io_abort(struct core_link *link, struct core_io *io);
 void core_tx_abort(struct core_link *link, struct core_chan *chan);
 void core_io_hold(struct core_io *io, struct core_xfer *xfer, struct core_push *push);
 void core_io_hold_note(struct core_io *io, struct core_note *note);
+
+/* fill.c */
+void core_fill_init(struct core_job *job);
+void core_fill_want(struct core_link *link, struct core_job *job);
+void core_fill_stop(struct core_link *link, struct core_job *job);
 
 /* push.c */
 void core_push_check(struct core_link *link, struct core_push *push);
@@ -105,6 +111,23 @@ tcpx_status core_stage_arrive(struct core_link *link, struct core_chan *chan,
 			      const struct frame *frame);
 void core_stage_undo(struct core_link *link, struct core_chan *chan);
 void core_retell(struct core_link *link);
+
+/* A chunk ends where a multiple of the chunk size lies in the transfer, so that neighbours in staging
+ * fit together. */
+static inline uint64_t core_chunk_limit(const struct core_link *link, const struct core_job *job,
+					uint64_t linear, uint64_t bytes)
+{
+	uint64_t chunk = link->cfg.chunk_bytes;
+	uint64_t most = chunk - (job->linear_base + linear) % chunk;
+
+	return bytes < most ? bytes : most;
+}
+
+/* Up to where its bytes may be cut for the first time. */
+static inline uint64_t core_job_cut_end(const struct core_job *job)
+{
+	return job->fills && job->ready < job->end ? job->ready : job->end;
+}
 
 static inline struct core_xfer *core_job_xfer(struct core_job *job)
 {

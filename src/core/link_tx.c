@@ -114,6 +114,8 @@ static bool cut_send(struct core_link *link, struct core_chan *chan, struct core
 	struct core_job *job = &xfer->job;
 	uint32_t pieces = 0;
 
+	if (job->fills && total <= CORE_SMALL_BYTES && job->ready < total)
+		return false; /* it may go eagerly */
 	if (!xfer->charged) {
 		xfer->eager = total <= CORE_SMALL_BYTES && xfer->prog->nseg <= CORE_PIECES_MAX &&
 			      core_credit_take(link, FRAME_CREDIT_EAGER, total + CORE_NOTE_COST);
@@ -134,6 +136,7 @@ static bool cut_send(struct core_link *link, struct core_chan *chan, struct core
 	} else {
 		tx->frame.offset = total;
 	}
+	tx->job = job;
 	job->announced = true;
 	job->linear = job->end;
 	core_chunk_add(link, chan, &tx->frame, job);
@@ -231,10 +234,12 @@ static bool cut(struct core_link *link, struct core_chan *chan, struct core_job 
 		return cut_send(link, chan, core_job_xfer(job), tx);
 	}
 	linear = again ? job->redo->linear : job->linear;
-	bytes = again ? job->redo->bytes : job->end - job->linear;
+	bytes = again ? job->redo->bytes : core_job_cut_end(job) - job->linear;
 	at = again ? job->redo->at : job->at;
-	if (bytes > (request ? CORE_REQUEST_BYTES : link->cfg.chunk_bytes))
-		bytes = request ? CORE_REQUEST_BYTES : link->cfg.chunk_bytes;
+	if (!request)
+		bytes = core_chunk_limit(link, job, linear, bytes);
+	else if (bytes > CORE_REQUEST_BYTES)
+		bytes = CORE_REQUEST_BYTES;
 	if (request && again)
 		bytes = link->used[FRAME_CREDIT_READ] < link->limit[FRAME_CREDIT_READ] ? bytes : 0;
 	else if (bytes)
@@ -243,6 +248,7 @@ static bool cut(struct core_link *link, struct core_chan *chan, struct core_job 
 		return false;
 	tx->at = at;
 	tx->prog = job->prog;
+	tx->job = job;
 	if (job->prog) {
 		uint64_t took =
 			core_cursor_advance(job->prog, &at, bytes, CORE_PIECES_MAX, &tx->pieces);
@@ -299,7 +305,7 @@ static bool next_job(struct core_link *link, struct core_chan *chan, struct list
 		else
 			core_io_hold(&chan->tx, core_job_xfer(job), NULL);
 		job->quantum += tx->frame.payload_bytes;
-		if (!core_job_has_more(job)) {
+		if (!core_job_cuttable(job)) {
 			core_job_unqueue(job);
 		} else if (job->quantum >= CORE_QUANTUM_BYTES) {
 			job->quantum = 0;

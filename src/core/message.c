@@ -181,6 +181,7 @@ void core_message_cts(struct core_link *link, const struct frame *frame)
 	job->staged = frame->flags & FRAME_F_STAGED;
 	if (job->staged)
 		core_stage_want(link, job->end);
+	core_fill_want(link, job);
 	core_job_queue(link, job);
 }
 

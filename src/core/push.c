@@ -11,6 +11,7 @@ static void push_finish(struct core_link *link, struct core_push *push)
 		core_chunks_detach(link, &push->job);
 	core_redo_free(link, &push->job);
 	core_job_unqueue(&push->job);
+	core_fill_stop(link, &push->job);
 	list_remove(&push->node);
 	link->npushes--;
 	core_credit_give(link, FRAME_CREDIT_READ, 1, link->npushes == 0);
@@ -36,10 +37,12 @@ void core_push_start(struct core_link *link, struct core_push *push)
 	job->end = push->prog.total;
 	job->small = job->end <= link->cfg.small_bytes;
 	list_init(&job->node);
+	core_fill_init(job);
 	push->refs = 0;
 	push->ended = false;
 	list_push_back(&link->pushes, &push->node);
 	link->npushes++;
+	core_fill_want(link, job);
 	core_job_queue(link, job);
 }
 
@@ -60,6 +63,7 @@ static void push_abort(struct core_link *link, struct core_push *push)
 	push->job.stopped = true;
 	core_redo_free(link, &push->job);
 	core_job_unqueue(&push->job);
+	core_fill_stop(link, &push->job);
 	push->refs++;
 	for (i = 0; i < link->nchan; i++)
 		if (link->chan[i].tx.push == push)

@@ -13,6 +13,14 @@ bool core_job_has_more(const struct core_job *job)
 	return job->linear < job->end;
 }
 
+/* A frame of it may be cut now, as far as its source is concerned. */
+bool core_job_cuttable(const struct core_job *job)
+{
+	if (!core_job_has_more(job) || job->redo || !job->fills)
+		return core_job_has_more(job);
+	return (job->kind == CORE_JOB_SEND && !job->announced) || job->linear < job->ready;
+}
+
 /* Ahead of jobs of a lower priority, behind its equals. */
 static void insert_by_priority(struct list_node *head, struct core_job *job)
 {
@@ -25,7 +33,7 @@ static void insert_by_priority(struct list_node *head, struct core_job *job)
 
 void core_job_queue(struct core_link *link, struct core_job *job)
 {
-	if (job->queued || !core_job_has_more(job))
+	if (job->queued || !core_job_cuttable(job))
 		return;
 	job->queued = true;
 	if (job->kind == CORE_JOB_SEND && !job->announced && !job->redo) {
@@ -37,7 +45,7 @@ void core_job_queue(struct core_link *link, struct core_job *job)
 	if (job->small)
 		core_kick_small(link);
 	else
-		core_kick_bulk(link, job->redo ? UINT64_MAX : job->end - job->linear);
+		core_kick_bulk(link, job->redo ? UINT64_MAX : core_job_cut_end(job) - job->linear);
 }
 
 void core_job_unqueue(struct core_job *job)

@@ -141,6 +141,7 @@ static void finish(struct core_link *link, struct core_xfer *xfer, tcpx_status s
 		core_chunks_detach(link, &xfer->job);
 	core_redo_free(link, &xfer->job);
 	core_job_unqueue(&xfer->job);
+	core_fill_stop(link, &xfer->job);
 	list_remove(&xfer->recv);
 	list_remove(&xfer->node);
 	if (xfer->reserved)
@@ -276,6 +277,7 @@ void core_xfer_end(struct core_link *link, struct core_xfer *xfer, tcpx_status s
 	job->stopped = true;
 	core_redo_free(link, job);
 	core_job_unqueue(job);
+	core_fill_stop(link, job);
 	list_remove(&xfer->recv);
 	/* One reference of ours, so that aborting cannot end it half-way. */
 	xfer->refs++;
@@ -301,11 +303,14 @@ static void job_init(const struct core_link *link, struct core_xfer *xfer)
 
 	memset(job, 0, sizeof(*job));
 	list_init(&job->node);
+	core_fill_init(job);
 	job->prog = xfer->prog;
 	job->end = total;
 	job->small = total <= link->cfg.small_bytes;
 	job->priority = xfer->priority;
 	job->staged = xfer->op == TCPX_OP_WRITE && xfer->remote_staged;
+	job->fills = xfer->local_staged && total &&
+		     (xfer->op == TCPX_OP_WRITE || xfer->op == TCPX_OP_SEND);
 	job->kind = xfer->op == TCPX_OP_WRITE  ? CORE_JOB_WRITE
 		    : xfer->op == TCPX_OP_READ ? CORE_JOB_REQUEST
 					       : CORE_JOB_SEND;
@@ -324,11 +329,13 @@ static void start(struct core_link *link, struct core_xfer *xfer)
 		}
 		if (xfer->job.staged)
 			core_stage_want(link, xfer->prog->total);
+		core_fill_want(link, &xfer->job);
 		core_job_queue(link, &xfer->job);
 		break;
 	case TCPX_OP_SEND:
 		/* The k-th SEND that was posted is the peer's k-th message, however it ends. */
 		xfer->message = ++link->send_next;
+		core_fill_want(link, &xfer->job);
 		core_job_queue(link, &xfer->job);
 		break;
 	case TCPX_OP_RECV:

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sources that sockets cannot read: their bytes are brought into staging in linear order, ahead of
+ * what is cut, and only what is there is cut. The core says what is next; the engine has the memory
+ * and says when it came.
+ *
+ * linear <= ready <= filling for the bytes of one job that go out for the first time. What goes out
+ * again after a lost channel is not in staging any more: its channel fetches it by itself.
+ */
+#include "core/link_priv.h"
+
+static uint32_t *refs_of(struct core_job *job)
+{
+	return job->kind == CORE_JOB_PUSH ? &core_job_push(job)->refs : &core_job_xfer(job)->refs;
+}
+
+static void check(struct core_link *link, struct core_job *job)
+{
+	if (job->kind == CORE_JOB_PUSH)
+		core_push_check(link, core_job_push(job));
+	else
+		core_xfer_check(link, core_job_xfer(job));
+}
+
+/* Nothing of a SEND is needed before it is known that it goes eagerly, or wanted. */
+static bool wants_more(const struct core_job *job)
+{
+	if (!job->fills || job->stopped || job->filling >= job->end)
+		return false;
+	return job->kind != CORE_JOB_SEND || job->peer_xfer || job->end <= CORE_SMALL_BYTES;
+}
+
+void core_fill_init(struct core_job *job)
+{
+	list_init(&job->fill_node);
+	list_init(&job->slices);
+	job->filling = job->ready = job->fill_quantum = 0;
+	job->fill_at = (struct core_cursor){0};
+}
+
+void core_fill_want(struct core_link *link, struct core_job *job)
+{
+	struct list_node *pos = link->fills.prev;
+
+	if (!wants_more(job) || !list_empty(&job->fill_node))
+		return;
+	while (pos != &link->fills &&
+	       LIST_ENTRY(pos, struct core_job, fill_node)->priority < job->priority)
+		pos = pos->prev;
+	list_insert_before(pos->next, &job->fill_node);
+	link->cfg.ops->fill(link->cfg.arg);
+}
+
+void core_fill_stop(struct core_link *link, struct core_job *job)
+{
+	if (!job->fills)
+		return;
+	list_remove(&job->fill_node);
+	link->cfg.ops->fill_drop(link->cfg.arg, job);
+}
+
+bool core_fill_next(struct core_link *link, struct core_fill *out_fill)
+{
+	struct core_cursor at;
+	struct core_job *job;
+	uint64_t bytes;
+
+	if (link->dead || list_empty(&link->fills))
+		return false;
+	job = LIST_ENTRY(link->fills.next, struct core_job, fill_node);
+	bytes = job->end - job->filling;
+	if (job->end > CORE_SMALL_BYTES)
+		bytes = core_chunk_limit(link, job, job->filling, bytes);
+	at = job->fill_at;
+	*out_fill = (struct core_fill){.job = job, .at = at, .linear = job->filling};
+	out_fill->bytes = (uint32_t)core_cursor_advance(job->prog, &at, bytes, CORE_PIECES_MAX,
+							&out_fill->pieces);
+	return true;
+}
+
+void core_fill_begin(struct core_link *link, const struct core_fill *fill)
+{
+	struct core_job *job = fill->job;
+	uint32_t pieces;
+
+	core_cursor_advance(job->prog, &job->fill_at, fill->bytes, CORE_PIECES_MAX, &pieces);
+	job->filling += fill->bytes;
+	job->fill_quantum += fill->bytes;
+	++*refs_of(job);
+	if (!wants_more(job)) {
+		list_remove(&job->fill_node);
+	} else if (job->fill_quantum >= CORE_QUANTUM_BYTES) {
+		job->fill_quantum = 0;
+		list_remove(&job->fill_node);
+		list_push_back(&link->fills, &job->fill_node);
+	}
+}
+
+static void fail(struct core_link *link, struct core_job *job, tcpx_status status)
+{
+	if (job->kind == CORE_JOB_PUSH)
+		core_push_stop(link, core_job_push(job), TCPX_ERR_REMOTE);
+	else
+		core_xfer_end(link, core_job_xfer(job), status);
+}
+
+void core_fill_end(struct core_link *link, struct core_job *job, uint64_t ready, tcpx_status status)
+{
+	--*refs_of(job);
+	if (job->stopped) {
+		check(link, job);
+		return;
+	}
+	if (status != TCPX_OK) {
+		fail(link, job, status);
+		return;
+	}
+	if (ready > job->ready) {
+		uint64_t more = ready - job->ready;
+
+		job->ready = ready;
+		if (!job->queued)
+			core_job_queue(link, job);
+		else if (job->small || job->kind == CORE_JOB_SEND)
+			core_kick_small(link);
+		else
+			core_kick_bulk(link, more);
+	}
+	check(link, job);
+}
+
+bool core_fill_back(struct core_link *link, struct core_job *job)
+{
+	if (job->stopped || job->ready == job->linear || job->end <= CORE_SMALL_BYTES)
+		return false;
+	job->filling = job->ready = job->linear;
+	job->fill_at = job->at;
+	if (job->queued && !job->redo)
+		core_job_unqueue(job);
+	link->cfg.ops->fill_drop(link->cfg.arg, job);
+	core_fill_want(link, job);
+	return true;
+}
