@@ -17,6 +17,7 @@
 
 #define SIM_CHANNELS 5	       /* the lane and up to four bulk channels */
 #define SIM_REGIONS 2	       /* regions on each side of one transfer */
+#define SIM_FRAME_SLICES 4     /* most slices one frame lies in */
 #define SIM_GUARD 16	       /* bytes around a region's memory */
 #define SIM_EVENTS_MAX 4000000 /* more: the schedule does not end */
 
@@ -44,8 +45,12 @@ struct sim_profile {
 	uint32_t hostile;  /* percent of frames to side 0 that the peer made up */
 	uint32_t spurious; /* percent of sends after which an idle channel is asked again */
 	bool fail_link, restart;
-	bool no_notice;	 /* the far side of a lost channel hears of it by the fence only */
-	uint32_t mix[5]; /* weights of WRITE, READ, SEND, RECV, NOTIFY */
+	bool no_notice;	       /* the far side of a lost channel hears of it by the fence only */
+	uint32_t mix[5];       /* weights of WRITE, READ, SEND, RECV, NOTIFY */
+	uint64_t fill_pool[2]; /* bytes of staging for sources */
+	uint32_t fill;	       /* greatest time of one fill, ns */
+	uint32_t fill_fail;    /* percent of fills that fail */
+	uint32_t fill_back;    /* percent of moments at which somebody else wants room */
 };
 
 struct sim_region {
@@ -74,6 +79,7 @@ struct sim_xfer {
 	bool corrupt; /* a chunk of it could not be applied */
 	bool frozen;  /* nothing may be written to its destination any more */
 	int64_t posted_ns, cancelled_ns;
+	uint64_t cut; /* so many bytes went out at least once: of a source that is filled */
 	uint32_t ended, notified;
 	tcpx_status status, bad_status;
 	uint64_t wire_id;
@@ -108,6 +114,20 @@ struct sim_conn {
 	int64_t last_ns[2];
 };
 
+/* Filled bytes of a job, or bytes being filled. */
+struct sim_slice {
+	struct list_node node, all; /* job->slices while listed; side->slices */
+	struct sim_side *side;
+	struct core_job *job;	     /* good while it is listed or being filled */
+	struct sim_xfer *xfer;	     /* NULL: a push */
+	uint32_t post, bytes, users; /* users: frames under way */
+	struct core_cursor at;
+	uint64_t linear;
+	bool filling, ready, fails;
+	bool listed; /* bytes of it may be cut for the first time */
+	uint8_t *data;
+};
+
 struct sim_tx {
 	bool busy, in_call, aborted, scheduled, begun, last;
 	struct core_tx tx;
@@ -115,8 +135,11 @@ struct sim_tx {
 	struct sim_xfer *xfer; /* whose memory is read, if a transfer's */
 	uint32_t post;
 	struct core_cursor at;
-	uint32_t from, want; /* bytes of the call */
-	uint64_t call;	     /* number of the call under way */
+	uint32_t from, want;			    /* bytes of the call */
+	uint64_t call;				    /* number of the call under way */
+	struct sim_slice *slices[SIM_FRAME_SLICES]; /* the payload is there; none: in memory */
+	uint32_t nslices;
+	uint64_t linear; /* where the payload begins in the job */
 };
 
 struct sim_rx {
@@ -146,6 +169,7 @@ struct sim_push {
 	struct list_node node;
 	struct sim_region **regions;
 	uint32_t nregions;
+	uint64_t cut; /* as in sim_xfer */
 	bool stopped;
 };
 
@@ -169,6 +193,8 @@ struct sim_orphan {
 	struct core_io io;
 	struct sim_xfer *xfer; /* NULL: a push */
 	uint32_t post;
+	struct sim_slice *slices[SIM_FRAME_SLICES];
+	uint32_t nslices;
 };
 
 /* One SEND that was posted. */
@@ -214,6 +240,10 @@ struct sim_side {
 	uint64_t allocs, alloc_bytes;
 	uint64_t stage_used;
 	bool stage_offered;
+	struct list_node slices; /* of any job, until their room is back */
+	uint64_t fill_used;
+	uint32_t reclaims;
+	bool pumping, reclaiming;
 	uint32_t actions_left;
 };
 
@@ -244,7 +274,8 @@ struct sim {
 	int in_core;
 	uint32_t xfer_count;
 	struct { /* what the schedule did, for the summary */
-		uint64_t posts, done, failed, notes, resent, aborted, refused, losses, commits;
+		uint64_t posts, done, failed, notes, resent, aborted, refused, losses, commits,
+			fills;
 	} count;
 	jmp_buf out;
 	char why[512];
@@ -300,6 +331,16 @@ void sim_consume_later(struct sim_side *side);
 void sim_consume_one(struct sim_side *side);
 void sim_commit_start(struct sim_commit *commit);
 void sim_free(struct sim_side *side, void *ptr, size_t bytes);
+
+/* sim_fill.c: staged sources */
+void sim_fill_due(struct sim_side *side);
+void sim_fill_drop(struct sim_side *side, struct core_job *job);
+void sim_fill_back_some(struct sim_side *side);
+void sim_fill_claim(struct sim_side *side, struct sim_tx *tx);
+void sim_fill_read(const struct sim_tx *tx, uint8_t *to);
+void sim_fill_put(struct sim_slice **slices, uint32_t *count);
+bool sim_fill_under_way(const struct sim_side *side, const struct sim_xfer *xfer);
+void sim_fill_check(struct sim_side *side, struct core_job *job);
 
 /* sim_tx.c, sim_rx.c: channels */
 void sim_tx_kick(struct sim_side *side, uint32_t channel);

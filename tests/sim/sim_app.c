@@ -110,6 +110,7 @@ tcpx_status sim_post(struct sim_xfer *xfer)
 	xfer->active = true;
 	xfer->frozen = xfer->cancelled = xfer->corrupt = false;
 	xfer->notified = xfer->ended = 0;
+	xfer->cut = 0;
 	if (xfer->x.has_notify || xfer->x.op == TCPX_OP_NOTIFY)
 		make_note(xfer);
 	record(xfer);

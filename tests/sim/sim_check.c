@@ -37,6 +37,11 @@ static void check_memory_quiet(struct sim_xfer *xfer)
 		SIM_CHECK(sim, orphan->xfer != xfer || orphan->post != xfer->post,
 			  "transfer %u ended while its memory is still read", xfer->number);
 	}
+	SIM_CHECK(sim, !sim_fill_under_way(side, xfer),
+		  "transfer %u ended while a fill reads its memory", xfer->number);
+	if (xfer->x.job.fills)
+		SIM_CHECK(sim, list_empty(&xfer->x.job.slices), "transfer %u ended with slices",
+			  xfer->number);
 	SIM_CHECK(sim, !xfer->x.refs, "transfer %u ended with %u references", xfer->number,
 		  xfer->x.refs);
 	SIM_CHECK(sim, !xfer->x.job.inflight, "transfer %u ended with %u frames in flight",
@@ -128,6 +133,8 @@ static bool explained(const struct sim_xfer *xfer, tcpx_status status)
 	case TCPX_ERR_TRUNCATED:
 		return xfer->x.op == TCPX_OP_RECV;
 	case TCPX_ERR_REMOTE:
+		if (xfer->x.op == TCPX_OP_READ)
+			return xfer->corrupt; /* the peer could not fill */
 		return (xfer->x.op == TCPX_OP_SEND || xfer->x.op == TCPX_OP_RECV) && sim->disturbed;
 	case TCPX_ERR_PEER_CLOSED:
 	case TCPX_ERR_PEER_RESET:
@@ -146,7 +153,7 @@ static bool explained(const struct sim_xfer *xfer, tcpx_status status)
 static void check_cancel_time(struct sim_xfer *xfer)
 {
 	struct sim *sim = xfer->side->sim;
-	int64_t most = 20 * (int64_t)sim->p.call + (int64_t)sim->p.commit;
+	int64_t most = 20 * (int64_t)sim->p.call + (int64_t)sim->p.commit + (int64_t)sim->p.fill;
 
 	if (!xfer->cancelled || xfer->x.strict || sim->p.stops)
 		return;
@@ -308,6 +315,9 @@ void sim_quiet_check(struct sim *sim)
 				  "transfer %u was cancelled and never ended", xfer->number);
 			waiting[s][send]++;
 		}
+		SIM_CHECK(sim, !side->fill_used,
+			  "%llu bytes are filled for requests that wait for an application",
+			  (unsigned long long)side->fill_used);
 	}
 	for (s = 0; s < 2; s++)
 		SIM_CHECK(sim, !waiting[s][1] || !waiting[1 - s][0],
@@ -401,6 +411,7 @@ void sim_final_check(struct sim *sim)
 			  pushes_sent(a) && list_empty(&a->notes) && list_empty(&a->ctl) &&
 				  list_empty(&a->small) && list_empty(&a->bulk) &&
 				  list_empty(&a->sends) && list_empty(&a->incoming) &&
+				  list_empty(&a->fills) && !side->fill_used &&
 				  voids_wait_for_credit(a) && list_empty(&a->active),
 			  "side %d is idle and has work left", s);
 	}

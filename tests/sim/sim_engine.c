@@ -148,6 +148,7 @@ static struct sim_push *push_new(struct sim_side *side, const struct sim_frame *
 		prog->seg[i] = (struct core_seg){
 			.linear = prog->total, .local_off = frame->pieces[i].offset, .local = i};
 		prog->total += frame->pieces[i].bytes;
+		push->push.job.fills |= push->regions[i]->staged;
 	}
 	prog->seg[count].linear = prog->total;
 	prog->local = (void *const *)push->regions;

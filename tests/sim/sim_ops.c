@@ -33,6 +33,8 @@ static void op_push_ended(void *arg, struct core_push *core)
 		SIM_CHECK(side->sim, !tx->in_call || tx->aborted || tx->tx.prog != &core->prog,
 			  "a push ended in the middle of a call");
 	}
+	if (core->job.fills)
+		SIM_CHECK(side->sim, list_empty(&core->job.slices), "slices of an ended push");
 	for (i = 0; i < push->nregions; i++)
 		sim_region_put(push->regions[i]);
 	list_remove(&push->node);
@@ -207,6 +209,16 @@ static void op_stage_give(void *arg, uint64_t bytes)
 	}
 }
 
+static void op_fill(void *arg)
+{
+	sim_fill_due(entered(arg, "fill"));
+}
+
+static void op_fill_drop(void *arg, struct core_job *job)
+{
+	sim_fill_drop(entered(arg, "fill_drop"), job);
+}
+
 static void *op_alloc(void *arg, size_t bytes)
 {
 	struct sim_side *side = entered(arg, "alloc");
@@ -303,6 +315,8 @@ const struct core_ops sim_ops = {
 	.deliver = op_deliver,
 	.stage_take = op_stage_take,
 	.stage_give = op_stage_give,
+	.fill = op_fill,
+	.fill_drop = op_fill_drop,
 	.alloc = op_alloc,
 	.free = op_free,
 	.fail = op_fail,

@@ -26,11 +26,13 @@ void sim_profile_plain(struct sim_profile *p)
 		p->credit[side][FRAME_CREDIT_EAGER] = 64 << 10;
 		p->credit[side][FRAME_CREDIT_READ] = 16;
 		p->stage_pool[side] = 64 << 10;
+		p->fill_pool[side] = 64 << 10;
 	}
 	p->delay = 50;
 	p->call = 10;
 	p->commit = 50;
 	p->consume = 50;
+	p->fill = 50;
 	p->slow_channel = SIM_CHANNELS;
 	p->partial = 30;
 	p->segments_max = 8;
@@ -67,6 +69,22 @@ static void draw_faults(struct sim_profile *p, struct rng *rng)
 		p->hostile = PICK(rng, 1, 5, 20);
 	p->fail_link = rng_one_in(rng, 6);
 	p->restart = p->fail_link && rng_one_in(rng, 2);
+}
+
+/* Room for one slice of any job, or for more. Drawn last: seeds older than filling keep their
+ * meaning where nothing is staged. */
+static void draw_filling(struct sim_profile *p, struct rng *rng)
+{
+	uint64_t slice = p->bytes_max < CORE_SMALL_BYTES ? p->bytes_max : CORE_SMALL_BYTES;
+	int side;
+
+	if (slice < p->chunk_bytes)
+		slice = p->chunk_bytes;
+	for (side = 0; side < 2; side++)
+		p->fill_pool[side] = slice + slice * (uint64_t)PICK(rng, 0, 0, 1, 3, 1000) / 2;
+	p->fill = PICK(rng, 1, 50, 2000);
+	p->fill_back = PICK(rng, 0, 0, 5, 30);
+	p->fill_fail = rng_one_in(rng, 10) ? PICK(rng, 1, 10) : 0;
 }
 
 void sim_profile_draw(struct sim_profile *p, struct rng *rng)
@@ -111,4 +129,5 @@ void sim_profile_draw(struct sim_profile *p, struct rng *rng)
 	p->mix[3] = p->mix[2];
 	p->mix[rng_below(rng, 2)] += 1;
 	draw_faults(p, rng);
+	draw_filling(p, rng);
 }

@@ -76,6 +76,7 @@ static void new_frame(struct sim_side *side, uint32_t channel)
 	tx->aborted = tx->begun = false;
 	tx->busy = true;
 	tx->xfer = NULL;
+	sim_fill_claim(side, tx);
 	if (tx->tx.prog && type != FRAME_RDATA) {
 		tx->xfer = LIST_ENTRY(tx->tx.prog, struct sim_xfer, prog);
 		tx->post = tx->xfer->post;
@@ -96,7 +97,10 @@ static void read_memory(struct sim_side *side, struct sim_tx *tx, uint8_t *to)
 	} else if (tx->tx.prog) {
 		SIM_CHECK(sim, !tx->xfer || (tx->xfer->active && tx->xfer->post == tx->post),
 			  "transfer %u: its memory is read after its end", tx->xfer->number);
-		sim_prog_copy(sim, tx->tx.prog, tx->at, to, tx->want, false);
+		if (tx->nslices)
+			sim_fill_read(tx, to);
+		else
+			sim_prog_copy(sim, tx->tx.prog, tx->at, to, tx->want, false);
 	} else if (tx->want) {
 		memcpy(to, (const uint8_t *)tx->tx.bytes + tx->from, tx->want);
 	}
@@ -154,6 +158,8 @@ static void call_end(struct sim *sim, const struct sim_event *event)
 		tx->aborted = true;
 	}
 	SIM_LEAVE(sim);
+	if (!tx->busy)
+		sim_fill_put(tx->slices, &tx->nslices);
 	sim_tx_kick(side, channel);
 }
 
@@ -217,6 +223,7 @@ static void orphan_end(struct sim *sim, const struct sim_event *event)
 	SIM_ENTER(sim);
 	core_io_drop(&event->side->link, &orphan->io);
 	SIM_LEAVE(sim);
+	sim_fill_put(orphan->slices, &orphan->nslices);
 	sim_try_restart(sim);
 }
 
@@ -232,6 +239,9 @@ void sim_tx_orphan(struct sim_side *side, uint32_t channel)
 	orphan = sim_alloc(sizeof(*orphan));
 	orphan->xfer = tx->xfer;
 	orphan->post = tx->post;
+	memcpy(orphan->slices, tx->slices, sizeof(orphan->slices));
+	orphan->nslices = tx->nslices;
+	tx->nslices = 0;
 	list_push_back(&side->orphans, &orphan->node);
 	SIM_ENTER(sim);
 	core_tx_take(&side->link, channel, &orphan->io);
@@ -243,6 +253,9 @@ void sim_tx_orphan(struct sim_side *side, uint32_t channel)
 /* The call under way comes back with nothing moved. */
 void sim_tx_leave(struct sim_side *side, uint32_t channel)
 {
-	side->chan[channel].tx.call++;
-	side->chan[channel].tx.in_call = false;
+	struct sim_tx *tx = &side->chan[channel].tx;
+
+	tx->call++;
+	tx->in_call = false;
+	sim_fill_put(tx->slices, &tx->nslices);
 }

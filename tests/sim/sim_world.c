@@ -25,6 +25,7 @@ void sim_link_start(struct sim_side *side)
 	side->fail_scheduled = false;
 	side->stage_offered = false;
 	side->consuming = false;
+	side->pumping = side->reclaiming = false;
 	side->nsent = side->nrecv = side->nnoted = side->noted_seen = 0;
 	side->incarnation++;
 }
@@ -50,6 +51,9 @@ static void link_end(struct sim_side *side)
 		  (unsigned long long)side->allocs);
 	SIM_CHECK(sim, !side->stage_used, "side %d: %llu bytes of staging are left", side->index,
 		  (unsigned long long)side->stage_used);
+	SIM_CHECK(sim, !side->fill_used && list_empty(&side->slices),
+		  "side %d: %llu bytes of filled slices are left", side->index,
+		  (unsigned long long)side->fill_used);
 	SIM_CHECK(sim, list_empty(&side->pushes), "side %d: a push is left", side->index);
 	for (i = 0; i < side->nregions; i++)
 		SIM_CHECK(sim, !side->regions[i]->io, "region %llx is still in use",
@@ -63,7 +67,7 @@ void sim_try_restart(struct sim *sim)
 
 	for (i = 0; i < 2; i++)
 		if (sim->side[i].alive || !list_empty(&sim->side[i].commits) ||
-		    !list_empty(&sim->side[i].orphans))
+		    !list_empty(&sim->side[i].orphans) || !list_empty(&sim->side[i].slices))
 			return;
 	if (!sim->p.restart)
 		return;
@@ -124,6 +128,7 @@ void sim_link_fail(struct sim_side *side, tcpx_status status)
 			commits |= LIST_ENTRY(pos, struct sim_commit, node)->xfer == xfer;
 		LIST_FOREACH(pos, &side->orphans)
 			commits |= LIST_ENTRY(pos, struct sim_orphan, node)->xfer == xfer;
+		commits |= sim_fill_under_way(side, xfer);
 		SIM_CHECK(sim, !xfer->active || commits, "transfer %u outlives its link",
 			  xfer->number);
 	}
@@ -162,6 +167,7 @@ void sim_world_init(struct sim *sim)
 		list_init(&side->commits);
 		list_init(&side->orphans);
 		list_init(&side->unread);
+		list_init(&side->slices);
 		sim_link_start(side);
 	}
 	sim->control_up = true;
@@ -185,6 +191,7 @@ void sim_side_check(struct sim_side *side)
 {
 	struct sim *sim = side->sim;
 	struct core_link *link = &side->link;
+	struct list_node *pos;
 	uint32_t i;
 
 	if (!side->alive)
@@ -196,4 +203,9 @@ void sim_side_check(struct sim_side *side)
 		SIM_CHECK(sim, link->used[i] <= link->limit[i], "side %d: credit %u overdrawn",
 			  side->index, i);
 	SIM_CHECK(sim, side->stage_used <= sim->p.stage_pool[side->index], "staging overdrawn");
+	SIM_CHECK(sim, side->fill_used <= sim->p.fill_pool[side->index], "filling overdrawn");
+	LIST_FOREACH(pos, &link->active)
+		sim_fill_check(side, &LIST_ENTRY(pos, struct core_xfer, node)->job);
+	LIST_FOREACH(pos, &link->pushes)
+		sim_fill_check(side, &LIST_ENTRY(pos, struct core_push, node)->job);
 }
