@@ -22,12 +22,25 @@ static void check(struct core_link *link, struct core_job *job)
 		core_xfer_check(link, core_job_xfer(job));
 }
 
-/* Nothing of a SEND is needed before it is known that it goes eagerly, or wanted. */
-static bool wants_more(const struct core_job *job)
+/* A SEND that has its eager credit and is not on its way. */
+static bool is_eager_head(struct core_job *job)
+{
+	return job->kind == CORE_JOB_SEND && !job->announced && core_job_xfer(job)->eager;
+}
+
+/* Nothing of a SEND is needed before it may go eagerly, or is wanted: until then it may wait for the
+ * peer's application, and room must not. */
+static bool wants_more(struct core_job *job)
 {
 	if (!job->fills || job->stopped || job->filling >= job->end)
 		return false;
-	return job->kind != CORE_JOB_SEND || job->peer_xfer || job->end <= CORE_SMALL_BYTES;
+	return job->kind != CORE_JOB_SEND || job->peer_xfer || is_eager_head(job);
+}
+
+/* By priority, behind its equals; but eager SENDs leave in their order, so they are filled in it. */
+static bool goes_before(struct core_job *job, struct core_job *other)
+{
+	return other->priority < job->priority && !(is_eager_head(job) && is_eager_head(other));
 }
 
 void core_fill_init(struct core_job *job)
@@ -45,7 +58,7 @@ void core_fill_want(struct core_link *link, struct core_job *job)
 	if (!wants_more(job) || !list_empty(&job->fill_node))
 		return;
 	while (pos != &link->fills &&
-	       LIST_ENTRY(pos, struct core_job, fill_node)->priority < job->priority)
+	       goes_before(job, LIST_ENTRY(pos, struct core_job, fill_node)))
 		pos = pos->prev;
 	list_insert_before(pos->next, &job->fill_node);
 	link->cfg.ops->fill(link->cfg.arg);
@@ -121,7 +134,7 @@ void core_fill_end(struct core_link *link, struct core_job *job, uint64_t ready,
 		job->ready = ready;
 		if (!job->queued)
 			core_job_queue(link, job);
-		else if (job->small || job->kind == CORE_JOB_SEND)
+		else if (job->small || is_eager_head(job))
 			core_kick_small(link);
 		else
 			core_kick_bulk(link, more);
@@ -131,7 +144,7 @@ void core_fill_end(struct core_link *link, struct core_job *job, uint64_t ready,
 
 bool core_fill_back(struct core_link *link, struct core_job *job)
 {
-	if (job->stopped || job->ready == job->linear || job->end <= CORE_SMALL_BYTES)
+	if (job->stopped || job->ready <= job->linear || is_eager_head(job))
 		return false;
 	job->filling = job->ready = job->linear;
 	job->fill_at = job->at;

@@ -54,6 +54,9 @@ void core_kick_all(struct core_link *link);
 void core_ctl_queue(struct core_link *link, const struct frame *frame);
 void core_void_queue(struct core_link *link, const struct frame *frame);
 
+/* link_tx.c */
+void core_sends_charge(struct core_link *link);
+
 /* xfer.c */
 struct core_xfer *core_xfer_find(struct core_link *link, uint64_t id);
 void core_xfer_end(struct core_link *link, struct core_xfer *xfer, tcpx_status status);

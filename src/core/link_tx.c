@@ -107,6 +107,34 @@ static bool next_ctl(struct core_link *link, struct core_chan *chan, struct core
 }
 
 /* A SEND goes eagerly within the budget, else it is announced. False: no credit, all SENDs wait. */
+static bool charge(struct core_link *link, struct core_xfer *xfer)
+{
+	uint64_t total = xfer->prog->total;
+
+	if (xfer->charged)
+		return true;
+	xfer->eager = total <= CORE_SMALL_BYTES && xfer->prog->nseg <= CORE_PIECES_MAX &&
+		      core_credit_take(link, FRAME_CREDIT_EAGER, total + CORE_NOTE_COST);
+	xfer->charged =
+		xfer->eager || core_credit_take(link, FRAME_CREDIT_EAGER, CORE_NOTE_COST);
+	core_fill_want(link, &xfer->job);
+	return xfer->charged;
+}
+
+/* Fills SENDs behind the first one too, as far as the credit goes: charged in their order, since the
+ * peer gives it back in that order. */
+void core_sends_charge(struct core_link *link)
+{
+	struct list_node *pos;
+
+	if (!list_empty(&link->voids) || list_empty(&link->sends) ||
+	    core_job_xfer(LIST_ENTRY(link->sends.prev, struct core_job, node))->charged)
+		return;
+	LIST_FOREACH(pos, &link->sends)
+		if (!charge(link, core_job_xfer(LIST_ENTRY(pos, struct core_job, node))))
+			return;
+}
+
 static bool cut_send(struct core_link *link, struct core_chan *chan, struct core_xfer *xfer,
 		     struct core_tx *tx)
 {
@@ -114,14 +142,11 @@ static bool cut_send(struct core_link *link, struct core_chan *chan, struct core
 	struct core_job *job = &xfer->job;
 	uint32_t pieces = 0;
 
-	if (job->fills && total <= CORE_SMALL_BYTES && job->ready < total)
-		return false; /* it may go eagerly */
-	if (!xfer->charged) {
-		xfer->eager = total <= CORE_SMALL_BYTES && xfer->prog->nseg <= CORE_PIECES_MAX &&
-			      core_credit_take(link, FRAME_CREDIT_EAGER, total + CORE_NOTE_COST);
-		if (!xfer->eager && !core_credit_take(link, FRAME_CREDIT_EAGER, CORE_NOTE_COST))
-			return false;
-		xfer->charged = true;
+	if (!charge(link, xfer))
+		return false;
+	if (job->fills && xfer->eager && job->ready < total) {
+		core_sends_charge(link);
+		return false;
 	}
 	tx->frame.type = xfer->eager ? FRAME_SEND : FRAME_RTS;
 	tx->frame.xfer = xfer->id;

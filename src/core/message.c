@@ -230,7 +230,7 @@ void core_message_final(struct core_link *link, const struct frame *frame)
 	if (xfer->state == CORE_NOTIFYING)
 		return; /* a READ that has its bytes: the source is too late to matter */
 	if (xfer->op == TCPX_OP_SEND) {
-		if (!xfer->charged)
+		if (!xfer->job.announced)
 			return; /* the peer cannot know of it yet */
 		xfer->matched = true;
 		xfer->applied = frame->offset <= xfer->prog->total ? frame->offset : 0;

