@@ -131,6 +131,7 @@ static void fill_end(struct sim *sim, const struct sim_event *event)
 	SIM_LEAVE(sim);
 	slice->users--;
 	settle(slice);
+	pump_later(side, sim_upto(sim, sim->p.call)); /* what is filled may be taken back */
 	sim_fill_back_some(side);
 	sim_try_restart(sim);
 }
