@@ -84,6 +84,7 @@ void core_credit_arrived(struct core_link *link, const struct frame *frame)
 			return;
 		link->stage_out.granted = frame->linear;
 		stage_trim(link);
+		core_fill_granted(link);
 		core_kick_all(link);
 		return;
 	}

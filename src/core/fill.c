@@ -57,8 +57,7 @@ void core_fill_want(struct core_link *link, struct core_job *job)
 
 	if (!wants_more(job) || !list_empty(&job->fill_node))
 		return;
-	while (pos != &link->fills &&
-	       goes_before(job, LIST_ENTRY(pos, struct core_job, fill_node)))
+	while (pos != &link->fills && goes_before(job, LIST_ENTRY(pos, struct core_job, fill_node)))
 		pos = pos->prev;
 	list_insert_before(pos->next, &job->fill_node);
 	link->cfg.ops->fill(link->cfg.arg);
@@ -72,15 +71,46 @@ void core_fill_stop(struct core_link *link, struct core_job *job)
 	link->cfg.ops->fill_drop(link->cfg.arg, job);
 }
 
+/* As much of it is filled as the peer granted staging for: more would wait for the peer. */
+static bool is_ahead(const struct core_link *link, const struct core_job *job)
+{
+	return job->staged &&
+	       job->filling - job->linear >= link->stage_out.granted - link->stage_out.used;
+}
+
+/* Those that are ahead of their grants come last, whatever their priority: two sides whose WRITEs
+ * hold all room, each until the other's READs give staging back, would wait for each other. */
+static struct core_job *fill_first(struct core_link *link)
+{
+	struct list_node *node;
+
+	while ((node = link->fills.next) != &link->fills) {
+		struct core_job *job = LIST_ENTRY(node, struct core_job, fill_node);
+
+		if (!is_ahead(link, job))
+			return job;
+		list_remove(node);
+		list_push_back(&link->fills_ahead, node);
+	}
+	if (list_empty(&link->fills_ahead))
+		return NULL;
+	return LIST_ENTRY(link->fills_ahead.next, struct core_job, fill_node);
+}
+
+void core_fill_granted(struct core_link *link)
+{
+	list_splice(&link->fills_ahead, &link->fills);
+	list_splice(&link->fills, &link->fills_ahead);
+}
+
 bool core_fill_next(struct core_link *link, struct core_fill *out_fill)
 {
+	struct core_job *job = link->dead ? NULL : fill_first(link);
 	struct core_cursor at;
-	struct core_job *job;
 	uint64_t bytes;
 
-	if (link->dead || list_empty(&link->fills))
+	if (!job)
 		return false;
-	job = LIST_ENTRY(link->fills.next, struct core_job, fill_node);
 	bytes = job->end - job->filling;
 	if (job->end > CORE_SMALL_BYTES)
 		bytes = core_chunk_limit(link, job, job->filling, bytes);
@@ -151,6 +181,7 @@ bool core_fill_back(struct core_link *link, struct core_job *job)
 	if (job->queued && !job->redo)
 		core_job_unqueue(job);
 	link->cfg.ops->fill_drop(link->cfg.arg, job);
+	list_remove(&job->fill_node);
 	core_fill_want(link, job);
 	return true;
 }

@@ -22,6 +22,7 @@ tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg
 	list_init(&link->small);
 	list_init(&link->bulk);
 	list_init(&link->fills);
+	list_init(&link->fills_ahead);
 	list_init(&link->sends);
 	list_init(&link->voids);
 	list_init(&link->active);

@@ -294,13 +294,14 @@ struct core_link {
 	bool dead;
 	tcpx_status dead_status;
 
-	struct list_node ctl;	/* core_ctl */
-	uint32_t nctl;		/* of them */
-	struct list_node small; /* jobs for the lane */
-	struct list_node bulk;	/* jobs for bulk channels */
-	struct list_node fills; /* jobs of which more is to be filled */
-	struct list_node sends; /* SENDs not announced yet, in order */
-	struct list_node voids; /* core_ctl: SENDs that ended unannounced, by number */
+	struct list_node ctl;	      /* core_ctl */
+	uint32_t nctl;		      /* of them */
+	struct list_node small;	      /* jobs for the lane */
+	struct list_node bulk;	      /* jobs for bulk channels */
+	struct list_node fills;	      /* jobs of which more is to be filled */
+	struct list_node fills_ahead; /* the same, filled as far as the peer granted staging */
+	struct list_node sends;	      /* SENDs not announced yet, in order */
+	struct list_node voids;	      /* core_ctl: SENDs that ended unannounced, by number */
 	uint32_t nvoids;
 	struct list_node active;   /* core_xfer */
 	struct list_node receives; /* RECVs not matched */

@@ -71,6 +71,7 @@ void core_io_hold_note(struct core_io *io, struct core_note *note);
 void core_fill_init(struct core_job *job);
 void core_fill_want(struct core_link *link, struct core_job *job);
 void core_fill_stop(struct core_link *link, struct core_job *job);
+void core_fill_granted(struct core_link *link);
 
 /* push.c */
 void core_push_check(struct core_link *link, struct core_push *push);

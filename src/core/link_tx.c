@@ -115,8 +115,7 @@ static bool charge(struct core_link *link, struct core_xfer *xfer)
 		return true;
 	xfer->eager = total <= CORE_SMALL_BYTES && xfer->prog->nseg <= CORE_PIECES_MAX &&
 		      core_credit_take(link, FRAME_CREDIT_EAGER, total + CORE_NOTE_COST);
-	xfer->charged =
-		xfer->eager || core_credit_take(link, FRAME_CREDIT_EAGER, CORE_NOTE_COST);
+	xfer->charged = xfer->eager || core_credit_take(link, FRAME_CREDIT_EAGER, CORE_NOTE_COST);
 	core_fill_want(link, &xfer->job);
 	return xfer->charged;
 }
