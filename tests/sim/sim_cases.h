@@ -48,6 +48,15 @@ bool sim_case_over(struct sim *sim, void *arg); /* arg: a transfer */
 	X(flush_of_notifications)                                                                  \
 	X(no_memory_to_queue_again)
 
+/* sim_fills.c */
+#define SIM_FILL_CASE_LIST(X)                                                                      \
+	X(writes_and_reads_share_little_room)                                                      \
+	X(sends_that_wait_hold_no_room)                                                            \
+	X(sends_are_filled_in_their_order)                                                         \
+	X(sources_that_cannot_be_read)                                                             \
+	X(cancel_within_a_fill_waits_for_it)                                                       \
+	X(room_is_taken_back)
+
 /* sim_alone.c */
 #define SIM_ALONE_CASE_LIST(X)                                                                     \
 	X(read_of_more_than_4_gib_after_a_loss)                                                    \
@@ -58,6 +67,7 @@ bool sim_case_over(struct sim *sim, void *arg); /* arg: a transfer */
 #define SIM_CASE_DECLARE(name) void case_##name(void *arg);
 SIM_LOSS_CASE_LIST(SIM_CASE_DECLARE)
 SIM_END_CASE_LIST(SIM_CASE_DECLARE)
+SIM_FILL_CASE_LIST(SIM_CASE_DECLARE)
 SIM_ALONE_CASE_LIST(SIM_CASE_DECLARE)
 #define SIM_CASE_ROW(name) {#name, case_##name},
 

@@ -411,8 +411,9 @@ void sim_final_check(struct sim *sim)
 			  pushes_sent(a) && list_empty(&a->notes) && list_empty(&a->ctl) &&
 				  list_empty(&a->small) && list_empty(&a->bulk) &&
 				  list_empty(&a->sends) && list_empty(&a->incoming) &&
-				  list_empty(&a->fills) && !side->fill_used &&
-				  voids_wait_for_credit(a) && list_empty(&a->active),
+				  list_empty(&a->fills) && list_empty(&a->fills_ahead) &&
+				  !side->fill_used && voids_wait_for_credit(a) &&
+				  list_empty(&a->active),
 			  "side %d is idle and has work left", s);
 	}
 }

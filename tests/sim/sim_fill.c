@@ -387,7 +387,7 @@ void sim_fill_check(struct sim_side *side, struct core_job *job)
 		return; /* announced alone: nothing of it was asked for */
 	SIM_CHECK(side->sim,
 		  job->linear == *cut_of(job) && job->linear <= job->ready &&
-			  job->ready <= job->filling,
+			  job->ready <= job->filling && job->filling <= job->end,
 		  "a job at %llu, cut %llu, ready %llu, filling %llu of %llu",
 		  (unsigned long long)job->linear, (unsigned long long)*cut_of(job),
 		  (unsigned long long)job->ready, (unsigned long long)job->filling,
