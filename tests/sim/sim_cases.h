@@ -55,7 +55,8 @@ bool sim_case_over(struct sim *sim, void *arg); /* arg: a transfer */
 	X(sends_are_filled_in_their_order)                                                         \
 	X(sources_that_cannot_be_read)                                                             \
 	X(cancel_within_a_fill_waits_for_it)                                                       \
-	X(room_is_taken_back)
+	X(room_is_taken_back)                                                                      \
+	X(slices_of_many_pieces)
 
 /* sim_alone.c */
 #define SIM_ALONE_CASE_LIST(X)                                                                     \

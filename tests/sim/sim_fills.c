@@ -179,3 +179,28 @@ void case_room_is_taken_back(void *arg)
 	(void)arg;
 	sim_case(room_is_taken_back, all_staged());
 }
+
+/* A slice holds so many pieces as a frame may, and frames begin where another one's grant ended. */
+static void slices_of_many_pieces(struct sim *sim)
+{
+	struct sim_xfer *write = sim_start(sim, 0, TCPX_OP_WRITE, 50000, 10000);
+	struct sim_xfer *read = sim_start(sim, 1, TCPX_OP_READ, 50000, 10000);
+	struct sim_xfer *send = sim_start(sim, 0, TCPX_OP_SEND, 12000, 6000);
+	struct sim_xfer *recv = sim_start(sim, 1, TCPX_OP_RECV, 12000, 1);
+
+	sim_wait(sim, write, TCPX_OK);
+	sim_wait(sim, read, TCPX_OK);
+	sim_wait(sim, send, TCPX_OK);
+	sim_wait(sim, recv, TCPX_OK);
+}
+
+void case_slices_of_many_pieces(void *arg)
+{
+	struct sim_profile p = *all_staged();
+
+	(void)arg;
+	p.chunk_bytes = 16 << 10;
+	p.stage_pool[0] = p.stage_pool[1] = 7777;
+	p.fill_back = 20;
+	sim_case_of(slices_of_many_pieces, &p, 5);
+}
