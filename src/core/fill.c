@@ -23,7 +23,7 @@ static void check(struct core_link *link, struct core_job *job)
 }
 
 /* A SEND that has its eager credit and is not on its way. */
-static bool is_eager_head(struct core_job *job)
+static bool leaves_eagerly(struct core_job *job)
 {
 	return job->kind == CORE_JOB_SEND && !job->announced && core_job_xfer(job)->eager;
 }
@@ -34,13 +34,13 @@ static bool wants_more(struct core_job *job)
 {
 	if (!job->fills || job->stopped || job->filling >= job->end)
 		return false;
-	return job->kind != CORE_JOB_SEND || job->peer_xfer || is_eager_head(job);
+	return job->kind != CORE_JOB_SEND || job->peer_xfer || leaves_eagerly(job);
 }
 
 /* By priority, behind its equals; but eager SENDs leave in their order, so they are filled in it. */
 static bool goes_before(struct core_job *job, struct core_job *other)
 {
-	return other->priority < job->priority && !(is_eager_head(job) && is_eager_head(other));
+	return other->priority < job->priority && !(leaves_eagerly(job) && leaves_eagerly(other));
 }
 
 void core_fill_init(struct core_job *job)
@@ -164,7 +164,7 @@ void core_fill_end(struct core_link *link, struct core_job *job, uint64_t ready,
 		job->ready = ready;
 		if (!job->queued)
 			core_job_queue(link, job);
-		else if (job->small || is_eager_head(job))
+		else if (job->small || leaves_eagerly(job))
 			core_kick_small(link);
 		else
 			core_kick_bulk(link, more);
@@ -174,7 +174,7 @@ void core_fill_end(struct core_link *link, struct core_job *job, uint64_t ready,
 
 bool core_fill_back(struct core_link *link, struct core_job *job)
 {
-	if (job->stopped || job->ready <= job->linear || is_eager_head(job))
+	if (job->stopped || job->ready <= job->linear || leaves_eagerly(job))
 		return false;
 	job->filling = job->ready = job->linear;
 	job->fill_at = job->at;

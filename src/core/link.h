@@ -122,7 +122,7 @@ struct core_xfer {
 	uint64_t sender;	/* RECV: the SEND's id */
 	uint64_t message;	/* SEND: message number, given at post */
 	bool matched;		/* RECV: has its message; SEND: the peer said how it ended */
-	bool charged;		/* SEND: paid its eager credit */
+	bool charged;		/* SEND: paid its eager credit; those of link->sends first */
 	bool eager;		/* SEND */
 	bool truncated;		/* RECV */
 	uint64_t reserved;	/* READ into staged memory: staging bytes not used yet */
@@ -462,8 +462,9 @@ void core_fill_begin(struct core_link *link, const struct core_fill *fill);
  * the reader's with ERR_REMOTE. */
 void core_fill_end(struct core_link *link, struct core_job *job, uint64_t ready,
 		   tcpx_status status);
-/* Takes back what is filled and not cut, for somebody else's use; it is asked for again. False: there
- * is nothing, or too little to be worth it. */
+/* Takes back what is filled and not cut, for somebody else's use; it is asked for again. An engine
+ * that is short of room for what core_fill_next says must do so, small jobs included: their bytes may
+ * wait for grants that depend on others. False: there is nothing, or it leaves without the peer. */
 bool core_fill_back(struct core_link *link, struct core_job *job);
 
 /* The shared staging pool has room again for a link that waited. */
