@@ -28,8 +28,8 @@ static bool leaves_eagerly(struct core_job *job)
 	return job->kind == CORE_JOB_SEND && !job->announced && core_job_xfer(job)->eager;
 }
 
-/* Nothing of a SEND is needed before it may go eagerly, or is wanted: until then it may wait for the
- * peer's application, and room must not. */
+/* Nothing of a SEND is needed before it may go eagerly, or is wanted: until then it may wait for
+ * the peer's application, and room must not. */
 static bool wants_more(struct core_job *job)
 {
 	if (!job->fills || job->stopped || job->filling >= job->end)
@@ -37,7 +37,7 @@ static bool wants_more(struct core_job *job)
 	return job->kind != CORE_JOB_SEND || job->peer_xfer || leaves_eagerly(job);
 }
 
-/* By priority, behind its equals; but eager SENDs leave in their order, so they are filled in it. */
+/* By priority, behind its equals; eager SENDs leave in their order, so they are filled in it. */
 static bool goes_before(struct core_job *job, struct core_job *other)
 {
 	return other->priority < job->priority && !(leaves_eagerly(job) && leaves_eagerly(other));

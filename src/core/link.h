@@ -268,7 +268,7 @@ struct core_ops {
 	void (*stage_give)(void *arg, uint64_t bytes);
 	/* core_fill_next has something. */
 	void (*fill)(void *arg);
-	/* Nobody will cut what is filled of the job, or being filled, beyond what is cut already. */
+	/* Nobody will cut what is filled of the job, or being filled, beyond what is cut. */
 	void (*fill_drop)(void *arg, struct core_job *job);
 	void *(*alloc)(void *arg, size_t bytes); /* NULL: out of memory or budget */
 	void (*free)(void *arg, void *ptr, size_t bytes);
@@ -454,7 +454,7 @@ struct core_fill {
 	uint64_t linear;
 	uint32_t bytes, pieces;
 };
-/* What is to be filled next; false: nothing. Asked again without core_fill_begin it says the same. */
+/* What is to be filled next; false: nothing. Asked again it says the same. */
 bool core_fill_next(struct core_link *link, struct core_fill *out_fill);
 /* It is under way; core_fill_end follows once, and the job lives until then. */
 void core_fill_begin(struct core_link *link, const struct core_fill *fill);
@@ -463,8 +463,9 @@ void core_fill_begin(struct core_link *link, const struct core_fill *fill);
 void core_fill_end(struct core_link *link, struct core_job *job, uint64_t ready,
 		   tcpx_status status);
 /* Takes back what is filled and not cut, for somebody else's use; it is asked for again. An engine
- * that is short of room for what core_fill_next says must do so, small jobs included: their bytes may
- * wait for grants that depend on others. False: there is nothing, or it leaves without the peer. */
+ * that is short of room for what core_fill_next says must do so, small jobs included: their bytes
+ * may wait for grants that depend on others. False: nothing is there, or it leaves without the
+ * peer. */
 bool core_fill_back(struct core_link *link, struct core_job *job);
 
 /* The shared staging pool has room again for a link that waited. */

@@ -116,8 +116,8 @@ tcpx_status core_stage_arrive(struct core_link *link, struct core_chan *chan,
 void core_stage_undo(struct core_link *link, struct core_chan *chan);
 void core_retell(struct core_link *link);
 
-/* A chunk ends where a multiple of the chunk size lies in the transfer, so that neighbours in staging
- * fit together. */
+/* A chunk ends where a multiple of the chunk size lies in the transfer, so that neighbours in
+ * staging fit together. */
 static inline uint64_t core_chunk_limit(const struct core_link *link, const struct core_job *job,
 					uint64_t linear, uint64_t bytes)
 {

@@ -120,8 +120,8 @@ static bool charge(struct core_link *link, struct core_xfer *xfer)
 	return xfer->charged;
 }
 
-/* Fills SENDs behind the first one too, as far as the credit goes: charged in their order, since the
- * peer gives it back in that order. */
+/* Fills SENDs behind the first one too, as far as the credit goes: charged in their order, since
+ * the peer gives it back in that order. */
 void core_sends_charge(struct core_link *link)
 {
 	struct list_node *pos;
