@@ -453,6 +453,7 @@ struct core_fill {
 	struct core_cursor at;
 	uint64_t linear;
 	uint32_t bytes, pieces;
+	bool ahead; /* it would wait for the peer's staging: no reason to take others' room */
 };
 /* What is to be filled next; false: nothing. Asked again it says the same. */
 bool core_fill_next(struct core_link *link, struct core_fill *out_fill);

@@ -251,8 +251,10 @@ static void reclaim(struct sim *sim, const struct sim_event *event)
 	side->reclaiming = false;
 	if (!side->alive || !next(side, &fill))
 		return;
-	job = fits(side, &fill) ? NULL : some_holder(side);
-	if (job && (!sim->p.hostile || side->reclaims++ < HOSTILE_RECLAIMS))
+	job = fits(side, &fill) || fill.ahead ? NULL : some_holder(side);
+	if (job && sim->p.hostile && ++side->reclaims > HOSTILE_RECLAIMS)
+		return;
+	if (job)
 		fill_back(side, job);
 	pump_later(side, 0);
 }
@@ -267,7 +269,7 @@ static void pump(struct sim *sim, const struct sim_event *event)
 	side->pumping = false;
 	while (side->alive && next(side, &fill)) {
 		if (!fits(side, &fill)) {
-			if (side->reclaiming || !some_holder(side))
+			if (side->reclaiming || fill.ahead || !some_holder(side))
 				return; /* what is under way gives room back */
 			side->reclaiming = true;
 			sim_at(sim,
