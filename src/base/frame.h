@@ -85,6 +85,8 @@ struct frame {
 	uint64_t linear;
 	uint64_t key;
 	uint64_t offset;
+	uint32_t
+		follows; /* DATA: bytes of the transfer behind this chunk, at most 2^32-1; a hint */
 };
 
 struct frame_trailer {

@@ -47,6 +47,7 @@ void core_fill_init(struct core_job *job)
 {
 	list_init(&job->fill_node);
 	list_init(&job->slices);
+	job->block = NULL;
 	job->filling = job->ready = job->fill_quantum = 0;
 	job->fill_at = (struct core_cursor){0};
 }
@@ -114,6 +115,8 @@ bool core_fill_next(struct core_link *link, struct core_fill *out_fill)
 	bytes = job->end - job->filling;
 	if (job->end > CORE_SMALL_BYTES)
 		bytes = core_chunk_limit(link, job, job->filling, bytes);
+	if (bytes > CORE_FILL_BYTES)
+		bytes = CORE_FILL_BYTES;
 	at = job->fill_at;
 	*out_fill = (struct core_fill){.job = job, .at = at, .linear = job->filling};
 	out_fill->bytes = (uint32_t)core_cursor_advance(job->prog, &at, bytes, CORE_PIECES_MAX,

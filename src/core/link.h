@@ -36,6 +36,7 @@
 #define CORE_REQUEST_BYTES (1u << 30) /* one piece of a READ's list */
 #define CORE_ACK_BYTES (8u << 20)     /* an acknowledgement is asked for at least so often */
 #define CORE_QUANTUM_BYTES (4u << 20) /* of one transfer before the next one's turn */
+#define CORE_FILL_BYTES (4u << 20)    /* most of a source that is filled as one */
 #define CORE_NOTE_COST 64	      /* budget bytes of a notification beyond its payload */
 #define CORE_NACKS_MAX 4096	      /* refused chunks a channel remembers */
 #define CORE_VOIDS_MAX 65536 /* SENDs that ended unannounced before another may be posted */
@@ -84,6 +85,7 @@ struct core_job {
 	/* fills */
 	struct list_node fill_node; /* link->fills: more is to be filled */
 	struct list_node slices;    /* the engine's: what is filled, or being filled */
+	void *block;		    /* the engine's */
 	struct core_cursor fill_at; /* of filling */
 	uint64_t filling, ready;    /* up to there: asked for; there */
 	uint64_t fill_quantum;

@@ -176,6 +176,9 @@ static void fill_frame(struct core_job *job, struct core_tx *tx, uint64_t linear
 	switch (job->kind) {
 	case CORE_JOB_WRITE:
 		frame->type = FRAME_DATA;
+		frame->follows = job->end - linear - bytes < UINT32_MAX
+					 ? (uint32_t)(job->end - linear - bytes)
+					 : UINT32_MAX;
 		frame->xfer = core_job_xfer(job)->id;
 		tx->table = tx->pieces > 1;
 		if (!tx->table) {

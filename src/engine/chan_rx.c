@@ -21,7 +21,7 @@
 void rx_release(struct chan_rx *rx)
 {
 	while (rx->nheld)
-		mem_region_access_end(rx->held[--rx->nheld]);
+		mem_region_access_end(rx->held[--rx->nheld].region);
 }
 
 /* peer.lock: a region goes away while its chunk is parked here. In a call the chunk's regions are
@@ -34,7 +34,7 @@ void chan_rx_forget(struct engine_chan *chan, struct mem_region *region)
 	if (io->in_call)
 		return;
 	for (i = 0; i < chan->rx.nheld; i++)
-		if (chan->rx.held[i] == region)
+		if (chan->rx.held[i].region == region)
 			break;
 	if (i == chan->rx.nheld)
 		return;
@@ -49,7 +49,7 @@ static void note_retired(struct engine_chan *chan)
 	uint32_t i;
 
 	for (i = 0; i < rx->nheld; i++)
-		if (atomic_load(&rx->held[i]->retired))
+		if (atomic_load(&rx->held[i].region->retired))
 			chan->peer->core.chan[chan->index].rx.aborted = true;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "engine/engine.h"
+#include "engine/fill.h"
 #include "engine/stage.h"
 #include "engine/warm.h"
 #include "wire/frame_codec.h"
@@ -84,15 +85,10 @@ static void put_header(struct chan_tx *tx)
 	tx->end += FRAME_HEADER_BYTES + frame->table_bytes;
 }
 
-static bool is_staged(const struct core_tx *tx)
+void chan_tx_slices_put(struct engine_chan *chan)
 {
-	const struct core_prog *prog = tx->prog;
-	uint32_t i;
-
-	for (i = 0; prog && i < prog->nlocal; i++)
-		if (((const struct mem_region *)prog->local[i])->kind->staged)
-			return true;
-	return false;
+	while (chan->tx.nslices)
+		fill_put(chan->tx.slices[--chan->tx.nslices]);
 }
 
 static void copy_payload(struct chan_tx *tx)
@@ -104,7 +100,9 @@ static void copy_payload(struct chan_tx *tx)
 		memcpy(tx->buf + tx->end, frame->bytes, frame->frame.payload_bytes);
 		tx->end += frame->frame.payload_bytes;
 	} else {
-		n = map_local(frame->prog, frame->at, frame->frame.payload_bytes, tx->iov);
+		n = tx->nslices;
+		if (!n)
+			n = map_local(frame->prog, frame->at, frame->frame.payload_bytes, tx->iov);
 		for (i = 0; i < n; i++) {
 			memcpy(tx->buf + tx->end, tx->iov[i].iov_base, tx->iov[i].iov_len);
 			tx->end += (uint32_t)tx->iov[i].iov_len;
@@ -128,12 +126,24 @@ static void begin_big(struct engine_chan *chan)
 	if (frame->bytes) {
 		tx->iov[0] = (struct iovec){(void *)frame->bytes, frame->frame.payload_bytes};
 		tx->niov = 1;
-	} else if (is_staged(frame)) {
+	} else if (tx->nslices) {
+		tx->niov = tx->nslices;
+	} else if (tx->staged) {
 		tx->niov = 0;
 		stage_fill(chan);
 	} else {
 		tx->niov = map_local(frame->prog, frame->at, frame->frame.payload_bytes, tx->iov);
 	}
+}
+
+/* peer.lock: a staged source is where it was filled, if it was. */
+static void claim(struct chan_tx *tx)
+{
+	const struct core_tx *frame = &tx->frame;
+
+	tx->staged = frame->prog && frame->frame.payload_bytes && frame->job->fills;
+	if (tx->staged)
+		tx->nslices = fill_claim(frame, tx->slices, tx->iov);
 }
 
 /* Gathers frames until the buffer is full, a large one came, or there is nothing more. */
@@ -154,18 +164,21 @@ static void gather(struct engine_chan *chan)
 			core_tx_sent(&peer->core, chan->index, true);
 		if (room)
 			got = core_tx_next(&peer->core, chan->index, &tx->frame);
+		if (got)
+			claim(tx);
 		pthread_mutex_unlock(&peer->lock);
 		sent = false;
 		if (!got)
 			return;
 		put_header(tx);
 		if (tx->frame.frame.payload_bytes > ENGINE_COPY_BYTES ||
-		    (tx->frame.frame.payload_bytes && is_staged(&tx->frame))) {
+		    (tx->staged && !tx->nslices)) {
 			begin_big(chan);
 			return;
 		}
 		if (tx->frame.frame.payload_bytes)
 			copy_payload(tx);
+		chan_tx_slices_put(chan);
 		sent = true;
 	}
 }
@@ -326,6 +339,8 @@ static tcpx_status send_once(struct engine_chan *chan, uint64_t *sum)
 		stage_close(tx->stage);
 		tx->stage = NULL;
 	}
+	if (done)
+		chan_tx_slices_put(chan);
 	return status;
 }
 
@@ -398,5 +413,6 @@ void chan_tx_drop(struct engine_chan *chan)
 	pthread_mutex_unlock(&peer->lock);
 	if (stage)
 		stage_close(stage);
+	chan_tx_slices_put(chan);
 	chan->tx.big = false;
 }

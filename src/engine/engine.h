@@ -66,6 +66,10 @@ struct engine_runtime {
 enum engine_owner { OWNER_FREE = 0, OWNER_BUSY, OWNER_AGAIN, OWNER_CLOSED };
 
 struct chan_dial;
+struct fill_slice;
+
+/* Slices that one chunk may lie in: those of a chunk of 16 MiB, and one at each end. */
+#define CHAN_SLICES_MAX (ENGINE_CHUNK_MAX / CORE_FILL_BYTES + 2)
 struct engine_stage;
 
 struct chan_tx {
@@ -79,10 +83,19 @@ struct chan_tx {
 	uint64_t left;
 	uint8_t trailer[FRAME_TRAILER_BYTES];
 	uint32_t trailer_sent;
-	struct engine_stage *stage; /* staged source: its slot */
+	struct fill_slice *slices[CHAN_SLICES_MAX]; /* staged source: where it was filled */
+	uint32_t nslices;
+	bool staged;		    /* source */
+	struct engine_stage *stage; /* staged source: a slot of its own */
 	_Atomic int filling;
 	bool torn;	  /* the peer knows the frame for aborted, whatever its trailer says */
 	_Atomic int lent; /* the peer may read the frame's memory now: the call stays open */
+};
+
+/* A region that a chunk is written to, with an io reference, and how many pieces in a row. */
+struct chan_held {
+	struct mem_region *region;
+	uint32_t pieces;
 };
 
 enum chan_rx_state { RX_HEADER = 0, RX_PAYLOAD, RX_TRAILER };
@@ -101,7 +114,7 @@ struct chan_rx {
 	bool aborted;	     /* the rest goes to scratch */
 	bool bulk;	     /* the last frame was large: read little ahead */
 	tcpx_status verdict; /* of a DATA frame's access */
-	struct mem_region **held;
+	struct chan_held *held;
 	uint32_t nheld, cap_held;
 	bool torn; /* some of it was taken back by the sender: the frame counts as aborted */
 	struct engine_stage *stage;  /* staged destination: its slot */
@@ -154,8 +167,13 @@ struct engine_peer {
 	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES];
 	const char *transport, *auth;
 	uint32_t nbulk, chunk_bytes;
-	uint64_t stage_held, unread; /* queue_lock */
-	uint64_t slot_id;	     /* its handle, also after it was hidden */
+	uint64_t stage_held, unread;		     /* queue_lock */
+	struct list_node landings;		     /* lock: blocks that neighbours may land in */
+	struct stage_share *shares;		     /* lock: of staging pools */
+	struct list_node dropped, spent, deliveries; /* lock: left for fill_flush */
+	_Atomic bool fill_due;
+	bool pumping;	  /* lock */
+	uint64_t slot_id; /* its handle, also after it was hidden */
 
 	/* control thread only */
 	struct ctl_link *ctl;
@@ -334,6 +352,7 @@ int chan_wait_send(struct engine_chan *chan);
 /* chan_tx.c, chan_rx.c: with the direction's ownership */
 void chan_tx_run(struct engine_chan *chan, uint64_t budget);
 void chan_tx_drop(struct engine_chan *chan);
+void chan_tx_slices_put(struct engine_chan *chan); /* no lock held */
 /* lease.c, control thread: a stopped channel whose peer may be reading; takes the frame's io. */
 void lease_start(struct engine_chan *chan);
 void leases_init(struct engine_runtime *runtime);

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "engine/engine.h"
+#include "engine/fill.h"
 #include "engine/rx_into.h"
 #include "engine/stage.h"
 
@@ -192,6 +193,16 @@ static void hook_stage_give(void *arg, uint64_t bytes)
 	peer_wake_control(peer); /* it offers the room to whoever waits */
 }
 
+static void hook_fill(void *arg)
+{
+	fill_hook_due(arg);
+}
+
+static void hook_fill_drop(void *arg, struct core_job *job)
+{
+	fill_hook_drop(arg, job);
+}
+
 static void *hook_alloc(void *arg, size_t bytes)
 {
 	return session_alloc(((struct engine_peer *)arg)->session, bytes);
@@ -225,6 +236,8 @@ const struct core_ops engine_core_ops = {
 	.deliver = hook_deliver,
 	.stage_take = hook_stage_take,
 	.stage_give = hook_stage_give,
+	.fill = hook_fill,
+	.fill_drop = hook_fill_drop,
 	.alloc = hook_alloc,
 	.free = hook_free,
 	.fail = hook_fail,
@@ -260,6 +273,7 @@ void peer_kick(struct engine_peer *peer, bool here)
 {
 	uint64_t mask;
 
+	fill_flush(peer);
 	while ((mask = atomic_exchange(&peer->kick_mask, 0))) {
 		while (mask) {
 			uint32_t channel = (uint32_t)__builtin_ctzll(mask);
@@ -278,9 +292,11 @@ void peer_kick(struct engine_peer *peer, bool here)
  */
 void peer_kick_posted(struct engine_peer *peer, bool here)
 {
-	uint64_t mask = atomic_exchange(&peer->kick_mask, 0), later = 0;
 	struct engine_chan *first = NULL;
+	uint64_t mask, later = 0;
 
+	fill_flush(peer);
+	mask = atomic_exchange(&peer->kick_mask, 0);
 	if (here && (mask & 1ull << CORE_LANE)) {
 		kick_one(peer, CORE_LANE, true);
 		/* A kick of the lane that came since then is another's, and nobody else's now. */

@@ -18,12 +18,14 @@ static void lease_end(struct engine_chan *chan)
 
 	chan->tx.stage = NULL;
 	chan->tx.big = false;
+
 	pthread_mutex_lock(&peer->lock);
 	core_io_drop(&peer->core, &chan->lease);
 	pthread_mutex_unlock(&peer->lock);
 	peer_flush_kicks(peer);
 	if (stage)
 		stage_close(stage);
+	chan_tx_slices_put(chan);
 	chan_put(chan);
 }
 

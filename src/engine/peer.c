@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/block.h"
 #include "engine/calls.h"
 #include "engine/rx_into.h"
 #include "sys/futex.h"
@@ -28,6 +29,10 @@ struct engine_peer *peer_create(struct engine_session *session)
 	peer->session = session;
 	pthread_mutex_init(&peer->lock, NULL);
 	list_init(&peer->buried);
+	list_init(&peer->landings);
+	list_init(&peer->dropped);
+	list_init(&peer->spent);
+	list_init(&peer->deliveries);
 	list_init(&peer->node);
 	list_init(&peer->connect_timer.node);
 	list_init(&peer->redial_timer.node);
@@ -58,6 +63,7 @@ void peer_put(struct engine_peer *peer)
 		return;
 	if (peer->core_ready)
 		core_link_fini(&peer->core);
+	block_shares_free(peer);
 	pthread_mutex_destroy(&peer->lock);
 	handle_give(&peer->session->peers, peer);
 }

@@ -16,13 +16,14 @@ static void *region_addr(const struct mem_region *region, uint64_t offset)
 
 static bool hold(struct chan_rx *rx, struct mem_region *region)
 {
-	if (rx->nheld && rx->held[rx->nheld - 1] == region) {
+	if (rx->nheld && rx->held[rx->nheld - 1].region == region) {
 		mem_region_access_end(region); /* held already */
+		rx->held[rx->nheld - 1].pieces++;
 		return true;
 	}
 	if (rx->nheld == rx->cap_held) {
 		uint32_t cap = rx->cap_held ? rx->cap_held * 2 : 8;
-		struct mem_region **more = realloc(rx->held, cap * sizeof(*more));
+		struct chan_held *more = realloc(rx->held, cap * sizeof(*more));
 
 		if (!more) {
 			mem_region_access_end(region);
@@ -31,7 +32,7 @@ static bool hold(struct chan_rx *rx, struct mem_region *region)
 		rx->held = more;
 		rx->cap_held = cap;
 	}
-	rx->held[rx->nheld++] = region;
+	rx->held[rx->nheld++] = (struct chan_held){region, 1};
 	return true;
 }
 
@@ -54,21 +55,17 @@ static tcpx_status add_piece(struct engine_chan *chan, uint64_t key, uint64_t of
 static tcpx_status make_staged(struct engine_chan *chan)
 {
 	struct chan_rx *rx = &chan->rx;
-	const struct mem_kind *kind = rx->held[0]->kind;
+	bool staged = false;
 	uint32_t i;
 
 	for (i = 0; i < rx->nheld; i++)
-		if (rx->held[i]->kind != kind)
-			return TCPX_ERR_REMOTE; /* one chunk, one kind */
-	if (!kind->staged)
+		staged |= rx->held[i].region->kind->staged;
+	if (!staged)
 		return TCPX_OK;
 	if (!(rx->frame.flags & FRAME_F_STAGED))
 		return TCPX_ERR_REMOTE_KEY; /* a token that is not what we exported */
-	return stage_receive(chan, kind, rx->held[0]->device, (struct mem_piece *)rx->iov, rx->niov,
-			     rx->frame.payload_bytes);
+	return stage_receive(chan);
 }
-
-_Static_assert(sizeof(struct mem_piece) == sizeof(struct iovec), "a piece is an iovec");
 
 /* Scratch is the message buffer; it must be there. */
 static tcpx_status need_message(struct chan_rx *rx)
@@ -170,7 +167,6 @@ static tcpx_status into_prog(struct engine_chan *chan)
 	uint64_t bytes = rx->frame.payload_bytes;
 	const struct mem_region *staged;
 	uint32_t pieces = survey(prog, at, bytes, &staged);
-	tcpx_status status;
 
 	if (!staged) {
 		rx->next = at;
@@ -180,10 +176,7 @@ static tcpx_status into_prog(struct engine_chan *chan)
 	}
 	if (rx->frame.type == FRAME_SDATA && !(rx->frame.flags & FRAME_F_STAGED))
 		return TCPX_ERR_PROTOCOL;
-	status = stage_receive(chan, staged->kind, staged->device, NULL, pieces, bytes);
-	if (status == TCPX_OK)
-		map_local(prog, &at, &bytes, (struct iovec *)rx->stage->pieces, pieces);
-	return status;
+	return stage_receive_prog(chan, prog, at, pieces);
 }
 
 struct served {
@@ -266,6 +259,7 @@ static tcpx_status fill_served(struct engine_peer *peer, struct served *served,
 			served->regions[served->nregions++] = region;
 		*seg = (struct core_seg){
 			.linear = prog->total, .local_off = offset, .local = served->nregions - 1};
+		served->push.job.fills |= region->kind->staged;
 		prog->total += length;
 		prog->nseg++;
 		seg[1].linear = prog->total;

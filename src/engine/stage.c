@@ -6,58 +6,59 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "engine/fill.h"
 #include "engine/rx_into.h"
 
-struct engine_stage *stage_open(struct engine_peer *peer, const struct mem_kind *kind,
-				uint32_t device, uint64_t bytes, uint32_t npieces)
+static struct engine_stage *stage_open(struct engine_peer *peer, struct stage_block *block,
+				       uint64_t bytes)
 {
-	struct engine_stage *stage = calloc(1, sizeof(*stage) + npieces * sizeof(stage->pieces[0]));
+	struct engine_stage *stage = block ? calloc(1, sizeof(*stage)) : NULL;
 
 	if (!stage)
 		return NULL;
-	stage->slot = kind->slot_alloc(bytes, device);
-	if (!stage->slot) {
-		free(stage);
-		return NULL;
-	}
-	stage->kind = kind;
+	list_init(&stage->node);
+	stage->block = block;
 	stage->bytes = bytes;
 	stage->peer = peer;
 	atomic_fetch_add(&peer->slot.refs, 1);
 	atomic_store(&stage->refs, 1);
-	stage->copy.slot = stage->slot;
-	stage->copy.pieces = stage->pieces;
-	stage->copy.npieces = npieces;
-	stage->copy.device = device;
-	stage->copy.owner = stage;
 	return stage;
 }
 
-void stage_close(struct engine_stage *stage)
+static void stage_free(struct engine_stage *stage)
 {
 	struct engine_peer *peer = stage->peer;
 
-	if (atomic_fetch_sub(&stage->refs, 1) != 1)
-		return;
 	for (uint32_t i = 0; i < stage->nheld; i++)
-		mem_region_access_end(stage->held[i]);
+		mem_region_access_end(stage->held[i].region);
 	if (stage->chan)
 		chan_put(stage->chan);
-	stage->kind->slot_free(stage->slot, stage->bytes, stage->copy.device);
+	copies_free(&stage->copies);
 	free(stage->held);
 	free(stage);
 	peer_put(peer);
 }
 
-static void fill_done(struct mem_copy *copy, tcpx_status status)
+void stage_close(struct engine_stage *stage)
 {
-	struct engine_stage *stage = copy->owner;
+	if (atomic_fetch_sub(&stage->refs, 1) != 1)
+		return;
+	block_put(stage->block);
+	stage_free(stage);
+}
+
+static void fill_done(struct stage_copies *copies, tcpx_status status)
+{
+	struct engine_stage *stage = LIST_ENTRY(copies, struct engine_stage, copies);
 	struct engine_chan *chan = stage->chan;
 	struct engine_peer *peer = stage->peer;
 
 	pthread_mutex_lock(&peer->lock);
-	if (status != TCPX_OK && chan->tx.stage == stage) /* the slot must not be taken for data */
+	if (status != TCPX_OK &&
+	    chan->tx.stage == stage) { /* the slot is not to be taken for data */
+		chan->tx.aborted = true;
 		core_tx_spoiled(&peer->core, chan->index, status);
+	}
 	core_io_drop(&peer->core, &stage->orphan);
 	atomic_store(&chan->tx.filling, 0);
 	pthread_mutex_unlock(&peer->lock);
@@ -66,81 +67,98 @@ static void fill_done(struct mem_copy *copy, tcpx_status status)
 	stage_close(stage);
 }
 
-static const struct mem_region *staged_region(const struct core_tx *frame)
+static const struct mem_region *region_at(const struct core_prog *prog, uint32_t seg)
 {
-	return frame->prog->local[frame->prog->seg[frame->at.seg].local];
+	return prog->local[prog->seg[seg].local];
 }
 
-void stage_fill(struct engine_chan *chan)
+/* The first region that needs staging gives the slot. */
+static const struct mem_region *staged_in(const struct core_prog *prog, struct core_cursor at,
+					  uint32_t pieces)
 {
-	struct chan_tx *tx = &chan->tx;
-	struct core_tx *frame = &tx->frame;
-	const struct mem_region *region = staged_region(frame);
-	struct core_cursor at = frame->at;
-	uint64_t bytes = frame->frame.payload_bytes;
-	struct engine_stage *stage;
-	uint32_t n = 0;
+	uint32_t i;
 
-	stage = stage_open(chan->peer, region->kind, region->device, bytes, frame->pieces);
-	if (!stage) {
-		tx->aborted = true; /* ends as ABORTED; the transfer is failed below */
-		goto fail;
-	}
-	while (bytes) {
-		const struct core_seg *seg = &frame->prog->seg[at.seg];
-		uint64_t left = core_seg_length(frame->prog, at.seg) - at.off;
+	for (i = 0; i < pieces; i++)
+		if (region_at(prog, at.seg + i)->kind->staged)
+			return region_at(prog, at.seg + i);
+	return region_at(prog, at.seg);
+}
+
+/* The next bytes of the program's local side. */
+static tcpx_status add_local(struct stage_copies *copies, const struct core_prog *prog,
+			     struct core_cursor at, uint64_t bytes)
+{
+	tcpx_status status = TCPX_OK;
+
+	while (bytes && status == TCPX_OK) {
+		uint64_t left = core_seg_length(prog, at.seg) - at.off;
 		uint64_t take = left < bytes ? left : bytes;
 
-		region = frame->prog->local[seg->local];
-		stage->pieces[n++] =
-			(struct mem_piece){region->base + seg->local_off + at.off, take};
+		status = copies_add(copies, region_at(prog, at.seg),
+				    prog->seg[at.seg].local_off + at.off, take);
 		bytes -= take;
 		at.seg++;
 		at.off = 0;
 	}
-	stage->copy.npieces = n;
-	stage->copy.done = fill_done;
+	return status;
+}
+
+/* What was lost with a channel, or is sent once more: neighbours are not to be expected. */
+void stage_fill(struct engine_chan *chan)
+{
+	struct engine_peer *peer = chan->peer;
+	struct chan_tx *tx = &chan->tx;
+	const struct core_tx *frame = &tx->frame;
+	const struct mem_region *region = staged_in(frame->prog, frame->at, frame->pieces);
+	uint64_t bytes = frame->frame.payload_bytes;
+	struct stage_block *block = block_open(peer, region->kind, region->device, MEM_OUT, 0,
+					       bytes, NULL, BLOCK_ANYHOW, NULL);
+	struct engine_stage *stage = stage_open(peer, block, bytes);
+	tcpx_status status;
+
+	if (!stage) {
+		if (block)
+			block_put(block);
+		tx->aborted = true; /* ends as ABORTED; the transfer is failed below */
+		pthread_mutex_lock(&peer->lock);
+		core_tx_spoiled(&peer->core, chan->index, TCPX_ERR_NO_MEMORY);
+		pthread_mutex_unlock(&peer->lock);
+		return;
+	}
 	stage->chan = chan;
 	chan_get(chan);
 	tx->stage = stage;
-	tx->iov[0] = (struct iovec){stage->slot, frame->frame.payload_bytes};
+	tx->iov[0] = (struct iovec){block->addr, bytes};
 	tx->niov = 1;
 	atomic_fetch_add(&stage->refs, 1);
 	atomic_store(&tx->filling, 1);
-	if (stage->kind->fill(&stage->copy) == TCPX_OK)
-		return;
-	atomic_store(&tx->filling, 0);
-	stage_close(stage);
-	tx->aborted = true;
-fail:
-	pthread_mutex_lock(&chan->peer->lock);
-	core_tx_spoiled(&chan->peer->core, chan->index, TCPX_ERR_NO_MEMORY);
-	pthread_mutex_unlock(&chan->peer->lock);
+	status = copies_init(&stage->copies, block->addr, frame->pieces, fill_done);
+	if (status == TCPX_OK)
+		status = add_local(&stage->copies, frame->prog, frame->at, bytes);
+	copies_start(&stage->copies, true, status);
 }
 
-tcpx_status stage_receive(struct engine_chan *chan, const struct mem_kind *kind, uint32_t device,
-			  const struct mem_piece *pieces, uint32_t npieces, uint64_t bytes)
+/* The slot of a payload; commit_done ends it. */
+static struct engine_stage *slot_for(struct engine_chan *chan, const struct mem_region *region,
+				     uint64_t total)
 {
 	struct chan_rx *rx = &chan->rx;
-	struct engine_stage *stage = stage_open(chan->peer, kind, device, bytes, npieces);
+	struct stage_block *block =
+		block_land(chan->peer, region->kind, region->device, &rx->frame, total);
+	struct engine_stage *stage = stage_open(chan->peer, block, rx->frame.payload_bytes);
 
-	if (!stage)
-		return TCPX_ERR_NO_MEMORY;
-	if (pieces)
-		memcpy(stage->pieces, pieces, npieces * sizeof(*pieces));
-	rx->stage = stage;
-	rx->iov[0] = (struct iovec){stage->slot, bytes};
-	rx->niov = 1;
-	return TCPX_OK;
+	if (!stage && block)
+		block_put(block);
+	return stage;
 }
 
-static void commit_done(struct mem_copy *copy, tcpx_status status)
+static void commit_done(struct stage_copies *copies, tcpx_status status)
 {
-	struct engine_stage *stage = copy->owner;
+	struct engine_stage *stage = LIST_ENTRY(copies, struct engine_stage, copies);
 	struct engine_peer *peer = stage->peer;
 
 	while (stage->nheld)
-		mem_region_access_end(stage->held[--stage->nheld]);
+		mem_region_access_end(stage->held[--stage->nheld].region);
 	pthread_mutex_lock(&peer->lock);
 	if (stage->recv)
 		core_recv_applied(&peer->core, &stage->recv->xfer, status);
@@ -150,6 +168,65 @@ static void commit_done(struct mem_copy *copy, tcpx_status status)
 	pthread_mutex_unlock(&peer->lock);
 	peer_flush_kicks(peer);
 	stage_close(stage);
+}
+
+static uint8_t *slot_addr(const struct engine_stage *stage, const struct frame *frame)
+{
+	return stage->block->addr + (frame->linear - stage->block->linear);
+}
+
+/* The slot is where the payload goes. */
+static tcpx_status into_slot(struct chan_rx *rx, struct engine_stage *stage, tcpx_status status)
+{
+	if (status != TCPX_OK) {
+		stage_close(stage);
+		return status;
+	}
+	rx->stage = stage;
+	rx->iov[0] = (struct iovec){stage->copies.slot, stage->bytes};
+	rx->niov = 1;
+	return TCPX_OK;
+}
+
+tcpx_status stage_receive(struct engine_chan *chan)
+{
+	struct chan_rx *rx = &chan->rx;
+	const struct mem_region *region = NULL;
+	struct engine_stage *stage;
+	uint32_t i, k, n = 0;
+	tcpx_status status;
+
+	for (i = 0; i < rx->nheld && (!region || !region->kind->staged); i++)
+		region = rx->held[i].region;
+	stage = slot_for(chan, region,
+			 rx->frame.linear + rx->frame.payload_bytes + rx->frame.follows);
+	if (!stage)
+		return TCPX_ERR_NO_MEMORY;
+	status = copies_init(&stage->copies, slot_addr(stage, &rx->frame), rx->niov, commit_done);
+	for (i = 0; i < rx->nheld; i++) {
+		region = rx->held[i].region;
+		for (k = 0; k < rx->held[i].pieces && status == TCPX_OK; k++, n++)
+			status = copies_add(
+				&stage->copies, region,
+				(uint64_t)((uint8_t *)rx->iov[n].iov_base - region->base),
+				rx->iov[n].iov_len);
+	}
+	return into_slot(rx, stage, status);
+}
+
+tcpx_status stage_receive_prog(struct engine_chan *chan, const struct core_prog *prog,
+			       struct core_cursor at, uint32_t pieces)
+{
+	struct chan_rx *rx = &chan->rx;
+	struct engine_stage *stage = slot_for(chan, staged_in(prog, at, pieces), prog->total);
+	tcpx_status status;
+
+	if (!stage)
+		return TCPX_ERR_NO_MEMORY;
+	status = copies_init(&stage->copies, slot_addr(stage, &rx->frame), pieces, commit_done);
+	if (status == TCPX_OK)
+		status = add_local(&stage->copies, prog, at, stage->bytes);
+	return into_slot(rx, stage, status);
 }
 
 tcpx_status stage_commit(struct engine_chan *chan)
@@ -165,53 +242,47 @@ tcpx_status stage_commit(struct engine_chan *chan)
 	stage->nheld = rx->nheld;
 	rx->held = NULL;
 	rx->nheld = rx->cap_held = 0;
-	stage->copy.done = commit_done;
 	/* The commit may end before core_rx_end said that it is under way: peer.lock is taken by
 	 * both, so the engine starts it only behind core_rx_end. */
 	rx->commit = stage;
 	return TCPX_IN_PROGRESS;
 }
 
-/* After core_rx_end(IN_PROGRESS). */
+/* After core_rx_end(IN_PROGRESS), or for an eager message: no lock held. */
 void stage_commit_start(struct engine_stage *stage)
 {
-	tcpx_status status = stage->kind->commit(&stage->copy);
-
-	if (status != TCPX_OK)
-		commit_done(&stage->copy, status);
+	copies_start(&stage->copies, false, TCPX_OK);
 }
 
 tcpx_status stage_deliver(struct engine_peer *peer, struct engine_request *recv, const void *data,
 			  uint64_t bytes)
 {
 	const struct core_prog *prog = &recv->prog;
-	const struct mem_region *region = prog->local[prog->seg[0].local];
+	struct core_cursor begin = {0}, end = begin;
+	struct stage_block *block;
 	struct engine_stage *stage;
-	uint32_t i, n = 0;
-	uint64_t left = bytes;
-	tcpx_status status;
+	const struct mem_region *region;
+	uint32_t pieces;
+	tcpx_status status = TCPX_ERR_NO_MEMORY;
 
-	stage = stage_open(peer, region->kind, region->device, bytes, prog->nseg);
-	if (!stage)
-		return TCPX_ERR_NO_MEMORY;
-	memcpy(stage->slot, data, bytes);
-	for (i = 0; i < prog->nseg && left; i++) {
-		uint64_t take = core_seg_length(prog, i);
-
-		region = prog->local[prog->seg[i].local];
-		if (take > left)
-			take = left;
-		stage->pieces[n++] =
-			(struct mem_piece){region->base + prog->seg[i].local_off, take};
-		left -= take;
-	}
-	stage->copy.npieces = n;
-	stage->recv = recv;
-	stage->copy.done = commit_done;
-	status = stage->kind->commit(&stage->copy);
+	core_cursor_advance(prog, &end, bytes, UINT32_MAX, &pieces);
+	region = staged_in(prog, begin, pieces);
+	block = block_open(peer, region->kind, region->device, MEM_IN, 0, bytes, NULL, BLOCK_ANYHOW,
+			   NULL);
+	stage = stage_open(peer, block, bytes);
+	if (stage)
+		status = copies_init(&stage->copies, block->addr, pieces, commit_done);
+	if (status == TCPX_OK)
+		status = add_local(&stage->copies, prog, begin, bytes);
 	if (status != TCPX_OK) {
-		stage_close(stage);
+		if (block)
+			fill_spend(peer, block);
+		if (stage)
+			stage_free(stage);
 		return status;
 	}
+	memcpy(block->addr, data, bytes);
+	stage->recv = recv;
+	fill_defer(peer, stage);
 	return TCPX_IN_PROGRESS;
 }

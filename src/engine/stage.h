@@ -1,44 +1,74 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Staged memory kinds in the data path: slots that are filled before sending, committed after
- * receiving. */
+/* Staged memory in the data path: copies between slots and regions, slots that a channel fills for
+ * itself before sending, slots that are committed after receiving. */
 #ifndef ENGINE_STAGE_H
 #define ENGINE_STAGE_H
 
-#include "engine/engine.h"
+#include "engine/block.h"
 
-struct engine_stage {
+#define STAGE_PIECES_INSIDE 4
+
+/* What of the copies goes to one kind and device. */
+struct stage_part {
 	struct mem_copy copy;
 	const struct mem_kind *kind;
-	void *slot;
+	struct stage_part *next;
+};
+
+/* The copies between one slot and the pieces of a transfer, whatever regions those are of. */
+struct stage_copies {
+	uint8_t *slot;
+	uint64_t bytes;
+	struct mem_piece *pieces, inside[STAGE_PIECES_INSIDE];
+	uint32_t npieces, cap;
+	struct stage_part first, *last;
+	_Atomic uint32_t left;
+	_Atomic int status;
+	void (*done)(struct stage_copies *copies, tcpx_status status);
+};
+
+/* Room for npieces. ERR_NO_MEMORY, which copies_start may be given. */
+tcpx_status copies_init(struct stage_copies *copies, uint8_t *slot, uint32_t npieces,
+			void (*done)(struct stage_copies *copies, tcpx_status status));
+/* The next length bytes of the slot. ERR_NO_MEMORY. */
+tcpx_status copies_add(struct stage_copies *copies, const struct mem_region *region,
+		       uint64_t offset, uint64_t length);
+/* done runs once, maybe before this returns: with status if that is an error, else how the copies
+ * ended. No lock held. */
+void copies_start(struct stage_copies *copies, bool to_slot, tcpx_status status);
+void copies_free(struct stage_copies *copies);
+
+struct engine_stage {
+	struct stage_copies copies;
+	struct stage_block *block;
 	uint64_t bytes;
 	struct engine_peer *peer;
 	struct engine_chan *chan; /* fill: to be kicked */
 	uint32_t channel, epoch;
 	uint64_t seq, xfer_id;
 	struct engine_request *recv; /* eager message: whose RECV */
-	struct mem_region **held;    /* released when the commit ended */
+	struct chan_held *held;	     /* regions, released when the commit ended */
 	uint32_t nheld;
 	_Atomic uint32_t refs;
+	struct list_node node; /* peer->deliveries */
 	struct core_io orphan; /* fill: its channel went away meanwhile; peer.lock */
-	struct mem_piece pieces[];
 };
 
-/* A slot of bytes and room for npieces pieces; NULL without memory. One reference. */
-struct engine_stage *stage_open(struct engine_peer *peer, const struct mem_kind *kind,
-				uint32_t device, uint64_t bytes, uint32_t npieces);
-void stage_close(struct engine_stage *stage); /* drops a reference */
+void stage_close(struct engine_stage *stage); /* drops a reference; no lock held */
 
-/* tx owner: the frame's payload into a slot; chan->tx.filling until it is there. */
+/* tx owner: the frame's payload into a slot of its own; chan->tx.filling until it is there. */
 void stage_fill(struct engine_chan *chan);
 
-/* rx owner: the frame's destination pieces are known; makes the slot the destination. pieces NULL:
- * the caller fills rx->stage->pieces. */
-tcpx_status stage_receive(struct engine_chan *chan, const struct mem_kind *kind, uint32_t device,
-			  const struct mem_piece *pieces, uint32_t npieces, uint64_t bytes);
+/* rx owner: the frame's destination pieces are of regions that rx->held says, in rx->iov; makes a
+ * slot the destination. */
+tcpx_status stage_receive(struct engine_chan *chan);
+/* The same for a program of ours. */
+tcpx_status stage_receive_prog(struct engine_chan *chan, const struct core_prog *prog,
+			       struct core_cursor at, uint32_t pieces);
 /* The slot is full: starts the commit, which ends in the core. TCPX_IN_PROGRESS, or an error. */
 tcpx_status stage_commit(struct engine_chan *chan);
 void stage_commit_start(struct engine_stage *stage);
-/* An eager message for a staged RECV. peer.lock. TCPX_IN_PROGRESS, or an error. */
+/* An eager message for a RECV with staged memory. peer.lock. TCPX_IN_PROGRESS, or an error. */
 tcpx_status stage_deliver(struct engine_peer *peer, struct engine_request *recv, const void *data,
 			  uint64_t bytes);
 

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/siphash.h"
+#include "mem/staging.h"
 #include "sys/futex.h"
 
 #define SLOT_BITS 22 /* index bits of an id; the generation has the next 41, bit 63 stays clear */
@@ -271,6 +272,8 @@ tcpx_status mem_region_add(struct mem_regions *regions, void *addr, uint64_t len
 	if (!opts)
 		opts = &local_host;
 	status = region_check(addr, length, opts, &kind);
+	if (!status && kind->staged)
+		status = mem_staging_open(kind, opts->device);
 	if (status)
 		return status;
 	region = calloc(1, sizeof(*region));

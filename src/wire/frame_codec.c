@@ -52,7 +52,7 @@ void wire_frame_encode(const struct frame *frame, uint8_t out[FRAME_HEADER_BYTES
 	wire_put_uint(&o, frame->key, 8);
 	wire_put_uint(&o, frame->offset, 8);
 	wire_put_uint(&o, crc32c(0, out, CRC_COVERS), 4);
-	wire_put_uint(&o, 0, 4);
+	wire_put_uint(&o, frame->follows, 4);
 }
 
 /* Whether the lengths are allowed for the type. */
@@ -80,7 +80,7 @@ tcpx_status wire_frame_decode(const uint8_t in[FRAME_HEADER_BYTES], struct frame
 {
 	struct wire_cursor c = wire_cursor_of(in, FRAME_HEADER_BYTES);
 	struct frame frame = {0};
-	uint32_t crc, reserved;
+	uint32_t crc;
 	uint8_t version;
 	tcpx_status status;
 
@@ -96,13 +96,13 @@ tcpx_status wire_frame_decode(const uint8_t in[FRAME_HEADER_BYTES], struct frame
 	frame.key = wire_get_u64(&c);
 	frame.offset = wire_get_u64(&c);
 	crc = wire_get_u32(&c);
-	reserved = wire_get_u32(&c);
+	frame.follows = wire_get_u32(&c);
 	if (crc != crc32c(0, in, CRC_COVERS))
 		return error_set(TCPX_ERR_CORRUPT, 0, "frame header with a wrong checksum");
 	if (version != FRAME_VERSION)
 		return error_set(TCPX_ERR_VERSION, 0, "frame of version %u, ours is %u", version,
 				 FRAME_VERSION);
-	if (reserved || frame.flags & ~FLAGS_KNOWN)
+	if ((frame.follows && frame.type != FRAME_DATA) || frame.flags & ~FLAGS_KNOWN)
 		return error_set(TCPX_ERR_PROTOCOL, 0, "frame of type %u with reserved bits set",
 				 frame.type);
 	status = check_shape(&frame);

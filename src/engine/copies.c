@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies between a slot and pieces of regions: one for each run of pieces of one kind and device. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "engine/stage.h"
+
+tcpx_status copies_init(struct stage_copies *copies, uint8_t *slot, uint32_t npieces,
+			void (*done)(struct stage_copies *copies, tcpx_status status))
+{
+	memset(copies, 0, sizeof(*copies));
+	copies->slot = slot;
+	copies->done = done;
+	copies->last = &copies->first;
+	copies->pieces = copies->inside;
+	copies->cap = STAGE_PIECES_INSIDE;
+	if (npieces <= STAGE_PIECES_INSIDE)
+		return TCPX_OK;
+	copies->pieces = malloc(npieces * sizeof(*copies->pieces));
+	copies->cap = copies->pieces ? npieces : 0;
+	return copies->pieces ? TCPX_OK : TCPX_ERR_NO_MEMORY;
+}
+
+void copies_free(struct stage_copies *copies)
+{
+	struct stage_part *part = copies->first.next;
+
+	while (part) {
+		struct stage_part *next = part->next;
+
+		free(part);
+		part = next;
+	}
+	if (copies->pieces != copies->inside)
+		free(copies->pieces);
+}
+
+static struct stage_part *part_for(struct stage_copies *copies, const struct mem_region *region)
+{
+	struct stage_part *part = copies->last;
+
+	if (part->kind && (part->kind != region->kind || part->copy.device != region->device)) {
+		part->next = calloc(1, sizeof(*part));
+		part = part->next;
+	}
+	if (!part || part->kind)
+		return part;
+	copies->last = part;
+	part->kind = region->kind;
+	part->copy.device = region->device;
+	part->copy.slot = copies->slot + copies->bytes;
+	part->copy.pieces = &copies->pieces[copies->npieces];
+	return part;
+}
+
+tcpx_status copies_add(struct stage_copies *copies, const struct mem_region *region,
+		       uint64_t offset, uint64_t length)
+{
+	struct stage_part *part = part_for(copies, region);
+
+	if (!part || copies->npieces == copies->cap)
+		return TCPX_ERR_NO_MEMORY;
+	copies->pieces[copies->npieces++] = (struct mem_piece){region->base + offset, length};
+	copies->bytes += length;
+	part->copy.npieces++;
+	return TCPX_OK;
+}
+
+/* One of them ended, or the starter is through. */
+static void end_one(struct stage_copies *copies, tcpx_status status)
+{
+	int none = TCPX_OK;
+
+	if (status != TCPX_OK)
+		atomic_compare_exchange_strong(&copies->status, &none, (int)status);
+	if (atomic_fetch_sub(&copies->left, 1) == 1)
+		copies->done(copies, (tcpx_status)atomic_load(&copies->status));
+}
+
+static void copy_done(struct mem_copy *copy, tcpx_status status)
+{
+	end_one(copy->owner, status);
+}
+
+void copies_start(struct stage_copies *copies, bool to_slot, tcpx_status status)
+{
+	struct stage_part *part, *next;
+
+	atomic_store(&copies->left, 1);
+	for (part = &copies->first; part && part->kind && status == TCPX_OK; part = next) {
+		/* The starter's own count keeps them all until the last one is started. */
+		next = part->next;
+		part->copy.owner = copies;
+		part->copy.done = copy_done;
+		atomic_fetch_add(&copies->left, 1);
+		status = to_slot ? part->kind->fill(&part->copy) : part->kind->commit(&part->copy);
+		if (status != TCPX_OK)
+			atomic_fetch_sub(&copies->left, 1);
+	}
+	end_one(copies, status);
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Slices of staged sources: begun as far as there is room, filled, sent, let go of. */
+#include "engine/fill.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/stage.h"
+
+#define FILL_STALE_NS (100 * CLOCK_MS_NS) /* decision 23: not pulled in time */
+
+struct fill_slice {
+	struct list_node node; /* job->slices; peer->dropped */
+	struct engine_peer *peer;
+	struct core_job *job; /* good until the fill ended */
+	struct stage_block *block;
+	uint64_t linear;
+	uint32_t bytes;
+	bool ready, dropped; /* peer.lock */
+	int64_t ready_ns;
+	_Atomic uint32_t refs;
+	struct stage_copies copies;
+};
+
+static uint8_t *slice_addr(const struct fill_slice *slice)
+{
+	return slice->block->addr + (slice->linear - slice->block->linear);
+}
+
+void fill_put(struct fill_slice *slice)
+{
+	if (atomic_fetch_sub(&slice->refs, 1) != 1)
+		return;
+	copies_free(&slice->copies);
+	if (slice->block)
+		block_put(slice->block);
+	free(slice);
+}
+
+void fill_spend(struct engine_peer *peer, struct stage_block *block)
+{
+	list_push_back(&peer->spent, &block->node);
+	atomic_store(&peer->fill_due, true);
+}
+
+void fill_defer(struct engine_peer *peer, struct engine_stage *stage)
+{
+	list_push_back(&peer->deliveries, &stage->node);
+	atomic_store(&peer->fill_due, true);
+}
+
+/* peer.lock: the job puts no more slices there. */
+static void block_spent(struct engine_peer *peer, struct core_job *job)
+{
+	struct stage_block *block = job->block;
+
+	if (!block)
+		return;
+	job->block = NULL;
+	fill_spend(peer, block);
+}
+
+void fill_hook_due(struct engine_peer *peer)
+{
+	atomic_store(&peer->fill_due, true);
+}
+
+void fill_hook_drop(struct engine_peer *peer, struct core_job *job)
+{
+	struct list_node *node;
+
+	while ((node = list_pop_front(&job->slices))) {
+		LIST_ENTRY(node, struct fill_slice, node)->dropped = true;
+		list_push_back(&peer->dropped, node);
+		atomic_store(&peer->fill_due, true);
+	}
+	block_spent(peer, job);
+}
+
+/* peer.lock: the slice is filled. How far the job is. */
+static uint64_t ready_upto(const struct core_job *job)
+{
+	uint64_t ready = job->ready;
+	struct list_node *pos;
+
+	LIST_FOREACH(pos, &job->slices) {
+		const struct fill_slice *slice = LIST_ENTRY(pos, struct fill_slice, node);
+
+		if (!slice->ready)
+			break;
+		ready = slice->linear + slice->bytes;
+	}
+	return ready;
+}
+
+/* On the kind's thread, or on that of the pump for memory it can read itself. */
+static void filled(struct stage_copies *copies, tcpx_status status)
+{
+	struct fill_slice *slice = LIST_ENTRY(copies, struct fill_slice, copies);
+	struct engine_peer *peer = slice->peer;
+	struct core_job *job = slice->job;
+	int64_t now = clock_now_ns();
+
+	pthread_mutex_lock(&peer->lock);
+	slice->ready = status == TCPX_OK;
+	slice->ready_ns = now;
+	core_fill_end(&peer->core, job, slice->dropped ? 0 : ready_upto(job), status);
+	pthread_mutex_unlock(&peer->lock);
+	peer_flush_kicks(peer);
+	fill_put(slice);
+	peer_put(peer);
+}
+
+static const struct mem_region *region_at(const struct core_job *job, uint32_t seg)
+{
+	return job->prog->local[job->prog->seg[seg].local];
+}
+
+/* The first region of the fill that needs staging gives its block. */
+static const struct mem_region *staged_in(const struct core_fill *fill)
+{
+	uint32_t i;
+
+	for (i = 0; i < fill->pieces; i++)
+		if (region_at(fill->job, fill->at.seg + i)->kind->staged)
+			return region_at(fill->job, fill->at.seg + i);
+	return region_at(fill->job, fill->at.seg);
+}
+
+static bool fits(const struct stage_block *block, const struct mem_region *region,
+		 const struct core_fill *fill)
+{
+	return block && block->kind == region->kind && block->device == region->device &&
+	       fill->linear + fill->bytes <= block->linear + block->bytes;
+}
+
+/* peer.lock. Room for the slice: behind the last one, at the begin of a new block, or alone. */
+static struct stage_block *room_for(struct engine_peer *peer, const struct core_fill *fill,
+				    bool *out_waits)
+{
+	const struct mem_region *region = staged_in(fill);
+	struct core_job *job = fill->job;
+	struct stage_share *share = block_share(peer, region->kind, region->device);
+	uint64_t bytes = MEM_SLOT_MAX - (job->linear_base + fill->linear) % MEM_SLOT_MAX;
+	bool alone;
+
+	if (!fits(job->block, region, fill))
+		block_spent(peer, job);
+	if (bytes > job->end - fill->linear)
+		bytes = job->end - fill->linear;
+	if (!job->block && bytes > fill->bytes)
+		job->block = block_open(peer, region->kind, region->device, MEM_OUT, fill->linear,
+					bytes, share, BLOCK_OR_NOTHING, NULL);
+	if (job->block) {
+		block_get(job->block);
+		return job->block;
+	}
+	alone = share && share->stager.held;
+	return block_open(peer, region->kind, region->device, MEM_OUT, fill->linear, fill->bytes,
+			  share, alone ? BLOCK_OR_WAIT : BLOCK_ANYHOW, out_waits);
+}
+
+static tcpx_status add_pieces(struct fill_slice *slice, const struct core_fill *fill)
+{
+	struct core_cursor at = fill->at;
+	uint64_t bytes = fill->bytes;
+	tcpx_status status = TCPX_OK;
+
+	while (bytes && status == TCPX_OK) {
+		const struct core_prog *prog = fill->job->prog;
+		uint64_t left = core_seg_length(prog, at.seg) - at.off;
+		uint64_t take = left < bytes ? left : bytes;
+
+		status = copies_add(&slice->copies, region_at(fill->job, at.seg),
+				    prog->seg[at.seg].local_off + at.off, take);
+		bytes -= take;
+		at.seg++;
+		at.off = 0;
+	}
+	return status;
+}
+
+/* peer.lock. NULL: in line for memory, or there is none. */
+static struct fill_slice *slice_begin(struct engine_peer *peer, const struct core_fill *fill,
+				      bool *out_waits)
+{
+	struct fill_slice *slice = calloc(1, sizeof(*slice));
+
+	if (slice)
+		slice->block = room_for(peer, fill, out_waits);
+	if (!slice || !slice->block) {
+		free(slice);
+		return NULL;
+	}
+	slice->peer = peer;
+	atomic_fetch_add(&peer->slot.refs, 1); /* the fill's */
+	slice->job = fill->job;
+	slice->linear = fill->linear;
+	slice->bytes = fill->bytes;
+	atomic_store(&slice->refs, 2); /* the job's and the fill's */
+	list_push_back(&fill->job->slices, &slice->node);
+	core_fill_begin(&peer->core, fill);
+	if (fill->linear + fill->bytes == slice->block->linear + slice->block->bytes)
+		block_spent(peer, fill->job);
+	return slice;
+}
+
+/* peer.lock: the next slice, already counted as under way; NULL: nothing may begin. */
+static struct fill_slice *begin_next(struct engine_peer *peer, struct core_fill *out_fill,
+				     bool *out_waits)
+{
+	while (peer->core_ready && core_fill_next(&peer->core, out_fill)) {
+		struct fill_slice *slice = slice_begin(peer, out_fill, out_waits);
+
+		if (slice || *out_waits)
+			return slice;
+		core_fill_begin(&peer->core, out_fill);
+		core_fill_end(&peer->core, out_fill->job, 0, TCPX_ERR_NO_MEMORY);
+	}
+	return NULL;
+}
+
+/* One slice at a time, in order, whichever threads ask: neighbours reach the device as such. */
+bool fill_pump(struct engine_peer *peer)
+{
+	struct fill_slice *slice;
+	struct core_fill fill;
+	bool waits = false;
+
+	pthread_mutex_lock(&peer->lock);
+	if (peer->pumping) {
+		pthread_mutex_unlock(&peer->lock);
+		return true; /* the one who does looks again before he leaves */
+	}
+	peer->pumping = true;
+	while ((slice = begin_next(peer, &fill, &waits))) {
+		tcpx_status status;
+
+		pthread_mutex_unlock(&peer->lock);
+		status = copies_init(&slice->copies, slice_addr(slice), fill.pieces, filled);
+		if (status == TCPX_OK)
+			status = add_pieces(slice, &fill);
+		copies_start(&slice->copies, true, status);
+		pthread_mutex_lock(&peer->lock);
+	}
+	peer->pumping = false;
+	pthread_mutex_unlock(&peer->lock);
+	return !waits;
+}
+
+void fill_flush(struct engine_peer *peer)
+{
+	struct list_node slices, blocks, deliveries, *node;
+
+	if (!atomic_load_explicit(&peer->fill_due, memory_order_relaxed) ||
+	    !atomic_exchange(&peer->fill_due, false))
+		return;
+	list_init(&slices);
+	list_init(&blocks);
+	list_init(&deliveries);
+	pthread_mutex_lock(&peer->lock);
+	list_splice(&slices, &peer->dropped);
+	list_splice(&blocks, &peer->spent);
+	list_splice(&deliveries, &peer->deliveries);
+	pthread_mutex_unlock(&peer->lock);
+	while ((node = list_pop_front(&slices)))
+		fill_put(LIST_ENTRY(node, struct fill_slice, node));
+	while ((node = list_pop_front(&blocks)))
+		block_put(LIST_ENTRY(node, struct stage_block, node));
+	while ((node = list_pop_front(&deliveries)))
+		stage_commit_start(LIST_ENTRY(node, struct engine_stage, node));
+	fill_pump(peer);
+}
+
+uint32_t fill_claim(const struct core_tx *tx, struct fill_slice **slices, struct iovec *iov)
+{
+	uint64_t at = core_cursor_linear(tx->prog, tx->at), end = at + tx->frame.payload_bytes;
+	struct list_node *pos;
+	uint32_t n = 0, i;
+
+	for (pos = tx->job->slices.next; pos != &tx->job->slices && at < end; pos = pos->next) {
+		struct fill_slice *slice = LIST_ENTRY(pos, struct fill_slice, node);
+		uint64_t till = slice->linear + slice->bytes;
+
+		if (till <= at)
+			continue;
+		if (slice->linear > at || !slice->ready || n == CHAN_SLICES_MAX)
+			return 0;
+		if (till > end)
+			till = end;
+		iov[n] = (struct iovec){slice_addr(slice) + (at - slice->linear), till - at};
+		slices[n++] = slice;
+		at = till;
+	}
+	for (i = 0; i < n && at == end; i++)
+		if (slices[i]->linear + slices[i]->bytes <= tx->job->linear)
+			list_remove(&slices[i]->node); /* the job's reference goes along */
+		else
+			atomic_fetch_add(&slices[i]->refs, 1);
+	return at == end ? n : 0;
+}
+
+/* peer.lock */
+static void look_at(struct engine_peer *peer, struct core_job *job, int64_t now_ns)
+{
+	const struct fill_slice *first;
+
+	if (!job->fills || list_empty(&job->slices))
+		return;
+	first = LIST_ENTRY(job->slices.next, struct fill_slice, node);
+	if (first->ready && now_ns - first->ready_ns > FILL_STALE_NS &&
+	    core_fill_back(&peer->core, job))
+		LOG_DEBUG("peer '%s': %llu bytes filled and not pulled are given up", peer->name,
+			  (unsigned long long)first->bytes);
+}
+
+void fill_look(struct engine_peer *peer, int64_t now_ns)
+{
+	struct stage_share *share;
+	struct list_node *pos;
+	bool wanted = false;
+
+	pthread_mutex_lock(&peer->lock);
+	for (share = peer->shares; share; share = share->next)
+		wanted |= share->stager.held && mem_staging_short(share->stager.pool);
+	if (wanted) {
+		LIST_FOREACH(pos, &peer->core.active)
+			look_at(peer, &LIST_ENTRY(pos, struct core_xfer, node)->job, now_ns);
+		LIST_FOREACH(pos, &peer->core.pushes)
+			look_at(peer, &LIST_ENTRY(pos, struct core_push, node)->job, now_ns);
+	}
+	pthread_mutex_unlock(&peer->lock);
+	fill_flush(peer);
+}

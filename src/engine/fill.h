@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sources in staged memory: slices of their bytes are copied into blocks ahead of the channels,
+ * which send from there. The core says what is next (core/fill.c); a slice lives from then until
+ * the last channel that sends of it is through.
+ */
+#ifndef ENGINE_FILL_H
+#define ENGINE_FILL_H
+
+#include "engine/block.h"
+
+struct fill_slice;
+
+/* Begins what may begin. False: it stands in line for more memory. No lock held. Any thread. */
+bool fill_pump(struct engine_peer *peer);
+
+/* From the core, under peer.lock: there is something to fill; a job needs no more. */
+void fill_hook_due(struct engine_peer *peer);
+void fill_hook_drop(struct engine_peer *peer, struct core_job *job);
+/* peer.lock: a block that is given back, a message that is committed, when the lock is free. */
+void fill_spend(struct engine_peer *peer, struct stage_block *block);
+void fill_defer(struct engine_peer *peer, struct engine_stage *stage);
+/* After peer.lock is free: does what the four asked for. */
+void fill_flush(struct engine_peer *peer);
+
+/*
+ * peer.lock, behind core_tx_next: the slices the frame lies in, with a reference each, and its
+ * payload as iovecs (room for CHAN_SLICES_MAX). 0: it is not there; the channel fetches it itself.
+ */
+uint32_t fill_claim(const struct core_tx *tx, struct fill_slice **slices, struct iovec *iov);
+void fill_put(struct fill_slice *slice); /* no lock held */
+
+/* Control thread: what was filled and not sent for long is given up when others need the room. */
+void fill_look(struct engine_peer *peer, int64_t now_ns);
+
+#endif

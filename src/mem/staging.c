@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pools of staging memory: a buddy system over one allocation of the kind, quotas and a line. */
+#include "mem/staging.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/error.h"
+
+#define DEVICES_MAX 64
+#define ORDERS 11 /* MEM_SLOT_MIN << 10 = MEM_SLOT_MAX */
+
+_Static_assert((MEM_SLOT_MIN << (ORDERS - 1)) == MEM_SLOT_MAX, "orders");
+
+struct mem_staging {
+	pthread_mutex_t lock;
+	const struct mem_kind *kind;
+	uint32_t device;
+	uint8_t *base;
+	uint64_t bytes, used;
+	uint64_t *free[ORDERS]; /* a bit for each slot of that order that is free as a whole */
+	uint32_t nfree[ORDERS], words[ORDERS];
+	struct list_node line; /* mem_stager */
+};
+
+static struct {
+	pthread_mutex_t lock; /* opening and stopping */
+	struct mem_staging *_Atomic pool[TCPX_MEM_SLOW + 1][DEVICES_MAX][2];
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void bit_set(struct mem_staging *pool, unsigned order, uint32_t index)
+{
+	pool->free[order][index / 64] |= 1ull << (index % 64);
+	pool->nfree[order]++;
+}
+
+static bool bit_take(struct mem_staging *pool, unsigned order, uint32_t index)
+{
+	uint64_t *word = &pool->free[order][index / 64], bit = 1ull << (index % 64);
+
+	if (!(*word & bit))
+		return false;
+	*word &= ~bit;
+	pool->nfree[order]--;
+	return true;
+}
+
+static uint32_t lowest(const struct mem_staging *pool, unsigned order)
+{
+	uint32_t word = 0;
+
+	while (!pool->free[order][word])
+		word++;
+	return word * 64 + (uint32_t)__builtin_ctzll(pool->free[order][word]);
+}
+
+static unsigned order_of(uint64_t bytes)
+{
+	unsigned order = 0;
+
+	while (((uint64_t)MEM_SLOT_MIN << order) < bytes)
+		order++;
+	return order;
+}
+
+static void pool_free(struct mem_staging *pool)
+{
+	unsigned order;
+
+	if (!pool)
+		return;
+	if (pool->base)
+		pool->kind->slot_free(pool->base, pool->bytes, pool->device);
+	for (order = 0; order < ORDERS; order++)
+		free(pool->free[order]);
+	pthread_mutex_destroy(&pool->lock);
+	free(pool);
+}
+
+static tcpx_status pool_new(const struct mem_kind *kind, uint32_t device,
+			    struct mem_staging **out_pool)
+{
+	struct mem_staging *pool = calloc(1, sizeof(*pool));
+	uint64_t bytes = config_u64(CONFIG_STAGING_BYTES) / MEM_SLOT_MAX * MEM_SLOT_MAX;
+	unsigned order;
+	uint32_t i;
+
+	if (!pool)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "staging of %s:%u", kind->name, device);
+	pthread_mutex_init(&pool->lock, NULL);
+	list_init(&pool->line);
+	pool->kind = kind;
+	pool->device = device;
+	pool->bytes = bytes;
+	for (order = 0; order < ORDERS; order++) {
+		pool->words[order] = (uint32_t)(bytes / (MEM_SLOT_MIN << order) + 63) / 64;
+		pool->free[order] = calloc(pool->words[order], sizeof(uint64_t));
+		if (!pool->free[order]) {
+			pool_free(pool);
+			return error_set(TCPX_ERR_NO_MEMORY, 0, "staging of %s:%u", kind->name,
+					 device);
+		}
+	}
+	pool->base = kind->slot_alloc(bytes, device);
+	if (!pool->base) {
+		pool_free(pool);
+		error_set(TCPX_ERR_NO_MEMORY, 0, "%llu bytes of staging memory for %s:%u",
+			  (unsigned long long)bytes, kind->name, device);
+		return error_next("lower TCPX_STAGING_BYTES, or raise the limit of locked memory");
+	}
+	for (i = 0; i < bytes / MEM_SLOT_MAX; i++)
+		bit_set(pool, ORDERS - 1, i);
+	*out_pool = pool;
+	return TCPX_OK;
+}
+
+tcpx_status mem_staging_open(const struct mem_kind *kind, uint32_t device)
+{
+	tcpx_status status = TCPX_OK;
+	int direction;
+
+	if (device >= DEVICES_MAX)
+		return error_set(TCPX_ERR_LIMIT, 0, "%s:%u, at most %d devices", kind->name, device,
+				 DEVICES_MAX);
+	pthread_mutex_lock(&all.lock);
+	for (direction = 0; direction < 2 && status == TCPX_OK; direction++) {
+		struct mem_staging *pool = atomic_load(&all.pool[kind->kind][device][direction]);
+
+		if (pool)
+			continue;
+		status = pool_new(kind, device, &pool);
+		if (status == TCPX_OK)
+			atomic_store(&all.pool[kind->kind][device][direction], pool);
+	}
+	pthread_mutex_unlock(&all.lock);
+	return status;
+}
+
+void mem_staging_stop(void)
+{
+	struct mem_staging *_Atomic *at = &all.pool[0][0][0];
+	size_t i;
+
+	pthread_mutex_lock(&all.lock);
+	for (i = 0; i < sizeof(all.pool) / sizeof(*at); i++) {
+		struct mem_staging *pool = atomic_load(&at[i]);
+
+		if (!pool || pool->used)
+			continue;
+		atomic_store(&at[i], NULL);
+		pool_free(pool);
+	}
+	pthread_mutex_unlock(&all.lock);
+}
+
+void *mem_spill_alloc(size_t bytes)
+{
+	return aligned_alloc(MEM_SLOT_MIN,
+			     (bytes + MEM_SLOT_MIN - 1) & ~(size_t)(MEM_SLOT_MIN - 1));
+}
+
+struct mem_staging *mem_staging_get(enum tcpx_mem_kind kind, uint32_t device,
+				    enum mem_direction direction)
+{
+	return device < DEVICES_MAX ? atomic_load(&all.pool[kind][device][direction]) : NULL;
+}
+
+void mem_stager_init(struct mem_stager *stager, struct mem_staging *pool)
+{
+	stager->pool = pool;
+	stager->held = 0;
+	list_init(&stager->waiting);
+}
+
+static void *take(struct mem_staging *pool, unsigned order)
+{
+	unsigned from = order;
+	uint32_t index;
+
+	while (from < ORDERS && !pool->nfree[from])
+		from++;
+	if (from == ORDERS)
+		return NULL;
+	index = lowest(pool, from);
+	bit_take(pool, from, index);
+	for (; from > order; from--) {
+		index *= 2;
+		bit_set(pool, from - 1, index + 1);
+	}
+	pool->used += (uint64_t)MEM_SLOT_MIN << order;
+	return pool->base + (uint64_t)index * (MEM_SLOT_MIN << order);
+}
+
+void *mem_staging_take(struct mem_staging *pool, uint64_t bytes, struct mem_stager *stager,
+		       bool *out_lined)
+{
+	unsigned order = order_of(bytes);
+	uint64_t size = (uint64_t)MEM_SLOT_MIN << order;
+	void *slot = NULL;
+
+	if (order >= ORDERS)
+		return NULL;
+	pthread_mutex_lock(&pool->lock);
+	if (!stager || stager->held + size <= pool->bytes / 2)
+		slot = take(pool, order);
+	if (slot && stager)
+		stager->held += size;
+	if (!slot && out_lined) {
+		*out_lined = list_empty(&stager->waiting);
+		if (*out_lined)
+			list_push_back(&pool->line, &stager->waiting);
+	}
+	pthread_mutex_unlock(&pool->lock);
+	return slot;
+}
+
+void mem_staging_give(struct mem_staging *pool, void *slot, uint64_t bytes,
+		      struct mem_stager *stager)
+{
+	unsigned order = order_of(bytes);
+	uint64_t size = (uint64_t)MEM_SLOT_MIN << order;
+	uint32_t index = (uint32_t)((uint64_t)((uint8_t *)slot - pool->base) / size);
+
+	pthread_mutex_lock(&pool->lock);
+	pool->used -= size;
+	if (stager)
+		stager->held -= size;
+	while (order < ORDERS - 1 && bit_take(pool, order, index ^ 1)) {
+		index /= 2;
+		order++;
+	}
+	bit_set(pool, order, index);
+	pthread_mutex_unlock(&pool->lock);
+}
+
+struct mem_stager *mem_staging_offer(struct mem_staging *pool)
+{
+	struct mem_stager *stager = NULL;
+	struct list_node *node;
+
+	pthread_mutex_lock(&pool->lock);
+	node = pool->used < pool->bytes ? list_pop_front(&pool->line) : NULL;
+	if (node)
+		stager = LIST_ENTRY(node, struct mem_stager, waiting);
+	pthread_mutex_unlock(&pool->lock);
+	return stager;
+}
+
+bool mem_staging_short(struct mem_staging *pool)
+{
+	bool someone;
+
+	pthread_mutex_lock(&pool->lock);
+	someone = !list_empty(&pool->line);
+	pthread_mutex_unlock(&pool->lock);
+	return someone;
+}
