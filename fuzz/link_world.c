@@ -113,11 +113,19 @@ static tcpx_status op_deliver(void *arg, struct core_xfer *x, const void *data, 
 	return TCPX_IN_PROGRESS;
 }
 
-static uint64_t op_stage_take(void *arg, uint64_t want)
+static void op_fill_drop(void *arg, struct core_job *job)
+{
+	(void)arg;
+	FUZZ_CHECK(job->fills);
+}
+
+static uint64_t op_stage_take(void *arg, uint64_t want, uint64_t least)
 {
 	struct world *w = arg;
 	uint64_t got = want < w->pool ? want : w->pool;
 
+	if (got < least)
+		got = 0;
 	w->pool -= got;
 	return got;
 }
@@ -151,6 +159,8 @@ static const struct core_ops ops = {
 	.deliver = op_deliver,
 	.stage_take = op_stage_take,
 	.stage_give = op_stage_give,
+	.fill = op_note_ended,
+	.fill_drop = op_fill_drop,
 	.alloc = op_alloc,
 	.free = op_free,
 	.fail = op_fail,
@@ -189,6 +199,12 @@ void world_fail(struct world *w, tcpx_status status)
 
 void world_settle(struct world *w)
 {
+	struct core_fill fill;
+
+	while (core_fill_next(&w->link, &fill)) {
+		core_fill_begin(&w->link, &fill);
+		core_fill_end(&w->link, fill.job, fill.linear + fill.bytes, TCPX_OK);
+	}
 	for (uint32_t i = 0; i < WORLD_CHANNELS; i++)
 		if (w->must_close[i])
 			world_lost(w, i);

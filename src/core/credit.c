@@ -96,19 +96,39 @@ void core_credit_arrived(struct core_link *link, const struct frame *frame)
 	core_kick_all(link);
 }
 
+/* left: what the one who gets it still has. Little is not worth a frame while he can go on. */
+uint64_t core_stage_take(struct core_link *link, uint64_t want, uint64_t left)
+{
+	uint64_t least = left >= link->cfg.chunk_bytes ? CORE_GRANT_BYTES : 1, got;
+
+	if (least > want)
+		least = want;
+	got = link->cfg.ops->stage_take(link->cfg.arg, want, least);
+	link->stage_waiting |= got < want;
+	return got;
+}
+
+/* Ours to use again: this link first, others hear of it from the pool. */
+void core_stage_free(struct core_link *link, uint64_t bytes)
+{
+	link->cfg.ops->stage_give(link->cfg.arg, bytes);
+	if (link->stage_waiting && !link->dead)
+		core_stage_more(link);
+}
+
 /* Grants what the pool has; told by a CREDIT frame. */
 void core_stage_more(struct core_link *link)
 {
 	struct core_stage *in = &link->stage_in;
 	uint64_t open, got;
 
-	core_kick_bulk(link, UINT64_MAX); /* READs into staged memory try again */
-	core_kick_small(link);
+	if (link->stage_waiting)
+		core_kick_small(link); /* READs into staged memory try again */
+	link->stage_waiting = false;
 	if (in->wanted - in->unwanted <= in->granted)
 		return;
 	open = in->wanted - in->unwanted - in->granted;
-	got = link->cfg.ops->stage_take(link->cfg.arg, open);
-	link->stage_waiting = got < open;
+	got = core_stage_take(link, open, in->granted - in->used);
 	if (!got)
 		return;
 	in->granted += got;
@@ -194,7 +214,7 @@ void core_stage_undo(struct core_link *link, struct core_chan *chan)
 	else if (io->xfer)
 		io->xfer->reserved += io->staged;
 	else
-		link->cfg.ops->stage_give(link->cfg.arg, io->staged);
+		core_stage_free(link, io->staged);
 	io->staged = 0;
 }
 

@@ -251,7 +251,7 @@ void core_rx_committed(struct core_link *link, uint32_t channel, uint32_t epoch,
 	struct core_chan *chan = &link->chan[channel];
 	struct core_xfer *xfer = core_xfer_find(link, xfer_id);
 
-	link->cfg.ops->stage_give(link->cfg.arg, bytes);
+	core_stage_free(link, bytes);
 	if (xfer) {
 		xfer->refs--;
 		if (xfer->state == CORE_ACTIVE && status == TCPX_OK)

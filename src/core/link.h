@@ -36,6 +36,7 @@
 #define CORE_REQUEST_BYTES (1u << 30) /* one piece of a READ's list */
 #define CORE_ACK_BYTES (8u << 20)     /* an acknowledgement is asked for at least so often */
 #define CORE_QUANTUM_BYTES (4u << 20) /* of one transfer before the next one's turn */
+#define CORE_GRANT_BYTES (4u << 20)   /* staging is granted so much at once, while some is left */
 #define CORE_FILL_BYTES (4u << 20)    /* most of a source that is filled as one */
 #define CORE_NOTE_COST 64	      /* budget bytes of a notification beyond its payload */
 #define CORE_NACKS_MAX 4096	      /* refused chunks a channel remembers */
@@ -263,10 +264,10 @@ struct core_ops {
 	/* Copies an eager message into a RECV: applied later (staged) returns IN_PROGRESS and ends
 	 * by core_recv_applied; else TCPX_OK or an error. */
 	tcpx_status (*deliver)(void *arg, struct core_xfer *xfer, const void *data, uint64_t bytes);
-	/* Staging for bytes that arrive: takes at most want bytes of the shared pool for this link
-	 * and returns how many; a link that got fewer is stage_waiting: core_stage_more is called
-	 * whenever some came free. */
-	uint64_t (*stage_take)(void *arg, uint64_t want);
+	/* Staging for bytes that arrive: takes at most want bytes of the shared pool for this link,
+	 * but none if fewer than least are free, and returns how many. A link that got fewer than
+	 * it wants is stage_waiting: core_stage_more is called when others gave some back. */
+	uint64_t (*stage_take)(void *arg, uint64_t want, uint64_t least);
 	void (*stage_give)(void *arg, uint64_t bytes);
 	/* core_fill_next has something. */
 	void (*fill)(void *arg);

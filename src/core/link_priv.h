@@ -111,6 +111,8 @@ void core_credit_arrived(struct core_link *link, const struct frame *frame);
 void core_stage_request(struct core_link *link, const struct frame *frame);
 void core_stage_want(struct core_link *link, uint64_t bytes);
 void core_stage_unwant(struct core_link *link, uint64_t bytes);
+uint64_t core_stage_take(struct core_link *link, uint64_t want, uint64_t left);
+void core_stage_free(struct core_link *link, uint64_t bytes);
 tcpx_status core_stage_arrive(struct core_link *link, struct core_chan *chan,
 			      const struct frame *frame);
 void core_stage_undo(struct core_link *link, struct core_chan *chan);

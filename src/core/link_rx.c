@@ -254,7 +254,7 @@ static tcpx_status settle(struct core_link *link, struct core_chan *chan, bool v
 
 	chan->rx.staged = 0;
 	if (staged && (!valid || status != TCPX_IN_PROGRESS))
-		link->cfg.ops->stage_give(link->cfg.arg, staged);
+		core_stage_free(link, staged);
 	if (valid && status == TCPX_IN_PROGRESS) {
 		if (xfer)
 			xfer->refs++; /* until committed */

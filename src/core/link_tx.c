@@ -227,8 +227,7 @@ static uint64_t allowance(struct core_link *link, struct core_job *job, uint64_t
 			return 0;
 		if (!xfer->local_staged)
 			return want;
-		want = link->cfg.ops->stage_take(link->cfg.arg, want);
-		link->stage_waiting |= !want;
+		want = core_stage_take(link, want, xfer->reserved);
 		xfer->reserved += want;
 		return want;
 	}
@@ -282,7 +281,7 @@ static bool cut(struct core_link *link, struct core_chan *chan, struct core_job 
 
 		if (request && !again && core_job_xfer(job)->local_staged && took < bytes) {
 			core_job_xfer(job)->reserved -= bytes - took;
-			link->cfg.ops->stage_give(link->cfg.arg, bytes - took);
+			core_stage_free(link, bytes - took);
 		}
 		bytes = took;
 	}

@@ -145,7 +145,7 @@ static void finish(struct core_link *link, struct core_xfer *xfer, tcpx_status s
 	list_remove(&xfer->recv);
 	list_remove(&xfer->node);
 	if (xfer->reserved)
-		link->cfg.ops->stage_give(link->cfg.arg, xfer->reserved);
+		core_stage_free(link, xfer->reserved);
 	xfer->reserved = 0;
 	id_drop(link, xfer);
 	xfer->note = NULL;

@@ -17,6 +17,8 @@ static uint8_t *block_memory(struct stage_block *block, struct engine_peer *peer
 					want == BLOCK_OR_WAIT ? &lined : NULL);
 	if (lined)
 		atomic_fetch_add(&peer->slot.refs, 1); /* the line's */
+	if (lined)
+		fill_watch();
 	if (addr || (want == BLOCK_OR_NOTHING && block->pool))
 		return addr;
 	if (want == BLOCK_OR_WAIT && block->pool) {

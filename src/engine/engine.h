@@ -51,15 +51,17 @@ struct engine_runtime {
 	pthread_t control;
 	_Atomic int stop;
 	struct engine_worker *workers;
-	uint32_t nworkers;	  /* of bulk channels; one more behind them serves the lanes */
-	uint32_t fork_generation; /* of the process that started it */
-	struct list_node late;	  /* closed sessions whose memory a copy still has; lock */
+	uint32_t nworkers;	   /* of bulk channels; one more behind them serves the lanes */
+	uint32_t fork_generation;  /* of the process that started it */
+	struct list_node late;	   /* closed sessions whose memory a copy still has; lock */
+	struct sys_post fill_post; /* somebody waits for staging memory */
+	_Atomic bool fill_watched;
 
 	/* control thread only */
 	struct sys_links links;
 	struct list_node sessions;
 	struct list_node leases; /* stopped channels whose peer still reads */
-	struct sys_timer lease_timer;
+	struct sys_timer lease_timer, fill_timer;
 };
 
 /* Who may run one direction of a channel. */
@@ -168,6 +170,7 @@ struct engine_peer {
 	const char *transport, *auth;
 	uint32_t nbulk, chunk_bytes;
 	uint64_t stage_held, unread;		     /* queue_lock */
+	bool stage_hungry;			     /* queue_lock: got less than it asked for */
 	struct list_node landings;		     /* lock: blocks that neighbours may land in */
 	struct stage_share *shares;		     /* lock: of staging pools */
 	struct list_node dropped, spent, deliveries; /* lock: left for fill_flush */
@@ -306,6 +309,7 @@ struct engine_session {
 	struct engine_lead *note_lead;
 	struct engine_lead *leads; /* free ones */
 	uint64_t stage_pool, stage_free;
+	uint32_t stage_hungry; /* peers that are */
 	bool stage_returned;
 	struct ctl_counters ctl_counters;
 	struct tcpx_counters counters; /* of peers that are gone; queue_lock */

@@ -315,21 +315,64 @@ static void look_at(struct engine_peer *peer, struct core_job *job, int64_t now_
 			  (unsigned long long)first->bytes);
 }
 
-void fill_look(struct engine_peer *peer, int64_t now_ns)
+/* True: somebody is still in line for what this peer holds a part of. */
+static bool look_into(struct engine_peer *peer, int64_t now_ns)
 {
 	struct stage_share *share;
-	struct list_node *pos;
+	struct list_node *pos, *tmp;
 	bool wanted = false;
 
 	pthread_mutex_lock(&peer->lock);
 	for (share = peer->shares; share; share = share->next)
-		wanted |= share->stager.held && mem_staging_short(share->stager.pool);
-	if (wanted) {
-		LIST_FOREACH(pos, &peer->core.active)
+		wanted |= mem_staging_short(share->stager.pool);
+	if (wanted && peer->core_ready) {
+		LIST_FOREACH_SAFE(pos, tmp, &peer->core.active)
 			look_at(peer, &LIST_ENTRY(pos, struct core_xfer, node)->job, now_ns);
-		LIST_FOREACH(pos, &peer->core.pushes)
+		LIST_FOREACH_SAFE(pos, tmp, &peer->core.pushes)
 			look_at(peer, &LIST_ENTRY(pos, struct core_push, node)->job, now_ns);
 	}
 	pthread_mutex_unlock(&peer->lock);
 	fill_flush(peer);
+	return wanted;
+}
+
+static void look(struct sys_timer *timer, int64_t now_ns)
+{
+	struct engine_runtime *runtime = LIST_ENTRY(timer, struct engine_runtime, fill_timer);
+	struct list_node *at, *pos;
+	bool wanted = false;
+
+	atomic_store(&runtime->fill_watched, false); /* who comes into line from now on posts */
+	LIST_FOREACH(at, &runtime->sessions) {
+		struct engine_session *session = LIST_ENTRY(at, struct engine_session, node);
+
+		pthread_mutex_lock(&session->lock);
+		LIST_FOREACH(pos, &session->peer_list)
+			wanted |= look_into(LIST_ENTRY(pos, struct engine_peer, node), now_ns);
+		pthread_mutex_unlock(&session->lock);
+	}
+	if (wanted)
+		fill_watch();
+}
+
+static void watch(struct sys_post *post)
+{
+	struct engine_runtime *runtime = LIST_ENTRY(post, struct engine_runtime, fill_post);
+
+	sys_timer_set(&runtime->loop, &runtime->fill_timer, clock_now_ns() + FILL_STALE_NS / 2);
+}
+
+void fill_watch(void)
+{
+	if (!atomic_exchange(&engine_runtime.fill_watched, true))
+		sys_loop_post(&engine_runtime.loop, &engine_runtime.fill_post);
+}
+
+void fill_init(struct engine_runtime *runtime)
+{
+	list_init(&runtime->fill_timer.node);
+	runtime->fill_timer.fn = look;
+	list_init(&runtime->fill_post.node);
+	runtime->fill_post.fn = watch;
+	atomic_store(&runtime->fill_watched, false);
 }

@@ -30,7 +30,9 @@ void fill_flush(struct engine_peer *peer);
 uint32_t fill_claim(const struct core_tx *tx, struct fill_slice **slices, struct iovec *iov);
 void fill_put(struct fill_slice *slice); /* no lock held */
 
-/* Control thread: what was filled and not sent for long is given up when others need the room. */
-void fill_look(struct engine_peer *peer, int64_t now_ns);
+/* Somebody stands in line: what others had filled and do not send for 100 ms is given up, as long as
+ * the line lasts. Any thread, any lock. */
+void fill_watch(void);
+void fill_init(struct engine_runtime *runtime);
 
 #endif

@@ -162,7 +162,14 @@ static tcpx_status hook_deliver(void *arg, struct core_xfer *xfer, const void *d
 	return TCPX_OK;
 }
 
-static uint64_t hook_stage_take(void *arg, uint64_t want)
+/* queue_lock */
+static void set_hungry(struct engine_peer *peer, bool hungry)
+{
+	peer->session->stage_hungry += (uint32_t)hungry - (uint32_t)peer->stage_hungry;
+	peer->stage_hungry = hungry;
+}
+
+static uint64_t hook_stage_take(void *arg, uint64_t want, uint64_t least)
 {
 	struct engine_peer *peer = arg;
 	struct engine_session *session = peer->session;
@@ -172,25 +179,33 @@ static uint64_t hook_stage_take(void *arg, uint64_t want)
 	got = want < session->stage_free ? want : session->stage_free;
 	if (peer->stage_held + got > quota)
 		got = quota > peer->stage_held ? quota - peer->stage_held : 0;
+	if (got < least)
+		got = 0;
 	session->stage_free -= got;
 	peer->stage_held += got;
+	set_hungry(peer, got < want);
 	pthread_mutex_unlock(&session->queue_lock);
 	return got;
 }
 
+/* The link itself tries again at once; the control thread offers the room to others that wait. */
 static void hook_stage_give(void *arg, uint64_t bytes)
 {
 	struct engine_peer *peer = arg;
 	struct engine_session *session = peer->session;
+	bool others;
 
-	if (!bytes)
-		return;
 	pthread_mutex_lock(&session->queue_lock);
+	if (peer->core.dead)
+		set_hungry(peer, false);
 	session->stage_free += bytes;
 	peer->stage_held -= bytes;
-	session->stage_returned = true;
+	others = session->stage_hungry > peer->stage_hungry;
+	others &= bytes > 0;
+	session->stage_returned |= others;
 	pthread_mutex_unlock(&session->queue_lock);
-	peer_wake_control(peer); /* it offers the room to whoever waits */
+	if (others)
+		peer_wake_control(peer);
 }
 
 static void hook_fill(void *arg)

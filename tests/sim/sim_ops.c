@@ -183,7 +183,7 @@ static void stage_more(struct sim *sim, const struct sim_event *event)
 	SIM_LEAVE(sim);
 }
 
-static uint64_t op_stage_take(void *arg, uint64_t want)
+static uint64_t op_stage_take(void *arg, uint64_t want, uint64_t least)
 {
 	struct sim_side *side = entered(arg, "stage_take");
 	uint64_t room = side->sim->p.stage_pool[side->index] - side->stage_used;
@@ -191,6 +191,8 @@ static uint64_t op_stage_take(void *arg, uint64_t want)
 
 	if (got > 1 && sim_chance(side->sim, 30))
 		got = 1 + sim_upto(side->sim, got - 1);
+	if (got < least)
+		got = 0;
 	side->stage_used += got;
 	return got;
 }

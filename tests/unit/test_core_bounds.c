@@ -82,9 +82,10 @@ static tcpx_status on_deliver(void *arg, struct core_xfer *xfer, const void *dat
 	return TCPX_OK;
 }
 
-static uint64_t on_stage_take(void *arg, uint64_t want)
+static uint64_t on_stage_take(void *arg, uint64_t want, uint64_t least)
 {
 	(void)arg;
+	(void)least;
 	return want;
 }
 
@@ -102,6 +103,12 @@ static void on_fail(void *arg, tcpx_status status)
 		w->failed = status;
 }
 
+static void on_fill_drop(void *arg, struct core_job *job)
+{
+	(void)arg;
+	(void)job;
+}
+
 static const struct core_ops ops = {
 	.ended = on_ended,
 	.push_ended = on_push_ended,
@@ -114,6 +121,8 @@ static const struct core_ops ops = {
 	.deliver = on_deliver,
 	.stage_take = on_stage_take,
 	.stage_give = on_stage_give,
+	.fill = on_note_ended,
+	.fill_drop = on_fill_drop,
 	.alloc = on_alloc,
 	.free = on_free,
 	.fail = on_fail,
