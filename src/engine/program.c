@@ -82,6 +82,10 @@ static tcpx_status local_add(struct builder *b, uint64_t id, uint32_t *out_index
 	if (!region)
 		return error_set(TCPX_ERR_STALE, 0, "segment %zu: local region is not registered",
 				 b->at);
+	if (mem_region_same(region) != TCPX_OK) {
+		mem_region_put(region);
+		return TCPX_ERR_STALE;
+	}
 	request->regions[request->nregions] = region;
 	*out_index = request->nregions++;
 	return TCPX_OK;

@@ -124,8 +124,10 @@ void runtime_put(void)
 	struct engine_runtime *runtime = &engine_runtime;
 
 	pthread_mutex_lock(&runtime->lock);
-	if (--runtime->refs == 0)
+	if (--runtime->refs == 0) {
 		stop_all(runtime, runtime->nworkers + 1, true);
+		mem_kinds_stop();
+	}
 	pthread_mutex_unlock(&runtime->lock);
 }
 

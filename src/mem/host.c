@@ -8,10 +8,11 @@
 #include "mem/kind.h"
 #include "mem/slow.h"
 
-static tcpx_status host_probe(void *addr, uint64_t length, uint32_t device)
+static tcpx_status host_probe(void *addr, uint64_t length, uint32_t device, uint64_t *out_id)
 {
 	(void)addr;
 	(void)length;
+	*out_id = 0;
 	if (device)
 		return error_set(TCPX_ERR_INVALID, 0, "host memory has device 0 only, not %u",
 				 device);
@@ -103,5 +104,17 @@ const struct mem_kind *mem_kind_get(enum tcpx_mem_kind kind)
 		return &mem_slow;
 	default:
 		return NULL;
+	}
+}
+
+void mem_kinds_stop(void)
+{
+	static const enum tcpx_mem_kind kinds[] = {TCPX_MEM_HOST, TCPX_MEM_CUDA, TCPX_MEM_SLOW};
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		const struct mem_kind *kind = mem_kind_get(kinds[i]);
+
+		if (kind && kind->stop)
+			kind->stop();
 	}
 }

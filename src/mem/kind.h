@@ -31,7 +31,9 @@ struct mem_copy {
 	void *owner;
 	/* the kind's */
 	int64_t due_ns;
+	uint64_t bytes;
 	int to_slot;
+	tcpx_status result;
 	struct mem_copy *next;
 };
 
@@ -41,14 +43,19 @@ struct mem_kind {
 	int staged; /* 0: direct */
 
 	/* May this memory be registered? ERR_INVALID, ERR_UNSUPPORTED with the reason in the last
-	 * error. Caller's thread, may be slow. */
-	tcpx_status (*probe)(void *addr, uint64_t length, uint32_t device);
+	 * error. *out_id tells this allocation from a later one at the same address; 0: nothing
+	 * does. Caller's thread, may be slow. */
+	tcpx_status (*probe)(void *addr, uint64_t length, uint32_t device, uint64_t *out_id);
+
+	/* 0: what is there now is not the allocation that probe saw, so it must not be touched.
+	 * NULL: always 1. Any thread, under a microsecond or two. */
+	int (*same)(void *addr, uint64_t length, uint32_t device, uint64_t id);
 
 	/* Memory for an iovec; NULL for staged kinds. Any thread, cheap. */
 	void *(*map_for_io)(void *addr, uint64_t length);
 
-	/* pieces -> slot, slot -> pieces. Never block. ERR_NO_MEMORY: nothing started, done is not
-	 * called. Any thread. */
+	/* pieces -> slot, slot -> pieces. Never block. An error (ERR_NO_MEMORY; ERR_SYSTEM: the
+	 * device is broken): nothing started, done is not called. Any thread, done included. */
 	tcpx_status (*fill)(struct mem_copy *copy);
 	tcpx_status (*commit)(struct mem_copy *copy);
 
@@ -58,9 +65,17 @@ struct mem_kind {
 	/* Memory for slots of this kind (pinned where that matters); slot_free takes it back. */
 	void *(*slot_alloc)(size_t bytes, uint32_t device);
 	void (*slot_free)(void *slot, size_t bytes, uint32_t device);
+
+	/* The last session went: threads end and devices are let go of, at once where no copy is
+	 * under way, else behind the last one. The next probe or copy starts them again. NULL:
+	 * nothing to stop. */
+	void (*stop)(void);
 };
 
 /* NULL: not in this build. */
 const struct mem_kind *mem_kind_get(enum tcpx_mem_kind kind);
+
+/* Calls every kind's stop. Not together with a probe or a copy of another thread. */
+void mem_kinds_stop(void);
 
 #endif

@@ -139,7 +139,7 @@ static uint64_t key_make(const struct mem_regions *regions, const struct mem_reg
 static int same_memory(const struct mem_region *a, const struct mem_region *b)
 {
 	return a->base == b->base && a->length == b->length && a->kind == b->kind &&
-	       a->device == b->device && a->rights == b->rights;
+	       a->device == b->device && a->memory_id == b->memory_id && a->rights == b->rights;
 }
 
 /* The live STABLE registration of the same memory, or NULL. */
@@ -171,9 +171,10 @@ static tcpx_status key_assign(struct mem_regions *regions, struct mem_region *re
 {
 	if (region->flags & TCPX_REGION_STABLE) {
 		region->key = key_make(regions, region, 0);
-		if (key_clash(regions, region, region->key))
-			return error_set(TCPX_ERR_EXISTS, 0, "stable key of the region is taken");
-		return TCPX_OK;
+		if (!key_clash(regions, region, region->key))
+			return TCPX_OK;
+		error_set(TCPX_ERR_EXISTS, 0, "stable key of the region is taken");
+		return error_next("deregister what was registered at this address before");
 	}
 	do
 		region->key = key_make(regions, region, ++regions->salt);
@@ -205,7 +206,7 @@ static tcpx_status slot_take(struct mem_regions *regions, uint32_t *out_index)
 }
 
 static tcpx_status region_check(void *addr, uint64_t length, const tcpx_region_opts *opts,
-				const struct mem_kind **out_kind)
+				const struct mem_kind **out_kind, uint64_t *out_memory_id)
 {
 	const struct mem_kind *kind = mem_kind_get(opts->kind);
 
@@ -218,11 +219,10 @@ static tcpx_status region_check(void *addr, uint64_t length, const tcpx_region_o
 	if (opts->flags & ~(uint32_t)TCPX_REGION_STABLE)
 		return error_set(TCPX_ERR_INVALID, 0, "region flags 0x%x", opts->flags);
 	if (!kind)
-		return error_set(TCPX_ERR_UNSUPPORTED, 0,
-				 "memory kind %d (%s) is not in this build", (int)opts->kind,
-				 opts->kind == TCPX_MEM_CUDA ? "cuda" : "unknown");
+		return error_set(TCPX_ERR_UNSUPPORTED, 0, "memory kind %d is not in this build",
+				 (int)opts->kind);
 	*out_kind = kind;
-	return kind->probe(addr, length, opts->device);
+	return kind->probe(addr, length, opts->device, out_memory_id);
 }
 
 /* The id of the region that is in that slot from now on. */
@@ -266,12 +266,13 @@ tcpx_status mem_region_add(struct mem_regions *regions, void *addr, uint64_t len
 	static const tcpx_region_opts local_host = {.sz = sizeof(local_host)};
 	const struct mem_kind *kind = NULL;
 	struct mem_region *region, *twin;
+	uint64_t memory_id = 0;
 	tcpx_status status;
 	uint32_t index = 0;
 
 	if (!opts)
 		opts = &local_host;
-	status = region_check(addr, length, opts, &kind);
+	status = region_check(addr, length, opts, &kind, &memory_id);
 	if (!status && kind->staged)
 		status = mem_staging_open(kind, opts->device);
 	if (status)
@@ -285,6 +286,7 @@ tcpx_status mem_region_add(struct mem_regions *regions, void *addr, uint64_t len
 	region->device = opts->device;
 	region->rights = opts->rights;
 	region->flags = opts->flags;
+	region->memory_id = memory_id;
 	atomic_init(&region->refs, 1);
 
 	pthread_rwlock_wrlock(&regions->lock);
@@ -308,6 +310,18 @@ out:
 	if (status)
 		free(region);
 	return status;
+}
+
+tcpx_status mem_region_same(const struct mem_region *region)
+{
+	const struct mem_kind *kind = region->kind;
+
+	if (!kind->same ||
+	    kind->same(region->base, region->length, region->device, region->memory_id))
+		return TCPX_OK;
+	error_set(TCPX_ERR_STALE, 0, "memory %p of the region was freed since it was registered",
+		  (void *)region->base);
+	return error_next("deregister the region and register what is there now");
 }
 
 /* Under the lock. NULL when stale. */

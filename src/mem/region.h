@@ -18,6 +18,7 @@ struct mem_region {
 	uint8_t *base;
 	uint64_t length;
 	uint32_t device, rights, flags;
+	uint64_t memory_id;    /* of the allocation, from the kind's probe; 0: none */
 	uint64_t key;	       /* never 0 */
 	_Atomic uint32_t io;   /* accesses under way */
 	_Atomic uint32_t refs; /* keeps the struct alive */
@@ -39,6 +40,9 @@ void mem_regions_destroy(struct mem_regions *regions);
  * generation, never 0, bit 63 clear. A STABLE duplicate is one more id of the same region. */
 tcpx_status mem_region_add(struct mem_regions *regions, void *addr, uint64_t length,
 			   const tcpx_region_opts *opts, uint64_t *out_id);
+
+/* Is the memory still the allocation that was registered? An error: ERR_STALE. */
+tcpx_status mem_region_same(const struct mem_region *region);
 
 /* The region with a struct reference, or NULL when stale or retired. */
 struct mem_region *mem_region_get(struct mem_regions *regions, uint64_t id);

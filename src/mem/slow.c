@@ -147,10 +147,11 @@ static tcpx_status slow_commit(struct mem_copy *copy)
 	return slow_queue(copy, 0);
 }
 
-static tcpx_status slow_probe(void *addr, uint64_t length, uint32_t device)
+static tcpx_status slow_probe(void *addr, uint64_t length, uint32_t device, uint64_t *out_id)
 {
 	(void)addr;
 	(void)length;
+	*out_id = 0;
 	if (device)
 		return error_set(TCPX_ERR_INVALID, 0, "memory kind slow has device 0 only, not %u",
 				 device);

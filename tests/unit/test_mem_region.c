@@ -148,7 +148,7 @@ static void bad_registrations_are_refused(void **state)
 	opts.flags = 2;
 	assert_int_equal(mem_region_add(regions, memory, 1, &opts, &id), TCPX_ERR_INVALID);
 	opts.flags = 0;
-	opts.kind = TCPX_MEM_CUDA;
+	opts.kind = (enum tcpx_mem_kind)77;
 	assert_int_equal(mem_region_add(regions, memory, 1, &opts, &id), TCPX_ERR_UNSUPPORTED);
 	opts.kind = TCPX_MEM_HOST;
 	opts.device = 3;
