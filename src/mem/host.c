@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "mem/cuda_kind.h"
 #include "mem/kind.h"
 #include "mem/slow.h"
 
@@ -100,6 +101,8 @@ const struct mem_kind *mem_kind_get(enum tcpx_mem_kind kind)
 	switch (kind) {
 	case TCPX_MEM_HOST:
 		return &mem_host;
+	case TCPX_MEM_CUDA:
+		return &mem_cuda;
 	case TCPX_MEM_SLOW:
 		return &mem_slow;
 	default:

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kind "cuda": which memory may be registered, and the table of the kind. */
+#include "mem/cuda_kind.h"
+
+#include "base/error.h"
+#include "mem/cuda_owner.h"
+#include "sys/cuda.h"
+
+/* What the driver knows about an address; all 0 where it knows nothing. */
+struct pointer {
+	cuda_ctx ctx; /* NULL: memory of no context: mapped by addresses, or of a pool */
+	unsigned type;
+	unsigned long long id;
+	int managed, ordinal, mapped;
+	cuda_ptr start;
+	size_t size;
+	void *pool;
+};
+
+/* CUDA_OK with type 0 for memory that the driver never saw. The context is current. */
+static cuda_result pointer_read(const struct sys_cuda *api, cuda_ptr at, struct pointer *out)
+{
+	static const int names[] = {
+		CUDA_POINTER_CONTEXT,	     CUDA_POINTER_MEMORY_TYPE, CUDA_POINTER_BUFFER_ID,
+		CUDA_POINTER_IS_MANAGED,     CUDA_POINTER_MAPPED,      CUDA_POINTER_RANGE_START,
+		CUDA_POINTER_DEVICE_ORDINAL, CUDA_POINTER_RANGE_SIZE,  CUDA_POINTER_MEMPOOL,
+	};
+	struct pointer got = {0};
+	void *outs[] = {
+		&got.ctx,   &got.type,	  &got.id,   &got.managed, &got.mapped,
+		&got.start, &got.ordinal, &got.size, &got.pool,
+	};
+	cuda_result result;
+
+	result = api->pointer_attributes(sizeof(names) / sizeof(names[0]), names, outs, at);
+	if (result == CUDA_ERR_INVALID_VALUE) {
+		*out = (struct pointer){0};
+		return CUDA_OK;
+	}
+	*out = got;
+	return result;
+}
+
+static tcpx_status pointer_kind(const struct sys_cuda_gpu *gpu, const void *addr,
+				const struct pointer *is)
+{
+	if (is->managed) {
+		error_set(TCPX_ERR_UNSUPPORTED, 0, "%p is managed memory", addr);
+		return error_next("register it as TCPX_MEM_HOST: the CPU reaches it");
+	}
+	if (is->type == CUDA_MEMORY_ARRAY) {
+		error_set(TCPX_ERR_UNSUPPORTED, 0, "%p is a CUDA array", addr);
+		return error_next("copy it into linear device memory");
+	}
+	if (is->type != CUDA_MEMORY_DEVICE) {
+		error_set(TCPX_ERR_INVALID, 0, "%p is %s, not GPU memory", addr,
+			  is->type ? "host memory of the CUDA driver" : "no CUDA allocation");
+		return error_next("register host memory as TCPX_MEM_HOST");
+	}
+	if ((uint32_t)is->ordinal != gpu->ordinal) {
+		error_set(TCPX_ERR_INVALID, 0, "%p is memory of GPU %d, not of GPU %u (%s)", addr,
+			  is->ordinal, gpu->ordinal, gpu->pci);
+		return error_next("set device to %d", is->ordinal);
+	}
+	if (is->ctx && is->ctx != gpu->ctx) {
+		error_set(TCPX_ERR_UNSUPPORTED, 0,
+			  "%p belongs to a context of its own, not to the "
+			  "primary one of GPU %u",
+			  addr, gpu->ordinal);
+		return error_next("allocate it in the primary context, as the CUDA runtime does");
+	}
+	return TCPX_OK;
+}
+
+/* Memory of no context may be closed to the device until cuMemSetAccess opens it. */
+static tcpx_status access_of(const struct sys_cuda_gpu *gpu, cuda_ptr at)
+{
+	int flags = 0;
+	cuda_result result = gpu->api->pointer_attribute(&flags, CUDA_POINTER_ACCESS_FLAGS, at);
+
+	if (result != CUDA_OK)
+		return sys_cuda_error(result, "access flags of GPU memory");
+	if (flags == CUDA_ACCESS_READ_WRITE)
+		return TCPX_OK;
+	error_set(TCPX_ERR_UNSUPPORTED, 0, "GPU %u may not read and write %p", gpu->ordinal,
+		  (void *)(uintptr_t)at);
+	return error_next("give it access by cuMemSetAccess or cuMemPoolSetAccess");
+}
+
+/*
+ * Addresses that the application mapped piece by piece: every piece is to be there and open to the
+ * device. The driver's range is the reservation in one version and the mapping in another, so we
+ * go by the granularity, which no mapping is finer than.
+ */
+static tcpx_status mappings_check(const struct sys_cuda_gpu *gpu, cuda_ptr at, uint64_t length)
+{
+	const struct cuda_alloc_prop prop = {
+		.type = CUDA_ALLOC_PINNED,
+		.location = {CUDA_LOCATION_DEVICE, gpu->device},
+	};
+	cuda_ptr last = at + (length - 1);
+	size_t step = 0;
+	cuda_result result;
+
+	result = gpu->api->vmm_granularity(&step, &prop, CUDA_GRANULARITY_MINIMUM);
+	if (result != CUDA_OK || !step)
+		return sys_cuda_error(result ? result : CUDA_ERR_UNKNOWN,
+				      "granularity of mappings");
+	for (;;) {
+		struct pointer is;
+		tcpx_status status;
+
+		result = pointer_read(gpu->api, at, &is);
+		if (result != CUDA_OK)
+			return sys_cuda_error(result, "attributes of GPU memory");
+		if (!is.mapped) {
+			error_set(TCPX_ERR_INVALID, 0, "no memory is mapped at %p of the region",
+				  (void *)(uintptr_t)at);
+			return error_next("map all of the range before it is registered");
+		}
+		status = pointer_kind(gpu, (void *)(uintptr_t)at, &is);
+		if (status == TCPX_OK)
+			status = access_of(gpu, at);
+		if (status != TCPX_OK || at == last)
+			return status;
+		at = last - at < step - at % step ? last : at - at % step + step;
+	}
+}
+
+static tcpx_status range_check(const struct sys_cuda_gpu *gpu, cuda_ptr at, uint64_t length,
+			       const struct pointer *is)
+{
+	if (!is->ctx && !is->pool)
+		return mappings_check(gpu, at, length);
+	if (at < is->start || at - is->start > is->size || length > is->size - (at - is->start)) {
+		error_set(TCPX_ERR_INVALID, 0,
+			  "region of %llu bytes at %p is longer than its allocation of %zu bytes "
+			  "at %p",
+			  (unsigned long long)length, (void *)(uintptr_t)at, is->size,
+			  (void *)(uintptr_t)is->start);
+		return error_next("register each allocation as a region of its own");
+	}
+	return is->ctx ? TCPX_OK : access_of(gpu, at);
+}
+
+static tcpx_status memory_check(const struct sys_cuda_gpu *gpu, void *addr, uint64_t length,
+				uint64_t *out_id)
+{
+	cuda_ptr at = (uintptr_t)addr;
+	struct sys_cuda_scope scope;
+	struct pointer is;
+	cuda_result result;
+	tcpx_status status;
+
+	status = sys_cuda_push(gpu, &scope);
+	if (status != TCPX_OK)
+		return status;
+	result = pointer_read(gpu->api, at, &is);
+	if (result != CUDA_OK)
+		status = sys_cuda_error(result, "attributes of GPU memory");
+	else
+		status = pointer_kind(gpu, addr, &is);
+	if (status == TCPX_OK)
+		status = range_check(gpu, at, length, &is);
+	sys_cuda_pop(&scope);
+	if (status == TCPX_OK)
+		*out_id = is.id;
+	return status;
+}
+
+static tcpx_status cuda_probe(void *addr, uint64_t length, uint32_t device, uint64_t *out_id)
+{
+	struct sys_cuda_gpu *gpu;
+	tcpx_status status;
+
+	status = sys_cuda_get(device, &gpu);
+	if (status != TCPX_OK)
+		return status;
+	status = memory_check(gpu, addr, length, out_id);
+	if (status == TCPX_OK)
+		status = mem_cuda_owner_start(device); /* holds the device from here on */
+	sys_cuda_put(gpu);
+	return status;
+}
+
+/* A driver that fails otherwise (a broken context, the end of the process) says nothing about the
+ * memory: the copy will fail and name it. */
+static int cuda_same(void *addr, uint64_t length, uint32_t device, uint64_t id)
+{
+	unsigned long long now = 0;
+	struct sys_cuda_scope scope;
+	struct sys_cuda_gpu *gpu;
+	cuda_result result;
+
+	(void)length;
+	if (!id || sys_cuda_get(device, &gpu) != TCPX_OK)
+		return 1;
+	if (sys_cuda_push(gpu, &scope) != TCPX_OK) {
+		sys_cuda_put(gpu);
+		return 1;
+	}
+	result = gpu->api->pointer_attribute(&now, CUDA_POINTER_BUFFER_ID, (uintptr_t)addr);
+	sys_cuda_pop(&scope);
+	sys_cuda_put(gpu);
+	return result == CUDA_OK ? now == id : result != CUDA_ERR_INVALID_VALUE;
+}
+
+static tcpx_status cuda_fill(struct mem_copy *copy)
+{
+	return mem_cuda_owner_push(copy, 1);
+}
+
+static tcpx_status cuda_commit(struct mem_copy *copy)
+{
+	return mem_cuda_owner_push(copy, 0);
+}
+
+static unsigned cuda_poll(void)
+{
+	return 0;
+}
+
+const struct mem_kind mem_cuda = {
+	.name = "cuda",
+	.kind = TCPX_MEM_CUDA,
+	.staged = 1,
+	.probe = cuda_probe,
+	.same = cuda_same,
+	.map_for_io = NULL,
+	.fill = cuda_fill,
+	.commit = cuda_commit,
+	.poll = cuda_poll,
+	.slot_alloc = mem_cuda_slot_alloc,
+	.slot_free = mem_cuda_slot_free,
+	.stop = mem_cuda_owners_stop,
+};

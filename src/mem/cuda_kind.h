@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kind "cuda": memory of a CUDA device, staged through pinned slots by one thread a device. */
+#ifndef MEM_CUDA_KIND_H
+#define MEM_CUDA_KIND_H
+
+#include "mem/kind.h"
+
+extern const struct mem_kind mem_cuda;
+
+/* Pinned slots, near the device, mapped into every context. Not for the data path: may take
+ * milliseconds. NULL with the last error. A slot holds the device until it is freed. Any thread. */
+void *mem_cuda_slot_alloc(size_t bytes, uint32_t device);
+void mem_cuda_slot_free(void *slot, size_t bytes, uint32_t device);
+
+#endif

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The owner threads: start and end, the loop over both directions, how it waits. */
+#include "mem/cuda_owner.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/error.h"
+#include "mem/cuda_kind.h"
+#include "mem/cuda_lane.h"
+#include "sys/cpu.h"
+#include "sys/futex.h"
+
+#define OWNERS 64		      /* devices of a process */
+#define WORD_STRIDE 128		      /* words apart by more than a line and its neighbour */
+#define IDLE_SPIN_NS 20000	      /* nothing under way: how long to look for more */
+#define STEP_NS 50000		      /* sleeps while copies are under way */
+#define STEP_MAX_NS 1000000	      /* that seem to take for ever */
+#define CORES_TO_SPIN 4		      /* fewer: spinning would hold up who feeds us */
+#define LINGER_NS (100 * CLOCK_MS_NS) /* stop waits so long for copies under way */
+#define ASLEEP (1u << 31) /* of sleeping, beside a bit for each lane that wants to be woken */
+
+enum owner_state { OWNER_OFF = 0, OWNER_STARTING, OWNER_ON, OWNER_ENDING };
+
+/*
+ * state moves under the lock. A copy is accepted by whoever adds to pending first and sees ON
+ * second; the thread says ENDING first and looks at pending second, and goes back to ON if there is
+ * one: so no accepted copy is left behind by a thread that ended.
+ */
+struct cuda_owner {
+	struct cuda_lane lanes[2]; /* by to_slot */
+	_Atomic uint32_t sleeping; /* futex */
+	_Atomic uint32_t pending;  /* copies accepted whose done has not returned */
+	_Atomic int state, stop;
+	_Atomic int broken; /* a tcpx_status; error is set before */
+	tcpx_error error;   /* why it is broken, or did not start */
+	uint32_t device;
+
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* state or stop */
+	pthread_t thread;
+	int joinable;
+
+	/* the thread's */
+	struct sys_cuda_gpu *gpu;
+	struct sys_cuda_scope scope;
+	uint8_t *words;
+	int64_t spin_ns;
+};
+
+static struct cuda_owner owners[OWNERS];
+static pthread_once_t owners_once = PTHREAD_ONCE_INIT;
+static int fork_err;
+
+static void owners_init(void)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	for (uint32_t i = 0; i < OWNERS; i++) {
+		pthread_mutex_init(&owners[i].lock, NULL);
+		pthread_cond_init(&owners[i].changed, &attr);
+	}
+	pthread_condattr_destroy(&attr);
+}
+
+/* A forked child has no owner; what was queued belongs to the parent, as does the driver. */
+static void owners_forked(void)
+{
+	memset(owners, 0, sizeof(owners));
+	owners_init();
+}
+
+static void owners_first(void)
+{
+	owners_init();
+	fork_err = pthread_atfork(NULL, NULL, owners_forked);
+}
+
+static void owner_wake(struct cuda_owner *owner, uint32_t bits)
+{
+	if (atomic_load(&owner->sleeping) & bits && atomic_exchange(&owner->sleeping, 0))
+		sys_futex_wake(&owner->sleeping, 1);
+}
+
+static tcpx_status lane_open(struct cuda_owner *owner, struct cuda_lane *lane, int priority)
+{
+	const struct sys_cuda *api = owner->gpu->api;
+	void *word = owner->words + (size_t)(lane - owner->lanes) * WORD_STRIDE;
+	cuda_result result;
+
+	*lane = (struct cuda_lane){.api = api, .word = word, .pending = &owner->pending};
+	atomic_store_explicit(lane->word, 0, memory_order_relaxed);
+	result = api->host_device_ptr(&lane->word_at, word, 0);
+	if (result != CUDA_OK)
+		return sys_cuda_error(result, "address of the mapped words");
+	result = api->stream_create(&lane->stream, CUDA_STREAM_NON_BLOCKING, priority);
+	if (result == CUDA_OK)
+		return TCPX_OK;
+	lane->stream = NULL;
+	return sys_cuda_error(result, "stream of the staging copies");
+}
+
+/* Also what a setup left half done. */
+static void owner_close(struct cuda_owner *owner)
+{
+	for (int i = 0; i < 2; i++) {
+		if (owner->lanes[i].stream)
+			(void)owner->gpu->api->stream_destroy(owner->lanes[i].stream);
+		owner->lanes[i].stream = NULL;
+	}
+	mem_cuda_slot_free(owner->words, 2 * WORD_STRIDE, owner->device);
+	owner->words = NULL;
+	if (owner->scope.gpu)
+		sys_cuda_pop(&owner->scope);
+	owner->scope.gpu = NULL;
+	if (owner->gpu)
+		sys_cuda_put(owner->gpu);
+	owner->gpu = NULL;
+}
+
+static tcpx_status owner_open(struct cuda_owner *owner)
+{
+	int least = 0, greatest = 0;
+	cuda_result result;
+	tcpx_status status;
+
+	owner->scope = (struct sys_cuda_scope){0};
+	status = sys_cuda_get(owner->device, &owner->gpu);
+	if (status != TCPX_OK)
+		return status;
+	status = sys_cuda_push(owner->gpu, &owner->scope); /* for the thread's whole life */
+	if (status != TCPX_OK) {
+		owner->scope.gpu = NULL;
+		return status;
+	}
+	result = owner->gpu->api->ctx_priorities(&least, &greatest);
+	if (result != CUDA_OK)
+		return sys_cuda_error(result, "priorities of streams");
+	owner->words = mem_cuda_slot_alloc(2 * WORD_STRIDE, owner->device);
+	if (!owner->words)
+		return error_last()->status;
+	status = lane_open(owner, &owner->lanes[0], greatest);
+	if (status == TCPX_OK)
+		status = lane_open(owner, &owner->lanes[1], greatest);
+	if (sys_cpu_usable() >= CORES_TO_SPIN)
+		owner->spin_ns = (int64_t)config_u64(CONFIG_SPIN_US) * 1000;
+	return status;
+}
+
+/* From now on every copy ends with an error; those in the streams when the streams say so. */
+static void owner_break(struct cuda_owner *owner, cuda_result result)
+{
+	tcpx_status status = sys_cuda_error(result, "GPU is of no more use to this process");
+
+	owner->error = *error_last();
+	atomic_store_explicit(&owner->broken, status, memory_order_release);
+	if (result != CUDA_ERR_DEINITIALIZED)
+		LOG_ERROR("GPU %u (%s): %s", owner->device, owner->gpu->pci, owner->error.what);
+}
+
+/* Returns how much moved. */
+static unsigned owner_round(struct cuda_owner *owner, int64_t now_ns)
+{
+	int broken = atomic_load_explicit(&owner->broken, memory_order_relaxed);
+	unsigned moved = 0;
+
+	for (int i = 0; i < 2; i++) {
+		struct cuda_lane *lane = &owner->lanes[i];
+
+		if (broken) {
+			moved += mem_lane_fail(lane, (tcpx_status)broken);
+			continue;
+		}
+		moved += mem_lane_round(lane, now_ns);
+		if (lane->fatal) {
+			owner_break(owner, lane->fatal);
+			return moved + 1; /* and once more, for both */
+		}
+	}
+	return moved;
+}
+
+static void owner_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+static void owner_sleep(struct cuda_owner *owner, int64_t deadline_ns)
+{
+	uint32_t mark = ASLEEP;
+	int work = 0;
+
+	for (int i = 0; i < 2; i++)
+		if (owner->lanes[i].nunder < CUDA_LANE_GROUPS)
+			mark |= 1u << i;
+	/* Whoever pushes does so first and looks at the mark second. */
+	atomic_store(&owner->sleeping, mark);
+	for (int i = 0; i < 2; i++)
+		work |= mark & 1u << i && mem_lane_pushed(&owner->lanes[i]);
+	if (!work && !(atomic_load(&owner->stop) && deadline_ns < 0))
+		sys_futex_wait(&owner->sleeping, mark, deadline_ns);
+	atomic_store(&owner->sleeping, 0);
+}
+
+/* Nothing moved since quiet_ns. */
+static void owner_wait(struct cuda_owner *owner, int64_t now_ns, int64_t quiet_ns)
+{
+	int under = owner->lanes[0].nunder || owner->lanes[1].nunder;
+	int64_t spin_ns = owner->spin_ns, waited_ns = now_ns - quiet_ns, step_ns;
+
+	if (!under && spin_ns > IDLE_SPIN_NS)
+		spin_ns = IDLE_SPIN_NS;
+	if (waited_ns < spin_ns) {
+		owner_relax();
+		return;
+	}
+	step_ns = waited_ns / 8; /* what takes long may be noticed that much later */
+	if (step_ns < STEP_NS)
+		step_ns = STEP_NS;
+	if (step_ns > STEP_MAX_NS)
+		step_ns = STEP_MAX_NS;
+	owner_sleep(owner, under ? now_ns + step_ns : -1);
+}
+
+/* 1: asked to stop, and no copy is left or will be accepted. */
+static int owner_ends(struct cuda_owner *owner)
+{
+	int ends = 0;
+
+	pthread_mutex_lock(&owner->lock);
+	if (atomic_load(&owner->stop)) {
+		atomic_store(&owner->state, OWNER_ENDING);
+		ends = atomic_load(&owner->pending) == 0;
+		if (!ends)
+			atomic_store(&owner->state, OWNER_ON);
+	}
+	pthread_mutex_unlock(&owner->lock);
+	return ends;
+}
+
+static void owner_run(struct cuda_owner *owner)
+{
+	int64_t quiet_ns = 0;
+
+	for (;;) {
+		int64_t now_ns = clock_now_ns();
+
+		if (owner_round(owner, now_ns) || !quiet_ns) {
+			quiet_ns = now_ns;
+			continue;
+		}
+		if (atomic_load_explicit(&owner->stop, memory_order_relaxed) &&
+		    !owner->lanes[0].nunder && !owner->lanes[1].nunder && owner_ends(owner))
+			return;
+		owner_wait(owner, now_ns, quiet_ns);
+	}
+}
+
+static void owner_state_set(struct cuda_owner *owner, enum owner_state state)
+{
+	pthread_mutex_lock(&owner->lock);
+	atomic_store(&owner->state, state);
+	pthread_cond_broadcast(&owner->changed);
+	pthread_mutex_unlock(&owner->lock);
+}
+
+static void *owner_main(void *arg)
+{
+	struct cuda_owner *owner = arg;
+	tcpx_status status;
+
+	prctl(PR_SET_TIMERSLACK, 1000ul, 0, 0, 0); /* the default doubles a step */
+	status = owner_open(owner);
+	if (status == TCPX_OK) {
+		owner_state_set(owner, OWNER_ON);
+		owner_run(owner);
+	} else {
+		owner->error = *error_last();
+	}
+	owner_close(owner);
+	owner_state_set(owner, OWNER_OFF);
+	return NULL;
+}
+
+/* Under the lock, the thread having said OFF. */
+static void owner_join(struct cuda_owner *owner)
+{
+	if (owner->joinable)
+		pthread_join(owner->thread, NULL);
+	owner->joinable = 0;
+}
+
+/* Under the lock, state OFF. */
+static tcpx_status owner_launch(struct cuda_owner *owner, uint32_t device)
+{
+	char name[16];
+	tcpx_status status;
+
+	owner_join(owner);
+	owner->device = device;
+	owner->error = (tcpx_error){0};
+	atomic_store(&owner->broken, TCPX_OK);
+	atomic_store(&owner->stop, 0);
+	snprintf(name, sizeof(name), "tcpx-gpu-%u", device);
+	status = sys_thread_start(&owner->thread, name, owner_main, owner);
+	if (status != TCPX_OK)
+		return status;
+	owner->joinable = 1;
+	atomic_store(&owner->state, OWNER_STARTING);
+	while (atomic_load(&owner->state) == OWNER_STARTING)
+		pthread_cond_wait(&owner->changed, &owner->lock);
+	if (atomic_load(&owner->state) == OWNER_ON)
+		return TCPX_OK;
+	owner_join(owner);
+	return error_raise(&owner->error);
+}
+
+tcpx_status mem_cuda_owner_start(uint32_t device)
+{
+	struct cuda_owner *owner;
+	tcpx_status status = TCPX_OK;
+
+	if (device >= OWNERS)
+		return error_set(TCPX_ERR_INVALID, 0, "GPU %u: the first %u only", device, OWNERS);
+	pthread_once(&owners_once, owners_first);
+	if (fork_err)
+		return error_set(TCPX_ERR_NO_MEMORY, fork_err, "fork handler of GPU memory");
+	if (!sys_cuda_driver()) /* no thread just to find that out */
+		return TCPX_ERR_UNSUPPORTED;
+	owner = &owners[device];
+	pthread_mutex_lock(&owner->lock);
+	for (;;) {
+		int state = atomic_load(&owner->state);
+
+		if (state == OWNER_STARTING || state == OWNER_ENDING) {
+			pthread_cond_wait(&owner->changed, &owner->lock);
+			continue;
+		}
+		if (state == OWNER_OFF) {
+			status = owner_launch(owner, device);
+		} else {
+			atomic_store(&owner->stop, 0); /* one that lingered for its last copies */
+			pthread_cond_broadcast(&owner->changed);
+			if (atomic_load_explicit(&owner->broken, memory_order_acquire))
+				status = error_raise(&owner->error);
+		}
+		break;
+	}
+	pthread_mutex_unlock(&owner->lock);
+	return status;
+}
+
+/* A copy more on an owner that runs. */
+static tcpx_status owner_enter(struct cuda_owner *owner, uint32_t device)
+{
+	for (;;) {
+		tcpx_status status;
+
+		atomic_fetch_add(&owner->pending, 1);
+		if (atomic_load(&owner->state) == OWNER_ON)
+			break;
+		atomic_fetch_sub(&owner->pending, 1);
+		status = mem_cuda_owner_start(device);
+		if (status != TCPX_OK)
+			return status;
+	}
+	if (!atomic_load_explicit(&owner->broken, memory_order_acquire))
+		return TCPX_OK;
+	error_raise(&owner->error);
+	atomic_fetch_sub(&owner->pending, 1);
+	return error_last()->status;
+}
+
+tcpx_status mem_cuda_owner_push(struct mem_copy *copy, int to_slot)
+{
+	struct cuda_owner *owner = &owners[copy->device % OWNERS];
+	tcpx_status status;
+
+	if (copy->device >= OWNERS)
+		return error_set(TCPX_ERR_INVALID, 0, "no GPU %u", copy->device);
+	status = owner_enter(owner, copy->device);
+	if (status != TCPX_OK)
+		return status;
+	copy->to_slot = to_slot;
+	copy->bytes = 0;
+	for (uint32_t i = 0; i < copy->npieces; i++)
+		copy->bytes += copy->pieces[i].length;
+	mem_lane_push(&owner->lanes[to_slot], copy);
+	owner_wake(owner, 1u << to_slot);
+	return TCPX_OK;
+}
+
+/*
+ * The caller waits for a thread that is about to end. One with copies under way is given a moment:
+ * their done may need what the caller holds, or never come. Then it ends by itself, behind them.
+ */
+static void owner_stop(struct cuda_owner *owner)
+{
+	int64_t until_ns = clock_now_ns() + LINGER_NS;
+	struct timespec until = {until_ns / CLOCK_S_NS, until_ns % CLOCK_S_NS};
+	int late = 0;
+
+	pthread_mutex_lock(&owner->lock);
+	if (atomic_load(&owner->state) != OWNER_OFF) {
+		atomic_store(&owner->stop, 1);
+		owner_wake(owner, ASLEEP);
+	}
+	while (atomic_load(&owner->state) != OWNER_OFF && atomic_load(&owner->stop)) {
+		if (!atomic_load(&owner->pending))
+			pthread_cond_wait(&owner->changed, &owner->lock);
+		else if (!late)
+			late = pthread_cond_timedwait(&owner->changed, &owner->lock, &until);
+		else
+			break;
+	}
+	if (atomic_load(&owner->state) == OWNER_OFF)
+		owner_join(owner);
+	else if (owner->joinable && !pthread_detach(owner->thread))
+		owner->joinable = 0;
+	pthread_mutex_unlock(&owner->lock);
+}
+
+void mem_cuda_owners_stop(void)
+{
+	pthread_once(&owners_once, owners_first);
+	for (uint32_t i = 0; i < OWNERS; i++)
+		owner_stop(&owners[i]);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pinned slots: memory of ours that a device's copy engine reaches. */
+#include <errno.h>
+#include <linux/mempolicy.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "mem/cuda_kind.h"
+#include "sys/cuda.h"
+
+#define NUMA_NODES 1024 /* the kernel's largest */
+
+/* In whole pages, at least one; 0: more than there can be. */
+static size_t slot_size(size_t bytes)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	if (bytes > SIZE_MAX - page)
+		return 0;
+	return bytes ? (bytes + page - 1) & ~(page - 1) : page;
+}
+
+/* Best effort: pages on another node cost bandwidth, nothing else. */
+static void slot_near(void *slot, size_t size, int node)
+{
+	unsigned long mask[NUMA_NODES / (8 * sizeof(unsigned long))] = {0};
+	const int bits = 8 * sizeof(mask[0]);
+
+	if (node < 0 || node >= NUMA_NODES)
+		return;
+	mask[node / bits] = 1ul << node % bits;
+	(void)syscall(SYS_mbind, slot, size, MPOL_PREFERRED, mask, NUMA_NODES + 1ul, 0u);
+}
+
+static tcpx_status slot_register(const struct sys_cuda_gpu *gpu, void *slot, size_t size)
+{
+	struct sys_cuda_scope scope;
+	cuda_result result;
+	char what[96];
+
+	if (sys_cuda_push(gpu, &scope) != TCPX_OK)
+		return error_last()->status;
+	result = gpu->api->host_register(slot, size, CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
+	sys_cuda_pop(&scope);
+	if (result == CUDA_OK)
+		return TCPX_OK;
+	snprintf(what, sizeof(what), "cannot pin %zu bytes for GPU %u", size, gpu->ordinal);
+	return sys_cuda_error(result, what);
+}
+
+void *mem_cuda_slot_alloc(size_t bytes, uint32_t device)
+{
+	size_t size = slot_size(bytes);
+	struct sys_cuda_gpu *gpu;
+	void *slot = MAP_FAILED;
+
+	if (sys_cuda_get(device, &gpu) != TCPX_OK)
+		return NULL;
+	if (size)
+		slot = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (slot == MAP_FAILED) {
+		error_set(TCPX_ERR_NO_MEMORY, size ? errno : 0, "slots of %zu bytes", bytes);
+		goto put;
+	}
+	slot_near(slot, size, gpu->numa);
+	/* A child's copy-on-write must never move the pages under the device. */
+	if (madvise(slot, size, MADV_DONTFORK)) {
+		error_set(TCPX_ERR_SYSTEM, errno, "madvise(DONTFORK)");
+		goto unmap;
+	}
+	if (slot_register(gpu, slot, size) == TCPX_OK)
+		return slot; /* and keeps the device */
+unmap:
+	munmap(slot, size);
+put:
+	sys_cuda_put(gpu);
+	return NULL;
+}
+
+void mem_cuda_slot_free(void *slot, size_t bytes, uint32_t device)
+{
+	struct sys_cuda_gpu *gpu = NULL;
+	struct sys_cuda_scope scope;
+	int unpinned = 0;
+
+	if (!slot || sys_cuda_get(device, &gpu) != TCPX_OK)
+		return;
+	/* Twice: a failure that passes must not leave memory pinned. */
+	if (sys_cuda_push(gpu, &scope) == TCPX_OK || sys_cuda_push(gpu, &scope) == TCPX_OK) {
+		unpinned = gpu->api->host_unregister(slot) == CUDA_OK;
+		sys_cuda_pop(&scope);
+	}
+	sys_cuda_put(gpu);
+	sys_cuda_put(gpu); /* the slot's own */
+	/* While the driver takes the addresses for these pages, nothing else may be mapped there:
+	 * a copy would move the wrong bytes. So what cannot be unpinned (a broken context, a
+	 * process that ends) stays mapped. */
+	if (unpinned)
+		munmap(slot, slot_size(bytes));
+}
