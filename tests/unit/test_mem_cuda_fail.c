@@ -205,6 +205,38 @@ static void works_without_stream_writes(void **state)
 	fake.fail_call("cuStreamWriteValue32", 0, 0);
 }
 
+/* An error that says the device is broken, while its stream still works: what is queued ends, what
+ * is in the stream only when that is over. */
+static void a_broken_device_may_still_move_bytes(void **state)
+{
+	struct rig_copy jobs[3];
+	uint8_t *slot = cuda->slot_alloc(6 * BYTES, 0);
+	cuda_ptr gpu = rig_alloc(0, 6 * BYTES);
+	uint64_t calls = fake.calls("cuMemcpyAsync");
+
+	(void)state;
+	rig_ended = 0;
+	fake.hold(1);
+	for (unsigned i = 0; i < 3; i++) {
+		rig_init(&jobs[i], 0, slot + 2 * i * BYTES, gpu + 2 * i * BYTES, BYTES);
+		assert_int_equal(cuda->fill(&jobs[i].copy), TCPX_OK);
+		if (i < 2)
+			rig_calls("cuMemcpyAsync", calls + i + 1);
+	}
+	fake.fail_call("cuStreamQuery", 1, CUDA_ERR_LAUNCH_FAILED); /* asked after 100 ms */
+	rig_wait(1);
+	assert_int_equal(jobs[2].ends, 1);
+	assert_int_equal(jobs[2].place, 0);
+	assert_int_equal(jobs[2].status, TCPX_ERR_SYSTEM);
+	fake.hold(0);
+	rig_wait(3);
+	assert_int_equal(jobs[0].status, TCPX_OK);
+	assert_int_equal(jobs[1].status, TCPX_OK);
+	mem_kinds_stop();
+	rig_free(0, gpu);
+	cuda->slot_free(slot, 6 * BYTES, 0);
+}
+
 static unsigned lines;
 
 static void count_line(void *arg, enum tcpx_log_level level, const char *line)
@@ -294,6 +326,7 @@ int main(void)
 		cmocka_unit_test(a_failed_copy_fails_alone),
 		cmocka_unit_test(a_refused_merger_goes_one_by_one),
 		cmocka_unit_test_setup_teardown(works_without_stream_writes, setup, teardown),
+		cmocka_unit_test(a_broken_device_may_still_move_bytes),
 		cmocka_unit_test(the_end_of_the_process_is_silent),
 		cmocka_unit_test_setup_teardown(a_broken_device_leaves_the_others, setup, teardown),
 	};

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions with GPU memory over the stand-in driver: bytes, freed memory, what is let go. */
+#include "cuda_rig.h"
+#include <tcpx/tcpx.h>
+
+#define BYTES (5u << 20)
+
+struct pair {
+	tcpx_session *server, *client;
+	tcpx_region mine, theirs, served;
+	tcpx_peer peer;
+};
+
+/* The server's memory is on GPU 1, the client's on GPU 0. */
+static void pair_open(struct pair *pair, cuda_ptr from, cuda_ptr to)
+{
+	TCPX_OPTS(tcpx_region_opts, here, .kind = TCPX_MEM_CUDA);
+	TCPX_OPTS(tcpx_region_opts, there, .kind = TCPX_MEM_CUDA, .device = 1,
+		  .rights = TCPX_RIGHT_READ | TCPX_RIGHT_WRITE);
+	uint8_t info[TCPX_INFO_MAX_BYTES], token[TCPX_TOKEN_BYTES];
+	uint16_t port;
+	size_t len;
+
+	assert_int_equal(tcpx_session_open(NULL, &pair->server), TCPX_OK);
+	assert_int_equal(tcpx_session_listen(pair->server, NULL, &port), TCPX_OK);
+	assert_int_equal(tcpx_session_info(pair->server, info, sizeof(info), &len), TCPX_OK);
+	assert_int_equal(tcpx_region_register(pair->server, (void *)(uintptr_t)to, BYTES, &there,
+					      &pair->served),
+			 TCPX_OK);
+	assert_int_equal(tcpx_region_export(pair->server, pair->served, token), TCPX_OK);
+	assert_int_equal(tcpx_session_open(NULL, &pair->client), TCPX_OK);
+	assert_int_equal(tcpx_session_connect(pair->client, info, len, NULL, &pair->peer), TCPX_OK);
+	assert_int_equal(tcpx_region_register(pair->client, (void *)(uintptr_t)from, BYTES, &here,
+					      &pair->mine),
+			 TCPX_OK);
+	assert_int_equal(
+		tcpx_region_import(pair->client, pair->peer, token, sizeof(token), &pair->theirs),
+		TCPX_OK);
+}
+
+static tcpx_status pair_move(struct pair *pair, enum tcpx_op op)
+{
+	tcpx_segment piece = {.local = pair->mine, .remote = pair->theirs, .length = BYTES};
+	tcpx_request request;
+	tcpx_status status;
+
+	status = tcpx_request_start(pair->client, pair->peer, op, &piece, 1, NULL, &request);
+	if (status == TCPX_OK) {
+		status = tcpx_request_wait(pair->client, request, TCPX_WAIT_FOREVER, NULL);
+		tcpx_request_release(pair->client, request);
+	}
+	return status;
+}
+
+static void pair_close(struct pair *pair)
+{
+	tcpx_session_close(pair->client);
+	tcpx_session_close(pair->server);
+}
+
+static void fill(uint8_t *bytes, unsigned salt)
+{
+	for (unsigned i = 0; i < BYTES; i++)
+		bytes[i] = (uint8_t)(i * 13 + i / 1021 + salt);
+}
+
+static void bytes_go_both_ways(void **state)
+{
+	cuda_ptr from = rig_alloc(0, BYTES), to = rig_alloc(1, BYTES);
+	uint8_t *want = malloc(BYTES), *got = malloc(BYTES);
+	struct pair pair;
+	cuda_ctx now;
+
+	(void)state;
+	assert_true(want && got);
+	pair_open(&pair, from, to);
+	fill(want, 1);
+	assert_int_equal(fake.write(from, want, BYTES), 0);
+	assert_int_equal(pair_move(&pair, TCPX_OP_WRITE), TCPX_OK);
+	assert_int_equal(fake.read(to, got, BYTES), 0);
+	assert_memory_equal(got, want, BYTES);
+	fill(want, 2);
+	assert_int_equal(fake.write(to, want, BYTES), 0);
+	assert_int_equal(pair_move(&pair, TCPX_OP_READ), TCPX_OK);
+	assert_int_equal(fake.read(from, got, BYTES), 0);
+	assert_memory_equal(got, want, BYTES);
+	assert_int_equal(api->ctx_current(&now), CUDA_OK);
+	assert_null(now);
+	pair_close(&pair);
+	free(want);
+	free(got);
+	rig_free(0, from);
+	rig_free(1, to);
+	assert_int_equal(fake.live(NULL), 0); /* the last session let go of both devices */
+}
+
+static void freed_memory_is_refused_at_prepare(void **state)
+{
+	cuda_ptr from = rig_alloc(0, BYTES), to = rig_alloc(1, BYTES);
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, from, to);
+	assert_int_equal(pair_move(&pair, TCPX_OP_WRITE), TCPX_OK);
+	rig_free(0, from);
+	assert_int_equal(pair_move(&pair, TCPX_OP_WRITE), TCPX_ERR_STALE);
+	assert_non_null(strstr(tcpx_last_error()->what, "freed"));
+	pair_close(&pair);
+	rig_free(1, to);
+	assert_int_equal(fake.live(NULL), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(bytes_go_both_ways),
+		cmocka_unit_test(freed_memory_is_refused_at_prepare),
+	};
+
+	if (rig_open())
+		return 1;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
