@@ -84,15 +84,15 @@ static void strangers_stay_apart(void **state)
 	uint8_t *slot = cuda->slot_alloc(64 * PIECE, 0);
 	cuda_ptr gpu = rig_alloc(0, 64 * PIECE);
 	uint64_t calls = fake.calls("cuMemcpyAsync");
+	unsigned at = 0, there = 0;
 
 	(void)state;
 	rig_ended = 0;
 	fake.hold(1);
 	for (unsigned i = 0; i < 2 + COUNT; i++) {
-		unsigned near = i, far = 2 * i;
-
-		rig_init(&jobs[i], 0, slot + (i % 2 ? near : far) * PIECE,
-			 gpu + (i % 2 ? far : near) * PIECE, PIECE);
+		rig_init(&jobs[i], 0, slot + at * PIECE, gpu + there * PIECE, PIECE);
+		at += 1 + i % 2;
+		there += 2 - i % 2;
 		assert_int_equal(cuda->fill(&jobs[i].copy), TCPX_OK);
 		if (i < 2)
 			rig_calls("cuMemcpyAsync", calls + i + 1);
