@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The copy kernels: scattered pieces of GPU memory to and from one slot of mapped host memory.
+ *
+ * The host's side of the bus decides the speed, so it is what work is divided by: a thread owns an
+ * aligned 16-byte word of the slot, a warp a run of such words, a block a range of the slot. What
+ * differs in alignment is shifted in registers on the GPU's side. Pieces only matter where one
+ * ends: a word that is not wholly inside one piece moves byte by byte. copy_abi.h has the contract,
+ * docs/design/gpu.md the argument for the order of the words.
+ */
+#include "mem/copy_abi.h"
+
+#define WORD 16u /* bytes of a thread and access */
+#define LANES 32u
+#define UNROLL 4u /* words under way of each thread */
+#define STEP (UNROLL * LANES * WORD)
+#define TILE 512u /* pieces in shared memory at once */
+/* A block's barriers are never further apart, so that all its warps see an abort that one saw. */
+#define SPAN (256u << 10)
+#define LINE 128u
+#define ALL 0xffffffffu
+#define NONE 0xffffu
+
+/* Pieces by position; a byte at position p lies at delta + p. Ends ascend strictly. */
+struct tile {
+	uint64_t delta[TILE];
+	uint32_t from[TILE], end[TILE];
+};
+
+/* What the threads of a warp need for one step. */
+struct view {
+	const struct tile *t;
+	uint32_t n;    /* pieces in the tile */
+	uint64_t base; /* of position 0, in the slot's memory */
+	uint32_t lane;
+};
+
+static __device__ __forceinline__ uint32_t look(const uint32_t *word)
+{
+	return *(const volatile uint32_t *)word;
+}
+
+static __device__ __forceinline__ void tell(uint32_t *word, uint32_t value)
+{
+	*(volatile uint32_t *)word = value;
+}
+
+static __device__ __forceinline__ uint4 load16(uint64_t addr)
+{
+	return __ldcs((const uint4 *)addr);
+}
+
+static __device__ __forceinline__ void store16(uint64_t addr, uint4 word)
+{
+	__stcs((uint4 *)addr, word);
+}
+
+/* Bytes by .. by + 15 of the 32 in low, high; by < 16. */
+static __device__ __forceinline__ uint4 shifted(uint4 low, uint4 high, uint32_t by)
+{
+	uint32_t x[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+	uint32_t bits = by % 4 * 8;
+
+#pragma unroll
+	for (int i = 0; i < 6; i++)
+		x[i] = by & 8 ? x[i + 2] : x[i];
+#pragma unroll
+	for (int i = 0; i < 5; i++)
+		x[i] = by & 4 ? x[i + 1] : x[i];
+	return make_uint4(__funnelshift_r(x[0], x[1], bits), __funnelshift_r(x[1], x[2], bits),
+			  __funnelshift_r(x[2], x[3], bits), __funnelshift_r(x[3], x[4], bits));
+}
+
+/* k is a constant after unrolling. */
+static __device__ __forceinline__ uint8_t byte_of(uint4 word, int k)
+{
+	uint32_t x = k < 4 ? word.x : k < 8 ? word.y : k < 12 ? word.z : word.w;
+
+	return (uint8_t)(x >> k % 4 * 8);
+}
+
+/* The first piece from lo on that ends behind pos; n: none. */
+static __device__ __forceinline__ uint32_t piece_at(const struct tile *t, uint32_t n, uint32_t lo,
+						    uint32_t pos)
+{
+	uint32_t hi = n;
+
+	if (lo < n && pos < t->end[lo])
+		return lo;
+	while (lo < hi) {
+		uint32_t mid = (lo + hi) / 2;
+
+		if (pos < t->end[mid])
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return lo;
+}
+
+/* Whether byte k of the word at pos belongs to a piece, which p becomes. Called with k ascending
+ * from the word's first piece: pieces have a byte or more, so one step is enough. */
+static __device__ __forceinline__ bool piece_step(const struct view *v, uint32_t pos, uint32_t *p)
+{
+	if (*p < v->n && pos >= v->t->end[*p])
+		++*p;
+	return *p < v->n && pos >= v->t->from[*p];
+}
+
+/* A word of the slot that pieces share: all loads first, so that one latency is paid. */
+static __device__ __forceinline__ void gather_bytes(const struct view *v, uint32_t pos, uint32_t p)
+{
+	uint32_t byte[WORD], have = 0;
+
+#pragma unroll
+	for (uint32_t k = 0; k < WORD; k++) {
+		byte[k] = 0;
+		if (piece_step(v, pos + k, &p)) {
+			byte[k] = *(const uint8_t *)(v->t->delta[p] + pos + k);
+			have |= 1u << k;
+		}
+	}
+	if (have == (1u << WORD) - 1) {
+		uint32_t x[4];
+
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			x[i] = byte[i * 4] | byte[i * 4 + 1] << 8 | byte[i * 4 + 2] << 16 |
+			       byte[i * 4 + 3] << 24;
+		store16(v->base + pos, make_uint4(x[0], x[1], x[2], x[3]));
+		return;
+	}
+#pragma unroll
+	for (uint32_t k = 0; k < WORD; k++)
+		if (have >> k & 1)
+			*(uint8_t *)(v->base + pos + k) = (uint8_t)byte[k];
+}
+
+/* Positions at .. at + STEP - 1, as far as they lie before upto. A word whose aligned source words
+ * reach beyond its piece counts as shared: what is not the caller's is not read. */
+static __device__ __forceinline__ void gather_step(const struct view *v, uint32_t at, uint32_t upto)
+{
+	const struct tile *t = v->t;
+	uint32_t by[UNROLL], place[UNROLL], p = 0, whole = 0, shared = 0;
+	uint4 low[UNROLL], high[UNROLL];
+
+#pragma unroll
+	for (uint32_t j = 0; j < UNROLL; j++) {
+		uint32_t pos = at + (j * LANES + v->lane) * WORD;
+
+		low[j] = high[j] = make_uint4(0, 0, 0, 0);
+		by[j] = place[j] = 0;
+		if (pos >= upto)
+			continue;
+		p = piece_at(t, v->n, p, pos);
+		place[j] = p;
+		if (p == v->n || t->from[p] >= pos + WORD)
+			continue;
+		by[j] = (uint32_t)(t->delta[p] + pos) % WORD;
+		if (t->from[p] + by[j] <= pos &&
+		    (by[j] ? pos - by[j] + 2 * WORD : pos + WORD) <= t->end[p]) {
+			low[j] = load16(t->delta[p] + pos - by[j]);
+			if (by[j])
+				high[j] = load16(t->delta[p] + pos - by[j] + WORD);
+			whole |= 1u << j;
+		} else {
+			shared |= 1u << j;
+		}
+	}
+#pragma unroll
+	for (uint32_t j = 0; j < UNROLL; j++)
+		if (whole >> j & 1)
+			store16(v->base + at + (j * LANES + v->lane) * WORD,
+				shifted(low[j], high[j], by[j]));
+#pragma unroll
+	for (uint32_t j = 0; j < UNROLL; j++)
+		if (shared >> j & 1)
+			gather_bytes(v, at + (j * LANES + v->lane) * WORD, place[j]);
+}
+
+/* Bytes from .. upto - 1 of the word to addr + from .. */
+static __device__ __forceinline__ void store_bytes(uint64_t addr, uint4 word, uint32_t from,
+						   uint32_t upto)
+{
+#pragma unroll
+	for (uint32_t k = 0; k < WORD; k++)
+		if (k >= from && k < upto)
+			*(uint8_t *)(addr + k) = byte_of(word, (int)k);
+}
+
+static __device__ __forceinline__ void scatter_bytes(const struct view *v, uint32_t pos, uint32_t p,
+						     uint4 word)
+{
+#pragma unroll
+	for (uint32_t k = 0; k < WORD; k++)
+		if (piece_step(v, pos + k, &p))
+			*(uint8_t *)(v->t->delta[p] + pos + k) = byte_of(word, (int)k);
+}
+
+/* The word of each lane, wholly inside piece p (NONE: not), to addr. Where addr is not aligned a
+ * lane writes the aligned word that its own and the next lane's bytes make; the first and the last
+ * lane of a run write what is left over. All lanes of the warp are here. */
+static __device__ __forceinline__ void scatter_word(uint32_t lane, uint32_t p, uint64_t addr,
+						    uint4 word)
+{
+	uint32_t off = (uint32_t)addr % WORD, before, behind;
+	uint4 next;
+
+	if (!__any_sync(ALL, p != NONE && off)) {
+		if (p != NONE)
+			store16(addr, word);
+		return;
+	}
+	before = __shfl_up_sync(ALL, p, 1);
+	behind = __shfl_down_sync(ALL, p, 1);
+	next.x = __shfl_down_sync(ALL, word.x, 1);
+	next.y = __shfl_down_sync(ALL, word.y, 1);
+	next.z = __shfl_down_sync(ALL, word.z, 1);
+	next.w = __shfl_down_sync(ALL, word.w, 1);
+	if (p == NONE)
+		return;
+	if (!off) {
+		store16(addr, word);
+		return;
+	}
+	if (lane < LANES - 1 && behind == p)
+		store16(addr - off + WORD, shifted(word, next, WORD - off));
+	else
+		store_bytes(addr, word, WORD - off, WORD);
+	if (lane == 0 || before != p)
+		store_bytes(addr, word, 0, WORD - off);
+}
+
+static __device__ __forceinline__ void scatter_step(const struct view *v, uint32_t at,
+						    uint32_t upto)
+{
+	const struct tile *t = v->t;
+	uint32_t place[UNROLL], p = 0, whole = 0, shared = 0;
+	uint4 word[UNROLL];
+
+#pragma unroll
+	for (uint32_t j = 0; j < UNROLL; j++) {
+		uint32_t pos = at + (j * LANES + v->lane) * WORD;
+
+		word[j] = make_uint4(0, 0, 0, 0);
+		place[j] = 0;
+		if (pos >= upto)
+			continue;
+		p = piece_at(t, v->n, p, pos);
+		place[j] = p;
+		if (p == v->n || t->from[p] >= pos + WORD)
+			continue;
+		word[j] = load16(v->base + pos);
+		if (t->from[p] <= pos && pos + WORD <= t->end[p])
+			whole |= 1u << j;
+		else
+			shared |= 1u << j;
+	}
+#pragma unroll
+	for (uint32_t j = 0; j < UNROLL; j++) {
+		uint32_t pos = at + (j * LANES + v->lane) * WORD;
+		bool mine = whole >> j & 1;
+
+		scatter_word(v->lane, mine ? place[j] : NONE, mine ? t->delta[place[j]] + pos : 0,
+			     word[j]);
+	}
+#pragma unroll
+	for (uint32_t j = 0; j < UNROLL; j++)
+		if (shared >> j & 1)
+			scatter_bytes(v, at + (j * LANES + v->lane) * WORD, place[j], word[j]);
+}
+
+/*
+ * A warp's steps of positions pos .. upto - 1; 1: it stopped before their end. The look at the
+ * words is issued before a step and used after it, so its latency is hidden by the step's own. Warp
+ * 0 looks at the host's word, the others at what any warp 0 passed on: that costs no bus.
+ */
+template <bool GATHER>
+static __device__ __forceinline__ uint32_t warp_work(const struct mem_copy_args *a,
+						     const struct view *v, uint32_t pos,
+						     uint32_t upto)
+{
+	struct mem_copy_state *state = (struct mem_copy_state *)a->state;
+	struct mem_copy_mark *mark = (struct mem_copy_mark *)a->mark;
+	uint32_t warp = threadIdx.x / LANES, warps = blockDim.x / LANES, seen = 0;
+
+	for (uint32_t at = pos + warp * STEP; at < upto; at += warps * STEP) {
+		if (__shfl_sync(ALL, seen, 0)) {
+			if (v->lane == 0)
+				tell(&state->stop, 1);
+			return 1;
+		}
+		if (v->lane == 0)
+			seen = warp ? look(&state->stop) : look(&mark->abort);
+		if (GATHER)
+			gather_step(v, at, upto);
+		else
+			scatter_step(v, at, upto);
+	}
+	return 0;
+}
+
+/*
+ * started, fence, abort: the block's half of the agreement in copy_abi.h. Every block says started
+ * itself, all with the same value into the same word: blocks begin in any order, and what one block
+ * said proves nothing about the look of another that began before it. 1: touch nothing.
+ */
+static __device__ uint32_t block_enter(const struct mem_copy_args *a)
+{
+	struct mem_copy_mark *mark = (struct mem_copy_mark *)a->mark;
+
+	tell(&mark->started, a->serial);
+	__threadfence_system();
+	return look(&mark->abort) != 0;
+}
+
+/* Behind a barrier that all threads of the block reached after their last access. The first fence
+ * orders the block's bytes before its count, the second the count of all before the end mark. */
+static __device__ void block_leave(const struct mem_copy_args *a)
+{
+	struct mem_copy_state *state = (struct mem_copy_state *)a->state;
+	struct mem_copy_mark *mark = (struct mem_copy_mark *)a->mark;
+	uint32_t stop;
+
+	__threadfence_system();
+	if (atomicAdd(&state->blocks_done, 1) != gridDim.x - 1)
+		return;
+	__threadfence_system();
+	stop = look(&state->stop);
+	tell(&state->stop, 0);
+	tell(&state->blocks_done, 0);
+	if (stop)
+		tell(&mark->stopped, 1);
+	__threadfence_system();
+	tell(&mark->finished, a->serial);
+}
+
+static __device__ __forceinline__ void stage_tile(const struct mem_copy_args *a, struct tile *t,
+						  uint32_t first, uint32_t n)
+{
+	const struct mem_copy_piece *pieces = (const struct mem_copy_piece *)a->pieces;
+	uint32_t lead = (uint32_t)a->slot % LINE;
+
+	for (uint32_t i = threadIdx.x; i < n; i += blockDim.x) {
+		uint64_t addr = pieces[first + i].addr, length = pieces[first + i].length;
+		uint32_t from = lead + (uint32_t)pieces[first + i].slot_off;
+
+		t->delta[i] = addr - from;
+		t->from[i] = from;
+		t->end[i] = from + (uint32_t)length;
+	}
+}
+
+/* Tiles of up to TILE pieces and SPAN bytes. All of a word's pieces are in one tile: a tile that is
+ * not the block's last ends at the last whole word, which the next one begins with. */
+template <bool GATHER>
+static __device__ __forceinline__ void block_main(const struct mem_copy_args *a)
+{
+	__shared__ struct tile t;
+	__shared__ uint32_t halt;
+	uint32_t block = blockIdx.x, pos = a->begin + block * a->share, i = a->first[block];
+	uint32_t last = a->end - pos < a->share ? a->end : pos + a->share;
+	uint32_t beyond = a->first[block + 1] < a->count ? a->first[block + 1] + 1 : a->count;
+	struct view v = {&t, 0, a->slot - a->slot % LINE, threadIdx.x % LANES};
+
+	/* while the others fetch pieces, which costs as long */
+	if (threadIdx.x == blockDim.x - 1)
+		halt = block_enter(a);
+	while (pos < last) {
+		uint32_t n = beyond - i < TILE ? beyond - i : TILE, upto = last;
+
+		stage_tile(a, &t, i, n);
+		__syncthreads();
+		if (halt) {
+			if (threadIdx.x == 0)
+				tell(&((struct mem_copy_state *)a->state)->stop, 1);
+			break;
+		}
+		if (i + n < beyond && (t.end[n - 1] & ~(WORD - 1)) < upto)
+			upto = t.end[n - 1] & ~(WORD - 1);
+		if (upto - pos > SPAN)
+			upto = pos + SPAN;
+		v.n = n;
+		uint32_t stopped = warp_work<GATHER>(a, &v, pos, upto);
+		i += piece_at(&t, n, 0, upto);
+		pos = upto;
+		if (__syncthreads_or((int)stopped))
+			break;
+	}
+	__syncthreads();
+	if (threadIdx.x == 0)
+		block_leave(a);
+}
+
+extern "C" __global__ void __launch_bounds__(MEM_COPY_THREADS)
+	mem_gather(const __grid_constant__ struct mem_copy_args args)
+{
+	block_main<true>(&args);
+}
+
+extern "C" __global__ void __launch_bounds__(MEM_COPY_THREADS)
+	mem_scatter(const __grid_constant__ struct mem_copy_args args)
+{
+	block_main<false>(&args);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The host's half of the copy kernels: a plan for the blocks, and the reference on the CPU. */
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "mem/copy.h"
+
+/* Bytes and pieces that make a block worth its start. */
+#define BLOCK_BYTES_LEAST 8192
+#define BLOCK_PIECES_LEAST 64
+#define LINE 128u
+#define END_MOST (1u << 30) /* keeps every sum of positions inside 32 bits */
+
+_Static_assert(sizeof(struct mem_copy_mark) == 16 && sizeof(struct mem_copy_piece) == 24 &&
+		       sizeof(struct mem_copy_state) == 16,
+	       "the CUDA compiler lays them out so");
+_Static_assert(offsetof(struct mem_copy_args, slot) == 32 &&
+		       offsetof(struct mem_copy_args, first) == 56,
+	       "no padding that the two compilers may see differently");
+_Static_assert(MEM_COPY_PIECES <= UINT16_MAX, "an index fits into first");
+
+static tcpx_status check_list(const struct mem_copy_piece *pieces, uint32_t count)
+{
+	uint64_t end = 0;
+
+	if (!count || count > MEM_COPY_PIECES)
+		return error_set(TCPX_ERR_INVALID, 0, "a copy of %u pieces, not 1 .. %u", count,
+				 MEM_COPY_PIECES);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct mem_copy_piece *p = &pieces[i];
+
+		if (!p->length || p->slot_off < end || p->slot_off >= END_MOST ||
+		    p->length > END_MOST - p->slot_off)
+			return error_set(TCPX_ERR_INVALID, 0,
+					 "piece %u of a copy: %" PRIu64
+					 " bytes at slot offset %" PRIu64 " behind %" PRIu64,
+					 i, p->length, p->slot_off, end);
+		end = p->slot_off + p->length;
+	}
+	return TCPX_OK;
+}
+
+static uint32_t blocks_worth(uint32_t span, uint32_t count, uint32_t most)
+{
+	uint32_t by_bytes = (span + BLOCK_BYTES_LEAST - 1) / BLOCK_BYTES_LEAST;
+	uint32_t by_count = (count + BLOCK_PIECES_LEAST - 1) / BLOCK_PIECES_LEAST;
+	uint32_t worth = by_bytes > by_count ? by_bytes : by_count;
+
+	most = most > MEM_COPY_BLOCKS ? MEM_COPY_BLOCKS : most;
+	return worth < most ? worth : most ? most : 1;
+}
+
+tcpx_status mem_copy_plan(const struct mem_copy_piece *pieces, uint32_t count, uint64_t slot,
+			  uint32_t blocks, struct mem_copy_args *args)
+{
+	uint32_t lead = (uint32_t)(slot % LINE), span, piece = 0;
+	tcpx_status status = check_list(pieces, count);
+
+	if (status != TCPX_OK)
+		return status;
+	args->count = count;
+	args->slot = slot;
+	args->begin = (lead + (uint32_t)pieces[0].slot_off) & ~(LINE - 1);
+	args->end = lead + (uint32_t)(pieces[count - 1].slot_off + pieces[count - 1].length);
+	span = args->end - args->begin;
+	blocks = blocks_worth(span, count, blocks);
+	args->share = ((span + blocks - 1) / blocks + LINE - 1) & ~(LINE - 1);
+	args->blocks = (span + args->share - 1) / args->share;
+	for (uint32_t b = 0; b < args->blocks; b++) {
+		uint64_t from = args->begin + (uint64_t)b * args->share;
+
+		/* from < end, so the last piece always qualifies */
+		while (lead + pieces[piece].slot_off + pieces[piece].length <= from)
+			piece++;
+		args->first[b] = (uint16_t)piece;
+	}
+	for (uint32_t b = args->blocks; b <= MEM_COPY_BLOCKS; b++)
+		args->first[b] = (uint16_t)count;
+	return TCPX_OK;
+}
+
+static void *same_address(uint64_t addr, uint64_t bytes)
+{
+	(void)bytes;
+	return (void *)(uintptr_t)addr;
+}
+
+void mem_copy_cpu(const struct mem_copy_args *args, int to_slot,
+		  void *(*at)(uint64_t addr, uint64_t bytes))
+{
+	const struct mem_copy_piece *pieces;
+	struct mem_copy_mark *mark;
+	int stop = 0;
+
+	if (!at)
+		at = same_address;
+	pieces = at(args->pieces, args->count * sizeof(*pieces));
+	mark = at(args->mark, sizeof(*mark));
+	atomic_store(&mark->started, args->serial);
+	for (uint32_t i = 0; i < args->count; i++) {
+		uint8_t *slot, *piece;
+
+		stop = atomic_load(&mark->abort) != 0;
+		if (stop)
+			break;
+		slot = at(args->slot + pieces[i].slot_off, pieces[i].length);
+		piece = at(pieces[i].addr, pieces[i].length);
+		memcpy(to_slot ? slot : piece, to_slot ? piece : slot, pieces[i].length);
+	}
+	if (stop)
+		atomic_store_explicit(&mark->stopped, 1, memory_order_relaxed);
+	atomic_store_explicit(&mark->finished, args->serial, memory_order_release);
+}
