@@ -17,6 +17,9 @@ for part in libcrypto jansson cmocka; do
 	stamp="$stamp $part=$(pkg-config --modversion $part 2>/dev/null || echo none)"
 done
 
+kernels=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+stamp="$stamp nvcc=$("$kernels" --version 2>/dev/null | tail -n 1 || true)"
+
 if [ ! -f "$dir/build.ninja" ] || [ "$(cat "$dir/.configured" 2>/dev/null)" != "$stamp" ]; then
 	wipe=
 	if [ -d "$dir/meson-private" ]; then wipe=--wipe; fi

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The embedded copy kernels of one GPU: loaded, launched, unloaded. The GPU's context is current
+ * on the thread of every call (sys_cuda_push is the caller's). */
+#ifndef MEM_CUDA_KERNELS_H
+#define MEM_CUDA_KERNELS_H
+
+#include <tcpx/types.h>
+
+#include "mem/copy_abi.h"
+#include "sys/cuda.h"
+
+struct mem_cuda_kernels {
+	const struct sys_cuda_gpu *gpu;
+	cuda_module module;
+	cuda_function gather, scatter;
+};
+
+/* ERR_UNSUPPORTED (built without nvcc, or no kernel for this GPU), ERR_NO_MEMORY, ERR_SYSTEM. May
+ * be slow and may wait for the GPU: at registration, never beside a transfer. */
+tcpx_status mem_cuda_kernels_load(const struct sys_cuda_gpu *gpu,
+				  struct mem_cuda_kernels *out_kernels);
+
+/* Puts one launch into the stream: pieces -> slot (to_slot) or slot -> pieces. args is copied; what
+ * it points to is in use until mark->finished or the stream's end. Never blocks. ERR_SYSTEM:
+ * nothing was launched. */
+tcpx_status mem_cuda_kernels_launch(const struct mem_cuda_kernels *kernels, int to_slot,
+				    cuda_stream stream, const struct mem_copy_args *args);
+
+/* No launch is under way. Silent: at process exit the driver may be gone already. */
+void mem_cuda_kernels_unload(struct mem_cuda_kernels *kernels);
+
+#endif
