@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Launches of perf_fill and perf_check. */
+#include "gpu_pattern.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "check_abi.h"
+
+#define THREADS 512
+#define BLOCKS_PER_SM 4 /* enough loads under way to reach the memory's speed */
+
+#ifdef TOOL_WITH_NVCC
+extern const unsigned char perf_check_fatbin[]; /* made from check.cu */
+#else
+static const unsigned char *const perf_check_fatbin = NULL;
+#endif
+
+_Static_assert(sizeof(struct check_args) == 48 && sizeof(struct check_result) == 16,
+	       "the CUDA compiler lays them out so");
+
+struct gpu_pattern {
+	const struct sys_cuda_gpu *gpu;
+	cuda_module module;
+	cuda_function fill, check;
+	cuda_stream stream;
+	cuda_ptr result;
+};
+
+/* Whatever there is of it; the context is current. */
+static void let_go(struct gpu_pattern *p)
+{
+	const struct sys_cuda *api = p->gpu->api;
+
+	if (p->result)
+		(void)api->mem_free(p->result);
+	if (p->stream)
+		(void)api->stream_destroy(p->stream);
+	if (p->module)
+		(void)api->module_unload(p->module);
+}
+
+static tcpx_status load(struct gpu_pattern *p)
+{
+	const struct sys_cuda *api = p->gpu->api;
+	cuda_result result = api->module_load(&p->module, perf_check_fatbin);
+
+	if (result == CUDA_ERR_NO_BINARY_FOR_GPU || result == CUDA_ERR_UNSUPPORTED_PTX_VERSION ||
+	    result == CUDA_ERR_INVALID_PTX)
+		return error_set(TCPX_ERR_UNSUPPORTED, 0,
+				 "no check kernel in this build runs on %s", p->gpu->name);
+	if (result != CUDA_OK)
+		return sys_cuda_error(result, "cuModuleLoadData");
+	result = api->module_function(&p->fill, p->module, "perf_fill");
+	if (result == CUDA_OK)
+		result = api->module_function(&p->check, p->module, "perf_check");
+	if (result != CUDA_OK)
+		return sys_cuda_error(result, "cuModuleGetFunction");
+	result = api->stream_create(&p->stream, CUDA_STREAM_NON_BLOCKING, 0);
+	if (result != CUDA_OK)
+		return sys_cuda_error(result, "cuStreamCreateWithPriority");
+	result = api->mem_alloc(&p->result, sizeof(struct check_result));
+	return result == CUDA_OK ? TCPX_OK : sys_cuda_error(result, "cuMemAlloc");
+}
+
+tcpx_status gpu_pattern_open(const struct sys_cuda_gpu *gpu, struct gpu_pattern **out_pattern)
+{
+	struct sys_cuda_scope scope;
+	struct gpu_pattern *p;
+	tcpx_status status;
+
+	if (!perf_check_fatbin)
+		return error_set(TCPX_ERR_UNSUPPORTED, 0, "built without nvcc: no check kernels");
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for check kernels");
+	p->gpu = gpu;
+	status = sys_cuda_push(gpu, &scope);
+	if (status == TCPX_OK) {
+		status = load(p);
+		if (status != TCPX_OK)
+			let_go(p);
+		sys_cuda_pop(&scope);
+	}
+	if (status != TCPX_OK) {
+		free(p);
+		return status;
+	}
+	*out_pattern = p;
+	return TCPX_OK;
+}
+
+void gpu_pattern_close(struct gpu_pattern *pattern)
+{
+	struct sys_cuda_scope scope;
+
+	if (!pattern)
+		return;
+	if (sys_cuda_push(pattern->gpu, &scope) == TCPX_OK) {
+		let_go(pattern);
+		sys_cuda_pop(&scope);
+	}
+	free(pattern);
+}
+
+/* One launch and its end. The context is current. */
+static tcpx_status launch(struct gpu_pattern *p, cuda_function function, struct check_args *args)
+{
+	const struct sys_cuda *api = p->gpu->api;
+	uint64_t words = args->bytes / 16 + 2, most = (uint64_t)p->gpu->sms * BLOCKS_PER_SM;
+	uint64_t blocks = (words + THREADS - 1) / THREADS;
+	void *params[] = {args};
+	cuda_result result;
+
+	blocks = blocks < most ? blocks : most ? most : 1;
+	result = api->launch(function, (unsigned)blocks, 1, 1, THREADS, 1, 1, 0, p->stream, params,
+			     NULL);
+	if (result != CUDA_OK)
+		return sys_cuda_error(result, "cuLaunchKernel");
+	result = api->stream_synchronize(p->stream);
+	return result == CUDA_OK ? TCPX_OK : sys_cuda_error(result, "cuStreamSynchronize");
+}
+
+static tcpx_status fill(struct gpu_pattern *p, struct check_args args)
+{
+	struct sys_cuda_scope scope;
+	tcpx_status status;
+
+	if (!args.bytes)
+		return TCPX_OK;
+	status = sys_cuda_push(p->gpu, &scope);
+	if (status != TCPX_OK)
+		return status;
+	status = launch(p, p->fill, &args);
+	sys_cuda_pop(&scope);
+	return status;
+}
+
+static tcpx_status check_pushed(struct gpu_pattern *p, struct check_args *args,
+				struct check_result *out)
+{
+	const struct sys_cuda *api = p->gpu->api;
+	struct check_result begin = {.wrong = 0, .first = UINT64_MAX};
+	cuda_result result;
+	tcpx_status status;
+
+	args->result = p->result;
+	result = api->copy(p->result, (cuda_ptr)(uintptr_t)&begin, sizeof(begin));
+	if (result != CUDA_OK)
+		return sys_cuda_error(result, "cuMemcpy");
+	status = launch(p, p->check, args);
+	if (status != TCPX_OK)
+		return status;
+	result = api->copy((cuda_ptr)(uintptr_t)out, p->result, sizeof(*out));
+	return result == CUDA_OK ? TCPX_OK : sys_cuda_error(result, "cuMemcpy");
+}
+
+static tcpx_status check(struct gpu_pattern *p, struct check_args args, uint64_t *out_wrong,
+			 uint64_t *out_first)
+{
+	struct check_result result = {0};
+	struct sys_cuda_scope scope;
+	tcpx_status status;
+
+	if (args.bytes) {
+		status = sys_cuda_push(p->gpu, &scope);
+		if (status != TCPX_OK)
+			return status;
+		status = check_pushed(p, &args, &result);
+		sys_cuda_pop(&scope);
+		if (status != TCPX_OK)
+			return status;
+	}
+	*out_wrong = result.wrong;
+	if (result.wrong && out_first)
+		*out_first = result.first;
+	return TCPX_OK;
+}
+
+tcpx_status gpu_pattern_fill(struct gpu_pattern *pattern, cuda_ptr buf, uint64_t pos,
+			     uint64_t bytes, uint64_t key)
+{
+	return fill(pattern,
+		    (struct check_args){.buf = buf, .bytes = bytes, .pos = pos, .key = key});
+}
+
+tcpx_status gpu_pattern_check(struct gpu_pattern *pattern, cuda_ptr buf, uint64_t pos,
+			      uint64_t bytes, uint64_t key, uint64_t *out_wrong,
+			      uint64_t *out_first)
+{
+	return check(pattern,
+		     (struct check_args){.buf = buf, .bytes = bytes, .pos = pos, .key = key},
+		     out_wrong, out_first);
+}
+
+tcpx_status gpu_pattern_poison(struct gpu_pattern *pattern, cuda_ptr buf, uint64_t bytes)
+{
+	return fill(pattern, (struct check_args){.buf = buf, .bytes = bytes, .poison = 1});
+}
+
+tcpx_status gpu_pattern_poison_check(struct gpu_pattern *pattern, cuda_ptr buf, uint64_t bytes,
+				     uint64_t *out_wrong, uint64_t *out_first)
+{
+	return check(pattern, (struct check_args){.buf = buf, .bytes = bytes, .poison = 1},
+		     out_wrong, out_first);
+}

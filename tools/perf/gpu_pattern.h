@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tool's test data in GPU memory, made and checked by the GPU itself. */
+#ifndef TOOLS_GPU_PATTERN_H
+#define TOOLS_GPU_PATTERN_H
+
+#include <stdint.h>
+
+#include <tcpx/types.h>
+
+#include "sys/cuda.h"
+
+/* One GPU's kernels. Calls of one object come from one thread at a time; each brings the GPU's
+ * context along, leaves what was current, and returns when the GPU has done its work. */
+struct gpu_pattern;
+
+/* ERR_UNSUPPORTED: built without nvcc, or no kernel for this GPU (then copy and use the CPU's);
+ * ERR_NO_MEMORY, ERR_SYSTEM. gpu outlives the object. */
+tcpx_status gpu_pattern_open(const struct sys_cuda_gpu *gpu, struct gpu_pattern **out_pattern);
+void gpu_pattern_close(struct gpu_pattern *pattern); /* NULL is fine */
+
+/* As perf_pattern_fill and perf_pattern_check; any alignment, any length. out_first (offset in buf)
+ * is untouched when no byte is wrong. */
+tcpx_status gpu_pattern_fill(struct gpu_pattern *pattern, cuda_ptr buf, uint64_t pos,
+			     uint64_t bytes, uint64_t key);
+tcpx_status gpu_pattern_check(struct gpu_pattern *pattern, cuda_ptr buf, uint64_t pos,
+			      uint64_t bytes, uint64_t key, uint64_t *out_wrong,
+			      uint64_t *out_first);
+
+/* The same with PERF_POISON in every byte. */
+tcpx_status gpu_pattern_poison(struct gpu_pattern *pattern, cuda_ptr buf, uint64_t bytes);
+tcpx_status gpu_pattern_poison_check(struct gpu_pattern *pattern, cuda_ptr buf, uint64_t bytes,
+				     uint64_t *out_wrong, uint64_t *out_first);
+
+#endif
