@@ -8,8 +8,9 @@
 
 #ifdef TCPX_WITH_NVCC
 extern const unsigned char mem_copy_fatbin[]; /* made from copy.cu */
+static const void *const image = mem_copy_fatbin;
 #else
-static const unsigned char *const mem_copy_fatbin = NULL;
+static const void *const image = NULL;
 #endif
 
 static tcpx_status find(const struct sys_cuda *api, cuda_module module, const char *name,
@@ -28,12 +29,12 @@ tcpx_status mem_cuda_kernels_load(const struct sys_cuda_gpu *gpu,
 	cuda_result result;
 	tcpx_status status;
 
-	if (!mem_copy_fatbin) {
+	if (!image) {
 		(void)error_set(TCPX_ERR_UNSUPPORTED, 0, "built without nvcc: no copy kernels");
 		return error_next(
 			"scattered GPU memory is copied piece by piece; build with -Dcuda");
 	}
-	result = api->module_load(&k.module, mem_copy_fatbin);
+	result = api->module_load(&k.module, image);
 	if (result == CUDA_ERR_NO_BINARY_FOR_GPU || result == CUDA_ERR_UNSUPPORTED_PTX_VERSION ||
 	    result == CUDA_ERR_INVALID_PTX)
 		return error_set(TCPX_ERR_UNSUPPORTED, 0,

@@ -6,7 +6,7 @@
 #define POISON 0xdbdbdbdbdbdbdbdbull
 #define WORD 16ull
 
-static __device__ __forceinline__ uint64_t word_of(const struct check_args *a, uint64_t index)
+static __device__ __forceinline__ uint64_t word_of(const struct gpu_check_args *a, uint64_t index)
 {
 	uint64_t x = a->key + index * STEP;
 
@@ -14,7 +14,7 @@ static __device__ __forceinline__ uint64_t word_of(const struct check_args *a, u
 }
 
 /* The 16 bytes at any position. */
-static __device__ __forceinline__ ulonglong2 pattern(const struct check_args *a, uint64_t pos)
+static __device__ __forceinline__ ulonglong2 pattern(const struct gpu_check_args *a, uint64_t pos)
 {
 	uint64_t low = word_of(a, pos / 8), high = word_of(a, pos / 8 + 1);
 	uint32_t bits = (uint32_t)(pos % 8) * 8;
@@ -28,7 +28,7 @@ static __device__ __forceinline__ ulonglong2 pattern(const struct check_args *a,
 	return make_ulonglong2(low, high);
 }
 
-static __device__ __forceinline__ uint8_t pattern_byte(const struct check_args *a, uint64_t at)
+static __device__ __forceinline__ uint8_t pattern_byte(const struct gpu_check_args *a, uint64_t at)
 {
 	return (uint8_t)(word_of(a, (a->pos + at) / 8) >> (a->pos + at) % 8 * 8);
 }
@@ -38,7 +38,7 @@ struct range {
 	uint64_t lead, words, first, stride;
 };
 
-static __device__ __forceinline__ struct range own(const struct check_args *a)
+static __device__ __forceinline__ struct range own(const struct gpu_check_args *a)
 {
 	struct range r;
 
@@ -50,8 +50,9 @@ static __device__ __forceinline__ struct range own(const struct check_args *a)
 }
 
 /* The word's bytes in the buffer, as offsets: from .. upto - 1; whether these are all 16. */
-static __device__ __forceinline__ bool bytes_of(const struct check_args *a, const struct range *r,
-						uint64_t word, uint64_t *from, uint64_t *upto)
+static __device__ __forceinline__ bool bytes_of(const struct gpu_check_args *a,
+						const struct range *r, uint64_t word,
+						uint64_t *from, uint64_t *upto)
 {
 	uint64_t begin = word * WORD, end = begin + WORD, last = r->lead + a->bytes;
 
@@ -60,9 +61,9 @@ static __device__ __forceinline__ bool bytes_of(const struct check_args *a, cons
 	return *upto - *from == WORD;
 }
 
-extern "C" __global__ void perf_fill(const __grid_constant__ struct check_args args)
+extern "C" __global__ void perf_fill(const __grid_constant__ struct gpu_check_args args)
 {
-	const struct check_args *a = &args;
+	const struct gpu_check_args *a = &args;
 	struct range r = own(a);
 	uint64_t from, upto;
 
@@ -89,10 +90,10 @@ static __device__ __forceinline__ void count(uint64_t x, uint64_t from, uint64_t
 	}
 }
 
-extern "C" __global__ void perf_check(const __grid_constant__ struct check_args args)
+extern "C" __global__ void perf_check(const __grid_constant__ struct gpu_check_args args)
 {
-	const struct check_args *a = &args;
-	struct check_result *result = (struct check_result *)a->result;
+	const struct gpu_check_args *a = &args;
+	struct gpu_check_result *result = (struct gpu_check_result *)a->result;
 	struct range r = own(a);
 	uint64_t from, upto, wrong = 0, first = ~0ull;
 

@@ -5,16 +5,16 @@
 
 #include <stdint.h>
 
-struct check_args {
+struct gpu_check_args {
 	uint64_t buf, bytes; /* GPU memory, any alignment */
 	uint64_t pos, key;   /* the pattern's at the first byte (perf_pattern.h) */
-	uint64_t result;     /* struct check_result in GPU memory; of perf_check alone */
+	uint64_t result;     /* struct gpu_check_result in GPU memory; of perf_check alone */
 	uint32_t poison;     /* not 0: every byte is PERF_POISON instead */
 	uint32_t reserved;
 };
 
 /* Before the first launch wrong is 0 and first is UINT64_MAX; launches add to it. */
-struct check_result {
+struct gpu_check_result {
 	uint64_t wrong, first; /* bytes; offset of the first one in buf */
 };
 

@@ -13,11 +13,12 @@
 
 #ifdef TOOL_WITH_NVCC
 extern const unsigned char perf_check_fatbin[]; /* made from check.cu */
+static const void *const image = perf_check_fatbin;
 #else
-static const unsigned char *const perf_check_fatbin = NULL;
+static const void *const image = NULL;
 #endif
 
-_Static_assert(sizeof(struct check_args) == 48 && sizeof(struct check_result) == 16,
+_Static_assert(sizeof(struct gpu_check_args) == 48 && sizeof(struct gpu_check_result) == 16,
 	       "the CUDA compiler lays them out so");
 
 struct gpu_pattern {
@@ -44,7 +45,7 @@ static void let_go(struct gpu_pattern *p)
 static tcpx_status load(struct gpu_pattern *p)
 {
 	const struct sys_cuda *api = p->gpu->api;
-	cuda_result result = api->module_load(&p->module, perf_check_fatbin);
+	cuda_result result = api->module_load(&p->module, image);
 
 	if (result == CUDA_ERR_NO_BINARY_FOR_GPU || result == CUDA_ERR_UNSUPPORTED_PTX_VERSION ||
 	    result == CUDA_ERR_INVALID_PTX)
@@ -60,7 +61,7 @@ static tcpx_status load(struct gpu_pattern *p)
 	result = api->stream_create(&p->stream, CUDA_STREAM_NON_BLOCKING, 0);
 	if (result != CUDA_OK)
 		return sys_cuda_error(result, "cuStreamCreateWithPriority");
-	result = api->mem_alloc(&p->result, sizeof(struct check_result));
+	result = api->mem_alloc(&p->result, sizeof(struct gpu_check_result));
 	return result == CUDA_OK ? TCPX_OK : sys_cuda_error(result, "cuMemAlloc");
 }
 
@@ -70,7 +71,7 @@ tcpx_status gpu_pattern_open(const struct sys_cuda_gpu *gpu, struct gpu_pattern 
 	struct gpu_pattern *p;
 	tcpx_status status;
 
-	if (!perf_check_fatbin)
+	if (!image)
 		return error_set(TCPX_ERR_UNSUPPORTED, 0, "built without nvcc: no check kernels");
 	p = calloc(1, sizeof(*p));
 	if (!p)
@@ -105,7 +106,8 @@ void gpu_pattern_close(struct gpu_pattern *pattern)
 }
 
 /* One launch and its end. The context is current. */
-static tcpx_status launch(struct gpu_pattern *p, cuda_function function, struct check_args *args)
+static tcpx_status launch(struct gpu_pattern *p, cuda_function function,
+			  struct gpu_check_args *args)
 {
 	const struct sys_cuda *api = p->gpu->api;
 	uint64_t words = args->bytes / 16 + 2, most = (uint64_t)p->gpu->sms * BLOCKS_PER_SM;
@@ -122,7 +124,7 @@ static tcpx_status launch(struct gpu_pattern *p, cuda_function function, struct 
 	return result == CUDA_OK ? TCPX_OK : sys_cuda_error(result, "cuStreamSynchronize");
 }
 
-static tcpx_status fill(struct gpu_pattern *p, struct check_args args)
+static tcpx_status fill(struct gpu_pattern *p, struct gpu_check_args args)
 {
 	struct sys_cuda_scope scope;
 	tcpx_status status;
@@ -137,11 +139,11 @@ static tcpx_status fill(struct gpu_pattern *p, struct check_args args)
 	return status;
 }
 
-static tcpx_status check_pushed(struct gpu_pattern *p, struct check_args *args,
-				struct check_result *out)
+static tcpx_status check_pushed(struct gpu_pattern *p, struct gpu_check_args *args,
+				struct gpu_check_result *out)
 {
 	const struct sys_cuda *api = p->gpu->api;
-	struct check_result begin = {.wrong = 0, .first = UINT64_MAX};
+	struct gpu_check_result begin = {.wrong = 0, .first = UINT64_MAX};
 	cuda_result result;
 	tcpx_status status;
 
@@ -156,10 +158,10 @@ static tcpx_status check_pushed(struct gpu_pattern *p, struct check_args *args,
 	return result == CUDA_OK ? TCPX_OK : sys_cuda_error(result, "cuMemcpy");
 }
 
-static tcpx_status check(struct gpu_pattern *p, struct check_args args, uint64_t *out_wrong,
+static tcpx_status check(struct gpu_pattern *p, struct gpu_check_args args, uint64_t *out_wrong,
 			 uint64_t *out_first)
 {
-	struct check_result result = {0};
+	struct gpu_check_result result = {0};
 	struct sys_cuda_scope scope;
 	tcpx_status status;
 
@@ -182,7 +184,7 @@ tcpx_status gpu_pattern_fill(struct gpu_pattern *pattern, cuda_ptr buf, uint64_t
 			     uint64_t bytes, uint64_t key)
 {
 	return fill(pattern,
-		    (struct check_args){.buf = buf, .bytes = bytes, .pos = pos, .key = key});
+		    (struct gpu_check_args){.buf = buf, .bytes = bytes, .pos = pos, .key = key});
 }
 
 tcpx_status gpu_pattern_check(struct gpu_pattern *pattern, cuda_ptr buf, uint64_t pos,
@@ -190,18 +192,18 @@ tcpx_status gpu_pattern_check(struct gpu_pattern *pattern, cuda_ptr buf, uint64_
 			      uint64_t *out_first)
 {
 	return check(pattern,
-		     (struct check_args){.buf = buf, .bytes = bytes, .pos = pos, .key = key},
+		     (struct gpu_check_args){.buf = buf, .bytes = bytes, .pos = pos, .key = key},
 		     out_wrong, out_first);
 }
 
 tcpx_status gpu_pattern_poison(struct gpu_pattern *pattern, cuda_ptr buf, uint64_t bytes)
 {
-	return fill(pattern, (struct check_args){.buf = buf, .bytes = bytes, .poison = 1});
+	return fill(pattern, (struct gpu_check_args){.buf = buf, .bytes = bytes, .poison = 1});
 }
 
 tcpx_status gpu_pattern_poison_check(struct gpu_pattern *pattern, cuda_ptr buf, uint64_t bytes,
 				     uint64_t *out_wrong, uint64_t *out_first)
 {
-	return check(pattern, (struct check_args){.buf = buf, .bytes = bytes, .poison = 1},
+	return check(pattern, (struct gpu_check_args){.buf = buf, .bytes = bytes, .poison = 1},
 		     out_wrong, out_first);
 }
