@@ -123,6 +123,7 @@ static void every_alignment(void *arg)
 		snprintf(what, sizeof(what), "slot at %zu", slot_at);
 		both_ways(rig, &rng, n, slot_at, 64, what);
 		both_ways(rig, &rng, n, slot_at, 1, what);
+		check_alive();
 	}
 }
 
@@ -268,6 +269,7 @@ static void abort_midway_stops(void *arg)
 	for (unsigned attempt = 0; attempt < 20 && !stopped; attempt++) {
 		uint64_t moved = 0, kept = 0;
 
+		check_alive();
 		memset(lane->slot + RIG_GUARD, 0xa5, bytes);
 		gpu_rig_plan(rig, lane, 64, 0, 1);
 		gpu_rig_launch(rig, lane, 1);
