@@ -4,7 +4,8 @@
 
 Runs bench/nccl_p2p once with NCCL's defaults and once for each cell of a grid (channels, helper
 threads x sockets, chunk), and prints per size the default, the best cell and what it costs.
-Exit: 0; 77 when NCCL, the driver or a second GPU is missing; 1 when the default could not be measured.
+Exit: 0; 77 when NCCL, the driver or a second GPU is missing; 1 when the default could not be
+measured.
 """
 import argparse
 import glob
