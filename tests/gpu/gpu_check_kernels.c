@@ -3,8 +3,6 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "check.h"
-#include "check_abi.h"
-#include "fakecuda/fakecuda.h"
 #include "gpu_pattern.h"
 #include "perf_pattern.h"
 
@@ -20,37 +18,6 @@ struct rig {
 	cuda_ptr memory;
 	uint8_t *have, *want;
 };
-
-/* Under the stand-in for the driver the kernels are the tool's own loops. */
-static struct fakecuda fake;
-
-static void fake_fill(void **params, unsigned grid, unsigned block)
-{
-	const struct gpu_check_args *a = params[0];
-	uint8_t *buf = fake.translate(a->buf, a->bytes);
-
-	(void)grid;
-	(void)block;
-	if (a->poison)
-		memset(buf, PERF_POISON, a->bytes);
-	else
-		perf_pattern_fill(buf, a->pos, a->bytes, a->key);
-}
-
-static void fake_check(void **params, unsigned grid, unsigned block)
-{
-	const struct gpu_check_args *a = params[0];
-	struct gpu_check_result *result = fake.translate(a->result, sizeof(*result));
-	uint8_t *buf = fake.translate(a->buf, a->bytes);
-	size_t first = 0;
-
-	(void)grid;
-	(void)block;
-	result->wrong += a->poison ? perf_poison_check(buf, a->bytes, &first)
-				   : perf_pattern_check(buf, a->pos, a->bytes, a->key, &first);
-	if (result->wrong && first < result->first)
-		result->first = first;
-}
 
 static void must(tcpx_status status, int line)
 {
@@ -69,14 +36,9 @@ static void copy(struct rig *rig, cuda_ptr dst, cuda_ptr src)
 
 static void rig_open(struct rig *rig)
 {
-	static const size_t bytes[] = {sizeof(struct gpu_check_args)};
 	tcpx_status status;
 	cuda_result result;
 
-	if (!fakecuda_open(getenv("TCPX_CUDA_LIBRARY"), &fake)) {
-		CHECK_EQ(fake.kernel_add("perf_fill", fake_fill, bytes, 1), 0);
-		CHECK_EQ(fake.kernel_add("perf_check", fake_check, bytes, 1), 0);
-	}
 	rng_seed(&rig->rng, 1);
 	status = sys_cuda_get(0, &rig->gpu);
 	if (status == TCPX_OK)

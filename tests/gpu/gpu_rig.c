@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "check.h"
-#include "fakecuda/fakecuda.h"
 
 static struct gpu_rig *the_rig;
 static struct gpu_lane *at_lane; /* whose slot gpu_rig_expect looks up */
@@ -15,38 +14,6 @@ void gpu_rig_fail(const char *file, int line, cuda_result result, const char *ca
 {
 	(void)sys_cuda_error(result, call);
 	check_fail(file, line, "%s", error_last()->what);
-}
-
-/* Under the stand-in for the driver the kernels are the CPU reference. */
-static struct fakecuda fake;
-
-static void *fake_at(uint64_t addr, uint64_t bytes)
-{
-	return fake.translate(addr, bytes);
-}
-
-static void fake_gather(void **params, unsigned grid, unsigned block)
-{
-	(void)grid;
-	(void)block;
-	mem_copy_cpu(params[0], 1, fake_at);
-}
-
-static void fake_scatter(void **params, unsigned grid, unsigned block)
-{
-	(void)grid;
-	(void)block;
-	mem_copy_cpu(params[0], 0, fake_at);
-}
-
-static void fake_kernels(void)
-{
-	static const size_t bytes[] = {sizeof(struct mem_copy_args)};
-
-	if (fakecuda_open(getenv("TCPX_CUDA_LIBRARY"), &fake))
-		return;
-	CHECK_EQ(fake.kernel_add("mem_gather", fake_gather, bytes, 1), 0);
-	CHECK_EQ(fake.kernel_add("mem_scatter", fake_scatter, bytes, 1), 0);
 }
 
 static void *pinned(struct gpu_rig *rig, size_t bytes, cuda_ptr *out_gpu)
@@ -80,7 +47,6 @@ struct gpu_rig *gpu_rig_open(size_t slot_bytes, size_t arena_bytes, struct rng *
 	tcpx_status status;
 
 	CHECK(rig);
-	fake_kernels();
 	rig->slot_bytes = slot_bytes;
 	rig->arena_bytes = arena_bytes;
 	status = sys_cuda_get(0, &rig->gpu);
