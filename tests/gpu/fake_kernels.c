@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The embedded kernels' CPU references for the stand-in of the driver: FAKECUDA_KERNELS names it. */
+/* The embedded kernels' CPU references for the driver's stand-in: FAKECUDA_KERNELS names it. */
 #include "check_abi.h"
 #include "fakecuda/fakecuda.h"
 #include "mem/copy.h"
