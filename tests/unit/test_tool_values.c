@@ -121,6 +121,35 @@ static void choices_are_found_by_their_whole_word(void **state)
 	assert_string_equal(cli_choice_text(rule.choices, 3, word, sizeof(word)), "");
 }
 
+static void a_choice_may_take_a_number(void **state)
+{
+	const struct cli_rule rule = {CLI_CHOICE, 0, 0, "host|cuda[:N]|slow"};
+	const struct cli_rule rules = {CLI_CHOICE_LIST, 0, 0, "host|cuda[:N]|slow"};
+	struct cli_list list;
+	uint64_t value;
+	char why[160], word[8];
+
+	(void)state;
+	assert_int_equal(cli_value_parse(&rule, "cuda", &value, why, sizeof(why)), 0);
+	assert_int_equal(value, 1);
+	assert_int_equal(cli_choice_number(value, 77), 77);
+	assert_int_equal(cli_value_parse(&rule, "cuda:0", &value, why, sizeof(why)), 0);
+	assert_int_equal(cli_choice_index(value), 1);
+	assert_int_equal(cli_choice_number(value, 77), 0);
+	assert_int_equal(cli_value_parse(&rule, "slow", &value, why, sizeof(why)), 0);
+	assert_int_equal(value, 2);
+	assert_string_equal(cli_choice_text(rule.choices, 1, word, sizeof(word)), "cuda");
+	assert_int_equal(cli_value_parse(&rules, "host,cuda:63", &list, why, sizeof(why)), 0);
+	assert_int_equal(list.count, 2);
+	assert_int_equal(cli_choice_number(list.values[1], 77), 63);
+	refuse(&rule, "slow:1", "is none of host|cuda[:N]|slow");
+	refuse(&rule, "cuda:", "not a whole number");
+	refuse(&rule, "cuda:x", "not a whole number");
+	refuse(&rule, "cuda:64", "out of range 0..63");
+	refuse(&rule, "cuda[:N]", "is none of");
+	refuse(&rule, ":1", "is none of");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -129,6 +158,7 @@ int main(void)
 		cmocka_unit_test(what_is_no_list_is_named),
 		cmocka_unit_test(a_long_item_is_cut_in_the_message_not_in_the_value),
 		cmocka_unit_test(seconds_are_finite_and_positive),
+		cmocka_unit_test(a_choice_may_take_a_number),
 		cmocka_unit_test(choices_are_found_by_their_whole_word),
 	};
 

@@ -92,21 +92,35 @@ const char *cli_choice_text(const char *choices, uint64_t index, char *buf, size
 			return "";
 		choices++;
 	}
-	len = strcspn(choices, "|");
+	len = strcspn(choices, "|[");
 	snprintf(buf, cap, "%.*s", (int)len, choices);
 	return buf;
+}
+
+/* Does choice number index end in "[:N]"? */
+static int takes_number(const char *choices, uint64_t index)
+{
+	while (index--)
+		choices = strchr(choices, '|') + 1;
+	return choices[strcspn(choices, "|[")] == '[';
 }
 
 static int parse_choice(const struct cli_rule *rule, const char *text, uint64_t *out, char *why,
 			size_t cap)
 {
+	static const struct cli_rule number_rule = {CLI_COUNT, 0, CLI_NUMBER_MAX, NULL};
+	const char *colon = strchr(text, ':');
+	size_t len = colon ? (size_t)(colon - text) : strlen(text);
+	uint64_t i, number = 0;
 	char word[ITEM_MAX];
-	uint64_t i;
 
 	for (i = 0; *cli_choice_text(rule->choices, i, word, sizeof(word)); i++) {
-		if (strcmp(word, text))
+		if (strlen(word) != len || strncmp(word, text, len) ||
+		    (colon && !takes_number(rule->choices, i)))
 			continue;
-		*out = i;
+		if (colon && parse_count(&number_rule, colon + 1, &number, why, cap))
+			return -1;
+		*out = i | (colon ? number + 1 : 0) << 32;
 		return 0;
 	}
 	snprintf(why, cap, "'%s' is none of %s", text, rule->choices);
