@@ -86,6 +86,42 @@ static void each_single_wrong_byte_counts(void **state)
 	}
 }
 
+/* A view that gives few bytes at a time, as a block of pinned memory does at its end. */
+static tcpx_status look(void *arg, uint64_t at, uint64_t len, const uint8_t **out,
+			uint64_t *out_len)
+{
+	*out = (const uint8_t *)arg + at;
+	*out_len = len < 7 ? len : 7;
+	return TCPX_OK;
+}
+
+static void a_view_in_small_parts_finds_the_same(void **state)
+{
+	struct perf_wrong whole, parts;
+	struct perf_layout layout;
+	struct perf_view view = {look, NULL};
+	uint8_t *dst;
+
+	(void)state;
+	ok_count = UINT32_MAX;
+	assert_int_equal(perf_layout_init(&layout, 4099, 1024, 8, 7), 0);
+	dst = apply(&layout, 2);
+	view.arg = dst;
+	assert_int_equal(perf_layout_check_view(&layout, &view, 2, KEY, &leave, &parts), TCPX_OK);
+	assert_int_equal(parts.count, 0);
+	dst[4098] ^= 1;
+	dst[3000] ^= 1;
+	dst[131] ^= 1;
+	assert_int_equal(perf_layout_check(&layout, dst, 2, KEY, &leave, &whole), TCPX_OK);
+	assert_int_equal(perf_layout_check_view(&layout, &view, 2, KEY, &leave, &parts), TCPX_OK);
+	assert_int_equal(whole.count, 3);
+	assert_int_equal(whole.first, 131);
+	assert_int_equal(parts.count, whole.count);
+	assert_int_equal(parts.first, whole.first);
+	free(dst);
+	perf_layout_fini(&layout);
+}
+
 static void large_buffers_are_left_between_pieces(void **state)
 {
 	const uint64_t bytes = 8 * PERF_PIECE_BYTES;
@@ -198,6 +234,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_single_wrong_byte_counts),
+		cmocka_unit_test(a_view_in_small_parts_finds_the_same),
 		cmocka_unit_test(large_buffers_are_left_between_pieces),
 		cmocka_unit_test(the_first_signal_is_seen_and_the_next_ends),
 		cmocka_unit_test(pieces_never_overlap_and_stay_inside),

@@ -23,6 +23,15 @@ static uint32_t *permutation(uint32_t count, uint64_t seed)
 	return slots;
 }
 
+static uint32_t *inverse(const uint32_t *slots, uint32_t count)
+{
+	uint32_t *pieces = malloc(count * sizeof(*pieces));
+
+	for (uint32_t i = 0; pieces && i < count; i++)
+		pieces[slots[i]] = i;
+	return pieces;
+}
+
 int perf_layout_init(struct perf_layout *layout, uint64_t working_set, uint64_t size,
 		     uint32_t batch, uint64_t seed)
 {
@@ -48,7 +57,9 @@ int perf_layout_init(struct perf_layout *layout, uint64_t working_set, uint64_t 
 		return 0;
 	layout->src_slot = permutation((uint32_t)transfers * batch, seed * 2 + 1);
 	layout->dst_slot = permutation((uint32_t)transfers * batch, seed * 2 + 2);
-	if (layout->src_slot && layout->dst_slot)
+	if (layout->dst_slot)
+		layout->dst_piece = inverse(layout->dst_slot, (uint32_t)transfers * batch);
+	if (layout->src_slot && layout->dst_piece)
 		return 0;
 	perf_layout_fini(layout);
 	return -1;
@@ -58,25 +69,26 @@ void perf_layout_fini(struct perf_layout *layout)
 {
 	free(layout->src_slot);
 	free(layout->dst_slot);
+	free(layout->dst_piece);
 	*layout = (struct perf_layout){0};
 }
 
 /* A comparison under way. */
 struct compare {
-	const uint8_t *dst;
+	const struct perf_view *view;
 	struct perf_wrong wrong;
 	uint64_t since; /* bytes compared since it was asked whether to leave */
 	const struct perf_leave *leave;
 	tcpx_status status;
 };
 
-/* Part of a piece, or of the bytes between pieces: pos is where in the source they came from. */
-static void compare_part(struct compare *c, uint64_t at, uint64_t len, const uint64_t *pos,
-			 uint64_t key)
+/* Bytes of the view at at: pos is where in the source they came from. */
+static void compare_bytes(struct compare *c, const uint8_t *p, uint64_t at, uint64_t len,
+			  const uint64_t *pos, uint64_t key)
 {
 	size_t first = 0;
-	uint64_t wrong = pos ? perf_pattern_check(c->dst + at, *pos, len, key, &first)
-			     : perf_poison_check(c->dst + at, len, &first);
+	uint64_t wrong = pos ? perf_pattern_check(p, *pos, len, key, &first)
+			     : perf_poison_check(p, len, &first);
 
 	if (wrong && !c->wrong.count)
 		c->wrong.first = at + first;
@@ -88,31 +100,35 @@ static void compare_part(struct compare *c, uint64_t at, uint64_t len, const uin
 	c->status = c->leave->ask(c->leave->arg);
 }
 
-/* pos NULL: nothing was to arrive there. */
+/* A piece, or the bytes between pieces; pos NULL: nothing was to arrive there. */
 static void compare(struct compare *c, uint64_t at, uint64_t len, const uint64_t *pos, uint64_t key)
 {
 	uint64_t from = pos ? *pos : 0;
 
 	while (len && c->status == TCPX_OK) {
 		uint64_t part = len < PERF_PIECE_BYTES ? len : PERF_PIECE_BYTES;
+		const uint8_t *p;
 
-		compare_part(c, at, part, pos ? &from : NULL, key);
+		c->status = c->view->look(c->view->arg, at, part, &p, &part);
+		if (c->status == TCPX_OK)
+			compare_bytes(c, p, at, part, pos ? &from : NULL, key);
 		at += part;
 		from += part;
 		len -= part;
 	}
 }
 
-tcpx_status perf_layout_check(const struct perf_layout *layout, const void *dst, uint32_t used,
-			      uint64_t key, const struct perf_leave *leave,
-			      struct perf_wrong *out_wrong)
+tcpx_status perf_layout_check_view(const struct perf_layout *layout, const struct perf_view *view,
+				   uint32_t used, uint64_t key, const struct perf_leave *leave,
+				   struct perf_wrong *out_wrong)
 {
-	struct compare c = {.dst = dst, .leave = leave};
+	struct compare c = {.view = view, .leave = leave};
 	uint32_t pieces = layout->transfers * layout->batch, with_data = used * layout->batch;
 	uint64_t gap = layout->stride - layout->piece, end = pieces * layout->stride;
 
-	for (uint32_t p = 0; p < pieces && c.status == TCPX_OK; p++) {
-		uint64_t at = perf_layout_dst(layout, p), from = perf_layout_src(layout, p);
+	for (uint32_t slot = 0; slot < pieces && c.status == TCPX_OK; slot++) {
+		uint32_t p = layout->dst_piece ? layout->dst_piece[slot] : slot;
+		uint64_t at = slot * layout->stride, from = perf_layout_src(layout, p);
 
 		compare(&c, at, layout->piece, p < with_data ? &from : NULL, key);
 		compare(&c, at + layout->piece, gap, NULL, key);
@@ -121,4 +137,21 @@ tcpx_status perf_layout_check(const struct perf_layout *layout, const void *dst,
 	if (c.status == TCPX_OK)
 		*out_wrong = c.wrong;
 	return c.status;
+}
+
+static tcpx_status look_host(void *arg, uint64_t at, uint64_t len, const uint8_t **out,
+			     uint64_t *out_len)
+{
+	*out = (const uint8_t *)arg + at;
+	*out_len = len;
+	return TCPX_OK;
+}
+
+tcpx_status perf_layout_check(const struct perf_layout *layout, const void *dst, uint32_t used,
+			      uint64_t key, const struct perf_leave *leave,
+			      struct perf_wrong *out_wrong)
+{
+	struct perf_view view = {look_host, (void *)dst};
+
+	return perf_layout_check_view(layout, &view, used, key, leave, out_wrong);
 }

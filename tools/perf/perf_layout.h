@@ -24,6 +24,7 @@ struct perf_layout {
 	uint32_t batch;
 	uint32_t transfers;	       /* of a whole window */
 	uint32_t *src_slot, *dst_slot; /* by piece; NULL: in order */
+	uint32_t *dst_piece;	       /* by slot: the inverse of dst_slot */
 };
 
 /* 0; -1 without memory. The caller has checked: 0 < size <= working_set, size % batch == 0, and
@@ -47,10 +48,21 @@ struct perf_wrong {
 	uint64_t count, first;
 };
 
+/* How a check gets at the bytes of a destination: asked with rising offsets, no byte twice. */
+struct perf_view {
+	/* *out: bytes at .. at + *out_len - 1, valid until the next call; 0 < *out_len <= len. */
+	tcpx_status (*look)(void *arg, uint64_t at, uint64_t len, const uint8_t **out,
+			    uint64_t *out_len);
+	void *arg;
+};
+
 /* Compares all of a destination after the first used transfers of a window: their pieces against
  * the pattern, every other byte against the poison. */
 tcpx_status perf_layout_check(const struct perf_layout *layout, const void *dst, uint32_t used,
 			      uint64_t key, const struct perf_leave *leave,
 			      struct perf_wrong *out_wrong);
+tcpx_status perf_layout_check_view(const struct perf_layout *layout, const struct perf_view *view,
+				   uint32_t used, uint64_t key, const struct perf_leave *leave,
+				   struct perf_wrong *out_wrong);
 
 #endif
