@@ -155,7 +155,44 @@ static void wrong_rows_are_refused_in_words(void **state)
 	spec = good;
 	spec.kind = 1000;
 	ask_row(rig, &spec, PERF_REFUSED, "kind");
+	spec = good;
+	spec.device = 64;
+	ask_row(rig, &spec, PERF_REFUSED, "device");
+	spec = good;
+	spec.kind = TCPX_MEM_CUDA;
+	ask_row(rig, &spec, PERF_REFUSED, "serve --mem");
 	ask_row(rig, &good, PERF_DONE, NULL);
+}
+
+static void gpus_that_are_not_allowed_are_refused(void **state)
+{
+	static const uint64_t devices[] = {0, 3, 63, 64, 1ull << 32, UINT64_MAX};
+	struct rig *rig = *state;
+	struct perf_where where = {.kind = TCPX_MEM_CUDA, .device = 2};
+	struct perf_ceil_gpu ceiling = {.device = 2, .d2h = 1};
+	struct perf_message reply;
+
+	hello(rig);
+	ask(rig, PERF_PLACE, &where, 8, NULL, 0, &reply);
+	assert_int_equal(reply.status, PERF_REFUSED);
+	ask(rig, PERF_PLACE, &where, sizeof(where), NULL, 0, &reply);
+	assert_int_equal(reply.status, PERF_REFUSED);
+	ask(rig, PERF_CEIL_GPU, &ceiling, sizeof(ceiling), NULL, 0, &reply);
+	assert_int_equal(reply.status, PERF_REFUSED);
+	rig->house.kinds |= 1u << TCPX_MEM_CUDA;
+	rig->house.gpus = 1u << 2;
+	for (unsigned i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
+		where.device = devices[i];
+		ask(rig, PERF_PLACE, &where, sizeof(where), NULL, 0, &reply);
+		assert_int_equal(reply.status, PERF_REFUSED);
+		assert_non_null(strstr((char *)reply.blob, "serve --mem"));
+	}
+	where.kind = UINT64_MAX;
+	ask(rig, PERF_PLACE, &where, sizeof(where), NULL, 0, &reply);
+	assert_int_equal(reply.status, PERF_REFUSED);
+	where.kind = TCPX_MEM_HOST;
+	ask(rig, PERF_PLACE, &where, sizeof(where), NULL, 0, &reply);
+	assert_int_equal(reply.status, PERF_DONE);
 }
 
 static void windows_out_of_order_or_too_large_are_refused(void **state)
@@ -262,6 +299,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(nothing_is_done_before_the_hello),
 		TEST(wrong_rows_are_refused_in_words),
+		TEST(gpus_that_are_not_allowed_are_refused),
 		TEST(windows_out_of_order_or_too_large_are_refused),
 		TEST(unknown_and_malformed_questions),
 		TEST(random_messages_break_nothing),

@@ -70,6 +70,11 @@ void cli_json_bool(struct cli_json *parent, const char *key, int value)
 	add(parent, key, json_boolean(value));
 }
 
+void cli_json_null(struct cli_json *parent, const char *key)
+{
+	add(parent, key, json_null());
+}
+
 int cli_json_write(struct cli_json *document, FILE *out, const char *path)
 {
 	int rc, err;
@@ -139,6 +144,11 @@ void cli_json_real(struct cli_json *parent, const char *key, double value)
 void cli_json_bool(struct cli_json *parent, const char *key, int value)
 {
 	(void)value;
+	cli_json_object(parent, key);
+}
+
+void cli_json_null(struct cli_json *parent, const char *key)
+{
 	cli_json_object(parent, key);
 }
 

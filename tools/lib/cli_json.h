@@ -22,6 +22,7 @@ void cli_json_text(struct cli_json *parent, const char *key, const char *text);
 void cli_json_integer(struct cli_json *parent, const char *key, uint64_t value);
 void cli_json_real(struct cli_json *parent, const char *key, double value);
 void cli_json_bool(struct cli_json *parent, const char *key, int value);
+void cli_json_null(struct cli_json *parent, const char *key);
 
 /* The file to write to, "-" is stdout. NULL after a line on stderr. */
 FILE *cli_json_open(const char *path);

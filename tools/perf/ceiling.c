@@ -53,10 +53,8 @@ static int run_lane(struct ceiling_lane *lane)
 	uint8_t byte = 0;
 
 	if (lane->sends)
-		return ceiling_send(lane->fd, lane->share, lane->bytes) ||
-		       ceiling_receive(lane->fd, &byte, 1);
-	return ceiling_send(lane->fd, &byte, 1) ||
-	       ceiling_receive(lane->fd, lane->share, lane->bytes);
+		return ceiling_lane_send(lane) || ceiling_receive(lane->fd, &byte, 1);
+	return ceiling_send(lane->fd, &byte, 1) || ceiling_lane_receive(lane);
 }
 
 static void *worker_main(void *arg)
@@ -139,7 +137,7 @@ static tcpx_status start_workers(struct ceiling *c)
 	return TCPX_OK;
 }
 
-tcpx_status ceiling_open(struct perf_client *client, const struct perf_ceil_spec *spec,
+tcpx_status ceiling_open(struct perf_client *client, const struct perf_ceil_spec *spec, size_t ring,
 			 struct ceiling **out_ceiling)
 {
 	struct sockaddr_storage addrs[PERF_RAILS_MAX];
@@ -156,7 +154,7 @@ tcpx_status ceiling_open(struct perf_client *client, const struct perf_ceil_spec
 	status = sys_random(secret, sizeof(secret));
 	if (status == TCPX_OK &&
 	    ceiling_end_init(&c->end, (unsigned)spec->sockets, (unsigned)spec->directions,
-			     (size_t)spec->working_set, 0))
+			     (size_t)spec->working_set, ring, 0))
 		status = error_set(TCPX_ERR_NO_MEMORY, errno, "ceiling: buffers");
 	if (status == TCPX_OK) {
 		perf_message_init(&m, PERF_CEIL_OPEN, 0);
@@ -297,12 +295,13 @@ static double median(const struct ceiling *c, size_t field)
 struct ceiling_result ceiling_get(const struct ceiling *c)
 {
 	struct ceiling_result r = {
-		.bytes_per_second = median(c, offsetof(struct sample, bytes_per_second)),
+		.tcp = median(c, offsetof(struct sample, bytes_per_second)),
 		.cpu_local = median(c, offsetof(struct sample, cpu_local)),
 		.cpu_remote = median(c, offsetof(struct sample, cpu_remote)),
 		.one_way = median(c, offsetof(struct sample, one_way)),
 	};
 
+	r.bytes_per_second = r.tcp;
 	memcpy(r.congestion, c->congestion, sizeof(r.congestion));
 	return r;
 }

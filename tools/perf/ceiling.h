@@ -2,7 +2,8 @@
 /*
  * --ceiling: what as many plain blocking sockets as there are channels move between the same two
  * processes: a thread per socket, 512 KiB calls, the same cold working set, the system's congestion
- * control. Measured in short windows between the rows; the median of the newest counts.
+ * control. Measured in short windows between the rows; the median of the newest counts. An end with
+ * GPU memory walks through buffers as large as a staging ring: its sockets see no more than that.
  */
 #ifndef TOOLS_CEILING_H
 #define TOOLS_CEILING_H
@@ -14,14 +15,16 @@
 struct ceiling;
 
 struct ceiling_result {
-	double bytes_per_second;      /* 0: none was measured */
+	double bytes_per_second;      /* the smallest on the path; 0: none was measured */
+	double tcp;		      /* of the plain sockets */
+	double d2h, h2d, peer;	      /* of the copy engines; 0: not on the path */
 	double cpu_local, cpu_remote; /* seconds per 10^9 bytes */
 	double one_way;		      /* seconds; of a ping-pong, 0 otherwise */
 	char congestion[16];
 };
 
-/* Connects the sockets. */
-tcpx_status ceiling_open(struct perf_client *client, const struct perf_ceil_spec *spec,
+/* Connects the sockets. ring: bytes of this end's buffers, 0: the working set. */
+tcpx_status ceiling_open(struct perf_client *client, const struct perf_ceil_spec *spec, size_t ring,
 			 struct ceiling **out_ceiling);
 
 /* Measures the next windows: three the first time, then one. */

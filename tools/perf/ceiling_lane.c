@@ -23,18 +23,20 @@ static uint8_t *map(size_t bytes)
 static void cut(struct ceiling_end *end, unsigned first, uint8_t *buffer, int sends)
 {
 	size_t share = end->working_set / end->sockets;
+	size_t part = end->buffer_bytes / end->sockets;
 
 	for (unsigned i = 0; i < end->sockets; i++) {
 		struct ceiling_lane *lane = &end->lanes[first + i];
 
 		lane->sends = sends;
-		lane->share = buffer + i * share;
+		lane->share = buffer + i * part;
+		lane->share_bytes = i + 1 < end->sockets ? part : end->buffer_bytes - i * part;
 		lane->bytes = i + 1 < end->sockets ? share : end->working_set - i * share;
 	}
 }
 
 int ceiling_end_init(struct ceiling_end *end, unsigned sockets, unsigned directions,
-		     size_t working_set, int is_server)
+		     size_t working_set, size_t ring, int is_server)
 {
 	unsigned first = 0;
 
@@ -42,17 +44,18 @@ int ceiling_end_init(struct ceiling_end *end, unsigned sockets, unsigned directi
 	end->sockets = sockets;
 	end->directions = directions;
 	end->working_set = working_set;
+	end->buffer_bytes = ring && ring < working_set ? ring : working_set;
 	for (unsigned i = 0; i < CEILING_LANES_MAX; i++)
 		end->lanes[i].fd = -1;
 	if (directions & 1) {
-		end->to_server = map(working_set);
+		end->to_server = map(end->buffer_bytes);
 		if (!end->to_server)
 			return -1;
 		cut(end, first, end->to_server, !is_server);
 		first += sockets;
 	}
 	if (directions & 2) {
-		end->to_client = map(working_set);
+		end->to_client = map(end->buffer_bytes);
 		if (!end->to_client) {
 			ceiling_end_fini(end);
 			return -1;
@@ -72,9 +75,9 @@ void ceiling_end_fini(struct ceiling_end *end)
 		if (end->lanes[i].fd >= 0)
 			close(end->lanes[i].fd);
 	if (end->to_server)
-		munmap(end->to_server, end->working_set);
+		munmap(end->to_server, end->buffer_bytes);
 	if (end->to_client)
-		munmap(end->to_client, end->working_set);
+		munmap(end->to_client, end->buffer_bytes);
 	memset(end, 0, sizeof(*end));
 	errno = saved;
 }
@@ -85,7 +88,7 @@ tcpx_status ceiling_end_fill(struct ceiling_end *end, int is_server, uint64_t se
 	uint8_t *source = is_server ? end->to_client : end->to_server;
 	uint8_t *destination = is_server ? end->to_server : end->to_client;
 
-	return perf_fill(source, destination, end->working_set, seed, leave);
+	return perf_fill(source, destination, end->buffer_bytes, seed, leave);
 }
 
 int ceiling_send(int fd, const void *data, size_t len)
@@ -122,6 +125,26 @@ int ceiling_receive(int fd, void *data, size_t len)
 		}
 		p += n;
 		len -= (size_t)n;
+	}
+	return 0;
+}
+
+int ceiling_lane_send(const struct ceiling_lane *lane)
+{
+	for (size_t left = lane->bytes, part; left; left -= part) {
+		part = left < lane->share_bytes ? left : lane->share_bytes;
+		if (ceiling_send(lane->fd, lane->share, part))
+			return -1;
+	}
+	return 0;
+}
+
+int ceiling_lane_receive(const struct ceiling_lane *lane)
+{
+	for (size_t left = lane->bytes, part; left; left -= part) {
+		part = left < lane->share_bytes ? left : lane->share_bytes;
+		if (ceiling_receive(lane->fd, lane->share, part))
+			return -1;
 	}
 	return 0;
 }

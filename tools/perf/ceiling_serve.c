@@ -47,9 +47,8 @@ static int move_window(struct ceiling_lane *lane)
 	uint8_t byte = 0;
 
 	if (lane->sends) /* one byte asks for a window */
-		return ceiling_receive(lane->fd, &byte, 1) ||
-		       ceiling_send(lane->fd, lane->share, lane->bytes);
-	return ceiling_receive(lane->fd, lane->share, lane->bytes);
+		return ceiling_receive(lane->fd, &byte, 1) || ceiling_lane_send(lane);
+	return ceiling_lane_receive(lane);
 }
 
 /* Waits for the arm after the one it has seen. 0; -1: closing. */
@@ -164,7 +163,7 @@ static int listen_at(const struct sockaddr_storage *address, uint16_t *out_port)
 	return fd;
 }
 
-int ceiling_serve_open(unsigned sockets, unsigned directions, size_t working_set,
+int ceiling_serve_open(unsigned sockets, unsigned directions, size_t working_set, size_t ring,
 		       enum ceiling_ping ping, const uint8_t secret[CEILING_SECRET_BYTES],
 		       const struct sockaddr_storage *addresses, unsigned count, uint16_t *ports,
 		       struct ceiling_serve **out_serve)
@@ -177,7 +176,7 @@ int ceiling_serve_open(unsigned sockets, unsigned directions, size_t working_set
 	memcpy(serve->secret, secret, CEILING_SECRET_BYTES);
 	pthread_mutex_init(&serve->lock, NULL);
 	pthread_cond_init(&serve->changed, NULL);
-	if (ceiling_end_init(&serve->end, sockets, directions, working_set, 1))
+	if (ceiling_end_init(&serve->end, sockets, directions, working_set, ring, 1))
 		goto fail;
 	for (unsigned i = 0; i < count && i < LISTENERS_MAX; i++) {
 		serve->listeners[i] = listen_at(&addresses[i], &ports[i]);

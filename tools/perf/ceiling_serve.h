@@ -15,7 +15,7 @@ struct ceiling_serve;
  * all lanes are there or 10 s are over. ports receives one port per address.
  * 0; -1 with errno.
  */
-int ceiling_serve_open(unsigned sockets, unsigned directions, size_t working_set,
+int ceiling_serve_open(unsigned sockets, unsigned directions, size_t working_set, size_t ring,
 		       enum ceiling_ping ping, const uint8_t secret[CEILING_SECRET_BYTES],
 		       const struct sockaddr_storage *addresses, unsigned count, uint16_t *ports,
 		       struct ceiling_serve **out_serve);

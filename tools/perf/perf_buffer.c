@@ -9,25 +9,46 @@
 
 #include "base/error.h"
 
-tcpx_status perf_buffer_open(struct perf_buffer *buffer, tcpx_session *session, uint64_t length,
-			     enum tcpx_mem_kind kind)
+static tcpx_status take(struct perf_buffer *buffer)
 {
-	TCPX_OPTS(tcpx_region_opts, opts, .kind = kind,
+	void *addr;
+
+	if (buffer->gpu)
+		return perf_gpu_alloc(buffer->gpu, buffer->length, &buffer->addr);
+	addr = mmap(NULL, buffer->length, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (addr == MAP_FAILED)
+		return error_set(TCPX_ERR_NO_MEMORY, errno, "a buffer of %llu bytes",
+				 (unsigned long long)buffer->length);
+	buffer->addr = addr;
+	return TCPX_OK;
+}
+
+static void give_back(struct perf_buffer *buffer)
+{
+	if (buffer->gpu)
+		perf_gpu_free(buffer->gpu, buffer->addr);
+	else
+		munmap(buffer->addr, buffer->length);
+}
+
+tcpx_status perf_buffer_open(struct perf_buffer *buffer, tcpx_session *session, uint64_t length,
+			     enum tcpx_mem_kind kind, struct perf_gpu *gpu)
+{
+	TCPX_OPTS(tcpx_region_opts, opts, .kind = kind, .device = gpu ? perf_gpu_device(gpu) : 0,
 		  .rights = TCPX_RIGHT_READ | TCPX_RIGHT_WRITE);
-	struct perf_buffer fresh = {.length = length, .kind = kind};
+	struct perf_buffer fresh = {.length = length, .kind = kind, .gpu = gpu};
 	tcpx_status status;
 
-	if (buffer->addr && buffer->length == length && buffer->kind == kind)
+	if (buffer->addr && buffer->length == length && buffer->kind == kind && buffer->gpu == gpu)
 		return TCPX_OK;
 	perf_buffer_close(buffer, session);
-	fresh.addr = mmap(NULL, length, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (fresh.addr == MAP_FAILED)
-		return error_set(TCPX_ERR_NO_MEMORY, errno, "a buffer of %llu bytes",
-				 (unsigned long long)length);
+	status = take(&fresh);
+	if (status != TCPX_OK)
+		return status;
 	status = tcpx_region_register(session, fresh.addr, length, &opts, &fresh.region);
 	if (status != TCPX_OK) {
-		munmap(fresh.addr, length);
+		give_back(&fresh);
 		return status;
 	}
 	*buffer = fresh;
@@ -38,8 +59,8 @@ void perf_buffer_close(struct perf_buffer *buffer, tcpx_session *session)
 {
 	if (!buffer->addr)
 		return;
-	/* Memory the library still holds (BUSY) is left mapped: a late byte must not hit others. */
+	/* Memory the library still holds (BUSY) is left there: a late byte must not hit others. */
 	if (tcpx_region_deregister(session, buffer->region, 0) == TCPX_OK)
-		munmap(buffer->addr, buffer->length);
+		give_back(buffer);
 	*buffer = (struct perf_buffer){0};
 }

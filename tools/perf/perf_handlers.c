@@ -7,6 +7,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "ceiling_gpu.h"
+#include "cli_values.h"
 #include "perf_lines.h"
 #include "perf_service_priv.h"
 #include "sys/addr.h"
@@ -78,10 +80,64 @@ static void on_hello(struct perf_service *s, const struct perf_message *request,
 	s->hello = 1;
 }
 
+/* Memory a client asks for. 0, with the GPU that it is; -1 after a refusal. */
+static int find_place(struct perf_service *s, uint64_t kind, uint64_t device,
+		      struct perf_message *reply, struct perf_place *out)
+{
+	const struct perf_house *house = s->house;
+
+	*out = (struct perf_place){.kind = (enum tcpx_mem_kind)kind};
+	if (kind > TCPX_MEM_SLOW || !(house->kinds >> kind & 1)) {
+		refuse(reply, PERF_REFUSED, "--remote-mem: this kind is not allowed (serve --mem)");
+		return -1;
+	}
+	if (kind != TCPX_MEM_CUDA)
+		return 0;
+	if (device == PERF_DEVICE_FIRST)
+		device = (unsigned)__builtin_ctzll(house->gpus);
+	if (device > CLI_NUMBER_MAX || !(house->gpus >> device & 1)) {
+		refuse(reply, PERF_REFUSED, "--remote-mem: this GPU is not allowed (serve --mem)");
+		return -1;
+	}
+	out->device = (uint32_t)device;
+	return 0;
+}
+
+static void on_place(struct perf_service *s, const struct perf_message *request,
+		     struct perf_message *reply)
+{
+	char text[CLI_GPU_UUID_BYTES + 128];
+	struct perf_found found = {0};
+	struct perf_where where;
+	struct perf_place place;
+	struct cli_gpu gpu;
+	int len;
+
+	if (perf_message_get(request, &where, sizeof(where))) {
+		refuse(reply, PERF_REFUSED, "malformed question for memory");
+		return;
+	}
+	if (find_place(s, where.kind, where.device, reply, &place))
+		return;
+	if (place.kind == TCPX_MEM_CUDA) {
+		if (cli_gpu_get(place.device, &gpu) != TCPX_OK) {
+			refuse(reply, PERF_REFUSED, "--remote-mem: %s", tcpx_last_error()->what);
+			return;
+		}
+		found = (struct perf_found){gpu.ordinal, (uint64_t)(gpu.numa + 1)};
+		memcpy(text, gpu.uuid, CLI_GPU_UUID_BYTES);
+		len = snprintf(text + CLI_GPU_UUID_BYTES, sizeof(text) - CLI_GPU_UUID_BYTES,
+			       "%s\n%s\n", gpu.pci, gpu.name);
+		perf_message_blob(reply, text, CLI_GPU_UUID_BYTES + (size_t)len);
+	}
+	perf_message_put(reply, &found, sizeof(found));
+}
+
 static void on_row(struct perf_service *s, const struct perf_message *request,
 		   struct perf_message *reply)
 {
 	uint8_t tokens[PERF_TOKENS_BYTES];
+	struct perf_place place;
 	struct perf_spec spec;
 	const char *wrong;
 	tcpx_status status;
@@ -96,10 +152,8 @@ static void on_row(struct perf_service *s, const struct perf_message *request,
 		refuse(reply, PERF_REFUSED, "%s", wrong);
 		return;
 	}
-	if (!(s->house->kinds >> spec.kind & 1)) {
-		refuse(reply, PERF_REFUSED, "--remote-mem: this kind is not allowed (serve --mem)");
+	if (find_place(s, spec.kind, spec.device, reply, &place))
 		return;
-	}
 	s->armed = 0;
 	s->row_transfers = s->row_ns = 0;
 	if (s->reserved != perf_side_bytes(PERF_SERVER, &spec)) {
@@ -110,7 +164,7 @@ static void on_row(struct perf_service *s, const struct perf_message *request,
 			return;
 		}
 	}
-	status = perf_side_open(&s->side, &spec, (enum tcpx_mem_kind)spec.kind);
+	status = perf_side_open(&s->side, &spec, &place);
 	if (status == TCPX_OK)
 		status = perf_side_export(&s->side, tokens);
 	if (status == TCPX_OK)
@@ -276,21 +330,23 @@ static void on_ceil_open(struct perf_service *s, const struct perf_message *requ
 	if (perf_message_get(request, &spec, sizeof(spec)) ||
 	    request->blob_len != CEILING_SECRET_BYTES || !spec.sockets ||
 	    spec.sockets > CEILING_SOCKETS_MAX || !spec.directions || spec.directions > 3 ||
-	    spec.working_set < spec.sockets || spec.ping > CEILING_PING_SPINNING ||
+	    spec.working_set < spec.sockets || (spec.ring && spec.ring < spec.sockets) ||
+	    spec.ping > CEILING_PING_SPINNING ||
 	    (spec.ping &&
 	     (spec.sockets != 1 || spec.directions != 1 || spec.working_set > CEILING_PING_MAX))) {
 		refuse(reply, PERF_REFUSED, "malformed ceiling");
 		return;
 	}
-	bytes = spec.working_set * (spec.directions == 3 ? 2 : 1);
+	bytes = spec.ring && spec.ring < spec.working_set ? spec.ring : spec.working_set;
+	bytes *= spec.directions == 3 ? 2 : 1;
 	if (spec.working_set > s->house->memory_limit || reserve(s, bytes, &s->ceiling_reserved)) {
 		refuse(reply, PERF_REFUSED, "no memory left for --ceiling (serve --max-memory)");
 		return;
 	}
 	if (ceiling_serve_open((unsigned)spec.sockets, (unsigned)spec.directions,
-			       (size_t)spec.working_set, (enum ceiling_ping)spec.ping,
-			       request->blob, s->house->addresses, s->house->naddresses, ports,
-			       &s->ceiling)) {
+			       (size_t)spec.working_set, (size_t)spec.ring,
+			       (enum ceiling_ping)spec.ping, request->blob, s->house->addresses,
+			       s->house->naddresses, ports, &s->ceiling)) {
 		refuse(reply, PERF_BROKEN, "ceiling: %m");
 		close_ceiling(s);
 		return;
@@ -335,6 +391,37 @@ static void on_ceil_close(struct perf_service *s, const struct perf_message *req
 	close_ceiling(s);
 }
 
+/* What our copy engines move, for a client whose bytes pass them. */
+static void on_ceil_gpu(struct perf_service *s, const struct perf_message *request,
+			struct perf_message *reply)
+{
+	struct perf_ceil_rates rates = {0};
+	struct perf_ceil_gpu what;
+	struct perf_place place;
+	uint64_t reserved = 0;
+	tcpx_status status = TCPX_OK;
+
+	if (perf_message_get(request, &what, sizeof(what))) {
+		refuse(reply, PERF_REFUSED, "malformed ceiling");
+		return;
+	}
+	if (find_place(s, TCPX_MEM_CUDA, what.device, reply, &place))
+		return;
+	if (reserve(s, CEILING_RING_BYTES + CEILING_GPU_BYTES, &reserved)) {
+		refuse(reply, PERF_REFUSED, "no memory left for --ceiling (serve --max-memory)");
+		return;
+	}
+	if (what.d2h)
+		status = ceiling_gpu_copy(place.device, CEILING_D2H, &rates.d2h);
+	if (what.h2d && status == TCPX_OK)
+		status = ceiling_gpu_copy(place.device, CEILING_H2D, &rates.h2d);
+	give_back(s, &reserved);
+	if (status == TCPX_OK)
+		perf_message_put(reply, &rates, sizeof(rates));
+	else
+		broken(reply, status);
+}
+
 static void on_bye(struct perf_service *s, const struct perf_message *request,
 		   struct perf_message *reply)
 {
@@ -361,6 +448,8 @@ void perf_service_handle(struct perf_service *service, const struct perf_message
 		[PERF_CEIL_END] = on_ceil_end,
 		[PERF_CEIL_CLOSE] = on_ceil_close,
 		[PERF_BYE] = on_bye,
+		[PERF_PLACE] = on_place,
+		[PERF_CEIL_GPU] = on_ceil_gpu,
 	};
 
 	if (request->type >= sizeof(handlers) / sizeof(handlers[0]) || !handlers[request->type])

@@ -29,9 +29,28 @@ struct cli_json *perf_json_open(const struct perf_options *options)
 	return json;
 }
 
+static void put_gpu(struct cli_json *path, const char *key, const struct perf_end_memory *memory)
+{
+	struct cli_json *o;
+
+	if (memory->place.kind != TCPX_MEM_CUDA)
+		return;
+	o = cli_json_object(path, key);
+	if (!o)
+		return;
+	cli_json_integer(o, "ordinal", memory->place.device);
+	cli_json_text(o, "pci", memory->pci);
+	cli_json_text(o, "name", memory->name);
+	if (memory->numa < 0)
+		cli_json_null(o, "numa");
+	else
+		cli_json_integer(o, "numa", (uint64_t)memory->numa);
+}
+
 static void put_path(struct cli_json *parent, const struct perf_path *path)
 {
 	struct cli_json *o = cli_json_object(parent, "path");
+	int known = *path->transport != 0;
 
 	if (!o)
 		return;
@@ -40,8 +59,10 @@ static void put_path(struct cli_json *parent, const struct perf_path *path)
 	cli_json_integer(o, "channels", path->channels);
 	cli_json_integer(o, "chunk", path->chunk_bytes);
 	cli_json_text(o, "congestion", path->congestion);
-	cli_json_text(o, "local_mem", path->local_mem);
-	cli_json_text(o, "remote_mem", path->remote_mem);
+	cli_json_text(o, "local_mem", known ? perf_place_kind(path->local.place.kind) : "");
+	cli_json_text(o, "remote_mem", known ? perf_place_kind(path->remote.place.kind) : "");
+	put_gpu(o, "local_gpu", &path->local);
+	put_gpu(o, "remote_gpu", &path->remote);
 	cli_json_text(o, "trust", path->auth);
 	cli_json_text(o, "remote_address", path->address);
 	cli_json_text(o, "remote_host", path->host);
@@ -91,6 +112,26 @@ static void put_limits(struct cli_json *row, const struct perf_meter *m)
 	cli_json_integer(o, "retransmits", m->retransmits);
 }
 
+static void put_rate(struct cli_json *o, const char *key, double rate)
+{
+	if (rate > 0)
+		cli_json_real(o, key, rate);
+	else
+		cli_json_null(o, key);
+}
+
+static void put_ceilings(struct cli_json *row, const struct ceiling_result *ceiling)
+{
+	struct cli_json *o = cli_json_object(row, "ceilings");
+
+	if (!o)
+		return;
+	put_rate(o, "tcp", ceiling->tcp);
+	put_rate(o, "d2h", ceiling->d2h);
+	put_rate(o, "h2d", ceiling->h2d);
+	put_rate(o, "peer", ceiling->peer);
+}
+
 void perf_json_row(struct cli_json *json, const struct perf_path *path,
 		   const struct perf_row_plan *plan, const struct perf_result *r,
 		   const struct ceiling_result *ceiling)
@@ -118,6 +159,7 @@ void perf_json_row(struct cli_json *json, const struct perf_path *path,
 	put_limits(row, plan->op == PERF_OP_READ ? &r->remote : &r->local);
 	if (ceiling && ceiling->bytes_per_second > 0) {
 		cli_json_real(row, "ceiling_bytes_per_second", ceiling->bytes_per_second);
+		put_ceilings(row, ceiling);
 		put_pair(row, "ceiling_cpu_seconds_per_gb", ceiling->cpu_local,
 			 ceiling->cpu_remote);
 	}

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PERF_PROTOCOL 1
+#define PERF_PROTOCOL 2
 #define PERF_ECHO 0x45
 #define PERF_WORDS_MAX 24
 #define PERF_BLOB_MAX 1024
@@ -27,7 +27,9 @@ enum perf_message_type {
 	PERF_CEIL_ARM = 8,  /* poison, start the meter */
 	PERF_CEIL_END = 9,  /* -> CPU ns */
 	PERF_CEIL_CLOSE = 10,
-	PERF_BYE = 11, /* perf_bye, or nothing: it does not come back */
+	PERF_BYE = 11,	    /* perf_bye, or nothing: it does not come back */
+	PERF_PLACE = 12,    /* perf_where -> perf_found + UUID + "pci\nname\n" of a GPU */
+	PERF_CEIL_GPU = 13, /* perf_ceil_gpu -> perf_ceil_rates */
 };
 
 /* Status of an answer; the blob is the text of one that is not OK. */
@@ -52,7 +54,25 @@ struct perf_spec {
 	uint64_t working_set, size, batch, depth;
 	uint64_t kind; /* enum tcpx_mem_kind of the server's buffers */
 	uint64_t bidir, seed;
-	uint64_t check; /* compare every byte after a window */
+	uint64_t check;	 /* compare every byte after a window */
+	uint64_t device; /* of the server's buffers in GPU memory; PERF_DEVICE_FIRST */
+};
+
+struct perf_where { /* memory of the server */
+	uint64_t kind, device;
+};
+
+struct perf_found {
+	uint64_t device; /* which it is; 0 but for a GPU */
+	uint64_t numa;	 /* node next to the GPU + 1; 0: unknown */
+};
+
+struct perf_ceil_gpu {
+	uint64_t device, d2h, h2d; /* which of them are measured */
+};
+
+struct perf_ceil_rates {
+	uint64_t d2h, h2d; /* bytes per second, 0: not measured */
 };
 
 struct perf_bye {
@@ -81,6 +101,7 @@ struct perf_ceil_spec {
 	uint64_t directions;  /* bit 0: to the server, bit 1: back */
 	uint64_t working_set; /* also the bytes of a window, for each direction, or of a ping */
 	uint64_t ping;	      /* enum ceiling_ping; then one socket to the server */
+	uint64_t ring;	      /* bytes of the server's buffers, walked through; 0: all of them */
 };
 
 struct perf_message *perf_message_init(struct perf_message *m, uint8_t type, uint32_t id);

@@ -10,12 +10,12 @@
 enum perf_transport { PERF_TRANSPORT_TCP, PERF_TRANSPORT_LOCAL, PERF_TRANSPORT_AUTO };
 #define PERF_TRANSPORTS "tcp|local|auto"
 #define PERF_OPS "write|read|send|notify|latency"
-#define PERF_MEMS "host|slow"
 
 /* The subcommand's options; offsets of the option table point in here. */
 struct perf_options {
 	int loopback, busy_poll, bidir, no_check, inject_fault, ceiling, perf_lines, insecure;
-	uint64_t op, mem, remote_mem; /* indices in PERF_OPS, PERF_MEMS */
+	uint64_t op;		  /* index in PERF_OPS */
+	uint64_t mem, remote_mem; /* for perf_place_of() */
 	struct cli_list sizes, channels, chunks, transports;
 	uint64_t iters, batch, depth, working_set, seed, workers;
 	double seconds, timeout;
@@ -25,6 +25,14 @@ struct perf_options {
 	int64_t deadline_ns;
 };
 
+/* The memory of one end, once it is known. */
+struct perf_end_memory {
+	struct perf_place place; /* the device is the ordinal there */
+	char pci[16], name[64];	 /* of a GPU, else empty */
+	int numa;		 /* node next to it; -1: unknown */
+	uint8_t uuid[CLI_GPU_UUID_BYTES];
+};
+
 /* One way to the other end: a row of lists of --transport, --channels, --chunk. */
 struct perf_path {
 	enum perf_transport want;
@@ -32,7 +40,7 @@ struct perf_path {
 	/* what it became */
 	char transport[16], copy[16], congestion[16], auth[16], address[64];
 	uint32_t channels, chunk_bytes;
-	char local_mem[8], remote_mem[8];
+	struct perf_end_memory local, remote;
 	char version[32], host[64];
 };
 
@@ -46,9 +54,6 @@ static inline uint32_t perf_path_count(const struct perf_options *o)
 {
 	return o->transports.count * perf_list_count(&o->channels) * perf_list_count(&o->chunks);
 }
-
-/* Kind of memory by index in PERF_MEMS. */
-enum tcpx_mem_kind perf_kind(uint64_t index);
 
 /* Runs everything. Answers an exit code. */
 int perf_run(const struct perf_options *options);

@@ -40,7 +40,8 @@ static struct perf_spec row_spec(const struct perf_row_plan *plan)
 		.size = plan->size,
 		.batch = plan->batch,
 		.depth = plan->op == PERF_OP_LATENCY ? 1 : plan->depth,
-		.kind = plan->remote_kind,
+		.kind = plan->remote.kind,
+		.device = plan->remote.device,
 		.bidir = (uint64_t)plan->bidir,
 		.seed = plan->seed,
 		.check = (uint64_t)plan->check,
@@ -67,7 +68,7 @@ static tcpx_status row_begin(struct row *row)
 	struct perf_message m;
 	tcpx_status status;
 
-	status = perf_side_open(side, &spec, plan->local_kind);
+	status = perf_side_open(side, &spec, &plan->local);
 	if (status == TCPX_OK)
 		status = perf_side_export(side, tokens);
 	if (status != TCPX_OK)

@@ -3,9 +3,10 @@
 #ifndef TOOLS_PERF_ROW_H
 #define TOOLS_PERF_ROW_H
 
-#include "perf_meter.h"
-#include "perf_side.h"
 #include "perf_client.h"
+#include "perf_meter.h"
+#include "perf_place.h"
+#include "perf_side.h"
 
 /* What the user calls an operation; latency is a WRITE at depth 1, halved. */
 enum perf_op { PERF_OP_WRITE, PERF_OP_READ, PERF_OP_SEND, PERF_OP_NOTIFY, PERF_OP_LATENCY };
@@ -21,7 +22,7 @@ struct perf_row_plan {
 	uint64_t size, batch, depth, working_set;
 	uint64_t iters; /* 0: by time */
 	double seconds; /* of transfers, when iters is 0 */
-	enum tcpx_mem_kind local_kind, remote_kind;
+	struct perf_place local, remote;
 	int bidir, check, inject, perf_lines;
 	int settle; /* the warm-up window alone, nothing is reported */
 	uint64_t seed;

@@ -9,6 +9,7 @@
 #include "ceiling_ping.h"
 #include "cli_output.h"
 #include "perf_connect.h"
+#include "perf_engines.h"
 #include "perf_lines.h"
 #include "perf_loopback.h"
 #include "perf_plan.h"
@@ -24,14 +25,10 @@ struct run {
 	struct perf_client client;
 	struct perf_side side;
 	struct ceiling *ceiling;
-	uint64_t size; /* of the row that runs, for the live line */
+	struct ceiling_rates rates; /* of copy engines */
+	uint64_t size;		    /* of the row that runs, for the live line */
 	uint64_t wrong;
 };
-
-enum tcpx_mem_kind perf_kind(uint64_t index)
-{
-	return index == 1 ? TCPX_MEM_SLOW : TCPX_MEM_HOST;
-}
 
 static void on_progress(void *arg, double share, double rate)
 {
@@ -45,8 +42,10 @@ static void on_progress(void *arg, double share, double rate)
 		 share * 100, rate / 1e9);
 }
 
-static struct perf_row_plan row_plan(const struct perf_options *o, uint64_t size)
+static struct perf_row_plan row_plan(const struct run *run, uint64_t size)
 {
+	const struct perf_options *o = run->options;
+
 	return (struct perf_row_plan){
 		.op = (enum perf_op)o->op,
 		.size = size,
@@ -55,8 +54,8 @@ static struct perf_row_plan row_plan(const struct perf_options *o, uint64_t size
 		.working_set = o->working_set,
 		.iters = o->iters,
 		.seconds = o->seconds,
-		.local_kind = perf_kind(o->mem),
-		.remote_kind = perf_kind(o->remote_mem),
+		.local = run->path.local.place,
+		.remote = run->path.remote.place,
 		.bidir = o->bidir,
 		.check = !o->no_check,
 		.inject = o->inject_fault,
@@ -92,9 +91,6 @@ static tcpx_status learn_path(struct run *run)
 	snprintf(path->host, sizeof(path->host), "%s", run->client.host);
 	path->channels = info.channels;
 	path->chunk_bytes = info.chunk_bytes;
-	cli_choice_text(PERF_MEMS, run->options->mem, path->local_mem, sizeof(path->local_mem));
-	cli_choice_text(PERF_MEMS, run->options->remote_mem, path->remote_mem,
-			sizeof(path->remote_mem));
 	return TCPX_OK;
 }
 
@@ -105,7 +101,7 @@ static tcpx_status check_sizes(const struct run *run)
 	tcpx_status status = TCPX_OK;
 
 	for (uint32_t i = 0; status == TCPX_OK && i < o->sizes.count; i++) {
-		struct perf_row_plan plan = row_plan(o, o->sizes.values[i]);
+		struct perf_row_plan plan = row_plan(run, o->sizes.values[i]);
 
 		status = perf_row_check(&run->client, &plan);
 	}
@@ -116,7 +112,7 @@ static tcpx_status check_sizes(const struct run *run)
 static tcpx_status settle(struct run *run)
 {
 	const struct cli_list *sizes = &run->options->sizes;
-	struct perf_row_plan plan = row_plan(run->options, sizes->values[sizes->count - 1]);
+	struct perf_row_plan plan = row_plan(run, sizes->values[sizes->count - 1]);
 	struct perf_result result;
 
 	if (perf_one_way(plan.op) || plan.size < (1u << 20))
@@ -128,6 +124,19 @@ static tcpx_status settle(struct run *run)
 	return run_row(run, &plan, &result);
 }
 
+/* As in perf_ceil_spec. */
+static unsigned directions(const struct perf_options *o)
+{
+	if (o->bidir)
+		return 3;
+	return o->op == PERF_OP_READ ? 2 : 1;
+}
+
+static size_t ring_bytes(const struct perf_end_memory *memory)
+{
+	return memory->place.kind == TCPX_MEM_CUDA ? CEILING_RING_BYTES : 0;
+}
+
 /* Bulk: as many sockets as channels. Latency: one socket, messages of the row's size. */
 static tcpx_status open_ceiling(struct run *run, uint64_t size)
 {
@@ -135,10 +144,9 @@ static tcpx_status open_ceiling(struct run *run, uint64_t size)
 	uint64_t sockets = run->path.channels ? run->path.channels : run->path.want_channels;
 	struct perf_ceil_spec spec = {
 		.sockets = sockets ? sockets : 1,
-		.directions = o->bidir		      ? 3
-			      : o->op == PERF_OP_READ ? 2
-						      : 1,
+		.directions = directions(o),
 		.working_set = o->working_set,
+		.ring = ring_bytes(&run->path.remote),
 	};
 	tcpx_status status;
 
@@ -149,7 +157,10 @@ static tcpx_status open_ceiling(struct run *run, uint64_t size)
 			.working_set = size,
 			.ping = o->busy_poll ? CEILING_PING_SPINNING : CEILING_PING_BLOCKING,
 		};
-	status = ceiling_open(&run->client, &spec, &run->ceiling);
+	status = ceiling_open(&run->client, &spec, spec.ping ? 0 : ring_bytes(&run->path.local),
+			      &run->ceiling);
+	if (status == TCPX_OK && !spec.ping)
+		status = perf_engines_measure(&run->client, directions(o), &run->path, &run->rates);
 	return status == TCPX_OK ? ceiling_measure(run->ceiling) : status;
 }
 
@@ -165,13 +176,24 @@ static tcpx_status next_ceiling(struct run *run, uint64_t size, int first)
 	return size <= CEILING_PING_MAX ? open_ceiling(run, size) : TCPX_OK;
 }
 
+/* NULL without one. */
+static const struct ceiling_result *get_ceiling(const struct run *run, struct ceiling_result *out)
+{
+	if (!run->ceiling)
+		return NULL;
+	*out = ceiling_get(run->ceiling);
+	if (!perf_one_way(run->options->op))
+		perf_engines_apply(&run->rates, directions(run->options), out);
+	return out;
+}
+
 static tcpx_status run_sizes(struct run *run)
 {
 	const struct perf_options *o = run->options;
 	tcpx_status status = TCPX_OK;
 
 	for (uint32_t i = 0; status == TCPX_OK && i < o->sizes.count; i++) {
-		struct perf_row_plan plan = row_plan(o, o->sizes.values[i]);
+		struct perf_row_plan plan = row_plan(run, o->sizes.values[i]);
 		struct ceiling_result ceiling;
 		struct perf_result result;
 
@@ -180,9 +202,7 @@ static tcpx_status run_sizes(struct run *run)
 			status = run_row(run, &plan, &result);
 		if (status != TCPX_OK)
 			return status;
-		if (run->ceiling)
-			ceiling = ceiling_get(run->ceiling);
-		perf_report_row(run->report, &plan, &result, run->ceiling ? &ceiling : NULL);
+		perf_report_row(run->report, &plan, &result, get_ceiling(run, &ceiling));
 		if (o->perf_lines)
 			perf_lines_row(result.iters, result.iters * plan.size, result.elapsed_ns);
 		run->wrong += result.wrong_bytes;
@@ -211,7 +231,9 @@ static tcpx_status run_connected(struct run *run)
 		.leave = {perf_leave_client, &run->client},
 	};
 	cli_live("connected, warming up");
-	status = check_sizes(run);
+	status = perf_engines_find(&run->client, run->options, &run->path);
+	if (status == TCPX_OK)
+		status = check_sizes(run);
 	if (status == TCPX_OK)
 		status = settle(run);
 	if (status == TCPX_OK)
@@ -220,10 +242,8 @@ static tcpx_status run_connected(struct run *run)
 		status = open_ceiling(run, 0);
 	if (status != TCPX_OK)
 		return status;
-	if (run->ceiling)
-		ceiling = ceiling_get(run->ceiling);
 	cli_live("%s", "");
-	perf_report_path(run->report, &run->path, run->ceiling ? &ceiling : NULL);
+	perf_report_path(run->report, &run->path, get_ceiling(run, &ceiling));
 	return run_sizes(run);
 }
 
@@ -257,6 +277,7 @@ static int run_path(struct run *run)
 	}
 	ceiling_close(run->ceiling);
 	run->ceiling = NULL;
+	run->rates = (struct ceiling_rates){0};
 	if (run->side.session)
 		perf_side_close(&run->side);
 	run->side = (struct perf_side){0};

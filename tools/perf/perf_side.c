@@ -7,6 +7,7 @@
 #include <tcpx/session.h>
 
 #include "base/error.h"
+#include "cli_values.h"
 #include "perf_pattern.h"
 
 #define UNCHECKED_BYTES (256ull << 20) /* of a window without the check */
@@ -56,30 +57,50 @@ const char *perf_spec_wrong(const struct perf_spec *spec, uint64_t limit)
 		return "the batch does not divide the size";
 	if (!spec->depth || spec->bidir > 1 || spec->check > 1)
 		return "a number is out of range";
-	if (spec->kind > TCPX_MEM_SLOW)
-		return "no such kind of memory";
+	if (spec->kind > TCPX_MEM_SLOW ||
+	    (spec->device > CLI_NUMBER_MAX && spec->device != PERF_DEVICE_FIRST))
+		return "no such kind of memory, or no such device";
 	if (spec->working_set > limit || perf_side_bytes(PERF_SERVER, spec) > limit)
 		return "the working set is above what serve allows (serve --max-memory)";
 	return NULL;
 }
 
-tcpx_status perf_side_open(struct perf_side *side, const struct perf_spec *spec,
-			   enum tcpx_mem_kind kind)
+/* The GPU of the row's buffers, or none; buffers of another one go first. */
+static tcpx_status take_gpu(struct perf_side *side, const struct perf_place *place)
 {
-	tcpx_status status = TCPX_OK;
+	int wanted = place->kind == TCPX_MEM_CUDA;
+
+	if (!side->gpu == !wanted && (!wanted || perf_gpu_device(side->gpu) == place->device))
+		return TCPX_OK;
+	perf_buffer_close(&side->src, side->session);
+	perf_buffer_close(&side->dst, side->session);
+	perf_gpu_close(side->gpu);
+	side->gpu = NULL;
+	return wanted ? perf_gpu_open(place->device, &side->gpu) : TCPX_OK;
+}
+
+tcpx_status perf_side_open(struct perf_side *side, const struct perf_spec *spec,
+			   const struct perf_place *place)
+{
+	tcpx_status status;
 
 	perf_side_end(side);
+	status = take_gpu(side, place);
+	if (status != TCPX_OK)
+		return status;
 	if (perf_layout_init(&side->layout, spec->working_set, spec->size, (uint32_t)spec->batch,
 			     spec->seed))
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "the layout of a row");
 	side->spec = *spec;
 	side->row_open = 1;
 	if (is_source(side->end, spec))
-		status = perf_buffer_open(&side->src, side->session, spec->working_set, kind);
+		status = perf_buffer_open(&side->src, side->session, spec->working_set, place->kind,
+					  side->gpu);
 	else
 		perf_buffer_close(&side->src, side->session);
 	if (status == TCPX_OK && is_destination(side->end, spec))
-		status = perf_buffer_open(&side->dst, side->session, spec->working_set, kind);
+		status = perf_buffer_open(&side->dst, side->session, spec->working_set, place->kind,
+					  side->gpu);
 	else if (status == TCPX_OK)
 		perf_buffer_close(&side->dst, side->session);
 	if (status != TCPX_OK)
@@ -161,8 +182,12 @@ static uint64_t key_of(const struct perf_side *side, const struct perf_window *w
 
 tcpx_status perf_side_fill(struct perf_side *side, const struct perf_window *window)
 {
-	return perf_fill(side->src.addr, side->dst.addr, side->spec.working_set,
-			 key_of(side, window, side->end), &side->leave);
+	uint64_t key = key_of(side, window, side->end), length = side->spec.working_set;
+
+	if (side->gpu)
+		return perf_gpu_fill(side->gpu, side->src.addr, side->dst.addr, length, key,
+				     &side->leave);
+	return perf_fill(side->src.addr, side->dst.addr, length, key, &side->leave);
 }
 
 tcpx_status perf_side_receive(struct perf_side *side, const struct perf_window *window)
@@ -175,19 +200,34 @@ tcpx_status perf_side_received(struct perf_side *side, const struct perf_window 
 	return side->in.prepared ? perf_flow_wait(&side->in, (uint32_t)window->used) : TCPX_OK;
 }
 
+static tcpx_status flip(struct perf_side *side)
+{
+	uint8_t *byte = (uint8_t *)side->dst.addr + perf_layout_dst(&side->layout, 0) +
+			side->layout.piece / 2;
+
+	if (side->gpu)
+		return perf_gpu_flip(side->gpu, byte);
+	*byte ^= 0x10;
+	return TCPX_OK;
+}
+
 tcpx_status perf_side_check(struct perf_side *side, const struct perf_window *window,
 			    struct perf_wrong *out_wrong)
 {
 	enum perf_end other = side->end == PERF_CLIENT ? PERF_SERVER : PERF_CLIENT;
+	tcpx_status status = TCPX_OK;
 
 	*out_wrong = (struct perf_wrong){0};
 	if (!side->dst.addr)
 		return TCPX_OK;
 	if (window->inject)
-		((uint8_t *)side->dst
-			 .addr)[perf_layout_dst(&side->layout, 0) + side->layout.piece / 2] ^= 0x10;
-	if (!side->spec.check)
-		return TCPX_OK;
+		status = flip(side);
+	if (!side->spec.check || status != TCPX_OK)
+		return status;
+	if (side->gpu)
+		return perf_gpu_check(side->gpu, &side->layout, side->dst.addr,
+				      (uint32_t)window->used, key_of(side, window, other),
+				      &side->leave, out_wrong);
 	return perf_layout_check(&side->layout, side->dst.addr, (uint32_t)window->used,
 				 key_of(side, window, other), &side->leave, out_wrong);
 }
@@ -216,4 +256,6 @@ void perf_side_close(struct perf_side *side)
 	perf_side_end(side);
 	perf_buffer_close(&side->src, side->session);
 	perf_buffer_close(&side->dst, side->session);
+	perf_gpu_close(side->gpu);
+	side->gpu = NULL;
 }

@@ -22,6 +22,7 @@ struct perf_side {
 	int row_open;
 	struct perf_spec spec;
 	struct perf_layout layout;
+	struct perf_gpu *gpu;	     /* of the buffers; NULL: they are host memory */
 	struct perf_buffer src, dst; /* kept from row to row when they fit */
 	tcpx_region remote_src, remote_dst;
 	struct perf_flow out; /* what this end initiates */
@@ -36,7 +37,7 @@ uint64_t perf_side_bytes(enum perf_end end, const struct perf_spec *spec);
 
 /* Starts a row: layout and buffers. */
 tcpx_status perf_side_open(struct perf_side *side, const struct perf_spec *spec,
-			   enum tcpx_mem_kind kind);
+			   const struct perf_place *place);
 /* Tokens for the other end; zero bytes where there is no buffer. */
 tcpx_status perf_side_export(struct perf_side *side, uint8_t tokens[PERF_TOKENS_BYTES]);
 /* Takes the other end's tokens and prepares the requests. */

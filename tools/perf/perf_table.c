@@ -14,10 +14,32 @@ static const char *or_dash(const char *text)
 	return *text ? text : "-";
 }
 
+static const char *memory_text(const struct perf_end_memory *m, char *buf, size_t cap)
+{
+	if (m->place.kind != TCPX_MEM_CUDA)
+		return perf_place_kind(m->place.kind);
+	snprintf(buf, cap, "cuda:%u (%s, %s)", m->place.device, m->name, m->pci);
+	return buf;
+}
+
+static void print_ceiling(FILE *out, const struct perf_path *path, const struct ceiling_result *c)
+{
+	fprintf(out, "# ceiling: %.2f GB/s by %u plain sockets (%s), %.3f cpu-s/GB\n", c->tcp / 1e9,
+		path->channels, or_dash(c->congestion), c->cpu_local + c->cpu_remote);
+	if (c->d2h > 0)
+		fprintf(out, "# ceiling: %.2f GB/s by the copy engine, GPU to host\n",
+			c->d2h / 1e9);
+	if (c->h2d > 0)
+		fprintf(out, "# ceiling: %.2f GB/s by the copy engine, host to GPU\n",
+			c->h2d / 1e9);
+	if (c->peer > 0)
+		fprintf(out, "# ceiling: %.2f GB/s by a copy from GPU to GPU\n", c->peer / 1e9);
+}
+
 void perf_table_path(FILE *out, const struct perf_options *o, const struct perf_path *path,
 		     const struct ceiling_result *ceiling)
 {
-	char op[16], chunk[BYTES_TEXT_MAX], ws[BYTES_TEXT_MAX];
+	char op[16], chunk[BYTES_TEXT_MAX], ws[BYTES_TEXT_MAX], local[128], remote[128];
 
 	fprintf(out, "# tcpx %s %s  ->  %s (%s, tcpx %s)  1 GB = 10^9 bytes, sizes IEC\n",
 		tcpx_version(), cli_choice_text(PERF_OPS, o->op, op, sizeof(op)),
@@ -27,14 +49,13 @@ void perf_table_path(FILE *out, const struct perf_options *o, const struct perf_
 		bytes_compact(path->chunk_bytes, chunk, sizeof(chunk)), or_dash(path->congestion),
 		or_dash(path->auth));
 	fprintf(out, "# memory: local %s  remote %s  working set %s  batch %llu  depth %llu%s\n",
-		path->local_mem, path->remote_mem, bytes_compact(o->working_set, ws, sizeof(ws)),
-		(unsigned long long)o->batch,
+		memory_text(&path->local, local, sizeof(local)),
+		memory_text(&path->remote, remote, sizeof(remote)),
+		bytes_compact(o->working_set, ws, sizeof(ws)), (unsigned long long)o->batch,
 		(unsigned long long)(perf_one_way(o->op) ? 1 : o->depth),
 		o->bidir ? "  both directions" : "");
 	if (ceiling)
-		fprintf(out, "# ceiling: %.2f GB/s by %u plain sockets (%s), %.3f cpu-s/GB\n",
-			ceiling->bytes_per_second / 1e9, path->channels,
-			or_dash(ceiling->congestion), ceiling->cpu_local + ceiling->cpu_remote);
+		print_ceiling(out, path, ceiling);
 	if (!strcmp(path->auth, "insecure"))
 		fprintf(out, "# INSECURE: whoever reaches the port may connect\n");
 	if (o->no_check)

@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/config.h"
+#include "ceiling_gpu.h"
 #include "cli_json.h"
 #include "cli_output.h"
 #include "commands.h"
@@ -94,7 +95,7 @@ static const struct cli_option options[] = {
 	 AT(mem),
 	 "host",
 	 0,
-	 "memory here: host, slow (a test kind)"},
+	 "memory here: host, cuda[:N], slow (a test kind)"},
 	{"remote-mem",
 	 "KIND",
 	 {CLI_CHOICE, 0, 0, PERF_MEMS},
@@ -169,18 +170,46 @@ static void settle(const struct cli_command *command, int no_local, struct perf_
 	set_sizes(o);
 }
 
+/* Of one end: its buffers, and those of plain sockets. */
+static uint64_t host_bytes(uint64_t mem, uint64_t buffers, uint64_t sockets)
+{
+	if (perf_place_of(mem, 0).kind != TCPX_MEM_CUDA)
+		return buffers + sockets;
+	return sockets < CEILING_RING_BYTES ? sockets : CEILING_RING_BYTES;
+}
+
+/* Whether this process has the memory, and with --loopback the other end. */
+static int check_places(const struct perf_options *o)
+{
+	struct perf_place local = perf_place_of(o->mem, 0),
+			  remote = perf_place_of(o->remote_mem, 0);
+	tcpx_status status = perf_place_check(&local);
+
+	if (status != TCPX_OK) {
+		cli_fail(status, "--mem");
+		return CLI_USAGE;
+	}
+	status = o->loopback ? perf_place_check(&remote) : TCPX_OK;
+	if (status == TCPX_OK)
+		return CLI_GO;
+	cli_fail(status, "--remote-mem");
+	return CLI_USAGE;
+}
+
 /* Buffers that do not fit would end in the kernel's killing. */
 static int check_memory(const struct perf_options *o)
 {
-	uint64_t most = o->working_set, bytes, free_bytes = perf_memory_free();
+	uint64_t most = o->working_set, bytes = 0, free_bytes = perf_memory_free();
+	uint64_t sockets = o->ceiling && !perf_one_way(o->op) ? o->working_set : 0;
 	char want[BYTES_TEXT_MAX], have[BYTES_TEXT_MAX];
 
 	if (o->op == PERF_OP_NOTIFY)
 		return CLI_GO;
 	for (uint32_t i = 0; i < o->sizes.count; i++)
 		most = o->sizes.values[i] > most ? o->sizes.values[i] : most;
-	bytes = most + (o->ceiling && !perf_one_way(o->op) ? o->working_set : 0);
-	bytes = bytes * (o->bidir ? 2 : 1) * (o->loopback ? 2 : 1);
+	bytes = host_bytes(o->mem, most, sockets);
+	bytes += o->loopback ? host_bytes(o->remote_mem, most, sockets) : 0;
+	bytes *= o->bidir ? 2 : 1;
 	if (bytes <= free_bytes)
 		return CLI_GO;
 	return cli_usage("buffers of %s%s are more than the %s of memory that are free; lower "
@@ -195,6 +224,7 @@ static int check(const struct cli_command *command, const struct perf_options *o
 	char host[PERF_HOST_MAX];
 	const char *wrong;
 	unsigned port;
+	int rc;
 
 	if (o->loopback && o->host)
 		return cli_usage("HOST and --loopback exclude one another");
@@ -220,7 +250,8 @@ static int check(const struct cli_command *command, const struct perf_options *o
 	}
 	if (o->json && cli_json_check())
 		return CLI_USAGE;
-	return check_memory(o);
+	rc = check_memory(o);
+	return rc == CLI_GO ? check_places(o) : rc;
 }
 
 static int run(const struct cli_command *command, int argc, char **argv)

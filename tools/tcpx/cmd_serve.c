@@ -45,9 +45,9 @@ static const struct cli_option options[] = {
 	 "LIST",
 	 {CLI_CHOICE_LIST, 0, 0, PERF_MEMS},
 	 AT(mem),
-	 "host,slow",
+	 "host,slow,cuda",
 	 0,
-	 "kinds of memory allowed"},
+	 "memory allowed: host, slow, cuda (any GPU), cuda:N"},
 	{"max-memory",
 	 "BYTES",
 	 {CLI_BYTES, 1u << 20, 1ull << 47},
@@ -158,8 +158,14 @@ static int serve(const struct serve_options *o, tcpx_session *session)
 	house.perf_lines = o->perf_lines;
 	house.quiet = o->quiet;
 	house.memory_limit = o->max_memory ? o->max_memory : half_of_ram();
-	for (uint32_t i = 0; i < o->mem.count; i++)
-		house.kinds |= 1ull << perf_kind(o->mem.values[i]);
+	for (uint32_t i = 0; i < o->mem.count; i++) {
+		struct perf_place place = perf_place_of(o->mem.values[i], PERF_DEVICE_FIRST);
+
+		house.kinds |= 1ull << place.kind;
+		if (place.kind == TCPX_MEM_CUDA)
+			house.gpus |= place.device == PERF_DEVICE_FIRST ? UINT64_MAX
+									: 1ull << place.device;
+	}
 	if (status != TCPX_OK)
 		return cli_fail(status, "cannot listen");
 	if (!strcmp(tcpx_session_trust(session), "insecure"))
