@@ -10,6 +10,7 @@
 #include "cli_json.h"
 #include "cli_output.h"
 #include "commands.h"
+#include "info_gpu.h"
 #include "sys/addr.h"
 #include "sys/cpu.h"
 #include "sys/iface.h"
@@ -220,6 +221,7 @@ static int write_json(const char *path, const struct sys_iface *ifaces, unsigned
 		      read_word("/proc/sys/net/ipv4/tcp_congestion_control", word, sizeof(word)));
 	put_features(json);
 	put_interfaces(json, ifaces, count);
+	info_gpu_put(json);
 	put_options(json);
 	rc = cli_json_write(json, out, path) ? CLI_FAILED : CLI_OK;
 	cli_json_free(json);
@@ -235,6 +237,7 @@ static void print_all(const struct sys_iface *ifaces, unsigned count)
 	printf("cores: %u usable\ncongestion control: %s\n", sys_cpu_usable(),
 	       read_word("/proc/sys/net/ipv4/tcp_congestion_control", word, sizeof(word)));
 	print_interfaces(ifaces, count);
+	info_gpu_print();
 	print_unknown();
 	printf("options: tcpx info --env\n");
 }
