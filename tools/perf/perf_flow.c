@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "cli_output.h"
+#include "perf_message.h"
 
 #define SLICE_NS (100 * CLOCK_MS_NS) /* how soon Ctrl-C is seen */
 #define STEP_NS (60 * CLOCK_S_NS)    /* no transfer takes longer */
@@ -29,6 +30,8 @@ static void segment_set(tcpx_segment *s, const struct perf_flow_opts *o, uint32_
 
 tcpx_status perf_flow_open(struct perf_flow *flow, const struct perf_flow_opts *opts)
 {
+	static const uint8_t pong = PERF_PONG;
+	TCPX_OPTS(tcpx_request_opts, more, .notify = &pong, .notify_bytes = 1);
 	const struct perf_layout *layout = opts->layout;
 	tcpx_segment *segments = calloc(layout->batch, sizeof(*segments));
 	uint32_t depth = opts->depth < DEPTH_MAX ? opts->depth : DEPTH_MAX;
@@ -51,7 +54,8 @@ tcpx_status perf_flow_open(struct perf_flow *flow, const struct perf_flow_opts *
 		for (uint32_t i = 0; i < layout->batch; i++)
 			segment_set(&segments[i], opts, t % layout->transfers * layout->batch + i);
 		status = tcpx_request_prepare(opts->session, opts->peer, opts->op, segments,
-					      layout->batch, NULL, &flow->requests[t]);
+					      layout->batch, opts->pong ? &more : NULL,
+					      &flow->requests[t]);
 		if (status == TCPX_OK)
 			flow->prepared++;
 	}

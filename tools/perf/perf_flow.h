@@ -27,6 +27,7 @@ struct perf_flow_opts {
 	const struct perf_layout *layout;
 	tcpx_region local, remote; /* remote: WRITE and READ only */
 	uint32_t depth;
+	int pong;  /* each carries a notification, PERF_PONG */
 	int share; /* as many requests as depth, on the same slots where there are fewer */
 	int64_t deadline_ns;
 };

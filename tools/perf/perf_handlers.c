@@ -154,6 +154,7 @@ static void on_row(struct perf_service *s, const struct perf_message *request,
 	}
 	if (find_place(s, spec.kind, spec.device, reply, &place))
 		return;
+	perf_service_pong_end(s);
 	s->armed = 0;
 	s->row_transfers = s->row_ns = 0;
 	if (s->reserved != perf_side_bytes(PERF_SERVER, &spec)) {
@@ -214,6 +215,8 @@ static void on_arm(struct perf_service *s, const struct perf_message *request,
 		broken(reply, status);
 		return;
 	}
+	if (s->side.row_open && s->side.spec.pong)
+		perf_service_pong_arm(s, (uint32_t)s->window.used);
 	s->armed = 1;
 	s->meter = perf_meter_start(s->house->session, s->peer);
 	s->armed_ns = clock_now_ns();
@@ -252,11 +255,13 @@ static void on_end(struct perf_service *s, const struct perf_message *request,
 	struct perf_window window;
 	struct perf_wrong wrong = {0};
 	struct perf_meter grown;
+	uint32_t pongs;
 	tcpx_status status;
 
 	if (get_window(s, request, reply, &window))
 		return;
 	grown = perf_meter_stop(&s->meter, s->house->session, s->peer);
+	pongs = perf_service_pong_end(s);
 	s->armed = 0;
 	verdict = (struct perf_verdict){
 		.cpu_ns = grown.cpu_ns,
@@ -267,6 +272,8 @@ static void on_end(struct perf_service *s, const struct perf_message *request,
 	};
 	if (s->side.row_open) {
 		status = perf_side_received(&s->side, &window);
+		if (status == TCPX_OK && pongs)
+			status = perf_flow_wait(&s->side.out, pongs);
 		if (status == TCPX_OK)
 			status = perf_side_check(&s->side, &window, &wrong);
 		if (status != TCPX_OK) {
@@ -292,6 +299,7 @@ static void on_row_end(struct perf_service *s, const struct perf_message *reques
 	(void)reply;
 	if (s->house->perf_lines && s->side.row_open && s->row_transfers)
 		perf_lines_row(s->row_transfers, s->row_transfers * s->side.spec.size, s->row_ns);
+	perf_service_pong_end(s);
 	s->armed = 0;
 	perf_side_end(&s->side);
 }
@@ -463,6 +471,7 @@ void perf_service_handle(struct perf_service *service, const struct perf_message
 void perf_service_release(struct perf_service *s)
 {
 	close_ceiling(s);
+	perf_service_pong_end(s);
 	perf_side_close(&s->side);
 	give_back(s, &s->reserved);
 }

@@ -2,7 +2,7 @@
 /*
  * Messages between 'tcpx perf' and 'tcpx serve', carried by notifications. A message is a header of
  * 16 bytes, 64-bit words and a short text; all little-endian, all bounded. A notification that
- * starts with PERF_ECHO is sent back as it came.
+ * starts with PERF_ECHO is sent back as it came; PERF_PONG comes with a WRITE and asks for one.
  */
 #ifndef TOOLS_PERF_MESSAGE_H
 #define TOOLS_PERF_MESSAGE_H
@@ -12,6 +12,7 @@
 
 #define PERF_PROTOCOL 2
 #define PERF_ECHO 0x45
+#define PERF_PONG 0x4f
 #define PERF_WORDS_MAX 24
 #define PERF_BLOB_MAX 1024
 #define PERF_MESSAGE_MAX (16 + PERF_WORDS_MAX * 8 + PERF_BLOB_MAX)
@@ -56,6 +57,7 @@ struct perf_spec {
 	uint64_t bidir, seed;
 	uint64_t check;	 /* compare every byte after a window */
 	uint64_t device; /* of the server's buffers in GPU memory; PERF_DEVICE_FIRST */
+	uint64_t pong;	 /* WRITEs carry PERF_PONG, and each is answered by one; with bidir */
 };
 
 struct perf_where { /* memory of the server */

@@ -9,7 +9,7 @@
 
 enum perf_transport { PERF_TRANSPORT_TCP, PERF_TRANSPORT_LOCAL, PERF_TRANSPORT_AUTO };
 #define PERF_TRANSPORTS "tcp|local|auto"
-#define PERF_OPS "write|read|send|notify|latency"
+#define PERF_OPS "write|read|send|notify|latency|pingpong"
 
 /* The subcommand's options; offsets of the option table point in here. */
 struct perf_options {

@@ -39,10 +39,11 @@ static struct perf_spec row_spec(const struct perf_row_plan *plan)
 		.working_set = plan->working_set > plan->size ? plan->working_set : plan->size,
 		.size = plan->size,
 		.batch = plan->batch,
-		.depth = plan->op == PERF_OP_LATENCY ? 1 : plan->depth,
+		.depth = perf_one_way(plan->op) ? 1 : plan->depth,
 		.kind = plan->remote.kind,
 		.device = plan->remote.device,
-		.bidir = (uint64_t)plan->bidir,
+		.bidir = (uint64_t)(plan->bidir || plan->op == PERF_OP_PINGPONG),
+		.pong = plan->op == PERF_OP_PINGPONG,
 		.seed = plan->seed,
 		.check = (uint64_t)plan->check,
 	};
@@ -91,6 +92,9 @@ static tcpx_status run(struct row *row, const struct perf_window *window, int64_
 	int64_t start = clock_now_ns();
 	tcpx_status status = TCPX_OK;
 
+	if (row->plan->op == PERF_OP_PINGPONG)
+		return perf_pong_run(row->client, &row->side->out, (uint32_t)window->used,
+				     &row->samples, out_ns);
 	if (row->plan->bidir) {
 		perf_message_init(&m, PERF_GO, 0);
 		perf_message_put(&m, window, sizeof(*window));
@@ -129,6 +133,8 @@ static void account(struct row *row, const struct perf_window *window, int64_t n
 	r->elapsed_ns += (uint64_t)ns;
 	r->bytes_per_second =
 		(double)r->iters * (double)row->plan->size * 1e9 / (double)r->elapsed_ns;
+	if (row->plan->op == PERF_OP_PINGPONG) /* there and back */
+		r->bytes_per_second *= 2;
 }
 
 static tcpx_status run_window(struct row *row, uint64_t used, int measured)
@@ -233,8 +239,7 @@ tcpx_status perf_row_run(struct perf_client *client, struct perf_side *side,
 	if (status == TCPX_OK)
 		status = perf_ask(client, PERF_ROW_END, NULL, 0, NULL, 0);
 	if (status == TCPX_OK)
-		out->time =
-			perf_samples_summary(&row.samples, plan->op == PERF_OP_LATENCY ? 0.5 : 1);
+		out->time = perf_samples_summary(&row.samples, perf_one_way(plan->op) ? 0.5 : 1);
 	perf_samples_free(&row.samples);
 	if (status == TCPX_OK)
 		perf_side_end(side);

@@ -9,12 +9,19 @@
 #include "perf_side.h"
 
 /* What the user calls an operation; latency is a WRITE at depth 1, halved. */
-enum perf_op { PERF_OP_WRITE, PERF_OP_READ, PERF_OP_SEND, PERF_OP_NOTIFY, PERF_OP_LATENCY };
+enum perf_op {
+	PERF_OP_WRITE,
+	PERF_OP_READ,
+	PERF_OP_SEND,
+	PERF_OP_NOTIFY,
+	PERF_OP_LATENCY,
+	PERF_OP_PINGPONG
+};
 
 /* Half of a round trip is shown, one transfer is in flight. */
 static inline int perf_one_way(uint64_t op)
 {
-	return op == PERF_OP_LATENCY || op == PERF_OP_NOTIFY;
+	return op == PERF_OP_LATENCY || op == PERF_OP_NOTIFY || op == PERF_OP_PINGPONG;
 }
 
 struct perf_row_plan {
@@ -46,6 +53,10 @@ tcpx_status perf_row_run(struct perf_client *client, struct perf_side *side,
 			 const struct perf_row_plan *plan,
 			 void (*progress)(void *arg, double share, double bytes_per_second),
 			 void *arg, struct perf_result *out);
+
+/* A window of --op pingpong: each of the first used WRITEs when the one before was answered. */
+tcpx_status perf_pong_run(struct perf_client *client, struct perf_flow *flow, uint32_t used,
+			  struct perf_samples *samples, int64_t *out_elapsed_ns);
 
 /* The same for --op notify: ping-pong of notifications. */
 tcpx_status perf_echo_run(struct perf_client *client, const struct perf_row_plan *plan,

@@ -139,6 +139,10 @@ static void deliver(struct serve *s, tcpx_notification *note)
 
 	if (note->bytes && *(const uint8_t *)note->data == PERF_ECHO) {
 		echo(s, note);
+	} else if (note->bytes && *(const uint8_t *)note->data == PERF_PONG) {
+		slot = find(s, note->peer);
+		if (slot && perf_service_pong(slot->service))
+			cli_error("a WRITE of a client was not answered");
 	} else {
 		slot = find(s, note->peer);
 		if (!slot) { /* its first message was faster than its event */

@@ -99,6 +99,7 @@ tcpx_status perf_service_start(struct perf_house *house, tcpx_peer peer,
 	s->side.leave = (struct perf_leave){leave_service, s};
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->wake, NULL);
+	pthread_mutex_init(&s->pong_lock, NULL);
 	err = pthread_create(&s->thread, NULL, service_main, s);
 	if (err) {
 		free(s);
@@ -128,6 +129,40 @@ int perf_service_give(struct perf_service *s, const void *data, size_t len)
 	return rc;
 }
 
+void perf_service_pong_arm(struct perf_service *s, uint32_t used)
+{
+	pthread_mutex_lock(&s->pong_lock);
+	s->pongs_posted = 0;
+	s->pongs = used;
+	pthread_mutex_unlock(&s->pong_lock);
+}
+
+uint32_t perf_service_pong_end(struct perf_service *s)
+{
+	uint32_t posted;
+
+	pthread_mutex_lock(&s->pong_lock);
+	posted = s->pongs_posted;
+	s->pongs = s->pongs_posted = 0;
+	pthread_mutex_unlock(&s->pong_lock);
+	return posted;
+}
+
+int perf_service_pong(struct perf_service *s)
+{
+	int rc = -1;
+
+	pthread_mutex_lock(&s->pong_lock);
+	if (s->pongs_posted < s->pongs &&
+	    tcpx_request_post(s->house->session, s->side.out.requests[s->pongs_posted]) ==
+		    TCPX_OK) {
+		s->pongs_posted++;
+		rc = 0;
+	}
+	pthread_mutex_unlock(&s->pong_lock);
+	return rc;
+}
+
 void perf_service_stop(struct perf_service *s)
 {
 	pthread_mutex_lock(&s->lock);
@@ -146,6 +181,7 @@ void perf_service_join(struct perf_service *s)
 	pthread_join(s->thread, NULL);
 	pthread_cond_destroy(&s->wake);
 	pthread_mutex_destroy(&s->lock);
+	pthread_mutex_destroy(&s->pong_lock);
 	free(s);
 }
 

@@ -34,6 +34,10 @@ tcpx_status perf_service_start(struct perf_house *house, tcpx_peer peer,
  * blocks. Bytes are copied. */
 int perf_service_give(struct perf_service *service, const void *data, size_t len);
 
+/* A notification PERF_PONG came: the next WRITE of the window answers it. -1 when none is wanted or
+ * the post fails. Never blocks. */
+int perf_service_pong(struct perf_service *service);
+
 /* The peer is gone: the thread ends its row and stops. */
 void perf_service_stop(struct perf_service *service);
 

@@ -35,11 +35,19 @@ struct perf_service {
 	struct perf_meter meter;
 	int64_t armed_ns;
 	uint64_t row_transfers, row_ns; /* measured windows of the row, by our clock */
+	/* the window's answers of --op pingpong, which the dispatcher posts */
+	pthread_mutex_t pong_lock;
+	uint32_t pongs_posted, pongs; /* of so many; 0: none is wanted */
 };
 
 /* Handles a decoded message and fills the answer; what is refused gets a text. */
 void perf_service_handle(struct perf_service *service, const struct perf_message *request,
 			 struct perf_message *reply);
+
+/* Before and after a window of --op pingpong: after it the dispatcher touches no request of the row.
+ * The latter answers how many were posted. */
+void perf_service_pong_arm(struct perf_service *service, uint32_t used);
+uint32_t perf_service_pong_end(struct perf_service *service);
 
 /* Gives back what the house lent, after the row and the ceiling were closed. */
 void perf_service_release(struct perf_service *service);

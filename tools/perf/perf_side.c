@@ -27,7 +27,8 @@ static int is_destination(enum perf_end end, const struct perf_spec *spec)
 /* SEND does not: its receives are posted before the window. */
 static int goes_round(const struct perf_spec *spec)
 {
-	return !spec->check && (spec->op == TCPX_OP_WRITE || spec->op == TCPX_OP_READ);
+	return !spec->check && !spec->pong &&
+	       (spec->op == TCPX_OP_WRITE || spec->op == TCPX_OP_READ);
 }
 
 int perf_side_initiates(const struct perf_side *side)
@@ -55,7 +56,8 @@ const char *perf_spec_wrong(const struct perf_spec *spec, uint64_t limit)
 		return "the batch is out of range";
 	if (spec->size % spec->batch)
 		return "the batch does not divide the size";
-	if (!spec->depth || spec->bidir > 1 || spec->check > 1)
+	if (!spec->depth || spec->bidir > 1 || spec->check > 1 || spec->pong > 1 ||
+	    (spec->pong && (spec->op != TCPX_OP_WRITE || !spec->bidir)))
 		return "a number is out of range";
 	if (spec->kind > TCPX_MEM_SLOW ||
 	    (spec->device > CLI_NUMBER_MAX && spec->device != PERF_DEVICE_FIRST))
@@ -130,6 +132,7 @@ static tcpx_status open_flow(struct perf_side *side, struct perf_flow *flow, enu
 		.layout = &side->layout,
 		.depth = side->spec.depth < UINT32_MAX ? (uint32_t)side->spec.depth : UINT32_MAX,
 		.share = goes_round(&side->spec),
+		.pong = (int)side->spec.pong,
 		.deadline_ns = side->deadline_ns,
 	};
 

@@ -29,7 +29,7 @@ static const struct cli_option options[] = {
 	 AT(op),
 	 "write",
 	 0,
-	 "write, read, send, notify, latency"},
+	 "write, read, send, notify, latency, pingpong"},
 	{"size",
 	 "LIST",
 	 {CLI_BYTES_LIST, 1, TIB},
@@ -137,7 +137,7 @@ static void set_sizes(struct perf_options *o)
 		o->working_set = perf_one_way(o->op) ? MIB : 256 * MIB;
 	if (o->sizes.count)
 		return;
-	if (o->op == PERF_OP_LATENCY || o->op == PERF_OP_NOTIFY) {
+	if (perf_one_way(o->op)) {
 		o->sizes.values[o->sizes.count++] = 8;
 		return;
 	}
