@@ -115,3 +115,58 @@ extern "C" __global__ void perf_check(const __grid_constant__ struct gpu_check_a
 		atomicMin((unsigned long long *)&result->first, (unsigned long long)first);
 	}
 }
+
+/* Where in the source the byte at comes from; whether it comes from there at all. left: so many
+ * bytes from at on lie in the same piece. */
+static __device__ __forceinline__ bool source_of(const struct gpu_check_layout_args *l, uint64_t at,
+						 uint64_t *pos, uint64_t *left)
+{
+	const uint32_t *dst_piece = (const uint32_t *)l->dst_piece;
+	const uint32_t *src_slot = (const uint32_t *)l->src_slot;
+	uint64_t slot = at / l->stride, off = at - slot * l->stride;
+	uint32_t piece;
+
+	*left = 0;
+	if (slot >= l->slots || off >= l->piece)
+		return false;
+	*left = l->piece - off;
+	piece = dst_piece ? dst_piece[slot] : (uint32_t)slot;
+	*pos = (src_slot ? (uint64_t)src_slot[piece] : piece) * l->stride + off;
+	return piece < l->with_data;
+}
+
+extern "C" __global__ void
+perf_check_layout(const __grid_constant__ struct gpu_check_layout_args args)
+{
+	const struct gpu_check_layout_args *l = &args;
+	struct gpu_check_args data = {l->buf, l->bytes, 0, l->key, l->result, 0, 0};
+	struct gpu_check_result *result = (struct gpu_check_result *)l->result;
+	uint64_t from, upto, pos, left, wrong = 0, first = ~0ull;
+	struct range r = own(&data);
+
+	for (uint64_t word = r.first; word < r.words; word += r.stride) {
+		bool whole = bytes_of(&data, &r, word, &from, &upto);
+		bool comes = source_of(l, from, &pos, &left);
+
+		if (whole && left >= WORD) {
+			ulonglong2 have = *(const ulonglong2 *)(l->buf + from);
+			ulonglong2 want =
+				comes ? pattern(&data, pos) : make_ulonglong2(POISON, POISON);
+
+			count(have.x ^ want.x, from, &wrong, &first);
+			count(have.y ^ want.y, from + 8, &wrong, &first);
+			continue;
+		}
+		for (; from < upto; from++) {
+			uint8_t want = source_of(l, from, &pos, &left) ? pattern_byte(&data, pos)
+								       : (uint8_t)POISON;
+
+			count((uint64_t)(*(const uint8_t *)(l->buf + from) ^ want), from, &wrong,
+			      &first);
+		}
+	}
+	if (wrong) {
+		atomicAdd((unsigned long long *)&result->wrong, (unsigned long long)wrong);
+		atomicMin((unsigned long long *)&result->first, (unsigned long long)first);
+	}
+}

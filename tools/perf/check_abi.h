@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The only parameter of the kernels perf_fill and perf_check, by value. C and CUDA read it. */
+/* The only parameters of the check kernels, by value. C and CUDA read them. */
 #ifndef TOOLS_CHECK_ABI_H
 #define TOOLS_CHECK_ABI_H
 
@@ -11,6 +11,16 @@ struct gpu_check_args {
 	uint64_t result;     /* struct gpu_check_result in GPU memory; of perf_check alone */
 	uint32_t poison;     /* not 0: every byte is PERF_POISON instead */
 	uint32_t reserved;
+};
+
+/* Of perf_check_layout: a whole destination of perf_layout.h. */
+struct gpu_check_layout_args {
+	uint64_t buf, bytes;
+	uint64_t stride, piece;	      /* bytes: slot s begins at s * stride */
+	uint64_t dst_piece, src_slot; /* tables of uint32_t in GPU memory; 0: in order */
+	uint64_t key, result;
+	uint32_t slots;
+	uint32_t with_data; /* pieces below it hold the pattern, every other byte is poison */
 };
 
 /* Before the first launch wrong is 0 and first is UINT64_MAX; launches add to it. */

@@ -18,15 +18,18 @@ static const void *const image = perf_check_fatbin;
 static const void *const image = NULL;
 #endif
 
-_Static_assert(sizeof(struct gpu_check_args) == 48 && sizeof(struct gpu_check_result) == 16,
+_Static_assert(sizeof(struct gpu_check_args) == 48 && sizeof(struct gpu_check_result) == 16 &&
+		       sizeof(struct gpu_check_layout_args) == 72,
 	       "the CUDA compiler lays them out so");
 
 struct gpu_pattern {
 	const struct sys_cuda_gpu *gpu;
 	cuda_module module;
-	cuda_function fill, check;
+	cuda_function fill, check, check_layout;
 	cuda_stream stream;
 	cuda_ptr result;
+	cuda_ptr tables; /* of a layout, dst_piece before src_slot */
+	uint64_t tables_bytes;
 };
 
 /* Whatever there is of it; the context is current. */
@@ -34,6 +37,8 @@ static void let_go(struct gpu_pattern *p)
 {
 	const struct sys_cuda *api = p->gpu->api;
 
+	if (p->tables)
+		(void)api->mem_free(p->tables);
 	if (p->result)
 		(void)api->mem_free(p->result);
 	if (p->stream)
@@ -56,6 +61,8 @@ static tcpx_status load(struct gpu_pattern *p)
 	result = api->module_function(&p->fill, p->module, "perf_fill");
 	if (result == CUDA_OK)
 		result = api->module_function(&p->check, p->module, "perf_check");
+	if (result == CUDA_OK)
+		result = api->module_function(&p->check_layout, p->module, "perf_check_layout");
 	if (result != CUDA_OK)
 		return sys_cuda_error(result, "cuModuleGetFunction");
 	result = api->stream_create(&p->stream, CUDA_STREAM_NON_BLOCKING, 0);
@@ -106,11 +113,10 @@ void gpu_pattern_close(struct gpu_pattern *pattern)
 }
 
 /* One launch and its end. The context is current. */
-static tcpx_status launch(struct gpu_pattern *p, cuda_function function,
-			  struct gpu_check_args *args)
+static tcpx_status launch(struct gpu_pattern *p, cuda_function function, void *args, uint64_t bytes)
 {
 	const struct sys_cuda *api = p->gpu->api;
-	uint64_t words = args->bytes / 16 + 2, most = (uint64_t)p->gpu->sms * BLOCKS_PER_SM;
+	uint64_t words = bytes / 16 + 2, most = (uint64_t)p->gpu->sms * BLOCKS_PER_SM;
 	uint64_t blocks = (words + THREADS - 1) / THREADS;
 	void *params[] = {args};
 	cuda_result result;
@@ -134,28 +140,31 @@ static tcpx_status fill(struct gpu_pattern *p, struct gpu_check_args args)
 	status = sys_cuda_push(p->gpu, &scope);
 	if (status != TCPX_OK)
 		return status;
-	status = launch(p, p->fill, &args);
+	status = launch(p, p->fill, &args, args.bytes);
 	sys_cuda_pop(&scope);
 	return status;
 }
 
-static tcpx_status check_pushed(struct gpu_pattern *p, struct gpu_check_args *args,
-				struct gpu_check_result *out)
+/* A check of so many bytes, whose args name p->result. The context is current. */
+static tcpx_status check_pushed(struct gpu_pattern *p, cuda_function function, void *args,
+				uint64_t bytes, struct gpu_check_result *out)
 {
 	const struct sys_cuda *api = p->gpu->api;
 	struct gpu_check_result begin = {.wrong = 0, .first = UINT64_MAX};
 	cuda_result result;
 	tcpx_status status;
 
-	args->result = p->result;
-	result = api->copy(p->result, (cuda_ptr)(uintptr_t)&begin, sizeof(begin));
+	/* On the stream of the kernel: a copy on the default one may still be on its way then. */
+	result = api->copy_async(p->result, (cuda_ptr)(uintptr_t)&begin, sizeof(begin), p->stream);
 	if (result != CUDA_OK)
-		return sys_cuda_error(result, "cuMemcpy");
-	status = launch(p, p->check, args);
+		return sys_cuda_error(result, "cuMemcpyAsync");
+	status = launch(p, function, args, bytes);
 	if (status != TCPX_OK)
 		return status;
-	result = api->copy((cuda_ptr)(uintptr_t)out, p->result, sizeof(*out));
-	return result == CUDA_OK ? TCPX_OK : sys_cuda_error(result, "cuMemcpy");
+	result = api->copy_async((cuda_ptr)(uintptr_t)out, p->result, sizeof(*out), p->stream);
+	if (result == CUDA_OK)
+		result = api->stream_synchronize(p->stream);
+	return result == CUDA_OK ? TCPX_OK : sys_cuda_error(result, "cuMemcpyAsync");
 }
 
 static tcpx_status check(struct gpu_pattern *p, struct gpu_check_args args, uint64_t *out_wrong,
@@ -169,7 +178,8 @@ static tcpx_status check(struct gpu_pattern *p, struct gpu_check_args args, uint
 		status = sys_cuda_push(p->gpu, &scope);
 		if (status != TCPX_OK)
 			return status;
-		status = check_pushed(p, &args, &result);
+		args.result = p->result;
+		status = check_pushed(p, p->check, &args, args.bytes, &result);
 		sys_cuda_pop(&scope);
 		if (status != TCPX_OK)
 			return status;
@@ -206,4 +216,64 @@ tcpx_status gpu_pattern_poison_check(struct gpu_pattern *pattern, cuda_ptr buf, 
 {
 	return check(pattern, (struct gpu_check_args){.buf = buf, .bytes = bytes, .poison = 1},
 		     out_wrong, out_first);
+}
+
+/* The layout's tables in GPU memory; the context is current. */
+static tcpx_status put_tables(struct gpu_pattern *p, const struct perf_layout *layout)
+{
+	uint64_t half = (uint64_t)layout->transfers * layout->batch * sizeof(uint32_t);
+	const struct sys_cuda *api = p->gpu->api;
+	cuda_result result = CUDA_OK;
+
+	if (!layout->dst_piece)
+		return TCPX_OK;
+	if (p->tables_bytes < 2 * half) {
+		if (p->tables)
+			(void)api->mem_free(p->tables);
+		p->tables = 0;
+		p->tables_bytes = 0;
+		result = api->mem_alloc(&p->tables, 2 * half);
+		if (result == CUDA_OK)
+			p->tables_bytes = 2 * half;
+	}
+	if (result == CUDA_OK)
+		result = api->copy_async(p->tables, (cuda_ptr)(uintptr_t)layout->dst_piece, half,
+					 p->stream);
+	if (result == CUDA_OK)
+		result = api->copy_async(p->tables + half, (cuda_ptr)(uintptr_t)layout->src_slot,
+					 half, p->stream);
+	return result == CUDA_OK ? TCPX_OK : sys_cuda_error(result, "the tables of a layout");
+}
+
+tcpx_status gpu_pattern_check_layout(struct gpu_pattern *p, cuda_ptr dst,
+				     const struct perf_layout *layout, uint32_t used, uint64_t key,
+				     struct perf_wrong *out_wrong)
+{
+	struct gpu_check_layout_args args = {
+		.buf = dst,
+		.bytes = layout->working_set,
+		.stride = layout->stride,
+		.piece = layout->piece,
+		.key = key,
+		.result = p->result,
+		.slots = layout->transfers * layout->batch,
+		.with_data = used * layout->batch,
+	};
+	struct gpu_check_result result;
+	struct sys_cuda_scope scope;
+	tcpx_status status = sys_cuda_push(p->gpu, &scope);
+
+	if (status != TCPX_OK)
+		return status;
+	status = put_tables(p, layout);
+	if (layout->dst_piece) {
+		args.dst_piece = p->tables;
+		args.src_slot = p->tables + args.slots * sizeof(uint32_t);
+	}
+	if (status == TCPX_OK)
+		status = check_pushed(p, p->check_layout, &args, args.bytes, &result);
+	sys_cuda_pop(&scope);
+	if (status == TCPX_OK)
+		*out_wrong = (struct perf_wrong){result.wrong, result.wrong ? result.first : 0};
+	return status;
 }

@@ -7,6 +7,7 @@
 
 #include <tcpx/types.h>
 
+#include "perf_layout.h"
 #include "sys/cuda.h"
 
 /* One GPU's kernels. Calls of one object come from one thread at a time; each brings the GPU's
@@ -30,5 +31,10 @@ tcpx_status gpu_pattern_check(struct gpu_pattern *pattern, cuda_ptr buf, uint64_
 tcpx_status gpu_pattern_poison(struct gpu_pattern *pattern, cuda_ptr buf, uint64_t bytes);
 tcpx_status gpu_pattern_poison_check(struct gpu_pattern *pattern, cuda_ptr buf, uint64_t bytes,
 				     uint64_t *out_wrong, uint64_t *out_first);
+
+/* As perf_layout_check, in one launch. */
+tcpx_status gpu_pattern_check_layout(struct gpu_pattern *pattern, cuda_ptr dst,
+				     const struct perf_layout *layout, uint32_t used, uint64_t key,
+				     struct perf_wrong *out_wrong);
 
 #endif

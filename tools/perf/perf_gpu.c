@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Buffers in GPU memory. Without kernels the pattern is made and compared by the CPU, and goes
- * through a block of pinned memory.
+ * Buffers in GPU memory. The GPU makes and compares the pattern; where it has no kernels for that
+ * the CPU does, and the bytes go through a block of pinned memory.
  */
 #include "perf_gpu.h"
 
@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "gpu_pattern.h"
 #include "sys/cuda.h"
 
 #define BLOCK_BYTES (16u << 20)
@@ -18,7 +19,8 @@
 struct perf_gpu {
 	struct sys_cuda_gpu *gpu;
 	cuda_stream stream;
-	uint8_t *block; /* pinned */
+	uint8_t *block;		     /* pinned */
+	struct gpu_pattern *pattern; /* NULL: the CPU does it */
 };
 
 /* The first failure stays the last error. */
@@ -57,6 +59,11 @@ tcpx_status perf_gpu_open(uint32_t device, struct perf_gpu **out_gpu)
 		perf_gpu_close(g);
 		return status;
 	}
+	if (gpu_pattern_open(g->gpu, &g->pattern) != TCPX_OK) {
+		g->pattern = NULL;
+		LOG_INFO("test data on %s is made and compared by the CPU: %s", g->gpu->name,
+			 error_last()->what);
+	}
 	*out_gpu = g;
 	return TCPX_OK;
 }
@@ -68,6 +75,7 @@ void perf_gpu_close(struct perf_gpu *g)
 
 	if (!g)
 		return;
+	gpu_pattern_close(g->pattern);
 	if (sys_cuda_push(g->gpu, &scope) == TCPX_OK) {
 		if (g->block)
 			g->gpu->api->host_free(g->block);
@@ -153,6 +161,8 @@ static tcpx_status fill_source(struct perf_gpu *g, cuda_ptr src, uint64_t length
 {
 	tcpx_status status = TCPX_OK;
 
+	if (g->pattern)
+		return gpu_pattern_fill(g->pattern, src, 0, length, key);
 	for (uint64_t at = 0, len; status == TCPX_OK && at < length; at += len) {
 		len = length - at < BLOCK_BYTES ? length - at : BLOCK_BYTES;
 		perf_pattern_fill(g->block, at, len, key);
@@ -213,8 +223,11 @@ tcpx_status perf_gpu_check(struct perf_gpu *g, const struct perf_layout *layout,
 	struct window w = {g, (cuda_ptr)(uintptr_t)dst, layout->working_set, 0, 0};
 	struct perf_view view = {look, &w};
 	struct sys_cuda_scope scope;
-	tcpx_status status = sys_cuda_push(g->gpu, &scope);
+	tcpx_status status;
 
+	if (g->pattern)
+		return gpu_pattern_check_layout(g->pattern, w.base, layout, used, key, out_wrong);
+	status = sys_cuda_push(g->gpu, &scope);
 	if (status != TCPX_OK)
 		return status;
 	status = perf_layout_check_view(layout, &view, used, key, leave, out_wrong);
