@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs every row of 'tcpx perf' that a machine with GPUs should show, again and again, into a file.
 
-Each repetition runs everything once in random order, so that what the machine does meanwhile hits all
-alike. The file holds each row of each run; gpu_table.py makes ratios of it."""
+Each repetition runs everything once in random order, so that what the machine does meanwhile hits
+all alike. The file holds each row of each run; gpu_table.py makes ratios of it."""
 import argparse
 import json
 import os
@@ -114,8 +114,10 @@ def from_table(text):
                         "p99": float(p99) / 1e6}}
         if cpu != "-":
             row["cpu_seconds_per_gb"] = {"local": float(cpu), "remote": 0}
-        if share != "-" and float(share):
+        if share != "-" and float(share) and ceilings["tcp"]:
             row["ceiling_bytes_per_second"] = row["bytes_per_second"] * 100 / float(share)
+        elif share != "-": # of a ping-pong
+            row["ceiling_one_way"] = row["time"]["p50"] * float(share) / 100
         rows.append(row)
     return rows
 

@@ -1,0 +1,158 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Everything that a machine with GPUs should measure, in one call of a few minutes: the conformance
+# suite over GPU memory, the kernels' tests, compute-sanitizer, every row of tcpx perf, NCCL beside
+# them. What cannot be done here is named and left out.
+set -u
+
+usage() {
+	cat <<'END'
+usage: bench/gpu_all.sh [options] FOLDER
+Writes info.txt, tests.txt, perf.json, nccl.json and table.md into FOLDER, prints the table.
+  --build DIR        where the programs are [build]; each may be named by itself:
+  --tool FILE        tcpx [DIR/tools/tcpx]
+  --conform FILE     the conformance suite [DIR/tests/conform/conform]
+  --kernels FILE     tests of the copy kernels [DIR/tests/gpu/gpu_copy_kernels]
+  --nccl FILE        nccl_p2p [DIR/bench/nccl_p2p]
+  --repeat N         repetitions of the rows [5]
+  --limit S          begin no further row after so many seconds [420]
+  --short            fewer sizes, depths and cases, 2 repetitions
+  --without LIST     leave out: tests, sanitizer, perf, nccl (separated by commas)
+Exit: 0 all passed; 1 something failed or missed its bound; 2 wrong usage.
+END
+}
+
+here=$(cd "$(dirname "$0")" && pwd)
+build=$(dirname "$here")/build
+tool='' conform='' kernels='' nccl='' folder='' repeat='' limit=420 short='' without=''
+while [ $# -gt 0 ]; do
+	case $1 in
+	--build | --tool | --conform | --kernels | --nccl | --repeat | --limit | --without)
+		[ $# -ge 2 ] || { usage >&2; exit 2; }
+		printf -v "${1#--}" %s "$2"
+		shift
+		;;
+	--short) short=--short ;;
+	--help) usage; exit 0 ;;
+	-*) usage >&2; exit 2 ;;
+	*) folder=$1 ;;
+	esac
+	shift
+done
+[ -n "$folder" ] || { usage >&2; exit 2; }
+: "${tool:=$build/tools/tcpx}" "${conform:=$build/tests/conform/conform}"
+: "${kernels:=$build/tests/gpu/gpu_copy_kernels}" "${nccl:=$build/bench/nccl_p2p}"
+: "${repeat:=$([ -n "$short" ] && echo 2 || echo 5)}"
+[ -x "$tool" ] || { echo "gpu_all.sh: no tool at $tool: --build or --tool" >&2; exit 2; }
+mkdir -p "$folder" || exit 2
+failed=0
+
+wanted() { case ",$without," in *",$1,"*) return 1 ;; esac; }
+
+left_out() { echo "left out: $*" | tee -a "$folder/tests.txt"; }
+
+# step WORDS COMMAND...: its output into tests.txt, one line of the result here
+step() {
+	local words=$1 start=$SECONDS rc
+	shift
+	printf '## %s\n' "$*" >>"$folder/tests.txt"
+	"$@" >>"$folder/tests.txt" 2>&1
+	rc=$?
+	case $rc in
+	0) echo "ok: $words ($((SECONDS - start)) s)" ;;
+	77) left_out "$words: it says it cannot run here" ;;
+	*)
+		echo "FAILED: $words (exit $rc, see tests.txt)"
+		tail -n 5 "$folder/tests.txt"
+		failed=1
+		;;
+	esac
+}
+
+run_conform() {
+	local transport processes mem far
+
+	if [ ! -x "$conform" ] || ! "$conform" --help 2>&1 | grep -q cuda; then
+		left_out "conformance: $conform is not there, or knows no GPU memory"
+		return
+	fi
+	for transport in tcp local; do
+		for processes in 1 2; do
+			for mem in cuda host; do
+				for far in cuda host; do
+					[ "$mem $far" != "host host" ] || continue
+					if ! "$conform" --help 2>&1 | grep -q -- --far-mem; then
+						[ "$mem" = "$far" ] || continue
+						step "conformance $transport, $processes processes, $mem" \
+							timeout 120 "$conform" --transport $transport \
+							--processes $processes --mem $mem --short
+						continue
+					fi
+					step "conformance $transport, $processes processes, $mem to $far" \
+						timeout 120 "$conform" --transport $transport \
+						--processes $processes --mem $mem --far-mem $far --short
+				done
+			done
+			[ -z "$short" ] || break
+		done
+	done
+}
+
+run_kernels() {
+	local tool_name
+
+	if [ ! -x "$kernels" ]; then
+		left_out "tests of the kernels: $kernels is not there"
+		return
+	fi
+	step "tests of the kernels" timeout 120 "$kernels"
+	step "rates of the kernels" timeout 120 "$kernels" --bench
+	wanted sanitizer || return
+	if ! command -v compute-sanitizer >/dev/null; then
+		left_out "compute-sanitizer: it is not in PATH"
+		return
+	fi
+	for tool_name in memcheck racecheck initcheck; do
+		step "compute-sanitizer $tool_name" timeout 200 compute-sanitizer \
+			--tool $tool_name --error-exitcode 1 "$kernels" --rounds 20
+	done
+}
+
+run_nccl() {
+	if [ "$gpus" -lt 2 ]; then
+		left_out "NCCL: it wants two GPUs"
+	elif [ ! -x "$nccl" ] || [ ! -f "$here/nccl_p2p.py" ]; then
+		left_out "NCCL: $nccl or nccl_p2p.py is not there"
+	else
+		python3 "$here/nccl_p2p.py" --program "$nccl" --json "$folder/nccl.json" \
+			${short:+--short} || failed=1
+	fi
+}
+
+: >"$folder/tests.txt"
+{
+	"$tool" info
+	nproc
+	uname -srm
+	nvidia-smi topo -m
+} >"$folder/info.txt" 2>&1
+gpus=$("$tool" info | grep -c '^  cuda:')
+grep '^gpus:\|^  cuda:' "$folder/info.txt"
+if [ "$gpus" -eq 0 ]; then
+	echo "gpu_all.sh: no GPU, nothing to measure" >&2
+	exit 1
+fi
+if wanted tests; then
+	run_conform
+	run_kernels
+fi
+if wanted nccl; then
+	run_nccl
+fi
+if wanted perf; then
+	python3 "$here/gpu_rows.py" --tool "$tool" --gpus "$gpus" --repeat "$repeat" \
+		--limit "$limit" --out "$folder/perf.json" ${short:+--short} || failed=1
+	python3 "$here/gpu_table.py" "$folder" >"$folder/table.md" || failed=1
+	cat "$folder/table.md"
+fi
+exit $failed
