@@ -79,7 +79,7 @@ static tcpx_status load_open(const char *path, void **out_handle)
 		error_set(TCPX_ERR_UNSUPPORTED, 0, "cannot load the CUDA driver: %s",
 			  why ? why : path);
 		return error_next("install the NVIDIA driver, or name its library by %s; host "
-				  "memory works without it",
+				  "memory needs none",
 				  config_row(CONFIG_CUDA_LIBRARY)->name);
 	}
 	*out_handle = handle;
