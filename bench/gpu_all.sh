@@ -69,8 +69,20 @@ step() {
 	esac
 }
 
+# conform_one TRANSPORT PROCESSES NEAR FAR: kinds of memory of the two ends
+conform_one() {
+	local far=(--far-mem "$4")
+
+	if ! "$conform" --help 2>&1 | grep -q -- --far-mem; then
+		[ "$3" = "$4" ] || return 0
+		far=()
+	fi
+	step "conformance: $1, $2 processes, $3 to $4" timeout 120 "$conform" --transport "$1" \
+		--processes "$2" --mem "$3" "${far[@]}" --short
+}
+
 run_conform() {
-	local transport processes mem far
+	local transport processes ends
 
 	if [ ! -x "$conform" ] || ! "$conform" --help 2>&1 | grep -q cuda; then
 		left_out "conformance: $conform is not there, or knows no GPU memory"
@@ -78,20 +90,8 @@ run_conform() {
 	fi
 	for transport in tcp local; do
 		for processes in 1 2; do
-			for mem in cuda host; do
-				for far in cuda host; do
-					[ "$mem $far" != "host host" ] || continue
-					if ! "$conform" --help 2>&1 | grep -q -- --far-mem; then
-						[ "$mem" = "$far" ] || continue
-						step "conformance $transport, $processes processes, $mem" \
-							timeout 120 "$conform" --transport $transport \
-							--processes $processes --mem $mem --short
-						continue
-					fi
-					step "conformance $transport, $processes processes, $mem to $far" \
-						timeout 120 "$conform" --transport $transport \
-						--processes $processes --mem $mem --far-mem $far --short
-				done
+			for ends in "cuda cuda" "cuda host" "host cuda"; do
+				conform_one $transport $processes "${ends% *}" "${ends#* }"
 			done
 			[ -z "$short" ] || break
 		done

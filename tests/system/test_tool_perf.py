@@ -27,7 +27,7 @@ def schema():
 
 
 @pytest.mark.parametrize("transport", ["tcp", "local", "auto"])
-@pytest.mark.parametrize("op", ["write", "read", "send", "notify", "latency"])
+@pytest.mark.parametrize("op", ["write", "read", "send", "notify", "latency", "pingpong"])
 def test_every_operation_over_every_transport(tool, op, transport):
     bulk = op in ("write", "read", "send")
     sizes = ["--size", "64K,100000", "--working-set", "1M"] if bulk else []
@@ -108,6 +108,14 @@ def test_one_flipped_byte_is_found_and_exits_4(tool, with_json, schema, op):
     assert done.json["verdict"] == "wrong_data"
     assert [row["wrong_bytes"] for row in done.json["results"]] == [1]
     assert "1 wrong bytes" in done.stderr
+
+
+def test_both_ends_of_a_ping_pong_are_compared(tool, with_json, schema):
+    done = tool.perf("--loopback", "--op", "pingpong", "--inject-fault", "--size", "4K", "--iters",
+                     "8")
+    assert done.returncode == 4
+    schema.validate(done.json)
+    assert [row["wrong_bytes"] for row in done.json["results"]] == [2], "one flipped at each end"
 
 
 def test_no_check_says_so(tool, with_json, schema):
@@ -403,7 +411,7 @@ def test_serve_that_cannot_say_ready_ends(tool):
     assert done.returncode == 1 and "cannot write results: Bad file descriptor" in done.stderr
 
 
-@pytest.mark.parametrize("args", [["--op", "latency"], ["--op", "notify"],
+@pytest.mark.parametrize("args", [["--op", "latency"], ["--op", "notify"], ["--op", "pingpong"],
                                   ["--op", "latency", "--busy-poll"]])
 def test_ceiling_of_latency_is_a_plain_ping_pong(tool, with_json, schema, args):
     done = tool.perf("--loopback", "--ceiling", "--iters", "200", "--size", "8,128K", *args)

@@ -75,7 +75,7 @@ def test_version(tool):
     (["perf", "--loopback", "--time", "-1"], "out of range"),
     (["perf", "--loopback", "--op", "push"], "'push' is none of write|read|send|notify|latency"),
     (["perf", "--loopback", "--transport", "tcp,rdma"], "'rdma' is none of tcp|local|auto"),
-    (["perf", "--loopback", "--mem", "cuda"], "'cuda' is none of"),
+    (["perf", "--loopback", "--mem", "gpu"], "'gpu' is none of"),
     (["perf", "--loopback", "--channels", "65"], "--channels: 65 is out of range 1..64"),
     (["perf", "--loopback", "--size", "64K", "--batch", "3"], "does not divide --size 64K"),
     (["perf", "--loopback", "--op", "notify", "--bidir"], "--bidir, --batch and --depth are for"),

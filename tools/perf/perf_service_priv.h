@@ -44,8 +44,8 @@ struct perf_service {
 void perf_service_handle(struct perf_service *service, const struct perf_message *request,
 			 struct perf_message *reply);
 
-/* Before and after a window of --op pingpong. After it the dispatcher touches no request of the row;
- * answers how many were posted. */
+/* Before and after a window of --op pingpong. After it the dispatcher touches no request of the
+ * row; answers how many were posted. */
 void perf_service_pong_arm(struct perf_service *service, uint32_t used);
 uint32_t perf_service_pong_end(struct perf_service *service);
 

@@ -47,7 +47,7 @@ static const struct cli_option options[] = {
 	 AT(mem),
 	 "host,slow,cuda",
 	 0,
-	 "memory allowed: host, slow, cuda (any GPU), cuda:N"},
+	 "memory allowed: host, slow, cuda[:N]"},
 	{"max-memory",
 	 "BYTES",
 	 {CLI_BYTES, 1u << 20, 1ull << 47},
