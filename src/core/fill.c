@@ -118,7 +118,8 @@ bool core_fill_next(struct core_link *link, struct core_fill *out_fill)
 	if (bytes > CORE_FILL_BYTES)
 		bytes = CORE_FILL_BYTES;
 	at = job->fill_at;
-	*out_fill = (struct core_fill){.job = job, .at = at, .linear = job->filling};
+	*out_fill = (struct core_fill){
+		.job = job, .at = at, .linear = job->filling, .ahead = is_ahead(link, job)};
 	out_fill->bytes = (uint32_t)core_cursor_advance(job->prog, &at, bytes, CORE_PIECES_MAX,
 							&out_fill->pieces);
 	return true;

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "engine/fill.h"
+#include "engine/prefill.h"
 
 static uint8_t *block_memory(struct stage_block *block, struct engine_peer *peer,
 			     enum block_want want, bool *out_waits)
@@ -18,7 +18,7 @@ static uint8_t *block_memory(struct stage_block *block, struct engine_peer *peer
 	if (lined)
 		atomic_fetch_add(&peer->slot.refs, 1); /* the line's */
 	if (lined)
-		fill_watch();
+		prefill_watch();
 	if (addr || (want == BLOCK_OR_NOTHING && block->pool))
 		return addr;
 	if (want == BLOCK_OR_WAIT && block->pool) {
@@ -69,7 +69,7 @@ static void offer(struct mem_staging *pool)
 
 	while ((stager = mem_staging_offer(pool))) {
 		struct engine_peer *peer = LIST_ENTRY(stager, struct stage_share, stager)->peer;
-		bool satisfied = fill_pump(peer);
+		bool satisfied = prefill_pump(peer);
 
 		peer_put(peer); /* the line's */
 		if (!satisfied)

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "engine/engine.h"
-#include "engine/fill.h"
+#include "engine/prefill.h"
 #include "engine/stage.h"
 #include "engine/warm.h"
 #include "wire/frame_codec.h"
@@ -88,7 +88,7 @@ static void put_header(struct chan_tx *tx)
 void chan_tx_slices_put(struct engine_chan *chan)
 {
 	while (chan->tx.nslices)
-		fill_put(chan->tx.slices[--chan->tx.nslices]);
+		prefill_put(chan->tx.slices[--chan->tx.nslices]);
 }
 
 static void copy_payload(struct chan_tx *tx)
@@ -143,7 +143,7 @@ static void claim(struct chan_tx *tx)
 
 	tx->staged = frame->prog && frame->frame.payload_bytes && frame->job->fills;
 	if (tx->staged)
-		tx->nslices = fill_claim(frame, tx->slices, tx->iov);
+		tx->nslices = prefill_claim(frame, tx->slices, tx->iov);
 }
 
 /* Gathers frames until the buffer is full, a large one came, or there is nothing more. */

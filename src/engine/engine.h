@@ -51,24 +51,24 @@ struct engine_runtime {
 	pthread_t control;
 	_Atomic int stop;
 	struct engine_worker *workers;
-	uint32_t nworkers;	   /* of bulk channels; one more behind them serves the lanes */
-	uint32_t fork_generation;  /* of the process that started it */
-	struct list_node late;	   /* closed sessions whose memory a copy still has; lock */
-	struct sys_post fill_post; /* somebody waits for staging memory */
-	_Atomic bool fill_watched;
+	uint32_t nworkers;	      /* of bulk channels; one more behind them serves the lanes */
+	uint32_t fork_generation;     /* of the process that started it */
+	struct list_node late;	      /* closed sessions whose memory a copy still has; lock */
+	struct sys_post prefill_post; /* somebody waits for staging memory */
+	_Atomic bool prefill_watched;
 
 	/* control thread only */
 	struct sys_links links;
 	struct list_node sessions;
 	struct list_node leases; /* stopped channels whose peer still reads */
-	struct sys_timer lease_timer, fill_timer;
+	struct sys_timer lease_timer, prefill_timer;
 };
 
 /* Who may run one direction of a channel. */
 enum engine_owner { OWNER_FREE = 0, OWNER_BUSY, OWNER_AGAIN, OWNER_CLOSED };
 
 struct chan_dial;
-struct fill_slice;
+struct prefill_slice;
 
 /* Slices that one chunk may lie in: those of a chunk of 16 MiB, and one at each end. */
 #define CHAN_SLICES_MAX (ENGINE_CHUNK_MAX / CORE_FILL_BYTES + 2)
@@ -85,7 +85,7 @@ struct chan_tx {
 	uint64_t left;
 	uint8_t trailer[FRAME_TRAILER_BYTES];
 	uint32_t trailer_sent;
-	struct fill_slice *slices[CHAN_SLICES_MAX]; /* staged source: where it was filled */
+	struct prefill_slice *slices[CHAN_SLICES_MAX]; /* staged source: where it was filled */
 	uint32_t nslices;
 	bool staged;		    /* source */
 	struct engine_stage *stage; /* staged source: a slot of its own */
@@ -173,8 +173,8 @@ struct engine_peer {
 	bool stage_hungry;			     /* queue_lock: got less than it asked for */
 	struct list_node landings;		     /* lock: blocks that neighbours may land in */
 	struct stage_share *shares;		     /* lock: of staging pools */
-	struct list_node dropped, spent, deliveries; /* lock: left for fill_flush */
-	_Atomic bool fill_due;
+	struct list_node dropped, spent, deliveries; /* lock: left for prefill_flush */
+	_Atomic bool prefill_due;
 	bool pumping;	  /* lock */
 	uint64_t slot_id; /* its handle, also after it was hidden */
 

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "engine/engine.h"
-#include "engine/fill.h"
+#include "engine/prefill.h"
 #include "engine/rx_into.h"
 #include "engine/stage.h"
 
@@ -210,12 +210,12 @@ static void hook_stage_give(void *arg, uint64_t bytes)
 
 static void hook_fill(void *arg)
 {
-	fill_hook_due(arg);
+	prefill_hook_due(arg);
 }
 
 static void hook_fill_drop(void *arg, struct core_job *job)
 {
-	fill_hook_drop(arg, job);
+	prefill_hook_drop(arg, job);
 }
 
 static void *hook_alloc(void *arg, size_t bytes)
@@ -288,7 +288,7 @@ void peer_kick(struct engine_peer *peer, bool here)
 {
 	uint64_t mask;
 
-	fill_flush(peer);
+	prefill_flush(peer);
 	while ((mask = atomic_exchange(&peer->kick_mask, 0))) {
 		while (mask) {
 			uint32_t channel = (uint32_t)__builtin_ctzll(mask);
@@ -310,7 +310,7 @@ void peer_kick_posted(struct engine_peer *peer, bool here)
 	struct engine_chan *first = NULL;
 	uint64_t mask, later = 0;
 
-	fill_flush(peer);
+	prefill_flush(peer);
 	mask = atomic_exchange(&peer->kick_mask, 0);
 	if (here && (mask & 1ull << CORE_LANE)) {
 		kick_one(peer, CORE_LANE, true);

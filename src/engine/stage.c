@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "engine/fill.h"
+#include "engine/prefill.h"
 #include "engine/rx_into.h"
 
 static struct engine_stage *stage_open(struct engine_peer *peer, struct stage_block *block,
@@ -276,13 +276,13 @@ tcpx_status stage_deliver(struct engine_peer *peer, struct engine_request *recv,
 		status = add_local(&stage->copies, prog, begin, bytes);
 	if (status != TCPX_OK) {
 		if (block)
-			fill_spend(peer, block);
+			prefill_spend(peer, block);
 		if (stage)
 			stage_free(stage);
 		return status;
 	}
 	memcpy(block->addr, data, bytes);
 	stage->recv = recv;
-	fill_defer(peer, stage);
+	prefill_defer(peer, stage);
 	return TCPX_IN_PROGRESS;
 }

@@ -5,7 +5,7 @@
 #include "wire/cursor.h"
 #include "wire/frame_codec.h"
 
-#define CRC_COVERS 56 /* bytes of the header before its crc */
+#define CRC_COVERS 60 /* bytes of the header before its crc */
 #define FLAGS_KNOWN (FRAME_F_ACK | FRAME_F_LAST | FRAME_F_STAGED | FRAME_F_CRC)
 
 enum { HAS_NONE = 0, IS_TYPE = 1, HAS_TABLE = 2, HAS_PAYLOAD = 4, IS_CONTROL = 8 };
@@ -51,8 +51,8 @@ void wire_frame_encode(const struct frame *frame, uint8_t out[FRAME_HEADER_BYTES
 	wire_put_uint(&o, frame->linear, 8);
 	wire_put_uint(&o, frame->key, 8);
 	wire_put_uint(&o, frame->offset, 8);
-	wire_put_uint(&o, crc32c(0, out, CRC_COVERS), 4);
 	wire_put_uint(&o, frame->follows, 4);
+	wire_put_uint(&o, crc32c(0, out, CRC_COVERS), 4);
 }
 
 /* Whether the lengths are allowed for the type. */
@@ -95,8 +95,8 @@ tcpx_status wire_frame_decode(const uint8_t in[FRAME_HEADER_BYTES], struct frame
 	frame.linear = wire_get_u64(&c);
 	frame.key = wire_get_u64(&c);
 	frame.offset = wire_get_u64(&c);
-	crc = wire_get_u32(&c);
 	frame.follows = wire_get_u32(&c);
+	crc = wire_get_u32(&c);
 	if (crc != crc32c(0, in, CRC_COVERS))
 		return error_set(TCPX_ERR_CORRUPT, 0, "frame header with a wrong checksum");
 	if (version != FRAME_VERSION)

@@ -4,35 +4,35 @@
  * which send from there. The core says what is next (core/fill.c); a slice lives from then until
  * the last channel that sends of it is through.
  */
-#ifndef ENGINE_FILL_H
-#define ENGINE_FILL_H
+#ifndef ENGINE_PREFILL_H
+#define ENGINE_PREFILL_H
 
 #include "engine/block.h"
 
-struct fill_slice;
+struct prefill_slice;
 
 /* Begins what may begin. False: it stands in line for more memory. No lock held. Any thread. */
-bool fill_pump(struct engine_peer *peer);
+bool prefill_pump(struct engine_peer *peer);
 
 /* From the core, under peer.lock: there is something to fill; a job needs no more. */
-void fill_hook_due(struct engine_peer *peer);
-void fill_hook_drop(struct engine_peer *peer, struct core_job *job);
+void prefill_hook_due(struct engine_peer *peer);
+void prefill_hook_drop(struct engine_peer *peer, struct core_job *job);
 /* peer.lock: a block that is given back, a message that is committed, when the lock is free. */
-void fill_spend(struct engine_peer *peer, struct stage_block *block);
-void fill_defer(struct engine_peer *peer, struct engine_stage *stage);
+void prefill_spend(struct engine_peer *peer, struct stage_block *block);
+void prefill_defer(struct engine_peer *peer, struct engine_stage *stage);
 /* After peer.lock is free: does what the four asked for. */
-void fill_flush(struct engine_peer *peer);
+void prefill_flush(struct engine_peer *peer);
 
 /*
  * peer.lock, behind core_tx_next: the slices the frame lies in, with a reference each, and its
  * payload as iovecs (room for CHAN_SLICES_MAX). 0: it is not there; the channel fetches it itself.
  */
-uint32_t fill_claim(const struct core_tx *tx, struct fill_slice **slices, struct iovec *iov);
-void fill_put(struct fill_slice *slice); /* no lock held */
+uint32_t prefill_claim(const struct core_tx *tx, struct prefill_slice **slices, struct iovec *iov);
+void prefill_put(struct prefill_slice *slice); /* no lock held */
 
 /* Somebody stands in line: what others had filled and do not send for 100 ms is given up, as long as
  * the line lasts. Any thread, any lock. */
-void fill_watch(void);
-void fill_init(struct engine_runtime *runtime);
+void prefill_watch(void);
+void prefill_init(struct engine_runtime *runtime);
 
 #endif

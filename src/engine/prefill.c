@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Slices of staged sources: begun as far as there is room, filled, sent, let go of. */
-#include "engine/fill.h"
+#include "engine/prefill.h"
 
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 
 #define FILL_STALE_NS (100 * CLOCK_MS_NS) /* decision 23: not pulled in time */
 
-struct fill_slice {
+struct prefill_slice {
 	struct list_node node; /* job->slices; peer->dropped */
 	struct engine_peer *peer;
 	struct core_job *job; /* good until the fill ended */
@@ -23,12 +23,12 @@ struct fill_slice {
 	struct stage_copies copies;
 };
 
-static uint8_t *slice_addr(const struct fill_slice *slice)
+static uint8_t *slice_addr(const struct prefill_slice *slice)
 {
 	return slice->block->addr + (slice->linear - slice->block->linear);
 }
 
-void fill_put(struct fill_slice *slice)
+void prefill_put(struct prefill_slice *slice)
 {
 	if (atomic_fetch_sub(&slice->refs, 1) != 1)
 		return;
@@ -38,16 +38,16 @@ void fill_put(struct fill_slice *slice)
 	free(slice);
 }
 
-void fill_spend(struct engine_peer *peer, struct stage_block *block)
+void prefill_spend(struct engine_peer *peer, struct stage_block *block)
 {
 	list_push_back(&peer->spent, &block->node);
-	atomic_store(&peer->fill_due, true);
+	atomic_store(&peer->prefill_due, true);
 }
 
-void fill_defer(struct engine_peer *peer, struct engine_stage *stage)
+void prefill_defer(struct engine_peer *peer, struct engine_stage *stage)
 {
 	list_push_back(&peer->deliveries, &stage->node);
-	atomic_store(&peer->fill_due, true);
+	atomic_store(&peer->prefill_due, true);
 }
 
 /* peer.lock: the job puts no more slices there. */
@@ -58,22 +58,22 @@ static void block_spent(struct engine_peer *peer, struct core_job *job)
 	if (!block)
 		return;
 	job->block = NULL;
-	fill_spend(peer, block);
+	prefill_spend(peer, block);
 }
 
-void fill_hook_due(struct engine_peer *peer)
+void prefill_hook_due(struct engine_peer *peer)
 {
-	atomic_store(&peer->fill_due, true);
+	atomic_store(&peer->prefill_due, true);
 }
 
-void fill_hook_drop(struct engine_peer *peer, struct core_job *job)
+void prefill_hook_drop(struct engine_peer *peer, struct core_job *job)
 {
 	struct list_node *node;
 
 	while ((node = list_pop_front(&job->slices))) {
-		LIST_ENTRY(node, struct fill_slice, node)->dropped = true;
+		LIST_ENTRY(node, struct prefill_slice, node)->dropped = true;
 		list_push_back(&peer->dropped, node);
-		atomic_store(&peer->fill_due, true);
+		atomic_store(&peer->prefill_due, true);
 	}
 	block_spent(peer, job);
 }
@@ -85,7 +85,7 @@ static uint64_t ready_upto(const struct core_job *job)
 	struct list_node *pos;
 
 	LIST_FOREACH(pos, &job->slices) {
-		const struct fill_slice *slice = LIST_ENTRY(pos, struct fill_slice, node);
+		const struct prefill_slice *slice = LIST_ENTRY(pos, struct prefill_slice, node);
 
 		if (!slice->ready)
 			break;
@@ -97,7 +97,7 @@ static uint64_t ready_upto(const struct core_job *job)
 /* On the kind's thread, or on that of the pump for memory it can read itself. */
 static void filled(struct stage_copies *copies, tcpx_status status)
 {
-	struct fill_slice *slice = LIST_ENTRY(copies, struct fill_slice, copies);
+	struct prefill_slice *slice = LIST_ENTRY(copies, struct prefill_slice, copies);
 	struct engine_peer *peer = slice->peer;
 	struct core_job *job = slice->job;
 	int64_t now = clock_now_ns();
@@ -108,7 +108,7 @@ static void filled(struct stage_copies *copies, tcpx_status status)
 	core_fill_end(&peer->core, job, slice->dropped ? 0 : ready_upto(job), status);
 	pthread_mutex_unlock(&peer->lock);
 	peer_flush_kicks(peer);
-	fill_put(slice);
+	prefill_put(slice);
 	peer_put(peer);
 }
 
@@ -161,7 +161,7 @@ static struct stage_block *room_for(struct engine_peer *peer, const struct core_
 			  share, alone ? BLOCK_OR_WAIT : BLOCK_ANYHOW, out_waits);
 }
 
-static tcpx_status add_pieces(struct fill_slice *slice, const struct core_fill *fill)
+static tcpx_status add_pieces(struct prefill_slice *slice, const struct core_fill *fill)
 {
 	struct core_cursor at = fill->at;
 	uint64_t bytes = fill->bytes;
@@ -182,10 +182,10 @@ static tcpx_status add_pieces(struct fill_slice *slice, const struct core_fill *
 }
 
 /* peer.lock. NULL: in line for memory, or there is none. */
-static struct fill_slice *slice_begin(struct engine_peer *peer, const struct core_fill *fill,
-				      bool *out_waits)
+static struct prefill_slice *slice_begin(struct engine_peer *peer, const struct core_fill *fill,
+					 bool *out_waits)
 {
-	struct fill_slice *slice = calloc(1, sizeof(*slice));
+	struct prefill_slice *slice = calloc(1, sizeof(*slice));
 
 	if (slice)
 		slice->block = room_for(peer, fill, out_waits);
@@ -207,11 +207,11 @@ static struct fill_slice *slice_begin(struct engine_peer *peer, const struct cor
 }
 
 /* peer.lock: the next slice, already counted as under way; NULL: nothing may begin. */
-static struct fill_slice *begin_next(struct engine_peer *peer, struct core_fill *out_fill,
-				     bool *out_waits)
+static struct prefill_slice *begin_next(struct engine_peer *peer, struct core_fill *out_fill,
+					bool *out_waits)
 {
 	while (peer->core_ready && core_fill_next(&peer->core, out_fill)) {
-		struct fill_slice *slice = slice_begin(peer, out_fill, out_waits);
+		struct prefill_slice *slice = slice_begin(peer, out_fill, out_waits);
 
 		if (slice || *out_waits)
 			return slice;
@@ -222,9 +222,9 @@ static struct fill_slice *begin_next(struct engine_peer *peer, struct core_fill 
 }
 
 /* One slice at a time, in order, whichever threads ask: neighbours reach the device as such. */
-bool fill_pump(struct engine_peer *peer)
+bool prefill_pump(struct engine_peer *peer)
 {
-	struct fill_slice *slice;
+	struct prefill_slice *slice;
 	struct core_fill fill;
 	bool waits = false;
 
@@ -249,12 +249,12 @@ bool fill_pump(struct engine_peer *peer)
 	return !waits;
 }
 
-void fill_flush(struct engine_peer *peer)
+void prefill_flush(struct engine_peer *peer)
 {
 	struct list_node slices, blocks, deliveries, *node;
 
-	if (!atomic_load_explicit(&peer->fill_due, memory_order_relaxed) ||
-	    !atomic_exchange(&peer->fill_due, false))
+	if (!atomic_load_explicit(&peer->prefill_due, memory_order_relaxed) ||
+	    !atomic_exchange(&peer->prefill_due, false))
 		return;
 	list_init(&slices);
 	list_init(&blocks);
@@ -265,22 +265,22 @@ void fill_flush(struct engine_peer *peer)
 	list_splice(&deliveries, &peer->deliveries);
 	pthread_mutex_unlock(&peer->lock);
 	while ((node = list_pop_front(&slices)))
-		fill_put(LIST_ENTRY(node, struct fill_slice, node));
+		prefill_put(LIST_ENTRY(node, struct prefill_slice, node));
 	while ((node = list_pop_front(&blocks)))
 		block_put(LIST_ENTRY(node, struct stage_block, node));
 	while ((node = list_pop_front(&deliveries)))
 		stage_commit_start(LIST_ENTRY(node, struct engine_stage, node));
-	fill_pump(peer);
+	prefill_pump(peer);
 }
 
-uint32_t fill_claim(const struct core_tx *tx, struct fill_slice **slices, struct iovec *iov)
+uint32_t prefill_claim(const struct core_tx *tx, struct prefill_slice **slices, struct iovec *iov)
 {
 	uint64_t at = core_cursor_linear(tx->prog, tx->at), end = at + tx->frame.payload_bytes;
 	struct list_node *pos;
 	uint32_t n = 0, i;
 
 	for (pos = tx->job->slices.next; pos != &tx->job->slices && at < end; pos = pos->next) {
-		struct fill_slice *slice = LIST_ENTRY(pos, struct fill_slice, node);
+		struct prefill_slice *slice = LIST_ENTRY(pos, struct prefill_slice, node);
 		uint64_t till = slice->linear + slice->bytes;
 
 		if (till <= at)
@@ -304,11 +304,11 @@ uint32_t fill_claim(const struct core_tx *tx, struct fill_slice **slices, struct
 /* peer.lock */
 static void look_at(struct engine_peer *peer, struct core_job *job, int64_t now_ns)
 {
-	const struct fill_slice *first;
+	const struct prefill_slice *first;
 
 	if (!job->fills || list_empty(&job->slices))
 		return;
-	first = LIST_ENTRY(job->slices.next, struct fill_slice, node);
+	first = LIST_ENTRY(job->slices.next, struct prefill_slice, node);
 	if (first->ready && now_ns - first->ready_ns > FILL_STALE_NS &&
 	    core_fill_back(&peer->core, job))
 		LOG_DEBUG("peer '%s': %llu bytes filled and not pulled are given up", peer->name,
@@ -332,17 +332,17 @@ static bool look_into(struct engine_peer *peer, int64_t now_ns)
 			look_at(peer, &LIST_ENTRY(pos, struct core_push, node)->job, now_ns);
 	}
 	pthread_mutex_unlock(&peer->lock);
-	fill_flush(peer);
+	prefill_flush(peer);
 	return wanted;
 }
 
 static void look(struct sys_timer *timer, int64_t now_ns)
 {
-	struct engine_runtime *runtime = LIST_ENTRY(timer, struct engine_runtime, fill_timer);
+	struct engine_runtime *runtime = LIST_ENTRY(timer, struct engine_runtime, prefill_timer);
 	struct list_node *at, *pos;
 	bool wanted = false;
 
-	atomic_store(&runtime->fill_watched, false); /* who comes into line from now on posts */
+	atomic_store(&runtime->prefill_watched, false); /* who comes into line from now on posts */
 	LIST_FOREACH(at, &runtime->sessions) {
 		struct engine_session *session = LIST_ENTRY(at, struct engine_session, node);
 
@@ -352,27 +352,27 @@ static void look(struct sys_timer *timer, int64_t now_ns)
 		pthread_mutex_unlock(&session->lock);
 	}
 	if (wanted)
-		fill_watch();
+		prefill_watch();
 }
 
 static void watch(struct sys_post *post)
 {
-	struct engine_runtime *runtime = LIST_ENTRY(post, struct engine_runtime, fill_post);
+	struct engine_runtime *runtime = LIST_ENTRY(post, struct engine_runtime, prefill_post);
 
-	sys_timer_set(&runtime->loop, &runtime->fill_timer, clock_now_ns() + FILL_STALE_NS / 2);
+	sys_timer_set(&runtime->loop, &runtime->prefill_timer, clock_now_ns() + FILL_STALE_NS / 2);
 }
 
-void fill_watch(void)
+void prefill_watch(void)
 {
-	if (!atomic_exchange(&engine_runtime.fill_watched, true))
-		sys_loop_post(&engine_runtime.loop, &engine_runtime.fill_post);
+	if (!atomic_exchange(&engine_runtime.prefill_watched, true))
+		sys_loop_post(&engine_runtime.loop, &engine_runtime.prefill_post);
 }
 
-void fill_init(struct engine_runtime *runtime)
+void prefill_init(struct engine_runtime *runtime)
 {
-	list_init(&runtime->fill_timer.node);
-	runtime->fill_timer.fn = look;
-	list_init(&runtime->fill_post.node);
-	runtime->fill_post.fn = watch;
-	atomic_store(&runtime->fill_watched, false);
+	list_init(&runtime->prefill_timer.node);
+	runtime->prefill_timer.fn = look;
+	list_init(&runtime->prefill_post.node);
+	runtime->prefill_post.fn = watch;
+	atomic_store(&runtime->prefill_watched, false);
 }
