@@ -8,12 +8,15 @@ set -u
 usage() {
 	cat <<'END'
 usage: bench/gpu_all.sh [options] FOLDER
-Writes info.txt, tests.txt, perf.json, nccl.json and table.md into FOLDER, prints the table.
+Writes info.txt, tests.txt, perf.json, nccl.jsonl, nccl.txt and table.md into FOLDER and prints
+the table.
   --build DIR        where the programs are [build]; each may be named by itself:
   --tool FILE        tcpx [DIR/tools/tcpx]
   --conform FILE     the conformance suite [DIR/tests/conform/conform]
   --kernels FILE     tests of the copy kernels [DIR/tests/gpu/gpu_copy_kernels]
+  --checks FILE      tests of the tool's kernels [DIR/tests/gpu/gpu_check_kernels]
   --nccl FILE        nccl_p2p [DIR/bench/nccl_p2p]
+  --grid WHICH       NCCL's tunings: full (45, many minutes), short (6), none [short]
   --repeat N         repetitions of the rows [5]
   --limit S          begin no further row after so many seconds [420]
   --short            fewer sizes, depths and cases, 2 repetitions
@@ -24,10 +27,12 @@ END
 
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(dirname "$here")/build
-tool='' conform='' kernels='' nccl='' folder='' repeat='' limit=420 short='' without=''
+tool='' conform='' kernels='' checks='' nccl='' grid=short
+folder='' repeat='' limit=420 short='' without=''
 while [ $# -gt 0 ]; do
 	case $1 in
-	--build | --tool | --conform | --kernels | --nccl | --repeat | --limit | --without)
+	--build | --tool | --conform | --kernels | --checks | --nccl | --grid | \
+		--repeat | --limit | --without)
 		[ $# -ge 2 ] || { usage >&2; exit 2; }
 		printf -v "${1#--}" %s "$2"
 		shift
@@ -41,7 +46,8 @@ while [ $# -gt 0 ]; do
 done
 [ -n "$folder" ] || { usage >&2; exit 2; }
 : "${tool:=$build/tools/tcpx}" "${conform:=$build/tests/conform/conform}"
-: "${kernels:=$build/tests/gpu/gpu_copy_kernels}" "${nccl:=$build/bench/nccl_p2p}"
+: "${kernels:=$build/tests/gpu/gpu_copy_kernels}" "${checks:=$build/tests/gpu/gpu_check_kernels}"
+: "${nccl:=$build/bench/nccl_p2p}"
 : "${repeat:=$([ -n "$short" ] && echo 2 || echo 5)}"
 [ -x "$tool" ] || { echo "gpu_all.sh: no tool at $tool: --build or --tool" >&2; exit 2; }
 mkdir -p "$folder" || exit 2
@@ -106,6 +112,9 @@ run_kernels() {
 		return
 	fi
 	step "tests of the kernels" timeout 120 "$kernels"
+	if [ -x "$checks" ]; then
+		step "tests of the tool's kernels" timeout 120 "$checks"
+	fi
 	step "rates of the kernels" timeout 120 "$kernels" --bench
 	wanted sanitizer || return
 	if ! command -v compute-sanitizer >/dev/null; then
@@ -124,8 +133,13 @@ run_nccl() {
 	elif [ ! -x "$nccl" ] || [ ! -f "$here/nccl_p2p.py" ]; then
 		left_out "NCCL: $nccl or nccl_p2p.py is not there"
 	else
-		python3 "$here/nccl_p2p.py" --program "$nccl" --json "$folder/nccl.json" \
-			${short:+--short} || failed=1
+		python3 "$here/nccl_p2p.py" --binary "$nccl" --out "$folder/nccl.jsonl" --gpus 0,1 \
+			--grid "$grid" 2>&1 | tee "$folder/nccl.txt"
+		case ${PIPESTATUS[0]} in
+		0) ;;
+		77) left_out "NCCL: nccl_p2p says it cannot run here" ;;
+		*) failed=1 ;;
+		esac
 	fi
 }
 

@@ -3,7 +3,7 @@
 """Ratios of what bench/gpu_all.sh measured: its folder in, a table out (markdown, on stdout).
 
 A line is the median of its ratios, one for each repetition; both sides of a ratio are of the same
-repetition. perf.json is of gpu_rows.py, nccl.json (where there is one) of nccl_p2p.py."""
+repetition. perf.json is of gpu_rows.py, nccl.jsonl (where there is one) of nccl_p2p.py."""
 import json
 import os
 import statistics
@@ -22,11 +22,9 @@ def load(folder, name):
     if not os.path.exists(path):
         return None
     with open(path, encoding="utf-8") as f:
-        text = f.read()
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError: # JSON lines
-        return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+        if name.endswith(".jsonl"):
+            return [json.loads(line) for line in f]
+        return json.load(f)
 
 
 class Perf:
@@ -180,7 +178,7 @@ def latency(table, perf, nccl):
                 trips = perf.values(lambda row: 2e6 * row["time"]["p50"], cell)
                 plain = perf.values(lambda row: row["time"]["p50"] / row["ceiling_one_way"], cell)
                 table.add(f"{kind}, {transport}, {size} B", trips, "", plain)
-    theirs = [line["round_trip"] * 1e6 for line in nccl if "round_trip" in line]
+    theirs = [line["rtt_us_p50"] for line in nccl if line["mode"] == "pingpong"]
     if theirs:
         table.add("NCCL, 8 to 64 B, the best", [min(theirs)])
         ours = perf.values(lambda row: 2e6 * row["time"]["p50"] / min(theirs),
@@ -189,21 +187,21 @@ def latency(table, perf, nccl):
 
 
 def beside_nccl(table, perf, nccl):
-    """nccl: lines with config, size, bytes_per_second, cpu_seconds_per_gb."""
+    """Windows of 8, separate or grouped, against depth 8."""
     table.head("of NCCL's socket transport, WRITE, depth 8", "NCCL GB/s")
     for size, name in SIZES.items():
-        lines = [line for line in nccl if line.get("size") == size and
-                 line.get("bytes_per_second")]
+        lines = [line for line in nccl if line["bytes"] == size and
+                 line["mode"] in ("separate", "grouped")]
         for title, some, must in (
-                ("default", [x for x in lines if x.get("config") == "default"], 10),
+                ("default", [line for line in lines if line["label"] == "default"], 10),
                 ("best tuning", lines, 1.25)):
             if not some:
                 continue
-            best = max(rate(line) for line in some)
+            best = max(line["gb_per_s"] for line in some)
             table.add(f"{name}, {title}",
-                      perf.values(lambda row, best=best: rate(row) / best,
+                      perf.values(lambda row, best=best: rate(row) / 1e9 / best,
                                   ("write depth 8", size)),
-                      f">= {must}" if size >= 64 * MIB else "", [best / 1e9])
+                      f">= {must}" if size >= 64 * MIB else "", [best])
 
 
 def main():
@@ -215,12 +213,12 @@ def main():
     if not document:
         print(f"gpu_table.py: no perf.json in {folder}: run bench/gpu_all.sh", file=sys.stderr)
         return 2
-    perf, nccl = Perf(document), load(folder, "nccl.json") or []
-    if isinstance(nccl, dict):
-        nccl = nccl.get("lines", [])
+    perf, nccl = Perf(document), load(folder, "nccl.jsonl") or []
     table = Table()
     table.lines.append(f"{document['gpus']} GPUs, {len(perf.repetitions)} repetitions"
                        + ("" if document.get("complete", True) else ", cut short by --limit"))
+    if document["gpus"] == 1:
+        table.lines.append("\nBoth ends on the one GPU: its bus carries both directions at once.")
     contiguous(table, perf)
     costs(table, perf)
     scattered(table, perf)

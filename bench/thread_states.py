@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Where the threads of running processes are: samples their system calls, where no profiler is.
+"""Where the threads of running processes are: samples system calls where there is no profiler.
 
-thread_states.py NAME [seconds]: for every process of that name, by thread name, the share of samples
-that run in user space, are in each system call, and the context switches of a second."""
+thread_states.py NAME [seconds]: for every process of that name, by thread name, the share of
+samples that run in user space or are in a system call, and the context switches of a second."""
 import collections
 import os
 import sys
 import time
 
-CALLS = {"0": "read", "1": "write", "7": "poll", "35": "nanosleep", "45": "recvfrom", "46": "sendmsg",
-         "47": "recvmsg", "202": "futex", "230": "clock_nanosleep", "232": "epoll_wait",
-         "281": "epoll_pwait", "233": "epoll_ctl", "running": "running"}
+CALLS = {"0": "read", "1": "write", "7": "poll", "35": "nanosleep", "45": "recvfrom",
+         "46": "sendmsg", "47": "recvmsg", "202": "futex", "230": "clock_nanosleep",
+         "232": "epoll_wait", "281": "epoll_pwait", "233": "epoll_ctl", "running": "running"}
 
 
 def read(path):

@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	memcpy(bytes, data, size < sizeof(bytes) ? size : sizeof(bytes));
 	check_header(bytes);
-	fuzz_fix_crc(bytes, 56);
+	fuzz_fix_crc(bytes, 60);
 	check_header(bytes);
 	check_trailer(bytes);
 	return 0;

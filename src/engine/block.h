@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks of staging memory: a stretch of up to 4 MiB of a transfer's bytes lies in one block side by
- * side, so that the owner of the device copies neighbours at once. Slices of a block are used by
+ * Blocks of staging memory: a stretch of up to 4 MiB of a transfer's bytes lies in one block, side
+ * by side, so that the owner of the device copies neighbours at once. Slices of a block are used by
  * several channels; it goes back to its pool with the last reference.
  */
 #ifndef ENGINE_BLOCK_H
@@ -53,8 +53,9 @@ struct stage_share *block_share(struct engine_peer *peer, const struct mem_kind 
 				uint32_t device);
 void block_shares_free(struct engine_peer *peer); /* the peer's last reference went */
 
-/* Where a frame's payload lands: its place in the block of its stretch, which this frame may be the
- * first of. total: bytes of the transfer, as far as known. One reference. rx owner, no lock held. */
+/* Where a frame's payload lands: its place in the block of its stretch, which this frame may be
+ * the first of. total: bytes of the transfer, as far as known. One reference. rx owner, no lock
+ * held. */
 struct stage_block *block_land(struct engine_peer *peer, const struct mem_kind *kind,
 			       uint32_t device, const struct frame *frame, uint64_t total);
 

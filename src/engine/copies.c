@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies between a slot and pieces of regions: one for each run of pieces of one kind and device. */
+/* Copies between a slot and pieces of regions: one for each run of the same kind and device. */
 #include <stdlib.h>
 #include <string.h>
 

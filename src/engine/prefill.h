@@ -30,8 +30,8 @@ void prefill_flush(struct engine_peer *peer);
 uint32_t prefill_claim(const struct core_tx *tx, struct prefill_slice **slices, struct iovec *iov);
 void prefill_put(struct prefill_slice *slice); /* no lock held */
 
-/* Somebody stands in line: what others had filled and do not send for 100 ms is given up, as long as
- * the line lasts. Any thread, any lock. */
+/* Somebody stands in line: what others had filled and do not send for 100 ms is given up, as long
+ * as the line lasts. Any thread, any lock. */
 void prefill_watch(void);
 void prefill_init(struct engine_runtime *runtime);
 

@@ -6,7 +6,7 @@
 #include "raw_rig.h"
 #include "wire/frame_codec.h"
 
-#define CRC_COVERS 56
+#define CRC_COVERS 60
 #define ROUNDS 200 /* of one fault, for the log */
 
 static uint8_t memory[4096];

@@ -267,31 +267,54 @@ static void every_failure_ends_cleanly(void **state)
 	assert_true(failed > 20);
 }
 
+static tcpx_status copy_once(void)
+{
+	uint64_t rate;
+
+	return ceiling_gpu_copy(0, CEILING_D2H, &rate);
+}
+
+static tcpx_status peer_once(void)
+{
+	uint64_t rate;
+
+	return ceiling_gpu_peer(0, 1, &rate);
+}
+
 static void engines_fail_cleanly(void **state)
 {
-	static const char *const symbols[] = {"cuMemHostAlloc",
-					      "cuMemAlloc",
-					      "cuMemcpyAsync",
-					      "cuMemcpyPeerAsync",
-					      "cuStreamCreateWithPriority",
-					      "cuStreamSynchronize",
-					      "cuCtxEnablePeerAccess"};
-	uint64_t rate = 77;
+	static const struct {
+		const char *symbol;
+		unsigned nth;
+		tcpx_status (*once)(void);
+	} cases[] = {
+		{"cuMemHostAlloc", 1, copy_once},
+		{"cuMemAlloc", 1, copy_once},
+		{"cuMemcpyAsync", 2, copy_once},
+		{"cuStreamCreateWithPriority", 1, copy_once},
+		{"cuStreamSynchronize", 1, copy_once},
+		{"cuCtxPushCurrent", 1, copy_once},
+		{"cuMemAlloc", 1, peer_once},
+		{"cuMemAlloc", 2, peer_once},
+		{"cuMemcpyPeerAsync", 1, peer_once},
+		{"cuStreamCreateWithPriority", 1, peer_once},
+		{"cuStreamSynchronize", 1, peer_once},
+		{"cuCtxEnablePeerAccess", 1, peer_once},
+		{"cuDevicePrimaryCtxRetain", 2, peer_once},
+	};
 
 	(void)state;
-	for (unsigned i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-		tcpx_status copied, peer;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		tcpx_status status;
 
-		assert_int_equal(fake.fail_call(symbols[i], 1, CUDA_ERR_UNKNOWN), 0);
-		copied = ceiling_gpu_copy(0, CEILING_D2H, &rate);
-		fake.fail_call(symbols[i], 1, CUDA_OK);
-		assert_int_equal(fake.live(NULL), 0);
-		assert_int_equal(fake.fail_call(symbols[i], 1, CUDA_ERR_UNKNOWN), 0);
-		peer = ceiling_gpu_peer(0, 1, &rate);
-		fake.fail_call(symbols[i], 1, CUDA_OK);
-		assert_int_equal(fake.live(NULL), 0);
-		if (copied == TCPX_OK && peer == TCPX_OK)
-			fail_msg("%s: no failure was seen", symbols[i]);
+		assert_int_equal(fake.fail_call(cases[i].symbol, cases[i].nth, CUDA_ERR_UNKNOWN),
+				 0);
+		status = cases[i].once();
+		fake.fail_call(cases[i].symbol, 1, CUDA_OK);
+		if (status == TCPX_OK || error_last()->status != status)
+			fail_msg("%s %u: not told", cases[i].symbol, cases[i].nth);
+		if (fake.live(NULL))
+			fail_msg("%s %u: something is left", cases[i].symbol, cases[i].nth);
 	}
 }
 
