@@ -75,17 +75,19 @@ static void stage_trim(struct core_link *link)
 
 void core_credit_arrived(struct core_link *link, const struct frame *frame)
 {
-	uint64_t limit;
+	uint64_t limit, more;
 
 	if (frame->key >= FRAME_CREDIT_COUNT)
 		return;
 	if (frame->key == FRAME_CREDIT_STAGE) {
 		if (frame->linear <= link->stage_out.granted)
 			return;
+		more = frame->linear - link->stage_out.granted;
 		link->stage_out.granted = frame->linear;
 		stage_trim(link);
 		core_fill_granted(link);
-		core_kick_all(link);
+		core_kick_small(link);
+		core_kick_bulk(link, more); /* the others would only find that they are gone */
 		return;
 	}
 	limit = link->cfg.credit_out[frame->key] + frame->linear;

@@ -93,10 +93,12 @@ void core_kick_small(struct core_link *link)
 		core_kick(link, &link->chan[i]);
 }
 
+/* As many channels as so many bytes have chunks. */
 void core_kick_bulk(struct core_link *link, uint64_t bytes)
 {
 	uint32_t i, bulk = link->nchan - 1;
-	uint64_t chunks = bytes / link->cfg.chunk_bytes + 1;
+	uint64_t chunk = link->cfg.chunk_bytes;
+	uint64_t chunks = bytes / chunk + (bytes % chunk > 0);
 
 	if (core_carries_bulk(link, CORE_LANE)) {
 		core_kick(link, &link->chan[CORE_LANE]);

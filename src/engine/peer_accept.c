@@ -247,7 +247,6 @@ static void ready_control(struct engine_session *session, const struct ctl_conn 
 static void accept_ready(void *arg, const struct ctl_conn *conn)
 {
 	struct engine_session *session = arg;
-	const char *congestion = config_text(CONFIG_CONGESTION);
 	struct engine_peer *peer;
 	struct net_chan *net;
 
@@ -264,8 +263,7 @@ static void accept_ready(void *arg, const struct ctl_conn *conn)
 		peer_control_again(peer, conn);
 		return;
 	}
-	if (*congestion)
-		sys_sock_congestion_set(conn->fd, congestion);
+	sys_sock_congestion_fit(conn->fd, config_text(CONFIG_CONGESTION));
 	if (net_tcp_wrap(conn->fd, &net) != TCPX_OK) {
 		close(conn->fd);
 		return;

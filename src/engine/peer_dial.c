@@ -61,7 +61,6 @@ static void channel_dialled(void *arg, tcpx_status status, int err, const struct
 {
 	struct chan_dial dial = *(struct chan_dial *)arg;
 	struct engine_peer *peer = dial.peer;
-	const char *congestion = config_text(CONFIG_CONGESTION);
 	struct net_chan *net;
 
 	free(arg);
@@ -71,8 +70,7 @@ static void channel_dialled(void *arg, tcpx_status status, int err, const struct
 		return;
 	}
 	if (status == TCPX_OK) {
-		if (*congestion)
-			sys_sock_congestion_set(conn->fd, congestion);
+		sys_sock_congestion_fit(conn->fd, config_text(CONFIG_CONGESTION));
 		status = net_tcp_wrap(conn->fd, &net);
 		if (status != TCPX_OK)
 			close(conn->fd);

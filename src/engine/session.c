@@ -19,7 +19,6 @@
 #include "sys/iface.h"
 
 #define SESSION_MAGIC 0x74637078u
-#define STAGE_POOL_BYTES (64ull << 20)
 #define CLOSE_WAIT_NS CLOCK_S_NS
 
 static void deadline_run(struct sys_timer *timer, int64_t now_ns)
@@ -78,7 +77,7 @@ static void session_init(struct engine_session *session)
 	list_init(&session->deadline_post.node);
 	session->deadline_timer.fn = deadline_run;
 	session->deadline_post.fn = deadline_posted;
-	session->stage_pool = session->stage_free = STAGE_POOL_BYTES;
+	session->stage_pool = session->stage_free = config_u64(CONFIG_STAGING_BYTES);
 	session->eventfd = -1;
 }
 

@@ -19,9 +19,13 @@
 
 uint32_t session_auto_channels(void)
 {
-	uint32_t cores = sys_cpu_usable() / 2;
+	uint32_t cores = sys_cpu_usable();
 
-	return cores < 2 ? 2 : cores > 4 ? 4 : cores;
+	/* Four fill what a small machine can copy; a large one copies more with more of them, as
+	 * long as both ends of a connection find cores (docs/performance.md). */
+	if (cores >= 16)
+		return cores * 3 / 8 < 16 ? cores * 3 / 8 : 16;
+	return cores < 4 ? 2 : cores > 8 ? 4 : cores / 2;
 }
 
 static tcpx_status number(const char *name, uint64_t given, enum config_id id, uint64_t min,

@@ -205,6 +205,24 @@ int sys_sock_congestion_get(int fd, char *buf, size_t cap)
 	return 0;
 }
 
+void sys_sock_congestion_fit(int fd, const char *wanted)
+{
+	struct sockaddr_storage here, there;
+	char name[16];
+
+	if (*wanted) {
+		sys_sock_congestion_set(fd, wanted);
+		return;
+	}
+	if (sys_sock_congestion_get(fd, name, sizeof(name)) || strncmp(name, "bbr", 3) ||
+	    sys_sock_local(fd, &here) != TCPX_OK || sys_sock_remote(fd, &there) != TCPX_OK ||
+	    !sys_addr_same_host(&here, &there))
+		return;
+	/* bbr paces: half of what a host can move within itself, and a timer for each burst. */
+	if (sys_sock_congestion_set(fd, "cubic"))
+		sys_sock_congestion_set(fd, "reno"); /* always allowed */
+}
+
 int sys_sock_error(int fd)
 {
 	int err = 0;

@@ -81,7 +81,6 @@ static int connect_lane(const struct sockaddr_storage *addr, const struct ceilin
 	if (fd < 0)
 		return -1;
 	ceiling_timeout(fd, CALL_SECONDS);
-	ceiling_congestion(fd);
 	if (connect(fd, (const struct sockaddr *)addr, sys_addr_len(addr)) ||
 	    ceiling_send(fd, hello, sizeof(*hello))) {
 		int saved = errno;
@@ -90,6 +89,7 @@ static int connect_lane(const struct sockaddr_storage *addr, const struct ceilin
 		errno = saved;
 		return -1;
 	}
+	ceiling_options(fd);
 	return fd;
 }
 

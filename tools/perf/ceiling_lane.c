@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -12,6 +11,9 @@
 #include <unistd.h>
 
 #include "base/config.h"
+#include "sys/sock.h"
+
+#define PAGE_BYTES 4096u
 
 static uint8_t *map(size_t bytes)
 {
@@ -20,10 +22,18 @@ static uint8_t *map(size_t bytes)
 	return p == MAP_FAILED ? NULL : p;
 }
 
+/* Whole pages: a kernel copies from an odd address at a tenth of its speed. */
+static size_t even_part(size_t bytes, unsigned parts)
+{
+	size_t part = bytes / parts;
+
+	return part < PAGE_BYTES ? part : part / PAGE_BYTES * PAGE_BYTES;
+}
+
 static void cut(struct ceiling_end *end, unsigned first, uint8_t *buffer, int sends)
 {
-	size_t share = end->working_set / end->sockets;
-	size_t part = end->buffer_bytes / end->sockets;
+	size_t share = even_part(end->working_set, end->sockets);
+	size_t part = even_part(end->buffer_bytes, end->sockets);
 
 	for (unsigned i = 0; i < end->sockets; i++) {
 		struct ceiling_lane *lane = &end->lanes[first + i];
@@ -157,10 +167,8 @@ void ceiling_timeout(int fd, int seconds)
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv));
 }
 
-void ceiling_congestion(int fd)
+void ceiling_options(int fd)
 {
-	const char *name = config_text(CONFIG_CONGESTION);
-
-	if (*name)
-		setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name));
+	sys_sock_nodelay(fd); /* or the end of a share waits for an acknowledgement */
+	sys_sock_congestion_fit(fd, config_text(CONFIG_CONGESTION));
 }

@@ -63,6 +63,6 @@ int ceiling_receive(int fd, void *data, size_t len);
 void ceiling_timeout(int fd, int seconds);
 
 /* The congestion control the library's data channels are told to use, where TCPX_CONGESTION is. */
-void ceiling_congestion(int fd);
+void ceiling_options(int fd);
 
 #endif

@@ -134,8 +134,10 @@ static void *acceptor_main(void *arg)
 
 			if (fds[i].revents)
 				fd = accept4(fds[i].fd, NULL, NULL, SOCK_CLOEXEC);
-			if (fd >= 0)
-				admit(serve, fd);
+			if (fd < 0)
+				continue;
+			ceiling_options(fd);
+			admit(serve, fd);
 		}
 	}
 	return NULL;
@@ -149,7 +151,6 @@ static int listen_at(const struct sockaddr_storage *address, uint16_t *out_port)
 
 	if (fd < 0)
 		return -1;
-	ceiling_congestion(fd); /* accepted sockets inherit it */
 	sys_addr_set_port(&addr, 0);
 	if (bind(fd, (struct sockaddr *)&addr, len) || listen(fd, CEILING_LANES_MAX) ||
 	    getsockname(fd, (struct sockaddr *)&addr, &len)) {
