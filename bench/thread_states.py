@@ -24,7 +24,7 @@ def read(path):
 
 def threads(name):
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        if read(f"/proc/{pid}/comm").strip() == name:
+        if read(f"/proc/{pid}/comm").strip().startswith(name):
             for tid in os.listdir(f"/proc/{pid}/task"):
                 yield pid, tid
 
