@@ -76,6 +76,13 @@ static int parse_level(int is_alias, const char *text, uint64_t *out)
 	return parse_number(text, out);
 }
 
+static int parse_copy(const char *text, uint64_t *out)
+{
+	static const char *const words[] = {"auto", "engine", "kernel"};
+
+	return parse_word(text, words, 3, out);
+}
+
 static int parse_ports(const struct config_row *row, const char *text, uint64_t *out)
 {
 	const char *dash = strchr(text, '-');
@@ -118,6 +125,9 @@ int config_parse(const struct config_row *row, int is_alias, const char *text, u
 		break;
 	case CONFIG_LEVEL:
 		rc = parse_level(is_alias, text, &value);
+		break;
+	case CONFIG_COPY:
+		rc = parse_copy(text, &value);
 		break;
 	case CONFIG_PORTS:
 		if (parse_ports(row, text, out_value))
@@ -205,6 +215,9 @@ static void range_make(unsigned i)
 		break;
 	case CONFIG_LEVEL:
 		snprintf(out, cap, "error..trace");
+		break;
+	case CONFIG_COPY:
+		snprintf(out, cap, "auto, engine or kernel");
 		break;
 	case CONFIG_PORTS:
 		snprintf(out, cap, "lo-hi in %u..%u", (unsigned)row->min, (unsigned)row->max);
@@ -297,8 +310,8 @@ const char *config_range(unsigned index)
 
 const char *config_type_name(enum config_type type)
 {
-	static const char *const names[] = {"bytes", "count", "ms",   "us",  "bool",
-					    "log",   "ports", "text", "path"};
+	static const char *const names[] = {"bytes", "count", "ms",    "us",   "bool",
+					    "log",   "copy",  "ports", "text", "path"};
 
 	return names[type];
 }

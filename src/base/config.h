@@ -17,6 +17,7 @@ enum config_type {
 	CONFIG_US,
 	CONFIG_BOOL,  /* 0 1 no yes off on false true */
 	CONFIG_LEVEL, /* enum tcpx_log_level by name or number */
+	CONFIG_COPY,  /* enum config_copies by name */
 	CONFIG_PORTS, /* "lo-hi": lo << 16 | hi */
 	CONFIG_TEXT,  /* at most max bytes */
 	CONFIG_PATH,
@@ -81,6 +82,9 @@ enum config_type {
 	  "interface or VRF that all our sockets but loopback's are bound to; empty: none")        \
 	X(CUDA_LIBRARY, "TCPX_CUDA_LIBRARY", "", PATH, "libcuda.so.1", 1, 4095,                    \
 	  "the CUDA driver to load")                                                               \
+	X(GPU_COPY, "TCPX_GPU_COPY", "", COPY, "auto", 0, 2,                                       \
+	  "who copies GPU memory: the copy engine, a kernel, or auto: a kernel where it is "       \
+	  "scattered")                                                                             \
 	X(FILTERS, "TCPX_FILTERS", "", TEXT, "", 0, 1023,                                          \
 	  "test filters on every channel, \"fault:drop=1000,check\"")                              \
 	X(PERF, "TCPX_PERF", "UCCL_TCPX_PERF", BOOL, "0", 0, 1,                                    \
@@ -112,6 +116,8 @@ enum config_id {
 #undef CONFIG_ENUM
 		CONFIG_IDS,
 };
+
+enum config_copies { CONFIG_COPIES_AUTO, CONFIG_COPIES_ENGINE, CONFIG_COPIES_KERNEL };
 
 enum config_source { CONFIG_DEFAULT, CONFIG_ENVIRONMENT, CONFIG_ALIAS };
 

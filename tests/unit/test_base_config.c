@@ -61,7 +61,7 @@ static void every_row_is_sound(void **state)
 		for (unsigned k = 0; k < i; k++)
 			assert_string_not_equal(row->name, config_row(k)->name);
 	}
-	assert_int_equal(CONFIG_IDS, 35);
+	assert_int_equal(CONFIG_IDS, 36);
 }
 
 /* What a user of the predecessor sets: compat-contract, "Environment". */
@@ -197,6 +197,11 @@ static void limits_themselves_are_right(void **state)
 	assert_int_equal(value_of(CONFIG_LOG, "TCPX_LOG", "Trace"), TCPX_LOG_TRACE);
 	assert_int_equal(value_of(CONFIG_LOG, "TCPX_LOG", "warning"), TCPX_LOG_WARN);
 	assert_int_equal(value_of(CONFIG_LOG, "TCPX_LOG", "3"), TCPX_LOG_DEBUG);
+	assert_int_equal(value_of(CONFIG_GPU_COPY, "TCPX_GPU_COPY", "auto"), CONFIG_COPIES_AUTO);
+	assert_int_equal(value_of(CONFIG_GPU_COPY, "TCPX_GPU_COPY", "Engine"),
+			 CONFIG_COPIES_ENGINE);
+	assert_int_equal(value_of(CONFIG_GPU_COPY, "TCPX_GPU_COPY", "kernel"),
+			 CONFIG_COPIES_KERNEL);
 	assert_int_equal(value_of(CONFIG_SOURCE_PORTS, "TCPX_SOURCE_PORTS", "1-65535"),
 			 1u << 16 | 65535);
 	assert_int_equal(value_of(CONFIG_SOURCE_PORTS, "TCPX_SOURCE_PORTS", "40000-40000"),
