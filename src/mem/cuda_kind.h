@@ -4,6 +4,7 @@
 #define MEM_CUDA_KIND_H
 
 #include "mem/kind.h"
+#include "sys/cuda.h"
 
 extern const struct mem_kind mem_cuda;
 
@@ -11,5 +12,9 @@ extern const struct mem_kind mem_cuda;
  * milliseconds. NULL with the last error. A slot holds the device until it is freed. Any thread. */
 void *mem_cuda_slot_alloc(size_t bytes, uint32_t device);
 void mem_cuda_slot_free(void *slot, size_t bytes, uint32_t device);
+
+/* 1: all of it lies in a slot of this device, and *out_at is where the device's kernels find it.
+ * 0: memory that they must not touch. Any thread. */
+int mem_cuda_slot_mapped(const void *slot, uint64_t bytes, uint32_t device, cuda_ptr *out_at);
 
 #endif

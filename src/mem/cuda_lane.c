@@ -1,201 +1,133 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups of copies in one direction: merged, issued, ended in order. */
+/* Groups of copies in one direction: issued one way or the other, taken back, ended in order. */
 #include "mem/cuda_lane.h"
+
+#include <stdint.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "mem/cuda_issue.h"
 
 #define GROUP_BYTES (4ull << 20)
 #define GROUP_CALLS 32u		   /* a flag costs what half a small copy does */
+#define ENGINE_CALLS 8u		   /* as many cost less than a launch */
 #define ASK_NS (100 * CLOCK_MS_NS) /* a word that stands still for so long is looked into */
 
-/* Neighbours on both sides, moved by one call. */
-struct run {
-	struct mem_copy *first, *last; /* whose, in the order of the group */
-	uint8_t *slot, *memory;
-	uint64_t bytes;
-};
+int64_t mem_lane_patience_ns = 2 * CLOCK_MS_NS;
 
-void mem_lane_push(struct cuda_lane *lane, struct mem_copy *copy)
+static tcpx_status way_open(struct cuda_way *way, const struct sys_cuda *api, void *word,
+			    cuda_ptr word_at, int priority)
 {
-	struct mem_copy *top = atomic_load_explicit(&lane->pushed, memory_order_relaxed);
-
-	copy->result = TCPX_OK;
-	do
-		copy->next = top;
-	while (!atomic_compare_exchange_weak(&lane->pushed, &top, copy));
-}
-
-int mem_lane_pushed(struct cuda_lane *lane)
-{
-	return atomic_load(&lane->pushed) != NULL;
-}
-
-/* What was pushed goes behind the queue, oldest first. */
-static void lane_take(struct cuda_lane *lane)
-{
-	struct mem_copy *copy, *newest, *oldest = NULL;
-
-	if (!atomic_load_explicit(&lane->pushed, memory_order_relaxed))
-		return;
-	newest = copy = atomic_exchange_explicit(&lane->pushed, NULL, memory_order_acquire);
-	while (copy) {
-		struct mem_copy *older = copy->next;
-
-		copy->next = oldest;
-		oldest = copy;
-		copy = older;
-	}
-	if (lane->first)
-		lane->last->next = oldest;
-	else
-		lane->first = oldest;
-	lane->last = newest;
-}
-
-static cuda_result copy_bytes(struct cuda_lane *lane, const struct mem_copy *copy, void *slot,
-			      void *memory, uint64_t bytes)
-{
-	cuda_ptr host = (uintptr_t)slot, gpu = (uintptr_t)memory;
-
-	return copy->to_slot ? lane->api->copy_async(host, gpu, bytes, lane->stream)
-			     : lane->api->copy_async(gpu, host, bytes, lane->stream);
-}
-
-/* The first failure of a copy counts. Whatever of it is in the stream is waited for all the same:
- * it ends with its group. */
-static void copy_failed(struct cuda_lane *lane, struct mem_copy *copy, cuda_result result)
-{
-	static struct log_limit limit;
-
-	if (copy->result == TCPX_OK) {
-		copy->result = sys_cuda_error(result, copy->to_slot ? "copy from the GPU"
-								    : "copy to the GPU");
-		if (result != CUDA_ERR_DEINITIALIZED && log_allow(&limit, 3))
-			LOG_WARN("%s", error_last()->what);
-	}
-	if (sys_cuda_fatal(result))
-		lane->fatal = result;
-}
-
-/* One copy of several pieces: a call for each stretch of them. A gather or scatter kernel over
- * copy->pieces takes this place. */
-static cuda_result issue_pieces(struct cuda_lane *lane, const struct mem_copy *copy)
-{
-	uint8_t *slot = copy->slot;
-	uint32_t i = 0;
-
-	while (i < copy->npieces) {
-		uint8_t *memory = copy->pieces[i].addr;
-		uint64_t bytes = copy->pieces[i].length;
-		cuda_result result = CUDA_OK;
-
-		while (++i < copy->npieces && copy->pieces[i].addr == memory + bytes)
-			bytes += copy->pieces[i].length;
-		if (bytes)
-			result = copy_bytes(lane, copy, slot, memory, bytes);
-		if (result != CUDA_OK)
-			return result;
-		slot += bytes;
-	}
-	return CUDA_OK;
-}
-
-/* Copies of a run of which the driver wanted no part as a whole: neighbours by address may be
- * allocations that only touch, and no call may cross from one to the next. */
-static void issue_singly(struct cuda_lane *lane, const struct run *run)
-{
-	struct mem_copy *copy = run->first;
-
-	for (;; copy = copy->next) {
-		cuda_result result = issue_pieces(lane, copy);
-
-		if (result != CUDA_OK)
-			copy_failed(lane, copy, result);
-		if (copy == run->last)
-			return;
-	}
-}
-
-static void issue_run(struct cuda_lane *lane, struct run *run)
-{
-	cuda_result result = lane->fatal; /* of a run before it, in the same group */
-
-	if (!result && run->bytes)
-		result = copy_bytes(lane, run->first, run->slot, run->memory, run->bytes);
-	if (result == CUDA_ERR_INVALID_VALUE && run->first != run->last)
-		issue_singly(lane, run);
-	else if (result != CUDA_OK)
-		for (struct mem_copy *copy = run->first;; copy = copy->next) {
-			copy_failed(lane, copy, result);
-			if (copy == run->last)
-				break;
-		}
-	run->first = NULL;
-}
-
-/* Returns how many driver calls that began. */
-static uint32_t run_add(struct cuda_lane *lane, struct run *run, struct mem_copy *copy)
-{
-	const struct mem_piece *piece = copy->pieces;
 	cuda_result result;
 
-	if (run->first && copy->npieces == 1 && (uint8_t *)copy->slot == run->slot + run->bytes &&
-	    (uint8_t *)piece->addr == run->memory + run->bytes) {
-		run->last = copy;
-		run->bytes += copy->bytes;
-		return 0;
-	}
-	if (run->first)
-		issue_run(lane, run);
-	if (copy->npieces == 1) {
-		*run = (struct run){copy, copy, copy->slot, piece->addr, copy->bytes};
-		return 1;
-	}
-	result = lane->fatal ? lane->fatal : issue_pieces(lane, copy);
-	if (result != CUDA_OK)
-		copy_failed(lane, copy, result);
-	return copy->npieces;
+	*way = (struct cuda_way){.word = word, .word_at = word_at};
+	atomic_store_explicit(way->word, 0, memory_order_relaxed);
+	result = api->stream_create(&way->stream, CUDA_STREAM_NON_BLOCKING, priority);
+	if (result == CUDA_OK)
+		return TCPX_OK;
+	way->stream = NULL;
+	return sys_cuda_error(result, "stream of the staging copies");
 }
 
-/* 1: the stream will write the number when it is that far. */
-static int group_flag(struct cuda_lane *lane, uint32_t number)
+static void way_close(struct cuda_way *way, const struct sys_cuda *api)
+{
+	if (way->stream)
+		(void)api->stream_destroy(way->stream);
+	way->stream = NULL;
+}
+
+tcpx_status mem_lane_open(struct cuda_lane *lane, const struct sys_cuda *api,
+			  const struct mem_cuda_kernels *kernels, void *memory, cuda_ptr memory_at,
+			  _Atomic uint32_t *pending, int priority)
+{
+	uint8_t *at = memory;
+	tcpx_status status;
+
+	memset(lane, 0, sizeof(*lane));
+	lane->api = api;
+	lane->pending = pending;
+	lane->copies = (enum config_copies)config_u64(CONFIG_GPU_COPY);
+	status = way_open(&lane->engine, api, at, memory_at, priority);
+	if (status != TCPX_OK || !kernels)
+		return status;
+	status = way_open(&lane->kernel, api, at + MEM_LANE_WORDS / 2,
+			  memory_at + MEM_LANE_WORDS / 2, priority);
+	if (status == TCPX_OK)
+		status = mem_launcher_open(&lane->launcher, kernels, lane->kernel.stream,
+					   at + MEM_LANE_WORDS, memory_at + MEM_LANE_WORDS);
+	if (status != TCPX_OK) /* a broken device says so to whoever asks it next */
+		LOG_INFO("no copy kernels: %s", error_last()->what);
+	return TCPX_OK;
+}
+
+void mem_lane_close(struct cuda_lane *lane)
+{
+	mem_launcher_close(&lane->launcher);
+	way_close(&lane->kernel, lane->api);
+	way_close(&lane->engine, lane->api);
+}
+
+/* Behind what is in its way's stream: flagged says whether the stream will write the number when it
+ * is that far. */
+static void group_flag(struct cuda_lane *lane, struct cuda_group *group, struct cuda_way *way)
 {
 	cuda_result result = CUDA_ERR_NOT_SUPPORTED;
 
+	group->way = way;
+	group->number = ++way->number;
+	group->flagged = 0;
+	if (lane->fatal)
+		return;
 	if (!lane->flagless && lane->api->stream_write)
-		result = lane->api->stream_write(lane->stream, lane->word_at, number, 0);
+		result = lane->api->stream_write(way->stream, way->word_at, group->number, 0);
 	if (result == CUDA_ERR_NOT_SUPPORTED)
 		lane->flagless = 1;
 	if (result != CUDA_OK && sys_cuda_fatal(result))
 		lane->fatal = result;
-	return result == CUDA_OK;
+	group->flagged = result == CUDA_OK;
 }
 
-/* The next queued copies, up to GROUP_BYTES of them, at least one. */
-static void group_issue(struct cuda_lane *lane)
+static void group_engine(struct cuda_lane *lane, struct cuda_group *group, struct cuda_way *way)
+{
+	cuda_result result = mem_issue_copies(lane->api, way->stream, group->first);
+
+	if (result != CUDA_OK)
+		lane->fatal = result;
+	group_flag(lane, group, way);
+}
+
+/* Where a list may go; NULL: to the copy engine. Behind launches that were taken back others would
+ * wait as well. */
+static struct cuda_launch *lane_launch(struct cuda_lane *lane)
+{
+	return lane->nlate ? NULL : mem_launcher_slot(&lane->launcher);
+}
+
+/* The next queued copies: by the kernels where the copy engine would need many calls. */
+static void group_issue(struct cuda_lane *lane, int64_t now_ns)
 {
 	struct cuda_group *group = &lane->under[(lane->oldest + lane->nunder) % CUDA_LANE_GROUPS];
-	struct run run = {0};
-	struct mem_copy *last;
-	uint64_t bytes = 0;
-	uint32_t calls = 0;
+	struct cuda_launch *launch = lane_launch(lane);
+	enum mem_launch_result how = MEM_LAUNCH_NONE;
+	uint32_t calls;
 
-	group->first = lane->first;
-	do {
-		last = lane->first;
-		lane->first = last->next;
-		bytes += last->bytes;
-		calls += run_add(lane, &run, last);
-	} while (lane->first && !lane->fatal && calls < GROUP_CALLS &&
-		 lane->first->bytes <= GROUP_BYTES && bytes + lane->first->bytes <= GROUP_BYTES);
-	if (run.first)
-		issue_run(lane, &run);
-	last->next = NULL;
-	if (!lane->first)
-		lane->last = NULL;
-	group->number = ++lane->number;
-	group->flagged = !lane->fatal && group_flag(lane, group->number);
+	*group = (struct cuda_group){.since_ns = now_ns};
+	group->first = mem_queue_group(&lane->queue, GROUP_BYTES,
+				       launch ? MEM_LAUNCH_PIECES : GROUP_CALLS);
+	calls = lane->copies == CONFIG_COPIES_KERNEL ? UINT32_MAX : mem_issue_calls(group->first);
+	if (launch && calls > ENGINE_CALLS)
+		how = mem_launch_put(&lane->launcher, launch, group->first, calls);
+	if (how == MEM_LAUNCH_NONE) {
+		group_engine(lane, group, &lane->engine);
+	} else {
+		group->launch = launch;
+		group->mixed = how == MEM_LAUNCH_PART;
+		if (group->mixed)
+			group_engine(lane, group, &lane->kernel);
+		else
+			group_flag(lane, group, &lane->kernel);
+	}
 	lane->nunder++;
 }
 
@@ -211,75 +143,142 @@ static void copies_end(struct cuda_lane *lane, struct mem_copy *copy, tcpx_statu
 	}
 }
 
-static int group_over(const struct cuda_lane *lane, uint32_t reached)
+static int group_over(const struct cuda_group *group)
 {
-	return lane->nunder && (int32_t)(reached - lane->under[lane->oldest].number) >= 0;
+	const struct cuda_way *way = group->way;
+	uint32_t reached = atomic_load_explicit(way->word, memory_order_acquire);
+
+	return (int32_t)(reached - group->number) >= 0 ||
+	       (int32_t)(way->known - group->number) >= 0;
 }
 
-static void group_end(struct cuda_lane *lane, tcpx_status status)
+/* What the driver answers covers all that was issued. */
+static cuda_result way_ask(const struct cuda_lane *lane, struct cuda_way *way)
 {
-	struct mem_copy *copies = lane->under[lane->oldest].first;
+	cuda_result result = lane->api->stream_query(way->stream);
 
+	if (result == CUDA_OK)
+		way->known = way->number;
+	return result;
+}
+
+/* Asks the driver where the word does not tell, or for long has not. */
+static int group_ask(struct cuda_lane *lane, struct cuda_group *group, int64_t now_ns)
+{
+	cuda_result result;
+
+	if (group_over(group))
+		return 1;
+	if (group->flagged && now_ns - lane->moved_ns < ASK_NS)
+		return 0;
+	result = way_ask(lane, group->way);
+	lane->moved_ns = now_ns;
+	if (result != CUDA_OK && result != CUDA_ERR_NOT_READY && sys_cuda_fatal(result))
+		lane->fatal = result;
+	return result == CUDA_OK;
+}
+
+static void group_end(struct cuda_lane *lane, tcpx_status status, int64_t now_ns)
+{
+	struct cuda_group *group = &lane->under[lane->oldest];
+	struct mem_copy *copies = group->first;
+
+	if (group->launch)
+		group->launch->busy = 0;
 	lane->oldest = (lane->oldest + 1) % CUDA_LANE_GROUPS;
+	lane->under[lane->oldest].since_ns = now_ns;
 	lane->nunder--;
 	copies_end(lane, copies, status);
 }
 
-/* Asks the driver where the word does not tell, or for long has not. What it answers covers all
- * that was issued; a number reached, or the word's. */
-static uint32_t lane_ask(struct cuda_lane *lane, uint32_t reached, int64_t now_ns)
+/* A launch that began after all when it was taken back, and heard of that. */
+static int group_short(const struct cuda_group *group)
 {
-	cuda_result result;
+	return group->launch && !group->mixed && mem_launch_stopped(group->launch);
+}
 
-	if (!lane->nunder || group_over(lane, reached) ||
-	    (lane->under[lane->oldest].flagged && now_ns - lane->moved_ns < ASK_NS))
-		return reached;
-	result = lane->api->stream_query(lane->stream);
-	lane->moved_ns = now_ns;
-	if (result == CUDA_OK)
-		return lane->number;
-	if (result != CUDA_ERR_NOT_READY && sys_cuda_fatal(result))
-		lane->fatal = result;
-	return reached;
+/*
+ * A kernel of the application may fill the GPU for as long as it likes. A launch that has not begun
+ * is told not to; what is known to touch nothing leaves its work to the copy engine. Its mark and
+ * list stay in use, and count as pending, until the stream is behind it.
+ */
+static unsigned group_take_back(struct cuda_lane *lane, int64_t now_ns)
+{
+	struct cuda_group *group = &lane->under[lane->oldest];
+
+	if (!lane->nunder || !group->launch || group->mixed ||
+	    (!lane->nlate && now_ns - group->since_ns < mem_lane_patience_ns) ||
+	    mem_launch_started(group->launch) || !mem_launch_abort(group->launch))
+		return 0;
+	atomic_fetch_add(lane->pending, 1);
+	lane->late[lane->nlate++] = *group;
+	group->launch = NULL;
+	group_engine(lane, group, &lane->engine);
+	return 1;
+}
+
+/* Launches that were taken back and are now over. */
+static void late_end(struct cuda_lane *lane, unsigned i)
+{
+	lane->late[i].launch->busy = 0;
+	lane->late[i] = lane->late[--lane->nlate];
+	atomic_fetch_sub(lane->pending, 1);
 }
 
 unsigned mem_lane_round(struct cuda_lane *lane, int64_t now_ns)
 {
 	unsigned moved = 0;
-	uint32_t reached = atomic_load_explicit(lane->word, memory_order_acquire);
 
-	reached = lane_ask(lane, reached, now_ns);
-	for (; group_over(lane, reached); moved++)
-		group_end(lane, TCPX_OK);
+	for (unsigned i = lane->nlate; i-- > 0;)
+		if (group_ask(lane, &lane->late[i], now_ns))
+			late_end(lane, i);
+	while (lane->nunder && group_ask(lane, &lane->under[lane->oldest], now_ns)) {
+		struct cuda_group *group = &lane->under[lane->oldest];
+
+		moved++;
+		if (!group_short(group)) {
+			group_end(lane, TCPX_OK, now_ns);
+			continue;
+		}
+		group->launch->busy = 0;
+		group->launch = NULL;
+		group_engine(lane, group, &lane->engine);
+	}
 	if (lane->fatal)
 		return moved;
-	lane_take(lane);
-	for (; lane->first && lane->nunder < CUDA_LANE_GROUPS && !lane->fatal; moved++)
-		group_issue(lane);
+	moved += group_take_back(lane, now_ns);
+	mem_queue_take(&lane->queue);
+	for (; lane->queue.first && lane->nunder < CUDA_LANE_GROUPS && !lane->fatal; moved++)
+		group_issue(lane, now_ns);
 	if (moved)
 		lane->moved_ns = now_ns;
 	return moved;
 }
 
+/* 1: nothing of the group moves any more. *out_status: how it ends. */
+static int group_dead(struct cuda_lane *lane, struct cuda_group *group, tcpx_status status,
+		      tcpx_status *out_status)
+{
+	cuda_result result = group_over(group) ? CUDA_OK : way_ask(lane, group->way);
+
+	*out_status = result == CUDA_OK && !group_short(group) ? TCPX_OK : status;
+	return result == CUDA_OK || sys_cuda_fatal(result);
+}
+
 unsigned mem_lane_fail(struct cuda_lane *lane, tcpx_status status)
 {
-	uint32_t reached = atomic_load_explicit(lane->word, memory_order_acquire);
-	cuda_result result = CUDA_OK;
 	struct mem_copy *queued;
 	unsigned moved = 0;
+	tcpx_status end;
 
-	if (lane->nunder && !group_over(lane, reached)) {
-		result = lane->api->stream_query(lane->stream);
-		if (result == CUDA_OK)
-			reached = lane->number;
-	}
-	for (; group_over(lane, reached); moved++)
-		group_end(lane, TCPX_OK);
-	for (; lane->nunder && sys_cuda_fatal(result); moved++)
-		group_end(lane, status);
-	lane_take(lane);
-	queued = lane->first;
-	lane->first = lane->last = NULL;
+	for (unsigned i = lane->nlate; i-- > 0;)
+		if (group_dead(lane, &lane->late[i], status, &end))
+			late_end(lane, i);
+	for (; lane->nunder && group_dead(lane, &lane->under[lane->oldest], status, &end); moved++)
+		group_end(lane, end, 0);
+	mem_queue_take(&lane->queue);
+	queued = lane->queue.first;
+	lane->queue.first = lane->queue.last = NULL;
 	copies_end(lane, queued, status);
 	return moved + (queued != NULL);
 }

@@ -16,10 +16,10 @@
 #include "sys/futex.h"
 
 #define OWNERS 64		      /* devices of a process */
-#define WORD_STRIDE 128		      /* words apart by more than a line and its neighbour */
 #define IDLE_SPIN_NS 20000	      /* nothing under way: how long to look for more */
 #define STEP_NS 50000		      /* sleeps while copies are under way */
 #define STEP_MAX_NS 1000000	      /* that seem to take for ever */
+#define LATE_NS (20 * CLOCK_MS_NS)    /* sleeps while only launches that were taken back are left */
 #define CORES_TO_SPIN 4		      /* fewer: spinning would hold up who feeds us */
 #define LINGER_NS (100 * CLOCK_MS_NS) /* stop waits so long for copies under way */
 #define ASLEEP (1u << 31) /* of sleeping, beside a bit for each lane that wants to be woken */
@@ -48,7 +48,9 @@ struct cuda_owner {
 	/* the thread's */
 	struct sys_cuda_gpu *gpu;
 	struct sys_cuda_scope scope;
-	uint8_t *words;
+	struct mem_cuda_kernels kernels;
+	uint8_t *mapped; /* the lanes' */
+	size_t mapped_bytes;
 	int64_t spin_ns;
 };
 
@@ -88,40 +90,61 @@ static void owner_wake(struct cuda_owner *owner, uint32_t bits)
 		sys_futex_wake(&owner->sleeping, 1);
 }
 
-static tcpx_status lane_open(struct cuda_owner *owner, struct cuda_lane *lane, int priority)
-{
-	const struct sys_cuda *api = owner->gpu->api;
-	void *word = owner->words + (size_t)(lane - owner->lanes) * WORD_STRIDE;
-	cuda_result result;
-
-	*lane = (struct cuda_lane){.api = api, .word = word, .pending = &owner->pending};
-	atomic_store_explicit(lane->word, 0, memory_order_relaxed);
-	result = api->host_device_ptr(&lane->word_at, word, 0);
-	if (result != CUDA_OK)
-		return sys_cuda_error(result, "address of the mapped words");
-	result = api->stream_create(&lane->stream, CUDA_STREAM_NON_BLOCKING, priority);
-	if (result == CUDA_OK)
-		return TCPX_OK;
-	lane->stream = NULL;
-	return sys_cuda_error(result, "stream of the staging copies");
-}
-
 /* Also what a setup left half done. */
 static void owner_close(struct cuda_owner *owner)
 {
-	for (int i = 0; i < 2; i++) {
-		if (owner->lanes[i].stream)
-			(void)owner->gpu->api->stream_destroy(owner->lanes[i].stream);
-		owner->lanes[i].stream = NULL;
-	}
-	mem_cuda_slot_free(owner->words, 2 * WORD_STRIDE, owner->device);
-	owner->words = NULL;
+	for (int i = 0; i < 2; i++)
+		mem_lane_close(&owner->lanes[i]);
+	mem_cuda_kernels_unload(&owner->kernels);
+	mem_cuda_slot_free(owner->mapped, owner->mapped_bytes, owner->device);
+	owner->mapped = NULL;
 	if (owner->scope.gpu)
 		sys_cuda_pop(&owner->scope);
 	owner->scope.gpu = NULL;
 	if (owner->gpu)
 		sys_cuda_put(owner->gpu);
 	owner->gpu = NULL;
+}
+
+/* Without them scattered memory goes piece by piece. */
+static int owner_kernels(struct cuda_owner *owner)
+{
+	uint64_t copies = config_u64(CONFIG_GPU_COPY);
+	tcpx_status status;
+
+	if (copies == CONFIG_COPIES_ENGINE)
+		return 0;
+	status = mem_cuda_kernels_load(owner->gpu, &owner->kernels);
+	if (status == TCPX_OK)
+		return 1;
+	if (copies == CONFIG_COPIES_KERNEL)
+		LOG_WARN("GPU %u: TCPX_GPU_COPY=kernel has no effect: %s", owner->device,
+			 error_last()->what);
+	else
+		LOG_DEBUG("GPU %u: no copy kernels: %s", owner->device, error_last()->what);
+	return 0;
+}
+
+static tcpx_status lanes_open(struct cuda_owner *owner, int priority)
+{
+	int with = owner_kernels(owner);
+	size_t bytes = MEM_LANE_BYTES(with);
+	tcpx_status status = TCPX_OK;
+	cuda_ptr at = 0;
+
+	owner->mapped_bytes = 2 * bytes;
+	owner->mapped = mem_cuda_slot_alloc(2 * bytes, owner->device);
+	if (!owner->mapped)
+		return error_last()->status;
+	if (!mem_cuda_slot_mapped(owner->mapped, 2 * bytes, owner->device, &at))
+		return error_set(TCPX_ERR_SYSTEM, 0, "GPU %u does not reach its mapped words",
+				 owner->device);
+	for (int i = 0; i < 2 && status == TCPX_OK; i++)
+		status = mem_lane_open(&owner->lanes[i], owner->gpu->api,
+				       with ? &owner->kernels : NULL,
+				       owner->mapped + (size_t)i * bytes, at + (size_t)i * bytes,
+				       &owner->pending, priority);
+	return status;
 }
 
 static tcpx_status owner_open(struct cuda_owner *owner)
@@ -142,12 +165,7 @@ static tcpx_status owner_open(struct cuda_owner *owner)
 	result = owner->gpu->api->ctx_priorities(&least, &greatest);
 	if (result != CUDA_OK)
 		return sys_cuda_error(result, "priorities of streams");
-	owner->words = mem_cuda_slot_alloc(2 * WORD_STRIDE, owner->device);
-	if (!owner->words)
-		return error_last()->status;
-	status = lane_open(owner, &owner->lanes[0], greatest);
-	if (status == TCPX_OK)
-		status = lane_open(owner, &owner->lanes[1], greatest);
+	status = lanes_open(owner, greatest);
 	if (sys_cpu_usable() >= CORES_TO_SPIN)
 		owner->spin_ns = (int64_t)config_u64(CONFIG_SPIN_US) * 1000;
 	return status;
@@ -206,7 +224,7 @@ static void owner_sleep(struct cuda_owner *owner, int64_t deadline_ns)
 	/* Whoever pushes does so first and looks at the mark second. */
 	atomic_store(&owner->sleeping, mark);
 	for (int i = 0; i < 2; i++)
-		work |= mark & 1u << i && mem_lane_pushed(&owner->lanes[i]);
+		work |= mark & 1u << i && mem_queue_pushed(&owner->lanes[i].queue);
 	if (!work && !(atomic_load(&owner->stop) && deadline_ns < 0))
 		sys_futex_wait(&owner->sleeping, mark, deadline_ns);
 	atomic_store(&owner->sleeping, 0);
@@ -216,6 +234,7 @@ static void owner_sleep(struct cuda_owner *owner, int64_t deadline_ns)
 static void owner_wait(struct cuda_owner *owner, int64_t now_ns, int64_t quiet_ns)
 {
 	int under = owner->lanes[0].nunder || owner->lanes[1].nunder;
+	int late = owner->lanes[0].nlate || owner->lanes[1].nlate;
 	int64_t spin_ns = owner->spin_ns, waited_ns = now_ns - quiet_ns, step_ns;
 
 	if (!under && spin_ns > IDLE_SPIN_NS)
@@ -229,7 +248,7 @@ static void owner_wait(struct cuda_owner *owner, int64_t now_ns, int64_t quiet_n
 		step_ns = STEP_NS;
 	if (step_ns > STEP_MAX_NS)
 		step_ns = STEP_MAX_NS;
-	owner_sleep(owner, under ? now_ns + step_ns : -1);
+	owner_sleep(owner, under ? now_ns + step_ns : late ? now_ns + LATE_NS : -1);
 }
 
 /* 1: asked to stop, and no copy is left or will be accepted. */
@@ -395,7 +414,7 @@ tcpx_status mem_cuda_owner_push(struct mem_copy *copy, int to_slot)
 	copy->bytes = 0;
 	for (uint32_t i = 0; i < copy->npieces; i++)
 		copy->bytes += copy->pieces[i].length;
-	mem_lane_push(&owner->lanes[to_slot], copy);
+	mem_queue_push(&owner->lanes[to_slot].queue, copy);
 	owner_wake(owner, 1u << to_slot);
 	return TCPX_OK;
 }

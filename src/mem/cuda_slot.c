@@ -2,7 +2,9 @@
 /* Pinned slots: memory of ours that a device's copy engine reaches. */
 #include <errno.h>
 #include <linux/mempolicy.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -12,6 +14,61 @@
 #include "sys/cuda.h"
 
 #define NUMA_NODES 1024 /* the kernel's largest */
+
+/* Slots that the kernels reach. Few, and looked for once a copy. */
+struct mapped {
+	struct mapped *next;
+	uintptr_t slot;
+	size_t size;
+	uint32_t device;
+	cuda_ptr at;
+};
+
+static pthread_mutex_t mapped_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mapped *mapped;
+
+int mem_cuda_slot_mapped(const void *slot, uint64_t bytes, uint32_t device, cuda_ptr *out_at)
+{
+	struct mapped *it;
+
+	pthread_mutex_lock(&mapped_lock);
+	for (it = mapped; it; it = it->next)
+		if (it->device == device && (uintptr_t)slot >= it->slot &&
+		    (uintptr_t)slot - it->slot <= it->size &&
+		    bytes <= it->size - ((uintptr_t)slot - it->slot))
+			break;
+	if (it)
+		*out_at = it->at + ((uintptr_t)slot - it->slot);
+	pthread_mutex_unlock(&mapped_lock);
+	return it != NULL;
+}
+
+/* One that is not added works, by the copy engine alone. */
+static void mapped_add(void *slot, size_t size, uint32_t device, cuda_ptr at)
+{
+	struct mapped *it = malloc(sizeof(*it));
+
+	if (!it)
+		return;
+	pthread_mutex_lock(&mapped_lock);
+	*it = (struct mapped){mapped, (uintptr_t)slot, size, device, at};
+	mapped = it;
+	pthread_mutex_unlock(&mapped_lock);
+}
+
+static void mapped_remove(const void *slot)
+{
+	struct mapped **at = &mapped, *it;
+
+	pthread_mutex_lock(&mapped_lock);
+	while (*at && (*at)->slot != (uintptr_t)slot)
+		at = &(*at)->next;
+	it = *at;
+	if (it)
+		*at = it->next;
+	pthread_mutex_unlock(&mapped_lock);
+	free(it);
+}
 
 /* In whole pages, at least one; 0: more than there can be. */
 static size_t slot_size(size_t bytes)
@@ -39,11 +96,14 @@ static tcpx_status slot_register(const struct sys_cuda_gpu *gpu, void *slot, siz
 {
 	struct sys_cuda_scope scope;
 	cuda_result result;
+	cuda_ptr at = 0;
 	char what[96];
 
 	if (sys_cuda_push(gpu, &scope) != TCPX_OK)
 		return error_last()->status;
 	result = gpu->api->host_register(slot, size, CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
+	if (result == CUDA_OK && gpu->api->host_device_ptr(&at, slot, 0) == CUDA_OK)
+		mapped_add(slot, size, gpu->ordinal, at);
 	sys_cuda_pop(&scope);
 	if (result == CUDA_OK)
 		return TCPX_OK;
@@ -88,6 +148,7 @@ void mem_cuda_slot_free(void *slot, size_t bytes, uint32_t device)
 
 	if (!slot || sys_cuda_get(device, &gpu) != TCPX_OK)
 		return;
+	mapped_remove(slot);
 	/* Twice: a failure that passes must not leave memory pinned. */
 	if (sys_cuda_push(gpu, &scope) == TCPX_OK || sys_cuda_push(gpu, &scope) == TCPX_OK) {
 		unpinned = gpu->api->host_unregister(slot) == CUDA_OK;

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies by the copy engine: merged into runs, each a call; what a failed call means. */
+#include "mem/cuda_issue.h"
+
+#include "base/error.h"
+
+struct issue {
+	const struct sys_cuda *api;
+	cuda_stream stream;
+	cuda_result fatal;
+};
+
+/* Neighbours on both sides, moved by one call. */
+struct run {
+	struct mem_copy *first, *last; /* whose, in the order of the list */
+	uint8_t *slot, *memory;
+	uint64_t bytes;
+};
+
+static cuda_result copy_bytes(const struct issue *issue, const struct mem_copy *copy, void *slot,
+			      void *memory, uint64_t bytes)
+{
+	cuda_ptr host = (uintptr_t)slot, gpu = (uintptr_t)memory;
+
+	return copy->to_slot ? issue->api->copy_async(host, gpu, bytes, issue->stream)
+			     : issue->api->copy_async(gpu, host, bytes, issue->stream);
+}
+
+/* The first failure of a copy counts. Whatever of it is in the stream is waited for all the same:
+ * it ends with its group. */
+static void copy_failed(struct issue *issue, struct mem_copy *copy, cuda_result result)
+{
+	static struct log_limit limit;
+
+	if (copy->result == TCPX_OK) {
+		copy->result = sys_cuda_error(result, copy->to_slot ? "copy from the GPU"
+								    : "copy to the GPU");
+		if (result != CUDA_ERR_DEINITIALIZED && log_allow(&limit, 3))
+			LOG_WARN("%s", error_last()->what);
+	}
+	if (sys_cuda_fatal(result))
+		issue->fatal = result;
+}
+
+/* The stretch of neighbouring pieces from *i on, which moves behind it. */
+static uint64_t stretch(const struct mem_copy *copy, uint32_t *i)
+{
+	uint8_t *memory = copy->pieces[*i].addr;
+	uint64_t bytes = copy->pieces[*i].length;
+
+	while (++*i < copy->npieces && copy->pieces[*i].addr == memory + bytes)
+		bytes += copy->pieces[*i].length;
+	return bytes;
+}
+
+/* One copy of several pieces: a call for each stretch of them. */
+static cuda_result issue_pieces(const struct issue *issue, const struct mem_copy *copy)
+{
+	uint8_t *slot = copy->slot;
+	uint32_t i = 0;
+
+	while (i < copy->npieces) {
+		uint8_t *memory = copy->pieces[i].addr;
+		uint64_t bytes = stretch(copy, &i);
+		cuda_result result = CUDA_OK;
+
+		if (bytes)
+			result = copy_bytes(issue, copy, slot, memory, bytes);
+		if (result != CUDA_OK)
+			return result;
+		slot += bytes;
+	}
+	return CUDA_OK;
+}
+
+/* Copies of a run of which the driver wanted no part as a whole: neighbours by address may be
+ * allocations that only touch, and no call may cross from one to the next. */
+static void issue_singly(struct issue *issue, const struct run *run)
+{
+	struct mem_copy *copy = run->first;
+
+	for (;; copy = copy->next) {
+		cuda_result result = issue_pieces(issue, copy);
+
+		if (result != CUDA_OK)
+			copy_failed(issue, copy, result);
+		if (copy == run->last)
+			return;
+	}
+}
+
+static void issue_run(struct issue *issue, struct run *run)
+{
+	cuda_result result = issue->fatal; /* of a run before it, in the same list */
+
+	if (!result && run->bytes)
+		result = copy_bytes(issue, run->first, run->slot, run->memory, run->bytes);
+	if (result == CUDA_ERR_INVALID_VALUE && run->first != run->last)
+		issue_singly(issue, run);
+	else if (result != CUDA_OK)
+		for (struct mem_copy *copy = run->first;; copy = copy->next) {
+			copy_failed(issue, copy, result);
+			if (copy == run->last)
+				break;
+		}
+	run->first = NULL;
+}
+
+/* 1: the run has become longer by the copy. */
+static int run_grow(struct run *run, struct mem_copy *copy)
+{
+	if (!run->first || copy->npieces != 1 || (uint8_t *)copy->slot != run->slot + run->bytes ||
+	    (uint8_t *)copy->pieces->addr != run->memory + run->bytes)
+		return 0;
+	run->last = copy;
+	run->bytes += copy->bytes;
+	return 1;
+}
+
+static void run_begin(struct run *run, struct mem_copy *copy)
+{
+	*run = (struct run){copy, copy, copy->slot, copy->pieces->addr, copy->bytes};
+}
+
+uint32_t mem_issue_calls(struct mem_copy *first)
+{
+	struct run run = {0};
+	uint32_t calls = 0;
+
+	for (struct mem_copy *copy = first; copy; copy = copy->next) {
+		if (run_grow(&run, copy))
+			continue;
+		run.first = NULL;
+		if (copy->npieces == 1)
+			run_begin(&run, copy);
+		for (uint32_t i = 0; i < copy->npieces; calls++)
+			(void)stretch(copy, &i);
+	}
+	return calls;
+}
+
+cuda_result mem_issue_copies(const struct sys_cuda *api, cuda_stream stream, struct mem_copy *first)
+{
+	struct issue issue = {api, stream, CUDA_OK};
+	struct run run = {0};
+
+	for (struct mem_copy *copy = first; copy; copy = copy->next) {
+		cuda_result result;
+
+		if (run_grow(&run, copy))
+			continue;
+		if (run.first)
+			issue_run(&issue, &run);
+		if (copy->npieces == 1) {
+			run_begin(&run, copy);
+			continue;
+		}
+		result = issue.fatal ? issue.fatal : issue_pieces(&issue, copy);
+		if (result != CUDA_OK)
+			copy_failed(&issue, copy, result);
+	}
+	if (run.first)
+		issue_run(&issue, &run);
+	return issue.fatal;
+}

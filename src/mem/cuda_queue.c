@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The queue of one direction: lock-free pushes, groups chosen by age and by neighbourhood. */
+#include "mem/cuda_queue.h"
+
+#define AHEAD 64u /* copies looked at for neighbours; a bit each */
+#define AHEAD_BYTES (16ull << 20)
+
+/* What a group may still take. */
+struct room {
+	uint64_t bytes, pieces;
+};
+
+/* The front of the queue, oldest first. */
+struct front {
+	struct mem_copy *copies[AHEAD];
+	uint32_t n;
+	uint8_t by_slot[AHEAD], place[AHEAD]; /* by age: the place in by_slot */
+	uint64_t taken;			      /* by age */
+};
+
+void mem_queue_push(struct cuda_queue *queue, struct mem_copy *copy)
+{
+	struct mem_copy *top = atomic_load_explicit(&queue->pushed, memory_order_relaxed);
+
+	copy->result = TCPX_OK;
+	do
+		copy->next = top;
+	while (!atomic_compare_exchange_weak(&queue->pushed, &top, copy));
+}
+
+int mem_queue_pushed(struct cuda_queue *queue)
+{
+	return atomic_load(&queue->pushed) != NULL;
+}
+
+void mem_queue_take(struct cuda_queue *queue)
+{
+	struct mem_copy *copy, *newest, *oldest = NULL;
+
+	if (!atomic_load_explicit(&queue->pushed, memory_order_relaxed))
+		return;
+	newest = copy = atomic_exchange_explicit(&queue->pushed, NULL, memory_order_acquire);
+	while (copy) {
+		struct mem_copy *older = copy->next;
+
+		copy->next = oldest;
+		oldest = copy;
+		copy = older;
+	}
+	if (queue->first)
+		queue->last->next = oldest;
+	else
+		queue->first = oldest;
+	queue->last = newest;
+}
+
+static int room_take(struct room *room, const struct mem_copy *copy)
+{
+	if (copy->bytes > room->bytes || copy->npieces > room->pieces)
+		return 0;
+	room->bytes -= copy->bytes;
+	room->pieces -= copy->npieces;
+	return 1;
+}
+
+/* The first comes in whatever it is. */
+static void room_first(struct room *room, const struct mem_copy *copy)
+{
+	if (!room_take(room, copy))
+		room->bytes = room->pieces = 0;
+}
+
+static int lower(const struct mem_copy *a, const struct mem_copy *b)
+{
+	return (uintptr_t)a->slot < (uintptr_t)b->slot;
+}
+
+static struct mem_copy *merged(struct mem_copy *a, struct mem_copy *b)
+{
+	struct mem_copy *first = NULL, **at = &first;
+
+	for (; a && b; at = &(*at)->next) {
+		struct mem_copy **from = lower(b, a) ? &b : &a;
+
+		*at = *from;
+		*from = (*from)->next;
+	}
+	*at = a ? a : b;
+	return first;
+}
+
+/* By slot, equal ones as they were. Runs of 2^i copies wait in bins[i]. */
+static struct mem_copy *sorted(struct mem_copy *copy)
+{
+	struct mem_copy *bins[32] = {0}, *all = NULL;
+	unsigned i;
+
+	while (copy) {
+		struct mem_copy *run = copy;
+
+		copy = copy->next;
+		run->next = NULL;
+		for (i = 0; bins[i]; i++) {
+			run = merged(bins[i], run);
+			bins[i] = NULL;
+		}
+		bins[i] = run;
+	}
+	for (i = 0; i < 32; i++)
+		all = merged(bins[i], all);
+	return all;
+}
+
+/* The front as it stands: copies that all fit, and those behind them that fit too. */
+static struct mem_copy *take_in_order(struct cuda_queue *queue, struct room room)
+{
+	struct mem_copy *first = queue->first, *last = first;
+
+	room_first(&room, first);
+	while (last->next && room_take(&room, last->next))
+		last = last->next;
+	queue->first = last->next;
+	if (!queue->first)
+		queue->last = NULL;
+	last->next = NULL;
+	return sorted(first);
+}
+
+static void front_look(struct front *front, const struct cuda_queue *queue)
+{
+	struct mem_copy *copy = queue->first;
+	uint64_t bytes = 0;
+
+	front->taken = 0;
+	for (front->n = 0; copy && front->n < AHEAD && bytes < AHEAD_BYTES; copy = copy->next) {
+		uint32_t at = front->n;
+
+		for (; at && lower(copy, front->copies[front->by_slot[at - 1]]); at--)
+			front->by_slot[at] = front->by_slot[at - 1];
+		front->by_slot[at] = (uint8_t)front->n;
+		front->copies[front->n++] = copy;
+		bytes += copy->bytes;
+	}
+	for (uint32_t i = 0; i < front->n; i++)
+		front->place[front->by_slot[i]] = (uint8_t)i;
+}
+
+/* The copy at a place, if it lies beside the one that is taken and there is room. */
+static int front_take(struct front *front, uint32_t low, uint32_t place, struct room *room)
+{
+	const struct mem_copy *a = front->copies[front->by_slot[low]];
+	const struct mem_copy *b = front->copies[front->by_slot[low + 1]];
+	uint64_t bit = 1ull << front->by_slot[place];
+
+	if (front->taken & bit || (uint8_t *)a->slot + a->bytes != (uint8_t *)b->slot ||
+	    !room_take(room, front->copies[front->by_slot[place]]))
+		return 0;
+	front->taken |= bit;
+	return 1;
+}
+
+/* The oldest and its neighbours, then the oldest that is left with its own, while there is room. */
+static void front_choose(struct front *front, struct room room)
+{
+	room_first(&room, front->copies[0]);
+	for (uint32_t age = 0; age < front->n; age++) {
+		uint32_t low = front->place[age], high = low;
+
+		if (front->taken >> age & 1)
+			continue;
+		if (age && !room_take(&room, front->copies[age]))
+			return;
+		front->taken |= 1ull << age;
+		while (high + 1 < front->n && front_take(front, high, high + 1, &room))
+			high++;
+		while (low && front_take(front, low - 1, low - 1, &room))
+			low--;
+	}
+}
+
+/* Takes the chosen ones out of the queue. */
+static struct mem_copy *front_cut(const struct front *front, struct cuda_queue *queue)
+{
+	struct mem_copy *behind = front->copies[front->n - 1]->next, *group = NULL;
+	struct mem_copy **left = &queue->first, **at = &group, *kept = NULL;
+
+	for (uint32_t age = 0; age < front->n; age++)
+		if (!(front->taken >> age & 1)) {
+			kept = *left = front->copies[age];
+			left = &kept->next;
+		}
+	*left = behind;
+	if (!behind)
+		queue->last = kept;
+	for (uint32_t i = 0; i < front->n; i++)
+		if (front->taken >> front->by_slot[i] & 1) {
+			*at = front->copies[front->by_slot[i]];
+			at = &(*at)->next;
+		}
+	*at = NULL;
+	return group;
+}
+
+struct mem_copy *mem_queue_group(struct cuda_queue *queue, uint64_t bytes, uint32_t pieces)
+{
+	struct room room = {bytes, pieces}, left = room;
+	struct front front;
+	uint32_t i = 0;
+
+	front_look(&front, queue);
+	while (i < front.n && room_take(&left, front.copies[i]))
+		i++;
+	if (i == front.n)
+		return take_in_order(queue, room);
+	front_choose(&front, room);
+	return front_cut(&front, queue);
+}

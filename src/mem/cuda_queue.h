@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies of one direction that wait: anybody pushes, the owner takes them out in groups. The oldest
+ * copy is always in the next group; what else comes with it is chosen so that slots which lie side
+ * by side go together, for those become few driver calls, or one launch.
+ */
+#ifndef MEM_CUDA_QUEUE_H
+#define MEM_CUDA_QUEUE_H
+
+#include <stdatomic.h>
+
+#include "mem/kind.h"
+
+struct cuda_queue {
+	_Alignas(64) _Atomic(struct mem_copy *) pushed; /* newest first */
+
+	/* the owner's thread */
+	_Alignas(64) struct mem_copy *first, *last; /* oldest first */
+};
+
+/* Lock-free. Any thread. */
+void mem_queue_push(struct cuda_queue *queue, struct mem_copy *copy);
+int mem_queue_pushed(struct cuda_queue *queue); /* 1: there is something to take */
+
+/* What was pushed goes behind the queue. Owner. */
+void mem_queue_take(struct cuda_queue *queue);
+
+/* Takes out the next copies, one at least, by the address of their slots: at most so many bytes and
+ * pieces, unless one copy alone has more. The queue is not empty. Owner. */
+struct mem_copy *mem_queue_group(struct cuda_queue *queue, uint64_t bytes, uint32_t pieces);
+
+#endif
