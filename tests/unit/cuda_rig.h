@@ -14,7 +14,7 @@
 #include "sys/futex.h"
 #include "unit.h"
 
-#define RIG_PIECES 6
+#define RIG_PIECES 12
 
 struct rig_copy {
 	struct mem_copy copy;

@@ -65,6 +65,28 @@ static unsigned copy_all(uint8_t *slot, int to_slot, const char *failing)
 	return good;
 }
 
+/* A copy of so many pieces that a kernel does it where there is one: there and back. */
+static unsigned copy_scattered(uint8_t *slot)
+{
+	struct rig_copy job;
+	unsigned good = 0;
+
+	for (int to_slot = 0; to_slot < 2; to_slot++) {
+		rig_init(&job, 0, slot, 0, 0);
+		for (uint32_t i = 0; i < RIG_PIECES; i++)
+			job.pieces[i] = (struct mem_piece){
+				(void *)(uintptr_t)(memory + (RIG_PIECES - i) * 100), 50};
+		job.copy.npieces = RIG_PIECES;
+		rig_ended = 0;
+		if ((to_slot ? cuda->fill : cuda->commit)(&job.copy) == TCPX_OK) {
+			rig_wait(1);
+			assert_int_equal(job.ends, 1);
+			good += job.status == TCPX_OK;
+		}
+	}
+	return good;
+}
+
 /* All that a session does; the driver may fail anywhere. Returns whether everything went well. */
 static int session(const char *failing)
 {
@@ -87,14 +109,15 @@ static int session(const char *failing)
 	good += copy_all(slot ? slot : heap, 0, failing);
 	memset(slot ? slot : heap, 0, COPIES * BYTES);
 	good += copy_all(slot ? slot : heap, 1, failing);
-	if (good == 2 + 2 * COPIES)
+	good += copy_scattered(slot ? slot : heap);
+	if (good == 4 + 2 * COPIES)
 		for (unsigned i = 0; i < COPIES * BYTES; i++)
 			assert_int_equal((slot ? slot : heap)[i], 0x5a);
 	if (slot)
 		cuda->slot_free(slot, COPIES * BYTES, 0);
 	free(heap);
 	mem_kinds_stop();
-	return good == 2 + 2 * COPIES;
+	return good == 4 + 2 * COPIES;
 }
 
 /* Each call of a session once, with a failure that passes and with one that does not. */

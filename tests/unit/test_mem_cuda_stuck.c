@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Launches that do not begin, or stop half way, over the stand-in driver: the copy engine does their
+ * work, and what begins later touches nothing. The test's kernels stand for a GPU that is full.
+ */
+#include <sched.h>
+
+#include "cuda_wide.h"
+#include "mem/copy.h"
+
+static _Atomic int full;	/* kernels wait for room */
+static _Atomic uint32_t inside; /* launches that wait */
+static _Atomic int half;	/* kernels stop before the last piece */
+
+static void *at(uint64_t addr, uint64_t bytes)
+{
+	return fake.translate(addr, bytes);
+}
+
+static void kernel(void **params, int to_slot)
+{
+	struct mem_copy_args *args = params[0];
+	struct mem_copy_mark *mark = at(args->mark, sizeof(*mark));
+
+	atomic_fetch_add(&inside, 1);
+	while (atomic_load(&full))
+		sched_yield();
+	if (atomic_load(&half)) {
+		args->count--;
+		atomic_store_explicit(&mark->stopped, 1, memory_order_relaxed);
+	}
+	mem_copy_cpu(args, to_slot, at);
+	atomic_fetch_sub(&inside, 1);
+}
+
+static void gather(void **params, unsigned grid, unsigned block)
+{
+	(void)grid;
+	(void)block;
+	kernel(params, 1);
+}
+
+static void scatter(void **params, unsigned grid, unsigned block)
+{
+	(void)grid;
+	(void)block;
+	kernel(params, 0);
+}
+
+static void await_inside(uint32_t count)
+{
+	while (atomic_load(&inside) != count)
+		sched_yield();
+}
+
+/* The copies end while their launch waits; what the launch then finds, it leaves alone. */
+static void the_engine_takes_over(void **state)
+{
+	static uint8_t was[SPACE], now[SPACE];
+	struct wide wide[5];
+
+	(void)state;
+	for (int to_slot = 0; to_slot < 2; to_slot++) {
+		rig_ended = 0;
+		atomic_store(&full, 1);
+		count_from_here();
+		wide_init(&wide[0], 0, 0, 50, PIECE);
+		wide_push(&wide[0], to_slot);
+		rig_wait(1);
+		assert_int_equal(launches_made(), 1);
+		assert_int_equal(calls_made(), 50);
+		wide_check(&wide[0]);
+		/* What comes now does not wait behind it. */
+		for (unsigned i = 1; i < 5; i++) {
+			wide_init(&wide[i], i * (1u << 20), i * (1u << 20), 20, 1000);
+			wide_push(&wide[i], to_slot);
+		}
+		rig_wait(5);
+		assert_int_equal(launches_made(), 1);
+		for (unsigned i = 1; i < 5; i++)
+			wide_check(&wide[i]);
+		/* Both sides belong to somebody else by now. */
+		memset(slots, 0x11 + to_slot, SPACE);
+		memset(was, 0x77, SPACE);
+		assert_int_equal(fake.write(gpu, was, SPACE), 0);
+		memcpy(was, slots, SPACE);
+		await_inside(1);
+		atomic_store(&full, 0);
+		await_inside(0);
+		assert_memory_equal(was, slots, SPACE);
+		assert_int_equal(fake.read(gpu, now, SPACE), 0);
+		for (unsigned i = 0; i < SPACE; i++)
+			if (now[i] != 0x77)
+				fail_msg("byte %u of the GPU was written", i);
+		sides_fill();
+	}
+}
+
+/* When the launch is over, lists are launched again. */
+static void launches_come_back(void **state)
+{
+	struct wide wide;
+
+	(void)state;
+	atomic_store(&full, 1);
+	wide_init(&wide, 0, 0, 50, 100);
+	wide_push(&wide, 1);
+	rig_wait(1);
+	wide_check(&wide);
+	atomic_store(&full, 0);
+	do {
+		count_from_here();
+		rig_ended = 0;
+		wide_init(&wide, 0, 0, 50, 100);
+		wide_push(&wide, 1);
+		rig_wait(1);
+		wide_check(&wide);
+	} while (!launches_made());
+}
+
+/* Two groups are in the stream, both are taken back, in their order. */
+static void both_groups_are_taken_back(void **state)
+{
+	struct wide wide[2];
+
+	(void)state;
+	atomic_store(&full, 1);
+	fake.hold(1);
+	for (unsigned i = 0; i < 2; i++) {
+		wide_init(&wide[i], i * (1u << 20), i * (1u << 20), 50, 1000);
+		wide_push_alone(&wide[i], 0);
+	}
+	fake.hold(0);
+	rig_wait(2);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(wide[i].job.place, i);
+		wide_check(&wide[i]);
+	}
+	atomic_store(&full, 0);
+}
+
+/* A launch that says it stopped: the missing bytes come by the copy engine. */
+static void a_stopped_launch_is_made_up_for(void **state)
+{
+	struct wide wide;
+
+	(void)state;
+	for (int to_slot = 0; to_slot < 2; to_slot++) {
+		rig_ended = 0;
+		atomic_store(&half, 1);
+		wide_init(&wide, 0, 0, 50, 1000);
+		wide_push(&wide, to_slot);
+		rig_wait(1);
+		wide_check(&wide);
+		assert_true(calls_made() >= 50);
+	}
+	atomic_store(&half, 0);
+}
+
+/* The session goes while a launch waits: nothing that it reads is let go of. */
+static void a_stuck_launch_outlives_stop(void **state)
+{
+	struct fakecuda_live before, after;
+	struct wide wide;
+
+	(void)state;
+	atomic_store(&full, 1);
+	wide_init(&wide, 0, 0, 50, 1000);
+	wide_push(&wide, 1);
+	rig_wait(1);
+	wide_check(&wide);
+	fake.live(&before);
+	mem_kinds_stop();
+	fake.live(&after);
+	assert_memory_equal(&before, &after, sizeof(before));
+	await_inside(1);
+	atomic_store(&full, 0);
+	do
+		sched_yield();
+	while (fake.live(&after), after.streams);
+	assert_int_equal(after.modules, 0);
+}
+
+static void driver_breaks_the_context(void **state)
+{
+	struct wide wide[2];
+
+	(void)state;
+	atomic_store(&full, 1);
+	wide_init(&wide[0], 0, 0, 50, 1000);
+	wide_push(&wide[0], 1);
+	rig_wait(1);
+	wide_check(&wide[0]);
+	fake.break_device(0, CUDA_ERR_ILLEGAL_ADDRESS);
+	wide_init(&wide[1], 0, 0, 50, 1000);
+	if (cuda->fill(&wide[1].job.copy) == TCPX_OK) {
+		rig_wait(2);
+		assert_int_equal(wide[1].job.status, TCPX_ERR_SYSTEM);
+	}
+	atomic_store(&full, 0);
+	free(wide[1].pieces);
+	mem_kinds_stop();
+}
+
+int main(void)
+{
+	static const size_t bytes[] = {sizeof(struct mem_copy_args)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(the_engine_takes_over, setup, teardown),
+		cmocka_unit_test_setup_teardown(launches_come_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(both_groups_are_taken_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_stopped_launch_is_made_up_for, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_stuck_launch_outlives_stop, setup, teardown),
+		cmocka_unit_test_setup(driver_breaks_the_context, setup), /* last */
+	};
+
+	if (rig_open())
+		return 1;
+	if (fake.kernel_add("mem_gather", gather, bytes, 1) ||
+	    fake.kernel_add("mem_scatter", scatter, bytes, 1))
+		return 1;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
