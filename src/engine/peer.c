@@ -11,6 +11,7 @@
 #include "engine/block.h"
 #include "engine/calls.h"
 #include "engine/rx_into.h"
+#include "sys/cpu.h"
 #include "sys/futex.h"
 
 #define CONNECT_LIMIT_NS (10 * CLOCK_S_NS)
@@ -27,7 +28,7 @@ struct engine_peer *peer_create(struct engine_session *session)
 	if (!peer)
 		return NULL;
 	peer->session = session;
-	pthread_mutex_init(&peer->lock, NULL);
+	sys_mutex_init_short(&peer->lock);
 	list_init(&peer->buried);
 	list_init(&peer->landings);
 	list_init(&peer->dropped);

@@ -62,7 +62,7 @@ void session_timer_kick(struct engine_session *session)
 static void session_init(struct engine_session *session)
 {
 	pthread_mutex_init(&session->lock, NULL);
-	pthread_mutex_init(&session->queue_lock, NULL);
+	sys_mutex_init_short(&session->queue_lock);
 	handles_init(&session->peers, sizeof(struct engine_peer), 1ull << 61, NULL);
 	handles_init(&session->requests, sizeof(struct engine_request), 1ull << 62, request_free);
 	handles_init(&session->imports, sizeof(struct engine_import), 1ull << 63, import_free);

@@ -109,7 +109,7 @@ tcpx_status worker_start(struct engine_worker *worker, uint32_t index, bool lane
 	worker->lanes = lanes;
 	list_init(&worker->kicked);
 	list_init(&worker->graves);
-	pthread_mutex_init(&worker->lock, NULL);
+	sys_mutex_init_short(&worker->lock);
 	worker->epfd = epoll_create1(EPOLL_CLOEXEC);
 	worker->wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (worker->epfd < 0 || worker->wakefd < 0 ||

@@ -178,7 +178,8 @@ static int group_ask(struct cuda_lane *lane, struct cuda_group *group, int64_t n
 	return result == CUDA_OK;
 }
 
-static void group_end(struct cuda_lane *lane, tcpx_status status, int64_t now_ns)
+/* The oldest group is over: its copies, which are to be ended. */
+static struct mem_copy *group_take(struct cuda_lane *lane, int64_t now_ns)
 {
 	struct cuda_group *group = &lane->under[lane->oldest];
 	struct mem_copy *copies = group->first;
@@ -188,7 +189,7 @@ static void group_end(struct cuda_lane *lane, tcpx_status status, int64_t now_ns
 	lane->oldest = (lane->oldest + 1) % CUDA_LANE_GROUPS;
 	lane->under[lane->oldest].since_ns = now_ns;
 	lane->nunder--;
-	copies_end(lane, copies, status);
+	return copies;
 }
 
 /* A launch that began after all when it was taken back, and heard of that. */
@@ -227,6 +228,7 @@ static void late_end(struct cuda_lane *lane, unsigned i)
 
 unsigned mem_lane_round(struct cuda_lane *lane, int64_t now_ns)
 {
+	struct mem_copy *over = NULL, **tail = &over;
 	unsigned moved = 0;
 
 	for (unsigned i = lane->nlate; i-- > 0;)
@@ -237,21 +239,26 @@ unsigned mem_lane_round(struct cuda_lane *lane, int64_t now_ns)
 
 		moved++;
 		if (!group_short(group)) {
-			group_end(lane, TCPX_OK, now_ns);
+			*tail = group_take(lane, now_ns);
+			while (*tail)
+				tail = &(*tail)->next;
 			continue;
 		}
 		group->launch->busy = 0;
 		group->launch = NULL;
 		group_engine(lane, group, &lane->engine);
 	}
-	if (lane->fatal)
-		return moved;
-	moved += group_take_back(lane, now_ns);
-	mem_queue_take(&lane->queue);
-	for (; lane->queue.first && lane->nunder < CUDA_LANE_GROUPS && !lane->fatal; moved++)
-		group_issue(lane, now_ns);
-	if (moved)
-		lane->moved_ns = now_ns;
+	if (!lane->fatal) {
+		moved += group_take_back(lane, now_ns);
+		mem_queue_take(&lane->queue);
+		for (; lane->queue.first && lane->nunder < CUDA_LANE_GROUPS && !lane->fatal;
+		     moved++)
+			group_issue(lane, now_ns);
+		if (moved)
+			lane->moved_ns = now_ns;
+	}
+	/* Only now: whoever is told takes his time, and the engine has work meanwhile. */
+	copies_end(lane, over, TCPX_OK);
 	return moved;
 }
 
@@ -275,7 +282,7 @@ unsigned mem_lane_fail(struct cuda_lane *lane, tcpx_status status)
 		if (group_dead(lane, &lane->late[i], status, &end))
 			late_end(lane, i);
 	for (; lane->nunder && group_dead(lane, &lane->under[lane->oldest], status, &end); moved++)
-		group_end(lane, end, 0);
+		copies_end(lane, group_take(lane, 0), end);
 	mem_queue_take(&lane->queue);
 	queued = lane->queue.first;
 	lane->queue.first = lane->queue.last = NULL;

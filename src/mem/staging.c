@@ -9,6 +9,7 @@
 
 #include "base/config.h"
 #include "base/error.h"
+#include "sys/cpu.h"
 
 #define DEVICES_MAX 64
 #define ORDERS 11 /* MEM_SLOT_MIN << 10 = MEM_SLOT_MAX */
@@ -90,7 +91,7 @@ static tcpx_status pool_new(const struct mem_kind *kind, uint32_t device,
 
 	if (!pool)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "staging of %s:%u", kind->name, device);
-	pthread_mutex_init(&pool->lock, NULL);
+	sys_mutex_init_short(&pool->lock);
 	list_init(&pool->line);
 	pool->kind = kind;
 	pool->device = device;

@@ -189,6 +189,19 @@ void sys_thread_slice(uint64_t ns)
 	(void)syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
+void sys_mutex_init_short(pthread_mutex_t *lock)
+{
+	pthread_mutexattr_t attr;
+
+	if (pthread_mutexattr_init(&attr)) {
+		pthread_mutex_init(lock, NULL);
+		return;
+	}
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
+	pthread_mutex_init(lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+}
+
 tcpx_status sys_thread_start(pthread_t *out_thread, const char *name, void *(*fn)(void *arg),
 			     void *arg)
 {
