@@ -242,7 +242,7 @@ struct sim_side {
 	bool stage_offered;
 	struct list_node slices; /* of any job, until their room is back */
 	uint64_t fill_used;
-	uint32_t reclaims;
+	uint32_t reclaims, whims; /* how often room was taken back: it was short; for no reason */
 	bool pumping, reclaiming;
 	uint32_t actions_left;
 };
@@ -267,7 +267,7 @@ struct sim {
 	uint32_t nheap, cap_heap;
 	uint32_t epoch[SIM_CHANNELS];
 	struct sim_conn *pending[SIM_CHANNELS]; /* dialled, not up at the acceptor yet */
-	bool verbose, control_up;
+	bool verbose, harsh, control_up;
 	uint32_t control_id;
 	bool broken;	/* some link failed in this schedule */
 	bool disturbed; /* some request was cancelled, refused, timed out or lost its region */
@@ -314,6 +314,7 @@ bool sim_chance(struct sim *sim, uint32_t percent);
 /* sim_profile.c */
 void sim_profile_draw(struct sim_profile *p, struct rng *rng);
 void sim_profile_plain(struct sim_profile *p);
+void sim_profile_harsh(struct sim_profile *p);
 
 /* sim_world.c: sides and their life */
 void sim_world_init(struct sim *sim);

@@ -6,6 +6,9 @@
 #include <string.h>
 
 #define HOSTILE_RECLAIMS 200 /* a peer that never grants must not keep the schedule going */
+/* Others want room so often: a real engine lets 100 ms go by before it takes filled bytes back, and
+ * where channels are slower than fills, whims alone would fill a schedule. */
+#define WHIMS_MAX 500
 
 static void pump(struct sim *sim, const struct sim_event *event);
 
@@ -235,7 +238,7 @@ void sim_fill_back_some(struct sim_side *side)
 
 	if (side->alive && sim_chance(side->sim, side->sim->p.fill_back))
 		job = some_holder(side);
-	if (job)
+	if (job && side->whims++ < WHIMS_MAX)
 		fill_back(side, job);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs schedules: sim [--seed S] [--runs N] [--list FILE] [--verbose]. A failing seed is printed
- * and replays exactly. */
+/* Runs schedules: sim [--seed S] [--runs N] [--list FILE] [--harsh] [--verbose]. A failing seed is
+ * printed and replays exactly. --harsh: all memory is staged, in the smallest pools. */
 #include "sim.h"
 
 #include <inttypes.h>
@@ -20,8 +20,8 @@ static void crashed(int sig)
 	char text[128];
 	int len = snprintf(text, sizeof(text),
 			   "FAIL seed %" PRIu64 ": signal %d\nreplay: sim --seed %" PRIu64
-			   " --runs 1 --verbose\n",
-			   sim.seed, sig, sim.seed);
+			   " --runs 1%s --verbose\n",
+			   sim.seed, sig, sim.seed, sim.harsh ? " --harsh" : "");
 
 	if (len > 0 && write(STDERR_FILENO, text, (size_t)len) < 0)
 		_exit(1);
@@ -43,8 +43,8 @@ static int run_one(uint64_t seed, uint64_t *sum)
 	if (sim_schedule(&sim, seed, NULL, NULL)) {
 		fprintf(stderr,
 			"FAIL seed %" PRIu64 " at %lld: %s\nreplay: sim --seed %" PRIu64
-			" --runs 1 --verbose\n",
-			seed, (long long)sim.now, sim.why, seed);
+			" --runs 1%s --verbose\n",
+			seed, (long long)sim.now, sim.why, seed, sim.harsh ? " --harsh" : "");
 		return 1;
 	}
 	totals_add(sum, sizeof(sim.count) / sizeof(*sum));
@@ -87,9 +87,11 @@ int main(int argc, char **argv)
 			list = argv[++a];
 		else if (!strcmp(argv[a], "--verbose"))
 			sim.verbose = true;
+		else if (!strcmp(argv[a], "--harsh"))
+			sim.harsh = true;
 		else {
-			fprintf(stderr,
-				"usage: sim [--seed S] [--runs N] [--list FILE] [--verbose]\n");
+			fprintf(stderr, "usage: sim [--seed S] [--runs N] [--list FILE] [--harsh] "
+					"[--verbose]\n");
 			return 2;
 		}
 	}

@@ -71,15 +71,33 @@ static void draw_faults(struct sim_profile *p, struct rng *rng)
 	p->restart = p->fail_link && rng_one_in(rng, 2);
 }
 
+/* The largest slice of any job. */
+static uint64_t largest_slice(const struct sim_profile *p)
+{
+	uint64_t slice = p->bytes_max < CORE_SMALL_BYTES ? p->bytes_max + 1 : CORE_SMALL_BYTES;
+
+	return slice < p->chunk_bytes ? p->chunk_bytes : slice;
+}
+
+/* All memory is staged, and there is staging for one chunk, room for one slice. */
+void sim_profile_harsh(struct sim_profile *p)
+{
+	int side;
+
+	for (side = 0; side < 2; side++) {
+		p->staged[side] = 100;
+		p->stage_pool[side] = p->chunk_bytes;
+		p->fill_pool[side] = largest_slice(p);
+	}
+}
+
 /* Room for one slice of any job, or for more. Drawn last: seeds older than filling keep their
  * meaning where nothing is staged. */
 static void draw_filling(struct sim_profile *p, struct rng *rng)
 {
-	uint64_t slice = p->bytes_max < CORE_SMALL_BYTES ? p->bytes_max + 1 : CORE_SMALL_BYTES;
+	uint64_t slice = largest_slice(p);
 	int side;
 
-	if (slice < p->chunk_bytes)
-		slice = p->chunk_bytes;
 	for (side = 0; side < 2; side++)
 		p->fill_pool[side] = slice + slice * (uint64_t)PICK(rng, 0, 0, 1, 3, 1000) / 2;
 	p->fill = PICK(rng, 1, 50, 2000);

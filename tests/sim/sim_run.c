@@ -54,7 +54,7 @@ static void finish(struct sim *sim)
 int sim_schedule(struct sim *sim, uint64_t seed, const struct sim_profile *profile,
 		 void (*script)(struct sim *sim))
 {
-	bool verbose = sim->verbose;
+	bool verbose = sim->verbose, harsh = sim->harsh;
 	struct sim_event *heap = sim->heap;
 	uint32_t cap = sim->cap_heap;
 
@@ -63,12 +63,15 @@ int sim_schedule(struct sim *sim, uint64_t seed, const struct sim_profile *profi
 	sim->heap = heap;
 	sim->cap_heap = cap;
 	sim->verbose = verbose;
+	sim->harsh = harsh;
 	sim->seed = seed;
 	rng_seed(&sim->rng, seed);
 	if (profile)
 		sim->p = *profile;
 	else
 		sim_profile_draw(&sim->p, &sim->rng);
+	if (harsh)
+		sim_profile_harsh(&sim->p);
 	if (setjmp(sim->out))
 		return -1;
 	sim_world_init(sim);
