@@ -98,10 +98,14 @@ static struct core_job *fill_first(struct core_link *link)
 	return LIST_ENTRY(link->fills_ahead.next, struct core_job, fill_node);
 }
 
+/* Who was told that a fill is ahead may have let it wait. */
 void core_fill_granted(struct core_link *link)
 {
+	if (list_empty(&link->fills_ahead))
+		return;
 	list_splice(&link->fills_ahead, &link->fills);
 	list_splice(&link->fills, &link->fills_ahead);
+	link->cfg.ops->fill(link->cfg.arg);
 }
 
 bool core_fill_next(struct core_link *link, struct core_fill *out_fill)

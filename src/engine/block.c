@@ -6,28 +6,35 @@
 
 #include "engine/prefill.h"
 
+static struct mem_stager *stager_of(const struct stage_block *block)
+{
+	return block->share ? &block->share->stager : NULL;
+}
+
 static uint8_t *block_memory(struct stage_block *block, struct engine_peer *peer,
 			     enum block_want want, bool *out_waits)
 {
-	bool lined = false;
+	bool ahead = block->share && block->share->ahead, lined = false;
 	uint8_t *addr = NULL;
 
 	if (block->pool)
-		addr = mem_staging_take(block->pool, block->bytes, block->stager,
+		addr = mem_staging_take(block->pool, block->bytes, stager_of(block), ahead,
 					want == BLOCK_OR_WAIT ? &lined : NULL);
 	if (lined)
 		atomic_fetch_add(&peer->slot.refs, 1); /* the line's */
-	if (lined)
-		prefill_watch();
 	if (addr || (want == BLOCK_OR_NOTHING && block->pool))
 		return addr;
 	if (want == BLOCK_OR_WAIT && block->pool) {
 		*out_waits = true;
+		if (!ahead)
+			prefill_watch();
 		return NULL;
 	}
 	block->pool = NULL;
-	block->stager = NULL;
-	return want == BLOCK_ANYHOW ? mem_spill_alloc(block->bytes) : NULL;
+	addr = want == BLOCK_ANYHOW ? mem_spill_alloc(block->bytes) : NULL;
+	if (addr && block->share)
+		block->share->spilled++;
+	return addr;
 }
 
 struct stage_block *block_open(struct engine_peer *peer, const struct mem_kind *kind,
@@ -41,7 +48,7 @@ struct stage_block *block_open(struct engine_peer *peer, const struct mem_kind *
 		return NULL;
 	list_init(&block->node);
 	block->pool = mem_staging_get(kind->kind, device, direction);
-	block->stager = share ? &share->stager : NULL;
+	block->share = share;
 	block->kind = kind;
 	block->device = device;
 	block->linear = linear;
@@ -62,18 +69,16 @@ void block_get(struct stage_block *block)
 	atomic_fetch_add(&block->refs, 1);
 }
 
-/* Whoever waits for the pool tries again, the longest first, until one is left wanting. */
+/* Whoever waits for the pool and may have of it now tries again, the longest first. */
 static void offer(struct mem_staging *pool)
 {
 	struct mem_stager *stager;
 
 	while ((stager = mem_staging_offer(pool))) {
 		struct engine_peer *peer = LIST_ENTRY(stager, struct stage_share, stager)->peer;
-		bool satisfied = prefill_pump(peer);
 
+		prefill_pump(peer);
 		peer_put(peer); /* the line's */
-		if (!satisfied)
-			break;
 	}
 }
 
@@ -81,23 +86,27 @@ void block_put(struct stage_block *block)
 {
 	struct engine_peer *peer = block->peer;
 	struct mem_staging *pool = block->pool;
-	bool last;
+	bool last, counted = block->share;
 
 	/* Under the lock, as a landing block may be found until then. */
 	pthread_mutex_lock(&peer->lock);
 	last = atomic_fetch_sub(&block->refs, 1) == 1;
 	if (last)
 		list_remove(&block->node);
+	if (last && counted && !pool)
+		block->share->spilled--;
 	pthread_mutex_unlock(&peer->lock);
 	if (!last)
 		return;
 	if (pool)
-		mem_staging_give(pool, block->addr, block->bytes, block->stager);
+		mem_staging_give(pool, block->addr, block->bytes, stager_of(block));
 	else
 		free(block->addr);
 	free(block);
 	if (pool)
 		offer(pool);
+	if (counted)
+		prefill_pump(peer); /* who has nothing now need not wait for others */
 	peer_put(peer);
 }
 

@@ -12,9 +12,9 @@
 
 struct stage_block {
 	_Atomic uint32_t refs;
-	struct engine_peer *peer; /* with a reference */
-	struct mem_staging *pool; /* NULL: ordinary memory, the pool had none */
-	struct mem_stager *stager;
+	struct engine_peer *peer;  /* with a reference */
+	struct mem_staging *pool;  /* NULL: ordinary memory, the pool had none */
+	struct stage_share *share; /* NULL: nobody's */
 	uint8_t *addr;
 	uint64_t linear, bytes; /* what of the transfer lies in it */
 	const struct mem_kind *kind;
@@ -30,6 +30,8 @@ struct stage_share {
 	struct mem_stager stager;
 	struct engine_peer *peer;
 	struct stage_share *next;
+	bool ahead;	  /* lock: what it takes may wait for the peer, so others go first */
+	uint32_t spilled; /* lock: blocks in ordinary memory instead */
 };
 
 enum block_want {

@@ -143,10 +143,12 @@ static struct stage_block *room_for(struct engine_peer *peer, const struct core_
 	struct core_job *job = fill->job;
 	struct stage_share *share = block_share(peer, region->kind, region->device);
 	uint64_t bytes = MEM_SLOT_MAX - (job->linear_base + fill->linear) % MEM_SLOT_MAX;
-	bool alone;
+	enum block_want want = BLOCK_ANYHOW;
 
 	if (!fits(job->block, region, fill))
 		block_spent(peer, job);
+	if (share)
+		share->ahead = fill->ahead;
 	if (bytes > job->end - fill->linear)
 		bytes = job->end - fill->linear;
 	if (!job->block && bytes > fill->bytes)
@@ -156,9 +158,11 @@ static struct stage_block *room_for(struct engine_peer *peer, const struct core_
 		block_get(job->block);
 		return job->block;
 	}
-	alone = share && share->stager.held;
+	/* A peer that has nothing yet never waits for others; what is ahead waits for its own. */
+	if (share && (fill->ahead || share->spilled || mem_stager_held(&share->stager)))
+		want = BLOCK_OR_WAIT;
 	return block_open(peer, region->kind, region->device, MEM_OUT, fill->linear, fill->bytes,
-			  share, alone ? BLOCK_OR_WAIT : BLOCK_ANYHOW, out_waits);
+			  share, want, out_waits);
 }
 
 static tcpx_status add_pieces(struct prefill_slice *slice, const struct core_fill *fill)
@@ -222,7 +226,7 @@ static struct prefill_slice *begin_next(struct engine_peer *peer, struct core_fi
 }
 
 /* One slice at a time, in order, whichever threads ask: neighbours reach the device as such. */
-bool prefill_pump(struct engine_peer *peer)
+void prefill_pump(struct engine_peer *peer)
 {
 	struct prefill_slice *slice;
 	struct core_fill fill;
@@ -231,7 +235,7 @@ bool prefill_pump(struct engine_peer *peer)
 	pthread_mutex_lock(&peer->lock);
 	if (peer->pumping) {
 		pthread_mutex_unlock(&peer->lock);
-		return true; /* the one who does looks again before he leaves */
+		return; /* the one who does looks again before he leaves */
 	}
 	peer->pumping = true;
 	while ((slice = begin_next(peer, &fill, &waits))) {
@@ -246,7 +250,6 @@ bool prefill_pump(struct engine_peer *peer)
 	}
 	peer->pumping = false;
 	pthread_mutex_unlock(&peer->lock);
-	return !waits;
 }
 
 void prefill_flush(struct engine_peer *peer)
@@ -301,6 +304,21 @@ uint32_t prefill_claim(const struct core_tx *tx, struct prefill_slice **slices, 
 	return at == end ? n : 0;
 }
 
+/* peer.lock: some of it lies where somebody waits for room. */
+static bool in_the_way(const struct core_job *job)
+{
+	struct list_node *pos;
+
+	LIST_FOREACH(pos, &job->slices) {
+		const struct stage_block *block =
+			LIST_ENTRY(pos, struct prefill_slice, node)->block;
+
+		if (block->pool && mem_staging_short(block->pool))
+			return true;
+	}
+	return false;
+}
+
 /* peer.lock */
 static void look_at(struct engine_peer *peer, struct core_job *job, int64_t now_ns)
 {
@@ -309,10 +327,10 @@ static void look_at(struct engine_peer *peer, struct core_job *job, int64_t now_
 	if (!job->fills || list_empty(&job->slices))
 		return;
 	first = LIST_ENTRY(job->slices.next, struct prefill_slice, node);
-	if (first->ready && now_ns - first->ready_ns > FILL_STALE_NS &&
+	if (first->ready && now_ns - first->ready_ns > FILL_STALE_NS && in_the_way(job) &&
 	    core_fill_back(&peer->core, job))
-		LOG_DEBUG("peer '%s': %llu bytes filled and not pulled are given up", peer->name,
-			  (unsigned long long)first->bytes);
+		LOG_DEBUG("peer '%s': what is filled from byte %llu on and not pulled is given up",
+			  peer->name, (unsigned long long)job->linear);
 }
 
 /* True: somebody is still in line for what this peer holds a part of. */

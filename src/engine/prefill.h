@@ -11,8 +11,8 @@
 
 struct prefill_slice;
 
-/* Begins what may begin. False: it stands in line for more memory. No lock held. Any thread. */
-bool prefill_pump(struct engine_peer *peer);
+/* Begins what may begin. No lock held. Any thread. */
+void prefill_pump(struct engine_peer *peer);
 
 /* From the core, under peer.lock: there is something to fill; a job needs no more. */
 void prefill_hook_due(struct engine_peer *peer);

@@ -24,7 +24,7 @@ struct mem_staging {
 	uint64_t bytes, used;
 	uint64_t *free[ORDERS]; /* a bit for each slot of that order that is free as a whole */
 	uint32_t nfree[ORDERS], words[ORDERS];
-	struct list_node line; /* mem_stager */
+	struct list_node line, patient; /* mem_stager */
 };
 
 static struct {
@@ -93,6 +93,7 @@ static tcpx_status pool_new(const struct mem_kind *kind, uint32_t device,
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "staging of %s:%u", kind->name, device);
 	sys_mutex_init_short(&pool->lock);
 	list_init(&pool->line);
+	list_init(&pool->patient);
 	pool->kind = kind;
 	pool->device = device;
 	pool->bytes = bytes;
@@ -172,7 +173,8 @@ struct mem_staging *mem_staging_get(enum tcpx_mem_kind kind, uint32_t device,
 void mem_stager_init(struct mem_stager *stager, struct mem_staging *pool)
 {
 	stager->pool = pool;
-	stager->held = 0;
+	stager->held = stager->want = 0;
+	stager->patient = false;
 	list_init(&stager->waiting);
 }
 
@@ -195,8 +197,44 @@ static void *take(struct mem_staging *pool, unsigned order)
 	return pool->base + (uint64_t)index * (MEM_SLOT_MIN << order);
 }
 
+/* Within his half of the pool, and there is a slot. */
+static bool could_take(const struct mem_staging *pool, const struct mem_stager *stager,
+		       uint64_t size)
+{
+	unsigned order = order_of(size);
+
+	if (stager && stager->held + size > pool->bytes / 2)
+		return false;
+	while (order < ORDERS && !pool->nfree[order])
+		order++;
+	return order < ORDERS;
+}
+
+/* True: he did not stand in line before. */
+static bool line_up(struct mem_staging *pool, struct mem_stager *stager, uint64_t size,
+		    bool patient)
+{
+	bool lined = list_empty(&stager->waiting);
+
+	stager->want = size;
+	if (lined || stager->patient != patient) {
+		list_remove(&stager->waiting);
+		list_push_back(patient ? &pool->patient : &pool->line, &stager->waiting);
+	}
+	stager->patient = patient;
+	return lined;
+}
+
+/* He himself does not count. */
+static bool others_in_line(const struct mem_staging *pool, const struct mem_stager *stager)
+{
+	const struct list_node *first = pool->line.next;
+
+	return first != &pool->line && (first != &stager->waiting || first->next != &pool->line);
+}
+
 void *mem_staging_take(struct mem_staging *pool, uint64_t bytes, struct mem_stager *stager,
-		       bool *out_lined)
+		       bool patient, bool *out_lined)
 {
 	unsigned order = order_of(bytes);
 	uint64_t size = (uint64_t)MEM_SLOT_MIN << order;
@@ -205,15 +243,12 @@ void *mem_staging_take(struct mem_staging *pool, uint64_t bytes, struct mem_stag
 	if (order >= ORDERS)
 		return NULL;
 	pthread_mutex_lock(&pool->lock);
-	if (!stager || stager->held + size <= pool->bytes / 2)
+	if (could_take(pool, stager, size) && !(patient && others_in_line(pool, stager)))
 		slot = take(pool, order);
 	if (slot && stager)
 		stager->held += size;
-	if (!slot && out_lined) {
-		*out_lined = list_empty(&stager->waiting);
-		if (*out_lined)
-			list_push_back(&pool->line, &stager->waiting);
-	}
+	if (!slot && out_lined)
+		*out_lined = line_up(pool, stager, size, patient);
 	pthread_mutex_unlock(&pool->lock);
 	return slot;
 }
@@ -237,17 +272,40 @@ void mem_staging_give(struct mem_staging *pool, void *slot, uint64_t bytes,
 	pthread_mutex_unlock(&pool->lock);
 }
 
+/* Those at their half wait for their own slots, and must not keep others from theirs. */
+static struct mem_stager *first_served(struct mem_staging *pool, struct list_node *line)
+{
+	struct list_node *pos;
+
+	LIST_FOREACH(pos, line) {
+		struct mem_stager *stager = LIST_ENTRY(pos, struct mem_stager, waiting);
+
+		if (could_take(pool, stager, stager->want))
+			return stager;
+	}
+	return NULL;
+}
+
 struct mem_stager *mem_staging_offer(struct mem_staging *pool)
 {
-	struct mem_stager *stager = NULL;
-	struct list_node *node;
+	struct mem_stager *stager;
 
 	pthread_mutex_lock(&pool->lock);
-	node = pool->used < pool->bytes ? list_pop_front(&pool->line) : NULL;
-	if (node)
-		stager = LIST_ENTRY(node, struct mem_stager, waiting);
+	stager = first_served(pool, list_empty(&pool->line) ? &pool->patient : &pool->line);
+	if (stager)
+		list_remove(&stager->waiting);
 	pthread_mutex_unlock(&pool->lock);
 	return stager;
+}
+
+uint64_t mem_stager_held(struct mem_stager *stager)
+{
+	uint64_t held;
+
+	pthread_mutex_lock(&stager->pool->lock);
+	held = stager->held;
+	pthread_mutex_unlock(&stager->pool->lock);
+	return held;
 }
 
 bool mem_staging_short(struct mem_staging *pool)

@@ -5,7 +5,8 @@
  * address first, so that the memory in use stays small and warm.
  *
  * Nobody holds more than half of a pool, and who gets nothing waits in line: whoever gives a slot
- * back asks mem_staging_offer for the next one and lets him try again.
+ * back asks mem_staging_offer for the next one and lets him try again. Those who can do without for
+ * now are patient: they stand behind all others and take nothing while another stands in line.
  */
 #ifndef MEM_STAGING_H
 #define MEM_STAGING_H
@@ -26,7 +27,8 @@ struct mem_staging;
 struct mem_stager {
 	struct mem_staging *pool;
 	struct list_node waiting;
-	uint64_t held; /* bytes */
+	uint64_t held, want; /* bytes; what he stands in line for */
+	bool patient;	     /* stands in line, behind the others */
 };
 
 /* Both pools of a device. ERR_NO_MEMORY; what slot_alloc says. Any thread, may be slow. */
@@ -43,14 +45,16 @@ struct mem_staging *mem_staging_get(enum tcpx_mem_kind kind, uint32_t device,
 void mem_stager_init(struct mem_stager *stager, struct mem_staging *pool);
 
 /* A slot of bytes <= MEM_SLOT_MAX, or NULL. stager NULL: of the whole pool. out_lined not NULL: who
- * gets nothing stands in line now; *out_lined says whether he did not before. Any thread. */
+ * gets nothing stands in line now, by what he says of his patience this time; *out_lined says
+ * whether he did not before. Any thread. */
 void *mem_staging_take(struct mem_staging *pool, uint64_t bytes, struct mem_stager *stager,
-		       bool *out_lined);
+		       bool patient, bool *out_lined);
 void mem_staging_give(struct mem_staging *pool, void *slot, uint64_t bytes,
 		      struct mem_stager *stager);
-/* The next in line, out of it now; NULL: nobody, or no slot is free. */
+/* The first in line for whom there is a slot, out of the line now; NULL: nobody. */
 struct mem_stager *mem_staging_offer(struct mem_staging *pool);
-/* Somebody waits in line. */
+/* Somebody who is not patient stands in line. */
 bool mem_staging_short(struct mem_staging *pool);
+uint64_t mem_stager_held(struct mem_stager *stager);
 
 #endif
