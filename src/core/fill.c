@@ -49,6 +49,7 @@ void core_fill_init(struct core_job *job)
 	list_init(&job->slices);
 	job->block = NULL;
 	job->filling = job->ready = job->fill_quantum = 0;
+	job->unpulled = false;
 	job->fill_at = (struct core_cursor){0};
 }
 
@@ -72,14 +73,17 @@ void core_fill_stop(struct core_link *link, struct core_job *job)
 	link->cfg.ops->fill_drop(link->cfg.arg, job);
 }
 
-/* As much of it is filled as the peer granted staging for: more would wait for the peer. */
+/* More of it would wait: as much is filled as the peer granted staging for, or what was filled was
+ * taken back because no channel pulled it, and one slice is there for a channel that begins to. */
 static bool is_ahead(const struct core_link *link, const struct core_job *job)
 {
-	return job->staged &&
-	       job->filling - job->linear >= link->stage_out.granted - link->stage_out.used;
+	uint64_t filled = job->filling - job->linear;
+
+	return (job->staged && filled >= link->stage_out.granted - link->stage_out.used) ||
+	       (job->unpulled && filled);
 }
 
-/* Those that are ahead of their grants come last, whatever their priority: two sides whose WRITEs
+/* Those that are ahead come last, whatever their priority: two sides whose WRITEs
  * hold all room, each until the other's READs give staging back, would wait for each other. */
 static struct core_job *fill_first(struct core_link *link)
 {
@@ -98,7 +102,7 @@ static struct core_job *fill_first(struct core_link *link)
 	return LIST_ENTRY(link->fills_ahead.next, struct core_job, fill_node);
 }
 
-/* Who was told that a fill is ahead may have let it wait. */
+/* Some may not be ahead any more; who was told so may have let them wait. */
 void core_fill_granted(struct core_link *link)
 {
 	if (list_empty(&link->fills_ahead))
@@ -106,6 +110,14 @@ void core_fill_granted(struct core_link *link)
 	list_splice(&link->fills_ahead, &link->fills);
 	list_splice(&link->fills, &link->fills_ahead);
 	link->cfg.ops->fill(link->cfg.arg);
+}
+
+void core_fill_pulled(struct core_link *link, struct core_job *job)
+{
+	if (!job->unpulled)
+		return;
+	job->unpulled = false;
+	core_fill_granted(link);
 }
 
 bool core_fill_next(struct core_link *link, struct core_fill *out_fill)
@@ -184,6 +196,7 @@ bool core_fill_back(struct core_link *link, struct core_job *job)
 {
 	if (job->stopped || job->ready <= job->linear || leaves_eagerly(job))
 		return false;
+	job->unpulled = true;
 	job->filling = job->ready = job->linear;
 	job->fill_at = job->at;
 	if (job->queued && !job->redo)

@@ -90,6 +90,7 @@ struct core_job {
 	struct core_cursor fill_at; /* of filling */
 	uint64_t filling, ready;    /* up to there: asked for; there */
 	uint64_t fill_quantum;
+	bool unpulled; /* what was filled was taken back, and nothing of it was cut since */
 };
 
 enum core_xfer_state {
@@ -302,7 +303,7 @@ struct core_link {
 	struct list_node small;	      /* jobs for the lane */
 	struct list_node bulk;	      /* jobs for bulk channels */
 	struct list_node fills;	      /* jobs of which more is to be filled */
-	struct list_node fills_ahead; /* the same, filled as far as the peer granted staging */
+	struct list_node fills_ahead; /* the same, filled as far as is worth others' room */
 	struct list_node sends;	      /* SENDs not announced yet, in order */
 	struct list_node voids;	      /* core_ctl: SENDs that ended unannounced, by number */
 	uint32_t nvoids;
@@ -456,7 +457,9 @@ struct core_fill {
 	struct core_cursor at;
 	uint64_t linear;
 	uint32_t bytes, pieces;
-	bool ahead; /* it would wait for the peer's staging: no reason to take others' room */
+	/* It would wait, for the peer's staging or for a channel that pulls: no reason to take
+	 * others' room. It may wait for room; ops->fill tells when it is worth more. */
+	bool ahead;
 };
 /* What is to be filled next; false: nothing. Asked again it says the same. */
 bool core_fill_next(struct core_link *link, struct core_fill *out_fill);

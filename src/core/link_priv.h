@@ -72,6 +72,7 @@ void core_fill_init(struct core_job *job);
 void core_fill_want(struct core_link *link, struct core_job *job);
 void core_fill_stop(struct core_link *link, struct core_job *job);
 void core_fill_granted(struct core_link *link);
+void core_fill_pulled(struct core_link *link, struct core_job *job); /* a channel cut of it */
 
 /* push.c */
 void core_push_check(struct core_link *link, struct core_push *push);

@@ -295,6 +295,7 @@ static bool cut(struct core_link *link, struct core_chan *chan, struct core_job 
 	if (!again) {
 		job->linear += bytes;
 		job->at = at;
+		core_fill_pulled(link, job);
 	} else if (bytes == job->redo->bytes) {
 		redo_pop(link, job);
 	} else {
