@@ -149,8 +149,14 @@ void mem_staging_stop(void)
 	pthread_mutex_lock(&all.lock);
 	for (i = 0; i < sizeof(all.pool) / sizeof(*at); i++) {
 		struct mem_staging *pool = atomic_load(&at[i]);
+		bool out = false;
 
-		if (!pool || pool->used)
+		if (pool) {
+			pthread_mutex_lock(&pool->lock);
+			out = pool->used;
+			pthread_mutex_unlock(&pool->lock);
+		}
+		if (!pool || out)
 			continue;
 		atomic_store(&at[i], NULL);
 		pool_free(pool);
