@@ -151,7 +151,7 @@ static struct stage_block *room_for(struct engine_peer *peer, const struct core_
 		share->ahead = fill->ahead;
 	if (bytes > job->end - fill->linear)
 		bytes = job->end - fill->linear;
-	if (!job->block && bytes > fill->bytes)
+	if (!job->block && bytes > fill->bytes && !job->unpulled)
 		job->block = block_open(peer, region->kind, region->device, MEM_OUT, fill->linear,
 					bytes, share, BLOCK_OR_NOTHING, NULL);
 	if (job->block) {
@@ -313,7 +313,8 @@ static bool in_the_way(const struct core_job *job)
 		const struct stage_block *block =
 			LIST_ENTRY(pos, struct prefill_slice, node)->block;
 
-		if (block->pool && mem_staging_short(block->pool))
+		if (block->pool && block->share &&
+		    mem_staging_short(block->pool, &block->share->stager))
 			return true;
 	}
 	return false;
@@ -342,7 +343,7 @@ static bool look_into(struct engine_peer *peer, int64_t now_ns)
 
 	pthread_mutex_lock(&peer->lock);
 	for (share = peer->shares; share; share = share->next)
-		wanted |= mem_staging_short(share->stager.pool);
+		wanted |= mem_staging_short(share->stager.pool, &share->stager);
 	if (wanted && peer->core_ready) {
 		LIST_FOREACH_SAFE(pos, tmp, &peer->core.active)
 			look_at(peer, &LIST_ENTRY(pos, struct core_xfer, node)->job, now_ns);

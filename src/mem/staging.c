@@ -149,14 +149,8 @@ void mem_staging_stop(void)
 	pthread_mutex_lock(&all.lock);
 	for (i = 0; i < sizeof(all.pool) / sizeof(*at); i++) {
 		struct mem_staging *pool = atomic_load(&at[i]);
-		bool out = false;
 
-		if (pool) {
-			pthread_mutex_lock(&pool->lock);
-			out = pool->used;
-			pthread_mutex_unlock(&pool->lock);
-		}
-		if (!pool || out)
+		if (!pool || mem_staging_used(pool))
 			continue;
 		atomic_store(&at[i], NULL);
 		pool_free(pool);
@@ -203,13 +197,19 @@ static void *take(struct mem_staging *pool, unsigned order)
 	return pool->base + (uint64_t)index * (MEM_SLOT_MIN << order);
 }
 
+static bool within_half(const struct mem_staging *pool, const struct mem_stager *stager,
+			uint64_t size)
+{
+	return stager->held + size <= pool->bytes / 2;
+}
+
 /* Within his half of the pool, and there is a slot. */
 static bool could_take(const struct mem_staging *pool, const struct mem_stager *stager,
 		       uint64_t size)
 {
 	unsigned order = order_of(size);
 
-	if (stager && stager->held + size > pool->bytes / 2)
+	if (stager && !within_half(pool, stager, size))
 		return false;
 	while (order < ORDERS && !pool->nfree[order])
 		order++;
@@ -314,12 +314,27 @@ uint64_t mem_stager_held(struct mem_stager *stager)
 	return held;
 }
 
-bool mem_staging_short(struct mem_staging *pool)
+bool mem_staging_short(struct mem_staging *pool, const struct mem_stager *stager)
 {
-	bool someone;
+	struct list_node *pos;
+	bool helps = false;
 
 	pthread_mutex_lock(&pool->lock);
-	someone = !list_empty(&pool->line);
+	LIST_FOREACH(pos, &pool->line) {
+		const struct mem_stager *one = LIST_ENTRY(pos, const struct mem_stager, waiting);
+
+		helps |= one == stager || within_half(pool, one, one->want);
+	}
 	pthread_mutex_unlock(&pool->lock);
-	return someone;
+	return helps;
+}
+
+uint64_t mem_staging_used(struct mem_staging *pool)
+{
+	uint64_t used;
+
+	pthread_mutex_lock(&pool->lock);
+	used = pool->used;
+	pthread_mutex_unlock(&pool->lock);
+	return used;
 }

@@ -53,8 +53,10 @@ void mem_staging_give(struct mem_staging *pool, void *slot, uint64_t bytes,
 		      struct mem_stager *stager);
 /* The first in line for whom there is a slot, out of the line now; NULL: nobody. */
 struct mem_stager *mem_staging_offer(struct mem_staging *pool);
-/* Somebody who is not patient stands in line. */
-bool mem_staging_short(struct mem_staging *pool);
+/* Somebody who is not patient stands in line, and what the stager holds would help: it is he
+ * himself, or one who is within his half. stager NULL: what anybody else holds. */
+bool mem_staging_short(struct mem_staging *pool, const struct mem_stager *stager);
 uint64_t mem_stager_held(struct mem_stager *stager);
+uint64_t mem_staging_used(struct mem_staging *pool); /* bytes of slots that are out */
 
 #endif

@@ -187,14 +187,14 @@ static void the_line_is_served_in_its_order(void **state)
 	mem_stager_init(&two, pool);
 	mem_stager_init(&three, pool);
 	fill_pool(slots);
-	assert_false(mem_staging_short(pool));
+	assert_false(mem_staging_short(pool, NULL));
 	assert_null(take(&one, 1));
-	assert_false(mem_staging_short(pool)); /* he did not want to wait */
+	assert_false(mem_staging_short(pool, NULL)); /* he did not want to wait */
 	line_up(&one, 1, false, true);
 	line_up(&two, 1, false, true);
 	line_up(&one, 1, false, false); /* keeps his place */
 	line_up(&three, 1, false, true);
-	assert_true(mem_staging_short(pool));
+	assert_true(mem_staging_short(pool, NULL));
 	assert_null(mem_staging_offer(pool)); /* nothing to be had */
 	give_max(slots[0], NULL);
 	assert_ptr_equal(mem_staging_offer(pool), &one);
@@ -207,7 +207,7 @@ static void the_line_is_served_in_its_order(void **state)
 	assert_ptr_equal(mem_staging_offer(pool), &three);
 	assert_ptr_equal(mem_staging_offer(pool), &two);
 	assert_null(mem_staging_offer(pool));
-	assert_false(mem_staging_short(pool));
+	assert_false(mem_staging_short(pool, NULL));
 	give_max(slot, &one);
 }
 
@@ -233,9 +233,11 @@ static void who_cannot_be_served_keeps_nobody_waiting(void **state)
 	mem_staging_give(pool, slots[1], MEM_SLOT_MAX / 2, NULL);
 	assert_ptr_equal(mem_staging_offer(pool), &two);
 	assert_null(mem_staging_offer(pool));
+	assert_false(mem_staging_short(pool, &two)); /* nothing of others helps the first */
+	assert_true(mem_staging_short(pool, &one));
 	give_max(own, &one);
 	assert_ptr_equal(mem_staging_offer(pool), &one);
-	assert_false(mem_staging_short(pool));
+	assert_false(mem_staging_short(pool, NULL));
 }
 
 static void the_patient_stand_behind_all_others(void **state)
@@ -249,9 +251,9 @@ static void the_patient_stand_behind_all_others(void **state)
 	mem_stager_init(&two, pool);
 	fill_pool(slots);
 	line_up(&one, 1, true, true);
-	assert_false(mem_staging_short(pool)); /* no reason to take others' bytes back */
+	assert_false(mem_staging_short(pool, NULL)); /* no reason to take others' bytes back */
 	line_up(&two, MEM_SLOT_MAX, false, true);
-	assert_true(mem_staging_short(pool));
+	assert_true(mem_staging_short(pool, NULL));
 	give_max(slots[0], NULL);
 	line_up(&one, 1, true, false); /* there is room, for the other one */
 	assert_ptr_equal(mem_staging_offer(pool), &two);
@@ -277,9 +279,9 @@ static void patience_may_change_in_the_line(void **state)
 	line_up(&one, 1, true, true);
 	line_up(&two, 1, true, true);
 	line_up(&two, 1, false, false);
-	assert_true(mem_staging_short(pool));
+	assert_true(mem_staging_short(pool, NULL));
 	line_up(&two, 1, true, false); /* behind the first again */
-	assert_false(mem_staging_short(pool));
+	assert_false(mem_staging_short(pool, NULL));
 	line_up(&two, 1, false, false);
 	line_up(&one, 1, false, false);
 	give_max(slots[0], NULL);
@@ -374,7 +376,7 @@ static void nobody_is_forgotten_in_the_line(void **state)
 		sem_destroy(&customers[i].turn);
 		assert_int_equal(mem_stager_held(&customers[i].stager), 0);
 	}
-	assert_false(mem_staging_short(pool));
+	assert_false(mem_staging_short(pool, NULL));
 }
 
 int main(void)
