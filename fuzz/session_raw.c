@@ -141,6 +141,7 @@ void raw_connect(struct raw *raw, uint16_t port)
 					    .eager_budget = 1 << 20,
 					    .read_budget = 64,
 					    .name = "raw"}};
+	const char *name = raw->name;
 	struct sockaddr_in *in = (struct sockaddr_in *)&raw->addr;
 	static uint64_t number;
 	uint8_t *rest[RAW_CHANNELS];
@@ -149,6 +150,9 @@ void raw_connect(struct raw *raw, uint16_t port)
 		rest[i] = raw->chan[i].rest;
 	*raw = (struct raw){
 		.ctl = {.fd = -1}, .secret = raw->secret, .secret_bytes = raw->secret_bytes};
+	raw->name = name;
+	if (name)
+		snprintf(hs.dial.name, sizeof(hs.dial.name), "%s", name);
 	for (uint32_t i = 0; i < RAW_CHANNELS; i++)
 		raw->chan[i] = (struct raw_chan){
 			.fd = -1, .rest = rest[i], .cap_rest = rest[i] ? SCRATCH : 0};

@@ -41,6 +41,7 @@ struct raw_chan {
 
 struct raw {
 	bool alive;
+	const char *name; /* NULL: raw; two of one name are one that restarted */
 	struct sockaddr_storage addr;
 	uint8_t uuid[WIRE_UUID_BYTES], session_key[CTL_KEY_BYTES];
 	uint64_t link_id;
