@@ -78,9 +78,38 @@ static void end_one(struct stage_copies *copies, tcpx_status status)
 		copies->done(copies, (tcpx_status)atomic_load(&copies->status));
 }
 
+/* What ended copies ask for waits for the last one of a batch: waking others is what costs. */
+static _Thread_local struct {
+	bool more;
+	struct engine_peer *peer; /* with a reference; NULL: nothing waits */
+} batch;
+
+static void batch_flush(void)
+{
+	struct engine_peer *peer = batch.peer;
+
+	batch.peer = NULL;
+	if (!peer)
+		return;
+	peer_kick_posted(peer, true);
+	peer_put(peer);
+}
+
+void copies_ended(struct engine_peer *peer)
+{
+	if (batch.peer == peer)
+		return;
+	batch_flush();
+	atomic_fetch_add(&peer->slot.refs, 1);
+	batch.peer = peer;
+}
+
 static void copy_done(struct mem_copy *copy, tcpx_status status)
 {
+	batch.more = copy->more; /* it may be gone behind end_one */
 	end_one(copy->owner, status);
+	if (!batch.more)
+		batch_flush();
 }
 
 void copies_start(struct stage_copies *copies, bool to_slot, tcpx_status status)
@@ -99,4 +128,6 @@ void copies_start(struct stage_copies *copies, bool to_slot, tcpx_status status)
 			atomic_fetch_sub(&copies->left, 1);
 	}
 	end_one(copies, status);
+	if (!batch.more)
+		batch_flush();
 }

@@ -107,7 +107,7 @@ static void filled(struct stage_copies *copies, tcpx_status status)
 	slice->ready_ns = now;
 	core_fill_end(&peer->core, job, slice->dropped ? 0 : ready_upto(job), status);
 	pthread_mutex_unlock(&peer->lock);
-	peer_flush_kicks(peer);
+	copies_ended(peer);
 	prefill_put(slice);
 	peer_put(peer);
 }

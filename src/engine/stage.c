@@ -62,7 +62,7 @@ static void fill_done(struct stage_copies *copies, tcpx_status status)
 	core_io_drop(&peer->core, &stage->orphan);
 	atomic_store(&chan->tx.filling, 0);
 	pthread_mutex_unlock(&peer->lock);
-	peer_flush_kicks(peer);
+	copies_ended(peer);
 	worker_kick(chan);
 	stage_close(stage);
 }
@@ -166,7 +166,7 @@ static void commit_done(struct stage_copies *copies, tcpx_status status)
 		core_rx_committed(&peer->core, stage->channel, stage->epoch, stage->seq,
 				  stage->xfer_id, stage->bytes, status);
 	pthread_mutex_unlock(&peer->lock);
-	peer_flush_kicks(peer);
+	copies_ended(peer);
 	stage_close(stage);
 }
 

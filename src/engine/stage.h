@@ -37,6 +37,9 @@ tcpx_status copies_add(struct stage_copies *copies, const struct mem_region *reg
  * ended. No lock held. */
 void copies_start(struct stage_copies *copies, bool to_slot, tcpx_status status);
 void copies_free(struct stage_copies *copies);
+/* From done, peer.lock being free: what the core asked for is done behind the last copy that ends
+ * with this one. */
+void copies_ended(struct engine_peer *peer);
 
 struct engine_stage {
 	struct stage_copies copies;

@@ -137,6 +137,7 @@ static void copies_end(struct cuda_lane *lane, struct mem_copy *copy, tcpx_statu
 	while (copy) {
 		struct mem_copy *next = copy->next;
 
+		copy->more = next != NULL;
 		copy->done(copy, copy->result ? copy->result : status);
 		atomic_fetch_sub(lane->pending, 1);
 		copy = next;

@@ -16,7 +16,7 @@
 #include "sys/futex.h"
 
 #define OWNERS 64		      /* devices of a process */
-#define IDLE_SPIN_NS 20000	      /* nothing under way: how long to look for more */
+#define SPINS_UNDER 4		      /* times as long while copies are under way */
 #define STEP_NS 50000		      /* sleeps while copies are under way */
 #define STEP_MAX_NS 1000000	      /* that seem to take for ever */
 #define LATE_NS (20 * CLOCK_MS_NS)    /* sleeps while only launches that were taken back are left */
@@ -237,8 +237,9 @@ static void owner_wait(struct cuda_owner *owner, int64_t now_ns, int64_t quiet_n
 	int late = owner->lanes[0].nlate || owner->lanes[1].nlate;
 	int64_t spin_ns = owner->spin_ns, waited_ns = now_ns - quiet_ns, step_ns;
 
-	if (!under && spin_ns > IDLE_SPIN_NS)
-		spin_ns = IDLE_SPIN_NS;
+	/* A sleep ends late, and the engine stands still meanwhile. */
+	if (under)
+		spin_ns *= SPINS_UNDER;
 	if (waited_ns < spin_ns) {
 		owner_relax();
 		return;

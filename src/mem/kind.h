@@ -28,6 +28,7 @@ struct mem_copy {
 	uint32_t device;
 	/* Ends it; exactly once; on a thread of the kind's own; must be short. */
 	void (*done)(struct mem_copy *copy, tcpx_status status);
+	int more; /* set before done: the same thread ends another one at once */
 	void *owner;
 	/* the kind's */
 	int64_t due_ns;
