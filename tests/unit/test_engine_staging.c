@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was filled for peers that do not take it holds all staging memory; another one's transfer gets
- * room all the same. */
+/* What was filled for peers that do not take it holds all staging memory; another one's transfer
+ * gets room all the same. */
 #include "raw_rig.h"
 
 #include "mem/slow.h"
@@ -26,7 +26,7 @@ static void await_used(struct mem_staging *pool, uint64_t bytes)
 	mem_slow_settle();
 }
 
-/* A WRITE into staged memory of a peer that never grants any: it is filled ahead, as far as may be. */
+/* A WRITE into staged memory of a peer that never grants any: it is filled ahead. */
 static tcpx_request hold_half(struct raw *peer, tcpx_region region, const uint8_t *token)
 {
 	tcpx_segment piece = {.local = region, .length = BYTES};

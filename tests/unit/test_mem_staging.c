@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pools of staging memory: how slots split and merge, whose turn it is, and that nobody is forgotten
- * in the line. */
+/* Pools of staging memory: how slots split and merge, whose turn it is, and that nobody is
+ * forgotten in the line. */
 #include "unit.h"
 
 #include <pthread.h>
