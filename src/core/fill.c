@@ -83,8 +83,8 @@ static bool is_ahead(const struct core_link *link, const struct core_job *job)
 	       (job->unpulled && filled);
 }
 
-/* Those that are ahead come last, whatever their priority: two sides whose WRITEs
- * hold all room, each until the other's READs give staging back, would wait for each other. */
+/* Those that are ahead come last, whatever their priority: two sides whose WRITEs hold all room,
+ * each until the other's READs give staging back, would wait for each other. */
 static struct core_job *fill_first(struct core_link *link)
 {
 	struct list_node *node;
