@@ -105,7 +105,7 @@ static int plan_copies(struct plan *plan, struct mem_copy_piece *pieces,
 		if (!copy->bytes)
 			continue;
 		if (!mem_cuda_slot_mapped(copy->slot, copy->bytes, copy->device, &at))
-			return 0; /* of the heap: a kernel that touched it would break the context */
+			return 0; /* of the heap: a kernel would break the context */
 		for (uint32_t i = 0; i < copy->npieces; i++) {
 			uint64_t bytes = copy->pieces[i].length;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launches that do not begin, or stop half way, over the stand-in driver: the copy engine does their
- * work, and what begins later touches nothing. The test's kernels stand for a GPU that is full.
+ * Launches that do not begin, or stop half way, over the stand-in driver: the copy engine does
+ * their work, and what begins later touches nothing. The test's kernels stand for a GPU that is
+ * full.
  */
 #include <sched.h>
 
