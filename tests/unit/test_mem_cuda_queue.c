@@ -35,7 +35,7 @@ static struct job *job_of(struct mem_copy *copy)
 static void blocks_come_out_whole(void **state)
 {
 	static const uint8_t order[16] = {11, 3, 9, 1, 14, 0, 7, 12, 2, 15, 5, 8, 4, 13, 6, 10};
-	struct cuda_queue queue = {0};
+	struct cuda_queue queue = {NULL};
 	struct job jobs[16] = {0};
 
 	(void)state;
@@ -57,7 +57,7 @@ static void blocks_come_out_whole(void **state)
 
 static void one_that_is_too_large_goes_alone(void **state)
 {
-	struct cuda_queue queue = {0};
+	struct cuda_queue queue = {NULL};
 	struct job jobs[3] = {0};
 
 	(void)state;
@@ -79,7 +79,7 @@ static void small_ones_fill_a_group(void **state)
 {
 	enum { COUNT = 1000 };
 	static struct job jobs[COUNT];
-	struct cuda_queue queue = {0};
+	struct cuda_queue queue = {NULL};
 	struct mem_copy *copy;
 
 	(void)state;
@@ -100,7 +100,7 @@ static void random_groups(void **state, uint64_t seed)
 {
 	enum { COUNT = 600 };
 	struct job *jobs = calloc(COUNT, sizeof(*jobs));
-	struct cuda_queue queue = {0};
+	struct cuda_queue queue = {NULL};
 	uint32_t pushed = 0, out = 0, oldest = 0, group = 0;
 	uint32_t most;
 	struct rng rng;
