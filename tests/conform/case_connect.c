@@ -149,16 +149,18 @@ static void *far_connects(void *arg)
 
 static void write_once(struct env *env, uint64_t seed)
 {
-	uint8_t data[1000];
-	tcpx_segment segment = {.length = sizeof(data)};
+	tcpx_segment segment = {.length = 1000};
+	struct buf buf;
 
-	pat_fill(data, sizeof(data), seed, 0);
-	segment.local = near_register(env, data, sizeof(data), 0);
-	segment.remote = far_buf(env, 0, sizeof(data), TCPX_RIGHT_WRITE, 0);
+	buf_make(&buf, segment.length, 0);
+	buf_fill(&buf, 0, buf.size, seed, 0);
+	segment.local = near_register(env, &buf, 0);
+	segment.remote = far_buf(env, 0, buf.size, TCPX_RIGHT_WRITE, 0);
 	OK(near_run(env, TCPX_OP_WRITE, &segment, 1, NULL));
-	CHECK_EQ(far_pattern(env, 0, 0, sizeof(data), seed, 0), -1);
+	CHECK_EQ(far_pattern(env, 0, 0, buf.size, seed, 0), -1);
 	OK(tcpx_region_deregister(env->session, segment.local, 0));
 	OK(tcpx_region_deregister(env->session, segment.remote, 0));
+	buf_free(&buf);
 }
 
 /* Both dial at the same moment, by info and by address, where neither knows beforehand whom it will
@@ -212,23 +214,22 @@ static void case_connect_self(struct env *env)
 
 		buf_make(&from, sizes[i], 1);
 		buf_make(&to, sizes[i], 0);
-		pat_fill(from.data, from.size, i + 1, 0);
+		buf_fill(&from, 0, from.size, i + 1, 0);
 		memset(&segment, 0, sizeof(segment));
 		segment.length = sizes[i];
-		segment.local = near_register(env, from.data, from.size, 0);
-		segment.remote =
-			near_register(env, to.data, to.size, TCPX_RIGHT_READ | TCPX_RIGHT_WRITE);
+		segment.local = near_register(env, &from, 0);
+		segment.remote = near_register(env, &to, TCPX_RIGHT_READ | TCPX_RIGHT_WRITE);
 		OK(tcpx_region_export(env->session, segment.remote, token));
 		OK(tcpx_region_import(env->session, env->peer, token, sizeof(token),
 				      &segment.remote));
 		OK(near_run(env, TCPX_OP_WRITE, &segment, 1, &opts));
-		CHECK_EQ(pat_check(to.data, to.size, i + 1, 0), -1);
+		CHECK_EQ(buf_check(&to, 0, to.size, i + 1, 0), -1);
 		CHECK(buf_slack_whole(&to));
 		OK(near_take(env, 0, &bytes));
 		CHECK_EQ(bytes, 4);
 		buf_poison(&from);
 		OK(near_run(env, TCPX_OP_READ, &segment, 1, NULL));
-		CHECK_EQ(pat_check(from.data, from.size, i + 1, 0), -1);
+		CHECK_EQ(buf_check(&from, 0, from.size, i + 1, 0), -1);
 		CHECK(buf_slack_whole(&from));
 		OK(tcpx_region_deregister(env->session, segment.local, 0));
 		buf_free(&from);
@@ -395,7 +396,7 @@ static void case_disconnect(struct env *env)
 	tcpx_region remote;
 	tcpx_status status;
 
-	segment.local = near_register(env, data, sizeof(data), 0);
+	segment.local = near_host(env, data, sizeof(data), 0);
 	remote = far_buf(env, 0, 64, TCPX_RIGHT_WRITE, 0);
 	OK(tcpx_request_start(env->session, env->peer, TCPX_OP_RECV, &segment, 1, NULL, &wait));
 	segment.remote = remote;
@@ -454,15 +455,15 @@ static void case_connect_channels(struct env *env)
 
 		env_open_tuned(env, &near, &far);
 		buf_make(&buf, segment.length, 3);
-		pat_fill(buf.data, buf.size, i, 0);
-		segment.local = near_register(env, buf.data, buf.size, 0);
+		buf_fill(&buf, 0, buf.size, i, 0);
+		segment.local = near_register(env, &buf, 0);
 		segment.remote =
 			far_buf(env, 1, segment.length, TCPX_RIGHT_WRITE | TCPX_RIGHT_READ, 5);
 		OK(near_run(env, TCPX_OP_WRITE, &segment, 1, NULL));
 		CHECK_EQ(far_pattern(env, 1, 0, segment.length, i, 0), -1);
 		buf_poison(&buf);
 		OK(near_run(env, TCPX_OP_READ, &segment, 1, NULL));
-		CHECK_EQ(pat_check(buf.data, buf.size, i, 0), -1);
+		CHECK_EQ(buf_check(&buf, 0, buf.size, i, 0), -1);
 		CHECK(buf_slack_whole(&buf) && far_slack(env, 1));
 		OK(tcpx_peer_query(env->session, env->peer, &info));
 		CHECK(info.channels >= 1 && info.channels <= rows[i].near);

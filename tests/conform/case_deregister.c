@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 
 #include "conform.h"
-#include "mem/slow.h"
 
 #define RW (TCPX_RIGHT_READ | TCPX_RIGHT_WRITE)
 
@@ -30,7 +29,7 @@ static void case_dereg_waiting(struct env *env)
 	buf_make(&buf, MIB, 0);
 	far_buf(env, 0, MIB, RW, 0);
 	far_fill(env, 0, 0, MIB, 1, 0);
-	segment.local = near_register(env, buf.data, MIB, 0);
+	segment.local = near_register(env, &buf, 0);
 	request = start(env, TCPX_OP_RECV, &segment);
 	OK(tcpx_region_deregister(env->session, segment.local, LONG_NS));
 	EXPECT(near_wait(env, request, NULL), TCPX_ERR_DEREGISTERED);
@@ -38,10 +37,10 @@ static void case_dereg_waiting(struct env *env)
 	CHECK_EQ(error.status, TCPX_ERR_DEREGISTERED);
 	EXPECT(tcpx_request_post(env->session, request), TCPX_ERR_DEREGISTERED);
 	OK(far_start(env, 0, &send)); /* the RECV is gone and leaves no hole */
-	segment.local = near_register(env, buf.data, MIB, 0);
+	segment.local = near_register(env, &buf, 0);
 	request = start(env, TCPX_OP_RECV, &segment);
 	OK(near_wait(env, request, NULL));
-	CHECK_EQ(pat_check(buf.data, MIB, 1, 0), -1);
+	CHECK_EQ(buf_check(&buf, 0, MIB, 1, 0), -1);
 
 	request = start(env, TCPX_OP_SEND, &segment);
 	OK(tcpx_notify_send(env->session, env->peer, "x", 1));
@@ -71,8 +70,8 @@ static void dereg_local(struct env *env, enum tcpx_op op)
 		far_fill(env, 0, 0, size, 1, 0);
 		buf_make(&buf, size, 0);
 		if (op == TCPX_OP_WRITE)
-			pat_fill(buf.data, size, 1, 0);
-		segment.local = near_register(env, buf.data, size, 0);
+			buf_fill(&buf, 0, size, 1, 0);
+		segment.local = near_register(env, &buf, 0);
 		request = start(env, op, &segment);
 		for (volatile int spin = i * 3000; spin > 0; spin--)
 			;
@@ -112,14 +111,14 @@ static void dereg_owner(struct env *env, enum tcpx_op op)
 	tcpx_segment segment = {.length = size};
 
 	buf_make(&buf, size, 0);
-	segment.local = near_register(env, buf.data, size, 0);
+	segment.local = near_register(env, &buf, 0);
 	for (int i = 0; i < rounds; i++) {
 		tcpx_request request;
 		tcpx_status status;
 
 		segment.remote = far_buf(env, 0, size, RW, 0);
 		far_fill(env, 0, 0, size, 1, 0);
-		pat_fill(buf.data, size, 1, 0);
+		buf_fill(&buf, 0, size, 1, 0);
 		request = start(env, op, &segment);
 		for (volatile int spin = i * 3000; spin > 0; spin--)
 			;
@@ -132,7 +131,7 @@ static void dereg_owner(struct env *env, enum tcpx_op op)
 		OK(tcpx_peer_flush(env->session, env->peer, LONG_NS));
 		CHECK_EQ(far_pattern(env, 0, 0, size, 2, 0), -1);
 		if (status == TCPX_OK || op == TCPX_OP_WRITE)
-			CHECK_EQ(pat_check(buf.data, size, 1, 0), -1);
+			CHECK_EQ(buf_check(&buf, 0, size, 1, 0), -1);
 		EXPECT(near_run(env, op, &segment, 1, NULL), TCPX_ERR_REMOTE_KEY);
 		OK(tcpx_request_release(env->session, request));
 		OK(tcpx_region_deregister(env->session, segment.remote, LONG_NS));
@@ -155,16 +154,17 @@ static void case_dereg_prepared(struct env *env)
 	tcpx_segment segment = {.length = 100};
 	tcpx_request request;
 	tcpx_status status;
-	static uint8_t data[100]; /* the last request may outlive this function */
+	struct buf buf;
 
-	segment.local = near_register(env, data, sizeof(data), 0);
+	buf_make(&buf, 100, 0);
+	segment.local = near_register(env, &buf, 0);
 	segment.remote = far_buf(env, 0, 100, RW, 0);
 	OK(tcpx_request_prepare(env->session, env->peer, TCPX_OP_WRITE, &segment, 1, NULL,
 				&request));
 	OK(tcpx_region_deregister(env->session, segment.local, 0));
 	EXPECT(tcpx_request_post(env->session, request), TCPX_ERR_DEREGISTERED);
 	OK(tcpx_request_release(env->session, request));
-	segment.local = near_register(env, data, sizeof(data), 0);
+	segment.local = near_register(env, &buf, 0);
 	OK(tcpx_request_prepare(env->session, env->peer, TCPX_OP_WRITE, &segment, 1, NULL,
 				&request));
 	OK(tcpx_region_deregister(env->session, segment.remote, 0)); /* the import */
@@ -206,7 +206,7 @@ static void case_dereg_busy(struct env *env)
 	EXPECT(tcpx_region_deregister(env->session, patient.region, 50 * MS), TCPX_ERR_BUSY);
 	EXPECT(tcpx_region_deregister(env->session, patient.region, 50 * MS), TCPX_ERR_BUSY);
 	EXPECT(tcpx_request_wait(env->session, request, 0, NULL), TCPX_IN_PROGRESS);
-	mem_slow_hold(0);
+	hold_end();
 	CHECK(pthread_join(thread, NULL) == 0);
 	OK(patient.status);
 	pthread_barrier_destroy(&patient.begin);

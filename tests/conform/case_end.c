@@ -13,7 +13,7 @@ static void pair_make(struct env *env, struct pair *pair, uint64_t size)
 {
 	buf_make(&pair->buf, size, 0);
 	pair->segment = (tcpx_segment){.length = size};
-	pair->segment.local = near_register(env, pair->buf.data, size, 0);
+	pair->segment.local = near_register(env, &pair->buf, 0);
 	pair->segment.remote = far_buf(env, 0, size, RW, 0);
 }
 
@@ -58,7 +58,7 @@ static void case_deadline(struct env *env)
 	struct pair pair;
 
 	pair_make(env, &pair, MIB);
-	pat_fill(pair.buf.data, MIB, 1, 0);
+	buf_fill(&pair.buf, 0, MIB, 1, 0);
 	/* nobody sends, nobody receives */
 	request = start(env, TCPX_OP_RECV, &pair.segment, 30 * MS);
 	EXPECT(near_wait(env, request, &done), TCPX_ERR_TIMED_OUT);
@@ -95,7 +95,7 @@ static void case_deadline_short(struct env *env)
 		late += status != TCPX_OK;
 		buf_poison(&pair.buf);
 		OK(tcpx_peer_flush(env->session, env->peer, LONG_NS));
-		CHECK_EQ(byte_check(pair.buf.data, size, POISON), -1);
+		CHECK_EQ(buf_bytes(&pair.buf, 0, size, POISON), -1);
 		OK(tcpx_request_release(env->session, request));
 	}
 	CHECK(config.light || late > 0);
@@ -156,7 +156,7 @@ static void case_cancel_read_quiet(struct env *env)
 		OK(tcpx_request_release(env->session, request));
 		OK(tcpx_peer_flush(env->session, env->peer, LONG_NS));
 		OK(far_simple(env, FAR_FLUSH, 0, (uint64_t)LONG_NS, 0, 0, 0));
-		CHECK_EQ(byte_check(pair.buf.data, size, POISON), -1);
+		CHECK_EQ(buf_bytes(&pair.buf, 0, size, POISON), -1);
 	}
 	CHECK(config.light || cancelled > 0);
 }
@@ -167,14 +167,14 @@ static bool cancel_write(struct env *env, struct pair *pair, int round)
 	tcpx_request request;
 	tcpx_status status;
 
-	pat_fill(pair->buf.data, pair->segment.length, 1, 0); /* what is there already */
+	buf_fill(&pair->buf, 0, pair->segment.length, 1, 0); /* what is there already */
 	request = start(env, TCPX_OP_WRITE, &pair->segment, 0);
 	for (volatile int spin = round * 2000; spin > 0; spin--)
 		;
 	status = tcpx_request_cancel_wait(env->session, request, LONG_NS);
 	CHECK_MSG(status == TCPX_OK || status == TCPX_ERR_CANCELLED || status == TCPX_ERR_STATE,
 		  "%s", tcpx_status_name(status));
-	byte_fill(pair->buf.data, pair->segment.length, POISON);
+	buf_set(&pair->buf, 0, pair->segment.length, POISON);
 	OK(tcpx_request_release(env->session, request));
 	return status == TCPX_ERR_CANCELLED;
 }
@@ -184,18 +184,19 @@ static bool cancel_write(struct env *env, struct pair *pair, int round)
  * the only bulk channel: once that is acknowledged, everything before it is through. */
 static void case_cancel_write_quiet(struct env *env)
 {
-	static uint8_t behind[64 * KIB];
 	struct env_tune one = {.channels = 1};
 	uint64_t size = config.light ? 2 * MIB : 16 * MIB;
 	int cancelled = 0, rounds = config.light ? 20 : 60;
-	tcpx_segment next = {.length = sizeof(behind)};
+	tcpx_segment next = {.length = 64 * KIB};
+	struct buf behind;
 	struct pair pair;
 
 	env_open_tuned(env, &one, &one);
 	pair_make(env, &pair, size);
 	far_fill(env, 0, 0, size, 1, 0);
-	next.local = near_register(env, behind, sizeof(behind), 0);
-	next.remote = far_buf(env, 1, sizeof(behind), RW, 0);
+	buf_make(&behind, next.length, 0);
+	next.local = near_register(env, &behind, 0);
+	next.remote = far_buf(env, 1, next.length, RW, 0);
 	for (int i = 0; i < rounds; i++) {
 		cancelled += cancel_write(env, &pair, i);
 		OK(near_run(env, TCPX_OP_WRITE, &next, 1, NULL));
@@ -234,7 +235,7 @@ static void case_cancel_strict(struct env *env)
 
 	env_open_tuned(env, &near, NULL);
 	pair_make(env, &pair, size);
-	pat_fill(pair.buf.data, size, 1, 0);
+	buf_fill(&pair.buf, 0, size, 1, 0);
 	for (int i = 0; i < 20; i++) {
 		tcpx_request request = start(env, TCPX_OP_WRITE, &pair.segment, 0);
 		tcpx_status status = tcpx_request_cancel_wait(env->session, request, LONG_NS);
@@ -258,7 +259,7 @@ static void case_cancel_among(struct env *env)
 	struct pair pair;
 
 	pair_make(env, &pair, COUNT * size);
-	pat_fill(pair.buf.data, pair.buf.size, 1, 0);
+	buf_fill(&pair.buf, 0, pair.buf.size, 1, 0);
 	for (uint64_t i = 0; i < COUNT; i++) {
 		tcpx_segment segment = pair.segment;
 
@@ -299,7 +300,7 @@ static void case_release_active(struct env *env)
 	OK(tcpx_region_deregister(env->session, pair.segment.local, LONG_NS));
 	buf_poison(&pair.buf);
 	OK(tcpx_peer_flush(env->session, env->peer, LONG_NS));
-	CHECK_EQ(byte_check(pair.buf.data, MIB, POISON), -1);
+	CHECK_EQ(buf_bytes(&pair.buf, 0, MIB, POISON), -1);
 	OK(tcpx_session_counters(env->session, &counters));
 	CHECK_EQ(counters.requests_active, 0);
 }

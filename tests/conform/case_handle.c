@@ -65,7 +65,7 @@ static void case_stale(struct env *env)
 	tcpx_request request, next;
 	tcpx_region gone;
 
-	good.local = near_register(env, data, 64, RW);
+	good.local = near_host(env, data, 64, RW);
 	good.remote = far_buf(env, 0, 64, RW, 0);
 	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
 		tcpx_segment bad = good;
@@ -94,9 +94,9 @@ static void case_stale(struct env *env)
 		OK(tcpx_request_release(env->session, next));
 	}
 	stale_request(env, request);
-	gone = near_register(env, data, 64, 0);
+	gone = near_host(env, data, 64, 0);
 	OK(tcpx_region_deregister(env->session, gone, 0));
-	CHECK(near_register(env, data, 64, 0).id != gone.id);
+	CHECK(near_host(env, data, 64, 0).id != gone.id);
 	EXPECT(tcpx_region_export(env->session, gone, token), TCPX_ERR_STALE);
 	OK(near_run(env, TCPX_OP_WRITE, &good, 1, NULL));
 }

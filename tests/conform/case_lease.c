@@ -50,14 +50,14 @@ static int lease_begin(struct env *env, struct lease *lease)
 	struct pollfd poller = {.events = POLLIN};
 	tcpx_segment segment = {.length = MIB};
 
-	if (!*copy_name(env) || !strcmp(copy_name(env), "ring") || conform_kind() != TCPX_MEM_HOST)
+	if (!*copy_name(env) || !strcmp(copy_name(env), "ring"))
 		return 0;
 	lease->fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 	if (lease->fd < 0)
 		return 0; /* needs a privilege */
 	lease->data = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(lease->data != MAP_FAILED);
-	lease->region = near_register(env, lease->data, MIB, 0);
+	lease->region = near_host(env, lease->data, MIB, 0);
 	range.range.start = (uintptr_t)lease->data;
 	range.range.len = MIB;
 	CHECK(ioctl(lease->fd, UFFDIO_API, &api) == 0);
@@ -186,10 +186,8 @@ static void case_dereg_stopped(struct env *env)
 	struct buf buf;
 	int stopped;
 
-	if (conform_kind() != TCPX_MEM_HOST)
-		return;
 	buf_make(&buf, segment.length, 0);
-	segment.local = near_register(env, buf.data, segment.length, 0);
+	segment.local = near_register(env, &buf, 0);
 	segment.remote = far_buf(env, 0, segment.length, RW, 0);
 	OK(tcpx_peer_flush(env->session, env->peer, LONG_NS));
 	CHECK(kill(env->pid, SIGSTOP) == 0);
@@ -208,7 +206,7 @@ static void case_dereg_stopped(struct env *env)
 static void unmapped_for_a_reader(struct env *env, const struct buf *buf)
 {
 	struct far_start read = {.op = TCPX_OP_READ, .len = 256 * KIB};
-	tcpx_region region = near_register(env, buf->data, MIB, RW);
+	tcpx_region region = near_register(env, buf, RW);
 
 	far_import(env, 0, region);
 	for (int gone = 1; gone >= 0; gone--) {
@@ -225,7 +223,7 @@ static void unmapped_for_a_reader(struct env *env, const struct buf *buf)
 static void unmapped_for_a_writer(struct env *env, const struct buf *buf)
 {
 	struct far_start write = {.op = TCPX_OP_WRITE, .len = 512 * KIB};
-	tcpx_region region = near_register(env, buf->data, MIB, RW);
+	tcpx_region region = near_register(env, buf, RW);
 
 	far_import(env, 0, region);
 	for (int gone = 1; gone >= 0; gone--) {
@@ -248,14 +246,13 @@ static void case_source_unmapped(struct env *env)
 	tcpx_segment segment = {.length = 256 * KIB};
 	struct buf buf;
 
-	if ((*copy_name(env) && strcmp(copy_name(env), "one-copy") != 0) ||
-	    conform_kind() != TCPX_MEM_HOST)
+	if (*copy_name(env) && strcmp(copy_name(env), "one-copy") != 0)
 		return;
 	if (*copy_name(env) && config.filters && strstr(config.filters, "short"))
 		return; /* small rests of a piece are copied, by this process */
 	buf_make(&buf, MIB, 0);
-	pat_fill(buf.data, MIB, 1, 0);
-	segment.local = near_register(env, buf.data, MIB, 0);
+	buf_fill(&buf, 0, MIB, 1, 0);
+	segment.local = near_register(env, &buf, 0);
 	far_buf(env, 0, MIB, RW, 0);
 	for (int gone = 1; gone >= 0; gone--) {
 		tcpx_request request;
@@ -275,12 +272,12 @@ static void case_source_unmapped(struct env *env)
 }
 
 const struct case_row cases_lease[] = {
-	{"source_unmapped", case_source_unmapped, 0},
+	{"source_unmapped", case_source_unmapped, CASE_PLAIN},
 	{"copy_named", case_copy_named, 0},
-	{"lease_answer", case_lease_answer, 0},
-	{"lease_stopped", case_lease_stopped, CASE_TWO},
-	{"lease_killed", case_lease_killed, CASE_TWO},
-	{"lease_dead", case_lease_dead, CASE_TWO | CASE_BARE | CASE_HEAVY},
-	{"dereg_stopped", case_dereg_stopped, CASE_TWO},
+	{"lease_answer", case_lease_answer, CASE_PLAIN},
+	{"lease_stopped", case_lease_stopped, CASE_TWO | CASE_PLAIN},
+	{"lease_killed", case_lease_killed, CASE_TWO | CASE_PLAIN},
+	{"lease_dead", case_lease_dead, CASE_TWO | CASE_BARE | CASE_HEAVY | CASE_PLAIN},
+	{"dereg_stopped", case_dereg_stopped, CASE_TWO | CASE_PLAIN},
 	{0},
 };

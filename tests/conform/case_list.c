@@ -16,7 +16,7 @@ static void fields_make(struct env *env, struct fields *f, uint64_t size)
 {
 	for (uint32_t i = 0; i < PLAN_REGIONS; i++) {
 		buf_make(&f->near[i], size, i * 3);
-		f->local[i] = near_register(env, f->near[i].data, size, 0);
+		f->local[i] = near_register(env, &f->near[i], 0);
 		f->remote[i] = far_buf(env, i, size, RW, 7 - i);
 	}
 }
@@ -58,7 +58,7 @@ static void run_plan(struct env *env, enum tcpx_op op, const struct plan *plan)
 	}
 	if (op == TCPX_OP_WRITE) {
 		for (uint32_t i = 0; i < PLAN_REGIONS; i++)
-			pat_fill(f.near[i].data, f.near[i].size, PLAN_SEED + i, 0);
+			buf_fill(&f.near[i], 0, f.near[i].size, PLAN_SEED + i, 0);
 	} else {
 		for (uint32_t i = 0; i < PLAN_REGIONS; i++)
 			far_fill(env, i, 0, plan->region_bytes, PLAN_SEED + i, 0);
@@ -131,8 +131,8 @@ static void case_list_mixed(struct env *env)
 	struct buf buf;
 
 	buf_make(&buf, 3 * MIB, 1);
-	pat_fill(buf.data, buf.size, 3, 0);
-	segments[0].local = near_register(env, buf.data, buf.size, 0);
+	buf_fill(&buf, 0, buf.size, 3, 0);
+	segments[0].local = near_register(env, &buf, 0);
 	segments[0].remote = far_buf(env, 0, 3 * MIB, RW, 1);
 	for (int i = 0; i < N; i++) {
 		segments[i].local = segments[0].local;
@@ -173,7 +173,7 @@ static void case_list_refused(struct env *env)
 {
 	static uint8_t data[4096];
 	static tcpx_segment list[100];
-	tcpx_region local = near_register(env, data, sizeof(data), 0);
+	tcpx_region local = near_host(env, data, sizeof(data), 0);
 	tcpx_region remote = far_buf(env, 0, 4096, RW, 0);
 
 	for (int i = 0; i < 100; i++)
@@ -217,7 +217,7 @@ static void case_list_limits(struct env *env)
 	tcpx_region local, remote;
 
 	CHECK(list && map != MAP_FAILED);
-	local = near_register(env, map, size, 0);
+	local = near_host(env, map, size, 0);
 	remote = far_buf(env, 0, 4096, RW, 0);
 	for (size_t i = 0; i < count; i++)
 		list[i] = (tcpx_segment){.local = local, .remote = remote, .length = 1};

@@ -16,7 +16,7 @@ static void case_wait_any(struct env *env)
 	size_t index = 99;
 
 	buf_make(&buf, COUNT * 1000, 0);
-	segment.local = near_register(env, buf.data, buf.size, 0);
+	segment.local = near_register(env, &buf, 0);
 	far_buf(env, 0, 1000, 0, 0);
 	EXPECT(tcpx_request_wait_any(env->session, NULL, 1, 0, &index), TCPX_ERR_INVALID);
 	EXPECT(tcpx_request_wait_any(env->session, request, 0, 0, &index), TCPX_ERR_STATE);
@@ -96,7 +96,7 @@ static void case_dispatch(struct env *env)
 	struct buf buf;
 
 	buf_make(&buf, COUNT * segment.length, 0);
-	segment.local = near_register(env, buf.data, buf.size, 0);
+	segment.local = near_register(env, &buf, 0);
 	segment.remote = far_buf(env, 0, buf.size, RW, 0);
 	for (int i = 0; i < COUNT; i++) {
 		segment.local_offset = segment.remote_offset = (uint64_t)i * segment.length;
@@ -160,7 +160,7 @@ static void case_counters(struct env *env)
 	struct buf buf;
 
 	buf_make(&buf, 3 * MIB, 0);
-	segment.local = near_register(env, buf.data, buf.size, 0);
+	segment.local = near_register(env, &buf, 0);
 	segment.remote = far_buf(env, 0, 3 * MIB, TCPX_RIGHT_WRITE, 0);
 	before = near_counters(env);
 	CHECK_EQ(before.peers_up, 1);

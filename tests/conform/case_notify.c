@@ -103,7 +103,7 @@ static void case_notify_write(struct env *env)
 		CHECK(data);
 		pat_fill(data, notes[i], i + 1, 0);
 		buf_make(&buf, sizes[i], i);
-		segment.local = near_register(env, buf.data, buf.size, 0);
+		segment.local = near_register(env, &buf, 0);
 		segment.remote = far_buf(env, 0, sizes[i], RW, 1);
 		OK(tcpx_request_prepare(env->session, env->peer, TCPX_OP_WRITE, &segment, 1, &opts,
 					&request));
@@ -112,7 +112,7 @@ static void case_notify_write(struct env *env)
 		for (uint64_t round = 0; round < 5; round++) {
 			uint64_t bytes = 1 << 30;
 
-			pat_fill(buf.data, buf.size, 100 + round, 0);
+			buf_fill(&buf, 0, buf.size, 100 + round, 0);
 			OK(tcpx_request_post(env->session, request));
 			take.seed = i + 1;
 			take.want = 100 + round;
@@ -142,7 +142,7 @@ static void case_notify_read(struct env *env)
 		struct buf buf;
 
 		buf_make(&buf, sizes[i], 2);
-		segment.local = near_register(env, buf.data, buf.size, 0);
+		segment.local = near_register(env, &buf, 0);
 		segment.remote = far_buf(env, 0, sizes[i], RW, 0);
 		far_fill(env, 0, 0, sizes[i], i + 1, 0);
 		for (int round = 0; round < 3; round++) {
@@ -151,7 +151,7 @@ static void case_notify_read(struct env *env)
 					      &opts, &request));
 			OK(far_take(env, &take, &bytes));
 			CHECK_EQ(bytes, 4);
-			CHECK_EQ(pat_check(buf.data, buf.size, i + 1, 0), -1);
+			CHECK_EQ(buf_check(&buf, 0, buf.size, i + 1, 0), -1);
 			OK(near_wait(env, request, NULL));
 			OK(tcpx_request_release(env->session, request));
 		}
@@ -173,8 +173,8 @@ static void case_notify_many_attached(struct env *env)
 	struct buf buf;
 
 	buf_make(&buf, COUNT * size, 0);
-	pat_fill(buf.data, buf.size, 1, 0);
-	segment.local = near_register(env, buf.data, buf.size, 0);
+	buf_fill(&buf, 0, buf.size, 1, 0);
+	segment.local = near_register(env, &buf, 0);
 	segment.remote = far_buf(env, 0, COUNT * size, RW, 0);
 	for (uint32_t i = 0; i < COUNT; i++) {
 		TCPX_OPTS(tcpx_request_opts, opts, .notify = &i, .notify_bytes = sizeof(i));
@@ -211,7 +211,7 @@ static void case_notify_failed(struct env *env)
 	struct buf buf;
 
 	buf_make(&buf, 100000, 0);
-	segment[0].local = segment[1].local = near_register(env, buf.data, buf.size, 0);
+	segment[0].local = segment[1].local = near_register(env, &buf, 0);
 	segment[0].remote = far_buf(env, 0, 100000, TCPX_RIGHT_WRITE, 0);
 	segment[1].remote = far_buf(env, 1, 100000, TCPX_RIGHT_READ, 0);
 	for (int i = 0; i < 10; i++) {
@@ -243,18 +243,19 @@ static void case_notify_budget(struct env *env)
 	tcpx_request request;
 	tcpx_status status;
 	int sent = 0, taken;
+	static uint8_t text[64 * KIB];
 	struct buf buf;
 
 	env_open_tuned(env, NULL, &far);
 	buf_make(&buf, 100000, 0);
-	pat_fill(buf.data, buf.size, 1, 0);
-	segment.local = near_register(env, buf.data, buf.size, 0);
+	buf_fill(&buf, 0, buf.size, 1, 0);
+	segment.local = near_register(env, &buf, 0);
 	segment.remote = far_buf(env, 0, 100000, RW, 0);
 	while ((status = notify(env, 64 * KIB, 7)) == TCPX_OK)
 		sent++;
 	EXPECT(status, TCPX_ERR_AGAIN);
 	CHECK(sent >= 8 && sent <= 16);
-	opts.notify = buf.data;
+	opts.notify = text;
 	OK(tcpx_request_prepare(env->session, env->peer, TCPX_OP_WRITE, &segment, 1, &opts,
 				&request));
 	EXPECT(tcpx_request_post(env->session, request), TCPX_ERR_AGAIN);
@@ -327,12 +328,13 @@ static void case_notify_repost_fails(struct env *env)
 	tcpx_completion done = {0};
 	tcpx_status status;
 	pthread_t thread;
+	static uint8_t text[64 * KIB];
 	struct buf buf;
 
 	env_open_tuned(env, NULL, &far);
 	buf_make(&buf, 100000, 0);
-	opts.notify = buf.data;
-	segment.local = near_register(env, buf.data, buf.size, 0);
+	opts.notify = text;
+	segment.local = near_register(env, &buf, 0);
 	segment.remote = far_buf(env, 0, 100000, RW, 0);
 	OK(tcpx_request_start(env->session, env->peer, TCPX_OP_WRITE, &segment, 1, &opts,
 			      &repost.request));

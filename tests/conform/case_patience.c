@@ -108,7 +108,7 @@ static void case_no_limit(struct env *env)
 	near_only(env);
 	OK(tcpx_session_connect(env->session, env->info, env->info_len, &connect, &env->peer));
 	OK(far_simple(env, FAR_ACCEPT, 0, INT64_MAX, 0, 0, 0));
-	segment.local = near_register(env, data, sizeof(data), 0);
+	segment.local = near_host(env, data, sizeof(data), 0);
 	segment.remote = far_buf(env, 0, sizeof(data), RW, 0);
 	OK(tcpx_request_start(env->session, env->peer, TCPX_OP_WRITE, &segment, 1, &opts,
 			      &request));

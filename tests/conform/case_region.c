@@ -9,8 +9,10 @@
 static tcpx_status reg(struct env *env, void *addr, uint64_t len, uint32_t rights, uint32_t flags,
 		       tcpx_region *out)
 {
-	TCPX_OPTS(tcpx_region_opts, opts, .kind = conform_kind(), .rights = rights, .flags = flags);
+	TCPX_OPTS(tcpx_region_opts, opts, .rights = rights, .flags = flags);
 
+	if (config.mem.kind == TCPX_MEM_SLOW)
+		opts.kind = TCPX_MEM_SLOW;
 	return tcpx_region_register(env->session, addr, len, &opts, out);
 }
 
@@ -76,15 +78,16 @@ static tcpx_region import(struct env *env, const uint8_t *token)
 static tcpx_status poke(struct env *env, tcpx_region remote, uint64_t seed, uint64_t off,
 			uint64_t len)
 {
-	uint8_t data[256];
 	tcpx_segment segment = {.remote = remote, .remote_offset = off, .length = len};
 	tcpx_status status;
+	struct buf buf;
 
-	CHECK(len <= sizeof(data));
-	pat_fill(data, len, seed, 0);
-	segment.local = near_register(env, data, len, 0);
+	buf_make(&buf, len, seed % 8);
+	buf_fill(&buf, 0, len, seed, 0);
+	segment.local = near_register(env, &buf, 0);
 	status = near_run(env, TCPX_OP_WRITE, &segment, 1, NULL);
 	OK(tcpx_region_deregister(env->session, segment.local, 0));
+	buf_free(&buf);
 	return status;
 }
 
@@ -239,7 +242,7 @@ static void case_import_peer_gone(struct env *env)
 	tcpx_status status;
 
 	far_token(env, 0, TCPX_RIGHT_WRITE, 0, token);
-	segment.local = near_register(env, data, 8, 0);
+	segment.local = near_host(env, data, 8, 0);
 	OK(tcpx_peer_disconnect(env->session, env->peer));
 	EXPECT(tcpx_region_import(env->session, env->peer, token, sizeof(token), &remote),
 	       TCPX_ERR_STALE);
@@ -259,19 +262,19 @@ static void case_import_peer_gone(struct env *env)
  * deregister waits for nothing. The last one is another matter. */
 static void case_token_stable_twice(struct env *env)
 {
-	TCPX_OPTS(tcpx_region_opts, opts, .kind = conform_kind(), .rights = RW,
-		  .flags = TCPX_REGION_STABLE);
 	struct far_start read = {.op = TCPX_OP_READ, .len = 8 * MIB};
 	struct far_start write = {.op = TCPX_OP_WRITE, .len = 8 * MIB, .remote_off = 8 * MIB};
+	tcpx_region_opts opts;
 	tcpx_region region[2];
 	struct buf buf;
 
 	buf_make(&buf, 16 * MIB, 0);
+	opts = conform_region(&buf, RW, TCPX_REGION_STABLE);
 	far_buf(env, 0, 8 * MIB, RW, 0);
-	OK(tcpx_region_register(env->session, buf.data, buf.size, &opts, &region[0]));
+	OK(tcpx_region_register(env->session, buf.addr, buf.size, &opts, &region[0]));
 	far_import(env, 0, region[0]);
 	for (int i = 0; i < 10; i++) {
-		OK(tcpx_region_register(env->session, buf.data, buf.size, &opts, &region[1]));
+		OK(tcpx_region_register(env->session, buf.addr, buf.size, &opts, &region[1]));
 		CHECK(region[0].id != region[1].id);
 		OK(far_start(env, 0, &read));
 		OK(far_start(env, 1, &write));

@@ -6,8 +6,6 @@
 
 #define RW (TCPX_RIGHT_READ | TCPX_RIGHT_WRITE)
 
-static uint8_t data[8192];
-
 static tcpx_status access_far(struct env *env, enum tcpx_op op, tcpx_region local,
 			      tcpx_region remote, uint64_t off, uint64_t len)
 {
@@ -17,25 +15,34 @@ static tcpx_status access_far(struct env *env, enum tcpx_op op, tcpx_region loca
 	return near_run(env, op, &segment, 1, NULL);
 }
 
+static struct buf near_new(void)
+{
+	struct buf buf;
+
+	buf_make(&buf, 8192, 0);
+	return buf;
+}
+
 static void case_rights(struct env *env)
 {
-	tcpx_region local = near_register(env, data, sizeof(data), 0);
+	struct buf buf = near_new();
+	tcpx_region local = near_register(env, &buf, 0);
 
 	for (uint32_t rights = 0; rights <= RW; rights++) {
 		tcpx_region remote = far_buf(env, 0, 4096, rights, 1);
 		tcpx_status write = rights & TCPX_RIGHT_WRITE ? TCPX_OK : TCPX_ERR_REMOTE_RIGHTS;
 		tcpx_status read = rights & TCPX_RIGHT_READ ? TCPX_OK : TCPX_ERR_REMOTE_RIGHTS;
 
-		pat_fill(data, sizeof(data), 1, 0);
+		buf_fill(&buf, 0, buf.size, 1, 0);
 		EXPECT(access_far(env, TCPX_OP_WRITE, local, remote, 0, 4096), write);
 		if (write)
 			CHECK_EQ(far_bytes(env, 0, 0, 4096, POISON), -1);
 		else
 			CHECK_EQ(far_pattern(env, 0, 0, 4096, 1, 0), -1);
-		memset(data, POISON, sizeof(data));
+		buf_poison(&buf);
 		EXPECT(access_far(env, TCPX_OP_READ, local, remote, 0, 4096), read);
 		if (read)
-			CHECK_EQ(byte_check(data, sizeof(data), POISON), -1);
+			CHECK_EQ(buf_bytes(&buf, 0, buf.size, POISON), -1);
 	}
 }
 
@@ -59,14 +66,14 @@ static void case_range(struct env *env)
 		{UINT64_MAX - 8191, 4096},
 		{UINT64_MAX - 100, 50},
 	};
-	tcpx_region local = near_register(env, data, sizeof(data), 0);
+	struct buf buf = near_new();
+	tcpx_region local = near_register(env, &buf, 0);
 	tcpx_region remote = far_buf(env, 0, 4096, RW, 0);
 	struct far_cmd cmd = {.op = FAR_COUNTERS};
 	const tcpx_counters *counters;
 	struct far_reply reply;
 	uint64_t refused = 0;
 
-	memset(data, 0, sizeof(data));
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		EXPECT(access_far(env, TCPX_OP_WRITE, local, remote, rows[i].off, rows[i].len),
 		       TCPX_ERR_REMOTE_RANGE);
@@ -90,7 +97,8 @@ static void case_range_wraps(struct env *env)
 	static const struct {
 		uint64_t off, len;
 	} rows[] = {{UINT64_MAX, 1}, {UINT64_MAX, 2}, {UINT64_MAX - 10, 100}, {UINT64_MAX - 3, 8}};
-	tcpx_region local = near_register(env, data, sizeof(data), 0);
+	struct buf buf = near_new();
+	tcpx_region local = near_register(env, &buf, 0);
 	tcpx_region remote = far_buf(env, 0, 4096, RW, 0);
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -114,8 +122,8 @@ static void pieces_make(struct env *env, struct buf *buf, uint32_t id, tcpx_segm
 	tcpx_region local, remote;
 
 	buf_make(buf, count * slot, 0);
-	pat_fill(buf->data, buf->size, 1, 0);
-	local = near_register(env, buf->data, buf->size, 0);
+	buf_fill(buf, 0, buf->size, 1, 0);
+	local = near_register(env, buf, 0);
 	remote = far_buf(env, id, count * slot, RW, 0);
 	for (uint64_t i = 0; i < count; i++)
 		segments[i] = (tcpx_segment){.local = local,
@@ -178,7 +186,8 @@ static void count_line(void *arg, enum tcpx_log_level level, const char *line)
 /* A peer that asks for nonsense all the time does not fill the log. */
 static void case_reject_log(struct env *env)
 {
-	tcpx_region local = near_register(env, data, sizeof(data), 0);
+	struct buf buf = near_new();
+	tcpx_region local = near_register(env, &buf, 0);
 	tcpx_region remote = far_buf(env, 0, 4096, TCPX_RIGHT_READ, 0);
 
 	tcpx_log_set(count_line, NULL, TCPX_LOG_WARN);

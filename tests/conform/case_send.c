@@ -12,7 +12,7 @@ static void post_make(struct env *env, struct post *post, uint64_t size)
 {
 	buf_make(&post->buf, size ? size : 1, size % 8);
 	post->segment = (tcpx_segment){.length = size};
-	post->segment.local = near_register(env, post->buf.data, post->buf.size, 0);
+	post->segment.local = near_register(env, &post->buf, 0);
 }
 
 static void post_free(struct env *env, struct post *post)
@@ -31,7 +31,7 @@ static void post_start(struct env *env, struct post *post, enum tcpx_op op)
 static void send_near(struct env *env, struct post *post, uint64_t size, uint64_t seed)
 {
 	post_make(env, post, size);
-	pat_fill(post->buf.data, size, seed, 0);
+	buf_fill(&post->buf, 0, size, seed, 0);
 	post_start(env, post, TCPX_OP_SEND);
 }
 
@@ -81,7 +81,7 @@ static void case_send_sizes(struct env *env)
 			OK(near_wait(env, answer.request, &done));
 			CHECK_EQ(done.bytes, size);
 			CHECK_EQ(done.message_bytes, size);
-			CHECK_EQ(pat_check(answer.buf.data, size, i + 50, 0), -1);
+			CHECK_EQ(buf_check(&answer.buf, 0, size, i + 50, 0), -1);
 			CHECK(buf_slack_whole(&answer.buf));
 			OK(far_wait(env, 1, LONG_NS, NULL, NULL));
 			post_free(env, &post);
@@ -182,9 +182,9 @@ static void case_send_lists(struct env *env)
 
 	buf_make(&buf[0], 2 * MIB, 1);
 	buf_make(&buf[1], 2 * MIB, 2);
-	pat_fill(buf[0].data, buf[0].size, 8, 0);
-	out[0].local = near_register(env, buf[0].data, buf[0].size, 0);
-	in[0].local = near_register(env, buf[1].data, buf[1].size, 0);
+	buf_fill(&buf[0], 0, buf[0].size, 8, 0);
+	out[0].local = near_register(env, &buf[0], 0);
+	in[0].local = near_register(env, &buf[1], 0);
 	for (uint64_t i = 0; i < N; i++) {
 		uint64_t len = 1 + i * 37 % 5000;
 
@@ -208,10 +208,10 @@ static void case_send_lists(struct env *env)
 	OK(far_start(env, 1, &echo[1]));
 	OK(near_wait(env, request[1], NULL));
 	for (int i = 0; i < N; i++) {
-		uint8_t *p = buf[1].data + in[i].local_offset;
+		uint64_t to = in[i].local_offset, len = in[i].length;
 
-		CHECK_EQ(pat_check(p, in[i].length, 8, out[i].local_offset), -1);
-		CHECK_EQ(byte_check(p + in[i].length, 6000 - in[i].length - 11, POISON), -1);
+		CHECK_EQ(buf_check(&buf[1], to, len, 8, out[i].local_offset), -1);
+		CHECK_EQ(buf_bytes(&buf[1], to + len, 6000 - len - 11, POISON), -1);
 	}
 	CHECK(buf_slack_whole(&buf[1]));
 }
@@ -226,7 +226,7 @@ static void case_send_into_many_pieces(struct env *env)
 	struct far_start send = {.op = TCPX_OP_SEND, .len = (uint64_t)N * PIECE};
 
 	buf_make(&buf, (uint64_t)N * STRIDE, 2);
-	in[0].local = near_register(env, buf.data, buf.size, 0);
+	in[0].local = near_register(env, &buf, 0);
 	for (uint64_t i = 0; i < N; i++)
 		in[i] = (tcpx_segment){
 			.local = in[0].local, .local_offset = i * STRIDE, .length = PIECE};
@@ -237,10 +237,8 @@ static void case_send_into_many_pieces(struct env *env)
 	OK(near_wait(env, request, NULL));
 	OK(far_wait(env, 0, LONG_NS, NULL, NULL));
 	for (uint64_t i = 0; i < N; i++) {
-		uint8_t *p = buf.data + i * STRIDE;
-
-		CHECK_EQ(pat_check(p, PIECE, 4, i * PIECE), -1);
-		CHECK_EQ(byte_check(p + PIECE, STRIDE - PIECE, POISON), -1);
+		CHECK_EQ(buf_check(&buf, i * STRIDE, PIECE, 4, i * PIECE), -1);
+		CHECK_EQ(buf_bytes(&buf, i * STRIDE + PIECE, STRIDE - PIECE, POISON), -1);
 	}
 	CHECK(buf_slack_whole(&buf));
 }
@@ -269,10 +267,10 @@ static void case_recv_cancel_no_hole(struct env *env)
 		OK(far_start(env, 1, &send));
 		OK(near_wait(env, post[1].request, NULL));
 		OK(near_wait(env, post[3].request, NULL));
-		CHECK_EQ(byte_check(post[0].buf.data, sizes[s], POISON), -1);
-		CHECK_EQ(pat_check(post[1].buf.data, sizes[s], 3, 0), -1);
-		CHECK_EQ(byte_check(post[2].buf.data, sizes[s], POISON), -1);
-		CHECK_EQ(pat_check(post[3].buf.data, sizes[s], 3, sizes[s]), -1);
+		CHECK_EQ(buf_bytes(&post[0].buf, 0, sizes[s], POISON), -1);
+		CHECK_EQ(buf_check(&post[1].buf, 0, sizes[s], 3, 0), -1);
+		CHECK_EQ(buf_bytes(&post[2].buf, 0, sizes[s], POISON), -1);
+		CHECK_EQ(buf_check(&post[3].buf, 0, sizes[s], 3, sizes[s]), -1);
 		for (int i = 0; i < 4; i++)
 			post_free(env, &post[i]);
 		for (uint32_t i = 0; i < 2; i++) {
@@ -328,8 +326,8 @@ static void case_send_unexpected_flood(struct env *env)
 	uint64_t size = 1000;
 
 	buf_make(&buf, COUNT * size, 0);
-	pat_fill(buf.data, buf.size, 6, 0);
-	segment.local = near_register(env, buf.data, buf.size, 0);
+	buf_fill(&buf, 0, buf.size, 6, 0);
+	segment.local = near_register(env, &buf, 0);
 	segment.length = size;
 	far_buf(env, 0, COUNT * size, TCPX_RIGHT_WRITE, 0);
 	for (uint64_t i = 0; i < COUNT; i++) {
@@ -359,8 +357,8 @@ static void case_transfer(struct env *env)
 	tcpx_segment segment = {0};
 
 	buf_make(&buf, CHUNKS * size, 1);
-	pat_fill(buf.data, buf.size, 4, 0);
-	segment.local = near_register(env, buf.data, buf.size, 0);
+	buf_fill(&buf, 0, buf.size, 4, 0);
+	segment.local = near_register(env, &buf, 0);
 	segment.remote = far_buf(env, 0, CHUNKS * size, TCPX_RIGHT_WRITE | TCPX_RIGHT_READ, 0);
 	OK(tcpx_transfer_create(env->session, env->peer, &transfer));
 	CHECK_EQ(tcpx_transfer_total(transfer), 0);

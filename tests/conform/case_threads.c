@@ -13,8 +13,8 @@
 struct work {
 	struct env *env;
 	tcpx_segment segment;
-	tcpx_region target; /* mixer: of WRITEs */
-	uint8_t *data;
+	tcpx_region target;    /* mixer: of WRITEs */
+	const struct buf *buf; /* its part: index * segment.length */
 	int index, rounds;
 };
 
@@ -28,11 +28,11 @@ static void *writer(void *arg)
 		uint64_t seed = (uint64_t)(work->index * 1000 + i + 1);
 
 		segment.length = 1 + (seed * 7919) % work->segment.length;
-		pat_fill(work->data, segment.length, seed, 0);
+		buf_fill(work->buf, segment.local_offset, segment.length, seed, 0);
 		OK(near_run(env, TCPX_OP_WRITE, &segment, 1, NULL));
-		memset(work->data, 0, segment.length);
+		buf_set(work->buf, segment.local_offset, segment.length, 0);
 		OK(near_run(env, TCPX_OP_READ, &segment, 1, NULL));
-		CHECK_EQ(pat_check(work->data, segment.length, seed, 0), -1);
+		CHECK_EQ(buf_check(work->buf, segment.local_offset, segment.length, seed, 0), -1);
 	}
 	return NULL;
 }
@@ -46,14 +46,14 @@ static void case_threads_one_peer(struct env *env)
 	struct buf buf;
 
 	buf_make(&buf, THREADS * size, 0);
-	local = near_register(env, buf.data, buf.size, 0);
+	local = near_register(env, &buf, 0);
 	remote = far_buf(env, 0, THREADS * size, RW, 0);
 	for (int i = 0; i < THREADS; i++) {
 		uint64_t at = (uint64_t)i * size;
 
 		work[i] = (struct work){
 			.env = env,
-			.data = buf.data + at,
+			.buf = &buf,
 			.index = i,
 			.rounds = config.light ? 10 : 50,
 			.segment = {.local = local,
@@ -82,7 +82,8 @@ static void *mixer(void *arg)
 		tcpx_request request;
 		tcpx_status status;
 
-		segment.local = near_register(env, work->data, work->segment.length, 0);
+		segment.local = near_part(env, work->buf, (uint64_t)work->index * segment.length,
+					  segment.length, 0);
 		segment.local_offset = 0;
 		if (i % 3 == 0) {
 			segment.remote = work->target;
@@ -123,7 +124,7 @@ static void case_threads_mixed(struct env *env)
 
 		work[i] = (struct work){
 			.env = env,
-			.data = buf.data + at,
+			.buf = &buf,
 			.target = target,
 			.rounds = rounds,
 			.index = i,
@@ -153,13 +154,14 @@ static void *waiter(void *arg)
 
 static void case_threads_wait_same(struct env *env)
 {
-	uint8_t data[100];
 	tcpx_segment segment = {.length = 100};
 	struct work work = {.env = env};
 	pthread_t thread[THREADS];
 	tcpx_request request;
+	struct buf buf;
 
-	segment.local = near_register(env, data, sizeof(data), 0);
+	buf_make(&buf, 100, 0);
+	segment.local = near_register(env, &buf, 0);
 	OK(tcpx_request_start(env->session, env->peer, TCPX_OP_RECV, &segment, 1, NULL, &request));
 	work.segment.length = request.id;
 	for (int i = 0; i < THREADS; i++)
@@ -224,7 +226,7 @@ static void case_threads_release_waited(struct env *env)
 	struct buf buf;
 
 	buf_make(&buf, 100000, 0);
-	segment.local = near_register(env, buf.data, buf.size, 0);
+	segment.local = near_register(env, &buf, 0);
 	for (int i = 0; i < rounds; i++) {
 		segment.length = i % 4 ? buf.size : 100; /* a small one is led */
 		release_waited(env, &segment);
@@ -293,7 +295,7 @@ static void case_threads_release_beside(struct env *env)
 	struct buf buf;
 
 	buf_make(&buf, 100000, 0);
-	segment.local = near_register(env, buf.data, buf.size, 0);
+	segment.local = near_register(env, &buf, 0);
 	for (int i = 0; i < THREADS; i++)
 		CHECK(pthread_create(&thread[i], NULL, meddler, &storm) == 0);
 	for (int i = 0; atomic_load(&storm.met) < wanted; i++) {
@@ -343,8 +345,8 @@ static void case_threads_import_beside(struct env *env)
 {
 	struct imports imports = {.env = env};
 	tcpx_segment segment = {.length = 64};
-	uint8_t data[64];
 	pthread_t thread;
+	struct buf buf;
 
 	far_buf(env, 0, 64, RW, 0);
 	far_buf(env, 1, 64, RW, 0);
@@ -352,7 +354,8 @@ static void case_threads_import_beside(struct env *env)
 	far_fill(env, 1, 0, 64, 2, 0);
 	for (uint32_t i = 0; i < 2; i++)
 		far_token(env, i, RW, 0, imports.token[i]);
-	segment.local = near_register(env, data, sizeof(data), 0);
+	buf_make(&buf, 64, 0);
+	segment.local = near_register(env, &buf, 0);
 	CHECK(pthread_create(&thread, NULL, importer, &imports) == 0);
 	for (int met = 0; met < (config.light ? 100 : 1000);) {
 		tcpx_request request;
@@ -368,7 +371,7 @@ static void case_threads_import_beside(struct env *env)
 			continue;
 		}
 		OK(near_wait(env, request, NULL));
-		CHECK_EQ(pat_check(data, sizeof(data), 1, 0), -1);
+		CHECK_EQ(buf_check(&buf, 0, 64, 1, 0), -1);
 		OK(tcpx_request_release(env->session, request));
 		met++;
 	}

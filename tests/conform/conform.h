@@ -19,44 +19,83 @@
 #define MIB (1ull << 20)
 #define POISON 0xa5
 
+/* Where memory is. */
+struct place {
+	enum tcpx_mem_kind kind;
+	uint32_t device;
+};
+
 struct config {
-	const char *transport; /* "tcp", "local" */
-	const char *mem;       /* "host", "slow" */
-	const char *filters;   /* or NULL */
-	int processes;	       /* 1, 2 */
-	int family;	       /* 4, 6 */
-	bool light;	       /* fewer rounds: sanitizers, slow memory */
+	const char *transport;	   /* "tcp", "local" */
+	struct place mem, far_mem; /* of the buffers of either side */
+	const char *filters;	   /* or NULL */
+	int processes;		   /* 1, 2 */
+	int family;		   /* 4, 6 */
+	bool light;		   /* fewer rounds: sanitizers, slow memory */
 	/* two hosts: what each side binds, the far one's namespace, their key; or NULL: loopback */
 	const char *near_bind, *far_bind, *far_netns, *key;
 };
 
 extern struct config config;
+extern char **program; /* its arguments */
 
-/* Memory between two pages nobody may touch, poisoned, with slack bytes that must stay so. */
+/*
+ * Poisoned memory with slack bytes around it that must stay so; memory of the host lies between two
+ * pages that nobody may touch. The CPU cannot reach a GPU's: the calls below are the only way to
+ * its bytes.
+ */
 struct buf {
-	uint8_t *map;
+	struct place place;
+	uint8_t *map; /* the whole */
 	size_t map_bytes;
-	uint8_t *data; /* size bytes */
-	uint64_t size;
-	size_t lead, tail; /* poisoned slack before and after data */
+	void *addr;	   /* of the data, to be registered */
+	uint64_t size;	   /* of the data */
+	size_t lead, tail; /* slack before and after it */
 };
 
-void buf_make(struct buf *buf, uint64_t size, size_t lead);
+void buf_make(struct buf *buf, uint64_t size, size_t lead); /* at the near side's place */
+void buf_make_at(struct buf *buf, struct place place, uint64_t size, size_t lead);
 void buf_free(struct buf *buf);
+/* Frees whatever buffer of this process is left. */
+void buf_free_all(void);
 void buf_poison(struct buf *buf);
-/* Slack around data is still poison. */
+/* Slack around the data is still poison. */
 bool buf_slack_whole(const struct buf *buf);
+void buf_read(const struct buf *buf, uint64_t off, void *out, uint64_t len);
+void buf_write(const struct buf *buf, uint64_t off, const void *data, uint64_t len);
+void buf_set(const struct buf *buf, uint64_t off, uint64_t len, uint8_t value);
+/* As pat_fill .. byte_run below, of len bytes at off. */
+void buf_fill(const struct buf *buf, uint64_t off, uint64_t len, uint64_t seed, uint64_t position);
+int64_t buf_check(const struct buf *buf, uint64_t off, uint64_t len, uint64_t seed,
+		  uint64_t position);
+int64_t buf_bytes(const struct buf *buf, uint64_t off, uint64_t len, uint8_t value);
+uint64_t buf_differ(const struct buf *buf, uint64_t off, const void *want, uint64_t len);
+uint64_t buf_run(const struct buf *buf, uint64_t off, uint64_t len, uint8_t value);
 
-/* Bytes of pattern seed at position: fills, compares (index of the first wrong byte or -1). */
-void pat_fill(void *ptr, uint64_t len, uint64_t seed, uint64_t position);
-int64_t pat_check(const void *ptr, uint64_t len, uint64_t seed, uint64_t position);
-/* Index of the first byte that is not value, or -1. */
-int64_t byte_check(const void *ptr, uint64_t len, uint8_t value);
-void byte_fill(void *ptr, uint64_t len, uint8_t value);
-/* Bytes that differ. */
-uint64_t byte_differ(const void *one, const void *two, uint64_t len);
-/* Length of the longest run of value. */
-uint64_t byte_run(const void *ptr, uint64_t len, uint8_t value);
+/* gpu.c: memory of a GPU through the driver. */
+void gpu_memory_take(struct buf *buf, size_t bytes);
+void gpu_memory_give(const struct buf *buf);
+void gpu_memory_read(const struct buf *buf, uint64_t off, void *out, uint64_t len);
+void gpu_memory_write(const struct buf *buf, uint64_t off, const void *data, uint64_t len);
+void gpu_memory_set(const struct buf *buf, uint64_t off, uint64_t len, uint8_t value);
+/* Ends with CHECK_SKIP where the driver or a device of the configuration is missing. Not in a
+ * process that is to fork. */
+void gpu_look(void);
+/* The stand-in's controls; NULL: the driver is a real one, or none is asked for. */
+const struct fakecuda *gpu_fake(void);
+/* Nothing of the driver is left in this process, as far as one can ask. */
+void gpu_check_empty(void);
+
+/*
+ * Copies that stand still: of the kind slow, or of all GPUs where the driver is the stand-in; in
+ * this process alone. False: there is no such thing in this configuration.
+ */
+bool hold_possible(void);
+void hold_begin(void);
+bool hold_begin_near(void);	  /* of the near side alone; false: copies of both would stand */
+void hold_await(unsigned copies); /* so many are under way */
+void hold_end(void);
+void hold_settle(void); /* after the end: no copy is left */
 
 /* Commands to the far side; what the arguments mean stands at its wrapper below. */
 enum far_op {
@@ -98,6 +137,17 @@ enum far_op {
 #define FAR_REQUESTS 64
 #define FAR_NOTES 2048
 
+/* Bytes of pattern seed at position: fills, compares (index of the first wrong byte or -1). */
+void pat_fill(void *ptr, uint64_t len, uint64_t seed, uint64_t position);
+int64_t pat_check(const void *ptr, uint64_t len, uint64_t seed, uint64_t position);
+/* Index of the first byte that is not value, or -1. */
+int64_t byte_check(const void *ptr, uint64_t len, uint8_t value);
+void byte_fill(void *ptr, uint64_t len, uint8_t value);
+/* Bytes that differ. */
+uint64_t byte_differ(const void *one, const void *two, uint64_t len);
+/* Length of the longest run of value, which goes on from *inout_run bytes before ptr. */
+uint64_t byte_run(const void *ptr, uint64_t len, uint8_t value, uint64_t *inout_run);
+
 struct far_cmd {
 	uint32_t op, id;
 	uint64_t arg[8];
@@ -128,6 +178,8 @@ struct far_side {
 	uint32_t notes;
 };
 
+/* Commands from fd until the near process goes. late: it is a fork of one with a session. */
+__attribute__((noreturn)) void far_process(int fd, bool late);
 void far_execute(struct far_side *side, const struct far_cmd *cmd, struct far_reply *reply);
 
 /* The near side: what a case works with. */
@@ -207,8 +259,14 @@ tcpx_status far_take(struct env *env, const struct far_take *what, uint64_t *out
 void far_drop(struct env *env, uint32_t count);
 
 /* Near helpers. */
-enum tcpx_mem_kind conform_kind(void);
-tcpx_region near_register(struct env *env, void *addr, uint64_t len, uint32_t rights);
+bool conform_plain(void);  /* host memory at both sides */
+bool conform_staged(void); /* at both sides memory that sockets cannot reach */
+tcpx_region near_register(struct env *env, const struct buf *buf, uint32_t rights);
+tcpx_region near_part(struct env *env, const struct buf *buf, uint64_t off, uint64_t len,
+		      uint32_t rights);
+/* Memory of the program, where nothing depends on the kind. */
+tcpx_region near_host(struct env *env, void *addr, uint64_t len, uint32_t rights);
+tcpx_region_opts conform_region(const struct buf *buf, uint32_t rights, uint32_t flags);
 /* Prints names and the last error on a mismatch. */
 void expect_status(const char *file, int line, const char *text, tcpx_status got, tcpx_status want);
 #define EXPECT(expr, want) expect_status(__FILE__, __LINE__, #expr, (expr), (want))
@@ -219,8 +277,8 @@ tcpx_status near_wait(struct env *env, tcpx_request request, tcpx_completion *ou
 /* prepare + post + wait + release */
 tcpx_status near_run(struct env *env, enum tcpx_op op, const tcpx_segment *segments, size_t count,
 		     const tcpx_request_opts *opts);
-/* A WRITE of 1 MiB whose copy of the source does not end before mem_slow_hold(0). False: nothing
- * can be held here, only a staged kind in this process can. */
+/* A WRITE of 1 MiB whose copy of the source does not end before hold_end(). False: nothing can be
+ * held here. */
 bool near_held_write(struct env *env, struct buf *out_buf, tcpx_region *out_source,
 		     tcpx_request *out_request);
 tcpx_status near_take(struct env *env, uint64_t seed, uint64_t *out_bytes);
@@ -241,11 +299,13 @@ enum case_flags {
 	CASE_HEAVY = 1u << 2,	/* left out in light configurations */
 	CASE_TWO = 1u << 3,	/* needs the far side in a process of its own */
 	CASE_KEYLESS = 1u << 4, /* of builds without a crypto library */
+	CASE_PLAIN = 1u << 5,	/* of host memory at both sides */
+	CASE_GPU = 1u << 6,	/* of GPU memory at the near side */
 };
 
 extern const struct case_row cases_connect[], cases_region[], cases_bytes[], cases_list[],
 	cases_send[], cases_notify[], cases_patience[], cases_end[], cases_reject[], cases_handle[],
 	cases_loop[], cases_life[], cases_threads[], cases_deregister[], cases_lease[],
-	cases_keyless[];
+	cases_keyless[], cases_held[];
 
 #endif

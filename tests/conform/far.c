@@ -41,12 +41,11 @@ static void far_do_close(struct far_side *side)
 static tcpx_status far_do_register(struct far_side *side, const struct far_cmd *cmd,
 				   struct far_reply *reply)
 {
-	TCPX_OPTS(tcpx_region_opts, opts, .kind = conform_kind(), .rights = (uint32_t)cmd->arg[0],
-		  .flags = (uint32_t)cmd->arg[1]);
 	struct buf *buf = &side->buf[cmd->id];
+	tcpx_region_opts opts = conform_region(buf, (uint32_t)cmd->arg[0], (uint32_t)cmd->arg[1]);
 	tcpx_status status;
 
-	status = tcpx_region_register(side->session, buf->data, buf->size, &opts,
+	status = tcpx_region_register(side->session, buf->addr, buf->size, &opts,
 				      &side->region[cmd->id]);
 	if (status)
 		return status;
@@ -120,8 +119,7 @@ static tcpx_status far_do_take(struct far_side *side, const struct far_cmd *cmd,
 	if (status)
 		return status;
 	if (what->len) { /* at once, before anything else can arrive */
-		int64_t bad =
-			pat_check(side->buf[what->buf].data + what->off, what->len, what->want, 0);
+		int64_t bad = buf_check(&side->buf[what->buf], what->off, what->len, what->want, 0);
 
 		CHECK_MSG(bad < 0, "notified before byte %lld was there", (long long)bad);
 	}
@@ -221,7 +219,7 @@ static int far_execute_memory(struct far_side *side, const struct far_cmd *cmd,
 			(void)!tcpx_region_deregister(side->session, side->region[cmd->id],
 						      LONG_NS);
 		buf_free(buf);
-		buf_make(buf, cmd->arg[2], cmd->arg[3]);
+		buf_make_at(buf, config.far_mem, cmd->arg[2], cmd->arg[3]);
 		reply->status = far_do_register(side, cmd, reply);
 		return 1;
 	case FAR_REGISTER:
@@ -232,25 +230,21 @@ static int far_execute_memory(struct far_side *side, const struct far_cmd *cmd,
 						       (int64_t)cmd->arg[0]);
 		return 1;
 	case FAR_FILL:
-		CHECK(cmd->arg[0] + cmd->arg[1] <= buf->size);
-		pat_fill(buf->data + cmd->arg[0], cmd->arg[1], cmd->arg[2], cmd->arg[3]);
+		buf_fill(buf, cmd->arg[0], cmd->arg[1], cmd->arg[2], cmd->arg[3]);
 		return 1;
 	case FAR_PATTERN:
-		CHECK(cmd->arg[0] + cmd->arg[1] <= buf->size);
-		reply->value[0] = (uint64_t)pat_check(buf->data + cmd->arg[0], cmd->arg[1],
-						      cmd->arg[2], cmd->arg[3]);
+		reply->value[0] = (uint64_t)buf_check(buf, cmd->arg[0], cmd->arg[1], cmd->arg[2],
+						      cmd->arg[3]);
 		return 1;
 	case FAR_BYTES:
-		CHECK(cmd->arg[0] + cmd->arg[1] <= buf->size);
-		reply->value[0] = (uint64_t)byte_check(buf->data + cmd->arg[0], cmd->arg[1],
-						       (uint8_t)cmd->arg[2]);
+		reply->value[0] =
+			(uint64_t)buf_bytes(buf, cmd->arg[0], cmd->arg[1], (uint8_t)cmd->arg[2]);
 		return 1;
 	case FAR_SLACK:
 		reply->value[0] = buf_slack_whole(buf);
 		return 1;
 	case FAR_RUN:
-		CHECK(cmd->arg[0] <= buf->size);
-		reply->value[0] = byte_run(buf->data, cmd->arg[0], POISON);
+		reply->value[0] = buf_run(buf, 0, cmd->arg[0], POISON);
 		return 1;
 	case FAR_IMPORT:
 		reply->status = tcpx_region_import(side->session, side->peer, cmd->data, cmd->len,

@@ -88,7 +88,7 @@ uint64_t plan_compare(const struct plan *plan, const struct buf *regions)
 				pat_fill(image + piece.to_off, piece.len, PLAN_SEED + piece.from,
 					 piece.from_off);
 		}
-		wrong += byte_differ(image, regions[r].data, plan->region_bytes);
+		wrong += buf_differ(&regions[r], 0, image, plan->region_bytes);
 		free(image);
 	}
 	return wrong;

@@ -5,12 +5,13 @@
 #include "conform.h"
 #include "sys/crypto.h"
 
-struct config config = {.transport = "tcp", .mem = "host", .processes = 1, .family = 4};
+struct config config = {.transport = "tcp", .processes = 1, .family = 4};
+char **program;
 
 static const struct case_row *const tables[] = {
 	cases_connect,	cases_region,	  cases_bytes,	cases_list,    cases_send, cases_notify,
 	cases_patience, cases_end,	  cases_reject, cases_handle,  cases_loop, cases_life,
-	cases_threads,	cases_deregister, cases_lease,	cases_keyless,
+	cases_threads,	cases_deregister, cases_lease,	cases_keyless, cases_held,
 };
 
 static void run_case(void *arg)
@@ -22,6 +23,15 @@ static void run_case(void *arg)
 		env_open(&env);
 	row->run(&env);
 	env_close(&env);
+	buf_free_all();
+	gpu_check_empty();
+}
+
+/* The driver is not asked before this process has forked its cases: it would not survive that. */
+static void look(void *arg)
+{
+	(void)arg;
+	gpu_look();
 }
 
 static int wanted(const struct case_row *row, const char *only, bool once)
@@ -34,16 +44,44 @@ static int wanted(const struct case_row *row, const char *only, bool once)
 		return 0;
 	if ((row->flags & CASE_KEYLESS) && sys_crypto_available())
 		return 0;
+	if ((row->flags & CASE_PLAIN) && !conform_plain())
+		return 0;
+	if ((row->flags & CASE_GPU) && config.mem.kind != TCPX_MEM_CUDA)
+		return 0;
 	return !(row->flags & CASE_TWO) || config.processes == 2;
+}
+
+static bool uses_gpu(void)
+{
+	return config.mem.kind == TCPX_MEM_CUDA || config.far_mem.kind == TCPX_MEM_CUDA;
+}
+
+static bool place_parse(const char *text, struct place *out)
+{
+	static const struct place none;
+	char *end;
+
+	*out = none;
+	if (strcmp(text, "host") == 0 || strcmp(text, "slow") == 0) {
+		out->kind = text[0] == 's' ? TCPX_MEM_SLOW : TCPX_MEM_HOST;
+		return true;
+	}
+	out->kind = TCPX_MEM_CUDA;
+	if (strncmp(text, "cuda", 4) != 0 || (text[4] && text[4] != ':'))
+		return false;
+	out->device = text[4] ? (uint32_t)strtoul(text + 5, &end, 10) : 0;
+	return !text[4] || (text[5] && !*end);
 }
 
 static void usage(FILE *out)
 {
-	fputs("conform [--transport tcp|local] [--mem host|slow] [--filters SPEC]\n"
+	fputs("conform [--transport tcp|local] [--mem KIND] [--far-mem KIND] [--filters SPEC]\n"
 	      "        [--processes 1|2] [--family 4|6] [--one-copy] [--light | --short] [--once]\n"
 	      "        [--near ADDR[,ADDR] --far ADDR[,ADDR] --far-netns NAME --key FILE]\n"
 	      "        [--case TEXT] [--list]\n"
-	      "--once runs the cases that do not depend on the configuration, too.\n",
+	      "KIND is host, slow, cuda or cuda:N (GPU N); --far-mem is as --mem if not given.\n"
+	      "--once runs the cases that do not depend on the configuration, too.\n"
+	      "Exit 77: no CUDA driver here, or no such GPU.\n",
 	      out);
 }
 
@@ -53,8 +91,6 @@ static const char **text_of(int c)
 	switch (c) {
 	case 't':
 		return &config.transport;
-	case 'm':
-		return &config.mem;
 	case 'f':
 		return &config.filters;
 	case 'N':
@@ -69,79 +105,107 @@ static const char **text_of(int c)
 	return NULL;
 }
 
-int main(int argc, char **argv)
-{
-	static const struct option longs[] = {
-		{"transport", 1, NULL, 't'},
-		{"mem", 1, NULL, 'm'},
-		{"filters", 1, NULL, 'f'},
-		{"processes", 1, NULL, 'p'},
-		{"family", 1, NULL, '6'},
-		{"near", 1, NULL, 'N'},
-		{"far", 1, NULL, 'F'},
-		{"far-netns", 1, NULL, 'S'},
-		{"key", 1, NULL, 'k'},
-		{"light", 0, NULL, 'l'},
-		{"short", 0, NULL, 's'},
-		{"one-copy", 0, NULL, '1'},
-		{"once", 0, NULL, 'o'},
-		{"case", 1, NULL, 'c'},
-		{"list", 0, NULL, 'L'},
-		{"help", 0, NULL, 'h'},
-		{0},
-	};
-	struct check_result result = {0};
-	const char *only = NULL, *longer;
-	bool once = false, list = false;
-	int c;
+struct choice {
+	const char *only;
+	bool once, list, far_mem;
+	int far_fd; /* of the process that is the far side; -1 */
+};
 
-	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
-		if (text_of(c)) {
-			*text_of(c) = optarg;
-			continue;
-		}
-		switch (c) {
-		case 'p':
-			config.processes = atoi(optarg);
-			break;
-		case '6':
-			config.family = atoi(optarg);
-			break;
-		case '1':
-			setenv("TCPX_ONE_COPY", "1", 1);
-			break;
-		case 'l':
-			config.light = true;
-			break;
-		case 's': /* light but in the long form of the suites */
-			longer = getenv("TEST_LONG");
-			config.light |= !longer || strcmp(longer, "1") != 0;
-			break;
-		case 'o':
-			once = true;
-			break;
-		case 'c':
-			only = optarg;
-			break;
-		case 'L':
-			list = true;
-			break;
-		default:
-			usage(c == 'h' ? stdout : stderr);
-			return c == 'h' ? 0 : 2;
-		}
+/* False: wrong usage, or help was asked for. */
+static bool option_take(int c, struct choice *choice)
+{
+	const char *longer;
+
+	switch (c) {
+	case 'm':
+		return place_parse(optarg, &config.mem);
+	case 'M':
+		choice->far_mem = true;
+		return place_parse(optarg, &config.far_mem);
+	case 'P':
+		choice->far_fd = atoi(optarg);
+		return true;
+	case 'p':
+		config.processes = atoi(optarg);
+		return true;
+	case '6':
+		config.family = atoi(optarg);
+		return true;
+	case '1':
+		setenv("TCPX_ONE_COPY", "1", 1);
+		return true;
+	case 'l':
+		config.light = true;
+		return true;
+	case 's': /* light but in the long form of the suites */
+		longer = getenv("TEST_LONG");
+		config.light |= !longer || strcmp(longer, "1") != 0;
+		return true;
+	case 'o':
+		return choice->once = true;
+	case 'c':
+		choice->only = optarg;
+		return true;
+	case 'L':
+		return choice->list = true;
+	}
+	return false;
+}
+
+static int run_all(const struct choice *choice)
+{
+	struct check_case gpu = {"gpu_look", look};
+	struct check_result result = {0};
+
+	if (uses_gpu() && !choice->list) {
+		check_case_run(&gpu, NULL, &result);
+		if (!result.passed)
+			return check_end(&result);
 	}
 	for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++) {
 		for (const struct case_row *row = tables[t]; row->name; row++) {
 			struct check_case one = {row->name, run_case};
 
-			if (!wanted(row, only, once))
+			if (!wanted(row, choice->only, choice->once))
 				continue;
-			if (list)
+			if (choice->list)
 				puts(row->name);
 			else
 				check_case_run(&one, (void *)row, &result);
 		}
 	}
-	return list ? 0 : check_end(&result);
+	return choice->list ? 0 : check_end(&result);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option longs[] = {
+		{"transport", 1, NULL, 't'},   {"mem", 1, NULL, 'm'},
+		{"far-mem", 1, NULL, 'M'},     {"filters", 1, NULL, 'f'},
+		{"processes", 1, NULL, 'p'},   {"family", 1, NULL, '6'},
+		{"near", 1, NULL, 'N'},	       {"far", 1, NULL, 'F'},
+		{"far-netns", 1, NULL, 'S'},   {"key", 1, NULL, 'k'},
+		{"light", 0, NULL, 'l'},       {"short", 0, NULL, 's'},
+		{"one-copy", 0, NULL, '1'},    {"once", 0, NULL, 'o'},
+		{"case", 1, NULL, 'c'},	       {"list", 0, NULL, 'L'},
+		{"far-process", 1, NULL, 'P'}, /* from near.c */
+		{"help", 0, NULL, 'h'},	       {0},
+	};
+	struct choice choice = {.far_fd = -1};
+	int c;
+
+	program = argv;
+	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+		if (text_of(c)) {
+			*text_of(c) = optarg;
+		} else if (!option_take(c, &choice)) {
+			usage(c == 'h' ? stdout : stderr);
+			return c == 'h' ? 0 : 2;
+		}
+	}
+	if (!choice.far_mem)
+		config.far_mem = config.mem;
+	if (choice.far_fd >= 0)
+		far_process(choice.far_fd, false);
+	return run_all(&choice);
 }

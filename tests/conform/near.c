@@ -44,6 +44,23 @@ void conform_near_address(char out[64], uint16_t port)
 	address(out, conform_bind(), port);
 }
 
+/* The program again: a CUDA driver does not survive a fork. */
+__attribute__((noreturn)) static void far_program(int fd)
+{
+	char option[32], **argv;
+	int argc = 0;
+
+	while (program[argc])
+		argc++;
+	argv = calloc((size_t)argc + 2, sizeof(*argv));
+	CHECK(argv && fcntl(fd, F_SETFD, 0) == 0);
+	snprintf(option, sizeof(option), "--far-process=%d", fd);
+	memcpy(argv, program, (size_t)argc * sizeof(*argv));
+	argv[argc] = option;
+	execv("/proc/self/exe", argv);
+	_exit(127);
+}
+
 /* The far process, before its first session. */
 static void enter_far_host(void)
 {
@@ -59,9 +76,14 @@ static void enter_far_host(void)
 	close(fd);
 }
 
-enum tcpx_mem_kind conform_kind(void)
+bool conform_plain(void)
 {
-	return strcmp(config.mem, "slow") == 0 ? TCPX_MEM_SLOW : TCPX_MEM_HOST;
+	return config.mem.kind == TCPX_MEM_HOST && config.far_mem.kind == TCPX_MEM_HOST;
+}
+
+bool conform_staged(void)
+{
+	return config.mem.kind != TCPX_MEM_HOST && config.far_mem.kind != TCPX_MEM_HOST;
 }
 
 void conform_opts(tcpx_session_opts *opts, const char *name)
@@ -93,8 +115,7 @@ static int io_all(int fd, void *buf, size_t len, int out)
 	return 1;
 }
 
-/* The far process: commands until the near one goes. */
-__attribute__((noreturn)) static void far_process(int fd, bool late)
+__attribute__((noreturn)) void far_process(int fd, bool late)
 {
 	static struct far_side side;
 	static struct far_cmd cmd;
@@ -116,6 +137,8 @@ __attribute__((noreturn)) static void far_process(int fd, bool late)
 	}
 	if (side.session)
 		tcpx_session_close(side.session);
+	buf_free_all();
+	gpu_check_empty();
 	if (late) /* what belonged to the parent's other threads is nobody's here: no leak check */
 		_exit(0);
 	exit(0);
@@ -168,6 +191,9 @@ void env_far(struct env *env, const struct env_tune *far)
 		CHECK(env->pid >= 0);
 		if (env->pid == 0) {
 			close(fds[0]);
+			if (config.mem.kind == TCPX_MEM_CUDA ||
+			    config.far_mem.kind == TCPX_MEM_CUDA)
+				far_program(fds[1]);
 			far_process(fds[1], env->session != NULL);
 		}
 		close(fds[1]);

@@ -4,7 +4,6 @@
 #include <poll.h>
 
 #include "conform.h"
-#include "mem/slow.h"
 
 void expect_status(const char *file, int line, const char *text, tcpx_status got, tcpx_status want)
 {
@@ -135,11 +134,37 @@ void far_drop(struct env *env, uint32_t count)
 	OK(far_simple(env, FAR_NOTIFY_DROP, count, 0, 0, 0, 0));
 }
 
-tcpx_region near_register(struct env *env, void *addr, uint64_t len, uint32_t rights)
+tcpx_region_opts conform_region(const struct buf *buf, uint32_t rights, uint32_t flags)
 {
-	TCPX_OPTS(tcpx_region_opts, opts, .kind = conform_kind(), .rights = rights);
+	TCPX_OPTS(tcpx_region_opts, opts, .kind = buf->place.kind, .device = buf->place.device,
+		  .rights = rights, .flags = flags);
+
+	return opts;
+}
+
+tcpx_region near_part(struct env *env, const struct buf *buf, uint64_t off, uint64_t len,
+		      uint32_t rights)
+{
+	tcpx_region_opts opts = conform_region(buf, rights, 0);
 	tcpx_region region;
 
+	CHECK(off <= buf->size && len <= buf->size - off);
+	OK(tcpx_region_register(env->session, (uint8_t *)buf->addr + off, len, &opts, &region));
+	return region;
+}
+
+tcpx_region near_register(struct env *env, const struct buf *buf, uint32_t rights)
+{
+	return near_part(env, buf, 0, buf->size, rights);
+}
+
+tcpx_region near_host(struct env *env, void *addr, uint64_t len, uint32_t rights)
+{
+	TCPX_OPTS(tcpx_region_opts, opts, .rights = rights);
+	tcpx_region region;
+
+	if (config.mem.kind == TCPX_MEM_SLOW)
+		opts.kind = TCPX_MEM_SLOW;
 	OK(tcpx_region_register(env->session, addr, len, &opts, &region));
 	return region;
 }
@@ -176,15 +201,15 @@ bool near_held_write(struct env *env, struct buf *out_buf, tcpx_region *out_sour
 {
 	tcpx_segment segment = {.length = MIB};
 
-	if (conform_kind() != TCPX_MEM_SLOW || config.processes != 1)
+	if (!hold_possible())
 		return false;
 	buf_make(out_buf, MIB, 0);
-	*out_source = segment.local = near_register(env, out_buf->data, MIB, 0);
+	*out_source = segment.local = near_register(env, out_buf, 0);
 	segment.remote = far_buf(env, 0, MIB, TCPX_RIGHT_WRITE, 0);
-	mem_slow_hold(1);
+	hold_begin();
 	OK(tcpx_request_start(env->session, env->peer, TCPX_OP_WRITE, &segment, 1, NULL,
 			      out_request));
-	mem_slow_await(1);
+	hold_await(1);
 	return true;
 }
 
