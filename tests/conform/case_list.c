@@ -107,7 +107,7 @@ static void case_list_read(struct env *env)
 
 static void case_list_100000(struct env *env)
 {
-	const struct plan plan = {PLAN_RANDOM, 15, 100000, 400, 14 * MIB};
+	const struct plan plan = {PLAN_RANDOM, 15, config.light ? 20000 : 100000, 400, 14 * MIB};
 
 	run_plan(env, TCPX_OP_WRITE, &plan);
 	run_plan(env, TCPX_OP_READ, &plan);
