@@ -41,7 +41,7 @@ enum config_type {
 	X(KEY_FILE, "TCPX_KEY_FILE", "", PATH, "", 0, 4095,                                        \
 	  "key file that proves peers on a bootstrap port, mode 0600")                             \
 	X(CHANNELS, "TCPX_CHANNELS", "UCCL_TCPX_NUM_CHANNELS TCPX_NUM_CHANNELS", COUNT, "auto", 0, \
-	  64, "bulk channels per peer; auto: by the usable cores, 2 to 16")                       \
+	  64, "bulk channels per peer; auto: by the usable cores, 2 to 16")                        \
 	X(CHUNK_BYTES, "TCPX_CHUNK_BYTES", "UCCL_TCPX_CHUNK_BYTES NCCL_P2P_NET_CHUNKSIZE", BYTES,  \
 	  "512K", 4 * CONFIG_KIB, 16 * CONFIG_MIB, "most bytes put on a channel at once")          \
 	X(WORKERS, "TCPX_WORKERS", "", COUNT, "auto", 0, 64,                                       \

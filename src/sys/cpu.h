@@ -19,8 +19,8 @@ unsigned sys_cpu_quota(const char *membership, const char *root);
  * wakes (Linux 6.12; before, and where the thread is not of SCHED_OTHER, nothing changes). */
 void sys_thread_slice(uint64_t ns);
 
-/* A lock that is held for less than a microsecond: who finds it taken looks again for a while before
- * he sleeps. As pthread_mutex_init otherwise. */
+/* A lock that is held for less than a microsecond: who finds it taken looks again for a while
+ * before he sleeps. As pthread_mutex_init otherwise. */
 void sys_mutex_init_short(pthread_mutex_t *lock);
 
 /* Starts a thread named name (cut to 15 bytes) with all signals blocked but the faults a thread

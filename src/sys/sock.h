@@ -39,7 +39,7 @@ int sys_sock_congestion_set(int fd, const char *name);
 int sys_sock_congestion_get(int fd, char *buf, size_t cap); /* "" on failure */
 /* Of a connection: the wanted one, "": one that does not pace if both ends are on this host. */
 void sys_sock_congestion_fit(int fd, const char *wanted);
-int sys_sock_error(int fd);				    /* SO_ERROR, taken */
+int sys_sock_error(int fd); /* SO_ERROR, taken */
 
 tcpx_status sys_sock_local(int fd, struct sockaddr_storage *out_addr);
 tcpx_status sys_sock_remote(int fd, struct sockaddr_storage *out_addr);

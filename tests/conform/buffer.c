@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers of the conformance cases, wherever they are: guards, poison, and the way to their bytes. */
+/* Buffers of the conformance cases, wherever they are: guards, poison, the way to their bytes. */
 #include <pthread.h>
 #include <sys/mman.h>
 

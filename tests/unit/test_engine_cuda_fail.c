@@ -23,8 +23,8 @@ static cuda_ctx mine; /* a context of the application, current all the time */
 static cuda_ptr near, far;
 static uint8_t *want, *got;
 
-/* Each step has memory of its own: what a failed WRITE was to write may change until its owner takes
- * it back. */
+/* Each step has memory of its own: what a failed WRITE was to write may change until its owner
+ * takes it back. */
 enum step { STEP_WRITE, STEP_READ, STEP_SEND, STEP_RECV, STEPS };
 
 #define FAIL(...)                                                                                  \
