@@ -67,6 +67,40 @@ tcpx_status copies_add(struct stage_copies *copies, const struct mem_region *reg
 	return TCPX_OK;
 }
 
+static const struct mem_region *region_at(const struct core_prog *prog, uint32_t seg)
+{
+	return prog->local[prog->seg[seg].local];
+}
+
+tcpx_status copies_add_local(struct stage_copies *copies, const struct core_prog *prog,
+			     struct core_cursor at, uint64_t bytes)
+{
+	tcpx_status status = TCPX_OK;
+
+	while (bytes && status == TCPX_OK) {
+		uint64_t left = core_seg_length(prog, at.seg) - at.off;
+		uint64_t take = left < bytes ? left : bytes;
+
+		status = copies_add(copies, region_at(prog, at.seg),
+				    prog->seg[at.seg].local_off + at.off, take);
+		bytes -= take;
+		at.seg++;
+		at.off = 0;
+	}
+	return status;
+}
+
+const struct mem_region *copies_staged_in(const struct core_prog *prog, struct core_cursor at,
+					  uint32_t pieces)
+{
+	uint32_t i;
+
+	for (i = 0; i < pieces; i++)
+		if (region_at(prog, at.seg + i)->kind->staged)
+			return region_at(prog, at.seg + i);
+	return region_at(prog, at.seg);
+}
+
 /* One of them ended, or the starter is through. */
 static void end_one(struct stage_copies *copies, tcpx_status status)
 {

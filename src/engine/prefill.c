@@ -112,22 +112,6 @@ static void filled(struct stage_copies *copies, tcpx_status status)
 	peer_put(peer);
 }
 
-static const struct mem_region *region_at(const struct core_job *job, uint32_t seg)
-{
-	return job->prog->local[job->prog->seg[seg].local];
-}
-
-/* The first region of the fill that needs staging gives its block. */
-static const struct mem_region *staged_in(const struct core_fill *fill)
-{
-	uint32_t i;
-
-	for (i = 0; i < fill->pieces; i++)
-		if (region_at(fill->job, fill->at.seg + i)->kind->staged)
-			return region_at(fill->job, fill->at.seg + i);
-	return region_at(fill->job, fill->at.seg);
-}
-
 static bool fits(const struct stage_block *block, const struct mem_region *region,
 		 const struct core_fill *fill)
 {
@@ -139,7 +123,7 @@ static bool fits(const struct stage_block *block, const struct mem_region *regio
 static struct stage_block *room_for(struct engine_peer *peer, const struct core_fill *fill,
 				    bool *out_waits)
 {
-	const struct mem_region *region = staged_in(fill);
+	const struct mem_region *region = copies_staged_in(fill->job->prog, fill->at, fill->pieces);
 	struct core_job *job = fill->job;
 	struct stage_share *share = block_share(peer, region->kind, region->device);
 	uint64_t bytes = MEM_SLOT_MAX - (job->linear_base + fill->linear) % MEM_SLOT_MAX;
@@ -163,26 +147,6 @@ static struct stage_block *room_for(struct engine_peer *peer, const struct core_
 		want = BLOCK_OR_WAIT;
 	return block_open(peer, region->kind, region->device, MEM_OUT, fill->linear, fill->bytes,
 			  share, want, out_waits);
-}
-
-static tcpx_status add_pieces(struct prefill_slice *slice, const struct core_fill *fill)
-{
-	struct core_cursor at = fill->at;
-	uint64_t bytes = fill->bytes;
-	tcpx_status status = TCPX_OK;
-
-	while (bytes && status == TCPX_OK) {
-		const struct core_prog *prog = fill->job->prog;
-		uint64_t left = core_seg_length(prog, at.seg) - at.off;
-		uint64_t take = left < bytes ? left : bytes;
-
-		status = copies_add(&slice->copies, region_at(fill->job, at.seg),
-				    prog->seg[at.seg].local_off + at.off, take);
-		bytes -= take;
-		at.seg++;
-		at.off = 0;
-	}
-	return status;
 }
 
 /* peer.lock. NULL: in line for memory, or there is none. */
@@ -244,7 +208,8 @@ void prefill_pump(struct engine_peer *peer)
 		pthread_mutex_unlock(&peer->lock);
 		status = copies_init(&slice->copies, slice_addr(slice), fill.pieces, filled);
 		if (status == TCPX_OK)
-			status = add_pieces(slice, &fill);
+			status = copies_add_local(&slice->copies, fill.job->prog, fill.at,
+						  fill.bytes);
 		copies_start(&slice->copies, true, status);
 		pthread_mutex_lock(&peer->lock);
 	}

@@ -67,49 +67,13 @@ static void fill_done(struct stage_copies *copies, tcpx_status status)
 	stage_close(stage);
 }
 
-static const struct mem_region *region_at(const struct core_prog *prog, uint32_t seg)
-{
-	return prog->local[prog->seg[seg].local];
-}
-
-/* The first region that needs staging gives the slot. */
-static const struct mem_region *staged_in(const struct core_prog *prog, struct core_cursor at,
-					  uint32_t pieces)
-{
-	uint32_t i;
-
-	for (i = 0; i < pieces; i++)
-		if (region_at(prog, at.seg + i)->kind->staged)
-			return region_at(prog, at.seg + i);
-	return region_at(prog, at.seg);
-}
-
-/* The next bytes of the program's local side. */
-static tcpx_status add_local(struct stage_copies *copies, const struct core_prog *prog,
-			     struct core_cursor at, uint64_t bytes)
-{
-	tcpx_status status = TCPX_OK;
-
-	while (bytes && status == TCPX_OK) {
-		uint64_t left = core_seg_length(prog, at.seg) - at.off;
-		uint64_t take = left < bytes ? left : bytes;
-
-		status = copies_add(copies, region_at(prog, at.seg),
-				    prog->seg[at.seg].local_off + at.off, take);
-		bytes -= take;
-		at.seg++;
-		at.off = 0;
-	}
-	return status;
-}
-
 /* What was lost with a channel, or is sent once more: neighbours are not to be expected. */
 void stage_fill(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
 	struct chan_tx *tx = &chan->tx;
 	const struct core_tx *frame = &tx->frame;
-	const struct mem_region *region = staged_in(frame->prog, frame->at, frame->pieces);
+	const struct mem_region *region = copies_staged_in(frame->prog, frame->at, frame->pieces);
 	uint64_t bytes = frame->frame.payload_bytes;
 	struct stage_block *block = block_open(peer, region->kind, region->device, MEM_OUT, 0,
 					       bytes, NULL, BLOCK_ANYHOW, NULL);
@@ -134,7 +98,7 @@ void stage_fill(struct engine_chan *chan)
 	atomic_store(&tx->filling, 1);
 	status = copies_init(&stage->copies, block->addr, frame->pieces, fill_done);
 	if (status == TCPX_OK)
-		status = add_local(&stage->copies, frame->prog, frame->at, bytes);
+		status = copies_add_local(&stage->copies, frame->prog, frame->at, bytes);
 	copies_start(&stage->copies, true, status);
 }
 
@@ -218,14 +182,15 @@ tcpx_status stage_receive_prog(struct engine_chan *chan, const struct core_prog 
 			       struct core_cursor at, uint32_t pieces)
 {
 	struct chan_rx *rx = &chan->rx;
-	struct engine_stage *stage = slot_for(chan, staged_in(prog, at, pieces), prog->total);
+	struct engine_stage *stage =
+		slot_for(chan, copies_staged_in(prog, at, pieces), prog->total);
 	tcpx_status status;
 
 	if (!stage)
 		return TCPX_ERR_NO_MEMORY;
 	status = copies_init(&stage->copies, slot_addr(stage, &rx->frame), pieces, commit_done);
 	if (status == TCPX_OK)
-		status = add_local(&stage->copies, prog, at, stage->bytes);
+		status = copies_add_local(&stage->copies, prog, at, stage->bytes);
 	return into_slot(rx, stage, status);
 }
 
@@ -266,14 +231,14 @@ tcpx_status stage_deliver(struct engine_peer *peer, struct engine_request *recv,
 	tcpx_status status = TCPX_ERR_NO_MEMORY;
 
 	core_cursor_advance(prog, &end, bytes, UINT32_MAX, &pieces);
-	region = staged_in(prog, begin, pieces);
+	region = copies_staged_in(prog, begin, pieces);
 	block = block_open(peer, region->kind, region->device, MEM_IN, 0, bytes, NULL, BLOCK_ANYHOW,
 			   NULL);
 	stage = stage_open(peer, block, bytes);
 	if (stage)
 		status = copies_init(&stage->copies, block->addr, pieces, commit_done);
 	if (status == TCPX_OK)
-		status = add_local(&stage->copies, prog, begin, bytes);
+		status = copies_add_local(&stage->copies, prog, begin, bytes);
 	if (status != TCPX_OK) {
 		if (block)
 			prefill_spend(peer, block);

@@ -33,6 +33,12 @@ tcpx_status copies_init(struct stage_copies *copies, uint8_t *slot, uint32_t npi
 /* The next length bytes of the slot. ERR_NO_MEMORY. */
 tcpx_status copies_add(struct stage_copies *copies, const struct mem_region *region,
 		       uint64_t offset, uint64_t length);
+/* The next bytes of the program's local side. ERR_NO_MEMORY. */
+tcpx_status copies_add_local(struct stage_copies *copies, const struct core_prog *prog,
+			     struct core_cursor at, uint64_t bytes);
+/* The region that gives the slot: the first of the pieces that needs one. */
+const struct mem_region *copies_staged_in(const struct core_prog *prog, struct core_cursor at,
+					  uint32_t pieces);
 /* done runs once, maybe before this returns: with status if that is an error, else how the copies
  * ended. No lock held. */
 void copies_start(struct stage_copies *copies, bool to_slot, tcpx_status status);
