@@ -53,6 +53,8 @@ enum frame_type {
 	FRAME_LOCAL = 68,     /* same-host offer: payload = abstract name and nonce */
 	FRAME_PAUSE = 69,     /* linear = ms for which silence is announced */
 	FRAME_RAILS = 70,     /* payload = addresses a data channel may be dialled to */
+	FRAME_SHARE = 71,     /* memory that the peer may copy from by itself: key = enum
+			       * frame_share, xfer = its id; see docs/design/local.md */
 };
 
 enum frame_flags {
@@ -60,6 +62,8 @@ enum frame_flags {
 	FRAME_F_LAST = 1u << 1,	  /* last piece of its transfer */
 	FRAME_F_STAGED = 1u << 2, /* CTS: the receiver's memory is staged, SDATA needs grants */
 	FRAME_F_CRC = 1u << 3,	  /* the trailer's payload crc32c is set */
+	FRAME_F_REF = 1u << 4,	  /* chunks: no payload follows, the table's last part says where it
+				   * lies; READ_REQ, CTS: the answer is to (may) come like that */
 };
 
 /* What a CREDIT returns: bytes of notifications, bytes of eager messages, pieces of READ lists,
@@ -72,6 +76,13 @@ enum frame_credit {
 	FRAME_CREDIT_COUNT = 4,
 };
 enum frame_cancel { FRAME_CANCEL_READ = 1, FRAME_CANCEL_SEND = 2 };
+enum frame_share {
+	FRAME_SHARE_OFFER = 1, /* offset = region key or 0, linear = channel of the lease, epoch;
+				* payload = handle */
+	FRAME_SHARE_ANSWER,    /* linear = status: OK: mapped; AGAIN: ask later; else: cannot */
+	FRAME_SHARE_REVOKE,    /* the memory goes away */
+	FRAME_SHARE_GONE,      /* it is mapped and read no more */
+};
 enum frame_trailer_status { FRAME_VALID = 1, FRAME_ABORTED = 2 };
 
 struct frame {
@@ -85,8 +96,8 @@ struct frame {
 	uint64_t linear;
 	uint64_t key;
 	uint64_t offset;
-	uint32_t
-		follows; /* DATA: bytes of the transfer behind this chunk, at most 2^32-1; a hint */
+	uint32_t follows; /* DATA: bytes of the transfer behind this chunk, at most 2^32-1; a hint.
+			  * With F_REF: bytes of the table's last part */
 };
 
 struct frame_trailer {

@@ -6,19 +6,19 @@
 #include "wire/frame_codec.h"
 
 #define CRC_COVERS 60 /* bytes of the header before its crc */
-#define FLAGS_KNOWN (FRAME_F_ACK | FRAME_F_LAST | FRAME_F_STAGED | FRAME_F_CRC)
+#define FLAGS_KNOWN (FRAME_F_ACK | FRAME_F_LAST | FRAME_F_STAGED | FRAME_F_CRC | FRAME_F_REF)
 
-enum { HAS_NONE = 0, IS_TYPE = 1, HAS_TABLE = 2, HAS_PAYLOAD = 4, IS_CONTROL = 8 };
+enum { HAS_NONE = 0, IS_TYPE = 1, HAS_TABLE = 2, HAS_PAYLOAD = 4, IS_CONTROL = 8, MAY_REF = 16 };
 
 /* What a frame of each type may carry; 0: no such type. */
 static const uint8_t shapes[256] = {
-	[FRAME_DATA] = IS_TYPE | HAS_TABLE | HAS_PAYLOAD,
-	[FRAME_RDATA] = IS_TYPE | HAS_PAYLOAD,
-	[FRAME_SDATA] = IS_TYPE | HAS_PAYLOAD,
-	[FRAME_READ_REQ] = IS_TYPE | HAS_TABLE,
+	[FRAME_DATA] = IS_TYPE | HAS_TABLE | HAS_PAYLOAD | MAY_REF,
+	[FRAME_RDATA] = IS_TYPE | HAS_PAYLOAD | MAY_REF,
+	[FRAME_SDATA] = IS_TYPE | HAS_PAYLOAD | MAY_REF,
+	[FRAME_READ_REQ] = IS_TYPE | HAS_TABLE | MAY_REF,
 	[FRAME_SEND] = IS_TYPE | HAS_PAYLOAD,
 	[FRAME_RTS] = IS_TYPE,
-	[FRAME_CTS] = IS_TYPE,
+	[FRAME_CTS] = IS_TYPE | MAY_REF,
 	[FRAME_FINAL] = IS_TYPE,
 	[FRAME_CANCEL] = IS_TYPE,
 	[FRAME_NOTIFY] = IS_TYPE | HAS_PAYLOAD,
@@ -34,6 +34,7 @@ static const uint8_t shapes[256] = {
 	[FRAME_LOCAL] = IS_TYPE | IS_CONTROL | HAS_PAYLOAD,
 	[FRAME_PAUSE] = IS_TYPE | IS_CONTROL,
 	[FRAME_RAILS] = IS_TYPE | IS_CONTROL | HAS_PAYLOAD,
+	[FRAME_SHARE] = IS_TYPE | IS_CONTROL | HAS_PAYLOAD,
 };
 
 void wire_frame_encode(const struct frame *frame, uint8_t out[FRAME_HEADER_BYTES])
@@ -55,11 +56,22 @@ void wire_frame_encode(const struct frame *frame, uint8_t out[FRAME_HEADER_BYTES
 	wire_put_uint(&o, crc32c(0, out, CRC_COVERS), 4);
 }
 
+/* A chunk whose payload is not in the frame: the end of its table says where it lies. */
+static int is_ref(const struct frame *frame)
+{
+	return frame->flags & FRAME_F_REF && shapes[frame->type] & HAS_PAYLOAD;
+}
+
 /* Whether the lengths are allowed for the type. */
 static tcpx_status check_shape(const struct frame *frame)
 {
 	unsigned shape = shapes[frame->type];
-	uint32_t table_max = shape & HAS_TABLE ? FRAME_TABLE_MAX : 0, payload_max = 0;
+	uint32_t table_max = 0, payload_max = 0;
+
+	if (shape & HAS_TABLE)
+		table_max = FRAME_TABLE_MAX;
+	else if (is_ref(frame)) /* nothing but sources */
+		table_max = frame->follows < FRAME_TABLE_MAX ? frame->follows : FRAME_TABLE_MAX;
 
 	if (!shape)
 		return error_set(TCPX_ERR_PROTOCOL, 0, "frame of unknown type %u", frame->type);
@@ -69,6 +81,10 @@ static tcpx_status check_shape(const struct frame *frame)
 		return error_set(TCPX_ERR_PROTOCOL, 0,
 				 "frame of type %u with a table of %u bytes, allowed are %u",
 				 frame->type, frame->table_bytes, table_max);
+	if (is_ref(frame) && (!frame->follows || frame->follows > frame->table_bytes))
+		return error_set(TCPX_ERR_PROTOCOL, 0,
+				 "frame of type %u by reference, %u bytes of sources in %u",
+				 frame->type, frame->follows, frame->table_bytes);
 	if (frame->payload_bytes > payload_max)
 		return error_set(TCPX_ERR_PROTOCOL, 0,
 				 "frame of type %u with a payload of %u bytes, allowed are %u",
@@ -102,7 +118,9 @@ tcpx_status wire_frame_decode(const uint8_t in[FRAME_HEADER_BYTES], struct frame
 	if (version != FRAME_VERSION)
 		return error_set(TCPX_ERR_VERSION, 0, "frame of version %u, ours is %u", version,
 				 FRAME_VERSION);
-	if ((frame.follows && frame.type != FRAME_DATA) || frame.flags & ~FLAGS_KNOWN)
+	if ((frame.follows && frame.type != FRAME_DATA && !is_ref(&frame)) ||
+	    frame.flags & ~FLAGS_KNOWN ||
+	    (frame.flags & FRAME_F_REF && !(shapes[frame.type] & MAY_REF)))
 		return error_set(TCPX_ERR_PROTOCOL, 0, "frame of type %u with reserved bits set",
 				 frame.type);
 	status = check_shape(&frame);

@@ -122,7 +122,9 @@ static void other_versions_and_flags_are_refused(void **state)
 	assert_int_equal(decode_with(1, FRAME_VERSION + 1), TCPX_ERR_VERSION);
 	assert_int_equal(decode_with(1, 0), TCPX_ERR_VERSION);
 	assert_int_equal(decode_with(2, 0x0f), TCPX_OK);
-	assert_int_equal(decode_with(2, 0x10), TCPX_ERR_PROTOCOL);
+	assert_int_equal(decode_with(2, 0x10),
+			 TCPX_ERR_PROTOCOL); /* REF: follows beyond the table */
+	assert_int_equal(decode_with(2, 0x20), TCPX_ERR_PROTOCOL);
 	assert_int_equal(decode_with(3, 0x80), TCPX_ERR_PROTOCOL);
 	assert_int_equal(decode_with(56, 0x55), TCPX_OK);
 	assert_int_equal(decode_with(0, FRAME_RDATA), TCPX_ERR_PROTOCOL); /* follows, and a table */
@@ -158,6 +160,7 @@ static long payload_limit(unsigned type)
 	case FRAME_FENCE:
 	case FRAME_LOCAL:
 	case FRAME_RAILS:
+	case FRAME_SHARE:
 		return FRAME_CONTROL_MAX;
 	case FRAME_READ_REQ:
 	case FRAME_RTS:
@@ -195,6 +198,42 @@ static void every_type_has_its_limits(void **state)
 		assert_int_equal(decode_sizes(type, UINT32_MAX, 0), TCPX_ERR_PROTOCOL);
 		assert_int_equal(decode_sizes(type, 0, UINT32_MAX), TCPX_ERR_PROTOCOL);
 	}
+}
+
+static tcpx_status decode_ref(unsigned type, uint32_t table, uint32_t sources)
+{
+	struct frame frame = {.type = (uint8_t)type,
+			      .flags = FRAME_F_REF,
+			      .table_bytes = table,
+			      .payload_bytes = FRAME_PAYLOAD_MAX,
+			      .follows = sources},
+		     back;
+	uint8_t bytes[FRAME_HEADER_BYTES];
+
+	if (type == FRAME_READ_REQ || type == FRAME_CTS)
+		frame.payload_bytes = 0;
+	wire_frame_encode(&frame, bytes);
+	return wire_frame_decode(bytes, &back);
+}
+
+/* The end of the table says where the payload is; only a WRITE's has something before it. */
+static void chunks_may_come_by_reference(void **state)
+{
+	(void)state;
+	assert_int_equal(decode_ref(FRAME_DATA, 30, 20), TCPX_OK);
+	assert_int_equal(decode_ref(FRAME_DATA, FRAME_TABLE_MAX, FRAME_TABLE_MAX), TCPX_OK);
+	assert_int_equal(decode_ref(FRAME_DATA, FRAME_TABLE_MAX + 1, 20), TCPX_ERR_PROTOCOL);
+	assert_int_equal(decode_ref(FRAME_DATA, 20, 21), TCPX_ERR_PROTOCOL);
+	assert_int_equal(decode_ref(FRAME_DATA, 20, 0), TCPX_ERR_PROTOCOL);
+	assert_int_equal(decode_ref(FRAME_RDATA, 20, 20), TCPX_OK);
+	assert_int_equal(decode_ref(FRAME_RDATA, 21, 20), TCPX_ERR_PROTOCOL);
+	assert_int_equal(decode_ref(FRAME_SDATA, 20, 20), TCPX_OK);
+	assert_int_equal(decode_ref(FRAME_SDATA, 0, 0), TCPX_ERR_PROTOCOL);
+	assert_int_equal(decode_ref(FRAME_READ_REQ, 20, 0), TCPX_OK);
+	assert_int_equal(decode_ref(FRAME_READ_REQ, 20, 20), TCPX_ERR_PROTOCOL);
+	assert_int_equal(decode_ref(FRAME_CTS, 0, 0), TCPX_OK);
+	assert_int_equal(decode_ref(FRAME_SEND, 0, 0), TCPX_ERR_PROTOCOL);
+	assert_int_equal(decode_ref(FRAME_NOTIFY, 0, 0), TCPX_ERR_PROTOCOL);
 }
 
 static void random_headers_come_back(void **state)
@@ -236,6 +275,7 @@ int main(void)
 		cmocka_unit_test(every_flipped_bit_is_refused),
 		cmocka_unit_test(other_versions_and_flags_are_refused),
 		cmocka_unit_test(every_type_has_its_limits),
+		cmocka_unit_test(chunks_may_come_by_reference),
 		cmocka_unit_test(random_headers_come_back),
 	};
 
