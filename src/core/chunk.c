@@ -9,6 +9,8 @@ static bool needs_ack(const struct core_link *link, const struct core_job *job)
 {
 	if (!job)
 		return false;
+	if (job->by_ref && job->kind != CORE_JOB_REQUEST)
+		return true;
 	switch (job->kind) {
 	case CORE_JOB_WRITE:
 		return true;

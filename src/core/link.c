@@ -139,7 +139,12 @@ void core_link_fail(struct core_link *link, tcpx_status status)
 
 		/* One whose staged source is still being read ends with core_io_drop. */
 		LIST_FOREACH_SAFE(pos, tmp, &link->pushes) {
-			core_push_stop(link, LIST_ENTRY(pos, struct core_push, node), status);
+			struct core_push *push = LIST_ENTRY(pos, struct core_push, node);
+
+			if (push->job.stopped)
+				core_push_check(link, push); /* waits for the reader no more */
+			else
+				core_push_stop(link, push, status);
 		}
 
 		LIST_FOREACH_SAFE(pos, tmp, &link->active) {

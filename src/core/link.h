@@ -37,6 +37,7 @@
 #define CORE_ACK_BYTES (8u << 20)     /* an acknowledgement is asked for at least so often */
 #define CORE_QUANTUM_BYTES (4u << 20) /* of one transfer before the next one's turn */
 #define CORE_GRANT_BYTES (4u << 20)   /* staging is granted so much at once, while some is left */
+#define CORE_REF_BYTES (16u << 20)    /* a chunk that goes by reference */
 #define CORE_FILL_BYTES (4u << 20)    /* most of a source that is filled as one */
 #define CORE_NOTE_COST 64	      /* budget bytes of a notification beyond its payload */
 #define CORE_NACKS_MAX 4096	      /* refused chunks a channel remembers */
@@ -73,6 +74,7 @@ struct core_job {
 	bool announced; /* SEND: its SEND or RTS is on the way */
 	bool staged;	/* destination is staged: needs grants */
 	bool fills;	/* source is staged: only what is ready is cut */
+	bool by_ref;	/* the peer copies from the source by itself, until it acknowledged */
 	int32_t priority;
 	const struct core_prog *prog; /* NULL for notes */
 	struct core_cursor at;
@@ -113,6 +115,8 @@ struct core_xfer {
 	bool strict;	    /* a cancelled WRITE waits for the peer */
 	bool remote_staged; /* some destination is staged at the peer */
 	bool local_staged;  /* some local region is: of a source, all of it is filled */
+	bool by_ref;	    /* WRITE, READ: its chunks go by reference, nothing is staged; SEND,
+			     * RECV: they may */
 	int32_t priority;
 	int64_t deadline_ns; /* absolute; 0: none */
 

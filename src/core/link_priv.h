@@ -124,7 +124,7 @@ void core_retell(struct core_link *link);
 static inline uint64_t core_chunk_limit(const struct core_link *link, const struct core_job *job,
 					uint64_t linear, uint64_t bytes)
 {
-	uint64_t chunk = link->cfg.chunk_bytes;
+	uint64_t chunk = job->by_ref ? CORE_REF_BYTES : link->cfg.chunk_bytes;
 	uint64_t most = chunk - (job->linear_base + linear) % chunk;
 
 	return bytes < most ? bytes : most;

@@ -12,7 +12,7 @@ static bool sequenced(uint8_t type)
 static tcpx_status begin_into(struct core_link *link, struct core_chan *chan,
 			      const struct frame *frame, struct core_rx *rx)
 {
-	bool read = frame->type == FRAME_RDATA;
+	bool read = frame->type == FRAME_RDATA, ref = frame->flags & FRAME_F_REF;
 	struct core_xfer *xfer = core_xfer_find(link, frame->xfer);
 	uint64_t end;
 
@@ -20,6 +20,10 @@ static tcpx_status begin_into(struct core_link *link, struct core_chan *chan,
 	if (!xfer || xfer->op != (read ? TCPX_OP_READ : TCPX_OP_RECV) || xfer->state != CORE_ACTIVE)
 		return TCPX_OK;
 	if (!read && !xfer->matched)
+		return TCPX_ERR_PROTOCOL;
+	/* A READ by reference has no staging; others may be answered by reference only if they said
+	 * so. */
+	if (ref != xfer->by_ref && (read || ref))
 		return TCPX_ERR_PROTOCOL;
 	end = read ? xfer->job.linear : xfer->limit;
 	if (frame->linear > end || frame->payload_bytes > end - frame->linear ||
@@ -37,8 +41,11 @@ static tcpx_status begin_into(struct core_link *link, struct core_chan *chan,
 static tcpx_status begin_type(struct core_link *link, struct core_chan *chan,
 			      const struct frame *frame, struct core_rx *rx)
 {
+	bool ref = frame->flags & FRAME_F_REF;
 	tcpx_status status;
 
+	if (ref && (frame->flags & FRAME_F_STAGED) && frame->type != FRAME_CTS)
+		return TCPX_ERR_PROTOCOL;
 	switch (frame->type) {
 	case FRAME_DATA:
 		rx->kind = CORE_RX_REGION;
@@ -46,7 +53,7 @@ static tcpx_status begin_type(struct core_link *link, struct core_chan *chan,
 		return frame->payload_bytes ? TCPX_OK : TCPX_ERR_PROTOCOL;
 	case FRAME_RDATA:
 	case FRAME_SDATA:
-		return frame->payload_bytes && !frame->table_bytes
+		return frame->payload_bytes && !frame->table_bytes == !ref
 			       ? begin_into(link, chan, frame, rx)
 			       : TCPX_ERR_PROTOCOL;
 	case FRAME_SEND:

@@ -215,6 +215,8 @@ static void fill_frame(struct core_job *job, struct core_tx *tx, uint64_t linear
 	}
 	if (job->staged)
 		frame->flags |= FRAME_F_STAGED;
+	if (job->by_ref)
+		frame->flags |= FRAME_F_REF;
 }
 
 /* How much of the job may be cut now; 0: it waits for a credit. */

@@ -51,7 +51,8 @@ static void pair(struct core_link *link, struct core_xfer *recv, const struct co
 				    .xfer = msg->sender,
 				    .key = recv->id,
 				    .offset = bytes,
-				    .flags = recv->local_staged ? FRAME_F_STAGED : 0};
+				    .flags = (uint16_t)((recv->local_staged ? FRAME_F_STAGED : 0) |
+							(recv->by_ref ? FRAME_F_REF : 0))};
 
 		if (bytes)
 			core_ctl_queue(link, &cts);
@@ -178,7 +179,9 @@ void core_message_cts(struct core_link *link, const struct frame *frame)
 	job->at = (struct core_cursor){0};
 	job->end = frame->offset;
 	job->small = job->end <= link->cfg.small_bytes;
-	job->staged = frame->flags & FRAME_F_STAGED;
+	job->by_ref = send->by_ref && frame->flags & FRAME_F_REF;
+	job->fills &= !job->by_ref;
+	job->staged = frame->flags & FRAME_F_STAGED && !job->by_ref;
 	if (job->staged)
 		core_stage_want(link, job->end);
 	core_fill_want(link, job);

@@ -177,13 +177,20 @@ static void recv_done(struct core_link *link, struct core_xfer *xfer)
 	finish(link, xfer, xfer->truncated ? TCPX_ERR_TRUNCATED : TCPX_OK);
 }
 
+/* Frames are under way whose end must be known: the bytes may land, or be read, until then. */
+static bool waits_for_peer(const struct core_xfer *xfer)
+{
+	return xfer->job.inflight && ((xfer->strict && xfer->op == TCPX_OP_WRITE) ||
+				      (xfer->job.by_ref && xfer->op != TCPX_OP_READ));
+}
+
 /* Looks whether the transfer can take its next step; called after anything that may allow it. */
 void core_xfer_check(struct core_link *link, struct core_xfer *xfer)
 {
 	if (xfer->refs)
 		return;
 	if (xfer->state == CORE_ENDING) {
-		if (!xfer->strict || xfer->op != TCPX_OP_WRITE || !xfer->job.inflight || link->dead)
+		if (!waits_for_peer(xfer) || link->dead)
 			finish(link, xfer, xfer->status);
 		return;
 	}
@@ -283,7 +290,7 @@ void core_xfer_end(struct core_link *link, struct core_xfer *xfer, tcpx_status s
 	xfer->refs++;
 	abort_all(link, xfer);
 	xfer->refs--;
-	if (xfer->strict && job->inflight && !link->dead)
+	if ((xfer->strict || job->by_ref) && job->inflight && !link->dead)
 		core_kick_all(link); /* an idle channel asks for what it is owed */
 	core_xfer_check(link, xfer);
 }
@@ -308,6 +315,7 @@ static void job_init(const struct core_link *link, struct core_xfer *xfer)
 	job->end = total;
 	job->small = total <= link->cfg.small_bytes;
 	job->priority = xfer->priority;
+	job->by_ref = xfer->by_ref && (xfer->op == TCPX_OP_WRITE || xfer->op == TCPX_OP_READ);
 	job->staged = xfer->op == TCPX_OP_WRITE && xfer->remote_staged;
 	job->fills = xfer->local_staged && total &&
 		     (xfer->op == TCPX_OP_WRITE || xfer->op == TCPX_OP_SEND);
