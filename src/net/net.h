@@ -37,6 +37,7 @@ struct net_chan_info {
 	uint64_t unacked_bytes;
 	uint64_t last_ack_ms, last_send_ms; /* ago; of packets with payload, sent again or not */
 	const char *copy; /* how bulk bytes move: "ring", "memcpy", ...; or NULL */
+	int same_process; /* both ends are in this process, which is proven */
 };
 
 /* What a sender lent and did not get back yet. */
@@ -103,6 +104,12 @@ struct net_ops {
 	 * number is right and their content is not; no recv returns them together with others.
 	 * rx owner, after a recv that returned OK. */
 	int (*torn)(struct net_chan *chan);
+
+	/* A word to the peer that this side reads memory of its, counted; the peer sees it as long
+	 * as this process lives, whatever became of the channel. Optional. Any thread. */
+	void (*hold)(struct net_chan *chan, int on);
+	/* 1: the peer says so of ours. Any thread. */
+	int (*held)(struct net_chan *chan);
 
 	/* Any thread but after close. */
 	void (*info)(const struct net_chan *chan, struct net_chan_info *out_info);

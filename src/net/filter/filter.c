@@ -39,6 +39,16 @@ static int pass_torn(struct net_chan *chan)
 	return inner_of(chan)->ops->torn(inner_of(chan));
 }
 
+static void pass_hold(struct net_chan *chan, int on)
+{
+	inner_of(chan)->ops->hold(inner_of(chan), on);
+}
+
+static int pass_held(struct net_chan *chan)
+{
+	return inner_of(chan)->ops->held(inner_of(chan));
+}
+
 static int pass_arm(struct net_chan *chan, int want_recv, int want_send, uint32_t *out_events)
 {
 	return inner_of(chan)->ops->arm(inner_of(chan), want_recv, want_send, out_events);
@@ -90,6 +100,10 @@ void filter_init(struct filter_chan *filter, struct net_chan *inner)
 		filter->ops.lend = pass_lend;
 		filter->ops.lent = pass_lent;
 		filter->ops.torn = pass_torn;
+	}
+	if (inner->ops->hold) {
+		filter->ops.hold = pass_hold;
+		filter->ops.held = pass_held;
 	}
 	filter->base.ops = &filter->ops;
 }

@@ -204,6 +204,8 @@ static void local_info(const struct net_chan *base, struct net_chan_info *out_in
 		out_info->unacked_bytes = head - tail;
 	out_info->unacked_bytes += open;
 	out_info->copy = local_share_name(chan);
+	out_info->same_process = chan->copy == COPY_DIRECT &&
+				 atomic_load_explicit(chan->lend_ok, memory_order_acquire);
 	moved = tail + loans - open;
 	/* The last time somebody asked and the peer had moved since the time before. */
 	if (atomic_exchange(&chan->info_tail, moved) != moved || (head == tail && !open) ||
@@ -231,6 +233,8 @@ const struct net_ops local_ops = {
 	.lend = local_lend,
 	.lent = local_lent,
 	.torn = local_torn,
+	.hold = local_hold,
+	.held = local_held,
 	.recv = local_recv,
 	.arm = local_arm,
 	.fd = local_fd,

@@ -72,6 +72,7 @@ struct local_header {
 	struct local_lane lane[2]; /* dialler to acceptor, acceptor to dialler */
 	struct local_loans loans[2];
 	struct local_offer offer[2]; /* the dialler's, the acceptor's */
+	_Atomic uint32_t holds[2];   /* by side: memory of the other that it reads by other ways */
 };
 
 static_assert(sizeof(struct local_header) <= LOCAL_HEADER_BYTES, "header outgrew its place");
@@ -207,6 +208,8 @@ void local_share_accept(struct local_chan *chan, int memfd, const struct local_h
 void local_share_end(struct local_chan *chan);
 void local_share_probe(struct local_chan *chan); /* rx owner, while probe_due */
 int local_share_peer_gone(const struct local_chan *chan);
+void local_hold(struct net_chan *chan, int on);
+int local_held(struct net_chan *chan);
 /* What tx uses now: "ring", "memcpy", "one-copy". */
 const char *local_share_name(const struct local_chan *chan);
 
@@ -246,7 +249,7 @@ int local_ring_bytes_ok(uint64_t ring_bytes);
 
 /* local_dial.c, local_listen.c */
 #define LOCAL_MAGIC 0x3176676e69727874ull
-#define LOCAL_VERSION 1
+#define LOCAL_VERSION 2
 
 /* First message on the socket, with the memfd. One host, so in its byte order. */
 struct local_hello {

@@ -260,8 +260,8 @@ int local_share_peer_gone(const struct local_chan *chan)
 	struct pollfd poller = {.events = POLLIN};
 	int gone;
 
-	if (chan->copy != COPY_PEER)
-		return 0; /* this process; its other end answers */
+	if (chan->copy == COPY_DIRECT || chan->pid <= 0)
+		return 0; /* this process, or one that cannot be seen: its other end answers */
 #ifdef SYS_pidfd_open
 	poller.fd = (int)syscall(SYS_pidfd_open, chan->pid, 0);
 	if (poller.fd >= 0) {
@@ -272,6 +272,22 @@ int local_share_peer_gone(const struct local_chan *chan)
 #endif
 	/* Another process may have its number by now: then the lease lasts longer, no harm. */
 	return kill(chan->pid, 0) && errno == ESRCH;
+}
+
+void local_hold(struct net_chan *base, int on)
+{
+	struct local_chan *chan = (struct local_chan *)base;
+
+	atomic_fetch_add(&header_of(chan)->holds[chan->side], on ? 1u : UINT32_MAX);
+}
+
+/* The word is a claim: who never takes it back keeps memory of ours from being deregistered for as
+ * long as he lives, which is what a lease is. */
+int local_held(struct net_chan *base)
+{
+	struct local_chan *chan = (struct local_chan *)base;
+
+	return atomic_load(&header_of(chan)->holds[!chan->side]) && !local_share_peer_gone(chan);
 }
 
 const char *local_share_name(const struct local_chan *chan)
