@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "mem/cuda_owner.h"
+#include "mem/cuda_share.h"
 #include "sys/cuda.h"
 
 /* What the driver knows about an address; all 0 where it knows nothing. */
@@ -215,6 +216,13 @@ static tcpx_status cuda_commit(struct mem_copy *copy)
 	return mem_cuda_owner_push(copy, 0);
 }
 
+/* The thread of shares hands moves to the owners. */
+static void cuda_stop(void)
+{
+	mem_cuda_share_stop();
+	mem_cuda_owners_stop();
+}
+
 static unsigned cuda_poll(void)
 {
 	return 0;
@@ -232,5 +240,7 @@ const struct mem_kind mem_cuda = {
 	.poll = cuda_poll,
 	.slot_alloc = mem_cuda_slot_alloc,
 	.slot_free = mem_cuda_slot_free,
-	.stop = mem_cuda_owners_stop,
+	.share = mem_cuda_share,
+	.move = mem_cuda_move,
+	.stop = cuda_stop,
 };

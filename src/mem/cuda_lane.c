@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "mem/cuda_issue.h"
 
-#define GROUP_BYTES (4ull << 20)
 #define GROUP_CALLS 32u		   /* a flag costs what half a small copy does */
 #define ENGINE_CALLS 8u		   /* as many cost less than a launch */
 #define ASK_NS (100 * CLOCK_MS_NS) /* a word that stands still for so long is looked into */
@@ -113,7 +112,7 @@ static void group_issue(struct cuda_lane *lane, int64_t now_ns)
 	uint32_t calls;
 
 	*group = (struct cuda_group){.since_ns = now_ns};
-	group->first = mem_queue_group(&lane->queue, GROUP_BYTES,
+	group->first = mem_queue_group(&lane->queue, lane->group_bytes,
 				       launch ? MEM_LAUNCH_PIECES : GROUP_CALLS);
 	calls = lane->copies == CONFIG_COPIES_KERNEL ? UINT32_MAX : mem_issue_calls(group->first);
 	if (launch && calls > ENGINE_CALLS)

@@ -19,6 +19,9 @@
 /* What is in a stream cannot be recalled: two, so that the engine never waits for us. */
 #define CUDA_LANE_GROUPS 2
 
+/* Directions: into GPU memory, out of it, from another GPU's memory into it. */
+enum { CUDA_LANE_IN = 0, CUDA_LANE_OUT, CUDA_LANE_MOVE, CUDA_LANES };
+
 /* A stream of a lane. */
 struct cuda_way {
 	cuda_stream stream;
@@ -45,6 +48,7 @@ struct cuda_lane {
 	const struct sys_cuda *api;
 	_Atomic uint32_t *pending;
 	enum config_copies copies;
+	uint64_t group_bytes; /* most of one group, but for a larger copy alone */
 	struct cuda_way engine, kernel;
 	struct cuda_launcher launcher;
 	struct cuda_group under[CUDA_LANE_GROUPS];

@@ -15,7 +15,9 @@
 #include "sys/cpu.h"
 #include "sys/futex.h"
 
-#define OWNERS 64		      /* devices of a process */
+#define OWNERS MEM_CUDA_DEVICES
+#define GROUP_BYTES (4ull << 20)      /* 80 us of the bus */
+#define MOVE_BYTES (64ull << 20)      /* between GPUs the same time moves more */
 #define SPINS_UNDER 4		      /* times as long while copies are under way */
 #define STEP_NS 50000		      /* sleeps while copies are under way */
 #define STEP_MAX_NS 1000000	      /* that seem to take for ever */
@@ -32,7 +34,7 @@ enum owner_state { OWNER_OFF = 0, OWNER_STARTING, OWNER_ON, OWNER_ENDING };
  * one: so no accepted copy is left behind by a thread that ended.
  */
 struct cuda_owner {
-	struct cuda_lane lanes[2]; /* by to_slot */
+	struct cuda_lane lanes[CUDA_LANES];
 	_Atomic uint32_t sleeping; /* futex */
 	_Atomic uint32_t pending;  /* copies accepted whose done has not returned */
 	_Atomic int state, stop;
@@ -93,7 +95,7 @@ static void owner_wake(struct cuda_owner *owner, uint32_t bits)
 /* Also what a setup left half done. */
 static void owner_close(struct cuda_owner *owner)
 {
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < CUDA_LANES; i++)
 		mem_lane_close(&owner->lanes[i]);
 	mem_cuda_kernels_unload(&owner->kernels);
 	mem_cuda_slot_free(owner->mapped, owner->mapped_bytes, owner->device);
@@ -125,25 +127,29 @@ static int owner_kernels(struct cuda_owner *owner)
 	return 0;
 }
 
+/* Moves go by the copy engine alone: their sources are no slots. */
 static tcpx_status lanes_open(struct cuda_owner *owner, int priority)
 {
 	int with = owner_kernels(owner);
-	size_t bytes = MEM_LANE_BYTES(with);
+	size_t bytes = MEM_LANE_BYTES(with), at = 0;
 	tcpx_status status = TCPX_OK;
-	cuda_ptr at = 0;
+	cuda_ptr mapped_at = 0;
 
-	owner->mapped_bytes = 2 * bytes;
-	owner->mapped = mem_cuda_slot_alloc(2 * bytes, owner->device);
+	owner->mapped_bytes = CUDA_LANES * bytes;
+	owner->mapped = mem_cuda_slot_alloc(owner->mapped_bytes, owner->device);
 	if (!owner->mapped)
 		return error_last()->status;
-	if (!mem_cuda_slot_mapped(owner->mapped, 2 * bytes, owner->device, &at))
+	if (!mem_cuda_slot_mapped(owner->mapped, owner->mapped_bytes, owner->device, &mapped_at))
 		return error_set(TCPX_ERR_SYSTEM, 0, "GPU %u does not reach its mapped words",
 				 owner->device);
-	for (int i = 0; i < 2 && status == TCPX_OK; i++)
+	for (int i = 0; i < CUDA_LANES && status == TCPX_OK; i++, at += bytes) {
+		int moves = i == CUDA_LANE_MOVE;
+
 		status = mem_lane_open(&owner->lanes[i], owner->gpu->api,
-				       with ? &owner->kernels : NULL,
-				       owner->mapped + (size_t)i * bytes, at + (size_t)i * bytes,
-				       &owner->pending, priority);
+				       with && !moves ? &owner->kernels : NULL, owner->mapped + at,
+				       mapped_at + at, &owner->pending, priority);
+		owner->lanes[i].group_bytes = moves ? MOVE_BYTES : GROUP_BYTES;
+	}
 	return status;
 }
 
@@ -188,7 +194,7 @@ static unsigned owner_round(struct cuda_owner *owner, int64_t now_ns)
 	int broken = atomic_load_explicit(&owner->broken, memory_order_relaxed);
 	unsigned moved = 0;
 
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < CUDA_LANES; i++) {
 		struct cuda_lane *lane = &owner->lanes[i];
 
 		if (broken) {
@@ -218,23 +224,40 @@ static void owner_sleep(struct cuda_owner *owner, int64_t deadline_ns)
 	uint32_t mark = ASLEEP;
 	int work = 0;
 
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < CUDA_LANES; i++)
 		if (owner->lanes[i].nunder < CUDA_LANE_GROUPS)
 			mark |= 1u << i;
 	/* Whoever pushes does so first and looks at the mark second. */
 	atomic_store(&owner->sleeping, mark);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < CUDA_LANES; i++)
 		work |= mark & 1u << i && mem_queue_pushed(&owner->lanes[i].queue);
 	if (!work && !(atomic_load(&owner->stop) && deadline_ns < 0))
 		sys_futex_wait(&owner->sleeping, mark, deadline_ns);
 	atomic_store(&owner->sleeping, 0);
 }
 
+static int owner_under(const struct cuda_owner *owner)
+{
+	unsigned under = 0;
+
+	for (int i = 0; i < CUDA_LANES; i++)
+		under += owner->lanes[i].nunder;
+	return under > 0;
+}
+
+static int owner_late(const struct cuda_owner *owner)
+{
+	unsigned late = 0;
+
+	for (int i = 0; i < CUDA_LANES; i++)
+		late += owner->lanes[i].nlate;
+	return late > 0;
+}
+
 /* Nothing moved since quiet_ns. */
 static void owner_wait(struct cuda_owner *owner, int64_t now_ns, int64_t quiet_ns)
 {
-	int under = owner->lanes[0].nunder || owner->lanes[1].nunder;
-	int late = owner->lanes[0].nlate || owner->lanes[1].nlate;
+	int under = owner_under(owner), late = owner_late(owner);
 	int64_t spin_ns = owner->spin_ns, waited_ns = now_ns - quiet_ns, step_ns;
 
 	/* A sleep ends late, and the engine stands still meanwhile. */
@@ -280,7 +303,7 @@ static void owner_run(struct cuda_owner *owner)
 			continue;
 		}
 		if (atomic_load_explicit(&owner->stop, memory_order_relaxed) &&
-		    !owner->lanes[0].nunder && !owner->lanes[1].nunder && owner_ends(owner))
+		    !owner_under(owner) && owner_ends(owner))
 			return;
 		owner_wait(owner, now_ns, quiet_ns);
 	}
@@ -401,7 +424,7 @@ static tcpx_status owner_enter(struct cuda_owner *owner, uint32_t device)
 	return error_last()->status;
 }
 
-tcpx_status mem_cuda_owner_push(struct mem_copy *copy, int to_slot)
+static tcpx_status owner_push(struct mem_copy *copy, int lane)
 {
 	struct cuda_owner *owner = &owners[copy->device % OWNERS];
 	tcpx_status status;
@@ -411,13 +434,29 @@ tcpx_status mem_cuda_owner_push(struct mem_copy *copy, int to_slot)
 	status = owner_enter(owner, copy->device);
 	if (status != TCPX_OK)
 		return status;
-	copy->to_slot = to_slot;
+	copy->to_slot = lane == CUDA_LANE_OUT;
 	copy->bytes = 0;
 	for (uint32_t i = 0; i < copy->npieces; i++)
 		copy->bytes += copy->pieces[i].length;
-	mem_queue_push(&owner->lanes[to_slot].queue, copy);
-	owner_wake(owner, 1u << to_slot);
+	mem_queue_push(&owner->lanes[lane].queue, copy);
+	owner_wake(owner, 1u << lane);
 	return TCPX_OK;
+}
+
+tcpx_status mem_cuda_owner_push(struct mem_copy *copy, int to_slot)
+{
+	return owner_push(copy, to_slot ? CUDA_LANE_OUT : CUDA_LANE_IN);
+}
+
+tcpx_status mem_cuda_owner_move(struct mem_copy *copy)
+{
+	return owner_push(copy, CUDA_LANE_MOVE);
+}
+
+int mem_cuda_owner_runs(uint32_t device)
+{
+	return device < OWNERS && atomic_load(&owners[device].state) == OWNER_ON &&
+	       !atomic_load_explicit(&owners[device].broken, memory_order_acquire);
 }
 
 /*

@@ -9,6 +9,8 @@
 
 #include "mem/kind.h"
 
+#define MEM_CUDA_DEVICES 64 /* of a process */
+
 /* The thread of the device runs when it returns TCPX_OK, and holds the device. ERR_INVALID (no such
  * device), ERR_UNSUPPORTED, ERR_NO_MEMORY, ERR_LIMIT, ERR_SYSTEM (also: the device is broken).
  * May take milliseconds. Any thread. */
@@ -17,6 +19,12 @@ tcpx_status mem_cuda_owner_start(uint32_t device);
 /* Queues a copy, to_slot: from the pieces into the slot. Never blocks, but for a first copy that
  * starts the thread. On an error nothing was queued and done is not called. Any thread. */
 tcpx_status mem_cuda_owner_push(struct mem_copy *copy, int to_slot);
+
+/* The same for a move: copy->slot is an address that the device reaches by itself. */
+tcpx_status mem_cuda_owner_move(struct mem_copy *copy);
+
+/* 1: its thread runs, and the device works. Any thread. */
+int mem_cuda_owner_runs(uint32_t device);
 
 /* See mem_kind.stop. */
 void mem_cuda_owners_stop(void);

@@ -20,9 +20,12 @@ struct mem_piece {
 	uint64_t length;
 };
 
+struct mem_mapping; /* a region of another session on this host, for copies by this process */
+
 /* One asynchronous copy between a slot and pieces. The caller owns it until done ran. */
 struct mem_copy {
-	void *slot; /* staging memory, contiguous: the sum of the pieces */
+	void *slot; /* staging memory, contiguous: the sum of the pieces; a move's: offset in from */
+	struct mem_mapping *from; /* of a move */
 	const struct mem_piece *pieces;
 	uint32_t npieces;
 	uint32_t device;
@@ -36,6 +39,31 @@ struct mem_copy {
 	int to_slot;
 	tcpx_status result;
 	struct mem_copy *next;
+};
+
+/*
+ * Sharing: a region's owner exports it, a handle travels, the other session opens it and then moves
+ * bytes out of it by itself. All three run on a thread of the kind's own and end by done.
+ */
+enum mem_share_op { MEM_SHARE_EXPORT = 1, MEM_SHARE_OPEN, MEM_SHARE_CLOSE };
+
+#define MEM_HANDLE_MAX 160
+
+struct mem_share {
+	enum mem_share_op op;
+	int same; /* both sessions are in this process, which is proven */
+	/* EXPORT, in: the region. OPEN, out: length. */
+	void *addr;
+	uint64_t length;
+	uint32_t device;
+	/* EXPORT, out; OPEN, in: the peer's word, not trusted. */
+	uint8_t handle[MEM_HANDLE_MAX];
+	uint32_t handle_bytes;
+	struct mem_mapping *mapping; /* OPEN, out; CLOSE, in: no move of it is under way */
+	/* Once; on a thread of the kind's own. OPEN: ERR_AGAIN: no device of this process is in
+	 * use; other errors: it cannot be shared. */
+	void (*done)(struct mem_share *share, tcpx_status status);
+	struct mem_share *next; /* the kind's */
 };
 
 struct mem_kind {
@@ -59,6 +87,12 @@ struct mem_kind {
 	 * device is broken): nothing started, done is not called. Any thread, done included. */
 	tcpx_status (*fill)(struct mem_copy *copy);
 	tcpx_status (*commit)(struct mem_copy *copy);
+
+	/* Starts one; an error: nothing was started. NULL: memory of the kind is not shared. Any
+	 * thread, not under a lock that done takes. */
+	tcpx_status (*share)(struct mem_share *share);
+	/* Memory of copy->from, at the offset slot, -> pieces: else as commit. */
+	tcpx_status (*move)(struct mem_copy *copy);
 
 	/* Makes progress where the kind has no thread of its own; returns how many ended. */
 	unsigned (*poll)(void);

@@ -39,6 +39,8 @@ struct mem_regions {
 
 #define NO_SLOT UINT32_MAX
 
+static _Atomic uint64_t serials; /* regions of this process so far */
+
 tcpx_status mem_regions_create(const uint8_t secret[32], struct mem_regions **out_regions)
 {
 	struct mem_regions *regions = calloc(1, sizeof(*regions));
@@ -287,6 +289,7 @@ tcpx_status mem_region_add(struct mem_regions *regions, void *addr, uint64_t len
 	region->rights = opts->rights;
 	region->flags = opts->flags;
 	region->memory_id = memory_id;
+	region->serial = atomic_fetch_add(&serials, 1) + 1;
 	atomic_init(&region->refs, 1);
 
 	pthread_rwlock_wrlock(&regions->lock);
@@ -348,6 +351,11 @@ struct mem_region *mem_region_get(struct mem_regions *regions, uint64_t id)
 		atomic_fetch_add_explicit(&region->refs, 1, memory_order_relaxed);
 	pthread_rwlock_unlock(&regions->lock);
 	return region;
+}
+
+void mem_region_hold(struct mem_region *region)
+{
+	atomic_fetch_add_explicit(&region->refs, 1, memory_order_relaxed);
 }
 
 void mem_region_put(struct mem_region *region)

@@ -18,6 +18,7 @@ struct mem_region {
 	uint8_t *base;
 	uint64_t length;
 	uint32_t device, rights, flags;
+	uint64_t serial;       /* of this process, names it to peers that share it; no secret */
 	uint64_t memory_id;    /* of the allocation, from the kind's probe; 0: none */
 	uint64_t key;	       /* never 0 */
 	_Atomic uint32_t io;   /* accesses under way */
@@ -47,6 +48,7 @@ tcpx_status mem_region_same(const struct mem_region *region);
 /* The region with a struct reference, or NULL when stale or retired. */
 struct mem_region *mem_region_get(struct mem_regions *regions, uint64_t id);
 void mem_region_put(struct mem_region *region);
+void mem_region_hold(struct mem_region *region); /* one more, for who has one */
 
 /* An io reference; 0 when retired meanwhile. Lock-free. The caller holds a struct reference until
  * after its mem_region_io_put. */

@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GPU memory of another session on this host: its handles, its mappings, moves out of it. */
+#include "mem/cuda_share.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/error.h"
+#include "mem/cuda_owner.h"
+#include "sys/cpu.h"
+#include "sys/cuda.h"
+#include "sys/fork.h"
+
+#define HANDLE_MAGIC 0x31706768u
+#define NOWHERE UINT32_MAX
+
+enum handle_form {
+	HANDLE_PLAIN = 1, /* an address of the process that exported it */
+	HANDLE_LEGACY,	  /* cuIpcGetMemHandle, which names the whole allocation */
+};
+
+/* What travels, to a process of this host: in its byte order. */
+struct cuda_handle {
+	uint32_t magic, form;
+	char pci[16]; /* which GPU */
+	uint64_t addr, length;
+	uint64_t offset; /* in the allocation */
+	struct cuda_ipc_mem ipc;
+};
+
+_Static_assert(sizeof(struct cuda_handle) <= MEM_HANDLE_MAX, "handle outgrew its place");
+
+/*
+ * A base is written once, by the thread of shares, and is 0 until then; who moves reads it with
+ * acquire. A device that it was opened on is held until the mapping is closed.
+ */
+struct mem_mapping {
+	struct cuda_handle handle;
+	int same;
+	uint32_t source; /* the GPU's ordinal in this process, or NOWHERE */
+	_Atomic uint64_t base[MEM_CUDA_DEVICES];
+	struct sys_cuda_gpu *gpu[MEM_CUDA_DEVICES];
+};
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	_Atomic uint32_t generation; /* of the process that it serves; 0: none yet */
+	int running, stop;
+	pthread_t thread;
+	struct mem_share *first, *last;
+	struct mem_copy *late; /* moves to a device that is to be opened first; in no order */
+} shares = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+/* The GPU of a handle, as this process counts them. */
+static uint32_t source_of(const struct sys_cuda *api, const char *pci)
+{
+	for (uint32_t i = 0; i < (uint32_t)api->devices && i < MEM_CUDA_DEVICES; i++) {
+		struct sys_cuda_gpu *gpu;
+		int found;
+
+		if (!mem_cuda_owner_runs(i)) {
+			/* A context of its own just to look would cost memory of that GPU. */
+			char text[sizeof(gpu->pci)];
+			cuda_device device;
+
+			if (api->device_get(&device, (int)i) != CUDA_OK ||
+			    api->device_pci(text, sizeof(text), device) != CUDA_OK)
+				continue;
+			found = !strcasecmp(text, pci);
+		} else {
+			if (sys_cuda_get(i, &gpu) != TCPX_OK)
+				continue;
+			found = !strcmp(gpu->pci, pci);
+			sys_cuda_put(gpu);
+		}
+		if (found)
+			return i;
+	}
+	return NOWHERE;
+}
+
+/* The context is current. */
+static tcpx_status legacy_handle(const struct sys_cuda_gpu *gpu, struct cuda_handle *handle)
+{
+	static const int names[] = {CUDA_POINTER_RANGE_START, CUDA_POINTER_RANGE_SIZE};
+	cuda_ptr start = 0;
+	size_t size = 0;
+	void *outs[] = {&start, &size};
+	cuda_result result = gpu->api->pointer_attributes(2, names, outs, handle->addr);
+
+	if (result == CUDA_OK)
+		result = gpu->api->ipc_get(&handle->ipc, handle->addr);
+	if (result != CUDA_OK)
+		return sys_cuda_error(result, "handle of GPU memory for another process");
+	if (handle->addr < start || handle->length > size ||
+	    handle->addr - start > size - handle->length)
+		return error_set(TCPX_ERR_UNSUPPORTED, 0, "region is more than one allocation");
+	handle->offset = handle->addr - start;
+	handle->form = HANDLE_LEGACY;
+	return TCPX_OK;
+}
+
+static tcpx_status share_export(struct mem_share *share)
+{
+	struct cuda_handle handle = {.magic = HANDLE_MAGIC,
+				     .form = HANDLE_PLAIN,
+				     .addr = (uintptr_t)share->addr,
+				     .length = share->length};
+	struct sys_cuda_scope scope;
+	struct sys_cuda_gpu *gpu;
+	tcpx_status status = sys_cuda_get(share->device, &gpu);
+
+	if (status != TCPX_OK)
+		return status;
+	memcpy(handle.pci, gpu->pci, sizeof(handle.pci));
+	if (!share->same)
+		status = sys_cuda_push(gpu, &scope);
+	if (!share->same && status == TCPX_OK) {
+		status = legacy_handle(gpu, &handle);
+		sys_cuda_pop(&scope);
+	}
+	sys_cuda_put(gpu);
+	memcpy(share->handle, &handle, sizeof(handle));
+	share->handle_bytes = sizeof(handle);
+	return status;
+}
+
+/* Whether one of our GPUs may read another's memory over the bus or NVLink. */
+static tcpx_status check_peers(const struct sys_cuda_gpu *gpu, uint32_t source)
+{
+	cuda_device other;
+	int can = 0;
+
+	if (source == NOWHERE || source == gpu->ordinal)
+		return TCPX_OK; /* of one that we do not see the driver will tell */
+	if (gpu->api->device_get(&other, (int)source) == CUDA_OK &&
+	    gpu->api->device_can_access(&can, gpu->device, other) == CUDA_OK && can)
+		return TCPX_OK;
+	return error_set(TCPX_ERR_UNSUPPORTED, 0, "GPU %u cannot read memory of GPU %u",
+			 gpu->ordinal, source);
+}
+
+/* An address of this process. Memory of no context (of a pool, or mapped by addresses) is open to
+ * another device only if the application said so. The context is current. */
+static tcpx_status open_plain(const struct sys_cuda_gpu *gpu, const struct mem_mapping *mapping)
+{
+	cuda_ptr at = mapping->handle.addr;
+	struct sys_cuda_gpu *source;
+	cuda_result result;
+	cuda_ctx ctx = NULL;
+	int flags = 0;
+	tcpx_status status;
+
+	if (mapping->source == gpu->ordinal)
+		return TCPX_OK;
+	status = sys_cuda_get(mapping->source, &source);
+	if (status != TCPX_OK)
+		return status;
+	result = gpu->api->ctx_enable_peer(source->ctx, 0);
+	sys_cuda_put(source);
+	if (result != CUDA_OK && result != CUDA_ERR_PEER_ACCESS_ALREADY_ENABLED)
+		return sys_cuda_error(result, "access of one GPU to another");
+	result = gpu->api->pointer_attribute(&ctx, CUDA_POINTER_CONTEXT, at);
+	if (result == CUDA_OK && !ctx)
+		result = gpu->api->pointer_attribute(&flags, CUDA_POINTER_ACCESS_FLAGS, at);
+	if (result != CUDA_OK)
+		return sys_cuda_error(result, "attributes of GPU memory");
+	if (!ctx && !flags)
+		return error_set(TCPX_ERR_UNSUPPORTED, 0, "GPU %u may not read %p", gpu->ordinal,
+				 (void *)(uintptr_t)at);
+	return TCPX_OK;
+}
+
+/* The context is current. */
+static tcpx_status open_legacy(const struct sys_cuda_gpu *gpu, const struct cuda_handle *handle,
+			       uint64_t *out_base)
+{
+	size_t size = 0;
+	cuda_ptr ptr;
+	cuda_result result = gpu->api->ipc_open(&ptr, handle->ipc, CUDA_IPC_LAZY_PEER_ACCESS);
+
+	if (result != CUDA_OK)
+		return sys_cuda_error(result, "GPU memory of another process");
+	result = gpu->api->pointer_attribute(&size, CUDA_POINTER_RANGE_SIZE, ptr);
+	if (result == CUDA_OK && handle->length <= size &&
+	    handle->offset <= size - handle->length) {
+		*out_base = ptr + handle->offset;
+		return TCPX_OK;
+	}
+	(void)gpu->api->ipc_close(ptr);
+	if (result != CUDA_OK)
+		return sys_cuda_error(result, "size of GPU memory of another process");
+	return error_set(TCPX_ERR_PROTOCOL, 0, "shared GPU memory is smaller than it was said");
+}
+
+/* For moves into memory of the device. Thread of shares. */
+static tcpx_status open_on(struct mem_mapping *mapping, uint32_t device)
+{
+	uint64_t base = mapping->handle.addr;
+	struct sys_cuda_scope scope;
+	struct sys_cuda_gpu *gpu;
+	tcpx_status status;
+
+	if (mapping->gpu[device])
+		return TCPX_OK;
+	status = sys_cuda_get(device, &gpu);
+	if (status != TCPX_OK)
+		return status;
+	status = check_peers(gpu, mapping->source);
+	if (status == TCPX_OK)
+		status = sys_cuda_push(gpu, &scope);
+	if (status == TCPX_OK) {
+		status = mapping->same ? open_plain(gpu, mapping)
+				       : open_legacy(gpu, &mapping->handle, &base);
+		sys_cuda_pop(&scope);
+	}
+	if (status != TCPX_OK) {
+		sys_cuda_put(gpu);
+		return status;
+	}
+	mapping->gpu[device] = gpu;
+	atomic_store_explicit(&mapping->base[device], base, memory_order_release);
+	return TCPX_OK;
+}
+
+static void close_on(struct mem_mapping *mapping, uint32_t device)
+{
+	struct sys_cuda_gpu *gpu = mapping->gpu[device];
+	struct sys_cuda_scope scope;
+	uint64_t base = atomic_load_explicit(&mapping->base[device], memory_order_relaxed);
+
+	if (!mapping->same && sys_cuda_push(gpu, &scope) == TCPX_OK) {
+		(void)gpu->api->ipc_close(base - mapping->handle.offset);
+		sys_cuda_pop(&scope);
+	}
+	sys_cuda_put(gpu);
+}
+
+static void share_close(struct mem_mapping *mapping)
+{
+	for (uint32_t i = 0; i < MEM_CUDA_DEVICES; i++)
+		if (mapping->gpu[i])
+			close_on(mapping, i);
+	free(mapping);
+}
+
+static int handle_ok(const struct mem_share *share, const struct cuda_handle *handle)
+{
+	return share->handle_bytes == sizeof(*handle) && handle->magic == HANDLE_MAGIC &&
+	       handle->form == (share->same ? HANDLE_PLAIN : HANDLE_LEGACY) && handle->length &&
+	       handle->length <= UINT64_MAX - handle->offset &&
+	       memchr(handle->pci, '\0', sizeof(handle->pci));
+}
+
+/* On every device of ours that is in use: if one of them cannot, the peer had better send bytes. */
+static tcpx_status share_open(struct mem_share *share)
+{
+	const struct sys_cuda *api = sys_cuda_driver();
+	struct mem_mapping *mapping;
+	tcpx_status status = TCPX_OK;
+	unsigned opened = 0;
+
+	if (!api)
+		return TCPX_ERR_UNSUPPORTED;
+	mapping = calloc(1, sizeof(*mapping));
+	if (!mapping)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "mapping of GPU memory");
+	memcpy(&mapping->handle, share->handle, sizeof(mapping->handle));
+	mapping->same = share->same;
+	if (!handle_ok(share, &mapping->handle)) {
+		free(mapping);
+		return error_set(TCPX_ERR_PROTOCOL, 0, "handle of GPU memory of %u bytes",
+				 share->handle_bytes);
+	}
+	mapping->source = source_of(api, mapping->handle.pci);
+	if (share->same && mapping->source == NOWHERE)
+		status = error_set(TCPX_ERR_PROTOCOL, 0, "no GPU %s", mapping->handle.pci);
+	for (uint32_t i = 0; i < MEM_CUDA_DEVICES && status == TCPX_OK; i++) {
+		if (!mem_cuda_owner_runs(i))
+			continue;
+		status = open_on(mapping, i);
+		opened++;
+	}
+	if (status == TCPX_OK && !opened)
+		status = TCPX_ERR_AGAIN;
+	if (status != TCPX_OK) {
+		share_close(mapping);
+		return status;
+	}
+	share->mapping = mapping;
+	share->length = mapping->handle.length;
+	return TCPX_OK;
+}
+
+static void share_run(struct mem_share *share)
+{
+	tcpx_status status = TCPX_OK;
+
+	switch (share->op) {
+	case MEM_SHARE_EXPORT:
+		status = share_export(share);
+		break;
+	case MEM_SHARE_OPEN:
+		status = share_open(share);
+		break;
+	case MEM_SHARE_CLOSE:
+		share_close(share->mapping);
+		break;
+	}
+	share->done(share, status);
+}
+
+/* Its device is open: to the owner's queue. */
+static tcpx_status move_start(struct mem_copy *copy, uint64_t base)
+{
+	copy->slot = (void *)(uintptr_t)(base + (uintptr_t)copy->slot);
+	return mem_cuda_owner_move(copy);
+}
+
+static void move_late(struct mem_copy *copy)
+{
+	tcpx_status status = open_on(copy->from, copy->device);
+
+	if (status == TCPX_OK)
+		status = move_start(copy, atomic_load(&copy->from->base[copy->device]));
+	if (status != TCPX_OK)
+		copy->done(copy, status);
+}
+
+static void *share_main(void *arg)
+{
+	(void)arg;
+	pthread_mutex_lock(&shares.lock);
+	for (;;) {
+		struct mem_copy *late = shares.late;
+		struct mem_share *share = late ? NULL : shares.first;
+
+		if (late)
+			shares.late = late->next;
+		if (share)
+			shares.first = share->next;
+		if (!late && !share && shares.stop)
+			break;
+		if (!late && !share) {
+			pthread_cond_wait(&shares.changed, &shares.lock);
+			continue;
+		}
+		pthread_mutex_unlock(&shares.lock);
+		if (late)
+			move_late(late);
+		else
+			share_run(share);
+		pthread_mutex_lock(&shares.lock);
+	}
+	pthread_mutex_unlock(&shares.lock);
+	return NULL;
+}
+
+/* A forked child has neither the thread nor what it was asked. */
+static void shares_lock(void)
+{
+	uint32_t generation = sys_fork_generation() + 1, before = atomic_load(&shares.generation);
+
+	if (before && before != generation) {
+		pthread_mutex_init(&shares.lock, NULL);
+		pthread_cond_init(&shares.changed, NULL);
+		shares.running = shares.stop = 0;
+		shares.first = NULL;
+		shares.late = NULL;
+	}
+	pthread_mutex_lock(&shares.lock);
+	atomic_store(&shares.generation, generation);
+}
+
+/* Under the lock. */
+static tcpx_status shares_start(void)
+{
+	tcpx_status status;
+
+	if (shares.running)
+		return TCPX_OK;
+	status = sys_thread_start(&shares.thread, "tcpx-gpu-share", share_main, NULL);
+	shares.running = status == TCPX_OK;
+	return status;
+}
+
+tcpx_status mem_cuda_share(struct mem_share *share)
+{
+	tcpx_status status;
+
+	shares_lock();
+	status = shares_start();
+	if (status == TCPX_OK) {
+		share->next = NULL;
+		if (shares.first)
+			shares.last->next = share;
+		else
+			shares.first = share;
+		shares.last = share;
+		pthread_cond_signal(&shares.changed);
+	}
+	pthread_mutex_unlock(&shares.lock);
+	return status;
+}
+
+tcpx_status mem_cuda_move(struct mem_copy *copy)
+{
+	uint64_t base;
+	tcpx_status status;
+
+	if (copy->device >= MEM_CUDA_DEVICES)
+		return error_set(TCPX_ERR_INVALID, 0, "no GPU %u", copy->device);
+	base = atomic_load_explicit(&copy->from->base[copy->device], memory_order_acquire);
+	if (base)
+		return move_start(copy, base);
+	shares_lock();
+	status = shares_start();
+	if (status == TCPX_OK) {
+		copy->next = shares.late;
+		shares.late = copy;
+		pthread_cond_signal(&shares.changed);
+	}
+	pthread_mutex_unlock(&shares.lock);
+	return status;
+}
+
+void mem_cuda_share_stop(void)
+{
+	pthread_t thread;
+	int running;
+
+	shares_lock();
+	running = shares.running;
+	thread = shares.thread;
+	shares.stop = 1;
+	pthread_cond_signal(&shares.changed);
+	pthread_mutex_unlock(&shares.lock);
+	if (running)
+		pthread_join(thread, NULL);
+	shares_lock();
+	shares.running = shares.stop = 0;
+	pthread_mutex_unlock(&shares.lock);
+}
