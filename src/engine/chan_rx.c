@@ -161,7 +161,7 @@ static int take_header(struct engine_chan *chan)
 	rx->used += FRAME_HEADER_BYTES + rx->frame.table_bytes;
 	if (status != TCPX_OK)
 		return status;
-	rx->left = rx->frame.payload_bytes;
+	rx->left = rx->frame.flags & FRAME_F_REF ? 0 : rx->frame.payload_bytes;
 	rx->bulk = rx->left > ENGINE_COPY_BYTES;
 	rx->state = rx->left ? RX_PAYLOAD : RX_TRAILER;
 	return 1;
@@ -206,7 +206,7 @@ static int take_trailer(struct engine_chan *chan)
 	struct frame_trailer trailer = {.status = FRAME_VALID};
 	tcpx_status status;
 
-	if (rx->frame.payload_bytes) {
+	if (rx->frame.payload_bytes && !(rx->frame.flags & FRAME_F_REF)) {
 		if (rx->have - rx->used < FRAME_TRAILER_BYTES)
 			return 0;
 		status = wire_trailer_decode(rx->buf + rx->used, rx->frame.seq, &trailer);

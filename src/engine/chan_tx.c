@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "engine/engine.h"
 #include "engine/prefill.h"
+#include "engine/share.h"
 #include "engine/stage.h"
 #include "engine/warm.h"
 #include "wire/frame_codec.h"
@@ -65,6 +66,34 @@ static uint32_t encode_table(const struct core_tx *tx, uint8_t *out)
 	return (uint32_t)wire_table_end(&writer);
 }
 
+/* A chunk whose payload the peer fetches: nothing but a header and its tables goes out. */
+static bool by_reference(const struct frame *frame)
+{
+	return frame->flags & FRAME_F_REF && frame->payload_bytes;
+}
+
+/* Where the payload lies: in regions that the peer has mapped, by their numbers. */
+static uint32_t encode_sources(const struct core_tx *tx, uint8_t *out)
+{
+	uint64_t bytes = tx->frame.payload_bytes;
+	struct wire_table_writer writer;
+	struct core_cursor at = tx->at;
+
+	wire_table_begin(&writer, out, FRAME_TABLE_MAX);
+	while (bytes) {
+		const struct core_seg *seg = &tx->prog->seg[at.seg];
+		const struct mem_region *region = tx->prog->local[seg->local];
+		uint64_t left = core_seg_length(tx->prog, at.seg) - at.off;
+		uint64_t take = left < bytes ? left : bytes;
+
+		wire_table_put(&writer, region->serial, seg->local_off + at.off, take);
+		bytes -= take;
+		at.seg++;
+		at.off = 0;
+	}
+	return (uint32_t)wire_table_end(&writer);
+}
+
 static void put_trailer(const struct frame *frame, bool valid, uint8_t *out)
 {
 	struct frame_trailer trailer = {.seq = frame->seq,
@@ -81,6 +110,12 @@ static void put_header(struct chan_tx *tx)
 
 	if (tx->frame.table)
 		frame->table_bytes = encode_table(&tx->frame, out + FRAME_HEADER_BYTES);
+	if (by_reference(frame)) {
+		frame->follows =
+			encode_sources(&tx->frame, out + FRAME_HEADER_BYTES + frame->table_bytes);
+		frame->table_bytes += frame->follows;
+		atomic_fetch_add_explicit(&share_gate, 1, memory_order_release);
+	}
 	wire_frame_encode(frame, out);
 	tx->end += FRAME_HEADER_BYTES + frame->table_bytes;
 }
@@ -156,7 +191,7 @@ static void gather(struct engine_chan *chan)
 	for (;;) {
 		bool room = !tx->big && tx->end < BATCH_BYTES &&
 			    ENGINE_TX_BUFFER - tx->end >
-				    FRAME_HEADER_BYTES + CORE_PIECES_MAX * WIRE_TABLE_PIECE_MAX;
+				    FRAME_HEADER_BYTES + 2 * CORE_PIECES_MAX * WIRE_TABLE_PIECE_MAX;
 		int got = 0;
 
 		pthread_mutex_lock(&peer->lock);
@@ -171,6 +206,9 @@ static void gather(struct engine_chan *chan)
 		if (!got)
 			return;
 		put_header(tx);
+		sent = true;
+		if (by_reference(&tx->frame.frame))
+			continue;
 		if (tx->frame.frame.payload_bytes > ENGINE_COPY_BYTES ||
 		    (tx->staged && !tx->nslices)) {
 			begin_big(chan);
@@ -179,7 +217,6 @@ static void gather(struct engine_chan *chan)
 		if (tx->frame.frame.payload_bytes)
 			copy_payload(tx);
 		chan_tx_slices_put(chan);
-		sent = true;
 	}
 }
 

@@ -36,11 +36,14 @@ void copies_free(struct stage_copies *copies)
 		free(copies->pieces);
 }
 
-static struct stage_part *part_for(struct stage_copies *copies, const struct mem_region *region)
+/* The part that goes on with memory of the region; behind: the last one ends where it begins. */
+static struct stage_part *part_for(struct stage_copies *copies, const struct mem_region *region,
+				   bool behind)
 {
 	struct stage_part *part = copies->last;
 
-	if (part->kind && (part->kind != region->kind || part->copy.device != region->device)) {
+	if (part->kind &&
+	    (!behind || part->kind != region->kind || part->copy.device != region->device)) {
 		part->next = calloc(1, sizeof(*part));
 		part = part->next;
 	}
@@ -54,17 +57,37 @@ static struct stage_part *part_for(struct stage_copies *copies, const struct mem
 	return part;
 }
 
-tcpx_status copies_add(struct stage_copies *copies, const struct mem_region *region,
-		       uint64_t offset, uint64_t length)
+static tcpx_status piece_add(struct stage_copies *copies, struct stage_part *part,
+			     const struct mem_region *region, uint64_t offset, uint64_t length)
 {
-	struct stage_part *part = part_for(copies, region);
-
 	if (!part || copies->npieces == copies->cap)
 		return TCPX_ERR_NO_MEMORY;
 	copies->pieces[copies->npieces++] = (struct mem_piece){region->base + offset, length};
 	copies->bytes += length;
 	part->copy.npieces++;
 	return TCPX_OK;
+}
+
+tcpx_status copies_move(struct stage_copies *copies, const struct mem_region *region,
+			uint64_t offset, uint64_t length, struct mem_mapping *mapping,
+			uint64_t from)
+{
+	struct stage_part *last = copies->last, *part;
+	bool behind = last->copy.from == mapping && from == copies->from_end;
+
+	part = part_for(copies, region, behind);
+	if (part && !part->copy.npieces) {
+		part->copy.from = mapping;
+		part->copy.slot = (void *)(uintptr_t)from;
+	}
+	copies->from_end = from + length;
+	return piece_add(copies, part, region, offset, length);
+}
+
+tcpx_status copies_add(struct stage_copies *copies, const struct mem_region *region,
+		       uint64_t offset, uint64_t length)
+{
+	return piece_add(copies, part_for(copies, region, true), region, offset, length);
 }
 
 static const struct mem_region *region_at(const struct core_prog *prog, uint32_t seg)
@@ -157,7 +180,11 @@ void copies_start(struct stage_copies *copies, bool to_slot, tcpx_status status)
 		part->copy.owner = copies;
 		part->copy.done = copy_done;
 		atomic_fetch_add(&copies->left, 1);
-		status = to_slot ? part->kind->fill(&part->copy) : part->kind->commit(&part->copy);
+		if (part->copy.from)
+			status = part->kind->move(&part->copy);
+		else
+			status = to_slot ? part->kind->fill(&part->copy)
+					 : part->kind->commit(&part->copy);
 		if (status != TCPX_OK)
 			atomic_fetch_sub(&copies->left, 1);
 	}

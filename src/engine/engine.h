@@ -27,11 +27,12 @@
 #define ENGINE_CHUNK_BYTES (512u << 10) /* where neither side has a wish */
 #define ENGINE_CHUNK_MIN 4096u
 #define ENGINE_CHUNK_MAX (16u << 20)
-#define ENGINE_TX_BUFFER (96u << 10) /* a batch, the largest table, a copied payload */
+#define ENGINE_TX_BUFFER (128u << 10) /* a batch, the largest tables, a copied payload */
 #define ENGINE_RX_BUFFER (FRAME_TABLE_MAX + 4096)
 #define ENGINE_COPY_BYTES CORE_SMALL_BYTES /* up to here a payload is copied, above never */
 #define ENGINE_EAGER_BUDGET (1u << 20)
 #define ENGINE_READ_WINDOW 64
+#define ENGINE_SHARE_BUCKETS 64
 
 struct engine_worker {
 	int epfd, wakefd;
@@ -61,7 +62,8 @@ struct engine_runtime {
 	struct sys_links links;
 	struct list_node sessions;
 	struct list_node leases; /* stopped channels whose peer still reads */
-	struct sys_timer lease_timer, prefill_timer;
+	struct list_node shares; /* of dead peers that may still read */
+	struct sys_timer lease_timer, prefill_timer, share_timer;
 };
 
 /* Who may run one direction of a channel. */
@@ -174,6 +176,7 @@ struct engine_peer {
 	struct list_node landings;		     /* lock: blocks that neighbours may land in */
 	struct stage_share *shares;		     /* lock: of staging pools */
 	struct list_node dropped, spent, deliveries; /* lock: left for prefill_flush */
+	struct engine_shares *shared;		     /* lock: memory shared with it; or NULL */
 	_Atomic bool prefill_due;
 	bool pumping;	  /* lock */
 	uint64_t slot_id; /* its handle, also after it was hidden */
@@ -257,6 +260,8 @@ struct engine_request {
 	struct engine_lead *lead; /* peer lock */
 	struct list_node done;	  /* session->done */
 	bool in_done, io_held, zombie;
+	bool local_staged, remote_staged; /* as the regions say */
+	bool local_shares, remote_shares; /* all of it is memory that can go by reference */
 	uint64_t post_seq;
 	tcpx_completion completion;
 };
@@ -415,6 +420,7 @@ tcpx_status peer_ctl_open(struct engine_peer *peer, int fd);
 void peer_send_offers(struct engine_peer *peer, bool local);
 void peer_rival_close(struct engine_peer *peer);
 void peer_send_fences(struct engine_peer *peer);
+void peer_ctl_send(struct engine_peer *peer, const struct frame *frame, const void *payload);
 void peer_send_goodbye(struct engine_peer *peer);
 
 /* peer_route.c */

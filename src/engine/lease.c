@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/engine.h"
+#include "engine/share.h"
 #include "engine/stage.h"
 
 #define LEASE_LOOK_NS (5 * CLOCK_MS_NS)
@@ -66,6 +67,7 @@ void lease_start(struct engine_chan *chan)
 void leases_init(struct engine_runtime *runtime)
 {
 	list_init(&runtime->leases);
+	share_leases_init(runtime);
 	list_init(&runtime->lease_timer.node);
 	runtime->lease_timer.fn = leases_look;
 }
@@ -74,5 +76,8 @@ void leases_forget(struct engine_runtime *runtime)
 {
 	while (list_pop_front(&runtime->leases))
 		; /* their sessions said that this memory stays */
+	while (list_pop_front(&runtime->shares))
+		;
 	sys_timer_del(&runtime->loop, &runtime->lease_timer);
+	sys_timer_del(&runtime->loop, &runtime->share_timer);
 }

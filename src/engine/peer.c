@@ -11,6 +11,7 @@
 #include "engine/block.h"
 #include "engine/calls.h"
 #include "engine/rx_into.h"
+#include "engine/share.h"
 #include "sys/cpu.h"
 #include "sys/futex.h"
 
@@ -65,6 +66,7 @@ void peer_put(struct engine_peer *peer)
 	if (peer->core_ready)
 		core_link_fini(&peer->core);
 	block_shares_free(peer);
+	share_peer_free(peer);
 	pthread_mutex_destroy(&peer->lock);
 	handle_give(&peer->session->peers, peer);
 }
@@ -192,6 +194,7 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 	}
 	drop_fences(peer);
 	pthread_mutex_unlock(&peer->lock);
+	share_peer_dead(peer);
 	for (i = 0; i < CORE_CHANNELS_MAX; i++)
 		if (chans[i])
 			chan_put(chans[i]);
@@ -480,6 +483,8 @@ static void wake_run(struct sys_post *post)
 			peer_redial_later(peer, i);
 	if (!peer->died)
 		peer_send_fences(peer);
+	if (!peer->died)
+		share_run(peer);
 	for (;;) {
 		struct list_node *node;
 

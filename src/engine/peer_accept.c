@@ -8,6 +8,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "engine/calls.h"
+#include "engine/share.h"
 #include "sys/addr.h"
 #include "sys/crypto.h"
 #include "sys/sock.h"
@@ -423,6 +424,7 @@ void peer_control_again(struct engine_peer *peer, const struct ctl_conn *conn)
 		sys_timer_del(&engine_runtime.loop, &peer->connect_timer);
 	pthread_mutex_lock(&peer->lock);
 	core_link_refence(&peer->core);
+	share_again(peer);
 	pthread_mutex_unlock(&peer->lock);
 	peer_send_fences(peer);
 }

@@ -9,10 +9,11 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/calls.h"
+#include "engine/share.h"
 #include "sys/addr.h"
 #include "wire/control.h"
 
-static void ctl_send(struct engine_peer *peer, const struct frame *frame, const void *payload)
+void peer_ctl_send(struct engine_peer *peer, const struct frame *frame, const void *payload)
 {
 	tcpx_status status;
 
@@ -59,7 +60,7 @@ void peer_send_fences(struct engine_peer *peer)
 		frame.epoch = fence->epoch;
 		frame.linear = fence->applied;
 		frame.payload_bytes = fence->count * WIRE_REFUSAL_BYTES;
-		ctl_send(peer, &frame, payload);
+		peer_ctl_send(peer, &frame, payload);
 		free(payload);
 		free(fence);
 		if (peer->died)
@@ -146,6 +147,8 @@ static tcpx_status on_frame(void *arg, const struct frame *frame, const void *pa
 		return TCPX_OK;
 	case FRAME_FENCE:
 		return take_fence(peer, frame, payload);
+	case FRAME_SHARE:
+		return share_take(peer, frame, payload);
 	case FRAME_RAILS:
 		return take_rails(peer, frame, payload);
 	case FRAME_LOCAL:
@@ -208,7 +211,7 @@ void peer_send_offers(struct engine_peer *peer, bool local)
 
 	frame.payload_bytes =
 		(uint32_t)wire_rails_encode(addrs, session_addresses(session, addrs), payload);
-	ctl_send(peer, &frame, payload);
+	peer_ctl_send(peer, &frame, payload);
 	if (local) {
 		struct wire_local offer = {0};
 		uint8_t bytes[WIRE_LOCAL_MAX];
@@ -217,10 +220,10 @@ void peer_send_offers(struct engine_peer *peer, bool local)
 		memcpy(offer.name, session->local_name, sizeof(offer.name) - 1);
 		frame = (struct frame){.type = FRAME_LOCAL};
 		frame.payload_bytes = (uint32_t)wire_local_encode(&offer, bytes);
-		ctl_send(peer, &frame, bytes);
+		peer_ctl_send(peer, &frame, bytes);
 	}
 	frame = (struct frame){.type = FRAME_CHANNELS, .linear = peer->nbulk};
-	ctl_send(peer, &frame, NULL);
+	peer_ctl_send(peer, &frame, NULL);
 }
 
 void peer_send_goodbye(struct engine_peer *peer)
@@ -314,7 +317,7 @@ static void beat(struct engine_peer *peer, int64_t now_ns)
 				      .linear = (uint64_t)now_ns,
 				      .offset = peer->echo_ns};
 
-		ctl_send(peer, &frame, NULL);
+		peer_ctl_send(peer, &frame, NULL);
 	}
 	if (peer->died)
 		return;

@@ -123,6 +123,7 @@ static tcpx_status remote_add(struct builder *b, uint64_t id, uint32_t *out_inde
 	struct handles *imports = &request->session->imports;
 	struct engine_import *import = handle_get(imports, id);
 	struct wire_token token = {0};
+	const struct mem_kind *kind;
 	bool ours = import && import->peer == request->peer;
 
 	if (ours)
@@ -141,8 +142,9 @@ static tcpx_status remote_add(struct builder *b, uint64_t id, uint32_t *out_inde
 		request->keys = more;
 		b->cap_keys = cap;
 	}
-	if (token.flags & WIRE_TOKEN_STAGED)
-		request->xfer.remote_staged = true;
+	kind = mem_kind_get(token.kind);
+	request->remote_staged |= (token.flags & WIRE_TOKEN_STAGED) != 0;
+	request->remote_shares &= kind && kind->move;
 	request->keys[request->prog.nremote] = token.key;
 	*out_index = request->prog.nremote++;
 	return TCPX_OK;
@@ -229,6 +231,7 @@ tcpx_status program_build(struct engine_request *request, enum tcpx_op op,
 	tcpx_status status = TCPX_OK;
 	bool remote = op == TCPX_OP_WRITE || op == TCPX_OP_READ;
 
+	request->local_shares = request->remote_shares = true;
 	request->segs = count > 1 ? malloc((count + 1) * sizeof(*request->segs)) : NULL;
 	prog->seg = count > 1 ? request->segs : request->one;
 	if (!prog->seg)
@@ -247,8 +250,10 @@ tcpx_status program_build(struct engine_request *request, enum tcpx_op op,
 	prog->local = (void *const *)request->regions;
 	prog->nlocal = request->nregions;
 	prog->remote = request->keys;
-	for (uint32_t i = 0; i < request->nregions; i++)
-		request->xfer.local_staged |= request->regions[i]->kind->staged;
+	for (uint32_t i = 0; i < request->nregions; i++) {
+		request->local_staged |= request->regions[i]->kind->staged;
+		request->local_shares &= request->regions[i]->kind->share != NULL;
+	}
 	return TCPX_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "engine/calls.h"
 #include "engine/rx_into.h"
+#include "engine/share.h"
 
 #define IMPORT_TAG (1ull << 63)
 
@@ -46,6 +47,7 @@ static void peer_forget_region(struct engine_peer *peer, struct mem_region *regi
 		for (i = 0; i < CORE_CHANNELS_MAX; i++)
 			if (peer->chan[i])
 				chan_rx_forget(peer->chan[i], region);
+		share_forget(peer, region);
 	}
 	pthread_mutex_unlock(&peer->lock);
 	peer_kick(peer, true);

@@ -9,6 +9,7 @@
 #include "engine/calls.h"
 #include "engine/program.h"
 #include "engine/rx_into.h"
+#include "engine/share.h"
 #include "sys/futex.h"
 
 tcpx_status request_stale(void)
@@ -92,6 +93,7 @@ tcpx_status engine_request_prepare(struct engine_session *session, uint64_t peer
 		return status;
 	}
 	request->xfer.prog = &request->prog;
+	share_ahead(request);
 	handle_publish(&session->requests, request);
 	out_request->id = request->slot.id;
 	return TCPX_OK;
@@ -245,6 +247,7 @@ static tcpx_status start(struct engine_request *request)
 	atomic_store(&request->state, REQUEST_ACTIVE);
 	atomic_fetch_add(&session->active, 1);
 	request->post_seq = ++peer->post_seq;
+	share_route(request);
 	status = core_xfer_post(&peer->core, &request->xfer);
 	if (status == TCPX_OK)
 		return TCPX_OK;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "engine/share.h"
 #include "engine/stage.h"
 #include "wire/table.h"
 
@@ -86,16 +87,18 @@ static tcpx_status into_regions(struct engine_chan *chan, const uint8_t *table)
 {
 	struct chan_rx *rx = &chan->rx;
 	const struct frame *frame = &rx->frame;
+	bool ref = frame->flags & FRAME_F_REF;
+	uint32_t bytes = frame->table_bytes - (ref ? frame->follows : 0);
 	struct wire_table_reader reader;
 	uint64_t key, offset, length, sum = 0;
 	tcpx_status status = TCPX_OK;
 	uint32_t pieces = 0;
 	int more;
 
-	if (!frame->table_bytes) {
+	if (!bytes) {
 		status = add_piece(chan, frame->key, frame->offset, frame->payload_bytes);
 	} else {
-		wire_table_open(&reader, table, frame->table_bytes);
+		wire_table_open(&reader, table, bytes);
 		while ((more = wire_table_next(&reader, &key, &offset, &length)) > 0) {
 			/* a refused one is read on, for its form only */
 			if (length > frame->payload_bytes - sum || ++pieces > CORE_PIECES_MAX)
@@ -108,7 +111,10 @@ static tcpx_status into_regions(struct engine_chan *chan, const uint8_t *table)
 			return TCPX_ERR_PROTOCOL;
 	}
 	if (status == TCPX_OK)
-		status = make_staged(chan);
+		status = ref ? share_receive(chan, NULL, table + bytes, frame->follows)
+			     : make_staged(chan);
+	if (status == TCPX_ERR_PROTOCOL)
+		return status;
 	if (status != TCPX_OK)
 		rx_refuse(rx, status);
 	return TCPX_OK;
@@ -177,6 +183,18 @@ static tcpx_status into_prog(struct engine_chan *chan)
 	if (rx->frame.type == FRAME_SDATA && !(rx->frame.flags & FRAME_F_STAGED))
 		return TCPX_ERR_PROTOCOL;
 	return stage_receive_prog(chan, prog, at, pieces);
+}
+
+static tcpx_status into_prog_ref(struct engine_chan *chan, const uint8_t *table)
+{
+	struct chan_rx *rx = &chan->rx;
+	tcpx_status status = share_receive(chan, rx->core.prog, table, rx->frame.follows);
+
+	if (status == TCPX_ERR_PROTOCOL)
+		return status;
+	if (status != TCPX_OK)
+		rx_refuse(rx, status);
+	return TCPX_OK;
 }
 
 struct served {
@@ -292,6 +310,8 @@ static tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table)
 		served->push.job.peer_xfer = frame->xfer;
 		served->push.job.linear_base = frame->linear;
 		status = fill_served(peer, served, frame, table);
+		if (status == TCPX_OK)
+			status = share_serve(peer, &served->push, frame->flags & FRAME_F_REF);
 		if (status != TCPX_OK) {
 			served_free(&served->push);
 			served = NULL;
@@ -330,7 +350,7 @@ tcpx_status rx_into(struct engine_chan *chan, const uint8_t *table)
 	case CORE_RX_REGION:
 		return into_regions(chan, table);
 	case CORE_RX_PROG:
-		return into_prog(chan);
+		return rx->frame.flags & FRAME_F_REF ? into_prog_ref(chan, table) : into_prog(chan);
 	case CORE_RX_MESSAGE:
 		rx->iov[0] = (struct iovec){rx->message, rx->frame.payload_bytes};
 		rx->niov = 1;

@@ -8,11 +8,11 @@
 #include "base/error.h"
 #include "engine/prefill.h"
 #include "engine/rx_into.h"
+#include "engine/share.h"
 
-static struct engine_stage *stage_open(struct engine_peer *peer, struct stage_block *block,
-				       uint64_t bytes)
+struct engine_stage *stage_open(struct engine_peer *peer, struct stage_block *block, uint64_t bytes)
 {
-	struct engine_stage *stage = block ? calloc(1, sizeof(*stage)) : NULL;
+	struct engine_stage *stage = calloc(1, sizeof(*stage));
 
 	if (!stage)
 		return NULL;
@@ -31,6 +31,7 @@ static void stage_free(struct engine_stage *stage)
 
 	for (uint32_t i = 0; i < stage->nheld; i++)
 		mem_region_access_end(stage->held[i].region);
+	share_maps_put(stage);
 	if (stage->chan)
 		chan_put(stage->chan);
 	copies_free(&stage->copies);
@@ -43,7 +44,8 @@ void stage_close(struct engine_stage *stage)
 {
 	if (atomic_fetch_sub(&stage->refs, 1) != 1)
 		return;
-	block_put(stage->block);
+	if (stage->block)
+		block_put(stage->block);
 	stage_free(stage);
 }
 
@@ -77,7 +79,7 @@ void stage_fill(struct engine_chan *chan)
 	uint64_t bytes = frame->frame.payload_bytes;
 	struct stage_block *block = block_open(peer, region->kind, region->device, MEM_OUT, 0,
 					       bytes, NULL, BLOCK_ANYHOW, NULL);
-	struct engine_stage *stage = stage_open(peer, block, bytes);
+	struct engine_stage *stage = block ? stage_open(peer, block, bytes) : NULL;
 	tcpx_status status;
 
 	if (!stage) {
@@ -102,27 +104,29 @@ void stage_fill(struct engine_chan *chan)
 	copies_start(&stage->copies, true, status);
 }
 
-/* The slot of a payload; commit_done ends it. */
+/* The slot of a payload; stage_commit_done ends it. */
 static struct engine_stage *slot_for(struct engine_chan *chan, const struct mem_region *region,
 				     uint64_t total)
 {
 	struct chan_rx *rx = &chan->rx;
 	struct stage_block *block =
 		block_land(chan->peer, region->kind, region->device, &rx->frame, total);
-	struct engine_stage *stage = stage_open(chan->peer, block, rx->frame.payload_bytes);
+	struct engine_stage *stage =
+		block ? stage_open(chan->peer, block, rx->frame.payload_bytes) : NULL;
 
 	if (!stage && block)
 		block_put(block);
 	return stage;
 }
 
-static void commit_done(struct stage_copies *copies, tcpx_status status)
+void stage_commit_done(struct stage_copies *copies, tcpx_status status)
 {
 	struct engine_stage *stage = LIST_ENTRY(copies, struct engine_stage, copies);
 	struct engine_peer *peer = stage->peer;
 
 	while (stage->nheld)
 		mem_region_access_end(stage->held[--stage->nheld].region);
+	share_maps_put(stage); /* whoever is told may take the memory away */
 	pthread_mutex_lock(&peer->lock);
 	if (stage->recv)
 		core_recv_applied(&peer->core, &stage->recv->xfer, status);
@@ -166,7 +170,8 @@ tcpx_status stage_receive(struct engine_chan *chan)
 			 rx->frame.linear + rx->frame.payload_bytes + rx->frame.follows);
 	if (!stage)
 		return TCPX_ERR_NO_MEMORY;
-	status = copies_init(&stage->copies, slot_addr(stage, &rx->frame), rx->niov, commit_done);
+	status = copies_init(&stage->copies, slot_addr(stage, &rx->frame), rx->niov,
+			     stage_commit_done);
 	for (i = 0; i < rx->nheld; i++) {
 		region = rx->held[i].region;
 		for (k = 0; k < rx->held[i].pieces && status == TCPX_OK; k++, n++)
@@ -188,7 +193,8 @@ tcpx_status stage_receive_prog(struct engine_chan *chan, const struct core_prog 
 
 	if (!stage)
 		return TCPX_ERR_NO_MEMORY;
-	status = copies_init(&stage->copies, slot_addr(stage, &rx->frame), pieces, commit_done);
+	status = copies_init(&stage->copies, slot_addr(stage, &rx->frame), pieces,
+			     stage_commit_done);
 	if (status == TCPX_OK)
 		status = copies_add_local(&stage->copies, prog, at, stage->bytes);
 	return into_slot(rx, stage, status);
@@ -234,9 +240,9 @@ tcpx_status stage_deliver(struct engine_peer *peer, struct engine_request *recv,
 	region = copies_staged_in(prog, begin, pieces);
 	block = block_open(peer, region->kind, region->device, MEM_IN, 0, bytes, NULL, BLOCK_ANYHOW,
 			   NULL);
-	stage = stage_open(peer, block, bytes);
+	stage = block ? stage_open(peer, block, bytes) : NULL;
 	if (stage)
-		status = copies_init(&stage->copies, block->addr, pieces, commit_done);
+		status = copies_init(&stage->copies, block->addr, pieces, stage_commit_done);
 	if (status == TCPX_OK)
 		status = copies_add_local(&stage->copies, prog, begin, bytes);
 	if (status != TCPX_OK) {

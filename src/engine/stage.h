@@ -18,7 +18,7 @@ struct stage_part {
 /* The copies between one slot and the pieces of a transfer, whatever regions those are of. */
 struct stage_copies {
 	uint8_t *slot;
-	uint64_t bytes;
+	uint64_t bytes, from_end;
 	struct mem_piece *pieces, inside[STAGE_PIECES_INSIDE];
 	uint32_t npieces, cap;
 	struct stage_part first, *last;
@@ -33,6 +33,11 @@ tcpx_status copies_init(struct stage_copies *copies, uint8_t *slot, uint32_t npi
 /* The next length bytes of the slot. ERR_NO_MEMORY. */
 tcpx_status copies_add(struct stage_copies *copies, const struct mem_region *region,
 		       uint64_t offset, uint64_t length);
+/* The next length bytes come from memory of another session, at from of mapping; the copies have no
+ * slot. ERR_NO_MEMORY. */
+tcpx_status copies_move(struct stage_copies *copies, const struct mem_region *region,
+			uint64_t offset, uint64_t length, struct mem_mapping *mapping,
+			uint64_t from);
 /* The next bytes of the program's local side. ERR_NO_MEMORY. */
 tcpx_status copies_add_local(struct stage_copies *copies, const struct core_prog *prog,
 			     struct core_cursor at, uint64_t bytes);
@@ -58,11 +63,16 @@ struct engine_stage {
 	struct engine_request *recv; /* eager message: whose RECV */
 	struct chan_held *held;	     /* regions, released when the commit ended */
 	uint32_t nheld;
+	struct engine_map **maps; /* moves: what is read from, let go when they ended */
+	uint32_t nmaps;
 	_Atomic uint32_t refs;
 	struct list_node node; /* peer->deliveries */
 	struct core_io orphan; /* fill: its channel went away meanwhile; peer.lock */
 };
 
+/* Owns block, or NULL: moves have none. NULL: no memory. */
+struct engine_stage *stage_open(struct engine_peer *peer, struct stage_block *block,
+				uint64_t bytes);
 void stage_close(struct engine_stage *stage); /* drops a reference; no lock held */
 
 /* tx owner: the frame's payload into a slot of its own; chan->tx.filling until it is there. */
@@ -74,8 +84,15 @@ tcpx_status stage_receive(struct engine_chan *chan);
 /* The same for a program of ours. */
 tcpx_status stage_receive_prog(struct engine_chan *chan, const struct core_prog *prog,
 			       struct core_cursor at, uint32_t pieces);
+/* rx owner: the frame's payload lies in memory that the peer shares; sources: bytes of a table that
+ * says where. Its destination is as in the two above: in rx->held and rx->iov, or of prog. ERR_REMOTE
+ * or ERR_NO_MEMORY: the chunk is to be refused; ERR_PROTOCOL. */
+tcpx_status share_receive(struct engine_chan *chan, const struct core_prog *prog,
+			  const uint8_t *sources, uint32_t bytes);
+
 /* The slot is full: starts the commit, which ends in the core. TCPX_IN_PROGRESS, or an error. */
 tcpx_status stage_commit(struct engine_chan *chan);
+void stage_commit_done(struct stage_copies *copies, tcpx_status status); /* the copies' end */
 void stage_commit_start(struct engine_stage *stage);
 /* An eager message for a RECV with staged memory. peer.lock. TCPX_IN_PROGRESS, or an error. */
 tcpx_status stage_deliver(struct engine_peer *peer, struct engine_request *recv, const void *data,

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory that a peer on this host copies from by itself. The owner of a source offers a region, the
+ * peer maps it and says so; from then on chunks of that region carry where they lie, not their
+ * bytes. docs/design/local.md has the rules.
+ *
+ * Invariant: from the offer until the peer said GONE, or its lease ended, the share has an io
+ * reference of its region: deregister waits for the peer, not for our own frames alone.
+ */
+#ifndef ENGINE_SHARE_H
+#define ENGINE_SHARE_H
+
+#include "engine/engine.h"
+
+enum share_state {
+	SHARE_NEW = 0,	 /* to be exported */
+	SHARE_EXPORTING, /* the kind is at it */
+	SHARE_TELL,	 /* the offer is to be sent */
+	SHARE_OFFERED,
+	SHARE_OPEN,
+	SHARE_REFUSED, /* the peer cannot: bytes are sent. No io reference */
+	SHARE_REVOKE,  /* that is to be sent */
+	SHARE_REVOKED, /* GONE is to come */
+};
+
+/* A region of ours. Fields: peer.lock; in a list of the runtime: control thread. */
+struct engine_share {
+	struct mem_share job;  /* first */
+	struct list_node node; /* engine_shares.out */
+	struct list_node due;  /* engine_shares.out_due, or runtime.shares */
+	struct engine_peer *peer;
+	struct mem_region *region;
+	struct engine_chan *chan; /* whose words tell whether the peer reads still */
+	enum share_state state;
+	uint64_t key; /* told to the peer; 0: it has no business with it */
+	bool retired; /* while EXPORTING: it is to end */
+};
+
+enum map_state { MAP_OPENING = 0, MAP_OPEN, MAP_FAILED, MAP_CLOSING, MAP_CLOSED };
+
+/* A region of the peer's. */
+struct engine_map {
+	struct mem_share job;	    /* first */
+	struct list_node node, due; /* engine_shares.in, in_due */
+	struct engine_peer *peer;
+	struct engine_chan *chan; /* where we say that we read */
+	struct mem_mapping *mapping;
+	uint64_t id, key, length;
+	enum map_state state;
+	tcpx_status status; /* FAILED: why */
+	uint32_t uses;	    /* moves under way */
+	bool revoked;	    /* no use begins; closed behind the last one */
+};
+
+struct engine_shares {
+	struct list_node out[ENGINE_SHARE_BUCKETS], in[ENGINE_SHARE_BUCKETS];
+	struct list_node out_due, in_due; /* something is to be told */
+	uint32_t nin;
+	struct engine_map *last; /* found */
+};
+
+/* peer.lock, at each post: by reference or not? */
+void share_route(struct engine_request *request);
+/* Before the first post, so that its answer may be there by then. No lock. */
+void share_ahead(struct engine_request *request);
+/* A READ's source, regions in push->prog: by reference if the reader asks for it. ERR_REMOTE: it
+ * asks for what it cannot have. No lock. */
+tcpx_status share_serve(struct engine_peer *peer, struct core_push *push, bool by_ref);
+/* peer.lock: a region goes away. */
+void share_forget(struct engine_peer *peer, struct mem_region *region);
+
+/* share_msg.c: control thread */
+tcpx_status share_take(struct engine_peer *peer, const struct frame *frame, const void *payload);
+void share_run(struct engine_peer *peer);   /* tells what is due */
+void share_again(struct engine_peer *peer); /* the control link came back; peer.lock */
+void share_peer_dead(struct engine_peer *peer);
+void share_peer_free(struct engine_peer *peer);
+void share_leases_init(struct engine_runtime *runtime);
+
+/* between the files */
+struct engine_shares *share_table(struct engine_peer *peer, bool make);	  /* peer.lock; or NULL */
+struct engine_map *share_map_find(struct engine_peer *peer, uint64_t id); /* peer.lock */
+struct engine_share *share_find(struct engine_peer *peer, uint64_t id);	  /* peer.lock */
+struct engine_chan *share_chan(struct engine_peer *peer); /* peer.lock; no reference; or NULL */
+void share_due(struct engine_share *share);		  /* peer.lock */
+void share_free(struct engine_share *share);		  /* control thread, or its export's end */
+void share_map_put(struct engine_map *map);		  /* a use ended; no lock */
+/* peer.lock: 1: nobody uses it, and it is the caller's to close, by share_map_close. */
+bool share_map_idle(struct engine_map *map);
+void share_map_close(struct engine_map *map); /* no lock */
+
+/*
+ * Both ends in one process have the ring mapped at addresses of their own, which are two objects to
+ * C's memory model: what a frame by reference promises is ordered by this word instead.
+ */
+extern _Atomic uint32_t share_gate;
+
+/* share_rx.c */
+struct engine_stage;
+void share_maps_put(struct engine_stage *stage);
+
+#endif

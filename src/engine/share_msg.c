@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Offers of memory to a peer on this host, their answers, and how both end. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/share.h"
+
+#define MAPS_MAX 65536u /* of one peer */
+#define LEASE_LOOK_NS (5 * CLOCK_MS_NS)
+
+static uint64_t pack(tcpx_status status)
+{
+	return (uint64_t)(uint32_t)(-(int)status);
+}
+
+/* Is the other end in this process? Proven by its channel. */
+static int same_process(const struct engine_chan *chan)
+{
+	struct net_chan_info info = {0};
+
+	chan->net->ops->info(chan->net, &info);
+	return info.same_process;
+}
+
+/* Not by reference, then; deregister need not wait for the peer. */
+static void refuse(struct engine_share *share)
+{
+	share->state = SHARE_REFUSED;
+	mem_region_io_put(share->region);
+}
+
+static void export_done(struct mem_share *job, tcpx_status status)
+{
+	struct engine_share *share = (struct engine_share *)job;
+	struct engine_peer *peer = share->peer;
+	bool over;
+
+	if (status != TCPX_OK)
+		LOG_DEBUG("peer '%s': GPU memory is not shared: %s", peer->name,
+			  tcpx_last_error()->what);
+	pthread_mutex_lock(&peer->lock);
+	over = share->retired || peer->core_done;
+	if (!over && status == TCPX_OK) {
+		share->state = SHARE_TELL;
+		share_due(share);
+	} else if (!over) {
+		refuse(share);
+	}
+	pthread_mutex_unlock(&peer->lock);
+	if (over)
+		share_free(share);
+}
+
+static void export_start(struct engine_share *share)
+{
+	struct engine_peer *peer = share->peer;
+	struct mem_region *region = share->region;
+
+	share->job = (struct mem_share){.op = MEM_SHARE_EXPORT,
+					.same = same_process(share->chan),
+					.addr = region->base,
+					.length = region->length,
+					.device = region->device,
+					.done = export_done};
+	if (region->kind->share(&share->job) == TCPX_OK)
+		return;
+	pthread_mutex_lock(&peer->lock);
+	refuse(share);
+	pthread_mutex_unlock(&peer->lock);
+}
+
+static void offer(struct engine_share *share, uint64_t key)
+{
+	struct frame frame = {.type = FRAME_SHARE,
+			      .key = FRAME_SHARE_OFFER,
+			      .xfer = share->region->serial,
+			      .offset = key,
+			      .linear = share->chan->index,
+			      .epoch = share->chan->epoch,
+			      .payload_bytes = share->job.handle_bytes};
+
+	peer_ctl_send(share->peer, &frame, share->job.handle);
+}
+
+static void tell(struct engine_peer *peer, enum frame_share what, uint64_t id, tcpx_status status)
+{
+	struct frame frame = {.type = FRAME_SHARE, .key = what, .xfer = id, .linear = pack(status)};
+
+	peer_ctl_send(peer, &frame, NULL);
+}
+
+static void run_share(struct engine_share *share)
+{
+	struct engine_peer *peer = share->peer;
+	enum share_state state;
+	uint64_t id = share->region->serial, key;
+	bool retired;
+
+	pthread_mutex_lock(&peer->lock);
+	state = share->state;
+	retired = share->retired;
+	key = share->key;
+	if (state == SHARE_NEW && !retired)
+		share->state = SHARE_EXPORTING;
+	else if (state == SHARE_TELL && !retired)
+		share->state = SHARE_OFFERED;
+	else if (state == SHARE_REVOKE)
+		share->state = SHARE_REVOKED;
+	pthread_mutex_unlock(&peer->lock);
+	if (retired)
+		share_free(share);
+	else if (state == SHARE_NEW)
+		export_start(share);
+	else if (state == SHARE_REVOKE || state == SHARE_REVOKED)
+		tell(peer, FRAME_SHARE_REVOKE, id, TCPX_OK);
+	else if (state != SHARE_REFUSED)
+		offer(share, key);
+}
+
+static void map_free(struct engine_map *map)
+{
+	struct engine_peer *peer = map->peer;
+
+	pthread_mutex_lock(&peer->lock);
+	list_remove(&map->node);
+	list_remove(&map->due);
+	peer->shared->nin--;
+	if (peer->shared->last == map)
+		peer->shared->last = NULL;
+	pthread_mutex_unlock(&peer->lock);
+	map->chan->net->ops->hold(map->chan->net, 0);
+	chan_put(map->chan);
+	free(map);
+	peer_put(peer);
+}
+
+/* peer.lock */
+static void map_due(struct engine_map *map)
+{
+	list_remove(&map->due);
+	list_push_back(&map->peer->shared->in_due, &map->due);
+	peer_wake_control(map->peer);
+}
+
+static void run_map(struct engine_map *map)
+{
+	struct engine_peer *peer = map->peer;
+	enum map_state state;
+	tcpx_status status;
+	bool revoked;
+
+	pthread_mutex_lock(&peer->lock);
+	state = map->state;
+	status = map->status;
+	revoked = map->revoked;
+	pthread_mutex_unlock(&peer->lock);
+	if (state == MAP_CLOSED || (state == MAP_FAILED && revoked))
+		tell(peer, FRAME_SHARE_GONE, map->id, TCPX_OK);
+	else if (!revoked)
+		tell(peer, FRAME_SHARE_ANSWER, map->id, status);
+	if (state == MAP_CLOSED || state == MAP_FAILED)
+		map_free(map);
+}
+
+void share_run(struct engine_peer *peer)
+{
+	for (;;) {
+		struct list_node *out = NULL, *in = NULL;
+
+		pthread_mutex_lock(&peer->lock);
+		if (peer->shared && peer->ctl && !peer->died) {
+			out = list_pop_front(&peer->shared->out_due);
+			in = out ? NULL : list_pop_front(&peer->shared->in_due);
+		}
+		pthread_mutex_unlock(&peer->lock);
+		if (out)
+			run_share(LIST_ENTRY(out, struct engine_share, due));
+		else if (in)
+			run_map(LIST_ENTRY(in, struct engine_map, due));
+		else
+			return;
+	}
+}
+
+/* What had no answer may have been lost with the control link; a message that comes twice does no
+ * harm. */
+void share_again(struct engine_peer *peer)
+{
+	struct list_node *pos;
+
+	for (uint32_t i = 0; peer->shared && i < ENGINE_SHARE_BUCKETS; i++) {
+		LIST_FOREACH(pos, &peer->shared->out[i]) {
+			struct engine_share *share = LIST_ENTRY(pos, struct engine_share, node);
+
+			if (share->state == SHARE_OFFERED || share->state == SHARE_REVOKED)
+				share_due(share);
+		}
+	}
+	peer_wake_control(peer);
+}
+
+static void close_done(struct mem_share *job, tcpx_status status)
+{
+	struct engine_map *map = (struct engine_map *)job;
+	struct engine_peer *peer = map->peer;
+	bool dead;
+
+	(void)status;
+	pthread_mutex_lock(&peer->lock);
+	dead = peer->core_done; /* then nobody else frees it */
+	if (!dead) {
+		map->state = MAP_CLOSED;
+		map_due(map);
+	}
+	pthread_mutex_unlock(&peer->lock);
+	if (dead)
+		map_free(map);
+}
+
+void share_map_close(struct engine_map *map)
+{
+	const struct mem_kind *kind = mem_kind_get(TCPX_MEM_CUDA);
+
+	map->job = (struct mem_share){
+		.op = MEM_SHARE_CLOSE, .mapping = map->mapping, .done = close_done};
+	if (kind->share(&map->job) != TCPX_OK) /* it stays mapped, and the peer is not told */
+		LOG_WARN("peer '%s': its GPU memory stays mapped: %s", map->peer->name,
+			 tcpx_last_error()->what);
+}
+
+static void open_done(struct mem_share *job, tcpx_status status)
+{
+	struct engine_map *map = (struct engine_map *)job;
+	struct engine_peer *peer = map->peer;
+	bool idle = false, dead;
+
+	if (status != TCPX_OK && status != TCPX_ERR_AGAIN)
+		LOG_INFO("peer '%s': its GPU memory cannot be read from here (%s); bytes are sent",
+			 peer->name, tcpx_last_error()->what);
+	pthread_mutex_lock(&peer->lock);
+	dead = peer->core_done;
+	map->revoked |= dead;
+	map->status = status;
+	map->mapping = job->mapping;
+	map->length = job->length;
+	if (status == TCPX_OK) {
+		map->state = MAP_OPEN;
+		idle = share_map_idle(map);
+	} else if (!dead) { /* else nobody but this thread frees it */
+		map->state = MAP_FAILED;
+	}
+	if (!idle && !dead)
+		map_due(map);
+	pthread_mutex_unlock(&peer->lock);
+	if (idle)
+		share_map_close(map);
+	else if (dead)
+		map_free(map);
+}
+
+/* peer.lock. The channel that the peer means, with a reference; NULL. */
+static struct engine_chan *chan_meant(struct engine_peer *peer, const struct frame *frame)
+{
+	struct engine_chan *chan = NULL;
+
+	if (frame->linear < CORE_CHANNELS_MAX && share_chan(peer))
+		chan = peer->chan[frame->linear];
+	if (!chan || chan->epoch != frame->epoch || !chan->net->ops->hold)
+		return NULL;
+	chan_get(chan);
+	return chan;
+}
+
+/* peer.lock. A new one, with its table's place; NULL: *out_status says why. */
+static struct engine_map *map_make(struct engine_peer *peer, const struct frame *frame,
+				   tcpx_status *out_status)
+{
+	struct engine_shares *table = share_table(peer, true);
+	struct engine_chan *chan = NULL;
+	struct engine_map *map = NULL;
+
+	*out_status = TCPX_ERR_NO_MEMORY;
+	if (!mem_kind_get(TCPX_MEM_CUDA) || (table && table->nin >= MAPS_MAX))
+		*out_status = TCPX_ERR_LIMIT;
+	else if (table && !(chan = chan_meant(peer, frame)))
+		*out_status = TCPX_ERR_AGAIN;
+	else if (table)
+		map = calloc(1, sizeof(*map));
+	if (!map) {
+		if (chan)
+			chan_put(chan);
+		return NULL;
+	}
+	map->peer = peer;
+	map->chan = chan;
+	map->id = frame->xfer;
+	map->key = frame->offset;
+	list_init(&map->due);
+	list_push_back(&table->in[map->id % ENGINE_SHARE_BUCKETS], &map->node);
+	table->nin++;
+	atomic_fetch_add(&peer->slot.refs, 1);
+	chan->net->ops->hold(chan->net, 1);
+	return map;
+}
+
+static tcpx_status take_offer(struct engine_peer *peer, const struct frame *frame,
+			      const void *payload)
+{
+	struct engine_map *map;
+	tcpx_status status = TCPX_OK;
+
+	if (!frame->payload_bytes || frame->payload_bytes > MEM_HANDLE_MAX)
+		return TCPX_ERR_PROTOCOL;
+	pthread_mutex_lock(&peer->lock);
+	map = share_map_find(peer, frame->xfer);
+	if (map) { /* once more, with its key; or the answer was lost */
+		map->key = frame->offset;
+		if (map->state == MAP_OPEN && !map->revoked)
+			map_due(map);
+		pthread_mutex_unlock(&peer->lock);
+		return TCPX_OK;
+	}
+	map = map_make(peer, frame, &status);
+	pthread_mutex_unlock(&peer->lock);
+	if (!map) {
+		tell(peer, FRAME_SHARE_ANSWER, frame->xfer, status);
+		return TCPX_OK;
+	}
+	map->job = (struct mem_share){.op = MEM_SHARE_OPEN,
+				      .same = same_process(map->chan),
+				      .handle_bytes = frame->payload_bytes,
+				      .done = open_done};
+	memcpy(map->job.handle, payload, frame->payload_bytes);
+	status = mem_kind_get(TCPX_MEM_CUDA)->share(&map->job);
+	if (status != TCPX_OK)
+		open_done(&map->job, status);
+	return TCPX_OK;
+}
+
+static void take_answer(struct engine_peer *peer, const struct frame *frame)
+{
+	struct engine_share *share;
+	bool over = false;
+
+	pthread_mutex_lock(&peer->lock);
+	share = share_find(peer, frame->xfer);
+	if (share && (share->state == SHARE_OFFERED || share->state == SHARE_OPEN)) {
+		over = frame->linear == pack(TCPX_ERR_AGAIN); /* asked again another time */
+		if (!frame->linear)
+			share->state = SHARE_OPEN;
+		else if (!over)
+			refuse(share);
+	}
+	pthread_mutex_unlock(&peer->lock);
+	if (over)
+		share_free(share);
+}
+
+static void take_revoke(struct engine_peer *peer, const struct frame *frame)
+{
+	struct engine_map *map;
+	bool idle = false;
+
+	pthread_mutex_lock(&peer->lock);
+	map = share_map_find(peer, frame->xfer);
+	if (map) {
+		map->revoked = true;
+		idle = share_map_idle(map);
+	}
+	pthread_mutex_unlock(&peer->lock);
+	if (idle)
+		share_map_close(map);
+	if (!map)
+		tell(peer, FRAME_SHARE_GONE, frame->xfer, TCPX_OK);
+}
+
+static void take_gone(struct engine_peer *peer, const struct frame *frame)
+{
+	struct engine_share *share;
+
+	pthread_mutex_lock(&peer->lock);
+	share = share_find(peer, frame->xfer);
+	if (share && share->state != SHARE_REVOKED)
+		share = NULL;
+	pthread_mutex_unlock(&peer->lock);
+	if (share)
+		share_free(share);
+}
+
+tcpx_status share_take(struct engine_peer *peer, const struct frame *frame, const void *payload)
+{
+	if (frame->key != FRAME_SHARE_OFFER && frame->payload_bytes)
+		return TCPX_ERR_PROTOCOL;
+	switch (frame->key) {
+	case FRAME_SHARE_OFFER:
+		return take_offer(peer, frame, payload);
+	case FRAME_SHARE_ANSWER:
+		take_answer(peer, frame);
+		return TCPX_OK;
+	case FRAME_SHARE_REVOKE:
+		take_revoke(peer, frame);
+		return TCPX_OK;
+	case FRAME_SHARE_GONE:
+		take_gone(peer, frame);
+		return TCPX_OK;
+	default:
+		return TCPX_ERR_PROTOCOL;
+	}
+}
+
+static void leases_look(struct sys_timer *timer, int64_t now_ns)
+{
+	struct engine_runtime *runtime = LIST_ENTRY(timer, struct engine_runtime, share_timer);
+	struct list_node *pos, *tmp;
+
+	LIST_FOREACH_SAFE(pos, tmp, &runtime->shares) {
+		struct engine_share *share = LIST_ENTRY(pos, struct engine_share, due);
+
+		if (!share->chan->net->ops->held(share->chan->net))
+			share_free(share);
+	}
+	if (!list_empty(&runtime->shares))
+		sys_timer_set(&runtime->loop, timer, now_ns + LEASE_LOOK_NS);
+}
+
+void share_leases_init(struct engine_runtime *runtime)
+{
+	list_init(&runtime->shares);
+	list_init(&runtime->share_timer.node);
+	runtime->share_timer.fn = leases_look;
+}
+
+/* The peer is dead here, and maybe only here: what it had mapped it may read until it says that it
+ * does not, or its process is gone. */
+static void share_orphan(struct engine_share *share)
+{
+	struct engine_runtime *runtime = &engine_runtime;
+	bool open = share->state >= SHARE_OFFERED && share->state != SHARE_REFUSED;
+
+	if (!open || !share->chan->net->ops->held(share->chan->net)) {
+		share_free(share);
+		return;
+	}
+	list_remove(&share->due);
+	list_push_back(&runtime->shares, &share->due);
+	sys_timer_set(&runtime->loop, &runtime->share_timer, clock_now_ns() + LEASE_LOOK_NS);
+}
+
+/* The next of those that were there when the peer died; false: none is left. One that is in use is
+ * closed behind its last use, by whoever ends that. */
+static bool map_orphan(struct engine_peer *peer, struct list_node *maps)
+{
+	struct engine_map *map = NULL;
+	bool idle = false, over = false;
+	struct list_node *node;
+
+	pthread_mutex_lock(&peer->lock);
+	node = list_pop_front(maps);
+	if (node) {
+		map = LIST_ENTRY(node, struct engine_map, due);
+		map->revoked = true;
+		idle = share_map_idle(map);
+		over = map->state == MAP_FAILED || map->state == MAP_CLOSED;
+	}
+	pthread_mutex_unlock(&peer->lock);
+	if (idle)
+		share_map_close(map);
+	else if (over)
+		map_free(map);
+	return node != NULL;
+}
+
+/* core_done is set: who ends something of it from now on frees it. Collected first: what ends now is
+ * freed by its own end, on its own thread. */
+void share_peer_dead(struct engine_peer *peer)
+{
+	struct list_node shares, maps, *node;
+
+	list_init(&shares);
+	list_init(&maps);
+	pthread_mutex_lock(&peer->lock);
+	for (uint32_t i = 0; peer->shared && i < ENGINE_SHARE_BUCKETS; i++) {
+		struct list_node *pos;
+
+		LIST_FOREACH(pos, &peer->shared->out[i]) {
+			struct engine_share *share = LIST_ENTRY(pos, struct engine_share, node);
+
+			list_remove(&share->due);
+			if (share->state != SHARE_EXPORTING)
+				list_push_back(&shares, &share->due);
+		}
+		LIST_FOREACH(pos, &peer->shared->in[i]) {
+			struct engine_map *map = LIST_ENTRY(pos, struct engine_map, node);
+
+			list_remove(&map->due);
+			if (map->state != MAP_OPENING && map->state != MAP_CLOSING)
+				list_push_back(&maps, &map->due);
+		}
+	}
+	pthread_mutex_unlock(&peer->lock);
+	while ((node = list_pop_front(&shares)))
+		share_orphan(LIST_ENTRY(node, struct engine_share, due));
+	while (map_orphan(peer, &maps))
+		;
+}
+
+void share_peer_free(struct engine_peer *peer)
+{
+	free(peer->shared);
+	peer->shared = NULL;
+}

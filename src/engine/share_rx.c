@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Chunks by reference: the payload is copied from where the peer says that it lies. */
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "engine/share.h"
+#include "engine/stage.h"
+#include "wire/table.h"
+
+/* Where the payload goes, piece by piece: of regions a peer named, or of a program of ours. */
+struct target {
+	const struct chan_rx *rx;
+	const struct core_prog *prog;
+	struct core_cursor at;
+	uint32_t held, in_held, iov;
+	const struct mem_region *region; /* the piece at hand */
+	uint64_t offset, left;
+};
+
+/* The next piece; there is one. */
+static void target_next(struct target *to)
+{
+	if (to->prog) {
+		const struct core_seg *seg = &to->prog->seg[to->at.seg];
+
+		to->region = to->prog->local[seg->local];
+		to->offset = seg->local_off + to->at.off;
+		to->left = core_seg_length(to->prog, to->at.seg) - to->at.off;
+		to->at.seg++;
+		to->at.off = 0;
+		return;
+	}
+	if (to->in_held == to->rx->held[to->held].pieces) {
+		to->held++;
+		to->in_held = 0;
+	}
+	to->region = to->rx->held[to->held].region;
+	to->offset = (uint64_t)((uint8_t *)to->rx->iov[to->iov].iov_base - to->region->base);
+	to->left = to->rx->iov[to->iov].iov_len;
+	to->in_held++;
+	to->iov++;
+}
+
+/* How many pieces the sources have; 0: malformed. */
+static uint32_t count_sources(const uint8_t *sources, uint32_t bytes, uint64_t total)
+{
+	struct wire_table_reader reader;
+	uint64_t id, offset, length, sum = 0;
+	uint32_t n = 0;
+	int more;
+
+	wire_table_open(&reader, sources, bytes);
+	while ((more = wire_table_next(&reader, &id, &offset, &length)) > 0) {
+		if (++n > CORE_PIECES_MAX || length > total - sum)
+			return 0;
+		sum += length;
+	}
+	return more < 0 || sum != total ? 0 : n;
+}
+
+static uint32_t count_targets(const struct chan_rx *rx, const struct core_prog *prog)
+{
+	uint64_t bytes = rx->frame.payload_bytes;
+	struct core_cursor at;
+	uint32_t n = 0;
+
+	if (!prog)
+		return rx->niov;
+	for (at = core_cursor_at(prog, rx->core.linear); bytes; at.seg++, at.off = 0, n++) {
+		uint64_t left = core_seg_length(prog, at.seg) - at.off;
+
+		bytes -= left < bytes ? left : bytes;
+	}
+	return n;
+}
+
+/* The mapping of a piece, with one use of it for this chunk; NULL. */
+static struct engine_map *map_use(struct engine_peer *peer, struct engine_stage *stage, uint64_t id,
+				  uint64_t offset, uint64_t length)
+{
+	struct engine_map *map = stage->nmaps ? stage->maps[stage->nmaps - 1] : NULL;
+	bool mine = map && map->id == id;
+
+	if (!mine) {
+		pthread_mutex_lock(&peer->lock);
+		map = share_map_find(peer, id);
+		if (map && (map->revoked || map->state != MAP_OPEN))
+			map = NULL;
+		if (map)
+			map->uses++;
+		pthread_mutex_unlock(&peer->lock);
+		if (map)
+			stage->maps[stage->nmaps++] = map;
+	}
+	if (!map || offset > map->length || length > map->length - offset)
+		return NULL;
+	return map;
+}
+
+static tcpx_status add_source(struct engine_stage *stage, struct target *to, struct engine_map *map,
+			      uint64_t offset, uint64_t length)
+{
+	tcpx_status status = TCPX_OK;
+
+	while (length && status == TCPX_OK) {
+		uint64_t take;
+
+		if (!to->left)
+			target_next(to);
+		if (!to->region->kind->move)
+			return TCPX_ERR_REMOTE;
+		take = to->left < length ? to->left : length;
+		status = copies_move(&stage->copies, to->region, to->offset, take, map->mapping,
+				     offset);
+		to->offset += take;
+		to->left -= take;
+		offset += take;
+		length -= take;
+	}
+	return status;
+}
+
+static tcpx_status add_all(struct engine_chan *chan, struct engine_stage *stage,
+			   const struct core_prog *prog, const uint8_t *sources, uint32_t bytes)
+{
+	struct target to = {.rx = &chan->rx, .prog = prog};
+	struct wire_table_reader reader;
+	uint64_t id, offset, length;
+	tcpx_status status = TCPX_OK;
+
+	if (prog)
+		to.at = core_cursor_at(prog, chan->rx.core.linear);
+	wire_table_open(&reader, sources, bytes);
+	while (status == TCPX_OK && wire_table_next(&reader, &id, &offset, &length) > 0) {
+		struct engine_map *map = map_use(chan->peer, stage, id, offset, length);
+
+		status = map ? add_source(stage, &to, map, offset, length) : TCPX_ERR_REMOTE;
+	}
+	return status;
+}
+
+tcpx_status share_receive(struct engine_chan *chan, const struct core_prog *prog,
+			  const uint8_t *sources, uint32_t bytes)
+{
+	struct chan_rx *rx = &chan->rx;
+	uint64_t total = rx->frame.payload_bytes;
+	uint32_t pieces = count_sources(sources, bytes, total);
+	struct engine_stage *stage;
+	tcpx_status status = TCPX_ERR_NO_MEMORY;
+
+	if (!pieces)
+		return TCPX_ERR_PROTOCOL;
+	(void)atomic_load_explicit(&share_gate, memory_order_acquire);
+	stage = stage_open(chan->peer, NULL, total);
+	if (!stage)
+		return TCPX_ERR_NO_MEMORY;
+	stage->maps = malloc(pieces * sizeof(*stage->maps));
+	if (stage->maps)
+		status = copies_init(&stage->copies, NULL, pieces + count_targets(rx, prog),
+				     stage_commit_done);
+	if (status == TCPX_OK)
+		status = add_all(chan, stage, prog, sources, bytes);
+	if (status != TCPX_OK) {
+		stage_close(stage);
+		return status;
+	}
+	rx->stage = stage;
+	return TCPX_OK;
+}
+
+void share_maps_put(struct engine_stage *stage)
+{
+	while (stage->nmaps)
+		share_map_put(stage->maps[--stage->nmaps]);
+	free(stage->maps);
+	stage->maps = NULL;
+}
