@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two sessions with GPU memory over the stand-in driver: the near one in the test, the far one in
+ * the same process or in another one, which does as it is told by a pipe.
+ */
+#ifndef UNIT_SHARE_RIG_H
+#define UNIT_SHARE_RIG_H
+
+#include <signal.h>
+#include <stdbool.h>
+
+#include "cuda_rig.h"
+#include <tcpx/tcpx.h>
+
+#define SHARE_BYTES ((20u << 20) + 12345)
+#define SHARE_TRIES 20000 /* transfers until the peer has mapped our memory */
+
+struct side {
+	tcpx_session *session;
+	tcpx_region region;
+	tcpx_peer peer;
+	cuda_ptr memory;
+	uint32_t device;
+	tcpx_request recv;
+};
+
+struct share_pair {
+	struct side near, far; /* far: also in the other process */
+	tcpx_region theirs;
+	pid_t child; /* 0: both are here */
+	int to, from;
+	uint8_t info[TCPX_INFO_MAX_BYTES], token[TCPX_TOKEN_BYTES];
+	size_t info_len;
+};
+
+static inline void share_pattern(uint8_t *bytes, unsigned salt)
+{
+	for (uint32_t i = 0; i < SHARE_BYTES; i++)
+		bytes[i] = (uint8_t)(i * 13 + i / 1021 + salt);
+}
+
+static inline void side_fill(const struct side *side, unsigned salt)
+{
+	uint8_t *bytes = malloc(SHARE_BYTES);
+
+	assert_non_null(bytes);
+	share_pattern(bytes, salt);
+	assert_int_equal(fake.write(side->memory, bytes, SHARE_BYTES), 0);
+	free(bytes);
+}
+
+static inline bool side_has(const struct side *side, unsigned salt)
+{
+	uint8_t *want = malloc(SHARE_BYTES), *got = malloc(SHARE_BYTES);
+	bool same;
+
+	assert_true(want && got);
+	share_pattern(want, salt);
+	assert_int_equal(fake.read(side->memory, got, SHARE_BYTES), 0);
+	same = !memcmp(want, got, SHARE_BYTES);
+	free(want);
+	free(got);
+	return same;
+}
+
+static inline void side_open(struct side *side, uint32_t device)
+{
+	TCPX_OPTS(tcpx_region_opts, opts, .kind = TCPX_MEM_CUDA, .device = device,
+		  .rights = TCPX_RIGHT_READ | TCPX_RIGHT_WRITE);
+
+	side->device = device;
+	side->memory = rig_alloc(device, SHARE_BYTES);
+	assert_int_equal(tcpx_session_open(NULL, &side->session), TCPX_OK);
+	assert_int_equal(tcpx_region_register(side->session, (void *)(uintptr_t)side->memory,
+					      SHARE_BYTES, &opts, &side->region),
+			 TCPX_OK);
+}
+
+static inline void side_close(struct side *side)
+{
+	tcpx_session_close(side->session);
+	rig_free(side->device, side->memory);
+}
+
+static inline tcpx_status side_start(struct side *side, enum tcpx_op op, tcpx_region theirs,
+				     tcpx_request *out_request)
+{
+	tcpx_segment piece = {.local = side->region, .remote = theirs, .length = SHARE_BYTES};
+
+	if (op == TCPX_OP_SEND || op == TCPX_OP_RECV)
+		piece.remote = (tcpx_region){0};
+	return tcpx_request_start(side->session, side->peer, op, &piece, 1, NULL, out_request);
+}
+
+static inline tcpx_status side_end(struct side *side, tcpx_request request)
+{
+	tcpx_status status = tcpx_request_wait(side->session, request, TCPX_WAIT_FOREVER, NULL);
+
+	tcpx_request_release(side->session, request);
+	return status;
+}
+
+/* f: fill, has it: h, start RECV: r, its end: e, deregister: d, hold the GPUs: s (0: let go), how
+ * many copies so far: c, accept the link: a, wait until a
+ * copy stands in a queue: w. */
+static inline int far_does(struct side *side, char what, unsigned arg)
+{
+	switch (what) {
+	case 'a':
+		return tcpx_session_accept(side->session, TCPX_WAIT_FOREVER, &side->peer);
+	case 'f':
+		side_fill(side, arg);
+		return 0;
+	case 'h':
+		return side_has(side, arg);
+	case 'r':
+		return side_start(side, TCPX_OP_RECV, (tcpx_region){0}, &side->recv);
+	case 'e':
+		return side_end(side, side->recv);
+	case 'd':
+		return tcpx_region_deregister(side->session, side->region, arg * 1000000ll);
+	case 's':
+		fake.hold((int)arg);
+		return 0;
+	case 'w':
+		while (!fake.queued())
+			sched_yield();
+		return 0;
+	case 'c':
+		return (int)fake.calls("cuMemcpyAsync");
+	case 'q':
+		side_close(side);
+		return (int)fake.live(NULL);
+	default:
+		return -1000;
+	}
+}
+
+static inline int far_asks(struct share_pair *pair, char what, unsigned arg)
+{
+	unsigned message[2] = {(unsigned)what, arg};
+	int answer = -1001;
+
+	if (!pair->child)
+		return far_does(&pair->far, what, arg);
+	assert_int_equal(write(pair->to, message, sizeof(message)), sizeof(message));
+	assert_int_equal(read(pair->from, &answer, sizeof(answer)), sizeof(answer));
+	return answer;
+}
+
+static inline void far_open(struct share_pair *pair, uint32_t device)
+{
+	uint16_t port;
+
+	side_open(&pair->far, device);
+	assert_int_equal(tcpx_session_listen(pair->far.session, NULL, &port), TCPX_OK);
+	assert_int_equal(tcpx_session_info(pair->far.session, pair->info, sizeof(pair->info),
+					   &pair->info_len),
+			 TCPX_OK);
+	assert_int_equal(tcpx_region_export(pair->far.session, pair->far.region, pair->token),
+			 TCPX_OK);
+}
+
+/* The other process. */
+static inline int far_main(int from, int to, uint32_t device)
+{
+	struct share_pair *pair = calloc(1, sizeof(*pair));
+	unsigned message[2];
+
+	if (!pair || rig_open())
+		return 1;
+	far_open(pair, device);
+	if (write(to, pair, sizeof(*pair)) != sizeof(*pair))
+		return 1;
+	while (read(from, message, sizeof(message)) == sizeof(message)) {
+		int answer = far_does(&pair->far, (char)message[0], message[1]);
+
+		if (write(to, &answer, sizeof(answer)) != sizeof(answer) || message[0] == 'q')
+			break;
+	}
+	free(pair);
+	return 0;
+}
+
+static inline void far_spawn(struct share_pair *pair, uint32_t device)
+{
+	struct share_pair *told = malloc(sizeof(*told));
+	char texts[3][16];
+	int down[2], up[2];
+
+	assert_non_null(told);
+	assert_int_equal(pipe(down) | pipe(up), 0);
+	snprintf(texts[0], sizeof(texts[0]), "%d", down[0]);
+	snprintf(texts[1], sizeof(texts[1]), "%d", up[1]);
+	snprintf(texts[2], sizeof(texts[2]), "%u", device);
+	pair->child = fork();
+	if (!pair->child) {
+		close(down[1]);
+		close(up[0]);
+		execl("/proc/self/exe", "far", texts[0], texts[1], texts[2], NULL);
+		_exit(127);
+	}
+	close(down[0]);
+	close(up[1]);
+	pair->to = down[1];
+	pair->from = up[0];
+	assert_int_equal(read(pair->from, told, sizeof(*told)), sizeof(*told));
+	memcpy(pair->info, told->info, sizeof(pair->info));
+	memcpy(pair->token, told->token, sizeof(pair->token));
+	pair->info_len = told->info_len;
+	free(told);
+}
+
+static inline void share_open(struct share_pair *pair, bool two, uint32_t near, uint32_t far)
+{
+	memset(pair, 0, sizeof(*pair));
+	if (two)
+		far_spawn(pair, far);
+	else
+		far_open(pair, far);
+	side_open(&pair->near, near);
+	assert_int_equal(tcpx_session_connect(pair->near.session, pair->info, pair->info_len, NULL,
+					      &pair->near.peer),
+			 TCPX_OK);
+	assert_int_equal(far_asks(pair, 'a', 0), TCPX_OK);
+	assert_int_equal(tcpx_region_import(pair->near.session, pair->near.peer, pair->token,
+					    sizeof(pair->token), &pair->theirs),
+			 TCPX_OK);
+}
+
+static inline void share_child_gone(struct share_pair *pair)
+{
+	int status = 0;
+
+	close(pair->to);
+	close(pair->from);
+	assert_int_equal(waitpid(pair->child, &status, 0), pair->child);
+	pair->child = 0;
+}
+
+/* Both let go of everything, and no driver object is left in either process. */
+static inline void share_close(struct share_pair *pair)
+{
+	bool two = pair->child != 0;
+	int left;
+
+	if (!two)
+		tcpx_session_close(pair->near.session);
+	left = far_asks(pair, 'q', 0);
+	if (two) {
+		assert_int_equal(left, 0);
+		tcpx_session_close(pair->near.session);
+		share_child_gone(pair);
+	}
+	rig_free(pair->near.device, pair->near.memory);
+	assert_int_equal(fake.live(NULL), 0);
+}
+
+static inline tcpx_status share_start(struct share_pair *pair, enum tcpx_op op,
+				      tcpx_request *out_request)
+{
+	return side_start(&pair->near, op, pair->theirs, out_request);
+}
+
+static inline tcpx_status share_move(struct share_pair *pair, enum tcpx_op op)
+{
+	tcpx_request request;
+	tcpx_status status;
+
+	if (op == TCPX_OP_SEND)
+		assert_int_equal(far_asks(pair, 'r', 0), TCPX_OK);
+	status = share_start(pair, op, &request);
+	if (status == TCPX_OK)
+		status = side_end(&pair->near, request);
+	if (op == TCPX_OP_SEND)
+		assert_int_equal(far_asks(pair, 'e', 0), TCPX_OK);
+	return status;
+}
+
+/* Copies of both sides so far. Staging makes at least one on either side for each 4 MiB. */
+static inline int share_copies(struct share_pair *pair)
+{
+	int copies = (int)fake.calls("cuMemcpyAsync");
+
+	return pair->child ? copies + far_asks(pair, 'c', 0) : copies;
+}
+
+#define SHARE_DIRECT 2 /* copies of a transfer by reference: a chunk each */
+
+/* True: transfers of that kind go by reference, after at most so many of them. */
+static inline bool share_settles(struct share_pair *pair, enum tcpx_op op, unsigned tries)
+{
+	for (unsigned i = 0; i < tries; i++) {
+		int before = share_copies(pair);
+
+		assert_int_equal(share_move(pair, op), TCPX_OK);
+		if (share_copies(pair) - before <= SHARE_DIRECT)
+			return true;
+	}
+	return false;
+}
+
+#endif

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GPU memory between two sessions of one host by reference: bytes, fall-back, leases, the end. */
+#include "share_rig.h"
+
+/* Which of the two processes holds its GPUs: the one that copies. */
+static void hold_far(struct share_pair *pair, unsigned on)
+{
+	far_asks(pair, 's', on);
+}
+
+static void moves(bool two, uint32_t near, uint32_t far)
+{
+	struct share_pair pair;
+
+	share_open(&pair, two, near, far);
+	side_fill(&pair.near, 1);
+	assert_true(share_settles(&pair, TCPX_OP_WRITE, SHARE_TRIES));
+	side_fill(&pair.near, 2);
+	assert_int_equal(share_move(&pair, TCPX_OP_WRITE), TCPX_OK);
+	assert_true(far_asks(&pair, 'h', 2));
+	far_asks(&pair, 'f', 3);
+	assert_true(share_settles(&pair, TCPX_OP_READ, SHARE_TRIES));
+	far_asks(&pair, 'f', 4);
+	assert_int_equal(share_move(&pair, TCPX_OP_READ), TCPX_OK);
+	assert_true(side_has(&pair.near, 4));
+	side_fill(&pair.near, 5);
+	assert_true(share_settles(&pair, TCPX_OP_SEND, SHARE_TRIES));
+	assert_true(far_asks(&pair, 'h', 5));
+	share_close(&pair);
+}
+
+static void one_process_two_gpus(void **state)
+{
+	(void)state;
+	moves(false, 0, 1);
+}
+
+static void one_process_one_gpu(void **state)
+{
+	(void)state;
+	moves(false, 1, 1);
+}
+
+static void two_processes_two_gpus(void **state)
+{
+	(void)state;
+	moves(true, 0, 1);
+}
+
+static void two_processes_one_gpu(void **state)
+{
+	(void)state;
+	moves(true, 0, 0);
+}
+
+/* Pieces that meet nowhere, and chunks that end inside of them. */
+static void lists_go_by_reference(void **state)
+{
+	enum { PIECES = 40 };
+	tcpx_segment list[PIECES];
+	uint8_t *want = malloc(SHARE_BYTES), *got = malloc(SHARE_BYTES),
+		*source = malloc(SHARE_BYTES);
+	struct share_pair pair;
+	uint64_t at = 0;
+	int copies;
+
+	(void)state;
+	assert_true(want && got && source);
+	share_open(&pair, false, 0, 1);
+	assert_true(share_settles(&pair, TCPX_OP_WRITE, SHARE_TRIES));
+	side_fill(&pair.near, 7);
+	far_asks(&pair, 'f', 8);
+	share_pattern(source, 7);
+	share_pattern(want, 8);
+	for (unsigned i = 0; i < PIECES; i++) {
+		uint64_t length = 300001 + 4099 * i;
+		uint64_t from = SHARE_BYTES - at - length;
+
+		list[i] = (tcpx_segment){.local = pair.near.region,
+					 .local_offset = from,
+					 .remote = pair.theirs,
+					 .remote_offset = at,
+					 .length = length};
+		memcpy(want + at, source + from, length);
+		at += length + 1;
+	}
+	copies = share_copies(&pair);
+	tcpx_request request;
+	assert_int_equal(tcpx_request_start(pair.near.session, pair.near.peer, TCPX_OP_WRITE, list,
+					    PIECES, NULL, &request),
+			 TCPX_OK);
+	assert_int_equal(side_end(&pair.near, request), TCPX_OK);
+	assert_in_range(share_copies(&pair) - copies, PIECES, PIECES + 2);
+	assert_int_equal(fake.read(pair.far.memory, got, SHARE_BYTES), 0);
+	assert_memory_equal(want, got, SHARE_BYTES);
+	share_close(&pair);
+	free(want);
+	free(got);
+	free(source);
+}
+
+/* The peer's copy stands still: the memory stays ours, whoever asks. */
+static void deregister_waits_for_the_reader(void **state)
+{
+	struct share_pair pair;
+	tcpx_request request;
+
+	(void)state;
+	share_open(&pair, true, 0, 1);
+	side_fill(&pair.near, 1);
+	assert_true(share_settles(&pair, TCPX_OP_WRITE, SHARE_TRIES));
+	hold_far(&pair, 1);
+	assert_int_equal(share_start(&pair, TCPX_OP_WRITE, &request), TCPX_OK);
+	far_asks(&pair, 'w', 0);
+	assert_int_equal(tcpx_region_deregister(pair.near.session, pair.near.region, 50000000),
+			 TCPX_ERR_BUSY);
+	assert_int_equal(tcpx_request_test(pair.near.session, request, NULL), TCPX_IN_PROGRESS);
+	hold_far(&pair, 0);
+	assert_int_equal(
+		tcpx_region_deregister(pair.near.session, pair.near.region, TCPX_WAIT_FOREVER),
+		TCPX_OK);
+	side_end(&pair.near, request);
+	share_close(&pair);
+}
+
+/* Also where nothing is under way: it is unmapped at the peer when deregister returns. */
+static void deregister_unmaps_at_the_peer(void **state)
+{
+	struct share_pair pair;
+
+	(void)state;
+	share_open(&pair, true, 0, 1);
+	assert_true(share_settles(&pair, TCPX_OP_WRITE, SHARE_TRIES));
+	assert_true(share_settles(&pair, TCPX_OP_READ, SHARE_TRIES));
+	assert_int_equal(far_asks(&pair, 'd', 5000), TCPX_OK);
+	{
+		struct fakecuda_live live;
+
+		fake.live(&live);
+		assert_int_equal(live.ipc, 0);
+	}
+	assert_int_equal(share_move(&pair, TCPX_OP_WRITE), TCPX_ERR_REMOTE_KEY);
+	share_close(&pair);
+}
+
+static void cancel_waits_for_the_reader(void **state)
+{
+	struct share_pair pair;
+	tcpx_request request;
+
+	(void)state;
+	share_open(&pair, true, 0, 1);
+	assert_true(share_settles(&pair, TCPX_OP_WRITE, SHARE_TRIES));
+	hold_far(&pair, 1);
+	assert_int_equal(share_start(&pair, TCPX_OP_WRITE, &request), TCPX_OK);
+	far_asks(&pair, 'w', 0);
+	assert_int_equal(tcpx_request_wait(pair.near.session, request, 20000000, NULL),
+			 TCPX_IN_PROGRESS);
+	assert_int_equal(tcpx_request_cancel(pair.near.session, request), TCPX_OK);
+	assert_int_equal(tcpx_request_wait(pair.near.session, request, 20000000, NULL),
+			 TCPX_IN_PROGRESS);
+	hold_far(&pair, 0);
+	assert_int_equal(tcpx_request_wait(pair.near.session, request, TCPX_WAIT_FOREVER, NULL),
+			 TCPX_ERR_CANCELLED);
+	tcpx_request_release(pair.near.session, request);
+	assert_int_equal(share_move(&pair, TCPX_OP_WRITE), TCPX_OK);
+	share_close(&pair);
+}
+
+/* A READ that we cancel: our own copies are what is waited for. */
+static void cancelled_read_is_quiet(void **state)
+{
+	struct share_pair pair;
+	tcpx_request request;
+
+	(void)state;
+	share_open(&pair, true, 0, 1);
+	assert_true(share_settles(&pair, TCPX_OP_READ, SHARE_TRIES));
+	fake.hold(1);
+	assert_int_equal(share_start(&pair, TCPX_OP_READ, &request), TCPX_OK);
+	while (!fake.queued())
+		sched_yield();
+	assert_int_equal(tcpx_request_cancel(pair.near.session, request), TCPX_OK);
+	assert_int_equal(tcpx_request_wait(pair.near.session, request, 20000000, NULL),
+			 TCPX_IN_PROGRESS);
+	fake.hold(0);
+	assert_int_equal(tcpx_request_wait(pair.near.session, request, TCPX_WAIT_FOREVER, NULL),
+			 TCPX_ERR_CANCELLED);
+	tcpx_request_release(pair.near.session, request);
+	assert_int_equal(share_move(&pair, TCPX_OP_READ), TCPX_OK);
+	share_close(&pair);
+}
+
+static void a_killed_reader_lets_go(void **state)
+{
+	struct share_pair pair;
+	tcpx_request request;
+
+	(void)state;
+	share_open(&pair, true, 0, 1);
+	assert_true(share_settles(&pair, TCPX_OP_WRITE, SHARE_TRIES));
+	hold_far(&pair, 1);
+	assert_int_equal(share_start(&pair, TCPX_OP_WRITE, &request), TCPX_OK);
+	far_asks(&pair, 'w', 0);
+	kill(pair.child, SIGKILL);
+	share_child_gone(&pair);
+	assert_true(side_end(&pair.near, request) < 0);
+	assert_int_equal(
+		tcpx_region_deregister(pair.near.session, pair.near.region, TCPX_WAIT_FOREVER),
+		TCPX_OK);
+	side_close(&pair.near);
+	assert_int_equal(fake.live(NULL), 0);
+}
+
+/* The link is over for us, the reader's copy is not: its process lives, and does not answer. */
+static void a_lease_outlives_the_link(void **state)
+{
+	struct share_pair pair;
+	tcpx_request request;
+
+	(void)state;
+	share_open(&pair, true, 0, 1);
+	assert_true(share_settles(&pair, TCPX_OP_WRITE, SHARE_TRIES));
+	hold_far(&pair, 1);
+	assert_int_equal(share_start(&pair, TCPX_OP_WRITE, &request), TCPX_OK);
+	far_asks(&pair, 'w', 0);
+	assert_int_equal(tcpx_request_wait(pair.near.session, request, 20000000, NULL),
+			 TCPX_IN_PROGRESS);
+	assert_int_equal(tcpx_peer_disconnect(pair.near.session, pair.near.peer), TCPX_OK);
+	assert_true(side_end(&pair.near, request) < 0);
+	assert_int_equal(tcpx_region_deregister(pair.near.session, pair.near.region, 50000000),
+			 TCPX_ERR_BUSY);
+	hold_far(&pair, 0);
+	assert_int_equal(
+		tcpx_region_deregister(pair.near.session, pair.near.region, TCPX_WAIT_FOREVER),
+		TCPX_OK);
+	share_close(&pair);
+}
+
+static void reader_of_a_dead_source_unmaps(void **state)
+{
+	struct share_pair pair;
+
+	(void)state;
+	share_open(&pair, true, 0, 1);
+	assert_true(share_settles(&pair, TCPX_OP_READ, SHARE_TRIES));
+	kill(pair.child, SIGKILL);
+	share_child_gone(&pair);
+	side_close(&pair.near);
+	assert_int_equal(fake.live(NULL), 0);
+}
+
+/* Without access between the GPUs bytes go the long way; to the same GPU the short one. */
+static void without_peer_access_bytes_are_staged(void **state)
+{
+	struct share_pair pair;
+
+	(void)state;
+	share_open(&pair, true, 0, 1);
+	assert_false(share_settles(&pair, TCPX_OP_WRITE, 30));
+	side_fill(&pair.near, 1);
+	assert_int_equal(share_move(&pair, TCPX_OP_WRITE), TCPX_OK);
+	assert_true(far_asks(&pair, 'h', 1));
+	assert_false(share_settles(&pair, TCPX_OP_READ, 30));
+	share_close(&pair);
+	share_open(&pair, false, 0, 1);
+	assert_false(share_settles(&pair, TCPX_OP_WRITE, 30));
+	share_close(&pair);
+	share_open(&pair, true, 1, 1);
+	assert_true(share_settles(&pair, TCPX_OP_WRITE, SHARE_TRIES));
+	share_close(&pair);
+}
+
+static void can_be_switched_off(void **state)
+{
+	struct share_pair pair;
+
+	(void)state;
+	share_open(&pair, true, 0, 0);
+	assert_false(share_settles(&pair, TCPX_OP_WRITE, 30));
+	share_close(&pair);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_process_two_gpus),
+		cmocka_unit_test(one_process_one_gpu),
+		cmocka_unit_test(two_processes_two_gpus),
+		cmocka_unit_test(two_processes_one_gpu),
+		cmocka_unit_test(lists_go_by_reference),
+		cmocka_unit_test(deregister_waits_for_the_reader),
+		cmocka_unit_test(deregister_unmaps_at_the_peer),
+		cmocka_unit_test(cancel_waits_for_the_reader),
+		cmocka_unit_test(cancelled_read_is_quiet),
+		cmocka_unit_test(a_killed_reader_lets_go),
+		cmocka_unit_test(a_lease_outlives_the_link),
+		cmocka_unit_test(reader_of_a_dead_source_unmaps),
+	};
+	const struct CMUnitTest without[] = {
+		cmocka_unit_test(without_peer_access_bytes_are_staged),
+	};
+	const struct CMUnitTest off[] = {
+		cmocka_unit_test(can_be_switched_off),
+	};
+
+	if (argc == 4)
+		return far_main(atoi(argv[1]), atoi(argv[2]), (uint32_t)atoi(argv[3]));
+	if (rig_open())
+		return 1;
+	if (getenv("FAKECUDA_NO_PEER"))
+		return cmocka_run_group_tests(without, NULL, NULL);
+	if (getenv("TCPX_GPU_PEER"))
+		return cmocka_run_group_tests(off, NULL, NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
