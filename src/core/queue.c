@@ -45,7 +45,7 @@ void core_job_queue(struct core_link *link, struct core_job *job)
 	if (job->small)
 		core_kick_small(link);
 	else
-		core_kick_bulk(link, job->by_ref ? 0 /* one carries them all */
+		core_kick_bulk(link, job->by_ref ? 1 /* one channel carries them all */
 				     : job->redo ? UINT64_MAX
 						 : core_job_cut_end(job) - job->linear);
 }
