@@ -120,10 +120,24 @@ static bool requeue(struct core_link *link, const struct core_chunk *chunk)
 	return true;
 }
 
+/* It is through, or will come again. */
+static void ref_over(struct core_link *link, struct core_chunk *chunk)
+{
+	bool was_full = link->ref_bytes >= CORE_REF_WINDOW;
+
+	if (!chunk->by_ref)
+		return;
+	chunk->by_ref = false;
+	link->ref_bytes -= chunk->bytes;
+	if (was_full && link->ref_bytes < CORE_REF_WINDOW)
+		core_kick_bulk(link, 0);
+}
+
 static void chunk_acked(struct core_link *link, struct core_chan *chan, struct core_chunk *chunk)
 {
 	struct core_job *job = chunk->job;
 
+	ref_over(link, chunk);
 	if (chunk->type == FRAME_NACK)
 		nack_forget(chan, chunk->linear);
 	if (chunk->ctl)
@@ -213,6 +227,7 @@ bool core_chunks_requeue(struct core_link *link, struct core_chan *chan)
 			chunk->ctl = NULL;
 			core_kick_small(link);
 		}
+		ref_over(link, chunk);
 		uncharge(link, chunk);
 		if (!job)
 			continue;

@@ -38,11 +38,13 @@
 #define CORE_QUANTUM_BYTES (4u << 20) /* of one transfer before the next one's turn */
 #define CORE_GRANT_BYTES (4u << 20)   /* staging is granted so much at once, while some is left */
 #define CORE_REF_BYTES (16u << 20)    /* a chunk that goes by reference */
-#define CORE_FILL_BYTES (4u << 20)    /* most of a source that is filled as one */
-#define CORE_NOTE_COST 64	      /* budget bytes of a notification beyond its payload */
-#define CORE_NACKS_MAX 4096	      /* refused chunks a channel remembers */
-#define CORE_VOIDS_MAX 65536 /* SENDs that ended unannounced before another may be posted */
-#define CORE_CTL_MAX 65536   /* control frames that wait for a peer who does not take them */
+#define CORE_REF_WINDOW                                                                            \
+	(128u << 20)		   /* of them, sent and not acknowledged: a cancel waits for them */
+#define CORE_FILL_BYTES (4u << 20) /* most of a source that is filled as one */
+#define CORE_NOTE_COST 64	   /* budget bytes of a notification beyond its payload */
+#define CORE_NACKS_MAX 4096	   /* refused chunks a channel remembers */
+#define CORE_VOIDS_MAX 65536	   /* SENDs that ended unannounced before another may be posted */
+#define CORE_CTL_MAX 65536	   /* control frames that wait for a peer who does not take them */
 
 struct core_link;
 struct core_xfer;
@@ -192,7 +194,7 @@ struct core_chunk {
 	uint64_t linear;
 	uint32_t bytes, pieces;
 	uint8_t type;
-	bool refused, aborted, staged;
+	bool refused, aborted, staged, by_ref;
 	bool unread; /* taken away before the peer read it, whatever it acknowledges */
 };
 
@@ -334,8 +336,9 @@ struct core_link {
 	} stage_out, stage_in;
 	bool stage_due, stage_waiting;
 	uint32_t npushes, rotor;
-	bool turn;  /* sends or small jobs next */
-	bool flush; /* notifications ask for acknowledgements until all are taken */
+	uint64_t ref_bytes; /* of bulk chunks by reference in the rings */
+	bool turn;	    /* sends or small jobs next */
+	bool flush;	    /* notifications ask for acknowledgements until all are taken */
 
 	struct core_xfer **table; /* by id */
 	uint32_t *generation;

@@ -274,6 +274,8 @@ static bool cut(struct core_link *link, struct core_chan *chan, struct core_job 
 		bytes = allowance(link, job, bytes);
 	if (!bytes && job->kind != CORE_JOB_NOTE)
 		return false;
+	if (job->by_ref && !job->small && link->ref_bytes >= CORE_REF_WINDOW)
+		return false;
 	tx->at = at;
 	tx->prog = job->prog;
 	tx->job = job;
@@ -309,6 +311,9 @@ static bool cut(struct core_link *link, struct core_chan *chan, struct core_job 
 	chunk->at = tx->at;
 	chunk->linear = linear;
 	chunk->bytes = (uint32_t)bytes;
+	chunk->by_ref = job->by_ref && !job->small;
+	if (chunk->by_ref)
+		link->ref_bytes += bytes;
 	return true;
 }
 

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
 
@@ -24,6 +25,7 @@ struct engine_shares *share_table(struct engine_peer *peer, bool make)
 	for (uint32_t i = 0; i < ENGINE_SHARE_BUCKETS; i++) {
 		list_init(&table->out[i]);
 		list_init(&table->in[i]);
+		list_init(&table->keys[i]);
 	}
 	list_init(&table->out_due);
 	list_init(&table->in_due);
@@ -140,6 +142,12 @@ static bool region_ready(struct engine_peer *peer, struct mem_region *region, ui
 			share_begin(peer, chan, region, key);
 		return false;
 	}
+	if (share->state == SHARE_REFUSED && share->again_ns && !share->retired &&
+	    clock_now_ns() > share->again_ns && mem_region_io_get(region)) {
+		share->again_ns = 0;
+		share->state = SHARE_NEW;
+		share_due(share);
+	}
 	if (key && !share->key) {
 		share->key = key;
 		if (share->state == SHARE_OFFERED || share->state == SHARE_OPEN)
@@ -160,16 +168,13 @@ static bool regions_ready(struct engine_request *request)
 /* peer.lock. Is the region of that key mapped here? */
 static bool key_mapped(struct engine_peer *peer, uint64_t key)
 {
-	struct engine_shares *table = peer->shared;
 	struct list_node *pos;
 
-	for (uint32_t i = 0; i < ENGINE_SHARE_BUCKETS; i++) {
-		LIST_FOREACH(pos, &table->in[i]) {
-			struct engine_map *map = LIST_ENTRY(pos, struct engine_map, node);
+	LIST_FOREACH(pos, &peer->shared->keys[key % ENGINE_SHARE_BUCKETS]) {
+		struct engine_map *map = LIST_ENTRY(pos, struct engine_map, key_node);
 
-			if (map->key == key)
-				return map->state == MAP_OPEN && !map->revoked;
-		}
+		if (map->key == key)
+			return map->state == MAP_OPEN && !map->revoked;
 	}
 	return false;
 }

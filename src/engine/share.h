@@ -32,8 +32,9 @@ struct engine_share {
 	struct mem_region *region;
 	struct engine_chan *chan; /* whose words tell whether the peer reads still */
 	enum share_state state;
-	uint64_t key; /* told to the peer; 0: it has no business with it */
-	bool retired; /* while EXPORTING: it is to end */
+	uint64_t key;	  /* told to the peer; 0: it has no business with it */
+	bool retired;	  /* while EXPORTING: it is to end */
+	int64_t again_ns; /* REFUSED: asked once more from then on; 0: never */
 };
 
 enum map_state { MAP_OPENING = 0, MAP_OPEN, MAP_FAILED, MAP_CLOSING, MAP_CLOSED };
@@ -42,6 +43,7 @@ enum map_state { MAP_OPENING = 0, MAP_OPEN, MAP_FAILED, MAP_CLOSING, MAP_CLOSED 
 struct engine_map {
 	struct mem_share job;	    /* first */
 	struct list_node node, due; /* engine_shares.in, in_due */
+	struct list_node key_node;  /* engine_shares.keys, if it has one */
 	struct engine_peer *peer;
 	struct engine_chan *chan; /* where we say that we read */
 	struct mem_mapping *mapping;
@@ -54,7 +56,8 @@ struct engine_map {
 
 struct engine_shares {
 	struct list_node out[ENGINE_SHARE_BUCKETS], in[ENGINE_SHARE_BUCKETS];
-	struct list_node out_due, in_due; /* something is to be told */
+	struct list_node keys[ENGINE_SHARE_BUCKETS]; /* of in */
+	struct list_node out_due, in_due;	     /* something is to be told */
 	uint32_t nin;
 	struct engine_map *last; /* found */
 };

@@ -7,7 +7,8 @@
 #include "base/error.h"
 #include "engine/share.h"
 
-#define MAPS_MAX 65536u /* of one peer */
+#define MAPS_MAX 65536u	    /* of one peer */
+#define AGAIN_NS CLOCK_S_NS /* a peer without GPU memory is not asked more often */
 #define LEASE_LOOK_NS (5 * CLOCK_MS_NS)
 
 static uint64_t pack(tcpx_status status)
@@ -125,6 +126,7 @@ static void map_free(struct engine_map *map)
 
 	pthread_mutex_lock(&peer->lock);
 	list_remove(&map->node);
+	list_remove(&map->key_node);
 	list_remove(&map->due);
 	peer->shared->nin--;
 	if (peer->shared->last == map)
@@ -273,6 +275,15 @@ static struct engine_chan *chan_meant(struct engine_peer *peer, const struct fra
 	return chan;
 }
 
+/* peer.lock. What it is called in READs; once. */
+static void map_key(struct engine_map *map, uint64_t key)
+{
+	if (!key || map->key)
+		return;
+	map->key = key;
+	list_push_back(&map->peer->shared->keys[key % ENGINE_SHARE_BUCKETS], &map->key_node);
+}
+
 /* peer.lock. A new one, with its table's place; NULL: *out_status says why. */
 static struct engine_map *map_make(struct engine_peer *peer, const struct frame *frame,
 				   tcpx_status *out_status)
@@ -296,8 +307,9 @@ static struct engine_map *map_make(struct engine_peer *peer, const struct frame 
 	map->peer = peer;
 	map->chan = chan;
 	map->id = frame->xfer;
-	map->key = frame->offset;
 	list_init(&map->due);
+	list_init(&map->key_node);
+	map_key(map, frame->offset);
 	list_push_back(&table->in[map->id % ENGINE_SHARE_BUCKETS], &map->node);
 	table->nin++;
 	atomic_fetch_add(&peer->slot.refs, 1);
@@ -316,7 +328,7 @@ static tcpx_status take_offer(struct engine_peer *peer, const struct frame *fram
 	pthread_mutex_lock(&peer->lock);
 	map = share_map_find(peer, frame->xfer);
 	if (map) { /* once more, with its key; or the answer was lost */
-		map->key = frame->offset;
+		map_key(map, frame->offset);
 		if (map->state == MAP_OPEN && !map->revoked)
 			map_due(map);
 		pthread_mutex_unlock(&peer->lock);
@@ -342,20 +354,19 @@ static tcpx_status take_offer(struct engine_peer *peer, const struct frame *fram
 static void take_answer(struct engine_peer *peer, const struct frame *frame)
 {
 	struct engine_share *share;
-	bool over = false;
 
 	pthread_mutex_lock(&peer->lock);
 	share = share_find(peer, frame->xfer);
 	if (share && (share->state == SHARE_OFFERED || share->state == SHARE_OPEN)) {
-		over = frame->linear == pack(TCPX_ERR_AGAIN); /* asked again another time */
-		if (!frame->linear)
+		if (!frame->linear) {
 			share->state = SHARE_OPEN;
-		else if (!over)
+		} else {
 			refuse(share);
+			if (frame->linear == pack(TCPX_ERR_AGAIN))
+				share->again_ns = clock_after(AGAIN_NS);
+		}
 	}
 	pthread_mutex_unlock(&peer->lock);
-	if (over)
-		share_free(share);
 }
 
 static void take_revoke(struct engine_peer *peer, const struct frame *frame)

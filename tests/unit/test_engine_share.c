@@ -103,6 +103,28 @@ static void lists_go_by_reference(void **state)
 	free(source);
 }
 
+/* More than the window allows at once. */
+static void many_transfers_share_the_window(void **state)
+{
+	enum { MANY = 24 };
+	tcpx_request requests[MANY];
+	struct share_pair pair;
+
+	(void)state;
+	share_open(&pair, true, 0, 1);
+	assert_true(share_settles(&pair, TCPX_OP_WRITE, SHARE_TRIES));
+	side_fill(&pair.near, 1);
+	hold_far(&pair, 1);
+	for (unsigned i = 0; i < MANY; i++)
+		assert_int_equal(share_start(&pair, TCPX_OP_WRITE, &requests[i]), TCPX_OK);
+	far_asks(&pair, 'w', 0);
+	hold_far(&pair, 0);
+	for (unsigned i = 0; i < MANY; i++)
+		assert_int_equal(side_end(&pair.near, requests[i]), TCPX_OK);
+	assert_true(far_asks(&pair, 'h', 1));
+	share_close(&pair);
+}
+
 /* The peer's copy stands still: the memory stays ours, whoever asks. */
 static void deregister_waits_for_the_reader(void **state)
 {
@@ -293,6 +315,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(two_processes_two_gpus),
 		cmocka_unit_test(two_processes_one_gpu),
 		cmocka_unit_test(lists_go_by_reference),
+		cmocka_unit_test(many_transfers_share_the_window),
 		cmocka_unit_test(deregister_waits_for_the_reader),
 		cmocka_unit_test(deregister_unmaps_at_the_peer),
 		cmocka_unit_test(cancel_waits_for_the_reader),
