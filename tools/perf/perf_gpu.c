@@ -244,9 +244,10 @@ tcpx_status perf_gpu_flip(struct perf_gpu *g, void *byte)
 	if (status != TCPX_OK)
 		return status;
 	status = copy(g, (cuda_ptr)(uintptr_t)g->block, ptr, 1);
-	g->block[0] ^= 0x10;
-	if (status == TCPX_OK)
+	if (status == TCPX_OK) {
+		g->block[0] ^= 0x10;
 		status = copy(g, ptr, (cuda_ptr)(uintptr_t)g->block, 1);
+	}
 	sys_cuda_pop(&scope);
 	return status;
 }
