@@ -63,7 +63,8 @@ def check_other(report, root, name, line, include, quoted):
         return
     first = include.split("/")[0]
     internal = "/" in include and os.path.isdir(os.path.join(root, "src", first))
-    if top in ("include", "examples"):
+    beside = "/" not in include and os.path.exists(os.path.join(root, top, include))
+    if top == "include" or top == "examples" and not beside:
         report.add("layers", name, line, f'{top}/ sees installed headers only, not "{include}"')
     elif internal and top == "plugins":
         report.add("layers", name, line, f'plugins see installed headers only, not "{include}"')

@@ -9,6 +9,7 @@ import pytest
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", TOP / "build"))
+FAKECUDA = BUILD / "emu/fakecuda/libfakecuda.so"
 EXAMPLES = sorted((TOP / "examples").glob("*.c"))
 
 
@@ -68,14 +69,38 @@ def test_the_tool_runs(prefix):
     assert pkg_config(prefix, "--modversion")[0] in out
 
 
-@pytest.mark.parametrize("source", EXAMPLES, ids=lambda path: path.stem)
-def test_example(prefix, source, tmp_path):
-    program = tmp_path / source.stem
+def build(prefix, source, folder):
+    """The example, built against what is installed; and the environment that it runs in."""
+    program = folder / source.stem
     flags = pkg_config(prefix, "--cflags", "--libs")
     run(os.environ.get("CC", "cc"), "-Wall", "-Wextra", "-Werror", source, "-o", program, *flags)
     library = next(prefix.rglob("libtcpx.so")).parent
-    run(program, env={**os.environ, "LD_LIBRARY_PATH": str(library)})
+    assert FAKECUDA.exists()
+    return program, {**os.environ, "LD_LIBRARY_PATH": str(library),
+                     "TCPX_CUDA_LIBRARY": str(FAKECUDA)}
 
 
-def test_hello_is_short():
-    assert len((TOP / "examples/hello_write.c").read_text().splitlines()) <= 60
+@pytest.mark.parametrize("source", EXAMPLES, ids=lambda path: path.stem)
+def test_example(prefix, source, tmp_path):
+    program, env = build(prefix, source, tmp_path)
+    run(program, env=env)
+
+
+@pytest.mark.parametrize("more", [{"FAKECUDA_DEVICES": "1"}, {"TCPX_LOCAL": "0"}],
+                         ids=["one GPU", "tcp"])
+def test_gpu_example(prefix, tmp_path, more):
+    program, env = build(prefix, TOP / "examples/cuda_write.c", tmp_path)
+    assert run(program, env={**env, **more}).endswith(": yes\n")
+
+
+def test_gpu_example_without_a_driver(prefix, tmp_path):
+    program, env = build(prefix, TOP / "examples/cuda_write.c", tmp_path)
+    env["TCPX_CUDA_LIBRARY"] = "/nonexistent/libcuda.so.1"
+    done = subprocess.run([program], env=env, stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=120, check=False)
+    assert done.returncode == 1 and "/nonexistent/libcuda.so.1" in done.stderr
+
+
+@pytest.mark.parametrize("name, lines", [("hello_write", 60), ("cuda_write", 80)])
+def test_example_is_short(name, lines):
+    assert len((TOP / f"examples/{name}.c").read_text().splitlines()) <= lines
