@@ -21,11 +21,17 @@
 #define CRYPTO_REASON "built without libcrypto: peers on loopback only"
 #endif
 
+#ifdef TCPX_WITH_NVCC
+#define CUDA_REASON "GPU memory by copy engines and kernels; the driver is loaded when used"
+#else
+#define CUDA_REASON "GPU memory by copy engines alone: built without nvcc"
+#endif
+
 static const tcpx_feature features[] = {
 	{"tcp", 1, "several channels per peer over epoll and non-blocking sockets"},
 	{"local", 1, "same host: a ring in shared memory; one copy inside a process, or by option"},
 	{"crypto", WITH_CRYPTO, CRYPTO_REASON},
-	{"cuda", 0, "not in this version: host memory only"},
+	{"cuda", 1, CUDA_REASON},
 	{"ncclnet", 0, "not in this version: no ncclNet plugins"},
 	{"tls", 0, "not in this version: connections are proven, not encrypted"},
 	{"io_uring", 0, "not used: no gain over epoll was measured"},
