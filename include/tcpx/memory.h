@@ -22,7 +22,7 @@ enum tcpx_region_flags {
 typedef struct tcpx_region_opts {
 	size_t sz;
 	enum tcpx_mem_kind kind; /**< TCPX_MEM_HOST by default */
-	uint32_t device;	 /**< index of the device of that kind */
+	uint32_t device;	 /**< which of that kind; of a GPU its ordinal in the process */
 	uint32_t rights;	 /**< enum tcpx_rights; 0: local use only */
 	uint32_t flags;		 /**< enum tcpx_region_flags */
 } tcpx_region_opts;
@@ -46,8 +46,8 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_region_register(tcpx_session *session,
  * Takes the memory back (or forgets an imported region). Requests of ours that use it end with
  * ERR_DEREGISTERED, peers' accesses are refused. On TCPX_OK nothing of ours reads or writes it.
  * @param timeout_ns how long to wait for accesses under way; 0: 1 s
- * @return TCPX_OK; ERR_STALE; ERR_BUSY (still accessed at the deadline: it stays registered for
- *         local bookkeeping, call again). @threads any.
+ * @return TCPX_OK; ERR_STALE; ERR_BUSY (still accessed at the deadline, on a GPU by what sits in a
+ *         stream: it stays registered for local bookkeeping, call again). @threads any.
  */
 TCPX_API tcpx_status tcpx_region_deregister(tcpx_session *session, tcpx_region region,
 					    int64_t timeout_ns);

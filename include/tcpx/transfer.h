@@ -48,8 +48,8 @@ typedef struct tcpx_request_opts {
  * @param segments  1 .. TCPX_SEGMENTS_MAX pieces, read during the call only. 0 pieces are legal for
  *                  SEND and RECV (an empty message) and required for OP_NOTIFY
  * @return TCPX_OK; ERR_INVALID (which segment and why is in the last error); ERR_RANGE (local
- *         range); ERR_STALE (region or peer); ERR_LIMIT (segments, total or notification size);
- *         ERR_NO_MEMORY. @threads any.
+ *         range); ERR_STALE (region or peer; GPU memory that was freed since it was registered);
+ *         ERR_LIMIT (segments, total or notification size); ERR_NO_MEMORY. @threads any.
  */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_prepare(
 	tcpx_session *session, tcpx_peer peer, enum tcpx_op op, const tcpx_segment *segments,

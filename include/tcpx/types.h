@@ -109,7 +109,7 @@ typedef struct tcpx_request {
 /** Memory kinds. */
 enum tcpx_mem_kind {
 	TCPX_MEM_HOST = 0, /**< host memory, moved without a copy of ours above 16 KiB */
-	TCPX_MEM_CUDA = 1, /**< memory of CUDA device tcpx_region_opts.device */
+	TCPX_MEM_CUDA = 1, /**< memory of GPU tcpx_region_opts.device, see tcpx(7) */
 	TCPX_MEM_SLOW = 2, /**< test kind: host memory behind an asynchronous staged path */
 };
 
