@@ -263,14 +263,15 @@ static void case_import_peer_gone(struct env *env)
 static void case_token_stable_twice(struct env *env)
 {
 	struct far_start read = {.op = TCPX_OP_READ, .len = 8 * MIB};
-	struct far_start write = {.op = TCPX_OP_WRITE, .len = 8 * MIB, .remote_off = 8 * MIB};
+	struct far_start write = {
+		.op = TCPX_OP_WRITE, .off = 8 * MIB, .len = 8 * MIB, .remote_off = 8 * MIB};
 	tcpx_region_opts opts;
 	tcpx_region region[2];
 	struct buf buf;
 
 	buf_make(&buf, 16 * MIB, 0);
 	opts = conform_region(&buf, RW, TCPX_REGION_STABLE);
-	far_buf(env, 0, 8 * MIB, RW, 0);
+	far_buf(env, 0, 16 * MIB, RW, 0);
 	OK(tcpx_region_register(env->session, buf.addr, buf.size, &opts, &region[0]));
 	far_import(env, 0, region[0]);
 	for (int i = 0; i < 10; i++) {

@@ -93,7 +93,7 @@ void gpu_check_empty(void);
 bool hold_possible(void);
 void hold_begin(void);
 bool hold_begin_near(void);	  /* of the near side alone; false: copies of both would stand */
-void hold_await(unsigned copies); /* so many are under way */
+void hold_await(unsigned copies); /* so many have come since, or more */
 void hold_end(void);
 void hold_settle(void); /* after the end: no copy is left */
 

@@ -8,6 +8,7 @@
 #include "mem/slow.h"
 #include "sys/cuda.h"
 
+static unsigned before;	  /* queued when all began to stand still */
 static _Atomic bool held; /* every stream stands still: only the stand-in itself can tell */
 
 const struct fakecuda *gpu_fake(void)
@@ -174,6 +175,7 @@ void hold_begin(void)
 		return;
 	}
 	gpu_fake()->hold(1);
+	before = gpu_fake()->queued();
 	atomic_store(&held, true);
 }
 
@@ -183,6 +185,7 @@ bool hold_begin_near(void)
 	    config.far_mem.kind == TCPX_MEM_CUDA) /* one could not tell whose copy is under way */
 		return false;
 	gpu_fake()->hold_device(config.mem.device, 1);
+	before = gpu_fake()->queued();
 	atomic_store(&held, true);
 	return true;
 }
@@ -193,7 +196,7 @@ void hold_await(unsigned copies)
 		mem_slow_await(copies);
 		return;
 	}
-	while (gpu_fake()->queued() < copies)
+	while (gpu_fake()->queued() < before + copies)
 		sched_yield();
 }
 

@@ -34,9 +34,22 @@ static void look(void *arg)
 	gpu_look();
 }
 
+/* A part of the name is among the texts, which commas separate. */
+static bool named(const char *name, const char *texts)
+{
+	char part[64];
+
+	for (const char *at = texts; *at; at += strcspn(at, ","), at += *at == ',') {
+		snprintf(part, sizeof(part), "%.*s", (int)strcspn(at, ","), at);
+		if (strstr(name, part))
+			return true;
+	}
+	return false;
+}
+
 static int wanted(const struct case_row *row, const char *only, bool once)
 {
-	if (only && !strstr(row->name, only))
+	if (only && !named(row->name, only))
 		return 0;
 	if ((row->flags & CASE_ONCE) && !once)
 		return 0;
@@ -78,7 +91,7 @@ static void usage(FILE *out)
 	fputs("conform [--transport tcp|local] [--mem KIND] [--far-mem KIND] [--filters SPEC]\n"
 	      "        [--processes 1|2] [--family 4|6] [--one-copy] [--light | --short] [--once]\n"
 	      "        [--near ADDR[,ADDR] --far ADDR[,ADDR] --far-netns NAME --key FILE]\n"
-	      "        [--case TEXT] [--list]\n"
+	      "        [--case TEXT[,TEXT...]] [--list]\n"
 	      "KIND is host, slow, cuda or cuda:N (GPU N); --far-mem is as --mem if not given.\n"
 	      "--once runs the cases that do not depend on the configuration, too.\n"
 	      "Exit 77: no CUDA driver here, or no such GPU.\n",

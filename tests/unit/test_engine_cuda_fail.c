@@ -289,7 +289,7 @@ static int fail_once(const char *symbol, unsigned nth, int result, uint32_t flag
 }
 
 /* The first, the second, one in the middle and the last call of each, over tcp and inside the
- * process; each with one result, by TEST_LONG=1 with all. */
+ * process in turn, with one result after the other; by TEST_LONG=1 all with all. */
 static void every_call_fails_once(void **state)
 {
 	static const int results[] = {CUDA_ERR_OUT_OF_MEMORY, CUDA_ERR_LAUNCH_FAILED,
@@ -320,7 +320,7 @@ static void every_call_fails_once(void **state)
 			if (!nth[which] || nth[which] > count ||
 			    (which && nth[which] <= nth[which - 1]))
 				continue;
-			if (!longer && result != (which + i + way) % 3)
+			if (!longer && (result != (which + i) % 3 || way != (which + i / 3) % 2))
 				continue;
 			if (fail_once(symbols[i], (unsigned)nth[which], results[result], ways[way],
 				      live))
