@@ -8,6 +8,15 @@
 #include "mem/slow.h"
 #include "sys/cuda.h"
 
+#if defined(__SANITIZE_THREAD__)
+/* Threads of the stand-in live as long as the process: no second's wait for them in each case. */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+	return "atexit_sleep_ms=0";
+}
+#endif
+
 static unsigned before;	  /* queued when all began to stand still */
 static _Atomic bool held; /* every stream stands still: only the stand-in itself can tell */
 
