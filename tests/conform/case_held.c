@@ -29,16 +29,24 @@ static void case_held_cancel(struct env *env)
 	CHECK(far_slack(env, 0));
 }
 
-/* The peer goes: what it had asked for is not over while the memory is in use. */
-static void case_held_peer_gone(struct env *env)
+/* The peer goes, in peace or not: what is under way is not over while the memory is in use. */
+static void held_peer_gone(struct env *env, bool killed)
 {
 	tcpx_request request;
 	tcpx_region source;
 	struct buf buf;
+	int status;
 
 	if (!near_held_write(env, &buf, &source, &request))
 		return;
-	far_simple(env, FAR_DISCONNECT, 0, 0, 0, 0, 0);
+	if (killed) {
+		CHECK(kill(env->pid, SIGKILL) == 0);
+		CHECK(waitpid(env->pid, &status, 0) == env->pid);
+		env->pid = 0;
+		close(env->fd);
+	} else {
+		far_simple(env, FAR_DISCONNECT, 0, 0, 0, 0, 0);
+	}
 	near_event(env, TCPX_EVENT_PEER_DOWN);
 	EXPECT(tcpx_region_deregister(env->session, source, 50 * MS), TCPX_ERR_BUSY);
 	EXPECT(tcpx_request_wait(env->session, request, 0, NULL), TCPX_IN_PROGRESS);
@@ -46,6 +54,16 @@ static void case_held_peer_gone(struct env *env)
 	OK(tcpx_region_deregister(env->session, source, LONG_NS));
 	buf_free(&buf);
 	CHECK(near_wait(env, request, NULL) < 0);
+}
+
+static void case_held_peer_gone(struct env *env)
+{
+	held_peer_gone(env, false);
+}
+
+static void case_held_peer_killed(struct env *env)
+{
+	held_peer_gone(env, true);
 }
 
 /* The destination of a READ, and of a WRITE of the peer: bytes on their way into the GPU keep it
@@ -179,6 +197,7 @@ static void case_gpu_breaks_held(struct env *env)
 const struct case_row cases_held[] = {
 	{"held_cancel", case_held_cancel, 0},
 	{"held_peer_gone", case_held_peer_gone, 0},
+	{"held_peer_killed", case_held_peer_killed, CASE_TWO},
 	{"held_read", case_held_read, CASE_GPU},
 	{"held_written", case_held_written, CASE_GPU},
 	{"gpu_breaks", case_gpu_breaks, CASE_GPU},

@@ -87,8 +87,8 @@ const struct fakecuda *gpu_fake(void);
 void gpu_check_empty(void);
 
 /*
- * Copies that stand still: of the kind slow, or of all GPUs where the driver is the stand-in; in
- * this process alone. False: there is no such thing in this configuration.
+ * Copies of this process that stand still: of the kind slow, or of all GPUs where the driver is the
+ * stand-in. False: there is no such thing in this configuration.
  */
 bool hold_possible(void);
 void hold_begin(void);

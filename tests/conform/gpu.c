@@ -172,9 +172,8 @@ void gpu_check_empty(void)
 
 bool hold_possible(void)
 {
-	if (config.processes != 1)
-		return false;
-	return config.mem.kind == TCPX_MEM_SLOW || (config.mem.kind == TCPX_MEM_CUDA && gpu_fake());
+	return (config.mem.kind == TCPX_MEM_SLOW && config.processes == 1) ||
+	       (config.mem.kind == TCPX_MEM_CUDA && gpu_fake());
 }
 
 void hold_begin(void)
@@ -191,8 +190,8 @@ void hold_begin(void)
 bool hold_begin_near(void)
 {
 	if (!hold_possible() || config.mem.kind != TCPX_MEM_CUDA ||
-	    config.far_mem.kind == TCPX_MEM_CUDA) /* one could not tell whose copy is under way */
-		return false;
+	    (config.processes == 1 && config.far_mem.kind == TCPX_MEM_CUDA))
+		return false; /* one could not tell whose copy is under way */
 	gpu_fake()->hold_device(config.mem.device, 1);
 	before = gpu_fake()->queued();
 	atomic_store(&held, true);
