@@ -66,7 +66,7 @@ enum config_type {
 	X(LOCAL, "TCPX_LOCAL", "", BOOL, "1", 0, 1, "use the same-host transport where it is one") \
 	X(ONE_COPY, "TCPX_ONE_COPY", "", BOOL, "0", 0, 1,                                          \
 	  "same host: copy once, straight from the peer's memory, under a lease")                  \
-	X(GPU_PEER, "TCPX_GPU_PEER", "", BOOL, "1", 0, 1,                                          \
+	X(GPU_PEER, "TCPX_GPU_PEER", "", BOOL, "0", 0, 1,                                          \
 	  "same host: one GPU copies straight from another's memory, or its own")                  \
 	X(STRICT_CANCEL, "TCPX_STRICT_CANCEL", "", BOOL, "0", 0, 1,                                \
 	  "a cancelled WRITE ends only when no byte of it can land any more")                      \

@@ -337,7 +337,7 @@ int main(int argc, char **argv)
 		return 1;
 	if (getenv("FAKECUDA_NO_PEER"))
 		return cmocka_run_group_tests(without, NULL, NULL);
-	if (getenv("TCPX_GPU_PEER"))
+	if (strcmp(getenv("TCPX_GPU_PEER") ? getenv("TCPX_GPU_PEER") : "", "1"))
 		return cmocka_run_group_tests(off, NULL, NULL);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
