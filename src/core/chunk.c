@@ -35,6 +35,9 @@ struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan
 	chunk->type = frame->type;
 	chunk->bytes = frame->payload_bytes;
 	chunk->staged = job && job->staged;
+	chunk->by_ref = job && job->by_ref && !job->small;
+	if (chunk->by_ref)
+		link->ref_bytes += chunk->bytes;
 	chunk->linear = frame->linear;
 	frame->seq = chan->next_seq++;
 	frame->epoch = chan->epoch;
@@ -130,7 +133,7 @@ static void ref_over(struct core_link *link, struct core_chunk *chunk)
 	chunk->by_ref = false;
 	link->ref_bytes -= chunk->bytes;
 	if (was_full && link->ref_bytes < CORE_REF_WINDOW)
-		core_kick_bulk(link, 0);
+		core_kick_bulk(link, 1); /* one carries them all */
 }
 
 static void chunk_acked(struct core_link *link, struct core_chan *chan, struct core_chunk *chunk)

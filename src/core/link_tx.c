@@ -311,9 +311,6 @@ static bool cut(struct core_link *link, struct core_chan *chan, struct core_job 
 	chunk->at = tx->at;
 	chunk->linear = linear;
 	chunk->bytes = (uint32_t)bytes;
-	chunk->by_ref = job->by_ref && !job->small;
-	if (chunk->by_ref)
-		link->ref_bytes += bytes;
 	return true;
 }
 

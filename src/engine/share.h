@@ -76,6 +76,7 @@ void share_forget(struct engine_peer *peer, struct mem_region *region);
 tcpx_status share_take(struct engine_peer *peer, const struct frame *frame, const void *payload);
 void share_run(struct engine_peer *peer);   /* tells what is due */
 void share_again(struct engine_peer *peer); /* the control link came back; peer.lock */
+/* share_end.c: control thread */
 void share_peer_dead(struct engine_peer *peer);
 void share_peer_free(struct engine_peer *peer);
 void share_leases_init(struct engine_runtime *runtime);
@@ -91,6 +92,7 @@ void share_map_put(struct engine_map *map);		  /* a use ended; no lock */
 /* peer.lock: 1: nobody uses it, and it is the caller's to close, by share_map_close. */
 bool share_map_idle(struct engine_map *map);
 void share_map_close(struct engine_map *map); /* no lock */
+void share_map_free(struct engine_map *map);  /* it is not mapped; no lock */
 
 /*
  * Both ends in one process have the ring mapped at addresses of their own, which are two objects to

@@ -85,8 +85,8 @@ tcpx_status stage_receive(struct engine_chan *chan);
 tcpx_status stage_receive_prog(struct engine_chan *chan, const struct core_prog *prog,
 			       struct core_cursor at, uint32_t pieces);
 /* rx owner: the frame's payload lies in memory that the peer shares; sources: bytes of a table that
- * says where. Its destination is as in the two above: in rx->held and rx->iov, or of prog. ERR_REMOTE
- * or ERR_NO_MEMORY: the chunk is to be refused; ERR_PROTOCOL. */
+ * says where. Its destination is as in the two above: in rx->held and rx->iov, or of prog.
+ * ERR_REMOTE or ERR_NO_MEMORY: the chunk is to be refused; ERR_PROTOCOL. */
 tcpx_status share_receive(struct engine_chan *chan, const struct core_prog *prog,
 			  const uint8_t *sources, uint32_t bytes);
 

@@ -24,7 +24,7 @@ struct mem_mapping; /* a region of another session on this host, for copies by t
 
 /* One asynchronous copy between a slot and pieces. The caller owns it until done ran. */
 struct mem_copy {
-	void *slot; /* staging memory, contiguous: the sum of the pieces; a move's: offset in from */
+	void *slot; /* staging memory: the sum of the pieces; a move's: an offset in from */
 	struct mem_mapping *from; /* of a move */
 	const struct mem_piece *pieces;
 	uint32_t npieces;
