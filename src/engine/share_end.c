@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared memory of a peer that is dead: leases that outlive it, mappings that are closed. */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "engine/share.h"
+
+#define LEASE_LOOK_NS (5 * CLOCK_MS_NS)
+
+static void leases_look(struct sys_timer *timer, int64_t now_ns)
+{
+	struct engine_runtime *runtime = LIST_ENTRY(timer, struct engine_runtime, share_timer);
+	struct list_node *pos, *tmp;
+
+	LIST_FOREACH_SAFE(pos, tmp, &runtime->shares) {
+		struct engine_share *share = LIST_ENTRY(pos, struct engine_share, due);
+
+		if (!share->chan->net->ops->held(share->chan->net))
+			share_free(share);
+	}
+	if (!list_empty(&runtime->shares))
+		sys_timer_set(&runtime->loop, timer, now_ns + LEASE_LOOK_NS);
+}
+
+void share_leases_init(struct engine_runtime *runtime)
+{
+	list_init(&runtime->shares);
+	list_init(&runtime->share_timer.node);
+	runtime->share_timer.fn = leases_look;
+}
+
+/* The peer is dead here, and maybe only here: what it had mapped it may read until it says that it
+ * does not, or its process is gone. */
+static void share_orphan(struct engine_share *share)
+{
+	struct engine_runtime *runtime = &engine_runtime;
+	bool open = share->state >= SHARE_OFFERED && share->state != SHARE_REFUSED;
+
+	if (!open || !share->chan->net->ops->held(share->chan->net)) {
+		share_free(share);
+		return;
+	}
+	list_remove(&share->due);
+	list_push_back(&runtime->shares, &share->due);
+	sys_timer_set(&runtime->loop, &runtime->share_timer, clock_now_ns() + LEASE_LOOK_NS);
+}
+
+/* The next of those that were there when the peer died; false: none is left. One that is in use is
+ * closed behind its last use, by whoever ends that. */
+static bool map_orphan(struct engine_peer *peer, struct list_node *maps)
+{
+	struct engine_map *map = NULL;
+	bool idle = false, over = false;
+	struct list_node *node;
+
+	pthread_mutex_lock(&peer->lock);
+	node = list_pop_front(maps);
+	if (node) {
+		map = LIST_ENTRY(node, struct engine_map, due);
+		map->revoked = true;
+		idle = share_map_idle(map);
+		over = map->state == MAP_FAILED || map->state == MAP_CLOSED;
+	}
+	pthread_mutex_unlock(&peer->lock);
+	if (idle)
+		share_map_close(map);
+	else if (over)
+		share_map_free(map);
+	return node != NULL;
+}
+
+/* core_done is set: who ends something of it from now on frees it. Collected first: what ends now
+ * is freed by its own end, on its own thread. */
+void share_peer_dead(struct engine_peer *peer)
+{
+	struct list_node shares, maps, *node;
+
+	list_init(&shares);
+	list_init(&maps);
+	pthread_mutex_lock(&peer->lock);
+	for (uint32_t i = 0; peer->shared && i < ENGINE_SHARE_BUCKETS; i++) {
+		struct list_node *pos;
+
+		LIST_FOREACH(pos, &peer->shared->out[i]) {
+			struct engine_share *share = LIST_ENTRY(pos, struct engine_share, node);
+
+			list_remove(&share->due);
+			if (share->state != SHARE_EXPORTING)
+				list_push_back(&shares, &share->due);
+		}
+		LIST_FOREACH(pos, &peer->shared->in[i]) {
+			struct engine_map *map = LIST_ENTRY(pos, struct engine_map, node);
+
+			list_remove(&map->due);
+			if (map->state != MAP_OPENING && map->state != MAP_CLOSING)
+				list_push_back(&maps, &map->due);
+		}
+	}
+	pthread_mutex_unlock(&peer->lock);
+	while ((node = list_pop_front(&shares)))
+		share_orphan(LIST_ENTRY(node, struct engine_share, due));
+	while (map_orphan(peer, &maps))
+		;
+}
+
+void share_peer_free(struct engine_peer *peer)
+{
+	free(peer->shared);
+	peer->shared = NULL;
+}
