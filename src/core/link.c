@@ -313,8 +313,8 @@ tcpx_status core_chan_fence(struct core_link *link, uint32_t channel, uint32_t e
 	return TCPX_OK;
 }
 
-/* Also of frames whose acknowledgement nobody waited for when they were cut: a SEND that is announced
- * and then goes by reference is one. */
+/* Also of frames whose acknowledgement nobody waited for when they were cut: a SEND that is
+ * announced and then goes by reference is one. */
 void core_ask_all(struct core_link *link)
 {
 	uint32_t i;
