@@ -44,10 +44,10 @@ BUILDS = {
 }
 # Not in the short form: the simulator has one thread only, so a race detector finds nothing there;
 # of the conformance suite both take a part (tests/conform/meson.build), and of torture nothing,
-# which release runs. The full form takes all.
+# which release runs; and the kernels' references run one after the other. The full form takes all.
 SHORT_WITHOUT = {"asan": ["--no-suite", "conform-most", "--no-suite", "torture"],
                  "tsan": ["--no-suite", "sim", "--no-suite", "conform-more",
-                          "--no-suite", "torture"]}
+                          "--no-suite", "torture", "--no-suite", "one-thread"]}
 SHORT = ["release", "minimal", "asan", "tsan", "system"]
 FULL = ["release", "minimal", "asan", "tsan", "clang", "system", "fuzz", "coverage", "mutants"]
 # Executions of each libFuzzer target; the stateful ones do more work in each.
