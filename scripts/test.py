@@ -29,8 +29,7 @@ SANITIZER_ENV = {
 # Source lines in reports, no more: full debug information takes most of the compile time.
 DEBUG = ["-Doptimization=1", "-Ddebug=false", "-Dc_args=-g1", "-Djson=disabled"]
 MINIMAL = ["-Dcrypto=disabled", "-Dcuda=disabled", "-Djson=disabled", "-Dunit_tests=disabled"]
-MINIMAL_TESTS = ["conform-tcp", "conform-local-two", "conform-tcp-slow", "sim_seeds", "sim_cases",
-                 "sim_random"]
+MINIMAL_TESTS = ["conform-tcp", "conform-local-two", "sim_seeds", "sim_cases", "sim_random"]
 
 # name: (build folder, meson options, suites of meson test, tests of the short form); None: all
 BUILDS = {
