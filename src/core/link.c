@@ -313,24 +313,15 @@ tcpx_status core_chan_fence(struct core_link *link, uint32_t channel, uint32_t e
 	return TCPX_OK;
 }
 
-/* Also of frames whose acknowledgement nobody waited for when they were cut: a SEND that is
- * announced and then goes by reference is one. */
-void core_ask_all(struct core_link *link)
+void core_link_ask(struct core_link *link)
 {
 	uint32_t i;
 
-	for (i = 0; i < link->nchan; i++) {
+	link->flush = !list_empty(&link->notes);
+	for (i = 0; i < link->nchan && !link->dead; i++) {
 		link->chan[i].ack_needed = true;
 		core_kick(link, &link->chan[i]);
 	}
-}
-
-void core_link_ask(struct core_link *link)
-{
-	if (link->dead)
-		return;
-	link->flush = !list_empty(&link->notes);
-	core_ask_all(link);
 }
 
 void core_link_refence(struct core_link *link)

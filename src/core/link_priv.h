@@ -51,7 +51,6 @@ void core_kick(struct core_link *link, struct core_chan *chan);
 void core_kick_small(struct core_link *link);
 void core_kick_bulk(struct core_link *link, uint64_t bytes);
 void core_kick_all(struct core_link *link);
-void core_ask_all(struct core_link *link); /* every frame sent so far is acknowledged soon */
 void core_ctl_queue(struct core_link *link, const struct frame *frame);
 void core_void_queue(struct core_link *link, const struct frame *frame);
 

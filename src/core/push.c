@@ -72,7 +72,7 @@ static void push_abort(struct core_link *link, struct core_push *push)
 			core_tx_abort(link, &link->chan[i]);
 	push->refs--;
 	if (push->job.by_ref && push->job.inflight && !link->dead)
-		core_ask_all(link);
+		core_kick_all(link); /* as of a transfer that waits */
 	core_push_check(link, push);
 }
 

@@ -290,8 +290,8 @@ void core_xfer_end(struct core_link *link, struct core_xfer *xfer, tcpx_status s
 	xfer->refs++;
 	abort_all(link, xfer);
 	xfer->refs--;
-	if (waits_for_peer(xfer) && !link->dead)
-		core_ask_all(link);
+	if ((xfer->strict || job->by_ref) && job->inflight && !link->dead)
+		core_kick_all(link); /* an idle channel asks for what it is owed */
 	core_xfer_check(link, xfer);
 }
 
