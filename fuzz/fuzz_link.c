@@ -70,6 +70,7 @@ static void rx_finish(struct world *w, uint32_t channel, uint8_t how)
 			.seq = frame->seq,
 			.id = rx->rx.kind == CORE_RX_PROG ? rx->rx.xfer->id : 0,
 			.bytes = frame->payload_bytes,
+			.staged = frame->flags & FRAME_F_REF ? 0 : frame->payload_bytes,
 		};
 	rx->busy = false;
 	status = core_rx_end(&w->link, channel, valid, valid ? status : TCPX_OK, zeros);

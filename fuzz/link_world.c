@@ -2,7 +2,14 @@
 /* Our end of a link for the stateful target: operations of the core, requests, the end. */
 #include "link_world.h"
 
-enum { POST_STAGED = 1, POST_REMOTE_STAGED = 2, POST_STRICT = 4, POST_NOTIFY = 8, POST_TIMED = 16 };
+enum {
+	POST_STAGED = 1,
+	POST_REMOTE_STAGED = 2,
+	POST_STRICT = 4,
+	POST_NOTIFY = 8,
+	POST_TIMED = 16,
+	POST_BY_REF = 1 << 14, /* behind the notification's size */
+};
 
 static void op_ended(void *arg, struct core_xfer *x)
 {
@@ -234,7 +241,7 @@ void world_later_end(struct world *w, uint32_t index, tcpx_status status)
 		core_recv_applied(&w->link, later.recv, status);
 	else
 		core_rx_committed(&w->link, later.channel, later.epoch, later.seq, later.id,
-				  later.bytes, status);
+				  later.bytes, later.staged, status);
 	world_settle(w);
 }
 
@@ -250,6 +257,7 @@ void world_push(struct world *w, const struct frame *frame)
 		.total = frame->offset, .nseg = seg[1].linear < frame->offset ? 2 : 1, .seg = seg};
 	push->job.peer_xfer = frame->xfer;
 	push->job.linear_base = frame->linear;
+	push->job.by_ref = frame->flags & FRAME_F_REF;
 	w->pushes++;
 	core_push_start(&w->link, push);
 }
@@ -284,6 +292,9 @@ void world_post(struct world *w, uint32_t slot, enum tcpx_op op, uint32_t total,
 	xfer->x.strict = flags & POST_STRICT;
 	xfer->x.remote_staged = flags & POST_REMOTE_STAGED;
 	xfer->x.local_staged = flags & POST_STAGED;
+	xfer->x.by_ref = flags & POST_BY_REF && total;
+	if (xfer->x.by_ref && (op == TCPX_OP_WRITE || op == TCPX_OP_READ))
+		xfer->x.remote_staged = xfer->x.local_staged = false;
 	xfer->x.deadline_ns = flags & POST_TIMED ? 100 : 0;
 	xfer->active = true;
 	status = core_xfer_post(&w->link, &xfer->x);

@@ -27,7 +27,7 @@ struct world_xfer {
 struct world_later {
 	bool used, deliver;
 	uint32_t channel, epoch;
-	uint64_t seq, id, bytes;
+	uint64_t seq, id, bytes, staged;
 	struct core_xfer *recv;
 };
 

@@ -251,12 +251,13 @@ void core_chan_lost(struct core_link *link, uint32_t channel)
 
 /* A commit of a staged chunk ended; the fence may have waited for it. */
 void core_rx_committed(struct core_link *link, uint32_t channel, uint32_t epoch, uint64_t seq,
-		       uint64_t xfer_id, uint64_t bytes, tcpx_status status)
+		       uint64_t xfer_id, uint64_t bytes, uint64_t staged, tcpx_status status)
 {
 	struct core_chan *chan = &link->chan[channel];
 	struct core_xfer *xfer = core_xfer_find(link, xfer_id);
 
-	core_stage_free(link, bytes);
+	if (staged)
+		core_stage_free(link, staged);
 	if (xfer) {
 		xfer->refs--;
 		if (xfer->state == CORE_ACTIVE && status == TCPX_OK)

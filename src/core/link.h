@@ -447,9 +447,10 @@ int core_rx_resume(struct core_link *link, uint32_t channel);
  * word. data: the payload of CORE_RX_MESSAGE. Errors as above. */
 tcpx_status core_rx_end(struct core_link *link, uint32_t channel, bool valid, tcpx_status status,
 			const void *data);
-/* xfer: whose memory was written (by id, it may be gone), bytes of the chunk. */
+/* xfer: whose memory was written (by id, it may be gone), bytes of the chunk; staged: the part of
+ * them that was in staging, none of a chunk by reference. */
 void core_rx_committed(struct core_link *link, uint32_t channel, uint32_t epoch, uint64_t seq,
-		       uint64_t xfer_id, uint64_t bytes, tcpx_status status);
+		       uint64_t xfer_id, uint64_t bytes, uint64_t staged, tcpx_status status);
 void core_recv_applied(struct core_link *link, struct core_xfer *xfer, tcpx_status status);
 
 /* READ at the responder. push->prog and job.peer_xfer/linear_base are filled by the engine. */

@@ -132,7 +132,8 @@ void stage_commit_done(struct stage_copies *copies, tcpx_status status)
 		core_recv_applied(&peer->core, &stage->recv->xfer, status);
 	else
 		core_rx_committed(&peer->core, stage->channel, stage->epoch, stage->seq,
-				  stage->xfer_id, stage->bytes, status);
+				  stage->xfer_id, stage->bytes, stage->block ? stage->bytes : 0,
+				  status);
 	pthread_mutex_unlock(&peer->lock);
 	copies_ended(peer);
 	stage_close(stage);

@@ -157,7 +157,7 @@ static void commit_end(struct sim *sim, const struct sim_event *event)
 	else
 		core_rx_committed(&side->link, commit->channel, commit->frame.epoch,
 				  commit->frame.seq, xfer ? commit->frame.xfer : 0, commit->bytes,
-				  status);
+				  commit->bytes, status);
 	SIM_LEAVE(sim);
 	sim_try_restart(sim);
 }
