@@ -35,9 +35,11 @@ struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan
 	chunk->type = frame->type;
 	chunk->bytes = frame->payload_bytes;
 	chunk->staged = job && job->staged;
-	chunk->by_ref = job && job->by_ref && !job->small;
-	if (chunk->by_ref)
+	chunk->by_ref = frame->flags & FRAME_F_REF && frame->payload_bytes;
+	if (chunk->by_ref) {
 		link->ref_bytes += chunk->bytes;
+		job->lent++;
+	}
 	chunk->linear = frame->linear;
 	frame->seq = chan->next_seq++;
 	frame->epoch = chan->epoch;
@@ -132,6 +134,8 @@ static void ref_over(struct core_link *link, struct core_chunk *chunk)
 		return;
 	chunk->by_ref = false;
 	link->ref_bytes -= chunk->bytes;
+	if (chunk->job)
+		chunk->job->lent--;
 	if (was_full && link->ref_bytes < CORE_REF_WINDOW)
 		core_kick_bulk(link, 1); /* one carries them all */
 }

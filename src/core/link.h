@@ -85,6 +85,7 @@ struct core_job {
 	uint64_t linear_base;	/* PUSH: linear offset of the request's piece */
 	struct core_redo *redo; /* before anything new */
 	uint32_t inflight;	/* frames in channels' rings */
+	uint32_t lent;		/* of them chunks by reference: the peer may read the source */
 	uint64_t quantum;
 	uint64_t acked; /* bytes */
 	/* fills */

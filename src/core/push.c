@@ -24,8 +24,8 @@ void core_push_check(struct core_link *link, struct core_push *push)
 
 	if (push->refs)
 		return;
-	if (job->inflight && (!job->stopped || (job->by_ref && !link->dead)))
-		return; /* by reference: the reader may be copying from the memory still */
+	if ((job->inflight && !job->stopped) || (job->lent && !link->dead))
+		return;
 	if (job->stopped || !core_job_has_more(job))
 		push_finish(link, push);
 }
@@ -71,7 +71,7 @@ static void push_abort(struct core_link *link, struct core_push *push)
 		if (link->chan[i].tx.push == push)
 			core_tx_abort(link, &link->chan[i]);
 	push->refs--;
-	if (push->job.by_ref && push->job.inflight && !link->dead)
+	if (push->job.lent && !link->dead)
 		core_kick_all(link); /* as of a transfer that waits */
 	core_push_check(link, push);
 }

@@ -180,8 +180,7 @@ static void recv_done(struct core_link *link, struct core_xfer *xfer)
 /* Frames are under way whose end must be known: the bytes may land, or be read, until then. */
 static bool waits_for_peer(const struct core_xfer *xfer)
 {
-	return xfer->job.inflight && ((xfer->strict && xfer->op == TCPX_OP_WRITE) ||
-				      (xfer->job.by_ref && xfer->op != TCPX_OP_READ));
+	return xfer->job.lent || (xfer->strict && xfer->op == TCPX_OP_WRITE && xfer->job.inflight);
 }
 
 /* Looks whether the transfer can take its next step; called after anything that may allow it. */
@@ -290,7 +289,7 @@ void core_xfer_end(struct core_link *link, struct core_xfer *xfer, tcpx_status s
 	xfer->refs++;
 	abort_all(link, xfer);
 	xfer->refs--;
-	if ((xfer->strict || job->by_ref) && job->inflight && !link->dead)
+	if (((xfer->strict && job->inflight) || job->lent) && !link->dead)
 		core_kick_all(link); /* an idle channel asks for what it is owed */
 	core_xfer_check(link, xfer);
 }

@@ -178,7 +178,9 @@ static void gpu_breaks(struct env *env, bool held)
 	}
 	CHECK(!held || failed == COUNT);
 	segment.local_offset = segment.remote_offset = 0;
-	CHECK(near_run(env, TCPX_OP_WRITE, &segment, 1, NULL) < 0);
+	/* Over the same host the far GPU, if there is one, copies by itself, and is whole. */
+	CHECK(near_run(env, TCPX_OP_WRITE, &segment, 1, NULL) < 0 ||
+	      !strcmp(config.transport, "local"));
 	CHECK(near_run(env, TCPX_OP_READ, &segment, 1, NULL) < 0);
 	host_goes_on(env);
 	OK(tcpx_region_deregister(env->session, segment.local, LONG_NS));
