@@ -308,14 +308,19 @@ static void case_close_before_copy(struct env *env)
 	tcpx_session *next;
 	tcpx_region source;
 	struct buf buf;
+	/* Then the copy may be the far GPU's, and the far side waits for it when it frees its memory. */
+	bool by_far = config.far_mem.kind == TCPX_MEM_CUDA && !strcmp(config.transport, "local");
 
 	if (!near_held_write(env, &buf, &source, &request))
 		return;
 	tcpx_session_close(env->session);
 	env->session = NULL;
-	far_simple(env, FAR_CLOSE, 0, 0, 0, 0, 0);
+	if (!by_far)
+		far_simple(env, FAR_CLOSE, 0, 0, 0, 0, 0);
 	CHECK(engine_runtime.refs > 0);
 	hold_end();
+	if (by_far)
+		far_simple(env, FAR_CLOSE, 0, 0, 0, 0, 0);
 	hold_settle();
 	conform_opts(&opts, "next");
 	do { /* a GPU's owner sees a moment later than its stream that the copy is over */
