@@ -114,6 +114,38 @@ static void forget_ring(struct core_link *link, struct core_chan *chan)
 	chan->acked_seq = chan->next_seq - 1;
 }
 
+/* One whose staged source is still being read ends with core_io_drop. */
+static void end_all(struct core_link *link, tcpx_status status)
+{
+	struct list_node *pos, *tmp;
+
+	LIST_FOREACH_SAFE(pos, tmp, &link->pushes) {
+		struct core_push *push = LIST_ENTRY(pos, struct core_push, node);
+
+		if (push->job.stopped)
+			core_push_check(link, push); /* waits for the reader no more */
+		else
+			core_push_stop(link, push, status);
+	}
+	LIST_FOREACH_SAFE(pos, tmp, &link->active) {
+		struct core_xfer *xfer = LIST_ENTRY(pos, struct core_xfer, node);
+
+		if (xfer->state == CORE_ENDING)
+			core_xfer_check(link, xfer); /* a strict one waits no more */
+		else
+			core_xfer_end(link, xfer, status);
+	}
+}
+
+void core_link_unlease(struct core_link *link)
+{
+	if (!link->leased)
+		return;
+	link->leased = false;
+	if (link->dead)
+		end_all(link, link->dead_status);
+}
+
 void core_link_fail(struct core_link *link, tcpx_status status)
 {
 	uint32_t i;
@@ -134,28 +166,7 @@ void core_link_fail(struct core_link *link, tcpx_status status)
 		forget_ring(link, chan);
 		chan_free(link, chan); /* a dead peer's handle may be kept for long */
 	}
-	{
-		struct list_node *pos, *tmp;
-
-		/* One whose staged source is still being read ends with core_io_drop. */
-		LIST_FOREACH_SAFE(pos, tmp, &link->pushes) {
-			struct core_push *push = LIST_ENTRY(pos, struct core_push, node);
-
-			if (push->job.stopped)
-				core_push_check(link, push); /* waits for the reader no more */
-			else
-				core_push_stop(link, push, status);
-		}
-
-		LIST_FOREACH_SAFE(pos, tmp, &link->active) {
-			struct core_xfer *xfer = LIST_ENTRY(pos, struct core_xfer, node);
-
-			if (xfer->state == CORE_ENDING)
-				core_xfer_check(link, xfer); /* a strict one waits no more */
-			else
-				core_xfer_end(link, xfer, status);
-		}
-	}
+	end_all(link, status);
 	while (!list_empty(&link->notes))
 		core_note_drop(link, LIST_ENTRY(link->notes.next, struct core_note, node));
 	free_messages(link);

@@ -303,6 +303,7 @@ struct core_link {
 	struct core_chan chan[CORE_CHANNELS_MAX];
 	uint32_t nchan; /* lane + bulk */
 	bool dead;
+	bool leased; /* dead, but the peer may still read what was lent to it */
 	tcpx_status dead_status;
 
 	struct list_node ctl;	      /* core_ctl */
@@ -353,7 +354,9 @@ tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg
 void core_link_fini(struct core_link *link);
 
 /* Every transfer ends with status, every push and note is dropped. No channel may be in a call.
- * Idempotent. */
+ * Idempotent. Where leased is set, those of which chunks by reference are under way end by
+ * core_link_unlease. */
+void core_link_unlease(struct core_link *link);
 void core_link_fail(struct core_link *link, tcpx_status status);
 
 /* Channels. */

@@ -136,6 +136,12 @@ static inline uint64_t core_job_cut_end(const struct core_job *job)
 	return job->fills && job->ready < job->end ? job->ready : job->end;
 }
 
+/* Chunks of it are under way by reference: the peer may be reading its source. */
+static inline bool core_job_lent(const struct core_link *link, const struct core_job *job)
+{
+	return job->lent && (!link->dead || link->leased);
+}
+
 static inline struct core_xfer *core_job_xfer(struct core_job *job)
 {
 	return LIST_ENTRY(job, struct core_xfer, job);

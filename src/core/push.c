@@ -24,7 +24,7 @@ void core_push_check(struct core_link *link, struct core_push *push)
 
 	if (push->refs)
 		return;
-	if ((job->inflight && !job->stopped) || (job->lent && !link->dead))
+	if ((job->inflight && !job->stopped) || core_job_lent(link, job))
 		return;
 	if (job->stopped || !core_job_has_more(job))
 		push_finish(link, push);

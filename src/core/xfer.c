@@ -178,9 +178,10 @@ static void recv_done(struct core_link *link, struct core_xfer *xfer)
 }
 
 /* Frames are under way whose end must be known: the bytes may land, or be read, until then. */
-static bool waits_for_peer(const struct core_xfer *xfer)
+static bool waits_for_peer(const struct core_link *link, const struct core_xfer *xfer)
 {
-	return xfer->job.lent || (xfer->strict && xfer->op == TCPX_OP_WRITE && xfer->job.inflight);
+	return core_job_lent(link, &xfer->job) ||
+	       (!link->dead && xfer->strict && xfer->op == TCPX_OP_WRITE && xfer->job.inflight);
 }
 
 /* Looks whether the transfer can take its next step; called after anything that may allow it. */
@@ -189,7 +190,7 @@ void core_xfer_check(struct core_link *link, struct core_xfer *xfer)
 	if (xfer->refs)
 		return;
 	if (xfer->state == CORE_ENDING) {
-		if (!waits_for_peer(xfer) || link->dead)
+		if (!waits_for_peer(link, xfer))
 			finish(link, xfer, xfer->status);
 		return;
 	}

@@ -189,7 +189,7 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 	peer_rival_close(peer);
 	pthread_mutex_lock(&peer->lock);
 	if (peer->core_ready) {
-		core_link_fail(&peer->core, status);
+		share_link_fail(peer, status);
 		session_remember(session, &peer->core);
 	}
 	drop_fences(peer);

@@ -59,6 +59,7 @@ struct engine_shares {
 	struct list_node keys[ENGINE_SHARE_BUCKETS]; /* of in */
 	struct list_node out_due, in_due;	     /* something is to be told */
 	uint32_t nin;
+	uint32_t norphans;	 /* shares in runtime.shares; control thread */
 	struct engine_map *last; /* found */
 };
 
@@ -77,6 +78,8 @@ tcpx_status share_take(struct engine_peer *peer, const struct frame *frame, cons
 void share_run(struct engine_peer *peer);   /* tells what is due */
 void share_again(struct engine_peer *peer); /* the control link came back; peer.lock */
 /* share_end.c: control thread */
+/* peer.lock: core_link_fail, with what the peer may still read of ours. */
+void share_link_fail(struct engine_peer *peer, tcpx_status status);
 void share_peer_dead(struct engine_peer *peer);
 void share_peer_free(struct engine_peer *peer);
 void share_leases_init(struct engine_runtime *runtime);

@@ -7,6 +7,40 @@
 
 #define LEASE_LOOK_NS (5 * CLOCK_MS_NS)
 
+static bool share_read(const struct engine_share *share)
+{
+	return share->state >= SHARE_OFFERED && share->state != SHARE_REFUSED &&
+	       share->chan->net->ops->held(share->chan->net);
+}
+
+static bool peer_reads(struct engine_peer *peer)
+{
+	for (uint32_t i = 0; peer->shared && i < ENGINE_SHARE_BUCKETS; i++) {
+		struct list_node *pos;
+
+		LIST_FOREACH(pos, &peer->shared->out[i])
+			if (share_read(LIST_ENTRY(pos, struct engine_share, node)))
+				return true;
+	}
+	return false;
+}
+
+void share_link_fail(struct engine_peer *peer, tcpx_status status)
+{
+	peer->core.leased = peer_reads(peer);
+	core_link_fail(&peer->core, status);
+}
+
+/* With the last lease the requests end that waited for it. */
+static void lease_over(struct engine_peer *peer)
+{
+	pthread_mutex_lock(&peer->lock);
+	if (peer->core_ready)
+		core_link_unlease(&peer->core);
+	pthread_mutex_unlock(&peer->lock);
+	peer_flush_kicks(peer);
+}
+
 static void leases_look(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_runtime *runtime = LIST_ENTRY(timer, struct engine_runtime, share_timer);
@@ -15,8 +49,11 @@ static void leases_look(struct sys_timer *timer, int64_t now_ns)
 	LIST_FOREACH_SAFE(pos, tmp, &runtime->shares) {
 		struct engine_share *share = LIST_ENTRY(pos, struct engine_share, due);
 
-		if (!share->chan->net->ops->held(share->chan->net))
-			share_free(share);
+		if (share->chan->net->ops->held(share->chan->net))
+			continue;
+		if (!--share->peer->shared->norphans)
+			lease_over(share->peer);
+		share_free(share);
 	}
 	if (!list_empty(&runtime->shares))
 		sys_timer_set(&runtime->loop, timer, now_ns + LEASE_LOOK_NS);
@@ -34,12 +71,12 @@ void share_leases_init(struct engine_runtime *runtime)
 static void share_orphan(struct engine_share *share)
 {
 	struct engine_runtime *runtime = &engine_runtime;
-	bool open = share->state >= SHARE_OFFERED && share->state != SHARE_REFUSED;
 
-	if (!open || !share->chan->net->ops->held(share->chan->net)) {
+	if (!share_read(share)) {
 		share_free(share);
 		return;
 	}
+	share->peer->shared->norphans++;
 	list_remove(&share->due);
 	list_push_back(&runtime->shares, &share->due);
 	sys_timer_set(&runtime->loop, &runtime->share_timer, clock_now_ns() + LEASE_LOOK_NS);
@@ -101,6 +138,8 @@ void share_peer_dead(struct engine_peer *peer)
 		share_orphan(LIST_ENTRY(node, struct engine_share, due));
 	while (map_orphan(peer, &maps))
 		;
+	if (!peer->shared || !peer->shared->norphans)
+		lease_over(peer);
 }
 
 void share_peer_free(struct engine_peer *peer)

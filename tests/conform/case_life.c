@@ -308,7 +308,7 @@ static void case_close_before_copy(struct env *env)
 	tcpx_session *next;
 	tcpx_region source;
 	struct buf buf;
-	/* Then the copy may be the far GPU's, and the far side waits for it when it frees its memory. */
+	/* The copy may be the far GPU's: the far side waits for it when it frees its memory. */
 	bool by_far = config.far_mem.kind == TCPX_MEM_CUDA && !strcmp(config.transport, "local");
 
 	if (!near_held_write(env, &buf, &source, &request))

@@ -253,10 +253,12 @@ static void a_lease_outlives_the_link(void **state)
 	assert_int_equal(tcpx_request_wait(pair.near.session, request, 20000000, NULL),
 			 TCPX_IN_PROGRESS);
 	assert_int_equal(tcpx_peer_disconnect(pair.near.session, pair.near.peer), TCPX_OK);
-	assert_true(side_end(&pair.near, request) < 0);
+	assert_int_equal(tcpx_request_wait(pair.near.session, request, 20000000, NULL),
+			 TCPX_IN_PROGRESS);
 	assert_int_equal(tcpx_region_deregister(pair.near.session, pair.near.region, 50000000),
 			 TCPX_ERR_BUSY);
 	hold_far(&pair, 0);
+	assert_true(side_end(&pair.near, request) < 0);
 	assert_int_equal(
 		tcpx_region_deregister(pair.near.session, pair.near.region, TCPX_WAIT_FOREVER),
 		TCPX_OK);
