@@ -170,15 +170,15 @@ def main():
     args = options()
     end = time.time() + args.limit if args.limit else float("inf")
     runner = Runner(args.tool)
-    todo = [c for c in cases(args.gpus, args.short) if not args.only or args.only in c.name]
-    left_out = [c.name for c in todo if c.gpus > args.gpus]
-    todo = [c for c in todo if c.gpus <= args.gpus]
+    chosen = [c for c in cases(args.gpus, args.short) if not args.only or args.only in c.name]
+    left_out = [c.name for c in chosen if c.gpus > args.gpus]
+    chosen = [c for c in chosen if c.gpus <= args.gpus]
     result = {"gpus": args.gpus, "repeat": args.repeat, "short": args.short, "left_out": left_out,
               "runs": [], "problems": {}}
     for name in left_out:
         print(f"left out: {name} (not enough GPUs)", file=sys.stderr)
     for index in range(args.repeat):
-        order = list(todo)
+        order = list(chosen)
         random.Random(index).shuffle(order)
         for case in order:
             if time.time() > end or case.name in result["problems"]:
