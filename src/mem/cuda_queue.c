@@ -4,6 +4,7 @@
 
 #define AHEAD 64u /* copies looked at for neighbours; a bit each */
 #define AHEAD_BYTES (16ull << 20)
+#define PASSES 4u /* groups that may go before the oldest copy */
 
 /* What a group may still take. */
 struct room {
@@ -145,37 +146,77 @@ static void front_look(struct front *front, const struct cuda_queue *queue)
 		front->place[front->by_slot[i]] = (uint8_t)i;
 }
 
-/* The copy at a place, if it lies beside the one that is taken and there is room. */
-static int front_take(struct front *front, uint32_t low, uint32_t place, struct room *room)
+static int beside(const struct front *front, uint32_t place)
 {
-	const struct mem_copy *a = front->copies[front->by_slot[low]];
-	const struct mem_copy *b = front->copies[front->by_slot[low + 1]];
-	uint64_t bit = 1ull << front->by_slot[place];
+	const struct mem_copy *a = front->copies[front->by_slot[place - 1]];
+	const struct mem_copy *b = front->copies[front->by_slot[place]];
 
-	if (front->taken & bit || (uint8_t *)a->slot + a->bytes != (uint8_t *)b->slot ||
-	    !room_take(room, front->copies[front->by_slot[place]]))
-		return 0;
-	front->taken |= bit;
+	return (uint8_t *)a->slot + a->bytes == (uint8_t *)b->slot;
+}
+
+/* Copies side by side that are still there. */
+struct stretch {
+	uint32_t begin, end; /* places */
+	uint32_t oldest;     /* age */
+	uint64_t bytes;
+};
+
+/* The one from begin on; bytes 0: what is there is taken. */
+static struct stretch stretch_at(const struct front *front, uint32_t begin)
+{
+	struct stretch it = {begin, begin, AHEAD, 0};
+
+	do {
+		uint32_t age = front->by_slot[it.end];
+
+		if (front->taken >> age & 1)
+			break;
+		it.bytes += front->copies[age]->bytes;
+		if (age < it.oldest)
+			it.oldest = age;
+	} while (++it.end < front->n && beside(front, it.end));
+	return it;
+}
+
+/* The longest, of equal ones the oldest; must: the one with the oldest copy. */
+static struct stretch stretch_next(const struct front *front, int must)
+{
+	struct stretch best = {0}, it;
+
+	for (uint32_t at = 0; at < front->n; at = it.end + (it.end == at)) {
+		it = stretch_at(front, at);
+		if (must ? !it.oldest
+			 : it.bytes > best.bytes ||
+				   (it.bytes && it.bytes == best.bytes && it.oldest < best.oldest))
+			best = it;
+	}
+	return best;
+}
+
+/* As much as fits; 1: all of it, and there may be room for more. */
+static int stretch_take(struct front *front, const struct stretch *it, struct room *room, int first)
+{
+	for (uint32_t at = it->begin; at < it->end; at++, first = 0) {
+		struct mem_copy *copy = front->copies[front->by_slot[at]];
+
+		if (first)
+			room_first(room, copy);
+		else if (!room_take(room, copy))
+			return 0;
+		front->taken |= 1ull << front->by_slot[at];
+	}
 	return 1;
 }
 
-/* The oldest and its neighbours, then the oldest that is left with its own, while there is room. */
-static void front_choose(struct front *front, struct room room)
+/* The longest stretch, then the longest that is left, while there is room. */
+static void front_choose(struct front *front, struct room room, int must)
 {
-	room_first(&room, front->copies[0]);
-	for (uint32_t age = 0; age < front->n; age++) {
-		uint32_t low = front->place[age], high = low;
+	struct stretch it = stretch_next(front, must);
 
-		if (front->taken >> age & 1)
-			continue;
-		if (age && !room_take(&room, front->copies[age]))
-			return;
-		front->taken |= 1ull << age;
-		while (high + 1 < front->n && front_take(front, high, high + 1, &room))
-			high++;
-		while (low && front_take(front, low - 1, low - 1, &room))
-			low--;
-	}
+	if (must) /* those before it may fill the group */
+		it.begin = front->place[0];
+	for (int first = 1; it.bytes && stretch_take(front, &it, &room, first); first = 0)
+		it = stretch_next(front, 0);
 }
 
 /* Takes the chosen ones out of the queue. */
@@ -210,8 +251,11 @@ struct mem_copy *mem_queue_group(struct cuda_queue *queue, uint64_t bytes, uint3
 	front_look(&front, queue);
 	while (i < front.n && room_take(&left, front.copies[i]))
 		i++;
-	if (i == front.n)
+	if (i == front.n) {
+		queue->passed = 0;
 		return take_in_order(queue, room);
-	front_choose(&front, room);
+	}
+	front_choose(&front, room, queue->passed == PASSES);
+	queue->passed = front.taken & 1 ? 0 : queue->passed + 1;
 	return front_cut(&front, queue);
 }

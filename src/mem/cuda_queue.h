@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of one direction that wait: anybody pushes, the owner takes them out in groups. The oldest
- * copy is always in the next group; what else comes with it is chosen so that slots which lie side
- * by side go together, for those become few driver calls, or one launch.
+ * Copies of one direction that wait: anybody pushes, the owner takes them out in groups. A group
+ * is chosen so that slots which lie side by side go together, for those become few driver calls, or
+ * one launch; the oldest copy is in one of the next five groups.
  */
 #ifndef MEM_CUDA_QUEUE_H
 #define MEM_CUDA_QUEUE_H
@@ -16,6 +16,7 @@ struct cuda_queue {
 
 	/* the owner's thread */
 	_Alignas(64) struct mem_copy *first, *last; /* oldest first */
+	uint32_t passed;			   /* groups since the oldest could have been in one */
 };
 
 /* Lock-free. Any thread. */
