@@ -189,6 +189,7 @@ static void peer_ack(struct world *w, struct wire_cursor *in)
 	tcpx_status status;
 
 	frame.linear = chan->acked_seq + (used ? wire_get_u8(in) % (used + 1) : 0);
+	frame.key = frame.linear;
 	if (chan->state != CORE_CHAN_UP || w->rx[channel].busy)
 		return;
 	FUZZ_CHECK(core_rx_begin(&w->link, channel, &frame, &rx) == TCPX_OK);

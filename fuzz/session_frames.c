@@ -277,7 +277,8 @@ void session_send_told(struct wire_cursor *in)
 
 	switch (how % 4) {
 	case 0:
-		frame.linear = session_raw.chan[channel].rx_seq - (how & 0x10 ? how >> 5 : 0);
+		frame.key = session_raw.chan[channel].rx_seq;
+		frame.linear = frame.key - (how & 0x10 ? how >> 5 : 0);
 		break;
 	case 1:
 		frame.type = FRAME_CREDIT;

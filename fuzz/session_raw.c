@@ -297,7 +297,7 @@ static bool receive(struct raw *raw, struct raw_chan *chan)
 static void acknowledge(struct raw *raw, uint32_t channel)
 {
 	struct raw_chan *chan = &raw->chan[channel];
-	struct frame ack = {.type = FRAME_ACK, .linear = chan->rx_seq};
+	struct frame ack = {.type = FRAME_ACK, .linear = chan->rx_seq, .key = chan->rx_seq};
 
 	if (chan->fd >= 0 && chan->rx_seq && !chan->nrest)
 		raw_send(raw, channel, &ack, NULL, 0, FRAME_VALID, 0);

@@ -66,6 +66,8 @@ enum config_type {
 	X(LOCAL, "TCPX_LOCAL", "", BOOL, "1", 0, 1, "use the same-host transport where it is one") \
 	X(ONE_COPY, "TCPX_ONE_COPY", "", BOOL, "0", 0, 1,                                          \
 	  "same host: copy once, straight from the peer's memory, under a lease")                  \
+	X(TCP_SPLICE, "TCPX_TCP_SPLICE", "", BOOL, "1", 0, 1,                                      \
+	  "tcp: what is staged goes to the socket without a copy")                                 \
 	X(GPU_PEER, "TCPX_GPU_PEER", "", BOOL, "0", 0, 1,                                          \
 	  "same host: one GPU copies straight from another's memory, or its own")                  \
 	X(STRICT_CANCEL, "TCPX_STRICT_CANCEL", "", BOOL, "0", 0, 1,                                \

@@ -9,6 +9,8 @@ static bool needs_ack(const struct core_link *link, const struct core_job *job)
 {
 	if (!job)
 		return false;
+	if (job->fills && !job->small)
+		return true; /* its staging is held until then */
 	if (job->by_ref && job->kind != CORE_JOB_REQUEST)
 		return true;
 	switch (job->kind) {
@@ -35,6 +37,9 @@ struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan
 	chunk->type = frame->type;
 	chunk->bytes = frame->payload_bytes;
 	chunk->staged = job && job->staged;
+	chunk->filled = job && job->fills && !job->small;
+	if (chunk->filled)
+		chan->filled_bytes += chunk->bytes;
 	chunk->by_ref = frame->flags & FRAME_F_REF && frame->payload_bytes;
 	if (chunk->by_ref) {
 		link->ref_bytes += chunk->bytes;
@@ -49,7 +54,7 @@ struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan
 	chan->ack_needed |= needed;
 	/* The last frame a transfer puts on a channel asks, so that DONE needs no extra frame. */
 	ask = (needed && job->end - job->linear < bulk && !job->redo) ||
-	      chan->unasked_bytes >= CORE_ACK_BYTES ||
+	      (needed && job->fills) || chan->unasked_bytes >= CORE_ACK_BYTES ||
 	      chan->next_seq - 1 -
 			      (chan->asked_seq > chan->acked_seq ? chan->asked_seq
 								 : chan->acked_seq) >=
@@ -163,6 +168,18 @@ static void chunk_acked(struct core_link *link, struct core_chan *chan, struct c
 		job->acked += chunk->bytes;
 	}
 	job_check(link, job);
+}
+
+/* What the peer took out of the transport makes room there for more. */
+void core_chunks_got(struct core_chan *chan, uint64_t seq)
+{
+	while (chan->got_seq < seq) {
+		struct core_chunk *chunk = core_ring_at(chan, ++chan->got_seq);
+
+		if (chunk->filled)
+			chan->filled_bytes -= chunk->bytes;
+		chunk->filled = false;
+	}
 }
 
 void core_chunks_ack(struct core_link *link, struct core_chan *chan, uint64_t seq)

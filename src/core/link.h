@@ -35,6 +35,7 @@
 #define CORE_PIECES_MAX 1000	      /* pieces of one chunk */
 #define CORE_REQUEST_BYTES (1u << 30) /* one piece of a READ's list */
 #define CORE_ACK_BYTES (8u << 20)     /* an acknowledgement is asked for at least so often */
+#define CORE_FILLED_CHUNKS 4u	      /* staged sources: on the way on one channel */
 #define CORE_QUANTUM_BYTES (4u << 20) /* of one transfer before the next one's turn */
 #define CORE_GRANT_BYTES (4u << 20)   /* staging is granted so much at once, while some is left */
 #define CORE_REF_BYTES (16u << 20)    /* a chunk that goes by reference */
@@ -196,6 +197,7 @@ struct core_chunk {
 	uint32_t bytes, pieces;
 	uint8_t type;
 	bool refused, aborted, staged, by_ref;
+	bool filled; /* counts in filled_bytes */
 	bool unread; /* taken away before the peer read it, whatever it acknowledges */
 };
 
@@ -240,7 +242,10 @@ struct core_chan {
 	uint64_t rx_seq;	       /* last sequence begun */
 	uint64_t applied_seq;	       /* cumulative */
 	uint64_t done[CORE_RING / 64]; /* applied out of order, by sequence % CORE_RING */
-	uint64_t ack_wanted, acked_sent;
+	uint64_t got_seq;      /* the peer has taken all up to it out of the transport */
+	uint64_t filled_bytes; /* of filled jobs, on their way there */
+	uint64_t ack_first, ack_wanted; /* sequences that asked: the oldest open one, the latest */
+	uint64_t acked_sent;
 	bool ack_due, ack_needed; /* needed: some unasked frame ends a transfer of ours */
 	struct core_io rx;
 	struct frame rx_frame;

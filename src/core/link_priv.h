@@ -36,6 +36,7 @@ struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan
 void core_chunks_ack(struct core_link *link, struct core_chan *chan, uint64_t seq);
 bool core_chunks_requeue(struct core_link *link, struct core_chan *chan);
 void core_chunks_detach(struct core_link *link, struct core_job *job);
+void core_chunks_got(struct core_chan *chan, uint64_t seq);
 void core_chunk_refuse(struct core_link *link, struct core_chan *chan, uint64_t seq,
 		       tcpx_status status);
 void core_redo_free(struct core_link *link, struct core_job *job);

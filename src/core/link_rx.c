@@ -178,7 +178,9 @@ void core_rx_applied(struct core_link *link, struct core_chan *chan, uint64_t se
 		chan->done[next % CORE_RING / 64] &= ~bit;
 		chan->applied_seq = next;
 	}
-	if (chan->ack_wanted > chan->acked_sent && chan->applied_seq >= chan->ack_wanted) {
+	/* The oldest that asked, not the latest: while more arrives than is applied at once, it
+	 * would never come to that. */
+	if (chan->ack_first > chan->acked_sent && chan->applied_seq >= chan->ack_first) {
 		chan->ack_due = true;
 		core_kick(link, chan);
 	}
@@ -190,8 +192,10 @@ static tcpx_status take_ack(struct core_link *link, struct core_chan *chan,
 	uint64_t last = chan->next_seq - 1;
 
 	/* A frame whose call is still under way may be acknowledged; a later one may not. */
-	if (frame->linear < chan->acked_seq || frame->linear > last)
+	if (frame->linear < chan->acked_seq || frame->linear > last || frame->key < frame->linear ||
+	    frame->key > last)
 		return TCPX_ERR_PROTOCOL;
+	core_chunks_got(chan, frame->key);
 	core_chunks_ack(link, chan, frame->linear);
 	if (chan->idle && (chan->ack_needed || !list_empty(&link->bulk)))
 		core_kick(link, chan);
@@ -296,8 +300,11 @@ tcpx_status core_rx_end(struct core_link *link, uint32_t channel, bool valid, tc
 		return link->dead_status;
 	}
 	/* An aborted chunk counts as received, never as applied. */
-	if (frame.seq && (frame.flags & FRAME_F_ACK) && frame.seq > chan->ack_wanted)
+	if (frame.seq && (frame.flags & FRAME_F_ACK)) {
 		chan->ack_wanted = frame.seq;
+		if (chan->ack_first <= chan->acked_sent)
+			chan->ack_first = frame.seq;
+	}
 	result = settle(link, chan, valid, status, data);
 	chan->rx.busy = false;
 	/* What could not be kept was not applied: it comes again over another channel. */

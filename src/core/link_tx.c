@@ -62,9 +62,14 @@ static bool next_told(struct core_link *link, struct core_chan *chan, struct cor
 	frame->epoch = chan->epoch;
 	if (chan->ack_due && (!chan->unsent_nacks || ack_upto(chan) > chan->acked_sent)) {
 		chan->acked_sent = ack_upto(chan);
+		if (chan->ack_first <= chan->acked_sent && chan->ack_wanted > chan->acked_sent)
+			chan->ack_first = chan->acked_sent + 1; /* which one asked is not kept */
 		chan->ack_due = chan->unsent_nacks > 0;
 		frame->type = FRAME_ACK;
 		frame->linear = chan->acked_sent;
+		frame->key = chan->rx_seq - chan->rx.busy; /* an unsequenced frame, maybe */
+		if (frame->key < frame->linear)
+			frame->key = frame->linear;
 		return true;
 	}
 	if (!core_carries_small(link, chan->index))
@@ -273,6 +278,10 @@ static bool cut(struct core_link *link, struct core_chan *chan, struct core_job 
 	else if (bytes)
 		bytes = allowance(link, job, bytes);
 	if (!bytes && job->kind != CORE_JOB_NOTE)
+		return false;
+	/* More would lie in the transport, and its staging memory with it. */
+	if (job->fills && !job->small &&
+	    chan->filled_bytes >= CORE_FILLED_CHUNKS * link->cfg.chunk_bytes)
 		return false;
 	if (job->by_ref && !job->small && link->ref_bytes >= CORE_REF_WINDOW)
 		return false;

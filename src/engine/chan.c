@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A channel: who runs it, when it is polled, how it starts and stops. */
 #include "engine/engine.h"
+#include "engine/hold.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -20,8 +21,12 @@ static void chan_free(struct engine_chan *chan)
 {
 	if (!chan)
 		return;
-	if (chan->net)
+	if (chan->net) {
+		if (hold_any(chan) && chan->net->ops->purge)
+			chan->net->ops->purge(chan->net);
 		chan->net->ops->close(chan->net);
+		hold_closed(chan);
+	}
 	if (chan->peer)
 		peer_put(chan->peer);
 	free(chan->tx.buf);
@@ -52,6 +57,7 @@ tcpx_status chan_create(struct engine_peer *peer, uint32_t index, uint32_t epoch
 	tcpx_status status;
 
 	if (chan) {
+		hold_chan_init(chan);
 		chan->tx.buf = malloc(ENGINE_TX_BUFFER);
 		chan->rx.buf = malloc(ENGINE_RX_BUFFER);
 		chan->tx.iov = calloc(CORE_PIECES_MAX + 2, sizeof(struct iovec));
@@ -341,6 +347,7 @@ void chan_stop(struct engine_chan *chan)
 	pthread_mutex_unlock(&worker->lock);
 	chan_tx_drop(chan);
 	chan_rx_drop(chan);
+	hold_lost(chan);
 	chan_get(chan);
 	worker_bury(chan);
 }

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/engine.h"
+#include "engine/hold.h"
 #include "engine/rx_into.h"
 #include "engine/stage.h"
 #include "engine/warm.h"
@@ -190,6 +191,7 @@ static tcpx_status end_frame(struct engine_chan *chan, bool valid)
 		rx_release(rx);
 	pthread_mutex_lock(&peer->lock);
 	status = core_rx_end(&peer->core, chan->index, valid, verdict, rx->message);
+	hold_got(chan);
 	pthread_mutex_unlock(&peer->lock);
 	rx->state = RX_HEADER;
 	if (rx->commit && status == TCPX_OK)

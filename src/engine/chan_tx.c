@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "engine/engine.h"
+#include "engine/hold.h"
 #include "engine/prefill.h"
 #include "engine/share.h"
 #include "engine/stage.h"
@@ -172,13 +173,15 @@ static void begin_big(struct engine_chan *chan)
 }
 
 /* peer.lock: a staged source is where it was filled, if it was. */
-static void claim(struct chan_tx *tx)
+static void claim(struct engine_chan *chan)
 {
+	struct chan_tx *tx = &chan->tx;
 	const struct core_tx *frame = &tx->frame;
 
 	tx->staged = frame->prog && frame->frame.payload_bytes && frame->job->fills;
 	if (tx->staged)
 		tx->nslices = prefill_claim(frame, tx->slices, tx->iov);
+	tx->held = hold_frame(chan);
 }
 
 /* Gathers frames until the buffer is full, a large one came, or there is nothing more. */
@@ -200,7 +203,7 @@ static void gather(struct engine_chan *chan)
 		if (room)
 			got = core_tx_next(&peer->core, chan->index, &tx->frame);
 		if (got)
-			claim(tx);
+			claim(chan);
 		pthread_mutex_unlock(&peer->lock);
 		sent = false;
 		if (!got)
@@ -326,6 +329,8 @@ static tcpx_status call_out(struct engine_chan *chan, size_t *out_bytes)
 	/* A notification's bytes are the link's, and go with it. */
 	if (ops->lend && tx->big && tx->frame.prog && tx->left && !tx->aborted)
 		return ops->lend(chan->net, iov, n, out_bytes);
+	if (tx->big && tx->held && !tx->aborted)
+		return ops->send_held(chan->net, iov, n, out_bytes);
 	return ops->send(chan->net, iov, n, out_bytes);
 }
 

@@ -92,6 +92,7 @@ struct chan_tx {
 	bool staged;		    /* source */
 	struct engine_stage *stage; /* staged source: a slot of its own */
 	_Atomic int filling;
+	bool held;	  /* the slices stay as they are until the frame is acknowledged */
 	bool torn;	  /* the peer knows the frame for aborted, whatever its trailer says */
 	_Atomic int lent; /* the peer may read the frame's memory now: the call stays open */
 };
@@ -148,6 +149,8 @@ struct engine_chan {
 	_Atomic uint32_t refs;
 	int64_t stuck_ns;	 /* control thread: how long nothing sent was acknowledged */
 	int64_t trimmed_ns;	 /* control thread: heard_ns when its memory was given back */
+	struct list_node holds;	 /* peer.lock: frames sent without a copy */
+	struct list_node lost;	 /* peer.lost or peer.fenced, with a reference */
 	struct core_io lease;	 /* of a stopped channel: what its last frame lent */
 	struct list_node leased; /* runtime.leases, with a reference */
 	struct list_node grave;	 /* worker's */
@@ -166,6 +169,9 @@ struct engine_peer {
 	_Atomic uint32_t flush_word, flush_waiters;
 	uint64_t post_seq;
 	struct list_node buried; /* lock: requests released while active, now over */
+	struct list_node lost;	 /* lock: stopped channels with frames that are held */
+	struct list_node fenced; /* lock: of them those whose fence is through */
+	struct list_node unheld; /* lock: frames that are held no more */
 	tcpx_error error;	 /* why it is dead; lock */
 	char name[TCPX_NAME_MAX + 1];
 	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES];

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "engine/engine.h"
+#include "engine/hold.h"
 #include "engine/prefill.h"
 #include "engine/rx_into.h"
 #include "engine/stage.h"
@@ -124,6 +125,7 @@ static void hook_channel_free(void *arg, uint32_t channel)
 {
 	struct engine_peer *peer = arg;
 
+	hold_fenced(peer, channel);
 	peer->free_mask |= 1ull << (channel < 63 ? channel : 63);
 	peer_wake_control(peer);
 }

@@ -11,6 +11,7 @@
 #include "engine/block.h"
 #include "engine/calls.h"
 #include "engine/rx_into.h"
+#include "engine/hold.h"
 #include "engine/share.h"
 #include "sys/cpu.h"
 #include "sys/futex.h"
@@ -32,6 +33,9 @@ struct engine_peer *peer_create(struct engine_session *session)
 	sys_mutex_init_short(&peer->lock);
 	list_init(&peer->buried);
 	list_init(&peer->landings);
+	list_init(&peer->lost);
+	list_init(&peer->fenced);
+	list_init(&peer->unheld);
 	list_init(&peer->dropped);
 	list_init(&peer->spent);
 	list_init(&peer->deliveries);
@@ -195,6 +199,7 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 	drop_fences(peer);
 	pthread_mutex_unlock(&peer->lock);
 	share_peer_dead(peer);
+	hold_dead(peer);
 	for (i = 0; i < CORE_CHANNELS_MAX; i++)
 		if (chans[i])
 			chan_put(chans[i]);

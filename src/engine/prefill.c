@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Slices of staged sources: begun as far as there is room, filled, sent, let go of. */
+#include "engine/hold.h"
 #include "engine/prefill.h"
 
 #include <stdlib.h>
@@ -26,6 +27,11 @@ struct prefill_slice {
 static uint8_t *slice_addr(const struct prefill_slice *slice)
 {
 	return slice->block->addr + (slice->linear - slice->block->linear);
+}
+
+void prefill_get(struct prefill_slice *slice)
+{
+	atomic_fetch_add(&slice->refs, 1);
 }
 
 void prefill_put(struct prefill_slice *slice)
@@ -232,6 +238,7 @@ void prefill_flush(struct engine_peer *peer)
 	list_splice(&blocks, &peer->spent);
 	list_splice(&deliveries, &peer->deliveries);
 	pthread_mutex_unlock(&peer->lock);
+	hold_flush(peer);
 	while ((node = list_pop_front(&slices)))
 		prefill_put(LIST_ENTRY(node, struct prefill_slice, node));
 	while ((node = list_pop_front(&blocks)))
@@ -265,7 +272,7 @@ uint32_t prefill_claim(const struct core_tx *tx, struct prefill_slice **slices, 
 		if (slices[i]->linear + slices[i]->bytes <= tx->job->linear)
 			list_remove(&slices[i]->node); /* the job's reference goes along */
 		else
-			atomic_fetch_add(&slices[i]->refs, 1);
+			prefill_get(slices[i]);
 	return at == end ? n : 0;
 }
 

@@ -28,6 +28,7 @@ void prefill_flush(struct engine_peer *peer);
  * payload as iovecs (room for CHAN_SLICES_MAX). 0: it is not there; the channel fetches it itself.
  */
 uint32_t prefill_claim(const struct core_tx *tx, struct prefill_slice **slices, struct iovec *iov);
+void prefill_get(struct prefill_slice *slice); /* a reference is held */
 void prefill_put(struct prefill_slice *slice); /* no lock held */
 
 /* Somebody stands in line: what others had filled and do not send for 100 ms is given up, as long

@@ -60,6 +60,13 @@ struct net_ops {
 	tcpx_status (*send)(struct net_chan *chan, const struct iovec *iov, int niov,
 			    size_t *out_bytes);
 
+	/* Optional. As send, for memory that stays as it is until the peer has said that it got the
+	 * bytes: the transport may go on reading it after the return, and after the channel's end.
+	 * Between two such calls for the rest of the same bytes a send may come; what it offers is
+	 * then not looked at as far as the transport has the bytes already. tx owner. */
+	tcpx_status (*send_held)(struct net_chan *chan, const struct iovec *iov, int niov,
+				 size_t *out_bytes);
+
 	/* Receives what is there. TCPX_OK: *out_bytes > 0; IN_PROGRESS: nothing there; PEER_CLOSED:
 	 * orderly end of stream; other errors as send. rx owner. */
 	tcpx_status (*recv)(struct net_chan *chan, const struct iovec *iov, int niov,
@@ -84,6 +91,9 @@ struct net_ops {
 
 	/* Makes both directions of both ends fail soon; idempotent. Any thread. */
 	void (*shutdown)(struct net_chan *chan);
+
+	/* Optional, before close: what is queued for the peer is thrown away. */
+	void (*purge)(struct net_chan *chan);
 
 	/* Frees it. Nobody uses it any more, and nothing is lent. */
 	void (*close)(struct net_chan *chan);

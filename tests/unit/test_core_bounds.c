@@ -323,7 +323,7 @@ static void test_note_part_lost(void **state)
 static void test_note_acknowledged_in_its_call(void **state)
 {
 	struct world *w = world_open();
-	struct frame ack = {.type = FRAME_ACK, .linear = 1, .epoch = 1};
+	struct frame ack = {.type = FRAME_ACK, .linear = 1, .key = 1, .epoch = 1};
 	struct core_rx rx;
 	struct core_tx tx;
 	uint64_t kept;

@@ -14,6 +14,8 @@
 
 #include "base/error.h"
 #include "net/net.h"
+#include "net/tcp/pages.h"
+#include "sys/sock.h"
 
 struct tcp_chan {
 	struct net_chan base;
@@ -25,6 +27,7 @@ struct tcp_chan {
 	_Atomic int lost;
 	_Atomic int down; /* shutdown was called here */
 	size_t mark;	  /* SO_RCVLOWAT in force; rx owner */
+	struct tcp_pages pages;
 };
 
 static tcpx_status tcp_failed(struct tcp_chan *chan, int err, tcpx_status *end)
@@ -42,24 +45,90 @@ static tcpx_status tcp_failed(struct tcp_chan *chan, int err, tcpx_status *end)
 	return status;
 }
 
-static tcpx_status tcp_send(struct net_chan *base, const struct iovec *iov, int niov,
-			    size_t *out_bytes)
+/* What a call of the kernel says; n > 0 went. */
+static tcpx_status tcp_sent(struct tcp_chan *chan, ssize_t n, size_t *out_bytes)
 {
-	struct tcp_chan *chan = (struct tcp_chan *)base;
-	struct msghdr msg = {.msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)niov};
-	ssize_t n;
-
-	if (chan->tx_end)
-		return chan->tx_end;
-	do
-		n = sendmsg(chan->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
-	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return tcp_failed(chan, errno, &chan->tx_end);
 	if (n == 0)
 		return TCPX_IN_PROGRESS;
 	*out_bytes = (size_t)n;
 	return TCPX_OK;
+}
+
+static ssize_t tcp_copy(const struct tcp_chan *chan, const struct iovec *iov, int niov, int more)
+{
+	struct msghdr msg = {.msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)niov};
+	ssize_t n;
+
+	do
+		n = sendmsg(chan->fd, &msg,
+			    MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MSG_MORE : 0));
+	while (n < 0 && errno == EINTR);
+	return n;
+}
+
+static tcpx_status tcp_send(struct net_chan *base, const struct iovec *iov, int niov,
+			    size_t *out_bytes)
+{
+	struct tcp_chan *chan = (struct tcp_chan *)base;
+
+	if (chan->tx_end)
+		return chan->tx_end;
+	if (chan->pages.filled) { /* of a held piece: they are the next bytes whatever is offered */
+		long went = tcp_pages_drain(&chan->pages, chan->fd, 0);
+
+		if (went)
+			return tcp_sent(chan, went, out_bytes);
+	}
+	return tcp_sent(chan, tcp_copy(chan, iov, niov, 0), out_bytes);
+}
+
+/* How many pieces from iov on are to be copied; *out_bytes of them. */
+static int small_ones(const struct iovec *iov, int niov, size_t *out_bytes)
+{
+	int n = 0;
+
+	*out_bytes = 0;
+	while (n < niov && iov[n].iov_len < TCP_PAGES_MIN)
+		*out_bytes += iov[n++].iov_len;
+	return n;
+}
+
+static tcpx_status tcp_send_held(struct net_chan *base, const struct iovec *iov, int niov,
+				 size_t *out_bytes)
+{
+	struct tcp_chan *chan = (struct tcp_chan *)base;
+	ssize_t went = 0;
+	size_t sum = 0;
+
+	if (chan->tx_end)
+		return chan->tx_end;
+	while (niov && !chan->pages.impossible) {
+		size_t bytes = iov->iov_len;
+		int n = 1;
+
+		if (chan->pages.filled || bytes >= TCP_PAGES_MIN) {
+			went = tcp_pages_send(&chan->pages, chan->fd, iov, niov > 1);
+		} else {
+			n = small_ones(iov, niov, &bytes);
+			went = tcp_copy(chan, iov, n, niov > n);
+		}
+		if (went <= 0)
+			break;
+		sum += (size_t)went;
+		if ((size_t)went < bytes)
+			break;
+		iov += n;
+		niov -= n;
+	}
+	if (!sum && chan->pages.impossible)
+		return tcp_send(base, iov, niov, out_bytes);
+	if (!sum)
+		return tcp_sent(chan, went, out_bytes);
+	if (went < 0)
+		(void)tcp_failed(chan, errno, &chan->tx_end); /* the next call says so */
+	return tcp_sent(chan, (ssize_t)sum, out_bytes);
 }
 
 static tcpx_status tcp_eof(struct tcp_chan *chan)
@@ -133,10 +202,16 @@ static void tcp_shutdown(struct net_chan *base)
 		shutdown(chan->fd, SHUT_RDWR);
 }
 
+static void tcp_purge(struct net_chan *base)
+{
+	(void)sys_sock_reset_on_close(((struct tcp_chan *)base)->fd);
+}
+
 static void tcp_close(struct net_chan *base)
 {
 	struct tcp_chan *chan = (struct tcp_chan *)base;
 
+	tcp_pages_close(&chan->pages);
 	close(chan->fd);
 	free(chan);
 }
@@ -170,11 +245,13 @@ static const struct net_ops tcp_ops = {
 	.name = "tcp",
 	.caps = NET_CAP_HEADER | NET_CAP_IN_ORDER | NET_CAP_CANCEL,
 	.send = tcp_send,
+	.send_held = tcp_send_held,
 	.recv = tcp_recv,
 	.arm = tcp_arm,
 	.fd = tcp_fd,
 	.recv_mark = tcp_recv_mark,
 	.shutdown = tcp_shutdown,
+	.purge = tcp_purge,
 	.close = tcp_close,
 	.info = tcp_info_get,
 };
@@ -188,6 +265,7 @@ tcpx_status net_tcp_wrap(int fd, struct net_chan **out_chan)
 	chan->base.ops = &tcp_ops;
 	chan->fd = fd;
 	chan->mark = 1;
+	tcp_pages_init(&chan->pages);
 	*out_chan = &chan->base;
 	return TCPX_OK;
 }

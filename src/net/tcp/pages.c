@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* vmsplice into a pipe, splice out of it: no other call of Linux sends user pages to a socket of the
+ * same host without a copy (MSG_ZEROCOPY copies on loopback, docs/design/zerocopy.md). */
+#include "net/tcp/pages.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "base/error.h"
+
+#define PIPE_BYTES (512u << 10) /* a chunk, for one that begins with a page */
+#define PIPE_LEAST (64u << 10)
+
+void tcp_pages_init(struct tcp_pages *pages)
+{
+	*pages = (struct tcp_pages){.fd = {-1, -1}, .impossible = !config_u64(CONFIG_TCP_SPLICE)};
+}
+
+void tcp_pages_close(struct tcp_pages *pages)
+{
+	if (pages->fd[0] < 0)
+		return;
+	close(pages->fd[0]);
+	close(pages->fd[1]);
+	pages->fd[0] = pages->fd[1] = -1;
+	pages->filled = 0;
+}
+
+static void give_up(struct tcp_pages *pages, const char *what)
+{
+	static struct log_limit limit;
+
+	if (log_allow(&limit, 3))
+		LOG_INFO("sending by copies: %s: errno %d", what, errno);
+	tcp_pages_close(pages);
+	pages->impossible = 1;
+}
+
+/* 0; -1: it cannot be. A user may have so many pages in pipes, and then gets short ones. */
+static int pages_open(struct tcp_pages *pages)
+{
+	int size;
+
+	if (pages->fd[0] >= 0)
+		return 0;
+	if (pipe2(pages->fd, O_CLOEXEC | O_NONBLOCK)) {
+		pages->fd[0] = pages->fd[1] = -1;
+		give_up(pages, "no pipe");
+		return -1;
+	}
+	size = fcntl(pages->fd[1], F_SETPIPE_SZ, (int)PIPE_BYTES);
+	if (size < 0)
+		size = fcntl(pages->fd[1], F_GETPIPE_SZ);
+	if (size < (int)PIPE_LEAST) {
+		give_up(pages, "a pipe holds too little");
+		return -1;
+	}
+	return 0;
+}
+
+/* As a send with MSG_NOSIGNAL, which splice does not know. */
+static ssize_t splice_quietly(int from, int sock, size_t bytes, unsigned flags)
+{
+	const struct timespec now = {0, 0};
+	sigset_t pipe, old, pending;
+	ssize_t n;
+	int err;
+
+	sigemptyset(&pipe);
+	sigaddset(&pipe, SIGPIPE);
+	pthread_sigmask(SIG_BLOCK, &pipe, &old);
+	sigpending(&pending);
+	n = splice(from, NULL, sock, NULL, bytes, flags);
+	err = errno;
+	if (n < 0 && err == EPIPE && !sigismember(&pending, SIGPIPE))
+		while (sigtimedwait(&pipe, NULL, &now) < 0 && errno == EINTR)
+			;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	errno = err;
+	return n;
+}
+
+long tcp_pages_drain(struct tcp_pages *pages, int sock, int more)
+{
+	unsigned flags = SPLICE_F_NONBLOCK | (more ? SPLICE_F_MORE : 0u);
+	size_t sum = 0;
+	ssize_t n = 0;
+
+	while (pages->filled) {
+		n = splice_quietly(pages->fd[0], sock, pages->filled, flags);
+		if (n > 0) {
+			pages->filled -= (size_t)n;
+			sum += (size_t)n;
+		} else if (n == 0 || errno != EINTR) {
+			break;
+		}
+	}
+	if (sum || n > 0)
+		return (long)sum;
+	if (n == 0 || errno == EINVAL || errno == ENOSYS || errno == EPERM) {
+		give_up(pages, "no splice to the socket");
+		return 0;
+	}
+	return -1;
+}
+
+long tcp_pages_send(struct tcp_pages *pages, int sock, const struct iovec *piece, int more)
+{
+	size_t sum = 0;
+
+	while (sum < piece->iov_len) {
+		struct iovec rest = {(char *)piece->iov_base + sum, piece->iov_len - sum};
+		size_t had = pages->filled;
+		ssize_t put;
+		long went;
+
+		if (!had) {
+			if (pages_open(pages))
+				break;
+			put = vmsplice(pages->fd[1], &rest, 1, SPLICE_F_NONBLOCK);
+			if (put < 0 && errno == EINTR)
+				continue;
+			if (put < 0 && (errno == EFAULT || errno == EAGAIN)) {
+				return sum ? (long)sum : -1;
+			} else if (put <= 0) {
+				give_up(pages, "no vmsplice");
+				break;
+			}
+			pages->filled = (size_t)put;
+		}
+		went = tcp_pages_drain(pages, sock, more || pages->filled < rest.iov_len);
+		if (went < 0)
+			return sum ? (long)sum : -1;
+		if (!went)
+			break;
+		sum += (size_t)went;
+		if (pages->filled)
+			break; /* the socket is full */
+	}
+	return (long)sum;
+}
