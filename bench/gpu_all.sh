@@ -123,7 +123,7 @@ run_kernels() {
 	fi
 	for tool_name in memcheck racecheck initcheck; do
 		step "compute-sanitizer $tool_name" timeout 200 compute-sanitizer \
-			--tool $tool_name --error-exitcode 1 "$kernels" --rounds 20
+			--tool $tool_name --error-exitcode 1 "$kernels" --rounds 20 --serial
 	done
 }
 

@@ -15,8 +15,6 @@
 #define UNROLL 4u /* words under way of each thread */
 #define STEP (UNROLL * LANES * WORD)
 #define TILE 512u /* pieces in shared memory at once */
-/* A block's barriers are never further apart, so that all its warps see an abort that one saw. */
-#define SPAN (256u << 10)
 #define LINE 128u
 #define ALL 0xffffffffu
 #define NONE 0xffffu
@@ -270,69 +268,46 @@ static __device__ __forceinline__ void scatter_step(const struct view *v, uint32
 			scatter_bytes(v, at + (j * LANES + v->lane) * WORD, place[j], word[j]);
 }
 
-/*
- * A warp's steps of positions pos .. upto - 1; 1: it stopped before their end. The look at the
- * words is issued before a step and used after it, so its latency is hidden by the step's own. Warp
- * 0 looks at the host's word, the others at what any warp 0 passed on: that costs no bus.
- */
+/* A warp's steps of positions pos .. upto - 1. */
 template <bool GATHER>
-static __device__ __forceinline__ uint32_t warp_work(const struct mem_copy_args *a,
-						     const struct view *v, uint32_t pos,
-						     uint32_t upto)
+static __device__ __forceinline__ void warp_work(const struct view *v, uint32_t pos, uint32_t upto)
 {
-	struct mem_copy_state *state = (struct mem_copy_state *)a->state;
-	struct mem_copy_mark *mark = (struct mem_copy_mark *)a->mark;
-	uint32_t warp = threadIdx.x / LANES, warps = blockDim.x / LANES, seen = 0;
+	uint32_t warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
 
-	for (uint32_t at = pos + warp * STEP; at < upto; at += warps * STEP) {
-		if (__shfl_sync(ALL, seen, 0)) {
-			if (v->lane == 0)
-				tell(&state->stop, 1);
-			return 1;
-		}
-		if (v->lane == 0)
-			seen = warp ? look(&state->stop) : look(&mark->abort);
+	for (uint32_t at = pos + warp * STEP; at < upto; at += warps * STEP)
 		if (GATHER)
 			gather_step(v, at, upto);
 		else
 			scatter_step(v, at, upto);
-	}
-	return 0;
 }
 
 /*
- * started, fence, abort: the block's half of the agreement in copy_abi.h. Every block says started
- * itself, all with the same value into the same word: blocks begin in any order, and what one block
- * said proves nothing about the look of another that began before it. 1: touch nothing.
+ * started, fence, abort: the kernel's half of the agreement in copy_abi.h, by the first block of
+ * the list to arrive. The host's memory is a round trip over the bus away, so no other block goes
+ * there: they wait for what it found in GPU memory. It runs, so they never wait for room. 1: touch
+ * nothing.
  */
-static __device__ uint32_t block_enter(const struct mem_copy_args *a)
-{
-	struct mem_copy_mark *mark = (struct mem_copy_mark *)a->mark;
-
-	tell(&mark->started, a->serial);
-	__threadfence_system();
-	return look(&mark->abort) != 0;
-}
-
-/* Behind a barrier that all threads of the block reached after their last access. The first fence
- * orders the block's bytes before its count, the second the count of all before the end mark. */
-static __device__ void block_leave(const struct mem_copy_args *a)
+static __device__ uint32_t list_stopped(const struct mem_copy_args *a)
 {
 	struct mem_copy_state *state = (struct mem_copy_state *)a->state;
 	struct mem_copy_mark *mark = (struct mem_copy_mark *)a->mark;
-	uint32_t stop;
+	uint32_t serial = a->serial, verdict;
 
-	__threadfence_system();
-	if (atomicAdd(&state->blocks_done, 1) != gridDim.x - 1)
-		return;
-	__threadfence_system();
-	stop = look(&state->stop);
-	tell(&state->stop, 0);
-	tell(&state->blocks_done, 0);
-	if (stop)
-		tell(&mark->stopped, 1);
-	__threadfence_system();
-	tell(&mark->finished, a->serial);
+	if (atomicExch(&state->claimed, serial) != serial) {
+		tell(&mark->started, serial);
+		__threadfence_system();
+		verdict = look(&mark->abort) ? serial | MEM_COPY_STOP : serial;
+		if (verdict != serial)
+			tell(&mark->stopped, 1);
+		__threadfence();
+		tell(&state->verdict, verdict);
+	} else {
+		do
+			verdict = look(&state->verdict);
+		while ((verdict & ~MEM_COPY_STOP) != serial);
+		__threadfence();
+	}
+	return verdict & MEM_COPY_STOP;
 }
 
 static __device__ __forceinline__ void stage_tile(const struct mem_copy_args *a, struct tile *t,
@@ -351,8 +326,8 @@ static __device__ __forceinline__ void stage_tile(const struct mem_copy_args *a,
 	}
 }
 
-/* Tiles of up to TILE pieces and SPAN bytes. All of a word's pieces are in one tile: a tile that is
- * not the block's last ends at the last whole word, which the next one begins with. */
+/* Tiles of up to TILE pieces. All of a word's pieces are in one tile: one that is not the block's
+ * last ends at the last whole word, which the next one begins with. */
 template <bool GATHER>
 static __device__ __forceinline__ void block_main(const struct mem_copy_args *a)
 {
@@ -365,31 +340,22 @@ static __device__ __forceinline__ void block_main(const struct mem_copy_args *a)
 
 	/* while the others fetch pieces, which costs as long */
 	if (threadIdx.x == blockDim.x - 1)
-		halt = block_enter(a);
+		halt = list_stopped(a);
 	while (pos < last) {
 		uint32_t n = beyond - i < TILE ? beyond - i : TILE, upto = last;
 
 		stage_tile(a, &t, i, n);
 		__syncthreads();
-		if (halt) {
-			if (threadIdx.x == 0)
-				tell(&((struct mem_copy_state *)a->state)->stop, 1);
-			break;
-		}
+		if (halt)
+			return;
 		if (i + n < beyond && (t.end[n - 1] & ~(WORD - 1)) < upto)
 			upto = t.end[n - 1] & ~(WORD - 1);
-		if (upto - pos > SPAN)
-			upto = pos + SPAN;
 		v.n = n;
-		uint32_t stopped = warp_work<GATHER>(a, &v, pos, upto);
+		warp_work<GATHER>(&v, pos, upto);
 		i += piece_at(&t, n, 0, upto);
 		pos = upto;
-		if (__syncthreads_or((int)stopped))
-			break;
+		__syncthreads();
 	}
-	__syncthreads();
-	if (threadIdx.x == 0)
-		block_leave(a);
 }
 
 extern "C" __global__ void __launch_bounds__(MEM_COPY_THREADS)

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-/* Words that host and kernel both touch while the kernel runs. */
+/* Words that several touch at once: host and kernel, or blocks. */
 #ifdef __CUDACC__
 #define MEM_COPY_WORD uint32_t
 #else
@@ -17,7 +17,7 @@
 
 #define MEM_COPY_PIECES 4096u /* of one launch */
 #define MEM_COPY_BYTES (4u << 20)
-#define MEM_COPY_BLOCKS 64u
+#define MEM_COPY_BLOCKS 64u /* the most of a launch */
 #define MEM_COPY_THREADS 512u
 
 /* One piece of GPU memory and its place in the slot. A list is ascending in slot_off, pieces do not
@@ -27,27 +27,33 @@ struct mem_copy_piece {
 };
 
 /*
- * In mapped host memory, one per launch that may be under way. Before the launch the host makes
- * abort and stopped 0 and started and finished something else than the launch's serial.
+ * A list is one launch or several with the same mark, state and serial, in one stream. It moves as
+ * a whole or touches nothing; which, the first of its blocks to arrive finds out, for all of them.
+ * Serials are even and not 0, and lists in a row do not have the same.
  *
- * abort, then started: the host stores abort and afterwards loads started; every block stores
+ * In mapped host memory, one per list that may be under way. Before its first launch the host makes
+ * abort and stopped 0 and started something else than the serial.
+ *
+ * abort, then started: the host stores abort and afterwards loads started; that block stores
  * started and afterwards loads abort, both in one order that all see (seq_cst here, a system fence
- * there). So a host that set abort and does not read its serial in started knows: no block of this
- * launch has touched anything, and none will. It is still to be waited for (finished) before
- * pieces, mark and slot are used for something else.
+ * there). So a host that set abort and does not read the serial in started knows: no block of the
+ * list has touched anything, and none will. An abort that comes later is not heard. Pieces, mark
+ * and slot are in use until the stream is behind the launches, which also makes stopped final.
  */
 struct mem_copy_mark {
-	MEM_COPY_WORD abort;	/* host: not 0 = stop as soon as it is seen */
-	MEM_COPY_WORD started;	/* kernel: the serial, before anything is touched */
-	MEM_COPY_WORD finished; /* kernel: the serial; all bytes are in place, nothing is touched */
-	MEM_COPY_WORD stopped;	/* kernel, before finished: 1 = abort was seen, bytes are missing */
+	MEM_COPY_WORD abort;   /* host: not 0 = touch nothing, unless it has begun */
+	MEM_COPY_WORD started; /* kernel: the serial, before anything is touched */
+	MEM_COPY_WORD stopped; /* kernel: 1 = abort was seen, nothing was or will be touched */
 };
 
-/* In GPU memory, all zero before the first launch; launches that may overlap have one each. The
- * last block of a launch leaves it all zero. */
+/* In GPU memory, all zero before the first launch. For the lists of one stream: launches that may
+ * overlap have one each. */
 struct mem_copy_state {
-	uint32_t blocks_done, stop, reserved[2];
+	MEM_COPY_WORD claimed; /* the serial of the list whose agreement a block has taken on */
+	MEM_COPY_WORD verdict; /* what it found: the serial, with MEM_COPY_STOP: touch nothing */
 };
+
+#define MEM_COPY_STOP 1u
 
 /*
  * The kernels' only parameter, by value. Addresses are those the GPU uses. Positions are bytes from
@@ -62,7 +68,7 @@ struct mem_copy_args {
 	uint64_t pieces; /* struct mem_copy_piece [count], mapped host memory */
 	uint64_t mark;	 /* struct mem_copy_mark, mapped host memory */
 	uint64_t state;	 /* struct mem_copy_state, GPU memory */
-	uint32_t serial; /* what started and finished become; not 0 */
+	uint32_t serial; /* even, not 0 */
 	uint32_t count;
 	uint64_t slot;
 	uint32_t begin, end, share;

@@ -21,8 +21,8 @@ tcpx_status mem_cuda_kernels_load(const struct sys_cuda_gpu *gpu,
 				  struct mem_cuda_kernels *out_kernels);
 
 /* Puts one launch into the stream: pieces -> slot (to_slot) or slot -> pieces. args is copied; what
- * it points to is in use until mark->finished or the stream's end. Never blocks. ERR_SYSTEM:
- * nothing was launched. */
+ * it points to is in use until the stream is behind it. Never blocks. ERR_SYSTEM: nothing was
+ * launched. */
 tcpx_status mem_cuda_kernels_launch(const struct mem_cuda_kernels *kernels, int to_slot,
 				    cuda_stream stream, const struct mem_copy_args *args);
 

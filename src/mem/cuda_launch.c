@@ -132,13 +132,13 @@ static int plan_blocks(struct plan *plan, const struct cuda_launcher *launcher,
 		args->state = launcher->state;
 		args->serial = launch->serial;
 		if (mem_copy_plan(&launch->pieces[begin], plan->begin[i + 1] - begin, plan->slot[i],
-				  MEM_COPY_BLOCKS, args) != TCPX_OK)
+				  0, args) != TCPX_OK)
 			return 0;
 	}
 	return 1;
 }
 
-/* started and finished become something else than the serial, which no two lists in a row share. */
+/* started becomes something else than the serial, which no two lists in a row share. */
 static void launch_renew(struct cuda_launcher *launcher, struct cuda_launch *launch)
 {
 	struct mem_copy_mark *mark = launch->mark;
@@ -148,7 +148,6 @@ static void launch_renew(struct cuda_launcher *launcher, struct cuda_launch *lau
 	atomic_store_explicit(&mark->abort, 0, memory_order_relaxed);
 	atomic_store_explicit(&mark->stopped, 0, memory_order_relaxed);
 	atomic_store_explicit(&mark->started, launch->serial - 1, memory_order_relaxed);
-	atomic_store_explicit(&mark->finished, launch->serial - 1, memory_order_relaxed);
 }
 
 enum mem_launch_result mem_launch_put(struct cuda_launcher *launcher, struct cuda_launch *launch,

@@ -2,7 +2,7 @@
 /*
  * Scattered copies of one direction by the copy kernels: a list of copies becomes a list of pieces
  * in mapped memory and one launch for each stretch of slots. All launches of a list share a mark,
- * so they are taken back together.
+ * a state and a serial, so all of it moves or none.
  */
 #ifndef MEM_CUDA_LAUNCH_H
 #define MEM_CUDA_LAUNCH_H
@@ -57,7 +57,7 @@ enum mem_launch_result mem_launch_put(struct cuda_launcher *launcher, struct cud
 
 int mem_launch_started(const struct cuda_launch *launch);
 /* 1: none of it touched or will touch anything but mark and pieces, which stay in use. 0: it began;
- * it ends soon, and mem_launch_stopped then tells whether bytes are missing. */
+ * it ends soon, and mem_launch_stopped then tells whether it heard of this and moved nothing. */
 int mem_launch_abort(struct cuda_launch *launch);
 int mem_launch_stopped(const struct cuda_launch *launch); /* the stream is behind it */
 

@@ -12,14 +12,15 @@
 #define TOTAL (2048ull << 20)
 #define TRIPS 2000
 
-/* Slots, lists and marks of launches under way: a launch uses those of its number. */
+/* Slots, lists, marks and words of launches under way: a launch uses those of its number. */
 struct bench {
 	struct gpu_rig *rig;
 	const struct sys_cuda *api;
 	uint8_t *ring;
 	struct mem_copy_piece *lists;
 	struct mem_copy_mark *marks;
-	cuda_ptr ring_gpu, lists_gpu, marks_gpu, states;
+	_Atomic uint32_t *words; /* serials of launches that are over: their streams say so */
+	cuda_ptr ring_gpu, lists_gpu, marks_gpu, words_gpu, states;
 	struct mem_copy_args args[RING];
 };
 
@@ -43,6 +44,7 @@ static void bench_open(struct bench *b)
 	b->ring = mapped(b, (size_t)RING * BLOCK, &b->ring_gpu);
 	b->lists = mapped(b, (size_t)RING * MEM_COPY_PIECES * sizeof(*b->lists), &b->lists_gpu);
 	b->marks = mapped(b, TABLES * sizeof(*b->marks), &b->marks_gpu);
+	b->words = mapped(b, TABLES * sizeof(*b->words), &b->words_gpu);
 	RIG_MUST(b->api->mem_alloc(&b->states, TABLES * sizeof(struct mem_copy_state)));
 	RIG_MUST(b->api->set_async(b->states, 0, TABLES * sizeof(struct mem_copy_state),
 				   b->rig->lane[0].stream));
@@ -75,57 +77,62 @@ static void bench_plan(struct bench *b, uint32_t piece, uint32_t count, uint32_t
 
 static void await(struct bench *b, uint32_t table, uint32_t serial)
 {
-	while (atomic_load_explicit(&b->marks[table].finished, memory_order_acquire) != serial)
+	while (atomic_load_explicit(&b->words[table], memory_order_acquire) != serial)
 		;
+}
+
+static void launch(struct bench *b, int to_slot, uint32_t list, uint32_t table, uint32_t serial,
+		   cuda_stream stream)
+{
+	struct mem_copy_args args = b->args[list];
+
+	args.mark = b->marks_gpu + table * sizeof(struct mem_copy_mark);
+	args.state = b->states + table * sizeof(struct mem_copy_state);
+	args.serial = serial;
+	CHECK_EQ(mem_cuda_kernels_launch(&b->rig->kernels, to_slot, stream, &args), TCPX_OK);
+	RIG_MUST(b->api->stream_write(stream, b->words_gpu + table * sizeof(uint32_t), serial, 0));
 }
 
 /* Launches with at most so many under way, on streams in turn; GB/s. */
 static double bench_rate(struct bench *b, int to_slot, uint64_t bytes, uint32_t streams)
 {
-	uint32_t launches = (uint32_t)(TOTAL / bytes), base = b->rig->serial + 1;
+	uint32_t launches = (uint32_t)(TOTAL / bytes), base = b->rig->serial + 2;
 	double begin = check_seconds();
 
 	if (launches > 20000)
 		launches = 20000;
 	for (uint32_t i = 0; i < launches; i++) {
-		struct mem_copy_args args = b->args[i % RING];
-
 		if (i >= 2)
-			await(b, (i - 2) % TABLES, base + i - 2);
-		args.mark = b->marks_gpu + i % TABLES * sizeof(struct mem_copy_mark);
-		args.state = b->states + i % TABLES * sizeof(struct mem_copy_state);
-		args.serial = base + i;
-		CHECK_EQ(mem_cuda_kernels_launch(&b->rig->kernels, to_slot,
-						 b->rig->lane[i % streams].stream, &args),
-			 TCPX_OK);
+			await(b, (i - 2) % TABLES, base + 2 * (i - 2));
+		launch(b, to_slot, i % RING, i % TABLES, base + 2 * i,
+		       b->rig->lane[i % streams].stream);
 	}
-	await(b, (launches - 1) % TABLES, base + launches - 1);
+	await(b, (launches - 1) % TABLES, base + 2 * (launches - 1));
 	if (launches > 1)
-		await(b, (launches - 2) % TABLES, base + launches - 2);
-	b->rig->serial = base + launches;
+		await(b, (launches - 2) % TABLES, base + 2 * (launches - 2));
+	b->rig->serial = base + 2 * launches;
 	return (double)launches * (double)bytes / (check_seconds() - begin) / 1e9;
 }
 
 /* The copy engine's blocks with a word written behind each, two under way: what kernels lose to. */
 static double engine_rate(struct bench *b, int to_slot)
 {
-	uint32_t copies = (uint32_t)(TOTAL / BLOCK), base = b->rig->serial + 1;
+	uint32_t copies = (uint32_t)(TOTAL / BLOCK), base = b->rig->serial + 2;
 	cuda_stream stream = b->rig->lane[0].stream;
-	cuda_ptr word = b->marks_gpu + offsetof(struct mem_copy_mark, finished);
 	double begin = check_seconds();
 
 	for (uint32_t i = 0; i < copies; i++) {
 		cuda_ptr slot = b->ring_gpu + (uint64_t)(i % RING) * BLOCK;
 		cuda_ptr gpu = b->rig->arena + (uint64_t)i * BLOCK % ARENA;
 
-		while (i >= 2 && (int32_t)(atomic_load(&b->marks[0].finished) - (base + i - 2)) < 0)
+		while (i >= 2 && (int32_t)(atomic_load(b->words) - (base + i - 2)) < 0)
 			;
 		RIG_MUST(b->api->copy_async(to_slot ? slot : gpu, to_slot ? gpu : slot, BLOCK,
 					    stream));
-		RIG_MUST(b->api->stream_write(stream, word, base + i, 0));
+		RIG_MUST(b->api->stream_write(stream, b->words_gpu, base + i, 0));
 	}
 	await(b, 0, base + copies - 1);
-	b->rig->serial = base + copies;
+	b->rig->serial = base + 2 * copies; /* even */
 	return (double)copies * BLOCK / (check_seconds() - begin) / 1e9;
 }
 
@@ -136,22 +143,17 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* From the call to the mark, one launch at a time; microseconds, median. */
+/* From the call to the word, one launch at a time; microseconds, median. */
 static double bench_trip(struct bench *b, int to_slot)
 {
 	static double took[TRIPS];
 
 	for (uint32_t i = 0; i < TRIPS; i++) {
-		struct mem_copy_args args = b->args[i % RING];
 		double begin = check_seconds();
 
-		args.mark = b->marks_gpu;
-		args.state = b->states;
-		args.serial = ++b->rig->serial;
-		CHECK_EQ(mem_cuda_kernels_launch(&b->rig->kernels, to_slot, b->rig->lane[0].stream,
-						 &args),
-			 TCPX_OK);
-		await(b, 0, args.serial);
+		b->rig->serial += 2;
+		launch(b, to_slot, i % RING, 0, b->rig->serial, b->rig->lane[0].stream);
+		await(b, 0, b->rig->serial);
 		took[i] = check_seconds() - begin;
 	}
 	qsort(took, TRIPS, sizeof(took[0]), by_size);
@@ -196,8 +198,11 @@ void gpu_bench_run(void *arg)
 		       to_slot ? "gather" : "scatter", engine_rate(&b, to_slot));
 		for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 			bench_row(&b, to_slot, rows[i].piece, rows[i].count, rows[i].skew);
-		bench_plan(&b, 4096, 16, 8, 0);
-		printf("%-7s 4096 B x 16, call to mark: %.1f us\n", to_slot ? "gather" : "scatter",
-		       bench_trip(&b, to_slot));
+		for (uint32_t count = 16; count <= 1024; count *= 8) {
+			bench_plan(&b, 4096, count, 0, 0);
+			printf("%-7s 4096 B x %4u, %2u blocks, call to word: %.1f us\n",
+			       to_slot ? "gather" : "scatter", count, b.args[0].blocks,
+			       bench_trip(&b, to_slot));
+		}
 	}
 }

@@ -6,11 +6,13 @@
 #include "gpu_rig.h"
 
 #define ARENA (16u << 20)
+#define FILLERS 16 /* launches of 64 blocks: no GPU has room for so many */
 
-/* What a run of the program says: --seed, --rounds. */
+/* What a run of the program says: --seed, --rounds, --serial. */
 struct options {
 	uint64_t seed;
 	unsigned rounds;
+	int serial; /* launches wait for each other: none may wait for the host */
 };
 
 static void shuffle(struct rng *rng, uint32_t *order, uint32_t count)
@@ -193,6 +195,13 @@ static void two_at_once(void *arg)
 	}
 }
 
+/* Slot and model are the same, and no list's. */
+static void blank(struct gpu_rig *rig, struct gpu_lane *lane)
+{
+	memset(lane->slot, 0xa5, rig->slot_bytes + 2 * RIG_GUARD);
+	memset(lane->model, 0xa5, rig->slot_bytes + 2 * RIG_GUARD);
+}
+
 static void abort_before_touches_nothing(void *arg)
 {
 	struct rng rng;
@@ -202,8 +211,7 @@ static void abort_before_touches_nothing(void *arg)
 	for (int to_slot = 0; to_slot < 2; to_slot++) {
 		uint32_t count = random_list(rig, lane, &rng, 100);
 
-		memset(lane->slot, 0xa5, rig->slot_bytes + 2 * RIG_GUARD);
-		memset(lane->model, 0xa5, rig->slot_bytes + 2 * RIG_GUARD);
+		blank(rig, lane);
 		gpu_rig_plan(rig, lane, count, 0, 64);
 		atomic_store(&lane->mark->abort, 1);
 		gpu_rig_launch(rig, lane, to_slot);
@@ -211,83 +219,163 @@ static void abort_before_touches_nothing(void *arg)
 		CHECK_EQ(atomic_load(&lane->mark->stopped), 1);
 		gpu_rig_check_slot(rig, lane, "aborted before");
 		gpu_rig_check_arena(rig, lane, "aborted before");
-		/* and the state is as new */
+		/* a later launch of the list agrees, whatever the host has come to since */
+		atomic_store(&lane->mark->abort, 0);
+		gpu_rig_launch(rig, lane, to_slot);
+		gpu_rig_wait(rig, lane);
+		gpu_rig_check_slot(rig, lane, "a later launch");
+		gpu_rig_check_arena(rig, lane, "a later launch");
+		/* and the next list finds out for itself */
 		gather_once(rig, lane, count, 0, 64, "after an abort");
 	}
 }
 
-/* The host aborts at any time; where it does not see started, nothing is touched, ever. */
-static void abort_unseen_touches_nothing(void *arg)
+/* The second half of a list as a launch of its own; the lane's args become the first half's. */
+static struct mem_copy_args split(struct gpu_lane *lane, uint32_t blocks)
+{
+	uint32_t half = lane->args.count / 2, rest = lane->args.count - half;
+	struct mem_copy_args second = lane->args;
+	uint64_t slot = lane->args.slot;
+
+	CHECK_EQ(mem_copy_plan(lane->pieces, half, slot, blocks, &lane->args), TCPX_OK);
+	CHECK_EQ(mem_copy_plan(lane->pieces + half, rest, slot, blocks, &second), TCPX_OK);
+	second.pieces += half * sizeof(struct mem_copy_piece);
+	return second;
+}
+
+/* The host aborts at any time. All of a list's launches move or none, as stopped says; where the
+ * host does not see started, none, ever. */
+static void abort_stops_all_or_nothing(void *arg)
 {
 	const struct options *options = arg;
 	struct rng rng;
 	struct gpu_rig *rig = begin(options, &rng);
 	struct gpu_lane *lane = &rig->lane[0];
-	unsigned unseen = 0, stopped = 0, whole = 0;
-	uint32_t count = random_list(rig, lane, &rng, 300);
+	uint32_t unseen = 0, stopped = 0, whole = 0, count = random_list(rig, lane, &rng, 300);
+	uint8_t *none = lane->model, *all = malloc(rig->slot_bytes + 2 * RIG_GUARD);
 
-	memset(lane->model, 0xa5, rig->slot_bytes + 2 * RIG_GUARD);
+	CHECK(all);
+	blank(rig, lane);
+	memcpy(all, none, rig->slot_bytes + 2 * RIG_GUARD);
+	gpu_rig_plan(rig, lane, count, 0, 1);
+	lane->model = all;
+	gpu_rig_expect(rig, lane, 1);
 	for (unsigned round = 0; round < options->rounds * 5; round++) {
 		uint64_t spins = rng_below(&rng, 1u << rng_below(&rng, 16));
-		int seen;
+		uint32_t blocks = (uint32_t)rng_range(&rng, 1, 64);
+		struct mem_copy_args second;
+		int seen, stop;
 
 		memset(lane->slot, 0xa5, rig->slot_bytes + 2 * RIG_GUARD);
-		gpu_rig_plan(rig, lane, count, 0, (uint32_t)rng_range(&rng, 1, 64));
+		gpu_rig_plan(rig, lane, count, 0, blocks);
+		second = split(lane, blocks);
+		gpu_rig_launch(rig, lane, 1);
+		lane->args = second;
 		gpu_rig_launch(rig, lane, 1);
 		for (uint64_t i = 0; i < spins; i++)
 			(void)atomic_load_explicit(&lane->mark->abort, memory_order_relaxed);
 		atomic_store(&lane->mark->abort, 1);
 		seen = atomic_load(&lane->mark->started) == lane->args.serial;
 		gpu_rig_wait(rig, lane);
-		stopped += atomic_load(&lane->mark->stopped) == 1;
-		whole += atomic_load(&lane->mark->stopped) == 0;
+		stop = atomic_load(&lane->mark->stopped) != 0;
+		stopped += (uint32_t)stop;
+		whole += !stop;
 		unseen += !seen;
-		if (seen)
-			continue;
-		CHECK_EQ(atomic_load(&lane->mark->stopped), 1);
-		gpu_rig_check_slot(rig, lane, "aborted before started was seen");
+		CHECK_MSG(seen || stop, "started was not seen, and the list went on");
+		lane->model = stop ? none : all;
+		gpu_rig_check_slot(rig, lane, stop ? "stopped" : "not stopped");
 	}
 	printf("  %u unseen, %u stopped, %u whole\n", unseen, stopped, whole);
+	lane->model = none;
+	free(all);
 }
 
-/* A copy of 64 MiB by one block is long enough to be stopped in its middle. */
-static void abort_midway_stops(void *arg)
+/* Blocks that find somebody at it wait for what he finds, and for nothing else. */
+static void blocks_wait_for_the_verdict(void *arg)
 {
 	const struct options *options = arg;
-	const uint32_t bytes = 64u << 20;
-	unsigned stopped = 0;
 	struct rng rng;
-	struct gpu_rig *rig;
-	struct gpu_lane *lane;
+	struct gpu_rig *rig = begin(options, &rng);
+	struct gpu_lane *lane = &rig->lane[0];
 
-	rng_seed(&rng, options->seed);
-	rig = gpu_rig_open(bytes, bytes, &rng);
-	lane = &rig->lane[0];
-	for (uint32_t i = 0; i < 64; i++)
-		lane->pieces[i] = (struct mem_copy_piece){rig->arena + i * (bytes / 64), bytes / 64,
-							  i * (bytes / 64)};
-	for (unsigned attempt = 0; attempt < 20 && !stopped; attempt++) {
-		uint64_t moved = 0, kept = 0;
+	if (options->serial)
+		SKIP("a launch would wait for the host");
+	for (uint32_t i = 0; i < 4; i++) {
+		uint32_t stop = i % 2, count = random_list(rig, lane, &rng, 100);
 
-		check_alive();
-		memset(lane->slot + RIG_GUARD, 0xa5, bytes);
-		gpu_rig_plan(rig, lane, 64, 0, 1);
+		blank(rig, lane);
+		gpu_rig_plan(rig, lane, count, 0, i < 2 ? 64 : 1);
+		lane->args.state = lane->open_gpu;
+		atomic_store(&lane->open->claimed, lane->args.serial);
+		/* the list before this one had the other */
+		atomic_store(&lane->open->verdict, (lane->args.serial - 2) | !stop);
+		atomic_store(&lane->mark->abort, !stop); /* is not their business */
+		atomic_store(&lane->mark->started, 0);
 		gpu_rig_launch(rig, lane, 1);
-		while (atomic_load(&lane->mark->started) != lane->args.serial)
-			;
-		atomic_store(&lane->mark->abort, 1);
-		gpu_rig_wait(rig, lane);
-		stopped = atomic_load(&lane->mark->stopped);
-		for (uint32_t i = 0; i < bytes; i++) {
-			moved += lane->slot[RIG_GUARD + i] == rig->shadow[i];
-			kept += lane->slot[RIG_GUARD + i] == 0xa5;
+		for (int spins = 0; spins < 100; spins++) {
+			CHECK_EQ(rig->api->stream_query(lane->stream), CUDA_ERR_NOT_READY);
+			gpu_rig_check_slot(rig, lane, "before the verdict");
 		}
-		printf("  stopped %u: %" PRIu64 " bytes moved, %" PRIu64 " as before\n", stopped,
-		       moved, kept);
-		CHECK_MSG(moved + kept >= bytes, "a byte is neither the old nor the new one");
-		CHECK_MSG(stopped || moved == bytes, "not stopped, but bytes are missing");
+		atomic_store(&lane->open->verdict, lane->args.serial | stop);
+		if (!stop)
+			gpu_rig_expect(rig, lane, 1);
+		gpu_rig_wait(rig, lane);
+		gpu_rig_check_slot(rig, lane, stop ? "told to stop" : "told to go");
+		CHECK_EQ(atomic_load(&lane->mark->started), 0);
 	}
-	CHECK_EQ(stopped, 1);
+}
+
+/* Blocks that wait until their verdict comes fill the GPU, and hold whatever they are let go of. */
+static void fill_gpu(struct gpu_rig *rig, struct gpu_lane *lane)
+{
+	lane->pieces[0] = (struct mem_copy_piece){rig->arena, 64 * 128, 0};
+	gpu_rig_plan(rig, lane, 1, 0, 64);
+	CHECK_EQ(lane->args.blocks, 64);
+	lane->args.state = lane->open_gpu;
+	atomic_store(&lane->open->claimed, lane->args.serial);
+	atomic_store(&lane->open->verdict, 0);
+	for (int i = 0; i < FILLERS; i++) {
+		cuda_stream stream;
+
+		RIG_MUST(rig->api->stream_create(&stream, CUDA_STREAM_NON_BLOCKING, 0));
+		CHECK_EQ(mem_cuda_kernels_launch(&rig->kernels, 1, stream, &lane->args), TCPX_OK);
+	}
+}
+
+/* What the owner does when there is no room: abort, then started; then his memory is his own. */
+static void full_gpu_is_given_up(void *arg)
+{
+	const struct options *options = arg;
+	struct rng rng;
+	struct gpu_rig *rig = begin(options, &rng);
+	struct gpu_lane *lane = &rig->lane[0], *filler = &rig->lane[1];
+	uint32_t count = random_list(rig, lane, &rng, 300);
+	double until;
+	int seen;
+
+	if (options->serial)
+		SKIP("a launch would wait for the host");
+	blank(rig, lane);
+	fill_gpu(rig, filler);
+	gpu_rig_plan(rig, lane, count, 0, 64);
+	gpu_rig_launch(rig, lane, 1);
+	until = check_seconds() + 0.02;
+	while (atomic_load(&lane->mark->started) != lane->args.serial && check_seconds() < until)
+		;
+	atomic_store(&lane->mark->abort, 1);
+	seen = atomic_load(&lane->mark->started) == lane->args.serial;
+	if (!seen) {
+		gpu_rig_check_slot(rig, lane, "while the GPU is full");
+		CHECK_EQ(rig->api->stream_query(lane->stream), CUDA_ERR_NOT_READY);
+	}
+	atomic_store(&filler->open->verdict, filler->args.serial | MEM_COPY_STOP);
+	gpu_rig_wait(rig, lane);
+	printf("  the launch %s\n", seen ? "found room" : "did not begin");
+	CHECK(seen || atomic_load(&lane->mark->stopped));
+	if (!atomic_load(&lane->mark->stopped))
+		gpu_rig_expect(rig, lane, 1);
+	gpu_rig_check_slot(rig, lane, "behind what filled the GPU");
+	RIG_MUST(rig->api->ctx_synchronize());
 }
 
 int main(int argc, char **argv)
@@ -298,8 +386,9 @@ int main(int argc, char **argv)
 		{"extreme_lists", extreme_lists},
 		{"two_at_once", two_at_once},
 		{"abort_before_touches_nothing", abort_before_touches_nothing},
-		{"abort_unseen_touches_nothing", abort_unseen_touches_nothing},
-		{"abort_midway_stops", abort_midway_stops},
+		{"abort_stops_all_or_nothing", abort_stops_all_or_nothing},
+		{"blocks_wait_for_the_verdict", blocks_wait_for_the_verdict},
+		{"full_gpu_is_given_up", full_gpu_is_given_up},
 	};
 	static const struct check_case bench = {"bench", gpu_bench_run};
 	struct options options = {.seed = 1, .rounds = 60};
@@ -313,11 +402,14 @@ int main(int argc, char **argv)
 			options.seed = strtoull(argv[++i], NULL, 0);
 		else if (!strcmp(argv[i], "--rounds") && i + 1 < argc)
 			options.rounds = (unsigned)strtoul(argv[++i], NULL, 0);
+		else if (!strcmp(argv[i], "--serial"))
+			options.serial = 1;
 		else if (argv[i][0] != '-')
 			only = argv[i];
 		else
 			return fprintf(stderr,
-				       "usage: %s [--seed N] [--rounds N] [CASE] | --bench\n",
+				       "usage: %s [--seed N] [--rounds N] [--serial] [CASE] | "
+				       "--bench\n",
 				       argv[0]),
 			       2;
 	}

@@ -32,6 +32,9 @@ static void lane_open(struct gpu_rig *rig, struct gpu_lane *lane)
 	RIG_MUST(rig->api->stream_create(&lane->stream, CUDA_STREAM_NON_BLOCKING, 0));
 	lane->pieces = pinned(rig, MEM_COPY_PIECES * sizeof(*lane->pieces), &lane->pieces_gpu);
 	lane->mark = pinned(rig, sizeof(*lane->mark), &lane->mark_gpu);
+	lane->open = pinned(rig, sizeof(*lane->open), &lane->open_gpu);
+	lane->word = pinned(rig, sizeof(*lane->word), &lane->word_gpu);
+	atomic_store(lane->word, 0);
 	lane->slot = pinned(rig, slot, &lane->slot_gpu);
 	lane->model = malloc(slot);
 	CHECK(lane->model);
@@ -82,7 +85,7 @@ void gpu_rig_plan(struct gpu_rig *rig, struct gpu_lane *lane, uint32_t count, si
 	lane->args.pieces = lane->pieces_gpu;
 	lane->args.mark = lane->mark_gpu;
 	lane->args.state = lane->state;
-	lane->args.serial = ++rig->serial;
+	lane->args.serial = rig->serial += 2;
 	atomic_store(&lane->mark->abort, 0);
 	atomic_store(&lane->mark->stopped, 0);
 }
@@ -92,29 +95,31 @@ void gpu_rig_launch(struct gpu_rig *rig, struct gpu_lane *lane, int to_slot)
 	CHECK_MSG(mem_cuda_kernels_launch(&rig->kernels, to_slot, lane->stream, &lane->args) ==
 			  TCPX_OK,
 		  "%s", error_last()->what);
+	RIG_MUST(rig->api->stream_write(lane->stream, lane->word_gpu, ++lane->launches, 0));
 }
 
 void gpu_rig_wait(struct gpu_rig *rig, struct gpu_lane *lane)
 {
-	for (unsigned spins = 1; atomic_load(&lane->mark->finished) != lane->args.serial; spins++) {
+	for (unsigned spins = 1; atomic_load(lane->word) != lane->launches; spins++) {
 		cuda_result result;
 
 		if (spins % 10000)
 			continue;
-		/* an ended stream without the mark is a kernel that lost its end */
+		/* a stream without a word, and work that it lost */
 		result = rig->api->stream_query(lane->stream);
 		if (result == CUDA_ERR_NOT_READY)
 			continue;
 		RIG_MUST(result);
-		CHECK_MSG(atomic_load(&lane->mark->finished) == lane->args.serial,
-			  "the stream is at its end, finished is %u, not %u (started %u)",
-			  atomic_load(&lane->mark->finished), lane->args.serial,
+		CHECK_MSG(atomic_load(lane->word) == lane->launches,
+			  "the stream is at its end, its word is %u, not %u (started %u)",
+			  atomic_load(lane->word), lane->launches,
 			  atomic_load(&lane->mark->started));
 	}
 }
 
 static void *model_at(uint64_t addr, uint64_t bytes)
 {
+	static struct mem_copy_state state;
 	static struct mem_copy_mark mark;
 	struct gpu_rig *rig = the_rig;
 	uint64_t slot = addr - at_lane->slot_gpu, arena = addr - rig->arena;
@@ -123,6 +128,8 @@ static void *model_at(uint64_t addr, uint64_t bytes)
 		atomic_store(&mark.abort, 0);
 		return &mark;
 	}
+	if (addr == at_lane->args.state)
+		return &state; /* which has no list of that serial */
 	if (addr == at_lane->pieces_gpu)
 		return at_lane->pieces;
 	if (slot < rig->slot_bytes + 2 * RIG_GUARD)

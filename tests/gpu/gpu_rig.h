@@ -18,9 +18,12 @@ struct gpu_lane {
 	cuda_stream stream;
 	struct mem_copy_piece *pieces;
 	struct mem_copy_mark *mark;
-	uint8_t *slot, *model; /* slot: pinned, guards on both sides; model: what it should be */
-	cuda_ptr pieces_gpu, mark_gpu, slot_gpu, state;
+	struct mem_copy_state *open; /* mapped: a state in which the test says what blocks find */
+	_Atomic uint32_t *word; /* number of the last launch that is over: the stream says so */
+	uint8_t *slot, *model;	/* slot: pinned, guards on both sides; model: what it should be */
+	cuda_ptr pieces_gpu, mark_gpu, open_gpu, word_gpu, slot_gpu, state;
 	struct mem_copy_args args;
+	uint32_t launches;
 };
 
 struct gpu_rig {
@@ -32,7 +35,7 @@ struct gpu_rig {
 	size_t slot_bytes, arena_bytes; /* slot_bytes: without the guards */
 	cuda_ptr arena;			/* pieces lie here */
 	uint8_t *shadow, *image;	/* what the arena should hold; room to read it back */
-	uint32_t serial;
+	uint32_t serial;		/* the last one, even */
 };
 
 #define RIG_MUST(rig_call)                                                                         \
@@ -54,7 +57,7 @@ struct gpu_rig *gpu_rig_open(size_t slot_bytes, size_t arena_bytes, struct rng *
 void gpu_rig_plan(struct gpu_rig *rig, struct gpu_lane *lane, uint32_t count, size_t slot_at,
 		  uint32_t blocks);
 void gpu_rig_launch(struct gpu_rig *rig, struct gpu_lane *lane, int to_slot);
-/* By the mark alone, so that its order is tested; a failed launch ends the case. */
+/* For all launches, by the word alone, so that its order is tested; a failed one ends the case. */
 void gpu_rig_wait(struct gpu_rig *rig, struct gpu_lane *lane);
 
 /* The CPU reference on model (gather) or shadow (scatter). */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The host's half of the copy kernels: a block for each byte, checked lists, the reference. */
+#include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -10,10 +12,12 @@
 
 #define SLOT_BYTES 40000
 #define ROUNDS 300
+#define SERIAL 78
 
 struct rig {
 	struct mem_copy_piece pieces[64];
 	struct mem_copy_mark mark;
+	struct mem_copy_state state;
 	struct mem_copy_args args;
 	uint32_t count;
 	uint8_t *memory[64];
@@ -51,7 +55,8 @@ static struct rig *rig_make(struct rng *rng)
 		TCPX_OK);
 	rig->args.pieces = (uintptr_t)rig->pieces;
 	rig->args.mark = (uintptr_t)&rig->mark;
-	rig->args.serial = 77;
+	rig->args.state = (uintptr_t)&rig->state;
+	rig->args.serial = SERIAL;
 	return rig;
 }
 
@@ -114,25 +119,34 @@ static void every_byte_has_one_block(void **state)
 	}
 }
 
+static uint32_t blocks_of(const struct mem_copy_piece *pieces, uint32_t count, uint32_t blocks)
+{
+	struct mem_copy_args a;
+
+	assert_int_equal(mem_copy_plan(pieces, count, 0, blocks, &a), TCPX_OK);
+	return a.blocks;
+}
+
 static void work_decides_the_blocks(void **state)
 {
 	static struct mem_copy_piece many[MEM_COPY_PIECES];
 	struct mem_copy_piece one = {.length = 100};
-	struct mem_copy_args a;
 
 	(void)state;
-	assert_int_equal(mem_copy_plan(&one, 1, 0, 64, &a), TCPX_OK);
-	assert_int_equal(a.blocks, 1);
+	assert_int_equal(blocks_of(&one, 1, 0), 1);
+	one.length = 64 << 10;
+	assert_int_equal(blocks_of(&one, 1, 0), 4);
 	one.length = MEM_COPY_BYTES;
-	assert_int_equal(mem_copy_plan(&one, 1, 0, 64, &a), TCPX_OK);
-	assert_int_equal(a.blocks, 64);
-	assert_int_equal(mem_copy_plan(&one, 1, 0, 16, &a), TCPX_OK);
-	assert_int_equal(a.blocks, 16);
+	assert_int_equal(blocks_of(&one, 1, 0), 16);
+	assert_int_equal(blocks_of(&one, 1, 64), 64);
+	assert_int_equal(blocks_of(&one, 1, 5), 5);
+	assert_int_equal(blocks_of(&one, 1, UINT32_MAX), MEM_COPY_BLOCKS);
 	/* single bytes are work too, as far as lines of the host allow */
 	for (uint32_t i = 0; i < MEM_COPY_PIECES; i++)
 		many[i] = (struct mem_copy_piece){.length = 1, .slot_off = i};
-	assert_int_equal(mem_copy_plan(many, MEM_COPY_PIECES, 0, 64, &a), TCPX_OK);
-	assert_int_equal(a.blocks, MEM_COPY_PIECES / 128);
+	assert_int_equal(blocks_of(many, MEM_COPY_PIECES, 0), 16);
+	assert_int_equal(blocks_of(many, MEM_COPY_PIECES, 64), MEM_COPY_PIECES / 128);
+	assert_int_equal(blocks_of(many, 300, 0), 3);
 }
 
 static void refuse(const struct mem_copy_piece *pieces, uint32_t count)
@@ -167,6 +181,13 @@ static void bad_lists_are_refused(void **state)
 	refuse(p, 5);
 }
 
+/* What the slot is when all pieces moved to it. */
+static void want_all(struct rig *rig)
+{
+	for (uint32_t i = 0; i < rig->count; i++)
+		memcpy(rig->want + rig->pieces[i].slot_off, rig->memory[i], rig->pieces[i].length);
+}
+
 static void gather_moves_pieces_alone(void **state)
 {
 	struct rng rng;
@@ -176,13 +197,10 @@ static void gather_moves_pieces_alone(void **state)
 	for (int round = 0; round < ROUNDS; round++) {
 		struct rig *rig = rig_make(&rng);
 
-		for (uint32_t i = 0; i < rig->count; i++)
-			memcpy(rig->want + rig->pieces[i].slot_off, rig->memory[i],
-			       rig->pieces[i].length);
+		want_all(rig);
 		mem_copy_cpu(&rig->args, 1, NULL);
 		assert_memory_equal(rig->slot, rig->want, SLOT_BYTES);
-		assert_int_equal(rig->mark.started, 77);
-		assert_int_equal(rig->mark.finished, 77);
+		assert_int_equal(rig->mark.started, SERIAL);
 		assert_int_equal(rig->mark.stopped, 0);
 		rig_free(rig);
 	}
@@ -202,7 +220,6 @@ static void scatter_moves_pieces_alone(void **state)
 		for (uint32_t i = 0; i < rig->count; i++)
 			assert_memory_equal(rig->memory[i], rig->slot + rig->pieces[i].slot_off,
 					    rig->pieces[i].length);
-		assert_int_equal(rig->mark.finished, 77);
 		rig_free(rig);
 	}
 }
@@ -219,8 +236,20 @@ static void abort_before_touches_nothing(void **state)
 		atomic_store(&rig->mark.abort, 1);
 		mem_copy_cpu(&rig->args, 1, NULL);
 		assert_memory_equal(rig->slot, rig->want, SLOT_BYTES);
+		assert_int_equal(rig->mark.started, SERIAL);
 		assert_int_equal(rig->mark.stopped, 1);
-		assert_int_equal(rig->mark.finished, 77);
+		/* a later launch of the list agrees, whatever the host has come to since */
+		atomic_store(&rig->mark.abort, 0);
+		mem_copy_cpu(&rig->args, 1, NULL);
+		assert_memory_equal(rig->slot, rig->want, SLOT_BYTES);
+		/* the next list finds out for itself */
+		atomic_store(&rig->mark.stopped, 0);
+		rig->args.serial += 2;
+		mem_copy_cpu(&rig->args, 1, NULL);
+		want_all(rig);
+		assert_memory_equal(rig->slot, rig->want, SLOT_BYTES);
+		assert_int_equal(rig->mark.started, SERIAL + 2);
+		assert_int_equal(rig->mark.stopped, 0);
 		rig_free(rig);
 	}
 }
@@ -236,7 +265,7 @@ static void *at_third(uint64_t addr, uint64_t bytes)
 	return (void *)(uintptr_t)addr;
 }
 
-static void abort_midway_stops_behind_the_piece(void **state)
+static void abort_midway_is_not_heard(void **state)
 {
 	struct rng rng;
 
@@ -247,14 +276,60 @@ static void abort_midway_stops_behind_the_piece(void **state)
 			rig_free(hooked);
 		hooked = rig_make(&rng);
 	} while (hooked->count < 4);
-	for (uint32_t i = 0; i < 3; i++)
-		memcpy(hooked->want + hooked->pieces[i].slot_off, hooked->memory[i],
-		       hooked->pieces[i].length);
 	mem_copy_cpu(&hooked->args, 1, at_third);
+	assert_int_equal(hooked->mark.abort, 1);
+	want_all(hooked);
 	assert_memory_equal(hooked->slot, hooked->want, SLOT_BYTES);
-	assert_int_equal(hooked->mark.stopped, 1);
-	assert_int_equal(hooked->mark.finished, 77);
+	assert_int_equal(hooked->mark.stopped, 0);
+	/* nor by a later launch of the list */
+	memset(hooked->slot, 0, SLOT_BYTES);
+	memset(hooked->want, 0, SLOT_BYTES);
+	mem_copy_cpu(&hooked->args, 1, NULL);
+	want_all(hooked);
+	assert_memory_equal(hooked->slot, hooked->want, SLOT_BYTES);
+	assert_int_equal(hooked->mark.stopped, 0);
 	rig_free(hooked);
+}
+
+static _Atomic int over;
+
+static void *copies(void *arg)
+{
+	struct rig *rig = arg;
+
+	mem_copy_cpu(&rig->args, 1, NULL);
+	atomic_store(&over, 1);
+	return NULL;
+}
+
+/* Somebody else is finding out: what he says counts, and nothing moves before. */
+static void another_block_finds_out(void **state)
+{
+	struct rng rng;
+
+	(void)state;
+	rng_seed(&rng, 6);
+	for (uint32_t stop = 0; stop < 2; stop++) {
+		struct rig *rig = rig_make(&rng);
+		pthread_t thread;
+
+		atomic_store(&over, 0);
+		atomic_store(&rig->mark.abort, !stop); /* is not its business */
+		atomic_store(&rig->state.claimed, SERIAL);
+		atomic_store(&rig->state.verdict, (SERIAL - 2) | !stop); /* of the list before */
+		assert_int_equal(pthread_create(&thread, NULL, copies, rig), 0);
+		for (int i = 0; i < 100; i++)
+			sched_yield();
+		assert_int_equal(atomic_load(&over), 0);
+		assert_memory_equal(rig->slot, rig->want, SLOT_BYTES);
+		atomic_store(&rig->state.verdict, SERIAL | stop);
+		assert_int_equal(pthread_join(thread, NULL), 0);
+		if (!stop)
+			want_all(rig);
+		assert_memory_equal(rig->slot, rig->want, SLOT_BYTES);
+		assert_int_equal(rig->mark.started, 0);
+		rig_free(rig);
+	}
 }
 
 int main(void)
@@ -266,7 +341,8 @@ int main(void)
 		cmocka_unit_test(gather_moves_pieces_alone),
 		cmocka_unit_test(scatter_moves_pieces_alone),
 		cmocka_unit_test(abort_before_touches_nothing),
-		cmocka_unit_test(abort_midway_stops_behind_the_piece),
+		cmocka_unit_test(abort_midway_is_not_heard),
+		cmocka_unit_test(another_block_finds_out),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
