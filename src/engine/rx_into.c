@@ -17,11 +17,6 @@ static void *region_addr(const struct mem_region *region, uint64_t offset)
 
 static bool hold(struct chan_rx *rx, struct mem_region *region)
 {
-	if (rx->nheld && rx->held[rx->nheld - 1].region == region) {
-		mem_region_access_end(region); /* held already */
-		rx->held[rx->nheld - 1].pieces++;
-		return true;
-	}
 	if (rx->nheld == rx->cap_held) {
 		uint32_t cap = rx->cap_held ? rx->cap_held * 2 : 8;
 		struct chan_held *more = realloc(rx->held, cap * sizeof(*more));
@@ -42,9 +37,16 @@ static tcpx_status add_piece(struct engine_chan *chan, uint64_t key, uint64_t of
 			     uint64_t length)
 {
 	struct chan_rx *rx = &chan->rx;
+	struct chan_held *last = rx->nheld ? &rx->held[rx->nheld - 1] : NULL;
 	struct mem_region *region;
 	tcpx_status status;
 
+	if (last && mem_region_access_more(last->region, key, offset, length, TCPX_RIGHT_WRITE) ==
+			    TCPX_OK) {
+		rx->iov[rx->niov++] = (struct iovec){region_addr(last->region, offset), length};
+		last->pieces++;
+		return TCPX_OK;
+	}
 	status = mem_region_access(chan->peer->session->regions, key, offset, length,
 				   TCPX_RIGHT_WRITE, &region);
 	if (status != TCPX_OK)
@@ -260,21 +262,21 @@ static tcpx_status fill_served(struct engine_peer *peer, struct served *served,
 	struct core_prog *prog = &served->push.prog;
 	struct wire_table_reader reader;
 	uint64_t key, offset, length;
-	struct mem_region *region;
+	struct mem_region *region = NULL; /* the last one held */
 	tcpx_status status;
 
 	wire_table_open(&reader, table, frame->table_bytes);
 	while (wire_table_next(&reader, &key, &offset, &length) > 0) {
 		struct core_seg *seg = &prog->seg[prog->nseg];
 
-		status = mem_region_access(peer->session->regions, key, offset, length,
-					   TCPX_RIGHT_READ, &region);
-		if (status != TCPX_OK)
-			return status;
-		if (served->nregions && served->regions[served->nregions - 1] == region)
-			mem_region_access_end(region);
-		else
+		if (!region || mem_region_access_more(region, key, offset, length,
+						      TCPX_RIGHT_READ) != TCPX_OK) {
+			status = mem_region_access(peer->session->regions, key, offset, length,
+						   TCPX_RIGHT_READ, &region);
+			if (status != TCPX_OK)
+				return status;
 			served->regions[served->nregions++] = region;
+		}
 		*seg = (struct core_seg){
 			.linear = prog->total, .local_off = offset, .local = served->nregions - 1};
 		served->push.job.fills |= region->kind->staged;

@@ -416,6 +416,13 @@ tcpx_status mem_region_access(struct mem_regions *regions, uint64_t key, uint64_
 	return status;
 }
 
+tcpx_status mem_region_access_more(const struct mem_region *region, uint64_t key, uint64_t offset,
+				   uint64_t length, uint32_t right)
+{
+	return region->key == key ? access_check(region, offset, length, right)
+				  : TCPX_ERR_REMOTE_KEY;
+}
+
 void mem_region_access_end(struct mem_region *region)
 {
 	mem_region_io_put(region);

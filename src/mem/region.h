@@ -60,6 +60,10 @@ void mem_region_io_put(struct mem_region *region);
  * ERR_REMOTE_RANGE (overflow-safe). */
 tcpx_status mem_region_access(struct mem_regions *regions, uint64_t key, uint64_t offset,
 			      uint64_t length, uint32_t right, struct mem_region **out_region);
+/* The same for a further range of a region that the caller's access holds; without a lock, and
+ * without further references. ERR_REMOTE_KEY: the region has another key. */
+tcpx_status mem_region_access_more(const struct mem_region *region, uint64_t key, uint64_t offset,
+				   uint64_t length, uint32_t right);
 void mem_region_access_end(struct mem_region *region); /* io_put + put */
 
 /* No new accesses. *out_region comes with a struct reference, to be put by the caller whatever
