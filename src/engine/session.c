@@ -144,6 +144,8 @@ static void enlist(void *arg)
 	struct engine_session *session = arg;
 
 	list_push_back(&engine_runtime.sessions, &session->node);
+	if (session->flags & TCPX_SESSION_BUSY_POLL)
+		atomic_fetch_add(&mem_busy_sessions, 1);
 }
 
 static void local_open(void *arg)
@@ -210,6 +212,8 @@ static void close_run(void *arg)
 
 	session->closing = true;
 	list_remove(&session->node);
+	if (session->flags & TCPX_SESSION_BUSY_POLL)
+		atomic_fetch_sub(&mem_busy_sessions, 1);
 	for (uint32_t i = 0; i < session->nlisteners; i++)
 		ctl_listener_close(session->listeners[i]);
 	session->nlisteners = 0;

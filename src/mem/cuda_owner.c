@@ -19,6 +19,7 @@
 #define GROUP_BYTES (4ull << 20)      /* 80 us of the bus */
 #define MOVE_BYTES (64ull << 20)      /* between GPUs the same time moves more */
 #define SPINS_UNDER 4		      /* times as long while copies are under way */
+#define SPIN_BUSY_NS (20 * CLOCK_MS_NS) /* for sessions that poll busily */
 #define STEP_NS 50000		      /* sleeps while copies are under way */
 #define STEP_MAX_NS 1000000	      /* that seem to take for ever */
 #define LATE_NS (20 * CLOCK_MS_NS)    /* sleeps while only launches that were taken back are left */
@@ -263,6 +264,8 @@ static void owner_wait(struct cuda_owner *owner, int64_t now_ns, int64_t quiet_n
 	/* A sleep ends late, and the engine stands still meanwhile. */
 	if (under)
 		spin_ns *= SPINS_UNDER;
+	if (spin_ns && atomic_load_explicit(&mem_busy_sessions, memory_order_relaxed))
+		spin_ns = SPIN_BUSY_NS;
 	if (waited_ns < spin_ns) {
 		owner_relax();
 		return;

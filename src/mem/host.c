@@ -110,6 +110,8 @@ const struct mem_kind *mem_kind_get(enum tcpx_mem_kind kind)
 	}
 }
 
+_Atomic int mem_busy_sessions;
+
 void mem_kinds_stop(void)
 {
 	static const enum tcpx_mem_kind kinds[] = {TCPX_MEM_HOST, TCPX_MEM_CUDA, TCPX_MEM_SLOW};

@@ -7,6 +7,7 @@
 #ifndef MEM_KIND_H
 #define MEM_KIND_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -109,6 +110,9 @@ struct mem_kind {
 
 /* NULL: not in this build. */
 const struct mem_kind *mem_kind_get(enum tcpx_mem_kind kind);
+
+/* Sessions that poll busily: threads of the kinds then spin for longer before they sleep. */
+extern _Atomic int mem_busy_sessions;
 
 /* Calls every kind's stop. Not together with a probe or a copy of another thread. */
 void mem_kinds_stop(void);
