@@ -17,6 +17,8 @@ import time
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = [4 * KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB, 256 * MIB]
 HANG = 180 # a guard, never a verdict
+# Between GPUs a window is long enough that its start and its end do not show.
+LONG = ["--working-set", "2G"]
 
 
 class Case:
@@ -39,9 +41,9 @@ def sizes(*values):
 def main_cases(ends, short):
     """WRITE and READ by size and depth, scattered lists."""
     pick = [MIB, 16 * MIB, 64 * MIB] if short else SIZES
-    tcp = ["--transport", "tcp", "--ceiling"]
+    tcp = ["--transport", "tcp", "--ceiling", *LONG]
     for op in ("write", "read"):
-        for depth in ([4, 8] if short else [1, 4, 8]):
+        for depth in (1, 4, 8):
             yield Case(f"{op} depth {depth}", ends,
                        args=[*tcp, "--op", op, "--depth", str(depth), *sizes(*pick)])
         for piece, count in ((64 * KIB, 1024), (4 * KIB, 16384)):
@@ -61,10 +63,10 @@ def other_cases(gpus, ends, short):
                    (first, "host"), args=[*tcp, "--op", op])
     yield Case("host to host", ("host", "host"), args=tcp)
     local = ["--transport", "local", "--ceiling", "--depth", "4", *sizes(64 * MIB, 256 * MIB)]
-    yield Case("local GPU to GPU", ends, args=local)
+    yield Case("local GPU to GPU", ends, args=[*local, *LONG])
     yield Case("local host to GPU", ("host", first), args=local)
     yield Case("local GPU to host", (first, "host"), args=local)
-    yield Case("both directions", ends, args=[*tcp, "--bidir"])
+    yield Case("both directions", ends, args=[*tcp, *LONG, "--bidir"])
     for poll in ([], ["--busy-poll"]):
         name = "pingpong spinning" if poll else "pingpong sleeping"
         for transport in ("tcp", "local"):
@@ -72,12 +74,12 @@ def other_cases(gpus, ends, short):
                        args=["--transport", transport, "--op", "pingpong", "--ceiling",
                              *sizes(8, 64), *poll])
     if gpus >= 2:
-        yield Case("same GPU", (first, first), args=tcp)
+        yield Case("same GPU", (first, first), args=[*tcp, *LONG])
 
 
 def wide_cases():
     """More than one pair at once; several processes, so their windows only roughly coincide."""
-    args = ["--transport", "tcp", "--depth", "4", *sizes(64 * MIB)]
+    args = ["--transport", "tcp", "--depth", "4", *LONG, *sizes(64 * MIB)]
     ring = [(f"cuda:{i}", f"cuda:{(i + 1) % 4}") for i in range(4)]
     yield Case("two pairs at once", ("cuda:0", "cuda:1"), ("cuda:2", "cuda:3"), gpus=4,
                args=args, seconds=2)
