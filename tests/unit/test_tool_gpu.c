@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "ceiling_gpu.h"
-#include "check_abi.h"
+#include "check_kernel.h"
 #include "cli_gpu.h"
 #include "fakecuda/fakecuda.h"
 #include "perf_gpu.h"
@@ -19,54 +19,32 @@
 
 static struct fakecuda fake;
 
-static tcpx_status go_on(const void *arg)
+static const struct perf_leave leave = {check_kernel_go_on, NULL};
+
+static void *at(uint64_t addr, uint64_t bytes)
 {
-	(void)arg;
-	return TCPX_OK;
+	return fake.translate(addr, bytes);
 }
 
-static const struct perf_leave leave = {go_on, NULL};
-
-/* The kernels of check.cu. */
 static void kernel_fill(void **params, unsigned grid, unsigned block)
 {
-	const struct gpu_check_args *a = params[0];
-	uint8_t *buf = fake.translate(a->buf, a->bytes);
-
 	(void)grid;
 	(void)block;
-	if (buf) /* NULL: let go after a wait that was made to fail */
-		perf_pattern_fill(buf, a->pos, a->bytes, a->key);
+	check_kernel_fill(params[0], at);
 }
 
 static void kernel_check_layout(void **params, unsigned grid, unsigned block)
 {
 	const struct gpu_check_layout_args *a = params[0];
-	struct gpu_check_result *result = fake.translate(a->result, sizeof(*result));
-	size_t table = a->slots * sizeof(uint32_t);
-	struct perf_layout layout = {
-		.working_set = a->bytes,
-		.piece = a->piece,
-		.stride = a->stride,
-		.batch = 1,
-		.transfers = a->slots,
-		.dst_piece = a->dst_piece ? fake.translate(a->dst_piece, table) : NULL,
-		.src_slot = a->src_slot ? fake.translate(a->src_slot, table) : NULL,
-	};
-	struct perf_wrong wrong;
+	const struct gpu_check_result *result = at(a->result, sizeof(*result));
 
 	(void)grid;
 	(void)block;
-	if (!result || !fake.translate(a->buf, a->bytes))
-		return;
-	assert_int_equal(result->wrong, 0);
-	assert_int_equal(result->first, UINT64_MAX);
-	assert_int_equal(perf_layout_check(&layout, fake.translate(a->buf, a->bytes), a->with_data,
-					   a->key, &leave, &wrong),
-			 TCPX_OK);
-	result->wrong = wrong.count;
-	if (wrong.count)
-		result->first = wrong.first;
+	if (result && at(a->buf, a->bytes)) { /* NULL: let go after a wait that was made to fail */
+		assert_int_equal(result->wrong, 0);
+		assert_int_equal(result->first, UINT64_MAX);
+	}
+	assert_int_equal(check_kernel_layout(a, at), TCPX_OK);
 }
 
 static void kernel_none(void **params, unsigned grid, unsigned block)
