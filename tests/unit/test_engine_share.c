@@ -8,6 +8,12 @@ static void hold_far(struct share_pair *pair, unsigned on)
 	far_asks(pair, 's', on);
 }
 
+static void hold_near(struct share_pair *pair, unsigned on)
+{
+	(void)pair;
+	fake.hold((int)on);
+}
+
 static void moves(bool two, uint32_t near, uint32_t far)
 {
 	struct share_pair pair;
@@ -125,6 +131,27 @@ static void many_transfers_share_the_window(void **state)
 	share_close(&pair);
 }
 
+/* A WRITE whose copy, the peer's, stands in its queue until hold_far(pair, 0). */
+static tcpx_request held_write(struct share_pair *pair)
+{
+	tcpx_request request;
+
+	share_open(pair, true, 0, 1);
+	side_fill(&pair->near, 1);
+	assert_true(share_settles(pair, TCPX_OP_WRITE, SHARE_TRIES));
+	hold_far(pair, 1);
+	assert_int_equal(share_start(pair, TCPX_OP_WRITE, &request), TCPX_OK);
+	far_asks(pair, 'w', 0);
+	return request;
+}
+
+/* Not done yet, and not soon: a side holds its GPUs. */
+static void still_waits(struct share_pair *pair, tcpx_request request)
+{
+	assert_int_equal(tcpx_request_wait(pair->near.session, request, 20000000, NULL),
+			 TCPX_IN_PROGRESS);
+}
+
 /* The peer's copy stands still: the memory stays ours, whoever asks. */
 static void deregister_waits_for_the_reader(void **state)
 {
@@ -132,12 +159,7 @@ static void deregister_waits_for_the_reader(void **state)
 	tcpx_request request;
 
 	(void)state;
-	share_open(&pair, true, 0, 1);
-	side_fill(&pair.near, 1);
-	assert_true(share_settles(&pair, TCPX_OP_WRITE, SHARE_TRIES));
-	hold_far(&pair, 1);
-	assert_int_equal(share_start(&pair, TCPX_OP_WRITE, &request), TCPX_OK);
-	far_asks(&pair, 'w', 0);
+	request = held_write(&pair);
 	assert_int_equal(tcpx_region_deregister(pair.near.session, pair.near.region, 50000000),
 			 TCPX_ERR_BUSY);
 	assert_int_equal(tcpx_request_test(pair.near.session, request, NULL), TCPX_IN_PROGRESS);
@@ -169,27 +191,27 @@ static void deregister_unmaps_at_the_peer(void **state)
 	share_close(&pair);
 }
 
+/* Cancelled while a side, told by hold, holds the GPUs that copy: it ends when that side lets go,
+ * and the next one moves. */
+static void cancel_waits(struct share_pair *pair, enum tcpx_op op, tcpx_request request,
+			 void (*hold)(struct share_pair *pair, unsigned on))
+{
+	assert_int_equal(tcpx_request_cancel(pair->near.session, request), TCPX_OK);
+	still_waits(pair, request);
+	hold(pair, 0);
+	assert_int_equal(side_end(&pair->near, request), TCPX_ERR_CANCELLED);
+	assert_int_equal(share_move(pair, op), TCPX_OK);
+}
+
 static void cancel_waits_for_the_reader(void **state)
 {
 	struct share_pair pair;
 	tcpx_request request;
 
 	(void)state;
-	share_open(&pair, true, 0, 1);
-	assert_true(share_settles(&pair, TCPX_OP_WRITE, SHARE_TRIES));
-	hold_far(&pair, 1);
-	assert_int_equal(share_start(&pair, TCPX_OP_WRITE, &request), TCPX_OK);
-	far_asks(&pair, 'w', 0);
-	assert_int_equal(tcpx_request_wait(pair.near.session, request, 20000000, NULL),
-			 TCPX_IN_PROGRESS);
-	assert_int_equal(tcpx_request_cancel(pair.near.session, request), TCPX_OK);
-	assert_int_equal(tcpx_request_wait(pair.near.session, request, 20000000, NULL),
-			 TCPX_IN_PROGRESS);
-	hold_far(&pair, 0);
-	assert_int_equal(tcpx_request_wait(pair.near.session, request, TCPX_WAIT_FOREVER, NULL),
-			 TCPX_ERR_CANCELLED);
-	tcpx_request_release(pair.near.session, request);
-	assert_int_equal(share_move(&pair, TCPX_OP_WRITE), TCPX_OK);
+	request = held_write(&pair);
+	still_waits(&pair, request);
+	cancel_waits(&pair, TCPX_OP_WRITE, request, hold_far);
 	share_close(&pair);
 }
 
@@ -202,18 +224,11 @@ static void cancelled_read_is_quiet(void **state)
 	(void)state;
 	share_open(&pair, true, 0, 1);
 	assert_true(share_settles(&pair, TCPX_OP_READ, SHARE_TRIES));
-	fake.hold(1);
+	hold_near(&pair, 1);
 	assert_int_equal(share_start(&pair, TCPX_OP_READ, &request), TCPX_OK);
 	while (!fake.queued())
 		sched_yield();
-	assert_int_equal(tcpx_request_cancel(pair.near.session, request), TCPX_OK);
-	assert_int_equal(tcpx_request_wait(pair.near.session, request, 20000000, NULL),
-			 TCPX_IN_PROGRESS);
-	fake.hold(0);
-	assert_int_equal(tcpx_request_wait(pair.near.session, request, TCPX_WAIT_FOREVER, NULL),
-			 TCPX_ERR_CANCELLED);
-	tcpx_request_release(pair.near.session, request);
-	assert_int_equal(share_move(&pair, TCPX_OP_READ), TCPX_OK);
+	cancel_waits(&pair, TCPX_OP_READ, request, hold_near);
 	share_close(&pair);
 }
 
@@ -223,11 +238,7 @@ static void a_killed_reader_lets_go(void **state)
 	tcpx_request request;
 
 	(void)state;
-	share_open(&pair, true, 0, 1);
-	assert_true(share_settles(&pair, TCPX_OP_WRITE, SHARE_TRIES));
-	hold_far(&pair, 1);
-	assert_int_equal(share_start(&pair, TCPX_OP_WRITE, &request), TCPX_OK);
-	far_asks(&pair, 'w', 0);
+	request = held_write(&pair);
 	kill(pair.child, SIGKILL);
 	share_child_gone(&pair);
 	assert_true(side_end(&pair.near, request) < 0);
@@ -245,16 +256,10 @@ static void a_lease_outlives_the_link(void **state)
 	tcpx_request request;
 
 	(void)state;
-	share_open(&pair, true, 0, 1);
-	assert_true(share_settles(&pair, TCPX_OP_WRITE, SHARE_TRIES));
-	hold_far(&pair, 1);
-	assert_int_equal(share_start(&pair, TCPX_OP_WRITE, &request), TCPX_OK);
-	far_asks(&pair, 'w', 0);
-	assert_int_equal(tcpx_request_wait(pair.near.session, request, 20000000, NULL),
-			 TCPX_IN_PROGRESS);
+	request = held_write(&pair);
+	still_waits(&pair, request);
 	assert_int_equal(tcpx_peer_disconnect(pair.near.session, pair.near.peer), TCPX_OK);
-	assert_int_equal(tcpx_request_wait(pair.near.session, request, 20000000, NULL),
-			 TCPX_IN_PROGRESS);
+	still_waits(&pair, request);
 	assert_int_equal(tcpx_region_deregister(pair.near.session, pair.near.region, 50000000),
 			 TCPX_ERR_BUSY);
 	hold_far(&pair, 0);

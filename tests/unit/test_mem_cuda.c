@@ -399,47 +399,53 @@ static void stops_and_starts_again(void **state)
 	mem_kinds_stop();
 }
 
+/* A copy of a page that stands in its stream until held_end. */
+struct held {
+	struct rig_copy job;
+	uint8_t *slot;
+	cuda_ptr gpu;
+};
+
+static void held_begin(struct held *held, tcpx_status (*push)(struct mem_copy *copy))
+{
+	held->slot = cuda->slot_alloc(4096, 0);
+	held->gpu = rig_alloc(0, 4096);
+	rig_init(&held->job, 0, held->slot, held->gpu, 4096);
+	rig_ended = 0;
+	fake.hold(1);
+	assert_int_equal(push(&held->job.copy), TCPX_OK);
+}
+
+static void held_end(struct held *held)
+{
+	fake.hold(0);
+	rig_wait(1);
+	assert_int_equal(held->job.ends, 1);
+	assert_int_equal(held->job.status, TCPX_OK);
+	rig_free(0, held->gpu);
+	cuda->slot_free(held->slot, 4096, 0);
+}
+
 /* With a copy in a stream that does not end, stop does not wait, the copy is not called done, and
  * the thread ends behind it. */
 static void stuck_copy_outlives_stop(void **state)
 {
-	struct rig_copy job;
-	uint8_t *slot = cuda->slot_alloc(4096, 0);
-	cuda_ptr gpu = rig_alloc(0, 4096);
+	struct held held;
+	uint64_t id;
 
 	(void)state;
-	rig_init(&job, 0, slot, gpu, 4096);
-	rig_ended = 0;
-	fake.hold(1);
-	assert_int_equal(cuda->commit(&job.copy), TCPX_OK);
+	held_begin(&held, cuda->commit);
 	rig_calls("cuStreamQuery", fake.calls("cuStreamQuery") + 2); /* 100 ms each */
 	mem_kinds_stop();
-	assert_int_equal(job.ends, 0);
-	fake.hold(0);
-	rig_wait(1);
-	assert_int_equal(job.ends, 1);
-	assert_int_equal(job.status, TCPX_OK);
-	rig_free(0, gpu);
-	cuda->slot_free(slot, 4096, 0);
+	assert_int_equal(held.job.ends, 0);
+	held_end(&held);
 	while (fake.live(NULL)) /* the thread lets go */
 		sched_yield();
 	/* One that lingers is taken over by the next session. */
-	gpu = rig_alloc(0, 4096);
-	slot = cuda->slot_alloc(4096, 0);
-	rig_init(&job, 0, slot, gpu, 4096);
-	rig_ended = 0;
-	fake.hold(1);
-	assert_int_equal(cuda->commit(&job.copy), TCPX_OK);
+	held_begin(&held, cuda->commit);
 	mem_kinds_stop();
-	{
-		uint64_t id;
-
-		assert_int_equal(cuda->probe((void *)(uintptr_t)gpu, 4096, 0, &id), TCPX_OK);
-	}
-	fake.hold(0);
-	rig_wait(1);
-	rig_free(0, gpu);
-	cuda->slot_free(slot, 4096, 0);
+	assert_int_equal(cuda->probe((void *)(uintptr_t)held.gpu, 4096, 0, &id), TCPX_OK);
+	held_end(&held);
 	some_copies(0, 2);
 	mem_kinds_stop();
 	while (fake.live(NULL))
@@ -461,21 +467,12 @@ static int child_calls(void)
 
 static void forked_child_is_refused(void **state)
 {
-	struct rig_copy job;
-	uint8_t *slot = cuda->slot_alloc(4096, 0);
-	cuda_ptr gpu = rig_alloc(0, 4096);
+	struct held held;
 
 	(void)state;
-	rig_init(&job, 0, slot, gpu, 4096);
-	rig_ended = 0;
-	fake.hold(1);
-	assert_int_equal(cuda->fill(&job.copy), TCPX_OK);
+	held_begin(&held, cuda->fill);
 	assert_int_equal(in_child(child_calls), 0);
-	fake.hold(0);
-	rig_wait(1);
-	assert_int_equal(job.ends, 1);
-	rig_free(0, gpu);
-	cuda->slot_free(slot, 4096, 0);
+	held_end(&held);
 }
 
 int main(void)
