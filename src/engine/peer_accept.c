@@ -415,6 +415,7 @@ void peer_control_again(struct engine_peer *peer, const struct ctl_conn *conn)
 		return;
 	}
 	atomic_fetch_add(&peer->session->redials, 1);
+	LOG_INFO("peer '%s': control link is back", peer->name);
 	pthread_mutex_lock(&peer->session->lock); /* look-ups by address */
 	pthread_mutex_lock(&peer->lock);	  /* queries */
 	peer->remote = conn->remote_addr;

@@ -162,17 +162,21 @@ class Gone(Exception):
 class Peer:
     """A session in a process of its own (helpers/netpeer.c), driven by commands."""
 
-    def __init__(self, host=None, env=None, **options):
+    def __init__(self, host=None, env=None, log=None, **options):
+        """log: a level; its lines are kept for logged() then."""
         argv = [helper("netpeer")]
-        env = {**os.environ, "TCPX_LOG": os.environ.get("TCPX_LOG", "error"), **(env or {})}
+        env = {**os.environ, "TCPX_LOG": log or os.environ.get("TCPX_LOG", "error"), **(env or {})}
         self.process = subprocess.Popen(host.argv(*argv) if host else argv, text=True, env=env,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE if log else None)
         self.pid = self.process.pid
         self.answers = queue.Queue()
-        self.events, self.ended, self.notes = [], [], []
+        self.events, self.ended, self.notes, self.log = [], [], [], []
         self.changed = threading.Condition()
         self.over = False
         threading.Thread(target=self.read, daemon=True).start()
+        if log:
+            threading.Thread(target=self.read_log, daemon=True).start()
         if options:
             self.do("open", *(f"{key}={value}" for key, value in options.items()))
 
@@ -194,6 +198,17 @@ class Peer:
             self.over = True
             self.answers.put(None)
             self.changed.notify_all()
+
+    def read_log(self):
+        with self.process.stderr:
+            for line in self.process.stderr:
+                with self.changed:
+                    self.log.append(line)
+                    self.changed.notify_all()
+
+    def logged(self, text):
+        """Waits for a line of the log."""
+        self.until(f"'{text}' in the log", lambda: any(text in line for line in self.log))
 
     def tell(self, *words):
         self.process.stdin.write(" ".join(str(word) for word in words) + "\n")
