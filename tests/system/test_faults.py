@@ -14,6 +14,12 @@ PIECE = 4 << 20
 ROUNDS = 30 if LONG else 4
 
 
+def lasts(seconds):
+    """How long a state lasts that nobody may take for a death: longer than the limits given to the
+    peers, and so a part of the test's input. Nothing is waited for."""
+    time.sleep(seconds)
+
+
 def load(client, rounds=8):
     """Writes and reads that go on until told to stop."""
     client.do("fill", 0, 0, PIECE, 1)
@@ -58,7 +64,7 @@ def test_peer_killed(hosts, busy):
             assert client.event("peer-down")[1] in ("ERR_PEER_RESET", "ERR_PEER_CLOSED")
             assert client.json("peer")["state"] == 4
             client.do("poison", 0)
-            time.sleep(0.1)
+            client.do("close")  # the last one who could write has left
             client.do("poisoned", 0)
     measure("peer killed, " + ("busy" if busy else "idle"), worst, "s", rounds=ROUNDS)
 
@@ -132,7 +138,7 @@ def test_own_stall_kills_nobody(hosts):
         meet(server, client, SIZE)
         load(client)
         client.signal(signal.SIGSTOP)
-        time.sleep(60 if LONG else 5)
+        lasts(60 if LONG else 5)
         client.signal(signal.SIGCONT)
         progress(client, 8)
         drained(client)
@@ -191,7 +197,7 @@ def test_frozen_reader_lives(hosts):
         with subprocess.Popen([helper("freeze_thread"), *map(str, workers)], text=True,
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE) as freeze:
             assert freeze.stdout.readline() == "frozen\n"
-            time.sleep(12 if LONG else 6)
+            lasts(12 if LONG else 6)
             assert not client.has("peer-down") and not server.has("peer-down")
             assert not client.has("channel-down") and not server.has("channel-down")
             freeze.stdin.close()
@@ -209,7 +215,7 @@ def test_slow_memory_lives(hosts):
         server.do("hold", 1)
         client.do("fill", 0, 0, SIZE, 3)
         client.do("post", "write", 16, 0, 0, 0, SIZE // 16)
-        time.sleep(6)
+        lasts(6)
         assert not client.has("peer-down") and not server.has("peer-down")
         server.do("hold", 0)
         client.do("wait", 100)
@@ -283,7 +289,7 @@ def test_one_rail_of_two_cut(rails):
             rails.link(rails.b, pair, "down")
             progress(client, 8)
             measure(f"rail {pair} cut, data moves again", time.monotonic() - begin, "s")
-            time.sleep(4)  # longer than the limit: whoever hangs on that rail has noticed
+            lasts(4)  # whoever hangs on that rail has noticed
             progress(client, 8)
             assert not client.has("peer-down") and not server.has("peer-down")
             rails.link(rails.b, pair, "up")

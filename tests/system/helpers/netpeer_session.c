@@ -170,6 +170,8 @@ int command_session(struct netpeer *np, char **word, int words)
 		do_open(np, word, words);
 	else if (strcmp(word[0], "usage") == 0)
 		do_usage();
+	else if (!np->session && strcmp(word[0], "poisoned") == 0)
+		return 0; /* what was written can be looked at behind the close */
 	else if (!np->session)
 		answer("no session");
 	else if (strcmp(word[0], "listen") == 0)
