@@ -83,7 +83,7 @@ conform_one() {
 		[ "$3" = "$4" ] || return 0
 		far=()
 	fi
-	step "conformance: $1, $2 processes, $3 to $4" timeout 120 "$conform" --transport "$1" \
+	step "conformance: $1, $2 processes, $3 to $4" timeout 300 "$conform" --transport "$1" \
 		--processes "$2" --mem "$3" "${far[@]}" --short
 }
 
