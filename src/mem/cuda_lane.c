@@ -10,7 +10,6 @@
 #include "mem/cuda_issue.h"
 
 #define GROUP_CALLS 32u		   /* a flag costs what half a small copy does */
-#define RAMP 4u			   /* what the first group of an idle lane is a part of */
 #define ENGINE_CALLS 8u		   /* as many cost less than a launch */
 #define ASK_NS (100 * CLOCK_MS_NS) /* a word that stands still for so long is looked into */
 
@@ -104,17 +103,6 @@ static struct cuda_launch *lane_launch(struct cuda_lane *lane)
 	return lane->nlate ? NULL : mem_launcher_slot(&lane->launcher);
 }
 
-/* Whoever waits for the first bytes of an idle lane gets them soon; each group behind may be twice as
- * large. */
-static uint64_t group_most(struct cuda_lane *lane)
-{
-	if (!lane->nunder)
-		lane->ramp_bytes = lane->group_bytes / RAMP;
-	else if (lane->ramp_bytes < lane->group_bytes)
-		lane->ramp_bytes *= 2;
-	return lane->ramp_bytes;
-}
-
 /* The next queued copies: by the kernels where the copy engine would need many calls. */
 static void group_issue(struct cuda_lane *lane, int64_t now_ns)
 {
@@ -124,7 +112,7 @@ static void group_issue(struct cuda_lane *lane, int64_t now_ns)
 	uint32_t calls;
 
 	*group = (struct cuda_group){.since_ns = now_ns};
-	group->first = mem_queue_group(&lane->queue, group_most(lane),
+	group->first = mem_queue_group(&lane->queue, lane->group_bytes,
 				       launch ? MEM_LAUNCH_PIECES : GROUP_CALLS);
 	calls = lane->copies == CONFIG_COPIES_KERNEL ? UINT32_MAX : mem_issue_calls(group->first);
 	if (launch && calls > ENGINE_CALLS)

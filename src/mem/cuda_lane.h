@@ -49,7 +49,6 @@ struct cuda_lane {
 	_Atomic uint32_t *pending;
 	enum config_copies copies;
 	uint64_t group_bytes; /* most of one group, but for a larger copy alone */
-	uint64_t ramp_bytes;  /* the same for now: less behind an idle moment */
 	struct cuda_way engine, kernel;
 	struct cuda_launcher launcher;
 	struct cuda_group under[CUDA_LANE_GROUPS];
