@@ -88,9 +88,9 @@ conform_one() {
 }
 
 run_conform() {
-	local transport processes ends far=cuda
+	local transport processes ends second=cuda
 
-	[ "$gpus" -lt 2 ] || far=cuda:1
+	[ "$gpus" -lt 2 ] || second=cuda:1
 
 	if [ ! -x "$conform" ] || ! "$conform" --help 2>&1 | grep -q cuda; then
 		left_out "conformance: $conform is not there, or knows no GPU memory"
@@ -98,7 +98,7 @@ run_conform() {
 	fi
 	for transport in tcp local; do
 		for processes in 1 2; do
-			for ends in "cuda $far" "cuda host" "host cuda"; do
+			for ends in "cuda $second" "cuda host" "host cuda"; do
 				conform_one $transport $processes "${ends% *}" "${ends#* }"
 			done
 			[ -z "$short" ] || break

@@ -60,7 +60,7 @@ enum config_type {
 	  64 * CONFIG_GIB, "unread notifications kept for each peer")                              \
 	X(MEMORY_BUDGET, "TCPX_MEMORY_BUDGET_BYTES", "", BYTES, "1G", 16 * CONFIG_MIB,             \
 	  16 * CONFIG_TIB, "memory of the library for one session")                                \
-	X(STAGING_BYTES, "TCPX_STAGING_BYTES", "", BYTES, "128M", 8 * CONFIG_MIB, 4 * CONFIG_GIB,   \
+	X(STAGING_BYTES, "TCPX_STAGING_BYTES", "", BYTES, "128M", 8 * CONFIG_MIB, 4 * CONFIG_GIB,  \
 	  "pinned host memory for each GPU and direction, allocated when its memory is "           \
 	  "registered")                                                                            \
 	X(LOCAL, "TCPX_LOCAL", "", BOOL, "1", 0, 1, "use the same-host transport where it is one") \

@@ -53,8 +53,8 @@ struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan
 		job->inflight++;
 	chan->ack_needed |= needed;
 	/* The last frame a transfer puts on a channel asks, so that DONE needs no extra frame. */
-	ask = (needed && job->end - job->linear < bulk && !job->redo) ||
-	      (needed && job->fills) || chan->unasked_bytes >= CORE_ACK_BYTES ||
+	ask = (needed && job->end - job->linear < bulk && !job->redo) || (needed && job->fills) ||
+	      chan->unasked_bytes >= CORE_ACK_BYTES ||
 	      chan->next_seq - 1 -
 			      (chan->asked_seq > chan->acked_seq ? chan->asked_seq
 								 : chan->acked_seq) >=

@@ -203,8 +203,8 @@ tcpx_status core_chan_up(struct core_link *link, uint32_t channel, uint32_t epoc
 	chan->next_seq = 1;
 	chan->acked_seq = chan->got_seq = chan->asked_seq = 0;
 	chan->unasked_bytes = chan->filled_bytes = 0;
-	chan->rx_seq = chan->applied_seq = chan->ack_first = chan->ack_wanted =
-		chan->acked_sent = 0;
+	chan->rx_seq = chan->applied_seq = chan->ack_first = chan->ack_wanted = chan->acked_sent =
+		0;
 	memset(chan->done, 0, sizeof(chan->done));
 	chan->ack_due = chan->ack_needed = false;
 	chan->nnacks = chan->unsent_nacks = 0;

@@ -239,11 +239,11 @@ struct core_chan {
 	uint32_t tx_bytes; /* its payload */
 	bool tx_torn;	   /* it counts as aborted */
 	/* rx */
-	uint64_t rx_seq;	       /* last sequence begun */
-	uint64_t applied_seq;	       /* cumulative */
-	uint64_t done[CORE_RING / 64]; /* applied out of order, by sequence % CORE_RING */
-	uint64_t got_seq;      /* the peer has taken all up to it out of the transport */
-	uint64_t filled_bytes; /* of filled jobs, on their way there */
+	uint64_t rx_seq;		/* last sequence begun */
+	uint64_t applied_seq;		/* cumulative */
+	uint64_t done[CORE_RING / 64];	/* applied out of order, by sequence % CORE_RING */
+	uint64_t got_seq;		/* the peer has taken all up to it out of the transport */
+	uint64_t filled_bytes;		/* of filled jobs, on their way there */
 	uint64_t ack_first, ack_wanted; /* sequences that asked: the oldest open one, the latest */
 	uint64_t acked_sent;
 	bool ack_due, ack_needed; /* needed: some unasked frame ends a transfer of ours */

@@ -16,12 +16,12 @@
 #include "sys/futex.h"
 
 #define OWNERS MEM_CUDA_DEVICES
-#define GROUP_BYTES (4ull << 20)      /* 80 us of the bus */
-#define MOVE_BYTES (64ull << 20)      /* between GPUs the same time moves more */
-#define SPINS_UNDER 4		      /* times as long while copies are under way */
+#define GROUP_BYTES (4ull << 20)	/* 80 us of the bus */
+#define MOVE_BYTES (64ull << 20)	/* between GPUs the same time moves more */
+#define SPINS_UNDER 4			/* times as long while copies are under way */
 #define SPIN_BUSY_NS (20 * CLOCK_MS_NS) /* for sessions that poll busily */
-#define STEP_NS 50000		      /* sleeps while copies are under way */
-#define STEP_MAX_NS 1000000	      /* that seem to take for ever */
+#define STEP_NS 50000			/* sleeps while copies are under way */
+#define STEP_MAX_NS 1000000		/* that seem to take for ever */
 #define LATE_NS (20 * CLOCK_MS_NS)    /* sleeps while only launches that were taken back are left */
 #define CORES_TO_SPIN 4		      /* fewer: spinning would hold up who feeds us */
 #define LINGER_NS (100 * CLOCK_MS_NS) /* stop waits so long for copies under way */

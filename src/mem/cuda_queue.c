@@ -187,7 +187,7 @@ static struct stretch stretch_next(const struct front *front, int must)
 		it = stretch_at(front, at);
 		if (must ? !it.oldest
 			 : it.bytes > best.bytes ||
-				   (it.bytes && it.bytes == best.bytes && it.oldest < best.oldest))
+				    (it.bytes && it.bytes == best.bytes && it.oldest < best.oldest))
 			best = it;
 	}
 	return best;

@@ -16,7 +16,7 @@ struct cuda_queue {
 
 	/* the owner's thread */
 	_Alignas(64) struct mem_copy *first, *last; /* oldest first */
-	uint32_t passed;			   /* groups since the oldest could have been in one */
+	uint32_t passed; /* groups since the oldest could have been in one */
 };
 
 /* Lock-free. Any thread. */
