@@ -6,6 +6,14 @@
 
 #include "engine/prefill.h"
 
+void block_peer_init(struct engine_peer *peer)
+{
+	list_init(&peer->landings);
+	list_init(&peer->dropped);
+	list_init(&peer->spent);
+	list_init(&peer->deliveries);
+}
+
 static struct mem_stager *stager_of(const struct stage_block *block)
 {
 	return block->share ? &block->share->stager : NULL;

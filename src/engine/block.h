@@ -40,6 +40,9 @@ enum block_want {
 	BLOCK_ANYHOW,	  /* ordinary memory if the pool has none; NULL: no memory at all */
 };
 
+/* A new peer. */
+void block_peer_init(struct engine_peer *peer);
+
 /* One reference. share NULL: not counted for the peer. out_waits, of BLOCK_OR_WAIT: it stands in
  * line now; else there is no memory at all. Any lock may be held. */
 struct stage_block *block_open(struct engine_peer *peer, const struct mem_kind *kind,

@@ -13,6 +13,13 @@ struct hold {
 	struct prefill_slice *slices[];
 };
 
+void hold_peer_init(struct engine_peer *peer)
+{
+	list_init(&peer->lost);
+	list_init(&peer->fenced);
+	list_init(&peer->unheld);
+}
+
 void hold_chan_init(struct engine_chan *chan)
 {
 	list_init(&chan->holds);

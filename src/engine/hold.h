@@ -11,6 +11,7 @@
 
 #include "engine/engine.h"
 
+void hold_peer_init(struct engine_peer *peer);
 void hold_chan_init(struct engine_chan *chan);
 
 /* peer.lock, behind prefill_claim: the frame just cut may go without a copy. False: it may not. */

@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "engine/block.h"
 #include "engine/calls.h"
-#include "engine/rx_into.h"
 #include "engine/hold.h"
+#include "engine/rx_into.h"
 #include "engine/share.h"
 #include "sys/cpu.h"
 #include "sys/futex.h"
@@ -32,13 +32,8 @@ struct engine_peer *peer_create(struct engine_session *session)
 	peer->session = session;
 	sys_mutex_init_short(&peer->lock);
 	list_init(&peer->buried);
-	list_init(&peer->landings);
-	list_init(&peer->lost);
-	list_init(&peer->fenced);
-	list_init(&peer->unheld);
-	list_init(&peer->dropped);
-	list_init(&peer->spent);
-	list_init(&peer->deliveries);
+	block_peer_init(peer);
+	hold_peer_init(peer);
 	list_init(&peer->node);
 	list_init(&peer->connect_timer.node);
 	list_init(&peer->redial_timer.node);
