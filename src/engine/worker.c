@@ -6,12 +6,15 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "engine/engine.h"
 #include "sys/cpu.h"
 
 #define EVENTS 64
 #define LANES_SLICE_NS 100000 /* it runs for microseconds, and then at once */
+/* Behind the last event, where sessions poll busily: 1 MiB x 8 between GPUs 7.8, then 11.9 GB/s. */
+#define SPIN_NS (200 * 1000ll)
 
 static _Thread_local const struct engine_worker *current;
 
@@ -64,24 +67,36 @@ static void bury(struct engine_worker *worker)
 	}
 }
 
+/* Whoever spins must not take a core from those he waits for. */
+static bool may_spin(void)
+{
+	return sys_cpu_usable() >= 2 * engine_runtime.nworkers && engine_runtime.nworkers > 1;
+}
+
 static void *worker_main(void *arg)
 {
 	struct engine_worker *worker = arg;
 	struct epoll_event events[EVENTS];
+	const bool roomy = may_spin();
+	int64_t moved_ns = 0;
 
 	current = worker;
 	if (worker->lanes)
 		sys_thread_slice(LANES_SLICE_NS);
 	while (!atomic_load_explicit(&worker->stop, memory_order_acquire)) {
-		bool idle;
+		bool idle, spins = roomy && atomic_load(&mem_busy_sessions) &&
+				   clock_now_ns() - moved_ns < SPIN_NS;
 		int n, i;
 
-		atomic_store(&worker->sleeping, 1);
+		if (!spins)
+			atomic_store(&worker->sleeping, 1);
 		pthread_mutex_lock(&worker->lock);
 		idle = list_empty(&worker->kicked);
 		pthread_mutex_unlock(&worker->lock);
-		n = epoll_wait(worker->epfd, events, EVENTS, idle ? -1 : 0);
+		n = epoll_wait(worker->epfd, events, EVENTS, idle && !spins ? -1 : 0);
 		atomic_store(&worker->sleeping, 0);
+		if (n > 0 || !idle)
+			moved_ns = clock_now_ns();
 		for (i = 0; i < n; i++) {
 			if (events[i].data.ptr) {
 				chan_event(events[i].data.ptr, events[i].events);
