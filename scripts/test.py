@@ -121,7 +121,7 @@ def skip_reason(text):
 
 def add_meson_test(tally, suite, row):
     """One line of testlog.json: a program with one case or many."""
-    name = suite + "/" + re.sub(r"^.*? / ", "", row["name"].replace("tcpx-p2p:", ""))
+    name = suite + "/" + re.sub(r"^.*? [-/] ", "", row["name"].replace("tcpx-p2p:", ""))
     text = (row.get("stdout") or "") + (row.get("stderr") or "")
     passed, failed, skips = cases_of(text)
     tally.passed += passed
