@@ -223,13 +223,19 @@ static void gather(struct engine_chan *chan)
 	}
 }
 
-static uint32_t build(struct chan_tx *tx, struct iovec *iov)
+/* The pieces of one call; *out_user: the first of the frame's own memory. The buffer before it and
+ * the trailer behind it are used again for the next frame. */
+static uint32_t build(struct chan_tx *tx, struct iovec *iov, uint32_t *out_user,
+		      uint32_t *out_users)
 {
 	uint32_t n = 0, i;
 	uint64_t user = 0, take;
 
+	*out_users = 0;
+
 	if (tx->start < tx->end)
 		iov[n++] = (struct iovec){tx->buf + tx->start, tx->end - tx->start};
+	*out_user = n;
 	if (!tx->big)
 		return n;
 	if (tx->aborted) {
@@ -248,6 +254,7 @@ static uint32_t build(struct chan_tx *tx, struct iovec *iov)
 			user += take;
 		}
 	}
+	*out_users = n - *out_user;
 	if (user == tx->left) {
 		if (!tx->trailer_sent)
 			put_trailer(&tx->frame.frame, !tx->aborted, tx->trailer);
@@ -323,14 +330,15 @@ static tcpx_status call_out(struct engine_chan *chan, size_t *out_bytes)
 	const struct net_ops *ops = chan->net->ops;
 	struct chan_tx *tx = &chan->tx;
 	struct iovec iov[NET_IOV_MAX + 2];
-	int n = (int)build(tx, iov);
+	uint32_t user, users;
+	int n = (int)build(tx, iov, &user, &users);
 
 	warm_read(iov, (uint32_t)n);
 	/* A notification's bytes are the link's, and go with it. */
 	if (ops->lend && tx->big && tx->frame.prog && tx->left && !tx->aborted)
 		return ops->lend(chan->net, iov, n, out_bytes);
 	if (tx->big && tx->held && !tx->aborted)
-		return ops->send_held(chan->net, iov, n, out_bytes);
+		return ops->send_held(chan->net, iov, n, (int)user, (int)users, out_bytes);
 	return ops->send(chan->net, iov, n, out_bytes);
 }
 

@@ -60,12 +60,13 @@ struct net_ops {
 	tcpx_status (*send)(struct net_chan *chan, const struct iovec *iov, int niov,
 			    size_t *out_bytes);
 
-	/* Optional. As send, for memory that stays as it is until the peer has said that it got the
-	 * bytes: the transport may go on reading it after the return, and after the channel's end.
-	 * Between two such calls for the rest of the same bytes a send may come; what it offers is
-	 * then not looked at as far as the transport has the bytes already. tx owner. */
+	/* Optional. As send; the held pieces from piece first on are memory that stays as it is
+	 * until the peer has said that it got the bytes: the transport may go on reading them
+	 * after the return. The other pieces are the caller's again at once. Instead of what is
+	 * left of a held piece anything may be offered to send, which does not look at it as far
+	 * as the transport has the bytes already. tx owner. */
 	tcpx_status (*send_held)(struct net_chan *chan, const struct iovec *iov, int niov,
-				 size_t *out_bytes);
+				 int first, int held, size_t *out_bytes);
 
 	/* Receives what is there. TCPX_OK: *out_bytes > 0; IN_PROGRESS: nothing there; PEER_CLOSED:
 	 * orderly end of stream; other errors as send. rx owner. */
@@ -92,7 +93,16 @@ struct net_ops {
 	/* Makes both directions of both ends fail soon; idempotent. Any thread. */
 	void (*shutdown)(struct net_chan *chan);
 
-	/* Optional, before close: what is queued for the peer is thrown away. */
+	/* Of transports with send_held; NULL elsewhere, which means: 1, 1, nothing to do. */
+
+	/* 0: the peer has thrown the connection away, and what it held may be other bytes by now:
+	 * of what was received since this was last 1, nothing is to be believed. rx owner. */
+	int (*intact)(const struct net_chan *chan);
+	/* 1: the peer's end is closed or gone, so it takes nothing more. After shutdown. Any
+	 * thread. */
+	int (*ended)(const struct net_chan *chan);
+	/* Throws away what is queued for the peer and resets the connection: what was held is no
+	 * longer read on this host. After shutdown, nobody inside; before close. */
 	void (*purge)(struct net_chan *chan);
 
 	/* Frees it. Nobody uses it any more, and nothing is lent. */

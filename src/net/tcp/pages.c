@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vmsplice into a pipe, splice out of it: no other call of Linux sends user pages to a socket of the
- * same host without a copy (MSG_ZEROCOPY copies on loopback, docs/design/zerocopy.md). */
+/* vmsplice into a pipe, splice out of it: no other call of Linux sends user pages to a socket of
+ * the same host without a copy (MSG_ZEROCOPY copies on loopback, docs/design/zerocopy.md). */
 #include "net/tcp/pages.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 void tcp_pages_init(struct tcp_pages *pages)
 {
-	*pages = (struct tcp_pages){.fd = {-1, -1}, .impossible = !config_u64(CONFIG_TCP_SPLICE)};
+	*pages = (struct tcp_pages){.fd = {-1, -1}, .impossible = !config_bool(CONFIG_TCP_SPLICE)};
 }
 
 void tcp_pages_close(struct tcp_pages *pages)
@@ -42,12 +42,18 @@ static void give_up(struct tcp_pages *pages, const char *what)
 }
 
 /* 0; -1: it cannot be. A user may have so many pages in pipes, and then gets short ones. */
-static int pages_open(struct tcp_pages *pages)
+static int pages_open(struct tcp_pages *pages, int sock)
 {
-	int size;
+	int size, flags;
 
 	if (pages->fd[0] >= 0)
 		return 0;
+	/* SPLICE_F_NONBLOCK is for the pipe alone. */
+	flags = fcntl(sock, F_GETFL);
+	if (flags < 0 || (!(flags & O_NONBLOCK) && fcntl(sock, F_SETFL, flags | O_NONBLOCK))) {
+		give_up(pages, "a socket that blocks");
+		return -1;
+	}
 	if (pipe2(pages->fd, O_CLOEXEC | O_NONBLOCK)) {
 		pages->fd[0] = pages->fd[1] = -1;
 		give_up(pages, "no pipe");
@@ -63,7 +69,8 @@ static int pages_open(struct tcp_pages *pages)
 	return 0;
 }
 
-/* As a send with MSG_NOSIGNAL, which splice does not know. */
+/* As a send with MSG_NOSIGNAL, which splice does not know. It calls the socket for 16 pages at a
+ * time: one that moved less than it was asked for may have met the end, and the signal, as well. */
 static ssize_t splice_quietly(int from, int sock, size_t bytes, unsigned flags)
 {
 	const struct timespec now = {0, 0};
@@ -77,7 +84,7 @@ static ssize_t splice_quietly(int from, int sock, size_t bytes, unsigned flags)
 	sigpending(&pending);
 	n = splice(from, NULL, sock, NULL, bytes, flags);
 	err = errno;
-	if (n < 0 && err == EPIPE && !sigismember(&pending, SIGPIPE))
+	if ((n < 0 ? err == EPIPE : (size_t)n < bytes) && !sigismember(&pending, SIGPIPE))
 		while (sigtimedwait(&pipe, NULL, &now) < 0 && errno == EINTR)
 			;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -91,6 +98,7 @@ long tcp_pages_drain(struct tcp_pages *pages, int sock, int more)
 	size_t sum = 0;
 	ssize_t n = 0;
 
+	pages->err = 0;
 	while (pages->filled) {
 		n = splice_quietly(pages->fd[0], sock, pages->filled, flags);
 		if (n > 0) {
@@ -100,47 +108,54 @@ long tcp_pages_drain(struct tcp_pages *pages, int sock, int more)
 			break;
 		}
 	}
-	if (sum || n > 0)
+	if (n == 0 || (n < 0 && (errno == EINVAL || errno == ENOSYS || errno == EPERM))) {
+		give_up(pages, "no splice to the socket"); /* its bytes are offered again */
 		return (long)sum;
-	if (n == 0 || errno == EINVAL || errno == ENOSYS || errno == EPERM) {
-		give_up(pages, "no splice to the socket");
-		return 0;
 	}
-	return -1;
+	if (n < 0 && sum)
+		pages->err = errno;
+	return n > 0 || sum ? (long)sum : -1;
+}
+
+/* 0: the pipe holds the first bytes of the piece. -1: it cannot be. Memory that is gone, or of
+ * which the kernel gives nobody pages, is for a copy to find out. */
+static int pages_fill(struct tcp_pages *pages, int sock, const struct iovec *piece)
+{
+	ssize_t put;
+
+	if (pages_open(pages, sock))
+		return -1;
+	do
+		put = vmsplice(pages->fd[1], piece, 1, SPLICE_F_NONBLOCK);
+	while (put < 0 && errno == EINTR);
+	if (put <= 0) {
+		give_up(pages, "no vmsplice");
+		return -1;
+	}
+	pages->filled = (size_t)put;
+	return 0;
 }
 
 long tcp_pages_send(struct tcp_pages *pages, int sock, const struct iovec *piece, int more)
 {
 	size_t sum = 0;
 
+	pages->err = 0;
 	while (sum < piece->iov_len) {
 		struct iovec rest = {(char *)piece->iov_base + sum, piece->iov_len - sum};
-		size_t had = pages->filled;
-		ssize_t put;
 		long went;
 
-		if (!had) {
-			if (pages_open(pages))
-				break;
-			put = vmsplice(pages->fd[1], &rest, 1, SPLICE_F_NONBLOCK);
-			if (put < 0 && errno == EINTR)
-				continue;
-			if (put < 0 && (errno == EFAULT || errno == EAGAIN)) {
-				return sum ? (long)sum : -1;
-			} else if (put <= 0) {
-				give_up(pages, "no vmsplice");
-				break;
-			}
-			pages->filled = (size_t)put;
-		}
-		went = tcp_pages_drain(pages, sock, more || pages->filled < rest.iov_len);
-		if (went < 0)
-			return sum ? (long)sum : -1;
-		if (!went)
+		if (!pages->filled && pages_fill(pages, sock, &rest))
 			break;
-		sum += (size_t)went;
-		if (pages->filled)
-			break; /* the socket is full */
+		went = tcp_pages_drain(pages, sock, more || pages->filled < rest.iov_len);
+		if (went < 0 && !sum)
+			return -1;
+		if (went < 0)
+			pages->err = errno;
+		else
+			sum += (size_t)went;
+		if (went <= 0 || pages->filled || pages->err || pages->impossible)
+			break; /* the socket is full, or at its end */
 	}
 	return (long)sum;
 }

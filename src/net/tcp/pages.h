@@ -15,13 +15,14 @@ struct tcp_pages {
 	int fd[2];	/* -1: not made yet */
 	size_t filled;	/* bytes in the pipe */
 	int impossible; /* the system does not let us: everything is copied */
+	int err; /* met behind the bytes that the last call says went, taken by the caller; or 0 */
 };
 
 void tcp_pages_init(struct tcp_pages *pages);
 void tcp_pages_close(struct tcp_pages *pages);
 
 /* What the pipe holds goes to the socket; more: further bytes follow at once. Bytes that went, or
- * -1 and errno as of a send; 0: the pipe is gone, nothing went, and it is impossible from now on. */
+ * -1 and errno as of a send; 0: the pipe is gone, nothing went, it is impossible from now on. */
 long tcp_pages_drain(struct tcp_pages *pages, int sock, int more);
 
 /* The same for the first bytes of the piece, of which the pipe may hold the first ones already. */

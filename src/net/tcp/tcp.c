@@ -4,6 +4,7 @@
 #include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,10 +63,18 @@ static ssize_t tcp_copy(const struct tcp_chan *chan, const struct iovec *iov, in
 	ssize_t n;
 
 	do
-		n = sendmsg(chan->fd, &msg,
-			    MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MSG_MORE : 0));
+		n = sendmsg(chan->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MSG_MORE : 0));
 	while (n < 0 && errno == EINTR);
 	return n;
+}
+
+/* Bytes went, and the pages met an error behind them: the next call says so. */
+static tcpx_status tcp_paged(struct tcp_chan *chan, size_t bytes, size_t *out_bytes)
+{
+	if (chan->pages.err)
+		(void)tcp_failed(chan, chan->pages.err, &chan->tx_end);
+	chan->pages.err = 0;
+	return tcp_sent(chan, (ssize_t)bytes, out_bytes);
 }
 
 static tcpx_status tcp_send(struct net_chan *base, const struct iovec *iov, int niov,
@@ -78,57 +87,70 @@ static tcpx_status tcp_send(struct net_chan *base, const struct iovec *iov, int 
 	if (chan->pages.filled) { /* of a held piece: they are the next bytes whatever is offered */
 		long went = tcp_pages_drain(&chan->pages, chan->fd, 0);
 
+		if (went < 0)
+			return tcp_failed(chan, errno, &chan->tx_end);
 		if (went)
-			return tcp_sent(chan, went, out_bytes);
+			return tcp_paged(chan, (size_t)went, out_bytes);
 	}
 	return tcp_sent(chan, tcp_copy(chan, iov, niov, 0), out_bytes);
 }
 
-/* How many pieces from iov on are to be copied; *out_bytes of them. */
-static int small_ones(const struct iovec *iov, int niov, size_t *out_bytes)
-{
-	int n = 0;
+/* Pieces that go in one call: one by its pages, or all that are copied up to the next such. */
+struct tcp_part {
+	size_t bytes;
+	int niov;
+	int by_pages;
+};
 
-	*out_bytes = 0;
-	while (n < niov && iov[n].iov_len < TCP_PAGES_MIN)
-		*out_bytes += iov[n++].iov_len;
-	return n;
+static struct tcp_part next_part(const struct iovec *iov, int niov, int at, int first, int held)
+{
+	struct tcp_part part = {0};
+
+	for (; at + part.niov < niov; part.niov++) {
+		const struct iovec *piece = &iov[at + part.niov];
+
+		if (at + part.niov >= first && at + part.niov < first + held &&
+		    piece->iov_len >= TCP_PAGES_MIN)
+			break;
+		part.bytes += piece->iov_len;
+	}
+	return part.niov ? part : (struct tcp_part){iov[at].iov_len, 1, 1};
 }
 
 static tcpx_status tcp_send_held(struct net_chan *base, const struct iovec *iov, int niov,
-				 size_t *out_bytes)
+				 int first, int held, size_t *out_bytes)
 {
 	struct tcp_chan *chan = (struct tcp_chan *)base;
+	struct tcp_pages *pages = &chan->pages;
 	ssize_t went = 0;
 	size_t sum = 0;
+	int at = 0;
 
 	if (chan->tx_end)
 		return chan->tx_end;
-	while (niov && !chan->pages.impossible) {
-		size_t bytes = iov->iov_len;
-		int n = 1;
+	while (at < niov && !pages->impossible && !pages->err) {
+		struct tcp_part part = next_part(iov, niov, at, first, held);
 
-		if (chan->pages.filled || bytes >= TCP_PAGES_MIN) {
-			went = tcp_pages_send(&chan->pages, chan->fd, iov, niov > 1);
-		} else {
-			n = small_ones(iov, niov, &bytes);
-			went = tcp_copy(chan, iov, n, niov > n);
-		}
+		if (pages->filled) /* of the first piece, which may be short by now */
+			part = (struct tcp_part){iov[at].iov_len, 1, 1};
+		if (part.by_pages)
+			went = tcp_pages_send(pages, chan->fd, &iov[at], at + 1 < niov);
+		else
+			went = tcp_copy(chan, iov + at, part.niov, at + part.niov < niov);
 		if (went <= 0)
 			break;
 		sum += (size_t)went;
-		if ((size_t)went < bytes)
+		if ((size_t)went < part.bytes)
 			break;
-		iov += n;
-		niov -= n;
+		at += part.niov;
 	}
-	if (!sum && chan->pages.impossible)
+	if (!sum && pages->impossible)
 		return tcp_send(base, iov, niov, out_bytes);
 	if (!sum)
 		return tcp_sent(chan, went, out_bytes);
 	if (went < 0)
-		(void)tcp_failed(chan, errno, &chan->tx_end); /* the next call says so */
-	return tcp_sent(chan, (ssize_t)sum, out_bytes);
+		pages->err = errno;
+	return tcp_paged(chan, sum, out_bytes);
 }
 
 static tcpx_status tcp_eof(struct tcp_chan *chan)
@@ -158,7 +180,8 @@ static tcpx_status tcp_recv(struct net_chan *base, const struct iovec *iov, int 
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return tcp_failed(chan, errno, &chan->rx_end);
-	if (n == 0)
+	/* Our end may be told to the peer by now (ended), and its memory be used again. */
+	if (n == 0 || atomic_load_explicit(&chan->down, memory_order_acquire))
 		return tcp_eof(chan);
 	*out_bytes = (size_t)n;
 	return TCPX_OK;
@@ -202,9 +225,34 @@ static void tcp_shutdown(struct net_chan *base)
 		shutdown(chan->fd, SHUT_RDWR);
 }
 
+/* A reset leaves in the receive queue what came before it, and that is whatever the pages of the
+ * peer, on this host, hold by now. */
+static int tcp_intact(const struct net_chan *base)
+{
+	struct pollfd pfd = {.fd = ((const struct tcp_chan *)base)->fd};
+
+	return poll(&pfd, 1, 0) <= 0;
+}
+
+/* Its FIN or its reset is here. It sends FIN with shutdown, and recv gives nothing after that. */
+static int tcp_ended(const struct net_chan *base)
+{
+	enum { TIME_WAIT = 6 }; /* of the kernel; CLOSE, CLOSE_WAIT, LAST_ACK and CLOSING follow */
+	struct tcp_info info = {0};
+	socklen_t len = sizeof(info.tcpi_state);
+	int fd = ((const struct tcp_chan *)base)->fd;
+
+	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) || info.tcpi_state >= TIME_WAIT;
+}
+
 static void tcp_purge(struct net_chan *base)
 {
-	(void)sys_sock_reset_on_close(((struct tcp_chan *)base)->fd);
+	const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+	struct tcp_chan *chan = (struct tcp_chan *)base;
+
+	tcp_pages_close(&chan->pages);
+	if (connect(chan->fd, &nobody, sizeof(nobody)))
+		(void)sys_sock_reset_on_close(chan->fd);
 }
 
 static void tcp_close(struct net_chan *base)
@@ -251,6 +299,8 @@ static const struct net_ops tcp_ops = {
 	.fd = tcp_fd,
 	.recv_mark = tcp_recv_mark,
 	.shutdown = tcp_shutdown,
+	.intact = tcp_intact,
+	.ended = tcp_ended,
 	.purge = tcp_purge,
 	.close = tcp_close,
 	.info = tcp_info_get,
