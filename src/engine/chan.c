@@ -21,12 +21,8 @@ static void chan_free(struct engine_chan *chan)
 {
 	if (!chan)
 		return;
-	if (chan->net) {
-		if (hold_any(chan) && chan->net->ops->purge)
-			chan->net->ops->purge(chan->net);
+	if (chan->net)
 		chan->net->ops->close(chan->net);
-		hold_closed(chan);
-	}
 	if (chan->peer)
 		peer_put(chan->peer);
 	free(chan->tx.buf);

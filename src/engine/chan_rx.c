@@ -215,6 +215,10 @@ static int take_trailer(struct engine_chan *chan)
 		if (status != TCPX_OK)
 			return status;
 		rx->used += FRAME_TRAILER_BYTES;
+		/* What is small was copied by its sender. */
+		if (rx->frame.payload_bytes > ENGINE_COPY_BYTES && chan->net->ops->intact &&
+		    !chan->net->ops->intact(chan->net))
+			return TCPX_ERR_PEER_RESET;
 	}
 	status = end_frame(chan, trailer.status == FRAME_VALID && !rx->torn);
 	return status == TCPX_OK ? 1 : (int)status;

@@ -61,9 +61,10 @@ struct engine_runtime {
 	/* control thread only */
 	struct sys_links links;
 	struct list_node sessions;
-	struct list_node leases; /* stopped channels whose peer still reads */
-	struct list_node shares; /* of dead peers that may still read */
-	struct sys_timer lease_timer, prefill_timer, share_timer;
+	struct list_node leases;  /* stopped channels whose peer still reads */
+	struct list_node shares;  /* of dead peers that may still read */
+	struct list_node holding; /* of dead peers that may still take what is held */
+	struct sys_timer lease_timer, prefill_timer, share_timer, hold_timer;
 };
 
 /* Who may run one direction of a channel. */
@@ -92,7 +93,7 @@ struct chan_tx {
 	bool staged;		    /* source */
 	struct engine_stage *stage; /* staged source: a slot of its own */
 	_Atomic int filling;
-	bool held;	  /* the slices stay as they are until the frame is acknowledged */
+	bool held;	  /* the slices stay as they are until the peer has taken the frame */
 	bool torn;	  /* the peer knows the frame for aborted, whatever its trailer says */
 	_Atomic int lent; /* the peer may read the frame's memory now: the call stays open */
 };
@@ -150,7 +151,8 @@ struct engine_chan {
 	int64_t stuck_ns;	 /* control thread: how long nothing sent was acknowledged */
 	int64_t trimmed_ns;	 /* control thread: heard_ns when its memory was given back */
 	struct list_node holds;	 /* peer.lock: frames sent without a copy */
-	struct list_node lost;	 /* peer.lost or peer.fenced, with a reference */
+	struct list_node lost;	 /* peer.lost, peer.fenced or runtime.holding, with a reference */
+	int64_t held_until_ns;	 /* control thread: in runtime.holding not longer than that */
 	struct core_io lease;	 /* of a stopped channel: what its last frame lent */
 	struct list_node leased; /* runtime.leases, with a reference */
 	struct list_node grave;	 /* worker's */

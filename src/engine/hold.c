@@ -4,7 +4,11 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "engine/prefill.h"
+
+#define HOLD_DEAD_NS (500 * CLOCK_MS_NS)
+#define HOLD_LOOK_NS (5 * CLOCK_MS_NS)
 
 struct hold {
 	struct list_node node; /* chan.holds, by sequence; peer.unheld */
@@ -101,24 +105,58 @@ static void hold_put(struct hold *hold)
 	free(hold);
 }
 
-static void chans_put(struct list_node *chans)
+/* Nobody takes what is queued there any more; what lies in memory that others get is not sent. */
+static void purge(struct engine_chan *chan)
 {
-	struct list_node *node;
-
-	while ((node = list_pop_front(chans)))
-		chan_put(LIST_ENTRY(node, struct engine_chan, lost));
+	if (chan->net->ops->purge)
+		chan->net->ops->purge(chan->net);
 }
 
-void hold_dead(struct engine_peer *peer)
+/* Control thread. A peer that lives but is told of its death only now may still read its queue: its
+ * FIN says that it does not. The reset makes one that comes back later see that its queue is not to
+ * be believed (net_ops.intact). */
+static void dead_look(struct sys_timer *timer, int64_t now_ns)
 {
-	struct list_node chans;
+	struct engine_runtime *runtime = LIST_ENTRY(timer, struct engine_runtime, hold_timer);
+	struct list_node *pos, *tmp, *node;
 
-	list_init(&chans);
+	LIST_FOREACH_SAFE(pos, tmp, &runtime->holding) {
+		struct engine_chan *chan = LIST_ENTRY(pos, struct engine_chan, lost);
+
+		if (now_ns < chan->held_until_ns && chan->net->ops->ended &&
+		    !chan->net->ops->ended(chan->net))
+			continue;
+		list_remove(pos);
+		purge(chan);
+		while ((node = list_pop_front(&chan->holds)))
+			hold_put(LIST_ENTRY(node, struct hold, node));
+		chan_put(chan);
+	}
+	if (!list_empty(&runtime->holding))
+		sys_timer_set(&runtime->loop, timer, now_ns + HOLD_LOOK_NS);
+}
+
+void hold_dead(struct engine_peer *peer, struct engine_chan *const *chans)
+{
+	struct engine_runtime *runtime = &engine_runtime;
+	int64_t now = clock_now_ns();
+	struct list_node lost, *pos;
+
+	list_init(&lost);
 	pthread_mutex_lock(&peer->lock);
-	list_splice(&chans, &peer->lost);
+	list_splice(&lost, &peer->lost);
+	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++) {
+		if (!chans[i] || list_empty(&chans[i]->holds))
+			continue;
+		chan_get(chans[i]);
+		list_push_back(&lost, &chans[i]->lost);
+	}
 	pthread_mutex_unlock(&peer->lock);
-	chans_put(&chans);
+	LIST_FOREACH(pos, &lost)
+		LIST_ENTRY(pos, struct engine_chan, lost)->held_until_ns = now + HOLD_DEAD_NS;
+	list_splice(&runtime->holding, &lost);
 	hold_flush(peer);
+	dead_look(&runtime->hold_timer, now);
 }
 
 void hold_flush(struct engine_peer *peer)
@@ -131,20 +169,23 @@ void hold_flush(struct engine_peer *peer)
 	list_splice(&holds, &peer->unheld);
 	list_splice(&chans, &peer->fenced);
 	pthread_mutex_unlock(&peer->lock);
+	LIST_FOREACH(node, &chans)
+		purge(LIST_ENTRY(node, struct engine_chan, lost));
 	while ((node = list_pop_front(&holds)))
 		hold_put(LIST_ENTRY(node, struct hold, node));
-	chans_put(&chans);
+	while ((node = list_pop_front(&chans)))
+		chan_put(LIST_ENTRY(node, struct engine_chan, lost));
 }
 
-bool hold_any(const struct engine_chan *chan)
+void hold_init(struct engine_runtime *runtime)
 {
-	return !list_empty(&chan->holds);
+	list_init(&runtime->holding);
+	list_init(&runtime->hold_timer.node);
+	runtime->hold_timer.fn = dead_look;
 }
 
-void hold_closed(struct engine_chan *chan)
+/* No session is left, so nothing is held. */
+void hold_stop(struct engine_runtime *runtime)
 {
-	struct list_node *node;
-
-	while ((node = list_pop_front(&chan->holds)))
-		hold_put(LIST_ENTRY(node, struct hold, node));
+	sys_timer_del(&runtime->loop, &runtime->hold_timer);
 }

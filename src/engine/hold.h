@@ -2,8 +2,9 @@
 /*
  * Frames whose payload went to the transport without a copy: the kernel, on one host even the
  * peer's socket, goes on reading the slices they lie in. They stay as they are until the peer has
- * acknowledged the frame; of a lost channel until its fence is through, which says that the peer
- * takes nothing of it any more; of a dead peer until the socket is closed and its queue thrown away
+ * said that it took the frame out of its transport; of a lost channel until its fence is through,
+ * which says that the peer takes nothing of it any more; of a dead peer until its end of the
+ * connection is closed or gone, or for HOLD_DEAD_NS and then until the connection is reset
  * (docs/design/zerocopy.md).
  */
 #ifndef ENGINE_HOLD_H
@@ -20,18 +21,18 @@ bool hold_frame(struct engine_chan *chan);
 /* peer.lock: acknowledgements came on the channel. */
 void hold_got(struct engine_chan *chan);
 
-/* Control thread, no lock: the channel is stopped. */
+/* Control thread, no lock: the channel is stopped. Takes a reference while something is held. */
 void hold_lost(struct engine_chan *chan);
 /* peer.lock: the fence of a lost channel is through. */
 void hold_fenced(struct engine_peer *peer, uint32_t channel);
-/* Control thread, no lock: the peer is dead and its channels are stopped. */
-void hold_dead(struct engine_peer *peer);
+/* Control thread, no lock: the peer is dead, these channels (CORE_CHANNELS_MAX, NULL: none) of it
+ * are stopped. */
+void hold_dead(struct engine_peer *peer, struct engine_chan *const *chans);
 
 /* No lock held: lets go of what is over. */
 void hold_flush(struct engine_peer *peer);
 
-/* The channel is going to be closed, by purge if this returns true; then nobody reads any more. */
-bool hold_any(const struct engine_chan *chan);
-void hold_closed(struct engine_chan *chan);
+void hold_init(struct engine_runtime *runtime);
+void hold_stop(struct engine_runtime *runtime);
 
 #endif

@@ -194,7 +194,7 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 	drop_fences(peer);
 	pthread_mutex_unlock(&peer->lock);
 	share_peer_dead(peer);
-	hold_dead(peer);
+	hold_dead(peer, chans);
 	for (i = 0; i < CORE_CHANNELS_MAX; i++)
 		if (chans[i])
 			chan_put(chans[i]);

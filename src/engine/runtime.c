@@ -6,6 +6,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "engine/engine.h"
+#include "engine/hold.h"
 #include "engine/prefill.h"
 #include "sys/cpu.h"
 #include "sys/fork.h"
@@ -53,6 +54,7 @@ static void stop_all(struct engine_runtime *runtime, uint32_t started, bool cont
 	sys_links_close(&runtime->links);
 	leases_forget(runtime);
 	sys_timer_del(&runtime->loop, &runtime->prefill_timer);
+	hold_stop(runtime);
 	sys_loop_fini(&runtime->loop);
 	mem_staging_stop();
 }
@@ -79,6 +81,7 @@ static tcpx_status start_all(struct engine_runtime *runtime, uint32_t workers)
 		LOG_DEBUG("lost carriers show by silence only: %s", tcpx_last_error()->what);
 	leases_init(runtime);
 	prefill_init(runtime);
+	hold_init(runtime);
 	runtime->workers = calloc(workers + 1, sizeof(*runtime->workers));
 	runtime->nworkers = workers;
 	atomic_store(&runtime->stop, 0);
