@@ -103,6 +103,9 @@ struct sim_frame {
 	uint8_t *payload;
 	uint32_t sent, here; /* payload bytes: left the sender, arrived */
 	bool header_here, trailer_here, valid;
+	struct sim_slice *slices[SIM_FRAME_SLICES]; /* the payload went without a copy */
+	uint32_t nslices, by_slices;		    /* so many bytes of it: the rest was aborted */
+	uint64_t linear;			    /* where it begins in the job */
 };
 
 /* One connection; it lives until the end of the schedule. */
@@ -153,6 +156,9 @@ struct sim_rx {
 	uint32_t done, want;
 	uint8_t *collect; /* message payload or the slot of a staged chunk */
 	uint64_t call;
+	uint64_t taken;	 /* the last sequence that was taken whole */
+	uint64_t *asked; /* sequences that asked to be acknowledged and were not yet */
+	uint32_t nasked, cap_asked;
 };
 
 struct sim_chan {
@@ -241,6 +247,7 @@ struct sim_side {
 	uint64_t stage_used;
 	bool stage_offered;
 	struct list_node slices; /* of any job, until their room is back */
+	struct list_node holds;	 /* sim_hold: frames the transport may still read */
 	uint64_t fill_used;
 	uint32_t reclaims, whims; /* how often room was taken back: it was short; for no reason */
 	bool pumping, reclaiming;
@@ -342,6 +349,17 @@ void sim_fill_read(const struct sim_tx *tx, uint8_t *to);
 void sim_fill_put(struct sim_slice **slices, uint32_t *count);
 bool sim_fill_under_way(const struct sim_side *side, const struct sim_xfer *xfer);
 void sim_fill_check(struct sim_side *side, struct core_job *job);
+
+/* sim_hold.c: what the transport reads after the call, what is acknowledged */
+void sim_hold_frame(struct sim_side *side, struct sim_tx *tx, struct sim_conn *conn);
+void sim_hold_got(struct sim_side *side, uint32_t channel);
+void sim_hold_fenced(struct sim_side *side, uint32_t channel);
+void sim_hold_dead(struct sim_side *side);
+void sim_hold_ended(struct sim_side *side, const struct sim_conn *conn);
+void sim_hold_taken(struct sim *sim, const struct sim_frame *frame, uint32_t from, uint32_t bytes);
+void sim_taken(struct sim_rx *rx, const struct frame *frame);
+void sim_told(struct sim *sim, struct sim_rx *rx, const struct frame *frame);
+void sim_asked_check(struct sim *sim, const struct sim_side *side, uint32_t channel);
 
 /* sim_tx.c, sim_rx.c: channels */
 void sim_tx_kick(struct sim_side *side, uint32_t channel);

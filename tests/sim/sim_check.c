@@ -315,6 +315,8 @@ void sim_quiet_check(struct sim *sim)
 				  "transfer %u was cancelled and never ended", xfer->number);
 			waiting[s][send]++;
 		}
+		for (i = 0; i <= sim->p.bulk_channels; i++)
+			sim_asked_check(sim, side, i);
 		SIM_CHECK(sim, !side->fill_used,
 			  "%llu bytes are filled for requests that wait for an application",
 			  (unsigned long long)side->fill_used);

@@ -163,6 +163,7 @@ void sim_close(struct sim_side *side, uint32_t channel, bool tell)
 	chan->up = false;
 	chan->tx.busy = chan->rx.busy = false;
 	conn->closed[side->index] = true;
+	sim_hold_ended(side->peer, conn);
 	if (!conn->cut) {
 		conn->cut = true;
 		conn->drop = sim_chance(sim, 50);

@@ -78,7 +78,10 @@ static void op_fence(void *arg, uint32_t channel, uint32_t epoch, uint64_t appli
 
 static void op_channel_free(void *arg, uint32_t channel)
 {
-	sim_chan_free(entered(arg, "channel_free"), channel);
+	struct sim_side *side = entered(arg, "channel_free");
+
+	sim_hold_fenced(side, channel);
+	sim_chan_free(side, channel);
 }
 
 static void op_notify(void *arg, struct core_msg *msg)

@@ -79,6 +79,7 @@ static void put_payload(struct sim_side *side, struct sim_rx *rx)
 
 	if (rx->scratch || !rx->want)
 		return;
+	sim_hold_taken(sim, rx->frame, rx->done, rx->want);
 	if (rx->collect) {
 		memcpy(rx->collect + rx->done, from, rx->want);
 		return;
@@ -186,6 +187,10 @@ static void frame_end(struct sim_side *side, uint32_t channel)
 	status = core_rx_end(&side->link, channel, valid, valid ? rx->status : TCPX_OK,
 			     rx->collect ? rx->collect : (const uint8_t *)"");
 	SIM_LEAVE(sim);
+	if (status == TCPX_OK) {
+		sim_taken(rx, &frame->frame);
+		sim_hold_got(side, channel);
+	}
 	if (commit && status == TCPX_OK)
 		sim_commit_start(commit);
 	else if (commit && commit->pieces) /* the link is over, nothing was promised */

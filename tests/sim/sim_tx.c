@@ -77,6 +77,8 @@ static void new_frame(struct sim_side *side, uint32_t channel)
 	tx->busy = true;
 	tx->xfer = NULL;
 	sim_fill_claim(side, tx);
+	sim_hold_frame(side, tx, frame->conn);
+	sim_told(sim, &side->chan[channel].rx, &frame->frame);
 	if (tx->tx.prog && type != FRAME_RDATA) {
 		tx->xfer = LIST_ENTRY(tx->tx.prog, struct sim_xfer, prog);
 		tx->post = tx->xfer->post;
@@ -126,6 +128,8 @@ static void call_move(struct sim *sim, const struct sim_event *event)
 	frame = tx->frame;
 	read_memory(event->side, tx, frame->payload + tx->from);
 	frame->valid = !tx->aborted;
+	if (frame->nslices && !tx->aborted)
+		frame->by_slices = tx->from + tx->want;
 	tx->last = tx->from + tx->want == frame->frame.payload_bytes;
 	sim_frame_send(frame, tx->want, !tx->begun, tx->last);
 	tx->begun = true;
@@ -206,6 +210,8 @@ static void tx_step(struct sim *sim, const struct sim_event *event)
 			new_frame(side, channel);
 	}
 	SIM_LEAVE(sim);
+	if (!some)
+		sim_asked_check(sim, side, channel);
 	if (some)
 		call_begin(side, channel);
 	else if (sim_chance(sim, sim->p.spurious))

@@ -120,6 +120,7 @@ void sim_link_fail(struct sim_side *side, tcpx_status status)
 	SIM_ENTER(sim);
 	core_link_fail(&side->link, status);
 	SIM_LEAVE(sim);
+	sim_hold_dead(side);
 	for (i = 0; i < side->nxfers; i++) {
 		struct sim_xfer *xfer = side->xfers[i];
 		bool commits = false;
@@ -168,6 +169,7 @@ void sim_world_init(struct sim *sim)
 		list_init(&side->orphans);
 		list_init(&side->unread);
 		list_init(&side->slices);
+		list_init(&side->holds);
 		sim_link_start(side);
 	}
 	sim->control_up = true;
