@@ -252,6 +252,11 @@ static void redo_pop(struct core_link *link, struct core_job *job)
 	link->redo_pool = redo;
 }
 
+static bool window(const struct core_link *link, const struct core_chan *chan)
+{
+	return chan->filled_bytes < CORE_FILLED_CHUNKS * link->cfg.chunk_bytes;
+}
+
 /* Cuts the job's next chunk; false: nothing may be cut of it now. */
 static bool cut(struct core_link *link, struct core_chan *chan, struct core_job *job,
 		struct core_tx *tx)
@@ -280,8 +285,7 @@ static bool cut(struct core_link *link, struct core_chan *chan, struct core_job 
 	if (!bytes && job->kind != CORE_JOB_NOTE)
 		return false;
 	/* More would lie in the transport, and its staging memory with it. */
-	if (job->fills && !job->small &&
-	    chan->filled_bytes >= CORE_FILLED_CHUNKS * link->cfg.chunk_bytes)
+	if (job->fills && !job->small && !window(link, chan))
 		return false;
 	if (job->by_ref && !job->small && link->ref_bytes >= CORE_REF_WINDOW)
 		return false;
@@ -390,6 +394,24 @@ static bool next_small(struct core_link *link, struct core_chan *chan, struct co
 	return next_job(link, chan, &link->small, tx) || next_send(link, chan, tx);
 }
 
+/* The channel is full: a kick that it got for a chunk is another one's, which has room. */
+static void pass_on(struct core_link *link, const struct core_chan *full)
+{
+	uint32_t i;
+
+	if (list_empty(&link->bulk) || (room(full, CORE_RING_SPARE) && window(link, full)))
+		return;
+	for (i = 1; i < link->nchan; i++) {
+		struct core_chan *chan = &link->chan[i];
+
+		if (chan->state != CORE_CHAN_UP || !chan->idle || !room(chan, CORE_RING_SPARE) ||
+		    !window(link, chan))
+			continue;
+		core_kick(link, chan);
+		return;
+	}
+}
+
 int core_tx_next(struct core_link *link, uint32_t channel, struct core_tx *tx)
 {
 	struct core_chan *chan = &link->chan[channel];
@@ -424,5 +446,6 @@ int core_tx_next(struct core_link *link, uint32_t channel, struct core_tx *tx)
 		}
 	}
 	chan->idle = true;
+	pass_on(link, chan);
 	return 0;
 }

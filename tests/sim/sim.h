@@ -360,6 +360,7 @@ void sim_hold_taken(struct sim *sim, const struct sim_frame *frame, uint32_t fro
 void sim_taken(struct sim_rx *rx, const struct frame *frame);
 void sim_told(struct sim *sim, struct sim_rx *rx, const struct frame *frame);
 void sim_asked_check(struct sim *sim, const struct sim_side *side, uint32_t channel);
+void sim_idle_check(struct sim *sim, const struct sim_side *side);
 
 /* sim_tx.c, sim_rx.c: channels */
 void sim_tx_kick(struct sim_side *side, uint32_t channel);

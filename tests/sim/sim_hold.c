@@ -152,6 +152,41 @@ void sim_told(struct sim *sim, struct sim_rx *rx, const struct frame *frame)
 	memmove(rx->asked, rx->asked + i, rx->nasked * sizeof(*rx->asked));
 }
 
+/* A chunk of it could go out over a channel with room. */
+static bool waits(const struct core_link *link, const struct core_job *job)
+{
+	return job->fills && !job->small && !job->redo && job->linear < job->ready &&
+	       !(job->staged && link->stage_out.granted == link->stage_out.used);
+}
+
+static bool has_room(const struct sim *sim, const struct core_chan *chan)
+{
+	return chan->filled_bytes < CORE_FILLED_CHUNKS * sim->p.chunk_bytes &&
+	       chan->next_seq - 1 - chan->acked_seq < CORE_RING / 2;
+}
+
+/* The channel found nothing: where no other one is going to look either, there is nothing. */
+void sim_idle_check(struct sim *sim, const struct sim_side *side)
+{
+	const struct core_link *link = &side->link;
+	const struct list_node *pos;
+	bool room = false;
+	uint32_t i;
+
+	for (i = 1; side->alive && i < link->nchan; i++) {
+		if (link->chan[i].state != CORE_CHAN_UP)
+			continue;
+		if (!link->chan[i].idle)
+			return;
+		room |= has_room(sim, &link->chan[i]);
+	}
+	if (!room)
+		return;
+	LIST_FOREACH(pos, &link->bulk)
+		SIM_CHECK(sim, !waits(link, LIST_ENTRY(pos, struct core_job, node)),
+			  "filled bytes wait for a channel, and none looks");
+}
+
 /* The channel has nothing to send: whoever asked and was applied has his answer. */
 void sim_asked_check(struct sim *sim, const struct sim_side *side, uint32_t channel)
 {

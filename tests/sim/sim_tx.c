@@ -210,8 +210,10 @@ static void tx_step(struct sim *sim, const struct sim_event *event)
 			new_frame(side, channel);
 	}
 	SIM_LEAVE(sim);
-	if (!some)
+	if (!some) {
 		sim_asked_check(sim, side, channel);
+		sim_idle_check(sim, side);
+	}
 	if (some)
 		call_begin(side, channel);
 	else if (sim_chance(sim, sim->p.spurious))
