@@ -3,6 +3,7 @@
 #ifndef UNIT_CTL_RIG_H
 #define UNIT_CTL_RIG_H
 
+#include "descriptors.h"
 #include "unit.h"
 
 #include <arpa/inet.h>
@@ -185,15 +186,6 @@ static inline ssize_t rig_drain(struct rig *rig, int fd, void *buf, size_t cap)
 		assert_true(clock_now_ns() < end);
 		sys_loop_round(&rig->loop, CLOCK_MS_NS);
 	}
-}
-
-static inline unsigned open_descriptors(void)
-{
-	unsigned count = 0;
-
-	for (int fd = 0; fd < 2048; fd++)
-		count += fcntl(fd, F_GETFD) >= 0;
-	return count;
 }
 
 #endif

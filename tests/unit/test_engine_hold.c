@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What went to a socket without a copy stays as it is until the peer has taken it, whatever happens
  * to the channel, the peer or the session; then it is given back. */
-#include <fcntl.h>
-
+#include "descriptors.h"
 #include "hold_rig.h"
 
 #define MARGIN_NS (400 * CLOCK_MS_NS) /* a peer that does not end has at least so long */
@@ -165,15 +164,6 @@ static void a_dead_peer_does_not_keep_them(void **state)
 	}
 	raw_close(&raw);
 	reader_close(&reader);
-}
-
-static unsigned open_descriptors(void)
-{
-	unsigned count = 0;
-
-	for (int fd = 0; fd < 256; fd++)
-		count += fcntl(fd, F_GETFD) >= 0;
-	return count;
 }
 
 /* A peer that is gone with everything untaken, at each moment of it. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sending without a copy over TCP: memory that is not held, a full socket, and ends of a connection
  * on either side. */
+#include "descriptors.h"
 #include "pages_rig.h"
 
 #define PLAIN_BYTES (80u << 10)
@@ -272,15 +273,6 @@ static void nothing_is_received_after_shutdown(void **state)
 	kernel.shuts = pair.b;
 	assert_int_equal(try_recv(pair.b, 10), TCPX_ERR_DISCONNECTED);
 	pair_close(&pair);
-}
-
-static unsigned open_descriptors(void)
-{
-	unsigned count = 0;
-
-	for (int fd = 0; fd < 256; fd++)
-		count += fcntl(fd, F_GETFD) >= 0;
-	return count;
 }
 
 static void descriptors_come_back(void **state)
