@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """tcpx perf against serve: rows, bytes compared, JSON, exit codes, lines for old scripts."""
 import json
+import os
 import pathlib
 import re
+import select
 import signal
-import time
 
 import pytest
 
@@ -310,12 +311,13 @@ def test_serve_of_loopback_ends_with_a_killed_perf(tool):
     client = start_long(tool, "--loopback")
     child = (pathlib.Path(f"/proc/{client.pid}/task/{client.pid}/children")
              .read_text(encoding="ascii").strip())
-    client.kill()
-    client.communicate()
-    limit = time.monotonic() + HANG
-    while alive(child):
-        assert time.monotonic() < limit, "serve outlives the perf that started it"
-        time.sleep(0.01)
+    end = os.pidfd_open(int(child))
+    try:
+        client.kill()
+        client.communicate()
+        assert select.select([end], [], [], HANG)[0], "serve outlives the perf that started it"
+    finally:
+        os.close(end)
 
 
 def test_serve_once_ends_after_its_client(tool, serve):
