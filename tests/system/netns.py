@@ -271,6 +271,14 @@ class Peer:
     def signal(self, number):
         os.kill(self.pid, number)
 
+    def back_to(self, fds):
+        """The usage when no more than so many descriptors are left. A descriptor's end tells
+        nobody, so the program is asked until it is so."""
+        end = time.monotonic() + HANG
+        while (usage := self.json("usage"))["fds"] > fds:
+            assert time.monotonic() < end, f"{usage['fds']} descriptors, {fds} before"
+        return usage
+
     def kill(self):
         self.signal(signal.SIGKILL)
         self.process.wait()

@@ -30,13 +30,7 @@ def strangers(host, *argv, env_hex=""):
 
 def back_to(peer, fds, rss_kib):
     """Descriptors are back, memory grew by at most 1 MiB."""
-    end = time.monotonic() + 100
-    while True:
-        usage = peer.json("usage")
-        if usage["fds"] <= fds:
-            break
-        assert time.monotonic() < end, f"{usage['fds']} descriptors, {fds} before"
-        time.sleep(0.05)
+    usage = peer.back_to(fds)
     assert usage["rss_kib"] <= rss_kib + 1024, f"{usage['rss_kib']} KiB, {rss_kib} before"
     return usage
 
