@@ -34,7 +34,7 @@ typedef struct tcpx_session_opts {
 	const char *filters;  /**< test filters, "fault:drop=1000,check"; NULL: none */
 	uint64_t flags;	      /**< enum tcpx_session_flags */
 	uint32_t channels;    /**< bulk channels per peer, 1..64 */
-	uint32_t chunk_bytes; /**< 4096..16 MiB; the peer's if it is smaller; default 512 KiB */
+	uint32_t chunk_bytes; /**< 4096..16 MiB; the smaller wish; default 512 KiB, staged 2 MiB */
 	uint32_t workers;     /**< threads of the process-wide runtime; the first open decides */
 	uint32_t silent_ms;   /**< a silent peer is dead after it, 1000..60000, default 5000 */
 	uint32_t stopped_ms;  /**< a stopped peer is dead after it, 3000..600000, default 10000 */

@@ -294,6 +294,7 @@ struct core_ops {
 
 struct core_config {
 	uint32_t chunk_bytes;
+	uint32_t filled_chunk_bytes; /* most for staged sources; 0: chunk_bytes */
 	uint32_t bulk_channels;
 	uint32_t small_bytes; /* up to here the lane carries it; 0: CORE_SMALL_BYTES */
 	uint8_t secret[16];   /* a number the peer cannot know */

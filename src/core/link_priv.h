@@ -120,15 +120,41 @@ tcpx_status core_stage_arrive(struct core_link *link, struct core_chan *chan,
 void core_stage_undo(struct core_link *link, struct core_chan *chan);
 void core_retell(struct core_link *link);
 
+/* Of a staged source chunks are larger while there is enough for every channel: fewer frames, and
+ * larger copies at the far side. */
+static inline uint64_t core_chunk_bytes(const struct core_link *link, const struct core_job *job,
+					uint64_t linear)
+{
+	uint64_t chunk = link->cfg.chunk_bytes, left = job->end - linear;
+	bool others = link->bulk.next != link->bulk.prev;
+
+	if (job->by_ref)
+		return CORE_REF_BYTES;
+	while (job->fills && 2 * chunk <= link->cfg.filled_chunk_bytes &&
+	       (others || left / (2 * chunk) >= 2 * link->cfg.bulk_channels))
+		chunk *= 2;
+	return chunk;
+}
+
 /* A chunk ends where a multiple of the chunk size lies in the transfer, so that neighbours in
  * staging fit together. */
 static inline uint64_t core_chunk_limit(const struct core_link *link, const struct core_job *job,
 					uint64_t linear, uint64_t bytes)
 {
-	uint64_t chunk = job->by_ref ? CORE_REF_BYTES : link->cfg.chunk_bytes;
+	uint64_t chunk = core_chunk_bytes(link, job, linear);
 	uint64_t most = chunk - (job->linear_base + linear) % chunk;
 
 	return bytes < most ? bytes : most;
+}
+
+/* Bytes of staged sources that are on their way on a channel before it takes no more: four chunks,
+ * of large ones two. */
+static inline uint64_t core_filled_window(const struct core_config *cfg)
+{
+	uint64_t few = CORE_FILLED_CHUNKS * (uint64_t)cfg->chunk_bytes;
+	uint64_t large = (uint64_t)cfg->filled_chunk_bytes + cfg->chunk_bytes;
+
+	return few > large ? few : large;
 }
 
 /* Up to where its bytes may be cut for the first time. */

@@ -254,7 +254,7 @@ static void redo_pop(struct core_link *link, struct core_job *job)
 
 static bool window(const struct core_link *link, const struct core_chan *chan)
 {
-	return chan->filled_bytes < CORE_FILLED_CHUNKS * link->cfg.chunk_bytes;
+	return chan->filled_bytes < core_filled_window(&link->cfg);
 }
 
 /* Cuts the job's next chunk; false: nothing may be cut of it now. */

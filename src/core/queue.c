@@ -99,9 +99,13 @@ void core_kick_small(struct core_link *link)
 void core_kick_bulk(struct core_link *link, uint64_t bytes)
 {
 	uint32_t i, bulk = link->nchan - 1;
-	uint64_t chunk = link->cfg.chunk_bytes;
-	uint64_t chunks = bytes / chunk + (bytes % chunk > 0);
+	uint64_t chunk = link->cfg.chunk_bytes, chunks;
+	const struct core_job *job =
+		list_empty(&link->bulk) ? NULL : LIST_ENTRY(link->bulk.next, struct core_job, node);
 
+	if (job && job->fills)
+		chunk = core_chunk_bytes(link, job, job->linear);
+	chunks = bytes / chunk + (bytes % chunk > 0);
 	if (core_carries_bulk(link, CORE_LANE)) {
 		core_kick(link, &link->chan[CORE_LANE]);
 		return;

@@ -25,6 +25,7 @@
 
 #define ENGINE_RAILS_MAX 16
 #define ENGINE_CHUNK_BYTES (512u << 10) /* where neither side has a wish */
+#define ENGINE_FILLED_CHUNK_BYTES (2u << 20)
 #define ENGINE_CHUNK_MIN 4096u
 #define ENGINE_CHUNK_MAX (16u << 20)
 #define ENGINE_TX_BUFFER (128u << 10) /* a batch, the largest tables, a copied payload */

@@ -315,6 +315,9 @@ static tcpx_status core_start(struct engine_peer *peer, const struct wire_hello 
 	struct engine_session *session = peer->session;
 	struct core_config cfg = {
 		.chunk_bytes = peer->chunk_bytes,
+		.filled_chunk_bytes = session->chunk_bytes || remote->chunk_bytes
+					      ? peer->chunk_bytes
+					      : ENGINE_FILLED_CHUNK_BYTES,
 		.bulk_channels = peer->nbulk,
 		.ops = &engine_core_ops,
 		.arg = peer,

@@ -27,7 +27,7 @@ struct sim_xfer;
 
 /* What a schedule is like; drawn from the seed, or written down by a directed case. */
 struct sim_profile {
-	uint32_t chunk_bytes, bulk_channels, small_bytes;
+	uint32_t chunk_bytes, filled_chunk_bytes, bulk_channels, small_bytes;
 	uint64_t credit[2][FRAME_CREDIT_COUNT]; /* what each side gives */
 	uint64_t stage_pool[2];			/* bytes of staging */
 	uint32_t staged[2];			/* percent of a side's regions that are staged */

@@ -39,7 +39,20 @@ static void stub_stage_give(void *arg, uint64_t bytes)
 	(void)bytes;
 }
 
+static void stub_fill(void *arg)
+{
+	(void)arg;
+}
+
+static void stub_fill_drop(void *arg, struct core_job *job)
+{
+	(void)arg;
+	(void)job;
+}
+
 static const struct core_ops ops = {.ended = stub_ended,
+				    .fill = stub_fill,
+				    .fill_drop = stub_fill_drop,
 				    .kick = stub_channel,
 				    .close_channel = stub_channel,
 				    .channel_free = stub_channel,
@@ -53,6 +66,7 @@ static int ended;
 static void link_open(void)
 {
 	struct core_config cfg = {.chunk_bytes = 512 << 10,
+				  .filled_chunk_bytes = 2 << 20,
 				  .bulk_channels = 1,
 				  .credit_out = {4096, 4096, 64, 0},
 				  .ops = &ops,
@@ -69,9 +83,9 @@ struct alone {
 	uint64_t key;
 };
 
-static void alone_post(struct alone *alone, enum tcpx_op op, uint64_t total)
+static void alone_post_as(struct alone *alone, enum tcpx_op op, uint64_t total, bool staged)
 {
-	*alone = (struct alone){.seg[1].linear = total, .key = 77};
+	*alone = (struct alone){.seg[1].linear = total, .key = 77, .xfer.local_staged = staged};
 	alone->prog = (struct core_prog){.total = total,
 					 .nseg = 1,
 					 .seg = alone->seg,
@@ -81,6 +95,16 @@ static void alone_post(struct alone *alone, enum tcpx_op op, uint64_t total)
 	alone->xfer.op = op;
 	alone->xfer.prog = &alone->prog;
 	CHECK_EQ(core_xfer_post(&alone_link, &alone->xfer), TCPX_OK);
+}
+
+static void alone_post(struct alone *alone, enum tcpx_op op, uint64_t total)
+{
+	alone_post_as(alone, op, total, false);
+}
+
+static void alone_post_staged(struct alone *alone, uint64_t total)
+{
+	alone_post_as(alone, TCPX_OP_WRITE, total, true);
 }
 
 /* All requests of the READ; returns the bytes they ask for. */
@@ -146,6 +170,81 @@ void case_bulk_transfers_take_turns(void *arg)
 		core_tx_sent(&alone_link, 1, true);
 	}
 	CHECK(turns >= 45);
+	core_link_fail(&alone_link, TCPX_ERR_DISCONNECTED);
+	CHECK_EQ(ended, 3);
+	core_link_fini(&alone_link);
+}
+
+/* Everything posted is filled. */
+static void fill_all(void)
+{
+	struct core_fill fill;
+
+	while (core_fill_next(&alone_link, &fill)) {
+		CHECK(fill.bytes <= 2 << 20);
+		core_fill_begin(&alone_link, &fill);
+		core_fill_end(&alone_link, fill.job, fill.linear + fill.bytes, TCPX_OK);
+	}
+}
+
+/* The peer has taken all that was sent. */
+static void take_all(uint64_t seq)
+{
+	struct frame ack = {.type = FRAME_ACK, .epoch = 1, .linear = seq, .key = seq};
+	struct core_rx rx;
+
+	CHECK_EQ(core_rx_begin(&alone_link, 1, &ack, &rx), TCPX_OK);
+	CHECK_EQ(core_rx_end(&alone_link, 1, true, TCPX_OK, ""), TCPX_OK);
+}
+
+/* What is cut until nothing is left to cut, or the window is full, in KiB. */
+static int cut_all(uint32_t *kib, int most, uint64_t *out_seq)
+{
+	struct core_tx tx;
+	int n = 0;
+
+	while (n < most && core_tx_next(&alone_link, 1, &tx)) {
+		if (tx.frame.type == FRAME_DATA)
+			kib[n++] = tx.frame.payload_bytes >> 10;
+		*out_seq = tx.frame.seq ? tx.frame.seq : *out_seq;
+		core_tx_sent(&alone_link, 1, true);
+	}
+	return n;
+}
+
+/* Large chunks while there is enough for all channels or more than one transfer, small ones at the
+ * end; of large ones two are on their way. */
+void case_chunks_of_filled_sources(void *arg)
+{
+	static const uint32_t alone_kib[] = {2048, 2048, 2048, 1024, 512, 512};
+	static struct alone writes[2];
+	uint32_t kib[16];
+	uint64_t seq = 0;
+	int n = 0, i;
+
+	(void)arg;
+	link_open();
+	CHECK_EQ(core_chan_up(&alone_link, 1, 1), TCPX_OK);
+	alone_post_staged(&writes[0], 8 << 20);
+	fill_all();
+	CHECK_EQ(cut_all(kib, 16, &seq), 2);
+	for (n = 2; n < 6;) {
+		take_all(seq);
+		i = cut_all(kib + n, 16 - n, &seq);
+		CHECK(i > 0);
+		n += i;
+	}
+	CHECK_EQ(n, 6);
+	for (i = 0; i < n; i++)
+		CHECK_EQ(kib[i], alone_kib[i]);
+	take_all(seq);
+	CHECK_EQ(ended, 1);
+	for (i = 0; i < 2; i++)
+		alone_post_staged(&writes[i], 2 << 20);
+	fill_all();
+	CHECK_EQ(cut_all(kib, 16, &seq), 2);
+	CHECK_EQ(kib[0], 2048); /* another one waits */
+	CHECK_EQ(kib[1], 1024);
 	core_link_fail(&alone_link, TCPX_ERR_DISCONNECTED);
 	CHECK_EQ(ended, 3);
 	core_link_fini(&alone_link);

@@ -62,6 +62,7 @@ bool sim_case_over(struct sim *sim, void *arg); /* arg: a transfer */
 #define SIM_ALONE_CASE_LIST(X)                                                                     \
 	X(read_of_more_than_4_gib_after_a_loss)                                                    \
 	X(bulk_transfers_take_turns)                                                               \
+	X(chunks_of_filled_sources)                                                                \
 	X(a_thousand_requests_at_once)                                                             \
 	X(wrong_calls_are_refused)
 

@@ -161,7 +161,10 @@ static bool waits(const struct core_link *link, const struct core_job *job)
 
 static bool has_room(const struct sim *sim, const struct core_chan *chan)
 {
-	return chan->filled_bytes < CORE_FILLED_CHUNKS * sim->p.chunk_bytes &&
+	uint64_t chunks = CORE_FILLED_CHUNKS * (uint64_t)sim->p.chunk_bytes;
+	uint64_t large = (uint64_t)sim->p.filled_chunk_bytes + sim->p.chunk_bytes;
+
+	return chan->filled_bytes < (chunks > large ? chunks : large) &&
 	       chan->next_seq - 1 - chan->acked_seq < CORE_RING / 2;
 }
 

@@ -76,7 +76,9 @@ static uint64_t largest_slice(const struct sim_profile *p)
 {
 	uint64_t slice = p->bytes_max < CORE_SMALL_BYTES ? p->bytes_max + 1 : CORE_SMALL_BYTES;
 
-	return slice < p->chunk_bytes ? p->chunk_bytes : slice;
+	if (slice < p->chunk_bytes)
+		slice = p->chunk_bytes;
+	return slice < p->filled_chunk_bytes ? p->filled_chunk_bytes : slice;
 }
 
 /* All memory is staged, and there is staging for one chunk, room for one slice. */
@@ -103,6 +105,11 @@ static void draw_filling(struct sim_profile *p, struct rng *rng)
 	p->fill = PICK(rng, 1, 50, 2000);
 	p->fill_back = PICK(rng, 0, 0, 5, 30);
 	p->fill_fail = rng_one_in(rng, 10) ? PICK(rng, 1, 10) : 0;
+	p->filled_chunk_bytes = p->chunk_bytes * PICK(rng, 0, 1, 2, 3, 4);
+	slice = largest_slice(p);
+	for (side = 0; side < 2; side++)
+		if (p->fill_pool[side] < slice)
+			p->fill_pool[side] = slice;
 }
 
 void sim_profile_draw(struct sim_profile *p, struct rng *rng)

@@ -8,6 +8,7 @@ void sim_link_start(struct sim_side *side)
 {
 	struct sim *sim = side->sim;
 	struct core_config cfg = {.chunk_bytes = sim->p.chunk_bytes,
+				  .filled_chunk_bytes = sim->p.filled_chunk_bytes,
 				  .bulk_channels = sim->p.bulk_channels,
 				  .small_bytes = sim->p.small_bytes,
 				  .ops = &sim_ops,

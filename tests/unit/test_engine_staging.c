@@ -59,7 +59,7 @@ static void reader_open(struct reader *reader, const uint8_t *token)
 {
 	tcpx_peer accepted;
 	TCPX_OPTS(tcpx_session_opts, opts, .name = "reader", .bind = "127.0.0.1",
-		  .flags = TCPX_SESSION_NO_LOCAL);
+		  .flags = TCPX_SESSION_NO_LOCAL, .chunk_bytes = SLICE_BYTES);
 	uint8_t info[TCPX_INFO_MAX_BYTES];
 	size_t len;
 
