@@ -68,7 +68,7 @@ enum config_type {
 	  "same host: copy once, straight from the peer's memory, under a lease")                  \
 	X(TCP_SPLICE, "TCPX_TCP_SPLICE", "", BOOL, "1", 0, 1,                                      \
 	  "tcp: what is staged goes to the socket without a copy")                                 \
-	X(GPU_PEER, "TCPX_GPU_PEER", "", BOOL, "0", 0, 1,                                          \
+	X(GPU_PEER, "TCPX_GPU_PEER", "", BOOL, "1", 0, 1,                                          \
 	  "same host: one GPU copies straight from another's memory, or its own")                  \
 	X(STRICT_CANCEL, "TCPX_STRICT_CANCEL", "", BOOL, "0", 0, 1,                                \
 	  "a cancelled WRITE ends only when no byte of it can land any more")                      \

@@ -40,7 +40,7 @@
 #define CORE_GRANT_BYTES (4u << 20)   /* staging is granted so much at once, while some is left */
 #define CORE_REF_BYTES (16u << 20)    /* a chunk that goes by reference */
 #define CORE_REF_WINDOW                                                                            \
-	(128u << 20)		   /* of them, sent and not acknowledged: a cancel waits for them */
+	(512u << 20)		   /* of them, sent and not acknowledged: a cancel waits for them */
 #define CORE_FILL_BYTES (4u << 20) /* most of a source that is filled as one */
 #define CORE_NOTE_COST 64	   /* budget bytes of a notification beyond its payload */
 #define CORE_NACKS_MAX 4096	   /* refused chunks a channel remembers */

@@ -17,7 +17,7 @@
 
 #define OWNERS MEM_CUDA_DEVICES
 #define GROUP_BYTES (4ull << 20)	/* 80 us of the bus */
-#define MOVE_BYTES (64ull << 20)	/* between GPUs the same time moves more */
+#define MOVE_BYTES (128ull << 20)	/* between GPUs the same time moves more */
 #define SPINS_UNDER 4			/* times as long while copies are under way */
 #define SPIN_BUSY_NS (20 * CLOCK_MS_NS) /* for sessions that poll busily */
 #define STEP_NS 50000			/* sleeps while copies are under way */
