@@ -55,21 +55,23 @@ failed=0
 
 wanted() { case ",$without," in *",$1,"*) return 1 ;; esac; }
 
-left_out() { echo "left out: $*" | tee -a "$folder/tests.txt"; }
+log=$folder/tests.txt
 
-# step WORDS COMMAND...: its output into tests.txt, one line of the result here
+left_out() { echo "left out: $*" | tee -a "$log"; }
+
+# step WORDS COMMAND...: its output into the log, one line of the result here
 step() {
 	local words=$1 start=$SECONDS rc
 	shift
-	printf '## %s\n' "$*" >>"$folder/tests.txt"
-	"$@" >>"$folder/tests.txt" 2>&1
+	printf '## %s\n' "$*" >>"$log"
+	"$@" >>"$log" 2>&1
 	rc=$?
 	case $rc in
 	0) echo "ok: $words ($((SECONDS - start)) s)" ;;
 	77) left_out "$words: it says it cannot run here" ;;
 	*)
 		echo "FAILED: $words (exit $rc, see tests.txt)"
-		tail -n 5 "$folder/tests.txt"
+		tail -n 5 "$log"
 		failed=1
 		;;
 	esac
@@ -83,27 +85,59 @@ conform_one() {
 		[ "$3" = "$4" ] || return 0
 		far=()
 	fi
-	step "conformance: $1, $2 processes, $3 to $4" timeout 300 "$conform" --transport "$1" \
+	step "conformance: $1, $2 processes, $3 to $4" timeout 400 "$conform" --transport "$1" \
 		--processes "$2" --mem "$3" "${far[@]}" --short
 }
 
+conform_end() {
+	local i
+
+	for i in "${!pids[@]}"; do
+		wait "${pids[i]}" || failed=1
+		cat "$folder/log.$i" >>"$log"
+		rm -f "$folder/log.$i"
+	done
+	pids=()
+}
+
+# Reads lines of conform_one's arguments. Four at once, each with a log of its own: most of the time is
+# a GPU's context, once for each case.
+conform_rows() {
+	local -a args pids=()
+	local line
+
+	while read -r line; do
+		read -ra args <<<"$line"
+		(
+			log=$folder/log.${#pids[@]} failed=0
+			: >"$log"
+			conform_one "${args[@]}" </dev/null
+			exit $failed
+		) &
+		pids+=($!)
+		[ ${#pids[@]} -lt 4 ] || conform_end
+	done
+	conform_end
+}
+
 run_conform() {
-	local transport processes ends second=cuda
+	local transport processes ends pairs=("cuda cuda" "cuda host" "host cuda")
 
-	[ "$gpus" -lt 2 ] || second=cuda:1
-
+	[ "$gpus" -lt 2 ] || pairs+=("cuda cuda:1")
 	if [ ! -x "$conform" ] || ! "$conform" --help 2>&1 | grep -q cuda; then
 		left_out "conformance: $conform is not there, or knows no GPU memory"
 		return
 	fi
-	for transport in tcp local; do
-		for processes in 1 2; do
-			for ends in "cuda $second" "cuda host" "host cuda"; do
-				conform_one $transport $processes "${ends% *}" "${ends#* }"
+	conform_rows < <(
+		for transport in tcp local; do
+			for processes in 1 2; do
+				for ends in "${pairs[@]}"; do
+					echo "$transport $processes $ends"
+				done
+				[ -z "$short" ] || break
 			done
-			[ -z "$short" ] || break
 		done
-	done
+	)
 }
 
 run_kernels() {
