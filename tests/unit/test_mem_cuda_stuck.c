@@ -286,8 +286,7 @@ static void a_stuck_launch_outlives_stop(void **state)
 	atomic_store(&full, 0);
 	do
 		sched_yield();
-	while (fake.live(&after), after.streams);
-	assert_int_equal(after.modules, 0);
+	while (fake.live(&after), after.streams || after.modules);
 }
 
 static void driver_breaks_the_context(void **state)
