@@ -55,8 +55,9 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_open(const tcpx_session_opts *
 
 /** Ends every request (ERR_SESSION_CLOSED), says goodbye to peers, frees everything. Takes at most
  * 1 s; what a copy of a memory kind has in its hands after that stays until the copy ended and a
- * session opens or closes. NULL is allowed. In a forked child it only forgets. @threads any; no
- * other call may run. */
+ * session opens or closes. The last session's close lets go of GPUs as well, and waits 1 s more
+ * where kernels of the program fill them (tcpx(7)). NULL is allowed. In a forked child it only
+ * forgets. @threads any; no other call may run. */
 TCPX_API void tcpx_session_close(tcpx_session *session);
 
 /** Options of tcpx_session_listen(). */

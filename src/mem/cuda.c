@@ -223,6 +223,27 @@ static void cuda_stop(void)
 	mem_cuda_owners_stop();
 }
 
+/* What was left to a thread that could not let go of it yet is as good. */
+static void *cuda_slot_alloc(size_t bytes, uint32_t device)
+{
+	void *slot = mem_cuda_slot_left(bytes, device);
+
+	return slot ? slot : mem_cuda_slot_alloc(bytes, device);
+}
+
+/* The device's thread frees it, which comes to that when it has said that it runs no more. In a
+ * forked child there is neither thread nor slot. */
+static void cuda_slot_leave(void *slot, size_t bytes, uint32_t device)
+{
+	if (!mem_cuda_owner_runs(device)) {
+		mem_cuda_slot_free(slot, bytes, device);
+		return;
+	}
+	mem_cuda_slot_leave(slot, bytes, device);
+	if (!mem_cuda_owner_runs(device))
+		mem_cuda_slots_free_left(device);
+}
+
 static unsigned cuda_poll(void)
 {
 	return 0;
@@ -238,8 +259,9 @@ const struct mem_kind mem_cuda = {
 	.fill = cuda_fill,
 	.commit = cuda_commit,
 	.poll = cuda_poll,
-	.slot_alloc = mem_cuda_slot_alloc,
+	.slot_alloc = cuda_slot_alloc,
 	.slot_free = mem_cuda_slot_free,
+	.slot_leave = cuda_slot_leave,
 	.share = mem_cuda_share,
 	.move = mem_cuda_move,
 	.stop = cuda_stop,

@@ -13,6 +13,12 @@ extern const struct mem_kind mem_cuda;
 void *mem_cuda_slot_alloc(size_t bytes, uint32_t device);
 void mem_cuda_slot_free(void *slot, size_t bytes, uint32_t device);
 
+/* Slots that nobody uses any more, kept until free_left or until somebody takes one of as many
+ * bytes: freeing may wait for whatever runs on the device. Any thread. */
+void mem_cuda_slot_leave(void *slot, size_t bytes, uint32_t device);
+void *mem_cuda_slot_left(size_t bytes, uint32_t device); /* NULL: there is none */
+void mem_cuda_slots_free_left(uint32_t device);
+
 /* 1: all of it lies in a slot of this device, and *out_at is where the device's kernels find it.
  * 0: memory that they must not touch. Any thread. */
 int mem_cuda_slot_mapped(const void *slot, uint64_t bytes, uint32_t device, cuda_ptr *out_at);

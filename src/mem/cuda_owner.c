@@ -25,6 +25,7 @@
 #define LATE_NS (20 * CLOCK_MS_NS)    /* sleeps while only launches that were taken back are left */
 #define CORES_TO_SPIN 4		      /* fewer: spinning would hold up who feeds us */
 #define LINGER_NS (100 * CLOCK_MS_NS) /* stop waits so long for copies under way */
+#define LET_GO_NS (1 * CLOCK_S_NS)    /* and for all to be let go of */
 #define ASLEEP (1u << 31) /* of sleeping, beside a bit for each lane that wants to be woken */
 
 enum owner_state { OWNER_OFF = 0, OWNER_STARTING, OWNER_ON, OWNER_ENDING };
@@ -93,9 +94,10 @@ static void owner_wake(struct cuda_owner *owner, uint32_t bits)
 		sys_futex_wake(&owner->sleeping, 1);
 }
 
-/* Also what a setup left half done. */
+/* Also what a setup left half done. May wait for whatever runs on the GPU. */
 static void owner_close(struct cuda_owner *owner)
 {
+	mem_cuda_slots_free_left(owner->device);
 	for (int i = 0; i < CUDA_LANES; i++)
 		mem_lane_close(&owner->lanes[i]);
 	mem_cuda_kernels_unload(&owner->kernels);
@@ -211,15 +213,6 @@ static unsigned owner_round(struct cuda_owner *owner, int64_t now_ns)
 	return moved;
 }
 
-static void owner_relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
-}
-
 static void owner_sleep(struct cuda_owner *owner, int64_t deadline_ns)
 {
 	uint32_t mark = ASLEEP;
@@ -267,7 +260,7 @@ static void owner_wait(struct cuda_owner *owner, int64_t now_ns, int64_t quiet_n
 	if (spin_ns && atomic_load_explicit(&mem_busy_sessions, memory_order_relaxed))
 		spin_ns = SPIN_BUSY_NS;
 	if (waited_ns < spin_ns) {
-		owner_relax();
+		sys_cpu_relax();
 		return;
 	}
 	step_ns = waited_ns / 8; /* what takes long may be noticed that much later */
@@ -462,28 +455,30 @@ int mem_cuda_owner_runs(uint32_t device)
 	       !atomic_load_explicit(&owners[device].broken, memory_order_acquire);
 }
 
-/*
- * The caller waits for a thread that is about to end. One with copies under way is given a moment:
- * their done may need what the caller holds, or never come. Then it ends by itself, behind them.
- */
 static void owner_stop(struct cuda_owner *owner)
 {
-	int64_t until_ns = clock_now_ns() + LINGER_NS;
-	struct timespec until = {until_ns / CLOCK_S_NS, until_ns % CLOCK_S_NS};
-	int late = 0;
-
 	pthread_mutex_lock(&owner->lock);
-	if (atomic_load(&owner->state) != OWNER_OFF) {
-		atomic_store(&owner->stop, 1);
-		owner_wake(owner, ASLEEP);
-	}
+	atomic_store(&owner->stop, atomic_load(&owner->state) != OWNER_OFF);
+	owner_wake(owner, ASLEEP);
+	pthread_mutex_unlock(&owner->lock);
+}
+
+/*
+ * The caller waits for a thread that is about to end. One with copies under way is given a moment:
+ * their done may need what the caller holds, or never come. One that lets go of its memory is given
+ * longer: it may wait for a kernel that runs for as long as the application likes, and the caller
+ * may be who ends that. Then it ends by itself.
+ */
+static void owner_await(struct cuda_owner *owner, int64_t begin_ns)
+{
+	pthread_mutex_lock(&owner->lock);
 	while (atomic_load(&owner->state) != OWNER_OFF && atomic_load(&owner->stop)) {
-		if (!atomic_load(&owner->pending))
-			pthread_cond_wait(&owner->changed, &owner->lock);
-		else if (!late)
-			late = pthread_cond_timedwait(&owner->changed, &owner->lock, &until);
-		else
+		int64_t ns = begin_ns + (atomic_load(&owner->pending) ? LINGER_NS : LET_GO_NS);
+		struct timespec until = {ns / CLOCK_S_NS, ns % CLOCK_S_NS};
+
+		if (clock_now_ns() >= ns)
 			break;
+		(void)pthread_cond_timedwait(&owner->changed, &owner->lock, &until);
 	}
 	if (atomic_load(&owner->state) == OWNER_OFF)
 		owner_join(owner);
@@ -494,7 +489,11 @@ static void owner_stop(struct cuda_owner *owner)
 
 void mem_cuda_owners_stop(void)
 {
+	int64_t begin_ns = clock_now_ns();
+
 	pthread_once(&owners_once, owners_first);
 	for (uint32_t i = 0; i < OWNERS; i++)
 		owner_stop(&owners[i]);
+	for (uint32_t i = 0; i < OWNERS; i++)
+		owner_await(&owners[i], begin_ns);
 }

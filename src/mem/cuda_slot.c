@@ -70,6 +70,54 @@ static void mapped_remove(const void *slot)
 	free(it);
 }
 
+/* In its own memory: whoever freed it may be short of other. */
+struct left {
+	struct left *next;
+	size_t bytes;
+	uint32_t device;
+};
+
+static pthread_mutex_t left_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct left *all_left;
+
+/* bytes 0: any. */
+static struct left *left_take(size_t bytes, uint32_t device)
+{
+	struct left **at = &all_left, *it;
+
+	pthread_mutex_lock(&left_lock);
+	while (*at && ((*at)->device != device || (bytes && (*at)->bytes != bytes)))
+		at = &(*at)->next;
+	it = *at;
+	if (it)
+		*at = it->next;
+	pthread_mutex_unlock(&left_lock);
+	return it;
+}
+
+void mem_cuda_slot_leave(void *slot, size_t bytes, uint32_t device)
+{
+	struct left *it = slot;
+
+	pthread_mutex_lock(&left_lock);
+	*it = (struct left){all_left, bytes, device};
+	all_left = it;
+	pthread_mutex_unlock(&left_lock);
+}
+
+void *mem_cuda_slot_left(size_t bytes, uint32_t device)
+{
+	return left_take(bytes, device);
+}
+
+void mem_cuda_slots_free_left(uint32_t device)
+{
+	struct left *it;
+
+	while ((it = left_take(0, device)))
+		mem_cuda_slot_free(it, it->bytes, device);
+}
+
 /* In whole pages, at least one; 0: more than there can be. */
 static size_t slot_size(size_t bytes)
 {

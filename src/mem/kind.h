@@ -101,10 +101,14 @@ struct mem_kind {
 	/* Memory for slots of this kind (pinned where that matters); slot_free takes it back. */
 	void *(*slot_alloc)(size_t bytes, uint32_t device);
 	void (*slot_free)(void *slot, size_t bytes, uint32_t device);
+	/* The same when the last session went, right before stop, for a kind whose slot_free may
+	 * wait for what else the device does: it goes behind stop, or to the next slot_alloc of
+	 * these bytes. NULL: slot_free does not wait. */
+	void (*slot_leave)(void *slot, size_t bytes, uint32_t device);
 
 	/* The last session went: threads end and devices are let go of, at once where no copy is
-	 * under way, else behind the last one. The next probe or copy starts them again. NULL:
-	 * nothing to stop. */
+	 * under way, else behind the last one; it waits for that, but not for long. The next probe
+	 * or copy starts them again. NULL: nothing to stop. */
 	void (*stop)(void);
 };
 

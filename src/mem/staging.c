@@ -73,7 +73,9 @@ static void pool_free(struct mem_staging *pool)
 
 	if (!pool)
 		return;
-	if (pool->base)
+	if (pool->base && pool->kind->slot_leave)
+		pool->kind->slot_leave(pool->base, pool->bytes, pool->device);
+	else if (pool->base)
 		pool->kind->slot_free(pool->base, pool->bytes, pool->device);
 	for (order = 0; order < ORDERS; order++)
 		free(pool->free[order]);

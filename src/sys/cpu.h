@@ -29,4 +29,14 @@ void sys_mutex_init_short(pthread_mutex_t *lock);
 tcpx_status sys_thread_start(pthread_t *out_thread, const char *name, void *(*fn)(void *arg),
 			     void *arg);
 
+/* Of a loop that waits for another thread's store. */
+static inline void sys_cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
 #endif

@@ -289,6 +289,46 @@ static void a_stuck_launch_outlives_stop(void **state)
 	while (fake.live(&after), after.streams || after.modules);
 }
 
+/* Leaving a slot waits for no kernel, as freeing it would: whoever comes next has it, and in the
+ * end the thread frees it. */
+static void what_is_left_goes_later(void **state)
+{
+	struct fakecuda_live before, after;
+	struct wide wide;
+	uint64_t id;
+	void *left;
+
+	(void)state;
+	atomic_store(&full, 1);
+	wide_init(&wide, 0, 0, 50, 1000);
+	wide_push(&wide, 1);
+	rig_wait(1);
+	wide_check(&wide);
+	left = cuda->slot_alloc(4 * PIECE, 0);
+	fake.live(&before);
+	for (int i = 0; i < 2; i++) {
+		cuda->slot_leave(left, 4 * PIECE, 0);
+		mem_kinds_stop();
+		assert_int_equal(cuda->probe((void *)(uintptr_t)gpu, 4096, 0, &id), TCPX_OK);
+		assert_ptr_equal(cuda->slot_alloc(4 * PIECE, 0), left);
+	}
+	fake.live(&after);
+	assert_memory_equal(&before, &after, sizeof(before));
+	cuda->slot_leave(left, 4 * PIECE, 0);
+	await_inside(1);
+	atomic_store(&full, 0);
+	await_inside(0);
+	stop();
+	mem_kinds_stop(); /* until the thread is through */
+	fake.live(&after);
+	assert_int_equal(after.registrations, before.registrations - 2); /* its words too */
+	/* Without a thread it goes at once. */
+	left = cuda->slot_alloc(4 * PIECE, 0);
+	cuda->slot_leave(left, 4 * PIECE, 0);
+	fake.live(&after);
+	assert_int_equal(after.registrations, before.registrations - 2);
+}
+
 static void driver_breaks_the_context(void **state)
 {
 	struct wide wide[2];
@@ -323,6 +363,7 @@ int main(void)
 						teardown_patient),
 		cmocka_unit_test_setup_teardown(a_launch_that_began_is_waited_for, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_stuck_launch_outlives_stop, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_left_goes_later, setup, teardown),
 		cmocka_unit_test_setup(driver_breaks_the_context, setup), /* last */
 	};
 
