@@ -27,6 +27,11 @@ int fake_stream_device(void)
 	return running ? running->ctx->device : -1;
 }
 
+int fakecuda_device(void)
+{
+	return fake_stream_device();
+}
+
 cuda_ctx fake_stream_ctx(cuda_stream stream)
 {
 	return stream->ctx;

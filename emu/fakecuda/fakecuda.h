@@ -63,6 +63,7 @@ struct fakecuda_live {
  * translate    Where the CPU may touch [ptr, ptr + bytes); NULL: not all of it is memory that the
  *              kernel's device can reach. Host addresses come back as they are.
  * fault        Called by a kernel: its context is broken from now on.
+ * device       Called by a kernel: the ordinal of its device; -1: not by one.
  * read, write  Memory of a device; -1: not all of it is.
  */
 #define FAKECUDA_CONTROLS(X)                                                                       \
@@ -79,6 +80,7 @@ struct fakecuda_live {
 	  (const char *name, fakecuda_kernel fn, const size_t *param_bytes, unsigned params))      \
 	X(void *, translate, (uint64_t ptr, size_t bytes))                                         \
 	X(void, fault, (int result))                                                               \
+	X(int, device, (void))                                                                     \
 	X(int, read, (uint64_t ptr, void *buf, size_t bytes))                                      \
 	X(int, write, (uint64_t ptr, const void *buf, size_t bytes))
 
