@@ -15,6 +15,7 @@ the table.
   --conform FILE     the conformance suite [DIR/tests/conform/conform]
   --kernels FILE     tests of the copy kernels [DIR/tests/gpu/gpu_copy_kernels]
   --checks FILE      tests of the tool's kernels [DIR/tests/gpu/gpu_check_kernels]
+  --beside FILE      tests of what runs beside us [DIR/tests/gpu/gpu_beside]
   --nccl FILE        nccl_p2p [DIR/bench/nccl_p2p]
   --grid WHICH       NCCL's tunings: full (45, many minutes), short (6), none [short]
   --repeat N         repetitions of the rows [5]
@@ -28,10 +29,10 @@ END
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(dirname "$here")/build
 tool='' conform='' kernels='' checks='' nccl='' grid=short
-folder='' repeat='' limit=420 short='' without=''
+beside='' folder='' repeat='' limit=420 short='' without=''
 while [ $# -gt 0 ]; do
 	case $1 in
-	--build | --tool | --conform | --kernels | --checks | --nccl | --grid | \
+	--build | --tool | --conform | --kernels | --checks | --beside | --nccl | --grid | \
 		--repeat | --limit | --without)
 		[ $# -ge 2 ] || { usage >&2; exit 2; }
 		printf -v "${1#--}" %s "$2"
@@ -47,7 +48,7 @@ done
 [ -n "$folder" ] || { usage >&2; exit 2; }
 : "${tool:=$build/tools/tcpx}" "${conform:=$build/tests/conform/conform}"
 : "${kernels:=$build/tests/gpu/gpu_copy_kernels}" "${checks:=$build/tests/gpu/gpu_check_kernels}"
-: "${nccl:=$build/bench/nccl_p2p}"
+: "${beside:=$build/tests/gpu/gpu_beside}" "${nccl:=$build/bench/nccl_p2p}"
 : "${repeat:=$([ -n "$short" ] && echo 2 || echo 5)}"
 [ -x "$tool" ] || { echo "gpu_all.sh: no tool at $tool: --build or --tool" >&2; exit 2; }
 mkdir -p "$folder" || exit 2
@@ -163,6 +164,14 @@ run_kernels() {
 	done
 }
 
+run_beside() {
+	if [ -x "$beside" ]; then
+		step "what runs beside us" timeout 300 "$beside"
+	else
+		left_out "what runs beside us: $beside is not there"
+	fi
+}
+
 run_nccl() {
 	if [ "$gpus" -lt 2 ]; then
 		left_out "NCCL: it wants two GPUs"
@@ -193,6 +202,7 @@ if [ "$gpus" -eq 0 ]; then
 	exit 1
 fi
 if wanted tests; then
+	run_beside
 	run_conform
 	run_kernels
 fi
