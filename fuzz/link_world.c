@@ -137,6 +137,12 @@ static uint64_t op_stage_take(void *arg, uint64_t want, uint64_t least)
 	return got;
 }
 
+static uint64_t op_stage_ahead(void *arg, uint64_t want)
+{
+	(void)arg;
+	return want <= WORLD_POOL / 8 ? want : 0;
+}
+
 static void op_stage_give(void *arg, uint64_t bytes)
 {
 	struct world *w = arg;
@@ -165,6 +171,7 @@ static const struct core_ops ops = {
 	.note_ended = op_note_ended,
 	.deliver = op_deliver,
 	.stage_take = op_stage_take,
+	.stage_ahead = op_stage_ahead,
 	.stage_give = op_stage_give,
 	.fill = op_note_ended,
 	.fill_drop = op_fill_drop,

@@ -57,10 +57,12 @@ void core_credit_unpay(struct core_link *link, enum frame_credit kind, uint64_t 
 	link->taken[kind] -= amount;
 }
 
+/* What the wishes leave of the grants goes back, but for what the peer lets us keep: a small WRITE
+ * that is posted next does not wait for a grant. */
 static void stage_trim(struct core_link *link)
 {
 	struct core_stage *out = &link->stage_out;
-	uint64_t need = out->wanted - out->unwanted - out->used;
+	uint64_t need = out->wanted - out->unwanted - out->used + out->ahead;
 	uint64_t have = out->granted - out->used;
 
 	/* used counts dropped grants too, so a surplus is what exceeds all wishes */
@@ -84,6 +86,7 @@ void core_credit_arrived(struct core_link *link, const struct frame *frame)
 			return;
 		more = frame->linear - link->stage_out.granted;
 		link->stage_out.granted = frame->linear;
+		link->stage_out.ahead = frame->offset <= link->cfg.chunk_bytes ? frame->offset : 0;
 		stage_trim(link);
 		core_fill_granted(link);
 		core_kick_small(link);
@@ -118,19 +121,24 @@ void core_stage_free(struct core_link *link, uint64_t bytes)
 		core_stage_more(link);
 }
 
-/* Grants what the pool has; told by a CREDIT frame. */
+/* Grants what the pool has, and a chunk ahead of all wishes where it has room for that. Told by a
+ * CREDIT frame. */
 void core_stage_more(struct core_link *link)
 {
 	struct core_stage *in = &link->stage_in;
-	uint64_t open, got;
+	uint64_t got;
 
 	if (link->stage_waiting)
 		core_kick_small(link); /* READs into staged memory try again */
 	link->stage_waiting = false;
-	if (in->wanted - in->unwanted <= in->granted)
+	if (in->wanted && !in->asked) {
+		in->asked = true;
+		in->ahead = link->cfg.ops->stage_ahead(link->cfg.arg, link->cfg.chunk_bytes);
+	}
+	if (in->wanted - in->unwanted + in->ahead <= in->granted)
 		return;
-	open = in->wanted - in->unwanted - in->granted;
-	got = core_stage_take(link, open, in->granted - in->used);
+	got = core_stage_take(link, in->wanted - in->unwanted + in->ahead - in->granted,
+			      in->granted - in->used);
 	if (!got)
 		return;
 	in->granted += got;
@@ -161,9 +169,14 @@ void core_stage_request(struct core_link *link, const struct frame *frame)
 	core_stage_more(link);
 }
 
+/* Told when more than half of what was granted ahead is spoken for. */
 void core_stage_want(struct core_link *link, uint64_t bytes)
 {
-	link->stage_out.wanted += bytes;
+	struct core_stage *out = &link->stage_out;
+
+	out->wanted += bytes;
+	if (out->ahead && out->granted >= out->wanted - out->unwanted + out->ahead / 2)
+		return;
 	link->stage_due = true;
 	core_kick_small(link);
 }

@@ -281,6 +281,8 @@ struct core_ops {
 	 * but none if fewer than least are free, and returns how many. A link that got fewer than
 	 * it wants is stage_waiting: core_stage_more is called when others gave some back. */
 	uint64_t (*stage_take)(void *arg, uint64_t want, uint64_t least);
+	/* How much of want a peer that rests may have of the pool for as long as the link lives. */
+	uint64_t (*stage_ahead)(void *arg, uint64_t want);
 	void (*stage_give)(void *arg, uint64_t bytes);
 	/* core_fill_next has something. */
 	void (*fill)(void *arg);
@@ -341,6 +343,8 @@ struct core_link {
 	struct core_stage {
 		uint64_t wanted, unwanted, dropped; /* asked for; taken back; grants given back */
 		uint64_t granted, used;
+		uint64_t ahead; /* of what is granted, kept without a wish */
+		bool asked;	/* in: whether there is room for that */
 	} stage_out, stage_in;
 	bool stage_due, stage_waiting;
 	uint32_t npushes, rotor;

@@ -82,6 +82,7 @@ static bool next_told(struct core_link *link, struct core_chan *chan, struct cor
 		frame->type = FRAME_CREDIT;
 		frame->key = (uint64_t)kind;
 		frame->linear = link->given[kind];
+		frame->offset = kind == FRAME_CREDIT_STAGE ? link->stage_in.ahead : 0;
 		return true;
 	}
 	if (link->stage_due) {

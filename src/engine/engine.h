@@ -180,7 +180,7 @@ struct engine_peer {
 	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES];
 	const char *transport, *auth;
 	uint32_t nbulk, chunk_bytes;
-	uint64_t stage_held, unread;		     /* queue_lock */
+	uint64_t stage_held, stage_ahead, unread;    /* queue_lock */
 	bool stage_hungry;			     /* queue_lock: got less than it asked for */
 	struct list_node landings;		     /* lock: blocks that neighbours may land in */
 	struct stage_share *shares;		     /* lock: of staging pools */
@@ -322,7 +322,7 @@ struct engine_session {
 	_Atomic uint32_t note_word, note_waiters, accept_word, done_word, any_waiters;
 	struct engine_lead *note_lead;
 	struct engine_lead *leads; /* free ones */
-	uint64_t stage_pool, stage_free;
+	uint64_t stage_pool, stage_free, stage_ahead;
 	uint32_t stage_hungry; /* peers that are */
 	bool stage_returned;
 	struct ctl_counters ctl_counters;

@@ -190,6 +190,21 @@ static uint64_t hook_stage_take(void *arg, uint64_t want, uint64_t least)
 	return got;
 }
 
+/* All that rest have an eighth of the pool together. */
+static uint64_t hook_stage_ahead(void *arg, uint64_t want)
+{
+	struct engine_peer *peer = arg;
+	struct engine_session *session = peer->session;
+
+	pthread_mutex_lock(&session->queue_lock);
+	if (session->stage_ahead + want > session->stage_pool / 8)
+		want = 0;
+	session->stage_ahead += want;
+	peer->stage_ahead += want;
+	pthread_mutex_unlock(&session->queue_lock);
+	return want;
+}
+
 /* The link itself tries again at once; the control thread offers the room to others that wait. */
 static void hook_stage_give(void *arg, uint64_t bytes)
 {
@@ -198,8 +213,11 @@ static void hook_stage_give(void *arg, uint64_t bytes)
 	bool others;
 
 	pthread_mutex_lock(&session->queue_lock);
-	if (peer->core.dead)
+	if (peer->core.dead) {
 		set_hungry(peer, false);
+		session->stage_ahead -= peer->stage_ahead;
+		peer->stage_ahead = 0;
+	}
 	session->stage_free += bytes;
 	peer->stage_held -= bytes;
 	others = session->stage_hungry > peer->stage_hungry;
@@ -252,6 +270,7 @@ const struct core_ops engine_core_ops = {
 	.note_ended = hook_note_ended,
 	.deliver = hook_deliver,
 	.stage_take = hook_stage_take,
+	.stage_ahead = hook_stage_ahead,
 	.stage_give = hook_stage_give,
 	.fill = hook_fill,
 	.fill_drop = hook_fill_drop,

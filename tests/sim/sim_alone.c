@@ -50,6 +50,21 @@ static void stub_fill_drop(void *arg, struct core_job *job)
 	(void)job;
 }
 
+static uint64_t stub_stage_take(void *arg, uint64_t want, uint64_t least)
+{
+	(void)arg;
+	(void)least;
+	return want;
+}
+
+static uint64_t ahead_most;
+
+static uint64_t stub_stage_ahead(void *arg, uint64_t want)
+{
+	(void)arg;
+	return want < ahead_most ? want : ahead_most;
+}
+
 static const struct core_ops ops = {.ended = stub_ended,
 				    .fill = stub_fill,
 				    .fill_drop = stub_fill_drop,
@@ -57,6 +72,8 @@ static const struct core_ops ops = {.ended = stub_ended,
 				    .close_channel = stub_channel,
 				    .channel_free = stub_channel,
 				    .fence = stub_fence,
+				    .stage_take = stub_stage_take,
+				    .stage_ahead = stub_stage_ahead,
 				    .stage_give = stub_stage_give,
 				    .alloc = stub_alloc,
 				    .free = stub_free};
@@ -83,9 +100,9 @@ struct alone {
 	uint64_t key;
 };
 
-static void alone_post_as(struct alone *alone, enum tcpx_op op, uint64_t total, bool staged)
+static void alone_init(struct alone *alone, enum tcpx_op op, uint64_t total)
 {
-	*alone = (struct alone){.seg[1].linear = total, .key = 77, .xfer.local_staged = staged};
+	*alone = (struct alone){.seg[1].linear = total, .key = 77};
 	alone->prog = (struct core_prog){.total = total,
 					 .nseg = 1,
 					 .seg = alone->seg,
@@ -94,17 +111,19 @@ static void alone_post_as(struct alone *alone, enum tcpx_op op, uint64_t total, 
 					 .nremote = 1};
 	alone->xfer.op = op;
 	alone->xfer.prog = &alone->prog;
-	CHECK_EQ(core_xfer_post(&alone_link, &alone->xfer), TCPX_OK);
 }
 
 static void alone_post(struct alone *alone, enum tcpx_op op, uint64_t total)
 {
-	alone_post_as(alone, op, total, false);
+	alone_init(alone, op, total);
+	CHECK_EQ(core_xfer_post(&alone_link, &alone->xfer), TCPX_OK);
 }
 
 static void alone_post_staged(struct alone *alone, uint64_t total)
 {
-	alone_post_as(alone, TCPX_OP_WRITE, total, true);
+	alone_init(alone, TCPX_OP_WRITE, total);
+	alone->xfer.local_staged = true;
+	CHECK_EQ(core_xfer_post(&alone_link, &alone->xfer), TCPX_OK);
 }
 
 /* All requests of the READ; returns the bytes they ask for. */
@@ -248,6 +267,94 @@ void case_chunks_of_filled_sources(void *arg)
 	core_link_fail(&alone_link, TCPX_ERR_DISCONNECTED);
 	CHECK_EQ(ended, 3);
 	core_link_fini(&alone_link);
+}
+
+/* An unsequenced frame of the peer on the lane. */
+static void lane_got(const struct frame *frame)
+{
+	struct core_rx rx;
+
+	CHECK_EQ(core_rx_begin(&alone_link, CORE_LANE, frame, &rx), TCPX_OK);
+	CHECK_EQ(core_rx_end(&alone_link, CORE_LANE, true, TCPX_OK, ""), TCPX_OK);
+}
+
+/* What goes next on the lane must be of this type. */
+static struct frame lane_sends(uint8_t type)
+{
+	struct core_tx tx;
+
+	CHECK_EQ(core_tx_next(&alone_link, CORE_LANE, &tx), 1);
+	CHECK_EQ(tx.frame.type, type);
+	core_tx_sent(&alone_link, CORE_LANE, true);
+	return tx.frame;
+}
+
+static void post_to_staged(struct alone *alone, uint64_t bytes)
+{
+	alone_init(alone, TCPX_OP_WRITE, bytes);
+	alone->xfer.remote_staged = true;
+	CHECK_EQ(core_xfer_post(&alone_link, &alone->xfer), TCPX_OK);
+}
+
+/* The first one asks and waits; what the peer grants ahead is used by the next ones, which ask when
+ * half of it is gone. More than it lets us keep goes back. */
+void case_small_writes_have_grants(void *arg)
+{
+	struct frame credit = {.type = FRAME_CREDIT, .epoch = 1, .key = FRAME_CREDIT_STAGE};
+	static struct alone writes[40];
+	struct core_tx tx;
+	int i;
+
+	(void)arg;
+	link_open();
+	CHECK_EQ(core_chan_up(&alone_link, CORE_LANE, 1), TCPX_OK);
+	post_to_staged(&writes[0], 16 << 10);
+	CHECK_EQ(lane_sends(FRAME_STAGE_REQ).linear, 16 << 10);
+	CHECK_EQ(core_tx_next(&alone_link, CORE_LANE, &tx), 0);
+	credit.linear = (16 << 10) + (512 << 10);
+	credit.offset = 512 << 10;
+	lane_got(&credit);
+	CHECK_EQ(lane_sends(FRAME_DATA).payload_bytes, 16 << 10);
+	for (i = 1; i <= 16; i++) { /* half of it */
+		post_to_staged(&writes[i], 16 << 10);
+		CHECK_EQ(lane_sends(FRAME_DATA).payload_bytes, 16 << 10);
+	}
+	post_to_staged(&writes[17], 16 << 10);
+	CHECK_EQ(lane_sends(FRAME_STAGE_REQ).linear, 18 * 16 << 10);
+	CHECK_EQ(lane_sends(FRAME_DATA).payload_bytes, 16 << 10);
+	credit.linear = 18 * (16 << 10) + (512 << 10) + 100;
+	lane_got(&credit);
+	CHECK_EQ(lane_sends(FRAME_STAGE_REQ).offset, 100);
+	core_link_fail(&alone_link, TCPX_ERR_DISCONNECTED);
+	core_link_fini(&alone_link);
+}
+
+/* The peer asks for 100 bytes and gets a chunk more where the pool has room for those who rest. */
+void case_who_rests_keeps_what_the_pool_allows(void *arg)
+{
+	static const uint64_t most[] = {0, 512 << 10};
+	struct frame wish = {.type = FRAME_STAGE_REQ, .epoch = 1, .linear = 100};
+	struct core_tx tx;
+	struct frame got;
+
+	(void)arg;
+	for (int i = 0; i < 2; i++) {
+		ahead_most = most[i];
+		link_open();
+		CHECK_EQ(core_chan_up(&alone_link, CORE_LANE, 1), TCPX_OK);
+		wish.linear = 100;
+		lane_got(&wish);
+		got = lane_sends(FRAME_CREDIT);
+		CHECK_EQ(got.linear, 100 + most[i]);
+		CHECK_EQ(got.offset, most[i]);
+		wish.linear = 300; /* what it kept is used: there will be as much again */
+		lane_got(&wish);
+		got = lane_sends(FRAME_CREDIT);
+		CHECK_EQ(got.linear, 300 + most[i]);
+		CHECK_EQ(core_tx_next(&alone_link, CORE_LANE, &tx), 0);
+		core_link_fail(&alone_link, TCPX_ERR_DISCONNECTED);
+		core_link_fini(&alone_link);
+	}
 }
 
 /* More requests at once than the first table of ids holds; none is found by another's id. */

@@ -63,6 +63,8 @@ bool sim_case_over(struct sim *sim, void *arg); /* arg: a transfer */
 	X(read_of_more_than_4_gib_after_a_loss)                                                    \
 	X(bulk_transfers_take_turns)                                                               \
 	X(chunks_of_filled_sources)                                                                \
+	X(small_writes_have_grants)                                                                \
+	X(who_rests_keeps_what_the_pool_allows)                                                    \
 	X(a_thousand_requests_at_once)                                                             \
 	X(wrong_calls_are_refused)
 

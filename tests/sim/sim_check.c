@@ -388,6 +388,7 @@ void sim_final_check(struct sim *sim)
 	for (s = 0; s < 2; s++) {
 		struct sim_side *side = &sim->side[s];
 		struct core_link *a = &side->link, *b = &side->peer->link;
+		uint64_t ahead;
 
 		check_order(side);
 		for (i = 0; i < side->nxfers; i++)
@@ -407,8 +408,10 @@ void sim_final_check(struct sim *sim)
 				  kind, s, (unsigned long long)a->used[kind],
 				  (unsigned long long)b->taken[kind],
 				  (unsigned long long)b->given[kind]);
-		SIM_CHECK(sim, !side->stage_used, "%llu bytes of staging are held for nobody",
-			  (unsigned long long)side->stage_used);
+		ahead = a->stage_in.granted - a->stage_in.used;
+		SIM_CHECK(sim, side->stage_used == ahead && ahead <= a->stage_in.ahead,
+			  "%llu bytes of staging are held for nobody, %llu granted ahead",
+			  (unsigned long long)side->stage_used, (unsigned long long)ahead);
 		SIM_CHECK(sim,
 			  pushes_sent(a) && list_empty(&a->notes) && list_empty(&a->ctl) &&
 				  list_empty(&a->small) && list_empty(&a->bulk) &&

@@ -200,6 +200,13 @@ static uint64_t op_stage_take(void *arg, uint64_t want, uint64_t least)
 	return got;
 }
 
+static uint64_t op_stage_ahead(void *arg, uint64_t want)
+{
+	struct sim_side *side = entered(arg, "stage_ahead");
+
+	return want <= side->sim->p.stage_pool[side->index] / 8 ? want : 0;
+}
+
 static void op_stage_give(void *arg, uint64_t bytes)
 {
 	struct sim_side *side = entered(arg, "stage_give");
@@ -319,6 +326,7 @@ const struct core_ops sim_ops = {
 	.note_ended = op_note_ended,
 	.deliver = op_deliver,
 	.stage_take = op_stage_take,
+	.stage_ahead = op_stage_ahead,
 	.stage_give = op_stage_give,
 	.fill = op_fill,
 	.fill_drop = op_fill_drop,

@@ -89,6 +89,12 @@ static uint64_t on_stage_take(void *arg, uint64_t want, uint64_t least)
 	return want;
 }
 
+static uint64_t on_stage_ahead(void *arg, uint64_t want)
+{
+	(void)arg;
+	return want;
+}
+
 static void on_stage_give(void *arg, uint64_t bytes)
 {
 	(void)arg;
@@ -120,6 +126,7 @@ static const struct core_ops ops = {
 	.note_ended = on_note_ended,
 	.deliver = on_deliver,
 	.stage_take = on_stage_take,
+	.stage_ahead = on_stage_ahead,
 	.stage_give = on_stage_give,
 	.fill = on_note_ended,
 	.fill_drop = on_fill_drop,
