@@ -25,12 +25,12 @@
 
 #include "base/frame.h"
 #include "base/list.h"
+#include "core/chan.h"
 #include "core/prog.h"
 #include <tcpx/types.h>
 
 #define CORE_LANE 0		      /* channel of small messages */
 #define CORE_CHANNELS_MAX 65	      /* the lane and 64 bulk channels */
-#define CORE_RING 512		      /* unacknowledged frames per channel */
 #define CORE_SMALL_BYTES (16u << 10)  /* greatest eager SEND; up to here the lane carries it */
 #define CORE_PIECES_MAX 1000	      /* pieces of one chunk */
 #define CORE_REQUEST_BYTES (1u << 30) /* one piece of a READ's list */
@@ -48,8 +48,6 @@
 #define CORE_CTL_MAX 65536	   /* control frames that wait for a peer who does not take them */
 
 struct core_link;
-struct core_xfer;
-struct core_chan;
 
 /* What a push is made of. */
 enum core_job_kind {
@@ -180,81 +178,6 @@ struct core_msg {
 	bool standalone, eager, dead;
 	tcpx_status status; /* dead: why */
 	unsigned char data[];
-};
-
-/* A small sequenced frame of our own: CTS, FINAL, CANCEL, NACK. */
-struct core_ctl {
-	struct list_node node;
-	struct frame frame;
-};
-
-/* A sent frame that is not acknowledged yet. */
-struct core_chunk {
-	struct core_job *job; /* NULL: control frame, or its job is gone */
-	struct core_ctl *ctl;
-	struct core_cursor at;
-	uint64_t linear;
-	uint32_t bytes, pieces;
-	uint8_t type;
-	bool refused, aborted, staged, by_ref;
-	bool filled; /* counts in filled_bytes */
-	bool unread; /* taken away before the peer read it, whatever it acknowledges */
-};
-
-struct core_nack {
-	uint64_t seq, xfer;
-	int32_t status;
-	bool sent;
-};
-
-enum core_chan_state {
-	CORE_CHAN_DOWN = 0,
-	CORE_CHAN_UP,
-	CORE_CHAN_FENCING, /* lost here; waits for the peer's fence */
-};
-
-/* One call of the transport under way, or a frame it stopped in. */
-struct core_io {
-	bool busy;	/* a frame is under way */
-	bool in_call;	/* the transport has the buffers now */
-	bool aborted;	/* use scratch from here on */
-	uint32_t *refs; /* who is kept alive by it; NULL when released */
-	struct core_xfer *xfer;
-	struct core_push *push;
-	uint32_t staged; /* rx: bytes of staging taken for this frame, not accounted for yet */
-	struct core_note *note;
-};
-
-struct core_chan {
-	enum core_chan_state state;
-	uint32_t index, epoch;
-	bool idle; /* tx_next said there is nothing; a kick is due when there is */
-	/* tx */
-	uint64_t next_seq, acked_seq; /* sequences start at 1; acked = cumulative */
-	uint64_t asked_seq;	      /* highest sequence that asked for an ack */
-	uint64_t unasked_bytes;
-	struct core_chunk *ring; /* CORE_RING, by sequence */
-	struct core_io tx;
-	uint64_t tx_seq;   /* of the frame under way; 0: not sequenced */
-	uint32_t tx_bytes; /* its payload */
-	bool tx_torn;	   /* it counts as aborted */
-	/* rx */
-	uint64_t rx_seq;		/* last sequence begun */
-	uint64_t applied_seq;		/* cumulative */
-	uint64_t done[CORE_RING / 64];	/* applied out of order, by sequence % CORE_RING */
-	uint64_t got_seq;		/* the peer has taken all up to it out of the transport */
-	uint64_t filled_bytes;		/* of filled jobs, on their way there */
-	uint64_t ack_first, ack_wanted; /* sequences that asked: the oldest open one, the latest */
-	uint64_t acked_sent;
-	bool ack_due, ack_needed; /* needed: some unasked frame ends a transfer of ours */
-	struct core_io rx;
-	struct frame rx_frame;
-	uint32_t commits; /* staged chunks not applied yet */
-	struct core_nack *nacks;
-	uint32_t nnacks, cap_nacks, unsent_nacks;
-	/* fence */
-	bool fence_sent, fence_got;
-	uint64_t fence_seq;
 };
 
 /* Effects. Called under the link's lock; must not call the core. */
