@@ -33,8 +33,8 @@ enum frame_type {
 	FRAME_CANCEL = 9,   /* seq; stop pushing for xfer; key = enum frame_cancel. Of a SEND:
 			     * linear = message number, offset = bytes charged to the eager budget;
 			     * it fills the number should the SEND itself not arrive */
-	FRAME_NOTIFY = 10,  /* seq; xfer = notification number, linear = offset of this part,
-			     * offset = total bytes, key = 1 for a standalone one */
+	FRAME_NOTIFY = 10,  /* seq; key = enum frame_note, xfer = notification number (BEHIND: of
+			     * the transfer), linear = offset of this part, offset = total bytes */
 	FRAME_NACK = 11,    /* seq; linear = refused sequence, offset = negated status, xfer */
 	FRAME_NOP = 12,	    /* seq; carries FRAME_F_ACK only */
 	FRAME_ACK = 13,	    /* linear = cumulative applied sequence of the other direction */
@@ -75,6 +75,8 @@ enum frame_credit {
 	FRAME_CREDIT_STAGE = 3,
 	FRAME_CREDIT_COUNT = 4,
 };
+/* A NOTIFY's key. BEHIND: it belongs to the DATA frame right before it on its channel. */
+enum frame_note { FRAME_NOTE_ATTACHED = 0, FRAME_NOTE_ALONE = 1, FRAME_NOTE_BEHIND = 2 };
 enum frame_cancel { FRAME_CANCEL_READ = 1, FRAME_CANCEL_SEND = 2 };
 enum frame_share {
 	FRAME_SHARE_OFFER = 1, /* offset = region key or 0, linear = channel of the lease, epoch;

@@ -13,6 +13,7 @@
 #define CORE_RING 512 /* unacknowledged frames per channel */
 
 struct core_job;
+struct core_msg;
 struct core_note;
 struct core_push;
 struct core_xfer;
@@ -33,6 +34,7 @@ struct core_chunk {
 	uint8_t type;
 	bool refused, aborted, staged, by_ref;
 	bool filled; /* counts in filled_bytes */
+	bool leads;  /* all of a WRITE: its notification is the next frame */
 	bool unread; /* taken away before the peer read it, whatever it acknowledges */
 };
 
@@ -85,6 +87,11 @@ struct core_chan {
 	struct core_io rx;
 	struct frame rx_frame;
 	uint32_t commits; /* staged chunks not applied yet */
+	/* behind.c */
+	uint64_t lead_seq, lead_xfer; /* the last DATA frame that was all of its WRITE */
+	bool lead_ok;		      /* it is applied */
+	struct core_msg *rx_behind;   /* the frame under way is the notification behind it */
+	struct list_node behind;      /* core_msg: whole, their DATA frames are being committed */
 	struct core_nack *nacks;
 	uint32_t nnacks, cap_nacks, unsent_nacks;
 	/* fence */

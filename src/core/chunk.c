@@ -37,6 +37,7 @@ struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan
 	chunk->type = frame->type;
 	chunk->bytes = frame->payload_bytes;
 	chunk->staged = job && job->staged;
+	chunk->leads = core_behind_fits(chan, frame, job);
 	chunk->filled = job && job->fills && !job->small;
 	if (chunk->filled)
 		chan->filled_bytes += chunk->bytes;
@@ -53,7 +54,9 @@ struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan
 		job->inflight++;
 	chan->ack_needed |= needed;
 	/* The last frame a transfer puts on a channel asks, so that DONE needs no extra frame. */
-	ask = (needed && job->end - job->linear < bulk && !job->redo) || (needed && job->fills) ||
+	/* One whose notification is the next frame leaves it to that. */
+	ask = (needed && !chunk->leads &&
+	       ((job->end - job->linear < bulk && !job->redo) || job->fills)) ||
 	      chan->unasked_bytes >= CORE_ACK_BYTES ||
 	      chan->next_seq - 1 -
 			      (chan->asked_seq > chan->acked_seq ? chan->asked_seq
@@ -255,6 +258,12 @@ bool core_chunks_requeue(struct core_link *link, struct core_chan *chan)
 		uncharge(link, chunk);
 		if (!job)
 			continue;
+		if (job->kind == CORE_JOB_NOTE && core_job_note(job)->behind) {
+			chunk->job = NULL;
+			job->inflight--;
+			core_behind_lost(link, core_job_note(job));
+			continue;
+		}
 		if (!requeue(link, chunk))
 			return false;
 		chunk->job = NULL;

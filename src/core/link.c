@@ -16,8 +16,10 @@ tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg
 	if (!link->cfg.small_bytes)
 		link->cfg.small_bytes = CORE_SMALL_BYTES;
 	link->nchan = cfg->bulk_channels + 1;
-	for (i = 0; i < CORE_CHANNELS_MAX; i++)
+	for (i = 0; i < CORE_CHANNELS_MAX; i++) {
 		link->chan[i].index = i;
+		list_init(&link->chan[i].behind);
+	}
 	list_init(&link->ctl);
 	list_init(&link->small);
 	list_init(&link->bulk);
@@ -81,16 +83,26 @@ static void free_ctl(struct core_link *link, struct list_node *head)
 				    sizeof(struct core_ctl));
 }
 
-static void free_messages(struct core_link *link)
+static void free_notes(struct core_link *link, struct list_node *head)
 {
-	while (!list_empty(&link->messages))
-		core_message_free(link, LIST_ENTRY(link->messages.next, struct core_msg, node));
-	while (!list_empty(&link->incoming)) {
-		struct core_msg *msg = LIST_ENTRY(link->incoming.next, struct core_msg, node);
+	struct list_node *node;
 
-		list_remove(&msg->node);
+	while ((node = list_pop_front(head))) {
+		struct core_msg *msg = LIST_ENTRY(node, struct core_msg, node);
+
 		link->cfg.ops->free(link->cfg.arg, msg, sizeof(*msg) + msg->bytes);
 	}
+}
+
+static void free_messages(struct core_link *link)
+{
+	uint32_t i;
+
+	while (!list_empty(&link->messages))
+		core_message_free(link, LIST_ENTRY(link->messages.next, struct core_msg, node));
+	free_notes(link, &link->incoming);
+	for (i = 0; i < link->nchan; i++)
+		free_notes(link, &link->chan[i].behind);
 	free_ctl(link, &link->ctl);
 	free_ctl(link, &link->voids);
 }
@@ -205,6 +217,7 @@ tcpx_status core_chan_up(struct core_link *link, uint32_t channel, uint32_t epoc
 	chan->unasked_bytes = chan->filled_bytes = 0;
 	chan->rx_seq = chan->applied_seq = chan->ack_first = chan->ack_wanted = chan->acked_sent =
 		0;
+	chan->lead_seq = chan->lead_xfer = 0;
 	memset(chan->done, 0, sizeof(chan->done));
 	chan->ack_due = chan->ack_needed = false;
 	chan->nnacks = chan->unsent_nacks = 0;
@@ -282,6 +295,7 @@ void core_rx_committed(struct core_link *link, uint32_t channel, uint32_t epoch,
 		chan->commits--;
 		link->rx_bytes += bytes;
 		core_rx_applied(link, chan, seq, xfer ? TCPX_OK : status);
+		core_behind_committed(link, chan, seq, status);
 		fence_try(link, chan);
 	}
 	if (xfer)

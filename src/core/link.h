@@ -10,7 +10,7 @@
  *      in xfer->refs, from the moment a frame is cut or accepted until the transport gave the
  *      buffer back or the channel was redirected to scratch.
  *  I3  A WRITE is DONE only when every chunk was acknowledged, i.e. applied and not refused; a READ
- *      only when every byte was applied here; a notification is sent after that.
+ *      only when every byte was applied here; a notification is published after that.
  *  I4  A chunk of a lost channel is cut again only after the peer's fence for that epoch; the fence
  *      tells exactly which chunks were applied, so nothing is applied twice or missed.
  *  I5  State that a peer can make us keep is bounded by credits given in the hello; more is
@@ -42,6 +42,7 @@
 #define CORE_REF_WINDOW                                                                            \
 	(512u << 20)		   /* of them, sent and not acknowledged: a cancel waits for them */
 #define CORE_FILL_BYTES (4u << 20) /* most of a source that is filled as one */
+#define CORE_BEHIND_BYTES 4096	   /* greatest notification that leaves with its WRITE */
 #define CORE_NOTE_COST 64	   /* budget bytes of a notification beyond its payload */
 #define CORE_NACKS_MAX 4096	   /* refused chunks a channel remembers */
 #define CORE_VOIDS_MAX 65536	   /* SENDs that ended unannounced before another may be posted */
@@ -161,6 +162,7 @@ struct core_note {
 	uint64_t bytes;
 	uint32_t refs; /* frames of it under way */
 	bool standalone;
+	bool behind;	       /* its frame left behind its WRITE's only one */
 	struct list_node node; /* link->notes */
 	const void *data;
 };
@@ -168,7 +170,7 @@ struct core_note {
 /* An incoming notification or unexpected message; memory by ops->msg_alloc. */
 struct core_msg {
 	struct list_node node;
-	uint64_t number; /* message or notification number */
+	uint64_t number; /* message or notification number; of one behind a WRITE: its sequence */
 	uint64_t bytes;	 /* whole length */
 	uint64_t got;	 /* bytes that arrived */
 	uint64_t begun;	 /* NOTIFY: bytes of parts that came or are coming, <= bytes */

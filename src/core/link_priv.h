@@ -7,7 +7,7 @@
 
 #define CORE_RING_SPARE 16 /* ring places kept for NACKs, so that acknowledgements never wait */
 
-static inline struct core_chunk *core_ring_at(struct core_chan *chan, uint64_t seq)
+static inline struct core_chunk *core_ring_at(const struct core_chan *chan, uint64_t seq)
 {
 	return &chan->ring[seq % CORE_RING];
 }
@@ -83,6 +83,19 @@ void core_push_cancel(struct core_link *link, uint64_t xfer_id);
 void core_rx_lost(struct core_link *link, struct core_chan *chan);
 void core_rx_applied(struct core_link *link, struct core_chan *chan, uint64_t seq,
 		     tcpx_status status);
+bool core_rx_through(const struct core_chan *chan, uint64_t seq);
+
+/* behind.c */
+bool core_behind_fits(const struct core_chan *chan, const struct frame *frame,
+		      struct core_job *job);
+struct core_note *core_behind_next(struct core_chan *chan);
+void core_behind_lost(struct core_link *link, struct core_note *note);
+tcpx_status core_behind_begin(struct core_link *link, struct core_chan *chan,
+			      const struct frame *frame, struct core_msg **out_msg);
+void core_behind_undo(struct core_link *link, struct core_chan *chan);
+bool core_behind_end(struct core_link *link, struct core_chan *chan, bool valid);
+void core_behind_committed(struct core_link *link, struct core_chan *chan, uint64_t seq,
+			   tcpx_status status);
 
 /* message.c: SEND and RECV */
 tcpx_status core_message_arrived(struct core_link *link, const struct frame *frame,
@@ -99,6 +112,7 @@ tcpx_status core_note_make(struct core_link *link, const void *data, uint64_t by
 void core_note_start(struct core_link *link, struct core_note *note);
 void core_note_drop(struct core_link *link, struct core_note *note);
 void core_note_check(struct core_link *link, struct core_note *note);
+tcpx_status core_note_keep(struct core_link *link, uint64_t bytes, struct core_msg **out_msg);
 tcpx_status core_note_begin(struct core_link *link, const struct frame *frame,
 			    struct core_msg **out_msg);
 void core_note_undo(struct core_link *link, const struct frame *frame);

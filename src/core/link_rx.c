@@ -60,7 +60,9 @@ static tcpx_status begin_type(struct core_link *link, struct core_chan *chan,
 		rx->kind = CORE_RX_MESSAGE;
 		return frame->payload_bytes <= CORE_SMALL_BYTES ? TCPX_OK : TCPX_ERR_PROTOCOL;
 	case FRAME_NOTIFY:
-		status = core_note_begin(link, frame, &rx->note);
+		status = frame->key == FRAME_NOTE_BEHIND
+				 ? core_behind_begin(link, chan, frame, &rx->note)
+				 : core_note_begin(link, frame, &rx->note);
 		rx->kind = frame->payload_bytes ? CORE_RX_NOTE : CORE_RX_NONE;
 		rx->linear = frame->linear;
 		return status;
@@ -110,6 +112,11 @@ tcpx_status core_rx_begin(struct core_link *link, uint32_t channel, const struct
 	}
 	if (frame->seq)
 		chan->rx_seq = frame->seq;
+	if (frame->type == FRAME_DATA && !frame->linear && !frame->follows) {
+		chan->lead_seq = frame->seq;
+		chan->lead_xfer = frame->xfer;
+		chan->lead_ok = false;
+	}
 	chan->rx_frame = *frame;
 	return TCPX_OK;
 }
@@ -160,6 +167,12 @@ static bool nack_add(struct core_link *link, struct core_chan *chan, uint64_t se
 	link->refused++;
 	core_kick(link, chan);
 	return true;
+}
+
+/* Applied, refused or aborted; not one that is being committed. */
+bool core_rx_through(const struct core_chan *chan, uint64_t seq)
+{
+	return seq <= chan->applied_seq || chan->done[seq % CORE_RING / 64] & 1ull << (seq % 64);
 }
 
 /* A sequence is through, in whatever order; the cumulative count follows. */
@@ -242,7 +255,9 @@ static void undo(struct core_link *link, struct core_chan *chan)
 {
 	if (chan->rx.xfer)
 		chan->rx.xfer->arrived -= chan->rx_frame.payload_bytes;
-	if (chan->rx_frame.type == FRAME_NOTIFY)
+	if (chan->rx_behind)
+		core_behind_undo(link, chan);
+	else if (chan->rx_frame.type == FRAME_NOTIFY)
 		core_note_undo(link, &chan->rx_frame);
 }
 
@@ -263,6 +278,8 @@ static tcpx_status settle(struct core_link *link, struct core_chan *chan, bool v
 	struct core_xfer *xfer = chan->rx.xfer;
 	uint32_t staged = chan->rx.staged;
 
+	if (chan->rx_behind)
+		return TCPX_OK; /* core_behind_end decides */
 	chan->rx.staged = 0;
 	if (staged && (!valid || status != TCPX_IN_PROGRESS))
 		core_stage_free(link, staged);
@@ -310,9 +327,11 @@ tcpx_status core_rx_end(struct core_link *link, uint32_t channel, bool valid, tc
 	/* What could not be kept was not applied: it comes again over another channel. */
 	if (frame.seq && result == TCPX_OK) {
 		link->rx_chunks++;
+		if (frame.seq == chan->lead_seq)
+			chan->lead_ok = valid && status == TCPX_OK;
 		if (valid && status == TCPX_IN_PROGRESS)
 			chan->commits++;
-		else
+		else if (!chan->rx_behind || core_behind_end(link, chan, valid))
 			core_rx_applied(link, chan, frame.seq,
 					frame.type == FRAME_DATA && valid ? status : TCPX_OK);
 	}

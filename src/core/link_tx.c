@@ -213,7 +213,8 @@ static void fill_frame(struct core_job *job, struct core_tx *tx, uint64_t linear
 	case CORE_JOB_NOTE:
 		frame->type = FRAME_NOTIFY;
 		frame->xfer = core_job_note(job)->number;
-		frame->key = core_job_note(job)->standalone;
+		frame->key =
+			core_job_note(job)->standalone ? FRAME_NOTE_ALONE : FRAME_NOTE_ATTACHED;
 		frame->offset = job->end;
 		tx->bytes = (const char *)core_job_note(job)->data + linear;
 		job->announced = true;
@@ -395,6 +396,24 @@ static bool next_small(struct core_link *link, struct core_chan *chan, struct co
 	return next_job(link, chan, &link->small, tx) || next_send(link, chan, tx);
 }
 
+/* The notification of the transfer whose only frame was the channel's last. */
+static bool next_behind(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
+{
+	struct core_note *note = core_behind_next(chan);
+
+	if (!note)
+		return false;
+	fill_frame(&note->job, tx, 0, (uint32_t)note->bytes);
+	tx->frame.xfer = note->xfer->id;
+	tx->frame.key = FRAME_NOTE_BEHIND;
+	note->behind = true;
+	note->job.linear = note->job.end;
+	core_chunk_add(link, chan, &tx->frame, &note->job);
+	begin(chan, &tx->frame);
+	core_io_hold_note(&chan->tx, note);
+	return true;
+}
+
 /* The channel is full: a kick that it got for a chunk is another one's, which has room. */
 static void pass_on(struct core_link *link, const struct core_chan *full)
 {
@@ -421,6 +440,8 @@ int core_tx_next(struct core_link *link, uint32_t channel, struct core_tx *tx)
 		return 0;
 	memset(tx, 0, sizeof(*tx));
 	tx->channel = channel;
+	if (next_behind(link, chan, tx))
+		return 1;
 	if (next_nack(link, chan, tx) || next_told(link, chan, tx)) {
 		begin(chan, &tx->frame);
 		return 1;

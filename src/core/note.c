@@ -60,7 +60,7 @@ void core_note_start(struct core_link *link, struct core_note *note)
  * that was given must be filled; one that was never started leaves no trace. */
 void core_note_drop(struct core_link *link, struct core_note *note)
 {
-	if (note->number && !link->dead)
+	if ((note->number || note->behind) && !link->dead)
 		return;
 	link->used[FRAME_CREDIT_NOTIFY] -= note->bytes + CORE_NOTE_COST;
 	note_free(link, note);
@@ -123,14 +123,32 @@ static uint64_t seam(const struct core_link *link, uint64_t at)
 	return siphash(link->cfg.secret, &at, sizeof(at));
 }
 
+/* Memory for one that arrives, paid for. */
+tcpx_status core_note_keep(struct core_link *link, uint64_t bytes, struct core_msg **out_msg)
+{
+	struct core_msg *msg;
+
+	if (!core_credit_pay(link, FRAME_CREDIT_NOTIFY, bytes + CORE_NOTE_COST))
+		return TCPX_ERR_PROTOCOL;
+	msg = link->cfg.ops->alloc(link->cfg.arg, sizeof(*msg) + bytes);
+	if (!msg) {
+		core_credit_unpay(link, FRAME_CREDIT_NOTIFY, bytes + CORE_NOTE_COST);
+		return TCPX_ERR_NO_MEMORY;
+	}
+	memset(msg, 0, sizeof(*msg));
+	msg->bytes = bytes;
+	*out_msg = msg;
+	return TCPX_OK;
+}
+
 tcpx_status core_note_begin(struct core_link *link, const struct frame *frame,
 			    struct core_msg **out_msg)
 {
-	bool standalone = frame->key == 1;
-	uint64_t cost = frame->offset + CORE_NOTE_COST;
+	bool standalone = frame->key == FRAME_NOTE_ALONE;
 	struct core_msg *msg = incoming_find(link, frame->xfer, standalone);
+	tcpx_status status;
 
-	if (frame->key > 1 || frame->offset > TCPX_NOTIFY_MAX || !frame->xfer ||
+	if (frame->key > FRAME_NOTE_ALONE || frame->offset > TCPX_NOTIFY_MAX || !frame->xfer ||
 	    frame->linear > frame->offset || frame->payload_bytes > frame->offset - frame->linear ||
 	    (frame->offset && !frame->payload_bytes))
 		return TCPX_ERR_PROTOCOL;
@@ -143,16 +161,10 @@ tcpx_status core_note_begin(struct core_link *link, const struct frame *frame,
 	}
 	if (standalone && frame->xfer < link->note_due)
 		return TCPX_ERR_PROTOCOL;
-	if (!core_credit_pay(link, FRAME_CREDIT_NOTIFY, cost))
-		return TCPX_ERR_PROTOCOL;
-	msg = link->cfg.ops->alloc(link->cfg.arg, sizeof(*msg) + frame->offset);
-	if (!msg) {
-		core_credit_unpay(link, FRAME_CREDIT_NOTIFY, cost);
-		return TCPX_ERR_NO_MEMORY;
-	}
-	memset(msg, 0, sizeof(*msg));
+	status = core_note_keep(link, frame->offset, &msg);
+	if (status != TCPX_OK)
+		return status;
 	msg->number = frame->xfer;
-	msg->bytes = frame->offset;
 	msg->begun = frame->payload_bytes;
 	msg->standalone = standalone;
 	list_push_back(&link->incoming, &msg->node);

@@ -166,7 +166,8 @@ static void data_done(struct core_link *link, struct core_xfer *xfer)
 		return;
 	}
 	xfer->state = CORE_NOTIFYING;
-	core_note_start(link, xfer->note);
+	if (!xfer->note->behind)
+		core_note_start(link, xfer->note);
 }
 
 static void recv_done(struct core_link *link, struct core_xfer *xfer)

@@ -77,6 +77,7 @@ struct sim_xfer {
 	uint8_t note[24];
 	bool active, bad, cancelled, local_gone, remote_gone;
 	bool corrupt; /* a chunk of it could not be applied */
+	bool refused; /* WRITE: a chunk of it was refused, or arrived aborted */
 	bool frozen;  /* nothing may be written to its destination any more */
 	int64_t posted_ns, cancelled_ns;
 	uint64_t cut; /* so many bytes went out at least once: of a source that is filled */
@@ -282,7 +283,7 @@ struct sim {
 	uint32_t xfer_count;
 	struct { /* what the schedule did, for the summary */
 		uint64_t posts, done, failed, notes, resent, aborted, refused, losses, commits,
-			fills;
+			fills, behind;
 	} count;
 	jmp_buf out;
 	char why[512];

@@ -108,7 +108,7 @@ tcpx_status sim_post(struct sim_xfer *xfer)
 	sim_xfer_fill(xfer);
 	xfer->post++;
 	xfer->active = true;
-	xfer->frozen = xfer->cancelled = xfer->corrupt = false;
+	xfer->frozen = xfer->cancelled = xfer->corrupt = xfer->refused = false;
 	xfer->notified = xfer->ended = 0;
 	xfer->cut = 0;
 	if (xfer->x.has_notify || xfer->x.op == TCPX_OP_NOTIFY)

@@ -48,6 +48,23 @@ bool sim_case_over(struct sim *sim, void *arg); /* arg: a transfer */
 	X(flush_of_notifications)                                                                  \
 	X(no_memory_to_queue_again)
 
+/* sim_behind.c */
+#define SIM_BEHIND_CASE_LIST(X)                                                                    \
+	X(notification_leaves_with_its_write)                                                      \
+	X(notification_waits_for_the_commit)                                                       \
+	X(notification_of_a_refused_write)                                                         \
+	X(notification_of_a_write_that_is_not_committed)                                           \
+	X(notification_of_an_aborted_write)                                                        \
+	X(cancel_between_a_write_and_its_notification)                                             \
+	X(notification_lost_half_way)                                                              \
+	X(notification_lost_in_its_call)                                                           \
+	X(channel_lost_under_the_commit)                                                           \
+	X(write_and_notification_lost)                                                             \
+	X(refused_write_lost_with_its_notification)                                                \
+	X(cancelled_notification_lost)                                                             \
+	X(rings_without_room_for_two)                                                              \
+	X(link_fails_under_a_waiting_notification)
+
 /* sim_fills.c */
 #define SIM_FILL_CASE_LIST(X)                                                                      \
 	X(writes_and_reads_share_little_room)                                                      \
@@ -71,6 +88,7 @@ bool sim_case_over(struct sim *sim, void *arg); /* arg: a transfer */
 #define SIM_CASE_DECLARE(name) void case_##name(void *arg);
 SIM_LOSS_CASE_LIST(SIM_CASE_DECLARE)
 SIM_END_CASE_LIST(SIM_CASE_DECLARE)
+SIM_BEHIND_CASE_LIST(SIM_CASE_DECLARE)
 SIM_FILL_CASE_LIST(SIM_CASE_DECLARE)
 SIM_ALONE_CASE_LIST(SIM_CASE_DECLARE)
 #define SIM_CASE_ROW(name) {#name, case_##name},

@@ -261,12 +261,25 @@ void sim_notified(struct sim_side *side, const struct core_msg *msg)
 	SIM_CHECK(sim, !xfer->notified++, "transfer %u is notified twice", xfer->number);
 	SIM_CHECK(sim, msg->bytes == xfer->x.notify_bytes && note_equal(msg, xfer->pattern, 8),
 		  "the notification of transfer %u is wrong", xfer->number);
-	SIM_CHECK(sim, !xfer->bad, "refused transfer %u is notified", xfer->number);
+	SIM_CHECK(sim,
+		  !xfer->bad && !xfer->refused && !(xfer->corrupt && xfer->x.op == TCPX_OP_WRITE),
+		  "refused transfer %u is notified", xfer->number);
 	SIM_CHECK(sim, xfer->active || xfer->cancelled || !from->alive,
 		  "failed transfer %u is notified", xfer->number);
 	if (xfer->x.op == TCPX_OP_WRITE || xfer->active)
 		SIM_CHECK(sim, sim_xfer_equal(xfer, xfer->prog.total, xfer->pattern),
 			  "transfer %u is notified before its bytes are in place", xfer->number);
+}
+
+/* Notifications that arrive behind their WRITE, or wait until it is committed. */
+static uint64_t notes_behind(const struct core_chan *chan)
+{
+	uint64_t sum = chan->rx_behind ? CORE_NOTE_COST + chan->rx_behind->bytes : 0;
+	struct list_node *pos;
+
+	LIST_FOREACH(pos, &chan->behind)
+		sum += CORE_NOTE_COST + LIST_ENTRY(pos, struct core_msg, node)->bytes;
+	return sum;
 }
 
 /* What a peer made us keep. */
@@ -275,6 +288,7 @@ void sim_budget_check(struct sim_side *side)
 	const uint64_t *credit = side->sim->p.credit[side->index];
 	struct list_node *pos;
 	uint64_t notes = 0, eager = 0;
+	uint32_t i;
 
 	if (!side->alive)
 		return;
@@ -282,6 +296,8 @@ void sim_budget_check(struct sim_side *side)
 		eager += LIST_ENTRY(pos, struct core_msg, node)->cost;
 	LIST_FOREACH(pos, &side->link.incoming)
 		notes += CORE_NOTE_COST + LIST_ENTRY(pos, struct core_msg, node)->bytes;
+	for (i = 0; i < side->link.nchan; i++)
+		notes += notes_behind(&side->link.chan[i]);
 	LIST_FOREACH(pos, &side->unread)
 		notes += CORE_NOTE_COST + LIST_ENTRY(pos, struct core_msg, node)->bytes;
 	SIM_CHECK(side->sim, eager <= credit[FRAME_CREDIT_EAGER], "%llu bytes of messages kept",
@@ -408,6 +424,9 @@ void sim_final_check(struct sim *sim)
 				  kind, s, (unsigned long long)a->used[kind],
 				  (unsigned long long)b->taken[kind],
 				  (unsigned long long)b->given[kind]);
+		for (i = 0; i < a->nchan; i++)
+			SIM_CHECK(sim, !notes_behind(&a->chan[i]),
+				  "channel %u keeps a notification of nothing", i);
 		ahead = a->stage_in.granted - a->stage_in.used;
 		SIM_CHECK(sim, side->stage_used == ahead && ahead <= a->stage_in.ahead,
 			  "%llu bytes of staging are held for nobody, %llu granted ahead",

@@ -105,11 +105,12 @@ int main(int argc, char **argv)
 	for (i = 0; i < runs && !bad; i++, done++)
 		bad = run_one(seed + i, sum);
 	printf("%" PRIu64 " schedules: posts %" PRIu64 ", done %" PRIu64 ", failed %" PRIu64
-	       ", notifications %" PRIu64 ", channels lost %" PRIu64 ", resent %" PRIu64
+	       ", notifications %" PRIu64 " (%" PRIu64
+	       " behind their WRITE), channels lost %" PRIu64 ", resent %" PRIu64
 	       ", aborted %" PRIu64 ", refused %" PRIu64 ", commits %" PRIu64 ", fills %" PRIu64
 	       "%s\n",
-	       done, sum[0], sum[1], sum[2], sum[3], sum[7], sum[4], sum[5], sum[6], sum[8], sum[9],
-	       bad ? ": FAILED" : "");
+	       done, sum[0], sum[1], sum[2], sum[3], sum[10], sum[7], sum[4], sum[5], sum[6],
+	       sum[8], sum[9], bad ? ": FAILED" : "");
 	free(sim.heap);
 	sim_arena_free();
 	return bad;

@@ -163,6 +163,21 @@ static void refused(struct sim_side *side, uint32_t channel, tcpx_status status)
 		sim_link_fail_later(side, status, 0);
 }
 
+/* A WRITE of which a chunk does not count may not be notified. */
+static void judge(struct sim_side *side, const struct sim_rx *rx, bool valid)
+{
+	const struct sim_frame *frame = rx->frame;
+	struct sim_region *region;
+
+	if (frame->frame.type == FRAME_NOTIFY && frame->frame.key == FRAME_NOTE_BEHIND)
+		side->sim->count.behind++;
+	if (frame->frame.type != FRAME_DATA || (valid && rx->status >= 0) || !frame->npieces)
+		return;
+	region = sim_region_at(side, frame->pieces[0].key);
+	if (region && region->owner)
+		region->owner->refused = true;
+}
+
 static void frame_end(struct sim_side *side, uint32_t channel)
 {
 	struct sim *sim = side->sim;
@@ -180,6 +195,7 @@ static void frame_end(struct sim_side *side, uint32_t channel)
 		sim_read_request(side, frame);
 	if (valid && !rx->scratch)
 		commit = applied(side, channel, rx);
+	judge(side, rx, valid);
 	release(side, rx);
 	list_remove(&frame->node);
 	rx->busy = rx->in_call = false;

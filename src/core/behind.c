@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The notification of a WRITE of one chunk does not wait for the chunk's acknowledgement: its frame
+ * leaves right behind the chunk's, on the same channel. The receiver publishes it when the chunk is
+ * applied and drops it when the chunk was refused or aborted.
+ *
+ * note->behind: the frame is in a ring. It ends there, or starts anew (core_behind_lost).
+ */
+#include <string.h>
+
+#include "core/link_priv.h"
+
+/* The frame is all of a WRITE, and its notification may follow at once. */
+bool core_behind_fits(const struct core_chan *chan, const struct frame *frame, struct core_job *job)
+{
+	const struct core_note *note;
+
+	if (!job || job->kind != CORE_JOB_WRITE || job->by_ref || frame->payload_bytes != job->end)
+		return false;
+	note = core_job_xfer(job)->note;
+	return note && note->bytes <= CORE_BEHIND_BYTES &&
+	       core_ring_used(chan) + CORE_RING_SPARE + 1 < CORE_RING;
+}
+
+/* Whose frame must be the channel's next one. A transfer that was cancelled, refused or
+ * acknowledged since its frame was cut has none. */
+struct core_note *core_behind_next(struct core_chan *chan)
+{
+	struct core_chunk *chunk = core_ring_at(chan, chan->next_seq - 1);
+	struct core_xfer *xfer;
+
+	if (!core_ring_used(chan) || !chunk->leads || !chunk->job)
+		return NULL;
+	xfer = core_job_xfer(chunk->job);
+	return xfer->state == CORE_ACTIVE ? xfer->note : NULL;
+}
+
+/* The peer's fence says that it was not published. It starts anew: at once where the bytes are
+ * applied, else with its transfer; one whose transfer has ended does not. */
+void core_behind_lost(struct core_link *link, struct core_note *note)
+{
+	note->behind = false;
+	note->job.announced = false;
+	note->job.linear = 0;
+	if (!note->xfer) {
+		core_note_drop(link, note);
+		link->cfg.ops->note_ended(link->cfg.arg);
+	} else if (note->xfer->state == CORE_NOTIFYING) {
+		link->resent++;
+		core_note_start(link, note);
+	}
+}
+
+tcpx_status core_behind_begin(struct core_link *link, struct core_chan *chan,
+			      const struct frame *frame, struct core_msg **out_msg)
+{
+	tcpx_status status;
+
+	if (!chan->lead_seq || frame->seq != chan->lead_seq + 1 || frame->xfer != chan->lead_xfer ||
+	    frame->linear || frame->offset != frame->payload_bytes)
+		return TCPX_ERR_PROTOCOL;
+	status = core_note_keep(link, frame->offset, out_msg);
+	if (status != TCPX_OK)
+		return status;
+	(*out_msg)->number = chan->lead_seq;
+	chan->rx_behind = *out_msg;
+	return TCPX_OK;
+}
+
+/* The frame is lost half-way: if it comes again it pays again. */
+void core_behind_undo(struct core_link *link, struct core_chan *chan)
+{
+	struct core_msg *msg = chan->rx_behind;
+
+	chan->rx_behind = NULL;
+	core_credit_unpay(link, FRAME_CREDIT_NOTIFY, msg->bytes + CORE_NOTE_COST);
+	link->cfg.ops->free(link->cfg.arg, msg, sizeof(*msg) + msg->bytes);
+}
+
+static void decide(struct core_link *link, struct core_msg *msg, bool applied)
+{
+	uint64_t bytes = msg->bytes;
+
+	if (applied) {
+		link->cfg.ops->notify(link->cfg.arg, msg);
+		return;
+	}
+	link->cfg.ops->free(link->cfg.arg, msg, sizeof(*msg) + bytes);
+	/* Nobody else gives it back, so it is told as of an application that has read all. */
+	core_credit_give(link, FRAME_CREDIT_NOTIFY, bytes + CORE_NOTE_COST, true);
+}
+
+/* The frame is whole. False: it is not through before its chunk is committed. */
+bool core_behind_end(struct core_link *link, struct core_chan *chan, bool valid)
+{
+	struct core_msg *msg = chan->rx_behind;
+
+	chan->rx_behind = NULL;
+	if (valid && !core_rx_through(chan, chan->lead_seq)) {
+		list_push_back(&chan->behind, &msg->node);
+		return false;
+	}
+	decide(link, msg, valid && chan->lead_ok);
+	return true;
+}
+
+/* The commit of a chunk ended, and with it what waits behind it. */
+void core_behind_committed(struct core_link *link, struct core_chan *chan, uint64_t seq,
+			   tcpx_status status)
+{
+	struct list_node *pos;
+
+	if (seq == chan->lead_seq)
+		chan->lead_ok = status == TCPX_OK; /* its notification may still be on its way */
+	LIST_FOREACH(pos, &chan->behind) {
+		struct core_msg *msg = LIST_ENTRY(pos, struct core_msg, node);
+
+		if (msg->number != seq)
+			continue;
+		list_remove(pos);
+		decide(link, msg, status == TCPX_OK);
+		core_rx_applied(link, chan, seq + 1, TCPX_OK);
+		return;
+	}
+}

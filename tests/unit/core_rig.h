@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A core alone: a lane and two channels that are up, effects that count, frames put in by hand. */
+#ifndef UNIT_CORE_RIG_H
+#define UNIT_CORE_RIG_H
+
+#include <stdlib.h>
+
+#include "core/link.h"
+#include "unit.h"
+
+struct world {
+	struct core_link link;
+	tcpx_status failed;
+	uint64_t memory;
+	uint32_t notes;
+};
+
+static void on_ended(void *arg, struct core_xfer *xfer)
+{
+	(void)arg;
+	assert_int_equal(xfer->state, CORE_FINAL);
+}
+
+static void on_push_ended(void *arg, struct core_push *push)
+{
+	(void)arg;
+	(void)push;
+	fail_msg("no push was started");
+}
+
+static void on_channel(void *arg, uint32_t channel)
+{
+	(void)arg;
+	assert_in_range(channel, 0, 2);
+}
+
+static void on_fence(void *arg, uint32_t channel, uint32_t epoch, uint64_t applied,
+		     const struct core_nack *nacks, uint32_t count)
+{
+	(void)epoch;
+	(void)applied;
+	(void)nacks;
+	(void)count;
+	on_channel(arg, channel);
+}
+
+static void *on_alloc(void *arg, size_t bytes)
+{
+	struct world *w = arg;
+
+	w->memory += bytes;
+	return malloc(bytes);
+}
+
+static void on_free(void *arg, void *ptr, size_t bytes)
+{
+	struct world *w = arg;
+
+	w->memory -= bytes;
+	free(ptr);
+}
+
+static void on_notify(void *arg, struct core_msg *msg)
+{
+	struct world *w = arg;
+
+	w->notes++;
+	on_free(w, msg, sizeof(*msg) + msg->bytes);
+}
+
+static void on_note_ended(void *arg)
+{
+	(void)arg;
+}
+
+static tcpx_status on_deliver(void *arg, struct core_xfer *xfer, const void *data, uint64_t bytes)
+{
+	(void)arg;
+	(void)xfer;
+	(void)data;
+	(void)bytes;
+	return TCPX_OK;
+}
+
+static uint64_t on_stage_take(void *arg, uint64_t want, uint64_t least)
+{
+	(void)arg;
+	(void)least;
+	return want;
+}
+
+static uint64_t on_stage_ahead(void *arg, uint64_t want)
+{
+	(void)arg;
+	return want;
+}
+
+static void on_stage_give(void *arg, uint64_t bytes)
+{
+	(void)arg;
+	(void)bytes;
+}
+
+static void on_fail(void *arg, tcpx_status status)
+{
+	struct world *w = arg;
+
+	if (w->failed == TCPX_OK)
+		w->failed = status;
+}
+
+static void on_fill_drop(void *arg, struct core_job *job)
+{
+	(void)arg;
+	(void)job;
+}
+
+static const struct core_ops ops = {
+	.ended = on_ended,
+	.push_ended = on_push_ended,
+	.kick = on_channel,
+	.close_channel = on_channel,
+	.fence = on_fence,
+	.channel_free = on_channel,
+	.notify = on_notify,
+	.note_ended = on_note_ended,
+	.deliver = on_deliver,
+	.stage_take = on_stage_take,
+	.stage_ahead = on_stage_ahead,
+	.stage_give = on_stage_give,
+	.fill = on_note_ended,
+	.fill_drop = on_fill_drop,
+	.alloc = on_alloc,
+	.free = on_free,
+	.fail = on_fail,
+};
+
+static struct world *world_open(void)
+{
+	static struct world world;
+	struct core_config cfg = {
+		.chunk_bytes = 4096,
+		.bulk_channels = 2,
+		.secret = "no peer knows it",
+		.credit_out = {1 << 20, 1 << 20, 4, 0},
+		.credit_in = {1 << 20, 1 << 20, 4, 0},
+		.ops = &ops,
+		.arg = &world,
+	};
+
+	memset(&world, 0, sizeof(world));
+	assert_int_equal(core_link_init(&world.link, &cfg), TCPX_OK);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(core_chan_up(&world.link, i, 1), TCPX_OK);
+	return &world;
+}
+
+static void world_close(struct world *w)
+{
+	core_link_fail(&w->link, TCPX_ERR_DISCONNECTED);
+	core_link_fini(&w->link);
+	assert_int_equal(w->memory, 0);
+}
+
+static tcpx_status begin(struct world *w, uint32_t channel, struct frame frame)
+{
+	struct core_rx rx;
+
+	frame.epoch = 1;
+	frame.seq = w->link.chan[channel].rx_seq + 1;
+	return core_rx_begin(&w->link, channel, &frame, &rx);
+}
+
+static tcpx_status receive(struct world *w, uint32_t channel, struct frame frame,
+			   tcpx_status verdict)
+{
+	tcpx_status status = begin(w, channel, frame);
+
+	if (status != TCPX_OK)
+		return status;
+	return core_rx_end(&w->link, channel, true, verdict, "");
+}
+
+#endif
