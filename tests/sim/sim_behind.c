@@ -174,6 +174,24 @@ static void notification_of_a_refused_write(struct sim *sim)
 }
 CASE(notification_of_a_refused_write, tight(false))
 
+/* Less than an eighth of the budget, and no application that would tell of it. */
+static void budget_of_a_dropped_notification(struct sim *sim)
+{
+	struct sim_xfer *xfer = noted(sim, 300);
+	uint64_t budget = sim->p.credit[1][FRAME_CREDIT_NOTIFY];
+
+	xfer->x.notify_bytes = (uint32_t)budget / 8 - CORE_NOTE_COST - 1;
+	xfer->keys[0] ^= 0x5555000000ull;
+	xfer->bad = true;
+	xfer->bad_status = TCPX_ERR_REMOTE_KEY;
+	SIM_CHECK(sim, sim_post(xfer) == TCPX_OK, "post");
+	sim_wait(sim, xfer, TCPX_ERR_REMOTE_KEY);
+	sim_run_all(sim);
+	SIM_CHECK(sim, sim_note(&sim->side[0], budget - CORE_NOTE_COST) == TCPX_OK,
+		  "the budget of a dropped notification is not told");
+}
+CASE(budget_of_a_dropped_notification, NULL)
+
 static void notification_of_a_write_that_is_not_committed(struct sim *sim)
 {
 	struct sim_xfer *xfer;
@@ -202,8 +220,11 @@ CASE(notification_of_an_aborted_write, tight(false))
 /* What is not on its way does not leave any more. */
 static void cancel_between_a_write_and_its_notification(struct sim *sim)
 {
-	struct sim_xfer *xfer = start(sim, 1);
+	struct sim_xfer *xfer = noted(sim, 1);
 
+	xfer->x.strict = true; /* or its frame would be nobody's */
+	sim_until(sim, sim_case_all_up, NULL, "all channels up");
+	SIM_CHECK(sim, sim_post(xfer) == TCPX_OK, "post");
 	sim_until(sim, in_call, NULL, "the WRITE's frame is in its call");
 	sim_cancel(xfer, TCPX_ERR_CANCELLED);
 	sim_wait(sim, xfer, TCPX_ERR_CANCELLED);
@@ -295,7 +316,7 @@ CASE(cancelled_notification_lost, tight(false))
 
 #define MANY 400
 
-/* Odd places are left when the pairs come to the end of the ring. */
+/* Odd places are left when the pairs come to the end; the last 16 are for refusals. */
 static void rings_without_room_for_two(struct sim *sim)
 {
 	struct sim_xfer *xfers[MANY], *first;
@@ -310,7 +331,11 @@ static void rings_without_room_for_two(struct sim *sim)
 		SIM_CHECK(sim, sim_post(xfers[i]) == TCPX_OK, "post");
 	}
 	while (first->active || xfers[MANY - 1]->active) {
-		full |= lane(sim, 0)->next_seq - lane(sim, 0)->acked_seq > CORE_RING - 20;
+		uint64_t used = lane(sim, 0)->next_seq - 1 - lane(sim, 0)->acked_seq;
+
+		SIM_CHECK(sim, used <= CORE_RING - 16, "%llu places used",
+			  (unsigned long long)used);
+		full |= used == CORE_RING - 16;
 		SIM_CHECK(sim, sim_step(sim), "it never ends");
 	}
 	SIM_CHECK(sim, full, "the ring was never full");

@@ -53,6 +53,7 @@ bool sim_case_over(struct sim *sim, void *arg); /* arg: a transfer */
 	X(notification_leaves_with_its_write)                                                      \
 	X(notification_waits_for_the_commit)                                                       \
 	X(notification_of_a_refused_write)                                                         \
+	X(budget_of_a_dropped_notification)                                                        \
 	X(notification_of_a_write_that_is_not_committed)                                           \
 	X(notification_of_an_aborted_write)                                                        \
 	X(cancel_between_a_write_and_its_notification)                                             \
