@@ -88,8 +88,8 @@ static void case_notify_order(struct env *env)
 /* Attached to a WRITE: when it can be taken, every byte is in place; exactly one comes. */
 static void case_notify_write(struct env *env)
 {
-	static const uint64_t sizes[] = {1, 8192, 16385, 3000001, 20000000};
-	static const uint32_t notes[] = {0, 5, 20000, 2000000, 100};
+	static const uint64_t sizes[] = {1, 8, 8, 8192, 16385, 400000, 3000001, 20000000};
+	static const uint32_t notes[] = {0, 4096, 4097, 5, 20000, 100, 2000000, 100};
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		struct far_take take = {.timeout_ns = LONG_NS, .buf = 0, .len = sizes[i]};
@@ -206,7 +206,7 @@ static void case_notify_many_attached(struct env *env)
 static void case_notify_failed(struct env *env)
 {
 	TCPX_OPTS(tcpx_request_opts, opts, .notify = "never", .notify_bytes = 5);
-	tcpx_segment segment[2] = {{.length = 100000}, {.length = 100000}};
+	tcpx_segment segment[2] = {{.length = 100000}, {.length = 100000}}, small;
 	struct far_take take = {.timeout_ns = 0};
 	struct buf buf;
 
@@ -214,9 +214,12 @@ static void case_notify_failed(struct env *env)
 	segment[0].local = segment[1].local = near_register(env, &buf, 0);
 	segment[0].remote = far_buf(env, 0, 100000, TCPX_RIGHT_WRITE, 0);
 	segment[1].remote = far_buf(env, 1, 100000, TCPX_RIGHT_READ, 0);
+	small = segment[1];
+	small.length = 8;
 	for (int i = 0; i < 10; i++) {
 		EXPECT(near_run(env, TCPX_OP_WRITE, segment, 2, &opts), TCPX_ERR_REMOTE_RIGHTS);
 		EXPECT(near_run(env, TCPX_OP_READ, segment, 1, &opts), TCPX_ERR_REMOTE_RIGHTS);
+		EXPECT(near_run(env, TCPX_OP_WRITE, &small, 1, &opts), TCPX_ERR_REMOTE_RIGHTS);
 	}
 	OK(tcpx_notify_send(env->session, env->peer, "after", 5));
 	take.timeout_ns = LONG_NS;
@@ -224,7 +227,6 @@ static void case_notify_failed(struct env *env)
 	nothing_there(env);
 }
 
-/* The budget is a number of bytes per peer: full means AGAIN, nothing stalls, it comes back. */
 /* Credit for what the far side has released so far is back: all of ours has arrived there, and a
  * notification from there comes after the credit on the same lane. */
 static void await_credit(struct env *env)
@@ -234,6 +236,44 @@ static void await_credit(struct env *env)
 	OK(near_take(env, 1, NULL));
 }
 
+/* Small ones leave with their notification, which the target drops and gives back: more of them
+ * than its budget holds. */
+static void case_notify_refused_budget(struct env *env)
+{
+	enum { NOTE = 4000, COUNT = 100 };
+	static uint8_t text[60 * KIB];
+	struct env_tune far = {.notify_budget = 64 * KIB};
+	TCPX_OPTS(tcpx_request_opts, opts, .notify = text, .notify_bytes = NOTE);
+	struct far_take take = {.timeout_ns = LONG_NS};
+	tcpx_segment refused = {.length = 8}, segment = {.length = 8};
+	tcpx_status status;
+	uint64_t bytes;
+	struct buf buf;
+
+	env_open_tuned(env, NULL, &far);
+	buf_make(&buf, 8, 0);
+	buf_fill(&buf, 0, buf.size, 1, 0);
+	refused.local = segment.local = near_register(env, &buf, 0);
+	refused.remote = far_buf(env, 0, 8, TCPX_RIGHT_READ, 0);
+	segment.remote = far_buf(env, 1, 8, RW, 0);
+	for (int i = 0; i < COUNT; i++) {
+		status = near_run(env, TCPX_OP_WRITE, &refused, 1, &opts);
+		if (status == TCPX_ERR_AGAIN) { /* refusals are told before credit */
+			await_credit(env);
+			status = near_run(env, TCPX_OP_WRITE, &refused, 1, &opts);
+		}
+		EXPECT(status, TCPX_ERR_REMOTE_RIGHTS);
+	}
+	await_credit(env);
+	opts.notify_bytes = sizeof(text);
+	OK(near_run(env, TCPX_OP_WRITE, &segment, 1, &opts));
+	OK(far_take(env, &take, &bytes));
+	CHECK_EQ(bytes, sizeof(text));
+	CHECK_EQ(far_pattern(env, 1, 0, 8, 1, 0), -1);
+	nothing_there(env);
+}
+
+/* The budget is a number of bytes per peer: full means AGAIN, nothing stalls, it comes back. */
 static void case_notify_budget(struct env *env)
 {
 	struct env_tune far = {.notify_budget = MIB};
@@ -387,6 +427,7 @@ const struct case_row cases_notify[] = {
 	{"notify_read", case_notify_read, 0},
 	{"notify_many_attached", case_notify_many_attached, 0},
 	{"notify_failed", case_notify_failed, 0},
+	{"notify_refused_budget", case_notify_refused_budget, CASE_BARE},
 	{"notify_budget", case_notify_budget, CASE_BARE},
 	{"notify_repost_fails", case_notify_repost_fails, CASE_BARE},
 	{"notify_over_budget", case_notify_over_budget, CASE_BARE},
