@@ -79,32 +79,14 @@ static void rx_finish(struct world *w, uint32_t channel, uint8_t how)
 	world_settle(w);
 }
 
-static void peer_frame(struct world *w, struct wire_cursor *in)
+/* A frame arrives, all of it or a part. */
+static void arrives(struct world *w, struct wire_cursor *in, uint32_t channel, struct frame frame)
 {
-	uint32_t channel = wire_get_u8(in) % WORLD_CHANNELS;
-	struct core_chan *chan = &w->link.chan[channel];
 	struct world_rx *rx = &w->rx[channel];
 	uint8_t how, bytes[FRAME_HEADER_BYTES];
-	struct frame frame = {0};
 	tcpx_status status;
 
-	frame.type = (uint8_t)(wire_get_u8(in) % 18);
-	how = wire_get_u8(in);
-	frame.flags = how & 0xf;
-	frame.payload_bytes = how & 0x10 ? wire_get_u16(in) : how & 0x20 ? 100 : 0;
-	frame.table_bytes = how & 0x40 ? 8 : 0;
-	frame.epoch = chan->epoch;
-	if (frame.type != FRAME_ACK && frame.type != FRAME_CREDIT && frame.type != FRAME_STAGE_REQ)
-		frame.seq = chan->rx_seq + 1;
-	if (how & 0x80) {
-		frame.epoch ^= wire_get_u8(in) & 1;
-		frame.seq ^= wire_get_u8(in) & 3;
-	}
-	frame.xfer = value(w, in);
-	frame.linear = value(w, in);
-	frame.key = value(w, in);
-	frame.offset = value(w, in);
-	if (rx->busy || chan->state != CORE_CHAN_UP)
+	if (rx->busy || w->link.chan[channel].state != CORE_CHAN_UP)
 		return;
 	wire_frame_encode(&frame, bytes);
 	if (wire_frame_decode(bytes, &frame))
@@ -123,6 +105,64 @@ static void peer_frame(struct world *w, struct wire_cursor *in)
 		rx->scratch |= core_rx_pause(&w->link, channel);
 	else
 		rx_finish(w, channel, how);
+}
+
+static void peer_frame(struct world *w, struct wire_cursor *in)
+{
+	uint32_t channel = wire_get_u8(in) % WORLD_CHANNELS;
+	struct core_chan *chan = &w->link.chan[channel];
+	struct frame frame = {0};
+	uint8_t how;
+
+	frame.type = (uint8_t)(wire_get_u8(in) % 18);
+	how = wire_get_u8(in);
+	frame.flags = how & 0xf;
+	frame.payload_bytes = how & 0x10 ? wire_get_u16(in) : how & 0x20 ? 100 : 0;
+	frame.table_bytes = how & 0x40 ? 8 : 0;
+	frame.epoch = chan->epoch;
+	if (frame.type != FRAME_ACK && frame.type != FRAME_CREDIT && frame.type != FRAME_STAGE_REQ)
+		frame.seq = chan->rx_seq + 1;
+	if (how & 0x80) {
+		frame.epoch ^= wire_get_u8(in) & 1;
+		frame.seq ^= wire_get_u8(in) & 3;
+	}
+	frame.xfer = value(w, in);
+	frame.linear = value(w, in);
+	frame.key = value(w, in);
+	frame.offset = value(w, in);
+	arrives(w, in, channel, frame);
+}
+
+/* A whole WRITE and the notification behind it, or that alone. */
+static void peer_behind(struct world *w, struct wire_cursor *in)
+{
+	uint32_t channel = wire_get_u8(in) % WORLD_CHANNELS, size = 8;
+	const struct core_chan *chan = &w->link.chan[channel];
+	const struct core_stage *stage = &w->link.stage_in;
+	uint8_t how = wire_get_u8(in);
+	struct frame data = {.type = FRAME_DATA, .xfer = how / 32, .payload_bytes = size};
+	struct frame note = {.type = FRAME_NOTIFY, .key = FRAME_NOTE_BEHIND, .xfer = how / 32};
+	struct frame wish = {.type = FRAME_STAGE_REQ,
+			     .linear = stage->wanted + size,
+			     .key = stage->unwanted,
+			     .offset = stage->dropped};
+
+	if (how & 1) {
+		wish.epoch = chan->epoch;
+		data.flags = FRAME_F_STAGED;
+		arrives(w, in, channel, wish);
+	}
+	data.epoch = note.epoch = chan->epoch;
+	data.seq = chan->rx_seq + 1;
+	if (!(how & 2) && !w->link.dead)
+		arrives(w, in, channel, data);
+	if (w->link.dead)
+		return;
+	note.seq = chan->rx_seq + 1;
+	note.offset = note.payload_bytes = wire_get_u8(in);
+	note.xfer += (how & 0x1c) == 0x1c;
+	note.offset += (how & 0x1c) == 0x18;
+	arrives(w, in, channel, note);
 }
 
 static void rx_continue(struct world *w, struct wire_cursor *in)
@@ -302,7 +342,10 @@ static void command(struct world *w, struct wire_cursor *in)
 		world_later_end(w, slot % WORLD_LATER, slot & 0x80 ? TCPX_ERR_REMOTE : TCPX_OK);
 		break;
 	default:
-		peer_frame(w, in);
+		if (what < 240)
+			peer_frame(w, in);
+		else
+			peer_behind(w, in);
 	}
 }
 

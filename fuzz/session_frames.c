@@ -246,6 +246,23 @@ void session_send_answer(struct wire_cursor *in)
 	go(in, channel, &frame, NULL);
 }
 
+/* Behind a WRITE of a few bytes, which is applied, refused, committed later or aborted. */
+static void send_behind(struct wire_cursor *in, uint32_t channel, uint32_t which)
+{
+	struct frame data = {.type = FRAME_DATA, .xfer = 7, .payload_bytes = 8};
+	struct frame note = {.type = FRAME_NOTIFY, .key = FRAME_NOTE_BEHIND, .xfer = 7};
+
+	if (which == VICTIM_FRIEND || (region_staged(which) && !staging(data.payload_bytes)))
+		return;
+	if (region_staged(which))
+		data.flags = FRAME_F_STAGED;
+	data.key = which < VICTIM_REGIONS ? session_victim.key[which] : value(in);
+	note.offset = wire_get_u16(in) % 5000;
+	note.payload_bytes = (uint32_t)note.offset;
+	go(in, channel, &data, NULL);
+	go(in, channel, &note, NULL);
+}
+
 void session_send_note(struct wire_cursor *in)
 {
 	uint32_t channel = pick_channel(in);
@@ -253,6 +270,10 @@ void session_send_note(struct wire_cursor *in)
 	struct frame frame = {.type = FRAME_NOTIFY, .key = how & 1};
 	uint64_t *number = how & 1 ? &session_raw.note_number : &session_raw.attach_number;
 
+	if (how / 16 == 15) {
+		send_behind(in, channel, how % 16);
+		return;
+	}
 	frame.xfer = *number + 1;
 	frame.offset = wire_get_u16(in) % 20000;
 	frame.payload_bytes = (uint32_t)frame.offset;
