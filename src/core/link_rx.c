@@ -112,7 +112,9 @@ tcpx_status core_rx_begin(struct core_link *link, uint32_t channel, const struct
 	}
 	if (frame->seq)
 		chan->rx_seq = frame->seq;
-	if (frame->type == FRAME_DATA && !frame->linear && !frame->follows) {
+	/* By reference `follows` says something else; who lies there harms his own request. */
+	if (frame->type == FRAME_DATA && !frame->linear &&
+	    (!frame->follows || frame->flags & FRAME_F_REF)) {
 		chan->lead_seq = frame->seq;
 		chan->lead_xfer = frame->xfer;
 		chan->lead_ok = false;

@@ -46,6 +46,26 @@ static void test_published_behind_its_bytes(void **state)
 	world_close(w);
 }
 
+/* The bytes are fetched from where they lie: applied when that is over. */
+static void test_behind_a_reference(void **state)
+{
+	struct frame ref = data(XFER);
+	struct world *w = world_open();
+
+	(void)state;
+	ref.flags = FRAME_F_REF;
+	ref.table_bytes = ref.follows = 9;
+	assert_int_equal(receive(w, 1, ref, TCPX_IN_PROGRESS), TCPX_OK);
+	assert_int_equal(receive(w, 1, note(XFER, NOTE), TCPX_OK), TCPX_OK);
+	assert_int_equal(w->notes, 0);
+	core_rx_committed(&w->link, 1, 1, 1, 0, 8, 0, TCPX_OK);
+	assert_int_equal(w->notes, 1);
+	ref.linear = 8;
+	assert_int_equal(receive(w, 1, ref, TCPX_OK), TCPX_OK);
+	assert_int_equal(begin(w, 1, note(XFER, NOTE)), TCPX_ERR_PROTOCOL);
+	world_close(w);
+}
+
 /* Each of these ends the link, and nothing is kept of it. */
 static void test_behind_nothing(void **state)
 {
@@ -271,6 +291,45 @@ static void test_nothing_comes_between(void **state)
 	world_close(w);
 }
 
+/* What is lent is asked for by the notification, and where that does not leave, by a frame of its
+ * own: the request waits for it. */
+static void test_lent_and_cancelled(void **state)
+{
+	struct core_xfer write = {.op = TCPX_OP_WRITE,
+				  .prog = &prog,
+				  .notify = "note",
+				  .notify_bytes = 4,
+				  .has_notify = true,
+				  .by_ref = true};
+	struct world *w = world_open();
+
+	(void)state;
+	for (uint64_t i = 0; i < 2; i++) {
+		bool cancel = i;
+		struct frame frame;
+
+		assert_int_equal(core_xfer_post(&w->link, &write), TCPX_OK);
+		frame = next(w, 0);
+		assert_true(frame.flags & FRAME_F_REF);
+		assert_false(frame.flags & FRAME_F_ACK);
+		if (cancel)
+			(void)core_xfer_cancel(&w->link, &write, TCPX_ERR_CANCELLED);
+		core_tx_sent(&w->link, 0, true);
+		frame = next(w, 0);
+		assert_true(frame.flags & FRAME_F_ACK);
+		if (cancel)
+			assert_int_equal(frame.type, FRAME_NOP);
+		else
+			check_behind(frame, &write);
+		core_tx_sent(&w->link, 0, true);
+		assert_int_not_equal(write.state, CORE_FINAL);
+		acknowledge(w, 0, 2 * i + 2);
+		assert_int_equal(write.status, cancel ? TCPX_ERR_CANCELLED : TCPX_OK);
+		assert_int_equal(write.state, CORE_FINAL);
+	}
+	world_close(w);
+}
+
 /* Larger ones wait for the bytes, and ask for their own acknowledgement. */
 static void test_large_ones_wait(void **state)
 {
@@ -417,6 +476,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_published_behind_its_bytes),
+		cmocka_unit_test(test_behind_a_reference),
 		cmocka_unit_test(test_behind_nothing),
 		cmocka_unit_test(test_first_of_an_epoch),
 		cmocka_unit_test(test_not_paid_for),
@@ -425,6 +485,7 @@ int main(void)
 		cmocka_unit_test(test_commit_ends_in_between),
 		cmocka_unit_test(test_lost_half_way),
 		cmocka_unit_test(test_nothing_comes_between),
+		cmocka_unit_test(test_lent_and_cancelled),
 		cmocka_unit_test(test_large_ones_wait),
 		cmocka_unit_test(test_acknowledged_in_its_call),
 		cmocka_unit_test(test_notification_acknowledged_in_its_call),
