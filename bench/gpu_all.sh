@@ -101,8 +101,8 @@ conform_end() {
 	pids=()
 }
 
-# Reads lines of conform_one's arguments. Four at once, each with a log of its own: most of the time is
-# a GPU's context, once for each case.
+# Reads lines of conform_one's arguments. Four at once, each with a log of its own: most of the time
+# is a GPU's context, once for each case.
 conform_rows() {
 	local -a args pids=()
 	local line
