@@ -136,7 +136,8 @@ static bool requeue(struct core_link *link, const struct core_chunk *chunk)
 /* It is through, or will come again. */
 static void ref_over(struct core_link *link, struct core_chunk *chunk)
 {
-	bool was_full = link->ref_bytes >= CORE_REF_WINDOW;
+	uint64_t window = link->cfg.ref_window;
+	bool was_full = link->ref_bytes >= window;
 
 	if (!chunk->by_ref)
 		return;
@@ -144,7 +145,7 @@ static void ref_over(struct core_link *link, struct core_chunk *chunk)
 	link->ref_bytes -= chunk->bytes;
 	if (chunk->job)
 		chunk->job->lent--;
-	if (was_full && link->ref_bytes < CORE_REF_WINDOW)
+	if (was_full && link->ref_bytes < window)
 		core_kick_bulk(link, 1); /* one carries them all */
 }
 

@@ -15,6 +15,10 @@ tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg
 	link->cfg = *cfg;
 	if (!link->cfg.small_bytes)
 		link->cfg.small_bytes = CORE_SMALL_BYTES;
+	if (!link->cfg.ref_chunk)
+		link->cfg.ref_chunk = CORE_REF_BYTES;
+	if (!link->cfg.ref_window)
+		link->cfg.ref_window = CORE_REF_WINDOW;
 	link->nchan = cfg->bulk_channels + 1;
 	for (i = 0; i < CORE_CHANNELS_MAX; i++) {
 		link->chan[i].index = i;

@@ -224,6 +224,8 @@ struct core_config {
 	uint32_t filled_chunk_bytes; /* most for staged sources; 0: chunk_bytes */
 	uint32_t bulk_channels;
 	uint32_t small_bytes; /* up to here the lane carries it; 0: CORE_SMALL_BYTES */
+	uint32_t ref_chunk;   /* 0: CORE_REF_BYTES */
+	uint32_t ref_window;  /* 0: CORE_REF_WINDOW */
 	uint8_t secret[16];   /* a number the peer cannot know */
 	uint64_t credit_out[FRAME_CREDIT_COUNT]; /* what the peer's hello gave us */
 	uint64_t credit_in[FRAME_CREDIT_COUNT];	 /* what ours gave the peer */

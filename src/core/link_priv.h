@@ -143,7 +143,7 @@ static inline uint64_t core_chunk_bytes(const struct core_link *link, const stru
 	bool others = link->bulk.next != link->bulk.prev;
 
 	if (job->by_ref)
-		return CORE_REF_BYTES;
+		return link->cfg.ref_chunk;
 	while (job->fills && 2 * chunk <= link->cfg.filled_chunk_bytes &&
 	       (others || left / (2 * chunk) >= 2 * link->cfg.bulk_channels))
 		chunk *= 2;

@@ -289,7 +289,7 @@ static bool cut(struct core_link *link, struct core_chan *chan, struct core_job 
 	/* More would lie in the transport, and its staging memory with it. */
 	if (job->fills && !job->small && !window(link, chan))
 		return false;
-	if (job->by_ref && !job->small && link->ref_bytes >= CORE_REF_WINDOW)
+	if (job->by_ref && !job->small && link->ref_bytes >= link->cfg.ref_window)
 		return false;
 	tx->at = at;
 	tx->prog = job->prog;
