@@ -51,6 +51,8 @@ struct sim_profile {
 	uint32_t fill;	       /* greatest time of one fill, ns */
 	uint32_t fill_fail;    /* percent of fills that fail */
 	uint32_t fill_back;    /* percent of moments at which somebody else wants room */
+	uint32_t by_ref;       /* percent of posts from staged memory that go by reference */
+	uint32_t ref_chunk, ref_window;
 };
 
 struct sim_region {
@@ -79,6 +81,7 @@ struct sim_xfer {
 	bool corrupt; /* a chunk of it could not be applied */
 	bool refused; /* WRITE: a chunk of it was refused, or arrived aborted */
 	bool frozen;  /* nothing may be written to its destination any more */
+	bool waits;   /* memory was lent at its cancel: the peer must say that it is done */
 	int64_t posted_ns, cancelled_ns;
 	uint64_t cut; /* so many bytes went out at least once: of a source that is filled */
 	uint32_t ended, notified;
@@ -102,7 +105,9 @@ struct sim_frame {
 	struct sim_piece *pieces;
 	uint32_t npieces;
 	uint8_t *payload;
-	uint32_t sent, here; /* payload bytes: left the sender, arrived */
+	uint32_t travels;      /* of the payload; by reference: none */
+	uint32_t sent, here;   /* of them: left the sender, arrived */
+	struct sim_lent *lent; /* where the payload lies, by reference */
 	bool header_here, trailer_here, valid;
 	struct sim_slice *slices[SIM_FRAME_SLICES]; /* the payload went without a copy */
 	uint32_t nslices, by_slices;		    /* so many bytes of it: the rest was aborted */
@@ -130,6 +135,18 @@ struct sim_slice {
 	bool filling, ready, fails;
 	bool listed; /* bytes of it may be cut for the first time */
 	uint8_t *data;
+};
+
+/* Memory of a chunk by reference, as the peer is told of it. */
+struct sim_lent {
+	struct list_node node; /* side->lents, while the chunk is under way */
+	struct sim_side *side;
+	struct sim_conn *conn;
+	uint64_t seq;
+	uint32_t bytes, post, npieces;
+	struct sim_xfer *xfer; /* of that post */
+	struct sim_push *push; /* or this one */
+	struct sim_piece *pieces;
 };
 
 struct sim_tx {
@@ -180,7 +197,8 @@ struct sim_push {
 	bool stopped;
 };
 
-/* A staged chunk, or an eager message, between its slot and the memory. */
+/* A staged chunk, or an eager message, between its slot and the memory; or a copy of what the peer
+ * lent. */
 struct sim_commit {
 	struct list_node node;
 	struct sim_side *side;
@@ -191,6 +209,7 @@ struct sim_commit {
 	uint32_t npieces;
 	uint8_t *slot;
 	struct sim_xfer *xfer; /* NULL: regions */
+	struct sim_lent *lent;
 	uint64_t linear, bytes;
 };
 
@@ -249,6 +268,7 @@ struct sim_side {
 	bool stage_offered;
 	struct list_node slices; /* of any job, until their room is back */
 	struct list_node holds;	 /* sim_hold: frames the transport may still read */
+	struct list_node lents;	 /* sim_lent: chunks the peer may still copy */
 	uint64_t fill_used;
 	uint32_t reclaims, whims; /* how often room was taken back: it was short; for no reason */
 	bool pumping, reclaiming;
@@ -266,7 +286,7 @@ struct sim_event {
 
 struct sim {
 	uint64_t seed;
-	struct rng rng;
+	struct rng rng, ref_rng; /* its own: schedules without references are as ever */
 	struct sim_profile p;
 	struct sim_side side[2];
 	int64_t now;
@@ -283,7 +303,7 @@ struct sim {
 	uint32_t xfer_count;
 	struct { /* what the schedule did, for the summary */
 		uint64_t posts, done, failed, notes, resent, aborted, refused, losses, commits,
-			fills, behind;
+			fills, behind, lent;
 	} count;
 	jmp_buf out;
 	char why[512];
@@ -323,6 +343,7 @@ bool sim_chance(struct sim *sim, uint32_t percent);
 void sim_profile_draw(struct sim_profile *p, struct rng *rng);
 void sim_profile_plain(struct sim_profile *p);
 void sim_profile_harsh(struct sim_profile *p);
+void sim_profile_refs(struct sim_profile *p, struct rng *rng);
 
 /* sim_world.c: sides and their life */
 void sim_world_init(struct sim *sim);
@@ -333,6 +354,7 @@ void sim_link_fail_later(struct sim_side *side, tcpx_status status, uint64_t del
 void sim_run_all(struct sim *sim);
 void sim_try_restart(struct sim *sim);
 void sim_side_check(struct sim_side *side);
+void sim_none_outlives(struct sim_side *side);
 
 /* sim_ops.c: the engine's part */
 extern const struct core_ops sim_ops;
@@ -362,6 +384,20 @@ void sim_taken(struct sim_rx *rx, const struct frame *frame);
 void sim_told(struct sim *sim, struct sim_rx *rx, const struct frame *frame);
 void sim_asked_check(struct sim *sim, const struct sim_side *side, uint32_t channel);
 void sim_idle_check(struct sim *sim, const struct sim_side *side);
+
+/* sim_refs.c: chunks by reference */
+void sim_ref_route(struct sim_xfer *xfer);
+bool sim_ref_served(struct sim_side *side, const struct sim_frame *frame);
+struct sim_lent *sim_ref_lend(struct sim_side *side, const struct core_tx *tx,
+			      struct sim_conn *conn);
+void sim_ref_fenced(struct sim_side *side, uint32_t channel);
+bool sim_ref_odd(const struct sim_frame *frame, enum core_rx_kind kind);
+bool sim_ref_revoked(const struct sim_lent *lent);
+void sim_ref_read(const struct sim_lent *lent, uint8_t *to);
+void sim_ref_ended(struct sim_xfer *xfer);
+void sim_ref_push_ended(struct sim_push *push);
+void sim_ref_failing(struct sim_side *side);
+void sim_ref_look(struct sim *sim);
 
 /* sim_tx.c, sim_rx.c: channels */
 void sim_tx_kick(struct sim_side *side, uint32_t channel);

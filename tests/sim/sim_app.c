@@ -20,6 +20,7 @@ static void expire(struct sim *sim, const struct sim_event *event)
 		if (!xfer->cancelled)
 			xfer->cancelled_ns = sim->now;
 		xfer->cancelled = sim->disturbed = true;
+		xfer->waits |= xfer->x.job.lent > 0;
 	}
 	SIM_ENTER(sim);
 	next = core_link_expire(&side->link, sim->now);
@@ -108,16 +109,17 @@ tcpx_status sim_post(struct sim_xfer *xfer)
 	sim_xfer_fill(xfer);
 	xfer->post++;
 	xfer->active = true;
-	xfer->frozen = xfer->cancelled = xfer->corrupt = xfer->refused = false;
+	xfer->frozen = xfer->cancelled = xfer->corrupt = xfer->refused = xfer->waits = false;
 	xfer->notified = xfer->ended = 0;
 	xfer->cut = 0;
 	if (xfer->x.has_notify || xfer->x.op == TCPX_OP_NOTIFY)
 		make_note(xfer);
 	record(xfer);
-	SIM_TRACE(sim, "%d post %u op %d bytes %llu segments %u note %d staged %d/%d bad %d",
+	sim_ref_route(xfer);
+	SIM_TRACE(sim, "%d post %u op %d bytes %llu segments %u note %d staged %d/%d ref %d bad %d",
 		  side->index, xfer->number, xfer->x.op, (unsigned long long)xfer->prog.total,
 		  xfer->prog.nseg, xfer->x.has_notify ? (int)xfer->x.notify_bytes : -1,
-		  xfer->x.local_staged, xfer->x.remote_staged, xfer->bad);
+		  xfer->x.local_staged, xfer->x.remote_staged, xfer->x.by_ref, xfer->bad);
 	SIM_ENTER(sim);
 	status = core_xfer_post(&side->link, &xfer->x);
 	SIM_LEAVE(sim);
@@ -145,6 +147,7 @@ tcpx_status sim_cancel(struct sim_xfer *xfer, tcpx_status cause)
 	if (!xfer->cancelled)
 		xfer->cancelled_ns = sim->now;
 	xfer->cancelled = sim->disturbed = true;
+	xfer->waits |= xfer->x.job.lent > 0;
 	SIM_TRACE(sim, "%d cancel %u", xfer->side->index, xfer->number);
 	SIM_ENTER(sim);
 	status = core_xfer_cancel(&xfer->side->link, &xfer->x, cause);

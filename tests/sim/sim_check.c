@@ -42,6 +42,7 @@ static void check_memory_quiet(struct sim_xfer *xfer)
 	if (xfer->x.job.fills)
 		SIM_CHECK(sim, list_empty(&xfer->x.job.slices), "transfer %u ended with slices",
 			  xfer->number);
+	sim_ref_ended(xfer);
 	SIM_CHECK(sim, !xfer->x.refs, "transfer %u ended with %u references", xfer->number,
 		  xfer->x.refs);
 	SIM_CHECK(sim, !xfer->x.job.inflight, "transfer %u ended with %u frames in flight",
@@ -134,7 +135,8 @@ static bool explained(const struct sim_xfer *xfer, tcpx_status status)
 		return xfer->x.op == TCPX_OP_RECV;
 	case TCPX_ERR_REMOTE:
 		if (xfer->x.op == TCPX_OP_READ)
-			return xfer->corrupt; /* the peer could not fill */
+			return xfer->corrupt /* the peer could not fill */ ||
+			       (xfer->x.by_ref && xfer->remote_gone);
 		return (xfer->x.op == TCPX_OP_SEND || xfer->x.op == TCPX_OP_RECV) && sim->disturbed;
 	case TCPX_ERR_PEER_CLOSED:
 	case TCPX_ERR_PEER_RESET:
@@ -149,13 +151,13 @@ static bool explained(const struct sim_xfer *xfer, tcpx_status status)
 	}
 }
 
-/* A plain cancel needs nobody but our own calls and commits to come back. */
+/* A plain cancel needs nobody but our own calls and commits to come back, where nothing is lent. */
 static void check_cancel_time(struct sim_xfer *xfer)
 {
 	struct sim *sim = xfer->side->sim;
 	int64_t most = 20 * (int64_t)sim->p.call + (int64_t)sim->p.commit + (int64_t)sim->p.fill;
 
-	if (!xfer->cancelled || xfer->x.strict || sim->p.stops)
+	if (!xfer->cancelled || xfer->x.strict || xfer->waits || sim->p.stops)
 		return;
 	SIM_CHECK(sim, sim->now - xfer->cancelled_ns <= most,
 		  "transfer %u ended %lld ns after its cancel", xfer->number,
@@ -191,7 +193,7 @@ void sim_ended(struct sim_xfer *xfer)
 	if (xfer->x.op == TCPX_OP_NOTIFY && status != TCPX_OK)
 		side->noted[xfer->noted].dropped = true;
 	/* Nothing of this request may land at the peer any more. */
-	xfer->frozen = status == TCPX_OK || (xfer->x.strict && side->alive);
+	xfer->frozen = status == TCPX_OK || (xfer->x.strict && side->alive) || xfer->x.by_ref;
 	xfer->active = false;
 	sim_xfer_poison(xfer);
 	for (i = 0; xfer->local_gone && i < SIM_REGIONS; i++)
@@ -427,6 +429,8 @@ void sim_final_check(struct sim *sim)
 		for (i = 0; i < a->nchan; i++)
 			SIM_CHECK(sim, !notes_behind(&a->chan[i]),
 				  "channel %u keeps a notification of nothing", i);
+		SIM_CHECK(sim, !a->ref_bytes, "%llu bytes by reference are under way for nobody",
+			  (unsigned long long)a->ref_bytes);
 		ahead = a->stage_in.granted - a->stage_in.used;
 		SIM_CHECK(sim, side->stage_used == ahead && ahead <= a->stage_in.ahead,
 			  "%llu bytes of staging are held for nobody, %llu granted ahead",

@@ -137,6 +137,7 @@ static struct sim_push *push_new(struct sim_side *side, const struct sim_frame *
 	struct sim_push *push = sim_alloc(sizeof(*push));
 	struct core_prog *prog = &push->push.prog;
 	uint32_t i, count = frame->npieces;
+	bool ref = frame->frame.flags & FRAME_F_REF;
 
 	push->side = side;
 	push->regions = sim_alloc((count + 1) * sizeof(*push->regions));
@@ -153,6 +154,8 @@ static struct sim_push *push_new(struct sim_side *side, const struct sim_frame *
 	prog->seg[count].linear = prog->total;
 	prog->local = (void *const *)push->regions;
 	prog->nlocal = count;
+	push->push.job.by_ref = ref;
+	push->push.job.fills &= !ref;
 	push->push.job.peer_xfer = frame->frame.xfer;
 	push->push.job.linear_base = frame->frame.linear;
 	list_push_back(&side->pushes, &push->node);
@@ -169,6 +172,11 @@ void sim_read_request(struct sim_side *side, const struct sim_frame *frame)
 	struct list_node *pos;
 	uint64_t count = 0;
 
+	if (status == TCPX_OK && !sim_ref_served(side, frame)) {
+		sim_pieces_put(side, frame->pieces, frame->npieces);
+		status = TCPX_ERR_REMOTE;
+	}
+	SIM_HONEST(sim, status != TCPX_ERR_REMOTE, "a READ asks for what cannot be lent");
 	SIM_ENTER(sim);
 	if (status == TCPX_OK)
 		core_push_start(&side->link, &push_new(side, frame)->push);

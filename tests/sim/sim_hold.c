@@ -159,13 +159,24 @@ static bool waits(const struct core_link *link, const struct core_job *job)
 	       !(job->staged && link->stage_out.granted == link->stage_out.used);
 }
 
+/* The same of one by reference. */
+static bool waits_lent(const struct core_link *link, const struct core_job *job)
+{
+	return job->by_ref && !job->small && (job->redo || job->linear < job->end) &&
+	       link->ref_bytes < link->cfg.ref_window;
+}
+
+static bool has_places(const struct core_chan *chan)
+{
+	return chan->next_seq - 1 - chan->acked_seq < CORE_RING / 2;
+}
+
 static bool has_room(const struct sim *sim, const struct core_chan *chan)
 {
 	uint64_t chunks = CORE_FILLED_CHUNKS * (uint64_t)sim->p.chunk_bytes;
 	uint64_t large = (uint64_t)sim->p.filled_chunk_bytes + sim->p.chunk_bytes;
 
-	return chan->filled_bytes < (chunks > large ? chunks : large) &&
-	       chan->next_seq - 1 - chan->acked_seq < CORE_RING / 2;
+	return chan->filled_bytes < (chunks > large ? chunks : large) && has_places(chan);
 }
 
 /* The channel found nothing: where no other one is going to look either, there is nothing. */
@@ -173,7 +184,7 @@ void sim_idle_check(struct sim *sim, const struct sim_side *side)
 {
 	const struct core_link *link = &side->link;
 	const struct list_node *pos;
-	bool room = false;
+	bool room = false, places = false;
 	uint32_t i;
 
 	for (i = 1; side->alive && i < link->nchan; i++) {
@@ -182,12 +193,16 @@ void sim_idle_check(struct sim *sim, const struct sim_side *side)
 		if (!link->chan[i].idle)
 			return;
 		room |= has_room(sim, &link->chan[i]);
+		places |= has_places(&link->chan[i]);
 	}
-	if (!room)
-		return;
-	LIST_FOREACH(pos, &link->bulk)
-		SIM_CHECK(sim, !waits(link, LIST_ENTRY(pos, struct core_job, node)),
+	LIST_FOREACH(pos, &link->bulk) {
+		const struct core_job *job = LIST_ENTRY(pos, struct core_job, node);
+
+		SIM_CHECK(sim, !room || !waits(link, job),
 			  "filled bytes wait for a channel, and none looks");
+		SIM_CHECK(sim, !places || !waits_lent(link, job),
+			  "bytes by reference wait for a channel, and none looks");
+	}
 }
 
 /* The channel has nothing to send: whoever asked and was applied has his answer. */

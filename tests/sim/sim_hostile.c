@@ -34,7 +34,7 @@ void sim_hostile_frame(struct sim *sim, struct frame *frame)
 			frame->seq = 0;
 		break;
 	case 1:
-		frame->flags = (uint16_t)sim_upto(sim, 15);
+		frame->flags = (uint16_t)sim_upto(sim, sim->p.by_ref ? 31 : 15);
 		break;
 	case 2:
 		frame->seq = lie(sim, frame->seq);

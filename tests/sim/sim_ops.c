@@ -35,6 +35,7 @@ static void op_push_ended(void *arg, struct core_push *core)
 	}
 	if (core->job.fills)
 		SIM_CHECK(side->sim, list_empty(&core->job.slices), "slices of an ended push");
+	sim_ref_push_ended(push);
 	for (i = 0; i < push->nregions; i++)
 		sim_region_put(push->regions[i]);
 	list_remove(&push->node);
@@ -81,6 +82,7 @@ static void op_channel_free(void *arg, uint32_t channel)
 	struct sim_side *side = entered(arg, "channel_free");
 
 	sim_hold_fenced(side, channel);
+	sim_ref_fenced(side, channel);
 	sim_chan_free(side, channel);
 }
 
@@ -128,6 +130,16 @@ static tcpx_status op_deliver(void *arg, struct core_xfer *core, const void *dat
 	return TCPX_IN_PROGRESS;
 }
 
+/* It read the peer's memory all the time. */
+static void copied(const struct sim_commit *commit)
+{
+	uint8_t *again = sim_alloc(commit->bytes + 1);
+
+	sim_ref_read(commit->lent, again);
+	SIM_HONEST(commit->side->sim, !memcmp(again, commit->slot, commit->bytes),
+		   "memory that the peer copies has changed");
+}
+
 static void commit_end(struct sim *sim, const struct sim_event *event)
 {
 	struct sim_commit *commit = event->ptr;
@@ -135,6 +147,8 @@ static void commit_end(struct sim *sim, const struct sim_event *event)
 	struct sim_xfer *xfer = commit->xfer;
 	tcpx_status status = commit->fails ? TCPX_ERR_CORRUPT : TCPX_OK;
 
+	if (commit->lent)
+		copied(commit);
 	if (commit->fails) {
 		if (!xfer)
 			sim_pieces_put(side, commit->pieces, commit->npieces);
@@ -160,8 +174,10 @@ static void commit_end(struct sim *sim, const struct sim_event *event)
 	else
 		core_rx_committed(&side->link, commit->channel, commit->frame.epoch,
 				  commit->frame.seq, xfer ? commit->frame.xfer : 0, commit->bytes,
-				  commit->bytes, status);
+				  commit->lent ? 0 : commit->bytes, status);
 	SIM_LEAVE(sim);
+	if (commit->lent)
+		sim_ref_look(sim);
 	sim_try_restart(sim);
 }
 
@@ -169,6 +185,8 @@ void sim_commit_start(struct sim_commit *commit)
 {
 	struct sim_side *side = commit->side;
 
+	if (commit->lent)
+		sim_ref_read(commit->lent, commit->slot);
 	list_push_back(&side->commits, &commit->node);
 	sim_at(side->sim, side->sim->now + (int64_t)sim_upto(side->sim, side->sim->p.commit), side,
 	       commit_end, commit, 0, 0);

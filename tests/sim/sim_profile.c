@@ -93,6 +93,20 @@ void sim_profile_harsh(struct sim_profile *p)
 	}
 }
 
+/* Drawn from a generator of its own, so that all other schedules are what they were. */
+void sim_profile_refs(struct sim_profile *p, struct rng *rng)
+{
+	int side;
+
+	if (!rng_one_in(rng, 3))
+		return;
+	p->by_ref = PICK(rng, 50, 100);
+	p->ref_chunk = p->chunk_bytes * PICK(rng, 1, 1, 3, 16);
+	p->ref_window = PICK(rng, 1, p->ref_chunk, 3 * p->ref_chunk, 1 << 20);
+	for (side = 0; side < 2; side++)
+		p->staged[side] = PICK(rng, 30, 100, 100);
+}
+
 /* Room for one slice of any job, or for more. Drawn last: seeds older than filling keep their
  * meaning where nothing is staged. */
 static void draw_filling(struct sim_profile *p, struct rng *rng)

@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Any number, by which no seed of seeds.txt goes by reference: those mean what they meant. */
+#define REF_SALT 0x2ad00000000ull
+
 static void cancel_rest(struct sim *sim)
 {
 	uint32_t i;
@@ -66,10 +69,13 @@ int sim_schedule(struct sim *sim, uint64_t seed, const struct sim_profile *profi
 	sim->harsh = harsh;
 	sim->seed = seed;
 	rng_seed(&sim->rng, seed);
+	rng_seed(&sim->ref_rng, seed ^ REF_SALT);
 	if (profile)
 		sim->p = *profile;
 	else
 		sim_profile_draw(&sim->p, &sim->rng);
+	if (!profile)
+		sim_profile_refs(&sim->p, &sim->ref_rng);
 	if (harsh)
 		sim_profile_harsh(&sim->p);
 	if (setjmp(sim->out))

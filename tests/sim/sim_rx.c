@@ -31,6 +31,16 @@ static void to_scratch(struct sim_side *side, struct sim_rx *rx)
 	release(side, rx);
 }
 
+/* It is copied when the frame is through, unless the mapping is gone. */
+static void place_lent(struct sim_side *side, struct sim_rx *rx)
+{
+	rx->staged = true;
+	if (!sim_ref_revoked(rx->frame->lent))
+		return;
+	rx->status = TCPX_ERR_REMOTE;
+	to_scratch(side, rx);
+}
+
 /* Where the payload goes. */
 static void place(struct sim_side *side, struct sim_rx *rx)
 {
@@ -58,7 +68,8 @@ static void place(struct sim_side *side, struct sim_rx *rx)
 		break;
 	case CORE_RX_PROG:
 		rx->staged = rx->xfer->x.local_staged;
-		SIM_HONEST(side->sim, rx->staged == flagged || frame->frame.type == FRAME_RDATA,
+		SIM_HONEST(side->sim,
+			   frame->lent || rx->staged == flagged || frame->frame.type == FRAME_RDATA,
 			   "SDATA staged %d for memory staged %d", flagged, rx->staged);
 		break;
 	case CORE_RX_MESSAGE:
@@ -67,6 +78,8 @@ static void place(struct sim_side *side, struct sim_rx *rx)
 	default:
 		break;
 	}
+	if (frame->lent && !rx->scratch)
+		place_lent(side, rx);
 	if (rx->staged && !rx->scratch)
 		rx->collect = sim_alloc(frame->frame.payload_bytes + 1);
 }
@@ -146,6 +159,7 @@ static struct sim_commit *applied(struct sim_side *side, uint32_t channel, struc
 				      .npieces = frame->npieces,
 				      .slot = rx->collect,
 				      .xfer = rx->xfer,
+				      .lent = frame->lent,
 				      .post = rx->post,
 				      .linear = rx->rx.linear,
 				      .bytes = frame->frame.payload_bytes};
@@ -231,7 +245,7 @@ static void call_end(struct sim *sim, const struct sim_event *event)
 		return;
 	put_payload(side, rx);
 	rx->done += rx->want;
-	if (rx->done == frame->frame.payload_bytes && frame->trailer_here) {
+	if (rx->done == frame->travels && frame->trailer_here) {
 		frame_end(side, channel);
 		return;
 	}
@@ -283,6 +297,11 @@ static bool frame_begin(struct sim_side *side, uint32_t channel, struct sim_fram
 			   "an honest frame of type %u was refused with %d", frame->frame.type,
 			   status);
 		refused(side, channel, status);
+		return false;
+	}
+	if (sim_ref_odd(frame, rx->rx.kind)) {
+		SIM_HONEST(sim, false, "an honest frame that is by reference in part");
+		refused(side, channel, TCPX_ERR_PROTOCOL);
 		return false;
 	}
 	rx->busy = true;

@@ -65,8 +65,15 @@ static void new_frame(struct sim_side *side, uint32_t channel)
 	frame->conn = side->chan[channel].conn;
 	frame->from = side->index;
 	frame->payload = sim_alloc(frame->frame.payload_bytes + 1);
+	frame->travels = frame->frame.payload_bytes;
 	if (type == FRAME_DATA || type == FRAME_READ_REQ)
 		put_pieces(frame, &tx->tx);
+	if (frame->frame.flags & FRAME_F_REF && frame->travels) {
+		frame->lent = sim_ref_lend(side, &tx->tx, frame->conn);
+		frame->travels = 0;
+		frame->frame.follows = frame->lent->npieces * 20;
+		frame->frame.table_bytes += frame->frame.follows;
+	}
 	SIM_CHECK(sim, frame->frame.epoch == frame->conn->epoch, "a frame of epoch %u on epoch %u",
 		  frame->frame.epoch, frame->conn->epoch);
 	SIM_CHECK(sim, !frame->frame.payload_bytes || tx->tx.prog || tx->tx.bytes,
@@ -130,7 +137,7 @@ static void call_move(struct sim *sim, const struct sim_event *event)
 	frame->valid = !tx->aborted;
 	if (frame->nslices && !tx->aborted)
 		frame->by_slices = tx->from + tx->want;
-	tx->last = tx->from + tx->want == frame->frame.payload_bytes;
+	tx->last = tx->from + tx->want == frame->travels;
 	sim_frame_send(frame, tx->want, !tx->begun, tx->last);
 	tx->begun = true;
 }
@@ -171,7 +178,7 @@ static void call_begin(struct sim_side *side, uint32_t channel)
 {
 	struct sim *sim = side->sim;
 	struct sim_tx *tx = &side->chan[channel].tx;
-	uint32_t left = tx->frame->frame.payload_bytes - tx->frame->sent;
+	uint32_t left = tx->frame->travels - tx->frame->sent;
 	int64_t time = sim_call_time(sim, channel);
 	void *conn = side->chan[channel].conn;
 
@@ -242,7 +249,7 @@ void sim_tx_orphan(struct sim_side *side, uint32_t channel)
 	struct sim_tx *tx = &side->chan[channel].tx;
 	struct sim_orphan *orphan;
 
-	if (!tx->in_call || !tx->tx.prog || tx->aborted || !sim_chance(sim, 30))
+	if (!tx->in_call || !tx->tx.prog || tx->aborted || tx->frame->lent || !sim_chance(sim, 30))
 		return;
 	orphan = sim_alloc(sizeof(*orphan));
 	orphan->xfer = tx->xfer;

@@ -11,6 +11,8 @@ void sim_link_start(struct sim_side *side)
 				  .filled_chunk_bytes = sim->p.filled_chunk_bytes,
 				  .bulk_channels = sim->p.bulk_channels,
 				  .small_bytes = sim->p.small_bytes,
+				  .ref_chunk = sim->p.ref_chunk,
+				  .ref_window = sim->p.ref_window,
 				  .ops = &sim_ops,
 				  .arg = side};
 	tcpx_status status;
@@ -56,6 +58,8 @@ static void link_end(struct sim_side *side)
 		  "side %d: %llu bytes of filled slices are left", side->index,
 		  (unsigned long long)side->fill_used);
 	SIM_CHECK(sim, list_empty(&side->pushes), "side %d: a push is left", side->index);
+	SIM_CHECK(sim, list_empty(&side->lents) && !side->link.leased, "side %d: a lease is left",
+		  side->index);
 	for (i = 0; i < side->nregions; i++)
 		SIM_CHECK(sim, !side->regions[i]->io, "region %llx is still in use",
 			  (unsigned long long)side->regions[i]->key);
@@ -67,8 +71,9 @@ void sim_try_restart(struct sim *sim)
 	int i;
 
 	for (i = 0; i < 2; i++)
-		if (sim->side[i].alive || !list_empty(&sim->side[i].commits) ||
-		    !list_empty(&sim->side[i].orphans) || !list_empty(&sim->side[i].slices))
+		if (sim->side[i].alive || sim->side[i].link.leased ||
+		    !list_empty(&sim->side[i].commits) || !list_empty(&sim->side[i].orphans) ||
+		    !list_empty(&sim->side[i].slices))
 			return;
 	if (!sim->p.restart)
 		return;
@@ -106,34 +111,43 @@ static void leave_channels(struct sim_side *side, bool tell)
 	}
 }
 
+/* Its link is over: who is active is waited for by somebody of ours, or lent to the peer. */
+void sim_none_outlives(struct sim_side *side)
+{
+	struct list_node *pos;
+	uint32_t i;
+
+	for (i = 0; i < side->nxfers; i++) {
+		struct sim_xfer *xfer = side->xfers[i];
+		bool waits = side->link.leased && xfer->x.job.lent;
+
+		LIST_FOREACH(pos, &side->commits)
+			waits |= LIST_ENTRY(pos, struct sim_commit, node)->xfer == xfer;
+		LIST_FOREACH(pos, &side->orphans)
+			waits |= LIST_ENTRY(pos, struct sim_orphan, node)->xfer == xfer;
+		waits |= sim_fill_under_way(side, xfer);
+		SIM_CHECK(side->sim, !xfer->active || waits, "transfer %u outlives its link",
+			  xfer->number);
+	}
+}
+
 void sim_link_fail(struct sim_side *side, tcpx_status status)
 {
 	struct sim *sim = side->sim;
-	struct list_node *pos;
-	uint32_t i;
 
 	if (!side->alive)
 		return;
 	SIM_TRACE(sim, "%d link fails with %d", side->index, status);
 	sim->broken = true;
 	leave_channels(side, sim_chance(sim, 50));
+	sim_ref_failing(side);
 	side->alive = false;
 	SIM_ENTER(sim);
 	core_link_fail(&side->link, status);
 	SIM_LEAVE(sim);
 	sim_hold_dead(side);
-	for (i = 0; i < side->nxfers; i++) {
-		struct sim_xfer *xfer = side->xfers[i];
-		bool commits = false;
-
-		LIST_FOREACH(pos, &side->commits)
-			commits |= LIST_ENTRY(pos, struct sim_commit, node)->xfer == xfer;
-		LIST_FOREACH(pos, &side->orphans)
-			commits |= LIST_ENTRY(pos, struct sim_orphan, node)->xfer == xfer;
-		commits |= sim_fill_under_way(side, xfer);
-		SIM_CHECK(sim, !xfer->active || commits, "transfer %u outlives its link",
-			  xfer->number);
-	}
+	sim_none_outlives(side);
+	sim_ref_look(sim);
 	if (side->peer->alive)
 		sim_link_fail_later(side->peer, TCPX_ERR_PEER_CLOSED, sim_upto(sim, sim->p.delay));
 	sim_try_restart(sim);
@@ -171,6 +185,7 @@ void sim_world_init(struct sim *sim)
 		list_init(&side->unread);
 		list_init(&side->slices);
 		list_init(&side->holds);
+		list_init(&side->lents);
 		sim_link_start(side);
 	}
 	sim->control_up = true;

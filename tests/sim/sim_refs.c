@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Chunks by reference: the peer copies them from where they lie, in its own time. Who lends memory
+ * knows which chunks are on their way; who copies knows whose memory it is. */
+#include "sim.h"
+
+#include <string.h>
+
+static bool drawn(struct sim *sim, uint32_t percent)
+{
+	return rng_below(&sim->ref_rng, 100) < percent;
+}
+
+static bool all_known(const struct sim_xfer *xfer)
+{
+	uint32_t i;
+
+	for (i = 0; i < xfer->prog.nremote; i++) {
+		const struct sim_region *region = sim_region_at(xfer->side->peer, xfer->keys[i]);
+
+		if (!region || region->retired)
+			return false;
+	}
+	return true;
+}
+
+/* By reference or not, at each post anew: from staged memory to staged memory, where the engine has
+ * found the source open at the copying side. Of a message each side decides for itself. */
+void sim_ref_route(struct sim_xfer *xfer)
+{
+	struct sim *sim = xfer->side->sim;
+	bool near = xfer->local[0] && xfer->local[0]->staged;
+	bool far = xfer->remote[0] && xfer->remote[0]->staged, both = near && far;
+
+	if (!sim->p.by_ref)
+		return;
+	xfer->x.local_staged = near;
+	xfer->x.remote_staged = far && xfer->x.op == TCPX_OP_WRITE;
+	xfer->x.by_ref = near && drawn(sim, sim->p.by_ref);
+	if (!xfer->x.by_ref || xfer->x.op == TCPX_OP_SEND || xfer->x.op == TCPX_OP_RECV)
+		return;
+	xfer->x.by_ref = both && (xfer->x.op == TCPX_OP_WRITE || all_known(xfer));
+	if (xfer->x.by_ref)
+		xfer->x.local_staged = xfer->x.remote_staged = false;
+}
+
+/* May what a READ asks for be lent, if it asks for that? */
+bool sim_ref_served(struct sim_side *side, const struct sim_frame *frame)
+{
+	uint32_t i;
+
+	for (i = 0; frame->frame.flags & FRAME_F_REF && i < frame->npieces; i++)
+		if (!sim_region_at(side, frame->pieces[i].key)->staged)
+			return false;
+	return true;
+}
+
+/* Its chunk was neither acknowledged nor fenced. */
+static bool under_way(const struct sim_side *side, const struct sim_lent *lent)
+{
+	uint32_t channel = lent->conn->channel;
+	const struct core_chan *chan = &side->link.chan[channel];
+
+	if (!side->alive)
+		return true; /* until the lease is over */
+	return side->chan[channel].conn == lent->conn && chan->state != CORE_CHAN_DOWN &&
+	       lent->seq > chan->acked_seq;
+}
+
+static uint64_t lent_bytes(struct sim_side *side)
+{
+	struct list_node *pos, *tmp;
+	uint64_t sum = 0;
+
+	LIST_FOREACH_SAFE(pos, tmp, &side->lents) {
+		struct sim_lent *lent = LIST_ENTRY(pos, struct sim_lent, node);
+
+		if (under_way(side, lent))
+			sum += lent->bytes;
+		else
+			list_remove(&lent->node);
+	}
+	return sum;
+}
+
+static void put_sources(struct sim_lent *lent, const struct core_tx *tx)
+{
+	struct core_cursor at = tx->at;
+	uint64_t left = lent->bytes;
+
+	lent->pieces = sim_alloc((tx->pieces + 1) * sizeof(*lent->pieces));
+	while (left > 0) {
+		const struct core_seg *seg = &tx->prog->seg[at.seg];
+		const struct sim_region *region = tx->prog->local[seg->local];
+		uint64_t n = core_seg_length(tx->prog, at.seg) - at.off;
+
+		n = n < left ? n : left;
+		lent->pieces[lent->npieces++] = (struct sim_piece){
+			.key = region->key, .offset = seg->local_off + at.off, .bytes = n};
+		left -= n;
+		at = (struct core_cursor){.seg = at.seg + 1};
+	}
+}
+
+/* A chunk by reference was cut: its memory is lent from now on. */
+struct sim_lent *sim_ref_lend(struct sim_side *side, const struct core_tx *tx,
+			      struct sim_conn *conn)
+{
+	struct sim *sim = side->sim;
+	struct sim_lent *lent = sim_alloc(sizeof(*lent));
+	uint64_t before = lent_bytes(side);
+
+	*lent = (struct sim_lent){
+		.side = side, .conn = conn, .seq = tx->frame.seq, .bytes = tx->frame.payload_bytes};
+	if (tx->job->kind == CORE_JOB_PUSH) {
+		lent->push = LIST_ENTRY(tx->job, struct sim_push, push.job);
+	} else {
+		lent->xfer = LIST_ENTRY(tx->job, struct sim_xfer, x.job);
+		lent->post = lent->xfer->post;
+	}
+	SIM_CHECK(sim, tx->job->by_ref && !tx->job->fills && !tx->job->staged,
+		  "a chunk by reference of a job that is filled or wants staging");
+	SIM_CHECK(sim, tx->job->small || before < sim->p.ref_window,
+		  "%llu bytes by reference are under way, and one more chunk",
+		  (unsigned long long)before);
+	/* Without memory to queue again a ring stays as it is, until the link fails of it. */
+	SIM_CHECK(sim, side->fail_scheduled || side->link.ref_bytes == before + lent->bytes,
+		  "%llu bytes by reference are under way, and %llu are counted",
+		  (unsigned long long)before + lent->bytes,
+		  (unsigned long long)side->link.ref_bytes);
+	put_sources(lent, tx);
+	list_push_back(&side->lents, &lent->node);
+	sim->count.lent++;
+	return lent;
+}
+
+/* The fence of a lost channel is through. */
+void sim_ref_fenced(struct sim_side *side, uint32_t channel)
+{
+	struct list_node *pos, *tmp;
+
+	LIST_FOREACH_SAFE(pos, tmp, &side->lents)
+		if (LIST_ENTRY(pos, struct sim_lent, node)->conn->channel == channel)
+			list_remove(pos);
+}
+
+/* All that the frame says must agree; the engine ends the link otherwise. */
+bool sim_ref_odd(const struct sim_frame *frame, enum core_rx_kind kind)
+{
+	bool ref = frame->frame.flags & FRAME_F_REF && frame->frame.payload_bytes;
+
+	if (ref != (frame->lent != NULL))
+		return true;
+	return ref && kind != CORE_RX_REGION && kind != CORE_RX_PROG && kind != CORE_RX_SCRATCH;
+}
+
+/* The owner took the memory back, and its word was faster than the chunk. */
+bool sim_ref_revoked(const struct sim_lent *lent)
+{
+	struct sim *sim = lent->side->sim;
+	uint32_t i;
+
+	for (i = 0; i < lent->npieces; i++) {
+		const struct sim_region *region = sim_region_at(lent->side, lent->pieces[i].key);
+
+		if (region->retired ||
+		    (region->owner->side == lent->side && lent->xfer && lent->xfer->local_gone))
+			return drawn(sim, 50);
+	}
+	return false;
+}
+
+/* The source as it is now; it must be the owner's still, and lent. */
+void sim_ref_read(const struct sim_lent *lent, uint8_t *to)
+{
+	struct sim *sim = lent->side->sim;
+	const struct sim_xfer *xfer = lent->xfer;
+	uint32_t i;
+
+	if (xfer)
+		SIM_HONEST(sim, xfer->active && xfer->post == lent->post,
+			   "transfer %u: the peer copies from its memory after its end",
+			   xfer->number);
+	else
+		SIM_HONEST(sim, !lent->push->push.ended, "the peer copies for an ended push");
+	for (i = 0; i < lent->npieces; i++) {
+		const struct sim_piece *piece = &lent->pieces[i];
+		const struct sim_region *region = sim_region_at(lent->side, piece->key);
+
+		SIM_HONEST(sim, !region->dead, "region %llx: copied from after it was quiesced",
+			   (unsigned long long)region->key);
+		memcpy(to, region->mem + piece->offset, piece->bytes);
+		to += piece->bytes;
+	}
+}
+
+static bool copies(const struct sim_side *reader, const struct sim_xfer *xfer,
+		   const struct sim_push *push)
+{
+	struct list_node *pos;
+
+	LIST_FOREACH(pos, &reader->commits) {
+		const struct sim_lent *lent = LIST_ENTRY(pos, struct sim_commit, node)->lent;
+
+		if (lent && lent->push == push && lent->xfer == xfer &&
+		    (!xfer || lent->post == xfer->post))
+			return true;
+	}
+	return false;
+}
+
+/* A request or a push ended. Its receiver's word that all bytes are there ends a SEND before the
+ * acknowledgements come. */
+static void quiet(struct sim_side *side, const struct sim_xfer *xfer, const struct sim_push *push)
+{
+	struct sim *sim = side->sim;
+	uint32_t number = xfer ? xfer->number : 0;
+	bool told = xfer && xfer->x.op == TCPX_OP_SEND && xfer->x.status == TCPX_OK;
+	struct list_node *pos;
+
+	SIM_HONEST(sim, !copies(side->peer, xfer, push),
+		   "transfer %u or a push ended while the peer copies from its memory", number);
+	if (told || (!side->alive && !side->link.leased))
+		return;
+	(void)lent_bytes(side);
+	LIST_FOREACH(pos, &side->lents) {
+		const struct sim_lent *lent = LIST_ENTRY(pos, struct sim_lent, node);
+
+		SIM_HONEST(sim,
+			   lent->push != push || lent->xfer != xfer ||
+				   (xfer && lent->post != xfer->post),
+			   "transfer %u or a push ended and a chunk of it is lent", number);
+	}
+}
+
+void sim_ref_ended(struct sim_xfer *xfer)
+{
+	if (xfer->side->sim->p.by_ref)
+		quiet(xfer->side, xfer, NULL);
+}
+
+void sim_ref_push_ended(struct sim_push *push)
+{
+	if (push->side->sim->p.by_ref)
+		quiet(push->side, NULL, push);
+}
+
+/* ---- the lease: a peer that is alive, or copies still, may read what was lent ---- */
+
+static bool reads(const struct sim_side *reader)
+{
+	struct list_node *pos;
+
+	if (reader->alive)
+		return true;
+	LIST_FOREACH(pos, &reader->commits)
+		if (LIST_ENTRY(pos, struct sim_commit, node)->lent)
+			return true;
+	return false;
+}
+
+/* Its link is about to fail. */
+void sim_ref_failing(struct sim_side *side)
+{
+	(void)lent_bytes(side);
+	side->link.leased = side->sim->p.by_ref && reads(side->peer);
+}
+
+static void unlease(struct sim *sim, const struct sim_event *event)
+{
+	struct sim_side *side = event->side;
+
+	if (side->incarnation != event->a || !side->link.leased)
+		return;
+	SIM_TRACE(sim, "%d lease over", side->index);
+	SIM_ENTER(sim);
+	core_link_unlease(&side->link);
+	SIM_LEAVE(sim);
+	list_init(&side->lents);
+	sim_none_outlives(side);
+	sim_try_restart(sim);
+}
+
+/* Something ended: whose lease may be over? */
+void sim_ref_look(struct sim *sim)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		struct sim_side *side = &sim->side[i];
+
+		if (side->alive)
+			continue;
+		if (!side->link.leased)
+			list_init(&side->lents);
+		else if (!reads(side->peer))
+			sim_at(sim, sim->now + (int64_t)sim_upto(sim, sim->p.delay), side, unlease,
+			       NULL, side->incarnation, 0);
+	}
+}
