@@ -126,6 +126,13 @@ static void alone_post_staged(struct alone *alone, uint64_t total)
 	CHECK_EQ(core_xfer_post(&alone_link, &alone->xfer), TCPX_OK);
 }
 
+static void alone_post_by_ref(struct alone *alone, uint64_t total)
+{
+	alone_init(alone, TCPX_OP_WRITE, total);
+	alone->xfer.by_ref = true;
+	CHECK_EQ(core_xfer_post(&alone_link, &alone->xfer), TCPX_OK);
+}
+
 /* All requests of the READ; returns the bytes they ask for. */
 static uint64_t requests(void)
 {
@@ -353,6 +360,66 @@ void case_who_rests_keeps_what_the_pool_allows(void *arg)
 		CHECK_EQ(got.linear, 300 + most[i]);
 		CHECK_EQ(core_tx_next(&alone_link, CORE_LANE, &tx), 0);
 		core_link_fail(&alone_link, TCPX_ERR_DISCONNECTED);
+		core_link_fini(&alone_link);
+	}
+}
+
+/* Of what goes by reference as much as the window holds; each acknowledgement brings what it made
+ * room for. */
+void case_window_of_chunks_by_reference(void *arg)
+{
+	static struct alone write;
+	uint64_t total = (1ull << 30) + 1, cut = 0, seq = 0;
+	uint32_t kib[64];
+	int n, i;
+
+	(void)arg;
+	link_open();
+	CHECK_EQ(core_chan_up(&alone_link, 1, 1), TCPX_OK);
+	alone_post_by_ref(&write, total);
+	n = cut_all(kib, 64, &seq);
+	CHECK_EQ(n, CORE_REF_WINDOW / CORE_REF_BYTES);
+	for (i = 0; i < n; i++)
+		CHECK_EQ(kib[i], CORE_REF_BYTES >> 10);
+	CHECK_EQ(alone_link.ref_bytes, CORE_REF_WINDOW);
+	for (cut = alone_link.ref_bytes; cut < total; cut += alone_link.ref_bytes) {
+		take_all(seq);
+		CHECK_EQ(alone_link.ref_bytes, 0);
+		CHECK(cut_all(kib, 64, &seq) > 0);
+		CHECK(alone_link.ref_bytes <= CORE_REF_WINDOW);
+	}
+	take_all(seq);
+	CHECK_EQ(ended, 1);
+	CHECK_EQ(alone_link.ref_bytes, 0);
+	core_link_fail(&alone_link, TCPX_ERR_DISCONNECTED);
+	core_link_fini(&alone_link);
+}
+
+/* A dead link whose peer may still copy keeps its requests; one whose peer does not, ends them. */
+void case_lease_of_a_dead_link(void *arg)
+{
+	static struct alone write;
+	uint64_t seq = 0;
+	uint32_t kib[4];
+	int leased;
+
+	(void)arg;
+	for (leased = 0; leased < 2; leased++) {
+		ended = 0;
+		link_open();
+		CHECK_EQ(core_chan_up(&alone_link, 1, 1), TCPX_OK);
+		alone_post_by_ref(&write, 20 << 20);
+		CHECK_EQ(cut_all(kib, 4, &seq), 2);
+		alone_link.leased = leased;
+		core_link_fail(&alone_link, TCPX_ERR_PEER_SILENT);
+		CHECK_EQ(ended, !leased);
+		CHECK_EQ(core_xfer_cancel(&alone_link, &write.xfer, TCPX_ERR_CANCELLED),
+			 leased ? TCPX_OK : TCPX_ERR_STATE);
+		CHECK_EQ(ended, !leased);
+		core_link_unlease(&alone_link);
+		core_link_unlease(&alone_link);
+		CHECK_EQ(ended, 1);
+		CHECK_EQ(write.xfer.status, TCPX_ERR_PEER_SILENT);
 		core_link_fini(&alone_link);
 	}
 }

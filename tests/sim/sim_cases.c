@@ -359,7 +359,7 @@ static const struct check_case cases[] = {
 	{"full_rings_of_refused_chunks", case_full_rings_of_refused_chunks},
 	SIM_LOSS_CASE_LIST(SIM_CASE_ROW) SIM_END_CASE_LIST(SIM_CASE_ROW)
 		SIM_BEHIND_CASE_LIST(SIM_CASE_ROW) SIM_FILL_CASE_LIST(SIM_CASE_ROW)
-			SIM_ALONE_CASE_LIST(SIM_CASE_ROW)};
+			SIM_LEND_CASE_LIST(SIM_CASE_ROW) SIM_ALONE_CASE_LIST(SIM_CASE_ROW)};
 
 int main(int argc, char **argv)
 {

@@ -76,6 +76,19 @@ bool sim_case_over(struct sim *sim, void *arg); /* arg: a transfer */
 	X(room_is_taken_back)                                                                      \
 	X(slices_of_many_pieces)
 
+/* sim_lends.c */
+#define SIM_LEND_CASE_LIST(X)                                                                      \
+	X(everything_goes_by_reference)                                                            \
+	X(one_chunk_by_reference_at_a_time)                                                        \
+	X(messages_by_reference_need_both_sides)                                                   \
+	X(cancel_waits_for_the_copies)                                                             \
+	X(cancel_waits_for_a_stopped_reader)                                                       \
+	X(source_deregistered_under_copies)                                                        \
+	X(channel_lost_under_copies)                                                               \
+	X(link_fails_under_copies)                                                                 \
+	X(copies_that_fail)                                                                        \
+	X(refused_by_reference)
+
 /* sim_alone.c */
 #define SIM_ALONE_CASE_LIST(X)                                                                     \
 	X(read_of_more_than_4_gib_after_a_loss)                                                    \
@@ -83,6 +96,8 @@ bool sim_case_over(struct sim *sim, void *arg); /* arg: a transfer */
 	X(chunks_of_filled_sources)                                                                \
 	X(small_writes_have_grants)                                                                \
 	X(who_rests_keeps_what_the_pool_allows)                                                    \
+	X(window_of_chunks_by_reference)                                                           \
+	X(lease_of_a_dead_link)                                                                    \
 	X(a_thousand_requests_at_once)                                                             \
 	X(wrong_calls_are_refused)
 
@@ -91,6 +106,7 @@ SIM_LOSS_CASE_LIST(SIM_CASE_DECLARE)
 SIM_END_CASE_LIST(SIM_CASE_DECLARE)
 SIM_BEHIND_CASE_LIST(SIM_CASE_DECLARE)
 SIM_FILL_CASE_LIST(SIM_CASE_DECLARE)
+SIM_LEND_CASE_LIST(SIM_CASE_DECLARE)
 SIM_ALONE_CASE_LIST(SIM_CASE_DECLARE)
 #define SIM_CASE_ROW(name) {#name, case_##name},
 
