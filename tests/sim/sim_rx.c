@@ -217,10 +217,9 @@ static void frame_end(struct sim_side *side, uint32_t channel)
 	status = core_rx_end(&side->link, channel, valid, valid ? rx->status : TCPX_OK,
 			     rx->collect ? rx->collect : (const uint8_t *)"");
 	SIM_LEAVE(sim);
-	if (status == TCPX_OK) {
-		sim_taken(rx, &frame->frame);
+	sim_taken(rx, &frame->frame); /* whatever became of it */
+	if (status == TCPX_OK)
 		sim_hold_got(side, channel);
-	}
 	if (commit && status == TCPX_OK)
 		sim_commit_start(commit);
 	else if (commit && commit->pieces) /* the link is over, nothing was promised */
