@@ -342,6 +342,7 @@ bool sim_chance(struct sim *sim, uint32_t percent);
 /* sim_profile.c */
 void sim_profile_draw(struct sim_profile *p, struct rng *rng);
 void sim_profile_plain(struct sim_profile *p);
+const struct sim_profile *sim_profile_parts(void); /* for directed cases that cut frames in two */
 void sim_profile_harsh(struct sim_profile *p);
 void sim_profile_refs(struct sim_profile *p, struct rng *rng);
 

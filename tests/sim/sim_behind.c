@@ -2,25 +2,7 @@
 /* Directed schedules of notifications that leave right behind their WRITE's only frame. */
 #include "sim_cases.h"
 
-#define CASE(name, profile)                                                                        \
-	void case_##name(void *arg)                                                                \
-	{                                                                                          \
-		(void)arg;                                                                         \
-		sim_case(name, profile);                                                           \
-	}
-
 #define NOTE 600
-
-/* Slow calls that move parts, so that frames are met half-way. */
-static const struct sim_profile *parts(void)
-{
-	static struct sim_profile p;
-
-	sim_profile_plain(&p);
-	p.partial = 100;
-	p.call = 40;
-	return &p;
-}
 
 /* The destination is staged, and commits take long. Grants come in parts, so a WRITE that is sure
  * to be one chunk is one byte. */
@@ -147,7 +129,7 @@ static const struct sim_profile *tight(bool commits)
 {
 	static struct sim_profile p;
 
-	p = commits ? *staged() : *parts();
+	p = commits ? *staged() : *sim_profile_parts();
 	p.credit[1][FRAME_CREDIT_NOTIFY] = 2 * (NOTE + CORE_NOTE_COST);
 	return &p;
 }
@@ -243,7 +225,7 @@ static void notification_lost_half_way(struct sim *sim)
 	sim_wait(sim, xfer, TCPX_OK);
 	check_alone_again(sim, 1);
 }
-CASE(notification_lost_half_way, parts())
+CASE(notification_lost_half_way, sim_profile_parts())
 
 static void notification_lost_in_its_call(struct sim *sim)
 {
@@ -279,7 +261,7 @@ static void write_and_notification_lost(struct sim *sim)
 	sim_wait(sim, xfer, TCPX_OK);
 	sim_run_all(sim);
 }
-CASE(write_and_notification_lost, parts())
+CASE(write_and_notification_lost, sim_profile_parts())
 
 static void refused_write_lost_with_its_notification(struct sim *sim)
 {

@@ -19,6 +19,14 @@ void sim_wait(struct sim *sim, struct sim_xfer *xfer, tcpx_status status);
 bool sim_case_all_up(struct sim *sim, void *arg);
 bool sim_case_over(struct sim *sim, void *arg); /* arg: a transfer */
 
+/* The directed case of a script. */
+#define CASE(name, profile)                                                                        \
+	void case_##name(void *arg)                                                                \
+	{                                                                                          \
+		(void)arg;                                                                         \
+		sim_case(name, profile);                                                           \
+	}
+
 /* sim_losses.c */
 #define SIM_LOSS_CASE_LIST(X)                                                                      \
 	X(fence_with_a_chunk_half_received)                                                        \

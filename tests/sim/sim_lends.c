@@ -3,13 +3,6 @@
  * or a link comes to its end. */
 #include "sim_cases.h"
 
-#define CASE(name, profile)                                                                        \
-	void case_##name(void *arg)                                                                \
-	{                                                                                          \
-		(void)arg;                                                                         \
-		sim_case(name, profile);                                                           \
-	}
-
 /* All memory is lent, copies take long. */
 static struct sim_profile *lending(void)
 {

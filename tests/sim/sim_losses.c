@@ -2,24 +2,6 @@
 /* Directed schedules of losses, cancels and deregistrations at chosen moments. */
 #include "sim_cases.h"
 
-#define CASE(name, profile)                                                                        \
-	void case_##name(void *arg)                                                                \
-	{                                                                                          \
-		(void)arg;                                                                         \
-		sim_case(name, profile);                                                           \
-	}
-
-/* Slow calls that move parts, so that frames are met half-way. */
-static const struct sim_profile *parts(void)
-{
-	static struct sim_profile p;
-
-	sim_profile_plain(&p);
-	p.partial = 100;
-	p.call = 40;
-	return &p;
-}
-
 struct at {
 	int side;
 	uint32_t channel;
@@ -83,7 +65,7 @@ static void fence_with_a_chunk_half_received(struct sim *sim)
 	sim_wait(sim, xfer, TCPX_OK);
 	SIM_CHECK(sim, sim->side[0].link.resent, "nothing was sent again");
 }
-CASE(fence_with_a_chunk_half_received, parts())
+CASE(fence_with_a_chunk_half_received, sim_profile_parts())
 
 static bool acked(struct sim *sim, void *arg)
 {
@@ -213,7 +195,7 @@ static void last_channel_lost(struct sim *sim)
 			  "ended with %d", xfers[i]->status);
 	}
 }
-CASE(last_channel_lost, parts())
+CASE(last_channel_lost, sim_profile_parts())
 
 /* A parked frame holds nothing: the cancel ends the transfer at once, the rest is scratch. */
 static void cancel_of_a_send_parked_in_a_frame(struct sim *sim)
@@ -228,7 +210,7 @@ static void cancel_of_a_send_parked_in_a_frame(struct sim *sim)
 	SIM_CHECK(sim, sim->side[0].link.aborted == 1, "%llu frames aborted",
 		  (unsigned long long)sim->side[0].link.aborted);
 }
-CASE(cancel_of_a_send_parked_in_a_frame, parts())
+CASE(cancel_of_a_send_parked_in_a_frame, sim_profile_parts())
 
 static void cancel_of_a_receive_parked_in_a_frame(struct sim *sim)
 {
@@ -239,7 +221,7 @@ static void cancel_of_a_receive_parked_in_a_frame(struct sim *sim)
 	sim_cancel(xfer, TCPX_ERR_CANCELLED);
 	SIM_CHECK(sim, !xfer->active, "it did not end within the cancel");
 }
-CASE(cancel_of_a_receive_parked_in_a_frame, parts())
+CASE(cancel_of_a_receive_parked_in_a_frame, sim_profile_parts())
 
 static void cancel_within_a_call_waits_for_it(struct sim *sim)
 {
@@ -251,7 +233,7 @@ static void cancel_within_a_call_waits_for_it(struct sim *sim)
 	SIM_CHECK(sim, xfer->active, "it ended within a call");
 	sim_wait(sim, xfer, TCPX_ERR_CANCELLED);
 }
-CASE(cancel_within_a_call_waits_for_it, parts())
+CASE(cancel_within_a_call_waits_for_it, sim_profile_parts())
 
 static void strict_cancel_waits_for_the_peer(struct sim *sim)
 {
@@ -265,7 +247,7 @@ static void strict_cancel_waits_for_the_peer(struct sim *sim)
 	SIM_CHECK(sim, xfer->active, "it ended while frames are on their way");
 	sim_wait(sim, xfer, TCPX_ERR_CANCELLED);
 }
-CASE(strict_cancel_waits_for_the_peer, parts())
+CASE(strict_cancel_waits_for_the_peer, sim_profile_parts())
 
 static void cancel_with_a_stopped_peer(struct sim *sim)
 {
@@ -345,13 +327,13 @@ static void send_cancelled_after_its_announcement(struct sim *sim)
 {
 	cancelled_send(sim, 40 << 10, sim->seed & 1);
 }
-CASE(send_cancelled_after_its_announcement, parts())
+CASE(send_cancelled_after_its_announcement, sim_profile_parts())
 
 static void send_cancelled_in_its_eager_frame(struct sim *sim)
 {
 	cancelled_send(sim, 9000, sim->seed & 1);
 }
-CASE(send_cancelled_in_its_eager_frame, parts())
+CASE(send_cancelled_in_its_eager_frame, sim_profile_parts())
 
 static bool quiesced(struct sim *sim, void *arg)
 {
@@ -369,7 +351,7 @@ static void source_deregistered_under_a_read(struct sim *sim)
 	sim_until(sim, quiesced, xfer->remote[0], "the region is quiesced");
 	sim_wait(sim, xfer, TCPX_ERR_DEREGISTERED);
 }
-CASE(source_deregistered_under_a_read, parts())
+CASE(source_deregistered_under_a_read, sim_profile_parts())
 
 static void destination_deregistered_under_a_write(struct sim *sim)
 {
@@ -383,7 +365,7 @@ static void destination_deregistered_under_a_write(struct sim *sim)
 	SIM_CHECK(sim, xfer->status == TCPX_ERR_DEREGISTERED || xfer->status == TCPX_ERR_REMOTE_KEY,
 		  "ended with %d", xfer->status);
 }
-CASE(destination_deregistered_under_a_write, parts())
+CASE(destination_deregistered_under_a_write, sim_profile_parts())
 
 static void deadline_of_each_kind(struct sim *sim)
 {

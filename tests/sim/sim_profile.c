@@ -71,6 +71,17 @@ static void draw_faults(struct sim_profile *p, struct rng *rng)
 	p->restart = p->fail_link && rng_one_in(rng, 2);
 }
 
+/* Slow calls that move parts, so that frames are met half-way. */
+const struct sim_profile *sim_profile_parts(void)
+{
+	static struct sim_profile p;
+
+	sim_profile_plain(&p);
+	p.partial = 100;
+	p.call = 40;
+	return &p;
+}
+
 /* The largest slice of any job. */
 static uint64_t largest_slice(const struct sim_profile *p)
 {
