@@ -44,8 +44,9 @@ struct beside {
 	tcpx_peer peer;
 	tcpx_region remote;
 	tcpx_request requests[BESIDE_KINDS];
-	cuda_function meet[2]; /* beside_meet of each end's GPU; NULL: none in this build */
-	int shared_bytes;      /* the most that a block of it may have */
+	int64_t took_ns[BESIDE_KINDS]; /* from post to end */
+	cuda_function meet[2];	       /* beside_meet of each end's GPU; NULL: none in this build */
+	int shared_bytes;	       /* the most that a block of it may have */
 };
 
 #define BESIDE_MUST(call_)                                                                         \
@@ -79,6 +80,8 @@ void beside_close(struct beside *b);
 /* One transfer into a sink that was overwritten before, and every byte of it compared. */
 void beside_move(struct beside *b, enum beside_kind kind);
 void beside_move_all(struct beside *b);
+/* What the last one of each kind took. For information: no verdict comes of it. */
+void beside_say(const struct beside *b, const char *when);
 
 /* All kinds at once, each begun again when it has ended, until stop, which compares. next returns
  * behind the end of one. */

@@ -2,6 +2,7 @@
 /* The two ends, and transfers between them of which every byte is compared. */
 #include "beside.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/rng.h"
 
@@ -218,11 +219,14 @@ static void ended(struct beside *b, enum beside_kind kind, tcpx_status status)
 void beside_move(struct beside *b, enum beside_kind kind)
 {
 	tcpx_request request = b->requests[kind];
+	int64_t begin_ns;
 
 	check_alive();
 	poison(b, kind);
+	begin_ns = clock_now_ns();
 	BESIDE_OK(tcpx_request_post(b->end[0].session, request));
 	ended(b, kind, tcpx_request_wait(b->end[0].session, request, HUNG_NS, NULL));
+	b->took_ns[kind] = clock_now_ns() - begin_ns;
 	compare(b, kind);
 }
 
@@ -230,6 +234,14 @@ void beside_move_all(struct beside *b)
 {
 	for (int kind = 0; kind < BESIDE_KINDS; kind++)
 		beside_move(b, (enum beside_kind)kind);
+}
+
+void beside_say(const struct beside *b, const char *when)
+{
+	printf("  %s, in ms:", when);
+	for (int kind = 0; kind < BESIDE_KINDS; kind++)
+		printf(" %.1f", (double)b->took_ns[kind] * 1e-6);
+	printf("\n");
 }
 
 void beside_load_begin(struct beside *b)

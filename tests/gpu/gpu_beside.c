@@ -73,6 +73,7 @@ static void full_gpu(const struct options *options, enum beside_where where)
 	for (int i = 0; i < 3; i++)
 		beside_move_all(b);
 	still_full(b, runs);
+	beside_say(b, "beside the kernel");
 	if (b->fake) /* kernels of ours were in line, and gave way */
 		CHECK_CMP(launches(b), >, before);
 	for (unsigned i = 0; i < b->gpus; i++)
@@ -81,6 +82,7 @@ static void full_gpu(const struct options *options, enum beside_where where)
 	do /* and then they come back; only the stand-in can tell */
 		beside_move_all(b);
 	while (b->fake && launches(b) == before);
+	beside_say(b, "behind it");
 	beside_close(b);
 }
 
