@@ -328,6 +328,7 @@ void chan_rx_run(struct engine_chan *chan, uint64_t budget)
 	uint64_t bytes = 0;
 	tcpx_status status = TCPX_OK;
 	bool all = false;
+	int err = 0;
 
 	if (atomic_load(&chan->failed))
 		return;
@@ -335,15 +336,18 @@ void chan_rx_run(struct engine_chan *chan, uint64_t budget)
 		uint64_t before = bytes;
 
 		status = receive(chan, &bytes, &all);
-		if (status == TCPX_OK && bytes > before)
+		err = errno;
+		if (status == TCPX_OK && bytes > before) {
 			status = parse(chan);
+			err = 0; /* what is wrong with a frame is no system call's fault */
+		}
 		if (status == TCPX_OK && all && chan->rx.state == RX_HEADER && !chan->rx.have)
 			break; /* whole frames: who waits is told of the next one */
 	}
 	if (bytes)
 		atomic_store_explicit(&chan->heard_ns, clock_now_ns(), memory_order_relaxed);
 	if (status != TCPX_OK && status != TCPX_IN_PROGRESS)
-		chan_fail(chan, status, errno);
+		chan_fail(chan, status, err);
 }
 
 void chan_rx_mark(struct engine_chan *chan)

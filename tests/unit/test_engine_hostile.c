@@ -177,6 +177,7 @@ static void malformed_frames_are_typed_and_counted(void **state)
 				 tcpx_status_name(faults[i].status));
 		assert_int_equal(counters_now().protocol_errors, before.protocol_errors + 1);
 		assert_int_equal(tcpx_peer_error(session, event.peer, &error), TCPX_OK);
+		assert_int_equal(error.system_errno, 0);
 		assert_int_equal(error.status, faults[i].status);
 		assert_non_null(strstr(error.what, "raw"));
 		assert_true(strlen(error.next) > 0);
