@@ -101,11 +101,13 @@ conform_end() {
 	pids=()
 }
 
-# Reads lines of conform_one's arguments. Four at once, each with a log of its own: most of the time
-# is a GPU's context, once for each case.
+# Reads lines of conform_one's arguments. Several at once, each with a log of its own: most of the
+# time is a GPU's context, once for each case.
 conform_rows() {
 	local -a args pids=()
-	local line
+	local line jobs=$(($(nproc) / 4))
+
+	[ $jobs -le 8 ] || jobs=8
 
 	while read -r line; do
 		read -ra args <<<"$line"
@@ -116,7 +118,7 @@ conform_rows() {
 			exit $failed
 		) &
 		pids+=($!)
-		[ ${#pids[@]} -lt 4 ] || conform_end
+		[ ${#pids[@]} -lt $jobs ] || conform_end
 	done
 	conform_end
 }
