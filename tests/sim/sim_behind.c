@@ -34,6 +34,23 @@ static struct sim_xfer *start(struct sim *sim, uint64_t bytes)
 	return xfer;
 }
 
+/* With a key that the peer never gave. */
+static void post_refused(struct sim *sim, struct sim_xfer *xfer)
+{
+	xfer->keys[0] ^= 0x5555000000ull;
+	xfer->bad = true;
+	xfer->bad_status = TCPX_ERR_REMOTE_KEY;
+	SIM_CHECK(sim, sim_post(xfer) == TCPX_OK, "post");
+}
+
+/* The lane is lost with what is on its way; the cut alone would draw lots for that. */
+static void lose_lane_whole(struct sim *sim)
+{
+	sim->side[0].chan[CORE_LANE].conn->drop = true;
+	sim_cut_force(sim, CORE_LANE);
+	sim->side[0].chan[CORE_LANE].conn->drop = true;
+}
+
 static struct core_chan *lane(struct sim *sim, int side)
 {
 	return &sim->side[side].link.chan[CORE_LANE];
@@ -146,10 +163,7 @@ static void notification_of_a_refused_write(struct sim *sim)
 	struct sim_xfer *xfer = noted(sim, 300);
 
 	sim_until(sim, sim_case_all_up, NULL, "all channels up");
-	xfer->keys[0] ^= 0x5555000000ull;
-	xfer->bad = true;
-	xfer->bad_status = TCPX_ERR_REMOTE_KEY;
-	SIM_CHECK(sim, sim_post(xfer) == TCPX_OK, "post");
+	post_refused(sim, xfer);
 	sim_until(sim, half_come, NULL, "the notification is on its way");
 	sim_wait(sim, xfer, TCPX_ERR_REMOTE_KEY);
 	budget_is_whole(sim);
@@ -163,10 +177,7 @@ static void budget_of_a_dropped_notification(struct sim *sim)
 	uint64_t budget = sim->p.credit[1][FRAME_CREDIT_NOTIFY];
 
 	xfer->x.notify_bytes = (uint32_t)budget / 8 - CORE_NOTE_COST - 1;
-	xfer->keys[0] ^= 0x5555000000ull;
-	xfer->bad = true;
-	xfer->bad_status = TCPX_ERR_REMOTE_KEY;
-	SIM_CHECK(sim, sim_post(xfer) == TCPX_OK, "post");
+	post_refused(sim, xfer);
 	sim_wait(sim, xfer, TCPX_ERR_REMOTE_KEY);
 	sim_run_all(sim);
 	SIM_CHECK(sim, sim_note(&sim->side[0], budget - CORE_NOTE_COST) == TCPX_OK,
@@ -255,9 +266,7 @@ static void write_and_notification_lost(struct sim *sim)
 	struct sim_xfer *xfer = start(sim, 300);
 
 	sim_until(sim, leaving, NULL, "the notification is about to leave");
-	sim->side[0].chan[CORE_LANE].conn->drop = true;
-	sim_cut_force(sim, CORE_LANE);
-	sim->side[0].chan[CORE_LANE].conn->drop = true;
+	lose_lane_whole(sim);
 	sim_wait(sim, xfer, TCPX_OK);
 	sim_run_all(sim);
 }
@@ -268,14 +277,9 @@ static void refused_write_lost_with_its_notification(struct sim *sim)
 	struct sim_xfer *xfer = noted(sim, 300);
 
 	sim_until(sim, sim_case_all_up, NULL, "all channels up");
-	xfer->keys[0] ^= 0x5555000000ull;
-	xfer->bad = true;
-	xfer->bad_status = TCPX_ERR_REMOTE_KEY;
-	SIM_CHECK(sim, sim_post(xfer) == TCPX_OK, "post");
+	post_refused(sim, xfer);
 	sim_until(sim, half_come, NULL, "the notification is half received");
-	sim->side[0].chan[CORE_LANE].conn->drop = true;
-	sim_cut_force(sim, CORE_LANE);
-	sim->side[0].chan[CORE_LANE].conn->drop = true;
+	lose_lane_whole(sim);
 	sim_wait(sim, xfer, TCPX_ERR_REMOTE_KEY);
 	budget_is_whole(sim);
 }

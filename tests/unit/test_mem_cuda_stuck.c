@@ -118,17 +118,23 @@ static void the_engine_takes_over(void **state)
 	}
 }
 
+/* From here on the GPU is full: one list's launch is taken back, and the copy engine moves it. */
+static void fill_beside_full(struct wide *wide, uint64_t piece)
+{
+	atomic_store(&full, 1);
+	wide_init(wide, 0, 0, 50, piece);
+	wide_push(wide, 1);
+	rig_wait(1);
+	wide_check(wide);
+}
+
 /* When the launch is over, lists are launched again; what it found is no business of theirs. */
 static void launches_come_back(void **state)
 {
 	struct wide wide;
 
 	(void)state;
-	atomic_store(&full, 1);
-	wide_init(&wide, 0, 0, 50, 100);
-	wide_push(&wide, 1);
-	rig_wait(1);
-	wide_check(&wide);
+	fill_beside_full(&wide, 100);
 	atomic_store(&full, 0);
 	do {
 		sides_fill();
@@ -273,11 +279,7 @@ static void a_stuck_launch_outlives_stop(void **state)
 	struct wide wide;
 
 	(void)state;
-	atomic_store(&full, 1);
-	wide_init(&wide, 0, 0, 50, 1000);
-	wide_push(&wide, 1);
-	rig_wait(1);
-	wide_check(&wide);
+	fill_beside_full(&wide, 1000);
 	fake.live(&before);
 	mem_kinds_stop();
 	fake.live(&after);
@@ -299,11 +301,7 @@ static void what_is_left_goes_later(void **state)
 	void *left;
 
 	(void)state;
-	atomic_store(&full, 1);
-	wide_init(&wide, 0, 0, 50, 1000);
-	wide_push(&wide, 1);
-	rig_wait(1);
-	wide_check(&wide);
+	fill_beside_full(&wide, 1000);
 	left = cuda->slot_alloc(4 * PIECE, 0);
 	fake.live(&before);
 	for (int i = 0; i < 2; i++) {
@@ -334,11 +332,7 @@ static void driver_breaks_the_context(void **state)
 	struct wide wide[2];
 
 	(void)state;
-	atomic_store(&full, 1);
-	wide_init(&wide[0], 0, 0, 50, 1000);
-	wide_push(&wide[0], 1);
-	rig_wait(1);
-	wide_check(&wide[0]);
+	fill_beside_full(&wide[0], 1000);
 	fake.break_device(0, CUDA_ERR_ILLEGAL_ADDRESS);
 	wide_init(&wide[1], 0, 0, 50, 1000);
 	if (cuda->fill(&wide[1].job.copy) == TCPX_OK) {
