@@ -2,7 +2,7 @@
 # The doors: demo and test. Both install what is missing, configure and build. Meson does the work.
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: all build deps demo test test-full mutants bench install clean format
+.PHONY: all build deps demo demo-tcpx test test-full mutants bench install clean format
 PREFIX ?= /usr/local
 
 all: build
@@ -23,6 +23,12 @@ demo:
 	@scripts/deps.sh build part
 	@scripts/build.sh build
 	@scripts/demo.sh build/tcpx
+
+# The same over the emulator of the TCPX plugin: four channels, host and (played) GPU memory.
+demo-tcpx:
+	@scripts/deps.sh build part
+	@scripts/build.sh build
+	@scripts/demo-tcpx.sh build
 
 # The short form of every suite. LAST LINE: N passed, N failed, N skipped
 test:

@@ -7,12 +7,13 @@ import re
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # target: golden files; control's inputs begin with a byte that says which payload follows
 SEEDS = {
-    "hello": ["hello_dial", "hello_answer", "hello_proof"],
+    "hello": ["hello_dial", "hello_answer", "hello_proof", "hello_messages"],
     "frame": ["frame", "trailer"],
     "info": ["info", "info_padded"],
     "token": ["token"],
     "table": ["table"],
     "control": ["fence", "local", "rails"],
+    "rxdm": ["rxdm_rule", "rxdm_ok", "rxdm_query", "rxdm_queues", "rxdm_refused"],
 }
 
 

@@ -368,6 +368,16 @@ void session_send_control(struct wire_cursor *in)
 
 	if (how == 0xff)
 		frame.type = FRAME_GOODBYE;
+	if (how == 0xfe) {
+		frame.type = FRAME_SHARE;
+		frame.seq = wire_get_u8(in) % 3; /* its form */
+	}
+	if (how == 0xfd) {
+		frame.type = FRAME_COMM;
+		frame.key = wire_get_u8(in) % 6;
+		frame.linear = wire_get_u8(in) % 4;
+		frame.epoch = wire_get_u8(in) % 3;
+	}
 	if (frame.type == FRAME_FENCE) {
 		frame.key = how >> 4 & 1;
 		frame.epoch = chan->epoch;

@@ -39,7 +39,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$root"
 
 flags=(-std=gnu11 -D_GNU_SOURCE -g -O0 -fprofile-instr-generate -fcoverage-mapping
-	-Iinclude -Isrc -Itests/support "-DGOLDEN_DIR=\"$root/tests/golden\"")
+	-Iinclude -Isrc -Itests -Itests/support "-DGOLDEN_DIR=\"$root/tests/golden\"")
 objects=()
 for file in src/base/*.c src/wire/*.c; do
 	object=$work/$(basename "${file%.c}").o
@@ -54,14 +54,14 @@ build() { # name source...
 	"$clang" "${flags[@]}" "$@" "${objects[@]}" -o "$out" -lpthread
 	programs+=("$out")
 }
-for name in hello frame info token table control; do
+for name in hello frame info token table control rxdm; do
 	build "fuzz_$name" "fuzz/fuzz_$name.c" fuzz/replay.c
 	LLVM_PROFILE_FILE=$work/fuzz_$name.profraw "$work/fuzz_$name" "fuzz/corpus/$name" 20000 \
 		>/dev/null
 done
 if printf '#include <%s.h>\n' stdarg stddef setjmp stdint cmocka |
 	"$clang" -fsyntax-only -xc - 2>/dev/null; then
-	for file in tests/unit/test_wire_*.c; do
+	for file in tests/unit/test_wire_*.c tests/topo/test_rxdm_wire.c; do
 		name=$(basename "${file%.c}")
 		build "$name" "$file" -lcmocka
 		LLVM_PROFILE_FILE=$work/$name.profraw "$work/$name" >/dev/null 2>&1

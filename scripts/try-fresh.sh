@@ -70,7 +70,7 @@ inside 'export DEBIAN_FRONTEND=noninteractive
 git bundle create -q "$root/tmp/repo.bundle" HEAD
 inside 'rm -rf /srv/tcpx && git init -q /srv/tcpx && cd /srv/tcpx &&
 	git fetch -q /tmp/repo.bundle HEAD && git checkout -q FETCH_HEAD'
-[ $# -gt 0 ] || set -- 'make demo' 'make test'
+[ $# -gt 0 ] || set -- 'make demo' 'make demo-tcpx' 'make test'
 for command in "$@"; do
 	echo "try-fresh: $command"
 	inside "cd /srv/tcpx && $command"

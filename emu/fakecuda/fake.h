@@ -24,6 +24,7 @@ enum fake_call {
 	SYS_CUDA_LIST(FAKE_ID)
 #undef FAKE_ID
 		FAKE_ctx_set,
+	FAKE_ctx_device,
 	FAKE_CALLS,
 };
 
@@ -33,6 +34,8 @@ enum fake_call {
 SYS_CUDA_LIST(FAKE_PROTOTYPE)
 #undef FAKE_PROTOTYPE
 cuda_result fake_ctx_set(cuda_ctx ctx) __asm__("cuCtxSetCurrent")
+	__attribute__((visibility("default")));
+cuda_result fake_ctx_device(cuda_device *out) __asm__("cuCtxGetDevice")
 	__attribute__((visibility("default")));
 
 struct cuda_stream_st;
@@ -133,6 +136,7 @@ void fake_start(void);
 int fake_dead(cuda_result rc);
 
 /* fake_ctx.c; under the lock. */
+void fake_gone(unsigned *live);		  /* one of them */
 cuda_result fake_ctx_here(cuda_ctx *out); /* current, alive and not broken */
 /* Of a call that lets go: in a broken context it does so too, and tells the fault behind it. */
 cuda_result fake_ctx_leaving(cuda_result *inout_late);

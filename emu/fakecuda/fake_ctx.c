@@ -3,6 +3,9 @@
 #include "fake.h"
 
 #include <stdlib.h>
+#include <time.h>
+
+#define SETTLE_S 30 /* a guard against hangs */
 
 static _Thread_local cuda_ctx stack[FAKE_STACK_MAX];
 static _Thread_local unsigned depth;
@@ -87,7 +90,7 @@ cuda_result fake_ctx_release(cuda_device device)
 	if (!fake.device[device].primary.refs) {
 		rc = CUDA_ERR_INVALID_CONTEXT;
 	} else {
-		fake.live.contexts--;
+		fake_gone(&fake.live.contexts);
 		if (!--fake.device[device].primary.refs) {
 			fake.device[device].primary.sticky = CUDA_OK;
 			fake.device[device].primary.peers = 0;
@@ -133,6 +136,20 @@ cuda_result fake_ctx_current(cuda_ctx *out)
 	FAKE_ENTER(ctx_current);
 	*out = fake_thread_ctx();
 	return CUDA_OK;
+}
+
+cuda_result fake_ctx_device(cuda_device *out)
+{
+	cuda_result rc;
+	cuda_ctx ctx;
+
+	FAKE_ENTER(ctx_device);
+	pthread_mutex_lock(&fake.lock);
+	rc = fake_ctx_here(&ctx);
+	if (!rc)
+		*out = ctx->device;
+	pthread_mutex_unlock(&fake.lock);
+	return rc;
 }
 
 cuda_result fake_ctx_set(cuda_ctx ctx)
@@ -189,7 +206,7 @@ cuda_result fake_ctx_destroy(cuda_ctx ctx)
 		rc = CUDA_ERR_INVALID_CONTEXT;
 	} else {
 		ctx->refs = 0;
-		fake.live.contexts--;
+		fake_gone(&fake.live.contexts);
 		if (depth && stack[depth - 1] == ctx)
 			depth--;
 	}
@@ -259,6 +276,18 @@ void fakecuda_break_device(unsigned ordinal, int result)
 	pthread_mutex_unlock(&fake.lock);
 }
 
+void fake_gone(unsigned *live)
+{
+	--*live;
+	pthread_cond_broadcast(&fake.changed);
+}
+
+static unsigned sum_of(const struct fakecuda_live *live)
+{
+	return live->contexts + live->memory + live->host + live->registrations + live->streams +
+	       live->events + live->modules + live->ipc + live->vmm;
+}
+
 unsigned fakecuda_live(struct fakecuda_live *out)
 {
 	struct fakecuda_live live;
@@ -268,6 +297,21 @@ unsigned fakecuda_live(struct fakecuda_live *out)
 	pthread_mutex_unlock(&fake.lock);
 	if (out)
 		*out = live;
-	return live.contexts + live.memory + live.host + live.registrations + live.streams +
-	       live.events + live.modules + live.ipc + live.vmm;
+	return sum_of(&live);
+}
+
+unsigned fakecuda_settle(unsigned live)
+{
+	struct timespec until;
+	unsigned left;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += SETTLE_S;
+	pthread_mutex_lock(&fake.lock);
+	while (sum_of(&fake.live) > live)
+		if (pthread_cond_timedwait(&fake.changed, &fake.lock, &until))
+			break;
+	left = sum_of(&fake.live);
+	pthread_mutex_unlock(&fake.lock);
+	return left;
 }

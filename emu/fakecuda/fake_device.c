@@ -238,6 +238,20 @@ cuda_result fake_device_attribute(int *out, int attribute, cuda_device device)
 	return CUDA_OK;
 }
 
+/* FAKECUDA_PCI: "04,05,0a": the buses that the devices are on. */
+static unsigned bus_of(int physical)
+{
+	const char *list = getenv("FAKECUDA_PCI");
+
+	if (list && !*list)
+		list = NULL;
+	for (int i = 0; list && i < physical; i++) {
+		list = strchr(list, ',');
+		list = list ? list + 1 : NULL;
+	}
+	return list ? (unsigned)strtoul(list, NULL, 16) & 0xff : (unsigned)(0x3a + physical) & 0xff;
+}
+
 cuda_result fake_device_pci(char *out, int len, cuda_device device)
 {
 	FAKE_ENTER(device_pci);
@@ -245,8 +259,7 @@ cuda_result fake_device_pci(char *out, int len, cuda_device device)
 		return CUDA_ERR_INVALID_DEVICE;
 	if (len < 13)
 		return CUDA_ERR_INVALID_VALUE;
-	snprintf(out, (size_t)len, "0000:%02X:00.0",
-		 (unsigned)(0x3a + fake.device[device].physical) & 0xff);
+	snprintf(out, (size_t)len, "0000:%02X:00.0", bus_of(fake.device[device].physical));
 	return CUDA_OK;
 }
 

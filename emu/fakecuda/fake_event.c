@@ -85,7 +85,7 @@ cuda_result fake_event_destroy(cuda_event event)
 		rc = CUDA_ERR_INVALID_HANDLE;
 	} else {
 		event->destroyed = 1;
-		fake.live.events--;
+		fake_gone(&fake.live.events);
 		event_unref(event);
 	}
 	pthread_mutex_unlock(&fake.lock);

@@ -12,6 +12,7 @@ static const char *const symbols[] = {
 	SYS_CUDA_LIST(FAKE_SYMBOL)
 #undef FAKE_SYMBOL
 		[FAKE_ctx_set] = "cuCtxSetCurrent",
+	[FAKE_ctx_device] = "cuCtxGetDevice",
 };
 
 struct rule {

@@ -139,7 +139,7 @@ cuda_result fake_ipc_close(cuda_ptr ptr)
 	if (!range || range->kind != FAKE_IPC || range->base != ptr) {
 		late = CUDA_ERR_INVALID_VALUE;
 	} else {
-		fake.live.ipc--;
+		fake_gone(&fake.live.ipc);
 		if (!--range->opens) {
 			size_t bytes = range->bytes;
 			int fd = range->fd;

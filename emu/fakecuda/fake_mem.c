@@ -57,7 +57,7 @@ static void memory_let_go(struct fake_range *range, int wait)
 	uint64_t addr = range->base;
 	int fd = range->fd, device = range->device;
 
-	fake.live.memory--;
+	fake_gone(&fake.live.memory);
 	if (wait)
 		fake_range_remove(range);
 	else if (fake_range_remove_now(range))
@@ -246,7 +246,7 @@ cuda_result fake_host_free(void *ptr)
 	rc = host_end(ptr, FAKE_HOST, CUDA_ERR_INVALID_VALUE, &late, &bytes);
 	if (!rc) {
 		munmap(ptr, bytes);
-		fake.live.host--;
+		fake_gone(&fake.live.host);
 	}
 	pthread_mutex_unlock(&fake.lock);
 	return rc ? rc : late;
@@ -291,7 +291,7 @@ cuda_result fake_host_unregister(void *ptr)
 	pthread_mutex_lock(&fake.lock);
 	rc = host_end(ptr, FAKE_REGISTERED, CUDA_ERR_HOST_MEMORY_NOT_REGISTERED, &late, &bytes);
 	if (!rc)
-		fake.live.registrations--;
+		fake_gone(&fake.live.registrations);
 	pthread_mutex_unlock(&fake.lock);
 	return rc ? rc : late;
 }

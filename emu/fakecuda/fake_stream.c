@@ -269,7 +269,7 @@ cuda_result fake_stream_destroy(cuda_stream stream)
 	if (!stream || !stream_known(stream)) {
 		rc = CUDA_ERR_INVALID_HANDLE;
 	} else {
-		fake.live.streams--;
+		fake_gone(&fake.live.streams);
 		stream->destroyed = 1;
 		pthread_cond_signal(&stream->wake);
 		if (!stream->started)

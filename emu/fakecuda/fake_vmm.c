@@ -123,7 +123,7 @@ cuda_result fake_vmm_release(cuda_alloc alloc)
 	handle = handle_find(alloc);
 	if (handle && handle->refs) {
 		handle->refs--;
-		fake.live.vmm--;
+		fake_gone(&fake.live.vmm);
 		handle_drop(handle);
 	} else {
 		late = CUDA_ERR_INVALID_VALUE;
@@ -281,7 +281,7 @@ cuda_result fake_vmm_unreserve(cuda_ptr ptr, size_t bytes)
 	} else {
 		*at = row->next;
 		fake_arena_give(ptr, bytes);
-		fake.live.vmm--;
+		fake_gone(&fake.live.vmm);
 		free(row);
 	}
 	pthread_mutex_unlock(&fake.lock);
@@ -374,7 +374,7 @@ cuda_result fake_vmm_unmap(cuda_ptr ptr, size_t bytes)
 		fake_range_remove(range);
 		fake_arena_unmap(at, one);
 		handle->maps--;
-		fake.live.vmm--;
+		fake_gone(&fake.live.vmm);
 		handle_drop(handle);
 	}
 	pthread_mutex_unlock(&fake.lock);

@@ -267,7 +267,7 @@ cuda_result fake_module_unload(cuda_module module)
 	if (!rc) {
 		*at = module->next;
 		free(module);
-		fake.live.modules--;
+		fake_gone(&fake.live.modules);
 	}
 	pthread_mutex_unlock(&fake.lock);
 	return rc ? rc : late;

@@ -58,6 +58,8 @@ struct fakecuda_live {
  * capture      1: as if some thread captured in global mode: calls that a capture forbids fail on
  *              threads that are not in relaxed mode. Returns how many were refused so far.
  * live         What is alive, and the sum of it. out may be NULL.
+ * settle       Waits, not for ever, until no more than so much is alive: a session's threads let go
+ *              of things behind its close. Returns what is.
  * kernel_add   A kernel that every module has; param_bytes: size of each argument. Again under the
  *              same name: replaces it. -1: the table is full.
  * translate    Where the CPU may touch [ptr, ptr + bytes); NULL: not all of it is memory that the
@@ -76,6 +78,7 @@ struct fakecuda_live {
 	X(void, deinit, (int on))                                                                  \
 	X(unsigned, capture, (int on))                                                             \
 	X(unsigned, live, (struct fakecuda_live * out))                                            \
+	X(unsigned, settle, (unsigned live))                                                       \
 	X(int, kernel_add,                                                                         \
 	  (const char *name, fakecuda_kernel fn, const size_t *param_bytes, unsigned params))      \
 	X(void *, translate, (uint64_t ptr, size_t bytes))                                         \

@@ -51,7 +51,7 @@ typedef struct tcpx_peer_info {
 	size_t sz; /**< set by the caller */
 	char name[TCPX_NAME_MAX + 1];
 	enum tcpx_peer_state state;
-	char transport[16];	  /**< "tcp", "local", "self" */
+	char transport[16];	  /**< "tcp", "local", "plugin": channels of messages, too */
 	char congestion[16];	  /**< of the data channels, "" where there is none */
 	char address[64];	  /**< control link's remote address */
 	char auth[16];		  /**< "secret", "key", "loopback", "insecure" */
@@ -65,11 +65,34 @@ typedef struct tcpx_peer_info {
 	uint64_t rtt_ns; /**< smoothed, of the control link */
 	char copy[16];	 /**< how bulk bytes leave over the same host: "ring" (two copies),
 			    "one-copy", "memcpy" (one process); "" over a network */
+	uint32_t message_channels; /**< channels of messages up; not among channels */
 } tcpx_peer_info;
 
 /** @return TCPX_OK; ERR_STALE. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_peer_query(tcpx_session *session, tcpx_peer peer,
 						     tcpx_peer_info *out_info);
+
+/** One channel of a peer. The counts are of messages since the channel came up (it starts anew when
+ * it was lost); where nothing is under way, sends_done equals sends_posted, and the last four are
+ * equal. They are read one after the other while the channel goes on. */
+typedef struct tcpx_channel_info {
+	size_t sz;	       /**< set by the caller */
+	uint32_t channel;      /**< its number, as events and the log have it */
+	uint32_t messages;     /**< 1: of messages, over a plugin; 0: a stream */
+	char nic[64];	       /**< of the plugin; "": a stream's */
+	uint64_t sends_posted; /**< messages given to the plugin */
+	uint64_t sends_done;   /**< that it has sent */
+	uint64_t posted;       /**< receives given to the plugin */
+	uint64_t done;	       /**< messages that are there */
+	uint64_t unpacked;     /**< copied to where they belong */
+	uint64_t consumed;     /**< given back to the plugin */
+} tcpx_channel_info;
+
+/** The index-th channel of a peer that is up, from 0; the lane for small frames is one of them.
+ * @return TCPX_OK; ERR_NOT_FOUND past the last; ERR_STALE; ERR_INVALID. @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_channel_query(tcpx_session *session, tcpx_peer peer,
+							uint32_t index,
+							tcpx_channel_info *out_info);
 
 /** Counters. X(name, help). All are u64 and only grow, but for the gauges named so. */
 #define TCPX_COUNTER_MAP(X)                                                                        \

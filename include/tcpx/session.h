@@ -22,6 +22,7 @@ enum tcpx_session_flags {
 	TCPX_SESSION_NO_INLINE = 1u << 3,     /**< a post never sends on the caller's thread */
 	TCPX_SESSION_STRICT_CANCEL = 1u << 4, /**< a cancelled WRITE ends when no byte can land */
 	TCPX_SESSION_LOCAL_ONLY = 1u << 5,    /**< peers only over the same-host transport */
+	TCPX_SESSION_PLUGIN_HOST = 1u << 6,   /**< host memory as messages, TCPX_PLUGIN_HOST */
 };
 
 /** Options of tcpx_session_open(). Every 0 is a default that tcpx info --env lists. */
@@ -40,7 +41,14 @@ typedef struct tcpx_session_opts {
 	uint32_t stopped_ms;  /**< a stopped peer is dead after it, 3000..600000, default 10000 */
 	uint64_t notify_budget_bytes; /**< unread notifications per peer, default 128 MiB */
 	uint64_t memory_budget_bytes; /**< library memory of the session, default 1 GiB */
-	uint32_t inline_bytes; /**< a post sends up to it on the caller's thread, def. 8 KiB */
+	uint32_t inline_bytes;	  /**< a post sends up to it on the caller's thread, def. 8 KiB */
+	uint32_t plugin_channels; /**< channels of messages per peer, 1..63; default 4 */
+	const char *plugin;	  /**< ncclNet plugin for them, "default": where TCPX is installed;
+				     NULL: TCPX_PLUGIN, which is none by default; "": none */
+	const char *nic;	  /**< the plugin's devices, comma list or "all"; NULL: TCPX_NIC */
+	const char *unpack;	  /**< as TCPX_UNPACK_IMPL, tcpx-gpudirect(7); NULL: that */
+	uint32_t message_gpu; /**< whose memory messages carry: 1 + its number; 0: TCPX_LOCAL_DEVICE
+			       */
 } tcpx_session_opts;
 
 /**

@@ -6,6 +6,7 @@
 #include <tcpx/log.h>
 #include <tcpx/memory.h>
 #include <tcpx/notify.h>
+#include <tcpx/plugin.h>
 #include <tcpx/query.h>
 #include <tcpx/session.h>
 #include <tcpx/transfer.h>

@@ -84,6 +84,7 @@ enum cuda_device_attributes {
 enum cuda_pointer_attributes {
 	CUDA_POINTER_CONTEXT = 1,	 /* cuda_ctx; NULL of VMM and pool memory */
 	CUDA_POINTER_MEMORY_TYPE = 2,	 /* unsigned, enum cuda_memory_types */
+	CUDA_POINTER_HOST = 4,		 /* void *: where the CPU finds it */
 	CUDA_POINTER_BUFFER_ID = 7,	 /* unsigned long long */
 	CUDA_POINTER_IS_MANAGED = 8,	 /* int */
 	CUDA_POINTER_DEVICE_ORDINAL = 9, /* int */

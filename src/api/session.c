@@ -154,6 +154,19 @@ tcpx_status tcpx_peer_query(tcpx_session *session, tcpx_peer peer, tcpx_peer_inf
 				 : status;
 }
 
+tcpx_status tcpx_channel_query(tcpx_session *session, tcpx_peer peer, uint32_t index,
+			       tcpx_channel_info *out_info)
+{
+	tcpx_channel_info info = {.sz = sizeof(info)};
+	tcpx_status status;
+
+	API_ENTER(session);
+	API_NOT_NULL(out_info);
+	status = engine_channel_query(api_session(session), peer.id, index, &info);
+	return status == TCPX_OK ? api_out("tcpx_channel_info", out_info, &info, sizeof(info))
+				 : status;
+}
+
 tcpx_status tcpx_session_counters(tcpx_session *session, tcpx_counters *out_counters)
 {
 	tcpx_counters counters = {.sz = sizeof(counters)};

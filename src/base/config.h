@@ -101,18 +101,40 @@ enum config_type {
 	  "gpudirect: address published for the control link; no effect in this build")            \
 	X(LOCAL_DEVICE, "TCPX_LOCAL_DEVICE",                                                       \
 	  "UCCL_TCPX_LOCAL_DEVICE TCPX_DEVICE_IDX UCCL_TCPX_DEVICE_IDX UCCL_NCCL_DEVICE", COUNT,   \
-	  "0", 0, 1023, "gpudirect: GPU of this process; no effect in this build")                 \
+	  "0", 0, 1023, "gpudirect: the GPU whose memory goes as messages")                        \
+	X(PLUGIN, "TCPX_PLUGIN", "", PATH, "", 0, 4095,                                            \
+	  "ncclNet plugin for channels of messages, \"default\": where TCPX is installed; "        \
+	  "empty: none")                                                                           \
+	X(NIC, "TCPX_NIC", "", TEXT, "", 0, 255,                                                   \
+	  "the plugin's devices, a comma list or \"all\"; empty: the GPU's own, or the first")     \
+	X(PAIRING, "TCPX_PAIRING", "", BOOL, "1", 0, 1,                                            \
+	  "gpudirect: receive through a NIC that is the GPU's own, or by relay, alone")            \
+	X(GPUDIRECT_SAME_HOST, "TCPX_GPUDIRECT_SAME_HOST", "", BOOL, "0", 0, 1,                    \
+	  "gpudirect: try it with a peer on this host, as the emulator's tests do")                \
+	X(DEVMEM_STATS, "TCPX_DEVMEM_STATS", "", PATH, "", 0, 255,                                 \
+	  "gpudirect: file to read rx_devmem_pkts from, %s is the NIC; empty: the kernel")         \
+	X(SYSFS, "TCPX_SYSFS", "", PATH, "/sys", 1, 4095, "where the machine is described")        \
+	X(PLUGIN_CHANNELS, "TCPX_PLUGIN_CHANNELS", "", COUNT, "4", 1, 63,                          \
+	  "channels of messages per peer; the smaller wish")                                       \
+	X(PLUGIN_HOST, "TCPX_PLUGIN_HOST", "", BOOL, "0", 0, 1,                                    \
+	  "host memory goes as messages even where the plugin is made for GPU memory")             \
+	X(MESSAGE_BYTES, "TCPX_MESSAGE_BYTES", "", BYTES, "512K", 16 * CONFIG_KIB,                 \
+	  16 * CONFIG_MIB, "most bytes of a message; the smaller wish")                            \
+	X(PLUGIN_TIMEOUT_MS, "TCPX_PLUGIN_TIMEOUT_MS", "", MS, "20000", 100, 600000,               \
+	  "loading a plugin, and setting up a channel of messages, may take so long")              \
+	X(MESSAGE_TIMEOUT_MS, "TCPX_MESSAGE_TIMEOUT_MS", "", MS, "10000", 100, 600000,             \
+	  "a message that does not come or go for so long ends its channel")                       \
 	X(MAX_SEND_INFLIGHT, "TCPX_MAX_SEND_INFLIGHT", "UCCL_TCPX_MAX_SEND_INFLIGHT", COUNT, "12", \
-	  1, 16, "gpudirect: sends in flight on a comm; no effect in this build")                  \
-	X(MAX_RECV_INFLIGHT, "TCPX_MAX_RECV_INFLIGHT", "UCCL_TCPX_MAX_RECV_INFLIGHT", COUNT, "16", \
-	  1, 16, "gpudirect: receives in flight on a comm; no effect in this build")               \
+	  1, 16, "messages sent and not acknowledged on a channel; the smaller wish")              \
+	X(MAX_RECV_INFLIGHT, "TCPX_MAX_RECV_INFLIGHT", "UCCL_TCPX_MAX_RECV_INFLIGHT", COUNT, "14", \
+	  1, 16, "messages received and not consumed on a channel; the smaller wish")              \
 	X(UNPACK_IMPL, "TCPX_UNPACK_IMPL", "UCCL_TCPX_UNPACK_IMPL", TEXT, "kernel", 0, 15,         \
-	  "gpudirect: kernel, d2d, host or none; no effect in this build")                         \
+	  "gpudirect: kernel, d2d, host, cpu, none (what arrives is not looked at), host-recv")    \
 	X(HOST_RECV_DEBUG, "TCPX_HOST_RECV_DEBUG", "UCCL_TCPX_HOST_RECV_DEBUG", BOOL, "0", 0, 1,   \
-	  "gpudirect: receive into pinned host memory; no effect in this build")                   \
+	  "gpudirect: receive into pinned host memory, as TCPX_UNPACK_IMPL=host-recv")             \
 	X(PLUGIN_PATH, "TCPX_PLUGIN_PATH", "UCCL_TCPX_PLUGIN_PATH", PATH,                          \
 	  "/usr/local/tcpx/lib64/libnccl-net-tcpx.so", 0, 4095,                                    \
-	  "gpudirect: the ncclNet plugin to load; no effect in this build")
+	  "the plugin that \"default\" means; else also /var/lib/tcpx/lib64")
 
 enum config_id {
 #define CONFIG_ENUM(id, ...) CONFIG_##id,

@@ -55,6 +55,8 @@ enum frame_type {
 	FRAME_RAILS = 70,     /* payload = addresses a data channel may be dialled to */
 	FRAME_SHARE = 71,     /* memory that the peer may copy from by itself: key = enum
 			       * frame_share, xfer = its id; see docs/design/local.md */
+	FRAME_COMM = 72,      /* a comm of a channel of messages: key = enum frame_comm, linear =
+			       * channel, epoch: of the attempt; see docs/design/messages.md */
 };
 
 enum frame_flags {
@@ -64,6 +66,8 @@ enum frame_flags {
 	FRAME_F_CRC = 1u << 3,	  /* the trailer's payload crc32c is set */
 	FRAME_F_REF = 1u << 4,	  /* chunks: no payload follows, the table's last part says where it
 				   * lies; READ_REQ, CTS: the answer is to (may) come like that */
+	FRAME_F_MSG = 1u << 5,	  /* chunks: the payload is the channel's next message; READ_REQ,
+				   * CTS: the answer is to (may) come like that */
 };
 
 /* What a CREDIT returns: bytes of notifications, bytes of eager messages, pieces of READ lists,
@@ -80,10 +84,21 @@ enum frame_note { FRAME_NOTE_ATTACHED = 0, FRAME_NOTE_ALONE = 1, FRAME_NOTE_BEHI
 enum frame_cancel { FRAME_CANCEL_READ = 1, FRAME_CANCEL_SEND = 2 };
 enum frame_share {
 	FRAME_SHARE_OFFER = 1, /* offset = region key or 0, linear = channel of the lease, epoch;
-				* payload = handle */
+				* seq = enum frame_share_form, payload = handle */
 	FRAME_SHARE_ANSWER,    /* linear = status: OK: mapped; AGAIN: ask later; else: cannot */
 	FRAME_SHARE_REVOKE,    /* the memory goes away */
 	FRAME_SHARE_GONE,      /* it is mapped and read no more */
+};
+enum frame_comm {
+	FRAME_COMM_LISTEN = 1, /* payload = the plugin's handle, which is to be connected to */
+	FRAME_COMM_CONNECT,    /* that is going to be done: accept */
+	FRAME_COMM_READY,      /* accepted: messages may come */
+	FRAME_COMM_FAILED,     /* the attempt is over; epoch 0: there will be none. Payload = why */
+	FRAME_COMM_LOST, /* of that epoch: its channel is. Payload = why, or how far it came */
+};
+enum frame_share_form {
+	FRAME_SHARE_BYTES = 0, /* the handle is all that is needed */
+	FRAME_SHARE_FD = 1,    /* and a descriptor, which the local listener gives who asks */
 };
 enum frame_trailer_status { FRAME_VALID = 1, FRAME_ABORTED = 2 };
 

@@ -15,7 +15,7 @@ bool core_behind_fits(const struct core_chan *chan, const struct frame *frame, s
 {
 	const struct core_note *note;
 
-	if (!job || job->kind != CORE_JOB_WRITE || frame->payload_bytes != job->end)
+	if (!job || job->kind != CORE_JOB_WRITE || frame->payload_bytes != job->end || job->by_msg)
 		return false;
 	note = core_job_xfer(job)->note;
 	return note && note->bytes <= CORE_BEHIND_BYTES &&

@@ -32,10 +32,11 @@ struct core_chunk {
 	uint64_t linear;
 	uint32_t bytes, pieces;
 	uint8_t type;
-	bool refused, aborted, staged, by_ref;
-	bool filled; /* counts in filled_bytes */
-	bool leads;  /* all of a WRITE: its notification is the next frame */
-	bool unread; /* taken away before the peer read it, whatever it acknowledges */
+	bool refused, aborted, staged;
+	bool by_ref, by_msg; /* counts in ref_bytes; in messages */
+	bool filled;	     /* counts in filled_bytes */
+	bool leads;	     /* all of a WRITE: its notification is the next frame */
+	bool unread;	     /* taken away before the peer read it, whatever it acknowledges */
 };
 
 struct core_nack {
@@ -81,6 +82,7 @@ struct core_chan {
 	uint64_t done[CORE_RING / 64];	/* applied out of order, by sequence % CORE_RING */
 	uint64_t got_seq;		/* the peer has taken all up to it out of the transport */
 	uint64_t filled_bytes;		/* of filled jobs, on their way there */
+	uint32_t messages;		/* sent, not acknowledged */
 	uint64_t ack_first, ack_wanted; /* sequences that asked: the oldest open one, the latest */
 	uint64_t acked_sent;
 	bool ack_due, ack_needed; /* needed: some unasked frame ends a transfer of ours */

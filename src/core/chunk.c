@@ -11,7 +11,7 @@ static bool needs_ack(const struct core_link *link, const struct core_job *job)
 		return false;
 	if (job->fills && !job->small)
 		return true; /* its staging is held until then */
-	if (job->by_ref && job->kind != CORE_JOB_REQUEST)
+	if ((job->by_ref || job->by_msg) && job->kind != CORE_JOB_REQUEST)
 		return true;
 	switch (job->kind) {
 	case CORE_JOB_WRITE:
@@ -29,7 +29,7 @@ struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan
 				  struct frame *frame, struct core_job *job)
 {
 	struct core_chunk *chunk = core_ring_at(chan, chan->next_seq);
-	uint64_t bulk = (uint64_t)link->cfg.bulk_channels * link->cfg.chunk_bytes;
+	uint64_t bulk = (uint64_t)core_stream_channels(link) * link->cfg.chunk_bytes;
 	bool needed = needs_ack(link, job), ask;
 
 	memset(chunk, 0, sizeof(*chunk));
@@ -46,6 +46,11 @@ struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan
 		link->ref_bytes += chunk->bytes;
 		job->lent++;
 	}
+	chunk->by_msg = frame->flags & FRAME_F_MSG && frame->payload_bytes;
+	if (chunk->by_msg) {
+		chan->messages++;
+		job->lent++;
+	}
 	chunk->linear = frame->linear;
 	frame->seq = chan->next_seq++;
 	frame->epoch = chan->epoch;
@@ -56,7 +61,7 @@ struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan
 	/* The last frame a transfer puts on a channel asks, so that DONE needs no extra frame. */
 	/* One whose notification is the next frame leaves it to that. */
 	ask = (needed && !chunk->leads &&
-	       ((job->end - job->linear < bulk && !job->redo) || job->fills)) ||
+	       ((job->end - job->linear < bulk && !job->redo) || job->fills || chunk->by_msg)) ||
 	      chan->unasked_bytes >= CORE_ACK_BYTES ||
 	      chan->next_seq - 1 -
 			      (chan->asked_seq > chan->acked_seq ? chan->asked_seq
@@ -133,27 +138,37 @@ static bool requeue(struct core_link *link, const struct core_chunk *chunk)
 	return true;
 }
 
-/* It is through, or will come again. */
 static void ref_over(struct core_link *link, struct core_chunk *chunk)
 {
 	uint64_t window = link->cfg.ref_window;
 	bool was_full = link->ref_bytes >= window;
 
-	if (!chunk->by_ref)
-		return;
 	chunk->by_ref = false;
 	link->ref_bytes -= chunk->bytes;
-	if (chunk->job)
-		chunk->job->lent--;
 	if (was_full && link->ref_bytes < window)
 		core_kick_bulk(link, 1); /* one carries them all */
+}
+
+/* What its memory was in use for is through, or will come again. */
+static void loan_over(struct core_link *link, struct core_chan *chan, struct core_chunk *chunk)
+{
+	if (!chunk->by_ref && !chunk->by_msg)
+		return;
+	if (chunk->job)
+		chunk->job->lent--;
+	if (chunk->by_ref) {
+		ref_over(link, chunk);
+		return;
+	}
+	chunk->by_msg = false;
+	chan->messages--; /* whoever acknowledged it looks for more to send */
 }
 
 static void chunk_acked(struct core_link *link, struct core_chan *chan, struct core_chunk *chunk)
 {
 	struct core_job *job = chunk->job;
 
-	ref_over(link, chunk);
+	loan_over(link, chan, chunk);
 	if (chunk->type == FRAME_NACK)
 		nack_forget(chan, chunk->linear);
 	if (chunk->ctl)
@@ -172,6 +187,44 @@ static void chunk_acked(struct core_link *link, struct core_chan *chan, struct c
 		job->acked += chunk->bytes;
 	}
 	job_check(link, job);
+}
+
+void core_messages_back(struct core_link *link, struct core_chan *chan)
+{
+	uint64_t seq;
+
+	for (seq = chan->acked_seq + 1; seq < chan->next_seq; seq++)
+		if (core_ring_at(chan, seq)->by_msg)
+			loan_over(link, chan, core_ring_at(chan, seq));
+	/* Who ends is in the ring no more. */
+	for (seq = chan->acked_seq + 1; seq < chan->next_seq; seq++)
+		if (core_ring_at(chan, seq)->job)
+			job_check(link, core_ring_at(chan, seq)->job);
+}
+
+static struct core_job *oldest_message(struct core_chan *chan)
+{
+	for (uint64_t seq = chan->acked_seq + 1; seq < chan->next_seq; seq++)
+		if (core_ring_at(chan, seq)->by_msg)
+			return core_ring_at(chan, seq)->job;
+	return NULL;
+}
+
+void core_chan_stuck(struct core_link *link, uint32_t channel, tcpx_status status)
+{
+	struct core_chan *chan = &link->chan[channel];
+	struct core_job *job = NULL;
+
+	if (!link->dead && chan->state == CORE_CHAN_UP)
+		job = oldest_message(chan);
+	if (!job)
+		return;
+	if (!job->stuck)
+		job->stuck = true;
+	else if (job->kind == CORE_JOB_PUSH)
+		core_push_stop(link, core_job_push(job), TCPX_ERR_REMOTE);
+	else
+		core_xfer_cancel(link, core_job_xfer(job), status);
 }
 
 /* What the peer took out of the transport makes room there for more. */
@@ -255,7 +308,7 @@ bool core_chunks_requeue(struct core_link *link, struct core_chan *chan)
 			chunk->ctl = NULL;
 			core_kick_small(link);
 		}
-		ref_over(link, chunk);
+		loan_over(link, chan, chunk);
 		uncharge(link, chunk);
 		if (!job)
 			continue;

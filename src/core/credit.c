@@ -200,7 +200,7 @@ tcpx_status core_stage_arrive(struct core_link *link, struct core_chan *chan,
 	struct core_xfer *xfer = chan->rx.xfer;
 	bool flagged = frame->flags & FRAME_F_STAGED;
 
-	if (frame->flags & FRAME_F_REF)
+	if (frame->flags & (FRAME_F_REF | FRAME_F_MSG))
 		return TCPX_OK;
 	if (frame->type == FRAME_RDATA && xfer && xfer->local_staged) {
 		if (xfer->reserved < frame->payload_bytes)

@@ -19,6 +19,8 @@ tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg
 		link->cfg.ref_chunk = CORE_REF_BYTES;
 	if (!link->cfg.ref_window)
 		link->cfg.ref_window = CORE_REF_WINDOW;
+	if (!link->cfg.message_bytes)
+		link->cfg.message_bytes = cfg->chunk_bytes;
 	link->nchan = cfg->bulk_channels + 1;
 	for (i = 0; i < CORE_CHANNELS_MAX; i++) {
 		link->chan[i].index = i;
@@ -199,6 +201,33 @@ uint32_t core_link_channels_up(const struct core_link *link)
 	return up;
 }
 
+uint32_t core_link_messages_up(const struct core_link *link)
+{
+	uint32_t i, up = 0;
+
+	for (i = core_stream_channels(link) + 1; i < link->nchan; i++)
+		up += link->chan[i].state == CORE_CHAN_UP;
+	return up;
+}
+
+void core_link_strand(struct core_link *link, tcpx_status status)
+{
+	struct list_node *pos, *tmp;
+
+	LIST_FOREACH_SAFE(pos, tmp, &link->pushes) {
+		struct core_push *push = LIST_ENTRY(pos, struct core_push, node);
+
+		if (push->job.by_msg)
+			core_push_stop(link, push, TCPX_ERR_REMOTE);
+	}
+	LIST_FOREACH_SAFE(pos, tmp, &link->active) {
+		struct core_xfer *xfer = LIST_ENTRY(pos, struct core_xfer, node);
+
+		if (xfer->job.by_msg)
+			core_xfer_cancel(link, xfer, status);
+	}
+}
+
 tcpx_status core_chan_up(struct core_link *link, uint32_t channel, uint32_t epoch)
 {
 	struct core_chan *chan;
@@ -219,6 +248,7 @@ tcpx_status core_chan_up(struct core_link *link, uint32_t channel, uint32_t epoc
 	chan->next_seq = 1;
 	chan->acked_seq = chan->got_seq = chan->asked_seq = 0;
 	chan->unasked_bytes = chan->filled_bytes = 0;
+	chan->messages = 0;
 	chan->rx_seq = chan->applied_seq = chan->ack_first = chan->ack_wanted = chan->acked_sent =
 		0;
 	chan->lead_seq = chan->lead_xfer = 0;
@@ -274,6 +304,8 @@ void core_chan_lost(struct core_link *link, uint32_t channel)
 	core_io_release(link, &chan->tx);
 	core_io_release(link, &chan->rx);
 	chan->tx.busy = chan->rx.busy = false;
+	if (core_carries_messages(link, chan->index))
+		core_messages_back(link, chan);
 	fence_try(link, chan);
 	core_retell(link);
 	core_kick_all(link);

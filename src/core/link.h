@@ -39,6 +39,7 @@
 #define CORE_QUANTUM_BYTES (4u << 20) /* of one transfer before the next one's turn */
 #define CORE_GRANT_BYTES (4u << 20)   /* staging is granted so much at once, while some is left */
 #define CORE_REF_BYTES (16u << 20)    /* a chunk that goes by reference */
+#define CORE_REF_QUANTUM 8u	      /* of them, as CORE_QUANTUM_BYTES */
 #define CORE_REF_WINDOW                                                                            \
 	(512u << 20)		   /* of them, sent and not acknowledged: a cancel waits for them */
 #define CORE_FILL_BYTES (4u << 20) /* most of a source that is filled as one */
@@ -77,6 +78,8 @@ struct core_job {
 	bool staged;	/* destination is staged: needs grants */
 	bool fills;	/* source is staged: only what is ready is cut */
 	bool by_ref;	/* the peer copies from the source by itself, until it acknowledged */
+	bool by_msg;	/* its chunks are messages, which may be read until they are acknowledged */
+	bool stuck;	/* one of them has ended a channel */
 	int32_t priority;
 	const struct core_prog *prog; /* NULL for notes */
 	struct core_cursor at;
@@ -85,7 +88,7 @@ struct core_job {
 	uint64_t linear_base;	/* PUSH: linear offset of the request's piece */
 	struct core_redo *redo; /* before anything new */
 	uint32_t inflight;	/* frames in channels' rings */
-	uint32_t lent;		/* of them chunks by reference: the peer may read the source */
+	uint32_t lent;		/* of them chunks by reference, or messages: the source is in use */
 	uint64_t quantum;
 	uint64_t acked; /* bytes */
 	/* fills */
@@ -120,6 +123,7 @@ struct core_xfer {
 	bool local_staged;  /* some local region is: of a source, all of it is filled */
 	bool by_ref;	    /* WRITE, READ: its chunks go by reference, nothing is staged; SEND,
 			     * RECV: they may */
+	bool by_msg;	    /* the same, as messages; not both */
 	int32_t priority;
 	int64_t deadline_ns; /* absolute; 0: none */
 
@@ -223,10 +227,14 @@ struct core_config {
 	uint32_t chunk_bytes;
 	uint32_t filled_chunk_bytes; /* most for staged sources; 0: chunk_bytes */
 	uint32_t bulk_channels;
-	uint32_t small_bytes; /* up to here the lane carries it; 0: CORE_SMALL_BYTES */
-	uint32_t ref_chunk;   /* 0: CORE_REF_BYTES */
-	uint32_t ref_window;  /* 0: CORE_REF_WINDOW */
-	uint8_t secret[16];   /* a number the peer cannot know */
+	uint32_t
+		message_channels; /* of them the last ones, which carry messages and nothing else */
+	uint32_t message_bytes;	  /* most of a message; 0: chunk_bytes */
+	uint32_t message_window;  /* sent and not acknowledged, on one channel */
+	uint32_t small_bytes;	  /* up to here the lane carries it; 0: CORE_SMALL_BYTES */
+	uint32_t ref_chunk;	  /* 0: CORE_REF_BYTES */
+	uint32_t ref_window;	  /* 0: CORE_REF_WINDOW */
+	uint8_t secret[16];	  /* a number the peer cannot know */
 	uint64_t credit_out[FRAME_CREDIT_COUNT]; /* what the peer's hello gave us */
 	uint64_t credit_in[FRAME_CREDIT_COUNT];	 /* what ours gave the peer */
 	const struct core_ops *ops;
@@ -298,14 +306,21 @@ void core_link_fail(struct core_link *link, tcpx_status status);
 
 /* Channels. */
 tcpx_status core_chan_up(struct core_link *link, uint32_t channel, uint32_t epoch);
-/* The transport is closed and nobody is inside it. Sends the fence when no commit is under way. */
+/* The transport is closed and nobody is inside it, nor reads what its messages were sent from.
+ * Sends the fence when no commit is under way. */
 void core_chan_lost(struct core_link *link, uint32_t channel);
+/* Before that, of a channel of messages: its oldest one did not go, and nobody said why. A transfer
+ * that does this again ends with status: its source may be at fault. */
+void core_chan_stuck(struct core_link *link, uint32_t channel, tcpx_status status);
 /* The peer's fence. */
 tcpx_status core_chan_fence(struct core_link *link, uint32_t channel, uint32_t epoch,
 			    uint64_t applied, const struct core_nack *nacks, uint32_t count);
 /* The control link came back: fences not answered yet are sent again. */
 void core_link_refence(struct core_link *link);
-uint32_t core_link_channels_up(const struct core_link *link);
+uint32_t core_link_channels_up(const struct core_link *link); /* of all kinds */
+uint32_t core_link_messages_up(const struct core_link *link); /* of messages */
+/* No channel of messages will be up: what waits for one ends with status. */
+void core_link_strand(struct core_link *link, tcpx_status status);
 
 /* Transfers. Post takes the transfer from IDLE or FINAL. ERR_STATE; ERR_AGAIN (notification
  * budget; or the peer does not take the numbers of cancelled SENDs); ERR_NO_MEMORY; the link's

@@ -33,6 +33,8 @@ static inline tcpx_status core_status_unpack(uint64_t value)
 /* chunk.c: the ring */
 struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan,
 				  struct frame *frame, struct core_job *job);
+/* Its comm is closed: nothing reads the memory of its messages any more. */
+void core_messages_back(struct core_link *link, struct core_chan *chan);
 void core_chunks_ack(struct core_link *link, struct core_chan *chan, uint64_t seq);
 bool core_chunks_requeue(struct core_link *link, struct core_chan *chan);
 void core_chunks_detach(struct core_link *link, struct core_job *job);
@@ -134,6 +136,23 @@ tcpx_status core_stage_arrive(struct core_link *link, struct core_chan *chan,
 void core_stage_undo(struct core_link *link, struct core_chan *chan);
 void core_retell(struct core_link *link);
 
+/* Bulk channels 1 to this one carry their payloads behind the headers, those behind it messages. */
+static inline uint32_t core_stream_channels(const struct core_link *link)
+{
+	return link->cfg.bulk_channels - link->cfg.message_channels;
+}
+
+static inline bool core_carries_messages(const struct core_link *link, uint32_t channel)
+{
+	return channel > core_stream_channels(link);
+}
+
+/* What is cut of the job now are messages; a READ's requests are not. */
+static inline bool core_job_messages(const struct core_job *job)
+{
+	return job->by_msg && job->kind != CORE_JOB_REQUEST;
+}
+
 /* Of a staged source chunks are larger while there is enough for every channel: fewer frames, and
  * larger copies at the far side. */
 static inline uint64_t core_chunk_bytes(const struct core_link *link, const struct core_job *job,
@@ -144,8 +163,10 @@ static inline uint64_t core_chunk_bytes(const struct core_link *link, const stru
 
 	if (job->by_ref)
 		return link->cfg.ref_chunk;
+	if (job->by_msg)
+		return link->cfg.message_bytes;
 	while (job->fills && 2 * chunk <= link->cfg.filled_chunk_bytes &&
-	       (others || left / (2 * chunk) >= 2 * link->cfg.bulk_channels))
+	       (others || left / (2 * chunk) >= 2 * core_stream_channels(link)))
 		chunk *= 2;
 	return chunk;
 }
@@ -171,13 +192,20 @@ static inline uint64_t core_filled_window(const struct core_config *cfg)
 	return few > large ? few : large;
 }
 
+/* What is cut of it before the next one's turn. By reference so much that the peer finds neighbours
+ * to copy as one. */
+static inline uint64_t core_job_quantum(const struct core_link *link, const struct core_job *job)
+{
+	return job->by_ref ? CORE_REF_QUANTUM * (uint64_t)link->cfg.ref_chunk : CORE_QUANTUM_BYTES;
+}
+
 /* Up to where its bytes may be cut for the first time. */
 static inline uint64_t core_job_cut_end(const struct core_job *job)
 {
 	return job->fills && job->ready < job->end ? job->ready : job->end;
 }
 
-/* Chunks of it are under way by reference: the peer may be reading its source. */
+/* Chunks of it are under way by reference, or as messages: its source may be read. */
 static inline bool core_job_lent(const struct core_link *link, const struct core_job *job)
 {
 	return job->lent && (!link->dead || link->leased);

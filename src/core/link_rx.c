@@ -12,7 +12,8 @@ static bool sequenced(uint8_t type)
 static tcpx_status begin_into(struct core_link *link, struct core_chan *chan,
 			      const struct frame *frame, struct core_rx *rx)
 {
-	bool read = frame->type == FRAME_RDATA, ref = frame->flags & FRAME_F_REF;
+	bool read = frame->type == FRAME_RDATA, ref = frame->flags & FRAME_F_REF,
+	     msg = frame->flags & FRAME_F_MSG;
 	struct core_xfer *xfer = core_xfer_find(link, frame->xfer);
 	uint64_t end;
 
@@ -21,9 +22,9 @@ static tcpx_status begin_into(struct core_link *link, struct core_chan *chan,
 		return TCPX_OK;
 	if (!read && !xfer->matched)
 		return TCPX_ERR_PROTOCOL;
-	/* A READ by reference has no staging; others may be answered by reference only if they said
-	 * so. */
-	if (ref != xfer->by_ref && (read || ref))
+	/* A READ by reference, or as messages, has no staging; others may be answered so only if
+	 * they said so. */
+	if ((ref != xfer->by_ref && (read || ref)) || (msg != xfer->by_msg && (read || msg)))
 		return TCPX_ERR_PROTOCOL;
 	end = read ? xfer->job.linear : xfer->limit;
 	if (frame->linear > end || frame->payload_bytes > end - frame->linear ||
@@ -38,6 +39,22 @@ static tcpx_status begin_into(struct core_link *link, struct core_chan *chan,
 	return TCPX_OK;
 }
 
+/* A channel of messages has nothing else but what is about its own frames, and others have no
+ * messages; neither a table nor staging goes with one. */
+static bool place_fits(const struct core_link *link, const struct core_chan *chan,
+		       const struct frame *frame)
+{
+	bool msg = frame->flags & FRAME_F_MSG && frame->payload_bytes;
+
+	if (!core_carries_messages(link, chan->index))
+		return !msg;
+	if (!msg)
+		return frame->type == FRAME_ACK || frame->type == FRAME_NACK ||
+		       frame->type == FRAME_NOP;
+	return !(frame->flags & (FRAME_F_REF | FRAME_F_STAGED)) && !frame->table_bytes &&
+	       frame->payload_bytes <= link->cfg.message_bytes;
+}
+
 static tcpx_status begin_type(struct core_link *link, struct core_chan *chan,
 			      const struct frame *frame, struct core_rx *rx)
 {
@@ -45,6 +62,8 @@ static tcpx_status begin_type(struct core_link *link, struct core_chan *chan,
 	tcpx_status status;
 
 	if (ref && (frame->flags & FRAME_F_STAGED) && frame->type != FRAME_CTS)
+		return TCPX_ERR_PROTOCOL;
+	if (!place_fits(link, chan, frame))
 		return TCPX_ERR_PROTOCOL;
 	switch (frame->type) {
 	case FRAME_DATA:
@@ -198,6 +217,8 @@ void core_rx_applied(struct core_link *link, struct core_chan *chan, uint64_t se
 	if (chan->ack_first > chan->acked_sent && chan->applied_seq >= chan->ack_first) {
 		chan->ack_due = true;
 		core_kick(link, chan);
+	} else if (chan->unsent_nacks) {
+		core_kick(link, chan); /* of those that waited for this one */
 	}
 }
 

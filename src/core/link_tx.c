@@ -17,27 +17,36 @@ static void begin(struct core_chan *chan, const struct frame *frame)
 	chan->tx_torn = false;
 }
 
-static bool next_nack(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
+/* The oldest refusal that was not told, if all before it are through: others would take the places
+ * of the ring that it may need, and bring no acknowledgement. */
+static struct core_nack *oldest_nack(struct core_chan *chan)
 {
-	uint32_t i;
+	struct core_nack *oldest = NULL;
 
-	if (!chan->unsent_nacks || !room(chan, 0))
-		return false;
-	for (i = 0; i < chan->nnacks; i++) {
+	for (uint32_t i = 0; i < chan->nnacks; i++) {
 		struct core_nack *nack = &chan->nacks[i];
 
-		if (nack->sent)
-			continue;
-		nack->sent = true;
-		chan->unsent_nacks--;
-		tx->frame.type = FRAME_NACK;
-		tx->frame.linear = nack->seq;
-		tx->frame.xfer = nack->xfer;
-		tx->frame.offset = core_status_pack((tcpx_status)nack->status);
-		core_chunk_add(link, chan, &tx->frame, NULL);
-		return true;
+		if (!nack->sent && nack->seq <= chan->applied_seq &&
+		    (!oldest || nack->seq < oldest->seq))
+			oldest = nack;
 	}
-	return false;
+	return oldest;
+}
+
+static bool next_nack(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
+{
+	struct core_nack *nack = chan->unsent_nacks && room(chan, 0) ? oldest_nack(chan) : NULL;
+
+	if (!nack)
+		return false;
+	nack->sent = true;
+	chan->unsent_nacks--;
+	tx->frame.type = FRAME_NACK;
+	tx->frame.linear = nack->seq;
+	tx->frame.xfer = nack->xfer;
+	tx->frame.offset = core_status_pack((tcpx_status)nack->status);
+	core_chunk_add(link, chan, &tx->frame, NULL);
+	return true;
 }
 
 /* How far may be acknowledged: not past a refusal that the peer was not told yet. It may not wait
@@ -224,6 +233,8 @@ static void fill_frame(struct core_job *job, struct core_tx *tx, uint64_t linear
 		frame->flags |= FRAME_F_STAGED;
 	if (job->by_ref)
 		frame->flags |= FRAME_F_REF;
+	if (job->by_msg)
+		frame->flags |= FRAME_F_MSG;
 }
 
 /* How much of the job may be cut now; 0: it waits for a credit. */
@@ -256,7 +267,18 @@ static void redo_pop(struct core_link *link, struct core_job *job)
 
 static bool window(const struct core_link *link, const struct core_chan *chan)
 {
+	if (core_carries_messages(link, chan->index))
+		return chan->messages < link->cfg.message_window;
 	return chan->filled_bytes < core_filled_window(&link->cfg);
+}
+
+/* Messages go on their own channels, and nothing else does. */
+static bool right_kind(const struct core_link *link, const struct core_chan *chan,
+		       const struct core_job *job)
+{
+	if (core_carries_messages(link, chan->index) != core_job_messages(job))
+		return false;
+	return !core_job_messages(job) || chan->messages < link->cfg.message_window;
 }
 
 /* Cuts the job's next chunk; false: nothing may be cut of it now. */
@@ -268,6 +290,8 @@ static bool cut(struct core_link *link, struct core_chan *chan, struct core_job 
 	struct core_cursor at;
 	uint64_t linear, bytes;
 
+	if (!right_kind(link, chan, job))
+		return false;
 	if (job->kind == CORE_JOB_SEND && (!job->announced || (again && !job->peer_xfer))) {
 		if (again)
 			redo_pop(link, job);
@@ -295,8 +319,9 @@ static bool cut(struct core_link *link, struct core_chan *chan, struct core_job 
 	tx->prog = job->prog;
 	tx->job = job;
 	if (job->prog) {
-		uint64_t took =
-			core_cursor_advance(job->prog, &at, bytes, CORE_PIECES_MAX, &tx->pieces);
+		uint64_t took = core_cursor_advance(job->prog, &at, bytes,
+						    core_job_messages(job) ? 1 : CORE_PIECES_MAX,
+						    &tx->pieces);
 
 		if (request && !again && core_job_xfer(job)->local_staged && took < bytes) {
 			core_job_xfer(job)->reserved -= bytes - took;
@@ -353,7 +378,7 @@ static bool next_job(struct core_link *link, struct core_chan *chan, struct list
 		job->quantum += tx->frame.payload_bytes;
 		if (!core_job_cuttable(job)) {
 			core_job_unqueue(job);
-		} else if (job->quantum >= CORE_QUANTUM_BYTES) {
+		} else if (job->quantum >= core_job_quantum(link, job)) {
 			job->quantum = 0;
 			core_job_unqueue(job);
 			job->queued = true;
@@ -425,7 +450,8 @@ static void pass_on(struct core_link *link, const struct core_chan *full)
 		struct core_chan *chan = &link->chan[i];
 
 		if (chan->state != CORE_CHAN_UP || !chan->idle || !room(chan, CORE_RING_SPARE) ||
-		    !window(link, chan))
+		    !window(link, chan) ||
+		    core_carries_messages(link, i) != core_carries_messages(link, full->index))
 			continue;
 		core_kick(link, chan);
 		return;
@@ -455,7 +481,8 @@ int core_tx_next(struct core_link *link, uint32_t channel, struct core_tx *tx)
 			if (next_small(link, chan, tx))
 				return 1;
 		}
-		if (core_carries_bulk(link, channel) && next_job(link, chan, &link->bulk, tx))
+		if ((core_carries_bulk(link, channel) || core_carries_messages(link, channel)) &&
+		    next_job(link, chan, &link->bulk, tx))
 			return 1;
 		memset(tx, 0, sizeof(*tx));
 		/* Going idle: whoever waits for an acknowledgement here must get one. */

@@ -52,7 +52,8 @@ static void pair(struct core_link *link, struct core_xfer *recv, const struct co
 				    .key = recv->id,
 				    .offset = bytes,
 				    .flags = (uint16_t)((recv->local_staged ? FRAME_F_STAGED : 0) |
-							(recv->by_ref ? FRAME_F_REF : 0))};
+							(recv->by_ref ? FRAME_F_REF : 0) |
+							(recv->by_msg ? FRAME_F_MSG : 0))};
 
 		if (bytes)
 			core_ctl_queue(link, &cts);
@@ -180,8 +181,9 @@ void core_message_cts(struct core_link *link, const struct frame *frame)
 	job->end = frame->offset;
 	job->small = job->end <= link->cfg.small_bytes;
 	job->by_ref = send->by_ref && frame->flags & FRAME_F_REF;
-	job->fills &= !job->by_ref;
-	job->staged = frame->flags & FRAME_F_STAGED && !job->by_ref;
+	job->by_msg = send->by_msg && frame->flags & FRAME_F_MSG && !job->by_ref && !job->small;
+	job->fills &= !job->by_ref && !job->by_msg;
+	job->staged = frame->flags & FRAME_F_STAGED && !job->by_ref && !job->by_msg;
 	if (job->staged)
 		core_stage_want(link, job->end);
 	core_fill_want(link, job);

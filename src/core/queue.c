@@ -31,6 +31,24 @@ static void insert_by_priority(struct list_node *head, struct core_job *job)
 	list_insert_before(pos->next, &job->node);
 }
 
+/* As many message channels as it has messages; those that are full hear of the room. */
+static void kick_messages(struct core_link *link, const struct core_job *job)
+{
+	uint64_t bytes = job->redo ? UINT64_MAX : job->end - job->linear, sent = 0;
+	uint32_t i, n = link->cfg.message_channels;
+
+	link->rotor++;
+	for (i = 0; i < n && sent < bytes; i++) {
+		struct core_chan *chan = &link->chan[link->nchan - n + (link->rotor + i) % n];
+
+		if (chan->state != CORE_CHAN_UP || !chan->idle ||
+		    chan->messages >= link->cfg.message_window)
+			continue;
+		core_kick(link, chan);
+		sent += link->cfg.message_bytes;
+	}
+}
+
 void core_job_queue(struct core_link *link, struct core_job *job)
 {
 	if (job->queued || !core_job_cuttable(job))
@@ -44,6 +62,8 @@ void core_job_queue(struct core_link *link, struct core_job *job)
 	insert_by_priority(job->small ? &link->small : &link->bulk, job);
 	if (job->small)
 		core_kick_small(link);
+	else if (core_job_messages(job))
+		kick_messages(link, job);
 	else
 		core_kick_bulk(link, job->by_ref ? 1 /* one channel carries them all */
 				     : job->redo ? UINT64_MAX
@@ -60,16 +80,18 @@ void core_job_unqueue(struct core_job *job)
 
 bool core_carries_small(const struct core_link *link, uint32_t channel)
 {
-	return channel == CORE_LANE || link->chan[CORE_LANE].state != CORE_CHAN_UP;
+	return channel == CORE_LANE || (link->chan[CORE_LANE].state != CORE_CHAN_UP &&
+					!core_carries_messages(link, channel));
 }
 
+/* The lane carries what is bulk while no other stream is up. */
 bool core_carries_bulk(const struct core_link *link, uint32_t channel)
 {
 	uint32_t i;
 
 	if (channel != CORE_LANE)
-		return true;
-	for (i = 1; i < link->nchan; i++)
+		return !core_carries_messages(link, channel);
+	for (i = 1; i <= core_stream_channels(link); i++)
 		if (link->chan[i].state == CORE_CHAN_UP)
 			return false;
 	return true;
@@ -91,14 +113,14 @@ void core_kick_small(struct core_link *link)
 		core_kick(link, &link->chan[CORE_LANE]);
 		return;
 	}
-	for (i = 1; i < link->nchan; i++)
+	for (i = 1; i <= core_stream_channels(link); i++)
 		core_kick(link, &link->chan[i]);
 }
 
 /* As many channels as so many bytes have chunks. */
 void core_kick_bulk(struct core_link *link, uint64_t bytes)
 {
-	uint32_t i, bulk = link->nchan - 1;
+	uint32_t i, bulk = core_stream_channels(link);
 	uint64_t chunk = link->cfg.chunk_bytes, chunks;
 	const struct core_job *job =
 		list_empty(&link->bulk) ? NULL : LIST_ENTRY(link->bulk.next, struct core_job, node);

@@ -42,7 +42,9 @@ void core_tx_spoiled(struct core_link *link, uint32_t channel, tcpx_status statu
 	if (io->xfer)
 		core_xfer_cancel(link, io->xfer, status);
 	else if (io->push)
-		core_push_stop(link, io->push, TCPX_ERR_REMOTE);
+		core_push_stop(link, io->push,
+			       status == TCPX_ERR_DEREGISTERED ? TCPX_ERR_REMOTE_KEY
+							       : TCPX_ERR_REMOTE);
 }
 
 void core_tx_unread(struct core_link *link, uint32_t channel)

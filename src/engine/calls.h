@@ -19,6 +19,8 @@ tcpx_status engine_accept(struct engine_session *session, int64_t timeout_ns, tc
 tcpx_status engine_disconnect(struct engine_session *session, uint64_t peer_id);
 tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64_t timeout_ns);
 tcpx_status engine_peer_find(struct engine_session *session, const char *name, tcpx_peer *out_peer);
+tcpx_status engine_channel_query(struct engine_session *session, uint64_t peer_id, uint32_t index,
+				 tcpx_channel_info *out_info);
 tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 			      tcpx_peer_info *out_info);
 tcpx_status engine_peer_error(struct engine_session *session, uint64_t peer_id,

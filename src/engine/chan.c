@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A channel: who runs it, when it is polled, how it starts and stops. */
+#include "engine/comms_gpu.h"
 #include "engine/engine.h"
 #include "engine/hold.h"
 
@@ -98,6 +99,8 @@ void chan_start(struct engine_chan *chan)
 	pthread_mutex_unlock(&chan->poll_lock);
 	if (err)
 		chan_fail(chan, TCPX_ERR_SYSTEM, err);
+	else if (chan->comms)
+		worker_again(chan);
 	else
 		chan_event(chan, EPOLLIN); /* arms, and takes what came before */
 }
@@ -185,6 +188,10 @@ void chan_tx_kick(struct engine_chan *chan)
 {
 	int state = OWNER_FREE;
 
+	if (chan->comms && !worker_is_current(chan->worker)) {
+		worker_kick(chan); /* one thread drives a comm */
+		return;
+	}
 	if (atomic_load(&chan->tx_blocked)) {
 		if (!atomic_load(&chan->tx.lent))
 			return;
@@ -233,9 +240,11 @@ void chan_event(struct engine_chan *chan, uint32_t events)
 
 	if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP)) && chan_rx_try(chan)) {
 		chan_rx_run(chan, RX_BUDGET);
+		if (chan->comms && chan->comms->gpu)
+			again = comms_unpack_run(chan->comms, chan);
 		if (!atomic_load(&chan->failed)) {
 			chan_rx_mark(chan);
-			again = chan_wait_recv(chan);
+			again |= chan_wait_recv(chan);
 		}
 		chan_rx_leave(chan);
 		peer_flush_kicks(chan->peer);
@@ -246,7 +255,9 @@ void chan_event(struct engine_chan *chan, uint32_t events)
 		poll_sent(chan);
 		peer_flush_kicks(chan->peer);
 	}
-	if (again)
+	if (again && chan->comms)
+		worker_poll(chan);
+	else if (again)
 		worker_again(chan);
 }
 
@@ -296,6 +307,8 @@ void chan_fail(struct engine_chan *chan, tcpx_status status, int err)
 {
 	int none = 0;
 
+	if (chan->comms) /* before the control thread sees the failure, and asks */
+		comms_why(chan->comms, status);
 	if (!atomic_compare_exchange_strong(&chan->failed, &none, status))
 		return;
 	atomic_store(&chan->failed_errno, err);

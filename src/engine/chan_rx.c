@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/comms_gpu.h"
 #include "engine/engine.h"
 #include "engine/hold.h"
 #include "engine/rx_into.h"
@@ -134,6 +135,12 @@ static void copy_buffered(struct chan_rx *rx)
 	}
 }
 
+/* Nothing follows the header. */
+static bool elsewhere(const struct engine_chan *chan)
+{
+	return chan->rx.frame.flags & FRAME_F_REF || comms_in_pieces(chan);
+}
+
 /* A header is whole: asks the core, finds the destination. 1: go on; 0: more bytes are needed;
  * < 0: the link is over. */
 static int take_header(struct engine_chan *chan)
@@ -162,7 +169,7 @@ static int take_header(struct engine_chan *chan)
 	rx->used += FRAME_HEADER_BYTES + rx->frame.table_bytes;
 	if (status != TCPX_OK)
 		return status;
-	rx->left = rx->frame.flags & FRAME_F_REF ? 0 : rx->frame.payload_bytes;
+	rx->left = elsewhere(chan) ? 0 : rx->frame.payload_bytes;
 	rx->bulk = rx->left > ENGINE_COPY_BYTES;
 	rx->state = rx->left ? RX_PAYLOAD : RX_TRAILER;
 	return 1;
@@ -194,7 +201,11 @@ static tcpx_status end_frame(struct engine_chan *chan, bool valid)
 	hold_got(chan);
 	pthread_mutex_unlock(&peer->lock);
 	rx->state = RX_HEADER;
-	if (rx->commit && status == TCPX_OK)
+	if (comms_in_pieces(chan) && !rx->commit)
+		comms_message_drop(chan);
+	if (rx->commit && status == TCPX_OK && rx->commit->job)
+		comms_unpack_start(chan, rx->commit);
+	else if (rx->commit && status == TCPX_OK)
 		stage_commit_start(rx->commit);
 	else if (rx->commit)
 		stage_close(rx->commit); /* the link is over, nothing was promised */
@@ -208,7 +219,7 @@ static int take_trailer(struct engine_chan *chan)
 	struct frame_trailer trailer = {.status = FRAME_VALID};
 	tcpx_status status;
 
-	if (rx->frame.payload_bytes && !(rx->frame.flags & FRAME_F_REF)) {
+	if (rx->frame.payload_bytes && !elsewhere(chan)) {
 		if (rx->have - rx->used < FRAME_TRAILER_BYTES)
 			return 0;
 		status = wire_trailer_decode(rx->buf + rx->used, rx->frame.seq, &trailer);

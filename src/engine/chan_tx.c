@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "engine/comms.h"
 #include "engine/engine.h"
 #include "engine/hold.h"
 #include "engine/prefill.h"
@@ -184,6 +185,29 @@ static void claim(struct engine_chan *chan)
 	tx->held = hold_frame(chan);
 }
 
+/* A chunk whose payload is a message of the channel's comm. */
+static bool by_message(const struct frame *frame)
+{
+	return frame->flags & FRAME_F_MSG && frame->payload_bytes;
+}
+
+/* The frame under way is a message: its payload is posted, then it may be announced. False: not
+ * now, or the channel is lost. */
+static bool post_message(struct engine_chan *chan)
+{
+	struct engine_peer *peer = chan->peer;
+	bool valid;
+
+	if (!comms_post(chan, &valid))
+		return false;
+	put_header(&chan->tx);
+	pthread_mutex_lock(&peer->lock);
+	core_tx_sent(&peer->core, chan->index, valid);
+	pthread_mutex_unlock(&peer->lock);
+	chan->tx.posting = false;
+	return true;
+}
+
 /* Gathers frames until the buffer is full, a large one came, or there is nothing more. */
 static void gather(struct engine_chan *chan)
 {
@@ -208,6 +232,12 @@ static void gather(struct engine_chan *chan)
 		sent = false;
 		if (!got)
 			return;
+		if (by_message(&tx->frame.frame)) {
+			tx->posting = true;
+			if (!post_message(chan))
+				return;
+			continue;
+		}
 		put_header(tx);
 		sent = true;
 		if (by_reference(&tx->frame.frame))
@@ -407,8 +437,10 @@ void chan_tx_run(struct engine_chan *chan, uint64_t budget)
 	for (;;) {
 		tcpx_status status;
 
-		if (!tx->big && tx->start == tx->end)
+		if (!tx->big && tx->start == tx->end && (!tx->posting || post_message(chan)))
 			gather(chan);
+		if (atomic_load(&chan->failed))
+			return;
 		if (atomic_load(&tx->filling) || (!tx->big && tx->start == tx->end))
 			return;
 		if (bytes >= budget) {
@@ -458,11 +490,11 @@ void chan_tx_drop(struct engine_chan *chan)
 	chan->tx.stage = NULL;
 	if (atomic_load(&chan->tx.filling))
 		core_tx_take(&peer->core, chan->index, &stage->orphan);
-	else if (chan->tx.big) /* filled and not sent yet: nobody is inside any more */
+	else if (chan->tx.big || chan->tx.posting) /* not sent yet: nobody is inside any more */
 		core_tx_pause(&peer->core, chan->index);
 	pthread_mutex_unlock(&peer->lock);
 	if (stage)
 		stage_close(stage);
 	chan_tx_slices_put(chan);
-	chan->tx.big = false;
+	chan->tx.big = chan->tx.posting = false;
 }

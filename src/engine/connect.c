@@ -9,6 +9,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "engine/calls.h"
+#include "engine/peer_route.h"
 #include "sys/addr.h"
 #include "sys/cpu.h"
 #include "sys/crypto.h"

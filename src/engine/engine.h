@@ -38,7 +38,7 @@
 struct engine_worker {
 	int epfd, wakefd;
 	uint32_t index;
-	bool lanes;
+	bool lanes, polls; /* polls: some channel is looked at again without an event */
 	pthread_t thread;
 	pthread_mutex_t lock;		 /* guards kicked */
 	struct list_node kicked, graves; /* graves: channels to let go of after this round */
@@ -73,15 +73,16 @@ enum engine_owner { OWNER_FREE = 0, OWNER_BUSY, OWNER_AGAIN, OWNER_CLOSED };
 
 struct chan_dial;
 struct prefill_slice;
+struct engine_stage;
 
 /* Slices that one chunk may lie in: those of a chunk of 16 MiB, and one at each end. */
 #define CHAN_SLICES_MAX (ENGINE_CHUNK_MAX / CORE_FILL_BYTES + 2)
-struct engine_stage;
 
 struct chan_tx {
 	uint8_t *buf;
 	uint32_t start, end;
 	bool big;     /* a frame whose payload is not copied ends the batch */
+	bool posting; /* the frame is a message, which the plugin has not taken yet */
 	bool aborted; /* the rest of it comes from scratch */
 	struct core_tx frame;
 	struct iovec *iov;
@@ -134,6 +135,7 @@ struct engine_chan {
 	uint32_t iface; /* index of its local address's interface; 0: none */
 	struct net_chan *net;
 	struct engine_worker *worker;
+	struct engine_comms *comms;	/* of a channel of messages */
 	_Atomic int tx_owner, rx_owner; /* enum engine_owner */
 	_Atomic int tx_blocked;
 	_Atomic int kicked; /* in the worker's list */
@@ -186,6 +188,7 @@ struct engine_peer {
 	struct stage_share *shares;		     /* lock: of staging pools */
 	struct list_node dropped, spent, deliveries; /* lock: left for prefill_flush */
 	struct engine_shares *shared;		     /* lock: memory shared with it; or NULL */
+	struct engine_peer_comms *comms;	     /* its channels of messages; or NULL */
 	_Atomic bool prefill_due;
 	bool pumping;	  /* lock */
 	uint64_t slot_id; /* its handle, also after it was hidden */
@@ -269,8 +272,9 @@ struct engine_request {
 	struct engine_lead *lead; /* peer lock */
 	struct list_node done;	  /* session->done */
 	bool in_done, io_held, zombie;
-	bool local_staged, remote_staged; /* as the regions say */
-	bool local_shares, remote_shares; /* all of it is memory that can go by reference */
+	bool local_staged, remote_staged;     /* as the regions say */
+	bool local_shares, remote_shares;     /* all of it is memory that can go by reference */
+	bool local_messages, remote_messages; /* the same, as messages */
 	uint64_t post_seq;
 	tcpx_completion completion;
 };
@@ -292,6 +296,7 @@ struct engine_session {
 	bool bound; /* the user named rails */
 	char *filters;
 	struct ctl_keys keys;
+	struct engine_plugin *plugin;	/* or NULL */
 	uint32_t channels, chunk_bytes; /* wishes; 0: none */
 	uint32_t inline_bytes;
 	int64_t silent_ns, stopped_ns;
@@ -345,6 +350,7 @@ void worker_stop(struct engine_worker *worker);
 void worker_kick(struct engine_chan *chan);
 bool worker_sleeps(const struct engine_chan *chan);
 void worker_again(struct engine_chan *chan); /* runs chan_event(EPOLLIN) soon */
+void worker_poll(struct engine_chan *chan);  /* its own thread: the same, and who else may run */
 void worker_bury(struct engine_chan *chan);  /* takes over one reference */
 bool worker_is_current(const struct engine_worker *worker);
 
@@ -403,6 +409,7 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 void peer_control_again(struct engine_peer *peer, const struct ctl_conn *conn);
 tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epoch,
 			struct net_chan *net);
+void peer_check_up(struct engine_peer *peer); /* it is, when its channels are there */
 void peer_set_state(struct engine_peer *peer, enum tcpx_peer_state state);
 void peer_event(struct engine_peer *peer, enum tcpx_event_type type, tcpx_status status,
 		uint32_t channel);
@@ -432,23 +439,6 @@ void peer_send_fences(struct engine_peer *peer);
 void peer_ctl_send(struct engine_peer *peer, const struct frame *frame, const void *payload);
 void peer_send_goodbye(struct engine_peer *peer);
 
-/* peer_route.c */
-void peer_addr_from_wire(const struct wire_address *from, struct sockaddr_storage *out);
-void peer_addr_to_wire(const struct sockaddr_storage *from, struct wire_address *out);
-enum peer_route {
-	PEER_ROUTE_SAME,   /* where the control link goes: it is known to work */
-	PEER_ROUTE_DIRECT, /* in the subnet of the rail */
-	PEER_ROUTE_GUESS,  /* another address of the peer, which may lead nowhere */
-};
-/* Fills the remote and the local end of a connection over the rail of that number. */
-enum peer_route peer_route_over(const struct engine_peer *peer, uint32_t rail,
-				struct ctl_dial_opts *opts);
-/* The same for one address. */
-void peer_route_to(const struct engine_peer *peer, const struct sockaddr_storage *remote,
-		   struct ctl_dial_opts *opts);
-/* Where to dial the peer of an info. Any thread. */
-void peer_route_targets(struct engine_peer *peer, const struct wire_info *info);
-
 uint32_t session_addresses(struct engine_session *session,
 			   struct wire_address addrs[WIRE_ADDR_MAX]);
 uint32_t session_auto_channels(void);
@@ -460,6 +450,8 @@ uint32_t carrier_rail(const struct engine_session *session, uint32_t rail);
 bool carrier_lost(const struct engine_session *session, uint32_t rail);
 /* Each beat: a channel over a rail that is dead further on is given up, where another one lives. */
 void carrier_look(struct engine_peer *peer, int64_t now_ns);
+/* session.c, control thread: it has a local listener from now on; false: it cannot. */
+bool session_local_open(struct engine_session *session);
 /* session_opts.c */
 tcpx_status session_options(struct engine_session *session, const tcpx_session_opts *opts);
 void session_timer_kick(struct engine_session *session); /* any thread: a deadline is near */

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "engine/block.h"
 #include "engine/calls.h"
+#include "engine/comms.h"
 #include "engine/hold.h"
 #include "engine/rx_into.h"
 #include "engine/share.h"
@@ -17,9 +18,7 @@
 #include "sys/futex.h"
 
 #define CONNECT_LIMIT_NS (10 * CLOCK_S_NS)
-#define REDIAL_NS (50 * CLOCK_MS_NS)
-#define DEATHS_SAID 50		   /* lines about dead peers in 10 s */
-#define PARKED_NS (5 * CLOCK_S_NS) /* normally the carrier's return ends it */
+#define DEATHS_SAID 50 /* lines about dead peers in 10 s */
 
 static void wake_run(struct sys_post *post);
 
@@ -66,6 +65,7 @@ void peer_put(struct engine_peer *peer)
 		core_link_fini(&peer->core);
 	block_shares_free(peer);
 	share_peer_free(peer);
+	comms_peer_free(peer);
 	pthread_mutex_destroy(&peer->lock);
 	handle_give(&peer->session->peers, peer);
 }
@@ -182,6 +182,7 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 	for (i = 0; i < CORE_CHANNELS_MAX; i++)
 		if (chans[i])
 			chan_stop(chans[i]);
+	comms_peer_dead(peer);
 	if (peer->ctl)
 		ctl_link_close(peer->ctl);
 	peer->ctl = NULL;
@@ -270,7 +271,7 @@ struct engine_peer *peer_by_uuid(struct engine_session *session, const uint8_t *
 	return found;
 }
 
-static void check_up(struct engine_peer *peer)
+void peer_check_up(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->session;
 	uint32_t up;
@@ -278,7 +279,7 @@ static void check_up(struct engine_peer *peer)
 	pthread_mutex_lock(&peer->lock);
 	up = core_link_channels_up(&peer->core);
 	pthread_mutex_unlock(&peer->lock);
-	if (peer->counted_up || up < peer->nbulk + 1)
+	if (peer->counted_up || up + comms_given_up(peer) < peer->nbulk + 1)
 		return;
 	peer->counted_up = true;
 	peer_rival_close(peer);
@@ -297,14 +298,18 @@ tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epo
 {
 	uint32_t iface = carrier_iface(net->ops->fd(net));
 	struct engine_chan *chan;
+	struct comms_slot *slot = comms_slot(peer, channel);
 	tcpx_status status;
 
+	if (slot && !net->ops->post)
+		return comms_guide(peer, channel, epoch, net); /* comes again with its comms */
 	status = chan_create(peer, channel, epoch, net, &chan);
 	if (status != TCPX_OK) {
 		net->ops->close(net);
 		return status;
 	}
 	chan->iface = iface;
+	chan->comms = slot ? slot->comms : NULL;
 	atomic_store(&chan->tx_owner, OWNER_BUSY); /* until the worker polls it */
 	pthread_mutex_lock(&peer->lock);
 	status = peer->chan[channel] || peer->died ? TCPX_ERR_STALE
@@ -320,7 +325,8 @@ tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epo
 	}
 	chan_start(chan); /* one that cannot be polled fails like any other later on */
 	pthread_mutex_lock(&peer->lock);
-	peer->transport = net->ops->name;
+	if (slot || !core_link_messages_up(&peer->core))
+		peer->transport = net->ops->name;
 	pthread_mutex_unlock(&peer->lock);
 	atomic_store(&chan->tx_owner, OWNER_FREE);
 	chan_tx_kick(chan);
@@ -328,7 +334,7 @@ tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epo
 	peer_flush_kicks(peer);
 	if (peer->counted_up)
 		peer_event(peer, TCPX_EVENT_CHANNEL_UP, TCPX_OK, channel);
-	check_up(peer);
+	peer_check_up(peer);
 	return TCPX_OK;
 }
 
@@ -338,8 +344,8 @@ static void channel_down(struct engine_peer *peer, struct engine_chan *chan, tcp
 {
 	struct engine_session *session = peer->session;
 	uint32_t channel = chan->index, up;
-	bool fatal = is_malformed(status);
-	char what[128];
+	bool fatal = is_malformed(status), later;
+	char what[256];
 
 	/* A peer that closes says goodbye before its channels end: hear it first. */
 	if (status == TCPX_ERR_PEER_CLOSED && peer->ctl)
@@ -349,14 +355,19 @@ static void channel_down(struct engine_peer *peer, struct engine_chan *chan, tcp
 	pthread_mutex_lock(&peer->lock);
 	peer->chan[channel] = NULL;
 	pthread_mutex_unlock(&peer->lock);
+	if (chan->comms)
+		comms_reason(chan->comms, status, what, sizeof(what));
+	else
+		snprintf(what, sizeof(what), "channel %u: %s", channel, tcpx_status_text(status));
 	chan_stop(chan);
+	later = !fatal && comms_stopped(chan, what);
 	pthread_mutex_lock(&peer->lock);
-	core_chan_lost(&peer->core, channel);
-	up = core_link_channels_up(&peer->core);
+	if (!later)
+		core_chan_lost(&peer->core, channel);
+	up = core_link_channels_up(&peer->core) - core_link_messages_up(&peer->core);
 	pthread_mutex_unlock(&peer->lock);
 	chan_put(chan);
-	snprintf(what, sizeof(what), "channel %u: %s", channel, tcpx_status_text(status));
-	if (fatal || !up || !peer->counted_up) {
+	if (fatal || !up || (!peer->counted_up && !later)) {
 		/* The peer's fence told of the loss before our own socket did. */
 		peer_die(peer, status == TCPX_ERR_CHANNEL_LOST ? TCPX_ERR_PEER_RESET : status, err,
 			 what);
@@ -389,46 +400,6 @@ static void take_down_failed(struct engine_peer *peer)
 		else if (closing & (1ull << (i < 63 ? i : 63)))
 			channel_down(peer, chan, TCPX_ERR_CHANNEL_LOST, 0);
 	}
-}
-
-static void redial_due(struct sys_timer *timer, int64_t now_ns)
-{
-	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, redial_timer);
-	uint64_t mask = peer->redial_mask;
-	uint32_t i;
-
-	(void)now_ns;
-	peer->redial_mask = 0;
-	for (i = 0; i <= peer->nbulk; i++)
-		if ((mask & (1ull << (i < 63 ? i : 63))) && !peer->chan[i])
-			peer_dial_channel(peer, i);
-}
-
-void peer_redial_later(struct engine_peer *peer, uint32_t channel)
-{
-	int64_t wait = REDIAL_NS << (peer->redial_tries < 6 ? peer->redial_tries : 6);
-
-	peer->redial_mask |= 1ull << (channel < 63 ? channel : 63);
-	peer->redial_timer.fn = redial_due;
-	sys_timer_set(&engine_runtime.loop, &peer->redial_timer, clock_now_ns() + wait);
-}
-
-void peer_redial_parked(struct engine_peer *peer, uint32_t channel)
-{
-	peer->redial_mask |= 1ull << (channel < 63 ? channel : 63);
-	if (!list_empty(&peer->redial_timer.node))
-		return;
-	peer->redial_timer.fn = redial_due;
-	sys_timer_set(&engine_runtime.loop, &peer->redial_timer, clock_now_ns() + PARKED_NS);
-}
-
-void peer_redial_now(struct engine_peer *peer)
-{
-	if (!peer->redial_mask || !peer->counted_up || peer->died)
-		return;
-	peer->redial_tries = 0; /* each channel over its own rail first */
-	peer->redial_timer.fn = redial_due;
-	sys_timer_set(&engine_runtime.loop, &peer->redial_timer, clock_now_ns());
 }
 
 static void offer_stage(struct engine_session *session)
@@ -485,6 +456,7 @@ static void wake_run(struct sys_post *post)
 		peer_send_fences(peer);
 	if (!peer->died)
 		share_run(peer);
+	comms_run(peer);
 	for (;;) {
 		struct list_node *node;
 

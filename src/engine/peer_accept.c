@@ -8,6 +8,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "engine/calls.h"
+#include "engine/comms.h"
 #include "engine/share.h"
 #include "sys/addr.h"
 #include "sys/crypto.h"
@@ -30,6 +31,7 @@ void peer_fill_hello(struct engine_session *session, struct wire_hello *hello)
 	hello->notify_budget = session->notify_budget;
 	hello->eager_budget = ENGINE_EAGER_BUDGET;
 	hello->read_budget = ENGINE_READ_WINDOW;
+	comms_hello(session, &hello->messages);
 }
 
 static struct engine_peer *peer_by_link(struct engine_session *session, uint64_t link_id)
@@ -149,6 +151,9 @@ static void accept_answer(void *arg, const struct wire_hello *dial, struct wire_
 			: dial->channels + session->channels;
 	if (!answer->channels)
 		answer->channels = session_auto_channels();
+	comms_grant(session, &dial->messages, &answer->messages);
+	if (answer->channels + answer->messages.channels > CORE_CHANNELS_MAX - 1)
+		answer->channels = CORE_CHANNELS_MAX - 1 - answer->messages.channels;
 	if (sys_random(&answer->key_id, sizeof(answer->key_id)) != TCPX_OK)
 		answer->status = -TCPX_ERR_INTERNAL;
 }
@@ -239,6 +244,8 @@ static void ready_control(struct engine_session *session, const struct ctl_conn 
 	}
 	peer->awaiting = false;
 	peer->connect_deadline_ns = clock_now_ns() + ACCEPT_NS;
+	if (session->plugin) /* its setup may take longer, and is waited for */
+		peer->connect_deadline_ns += session->plugin->setup_ns;
 	peer_connect_timer(peer);
 	status = peer_control_up(peer, conn, false);
 	if (status != TCPX_OK)
@@ -319,6 +326,9 @@ static tcpx_status core_start(struct engine_peer *peer, const struct wire_hello 
 					      ? peer->chunk_bytes
 					      : ENGINE_FILLED_CHUNK_BYTES,
 		.bulk_channels = peer->nbulk,
+		.message_channels = peer->comms ? peer->comms->count : 0,
+		.message_bytes = peer->comms ? peer->comms->message_bytes : 0,
+		.message_window = peer->comms ? peer->comms->window : 0,
 		.ops = &engine_core_ops,
 		.arg = peer,
 	};
@@ -362,15 +372,22 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	struct core_alive_config alive = {.silent_ns = session->silent_ns,
 					  .stopped_ns = session->stopped_ns};
 	bool local = (conn->local.features & conn->remote.features & WIRE_FEATURE_LOCAL);
+	uint64_t channels = (uint64_t)answer->channels + answer->messages.channels;
 	tcpx_status status;
 
 	/* A core that is there already was made by a dial of ours that gave way. */
-	if (!answer->channels || answer->channels > CORE_CHANNELS_MAX - 1 ||
-	    (peer->core_ready && answer->channels != peer->nbulk)) {
+	if (!answer->channels || channels > CORE_CHANNELS_MAX - 1 ||
+	    (peer->core_ready && channels != peer->nbulk)) {
 		close(conn->fd);
-		return error_set(TCPX_ERR_PROTOCOL, 0, "%u channels agreed", answer->channels);
+		return error_set(TCPX_ERR_PROTOCOL, 0, "%llu channels agreed",
+				 (unsigned long long)channels);
 	}
-	peer->nbulk = answer->channels;
+	peer->nbulk = (uint32_t)channels;
+	status = comms_peer_open(peer, &answer->messages);
+	if (status != TCPX_OK) {
+		close(conn->fd);
+		return status;
+	}
 	pthread_mutex_lock(&session->lock); /* look-ups by uuid and name */
 	pthread_mutex_lock(&peer->lock);    /* queries */
 	peer->chunk_bytes = agree_chunk(session->chunk_bytes, remote->chunk_bytes);

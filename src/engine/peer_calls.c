@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/calls.h"
+#include "engine/comms.h"
 #include "sys/addr.h"
 #include "sys/futex.h"
 
@@ -117,7 +118,8 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 		if (!peer->chan[i])
 			continue;
 		peer->chan[i]->net->ops->info(peer->chan[i]->net, &chan);
-		info.channels += i != CORE_LANE;
+		info.channels += i != CORE_LANE && !peer->chan[i]->comms;
+		info.message_channels += peer->chan[i]->comms != NULL;
 		if (i != CORE_LANE || !info.congestion[0])
 			memcpy(info.congestion, chan.congestion, sizeof(info.congestion));
 		if (chan.copy)
@@ -131,6 +133,46 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 	*out_info = info;
 	peer_put(peer);
 	return TCPX_OK;
+}
+
+static void describe(const struct engine_chan *chan, tcpx_channel_info *out_info)
+{
+	struct net_chan_info net = {{0}};
+
+	chan->net->ops->info(chan->net, &net);
+	out_info->channel = chan->index;
+	out_info->messages = chan->comms != NULL;
+	if (chan->comms)
+		snprintf(out_info->nic, sizeof(out_info->nic), "%s", comms_nic_name(chan->comms));
+	out_info->sends_posted = net.messages.sends_posted;
+	out_info->sends_done = net.messages.sends_done;
+	out_info->posted = net.messages.posted;
+	out_info->done = net.messages.done;
+	out_info->unpacked = net.messages.unpacked;
+	out_info->consumed = net.messages.consumed;
+}
+
+tcpx_status engine_channel_query(struct engine_session *session, uint64_t peer_id, uint32_t index,
+				 tcpx_channel_info *out_info)
+{
+	struct engine_peer *peer = engine_peer_get(session, peer_id);
+	tcpx_status status = TCPX_ERR_NOT_FOUND;
+	uint32_t up = 0;
+
+	if (!peer)
+		return TCPX_ERR_STALE;
+	pthread_mutex_lock(&peer->lock);
+	for (uint32_t i = 0; i < CORE_CHANNELS_MAX && status != TCPX_OK; i++) {
+		if (!peer->chan[i] || up++ != index)
+			continue;
+		describe(peer->chan[i], out_info);
+		status = TCPX_OK;
+	}
+	pthread_mutex_unlock(&peer->lock);
+	peer_put(peer);
+	return status == TCPX_OK
+		       ? status
+		       : error_set(status, 0, "the peer has %u channels, none %u", up, index);
 }
 
 tcpx_status engine_peer_error(struct engine_session *session, uint64_t peer_id,

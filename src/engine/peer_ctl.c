@@ -9,6 +9,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/calls.h"
+#include "engine/comms.h"
+#include "engine/peer_route.h"
 #include "engine/share.h"
 #include "sys/addr.h"
 #include "wire/control.h"
@@ -118,8 +120,10 @@ static tcpx_status take_local(struct engine_peer *peer, const struct frame *fram
 
 	if (status != TCPX_OK)
 		return status;
-	memcpy(peer->local_nonce, local.nonce, sizeof(peer->local_nonce));
 	memcpy(peer->local_name, local.name, sizeof(peer->local_name));
+	if (!peer->dialler) /* where its descriptors are asked for, by the nonce that we made */
+		return TCPX_OK;
+	memcpy(peer->local_nonce, local.nonce, sizeof(peer->local_nonce));
 	peer->have_local_offer = true;
 	return TCPX_OK;
 }
@@ -149,6 +153,8 @@ static tcpx_status on_frame(void *arg, const struct frame *frame, const void *pa
 		return take_fence(peer, frame, payload);
 	case FRAME_SHARE:
 		return share_take(peer, frame, payload);
+	case FRAME_COMM:
+		return comms_frame(peer, frame, payload);
 	case FRAME_RAILS:
 		return take_rails(peer, frame, payload);
 	case FRAME_LOCAL:
@@ -311,6 +317,7 @@ static void beat(struct engine_peer *peer, int64_t now_ns)
 	/* A late timer means that we slept: let what arrived meanwhile speak first. */
 	heard_on_channels(peer, now_ns);
 	carrier_look(peer, now_ns);
+	comms_beat(peer, now_ns);
 	sample(peer, now_ns);
 	if (core_alive_beat_due(&peer->alive, now_ns) && peer->ctl) {
 		struct frame frame = {.type = FRAME_HEARTBEAT,

@@ -9,12 +9,16 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "engine/calls.h"
+#include "engine/comms.h"
+#include "engine/peer_route.h"
 #include "sys/addr.h"
 #include "sys/crypto.h"
 #include "sys/sock.h"
 
 #define LOCAL_RING_BYTES (2u << 20) /* measured: docs/design/local.md */
 #define DIAL_NS (5 * CLOCK_S_NS)
+#define REDIAL_NS (50 * CLOCK_MS_NS)
+#define PARKED_NS (5 * CLOCK_S_NS) /* normally the carrier's return ends it */
 
 /* Its route is known. */
 static void data_hello(struct engine_peer *peer, struct ctl_dial_opts *opts, uint8_t role)
@@ -47,7 +51,9 @@ static void channel_failed(struct engine_peer *peer, uint32_t channel, tcpx_stat
 {
 	char what[96];
 
-	if (!peer->counted_up) {
+	if (comms_slot(peer, channel) && !peer->counted_up) {
+		comms_give_up(peer, channel, tcpx_status_text(status));
+	} else if (!peer->counted_up) {
 		snprintf(what, sizeof(what), "data channel %u: %s", channel,
 			 tcpx_status_text(status));
 		peer_die(peer, status, err, what);
@@ -166,13 +172,20 @@ static void dial_tcp(struct engine_peer *peer, uint32_t channel, uint32_t epoch,
 void peer_dial_channel(struct engine_peer *peer, uint32_t channel)
 {
 	struct engine_session *session = peer->session;
+	const char *why;
 	uint32_t epoch;
 
 	if (peer->died || peer->chan_dial[channel])
 		return;
-	pthread_mutex_lock(&peer->lock);
-	epoch = peer->core.chan[channel].epoch + 1;
-	pthread_mutex_unlock(&peer->lock);
+	if (comms_rests(peer, channel)) {
+		peer_redial_parked(peer, channel);
+		return;
+	}
+	epoch = comms_next_epoch(peer, channel);
+	if (comms_slot(peer, channel) && comms_senseless(peer, &why)) {
+		comms_give_up(peer, channel, why);
+		return;
+	}
 	if (dial_local(peer, channel, epoch) || peer->died)
 		return;
 	if (session->flags & TCPX_SESSION_LOCAL_ONLY)
@@ -187,6 +200,46 @@ void peer_dial_channels(struct engine_peer *peer)
 {
 	for (uint32_t i = 0; i <= peer->nbulk && !peer->died; i++)
 		peer_dial_channel(peer, i);
+}
+
+static void redial_due(struct sys_timer *timer, int64_t now_ns)
+{
+	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, redial_timer);
+	uint64_t mask = peer->redial_mask;
+	uint32_t i;
+
+	(void)now_ns;
+	peer->redial_mask = 0;
+	for (i = 0; i <= peer->nbulk; i++)
+		if ((mask & (1ull << (i < 63 ? i : 63))) && !peer->chan[i])
+			peer_dial_channel(peer, i);
+}
+
+void peer_redial_later(struct engine_peer *peer, uint32_t channel)
+{
+	int64_t wait = REDIAL_NS << (peer->redial_tries < 6 ? peer->redial_tries : 6);
+
+	peer->redial_mask |= 1ull << (channel < 63 ? channel : 63);
+	peer->redial_timer.fn = redial_due;
+	sys_timer_set(&engine_runtime.loop, &peer->redial_timer, clock_now_ns() + wait);
+}
+
+void peer_redial_parked(struct engine_peer *peer, uint32_t channel)
+{
+	peer->redial_mask |= 1ull << (channel < 63 ? channel : 63);
+	if (!list_empty(&peer->redial_timer.node))
+		return;
+	peer->redial_timer.fn = redial_due;
+	sys_timer_set(&engine_runtime.loop, &peer->redial_timer, clock_now_ns() + PARKED_NS);
+}
+
+void peer_redial_now(struct engine_peer *peer)
+{
+	if (!peer->redial_mask || !peer->counted_up || peer->died)
+		return;
+	peer->redial_tries = 0; /* each channel over its own rail first */
+	peer->redial_timer.fn = redial_due;
+	sys_timer_set(&engine_runtime.loop, &peer->redial_timer, clock_now_ns());
 }
 
 static void control_dialled(void *arg, tcpx_status status, int err, const struct ctl_conn *conn);
@@ -292,6 +345,8 @@ static void connect_due(struct sys_timer *timer, int64_t now_ns)
 	char text[SYS_ADDR_TEXT], what[128];
 
 	(void)now_ns;
+	if (comms_hurry(peer))
+		return;
 	snprintf(what, sizeof(what), "connecting to %s: no answer in time",
 		 sys_addr_text(&peer->remote, text));
 	peer_die(peer, TCPX_ERR_TIMED_OUT, 0, what);

@@ -5,6 +5,7 @@
 
 #include "base/config.h"
 #include "engine/engine.h"
+#include "engine/peer_route.h"
 #include "sys/addr.h"
 #include "sys/iface.h"
 
@@ -71,6 +72,15 @@ static bool is_here(const struct here *here, const struct sockaddr_storage *addr
 		if (sys_addr_same_subnet(&here->ifaces[i].addr, addr, ALL_BITS))
 			return true;
 	return false;
+}
+
+bool peer_route_here(const struct engine_peer *peer)
+{
+	struct here here = here_now();
+	bool is = is_here(&here, &peer->remote);
+
+	free(here.ifaces);
+	return is;
 }
 
 /* The number of an interface means nothing on another host: a link-local address is one of the link

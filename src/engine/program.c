@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Validates segment lists once: regions looked up, ranges checked, neighbours folded. */
+#include "engine/comms.h"
 #include "engine/program.h"
 
 #include <stdlib.h>
@@ -145,6 +146,7 @@ static tcpx_status remote_add(struct builder *b, uint64_t id, uint32_t *out_inde
 	kind = mem_kind_get(token.kind);
 	request->remote_staged |= (token.flags & WIRE_TOKEN_STAGED) != 0;
 	request->remote_shares &= kind && kind->move;
+	request->remote_messages &= (token.flags & WIRE_TOKEN_MESSAGES) != 0;
 	request->keys[request->prog.nremote] = token.key;
 	*out_index = request->prog.nremote++;
 	return TCPX_OK;
@@ -232,6 +234,7 @@ tcpx_status program_build(struct engine_request *request, enum tcpx_op op,
 	bool remote = op == TCPX_OP_WRITE || op == TCPX_OP_READ;
 
 	request->local_shares = request->remote_shares = true;
+	request->local_messages = request->remote_messages = true;
 	request->segs = count > 1 ? malloc((count + 1) * sizeof(*request->segs)) : NULL;
 	prog->seg = count > 1 ? request->segs : request->one;
 	if (!prog->seg)
@@ -253,6 +256,7 @@ tcpx_status program_build(struct engine_request *request, enum tcpx_op op,
 	for (uint32_t i = 0; i < request->nregions; i++) {
 		request->local_staged |= request->regions[i]->kind->staged;
 		request->local_shares &= request->regions[i]->kind->share != NULL;
+		request->local_messages &= comms_takes(request->session, request->regions[i]);
 	}
 	return TCPX_OK;
 }

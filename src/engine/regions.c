@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/calls.h"
+#include "engine/comms.h"
 #include "engine/rx_into.h"
 #include "engine/share.h"
 
@@ -48,6 +49,7 @@ static void peer_forget_region(struct engine_peer *peer, struct mem_region *regi
 			if (peer->chan[i])
 				chan_rx_forget(peer->chan[i], region);
 		share_forget(peer, region);
+		comms_forget(peer, region);
 	}
 	pthread_mutex_unlock(&peer->lock);
 	peer_kick(peer, true);
@@ -116,6 +118,8 @@ tcpx_status engine_region_export(struct engine_session *session, uint64_t id, ui
 	parts.flags = region->flags & TCPX_REGION_STABLE ? WIRE_TOKEN_STABLE : 0;
 	if (region->kind->staged)
 		parts.flags |= WIRE_TOKEN_STAGED;
+	if (comms_takes(session, region))
+		parts.flags |= WIRE_TOKEN_MESSAGES;
 	parts.key = region->key;
 	wire_token_encode(&parts, token);
 	mem_region_put(region);

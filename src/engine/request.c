@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/calls.h"
+#include "engine/comms.h"
 #include "engine/program.h"
 #include "engine/rx_into.h"
 #include "engine/share.h"
@@ -248,6 +249,7 @@ static tcpx_status start(struct engine_request *request)
 	atomic_fetch_add(&session->active, 1);
 	request->post_seq = ++peer->post_seq;
 	share_route(request);
+	comms_route(request);
 	status = core_xfer_post(&peer->core, &request->xfer);
 	if (status == TCPX_OK)
 		return TCPX_OK;

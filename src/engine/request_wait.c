@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/calls.h"
+#include "engine/comms.h"
 #include "sys/futex.h"
 
 static tcpx_status look(struct engine_request *request, uint64_t id, tcpx_completion *out)
@@ -129,6 +130,7 @@ tcpx_status engine_request_error(struct engine_session *session, uint64_t id, tc
 	struct engine_request *request = request_get(session, id);
 	tcpx_completion completion = {.status = TCPX_IN_PROGRESS};
 	struct engine_peer *peer;
+	const char *lost = "";
 	tcpx_status status;
 
 	if (!request)
@@ -139,13 +141,16 @@ tcpx_status engine_request_error(struct engine_session *session, uint64_t id, tc
 	status = TCPX_OK;
 	peer = request->peer;
 	pthread_mutex_lock(&peer->lock);
+	if (completion.status == TCPX_ERR_CHANNEL_LOST && peer->comms)
+		lost = peer->comms->lost; /* one of those that the request was on */
 	if (completion.status <= TCPX_ERR_PEER_CLOSED && peer->error.status == completion.status)
 		*out_error = peer->error;
 	else
-		error_fill(out_error, completion.status, 0, "%s of %llu bytes with peer '%s'",
+		error_fill(out_error, completion.status, 0, "%s of %llu bytes with peer '%s'%s%s",
 			   (const char *[]){"", "WRITE", "READ", "SEND", "RECV",
 					    "notification"}[request->xfer.op],
-			   (unsigned long long)request->prog.total, peer->name);
+			   (unsigned long long)request->prog.total, peer->name, *lost ? ": " : "",
+			   lost);
 	out_error->bytes_done = completion.bytes;
 	out_error->bytes_total = request->prog.total;
 	pthread_mutex_unlock(&peer->lock);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "engine/comms_gpu.h"
 #include "engine/share.h"
 #include "engine/stage.h"
 #include "wire/table.h"
@@ -85,6 +86,21 @@ void rx_refuse(struct chan_rx *rx, tcpx_status status)
 	rx_release(rx);
 }
 
+/* A message in pieces goes to memory of its GPU. */
+static tcpx_status into_message(struct engine_chan *chan, const struct core_prog *prog)
+{
+	const struct engine_session *session = chan->peer->session;
+	const struct chan_rx *rx = &chan->rx;
+
+	for (uint32_t i = 0; i < rx->nheld; i++)
+		if (!comms_takes(session, rx->held[i].region))
+			return TCPX_ERR_REMOTE_KEY; /* a token that is not what we exported */
+	for (uint32_t i = 0; prog && i < prog->nlocal; i++)
+		if (!comms_takes(session, prog->local[i]))
+			return TCPX_ERR_PROTOCOL;
+	return comms_receive(chan, prog);
+}
+
 static tcpx_status into_regions(struct engine_chan *chan, const uint8_t *table)
 {
 	struct chan_rx *rx = &chan->rx;
@@ -114,7 +130,8 @@ static tcpx_status into_regions(struct engine_chan *chan, const uint8_t *table)
 	}
 	if (status == TCPX_OK)
 		status = ref ? share_receive(chan, NULL, table + bytes, frame->follows)
-			     : make_staged(chan);
+			 : comms_in_pieces(chan) ? into_message(chan, NULL)
+						 : make_staged(chan);
 	if (status == TCPX_ERR_PROTOCOL)
 		return status;
 	if (status != TCPX_OK)
@@ -176,6 +193,8 @@ static tcpx_status into_prog(struct engine_chan *chan)
 	const struct mem_region *staged;
 	uint32_t pieces = survey(prog, at, bytes, &staged);
 
+	if (comms_in_pieces(chan))
+		return into_message(chan, prog);
 	if (!staged) {
 		rx->next = at;
 		rx->beyond = bytes;
@@ -314,6 +333,8 @@ static tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table)
 		status = fill_served(peer, served, frame, table);
 		if (status == TCPX_OK)
 			status = share_serve(peer, &served->push, frame->flags & FRAME_F_REF);
+		if (status == TCPX_OK)
+			status = comms_serve(peer, &served->push, frame->flags & FRAME_F_MSG);
 		if (status != TCPX_OK) {
 			served_free(&served->push);
 			served = NULL;

@@ -12,6 +12,9 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "engine/calls.h"
+#include "engine/comms.h"
+#include "engine/peer_route.h"
+#include "engine/share.h"
 #include "sys/addr.h"
 #include "sys/cpu.h"
 #include "sys/crypto.h"
@@ -93,6 +96,7 @@ static void session_destroy(struct engine_session *session)
 	if (session->eventfd >= 0)
 		close(session->eventfd);
 	free(session->filters);
+	comms_session_close(session);
 	pthread_mutex_destroy(&session->lock);
 	pthread_mutex_destroy(&session->queue_lock);
 	atomic_store(&session->magic, 0);
@@ -148,13 +152,14 @@ static void enlist(void *arg)
 		atomic_fetch_add(&mem_busy_sessions, 1);
 }
 
-static void local_open(void *arg)
+bool session_local_open(struct engine_session *session)
 {
-	struct engine_session *session = arg;
-
-	if (local_listener_open(&engine_runtime.loop, peer_local_arrived, session,
+	if (session->local)
+		return true;
+	if (local_listener_open(&engine_runtime.loop, peer_local_arrived, share_fd_asked, session,
 				session->local_name, &session->local) != TCPX_OK)
 		session->local = NULL;
+	return session->local != NULL;
 }
 
 tcpx_status engine_session_open(const tcpx_session_opts *opts, struct engine_session **out_session)
@@ -183,6 +188,8 @@ tcpx_status engine_session_open(const tcpx_session_opts *opts, struct engine_ses
 						   : TCPX_ERR_SYSTEM,
 					   errno, "eventfd of the session");
 	}
+	if (status == TCPX_OK)
+		status = comms_session_open(session, opts ? opts : &none);
 	if (status == TCPX_OK)
 		status = runtime_get(opts ? opts->workers : 0);
 	if (status != TCPX_OK) {
@@ -354,7 +361,7 @@ static void listen_run(void *arg)
 			break;
 	}
 	if (call->status == TCPX_OK && !(call->session->flags & TCPX_SESSION_NO_LOCAL))
-		local_open(call->session);
+		(void)session_local_open(call->session); /* without it channels go over tcp */
 	call->error = *tcpx_last_error();
 }
 

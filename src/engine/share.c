@@ -29,6 +29,7 @@ struct engine_shares *share_table(struct engine_peer *peer, bool make)
 	}
 	list_init(&table->out_due);
 	list_init(&table->in_due);
+	list_init(&table->out_wait);
 	return table;
 }
 
@@ -98,6 +99,7 @@ void share_free(struct engine_share *share)
 	pthread_mutex_lock(&peer->lock);
 	list_remove(&share->node);
 	list_remove(&share->due);
+	share_fd_end(share);
 	pthread_mutex_unlock(&peer->lock);
 	if (has_io(share))
 		mem_region_io_put(share->region);
@@ -124,6 +126,7 @@ static void share_begin(struct engine_peer *peer, struct engine_chan *chan,
 	share->region = region;
 	share->chan = chan;
 	share->key = key;
+	share->job.fd = -1;
 	list_init(&share->due);
 	list_push_back(&table->out[region->serial % ENGINE_SHARE_BUCKETS], &share->node);
 	share_due(share);

@@ -34,6 +34,8 @@ struct engine_share {
 	enum share_state state;
 	uint64_t key;	  /* told to the peer; 0: it has no business with it */
 	bool retired;	  /* while EXPORTING: it is to end */
+	bool by_fd;	  /* the peer asks for a descriptor, job.fd until it has answered */
+	bool counted;	  /* among out_fds */
 	int64_t again_ns; /* REFUSED: asked once more from then on; 0: never */
 };
 
@@ -49,15 +51,19 @@ struct engine_map {
 	struct mem_mapping *mapping;
 	uint64_t id, key, length;
 	enum map_state state;
-	tcpx_status status; /* FAILED: why */
-	uint32_t uses;	    /* moves under way */
-	bool revoked;	    /* no use begins; closed behind the last one */
+	tcpx_status status;	   /* FAILED: why */
+	uint32_t uses;		   /* moves under way */
+	bool revoked;		   /* no use begins; closed behind the last one */
+	bool counted;		   /* among in_fds, until it is open */
+	struct local_fetch *fetch; /* OPENING: its descriptor is asked for; control thread */
 };
 
 struct engine_shares {
 	struct list_node out[ENGINE_SHARE_BUCKETS], in[ENGINE_SHARE_BUCKETS];
 	struct list_node keys[ENGINE_SHARE_BUCKETS]; /* of in */
 	struct list_node out_due, in_due;	     /* something is to be told */
+	struct list_node out_wait;		     /* shares: other descriptors come first */
+	uint32_t out_fds, in_fds;		     /* descriptors the peer, and we, may ask for */
 	uint32_t nin;
 	uint32_t norphans;	 /* shares in runtime.shares; control thread */
 	struct engine_map *last; /* found */
@@ -77,10 +83,13 @@ void share_forget(struct engine_peer *peer, struct mem_region *region);
 tcpx_status share_take(struct engine_peer *peer, const struct frame *frame, const void *payload);
 void share_run(struct engine_peer *peer);   /* tells what is due */
 void share_again(struct engine_peer *peer); /* the control link came back; peer.lock */
+/* share_fetch.c: control thread */
+int share_fd_asked(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint64_t number);
 /* share_end.c: control thread */
 /* peer.lock: core_link_fail, with what the peer may still read of ours. */
 void share_link_fail(struct engine_peer *peer, tcpx_status status);
 void share_peer_dead(struct engine_peer *peer);
+void share_lease_over(struct engine_peer *peer); /* if it is: of a dead peer */
 void share_peer_free(struct engine_peer *peer);
 void share_leases_init(struct engine_runtime *runtime);
 
@@ -96,6 +105,20 @@ void share_map_put(struct engine_map *map);		  /* a use ended; no lock */
 bool share_map_idle(struct engine_map *map);
 void share_map_close(struct engine_map *map); /* no lock */
 void share_map_free(struct engine_map *map);  /* it is not mapped; no lock */
+
+/* share_fetch.c. Of an export to another process: false: not now. peer.lock */
+bool share_fd_begin(struct engine_share *share);
+void share_fd_end(struct engine_share *share); /* its descriptor closes. peer.lock */
+bool share_fd_tell(struct engine_peer *peer);  /* false: the peer cannot ask. Control thread */
+/* Of a map: false: too many are under way. peer.lock */
+bool share_fetch_begin(struct engine_map *map, struct engine_shares *table);
+void share_fetch_end(struct engine_map *map); /* peer.lock */
+/* Ends by share_map_open, if it started. Control thread, no lock. */
+tcpx_status share_fetch_start(struct engine_map *map);
+/* True: it was under way, and the map has FAILED. Control thread, peer.lock. */
+bool share_fetch_stop(struct engine_map *map);
+/* share_msg.c: with the descriptor, if it has one; status: what became of that. No lock. */
+void share_map_open(struct engine_map *map, tcpx_status status);
 
 /*
  * Both ends in one process have the ring mapped at addresses of their own, which are two objects to

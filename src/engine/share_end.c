@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "engine/comms.h"
 #include "engine/share.h"
 
 #define LEASE_LOOK_NS (5 * CLOCK_MS_NS)
@@ -27,13 +28,15 @@ static bool peer_reads(struct engine_peer *peer)
 
 void share_link_fail(struct engine_peer *peer, tcpx_status status)
 {
-	peer->core.leased = peer_reads(peer);
+	peer->core.leased = peer_reads(peer) || comms_lend(peer);
 	core_link_fail(&peer->core, status);
 }
 
 /* With the last lease the requests end that waited for it. */
-static void lease_over(struct engine_peer *peer)
+void share_lease_over(struct engine_peer *peer)
 {
+	if ((peer->shared && peer->shared->norphans) || comms_lend(peer))
+		return;
 	pthread_mutex_lock(&peer->lock);
 	if (peer->core_ready)
 		core_link_unlease(&peer->core);
@@ -51,8 +54,8 @@ static void leases_look(struct sys_timer *timer, int64_t now_ns)
 
 		if (share->chan->net->ops->held(share->chan->net))
 			continue;
-		if (!--share->peer->shared->norphans)
-			lease_over(share->peer);
+		share->peer->shared->norphans--;
+		share_lease_over(share->peer);
 		share_free(share);
 	}
 	if (!list_empty(&runtime->shares))
@@ -77,6 +80,9 @@ static void share_orphan(struct engine_share *share)
 		return;
 	}
 	share->peer->shared->norphans++;
+	pthread_mutex_lock(&share->peer->lock);
+	share_fd_end(share);
+	pthread_mutex_unlock(&share->peer->lock);
 	list_remove(&share->due);
 	list_push_back(&runtime->shares, &share->due);
 	sys_timer_set(&runtime->loop, &runtime->share_timer, clock_now_ns() + LEASE_LOOK_NS);
@@ -129,6 +135,7 @@ void share_peer_dead(struct engine_peer *peer)
 			struct engine_map *map = LIST_ENTRY(pos, struct engine_map, node);
 
 			list_remove(&map->due);
+			(void)share_fetch_stop(map);
 			if (map->state != MAP_OPENING && map->state != MAP_CLOSING)
 				list_push_back(&maps, &map->due);
 		}
@@ -138,8 +145,7 @@ void share_peer_dead(struct engine_peer *peer)
 		share_orphan(LIST_ENTRY(node, struct engine_share, due));
 	while (map_orphan(peer, &maps))
 		;
-	if (!peer->shared || !peer->shared->norphans)
-		lease_over(peer);
+	share_lease_over(peer);
 }
 
 void share_peer_free(struct engine_peer *peer)

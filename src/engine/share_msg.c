@@ -2,6 +2,7 @@
 /* Offers of memory to a peer on this host, and their answers. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -28,6 +29,7 @@ static int same_process(const struct engine_chan *chan)
 static void refuse(struct engine_share *share)
 {
 	share->state = SHARE_REFUSED;
+	share_fd_end(share);
 	mem_region_io_put(share->region);
 }
 
@@ -42,6 +44,9 @@ static void export_done(struct mem_share *job, tcpx_status status)
 			  tcpx_last_error()->what);
 	pthread_mutex_lock(&peer->lock);
 	over = share->retired || peer->core_done;
+	share->by_fd = share->job.fd >= 0;
+	if (!share->by_fd)
+		share_fd_end(share); /* the next one may begin */
 	if (!over && status == TCPX_OK) {
 		share->state = SHARE_TELL;
 		share_due(share);
@@ -63,6 +68,7 @@ static void export_start(struct engine_share *share)
 					.addr = region->base,
 					.length = region->length,
 					.device = region->device,
+					.fd = -1,
 					.done = export_done};
 	if (region->kind->share(&share->job) == TCPX_OK)
 		return;
@@ -71,16 +77,32 @@ static void export_start(struct engine_share *share)
 	pthread_mutex_unlock(&peer->lock);
 }
 
+/* Nothing that the peer could open. */
+static void offer_later(struct engine_share *share)
+{
+	pthread_mutex_lock(&share->peer->lock);
+	if (share->state == SHARE_OFFERED) {
+		refuse(share);
+		share->again_ns = clock_after(AGAIN_NS);
+	}
+	pthread_mutex_unlock(&share->peer->lock);
+}
+
 static void offer(struct engine_share *share, uint64_t key)
 {
 	struct frame frame = {.type = FRAME_SHARE,
 			      .key = FRAME_SHARE_OFFER,
+			      .seq = share->by_fd ? FRAME_SHARE_FD : FRAME_SHARE_BYTES,
 			      .xfer = share->region->serial,
 			      .offset = key,
 			      .linear = share->chan->index,
 			      .epoch = share->chan->epoch,
 			      .payload_bytes = share->job.handle_bytes};
 
+	if (share->by_fd && !share_fd_tell(share->peer)) {
+		offer_later(share);
+		return;
+	}
 	peer_ctl_send(share->peer, &frame, share->job.handle);
 }
 
@@ -102,6 +124,10 @@ static void run_share(struct engine_share *share)
 	state = share->state;
 	retired = share->retired;
 	key = share->key;
+	if (state == SHARE_NEW && !retired && !share_fd_begin(share)) {
+		pthread_mutex_unlock(&peer->lock);
+		return;
+	}
 	if (state == SHARE_NEW && !retired)
 		share->state = SHARE_EXPORTING;
 	else if (state == SHARE_TELL && !retired)
@@ -195,7 +221,8 @@ void share_again(struct engine_peer *peer)
 		LIST_FOREACH(pos, &peer->shared->out[i]) {
 			struct engine_share *share = LIST_ENTRY(pos, struct engine_share, node);
 
-			if (share->state == SHARE_OFFERED || share->state == SHARE_REVOKED)
+			if (share->state == SHARE_OFFERED || share->state == SHARE_REVOKED ||
+			    (share->state == SHARE_OPEN && share->counted))
 				share_due(share);
 		}
 	}
@@ -240,9 +267,14 @@ static void open_done(struct mem_share *job, tcpx_status status)
 	if (status != TCPX_OK && status != TCPX_ERR_AGAIN)
 		LOG_INFO("peer '%s': its GPU memory cannot be read from here (%s); bytes are sent",
 			 peer->name, tcpx_last_error()->what);
+	if (status == TCPX_OK)
+		LOG_DEBUG("peer '%s': %llu bytes of its GPU memory are read from here%s",
+			  peer->name, (unsigned long long)job->length,
+			  map->counted ? ", by a descriptor" : "");
 	pthread_mutex_lock(&peer->lock);
 	dead = peer->core_done;
 	map->revoked |= dead;
+	share_fetch_end(map);
 	map->status = status;
 	map->mapping = job->mapping;
 	map->length = job->length;
@@ -298,6 +330,11 @@ static struct engine_map *map_make(struct engine_peer *peer, const struct frame 
 		*out_status = TCPX_ERR_AGAIN;
 	else if (table)
 		map = calloc(1, sizeof(*map));
+	if (map && frame->seq == FRAME_SHARE_FD && !share_fetch_begin(map, table)) {
+		*out_status = TCPX_ERR_AGAIN;
+		free(map);
+		map = NULL;
+	}
 	if (!map) {
 		if (chan)
 			chan_put(chan);
@@ -316,6 +353,19 @@ static struct engine_map *map_make(struct engine_peer *peer, const struct frame 
 	return map;
 }
 
+void share_map_open(struct engine_map *map, tcpx_status status)
+{
+	if (status == TCPX_OK)
+		status = mem_kind_get(TCPX_MEM_CUDA)->share(&map->job);
+	else
+		map->job.fd = -1;
+	if (status == TCPX_OK)
+		return;
+	if (map->job.fd >= 0)
+		close(map->job.fd);
+	open_done(&map->job, status);
+}
+
 static tcpx_status take_offer(struct engine_peer *peer, const struct frame *frame,
 			      const void *payload)
 {
@@ -324,6 +374,10 @@ static tcpx_status take_offer(struct engine_peer *peer, const struct frame *fram
 
 	if (!frame->payload_bytes || frame->payload_bytes > MEM_HANDLE_MAX)
 		return TCPX_ERR_PROTOCOL;
+	if (frame->seq > FRAME_SHARE_FD) { /* of a later library */
+		tell(peer, FRAME_SHARE_ANSWER, frame->xfer, TCPX_ERR_UNSUPPORTED);
+		return TCPX_OK;
+	}
 	pthread_mutex_lock(&peer->lock);
 	map = share_map_find(peer, frame->xfer);
 	if (map) { /* once more, with its key; or the answer was lost */
@@ -342,11 +396,13 @@ static tcpx_status take_offer(struct engine_peer *peer, const struct frame *fram
 	map->job = (struct mem_share){.op = MEM_SHARE_OPEN,
 				      .same = same_process(map->chan),
 				      .handle_bytes = frame->payload_bytes,
+				      .fd = -1,
 				      .done = open_done};
 	memcpy(map->job.handle, payload, frame->payload_bytes);
-	status = mem_kind_get(TCPX_MEM_CUDA)->share(&map->job);
-	if (status != TCPX_OK)
-		open_done(&map->job, status);
+	if (!map->counted)
+		share_map_open(map, TCPX_OK);
+	else if ((status = share_fetch_start(map)) != TCPX_OK)
+		share_map_open(map, status);
 	return TCPX_OK;
 }
 
@@ -359,6 +415,7 @@ static void take_answer(struct engine_peer *peer, const struct frame *frame)
 	if (share && (share->state == SHARE_OFFERED || share->state == SHARE_OPEN)) {
 		if (!frame->linear) {
 			share->state = SHARE_OPEN;
+			share_fd_end(share);
 		} else {
 			refuse(share);
 			if (frame->linear == pack(TCPX_ERR_AGAIN))
@@ -378,6 +435,8 @@ static void take_revoke(struct engine_peer *peer, const struct frame *frame)
 	if (map) {
 		map->revoked = true;
 		idle = share_map_idle(map);
+		if (share_fetch_stop(map))
+			map_due(map);
 	}
 	pthread_mutex_unlock(&peer->lock);
 	if (idle)

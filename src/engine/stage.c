@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "engine/comms_gpu.h"
 #include "engine/prefill.h"
 #include "engine/rx_into.h"
 #include "engine/share.h"
@@ -35,6 +36,7 @@ static void stage_free(struct engine_stage *stage)
 	if (stage->chan)
 		chan_put(stage->chan);
 	copies_free(&stage->copies);
+	comms_job_free(stage->job);
 	free(stage->held);
 	free(stage);
 	peer_put(peer);

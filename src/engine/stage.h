@@ -52,6 +52,8 @@ void copies_free(struct stage_copies *copies);
  * with this one. */
 void copies_ended(struct engine_peer *peer);
 
+struct comms_job;
+
 struct engine_stage {
 	struct stage_copies copies;
 	struct stage_block *block;
@@ -63,6 +65,7 @@ struct engine_stage {
 	struct engine_request *recv; /* eager message: whose RECV */
 	struct chan_held *held;	     /* regions, released when the commit ended */
 	uint32_t nheld;
+	struct comms_job *job;	  /* its bytes are a message in pieces */
 	struct engine_map **maps; /* moves: what is read from, let go when they ended */
 	uint32_t nmaps;
 	_Atomic uint32_t refs;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A worker: sleeps on its channels' descriptors, receives and sends for them. */
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -108,6 +109,9 @@ static void *worker_main(void *arg)
 			}
 		}
 		run_kicked(worker);
+		if (worker->polls && !roomy) /* who is waited for may need this core */
+			sched_yield();
+		worker->polls = false;
 		bury(worker);
 	}
 	bury(worker);
@@ -195,6 +199,12 @@ void worker_kick(struct engine_chan *chan)
 bool worker_sleeps(const struct engine_chan *chan)
 {
 	return atomic_load(&chan->worker->sleeping) && !atomic_load(&chan->tx_blocked);
+}
+
+void worker_poll(struct engine_chan *chan)
+{
+	chan->worker->polls = true;
+	worker_again(chan);
 }
 
 void worker_again(struct engine_chan *chan)

@@ -13,10 +13,27 @@ static const void *const image = mem_copy_fatbin;
 static const void *const image = NULL;
 #endif
 
-static tcpx_status find(const struct sys_cuda *api, cuda_module module, const char *name,
-			cuda_function *out)
+tcpx_status mem_cuda_module_load(const struct sys_cuda_gpu *gpu, const void *fatbin,
+				 const char *what, cuda_module *out_module)
 {
-	cuda_result result = api->module_function(out, module, name);
+	cuda_result result;
+
+	if (!fatbin)
+		return error_set(TCPX_ERR_UNSUPPORTED, 0, "built without nvcc: no %s kernels",
+				 what);
+	result = gpu->api->module_load(out_module, fatbin);
+	if (result == CUDA_ERR_NO_BINARY_FOR_GPU || result == CUDA_ERR_UNSUPPORTED_PTX_VERSION ||
+	    result == CUDA_ERR_INVALID_PTX)
+		return error_set(TCPX_ERR_UNSUPPORTED, 0,
+				 "no %s kernel in this build runs on %s (capability %u.%u)", what,
+				 gpu->name, gpu->capability / 10, gpu->capability % 10);
+	return result == CUDA_OK ? TCPX_OK : sys_cuda_error(result, "cuModuleLoadData");
+}
+
+tcpx_status mem_cuda_module_find(const struct sys_cuda_gpu *gpu, cuda_module module,
+				 const char *name, cuda_function *out_function)
+{
+	cuda_result result = gpu->api->module_function(out_function, module, name);
 
 	return result == CUDA_OK ? TCPX_OK : sys_cuda_error(result, "cuModuleGetFunction");
 }
@@ -24,27 +41,18 @@ static tcpx_status find(const struct sys_cuda *api, cuda_module module, const ch
 tcpx_status mem_cuda_kernels_load(const struct sys_cuda_gpu *gpu,
 				  struct mem_cuda_kernels *out_kernels)
 {
-	const struct sys_cuda *api = gpu->api;
 	struct mem_cuda_kernels k = {.gpu = gpu};
-	cuda_result result;
 	tcpx_status status;
 
-	if (!image) {
-		(void)error_set(TCPX_ERR_UNSUPPORTED, 0, "built without nvcc: no copy kernels");
+	status = mem_cuda_module_load(gpu, image, "copy", &k.module);
+	if (status != TCPX_OK && !image)
 		return error_next(
 			"scattered GPU memory is copied piece by piece; build with -Dcuda");
-	}
-	result = api->module_load(&k.module, image);
-	if (result == CUDA_ERR_NO_BINARY_FOR_GPU || result == CUDA_ERR_UNSUPPORTED_PTX_VERSION ||
-	    result == CUDA_ERR_INVALID_PTX)
-		return error_set(TCPX_ERR_UNSUPPORTED, 0,
-				 "no copy kernel in this build runs on %s (capability %u.%u)",
-				 gpu->name, gpu->capability / 10, gpu->capability % 10);
-	if (result != CUDA_OK)
-		return sys_cuda_error(result, "cuModuleLoadData");
-	status = find(api, k.module, "mem_gather", &k.gather);
+	if (status != TCPX_OK)
+		return status;
+	status = mem_cuda_module_find(gpu, k.module, "mem_gather", &k.gather);
 	if (status == TCPX_OK)
-		status = find(api, k.module, "mem_scatter", &k.scatter);
+		status = mem_cuda_module_find(gpu, k.module, "mem_scatter", &k.scatter);
 	if (status != TCPX_OK) {
 		mem_cuda_kernels_unload(&k);
 		return status;

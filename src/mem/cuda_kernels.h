@@ -9,6 +9,13 @@
 #include "mem/copy_abi.h"
 #include "sys/cuda.h"
 
+/* A module of this build. fatbin NULL: there is none. what: "copy", for the text of an error.
+ * ERR_UNSUPPORTED, ERR_NO_MEMORY, ERR_SYSTEM. */
+tcpx_status mem_cuda_module_load(const struct sys_cuda_gpu *gpu, const void *fatbin,
+				 const char *what, cuda_module *out_module);
+tcpx_status mem_cuda_module_find(const struct sys_cuda_gpu *gpu, cuda_module module,
+				 const char *name, cuda_function *out_function);
+
 struct mem_cuda_kernels {
 	const struct sys_cuda_gpu *gpu;
 	cuda_module module;

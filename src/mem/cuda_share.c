@@ -7,9 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "mem/cuda_owner.h"
+#include "mem/cuda_share_map.h"
 #include "sys/cpu.h"
 #include "sys/cuda.h"
 #include "sys/fork.h"
@@ -20,6 +22,7 @@
 enum handle_form {
 	HANDLE_PLAIN = 1, /* an address of the process that exported it */
 	HANDLE_LEGACY,	  /* cuIpcGetMemHandle, which names the whole allocation */
+	HANDLE_MAPPED,	  /* a descriptor goes with it, of all that one cuMemMap mapped */
 };
 
 /* What travels, to a process of this host: in its byte order. */
@@ -27,8 +30,11 @@ struct cuda_handle {
 	uint32_t magic, form;
 	char pci[16]; /* which GPU */
 	uint64_t addr, length;
-	uint64_t offset; /* in the allocation */
-	struct cuda_ipc_mem ipc;
+	uint64_t offset; /* in the allocation, or in the mapping */
+	union {
+		struct cuda_ipc_mem ipc;
+		uint64_t span; /* MAPPED: the mapping's bytes */
+	};
 };
 
 _Static_assert(sizeof(struct cuda_handle) <= MEM_HANDLE_MAX, "handle outgrew its place");
@@ -40,6 +46,8 @@ _Static_assert(sizeof(struct cuda_handle) <= MEM_HANDLE_MAX, "handle outgrew its
 struct mem_mapping {
 	struct cuda_handle handle;
 	int same;
+	int fd;		 /* MAPPED: while the mapping is made */
+	cuda_ptr mapped; /* MAPPED: its addresses, the same for all devices; 0: not yet */
 	uint32_t source; /* the GPU's ordinal in this process, or NOWHERE */
 	_Atomic uint64_t base[MEM_CUDA_DEVICES];
 	struct sys_cuda_gpu *gpu[MEM_CUDA_DEVICES];
@@ -83,15 +91,24 @@ static uint32_t source_of(const struct sys_cuda *api, const char *pci)
 	return NOWHERE;
 }
 
-/* The context is current. */
-static tcpx_status legacy_handle(const struct sys_cuda_gpu *gpu, struct cuda_handle *handle)
+/* For another process. The context is current. */
+static tcpx_status handle_make(const struct sys_cuda_gpu *gpu, struct cuda_handle *handle,
+			       int *out_fd)
 {
-	static const int names[] = {CUDA_POINTER_RANGE_START, CUDA_POINTER_RANGE_SIZE};
+	static const int names[] = {CUDA_POINTER_RANGE_START, CUDA_POINTER_RANGE_SIZE,
+				    CUDA_POINTER_CONTEXT, CUDA_POINTER_MEMPOOL};
 	cuda_ptr start = 0;
 	size_t size = 0;
-	void *outs[] = {&start, &size};
-	cuda_result result = gpu->api->pointer_attributes(2, names, outs, handle->addr);
+	cuda_ctx ctx = NULL;
+	void *pool = NULL;
+	void *outs[] = {&start, &size, &ctx, &pool};
+	cuda_result result = gpu->api->pointer_attributes(4, names, outs, handle->addr);
 
+	if (result == CUDA_OK && !ctx && !pool) {
+		handle->form = HANDLE_MAPPED;
+		return mem_cuda_map_export(gpu, handle->addr, handle->length, &handle->offset,
+					   &handle->span, out_fd);
+	}
 	if (result == CUDA_OK)
 		result = gpu->api->ipc_get(&handle->ipc, handle->addr);
 	if (result != CUDA_OK)
@@ -114,13 +131,14 @@ static tcpx_status share_export(struct mem_share *share)
 	struct sys_cuda_gpu *gpu;
 	tcpx_status status = sys_cuda_get(share->device, &gpu);
 
+	share->fd = -1;
 	if (status != TCPX_OK)
 		return status;
 	memcpy(handle.pci, gpu->pci, sizeof(handle.pci));
 	if (!share->same)
 		status = sys_cuda_push(gpu, &scope);
 	if (!share->same && status == TCPX_OK) {
-		status = legacy_handle(gpu, &handle);
+		status = handle_make(gpu, &handle, &share->fd);
 		sys_cuda_pop(&scope);
 	}
 	sys_cuda_put(gpu);
@@ -197,6 +215,25 @@ static tcpx_status open_legacy(const struct sys_cuda_gpu *gpu, const struct cuda
 	return error_set(TCPX_ERR_PROTOCOL, 0, "shared GPU memory is smaller than it was said");
 }
 
+/* The context is current. */
+static tcpx_status open_one(const struct sys_cuda_gpu *gpu, struct mem_mapping *mapping,
+			    uint64_t *out_base)
+{
+	const struct cuda_handle *handle = &mapping->handle;
+	tcpx_status status;
+
+	switch (handle->form) {
+	case HANDLE_LEGACY:
+		return open_legacy(gpu, handle, out_base);
+	case HANDLE_MAPPED:
+		status = mem_cuda_map_open(gpu, mapping->fd, handle->span, &mapping->mapped);
+		*out_base = mapping->mapped + handle->offset;
+		return status;
+	default:
+		return open_plain(gpu, mapping);
+	}
+}
+
 /* For moves into memory of the device. Thread of shares. */
 static tcpx_status open_on(struct mem_mapping *mapping, uint32_t device)
 {
@@ -214,8 +251,7 @@ static tcpx_status open_on(struct mem_mapping *mapping, uint32_t device)
 	if (status == TCPX_OK)
 		status = sys_cuda_push(gpu, &scope);
 	if (status == TCPX_OK) {
-		status = mapping->same ? open_plain(gpu, mapping)
-				       : open_legacy(gpu, &mapping->handle, &base);
+		status = open_one(gpu, mapping, &base);
 		sys_cuda_pop(&scope);
 	}
 	if (status != TCPX_OK) {
@@ -233,7 +269,7 @@ static void close_on(struct mem_mapping *mapping, uint32_t device)
 	struct sys_cuda_scope scope;
 	uint64_t base = atomic_load_explicit(&mapping->base[device], memory_order_relaxed);
 
-	if (!mapping->same && sys_cuda_push(gpu, &scope) == TCPX_OK) {
+	if (mapping->handle.form == HANDLE_LEGACY && sys_cuda_push(gpu, &scope) == TCPX_OK) {
 		(void)gpu->api->ipc_close(base - mapping->handle.offset);
 		sys_cuda_pop(&scope);
 	}
@@ -242,6 +278,8 @@ static void close_on(struct mem_mapping *mapping, uint32_t device)
 
 static void share_close(struct mem_mapping *mapping)
 {
+	if (mapping->mapped)
+		mem_cuda_map_close(sys_cuda_driver(), mapping->mapped, mapping->handle.span);
 	for (uint32_t i = 0; i < MEM_CUDA_DEVICES; i++)
 		if (mapping->gpu[i])
 			close_on(mapping, i);
@@ -250,10 +288,14 @@ static void share_close(struct mem_mapping *mapping)
 
 static int handle_ok(const struct mem_share *share, const struct cuda_handle *handle)
 {
-	return share->handle_bytes == sizeof(*handle) && handle->magic == HANDLE_MAGIC &&
-	       handle->form == (share->same ? HANDLE_PLAIN : HANDLE_LEGACY) && handle->length &&
-	       handle->length <= UINT64_MAX - handle->offset &&
-	       memchr(handle->pci, '\0', sizeof(handle->pci));
+	uint32_t form = share->same ? HANDLE_PLAIN : share->fd >= 0 ? HANDLE_MAPPED : HANDLE_LEGACY;
+
+	if (share->handle_bytes != sizeof(*handle) || handle->magic != HANDLE_MAGIC ||
+	    handle->form != form || !memchr(handle->pci, '\0', sizeof(handle->pci)))
+		return 0;
+	if (!handle->length || handle->length > UINT64_MAX - handle->offset)
+		return 0;
+	return form != HANDLE_MAPPED || handle->offset + handle->length <= handle->span;
 }
 
 /* On every device of ours that is in use: if one of them cannot, the peer had better send bytes. */
@@ -271,6 +313,7 @@ static tcpx_status share_open(struct mem_share *share)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "mapping of GPU memory");
 	memcpy(&mapping->handle, share->handle, sizeof(mapping->handle));
 	mapping->same = share->same;
+	mapping->fd = share->fd;
 	if (!handle_ok(share, &mapping->handle)) {
 		free(mapping);
 		return error_set(TCPX_ERR_PROTOCOL, 0, "handle of GPU memory of %u bytes",
@@ -306,6 +349,8 @@ static void share_run(struct mem_share *share)
 		break;
 	case MEM_SHARE_OPEN:
 		status = share_open(share);
+		if (share->fd >= 0)
+			close(share->fd);
 		break;
 	case MEM_SHARE_CLOSE:
 		share_close(share->mapping);

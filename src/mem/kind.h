@@ -60,6 +60,9 @@ struct mem_share {
 	/* EXPORT, out; OPEN, in: the peer's word, not trusted. */
 	uint8_t handle[MEM_HANDLE_MAX];
 	uint32_t handle_bytes;
+	/* EXPORT, out: goes with the handle, the caller's; OPEN, in: the kind's once it started,
+	 * anything for all it knows. -1: none. */
+	int fd;
 	struct mem_mapping *mapping; /* OPEN, out; CLOSE, in: no move of it is under way */
 	/* Once; on a thread of the kind's own. OPEN: ERR_AGAIN: no device of this process is in
 	 * use; other errors: it cannot be shared. */

@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "base/frag.h"
 #include <tcpx/types.h>
 
 enum net_caps {
@@ -28,7 +29,22 @@ enum net_caps {
 #define NET_IOV_MAX 1024	    /* most iovecs of one call */
 #define NET_CALL_BYTES (512u << 10) /* most user memory per call (decision 8) */
 
+struct frame;
 struct net_chan;
+
+/* A received message that lies in pieces (net_ops.take). */
+struct net_message {
+	const struct base_frag *frags; /* the transport's, or its peer's: not to be trusted */
+	uint64_t nfrags;
+	uint64_t pool, pool_bytes; /* what they lie in: an address of the GPU */
+};
+
+/* Of messages: how many sends were begun and ended, and of those that come how many were posted,
+ * are there, were copied to where they belong, and were given back to the plugin. */
+struct net_message_counts {
+	uint64_t sends_posted, sends_done;
+	uint64_t posted, done, unpacked, consumed;
+};
 
 /* Sums since the channel began; what a transport cannot know stays 0. */
 struct net_chan_info {
@@ -36,8 +52,10 @@ struct net_chan_info {
 	uint64_t busy_ns, rwnd_limited_ns, sndbuf_limited_ns, retransmits, rtt_ns;
 	uint64_t unacked_bytes;
 	uint64_t last_ack_ms, last_send_ms; /* ago; of packets with payload, sent again or not */
+	uint64_t stuck_ns;		    /* for so long the oldest message has not been taken */
 	const char *copy; /* how bulk bytes move: "ring", "memcpy", ...; or NULL */
 	int same_process; /* both ends are in this process, which is proven */
+	struct net_message_counts messages;
 };
 
 /* What a sender lent and did not get back yet. */
@@ -130,6 +148,19 @@ struct net_ops {
 	void (*hold)(struct net_chan *chan, int on);
 	/* 1: the peer says so of ours. Any thread. */
 	int (*held)(struct net_chan *chan);
+
+	/* The payload of the next frame with FRAME_F_MSG, which is to be sent when it is taken and
+	 * not before; optional. mr: its memory, as the transport knows it. OK: data is read until
+	 * the peer has it, or the transport's comms are closed. IN_PROGRESS: nothing is posted,
+	 * call again. tx owner. */
+	tcpx_status (*post)(struct net_chan *chan, void *mr, const void *data,
+			    const struct frame *frame);
+
+	/* Messages that are not bytes of the stream, optional: behind the header of a frame with
+	 * FRAME_F_MSG nothing comes, no trailer either. take: what is there of the frame with that
+	 * sequence, until give says that nobody looks at it any more; in any order. rx owner. */
+	tcpx_status (*take)(struct net_chan *chan, uint64_t seq, struct net_message *out_message);
+	void (*give)(struct net_chan *chan, uint64_t seq);
 
 	/* Any thread but after close. */
 	void (*info)(const struct net_chan *chan, struct net_chan_info *out_info);

@@ -6,7 +6,8 @@
 #include "wire/frame_codec.h"
 
 #define CRC_COVERS 60 /* bytes of the header before its crc */
-#define FLAGS_KNOWN (FRAME_F_ACK | FRAME_F_LAST | FRAME_F_STAGED | FRAME_F_CRC | FRAME_F_REF)
+#define FLAGS_KNOWN                                                                                \
+	(FRAME_F_ACK | FRAME_F_LAST | FRAME_F_STAGED | FRAME_F_CRC | FRAME_F_REF | FRAME_F_MSG)
 
 enum { HAS_NONE = 0, IS_TYPE = 1, HAS_TABLE = 2, HAS_PAYLOAD = 4, IS_CONTROL = 8, MAY_REF = 16 };
 
@@ -35,6 +36,7 @@ static const uint8_t shapes[256] = {
 	[FRAME_PAUSE] = IS_TYPE | IS_CONTROL,
 	[FRAME_RAILS] = IS_TYPE | IS_CONTROL | HAS_PAYLOAD,
 	[FRAME_SHARE] = IS_TYPE | IS_CONTROL | HAS_PAYLOAD,
+	[FRAME_COMM] = IS_TYPE | IS_CONTROL | HAS_PAYLOAD,
 };
 
 void wire_frame_encode(const struct frame *frame, uint8_t out[FRAME_HEADER_BYTES])
@@ -120,7 +122,7 @@ tcpx_status wire_frame_decode(const uint8_t in[FRAME_HEADER_BYTES], struct frame
 				 FRAME_VERSION);
 	if ((frame.follows && frame.type != FRAME_DATA && !is_ref(&frame)) ||
 	    frame.flags & ~FLAGS_KNOWN ||
-	    (frame.flags & FRAME_F_REF && !(shapes[frame.type] & MAY_REF)))
+	    (frame.flags & (FRAME_F_REF | FRAME_F_MSG) && !(shapes[frame.type] & MAY_REF)))
 		return error_set(TCPX_ERR_PROTOCOL, 0, "frame of type %u with reserved bits set",
 				 frame.type);
 	status = check_shape(&frame);

@@ -8,9 +8,10 @@
 #define MAGIC 0x48504354u /* "TCPH" */
 #define FIXED_BYTES 136	  /* before the TLVs */
 #define HELLO_MIN (FIXED_BYTES + WIRE_PROOF_BYTES)
+#define MESSAGES_BYTES 16
 #define FEATURES_KNOWN (WIRE_FEATURE_LOCAL | WIRE_FEATURE_CREDITS)
 
-enum hello_tlv { TLV_NAME = 1, TLV_NOTIFY = 2, TLV_EAGER = 3, TLV_READ = 4 };
+enum hello_tlv { TLV_NAME = 1, TLV_NOTIFY = 2, TLV_EAGER = 3, TLV_READ = 4, TLV_MESSAGES = 5 };
 
 static void put_budget(struct wire_out *o, enum hello_tlv type, uint64_t value)
 {
@@ -19,6 +20,18 @@ static void put_budget(struct wire_out *o, enum hello_tlv type, uint64_t value)
 
 	wire_put_uint(&v, value, 8);
 	wire_put_tlv(o, (uint16_t)type, bytes, sizeof(bytes));
+}
+
+static void put_messages(struct wire_out *o, const struct wire_messages *messages)
+{
+	uint8_t bytes[MESSAGES_BYTES];
+	struct wire_out v = wire_out_of(bytes, sizeof(bytes));
+
+	wire_put_uint(&v, messages->channels, 4);
+	wire_put_uint(&v, messages->bytes, 4);
+	wire_put_uint(&v, messages->window, 4);
+	wire_put_uint(&v, messages->plugin_chunk, 4);
+	wire_put_tlv(o, TLV_MESSAGES, bytes, sizeof(bytes));
 }
 
 size_t wire_hello_encode(const struct wire_hello *hello, uint8_t out[WIRE_HELLO_MAX])
@@ -54,6 +67,8 @@ size_t wire_hello_encode(const struct wire_hello *hello, uint8_t out[WIRE_HELLO_
 		put_budget(&o, TLV_EAGER, hello->eager_budget);
 	if (hello->read_budget)
 		put_budget(&o, TLV_READ, hello->read_budget);
+	if (hello->messages.channels)
+		put_messages(&o, &hello->messages);
 	wire_put_bytes(&o, hello->proof, WIRE_PROOF_BYTES);
 
 	total = wire_out_bytes(&o);
@@ -79,6 +94,18 @@ static int get_budget(struct wire_cursor *value, uint64_t *out)
 	return *out ? 0 : -1; /* 0 is said by leaving it out */
 }
 
+/* The same; none is said by leaving it out. */
+static int get_messages(struct wire_cursor *value, struct wire_messages *out)
+{
+	if (out->channels || wire_left(value) != MESSAGES_BYTES)
+		return -1;
+	out->channels = wire_get_u32(value);
+	out->bytes = wire_get_u32(value);
+	out->window = wire_get_u32(value);
+	out->plugin_chunk = wire_get_u32(value);
+	return out->channels && out->bytes && out->window ? 0 : -1;
+}
+
 static tcpx_status get_fields(struct wire_cursor *c, struct wire_hello *hello)
 {
 	struct wire_tlv tlv;
@@ -97,6 +124,9 @@ static tcpx_status get_fields(struct wire_cursor *c, struct wire_hello *hello)
 			break;
 		case TLV_READ:
 			rc = get_budget(&tlv.value, &hello->read_budget);
+			break;
+		case TLV_MESSAGES:
+			rc = get_messages(&tlv.value, &hello->messages);
 			break;
 		default:
 			if (tlv.type & WIRE_TLV_REQUIRED)

@@ -35,6 +35,13 @@ enum wire_feature {
 	WIRE_FEATURE_CREDITS = 1u << 1, /* staging credits (decision 23) */
 };
 
+/* Channels of messages (docs/design/messages.md): wanted, granted. All 0: none. */
+struct wire_messages {
+	uint32_t channels;
+	uint32_t bytes, window; /* most of a message; most that are sent and not acknowledged */
+	uint32_t plugin_chunk; /* what the plugin cuts messages into, the same at both ends; or 0 */
+};
+
 struct wire_hello {
 	uint8_t step, role, auth;
 	uint8_t proto_min, proto_max; /* answer: both = the chosen one */
@@ -46,6 +53,7 @@ struct wire_hello {
 	uint64_t features, required; /* bit sets; an unknown required bit is refused */
 	uint64_t key_id;	     /* which key; data: the link's id at the acceptor */
 	uint64_t notify_budget, eager_budget, read_budget; /* credits given to the other side */
+	struct wire_messages messages;			   /* control */
 	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES];
 	uint8_t want_uuid[WIRE_UUID_BYTES]; /* dialler: who it expects, zero = anyone */
 	uint8_t nonce[WIRE_NONCE_BYTES];
@@ -82,7 +90,11 @@ size_t wire_info_encode(const struct wire_info *info, void *out, size_t cap);
 /* ERR_INVALID not an info or cut; ERR_VERSION. crc protected, so that a typo is found. */
 tcpx_status wire_info_decode(const void *buf, size_t len, struct wire_info *out_info);
 
-enum wire_token_flags { WIRE_TOKEN_STABLE = 1u << 0, WIRE_TOKEN_STAGED = 1u << 1 };
+enum wire_token_flags {
+	WIRE_TOKEN_STABLE = 1u << 0,
+	WIRE_TOKEN_STAGED = 1u << 1,
+	WIRE_TOKEN_MESSAGES = 1u << 2, /* channels of messages reach it */
+};
 
 struct wire_token {
 	uint8_t kind;	/* enum tcpx_mem_kind */

@@ -6,7 +6,7 @@
 
 #define VERSION 1
 #define RIGHTS_KNOWN 3u /* TCPX_RIGHT_READ | TCPX_RIGHT_WRITE */
-#define FLAGS_KNOWN (WIRE_TOKEN_STABLE | WIRE_TOKEN_STAGED)
+#define FLAGS_KNOWN (WIRE_TOKEN_STABLE | WIRE_TOKEN_STAGED | WIRE_TOKEN_MESSAGES)
 
 void wire_token_encode(const struct wire_token *token, uint8_t out[TCPX_TOKEN_BYTES])
 {

@@ -144,11 +144,11 @@ static void case_option_sizes(struct env *env)
 	tcpx_region local;
 	uint16_t port;
 
+	env_far(env, NULL); /* before there are threads: it may fork */
 	conform_opts(&session, "near");
 	SIZES(session, tcpx_session_open((void *)&s, &opened));
-	SIZES(listen, tcpx_session_listen(opened, (void *)&s, &port));
-	env_far(env, NULL);
 	env->session = opened;
+	SIZES(listen, tcpx_session_listen(opened, (void *)&s, &port));
 	SIZES(connect,
 	      tcpx_session_connect(opened, env->info, env->info_len, (void *)&s, &env->peer));
 	SIZES(region, tcpx_region_register(opened, data, 8, (void *)&s, &local));

@@ -202,7 +202,7 @@ const struct case_row cases_held[] = {
 	{"held_peer_killed", case_held_peer_killed, CASE_TWO},
 	{"held_read", case_held_read, CASE_GPU},
 	{"held_written", case_held_written, CASE_GPU},
-	{"gpu_breaks", case_gpu_breaks, CASE_GPU},
-	{"gpu_breaks_held", case_gpu_breaks_held, CASE_GPU},
+	{"gpu_breaks", case_gpu_breaks, CASE_GPU | CASE_BREAKS},
+	{"gpu_breaks_held", case_gpu_breaks_held, CASE_GPU | CASE_BREAKS},
 	{0},
 };

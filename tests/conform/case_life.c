@@ -104,6 +104,7 @@ static void case_fork_own_session(struct env *env)
 	pid = fork();
 	CHECK(pid >= 0);
 	if (pid == 0) {
+		TCPX_OPTS(tcpx_session_opts, opts, .plugin = ""); /* no plugin survives */
 		tcpx_segment segment = {.length = 8};
 		uint8_t data[8] = {1, 2, 3, 4, 5, 6, 7, 8}, back[8] = {0};
 		uint8_t info[TCPX_INFO_MAX_BYTES], token[TCPX_TOKEN_BYTES];
@@ -112,7 +113,7 @@ static void case_fork_own_session(struct env *env)
 		size_t len;
 
 		env->session = NULL;
-		OK(tcpx_session_open(NULL, &env->session));
+		OK(tcpx_session_open(&opts, &env->session));
 		OK(tcpx_session_listen(env->session, NULL, &port));
 		OK(tcpx_session_info(env->session, info, sizeof(info), &len));
 		OK(tcpx_session_connect(env->session, info, len, NULL, &env->peer));

@@ -374,6 +374,7 @@ static void case_threads_import_beside(struct env *env)
 		CHECK_EQ(buf_check(&buf, 0, 64, 1, 0), -1);
 		OK(tcpx_request_release(env->session, request));
 		met++;
+		check_alive(); /* meetings are luck: arranged, they would not be close */
 	}
 	atomic_store(&imports.over, true);
 	CHECK(pthread_join(thread, NULL) == 0);

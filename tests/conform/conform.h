@@ -23,10 +23,11 @@
 struct place {
 	enum tcpx_mem_kind kind;
 	uint32_t device;
+	bool mapped; /* a GPU's, by cuMemMap */
 };
 
 struct config {
-	const char *transport;	   /* "tcp", "local" */
+	const char *transport;	   /* "tcp", "local", "plugin" */
 	struct place mem, far_mem; /* of the buffers of either side */
 	const char *filters;	   /* or NULL */
 	int processes;		   /* 1, 2 */
@@ -94,8 +95,13 @@ bool hold_possible(void);
 void hold_begin(void);
 bool hold_begin_near(void);	  /* of the near side alone; false: copies of both would stand */
 void hold_await(unsigned copies); /* so many have come since, or more */
+bool hold_come(unsigned copies);  /* have they? of GPU memory */
 void hold_end(void);
 void hold_settle(void); /* after the end: no copy is left */
+
+/* An emulated plugin of this process has no page in use and saw nothing that a right consumer never
+ * does; every session is closed. */
+void plugin_check(void);
 
 /* Commands to the far side; what the arguments mean stands at its wrapper below. */
 enum far_op {
@@ -178,8 +184,8 @@ struct far_side {
 	uint32_t notes;
 };
 
-/* Commands from fd until the near process goes. late: it is a fork of one with a session. */
-__attribute__((noreturn)) void far_process(int fd, bool late);
+/* Commands from fd until the near process goes. */
+__attribute__((noreturn)) void far_process(int fd);
 void far_execute(struct far_side *side, const struct far_cmd *cmd, struct far_reply *reply);
 
 /* The near side: what a case works with. */
@@ -260,6 +266,7 @@ void far_drop(struct env *env, uint32_t count);
 
 /* Near helpers. */
 bool conform_plain(void);  /* host memory at both sides */
+bool conform_plugin(void); /* large transfers go as messages of a plugin */
 bool conform_staged(void); /* at both sides memory that sockets cannot reach */
 tcpx_region near_register(struct env *env, const struct buf *buf, uint32_t rights);
 tcpx_region near_part(struct env *env, const struct buf *buf, uint64_t off, uint64_t len,
@@ -301,11 +308,12 @@ enum case_flags {
 	CASE_KEYLESS = 1u << 4, /* of builds without a crypto library */
 	CASE_PLAIN = 1u << 5,	/* of host memory at both sides */
 	CASE_GPU = 1u << 6,	/* of GPU memory at the near side */
+	CASE_BREAKS = 1u << 7,	/* ends a process that has a plugin, which does not bear it */
 };
 
-extern const struct case_row cases_connect[], cases_region[], cases_bytes[], cases_list[],
-	cases_send[], cases_notify[], cases_patience[], cases_end[], cases_reject[], cases_handle[],
-	cases_loop[], cases_life[], cases_threads[], cases_deregister[], cases_lease[],
-	cases_keyless[], cases_held[];
+extern const struct case_row cases_connect[], cases_query[], cases_region[], cases_bytes[],
+	cases_list[], cases_send[], cases_notify[], cases_patience[], cases_end[], cases_reject[],
+	cases_handle[], cases_loop[], cases_life[], cases_threads[], cases_deregister[],
+	cases_lease[], cases_keyless[], cases_held[];
 
 #endif

@@ -289,10 +289,7 @@ static void case_no_descriptors(void *arg)
 	other = OPENED(.name = "two");
 	CHECK_EQ(tcpx_session_listen(session, NULL, &port), TCPX_OK);
 	CHECK_EQ(tcpx_session_info(session, info, sizeof(info), &len), TCPX_OK);
-	fd = dup(0);
-	CHECK(fd > 0);
-	close(fd);
-	set_files((rlim_t)fd);
+	set_files(3); /* whatever a thread of theirs closes yet is no room either */
 	TEXT(tcpx_key_create("/tmp/tcpx-no-key", 0), TCPX_ERR_NO_DESCRIPTORS, "*tcpx-no-key*",
 	     "*ulimit -n*");
 	TEXT(tcpx_session_listen(other, NULL, &port), TCPX_ERR_NO_DESCRIPTORS, "?*", "*ulimit -n*");

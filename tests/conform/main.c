@@ -9,9 +9,9 @@ struct config config = {.transport = "tcp", .processes = 1, .family = 4};
 char **program;
 
 static const struct case_row *const tables[] = {
-	cases_connect,	cases_region,	  cases_bytes,	cases_list,    cases_send, cases_notify,
-	cases_patience, cases_end,	  cases_reject, cases_handle,  cases_loop, cases_life,
-	cases_threads,	cases_deregister, cases_lease,	cases_keyless, cases_held,
+	cases_connect, cases_query,    cases_region,	 cases_bytes,  cases_list,    cases_send,
+	cases_notify,  cases_patience, cases_end,	 cases_reject, cases_handle,  cases_loop,
+	cases_life,    cases_threads,  cases_deregister, cases_lease,  cases_keyless, cases_held,
 };
 
 static void run_case(void *arg)
@@ -25,6 +25,7 @@ static void run_case(void *arg)
 	env_close(&env);
 	buf_free_all();
 	gpu_check_empty();
+	plugin_check();
 }
 
 /* The driver is not asked before this process has forked its cases: it would not survive that. */
@@ -61,6 +62,8 @@ static int wanted(const struct case_row *row, const char *only, bool once)
 		return 0;
 	if ((row->flags & CASE_GPU) && config.mem.kind != TCPX_MEM_CUDA)
 		return 0;
+	if ((row->flags & CASE_BREAKS) && conform_plugin())
+		return 0;
 	return !(row->flags & CASE_TWO) || config.processes == 2;
 }
 
@@ -80,21 +83,29 @@ static bool place_parse(const char *text, struct place *out)
 		return true;
 	}
 	out->kind = TCPX_MEM_CUDA;
-	if (strncmp(text, "cuda", 4) != 0 || (text[4] && text[4] != ':'))
+	if (strncmp(text, "cuda", 4) != 0)
 		return false;
-	out->device = text[4] ? (uint32_t)strtoul(text + 5, &end, 10) : 0;
-	return !text[4] || (text[5] && !*end);
+	text += 4;
+	out->mapped = strncmp(text, "-vmm", 4) == 0;
+	text += out->mapped ? 4 : 0;
+	if (text[0] && text[0] != ':')
+		return false;
+	out->device = text[0] ? (uint32_t)strtoul(text + 1, &end, 10) : 0;
+	return !text[0] || (text[1] && !*end);
 }
 
 static void usage(FILE *out)
 {
-	fputs("conform [--transport tcp|local] [--mem KIND] [--far-mem KIND] [--filters SPEC]\n"
+	fputs("conform [--transport tcp|local|plugin] [--mem KIND] [--far-mem KIND]\n"
+	      "        [--plugin FILE] [--filters SPEC]\n"
 	      "        [--processes 1|2] [--family 4|6] [--one-copy] [--light | --short] [--once]\n"
 	      "        [--near ADDR[,ADDR] --far ADDR[,ADDR] --far-netns NAME --key FILE]\n"
 	      "        [--case TEXT[,TEXT...]] [--list]\n"
-	      "KIND is host, slow, cuda or cuda:N (GPU N); --far-mem is as --mem if not given.\n"
+	      "KIND is host, slow, cuda or cuda:N (GPU N), cuda-vmm or cuda-vmm:N (mapped by\n"
+	      "addresses); --far-mem is as --mem if not given.\n"
 	      "--once runs the cases that do not depend on the configuration, too.\n"
-	      "Exit 77: no CUDA driver here, or no such GPU.\n",
+	      "--plugin FILE is TCPX_TEST_PLUGIN if not given.\n"
+	      "Exit 77: no CUDA driver here, no such GPU, or no plugin.\n",
 	      out);
 }
 
@@ -147,6 +158,8 @@ static bool option_take(int c, struct choice *choice)
 	case '1':
 		setenv("TCPX_ONE_COPY", "1", 1);
 		return true;
+	case 'i':
+		return setenv("TCPX_PLUGIN", optarg, 1) == 0;
 	case 'l':
 		config.light = true;
 		return true;
@@ -163,6 +176,19 @@ static bool option_take(int c, struct choice *choice)
 		return choice->list = true;
 	}
 	return false;
+}
+
+/* The plugin of this run, in the environment of both sides; of the caller's wishes none is changed.
+ * False: nobody named one. */
+static bool plugin_take(const char *tested)
+{
+	if (tested && *tested)
+		setenv("TCPX_PLUGIN", tested, 0);
+	setenv("TCPX_PLUGIN_HOST", uses_gpu() ? "0" : "1", 0);
+	setenv("TCPX_MESSAGE_TIMEOUT_MS", "1000", 0);
+	setenv("TCPX_GPUDIRECT_SAME_HOST", "1", 0);
+	setenv("NCCL_DYNAMIC_CHUNK_SIZE", "524288", 0);
+	return getenv("TCPX_PLUGIN") != NULL;
 }
 
 static int run_all(const struct choice *choice)
@@ -193,16 +219,16 @@ static int run_all(const struct choice *choice)
 int main(int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{"transport", 1, NULL, 't'},   {"mem", 1, NULL, 'm'},
-		{"far-mem", 1, NULL, 'M'},     {"filters", 1, NULL, 'f'},
-		{"processes", 1, NULL, 'p'},   {"family", 1, NULL, '6'},
-		{"near", 1, NULL, 'N'},	       {"far", 1, NULL, 'F'},
-		{"far-netns", 1, NULL, 'S'},   {"key", 1, NULL, 'k'},
-		{"light", 0, NULL, 'l'},       {"short", 0, NULL, 's'},
-		{"one-copy", 0, NULL, '1'},    {"once", 0, NULL, 'o'},
-		{"case", 1, NULL, 'c'},	       {"list", 0, NULL, 'L'},
-		{"far-process", 1, NULL, 'P'}, /* from near.c */
-		{"help", 0, NULL, 'h'},	       {0},
+		{"transport", 1, NULL, 't'}, {"mem", 1, NULL, 'm'},
+		{"plugin", 1, NULL, 'i'},    {"far-mem", 1, NULL, 'M'},
+		{"filters", 1, NULL, 'f'},   {"processes", 1, NULL, 'p'},
+		{"family", 1, NULL, '6'},    {"near", 1, NULL, 'N'},
+		{"far", 1, NULL, 'F'},	     {"far-netns", 1, NULL, 'S'},
+		{"key", 1, NULL, 'k'},	     {"light", 0, NULL, 'l'},
+		{"short", 0, NULL, 's'},     {"one-copy", 0, NULL, '1'},
+		{"once", 0, NULL, 'o'},	     {"case", 1, NULL, 'c'},
+		{"list", 0, NULL, 'L'},	     {"far-process", 1, NULL, 'P'}, /* from near.c */
+		{"help", 0, NULL, 'h'},	     {0},
 	};
 	struct choice choice = {.far_fd = -1};
 	int c;
@@ -218,7 +244,11 @@ int main(int argc, char **argv)
 	}
 	if (!choice.far_mem)
 		config.far_mem = config.mem;
+	if (conform_plugin() && !plugin_take(getenv("TCPX_TEST_PLUGIN"))) {
+		fputs("conform: skipped: TCPX_TEST_PLUGIN names no plugin\n", stderr);
+		return CHECK_SKIP;
+	}
 	if (choice.far_fd >= 0)
-		far_process(choice.far_fd, false);
+		far_process(choice.far_fd);
 	return run_all(&choice);
 }

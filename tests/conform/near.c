@@ -44,20 +44,43 @@ void conform_near_address(char out[64], uint16_t port)
 	address(out, conform_bind(), port);
 }
 
-/* The program again: a CUDA driver does not survive a fork. */
-__attribute__((noreturn)) static void far_program(int fd)
+/* What starts the program again as the far process; option is a part of it. */
+static char **far_argv(int fd, char option[32])
 {
-	char option[32], **argv;
 	int argc = 0;
+	char **argv;
 
 	while (program[argc])
 		argc++;
 	argv = calloc((size_t)argc + 2, sizeof(*argv));
-	CHECK(argv && fcntl(fd, F_SETFD, 0) == 0);
-	snprintf(option, sizeof(option), "--far-process=%d", fd);
+	CHECK(argv);
+	snprintf(option, 32, "--far-process=%d", fd);
 	memcpy(argv, program, (size_t)argc * sizeof(*argv));
 	argv[argc] = option;
-	execv("/proc/self/exe", argv);
+	return argv;
+}
+
+/* A CUDA driver does not survive a fork. Nor does a fork beside the threads of a session: whatever
+ * they had locked, a sanitizer's allocator too, is locked for ever in the child. */
+static bool far_is_program(const struct env *env)
+{
+	return env->session || config.mem.kind == TCPX_MEM_CUDA ||
+	       config.far_mem.kind == TCPX_MEM_CUDA || conform_plugin();
+}
+
+/* The child that becomes the far process; nothing in it may need a lock before the new program. */
+static pid_t far_fork(const int fds[2], char *const *argv)
+{
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid)
+		return pid;
+	close(fds[0]);
+	if (!argv)
+		far_process(fds[1]);
+	if (fcntl(fds[1], F_SETFD, 0) == 0)
+		execv("/proc/self/exe", argv);
 	_exit(127);
 }
 
@@ -74,6 +97,11 @@ static void enter_far_host(void)
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	CHECK_MSG(fd >= 0 && !setns(fd, CLONE_NEWNET), "no namespace %s", path);
 	close(fd);
+}
+
+bool conform_plugin(void)
+{
+	return !strcmp(config.transport, "plugin");
 }
 
 bool conform_plain(void)
@@ -115,7 +143,7 @@ static int io_all(int fd, void *buf, size_t len, int out)
 	return 1;
 }
 
-__attribute__((noreturn)) void far_process(int fd, bool late)
+__attribute__((noreturn)) void far_process(int fd)
 {
 	static struct far_side side;
 	static struct far_cmd cmd;
@@ -139,8 +167,7 @@ __attribute__((noreturn)) void far_process(int fd, bool late)
 		tcpx_session_close(side.session);
 	buf_free_all();
 	gpu_check_empty();
-	if (late) /* what belonged to the parent's other threads is nobody's here: no leak check */
-		_exit(0);
+	plugin_check();
 	exit(0);
 }
 
@@ -184,18 +211,13 @@ void far_open(struct env *env, const struct env_tune *tune)
 void env_far(struct env *env, const struct env_tune *far)
 {
 	if (config.processes == 2) {
+		char option[32], **argv;
 		int fds[2];
 
 		CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
-		env->pid = fork();
-		CHECK(env->pid >= 0);
-		if (env->pid == 0) {
-			close(fds[0]);
-			if (config.mem.kind == TCPX_MEM_CUDA ||
-			    config.far_mem.kind == TCPX_MEM_CUDA)
-				far_program(fds[1]);
-			far_process(fds[1], env->session != NULL);
-		}
+		argv = far_is_program(env) ? far_argv(fds[1], option) : NULL;
+		env->pid = far_fork(fds, argv);
+		free(argv);
 		close(fds[1]);
 		env->fd = fds[0];
 	} else {

@@ -196,6 +196,21 @@ tcpx_status near_run(struct env *env, enum tcpx_op op, const tcpx_segment *segme
 	return status;
 }
 
+/* False: it is over, for the far side knew the memory before it was posted and copied by itself. */
+static bool copy_held(struct env *env, tcpx_request request)
+{
+	tcpx_completion done;
+
+	if (config.mem.kind == TCPX_MEM_SLOW) {
+		hold_await(1);
+		return true;
+	}
+	while (!hold_come(1))
+		if (tcpx_request_test(env->session, request, &done) != TCPX_IN_PROGRESS)
+			return false;
+	return true;
+}
+
 bool near_held_write(struct env *env, struct buf *out_buf, tcpx_region *out_source,
 		     tcpx_request *out_request)
 {
@@ -203,14 +218,20 @@ bool near_held_write(struct env *env, struct buf *out_buf, tcpx_region *out_sour
 
 	if (!hold_possible())
 		return false;
-	buf_make(out_buf, MIB, 0);
-	*out_source = segment.local = near_register(env, out_buf, 0);
 	segment.remote = far_buf(env, 0, MIB, TCPX_RIGHT_WRITE, 0);
-	hold_begin();
-	OK(tcpx_request_start(env->session, env->peer, TCPX_OP_WRITE, &segment, 1, NULL,
-			      out_request));
-	hold_await(1);
-	return true;
+	for (;;) {
+		buf_make(out_buf, MIB, 0);
+		*out_source = segment.local = near_register(env, out_buf, 0);
+		hold_begin();
+		OK(tcpx_request_start(env->session, env->peer, TCPX_OP_WRITE, &segment, 1, NULL,
+				      out_request));
+		if (copy_held(env, *out_request))
+			return true;
+		hold_end();
+		OK(tcpx_request_release(env->session, *out_request));
+		OK(tcpx_region_deregister(env->session, *out_source, LONG_NS));
+		buf_free(out_buf);
+	}
 }
 
 tcpx_status near_take(struct env *env, uint64_t seed, uint64_t *out_bytes)

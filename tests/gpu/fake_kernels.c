@@ -7,6 +7,7 @@
 #include "check_kernel.h"
 #include "fakecuda/fakecuda.h"
 #include "mem/copy.h"
+#include "mem/unpack.h"
 
 #define DEVICES 16
 #define SMS 132 /* as the stand-in says */
@@ -68,6 +69,33 @@ static void scatter(void **params, unsigned grid, unsigned block)
 	copy(params, 0);
 }
 
+/* As a copy: one SM does all. */
+static void unpack(const struct mem_unpack_args *args, const struct base_frag *pieces)
+{
+	while (!sm_take())
+		nap();
+	mem_unpack_cpu(args, pieces, at);
+	sm_give(1);
+}
+
+static void unpack_list(void **params, unsigned grid, unsigned block)
+{
+	const struct mem_unpack_args *args = params[0];
+
+	(void)grid;
+	(void)block;
+	unpack(args, at(args->pieces, args->count * sizeof(struct base_frag)));
+}
+
+static void unpack_inline(void **params, unsigned grid, unsigned block)
+{
+	const struct mem_unpack_inline_args *whole = params[0];
+
+	(void)grid;
+	(void)block;
+	unpack(&whole->args, whole->pieces);
+}
+
 /* beside_meet: each block has an SM to itself. */
 static void meet(void **params, unsigned grid, unsigned block)
 {
@@ -121,12 +149,16 @@ void fakecuda_kernels(const struct fakecuda *controls)
 {
 	static const size_t layout_bytes[] = {sizeof(struct gpu_check_layout_args)};
 	static const size_t copy_bytes[] = {sizeof(struct mem_copy_args)};
+	static const size_t inline_bytes[] = {sizeof(struct mem_unpack_inline_args)};
+	static const size_t list_bytes[] = {sizeof(struct mem_unpack_args)};
 	static const size_t check_bytes[] = {sizeof(struct gpu_check_args)};
 	static const size_t meet_bytes[] = {sizeof(struct beside_args)};
 
 	fake = controls;
 	(void)controls->kernel_add("mem_gather", gather, copy_bytes, 1);
 	(void)controls->kernel_add("mem_scatter", scatter, copy_bytes, 1);
+	(void)controls->kernel_add("mem_unpack_inline", unpack_inline, inline_bytes, 1);
+	(void)controls->kernel_add("mem_unpack_list", unpack_list, list_bytes, 1);
 	(void)controls->kernel_add("beside_meet", meet, meet_bytes, 1);
 	(void)controls->kernel_add("perf_fill", fill, check_bytes, 1);
 	(void)controls->kernel_add("perf_check", check, check_bytes, 1);

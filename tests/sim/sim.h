@@ -53,6 +53,8 @@ struct sim_profile {
 	uint32_t fill_back;    /* percent of moments at which somebody else wants room */
 	uint32_t by_ref;       /* percent of posts from staged memory that go by reference */
 	uint32_t ref_chunk, ref_window;
+	uint32_t by_msg; /* percent of posts whose bytes go as messages; not beside by_ref */
+	uint32_t message_channels, message_bytes, message_window;
 };
 
 struct sim_region {
@@ -82,6 +84,7 @@ struct sim_xfer {
 	bool refused; /* WRITE: a chunk of it was refused, or arrived aborted */
 	bool frozen;  /* nothing may be written to its destination any more */
 	bool waits;   /* memory was lent at its cancel: the peer must say that it is done */
+	bool loose;   /* messages of it were under way when their comm was closed */
 	int64_t posted_ns, cancelled_ns;
 	uint64_t cut; /* so many bytes went out at least once: of a source that is filled */
 	uint32_t ended, notified;
@@ -147,6 +150,7 @@ struct sim_lent {
 	struct sim_xfer *xfer; /* of that post */
 	struct sim_push *push; /* or this one */
 	struct sim_piece *pieces;
+	uint8_t *copy; /* a message whose comm is closed */
 };
 
 struct sim_tx {
@@ -303,7 +307,7 @@ struct sim {
 	uint32_t xfer_count;
 	struct { /* what the schedule did, for the summary */
 		uint64_t posts, done, failed, notes, resent, aborted, refused, losses, commits,
-			fills, behind, lent;
+			fills, behind, lent, messages;
 	} count;
 	jmp_buf out;
 	char why[512];
@@ -386,11 +390,21 @@ void sim_told(struct sim *sim, struct sim_rx *rx, const struct frame *frame);
 void sim_asked_check(struct sim *sim, const struct sim_side *side, uint32_t channel);
 void sim_idle_check(struct sim *sim, const struct sim_side *side);
 
+/* sim_msgs.c: chunks that are messages; their memory is lent as that of chunks by reference */
+void sim_msg_profile(struct sim_profile *p, struct rng *rng);
+void sim_msg_route(struct sim_xfer *xfer);
+bool sim_msg_channel(const struct sim *sim, uint32_t channel);
+bool sim_is_msg(const struct frame *frame);
+void sim_msg_check(struct sim_side *side, const struct core_tx *tx, uint32_t others);
+bool sim_msg_waits(const struct core_job *job);
+
 /* sim_refs.c: chunks by reference */
+bool sim_route_drawn(struct sim *sim, uint32_t percent);
 void sim_ref_route(struct sim_xfer *xfer);
 bool sim_ref_served(struct sim_side *side, const struct sim_frame *frame);
 struct sim_lent *sim_ref_lend(struct sim_side *side, const struct core_tx *tx,
 			      struct sim_conn *conn);
+void sim_ref_closed(struct sim_side *side, const struct sim_conn *conn);
 void sim_ref_fenced(struct sim_side *side, uint32_t channel);
 bool sim_ref_odd(const struct sim_frame *frame, enum core_rx_kind kind);
 bool sim_ref_revoked(const struct sim_lent *lent);

@@ -119,6 +119,11 @@ static void alone_post(struct alone *alone, enum tcpx_op op, uint64_t total)
 	CHECK_EQ(core_xfer_post(&alone_link, &alone->xfer), TCPX_OK);
 }
 
+static void alone_post_write(struct alone *alone, uint64_t total)
+{
+	alone_post(alone, TCPX_OP_WRITE, total);
+}
+
 static void alone_post_staged(struct alone *alone, uint64_t total)
 {
 	alone_init(alone, TCPX_OP_WRITE, total);
@@ -170,35 +175,54 @@ void case_read_of_more_than_4_gib_after_a_loss(void *arg)
 	core_link_fini(&alone_link);
 }
 
-/* Bulk transfers of one priority take turns of CORE_QUANTUM_BYTES. */
-void case_bulk_transfers_take_turns(void *arg)
+/* The peer has taken all that was sent. */
+static void take_all(uint64_t seq)
+{
+	struct frame ack = {.type = FRAME_ACK, .epoch = 1, .linear = seq, .key = seq};
+	struct core_rx rx;
+
+	CHECK_EQ(core_rx_begin(&alone_link, 1, &ack, &rx), TCPX_OK);
+	CHECK_EQ(core_rx_end(&alone_link, 1, true, TCPX_OK, ""), TCPX_OK);
+}
+
+/* Three bulk transfers of one priority, of so many turns each. */
+static void take_turns(uint64_t quantum, uint64_t each, bool by_ref)
 {
 	static struct alone writes[3];
-	uint64_t last = UINT64_MAX, bytes = 0;
+	uint64_t last = UINT64_MAX, bytes = 0, turns = 0;
 	struct core_tx tx;
-	int turns = 0, i;
+	int i;
 
-	(void)arg;
 	link_open();
 	CHECK_EQ(core_chan_up(&alone_link, 1, 1), TCPX_OK);
 	for (i = 0; i < 3; i++)
-		alone_post(&writes[i], TCPX_OP_WRITE, 64 << 20);
+		(by_ref ? alone_post_by_ref : alone_post_write)(&writes[i], each * quantum);
 	while (core_tx_next(&alone_link, 1, &tx)) {
-		if (tx.frame.type == FRAME_DATA) {
-			if (tx.frame.xfer != last) {
-				turns++;
-				bytes = 0;
-			}
-			last = tx.frame.xfer;
-			bytes += tx.frame.payload_bytes;
-			CHECK(bytes <= CORE_QUANTUM_BYTES || turns > 45);
-		}
 		core_tx_sent(&alone_link, 1, true);
+		if (tx.frame.type != FRAME_DATA)
+			continue;
+		if (tx.frame.xfer != last) {
+			turns++;
+			bytes = 0;
+		}
+		last = tx.frame.xfer;
+		bytes += tx.frame.payload_bytes;
+		CHECK(bytes <= quantum || turns > 3 * each - 3);
+		take_all(tx.frame.seq);
 	}
-	CHECK(turns >= 45);
-	core_link_fail(&alone_link, TCPX_ERR_DISCONNECTED);
+	CHECK(turns >= 3 * each - 3);
 	CHECK_EQ(ended, 3);
+	ended = 0;
+	core_link_fail(&alone_link, TCPX_ERR_DISCONNECTED);
 	core_link_fini(&alone_link);
+}
+
+/* By reference turns are as long as the copies that the peer makes of neighbours. */
+void case_bulk_transfers_take_turns(void *arg)
+{
+	(void)arg;
+	take_turns(CORE_QUANTUM_BYTES, 16, false);
+	take_turns(CORE_REF_QUANTUM * CORE_REF_BYTES, 4, true);
 }
 
 /* Everything posted is filled. */
@@ -211,16 +235,6 @@ static void fill_all(void)
 		core_fill_begin(&alone_link, &fill);
 		core_fill_end(&alone_link, fill.job, fill.linear + fill.bytes, TCPX_OK);
 	}
-}
-
-/* The peer has taken all that was sent. */
-static void take_all(uint64_t seq)
-{
-	struct frame ack = {.type = FRAME_ACK, .epoch = 1, .linear = seq, .key = seq};
-	struct core_rx rx;
-
-	CHECK_EQ(core_rx_begin(&alone_link, 1, &ack, &rx), TCPX_OK);
-	CHECK_EQ(core_rx_end(&alone_link, 1, true, TCPX_OK, ""), TCPX_OK);
 }
 
 /* What is cut until nothing is left to cut, or the window is full, in KiB. */

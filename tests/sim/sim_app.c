@@ -110,12 +110,14 @@ tcpx_status sim_post(struct sim_xfer *xfer)
 	xfer->post++;
 	xfer->active = true;
 	xfer->frozen = xfer->cancelled = xfer->corrupt = xfer->refused = xfer->waits = false;
+	xfer->loose = false;
 	xfer->notified = xfer->ended = 0;
 	xfer->cut = 0;
 	if (xfer->x.has_notify || xfer->x.op == TCPX_OP_NOTIFY)
 		make_note(xfer);
 	record(xfer);
 	sim_ref_route(xfer);
+	sim_msg_route(xfer);
 	SIM_TRACE(sim, "%d post %u op %d bytes %llu segments %u note %d staged %d/%d ref %d bad %d",
 		  side->index, xfer->number, xfer->x.op, (unsigned long long)xfer->prog.total,
 		  xfer->prog.nseg, xfer->x.has_notify ? (int)xfer->x.notify_bytes : -1,

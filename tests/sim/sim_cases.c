@@ -46,6 +46,28 @@ void sim_until(struct sim *sim, bool (*cond)(struct sim *sim, void *arg), void *
 		SIM_CHECK(sim, sim_step(sim), "it never came to this: %s", what);
 }
 
+void sim_case_all_ways(struct sim *sim)
+{
+	struct sim_xfer *xfers[8];
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		xfers[4 * i] = sim_start(sim, i, TCPX_OP_WRITE, 40 << 10, 5);
+		xfers[4 * i + 1] = sim_start(sim, i, TCPX_OP_READ, 40 << 10, 5);
+		xfers[4 * i + 2] = sim_start(sim, i, TCPX_OP_SEND, 40 << 10, 5);
+		xfers[4 * i + 3] = sim_start(sim, 1 - i, TCPX_OP_RECV, 40 << 10, 5);
+	}
+	for (i = 0; i < 8; i++)
+		sim_wait(sim, xfers[i], TCPX_OK);
+}
+
+/* Between two calls, with chunks of which the memory is lent. */
+bool sim_case_lends(struct sim *sim, void *arg)
+{
+	(void)sim;
+	return ((struct sim_xfer *)arg)->x.job.lent > 1 && !((struct sim_xfer *)arg)->x.refs;
+}
+
 bool sim_case_over(struct sim *sim, void *arg)
 {
 	(void)sim;
@@ -359,7 +381,8 @@ static const struct check_case cases[] = {
 	{"full_rings_of_refused_chunks", case_full_rings_of_refused_chunks},
 	SIM_LOSS_CASE_LIST(SIM_CASE_ROW) SIM_END_CASE_LIST(SIM_CASE_ROW)
 		SIM_BEHIND_CASE_LIST(SIM_CASE_ROW) SIM_FILL_CASE_LIST(SIM_CASE_ROW)
-			SIM_LEND_CASE_LIST(SIM_CASE_ROW) SIM_ALONE_CASE_LIST(SIM_CASE_ROW)};
+			SIM_LEND_CASE_LIST(SIM_CASE_ROW) SIM_MAIL_CASE_LIST(SIM_CASE_ROW)
+				SIM_ALONE_CASE_LIST(SIM_CASE_ROW)};
 
 int main(int argc, char **argv)
 {

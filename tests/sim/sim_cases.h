@@ -17,7 +17,10 @@ void sim_until(struct sim *sim, bool (*cond)(struct sim *sim, void *arg), void *
 	       const char *what);
 void sim_wait(struct sim *sim, struct sim_xfer *xfer, tcpx_status status);
 bool sim_case_all_up(struct sim *sim, void *arg);
-bool sim_case_over(struct sim *sim, void *arg); /* arg: a transfer */
+/* A WRITE, a READ, a SEND and its RECV of 40 KiB from each side, all well. */
+void sim_case_all_ways(struct sim *sim);
+bool sim_case_over(struct sim *sim, void *arg);	 /* arg: a transfer */
+bool sim_case_lends(struct sim *sim, void *arg); /* arg: a transfer */
 
 /* The directed case of a script. */
 #define CASE(name, profile)                                                                        \
@@ -97,6 +100,20 @@ bool sim_case_over(struct sim *sim, void *arg); /* arg: a transfer */
 	X(copies_that_fail)                                                                        \
 	X(refused_by_reference)
 
+/* sim_mails.c */
+#define SIM_MAIL_CASE_LIST(X)                                                                      \
+	X(transfers_as_messages)                                                                   \
+	X(a_write_one_message_at_a_time)                                                           \
+	X(one_message_at_a_time)                                                                   \
+	X(one_side_streams)                                                                        \
+	X(only_messages_are_up)                                                                    \
+	X(message_channel_lost)                                                                    \
+	X(cancel_waits_for_messages)                                                               \
+	X(cancel_ends_with_the_comms)                                                              \
+	X(messages_that_do_not_go)                                                                 \
+	X(no_channel_of_messages_comes)                                                            \
+	X(refused_messages)
+
 /* sim_alone.c */
 #define SIM_ALONE_CASE_LIST(X)                                                                     \
 	X(read_of_more_than_4_gib_after_a_loss)                                                    \
@@ -115,6 +132,7 @@ SIM_END_CASE_LIST(SIM_CASE_DECLARE)
 SIM_BEHIND_CASE_LIST(SIM_CASE_DECLARE)
 SIM_FILL_CASE_LIST(SIM_CASE_DECLARE)
 SIM_LEND_CASE_LIST(SIM_CASE_DECLARE)
+SIM_MAIL_CASE_LIST(SIM_CASE_DECLARE)
 SIM_ALONE_CASE_LIST(SIM_CASE_DECLARE)
 #define SIM_CASE_ROW(name) {#name, case_##name},
 

@@ -133,7 +133,11 @@ static bool explained(const struct sim_xfer *xfer, tcpx_status status)
 		return xfer->bad_status == status || (xfer->bad && xfer->remote_gone);
 	case TCPX_ERR_TRUNCATED:
 		return xfer->x.op == TCPX_OP_RECV;
+	case TCPX_ERR_CHANNEL_LOST:
+		return xfer->bad_status == status;
 	case TCPX_ERR_REMOTE:
+		if (xfer->bad_status == status)
+			return true;
 		if (xfer->x.op == TCPX_OP_READ)
 			return xfer->corrupt /* the peer could not fill */ ||
 			       (xfer->x.by_ref && xfer->remote_gone);
@@ -193,7 +197,8 @@ void sim_ended(struct sim_xfer *xfer)
 	if (xfer->x.op == TCPX_OP_NOTIFY && status != TCPX_OK)
 		side->noted[xfer->noted].dropped = true;
 	/* Nothing of this request may land at the peer any more. */
-	xfer->frozen = status == TCPX_OK || (xfer->x.strict && side->alive) || xfer->x.by_ref;
+	xfer->frozen = status == TCPX_OK || (xfer->x.strict && side->alive) || xfer->x.by_ref ||
+		       (xfer->x.by_msg && !xfer->loose);
 	xfer->active = false;
 	sim_xfer_poison(xfer);
 	for (i = 0; xfer->local_gone && i < SIM_REGIONS; i++)

@@ -155,7 +155,8 @@ static struct sim_push *push_new(struct sim_side *side, const struct sim_frame *
 	prog->local = (void *const *)push->regions;
 	prog->nlocal = count;
 	push->push.job.by_ref = ref;
-	push->push.job.fills &= !ref;
+	push->push.job.by_msg = frame->frame.flags & FRAME_F_MSG;
+	push->push.job.fills &= !ref && !push->push.job.by_msg;
 	push->push.job.peer_xfer = frame->frame.xfer;
 	push->push.job.linear_base = frame->frame.linear;
 	list_push_back(&side->pushes, &push->node);

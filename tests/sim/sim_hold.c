@@ -184,7 +184,7 @@ void sim_idle_check(struct sim *sim, const struct sim_side *side)
 {
 	const struct core_link *link = &side->link;
 	const struct list_node *pos;
-	bool room = false, places = false;
+	bool room = false, places = false, messages = false;
 	uint32_t i;
 
 	for (i = 1; side->alive && i < link->nchan; i++) {
@@ -192,6 +192,11 @@ void sim_idle_check(struct sim *sim, const struct sim_side *side)
 			continue;
 		if (!link->chan[i].idle)
 			return;
+		if (sim_msg_channel(sim, i)) {
+			messages |= link->chan[i].messages < sim->p.message_window &&
+				    has_places(&link->chan[i]);
+			continue;
+		}
 		room |= has_room(sim, &link->chan[i]);
 		places |= has_places(&link->chan[i]);
 	}
@@ -202,6 +207,8 @@ void sim_idle_check(struct sim *sim, const struct sim_side *side)
 			  "filled bytes wait for a channel, and none looks");
 		SIM_CHECK(sim, !places || !waits_lent(link, job),
 			  "bytes by reference wait for a channel, and none looks");
+		SIM_CHECK(sim, !messages || !sim_msg_waits(job),
+			  "messages wait for a channel, and none looks");
 	}
 }
 

@@ -34,7 +34,9 @@ void sim_hostile_frame(struct sim *sim, struct frame *frame)
 			frame->seq = 0;
 		break;
 	case 1:
-		frame->flags = (uint16_t)sim_upto(sim, sim->p.by_ref ? 31 : 15);
+		frame->flags = (uint16_t)sim_upto(sim, sim->p.by_ref || sim->p.by_msg ? 31 : 15);
+		if (sim->p.by_msg && frame->flags & FRAME_F_REF)
+			frame->flags ^= FRAME_F_REF | FRAME_F_MSG;
 		break;
 	case 2:
 		frame->seq = lie(sim, frame->seq);

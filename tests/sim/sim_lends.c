@@ -52,25 +52,11 @@ static bool copies_from_0(struct sim *sim, void *arg)
 	return some_copy(sim, 1) != NULL;
 }
 
-static bool lends_several(struct sim *sim, void *arg)
-{
-	(void)sim;
-	return ((struct sim_xfer *)arg)->x.job.lent > 1 && !((struct sim_xfer *)arg)->x.refs;
-}
-
 static void everything_goes_by_reference(struct sim *sim)
 {
-	struct sim_xfer *xfers[8];
-	int i, s;
+	int s;
 
-	for (i = 0; i < 2; i++) {
-		xfers[4 * i] = sim_start(sim, i, TCPX_OP_WRITE, 40 << 10, 5);
-		xfers[4 * i + 1] = sim_start(sim, i, TCPX_OP_READ, 40 << 10, 5);
-		xfers[4 * i + 2] = sim_start(sim, i, TCPX_OP_SEND, 40 << 10, 5);
-		xfers[4 * i + 3] = sim_start(sim, 1 - i, TCPX_OP_RECV, 40 << 10, 5);
-	}
-	for (i = 0; i < 8; i++)
-		sim_wait(sim, xfers[i], TCPX_OK);
+	sim_case_all_ways(sim);
 	SIM_CHECK(sim, sim->count.lent >= 6 * 20, "%llu chunks by reference",
 		  (unsigned long long)sim->count.lent);
 	SIM_CHECK(sim, !sim->count.fills, "something was filled");
@@ -135,7 +121,7 @@ static void cancel_waits_for_a_stopped_reader(struct sim *sim)
 	struct sim_xfer *xfer = sim_start(sim, 0, TCPX_OP_WRITE, 40 << 10, 2);
 	int64_t stop;
 
-	sim_until(sim, lends_several, xfer, "chunks are lent");
+	sim_until(sim, sim_case_lends, xfer, "chunks are lent");
 	stop = sim->side[1].stopped_until = sim->now + 1000000;
 	sim_cancel(xfer, TCPX_ERR_CANCELLED);
 	sim_wait(sim, xfer, TCPX_ERR_CANCELLED);
@@ -189,8 +175,8 @@ static void link_fails_under_copies(struct sim *sim)
 	struct sim_xfer *cancelled = sim_start(sim, 0, TCPX_OP_WRITE, 40 << 10, 3);
 	struct sim_xfer *read = sim_start(sim, 1, TCPX_OP_READ, 40 << 10, 1);
 
-	sim_until(sim, lends_several, write, "chunks are lent");
-	sim_until(sim, lends_several, cancelled, "chunks are lent");
+	sim_until(sim, sim_case_lends, write, "chunks are lent");
+	sim_until(sim, sim_case_lends, cancelled, "chunks are lent");
 	sim_until(sim, copies_from_0, NULL, "a copy is under way");
 	if (cancelled->active)
 		sim_cancel(cancelled, TCPX_ERR_CANCELLED);

@@ -169,6 +169,7 @@ void sim_close(struct sim_side *side, uint32_t channel, bool tell)
 		conn->drop = sim_chance(sim, 50);
 	}
 	if (tell) {
+		sim_ref_closed(side, conn);
 		SIM_ENTER(sim);
 		core_chan_lost(&side->link, channel);
 		SIM_LEAVE(sim);

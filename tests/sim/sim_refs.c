@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static bool drawn(struct sim *sim, uint32_t percent)
+bool sim_route_drawn(struct sim *sim, uint32_t percent)
 {
 	return rng_below(&sim->ref_rng, 100) < percent;
 }
@@ -35,7 +35,7 @@ void sim_ref_route(struct sim_xfer *xfer)
 		return;
 	xfer->x.local_staged = near;
 	xfer->x.remote_staged = far && xfer->x.op == TCPX_OP_WRITE;
-	xfer->x.by_ref = near && drawn(sim, sim->p.by_ref);
+	xfer->x.by_ref = near && sim_route_drawn(sim, sim->p.by_ref);
 	if (!xfer->x.by_ref || xfer->x.op == TCPX_OP_SEND || xfer->x.op == TCPX_OP_RECV)
 		return;
 	xfer->x.by_ref = both && (xfer->x.op == TCPX_OP_WRITE || all_known(xfer));
@@ -66,20 +66,48 @@ static bool under_way(const struct sim_side *side, const struct sim_lent *lent)
 	       lent->seq > chan->acked_seq;
 }
 
-static uint64_t lent_bytes(struct sim_side *side)
+/* Bytes that are lent; and how many chunks of them on one connection. */
+static uint64_t lent_bytes(struct sim_side *side, const struct sim_conn *conn, uint32_t *out_chunks)
 {
 	struct list_node *pos, *tmp;
 	uint64_t sum = 0;
 
+	*out_chunks = 0;
 	LIST_FOREACH_SAFE(pos, tmp, &side->lents) {
 		struct sim_lent *lent = LIST_ENTRY(pos, struct sim_lent, node);
 
-		if (under_way(side, lent))
-			sum += lent->bytes;
-		else
+		if (!under_way(side, lent)) {
 			list_remove(&lent->node);
+			continue;
+		}
+		sum += lent->bytes;
+		*out_chunks += lent->conn == conn;
 	}
 	return sum;
+}
+
+/* Those that are over are forgotten. */
+static void lents_look(struct sim_side *side)
+{
+	uint32_t none;
+
+	(void)lent_bytes(side, NULL, &none);
+}
+
+static void ref_check(struct sim_side *side, const struct core_tx *tx, uint64_t before,
+		      uint32_t bytes)
+{
+	struct sim *sim = side->sim;
+
+	SIM_CHECK(sim, tx->job->by_ref && !tx->job->fills && !tx->job->staged,
+		  "a chunk by reference of a job that is filled or wants staging");
+	SIM_CHECK(sim, tx->job->small || before < sim->p.ref_window,
+		  "%llu bytes by reference are under way, and one more chunk",
+		  (unsigned long long)before);
+	/* Without memory to queue again a ring stays as it is, until the link fails of it. */
+	SIM_CHECK(sim, side->fail_scheduled || side->link.ref_bytes == before + bytes,
+		  "%llu bytes by reference are under way, and %llu are counted",
+		  (unsigned long long)before + bytes, (unsigned long long)side->link.ref_bytes);
 }
 
 static void put_sources(struct sim_lent *lent, const struct core_tx *tx)
@@ -101,13 +129,29 @@ static void put_sources(struct sim_lent *lent, const struct core_tx *tx)
 	}
 }
 
-/* A chunk by reference was cut: its memory is lent from now on. */
+static void read_pieces(const struct sim_lent *lent, uint8_t *to)
+{
+	struct sim *sim = lent->side->sim;
+
+	for (uint32_t i = 0; i < lent->npieces; i++) {
+		const struct sim_piece *piece = &lent->pieces[i];
+		const struct sim_region *region = sim_region_at(lent->side, piece->key);
+
+		SIM_HONEST(sim, !region->dead, "region %llx: copied from after it was quiesced",
+			   (unsigned long long)region->key);
+		memcpy(to, region->mem + piece->offset, piece->bytes);
+		to += piece->bytes;
+	}
+}
+
+/* A chunk by reference, or a message, was cut: its memory is lent from now on. */
 struct sim_lent *sim_ref_lend(struct sim_side *side, const struct core_tx *tx,
 			      struct sim_conn *conn)
 {
 	struct sim *sim = side->sim;
 	struct sim_lent *lent = sim_alloc(sizeof(*lent));
-	uint64_t before = lent_bytes(side);
+	uint32_t chunks;
+	uint64_t before = lent_bytes(side, conn, &chunks);
 
 	*lent = (struct sim_lent){
 		.side = side, .conn = conn, .seq = tx->frame.seq, .bytes = tx->frame.payload_bytes};
@@ -117,20 +161,34 @@ struct sim_lent *sim_ref_lend(struct sim_side *side, const struct core_tx *tx,
 		lent->xfer = LIST_ENTRY(tx->job, struct sim_xfer, x.job);
 		lent->post = lent->xfer->post;
 	}
-	SIM_CHECK(sim, tx->job->by_ref && !tx->job->fills && !tx->job->staged,
-		  "a chunk by reference of a job that is filled or wants staging");
-	SIM_CHECK(sim, tx->job->small || before < sim->p.ref_window,
-		  "%llu bytes by reference are under way, and one more chunk",
-		  (unsigned long long)before);
-	/* Without memory to queue again a ring stays as it is, until the link fails of it. */
-	SIM_CHECK(sim, side->fail_scheduled || side->link.ref_bytes == before + lent->bytes,
-		  "%llu bytes by reference are under way, and %llu are counted",
-		  (unsigned long long)before + lent->bytes,
-		  (unsigned long long)side->link.ref_bytes);
+	if (sim_is_msg(&tx->frame))
+		sim_msg_check(side, tx, chunks);
+	else
+		ref_check(side, tx, before, lent->bytes);
 	put_sources(lent, tx);
 	list_push_back(&side->lents, &lent->node);
 	sim->count.lent++;
 	return lent;
+}
+
+/* The comms of a lost channel are closed: what the network has of their messages is a copy. */
+void sim_ref_closed(struct sim_side *side, const struct sim_conn *conn)
+{
+	struct list_node *pos, *tmp;
+
+	LIST_FOREACH_SAFE(pos, tmp, &side->lents) {
+		struct sim_lent *lent = LIST_ENTRY(pos, struct sim_lent, node);
+
+		if (lent->conn != conn || !sim_msg_channel(side->sim, conn->channel))
+			continue;
+		list_remove(pos);
+		if (lent->seq <= side->link.chan[conn->channel].acked_seq)
+			continue; /* it is not lent any more */
+		lent->copy = sim_alloc(lent->bytes + 1);
+		read_pieces(lent, lent->copy);
+		if (lent->xfer)
+			lent->xfer->loose = true;
+	}
 }
 
 /* The fence of a lost channel is through. */
@@ -146,7 +204,7 @@ void sim_ref_fenced(struct sim_side *side, uint32_t channel)
 /* All that the frame says must agree; the engine ends the link otherwise. */
 bool sim_ref_odd(const struct sim_frame *frame, enum core_rx_kind kind)
 {
-	bool ref = frame->frame.flags & FRAME_F_REF && frame->frame.payload_bytes;
+	bool ref = frame->frame.flags & (FRAME_F_REF | FRAME_F_MSG) && frame->frame.payload_bytes;
 
 	if (ref != (frame->lent != NULL))
 		return true;
@@ -164,7 +222,7 @@ bool sim_ref_revoked(const struct sim_lent *lent)
 
 		if (region->retired ||
 		    (region->owner->side == lent->side && lent->xfer && lent->xfer->local_gone))
-			return drawn(sim, 50);
+			return sim_route_drawn(sim, 50);
 	}
 	return false;
 }
@@ -174,23 +232,18 @@ void sim_ref_read(const struct sim_lent *lent, uint8_t *to)
 {
 	struct sim *sim = lent->side->sim;
 	const struct sim_xfer *xfer = lent->xfer;
-	uint32_t i;
 
+	if (lent->copy) {
+		memcpy(to, lent->copy, lent->bytes);
+		return;
+	}
 	if (xfer)
 		SIM_HONEST(sim, xfer->active && xfer->post == lent->post,
 			   "transfer %u: the peer copies from its memory after its end",
 			   xfer->number);
 	else
 		SIM_HONEST(sim, !lent->push->push.ended, "the peer copies for an ended push");
-	for (i = 0; i < lent->npieces; i++) {
-		const struct sim_piece *piece = &lent->pieces[i];
-		const struct sim_region *region = sim_region_at(lent->side, piece->key);
-
-		SIM_HONEST(sim, !region->dead, "region %llx: copied from after it was quiesced",
-			   (unsigned long long)region->key);
-		memcpy(to, region->mem + piece->offset, piece->bytes);
-		to += piece->bytes;
-	}
+	read_pieces(lent, to);
 }
 
 static bool copies(const struct sim_side *reader, const struct sim_xfer *xfer,
@@ -201,7 +254,7 @@ static bool copies(const struct sim_side *reader, const struct sim_xfer *xfer,
 	LIST_FOREACH(pos, &reader->commits) {
 		const struct sim_lent *lent = LIST_ENTRY(pos, struct sim_commit, node)->lent;
 
-		if (lent && lent->push == push && lent->xfer == xfer &&
+		if (lent && !lent->copy && lent->push == push && lent->xfer == xfer &&
 		    (!xfer || lent->post == xfer->post))
 			return true;
 	}
@@ -221,7 +274,7 @@ static void quiet(struct sim_side *side, const struct sim_xfer *xfer, const stru
 		   "transfer %u or a push ended while the peer copies from its memory", number);
 	if (told || (!side->alive && !side->link.leased))
 		return;
-	(void)lent_bytes(side);
+	lents_look(side);
 	LIST_FOREACH(pos, &side->lents) {
 		const struct sim_lent *lent = LIST_ENTRY(pos, struct sim_lent, node);
 
@@ -234,13 +287,13 @@ static void quiet(struct sim_side *side, const struct sim_xfer *xfer, const stru
 
 void sim_ref_ended(struct sim_xfer *xfer)
 {
-	if (xfer->side->sim->p.by_ref)
+	if (xfer->side->sim->p.by_ref || xfer->side->sim->p.by_msg)
 		quiet(xfer->side, xfer, NULL);
 }
 
 void sim_ref_push_ended(struct sim_push *push)
 {
-	if (push->side->sim->p.by_ref)
+	if (push->side->sim->p.by_ref || push->side->sim->p.by_msg)
 		quiet(push->side, NULL, push);
 }
 
@@ -261,8 +314,8 @@ static bool reads(const struct sim_side *reader)
 /* Its link is about to fail. */
 void sim_ref_failing(struct sim_side *side)
 {
-	(void)lent_bytes(side);
-	side->link.leased = side->sim->p.by_ref && reads(side->peer);
+	lents_look(side);
+	side->link.leased = (side->sim->p.by_ref || side->sim->p.by_msg) && reads(side->peer);
 }
 
 static void unlease(struct sim *sim, const struct sim_event *event)

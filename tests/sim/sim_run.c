@@ -75,8 +75,10 @@ int sim_schedule(struct sim *sim, uint64_t seed, const struct sim_profile *profi
 		sim->p = *profile;
 	else
 		sim_profile_draw(&sim->p, &sim->rng);
-	if (!profile)
+	if (!profile) {
 		sim_profile_refs(&sim->p, &sim->ref_rng);
+		sim_msg_profile(&sim->p, &sim->ref_rng);
+	}
 	if (harsh)
 		sim_profile_harsh(&sim->p);
 	if (setjmp(sim->out))

@@ -35,7 +35,7 @@ static void to_scratch(struct sim_side *side, struct sim_rx *rx)
 static void place_lent(struct sim_side *side, struct sim_rx *rx)
 {
 	rx->staged = true;
-	if (!sim_ref_revoked(rx->frame->lent))
+	if (sim_is_msg(&rx->frame->frame) || !sim_ref_revoked(rx->frame->lent))
 		return;
 	rx->status = TCPX_ERR_REMOTE;
 	to_scratch(side, rx);

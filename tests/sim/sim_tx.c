@@ -68,7 +68,10 @@ static void new_frame(struct sim_side *side, uint32_t channel)
 	frame->travels = frame->frame.payload_bytes;
 	if (type == FRAME_DATA || type == FRAME_READ_REQ)
 		put_pieces(frame, &tx->tx);
-	if (frame->frame.flags & FRAME_F_REF && frame->travels) {
+	if (sim_is_msg(&frame->frame)) {
+		frame->lent = sim_ref_lend(side, &tx->tx, frame->conn);
+		frame->travels = frame->frame.table_bytes = 0;
+	} else if (frame->frame.flags & FRAME_F_REF && frame->travels) {
 		frame->lent = sim_ref_lend(side, &tx->tx, frame->conn);
 		frame->travels = 0;
 		frame->frame.follows = frame->lent->npieces * 20;

@@ -13,6 +13,9 @@ void sim_link_start(struct sim_side *side)
 				  .small_bytes = sim->p.small_bytes,
 				  .ref_chunk = sim->p.ref_chunk,
 				  .ref_window = sim->p.ref_window,
+				  .message_channels = sim->p.message_channels,
+				  .message_bytes = sim->p.message_bytes,
+				  .message_window = sim->p.message_window,
 				  .ops = &sim_ops,
 				  .arg = side};
 	tcpx_status status;

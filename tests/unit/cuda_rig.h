@@ -24,6 +24,13 @@ struct rig_copy {
 	uint32_t place; /* among the ends of all copies */
 };
 
+static const char *const rig_symbols[] = {
+#define RIG_SYMBOL(name, symbol, since, params) symbol,
+	SYS_CUDA_LIST(RIG_SYMBOL)
+#undef RIG_SYMBOL
+};
+#define RIG_SYMBOLS (sizeof(rig_symbols) / sizeof(rig_symbols[0]))
+
 static struct fakecuda fake;
 static const struct sys_cuda *api;
 static const struct mem_kind *cuda;

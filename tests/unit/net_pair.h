@@ -74,7 +74,7 @@ static inline void pair_dialled(struct pair *pair, size_t ring_bytes)
 
 	pair->b = NULL;
 	MUST(sys_loop_init(&loop) == TCPX_OK);
-	MUST(local_listener_open(&loop, pair_arrived, &pair->b, name, &listener) == TCPX_OK);
+	MUST(local_listener_open(&loop, pair_arrived, NULL, &pair->b, name, &listener) == TCPX_OK);
 	MUST(local_dial(name, nonce, 0, 0, ring_bytes, &pair->a) == TCPX_OK);
 	while (!pair->b)
 		sys_loop_round(&loop, -1);

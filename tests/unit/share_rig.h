@@ -9,12 +9,38 @@
 #include <signal.h>
 #include <stdbool.h>
 
+#include "cuda_map.h"
 #include "cuda_rig.h"
+#include "descriptors.h"
 #include <tcpx/tcpx.h>
 
 #define SHARE_BYTES ((20u << 20) + 12345)
 #define SHARE_PART (100u << 10)
+#define SHARE_FEW 20	  /* transfers, where none will go by reference */
 #define SHARE_TRIES 20000 /* transfers until the peer has mapped our memory */
+
+/* What the memory of both sides is. */
+enum share_memory {
+	SHARE_ALLOC,  /* cuMemAlloc */
+	SHARE_MAPPED, /* cuMemMap */
+	SHARE_INSIDE, /* a part of a mapping that has others before and behind it, and a gap */
+	SHARE_CLOSED, /* mapped, for its own process alone */
+	SHARE_ACROSS, /* over two mappings */
+};
+
+/* In grains, in a reservation of its own: a gap, and mappings of so many behind one another. */
+static const struct share_layout {
+	unsigned gap, grains[3];
+	size_t offset; /* of the region, behind the gap */
+	int handle_types;
+} share_layouts[] = {
+	[SHARE_MAPPED] = {0, {11}, 0, CUDA_HANDLE_FD},
+	[SHARE_INSIDE] = {2, {1, 14, 2}, (8u << 20) + 77777, CUDA_HANDLE_FD},
+	[SHARE_CLOSED] = {0, {11}, 0, CUDA_HANDLE_NONE},
+	[SHARE_ACROSS] = {0, {5, 6}, 0, CUDA_HANDLE_FD},
+};
+static enum share_memory share_memory; /* of both processes */
+static unsigned far_descriptors;       /* when it began */
 
 struct side {
 	tcpx_session *session;
@@ -70,29 +96,91 @@ static inline bool side_has(const struct side *side, unsigned salt)
 	share_pattern(want, salt);
 	side_meet(side);
 	assert_int_equal(fake.read(side->memory, got, SHARE_BYTES), 0);
+	side_meet(side); /* and what writes there from now on comes behind this */
 	same = !memcmp(want, got, SHARE_BYTES);
 	free(want);
 	free(got);
 	return same;
 }
 
-static inline void side_open(struct side *side, uint32_t device)
+/* The one value of its first bytes; -1: they have several. */
+static inline int side_value(const struct side *side)
 {
-	TCPX_OPTS(tcpx_region_opts, opts, .kind = TCPX_MEM_CUDA, .device = device,
+	uint8_t bytes[SHARE_PART];
+
+	side_meet(side);
+	assert_int_equal(fake.read(side->memory, bytes, sizeof(bytes)), 0);
+	side_meet(side);
+	return memcmp(bytes, bytes + 1, sizeof(bytes) - 1) ? -1 : bytes[0];
+}
+
+static inline size_t layout_mapped(const struct share_layout *is)
+{
+	return (size_t)(is->grains[0] + is->grains[1] + is->grains[2]) << 21;
+}
+
+static inline cuda_ptr layout_take(uint32_t device)
+{
+	const struct share_layout *is = &share_layouts[share_memory];
+	size_t gap = (size_t)is->gap << 21;
+	struct rig_scope rig;
+	cuda_ptr base = 0, at;
+
+	rig_enter(&rig, device);
+	assert_int_equal(cuda_map_round(api, device, 1), 2u << 20);
+	assert_int_equal(api->vmm_reserve(&base, gap + layout_mapped(is), 0, 0, 0), CUDA_OK);
+	at = base += gap;
+	for (unsigned i = 0; i < 3 && is->grains[i]; i++) {
+		assert_int_equal(
+			cuda_map_at(api, device, at, (size_t)is->grains[i] << 21, is->handle_types),
+			CUDA_OK);
+		at += (size_t)is->grains[i] << 21;
+	}
+	rig_leave(&rig);
+	return base + is->offset;
+}
+
+static inline cuda_ptr share_alloc(uint32_t device)
+{
+	return share_memory == SHARE_ALLOC ? rig_alloc(device, SHARE_BYTES) : layout_take(device);
+}
+
+static inline void share_give(uint32_t device, cuda_ptr memory)
+{
+	const struct share_layout *is = &share_layouts[share_memory];
+	size_t gap = (size_t)is->gap << 21;
+
+	if (share_memory == SHARE_ALLOC) {
+		rig_free(device, memory);
+		return;
+	}
+	memory -= is->offset;
+	assert_int_equal(api->vmm_unmap(memory, layout_mapped(is)), CUDA_OK);
+	assert_int_equal(api->vmm_unreserve(memory - gap, gap + layout_mapped(is)), CUDA_OK);
+}
+
+static inline void side_register(struct side *side)
+{
+	TCPX_OPTS(tcpx_region_opts, opts, .kind = TCPX_MEM_CUDA, .device = side->device,
 		  .rights = TCPX_RIGHT_READ | TCPX_RIGHT_WRITE);
 
-	side->device = device;
-	side->memory = rig_alloc(device, SHARE_BYTES);
-	assert_int_equal(tcpx_session_open(NULL, &side->session), TCPX_OK);
 	assert_int_equal(tcpx_region_register(side->session, (void *)(uintptr_t)side->memory,
 					      SHARE_BYTES, &opts, &side->region),
 			 TCPX_OK);
 }
 
+static inline void side_open(struct side *side, uint32_t device)
+{
+	side->device = device;
+	side->memory = share_alloc(device);
+	assert_int_equal(tcpx_session_open(NULL, &side->session), TCPX_OK);
+	side_register(side);
+}
+
 static inline void side_close(struct side *side)
 {
 	tcpx_session_close(side->session);
-	rig_free(side->device, side->memory);
+	share_give(side->device, side->memory);
 }
 
 static inline tcpx_status side_start(struct side *side, enum tcpx_op op, tcpx_region theirs,
@@ -113,9 +201,10 @@ static inline tcpx_status side_end(struct side *side, tcpx_request request)
 	return status;
 }
 
-/* f: fill, has it: h, start RECV: r, its end: e, deregister: d, hold the GPUs: s (0: let go), how
- * many copies so far: c, accept the link: a, wait until a
- * copy stands in a queue: w. */
+/* f: fill, has it: h, side_value: b, start RECV: r, its end: e, deregister: d, hold the GPUs: s (0:
+ * let go), how many copies so far: c, accept the link: a, wait until a copy stands in a queue: w,
+ * driver objects alive: l, open descriptors: n, calls of a symbol of rig_symbols so far: k, such a
+ * call to fail: x (symbol * 65536 + nth * 1024 + result; nth 0: none any more). */
 static inline int far_does(struct side *side, char what, unsigned arg)
 {
 	switch (what) {
@@ -126,6 +215,8 @@ static inline int far_does(struct side *side, char what, unsigned arg)
 		return 0;
 	case 'h':
 		return side_has(side, arg);
+	case 'b':
+		return side_value(side);
 	case 'r':
 		return side_start(side, TCPX_OP_RECV, (tcpx_region){0}, SHARE_BYTES, &side->recv);
 	case 'e':
@@ -141,9 +232,17 @@ static inline int far_does(struct side *side, char what, unsigned arg)
 		return 0;
 	case 'c':
 		return (int)fake.calls("cuMemcpyAsync");
+	case 'l':
+		return (int)fake.live(NULL);
+	case 'n':
+		return (int)open_descriptors();
+	case 'k':
+		return (int)fake.calls(rig_symbols[arg]);
+	case 'x':
+		return fake.fail_call(rig_symbols[arg >> 16], arg >> 10 & 63, (int)(arg & 1023));
 	case 'q':
 		side_close(side);
-		return (int)fake.live(NULL);
+		return (int)fake.settle(0) + 1000 * (int)(open_descriptors() - far_descriptors);
 	default:
 		return -1000;
 	}
@@ -175,14 +274,17 @@ static inline void far_open(struct share_pair *pair, uint32_t device)
 }
 
 /* The other process. */
-static inline int far_main(int from, int to, uint32_t device)
+static inline int far_main(char **argv)
 {
+	int from = atoi(argv[1]), to = atoi(argv[2]);
 	struct share_pair *pair = calloc(1, sizeof(*pair));
 	unsigned message[2];
 
+	share_memory = (enum share_memory)atoi(argv[4]);
 	if (!pair || rig_open())
 		return 1;
-	far_open(pair, device);
+	far_descriptors = open_descriptors();
+	far_open(pair, (uint32_t)atoi(argv[3]));
 	if (write(to, pair, sizeof(*pair)) != sizeof(*pair))
 		return 1;
 	while (read(from, message, sizeof(message)) == sizeof(message)) {
@@ -198,7 +300,7 @@ static inline int far_main(int from, int to, uint32_t device)
 static inline void far_spawn(struct share_pair *pair, uint32_t device)
 {
 	struct share_pair *told = malloc(sizeof(*told));
-	char texts[3][16];
+	char texts[4][16];
 	int down[2], up[2];
 
 	assert_non_null(told);
@@ -206,11 +308,12 @@ static inline void far_spawn(struct share_pair *pair, uint32_t device)
 	snprintf(texts[0], sizeof(texts[0]), "%d", down[0]);
 	snprintf(texts[1], sizeof(texts[1]), "%d", up[1]);
 	snprintf(texts[2], sizeof(texts[2]), "%u", device);
+	snprintf(texts[3], sizeof(texts[3]), "%d", (int)share_memory);
 	pair->child = fork();
 	if (!pair->child) {
 		close(down[1]);
 		close(up[0]);
-		execl("/proc/self/exe", "far", texts[0], texts[1], texts[2], NULL);
+		execl("/proc/self/exe", "far", texts[0], texts[1], texts[2], texts[3], NULL);
 		_exit(127);
 	}
 	close(down[0]);
@@ -265,8 +368,8 @@ static inline void share_close(struct share_pair *pair)
 		tcpx_session_close(pair->near.session);
 		share_child_gone(pair);
 	}
-	rig_free(pair->near.device, pair->near.memory);
-	assert_int_equal(fake.live(NULL), 0);
+	share_give(pair->near.device, pair->near.memory);
+	assert_int_equal(fake.settle(0), 0);
 }
 
 static inline tcpx_status share_start(struct share_pair *pair, enum tcpx_op op,
@@ -314,6 +417,60 @@ static inline bool share_settles(struct share_pair *pair, enum tcpx_op op, unsig
 			return true;
 	}
 	return false;
+}
+
+/* Until they do. */
+static inline void share_settle(struct share_pair *pair, enum tcpx_op op)
+{
+	while (!share_settles(pair, op, SHARE_FEW))
+		;
+}
+
+/* What both processes have open and alive. */
+struct stock {
+	int live[2], descriptors[2];
+};
+
+static inline struct stock stock_of(struct share_pair *pair)
+{
+	return (struct stock){{(int)fake.live(NULL), far_asks(pair, 'l', 0)},
+			      {(int)open_descriptors(), far_asks(pair, 'n', 0)}};
+}
+
+static inline void stock_same(struct share_pair *pair, const struct stock *want, const char *what)
+{
+	struct stock now = stock_of(pair);
+
+	if (memcmp(&now, want, sizeof(now)) != 0)
+		fail_msg("%s: left: near %d objects %d descriptors, far %d and %d", what,
+			 now.live[0] - want->live[0], now.descriptors[0] - want->descriptors[0],
+			 now.live[1] - want->live[1], now.descriptors[1] - want->descriptors[1]);
+}
+
+/* Each way to move bytes goes by reference, and they are the right ones. */
+static inline void share_moves(bool two, uint32_t near, uint32_t far)
+{
+	struct share_pair pair;
+	int copies;
+
+	share_open(&pair, two, near, far);
+	side_fill(&pair.near, 1);
+	assert_true(share_settles(&pair, TCPX_OP_WRITE, SHARE_TRIES));
+	side_fill(&pair.near, 2);
+	copies = share_copies(&pair);
+	assert_int_equal(share_move(&pair, TCPX_OP_WRITE), TCPX_OK);
+	assert_in_range(share_copies(&pair) - copies, 1, 2); /* chunks of 16 MiB, which may merge */
+	assert_true(far_asks(&pair, 'h', 2));
+	far_asks(&pair, 'f', 3);
+	assert_true(share_settles(&pair, TCPX_OP_READ, SHARE_TRIES));
+	far_asks(&pair, 'f', 4);
+	assert_int_equal(share_move(&pair, TCPX_OP_READ), TCPX_OK);
+	assert_true(side_has(&pair.near, 4));
+	side_fill(&pair.near, 5);
+	assert_true(share_settles(&pair, TCPX_OP_SEND, SHARE_TRIES));
+	assert_int_equal(share_move(&pair, TCPX_OP_SEND), TCPX_OK);
+	assert_true(far_asks(&pair, 'h', 5));
+	share_close(&pair);
 }
 
 #endif

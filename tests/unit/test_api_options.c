@@ -119,6 +119,25 @@ static void byte_counts_name_what_is_wrong(void **state)
 	assert_string_equal(tcpx_status_next(TCPX_OK), "");
 }
 
+static void plugins_are_asked_for_properly(void **state)
+{
+	tcpx_plugin_device device = {.sz = sizeof(device)};
+	tcpx_plugin_info info = {.sz = sizeof(info)};
+
+	(void)state;
+	assert_int_equal(tcpx_plugin_query("x.so", 1, NULL), TCPX_ERR_INVALID);
+	assert_int_equal(tcpx_plugin_query("x.so", 0, &info), TCPX_ERR_INVALID);
+	assert_non_null(strstr(tcpx_last_error()->what, "timeout_ns"));
+	assert_int_equal(tcpx_plugin_query("/nothing/here.so", 1000000000, &info),
+			 TCPX_ERR_NOT_FOUND);
+	assert_int_equal(tcpx_plugin_device_get("/nothing/here.so", 1000000000, 0, &device),
+			 TCPX_ERR_NOT_FOUND);
+	assert_int_equal(tcpx_plugin_device_get("x.so", -1, 0, &device), TCPX_ERR_INVALID);
+	assert_int_equal(tcpx_plugin_device_get("x.so", 1, 0, NULL), TCPX_ERR_INVALID);
+	assert_int_equal(info.devices, 0);
+	assert_int_equal(device.max_comms, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -127,6 +146,7 @@ int main(void)
 		cmocka_unit_test(features_have_reasons),
 		cmocka_unit_test(version_is_the_headers),
 		cmocka_unit_test(byte_counts_name_what_is_wrong),
+		cmocka_unit_test(plugins_are_asked_for_properly),
 	};
 	char list[300];
 

@@ -50,6 +50,35 @@ static void test_refusals_nobody_takes(void **state)
 	world_close(w);
 }
 
+/* Chunks are refused in whatever order their commits end. Told are they from the first on, when all
+ * before them are through: others would fill the places that full rings have for it, and nothing
+ * would be acknowledged any more. */
+static void test_refusals_are_told_in_order(void **state)
+{
+	enum { COUNT = 40 };
+	struct frame data = {.type = FRAME_DATA, .payload_bytes = 1};
+	struct world *w = world_open();
+	uint32_t epoch = w->link.chan[1].epoch;
+	uint64_t seq = 1;
+	struct core_tx tx;
+
+	(void)state;
+	for (uint32_t i = 0; i < COUNT; i++)
+		assert_int_equal(receive(w, 1, data, TCPX_IN_PROGRESS), TCPX_OK);
+	for (uint64_t i = COUNT; i > 1; i--) {
+		core_rx_committed(&w->link, 1, epoch, i, 0, 1, 0, TCPX_ERR_CORRUPT);
+		assert_int_equal(core_tx_next(&w->link, 1, &tx), 0);
+	}
+	core_rx_committed(&w->link, 1, epoch, 1, 0, 1, 0, TCPX_OK);
+	while (core_tx_next(&w->link, 1, &tx)) {
+		if (tx.frame.type == FRAME_NACK)
+			assert_int_equal(tx.frame.linear, ++seq);
+		core_tx_sent(&w->link, 1, true);
+	}
+	assert_int_equal(seq, COUNT);
+	world_close(w);
+}
+
 /* A SEND that ends unannounced leaves its number to be told; nobody takes them: there is an end. */
 static void test_cancelled_sends_nobody_takes(void **state)
 {
@@ -232,6 +261,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_answers_nobody_takes),
 		cmocka_unit_test(test_refusals_nobody_takes),
+		cmocka_unit_test(test_refusals_are_told_in_order),
 		cmocka_unit_test(test_cancelled_sends_nobody_takes),
 		cmocka_unit_test(test_cancelled_sends_are_told),
 		cmocka_unit_test(test_note_of_parts),

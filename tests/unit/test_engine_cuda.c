@@ -91,7 +91,7 @@ static void bytes_go_both_ways(void **state)
 	free(got);
 	rig_free(0, from);
 	rig_free(1, to);
-	assert_int_equal(fake.live(NULL), 0); /* the last session let go of both devices */
+	assert_int_equal(fake.settle(0), 0); /* the last session let go of both devices */
 }
 
 static void freed_memory_is_refused_at_prepare(void **state)
@@ -107,7 +107,7 @@ static void freed_memory_is_refused_at_prepare(void **state)
 	assert_non_null(strstr(tcpx_last_error()->what, "freed"));
 	pair_close(&pair);
 	rig_free(1, to);
-	assert_int_equal(fake.live(NULL), 0);
+	assert_int_equal(fake.settle(0), 0);
 }
 
 int main(void)

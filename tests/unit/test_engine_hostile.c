@@ -104,6 +104,27 @@ static const struct fault faults[] = {
 	 0,
 	 false,
 	 TCPX_ERR_PROTOCOL},
+	{"comm, and no channels of messages were agreed on",
+	 CONTROL,
+	 {.type = FRAME_COMM, .key = FRAME_COMM_READY, .linear = 2, .epoch = 1},
+	 -1,
+	 0,
+	 false,
+	 TCPX_ERR_PROTOCOL},
+	{"comm lost, of no channel",
+	 CONTROL,
+	 {.type = FRAME_COMM, .key = FRAME_COMM_LOST, .linear = UINT64_MAX, .epoch = 1},
+	 -1,
+	 0,
+	 false,
+	 TCPX_ERR_PROTOCOL},
+	{"comm given up, of no channel",
+	 CONTROL,
+	 {.type = FRAME_COMM, .key = FRAME_COMM_FAILED, .linear = UINT64_MAX},
+	 -1,
+	 0,
+	 false,
+	 TCPX_ERR_PROTOCOL},
 	{"data frame, control",
 	 CONTROL,
 	 {.type = FRAME_NOP, .seq = 1},
@@ -303,6 +324,71 @@ static void accesses_are_refused_and_counted(void **state)
 }
 
 /* Garbage and broken rules again and again: a few lines, and a count of what was left out. */
+static void hear(uint8_t *bytes, size_t count)
+{
+	struct pollfd pfd = {.fd = raw.ctl.fd, .events = POLLIN};
+
+	for (size_t have = 0; have < count;) {
+		ssize_t n;
+
+		assert_int_equal(poll(&pfd, 1, 20000), 1); /* a wide guard */
+		n = read(raw.ctl.fd, bytes + have, count - have);
+		assert_true(n > 0);
+		have += (size_t)n;
+	}
+}
+
+/* The next frame of that type that the session says over the control link. */
+static struct frame heard(uint8_t type)
+{
+	uint8_t header[FRAME_HEADER_BYTES], payload[FRAME_CONTROL_MAX];
+	struct frame frame = {0};
+
+	while (frame.type != type) {
+		hear(header, sizeof(header));
+		assert_int_equal(wire_frame_decode(header, &frame), TCPX_OK);
+		hear(payload, frame.payload_bytes);
+	}
+	return frame;
+}
+
+/* Of a later library, or with a descriptor that there is no way to: the memory is not opened, and
+ * that is all. */
+static void an_offer_that_cannot_be_opened(void **state)
+{
+	static const struct {
+		uint64_t form;
+		tcpx_status status;
+	} rows[] = {
+		{FRAME_SHARE_FD, TCPX_ERR_AGAIN},
+		{FRAME_SHARE_FD + 1, TCPX_ERR_UNSUPPORTED},
+		{UINT64_MAX, TCPX_ERR_UNSUPPORTED},
+	};
+	tcpx_counters before = counters_now();
+	uint8_t handle[64] = {0};
+
+	(void)state;
+	connect_raw();
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct frame offer = {.type = FRAME_SHARE,
+				      .key = FRAME_SHARE_OFFER,
+				      .seq = rows[i].form,
+				      .xfer = 100 + i,
+				      .payload_bytes = sizeof(handle)};
+		struct frame answer;
+
+		raw_control(&raw, &offer, handle);
+		answer = heard(FRAME_SHARE);
+		assert_int_equal(answer.key, FRAME_SHARE_ANSWER);
+		assert_int_equal(answer.xfer, 100 + i);
+		assert_int_equal(answer.linear, -rows[i].status);
+	}
+	assert_int_equal(counters_now().protocol_errors, before.protocol_errors);
+	assert_int_equal(counters_now().peers_lost, before.peers_lost);
+	raw_close(&raw);
+	(void)await(TCPX_EVENT_PEER_DOWN);
+}
+
 static void the_log_stays_short(void **state)
 {
 	tcpx_counters before = counters_now(), after;
@@ -344,6 +430,7 @@ int main(void)
 		cmocka_unit_test(truncated_frames),
 		cmocka_unit_test(fences_of_all_channels),
 		cmocka_unit_test(accesses_are_refused_and_counted),
+		cmocka_unit_test(an_offer_that_cannot_be_opened),
 		cmocka_unit_test(the_log_stays_short),
 	};
 

@@ -14,53 +14,28 @@ static void hold_near(struct share_pair *pair, unsigned on)
 	fake.hold((int)on);
 }
 
-static void moves(bool two, uint32_t near, uint32_t far)
-{
-	struct share_pair pair;
-	int copies;
-
-	share_open(&pair, two, near, far);
-	side_fill(&pair.near, 1);
-	assert_true(share_settles(&pair, TCPX_OP_WRITE, SHARE_TRIES));
-	side_fill(&pair.near, 2);
-	copies = share_copies(&pair);
-	assert_int_equal(share_move(&pair, TCPX_OP_WRITE), TCPX_OK);
-	assert_in_range(share_copies(&pair) - copies, 1, 2); /* chunks of 16 MiB, which may merge */
-	assert_true(far_asks(&pair, 'h', 2));
-	far_asks(&pair, 'f', 3);
-	assert_true(share_settles(&pair, TCPX_OP_READ, SHARE_TRIES));
-	far_asks(&pair, 'f', 4);
-	assert_int_equal(share_move(&pair, TCPX_OP_READ), TCPX_OK);
-	assert_true(side_has(&pair.near, 4));
-	side_fill(&pair.near, 5);
-	assert_true(share_settles(&pair, TCPX_OP_SEND, SHARE_TRIES));
-	assert_int_equal(share_move(&pair, TCPX_OP_SEND), TCPX_OK);
-	assert_true(far_asks(&pair, 'h', 5));
-	share_close(&pair);
-}
-
 static void one_process_two_gpus(void **state)
 {
 	(void)state;
-	moves(false, 0, 1);
+	share_moves(false, 0, 1);
 }
 
 static void one_process_one_gpu(void **state)
 {
 	(void)state;
-	moves(false, 1, 1);
+	share_moves(false, 1, 1);
 }
 
 static void two_processes_two_gpus(void **state)
 {
 	(void)state;
-	moves(true, 0, 1);
+	share_moves(true, 0, 1);
 }
 
 static void two_processes_one_gpu(void **state)
 {
 	(void)state;
-	moves(true, 0, 0);
+	share_moves(true, 0, 0);
 }
 
 /* Pieces that meet nowhere, and chunks that end inside of them. */
@@ -246,7 +221,7 @@ static void a_killed_reader_lets_go(void **state)
 		tcpx_region_deregister(pair.near.session, pair.near.region, TCPX_WAIT_FOREVER),
 		TCPX_OK);
 	side_close(&pair.near);
-	assert_int_equal(fake.live(NULL), 0);
+	assert_int_equal(fake.settle(0), 0);
 }
 
 /* The link is over for us, the reader's copy is not: its process lives, and does not answer. */
@@ -280,7 +255,7 @@ static void reader_of_a_dead_source_unmaps(void **state)
 	kill(pair.child, SIGKILL);
 	share_child_gone(&pair);
 	side_close(&pair.near);
-	assert_int_equal(fake.live(NULL), 0);
+	assert_int_equal(fake.settle(0), 0);
 }
 
 /* Without access between the GPUs bytes go the long way; to the same GPU the short one. */
@@ -338,8 +313,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(can_be_switched_off),
 	};
 
-	if (argc == 4)
-		return far_main(atoi(argv[1]), atoi(argv[2]), (uint32_t)atoi(argv[3]));
+	if (argc == 5)
+		return far_main(argv);
 	if (rig_open())
 		return 1;
 	if (getenv("FAKECUDA_NO_PEER"))

@@ -391,7 +391,7 @@ static void stops_and_starts_again(void **state)
 		some_copies(0, 2);
 		some_copies(1, 2);
 		mem_kinds_stop();
-		assert_int_equal(fake.live(NULL), 0);
+		assert_int_equal(fake.settle(0), 0);
 		do /* the kernel shows a thread a little longer than it runs */
 			thread_switches("tcpx-gpu-0", &is);
 		while (is != '?');
@@ -439,8 +439,7 @@ static void stuck_copy_outlives_stop(void **state)
 	mem_kinds_stop();
 	assert_int_equal(held.job.ends, 0);
 	held_end(&held);
-	while (fake.live(NULL)) /* the thread lets go */
-		sched_yield();
+	assert_int_equal(fake.settle(0), 0); /* the thread lets go */
 	/* One that lingers is taken over by the next session. */
 	held_begin(&held, cuda->commit);
 	mem_kinds_stop();
@@ -448,8 +447,7 @@ static void stuck_copy_outlives_stop(void **state)
 	held_end(&held);
 	some_copies(0, 2);
 	mem_kinds_stop();
-	while (fake.live(NULL))
-		sched_yield();
+	assert_int_equal(fake.settle(0), 0);
 }
 
 static int child_calls(void)

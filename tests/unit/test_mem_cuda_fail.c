@@ -5,13 +5,6 @@
 #define COPIES 6
 #define BYTES 4096u
 
-static const char *const symbols[] = {
-#define FAIL_SYMBOL(name, symbol, since, params) symbol,
-	SYS_CUDA_LIST(FAIL_SYMBOL)
-#undef FAIL_SYMBOL
-};
-#define SYMBOLS (sizeof(symbols) / sizeof(symbols[0]))
-
 static cuda_ptr memory; /* on device 0, of a context that the test retained itself */
 static unsigned retained;
 
@@ -125,37 +118,37 @@ static void every_call_may_fail(void **state)
 {
 	static const int results[] = {CUDA_ERR_OUT_OF_MEMORY, CUDA_ERR_INVALID_VALUE,
 				      CUDA_ERR_LAUNCH_FAILED};
-	uint64_t calls[SYMBOLS];
+	uint64_t calls[RIG_SYMBOLS];
 	unsigned failed = 0, survived = 0;
 	cuda_ctx now;
 
 	(void)state;
-	for (size_t i = 0; i < SYMBOLS; i++)
-		calls[i] = fake.calls(symbols[i]);
+	for (size_t i = 0; i < RIG_SYMBOLS; i++)
+		calls[i] = fake.calls(rig_symbols[i]);
 	assert_true(session("none"));
-	for (size_t i = 0; i < SYMBOLS; i++)
-		calls[i] = fake.calls(symbols[i]) - calls[i];
-	for (size_t i = 0; i < SYMBOLS; i++)
+	for (size_t i = 0; i < RIG_SYMBOLS; i++)
+		calls[i] = fake.calls(rig_symbols[i]) - calls[i];
+	for (size_t i = 0; i < RIG_SYMBOLS; i++)
 		for (unsigned nth = 1; nth <= calls[i]; nth++)
 			for (size_t r = 0; r < sizeof(results) / sizeof(results[0]); r++) {
-				if (fake.fail_call(symbols[i], nth, results[r]))
-					fail_msg("%s is unknown", symbols[i]);
-				if (session(symbols[i]))
+				if (fake.fail_call(rig_symbols[i], nth, results[r]))
+					fail_msg("%s is unknown", rig_symbols[i]);
+				if (session(rig_symbols[i]))
 					survived++;
 				else
 					failed++;
-				fake.fail_call(symbols[i], 1, 0);
-				if (fake.live(NULL) != retained)
-					fail_msg("%s call %u with %d leaves %u", symbols[i], nth,
-						 results[r], fake.live(NULL) - retained);
+				fake.fail_call(rig_symbols[i], 1, 0);
+				if (fake.settle(retained) != retained)
+					fail_msg("%s call %u with %d leaves %u", rig_symbols[i],
+						 nth, results[r], fake.live(NULL) - retained);
 				assert_int_equal(api->ctx_current(&now), CUDA_OK);
 				if (now)
-					fail_msg("%s leaves a context current", symbols[i]);
+					fail_msg("%s leaves a context current", rig_symbols[i]);
 			}
 	print_message("%u failures ended something, %u nothing\n", failed, survived);
 	assert_true(failed > 0);
 	assert_true(session("none"));
-	assert_int_equal(fake.live(NULL), retained);
+	assert_int_equal(fake.settle(retained), retained);
 }
 
 /* Four copies in one group, none beside the other: the one whose call fails fails alone. */

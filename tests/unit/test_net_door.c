@@ -49,9 +49,9 @@ static void door_open(struct door *door)
 	memset(door, 0, sizeof(*door));
 	door->keep = 1;
 	assert_int_equal(sys_loop_init(&door->loop), TCPX_OK);
-	assert_int_equal(
-		local_listener_open(&door->loop, door_arrived, door, door->name, &door->listener),
-		TCPX_OK);
+	assert_int_equal(local_listener_open(&door->loop, door_arrived, NULL, door, door->name,
+					     &door->listener),
+			 TCPX_OK);
 }
 
 static void door_close(struct door *door)

@@ -120,7 +120,7 @@ static void check_all(void)
 	check_case(gpu, 65536, 16);
 	check_case(gpu, 3000, 3);
 	perf_gpu_close(gpu);
-	assert_int_equal(fake.live(NULL), 0);
+	assert_int_equal(fake.settle(0), 0);
 }
 
 static void the_cpu_finds_every_wrong_byte(void **state)
@@ -158,7 +158,7 @@ static void what_is_not_there_is_named(void **state)
 	assert_non_null(strstr(error_last()->what, "free"));
 	perf_gpu_close(gpu);
 	assert_int_equal(error_last()->status, TCPX_ERR_NO_MEMORY);
-	assert_int_equal(fake.live(NULL), 0);
+	assert_int_equal(fake.settle(0), 0);
 }
 
 static void engines_have_rates(void **state)
@@ -176,7 +176,7 @@ static void engines_have_rates(void **state)
 	assert_true(rate > 0);
 	assert_int_equal(ceiling_gpu_copy(7, CEILING_H2D, &rate), TCPX_ERR_INVALID);
 	assert_int_equal(ceiling_gpu_peer(0, 7, &rate), TCPX_ERR_INVALID);
-	assert_int_equal(fake.live(NULL), 0);
+	assert_int_equal(fake.settle(0), 0);
 }
 
 /* What perf does with its GPU, once; the first failure. */

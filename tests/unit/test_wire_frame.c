@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frame headers and trailers: golden bytes, every type's shape, every flipped bit. */
+#include <stdbool.h>
+
 #include "unit.h"
 
 #include "base/crc32c.h"
@@ -124,7 +126,7 @@ static void other_versions_and_flags_are_refused(void **state)
 	assert_int_equal(decode_with(2, 0x0f), TCPX_OK);
 	assert_int_equal(decode_with(2, 0x10),
 			 TCPX_ERR_PROTOCOL); /* REF: follows beyond the table */
-	assert_int_equal(decode_with(2, 0x20), TCPX_ERR_PROTOCOL);
+	assert_int_equal(decode_with(2, 0x40), TCPX_ERR_PROTOCOL);
 	assert_int_equal(decode_with(3, 0x80), TCPX_ERR_PROTOCOL);
 	assert_int_equal(decode_with(56, 0x55), TCPX_OK);
 	assert_int_equal(decode_with(0, FRAME_RDATA), TCPX_ERR_PROTOCOL); /* follows, and a table */
@@ -161,6 +163,7 @@ static long payload_limit(unsigned type)
 	case FRAME_LOCAL:
 	case FRAME_RAILS:
 	case FRAME_SHARE:
+	case FRAME_COMM:
 		return FRAME_CONTROL_MAX;
 	case FRAME_READ_REQ:
 	case FRAME_RTS:
@@ -236,6 +239,29 @@ static void chunks_may_come_by_reference(void **state)
 	assert_int_equal(decode_ref(FRAME_NOTIFY, 0, 0), TCPX_ERR_PROTOCOL);
 }
 
+static tcpx_status decode_msg(unsigned type, uint32_t payload)
+{
+	struct frame frame = {
+		.type = (uint8_t)type, .flags = FRAME_F_MSG, .payload_bytes = payload};
+	uint8_t bytes[FRAME_HEADER_BYTES];
+	struct frame back;
+
+	wire_frame_encode(&frame, bytes);
+	return wire_frame_decode(bytes, &back);
+}
+
+static void chunks_may_come_as_messages(void **state)
+{
+	(void)state;
+	for (unsigned type = 0; type < 256; type++) {
+		bool chunk = type == FRAME_DATA || type == FRAME_RDATA || type == FRAME_SDATA;
+		bool may = chunk || type == FRAME_READ_REQ || type == FRAME_CTS;
+
+		assert_int_equal(decode_msg(type, chunk ? FRAME_PAYLOAD_MAX : 0),
+				 may ? TCPX_OK : TCPX_ERR_PROTOCOL);
+	}
+}
+
 static void random_headers_come_back(void **state)
 {
 	static const uint8_t types[] = {FRAME_DATA, FRAME_RDATA, FRAME_SEND, FRAME_NOTIFY};
@@ -276,6 +302,7 @@ int main(void)
 		cmocka_unit_test(other_versions_and_flags_are_refused),
 		cmocka_unit_test(every_type_has_its_limits),
 		cmocka_unit_test(chunks_may_come_by_reference),
+		cmocka_unit_test(chunks_may_come_as_messages),
 		cmocka_unit_test(random_headers_come_back),
 	};
 

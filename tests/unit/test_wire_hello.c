@@ -97,6 +97,9 @@ static void messages_are_golden(void **state)
 	assert_round_trip(&dial, "hello_dial");
 	assert_round_trip(&answer, "hello_answer");
 	assert_round_trip(&proof, "hello_proof");
+	dial.messages = (struct wire_messages){
+		.channels = 32, .bytes = 524288, .window = 12, .plugin_chunk = 1048576};
+	assert_round_trip(&dial, "hello_messages");
 }
 
 static tcpx_status decode(const uint8_t *bytes, size_t len)
@@ -259,6 +262,15 @@ static void fields_are_checked(void **state)
 		assert_int_equal(decode_with(type, "\1\0\0\0\0\0\0", 7), TCPX_ERR_PROTOCOL);
 		assert_int_equal(decode_with(type, "\1\0\0\0\0\0\0\0\0", 9), TCPX_ERR_PROTOCOL);
 	}
+	for (uint16_t size = 0; size <= 20; size++)
+		assert_int_equal(decode_with(5, "\1\0\0\0\1\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0", size),
+				 size == 16 ? TCPX_OK : TCPX_ERR_PROTOCOL);
+	for (unsigned zero = 0; zero < 3; zero++) { /* channels, bytes, window */
+		uint8_t value[16] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
+
+		value[4 * zero] = 0;
+		assert_int_equal(decode_with(5, value, 16), TCPX_ERR_PROTOCOL);
+	}
 }
 
 static void fields_come_once(void **state)
@@ -273,6 +285,12 @@ static void fields_come_once(void **state)
 		len = add_field(bytes, len, type, "\1\1\1\1\1\1\1\1", 8);
 		assert_int_equal(wire_hello_decode(bytes, len, &back), TCPX_ERR_PROTOCOL);
 	}
+	dial.messages = (struct wire_messages){1, 1, 1, 0};
+	assert_int_equal(wire_hello_decode(bytes,
+					   add_field(bytes, wire_hello_encode(&dial, bytes), 5,
+						     "\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1", 16),
+					   &back),
+			 TCPX_ERR_PROTOCOL);
 }
 
 static void random_messages_come_back(void **state)
@@ -298,6 +316,11 @@ static void random_messages_come_back(void **state)
 		hello.notify_budget = rng_u64(&rng) >> rng_below(&rng, 65) % 64;
 		hello.eager_budget = rng_below(&rng, 3);
 		hello.read_budget = rng_below(&rng, 3);
+		if (rng_one_in(&rng, 2))
+			hello.messages = (struct wire_messages){1 + (uint32_t)rng_below(&rng, 100),
+								1 + (uint32_t)rng_below(&rng, 9),
+								1 + (uint32_t)rng_below(&rng, 9),
+								(uint32_t)rng_u64(&rng)};
 		memset(hello.name, 'x', rng_range(&rng, 0, TCPX_NAME_MAX));
 		assert_int_equal(wire_hello_decode(bytes, wire_hello_encode(&hello, bytes), &back),
 				 TCPX_OK);

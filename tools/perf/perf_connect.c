@@ -50,7 +50,12 @@ static tcpx_status connect_with(struct target *t, const char *bind)
 		opts.flags |= TCPX_SESSION_INSECURE;
 	if (o->busy_poll)
 		opts.flags |= TCPX_SESSION_BUSY_POLL;
-	if (t->path->want == PERF_TRANSPORT_TCP)
+	if (perf_by_plugin(t->path->want)) {
+		opts.plugin = o->plugin.file;
+		opts.nic = o->plugin.nic;
+		opts.plugin_channels = (uint32_t)o->plugin.channels;
+	}
+	if (t->path->want == PERF_TRANSPORT_TCP || perf_by_plugin(t->path->want))
 		opts.flags |= TCPX_SESSION_NO_LOCAL;
 	if (t->path->want == PERF_TRANSPORT_LOCAL)
 		opts.flags |= TCPX_SESSION_LOCAL_ONLY;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "ceiling_gpu.h"
 #include "cli_values.h"
+#include "perf_channels.h"
 #include "perf_lines.h"
 #include "perf_service_priv.h"
 #include "sys/addr.h"
@@ -433,10 +434,16 @@ static void on_ceil_gpu(struct perf_service *s, const struct perf_message *reque
 static void on_bye(struct perf_service *s, const struct perf_message *request,
 		   struct perf_message *reply)
 {
+	tcpx_channel_info rows[PERF_CHANNELS_MAX];
 	struct perf_bye bye;
+	unsigned count;
 
 	(void)reply;
 	s->back = !perf_message_get(request, &bye, sizeof(bye)) && bye.back;
+	if (s->house->verbose) {
+		count = perf_channels_read(s->house->session, s->peer, rows);
+		perf_channels_print(stderr, rows, count);
+	}
 	s->bye = 1;
 }
 

@@ -6,9 +6,10 @@
 #include "cli_values.h"
 
 struct perf_json {
-	struct cli_json *results;
+	struct cli_json *results, *channels;
 	unsigned paths;
 	int several; /* paths are asked for */
+	const struct cli_plugin *plugin;
 };
 
 static struct perf_json state; /* one document per process */
@@ -25,7 +26,8 @@ struct cli_json *perf_json_open(const struct perf_options *options)
 	cli_json_text(json, "tool", "perf");
 	cli_json_text(json, "version", tcpx_version());
 	cli_json_text(json, "verdict", "failed");
-	state = (struct perf_json){.several = perf_path_count(options) > 1};
+	state = (struct perf_json){.several = perf_path_count(options) > 1,
+				   .plugin = &options->plugin};
 	return json;
 }
 
@@ -58,6 +60,11 @@ static void put_path(struct cli_json *parent, const struct perf_path *path)
 	cli_json_text(o, "copy", path->copy);
 	cli_json_integer(o, "channels", path->channels);
 	cli_json_integer(o, "chunk", path->chunk_bytes);
+	if (perf_by_plugin(path->want)) {
+		cli_json_text(o, "plugin", state.plugin->file);
+		cli_json_text(o, "nic", state.plugin->nic ? state.plugin->nic : "");
+		cli_json_integer(o, "message_channels", path->message_channels);
+	}
 	cli_json_text(o, "congestion", path->congestion);
 	cli_json_text(o, "local_mem", known ? perf_place_kind(path->local.place.kind) : "");
 	cli_json_text(o, "remote_mem", known ? perf_place_kind(path->remote.place.kind) : "");
@@ -167,6 +174,27 @@ void perf_json_row(struct cli_json *json, const struct perf_path *path,
 		cli_json_real(row, "ceiling_one_way", ceiling->one_way);
 	if (state.several)
 		put_path(row, path);
+}
+
+void perf_json_channels(struct cli_json *json, const tcpx_channel_info *rows, unsigned count)
+{
+	if (!state.channels)
+		state.channels = cli_json_array(json, "message_channels");
+	for (unsigned i = 0; i < count; i++) {
+		struct cli_json *o = cli_json_object(state.channels, NULL);
+
+		if (!o)
+			return;
+		cli_json_integer(o, "path", state.paths - 1);
+		cli_json_integer(o, "channel", rows[i].channel);
+		cli_json_text(o, "nic", rows[i].nic);
+		cli_json_integer(o, "sends_posted", rows[i].sends_posted);
+		cli_json_integer(o, "sends_done", rows[i].sends_done);
+		cli_json_integer(o, "posted", rows[i].posted);
+		cli_json_integer(o, "done", rows[i].done);
+		cli_json_integer(o, "unpacked", rows[i].unpacked);
+		cli_json_integer(o, "consumed", rows[i].consumed);
+	}
 }
 
 void perf_json_verdict(struct cli_json *json, const char *verdict, const char *error)

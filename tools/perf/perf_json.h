@@ -15,6 +15,8 @@ void perf_json_row(struct cli_json *json, const struct perf_path *path,
 		   const struct perf_row_plan *plan, const struct perf_result *result,
 		   const struct ceiling_result *ceiling);
 /* error: why the run failed, NULL when it did not. */
+/* Of the path that ran last. */
+void perf_json_channels(struct cli_json *json, const tcpx_channel_info *rows, unsigned count);
 void perf_json_verdict(struct cli_json *json, const char *verdict, const char *error);
 
 #endif

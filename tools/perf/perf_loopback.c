@@ -18,7 +18,7 @@
 #include "cli_output.h"
 
 #define READY_NS (15 * CLOCK_S_NS)
-#define ARGS_MAX 24
+#define ARGS_MAX 32
 
 static pid_t child = -1;
 static int child_out = -1; /* kept open, so that its further lines hit no closed pipe */
@@ -94,6 +94,37 @@ static tcpx_status spawn(const char *const argv[])
 	return TCPX_OK;
 }
 
+/* The other end's part of a plugin; what it inherits of our environment counts as the user's. */
+static int add_plugin(const struct perf_options *o, const struct perf_path *path,
+		      const char *argv[], int argc)
+{
+	static char channels[24], gpu[16];
+	struct perf_place remote = perf_place_of(o->remote_mem, 0);
+
+	if (!perf_by_plugin(path->want))
+		return argc;
+	argv[argc++] = path->want == PERF_TRANSPORT_PLUGIN ? "--transport=plugin"
+							   : "--transport=gpudirect";
+	argv[argc++] = "--plugin";
+	argv[argc++] = o->plugin.file;
+	if (o->plugin.nic) {
+		argv[argc++] = "--nic";
+		argv[argc++] = o->plugin.nic;
+	}
+	if (o->plugin.channels) {
+		snprintf(channels, sizeof(channels), "%llu",
+			 (unsigned long long)o->plugin.channels);
+		argv[argc++] = "--plugin-channels";
+		argv[argc++] = channels;
+	}
+	if (path->want == PERF_TRANSPORT_GPUDIRECT) {
+		snprintf(gpu, sizeof(gpu), "%u", remote.device);
+		argv[argc++] = "--gpu";
+		argv[argc++] = gpu;
+	}
+	return argc;
+}
+
 tcpx_status perf_loopback_start(const struct perf_options *options, const struct perf_path *path,
 				char address[PERF_ADDRESS_TEXT])
 {
@@ -128,6 +159,7 @@ tcpx_status perf_loopback_start(const struct perf_options *options, const struct
 		argv[argc++] = "--chunk";
 		argv[argc++] = chunk;
 	}
+	add_plugin(options, path, argv, argc);
 	status = spawn(argv);
 	if (status == TCPX_OK)
 		status = read_ready(address);

@@ -4,12 +4,21 @@
 #define TOOLS_PERF_PLAN_H
 
 #include "ceiling.h"
+#include "cli_plugin.h"
 #include "cli_values.h"
 #include "perf_row.h"
 
-enum perf_transport { PERF_TRANSPORT_TCP, PERF_TRANSPORT_LOCAL, PERF_TRANSPORT_AUTO };
-#define PERF_TRANSPORTS "tcp|local|auto"
+enum perf_transport {
+	PERF_TRANSPORT_TCP,
+	PERF_TRANSPORT_LOCAL,
+	PERF_TRANSPORT_AUTO,
+	PERF_TRANSPORT_PLUGIN,
+	PERF_TRANSPORT_GPUDIRECT,
+};
+#define PERF_TRANSPORTS "tcp|local|auto|plugin|gpudirect"
 #define PERF_OPS "write|read|send|notify|latency|pingpong"
+
+#define PERF_MESSAGES_ABOVE 16384 /* pieces up to it go over tcp with plugins as well */
 
 /* The subcommand's options; offsets of the option table point in here. */
 struct perf_options {
@@ -17,6 +26,7 @@ struct perf_options {
 	uint64_t op;		  /* index in PERF_OPS */
 	uint64_t mem, remote_mem; /* for perf_place_of() */
 	struct cli_list sizes, channels, chunks, transports;
+	struct cli_plugin plugin;
 	uint64_t iters, batch, depth, working_set, seed, workers;
 	double seconds, timeout;
 	const char *bind, *json, *key;
@@ -40,9 +50,16 @@ struct perf_path {
 	/* what it became */
 	char transport[16], copy[16], congestion[16], auth[16], address[64];
 	uint32_t channels, chunk_bytes;
+	uint32_t message_channels; /* 0: no plugin */
 	struct perf_end_memory local, remote;
 	char version[32], host[64];
 };
+
+/* Bulk goes as messages of a plugin. */
+static inline int perf_by_plugin(enum perf_transport want)
+{
+	return want == PERF_TRANSPORT_PLUGIN || want == PERF_TRANSPORT_GPUDIRECT;
+}
 
 /* A list that is not given counts as one. */
 static inline uint32_t perf_list_count(const struct cli_list *list)

@@ -5,8 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/config.h"
+#include "base/error.h"
+#include "cli_devmem.h"
 #include "cli_json.h"
 #include "cli_output.h"
+#include "perf_channels.h"
 #include "perf_json.h"
 #include "perf_lines.h"
 #include "perf_table.h"
@@ -21,6 +25,9 @@ struct perf_report {
 	uint64_t wrong;
 	char best[48]; /* for the last line */
 	double best_rate, best_time;
+	struct cli_devmem devmem; /* gpudirect */
+	int messages_came;	  /* to this end, on the path */
+	int unsteered;		  /* and none of them past the host */
 };
 
 struct perf_report *perf_report_open(const struct perf_options *options)
@@ -44,10 +51,28 @@ struct perf_report *perf_report_open(const struct perf_options *options)
 	return NULL;
 }
 
+/* What a NIC steered into GPU memory here. */
+static void end_devmem(struct perf_report *r)
+{
+	enum cli_devmem_verdict verdict;
+	char text[512];
+
+	if (r->path.want != PERF_TRANSPORT_GPUDIRECT)
+		return;
+	verdict = cli_devmem_end(&r->devmem, text, sizeof(text));
+	fprintf(r->out, "# rx_devmem_pkts of this end: %s\n", text);
+	/* host-recv is what has no steered packets. */
+	if (r->messages_came && verdict == CLI_DEVMEM_NONE &&
+	    strcmp(config_text(CONFIG_UNPACK_IMPL), "host-recv") != 0)
+		r->unsteered = 1;
+	r->messages_came = 0;
+}
+
 static void end_path(struct perf_report *r)
 {
 	perf_table_limits(r->out, &r->sender);
 	memset(&r->sender, 0, sizeof(r->sender));
+	end_devmem(r);
 }
 
 void perf_report_path(struct perf_report *r, const struct perf_path *path,
@@ -55,6 +80,8 @@ void perf_report_path(struct perf_report *r, const struct perf_path *path,
 {
 	end_path(r);
 	r->path = *path;
+	if (path->want == PERF_TRANSPORT_GPUDIRECT)
+		cli_devmem_start(&r->devmem, &r->options->plugin);
 	perf_table_path(r->out, r->options, path, ceiling);
 	cli_flush(r->out);
 	if (r->json)
@@ -82,9 +109,24 @@ void perf_report_row(struct perf_report *r, const struct perf_row_plan *plan,
 		perf_meter_add(&r->sender,
 			       plan->op == PERF_OP_READ ? &result->remote : &result->local);
 	r->wrong += result->wrong_bytes;
+	r->messages_came |= (plan->op == PERF_OP_READ || plan->bidir) &&
+			    plan->size / plan->batch > PERF_MESSAGES_ABOVE;
 	note_best(r, plan, result);
 	if (r->json)
 		perf_json_row(r->json, &r->path, plan, result, ceiling);
+}
+
+void perf_report_channels(struct perf_report *r, tcpx_session *session, tcpx_peer peer)
+{
+	tcpx_channel_info rows[PERF_CHANNELS_MAX];
+	tcpx_error error = *tcpx_last_error(); /* of a row that failed, which is told later */
+	unsigned count = perf_channels_read(session, peer, rows);
+
+	if (r->options->plugin.verbose)
+		perf_channels_print(r->out, rows, count);
+	if (r->json)
+		perf_json_channels(r->json, rows, count);
+	error_raise(&error);
 }
 
 static const char *verdict(int code)
@@ -104,10 +146,15 @@ static const char *verdict(int code)
 int perf_report_end(struct perf_report *r, int code)
 {
 	static const char *const lines[] = {"FAILED", "WRONG DATA", "TIMED OUT"};
-	const char *why, *colour = r->out != stdout ? "" : code ? cli_red() : cli_green();
+	const char *why, *colour;
 
 	cli_live("%s", "");
 	end_path(r);
+	if (r->unsteered && code == CLI_OK) {
+		cli_error("bytes came, and no NIC counted a packet into GPU memory");
+		code = CLI_FAILED;
+	}
+	colour = r->out != stdout ? "" : code ? cli_red() : cli_green();
 	if (code == CLI_OK && r->options->no_check)
 		fprintf(r->out, "# result: OK, not checked; %s\n", r->best);
 	else if (code == CLI_OK)

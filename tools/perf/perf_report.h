@@ -21,6 +21,9 @@ void perf_report_path(struct perf_report *report, const struct perf_path *path,
 void perf_report_row(struct perf_report *report, const struct perf_row_plan *plan,
 		     const struct perf_result *result, const struct ceiling_result *ceiling);
 
+/* Behind the rows of a path over a plugin: what became of the messages. */
+void perf_report_channels(struct perf_report *report, tcpx_session *session, tcpx_peer peer);
+
 /* The last line and the JSON, by the exit code. The code, or CLI_FAILED when writing failed. */
 int perf_report_end(struct perf_report *report, int code);
 void perf_report_close(struct perf_report *report);

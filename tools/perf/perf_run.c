@@ -91,7 +91,28 @@ static tcpx_status learn_path(struct run *run)
 	snprintf(path->host, sizeof(path->host), "%s", run->client.host);
 	path->channels = info.channels;
 	path->chunk_bytes = info.chunk_bytes;
+	path->message_channels = info.message_channels;
+	if (!perf_by_plugin(path->want))
+		return TCPX_OK;
+	snprintf(path->transport, sizeof(path->transport), "%s",
+		 path->want == PERF_TRANSPORT_PLUGIN ? "plugin" : "gpudirect");
 	return TCPX_OK;
+}
+
+/* Bytes that would go over tcp in silence are not what was asked for. */
+static tcpx_status check_messages(const struct run *run)
+{
+	tcpx_peer_info info = {.sz = sizeof(info)};
+	tcpx_status status = TCPX_OK;
+
+	if (perf_by_plugin(run->path.want))
+		status = tcpx_peer_query(run->client.session, run->client.peer, &info);
+	if (status != TCPX_OK || !perf_by_plugin(run->path.want) || info.message_channels)
+		return status;
+	error_set(TCPX_ERR_UNSUPPORTED, 0,
+		  "no channel of messages with the other end: everything "
+		  "would go over tcp");
+	return error_next("the log says why; or serve --transport with the same plugin and chunk");
 }
 
 /* What the other end refuses is known before the first row. */
@@ -231,7 +252,9 @@ static tcpx_status run_connected(struct run *run)
 		.leave = {perf_leave_client, &run->client},
 	};
 	cli_live("connected, warming up");
-	status = perf_engines_find(&run->client, run->options, &run->path);
+	status = check_messages(run);
+	if (status == TCPX_OK)
+		status = perf_engines_find(&run->client, run->options, &run->path);
 	if (status == TCPX_OK)
 		status = check_sizes(run);
 	if (status == TCPX_OK)
@@ -244,7 +267,10 @@ static tcpx_status run_connected(struct run *run)
 		return status;
 	cli_live("%s", "");
 	perf_report_path(run->report, &run->path, get_ceiling(run, &ceiling));
-	return run_sizes(run);
+	status = run_sizes(run);
+	if (perf_by_plugin(run->path.want))
+		perf_report_channels(run->report, run->client.session, run->client.peer);
+	return status;
 }
 
 /* Measures one path. Answers an exit code, CLI_OK also when bytes were wrong. */

@@ -18,7 +18,7 @@ struct perf_house {
 	uint64_t memory_limit; /* bytes of buffers, all clients together */
 	uint64_t kinds;	       /* bit set of allowed enum tcpx_mem_kind */
 	uint64_t gpus;	       /* bit set of allowed ordinals */
-	int perf_lines, quiet;
+	int perf_lines, quiet, verbose;
 	_Atomic uint64_t memory_used;
 	struct sockaddr_storage addresses[PERF_ADDRESSES_MAX]; /* it listens on */
 	unsigned naddresses;

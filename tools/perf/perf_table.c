@@ -7,6 +7,7 @@
 #include <tcpx/query.h>
 
 #include "base/bytes.h"
+#include "base/config.h"
 #include "cli_output.h"
 
 static const char *or_dash(const char *text)
@@ -48,6 +49,10 @@ void perf_table_path(FILE *out, const struct perf_options *o, const struct perf_
 		path->transport, path->copy, *path->copy ? " " : "", path->channels,
 		bytes_compact(path->chunk_bytes, chunk, sizeof(chunk)), or_dash(path->congestion),
 		or_dash(path->auth));
+	if (perf_by_plugin(path->want))
+		fprintf(out, "# messages: plugin %s  NIC %s  channels %u  (up to 16K: tcp)\n",
+			o->plugin.file, o->plugin.nic ? o->plugin.nic : "by default",
+			path->message_channels);
 	fprintf(out, "# memory: local %s  remote %s  working set %s  batch %llu  depth %llu%s\n",
 		memory_text(&path->local, local, sizeof(local)),
 		memory_text(&path->remote, remote, sizeof(remote)),
@@ -58,6 +63,10 @@ void perf_table_path(FILE *out, const struct perf_options *o, const struct perf_
 		print_ceiling(out, path, ceiling);
 	if (!strcmp(path->auth, "insecure"))
 		fprintf(out, "# INSECURE: whoever reaches the port may connect\n");
+	if (path->want == PERF_TRANSPORT_GPUDIRECT &&
+	    !strcmp(config_text(CONFIG_UNPACK_IMPL), "none"))
+		fprintf(out,
+			"# INVALID DATA: unpack none, what arrives stays in the plugin's pages\n");
 	if (o->no_check)
 		fprintf(out,
 			"# NOT CHECKED: --no-check, the bytes that arrived were not compared\n");

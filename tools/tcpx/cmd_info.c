@@ -11,18 +11,21 @@
 #include "cli_output.h"
 #include "commands.h"
 #include "info_gpu.h"
+#include "info_plugin.h"
 #include "sys/addr.h"
 #include "sys/cpu.h"
 #include "sys/iface.h"
 
 struct info_options {
 	int env;
-	const char *json;
+	const char *json, *plugin;
 };
 
 static const struct cli_option options[] = {
 	{"env", NULL, CLI_RULE_FLAG, offsetof(struct info_options, env), NULL, 0,
 	 "every option: value, default, range, alias, help"},
+	{"plugin", "FILE", CLI_RULE_TEXT, offsetof(struct info_options, plugin), NULL, 0,
+	 "what an ncclNet plugin offers; default: TCPX's"},
 	{"json", "FILE|-", CLI_RULE_TEXT, offsetof(struct info_options, json), NULL, 0,
 	 "write it all as JSON"},
 };
@@ -251,6 +254,10 @@ static int run(const struct cli_command *command, int argc, char **argv)
 
 	if (rc != CLI_GO)
 		return rc;
+	if (o.plugin && o.env)
+		return cli_usage("--plugin and --env are two questions; ask one");
+	if (o.plugin)
+		return info_plugin(o.plugin, o.json);
 	rc = CLI_OK;
 	if (sys_iface_list(&ifaces, &count) != TCPX_OK)
 		count = 0;

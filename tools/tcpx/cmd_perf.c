@@ -86,7 +86,8 @@ static const struct cli_option options[] = {
 	 AT(transports),
 	 "auto",
 	 0,
-	 "tcp, local, auto; a row each"},
+	 "tcp, local, auto, plugin, gpudirect; a row each"},
+	CLI_PLUGIN_OPTIONS(AT),
 	{"bind", "ADDR|IF[,...]", CLI_RULE_TEXT, AT(bind), NULL, 0,
 	 "local rails (default: direct routes)"},
 	{"mem",
@@ -168,6 +169,42 @@ static void settle(const struct cli_command *command, int no_local, struct perf_
 	if (o->loopback && !o->bind)
 		o->bind = "127.0.0.1"; /* whatever the environment says */
 	set_sizes(o);
+}
+
+static int uses(const struct perf_options *o, enum perf_transport want)
+{
+	for (uint32_t i = 0; i < o->transports.count; i++)
+		if (o->transports.values[i] == want)
+			return 1;
+	return 0;
+}
+
+/* Before anything reads the environment. */
+static int prepare_plugin(const struct cli_command *command, const struct perf_options *o)
+{
+	int gpudirect = uses(o, PERF_TRANSPORT_GPUDIRECT), plugin = uses(o, PERF_TRANSPORT_PLUGIN);
+	int gpus = perf_place_of(o->mem, 0).kind == TCPX_MEM_CUDA;
+	uint64_t chunk = 0;
+
+	if (!gpudirect && !plugin)
+		return CLI_GO;
+	if (gpudirect && plugin)
+		return cli_usage("--transport plugin and gpudirect want different environments; "
+				 "ask one after the other");
+	gpus += perf_place_of(o->remote_mem, 0).kind == TCPX_MEM_CUDA;
+	if (gpudirect && gpus < 2)
+		return cli_usage("--transport gpudirect carries GPU memory: give --mem cuda and "
+				 "--remote-mem cuda; plugin is for host memory");
+	if (gpudirect && cli_given(command, "gpu") &&
+	    o->plugin.gpu != perf_place_of(o->mem, 0).device)
+		return cli_usage("--gpu %llu is not the GPU of --mem: nothing would go as messages",
+				 (unsigned long long)o->plugin.gpu);
+	if (plugin && gpus)
+		return cli_usage("--transport plugin carries host memory; gpudirect that of GPUs");
+	for (uint32_t i = 0; i < o->chunks.count; i++)
+		chunk = o->chunks.values[i] > chunk ? o->chunks.values[i] : chunk;
+	return cli_plugin_prepare(command, &o->plugin, gpudirect,
+				  gpudirect ? (int)perf_place_of(o->mem, 0).device : -1, chunk);
 }
 
 /* Of one end: its buffers, and those of plain sockets. */
@@ -265,7 +302,9 @@ static int run(const struct cli_command *command, int argc, char **argv)
 	if (first < argc)
 		o.host = argv[first];
 	settle(command, no_local, &o);
-	rc = check(command, &o);
+	rc = prepare_plugin(command, &o);
+	if (rc == CLI_GO)
+		rc = check(command, &o);
 	if (rc != CLI_GO)
 		return rc;
 	cli_say_unknown();

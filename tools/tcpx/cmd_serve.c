@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "base/config.h"
+#include "cli_devmem.h"
 #include "cli_output.h"
+#include "cli_plugin.h"
 #include "commands.h"
 #include "perf_host.h"
 #include "perf_plan.h"
@@ -18,13 +20,16 @@
 
 struct serve_options {
 	int once, insecure, busy_poll, perf_lines, no_local, quiet, die_with_parent;
-	uint64_t port, channels, chunk, max_memory, workers;
+	uint64_t port, channels, chunk, max_memory, workers, transport;
+	struct cli_plugin plugin;
 	struct cli_list mem;
 	const char *bind, *key;
 };
 
 #define AT(field) offsetof(struct serve_options, field)
 #define PORT_UNSET 65536
+
+enum transport { TRANSPORT_AUTO, TRANSPORT_PLUGIN, TRANSPORT_GPUDIRECT };
 
 static const struct cli_option options[] = {
 	{"bind", "ADDR|IF[,...]", CLI_RULE_TEXT, AT(bind), NULL, 0,
@@ -67,6 +72,14 @@ static const struct cli_option options[] = {
 	{"busy-poll", NULL, CLI_RULE_FLAG, AT(busy_poll), NULL, 0, "spin instead of sleeping"},
 	{"no-local", NULL, CLI_RULE_FLAG, AT(no_local), NULL, 0,
 	 "never use the same-host transport"},
+	{"transport",
+	 "KIND",
+	 {CLI_CHOICE, 0, 0, "auto|plugin|gpudirect"},
+	 AT(transport),
+	 "auto",
+	 0,
+	 "auto, or messages as well: plugin, gpudirect"},
+	CLI_PLUGIN_OPTIONS(AT),
 	{"perf-lines", NULL, CLI_RULE_FLAG, AT(perf_lines), NULL, CLI_ENV(PERF),
 	 "the predecessor's [PERF] lines"},
 	{"quiet", NULL, CLI_RULE_FLAG, AT(quiet), NULL, 0,
@@ -85,7 +98,12 @@ static tcpx_status open_session(const struct serve_options *o, tcpx_session **ou
 		opts.flags |= TCPX_SESSION_INSECURE;
 	if (o->busy_poll)
 		opts.flags |= TCPX_SESSION_BUSY_POLL;
-	if (o->no_local)
+	if (o->transport != TRANSPORT_AUTO) {
+		opts.plugin = o->plugin.file;
+		opts.nic = o->plugin.nic;
+		opts.plugin_channels = (uint32_t)o->plugin.channels;
+	}
+	if (o->no_local || o->transport != TRANSPORT_AUTO)
 		opts.flags |= TCPX_SESSION_NO_LOCAL;
 	return tcpx_session_open(&opts, out);
 }
@@ -152,11 +170,15 @@ static uint64_t half_of_ram(void)
 static int serve(const struct serve_options *o, tcpx_session *session)
 {
 	static struct perf_house house;
+	struct cli_devmem devmem = {0};
+	char text[512];
 	tcpx_status status = listen_on(o, session);
+	int rc;
 
 	house.session = session;
 	house.perf_lines = o->perf_lines;
 	house.quiet = o->quiet;
+	house.verbose = o->plugin.verbose;
 	house.memory_limit = o->max_memory ? o->max_memory : half_of_ram();
 	for (uint32_t i = 0; i < o->mem.count; i++) {
 		struct perf_place place = perf_place_of(o->mem.values[i], PERF_DEVICE_FIRST);
@@ -175,7 +197,13 @@ static int serve(const struct serve_options *o, tcpx_session *session)
 		return cli_fail(status, "connection info");
 	if (cli_flush(stdout))
 		return CLI_FAILED; /* whoever waits for the ready line waits in vain */
-	return perf_serve_loop(&house, o->once);
+	if (o->transport == TRANSPORT_GPUDIRECT)
+		cli_devmem_start(&devmem, &o->plugin);
+	rc = perf_serve_loop(&house, o->once);
+	cli_devmem_end(&devmem, text, sizeof(text));
+	if (o->transport == TRANSPORT_GPUDIRECT && !o->quiet)
+		fprintf(stderr, "rx_devmem_pkts of this end: %s\n", text);
+	return rc;
 }
 
 static int run(const struct cli_command *command, int argc, char **argv)
@@ -185,6 +213,11 @@ static int run(const struct cli_command *command, int argc, char **argv)
 	tcpx_status status;
 	int first, rc = cli_parse(command, argc, argv, &o, &first);
 
+	if (rc != CLI_GO)
+		return rc;
+	if (o.transport != TRANSPORT_AUTO)
+		rc = cli_plugin_prepare(command, &o.plugin, o.transport == TRANSPORT_GPUDIRECT, -1,
+					o.chunk);
 	if (rc != CLI_GO)
 		return rc;
 	if (o.die_with_parent) {

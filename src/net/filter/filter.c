@@ -49,6 +49,22 @@ static int pass_held(struct net_chan *chan)
 	return inner_of(chan)->ops->held(inner_of(chan));
 }
 
+static tcpx_status pass_post(struct net_chan *chan, void *mr, const void *data,
+			     const struct frame *frame)
+{
+	return inner_of(chan)->ops->post(inner_of(chan), mr, data, frame);
+}
+
+static tcpx_status pass_take(struct net_chan *chan, uint64_t seq, struct net_message *out_message)
+{
+	return inner_of(chan)->ops->take(inner_of(chan), seq, out_message);
+}
+
+static void pass_give(struct net_chan *chan, uint64_t seq)
+{
+	inner_of(chan)->ops->give(inner_of(chan), seq);
+}
+
 static int pass_arm(struct net_chan *chan, int want_recv, int want_send, uint32_t *out_events)
 {
 	return inner_of(chan)->ops->arm(inner_of(chan), want_recv, want_send, out_events);
@@ -104,6 +120,12 @@ void filter_init(struct filter_chan *filter, struct net_chan *inner)
 	if (inner->ops->hold) {
 		filter->ops.hold = pass_hold;
 		filter->ops.held = pass_held;
+	}
+	if (inner->ops->post)
+		filter->ops.post = pass_post;
+	if (inner->ops->take) {
+		filter->ops.take = pass_take;
+		filter->ops.give = pass_give;
 	}
 	filter->base.ops = &filter->ops;
 }

@@ -22,9 +22,14 @@ struct local_listener;
 typedef int (*local_arrived_fn)(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
 				uint32_t epoch, struct net_chan *chan);
 
-/* name: the abstract address to offer, without the leading NUL byte. */
-tcpx_status local_listener_open(struct sys_loop *loop, local_arrived_fn arrived, void *arg,
-				char name[LOCAL_NAME_MAX], struct local_listener **out_listener);
+/* Somebody asks for the descriptor of that number: it, which stays the callee's, or -1. Loop's
+ * thread; does not close the listener. */
+typedef int (*local_asked_fn)(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint64_t number);
+
+/* name: the abstract address to offer, without the leading NUL byte. asked may be NULL. */
+tcpx_status local_listener_open(struct sys_loop *loop, local_arrived_fn arrived,
+				local_asked_fn asked, void *arg, char name[LOCAL_NAME_MAX],
+				struct local_listener **out_listener);
 void local_listener_close(struct local_listener *listener); /* loop's thread */
 
 /* Dials the offer: makes the memfd (ring_bytes per direction, a power of two), passes it. Does not
@@ -33,6 +38,16 @@ void local_listener_close(struct local_listener *listener); /* loop's thread */
  * later. */
 tcpx_status local_dial(const char *name, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
 		       uint32_t epoch, size_t ring_bytes, struct net_chan **out_chan);
+
+/* Asks the listener of that name for a descriptor. fetched tells, once, on the loop's thread, but
+ * never from within start and not after cancel. OK: fd is the callee's, close-on-exec, and may be
+ * anything; ERR_AGAIN: there was none within 2 s. The errors of start are local_dial's. */
+struct local_fetch;
+typedef void (*local_fetched_fn)(void *arg, tcpx_status status, int fd);
+tcpx_status local_fetch_start(struct sys_loop *loop, const char *name,
+			      const uint8_t nonce[LOCAL_NONCE_BYTES], uint64_t number,
+			      local_fetched_fn fetched, void *arg, struct local_fetch **out_fetch);
+void local_fetch_cancel(struct local_fetch *fetch); /* loop's thread */
 
 /* Gives the pages of an empty ring back to the system; what it costs is faulting them in again. For
  * a channel that has been idle for a while; nothing happens when bytes are under way or chan is of

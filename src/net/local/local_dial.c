@@ -45,7 +45,7 @@ static tcpx_status dial_failed(int err, const char *name)
 	return error_set(status, err, "connecting to local address @%.*s", LOCAL_NAME_MAX, name);
 }
 
-static tcpx_status dial_socket(const char *name, int *out_fd)
+tcpx_status local_dial_socket(const char *name, int *out_fd)
 {
 	struct sockaddr_un addr;
 	socklen_t len = local_address(name, &addr);
@@ -67,31 +67,6 @@ static tcpx_status dial_socket(const char *name, int *out_fd)
 	return TCPX_OK;
 }
 
-static tcpx_status hello_send(int fd, const struct local_hello *hello, int memfd)
-{
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = {0};
-	struct iovec iov = {(void *)hello, sizeof(*hello)};
-	struct msghdr msg = {.msg_iov = &iov,
-			     .msg_iovlen = 1,
-			     .msg_control = control.bytes,
-			     .msg_controllen = sizeof(control.bytes)};
-	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
-
-	cmsg->cmsg_level = SOL_SOCKET;
-	cmsg->cmsg_type = SCM_RIGHTS;
-	cmsg->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(cmsg), &memfd, sizeof(memfd));
-	/* The socket is fresh, so its buffer takes the hello whole. */
-	if (sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof(*hello))
-		return error_set(errno == EPIPE || errno == ECONNRESET ? TCPX_ERR_PEER_RESET
-								       : TCPX_ERR_SYSTEM,
-				 errno, "local hello");
-	return TCPX_OK;
-}
-
 tcpx_status local_dial(const char *name, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
 		       uint32_t epoch, size_t ring_bytes, struct net_chan **out_chan)
 {
@@ -108,7 +83,7 @@ tcpx_status local_dial(const char *name, const uint8_t nonce[LOCAL_NONCE_BYTES],
 	if (!local_ring_bytes_ok(ring_bytes))
 		return error_set(TCPX_ERR_INVALID, 0, "ring of %zu bytes", ring_bytes);
 	memcpy(hello.nonce, nonce, sizeof(hello.nonce));
-	status = dial_socket(name, &fd);
+	status = local_dial_socket(name, &fd);
 	if (status)
 		return status;
 	status = local_map_create(ring_bytes, &memfd, &map);
@@ -118,7 +93,7 @@ tcpx_status local_dial(const char *name, const uint8_t nonce[LOCAL_NONCE_BYTES],
 	if (status)
 		goto out_map;
 	local_share_dial((struct local_chan *)chan, memfd, &hello);
-	status = hello_send(fd, &hello, memfd);
+	status = local_pass(fd, &hello, sizeof(hello), memfd);
 	close(memfd);
 	if (status)
 		chan->ops->close(chan); /* with fd and map */

@@ -24,6 +24,7 @@ struct local_listener {
 	struct sys_watch watch;
 	struct sys_timer timer;
 	local_arrived_fn arrived;
+	local_asked_fn asked;
 	void *arg;
 	struct list_node pending; /* struct guest, the oldest first */
 	unsigned npending;
@@ -69,58 +70,31 @@ static void guest_release(struct guest *guest)
 	timer_update(listener);
 }
 
-static void guest_drop(struct guest *guest, const char *why)
+static void guest_close(struct guest *guest)
 {
-	struct local_listener *listener = guest->listener;
-
-	if (log_allow(&listener->limit, 5))
-		LOG_WARN("local: connection dropped before its hello: %s", why);
 	guest_release(guest);
 	if (guest->memfd >= 0)
 		close(guest->memfd);
 	close(guest->watch.fd);
+	explicit_bzero(guest, sizeof(*guest));
 	free(guest);
 }
 
-/* Keeps the first descriptor that arrives; whatever else comes is closed. */
-static void guest_take_fds(struct guest *guest, struct msghdr *msg)
+static void guest_drop(struct guest *guest, const char *why)
 {
-	struct cmsghdr *cmsg;
-
-	for (cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR(msg, cmsg)) {
-		size_t count = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		int fd;
-
-		if (cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t i = 0; i < count; i++) {
-			memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof(int), sizeof(fd));
-			if (guest->memfd < 0)
-				guest->memfd = fd;
-			else
-				close(fd);
-		}
-	}
+	if (log_allow(&guest->listener->limit, 5))
+		LOG_WARN("local: connection dropped before its hello: %s", why);
+	guest_close(guest);
 }
 
 /* 1: the hello is complete; 0: not yet; -1: the guest left. */
 static int guest_read(struct guest *guest)
 {
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control;
-	struct iovec iov = {(char *)&guest->hello + guest->have,
-			    sizeof(guest->hello) - guest->have};
-	struct msghdr msg = {.msg_iov = &iov,
-			     .msg_iovlen = 1,
-			     .msg_control = control.bytes,
-			     .msg_controllen = sizeof(control.bytes)};
-	ssize_t n = recvmsg(guest->watch.fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	ssize_t n = local_pass_recv(guest->watch.fd, (char *)&guest->hello + guest->have,
+				    sizeof(guest->hello) - guest->have, &guest->memfd);
 
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -1;
-	guest_take_fds(guest, &msg);
 	if (n == 0)
 		return -1;
 	guest->have += (size_t)n;
@@ -136,6 +110,19 @@ static const char *hello_fault(const struct guest *guest)
 	if (guest->memfd < 0)
 		return "no memory passed";
 	return NULL;
+}
+
+/* The guest wants a descriptor of ours, and nothing else. */
+static void guest_answer(struct guest *guest)
+{
+	struct local_listener *listener = guest->listener;
+	int fd = -1;
+
+	if (listener->asked && guest->hello.version == LOCAL_VERSION)
+		fd = listener->asked(listener->arg, guest->hello.nonce, guest->hello.ring_bytes);
+	if (fd >= 0 && local_pass(guest->watch.fd, "", 1, fd) != TCPX_OK)
+		LOG_DEBUG("local: a descriptor is not passed: %s", error_last()->what);
+	guest_close(guest);
 }
 
 /* The hello is complete. The callback may close the listener: nothing of it is touched after. */
@@ -173,7 +160,9 @@ static void guest_ready(struct sys_watch *watch, uint32_t events)
 	int rc = guest_read(guest);
 
 	(void)events;
-	if (rc > 0)
+	if (rc > 0 && guest->hello.magic == LOCAL_FETCH_MAGIC)
+		guest_answer(guest);
+	else if (rc > 0)
 		guest_arrive(guest);
 	else if (rc < 0)
 		guest_drop(guest, "it left");
@@ -274,8 +263,9 @@ static tcpx_status listener_socket(char name[LOCAL_NAME_MAX], int *out_fd)
 	return TCPX_OK;
 }
 
-tcpx_status local_listener_open(struct sys_loop *loop, local_arrived_fn arrived, void *arg,
-				char name[LOCAL_NAME_MAX], struct local_listener **out_listener)
+tcpx_status local_listener_open(struct sys_loop *loop, local_arrived_fn arrived,
+				local_asked_fn asked, void *arg, char name[LOCAL_NAME_MAX],
+				struct local_listener **out_listener)
 {
 	struct local_listener *listener = calloc(1, sizeof(*listener));
 	tcpx_status status;
@@ -285,6 +275,7 @@ tcpx_status local_listener_open(struct sys_loop *loop, local_arrived_fn arrived,
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "local listener");
 	listener->loop = loop;
 	listener->arrived = arrived;
+	listener->asked = asked;
 	listener->arg = arg;
 	listener->timer.fn = listener_timer;
 	list_init(&listener->timer.node);

@@ -247,9 +247,18 @@ tcpx_status local_chan_create(int fd, struct local_map *map, size_t ring_bytes, 
 			      struct net_chan **out_chan);
 int local_ring_bytes_ok(uint64_t ring_bytes);
 
+/* local_fetch.c */
+/* n bytes and a descriptor, which stays the caller's, over a socket that has room. */
+tcpx_status local_pass(int sock, const void *bytes, size_t n, int fd);
+/* As recv. A descriptor that comes lands in *inout_fd where that is -1, any other one is closed. */
+ssize_t local_pass_recv(int sock, void *bytes, size_t n, int *inout_fd);
+
 /* local_dial.c, local_listen.c */
 #define LOCAL_MAGIC 0x3176676e69727874ull
 #define LOCAL_VERSION 2
+
+/* A question for a descriptor, which ring_bytes numbers; nothing goes with it. */
+#define LOCAL_FETCH_MAGIC 0x3166676e69727874ull
 
 /* First message on the socket, with the memfd. One host, so in its byte order. */
 struct local_hello {
@@ -263,6 +272,8 @@ struct local_hello {
 static_assert(sizeof(struct local_hello) == 64, "hello without padding");
 
 struct sockaddr_un;
+/* A connection to that listener, proven to be our user's. */
+tcpx_status local_dial_socket(const char *name, int *out_fd);
 int local_same_user(int fd); /* the other end of a unix socket: our user or root */
 /* The abstract address of a name; returns its length. */
 unsigned local_address(const char *name, struct sockaddr_un *out_addr);

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ncclNet plugins: what one offers. */
+#ifndef TCPX_PLUGIN_H
+#define TCPX_PLUGIN_H
+
+#include <tcpx/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A plugin as tcpx_plugin_query() finds it. */
+typedef struct tcpx_plugin_info {
+	size_t sz;	     /**< set by the caller */
+	char resolved[1024]; /**< the file behind the path */
+	char name[64];	     /**< the plugin's own */
+	uint32_t version;    /**< of the ncclNet table in use, 6..12: the newest it has */
+	uint32_t versions;   /**< all it has, bit v for version v */
+	uint32_t devices;
+	int32_t consumes; /**< 1: received messages are given back by irecvConsumed */
+} tcpx_plugin_info;
+
+/** Bits of tcpx_plugin_device.pointers: memory that the plugin sends from and receives into. */
+enum tcpx_plugin_pointers {
+	TCPX_PLUGIN_HOST = 1u << 0,
+	TCPX_PLUGIN_CUDA = 1u << 1,
+	TCPX_PLUGIN_DMABUF = 1u << 2,
+};
+
+/** A network device of a plugin. */
+typedef struct tcpx_plugin_device {
+	size_t sz; /**< set by the caller */
+	char name[64];
+	char pci_path[256];   /**< in /sys; "" for one that is on no bus */
+	uint32_t pointers;    /**< enum tcpx_plugin_pointers */
+	uint32_t speed_mbps;  /**< 0: not known */
+	uint32_t max_comms;   /**< connections at once */
+	int32_t unpack;	      /**< 1: what arrives lies in pages and must be unpacked by the GPU */
+	uint64_t message_max; /**< bytes of one message */
+} tcpx_plugin_device;
+
+/**
+ * Loads and starts an ncclNet plugin, once in a process, and says what it is. It stays loaded: its
+ * own threads run its code.
+ * @param path       of the library; NULL: where a TCPX plugin is installed
+ * @param timeout_ns > 0; loading and starting run on a thread that is left behind if they take
+ *                   longer
+ * @param out_info   written on success
+ * @return TCPX_OK; ERR_INVALID; ERR_NOT_FOUND (no such file); ERR_UNSUPPORTED (it cannot be loaded,
+ *         does not start, or has no device); ERR_VERSION (no table that is known, or not what its
+ *         name says); ERR_TIMED_OUT; ERR_LIMIT; ERR_FORKED. @threads any.
+ */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_plugin_query(const char *path, int64_t timeout_ns,
+						       tcpx_plugin_info *out_info);
+
+/** Device number index of a plugin; otherwise as tcpx_plugin_query().
+ * @return as that, and ERR_RANGE past the last device. @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_plugin_device_get(const char *path, int64_t timeout_ns,
+							    uint32_t index,
+							    tcpx_plugin_device *out_device);
+
+/** A variable of the environment that a TCPX plugin reads. */
+typedef struct tcpx_plugin_setting {
+	size_t sz; /**< set by the caller */
+	char name[64];
+	char value[512]; /**< that works on this machine, or what is set */
+	int32_t users;	 /**< 1: it is set in the environment, and left as it is */
+	char why[128];
+} tcpx_plugin_setting;
+
+/** Something of the environment that a TCPX plugin would stumble over. */
+typedef struct tcpx_plugin_problem {
+	size_t sz;     /**< set by the caller */
+	int32_t fatal; /**< 1: the plugin would hang, fail or end the process; 0: a hint */
+	char what[256];
+	char fix[576]; /**< the line to use: "export NAME=VALUE", "unset NAME" */
+} tcpx_plugin_problem;
+
+/**
+ * Setting number index of the environment for a TCPX plugin on this machine, derived from its NICs
+ * and GPUs. The library never sets one; a program may, before the plugin is loaded (it reads them
+ * once) and while nobody else uses the environment.
+ * @param message_bytes most of a message; 0: 512 KiB
+ * @param out_setting   written on success
+ * @return TCPX_OK; ERR_NOT_FOUND past the last; ERR_INVALID; ERR_NO_MEMORY; ERR_SYSTEM.
+ * @threads any; asks RxDM, up to two seconds.
+ */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_plugin_setting_get(uint64_t message_bytes, uint32_t index,
+							     tcpx_plugin_setting *out_setting);
+
+/**
+ * Problem number index of the environment as it is now, fatal ones first. A session with a TCPX
+ * plugin is not opened while there is a fatal one.
+ * @param nics          that are to be used, a comma list; NULL: those of the machine's GPUs
+ * @param message_bytes as above
+ * @param out_problem   written on success
+ * @return as tcpx_plugin_setting_get(). @threads any; asks RxDM, up to two seconds.
+ */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_plugin_problem_get(const char *nics,
+							     uint64_t message_bytes, uint32_t index,
+							     tcpx_plugin_problem *out_problem);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

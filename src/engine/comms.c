@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What sessions and peers agree on about channels of messages, and which transfers take them. */
+#include "engine/comms_env.h"
+#include "engine/comms_gpu.h"
+#include "engine/peer_route.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/error.h"
+#include "sys/cuda.h"
+
+#define PLUGIN_DEFAULT "default"   /* where a TCPX plugin is installed */
+#define PIECE_MIN CORE_SMALL_BYTES /* smaller pieces are no messages: each has its own cost */
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+/* One that is there; its memory is what messages carry. */
+static tcpx_status pick_gpu(struct engine_plugin *plugin, const tcpx_session_opts *opts)
+{
+	uint32_t gpu = opts->message_gpu ? opts->message_gpu - 1
+					 : (uint32_t)config_u64(CONFIG_LOCAL_DEVICE);
+	struct sys_cuda_gpu *found;
+	tcpx_status status = comms_gpu_mode(opts->unpack, plugin);
+
+	if (status == TCPX_OK)
+		status = sys_cuda_get(gpu, &found);
+	if (status != TCPX_OK)
+		return status;
+	sys_cuda_put(found);
+	plugin->gpu = (int)gpu;
+	return TCPX_OK;
+}
+
+static tcpx_status pick_device(struct engine_plugin *plugin, const tcpx_session_opts *opts)
+{
+	const char *nics = opts->nic ? opts->nic : config_text(CONFIG_NIC);
+	/* Of one kind all of them: a plugin's devices differ by their places alone. */
+	const struct net_plugin_device *device = net_plugin_device(plugin->plugin, 0);
+	bool unpack = device->device_type == NCCLNET_DEVICE_UNPACK;
+	tcpx_status status = TCPX_OK;
+
+	if (device->message_max < plugin->message_bytes)
+		plugin->message_bytes = (uint32_t)device->message_max;
+	plugin->chunk = unpack ? comms_env_chunk() : 0;
+	if (plugin->chunk && plugin->chunk < plugin->message_bytes)
+		plugin->message_bytes = plugin->chunk; /* with more chunks pages leak */
+	/* A device that leaves fragments in GPU memory is for GPU memory (decision 26). */
+	plugin->host = device->ptr_support & NCCLNET_PTR_HOST &&
+		       (!unpack || opts->flags & TCPX_SESSION_PLUGIN_HOST ||
+			config_bool(CONFIG_PLUGIN_HOST));
+	if (!plugin->host && unpack && device->ptr_support & NCCLNET_PTR_CUDA)
+		status = pick_gpu(plugin, opts);
+	if (plugin->host_recv && !(device->ptr_support & NCCLNET_PTR_HOST))
+		return error_set(TCPX_ERR_UNSUPPORTED, 0,
+				 "host-recv: the plugin receives into GPU memory only");
+	if (status == TCPX_OK)
+		status = comms_nics_pick(plugin, nics);
+	return status == TCPX_OK && unpack ? comms_env_check(plugin) : status;
+}
+
+tcpx_status comms_session_open(struct engine_session *session, const tcpx_session_opts *opts)
+{
+	const char *path = opts->plugin ? opts->plugin : config_text(CONFIG_PLUGIN);
+	uint32_t channels = opts->plugin_channels;
+	struct engine_plugin *plugin;
+	tcpx_status status;
+
+	if (!*path)
+		return TCPX_OK;
+	if (channels > CORE_CHANNELS_MAX - 2)
+		return error_set(TCPX_ERR_INVALID, 0,
+				 "option plugin_channels = %u is outside 1..%u", channels,
+				 CORE_CHANNELS_MAX - 2);
+	plugin = calloc(1, sizeof(*plugin));
+	if (!plugin)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "plugin of the session");
+	plugin->gpu = -1;
+	plugin->channels = channels ? channels : (uint32_t)config_u64(CONFIG_PLUGIN_CHANNELS);
+	plugin->message_bytes = (uint32_t)config_u64(CONFIG_MESSAGE_BYTES);
+	plugin->sends = (uint32_t)config_u64(CONFIG_MAX_SEND_INFLIGHT);
+	plugin->receives = (uint32_t)config_u64(CONFIG_MAX_RECV_INFLIGHT);
+	plugin->setup_ns = (int64_t)config_u64(CONFIG_PLUGIN_TIMEOUT_MS) * CLOCK_MS_NS;
+	plugin->message_ns = (int64_t)config_u64(CONFIG_MESSAGE_TIMEOUT_MS) * CLOCK_MS_NS;
+	status = net_plugin_get(strcmp(path, PLUGIN_DEFAULT) ? path : NULL,
+				clock_now_ns() + plugin->setup_ns, &plugin->plugin);
+	if (status == TCPX_OK) {
+		session->plugin = plugin;
+		return pick_device(plugin, opts);
+	}
+	free(plugin);
+	return status;
+}
+
+void comms_session_close(struct engine_session *session)
+{
+	if (!session->plugin)
+		return;
+	net_plugin_put(session->plugin->plugin);
+	free(session->plugin);
+	session->plugin = NULL;
+}
+
+void comms_hello(const struct engine_session *session, struct wire_messages *out_messages)
+{
+	const struct engine_plugin *plugin = session->plugin;
+
+	*out_messages = (struct wire_messages){0};
+	if (!plugin)
+		return;
+	out_messages->channels = plugin->channels;
+	out_messages->bytes = plugin->message_bytes;
+	if (session->chunk_bytes && session->chunk_bytes < plugin->message_bytes)
+		out_messages->bytes = session->chunk_bytes;
+	out_messages->window = least(plugin->sends, plugin->receives);
+	out_messages->plugin_chunk = plugin->chunk;
+}
+
+void comms_grant(const struct engine_session *session, const struct wire_messages *wish,
+		 struct wire_messages *out_messages)
+{
+	struct wire_messages ours;
+
+	comms_hello(session, &ours);
+	*out_messages = (struct wire_messages){0};
+	if (!ours.channels || !wish->channels || ours.plugin_chunk != wish->plugin_chunk)
+		return;
+	out_messages->channels = least(ours.channels, wish->channels);
+	out_messages->bytes = least(ours.bytes, wish->bytes);
+	out_messages->window = least(ours.window, wish->window);
+	out_messages->plugin_chunk = ours.plugin_chunk;
+}
+
+tcpx_status comms_peer_open(struct engine_peer *peer, const struct wire_messages *granted)
+{
+	struct wire_messages ours;
+	struct engine_peer_comms *table;
+
+	comms_hello(peer->session, &ours);
+	if (!granted->channels || peer->comms)
+		return TCPX_OK;
+	if (granted->channels > ours.channels || granted->bytes > ours.bytes || !granted->bytes ||
+	    granted->window > ours.window || !granted->window ||
+	    granted->plugin_chunk != ours.plugin_chunk)
+		return error_set(TCPX_ERR_PROTOCOL, 0,
+				 "%u channels of %u messages of %u bytes agreed", granted->channels,
+				 granted->window, granted->bytes);
+	table = calloc(1, sizeof(*table));
+	if (table)
+		table->slots = calloc(granted->channels, sizeof(*table->slots));
+	if (!table || !table->slots) {
+		free(table);
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "channels of messages");
+	}
+	table->first = peer->nbulk - granted->channels + 1;
+	table->count = granted->channels;
+	table->message_bytes = granted->bytes;
+	table->window = granted->window;
+	list_init(&table->closing);
+	list_init(&table->strand.node);
+	table->peer = peer;
+	peer->comms = table;
+	return TCPX_OK;
+}
+
+void comms_peer_free(struct engine_peer *peer)
+{
+	if (!peer->comms)
+		return;
+	free(peer->comms->slots);
+	free(peer->comms);
+	peer->comms = NULL;
+}
+
+struct comms_slot *comms_slot(const struct engine_peer *peer, uint32_t channel)
+{
+	struct engine_peer_comms *table = peer->comms;
+
+	return table && channel >= table->first && channel - table->first < table->count
+		       ? &table->slots[channel - table->first]
+		       : NULL;
+}
+
+uint32_t comms_given_up(const struct engine_peer *peer)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; peer->comms && i < peer->comms->count; i++)
+		count += peer->comms->slots[i].given_up;
+	return count;
+}
+
+bool comms_takes(const struct engine_session *session, const struct mem_region *region)
+{
+	const struct engine_plugin *plugin = session->plugin;
+
+	if (!plugin)
+		return false;
+	if (plugin->host && !region->kind->staged)
+		return true;
+	return region->kind->kind == TCPX_MEM_CUDA && plugin->gpu == (int)region->device;
+}
+
+bool comms_senseless(const struct engine_peer *peer, const char **out_why)
+{
+	*out_why = "the peer is on this host, and reached by the local transport";
+	if (peer->have_local_offer)
+		return true;
+	/* Flows are steered where packets arrive from outside. */
+	*out_why = "the peer is on this host, where a NIC steers nothing; let the local transport "
+		   "be used, or try TCPX_GPUDIRECT_SAME_HOST=1";
+	return peer->session->plugin->gpu >= 0 && !config_bool(CONFIG_GPUDIRECT_SAME_HOST) &&
+	       peer_route_here(peer);
+}
+
+void comms_route(struct engine_request *request)
+{
+	struct core_xfer *xfer = &request->xfer;
+	const struct core_prog *prog = &request->prog;
+
+	xfer->by_msg = false;
+	if (xfer->by_ref || !request->peer->comms || prog->total <= CORE_SMALL_BYTES ||
+	    prog->total / prog->nseg < PIECE_MIN || !request->local_messages ||
+	    !core_link_messages_up(&request->peer->core))
+		return;
+	switch (xfer->op) {
+	case TCPX_OP_WRITE:
+	case TCPX_OP_READ:
+		xfer->by_msg = request->remote_messages;
+		break;
+	case TCPX_OP_SEND:
+	case TCPX_OP_RECV:
+		xfer->by_msg = true; /* the receiver decides, by its CTS */
+		return;
+	case TCPX_OP_NOTIFY:
+		return;
+	}
+	if (xfer->by_msg)
+		xfer->local_staged = xfer->remote_staged = false;
+}
+
+tcpx_status comms_serve(struct engine_peer *peer, struct core_push *push, bool by_msg)
+{
+	const struct core_prog *prog = &push->prog;
+
+	if (!by_msg)
+		return TCPX_OK;
+	if (!peer->comms)
+		return TCPX_ERR_REMOTE;
+	for (uint32_t i = 0; i < prog->nlocal; i++)
+		if (!comms_takes(peer->session, prog->local[i]))
+			return TCPX_ERR_REMOTE;
+	push->job.by_msg = true;
+	push->job.fills = false;
+	return TCPX_OK;
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Channels of messages: the plugin of a session, and the comms of its peers. A channel's comms are
+ * made beside its guide, by frames COMM of the control link, before the channel is there; they are
+ * closed behind it. docs/design/messages.md has the rules.
+ *
+ * Invariants: an attempt has an epoch of its own, which no earlier attempt of the channel had; a
+ * channel is told to the core as lost only when its comms are closed, or their closing has taken
+ * too long; memory that is registered with a comm has an io reference of its region until it is
+ * deregistered or the comm is closed.
+ *
+ * Threads: the control thread, unless a function says otherwise.
+ */
+#ifndef ENGINE_COMMS_H
+#define ENGINE_COMMS_H
+
+#include "base/error.h"
+#include "engine/engine.h"
+#include "mem/unpack.h"
+#include "net/ncclnet/messages.h"
+#include "net/ncclnet/plugin.h"
+#include "net/ncclnet/setup.h"
+
+#define COMMS_NICS_MAX 16
+#define COMMS_NICS_ALL "all"
+
+struct engine_nic {
+	unsigned dev; /* of the plugin */
+	int landing;  /* the GPU whose pages receives come into; -1: host memory */
+};
+
+/* What a session wants of its plugin; constant after open. */
+struct engine_plugin {
+	struct net_plugin *plugin;
+	struct engine_nic nics[COMMS_NICS_MAX]; /* of the channels in turn */
+	unsigned nnics;
+	uint32_t channels, message_bytes, sends, receives;
+	uint32_t chunk; /* what the plugin cuts messages into; 0: it does not */
+	int64_t setup_ns, message_ns;
+	bool host; /* host memory goes as messages */
+	int gpu;   /* or that of this GPU; -1 */
+	enum mem_unpack_mode unpack;
+	bool host_recv; /* messages for the GPU come into host memory, and are copied */
+};
+
+enum comms_op { COMMS_LISTEN = 0, COMMS_CONNECT, COMMS_ACCEPT, COMMS_REGISTER, COMMS_OPS };
+
+enum comms_state {
+	COMMS_SETUP = 0,
+	COMMS_UP,      /* its channel is attached */
+	COMMS_CLOSING, /* nobody calls its comms any more */
+};
+
+/* Memory of a region that is registered with the comm that sends. */
+struct comms_mem {
+	struct list_node node; /* engine_comms.mems */
+	struct mem_region *region;
+	enum { MEM_NEW = 0, MEM_STARTED, MEM_READY, MEM_FAILED, MEM_ENDING } state;
+	bool retired;	      /* it is to be deregistered; lock */
+	uint64_t last;	      /* the number of the last message from it, from 1; lock */
+	struct net_setup *op; /* STARTED, ENDING */
+	struct net_mr *mr;    /* READY */
+	int64_t due_ns;	      /* when it is to be looked at without being told; 0: never */
+	tcpx_error error;     /* FAILED */
+};
+
+/* The comms of one channel, from their setup to their end. */
+struct engine_comms {
+	struct engine_peer *peer; /* with a reference */
+	uint32_t channel, epoch;
+	enum comms_state state;
+	struct list_node node;	/* peer->comms->closing */
+	struct net_chan *guide; /* SETUP: once it is there */
+	struct net_setup *op[COMMS_OPS], *close_out, *close_in;
+	struct net_listener *listener;
+	struct net_comm *out, *in;
+	struct net_mr *bounce_mr;
+	uint8_t *bounce; /* host memory; else gpu */
+	struct comms_gpu *gpu;
+	struct comms_gpu_op *gpu_op;
+	struct list_node jobs; /* comms_job; the worker's, behind it the control thread's */
+	uint8_t handle[NCCLNET_HANDLE_BYTES];
+	bool handle_came, connect_came, ready_came; /* what the peer told */
+	bool connect_begun, accept_begun, memory_begun, ready_told;
+	bool closes;	    /* that has begun: no copy uses its messages */
+	bool lost;	    /* the core is to be told so when it is closed */
+	char why[240];	    /* its channel failed; lock */
+	bool waits;	    /* at the last look nothing new was acknowledged */
+	uint64_t acked_seq; /* as the core had it then, and since when */
+	int64_t acked_ns;
+	uint64_t posted; /* messages that were sent; lock */
+	int64_t deadline_ns;
+	struct sys_timer timer;
+	pthread_mutex_t lock; /* guards mems, and what says so */
+	struct list_node mems;
+};
+
+/* Of one message channel of a peer. */
+struct comms_slot {
+	struct engine_comms *comms; /* SETUP or UP; written under peer.lock */
+	uint32_t epoch;		    /* the last that was tried */
+	uint32_t tries;		    /* that failed, one after the other */
+	bool given_up;		    /* the peer is up without it */
+	bool told;		    /* the log says why */
+	uint32_t barren;	    /* times in a row that it was lost and nothing had arrived */
+	int64_t rests_ns;	    /* it is not dialled before */
+};
+
+struct engine_peer_comms {
+	uint32_t first, count; /* its channels */
+	uint32_t message_bytes, window;
+	struct comms_slot *slots;
+	char lost[160]; /* why the last channel was; peer.lock */
+	struct list_node closing;
+	struct engine_peer *peer;
+	struct sys_timer strand; /* no channel of messages is up: what waits for one ends */
+	struct log_limit lost_log;
+};
+
+/* comms.c */
+tcpx_status comms_session_open(struct engine_session *session, const tcpx_session_opts *opts);
+void comms_session_close(struct engine_session *session);
+/* The hello's wish, and what the acceptor grants of the dialler's. */
+void comms_hello(const struct engine_session *session, struct wire_messages *out_messages);
+void comms_grant(const struct engine_session *session, const struct wire_messages *wish,
+		 struct wire_messages *out_messages);
+/* What was granted holds for the peer from here on. */
+tcpx_status comms_peer_open(struct engine_peer *peer, const struct wire_messages *granted);
+void comms_peer_free(struct engine_peer *peer); /* the last reference went; any thread */
+/* The slot of a channel of messages; NULL: it is another one. */
+struct comms_slot *comms_slot(const struct engine_peer *peer, uint32_t channel);
+uint32_t comms_given_up(const struct engine_peer *peer); /* how many */
+/* The dialler: there are better ways to this peer, or the plugin does not lead to it. */
+bool comms_senseless(const struct engine_peer *peer, const char **out_why);
+/* May memory of the region go as messages? Any thread. */
+bool comms_takes(const struct engine_session *session, const struct mem_region *region);
+/* peer.lock, at each post: as messages or not? Behind share_route. */
+void comms_route(struct engine_request *request);
+/* A READ's source: as messages if the reader asks for it; ERR_REMOTE: it cannot be. Any thread. */
+tcpx_status comms_serve(struct engine_peer *peer, struct core_push *push, bool by_msg);
+
+/* comms_nics.c: by their names, "all", or "": the GPU's own, the first for host memory.
+ * ERR_NOT_FOUND, ERR_UNSUPPORTED: a NIC that does not lead to the GPU. May ask RxDM. Any thread. */
+tcpx_status comms_nics_pick(struct engine_plugin *plugin, const char *names);
+
+/* comms_setup.c */
+const struct engine_nic *comms_nic(const struct engine_comms *comms);
+const char *comms_nic_name(const struct engine_comms *comms); /* any thread */
+/* text with its channel and NIC in front, unless they are there. It may be the last error's. Any
+ * thread. */
+void comms_named(const struct engine_comms *comms, const char *text, char *out_text, size_t size);
+struct net_setup_opts comms_opts(const struct engine_comms *comms, int64_t deadline_ns);
+/* The peer may be dead behind it. */
+void comms_tell(struct engine_comms *comms, enum frame_comm what, const void *payload,
+		uint32_t bytes);
+/* A guide is there; owns it. */
+tcpx_status comms_guide(struct engine_peer *peer, uint32_t channel, uint32_t epoch,
+			struct net_chan *guide);
+tcpx_status comms_frame(struct engine_peer *peer, const struct frame *frame, const void *payload);
+/* The attempt is over: the peer is told, and another one may follow. */
+void comms_fail(struct engine_comms *comms, const char *why);
+/* The channel is not to be had: the peer is told once. */
+void comms_give_up(struct engine_peer *peer, uint32_t channel, const char *why);
+/* The peer has waited long enough for those that are not there. True: there were some. */
+bool comms_hurry(struct engine_peer *peer);
+/* The epoch of the next attempt. */
+uint32_t comms_next_epoch(struct engine_peer *peer, uint32_t channel);
+/* Operations that ended go on. The peer may be dead. */
+void comms_run(struct engine_peer *peer);
+
+/* comms_end.c */
+/* Why the channel fails, as this thread's last error says. The first reason stays. Any thread. */
+void comms_why(struct engine_comms *comms, tcpx_status status);
+/* That, or what the status says, with channel and NIC. Any thread. */
+void comms_reason(struct engine_comms *comms, tcpx_status status, char *out_text, size_t size);
+void comms_free(struct engine_comms *comms);
+/* No channel of messages is up, maybe for long. */
+void comms_strand_later(struct engine_peer *peer);
+void comms_slot_set(struct engine_peer *peer, uint32_t channel, struct engine_comms *comms);
+/* It is in no slot, and its channel is stopped. lost: the core hears of it when it is closed. */
+void comms_close(struct engine_comms *comms, bool lost);
+void comms_close_step(struct engine_comms *comms); /* it may be gone behind it */
+/* The channel is stopped. False: it is none of messages, and the caller tells the core. */
+bool comms_stopped(struct engine_chan *chan, const char *why);
+/* The peer lost it, and says why, or how far it came. */
+void comms_lost_there(struct engine_peer *peer, uint32_t channel, const char *why);
+/* The channel is not dialled now: again and again nothing arrived by it. */
+bool comms_rests(const struct engine_peer *peer, uint32_t channel);
+/* The peer is dead and its channels are stopped. */
+void comms_peer_dead(struct engine_peer *peer);
+/* Each beat: a peer that acknowledges nothing for too long loses the channel. */
+void comms_beat(struct engine_peer *peer, int64_t now_ns);
+/* A comm may still read memory of requests. */
+bool comms_lend(const struct engine_peer *peer);
+
+/* comms_mem.c */
+/* The worker, with the sender's ownership: the payload of the frame under way is posted; or, with
+ * *out_valid unset, never will be, and the frame says nothing any more. False: later, which the
+ * worker is told, or the channel is lost. */
+bool comms_post(struct engine_chan *chan, bool *out_valid);
+/* peer.lock: a region goes away. */
+void comms_forget(struct engine_peer *peer, struct mem_region *region);
+void comms_mem_step(struct engine_comms *comms);
+/* Nobody posts any more. Its operations are left alone. */
+void comms_mem_stop(struct engine_comms *comms);
+/* The comm is closed. */
+void comms_mem_drop(struct engine_comms *comms);
+
+#endif

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Comms are closed: behind their channel, behind an attempt that failed, behind a dead peer. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/comms_gpu.h"
+#include "engine/share.h"
+
+#define CLOSE_NS (5 * CLOCK_S_NS)
+#define REST_NS (60 * CLOCK_S_NS) /* of a channel that carried nothing */
+#define BARREN_MAX 4u		  /* times in a row, before it rests */
+#define LOST_LINES 64u		  /* that a peer may fill the log with */
+#define LOOK_NS CLOCK_MS_NS	  /* at copies of a GPU, which nobody else waits for */
+
+/* Comms that could not be closed: the plugin may use their memory for ever. Control thread. */
+static struct list_node *lost_list(void)
+{
+	static struct list_node lost;
+
+	if (!lost.next)
+		list_init(&lost);
+	return &lost;
+}
+
+void comms_slot_set(struct engine_peer *peer, uint32_t channel, struct engine_comms *comms)
+{
+	pthread_mutex_lock(&peer->lock);
+	comms_slot(peer, channel)->comms = comms;
+	pthread_mutex_unlock(&peer->lock);
+}
+
+static bool some_up(const struct engine_peer_comms *table)
+{
+	for (uint32_t i = 0; i < table->count; i++)
+		if (table->slots[i].comms && table->slots[i].comms->state == COMMS_UP)
+			return true;
+	return false;
+}
+
+static void strand_due(struct sys_timer *timer, int64_t now_ns)
+{
+	struct engine_peer_comms *table = LIST_ENTRY(timer, struct engine_peer_comms, strand);
+	struct engine_peer *peer = table->peer;
+
+	(void)now_ns;
+	if (some_up(table))
+		return;
+	LOG_WARN("peer '%s': no channel of messages came back: what waits for one ends",
+		 peer->name);
+	pthread_mutex_lock(&peer->lock);
+	core_link_strand(&peer->core, TCPX_ERR_CHANNEL_LOST);
+	pthread_mutex_unlock(&peer->lock);
+	peer_flush_kicks(peer);
+}
+
+void comms_strand_later(struct engine_peer *peer)
+{
+	struct engine_peer_comms *table = peer->comms;
+
+	if (some_up(table))
+		return;
+	table->strand.fn = strand_due;
+	sys_timer_set(&engine_runtime.loop, &table->strand,
+		      clock_now_ns() + peer->session->plugin->message_ns);
+}
+
+void comms_why(struct engine_comms *comms, tcpx_status status)
+{
+	const tcpx_error *error = tcpx_last_error();
+
+	pthread_mutex_lock(&comms->lock);
+	if (!comms->why[0])
+		snprintf(comms->why, sizeof(comms->why), "%s",
+			 error->status == status ? error->what : tcpx_status_text(status));
+	pthread_mutex_unlock(&comms->lock);
+}
+
+void comms_reason(struct engine_comms *comms, tcpx_status status, char *out_text, size_t size)
+{
+	pthread_mutex_lock(&comms->lock);
+	comms_named(comms, comms->why[0] ? comms->why : tcpx_status_text(status), out_text, size);
+	pthread_mutex_unlock(&comms->lock);
+}
+
+void comms_free(struct engine_comms *comms)
+{
+	pthread_mutex_destroy(&comms->lock);
+	free(comms->bounce);
+	free(comms);
+}
+
+static void close_one(struct engine_comms *comms, struct net_comm **comm, struct net_setup **op)
+{
+	struct net_setup_opts opts = comms_opts(comms, comms->deadline_ns);
+
+	if (comm == &comms->in)
+		opts.gpu = comms_nic(comms)->landing;
+	if (*comm && net_close_start(&opts, *comm, op) == TCPX_OK)
+		*comm = NULL; /* the operation's */
+}
+
+static void abandon_setup(struct engine_comms *comms)
+{
+	struct net_setup_opts opts = comms_opts(comms, comms->deadline_ns);
+	struct net_setup *end;
+
+	opts.gpu = comms_nic(comms)->landing;
+	for (int i = 0; i < COMMS_OPS; i++) {
+		if (comms->op[i])
+			net_setup_abandon(comms->op[i]);
+		comms->op[i] = NULL;
+	}
+	if (comms->listener && net_unlisten_start(&opts, comms->listener, &end) == TCPX_OK)
+		net_setup_abandon(end);
+	comms->listener = NULL;
+	if (comms->guide)
+		comms->guide->ops->close(comms->guide);
+	comms->guide = NULL;
+}
+
+void comms_close(struct engine_comms *comms, bool lost)
+{
+	comms->state = COMMS_CLOSING;
+	comms->lost = lost;
+	comms->deadline_ns = clock_now_ns() + CLOSE_NS;
+	abandon_setup(comms);
+	comms_mem_stop(comms);
+	comms_gpu_abandon(comms);
+	list_push_back(&comms->peer->comms->closing, &comms->node);
+	comms_close_step(comms);
+}
+
+/* One that did not end, or could not be begun, stays in *comm's place: op is NULL then, too. */
+static bool closed(struct net_setup **op, bool *out_stuck)
+{
+	tcpx_status status;
+
+	if (!*op)
+		return true;
+	status = net_setup_finish(*op, NULL);
+	if (status == TCPX_IN_PROGRESS)
+		return false;
+	*op = NULL;
+	*out_stuck |= status == TCPX_ERR_TIMED_OUT;
+	return true;
+}
+
+static void tell_core(struct engine_comms *comms)
+{
+	struct engine_peer *peer = comms->peer;
+
+	if (!comms->lost || peer->died)
+		return;
+	pthread_mutex_lock(&peer->lock);
+	core_chan_lost(&peer->core, comms->channel);
+	pthread_mutex_unlock(&peer->lock);
+	peer_flush_kicks(peer);
+}
+
+/* Behind the last copy out of its messages, however long that takes. */
+static bool closes(struct engine_comms *comms)
+{
+	int64_t now_ns = clock_now_ns();
+
+	if (comms->closes)
+		return true;
+	if (comms->gpu && comms_unpack_run(comms, NULL)) {
+		sys_timer_set(&engine_runtime.loop, &comms->timer, now_ns + LOOK_NS);
+		return false;
+	}
+	comms->closes = true;
+	comms->deadline_ns = now_ns + CLOSE_NS;
+	close_one(comms, &comms->out, &comms->close_out);
+	close_one(comms, &comms->in, &comms->close_in);
+	sys_timer_set(&engine_runtime.loop, &comms->timer, comms->deadline_ns + CLOCK_MS_NS);
+	return true;
+}
+
+void comms_close_step(struct engine_comms *comms)
+{
+	struct engine_peer *peer = comms->peer;
+	bool stuck;
+
+	if (!closes(comms))
+		return;
+	stuck = comms->out || comms->in;
+	if (!closed(&comms->close_out, &stuck) || !closed(&comms->close_in, &stuck))
+		return;
+	list_remove(&comms->node);
+	sys_timer_del(&engine_runtime.loop, &comms->timer);
+	if (stuck) {
+		LOG_WARN("peer '%s': channel %u of messages does not close: memory that its plugin "
+			 "has stays as it is",
+			 peer->name, comms->channel);
+		list_push_back(lost_list(), &comms->node);
+	} else {
+		comms_mem_drop(comms);
+		comms_gpu_close(comms);
+	}
+	tell_core(comms);
+	if (peer->died)
+		share_lease_over(peer);
+	if (stuck)
+		comms->peer = NULL;
+	else
+		comms_free(comms);
+	peer_put(peer);
+}
+
+/* Both sides say why, and how far they came: where they differ is where a message was lost. */
+static void tell_lost(struct engine_comms *comms, const char *why,
+		      const struct net_message_counts *counts)
+{
+	char text[240];
+
+	if (why) {
+		snprintf(text, sizeof(text), "%s", why);
+		comms_tell(comms, FRAME_COMM_LOST, text, (uint32_t)strlen(text));
+	}
+	snprintf(text, sizeof(text),
+		 "sends posted %llu, done %llu; receives posted %llu, done %llu, unpacked %llu, "
+		 "consumed %llu",
+		 (unsigned long long)counts->sends_posted, (unsigned long long)counts->sends_done,
+		 (unsigned long long)counts->posted, (unsigned long long)counts->done,
+		 (unsigned long long)counts->unpacked, (unsigned long long)counts->consumed);
+	LOG_WARN("peer '%s': channel %u, here: %s", comms->peer->name, comms->channel, text);
+	comms_tell(comms, FRAME_COMM_LOST, text, (uint32_t)strlen(text));
+}
+
+/* In a direction that it was used in nothing arrived. Dialled at once, it would carry the same
+ * again, be lost again, and so for ever. */
+static void look_barren(struct engine_peer *peer, struct comms_slot *slot, uint32_t channel,
+			const struct net_message_counts *counts)
+{
+	int64_t rest = 2 * peer->session->plugin->message_ns; /* what waits is stranded before */
+	uint32_t unacked;
+
+	pthread_mutex_lock(&peer->lock);
+	unacked = peer->core.chan[channel].messages;
+	pthread_mutex_unlock(&peer->lock);
+	if ((!counts->sends_posted || unacked < counts->sends_posted) &&
+	    (!counts->posted || counts->consumed)) {
+		if (counts->sends_posted || counts->posted)
+			slot->barren = 0;
+		return;
+	}
+	if (++slot->barren < BARREN_MAX || !peer->dialler)
+		return;
+	rest = rest > REST_NS ? rest : REST_NS;
+	slot->rests_ns = clock_now_ns() + rest;
+	LOG_WARN("peer '%s': channel %u, NIC %s: nothing arrived by it %u times in a row: it rests "
+		 "%lld s",
+		 peer->name, channel, comms_nic_name(slot->comms), slot->barren,
+		 (long long)(rest / CLOCK_S_NS));
+}
+
+/* Whoever was first to see the fault has more to say. */
+static bool follows(struct engine_comms *comms)
+{
+	static const tcpx_status ends[] = {TCPX_ERR_CHANNEL_LOST, TCPX_ERR_PEER_CLOSED,
+					   TCPX_ERR_PEER_RESET};
+	bool same;
+
+	pthread_mutex_lock(&comms->lock);
+	same = !*comms->why; /* its fence */
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
+		same |= !strcmp(comms->why, tcpx_status_text(ends[i]));
+	pthread_mutex_unlock(&comms->lock);
+	return same;
+}
+
+/* For who asks about a request. */
+static void keep_why(struct engine_peer *peer, const char *why, bool first)
+{
+	pthread_mutex_lock(&peer->lock);
+	if (first || !*peer->comms->lost)
+		snprintf(peer->comms->lost, sizeof(peer->comms->lost), "%s", why);
+	pthread_mutex_unlock(&peer->lock);
+}
+
+void comms_lost_there(struct engine_peer *peer, uint32_t channel, const char *why)
+{
+	if (log_allow(&peer->comms->lost_log, LOST_LINES))
+		LOG_WARN("peer '%s': channel %u, over there: %s", peer->name, channel, why);
+	if (strncmp(why, "channel ", 8) != 0)
+		return; /* its counts */
+	pthread_mutex_lock(&peer->lock);
+	snprintf(peer->comms->lost, sizeof(peer->comms->lost), "over there: %s", why);
+	pthread_mutex_unlock(&peer->lock);
+}
+
+bool comms_rests(const struct engine_peer *peer, uint32_t channel)
+{
+	const struct comms_slot *slot = comms_slot(peer, channel);
+
+	return slot && slot->rests_ns > clock_now_ns();
+}
+
+bool comms_stopped(struct engine_chan *chan, const char *why)
+{
+	const struct net_ops *ops = chan->net->ops;
+	struct engine_peer *peer = chan->peer;
+	uint32_t channel = chan->index;
+	struct comms_slot *slot = comms_slot(peer, channel);
+	struct engine_comms *comms = slot ? slot->comms : NULL;
+	struct net_chan_info info = {{0}};
+	bool first;
+
+	if (!comms)
+		return false;
+	first = !follows(comms);
+	keep_why(peer, why, first);
+	ops->info(chan->net, &info);
+	look_barren(peer, slot, channel, &info.messages);
+	comms_slot_set(peer, channel, NULL);
+	if (info.stuck_ns > (uint64_t)peer->session->plugin->message_ns / 2) {
+		pthread_mutex_lock(&peer->lock);
+		core_chan_stuck(&peer->core, channel, TCPX_ERR_CHANNEL_LOST);
+		pthread_mutex_unlock(&peer->lock);
+	}
+	tell_lost(comms, first ? why : NULL, &info.messages);
+	if (!peer->died)
+		comms_strand_later(peer);
+	comms_close(comms, true);
+	return true;
+}
+
+void comms_peer_dead(struct engine_peer *peer)
+{
+	struct engine_peer_comms *table = peer->comms;
+
+	if (!table)
+		return;
+	sys_timer_del(&engine_runtime.loop, &table->strand);
+	for (uint32_t i = 0; i < table->count; i++) {
+		struct engine_comms *comms = table->slots[i].comms;
+
+		if (!comms)
+			continue;
+		comms_slot_set(peer, table->first + i, NULL);
+		comms_close(comms, false);
+	}
+}
+
+void comms_beat(struct engine_peer *peer, int64_t now_ns)
+{
+	for (uint32_t i = 0; peer->comms && i < peer->comms->count; i++) {
+		struct engine_comms *comms = peer->comms->slots[i].comms;
+		const struct core_chan *core = &peer->core.chan[peer->comms->first + i];
+		bool waits;
+
+		if (!comms || comms->state != COMMS_UP)
+			continue;
+		pthread_mutex_lock(&peer->lock);
+		waits = core->messages && core->acked_seq == comms->acked_seq;
+		comms->acked_seq = core->acked_seq;
+		pthread_mutex_unlock(&peer->lock);
+		if (!waits || !comms->waits) /* since this beat at the earliest */
+			comms->acked_ns = now_ns;
+		comms->waits = waits;
+		if (now_ns - comms->acked_ns <= peer->session->plugin->message_ns)
+			continue;
+		(void)error_set(TCPX_ERR_CHANNEL_LOST, 0,
+				"what was sent from frame %llu on was not acknowledged within %lld "
+				"ms",
+				(unsigned long long)comms->acked_seq + 1,
+				(long long)(peer->session->plugin->message_ns / CLOCK_MS_NS));
+		chan_fail(peer->chan[comms->channel], TCPX_ERR_CHANNEL_LOST, 0);
+	}
+}
+
+bool comms_lend(const struct engine_peer *peer)
+{
+	return peer->comms && !list_empty(&peer->comms->closing);
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Mapped GPU memory between processes: a mapping's bounds, its descriptor, a mapping of that. */
+#include "mem/cuda_share_map.h"
+
+#include <fcntl.h>
+
+#include "base/error.h"
+
+/* An allocation of the application's, held while its mapping is looked at. */
+struct found {
+	const struct sys_cuda *api;
+	cuda_alloc alloc;
+	uint64_t step; /* no mapping is finer than that */
+};
+
+/* Is memory mapped there that cuMemRetainAllocationHandle should know? */
+static cuda_result mapped_at(const struct sys_cuda *api, cuda_ptr at, int *out_mapped)
+{
+	static const int names[] = {CUDA_POINTER_CONTEXT, CUDA_POINTER_MAPPED,
+				    CUDA_POINTER_MEMPOOL};
+	cuda_ctx ctx = NULL;
+	void *pool = NULL;
+	int mapped = 0;
+	void *outs[] = {&ctx, &mapped, &pool};
+	cuda_result result = api->pointer_attributes(3, names, outs, at);
+
+	*out_mapped = result == CUDA_OK && mapped && !ctx && !pool;
+	return result == CUDA_ERR_INVALID_VALUE ? CUDA_OK : result;
+}
+
+/*
+ * Is it the same allocation there? A call that fails where something is mapped must not pass for
+ * the end of the mapping: the region's place in it would be wrong, and so the bytes that the peer
+ * reads.
+ */
+static cuda_result same_at(const struct found *found, cuda_ptr at, int *out_same)
+{
+	cuda_alloc other = 0;
+	cuda_result result = found->api->vmm_retain(&other, (void *)(uintptr_t)at), asked;
+	int mapped;
+
+	*out_same = result == CUDA_OK && other == found->alloc;
+	if (result == CUDA_OK) {
+		(void)found->api->vmm_release(other);
+		return CUDA_OK;
+	}
+	asked = mapped_at(found->api, at, &mapped);
+	return asked == CUDA_OK && mapped ? result : asked;
+}
+
+/* The driver's own range is the reservation in one version and the mapping in another: so the
+ * mapping ends where another allocation, or none, is. */
+static cuda_result bounds_of(const struct found *found, cuda_ptr addr, cuda_ptr *out_start,
+			     cuda_ptr *out_end)
+{
+	cuda_ptr start = addr - addr % found->step, end = start + found->step;
+	cuda_result result = CUDA_OK;
+	int same = 1;
+
+	while (result == CUDA_OK && same && start >= found->step) {
+		result = same_at(found, start - found->step, &same);
+		if (result == CUDA_OK && same)
+			start -= found->step;
+	}
+	for (same = 1; result == CUDA_OK && same;) {
+		result = same_at(found, end, &same);
+		if (result == CUDA_OK && same)
+			end += found->step;
+	}
+	*out_start = start;
+	*out_end = end;
+	return result;
+}
+
+/* Of the allocation, which the application may have made for itself alone. */
+static tcpx_status step_of(struct found *found)
+{
+	struct cuda_alloc_prop prop;
+	cuda_result result = found->api->vmm_properties(&prop, found->alloc);
+	size_t step = 0;
+
+	if (result == CUDA_OK)
+		result = found->api->vmm_granularity(&step, &prop, CUDA_GRANULARITY_MINIMUM);
+	if (result != CUDA_OK || !step)
+		return sys_cuda_error(result ? result : CUDA_ERR_UNKNOWN,
+				      "properties of mapped GPU memory");
+	if (!(prop.handle_types & CUDA_HANDLE_FD)) {
+		error_set(TCPX_ERR_UNSUPPORTED, 0,
+			  "mapped GPU memory was made without a handle for other processes");
+		return error_next("ask cuMemCreate for CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR");
+	}
+	found->step = step;
+	return TCPX_OK;
+}
+
+static tcpx_status export_found(struct found *found, cuda_ptr addr, uint64_t length,
+				uint64_t *out_offset, uint64_t *out_span, int *out_fd)
+{
+	cuda_ptr start = 0, end = 0;
+	cuda_result result;
+	tcpx_status status;
+	int fd = -1;
+
+	status = step_of(found);
+	if (status != TCPX_OK)
+		return status;
+	result = bounds_of(found, addr, &start, &end);
+	if (result != CUDA_OK)
+		return sys_cuda_error(result, "bounds of mapped GPU memory");
+	if (length > end - addr)
+		return error_set(TCPX_ERR_UNSUPPORTED, 0, "region is more than one mapping");
+	result = found->api->vmm_export(&fd, found->alloc, CUDA_HANDLE_FD, 0);
+	if (result != CUDA_OK)
+		return sys_cuda_error(result, "descriptor of mapped GPU memory");
+	(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+	*out_offset = addr - start;
+	*out_span = end - start;
+	*out_fd = fd;
+	return TCPX_OK;
+}
+
+tcpx_status mem_cuda_map_export(const struct sys_cuda_gpu *gpu, cuda_ptr addr, uint64_t length,
+				uint64_t *out_offset, uint64_t *out_span, int *out_fd)
+{
+	struct found found = {.api = gpu->api};
+	cuda_result result = gpu->api->vmm_retain(&found.alloc, (void *)(uintptr_t)addr);
+	tcpx_status status;
+
+	if (result != CUDA_OK)
+		return sys_cuda_error(result, "handle of mapped GPU memory");
+	status = export_found(&found, addr, length, out_offset, out_span, out_fd);
+	(void)gpu->api->vmm_release(found.alloc);
+	return status;
+}
+
+/* All of the memory of a descriptor, at addresses of this process, which nobody may touch yet. */
+static tcpx_status map_import(const struct sys_cuda *api, int fd, uint64_t span, cuda_ptr *out_base)
+{
+	cuda_alloc alloc = 0;
+	cuda_ptr base = 0;
+	cuda_result result =
+		api->vmm_import(&alloc, (void *)(intptr_t)fd, CUDA_HANDLE_FD); /* by value */
+
+	if (result != CUDA_OK)
+		return sys_cuda_error(result, "mapped GPU memory of another process");
+	result = api->vmm_reserve(&base, span, 0, 0, 0);
+	if (result == CUDA_OK) {
+		result = api->vmm_map(base, span, 0, alloc, 0);
+		if (result != CUDA_OK)
+			(void)api->vmm_unreserve(base, span);
+	}
+	(void)api->vmm_release(alloc); /* the mapping keeps it */
+	if (result != CUDA_OK)
+		return sys_cuda_error(result, "mapping GPU memory of another process");
+	*out_base = base;
+	return TCPX_OK;
+}
+
+tcpx_status mem_cuda_map_open(const struct sys_cuda_gpu *gpu, int fd, uint64_t span,
+			      cuda_ptr *inout_base)
+{
+	const struct cuda_access access = {.location = {CUDA_LOCATION_DEVICE, gpu->device},
+					   .flags = CUDA_ACCESS_READ_WRITE};
+	cuda_ptr base = *inout_base;
+	tcpx_status status = TCPX_OK;
+	cuda_result result;
+
+	if (!base)
+		status = map_import(gpu->api, fd, span, &base);
+	if (status != TCPX_OK)
+		return status;
+	result = gpu->api->vmm_access(base, span, &access, 1);
+	if (result != CUDA_OK) {
+		if (!*inout_base)
+			mem_cuda_map_close(gpu->api, base, span);
+		return sys_cuda_error(result, "access to mapped GPU memory of another process");
+	}
+	*inout_base = base;
+	return TCPX_OK;
+}
+
+void mem_cuda_map_close(const struct sys_cuda *api, cuda_ptr base, uint64_t span)
+{
+	(void)api->vmm_unmap(base, span);
+	(void)api->vmm_unreserve(base, span);
+}

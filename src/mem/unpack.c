@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The unpacker: jobs become launches, launches end in their order, jobs with them. */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "mem/unpack_priv.h"
+
+#define LOOKS 1024u		   /* between looks at the clock */
+#define ASK_NS (100 * CLOCK_MS_NS) /* without a change of the word: the driver is asked */
+
+enum unpack_job_state { JOB_QUEUED = 1, JOB_LAUNCHED, JOB_OVER };
+
+static struct unpack_slot *slot_open(struct mem_unpack *u)
+{
+	return &u->slots[(u->launched + 1) % UNPACK_SLOTS];
+}
+
+static void slot_reset(struct unpack_slot *slot)
+{
+	slot->first = NULL;
+	slot->last = &slot->first;
+	slot->count = 0;
+	slot->bytes = 0;
+}
+
+tcpx_status mem_unpack_open(const struct mem_unpack_opts *opts, struct mem_unpack **out_unpack)
+{
+	struct mem_unpack *u;
+	tcpx_status status;
+
+	if (opts->mode > MEM_UNPACK_NONE)
+		return error_set(TCPX_ERR_INVALID, 0, "mode %d of unpacking", (int)opts->mode);
+	if (!opts->job_bytes || opts->job_bytes > MEM_UNPACK_JOB_MAX)
+		return error_set(TCPX_ERR_INVALID, 0,
+				 "messages of %llu bytes to unpack, not 1 .. %llu",
+				 (unsigned long long)opts->job_bytes, MEM_UNPACK_JOB_MAX);
+	u = calloc(1, sizeof(*u));
+	if (u)
+		u->order = calloc(2 * MEM_UNPACK_PIECES, sizeof(*u->order));
+	if (!u || !u->order) {
+		free(u);
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "an unpacker");
+	}
+	u->opts = *opts;
+	u->stage_bytes = UINT64_MAX;
+	for (int i = 0; i < UNPACK_SLOTS; i++)
+		slot_reset(&u->slots[i]);
+	if (opts->mode == MEM_UNPACK_CPU || opts->mode == MEM_UNPACK_NONE)
+		status = mem_unpack_cpu_open(u);
+	else
+		status = mem_unpack_cuda_open(u);
+	if (status != TCPX_OK) {
+		free(u->order);
+		free(u);
+		return status;
+	}
+	*out_unpack = u;
+	return TCPX_OK;
+}
+
+void mem_unpack_close(struct mem_unpack *u)
+{
+	if (!u)
+		return;
+	u->backend->close(u);
+	free(u->order);
+	free(u);
+}
+
+tcpx_status mem_unpack_reach(struct mem_unpack *u, uint32_t device)
+{
+	return u->backend->reach(u, device);
+}
+
+void mem_unpack_break(struct mem_unpack *u, int loud)
+{
+	if (u->broken)
+		return;
+	u->error = *error_last();
+	u->broken = u->error.status;
+	if (loud)
+		LOG_ERROR("GPU %u: %s", u->opts.device, u->error.what);
+}
+
+/* What the word says. It is one of the last few launches' number, so its low bits are enough. */
+static void unpack_look(struct mem_unpack *u)
+{
+	uint32_t word = atomic_load_explicit(u->word, memory_order_acquire);
+	uint32_t more = word - (uint32_t)u->known;
+
+	if (!more || more > u->launched - u->known)
+		return;
+	u->known += more;
+	u->moved_ns = 0;
+}
+
+/* Jobs of a slot that is being launched. status: OK, or why they fail. */
+static void slot_leave(struct unpack_slot *slot, tcpx_status status, uint64_t serial, int state)
+{
+	struct mem_unpack_job *job, *next;
+
+	for (job = slot->first; job; job = next) {
+		next = job->next;
+		job->status = status;
+		job->serial = serial;
+		job->state = state;
+	}
+	slot->first = NULL;
+	slot->last = &slot->first;
+}
+
+static void unpack_launch(struct mem_unpack *u)
+{
+	struct unpack_slot *slot = slot_open(u);
+	uint64_t serial = u->launched + 1;
+	int put = 0;
+	tcpx_status status = u->backend->launch(u, slot, serial, &put);
+
+	if (status != TCPX_OK)
+		u->error = *error_last();
+	if (status != TCPX_OK && !put) {
+		slot_leave(slot, status, 0, JOB_OVER);
+		slot_reset(slot);
+		return;
+	}
+	u->launched = serial;
+	u->counts.launches++;
+	slot_leave(slot, status, serial, JOB_LAUNCHED);
+	slot_reset(slot_open(u)); /* whose launch is over */
+}
+
+void mem_unpack_flush(struct mem_unpack *u)
+{
+	struct unpack_slot *slot = slot_open(u);
+
+	if (!slot->first)
+		return;
+	if (u->broken) {
+		slot_leave(slot, u->broken, 0, JOB_OVER);
+		slot_reset(slot);
+		return;
+	}
+	if (u->launched - u->known >= UNPACK_UNDER)
+		unpack_look(u);
+	if (u->launched - u->known < UNPACK_UNDER)
+		unpack_launch(u);
+}
+
+static tcpx_status job_end(struct mem_unpack *u, struct mem_unpack_job *job, tcpx_status status)
+{
+	job->state = JOB_OVER;
+	job->status = status;
+	job->moved = status == TCPX_OK && u->opts.mode != MEM_UNPACK_NONE;
+	return status;
+}
+
+static tcpx_status check_job(const struct mem_unpack *u, const struct mem_unpack_job *job)
+{
+	if (job->src % 16 || job->src > UINT64_MAX - job->src_bytes ||
+	    job->dst > UINT64_MAX - job->dst_bytes || (job->nfrags && !job->frags))
+		return error_set(TCPX_ERR_INVALID, 0,
+				 "pool of %llu bytes at %#llx, %llu bytes posted at %#llx",
+				 (unsigned long long)job->src_bytes, (unsigned long long)job->src,
+				 (unsigned long long)job->dst_bytes, (unsigned long long)job->dst);
+	if (job->nfrags > MEM_UNPACK_FRAGS)
+		return error_set(TCPX_ERR_LIMIT, 0, "%llu fragments of a message, at most %u",
+				 (unsigned long long)job->nfrags, MEM_UNPACK_FRAGS);
+	if (job->expect > u->opts.job_bytes)
+		return error_set(TCPX_ERR_LIMIT, 0, "a message of %llu bytes, at most %llu",
+				 (unsigned long long)job->expect,
+				 (unsigned long long)u->opts.job_bytes);
+	return TCPX_OK;
+}
+
+/* A fragment is a piece, and one more for each step that it is longer. */
+static int slot_room(const struct mem_unpack *u, const struct unpack_slot *slot,
+		     const struct mem_unpack_job *job)
+{
+	uint64_t most = job->nfrags + job->expect / (MEM_UNPACK_WORDS * 16u);
+
+	if (!slot->first)
+		return 1; /* the limits of a job are such */
+	return slot->src == job->src && most <= MEM_UNPACK_PIECES - slot->count &&
+	       slot->bytes <= u->stage_bytes && job->expect <= u->stage_bytes - slot->bytes;
+}
+
+tcpx_status mem_unpack_push(struct mem_unpack *u, struct mem_unpack_job *job)
+{
+	struct unpack_slot *slot = slot_open(u);
+	tcpx_status status;
+
+	if (u->broken)
+		return error_raise(&u->error);
+	status = check_job(u, job);
+	if (status != TCPX_OK)
+		return status;
+	if (!slot_room(u, slot, job)) {
+		mem_unpack_flush(u);
+		slot = slot_open(u);
+		if (slot->first)
+			return error_set(TCPX_ERR_AGAIN, 0, "%u launches of unpacking under way",
+					 UNPACK_UNDER);
+	}
+	status = mem_unpack_add(u, slot, job);
+	if (status != TCPX_OK)
+		return status;
+	u->counts.jobs++;
+	u->counts.bytes += job->expect;
+	job->moved = 0;
+	job->next = NULL;
+	if (!job->expect) {
+		(void)job_end(u, job, TCPX_OK);
+		return TCPX_OK;
+	}
+	slot->src = job->src;
+	job->state = JOB_QUEUED;
+	*slot->last = job;
+	slot->last = &job->next;
+	return TCPX_OK;
+}
+
+/* Asks the stream where its word is no answer: never written, or not for long. An error that the
+ * stream tells once breaks the unpacker; what is under way is over when it tells another, for it
+ * may have been of a call that did nothing. */
+static void unpack_ask(struct mem_unpack *u)
+{
+	int was_broken = u->broken != TCPX_OK;
+	tcpx_status status;
+	int64_t now_ns;
+
+	if (!u->wordless && !u->broken) {
+		if (++u->looks % LOOKS)
+			return;
+		now_ns = clock_now_ns();
+		if (!u->moved_ns)
+			u->moved_ns = now_ns;
+		if (now_ns - u->moved_ns < ASK_NS)
+			return;
+		u->moved_ns = now_ns;
+	}
+	status = u->backend->ask(u);
+	if (status == TCPX_OK)
+		u->known = u->launched;
+	else if (status != TCPX_IN_PROGRESS && was_broken)
+		u->lost = 1;
+}
+
+tcpx_status mem_unpack_test(struct mem_unpack *u, struct mem_unpack_job *job)
+{
+	if (job->state == JOB_QUEUED)
+		mem_unpack_flush(u);
+	if (job->state == JOB_LAUNCHED && job->serial > u->known) {
+		unpack_look(u);
+		if (job->serial > u->known)
+			unpack_ask(u);
+		if (job->serial > u->known && u->lost)
+			(void)job_end(u, job, u->broken);
+	}
+	if (job->state == JOB_LAUNCHED && job->serial <= u->known)
+		(void)job_end(u, job, job->status);
+	if (job->state != JOB_OVER)
+		return TCPX_IN_PROGRESS;
+	if (job->status != TCPX_OK)
+		(void)error_raise(&u->error);
+	return job->status;
+}
+
+void mem_unpack_counts(const struct mem_unpack *u, struct mem_unpack_counts *out_counts)
+{
+	*out_counts = u->counts;
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unpacking on a GPU: a stream of the highest priority, launched into by the unpacker's thread. */
+#include "mem/unpack_cuda.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "mem/cuda_kernels.h"
+#include "mem/cuda_kind.h"
+#include "mem/unpack_priv.h"
+
+#define WORD_BYTES 4096u /* of the word: nothing of ours beside it */
+#define PIECES_BYTES (MEM_UNPACK_PIECES * sizeof(struct base_frag))
+#define MAPPED_BYTES (WORD_BYTES + UNPACK_SLOTS * PIECES_BYTES)
+#define STAGE_LEAST (1ull << 20)
+#define PEERS 64u
+
+#ifdef TCPX_WITH_NVCC
+extern const unsigned char mem_unpack_fatbin[]; /* made from unpack.cu */
+static const void *const image = mem_unpack_fatbin;
+#else
+static const void *const image = NULL;
+#endif
+
+struct unpack_cuda {
+	struct sys_cuda_gpu *gpu;
+	struct mem_unpack_kernels kernels;
+	cuda_stream stream;
+	cuda_ptr state, word_at;
+	uint8_t *mapped, *stage;
+	struct sys_cuda_gpu *peers[PEERS]; /* held, so that their contexts stay */
+};
+
+tcpx_status mem_unpack_kernels_load(const struct sys_cuda_gpu *gpu,
+				    struct mem_unpack_kernels *out_kernels)
+{
+	struct mem_unpack_kernels k = {.gpu = gpu};
+	tcpx_status status;
+
+	status = mem_cuda_module_load(gpu, image, "unpack", &k.module);
+	if (status != TCPX_OK && !image)
+		return error_next("build with -Dcuda, or choose --unpack d2d or host");
+	if (status != TCPX_OK)
+		return status;
+	status = mem_cuda_module_find(gpu, k.module, "mem_unpack_list", &k.list);
+	if (status == TCPX_OK)
+		status = mem_cuda_module_find(gpu, k.module, "mem_unpack_inline", &k.in_params);
+	if (status != TCPX_OK) {
+		mem_unpack_kernels_unload(&k);
+		return status;
+	}
+	*out_kernels = k;
+	return TCPX_OK;
+}
+
+void mem_unpack_kernels_unload(struct mem_unpack_kernels *kernels)
+{
+	if (kernels->module)
+		(void)kernels->gpu->api->module_unload(kernels->module);
+	memset(kernels, 0, sizeof(*kernels));
+}
+
+uint32_t mem_unpack_blocks(const struct sys_cuda_gpu *gpu, uint32_t count)
+{
+	uint32_t blocks = (count + MEM_UNPACK_WARPS - 1) / MEM_UNPACK_WARPS;
+	uint32_t most = gpu->sms * MEM_UNPACK_SM_BLOCKS;
+
+	if (most && blocks > most)
+		blocks = most;
+	return blocks ? blocks : 1;
+}
+
+cuda_result mem_unpack_kernels_launch(const struct mem_unpack_kernels *kernels, cuda_stream stream,
+				      const struct mem_unpack_args *args,
+				      const struct base_frag *pieces)
+{
+	struct mem_unpack_inline_args whole = {.args = *args};
+	void *params[] = {&whole}; /* the list's kernel reads its first part alone */
+	int in_params = args->count <= MEM_UNPACK_INLINE;
+
+	if (in_params && args->count)
+		memcpy(whole.pieces, pieces, args->count * sizeof(*pieces));
+	return kernels->gpu->api->launch(in_params ? kernels->in_params : kernels->list,
+					 args->blocks, 1, 1, MEM_UNPACK_THREADS, 1, 1, 0, stream,
+					 params, NULL);
+}
+
+static cuda_result launch_kernel(struct mem_unpack *u, const struct unpack_slot *slot,
+				 uint64_t serial, int *out_put)
+{
+	const struct unpack_cuda *cuda = u->cuda;
+	const struct mem_unpack_args args = {
+		.src = slot->src,
+		.pieces = slot->pieces_at,
+		.word = cuda->word_at,
+		.state = cuda->state,
+		.serial = (uint32_t)serial,
+		.count = slot->count,
+		.blocks = mem_unpack_blocks(cuda->gpu, slot->count),
+	};
+	cuda_result result =
+		mem_unpack_kernels_launch(&cuda->kernels, cuda->stream, &args, slot->pieces);
+
+	*out_put = result == CUDA_OK;
+	return result;
+}
+
+static cuda_result copy_each(const struct unpack_cuda *cuda, const struct unpack_slot *slot,
+			     int *out_put)
+{
+	cuda_result result = CUDA_OK;
+
+	for (uint32_t i = 0; i < slot->count && result == CUDA_OK; i++) {
+		const struct base_frag *f = &slot->pieces[i];
+
+		result = cuda->gpu->api->copy_async(f->dst, slot->src + f->src, f->len,
+						    cuda->stream);
+		*out_put |= result == CUDA_OK;
+	}
+	return result;
+}
+
+/* Out of the pool in the order of the list; back in one copy for each stretch of destinations. */
+static cuda_result copy_through_host(const struct unpack_cuda *cuda, const struct unpack_slot *slot,
+				     int *out_put)
+{
+	const struct sys_cuda *api = cuda->gpu->api;
+	cuda_ptr stage = (uintptr_t)slot->stage, at = stage;
+	cuda_result result = CUDA_OK;
+	uint32_t i = 0;
+
+	for (; i < slot->count && result == CUDA_OK; i++) {
+		const struct base_frag *f = &slot->pieces[i];
+
+		result = api->copy_async(at, slot->src + f->src, f->len, cuda->stream);
+		*out_put |= result == CUDA_OK;
+		at += f->len;
+	}
+	for (i = 0, at = stage; i < slot->count && result == CUDA_OK;) {
+		uint64_t begin = slot->pieces[i].dst, bytes = 0;
+
+		while (i < slot->count && slot->pieces[i].dst == begin + bytes)
+			bytes += slot->pieces[i++].len;
+		result = api->copy_async(begin, at, bytes, cuda->stream);
+		at += bytes;
+	}
+	return result;
+}
+
+/* Behind copies the stream itself writes the number; a kernel has done so at its end. */
+static void tell_end(struct mem_unpack *u, uint64_t serial)
+{
+	const struct sys_cuda *api = u->cuda->gpu->api;
+
+	if (!api->stream_write ||
+	    api->stream_write(u->cuda->stream, u->cuda->word_at, (uint32_t)serial, 0) != CUDA_OK)
+		u->wordless = 1;
+}
+
+/* At the end of the process nobody wants to hear of it. */
+static tcpx_status unpack_failed(struct mem_unpack *u, cuda_result result)
+{
+	tcpx_status status = sys_cuda_error(result, "unpacking");
+
+	if (sys_cuda_fatal(result))
+		mem_unpack_break(u, result != CUDA_ERR_DEINITIALIZED);
+	return status;
+}
+
+static tcpx_status cuda_launch(struct mem_unpack *u, struct unpack_slot *slot, uint64_t serial,
+			       int *out_put)
+{
+	struct unpack_cuda *cuda = u->cuda;
+	struct sys_cuda_scope scope;
+	cuda_result result;
+	tcpx_status status = sys_cuda_push(cuda->gpu, &scope);
+
+	if (status != TCPX_OK)
+		return status;
+	if (u->opts.mode == MEM_UNPACK_KERNEL)
+		result = launch_kernel(u, slot, serial, out_put);
+	else if (u->opts.mode == MEM_UNPACK_D2D)
+		result = copy_each(cuda, slot, out_put);
+	else
+		result = copy_through_host(cuda, slot, out_put);
+	if (u->opts.mode != MEM_UNPACK_KERNEL && (result == CUDA_OK || *out_put)) {
+		*out_put = 1; /* nothing to copy ends in its turn as well */
+		tell_end(u, serial);
+	}
+	sys_cuda_pop(&scope);
+	if (result == CUDA_OK)
+		return TCPX_OK;
+	return unpack_failed(u, result);
+}
+
+/* Also without its context, if that cannot be had: at the end of the process the driver says so. */
+static tcpx_status cuda_ask(struct mem_unpack *u)
+{
+	struct unpack_cuda *cuda = u->cuda;
+	struct sys_cuda_scope scope;
+	int inside = sys_cuda_push(cuda->gpu, &scope) == TCPX_OK;
+	cuda_result result = cuda->gpu->api->stream_query(cuda->stream);
+
+	if (inside)
+		sys_cuda_pop(&scope);
+	if (result == CUDA_OK)
+		return TCPX_OK;
+	return sys_cuda_fatal(result) ? unpack_failed(u, result) : TCPX_IN_PROGRESS;
+}
+
+static tcpx_status peer_enable(const struct sys_cuda_gpu *gpu, const struct sys_cuda_gpu *peer)
+{
+	const struct sys_cuda *api = gpu->api;
+	cuda_result result;
+	int can = 0;
+
+	result = api->device_can_access(&can, gpu->device, peer->device);
+	if (result == CUDA_OK && can)
+		result = api->ctx_enable_peer(peer->ctx, 0);
+	if (result == CUDA_ERR_PEER_ACCESS_UNSUPPORTED || (result == CUDA_OK && !can)) {
+		(void)error_set(TCPX_ERR_UNSUPPORTED, 0,
+				"GPU %u (%s) cannot write memory of GPU %u (%s)", gpu->ordinal,
+				gpu->pci, peer->ordinal, peer->pci);
+		return error_next("see 'nvidia-smi topo -p2p w'");
+	}
+	if (result != CUDA_OK && result != CUDA_ERR_PEER_ACCESS_ALREADY_ENABLED)
+		return sys_cuda_error(result, "access of one GPU to another");
+	return TCPX_OK;
+}
+
+static tcpx_status cuda_reach(struct mem_unpack *u, uint32_t device)
+{
+	struct unpack_cuda *cuda = u->cuda;
+	struct sys_cuda_scope scope;
+	struct sys_cuda_gpu *peer;
+	tcpx_status status;
+
+	if (device == u->opts.device || (device < PEERS && cuda->peers[device]))
+		return TCPX_OK;
+	if (device >= PEERS)
+		return error_set(TCPX_ERR_INVALID, 0, "GPU %u: the first %u only", device, PEERS);
+	status = sys_cuda_get(device, &peer);
+	if (status != TCPX_OK)
+		return status;
+	status = sys_cuda_push(cuda->gpu, &scope);
+	if (status == TCPX_OK) {
+		status = peer_enable(cuda->gpu, peer);
+		sys_cuda_pop(&scope);
+	}
+	if (status == TCPX_OK)
+		cuda->peers[device] = peer;
+	else
+		sys_cuda_put(peer);
+	return status;
+}
+
+/* Also what an open left half done. */
+static void cuda_close(struct mem_unpack *u)
+{
+	struct unpack_cuda *cuda = u->cuda;
+	struct sys_cuda_scope scope;
+
+	/* twice: a failure that passes must not keep memory */
+	if (cuda->gpu && (sys_cuda_push(cuda->gpu, &scope) == TCPX_OK ||
+			  sys_cuda_push(cuda->gpu, &scope) == TCPX_OK)) {
+		if (cuda->stream)
+			(void)cuda->gpu->api->stream_destroy(cuda->stream);
+		if (cuda->state)
+			(void)cuda->gpu->api->mem_free(cuda->state);
+		mem_unpack_kernels_unload(&cuda->kernels);
+		sys_cuda_pop(&scope);
+	}
+	mem_cuda_slot_free(cuda->stage, UNPACK_SLOTS * u->stage_bytes, u->opts.device);
+	mem_cuda_slot_free(cuda->mapped, MAPPED_BYTES, u->opts.device);
+	for (uint32_t i = 0; i < PEERS; i++)
+		if (cuda->peers[i])
+			sys_cuda_put(cuda->peers[i]);
+	if (cuda->gpu)
+		sys_cuda_put(cuda->gpu);
+	free(cuda);
+}
+
+static const struct unpack_backend cuda_backend = {
+	.launch = cuda_launch,
+	.ask = cuda_ask,
+	.reach = cuda_reach,
+	.close = cuda_close,
+};
+
+/* Pinned memory that the GPU reaches: the word, lists and, for mode HOST, the bytes themselves. */
+static tcpx_status open_memory(struct mem_unpack *u)
+{
+	struct unpack_cuda *cuda = u->cuda;
+	uint32_t device = u->opts.device;
+
+	cuda->mapped = mem_cuda_slot_alloc(MAPPED_BYTES, device);
+	if (!cuda->mapped)
+		return error_last()->status;
+	if (!mem_cuda_slot_mapped(cuda->mapped, MAPPED_BYTES, device, &cuda->word_at))
+		return error_set(TCPX_ERR_SYSTEM, 0, "GPU %u does not reach its mapped words",
+				 device);
+	u->word = (_Atomic uint32_t *)cuda->mapped;
+	if (u->opts.mode == MEM_UNPACK_HOST) {
+		u->stage_bytes = u->opts.job_bytes > STAGE_LEAST ? u->opts.job_bytes : STAGE_LEAST;
+		cuda->stage = mem_cuda_slot_alloc(UNPACK_SLOTS * u->stage_bytes, device);
+		if (!cuda->stage)
+			return error_last()->status;
+	}
+	for (uint64_t i = 0; i < UNPACK_SLOTS; i++) {
+		struct unpack_slot *slot = &u->slots[i];
+
+		slot->pieces = (struct base_frag *)(cuda->mapped + WORD_BYTES + i * PIECES_BYTES);
+		slot->pieces_at = cuda->word_at + WORD_BYTES + i * PIECES_BYTES;
+		slot->stage = cuda->stage ? cuda->stage + i * u->stage_bytes : NULL;
+	}
+	return TCPX_OK;
+}
+
+/* Nothing, once by each kernel: a driver may load code at its first launch, which takes as long as
+ * a thousand launches, and may wait for kernels of the application. */
+static tcpx_status warm_up(const struct unpack_cuda *cuda)
+{
+	const struct mem_unpack_args args = {
+		.word = cuda->word_at, .state = cuda->state, .blocks = 1};
+	struct mem_unpack_kernels by_list = cuda->kernels;
+	cuda_result result;
+
+	by_list.in_params = by_list.list;
+	result = mem_unpack_kernels_launch(&cuda->kernels, cuda->stream, &args, NULL);
+	if (result == CUDA_OK)
+		result = mem_unpack_kernels_launch(&by_list, cuda->stream, &args, NULL);
+	return result == CUDA_OK ? TCPX_OK : sys_cuda_error(result, "first launch to unpack");
+}
+
+/* What needs the context. */
+static tcpx_status open_stream(struct mem_unpack *u)
+{
+	struct unpack_cuda *cuda = u->cuda;
+	const struct sys_cuda *api = cuda->gpu->api;
+	int least = 0, greatest = 0;
+	cuda_result result;
+	tcpx_status status;
+
+	result = api->ctx_priorities(&least, &greatest);
+	if (result == CUDA_OK)
+		result = api->stream_create(&cuda->stream, CUDA_STREAM_NON_BLOCKING, greatest);
+	if (result != CUDA_OK)
+		return sys_cuda_error(result, "stream to unpack");
+	if (u->opts.mode != MEM_UNPACK_KERNEL)
+		return TCPX_OK;
+	result = api->mem_alloc(&cuda->state, sizeof(uint32_t));
+	if (result == CUDA_OK) /* in the stream of the launches, so before any of them */
+		result = api->set_async(cuda->state, 0, sizeof(uint32_t), cuda->stream);
+	if (result != CUDA_OK)
+		return sys_cuda_error(result, "state of the unpack kernels");
+	status = mem_unpack_kernels_load(cuda->gpu, &cuda->kernels);
+	return status == TCPX_OK ? warm_up(cuda) : status;
+}
+
+tcpx_status mem_unpack_cuda_open(struct mem_unpack *u)
+{
+	struct unpack_cuda *cuda = calloc(1, sizeof(*cuda));
+	struct sys_cuda_scope scope;
+	tcpx_status status;
+
+	if (!cuda)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "an unpacker");
+	u->cuda = cuda;
+	u->backend = &cuda_backend;
+	u->split = u->opts.mode == MEM_UNPACK_KERNEL;
+	status = sys_cuda_get(u->opts.device, &cuda->gpu);
+	if (status == TCPX_OK)
+		status = open_memory(u);
+	if (status == TCPX_OK) {
+		status = sys_cuda_push(cuda->gpu, &scope);
+		if (status == TCPX_OK) {
+			status = open_stream(u);
+			sys_cuda_pop(&scope);
+		}
+	}
+	if (status != TCPX_OK) {
+		tcpx_error error = *error_last();
+
+		cuda_close(u);
+		(void)error_raise(&error);
+	}
+	return status;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inside of an unpacker: launches under way, and what each backend does about them. */
+#ifndef MEM_UNPACK_PRIV_H
+#define MEM_UNPACK_PRIV_H
+
+#include <stdatomic.h>
+
+#include <tcpx/log.h>
+
+#include "mem/unpack.h"
+
+#define UNPACK_UNDER 2 /* launches under way, so that the GPU never waits for us */
+#define UNPACK_SLOTS 3 /* and one that is being filled */
+
+/* A launch, filled or under way. */
+struct unpack_slot {
+	struct base_frag *pieces; /* MEM_UNPACK_PIECES; dst: an address */
+	uint64_t pieces_at;	  /* for the GPU */
+	uint8_t *stage;		  /* mode HOST: stage_bytes of pinned memory */
+	struct mem_unpack_job *first, **last;
+	uint64_t src, bytes;
+	uint32_t count;
+};
+
+struct unpack_backend {
+	/*
+	 * Puts the slot's pieces into the stream, and behind them the end of serial. An error:
+	 * *out_put says whether any of it is in the stream, so that the end is to be waited for.
+	 */
+	tcpx_status (*launch)(struct mem_unpack *u, struct unpack_slot *slot, uint64_t serial,
+			      int *out_put);
+	/* What the stream itself says: IN_PROGRESS, OK (it is empty), or why it is broken, and
+	 * the unpacker with it. */
+	tcpx_status (*ask)(struct mem_unpack *u);
+	tcpx_status (*reach)(struct mem_unpack *u, uint32_t device);
+	void (*close)(struct mem_unpack *u);
+};
+
+/* Numbers of launches ascend by one: launch n is in slot n % UNPACK_SLOTS. */
+struct mem_unpack {
+	const struct unpack_backend *backend;
+	struct unpack_cuda *cuda; /* the backend's */
+	struct mem_unpack_opts opts;
+	struct unpack_slot slots[UNPACK_SLOTS];
+	_Atomic uint32_t *word;	  /* low bits of the last launch that is over */
+	uint64_t launched, known; /* the last launch; the last that is known to be over */
+	uint64_t stage_bytes;	  /* of a slot; UINT64_MAX: it needs none */
+	int split;		  /* pieces are made of at most a warp's step */
+	int wordless;		  /* the word will not be written: the stream is asked */
+	tcpx_status broken;	  /* no launch any more; error says why */
+	int lost;		  /* and the stream says so too: what is under way is over */
+	tcpx_error error;
+	int64_t moved_ns; /* when known moved, or the stream was asked */
+	uint32_t looks;
+	struct mem_unpack_counts counts;
+	uint16_t *order; /* 2 * MEM_UNPACK_PIECES: room to sort */
+};
+
+/* From here on nothing is launched. The last error says why. loud: in the log as well. */
+void mem_unpack_break(struct mem_unpack *u, int loud);
+
+/* unpack_check.c: adds the job's pieces to the slot, which has room for them, or says why not and
+ * adds none. */
+tcpx_status mem_unpack_add(struct mem_unpack *u, struct unpack_slot *slot,
+			   const struct mem_unpack_job *job);
+
+/* Fills in backend, slots and word. On an error everything is let go of. */
+tcpx_status mem_unpack_cuda_open(struct mem_unpack *u);
+tcpx_status mem_unpack_cpu_open(struct mem_unpack *u);
+
+#endif

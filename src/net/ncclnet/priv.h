@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of ncclnet/ share: an image, its adapter, a comm, an operation's frame. */
+#ifndef NET_NCCLNET_PRIV_H
+#define NET_NCCLNET_PRIV_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "base/list.h"
+#include "net/ncclnet/adapter.h"
+#include "net/ncclnet/comm.h"
+#include "net/ncclnet/plugin.h"
+#include "net/ncclnet/setup.h"
+
+#define NET_PLUGIN_IMAGES 32   /* most images of a process; each has a logger of its own */
+#define NET_DEVICE_STORAGE 512 /* what a plugin may write into a device handle, generously */
+#define NET_PLUGIN_GPUS 64     /* whose first use is serialised */
+
+/* The lines of a plugin's log that are kept for error texts. */
+struct net_plugin_log {
+	pthread_mutex_t lock; /* guards what follows */
+	unsigned warnings;
+	char last[NET_PLUGIN_LINE_BYTES];
+	char file[64];
+	struct log_limit limit;
+};
+
+struct net_plugin {
+	struct list_node node; /* of the images of the process */
+	void *dl;
+	const struct net_adapter *adapter;
+	const void *table; /* the plugin's own */
+	void *context;	   /* v11 and newer: init's */
+	tcpx_error failed; /* TCPX_OK: it is usable */
+	bool shared;	   /* the object was in the process before we loaded it */
+	unsigned slot;	   /* of its logger */
+	char path[NET_PLUGIN_PATH_BYTES], resolved[NET_PLUGIN_PATH_BYTES];
+	char name[64];
+	uint32_t exported;
+	unsigned ndevices;
+	struct net_plugin_device devices[NET_PLUGIN_DEVICES];
+	_Atomic unsigned refs, abandoned, leaked;
+	pthread_mutex_t lost_lock; /* guards lost; abandoned changes under it */
+	pthread_cond_t lost_other; /* abandoned has changed */
+	struct list_node lost;	   /* operations that were abandoned: memory that stays */
+	/* Plugins initialise a GPU at its first use without a lock of their own. */
+	pthread_mutex_t first_lock; /* guards first_busy */
+	pthread_cond_t first_free;
+	bool first_busy;
+	_Atomic uint64_t gpus_ready; /* bit: an operation with that GPU has succeeded */
+	struct net_plugin_log log;
+};
+
+/* plugin_log.c: a logger that knows its image; which one is set before init. */
+ncclnet_logger net_plugin_logger(unsigned slot, struct net_plugin_log *log);
+/* The last WARN since the count was since, as "; it says: ..."; "" when there is none. */
+void net_plugin_said(struct net_plugin *plugin, unsigned since, char *out, size_t bytes);
+unsigned net_plugin_warnings(struct net_plugin *plugin);
+
+/* props.c: reads and checks a device's properties. Called on a thread of ours. */
+tcpx_status net_plugin_properties(struct net_plugin *plugin, int dev,
+				  struct net_plugin_device *out_device);
+
+const char *net_plugin_result(ncclnet_result rc); /* "2 (system error)" */
+
+struct net_mr {
+	struct list_node node; /* of its comm's mrs */
+	struct net_comm *comm;
+	char *base;
+	uint64_t bytes;
+	int type;
+	unsigned npieces;
+	void *pieces[];
+};
+
+struct net_request {
+	void *request; /* the plugin's */
+	size_t room;
+};
+
+struct net_comm {
+	/* The plugin may write to these two as long as it has the comm, or tries to make it. */
+	_Alignas(16) unsigned char storage[NET_DEVICE_STORAGE];
+	_Alignas(16) unsigned char handle[NCCLNET_HANDLE_BYTES];
+	struct net_plugin *plugin;
+	const struct net_adapter *calls; /* of plugin */
+	const void *table;
+	void *comm; /* the plugin's */
+	bool sends;
+	unsigned window, dev, channel;
+	char peer[64];
+	unsigned warned; /* lines of level WARN when it came up */
+	struct ncclnet_device_handle device;
+	_Atomic bool driven;
+	pthread_t driver; /* valid when driven */
+	struct net_comm_counts counts;
+	_Atomic uint64_t ended; /* counts.done, for others */
+	tcpx_error failed;	/* the comm is lost since */
+	struct net_request ring[NET_COMM_WINDOW];
+	pthread_mutex_t lock; /* guards what follows */
+	pthread_cond_t idle;  /* users is 0 */
+	unsigned users;	      /* registrations under way: they are in the comm */
+	struct list_node mrs;
+};
+
+struct net_listener {
+	_Alignas(16) unsigned char handle[NCCLNET_HANDLE_BYTES];
+	struct net_plugin *plugin;
+	void *listener; /* the plugin's */
+};
+
+enum net_setup_state { NET_SETUP_RUNNING, NET_SETUP_ENDED, NET_SETUP_ABANDONED };
+
+struct net_setup {
+	struct list_node node; /* of the plugin's lost ones */
+	struct net_setup_opts opts;
+	const char *stage;
+	tcpx_status (*body)(struct net_setup *setup);
+	/* Ends what body gave when nobody wants it any more; body has returned OK. */
+	void (*undo)(struct net_setup *setup);
+	unsigned warned;
+	/* What body works with, and what it gives. */
+	struct net_listener *listener;
+	struct net_comm *comm;
+	struct net_mr *mr;
+	void *base;
+	uint64_t bytes;
+	int type;
+	bool leaks; /* body gave up between two calls: what it worked with stays */
+	struct net_setup_result result;
+	pthread_mutex_t lock; /* guards what follows */
+	pthread_cond_t changed;
+	enum net_setup_state state;
+	tcpx_status status;
+	tcpx_error error;
+};
+
+/* setup.c. new: NULL and ERR_NO_MEMORY; run: it is under way, or it is freed and its error told. */
+struct net_setup *net_setup_new(const struct net_setup_opts *opts, const char *stage,
+				tcpx_status (*body)(struct net_setup *setup),
+				void (*undo)(struct net_setup *setup));
+tcpx_status net_setup_run(struct net_setup *setup, struct net_setup **out_setup);
+void net_setup_free(struct net_setup *setup);
+void net_cond_init(pthread_cond_t *cond); /* of the monotonic clock */
+/* 0, or -1: the deadline is over. */
+int net_cond_until(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t deadline_ns);
+/* 1: nobody waits for it any more, or the deadline is over. On its thread. */
+int net_setup_over(struct net_setup *setup);
+/* A call of the plugin answered rc: the error of the operation. */
+tcpx_status net_setup_refused(struct net_setup *setup, ncclnet_result rc);
+tcpx_status net_setup_late(struct net_setup *setup); /* ERR_TIMED_OUT */
+void net_setup_warn(struct net_setup *setup, const char *call, ncclnet_result rc); /* if rc */
+tcpx_status net_opts_check(const struct net_setup_opts *opts);
+/* setup_mr.c: deregisters its pieces and frees it; it is in no list. On a setup's thread. */
+tcpx_status net_mr_drop(struct net_setup *setup, struct net_mr *mr);
+/* Around each call of the plugin that has a GPU. */
+struct net_gpu_scope {
+	void *before;
+	bool entered, first;
+};
+tcpx_status net_gpu_enter(struct net_setup *setup, struct net_gpu_scope *out_scope);
+void net_gpu_leave(struct net_setup *setup, struct net_gpu_scope *scope);
+void net_gpu_works(struct net_setup *setup); /* its first use is over */
+
+#endif

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Statistics of a NIC by the ethtool ioctl, or from a file in its place. */
+#include "sys/ethtool.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "sys/sock.h"
+
+#define STATISTICS_MAX 65536 /* drivers of many queues have thousands */
+
+static int all_digits(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (!isdigit((unsigned char)text[i]))
+			return 0;
+	return len > 0;
+}
+
+int sys_ethtool_counts(const char *label, const char *name)
+{
+	size_t len = strlen(name), all = strlen(label), digits;
+
+	if (!strcmp(label, name))
+		return 1;
+	if (!strncmp(label, name, len) && label[len] == '[' && label[all - 1] == ']')
+		return all_digits(label + len + 1, all - len - 2);
+	/* rx_devmem_pkts of queue 3: rx3_devmem_pkts, or rx3_rx_devmem_pkts */
+	digits = 2 + strspn(strlen(label) > 2 ? label + 2 : "", "0123456789");
+	if (strncmp(label, name, 2) || digits == 2 || label[digits] != '_')
+		return 0;
+	return !strcmp(label + digits, name + 2) || !strcmp(label + digits + 1, name);
+}
+
+static tcpx_status not_there(const char *nic, const char *name)
+{
+	error_set(TCPX_ERR_NOT_FOUND, 0, "NIC %.16s has no statistic %.40s", nic, name);
+	return error_next("only NICs whose driver can place packets in GPU memory have it");
+}
+
+static tcpx_status ioctl_failed(const char *nic)
+{
+	tcpx_status status = errno == ENODEV	   ? TCPX_ERR_NOT_FOUND
+			     : errno == EOPNOTSUPP ? TCPX_ERR_NOT_FOUND
+						   : TCPX_ERR_SYSTEM;
+
+	return error_set(status, errno, "cannot read the statistics of NIC %.16s", nic);
+}
+
+static int ask(int fd, const char *nic, void *command)
+{
+	struct ifreq ifr = {0};
+
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", nic);
+	ifr.ifr_data = command;
+	return ioctl(fd, SIOCETHTOOL, &ifr);
+}
+
+static int count_of(int fd, const char *nic, unsigned *out_count)
+{
+	union {
+		struct ethtool_sset_info info;
+		uint8_t room[sizeof(struct ethtool_sset_info) + sizeof(uint32_t)];
+	} set = {.room = {0}};
+
+	set.info.cmd = ETHTOOL_GSSET_INFO;
+	set.info.sset_mask = 1ull << ETH_SS_STATS;
+	if (ask(fd, nic, &set))
+		return -1;
+	*out_count = set.info.sset_mask ? set.info.data[0] : 0;
+	return 0;
+}
+
+/* Names and values have room for count; the driver may tell fewer by now, never more. */
+static tcpx_status sum_up(int fd, const char *nic, const char *name, unsigned count,
+			  struct ethtool_gstrings *names, struct ethtool_stats *values,
+			  uint64_t *out_value)
+{
+	uint64_t sum = 0;
+	int found = 0;
+
+	names->cmd = ETHTOOL_GSTRINGS;
+	names->string_set = ETH_SS_STATS;
+	names->len = count;
+	values->cmd = ETHTOOL_GSTATS;
+	values->n_stats = count;
+	if (ask(fd, nic, names) || ask(fd, nic, values))
+		return ioctl_failed(nic);
+	for (unsigned i = 0; i < count && i < names->len && i < values->n_stats; i++) {
+		char label[ETH_GSTRING_LEN + 1];
+
+		memcpy(label, names->data + (size_t)i * ETH_GSTRING_LEN, ETH_GSTRING_LEN);
+		label[ETH_GSTRING_LEN] = '\0';
+		if (!sys_ethtool_counts(label, name))
+			continue;
+		sum += values->data[i];
+		found = 1;
+	}
+	if (!found)
+		return not_there(nic, name);
+	*out_value = sum;
+	return TCPX_OK;
+}
+
+static tcpx_status from_kernel(int fd, const char *nic, const char *name, uint64_t *out_value)
+{
+	struct ethtool_gstrings *names = NULL;
+	struct ethtool_stats *values = NULL;
+	tcpx_status status;
+	unsigned count;
+
+	if (count_of(fd, nic, &count))
+		return ioctl_failed(nic);
+	if (!count || count > STATISTICS_MAX)
+		return not_there(nic, name);
+	/* A driver fills what it has now: room for twice as many, should queues have been added. */
+	names = calloc(1, sizeof(*names) + 2 * (size_t)count * ETH_GSTRING_LEN);
+	values = calloc(1, sizeof(*values) + 2 * (size_t)count * sizeof(uint64_t));
+	if (names && values)
+		status = sum_up(fd, nic, name, count, names, values, out_value);
+	else
+		status = error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for %u statistics", count);
+	free(names);
+	free(values);
+	return status;
+}
+
+static tcpx_status from_file(const char *nic, const char *name, FILE *file, uint64_t *out_value)
+{
+	char line[256], label[128];
+	uint64_t sum = 0, value;
+	int found = 0;
+
+	while (fgets(line, sizeof(line), file)) {
+		if (sscanf(line, " %127[^: \t] : %" SCNu64, label, &value) != 2 ||
+		    !sys_ethtool_counts(label, name))
+			continue;
+		sum += value;
+		found = 1;
+	}
+	if (!found)
+		return not_there(nic, name);
+	*out_value = sum;
+	return TCPX_OK;
+}
+
+/* The path of a source: its "%s" is the NIC. */
+static int source_path(const char *source, const char *nic, char path[PATH_MAX])
+{
+	const char *mark = strstr(source, "%s");
+	int len = mark ? snprintf(path, PATH_MAX, "%.*s%s%s", (int)(mark - source), source, nic,
+				  mark + 2)
+		       : snprintf(path, PATH_MAX, "%s", source);
+
+	return len < 0 || len >= PATH_MAX ? -1 : 0;
+}
+
+tcpx_status sys_ethtool_statistic(const char *nic, const char *name, const char *source,
+				  uint64_t *out_value)
+{
+	char path[PATH_MAX];
+	tcpx_status status;
+	FILE *file;
+	int fd;
+
+	if (strlen(nic) >= IFNAMSIZ || strchr(nic, '/') || strlen(name) >= ETH_GSTRING_LEN ||
+	    (source && source_path(source, nic, path)))
+		return error_set(TCPX_ERR_INVALID, 0, "%.40s is no name of a NIC, or too long",
+				 nic);
+	if (source) {
+		file = fopen(path, "re");
+		if (!file)
+			return error_set(TCPX_ERR_NOT_FOUND, errno, "no statistics at %.100s",
+					 path);
+		status = from_file(nic, name, file, out_value);
+		fclose(file);
+		return status;
+	}
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return error_set(sys_errno_status(errno), errno, "cannot open a socket");
+	status = from_kernel(fd, nic, name, out_value);
+	close(fd);
+	return status;
+}

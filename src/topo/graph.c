@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Looking things up in a machine's graph, and how far they are from each other. */
+#include "topo/graph.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+void topo_free(struct topo *topo)
+{
+	free(topo);
+}
+
+const struct topo_gpu *topo_gpu_at(const struct topo *topo, pci_addr pci)
+{
+	for (unsigned i = 0; i < topo->ngpus; i++)
+		if (topo->gpus[i].place.pci == pci)
+			return &topo->gpus[i];
+	return NULL;
+}
+
+const struct topo_nic *topo_nic_at(const struct topo *topo, pci_addr pci)
+{
+	for (unsigned i = 0; i < topo->nnics; i++)
+		if (topo->nics[i].place.pci == pci)
+			return &topo->nics[i];
+	return NULL;
+}
+
+const struct topo_nic *topo_nic_named(const struct topo *topo, const char *name)
+{
+	for (unsigned i = 0; i < topo->nnics; i++)
+		if (!strcmp(topo->nics[i].name, name))
+			return &topo->nics[i];
+	return NULL;
+}
+
+tcpx_status topo_add_gpu(struct topo *topo, pci_addr pci)
+{
+	unsigned at = 0;
+
+	if (pci == PCI_NONE)
+		return error_set(TCPX_ERR_INVALID, 0, "a GPU without a PCI address");
+	if (topo_gpu_at(topo, pci))
+		return TCPX_OK;
+	if (topo->ngpus == TOPO_GPUS_MAX)
+		return error_set(TCPX_ERR_LIMIT, 0, "more than %d GPUs", TOPO_GPUS_MAX);
+	while (at < topo->ngpus && topo->gpus[at].place.pci < pci)
+		at++;
+	memmove(&topo->gpus[at + 1], &topo->gpus[at], (topo->ngpus - at) * sizeof(*topo->gpus));
+	topo->gpus[at] = (struct topo_gpu){.place = {.pci = pci, .numa = TOPO_NUMA_UNKNOWN}};
+	topo->ngpus++;
+	return TCPX_OK;
+}
+
+tcpx_status topo_add_nic(struct topo *topo, pci_addr pci, const char *name)
+{
+	struct topo_nic *nics = topo->nics;
+	unsigned at = 0;
+
+	if (pci == PCI_NONE)
+		return error_set(TCPX_ERR_INVALID, 0, "the NIC %.16s has no PCI address", name);
+	while (at < topo->nnics && nics[at].place.pci < pci)
+		at++;
+	if (at < topo->nnics && nics[at].place.pci == pci) {
+		if (!nics[at].name[0])
+			snprintf(nics[at].name, sizeof(nics[at].name), "%s", name);
+		return TCPX_OK;
+	}
+	if (topo->nnics == TOPO_NICS_MAX)
+		return error_set(TCPX_ERR_LIMIT, 0, "more than %d NICs", TOPO_NICS_MAX);
+	memmove(&nics[at + 1], &nics[at], (topo->nnics - at) * sizeof(*nics));
+	nics[at] = (struct topo_nic){.place = {.pci = pci, .numa = TOPO_NUMA_UNKNOWN}};
+	snprintf(nics[at].name, sizeof(nics[at].name), "%s", name);
+	topo->nnics++;
+	return TCPX_OK;
+}
+
+static int only_node(const struct topo *topo)
+{
+	return topo->nnodes == 1 ? topo->nodes[0].id : TOPO_NUMA_UNKNOWN;
+}
+
+const char *topo_node_cpus(const struct topo *topo, int node)
+{
+	if (node == TOPO_NUMA_UNKNOWN)
+		node = only_node(topo);
+	for (unsigned i = 0; i < topo->nnodes; i++)
+		if (topo->nodes[i].id == node)
+			return topo->nodes[i].cpus;
+	return NULL;
+}
+
+static int same_node(const struct topo *topo, int a, int b)
+{
+	if (a == TOPO_NUMA_UNKNOWN)
+		a = only_node(topo);
+	if (b == TOPO_NUMA_UNKNOWN)
+		b = only_node(topo);
+	return a != TOPO_NUMA_UNKNOWN && a == b;
+}
+
+enum topo_distance topo_distance(const struct topo *topo, const struct topo_place *a,
+				 const struct topo_place *b)
+{
+	unsigned common = 0;
+
+	if (!a->located || !b->located)
+		return TOPO_FAR;
+	if (a->root != b->root)
+		return same_node(topo, a->numa, b->numa) ? TOPO_NODE : TOPO_SYS;
+	while (common < a->nbridges && common < b->nbridges &&
+	       a->bridges[common] == b->bridges[common])
+		common++;
+	if (!common)
+		return TOPO_PHB;
+	/* A switch is a bridge upstream, which both have, and one downstream for each. */
+	return a->nbridges - common <= 1 && b->nbridges - common <= 1 ? TOPO_PIX : TOPO_PXB;
+}
+
+const char *topo_distance_name(enum topo_distance distance)
+{
+	static const char *const names[] = {"PIX", "PXB", "PHB", "NODE", "SYS", "?"};
+
+	return names[distance];
+}

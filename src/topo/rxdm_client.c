@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One question to RxDM: connect, ask, read one answer. */
+#include "topo/rxdm_client.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+struct question {
+	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	int64_t deadline_ns;
+	int fd;
+};
+
+static tcpx_status next_step(tcpx_status status, const struct question *q)
+{
+	switch ((int)status) {
+	case TCPX_ERR_REFUSED:
+		error_next("start RxDM, or name its sockets' folder (default " TOPO_RXDM_PREFIX
+			   ")");
+		break;
+	case TCPX_ERR_TIMED_OUT:
+		error_next("look whether RxDM is stopped or still starting");
+		break;
+	case TCPX_ERR_PROTOCOL:
+		error_next("look who listens at %.60s", q->path);
+		break;
+	default:
+		break;
+	}
+	return status;
+}
+
+static tcpx_status failed(const struct question *q, const char *step, int err)
+{
+	tcpx_status status = TCPX_ERR_SYSTEM;
+
+	if (err == EAGAIN || err == EINPROGRESS || err == ETIMEDOUT)
+		status = TCPX_ERR_TIMED_OUT;
+	else if (err == ENOENT || err == ECONNREFUSED || err == ENOTDIR || err == EACCES)
+		status = TCPX_ERR_REFUSED;
+	else if (err == EPIPE || err == ECONNRESET || err == EPROTOTYPE)
+		status = TCPX_ERR_PROTOCOL;
+	else if (err == EMFILE || err == ENFILE)
+		status = TCPX_ERR_NO_DESCRIPTORS;
+	error_set(status, err, "cannot %s RxDM at %s", step, q->path);
+	return next_step(status, q);
+}
+
+/* The next call on the socket waits until the deadline at most. -1: it is over. */
+static int arm(const struct question *q, int option)
+{
+	int64_t left_ns = q->deadline_ns - clock_now_ns();
+	struct timeval left = {.tv_sec = left_ns / CLOCK_S_NS,
+			       .tv_usec = left_ns % CLOCK_S_NS / 1000 + 1}; /* 0 is for ever */
+
+	if (left_ns <= 0) {
+		errno = EAGAIN;
+		return -1;
+	}
+	return setsockopt(q->fd, SOL_SOCKET, option, &left, sizeof(left));
+}
+
+static tcpx_status send_all(const struct question *q, const uint8_t *bytes, size_t len)
+{
+	while (len) {
+		ssize_t sent = arm(q, SO_SNDTIMEO) ? -1 : send(q->fd, bytes, len, MSG_NOSIGNAL);
+
+		if (sent < 0 && errno == EINTR)
+			continue;
+		if (sent < 0)
+			return failed(q, "ask", errno);
+		bytes += sent;
+		len -= (size_t)sent;
+	}
+	return TCPX_OK;
+}
+
+static tcpx_status recv_all(const struct question *q, uint8_t *bytes, size_t len)
+{
+	while (len) {
+		ssize_t got = arm(q, SO_RCVTIMEO) ? -1 : recv(q->fd, bytes, len, 0);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return failed(q, "hear", errno);
+		if (!got) {
+			error_set(TCPX_ERR_PROTOCOL, 0, "RxDM hung up at %s", q->path);
+			return next_step(TCPX_ERR_PROTOCOL, q);
+		}
+		bytes += got;
+		len -= (size_t)got;
+	}
+	return TCPX_OK;
+}
+
+static tcpx_status open_path(struct question *q, const char *prefix, const char *name)
+{
+	size_t len = strlen(prefix);
+	int put;
+
+	while (len > 1 && prefix[len - 1] == '/')
+		len--;
+	put = snprintf(q->path, sizeof(q->path), "%.*s/%s", (int)(len < 200 ? len : 200), prefix,
+		       name);
+	if (!len || len >= sizeof(q->path) || put < 0 || (size_t)put >= sizeof(q->path)) {
+		error_set(TCPX_ERR_INVALID, 0, "%.80s is no folder for RxDM's sockets", prefix);
+		return error_next("name a folder of at most %zu bytes",
+				  sizeof(q->path) - sizeof("/get_gpu_metadata_0000:00:00.0"));
+	}
+	return TCPX_OK;
+}
+
+/* Connects; a full backlog waits as well. The length of the address has no NUL in it. */
+static tcpx_status dial(struct question *q)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	size_t len = strlen(q->path);
+	int rc;
+
+	memcpy(addr.sun_path, q->path, len);
+	q->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (q->fd < 0)
+		return failed(q, "open a socket for", errno);
+	do {
+		rc = arm(q, SO_SNDTIMEO)
+			     ? -1
+			     : connect(q->fd, (struct sockaddr *)&addr,
+				       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len));
+	} while (rc && errno == EINTR);
+	return rc ? failed(q, "reach", errno) : TCPX_OK;
+}
+
+static tcpx_status talk(struct question *q, const struct wire_rxdm *message,
+			uint8_t body[WIRE_RXDM_BODY_MAX], struct wire_rxdm *out_answer)
+{
+	uint8_t bytes[256], head[WIRE_RXDM_HEAD];
+	size_t len = wire_rxdm_encode(message, bytes, sizeof(bytes));
+	tcpx_status status = dial(q);
+
+	if (!status)
+		status = send_all(q, bytes, len);
+	if (!status)
+		status = recv_all(q, head, sizeof(head));
+	if (status)
+		return status;
+	len = wire_rxdm_length(head);
+	if (len > WIRE_RXDM_BODY_MAX) {
+		error_set(TCPX_ERR_PROTOCOL, 0, "RxDM announces %zu bytes at %s", len, q->path);
+		return next_step(TCPX_ERR_PROTOCOL, q);
+	}
+	status = recv_all(q, body, len);
+	return status ? status : wire_rxdm_decode(body, len, out_answer);
+}
+
+static tcpx_status ask(const char *prefix, const char *name, const struct wire_rxdm *message,
+		       int64_t deadline_ns, uint8_t body[WIRE_RXDM_BODY_MAX],
+		       struct wire_rxdm *out_answer)
+{
+	struct question q = {.deadline_ns = deadline_ns, .fd = -1};
+	tcpx_status status = open_path(&q, prefix, name);
+
+	if (!status)
+		status = talk(&q, message, body, out_answer);
+	if (q.fd >= 0)
+		close(q.fd);
+	return status;
+}
+
+/* An answer that is not what was asked for: a refusal in words. */
+static tcpx_status refused(const struct wire_rxdm *answer, const char *gpu)
+{
+	const uint8_t *words = answer->bytes_len ? answer->bytes : answer->words;
+	size_t len = answer->bytes_len ? answer->bytes_len : answer->words_len, printable = 0;
+
+	while (printable < len && words[printable] >= ' ' && words[printable] < 0x7f)
+		printable++;
+	if (!len || (!answer->status && answer->kind != WIRE_RXDM_BYTES)) {
+		error_set(TCPX_ERR_PROTOCOL, 0, "RxDM answers nothing about GPU %s", gpu);
+		return TCPX_ERR_PROTOCOL;
+	}
+	error_set(TCPX_ERR_NOT_FOUND, 0, "RxDM does not serve GPU %s: %.*s", gpu,
+		  (int)(printable < 80 ? printable : 80), (const char *)words);
+	return error_next("look at the GPUs in RxDM's log at its start");
+}
+
+tcpx_status topo_rxdm_queues(const char *prefix, pci_addr gpu, int64_t deadline_ns,
+			     struct topo_rxdm_queues *out_queues)
+{
+	struct wire_rxdm message = {.kind = WIRE_RXDM_QUERY}, answer;
+	uint8_t body[WIRE_RXDM_BODY_MAX];
+	tcpx_status status;
+
+	pci_format(gpu, message.gpu);
+	status = ask(prefix, "queue_ids_by_gpu", &message, deadline_ns, body, &answer);
+	if (status)
+		return status;
+	if (answer.kind != WIRE_RXDM_QUEUES || answer.status)
+		return refused(&answer, message.gpu);
+	memcpy(out_queues->ids, answer.queues, sizeof(out_queues->ids));
+	out_queues->count = answer.nqueues;
+	return TCPX_OK;
+}
+
+tcpx_status topo_rxdm_memory(const char *prefix, pci_addr gpu, int64_t deadline_ns,
+			     struct wire_rxdm_memory *out_memory)
+{
+	struct wire_rxdm message = {.kind = WIRE_RXDM_BYTES}, answer;
+	uint8_t body[WIRE_RXDM_BODY_MAX];
+	char text[PCI_TEXT_MAX], name[64];
+	tcpx_status status;
+
+	message.bytes = (const uint8_t *)pci_format(gpu, text);
+	message.bytes_len = strlen(text);
+	snprintf(name, sizeof(name), "get_gpu_metadata_%s", text);
+	status = ask(prefix, name, &message, deadline_ns, body, &answer);
+	if (status)
+		return status;
+	if (answer.kind != WIRE_RXDM_BYTES || answer.status)
+		return refused(&answer, text);
+	return wire_rxdm_memory_decode(answer.bytes, answer.bytes_len, out_memory);
+}
+
+enum topo_rxdm_answer topo_rxdm_ask(void *arg, pci_addr gpu, int32_t *out_queues, unsigned max,
+				    unsigned *out_count)
+{
+	struct topo_rxdm_asker *asker = arg;
+	struct topo_rxdm_queues queues = {.count = 0};
+	tcpx_status status;
+
+	if (asker->status)
+		return TOPO_RXDM_SILENT;
+	status = topo_rxdm_queues(asker->prefix, gpu, asker->deadline_ns, &queues);
+	if (status == TCPX_ERR_NOT_FOUND)
+		return TOPO_RXDM_DENIED;
+	if (status) {
+		asker->status = status;
+		return TOPO_RXDM_SILENT;
+	}
+	*out_count = queues.count < max ? queues.count : max;
+	memcpy(out_queues, queues.ids, *out_count * sizeof(*out_queues));
+	return TOPO_RXDM_KNOWN;
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A machine's graph from sysfs, or from a recording of it: nothing but files below the root. */
+#include "topo/graph.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+/* The first line of folder/name, without its end; 0; -1: there is none, text is "". */
+static int read_line(const char *folder, const char *name, char *text, size_t cap)
+{
+	char path[PATH_MAX];
+	ssize_t got = -1;
+	int fd, len = snprintf(path, sizeof(path), "%s/%s", folder, name);
+
+	text[0] = '\0';
+	if (len < 0 || (size_t)len >= sizeof(path))
+		return -1;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	got = read(fd, text, cap - 1); /* files of sysfs come whole */
+	close(fd);
+	text[got < 0 ? 0 : got] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+	return got < 0 ? -1 : 0;
+}
+
+static long read_number(const char *folder, const char *name, long without)
+{
+	char text[64], *end;
+	long value;
+
+	if (read_line(folder, name, text, sizeof(text)))
+		return without;
+	errno = 0;
+	value = strtol(text, &end, 0);
+	return end == text || *end || errno ? without : value;
+}
+
+/* "pciDDDD:BB", the folder of a host bridge. */
+static int parse_root(const char *name, uint64_t *out_root)
+{
+	unsigned domain, bus;
+	int len = 0;
+
+	if (sscanf(name, "pci%8x:%2x%n", &domain, &bus, &len) != 2 || name[len])
+		return -1;
+	*out_root = (uint64_t)domain << 8 | bus;
+	return 0;
+}
+
+/* Where a device lies, from the folders above it: .../pci0000:00/BRIDGE/.../FUNCTION[/virtio0].
+ * real is cut. -1: it is no part of PCI, or deeper than anything real. */
+static int locate(char *real, struct topo_place *place)
+{
+	pci_addr path[TOPO_BRIDGES_MAX + 1], addr;
+	unsigned depth = 0;
+	int below = 0;
+	char *part, *rest = NULL;
+
+	for (part = strtok_r(real, "/", &rest); part; part = strtok_r(NULL, "/", &rest)) {
+		if (!below) {
+			below = !parse_root(part, &place->root);
+			continue;
+		}
+		if (pci_parse(part, &addr))
+			break;
+		if (depth == TOPO_BRIDGES_MAX + 1)
+			return -1;
+		path[depth++] = addr;
+	}
+	if (!depth)
+		return -1;
+	place->pci = path[depth - 1];
+	place->nbridges = depth - 1;
+	memcpy(place->bridges, path, place->nbridges * sizeof(*path));
+	place->located = 1;
+	return 0;
+}
+
+/* The place of the device that link leads to, and the folder of its PCI function. */
+static int find_place(const char *root, const char *link, struct topo_place *place,
+		      char folder[PATH_MAX])
+{
+	char real[PATH_MAX], pci[PCI_TEXT_MAX];
+	int len;
+
+	*place = (struct topo_place){.numa = TOPO_NUMA_UNKNOWN};
+	if (!realpath(link, real) || locate(real, place))
+		return -1;
+	len = snprintf(folder, PATH_MAX, "%s/bus/pci/devices/%s", root,
+		       pci_format(place->pci, pci));
+	if (len < 0 || len >= PATH_MAX)
+		return -1;
+	place->numa = (int)read_number(folder, "numa_node", TOPO_NUMA_UNKNOWN);
+	if (place->numa < 0)
+		place->numa = TOPO_NUMA_UNKNOWN;
+	place->vendor = (uint16_t)read_number(folder, "vendor", 0);
+	place->device = (uint16_t)read_number(folder, "device", 0);
+	return 0;
+}
+
+static void read_driver(const char *folder, struct topo_nic *nic)
+{
+	char path[PATH_MAX], target[PATH_MAX];
+	const char *name;
+	ssize_t got = -1;
+	int len = snprintf(path, sizeof(path), "%s/driver", folder);
+
+	if (len > 0 && (size_t)len < sizeof(path))
+		got = readlink(path, target, sizeof(target) - 1);
+	if (got < 0)
+		return;
+	target[got] = '\0';
+	name = strrchr(target, '/');
+	snprintf(nic->driver, sizeof(nic->driver), "%.31s", name ? name + 1 : target);
+}
+
+static void take_nic(struct topo *topo, const char *root, const char *name)
+{
+	char at[PATH_MAX], link[PATH_MAX + 8], folder[PATH_MAX];
+	struct topo_nic *nic;
+	int len = snprintf(at, sizeof(at), "%s/class/net/%s", root, name);
+	long number;
+
+	if (strlen(name) >= IF_NAMESIZE || len < 0 || (size_t)len >= sizeof(at))
+		return;
+	snprintf(link, sizeof(link), "%s/device", at);
+	if (topo->nnics == TOPO_NICS_MAX) {
+		LOG_WARN("more than %d NICs; %s is left out", TOPO_NICS_MAX, name);
+		return;
+	}
+	nic = &topo->nics[topo->nnics];
+	*nic = (struct topo_nic){0};
+	if (find_place(root, link, &nic->place, folder))
+		return; /* lo, veth, a bridge: no device, or none of PCI */
+	snprintf(nic->name, sizeof(nic->name), "%s", name);
+	read_driver(folder, nic);
+	read_line(at, "address", nic->mac, sizeof(nic->mac));
+	read_line(at, "operstate", nic->state, sizeof(nic->state));
+	number = read_number(at, "speed", 0); /* -1 or an error while it is down */
+	nic->speed_mbps = number > 0 ? (uint64_t)number : 0;
+	number = read_number(at, "mtu", 0);
+	nic->mtu = number > 0 && number < 1 << 20 ? (unsigned)number : 0;
+	topo->nnics++;
+}
+
+/* A display controller of NVIDIA: with outputs (0x0300) or without (0x0302). */
+static void take_gpu(struct topo *topo, const char *root, const char *name)
+{
+	char link[PATH_MAX], folder[PATH_MAX];
+	struct topo_gpu *gpu;
+	long class;
+	int len = snprintf(link, sizeof(link), "%s/bus/pci/devices/%s", root, name);
+
+	if (len < 0 || (size_t)len >= sizeof(link))
+		return;
+	class = read_number(link, "class", 0);
+	if (class >> 16 != 0x03 || read_number(link, "vendor", 0) != TOPO_VENDOR_NVIDIA)
+		return;
+	if (topo->ngpus == TOPO_GPUS_MAX) {
+		LOG_WARN("more than %d GPUs; %s is left out", TOPO_GPUS_MAX, name);
+		return;
+	}
+	gpu = &topo->gpus[topo->ngpus];
+	if (!find_place(root, link, &gpu->place, folder))
+		topo->ngpus++;
+}
+
+static void take_node(struct topo *topo, const char *root, const char *name)
+{
+	struct topo_node *node = &topo->nodes[topo->nnodes];
+	char folder[PATH_MAX];
+	int used = 0,
+	    len = snprintf(folder, sizeof(folder), "%s/devices/system/node/%s", root, name);
+
+	if (len < 0 || (size_t)len >= sizeof(folder) || topo->nnodes == TOPO_NODES_MAX ||
+	    sscanf(name, "node%9d%n", &node->id, &used) != 1 || name[used])
+		return;
+	if (!read_line(folder, "cpulist", node->cpus, sizeof(node->cpus)))
+		topo->nnodes++;
+}
+
+static void each(struct topo *topo, const char *root, const char *folder,
+		 void (*take)(struct topo *topo, const char *root, const char *name))
+{
+	char path[PATH_MAX];
+	struct dirent *entry;
+	DIR *dir;
+
+	if (snprintf(path, sizeof(path), "%s/%s", root, folder) >= (int)sizeof(path))
+		return;
+	dir = opendir(path);
+	if (!dir)
+		return;
+	while ((entry = readdir(dir)))
+		if (entry->d_name[0] != '.')
+			take(topo, root, entry->d_name);
+	closedir(dir);
+}
+
+static int gpu_order(const void *a, const void *b)
+{
+	const struct topo_gpu *x = a, *y = b;
+
+	return (x->place.pci > y->place.pci) - (x->place.pci < y->place.pci);
+}
+
+static int nic_order(const void *a, const void *b)
+{
+	const struct topo_nic *x = a, *y = b;
+	int order = (x->place.pci > y->place.pci) - (x->place.pci < y->place.pci);
+
+	return order ? order : strcmp(x->name, y->name);
+}
+
+static int node_order(const void *a, const void *b)
+{
+	return ((const struct topo_node *)a)->id - ((const struct topo_node *)b)->id;
+}
+
+tcpx_status topo_scan(const char *root, struct topo **out_topo)
+{
+	struct topo *topo;
+	int err = access(root, F_OK) ? errno : 0;
+
+	if (err)
+		return error_set(TCPX_ERR_NOT_FOUND, err, "cannot scan the machine at %.100s",
+				 root);
+	topo = calloc(1, sizeof(*topo));
+	if (!topo)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for a machine's topology");
+	each(topo, root, "class/net", take_nic);
+	each(topo, root, "bus/pci/devices", take_gpu);
+	each(topo, root, "devices/system/node", take_node);
+	qsort(topo->nics, topo->nnics, sizeof(*topo->nics), nic_order);
+	qsort(topo->gpus, topo->ngpus, sizeof(*topo->gpus), gpu_order);
+	qsort(topo->nodes, topo->nnodes, sizeof(*topo->nodes), node_order);
+	*out_topo = topo;
+	return TCPX_OK;
+}

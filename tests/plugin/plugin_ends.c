@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages are under way when a peer is killed, a session is closed, memory is deregistered. */
+#include "plugin_rig.h"
+
+#define SIZE (64u * MESSAGE)
+#define COUNT 6
+#define ROUNDS 4
+
+enum how { KILLED = 0, CLOSED, DEREGISTERED, CANCELLED };
+
+struct end {
+	const char *name;
+	enum how how;
+	bool gpu;
+};
+
+struct load {
+	struct area mine, open;
+	tcpx_request request[COUNT];
+	int count;
+};
+
+/* How many were started: fewer when the peer is gone. Each has a place of its own. */
+static int begin(struct side *side, struct load *load)
+{
+	tcpx_segment segment = {
+		.local = load->mine.region, .remote = load->open.remote, .length = SIZE};
+
+	for (load->count = 0; load->count < COUNT; load->count++) {
+		segment.local_offset = segment.remote_offset = (uint64_t)load->count * SIZE;
+		if (tcpx_request_start(side->session, side->peer,
+				       load->count % 2 ? TCPX_OP_READ : TCPX_OP_WRITE, &segment, 1,
+				       NULL, &load->request[load->count]) != TCPX_OK)
+			break;
+	}
+	return load->count;
+}
+
+/* Every one ends; returns how many ended well. */
+static int all_end(struct side *side, struct load *load)
+{
+	int done = 0;
+
+	for (int i = 0; i < load->count; i++)
+		done += side_end(side, load->request[i]) == TCPX_OK;
+	return done;
+}
+
+/* So many messages have come or gone since. */
+static void await_messages(uint64_t since)
+{
+	struct tcpxemu_stats stats = side_stats();
+
+	while (stats.sent_messages + stats.received_messages < since + 3)
+		side_stats_wait(&stats);
+}
+
+static uint64_t messages_now(void)
+{
+	return side_stats().sent_messages + side_stats().received_messages;
+}
+
+/* The first's memory goes while the peer sends to it and is sent it: nothing touches it after. */
+static void without_memory(struct side *side, struct load *load, const struct end *end)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		uint64_t before = messages_now();
+
+		CHECK_EQ(begin(side, load), COUNT);
+		await_messages(before);
+		for (int k = 0; k < COUNT && end->how == CANCELLED; k++)
+			(void)tcpx_request_cancel(side->session, load->request[k]);
+		area_free(side, &load->mine); /* deregistered, and gone */
+		(void)all_end(side, load);
+		area_make(side, &load->mine, COUNT * SIZE);
+	}
+	CHECK_EQ(begin(side, load), COUNT); /* the channels live */
+	CHECK_EQ(all_end(side, load), COUNT);
+}
+
+static void run(struct side *side, void *arg)
+{
+	const struct end *end = arg;
+	bool peer_goes = end->how == KILLED || end->how == CLOSED;
+	struct load load;
+	uint64_t before;
+
+	side->gpu = end->gpu;
+	side_env("TCPXEMU_FRAG", "rand");
+	side_env("TCPX_MESSAGE_TIMEOUT_MS", "1000");
+	tcpx_log_set(NULL, NULL, TCPX_LOG_ERROR);
+	side_open(side, TCPXEMU);
+	side_connect(side, 4);
+	area_make(side, &load.mine, COUNT * SIZE);
+	area_make(side, &load.open, COUNT * SIZE);
+	area_swap(side, &load.open);
+	side_meet(side);
+	before = messages_now();
+	if (side->index && peer_goes) {
+		await_messages(before);
+		if (end->how == KILLED)
+			raise(SIGKILL);
+	} else if (!side->index && peer_goes) {
+		do /* until one meets the end */
+			(void)begin(side, &load);
+		while (all_end(side, &load) == COUNT);
+	} else if (!side->index) {
+		without_memory(side, &load, end);
+	}
+	if (!peer_goes)
+		side_meet(side);
+	else if (side->index) /* in the middle of what the other does */
+		OK(tcpx_peer_disconnect(side->session, side->peer));
+	area_free(side, &load.mine);
+	area_free(side, &load.open);
+	if (!peer_goes)
+		side_meet(side);
+	side_close_broken(side);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct end ends[] = {
+		{"killed", KILLED, false},
+		{"killed_gpu", KILLED, true},
+		{"disconnected", CLOSED, false},
+		{"disconnected_gpu", CLOSED, true},
+		{"deregistered", DEREGISTERED, false},
+		{"deregistered_gpu", DEREGISTERED, true},
+		{"cancelled", CANCELLED, false},
+		{"cancelled_gpu", CANCELLED, true},
+	};
+
+	return side_main(run, ends, sizeof(ends) / sizeof(*ends), sizeof(*ends),
+			 argc > 1 ? argv[1] : NULL);
+}

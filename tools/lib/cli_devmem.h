@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How many packets came into GPU memory while something ran: rx_devmem_pkts of a plugin's NICs. */
+#ifndef TOOLS_CLI_DEVMEM_H
+#define TOOLS_CLI_DEVMEM_H
+
+#include "cli_plugin.h"
+
+#define CLI_DEVMEM_NICS 16
+
+struct cli_devmem {
+	unsigned count;
+	struct {
+		char name[64];
+		uint64_t before;
+		int known;
+	} nics[CLI_DEVMEM_NICS];
+};
+
+/* Of the devices of a plugin that is loaded. */
+void cli_devmem_start(struct cli_devmem *devmem, const struct cli_plugin *plugin);
+
+enum cli_devmem_verdict { CLI_DEVMEM_UNKNOWN, CLI_DEVMEM_NONE, CLI_DEVMEM_SOME };
+
+/* "eth1 +12 eth2 +0", or "not available", into text. */
+enum cli_devmem_verdict cli_devmem_end(const struct cli_devmem *devmem, char *text, size_t cap);
+
+#endif

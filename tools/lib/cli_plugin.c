@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The environment for plugins, of a tool's own process. */
+#include "cli_plugin.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tcpx/log.h>
+#include <tcpx/plugin.h>
+
+#include "base/config.h"
+#include "cli_output.h"
+
+/* What the user set by a variable or its aliases stays, unless by_option. */
+static void set(enum config_id id, const char *value, int by_option)
+{
+	const struct config_row *row = config_row(id);
+	struct config_value found = {.source = CONFIG_DEFAULT};
+
+	config_resolve(row, (const char *(*)(const char *))getenv, &found);
+	if (by_option || found.source == CONFIG_DEFAULT)
+		setenv(row->name, value, 1);
+}
+
+static void set_number(enum config_id id, uint64_t value, int by_option)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+	set(id, text, by_option);
+}
+
+/* The recipe, as far as the user has left it open. */
+static int set_recipe(uint64_t message_bytes, int verbose)
+{
+	tcpx_plugin_setting setting = {.sz = sizeof(setting)};
+	tcpx_status status;
+
+	for (uint32_t i = 0;; i++) {
+		status = tcpx_plugin_setting_get(message_bytes, i, &setting);
+		if (status != TCPX_OK)
+			break;
+		if (verbose)
+			fprintf(stderr, "# %s=%s  (%s)\n", setting.name, setting.value,
+				setting.why);
+		if (!setting.users)
+			setenv(setting.name, setting.value, 1);
+	}
+	return status == TCPX_ERR_NOT_FOUND ? CLI_GO : cli_fail(status, "environment of a plugin");
+}
+
+static int tell_problems(const char *nics, uint64_t message_bytes, int verbose)
+{
+	tcpx_plugin_problem problem = {.sz = sizeof(problem)};
+	int rc = CLI_GO;
+
+	for (uint32_t i = 0;; i++) {
+		if (tcpx_plugin_problem_get(nics, message_bytes, i, &problem) != TCPX_OK)
+			return rc;
+		if (problem.fatal)
+			rc = CLI_FAILED;
+		if (problem.fatal || verbose)
+			cli_error("%s; %s", problem.what, problem.fix);
+	}
+}
+
+static void set_unpack(const struct cli_command *command, const struct cli_plugin *plugin)
+{
+	char text[16];
+
+	if (cli_given(command, "unpack"))
+		set(CONFIG_UNPACK_IMPL,
+		    cli_choice_text(CLI_UNPACKS, plugin->unpack, text, sizeof(text)), 1);
+}
+
+int cli_plugin_prepare(const struct cli_command *command, const struct cli_plugin *plugin,
+		       int gpudirect, int gpu, uint64_t message_bytes)
+{
+	const char *nics = plugin->nic ? plugin->nic : getenv(config_row(CONFIG_NIC)->name);
+	int rc;
+
+	if (message_bytes)
+		set_number(CONFIG_MESSAGE_BYTES, message_bytes, 1);
+	if (!gpudirect) {
+		set(CONFIG_PLUGIN_HOST, "1", 0);
+		return CLI_GO;
+	}
+	set_unpack(command, plugin);
+	if (cli_given(command, "gpu"))
+		set_number(CONFIG_LOCAL_DEVICE, plugin->gpu, 1);
+	else if (gpu >= 0)
+		set_number(CONFIG_LOCAL_DEVICE, (uint64_t)gpu, 1);
+	rc = set_recipe(message_bytes, plugin->verbose);
+	return rc == CLI_GO ? tell_problems(nics, message_bytes, plugin->verbose) : rc;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an ncclNet plugin offers. */
+#include "info_plugin.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <tcpx/log.h>
+#include <tcpx/plugin.h>
+
+#include "base/bytes.h"
+#include "cli_json.h"
+#include "cli_output.h"
+
+#define TIMEOUT_NS 30000000000 /* some look for hardware when they start */
+
+static const struct {
+	uint32_t bit;
+	const char *name;
+} pointers[] = {
+	{TCPX_PLUGIN_HOST, "host"},
+	{TCPX_PLUGIN_CUDA, "cuda"},
+	{TCPX_PLUGIN_DMABUF, "dmabuf"},
+};
+
+static void print_device(uint32_t index, const tcpx_plugin_device *device)
+{
+	char bytes[BYTES_TEXT_MAX];
+
+	printf("  %u %-12s %s  memory", index, device->name,
+	       *device->pci_path ? device->pci_path : "on no bus");
+	for (unsigned i = 0; i < sizeof(pointers) / sizeof(pointers[0]); i++)
+		if (device->pointers & pointers[i].bit)
+			printf(" %s", pointers[i].name);
+	if (device->speed_mbps)
+		printf("  %u Mbit/s", device->speed_mbps);
+	printf("  messages up to %s  %u connections%s\n",
+	       bytes_format(device->message_max, bytes, sizeof(bytes)), device->max_comms,
+	       device->unpack ? "  unpacked by the GPU" : "");
+}
+
+static void print_plugin(const char *path, const tcpx_plugin_info *info)
+{
+	printf("plugin: %s\nfile: %s\nname: %s\ninterface: v%u of", path ? path : "(default)",
+	       info->resolved, info->name, info->version);
+	for (uint32_t v = 0; v < 32; v++)
+		if (info->versions >> v & 1)
+			printf(" v%u", v);
+	printf("\nreceived messages: %s\ndevices: %u\n",
+	       info->consumes ? "given back one by one" : "are the receiver's at once",
+	       info->devices);
+}
+
+/* Of a TCPX plugin: what it would stumble over. */
+static void print_environment(void)
+{
+	tcpx_plugin_problem problem = {.sz = sizeof(problem)};
+	uint32_t i = 0;
+
+	for (; tcpx_plugin_problem_get(NULL, 0, i, &problem) == TCPX_OK; i++)
+		printf("environment: %s%s; %s\n", problem.fatal ? "" : "(hint) ", problem.what,
+		       problem.fix);
+	if (!i)
+		printf("environment: nothing wrong with it\n");
+}
+
+static void put_plugin(struct cli_json *json, const tcpx_plugin_info *info)
+{
+	struct cli_json *versions = cli_json_array(json, "versions");
+
+	cli_json_text(json, "file", info->resolved);
+	cli_json_text(json, "name", info->name);
+	cli_json_integer(json, "interface", info->version);
+	for (uint32_t v = 0; versions && v < 32; v++)
+		if (info->versions >> v & 1)
+			cli_json_integer(versions, NULL, v);
+	cli_json_bool(json, "consumes", info->consumes);
+}
+
+static void put_device(struct cli_json *list, const tcpx_plugin_device *device)
+{
+	struct cli_json *o = list ? cli_json_object(list, NULL) : NULL;
+	struct cli_json *memory = o ? cli_json_array(o, "memory") : NULL;
+
+	if (!memory)
+		return;
+	for (unsigned i = 0; i < sizeof(pointers) / sizeof(pointers[0]); i++)
+		if (device->pointers & pointers[i].bit)
+			cli_json_text(memory, NULL, pointers[i].name);
+	cli_json_text(o, "name", device->name);
+	cli_json_text(o, "pci_path", device->pci_path);
+	cli_json_integer(o, "speed_mbps", device->speed_mbps);
+	cli_json_integer(o, "max_comms", device->max_comms);
+	cli_json_integer(o, "message_max", (int64_t)device->message_max);
+	cli_json_bool(o, "unpack", device->unpack);
+}
+
+static int write_json(const char *to, const tcpx_plugin_info *info, const char *path)
+{
+	struct cli_json *json, *list;
+	tcpx_plugin_device device = {.sz = sizeof(device)};
+	FILE *out;
+	int rc = cli_json_check();
+
+	if (rc)
+		return rc;
+	out = cli_json_open(to);
+	json = out ? cli_json_new() : NULL;
+	if (!json)
+		return CLI_FAILED;
+	cli_json_integer(json, "schema", 1);
+	cli_json_text(json, "tool", "info");
+	put_plugin(json, info);
+	list = cli_json_array(json, "devices");
+	for (uint32_t i = 0; i < info->devices; i++)
+		if (tcpx_plugin_device_get(path, TIMEOUT_NS, i, &device) == TCPX_OK)
+			put_device(list, &device);
+	rc = cli_json_write(json, out, to) ? CLI_FAILED : CLI_OK;
+	cli_json_free(json);
+	return rc;
+}
+
+int info_plugin(const char *path, const char *json)
+{
+	tcpx_plugin_info info = {.sz = sizeof(info)};
+	tcpx_plugin_device device = {.sz = sizeof(device)};
+	tcpx_status status;
+	int unpack = 0;
+
+	if (!strcmp(path, "default"))
+		path = NULL;
+	status = tcpx_plugin_query(path, TIMEOUT_NS, &info);
+	if (status != TCPX_OK)
+		return cli_fail(status, "%s", tcpx_last_error()->what);
+	if (json)
+		return write_json(json, &info, path);
+	print_plugin(path, &info);
+	for (uint32_t i = 0; i < info.devices; i++)
+		if (tcpx_plugin_device_get(path, TIMEOUT_NS, i, &device) == TCPX_OK) {
+			print_device(i, &device);
+			unpack |= device.unpack;
+		}
+	if (unpack)
+		print_environment();
+	return CLI_OK;
+}
