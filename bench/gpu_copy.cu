@@ -198,6 +198,65 @@ static void latency(int out, size_t bytes, int kernel)
 	MUST(cudaFreeHost(one));
 }
 
+/* Holds its SM, whole, until told. */
+static __global__ void hold(volatile uint32_t *begun, const volatile uint32_t *stop)
+{
+	if (threadIdx.x == 0) {
+		atomicAdd_system((uint32_t *)begun, 1);
+		while (!*stop)
+			__nanosleep(20000);
+	}
+	__syncthreads();
+}
+
+/* Median time of so many copies in a row and one flag, with what another stream runs meanwhile. */
+static void beside(int out, size_t piece, unsigned batch)
+{
+	static double sample[25];
+
+	for (double &one : sample) {
+		double begin = now();
+
+		for (unsigned k = 0; k < batch; k++)
+			copy(out, k * piece, piece, stream[out * 2]);
+		MUST(cuStreamWriteValue32((CUstream)stream[out * 2],
+					  flags_gpu + (CUdeviceptr)out * 128, ++stamp, 0));
+		await_flag((unsigned)out * 2, stamp);
+		one = now() - begin;
+	}
+	qsort(sample, 25, sizeof(*sample), by_value);
+	printf("  %s %7zu x %2u, a flag: %8.1f us\n", out ? "D2H" : "H2D", piece, batch,
+	       sample[12] * 1e6);
+}
+
+/* Copies alone, and beside a kernel that leaves no room on any SM. */
+static void full_gpu(void)
+{
+	static const unsigned begun = 128, stop = 192; /* words of flags */
+	int sms, room;
+
+	MUST(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0));
+	MUST(cudaDeviceGetAttribute(&room, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
+	MUST(cudaFuncSetAttribute(hold, cudaFuncAttributeMaxDynamicSharedMemorySize, room));
+	for (int full = 0; full < 2; full++) {
+		puts(full ? "every SM held by another stream:" : "nothing beside:");
+		if (full) {
+			hold<<<sms, 512, room, stream[1]>>>((uint32_t *)flags_gpu + begun,
+							    (uint32_t *)flags_gpu + stop);
+			while (flags[begun] < (uint32_t)sms)
+				;
+		}
+		for (int out = 0; out < 2; out++) {
+			beside(out, 4096, 1);
+			beside(out, 4096, 32);
+			beside(out, 65536, 32);
+			beside(out, 4 << 20, 1);
+		}
+	}
+	flags[stop] = 1;
+	MUST(cudaDeviceSynchronize());
+}
+
 int main(void)
 {
 	static const size_t small[] = {4096, 65536}, blocks[] = {1 << 20, 4 << 20};
@@ -242,5 +301,6 @@ int main(void)
 	}
 	duplex(512 << 10, 8);
 	duplex(4 << 20, 1);
+	full_gpu();
 	return 0;
 }
