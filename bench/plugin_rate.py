@@ -6,6 +6,8 @@ In turn, --repeat times: bench's bare driver of the TCPX emulator (tests/emu/emu
 over the plugin with each number of channels, and over tcp with as many sockets; host memory, cpu
 mode, the chunk 512 KiB. Prints medians, their spread and ratios, CPU seconds per GB beside GB/s.
 Also 8-byte WRITEs (they ride on tcp) as a ratio to those of a peer without a plugin.
+With --gpus FROM,TO GPU memory over gpudirect, the emulator's pools in GPU memory: beside its own
+calls each way of unpacking, and, where those are two GPUs, all that arrives relayed from the other.
 Exit: 0; 1 when something could not be measured.
 """
 import argparse
@@ -15,26 +17,28 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CHUNK = "524288"
 ENV = {**os.environ, "NCCL_DYNAMIC_CHUNK_SIZE": CHUNK, "TCPXEMU_STEER": "off",
-       "TCPXEMU_POISON": "0", "TCPX_PLUGIN_HOST": "1", "TCPX_LOG": "error"}
+       "TCPXEMU_POISON": "0", "TCPX_LOG": os.environ.get("TCPX_LOG", "error")}
 
 
-def raw(build, seconds):
-    out = subprocess.run([f"{build}/tests/emu/emu_rate", str(seconds), "host"], env=ENV, text=True,
-                         capture_output=True, check=True).stdout
+def raw(args, env, *of):
+    """GB/s and CPU s/GB of both ends; of: host, or two GPUs."""
+    done = subprocess.run([args.raw, str(args.time), *of], env=env, text=True,
+                          stdout=subprocess.PIPE, check=True).stdout
     rate, send, recv = re.search(r"([\d.]+) GB/s, CPU s/GB: ([\d.]+) sending, ([\d.]+)",
-                                 out).groups()
+                                 done).groups()
     return float(rate), float(send) + float(recv)
 
 
-def perf(build, size, seconds, *more):
-    argv = [f"{build}/tcpx", "perf", "--loopback", "--size", size, "--time", str(seconds),
+def perf(args, env, size, *more):
+    argv = [args.tool, "perf", "--loopback", "--size", size, "--time", str(args.time),
             "--no-check", "--json", "-", *more]
-    done = subprocess.run(argv, env=ENV, text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.DEVNULL, check=True).stdout
+    done = subprocess.run(argv, env=env, text=True, stdout=subprocess.PIPE,
+                          stderr=args.said, check=True).stdout
     row = json.loads(done)["results"][0]
     return row["bytes_per_second"] / 1e9, sum(row["cpu_seconds_per_gb"].values())
 
@@ -45,35 +49,108 @@ def median(values):
             statistics.median(cpu for _, cpu in values))
 
 
+def host_rows(args):
+    env = {**ENV, "TCPX_PLUGIN_HOST": "1"}
+    over = ("--transport", "plugin", "--plugin", args.emulator)
+    for _ in range(args.repeat):
+        yield "emulator alone", raw(args, env, "host")
+        for count in args.channels:
+            yield f"plugin, {count} channels", perf(args, env, "64M", *over, "--plugin-channels",
+                                                    count)
+            yield f"tcp, {count} channels", perf(args, env, "64M", "--transport", "tcp",
+                                                 "--channels", count)
+        yield "8 bytes, with a plugin", perf(args, env, "8", *over)
+        yield "8 bytes, tcp", perf(args, env, "8", "--transport", "tcp")
+
+
+def machine(root, addresses):
+    """A tree like sysfs in which GPU n lies under one switch with NIC eth<n + 1>; the emulator's
+    topology of the same."""
+    topology = "eth0=127.0.0.1"
+
+    def put(folder, **files):
+        os.makedirs(f"{root}/{folder}", exist_ok=True)
+        for name, value in files.items():
+            with open(f"{root}/{folder}/{name}", "w", encoding="ascii") as file:
+                file.write(value + "\n")
+
+    def link(folder, name, target):
+        os.makedirs(f"{root}/{folder}", exist_ok=True)
+        os.symlink(target, f"{root}/{folder}/{name}")
+
+    for n, gpu in enumerate(addresses):
+        at = f"devices/pci0000:{n + 1:02x}/0000:{n + 1:02x}:01.0"
+        nic = f"0000:e{n}:00.0"
+        put(f"{at}/{gpu}", **{"class": "0x030200", "vendor": "0x10de", "numa_node": "0"})
+        put(f"{at}/{nic}", **{"class": "0x020000", "vendor": "0x1ae0", "numa_node": "0"})
+        put(f"{at}/{nic}/net/eth{n + 1}", address="42:01:0a:80:00:02", mtu="8244", operstate="up",
+            speed="200000")
+        for device in (gpu, nic):
+            link("bus/pci/devices", device, f"../../../{at}/{device}")
+        link(f"{at}/{nic}/net/eth{n + 1}", "device", f"../../../{nic}")
+        link("class/net", f"eth{n + 1}", f"../../{at}/{nic}/net/eth{n + 1}")
+        topology += f";eth{n + 1}=127.0.{n + 1}.1:e{n}:00.0:f{n}"
+    return topology
+
+
+def gpu_addresses(args):
+    said = subprocess.run([args.tool, "info"], text=True, capture_output=True, check=True).stdout
+    return re.findall(r"^  cuda:\d+ +.*?\b([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\b", said,
+                      re.M)
+
+
+def gpu_rows(args, root):
+    start, end = args.gpus.split(",")
+    addresses = gpu_addresses(args)
+    env = {**ENV, "TCPXEMU_MEM": "cuda-dev-bounce", "TCPX_SYSFS": root,
+           "TCPXEMU_TOPO": machine(root, addresses), "TCPX_GPUDIRECT_SAME_HOST": "1",
+           "NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX": root}
+    over = ("--transport", "gpudirect", "--plugin", args.emulator, "--mem", f"cuda:{start}",
+            "--remote-mem", f"cuda:{end}")
+    for _ in range(args.repeat):
+        yield "emulator alone", raw(args, env, start, end)
+        for count in args.channels:
+            more = (*over, "--plugin-channels", count)
+            for way in ("kernel", "none"):
+                yield f"{way}, {count} channels", perf(args, env, "64M", *more, "--unpack", way)
+            if start != end:
+                yield f"relayed, {count} channels", perf(args, env, "64M", *more, "--nic",
+                                                         f"eth{int(start) + 1}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default=os.path.join(TOP, "build"))
+    parser.add_argument("--tool", help="[BUILD/tools/tcpx]")
+    parser.add_argument("--raw", help="the emulator's bare driver [BUILD/tests/emu/emu_rate]")
+    parser.add_argument("--emulator", help="its v7 object [BUILD/emu/tcpxemu/...]")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--time", type=float, default=1.0)
     parser.add_argument("--channels", default="1,2,4")
+    parser.add_argument("--gpus", help="FROM,TO: their memory instead of the host's")
+    parser.add_argument("--verbose", action="store_true", help="what the tool says, too")
     args = parser.parse_args()
-    plugin = f"{args.build}/emu/tcpxemu/libnccl-net-tcpxemu.so"
-    counts = args.channels.split(",")
-    rows = {"emulator alone": []}
-    for _ in range(args.repeat):
-        rows["emulator alone"].append(raw(args.build, args.time))
-        for count in counts:
-            rows.setdefault(f"plugin, {count} channels", []).append(
-                perf(args.build, "64M", args.time, "--transport", "plugin", "--plugin", plugin,
-                     "--plugin-channels", count))
-            rows.setdefault(f"tcp, {count} channels", []).append(
-                perf(args.build, "64M", args.time, "--transport", "tcp", "--channels", count))
-        rows.setdefault("8 bytes, with a plugin", []).append(
-            perf(args.build, "8", args.time, "--transport", "plugin", "--plugin", plugin))
-        rows.setdefault("8 bytes, tcp", []).append(
-            perf(args.build, "8", args.time, "--transport", "tcp"))
+    args.tool = args.tool or f"{args.build}/tools/tcpx"
+    args.raw = args.raw or f"{args.build}/tests/emu/emu_rate"
+    args.emulator = args.emulator or f"{args.build}/emu/tcpxemu/libnccl-net-tcpxemu.so"
+    args.channels = args.channels.split(",")
+    args.said = None if args.verbose else subprocess.DEVNULL
+    rows = {}
+    with tempfile.TemporaryDirectory() as root:
+        for name, value in gpu_rows(args, root) if args.gpus else host_rows(args):
+            rows.setdefault(name, []).append(value)
     table = {name: median(values) for name, values in rows.items()}
     print(f"{'':28}{'GB/s':>9}{'least':>9}{'most':>9}{'CPU s/GB':>10}")
     for name, (mid, low, high, cpu) in table.items():
         print(f"{name:28}{mid:9.4g}{low:9.4g}{high:9.4g}{cpu:10.3g}")
-    best = max(table[f"plugin, {count} channels"][0] for count in counts)
-    print(f"best plugin / emulator alone: {best / table['emulator alone'][0]:.3f}")
-    for count in counts:
+    alone = table.pop("emulator alone")[0]
+    if args.gpus:
+        for name, (mid, *_) in table.items():
+            print(f"{name} / emulator alone: {mid / alone:.3f}")
+        return 0
+    best = max(table[f"plugin, {count} channels"][0] for count in args.channels)
+    print(f"best plugin / emulator alone: {best / alone:.3f}")
+    for count in args.channels:
         ratio = table[f"plugin, {count} channels"][0] / table[f"tcp, {count} channels"][0]
         print(f"plugin / tcp, {count} channels: {ratio:.3f}")
     print("8 bytes, plugin / tcp: "

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The emulator's own rate: a bare driver of its calls between two processes, nothing unpacked or
- * compared. What an engine above it can reach at most. Usage: emu_rate [SECONDS [host]]
- * The settings of the emulator and NCCL_* are the environment's.
+ * compared. What an engine above it can reach at most. Usage: emu_rate [SECONDS [host | FROM TO]]
+ * FROM and TO are GPUs whose memory is sent and received; without them it is the process's, called
+ * a GPU's. The settings of the emulator, NCCL_* and TCPX_CUDA_LIBRARY are the environment's.
  */
 #include "emu_rig.h"
+
+#include "sys/cuda.h"
 
 #include <sched.h>
 #include <sys/socket.h>
@@ -14,6 +17,30 @@
 #define RATE_RECEIVES 14
 
 static int rate_type = EMU_CUDA;
+static char **rate_gpus; /* FROM and TO */
+
+/* The GPU's context is current from here on. */
+static void rate_gpu(int which)
+{
+	struct sys_cuda_scope scope;
+	struct sys_cuda_gpu *gpu;
+
+	if (!rate_gpus)
+		return;
+	CHECK(sys_cuda_driver());
+	CHECK_EQ(sys_cuda_get((uint32_t)atoi(rate_gpus[which]), &gpu), 0);
+	CHECK_EQ(sys_cuda_push(gpu, &scope), 0);
+}
+
+static uint8_t *rate_buffer(void)
+{
+	cuda_ptr at;
+
+	if (!rate_gpus)
+		return aligned_alloc(EMU_PAGE, RIG_BUFFER);
+	CHECK_EQ(sys_cuda_driver()->mem_alloc(&at, RIG_BUFFER), 0);
+	return (uint8_t *)(uintptr_t)at;
+}
 
 static double cpu_seconds(void)
 {
@@ -32,12 +59,14 @@ static void rate_send(int fd, void *arg)
 	int finished;
 	char go;
 
+	rate_gpu(0);
 	rig_start();
 	rig_far_read(fd, pair.handle, sizeof(pair.handle));
 	while (!pair.send)
 		CHECK_EQ(rig.net->connect(0, pair.handle, &pair.send, NULL), 0);
-	pair.from = aligned_alloc(EMU_PAGE, RIG_BUFFER);
-	rig_fill(pair.from, RIG_BUFFER, 1);
+	pair.from = rate_buffer();
+	if (!rate_gpus)
+		rig_fill(pair.from, RIG_BUFFER, 1);
 	CHECK_EQ(rig.net->reg_mr(pair.send, pair.from, RIG_BUFFER, rate_type, &pair.send_mr), 0);
 	rig_far_read(fd, &go, 1);
 	begin = check_seconds();
@@ -74,18 +103,21 @@ int main(int argc, char **argv)
 	int finished;
 	char go = 1;
 
-	if (argc > 2)
+	if (argc > 3)
+		rate_gpus = argv + 2;
+	else if (argc > 2)
 		rate_type = EMU_HOST;
 	check_alive();
 	setenv("NCCL_NSOCKS_PERTHREAD", "4", 0);
 	rig_far_start(&far, rate_send, &seconds);
+	rate_gpu(1);
 	rig_start();
 	rig_listen(&pair, 0, rate_type == EMU_CUDA ? 0 : 2);
 	rig_far_write(far.fd, pair.handle, sizeof(pair.handle));
 	pair.devhandle = (struct emu_device_handle *)(void *)pair.store;
 	while (!pair.recv)
 		CHECK_EQ(rig.net->accept(pair.listen, &pair.recv, &pair.devhandle), 0);
-	pair.to = aligned_alloc(EMU_PAGE, RIG_BUFFER);
+	pair.to = rate_buffer();
 	CHECK_EQ(rig.net->reg_mr(pair.recv, pair.to, RIG_BUFFER, rate_type, &pair.recv_mr), 0);
 	rig_far_write(far.fd, &go, 1);
 	begin = check_seconds();
