@@ -25,16 +25,26 @@ static tcpx_status pick_gpu(struct engine_plugin *plugin, const tcpx_session_opt
 {
 	uint32_t gpu = opts->message_gpu ? opts->message_gpu - 1
 					 : (uint32_t)config_u64(CONFIG_LOCAL_DEVICE);
-	struct sys_cuda_gpu *found;
 	tcpx_status status = comms_gpu_mode(opts->unpack, plugin);
 
 	if (status == TCPX_OK)
-		status = sys_cuda_get(gpu, &found);
+		status = sys_cuda_get(gpu, &plugin->held);
 	if (status != TCPX_OK)
 		return status;
-	sys_cuda_put(found);
 	plugin->gpu = (int)gpu;
 	return TCPX_OK;
+}
+
+/* GPUs of relayed and of unsteered receives, too. */
+static tcpx_status hold_landings(struct engine_plugin *plugin)
+{
+	tcpx_status status = TCPX_OK;
+
+	for (unsigned i = 0; status == TCPX_OK && i < plugin->nnics; i++)
+		if (plugin->nics[i].landing >= 0)
+			status = sys_cuda_get((uint32_t)plugin->nics[i].landing,
+					      &plugin->nics[i].held);
+	return status;
 }
 
 static tcpx_status pick_device(struct engine_plugin *plugin, const tcpx_session_opts *opts)
@@ -61,6 +71,8 @@ static tcpx_status pick_device(struct engine_plugin *plugin, const tcpx_session_
 				 "host-recv: the plugin receives into GPU memory only");
 	if (status == TCPX_OK)
 		status = comms_nics_pick(plugin, nics);
+	if (status == TCPX_OK)
+		status = hold_landings(plugin);
 	return status == TCPX_OK && unpack ? comms_env_check(plugin) : status;
 }
 
@@ -102,6 +114,9 @@ void comms_session_close(struct engine_session *session)
 	if (!session->plugin)
 		return;
 	net_plugin_put(session->plugin->plugin);
+	for (unsigned i = 0; i < session->plugin->nnics; i++)
+		sys_cuda_put(session->plugin->nics[i].held);
+	sys_cuda_put(session->plugin->held);
 	free(session->plugin);
 	session->plugin = NULL;
 }

@@ -21,12 +21,15 @@
 #include "net/ncclnet/plugin.h"
 #include "net/ncclnet/setup.h"
 
+struct sys_cuda_gpu;
+
 #define COMMS_NICS_MAX 16
 #define COMMS_NICS_ALL "all"
 
 struct engine_nic {
-	unsigned dev; /* of the plugin */
-	int landing;  /* the GPU whose pages receives come into; -1: host memory */
+	unsigned dev;		   /* of the plugin */
+	int landing;		   /* the GPU whose pages receives come into; -1: host memory */
+	struct sys_cuda_gpu *held; /* that GPU */
 };
 
 /* What a session wants of its plugin; constant after open. */
@@ -39,6 +42,8 @@ struct engine_plugin {
 	int64_t setup_ns, message_ns;
 	bool host; /* host memory goes as messages */
 	int gpu;   /* or that of this GPU; -1 */
+	/* A context takes 0.2 s to make: it is there from open to close, not for each call. */
+	struct sys_cuda_gpu *held;
 	enum mem_unpack_mode unpack;
 	bool host_recv; /* messages for the GPU come into host memory, and are copied */
 };

@@ -109,7 +109,7 @@ static tcpx_status add_nic(struct engine_plugin *plugin, unsigned dev, int landi
 {
 	if (plugin->nnics == COMMS_NICS_MAX)
 		return error_set(TCPX_ERR_LIMIT, 0, "more than %d NICs", COMMS_NICS_MAX);
-	plugin->nics[plugin->nnics++] = (struct engine_nic){dev, landing};
+	plugin->nics[plugin->nnics++] = (struct engine_nic){.dev = dev, .landing = landing};
 	return TCPX_OK;
 }
 
