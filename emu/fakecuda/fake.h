@@ -74,6 +74,7 @@ struct fake_range {
 	enum fake_kind kind;
 	uint64_t base;
 	size_t bytes;
+	uint32_t begin; /* of base in its first page */
 	int device;
 	cuda_ctx ctx; /* NULL of pool and VMM memory */
 	uint64_t id;

@@ -12,6 +12,7 @@
 struct ipc_text { /* in struct cuda_ipc_mem */
 	uint64_t magic, bytes, id, inode;
 	int32_t pid, fd, physical;
+	uint32_t begin;
 };
 _Static_assert(sizeof(struct ipc_text) <= sizeof(struct cuda_ipc_mem), "a handle is 64 bytes");
 
@@ -35,6 +36,7 @@ cuda_result fake_ipc_get(struct cuda_ipc_mem *out, cuda_ptr ptr)
 					 .inode = st.st_ino,
 					 .pid = getpid(),
 					 .fd = range->fd,
+					 .begin = range->begin,
 					 .physical = fake.device[range->device].physical};
 		memset(out, 0, sizeof(*out));
 		memcpy(out, &text, sizeof(text));
@@ -54,7 +56,8 @@ static int ipc_file(const struct ipc_text *text)
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return -1;
-	if (!fstat(fd, &st) && st.st_ino == text->inode && (uint64_t)st.st_size >= text->bytes)
+	if (!fstat(fd, &st) && st.st_ino == text->inode &&
+	    (uint64_t)st.st_size >= text->begin + text->bytes)
 		return fd;
 	close(fd);
 	return -1;
@@ -64,6 +67,7 @@ static int ipc_file(const struct ipc_text *text)
 static cuda_result ipc_map(const struct ipc_text *text, int device, cuda_ctx ctx, cuda_ptr *out)
 {
 	struct fake_range *range = NULL;
+	size_t whole = text->begin + text->bytes;
 	uint64_t addr;
 	int fd;
 
@@ -77,17 +81,17 @@ static cuda_result ipc_map(const struct ipc_text *text, int device, cuda_ctx ctx
 	fd = ipc_file(text);
 	if (fd < 0)
 		return CUDA_ERR_MAP_FAILED;
-	addr = fake_arena_take(text->bytes, 1);
-	if (addr && fake_arena_map(addr, text->bytes, fd, 0)) {
-		fake_arena_give(addr, text->bytes);
+	addr = fake_arena_take(whole, 1);
+	if (addr && fake_arena_map(addr, whole, fd, 0)) {
+		fake_arena_give(addr, whole);
 		addr = 0;
 	}
 	if (addr)
-		range = fake_range_add(FAKE_IPC, addr, text->bytes, ctx, device);
+		range = fake_range_add(FAKE_IPC, addr + text->begin, text->bytes, ctx, device);
 	if (!range) {
 		if (addr) {
-			fake_arena_unmap(addr, text->bytes);
-			fake_arena_give(addr, text->bytes);
+			fake_arena_unmap(addr, whole);
+			fake_arena_give(addr, whole);
 		}
 		close(fd);
 		return CUDA_ERR_OUT_OF_MEMORY;
@@ -95,7 +99,8 @@ static cuda_result ipc_map(const struct ipc_text *text, int device, cuda_ctx ctx
 	range->fd = fd;
 	range->inode = text->inode;
 	range->opens = 1;
-	*out = addr;
+	range->begin = text->begin;
+	*out = range->base;
 	return CUDA_OK;
 }
 
@@ -141,12 +146,13 @@ cuda_result fake_ipc_close(cuda_ptr ptr)
 	} else {
 		fake_gone(&fake.live.ipc);
 		if (!--range->opens) {
-			size_t bytes = range->bytes;
+			size_t whole = range->begin + range->bytes;
+			uint64_t addr = ptr - range->begin;
 			int fd = range->fd;
 
 			fake_range_remove(range);
-			fake_arena_unmap(ptr, bytes);
-			fake_arena_give(ptr, bytes);
+			fake_arena_unmap(addr, whole);
+			fake_arena_give(addr, whole);
 			close(fd);
 		}
 	}

@@ -6,6 +6,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* Small allocations share pages: they begin inside of one, and so do not lie as pages do. */
+#define SMALL_BYTES (1u << 20)
+#define SMALL_BEGIN 512u
+
 static size_t page_up(size_t bytes)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -17,7 +21,8 @@ static size_t page_up(size_t bytes)
 static cuda_result memory_make(enum fake_kind kind, cuda_ctx owner, int device, size_t bytes,
 			       cuda_ptr *out)
 {
-	size_t whole = page_up(bytes);
+	uint32_t begin = kind == FAKE_MEMORY && bytes < SMALL_BYTES ? SMALL_BEGIN : 0;
+	size_t whole = page_up(bytes + begin);
 	struct fake_range *range;
 	uint64_t addr;
 	int fd;
@@ -36,7 +41,7 @@ static cuda_result memory_make(enum fake_kind kind, cuda_ctx owner, int device, 
 		close(fd);
 		return CUDA_ERR_OUT_OF_MEMORY;
 	}
-	range = fake_range_add(kind, addr, bytes, owner, device);
+	range = fake_range_add(kind, addr + begin, bytes, owner, device);
 	if (!range) {
 		fake_arena_unmap(addr, whole);
 		fake_arena_give(addr, whole);
@@ -44,17 +49,18 @@ static cuda_result memory_make(enum fake_kind kind, cuda_ctx owner, int device, 
 		return CUDA_ERR_OUT_OF_MEMORY;
 	}
 	range->fd = fd;
+	range->begin = begin;
 	fake.device[device].used += whole;
 	fake.live.memory++;
-	*out = addr;
+	*out = range->base;
 	return CUDA_OK;
 }
 
 /* wait: for the work that uses it, as a call does; a stream cannot wait for what is behind. */
 static void memory_let_go(struct fake_range *range, int wait)
 {
-	size_t whole = page_up(range->bytes);
-	uint64_t addr = range->base;
+	size_t whole = page_up(range->bytes + range->begin);
+	uint64_t addr = range->base - range->begin;
 	int fd = range->fd, device = range->device;
 
 	fake_gone(&fake.live.memory);

@@ -227,8 +227,8 @@ struct emu_flow {
 bool emu_cuda_here(void);   /* a driver is loaded in this process */
 int emu_cuda_load(void);    /* loads it if need be; 0; -1 */
 int emu_cuda_current(void); /* index of the topology's GPUs; -1: none current, or unknown */
-/* 1: ptr is memory that only the device touches; 0: the CPU may; out_gpu: its device or -1. */
-int emu_cuda_pointer(const void *ptr, int *out_gpu);
+/* 1: the range is memory that only the device touches; 0: the CPU may; out_gpu: its GPU or -1. */
+int emu_cuda_range(const void *data, size_t bytes, int *out_gpu);
 int emu_cuda_area_get(struct emu_area *area);
 void emu_cuda_area_put(struct emu_area *area);
 int emu_cuda_flow_open(struct emu_flow *flow, int gpu);

@@ -140,7 +140,7 @@ int emu_comm_regmr(void *opaque, void *data, size_t bytes, int type, void **out)
 		return emu_violation(TCPXEMU_DEAD_COMM, "regMr after close");
 	if (type != EMU_HOST && (type != EMU_CUDA || !emu_flavour.device))
 		return emu_violation(TCPXEMU_MR_TYPE, "regMr of type %d", type);
-	device_only = type == EMU_CUDA ? emu_cuda_pointer(data, &owner) : 0;
+	device_only = type == EMU_CUDA && emu_cuda_range(data, bytes, &owner);
 	if (type == EMU_CUDA && (uintptr_t)data % EMU_PAGE)
 		return emu_violation(TCPXEMU_MR_ALIGN, "regMr of %p", data);
 	if (type == EMU_CUDA && (!bytes || bytes % EMU_PAGE || bytes >= MR_MAX))
@@ -153,7 +153,7 @@ int emu_comm_regmr(void *opaque, void *data, size_t bytes, int type, void **out)
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return EMU_SYSTEM;
-	*mr = (struct emu_mr){data, bytes, type, gpu, device_only > 0};
+	*mr = (struct emu_mr){data, bytes, type, gpu, device_only};
 	*out = mr;
 	return EMU_OK;
 }

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define GPU_GRAIN ((size_t)2 << 20)
+#define GPU_ALIGN 256u /* of small allocations, at least */
 #define LOADED_MAX 512
 
 /* X(member, symbol, parameters) */
@@ -185,19 +186,34 @@ int emu_cuda_current(void)
 	return gpu_of_device(device);
 }
 
-int emu_cuda_pointer(const void *ptr, int *out_gpu)
+/* 1: memory that only the device touches; 0: the CPU may; -1: none of CUDA's. */
+static int pointer(uintptr_t at, int *out_gpu)
 {
 	unsigned type = 0;
 	int ordinal = -1, managed = 0;
 
-	*out_gpu = -1;
-	if (!emu_cuda_here() || cuda.attribute(&type, CUDA_POINTER_MEMORY_TYPE, (uintptr_t)ptr) ||
-	    type != CUDA_MEMORY_DEVICE)
+	if (cuda.attribute(&type, CUDA_POINTER_MEMORY_TYPE, at))
+		return -1;
+	if (type != CUDA_MEMORY_DEVICE)
 		return 0;
-	if (!cuda.attribute(&ordinal, CUDA_POINTER_DEVICE_ORDINAL, (uintptr_t)ptr))
+	if (!cuda.attribute(&ordinal, CUDA_POINTER_DEVICE_ORDINAL, at))
 		*out_gpu = gpu_of_device(ordinal);
-	cuda.attribute(&managed, CUDA_POINTER_IS_MANAGED, (uintptr_t)ptr);
+	cuda.attribute(&managed, CUDA_POINTER_IS_MANAGED, at);
 	return !managed;
+}
+
+/* Memory begins somewhere in the range's first page: whole pages around it are registered, and
+ * small allocations lie at any multiple of GPU_ALIGN. */
+int emu_cuda_range(const void *data, size_t bytes, int *out_gpu)
+{
+	int found = -1;
+
+	*out_gpu = -1;
+	if (!emu_cuda_here())
+		return 0;
+	for (size_t at = 0; at < bytes && at < EMU_PAGE && found < 0; at += GPU_ALIGN)
+		found = pointer((uintptr_t)data + at, out_gpu);
+	return found > 0;
 }
 
 /*

@@ -23,7 +23,7 @@ struct memory {
 	struct sys_cuda_scope scope;
 	struct emu_device_queue queue;
 	const struct emu_meta *meta;
-	cuda_ptr from, to;
+	cuda_ptr block[2], from, to; /* from and to lie in them, aligned to pages */
 	uint8_t *pattern;
 };
 
@@ -46,6 +46,12 @@ static void driver_start(const char *mode)
 	rig_start();
 }
 
+static cuda_ptr memory_block(cuda_ptr *out_block)
+{
+	CHECK_EQ(driver->mem_alloc(out_block, MEMORY_BYTES + EMU_PAGE), 0);
+	return (*out_block + EMU_PAGE - 1) & ~(cuda_ptr)(EMU_PAGE - 1);
+}
+
 /* GPU ordinal, current on this thread and at both ends, through NIC dev. */
 static void memory_open(struct memory *at, const char *mode, int dev, uint32_t ordinal)
 {
@@ -56,8 +62,8 @@ static void memory_open(struct memory *at, const char *mode, int dev, uint32_t o
 	rig_listen(&at->pair, dev, 7); /* the context counts, not this */
 	CHECK_EQ(rig_meet(&at->pair, dev, true), 0);
 	CHECK_EQ(rig.net->close_listen(at->pair.listen), 0);
-	CHECK_EQ(driver->mem_alloc(&at->from, MEMORY_BYTES), 0);
-	CHECK_EQ(driver->mem_alloc(&at->to, MEMORY_BYTES), 0);
+	at->from = memory_block(&at->block[0]);
+	at->to = memory_block(&at->block[1]);
 	at->pattern = pattern;
 	rig_fill(at->pattern, MEMORY_BYTES, 9);
 	CHECK_EQ(driver->copy(at->from, (uintptr_t)at->pattern, MEMORY_BYTES), 0);
@@ -118,8 +124,8 @@ static void memory_close(struct memory *at)
 	CHECK_EQ(rig.net->dereg_mr(at->pair.recv, at->pair.recv_mr), 0);
 	CHECK_EQ(rig.net->close_send(at->pair.send), 0);
 	CHECK_EQ(rig.net->close_recv(at->pair.recv), 0);
-	CHECK_EQ(driver->mem_free(at->from), 0);
-	CHECK_EQ(driver->mem_free(at->to), 0);
+	CHECK_EQ(driver->mem_free(at->block[0]), 0);
+	CHECK_EQ(driver->mem_free(at->block[1]), 0);
 	sys_cuda_pop(&at->scope);
 	sys_cuda_put(at->gpu);
 }
