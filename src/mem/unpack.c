@@ -83,15 +83,20 @@ void mem_unpack_break(struct mem_unpack *u, int loud)
 		LOG_ERROR("GPU %u: %s", u->opts.device, u->error.what);
 }
 
-/* What the word says. It is one of the last few launches' number, so its low bits are enough. */
-static void unpack_look(struct mem_unpack *u)
+static struct unpack_lane *lane_of(struct mem_unpack *u, uint64_t serial)
 {
-	uint32_t word = atomic_load_explicit(u->word, memory_order_acquire);
-	uint32_t more = word - (uint32_t)u->known;
+	return &u->lanes[serial % UNPACK_LANES];
+}
 
-	if (!more || more > u->launched - u->known)
+/* What the word says. It is one of the last few launches' number, so its low bits are enough. */
+static void lane_look(struct mem_unpack *u, struct unpack_lane *lane)
+{
+	uint32_t word = atomic_load_explicit(lane->word, memory_order_acquire);
+	uint32_t more = word - (uint32_t)lane->known;
+
+	if (!more || more > lane->last - lane->known)
 		return;
-	u->known += more;
+	lane->known += more;
 	u->moved_ns = 0;
 }
 
@@ -124,14 +129,15 @@ static void unpack_launch(struct mem_unpack *u)
 		slot_reset(slot);
 		return;
 	}
-	u->launched = serial;
+	u->launched = lane_of(u, serial)->last = serial;
 	u->counts.launches++;
 	slot_leave(slot, status, serial, JOB_LAUNCHED);
-	slot_reset(slot_open(u)); /* whose launch is over */
+	slot_reset(slot_open(u)); /* whose launch is over: it was of this lane */
 }
 
 void mem_unpack_flush(struct mem_unpack *u)
 {
+	struct unpack_lane *lane = lane_of(u, u->launched + 1);
 	struct unpack_slot *slot = slot_open(u);
 
 	if (!slot->first)
@@ -141,9 +147,9 @@ void mem_unpack_flush(struct mem_unpack *u)
 		slot_reset(slot);
 		return;
 	}
-	if (u->launched - u->known >= UNPACK_UNDER)
-		unpack_look(u);
-	if (u->launched - u->known < UNPACK_UNDER)
+	if (lane->known != lane->last)
+		lane_look(u, lane);
+	if (lane->known == lane->last)
 		unpack_launch(u);
 }
 
@@ -200,7 +206,7 @@ tcpx_status mem_unpack_push(struct mem_unpack *u, struct mem_unpack_job *job)
 		slot = slot_open(u);
 		if (slot->first)
 			return error_set(TCPX_ERR_AGAIN, 0, "%u launches of unpacking under way",
-					 UNPACK_UNDER);
+					 UNPACK_LANES);
 	}
 	status = mem_unpack_add(u, slot, job);
 	if (status != TCPX_OK)
@@ -220,8 +226,8 @@ tcpx_status mem_unpack_push(struct mem_unpack *u, struct mem_unpack_job *job)
 	return TCPX_OK;
 }
 
-/* Asks the stream where its word is no answer: never written, or not for long. An error that the
- * stream tells once breaks the unpacker; what is under way is over when it tells another, for it
+/* Asks the lanes where a word is no answer: never written, or not for long. An error that one
+ * tells once breaks the unpacker; what is under way is over when it tells another, for it
  * may have been of a call that did nothing. */
 static void unpack_ask(struct mem_unpack *u)
 {
@@ -240,25 +246,33 @@ static void unpack_ask(struct mem_unpack *u)
 		u->moved_ns = now_ns;
 	}
 	status = u->backend->ask(u);
-	if (status == TCPX_OK)
-		u->known = u->launched;
-	else if (status != TCPX_IN_PROGRESS && was_broken)
+	for (int i = 0; i < UNPACK_LANES && status == TCPX_OK; i++)
+		u->lanes[i].known = u->lanes[i].last;
+	if (status < 0 && was_broken)
 		u->lost = 1;
+}
+
+/* The job is launched. */
+static void launched_look(struct mem_unpack *u, struct mem_unpack_job *job)
+{
+	struct unpack_lane *lane = lane_of(u, job->serial);
+
+	if (job->serial > lane->known)
+		lane_look(u, lane);
+	if (job->serial > lane->known)
+		unpack_ask(u);
+	if (job->serial <= lane->known)
+		(void)job_end(u, job, job->status);
+	else if (u->lost)
+		(void)job_end(u, job, u->broken);
 }
 
 tcpx_status mem_unpack_test(struct mem_unpack *u, struct mem_unpack_job *job)
 {
 	if (job->state == JOB_QUEUED)
 		mem_unpack_flush(u);
-	if (job->state == JOB_LAUNCHED && job->serial > u->known) {
-		unpack_look(u);
-		if (job->serial > u->known)
-			unpack_ask(u);
-		if (job->serial > u->known && u->lost)
-			(void)job_end(u, job, u->broken);
-	}
-	if (job->state == JOB_LAUNCHED && job->serial <= u->known)
-		(void)job_end(u, job, job->status);
+	if (job->state == JOB_LAUNCHED)
+		launched_look(u, job);
 	if (job->state != JOB_OVER)
 		return TCPX_IN_PROGRESS;
 	if (job->status != TCPX_OK)

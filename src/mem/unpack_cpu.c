@@ -48,7 +48,7 @@ static tcpx_status cpu_launch(struct mem_unpack *u, struct unpack_slot *slot, ui
 {
 	const struct mem_unpack_args args = {
 		.src = slot->src,
-		.word = (uintptr_t)u->word,
+		.word = (uintptr_t)u->lanes[serial % UNPACK_LANES].word,
 		.serial = (uint32_t)serial,
 		.count = u->opts.mode == MEM_UNPACK_NONE ? 0 : slot->count,
 	};
@@ -72,10 +72,10 @@ static tcpx_status cpu_reach(struct mem_unpack *u, uint32_t device)
 			 device);
 }
 
-/* One allocation: the word, then the pieces of every slot. */
+/* One allocation: the words, then the pieces of every slot. */
 static void cpu_close(struct mem_unpack *u)
 {
-	free((void *)u->word);
+	free((void *)u->lanes[0].word);
 }
 
 static const struct unpack_backend cpu_backend = {
@@ -87,12 +87,13 @@ static const struct unpack_backend cpu_backend = {
 
 tcpx_status mem_unpack_cpu_open(struct mem_unpack *u)
 {
-	const size_t pieces = MEM_UNPACK_PIECES * sizeof(struct base_frag), head = 64;
+	const size_t pieces = MEM_UNPACK_PIECES * sizeof(struct base_frag);
+	const size_t head = UNPACK_LANES * UNPACK_WORD_GAP;
 	uint8_t *memory = calloc(1, head + UNPACK_SLOTS * pieces);
 
 	if (!memory)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "lists of fragments");
-	u->word = (_Atomic uint32_t *)memory;
+	unpack_words_at(u, memory);
 	for (size_t i = 0; i < UNPACK_SLOTS; i++)
 		u->slots[i].pieces = (struct base_frag *)(memory + head + i * pieces);
 	u->backend = &cpu_backend;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unpacking on a GPU: a stream of the highest priority, launched into by the unpacker's thread. */
+/* Unpacking on a GPU: streams of the highest priority, launched into by the unpacker's thread. */
 #include "mem/unpack_cuda.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "mem/cuda_kind.h"
 #include "mem/unpack_priv.h"
 
-#define WORD_BYTES 4096u /* of the word: nothing of ours beside it */
+#define WORD_BYTES 4096u /* of the words: nothing of ours beside them */
 #define PIECES_BYTES (MEM_UNPACK_PIECES * sizeof(struct base_frag))
 #define MAPPED_BYTES (WORD_BYTES + UNPACK_SLOTS * PIECES_BYTES)
 #define STAGE_LEAST (1ull << 20)
@@ -27,8 +27,8 @@ static const void *const image = NULL;
 struct unpack_cuda {
 	struct sys_cuda_gpu *gpu;
 	struct mem_unpack_kernels kernels;
-	cuda_stream stream;
-	cuda_ptr state, word_at;
+	cuda_stream streams[UNPACK_LANES];
+	cuda_ptr state, word_at; /* of lane 0; the others' behind them, UNPACK_WORD_GAP apart */
 	uint8_t *mapped, *stage;
 	struct sys_cuda_gpu *peers[PEERS]; /* held, so that their contexts stay */
 };
@@ -87,6 +87,16 @@ cuda_result mem_unpack_kernels_launch(const struct mem_unpack_kernels *kernels, 
 					 params, NULL);
 }
 
+static cuda_stream stream_of(const struct unpack_cuda *cuda, uint64_t serial)
+{
+	return cuda->streams[serial % UNPACK_LANES];
+}
+
+static cuda_ptr word_of(const struct unpack_cuda *cuda, uint64_t serial)
+{
+	return cuda->word_at + serial % UNPACK_LANES * UNPACK_WORD_GAP;
+}
+
 static cuda_result launch_kernel(struct mem_unpack *u, const struct unpack_slot *slot,
 				 uint64_t serial, int *out_put)
 {
@@ -94,29 +104,28 @@ static cuda_result launch_kernel(struct mem_unpack *u, const struct unpack_slot 
 	const struct mem_unpack_args args = {
 		.src = slot->src,
 		.pieces = slot->pieces_at,
-		.word = cuda->word_at,
-		.state = cuda->state,
+		.word = word_of(cuda, serial),
+		.state = cuda->state + serial % UNPACK_LANES * UNPACK_WORD_GAP,
 		.serial = (uint32_t)serial,
 		.count = slot->count,
 		.blocks = mem_unpack_blocks(cuda->gpu, slot->count),
 	};
-	cuda_result result =
-		mem_unpack_kernels_launch(&cuda->kernels, cuda->stream, &args, slot->pieces);
+	cuda_result result = mem_unpack_kernels_launch(&cuda->kernels, stream_of(cuda, serial),
+						       &args, slot->pieces);
 
 	*out_put = result == CUDA_OK;
 	return result;
 }
 
 static cuda_result copy_each(const struct unpack_cuda *cuda, const struct unpack_slot *slot,
-			     int *out_put)
+			     cuda_stream stream, int *out_put)
 {
 	cuda_result result = CUDA_OK;
 
 	for (uint32_t i = 0; i < slot->count && result == CUDA_OK; i++) {
 		const struct base_frag *f = &slot->pieces[i];
 
-		result = cuda->gpu->api->copy_async(f->dst, slot->src + f->src, f->len,
-						    cuda->stream);
+		result = cuda->gpu->api->copy_async(f->dst, slot->src + f->src, f->len, stream);
 		*out_put |= result == CUDA_OK;
 	}
 	return result;
@@ -124,7 +133,7 @@ static cuda_result copy_each(const struct unpack_cuda *cuda, const struct unpack
 
 /* Out of the pool in the order of the list; back in one copy for each stretch of destinations. */
 static cuda_result copy_through_host(const struct unpack_cuda *cuda, const struct unpack_slot *slot,
-				     int *out_put)
+				     cuda_stream stream, int *out_put)
 {
 	const struct sys_cuda *api = cuda->gpu->api;
 	cuda_ptr stage = (uintptr_t)slot->stage, at = stage;
@@ -134,7 +143,7 @@ static cuda_result copy_through_host(const struct unpack_cuda *cuda, const struc
 	for (; i < slot->count && result == CUDA_OK; i++) {
 		const struct base_frag *f = &slot->pieces[i];
 
-		result = api->copy_async(at, slot->src + f->src, f->len, cuda->stream);
+		result = api->copy_async(at, slot->src + f->src, f->len, stream);
 		*out_put |= result == CUDA_OK;
 		at += f->len;
 	}
@@ -143,7 +152,7 @@ static cuda_result copy_through_host(const struct unpack_cuda *cuda, const struc
 
 		while (i < slot->count && slot->pieces[i].dst == begin + bytes)
 			bytes += slot->pieces[i++].len;
-		result = api->copy_async(begin, at, bytes, cuda->stream);
+		result = api->copy_async(begin, at, bytes, stream);
 		at += bytes;
 	}
 	return result;
@@ -152,10 +161,11 @@ static cuda_result copy_through_host(const struct unpack_cuda *cuda, const struc
 /* Behind copies the stream itself writes the number; a kernel has done so at its end. */
 static void tell_end(struct mem_unpack *u, uint64_t serial)
 {
-	const struct sys_cuda *api = u->cuda->gpu->api;
+	const struct unpack_cuda *cuda = u->cuda;
+	const struct sys_cuda *api = cuda->gpu->api;
 
-	if (!api->stream_write ||
-	    api->stream_write(u->cuda->stream, u->cuda->word_at, (uint32_t)serial, 0) != CUDA_OK)
+	if (!api->stream_write || api->stream_write(stream_of(cuda, serial), word_of(cuda, serial),
+						    (uint32_t)serial, 0) != CUDA_OK)
 		u->wordless = 1;
 }
 
@@ -182,9 +192,9 @@ static tcpx_status cuda_launch(struct mem_unpack *u, struct unpack_slot *slot, u
 	if (u->opts.mode == MEM_UNPACK_KERNEL)
 		result = launch_kernel(u, slot, serial, out_put);
 	else if (u->opts.mode == MEM_UNPACK_D2D)
-		result = copy_each(cuda, slot, out_put);
+		result = copy_each(cuda, slot, stream_of(cuda, serial), out_put);
 	else
-		result = copy_through_host(cuda, slot, out_put);
+		result = copy_through_host(cuda, slot, stream_of(cuda, serial), out_put);
 	if (u->opts.mode != MEM_UNPACK_KERNEL && (result == CUDA_OK || *out_put)) {
 		*out_put = 1; /* nothing to copy ends in its turn as well */
 		tell_end(u, serial);
@@ -201,8 +211,10 @@ static tcpx_status cuda_ask(struct mem_unpack *u)
 	struct unpack_cuda *cuda = u->cuda;
 	struct sys_cuda_scope scope;
 	int inside = sys_cuda_push(cuda->gpu, &scope) == TCPX_OK;
-	cuda_result result = cuda->gpu->api->stream_query(cuda->stream);
+	cuda_result result = CUDA_OK;
 
+	for (int i = 0; i < UNPACK_LANES && result == CUDA_OK; i++)
+		result = cuda->gpu->api->stream_query(cuda->streams[i]);
 	if (inside)
 		sys_cuda_pop(&scope);
 	if (result == CUDA_OK)
@@ -265,8 +277,9 @@ static void cuda_close(struct mem_unpack *u)
 	/* twice: a failure that passes must not keep memory */
 	if (cuda->gpu && (sys_cuda_push(cuda->gpu, &scope) == TCPX_OK ||
 			  sys_cuda_push(cuda->gpu, &scope) == TCPX_OK)) {
-		if (cuda->stream)
-			(void)cuda->gpu->api->stream_destroy(cuda->stream);
+		for (int i = 0; i < UNPACK_LANES; i++)
+			if (cuda->streams[i])
+				(void)cuda->gpu->api->stream_destroy(cuda->streams[i]);
 		if (cuda->state)
 			(void)cuda->gpu->api->mem_free(cuda->state);
 		mem_unpack_kernels_unload(&cuda->kernels);
@@ -289,7 +302,7 @@ static const struct unpack_backend cuda_backend = {
 	.close = cuda_close,
 };
 
-/* Pinned memory that the GPU reaches: the word, lists and, for mode HOST, the bytes themselves. */
+/* Pinned memory that the GPU reaches: the words, lists and, for mode HOST, the bytes themselves. */
 static tcpx_status open_memory(struct mem_unpack *u)
 {
 	struct unpack_cuda *cuda = u->cuda;
@@ -301,7 +314,7 @@ static tcpx_status open_memory(struct mem_unpack *u)
 	if (!mem_cuda_slot_mapped(cuda->mapped, MAPPED_BYTES, device, &cuda->word_at))
 		return error_set(TCPX_ERR_SYSTEM, 0, "GPU %u does not reach its mapped words",
 				 device);
-	u->word = (_Atomic uint32_t *)cuda->mapped;
+	unpack_words_at(u, cuda->mapped);
 	if (u->opts.mode == MEM_UNPACK_HOST) {
 		u->stage_bytes = u->opts.job_bytes > STAGE_LEAST ? u->opts.job_bytes : STAGE_LEAST;
 		cuda->stage = mem_cuda_slot_alloc(UNPACK_SLOTS * u->stage_bytes, device);
@@ -328,9 +341,9 @@ static tcpx_status warm_up(const struct unpack_cuda *cuda)
 	cuda_result result;
 
 	by_list.in_params = by_list.list;
-	result = mem_unpack_kernels_launch(&cuda->kernels, cuda->stream, &args, NULL);
+	result = mem_unpack_kernels_launch(&cuda->kernels, cuda->streams[0], &args, NULL);
 	if (result == CUDA_OK)
-		result = mem_unpack_kernels_launch(&by_list, cuda->stream, &args, NULL);
+		result = mem_unpack_kernels_launch(&by_list, cuda->streams[0], &args, NULL);
 	return result == CUDA_OK ? TCPX_OK : sys_cuda_error(result, "first launch to unpack");
 }
 
@@ -344,15 +357,16 @@ static tcpx_status open_stream(struct mem_unpack *u)
 	tcpx_status status;
 
 	result = api->ctx_priorities(&least, &greatest);
-	if (result == CUDA_OK)
-		result = api->stream_create(&cuda->stream, CUDA_STREAM_NON_BLOCKING, greatest);
+	for (int i = 0; i < UNPACK_LANES && result == CUDA_OK; i++)
+		result = api->stream_create(&cuda->streams[i], CUDA_STREAM_NON_BLOCKING, greatest);
 	if (result != CUDA_OK)
 		return sys_cuda_error(result, "stream to unpack");
 	if (u->opts.mode != MEM_UNPACK_KERNEL)
 		return TCPX_OK;
-	result = api->mem_alloc(&cuda->state, sizeof(uint32_t));
-	if (result == CUDA_OK) /* in the stream of the launches, so before any of them */
-		result = api->set_async(cuda->state, 0, sizeof(uint32_t), cuda->stream);
+	result = api->mem_alloc(&cuda->state, UNPACK_LANES * UNPACK_WORD_GAP);
+	for (int i = 0; i < UNPACK_LANES && result == CUDA_OK; i++) /* before its launches */
+		result = api->set_async(cuda->state + i * UNPACK_WORD_GAP, 0, sizeof(uint32_t),
+					cuda->streams[i]);
 	if (result != CUDA_OK)
 		return sys_cuda_error(result, "state of the unpack kernels");
 	status = mem_unpack_kernels_load(cuda->gpu, &cuda->kernels);

@@ -9,8 +9,11 @@
 
 #include "mem/unpack.h"
 
-#define UNPACK_UNDER 2 /* launches under way, so that the GPU never waits for us */
-#define UNPACK_SLOTS 3 /* and one that is being filled */
+/* Lanes: launches go into them in turn, one under way in each, so that one begins while the other
+ * ends and the GPU never waits for us. */
+#define UNPACK_LANES 2
+#define UNPACK_SLOTS 3	    /* and one that is being filled */
+#define UNPACK_WORD_GAP 64u /* bytes between the lanes' words */
 
 /* A launch, filled or under way. */
 struct unpack_slot {
@@ -24,33 +27,37 @@ struct unpack_slot {
 
 struct unpack_backend {
 	/*
-	 * Puts the slot's pieces into the stream, and behind them the end of serial. An error:
-	 * *out_put says whether any of it is in the stream, so that the end is to be waited for.
+	 * Puts the slot's pieces into serial's lane, and behind them the end of serial. An error:
+	 * *out_put says whether any of it is in there, so that the end is to be waited for.
 	 */
 	tcpx_status (*launch)(struct mem_unpack *u, struct unpack_slot *slot, uint64_t serial,
 			      int *out_put);
-	/* What the stream itself says: IN_PROGRESS, OK (it is empty), or why it is broken, and
-	 * the unpacker with it. */
+	/* What the lanes themselves say: IN_PROGRESS, OK (they are empty), or why one is broken,
+	 * and the unpacker with it. */
 	tcpx_status (*ask)(struct mem_unpack *u);
 	tcpx_status (*reach)(struct mem_unpack *u, uint32_t device);
 	void (*close)(struct mem_unpack *u);
 };
 
-/* Numbers of launches ascend by one: launch n is in slot n % UNPACK_SLOTS. */
+/* Numbers of launches ascend by one: launch n is in slot n % UNPACK_SLOTS, lane n % UNPACK_LANES. */
+struct unpack_lane {
+	_Atomic uint32_t *word; /* low bits of its last launch that is over */
+	uint64_t last, known;	/* the last launch; the last that is known to be over */
+};
 struct mem_unpack {
 	const struct unpack_backend *backend;
 	struct unpack_cuda *cuda; /* the backend's */
 	struct mem_unpack_opts opts;
 	struct unpack_slot slots[UNPACK_SLOTS];
-	_Atomic uint32_t *word;	  /* low bits of the last launch that is over */
-	uint64_t launched, known; /* the last launch; the last that is known to be over */
-	uint64_t stage_bytes;	  /* of a slot; UINT64_MAX: it needs none */
-	int split;		  /* pieces are made of at most a warp's step */
-	int wordless;		  /* the word will not be written: the stream is asked */
-	tcpx_status broken;	  /* no launch any more; error says why */
-	int lost;		  /* and the stream says so too: what is under way is over */
+	struct unpack_lane lanes[UNPACK_LANES];
+	uint64_t launched;    /* the last launch */
+	uint64_t stage_bytes; /* of a slot; UINT64_MAX: it needs none */
+	int split;	      /* pieces are made of at most a warp's step */
+	int wordless;	      /* words will not be written: the lanes are asked */
+	tcpx_status broken;   /* no launch any more; error says why */
+	int lost;	      /* and a lane says so too: what is under way is over */
 	tcpx_error error;
-	int64_t moved_ns; /* when known moved, or the stream was asked */
+	int64_t moved_ns; /* when something ended, or the lanes were asked */
 	uint32_t looks;
 	struct mem_unpack_counts counts;
 	uint16_t *order; /* 2 * MEM_UNPACK_PIECES: room to sort */
@@ -64,7 +71,14 @@ void mem_unpack_break(struct mem_unpack *u, int loud);
 tcpx_status mem_unpack_add(struct mem_unpack *u, struct unpack_slot *slot,
 			   const struct mem_unpack_job *job);
 
-/* Fills in backend, slots and word. On an error everything is let go of. */
+/* The words of the lanes, in memory that is zero. */
+static inline void unpack_words_at(struct mem_unpack *u, void *memory)
+{
+	for (int i = 0; i < UNPACK_LANES; i++)
+		u->lanes[i].word = (_Atomic uint32_t *)((uint8_t *)memory + i * UNPACK_WORD_GAP);
+}
+
+/* Fills in backend, slots and words. On an error everything is let go of. */
 tcpx_status mem_unpack_cuda_open(struct mem_unpack *u);
 tcpx_status mem_unpack_cpu_open(struct mem_unpack *u);
 
