@@ -27,8 +27,8 @@ ENV = {**os.environ, "NCCL_DYNAMIC_CHUNK_SIZE": CHUNK, "TCPXEMU_STEER": "off",
 
 def raw(args, env, *of):
     """GB/s and CPU s/GB of both ends; of: host, or two GPUs."""
-    done = subprocess.run([args.raw, str(args.time), *of], env=env, text=True,
-                          stdout=subprocess.PIPE, check=True).stdout
+    done = subprocess.run([args.raw, str(args.time), *of], text=True, stdout=subprocess.PIPE,
+                          env={**env, "TCPXEMU_LIBRARY": args.emulator}, check=True).stdout
     rate, send, recv = re.search(r"([\d.]+) GB/s, CPU s/GB: ([\d.]+) sending, ([\d.]+)",
                                  done).groups()
     return float(rate), float(send) + float(recv)

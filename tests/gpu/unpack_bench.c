@@ -327,7 +327,7 @@ static void trips(struct bench *b, const struct bench_row *row, enum mem_unpack_
 }
 
 /* A launch by itself, its list made before: carried in the launch, or read over the bus. */
-static void launch_trips(struct bench *b, int by_list)
+static void launch_trips(struct bench *b, int by_list, uint32_t pieces)
 {
 	struct mem_unpack_kernels kernels = b->kernels;
 	static double samples[TRIPS];
@@ -338,13 +338,29 @@ static void launch_trips(struct bench *b, int by_list)
 	for (unsigned i = 0; i < TRIPS; i++) {
 		double begin = check_seconds();
 
-		launch(b, &kernels, rows[0].count, (uint64_t)i * rows[0].count, 0);
+		launch(b, &kernels, pieces, (uint64_t)i * rows[0].count, 0);
 		bench_await(&b->words[0], b->serial);
 		samples[i] = (check_seconds() - begin) * 1e6;
 	}
-	printf("  %-16s the launch alone, %s: %.2f (99 %%: %.2f)\n", rows[0].name,
+	printf("  %-16s the launch alone, %s: %.2f (99 %%: %.2f)\n",
+	       pieces ? rows[0].name : "nothing",
 	       by_list ? "its list over the bus" : "its list with it",
 	       bench_percentile(samples, TRIPS, 50), bench_percentile(samples, TRIPS, 99));
+}
+
+static void ring_trips(struct bench *b, uint32_t mode)
+{
+	static double samples[TRIPS];
+
+	bench_ring_open(b, &rows[0], mode);
+	for (unsigned i = 0; i < TRIPS; i++)
+		samples[i] = bench_ring_trip(b, &rows[0], i) * 1e6;
+	bench_ring_close(b);
+	printf("  %-16s ring    %6.2f (99 %%: %6.2f): a kernel that stays, 16 blocks, %s%s\n",
+	       rows[0].name, bench_percentile(samples, TRIPS, 50),
+	       bench_percentile(samples, TRIPS, 99),
+	       mode & UNPACK_RING_ONE ? "one polls" : "each polls",
+	       mode & UNPACK_RING_FENCE ? ", a fence at the end" : "");
 }
 
 static void latencies(struct bench *b)
@@ -353,8 +369,9 @@ static void latencies(struct bench *b)
 
 	for (size_t i = 0; i < ROWS; i++)
 		trips(b, &rows[i], MEM_UNPACK_KERNEL, "kernel");
-	launch_trips(b, 0);
-	launch_trips(b, 1);
+	launch_trips(b, 0, rows[0].count);
+	launch_trips(b, 1, rows[0].count);
+	launch_trips(b, 1, 0); /* what no kernel is below */
 	trips(b, &rows[0], MEM_UNPACK_D2D, "d2d");
 	trips(b, &rows[0], MEM_UNPACK_HOST, "host");
 	for (unsigned i = 0; i < TRIPS; i++) {
@@ -369,13 +386,8 @@ static void latencies(struct bench *b)
 	}
 	printf("  one device copy of 512 KiB and a flag: %.2f\n",
 	       bench_percentile(samples, TRIPS, 50));
-	bench_ring_open(b, &rows[0]);
-	for (unsigned i = 0; i < TRIPS; i++)
-		samples[i] = bench_ring_trip(b, &rows[0], i) * 1e6;
-	bench_ring_close(b);
-	printf("  %-16s ring    %6.2f (99 %%: %6.2f): a kernel that stays, 16 blocks\n",
-	       rows[0].name, bench_percentile(samples, TRIPS, 50),
-	       bench_percentile(samples, TRIPS, 99));
+	for (uint32_t mode = 0; mode < 4; mode++)
+		ring_trips(b, mode);
 }
 
 void unpack_bench_run(void *arg)

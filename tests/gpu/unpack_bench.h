@@ -53,7 +53,8 @@ void bench_await(const _Atomic uint32_t *word, uint32_t value);
 double bench_percentile(double *samples, unsigned n, double p);
 
 /* unpack_bench_beside.c: a kernel that stays, and what each way costs an application's kernel. */
-void bench_ring_open(struct bench *b, const struct bench_row *row);
+/* mode: UNPACK_RING_.. */
+void bench_ring_open(struct bench *b, const struct bench_row *row, uint32_t mode);
 double bench_ring_trip(struct bench *b, const struct bench_row *row, uint64_t i);
 void bench_ring_close(struct bench *b);
 void bench_beside(struct bench *b, const struct bench_row *row);

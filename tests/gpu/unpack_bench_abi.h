@@ -14,9 +14,13 @@
  * there when the upper half of heads[n % UNPACK_RING] is n; the lower half is its count, or
  * UNPACK_RING_STOP. Its end is as that of a launch with serial n.
  */
+#define UNPACK_RING_ONE 1u   /* one block polls, the others a word of GPU memory behind it */
+#define UNPACK_RING_FENCE 2u /* a fence behind the word of the end, too */
 struct unpack_ring_args {
 	struct mem_unpack_args args; /* pieces: [UNPACK_RING][UNPACK_RING_PIECES] */
 	uint64_t heads;		     /* uint64_t [UNPACK_RING] */
+	uint64_t go;		     /* uint64_t, GPU memory, 0; of UNPACK_RING_ONE */
+	uint32_t mode, reserved;     /* bits of UNPACK_RING_.. */
 };
 
 /* unpack_work: an application's kernel: every thread multiplies and adds, so often. */

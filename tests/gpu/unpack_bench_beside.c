@@ -12,7 +12,7 @@
 
 static uint32_t ring_number;
 
-void bench_ring_open(struct bench *b, const struct bench_row *row)
+void bench_ring_open(struct bench *b, const struct bench_row *row, uint32_t mode)
 {
 	struct unpack_ring_args args = {
 		.args = {.src = b->pool,
@@ -20,6 +20,8 @@ void bench_ring_open(struct bench *b, const struct bench_row *row)
 			 .word = b->words_at,
 			 .state = b->state},
 		.heads = b->heads_at,
+		.go = b->state + 64,
+		.mode = mode,
 	};
 	void *params[] = {&args};
 
@@ -28,6 +30,7 @@ void bench_ring_open(struct bench *b, const struct bench_row *row)
 	for (unsigned i = 0; i < UNPACK_RING; i++)
 		atomic_store(&b->heads[i], 0);
 	atomic_store(&b->words[0], 0);
+	UNPACK_MUST(b->api->set_async(b->state, 0, 128, b->stream));
 	UNPACK_MUST(b->api->launch(b->ring, RING_BLOCKS, 1, 1, MEM_UNPACK_THREADS, 1, 1, 0,
 				   b->stream, params, NULL));
 }
@@ -226,7 +229,7 @@ void bench_beside(struct bench *b, const struct bench_row *row)
 	say(&by_kernel, "launches", alone, with, rate);
 	mem_unpack_close(by_kernel.u);
 
-	bench_ring_open(b, row);
+	bench_ring_open(b, row, UNPACK_RING_ONE);
 	with = best_of(&none, rounds);
 	say(&none, "ring, idle", alone, with, 0);
 	by_ring.ring = 1;

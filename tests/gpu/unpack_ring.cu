@@ -4,7 +4,19 @@
 
 #include "unpack_bench_abi.h"
 
-/* All blocks look for themselves: one round trip over the bus to see a list, one to read it. */
+/* The head of list number, once it is there: its upper half is the number. */
+static __device__ __forceinline__ uint64_t await_head(uint64_t at, uint32_t number)
+{
+	const volatile uint64_t *head = (const volatile uint64_t *)at;
+	uint64_t seen;
+
+	do
+		seen = *head;
+	while ((uint32_t)(seen >> 32) != number);
+	return seen;
+}
+
+/* One round trip over the bus to see a list, one to read it. */
 extern "C" __global__ void __launch_bounds__(MEM_UNPACK_THREADS, MEM_UNPACK_SM_BLOCKS)
 	unpack_ring(const __grid_constant__ struct unpack_ring_args a)
 {
@@ -18,14 +30,13 @@ extern "C" __global__ void __launch_bounds__(MEM_UNPACK_THREADS, MEM_UNPACK_SM_B
 				      (uint64_t)(number % UNPACK_RING) * UNPACK_RING_PIECES;
 
 		if (own == 0) {
-			const volatile uint64_t *head =
-				(const volatile uint64_t *)a.heads + number % UNPACK_RING;
-			uint64_t seen;
+			bool poll = !(a.mode & UNPACK_RING_ONE) || blockIdx.x == 0;
+			uint64_t host = a.heads + number % UNPACK_RING * sizeof(uint64_t);
+			uint64_t seen = await_head(poll ? host : a.go, number);
 
-			do
-				seen = *head;
-			while ((uint32_t)(seen >> 32) != number);
 			__threadfence_system();
+			if (poll && a.mode & UNPACK_RING_ONE)
+				*(volatile uint64_t *)a.go = seen;
 			count = (uint32_t)seen;
 		}
 		__syncthreads();
@@ -45,6 +56,8 @@ extern "C" __global__ void __launch_bounds__(MEM_UNPACK_THREADS, MEM_UNPACK_SM_B
 		}
 		now.serial = number;
 		block_end(&now);
+		if (own == 0 && a.mode & UNPACK_RING_FENCE)
+			__threadfence_system();
 	}
 }
 
