@@ -39,7 +39,8 @@ struct unpack_backend {
 	void (*close)(struct mem_unpack *u);
 };
 
-/* Numbers of launches ascend by one: launch n is in slot n % UNPACK_SLOTS, lane n % UNPACK_LANES. */
+/* Numbers of launches ascend by one: launch n is in slot n % UNPACK_SLOTS and in lane
+ * n % UNPACK_LANES. */
 struct unpack_lane {
 	_Atomic uint32_t *word; /* low bits of its last launch that is over */
 	uint64_t last, known;	/* the last launch; the last that is known to be over */

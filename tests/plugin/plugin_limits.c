@@ -102,6 +102,20 @@ static void pool_run(struct side *side, void *arg)
 	CHECK(!side->index || side_stats().pages_peak == POOL_PAGES);
 }
 
+/* ---- contexts, which take 0.2 s to make: none is let go while the session lives ---- */
+
+static void contexts_run(struct side *side, void *arg)
+{
+	(void)arg;
+	gpu_env(side);
+	side_open(side, TCPXEMU);
+	side_connect(side, 1);
+	CHECK(driver.calls("cuCtxPushCurrent") > 3); /* by the plugin's setup, no region is there */
+	CHECK_EQ(driver.calls("cuDevicePrimaryCtxRelease"), 0);
+	side_meet(side);
+	side_close(side);
+}
+
 /* ---- 128 posts at once ---- */
 
 static void filled(struct side *side)
@@ -337,6 +351,11 @@ static void late_case(void *arg)
 	side_both(late_run, arg);
 }
 
+static void contexts_case(void *arg)
+{
+	side_both(contexts_run, arg);
+}
+
 static void rxdm_absent_case(void *arg)
 {
 	side_both(rxdm_absent_run, arg);
@@ -353,7 +372,7 @@ int main(int argc, char **argv)
 		{"pool_of_4_mib", pool_case},		{"128_posts_at_once", posts_case},
 		{"beside_a_failing_peer", beside_case}, {"late_then_why", late_case},
 		{"rxdm_absent", rxdm_absent_case},	{"rxdm_refuses", rxdm_refuses_case},
-		{"rxdm_denies", rxdm_denies_case},
+		{"rxdm_denies", rxdm_denies_case},	{"contexts", contexts_case},
 	};
 	struct sysfs_tree a3;
 	char dir[96];

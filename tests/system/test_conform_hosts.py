@@ -19,9 +19,10 @@ def conform(pair, pairs, family, *more):
                        "--key", pair.key, *more)
     done = subprocess.run(list(map(str, argv)), text=True, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600)
-    assert done.returncode == 0, done.stdout
+    told = "".join(line for line in done.stdout.splitlines(True) if not line.startswith("ok "))
+    assert done.returncode == 0, told
     passed = re.search(r"^(\d+) passed, 0 failed, 0 skipped$", done.stdout, re.M)
-    assert passed and int(passed[1]) > 60, done.stdout
+    assert passed and int(passed[1]) > 60, told
 
 
 @pytest.mark.parametrize("family", [4, 6] if LONG else [4])
