@@ -184,14 +184,12 @@ static void case_dereg_stopped(struct env *env)
 	tcpx_request request;
 	tcpx_status status;
 	struct buf buf;
-	int stopped;
 
 	buf_make(&buf, segment.length, 0);
 	segment.local = near_register(env, &buf, 0);
 	segment.remote = far_buf(env, 0, segment.length, RW, 0);
 	OK(tcpx_peer_flush(env->session, env->peer, LONG_NS));
-	CHECK(kill(env->pid, SIGSTOP) == 0);
-	CHECK(waitpid(env->pid, &stopped, WUNTRACED) == env->pid && WIFSTOPPED(stopped));
+	far_stop(env);
 	OK(tcpx_request_start(env->session, env->peer, TCPX_OP_WRITE, &segment, 1, NULL, &request));
 	OK(tcpx_region_deregister(env->session, segment.local, LONG_NS));
 	buf_free(&buf);

@@ -85,7 +85,7 @@ static void case_connect_own_patience(struct env *env)
 
 	env_far(env, NULL);
 	near_only(env);
-	CHECK(kill(env->pid, SIGSTOP) == 0);
+	far_stop(env);
 	OK(tcpx_session_connect(env->session, env->info, env->info_len, &slow, &env->peer));
 	EXPECT(tcpx_session_connect(env->session, env->info, env->info_len, &quick, &other),
 	       TCPX_ERR_TIMED_OUT);

@@ -225,6 +225,8 @@ tcpx_status far_call(struct env *env, struct far_cmd *cmd, struct far_reply *rep
 tcpx_status far_simple(struct env *env, enum far_op op, uint32_t id, uint64_t a, uint64_t b,
 		       uint64_t c, uint64_t d);
 void far_open(struct env *env, const struct env_tune *tune);
+/* Every thread of the far process stands still behind it, until SIGCONT. */
+void far_stop(struct env *env);
 /* Memory id of size bytes at an odd or even place, with rights; the near import is returned. */
 tcpx_region far_buf(struct env *env, uint32_t id, uint64_t size, uint32_t rights, size_t lead);
 void far_token(struct env *env, uint32_t id, uint32_t rights, uint32_t flags, uint8_t *token);

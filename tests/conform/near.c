@@ -195,6 +195,14 @@ tcpx_status far_simple(struct env *env, enum far_op op, uint32_t id, uint64_t a,
 	return far_call(env, &cmd, &reply);
 }
 
+void far_stop(struct env *env)
+{
+	int status;
+
+	CHECK(kill(env->pid, SIGSTOP) == 0);
+	CHECK(waitpid(env->pid, &status, WUNTRACED) == env->pid && WIFSTOPPED(status));
+}
+
 void far_open(struct env *env, const struct env_tune *tune)
 {
 	struct far_cmd cmd = {.op = FAR_OPEN};
