@@ -93,6 +93,7 @@ def test_gpu_memory_with_the_recipe(tool, plugin, gpus, tmp_path):
     assert done.returncode == 0, done.stderr
     assert wrong_of(done) == ["0", "0"]
     assert "# NCCL_DYNAMIC_CHUNK_SIZE=524288  (one chunk a message" in done.stderr
+    assert "NOTE" not in done.stdout
     seen = counted(tmp_path)
     assert seen["received_bytes"] >= 6 * (65536 + 300000)
     assert (seen["pages_in_use"], seen["violations"]) == (0, 0)
@@ -270,6 +271,18 @@ def test_both_ends_by_hand(tool, plugin, env):
     done = perf_to(serve, tool, "--transport", "tcp,plugin", "--plugin", plugin, env=env | CHUNK)
     assert done.returncode == 0, done.stderr
     assert wrong_of(done) == ["0"] * 4
+
+
+def test_what_went_over_tcp_alone_is_said(tool, plugin, gpus, tmp_path):
+    """Messages carry memory of the GPU that is named, and the peer's is another one's."""
+    serve = Serve(tool, "--transport", "gpudirect", "--plugin", plugin, "--gpu", "0",
+                  "--unpack", "d2d", "--once", env=gpus)
+    done = tool("perf", serve.addresses[0], "--transport", "gpudirect", "--plugin", plugin,
+                "--mem", "cuda:0", "--remote-mem", "cuda:1", "--unpack", "d2d", *ROW, env=gpus)
+    code, _, err = serve.wait()
+    assert (done.returncode, code) == (0, 0), done.stderr + err
+    assert "# NOTE: no channel of messages was used, all bytes went over tcp: " in done.stdout
+    assert counted(tmp_path)["received_messages"] == 0
 
 
 COUNTS = re.compile(r"^# channel \d+, eth3: sends posted (\d+), done (\d+); receives posted (\d+), "

@@ -27,6 +27,7 @@ struct perf_report {
 	double best_rate, best_time;
 	struct cli_devmem devmem; /* gpudirect */
 	int messages_came;	  /* to this end, on the path */
+	int messages_wanted;	  /* something was large enough for them */
 	int unsteered;		  /* and none of them past the host */
 };
 
@@ -109,11 +110,25 @@ void perf_report_row(struct perf_report *r, const struct perf_row_plan *plan,
 		perf_meter_add(&r->sender,
 			       plan->op == PERF_OP_READ ? &result->remote : &result->local);
 	r->wrong += result->wrong_bytes;
+	r->messages_wanted |= plan->size / plan->batch > PERF_MESSAGES_ABOVE;
 	r->messages_came |= (plan->op == PERF_OP_READ || plan->bidir) &&
 			    plan->size / plan->batch > PERF_MESSAGES_ABOVE;
 	note_best(r, plan, result);
 	if (r->json)
 		perf_json_row(r->json, &r->path, plan, result, ceiling);
+}
+
+/* Figures of tcp under the name of a plugin would mislead. */
+static void note_unused(const struct perf_report *r, const tcpx_channel_info *rows, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (rows[i].sends_posted || rows[i].posted)
+			return;
+	if (r->messages_wanted && count)
+		fprintf(r->out, "# NOTE: no channel of messages was used, all bytes went over tcp: "
+				"they carry memory of the GPU that --gpu names at each end, host "
+				"memory if the plugin unpacks nothing or with "
+				"TCPX_PLUGIN_HOST=1\n");
 }
 
 void perf_report_channels(struct perf_report *r, tcpx_session *session, tcpx_peer peer)
@@ -126,6 +141,7 @@ void perf_report_channels(struct perf_report *r, tcpx_session *session, tcpx_pee
 		perf_channels_print(r->out, rows, count);
 	if (r->json)
 		perf_json_channels(r->json, rows, count);
+	note_unused(r, rows, count);
 	error_raise(&error);
 }
 
