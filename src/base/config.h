@@ -124,6 +124,8 @@ enum config_type {
 	  "loading a plugin, and setting up a channel of messages, may take so long")              \
 	X(MESSAGE_TIMEOUT_MS, "TCPX_MESSAGE_TIMEOUT_MS", "", MS, "10000", 100, 600000,             \
 	  "a message that does not come or go for so long ends its channel")                       \
+	X(PLUGIN_REST_MS, "TCPX_PLUGIN_REST_MS", "", MS, "60000", 100, 3600000,                    \
+	  "a channel of messages that carried nothing four times rests so long")                   \
 	X(MAX_SEND_INFLIGHT, "TCPX_MAX_SEND_INFLIGHT", "UCCL_TCPX_MAX_SEND_INFLIGHT", COUNT, "12", \
 	  1, 16, "messages sent and not acknowledged on a channel; the smaller wish")              \
 	X(MAX_RECV_INFLIGHT, "TCPX_MAX_RECV_INFLIGHT", "UCCL_TCPX_MAX_RECV_INFLIGHT", COUNT, "14", \

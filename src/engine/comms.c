@@ -99,6 +99,7 @@ tcpx_status comms_session_open(struct engine_session *session, const tcpx_sessio
 	plugin->receives = (uint32_t)config_u64(CONFIG_MAX_RECV_INFLIGHT);
 	plugin->setup_ns = (int64_t)config_u64(CONFIG_PLUGIN_TIMEOUT_MS) * CLOCK_MS_NS;
 	plugin->message_ns = (int64_t)config_u64(CONFIG_MESSAGE_TIMEOUT_MS) * CLOCK_MS_NS;
+	plugin->rest_ns = (int64_t)config_u64(CONFIG_PLUGIN_REST_MS) * CLOCK_MS_NS;
 	status = net_plugin_get(strcmp(path, PLUGIN_DEFAULT) ? path : NULL,
 				clock_now_ns() + plugin->setup_ns, &plugin->plugin);
 	if (status == TCPX_OK) {

@@ -39,7 +39,7 @@ struct engine_plugin {
 	unsigned nnics;
 	uint32_t channels, message_bytes, sends, receives;
 	uint32_t chunk; /* what the plugin cuts messages into; 0: it does not */
-	int64_t setup_ns, message_ns;
+	int64_t setup_ns, message_ns, rest_ns;
 	bool host; /* host memory goes as messages */
 	int gpu;   /* or that of this GPU; -1 */
 	/* A context takes 0.2 s to make: it is there from open to close, not for each call. */

@@ -10,10 +10,9 @@
 #include "engine/share.h"
 
 #define CLOSE_NS (5 * CLOCK_S_NS)
-#define REST_NS (60 * CLOCK_S_NS) /* of a channel that carried nothing */
-#define BARREN_MAX 4u		  /* times in a row, before it rests */
-#define LOST_LINES 64u		  /* that a peer may fill the log with */
-#define LOOK_NS CLOCK_MS_NS	  /* at copies of a GPU, which nobody else waits for */
+#define BARREN_MAX 4u	    /* times in a row, before it rests */
+#define LOST_LINES 64u	    /* that a peer may fill the log with */
+#define LOOK_NS CLOCK_MS_NS /* at copies of a GPU, which nobody else waits for */
 
 /* Comms that could not be closed: the plugin may use their memory for ever. Control thread. */
 static struct list_node *lost_list(void)
@@ -249,12 +248,12 @@ static void look_barren(struct engine_peer *peer, struct comms_slot *slot, uint3
 	}
 	if (++slot->barren < BARREN_MAX || !peer->dialler)
 		return;
-	rest = rest > REST_NS ? rest : REST_NS;
+	rest = rest > peer->session->plugin->rest_ns ? rest : peer->session->plugin->rest_ns;
 	slot->rests_ns = clock_now_ns() + rest;
 	LOG_WARN("peer '%s': channel %u, NIC %s: nothing arrived by it %u times in a row: it rests "
-		 "%lld s",
+		 "%lld ms",
 		 peer->name, channel, comms_nic_name(slot->comms), slot->barren,
-		 (long long)(rest / CLOCK_S_NS));
+		 (long long)(rest / CLOCK_MS_NS));
 }
 
 /* Whoever was first to see the fault has more to say. */

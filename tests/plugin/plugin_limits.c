@@ -116,6 +116,39 @@ static void contexts_run(struct side *side, void *arg)
 	side_close(side);
 }
 
+/* ---- a wrong pair that is believed: its channel rests, and is tried again behind that ---- */
+
+static void rest_run(struct side *side, void *arg)
+{
+	struct area mine, open;
+
+	(void)arg;
+	gpu_env(side);
+	side->nic = a3_nic(side->index ? 2 : 0); /* of GPU 0 at both ends */
+	side_env("TCPX_PAIRING", "off");
+	side_env("TCPXEMU_FATAL", "rc");
+	side_env("TCPX_MESSAGE_TIMEOUT_MS", "400");
+	side_env("TCPX_PLUGIN_REST_MS", "100"); /* twice a message's time is more */
+	side_open(side, TCPXEMU);
+	side_connect(side, 1);
+	area_make(side, &mine, LARGE);
+	area_make(side, &open, LARGE);
+	area_swap(side, &open);
+	while (!side->index && !said_count("nothing arrived by it 5 times in a row: it rests")) {
+		tcpx_segment segment = {
+			.local = mine.region, .remote = open.remote, .length = LARGE};
+		tcpx_request request = side_start(side, TCPX_OP_WRITE, &segment, 1);
+		tcpx_status status = side_end(side, request);
+
+		CHECK(status == TCPX_OK || status == TCPX_ERR_CHANNEL_LOST);
+	}
+	CHECK(side->index || said_count("4 times in a row: it rests 800 ms") == 1);
+	side_meet(side);
+	area_free(side, &mine);
+	area_free(side, &open);
+	side_close_wrong(side, "no-cmsg");
+}
+
 /* ---- 128 posts at once ---- */
 
 static void filled(struct side *side)
@@ -351,6 +384,11 @@ static void late_case(void *arg)
 	side_both(late_run, arg);
 }
 
+static void rest_case(void *arg)
+{
+	side_both(rest_run, arg);
+}
+
 static void contexts_case(void *arg)
 {
 	side_both(contexts_run, arg);
@@ -373,6 +411,7 @@ int main(int argc, char **argv)
 		{"beside_a_failing_peer", beside_case}, {"late_then_why", late_case},
 		{"rxdm_absent", rxdm_absent_case},	{"rxdm_refuses", rxdm_refuses_case},
 		{"rxdm_denies", rxdm_denies_case},	{"contexts", contexts_case},
+		{"rest_and_again", rest_case},
 	};
 	struct sysfs_tree a3;
 	char dir[96];
