@@ -16,12 +16,15 @@ the table.
   --kernels FILE     tests of the copy kernels [DIR/tests/gpu/gpu_copy_kernels]
   --checks FILE      tests of the tool's kernels [DIR/tests/gpu/gpu_check_kernels]
   --beside FILE      tests of what runs beside us [DIR/tests/gpu/gpu_beside]
+  --unpack FILE      tests of the unpack kernels [DIR/tests/gpu/gpu_unpack]
+  --emulator FILE    the TCPX emulator [DIR/emu/tcpxemu/libnccl-net-tcpxemu.so]
+  --raw FILE         its calls alone [DIR/tests/emu/emu_rate]
   --nccl FILE        nccl_p2p [DIR/bench/nccl_p2p]
   --grid WHICH       NCCL's tunings: full (45, many minutes), short (6), none [short]
   --repeat N         repetitions of the rows [5]
   --limit S          begin no further row after so many seconds [420]
   --short            fewer sizes, depths and cases, 2 repetitions
-  --without LIST     leave out: tests, sanitizer, perf, nccl (separated by commas)
+  --without LIST     leave out: tests, sanitizer, unpack, plugin, perf, nccl (separated by commas)
 Exit: 0 all passed; 1 something failed or missed its bound; 2 wrong usage.
 END
 }
@@ -29,11 +32,11 @@ END
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(dirname "$here")/build
 tool='' conform='' kernels='' checks='' nccl='' grid=short
-beside='' folder='' repeat='' limit=420 short='' without=''
+beside='' unpack='' emulator='' raw='' folder='' repeat='' limit=420 short='' without=''
 while [ $# -gt 0 ]; do
 	case $1 in
 	--build | --tool | --conform | --kernels | --checks | --beside | --nccl | --grid | \
-		--repeat | --limit | --without)
+		--repeat | --limit | --without | --unpack | --emulator | --raw)
 		[ $# -ge 2 ] || { usage >&2; exit 2; }
 		printf -v "${1#--}" %s "$2"
 		shift
@@ -49,6 +52,8 @@ done
 : "${tool:=$build/tools/tcpx}" "${conform:=$build/tests/conform/conform}"
 : "${kernels:=$build/tests/gpu/gpu_copy_kernels}" "${checks:=$build/tests/gpu/gpu_check_kernels}"
 : "${beside:=$build/tests/gpu/gpu_beside}" "${nccl:=$build/bench/nccl_p2p}"
+: "${unpack:=$build/tests/gpu/gpu_unpack}" "${raw:=$build/tests/emu/emu_rate}"
+: "${emulator:=$build/emu/tcpxemu/libnccl-net-tcpxemu.so}"
 : "${repeat:=$([ -n "$short" ] && echo 2 || echo 5)}"
 [ -x "$tool" ] || { echo "gpu_all.sh: no tool at $tool: --build or --tool" >&2; exit 2; }
 mkdir -p "$folder" || exit 2
@@ -90,6 +95,15 @@ conform_one() {
 		--processes "$2" --mem "$3" "${far[@]}" --short
 }
 
+# conform_plugin MEM FAR: over the emulator, whose memory mode is MEM; its NICs are no GPU's here
+conform_plugin() {
+	step "conformance: gpudirect over the emulator, $1, cuda to $2" \
+		env TCPXEMU_MEM="$1" TCPXEMU_STEER=off TCPXEMU_FRAG=rand TCPX_PAIRING=0 \
+		TCPX_GPUDIRECT_SAME_HOST=1 NCCL_DYNAMIC_CHUNK_SIZE=524288 timeout 400 \
+		"$conform" --transport plugin --plugin "$emulator" --processes 2 --mem cuda \
+		--far-mem "$2" --short
+}
+
 conform_end() {
 	local i
 
@@ -114,7 +128,11 @@ conform_rows() {
 		(
 			log=$folder/log.${#pids[@]} failed=0
 			: >"$log"
-			conform_one "${args[@]}" </dev/null
+			if [ "${args[0]}" = plugin ]; then
+				conform_plugin "${args[@]:1}" </dev/null
+			else
+				conform_one "${args[@]}" </dev/null
+			fi
 			exit $failed
 		) &
 		pids+=($!)
@@ -124,14 +142,22 @@ conform_rows() {
 }
 
 run_conform() {
-	local transport processes ends pairs=("cuda cuda" "cuda host" "host cuda")
+	local transport processes ends pairs=("cuda cuda" "cuda host" "host cuda") far_gpu=cuda:0
 
-	[ "$gpus" -lt 2 ] || pairs+=("cuda cuda:1")
+	if [ "$gpus" -ge 2 ]; then
+		pairs+=("cuda cuda:1")
+		far_gpu=cuda:1
+	fi
 	if [ ! -x "$conform" ] || ! "$conform" --help 2>&1 | grep -q cuda; then
 		left_out "conformance: $conform is not there, or knows no GPU memory"
 		return
 	fi
 	conform_rows < <(
+		if wanted plugin && [ -f "$emulator" ]; then
+			echo "plugin cuda-dev-bounce $far_gpu"
+			echo "plugin cuda-host-bounce $far_gpu"
+		fi
+		echo "local 2 cuda-vmm ${far_gpu/cuda/cuda-vmm}"
 		for transport in tcp local; do
 			for processes in 1 2; do
 				for ends in "${pairs[@]}"; do
@@ -164,6 +190,36 @@ run_kernels() {
 		step "compute-sanitizer $tool_name" timeout 200 compute-sanitizer \
 			--tool $tool_name --error-exitcode 1 "$kernels" --rounds 20 --serial
 	done
+}
+
+run_unpack() {
+	local tool_name
+
+	if [ ! -x "$unpack" ]; then
+		left_out "tests of the unpack kernels: $unpack is not there"
+		return
+	fi
+	step "tests of the unpack kernels" timeout 200 "$unpack" --rounds 10
+	step "rates of the unpack kernels" timeout 100 "$unpack" --bench
+	[ "$gpus" -lt 2 ] || step "the same, to GPU 1" timeout 100 "$unpack" --bench --relay
+	if ! wanted sanitizer || ! command -v compute-sanitizer >/dev/null; then
+		return
+	fi
+	for tool_name in memcheck racecheck; do
+		step "compute-sanitizer $tool_name, unpacking" timeout 200 compute-sanitizer \
+			--tool $tool_name --target-processes all --error-exitcode 1 "$unpack" \
+			--rounds 1 by_kernel
+	done
+}
+
+run_plugin() {
+	if [ -x "$raw" ] && [ -f "$emulator" ] && [ -f "$here/plugin_rate.py" ]; then
+		step "gpudirect beside the emulator alone" timeout 300 "$here/plugin_rate.py" \
+			--tool "$tool" --raw "$raw" --emulator "$emulator" --repeat "$repeat" \
+			--channels 1,4 --time 0.6 --gpus "0,$((gpus > 1))"
+	else
+		left_out "gpudirect beside the emulator: $raw or $emulator is not there"
+	fi
 }
 
 run_beside() {
@@ -204,9 +260,15 @@ if [ "$gpus" -eq 0 ]; then
 	exit 1
 fi
 if wanted tests; then
-	run_beside
 	run_conform
 	run_kernels
+	run_beside
+fi
+if wanted unpack; then
+	run_unpack
+fi
+if wanted plugin; then
+	run_plugin
 fi
 if wanted nccl; then
 	run_nccl
