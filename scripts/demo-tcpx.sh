@@ -9,6 +9,8 @@ build=$(cd "$1" && pwd)
 shift
 tool=$build/tools/tcpx
 test -x "$tool" || tool=$build/tcpx
+# what is shown is one machine, whatever the caller's jobs are set to
+unset CUDA_VISIBLE_DEVICES "${!NCCL_@}" "${!TCPXEMU_@}" "${!FAKECUDA_@}"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export TCPXEMU_STATS=$folder/%p TCPXEMU_STEER=off TCPXEMU_FRAG=rand

@@ -42,12 +42,13 @@ while [ $# -gt 0 ]; do
 done
 bad=0
 
-# Copies from's files, unless they are there already; makes the link.
+# Copies from's files, unless they lie there; makes the link. A new file, never the old one written
+# over: a program may run it.
 stage()
 {
 	mkdir -p "$to" || return 1
 	if [ "$(realpath "$from")" != "$(realpath "$to")" ]; then
-		cp -RLf "$from"/. "$to"/ || return 1
+		cp -RL --remove-destination "$from"/. "$to"/ || return 1
 	fi
 	# A plugin that has the name already stays.
 	if [ -L "$to/$link" ] || [ ! -e "$to/$link" ]; then

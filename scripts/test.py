@@ -156,8 +156,17 @@ def why_not(options):
     return None
 
 
+# What a test does not set is not set: a caller's variables are for his own programs.
+CALLERS = re.compile("(UCCL_)?TCPX_(?!TEST_PLUGIN)|TCPXEMU_|FAKECUDA_|NCCL_|CUDA_VISIBLE_DEVICES")
+
+
+def outside(long):
+    return {**{name: value for name, value in os.environ.items() if not CALLERS.match(name)},
+            "TEST_LONG": "1" if long else "0"}
+
+
 def environment(suite, long):
-    env = {**os.environ, **SANITIZER_ENV, "TEST_LONG": "1" if long else "0"}
+    env = {**outside(long), **SANITIZER_ENV}
     if suite == "clang":
         env["CC"] = "clang"
     return env
@@ -221,7 +230,7 @@ def run_system(long):
         tally.skip("system", "no pytest (package python3-pytest)")
         return tally
     report = os.path.join(TOP, "build", "system.xml")
-    env = {**os.environ, "TEST_LONG": "1" if long else "0", "PYTHONDONTWRITEBYTECODE": "1",
+    env = {**outside(long), "PYTHONDONTWRITEBYTECODE": "1",
            "BUILD_DIR": os.path.join(TOP, "build")}
     done = run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junit-xml", report,
                 "tests/system"], env=env)

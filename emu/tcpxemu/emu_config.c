@@ -76,7 +76,7 @@ static void read_original(struct emu_config *config)
 {
 	const char *algorithm = getenv(G "SCHED_ALG");
 	unsigned settle =
-		(unsigned)number(G "PROGRAM_FLOW_STEERING_WAIT_MICROS", 5000000, 1, 1000000000);
+		(unsigned)number(G "PROGRAM_FLOW_STEERING_WAIT_MICROS", 5000000, 1, 2000000000);
 
 	config->realtime = number("TCPXEMU_REALTIME", 0, 0, 1);
 	config->settle_us = config->realtime ? settle : settle / 1000;

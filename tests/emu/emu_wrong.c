@@ -161,7 +161,7 @@ static void wrong_early_data(void *arg)
 
 	(void)arg;
 	/* A thousandth of it: what is sent meanwhile must be there by then. */
-	setenv("NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS", "1000000000", 1);
+	setenv("NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS", "2000000000", 1);
 	rig_start();
 	rig_listen(&pair, 0, 0);
 	pair.devhandle = (struct emu_device_handle *)(void *)pair.store;

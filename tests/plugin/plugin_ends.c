@@ -87,7 +87,8 @@ static void run(struct side *side, void *arg)
 
 	side->gpu = end->gpu;
 	side_env("TCPXEMU_FRAG", "rand");
-	side_env("TCPX_MESSAGE_TIMEOUT_MS", "1000");
+	if (peer_goes)
+		side_env("TCPX_MESSAGE_TIMEOUT_MS", "1000");
 	tcpx_log_set(NULL, NULL, TCPX_LOG_ERROR);
 	side_open(side, TCPXEMU);
 	side_connect(side, 4);

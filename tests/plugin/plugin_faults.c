@@ -4,8 +4,7 @@
  * error; other channels and peers go on; whatever is asked to end, ends.
  */
 #include "plugin_rig.h"
-
-#include <pthread.h>
+#include "plugin_said.h"
 
 #define SIZE (40u * MESSAGE + 4321)
 #define ROUNDS 6
@@ -24,54 +23,8 @@ struct fault {
 	const char *variable, *near_value, *far_value; /* in which the ends differ */
 	const char *says, *says_far; /* logged about it: channel, NIC, peer and stage */
 	bool loses;		     /* a channel is lost under the transfers */
+	int first; /* which end's time is to be over first: 1 near, 2 far, 0 either */
 };
-
-/* ---- the log ---- */
-
-static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t log_grown = PTHREAD_COND_INITIALIZER;
-static char logged[1 << 16];
-
-static void keep(void *arg, enum tcpx_log_level level, const char *line)
-{
-	size_t have;
-
-	(void)arg;
-	(void)level;
-	pthread_mutex_lock(&log_lock);
-	have = strlen(logged);
-	snprintf(logged + have, sizeof(logged) - have, "%s\n", line);
-	pthread_cond_broadcast(&log_grown);
-	pthread_mutex_unlock(&log_lock);
-}
-
-/* Under the lock. A line with all of the words, which "&" separates. */
-static bool said(const char *words)
-{
-	char copy[sizeof(logged)], *rest = NULL;
-	bool found = false;
-
-	memcpy(copy, logged, sizeof(copy));
-	for (char *line = strtok_r(copy, "\n", &rest); line && !found;
-	     line = strtok_r(NULL, "\n", &rest)) {
-		char want[256], *more = NULL;
-
-		snprintf(want, sizeof(want), "%s", words);
-		found = true;
-		for (char *word = strtok_r(want, "&", &more); word;
-		     word = strtok_r(NULL, "&", &more))
-			found &= strstr(line, word) != NULL;
-	}
-	return found;
-}
-
-static void await_said(const char *words)
-{
-	pthread_mutex_lock(&log_lock);
-	while (!said(words))
-		pthread_cond_wait(&log_grown, &log_lock);
-	pthread_mutex_unlock(&log_lock);
-}
 
 /* ---- transfers under a fault ---- */
 
@@ -116,14 +69,15 @@ static void env_of(struct side *side, const struct fault *fault)
 	side->gpu = fault->gpu;
 	side_env("TCPXEMU_FRAG", "rand");
 	if (fault->loses) /* by its time; without a fault no time is to end a message */
-		side_env("TCPX_MESSAGE_TIMEOUT_MS", "400");
+		side_env("TCPX_MESSAGE_TIMEOUT_MS",
+			 fault->first && fault->first != side->index + 1 ? "4000" : "400");
 	if (fault->expect == SOME) /* what it lacks never ends by itself */
 		side_env("TCPX_PLUGIN_TIMEOUT_MS", side->index ? "60000" : "1500");
 	if (faults)
 		side_env("TCPXEMU_FAULT", faults);
 	if (fault->variable)
 		side_env(fault->variable, side->index ? fault->far_value : fault->near_value);
-	tcpx_log_set(keep, NULL, TCPX_LOG_WARN);
+	said_keep(TCPX_LOG_WARN);
 }
 
 static void channels_are(struct side *side, enum expect expect)
@@ -162,7 +116,7 @@ static void run(struct side *side, void *arg)
 			       fault->loses); /* the other way, behind all that */
 	CHECK_EQ(side_peer(side).state, TCPX_PEER_UP);
 	if (says)
-		await_said(says);
+		said_await(says);
 	side_meet(side);
 	area_free(side, &mine);
 	side_meet(side);
@@ -187,7 +141,8 @@ static const struct fault faults[] = {
 	{.name = "helper_death",
 	 .faults = "helper-death:side=send:bytes=2000000",
 	 .says = "peer 'second': channel &, NIC eth1: message &tag&at offset&of transfer&not taken",
-	 .loses = true},
+	 .loses = true,
+	 .first = 1},
 	{.name = "helper_death_gpu",
 	 .faults = "helper-death:side=send:comm=0:bytes=100000",
 	 .gpu = true,
@@ -196,7 +151,8 @@ static const struct fault faults[] = {
 	 .far = "helper-death:side=recv:comm=1:bytes=10000",
 	 .says = "peer 'second'&over there: sends posted&receives posted&unpacked&consumed",
 	 .says_far = "peer 'first': channel &, NIC eth1: message &announced and did not come",
-	 .loses = true},
+	 .loses = true,
+	 .first = 2},
 	{.name = "data_eof", .faults = "data-eof:side=send:comm=0:bytes=50000", .loses = true},
 	{.name = "data_eof_gpu",
 	 .faults = "data-eof:side=send:comm=0:bytes=50000",

@@ -17,6 +17,9 @@ HANG = 120  # a guard against hanging, never a verdict
 SMALL = ["--size", "64K", "--iters", "4", "--working-set", "1M", "--timeout", "60"]
 
 
+OURS = re.compile("(UCCL_)?TCPX_|TCPXEMU_|FAKECUDA_|NCCL_|CUDA_VISIBLE_DEVICES").match
+
+
 class Tool:
     """Runs the binary; every run has an environment without our variables."""
 
@@ -30,8 +33,7 @@ class Tool:
 
     @staticmethod
     def environment(more=None):
-        env = {name: value for name, value in os.environ.items()
-               if not name.startswith(("TCPX_", "UCCL_TCPX_"))}
+        env = {name: value for name, value in os.environ.items() if not OURS(name)}
         env.update(more or {})
         return env
 

@@ -336,10 +336,13 @@ def test_what_is_not_there_is_named(tool, plugin, env, args, words):
 
 @pytest.mark.parametrize("args, words", [
     (["--transport", "gpudirect"], "carries GPU memory"),
+    (["--transport", "tcp", "--nic", "eth1"], "--nic is for --transport plugin or gpudirect"),
+    (["--transport", "plugin", "--unpack", "none"], "--unpack is for --transport gpudirect"),
+    (["--transport", "plugin", "--chunk", "8K"], "messages have 16384 bytes or more"),
     (["--transport", "gpudirect", "--mem", "cuda:1", "--remote-mem", "cuda", "--gpu", "0"],
      "is not the GPU of --mem"),
     (["--transport", "plugin,gpudirect"], "different environments"),
-    (["--transport", "plugin", "--plugin-channels", "63"], "out of range"),
+    (["--transport", "plugin", "--plugin-channels", "64"], "out of range"),
     (["--transport", "gpudirect", "--unpack", "magic"], "--unpack"),
 ])
 def test_wrong_usage(tool, args, words):

@@ -74,12 +74,32 @@ static void set_unpack(const struct cli_command *command, const struct cli_plugi
 		    cli_choice_text(CLI_UNPACKS, plugin->unpack, text, sizeof(text)), 1);
 }
 
+int cli_plugin_usage(const struct cli_command *command, int messages, int gpudirect)
+{
+	static const struct {
+		const char *name;
+		int gpudirect;
+	} rows[] = {{"plugin", 0}, {"nic", 0}, {"plugin-channels", 0}, {"gpu", 1}, {"unpack", 1}};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (!cli_given(command, rows[i].name) || gpudirect ||
+		    (messages && !rows[i].gpudirect))
+			continue;
+		return cli_usage("--%s is for --transport %s", rows[i].name,
+				 rows[i].gpudirect ? "gpudirect" : "plugin or gpudirect");
+	}
+	return CLI_GO;
+}
+
 int cli_plugin_prepare(const struct cli_command *command, const struct cli_plugin *plugin,
 		       int gpudirect, int gpu, uint64_t message_bytes)
 {
 	const char *nics = plugin->nic ? plugin->nic : getenv(config_row(CONFIG_NIC)->name);
 	int rc;
 
+	if (message_bytes && message_bytes < config_row(CONFIG_MESSAGE_BYTES)->min)
+		return cli_usage("--chunk: messages have %llu bytes or more",
+				 (unsigned long long)config_row(CONFIG_MESSAGE_BYTES)->min);
 	if (message_bytes)
 		set_number(CONFIG_MESSAGE_BYTES, message_bytes, 1);
 	if (!gpudirect) {

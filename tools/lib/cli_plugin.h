@@ -32,7 +32,7 @@ struct cli_plugin {
 		 NULL,                                                                             \
 		 0,                                                                                \
 		 "the plugin's devices, or all (default: TCPX_NIC)"},                              \
-		{"plugin-channels",	    "N", {CLI_COUNT, 1, 62}, at(plugin.channels), NULL, 0, \
+		{"plugin-channels",	    "N", {CLI_COUNT, 1, 63}, at(plugin.channels), NULL, 0, \
 		 "channels of messages [4]"},                                                      \
 		{"gpu",                                                                            \
 		 "N",                                                                              \
@@ -40,7 +40,7 @@ struct cli_plugin {
 		 at(plugin.gpu),                                                                   \
 		 NULL,                                                                             \
 		 0,                                                                                \
-		 "gpudirect: GPU of this process [that of --mem]"},                                \
+		 "gpudirect: GPU of this process [perf: --mem's]"},                                \
 		{"unpack",                                                                         \
 		 "HOW",                                                                            \
 		 {CLI_CHOICE, 0, 0, CLI_UNPACKS},                                                  \
@@ -52,6 +52,10 @@ struct cli_plugin {
 		"verbose", NULL, CLI_RULE_FLAG, at(plugin.verbose), NULL, 0,                       \
 			"gpudirect: show the environment of the plugin"                            \
 	}
+
+/* Options that the command's transports have no use for: an exit code, said; else CLI_GO.
+ * messages: plugin or gpudirect is one of them. */
+int cli_plugin_usage(const struct cli_command *command, int messages, int gpudirect);
 
 /*
  * Sets the environment of this process, before anything reads it. gpudirect: the rules of TCPX;

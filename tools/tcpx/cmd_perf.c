@@ -185,9 +185,10 @@ static int prepare_plugin(const struct cli_command *command, const struct perf_o
 	int gpudirect = uses(o, PERF_TRANSPORT_GPUDIRECT), plugin = uses(o, PERF_TRANSPORT_PLUGIN);
 	int gpus = perf_place_of(o->mem, 0).kind == TCPX_MEM_CUDA;
 	uint64_t chunk = 0;
+	int rc = cli_plugin_usage(command, gpudirect || plugin, gpudirect);
 
-	if (!gpudirect && !plugin)
-		return CLI_GO;
+	if (rc != CLI_GO || (!gpudirect && !plugin))
+		return rc;
 	if (gpudirect && plugin)
 		return cli_usage("--transport plugin and gpudirect want different environments; "
 				 "ask one after the other");

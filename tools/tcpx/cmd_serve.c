@@ -215,7 +215,9 @@ static int run(const struct cli_command *command, int argc, char **argv)
 
 	if (rc != CLI_GO)
 		return rc;
-	if (o.transport != TRANSPORT_AUTO)
+	rc = cli_plugin_usage(command, o.transport != TRANSPORT_AUTO,
+			      o.transport == TRANSPORT_GPUDIRECT);
+	if (rc == CLI_GO && o.transport != TRANSPORT_AUTO)
 		rc = cli_plugin_prepare(command, &o.plugin, o.transport == TRANSPORT_GPUDIRECT, -1,
 					o.chunk);
 	if (rc != CLI_GO)
