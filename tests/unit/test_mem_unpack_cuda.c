@@ -152,14 +152,14 @@ static void no_room_is_said(void **state)
 		many[i] = (struct base_frag){i, 1, i};
 	assert_int_equal(open_mode(MODE_FIRST, &u), TCPX_OK);
 	fake.hold(1);
-	do {
-		assert_true(n < 23);
+	do { /* launches write beside each other */
+		assert_true(n < 23 && (n + 1) * MEM_UNPACK_FRAGS <= MEMORY);
 		all[n] = (struct mem_unpack_job){.frags = many,
 						 .nfrags = MEM_UNPACK_FRAGS,
 						 .src = pool,
 						 .src_bytes = POOL,
-						 .dst = memory,
-						 .dst_bytes = MEMORY,
+						 .dst = memory + n * MEM_UNPACK_FRAGS,
+						 .dst_bytes = MEM_UNPACK_FRAGS,
 						 .expect = MEM_UNPACK_FRAGS};
 		status = mem_unpack_push(u, &all[n++]);
 	} while (status == TCPX_OK);
