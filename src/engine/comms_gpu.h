@@ -36,6 +36,7 @@ struct comms_job {
 	struct base_frag *frags; /* copies, cut at the destinations' borders; NULL: one is all */
 	struct mem_unpack_job *jobs; /* one for each destination */
 	tcpx_status status;
+	tcpx_error error; /* why, where it failed */
 };
 
 /* TCPX_UNPACK_IMPL; NULL: as the options say. ERR_INVALID. */

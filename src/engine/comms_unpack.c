@@ -148,15 +148,24 @@ static tcpx_status split(struct comms_job *job, const struct net_message *messag
 	return TCPX_OK;
 }
 
+/* As the last error says. */
+static void failed(struct comms_job *job, tcpx_status status)
+{
+	job->status = status;
+	job->error = *tcpx_last_error();
+}
+
 static void prepare(struct comms_job *job, struct engine_chan *chan)
 {
 	struct net_message message;
+	tcpx_status status = chan->net->ops->take(chan->net, job->seq, &message);
 
-	job->status = chan->net->ops->take(chan->net, job->seq, &message);
-	if (job->status == TCPX_OK && job->nto > 1)
-		job->status = split(job, &message);
-	if (job->status != TCPX_OK)
+	if (status == TCPX_OK && job->nto > 1)
+		status = split(job, &message);
+	if (status != TCPX_OK) {
+		failed(job, status);
 		return;
+	}
 	for (uint32_t i = 0; i < job->nto; i++) {
 		struct mem_unpack_job *one = &job->jobs[i];
 
@@ -182,7 +191,7 @@ static bool push(struct comms_job *job)
 		if (status == TCPX_ERR_AGAIN)
 			return false;
 		if (status != TCPX_OK)
-			job->status = status;
+			failed(job, status);
 		else
 			job->pushed++;
 	}
@@ -201,7 +210,7 @@ static bool over(struct comms_job *job)
 			return false;
 		job->ended++;
 		if (status != TCPX_OK && job->status == TCPX_OK)
-			job->status = status;
+			failed(job, status);
 	}
 	return job->status != TCPX_OK || job->ended == job->nto;
 }
@@ -215,11 +224,9 @@ void comms_unpack_start(struct engine_chan *chan, struct engine_stage *stage)
 }
 
 /* What the plugin says of its memory is wrong: nothing of that comm can be believed. */
-static void distrust(struct engine_chan *chan)
+static void distrust(struct engine_chan *chan, const struct comms_job *job)
 {
-	tcpx_error error = *tcpx_last_error();
-
-	(void)error_set(TCPX_ERR_CHANNEL_LOST, 0, "%s", error.what);
+	(void)error_set(TCPX_ERR_CHANNEL_LOST, 0, "%s", job->error.what);
 	chan_fail(chan, TCPX_ERR_CHANNEL_LOST, 0);
 }
 
@@ -241,7 +248,7 @@ bool comms_unpack_run(struct engine_comms *comms, struct engine_chan *chan)
 		status = job->status;
 		list_remove(&job->node);
 		if (chan && (status == TCPX_ERR_CORRUPT || status == TCPX_ERR_LIMIT))
-			distrust(chan);
+			distrust(chan, job);
 		else if (chan)
 			chan->net->ops->give(chan->net, job->seq);
 		copies_start(&job->stage->copies, false, status); /* the job goes with it */

@@ -39,7 +39,8 @@ static tcpx_status take_frame(struct messages *m, const uint8_t *header)
 	m->nacks += w->nack;
 	memcpy(w->header, header, sizeof(w->header));
 	if (message) {
-		w->slot = m->next_slot++ % m->o.window;
+		w->slot = m->next_slot;
+		m->next_slot = (m->next_slot + 1) % m->o.window;
 		m->messages++;
 	}
 	m->count++;
@@ -142,7 +143,7 @@ static tcpx_status poll_received(struct messages *m)
 		if (status != TCPX_OK)
 			return status < 0 ? status : TCPX_OK;
 		if (!w || number != w->number || (bytes != NET_COMM_UNKNOWN && bytes != w->bytes))
-			return error_set(TCPX_ERR_PROTOCOL, 0,
+			return error_set(TCPX_ERR_CHANNEL_LOST, 0, /* the plugin's word */
 					 "message %llu has %zu bytes, its frame says %u",
 					 (unsigned long long)number, bytes, w ? w->bytes : 0);
 		w->done = true;

@@ -52,7 +52,7 @@ struct messages {
 	struct waiting waiting[WAITING];     /* a ring */
 	uint32_t first, count, messages;     /* messages: of them with one */
 	uint32_t nacks;			     /* of them: no ACK passes a refusal that it covers */
-	uint32_t next_slot, posted;	     /* posted: not done */
+	uint32_t next_slot, posted;	     /* below the window; posted: not done */
 	struct taken taken[NET_COMM_WINDOW]; /* a ring, by number */
 	uint64_t takes, gives;		 /* messages in pieces that were given out; and consumed */
 	uint8_t ack[FRAME_HEADER_BYTES]; /* the latest: it says all that those before it said */
