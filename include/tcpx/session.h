@@ -83,7 +83,7 @@ typedef struct tcpx_listen_opts {
  * @param out_port the port in use, written on success
  * @return TCPX_OK; ERR_ADDRESS (taken, after the retries); ERR_AUTH (an address beyond loopback
  *         without key file and without TCPX_SESSION_INSECURE); ERR_STATE (listens already);
- *         ERR_SYSTEM. @threads any.
+ *         ERR_INVALID (TCPX_CTRL_IP is no IP address); ERR_SYSTEM. @threads any.
  */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_listen(tcpx_session *session,
 							 const tcpx_listen_opts *opts,

@@ -245,9 +245,6 @@ static void report(unsigned i)
 			 (int)strcspn(value->wrong, " "), value->wrong, value->wrong_text,
 			 ranges[i], config_type_name(rows[i].type),
 			 *default_text ? default_text : "(empty)");
-	else if (value->source != CONFIG_DEFAULT && strstr(rows[i].help, "no effect"))
-		LOG_INFO("%s=%s is known, but has no effect in this build", rows[i].name,
-			 value->text);
 }
 
 static void load(void)

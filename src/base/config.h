@@ -28,11 +28,7 @@ enum config_type {
 #define CONFIG_GIB (1024ull * CONFIG_MIB)
 #define CONFIG_TIB (1024ull * CONFIG_GIB)
 
-/*
- * X(id, name, aliases, type, default, min, max, help). Aliases are separated by a space. Rows whose
- * help says "no effect" are the predecessor's: they are known so that nobody is told they are a
- * typing error, and they say that they do nothing.
- */
+/* X(id, name, aliases, type, default, min, max, help). Aliases are separated by a space. */
 #define CONFIG_MAP(X)                                                                              \
 	X(LOG, "TCPX_LOG", "TCPX_DEBUG UCCL_TCPX_DEBUG UCCL_TCPX_LAUNCH_DEBUG", LEVEL, "warn", 0,  \
 	  4, "log level: error, warn, info, debug, trace; 1 in an alias means debug")              \
@@ -98,7 +94,7 @@ enum config_type {
 	X(PERF_ITERS, "TCPX_PERF_ITERS", "UCCL_TCPX_PERF_ITERS", COUNT, "", 1, 1000000000,         \
 	  "tcpx perf: transfers of a row without --iters; empty: as many as --time allows")        \
 	X(CTRL_IP, "TCPX_CTRL_IP", "UCCL_TCPX_CTRL_IP", TEXT, "", 0, 63,                           \
-	  "gpudirect: address published for the control link; no effect in this build")            \
+	  "IP address told to peers: one of ours first, another (of a NAT) alone; empty: ours")    \
 	X(LOCAL_DEVICE, "TCPX_LOCAL_DEVICE",                                                       \
 	  "UCCL_TCPX_LOCAL_DEVICE TCPX_DEVICE_IDX UCCL_TCPX_DEVICE_IDX UCCL_NCCL_DEVICE", COUNT,   \
 	  "0", 0, 1023, "gpudirect: the GPU whose memory goes as messages")                        \

@@ -439,6 +439,7 @@ void peer_send_fences(struct engine_peer *peer);
 void peer_ctl_send(struct engine_peer *peer, const struct frame *frame, const void *payload);
 void peer_send_goodbye(struct engine_peer *peer);
 
+tcpx_status session_published_check(void); /* ERR_INVALID: TCPX_CTRL_IP is no address */
 uint32_t session_addresses(struct engine_session *session,
 			   struct wire_address addrs[WIRE_ADDR_MAX]);
 uint32_t session_auto_channels(void);

@@ -379,6 +379,8 @@ tcpx_status engine_listen(struct engine_session *session, uint32_t port, uint32_
 		status = error_set(TCPX_ERR_INVALID, 0, "port %u is outside 0..65535", port);
 	else
 		status = check_trust(session);
+	if (status == TCPX_OK)
+		status = session_published_check();
 	session->listening |= status == TCPX_OK;
 	pthread_mutex_unlock(&session->lock);
 	if (status != TCPX_OK)
@@ -391,71 +393,6 @@ tcpx_status engine_listen(struct engine_session *session, uint32_t port, uint32_
 		return error_raise(&call.error);
 	}
 	*out_port = session->port;
-	return TCPX_OK;
-}
-
-static void add_address(struct wire_address *addrs, uint32_t *count,
-			const struct sockaddr_storage *addr, uint16_t port)
-{
-	if (*count == WIRE_ADDR_MAX)
-		return;
-	peer_addr_to_wire(addr, &addrs[*count]);
-	addrs[(*count)++].port = port;
-}
-
-/* From how far away an address can be used: 0 anywhere, 1 on its link, 2 here. */
-static unsigned reach(const struct sys_iface *iface)
-{
-	if (iface->loopback)
-		return 2;
-	return sys_addr_is_link_local(&iface->addr) ? 1 : 0;
-}
-
-/* Where we listen; a wildcard stands for every address that others may reach, the best ones first
- * since there is room for WIRE_ADDR_MAX. */
-uint32_t session_addresses(struct engine_session *session, struct wire_address addrs[WIRE_ADDR_MAX])
-{
-	struct sys_iface *ifaces;
-	unsigned nifaces, j;
-	uint32_t count = 0, i;
-
-	for (i = 0; i < session->nrails; i++) {
-		const struct sockaddr_storage *rail = &session->rails[i];
-
-		if (!sys_addr_is_any(rail)) {
-			add_address(addrs, &count, rail, session->port);
-			continue;
-		}
-		if (sys_iface_list(&ifaces, &nifaces) != TCPX_OK)
-			continue;
-		for (j = 0; j < 3 * nifaces; j++) {
-			const struct sys_iface *iface = &ifaces[j % nifaces];
-
-			if (iface->addr.ss_family == rail->ss_family && reach(iface) == j / nifaces)
-				add_address(addrs, &count, &iface->addr, session->port);
-		}
-		free(ifaces);
-	}
-	return count;
-}
-
-tcpx_status engine_info(struct engine_session *session, void *buf, size_t cap, size_t *out_len)
-{
-	struct wire_info info = {0};
-	size_t len;
-
-	if (!session->port)
-		return error_set(TCPX_ERR_STATE, 0, "session does not listen");
-	memcpy(info.uuid, session->uuid, sizeof(info.uuid));
-	memcpy(info.incarnation, session->incarnation, sizeof(info.incarnation));
-	memcpy(info.secret, session->secret, sizeof(info.secret));
-	memcpy(info.name, session->name, sizeof(info.name));
-	info.naddrs = session_addresses(session, info.addrs);
-	len = wire_info_encode(&info, buf, cap);
-	if (!len)
-		return error_set(TCPX_ERR_RANGE, 0, "buffer of %zu bytes is too small for the info",
-				 cap);
-	*out_len = len;
 	return TCPX_OK;
 }
 

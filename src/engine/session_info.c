@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a session tells others of how it is reached. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/error.h"
+#include "engine/engine.h"
+#include "engine/peer_route.h"
+#include "sys/addr.h"
+#include "sys/iface.h"
+
+static void add_address(struct wire_address *addrs, uint32_t *count,
+			const struct sockaddr_storage *addr, uint16_t port)
+{
+	if (*count == WIRE_ADDR_MAX)
+		return;
+	peer_addr_to_wire(addr, &addrs[*count]);
+	addrs[(*count)++].port = port;
+}
+
+/* From how far away an address can be used: 0 anywhere, 1 on its link, 2 here. */
+static unsigned reach(const struct sys_iface *iface)
+{
+	if (iface->loopback)
+		return 2;
+	return sys_addr_is_link_local(&iface->addr) ? 1 : 0;
+}
+
+/* What TCPX_CTRL_IP says: *out_set is 0 when it says nothing. */
+static tcpx_status published(uint16_t port, struct sockaddr_storage *out_addr, bool *out_set)
+{
+	const char *text = config_text(CONFIG_CTRL_IP);
+
+	*out_set = *text != '\0';
+	return *text ? sys_addr_parse(text, port, out_addr) : TCPX_OK;
+}
+
+tcpx_status session_published_check(void)
+{
+	struct sockaddr_storage addr;
+	bool set;
+
+	if (published(0, &addr, &set) == TCPX_OK)
+		return TCPX_OK;
+	(void)error_set(TCPX_ERR_INVALID, 0, "%s=%s is no IP address",
+			config_row(CONFIG_CTRL_IP)->name, config_text(CONFIG_CTRL_IP));
+	return error_next("set the address that peers reach this process by, or unset it");
+}
+
+static bool same_address(const struct wire_address *a, const struct wire_address *b)
+{
+	return a->family == b->family && a->port == b->port && a->scope == b->scope &&
+	       !memcmp(a->bytes, b->bytes, sizeof(a->bytes));
+}
+
+/* One of ours comes first; another one, behind which a NAT or a service is, comes alone. */
+static void publish(const struct engine_session *session, struct wire_address *addrs,
+		    uint32_t *count)
+{
+	struct sockaddr_storage addr;
+	struct wire_address wire;
+	uint32_t at = 0;
+	bool set;
+
+	if (published(session->port, &addr, &set) != TCPX_OK || !set)
+		return;
+	peer_addr_to_wire(&addr, &wire);
+	wire.port = session->port;
+	while (at < *count && !same_address(&addrs[at], &wire))
+		at++;
+	if (at == *count)
+		*count = at = 0;
+	memmove(&addrs[1], &addrs[0], at * sizeof(*addrs));
+	addrs[0] = wire;
+	*count += !*count;
+}
+
+/* Where we listen; a wildcard stands for every address that others may reach, the best ones first
+ * since there is room for WIRE_ADDR_MAX. */
+uint32_t session_addresses(struct engine_session *session, struct wire_address addrs[WIRE_ADDR_MAX])
+{
+	struct sys_iface *ifaces;
+	unsigned nifaces, j;
+	uint32_t count = 0, i;
+
+	for (i = 0; i < session->nrails; i++) {
+		const struct sockaddr_storage *rail = &session->rails[i];
+
+		if (!sys_addr_is_any(rail)) {
+			add_address(addrs, &count, rail, session->port);
+			continue;
+		}
+		if (sys_iface_list(&ifaces, &nifaces) != TCPX_OK)
+			continue;
+		for (j = 0; j < 3 * nifaces; j++) {
+			const struct sys_iface *iface = &ifaces[j % nifaces];
+
+			if (iface->addr.ss_family == rail->ss_family && reach(iface) == j / nifaces)
+				add_address(addrs, &count, &iface->addr, session->port);
+		}
+		free(ifaces);
+	}
+	publish(session, addrs, &count);
+	return count;
+}
+
+tcpx_status engine_info(struct engine_session *session, void *buf, size_t cap, size_t *out_len)
+{
+	struct wire_info info = {0};
+	size_t len;
+
+	if (!session->port)
+		return error_set(TCPX_ERR_STATE, 0, "session does not listen");
+	memcpy(info.uuid, session->uuid, sizeof(info.uuid));
+	memcpy(info.incarnation, session->incarnation, sizeof(info.incarnation));
+	memcpy(info.secret, session->secret, sizeof(info.secret));
+	memcpy(info.name, session->name, sizeof(info.name));
+	info.naddrs = session_addresses(session, info.addrs);
+	len = wire_info_encode(&info, buf, cap);
+	if (!len)
+		return error_set(TCPX_ERR_RANGE, 0, "buffer of %zu bytes is too small for the info",
+				 cap);
+	*out_len = len;
+	return TCPX_OK;
+}
