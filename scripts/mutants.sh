@@ -3,23 +3,16 @@
 # Plants each fault of tests/mutants/*.patch in a copy of the tree and shows that it is caught.
 # A patch starts with "Breaks: promise" and "Caught by: test". Usage: scripts/mutants.sh [NAME...]
 # Prints "ok NAME ..." or "FAIL NAME ..." for each and a count; exit 1 when one is not caught.
+# JOBS copies at a time, twice the cores by default: what a fault makes hang only waits.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 # shellcheck source=scripts/env.sh
 . scripts/env.sh
 top=$PWD
+jobs=${JOBS:-$((2 * $(nproc)))}
 export TEST_LONG=1 # every case of a suite, or a fault is missed by one left out
 place=$(mktemp -d "${TMPDIR:-/tmp}/tcpx-mutants.XXXXXX") || exit 1
 trap 'rm -rf "$place"' EXIT
-
-# What is tracked or would be, without build folders.
-git ls-files -z --cached --others --exclude-standard |
-	tar --null --files-from=- --ignore-failed-read -cf - 2>/dev/null | tar -xf - -C "$place"
-cd "$place" || exit 1
-git init -q . # so that git apply works on this copy and nothing above it
-
-meson setup build -Djson=disabled -Dbuildtype=debugoptimized >setup.log 2>&1 ||
-	{ cat setup.log && exit 1; }
 
 field()
 {
@@ -39,51 +32,72 @@ run_test()
 	return 2
 }
 
-passed=0
-failed=0
-verdict()
-{
-	echo "$*"
-	if [ "$1" = ok ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
-}
-
 try()
 {
 	local name=$1 patch=$2 breaks test
 	breaks=$(field "$patch" Breaks)
 	test=$(field "$patch" 'Caught by')
 	if [ -z "$breaks" ] || [ -z "$test" ]; then
-		verdict FAIL "$name: no line 'Breaks:' or 'Caught by:'"
+		echo "FAIL $name: no line 'Breaks:' or 'Caught by:'"
 		return
 	fi
 	case " $clean " in
 	*" $test "*) ;;
 	*)
 		if ! run_test "$test"; then
-			verdict FAIL "$name: $test does not pass on the tree as it is"
+			echo "FAIL $name: $test does not pass on the tree as it is"
 			return
 		fi
 		clean="$clean $test"
 		;;
 	esac
 	if ! git apply -C1 "$patch" 2>apply.log; then
-		verdict FAIL "$name: does not apply: $(head -n 1 apply.log)"
+		echo "FAIL $name: does not apply: $(head -n 1 apply.log)"
 		return
 	fi
 	run_test "$test"
 	case $? in
-	1) verdict ok "$name: $breaks; caught by $test" ;;
-	0) verdict FAIL "$name: $breaks; $test does not notice" ;;
-	*) verdict FAIL "$name: does not build: $(grep -m1 error: test.log)" ;;
+	1) echo "ok $name: $breaks; caught by $test" ;;
+	0) echo "FAIL $name: $breaks; $test does not notice" ;;
+	*) echo "FAIL $name: does not build: $(grep -m1 error: test.log)" ;;
 	esac
 	git apply -C1 -R "$patch"
 }
 
-clean=""
+# In a copy of what is tracked or would be: every JOBS-th of the patches, from the k-th on.
+work()
+{
+	local k=$1 patch
+	shift
+	mkdir "$place/$k" || return
+	git ls-files -z --cached --others --exclude-standard |
+		tar --null --files-from=- --ignore-failed-read -cf - 2>/dev/null |
+		tar -xf - -C "$place/$k"
+	cd "$place/$k" || return
+	git init -q . # so that git apply works on this copy and nothing above it
+	if ! meson setup build -Djson=disabled -Dbuildtype=debugoptimized >setup.log 2>&1; then
+		echo "FAIL setup: $(tail -n 1 setup.log)"
+		return
+	fi
+	clean=""
+	while [ "$#" -ge "$k" ]; do
+		patch=${!k}
+		try "$(basename "$patch" .patch)" "$patch"
+		shift "$((jobs < $# ? jobs : $#))"
+	done
+}
+
+patches=()
 for patch in "$top"/tests/mutants/*.patch; do
 	name=$(basename "$patch" .patch)
 	[ $# -eq 0 ] || case " $* " in *" $name "*) ;; *) continue ;; esac
-	try "$name" "$patch"
+	patches+=("$patch")
 done
+[ "$jobs" -le "${#patches[@]}" ] || jobs=${#patches[@]}
+for k in $(seq "$jobs"); do
+	work "$k" "${patches[@]}" &
+done | tee "$place/verdicts"
+passed=$(grep -c '^ok ' "$place/verdicts")
+failed=$(grep -c '^FAIL ' "$place/verdicts")
 echo "$passed passed, $failed failed, 0 skipped"
-[ "$failed" = 0 ] && [ "$passed" -gt 0 ]
+[ "$failed" = 0 ] && [ "$passed" = "${#patches[@]}" ] && [ "$passed" -gt 0 ]
