@@ -65,6 +65,18 @@ def test_the_environment_is_judged_for_a_plugin_that_leaves_pieces(tool, fakes):
     assert "environment:" not in done.stdout
 
 
+def test_json_has_the_environment(tool, fakes):
+    env = {"NCCL_DYNAMIC_CHUNK_SIZE": "4096"}
+    done = tool("info", "--plugin", str(fakes / "fake-net-v7.so"), "--json", "-", env=env)
+    if done.returncode == 1 and "without jansson" in done.stderr:
+        pytest.skip("built without jansson")
+    problem = json.loads(done.stdout)["environment"][0]
+    assert problem["fatal"] and "less than a message" in problem["what"]
+    assert problem["fix"] == "export NCCL_DYNAMIC_CHUNK_SIZE=524288"
+    done = tool("info", "--plugin", str(fakes / "fake-net-v6.so"), "--json", "-")
+    assert "environment" not in json.loads(done.stdout)
+
+
 def test_the_installed_one_is_looked_for(tool):
     if any(os.path.exists(f"/{top}/tcpx/lib64/libnccl-net-tcpx.so")
            for top in ("usr/local", "var/lib")):

@@ -95,12 +95,26 @@ static void put_device(struct cli_json *list, const tcpx_plugin_device *device)
 	cli_json_bool(o, "unpack", device->unpack);
 }
 
+static void put_environment(struct cli_json *list)
+{
+	tcpx_plugin_problem problem = {.sz = sizeof(problem)};
+
+	for (uint32_t i = 0; list && tcpx_plugin_problem_get(NULL, 0, i, &problem) == TCPX_OK;
+	     i++) {
+		struct cli_json *o = cli_json_object(list, NULL);
+
+		cli_json_text(o, "what", problem.what);
+		cli_json_text(o, "fix", problem.fix);
+		cli_json_bool(o, "fatal", problem.fatal != 0);
+	}
+}
+
 static int write_json(const char *to, const tcpx_plugin_info *info, const char *path)
 {
 	struct cli_json *json, *list;
 	tcpx_plugin_device device = {.sz = sizeof(device)};
+	int rc = cli_json_check(), unpack = 0;
 	FILE *out;
-	int rc = cli_json_check();
 
 	if (rc)
 		return rc;
@@ -113,8 +127,12 @@ static int write_json(const char *to, const tcpx_plugin_info *info, const char *
 	put_plugin(json, info);
 	list = cli_json_array(json, "devices");
 	for (uint32_t i = 0; i < info->devices; i++)
-		if (tcpx_plugin_device_get(path, TIMEOUT_NS, i, &device) == TCPX_OK)
+		if (tcpx_plugin_device_get(path, TIMEOUT_NS, i, &device) == TCPX_OK) {
 			put_device(list, &device);
+			unpack |= device.unpack != 0;
+		}
+	if (unpack)
+		put_environment(cli_json_array(json, "environment"));
 	rc = cli_json_write(json, out, to) ? CLI_FAILED : CLI_OK;
 	cli_json_free(json);
 	return rc;
