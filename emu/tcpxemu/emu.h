@@ -156,7 +156,7 @@ const char *emu_violation_name(enum tcpxemu_violation code);
 
 struct emu_counters {
 	_Atomic uint64_t stalls, fragments, reads, sent_messages, received_messages, sent_bytes,
-		received_bytes, comms_open, comms_made, in_flight_peak;
+		received_bytes, comms_open, comms_made, inits, in_flight_peak;
 	_Atomic uint64_t devmem[EMU_NICS];
 };
 extern struct emu_counters emu_count;
@@ -185,6 +185,7 @@ enum emu_fault_kind {
 	EMU_FAULT_DONE,	     /* done is told us late */
 	EMU_FAULT_TEST_RC,   /* the nth test answers 2, once */
 	EMU_FAULT_NULLS,     /* nth more NULL comms of connect and accept */
+	EMU_FAULT_REG_DELAY, /* ms: in a regMr */
 	EMU_FAULT_FLIP,	     /* a bit of the nth chunk is wrong */
 	EMU_FAULTS,
 };

@@ -128,6 +128,17 @@ int emu_comm_leave(struct emu_comm *comm, int rc)
 	return rc;
 }
 
+static void delay_reg(const struct emu_ref *ref)
+{
+	const struct emu_comm *comm = ref->comm;
+	const struct emu_fault *delay =
+		emu_fault(EMU_FAULT_REG_DELAY,
+			  ref->kind == EMU_SEND ? EMU_SIDE_SEND : EMU_SIDE_RECV, comm->serial);
+
+	if (delay)
+		emu_sleep_us((unsigned)delay->ms * 1000);
+}
+
 int emu_comm_regmr(void *opaque, void *data, size_t bytes, int type, void **out)
 {
 	struct emu_ref *ref = opaque;
@@ -150,6 +161,7 @@ int emu_comm_regmr(void *opaque, void *data, size_t bytes, int type, void **out)
 	if (type == EMU_CUDA && owner >= 0 && owner != gpu)
 		return emu_violation(TCPXEMU_MR_OWNER, "memory of GPU %d, current is %d", owner,
 				     gpu);
+	delay_reg(ref);
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return EMU_SYSTEM;

@@ -31,6 +31,7 @@ int emu_init(emu_logger logger)
 {
 	int rc;
 
+	atomic_fetch_add(&emu_count.inits, 1);
 	if (!logger)
 		return emu_violation(TCPXEMU_LOGGER, "init");
 	pthread_mutex_lock(&init_lock);

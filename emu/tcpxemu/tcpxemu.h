@@ -77,6 +77,7 @@ struct tcpxemu_stats {
 	uint64_t stalls;       /* a helper found its pool empty */
 	uint64_t fragments, reads, sent_messages, received_messages, sent_bytes, received_bytes;
 	uint64_t comms_open, comms_made;
+	uint64_t inits;		 /* calls of init, good ones or not */
 	uint64_t in_flight_peak; /* the most requests of one comm, unconsumed ones included */
 	uint64_t violations;	 /* of every code */
 	uint64_t devmem_packets[TCPXEMU_NICS_MAX]; /* by device index */

@@ -7,7 +7,6 @@
 #include <tcpx/plugin.h>
 
 #include "api/checks.h"
-#include "base/clock.h"
 #include "engine/comms_env.h"
 #include "net/ncclnet/plugin.h"
 
@@ -21,7 +20,8 @@ static tcpx_status find(const char *path, int64_t timeout_ns, struct net_plugin 
 	if (timeout_ns <= 0)
 		return error_set(TCPX_ERR_INVALID, 0, "plugin: timeout_ns is %lld",
 				 (long long)timeout_ns);
-	return net_plugin_get(path, clock_now_ns() + timeout_ns, out_plugin);
+	return net_plugin_get(&(struct net_plugin_opts){.path = path, .timeout_ns = timeout_ns},
+			      out_plugin);
 }
 
 tcpx_status tcpx_plugin_query(const char *path, int64_t timeout_ns, tcpx_plugin_info *out_info)

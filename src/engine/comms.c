@@ -20,6 +20,25 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
+/* A plugin's image stays in the process, and with it what the plugin made in a GPU's context: so
+ * that context stays, too. And to make one takes 0.2 s, which is not for every call. */
+static tcpx_status hold_gpu(uint32_t gpu)
+{
+	static struct sys_cuda_gpu *_Atomic all[NET_PLUGIN_GPUS];
+	struct sys_cuda_gpu *held, *none = NULL;
+	tcpx_status status;
+
+	if (gpu >= NET_PLUGIN_GPUS)
+		return error_set(TCPX_ERR_LIMIT, 0, "GPU %u: a plugin is used with GPUs below %u",
+				 gpu, NET_PLUGIN_GPUS);
+	if (atomic_load(&all[gpu]))
+		return TCPX_OK;
+	status = sys_cuda_get(gpu, &held);
+	if (status == TCPX_OK && !atomic_compare_exchange_strong(&all[gpu], &none, held))
+		sys_cuda_put(held);
+	return status;
+}
+
 /* One that is there; its memory is what messages carry. */
 static tcpx_status pick_gpu(struct engine_plugin *plugin, const tcpx_session_opts *opts)
 {
@@ -28,7 +47,7 @@ static tcpx_status pick_gpu(struct engine_plugin *plugin, const tcpx_session_opt
 	tcpx_status status = comms_gpu_mode(opts->unpack, plugin);
 
 	if (status == TCPX_OK)
-		status = sys_cuda_get(gpu, &plugin->held);
+		status = hold_gpu(gpu);
 	if (status != TCPX_OK)
 		return status;
 	plugin->gpu = (int)gpu;
@@ -36,21 +55,49 @@ static tcpx_status pick_gpu(struct engine_plugin *plugin, const tcpx_session_opt
 }
 
 /* GPUs of relayed and of unsteered receives, too. */
-static tcpx_status hold_landings(struct engine_plugin *plugin)
+static tcpx_status hold_landings(const struct engine_plugin *plugin)
 {
 	tcpx_status status = TCPX_OK;
 
 	for (unsigned i = 0; status == TCPX_OK && i < plugin->nnics; i++)
 		if (plugin->nics[i].landing >= 0)
-			status = sys_cuda_get((uint32_t)plugin->nics[i].landing,
-					      &plugin->nics[i].held);
+			status = hold_gpu((uint32_t)plugin->nics[i].landing);
 	return status;
 }
 
-static tcpx_status pick_device(struct engine_plugin *plugin, const tcpx_session_opts *opts)
+/* What a session is opened with, on the way. */
+struct opening {
+	const tcpx_session_opts *opts;
+	const char *nics;
+	struct engine_plugin *plugin;
+	struct comms_place *place; /* NULL until it is asked for */
+	bool checked;		   /* the environment, before the plugin was started */
+};
+
+static tcpx_status find_place(struct opening *o)
 {
-	const char *nics = opts->nic ? opts->nic : config_text(CONFIG_NIC);
-	/* Of one kind all of them: a plugin's devices differ by their places alone. */
+	return o->place ? TCPX_OK : comms_place_get(&o->place);
+}
+
+/* Its own variables are read at its start, and a wrong one ends the process, or hangs it. */
+static tcpx_status before_start(void *arg, const char *name)
+{
+	struct opening *o = arg;
+	tcpx_status status;
+
+	if (!comms_env_reads(name))
+		return TCPX_OK;
+	status = find_place(o);
+	if (status == TCPX_OK)
+		status = comms_env_before(o->place, o->nics, o->plugin->message_bytes);
+	o->checked = status == TCPX_OK;
+	return status;
+}
+
+/* Of one kind all of them: a plugin's devices differ by their places alone. */
+static tcpx_status pick_device(struct opening *o)
+{
+	struct engine_plugin *plugin = o->plugin;
 	const struct net_plugin_device *device = net_plugin_device(plugin->plugin, 0);
 	bool unpack = device->device_type == NCCLNET_DEVICE_UNPACK;
 	tcpx_status status = TCPX_OK;
@@ -62,23 +109,32 @@ static tcpx_status pick_device(struct engine_plugin *plugin, const tcpx_session_
 		plugin->message_bytes = plugin->chunk; /* with more chunks pages leak */
 	/* A device that leaves fragments in GPU memory is for GPU memory (decision 26). */
 	plugin->host = device->ptr_support & NCCLNET_PTR_HOST &&
-		       (!unpack || opts->flags & TCPX_SESSION_PLUGIN_HOST ||
+		       (!unpack || o->opts->flags & TCPX_SESSION_PLUGIN_HOST ||
 			config_bool(CONFIG_PLUGIN_HOST));
 	if (!plugin->host && unpack && device->ptr_support & NCCLNET_PTR_CUDA)
-		status = pick_gpu(plugin, opts);
+		status = pick_gpu(plugin, o->opts);
 	if (plugin->host_recv && !(device->ptr_support & NCCLNET_PTR_HOST))
 		return error_set(TCPX_ERR_UNSUPPORTED, 0,
 				 "host-recv: the plugin receives into GPU memory only");
+	if (status == TCPX_OK && unpack)
+		status = find_place(o);
 	if (status == TCPX_OK)
-		status = comms_nics_pick(plugin, nics);
+		status = comms_nics_pick(plugin, o->nics, o->place);
 	if (status == TCPX_OK)
 		status = hold_landings(plugin);
-	return status == TCPX_OK && unpack ? comms_env_check(plugin) : status;
+	if (status == TCPX_OK && unpack && !o->checked)
+		status = comms_env_check(o->place, plugin);
+	return status;
 }
 
 tcpx_status comms_session_open(struct engine_session *session, const tcpx_session_opts *opts)
 {
 	const char *path = opts->plugin ? opts->plugin : config_text(CONFIG_PLUGIN);
+	struct opening opening = {.opts = opts,
+				  .nics = opts->nic ? opts->nic : config_text(CONFIG_NIC)};
+	struct net_plugin_opts load = {.path = strcmp(path, PLUGIN_DEFAULT) ? path : NULL,
+				       .before_start = before_start,
+				       .arg = &opening};
 	uint32_t channels = opts->plugin_channels;
 	struct engine_plugin *plugin;
 	tcpx_status status;
@@ -89,7 +145,7 @@ tcpx_status comms_session_open(struct engine_session *session, const tcpx_sessio
 		return error_set(TCPX_ERR_INVALID, 0,
 				 "option plugin_channels = %u is outside 1..%u", channels,
 				 CORE_CHANNELS_MAX - 2);
-	plugin = calloc(1, sizeof(*plugin));
+	opening.plugin = plugin = calloc(1, sizeof(*plugin));
 	if (!plugin)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "plugin of the session");
 	plugin->gpu = -1;
@@ -100,13 +156,15 @@ tcpx_status comms_session_open(struct engine_session *session, const tcpx_sessio
 	plugin->setup_ns = (int64_t)config_u64(CONFIG_PLUGIN_TIMEOUT_MS) * CLOCK_MS_NS;
 	plugin->message_ns = (int64_t)config_u64(CONFIG_MESSAGE_TIMEOUT_MS) * CLOCK_MS_NS;
 	plugin->rest_ns = (int64_t)config_u64(CONFIG_PLUGIN_REST_MS) * CLOCK_MS_NS;
-	status = net_plugin_get(strcmp(path, PLUGIN_DEFAULT) ? path : NULL,
-				clock_now_ns() + plugin->setup_ns, &plugin->plugin);
+	load.timeout_ns = plugin->setup_ns;
+	status = net_plugin_get(&load, &plugin->plugin);
 	if (status == TCPX_OK) {
 		session->plugin = plugin;
-		return pick_device(plugin, opts);
+		status = pick_device(&opening);
+	} else {
+		free(plugin);
 	}
-	free(plugin);
+	comms_place_free(opening.place);
 	return status;
 }
 
@@ -115,9 +173,6 @@ void comms_session_close(struct engine_session *session)
 	if (!session->plugin)
 		return;
 	net_plugin_put(session->plugin->plugin);
-	for (unsigned i = 0; i < session->plugin->nnics; i++)
-		sys_cuda_put(session->plugin->nics[i].held);
-	sys_cuda_put(session->plugin->held);
 	free(session->plugin);
 	session->plugin = NULL;
 }

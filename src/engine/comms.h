@@ -21,15 +21,14 @@
 #include "net/ncclnet/plugin.h"
 #include "net/ncclnet/setup.h"
 
-struct sys_cuda_gpu;
-
 #define COMMS_NICS_MAX 16
 #define COMMS_NICS_ALL "all"
 
+struct comms_place;
+
 struct engine_nic {
-	unsigned dev;		   /* of the plugin */
-	int landing;		   /* the GPU whose pages receives come into; -1: host memory */
-	struct sys_cuda_gpu *held; /* that GPU */
+	unsigned dev; /* of the plugin */
+	int landing;  /* the GPU whose pages receives come into; -1: host memory */
 };
 
 /* What a session wants of its plugin; constant after open. */
@@ -42,9 +41,8 @@ struct engine_plugin {
 	int64_t setup_ns, message_ns, rest_ns;
 	bool host; /* host memory goes as messages */
 	int gpu;   /* or that of this GPU; -1 */
-	/* A context takes 0.2 s to make: it is there from open to close, not for each call. */
-	struct sys_cuda_gpu *held;
 	enum mem_unpack_mode unpack;
+	bool chosen;	/* by the caller, or his environment: no other takes its place */
 	bool host_recv; /* messages for the GPU come into host memory, and are copied */
 };
 
@@ -104,6 +102,7 @@ struct engine_comms {
 struct comms_slot {
 	struct engine_comms *comms; /* SETUP or UP; written under peer.lock */
 	uint32_t epoch;		    /* the last that was tried */
+	uint32_t dialled;	    /* the dialler: the last that it chose; no other is taken */
 	uint32_t tries;		    /* that failed, one after the other */
 	bool given_up;		    /* the peer is up without it */
 	bool told;		    /* the log says why */
@@ -146,7 +145,8 @@ tcpx_status comms_serve(struct engine_peer *peer, struct core_push *push, bool b
 
 /* comms_nics.c: by their names, "all", or "": the GPU's own, the first for host memory.
  * ERR_NOT_FOUND, ERR_UNSUPPORTED: a NIC that does not lead to the GPU. May ask RxDM. Any thread. */
-tcpx_status comms_nics_pick(struct engine_plugin *plugin, const char *names);
+tcpx_status comms_nics_pick(struct engine_plugin *plugin, const char *names,
+			    struct comms_place *place);
 
 /* comms_setup.c */
 const struct engine_nic *comms_nic(const struct engine_comms *comms);
@@ -206,6 +206,8 @@ bool comms_post(struct engine_chan *chan, bool *out_valid);
 /* peer.lock: a region goes away. */
 void comms_forget(struct engine_peer *peer, struct mem_region *region);
 void comms_mem_step(struct engine_comms *comms);
+/* Memory is being registered: a frame may wait for that, and nobody can acknowledge it. */
+bool comms_mem_begins(struct engine_comms *comms);
 /* Nobody posts any more. Its operations are left alone. */
 void comms_mem_stop(struct engine_comms *comms);
 /* The comm is closed. */

@@ -357,7 +357,8 @@ void comms_beat(struct engine_peer *peer, int64_t now_ns)
 		waits = core->messages && core->acked_seq == comms->acked_seq;
 		comms->acked_seq = core->acked_seq;
 		pthread_mutex_unlock(&peer->lock);
-		if (!waits || !comms->waits) /* since this beat at the earliest */
+		waits = waits && !comms_mem_begins(comms); /* that has a deadline of its own */
+		if (!waits || !comms->waits)		   /* since this beat at the earliest */
 			comms->acked_ns = now_ns;
 		comms->waits = waits;
 		if (now_ns - comms->acked_ns <= peer->session->plugin->message_ns)

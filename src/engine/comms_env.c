@@ -6,33 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
-#include "sys/iface.h"
-#include "topo/rxdm_client.h"
 
-#define IFACES_MAX 256
-#define RXDM_NS (2 * CLOCK_S_NS)
 #define CHUNK_NAME "NCCL_DYNAMIC_CHUNK_SIZE"
+#define TCPX_MARK "TCPX" /* in the name of a plugin that reads such an environment */
 
-struct surroundings {
+/* The place as src/net/gpudirect wants it told. */
+struct question {
 	struct gpudirect_place place;
 	struct gpudirect_nic nics[GPUDIRECT_NICS_MAX];
-	const char *ifaces[IFACES_MAX];
-	struct sys_iface *list;
-	struct topo *topo;
-	struct topo_pairs pairs;
-	char rxdm_error[160];
+	const struct comms_place *at;
 };
 
-static const char *from_environment(void *arg, const char *name)
-{
-	(void)arg;
-	return getenv(name);
-}
-
-/* The same where no NIC is an interface: what names interfaces means something else there. */
+/* The environment where no NIC is an interface: what names interfaces means something else there */
 static const char *without_interfaces(void *arg, const char *name)
 {
 	for (unsigned i = 0; gpudirect_var(i); i++) {
@@ -43,128 +30,92 @@ static const char *without_interfaces(void *arg, const char *name)
 		     !strcmp(name, "NCCL_GPUDIRECTTCPX_CTRL_DEV")))
 			return NULL;
 	}
-	return from_environment(arg, name);
+	return comms_place_getenv(arg, name);
 }
 
-static bool is_iface(const struct surroundings *s, const char *name)
+static void question_init(struct question *q, const struct comms_place *place, size_t message_bytes)
 {
-	for (unsigned i = 0; i < s->place.nifaces; i++)
-		if (!strcmp(s->ifaces[i], name))
-			return true;
-	return false;
-}
-
-static tcpx_status find_ifaces(struct surroundings *s)
-{
-	unsigned count = 0;
-	tcpx_status status = sys_iface_list(&s->list, &count);
-
-	s->place.ifaces = s->ifaces;
-	for (unsigned i = 0; status == TCPX_OK && i < count && s->place.nifaces < IFACES_MAX; i++)
-		if (!is_iface(s, s->list[i].name)) /* one for each address */
-			s->ifaces[s->place.nifaces++] = s->list[i].name;
-	return status;
+	*q = (struct question){.at = place};
+	q->place.nics = q->nics;
+	q->place.message_bytes = message_bytes;
+	q->place.ifaces = place->ifaces;
+	q->place.nifaces = place->nifaces;
+	q->place.nnodes = place->topo->nnodes;
 }
 
 /* name is a NIC that is used. */
-static void add_nic(struct surroundings *s, const char *name)
+static void add_nic(struct question *q, const char *name)
 {
-	const struct topo_nic *nic = topo_nic_named(s->topo, name);
+	const struct topo *topo = q->at->topo;
+	const struct topo_nic *nic = topo_nic_named(topo, name);
 
-	if (!nic || !is_iface(s, nic->name) || s->place.nnics == GPUDIRECT_NICS_MAX)
+	if (!nic || !comms_place_has_iface(q->at, nic->name) ||
+	    q->place.nnics == GPUDIRECT_NICS_MAX)
 		return;
-	for (unsigned i = 0; i < s->place.nnics; i++)
-		if (!strcmp(s->nics[i].name, nic->name))
+	for (unsigned i = 0; i < q->place.nnics; i++)
+		if (!strcmp(q->nics[i].name, nic->name))
 			return;
-	s->nics[s->place.nnics++] = (struct gpudirect_nic){
+	q->nics[q->place.nnics++] = (struct gpudirect_nic){
 		.name = nic->name,
-		.cpus = topo_node_cpus(s->topo, nic->place.numa),
+		.cpus = topo_node_cpus(topo, nic->place.numa),
 		.numa = nic->place.numa,
 		.mtu = nic->mtu,
 	};
 }
 
-static void add_owners(struct surroundings *s)
+static void add_owners(struct question *q)
 {
-	for (unsigned i = 0; i < s->pairs.count; i++)
-		if (s->pairs.owners[i].nic != PCI_NONE)
-			add_nic(s, s->pairs.owners[i].nic_name);
+	const struct topo_pairs *pairs = &q->at->pairs;
+
+	for (unsigned i = 0; i < pairs->count; i++)
+		if (pairs->owners[i].nic != PCI_NONE)
+			add_nic(q, pairs->owners[i].nic_name);
 }
 
-static void add_named(struct surroundings *s, const char *names)
+static void add_named(struct question *q, const char *names)
 {
 	char name[64];
 
+	if (!*names || !strcmp(names, COMMS_NICS_ALL)) {
+		add_owners(q);
+		return;
+	}
 	while (*names) {
 		size_t len = strcspn(names, ",");
 
 		snprintf(name, sizeof(name), "%.*s", (int)len, names);
-		add_nic(s, name);
+		add_nic(q, name);
 		names += len + (names[len] == ',');
 	}
 }
 
-static void surroundings_free(struct surroundings *s)
-{
-	if (!s)
-		return;
-	topo_free(s->topo);
-	free(s->list);
-	free(s);
-}
-
-static tcpx_status surroundings_get(size_t message_bytes, struct surroundings **out)
-{
-	struct topo_rxdm_asker asker = {.prefix = gpudirect_env_prefix(from_environment, NULL),
-					.deadline_ns = clock_now_ns() + RXDM_NS};
-	struct surroundings *s = calloc(1, sizeof(*s));
-	tcpx_status status;
-
-	if (!s)
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "environment of a plugin");
-	s->place.nics = s->nics;
-	s->place.message_bytes = message_bytes;
-	status = topo_scan(config_text(CONFIG_SYSFS), &s->topo);
-	if (status == TCPX_OK)
-		status = find_ifaces(s);
-	if (status != TCPX_OK) {
-		surroundings_free(s);
-		return status;
-	}
-	s->place.nnodes = s->topo->nnodes;
-	topo_pairs_build(s->topo, topo_rxdm_ask, &asker, &s->pairs);
-	if (asker.status != TCPX_OK)
-		snprintf(s->rxdm_error, sizeof(s->rxdm_error), "%s",
-			 tcpx_status_text(asker.status));
-	*out = s;
-	return TCPX_OK;
-}
-
-static unsigned check(struct surroundings *s, struct gpudirect_problem *out, unsigned max)
+static unsigned check(struct question *q, struct gpudirect_problem *out, unsigned max)
 {
 	unsigned count;
 
-	if (!s->place.nnics) {
-		s->place.nifaces = 0;
-		return gpudirect_env_check(&s->place, without_interfaces, NULL, out, max);
+	if (!q->place.nnics) {
+		q->place.nifaces = 0;
+		return gpudirect_env_check(&q->place, without_interfaces, NULL, out, max);
 	}
-	if (*s->rxdm_error)
-		s->place.rxdm_error = s->rxdm_error;
-	count = gpudirect_env_check(&s->place, from_environment, NULL, out, max);
+	if (*q->at->rxdm_error)
+		q->place.rxdm_error = q->at->rxdm_error;
+	count = gpudirect_env_check(&q->place, comms_place_getenv, NULL, out, max);
 	return count < max ? count : max;
 }
 
 tcpx_status comms_env_settings(size_t message_bytes, struct gpudirect_setting *out_settings,
 			       unsigned max, unsigned *out_count)
 {
-	struct surroundings *s;
-	tcpx_status status = surroundings_get(message_bytes, &s);
+	struct comms_place *place;
+	struct question q;
+	tcpx_status status = comms_place_get(&place);
 
 	if (status != TCPX_OK)
 		return status;
-	add_owners(s);
-	*out_count = gpudirect_env_recipe(&s->place, from_environment, NULL, out_settings, max);
-	surroundings_free(s);
+	question_init(&q, place, message_bytes);
+	add_owners(&q);
+	*out_count = gpudirect_env_recipe(&q.place, comms_place_getenv, NULL, out_settings, max);
+	comms_place_free(place);
 	return TCPX_OK;
 }
 
@@ -172,17 +123,16 @@ tcpx_status comms_env_problems(const char *nics, size_t message_bytes,
 			       struct gpudirect_problem *out_problems, unsigned max,
 			       unsigned *out_count)
 {
-	struct surroundings *s;
-	tcpx_status status = surroundings_get(message_bytes, &s);
+	struct comms_place *place;
+	struct question q;
+	tcpx_status status = comms_place_get(&place);
 
 	if (status != TCPX_OK)
 		return status;
-	if (!*nics || !strcmp(nics, COMMS_NICS_ALL))
-		add_owners(s);
-	else
-		add_named(s, nics);
-	*out_count = check(s, out_problems, max);
-	surroundings_free(s);
+	question_init(&q, place, message_bytes);
+	add_named(&q, nics);
+	*out_count = check(&q, out_problems, max);
+	comms_place_free(place);
 	return TCPX_OK;
 }
 
@@ -206,25 +156,45 @@ static tcpx_status refuse(const struct gpudirect_problem *problems, unsigned cou
 	return status;
 }
 
-tcpx_status comms_env_check(const struct engine_plugin *plugin)
+static tcpx_status judge(struct question *q)
 {
-	struct gpudirect_problem *problems;
-	struct surroundings *s;
-	tcpx_status status = surroundings_get(plugin->message_bytes, &s);
+	struct gpudirect_problem *problems = calloc(GPUDIRECT_PROBLEMS_MAX, sizeof(*problems));
+	tcpx_status status = TCPX_OK;
 
-	if (status != TCPX_OK)
-		return status;
-	for (unsigned i = 0; i < plugin->nnics; i++)
-		add_nic(s, net_plugin_device(plugin->plugin, plugin->nics[i].dev)->name);
-	problems = calloc(GPUDIRECT_PROBLEMS_MAX, sizeof(*problems));
-	status = problems ? refuse(problems, check(s, problems, GPUDIRECT_PROBLEMS_MAX))
-			  : error_set(TCPX_ERR_NO_MEMORY, 0, "environment of a plugin");
+	if (!problems)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "environment of a plugin");
+	status = refuse(problems, check(q, problems, GPUDIRECT_PROBLEMS_MAX));
 	free(problems);
-	surroundings_free(s);
 	return status;
+}
+
+bool comms_env_reads(const char *plugin_name)
+{
+	return strstr(plugin_name, TCPX_MARK) != NULL;
+}
+
+tcpx_status comms_env_before(const struct comms_place *place, const char *nics,
+			     uint32_t message_bytes)
+{
+	uint32_t chunk = comms_env_chunk();
+	struct question q;
+
+	question_init(&q, place, chunk && chunk < message_bytes ? chunk : message_bytes);
+	add_named(&q, nics);
+	return judge(&q);
+}
+
+tcpx_status comms_env_check(const struct comms_place *place, const struct engine_plugin *plugin)
+{
+	struct question q;
+
+	question_init(&q, place, plugin->message_bytes);
+	for (unsigned i = 0; i < plugin->nnics; i++)
+		add_nic(&q, net_plugin_device(plugin->plugin, plugin->nics[i].dev)->name);
+	return judge(&q);
 }
 
 uint32_t comms_env_chunk(void)
 {
-	return (uint32_t)gpudirect_env_number(from_environment, NULL, CHUNK_NAME);
+	return (uint32_t)gpudirect_env_number(comms_place_getenv, NULL, CHUNK_NAME);
 }

@@ -9,6 +9,7 @@
 #define ENGINE_COMMS_ENV_H
 
 #include "engine/comms.h"
+#include "engine/comms_place.h"
 #include "net/gpudirect/env.h"
 
 /* The recipe for the NICs of the machine's GPUs, what the user set included; at most max. */
@@ -18,9 +19,14 @@ tcpx_status comms_env_settings(size_t message_bytes, struct gpudirect_setting *o
 tcpx_status comms_env_problems(const char *nics, size_t message_bytes,
 			       struct gpudirect_problem *out_problems, unsigned max,
 			       unsigned *out_count);
-/* The session's plugin and NICs. ERR_UNSUPPORTED: a fatal problem; the error names the first one
- * and its line, the log all of them. */
-tcpx_status comms_env_check(const struct engine_plugin *plugin);
+/* Does a plugin of that name read it? */
+bool comms_env_reads(const char *plugin_name);
+/* Before the plugin reads it, for NICs by their names, as above. ERR_UNSUPPORTED: a fatal problem;
+ * the error names the first one and its line, the log all of them. */
+tcpx_status comms_env_before(const struct comms_place *place, const char *nics,
+			     uint32_t message_bytes);
+/* The same behind it, for the session's own NICs. */
+tcpx_status comms_env_check(const struct comms_place *place, const struct engine_plugin *plugin);
 /* NCCL_DYNAMIC_CHUNK_SIZE as the plugin takes it; 0: none. */
 uint32_t comms_env_chunk(void);
 

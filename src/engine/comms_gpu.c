@@ -18,6 +18,7 @@ enum op_state { OP_RUNNING = 0, OP_ENDED, OP_ABANDONED };
 struct comms_gpu_op {
 	struct engine_peer *peer; /* with a reference: to be woken */
 	struct mem_unpack_opts opts;
+	bool chosen;	   /* the mode: without it there is none */
 	uint32_t home;	   /* whose memory the messages go to */
 	uint64_t queue_at; /* device address */
 	uint64_t window;   /* host-recv: so many messages of host memory; else 0 */
@@ -37,12 +38,14 @@ tcpx_status comms_gpu_mode(const char *text, struct engine_plugin *plugin)
 		[MEM_UNPACK_NONE] = "none",
 	};
 
-	if (!text && config_bool(CONFIG_HOST_RECV_DEBUG) &&
-	    config_value(CONFIG_UNPACK_IMPL)->source == CONFIG_DEFAULT)
+	bool chosen = text || config_value(CONFIG_UNPACK_IMPL)->source != CONFIG_DEFAULT;
+
+	if (!chosen && config_bool(CONFIG_HOST_RECV_DEBUG))
 		text = HOST_RECV;
 	if (!text)
 		text = config_text(CONFIG_UNPACK_IMPL);
 	plugin->host_recv = !strcmp(text, HOST_RECV);
+	plugin->chosen = chosen;
 	plugin->unpack = MEM_UNPACK_D2D; /* host-recv: one copy a message */
 	if (plugin->host_recv)
 		return TCPX_OK;
@@ -182,7 +185,6 @@ static void let_go(struct comms_gpu_op *op)
 
 static tcpx_status open_all(struct comms_gpu_op *op)
 {
-	bool chosen = config_value(CONFIG_UNPACK_IMPL)->source != CONFIG_DEFAULT;
 	struct sys_cuda_scope scope;
 	tcpx_status status = sys_cuda_get(op->opts.device, &op->device);
 
@@ -198,7 +200,7 @@ static tcpx_status open_all(struct comms_gpu_op *op)
 	if (status != TCPX_OK)
 		return status;
 	status = mem_unpack_open(&op->opts, &op->gpu.unpack);
-	if (status == TCPX_ERR_UNSUPPORTED && !chosen) { /* a build without nvcc */
+	if (status == TCPX_ERR_UNSUPPORTED && !op->chosen) { /* a build without nvcc */
 		op->opts.mode = MEM_UNPACK_D2D;
 		status = mem_unpack_open(&op->opts, &op->gpu.unpack);
 	}
@@ -273,6 +275,7 @@ tcpx_status comms_gpu_open(struct engine_comms *comms)
 		.mode = plugin->unpack,
 		.device = (uint32_t)(plugin->host_recv ? plugin->gpu : comms_nic(comms)->landing),
 		.job_bytes = comms->peer->comms->message_bytes};
+	op->chosen = plugin->chosen;
 	op->home = (uint32_t)plugin->gpu;
 	op->queue_at = (uint64_t)(uintptr_t)net_comm_device(comms->in)->handle;
 	op->window = plugin->host_recv ? comms->peer->comms->window : 0;

@@ -266,6 +266,18 @@ void comms_mem_step(struct engine_comms *comms)
 		worker_kick(chan);
 }
 
+bool comms_mem_begins(struct engine_comms *comms)
+{
+	struct list_node *pos;
+	bool some = false;
+
+	pthread_mutex_lock(&comms->lock);
+	LIST_FOREACH(pos, &comms->mems)
+		some |= LIST_ENTRY(pos, struct comms_mem, node)->state <= MEM_STARTED;
+	pthread_mutex_unlock(&comms->lock);
+	return some;
+}
+
 void comms_mem_stop(struct engine_comms *comms)
 {
 	struct list_node *pos;

@@ -4,59 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
 #include "engine/comms_gpu.h"
-#include "net/gpudirect/env.h"
+#include "engine/comms_place.h"
 #include "sys/cuda.h"
-#include "topo/rxdm_client.h"
 
-#define RXDM_NS (2 * CLOCK_S_NS)
-
-/* Where the plugin's devices and the process's GPUs are; nobody's context is made for that. */
-struct place {
-	pci_addr nics[NET_PLUGIN_DEVICES], gpus[TOPO_GPUS_MAX];
-	unsigned nnics;
-	uint32_t ngpus;
-	const struct sys_cuda *api;
-	struct topo *topo;
-	struct topo_pairs pairs;
-};
-
-static void find_nics(struct place *place, const struct net_plugin *plugin)
-{
-	const struct net_plugin_device *device;
-
-	while ((device = net_plugin_device(plugin, place->nnics)) != NULL) {
-		const char *slash = strrchr(device->pci_path, '/');
-		pci_addr *pci = &place->nics[place->nnics++];
-
-		*pci = PCI_NONE;
-		(void)pci_parse(slash ? slash + 1 : device->pci_path, pci);
-		if (*pci != PCI_NONE)
-			(void)topo_add_nic(place->topo, *pci, device->name);
-	}
-}
-
-static void find_gpus(struct place *place)
-{
-	char text[PCI_TEXT_MAX] = "";
-	cuda_device device;
-
-	for (uint32_t i = 0; i < (uint32_t)place->api->devices && i < TOPO_GPUS_MAX; i++) {
-		pci_addr *pci = &place->gpus[place->ngpus++];
-
-		*pci = PCI_NONE;
-		if (place->api->device_get(&device, (int)i) == CUDA_OK &&
-		    place->api->device_pci(text, sizeof(text), device) == CUDA_OK)
-			(void)pci_parse(text, pci);
-		if (*pci != PCI_NONE)
-			(void)topo_add_gpu(place->topo, *pci);
-	}
-}
-
-static int ordinal_of(const struct place *place, pci_addr gpu)
+static int ordinal_of(const struct comms_place *place, pci_addr gpu)
 {
 	for (uint32_t i = 0; i < place->ngpus; i++)
 		if (place->gpus[i] == gpu)
@@ -71,38 +25,13 @@ static int is_visible(void *arg, pci_addr gpu)
 
 static int can_reach(void *arg, pci_addr from, pci_addr to)
 {
-	const struct place *place = arg;
+	const struct comms_place *place = arg;
 	cuda_device a, b;
 	int can = 0;
 
 	return place->api->device_get(&a, ordinal_of(place, from)) == CUDA_OK &&
 	       place->api->device_get(&b, ordinal_of(place, to)) == CUDA_OK &&
 	       place->api->device_can_access(&can, a, b) == CUDA_OK && can;
-}
-
-static const char *from_environment(void *arg, const char *name)
-{
-	(void)arg;
-	return getenv(name);
-}
-
-static tcpx_status place_open(struct place *place, const struct net_plugin *plugin)
-{
-	struct topo_rxdm_asker asker = {.prefix = gpudirect_env_prefix(from_environment, NULL),
-					.deadline_ns = clock_now_ns() + RXDM_NS};
-	tcpx_status status;
-
-	memset(place, 0, sizeof(*place));
-	place->api = sys_cuda_driver();
-	if (!place->api)
-		return tcpx_last_error()->status;
-	status = topo_scan(config_text(CONFIG_SYSFS), &place->topo);
-	if (status != TCPX_OK)
-		return status;
-	find_nics(place, plugin);
-	find_gpus(place);
-	topo_pairs_build(place->topo, topo_rxdm_ask, &asker, &place->pairs);
-	return TCPX_OK;
 }
 
 static tcpx_status add_nic(struct engine_plugin *plugin, unsigned dev, int landing)
@@ -114,7 +43,7 @@ static tcpx_status add_nic(struct engine_plugin *plugin, unsigned dev, int landi
 }
 
 /* One NIC for the session's GPU: its own, or by relay through one of that NIC's GPUs. */
-static tcpx_status add_route(struct engine_plugin *plugin, struct place *place, unsigned dev)
+static tcpx_status add_route(struct engine_plugin *plugin, struct comms_place *place, unsigned dev)
 {
 	const struct topo_gpus gpus = {is_visible, can_reach, place};
 	pci_addr gpu = place->gpus[plugin->gpu];
@@ -143,7 +72,7 @@ static tcpx_status add_route(struct engine_plugin *plugin, struct place *place, 
 }
 
 /* Where a flow of the NIC is not steered into GPU memory: a GPU that receives through another. */
-static tcpx_status unsteer(const struct engine_plugin *plugin, const struct place *place,
+static tcpx_status unsteer(const struct engine_plugin *plugin, const struct comms_place *place,
 			   struct engine_nic *nic)
 {
 	pci_addr owner;
@@ -162,7 +91,7 @@ static tcpx_status unsteer(const struct engine_plugin *plugin, const struct plac
 			  "another unpack mode");
 }
 
-static tcpx_status add_owner(struct engine_plugin *plugin, struct place *place)
+static tcpx_status add_owner(struct engine_plugin *plugin, struct comms_place *place)
 {
 	pci_addr nic;
 	tcpx_status status = topo_pairing(&place->pairs, place->gpus[plugin->gpu], &nic);
@@ -179,7 +108,7 @@ static tcpx_status add_owner(struct engine_plugin *plugin, struct place *place)
 }
 
 /* Every NIC that leads to the GPU; the others are left out. */
-static tcpx_status add_all(struct engine_plugin *plugin, struct place *place)
+static tcpx_status add_all(struct engine_plugin *plugin, struct comms_place *place)
 {
 	tcpx_status status = add_owner(plugin, place);
 
@@ -189,7 +118,8 @@ static tcpx_status add_all(struct engine_plugin *plugin, struct place *place)
 	return status;
 }
 
-static tcpx_status add_named(struct engine_plugin *plugin, struct place *place, const char *names)
+static tcpx_status add_named(struct engine_plugin *plugin, struct comms_place *place,
+			     const char *names)
 {
 	char name[64];
 	unsigned dev;
@@ -220,17 +150,14 @@ static tcpx_status pick_for_host(struct engine_plugin *plugin, const char *names
 	return status;
 }
 
-tcpx_status comms_nics_pick(struct engine_plugin *plugin, const char *names)
+tcpx_status comms_nics_pick(struct engine_plugin *plugin, const char *names,
+			    struct comms_place *place)
 {
-	struct place *place;
 	tcpx_status status;
 
 	if (plugin->gpu < 0)
 		return pick_for_host(plugin, names);
-	place = malloc(sizeof(*place));
-	if (!place)
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "NICs of GPU %d", plugin->gpu);
-	status = place_open(place, plugin->plugin);
+	status = comms_place_plugin(place, plugin->plugin);
 	if (status == TCPX_OK && !*names)
 		status = add_owner(plugin, place);
 	else if (status == TCPX_OK && !strcmp(names, COMMS_NICS_ALL))
@@ -239,7 +166,5 @@ tcpx_status comms_nics_pick(struct engine_plugin *plugin, const char *names)
 		status = add_named(plugin, place, names);
 	for (unsigned i = 0; status == TCPX_OK && plugin->host_recv && i < plugin->nnics; i++)
 		status = unsteer(plugin, place, &plugin->nics[i]);
-	topo_free(place->topo);
-	free(place);
 	return status;
 }

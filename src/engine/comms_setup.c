@@ -95,7 +95,10 @@ uint32_t comms_next_epoch(struct engine_peer *peer, uint32_t channel)
 	pthread_mutex_lock(&peer->lock);
 	epoch = peer->core.chan[channel].epoch;
 	pthread_mutex_unlock(&peer->lock);
-	return 1 + (slot && slot->epoch > epoch ? slot->epoch : epoch);
+	if (!slot)
+		return epoch + 1;
+	slot->dialled = 1 + (slot->epoch > epoch ? slot->epoch : epoch);
+	return slot->dialled;
 }
 
 static bool told_one(const struct engine_peer *peer)
@@ -208,7 +211,8 @@ static struct engine_comms *attempt(struct engine_peer *peer, uint32_t channel, 
 
 	if (comms && comms->epoch == epoch)
 		return comms;
-	if (epoch <= slot->epoch || (comms && comms->state != COMMS_SETUP) || too_many(peer)) {
+	if (epoch <= slot->epoch || (comms && comms->state != COMMS_SETUP) || too_many(peer) ||
+	    (peer->dialler && epoch != slot->dialled)) {
 		(void)error_set(TCPX_ERR_STALE, 0, "channel %u: attempt %u is over", channel,
 				epoch);
 		return NULL;
@@ -266,6 +270,8 @@ tcpx_status comms_frame(struct engine_peer *peer, const struct frame *frame, con
 		give_up(peer, slot, why, false);
 		return TCPX_OK;
 	}
+	if (failed && !slot->comms && frame->epoch == slot->epoch) /* it is over here, too */
+		comms_lost_there(peer, (uint32_t)frame->linear, why);
 	comms = failed ? slot->comms : attempt(peer, (uint32_t)frame->linear, frame->epoch);
 	if (!comms || comms->epoch != frame->epoch || comms->state != COMMS_SETUP)
 		return TCPX_OK; /* of an attempt that is over */

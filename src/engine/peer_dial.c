@@ -181,7 +181,7 @@ void peer_dial_channel(struct engine_peer *peer, uint32_t channel)
 		peer_redial_parked(peer, channel);
 		return;
 	}
-	epoch = comms_next_epoch(peer, channel);
+	epoch = comms_next_epoch(peer, channel); /* it is the one that is dialled */
 	if (comms_slot(peer, channel) && comms_senseless(peer, &why)) {
 		comms_give_up(peer, channel, why);
 		return;

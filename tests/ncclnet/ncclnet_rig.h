@@ -44,10 +44,17 @@ static inline struct fake_net *rig_control(const char *path)
 	return fake;
 }
 
+static inline tcpx_status rig_get(const char *path, int64_t timeout_ns,
+				  struct net_plugin **out_plugin)
+{
+	return net_plugin_get(&(struct net_plugin_opts){.path = path, .timeout_ns = timeout_ns},
+			      out_plugin);
+}
+
 static inline void rig_open(struct rig *rig, const char *path)
 {
 	memset(rig, 0, sizeof(*rig));
-	assert_int_equal(net_plugin_get(path, clock_after(RIG_GUARD_NS), &rig->plugin), TCPX_OK);
+	assert_int_equal(rig_get(path, RIG_GUARD_NS, &rig->plugin), TCPX_OK);
 	rig->fake = rig_control(path);
 }
 

@@ -51,7 +51,7 @@ static void side_open(struct side *side, const char *path, int type)
 	void *dl;
 
 	memset(side, 0, sizeof(*side));
-	if (net_plugin_get(path, clock_after(RIG_GUARD_NS), &side->plugin))
+	if (rig_get(path, RIG_GUARD_NS, &side->plugin))
 		fail_msg("%s: %s", path, error_last()->what);
 	dl = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
 	assert_non_null(dl);

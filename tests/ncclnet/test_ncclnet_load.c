@@ -8,7 +8,7 @@
 static tcpx_status try_get(const char *path)
 {
 	struct net_plugin *plugin = NULL;
-	tcpx_status status = net_plugin_get(path, clock_after(RIG_GUARD_NS), &plugin);
+	tcpx_status status = rig_get(path, RIG_GUARD_NS, &plugin);
 
 	assert_true((status == TCPX_OK) == (plugin != NULL));
 	return status;
@@ -163,8 +163,7 @@ static bool blocks_in_init(int64_t ns)
 	snprintf(path, sizeof(path), "%s/fake-net-init-blocks.so", place);
 	copy_file(RIG_FAKE("init-blocks"), path);
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(net_plugin_get(path, clock_after(ns), &plugin),
-				 TCPX_ERR_TIMED_OUT);
+		assert_int_equal(rig_get(path, ns, &plugin), TCPX_ERR_TIMED_OUT);
 		loaded = !strstr(error_last()->what, "dlopen of");
 		if (loaded)
 			assert_said("init of fake-net-init-blocks.so");
@@ -208,9 +207,7 @@ static int get_in_child(void)
 {
 	struct net_plugin *plugin;
 
-	return net_plugin_get(RIG_FAKE("v7"), clock_after(RIG_GUARD_NS), &plugin) == TCPX_ERR_FORKED
-		       ? 0
-		       : 1;
+	return rig_get(RIG_FAKE("v7"), RIG_GUARD_NS, &plugin) == TCPX_ERR_FORKED ? 0 : 1;
 }
 
 static void not_in_a_child(void **state)
@@ -218,6 +215,49 @@ static void not_in_a_child(void **state)
 	(void)state;
 	assert_int_equal(try_get(RIG_FAKE("v7")), TCPX_OK);
 	assert_int_equal(in_child(get_in_child), 0);
+}
+
+struct asked {
+	int times;
+	char name[64];
+	tcpx_status answer;
+};
+
+static tcpx_status ask(void *arg, const char *name)
+{
+	struct asked *asked = arg;
+
+	asked->times++;
+	snprintf(asked->name, sizeof(asked->name), "%s", name);
+	return asked->answer ? error_set(asked->answer, 0, "not in this environment") : TCPX_OK;
+}
+
+/* Before a plugin is started its user is asked, with its name; one that is refused is not started,
+ * and may be tried again. */
+static void asked_before_start(void **state)
+{
+	struct asked asked = {.answer = TCPX_ERR_UNSUPPORTED};
+	struct net_plugin_opts opts = {.path = RIG_FAKE("asks-first"),
+				       .timeout_ns = RIG_GUARD_NS,
+				       .before_start = ask,
+				       .arg = &asked};
+	struct net_plugin *plugin = NULL;
+
+	(void)state;
+	for (int i = 1; i <= 2; i++) {
+		assert_int_equal(net_plugin_get(&opts, &plugin), TCPX_ERR_UNSUPPORTED);
+		assert_said("not in this environment");
+		assert_int_equal(asked.times, i);
+		assert_int_equal(rig_control(opts.path)->inits, 0);
+	}
+	assert_string_equal(asked.name, "fake");
+	asked.answer = TCPX_OK;
+	assert_int_equal(net_plugin_get(&opts, &plugin), TCPX_OK);
+	assert_int_equal(rig_control(opts.path)->inits, 1);
+	net_plugin_put(plugin);
+	assert_int_equal(net_plugin_get(&opts, &plugin), TCPX_OK); /* it is started */
+	assert_int_equal(asked.times, 3);
+	net_plugin_put(plugin);
 }
 
 int main(void)
@@ -228,7 +268,7 @@ int main(void)
 		cmocka_unit_test(wrong_path),	    cmocka_unit_test(no_table),
 		cmocka_unit_test(not_what_it_says), cmocka_unit_test(init_fails),
 		cmocka_unit_test(no_devices),	    cmocka_unit_test(init_blocks),
-		cmocka_unit_test(not_in_a_child),
+		cmocka_unit_test(not_in_a_child),   cmocka_unit_test(asked_before_start),
 	};
 
 	if (sys_fork_init())

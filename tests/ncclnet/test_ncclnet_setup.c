@@ -157,6 +157,37 @@ static void accept_never_returns(void **state)
 	rig_end(&rig);
 }
 
+/* A plugin whose calls do not come back, and a peer that tries again and again: threads do not
+ * heap up, and what ends something goes on. */
+static void too_many_abandoned(void **state)
+{
+	struct net_setup_opts opts;
+	struct net_listener *spare;
+	struct net_setup *setup;
+	struct rig rig;
+
+	(void)state;
+	rig_open(&rig, RIG_FAKE("v10"));
+	opts = rig_opts(&rig, RIG_GUARD_NS);
+	spare = rig_listen(&opts);
+	rig.fake->blocks_accept = 1;
+	for (unsigned i = 0; i < NET_SETUPS_ABANDONED_MAX; i++) {
+		assert_int_equal(net_accept_start(&opts, rig_listen(&opts), &setup), TCPX_OK);
+		net_setup_abandon(setup);
+	}
+	assert_int_equal(net_listen_start(&opts, &setup), TCPX_ERR_LIMIT);
+	assert_said("256 calls of fake-net-v10.so have not come back");
+	assert_int_equal(net_accept_start(&opts, spare, &setup), TCPX_ERR_LIMIT);
+	assert_int_equal(net_unlisten_start(&opts, spare, &setup), TCPX_OK);
+	assert_int_equal(net_setup_wait(setup, NULL), TCPX_OK);
+	rig_let(&rig.fake->blocks_accept);
+	rig_until_abandoned(&rig, 0);
+	spare = rig_listen(&opts);
+	assert_int_equal(net_unlisten_start(&opts, spare, &setup), TCPX_OK);
+	assert_int_equal(net_setup_wait(setup, NULL), TCPX_OK);
+	rig_end(&rig);
+}
+
 static void not_wanted(void **state)
 {
 	struct net_setup_opts opts;
@@ -327,6 +358,27 @@ static void close_behind_reg(void **state)
 	rig_end(&rig);
 }
 
+/* Without the GPU's context the plugin is not called, so it has the comm as before. */
+static void close_without_gpu(void **state)
+{
+	struct net_setup_opts opts;
+	struct rig rig;
+	int open;
+
+	(void)state;
+	rig_comms(&rig, RIG_FAKE("v11"));
+	open = rig.fake->sends_open;
+	opts = rig_opts(&rig, RIG_GUARD_NS);
+	opts.gpu = 5;
+	opts.gpu_ops = &(struct net_gpu_ops){gpu_refuses, gpu_leave};
+	assert_int_equal(rig_close_one(&opts, rig.send), TCPX_ERR_TIMED_OUT);
+	assert_said("no context for GPU 5");
+	assert_int_equal(rig.fake->sends_open, open);
+	assert_int_equal(rig_info(&rig).leaked, 1);
+	opts = rig_opts(&rig, RIG_GUARD_NS);
+	assert_int_equal(rig_close_one(&opts, rig.recv), TCPX_OK);
+}
+
 static void close_never_returns(void **state)
 {
 	struct net_setup_opts brief;
@@ -353,11 +405,12 @@ static void close_never_returns(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(retried),	    cmocka_unit_test(refused),
-		cmocka_unit_test(accept_times_out), cmocka_unit_test(accept_never_returns),
-		cmocka_unit_test(not_wanted),	    cmocka_unit_test(gpu_is_current),
-		cmocka_unit_test(in_pieces),	    cmocka_unit_test(close_beside_stuck_reg),
-		cmocka_unit_test(close_behind_reg), cmocka_unit_test(close_never_returns),
+		cmocka_unit_test(retried),	     cmocka_unit_test(refused),
+		cmocka_unit_test(accept_times_out),  cmocka_unit_test(accept_never_returns),
+		cmocka_unit_test(not_wanted),	     cmocka_unit_test(gpu_is_current),
+		cmocka_unit_test(in_pieces),	     cmocka_unit_test(close_beside_stuck_reg),
+		cmocka_unit_test(close_behind_reg),  cmocka_unit_test(close_never_returns),
+		cmocka_unit_test(close_without_gpu), cmocka_unit_test(too_many_abandoned),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -97,6 +97,7 @@ static void run(struct side *side, void *arg)
 	const struct fault *fault = arg;
 	bool plugin = !side->index || !fault->no_far_plugin;
 	const char *says = side->index ? fault->says_far : fault->says;
+	tcpx_counters counters = {.sz = sizeof(counters)};
 	struct area mine, open;
 
 	env_of(side, fault);
@@ -115,6 +116,10 @@ static void run(struct side *side, void *arg)
 		there_and_back(side, &mine, &open, 50,
 			       fault->loses); /* the other way, behind all that */
 	CHECK_EQ(side_peer(side).state, TCPX_PEER_UP);
+	if (!fault->loses) {
+		OK(tcpx_session_counters(side->session, &counters));
+		CHECK_EQ(counters.channels_lost, 0);
+	}
 	if (says)
 		said_await(says);
 	side_meet(side);
@@ -138,6 +143,12 @@ static const struct fault faults[] = {
 	{.name = "squeezed_pool", .faults = "pool:pages=96", .far = "pool:pages=96", .gpu = true},
 	{.name = "done_delay", .faults = "done-delay:us=3000", .far = "done-delay:us=3000"},
 	{.name = "enobufs", .faults = "enobufs:nth=3", .far = "enobufs:nth=3"},
+	/* Longer than a message may take: it is not the message that is late. */
+	{.name = "slow_registration",
+	 .faults = "reg-delay:side=send:comm=0:ms=4000",
+	 .variable = "TCPX_MESSAGE_TIMEOUT_MS",
+	 .near_value = "400",
+	 .far_value = "10000"},
 	{.name = "helper_death",
 	 .faults = "helper-death:side=send:bytes=2000000",
 	 .says = "peer 'second': channel &, NIC eth1: message &tag&at offset&of transfer&not taken",

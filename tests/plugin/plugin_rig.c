@@ -103,7 +103,7 @@ void side_open(struct side *side, const char *plugin)
 {
 	TCPX_OPTS(tcpx_session_opts, opts, .name = side->name, .bind = "127.0.0.1",
 		  .flags = TCPX_SESSION_NO_LOCAL, .plugin = plugin, .nic = side->nic,
-		  .message_gpu = side->gpu ? side->device + 1 : 0);
+		  .unpack = side->unpack, .message_gpu = side->gpu ? side->device + 1 : 0);
 	char chunk[16];
 
 	snprintf(chunk, sizeof(chunk), "%u", MESSAGE);

@@ -26,6 +26,7 @@ struct side {
 	uint32_t device;     /* that GPU */
 	int64_t patience_ns; /* of its connect; 0: the default */
 	const char *nic;     /* of the plugin; NULL: as the environment says */
+	const char *unpack;  /* likewise */
 	const char *name;    /* "first" or "second", unless it is set before it is opened */
 };
 

@@ -45,9 +45,9 @@ CHECK_UNUSED static struct tcpxemu_stats emulator_closed(const struct emulator *
 	struct tcpxemu_stats stats;
 	struct net_plugin_info info;
 	struct net_plugin *plugin;
+	struct net_plugin_opts load = {.path = emulator->path, .timeout_ns = 60 * CLOCK_S_NS};
 
-	CHECK_EQ(net_plugin_get(emulator->path, clock_now_ns() + 60 * CLOCK_S_NS, &plugin),
-		 TCPX_OK);
+	CHECK_EQ(net_plugin_get(&load, &plugin), TCPX_OK);
 	net_plugin_wait(plugin, 0); /* before that it is not known how many those are */
 	net_plugin_describe(plugin, &info);
 	net_plugin_put(plugin);

@@ -3,9 +3,12 @@
  * Where the machine has no GPU with a NIC, what names interfaces is nobody's business. */
 #include "unit.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 
 #include <tcpx/tcpx.h>
+
+#include "tcpxemu/tcpxemu.h"
 
 #define CHUNK "NCCL_DYNAMIC_CHUNK_SIZE"
 
@@ -69,19 +72,36 @@ static tcpx_status open_and_close(void)
 	return status;
 }
 
+static uint64_t starts(void)
+{
+	void *dl = dlopen(TCPXEMU, RTLD_NOW | RTLD_NOLOAD);
+	void (*get)(struct tcpxemu_stats *) = NULL;
+	struct tcpxemu_stats stats;
+
+	*(void **)&get = dl ? dlsym(dl, "tcpxemu_stats") : NULL;
+	assert_non_null(get);
+	get(&stats);
+	dlclose(dl);
+	return stats.inits;
+}
+
+/* The plugin reads its variables at its start, once: it is not started with wrong ones. */
 static void a_session_is_refused_with_the_line(void **state)
 {
 	(void)state;
 	assert_int_equal(open_and_close(), TCPX_ERR_UNSUPPORTED);
 	assert_non_null(strstr(tcpx_last_error()->what, CHUNK));
 	assert_string_equal(tcpx_last_error()->next, "export " CHUNK "=524288");
+	assert_int_equal(starts(), 0);
 	setenv(CHUNK, "65536", 1); /* messages are no larger then */
 	setenv("NCCL_NSOCKS_PERTHREAD", "8", 1);
 	setenv("NCCL_SOCKET_NTHREADS", "2", 1);
 	assert_int_equal(open_and_close(), TCPX_ERR_UNSUPPORTED);
 	assert_non_null(strstr(tcpx_last_error()->what, "sockets"));
 	unsetenv("NCCL_SOCKET_NTHREADS");
+	assert_int_equal(starts(), 0);
 	assert_int_equal(open_and_close(), TCPX_OK);
+	assert_int_equal(starts(), 1);
 	assert_string_equal(getenv(CHUNK), "65536");
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/config.h"
 #include "net/ncclnet/priv.h"
 #include "sys/fork.h"
@@ -194,12 +195,14 @@ static tcpx_status start_body(struct net_setup *setup)
 	return devices_read(setup);
 }
 
-/* On a thread of its own until the deadline. */
-static tcpx_status plugin_run(struct net_plugin *plugin, const char *stage, int64_t deadline_ns,
+/* On a thread of its own, no longer than that. */
+static tcpx_status plugin_run(struct net_plugin *plugin, const char *stage, int64_t timeout_ns,
 			      tcpx_status (*body)(struct net_setup *))
 {
-	struct net_setup_opts opts = {
-		.plugin = plugin, .dev = NET_PLUGIN_DEVICES, .gpu = -1, .deadline_ns = deadline_ns};
+	struct net_setup_opts opts = {.plugin = plugin,
+				      .dev = NET_PLUGIN_DEVICES,
+				      .gpu = -1,
+				      .deadline_ns = clock_now_ns() + timeout_ns};
 	struct net_setup *setup = net_setup_new(&opts, stage, body, NULL);
 	tcpx_status status;
 
@@ -231,15 +234,15 @@ static void image_keep(struct net_plugin *plugin)
 }
 
 /* Under the lock. *out_plugin is in the list when it is set, whatever the status is. */
-static tcpx_status image_load(const char *path, const char *resolved, int64_t deadline_ns,
-			      struct net_plugin **out_plugin)
+static tcpx_status image_load(const struct net_plugin_opts *opts, const char *path,
+			      const char *resolved, struct net_plugin **out_plugin)
 {
 	struct net_plugin *plugin = plugin_new(path, resolved), *same;
 	tcpx_status status;
 
 	if (!plugin)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "image of %s", path);
-	status = plugin_run(plugin, "dlopen", deadline_ns, open_body);
+	status = plugin_run(plugin, "dlopen", opts->timeout_ns, open_body);
 	if (status == TCPX_ERR_TIMED_OUT) {
 		image_keep(plugin); /* its thread is in there still */
 		*out_plugin = plugin;
@@ -262,7 +265,23 @@ static tcpx_status image_load(const char *path, const char *resolved, int64_t de
 	plugin->slot = images.slots++;
 	image_keep(plugin);
 	*out_plugin = plugin;
-	return plugin_run(plugin, "init", deadline_ns, start_body);
+	return TCPX_OK;
+}
+
+/* Under the lock, once. */
+static tcpx_status image_start(const struct net_plugin_opts *opts, struct net_plugin *plugin)
+{
+	tcpx_status status = TCPX_OK;
+
+	if (opts->before_start)
+		status = opts->before_start(opts->arg, plugin->adapter->name(plugin->table));
+	if (status)
+		return status;
+	plugin->started = true;
+	status = plugin_run(plugin, "init", opts->timeout_ns, start_body);
+	if (status)
+		plugin->failed = *error_last();
+	return status;
 }
 
 static struct net_plugin *find_resolved(const char *resolved)
@@ -315,9 +334,10 @@ static tcpx_status locate(const char **path, char *resolved, size_t bytes)
 	return error_next("install the TCPX plugin there, or give its path");
 }
 
-tcpx_status net_plugin_get(const char *path, int64_t deadline_ns, struct net_plugin **out_plugin)
+tcpx_status net_plugin_get(const struct net_plugin_opts *opts, struct net_plugin **out_plugin)
 {
 	char resolved[NET_PLUGIN_PATH_BYTES];
+	const char *path = opts->path;
 	struct net_plugin *plugin;
 	tcpx_status status = locate(&path, resolved, sizeof(resolved));
 
@@ -329,12 +349,14 @@ tcpx_status net_plugin_get(const char *path, int64_t deadline_ns, struct net_plu
 	pthread_mutex_lock(&images.lock);
 	plugin = find_resolved(resolved);
 	if (!plugin) {
-		status = image_load(path, resolved, deadline_ns, &plugin);
+		status = image_load(opts, path, resolved, &plugin);
 		if (status && plugin)
 			plugin->failed = *error_last();
 	}
 	if (plugin && plugin->failed.status)
 		status = error_raise(&plugin->failed);
+	else if (!status && !plugin->started)
+		status = image_start(opts, plugin);
 	if (!status)
 		atomic_fetch_add_explicit(&plugin->refs, 1, memory_order_relaxed);
 	pthread_mutex_unlock(&images.lock);

@@ -15,6 +15,7 @@
 #include "abi/ncclnet.h"
 
 #define NET_PLUGIN_DEVICES 32 /* most devices of a plugin that we look at */
+#define NET_PLUGIN_GPUS 64    /* whose first use is serialised */
 #define NET_PLUGIN_PATH_BYTES 1024
 #define NET_PLUGIN_LINE_BYTES 160 /* of a plugin's log line that is kept */
 
@@ -49,16 +50,24 @@ struct net_plugin_info {
 	char last_warning[NET_PLUGIN_LINE_BYTES];
 };
 
+struct net_plugin_opts {
+	const char *path;   /* NULL or "": the first of the places where TCPX is installed */
+	int64_t timeout_ns; /* of loading, and as much of starting; not of waiting for others */
+	/* Optional: asked with the plugin's name before it is started, if it is not yet. An error
+	 * keeps it from that, and is the answer; it may be tried again. */
+	tcpx_status (*before_start)(void *arg, const char *name);
+	void *arg;
+};
+
 /*
  * Loads a plugin and starts it, or finds it loaded: the same object by whatever path gives the same
- * image, for a second init is refused by some. path NULL or "": the first of the places where a
- * TCPX plugin is installed. At most until deadline_ns (clock_now_ns()'s); blocks, any thread.
+ * image, for a second init is refused by some. Blocks, any thread.
  * ERR_NOT_FOUND: no such file; ERR_UNSUPPORTED: not loadable, or init failed, or no device;
  * ERR_VERSION: no table that we know, or one that is not what its name says; ERR_TIMED_OUT: the
  * plugin is stuck in there; ERR_LIMIT: too many different plugins; ERR_FORKED. What failed once in
  * or after init fails again with the same words: a plugin is started once.
  */
-tcpx_status net_plugin_get(const char *path, int64_t deadline_ns,
+tcpx_status net_plugin_get(const struct net_plugin_opts *opts,
 			   struct net_plugin **out_plugin) TCPX_MUST_CHECK;
 
 /* The user is gone. An image is not unloaded: its helper threads are detached and run its code. */

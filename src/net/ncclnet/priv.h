@@ -16,7 +16,6 @@
 
 #define NET_PLUGIN_IMAGES 32   /* most images of a process; each has a logger of its own */
 #define NET_DEVICE_STORAGE 512 /* what a plugin may write into a device handle, generously */
-#define NET_PLUGIN_GPUS 64     /* whose first use is serialised */
 
 /* The lines of a plugin's log that are kept for error texts. */
 struct net_plugin_log {
@@ -34,8 +33,10 @@ struct net_plugin {
 	const void *table; /* the plugin's own */
 	void *context;	   /* v11 and newer: init's */
 	tcpx_error failed; /* TCPX_OK: it is usable */
-	bool shared;	   /* the object was in the process before we loaded it */
-	unsigned slot;	   /* of its logger */
+	struct log_limit late_log;
+	bool started;  /* init was called */
+	bool shared;   /* the object was in the process before we loaded it */
+	unsigned slot; /* of its logger */
 	char path[NET_PLUGIN_PATH_BYTES], resolved[NET_PLUGIN_PATH_BYTES];
 	char name[64];
 	uint32_t exported;

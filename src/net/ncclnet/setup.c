@@ -8,6 +8,8 @@
 #include "net/ncclnet/priv.h"
 #include "sys/cpu.h"
 
+#define LATE_LINES 64u /* of the log, for failures that nobody waited for */
+
 void net_cond_init(pthread_cond_t *cond)
 {
 	pthread_condattr_t attr;
@@ -100,6 +102,10 @@ static void setup_discard(struct net_setup *setup)
 
 	if (!setup->status && setup->undo)
 		setup->undo(setup);
+	/* Both ends of a setup fail, and the one that knows why may be the later one. */
+	if (setup->status && setup->status != TCPX_ERR_TIMED_OUT &&
+	    log_allow(&plugin->late_log, LATE_LINES))
+		LOG_WARN("%s", setup->error.what);
 	setup_unkeep(setup);
 	setup_end(setup);
 	count_abandoned(plugin, -1);

@@ -18,6 +18,8 @@
 
 #include "abi/ncclnet.h"
 
+#define NET_SETUPS_ABANDONED_MAX 256 /* threads of a plugin's; with more nothing new begins */
+
 struct net_comm;
 struct net_listener;
 struct net_mr;
@@ -61,7 +63,8 @@ struct net_setup_result {
 };
 
 /* Each starts one and returns at once. What it takes (listener, comm, mr) is the operation's then,
- * whatever becomes of it; on an error of start it is still the caller's. */
+ * whatever becomes of it; on an error of start it is still the caller's. ERR_LIMIT, of what makes
+ * something new: too many threads are abandoned in the plugin. */
 tcpx_status net_listen_start(const struct net_setup_opts *opts,
 			     struct net_setup **out_setup) TCPX_MUST_CHECK;
 tcpx_status net_connect_start(const struct net_setup_opts *opts,

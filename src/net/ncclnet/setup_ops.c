@@ -11,6 +11,13 @@
 
 tcpx_status net_opts_check(const struct net_setup_opts *opts)
 {
+	unsigned stuck = atomic_load_explicit(&opts->plugin->abandoned, memory_order_relaxed);
+
+	if (stuck >= NET_SETUPS_ABANDONED_MAX) {
+		(void)error_set(TCPX_ERR_LIMIT, 0, "%u calls of %s have not come back", stuck,
+				opts->plugin->log.file);
+		return error_next("if they never do, start the process again");
+	}
 	if (!net_plugin_device(opts->plugin, opts->dev))
 		return error_set(TCPX_ERR_INVALID, 0, "%s has no device %u", opts->plugin->log.file,
 				 opts->dev);
@@ -262,7 +269,7 @@ static int drops_last(const struct net_comm *comm)
 static tcpx_status comm_shut(struct net_setup *setup)
 {
 	struct net_comm *comm = setup->comm;
-	tcpx_status status = comm_alone(setup), each;
+	tcpx_status status = comm_alone(setup);
 	int last = drops_last(comm);
 	struct net_gpu_scope scope;
 	ncclnet_result rc;
@@ -272,10 +279,9 @@ static tcpx_status comm_shut(struct net_setup *setup)
 	consume_rest(comm);
 	if (!last)
 		status = drop_all(setup);
-	each = net_gpu_enter(setup, &scope);
-	if (each) {
-		setup->leaks = true;
-		return each;
+	if (net_gpu_enter(setup, &scope)) {
+		setup->leaks = true; /* the plugin has it, maybe for ever */
+		return error_set(TCPX_ERR_TIMED_OUT, 0, "close: %s", error_last()->what);
 	}
 	rc = comm->sends ? comm->calls->close_send(comm->table, comm->comm)
 			 : comm->calls->close_recv(comm->table, comm->comm);
