@@ -2,7 +2,7 @@
 # The doors: demo and test. Both install what is missing, configure and build. Meson does the work.
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: all build deps demo demo-tcpx test test-full mutants bench install clean format
+.PHONY: all build deps demo demo-tcpx demo-node test test-full mutants bench install clean format
 PREFIX ?= /usr/local
 
 all: build
@@ -29,6 +29,12 @@ demo-tcpx:
 	@scripts/deps.sh build part
 	@scripts/build.sh build
 	@scripts/demo-tcpx.sh build
+
+# Two A3 hosts of 8 GPUs, 8 channels each and 4 NICs, played by the same emulator.
+demo-node:
+	@scripts/deps.sh build part
+	@scripts/build.sh build
+	@scripts/demo-node.sh build
 
 # The short form of every suite. LAST LINE: N passed, N failed, N skipped
 test:

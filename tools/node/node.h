@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tcpx node: one process drives all GPUs of a host, a session each. Ranks meet over a control
+ * session (node_control.h) and go through the same stages together; docs/design/node.md has them.
+ */
+#ifndef TOOLS_NODE_H
+#define TOOLS_NODE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <tcpx/tcpx.h>
+
+#include "cli_plugin.h"
+#include "perf_buffer.h"
+#include "perf_layout.h"
+
+#define NODE_GPUS_MAX 64
+#define NODE_RANKS_MAX 1024
+#define NODE_LINKS_MAX 4096 /* of a GPU */
+#define NODE_NAME_MAX 64
+
+#define NODE_OPS "write|read|send"
+#define NODE_TRANSPORTS "auto|tcp|plugin|gpudirect"
+#define NODE_MEMS "auto|host|cuda"
+
+enum node_op { NODE_WRITE, NODE_READ, NODE_SEND };
+enum node_transport { NODE_AUTO, NODE_TCP, NODE_PLUGIN, NODE_GPUDIRECT };
+enum node_mem { NODE_MEM_AUTO, NODE_MEM_HOST, NODE_MEM_CUDA };
+
+/* What the command line says; the same in all ranks where node_same() looks at it. */
+struct node_options {
+	uint64_t op, transport, mem, channels, size, iters, memory, port_base;
+	double timeout, warm;
+	const char *gpus, *nics, *peers, *bind, *key, *json;
+	int insecure, perf_lines, no_local, quiet;
+	struct cli_plugin plugin;
+};
+
+/* One GPU of one rank. */
+struct node_end {
+	uint32_t rank, gpu; /* gpu: the position in the rank's list */
+};
+
+/* What a rank tells the others of itself before anything is opened. */
+struct node_hello {
+	char version[32], host[NODE_NAME_MAX];
+	char options[512]; /* what must be the same, "op=write size=..." */
+	uint32_t ngpus;
+	struct {
+		uint32_t number; /* as the user counts them */
+		char pci[16];
+	} gpus[NODE_GPUS_MAX];
+};
+
+/* Of one GPU, when its session listens; and when its memory is registered. */
+struct node_contact {
+	char nic[32];
+	uint32_t info_bytes;
+	uint8_t info[TCPX_INFO_MAX_BYTES];
+};
+struct node_tokens {
+	uint8_t src[TCPX_TOKEN_BYTES], dst[TCPX_TOKEN_BYTES];
+};
+
+/* A GPU's way to one of another rank. */
+struct node_link {
+	struct node_end far;
+	uint32_t far_link; /* of ours among the far one's links */
+	tcpx_peer peer;
+	tcpx_region remote; /* what we write to, or read from */
+	tcpx_request *requests, *receives;
+	uint64_t seed_out, seed_in;
+	bool up;
+	uint32_t want, channels; /* as both ends have room for; that are up */
+	char transport[16];
+};
+
+struct node_row {
+	uint64_t bytes_out, bytes_in; /* moved by requests that this end posted, and into it */
+	uint64_t ns_out, ns_in;	      /* from the start barrier to the last end, by its own clock */
+	uint64_t wrong, checked;
+	uint32_t links, channels;
+};
+
+struct node;
+
+struct node_gpu {
+	struct node *node;
+	uint32_t index, number; /* position; as the user counts them */
+	char pci[16], nic[32];	/* nic: "": the transport's choice */
+	char used[32];		/* those that it had in the end, "eth1,eth2"; "-": none is known */
+	tcpx_session *session;
+	struct perf_gpu *gpu; /* NULL: host memory */
+	struct perf_buffer src, dst;
+	struct node_contact contact;
+	struct node_tokens tokens;
+	struct node_link *links;
+	uint32_t nlinks;
+	struct perf_layout layout; /* of one link's area */
+	struct node_row row;
+	uint64_t began_ns; /* of its window */
+	/* Of the stage that runs on its own thread. */
+	pthread_t thread;
+	tcpx_status (*stage)(struct node_gpu *gpu);
+	atomic_bool ended;
+	tcpx_status status;
+	tcpx_error error;
+};
+
+struct node_control;
+
+struct node {
+	const struct node_options *options;
+	uint32_t rank, size;
+	struct node_gpu gpus[NODE_GPUS_MAX];
+	uint32_t ngpus;
+	const char *job;
+	bool gpu_memory;
+	struct node_hello *hellos;     /* by rank */
+	struct node_contact *contacts; /* of all ends, in order; node_end_at() */
+	struct node_tokens *tokens;    /* likewise */
+	int done_fd;		       /* eventfd: a thread of a stage has ended */
+	struct node_control *control;
+	uint32_t slots;	  /* transfers of a link in a window */
+	uint32_t windows; /* of the run */
+	uint32_t window, used;
+	uint64_t ready_ns;   /* from the start to READY */
+	uint64_t elapsed_ns; /* of the windows, to the slowest end of this rank */
+	uint64_t began_ns;   /* of the window */
+	uint64_t cpu_ns;
+	char devmem[512]; /* what rx_devmem_pkts rose by; "": nobody looked */
+	atomic_bool stop; /* threads leave their waits */
+};
+
+/* node_plan.c: "0-3,6" to numbers; ERR_INVALID. */
+tcpx_status node_gpus_parse(const char *text, uint32_t *out_numbers, uint32_t *out_count);
+/* Who is linked with whom, the same in every rank: the links of one end, in order. peers: "same",
+ * "all" or a file. Returns how many, at most NODE_LINKS_MAX; -1: the last error. */
+int node_plan_links(const struct node_hello *hellos, uint32_t size, const char *peers,
+		    struct node_end of, struct node_end *out_far);
+/* The position of an end among those of all ranks. */
+uint32_t node_end_at(const struct node_hello *hellos, struct node_end end);
+/* Of two ends, the one that dials. */
+bool node_plan_dials(struct node_end self, struct node_end far);
+
+/* node_nics.c: the NIC of each GPU, by --nics; ERR_NOT_FOUND: one that is not there. */
+tcpx_status node_nics_assign(struct node *node);
+
+/* node_meet.c: exchanges with the other ranks. ERR_INVALID, ERR_VERSION: one is started with other
+ * options, or is of another version. */
+tcpx_status node_meet(struct node *node);
+tcpx_status node_plan(struct node *node); /* links and windows */
+tcpx_status node_share_contacts(struct node *node);
+tcpx_status node_share_tokens(struct node *node);
+
+/* node_setup.c: everything until READY, with a counted line for each stage. */
+tcpx_status node_setup(struct node *node);
+void node_close(struct node *node);
+/* Before the others are met: which GPUs these are. ERR_NOT_FOUND: one that is not there. */
+tcpx_status node_find_gpus(struct node *node);
+/* stage runs on a thread for each GPU, while this one looks at the other ranks. The first failure
+ * by index, with the GPU's number. */
+tcpx_status node_each(struct node *node, tcpx_status (*stage)(struct node_gpu *));
+/* "rank 1 (host) GPU 3". */
+const char *node_end_name(const struct node *node, struct node_end end, char *buf, size_t cap);
+
+/* node_gpu.c: stages of one GPU, on its own thread. */
+tcpx_status node_gpu_open(struct node_gpu *gpu);     /* context, session, listens */
+tcpx_status node_gpu_register(struct node_gpu *gpu); /* memory, tokens */
+tcpx_status node_gpu_dial(struct node_gpu *gpu);     /* those that it dials; does not wait */
+/* What is there now: links that are up, channels of those that are wanted. An error: one link will
+ * never be. Never blocks; the main thread's. */
+tcpx_status node_gpu_look(struct node_gpu *gpu, uint32_t *out_links, uint32_t *out_channels);
+tcpx_status node_gpu_prepare(struct node_gpu *gpu); /* requests; imports are made */
+void node_gpu_nics(struct node_gpu *gpu);	    /* finds gpu->used, while its links are up */
+void node_gpu_close(struct node_gpu *gpu);
+/* Of one link of a GPU that has so many: its share of --channels, one at least. */
+uint32_t node_share(const struct node_options *options, uint32_t links);
+struct perf_leave node_leave(const struct node *node); /* asked in long work on memory */
+
+/* node_run.c: the windows of the run, with barriers and every byte checked. */
+tcpx_status node_run(struct node *node);
+
+/* node_result.c: rows of all ranks come to rank 0, which prints. Returns an exit code. */
+int node_result(struct node *node);
+
+#endif

@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The star of ranks: messages are notifications of a session. */
+#include "node_control.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/error.h"
+#include "cli_output.h"
+
+#define MAGIC 0x65646f6e /* "node" */
+#define STAGE_MAX 32
+#define HOST_MAX 64
+#define TEXT_MAX 320
+#define LOOK_NS (200 * CLOCK_MS_NS) /* at Ctrl-C and at deadlines, when nothing comes */
+#define SAY_NS (3 * CLOCK_S_NS)	    /* who is missing */
+#define GRACE_NS (5 * CLOCK_S_NS)   /* rank 0's verdict comes before ours */
+#define FLUSH_NS (2 * CLOCK_S_NS)
+#define AGAIN_US 100000 /* between two dials: nothing tells when rank 0 listens */
+
+enum type { TYPE_AT = 1, TYPE_ALL, TYPE_FAIL };
+
+struct head {
+	uint32_t magic, type, rank, seq;
+	uint64_t bytes;
+	char stage[STAGE_MAX], host[HOST_MAX];
+};
+
+struct other {
+	tcpx_peer peer;
+	bool known;
+	char host[HOST_MAX], gone[160]; /* gone: "": it is there */
+	void *data;			/* of the exchange under way; NULL: it has not come */
+	size_t bytes;
+};
+
+struct node_control {
+	struct node_control_opts opts;
+	tcpx_session *session;
+	struct other *others; /* rank 0: by rank; else one: rank 0 */
+	char host[HOST_MAX], stage[STAGE_MAX];
+	uint32_t seq;
+	void *all; /* what the last exchange brought */
+	size_t all_bytes;
+	char failed[TEXT_MAX]; /* "": nobody has */
+	tcpx_status why;
+};
+
+static struct other *hub(struct node_control *c)
+{
+	return &c->others[0];
+}
+
+static tcpx_status say_why(struct node_control *c)
+{
+	return error_set(c->why, 0, "%s", c->failed);
+}
+
+static void failed(struct node_control *c, tcpx_status why, const char *text)
+{
+	if (*c->failed)
+		return;
+	c->why = why;
+	snprintf(c->failed, sizeof(c->failed), "%s", text);
+}
+
+static tcpx_status send_to(struct node_control *c, tcpx_peer peer, enum type type, const void *data,
+			   size_t bytes)
+{
+	struct head head = {
+		.magic = MAGIC, .type = type, .rank = c->opts.rank, .seq = c->seq, .bytes = bytes};
+	uint8_t *message = malloc(sizeof(head) + bytes);
+	tcpx_status status;
+
+	if (!message)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "a message to other ranks");
+	snprintf(head.stage, sizeof(head.stage), "%s", c->stage);
+	snprintf(head.host, sizeof(head.host), "%s", c->host);
+	memcpy(message, &head, sizeof(head));
+	if (bytes)
+		memcpy(message + sizeof(head), data, bytes);
+	status = tcpx_notify_send(c->session, peer, message, sizeof(head) + bytes);
+	free(message);
+	return status;
+}
+
+/* Rank 0 to all that have come. */
+static void tell_all(struct node_control *c, enum type type, const void *data, size_t bytes)
+{
+	for (uint32_t i = 1; i < c->opts.size; i++)
+		if (c->others[i].known)
+			(void)send_to(c, c->others[i].peer, type, data, bytes);
+}
+
+/* Rank 0: the failure is known, and told. */
+static void spread(struct node_control *c)
+{
+	tell_all(c, TYPE_FAIL, c->failed, strlen(c->failed));
+}
+
+static void take_at(struct node_control *c, tcpx_peer peer, const struct head *head,
+		    const uint8_t *data)
+{
+	struct other *other;
+
+	if (c->opts.rank || !head->rank || head->rank >= c->opts.size)
+		return;
+	other = &c->others[head->rank];
+	if (other->known && other->peer.id != peer.id) {
+		char text[TEXT_MAX];
+
+		snprintf(text, sizeof(text), "two processes say that they are rank %u: %s and %s",
+			 head->rank, other->host, head->host);
+		failed(c, TCPX_ERR_EXISTS, text);
+		spread(c);
+		return;
+	}
+	other->known = true;
+	other->peer = peer;
+	snprintf(other->host, sizeof(other->host), "%.*s", HOST_MAX - 1, head->host);
+	if (head->seq != c->seq || other->data)
+		return;
+	other->data = malloc(head->bytes + 1);
+	if (!other->data)
+		return;
+	memcpy(other->data, data, head->bytes);
+	other->bytes = head->bytes;
+}
+
+static void take_fail(struct node_control *c, tcpx_peer peer, const struct head *head,
+		      const uint8_t *data)
+{
+	char text[TEXT_MAX];
+
+	if (c->opts.rank) { /* rank 0 has named who */
+		snprintf(text, sizeof(text), "%.*s", (int)head->bytes, (const char *)data);
+		failed(c, TCPX_ERR_REMOTE, text);
+		return;
+	}
+	if (head->rank && head->rank < c->opts.size) {
+		c->others[head->rank].known = true;
+		c->others[head->rank].peer = peer;
+	}
+	snprintf(text, sizeof(text), "rank %u (%.*s), stage '%.*s': %.*s", head->rank, HOST_MAX - 1,
+		 head->host, STAGE_MAX - 1, head->stage, (int)head->bytes, (const char *)data);
+	failed(c, TCPX_ERR_REMOTE, text);
+	spread(c);
+}
+
+static void take(struct node_control *c, const tcpx_notification *n)
+{
+	struct head head;
+	const uint8_t *data = n->data;
+
+	if (n->bytes < sizeof(head))
+		return;
+	memcpy(&head, data, sizeof(head));
+	data += sizeof(head);
+	head.stage[STAGE_MAX - 1] = head.host[HOST_MAX - 1] = '\0';
+	if (head.magic != MAGIC || head.bytes != n->bytes - sizeof(head))
+		return;
+	if (head.type == TYPE_AT) {
+		take_at(c, n->peer, &head, data);
+	} else if (head.type == TYPE_FAIL) {
+		take_fail(c, n->peer, &head, data);
+	} else if (head.type == TYPE_ALL && c->opts.rank && head.seq == c->seq && !hub(c)->data) {
+		hub(c)->data = malloc(head.bytes + 1);
+		hub(c)->bytes = head.bytes;
+		if (hub(c)->data)
+			memcpy(hub(c)->data, data, head.bytes);
+	}
+}
+
+/* A rank that was there is there no more: whoever waits for it hears of it. One that has brought
+ * what it had to may end. */
+static void note_gone(struct node_control *c, tcpx_peer peer)
+{
+	tcpx_error error = {0};
+
+	if (tcpx_peer_error(c->session, peer, &error) != TCPX_OK)
+		snprintf(error.what, sizeof(error.what), "its process ended");
+	for (uint32_t i = 0; i < (c->opts.rank ? 1 : c->opts.size); i++)
+		if (c->others[i].known && c->others[i].peer.id == peer.id)
+			snprintf(c->others[i].gone, sizeof(c->others[i].gone), "%s", error.what);
+}
+
+static void look_for_gone(struct node_control *c)
+{
+	char text[TEXT_MAX];
+
+	for (uint32_t i = 0; i < (c->opts.rank ? 1 : c->opts.size) && !*c->failed; i++) {
+		const struct other *other = &c->others[i];
+
+		if (!*other->gone || other->data)
+			continue;
+		snprintf(text, sizeof(text), "rank %u (%s) is gone, stage '%s': %s", i,
+			 *other->host ? other->host : "the first", c->stage, other->gone);
+		failed(c, TCPX_ERR_PEER_CLOSED, text);
+		if (!c->opts.rank)
+			spread(c);
+	}
+}
+
+/* What is there now. */
+static void drain(struct node_control *c)
+{
+	tcpx_notification n;
+	tcpx_event event;
+
+	while (tcpx_notify_take(c->session, 0, &n) == TCPX_OK) {
+		take(c, &n);
+		tcpx_notification_release(c->session, &n);
+	}
+	while (tcpx_session_event(c->session, &event) == TCPX_OK)
+		if (event.type == TCPX_EVENT_PEER_DOWN)
+			note_gone(c, event.peer);
+	(void)tcpx_session_dispatch(c->session, 0);
+}
+
+static void wait_a_moment(struct node_control *c)
+{
+	struct pollfd pfd = {.fd = tcpx_session_fd(c->session), .events = POLLIN};
+
+	(void)poll(&pfd, 1, (int)(LOOK_NS / CLOCK_MS_NS));
+	drain(c);
+	if (cli_interrupted)
+		node_control_fail(c, "interrupted");
+}
+
+static uint32_t missing(const struct node_control *c, uint32_t *out_ranks, uint32_t max)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 1; i < c->opts.size; i++) {
+		if (c->others[i].data)
+			continue;
+		if (count < max)
+			out_ranks[count] = i;
+		count++;
+	}
+	return count;
+}
+
+static void time_is_over(struct node_control *c)
+{
+	char text[TEXT_MAX], who[160] = "";
+	uint32_t ranks[8], count = missing(c, ranks, 8), len = 0;
+
+	for (uint32_t i = 0; i < count && i < 8 && len < sizeof(who); i++)
+		len += (uint32_t)snprintf(who + len, sizeof(who) - len, "%s%u%s%s%s", i ? ", " : "",
+					  ranks[i], c->others[ranks[i]].known ? " (" : "",
+					  c->others[ranks[i]].known ? c->others[ranks[i]].host : "",
+					  c->others[ranks[i]].known ? ")" : " (never heard of)");
+	snprintf(text, sizeof(text), "rank%s %s%s did not come to stage '%s' within %lld s",
+		 count > 1 ? "s" : "", who, count > 8 ? " and others" : "", c->stage,
+		 (long long)(c->opts.timeout_ns / CLOCK_S_NS));
+	failed(c, TCPX_ERR_TIMED_OUT, text);
+	spread(c);
+}
+
+/* Rank 0 until all have come. */
+static void collect(struct node_control *c)
+{
+	int64_t end = clock_now_ns() + c->opts.timeout_ns, say = clock_now_ns() + SAY_NS;
+	uint32_t ranks[NODE_CONTROL_NAMED], count;
+
+	while (!*c->failed && (count = missing(c, ranks, NODE_CONTROL_NAMED)) > 0) {
+		int64_t now = clock_now_ns();
+
+		if (now >= end) {
+			time_is_over(c);
+			return;
+		}
+		if (now >= say && c->opts.waits) {
+			c->opts.waits(c->opts.arg, c->stage, ranks, count);
+			say = now + SAY_NS;
+		}
+		wait_a_moment(c);
+		look_for_gone(c);
+	}
+}
+
+/* The others until rank 0 has answered. */
+static void await_hub(struct node_control *c)
+{
+	int64_t end = clock_now_ns() + c->opts.timeout_ns + GRACE_NS;
+	char text[TEXT_MAX];
+
+	while (!*c->failed && !hub(c)->data) {
+		if (clock_now_ns() >= end) {
+			snprintf(text, sizeof(text), "rank 0 did not answer in stage '%s'",
+				 c->stage);
+			failed(c, TCPX_ERR_TIMED_OUT, text);
+			return;
+		}
+		wait_a_moment(c);
+		look_for_gone(c);
+	}
+}
+
+/* What rank 0 tells all. */
+static tcpx_status pack(struct node_control *c, const void *own, size_t own_bytes)
+{
+	struct node_blob *blobs = calloc(c->opts.size, sizeof(*blobs));
+	size_t bytes = 0;
+
+	if (!blobs)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "what all ranks said");
+	blobs[0] = (struct node_blob){own, own_bytes};
+	for (uint32_t i = 1; i < c->opts.size; i++)
+		blobs[i] = (struct node_blob){c->others[i].data, c->others[i].bytes};
+	c->all = node_blobs_pack(blobs, c->opts.size, &bytes);
+	free(blobs);
+	if (!c->all)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "what all ranks said");
+	tell_all(c, TYPE_ALL, c->all, bytes);
+	c->all_bytes = bytes;
+	return TCPX_OK;
+}
+
+tcpx_status node_control_gather(struct node_control *c, const char *stage, const void *data,
+				size_t bytes, struct node_blob *out_blobs)
+{
+	tcpx_status status = TCPX_OK;
+
+	free(c->all);
+	c->all = NULL;
+	snprintf(c->stage, sizeof(c->stage), "%s", stage);
+	if (!c->opts.rank) {
+		collect(c);
+		if (!*c->failed)
+			status = pack(c, data, bytes);
+	} else {
+		status = send_to(c, hub(c)->peer, TYPE_AT, data, bytes);
+		if (status == TCPX_OK)
+			await_hub(c);
+		c->all = hub(c)->data;
+		c->all_bytes = hub(c)->bytes;
+		hub(c)->data = NULL;
+	}
+	for (uint32_t i = 1; !c->opts.rank && i < c->opts.size; i++) {
+		free(c->others[i].data);
+		c->others[i].data = NULL;
+	}
+	c->seq++;
+	if (*c->failed)
+		return say_why(c);
+	return status == TCPX_OK ? node_blobs_unpack(c->all, c->all_bytes, c->opts.size, out_blobs)
+				 : status;
+}
+
+tcpx_status node_control_barrier(struct node_control *c, const char *stage)
+{
+	return node_control_gather(c, stage, NULL, 0, NULL);
+}
+
+void node_control_stage(struct node_control *c, const char *stage)
+{
+	snprintf(c->stage, sizeof(c->stage), "%s", stage);
+}
+
+tcpx_status node_control_look(struct node_control *c)
+{
+	drain(c);
+	look_for_gone(c);
+	if (cli_interrupted)
+		node_control_fail(c, "interrupted");
+	return *c->failed ? say_why(c) : TCPX_OK;
+}
+
+int node_control_fd(struct node_control *c)
+{
+	return tcpx_session_fd(c->session);
+}
+
+void node_control_fail(struct node_control *c, const char *text)
+{
+	char own[TEXT_MAX];
+
+	if (*c->failed) /* all know */
+		return;
+	if (c->opts.rank) {
+		failed(c, TCPX_ERR_REMOTE, text);
+		(void)send_to(c, hub(c)->peer, TYPE_FAIL, text, strlen(text));
+		return;
+	}
+	snprintf(own, sizeof(own), "rank 0 (%s), stage '%s': %s", c->host, c->stage, text);
+	failed(c, TCPX_ERR_REMOTE, own);
+	spread(c);
+}
+
+tcpx_status node_control_info(struct node_control *c, void *buf, size_t cap, size_t *out_len)
+{
+	return tcpx_session_info(c->session, buf, cap, out_len);
+}
+
+static tcpx_status dial_once(struct node_control *c, int64_t left_ns)
+{
+	TCPX_OPTS(tcpx_connect_opts, opts, .timeout_ns = left_ns);
+	char address[300];
+
+	if (c->opts.info)
+		return tcpx_session_connect(c->session, c->opts.info, c->opts.info_bytes, &opts,
+					    &hub(c)->peer);
+	snprintf(address, sizeof(address), strchr(c->opts.host, ':') ? "[%s]:%u" : "%s:%u",
+		 c->opts.host, c->opts.port);
+	return tcpx_session_connect_to(c->session, address, &opts, &hub(c)->peer);
+}
+
+/* Until the deadline: rank 0 may come later than we do. */
+static tcpx_status dial(struct node_control *c)
+{
+	int64_t end = clock_now_ns() + c->opts.timeout_ns;
+	tcpx_status status;
+
+	for (;;) {
+		int64_t left = end - clock_now_ns();
+
+		tcpx_log_set(NULL, NULL, TCPX_LOG_ERROR); /* that nobody listens yet is no news */
+		status = dial_once(c, left > CLOCK_MS_NS ? left : CLOCK_MS_NS);
+		tcpx_log_set(NULL, NULL, (enum tcpx_log_level)config_u64(CONFIG_LOG));
+		if (status == TCPX_OK) {
+			hub(c)->known = true;
+			return TCPX_OK;
+		}
+		if ((status != TCPX_ERR_REFUSED && status != TCPX_ERR_UNREACHABLE) ||
+		    clock_now_ns() >= end || cli_interrupted)
+			return status;
+		usleep(AGAIN_US);
+	}
+}
+
+static tcpx_status listens(struct node_control *c)
+{
+	TCPX_OPTS(tcpx_listen_opts, opts, .port = c->opts.port);
+	uint16_t port;
+
+	return tcpx_session_listen(c->session, &opts, &port);
+}
+
+tcpx_status node_control_open(const struct node_control_opts *opts,
+			      struct node_control **out_control)
+{
+	TCPX_OPTS(tcpx_session_opts, session, .bind = opts->bind, .key_file = opts->key,
+		  .channels = 1, .plugin = "", .flags = opts->insecure ? TCPX_SESSION_INSECURE : 0);
+	struct node_control *c = calloc(1, sizeof(*c));
+	char name[TCPX_NAME_MAX + 1];
+	tcpx_status status;
+
+	if (c)
+		c->others = calloc(opts->size, sizeof(*c->others));
+	if (!c || !c->others) {
+		free(c);
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "%u ranks", opts->size);
+	}
+	c->opts = *opts;
+	if (gethostname(c->host, sizeof(c->host) - 1))
+		snprintf(c->host, sizeof(c->host), "?");
+	snprintf(c->stage, sizeof(c->stage), "control");
+	snprintf(name, sizeof(name), "%.30s-control-%u", opts->job, opts->rank);
+	session.name = name;
+	status = tcpx_session_open(&session, &c->session);
+	if (status == TCPX_OK)
+		status = opts->rank ? dial(c) : listens(c);
+	if (status != TCPX_OK) {
+		tcpx_error error = *tcpx_last_error();
+
+		tcpx_session_close(c->session);
+		free(c->others);
+		free(c);
+		return error_raise(&error);
+	}
+	*out_control = c;
+	return TCPX_OK;
+}
+
+void node_control_close(struct node_control *c)
+{
+	if (!c)
+		return;
+	for (uint32_t i = 0; i < (c->opts.rank ? 1 : c->opts.size); i++) {
+		if (c->others[i].known &&
+		    tcpx_peer_flush(c->session, c->others[i].peer, FLUSH_NS) != TCPX_OK)
+			c->others[i].known = false; /* it is gone, or hears nothing */
+		free(c->others[i].data);
+	}
+	tcpx_session_close(c->session);
+	free(c->all);
+	free(c->others);
+	free(c);
+}

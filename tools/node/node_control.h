@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What ranks tell each other: a star around rank 0, over a session of its own. Every exchange is
+ * one gather: each rank brings bytes and gets those of all; a barrier is one of nothing. They come
+ * in the same order at every rank.
+ *
+ * A rank that fails, dies or does not come ends the exchange at every rank, with a text that names
+ * the rank and the stage. Rank 0 judges by its deadline; the others give it a grace.
+ * One thread at a time.
+ */
+#ifndef TOOLS_NODE_CONTROL_H
+#define TOOLS_NODE_CONTROL_H
+
+#include <stdbool.h>
+
+#include <tcpx/tcpx.h>
+
+struct node_control;
+
+#define NODE_CONTROL_NAMED 64 /* ranks that waits() is told of */
+
+struct node_blob {
+	const void *data; /* valid until the next exchange */
+	size_t bytes;
+};
+
+/* node_blobs.c: bytes of all ranks in one piece, sizes first; free() it. NULL: no memory. */
+void *node_blobs_pack(const struct node_blob *blobs, uint32_t count, size_t *out_bytes);
+/* They point into data. ERR_PROTOCOL: it is not what count ranks packed. out_blobs may be NULL. */
+tcpx_status node_blobs_unpack(const void *data, size_t bytes, uint32_t count,
+			      struct node_blob *out_blobs);
+
+struct node_control_opts {
+	uint32_t rank, size;
+	const char *job;  /* names of sessions begin with it */
+	const char *host; /* rank 0's address; of rank 0: NULL */
+	const char *info; /* or its connection info, info_bytes; NULL: by host and port */
+	size_t info_bytes;
+	const char *bind, *key;
+	bool insecure;
+	uint32_t port;	    /* of rank 0; 0: any */
+	int64_t timeout_ns; /* of an exchange */
+	/* Optional: called now and then while it waits, with what is missing. */
+	void (*waits)(void *arg, const char *stage, const uint32_t *missing, uint32_t count);
+	void *arg;
+};
+
+/* Rank 0 listens, the others connect, trying until the deadline. ERR_TIMED_OUT: who did not come
+ * is named by the first exchange. */
+tcpx_status node_control_open(const struct node_control_opts *opts,
+			      struct node_control **out_control);
+/* Rank 0's, for whoever hands it to the others. */
+tcpx_status node_control_info(struct node_control *control, void *buf, size_t cap, size_t *out_len);
+void node_control_close(struct node_control *control); /* NULL is allowed */
+
+/* out_blobs: by rank; NULL: nobody here wants them. */
+tcpx_status node_control_gather(struct node_control *control, const char *stage, const void *data,
+				size_t bytes, struct node_blob *out_blobs);
+tcpx_status node_control_barrier(struct node_control *control, const char *stage);
+
+/* What is going on between two exchanges, for texts. */
+void node_control_stage(struct node_control *control, const char *stage);
+/* Has somebody failed? Never blocks: for whoever works between two exchanges. */
+tcpx_status node_control_look(struct node_control *control);
+/* An eventfd that is readable when there may be something to look at. */
+int node_control_fd(struct node_control *control);
+
+/* This rank fails: every exchange of every rank ends with the text. */
+void node_control_fail(struct node_control *control, const char *text);
+
+#endif

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One GPU of a node: its session, its memory, its links. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/error.h"
+#include "node.h"
+
+static bool messages(const struct node *node)
+{
+	return node->options->transport >= NODE_PLUGIN;
+}
+
+uint32_t node_share(const struct node_options *options, uint32_t links)
+{
+	uint32_t all = (uint32_t)options->channels;
+
+	return links && all > links ? all / links : 1;
+}
+
+static void session_name(const struct node *node, struct node_end end, char *buf, size_t cap)
+{
+	snprintf(buf, cap, "%.30s-r%u-g%u", node->job, end.rank, end.gpu);
+}
+
+static struct node_end self_of(const struct node_gpu *gpu)
+{
+	return (struct node_end){gpu->node->rank, gpu->index};
+}
+
+static tcpx_status open_session(struct node_gpu *gpu)
+{
+	const struct node_options *o = gpu->node->options;
+	char name[TCPX_NAME_MAX + 1];
+	TCPX_OPTS(tcpx_session_opts, opts, .name = name, .bind = o->bind, .key_file = o->key,
+		  .channels = node_share(o, gpu->nlinks), .plugin = "");
+
+	session_name(gpu->node, self_of(gpu), name, sizeof(name));
+	if (o->insecure)
+		opts.flags |= TCPX_SESSION_INSECURE;
+	if (o->no_local || o->transport != NODE_AUTO)
+		opts.flags |= TCPX_SESSION_NO_LOCAL;
+	if (messages(gpu->node)) {
+		opts.plugin = o->plugin.file;
+		opts.nic = *gpu->nic ? gpu->nic : NULL;
+		opts.channels = 1; /* for control, host memory and what is small */
+		opts.plugin_channels = node_share(o, gpu->nlinks);
+		if (gpu->gpu)
+			opts.message_gpu = gpu->number + 1;
+	} else if (*gpu->nic) {
+		opts.bind = gpu->nic;
+	}
+	return tcpx_session_open(&opts, &gpu->session);
+}
+
+tcpx_status node_gpu_open(struct node_gpu *gpu)
+{
+	const struct node_options *o = gpu->node->options;
+	TCPX_OPTS(tcpx_listen_opts, listens, .port = (uint32_t)o->port_base + gpu->number,
+		  .retries = (uint32_t)config_u64(CONFIG_PORT_RETRIES));
+	tcpx_status status = TCPX_OK;
+	uint16_t port;
+	size_t len;
+
+	if (gpu->node->gpu_memory)
+		status = perf_gpu_open(gpu->number, &gpu->gpu);
+	if (status == TCPX_OK)
+		status = open_session(gpu);
+	if (status == TCPX_OK)
+		status = tcpx_session_listen(gpu->session, &listens, &port);
+	if (status == TCPX_OK)
+		status = tcpx_session_info(gpu->session, gpu->contact.info,
+					   sizeof(gpu->contact.info), &len);
+	if (status == TCPX_OK)
+		gpu->contact.info_bytes = (uint32_t)len;
+	snprintf(gpu->contact.nic, sizeof(gpu->contact.nic), "%s", gpu->nic);
+	return status;
+}
+
+static tcpx_status ask_stop(const void *arg)
+{
+	const struct node *node = arg;
+
+	if (!atomic_load(&node->stop))
+		return TCPX_OK;
+	return error_set(TCPX_ERR_CANCELLED, 0, "the run is over");
+}
+
+struct perf_leave node_leave(const struct node *node)
+{
+	return (struct perf_leave){ask_stop, node};
+}
+
+tcpx_status node_gpu_register(struct node_gpu *gpu)
+{
+	const struct node_options *o = gpu->node->options;
+	uint64_t area = (uint64_t)gpu->node->slots * o->size;
+	uint64_t bytes = area * (gpu->nlinks ? gpu->nlinks : 1);
+	enum tcpx_mem_kind kind = gpu->gpu ? TCPX_MEM_CUDA : TCPX_MEM_HOST;
+	tcpx_status status = perf_buffer_open(&gpu->src, gpu->session, bytes, kind, gpu->gpu);
+
+	if (status == TCPX_OK)
+		status = perf_buffer_open(&gpu->dst, gpu->session, bytes, kind, gpu->gpu);
+	if (status == TCPX_OK)
+		status = tcpx_region_export(gpu->session, gpu->src.region, gpu->tokens.src);
+	if (status == TCPX_OK)
+		status = tcpx_region_export(gpu->session, gpu->dst.region, gpu->tokens.dst);
+	if (status == TCPX_OK && perf_layout_init(&gpu->layout, area, o->size, 1, 0))
+		status = error_set(TCPX_ERR_NO_MEMORY, 0, "layout of the transfers");
+	return status;
+}
+
+tcpx_status node_gpu_dial(struct node_gpu *gpu)
+{
+	struct node *node = gpu->node;
+	TCPX_OPTS(tcpx_connect_opts, opts, .timeout_ns = (int64_t)(node->options->timeout * 1e9),
+		  .nonblocking = 1);
+	tcpx_status status = TCPX_OK;
+
+	for (uint32_t i = 0; i < gpu->nlinks && status == TCPX_OK; i++) {
+		struct node_link *link = &gpu->links[i];
+		const struct node_contact *far =
+			&node->contacts[node_end_at(node->hellos, link->far)];
+
+		if (node_plan_dials(self_of(gpu), link->far))
+			status = tcpx_session_connect(gpu->session, far->info, far->info_bytes,
+						      &opts, &link->peer);
+	}
+	return status;
+}
+
+/* Why a link is not there, as an error that names both ends; OK: it may come yet. */
+static tcpx_status look_at(struct node_gpu *gpu, struct node_link *link)
+{
+	struct node *node = gpu->node;
+	tcpx_peer_info info = {.sz = sizeof(info)};
+	char name[TCPX_NAME_MAX + 1], text[160];
+	tcpx_error error;
+
+	if (!link->peer.id) {
+		session_name(node, link->far, name, sizeof(name));
+		if (tcpx_peer_find(gpu->session, name, &link->peer) != TCPX_OK)
+			return TCPX_OK;
+	}
+	if (tcpx_peer_error(gpu->session, link->peer, &error) == TCPX_OK && error.status)
+		return error_set(error.status, 0, "link to %s: %s",
+				 node_end_name(node, link->far, text, sizeof(text)), error.what);
+	if (tcpx_peer_query(gpu->session, link->peer, &info) != TCPX_OK)
+		return TCPX_OK;
+	link->channels = messages(node) ? info.message_channels : info.channels;
+	snprintf(link->transport, sizeof(link->transport), "%s", info.transport);
+	link->up = info.state == TCPX_PEER_UP;
+	return TCPX_OK;
+}
+
+tcpx_status node_gpu_look(struct node_gpu *gpu, uint32_t *out_links, uint32_t *out_channels)
+{
+	uint32_t links = 0, channels = 0;
+	tcpx_status status = TCPX_OK;
+	tcpx_event event;
+	tcpx_peer peer;
+
+	while (tcpx_session_event(gpu->session, &event) == TCPX_OK ||
+	       tcpx_session_accept(gpu->session, 0, &peer) == TCPX_OK)
+		continue;
+	for (uint32_t i = 0; i < gpu->nlinks && status == TCPX_OK; i++) {
+		struct node_link *link = &gpu->links[i];
+
+		status = look_at(gpu, link);
+		links += link->up;
+		channels += link->channels < link->want ? link->channels : link->want;
+	}
+	*out_links = links;
+	*out_channels = channels;
+	return status;
+}
+
+static tcpx_status prepare_one(struct node_gpu *gpu, struct node_link *link, uint32_t at,
+			       uint32_t slot)
+{
+	const struct node *node = gpu->node;
+	uint64_t size = node->options->size, area = node->slots * size;
+	uint64_t here = at * area + slot * size, there = link->far_link * area + slot * size;
+	tcpx_segment segment = {.local = gpu->src.region,
+				.local_offset = here,
+				.remote = link->remote,
+				.remote_offset = there,
+				.length = size};
+	tcpx_segment receive = {.local = gpu->dst.region, .local_offset = here, .length = size};
+	tcpx_status status;
+
+	if (node->options->op == NODE_READ)
+		segment.local = gpu->dst.region;
+	if (node->options->op != NODE_SEND)
+		return tcpx_request_prepare(gpu->session, link->peer,
+					    node->options->op == NODE_READ ? TCPX_OP_READ
+									   : TCPX_OP_WRITE,
+					    &segment, 1, NULL, &link->requests[slot]);
+	segment.remote = (tcpx_region){0};
+	segment.remote_offset = 0;
+	status = tcpx_request_prepare(gpu->session, link->peer, TCPX_OP_SEND, &segment, 1, NULL,
+				      &link->requests[slot]);
+	if (status == TCPX_OK)
+		status = tcpx_request_prepare(gpu->session, link->peer, TCPX_OP_RECV, &receive, 1,
+					      NULL, &link->receives[slot]);
+	return status;
+}
+
+static tcpx_status prepare_link(struct node_gpu *gpu, uint32_t at)
+{
+	struct node *node = gpu->node;
+	struct node_link *link = &gpu->links[at];
+	const struct node_tokens *far = &node->tokens[node_end_at(node->hellos, link->far)];
+	tcpx_status status = TCPX_OK;
+
+	link->requests = calloc(node->slots, sizeof(*link->requests));
+	link->receives = calloc(node->slots, sizeof(*link->receives));
+	if (!link->requests || !link->receives)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "requests of a link");
+	if (node->options->op != NODE_SEND)
+		status = tcpx_region_import(gpu->session, link->peer,
+					    node->options->op == NODE_READ ? far->src : far->dst,
+					    TCPX_TOKEN_BYTES, &link->remote);
+	for (uint32_t slot = 0; slot < node->slots && status == TCPX_OK; slot++)
+		status = prepare_one(gpu, link, at, slot);
+	return status;
+}
+
+tcpx_status node_gpu_prepare(struct node_gpu *gpu)
+{
+	tcpx_status status = TCPX_OK;
+
+	for (uint32_t i = 0; i < gpu->nlinks && status == TCPX_OK; i++)
+		status = prepare_link(gpu, i);
+	return status;
+}
+
+/* The word is in the list, or comes behind it. */
+static void add_word(char *list, size_t cap, const char *word)
+{
+	size_t used = strlen(list), len = strlen(word);
+
+	for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',')
+		if (!strncmp(at, word, len) && (at[len] == ',' || !at[len]))
+			return;
+	snprintf(list + used, cap - used, "%s%s", used ? "," : "", word);
+}
+
+void node_gpu_nics(struct node_gpu *gpu)
+{
+	tcpx_channel_info info = {.sz = sizeof(info)};
+
+	for (uint32_t i = 0; messages(gpu->node) && i < gpu->nlinks; i++)
+		for (uint32_t k = 0;
+		     tcpx_channel_query(gpu->session, gpu->links[i].peer, k, &info) == TCPX_OK; k++)
+			if (info.messages)
+				add_word(gpu->used, sizeof(gpu->used), info.nic);
+	if (!*gpu->used)
+		snprintf(gpu->used, sizeof(gpu->used), "%s", *gpu->nic ? gpu->nic : "-");
+}
+
+void node_gpu_close(struct node_gpu *gpu)
+{
+	for (uint32_t i = 0; i < gpu->nlinks; i++) {
+		struct node_link *link = &gpu->links[i];
+
+		for (uint32_t s = 0; link->requests && link->receives && s < gpu->node->slots;
+		     s++) {
+			if (link->requests[s].id)
+				(void)tcpx_request_release(gpu->session, link->requests[s]);
+			if (link->receives[s].id)
+				(void)tcpx_request_release(gpu->session, link->receives[s]);
+		}
+		free(link->requests);
+		free(link->receives);
+	}
+	if (gpu->session) {
+		perf_buffer_close(&gpu->src, gpu->session);
+		perf_buffer_close(&gpu->dst, gpu->session);
+	}
+	tcpx_session_close(gpu->session);
+	perf_layout_fini(&gpu->layout);
+	perf_gpu_close(gpu->gpu);
+	free(gpu->links);
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks learn of each other: what they are, what they were told, who is linked with whom. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/crc32c.h"
+#include "base/error.h"
+#include "node.h"
+#include "node_control.h"
+
+/* What ranks must have in common, as text: the first word that differs is named. */
+static void put_options(const struct node *node, char *out, size_t cap)
+{
+	const struct node_options *o = node->options;
+	char op[16], transport[16];
+	uint32_t crc = 0;
+	FILE *file = fopen(o->peers, "re");
+	char line[256];
+
+	while (file && fgets(line, sizeof(line), file))
+		crc = crc32c(crc, line, strlen(line));
+	if (file)
+		fclose(file);
+	snprintf(out, cap,
+		 "--op %s --transport %s --channels %llu --size %llu --iters %llu --memory %llu "
+		 "--peers %s %s %08x",
+		 cli_choice_text(NODE_OPS, o->op, op, sizeof(op)),
+		 cli_choice_text(NODE_TRANSPORTS, o->transport, transport, sizeof(transport)),
+		 (unsigned long long)o->channels, (unsigned long long)o->size,
+		 (unsigned long long)o->iters, (unsigned long long)o->memory,
+		 file ? "FILE" : o->peers, file ? "contents" : "-", crc);
+}
+
+/* "--size 4096, and rank 0 has --size 8192" */
+static tcpx_status compare(const struct node *node, uint32_t rank)
+{
+	const struct node_hello *first = &node->hellos[0], *it = &node->hellos[rank];
+	const char *a = first->options, *b = it->options;
+	char name[24] = "";
+
+	if (strcmp(first->version, it->version))
+		return error_set(TCPX_ERR_VERSION, 0,
+				 "rank %u (%s) is version %s, and rank 0 (%s) is %s", rank,
+				 it->host, it->version, first->host, first->version);
+	while (*a && *a == *b) {
+		if (!strncmp(a, "--", 2))
+			snprintf(name, sizeof(name), "%.*s", (int)strcspn(a, " "), a);
+		a++;
+		b++;
+	}
+	if (!*a && !*b)
+		return TCPX_OK;
+	while (a > first->options && a[-1] != ' ') { /* the whole word */
+		a--;
+		b--;
+	}
+	return error_set(TCPX_ERR_INVALID, 0,
+			 "rank %u (%s) was started with %s %.*s, rank 0 (%s) with %s %.*s", rank,
+			 it->host, name, (int)strcspn(b, " "), b, first->host, name,
+			 (int)strcspn(a, " "), a);
+}
+
+tcpx_status node_meet(struct node *node)
+{
+	struct node_hello own = {.ngpus = node->ngpus};
+	struct node_blob *blobs = calloc(node->size, sizeof(*blobs));
+	tcpx_status status;
+
+	node->hellos = calloc(node->size, sizeof(*node->hellos));
+	if (!blobs || !node->hellos) {
+		free(blobs);
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "what %u ranks say", node->size);
+	}
+	snprintf(own.version, sizeof(own.version), "%s", tcpx_version());
+	if (gethostname(own.host, sizeof(own.host) - 1))
+		snprintf(own.host, sizeof(own.host), "?");
+	put_options(node, own.options, sizeof(own.options));
+	for (uint32_t i = 0; i < node->ngpus; i++) {
+		own.gpus[i].number = node->gpus[i].number;
+		snprintf(own.gpus[i].pci, sizeof(own.gpus[i].pci), "%s", node->gpus[i].pci);
+	}
+	status = node_control_gather(node->control, "hello", &own, sizeof(own), blobs);
+	for (uint32_t rank = 0; rank < node->size && status == TCPX_OK; rank++) {
+		if (blobs[rank].bytes != sizeof(own))
+			status = error_set(TCPX_ERR_VERSION, 0, "rank %u is of another version",
+					   rank);
+		else
+			memcpy(&node->hellos[rank], blobs[rank].data, sizeof(own));
+	}
+	for (uint32_t rank = 1; rank < node->size && status == TCPX_OK; rank++)
+		status = compare(node, rank);
+	free(blobs);
+	return status;
+}
+
+/* From one end to another; the same at both. */
+static uint64_t seed_of(struct node_end from, struct node_end to)
+{
+	return (uint64_t)from.rank << 48 ^ (uint64_t)from.gpu << 32 ^ (uint64_t)to.rank << 16 ^
+	       to.gpu;
+}
+
+static tcpx_status plan_gpu(struct node *node, struct node_gpu *gpu, struct node_end *ends,
+			    struct node_end *back)
+{
+	const char *peers = node->options->peers;
+	struct node_end self = {node->rank, gpu->index};
+	int count = node_plan_links(node->hellos, node->size, peers, self, ends);
+
+	if (count < 0)
+		return tcpx_last_error()->status;
+	gpu->links = calloc((size_t)count + 1, sizeof(*gpu->links));
+	if (!gpu->links)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "links of GPU %u", gpu->number);
+	gpu->nlinks = (uint32_t)count;
+	for (int i = 0; i < count; i++) {
+		struct node_link *link = &gpu->links[i];
+		int n = node_plan_links(node->hellos, node->size, peers, ends[i], back);
+
+		link->far = ends[i];
+		link->want = node_share(node->options, (uint32_t)count);
+		if (node_share(node->options, (uint32_t)n) < link->want)
+			link->want = node_share(node->options, (uint32_t)n);
+		link->seed_out = seed_of(self, ends[i]);
+		link->seed_in = seed_of(ends[i], self);
+		for (int k = 0; k < n; k++)
+			if (back[k].rank == self.rank && back[k].gpu == self.gpu)
+				link->far_link = (uint32_t)k;
+	}
+	return TCPX_OK;
+}
+
+/* Transfers of a link in one window: as many as the memory has room for, the same for all. */
+static void plan_windows(struct node *node, uint32_t links_max)
+{
+	const struct node_options *o = node->options;
+	uint64_t slots = o->memory / (o->size * (links_max ? links_max : 1));
+
+	if (slots > o->iters)
+		slots = o->iters;
+	if (slots > PERF_TRANSFERS_MAX)
+		slots = PERF_TRANSFERS_MAX;
+	node->slots = slots ? (uint32_t)slots : 1;
+	node->windows = (uint32_t)((o->iters + node->slots - 1) / node->slots);
+}
+
+tcpx_status node_plan(struct node *node)
+{
+	struct node_end *ends = malloc(2 * NODE_LINKS_MAX * sizeof(*ends));
+	uint32_t most = 0, all = 0;
+	tcpx_status status = ends ? TCPX_OK : error_set(TCPX_ERR_NO_MEMORY, 0, "links");
+
+	for (uint32_t i = 0; i < node->ngpus && status == TCPX_OK; i++) {
+		status = plan_gpu(node, &node->gpus[i], ends, ends + NODE_LINKS_MAX);
+		all += node->gpus[i].nlinks;
+	}
+	for (uint32_t rank = 0; rank < node->size && status == TCPX_OK; rank++)
+		for (uint32_t gpu = 0; gpu < node->hellos[rank].ngpus; gpu++) {
+			int n = node_plan_links(node->hellos, node->size, node->options->peers,
+						(struct node_end){rank, gpu}, ends);
+
+			most = n > (int)most ? (uint32_t)n : most;
+		}
+	free(ends);
+	if (status == TCPX_OK && !all)
+		status = error_set(TCPX_ERR_NOT_FOUND, 0,
+				   "no GPU of this rank has a peer: --peers %s, --gpus %s",
+				   node->options->peers, node->options->gpus);
+	plan_windows(node, most);
+	return status;
+}
+
+/* Each rank's entries of so many bytes for each of its GPUs, by node_end_at(). */
+static tcpx_status share(struct node *node, const char *stage, const void *own, size_t each,
+			 void **out_all)
+{
+	struct node_blob *blobs = calloc(node->size, sizeof(*blobs));
+	uint32_t ends = node_end_at(node->hellos, (struct node_end){node->size, 0}), at = 0;
+	uint8_t *all = calloc(ends, each);
+	tcpx_status status =
+		blobs && all ? TCPX_OK : error_set(TCPX_ERR_NO_MEMORY, 0, "what ranks say");
+
+	if (status == TCPX_OK)
+		status = node_control_gather(node->control, stage, own, each * node->ngpus, blobs);
+	for (uint32_t rank = 0; rank < node->size && status == TCPX_OK; rank++) {
+		size_t bytes = each * node->hellos[rank].ngpus;
+
+		if (blobs[rank].bytes != bytes)
+			status = error_set(TCPX_ERR_PROTOCOL, 0, "rank %u, stage '%s': %zu bytes",
+					   rank, stage, blobs[rank].bytes);
+		else
+			memcpy(all + at * each, blobs[rank].data, bytes);
+		at += node->hellos[rank].ngpus;
+	}
+	free(blobs);
+	if (status == TCPX_OK)
+		*out_all = all;
+	else
+		free(all);
+	return status;
+}
+
+tcpx_status node_share_contacts(struct node *node)
+{
+	struct node_contact *own = calloc(node->ngpus, sizeof(*own));
+	void *all = NULL;
+	tcpx_status status;
+
+	if (!own)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "contacts");
+	for (uint32_t i = 0; i < node->ngpus; i++)
+		own[i] = node->gpus[i].contact;
+	status = share(node, "listening", own, sizeof(*own), &all);
+	node->contacts = all;
+	free(own);
+	return status;
+}
+
+tcpx_status node_share_tokens(struct node *node)
+{
+	struct node_tokens own[NODE_GPUS_MAX];
+	void *all = NULL;
+	tcpx_status status;
+
+	for (uint32_t i = 0; i < node->ngpus; i++)
+		own[i] = node->gpus[i].tokens;
+	status = share(node, "memory", own, sizeof(*own), &all);
+	node->tokens = all;
+	return status;
+}

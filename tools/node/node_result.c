@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What came out, of all ranks: a table, JSON, the predecessor's lines. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "cli_json.h"
+#include "cli_output.h"
+#include "node.h"
+#include "node_control.h"
+
+#define GIGA 1e9
+
+/* Of one rank, on the wire to rank 0: both ends are of one version. */
+struct report {
+	uint64_t elapsed_ns, cpu_ns, ready_ns;
+	uint32_t ngpus, threads;
+	struct {
+		struct node_row row;
+		char nic[32], transport[16];
+	} gpus[NODE_GPUS_MAX];
+	char devmem[512]; /* rx_devmem_pkts of its NICs; "": not looked at */
+};
+
+static double rate(uint64_t bytes, uint64_t ns)
+{
+	return ns ? (double)bytes / (double)ns : 0; /* bytes a ns are GB a second */
+}
+
+static uint32_t threads_now(void)
+{
+	FILE *file = fopen("/proc/self/status", "re");
+	char line[128];
+	unsigned count = 0;
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "Threads: %u", &count) == 1)
+			break;
+	if (file)
+		fclose(file);
+	return count;
+}
+
+static void fill_report(struct node *node, struct report *r)
+{
+	memset(r, 0, sizeof(*r));
+	r->elapsed_ns = node->elapsed_ns;
+	r->cpu_ns = node->cpu_ns;
+	r->ready_ns = node->ready_ns;
+	r->ngpus = node->ngpus;
+	r->threads = threads_now();
+	for (uint32_t i = 0; i < node->ngpus; i++) {
+		const struct node_gpu *gpu = &node->gpus[i];
+
+		r->gpus[i].row = gpu->row;
+		snprintf(r->gpus[i].nic, sizeof(r->gpus[i].nic), "%s", gpu->used);
+		snprintf(r->gpus[i].transport, sizeof(r->gpus[i].transport), "%s",
+			 gpu->nlinks ? gpu->links[0].transport : "-");
+	}
+	snprintf(r->devmem, sizeof(r->devmem), "%s", node->devmem);
+}
+
+struct sums {
+	uint64_t bytes, wrong, checked, slowest_ns, cpu_ns;
+};
+
+static struct sums add_up(const struct report *reports, uint32_t ranks)
+{
+	struct sums s = {0};
+
+	for (uint32_t rank = 0; rank < ranks; rank++) {
+		const struct report *r = &reports[rank];
+
+		s.cpu_ns += r->cpu_ns;
+		if (r->elapsed_ns > s.slowest_ns)
+			s.slowest_ns = r->elapsed_ns;
+		for (uint32_t i = 0; i < r->ngpus; i++) {
+			s.bytes += r->gpus[i].row.bytes_out;
+			s.wrong += r->gpus[i].row.wrong;
+			s.checked += r->gpus[i].row.checked;
+		}
+	}
+	return s;
+}
+
+static void print_rows(const struct node *node, const struct report *reports)
+{
+	printf("# rank host              GPU  address        NIC       path      links chan   "
+	       "out GB/s   in GB/s     #wrong\n");
+	for (uint32_t rank = 0; rank < node->size; rank++) {
+		const struct node_hello *hello = &node->hellos[rank];
+		const struct report *r = &reports[rank];
+
+		for (uint32_t i = 0; i < r->ngpus; i++) {
+			const struct node_row *row = &r->gpus[i].row;
+
+			printf("%6u %-17.17s %3u  %-14s %-9s %-9s %5u %4u %10.3f %9.3f %10llu\n",
+			       rank, hello->host, hello->gpus[i].number,
+			       *hello->gpus[i].pci ? hello->gpus[i].pci : "host memory",
+			       r->gpus[i].nic, r->gpus[i].transport, row->links, row->channels,
+			       rate(row->bytes_out, row->ns_out), rate(row->bytes_in, row->ns_in),
+			       (unsigned long long)row->wrong);
+		}
+	}
+}
+
+/* Sums of the GPUs of a NIC. */
+static void print_nics(const struct node *node, const struct report *reports)
+{
+	for (uint32_t rank = 0; rank < node->size; rank++) {
+		const struct report *r = &reports[rank];
+
+		for (uint32_t i = 0; i < r->ngpus; i++) {
+			double out = 0, in = 0;
+			uint32_t gpus = 0, first = i;
+
+			for (uint32_t k = 0; k < r->ngpus; k++) {
+				const struct node_row *row = &r->gpus[k].row;
+
+				if (strcmp(r->gpus[k].nic, r->gpus[i].nic) != 0)
+					continue;
+				first = k < first ? k : first;
+				out += rate(row->bytes_out, row->ns_out);
+				in += rate(row->bytes_in, row->ns_in);
+				gpus++;
+			}
+			if (first != i || !strcmp(r->gpus[i].nic, "-"))
+				continue;
+			printf("NIC %s of rank %u: %u GPUs, out %.3f GB/s, in %.3f GB/s\n",
+			       r->gpus[i].nic, rank, gpus, out, in);
+		}
+		if (*r->devmem)
+			printf("rx_devmem_pkts of rank %u: %s\n", rank, r->devmem);
+	}
+}
+
+static void print_table(const struct node *node, const struct report *reports, const struct sums *s)
+{
+	char text[BYTES_TEXT_MAX];
+
+	print_rows(node, reports);
+	print_nics(node, reports);
+	printf("# %llu transfers of %s a link and direction, both directions at once, every byte "
+	       "%s\n",
+	       (unsigned long long)node->options->iters,
+	       bytes_format(node->options->size, text, sizeof(text)),
+	       s->checked ? "compared" : "NOT LOOKED AT (--unpack none): the data is invalid");
+	printf("sum %.3f GB/s   CPU %.3f s/GB   READY after %.3f s   %llu wrong bytes\n",
+	       rate(s->bytes, s->slowest_ns), s->bytes ? (double)s->cpu_ns / (double)s->bytes : 0,
+	       (double)reports[0].ready_ns / GIGA, (unsigned long long)s->wrong);
+}
+
+/* Each rank its own, of its own clock. */
+static void print_perf_lines(const struct node *node)
+{
+	for (uint32_t i = 0; i < node->ngpus; i++) {
+		const struct node_gpu *gpu = &node->gpus[i];
+		uint64_t ns = gpu->row.ns_out > gpu->row.ns_in ? gpu->row.ns_out : gpu->row.ns_in;
+		double ms = (double)ns / (double)node->options->iters / 1e6;
+
+		printf("[PERF] GPU: %u\n[PERF] Avg (%llu iter): %.3f ms, BW: %.2f GB/s\n"
+		       "[PERF] Bandwidth: %.2f GB/s (per GPU)\n",
+		       gpu->number, (unsigned long long)node->options->iters, ms,
+		       rate(gpu->row.bytes_out, ns), rate(gpu->row.bytes_out, ns));
+	}
+}
+
+static void put_gpu(struct cli_json *list, const struct node_hello *hello, const struct report *r,
+		    uint32_t i)
+{
+	struct cli_json *o = list ? cli_json_object(list, NULL) : NULL;
+	const struct node_row *row = &r->gpus[i].row;
+
+	if (!o)
+		return;
+	cli_json_integer(o, "gpu", hello->gpus[i].number);
+	cli_json_text(o, "address", hello->gpus[i].pci);
+	cli_json_text(o, "nic", r->gpus[i].nic);
+	cli_json_text(o, "path", r->gpus[i].transport);
+	cli_json_integer(o, "links", row->links);
+	cli_json_integer(o, "channels", row->channels);
+	cli_json_integer(o, "bytes_out", row->bytes_out);
+	cli_json_integer(o, "bytes_in", row->bytes_in);
+	cli_json_real(o, "rate_out", rate(row->bytes_out, row->ns_out) * GIGA);
+	cli_json_real(o, "rate_in", rate(row->bytes_in, row->ns_in) * GIGA);
+	cli_json_integer(o, "wrong", row->wrong);
+	cli_json_integer(o, "checked", row->checked);
+}
+
+static int write_json(const struct node *node, const struct report *reports, const struct sums *s)
+{
+	FILE *out = cli_json_open(node->options->json);
+	struct cli_json *json = out ? cli_json_new() : NULL, *units, *ranks;
+	char op[16];
+	int rc;
+
+	if (!json)
+		return CLI_FAILED;
+	cli_json_integer(json, "schema", 1);
+	cli_json_text(json, "tool", "node");
+	cli_json_text(json, "version", tcpx_version());
+	units = cli_json_object(json, "units");
+	cli_json_text(units, "time", "s");
+	cli_json_text(units, "size", "B");
+	cli_json_text(units, "rate", "B/s");
+	cli_json_text(json, "op", cli_choice_text(NODE_OPS, node->options->op, op, sizeof(op)));
+	cli_json_integer(json, "size", node->options->size);
+	cli_json_integer(json, "iters", node->options->iters);
+	cli_json_text(json, "peers", node->options->peers);
+	ranks = cli_json_array(json, "ranks");
+	for (uint32_t rank = 0; ranks && rank < node->size; rank++) {
+		struct cli_json *o = cli_json_object(ranks, NULL), *gpus;
+
+		cli_json_integer(o, "rank", rank);
+		cli_json_text(o, "host", node->hellos[rank].host);
+		cli_json_integer(o, "threads", reports[rank].threads);
+		cli_json_real(o, "ready", (double)reports[rank].ready_ns / GIGA);
+		cli_json_real(o, "elapsed", (double)reports[rank].elapsed_ns / GIGA);
+		cli_json_real(o, "cpu", (double)reports[rank].cpu_ns / GIGA);
+		cli_json_text(o, "rx_devmem_pkts", reports[rank].devmem);
+		gpus = cli_json_array(o, "gpus");
+		for (uint32_t i = 0; i < reports[rank].ngpus; i++)
+			put_gpu(gpus, &node->hellos[rank], &reports[rank], i);
+	}
+	cli_json_real(json, "rate", rate(s->bytes, s->slowest_ns) * GIGA);
+	cli_json_integer(json, "wrong", s->wrong);
+	cli_json_text(json, "verdict", s->wrong ? "wrong data" : "ok");
+	rc = cli_json_write(json, out, node->options->json) ? CLI_FAILED : CLI_OK;
+	cli_json_free(json);
+	return rc;
+}
+
+int node_result(struct node *node)
+{
+	struct report own, *reports = calloc(node->size, sizeof(*reports));
+	struct node_blob *blobs = calloc(node->size, sizeof(*blobs));
+	struct sums sums;
+	tcpx_status status = reports && blobs ? TCPX_OK : TCPX_ERR_NO_MEMORY;
+	int rc = CLI_OK;
+
+	fill_report(node, &own);
+	if (status == TCPX_OK)
+		status = node_control_gather(node->control, "results", &own, sizeof(own), blobs);
+	for (uint32_t rank = 0; status == TCPX_OK && rank < node->size; rank++)
+		if (blobs[rank].bytes == sizeof(own))
+			memcpy(&reports[rank], blobs[rank].data, sizeof(own));
+	free(blobs);
+	if (status != TCPX_OK) {
+		free(reports);
+		return cli_fail(status, "the results do not come together");
+	}
+	sums = add_up(reports, node->size);
+	if (!node->rank)
+		print_table(node, reports, &sums);
+	if (node->options->perf_lines)
+		print_perf_lines(node);
+	if (node->options->json && !node->rank)
+		rc = write_json(node, reports, &sums);
+	free(reports);
+	if (sums.wrong) {
+		cli_error("%llu bytes are wrong", (unsigned long long)sums.wrong);
+		return CLI_WRONG_DATA;
+	}
+	return rc;
+}

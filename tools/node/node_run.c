@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The windows of a run: fill, barrier, move, barrier, compare every byte. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "node.h"
+#include "node_control.h"
+#include "perf_meter.h"
+
+#define LOOK_NS (200 * CLOCK_MS_NS) /* at the stop word, while nothing ends */
+#define UNPACK_NONE 3		    /* of CLI_UNPACKS: what arrives is not looked at */
+
+static bool sends(const struct node_gpu *gpu)
+{
+	return gpu->node->options->op == NODE_SEND;
+}
+
+static uint64_t area_bytes(const struct node_gpu *gpu)
+{
+	return (uint64_t)gpu->node->slots * gpu->node->options->size;
+}
+
+static uint8_t *area_of(const struct node_gpu *gpu, const struct perf_buffer *buffer, uint32_t link)
+{
+	return (uint8_t *)buffer->addr + link * area_bytes(gpu);
+}
+
+static uint64_t key_of(uint64_t seed, const struct node_gpu *gpu)
+{
+	return perf_pattern_key(seed, gpu->node->window, 0);
+}
+
+static tcpx_status fill(struct node_gpu *gpu)
+{
+	struct perf_leave leave = node_leave(gpu->node);
+	tcpx_status status = TCPX_OK;
+
+	for (uint32_t i = 0; i < gpu->nlinks && status == TCPX_OK; i++) {
+		uint8_t *src = area_of(gpu, &gpu->src, i), *dst = area_of(gpu, &gpu->dst, i);
+		uint64_t key = key_of(gpu->links[i].seed_out, gpu);
+
+		status = gpu->gpu ? perf_gpu_fill(gpu->gpu, src, dst, area_bytes(gpu), key, &leave)
+				  : perf_fill(src, dst, area_bytes(gpu), key, &leave);
+	}
+	return status;
+}
+
+static tcpx_status compare(struct node_gpu *gpu)
+{
+	struct node *node = gpu->node;
+	struct perf_leave leave = node_leave(node);
+	tcpx_status status = TCPX_OK;
+
+	if (node->options->transport == NODE_GPUDIRECT &&
+	    node->options->plugin.unpack == UNPACK_NONE)
+		return TCPX_OK; /* that is what it is for */
+	for (uint32_t i = 0; i < gpu->nlinks && status == TCPX_OK; i++) {
+		struct node_link *link = &gpu->links[i];
+		uint8_t *dst = area_of(gpu, &gpu->dst, i);
+		uint64_t key = key_of(link->seed_in, gpu);
+		struct perf_wrong wrong = {0};
+
+		status = gpu->gpu ? perf_gpu_check(gpu->gpu, &gpu->layout, dst, node->used, key,
+						   &leave, &wrong)
+				  : perf_layout_check(&gpu->layout, dst, node->used, key, &leave,
+						      &wrong);
+		gpu->row.wrong += wrong.count;
+		gpu->row.checked += area_bytes(gpu);
+	}
+	return status;
+}
+
+static tcpx_status request_failed(struct node_gpu *gpu, struct node_link *link,
+				  tcpx_request request)
+{
+	tcpx_error error = {0};
+	char text[160];
+
+	if (tcpx_request_error(gpu->session, request, &error) != TCPX_OK)
+		error = *tcpx_last_error();
+	return error_set(error.status ? error.status : TCPX_ERR_REMOTE, 0, "transfer with %s: %s",
+			 node_end_name(gpu->node, link->far, text, sizeof(text)), error.what);
+}
+
+static tcpx_status await(struct node_gpu *gpu, struct node_link *link, tcpx_request request)
+{
+	tcpx_completion end;
+	tcpx_status status;
+
+	do {
+		status = tcpx_request_wait(gpu->session, request, LOOK_NS, &end);
+		if (status == TCPX_IN_PROGRESS && atomic_load(&gpu->node->stop))
+			return error_set(TCPX_ERR_CANCELLED, 0, "the run is over");
+	} while (status == TCPX_IN_PROGRESS);
+	if (status == TCPX_OK && end.status == TCPX_OK)
+		return TCPX_OK;
+	return request_failed(gpu, link, request);
+}
+
+static tcpx_status post_all(struct node_gpu *gpu, bool receives)
+{
+	tcpx_status status = TCPX_OK;
+
+	for (uint32_t slot = 0; slot < gpu->node->used; slot++)
+		for (uint32_t i = 0; i < gpu->nlinks && status == TCPX_OK; i++) {
+			struct node_link *link = &gpu->links[i];
+
+			status = tcpx_request_post(gpu->session, receives ? link->receives[slot]
+									  : link->requests[slot]);
+		}
+	return status;
+}
+
+static tcpx_status await_all(struct node_gpu *gpu, bool receives)
+{
+	tcpx_status status = TCPX_OK;
+
+	for (uint32_t slot = 0; slot < gpu->node->used; slot++)
+		for (uint32_t i = 0; i < gpu->nlinks && status == TCPX_OK; i++) {
+			struct node_link *link = &gpu->links[i];
+
+			status = await(gpu, link,
+				       receives ? link->receives[slot] : link->requests[slot]);
+		}
+	return status;
+}
+
+static uint64_t since(const struct node_gpu *gpu)
+{
+	return (uint64_t)clock_now_ns() - gpu->began_ns;
+}
+
+/* The others say when what they began with us has ended: the end by our own clock. */
+static tcpx_status await_others(struct node_gpu *gpu)
+{
+	tcpx_notification n;
+
+	for (uint32_t i = 0; i < gpu->nlinks;) {
+		tcpx_status status = tcpx_notify_take(gpu->session, LOOK_NS, &n);
+
+		if (status == TCPX_OK) {
+			tcpx_notification_release(gpu->session, &n);
+			i++;
+		} else if (atomic_load(&gpu->node->stop)) {
+			return error_set(TCPX_ERR_CANCELLED, 0, "the run is over");
+		}
+	}
+	return TCPX_OK;
+}
+
+static tcpx_status tell_others(struct node_gpu *gpu)
+{
+	tcpx_status status = TCPX_OK;
+
+	for (uint32_t i = 0; i < gpu->nlinks && status == TCPX_OK; i++)
+		status = tcpx_notify_send(gpu->session, gpu->links[i].peer, "", 1);
+	return status;
+}
+
+static void count(struct node_gpu *gpu, uint64_t ns_own, uint64_t ns_others)
+{
+	uint64_t bytes = (uint64_t)gpu->node->used * gpu->node->options->size * gpu->nlinks;
+	bool reads = gpu->node->options->op == NODE_READ;
+
+	gpu->row.bytes_out += bytes;
+	gpu->row.bytes_in += bytes;
+	gpu->row.ns_out += reads ? ns_others : ns_own;
+	gpu->row.ns_in += reads ? ns_own : ns_others;
+}
+
+static tcpx_status move(struct node_gpu *gpu)
+{
+	uint64_t own = 0;
+	tcpx_status status = sends(gpu) ? post_all(gpu, true) : TCPX_OK;
+
+	gpu->began_ns = gpu->node->began_ns;
+	if (status == TCPX_OK)
+		status = post_all(gpu, false);
+	if (status == TCPX_OK)
+		status = await_all(gpu, false);
+	own = since(gpu);
+	if (status == TCPX_OK && sends(gpu))
+		status = await_all(gpu, true);
+	else if (status == TCPX_OK)
+		status = tell_others(gpu);
+	if (status == TCPX_OK && !sends(gpu))
+		status = await_others(gpu);
+	if (status == TCPX_OK)
+		count(gpu, own, since(gpu));
+	return status;
+}
+
+static tcpx_status one_window(struct node *node, uint32_t window)
+{
+	uint64_t cpu_ns;
+	uint32_t left = (uint32_t)node->options->iters - window * node->slots;
+	tcpx_status status;
+
+	node->window = window;
+	node->used = left < node->slots ? left : node->slots;
+	status = node_each(node, fill);
+	if (status == TCPX_OK)
+		status = node_control_barrier(node->control, "filled");
+	node_control_stage(node->control, "transfer");
+	cpu_ns = perf_cpu_ns();
+	node->began_ns = (uint64_t)clock_now_ns();
+	if (status == TCPX_OK)
+		status = node_each(node, move);
+	node->elapsed_ns += (uint64_t)clock_now_ns() - node->began_ns;
+	node->cpu_ns += perf_cpu_ns() - cpu_ns;
+	if (status == TCPX_OK)
+		status = node_control_barrier(node->control, "moved");
+	if (status == TCPX_OK)
+		status = node_each(node, compare);
+	return status;
+}
+
+/* Before what counts: routes, windows and caches are warm then. */
+static tcpx_status warm_up(struct node *node)
+{
+	tcpx_status status = one_window(node, 0);
+
+	for (uint32_t i = 0; i < node->ngpus; i++) {
+		struct node_row *row = &node->gpus[i].row;
+
+		*row = (struct node_row){.wrong = row->wrong, .checked = row->checked};
+	}
+	node->elapsed_ns = node->cpu_ns = 0;
+	return status;
+}
+
+tcpx_status node_run(struct node *node)
+{
+	tcpx_status status = warm_up(node);
+
+	for (uint32_t window = 0; window < node->windows && status == TCPX_OK; window++)
+		status = one_window(node, window);
+	for (uint32_t i = 0; i < node->ngpus; i++) {
+		struct node_gpu *gpu = &node->gpus[i];
+
+		gpu->row.links = gpu->nlinks;
+		for (uint32_t k = 0; k < gpu->nlinks; k++)
+			gpu->row.channels += gpu->links[k].channels;
+		if (status == TCPX_OK)
+			node_gpu_nics(gpu);
+	}
+	return status;
+}

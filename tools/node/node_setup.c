@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stages of a node until all its GPUs are ready, and its end. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "cli_gpu.h"
+#include "cli_output.h"
+#include "node.h"
+#include "node_control.h"
+#include "sys/cpu.h"
+
+#define LOOK_MS 100
+#define SAY_NS (3 * CLOCK_S_NS)
+
+const char *node_end_name(const struct node *node, struct node_end end, char *buf, size_t cap)
+{
+	const struct node_hello *hello = &node->hellos[end.rank];
+
+	snprintf(buf, cap, "rank %u (%s) GPU %u", end.rank, hello->host,
+		 hello->gpus[end.gpu].number);
+	return buf;
+}
+
+static void *stage_main(void *arg)
+{
+	struct node_gpu *gpu = arg;
+	uint64_t one = 1;
+
+	gpu->status = gpu->stage(gpu);
+	if (gpu->status != TCPX_OK)
+		gpu->error = *tcpx_last_error();
+	atomic_store(&gpu->ended, true);
+	if (write(gpu->node->done_fd, &one, sizeof(one)) < 0)
+		return NULL; /* it is looked at all the same */
+	return NULL;
+}
+
+/* Until all threads have ended, with an eye on the other ranks. */
+static tcpx_status watch(struct node *node, uint32_t started)
+{
+	tcpx_status status = TCPX_OK;
+	uint64_t count;
+
+	for (uint32_t i = 0; i < started;) {
+		struct pollfd fds[] = {{.fd = node->done_fd, .events = POLLIN},
+				       {.fd = node_control_fd(node->control), .events = POLLIN}};
+
+		if (atomic_load(&node->gpus[i].ended)) {
+			pthread_join(node->gpus[i++].thread, NULL);
+			continue;
+		}
+		(void)poll(fds, 2, LOOK_MS);
+		if (fds[0].revents && read(node->done_fd, &count, sizeof(count)) < 0)
+			continue;
+		if (status == TCPX_OK)
+			status = node_control_look(node->control);
+		if (status != TCPX_OK)
+			atomic_store(&node->stop, true);
+	}
+	return status;
+}
+
+tcpx_status node_each(struct node *node, tcpx_status (*stage)(struct node_gpu *))
+{
+	uint32_t started = 0;
+	tcpx_status status = TCPX_OK, watched;
+
+	while (started < node->ngpus && status == TCPX_OK) {
+		struct node_gpu *gpu = &node->gpus[started];
+
+		gpu->stage = stage;
+		atomic_store(&gpu->ended, false);
+		status = sys_thread_start(&gpu->thread, "tcpx-node", stage_main, gpu);
+		started += status == TCPX_OK;
+	}
+	watched = watch(node, started);
+	if (watched != TCPX_OK)
+		return watched; /* it is why the threads ended */
+	for (uint32_t i = 0; i < started && status == TCPX_OK; i++) {
+		tcpx_error error = node->gpus[i].error;
+
+		if (node->gpus[i].status == TCPX_OK)
+			continue;
+		status = error_set(error.status, error.system_errno, "GPU %u: %.300s",
+				   node->gpus[i].number, error.what);
+		if (*error.next)
+			error_next("%s", error.next);
+	}
+	return status;
+}
+
+static void say(const struct node *node, const char *what, uint32_t count, uint32_t of)
+{
+	if (node->options->quiet)
+		return;
+	printf("%s %u/%u\n", what, count, of);
+	(void)cli_flush(stdout);
+}
+
+/* Every few seconds, until all are there. */
+static void say_missing(const struct node *node)
+{
+	char text[160];
+	unsigned lines = 0;
+
+	for (uint32_t i = 0; i < node->ngpus; i++)
+		for (uint32_t k = 0; k < node->gpus[i].nlinks; k++) {
+			const struct node_link *link = &node->gpus[i].links[k];
+
+			if ((link->up && link->channels >= link->want) || lines++ >= 16)
+				continue;
+			cli_error("waiting: GPU %u to %s: %s, %u of %u channels",
+				  node->gpus[i].number,
+				  node_end_name(node, link->far, text, sizeof(text)),
+				  link->up ? "up" : "not connected", link->channels, link->want);
+		}
+	if (lines > 16)
+		cli_error("waiting: and %u more", lines - 16);
+}
+
+static uint32_t node_wanted(const struct node_gpu *gpu)
+{
+	uint32_t sum = 0;
+
+	for (uint32_t i = 0; i < gpu->nlinks; i++)
+		sum += gpu->links[i].want;
+	return sum;
+}
+
+struct counts {
+	uint32_t links, all_links, channels, all_channels;
+};
+
+static tcpx_status count(struct node *node, struct counts *out)
+{
+	tcpx_status status = TCPX_OK;
+
+	*out = (struct counts){0};
+	for (uint32_t i = 0; i < node->ngpus && status == TCPX_OK; i++) {
+		struct node_gpu *gpu = &node->gpus[i];
+		uint32_t links, channels;
+
+		status = node_gpu_look(gpu, &links, &channels);
+		out->links += links;
+		out->channels += channels;
+		out->all_links += gpu->nlinks;
+		out->all_channels += node_wanted(gpu);
+	}
+	return status;
+}
+
+/* Poll over all sessions of the node, and the control's. */
+static void await_events(const struct node *node)
+{
+	struct pollfd fds[NODE_GPUS_MAX + 1];
+
+	for (uint32_t i = 0; i < node->ngpus; i++)
+		fds[i] = (struct pollfd){.fd = tcpx_session_fd(node->gpus[i].session),
+					 .events = POLLIN};
+	fds[node->ngpus] = (struct pollfd){.fd = node_control_fd(node->control), .events = POLLIN};
+	(void)poll(fds, node->ngpus + 1, LOOK_MS);
+	for (uint32_t i = 0; i < node->ngpus; i++)
+		(void)tcpx_session_dispatch(node->gpus[i].session, 0);
+}
+
+static tcpx_status await_links(struct node *node, struct counts *out)
+{
+	int64_t now = clock_now_ns(), say_ns = now + SAY_NS;
+	int64_t end = now + (int64_t)(node->options->timeout * 1e9);
+	tcpx_status status;
+
+	for (;;) {
+		status = count(node, out);
+		if (status == TCPX_OK && out->channels == out->all_channels &&
+		    out->links == out->all_links)
+			return TCPX_OK;
+		if (status == TCPX_OK)
+			status = node_control_look(node->control);
+		now = clock_now_ns();
+		if (now >= say_ns || (status == TCPX_OK && now >= end)) {
+			say_missing(node);
+			say_ns = now + SAY_NS;
+		}
+		if (status == TCPX_OK && now >= end)
+			status = error_set(TCPX_ERR_TIMED_OUT, 0,
+					   "%u of %u channels are up after %.0f s", out->channels,
+					   out->all_channels, node->options->timeout);
+		if (status != TCPX_OK)
+			return status;
+		await_events(node);
+	}
+}
+
+static tcpx_status connect_all(struct node *node)
+{
+	struct counts counts;
+	tcpx_status status;
+
+	node_control_stage(node->control, "channels");
+	status = node_each(node, node_gpu_dial);
+
+	if (status == TCPX_OK)
+		status = await_links(node, &counts);
+	if (status != TCPX_OK)
+		return status;
+	say(node, "channels created", counts.links * counts.all_channels / counts.all_links,
+	    counts.all_channels);
+	status = node_control_barrier(node->control, "channels");
+	if (status == TCPX_OK)
+		say(node, "channels accepted", counts.channels, counts.all_channels);
+	return status;
+}
+
+static tcpx_status register_all(struct node *node)
+{
+	uint32_t channels = 0;
+	tcpx_status status;
+
+	node_control_stage(node->control, "memory");
+	status = node_each(node, node_gpu_register);
+
+	if (status == TCPX_OK)
+		status = node_share_tokens(node);
+	if (status == TCPX_OK)
+		status = node_each(node, node_gpu_prepare);
+	for (uint32_t i = 0; i < node->ngpus; i++)
+		channels += node_wanted(&node->gpus[i]);
+	if (status == TCPX_OK)
+		status = node_control_barrier(node->control, "registered");
+	if (status == TCPX_OK)
+		say(node, "memory registered", channels, channels);
+	return status;
+}
+
+/* Which GPUs they are; nobody's context is made for that. */
+tcpx_status node_find_gpus(struct node *node)
+{
+	uint32_t count = 0;
+	int version;
+	tcpx_status status = TCPX_OK;
+
+	if (node->options->mem != NODE_MEM_HOST) {
+		status = cli_gpu_count(&count, &version);
+		if (status != TCPX_OK && node->options->mem == NODE_MEM_CUDA)
+			return status;
+		node->gpu_memory = status == TCPX_OK;
+	}
+	for (uint32_t i = 0; node->gpu_memory && i < node->ngpus; i++) {
+		struct cli_gpu gpu;
+
+		if (node->gpus[i].number >= count)
+			return error_set(TCPX_ERR_NOT_FOUND, 0,
+					 "--gpus %s: this process sees %u GPU%s",
+					 node->options->gpus, count, count == 1 ? "" : "s");
+		status = cli_gpu_get(node->gpus[i].number, &gpu);
+		if (status != TCPX_OK)
+			return status;
+		snprintf(node->gpus[i].pci, sizeof(node->gpus[i].pci), "%s", gpu.pci);
+	}
+	return TCPX_OK;
+}
+
+tcpx_status node_setup(struct node *node)
+{
+	int64_t began = clock_now_ns();
+	tcpx_status status;
+
+	node->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	status = node->done_fd < 0 ? error_set(TCPX_ERR_SYSTEM, errno, "eventfd") : TCPX_OK;
+	if (status == TCPX_OK)
+		status = node_meet(node);
+	if (status == TCPX_OK)
+		status = node_plan(node);
+	if (status == TCPX_OK)
+		status = node_each(node, node_gpu_open);
+	if (status == TCPX_OK) {
+		say(node, "GPUs initialised", node->ngpus, node->ngpus);
+		status = node_share_contacts(node);
+	}
+	if (status == TCPX_OK)
+		status = connect_all(node);
+	if (status == TCPX_OK)
+		status = register_all(node);
+	node->ready_ns = (uint64_t)(clock_now_ns() - began);
+	if (status == TCPX_OK && !node->options->quiet) {
+		printf("=== ALL GPUs READY ===\n");
+		(void)cli_flush(stdout);
+	}
+	return status;
+}
+
+void node_close(struct node *node)
+{
+	for (uint32_t i = 0; i < node->ngpus; i++)
+		node_gpu_close(&node->gpus[i]);
+	if (node->done_fd > 0)
+		close(node->done_fd);
+	free(node->hellos);
+	free(node->contacts);
+	free(node->tokens);
+}
