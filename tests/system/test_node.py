@@ -19,8 +19,8 @@ STAGES = ["GPUs initialised {0}/{0}", "channels created {1}/{1}", "channels acce
 
 
 def port_base():
-    """Below the ports that the kernel gives away. The control's port was free a moment ago; those of
-    GPUs move on when they are taken."""
+    """Below the ports that the kernel gives away. The control's port was free a moment ago; those
+    of GPUs move on when they are taken."""
     while True:
         port = random.randrange(12000, 32000)
         with socket.socket() as probe:
@@ -87,7 +87,8 @@ def fixture_messages(build):
 
 
 def counted(tmp_path):
-    stats = [json.loads(path.read_text(encoding="utf-8")) for path in (tmp_path / "stats").iterdir()]
+    stats = [json.loads(path.read_text(encoding="utf-8"))
+             for path in (tmp_path / "stats").iterdir()]
     assert stats
     return {name: sum(one[name] for one in stats)
             for name in ("received_messages", "pages_in_use", "violations")}
@@ -150,6 +151,13 @@ def test_json(tool):
             assert gpu["bytes_out"] == gpu["bytes_in"] == 4 * 65536
             assert gpu["checked"] >= 4 * 65536 and gpu["wrong"] == 0
             assert gpu["rate_out"] > 0
+
+
+def test_plain_sockets_beside(tool):
+    done = Ranks(tool, *SMALL, "--gpus", "0-2", "--peers", "all", "--ceiling").end()
+    assert [one.returncode for one in done] == [0, 0], done[0].stderr + done[1].stderr
+    assert re.search(r"^ceiling [\d.]+ GB/s of as many plain sockets: the sum is [\d.]+ % of it$",
+                     done[0].stdout, re.M)
 
 
 def test_lines_of_the_predecessor(tool):
@@ -265,7 +273,8 @@ def test_eight_gpus_over_the_emulator(tool, a3, messages, tmp_path, op, peers):
 
 
 def test_a_foreign_nic_is_relayed(tool, a3, messages):
-    done = Ranks(tool, *messages, "--gpus", "0", "--nics", "eth2", env={**a3, "TCPX_LOG": "info"}).end()
+    env = {**a3, "TCPX_LOG": "info"}
+    done = Ranks(tool, *messages, "--gpus", "0", "--nics", "eth2", env=env).end()
     assert [one.returncode for one in done] == [0, 0], done[0].stderr
     assert re.search(r"NIC eth2 is not GPU 0's: receives land on GPU 0000:0a:00.0 and are relayed",
                      done[0].stderr)

@@ -34,7 +34,7 @@ struct node_options {
 	uint64_t op, transport, mem, channels, size, iters, memory, port_base;
 	double timeout, warm;
 	const char *gpus, *nics, *peers, *bind, *key, *json;
-	int insecure, perf_lines, no_local, quiet;
+	int insecure, perf_lines, no_local, quiet, ceiling;
 	struct cli_plugin plugin;
 };
 
@@ -128,6 +128,7 @@ struct node {
 	uint32_t window, used;
 	uint64_t ready_ns;   /* from the start to READY */
 	uint64_t elapsed_ns; /* of the windows, to the slowest end of this rank */
+	uint64_t ceiling_ns; /* plain sockets move a window's bytes in it; 0: not measured */
 	uint64_t began_ns;   /* of the window */
 	uint64_t cpu_ns;
 	char devmem[512]; /* what rx_devmem_pkts rose by; "": nobody looked */
@@ -154,6 +155,10 @@ tcpx_status node_meet(struct node *node);
 tcpx_status node_plan(struct node *node); /* links and windows */
 tcpx_status node_share_contacts(struct node *node);
 tcpx_status node_share_tokens(struct node *node);
+/* Each rank's entries of so many bytes, one for each of its GPUs; out_all: of all ends, by
+ * node_end_at(), for free(). */
+tcpx_status node_share_all(struct node *node, const char *stage, const void *own, size_t each,
+			   void **out_all);
 
 /* node_setup.c: everything until READY, with a counted line for each stage. */
 tcpx_status node_setup(struct node *node);
@@ -182,6 +187,9 @@ struct perf_leave node_leave(const struct node *node); /* asked in long work on 
 
 /* node_run.c: the windows of the run, with barriers and every byte checked. */
 tcpx_status node_run(struct node *node);
+
+/* node_ceiling.c: what as many plain sockets do in the same time; node->ceiling_ns. */
+tcpx_status node_ceiling(struct node *node);
 
 /* node_result.c: rows of all ranks come to rank 0, which prints. Returns an exit code. */
 int node_result(struct node *node);

@@ -172,9 +172,8 @@ tcpx_status node_plan(struct node *node)
 	return status;
 }
 
-/* Each rank's entries of so many bytes for each of its GPUs, by node_end_at(). */
-static tcpx_status share(struct node *node, const char *stage, const void *own, size_t each,
-			 void **out_all)
+tcpx_status node_share_all(struct node *node, const char *stage, const void *own, size_t each,
+			   void **out_all)
 {
 	struct node_blob *blobs = calloc(node->size, sizeof(*blobs));
 	uint32_t ends = node_end_at(node->hellos, (struct node_end){node->size, 0}), at = 0;
@@ -212,7 +211,7 @@ tcpx_status node_share_contacts(struct node *node)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "contacts");
 	for (uint32_t i = 0; i < node->ngpus; i++)
 		own[i] = node->gpus[i].contact;
-	status = share(node, "listening", own, sizeof(*own), &all);
+	status = node_share_all(node, "listening", own, sizeof(*own), &all);
 	node->contacts = all;
 	free(own);
 	return status;
@@ -226,7 +225,7 @@ tcpx_status node_share_tokens(struct node *node)
 
 	for (uint32_t i = 0; i < node->ngpus; i++)
 		own[i] = node->gpus[i].tokens;
-	status = share(node, "memory", own, sizeof(*own), &all);
+	status = node_share_all(node, "memory", own, sizeof(*own), &all);
 	node->tokens = all;
 	return status;
 }

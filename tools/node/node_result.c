@@ -15,7 +15,7 @@
 
 /* Of one rank, on the wire to rank 0: both ends are of one version. */
 struct report {
-	uint64_t elapsed_ns, cpu_ns, ready_ns;
+	uint64_t elapsed_ns, cpu_ns, ready_ns, ceiling_ns;
 	uint32_t ngpus, threads;
 	struct {
 		struct node_row row;
@@ -49,6 +49,7 @@ static void fill_report(struct node *node, struct report *r)
 	r->elapsed_ns = node->elapsed_ns;
 	r->cpu_ns = node->cpu_ns;
 	r->ready_ns = node->ready_ns;
+	r->ceiling_ns = node->ceiling_ns;
 	r->ngpus = node->ngpus;
 	r->threads = threads_now();
 	for (uint32_t i = 0; i < node->ngpus; i++) {
@@ -64,24 +65,31 @@ static void fill_report(struct node *node, struct report *r)
 
 struct sums {
 	uint64_t bytes, wrong, checked, slowest_ns, cpu_ns;
+	double rate, ceiling; /* bytes a second; ceiling 0: not measured */
 };
 
-static struct sums add_up(const struct report *reports, uint32_t ranks)
+static struct sums add_up(const struct node *node, const struct report *reports)
 {
+	uint64_t ceiling_ns = 0;
 	struct sums s = {0};
 
-	for (uint32_t rank = 0; rank < ranks; rank++) {
+	for (uint32_t rank = 0; rank < node->size; rank++) {
 		const struct report *r = &reports[rank];
 
 		s.cpu_ns += r->cpu_ns;
 		if (r->elapsed_ns > s.slowest_ns)
 			s.slowest_ns = r->elapsed_ns;
+		if (r->ceiling_ns > ceiling_ns)
+			ceiling_ns = r->ceiling_ns;
 		for (uint32_t i = 0; i < r->ngpus; i++) {
 			s.bytes += r->gpus[i].row.bytes_out;
 			s.wrong += r->gpus[i].row.wrong;
 			s.checked += r->gpus[i].row.checked;
 		}
 	}
+	s.rate = rate(s.bytes, s.slowest_ns) * GIGA;
+	/* A round of it moves a window of every link. */
+	s.ceiling = rate(s.bytes / node->options->iters * node->slots, ceiling_ns) * GIGA;
 	return s;
 }
 
@@ -147,6 +155,9 @@ static void print_table(const struct node *node, const struct report *reports, c
 	       (unsigned long long)node->options->iters,
 	       bytes_format(node->options->size, text, sizeof(text)),
 	       s->checked ? "compared" : "NOT LOOKED AT (--unpack none): the data is invalid");
+	if (s->ceiling > 0)
+		printf("ceiling %.3f GB/s of as many plain sockets: the sum is %.1f %% of it\n",
+		       s->ceiling / GIGA, 100 * s->rate / s->ceiling);
 	printf("sum %.3f GB/s   CPU %.3f s/GB   READY after %.3f s   %llu wrong bytes\n",
 	       rate(s->bytes, s->slowest_ns), s->bytes ? (double)s->cpu_ns / (double)s->bytes : 0,
 	       (double)reports[0].ready_ns / GIGA, (unsigned long long)s->wrong);
@@ -224,7 +235,9 @@ static int write_json(const struct node *node, const struct report *reports, con
 		for (uint32_t i = 0; i < reports[rank].ngpus; i++)
 			put_gpu(gpus, &node->hellos[rank], &reports[rank], i);
 	}
-	cli_json_real(json, "rate", rate(s->bytes, s->slowest_ns) * GIGA);
+	cli_json_real(json, "rate", s->rate);
+	if (s->ceiling > 0)
+		cli_json_real(json, "ceiling", s->ceiling);
 	cli_json_integer(json, "wrong", s->wrong);
 	cli_json_text(json, "verdict", s->wrong ? "wrong data" : "ok");
 	rc = cli_json_write(json, out, node->options->json) ? CLI_FAILED : CLI_OK;
@@ -251,7 +264,7 @@ int node_result(struct node *node)
 		free(reports);
 		return cli_fail(status, "the results do not come together");
 	}
-	sums = add_up(reports, node->size);
+	sums = add_up(node, reports);
 	if (!node->rank)
 		print_table(node, reports, &sums);
 	if (node->options->perf_lines)

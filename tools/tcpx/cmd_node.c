@@ -96,6 +96,8 @@ static const struct cli_option options[] = {
 	 "60",
 	 0,
 	 "a rank that does not come to a stage by then fails the run"},
+	{"ceiling", NULL, CLI_RULE_FLAG, AT(ceiling), NULL, 0,
+	 "measure plain sockets of the same number, too"},
 	{"json", "FILE", CLI_RULE_TEXT, AT(json), NULL, 0, "results of all ranks; - is stdout"},
 	{"perf-lines", NULL, CLI_RULE_FLAG, AT(perf_lines), NULL, CLI_ENV(PERF),
 	 "the predecessor's [PERF] lines"},
@@ -145,6 +147,8 @@ static int drive(struct node *node)
 		cli_devmem_start(&devmem, &node->options->plugin);
 	if (status == TCPX_OK)
 		status = node_run(node);
+	if (status == TCPX_OK && node->options->ceiling)
+		status = node_ceiling(node);
 	if (status == TCPX_OK && counts)
 		(void)cli_devmem_end(&devmem, node->devmem, sizeof(node->devmem));
 	if (status == TCPX_OK)
