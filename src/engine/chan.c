@@ -46,10 +46,29 @@ void chan_put(struct engine_chan *chan)
 		chan_free(chan);
 }
 
+/* Lanes have the last one to themselves, so that a small frame never waits for a big one. A bulk
+ * channel goes where the fewest are, whatever their peers and sessions: those of a GPU beside
+ * another do not meet on the same threads while others sleep. */
+static struct engine_worker *worker_for(const struct engine_peer *peer, uint32_t index)
+{
+	struct engine_runtime *runtime = &engine_runtime;
+	uint32_t n = runtime->nworkers;
+	struct engine_worker *best = &runtime->workers[(peer->slot.index + index) % n];
+
+	if (index == CORE_LANE)
+		return &runtime->workers[n];
+	for (uint32_t i = 1; i < n; i++) {
+		struct engine_worker *other = &runtime->workers[(peer->slot.index + index + i) % n];
+
+		if (atomic_load(&other->channels) < atomic_load(&best->channels))
+			best = other;
+	}
+	return best;
+}
+
 tcpx_status chan_create(struct engine_peer *peer, uint32_t index, uint32_t epoch,
 			struct net_chan *net, struct engine_chan **out_chan)
 {
-	struct engine_runtime *runtime = &engine_runtime;
 	struct engine_chan *chan = calloc(1, sizeof(*chan));
 	tcpx_status status;
 
@@ -78,11 +97,7 @@ tcpx_status chan_create(struct engine_peer *peer, uint32_t index, uint32_t epoch
 	list_init(&chan->kick_node);
 	list_init(&chan->leased);
 	pthread_mutex_init(&chan->poll_lock, NULL);
-	/* A peer's channels go to different workers; the next peer begins with the next one. Lanes
-	 * have the last one to themselves, so that a small frame never waits for a big one. */
-	chan->worker = &runtime->workers[index == CORE_LANE
-						 ? runtime->nworkers
-						 : (peer->slot.index + index) % runtime->nworkers];
+	chan->worker = worker_for(peer, index);
 	*out_chan = chan;
 	return TCPX_OK;
 }
@@ -92,6 +107,7 @@ void chan_start(struct engine_chan *chan)
 	struct epoll_event event = {.data.ptr = chan};
 	int err = 0;
 
+	atomic_fetch_add(&chan->worker->channels, 1);
 	pthread_mutex_lock(&chan->poll_lock);
 	if (epoll_ctl(chan->worker->epfd, EPOLL_CTL_ADD, chan->net->ops->fd(chan->net), &event))
 		err = errno;
@@ -345,6 +361,7 @@ void chan_stop(struct engine_chan *chan)
 {
 	struct engine_worker *worker = chan->worker;
 
+	atomic_fetch_sub(&worker->channels, 1);
 	chan->net->ops->shutdown(chan->net);
 	owner_close(&chan->tx_owner);
 	owner_close(&chan->rx_owner);

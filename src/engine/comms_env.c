@@ -77,7 +77,8 @@ static void add_named(struct question *q, const char *names)
 	char name[64];
 
 	if (!*names || !strcmp(names, COMMS_NICS_ALL)) {
-		add_owners(q);
+		if (config_bool(CONFIG_PAIRING)) /* else the plugin's devices say which */
+			add_owners(q);
 		return;
 	}
 	while (*names) {
@@ -113,7 +114,7 @@ tcpx_status comms_env_settings(size_t message_bytes, struct gpudirect_setting *o
 	if (status != TCPX_OK)
 		return status;
 	question_init(&q, place, message_bytes);
-	add_owners(&q);
+	add_named(&q, COMMS_NICS_ALL);
 	*out_count = gpudirect_env_recipe(&q.place, comms_place_getenv, NULL, out_settings, max);
 	comms_place_free(place);
 	return TCPX_OK;

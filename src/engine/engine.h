@@ -38,7 +38,8 @@
 struct engine_worker {
 	int epfd, wakefd;
 	uint32_t index;
-	bool lanes, polls; /* polls: some channel is looked at again without an event */
+	_Atomic uint32_t channels; /* that it serves; the next one goes where they are fewest */
+	bool lanes, polls;	   /* polls: some channel is looked at again without an event */
 	pthread_t thread;
 	pthread_mutex_t lock;		 /* guards kicked */
 	struct list_node kicked, graves; /* graves: channels to let go of after this round */
