@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/config.h"
+#include "cli_secret.h"
 #include "doctor_rules.h"
 
 #define PROBLEMS_NS (2 * CLOCK_S_NS)
@@ -49,7 +50,10 @@ static void put_variables(struct doctor_facts *facts)
 
 		if (!value || !is_ours(*at))
 			continue;
-		doctor_put_text(facts, value + 1, "env.%.*s", (int)(value - *at), *at);
+		if (cli_is_secret(*at, (size_t)(value - *at)) || cli_has_key(value))
+			doctor_put_text(facts, "(hidden)", "env.%.*s", (int)(value - *at), *at);
+		else
+			doctor_put_text(facts, value + 1, "env.%.*s", (int)(value - *at), *at);
 		count++;
 	}
 	doctor_put_count(facts, count, "env.count");
