@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "doctor_probe.h"
 
-#define ARGS_MAX 16
+#define ARGS_MAX 31
 
 extern char **environ;
 

@@ -41,14 +41,14 @@ static int is_ours(const char *name)
 	return 0;
 }
 
-static void put_variables(struct doctor_facts *facts)
+static void put_variables(struct doctor_facts *facts, int served)
 {
 	unsigned count = 0;
 
 	for (char **at = environ; *at; at++) {
 		const char *value = strchr(*at, '=');
 
-		if (!value || !is_ours(*at))
+		if (!value || !is_ours(*at) || (served && strstr(*at, "_KEY_FILE=")))
 			continue;
 		if (cli_is_secret(*at, (size_t)(value - *at)) || cli_has_key(value))
 			doctor_put_text(facts, "(hidden)", "env.%.*s", (int)(value - *at), *at);
@@ -96,7 +96,7 @@ void doctor_probe_environment(struct doctor_facts *facts, const char *nic)
 {
 	const char *wait;
 
-	put_variables(facts);
+	put_variables(facts, 0);
 	doctor_put_count(facts, config_u64(CONFIG_CHUNK_BYTES), "chunk_bytes");
 	doctor_put_text(facts, config_text(CONFIG_BIND), "bind");
 	if (!doctor_uses_tcpx(facts))
@@ -136,19 +136,26 @@ void doctor_probe(struct doctor_facts *facts, const struct doctor_probe_opts *op
 		doctor_probe_plugin(facts, opts->plugin);
 	if (doctor_wants(opts, "D13"))
 		doctor_probe_port(facts);
-	doctor_probe_environment(facts, opts->nic);
 	doctor_probe_key(facts, opts->key_file);
 	if (opts->peer)
 		doctor_probe_peer(facts, opts);
+	doctor_probe_environment(facts, opts->nic); /* the last: it changes ours */
 }
 
-/* Left out: what nobody compares, paths, and the key file's place. */
+/* Of the key its ids alone: both ends say them in every hello. */
 void doctor_probe_served(struct doctor_facts *facts)
 {
+	struct doctor_facts key = {0};
+	const char *ids;
+
 	doctor_probe_host(facts);
 	doctor_probe_machine(facts);
 	doctor_probe_nics(facts);
-	put_variables(facts);
+	put_variables(facts, 1);
 	doctor_put_count(facts, config_u64(CONFIG_CHUNK_BYTES), "chunk_bytes");
-	doctor_probe_key(facts, NULL);
+	doctor_probe_key(&key, NULL);
+	ids = doctor_text(&key, "key.ids");
+	if (ids)
+		doctor_put_text(facts, ids, "key.ids");
+	doctor_facts_free(&key);
 }

@@ -31,6 +31,11 @@ void doctor_probe_port(struct doctor_facts *facts);
 void doctor_probe_environment(struct doctor_facts *facts, const char *nic);
 void doctor_probe_key(struct doctor_facts *facts, const char *file);
 void doctor_probe_peer(struct doctor_facts *facts, const struct doctor_probe_opts *opts);
+/* Pairs of our addresses and the other end's ("a.b.c.d:port" lines): routes, who answers, MTU. */
+void doctor_probe_rails(struct doctor_facts *facts, const char *addresses);
+/* A transfer into the memory of a GPU, in a process of its own, and what its NICs count. */
+void doctor_probe_devmem(struct doctor_facts *facts, const struct doctor_probe_opts *opts,
+			 int64_t deadline_ns);
 
 /* What a serve hands out of itself: the part that the other end compares. */
 void doctor_probe_served(struct doctor_facts *facts);
