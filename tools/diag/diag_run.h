@@ -17,7 +17,7 @@ struct diag_run {
 	double seconds;
 };
 
-/* 0; -1 after a line on stderr: it could not be run at all. Ctrl-C and SIGTERM are the command's. */
+/* 0; -1: no pipes for it. Ctrl-C and SIGTERM are the command's. */
 int diag_run_command(struct diag_run *run);
 
 #endif

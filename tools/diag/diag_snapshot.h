@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What changes while something runs, read at one moment: each kind a text of lines "name: value". */
+/* What changes while something runs, at one moment: each kind a text of lines "name: value". */
 #ifndef TOOLS_DIAG_SNAPSHOT_H
 #define TOOLS_DIAG_SNAPSHOT_H
 

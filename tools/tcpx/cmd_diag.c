@@ -15,12 +15,10 @@ struct diag_command {
 #define AT(field) offsetof(struct diag_command, field)
 
 static const struct cli_option options[] = {
-	{"out", "DIR", CLI_RULE_TEXT, AT(out), NULL, 0,
-	 "where folders are made (default: diagnostics)"},
+	{"out", "DIR", CLI_RULE_TEXT, AT(out), NULL, 0, "where folders are made [diagnostics]"},
 	{"name", "NAME", CLI_RULE_TEXT, AT(name), NULL, 0,
-	 "of the folder, before its time (default: the command's)"},
-	{"mask", NULL, CLI_RULE_FLAG, AT(mask), NULL, 0,
-	 "addresses and the host's name become ip-1, mac-1, host-1"},
+	 "first part of the folder's name [the command's]"},
+	{"mask", NULL, CLI_RULE_FLAG, AT(mask), NULL, 0, "hide addresses and the host's name"},
 };
 
 static int run(const struct cli_command *command, int argc, char **argv)
