@@ -3,6 +3,7 @@
 import pathlib
 import re
 import socket
+import subprocess
 
 import pytest
 
@@ -161,6 +162,57 @@ def fixture_a3(tool, tmp_path):
             "TCPXEMU_DEVMEM_DIR": f"{tmp_path}/played", "TCPX_UNPACK_IMPL": "d2d",
             "TCPX_DEVMEM_STATS": f"{tmp_path}/played/%s",
             "NCCL_GPUDIRECTTCPX_CTRL_DEV": "lo"}
+
+
+@pytest.fixture(name="rxdm")
+def fixture_rxdm(tool, a3):
+    """Starts the stand-in for RxDM; it ends with the test."""
+    program = pathlib.Path(a3["TCPX_PLUGIN_PATH"]).parents[2] / "emu/fakerxdm/fakerxdm"
+    running = []
+
+    def start(mode):
+        process = subprocess.Popen(
+            [program, "--prefix", a3["NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX"], "--mode", mode],
+            stdout=subprocess.PIPE, env=tool.environment())
+        running.append(process)
+        assert process.stdout.readline() == b"ready\n"
+
+    yield start
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def test_an_rxdm_that_answers(tool, a3, rxdm):
+    rxdm("ok")
+    done = tool("doctor", "--only", "D01,D07,D19", env=a3)
+    assert done.returncode == 0, done.stdout
+    assert verdicts(done, "D01")[0].startswith("PASS D01 8 GPUs, by RxDM's preset: 0000:04:00.0")
+    assert verdicts(done, "D07")[0].startswith("PASS D07 19 sockets in ")
+    assert verdicts(done, "D19")[0].startswith("PASS D19 ")
+
+
+@pytest.mark.parametrize("mode, check, words", [
+    ("refuse", "D01", "FAIL D01 GPU 0000:04:00.0 has no NIC of its own; RxDM has no queues for it"),
+    ("silent", "D07", "FAIL D07 RxDM's socket .*/queue_ids_by_gpu: silent"),
+    (None, "D07", "FAIL D07 none of RxDM's 19 sockets is in "),
+])
+def test_an_rxdm_that_does_not(tool, a3, rxdm, mode, check, words):
+    if mode:
+        rxdm(mode)
+    done = tool("doctor", "--only", "D01,D07,D16", env=a3 | {"TCPX_PLUGIN": "default"})
+    assert done.returncode == 3
+    assert re.match(words, verdicts(done, check)[0]), done.stdout
+
+
+def test_a_socket_that_is_missing(tool, a3, rxdm):
+    rxdm("ok")
+    folder = pathlib.Path(a3["NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX"])
+    (folder / "rx_rule_manager").unlink()
+    done = tool("doctor", "--only", "D07,D08", env=a3)
+    assert done.returncode == 3
+    text = verdicts(done, "D07")
+    assert len(text) == 1 and "/rx_rule_manager: missing" in text[0]
 
 
 def probe(tool, env, *args):

@@ -15,6 +15,7 @@
 #include "cli_secret.h"
 #include "doctor_rules.h"
 
+#define PAIR_NS (10 * CLOCK_S_NS) /* by then the other end was asked */
 #define PROBLEMS_NS (2 * CLOCK_S_NS)
 #define STEER_DEFAULT_US 5000000
 
@@ -92,6 +93,17 @@ static void put_problems(struct doctor_facts *facts, const char *nic)
 		doctor_put_count(facts, i, "problem.count");
 }
 
+/* RxDM takes connections and answers nothing. */
+static int is_silent(const struct doctor_facts *facts)
+{
+	const char *state;
+
+	for (unsigned i = 0; (state = doctor_text(facts, "rxdm.socket.%u.state", i)); i++)
+		if (!strcmp(state, "silent"))
+			return 1;
+	return 0;
+}
+
 void doctor_probe_environment(struct doctor_facts *facts, const char *nic)
 {
 	const char *wait;
@@ -104,6 +116,8 @@ void doctor_probe_environment(struct doctor_facts *facts, const char *nic)
 	wait = getenv("NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS");
 	doctor_put_count(facts, wait ? strtoull(wait, NULL, 10) : STEER_DEFAULT_US,
 			 "steer.wait_us");
+	if (is_silent(facts))
+		return; /* each question of the library would wait for it */
 	set_recipe();
 	put_problems(facts, nic && strcmp(nic, "all") ? nic : NULL);
 }
@@ -122,8 +136,16 @@ static void put_wanted(struct doctor_facts *facts, const struct doctor_probe_opt
 		doctor_put_text(facts, opts->plugin, "want.plugin");
 }
 
-void doctor_probe(struct doctor_facts *facts, const struct doctor_probe_opts *opts)
+int64_t doctor_until(const struct doctor_probe_opts *opts, int64_t ns)
 {
+	int64_t until = clock_after(ns);
+
+	return until < opts->deadline_ns ? until : opts->deadline_ns;
+}
+
+void doctor_probe(struct doctor_facts *facts, struct doctor_probe_opts *opts)
+{
+	opts->deadline_ns = clock_after(PAIR_NS);
 	tcpx_log_set(NULL, NULL, TCPX_LOG_ERROR); /* what is not there is a fact, not a warning */
 	doctor_probe_host(facts);
 	put_wanted(facts, opts);
@@ -132,8 +154,8 @@ void doctor_probe(struct doctor_facts *facts, const struct doctor_probe_opts *op
 	if (doctor_wants(opts, "D01,D02,D03,D14"))
 		doctor_probe_cuda(facts);
 	doctor_probe_rxdm(facts);
-	if (doctor_wants(opts, "D08,D19") || opts->plugin)
-		doctor_probe_plugin(facts, opts->plugin);
+	doctor_probe_plugin(facts, opts->plugin,
+			    doctor_wants(opts, opts->peer ? "D03,D08,D19" : "D08,D19"));
 	if (doctor_wants(opts, "D13"))
 		doctor_probe_port(facts);
 	doctor_probe_key(facts, opts->key_file);

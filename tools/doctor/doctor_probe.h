@@ -11,11 +11,15 @@ struct doctor_probe_opts {
 	uint64_t chosen; /* rules, bit by index: what none of them reads may be left out */
 	const char *nic, *plugin, *key_file, *peer; /* NULL: not given */
 	int insecure;
-	int gpu; /* -1: not given */
+	int gpu;	     /* -1: not given */
+	int64_t deadline_ns; /* set by doctor_probe(): of asking the other end */
 };
 
 /* Everything, with a deadline for each part. What cannot be found out is left out. */
-void doctor_probe(struct doctor_facts *facts, const struct doctor_probe_opts *opts);
+void doctor_probe(struct doctor_facts *facts, struct doctor_probe_opts *opts);
+
+/* So long from now, and not beyond the deadline of asking the other end. */
+int64_t doctor_until(const struct doctor_probe_opts *opts, int64_t ns);
 
 /* 1 when one of the rules "D01,D07" is wanted. */
 int doctor_wants(const struct doctor_probe_opts *opts, const char *rules);
@@ -24,7 +28,8 @@ int doctor_wants(const struct doctor_probe_opts *opts, const char *rules);
 void doctor_probe_machine(struct doctor_facts *facts); /* GPUs and NICs on PCI, and their owners */
 void doctor_probe_cuda(struct doctor_facts *facts);    /* GPUs by the driver */
 void doctor_probe_rxdm(struct doctor_facts *facts);
-void doctor_probe_plugin(struct doctor_facts *facts, const char *file);
+/* Where it is; with load also whether it loads and what it is. */
+void doctor_probe_plugin(struct doctor_facts *facts, const char *file, int load);
 void doctor_probe_host(struct doctor_facts *facts);
 void doctor_probe_nics(struct doctor_facts *facts);
 void doctor_probe_port(struct doctor_facts *facts);
@@ -34,8 +39,7 @@ void doctor_probe_peer(struct doctor_facts *facts, const struct doctor_probe_opt
 /* Pairs of our addresses and the other end's ("a.b.c.d:port" lines): routes, who answers, MTU. */
 void doctor_probe_rails(struct doctor_facts *facts, const char *addresses);
 /* A transfer into the memory of a GPU, in a process of its own, and what its NICs count. */
-void doctor_probe_devmem(struct doctor_facts *facts, const struct doctor_probe_opts *opts,
-			 int64_t deadline_ns);
+void doctor_probe_devmem(struct doctor_facts *facts, const struct doctor_probe_opts *opts);
 
 /* What a serve hands out of itself: the part that the other end compares. */
 void doctor_probe_served(struct doctor_facts *facts);

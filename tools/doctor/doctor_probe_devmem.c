@@ -19,7 +19,7 @@ struct attempt {
 
 /* perf in a process of its own: a plugin may end it. */
 static int run_perf(const struct doctor_facts *facts, const struct doctor_probe_opts *opts,
-		    struct attempt *a, int64_t deadline_ns)
+		    struct attempt *a)
 {
 	const char *args[32] = {"perf",
 				opts->peer,
@@ -53,7 +53,7 @@ static int run_perf(const struct doctor_facts *facts, const struct doctor_probe_
 	}
 	if (opts->insecure)
 		args[n++] = "--insecure";
-	return doctor_ask_self(args, deadline_ns, a->text, sizeof(a->text));
+	return doctor_ask_self(args, opts->deadline_ns, a->text, sizeof(a->text));
 }
 
 /* "eth1 +12  eth2 +0" of perf: what grew on the NIC, and on others. */
@@ -94,11 +94,11 @@ static void put_why(struct doctor_facts *facts, const char *text)
 }
 
 static void probe_one(struct doctor_facts *facts, const struct doctor_probe_opts *opts,
-		      struct attempt *a, int64_t deadline_ns, unsigned *count)
+		      struct attempt *a, unsigned *count)
 {
 	const char *pci = doctor_text(facts, "gpu.%u.pci", a->gpu);
 	char counts[512];
-	int failed = run_perf(facts, opts, a, deadline_ns);
+	int failed = run_perf(facts, opts, a);
 	/* the plugin's own words for data that came as plain TCP */
 	int missed = strstr(a->text, "no cmsg") || strstr(a->text, "no-cmsg") ||
 		     strstr(a->text, "no NIC counted a packet");
@@ -120,8 +120,7 @@ static void probe_one(struct doctor_facts *facts, const struct doctor_probe_opts
 	++*count;
 }
 
-void doctor_probe_devmem(struct doctor_facts *facts, const struct doctor_probe_opts *opts,
-			 int64_t deadline_ns)
+void doctor_probe_devmem(struct doctor_facts *facts, const struct doctor_probe_opts *opts)
 {
 	static struct attempt a;
 	const char *nic = doctor_text(facts, "want.nic");
@@ -137,7 +136,7 @@ void doctor_probe_devmem(struct doctor_facts *facts, const struct doctor_probe_o
 		return;
 	}
 	for (a.gpu = 0; doctor_text(facts, "gpu.%u.pci", a.gpu); a.gpu++) {
-		if (deadline_ns - clock_now_ns() < LEAST_NS)
+		if (opts->deadline_ns - clock_now_ns() < LEAST_NS)
 			break;
 		if (doctor_count(facts, &ordinal, "gpu.%u.cuda", a.gpu) ||
 		    (only && ordinal != want))
@@ -145,7 +144,7 @@ void doctor_probe_devmem(struct doctor_facts *facts, const struct doctor_probe_o
 		a.nic = nic ? nic : doctor_text(facts, "gpu.%u.owner", a.gpu);
 		snprintf(a.mem, sizeof(a.mem), "cuda:%llu", (unsigned long long)ordinal);
 		if (a.nic)
-			probe_one(facts, opts, &a, deadline_ns, &count);
+			probe_one(facts, opts, &a, &count);
 	}
 	if (!count && !doctor_text(facts, "probe.why"))
 		doctor_put_text(facts, "no GPU that CUDA sees has a NIC", "probe.why");

@@ -18,9 +18,10 @@
 #include "topo/rxdm_client.h"
 
 #define RXDM_NS (1 * CLOCK_S_NS)
-#define CUDA_NS (2 * CLOCK_S_NS)
-#define PLUGIN_NS (2 * CLOCK_S_NS)
+#define CUDA_NS (1500 * CLOCK_MS_NS)
+#define PLUGIN_NS (1500 * CLOCK_MS_NS)
 #define TEXT_CAP 16384
+#define QUEUES "queue_ids_by_gpu"
 
 /* As the tools' recipe has it, where the user says nothing. */
 static const char *rxdm_prefix(void)
@@ -175,13 +176,17 @@ static void put_socket(struct doctor_facts *facts, const char *prefix, const cha
 		       unsigned *count)
 {
 	char path[300], mode[16];
-	const char *state;
+	const char *answer = doctor_text(facts, "gpu.0.rxdm"), *state;
 	struct stat st;
 
 	snprintf(path, sizeof(path), "%.200s/%s", prefix, name);
 	state = socket_state(path);
 	if (!state || *count == DOCTOR_INDEX_MAX)
 		return;
+	/* it was asked for the queues of the GPUs before */
+	if (!strcmp(name, QUEUES) && !strcmp(state, "connects") && answer &&
+	    !strcmp(answer, "silent"))
+		state = "silent";
 	doctor_put_text(facts, name, "rxdm.socket.%u.name", *count);
 	doctor_put_text(facts, state, "rxdm.socket.%u.state", *count);
 	if (!stat(path, &st)) {
@@ -193,8 +198,7 @@ static void put_socket(struct doctor_facts *facts, const char *prefix, const cha
 
 void doctor_probe_rxdm(struct doctor_facts *facts)
 {
-	static const char *const fixed[] = {"rx_rule_manager", "rx_rule_uninstall",
-					    "queue_ids_by_gpu"};
+	static const char *const fixed[] = {"rx_rule_manager", "rx_rule_uninstall", QUEUES};
 	const char *prefix = rxdm_prefix(), *pci;
 	unsigned count = 0;
 	char name[64];
@@ -224,7 +228,7 @@ static const char *plugin_file(const char *named)
 	return access(path, F_OK) ? NULL : path;
 }
 
-void doctor_probe_plugin(struct doctor_facts *facts, const char *named)
+void doctor_probe_plugin(struct doctor_facts *facts, const char *named, int load)
 {
 	static char text[TEXT_CAP];
 	const char *file = plugin_file(named);
@@ -238,6 +242,8 @@ void doctor_probe_plugin(struct doctor_facts *facts, const char *named)
 	doctor_put_text(facts, file, "plugin.file");
 	if (!statvfs(file, &place))
 		doctor_put_flag(facts, (place.f_flag & ST_NOEXEC) != 0, "plugin.noexec");
+	if (!load)
+		return;
 	loads = !doctor_ask_self(args, clock_after(PLUGIN_NS), text, sizeof(text));
 	doctor_put_flag(facts, loads, "plugin.loads");
 	if (!loads) {

@@ -11,9 +11,7 @@
 #include "perf_connect.h"
 #include "perf_side.h"
 
-#define PAIR_NS (12 * CLOCK_S_NS) /* everything with the other end */
-#define CONNECT_NS (5 * CLOCK_S_NS)
-#define DEVMEM_NS (6 * CLOCK_S_NS)
+#define CONNECT_NS (4 * CLOCK_S_NS)
 #define FACTS_MAX (256u << 10) /* what a stranger may tell */
 #define CLOCK_ASKED 8
 #define PROBE_SECONDS 0.3
@@ -236,12 +234,12 @@ void doctor_probe_peer(struct doctor_facts *facts, const struct doctor_probe_opt
 	doctor_put_text(facts, opts->peer, "pair.address");
 	p.options.key = opts->key_file;
 	p.options.insecure = opts->insecure;
-	p.options.deadline_ns = clock_after(CONNECT_NS);
+	p.options.deadline_ns = doctor_until(opts, CONNECT_NS);
 	if (connect_by(&p, 1, opts->peer) != TCPX_OK) {
 		put_down(facts);
 		return;
 	}
-	p.client.deadline_ns = p.options.deadline_ns = clock_after(PAIR_NS);
+	p.client.deadline_ns = p.options.deadline_ns = opts->deadline_ns;
 	status = ask_facts(&p);
 	if (status == TCPX_OK) {
 		doctor_put_text(facts, "up", "pair.state");
@@ -261,5 +259,5 @@ void doctor_probe_peer(struct doctor_facts *facts, const struct doctor_probe_opt
 	perf_client_close(&p.client, 0);
 	free(p.text);
 	if (doctor_wants(opts, "D03"))
-		doctor_probe_devmem(facts, opts, clock_after(DEVMEM_NS));
+		doctor_probe_devmem(facts, opts);
 }

@@ -224,6 +224,7 @@ void doctor_d04_steered(struct doctor_judge *j)
 		doctor_skip(j, "not known: flows of the plugin, and the NICs' rules");
 		return;
 	}
+	rules = rules < DOCTOR_INDEX_MAX ? rules : DOCTOR_INDEX_MAX;
 	for (; (nic = doctor_text(j->facts, "flow.%u.nic", count)); count++) {
 		const char *local = doctor_text(j->facts, "flow.%u.local", count);
 		const char *remote = doctor_text(j->facts, "flow.%u.remote", count);
