@@ -82,6 +82,24 @@ def test_fixes_alone_are_lines_for_a_shell(tool):
         assert tool.run(["sh", "-n", "-c", fixes]).returncode == 0
 
 
+def test_fixes_do_what_they_say_and_nothing_else(tool, tmp_path):
+    """Facts may come from anywhere, and a user may give the fixes to a shell."""
+    evil = f"'; touch {tmp_path}/evil; $(touch {tmp_path}/evil) `touch {tmp_path}/evil` '"
+    text = (FACTS / "a3-eth2.facts").read_text(encoding="utf-8")
+    text = re.sub(r"=(eth\d|/etc/tcpx/cluster\.key)$", f"=\\1{evil}", text, flags=re.M)
+    more = [f"env.TCPX_CHANELS={evil}", f"env.NCCL_SOKET_IFNAME={evil}", "pair.state=up",
+            f"peer.env.NCCL_INLINE_THRESHOLD={evil}", "key.state=mode",
+            f"problem.0.what=x: y\nproblem.0.fix=touch {tmp_path}/evil\nproblem.0.fatal=yes",
+            f"problem.1.what=x: y\nproblem.1.fix=export A=1; touch {tmp_path}/evil"]
+    text = text.replace("key.state=ok\n", "").replace("end=1", "\n".join(more) + "\nend=1")
+    (tmp_path / "facts").write_text(text, encoding="utf-8")
+    done = tool("doctor", "--facts", tmp_path / "facts", "--fix")
+    assert done.returncode == 3 and "evil" in done.stdout, done.stderr
+    harmless = "".join(f"{name}() {{ :; }}\n" for name in ("ethtool", "ip", "chmod", "tcpx"))
+    tool.run(["sh", "-c", harmless + done.stdout])
+    assert not (tmp_path / "evil").exists(), done.stdout
+
+
 def test_only_some_checks(tool):
     done = tool("doctor", "--facts", FACTS / "a3-eth2.facts", "--only", "D20,d02")
     assert [check for _, check, _ in results(done.stdout)] == ["D02", "D20"]
@@ -191,7 +209,7 @@ def test_a_misspelt_variable(tool):
     done = tool("doctor", "--only", "D16", env={"TCPX_CHANELS": "3"})
     assert done.returncode == 0
     assert "WARN D16 nobody reads TCPX_CHANELS=3" in done.stdout
-    assert "unset TCPX_CHANELS; export TCPX_CHANNELS='3'" in done.stdout
+    assert "unset TCPX_CHANELS; export TCPX_CHANNELS=3" in done.stdout
 
 
 def test_a_plugin_that_does_not_load(tool, tmp_path):

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What does not change while something runs: the machine, the environment, the versions. */
-#include <gnu/libc-version.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <gnu/libc-version.h>
+#endif
 
 #include <tcpx/query.h>
 
@@ -158,7 +160,10 @@ char *diag_versions(void)
 
 	if (!out)
 		return NULL;
-	fprintf(out, "tcpx: %s\nlibc: %s\n", tcpx_version(), gnu_get_libc_version());
+	fprintf(out, "tcpx: %s\n", tcpx_version());
+#ifdef __GLIBC__
+	fprintf(out, "glibc: %s\n", gnu_get_libc_version());
+#endif
 	if (!uname(&name))
 		fprintf(out, "kernel: %s %s %s\n", name.sysname, name.release, name.machine);
 	if (!doctor_read_line("/proc/driver/nvidia/version", line, sizeof(line)))

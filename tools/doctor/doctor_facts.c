@@ -86,6 +86,9 @@ static void put(struct doctor_facts *facts, const char *value, const char *key, 
 	for (char *p = text; *p; p++)
 		if (iscntrl((unsigned char)*p))
 			*p = '?';
+	for (const char *p = name; *p; p++)
+		if (iscntrl((unsigned char)*p) || *p == '=')
+			return;
 	if (len < 0 || (size_t)len >= sizeof(name) ||
 	    doctor_fact_check(name, text, why, sizeof(why)))
 		return;
@@ -290,6 +293,11 @@ static int parse_line(struct doctor_facts *facts, char *line, unsigned number, c
 		snprintf(why, cap, "line %u is no key=value: '%.40s'", number, line);
 		return -1;
 	}
+	for (const char *p = line; *p; p++)
+		if (iscntrl((unsigned char)*p)) {
+			snprintf(why, cap, "line %u has a control character", number);
+			return -1;
+		}
 	*value++ = '\0';
 	if (number == 1 && (strcmp(line, FIRST) || strcmp(value, "1"))) {
 		snprintf(why, cap, "line 1 is not " FIRST "=%d: no facts, or of another version",

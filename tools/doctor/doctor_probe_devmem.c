@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "doctor_probe.h"
+#include "doctor_rules.h"
 
 #define BYTES "8M"
 #define BYTES_COUNT (8ull << 20)
@@ -65,7 +66,7 @@ static void put_counts(struct doctor_facts *facts, unsigned at, const char *nic,
 
 	for (; sscanf(counts, " %63s +%llu%n", name, &grown, &used) == 2; counts += used) {
 		known = 1;
-		if (strcmp(name, nic))
+		if (!doctor_is_listed(nic, name) && strcmp(nic, "all"))
 			elsewhere += grown;
 		else
 			here += grown;

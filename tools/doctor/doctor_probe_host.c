@@ -48,11 +48,11 @@ static void put_sysctl(struct doctor_facts *facts, const char *name)
 	doctor_put_text(facts, line, "sysctl.%s", name);
 }
 
-static void put_limit(struct doctor_facts *facts, const char *name, __rlimit_resource_t which)
+static void put_limit(struct doctor_facts *facts, const char *name, int which)
 {
 	struct rlimit limit;
 
-	if (!getrlimit(which, &limit))
+	if (!getrlimit((__typeof__(RLIMIT_NOFILE))which, &limit))
 		doctor_put_count(
 			facts, limit.rlim_cur == RLIM_INFINITY ? DOCTOR_UNLIMITED : limit.rlim_cur,
 			"limit.%s", name);

@@ -147,6 +147,31 @@ void doctor_skip(struct doctor_judge *j, const char *why, ...)
 	va_end(ap);
 }
 
+const char *doctor_quote(const char *word)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				    "_./:,=+@%-^";
+	static char room[4][4 * 200 + 4];
+	static unsigned turn;
+	char *buf = room[turn++ % 4], *out = buf;
+	size_t len = strnlen(word, 200);
+
+	if (len && strspn(word, plain) >= len) {
+		memcpy(buf, word, len);
+		buf[len] = '\0';
+		return buf;
+	}
+	*out++ = '\'';
+	for (size_t i = 0; i < len; i++) {
+		if (word[i] == '\'')
+			out = stpcpy(out, "'\\'");
+		*out++ = word[i];
+	}
+	*out++ = '\'';
+	*out = '\0';
+	return buf;
+}
+
 void doctor_add(char *text, size_t cap, const char *format, ...)
 {
 	size_t used = strlen(text);

@@ -62,6 +62,10 @@ void doctor_pass(struct doctor_judge *j, const char *evidence, ...)
 void doctor_skip(struct doctor_judge *j, const char *why, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* A word of facts as a shell takes it, cut, for facts may come from anywhere. Good until the fourth
+ * call after it. */
+const char *doctor_quote(const char *word);
+
 /* Appends to a text, cut with "..." where it is full. */
 void doctor_add(char *text, size_t cap, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -126,10 +126,11 @@ static void judge_name(struct doctor_judge *j, const char *name, const char *val
 	doctor_warn(j, "nobody reads %s=%.80s", name, value);
 	if (*nearest) {
 		doctor_cause(j, "misspelt: %s is what is read", nearest);
-		doctor_fix(j, "unset %s; export %s='%.200s'", name, nearest, value);
+		doctor_fix(j, "unset %s; export %s=%s", doctor_quote(name), nearest,
+			   doctor_quote(value));
 	} else {
 		doctor_cause(j, "no variable has that name, nor one near it");
-		doctor_fix(j, "unset %s", name);
+		doctor_fix(j, "unset %s", doctor_quote(name));
 	}
 }
 
@@ -202,9 +203,27 @@ static void judge_interfaces(struct doctor_judge *j, const char *name)
 			continue;
 		doctor_fail(j, "%s names %.*s; there are %s", name, (int)len, list, words);
 		doctor_cause(j, "there is no such interface on this machine");
-		doctor_fix(j, "export %s=%s", name, *first ? first : "lo");
+		doctor_fix(j, "export %s=%s", name, *first ? doctor_quote(first) : "lo");
 		return;
 	}
+}
+
+/* A line that sets a variable and does nothing else: facts may come from anywhere. */
+static int is_setting(const char *fix)
+{
+	static const char name[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+	const char *value;
+
+	if (!strncmp(fix, "unset ", 6))
+		return !fix[6 + strspn(fix + 6, name)];
+	if (strncmp(fix, "export ", 7))
+		return 0;
+	value = fix + 7 + strspn(fix + 7, name);
+	if (*value++ != '=')
+		return 0;
+	if (*value == '\'') /* quoted as a whole */
+		return strcspn(value + 1, "'") == strlen(value + 1) - 1;
+	return !*value || !strcmp(doctor_quote(value), value);
 }
 
 /* What the check of the plugin's environment said: "what: what comes of it". */
@@ -222,7 +241,8 @@ static void judge_problems(struct doctor_judge *j)
 		else
 			doctor_warn(j, "%.*s", len, what);
 		doctor_cause(j, "%s", colon ? colon + 2 : "the plugin reads it once, as it is");
-		doctor_fix(j, "%s", fix ? fix : "tcpx info --plugin default");
+		doctor_fix(j, "%s%s", fix && !is_setting(fix) ? "# " : "",
+			   fix ? fix : "tcpx info --plugin default");
 	}
 }
 
@@ -237,7 +257,7 @@ static void judge_chunks(struct doctor_judge *j)
 	doctor_warn(j, "NCCL_P2P_NET_CHUNKSIZE=%.20s is more than NCCL_DYNAMIC_CHUNK_SIZE=%.20s",
 		    cut, taken);
 	doctor_cause(j, "a message of several chunks leaks pages of the plugin");
-	doctor_fix(j, "export NCCL_DYNAMIC_CHUNK_SIZE=%.20s", cut);
+	doctor_fix(j, "export NCCL_DYNAMIC_CHUNK_SIZE=%s", doctor_quote(cut));
 }
 
 static void judge_ends(struct doctor_judge *j)
@@ -262,9 +282,9 @@ static void judge_ends(struct doctor_judge *j)
 					? "each end sizes its buffers by its own value"
 					: "one end decides for both, or the smaller counts");
 		if (*ours == '(')
-			doctor_fix(j, "export %s='%.80s'", agreed[i].name, theirs);
+			doctor_fix(j, "export %s=%s", agreed[i].name, doctor_quote(theirs));
 		else
-			doctor_fix(j, "export %s='%.80s'   # there", agreed[i].name, ours);
+			doctor_fix(j, "export %s=%s   # there", agreed[i].name, doctor_quote(ours));
 	}
 	if (doctor_count(j->facts, &ours_count, "chunk_bytes") ||
 	    doctor_count(j->facts, &theirs_count, "peer.chunk_bytes") || ours_count == theirs_count)

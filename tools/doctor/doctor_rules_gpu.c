@@ -52,10 +52,10 @@ static void wanted_pair(struct doctor_judge *j, unsigned gpu, uint64_t ordinal, 
 		     "the GPU's queues: \"no cmsg\"",
 		     owner, nic);
 	gpus_of(j->facts, nic, others, sizeof(others));
-	doctor_fix(j, "export TCPX_NIC=%s", owner);
+	doctor_fix(j, "export TCPX_NIC=%s", doctor_quote(owner));
 	if (*others)
-		doctor_fix(j, "export TCPX_NIC=%s\n# or, to stay on %s, one of its GPUs: %s", owner,
-			   nic, others);
+		doctor_fix(j, "export TCPX_NIC=%s\n# or, to stay on %s, one of its GPUs: %s",
+			   doctor_quote(owner), nic, others);
 }
 
 static void no_owner(struct doctor_judge *j, unsigned gpu)
@@ -188,7 +188,7 @@ static unsigned judge_probe(struct doctor_judge *j, unsigned i, const char *nic)
 	else
 		doctor_cause(j, "the flow was not steered: another NIC owns the GPU (D01), or RxDM "
 				"put no rule (D07)");
-	doctor_fix(j, "tcpx doctor --only D01,D04,D05,D06,D07 --nic %s", nic);
+	doctor_fix(j, "tcpx doctor --only D01,D04,D05,D06,D07 --nic %s", doctor_quote(nic));
 	return 1;
 }
 
@@ -245,7 +245,7 @@ void doctor_d04_steered(struct doctor_judge *j)
 			    nic, found);
 		doctor_cause(j, "RxDM puts the rule on the NIC that owns the GPU of the request; a "
 				"hint only, lists of rules may be old");
-		doctor_fix(j, "export TCPX_NIC=%s", found);
+		doctor_fix(j, "export TCPX_NIC=%s", doctor_quote(found));
 	}
 	if (without)
 		doctor_skip(j, "no rule was found for %u of %u flows", without, count);
@@ -266,18 +266,19 @@ static unsigned judge_queues(struct doctor_judge *j, unsigned i, const char *nic
 	if (!split) {
 		doctor_fail(j, "%s: header split is off", nic);
 		doctor_cause(j, "headers and data share a page, so nothing can land in GPU memory");
-		doctor_fix(j, "ethtool --set-priv-flags %s enable-header-split on", nic);
+		doctor_fix(j, "ethtool --set-priv-flags %s enable-header-split on",
+			   doctor_quote(nic));
 	}
 	if (!ntuple) {
 		doctor_fail(j, "%s: n-tuple rules are off", nic);
 		doctor_cause(j, "no flow can be steered to a GPU's queue");
-		doctor_fix(j, "ethtool -K %s ntuple on", nic);
+		doctor_fix(j, "ethtool -K %s ntuple on", doctor_quote(nic));
 	}
 	if (!spread && queues > 8) {
 		doctor_fail(j, "%s: plain traffic spreads over %llu queues", nic,
 			    (unsigned long long)queues);
 		doctor_cause(j, "queues 8 and up are GPUs'; a plain flow that lands there is lost");
-		doctor_fix(j, "ethtool --set-rxfh-indir %s equal 8", nic);
+		doctor_fix(j, "ethtool --set-rxfh-indir %s equal 8", doctor_quote(nic));
 	}
 	if (!counted && resets != before) {
 		doctor_fail(j, "%s: reset %llu times since RxDM started", nic,
@@ -340,7 +341,7 @@ static void bad_socket(struct doctor_judge *j, const char *prefix, const char *n
 		    mode ? mode : "");
 	if (!strcmp(state, "denied")) {
 		doctor_cause(j, "this user may not connect to it");
-		doctor_fix(j, "chmod 666 %s/%s", prefix, name);
+		doctor_fix(j, "chmod 666 %s/%s", doctor_quote(prefix), doctor_quote(name));
 	} else if (!strcmp(state, "missing")) {
 		doctor_cause(j, "RxDM runs for other GPUs, or is still starting");
 		doctor_fix(j, HOW_RXDM);

@@ -43,8 +43,7 @@ void doctor_d08_versions(struct doctor_judge *j)
 	if (loaded && built && strcmp(loaded, built)) {
 		doctor_warn(j, "NCCL %s is loaded, the plugin was made for %s", loaded, built);
 		doctor_cause(j, "the tables of the interface differ from version to version");
-		doctor_fix(j, "export LD_LIBRARY_PATH=%.300s:$LD_LIBRARY_PATH",
-			   file ? "/usr/local/tcpx/lib64" : "/path/of/nccl");
+		doctor_fix(j, "export LD_LIBRARY_PATH=/usr/local/tcpx/lib64:$LD_LIBRARY_PATH");
 	}
 	compare_version(j, "tool", "tcpx");
 	compare_version(j, "plugin.name", "plugin");
@@ -284,7 +283,7 @@ static void judge_errors(struct doctor_judge *j, unsigned i, const char *nic)
 	doctor_warn(j, "%s counted %llu receive, %llu send and %llu checksum errors", nic,
 		    (unsigned long long)rx, (unsigned long long)tx, (unsigned long long)crc);
 	doctor_cause(j, "each is a packet sent again: a cable, a port or a driver");
-	doctor_fix(j, "ethtool -S %s   # which of them grow", nic);
+	doctor_fix(j, "ethtool -S %s   # which of them grow", doctor_quote(nic));
 }
 
 /* One NIC; answers whether enough of it is known. */
@@ -298,7 +297,7 @@ static int judge_link(struct doctor_judge *j, unsigned i, const char *nic, uint6
 	if (!carrier && matters) {
 		doctor_fail(j, "%s has no carrier", nic);
 		doctor_cause(j, "the cable or the port of the switch is down, or the interface is");
-		doctor_fix(j, "ip link set dev %s up", nic);
+		doctor_fix(j, "ip link set dev %s up", doctor_quote(nic));
 	}
 	if (matters && doctor_count(j->facts, &speed, "nic.%u.speed_mbps", i))
 		known = 0;
@@ -306,7 +305,7 @@ static int judge_link(struct doctor_judge *j, unsigned i, const char *nic, uint6
 		doctor_warn(j, "%s runs at %llu Mbit/s, others at %llu", nic,
 			    (unsigned long long)speed, (unsigned long long)fastest);
 		doctor_cause(j, "the link came up slower than its neighbours");
-		doctor_fix(j, "ethtool -r %s", nic);
+		doctor_fix(j, "ethtool -r %s", doctor_quote(nic));
 	}
 	judge_errors(j, i, nic);
 	return known && carrier >= 0;
@@ -350,7 +349,8 @@ void doctor_d19_libraries(struct doctor_judge *j)
 		doctor_fail(j, "%s does not load: %s", file, error ? error : "no reason given");
 		doctor_cause(j,
 			     "a library or a symbol that it needs is missing, or it is no plugin");
-		doctor_fix(j, "ldd %s\ntcpx info --plugin %s", file, file);
+		doctor_fix(j, "ldd %s\ntcpx info --plugin %s", doctor_quote(file),
+			   doctor_quote(file));
 	}
 	for (; (name = doctor_text(j->facts, "library.%u.name", count)); count++) {
 		error = doctor_text(j->facts, "library.%u.error", count);
@@ -358,7 +358,7 @@ void doctor_d19_libraries(struct doctor_judge *j)
 			continue;
 		doctor_fail(j, "%s does not load: %s", name, error ? error : "no reason given");
 		doctor_cause(j, "a library or a symbol version that it needs is missing");
-		doctor_fix(j, "ldd -v %s", name);
+		doctor_fix(j, "ldd -v %s", doctor_quote(name));
 	}
 	if (!file && !count)
 		doctor_skip(j, "no plugin is installed or named (--plugin)");

@@ -34,7 +34,7 @@ static unsigned judge_filters(struct doctor_judge *j, unsigned *out_nics)
 		doctor_cause(j, "packets whose answer would leave by another NIC are dropped");
 		doctor_fix(j,
 			   "sysctl -w net.ipv4.conf.all.rp_filter=2 net.ipv4.conf.%s.rp_filter=2",
-			   doctor_text(j->facts, "nic.%u.name", first));
+			   doctor_quote(doctor_text(j->facts, "nic.%u.name", first)));
 	}
 	return known;
 }
@@ -56,15 +56,28 @@ static unsigned judge_routes(struct doctor_judge *j)
 			     "routes look at the destination alone: the rail is not used, and the "
 			     "flow differs from the rule that steers it");
 		doctor_fix(j, "ip rule add from %s table 1%02u\nip route add %s dev %s table 1%02u",
-			   from, count, to, nic, count);
+			   doctor_quote(from), count, doctor_quote(to), doctor_quote(nic), count);
 	}
 	return count;
+}
+
+/* "10.0.0.1:80", "[fe80::1%eth0]:80" without the port, for a shell. */
+static const char *host_of(const char *address, char *buf, size_t cap)
+{
+	char *end;
+
+	snprintf(buf, cap, "%s", address + (*address == '['));
+	end = *address == '[' ? strchr(buf, ']') : strrchr(buf, ':');
+	if (end)
+		*end = '\0';
+	return doctor_quote(buf);
 }
 
 static unsigned judge_reach(struct doctor_judge *j)
 {
 	const char *from;
 	unsigned count = 0;
+	char host[96];
 
 	for (; (from = doctor_text(j->facts, "reach.%u.from", count)); count++) {
 		const char *to = doctor_text(j->facts, "reach.%u.to", count);
@@ -74,7 +87,8 @@ static unsigned judge_reach(struct doctor_judge *j)
 			continue;
 		doctor_fail(j, "from %s to %s: %s", from, to, answer);
 		doctor_cause(j, "no route there, or a firewall drops it; this rail cannot be used");
-		doctor_fix(j, "ip route get %.*s from %s", (int)strcspn(to, ":"), to, from);
+		doctor_fix(j, "ip route get %s from %s", host_of(to, host, sizeof(host)),
+			   doctor_quote(from));
 	}
 	return count;
 }
@@ -135,27 +149,28 @@ void doctor_d13_ports(struct doctor_judge *j)
 /* A key file that is no use, by its state. */
 static void bad_key(struct doctor_judge *j, const char *state)
 {
-	const char *file = doctor_text(j->facts, "key.file");
+	const char *file = doctor_text(j->facts, "key.file"), *quoted;
 	const char *mode = doctor_text(j->facts, "key.mode");
 
+	quoted = file ? doctor_quote(file) : "FILE";
 	file = file ? file : "FILE";
 	if (!strcmp(state, "mode")) {
 		doctor_fail(j, "key file %s has mode %s", file, mode ? mode : "for others");
 		doctor_cause(j, "others may read it; it is refused");
-		doctor_fix(j, "chmod 600 %s", file);
+		doctor_fix(j, "chmod 600 %s", quoted);
 	} else if (!strcmp(state, "owner")) {
 		doctor_fail(j, "key file %s belongs to another user", file);
 		doctor_cause(j, "a key that others may change proves nothing; it is refused");
-		doctor_fix(j, "chown $(id -u) %s", file);
+		doctor_fix(j, "chown $(id -u) %s", quoted);
 	} else if (!strcmp(state, "missing")) {
 		doctor_fail(j, "key file %s is not there", file);
 		doctor_cause(j, "TCPX_KEY_FILE or --key-file names it");
-		doctor_fix(j, "tcpx key new %s", file);
+		doctor_fix(j, "tcpx key new %s", quoted);
 	} else {
 		doctor_fail(j, "key file %s %s", file,
 			    !strcmp(state, "denied") ? "may not be read" : "has no key in it");
 		doctor_cause(j, "another user's, or not made by 'tcpx key new'");
-		doctor_fix(j, "tcpx key new %s.new", file);
+		doctor_fix(j, "tcpx key new %s.new", quoted);
 	}
 }
 
@@ -211,8 +226,9 @@ void doctor_d17_key(struct doctor_judge *j)
 		doctor_fail(j, "key ids %s here, %s at the other end", ids, theirs);
 		doctor_cause(j, "the ends have different keys");
 		doctor_fix(j, "scp %s HOST:   # the same file on both, mode 0600",
-			   doctor_text(j->facts, "key.file") ? doctor_text(j->facts, "key.file")
-							     : "cluster.key");
+			   doctor_text(j->facts, "key.file")
+				   ? doctor_quote(doctor_text(j->facts, "key.file"))
+				   : "cluster.key");
 	}
 	if (!strcmp(state, "none"))
 		doctor_pass(j, "no key, and none is needed: loopback alone is listened on");
