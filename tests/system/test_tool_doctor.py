@@ -7,7 +7,9 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import socket
+import subprocess
 
 import pytest
 
@@ -217,3 +219,21 @@ def test_a_plugin_that_does_not_load(tool, tmp_path):
     path.write_text("no library", encoding="utf-8")
     done = tool("doctor", "--only", "D19", "--plugin", path)
     assert done.returncode == 3 and f"FAIL D19 {path} does not load: " in done.stdout
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")
+@pytest.mark.parametrize("body, words", [
+    ("_exit(3)", "does not load: "), ("raise(11)", "crashed, signal 11"),
+    ("for (;;) pause()", "no answer in time"),
+])
+def test_a_plugin_that_ends_or_hangs_its_process(tool, tmp_path, body, words):
+    """It is loaded in a process of its own; doctor goes on and names it."""
+    source, path = tmp_path / "bad.c", tmp_path / "bad.so"
+    source.write_text("#include <signal.h>\n#include <unistd.h>\n"
+                      f"__attribute__((constructor)) static void run(void) {{ {body}; }}\n",
+                      encoding="utf-8")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", path, source], check=True)
+    done = tool("doctor", "--only", "D08,D19", "--plugin", path)
+    assert done.returncode == 3
+    assert re.search(rf"^FAIL D19 {path} .*{words}", done.stdout, re.M), done.stdout
+    assert "PASS D08 " in done.stdout

@@ -113,29 +113,48 @@ static int start(const char *const *args, int out_fd, pid_t *out_pid)
 	return rc;
 }
 
-int doctor_ask_self(const char *const *args, int64_t deadline_ns, char *text, size_t cap)
+void doctor_ask_start(struct doctor_asked *asked, const char *const *args)
 {
-	int ends[2], status = -1, late;
+	int ends[2];
 	pid_t pid;
 
-	*text = '\0';
+	asked->fd = -1;
 	if (pipe2(ends, O_CLOEXEC))
-		return -1;
+		return;
 	if (start(args, ends[1], &pid)) {
 		close(ends[0]);
-		close(ends[1]);
-		return -1;
+	} else {
+		asked->fd = ends[0];
+		asked->pid = pid;
 	}
 	close(ends[1]);
-	late = read_until(ends[0], deadline_ns, text, cap);
-	close(ends[0]);
+}
+
+int doctor_ask_end(struct doctor_asked *asked, int64_t deadline_ns, char *text, size_t cap)
+{
+	int status = -1, late;
+
+	*text = '\0';
+	if (asked->fd < 0)
+		return -1;
+	late = read_until(asked->fd, deadline_ns, text, cap);
+	close(asked->fd);
+	asked->fd = -1;
 	if (late)
-		kill(pid, SIGKILL);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		kill(asked->pid, SIGKILL);
+	while (waitpid(asked->pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (late)
 		snprintf(text, cap, "no answer in time");
 	else if (!WIFEXITED(status) && !*text)
 		snprintf(text, cap, "crashed, signal %d", WTERMSIG(status));
 	return !late && WIFEXITED(status) && !WEXITSTATUS(status) ? 0 : -1;
+}
+
+int doctor_ask_self(const char *const *args, int64_t deadline_ns, char *text, size_t cap)
+{
+	struct doctor_asked asked;
+
+	doctor_ask_start(&asked, args);
+	return doctor_ask_end(&asked, deadline_ns, text, cap);
 }

@@ -151,10 +151,8 @@ void doctor_probe(struct doctor_facts *facts, struct doctor_probe_opts *opts)
 	put_wanted(facts, opts);
 	doctor_probe_machine(facts);
 	doctor_probe_nics(facts);
-	if (doctor_wants(opts, "D01,D02,D03,D14"))
-		doctor_probe_cuda(facts);
 	doctor_probe_rxdm(facts);
-	doctor_probe_plugin(facts, opts->plugin,
+	doctor_probe_plugin(facts, opts->plugin, doctor_wants(opts, "D01,D02,D03,D14"),
 			    doctor_wants(opts, opts->peer ? "D03,D08,D19" : "D08,D19"));
 	if (doctor_wants(opts, "D13"))
 		doctor_probe_port(facts);

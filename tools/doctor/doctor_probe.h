@@ -26,10 +26,9 @@ int doctor_wants(const struct doctor_probe_opts *opts, const char *rules);
 
 /* The parts. */
 void doctor_probe_machine(struct doctor_facts *facts); /* GPUs and NICs on PCI, and their owners */
-void doctor_probe_cuda(struct doctor_facts *facts);    /* GPUs by the driver */
 void doctor_probe_rxdm(struct doctor_facts *facts);
-/* Where it is; with load also whether it loads and what it is. */
-void doctor_probe_plugin(struct doctor_facts *facts, const char *file, int load);
+/* With cuda: GPUs by the driver. Where the plugin is; with load: what it is, and if it loads. */
+void doctor_probe_plugin(struct doctor_facts *facts, const char *file, int cuda, int load);
 void doctor_probe_host(struct doctor_facts *facts);
 void doctor_probe_nics(struct doctor_facts *facts);
 void doctor_probe_port(struct doctor_facts *facts);
@@ -50,8 +49,15 @@ int doctor_read_line(const char *path, char *line, size_t cap);
 /* The NIC of a name in the facts, a new one when there is none. -1: no room. */
 int doctor_nic_row(struct doctor_facts *facts, const char *name);
 
-/* Runs this program with arguments (NULL at the end), at most until the deadline. What it wrote to
- * stdout and stderr, cut, is text. 0: it ended with 0; -1: it failed, crashed or took too long. */
+/* This program, run with arguments (NULL at the end) to answer something. */
+struct doctor_asked {
+	int pid, fd; /* fd -1: it did not start, or was not asked */
+};
+void doctor_ask_start(struct doctor_asked *asked, const char *const *args);
+/* What it wrote to stdout and stderr, cut, is text; at the deadline it is killed. 0: it ended with
+ * 0; -1: it failed, crashed or took too long. */
+int doctor_ask_end(struct doctor_asked *asked, int64_t deadline_ns, char *text, size_t cap);
+/* Both. */
 int doctor_ask_self(const char *const *args, int64_t deadline_ns, char *text, size_t cap);
 
 /* Copies what follows "name" at the start of a line of text. 0; -1. */

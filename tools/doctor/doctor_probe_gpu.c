@@ -18,8 +18,7 @@
 #include "topo/rxdm_client.h"
 
 #define RXDM_NS (1 * CLOCK_S_NS)
-#define CUDA_NS (1500 * CLOCK_MS_NS)
-#define PLUGIN_NS (1500 * CLOCK_MS_NS)
+#define DRIVER_NS (3 * CLOCK_S_NS) /* of CUDA and of the plugin, both at once */
 #define TEXT_CAP 16384
 #define QUEUES "queue_ids_by_gpu"
 
@@ -105,16 +104,12 @@ static void put_ordinal(struct doctor_facts *facts, const char *line)
 			doctor_put_count(facts, ordinal, "gpu.%u.cuda", i);
 }
 
-/* The driver's first call may take long, and hang on a broken GPU. */
-static void ask_cuda(struct doctor_facts *facts)
+/* What "tcpx info" says of GPUs. */
+static void take_cuda(struct doctor_facts *facts, const char *text)
 {
-	static const char *const args[] = {"info", NULL};
-	static char text[TEXT_CAP];
 	unsigned count = 0;
 	char rest[256];
 
-	if (doctor_ask_self(args, clock_after(CUDA_NS), text, sizeof(text)))
-		return;
 	if (!doctor_line_after(text, "gpus: none: ", rest, sizeof(rest))) {
 		doctor_put_count(facts, 0, "gpu.cuda");
 		return;
@@ -139,12 +134,6 @@ static void count_driver(struct doctor_facts *facts)
 		count += entry->d_name[0] != '.';
 	closedir(folder);
 	doctor_put_count(facts, count, "gpu.nvml");
-}
-
-void doctor_probe_cuda(struct doctor_facts *facts)
-{
-	ask_cuda(facts);
-	count_driver(facts);
 }
 
 /* Whether somebody takes connections there; nothing is said to him. */
@@ -228,25 +217,13 @@ static const char *plugin_file(const char *named)
 	return access(path, F_OK) ? NULL : path;
 }
 
-void doctor_probe_plugin(struct doctor_facts *facts, const char *named, int load)
+/* What "tcpx info --plugin" says. */
+static void take_plugin(struct doctor_facts *facts, char *text, int failed)
 {
-	static char text[TEXT_CAP];
-	const char *file = plugin_file(named);
-	const char *const args[] = {"info", "--plugin", file, NULL};
-	struct statvfs place;
 	char rest[256];
-	int loads;
 
-	if (!file)
-		return;
-	doctor_put_text(facts, file, "plugin.file");
-	if (!statvfs(file, &place))
-		doctor_put_flag(facts, (place.f_flag & ST_NOEXEC) != 0, "plugin.noexec");
-	if (!load)
-		return;
-	loads = !doctor_ask_self(args, clock_after(PLUGIN_NS), text, sizeof(text));
-	doctor_put_flag(facts, loads, "plugin.loads");
-	if (!loads) {
+	doctor_put_flag(facts, !failed, "plugin.loads");
+	if (failed) {
 		text[strcspn(text, "\n")] = '\0';
 		doctor_put_text(facts, text, "plugin.error");
 		return;
@@ -255,4 +232,32 @@ void doctor_probe_plugin(struct doctor_facts *facts, const char *named, int load
 		doctor_put_text(facts, rest, "plugin.name");
 	if (!doctor_line_after(text, "interface: ", rest, sizeof(rest)))
 		doctor_put_text(facts, rest, "plugin.interface");
+}
+
+/* The driver's first call may take long, and hang on a broken GPU; a plugin makes it as well. */
+void doctor_probe_plugin(struct doctor_facts *facts, const char *named, int cuda, int load)
+{
+	static char text[TEXT_CAP];
+	const char *file = plugin_file(named);
+	const char *const info[] = {"info", NULL}, *const args[] = {"info", "--plugin", file, NULL};
+	struct doctor_asked asked = {.fd = -1}, driver = {.fd = -1};
+	int64_t deadline_ns = clock_after(DRIVER_NS);
+	struct statvfs place;
+	int failed;
+
+	if (cuda)
+		doctor_ask_start(&driver, info);
+	if (file && load)
+		doctor_ask_start(&asked, args);
+	if (file)
+		doctor_put_text(facts, file, "plugin.file");
+	if (file && !statvfs(file, &place))
+		doctor_put_flag(facts, (place.f_flag & ST_NOEXEC) != 0, "plugin.noexec");
+	count_driver(facts);
+	if (driver.fd >= 0 && !doctor_ask_end(&driver, deadline_ns, text, sizeof(text)))
+		take_cuda(facts, text);
+	if (asked.fd >= 0) {
+		failed = doctor_ask_end(&asked, deadline_ns, text, sizeof(text));
+		take_plugin(facts, text, failed);
+	}
 }
