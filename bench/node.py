@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tcpx node between two processes of this machine: the sum of all GPUs and directions beside as\nmany plain sockets of the same run (--ceiling), median and spread of several runs.
+"""tcpx node between two processes of this machine: the sum of all GPUs and directions beside as
+many plain sockets of the same run (--ceiling), median and spread of several runs.
 
 Usage: bench/node.py --tool FILE [--mem host|cuda] [--gpus 0-1,...] [--ops LIST] [--peers LIST]
        [--transports LIST] [--channels LIST] [--size BYTES] [--iters N] [--memory BYTES]

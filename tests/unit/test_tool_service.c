@@ -283,6 +283,39 @@ static void a_flood_is_told_to_the_dispatcher(void **state)
 	assert_int_equal(perf_service_give(rig->service, buf, PERF_MESSAGE_MAX + 1), -1);
 }
 
+static void facts_come_in_parts(void **state)
+{
+	struct rig *rig = *state;
+	struct perf_facts_ask from = {0};
+	struct perf_facts_part part = {.total = 1};
+	struct perf_message reply;
+	static char text[256 << 10];
+
+	ask(rig, PERF_FACTS, &from, sizeof(from), NULL, 0, &reply);
+	assert_int_equal(reply.status, PERF_REFUSED); /* no hello */
+	hello(rig);
+	ask(rig, PERF_FACTS, NULL, 0, NULL, 0, &reply);
+	assert_int_equal(reply.status, PERF_REFUSED);
+	while (from.offset < part.total) {
+		ask(rig, PERF_FACTS, &from, sizeof(from), NULL, 0, &reply);
+		assert_int_equal(reply.status, PERF_DONE);
+		assert_int_equal(perf_message_get(&reply, &part, sizeof(part)), 0);
+		assert_true(part.real_ns > 0 && part.total < sizeof(text));
+		assert_true(reply.blob_len > 0);
+		memcpy(text + from.offset, reply.blob, reply.blob_len);
+		from.offset += reply.blob_len;
+	}
+	assert_int_equal(from.offset, part.total);
+	assert_memory_equal(text, "format=1\n", 9);
+	assert_string_equal(text + part.total - 6, "end=1\n");
+	assert_non_null(strstr(text, "\nkernel="));
+	/* beyond the end there is the clock alone */
+	from.offset = UINT64_MAX;
+	ask(rig, PERF_FACTS, &from, sizeof(from), NULL, 0, &reply);
+	assert_int_equal(reply.status, PERF_DONE);
+	assert_int_equal(reply.blob_len, 0);
+}
+
 static void a_client_that_is_gone_ends_the_filling_of_buffers(void **state)
 {
 	struct rig *rig = *state;
@@ -303,6 +336,7 @@ int main(void)
 		TEST(windows_out_of_order_or_too_large_are_refused),
 		TEST(unknown_and_malformed_questions),
 		TEST(random_messages_break_nothing),
+		TEST(facts_come_in_parts),
 		TEST(a_client_that_is_gone_ends_the_filling_of_buffers),
 		TEST(a_flood_is_told_to_the_dispatcher),
 	};

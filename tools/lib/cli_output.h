@@ -12,6 +12,7 @@ enum cli_exit {
 	CLI_OK = 0,
 	CLI_FAILED = 1,
 	CLI_USAGE = 2,
+	CLI_FOUND = 3, /* doctor: a check failed */
 	CLI_WRONG_DATA = 4,
 	CLI_TIMED_OUT = 124,
 };

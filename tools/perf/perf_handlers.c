@@ -2,6 +2,7 @@
 /* What serve does for each message of a client, which may be hostile: everything is checked. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -465,6 +466,7 @@ void perf_service_handle(struct perf_service *service, const struct perf_message
 		[PERF_BYE] = on_bye,
 		[PERF_PLACE] = on_place,
 		[PERF_CEIL_GPU] = on_ceil_gpu,
+		[PERF_FACTS] = perf_service_facts,
 	};
 
 	if (request->type >= sizeof(handlers) / sizeof(handlers[0]) || !handlers[request->type])
@@ -477,6 +479,8 @@ void perf_service_handle(struct perf_service *service, const struct perf_message
 
 void perf_service_release(struct perf_service *s)
 {
+	free(s->facts);
+	s->facts = NULL;
 	close_ceiling(s);
 	perf_service_pong_end(s);
 	perf_side_close(&s->side);

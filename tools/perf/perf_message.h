@@ -31,6 +31,7 @@ enum perf_message_type {
 	PERF_BYE = 11,	    /* perf_bye, or nothing: it does not come back */
 	PERF_PLACE = 12,    /* perf_where -> perf_found + UUID + "pci\nname\n" of a GPU */
 	PERF_CEIL_GPU = 13, /* perf_ceil_gpu -> perf_ceil_rates */
+	PERF_FACTS = 14,    /* perf_facts_ask -> perf_facts_part + a part of doctor's facts */
 };
 
 /* Status of an answer; the blob is the text of one that is not OK. */
@@ -75,6 +76,15 @@ struct perf_ceil_gpu {
 
 struct perf_ceil_rates {
 	uint64_t d2h, h2d; /* bytes per second, 0: not measured */
+};
+
+struct perf_facts_ask {
+	uint64_t offset; /* 0: look anew */
+};
+
+struct perf_facts_part {
+	uint64_t total;	  /* bytes of the whole text */
+	uint64_t real_ns; /* the clock of the day, when this was answered */
 };
 
 struct perf_bye {

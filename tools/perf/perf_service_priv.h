@@ -34,6 +34,8 @@ struct perf_service {
 	struct perf_window window;
 	struct perf_meter meter;
 	int64_t armed_ns;
+	char *facts; /* of PERF_FACTS */
+	size_t facts_len;
 	uint64_t row_transfers, row_ns; /* measured windows of the row, by our clock */
 	/* the window's answers of --op pingpong, which the dispatcher posts */
 	pthread_mutex_t pong_lock;
@@ -48,6 +50,10 @@ void perf_service_handle(struct perf_service *service, const struct perf_message
  * row; answers how many were posted. */
 void perf_service_pong_arm(struct perf_service *service, uint32_t used);
 uint32_t perf_service_pong_end(struct perf_service *service);
+
+/* PERF_FACTS; the text is kept until it is asked for anew, or the client is gone. */
+void perf_service_facts(struct perf_service *service, const struct perf_message *request,
+			struct perf_message *reply);
 
 /* Gives back what the house lent, after the row and the ceiling were closed. */
 void perf_service_release(struct perf_service *service);

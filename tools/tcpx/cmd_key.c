@@ -7,11 +7,9 @@
 
 #include <tcpx/query.h>
 
+#include "cli_key.h"
 #include "cli_output.h"
 #include "commands.h"
-#include "sys/crypto.h"
-
-#define KEY_BYTES 32
 
 struct key_options {
 	int append;
@@ -33,53 +31,20 @@ static int make(const char *path, int append)
 	return CLI_OK;
 }
 
-/* 64 hex digits to 32 bytes. 0; -1 when the line is no key. */
-static int parse_key(const char *line, uint8_t key[KEY_BYTES])
-{
-	if (strspn(line, "0123456789abcdefABCDEF") != 2 * KEY_BYTES)
-		return -1;
-	for (unsigned i = 0; i < KEY_BYTES; i++)
-		if (sscanf(line + 2 * i, "%2hhx", &key[i]) != 1)
-			return -1;
-	return 0;
-}
-
-/* The id that hellos carry: the first 8 bytes of HMAC(key, "tcpx key id"). */
 static int show_ids(const char *path)
 {
-	const struct sys_span span = {"tcpx key id", 11};
-	FILE *f = fopen(path, "re");
-	unsigned count = 0;
-	char line[256];
-	int err;
+	struct cli_key_ids keys;
+	tcpx_status status;
 
-	if (!f) {
+	if (cli_key_read(path, &keys, &status)) {
 		cli_error("key show-id %s: %s", path, strerror(errno));
 		return CLI_FAILED;
 	}
-	while (fgets(line, sizeof(line), f)) {
-		uint8_t key[KEY_BYTES], id[32];
-		tcpx_status status;
-
-		if (parse_key(line, key))
-			continue;
-		status = sys_hmac_sha256(key, &span, 1, id);
-		if (status != TCPX_OK) {
-			fclose(f);
-			return cli_fail(status, "key show-id");
-		}
-		for (unsigned i = 0; i < 8; i++)
-			printf("%02x", id[i]);
-		putchar('\n');
-		count++;
-	}
-	err = ferror(f) ? errno : 0;
-	fclose(f);
-	if (err) {
-		cli_error("key show-id %s: %s", path, strerror(err));
-		return CLI_FAILED;
-	}
-	if (count)
+	if (status != TCPX_OK)
+		return cli_fail(status, "key show-id");
+	for (unsigned i = 0; i < keys.count && i < CLI_KEY_IDS_MAX; i++)
+		puts(keys.ids[i]);
+	if (keys.count)
 		return CLI_OK;
 	cli_error("key show-id %s: no key in it; make one with 'tcpx key new FILE'", path);
 	return CLI_FAILED;

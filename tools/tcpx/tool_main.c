@@ -9,7 +9,8 @@
 #include "commands.h"
 
 static const struct cli_command *const commands[] = {
-	&command_serve, &command_perf, &command_node, &command_info, &command_key, &command_version,
+	&command_serve, &command_perf, &command_node, &command_doctor,
+	&command_diag,	&command_info, &command_key,  &command_version,
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
@@ -23,7 +24,7 @@ static void help(void)
 	       "      tcpx serve                    on one host, then on the other\n"
 	       "      tcpx perf HOST                (beyond loopback: --key FILE on both)\n"
 	       "Each command has --help on one screen and a man page, tcpx-COMMAND(1).\n"
-	       "Exit: 0 ok, 1 failed, 2 usage, 4 wrong data, 124 timed out.\n");
+	       "Exit: 0 ok, 1 failed, 2 usage, 3 a check failed, 4 wrong data, 124 timed out.\n");
 }
 
 static const struct cli_command *find(const char *name)

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tcpx doctor: recorded machines against goldens, facts that are none, and this machine.
+
+RENEW_GOLDEN=1 writes tests/golden/doctor/ anew; look at the difference before it is committed.
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+
+import pytest
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+FACTS = TOP / "tests/record/facts"
+GOLDEN = TOP / "tests/golden/doctor"
+FAILS = {"a3-healthy": [], "a3-eth2": ["D01", "D03"],
+         "wrong-environment": ["D06", "D09", "D16", "D16"], "a3-no-rxdm": ["D07", "D16"],
+         "laptop": [], "peer-differs": ["D10", "D12", "D12", "D16", "D17"]}
+IDS = [f"D{number:02}" for number in range(1, 21)]
+
+
+def golden(name, text):
+    path = GOLDEN / name
+    if os.environ.get("RENEW_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+def results(text):
+    """[(verdict, id, lines below it)]"""
+    found = []
+    for line in text.splitlines()[:-1]:
+        head = re.match(r"(PASS|WARN|FAIL|SKIP) (D\d\d) \S", line)
+        if head:
+            found.append((head[1], head[2], []))
+        else:
+            assert line.startswith("         ")
+            found[-1][2].append(line.strip())
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(FAILS))
+def test_recorded_machines(tool, name):
+    done = tool("doctor", "--facts", FACTS / f"{name}.facts")
+    assert done.stderr == ""
+    assert done.returncode == (3 if FAILS[name] else 0)
+    golden(f"{name}.txt", done.stdout)
+    found = results(done.stdout)
+    assert [check for verdict, check, _ in found if verdict == "FAIL"] == FAILS[name]
+    assert sorted({check for _, check, _ in found}) == IDS
+    for verdict, _, below in found:
+        assert [line.split()[0] for line in below if re.match(r"(cause|fix):", line)] == (
+            ["cause:", "fix:"] if verdict in ("WARN", "FAIL") else [])
+    counts = [sum(verdict == name for verdict, _, _ in found)
+              for name in ("FAIL", "WARN", "PASS", "SKIP")]
+    assert done.stdout.splitlines()[-1] == "{} FAIL, {} WARN, {} PASS, {} SKIP".format(*counts)
+
+
+@pytest.mark.parametrize("name", sorted(FAILS))
+def test_recorded_machines_as_json(tool, with_json, name):
+    done = tool("doctor", "--facts", FACTS / f"{name}.facts", "--json", "-")
+    assert done.returncode == (3 if FAILS[name] else 0)
+    golden(f"{name}.json", done.stdout)
+    document = json.loads(done.stdout)
+    assert (document["schema"], document["tool"]) == (1, "doctor")
+    for check in document["checks"]:
+        assert set(check) == {"id", "verdict", "evidence", "cause", "fix"}
+        wrong = check["verdict"] in ("WARN", "FAIL")
+        assert check["evidence"] and bool(check["cause"]) == bool(check["fix"]) == wrong
+    assert sum(document["counts"].values()) == len(document["checks"])
+
+
+def test_fixes_alone_are_lines_for_a_shell(tool):
+    done = tool("doctor", "--facts", FACTS / "a3-eth2.facts", "--fix")
+    assert done.returncode == 3
+    assert done.stdout.splitlines() == [
+        "export TCPX_NIC=eth1", "# or, to stay on eth2, one of its GPUs: 2,3",
+        "tcpx doctor --only D01,D04,D05,D06,D07 --nic eth2", "export TCPX_NIC=eth1"]
+    for name in FAILS:
+        fixes = tool("doctor", "--facts", FACTS / f"{name}.facts", "--fix").stdout
+        assert tool.run(["sh", "-n", "-c", fixes]).returncode == 0
+
+
+def test_fixes_do_what_they_say_and_nothing_else(tool, tmp_path):
+    """Facts may come from anywhere, and a user may give the fixes to a shell."""
+    evil = f"'; touch {tmp_path}/evil; $(touch {tmp_path}/evil) `touch {tmp_path}/evil` '"
+    text = (FACTS / "a3-eth2.facts").read_text(encoding="utf-8")
+    text = re.sub(r"=(eth\d|/etc/tcpx/cluster\.key)$", f"=\\1{evil}", text, flags=re.M)
+    more = [f"env.TCPX_CHANELS={evil}", f"env.NCCL_SOKET_IFNAME={evil}", "pair.state=up",
+            f"peer.env.NCCL_INLINE_THRESHOLD={evil}", "key.state=mode",
+            f"problem.0.what=x: y\nproblem.0.fix=touch {tmp_path}/evil\nproblem.0.fatal=yes",
+            f"problem.1.what=x: y\nproblem.1.fix=export A=1; touch {tmp_path}/evil"]
+    text = text.replace("key.state=ok\n", "").replace("end=1", "\n".join(more) + "\nend=1")
+    (tmp_path / "facts").write_text(text, encoding="utf-8")
+    done = tool("doctor", "--facts", tmp_path / "facts", "--fix")
+    assert done.returncode == 3 and "evil" in done.stdout, done.stderr
+    harmless = "".join(f"{name}() {{ :; }}\n" for name in ("ethtool", "ip", "chmod", "tcpx"))
+    tool.run(["sh", "-c", harmless + done.stdout])
+    assert not (tmp_path / "evil").exists(), done.stdout
+
+
+def test_only_some_checks(tool):
+    done = tool("doctor", "--facts", FACTS / "a3-eth2.facts", "--only", "D20,d02")
+    assert [check for _, check, _ in results(done.stdout)] == ["D02", "D20"]
+    assert done.returncode == 0
+
+
+def test_gpu_and_nic_are_put_over_recorded_facts(tool):
+    facts = FACTS / "a3-healthy.facts"
+    done = tool("doctor", "--facts", facts, "--only", "D01", "--gpu", "2", "--nic", "eth3")
+    assert done.returncode == 3
+    assert "GPU2 (0000:0a:00.0) belongs to eth2" in done.stdout
+    assert "one of its GPUs: 4,5" in done.stdout
+    done = tool("doctor", "--facts", facts, "--only", "D01", "--gpu", "2", "--nic", "eth2")
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("text, words", [
+    ("", "truncated: the last line is not end=1"),
+    ("format=1\nkernel=6\n", "truncated"),
+    ("format=7\nend=1\n", "line 1 is not format=1"),
+    ("format=1\n\nkernel=6\nkernell=6\nend=1\n", "line 3: unknown key 'kernell'"),
+    ("format=1\nnic.0.mtu=banana\nend=1\n", "line 2: nic.0.mtu is 'banana', and must be a whole"),
+    ("format=1\nnic.0.mtu=" + "9" * 30 + "\nend=1\n", "must be a whole number"),
+    ("format=1\nhost=" + "x" * 5000 + "\nend=1\n", "line 2 is no key=value"),
+    ("format=1\nhost=\0\nend=1\n", "no text"),
+])
+def test_facts_that_are_none(tool, tmp_path, text, words):
+    path = tmp_path / "facts"
+    path.write_text(text, encoding="utf-8")
+    done = tool("doctor", "--facts", path)
+    assert done.returncode == 1 and done.stdout == ""
+    assert words in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_every_cut_of_a_facts_file_is_refused(tool, tmp_path):
+    lines = (FACTS / "laptop.facts").read_text(encoding="utf-8").splitlines(keepends=True)
+    path = tmp_path / "facts"
+    for count in range(0, len(lines), 7):
+        path.write_text("".join(lines[:count]), encoding="utf-8")
+        done = tool("doctor", "--facts", path)
+        assert (done.returncode, done.stdout) == (1, "") and "truncated" in done.stderr
+
+
+def test_no_facts_file(tool, tmp_path):
+    done = tool("doctor", "--facts", tmp_path / "none")
+    assert done.returncode == 1 and "No such file" in done.stderr
+    done = tool("doctor", "--facts", tmp_path)
+    assert done.returncode == 1 and "Is a directory" in done.stderr
+    done = tool("doctor", "--only", "D08", "--save-facts", tmp_path / "no/folder")
+    assert done.returncode == 1 and "--save-facts" in done.stderr
+
+
+@pytest.mark.parametrize("args, words", [
+    (["--only", "D99"], "'D99' is no check"),
+    (["--facts", "x", "--peer", "host"], "--peer is for a live run"),
+    (["--fix", "--json", "-"], "ask one"),
+    (["--insecure"], "--insecure is for --peer"),
+    (["--gpu", "many"], "not a whole number"),
+])
+def test_wrong_usage(tool, args, words):
+    done = tool("doctor", *args)
+    assert done.returncode == 2 and words in done.stderr and done.stdout == ""
+
+
+def test_this_machine(tool, tmp_path):
+    """Ends by itself, judges everything, and what it saved is judged the same."""
+    done = tool("doctor", "--save-facts", tmp_path / "facts")
+    assert done.returncode in (0, 3), done.stderr
+    assert sorted({check for _, check, _ in results(done.stdout)}) == IDS
+    again = tool("doctor", "--facts", tmp_path / "facts")
+    assert (again.stdout, again.returncode) == (done.stdout, done.returncode)
+
+
+def test_keys_are_documented():
+    source = (TOP / "tools/doctor/doctor_keys.c").read_text(encoding="utf-8")
+    page = (TOP / "docs/design/doctor.md").read_text(encoding="utf-8")
+    for key in re.findall(r'^\t\{"([^"]+)", DOCTOR_', source, re.M):
+        assert f"`{key}`" in page, key
+
+
+def test_a_key_that_others_may_read(tool, key):
+    key.chmod(0o644)
+    done = tool("doctor", "--only", "D17", "--key-file", key)
+    assert done.returncode == 3 and f"chmod 600 {key}" in done.stdout
+    key.chmod(0o600)
+    secret = key.read_text(encoding="utf-8").strip().splitlines()[-1]
+    done = tool("doctor", "--only", "D17", "--key-file", key, "--save-facts", f"{key}.facts")
+    assert done.returncode == 0
+    assert tool("key", "show-id", key).stdout.strip() in done.stdout
+    saved = pathlib.Path(f"{key}.facts").read_text(encoding="utf-8")
+    assert secret not in done.stdout and secret not in saved
+
+
+def test_a_port_that_is_taken(tool, serve):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        done = tool("doctor", "--only", "D13", env={"TCPX_OOB_PORT": str(port)})
+        assert re.match(rf"WARN D13 port {port} is taken by .*\(pid {os.getpid()}\)", done.stdout)
+    port = serve().address.split(":")[1]
+    done = tool("doctor", "--only", "D13", env={"TCPX_OOB_PORT": port})
+    assert re.match(rf"PASS D13 port {port} is served by tcpx \(tcpx \(pid \d+\)\)", done.stdout)
+
+
+def test_a_misspelt_variable(tool):
+    done = tool("doctor", "--only", "D16", env={"TCPX_CHANELS": "3"})
+    assert done.returncode == 0
+    assert "WARN D16 nobody reads TCPX_CHANELS=3" in done.stdout
+    assert "unset TCPX_CHANELS; export TCPX_CHANNELS=3" in done.stdout
+
+
+def test_a_plugin_that_does_not_load(tool, tmp_path):
+    path = tmp_path / "plugin.so"
+    path.write_text("no library", encoding="utf-8")
+    done = tool("doctor", "--only", "D19", "--plugin", path)
+    assert done.returncode == 3 and f"FAIL D19 {path} does not load: " in done.stdout
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")
+@pytest.mark.parametrize("body, words", [
+    ("_exit(3)", "does not load: "), ("raise(9)", "crashed, signal 9"),
+    ("for (;;) pause()", "no answer in time"),
+])
+def test_a_plugin_that_ends_or_hangs_its_process(tool, tmp_path, body, words):
+    """It is loaded in a process of its own; doctor goes on and names it."""
+    source, path = tmp_path / "bad.c", tmp_path / "bad.so"
+    source.write_text("#include <signal.h>\n#include <unistd.h>\n"
+                      f"__attribute__((constructor)) static void run(void) {{ {body}; }}\n",
+                      encoding="utf-8")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", path, source], check=True)
+    done = tool("doctor", "--only", "D08,D19", "--plugin", path)
+    assert done.returncode == 3
+    assert re.search(rf"^FAIL D19 {path} .*{words}", done.stdout, re.M), done.stdout
+    assert "PASS D08 " in done.stdout

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tcpx doctor --peer: what it asks a serve, what it compares, and a GPU and a NIC at work."""
+import pathlib
+import re
+import socket
+import subprocess
+
+import pytest
+
+import netns
+from conftest import Serve
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+
+
+def verdicts(done, check):
+    """Lines of one check, with what stands below them."""
+    return re.findall(rf"^(?:PASS|WARN|FAIL|SKIP) {check} .*(?:\n {{9}}.*)*", done.stdout, re.M)
+
+
+@pytest.fixture(name="facts")
+def fixture_facts(tmp_path):
+    return tmp_path / "facts"
+
+
+def test_both_ends_of_one_machine(tool, serve, facts):
+    here = serve()
+    done = tool("doctor", "--peer", here.address, "--save-facts", facts)
+    assert done.returncode in (0, 3), done.stderr
+    for check in ("D08", "D16", "D20"):
+        assert [line[:4] for line in verdicts(done, check)] == ["PASS"], done.stdout
+    assert "equal on both ends" in verdicts(done, "D16")[0]
+    assert re.match(r"SKIP D18 one flow \d+\.\d\d GB/s, \d+ flows ", verdicts(done, "D18")[0])
+    saved = facts.read_text(encoding="utf-8")
+    assert "\npair.state=up\n" in saved and "\nroute.0.out=lo\n" in saved
+    assert "\nreach.0.answer=yes\n" in saved
+    assert tool("doctor", "--facts", facts).stdout == done.stdout
+    # it serves on
+    assert tool("perf", here.address, "--size", "64K", "--iters", "2").returncode == 0
+
+
+def test_nobody_there(tool):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        done = tool("doctor", "--peer", address, "--only", "D13,D18,D20")
+    assert done.returncode == 3
+    assert f"the other end {address} does not answer: " in verdicts(done, "D13")[0]
+    assert verdicts(done, "D20")[0].startswith("SKIP D20 not known: the other end: ")
+
+
+def test_environments_that_differ(tool, serve):
+    here = serve("--chunk", "256K", env={"NCCL_DYNAMIC_CHUNK_SIZE": "131072"})
+    done = tool("doctor", "--peer", here.address, "--only", "D16",
+                env={"NCCL_DYNAMIC_CHUNK_SIZE": "524288"})
+    assert done.returncode == 3
+    text = "\n".join(verdicts(done, "D16"))
+    assert "FAIL D16 NCCL_DYNAMIC_CHUNK_SIZE is 524288 here, 131072 at the other end" in text
+    assert "WARN D16 chunks of 524288 B here, of 262144 B at the other end" in text
+
+
+def test_what_is_secret_does_not_travel(tool, serve, facts, key):
+    here = serve(env={"TCPX_KEY_FILE": str(key), "NCCL_API_TOKEN": "hush", "TCPX_CHANNELS": "2"})
+    done = tool("doctor", "--peer", here.address, "--key-file", key, "--only", "D16,D17",
+                "--save-facts", facts)
+    saved = facts.read_text(encoding="utf-8")
+    assert "peer.env.TCPX_CHANNELS=2\n" in saved
+    assert "peer.env.NCCL_API_TOKEN=(hidden)\n" in saved
+    assert "peer.env.TCPX_KEY_FILE" not in saved and "peer.key.file" not in saved
+    ids = tool("key", "show-id", key).stdout.strip()
+    assert f"\npeer.key.ids={ids}\n" in saved and f"\nkey.ids={ids}\n" in saved
+    assert "hush" not in saved and key.read_text(encoding="utf-8").split()[-1] not in saved
+    assert [line[:4] for line in verdicts(done, "D17")] == ["PASS"]
+
+
+@pytest.fixture(name="hosts")
+def fixture_hosts():
+    why = netns.why_no_namespaces()
+    if why:
+        pytest.skip(why)
+    with netns.Hosts(2) as hosts:
+        yield hosts
+
+
+def between(tool, hosts, serve, facts, *args):
+    """doctor on host a, serve on both NICs of host b."""
+    there = serve("--bind", "gb0,gb1", "--insecure", where=tool.at(hosts.b), lines=2)
+    return tool.at(hosts.a)("doctor", "--peer", there.address, "--insecure", "--save-facts", facts,
+                            *args)
+
+
+def test_two_hosts(tool, hosts, serve, facts):
+    done = between(tool, hosts, serve, facts)
+    saved = facts.read_text(encoding="utf-8")
+    assert [line[:4] for line in verdicts(done, "D12")] == ["PASS"], done.stdout
+    assert "4 routes leave by their NIC, 4 pairs reached" in verdicts(done, "D12")[0]
+    out = re.findall(r"^route\.\d\.out=(.*)", saved, re.M)  # IPv4 and IPv6 of each
+    assert sorted(out) == ["ga0", "ga0", "ga1", "ga1"]
+    assert "\nmtu.route=1500\n" in saved and "\npeer.mtu.route=1500\n" in saved
+
+
+def test_hosts_with_different_mtu(tool, hosts, serve, facts):
+    hosts.b.run("ip", "link", "set", "gb0", "mtu", "1400")
+    done = between(tool, hosts, serve, facts, "--only", "D10")
+    assert done.returncode == 3
+    assert "FAIL D10 the MTU is 1500 here, 1400 at the other end" in done.stdout
+
+
+def test_a_route_that_takes_the_other_nic(tool, hosts, serve, facts):
+    hosts.a.run("ip", "rule", "add", "from", "10.77.1.1", "table", "77", "pref", "10")
+    hosts.a.run("ip", "route", "add", "10.77.1.2", "dev", "ga0", "table", "77")
+    done = between(tool, hosts, serve, facts, "--only", "D12")
+    assert done.returncode == 3
+    assert ("FAIL D12 from 10.77.1.1 (ga1) to 10.77.1.2 packets leave by ga0" in done.stdout)
+
+
+def test_a_rail_that_a_firewall_drops(tool, hosts, serve, facts):
+    hosts.b.drop(match='iifname "gb1" meta l4proto tcp')
+    done = between(tool, hosts, serve, facts, "--only", "D12")
+    assert done.returncode == 3
+    assert re.search(r"FAIL D12 from 10\.77\.1\.1 to 10\.77\.1\.2:\d+: silent", done.stdout)
+
+
+def unpack(folder):
+    """The recorded A3 host as a tree of its own."""
+    at = ""
+    text = (TOP / "tests/record/a3-high/sysfs.txt").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        if not line or line.startswith("#"):
+            continue
+        if line.startswith("["):
+            at = line.strip("[]")
+            continue
+        name, link, value = re.fullmatch(r"(\S+) (=|->) ?(.*)", line).groups()
+        path = folder / at / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if link == "->":
+            path.symlink_to(value)
+        else:
+            path.write_text(value + "\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(name="a3")
+def fixture_a3(tool, tmp_path):
+    """The A3 host with the emulator, the stand-in for the driver, and counters of its NICs."""
+    build = pathlib.Path(tool.path).resolve().parent
+    build = next((at for at in (build, build.parent, TOP / "build")
+                  if (at / "emu/tcpxemu/libnccl-net-tcpxemu.so").exists()), None)
+    if not build:
+        pytest.fail("no emulator beside the tool")
+    for name in ("rxdm", "played"):
+        (tmp_path / name).mkdir()
+    for nic in range(1, 5):
+        (tmp_path / f"played/eth{nic}").write_text("rx_devmem_pkts: 0\n", encoding="utf-8")
+    return {"TCPX_SYSFS": str(unpack(tmp_path / "sys")), "TCPXEMU_STEER": "strict",
+            "TCPX_CUDA_LIBRARY": str(build / "emu/fakecuda/libfakecuda.so"),
+            "TCPX_PLUGIN_PATH": str(build / "emu/tcpxemu/libnccl-net-tcpxemu.so"),
+            "TCPXEMU_MEM": "cuda-host-bounce", "TCPX_GPUDIRECT_SAME_HOST": "1",
+            "FAKECUDA_DEVICES": "8", "FAKECUDA_PCI": "04,05,0a,0b,84,85,8a,8b",
+            "NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX": str(tmp_path / "rxdm"),
+            "TCPXEMU_DEVMEM_DIR": f"{tmp_path}/played", "TCPX_UNPACK_IMPL": "d2d",
+            "TCPX_DEVMEM_STATS": f"{tmp_path}/played/%s",
+            "NCCL_GPUDIRECTTCPX_CTRL_DEV": "lo"}
+
+
+@pytest.fixture(name="rxdm")
+def fixture_rxdm(tool, a3):
+    """Starts the stand-in for RxDM; it ends with the test."""
+    program = pathlib.Path(a3["TCPX_PLUGIN_PATH"]).parents[2] / "emu/fakerxdm/fakerxdm"
+    running = []
+
+    def start(mode):
+        process = subprocess.Popen(
+            [program, "--prefix", a3["NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX"], "--mode", mode],
+            stdout=subprocess.PIPE, env=tool.environment())
+        running.append(process)
+        assert process.stdout.readline() == b"ready\n"
+
+    yield start
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def test_an_rxdm_that_answers(tool, a3, rxdm):
+    rxdm("ok")
+    done = tool("doctor", "--only", "D01,D07,D19", env=a3)
+    assert done.returncode == 0, done.stdout
+    assert verdicts(done, "D01")[0].startswith("PASS D01 8 GPUs, by RxDM's preset: 0000:04:00.0")
+    assert verdicts(done, "D07")[0].startswith("PASS D07 19 sockets in ")
+    assert verdicts(done, "D19")[0].startswith("PASS D19 ")
+
+
+@pytest.mark.parametrize("mode, check, words", [
+    ("refuse", "D01", "FAIL D01 GPU 0000:04:00.0 has no NIC of its own; RxDM has no queues for it"),
+    ("silent", "D07", "FAIL D07 RxDM's socket .*/queue_ids_by_gpu: silent"),
+    (None, "D07", "FAIL D07 none of RxDM's 19 sockets is in "),
+])
+def test_an_rxdm_that_does_not(tool, a3, rxdm, mode, check, words):
+    if mode:
+        rxdm(mode)
+    done = tool("doctor", "--only", "D01,D07,D16", env=a3 | {"TCPX_PLUGIN": "default"})
+    assert done.returncode == 3
+    assert re.match(words, verdicts(done, check)[0]), done.stdout
+
+
+def test_a_socket_that_is_missing(tool, a3, rxdm):
+    rxdm("ok")
+    folder = pathlib.Path(a3["NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX"])
+    (folder / "rx_rule_manager").unlink()
+    done = tool("doctor", "--only", "D07,D08", env=a3)
+    assert done.returncode == 3
+    text = verdicts(done, "D07")
+    assert len(text) == 1 and "/rx_rule_manager: missing" in text[0]
+
+
+def probe(tool, env, *args):
+    """doctor against a serve of the same kind, which is GPU 0's or that of the NIC."""
+    there = Serve(tool, "--transport", "gpudirect", "--plugin", "default", "--gpu", "0",
+                  env=env)
+    done = tool("doctor", "--peer", there.address, "--plugin", "default", "--only", "D01,D03,D14",
+                *args, env=env)
+    there.stop()
+    return done
+
+
+def test_packets_that_land_in_gpu_memory(tool, a3):
+    done = probe(tool, a3, "--gpu", "0")
+    assert [line[:4] for line in verdicts(done, "D01")] == ["PASS"], done.stdout
+    assert re.match(r"PASS D03 1 probes, rx_devmem_pkts: eth1 \+[1-9]\d*$",
+                    verdicts(done, "D03")[0]), done.stdout
+    assert verdicts(done, "D14")[0].startswith("PASS D14 on PCI 8 GPUs and 5 NICs")
+
+
+def test_the_eth2_mystery(tool, a3):
+    done = probe(tool, a3 | {"TCPX_PAIRING": "off"}, "--gpu", "0", "--nic", "eth2")
+    assert done.returncode == 3
+    assert "FAIL D01 GPU0 (0000:04:00.0) belongs to eth1 by RxDM's preset; you listen on eth2" \
+        in verdicts(done, "D01")[0]
+    assert "fix:   export TCPX_NIC=eth1" in verdicts(done, "D01")[0]
+    text = verdicts(done, "D03")[0]
+    assert text.startswith("FAIL D03 probe of eth2 and GPU 0000:04:00.0: 8388608 B received, 0 ")
+    assert "8388608 B in host memory" in text and "(D01)" in text
+
+
+def test_an_end_without_the_plugin(tool, a3, serve):
+    here = serve()
+    done = tool("doctor", "--peer", here.address, "--plugin", "default", "--only", "D03", "--gpu",
+                "0", env=a3)
+    assert done.returncode == 0
+    assert verdicts(done, "D03")[0].startswith("SKIP D03 not probed: ")

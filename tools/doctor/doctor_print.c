@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What doctor says. */
+#include "doctor_print.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli_json.h"
+#include "cli_output.h"
+
+#define INDENT "         "
+
+/* Each line of text below the first result line, the first with its name. */
+static void print_lines(const char *name, const char *text)
+{
+	size_t len;
+
+	for (int first = 1; *text; text += len + (text[len] == '\n'), first = 0) {
+		len = strcspn(text, "\n");
+		printf(INDENT "%-7s%.*s\n", first ? name : "", (int)len, text);
+	}
+}
+
+static const char *colour_of(enum doctor_verdict verdict)
+{
+	if (verdict == DOCTOR_FAIL)
+		return cli_red();
+	return verdict == DOCTOR_PASS ? cli_green() : "";
+}
+
+void doctor_print_text(const struct doctor_report *report)
+{
+	const unsigned *n = report->verdicts;
+
+	for (unsigned i = 0; i < report->count; i++) {
+		const struct doctor_result *r = &report->results[i];
+		const char *colour = colour_of(r->verdict);
+
+		printf("%s%s%s %s %s\n", colour, doctor_verdict_name(r->verdict),
+		       *colour ? cli_plain() : "", r->id, r->evidence);
+		print_lines("cause:", r->cause);
+		print_lines("fix:", r->fix);
+	}
+	if (report->left_out)
+		printf("%u more are left out\n", report->left_out);
+	printf("%u FAIL, %u WARN, %u PASS, %u SKIP\n", n[DOCTOR_FAIL], n[DOCTOR_WARN],
+	       n[DOCTOR_PASS], n[DOCTOR_SKIP]);
+}
+
+void doctor_print_fixes(const struct doctor_report *report)
+{
+	for (unsigned i = 0; i < report->count; i++)
+		if (*report->results[i].fix)
+			printf("%s\n", report->results[i].fix);
+}
+
+static void put_check(struct cli_json *list, const struct doctor_result *r)
+{
+	struct cli_json *o = list ? cli_json_object(list, NULL) : NULL;
+
+	if (!o)
+		return;
+	cli_json_text(o, "id", r->id);
+	cli_json_text(o, "verdict", doctor_verdict_name(r->verdict));
+	cli_json_text(o, "evidence", r->evidence);
+	cli_json_text(o, "cause", r->cause);
+	cli_json_text(o, "fix", r->fix);
+}
+
+int doctor_print_json(const struct doctor_report *report, const struct doctor_facts *facts,
+		      const char *path)
+{
+	const char *tool = doctor_text(facts, "tool"), *host = doctor_text(facts, "host");
+	struct cli_json *json, *list, *counts;
+	FILE *out;
+	int rc = cli_json_check();
+
+	if (rc)
+		return rc;
+	out = cli_json_open(path);
+	json = out ? cli_json_new() : NULL;
+	if (!json)
+		return CLI_FAILED;
+	cli_json_integer(json, "schema", 1);
+	cli_json_text(json, "tool", "doctor");
+	cli_json_text(json, "version", tool ? tool : "");
+	cli_json_text(json, "host", host ? host : "");
+	list = cli_json_array(json, "checks");
+	for (unsigned i = 0; i < report->count; i++)
+		put_check(list, &report->results[i]);
+	counts = cli_json_object(json, "counts");
+	for (unsigned i = 0; counts && i < DOCTOR_VERDICTS; i++)
+		cli_json_integer(counts, doctor_verdict_name(i), report->verdicts[i]);
+	rc = cli_json_write(json, out, path) ? CLI_FAILED : CLI_OK;
+	cli_json_free(json);
+	return rc;
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The order of the probes, and the environment. */
+#include "doctor_probe.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <tcpx/log.h>
+#include <tcpx/plugin.h>
+#include <tcpx/query.h>
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "cli_secret.h"
+#include "doctor_rules.h"
+
+#define PAIR_NS (10 * CLOCK_S_NS) /* by then the other end was asked */
+#define PROBLEMS_NS (2 * CLOCK_S_NS)
+#define STEER_DEFAULT_US 5000000
+
+extern char **environ;
+
+int doctor_wants(const struct doctor_probe_opts *opts, const char *list)
+{
+	const struct doctor_rule *rule;
+
+	for (unsigned i = 0; (rule = doctor_rule(i)); i++)
+		if (opts->chosen >> i & 1 && doctor_is_listed(list, rule->id))
+			return 1;
+	return 0;
+}
+
+static int is_ours(const char *name)
+{
+	static const char *const starts[] = {"TCPX_", "UCCL_TCPX_", "NCCL_",
+					     "CUDA_VISIBLE_DEVICES="};
+
+	for (unsigned i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
+		if (!strncmp(name, starts[i], strlen(starts[i])))
+			return 1;
+	return 0;
+}
+
+static void put_variables(struct doctor_facts *facts, int served)
+{
+	unsigned count = 0;
+
+	for (char **at = environ; *at; at++) {
+		const char *value = strchr(*at, '=');
+
+		if (!value || !is_ours(*at) || (served && strstr(*at, "_KEY_FILE=")))
+			continue;
+		if (cli_is_secret(*at, (size_t)(value - *at)) || cli_has_key(value))
+			doctor_put_text(facts, "(hidden)", "env.%.*s", (int)(value - *at), *at);
+		else
+			doctor_put_text(facts, value + 1, "env.%.*s", (int)(value - *at), *at);
+		count++;
+	}
+	doctor_put_count(facts, count, "env.count");
+}
+
+/* What tcpx sets for its own process is no fault of the user's. Only this process has it. */
+static void set_recipe(void)
+{
+	tcpx_plugin_setting setting = {.sz = sizeof(setting)};
+	int64_t deadline_ns = clock_after(PROBLEMS_NS);
+
+	for (uint32_t i = 0; clock_now_ns() < deadline_ns; i++) {
+		if (tcpx_plugin_setting_get(0, i, &setting) != TCPX_OK)
+			return;
+		if (!setting.users)
+			setenv(setting.name, setting.value, 1);
+	}
+}
+
+static void put_problems(struct doctor_facts *facts, const char *nic)
+{
+	tcpx_plugin_problem problem = {.sz = sizeof(problem)};
+	int64_t deadline_ns = clock_after(PROBLEMS_NS);
+	tcpx_status status = TCPX_OK;
+	uint32_t i = 0;
+
+	for (; clock_now_ns() < deadline_ns; i++) {
+		status = tcpx_plugin_problem_get(nic, 0, i, &problem);
+		if (status != TCPX_OK)
+			break;
+		doctor_put_text(facts, problem.what, "problem.%u.what", i);
+		doctor_put_text(facts, problem.fix, "problem.%u.fix", i);
+		doctor_put_flag(facts, problem.fatal, "problem.%u.fatal", i);
+	}
+	if (status == TCPX_ERR_NOT_FOUND)
+		doctor_put_count(facts, i, "problem.count");
+}
+
+/* RxDM takes connections and answers nothing. */
+static int is_silent(const struct doctor_facts *facts)
+{
+	const char *state;
+
+	for (unsigned i = 0; (state = doctor_text(facts, "rxdm.socket.%u.state", i)); i++)
+		if (!strcmp(state, "silent"))
+			return 1;
+	return 0;
+}
+
+void doctor_probe_environment(struct doctor_facts *facts, const char *nic)
+{
+	const char *wait;
+
+	put_variables(facts, 0);
+	doctor_put_count(facts, config_u64(CONFIG_CHUNK_BYTES), "chunk_bytes");
+	doctor_put_text(facts, config_text(CONFIG_BIND), "bind");
+	if (!doctor_uses_tcpx(facts))
+		return;
+	wait = getenv("NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS");
+	doctor_put_count(facts, wait ? strtoull(wait, NULL, 10) : STEER_DEFAULT_US,
+			 "steer.wait_us");
+	if (is_silent(facts))
+		return; /* each question of the library would wait for it */
+	set_recipe();
+	put_problems(facts, nic && strcmp(nic, "all") ? nic : NULL);
+}
+
+static void put_wanted(struct doctor_facts *facts, const struct doctor_probe_opts *opts)
+{
+	const char *nic = opts->nic ? opts->nic : config_text(CONFIG_NIC);
+
+	if (*nic)
+		doctor_put_text(facts, nic, "want.nic");
+	if (opts->gpu >= 0)
+		doctor_put_count(facts, (uint64_t)opts->gpu, "want.gpu");
+	else if (config_value(CONFIG_LOCAL_DEVICE)->source != CONFIG_DEFAULT)
+		doctor_put_count(facts, config_u64(CONFIG_LOCAL_DEVICE), "want.gpu");
+	if (opts->plugin)
+		doctor_put_text(facts, opts->plugin, "want.plugin");
+}
+
+int64_t doctor_until(const struct doctor_probe_opts *opts, int64_t ns)
+{
+	int64_t until = clock_after(ns);
+
+	return until < opts->deadline_ns ? until : opts->deadline_ns;
+}
+
+void doctor_probe(struct doctor_facts *facts, struct doctor_probe_opts *opts)
+{
+	opts->deadline_ns = clock_after(PAIR_NS);
+	tcpx_log_set(NULL, NULL, TCPX_LOG_ERROR); /* what is not there is a fact, not a warning */
+	doctor_probe_host(facts);
+	put_wanted(facts, opts);
+	doctor_probe_machine(facts);
+	doctor_probe_nics(facts);
+	doctor_probe_rxdm(facts);
+	doctor_probe_plugin(facts, opts->plugin, doctor_wants(opts, "D01,D02,D03,D14"),
+			    doctor_wants(opts, opts->peer ? "D03,D08,D19" : "D08,D19"));
+	if (doctor_wants(opts, "D13"))
+		doctor_probe_port(facts);
+	doctor_probe_key(facts, opts->key_file);
+	if (opts->peer)
+		doctor_probe_peer(facts, opts);
+	doctor_probe_environment(facts, opts->nic); /* the last: it changes ours */
+}
+
+/* Of the key its ids alone: both ends say them in every hello. */
+void doctor_probe_served(struct doctor_facts *facts)
+{
+	struct doctor_facts key = {0};
+	const char *ids;
+
+	doctor_probe_host(facts);
+	doctor_probe_machine(facts);
+	doctor_probe_nics(facts);
+	put_variables(facts, 1);
+	doctor_put_count(facts, config_u64(CONFIG_CHUNK_BYTES), "chunk_bytes");
+	doctor_probe_key(&key, NULL);
+	ids = doctor_text(&key, "key.ids");
+	if (ids)
+		doctor_put_text(facts, ids, "key.ids");
+	doctor_facts_free(&key);
+}

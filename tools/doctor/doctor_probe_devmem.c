@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A short READ into GPU memory over a TCPX plugin: do the NIC's packets land there? */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "doctor_probe.h"
+#include "doctor_rules.h"
+
+#define BYTES "8M"
+#define BYTES_COUNT (8ull << 20)
+#define TEXT_CAP 16384
+#define LEAST_NS (1 * CLOCK_S_NS) /* for less no probe is begun */
+
+struct attempt {
+	char mem[24], text[TEXT_CAP];
+	const char *nic;
+	unsigned gpu;
+};
+
+/* perf in a process of its own: a plugin may end it. */
+static int run_perf(const struct doctor_facts *facts, const struct doctor_probe_opts *opts,
+		    struct attempt *a)
+{
+	const char *args[32] = {"perf",
+				opts->peer,
+				"--transport",
+				"gpudirect",
+				"--op",
+				"read",
+				"--size",
+				BYTES,
+				"--iters",
+				"1",
+				"--remote-mem",
+				"cuda",
+				"--mem",
+				a->mem,
+				"--plugin",
+				doctor_text(facts, "plugin.file"),
+				"--plugin-channels",
+				"1",
+				"--working-set",
+				BYTES};
+	unsigned n = 20;
+
+	if (a->nic) {
+		args[n++] = "--nic";
+		args[n++] = a->nic;
+	}
+	if (opts->key_file) {
+		args[n++] = "--key";
+		args[n++] = opts->key_file;
+	}
+	if (opts->insecure)
+		args[n++] = "--insecure";
+	return doctor_ask_self(args, opts->deadline_ns, a->text, sizeof(a->text));
+}
+
+/* "eth1 +12  eth2 +0" of perf: what grew on the NIC, and on others. */
+static void put_counts(struct doctor_facts *facts, unsigned at, const char *nic, const char *counts)
+{
+	unsigned long long grown, here = 0, elsewhere = 0;
+	char name[64];
+	int used, known = 0;
+
+	for (; sscanf(counts, " %63s +%llu%n", name, &grown, &used) == 2; counts += used) {
+		known = 1;
+		if (!doctor_is_listed(nic, name) && strcmp(nic, "all"))
+			elsewhere += grown;
+		else
+			here += grown;
+	}
+	if (!known) /* "not available" */
+		return;
+	doctor_put_count(facts, here, "probe.%u.devmem", at);
+	doctor_put_count(facts, elsewhere, "probe.%u.elsewhere", at);
+}
+
+/* The last thing that perf said went wrong: why there was no probe. */
+static void put_why(struct doctor_facts *facts, const char *text)
+{
+	static const char name[] = "tcpx perf: ";
+	const char *line = text, *last = text, *next;
+	char why[300];
+
+	for (; line; line = next) {
+		next = strchr(line, '\n');
+		next = next ? next + 1 : NULL;
+		if (!strncmp(line, name, sizeof(name) - 1))
+			last = line + sizeof(name) - 1;
+	}
+	snprintf(why, sizeof(why), "%.*s", (int)strcspn(last, "\n"), last);
+	doctor_put_text(facts, *why ? why : "perf failed", "probe.why");
+}
+
+static void probe_one(struct doctor_facts *facts, const struct doctor_probe_opts *opts,
+		      struct attempt *a, unsigned *count)
+{
+	const char *pci = doctor_text(facts, "gpu.%u.pci", a->gpu);
+	char counts[512];
+	int failed = run_perf(facts, opts, a);
+	/* the plugin's own words for data that came as plain TCP */
+	int missed = strstr(a->text, "no cmsg") || strstr(a->text, "no-cmsg") ||
+		     strstr(a->text, "no NIC counted a packet");
+
+	if ((failed && !missed) || strstr(a->text, "no channel of messages was used")) {
+		put_why(facts, a->text);
+		return;
+	}
+	doctor_put_text(facts, pci, "probe.%u.gpu", *count);
+	doctor_put_text(facts, a->nic, "probe.%u.nic", *count);
+	doctor_put_text(facts, "gpudirect", "probe.%u.transport", *count);
+	doctor_put_count(facts, BYTES_COUNT, "probe.%u.bytes", *count);
+	doctor_put_count(facts, missed ? BYTES_COUNT : 0, "probe.%u.host_bytes", *count);
+	if (missed)
+		doctor_put_count(facts, 0, "probe.%u.devmem", *count);
+	else if (!doctor_line_after(a->text, "# rx_devmem_pkts of this end: ", counts,
+				    sizeof(counts)))
+		put_counts(facts, *count, a->nic, counts);
+	++*count;
+}
+
+void doctor_probe_devmem(struct doctor_facts *facts, const struct doctor_probe_opts *opts)
+{
+	static struct attempt a;
+	const char *nic = doctor_text(facts, "want.nic");
+	uint64_t ordinal, want = 0;
+	unsigned count = 0;
+	int only = !doctor_count(facts, &want, "want.gpu") || nic;
+
+	if (!doctor_text(facts, "gpu.0.pci") || doctor_flag(facts, "plugin.loads") != 1) {
+		doctor_put_text(facts,
+				doctor_text(facts, "gpu.0.pci") ? "no plugin that loads (D19)"
+								: "this machine has no GPU",
+				"probe.why");
+		return;
+	}
+	for (a.gpu = 0; doctor_text(facts, "gpu.%u.pci", a.gpu); a.gpu++) {
+		if (opts->deadline_ns - clock_now_ns() < LEAST_NS)
+			break;
+		if (doctor_count(facts, &ordinal, "gpu.%u.cuda", a.gpu) ||
+		    (only && ordinal != want))
+			continue;
+		a.nic = nic ? nic : doctor_text(facts, "gpu.%u.owner", a.gpu);
+		snprintf(a.mem, sizeof(a.mem), "cuda:%llu", (unsigned long long)ordinal);
+		if (a.nic)
+			probe_one(facts, opts, &a, &count);
+	}
+	if (!count && !doctor_text(facts, "probe.why"))
+		doctor_put_text(facts, "no GPU that CUDA sees has a NIC", "probe.why");
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Verdicts over facts. A rule reads facts and nothing else: no file, no clock, no environment; so
+ * each is tried on recorded facts. What is not known makes a rule SKIP, never PASS.
+ */
+#ifndef TOOLS_DOCTOR_RULES_H
+#define TOOLS_DOCTOR_RULES_H
+
+#include "doctor_facts.h"
+
+#define DOCTOR_RESULTS_MAX 160
+
+enum doctor_verdict { DOCTOR_PASS, DOCTOR_WARN, DOCTOR_FAIL, DOCTOR_SKIP };
+#define DOCTOR_VERDICTS 4
+
+struct doctor_result {
+	const char *id; /* "D01" */
+	enum doctor_verdict verdict;
+	char evidence[640]; /* what was found */
+	char cause[400];    /* of WARN and FAIL, as the next */
+	char fix[720];	    /* lines for a shell; one that begins with "#" is no command */
+};
+
+struct doctor_report {
+	struct doctor_result results[DOCTOR_RESULTS_MAX];
+	unsigned count, left_out; /* left_out: results beyond the room */
+	unsigned verdicts[DOCTOR_VERDICTS];
+};
+
+/* One rule at work. */
+struct doctor_judge {
+	const struct doctor_facts *facts;
+	struct doctor_report *report;
+	const char *id;
+	unsigned found; /* WARN and FAIL so far */
+};
+
+struct doctor_rule {
+	const char *id, *title;
+	void (*judge)(struct doctor_judge *j);
+};
+
+const struct doctor_rule *doctor_rule(unsigned index); /* NULL past the end; in order */
+const struct doctor_rule *doctor_rule_named(const char *id, size_t len);
+const char *doctor_verdict_name(enum doctor_verdict verdict); /* "PASS" */
+
+/* Judges the facts by the rules that chosen says, bit by index; the report is written anew. */
+void doctor_judge_all(const struct doctor_facts *facts, uint64_t chosen,
+		      struct doctor_report *out_report);
+
+/* For rules. A problem's evidence; the other two follow for the same result. */
+void doctor_warn(struct doctor_judge *j, const char *evidence, ...)
+	__attribute__((format(printf, 2, 3)));
+void doctor_fail(struct doctor_judge *j, const char *evidence, ...)
+	__attribute__((format(printf, 2, 3)));
+void doctor_cause(struct doctor_judge *j, const char *cause, ...)
+	__attribute__((format(printf, 2, 3)));
+void doctor_fix(struct doctor_judge *j, const char *fix, ...) __attribute__((format(printf, 2, 3)));
+/* Where no problem was found. */
+void doctor_pass(struct doctor_judge *j, const char *evidence, ...)
+	__attribute__((format(printf, 2, 3)));
+void doctor_skip(struct doctor_judge *j, const char *why, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* A word of facts as a shell takes it, cut, for facts may come from anywhere. Good until the fourth
+ * call after it. */
+const char *doctor_quote(const char *word);
+
+/* Appends to a text, cut with "..." where it is full. */
+void doctor_add(char *text, size_t cap, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* What several rules ask. */
+int doctor_uses_tcpx(const struct doctor_facts *facts); /* a plugin or RxDM is here */
+int doctor_nic_index(const struct doctor_facts *facts, const char *name); /* -1: none */
+int doctor_owns_gpu(const struct doctor_facts *facts, const char *nic);
+/* The GPU that is meant by an ordinal of this process; -1: none. */
+int doctor_gpu_index(const struct doctor_facts *facts, uint64_t ordinal);
+int doctor_is_listed(const char *list, const char *word); /* of a comma list */
+/* Whether the rule may speak about GPUs: 0 after a SKIP that says why. */
+int doctor_has_gpus(struct doctor_judge *j);
+/* The same about a pair: 0 after a SKIP that says why the other end's facts are not there. */
+int doctor_has_pair(struct doctor_judge *j);
+
+/* The rules, by file. */
+void doctor_d01_owner(struct doctor_judge *j);
+void doctor_d02_device(struct doctor_judge *j);
+void doctor_d03_probe(struct doctor_judge *j);
+void doctor_d04_steered(struct doctor_judge *j);
+void doctor_d05_queues(struct doctor_judge *j);
+void doctor_d06_settle(struct doctor_judge *j);
+void doctor_d07_rxdm(struct doctor_judge *j);
+void doctor_d08_versions(struct doctor_judge *j);
+void doctor_d09_bindings(struct doctor_judge *j);
+void doctor_d10_kernel(struct doctor_judge *j);
+void doctor_d11_limits(struct doctor_judge *j);
+void doctor_d12_routes(struct doctor_judge *j);
+void doctor_d13_ports(struct doctor_judge *j);
+void doctor_d14_counts(struct doctor_judge *j);
+void doctor_d15_links(struct doctor_judge *j);
+void doctor_d16_environment(struct doctor_judge *j);
+void doctor_d17_key(struct doctor_judge *j);
+void doctor_d18_tcp(struct doctor_judge *j);
+void doctor_d19_libraries(struct doctor_judge *j);
+void doctor_d20_clock(struct doctor_judge *j);
+
+#endif

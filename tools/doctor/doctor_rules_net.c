@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules about the network and the other end: D12, D13, D17, D18, D20. */
+#include <string.h>
+
+#include "doctor_rules.h"
+
+#define SKEW_NS 100000000
+#define RATE_WANTED 0.5 /* of the link's speed, by all flows together */
+
+/* Strict filters on a host with several NICs; answers how many of the NICs are known. */
+static unsigned judge_filters(struct doctor_judge *j, unsigned *out_nics)
+{
+	unsigned strict = 0, known = 0, first = 0;
+	uint64_t filter;
+	char list[160] = "";
+	const char *nic;
+
+	*out_nics = 0;
+	for (unsigned i = 0; (nic = doctor_text(j->facts, "nic.%u.name", i)); i++) {
+		if (!doctor_text(j->facts, "nic.%u.address", i))
+			continue;
+		++*out_nics;
+		if (doctor_count(j->facts, &filter, "nic.%u.rp_filter", i))
+			continue;
+		known++;
+		if (filter != 1)
+			continue;
+		if (!strict++)
+			first = i;
+		doctor_add(list, sizeof(list), "%s%s", *list ? ", " : "", nic);
+	}
+	if (strict > 1) {
+		doctor_warn(j, "rp_filter is strict (1) on %u NICs: %s", strict, list);
+		doctor_cause(j, "packets whose answer would leave by another NIC are dropped");
+		doctor_fix(j,
+			   "sysctl -w net.ipv4.conf.all.rp_filter=2 net.ipv4.conf.%s.rp_filter=2",
+			   doctor_quote(doctor_text(j->facts, "nic.%u.name", first)));
+	}
+	return known;
+}
+
+static unsigned judge_routes(struct doctor_judge *j)
+{
+	const char *from;
+	unsigned count = 0;
+
+	for (; (from = doctor_text(j->facts, "route.%u.from", count)); count++) {
+		const char *nic = doctor_text(j->facts, "route.%u.nic", count);
+		const char *out = doctor_text(j->facts, "route.%u.out", count);
+		const char *to = doctor_text(j->facts, "route.%u.to", count);
+
+		if (!nic || !out || !to || !strcmp(nic, out))
+			continue;
+		doctor_fail(j, "from %s (%s) to %s packets leave by %s", from, nic, to, out);
+		doctor_cause(j,
+			     "routes look at the destination alone: the rail is not used, and the "
+			     "flow differs from the rule that steers it");
+		doctor_fix(j, "ip rule add from %s table 1%02u\nip route add %s dev %s table 1%02u",
+			   doctor_quote(from), count, doctor_quote(to), doctor_quote(nic), count);
+	}
+	return count;
+}
+
+/* "10.0.0.1:80", "[fe80::1%eth0]:80" without the port, for a shell. */
+static const char *host_of(const char *address, char *buf, size_t cap)
+{
+	char *end;
+
+	snprintf(buf, cap, "%s", address + (*address == '['));
+	end = *address == '[' ? strchr(buf, ']') : strrchr(buf, ':');
+	if (end)
+		*end = '\0';
+	return doctor_quote(buf);
+}
+
+static unsigned judge_reach(struct doctor_judge *j)
+{
+	const char *from;
+	unsigned count = 0;
+	char host[96];
+
+	for (; (from = doctor_text(j->facts, "reach.%u.from", count)); count++) {
+		const char *to = doctor_text(j->facts, "reach.%u.to", count);
+		const char *answer = doctor_text(j->facts, "reach.%u.answer", count);
+
+		if (!to || !answer || !strcmp(answer, "yes") || !strcmp(answer, "refused"))
+			continue;
+		doctor_fail(j, "from %s to %s: %s", from, to, answer);
+		doctor_cause(j, "no route there, or a firewall drops it; this rail cannot be used");
+		doctor_fix(j, "ip route get %s from %s", host_of(to, host, sizeof(host)),
+			   doctor_quote(from));
+	}
+	return count;
+}
+
+void doctor_d12_routes(struct doctor_judge *j)
+{
+	unsigned nics, known = judge_filters(j, &nics), routes = judge_routes(j);
+	unsigned reached = judge_reach(j);
+	char pairs[96];
+
+	if (!nics && !routes)
+		doctor_skip(j, "not known: NICs with an address, and routes");
+	else if (known < nics)
+		doctor_skip(j, "not known: rp_filter of %u of %u NICs", nics - known, nics);
+	snprintf(pairs, sizeof(pairs), "; routes to another host not known (--peer)");
+	if (routes || reached)
+		snprintf(pairs, sizeof(pairs), "; %u routes leave by their NIC, %u pairs reached",
+			 routes, reached);
+	if ((nics || routes) && known == nics)
+		doctor_pass(j, "NICs with an address: %u, none strict beside another%s", nics,
+			    pairs);
+}
+
+void doctor_d13_ports(struct doctor_judge *j)
+{
+	const char *state = doctor_text(j->facts, "port.state");
+	const char *by = doctor_text(j->facts, "port.by");
+	const char *pair = doctor_text(j->facts, "pair.state");
+	const char *why = doctor_text(j->facts, "pair.why");
+	uint64_t port;
+
+	if (pair && !strcmp(pair, "down")) {
+		const char *address = doctor_text(j->facts, "pair.address");
+
+		doctor_fail(j, "the other end %s does not answer%s%s", address ? address : "",
+			    why ? ": " : "", why ? why : "");
+		doctor_cause(j,
+			     "no 'tcpx serve' runs there, another key, or a firewall is between");
+		doctor_fix(j, "tcpx serve --bind NIC --key FILE   # there\nnft list ruleset");
+	}
+	if (!state || doctor_count(j->facts, &port, "port.number")) {
+		doctor_skip(j, "not known: who listens on the port");
+		return;
+	}
+	if (!strcmp(state, "taken")) {
+		doctor_warn(j, "port %llu is taken by %s", (unsigned long long)port,
+			    by ? by : "another program");
+		doctor_cause(j, "serve moves on to the next port, and clients of this one meet "
+				"somebody else");
+		doctor_fix(j, "export TCPX_PORT_BASE=%llu",
+			   (unsigned long long)(port < 65000 ? port + 100 : 20000));
+	}
+	doctor_pass(j, "port %llu is %s%s%s%s", (unsigned long long)port,
+		    strcmp(state, "ours") ? "free" : "served by tcpx", by ? " (" : "", by ? by : "",
+		    by ? ")" : "");
+}
+
+/* A key file that is no use, by its state. */
+static void bad_key(struct doctor_judge *j, const char *state)
+{
+	const char *file = doctor_text(j->facts, "key.file"), *quoted;
+	const char *mode = doctor_text(j->facts, "key.mode");
+
+	quoted = file ? doctor_quote(file) : "FILE";
+	file = file ? file : "FILE";
+	if (!strcmp(state, "mode")) {
+		doctor_fail(j, "key file %s has mode %s", file, mode ? mode : "for others");
+		doctor_cause(j, "others may read it; it is refused");
+		doctor_fix(j, "chmod 600 %s", quoted);
+	} else if (!strcmp(state, "owner")) {
+		doctor_fail(j, "key file %s belongs to another user", file);
+		doctor_cause(j, "a key that others may change proves nothing; it is refused");
+		doctor_fix(j, "chown $(id -u) %s", quoted);
+	} else if (!strcmp(state, "missing")) {
+		doctor_fail(j, "key file %s is not there", file);
+		doctor_cause(j, "TCPX_KEY_FILE or --key-file names it");
+		doctor_fix(j, "tcpx key new %s", quoted);
+	} else {
+		doctor_fail(j, "key file %s %s", file,
+			    !strcmp(state, "denied") ? "may not be read" : "has no key in it");
+		doctor_cause(j, "another user's, or not made by 'tcpx key new'");
+		doctor_fix(j, "tcpx key new %s.new", quoted);
+	}
+}
+
+/* Whether the two lists "id id" have one in common. */
+static int share_id(const char *ours, const char *theirs)
+{
+	size_t len;
+
+	for (; *ours; ours += len + (ours[len] == ' ')) {
+		char id[40];
+
+		len = strcspn(ours, " ");
+		snprintf(id, sizeof(id), "%.*s", (int)(len < 39 ? len : 39), ours);
+		if (*id && strstr(theirs, id))
+			return 1;
+	}
+	return 0;
+}
+
+/* Whether the addresses listened on are loopback's alone; 2: every interface. */
+static int bound(const char *bind)
+{
+	if (doctor_is_listed(bind, "0.0.0.0") || doctor_is_listed(bind, "::"))
+		return 2;
+	return *bind && strcmp(bind, "lo") && strcmp(bind, "localhost") &&
+	       strncmp(bind, "127.", 4) && strcmp(bind, "::1");
+}
+
+void doctor_d17_key(struct doctor_judge *j)
+{
+	const char *state = doctor_text(j->facts, "key.state");
+	const char *bind = doctor_text(j->facts, "bind"), *ids = doctor_text(j->facts, "key.ids");
+	const char *theirs = doctor_text(j->facts, "peer.key.ids");
+
+	if (!state || !bind) {
+		doctor_skip(j, "not known: the key file, or where is listened");
+		return;
+	}
+	if (strcmp(state, "ok") && strcmp(state, "none"))
+		bad_key(j, state);
+	if (!strcmp(state, "none") && bound(bind)) {
+		doctor_fail(j, "no key, and %s is listened on", bind);
+		doctor_cause(j, "beyond loopback nobody is let in without a key; --insecure lets "
+				"everybody in");
+		doctor_fix(j, "tcpx key new cluster.key\nexport TCPX_KEY_FILE=$PWD/cluster.key");
+	}
+	if (bound(bind) == 2) {
+		doctor_warn(j, "%s: every interface is listened on", bind);
+		doctor_cause(j, "also those that face the world, and no rail is chosen");
+		doctor_fix(j, "export TCPX_BIND=eth1   # the interfaces that are rails");
+	}
+	if (ids && theirs && *ids && *theirs && !share_id(ids, theirs)) {
+		doctor_fail(j, "key ids %s here, %s at the other end", ids, theirs);
+		doctor_cause(j, "the ends have different keys");
+		doctor_fix(j, "scp %s HOST:   # the same file on both, mode 0600",
+			   doctor_text(j->facts, "key.file")
+				   ? doctor_quote(doctor_text(j->facts, "key.file"))
+				   : "cluster.key");
+	}
+	if (!strcmp(state, "none"))
+		doctor_pass(j, "no key, and none is needed: loopback alone is listened on");
+	else
+		doctor_pass(j, "key %s, ids %s", doctor_text(j->facts, "key.file"),
+			    ids ? ids : "not known");
+}
+
+void doctor_d18_tcp(struct doctor_judge *j)
+{
+	const char *limit = doctor_text(j->facts, "tcp.limit");
+	uint64_t single, multi, flows, expected, retransmits = 0;
+	char text[160];
+
+	if (doctor_count(j->facts, &single, "tcp.single_bps") ||
+	    doctor_count(j->facts, &multi, "tcp.multi_bps") ||
+	    doctor_count(j->facts, &flows, "tcp.flows")) {
+		if (doctor_has_pair(j))
+			doctor_skip(j, "not known: rates to the other end");
+		return;
+	}
+	doctor_count(j->facts, &retransmits, "tcp.retransmits");
+	snprintf(text, sizeof(text), "one flow %.2f GB/s, %llu flows %.2f GB/s, %llu retransmits",
+		 (double)single / 1e9, (unsigned long long)flows, (double)multi / 1e9,
+		 (unsigned long long)retransmits);
+	if (doctor_count(j->facts, &expected, "tcp.expected_bps")) {
+		doctor_skip(j, "%s; not known: the speed of the link, to judge them by", text);
+		return;
+	}
+	if ((double)multi < RATE_WANTED * (double)expected) {
+		doctor_warn(j, "%s, of %.2f GB/s", text, (double)expected / 1e9);
+		if (limit && strcmp(limit, "not attributed"))
+			doctor_cause(j, "limited by: %s", limit);
+		else
+			doctor_cause(j, "not attributed: no counter of TCP explains it");
+		doctor_fix(j, "tcpx perf HOST --ceiling   # what plain sockets reach\n"
+			      "tcpx doctor --only D10,D12,D15");
+	}
+	doctor_pass(j, "%s, of %.2f GB/s", text, (double)expected / 1e9);
+}
+
+void doctor_d20_clock(struct doctor_judge *j)
+{
+	int64_t offset;
+	uint64_t error = 0, skew;
+
+	if (doctor_signed(j->facts, &offset, "clock.offset_ns") ||
+	    doctor_count(j->facts, &error, "clock.error_ns")) {
+		if (doctor_has_pair(j))
+			doctor_skip(j, "not known: the other end's clock");
+		return;
+	}
+	skew = offset < 0 ? 0 - (uint64_t)offset : (uint64_t)offset;
+	if (skew > SKEW_NS && skew - SKEW_NS > error) {
+		doctor_warn(j, "the other end's clock is %.3f s %s, known to %.3f s",
+			    (double)skew / 1e9, offset < 0 ? "behind" : "ahead",
+			    (double)error / 1e9);
+		doctor_cause(j, "traces of both ends cannot be merged; nothing else minds");
+		doctor_fix(j, "chronyc makestep");
+	}
+	doctor_pass(j, "the clocks differ by %.3f s, known to %.3f s", (double)skew / 1e9,
+		    (double)error / 1e9);
+}
