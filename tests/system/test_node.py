@@ -294,6 +294,27 @@ def test_a_foreign_nic_without_its_gpus_is_refused(tool, a3, messages):
         assert re.search("GPU 0: .*0000:04:00.0.*0000:06:00.0", one.stderr), one.stderr
 
 
+@pytest.mark.parametrize("what", ["smoke", "devmem"])
+def test_checks(tool, a3, messages, what):
+    done = Ranks(tool, *messages, "--gpus", "2-5", "--check", what, env=a3).end()
+    assert [one.returncode for one in done] == [0, 0], done[0].stderr + done[1].stderr
+    for one in done:
+        assert one.stdout.splitlines()[-1] == f"PASS {what}"
+    assert [row[:3] for row in rows(done[0].stdout)] == [(0, 2, 1), (1, 2, 1)]
+    assert tool("node", "--check", "devmem").returncode == 2
+
+
+def test_a_wrong_pair_that_is_believed(tool, a3, messages):
+    """No packet of it comes into GPU memory."""
+    env = {**a3, "TCPX_PAIRING": "off", "TCPXEMU_FATAL": "rc", "TCPX_MESSAGE_TIMEOUT_MS": "1000"}
+    done = Ranks(tool, *messages, "--gpus", "0", "--nics", "eth2", "--check", "devmem",
+                 env=env).end()
+    for one in done:
+        assert one.returncode == 1
+        assert one.stdout.splitlines()[-1] == "FAIL devmem"
+    assert any(re.search(r"channel \d+, NIC eth2|no devmem data", one.stderr) for one in done)
+
+
 def test_a_bit_that_flips_is_seen(tool, a3, messages):
     env = {**a3, "TCPXEMU_FAULT": "flip:side=send:nth=1"}
     done = Ranks(tool, *messages, "--gpus", "0", env=env).end()

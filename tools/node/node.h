@@ -24,14 +24,16 @@
 #define NODE_OPS "write|read|send"
 #define NODE_TRANSPORTS "auto|tcp|plugin|gpudirect"
 #define NODE_MEMS "auto|host|cuda"
+#define NODE_CHECKS "smoke|devmem"
 
 enum node_op { NODE_WRITE, NODE_READ, NODE_SEND };
 enum node_transport { NODE_AUTO, NODE_TCP, NODE_PLUGIN, NODE_GPUDIRECT };
+enum node_check { NODE_CHECK_SMOKE, NODE_CHECK_DEVMEM };
 enum node_mem { NODE_MEM_AUTO, NODE_MEM_HOST, NODE_MEM_CUDA };
 
 /* What the command line says; the same in all ranks where node_same() looks at it. */
 struct node_options {
-	uint64_t op, transport, mem, channels, size, iters, memory, port_base;
+	uint64_t op, transport, mem, check, channels, size, iters, memory, port_base;
 	double timeout, warm;
 	const char *gpus, *nics, *peers, *bind, *key, *json;
 	int insecure, perf_lines, no_local, quiet, ceiling;

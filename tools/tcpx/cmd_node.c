@@ -89,6 +89,13 @@ static const struct cli_option options[] = {
 	 NULL,
 	 0,
 	 "gpudirect: kernel, d2d, host, none, host-recv"},
+	{"check",
+	 "WHAT",
+	 {CLI_CHOICE, 0, 0, NODE_CHECKS},
+	 AT(check),
+	 NULL,
+	 0,
+	 "smoke: one GPU; devmem: 4 channels on a NIC"},
 	{"timeout",
 	 "SECONDS",
 	 {CLI_SECONDS, 1, 86400},
@@ -136,6 +143,19 @@ static tcpx_status open_control(struct node *node, const char *host)
 	return node_control_open(&opts, &node->control);
 }
 
+/* Bytes came, and none of them into GPU memory by the NIC: what a wrong pair looks like. */
+static tcpx_status judge_devmem(struct node *node, const struct cli_devmem *devmem)
+{
+	char unpack[16];
+
+	if (cli_devmem_end(devmem, node->devmem, sizeof(node->devmem)) != CLI_DEVMEM_NONE ||
+	    !strcmp(cli_choice_text(UNPACKS, node->options->plugin.unpack, unpack, sizeof(unpack)),
+		    "host-recv"))
+		return TCPX_OK;
+	(void)error_set(TCPX_ERR_UNSUPPORTED, 0, "no devmem data: rx_devmem_pkts %s", node->devmem);
+	return error_next("see which NIC is the GPU's: tcpx doctor, tcpx topo");
+}
+
 /* From here on the other ranks hear of a failure. */
 static int drive(struct node *node)
 {
@@ -147,10 +167,10 @@ static int drive(struct node *node)
 		cli_devmem_start(&devmem, &node->options->plugin);
 	if (status == TCPX_OK)
 		status = node_run(node);
+	if (status == TCPX_OK && counts)
+		status = judge_devmem(node, &devmem);
 	if (status == TCPX_OK && node->options->ceiling)
 		status = node_ceiling(node);
-	if (status == TCPX_OK && counts)
-		(void)cli_devmem_end(&devmem, node->devmem, sizeof(node->devmem));
 	if (status == TCPX_OK)
 		return node_result(node);
 	node_control_fail(node->control, tcpx_last_error()->what);
@@ -174,6 +194,31 @@ static int run_node(struct node *node, const char *host)
 	rc = drive(node);
 	node_close(node);
 	node_control_close(node->control);
+	return rc;
+}
+
+/* The predecessor's validations: one GPU, and with devmem four channels on one NIC. */
+static int set_check(const struct cli_command *command, struct node_options *o, struct node *node)
+{
+	if (!cli_given(command, "check"))
+		return CLI_GO;
+	if (o->check == NODE_CHECK_DEVMEM && o->transport != NODE_GPUDIRECT)
+		return cli_usage("--check devmem is for --transport gpudirect");
+	node->ngpus = 1;
+	if (o->check == NODE_CHECK_DEVMEM)
+		o->channels = 4;
+	if (!cli_given(command, "iters"))
+		o->iters = 4;
+	return CLI_GO;
+}
+
+static int say_check(const struct cli_command *command, const struct node_options *o, int rc)
+{
+	char what[16];
+
+	if (cli_given(command, "check"))
+		printf("%s %s\n", rc == CLI_OK ? "PASS" : "FAIL",
+		       cli_choice_text(NODE_CHECKS, o->check, what, sizeof(what)));
 	return rc;
 }
 
@@ -203,6 +248,9 @@ static int run(const struct cli_command *command, int argc, char **argv)
 		if (port)
 			o.port_base = port;
 	}
+	rc = set_check(command, &o, &node);
+	if (rc != CLI_GO)
+		return rc;
 	if (o.transport >= NODE_PLUGIN) {
 		rc = cli_plugin_prepare(command, &o.plugin, o.transport == NODE_GPUDIRECT, -1, 0);
 		if (rc != CLI_GO)
@@ -213,7 +261,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
 	node.job = "node";
 	node.size = 2;
 	node.rank = first < argc;
-	return run_node(&node, *host ? host : NULL);
+	return say_check(command, &o, run_node(&node, *host ? host : NULL));
 }
 
 const struct cli_command command_node = {
