@@ -48,7 +48,7 @@ static void channels_are_spread(void **state)
 
 	(void)state;
 	for (int i = 0; i < 3; i++) {
-		char name[2][8];
+		char name[2][16];
 
 		snprintf(name[0], sizeof(name[0]), "a%d", i);
 		snprintf(name[1], sizeof(name[1]), "b%d", i);
