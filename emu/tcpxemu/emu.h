@@ -156,7 +156,7 @@ const char *emu_violation_name(enum tcpxemu_violation code);
 
 struct emu_counters {
 	_Atomic uint64_t stalls, fragments, reads, sent_messages, received_messages, sent_bytes,
-		received_bytes, comms_open, comms_made, inits, in_flight_peak;
+		received_bytes, comms_open, comms_made, inits, regs, in_flight_peak;
 	_Atomic uint64_t devmem[EMU_NICS];
 };
 extern struct emu_counters emu_count;

@@ -161,6 +161,7 @@ int emu_comm_regmr(void *opaque, void *data, size_t bytes, int type, void **out)
 	if (type == EMU_CUDA && owner >= 0 && owner != gpu)
 		return emu_violation(TCPXEMU_MR_OWNER, "memory of GPU %d, current is %d", owner,
 				     gpu);
+	atomic_fetch_add(&emu_count.regs, 1);
 	delay_reg(ref);
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)

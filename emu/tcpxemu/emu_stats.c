@@ -38,6 +38,7 @@ void tcpxemu_stats(struct tcpxemu_stats *out)
 	out->comms_open = emu_count.comms_open;
 	out->comms_made = emu_count.comms_made;
 	out->inits = emu_count.inits;
+	out->regs = emu_count.regs;
 	out->in_flight_peak = emu_count.in_flight_peak;
 	out->violations = tcpxemu_violations(NULL);
 	for (int i = 0; i < emu_config.devs; i++)

@@ -78,6 +78,7 @@ struct tcpxemu_stats {
 	uint64_t fragments, reads, sent_messages, received_messages, sent_bytes, received_bytes;
 	uint64_t comms_open, comms_made;
 	uint64_t inits;		 /* calls of init, good ones or not */
+	uint64_t regs;		 /* of regMr, counted before they take their time */
 	uint64_t in_flight_peak; /* the most requests of one comm, unconsumed ones included */
 	uint64_t violations;	 /* of every code */
 	uint64_t devmem_packets[TCPXEMU_NICS_MAX]; /* by device index */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages are under way when a peer is killed, a session is closed, memory is deregistered. */
+#include <sched.h>
+
 #include "plugin_rig.h"
 
 #define SIZE (64u * MESSAGE)
 #define COUNT 6
 #define ROUNDS 4
 
-enum how { KILLED = 0, CLOSED, DEREGISTERED, CANCELLED };
+enum how { KILLED = 0, CLOSED, DEREGISTERED, CANCELLED, CANCELLED_EARLY };
 
 struct end {
 	const char *name;
@@ -78,6 +80,51 @@ static void without_memory(struct side *side, struct load *load, const struct en
 	CHECK_EQ(all_end(side, load), COUNT);
 }
 
+/* Its memory is being registered with the only comm when it is cancelled: its place in the sequence
+ * is filled, what comes behind it arrives, and the channel lives. */
+static void early(struct side *side)
+{
+	tcpx_counters counters = {.sz = sizeof(counters)};
+	struct area mine, other, open;
+	tcpx_segment segment = {.length = SIZE};
+	tcpx_request request;
+
+	side_env("TCPX_PLUGIN_CHANNELS", "1");
+	side_env("TCPX_MESSAGE_TIMEOUT_MS", "1000");
+	side_env("TCPXEMU_FAULT", side->index ? "" : "reg-delay:side=send:ms=700");
+	side_open(side, TCPXEMU);
+	side_connect(side, 1);
+	area_make(side, &mine, SIZE);
+	area_make(side, &other, SIZE);
+	area_make(side, &open, SIZE);
+	area_swap(side, &open);
+	segment.local = mine.region;
+	segment.remote = open.remote;
+	if (!side->index) {
+		uint64_t before = side_stats().regs;
+
+		request = side_start(side, TCPX_OP_WRITE, &segment, 1);
+		while (side_stats().regs == before) /* the hang guard ends it */
+			sched_yield();
+		EXPECT(tcpx_request_cancel_wait(side->session, request, LONG_NS),
+		       TCPX_ERR_CANCELLED);
+		tcpx_request_release(side->session, request);
+		segment.local = other.region;
+	}
+	area_fill(side, &other, 0, SIZE, 3); /* the same at both ends */
+	if (!side->index)
+		OK(side_end(side, side_start(side, TCPX_OP_WRITE, &segment, 1)));
+	side_meet(side);
+	CHECK(!side->index || area_is(side, &open, 0, SIZE, 3));
+	OK(tcpx_session_counters(side->session, &counters));
+	CHECK_EQ(counters.channels_lost, 0);
+	side_meet(side);
+	area_free(side, &mine);
+	area_free(side, &other);
+	area_free(side, &open);
+	side_close(side);
+}
+
 static void run(struct side *side, void *arg)
 {
 	const struct end *end = arg;
@@ -85,6 +132,10 @@ static void run(struct side *side, void *arg)
 	struct load load;
 	uint64_t before;
 
+	if (end->how == CANCELLED_EARLY) {
+		early(side);
+		return;
+	}
 	side->gpu = end->gpu;
 	side_env("TCPXEMU_FRAG", "rand");
 	if (peer_goes)
@@ -130,6 +181,7 @@ int main(int argc, char **argv)
 		{"deregistered_gpu", DEREGISTERED, true},
 		{"cancelled", CANCELLED, false},
 		{"cancelled_gpu", CANCELLED, true},
+		{"cancelled_early", CANCELLED_EARLY, false},
 	};
 
 	return side_main(run, ends, sizeof(ends) / sizeof(*ends), sizeof(*ends),
