@@ -132,9 +132,9 @@ def test_pairs_of_a_file(tool, tmp_path):
 def test_wrong_pairs(tool, tmp_path, text, words):
     pairs = tmp_path / "pairs"
     pairs.write_text(text, encoding="utf-8")
-    for one in Ranks(tool, *SMALL, "--gpus", "0-1", "--peers", pairs).end():
-        assert one.returncode == 1
-        assert words in one.stderr, one.stderr
+    done = Ranks(tool, *SMALL, "--gpus", "0-1", "--peers", pairs).end()
+    assert [one.returncode for one in done] == [1, 1]
+    assert any(words in one.stderr for one in done), done # the other's may be cut
 
 
 def test_json(tool):
@@ -182,10 +182,9 @@ def test_nobody_to_meet(tool):
 
 def test_other_options(tool):
     done = Ranks(tool, *SMALL, "--gpus", "0", client=["--op", "read"]).end()
-    for one in done:
-        assert one.returncode == 1
-        assert re.search(r"rank 1 \(.*\) was started with --op read, rank 0 \(.*\) with --op write",
-                         one.stderr), one.stderr
+    assert [one.returncode for one in done] == [1, 1]
+    assert any(re.search(r"rank 1 \(.*\) was started with --op read, rank 0 \(.*\) with --op write",
+                         one.stderr) for one in done), done
 
 
 def test_no_peer_has_the_number(tool):
@@ -289,9 +288,9 @@ def test_one_gpu_uses_all_nics(tool, a3, messages):
 
 def test_a_foreign_nic_without_its_gpus_is_refused(tool, a3, messages):
     env = {**a3, "CUDA_VISIBLE_DEVICES": "0,1"}
-    for one in Ranks(tool, *messages, "--gpus", "0", "--nics", "eth2", env=env).end():
-        assert one.returncode == 1
-        assert re.search("GPU 0: .*0000:04:00.0.*0000:06:00.0", one.stderr), one.stderr
+    done = Ranks(tool, *messages, "--gpus", "0", "--nics", "eth2", env=env).end()
+    assert [one.returncode for one in done] == [1, 1]
+    assert any(re.search("GPU 0: .*0000:04:00.0.*0000:06:00.0", one.stderr) for one in done), done
 
 
 @pytest.mark.parametrize("what", ["smoke", "devmem"])
