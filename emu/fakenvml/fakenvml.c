@@ -2,7 +2,7 @@
 /*
  * A stand-in for NVML. FAKENVML_GPUS: "ADDRESS=NAME;ADDRESS=NAME...", in the order of its indices;
  * an address of "-" is a GPU that does not tell its own, a name of "-" one without. Unset: two.
- * FAKENVML_FAIL: init or count answers an error. Every call outside of init and shutdown is refused.
+ * FAKENVML_FAIL: init or count answers an error. Calls outside of init and shutdown are refused.
  */
 #include <stdio.h>
 #include <stdlib.h>

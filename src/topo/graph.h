@@ -100,9 +100,9 @@ enum topo_distance topo_distance(const struct topo *topo, const struct topo_plac
 				 const struct topo_place *b);
 const char *topo_distance_name(enum topo_distance distance); /* "PIX" */
 
-/* 1 when both hold the same GPUs and NICs at the same places, and the same nodes; else 0, and in why
- * what is different first, b's side told. A node that only one of them knows is no difference where
- * the machine has a single one. */
+/* 1 when both hold the same GPUs and NICs at the same places, and the same nodes; else 0, and in
+ * why what is different first, as b has it. A node that only one of them knows is no difference
+ * where the machine has a single one. */
 int topo_same(const struct topo *a, const struct topo *b, char *why, size_t cap);
 
 #endif

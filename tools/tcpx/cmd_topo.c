@@ -19,7 +19,7 @@ struct topo_options {
 
 static const struct cli_option options[] = {
 	{"root", "DIR", CLI_RULE_TEXT, offsetof(struct topo_options, root), NULL, 0,
-	 "sysfs of the machine; another than /sys is a recorded one"},
+	 "sysfs of the machine; not /sys: recorded"},
 	{"json", "FILE|-", CLI_RULE_TEXT, offsetof(struct topo_options, json), NULL, 0,
 	 "write it all as JSON"},
 	{"svg", "FILE|-", CLI_RULE_TEXT, offsetof(struct topo_options, svg), NULL, 0,
@@ -106,7 +106,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
 const struct cli_command command_topo = {
 	.name = "topo",
 	.args = "[options]",
-	.summary = "Shows GPUs, NICs, how far they are apart, and which NIC owns which GPU",
+	.summary = "Shows GPUs and NICs, their distances, and the NIC of each GPU",
 	COMMAND_OPTIONS(options),
 	.run = run,
 };

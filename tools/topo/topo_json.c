@@ -94,6 +94,10 @@ static void put_gpu(const struct topo_view *view, unsigned gpu, struct cli_json 
 	put_pci(o, topo->gpus[gpu].place.pci);
 	put_numa(o, topo->gpus[gpu].place.numa);
 	put_text(o, "name", view->names[gpu]);
+	if (view->names_by)
+		cli_json_bool(o, "visible", view->visible[gpu]);
+	else
+		cli_json_null(o, "visible");
 	put_owner(view, gpu, o);
 	put_text(o, "cpus", cpus);
 	cli_json_text(o, "cpus_near", nears[near]);
@@ -121,7 +125,7 @@ void topo_json_put(const struct topo_view *view, struct cli_json *json)
 	}
 	cli_json_text(json, "scan", view->scan);
 	cli_json_bool(json, "recorded", view->recorded);
-	cli_json_text(json, "names", view->names_from);
+	put_text(json, "names", view->names_by ? view->names_by : "");
 	cli_json_text(json, "rxdm", view->rxdm);
 	put_nodes(view->topo, cli_json_array(json, "nodes"));
 	list = cli_json_array(json, "nics");

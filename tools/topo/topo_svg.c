@@ -7,8 +7,8 @@
 #include "topo_view.h"
 
 enum {
-	LEFT = 190,  /* of the matrix: room for "GPU0 0000:04:00.0" and the node */
-	CELL_W = 64, /* a NIC's column */
+	LEFT = 206,  /* of the matrix: room for the node and "GPU10 0000:04:00.0" */
+	CELL_W = 64, /* a NIC's column, at least */
 	CELL_H = 24, /* a line */
 	GAP = 10,    /* between nodes */
 	CHAR_W = 8,  /* of the font, at most */
@@ -22,7 +22,7 @@ struct picture {
 	const struct topo_view *view;
 	FILE *out;
 	unsigned gpus[TOPO_GPUS_MAX], nics[TOPO_NICS_MAX]; /* in the order of rows and columns */
-	int y;
+	int cell_w, y;
 };
 
 static void put_escaped(FILE *out, const char *text)
@@ -92,7 +92,7 @@ static int column_x(const struct picture *p, unsigned column)
 	int x = LEFT;
 
 	for (unsigned k = 1; k <= column; k++)
-		x += CELL_W + (nic_numa(p, k) != nic_numa(p, k - 1) ? GAP : 0);
+		x += p->cell_w + (nic_numa(p, k) != nic_numa(p, k - 1) ? GAP : 0);
 	return x;
 }
 
@@ -113,7 +113,7 @@ static void put_columns(struct picture *p)
 
 		if (!k || nic_numa(p, k) != nic_numa(p, k - 1))
 			put_node_name(p, x, p->y + 16, nic_numa(p, k));
-		put_text(p, x, p->y + CELL_H + 16, "", "%.8s", topo->nics[p->nics[k]].name);
+		put_text(p, x, p->y + CELL_H + 16, "", "%s", topo->nics[p->nics[k]].name);
 	}
 	p->y += 2 * CELL_H;
 }
@@ -125,7 +125,7 @@ static void put_cell(struct picture *p, int x, unsigned gpu, unsigned nic)
 
 	fprintf(p->out,
 		"<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\"%s><title>GPU%u ", x,
-		p->y, CELL_W - 3, CELL_H - 3, fills[far], owns ? " class=\"owner\"" : "", gpu);
+		p->y, p->cell_w - 3, CELL_H - 3, fills[far], owns ? " class=\"owner\"" : "", gpu);
 	put_escaped(p->out, p->view->topo->nics[nic].name);
 	fprintf(p->out, " %s%s</title></rect>\n", topo_view_cell(far), owns ? ", its owner" : "");
 	put_text(p, x + 8, p->y + 15, far <= TOPO_PXB ? " fill=\"#fff\"" : "", "%s%s",
@@ -145,7 +145,7 @@ static void put_rows(struct picture *p)
 		if (!i || gpu_numa(p, i) != gpu_numa(p, i - 1))
 			put_node_name(p, 8, p->y + 15, gpu_numa(p, i));
 		put_text(p, 60, p->y + 15, "", "GPU%u %s", gpu,
-			 pci_format(topo->gpus[gpu].place.pci, pci) + 5);
+			 pci_format(topo->gpus[gpu].place.pci, pci));
 		for (unsigned k = 0; k < topo->nnics; k++)
 			put_cell(p, column_x(p, k), gpu, p->nics[k]);
 		p->y += CELL_H;
@@ -211,7 +211,7 @@ static void size_of(const struct picture *p, int *out_width, int *out_height)
 		width = w > width ? w : width;
 	}
 	if (topo->ngpus && topo->nnics) {
-		int w = column_x(p, topo->nnics - 1) + CELL_W + GAP;
+		int w = column_x(p, topo->nnics - 1) + p->cell_w + GAP;
 
 		width = w > width ? w : width;
 		height += (int)(topo->ngpus + 2) * CELL_H + GAP;
@@ -224,9 +224,14 @@ static void size_of(const struct picture *p, int *out_width, int *out_height)
 
 void topo_svg_write(const struct topo_view *view, FILE *out)
 {
-	struct picture p = {.view = view, .out = out};
+	struct picture p = {.view = view, .out = out, .cell_w = CELL_W};
 	int width, height;
 
+	for (unsigned k = 0; k < view->topo->nnics; k++) {
+		int w = (int)strlen(view->topo->nics[k].name) * CHAR_W + GAP;
+
+		p.cell_w = w > p.cell_w ? w : p.cell_w;
+	}
 	group(&p);
 	size_of(&p, &width, &height);
 	fprintf(out,

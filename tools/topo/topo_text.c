@@ -26,12 +26,15 @@ static void print_gpus(const struct topo_view *view)
 	const struct topo *topo = view->topo;
 	char pci[PCI_TEXT_MAX], node[16];
 
-	printf("GPUs: %u (names: %s)\n", topo->ngpus, view->names_from);
-	for (unsigned i = 0; i < topo->ngpus; i++)
-		printf("  GPU%-3u  %s  node %-2s  %s\n", i,
-		       pci_format(topo->gpus[i].place.pci, pci),
-		       node_text(topo->gpus[i].place.numa, node),
-		       *view->names[i] ? view->names[i] : "-");
+	printf("GPUs: %u\n", topo->ngpus);
+	for (unsigned i = 0; i < topo->ngpus; i++) {
+		printf("  GPU%-3u  %s  node %-2s  ", i, pci_format(topo->gpus[i].place.pci, pci),
+		       node_text(topo->gpus[i].place.numa, node));
+		if (view->names_by && !view->visible[i])
+			printf("%s does not see it\n", view->names_by);
+		else
+			printf("%s\n", *view->names[i] ? view->names[i] : "-");
+	}
 }
 
 static void print_nic(const struct topo_nic *nic)
@@ -101,6 +104,7 @@ static void print_owners(const struct topo_view *view)
 		       topo_view_rxdm(view, owner), *cpus ? cpus : "-");
 		printf(*cpus ? " (%s)\n" : "\n", nears[near]);
 	}
+	printf("  a3vm: RxDM's preset; PCIe: the nearest, which RxDM takes without a preset\n");
 }
 
 void topo_text_print(const struct topo_view *view)

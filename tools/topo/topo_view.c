@@ -35,8 +35,10 @@ static void make_nic_printable(struct topo_nic *nic)
 static void set_name(struct topo_view *view, pci_addr pci, const char *name)
 {
 	for (unsigned i = 0; i < view->topo->ngpus; i++)
-		if (view->topo->gpus[i].place.pci == pci)
+		if (view->topo->gpus[i].place.pci == pci) {
 			snprintf(view->names[i], sizeof(view->names[i]), "%s", name);
+			view->visible[i] = 1;
+		}
 }
 
 /* GPUs that sysfs does not show, as in some containers, are added by their address; only then do
@@ -52,7 +54,7 @@ static int names_by_nvml(struct topo_view *view)
 		(void)!topo_add_gpu(view->topo, gpus[i].pci);
 	for (unsigned i = 0; i < count; i++)
 		set_name(view, gpus[i].pci, gpus[i].name);
-	snprintf(view->names_from, sizeof(view->names_from), "NVML");
+	view->names_by = "NVML";
 	return 1;
 }
 
@@ -75,7 +77,7 @@ static int names_by_cuda(struct topo_view *view)
 			else
 				(void)!topo_add_gpu(view->topo, pci);
 		}
-	snprintf(view->names_from, sizeof(view->names_from), "CUDA");
+	view->names_by = "CUDA";
 	return 1;
 }
 
@@ -131,13 +133,11 @@ int topo_view_fill(struct topo_view *view, const char *root, int recorded, int r
 	view->recorded = recorded;
 	if (recorded) {
 		snprintf(view->scan, sizeof(view->scan), "sysfs, recorded");
-		snprintf(view->names_from, sizeof(view->names_from), "not asked");
 		allow_all(view);
 	} else {
 		scan_again(view, root);
-		if (!names_by_nvml(view) && !names_by_cuda(view))
-			snprintf(view->names_from, sizeof(view->names_from),
-				 "neither NVML nor CUDA answers");
+		if (!names_by_nvml(view))
+			(void)names_by_cuda(view);
 		sys_cpu_allowed(&view->allowed);
 	}
 	pair_up(view, rxdm && !recorded);

@@ -17,11 +17,12 @@ struct topo_view {
 	struct topo *topo; /* its texts are made printable */
 	struct topo_pairs pairs;
 	char names[TOPO_GPUS_MAX][TOPO_VIEW_NAME]; /* of GPUs; "": nobody says */
-	char names_from[160];			   /* "NVML", "CUDA", or why there are none */
-	char scan[160];				   /* "sysfs", and what hwloc says */
-	char rxdm[160];				   /* "answers", or why it was not heard */
-	int asked;				   /* RxDM was */
-	int recorded;				   /* not this machine */
+	int visible[TOPO_GPUS_MAX]; /* to who says the names; of no meaning where nobody does */
+	const char *names_by;	    /* "NVML", "CUDA"; NULL: nobody says */
+	char scan[160];		    /* "sysfs", and what hwloc says */
+	char rxdm[160];		    /* "answers", or why it was not heard */
+	int asked;		    /* RxDM was */
+	int recorded;		    /* not this machine */
 	struct cpus allowed; /* this process's CPUs; of a recorded machine all of its nodes' */
 };
 
