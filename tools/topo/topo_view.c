@@ -86,6 +86,8 @@ static void scan_again(struct topo_view *view, const char *root)
 	char why[96] = "";
 	struct topo *other;
 
+	/* hwloc's plugins bring OpenCL, X and drivers into the process; its own scan needs none. */
+	setenv("HWLOC_PLUGINS_PATH", "/nonexistent", 0);
 	if (topo_scan_hwloc(root, &other) != TCPX_OK) {
 		snprintf(view->scan, sizeof(view->scan), "sysfs (%.120s)", error_last()->what);
 		return;
