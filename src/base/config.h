@@ -82,6 +82,8 @@ enum config_type {
 	  "interface or VRF that all our sockets but loopback's are bound to; empty: none")        \
 	X(CUDA_LIBRARY, "TCPX_CUDA_LIBRARY", "", PATH, "libcuda.so.1", 1, 4095,                    \
 	  "the CUDA driver to load")                                                               \
+	X(NVML_LIBRARY, "TCPX_NVML_LIBRARY", "", PATH, "libnvidia-ml.so.1", 1, 4095,               \
+	  "tools: NVIDIA's management library, asked for the names of GPUs")                       \
 	X(GPU_COPY, "TCPX_GPU_COPY", "", COPY, "auto", 0, 2,                                       \
 	  "who copies GPU memory: the copy engine, a kernel, or auto: a kernel where it is "       \
 	  "scattered")                                                                             \

@@ -38,24 +38,37 @@ static ssize_t read_text(const char *path, char *buf, size_t cap)
 	return (ssize_t)len;
 }
 
-static unsigned affinity_cores(void)
+void sys_cpu_allowed(struct cpus *out_cpus)
 {
-	unsigned count = 0;
-	long configured;
-
+	memset(out_cpus, 0, sizeof(*out_cpus));
 	/* The kernel refuses a mask shorter than its own; 8192 is the largest x86 configuration. */
 	for (int cpus = 1024; cpus <= 16384; cpus *= 4) {
 		size_t size = CPU_ALLOC_SIZE(cpus);
 		cpu_set_t *set = CPU_ALLOC(cpus);
+		int rc;
 
 		if (!set)
-			break;
-		if (sched_getaffinity(0, size, set) == 0)
-			count = (unsigned)CPU_COUNT_S(size, set);
+			return;
+		rc = sched_getaffinity(0, size, set);
+		for (int cpu = 0; rc == 0 && cpu < cpus; cpu++)
+			if (CPU_ISSET_S((size_t)cpu, size, set))
+				cpus_add(out_cpus, (unsigned)cpu);
 		CPU_FREE(set);
-		if (count)
-			return count;
+		if (rc == 0)
+			return;
 	}
+}
+
+static unsigned affinity_cores(void)
+{
+	struct cpus allowed;
+	unsigned count;
+	long configured;
+
+	sys_cpu_allowed(&allowed);
+	count = cpus_count(&allowed);
+	if (count)
+		return count;
 	configured = sysconf(_SC_NPROCESSORS_ONLN);
 	return configured > 0 ? (unsigned)configured : 1;
 }

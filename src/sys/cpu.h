@@ -7,9 +7,15 @@
 
 #include <tcpx/types.h>
 
+#include "base/cpus.h"
+
 /* Cores this process may use, at least 1: the smaller of the affinity mask and the cgroup quota
  * (v1 or v2, of every level up to the root, rounded up). */
 unsigned sys_cpu_usable(void);
+
+/* The calling thread's affinity mask, which is the process's cpuset unless somebody narrowed it; of
+ * a machine that does not tell: none. */
+void sys_cpu_allowed(struct cpus *out_cpus);
 
 /* The quota alone, in cores rounded up; 0: none. membership: /proc/self/cgroup's text;
  * root: where the hierarchies are mounted ("/sys/fs/cgroup"). For tests. */

@@ -126,3 +126,44 @@ const char *topo_distance_name(enum topo_distance distance)
 
 	return names[distance];
 }
+
+static int same_place(const struct topo *topo, const struct topo_place *a,
+		      const struct topo_place *b)
+{
+	int known = a->numa != TOPO_NUMA_UNKNOWN && b->numa != TOPO_NUMA_UNKNOWN;
+
+	if (a->located != b->located || a->root != b->root || a->nbridges != b->nbridges ||
+	    memcmp(a->bridges, b->bridges, a->nbridges * sizeof(*a->bridges)))
+		return 0;
+	return a->numa == b->numa || (!known && topo->nnodes == 1);
+}
+
+/* What is said of a device that differs; of none: PCI_NONE. */
+static int differs(char *why, size_t cap, const char *what, pci_addr pci)
+{
+	char text[PCI_TEXT_MAX];
+
+	snprintf(why, cap, pci == PCI_NONE ? "%s" : "%s %s", what, pci_format(pci, text));
+	return 0;
+}
+
+int topo_same(const struct topo *a, const struct topo *b, char *why, size_t cap)
+{
+	if (a->ngpus != b->ngpus || a->nnics != b->nnics || a->nnodes != b->nnodes) {
+		snprintf(why, cap, "%u GPUs, %u NICs and %u nodes", b->ngpus, b->nnics, b->nnodes);
+		return 0;
+	}
+	for (unsigned i = 0; i < a->ngpus; i++)
+		if (a->gpus[i].place.pci != b->gpus[i].place.pci ||
+		    !same_place(a, &a->gpus[i].place, &b->gpus[i].place))
+			return differs(why, cap, "GPU", b->gpus[i].place.pci);
+	for (unsigned i = 0; i < a->nnics; i++)
+		if (a->nics[i].place.pci != b->nics[i].place.pci ||
+		    strcmp(a->nics[i].name, b->nics[i].name) ||
+		    !same_place(a, &a->nics[i].place, &b->nics[i].place))
+			return differs(why, cap, "NIC", b->nics[i].place.pci);
+	for (unsigned i = 0; i < a->nnodes; i++)
+		if (a->nodes[i].id != b->nodes[i].id || strcmp(a->nodes[i].cpus, b->nodes[i].cpus))
+			return differs(why, cap, "the CPUs of nodes", PCI_NONE);
+	return 1;
+}

@@ -11,13 +11,13 @@
 
 #include <tcpx/types.h>
 
+#include "base/cpus.h"
 #include "base/pci.h"
 
 #define TOPO_NICS_MAX 256 /* virtual functions included; what is beyond is left out and logged */
 #define TOPO_GPUS_MAX 64
 #define TOPO_NODES_MAX 64
 #define TOPO_BRIDGES_MAX 16  /* from the root port down */
-#define TOPO_CPUS_TEXT 256   /* of a node, "0-51,104-155" */
 #define TOPO_NUMA_UNKNOWN -1 /* sysfs says -1 in many virtual machines */
 
 #define TOPO_VENDOR_NVIDIA 0x10de
@@ -50,7 +50,7 @@ struct topo_nic {
 
 struct topo_node {
 	int id;
-	char cpus[TOPO_CPUS_TEXT];
+	char cpus[CPUS_TEXT]; /* "0-51,104-155"; "": none, or not known */
 };
 
 struct topo {
@@ -58,6 +58,10 @@ struct topo {
 	struct topo_nic nics[TOPO_NICS_MAX]; /* by address, then by name */
 	struct topo_node nodes[TOPO_NODES_MAX];
 	unsigned ngpus, nnics, nnodes;
+	/* Interfaces of no PCI function (veth, a bridge; not loopback), by name: shown, and nothing
+	 * else; they have no place, and nothing pairs with them. */
+	struct topo_nic virtuals[TOPO_NICS_MAX];
+	unsigned nvirtuals;
 };
 
 /* Between two functions, nearest first, by the names that NVIDIA's tools gave them. */
@@ -95,5 +99,10 @@ const char *topo_node_cpus(const struct topo *topo, int node);
 enum topo_distance topo_distance(const struct topo *topo, const struct topo_place *a,
 				 const struct topo_place *b);
 const char *topo_distance_name(enum topo_distance distance); /* "PIX" */
+
+/* 1 when both hold the same GPUs and NICs at the same places, and the same nodes; else 0, and in
+ * why what is different first, as b has it. A node that only one of them knows is no difference
+ * where the machine has a single one. */
+int topo_same(const struct topo *a, const struct topo *b, char *why, size_t cap);
 
 #endif

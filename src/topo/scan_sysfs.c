@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A machine's graph from sysfs, or from a recording of it: nothing but files below the root. */
-#include "topo/graph.h"
+#include "topo/scan.h"
 
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <net/if_arp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -125,33 +127,80 @@ static void read_driver(const char *folder, struct topo_nic *nic)
 	snprintf(nic->driver, sizeof(nic->driver), "%.31s", name ? name + 1 : target);
 }
 
+void topo_nic_facts(const char *root, struct topo_nic *nic)
+{
+	char folder[PATH_MAX], device[PATH_MAX], pci[PCI_TEXT_MAX];
+	int len = snprintf(folder, sizeof(folder), "%s/class/net/%s", root, nic->name);
+	long number;
+
+	if (len < 0 || (size_t)len >= sizeof(folder) - sizeof("/device"))
+		return;
+	if (nic->place.pci == PCI_NONE)
+		len = snprintf(device, sizeof(device), "%s/class/net/%s/device", root, nic->name);
+	else
+		len = snprintf(device, sizeof(device), "%s/bus/pci/devices/%s", root,
+			       pci_format(nic->place.pci, pci));
+	if (len > 0 && (size_t)len < sizeof(device))
+		read_driver(device, nic);
+	read_line(folder, "address", nic->mac, sizeof(nic->mac));
+	read_line(folder, "operstate", nic->state, sizeof(nic->state));
+	number = read_number(folder, "speed", 0); /* -1 or an error while it is down */
+	nic->speed_mbps = number > 0 ? (uint64_t)number : 0;
+	number = read_number(folder, "mtu", 0);
+	nic->mtu = number > 0 && number < 1 << 20 ? (unsigned)number : 0;
+}
+
+/* The folder of an interface, and the link to its device. */
+static int name_paths(const char *root, const char *name, char at[PATH_MAX],
+		      char link[PATH_MAX + 8])
+{
+	int len = snprintf(at, PATH_MAX, "%s/class/net/%s", root, name);
+
+	if (strlen(name) >= IF_NAMESIZE || len < 0 || len >= PATH_MAX)
+		return -1;
+	snprintf(link, PATH_MAX + 8, "%s/device", at);
+	return 0;
+}
+
+/* An interface of no PCI function: not loopback, nor a file that lies among them. */
+static void take_virtual(struct topo *topo, const char *root, const char *name)
+{
+	char at[PATH_MAX], link[PATH_MAX + 8], folder[PATH_MAX];
+	struct topo_nic *nic = &topo->virtuals[topo->nvirtuals];
+	struct topo_place place;
+	struct stat st;
+
+	if (name_paths(root, name, at, link) || stat(at, &st) || !S_ISDIR(st.st_mode) ||
+	    !strcmp(name, "lo") || read_number(at, "type", 0) == ARPHRD_LOOPBACK ||
+	    !find_place(root, link, &place, folder))
+		return;
+	if (topo->nvirtuals == TOPO_NICS_MAX) {
+		LOG_DEBUG("more than %d interfaces without PCI; %s is left out", TOPO_NICS_MAX,
+			  name);
+		return;
+	}
+	*nic = (struct topo_nic){.place = {.numa = TOPO_NUMA_UNKNOWN}};
+	snprintf(nic->name, sizeof(nic->name), "%s", name);
+	topo_nic_facts(root, nic);
+	topo->nvirtuals++;
+}
+
 static void take_nic(struct topo *topo, const char *root, const char *name)
 {
 	char at[PATH_MAX], link[PATH_MAX + 8], folder[PATH_MAX];
+	struct topo_place place;
 	struct topo_nic *nic;
-	int len = snprintf(at, sizeof(at), "%s/class/net/%s", root, name);
-	long number;
 
-	if (strlen(name) >= IF_NAMESIZE || len < 0 || (size_t)len >= sizeof(at))
+	if (name_paths(root, name, at, link) || find_place(root, link, &place, folder))
 		return;
-	snprintf(link, sizeof(link), "%s/device", at);
 	if (topo->nnics == TOPO_NICS_MAX) {
 		LOG_WARN("more than %d NICs; %s is left out", TOPO_NICS_MAX, name);
 		return;
 	}
-	nic = &topo->nics[topo->nnics];
-	*nic = (struct topo_nic){0};
-	if (find_place(root, link, &nic->place, folder))
-		return; /* lo, veth, a bridge: no device, or none of PCI */
+	nic = &topo->nics[topo->nnics++];
+	*nic = (struct topo_nic){.place = place};
 	snprintf(nic->name, sizeof(nic->name), "%s", name);
-	read_driver(folder, nic);
-	read_line(at, "address", nic->mac, sizeof(nic->mac));
-	read_line(at, "operstate", nic->state, sizeof(nic->state));
-	number = read_number(at, "speed", 0); /* -1 or an error while it is down */
-	nic->speed_mbps = number > 0 ? (uint64_t)number : 0;
-	number = read_number(at, "mtu", 0);
-	nic->mtu = number > 0 && number < 1 << 20 ? (unsigned)number : 0;
-	topo->nnics++;
+	topo_nic_facts(root, nic);
 }
 
 /* A display controller of NVIDIA: with outputs (0x0300) or without (0x0302). */
@@ -186,8 +235,11 @@ static void take_node(struct topo *topo, const char *root, const char *name)
 	if (len < 0 || (size_t)len >= sizeof(folder) || topo->nnodes == TOPO_NODES_MAX ||
 	    sscanf(name, "node%9d%n", &node->id, &used) != 1 || name[used])
 		return;
-	if (!read_line(folder, "cpulist", node->cpus, sizeof(node->cpus)))
-		topo->nnodes++;
+	if (read_line(folder, "cpulist", node->cpus, sizeof(node->cpus)))
+		return;
+	if (strlen(node->cpus) == sizeof(node->cpus) - 1) /* cut: perhaps inside a number */
+		node->cpus[0] = '\0';
+	topo->nnodes++;
 }
 
 static void each(struct topo *topo, const char *root, const char *folder,
@@ -206,6 +258,11 @@ static void each(struct topo *topo, const char *root, const char *folder,
 		if (entry->d_name[0] != '.')
 			take(topo, root, entry->d_name);
 	closedir(dir);
+}
+
+void topo_scan_virtuals(const char *root, struct topo *topo)
+{
+	each(topo, root, "class/net", take_virtual);
 }
 
 static int gpu_order(const void *a, const void *b)
@@ -228,11 +285,22 @@ static int node_order(const void *a, const void *b)
 	return ((const struct topo_node *)a)->id - ((const struct topo_node *)b)->id;
 }
 
+void topo_sort(struct topo *topo)
+{
+	qsort(topo->nics, topo->nnics, sizeof(*topo->nics), nic_order);
+	qsort(topo->virtuals, topo->nvirtuals, sizeof(*topo->virtuals), nic_order);
+	qsort(topo->gpus, topo->ngpus, sizeof(*topo->gpus), gpu_order);
+	qsort(topo->nodes, topo->nnodes, sizeof(*topo->nodes), node_order);
+}
+
 tcpx_status topo_scan(const char *root, struct topo **out_topo)
 {
 	struct topo *topo;
-	int err = access(root, F_OK) ? errno : 0;
+	struct stat st;
+	int err = stat(root, &st) ? errno : 0;
 
+	if (!err && !S_ISDIR(st.st_mode))
+		err = ENOTDIR;
 	if (err)
 		return error_set(TCPX_ERR_NOT_FOUND, err, "cannot scan the machine at %.100s",
 				 root);
@@ -240,11 +308,10 @@ tcpx_status topo_scan(const char *root, struct topo **out_topo)
 	if (!topo)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for a machine's topology");
 	each(topo, root, "class/net", take_nic);
+	topo_scan_virtuals(root, topo);
 	each(topo, root, "bus/pci/devices", take_gpu);
 	each(topo, root, "devices/system/node", take_node);
-	qsort(topo->nics, topo->nnics, sizeof(*topo->nics), nic_order);
-	qsort(topo->gpus, topo->ngpus, sizeof(*topo->gpus), gpu_order);
-	qsort(topo->nodes, topo->nnodes, sizeof(*topo->nodes), node_order);
+	topo_sort(topo);
 	*out_topo = topo;
 	return TCPX_OK;
 }

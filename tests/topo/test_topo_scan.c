@@ -4,6 +4,7 @@
 
 #include "sysfs_tree.h"
 #include "topo/graph.h"
+#include "topo/pairing.h"
 
 static struct topo *scan(const struct sysfs_tree *tree)
 {
@@ -166,8 +167,120 @@ static void strange_trees(void **state)
 	assert_int_equal(topo->ngpus, 0);
 	assert_int_equal(topo->nnics, 0);
 	assert_int_equal(topo->nnodes, 0);
+	assert_int_equal(topo->nvirtuals, 1); /* veth0, and no file or link that leads nowhere */
+	assert_string_equal(topo->virtuals[0].name, "veth0");
 	topo_free(topo);
 	sysfs_remove(&tree);
+}
+
+static void interfaces_without_pci(void **state)
+{
+	struct sysfs_tree tree;
+	struct topo *topo = scan_recorded(&tree, "no-gpu");
+	struct topo_pairs pairs;
+	char file[128];
+
+	(void)state;
+	assert_int_equal(topo->nnics, 3);
+	assert_int_equal(topo->nvirtuals, 2); /* not lo */
+	assert_string_equal(topo->virtuals[0].name, "docker0");
+	assert_string_equal(topo->virtuals[1].name, "veth4f1c2d7");
+	assert_string_equal(topo->virtuals[1].mac, "7e:10:00:00:00:02");
+	assert_int_equal(topo->virtuals[1].speed_mbps, 10000);
+	assert_int_equal(topo->virtuals[1].place.pci, PCI_NONE);
+	assert_int_equal(topo->virtuals[1].place.numa, TOPO_NUMA_UNKNOWN);
+	assert_null(topo_nic_named(topo, "veth4f1c2d7"));
+	/* nothing pairs with them, even where there is nothing else */
+	topo->nnics = 0;
+	assert_int_equal(topo_add_gpu(topo, pci("04:00.0")), TCPX_OK);
+	topo_pairs_build(topo, NULL, NULL, &pairs);
+	assert_int_equal(topo_owner_of(&pairs, pci("04:00.0"))->nic, PCI_NONE);
+	topo_free(topo);
+	/* loopback by another name, a device of another bus, and more than there is room for */
+	sysfs_put(&tree, "class/net/loop7/type", "772", 0);
+	sysfs_put(&tree, "devices/vmbus/x/net/hv0/mtu", "1500", 0);
+	sysfs_put(&tree, "devices/vmbus/x/net/hv0/device", "../..", 1);
+	sysfs_put(&tree, "devices/vmbus/x/driver", "../../../bus/vmbus/drivers/hv_netvsc", 1);
+	sysfs_put(&tree, "class/net/hv0", "../../devices/vmbus/x/net/hv0", 1);
+	topo = scan(&tree);
+	assert_int_equal(topo->nvirtuals, 3);
+	assert_string_equal(topo->virtuals[1].name, "hv0");
+	assert_string_equal(topo->virtuals[1].driver, "hv_netvsc");
+	topo_free(topo);
+	for (unsigned i = 0; i < TOPO_NICS_MAX; i++) {
+		snprintf(file, sizeof(file), "%s/class/net/many%u", tree.root, i);
+		assert_int_equal(mkdir(file, 0700), 0);
+	}
+	topo = scan(&tree);
+	assert_int_equal(topo->nvirtuals, TOPO_NICS_MAX);
+	assert_int_equal(topo->nnics, 3);
+	topo_free(topo);
+	sysfs_remove(&tree);
+}
+
+static void a_machine_that_tells_no_node(void **state)
+{
+	struct sysfs_tree tree;
+	struct topo *topo = scan_recorded(&tree, "vm-numa-1");
+
+	(void)state;
+	assert_int_equal(topo->ngpus, 3);
+	assert_int_equal(topo->nnodes, 2);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(topo->gpus[i].place.numa, TOPO_NUMA_UNKNOWN);
+	assert_int_equal(between(topo, "00:05.0", "ens3"), TOPO_PHB);
+	assert_int_equal(between(topo, "0001:00:02.0", "enP1s1"), TOPO_PHB);
+	assert_int_equal(between(topo, "00:05.0", "enP1s1"), TOPO_SYS);
+	topo_free(topo);
+	sysfs_remove(&tree);
+}
+
+static void seven_gpus_of_an_a3_host(void **state)
+{
+	struct sysfs_tree tree;
+	struct topo *topo = scan_recorded(&tree, "container-7-gpus");
+	struct topo_pairs pairs;
+
+	(void)state;
+	assert_int_equal(topo->ngpus, 7);
+	assert_null(topo_gpu_at(topo, pci("0b:00.0")));
+	topo_pairs_build(topo, NULL, NULL, &pairs);
+	/* the position of a GPU says nothing: 84:00.0 is the fourth here, and eth3's as ever */
+	assert_string_equal(topo_owner_of(&pairs, pci("84:00.0"))->nic_name, "eth3");
+	assert_string_equal(topo_owner_of(&pairs, pci("0a:00.0"))->nic_name, "eth2");
+	topo_free(topo);
+	sysfs_remove(&tree);
+}
+
+static void differences_are_told(void **state)
+{
+	struct sysfs_tree tree, other;
+	struct topo *a = scan_recorded(&tree, "a3-high");
+	struct topo *b = scan_recorded(&other, "container-7-gpus");
+	char why[96] = "";
+
+	(void)state;
+	assert_int_equal(topo_same(a, b, why, sizeof(why)), 0);
+	assert_string_equal(why, "7 GPUs, 5 NICs and 2 nodes");
+	topo_free(b);
+	b = scan(&tree);
+	assert_int_equal(topo_same(a, b, why, sizeof(why)), 1);
+	b->gpus[5].place.bridges[2]++;
+	assert_int_equal(topo_same(a, b, why, sizeof(why)), 0);
+	assert_string_equal(why, "GPU 0000:85:00.0");
+	b->gpus[5].place.bridges[2]--;
+	b->nics[1].place.numa = TOPO_NUMA_UNKNOWN;
+	assert_int_equal(topo_same(a, b, why, sizeof(why)), 0);
+	assert_string_equal(why, "NIC 0000:06:00.0");
+	a->nnodes = b->nnodes = 1; /* then it can only be that one */
+	assert_int_equal(topo_same(a, b, why, sizeof(why)), 1);
+	snprintf(b->nodes[0].cpus, sizeof(b->nodes[0].cpus), "0-50");
+	assert_int_equal(topo_same(a, b, why, sizeof(why)), 0);
+	assert_string_equal(why, "the CPUs of nodes");
+	topo_free(a);
+	topo_free(b);
+	sysfs_remove(&tree);
+	sysfs_remove(&other);
 }
 
 static void devices_known_besides(void **state)
@@ -198,9 +311,16 @@ static void devices_known_besides(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_a3_host),	   cmocka_unit_test(distances_of_an_a3_host),
-		cmocka_unit_test(other_distances), cmocka_unit_test(a_machine_with_one_nic),
-		cmocka_unit_test(strange_trees),   cmocka_unit_test(devices_known_besides),
+		cmocka_unit_test(an_a3_host),
+		cmocka_unit_test(distances_of_an_a3_host),
+		cmocka_unit_test(other_distances),
+		cmocka_unit_test(a_machine_with_one_nic),
+		cmocka_unit_test(strange_trees),
+		cmocka_unit_test(interfaces_without_pci),
+		cmocka_unit_test(a_machine_that_tells_no_node),
+		cmocka_unit_test(seven_gpus_of_an_a3_host),
+		cmocka_unit_test(differences_are_told),
+		cmocka_unit_test(devices_known_besides),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
