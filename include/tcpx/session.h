@@ -23,6 +23,8 @@ enum tcpx_session_flags {
 	TCPX_SESSION_STRICT_CANCEL = 1u << 4, /**< a cancelled WRITE ends when no byte can land */
 	TCPX_SESSION_LOCAL_ONLY = 1u << 5,    /**< peers only over the same-host transport */
 	TCPX_SESSION_PLUGIN_HOST = 1u << 6,   /**< host memory as messages, TCPX_PLUGIN_HOST */
+	TCPX_SESSION_INFO_ONLY = 1u << 7, /**< only holders of our connection info may connect, who
+					     need no key, on any address; key files prove nobody */
 };
 
 /** Options of tcpx_session_open(). Every 0 is a default that tcpx info --env lists. */
@@ -82,7 +84,8 @@ typedef struct tcpx_listen_opts {
  * Listens on every bound address, control and data on one port.
  * @param out_port the port in use, written on success
  * @return TCPX_OK; ERR_ADDRESS (taken, after the retries); ERR_AUTH (an address beyond loopback
- *         without key file and without TCPX_SESSION_INSECURE); ERR_STATE (listens already);
+ *         without key file, TCPX_SESSION_INFO_ONLY or TCPX_SESSION_INSECURE, or of INFO_ONLY in a
+ *         library without libcrypto); ERR_STATE (listens already);
  *         ERR_INVALID (TCPX_CTRL_IP is no IP address); ERR_SYSTEM. @threads any.
  */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_listen(tcpx_session *session,

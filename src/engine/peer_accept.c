@@ -80,6 +80,8 @@ static int accept_key(void *arg, const struct wire_hello *dial, int loopback,
 		memcpy(key, session->secret, CTL_KEY_BYTES);
 		return loopback;
 	case WIRE_AUTH_KEY:
+		if (session->flags & TCPX_SESSION_INFO_ONLY)
+			return 0;
 		for (unsigned i = 0; i < session->keys.count; i++) {
 			if (session->keys.id[i] != dial->key_id)
 				continue;
@@ -88,6 +90,8 @@ static int accept_key(void *arg, const struct wire_hello *dial, int loopback,
 		}
 		return 0;
 	case WIRE_AUTH_NONE:
+		if (session->flags & TCPX_SESSION_INFO_ONLY)
+			return 0;
 		memset(key, 0, CTL_KEY_BYTES);
 		return (session->flags & TCPX_SESSION_INSECURE) ||
 		       (loopback && !session->keys.count);

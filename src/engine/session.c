@@ -305,8 +305,11 @@ static tcpx_status check_trust(const struct engine_session *session)
 	char text[SYS_ADDR_TEXT];
 
 	for (uint32_t i = 0; i < session->nrails; i++) {
-		if (sys_addr_is_loopback(&session->rails[i]) || session->keys.count ||
+		if (sys_addr_is_loopback(&session->rails[i]) ||
 		    (session->flags & TCPX_SESSION_INSECURE))
+			continue;
+		if (session->flags & TCPX_SESSION_INFO_ONLY ? sys_crypto_available()
+							    : session->keys.count > 0)
 			continue;
 		error_set(TCPX_ERR_AUTH, 0, "listening on %s needs a key file",
 			  sys_addr_host_text(&session->rails[i], text));

@@ -173,6 +173,29 @@ static void case_key_file(void *arg)
 	CHECK(unlink(path) == 0 && rmdir(folder) == 0);
 }
 
+/* A session of INFO_ONLY: who has its connection info comes in, who has its address does not. */
+static void info_alone_opens(const char *bind, const char *trust)
+{
+	TCPX_OPTS(tcpx_listen_opts, listen, .port = 0);
+	tcpx_session *session = OPENED(.bind = bind, .flags = TCPX_SESSION_INFO_ONLY);
+	tcpx_session *far = OPENED(.bind = bind, .flags = TCPX_SESSION_INSECURE);
+	uint8_t info[TCPX_INFO_MAX_BYTES];
+	char address[64];
+	tcpx_peer peer;
+	uint16_t port;
+	size_t len;
+	tcpx_status status = tcpx_session_listen(session, &listen, &port);
+
+	CHECK_EQ(status, TCPX_OK);
+	CHECK_STR(tcpx_session_trust(session), trust);
+	snprintf(address, sizeof(address), "%s:%u", bind, port);
+	CHECK_EQ(tcpx_session_connect_to(far, address, NULL, &peer), TCPX_ERR_AUTH);
+	CHECK_EQ(tcpx_session_info(session, info, sizeof(info), &len), TCPX_OK);
+	CHECK_EQ(tcpx_session_connect(far, info, len, NULL, &peer), TCPX_OK);
+	tcpx_session_close(far);
+	tcpx_session_close(session);
+}
+
 /* An interface without a usable address; a port beyond loopback without a key. */
 static void case_namespace(void *arg)
 {
@@ -197,6 +220,10 @@ static void case_namespace(void *arg)
 	CHECK_EQ(tcpx_session_listen(session, &listen, &port), TCPX_OK);
 	CHECK_STR(tcpx_session_trust(session), "insecure");
 	tcpx_session_close(session);
+	TEXT(OPEN(.flags = TCPX_SESSION_INSECURE | TCPX_SESSION_INFO_ONLY), TCPX_ERR_INVALID,
+	     "*INFO_ONLY*INSECURE*", "?*");
+	info_alone_opens("10.9.9.1", "secret");
+	info_alone_opens("127.0.0.1", "loopback");
 	/* key files: missing, readable by others, not keys, then a good one */
 	fd = mkstemp(path);
 	CHECK(fd >= 0 && unlink(path) == 0);
