@@ -27,7 +27,7 @@ export TCPX_DEVMEM_STATS=$folder/devmem/%s TCPX_GPUDIRECT_SAME_HOST=1
 export TCPXEMU_POOL_BYTES=16777216
 
 node() {
-	"$tool" node --gpus 0-7 --channels 8 --transport gpudirect --unpack d2d \
+	"$tool" node --launcher none --gpus 0-7 --channels 8 --transport gpudirect --unpack d2d \
 		--plugin "$build/emu/tcpxemu/libnccl-net-tcpxemu.so" \
 		--size 1M --iters 8 --memory 4M "$@"
 }

@@ -15,16 +15,39 @@ export TEST_LONG=1 # every case of a suite, or a fault is missed by one left out
 place=$(mktemp -d "${TMPDIR:-/tmp}/tcpx-mutants.XXXXXX") || exit 1
 trap 'rm -rf "$place"' EXIT
 
+python=python3
+if ! $python -c 'import pytest' 2>/dev/null; then python=/usr/bin/python3; fi
+
 field()
 {
 	sed -n "s/^$2: //p" "$1" | head -n 1
 }
 
-# Runs one test of meson by name: 0 it passes, 1 it fails, 2 it did not run (build, name, skip).
+# A file of tests/system: as run_test.
+run_file()
+{
+	if ! ninja -C build tools/tcpx >test.log 2>&1; then return 2; fi
+	TEST_LONG=0 TCPX_TOOL=$PWD/build/tools/tcpx "$python" -m pytest -q -x -p no:cacheprovider \
+		"tests/system/$1" >test.log 2>&1
+	case $? in
+	0) return 0 ;;
+	1) return 1 ;;
+	*) return 2 ;;
+	esac
+}
+
+# Runs one test of meson by name, or a file of tests/system: 0 it passes, 1 it fails, 2 it did not
+# run (build, name, skip).
 # The test is run first as it is, then with the fault: only the change of verdict counts.
 run_test()
 {
 	local json=build/meson-logs/testlog.json
+	case $1 in
+	*.py)
+		run_file "$1"
+		return
+		;;
+	esac
 	rm -f "$json"
 	meson test -C build "$1" >test.log 2>&1
 	local bad='"result": "(FAIL|TIMEOUT|ERROR|INTERRUPT)"'

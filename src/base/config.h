@@ -95,6 +95,19 @@ enum config_type {
 	  "tcpx perf: size without --size; empty: 64K:256M:x4, or 8 for latency and notify")       \
 	X(PERF_ITERS, "TCPX_PERF_ITERS", "UCCL_TCPX_PERF_ITERS", COUNT, "", 1, 1000000000,         \
 	  "tcpx perf: transfers of a row without --iters; empty: as many as --time allows")        \
+	X(RANK, "TCPX_RANK", "", COUNT, "", 0, 1048576,                                            \
+	  "tools: which of TCPX_SIZE processes this is, from 0; else as the launcher says")        \
+	X(SIZE, "TCPX_SIZE", "", COUNT, "", 0, 1048576, "tools: how many processes run together")  \
+	X(LOCAL_RANK, "TCPX_LOCAL_RANK", "", COUNT, "", 0, 1048576,                                \
+	  "tools: which of the TCPX_LOCAL_SIZE processes of this host, from 0")                    \
+	X(LOCAL_SIZE, "TCPX_LOCAL_SIZE", "", COUNT, "", 0, 1048576,                                \
+	  "tools: how many of the processes are on this host")                                     \
+	X(JOB, "TCPX_JOB", "", TEXT, "", 0, 79,                                                    \
+	  "tools: a name of this run alone, the same in all of its processes")                     \
+	X(RENDEZVOUS, "TCPX_RENDEZVOUS", "", TEXT, "", 0, 255,                                     \
+	  "tools: where they meet, HOST:PORT of rank 0 or a path that all share")                  \
+	X(HOSTFILE, "TCPX_HOSTFILE", "HOSTFILE", PATH, "", 0, 4095,                                \
+	  "tools: a file of hosts' addresses, one a line, of which ours says our rank")            \
 	X(CTRL_IP, "TCPX_CTRL_IP", "UCCL_TCPX_CTRL_IP", TEXT, "", 0, 63,                           \
 	  "IP address told to peers: one of ours first, another (of a NAT) alone; empty: ours")    \
 	X(LOCAL_DEVICE, "TCPX_LOCAL_DEVICE",                                                       \

@@ -17,7 +17,10 @@ HANG = 120  # a guard against hanging, never a verdict
 SMALL = ["--size", "64K", "--iters", "4", "--working-set", "1M", "--timeout", "60"]
 
 
-OURS = re.compile("(UCCL_)?TCPX_|TCPXEMU_|FAKECUDA_|NCCL_|CUDA_VISIBLE_DEVICES").match
+# And those of launchers: the tests may run under one.
+OURS = re.compile("(UCCL_)?TCPX_|TCPXEMU_|FAKECUDA_|NCCL_|CUDA_VISIBLE_DEVICES|OMPI_COMM|PMI|"
+                  "MPI_LOCAL|SLURM_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_|TORCHELASTIC|"
+                  "JOB_COMPLETION|HOSTFILE$").match
 
 
 class Tool:

@@ -12,7 +12,9 @@
 
 #include <tcpx/tcpx.h>
 
+#include "cli_options.h"
 #include "cli_plugin.h"
+#include "launch.h"
 #include "perf_buffer.h"
 #include "perf_layout.h"
 
@@ -25,6 +27,7 @@
 #define NODE_TRANSPORTS "auto|tcp|plugin|gpudirect"
 #define NODE_MEMS "auto|host|cuda"
 #define NODE_CHECKS "smoke|devmem"
+#define NODE_UNPACKS "kernel|d2d|host|none|host-recv"
 
 enum node_op { NODE_WRITE, NODE_READ, NODE_SEND };
 enum node_transport { NODE_AUTO, NODE_TCP, NODE_PLUGIN, NODE_GPUDIRECT };
@@ -34,9 +37,10 @@ enum node_mem { NODE_MEM_AUTO, NODE_MEM_HOST, NODE_MEM_CUDA };
 /* What the command line says; the same in all ranks where node_same() looks at it. */
 struct node_options {
 	uint64_t op, transport, mem, check, channels, size, iters, memory, port_base;
-	double timeout, warm;
-	const char *gpus, *nics, *peers, *bind, *key, *json;
-	int insecure, perf_lines, no_local, quiet, ceiling;
+	double timeout;
+	const char *gpus, *nics, *peers, *bind, *key, *json, *launcher, *rendezvous, *hostfile;
+	uint64_t repeat; /* of mesh */
+	int local_rank, insecure, perf_lines, no_local, quiet, ceiling;
 	struct cli_plugin plugin;
 };
 
@@ -75,6 +79,7 @@ struct node_link {
 	tcpx_request *requests, *receives;
 	uint64_t seed_out, seed_in;
 	bool up;
+	bool out, in;		 /* the directions that a window moves */
 	uint32_t want, channels; /* as both ends have room for; that are up */
 	char transport[16];
 };
@@ -120,6 +125,12 @@ struct node {
 	uint32_t ngpus;
 	const char *job;
 	bool gpu_memory;
+	bool any_port;	  /* GPUs of several ranks of this host listen where there is room */
+	bool shared_area; /* one link moves at a time: all have the first area */
+	bool say;	  /* stages are shown */
+	bool launched;	  /* more than two ranks are possible, meet says where they meet */
+	struct launch_meet meet;
+	const char *host;	       /* by hand: rank 0's, of rank 1 */
 	struct node_hello *hellos;     /* by rank */
 	struct node_contact *contacts; /* of all ends, in order; node_end_at() */
 	struct node_tokens *tokens;    /* likewise */
@@ -189,6 +200,37 @@ struct perf_leave node_leave(const struct node *node); /* asked in long work on 
 
 /* node_run.c: the windows of the run, with barriers and every byte checked. */
 tcpx_status node_run(struct node *node);
+/* One of them, over the directions that the links have set; rows and times are added to. */
+tcpx_status node_window(struct node *node, uint32_t window);
+/* Which area of a GPU's memory is a link's. */
+static inline uint32_t node_area(const struct node *node, uint32_t link)
+{
+	return node->shared_area ? 0 : link;
+}
+
+/* node_mesh.c: every link of every end alone, one direction after the other. */
+struct node_cell {
+	double rate, least, most; /* B/s, of what this end posted; rate 0: not measured */
+	uint64_t wrong;		  /* of what came to this end */
+};
+tcpx_status node_mesh(struct node *node, struct node_cell **out_cells);
+/* node_mesh_result.c: rank 0 prints; an exit code at out_rc. cells: this rank's ends by all. */
+tcpx_status node_mesh_result(struct node *node, const struct node_cell *cells, int *out_rc);
+
+/* node_options.c */
+extern const struct cli_option node_option_table[];
+#define NODE_OPTION_COUNT 29   /* the first is mesh's alone, the last are node's alone */
+#define NODE_OPTIONS_OF_NODE 4 /* peers, check, ceiling, perf-lines */
+
+/*
+ * node_start.c: who we are, by the command line and by the launcher; argv[first]: HOST. CLI_GO, or
+ * an exit code.
+ */
+int node_start(const struct cli_command *command, struct node *node, struct node_options *o,
+	       int argc, char **argv, int first);
+/* Meets the others, then work; node_close() behind it. An exit code. From the meeting on the
+ * other ranks hear of a failure. work: OK and an exit code at out_rc, or what fails. */
+int node_drive(struct node *node, tcpx_status (*work)(struct node *node, int *out_rc));
 
 /* node_ceiling.c: what as many plain sockets do in the same time; node->ceiling_ns. */
 tcpx_status node_ceiling(struct node *node);

@@ -1,28 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The star of ranks: messages are notifications of a session. */
-#include "node_control.h"
-
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
-#include "base/config.h"
 #include "base/error.h"
 #include "cli_output.h"
+#include "node_control_priv.h"
 
-#define MAGIC 0x65646f6e /* "node" */
-#define STAGE_MAX 32
-#define HOST_MAX 64
-#define TEXT_MAX 320
+#define MAGIC 0x65646f6e	    /* "node" */
 #define LOOK_NS (200 * CLOCK_MS_NS) /* at Ctrl-C and at deadlines, when nothing comes */
 #define SAY_NS (3 * CLOCK_S_NS)	    /* who is missing */
 #define GRACE_NS (5 * CLOCK_S_NS)   /* rank 0's verdict comes before ours */
-#define FLUSH_NS (2 * CLOCK_S_NS)
-#define AGAIN_US 100000 /* between two dials: nothing tells when rank 0 listens */
 
 enum type { TYPE_AT = 1, TYPE_ALL, TYPE_FAIL };
 
@@ -31,31 +23,6 @@ struct head {
 	uint64_t bytes;
 	char stage[STAGE_MAX], host[HOST_MAX];
 };
-
-struct other {
-	tcpx_peer peer;
-	bool known;
-	char host[HOST_MAX], gone[160]; /* gone: "": it is there */
-	void *data;			/* of the exchange under way; NULL: it has not come */
-	size_t bytes;
-};
-
-struct node_control {
-	struct node_control_opts opts;
-	tcpx_session *session;
-	struct other *others; /* rank 0: by rank; else one: rank 0 */
-	char host[HOST_MAX], stage[STAGE_MAX];
-	uint32_t seq;
-	void *all; /* what the last exchange brought */
-	size_t all_bytes;
-	char failed[TEXT_MAX]; /* "": nobody has */
-	tcpx_status why;
-};
-
-static struct other *hub(struct node_control *c)
-{
-	return &c->others[0];
-}
 
 static tcpx_status say_why(struct node_control *c)
 {
@@ -304,8 +271,8 @@ static void await_hub(struct node_control *c)
 	}
 }
 
-/* What rank 0 tells all. */
-static tcpx_status pack(struct node_control *c, const void *own, size_t own_bytes)
+/* What all brought, for rank 0; all: for the others as well, who get nothing else. */
+static tcpx_status pack(struct node_control *c, const void *own, size_t own_bytes, bool all)
 {
 	struct node_blob *blobs = calloc(c->opts.size, sizeof(*blobs));
 	size_t bytes = 0;
@@ -319,13 +286,13 @@ static tcpx_status pack(struct node_control *c, const void *own, size_t own_byte
 	free(blobs);
 	if (!c->all)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "what all ranks said");
-	tell_all(c, TYPE_ALL, c->all, bytes);
+	tell_all(c, TYPE_ALL, c->all, all ? bytes : 0);
 	c->all_bytes = bytes;
 	return TCPX_OK;
 }
 
-tcpx_status node_control_gather(struct node_control *c, const char *stage, const void *data,
-				size_t bytes, struct node_blob *out_blobs)
+static tcpx_status exchange(struct node_control *c, const char *stage, const void *data,
+			    size_t bytes, bool all)
 {
 	tcpx_status status = TCPX_OK;
 
@@ -335,7 +302,7 @@ tcpx_status node_control_gather(struct node_control *c, const char *stage, const
 	if (!c->opts.rank) {
 		collect(c);
 		if (!*c->failed)
-			status = pack(c, data, bytes);
+			status = pack(c, data, bytes, all);
 	} else {
 		status = send_to(c, hub(c)->peer, TYPE_AT, data, bytes);
 		if (status == TCPX_OK)
@@ -349,10 +316,26 @@ tcpx_status node_control_gather(struct node_control *c, const char *stage, const
 		c->others[i].data = NULL;
 	}
 	c->seq++;
-	if (*c->failed)
-		return say_why(c);
+	return *c->failed ? say_why(c) : status;
+}
+
+tcpx_status node_control_gather(struct node_control *c, const char *stage, const void *data,
+				size_t bytes, struct node_blob *out_blobs)
+{
+	tcpx_status status = exchange(c, stage, data, bytes, true);
+
 	return status == TCPX_OK ? node_blobs_unpack(c->all, c->all_bytes, c->opts.size, out_blobs)
 				 : status;
+}
+
+tcpx_status node_control_collect(struct node_control *c, const char *stage, const void *data,
+				 size_t bytes, struct node_blob *out_blobs)
+{
+	tcpx_status status = exchange(c, stage, data, bytes, false);
+
+	if (status != TCPX_OK || c->opts.rank)
+		return status;
+	return node_blobs_unpack(c->all, c->all_bytes, c->opts.size, out_blobs);
 }
 
 tcpx_status node_control_barrier(struct node_control *c, const char *stage)
@@ -398,100 +381,4 @@ void node_control_fail(struct node_control *c, const char *text)
 tcpx_status node_control_info(struct node_control *c, void *buf, size_t cap, size_t *out_len)
 {
 	return tcpx_session_info(c->session, buf, cap, out_len);
-}
-
-static tcpx_status dial_once(struct node_control *c, int64_t left_ns)
-{
-	TCPX_OPTS(tcpx_connect_opts, opts, .timeout_ns = left_ns);
-	char address[300];
-
-	if (c->opts.info)
-		return tcpx_session_connect(c->session, c->opts.info, c->opts.info_bytes, &opts,
-					    &hub(c)->peer);
-	snprintf(address, sizeof(address), strchr(c->opts.host, ':') ? "[%s]:%u" : "%s:%u",
-		 c->opts.host, c->opts.port);
-	return tcpx_session_connect_to(c->session, address, &opts, &hub(c)->peer);
-}
-
-/* Until the deadline: rank 0 may come later than we do. */
-static tcpx_status dial(struct node_control *c)
-{
-	int64_t end = clock_now_ns() + c->opts.timeout_ns;
-	tcpx_status status;
-
-	for (;;) {
-		int64_t left = end - clock_now_ns();
-
-		tcpx_log_set(NULL, NULL, TCPX_LOG_ERROR); /* that nobody listens yet is no news */
-		status = dial_once(c, left > CLOCK_MS_NS ? left : CLOCK_MS_NS);
-		tcpx_log_set(NULL, NULL, (enum tcpx_log_level)config_u64(CONFIG_LOG));
-		if (status == TCPX_OK) {
-			hub(c)->known = true;
-			return TCPX_OK;
-		}
-		if ((status != TCPX_ERR_REFUSED && status != TCPX_ERR_UNREACHABLE) ||
-		    clock_now_ns() >= end || cli_interrupted)
-			return status;
-		usleep(AGAIN_US);
-	}
-}
-
-static tcpx_status listens(struct node_control *c)
-{
-	TCPX_OPTS(tcpx_listen_opts, opts, .port = c->opts.port);
-	uint16_t port;
-
-	return tcpx_session_listen(c->session, &opts, &port);
-}
-
-tcpx_status node_control_open(const struct node_control_opts *opts,
-			      struct node_control **out_control)
-{
-	TCPX_OPTS(tcpx_session_opts, session, .bind = opts->bind, .key_file = opts->key,
-		  .channels = 1, .plugin = "", .flags = opts->insecure ? TCPX_SESSION_INSECURE : 0);
-	struct node_control *c = calloc(1, sizeof(*c));
-	char name[TCPX_NAME_MAX + 1];
-	tcpx_status status;
-
-	if (c)
-		c->others = calloc(opts->size, sizeof(*c->others));
-	if (!c || !c->others) {
-		free(c);
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "%u ranks", opts->size);
-	}
-	c->opts = *opts;
-	if (gethostname(c->host, sizeof(c->host) - 1))
-		snprintf(c->host, sizeof(c->host), "?");
-	snprintf(c->stage, sizeof(c->stage), "control");
-	snprintf(name, sizeof(name), "%.30s-control-%u", opts->job, opts->rank);
-	session.name = name;
-	status = tcpx_session_open(&session, &c->session);
-	if (status == TCPX_OK)
-		status = opts->rank ? dial(c) : listens(c);
-	if (status != TCPX_OK) {
-		tcpx_error error = *tcpx_last_error();
-
-		tcpx_session_close(c->session);
-		free(c->others);
-		free(c);
-		return error_raise(&error);
-	}
-	*out_control = c;
-	return TCPX_OK;
-}
-
-void node_control_close(struct node_control *c)
-{
-	if (!c)
-		return;
-	for (uint32_t i = 0; i < (c->opts.rank ? 1 : c->opts.size); i++) {
-		if (c->others[i].known &&
-		    tcpx_peer_flush(c->session, c->others[i].peer, FLUSH_NS) != TCPX_OK)
-			c->others[i].known = false; /* it is gone, or hears nothing */
-		free(c->others[i].data);
-	}
-	tcpx_session_close(c->session);
-	free(c->all);
-	free(c->others);
-	free(c);
 }

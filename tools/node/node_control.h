@@ -34,10 +34,13 @@ struct node_control_opts {
 	uint32_t rank, size;
 	const char *job;  /* names of sessions begin with it */
 	const char *host; /* rank 0's address; of rank 0: NULL */
-	const char *info; /* or its connection info, info_bytes; NULL: by host and port */
-	size_t info_bytes;
+	/* Or where its connection info is, asked before each try; TCPX_IN_PROGRESS: not there yet.
+	 * Rank 0 with it: only holders of the info may come. NULL: by host and port. */
+	tcpx_status (*find)(void *find_arg, void *info, size_t cap, size_t *out_bytes);
+	void *find_arg;
 	const char *bind, *key;
 	bool insecure;
+	bool names_come;    /* a host's name may not be known yet */
 	uint32_t port;	    /* of rank 0; 0: any */
 	int64_t timeout_ns; /* of an exchange */
 	/* Optional: called now and then while it waits, with what is missing. */
@@ -56,6 +59,9 @@ void node_control_close(struct node_control *control); /* NULL is allowed */
 /* out_blobs: by rank; NULL: nobody here wants them. */
 tcpx_status node_control_gather(struct node_control *control, const char *stage, const void *data,
 				size_t bytes, struct node_blob *out_blobs);
+/* Rank 0 alone gets them: what all of many ranks bring grows with their square else. */
+tcpx_status node_control_collect(struct node_control *control, const char *stage, const void *data,
+				 size_t bytes, struct node_blob *out_blobs);
 tcpx_status node_control_barrier(struct node_control *control, const char *stage);
 
 /* What is going on between two exchanges, for texts. */

@@ -38,8 +38,8 @@ static tcpx_status open_session(struct node_gpu *gpu)
 		  .channels = node_share(o, gpu->nlinks), .plugin = "");
 
 	session_name(gpu->node, self_of(gpu), name, sizeof(name));
-	if (o->insecure)
-		opts.flags |= TCPX_SESSION_INSECURE;
+	/* Contacts come over the control link alone. */
+	opts.flags |= o->insecure ? TCPX_SESSION_INSECURE : TCPX_SESSION_INFO_ONLY;
 	if (o->no_local || o->transport != NODE_AUTO)
 		opts.flags |= TCPX_SESSION_NO_LOCAL;
 	if (messages(gpu->node)) {
@@ -58,7 +58,8 @@ static tcpx_status open_session(struct node_gpu *gpu)
 tcpx_status node_gpu_open(struct node_gpu *gpu)
 {
 	const struct node_options *o = gpu->node->options;
-	TCPX_OPTS(tcpx_listen_opts, listens, .port = (uint32_t)o->port_base + gpu->number,
+	TCPX_OPTS(tcpx_listen_opts, listens,
+		  .port = gpu->node->any_port ? 0 : (uint32_t)o->port_base + gpu->number,
 		  .retries = (uint32_t)config_u64(CONFIG_PORT_RETRIES));
 	tcpx_status status = TCPX_OK;
 	uint16_t port;
@@ -97,7 +98,7 @@ tcpx_status node_gpu_register(struct node_gpu *gpu)
 {
 	const struct node_options *o = gpu->node->options;
 	uint64_t area = (uint64_t)gpu->node->slots * o->size;
-	uint64_t bytes = area * (gpu->nlinks ? gpu->nlinks : 1);
+	uint64_t bytes = area * (gpu->nlinks && !gpu->node->shared_area ? gpu->nlinks : 1);
 	enum tcpx_mem_kind kind = gpu->gpu ? TCPX_MEM_CUDA : TCPX_MEM_HOST;
 	tcpx_status status = perf_buffer_open(&gpu->src, gpu->session, bytes, kind, gpu->gpu);
 
@@ -182,7 +183,8 @@ static tcpx_status prepare_one(struct node_gpu *gpu, struct node_link *link, uin
 {
 	const struct node *node = gpu->node;
 	uint64_t size = node->options->size, area = node->slots * size;
-	uint64_t here = at * area + slot * size, there = link->far_link * area + slot * size;
+	uint64_t here = node_area(node, at) * area + slot * size;
+	uint64_t there = node_area(node, link->far_link) * area + slot * size;
 	tcpx_segment segment = {.local = gpu->src.region,
 				.local_offset = here,
 				.remote = link->remote,

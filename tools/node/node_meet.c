@@ -123,6 +123,7 @@ static tcpx_status plan_gpu(struct node *node, struct node_gpu *gpu, struct node
 		link->want = node_share(node->options, (uint32_t)count);
 		if (node_share(node->options, (uint32_t)n) < link->want)
 			link->want = node_share(node->options, (uint32_t)n);
+		link->out = link->in = true;
 		link->seed_out = seed_of(self, ends[i]);
 		link->seed_in = seed_of(ends[i], self);
 		for (int k = 0; k < n; k++)
@@ -168,7 +169,7 @@ tcpx_status node_plan(struct node *node)
 		status = error_set(TCPX_ERR_NOT_FOUND, 0,
 				   "no GPU of this rank has a peer: --peers %s, --gpus %s",
 				   node->options->peers, node->options->gpus);
-	plan_windows(node, most);
+	plan_windows(node, node->shared_area ? 1 : most);
 	return status;
 }
 

@@ -17,6 +17,17 @@ static bool sends(const struct node_gpu *gpu)
 	return gpu->node->options->op == NODE_SEND;
 }
 
+/* Who posts the request of a direction: of READ it is the end that the bytes come to. */
+static bool posts(const struct node_gpu *gpu, const struct node_link *link)
+{
+	return gpu->node->options->op == NODE_READ ? link->in : link->out;
+}
+
+static bool far_posts(const struct node_gpu *gpu, const struct node_link *link)
+{
+	return gpu->node->options->op == NODE_READ ? link->out : link->in;
+}
+
 static uint64_t area_bytes(const struct node_gpu *gpu)
 {
 	return (uint64_t)gpu->node->slots * gpu->node->options->size;
@@ -24,7 +35,7 @@ static uint64_t area_bytes(const struct node_gpu *gpu)
 
 static uint8_t *area_of(const struct node_gpu *gpu, const struct perf_buffer *buffer, uint32_t link)
 {
-	return (uint8_t *)buffer->addr + link * area_bytes(gpu);
+	return (uint8_t *)buffer->addr + node_area(gpu->node, link) * area_bytes(gpu);
 }
 
 static uint64_t key_of(uint64_t seed, const struct node_gpu *gpu)
@@ -41,6 +52,8 @@ static tcpx_status fill(struct node_gpu *gpu)
 		uint8_t *src = area_of(gpu, &gpu->src, i), *dst = area_of(gpu, &gpu->dst, i);
 		uint64_t key = key_of(gpu->links[i].seed_out, gpu);
 
+		if (!gpu->links[i].out && !gpu->links[i].in)
+			continue;
 		status = gpu->gpu ? perf_gpu_fill(gpu->gpu, src, dst, area_bytes(gpu), key, &leave)
 				  : perf_fill(src, dst, area_bytes(gpu), key, &leave);
 	}
@@ -62,6 +75,8 @@ static tcpx_status compare(struct node_gpu *gpu)
 		uint64_t key = key_of(link->seed_in, gpu);
 		struct perf_wrong wrong = {0};
 
+		if (!link->in)
+			continue;
 		status = gpu->gpu ? perf_gpu_check(gpu->gpu, &gpu->layout, dst, node->used, key,
 						   &leave, &wrong)
 				  : perf_layout_check(&gpu->layout, dst, node->used, key, &leave,
@@ -107,8 +122,10 @@ static tcpx_status post_all(struct node_gpu *gpu, bool receives)
 		for (uint32_t i = 0; i < gpu->nlinks && status == TCPX_OK; i++) {
 			struct node_link *link = &gpu->links[i];
 
-			status = tcpx_request_post(gpu->session, receives ? link->receives[slot]
-									  : link->requests[slot]);
+			if (receives ? link->in : posts(gpu, link))
+				status = tcpx_request_post(gpu->session,
+							   receives ? link->receives[slot]
+								    : link->requests[slot]);
 		}
 	return status;
 }
@@ -121,8 +138,10 @@ static tcpx_status await_all(struct node_gpu *gpu, bool receives)
 		for (uint32_t i = 0; i < gpu->nlinks && status == TCPX_OK; i++) {
 			struct node_link *link = &gpu->links[i];
 
-			status = await(gpu, link,
-				       receives ? link->receives[slot] : link->requests[slot]);
+			if (receives ? link->in : posts(gpu, link))
+				status = await(gpu, link,
+					       receives ? link->receives[slot]
+							: link->requests[slot]);
 		}
 	return status;
 }
@@ -137,12 +156,16 @@ static tcpx_status await_others(struct node_gpu *gpu)
 {
 	tcpx_notification n;
 
-	for (uint32_t i = 0; i < gpu->nlinks;) {
+	uint32_t wanted = 0;
+
+	for (uint32_t i = 0; i < gpu->nlinks; i++)
+		wanted += far_posts(gpu, &gpu->links[i]);
+	while (wanted > 0) {
 		tcpx_status status = tcpx_notify_take(gpu->session, LOOK_NS, &n);
 
 		if (status == TCPX_OK) {
 			tcpx_notification_release(gpu->session, &n);
-			i++;
+			wanted--;
 		} else if (atomic_load(&gpu->node->stop)) {
 			return error_set(TCPX_ERR_CANCELLED, 0, "the run is over");
 		}
@@ -155,17 +178,20 @@ static tcpx_status tell_others(struct node_gpu *gpu)
 	tcpx_status status = TCPX_OK;
 
 	for (uint32_t i = 0; i < gpu->nlinks && status == TCPX_OK; i++)
-		status = tcpx_notify_send(gpu->session, gpu->links[i].peer, "", 1);
+		if (posts(gpu, &gpu->links[i]))
+			status = tcpx_notify_send(gpu->session, gpu->links[i].peer, "", 1);
 	return status;
 }
 
 static void count(struct node_gpu *gpu, uint64_t ns_own, uint64_t ns_others)
 {
-	uint64_t bytes = (uint64_t)gpu->node->used * gpu->node->options->size * gpu->nlinks;
+	uint64_t bytes = (uint64_t)gpu->node->used * gpu->node->options->size;
 	bool reads = gpu->node->options->op == NODE_READ;
 
-	gpu->row.bytes_out += bytes;
-	gpu->row.bytes_in += bytes;
+	for (uint32_t i = 0; i < gpu->nlinks; i++) {
+		gpu->row.bytes_out += gpu->links[i].out ? bytes : 0;
+		gpu->row.bytes_in += gpu->links[i].in ? bytes : 0;
+	}
 	gpu->row.ns_out += reads ? ns_others : ns_own;
 	gpu->row.ns_in += reads ? ns_own : ns_others;
 }
@@ -192,7 +218,7 @@ static tcpx_status move(struct node_gpu *gpu)
 	return status;
 }
 
-static tcpx_status one_window(struct node *node, uint32_t window)
+tcpx_status node_window(struct node *node, uint32_t window)
 {
 	uint64_t cpu_ns;
 	uint32_t left = (uint32_t)node->options->iters - window * node->slots;
@@ -220,7 +246,7 @@ static tcpx_status one_window(struct node *node, uint32_t window)
 /* Before what counts: routes, windows and caches are warm then. */
 static tcpx_status warm_up(struct node *node)
 {
-	tcpx_status status = one_window(node, 0);
+	tcpx_status status = node_window(node, 0);
 
 	for (uint32_t i = 0; i < node->ngpus; i++) {
 		struct node_row *row = &node->gpus[i].row;
@@ -236,7 +262,7 @@ tcpx_status node_run(struct node *node)
 	tcpx_status status = warm_up(node);
 
 	for (uint32_t window = 0; window < node->windows && status == TCPX_OK; window++)
-		status = one_window(node, window);
+		status = node_window(node, window);
 	for (uint32_t i = 0; i < node->ngpus; i++) {
 		struct node_gpu *gpu = &node->gpus[i];
 

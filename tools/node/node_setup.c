@@ -98,7 +98,7 @@ tcpx_status node_each(struct node *node, tcpx_status (*stage)(struct node_gpu *)
 
 static void say(const struct node *node, const char *what, uint32_t count, uint32_t of)
 {
-	if (node->options->quiet)
+	if (!node->say)
 		return;
 	printf("%s %u/%u\n", what, count, of);
 	(void)cli_flush(stdout);
@@ -276,6 +276,8 @@ tcpx_status node_setup(struct node *node)
 	status = node->done_fd < 0 ? error_set(TCPX_ERR_SYSTEM, errno, "eventfd") : TCPX_OK;
 	if (status == TCPX_OK)
 		status = node_meet(node);
+	if (status == TCPX_OK && node->launched)
+		launch_meet_over(&node->meet); /* it holds a secret */
 	if (status == TCPX_OK)
 		status = node_plan(node);
 	if (status == TCPX_OK)
@@ -289,7 +291,7 @@ tcpx_status node_setup(struct node *node)
 	if (status == TCPX_OK)
 		status = register_all(node);
 	node->ready_ns = (uint64_t)(clock_now_ns() - began);
-	if (status == TCPX_OK && !node->options->quiet) {
+	if (status == TCPX_OK && node->say) {
 		printf("=== ALL GPUs READY ===\n");
 		(void)cli_flush(stdout);
 	}

@@ -12,6 +12,7 @@
 #include "commands.h"
 #include "info_gpu.h"
 #include "info_plugin.h"
+#include "launch.h"
 #include "sys/addr.h"
 #include "sys/cpu.h"
 #include "sys/iface.h"
@@ -39,16 +40,27 @@ static tcpx_feature json_feature(void)
 	return f;
 }
 
+static tcpx_feature pmix_feature(void)
+{
+	tcpx_feature f = {"pmix", launch_pmix_built(),
+			  launch_pmix_built() ? "ranks of a launcher share their secret by it"
+					      : "built without PMIx, or no libpmix here"};
+
+	return f;
+}
+
 /* The library's features, then ours. 0 past the end. */
 static int feature(uint32_t index, tcpx_feature *out)
 {
-	tcpx_feature last;
+	uint32_t count = 0;
 
 	if (tcpx_feature_get(index, out) == TCPX_OK)
 		return 1;
-	if (index && tcpx_feature_get(index - 1, &last) != TCPX_OK)
+	while (tcpx_feature_get(count, out) == TCPX_OK)
+		count++;
+	if (index > count + 1)
 		return 0;
-	*out = json_feature();
+	*out = index == count ? json_feature() : pmix_feature();
 	return 1;
 }
 

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who we are among ranks, as the launchers' environment variables say. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "launch.h"
+
+/* The inner one counts: a launcher that another one started leaves that one's variables set, so
+ * mpirun and torchrun stand before what they run under. */
+static const struct launcher {
+	const char *name, *text;
+	const char *sign; /* set: it started us */
+	const char *rank, *size, *size_too;
+	const char *local_rank, *local_size, *nodes;
+	const char *job, *job_part; /* NULL: nothing tells runs apart */
+} launchers[] = {
+	{"tcpx", "your environment", "TCPX_RANK", "TCPX_RANK", "TCPX_SIZE", NULL, "TCPX_LOCAL_RANK",
+	 "TCPX_LOCAL_SIZE", NULL, "TCPX_JOB", NULL},
+	{"openmpi", "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK",
+	 "OMPI_COMM_WORLD_SIZE", NULL, "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
+	 NULL, "PMIX_NAMESPACE", NULL},
+	{"mpich", "MPICH", "MPI_LOCALRANKID", "PMI_RANK", "PMI_SIZE", NULL, "MPI_LOCALRANKID",
+	 "MPI_LOCALNRANKS", NULL, NULL, NULL},
+	{"torchrun", "torchrun", "WORLD_SIZE", "RANK", "WORLD_SIZE", NULL, "LOCAL_RANK",
+	 "LOCAL_WORLD_SIZE", NULL, "TORCHELASTIC_RUN_ID", "MASTER_PORT"},
+	/* A batch script is no step: what runs in it without srun is not a rank. */
+	{"slurm", "Slurm", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS",
+	 "SLURM_LOCALID", NULL, "SLURM_STEP_NUM_NODES", "SLURM_JOB_ID", "SLURM_STEP_ID"},
+	{"kubernetes", "Kubernetes", "JOB_COMPLETION_INDEX", "JOB_COMPLETION_INDEX", "TCPX_SIZE",
+	 NULL, "TCPX_LOCAL_RANK", "TCPX_LOCAL_SIZE", NULL, "TCPX_JOB", NULL},
+	{"pmi", "PMI", "PMI_RANK", "PMI_RANK", "PMI_SIZE", NULL, "TCPX_LOCAL_RANK",
+	 "TCPX_LOCAL_SIZE", NULL, NULL, NULL},
+};
+#define LAUNCHERS (sizeof(launchers) / sizeof(launchers[0]))
+
+/* "": unset. */
+static const char *value(const char *name)
+{
+	const char *text = name ? getenv(name) : NULL;
+
+	return text ? text : "";
+}
+
+static tcpx_status number(const struct launcher *l, const char *name, uint32_t *out)
+{
+	const char *text = value(name);
+	unsigned long long n;
+	char *end;
+
+	if (!*text) {
+		(void)error_set(TCPX_ERR_INVALID, 0, "%s is set, but %s is not", l->sign, name);
+		return error_next("set it, or name another --launcher");
+	}
+	n = strtoull(text, &end, 10);
+	if (*end || *text < '0' || *text > '9' || n > 1u << 20)
+		return error_set(TCPX_ERR_INVALID, 0, "%s=%.40s is no number of ranks", name, text);
+	*out = (uint32_t)n;
+	return TCPX_OK;
+}
+
+static tcpx_status look_local(const struct launcher *l, struct launch *out)
+{
+	uint32_t here = 0, nodes = 0;
+	tcpx_status status = TCPX_OK;
+
+	if (*value(l->local_rank)) {
+		status = number(l, l->local_rank, &out->local_rank);
+		out->has_local = true;
+	}
+	if (status == TCPX_OK && *value(l->local_size))
+		status = number(l, l->local_size, &here);
+	if (status == TCPX_OK && *value(l->nodes))
+		status = number(l, l->nodes, &nodes);
+	if (status != TCPX_OK)
+		return status;
+	if (here && (here > out->size || out->local_rank >= here))
+		return error_set(TCPX_ERR_INVALID, 0,
+				 "%s=%u with local rank %u of %u ranks cannot be", l->local_size,
+				 here, out->local_rank, out->size);
+	out->one_host = here == out->size || nodes == 1;
+	out->alone_here = here == 1 || (nodes && nodes == out->size);
+	out->many_hosts = (here && here < out->size) || nodes > 1;
+	return TCPX_OK;
+}
+
+static tcpx_status look(const struct launcher *l, struct launch *out)
+{
+	const char *size = *value(l->size) || !l->size_too ? l->size : l->size_too;
+	tcpx_status status = number(l, l->rank, &out->rank);
+
+	if (status == TCPX_OK)
+		status = number(l, size, &out->size);
+	if (status != TCPX_OK)
+		return status;
+	if (out->rank >= out->size)
+		return error_set(TCPX_ERR_INVALID, 0, "%s=%u is no rank of %s=%u", l->rank,
+				 out->rank, size, out->size);
+	out->by = l->text;
+	out->name = l->name;
+	if (*value(l->job) || *value(l->job_part))
+		snprintf(out->job, sizeof(out->job), "%.60s%s%.12s", value(l->job),
+			 l->job_part ? "." : "", value(l->job_part));
+	for (char *at = out->job; *at; at++) /* it becomes part of a file's name */
+		if (*at <= ' ' || *at > '~' || *at == '/')
+			*at = '_';
+	return look_local(l, out);
+}
+
+static tcpx_status no_launcher(const char *name)
+{
+	(void)error_set(TCPX_ERR_NOT_FOUND, 0, "there is no launcher '%s'", name);
+	return error_next("one of " LAUNCH_NAMES);
+}
+
+tcpx_status launch_find(const char *name, struct launch *out)
+{
+	bool any = !strcmp(name, "auto"), known = any;
+
+	*out = (struct launch){.by = NULL};
+	if (!strcmp(name, "none"))
+		return TCPX_OK;
+	for (size_t i = 0; i < LAUNCHERS; i++) {
+		const struct launcher *l = &launchers[i];
+
+		if (!any && strcmp(name, l->name) != 0)
+			continue;
+		known = true;
+		if (*value(l->sign))
+			return look(l, out);
+		if (!any) {
+			(void)error_set(TCPX_ERR_NOT_FOUND, 0,
+					"%s has not started this process: %s is not set", l->text,
+					l->sign);
+			return error_next("start it by the launcher, or leave --launcher out");
+		}
+	}
+	if ((any && launch_pmix_there()) || !strcmp(name, "pmix"))
+		return launch_pmix_find(out);
+	if (!known)
+		return no_launcher(name);
+	if (*value("TCPX_SIZE") || *value("TCPX_RENDEZVOUS")) {
+		(void)error_set(TCPX_ERR_INVALID, 0,
+				"%s is set, and nothing says which rank this process is",
+				*value("TCPX_SIZE") ? "TCPX_SIZE" : "TCPX_RENDEZVOUS");
+		return error_next("set TCPX_RANK and TCPX_SIZE, or use a launcher");
+	}
+	return TCPX_OK;
+}

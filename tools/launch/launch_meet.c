@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the ranks meet. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "launch.h"
+#include "perf_host.h"
+
+/* Only for ranks of one host: they have a parent in common, if nothing else. */
+static tcpx_status own_file(const struct launch *launch, struct launch_meet *out)
+{
+	const char *folder = getenv("XDG_RUNTIME_DIR");
+	char job[sizeof(launch->job)];
+	struct stat st;
+
+	if (!folder || *folder != '/' || stat(folder, &st) || st.st_uid != geteuid())
+		folder = "/tmp";
+	snprintf(job, sizeof(job), "%ld", (long)getppid());
+	out->via = LAUNCH_VIA_FILE;
+	if (snprintf(out->where, sizeof(out->where), "%s/tcpx-%u-%s-%s", folder,
+		     (unsigned)geteuid(), launch->name,
+		     *launch->job ? launch->job : job) >= (int)sizeof(out->where))
+		return error_set(TCPX_ERR_INVALID, 0, "XDG_RUNTIME_DIR is too long");
+	return TCPX_OK;
+}
+
+static tcpx_status by_address(const char *text, uint32_t port, struct launch_meet *out)
+{
+	char host[PERF_HOST_MAX];
+	unsigned named = 0;
+	const char *why = perf_host_split(text, host, &named);
+
+	if (why)
+		return error_set(TCPX_ERR_INVALID, 0, "rendezvous '%.200s': %s", text, why);
+	out->via = LAUNCH_VIA_ADDRESS;
+	out->port = named ? named : port;
+	snprintf(out->where, sizeof(out->where), "%s", host);
+	return TCPX_OK;
+}
+
+tcpx_status launch_meet_by(const struct launch *launch, const char *text, uint32_t port,
+			   struct launch_meet *out)
+{
+	const char *master = getenv("MASTER_ADDR");
+
+	*out = (struct launch_meet){.first = !launch->rank};
+	snprintf(out->job, sizeof(out->job), "%s", launch->job);
+	if (strchr(text, '/')) {
+		out->via = LAUNCH_VIA_FILE;
+		if (strlen(text) >= sizeof(out->where))
+			return error_set(TCPX_ERR_INVALID, 0, "the rendezvous path is too long");
+		snprintf(out->where, sizeof(out->where), "%s", text);
+		return TCPX_OK;
+	}
+	if (*text)
+		return by_address(text, port, out);
+	if (launch_pmix_there()) {
+		out->via = LAUNCH_VIA_PMIX;
+		return TCPX_OK;
+	}
+	if (launch->one_host)
+		return own_file(launch, out);
+	if (master && *master && !strcmp(launch->name, "torchrun"))
+		return by_address(master, port, out); /* MASTER_PORT is torchrun's own */
+	(void)error_set(TCPX_ERR_NOT_FOUND, 0,
+			"%s started %u ranks, and nothing says where they meet", launch->by,
+			launch->size);
+	return error_next("set TCPX_RENDEZVOUS to a path that all share, or HOST:PORT with "
+			  "TCPX_KEY_FILE");
+}
+
+tcpx_status launch_meet_give(const struct launch_meet *meet, const void *info, size_t bytes)
+{
+	return meet->via == LAUNCH_VIA_PMIX ? launch_pmix_give(info, bytes)
+					    : launch_file_give(meet->where, meet->job, info, bytes);
+}
+
+tcpx_status launch_meet_take(const struct launch_meet *meet, void *buf, size_t cap,
+			     size_t *out_bytes)
+{
+	return meet->via == LAUNCH_VIA_PMIX
+		       ? launch_pmix_take(buf, cap, out_bytes)
+		       : launch_file_take(meet->where, meet->job, buf, cap, out_bytes);
+}
+
+void launch_meet_over(const struct launch_meet *meet)
+{
+	if (meet->first && meet->via == LAUNCH_VIA_FILE)
+		(void)unlink(meet->where);
+}

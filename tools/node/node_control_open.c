@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How ranks come to their control link, and leave it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/error.h"
+#include "cli_output.h"
+#include "node_control_priv.h"
+
+#define FLUSH_NS (2 * CLOCK_S_NS)
+#define AGAIN_US 100000 /* between two dials: nothing tells when rank 0 listens */
+
+static tcpx_status dial_once(struct node_control *c, int64_t left_ns)
+{
+	TCPX_OPTS(tcpx_connect_opts, opts, .timeout_ns = left_ns);
+	char address[300];
+
+	snprintf(address, sizeof(address), strchr(c->opts.host, ':') ? "[%s]:%u" : "%s:%u",
+		 c->opts.host, c->opts.port);
+	return tcpx_session_connect_to(c->session, address, &opts, &hub(c)->peer);
+}
+
+/* Whatever is wrong with the info may be so because a run before ours left it there. */
+static tcpx_status find_once(struct node_control *c, int64_t left_ns)
+{
+	TCPX_OPTS(tcpx_connect_opts, opts, .timeout_ns = left_ns);
+	uint8_t info[TCPX_INFO_MAX_BYTES];
+	size_t bytes = 0;
+	tcpx_status status = c->opts.find(c->opts.find_arg, info, sizeof(info), &bytes);
+
+	if (status == TCPX_OK &&
+	    tcpx_session_connect(c->session, info, bytes, &opts, &hub(c)->peer) != TCPX_OK)
+		status = TCPX_ERR_REFUSED;
+	return status;
+}
+
+/* Rank 0 may come later than we do. */
+static bool may_come(const struct node_control *c, tcpx_status status)
+{
+	return status == TCPX_IN_PROGRESS || status == TCPX_ERR_REFUSED ||
+	       status == TCPX_ERR_UNREACHABLE ||
+	       (c->opts.names_come && status == TCPX_ERR_NOT_FOUND);
+}
+
+static tcpx_status nobody_came(struct node_control *c, tcpx_status status)
+{
+	if (status != TCPX_IN_PROGRESS)
+		return status;
+	return error_set(TCPX_ERR_TIMED_OUT, 0, "rank 0 did not come to the rendezvous in %lld s",
+			 (long long)(c->opts.timeout_ns / CLOCK_S_NS));
+}
+
+/* Until the deadline. */
+static tcpx_status dial(struct node_control *c)
+{
+	int64_t end = clock_now_ns() + c->opts.timeout_ns;
+	tcpx_status status;
+
+	for (;;) {
+		int64_t left = end - clock_now_ns();
+
+		tcpx_log_set(NULL, NULL, TCPX_LOG_ERROR); /* that nobody listens yet is no news */
+		left = left > CLOCK_MS_NS ? left : CLOCK_MS_NS;
+		status = c->opts.find ? find_once(c, left) : dial_once(c, left);
+		tcpx_log_set(NULL, NULL, (enum tcpx_log_level)config_u64(CONFIG_LOG));
+		if (status == TCPX_OK) {
+			hub(c)->known = true;
+			return TCPX_OK;
+		}
+		if (!may_come(c, status) || clock_now_ns() >= end || cli_interrupted)
+			return nobody_came(c, status);
+		usleep(AGAIN_US);
+	}
+}
+
+static tcpx_status listens(struct node_control *c)
+{
+	TCPX_OPTS(tcpx_listen_opts, opts, .port = c->opts.port);
+	uint16_t port;
+
+	return tcpx_session_listen(c->session, &opts, &port);
+}
+
+tcpx_status node_control_open(const struct node_control_opts *opts,
+			      struct node_control **out_control)
+{
+	TCPX_OPTS(tcpx_session_opts, session, .bind = opts->bind, .key_file = opts->key,
+		  .channels = 1, .plugin = "", .flags = opts->insecure ? TCPX_SESSION_INSECURE : 0);
+	struct node_control *c = calloc(1, sizeof(*c));
+	char name[TCPX_NAME_MAX + 1];
+	tcpx_status status;
+
+	if (c)
+		c->others = calloc(opts->size, sizeof(*c->others));
+	if (!c || !c->others) {
+		free(c);
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "%u ranks", opts->size);
+	}
+	c->opts = *opts;
+	if (gethostname(c->host, sizeof(c->host) - 1))
+		snprintf(c->host, sizeof(c->host), "?");
+	snprintf(c->stage, sizeof(c->stage), "control");
+	snprintf(name, sizeof(name), "%.30s-control-%u", opts->job, opts->rank);
+	session.name = name;
+	if (opts->find)
+		session.flags = TCPX_SESSION_INFO_ONLY;
+	status = tcpx_session_open(&session, &c->session);
+	if (status == TCPX_OK)
+		status = opts->rank ? dial(c) : listens(c);
+	if (status != TCPX_OK) {
+		tcpx_error error = *tcpx_last_error();
+
+		tcpx_session_close(c->session);
+		free(c->others);
+		free(c);
+		return error_raise(&error);
+	}
+	*out_control = c;
+	return TCPX_OK;
+}
+
+void node_control_close(struct node_control *c)
+{
+	if (!c)
+		return;
+	for (uint32_t i = 0; i < (c->opts.rank ? 1 : c->opts.size); i++) {
+		if (c->others[i].known &&
+		    tcpx_peer_flush(c->session, c->others[i].peer, FLUSH_NS) != TCPX_OK)
+			c->others[i].known = false; /* it is gone, or hears nothing */
+		free(c->others[i].data);
+	}
+	tcpx_session_close(c->session);
+	free(c->all);
+	free(c->others);
+	free(c);
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A rank from its command line to the meeting with the others, and its end. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/error.h"
+#include "cli_devmem.h"
+#include "cli_output.h"
+#include "node.h"
+#include "node_control.h"
+#include "perf_host.h"
+
+static bool is_loopback(const char *host)
+{
+	return !strcmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "::1");
+}
+
+/* Whoever knows the address would be let in: what proves a rank must come another way. */
+static tcpx_status check_trust(const struct node *node)
+{
+	const struct node_options *o = node->options;
+	const char *key = o->key ? o->key : config_text(CONFIG_KEY_FILE);
+
+	if (node->meet.via != LAUNCH_VIA_ADDRESS || *key || o->insecure ||
+	    is_loopback(node->meet.where))
+		return TCPX_OK;
+	(void)error_set(TCPX_ERR_AUTH, 0,
+			"the rendezvous %s:%u shares no secret, and there is no key",
+			node->meet.where, node->meet.port);
+	return error_next("give every rank TCPX_KEY_FILE (Kubernetes: a mounted Secret), or meet "
+			  "in a shared file");
+}
+
+/* Loopback, our default, does not lead to the others. */
+static tcpx_status check_rails(const struct node *node, const struct launch *launch)
+{
+	const char *bind = node->options->bind ? node->options->bind : config_text(CONFIG_BIND);
+	bool far = node->meet.via == LAUNCH_VIA_ADDRESS ? !is_loopback(node->meet.where)
+							: launch->many_hosts;
+
+	if (!far || *bind)
+		return TCPX_OK;
+	(void)error_set(TCPX_ERR_INVALID, 0,
+			"the ranks are on several hosts, and --bind names no "
+			"interface between them");
+	return error_next("name them, as --bind eth1,eth2, or TCPX_BIND");
+}
+
+static tcpx_status pick_gpu(struct node *node, const struct launch *launch)
+{
+	if (!launch->has_local) {
+		(void)error_set(TCPX_ERR_INVALID, 0,
+				"--local-rank: nothing says which rank of its host this is");
+		return error_next("start it by a launcher, or set TCPX_LOCAL_RANK");
+	}
+	if (launch->local_rank >= node->ngpus)
+		return error_set(TCPX_ERR_NOT_FOUND, 0,
+				 "--local-rank: this is local rank %u, and --gpus %s names %u",
+				 launch->local_rank, node->options->gpus, node->ngpus);
+	node->gpus[0].number = node->gpus[launch->local_rank].number;
+	node->ngpus = 1;
+	return TCPX_OK;
+}
+
+static tcpx_status find_launch(const struct node_options *o, struct launch *out,
+			       char first[LAUNCH_TEXT_MAX])
+{
+	*first = '\0';
+	if (!o->hostfile || !*o->hostfile)
+		return launch_find(o->launcher, out);
+	return launch_by_hosts(o->hostfile, out, first);
+}
+
+/* Ranks that something started; by hand it is two: this one, or one that HOST names. */
+static tcpx_status take_launch(struct node *node, struct node_options *o)
+{
+	char first[LAUNCH_TEXT_MAX];
+	struct launch launch;
+	tcpx_status status = find_launch(o, &launch, first);
+
+	if (status == TCPX_OK && o->local_rank)
+		status = pick_gpu(node, &launch);
+	if (status != TCPX_OK || !launch.by)
+		return status;
+	if (launch.size < 2 || launch.size > NODE_RANKS_MAX)
+		return error_set(TCPX_ERR_INVALID, 0, "%u rank%s by %s; 2 to %d work together",
+				 launch.size, launch.size == 1 ? "" : "s", launch.by,
+				 NODE_RANKS_MAX);
+	node->launched = true;
+	node->rank = launch.rank;
+	node->size = launch.size;
+	node->any_port = !launch.alone_here && !o->local_rank;
+	status = launch_meet_by(&launch, o->rendezvous && *o->rendezvous ? o->rendezvous : first,
+				(uint32_t)o->port_base - 1, &node->meet);
+	if (status == TCPX_OK)
+		status = check_trust(node);
+	if (status == TCPX_OK)
+		status = check_rails(node, &launch);
+	if (status != TCPX_OK || launch.rank || o->quiet)
+		return status;
+	printf("%u ranks by %s, rendezvous %s\n", launch.size, launch.by,
+	       node->meet.via == LAUNCH_VIA_PMIX ? "PMIx" : node->meet.where);
+	return TCPX_OK;
+}
+
+/* By hand: rank 0 listens, the other one was told where. */
+static int take_host(struct node *node, struct node_options *o, const char *text)
+{
+	static char host[PERF_HOST_MAX];
+	unsigned port = 0;
+	const char *why = perf_host_split(text, host, &port);
+
+	if (why)
+		return cli_usage("'%s': %s", text, why);
+	if (strcmp(o->launcher, "auto") != 0 && strcmp(o->launcher, "none") != 0)
+		return cli_usage("HOST is for two ranks started by hand, --launcher %s is not",
+				 o->launcher);
+	if (o->local_rank)
+		return cli_usage("--local-rank is for ranks of a launcher, HOST for two by hand");
+	if (port)
+		o->port_base = port;
+	node->host = host;
+	node->rank = 1;
+	return CLI_GO;
+}
+
+int node_start(const struct cli_command *command, struct node *node, struct node_options *o,
+	       int argc, char **argv, int first)
+{
+	uint32_t numbers[NODE_GPUS_MAX];
+	tcpx_status status;
+	int rc;
+
+	node->options = o;
+	node->job = "node";
+	node->size = 2;
+	if (node_gpus_parse(o->gpus, numbers, &node->ngpus) != TCPX_OK)
+		return cli_usage("%s", tcpx_last_error()->what);
+	for (uint32_t i = 0; i < node->ngpus; i++) {
+		node->gpus[i].node = node;
+		node->gpus[i].index = i;
+		node->gpus[i].number = numbers[i];
+	}
+	if (first < argc) {
+		rc = take_host(node, o, argv[first]);
+		if (rc != CLI_GO)
+			return rc;
+	} else {
+		status = take_launch(node, o);
+		if (status != TCPX_OK)
+			return cli_fail(status, "this rank cannot start");
+	}
+	node->say = !o->quiet && !(node->launched && node->rank);
+	if (o->transport >= NODE_PLUGIN) {
+		rc = cli_plugin_prepare(command, &o->plugin, o->transport == NODE_GPUDIRECT, -1, 0);
+		if (rc != CLI_GO)
+			return rc;
+	}
+	cli_say_unknown();
+	return CLI_GO;
+}
+
+static void say_waiting(void *arg, const char *stage, const uint32_t *missing, uint32_t count)
+{
+	char text[256] = "";
+	size_t len = 0;
+
+	(void)arg;
+	for (uint32_t i = 0; i < count && i < 16 && len < sizeof(text); i++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%u", i ? ", " : "",
+					missing[i]);
+	cli_error("stage '%s': waiting for rank%s %s%s", stage, count > 1 ? "s" : "", text,
+		  count > 16 ? ", ..." : "");
+}
+
+static tcpx_status find_first(void *arg, void *info, size_t cap, size_t *out_bytes)
+{
+	return launch_meet_take(arg, info, cap, out_bytes);
+}
+
+static tcpx_status give_info(struct node *node)
+{
+	uint8_t info[TCPX_INFO_MAX_BYTES];
+	size_t bytes;
+	tcpx_status status = node_control_info(node->control, info, sizeof(info), &bytes);
+
+	return status == TCPX_OK ? launch_meet_give(&node->meet, info, bytes) : status;
+}
+
+static tcpx_status open_control(struct node *node)
+{
+	const struct node_options *o = node->options;
+	bool by_info = node->launched && node->meet.via != LAUNCH_VIA_ADDRESS;
+	struct node_control_opts opts = {.rank = node->rank,
+					 .size = node->size,
+					 .job = node->job,
+					 .host = node->host,
+					 .bind = o->bind,
+					 .key = o->key,
+					 .insecure = o->insecure,
+					 .port = (uint32_t)o->port_base - 1,
+					 .timeout_ns = (int64_t)(o->timeout * 1e9),
+					 .waits = say_waiting};
+	tcpx_status status;
+
+	if (by_info) {
+		opts.find = find_first;
+		opts.find_arg = &node->meet;
+		opts.port = 0;
+	} else if (node->launched) {
+		opts.host = node->rank ? node->meet.where : NULL;
+		opts.port = node->meet.port;
+		opts.names_come = true;
+	}
+	status = node_control_open(&opts, &node->control);
+	if (status == TCPX_OK && by_info && !node->rank)
+		status = give_info(node);
+	return status;
+}
+
+/* From here on the other ranks hear of a failure. */
+static int drive(struct node *node, tcpx_status (*work)(struct node *, int *))
+{
+	int rc = CLI_OK;
+	tcpx_status status = node_setup(node);
+
+	if (status == TCPX_OK)
+		status = work(node, &rc);
+	if (status == TCPX_OK)
+		return rc;
+	node_control_fail(node->control, tcpx_last_error()->what);
+	return cli_fail(status, "the run failed");
+}
+
+static int meet_and_drive(struct node *node, tcpx_status (*work)(struct node *, int *))
+{
+	tcpx_status status = node_find_gpus(node);
+	int rc;
+
+	if (status == TCPX_OK)
+		status = node_nics_assign(node);
+	if (status != TCPX_OK)
+		return cli_fail(status, "this rank cannot start");
+	status = open_control(node);
+	if (status != TCPX_OK) {
+		rc = cli_fail(status, "no control link");
+		node_control_close(node->control);
+		return rc;
+	}
+	if (node->options->insecure)
+		cli_error("INSECURE: whoever reaches the ports may connect");
+	rc = drive(node, work);
+	node_close(node);
+	node_control_close(node->control);
+	return rc;
+}
+
+int node_drive(struct node *node, tcpx_status (*work)(struct node *node, int *out_rc))
+{
+	int rc = meet_and_drive(node, work);
+
+	if (node->launched)
+		launch_meet_over(&node->meet);
+	launch_pmix_close();
+	return rc;
+}
