@@ -9,31 +9,43 @@
 #include "commands.h"
 #include "node.h"
 
-/* Bytes came, and none of them into GPU memory by the NIC: what a wrong pair looks like. */
-static tcpx_status judge_devmem(struct node *node, const struct cli_devmem *devmem)
+/* None of the bytes that came were put into GPU memory by the NIC: what a wrong pair looks like. */
+static bool no_devmem(struct node *node, const struct cli_devmem *devmem)
 {
 	char unpack[16];
 
-	if (cli_devmem_end(devmem, node->devmem, sizeof(node->devmem)) != CLI_DEVMEM_NONE ||
-	    !strcmp(cli_choice_text(NODE_UNPACKS, node->options->plugin.unpack, unpack,
-				    sizeof(unpack)),
-		    "host-recv"))
-		return TCPX_OK;
+	return cli_devmem_end(devmem, node->devmem, sizeof(node->devmem)) == CLI_DEVMEM_NONE &&
+	       strcmp(cli_choice_text(NODE_UNPACKS, node->options->plugin.unpack, unpack,
+				      sizeof(unpack)),
+		      "host-recv") != 0;
+}
+
+static tcpx_status run_counted(struct node *node)
+{
+	const char *nics = node->options->nics;
+	bool listed = strcmp(nics, "auto") && strcmp(nics, "all");
+	struct cli_devmem devmem = {0};
+	tcpx_status status;
+
+	cli_devmem_start(&devmem, &node->options->plugin);
+	status = node_run(node);
+	if (!no_devmem(node, &devmem))
+		return status;
+	if (status != TCPX_OK) { /* it says which channel */
+		cli_error("no devmem data: rx_devmem_pkts %s; see which NIC is the GPU's: tcpx "
+			  "doctor%s%s, tcpx topo",
+			  node->devmem, listed ? " --nic " : "", listed ? nics : "");
+		return status;
+	}
 	(void)error_set(TCPX_ERR_UNSUPPORTED, 0, "no devmem data: rx_devmem_pkts %s", node->devmem);
 	return error_next("see which NIC is the GPU's: tcpx doctor, tcpx topo");
 }
 
 static tcpx_status work(struct node *node, int *out_rc)
 {
-	struct cli_devmem devmem = {0};
-	bool counts = node->options->transport == NODE_GPUDIRECT;
-	tcpx_status status;
+	tcpx_status status =
+		node->options->transport == NODE_GPUDIRECT ? run_counted(node) : node_run(node);
 
-	if (counts)
-		cli_devmem_start(&devmem, &node->options->plugin);
-	status = node_run(node);
-	if (status == TCPX_OK && counts)
-		status = judge_devmem(node, &devmem);
 	if (status == TCPX_OK && node->options->ceiling)
 		status = node_ceiling(node);
 	if (status == TCPX_OK)

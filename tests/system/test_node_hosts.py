@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tcpx node between two A3 hosts that are played: namespaces joined by eth0 to eth4, eight GPUs of
+the stand-in each, an RxDM each, and the emulated plugin, which asks it for rules, over eth1 to
+eth4."""
+import json
+import re
+import subprocess
+
+import pytest
+
+from netns import Hosts, why_no_namespaces
+from test_node import (HANG, STAGES, build, counted, fixture_a3, fixture_messages,  # noqa: F401
+                       port_base, rows)
+
+NICS = {"eth1": "06:00.0:04,05", "eth2": "0c:00.0:0a,0b", "eth3": "86:00.0:84,85",
+        "eth4": "8c:00.0:8a,8b"}
+
+
+class A3Hosts(Hosts):
+    """With the names of an A3 host's interfaces."""
+
+    def device(self, host, pair=0):
+        return f"eth{pair}"
+
+
+@pytest.fixture(scope="module")
+def pair():
+    why = why_no_namespaces()
+    if why:
+        pytest.skip(why)
+    with A3Hosts(5) as made:
+        yield made
+
+
+@pytest.fixture(name="played")
+def fixture_played(a3, build, pair, tmp_path): # noqa: F811
+    """Each host's environment; its RxDM is there."""
+    topo = ";".join(["eth0=eth0"] + [f"{nic}={nic}:{rest}" for nic, rest in NICS.items()])
+    running, envs = [], []
+    for host in (pair.a, pair.b):
+        prefix = tmp_path / host.name
+        table = ";".join(f"{nic}={pair.address(host, at + 1)}:{rest}"
+                         for at, (nic, rest) in enumerate(NICS.items()))
+        rxdm = subprocess.Popen(host.argv(build / "emu/fakerxdm/fakerxdm", "--prefix", prefix,
+                                          "--topo", table), stdout=subprocess.PIPE)
+        running.append(rxdm)
+        assert rxdm.stdout.readline() == b"ready\n"
+        envs.append({**a3, "TCPXEMU_TOPO": topo, "TCPXEMU_STEER": "rxdm",
+                     "NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX": str(prefix)})
+    yield envs
+    for rxdm in running:
+        rxdm.kill()
+        rxdm.communicate()
+
+
+def drive(tool, pair, envs, *args, **more):
+    """Both ranks' results, the server's first."""
+    base = ["node", "--port-base", port_base(), "--bind", "eth0", "--key", pair.key, *args]
+    running = [tool.at(pair.a).start(*base, env={**envs[0], **more}),
+               tool.at(pair.b).start(*base, pair.address("a"), env={**envs[1], **more})]
+    done = []
+    for process in running:
+        out, err = process.communicate(timeout=HANG)
+        done.append(subprocess.CompletedProcess([], process.returncode, out.decode(),
+                                                err.decode()))
+    return done
+
+
+def received(pair, nic):
+    """Bytes that came over a NIC of host b."""
+    return int(pair.b.run("cat", f"/sys/class/net/{nic}/statistics/rx_bytes"))
+
+
+@pytest.mark.usefixtures("with_crypto")
+@pytest.mark.parametrize("op, peers", [("write", "same"), ("read", "same"), ("send", "same"),
+                                       ("write", "all"), ("read", "all"), ("send", "all")])
+def test_eight_gpus_with_eight_channels(tool, pair, played, messages, tmp_path, op, peers):
+    before = {nic: received(pair, nic) for nic in NICS}
+    done = drive(tool, pair, played, *messages, "--op", op, "--peers", peers)
+    assert [one.returncode for one in done] == [0, 0], done[0].stderr + done[1].stderr
+    for one in done:
+        assert one.stdout.splitlines()[:5] == [line.format(8, 64) for line in STAGES]
+    links = 8 if peers == "all" else 1
+    assert rows(done[0].stdout) == [(rank, gpu, links, 8, 0) for rank in (0, 1)
+                                    for gpu in range(8)]
+    # two GPUs a NIC, four transfers of 256 KiB a link: they came over the wire of their own NIC
+    for nic in NICS:
+        assert received(pair, nic) - before[nic] > 2 * links * 4 * 256 * 1024
+        assert re.search(rf"rx_devmem_pkts of rank 1: .*{nic} \+[1-9]", done[0].stdout)
+    total = counted(tmp_path)
+    assert total["received_messages"] > 0
+    assert (total["pages_in_use"], total["violations"]) == (0, 0)
+
+
+@pytest.mark.usefixtures("with_crypto")
+def test_gpu_0_on_eth2_is_relayed(tool, pair, played, messages, tmp_path):
+    before = received(pair, "eth2")
+    done = drive(tool, pair, played, *messages, "--gpus", "0", "--nics", "eth2", TCPX_LOG="info")
+    assert [one.returncode for one in done] == [0, 0], done[0].stderr
+    assert "NIC eth2 is not GPU 0's: receives land on GPU 0000:0a:00.0" in done[0].stderr
+    assert received(pair, "eth2") - before > 4 * 256 * 1024
+    total = counted(tmp_path)
+    assert (total["pages_in_use"], total["violations"]) == (0, 0)
+
+
+@pytest.mark.usefixtures("with_crypto")
+def test_gpu_0_on_eth2_without_its_gpus(tool, pair, played, messages):
+    done = drive(tool, pair, played, *messages, "--gpus", "0", "--nics", "eth2",
+                 CUDA_VISIBLE_DEVICES="0,1")
+    assert [one.returncode for one in done] == [1, 1]
+    assert any(re.search("GPU 0: .*0000:04:00.0.*0000:06:00.0", one.stderr) for one in done), done
+
+
+@pytest.mark.usefixtures("with_crypto")
+def test_one_gpu_over_four_nics(tool, pair, played, messages):
+    before = {nic: received(pair, nic) for nic in NICS}
+    done = drive(tool, pair, played, *messages, "--gpus", "0", "--nics", "all", "--iters", "16")
+    assert [one.returncode for one in done] == [0, 0], done[0].stderr
+    assert re.search(r"^ +0 \S+ +0  \S+ +eth1,eth2,eth3,eth4 +plugin ", done[0].stdout, re.M)
+    for nic in NICS:
+        assert received(pair, nic) - before[nic] > 256 * 1024
+
+
+@pytest.mark.usefixtures("with_crypto", "with_json")
+def test_a_wrong_pair_that_is_believed(tool, pair, played, messages):
+    """Pairing is off: the run ends, names the place, and the doctor the cause and the way out."""
+    more = {"TCPX_PAIRING": "off", "TCPXEMU_FATAL": "rc", "TCPX_MESSAGE_TIMEOUT_MS": "1000",
+            "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME": "=eth2"}
+    done = drive(tool, pair, played, *messages, "--gpus", "0", "--nics", "eth2", **more)
+    assert [one.returncode for one in done] == [1, 1]
+    texts = done[0].stderr + done[1].stderr
+    assert re.search(r"channel \d+, NIC eth2, .*no-cmsg: NIC eth2 .*GPU 0 ", texts), texts
+    for one in done:
+        assert re.search(r"no devmem data: rx_devmem_pkts .*eth2 \+0.*tcpx doctor --nic eth2", one.stderr)
+    doctor = tool.at(pair.b)("doctor", "--nic", "eth2", "--json", "-", env={**played[1], **more})
+    assert doctor.returncode == 3
+    checks = {check["id"]: check for check in json.loads(doctor.stdout)["checks"]}
+    assert checks["D01"]["verdict"] == "FAIL"
+    assert "belongs to eth1" in checks["D01"]["evidence"]
+    assert "miss the GPU's queues" in checks["D01"]["cause"] and "eth1" in checks["D01"]["fix"]
