@@ -131,7 +131,8 @@ def test_a_wrong_pair_that_is_believed(tool, pair, played, messages):
     texts = done[0].stderr + done[1].stderr
     assert re.search(r"channel \d+, NIC eth2, .*no-cmsg: NIC eth2 .*GPU 0 ", texts), texts
     for one in done:
-        assert re.search(r"no devmem data: rx_devmem_pkts .*eth2 \+0.*tcpx doctor --nic eth2", one.stderr)
+        assert re.search(r"no devmem data: rx_devmem_pkts .*eth2 \+0.*tcpx doctor --nic eth2",
+                         one.stderr)
     doctor = tool.at(pair.b)("doctor", "--nic", "eth2", "--json", "-", env={**played[1], **more})
     assert doctor.returncode == 3
     checks = {check["id"]: check for check in json.loads(doctor.stdout)["checks"]}
