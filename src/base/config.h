@@ -42,6 +42,8 @@ enum config_type {
 	  "512K", 4 * CONFIG_KIB, 16 * CONFIG_MIB, "most bytes put on a channel at once")          \
 	X(WORKERS, "TCPX_WORKERS", "", COUNT, "auto", 0, 64,                                       \
 	  "threads of the process-wide runtime; auto: by the usable cores")                        \
+	X(PIN, "TCPX_PIN", "", BOOL, "1", 0, 1,                                                    \
+	  "with several NUMA nodes: threads run on that of their NIC or GPU")                      \
 	X(INLINE_BYTES, "TCPX_INLINE_BYTES", "", BYTES, "8K", 0, 8 * CONFIG_KIB,                   \
 	  "a post sends up to it on the caller's thread; 0: never")                                \
 	X(BUSY_POLL, "TCPX_BUSY_POLL", "", BOOL, "0", 0, 1,                                        \

@@ -3,6 +3,7 @@
 #include "engine/comms_gpu.h"
 #include "engine/engine.h"
 #include "engine/hold.h"
+#include "topo/graph.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -48,26 +49,29 @@ void chan_put(struct engine_chan *chan)
 
 /* Lanes have the last one to themselves, so that a small frame never waits for a big one. A bulk
  * channel goes where the fewest are, whatever their peers and sessions: those of a GPU beside
- * another do not meet on the same threads while others sleep. */
-static struct engine_worker *worker_for(const struct engine_peer *peer, uint32_t index)
+ * another do not meet on the same threads while others sleep. Where workers are placed,
+ * it is one of its NIC's node. */
+static struct engine_worker *worker_for(const struct engine_peer *peer, uint32_t index, int node)
 {
 	struct engine_runtime *runtime = &engine_runtime;
 	uint32_t n = runtime->nworkers;
-	struct engine_worker *best = &runtime->workers[(peer->slot.index + index) % n];
+	struct engine_worker *best = NULL;
 
 	if (index == CORE_LANE)
 		return &runtime->workers[n];
-	for (uint32_t i = 1; i < n; i++) {
-		struct engine_worker *other = &runtime->workers[(peer->slot.index + index + i) % n];
+	for (uint32_t i = 0; i < n; i++) {
+		struct engine_worker *it = &runtime->workers[(peer->slot.index + index + i) % n];
 
-		if (atomic_load(&other->channels) < atomic_load(&best->channels))
-			best = other;
+		if (node != TOPO_NUMA_UNKNOWN && it->node != node)
+			continue;
+		if (!best || atomic_load(&it->channels) < atomic_load(&best->channels))
+			best = it;
 	}
-	return best;
+	return best ? best : worker_for(peer, index, TOPO_NUMA_UNKNOWN);
 }
 
 tcpx_status chan_create(struct engine_peer *peer, uint32_t index, uint32_t epoch,
-			struct net_chan *net, struct engine_chan **out_chan)
+			struct net_chan *net, int node, struct engine_chan **out_chan)
 {
 	struct engine_chan *chan = calloc(1, sizeof(*chan));
 	tcpx_status status;
@@ -97,7 +101,7 @@ tcpx_status chan_create(struct engine_peer *peer, uint32_t index, uint32_t epoch
 	list_init(&chan->kick_node);
 	list_init(&chan->leased);
 	pthread_mutex_init(&chan->poll_lock, NULL);
-	chan->worker = worker_for(peer, index);
+	chan->worker = worker_for(peer, index, node);
 	*out_chan = chan;
 	return TCPX_OK;
 }

@@ -39,6 +39,7 @@ struct engine_worker {
 	int epfd, wakefd;
 	uint32_t index;
 	_Atomic uint32_t channels; /* that it serves; the next one goes where they are fewest */
+	int node;		   /* whose CPUs it runs on; TOPO_NUMA_UNKNOWN: any */
 	bool lanes, polls;	   /* polls: some channel is looked at again without an event */
 	pthread_t thread;
 	pthread_mutex_t lock;		 /* guards kicked */
@@ -357,7 +358,7 @@ bool worker_is_current(const struct engine_worker *worker);
 
 /* chan.c */
 tcpx_status chan_create(struct engine_peer *peer, uint32_t index, uint32_t epoch,
-			struct net_chan *net, struct engine_chan **out_chan);
+			struct net_chan *net, int node, struct engine_chan **out_chan);
 void chan_start(struct engine_chan *chan); /* into its worker's set */
 /* Nobody is inside any more, and nobody gets in; the descriptor closes with the last reference. */
 void chan_stop(struct engine_chan *chan);

@@ -12,6 +12,7 @@
 #include "engine/calls.h"
 #include "engine/comms.h"
 #include "engine/hold.h"
+#include "engine/place.h"
 #include "engine/rx_into.h"
 #include "engine/share.h"
 #include "sys/cpu.h"
@@ -303,7 +304,8 @@ tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epo
 
 	if (slot && !net->ops->post)
 		return comms_guide(peer, channel, epoch, net); /* comes again with its comms */
-	status = chan_create(peer, channel, epoch, net, &chan);
+	status = chan_create(peer, channel, epoch, net,
+			     place_of_nic(slot ? comms_nic_name(slot->comms) : NULL, iface), &chan);
 	if (status != TCPX_OK) {
 		net->ops->close(net);
 		return status;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "engine/engine.h"
 #include "engine/hold.h"
+#include "engine/place.h"
 #include "engine/prefill.h"
 #include "sys/cpu.h"
 #include "sys/fork.h"
@@ -49,6 +50,7 @@ static void stop_all(struct engine_runtime *runtime, uint32_t started, bool cont
 	}
 	for (uint32_t i = 0; i < started; i++)
 		worker_stop(&runtime->workers[i]);
+	place_stop();
 	free(runtime->workers);
 	runtime->workers = NULL;
 	sys_links_close(&runtime->links);
@@ -89,12 +91,14 @@ static tcpx_status start_all(struct engine_runtime *runtime, uint32_t workers)
 		stop_all(runtime, 0, false);
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "workers");
 	}
+	place_start();
 	for (i = 0; i <= workers; i++) {
 		status = worker_start(&runtime->workers[i], i, i == workers);
 		if (status != TCPX_OK) {
 			stop_all(runtime, i, false);
 			return status;
 		}
+		place_worker(&runtime->workers[i], workers);
 	}
 	status = sys_thread_start(&runtime->control, "tcpx-control", control_main, runtime);
 	if (status != TCPX_OK)

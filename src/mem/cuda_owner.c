@@ -321,6 +321,7 @@ static void *owner_main(void *arg)
 	prctl(PR_SET_TIMERSLACK, 1000ul, 0, 0, 0); /* the default doubles a step */
 	status = owner_open(owner);
 	if (status == TCPX_OK) {
+		mem_gpu_thread_starts(owner->gpu->pci);
 		owner_state_set(owner, OWNER_ON);
 		owner_run(owner);
 	} else {

@@ -111,6 +111,15 @@ const struct mem_kind *mem_kind_get(enum tcpx_mem_kind kind)
 }
 
 _Atomic int mem_busy_sessions;
+void (*_Atomic mem_gpu_thread)(const char *pci);
+
+void mem_gpu_thread_starts(const char *pci)
+{
+	void (*place)(const char *) = atomic_load(&mem_gpu_thread);
+
+	if (place)
+		place(pci);
+}
 
 void mem_kinds_stop(void)
 {

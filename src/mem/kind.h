@@ -121,6 +121,10 @@ const struct mem_kind *mem_kind_get(enum tcpx_mem_kind kind);
 /* Sessions that poll busily: threads of the kinds then spin for longer before they sleep. */
 extern _Atomic int mem_busy_sessions;
 
+/* Called on the thread that serves a GPU before it does, with its PCI address; or NULL. */
+extern void (*_Atomic mem_gpu_thread)(const char *pci);
+void mem_gpu_thread_starts(const char *pci);
+
 /* Calls every kind's stop. Not together with a probe or a copy of another thread. */
 void mem_kinds_stop(void);
 

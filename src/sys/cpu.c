@@ -238,3 +238,18 @@ tcpx_status sys_thread_start(pthread_t *out_thread, const char *name, void *(*fn
 	pthread_setname_np(*out_thread, cut);
 	return TCPX_OK;
 }
+
+void sys_thread_place(pthread_t thread, const struct cpus *cpus)
+{
+	size_t bytes = CPU_ALLOC_SIZE(CPUS_MAX);
+	cpu_set_t *set = CPU_ALLOC(CPUS_MAX);
+
+	if (!set)
+		return;
+	CPU_ZERO_S(bytes, set);
+	for (unsigned cpu = 0; cpu < CPUS_MAX; cpu++)
+		if (cpus_has(cpus, cpu))
+			CPU_SET_S(cpu, bytes, set);
+	(void)pthread_setaffinity_np(thread, bytes, set);
+	CPU_FREE(set);
+}

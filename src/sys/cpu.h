@@ -29,6 +29,9 @@ void sys_thread_slice(uint64_t ns);
  * before he sleeps. As pthread_mutex_init otherwise. */
 void sys_mutex_init_short(pthread_mutex_t *lock);
 
+/* The thread runs on these CPUs alone; where the kernel does not let it, as before. */
+void sys_thread_place(pthread_t thread, const struct cpus *cpus);
+
 /* Starts a thread named name (cut to 15 bytes) with all signals blocked but the faults a thread
  * raises itself, so that none of the caller's handlers runs on it and crash reporters still work.
  * ERR_LIMIT (thread limit); ERR_NO_MEMORY; ERR_SYSTEM. */

@@ -146,7 +146,9 @@ def test_json(tool):
     assert (found["schema"], found["tool"], found["verdict"]) == (1, "node", "ok")
     assert [gpu["gpu"] for rank in found["ranks"] for gpu in rank["gpus"]] == [0, 5, 0, 5]
     for rank in found["ranks"]:
-        assert rank["threads"] > 0
+        roles = [thread["role"] for thread in rank["threads"]]
+        assert {"main", "worker", "control", "lanes"} <= set(roles)
+        assert all(thread["cpus"] for thread in rank["threads"])
         for gpu in rank["gpus"]:
             assert gpu["bytes_out"] == gpu["bytes_in"] == 4 * 65536
             assert gpu["checked"] >= 4 * 65536 and gpu["wrong"] == 0

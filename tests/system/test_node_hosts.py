@@ -3,6 +3,8 @@
 the stand-in each, an RxDM each, and the emulated plugin, which asks it for rules, over eth1 to
 eth4."""
 import json
+import os
+import pathlib
 import re
 import subprocess
 
@@ -139,3 +141,31 @@ def test_a_wrong_pair_that_is_believed(tool, pair, played, messages):
     assert checks["D01"]["verdict"] == "FAIL"
     assert "belongs to eth1" in checks["D01"]["evidence"]
     assert "miss the GPU's queues" in checks["D01"]["cause"] and "eth1" in checks["D01"]["fix"]
+
+
+@pytest.mark.usefixtures("with_crypto", "with_json")
+@pytest.mark.parametrize("pin", [True, False])
+def test_threads_are_near_their_nic_and_gpu(tool, pair, played, pin):
+    """The two nodes of an A3 host have a CPU of ours each."""
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+    if len(cpus) < 2:
+        pytest.skip("one CPU")
+    for node, cpu in enumerate(cpus):
+        path = f"{played[0]['TCPX_SYSFS']}/devices/system/node/node{node}/cpulist"
+        pathlib.Path(path).write_text(f"{cpu}\n", encoding="ascii")
+    args = ["--transport", "tcp", "--mem", "cuda", "--nics", ",".join(NICS), "--size", "64K",
+            "--iters", "2", "--memory", "128K", "--quiet", "--json", "-"]
+    done = drive(tool, pair, played, *args, TCPX_WORKERS="4", **({} if pin else {"TCPX_PIN": "0"}))
+    assert [one.returncode for one in done] == [0, 0], done[0].stderr + done[1].stderr
+    text = done[0].stdout
+    for rank in json.loads(text[text.index("\n{") + 1:])["ranks"]:
+        nodes = [(gpu["numa"], gpu["nic_numa"]) for gpu in rank["gpus"]]
+        assert nodes == [(0, 0)] * 4 + [(1, 1)] * 4
+        found = {thread["name"]: thread for thread in rank["threads"]}
+        for name, node in [("tcpx-work-0", 0), ("tcpx-work-1", 0), ("tcpx-work-2", 1),
+                           ("tcpx-work-3", 1), *((f"tcpx-gpu-{i}", i // 4) for i in range(8))]:
+            if pin:
+                assert (found[name]["cpus"], found[name]["numa"]) == (str(cpus[node]), node), name
+            else:
+                assert found[name]["cpus"] != str(cpus[node]), name
+        assert found["tcpx-control"]["cpus"] != str(cpus[0])

@@ -12,6 +12,7 @@
 
 #include <tcpx/tcpx.h>
 
+#include "base/cpus.h"
 #include "cli_options.h"
 #include "cli_plugin.h"
 #include "launch.h"
@@ -97,6 +98,7 @@ struct node_gpu {
 	struct node *node;
 	uint32_t index, number; /* position; as the user counts them */
 	char pci[16], nic[32];	/* nic: "": the transport's choice */
+	int numa, nic_numa;	/* of the GPU, and of the NIC before the run; TOPO_NUMA_UNKNOWN */
 	char used[32];		/* those that it had in the end, "eth1,eth2"; "-": none is known */
 	tcpx_session *session;
 	struct perf_gpu *gpu; /* NULL: host memory */
@@ -234,6 +236,18 @@ int node_drive(struct node *node, tcpx_status (*work)(struct node *node, int *ou
 
 /* node_ceiling.c: what as many plain sockets do in the same time; node->ceiling_ns. */
 tcpx_status node_ceiling(struct node *node);
+
+/* node_threads.c: this process's threads, by role and CPUs. */
+#define NODE_THREADS_MAX 256 /* that are told; a plugin may have more */
+struct node_thread {
+	char name[16], cpus[CPUS_TEXT]; /* as the kernel lets it: "0-51,104-155" */
+	int node;			/* that has all of them, or TOPO_NUMA_UNKNOWN */
+};
+struct cli_json;
+uint32_t node_threads_list(struct node_thread *out_threads, uint32_t max);
+void node_threads_print(uint32_t rank, const struct node_thread *threads, uint32_t count);
+void node_threads_json(struct cli_json *rank, const struct node_thread *threads, uint32_t count);
+void node_numa_json(struct cli_json *object, const char *key, int numa);
 
 /* node_result.c: rows of all ranks come to rank 0, which prints. Returns an exit code. */
 int node_result(struct node *node);

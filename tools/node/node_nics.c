@@ -82,13 +82,38 @@ static tcpx_status by_list(struct node *node, const char *list)
 	return TCPX_OK;
 }
 
+/* For the table; what is not known stays so. */
+static void find_nodes(struct node *node)
+{
+	struct topo *topo;
+
+	if (topo_scan(config_text(CONFIG_SYSFS), &topo) != TCPX_OK)
+		topo = NULL;
+	for (uint32_t i = 0; i < node->ngpus; i++) {
+		struct node_gpu *gpu = &node->gpus[i];
+		const struct topo_nic *nic = topo ? topo_nic_named(topo, gpu->nic) : NULL;
+		const struct topo_gpu *it = NULL;
+		pci_addr pci;
+
+		if (topo && !pci_parse(gpu->pci, &pci))
+			it = topo_gpu_at(topo, pci);
+		gpu->numa = it ? it->place.numa : TOPO_NUMA_UNKNOWN;
+		gpu->nic_numa = nic ? nic->place.numa : TOPO_NUMA_UNKNOWN;
+	}
+	topo_free(topo);
+}
+
 tcpx_status node_nics_assign(struct node *node)
 {
 	const char *nics = node->options->nics;
+	tcpx_status status = TCPX_OK;
 
 	if (nics && *nics && strcmp(nics, "auto") != 0)
-		return by_list(node, nics);
+		status = by_list(node, nics);
 	/* A plugin's device for a GPU is the library's to find. */
-	return node->options->transport < NODE_PLUGIN && node->options->bind ? by_owner(node)
-									     : TCPX_OK;
+	else if (node->options->transport < NODE_PLUGIN && node->options->bind)
+		status = by_owner(node);
+	if (status == TCPX_OK)
+		find_nodes(node);
+	return status;
 }

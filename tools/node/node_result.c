@@ -16,31 +16,29 @@
 /* Of one rank, on the wire to rank 0: both ends are of one version. */
 struct report {
 	uint64_t elapsed_ns, cpu_ns, ready_ns, ceiling_ns;
-	uint32_t ngpus, threads;
+	uint32_t ngpus;
 	struct {
 		struct node_row row;
 		char nic[32], transport[16];
+		int numa, nic_numa;
 	} gpus[NODE_GPUS_MAX];
 	char devmem[512]; /* rx_devmem_pkts of its NICs; "": not looked at */
 };
 
+/* What all ranks said: reports of all, threads for rank 0. */
+struct results {
+	struct report *reports;
+	struct node_blob *threads; /* of struct node_thread */
+};
+
+static uint32_t threads_of(const struct results *all, uint32_t rank)
+{
+	return (uint32_t)(all->threads[rank].bytes / sizeof(struct node_thread));
+}
+
 static double rate(uint64_t bytes, uint64_t ns)
 {
 	return ns ? (double)bytes / (double)ns : 0; /* bytes a ns are GB a second */
-}
-
-static uint32_t threads_now(void)
-{
-	FILE *file = fopen("/proc/self/status", "re");
-	char line[128];
-	unsigned count = 0;
-
-	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "Threads: %u", &count) == 1)
-			break;
-	if (file)
-		fclose(file);
-	return count;
 }
 
 static void fill_report(struct node *node, struct report *r)
@@ -51,11 +49,12 @@ static void fill_report(struct node *node, struct report *r)
 	r->ready_ns = node->ready_ns;
 	r->ceiling_ns = node->ceiling_ns;
 	r->ngpus = node->ngpus;
-	r->threads = threads_now();
 	for (uint32_t i = 0; i < node->ngpus; i++) {
 		const struct node_gpu *gpu = &node->gpus[i];
 
 		r->gpus[i].row = gpu->row;
+		r->gpus[i].numa = gpu->numa;
+		r->gpus[i].nic_numa = gpu->nic_numa;
 		snprintf(r->gpus[i].nic, sizeof(r->gpus[i].nic), "%s", gpu->used);
 		snprintf(r->gpus[i].transport, sizeof(r->gpus[i].transport), "%s",
 			 gpu->nlinks ? gpu->links[0].transport : "-");
@@ -144,12 +143,15 @@ static void print_nics(const struct node *node, const struct report *reports)
 	}
 }
 
-static void print_table(const struct node *node, const struct report *reports, const struct sums *s)
+static void print_table(const struct node *node, const struct results *all, const struct sums *s)
 {
+	const struct report *reports = all->reports;
 	char text[BYTES_TEXT_MAX];
 
 	print_rows(node, reports);
 	print_nics(node, reports);
+	for (uint32_t rank = 0; rank < node->size; rank++)
+		node_threads_print(rank, all->threads[rank].data, threads_of(all, rank));
 	printf("# %llu transfers of %s a link and direction, both directions at once, every byte "
 	       "%s\n",
 	       (unsigned long long)node->options->iters,
@@ -189,6 +191,8 @@ static void put_gpu(struct cli_json *list, const struct node_hello *hello, const
 	cli_json_integer(o, "gpu", hello->gpus[i].number);
 	cli_json_text(o, "address", hello->gpus[i].pci);
 	cli_json_text(o, "nic", r->gpus[i].nic);
+	node_numa_json(o, "numa", r->gpus[i].numa);
+	node_numa_json(o, "nic_numa", r->gpus[i].nic_numa);
 	cli_json_text(o, "path", r->gpus[i].transport);
 	cli_json_integer(o, "links", row->links);
 	cli_json_integer(o, "channels", row->channels);
@@ -200,8 +204,9 @@ static void put_gpu(struct cli_json *list, const struct node_hello *hello, const
 	cli_json_integer(o, "checked", row->checked);
 }
 
-static int write_json(const struct node *node, const struct report *reports, const struct sums *s)
+static int write_json(const struct node *node, const struct results *all, const struct sums *s)
 {
+	const struct report *reports = all->reports;
 	FILE *out = cli_json_open(node->options->json);
 	struct cli_json *json = out ? cli_json_new() : NULL, *units, *ranks;
 	char op[16];
@@ -226,7 +231,7 @@ static int write_json(const struct node *node, const struct report *reports, con
 
 		cli_json_integer(o, "rank", rank);
 		cli_json_text(o, "host", node->hellos[rank].host);
-		cli_json_integer(o, "threads", reports[rank].threads);
+		node_threads_json(o, all->threads[rank].data, threads_of(all, rank));
 		cli_json_real(o, "ready", (double)reports[rank].ready_ns / GIGA);
 		cli_json_real(o, "elapsed", (double)reports[rank].elapsed_ns / GIGA);
 		cli_json_real(o, "cpu", (double)reports[rank].cpu_ns / GIGA);
@@ -245,36 +250,62 @@ static int write_json(const struct node *node, const struct report *reports, con
 	return rc;
 }
 
-int node_result(struct node *node)
+/* Reports come to all ranks, threads to rank 0: they are many. */
+static tcpx_status collect(struct node *node, struct results *all)
 {
-	struct report own, *reports = calloc(node->size, sizeof(*reports));
+	struct node_thread *own = calloc(NODE_THREADS_MAX, sizeof(*own));
 	struct node_blob *blobs = calloc(node->size, sizeof(*blobs));
-	struct sums sums;
-	tcpx_status status = reports && blobs ? TCPX_OK : TCPX_ERR_NO_MEMORY;
+	struct report *report = calloc(1, sizeof(*report));
+	tcpx_status status = TCPX_ERR_NO_MEMORY;
+	uint32_t count;
+
+	all->reports = calloc(node->size, sizeof(*all->reports));
+	all->threads = calloc(node->size, sizeof(*all->threads));
+	if (own && blobs && report && all->reports && all->threads) {
+		fill_report(node, report);
+		status = node_control_gather(node->control, "results", report, sizeof(*report),
+					     blobs);
+	}
+	for (uint32_t rank = 0; status == TCPX_OK && rank < node->size; rank++)
+		if (blobs[rank].bytes == sizeof(*report))
+			memcpy(&all->reports[rank], blobs[rank].data, sizeof(*report));
+	if (status == TCPX_OK) {
+		count = node_threads_list(own, NODE_THREADS_MAX);
+		/* They stay until the next exchange. */
+		status = node_control_collect(node->control, "threads", own, count * sizeof(*own),
+					      all->threads);
+	}
+	free(own);
+	free(blobs);
+	free(report);
+	return status;
+}
+
+static int show(struct node *node, const struct results *all)
+{
+	struct sums sums = add_up(node, all->reports);
 	int rc = CLI_OK;
 
-	fill_report(node, &own);
-	if (status == TCPX_OK)
-		status = node_control_gather(node->control, "results", &own, sizeof(own), blobs);
-	for (uint32_t rank = 0; status == TCPX_OK && rank < node->size; rank++)
-		if (blobs[rank].bytes == sizeof(own))
-			memcpy(&reports[rank], blobs[rank].data, sizeof(own));
-	free(blobs);
-	if (status != TCPX_OK) {
-		free(reports);
-		return cli_fail(status, "the results do not come together");
-	}
-	sums = add_up(node, reports);
 	if (!node->rank)
-		print_table(node, reports, &sums);
+		print_table(node, all, &sums);
 	if (node->options->perf_lines)
 		print_perf_lines(node);
 	if (node->options->json && !node->rank)
-		rc = write_json(node, reports, &sums);
-	free(reports);
-	if (sums.wrong) {
-		cli_error("%llu bytes are wrong", (unsigned long long)sums.wrong);
-		return CLI_WRONG_DATA;
-	}
+		rc = write_json(node, all, &sums);
+	if (!sums.wrong)
+		return rc;
+	cli_error("%llu bytes are wrong", (unsigned long long)sums.wrong);
+	return CLI_WRONG_DATA;
+}
+
+int node_result(struct node *node)
+{
+	struct results all = {.reports = NULL};
+	tcpx_status status = collect(node, &all);
+	int rc = status == TCPX_OK ? show(node, &all)
+				   : cli_fail(status, "the results do not come together");
+
+	free(all.reports);
+	free(all.threads);
 	return rc;
 }

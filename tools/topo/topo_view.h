@@ -9,7 +9,7 @@
 #include "cli_json.h"
 #include "topo/graph.h"
 #include "topo/pairing.h"
-#include "topo/place.h"
+#include "topo/nearby.h"
 
 #define TOPO_VIEW_NAME 96
 

@@ -3,8 +3,8 @@
  * Where threads that serve a GPU and a NIC best run: on CPUs near both, among those that the
  * process may use. Pure: it looks at the graph and answers; who starts the threads sets them.
  */
-#ifndef TOPO_PLACE_H
-#define TOPO_PLACE_H
+#ifndef TOPO_NEARBY_H
+#define TOPO_NEARBY_H
 
 #include "base/cpus.h"
 #include "topo/graph.h"
@@ -21,5 +21,13 @@ enum topo_near {
  */
 enum topo_near topo_place_cpus(const struct topo *topo, pci_addr gpu, pci_addr nic,
 			       const struct cpus *allowed, struct cpus *out_cpus);
+
+/*
+ * Of count threads that serve all NICs, the index-th: the node it belongs to, nodes in order and in
+ * proportion to the CPUs that allowed has of each, and those CPUs. TOPO_NUMA_UNKNOWN, and all that
+ * is allowed: no node is known.
+ */
+int topo_place_worker(const struct topo *topo, const struct cpus *allowed, unsigned index,
+		      unsigned count, struct cpus *out_cpus);
 
 #endif

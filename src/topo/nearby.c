@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CPUs near a GPU and a NIC, inside the process's cpuset. */
-#include "topo/place.h"
+#include "topo/nearby.h"
 
 /* CPUs of the node of place that are allowed. 0: none is left, or the node is not known. */
 static int node_cpus(const struct topo *topo, const struct topo_place *place,
@@ -30,4 +30,36 @@ enum topo_near topo_place_cpus(const struct topo *topo, pci_addr gpu, pci_addr n
 		return TOPO_NEAR_GPU;
 	*out_cpus = *allowed;
 	return TOPO_NEAR_ANY;
+}
+
+/* CPUs of the node that are allowed. 0: none. */
+static unsigned allowed_of(const struct topo_node *node, const struct cpus *allowed,
+			   struct cpus *out_cpus)
+{
+	if (cpus_parse(node->cpus, out_cpus))
+		return 0;
+	cpus_and(out_cpus, allowed, out_cpus);
+	return cpus_count(out_cpus);
+}
+
+int topo_place_worker(const struct topo *topo, const struct cpus *allowed, unsigned index,
+		      unsigned count, struct cpus *out_cpus)
+{
+	uint64_t all = 0, at;
+	struct cpus cpus;
+
+	for (unsigned i = 0; i < topo->nnodes; i++)
+		all += allowed_of(&topo->nodes[i], allowed, &cpus);
+	at = count ? (2ull * index + 1) * all / (2ull * count) : 0;
+	for (unsigned i = 0; i < topo->nnodes; i++) {
+		unsigned here = allowed_of(&topo->nodes[i], allowed, &cpus);
+
+		if (at < here) {
+			*out_cpus = cpus;
+			return topo->nodes[i].id;
+		}
+		at -= here;
+	}
+	*out_cpus = *allowed;
+	return TOPO_NUMA_UNKNOWN;
 }

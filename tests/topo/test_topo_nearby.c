@@ -8,7 +8,7 @@
 #include "sys/cpu.h"
 #include "sysfs_tree.h"
 #include "topo/pairing.h"
-#include "topo/place.h"
+#include "topo/nearby.h"
 
 #define NODE0 "0-51,104-155"
 #define NODE1 "52-103,156-207"
@@ -196,6 +196,42 @@ static void the_process_says_what_it_may_use(void **state)
 	assert_int_equal(in_child(pinned), 0);
 }
 
+/* Workers by node, with "list" allowed: "0 0 1 1", and each one's CPUs are its node's. */
+static void workers_of(const struct machine *m, const char *list, unsigned count, const char *want)
+{
+	struct cpus allowed = parsed(list), cpus;
+	char text[256] = "";
+
+	for (unsigned i = 0; i < count; i++) {
+		int node = topo_place_worker(m->topo, &allowed, i, count, &cpus);
+
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%d", i ? " " : "",
+			 node);
+		for (unsigned cpu = 0; cpu < 208; cpu++)
+			assert_int_equal(cpus_has(&cpus, cpu),
+					 cpus_has(&allowed, cpu) &&
+						 (node < 0 || (cpu / 52) % 2 == (unsigned)node));
+	}
+	assert_string_equal(text, want);
+}
+
+static void workers_are_spread_over_the_nodes(void **state)
+{
+	struct machine m = machine("a3-high"), none = machine("no-gpu");
+
+	(void)state;
+	workers_of(&m, ALL, 16, "0 0 0 0 0 0 0 0 1 1 1 1 1 1 1 1");
+	workers_of(&m, ALL, 2, "0 1");
+	workers_of(&m, ALL, 3, "0 1 1");
+	workers_of(&m, "0-2,52", 4, "0 0 0 1"); /* as the cpuset has CPUs of them */
+	workers_of(&m, "52-55", 3, "1 1 1");
+	workers_of(&m, "300", 2, "-1 -1"); /* of no node */
+	none.topo->nnodes = 0;
+	workers_of(&none, "0-3", 2, "-1 -1");
+	done_with(&m);
+	done_with(&none);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -207,6 +243,7 @@ int main(void)
 		cmocka_unit_test(nodes_of_minus_one),
 		cmocka_unit_test(a_node_whose_list_is_too_long_is_not_known),
 		cmocka_unit_test(the_process_says_what_it_may_use),
+		cmocka_unit_test(workers_are_spread_over_the_nodes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
