@@ -13,7 +13,7 @@ import time
 import pytest
 
 from netns import hosts  # noqa: F401
-from test_node import HANG, SMALL, port_base, rows
+from test_node import HANG, SMALL, ends_of, port_base, rows
 
 RUN = [*SMALL, "--gpus", "0-1", "--channels", "2", "--transport", "tcp", "--timeout", "20"]
 MPIRUN = {"openmpi": ("mpirun.openmpi", "Open MPI", {"OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -45,13 +45,7 @@ def replayed(name, rank, size, port):
 
 def together(tool, envs, *args, command="node"):
     """Runs one process for each environment; their results in order."""
-    running = [tool.start(command, *(args or RUN), env=env) for env in envs]
-    done = []
-    for process in running:
-        out, err = process.communicate(timeout=HANG)
-        done.append(subprocess.CompletedProcess([], process.returncode, out.decode(),
-                                                err.decode()))
-    return done
+    return ends_of([tool.start(command, *(args or RUN), env=env) for env in envs])
 
 
 def plain(rank, size, **more):
@@ -307,9 +301,8 @@ def test_slots_of_a_hostfile(tool, tmp_path):
 
 
 def started(tool, hosts, *args, env=({}, {})): # noqa: F811
-    running = [tool.at(host).start(*args, "--bind", hosts.address(host), env=env[i])
-               for i, host in enumerate((hosts.a, hosts.b))]
-    return [(one.communicate(timeout=HANG), one.returncode) for one in running]
+    return ends_of([tool.at(host).start(*args, "--bind", hosts.address(host), env=env[i])
+                    for i, host in enumerate((hosts.a, hosts.b))])
 
 
 def test_two_hosts_by_a_shared_file(tool, with_crypto, hosts, tmp_path): # noqa: F811
@@ -317,8 +310,8 @@ def test_two_hosts_by_a_shared_file(tool, with_crypto, hosts, tmp_path): # noqa:
     envs = [plain(rank, 2, TCPX_RENDEZVOUS=f"{tmp_path}/meet", TCPX_LOCAL_SIZE="1")
             for rank in (0, 1)]
     done = started(tool, hosts, "node", *RUN, env=envs)
-    assert [rc for _, rc in done] == [0, 0], done
-    assert len(rows(done[0][0][0].decode())) == 4
+    assert [one.returncode for one in done] == [0, 0], done
+    assert len(rows(done[0].stdout)) == 4
 
 
 def test_two_hosts_by_a_hostfile(tool, with_crypto, hosts, tmp_path): # noqa: F811
@@ -326,11 +319,11 @@ def test_two_hosts_by_a_hostfile(tool, with_crypto, hosts, tmp_path): # noqa: F8
     path.write_text(f"{hosts.address('a')}\n{hosts.address('b')}\n", encoding="ascii")
     args = ["node", *RUN, "--hostfile", path]
     refused = started(tool, hosts, *args, "--timeout", "2")
-    assert [rc for _, rc in refused] == [1, 1]
-    assert all(b"TCPX_KEY_FILE" in err for (_, err), _ in refused), refused
+    assert [one.returncode for one in refused] == [1, 1]
+    assert all("TCPX_KEY_FILE" in one.stderr for one in refused), refused
     done = started(tool, hosts, *args, "--key", hosts.key)
-    assert [rc for _, rc in done] == [0, 0], done
-    assert done[0][0][0].decode().startswith("2 ranks by the hostfile")
+    assert [one.returncode for one in done] == [0, 0], done
+    assert done[0].stdout.startswith("2 ranks by the hostfile")
 
 
 def test_who_only_knows_the_address_is_not_let_in(tool, tmp_path):

@@ -28,6 +28,21 @@ def port_base():
                 return port + 1
 
 
+def ends_of(processes):
+    """Their results in order; none is left when one hangs."""
+    done = []
+    try:
+        for process in processes:
+            out, err = process.communicate(timeout=HANG)
+            done.append(subprocess.CompletedProcess([], process.returncode, out.decode(),
+                                                    err.decode()))
+    finally:
+        for process in processes[len(done):]:
+            process.kill()
+            process.communicate()
+    return done
+
+
 class Ranks:
     """A server and a client of tcpx node; .done are their results, the server's first."""
 
@@ -38,10 +53,7 @@ class Ranks:
         self.done = []
 
     def end(self):
-        for process in self.processes:
-            out, err = process.communicate(timeout=HANG)
-            self.done.append(subprocess.CompletedProcess([], process.returncode, out.decode(),
-                                                         err.decode()))
+        self.done = ends_of(self.processes)
         return self.done
 
 

@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 from netns import Hosts, why_no_namespaces
-from test_node import (HANG, STAGES, build, counted, fixture_a3, fixture_messages,  # noqa: F401
+from test_node import (STAGES, build, counted, ends_of, fixture_a3, fixture_messages,  # noqa: F401
                        port_base, rows)
 
 NICS = {"eth1": "06:00.0:04,05", "eth2": "0c:00.0:0a,0b", "eth3": "86:00.0:84,85",
@@ -58,14 +58,8 @@ def fixture_played(a3, build, pair, tmp_path): # noqa: F811
 def drive(tool, pair, envs, *args, **more):
     """Both ranks' results, the server's first."""
     base = ["node", "--port-base", port_base(), "--bind", "eth0", "--key", pair.key, *args]
-    running = [tool.at(pair.a).start(*base, env={**envs[0], **more}),
-               tool.at(pair.b).start(*base, pair.address("a"), env={**envs[1], **more})]
-    done = []
-    for process in running:
-        out, err = process.communicate(timeout=HANG)
-        done.append(subprocess.CompletedProcess([], process.returncode, out.decode(),
-                                                err.decode()))
-    return done
+    return ends_of([tool.at(pair.a).start(*base, env={**envs[0], **more}),
+                    tool.at(pair.b).start(*base, pair.address("a"), env={**envs[1], **more})])
 
 
 def received(pair, nic):
