@@ -9,7 +9,8 @@ import pytest
 from conftest import SMALL, Tool
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-COMMANDS = ["serve", "perf", "node", "mesh", "topo", "doctor", "diag", "info", "key", "version"]
+COMMANDS = ["serve", "perf", "node", "mesh", "report", "topo", "doctor", "diag", "info", "key",
+            "version"]
 
 
 def options_of(text):

@@ -10,6 +10,7 @@ extern const struct cli_command command_perf;
 extern const struct cli_command command_info;
 extern const struct cli_command command_node;
 extern const struct cli_command command_mesh;
+extern const struct cli_command command_report;
 extern const struct cli_command command_topo;
 extern const struct cli_command command_doctor;
 extern const struct cli_command command_diag;

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tcpx report: what it says of meshes, what it draws, and what it does not believe."""
+import copy
+import html.parser
+import json
+import os
+import re
+import shutil
+import xml.etree.ElementTree as xml
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("with_json")
+EVIL = ("a'\"; system \"touch /tmp/tcpx-report-was-here\"; </script><script>alert(1)</script>"
+        "\x1b[2J\n")
+
+
+def mesh(ranks=3, gpus=2, rate=10e9):
+    ends = [[rank, gpu] for rank in range(ranks) for gpu in range(gpus)]
+    return {"schema": 1, "tool": "mesh", "version": "0.1.0", "op": "write", "size": 4194304,
+            "iters": 20, "units": {"time": "s", "size": "B", "rate": "B/s"},
+            "ranks": [{"rank": rank, "host": f"host{rank}",
+                       "gpus": [{"gpu": gpu, "address": "", "nic": ""} for gpu in range(gpus)]}
+                      for rank in range(ranks)],
+            "cells": [{"from": a, "to": b, "rate": rate, "least": rate, "most": rate, "wrong": 0}
+                      for a in ends for b in ends if a[0] != b[0]], "verdict": "ok"}
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(document, name="mesh.json"):
+        path = tmp_path / name
+        path.write_text(document if isinstance(document, str) else json.dumps(document),
+                        encoding="utf-8")
+        return path
+    return write
+
+
+def slow(document, **where):
+    """Every cell of that from or to has a tenth of the rate."""
+    for cell in document["cells"]:
+        if all(cell[key.strip("_")] == value for key, value in where.items()):
+            cell["rate"] = cell["least"] = 1e9
+    return document
+
+
+def test_nothing_is_slow(tool, write):
+    done = tool("report", write(mesh()))
+    assert done.returncode == 0 and not done.stderr
+    assert done.stdout == ("mesh of 3 ranks, 6 GPUs: write of 4 MiB, 24 links\n"
+                           "median 10.000 GB/s, least 10.000, most 10.000\nno link is slow\n")
+
+
+def test_a_slow_link(tool, write):
+    done = tool("report", write(slow(mesh(), from_=[1, 1], to=[0, 0])))
+    assert done.stdout.splitlines()[2:] == [
+        "slow link: rank 1 (host1) GPU 1 -> rank 0 (host0) GPU 0: 1.000 GB/s, 10 % of the median"]
+    patient = tool("report", "--slow", "95", write(slow(mesh(), from_=[1, 1], to=[0, 0])))
+    assert "no link is slow" in patient.stdout
+
+
+def test_stragglers(tool, write):
+    done = tool("report", write(slow(mesh(), to=[2, 1])))
+    assert done.stdout.splitlines()[2:] == [
+        "straggler: rank 2 (host2) GPU 1 receives at 1.000 GB/s, 10 % of the median; "
+        "4 of 4 links are slow"]
+    both = slow(slow(mesh(5), from_=[2, 0]), from_=[2, 1])
+    assert tool("report", write(both)).stdout.splitlines()[2:] == [
+        "straggler: rank 2 (host2), all its GPUs, sends at 1.000 GB/s, 10 % of the median; "
+        "16 of 16 links are slow"]
+
+
+def test_wrong_bytes(tool, write):
+    document = mesh()
+    document["cells"][3]["wrong"] = 7
+    done = tool("report", write(document))
+    assert done.returncode == 4
+    assert "WRONG DATA: 7 bytes, rank 0 (host0) GPU 0 -> rank 2 (host2) GPU 1" in done.stdout
+
+
+def without(path):
+    def change(document):
+        *to, last = path
+        for key in to:
+            document = document[key]
+        del document[last]
+    return change
+
+
+def put(path, value):
+    def change(document):
+        *to, last = path
+        for key in to:
+            document = document[key]
+        document[last] = value
+    return change
+
+
+@pytest.mark.parametrize("change, words", [
+    (put(["tool"], "perf"), "not a mesh"), (without(["tool"]), 'no "tool"'),
+    (put(["schema"], 2), '"schema" 1'), (put(["op"], "copy"), '"op"'), (put(["size"], -1), '"op"'),
+    (without(["ranks"]), 'no "ranks"'), (put(["ranks"], []), 'no "ranks"'),
+    (put(["ranks", 1, "rank"], 5), "ranks from 0"), (without(["ranks", 0, "host"]), "ranks from 0"),
+    (put(["ranks", 0, "gpus", 0], {}), "without its number"),
+    (put(["ranks", 0, "gpus"], [{"gpu": i} for i in range(5000)]), "more than 4096"),
+    (without(["cells"]), 'no "cells"'), (put(["cells", 0, "from"], [9, 0]), "no GPU"),
+    (put(["cells", 0, "from"], [0]), "no GPU"), (put(["cells", 0, "to"], [-1, 0]), "no GPU"),
+    (put(["cells", 0, "to"], [0, 0]), "no GPU"), (put(["cells", 0, "rate"], -1.0), "without rate"),
+    (put(["cells", 0, "rate"], "1"), "without rate"), (put(["cells", 0, "wrong"], -1), "without"),
+    (lambda document: document["cells"].append(document["cells"][0]), "twice")])
+def test_what_mesh_did_not_write(tool, write, change, words):
+    document = copy.deepcopy(mesh())
+    change(document)
+    path = write(document)
+    done = tool("report", path)
+    assert done.returncode == 1 and not done.stdout
+    assert words in done.stderr and str(path) in done.stderr and "tcpx mesh" in done.stderr
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"a":1,"a":2}', "\0", '{"tool":"mesh"'])
+def test_what_is_no_json(tool, write, text):
+    done = tool("report", write(text))
+    assert done.returncode == 1 and not done.stdout and len(done.stderr.splitlines()) == 1
+
+
+def test_usage(tool, write, tmp_path):
+    assert tool("report").returncode == 2
+    assert tool("report", "/none/mesh.json").returncode == 1
+    done = tool("report", write(mesh()), "-o", tmp_path / "mesh.pdf")
+    assert done.returncode == 2 and ".svg, .png or .html" in done.stderr
+
+
+def test_no_gnuplot(tool, write, tmp_path):
+    done = tool("report", write(mesh()), "-o", tmp_path / "mesh.svg", env={"PATH": "/none"})
+    assert done.returncode == 1 and "gnuplot-nox" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["mesh.json"]
+
+
+@pytest.fixture(name="gnuplot")
+def fixture_gnuplot():
+    if not shutil.which("gnuplot"):
+        pytest.skip("no gnuplot")
+
+
+class Page(html.parser.HTMLParser):
+    """Elements of a page, and what its script has."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.script, self.inside = [], "", False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.inside = tag == "script"
+
+    def handle_endtag(self, tag):
+        self.inside = False
+
+    def handle_data(self, data):
+        if self.inside:
+            self.script += data
+
+
+@pytest.mark.usefixtures("gnuplot")
+def test_drawings(tool, write, tmp_path):
+    path = write(slow(mesh(), to=[2, 1]))
+    for suffix in ("svg", "png", "html"):
+        done = tool("report", path, "-o", tmp_path / f"mesh.{suffix}")
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "mesh.png").read_bytes().startswith(b"\x89PNG\r\n")
+    text = (tmp_path / "mesh.svg").read_text(encoding="utf-8")
+    assert xml.fromstring(text).tag.endswith("svg")
+    assert "r2 g1" in text and "write of 4 MiB" in text
+    page = (tmp_path / "mesh.html").read_text(encoding="utf-8")
+    found = Page(page)
+    assert json.loads(found.script) == json.loads(path.read_text(encoding="utf-8"))
+    assert found.tags.count("svg") == 1 and found.tags.count("tr") == 25
+    assert "straggler: rank 2 (host2) GPU 1" in page
+    assert not re.search(r"""(src|href)=["']http""", page)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "mesh.html", "mesh.json", "mesh.png", "mesh.svg"]
+
+
+@pytest.mark.usefixtures("gnuplot")
+def test_names_do_nothing(tool, write, tmp_path):
+    document = mesh()
+    for rank in document["ranks"]:
+        rank["host"] = EVIL
+    path = write(slow(document, to=[2, 1]))
+    for suffix in ("svg", "html"):
+        done = tool("report", path, "-o", tmp_path / f"mesh.{suffix}")
+        assert done.returncode == 0, done.stderr
+        assert "\x1b" not in done.stdout and len(done.stdout.splitlines()) == 3
+    page = Page((tmp_path / "mesh.html").read_text(encoding="utf-8"))
+    assert page.tags.count("script") == 1
+    assert json.loads(page.script)["ranks"][0]["host"] == EVIL
+    assert not os.path.exists("/tmp/tcpx-report-was-here")
+
+
+@pytest.mark.usefixtures("gnuplot")
+def test_a_folder_that_is_not_there(tool, write, tmp_path):
+    done = tool("report", write(mesh()), "-o", tmp_path / "none" / "mesh.svg")
+    assert done.returncode == 1 and "none/mesh.svg" in done.stderr

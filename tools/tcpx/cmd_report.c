@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tcpx report: what a mesh says: slow links, stragglers, a drawing. */
+#include <stddef.h>
+#include <string.h>
+
+#include "cli_output.h"
+#include "commands.h"
+#include "report.h"
+
+struct report_options {
+	const char *output;
+	uint64_t slow;
+};
+
+static const struct cli_option options[] = {
+	{"output", "FILE", CLI_RULE_TEXT, offsetof(struct report_options, output), NULL, 0,
+	 "draw it, too: .svg, .png or .html; also -o FILE"},
+	{"slow",
+	 "PERCENT",
+	 {CLI_COUNT, 1, 99},
+	 offsetof(struct report_options, slow),
+	 "20",
+	 0,
+	 "so far below the median a link is slow"},
+};
+
+static int show(const struct report *report, const struct report_options *o, const char *path)
+{
+	struct report_findings findings;
+	int rc = CLI_FAILED;
+
+	if (report_judge(report, (double)o->slow, &findings)) {
+		cli_error("no memory for %u links", report->ncells);
+	} else {
+		report_print(report, &findings, stdout);
+		rc = o->output ? report_draw(report, &findings, path, o->output) : CLI_OK;
+		if (rc == CLI_OK && findings.wrong)
+			rc = CLI_WRONG_DATA;
+	}
+	report_findings_free(&findings);
+	return rc;
+}
+
+static int run(const struct cli_command *command, int argc, char **argv)
+{
+	static char output[] = "--output";
+	struct report_options o = {NULL};
+	struct report report;
+	const char *why;
+	int first, rc;
+
+	for (int i = 1; i < argc; i++) /* as plotters and compilers have it */
+		if (!strcmp(argv[i], "-o"))
+			argv[i] = output;
+	rc = cli_parse(command, argc, argv, &o, &first);
+	if (rc != CLI_GO)
+		return rc;
+	why = o.output ? report_draw_check(o.output) : NULL;
+	if (why)
+		return cli_usage("--output '%s': %s", o.output, why);
+	if (report_read(argv[first], &report))
+		return CLI_FAILED;
+	rc = show(&report, &o, argv[first]);
+	report_free(&report);
+	return rc;
+}
+
+const struct cli_command command_report = {
+	.name = "report",
+	.args = "[options] MESH.json",
+	.summary = "Names slow links and stragglers of a mesh, and draws it",
+	COMMAND_OPTIONS(options),
+	.min_args = 1,
+	.max_args = 1,
+	.run = run,
+};
