@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of logs, NCCL's reference run, the verdicts of scripts/accept-a3.sh."""
+import json
 import os
 import re
 import subprocess
@@ -124,3 +125,39 @@ def test_accept_fails(tool, build, tmp_path):
     assert done.returncode == 1
     for name in ("1 stable runs", "fallback: 8 processes, one a GPU", "0 wrong bytes"):
         assert re.search(rf"^FAIL +{name}", done.stdout, re.M), done.stdout
+
+
+@pytest.mark.parametrize("op, factor", [("sendrecv", 1), ("all-reduce", 1), ("all-to-all", 0.5)])
+def test_yardstick(build, op, factor):
+    """What bench/nccl_p2p would measure; the factor of the bus is that of nccl-tests."""
+    program = [build / "bench/nccl_p2p", "--op", op]
+    done = subprocess.run([*program, "--sizes", "64K,1M", "--dry-run"], text=True, check=True,
+                          capture_output=True, timeout=HANG)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["bytes"] for row in rows] == [65536, 1048576]
+    assert all(row["dry_run"] and row["bus_factor"] == factor and row["ranks"] == 2
+               for row in rows)
+    if op != "sendrecv":
+        assert {row["mode"] for row in rows} == {op}
+        done = subprocess.run([*program, "--sizes", "12", "--dry-run"], text=True, check=False,
+                              capture_output=True, timeout=HANG)
+        assert done.returncode == 2 and "12 is no multiple of 8" in done.stderr
+
+
+def test_yardstick_of_no_op(build):
+    done = subprocess.run([build / "bench/nccl_p2p", "--op", "broadcast"], text=True, check=False,
+                          capture_output=True, timeout=HANG)
+    assert done.returncode == 2 and "'broadcast' is none of" in done.stderr
+
+
+def test_nccl_run_without_nccl_tests(old, build):
+    """Two GPUs of this host, and said so; the interface of its sockets stays its own."""
+    env = {"NCCL_P2P": str(build / "bench/nccl_p2p"), "NCCL_TESTS_HOME": "/nowhere"}
+    done = old("run_nccl_test_tcpx.sh", "nccl", 2, 8, 1, "--dry-run", **env)
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1].strip() == f"{env['NCCL_P2P']} --op all-to-all"
+    assert "no measure of the plugin" in done.stderr
+    assert "NCCL_SOCKET_IFNAME='" not in done.stdout.replace("TCPX_SOCKET_IFNAME", "")
+    env["NCCL_P2P"] = "/nowhere/nccl_p2p"
+    done = old("run_nccl_test_tcpx.sh", "nccl", **env)
+    assert done.returncode == 1 and "neither nccl-tests nor /nowhere" in done.stderr
