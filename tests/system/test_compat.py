@@ -39,7 +39,9 @@ def test_single_process(played, tmp_path):
                      "memory registered 64/64", "=== ALL GPUs READY ==="):
             assert line in text
         assert re.findall(r"\[PERF\] GPU: (\d)", text) == list("01234567")
-        assert len(re.findall(r"^\[PERF\] Bandwidth: [\d.]+ GB/s \(per GPU\)$", text, re.M)) == 8
+        for line in (r"\[PERF\] Bandwidth: [\d.]+ GB/s \(per GPU\)", r"Total time: [\d.]+ ms",
+                     r"\[PERF\] Avg: [\d.]+ ms, BW: [\d.]+ GB/s"):
+            assert len(re.findall(rf"^{line}$", text, re.M)) == 8
     assert re.search(r"rx_devmem_pkts of rank 0: eth1 \+[1-9]", done[0].stdout)
     total = counted(tmp_path)
     assert total["received_messages"] > 0
@@ -290,6 +292,15 @@ def test_wrong_surroundings(old):
 def test_beyond_loopback_wants_a_key(old):
     done = old("bench_p2p.sh", "server", 0, TCPX_BIND="0.0.0.0")
     assert done.returncode == 1 and "key" in done.stdout
+
+
+def test_the_demo(tool, build):
+    done = subprocess.run([TOP / "scripts/demo-compat.sh", build], timeout=HANG, text=True,
+                          capture_output=True, env=tool.environment(), check=False)
+    assert done.returncode == 0, done.stderr
+    assert "=== ALL GPUs READY ===" in done.stdout
+    assert "8 processes ended, logs in logs" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("AVG ")
 
 
 def test_make_names_the_wrappers():
