@@ -40,6 +40,7 @@ while [ $# -gt 0 ]; do
 done
 need_number --runs "$runs"
 [ "$runs" -ge 1 ] || wrong "--runs begins at 1"
+need_number port "$(first_port)"
 if [ -n "$dry" ]; then
 	[ ${#words[@]} -eq 0 ] || wrong "--dry-run plays both ends"
 	build=$(cd "$build" && pwd) || exit 2
@@ -50,10 +51,12 @@ if [ -n "$dry" ]; then
 	trap 'rm -rf "$folder"' EXIT
 	emulated_a3 "$top" "$build" "$folder"
 	export TCPX_UNPACK_IMPL=d2d TCPX_BIND=127.0.0.1
-	LOG_DIR=$folder/logs TCPX_TOOL=$tool "$top/scripts/accept_a3.py" dry 127.0.0.1 "$runs"
+	LOG_DIR=$folder/logs TCPX_TOOL=$tool "$top/scripts/accept_a3.py" dry 127.0.0.1 "$runs" \
+		"$(first_port)"
 	exit $?
 fi
 parse_pair 0 "${words[@]}"
 [ ${#words[@]} -eq $((1 + (${#host} > 0))) ] || wrong "too many words"
 reach_args "$host"
-TCPX_TOOL=$tool "$top/scripts/accept_a3.py" "$role" "${host:--}" "$runs" "${reach[@]}"
+TCPX_TOOL=$tool "$top/scripts/accept_a3.py" "$role" "${host:--}" "$runs" "$(first_port)" \
+	"${reach[@]}"

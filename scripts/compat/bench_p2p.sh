@@ -24,7 +24,7 @@ if [ "$role" = server ]; then shift 2; else shift 3; fi
 size=$(size_or 64M)
 iters=$(iters_or 20)
 nsocks=4 nthreads=1 skip=1 notes=
-nics=$(setting "" TCPX_NIC) unpack=
+nics=$(setting "" TCPX_NIC)
 for option; do
 	value=${option#*=}
 	case "$option" in
@@ -77,7 +77,7 @@ information after >>"$LOG_DIR/infomation.log"
 [ $rc -eq 0 ] || exit $rc
 # Of the lines by iteration; the rate follows from the mean that the tool tells, of the same bytes.
 steady=$(awk -v skip="$skip" '
-	/^\[PERF\] Iter / { split($4, part, "[=m]"); if ($3 >= skip) { sum += part[3]; n++ } }
+	/^\[PERF\] Iter / && $3 >= skip { sub("time=", "", $4); sum += $4 + 0; n++ }
 	/^\[PERF\] Avg \(/ { mean = $5; rate = $8 }
 	END { if (n && sum) printf "%.3f ms, BW: %.2f GB/s\n", sum / n, rate * mean / (sum / n) }' \
 	"$log")

@@ -11,9 +11,10 @@ set -u -o pipefail
 compat=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 top=$(cd "$compat/../.." && pwd)
 me=$(basename "$0")
+# options of a script, none by default
+ctrl='' chunk='' unpack='' nics=''
 unit_line="# GB/s are 10^9 bytes; older logs counted 2^30"
-plugin_places="/usr/local/tcpx/lib64/libnccl-net-tcpx.so /var/lib/tcpx/lib64/libnccl-net-tcpx.so
-	/var/lib/tcpx/lib64/libnccl-net.so"
+plugin_places="/usr/local/tcpx/lib64/libnccl-net-tcpx.so /var/lib/tcpx/lib64/libnccl-net-tcpx.so"
 
 die()
 {
@@ -45,7 +46,7 @@ setting()
 
 need_number()
 {
-	[[ $2 =~ ^[0-9]{1,9}$ ]] || wrong "$1: '$2' is no number"
+	[[ $2 =~ ^(0|[1-9][0-9]{0,8})$ ]] || wrong "$1: '$2' is no number"
 }
 
 # bytes_of WHAT TEXT: sets $bytes.
@@ -74,21 +75,19 @@ find_tool()
 # Sets transport and why. A plugin that is named is used, also one that turns out not to be there.
 find_transport()
 {
-	local file
+	local file place
 	transport=${TCPX_COMPAT_TRANSPORT:-}
 	why="TCPX_COMPAT_TRANSPORT"
 	case "$transport" in
 	tcp | gpudirect) ;;
 	"")
+		transport=gpudirect
 		file=$(setting "" TCPX_PLUGIN TCPX_PLUGIN_PATH UCCL_TCPX_PLUGIN_PATH)
-		for file in "$file" $plugin_places ""; do
-			if [ -n "$file" ] && [ -e "$file" ]; then break; fi
+		for place in $plugin_places; do
+			if [ -z "$file" ] && [ -e "$place" ]; then file=$place; fi
 		done
-		if [ -n "$(setting "$file" TCPX_PLUGIN TCPX_PLUGIN_PATH UCCL_TCPX_PLUGIN_PATH)" ]
-		then
-			transport=gpudirect
-			why="plugin ${file:-that the environment names}"
-		else
+		why="plugin $file"
+		if [ -z "$file" ]; then
 			transport=tcp
 			why="no TCPX plugin here; scripts/stage-plugin.sh puts it in place"
 		fi

@@ -184,22 +184,39 @@ def test_bench_options_of_the_plugin(played, a3):
     assert played.end(server).returncode == -signal.SIGTERM  # and no serve holds its output
 
 
-PAIRS = {"test_tcpx_perf": (["--size 4M", "--iters 10", "--channels 1", "--chunk 512K"]),
-         "test_tcpx_perf_multi": ["--size 64M", "--iters 20", "--channels 2", "--chunk 512K"]}
+DEFAULTS = {
+    "run_p2p_singleproc.sh": ["node", "--gpus 0-7", "--channels 8", "--size 64M", "--iters 20"],
+    "run_p2p_fullmesh.sh": ["perf", "--channels 2", "--size 64M", "--iters 20", "--chunk 512K"],
+    "bench_p2p.sh": ["perf", "--channels 1", "--size 64M", "--iters 20", "--chunk 512K"],
+    "tests/test_tcpx_perf": ["perf", "--channels 1", "--size 4M", "--iters 10", "--chunk 512K"],
+    "tests/test_tcpx_perf_multi": ["perf", "--channels 2", "--size 64M", "--iters 20",
+                                   "--chunk 512K"],
+    "tests/test_tcpx_transfer": ["perf", "--op send", "--size 23,64K", "--iters 4"],
+    "tests/test_connection": ["node", "--check smoke", "--gpus 0"]}
 
 
-@pytest.mark.parametrize("name", PAIRS)
-def test_defaults_of_test_programs(old, name):
-    small = {"UCCL_TCPX_PERF_SIZE": "64K"} if name.endswith("multi") else {}
-    old.pair(f"tests/{name}", 0, **small)
+@pytest.mark.parametrize("script", DEFAULTS)
+def test_defaults(old, script):
+    """Seen from a tool that says its words, with a server that it waits for."""
+    port = int(old.env["UCCL_TCPX_BOOTSTRAP_PORT_BASE"])
+    gpu = ["0"] if script != "run_p2p_singleproc.sh" else []
+    with socket.create_server(("127.0.0.1", port)):
+        done = old(script, "client", "127.0.0.1", *gpu, TCPX_TOOL="/bin/echo")
+    assert done.returncode == 0, done.stderr
+    shown, = [log.read_text(encoding="utf-8") for log in old.folder.glob("logs/*_*.log")] or \
+        [old.log("client.log")]
+    said = shown.splitlines()[4] + " "
+    assert said.startswith(DEFAULTS[script][0] + " ")
+    for words in DEFAULTS[script]:
+        assert words + " " in said
+    assert ("fewer iterations" in shown) == (script == "bench_p2p.sh")  # it measures nothing
+
+
+@pytest.mark.parametrize("name", ["test_tcpx_perf", "test_tcpx_perf_multi"])
+def test_pair_programs(old, name):
+    old.pair(f"tests/{name}", 0, UCCL_TCPX_PERF_SIZE="64K")
     for role in ("server", "client"):
         assert_log(old.log(f"{role}.log"), "tcp")
-    shown = old.log("client.log").splitlines()[3]
-    for words in PAIRS[name]:
-        if not (small and words.startswith("--size")):
-            assert words in shown
-    if small:  # the server knows its own size nowhere: the default is in the script
-        assert "pair_test 64M" in (COMPAT / "tests" / name).read_text(encoding="utf-8")
 
 
 def test_settings_have_an_order(old):
@@ -289,6 +306,7 @@ def test_wrong_surroundings(old):
     assert done.returncode == 1 and "/nowhere/tcpx cannot be run" in done.stderr
 
 
+@pytest.mark.usefixtures("with_crypto")
 def test_beyond_loopback_wants_a_key(old):
     done = old("bench_p2p.sh", "server", 0, TCPX_BIND="0.0.0.0")
     assert done.returncode == 1 and "key" in done.stdout

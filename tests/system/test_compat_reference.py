@@ -96,6 +96,7 @@ def test_nccl_hosts(nccl):
         assert done.returncode == 2 and words in done.stderr
 
 
+@pytest.mark.usefixtures("with_json")
 def test_accept(tool, build, tmp_path):
     done = subprocess.run([TOP / "scripts/accept-a3.sh", "--dry-run", "--runs", "2", "--build",
                            build], cwd=tmp_path, text=True, capture_output=True, timeout=HANG,
@@ -113,6 +114,7 @@ def test_accept(tool, build, tmp_path):
     assert "all-reduce's bus bandwidth" in done.stdout
 
 
+@pytest.mark.usefixtures("with_json")
 def test_accept_fails(tool, build, tmp_path):
     """Every run's first message has a wrong bit."""
     script = tmp_path / "tool"
@@ -142,6 +144,43 @@ def test_yardstick(build, op, factor):
         done = subprocess.run([*program, "--sizes", "12", "--dry-run"], text=True, check=False,
                               capture_output=True, timeout=HANG)
         assert done.returncode == 2 and "12 is no multiple of 8" in done.stderr
+
+
+@pytest.fixture(name="pair_of_gpus")
+def fixture_pair_of_gpus(tool, build):
+    """bench/nccl_p2p over stand-ins for NCCL and the driver."""
+    env = tool.environment({"TCPX_CUDA_LIBRARY": str(build / "emu/fakecuda/libfakecuda.so")})
+    argv = [build / "bench/nccl_p2p", "--nccl", build / "tests/system/libfakenccl.so", "--sizes",
+            "64K,18M", "--volume", "4M", "--reps", "1", "--window", "2", "--trips", "10",
+            "--timeout", "60"]
+    return lambda *more, **settings: subprocess.run(
+        [*argv, *more], text=True, capture_output=True, timeout=HANG, check=False,
+        env={**env, **settings})
+
+
+@pytest.mark.parametrize("op, factor", [("all-reduce", 1), ("all-to-all", 0.5)])
+def test_yardstick_of_collectives(pair_of_gpus, op, factor):
+    done = pair_of_gpus("--op", op)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(row["mode"], row["bytes"], row["iters"]) for row in rows] == [
+        (op, 65536, 64), (op, 18 << 20, 1)]
+    for row in rows:
+        assert row["wrong_bytes"] == 0 and row["channels"] == 1
+        assert abs(row["bus_gb_per_s"] - factor * row["alg_gb_per_s"]) < 0.002
+    done = pair_of_gpus("--op", op, FAKENCCL_FLIP="1")
+    assert done.returncode == 1
+    assert f"bytes of {op} are wrong: void" in done.stderr
+
+
+def test_yardstick_of_messages(pair_of_gpus):
+    done = pair_of_gpus()
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["mode"] for row in rows] == ["pingpong"] * 2 + ["separate", "grouped", "single"] * 2
+    assert not any(row.get("wrong_bytes") for row in rows)
+    done = pair_of_gpus("--modes", "grouped", FAKENCCL_FLIP="1")
+    assert done.returncode == 1 and "arrived wrong: void" in done.stderr
 
 
 def test_yardstick_of_no_op(build):
