@@ -24,7 +24,6 @@ if [ "$role" = server ]; then shift 2; else shift 3; fi
 size=$(size_or 64M)
 iters=$(iters_or 20)
 nsocks=4 nthreads=1 skip=1 notes=
-nics=$(setting "" TCPX_NIC)
 for option; do
 	value=${option#*=}
 	case "$option" in
@@ -51,7 +50,7 @@ need_number --nthreads "$nthreads"
 need_number --skip-warmup "$skip"
 if [ "$transport" = gpudirect ]; then
 	export NCCL_NSOCKS_PERTHREAD=$nsocks NCCL_SOCKET_NTHREADS=$nthreads
-	if [ -n "${ctrl:-}" ]; then export NCCL_GPUDIRECTTCPX_CTRL_DEV=$ctrl; fi
+	if [ -n "$ctrl" ]; then export NCCL_GPUDIRECTTCPX_CTRL_DEV=$ctrl; fi
 elif [ -n "$nics" ]; then
 	ctrl=$nics # over tcp the interfaces of data are those that both ends listen on
 fi

@@ -138,7 +138,7 @@ run_logged()
 reach_args()
 {
 	reach=()
-	if [ -n "${ctrl:-}" ]; then
+	if [ -n "$ctrl" ]; then
 		reach=(--bind "$ctrl")
 	elif [ -z "${TCPX_BIND:-}" ]; then
 		case "$1" in
@@ -149,12 +149,17 @@ reach_args()
 	if [ "$insecure" = 1 ]; then reach+=(--insecure); fi
 }
 
-# first_port: where GPU 0's pair meets; the others follow.
+# The port of control, where it is named; else $1.
+oob_port()
+{
+	setting "${1:-}" TCPX_OOB_PORT UCCL_TCPX_OOB_PORT UCCL_TCPX_CTRL_PORT UCCL_TCP_OOB_PORT
+}
+
+# Where GPU 0's pair meets; the others follow.
 first_port()
 {
-	local base
-	base=$(setting 20000 TCPX_PORT_BASE UCCL_TCPX_BOOTSTRAP_PORT_BASE TCPX_BOOTSTRAP_PORT_BASE)
-	setting "$base" TCPX_OOB_PORT UCCL_TCPX_OOB_PORT UCCL_TCPX_CTRL_PORT
+	oob_port "$(setting 20000 TCPX_PORT_BASE UCCL_TCPX_BOOTSTRAP_PORT_BASE \
+		TCPX_BOOTSTRAP_PORT_BASE)"
 }
 
 # The script's default, or what the environment says in its place.
@@ -178,14 +183,8 @@ chunk_or()
 	setting "$1" TCPX_CHUNK_BYTES UCCL_TCPX_CHUNK_BYTES NCCL_P2P_NET_CHUNKSIZE
 }
 
-# The port of control, where it is named.
-oob_port()
-{
-	setting "" TCPX_OOB_PORT UCCL_TCPX_OOB_PORT UCCL_TCPX_CTRL_PORT
-}
-
-# parse_pair ROLE ...: sets role, host, gpu and rest, how many words they were. The default of the
-# GPU is $1, none where that is empty.
+# parse_pair GPU WORD...: sets role, host and gpu from the words; where they name no GPU it is the
+# first, or if that is empty, too, wrong.
 parse_pair()
 {
 	local default=$1
@@ -244,15 +243,15 @@ pair_argv()
 			--working-set $((4 * bytes)) "$@")
 	fi
 	argv+=(--channels "$channels" "${reach[@]}")
-	if [ -n "${chunk:-}" ]; then argv+=(--chunk "$chunk"); fi
+	if [ -n "$chunk" ]; then argv+=(--chunk "$chunk"); fi
 	if [ "$transport" = tcp ]; then
 		if [ "$role" = server ]; then argv+=(--no-local); else argv+=(--transport tcp); fi
 		return
 	fi
 	argv+=(--transport gpudirect --plugin-channels "$channels" --gpu "$gpu" --mem "cuda:$gpu")
 	if [ "$role" = client ]; then argv+=(--remote-mem cuda); fi
-	if [ -n "${unpack:-}" ]; then argv+=(--unpack "$unpack"); fi
-	if [ -n "${nics:-}" ]; then argv+=(--nic "$nics"); fi
+	if [ -n "$unpack" ]; then argv+=(--unpack "$unpack"); fi
+	if [ -n "$nics" ]; then argv+=(--nic "$nics"); fi
 }
 
 # pair_default SIZE ITERS CHANNELS: argv of settings in the environment, else these.

@@ -40,11 +40,11 @@ chunk=$(chunk_or 512K)
 export TCPX_PORT_RETRIES=0
 time=$(stamp)
 pids=()
-gpus=()
+read -ra gpus <<<"${one:-${GPU_LIST:-0 1 2 3 4 5 6 7}}"
+for gpu in "${gpus[@]}"; do need_number GPU_LIST "$gpu"; done
 trap 'kill "${pids[@]}" 2>/dev/null; wait; exit 130' INT TERM
 
-for gpu in ${one:-${GPU_LIST:-0 1 2 3 4 5 6 7}}; do
-	need_number GPU_LIST "$gpu"
+for gpu in "${gpus[@]}"; do
 	nics=$(map_gpu_to_ifaces "$gpu")
 	pair_argv $((base + gpu)) "$(size_or 64M)" "$(iters_or 20)" "$CHANNELS"
 	log_begin "fullmesh_${role}_gpu${gpu}_$time.log"
@@ -56,7 +56,6 @@ for gpu in ${one:-${GPU_LIST:-0 1 2 3 4 5 6 7}}; do
 		exec "${argv[@]}"
 	) >>"$log" 2>&1 &
 	pids+=($!)
-	gpus+=("$gpu")
 done
 
 failed=0

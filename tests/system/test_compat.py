@@ -300,6 +300,9 @@ def test_wrong_usage(old, script, args, words):
 
 
 def test_wrong_surroundings(old):
+    done = old("run_p2p_fullmesh.sh", "server", GPU_LIST="0 one")
+    assert done.returncode == 2 and "GPU_LIST: 'one' is no number" in done.stderr
+    assert not (old.folder / "logs").exists()
     done = old("bench_p2p.sh", "server", 0, TCPX_COMPAT_TRANSPORT="rdma")
     assert done.returncode == 2 and "neither tcp nor gpudirect" in done.stderr
     done = old("bench_p2p.sh", "server", 0, TCPX_TOOL="/nowhere/tcpx")
