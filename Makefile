@@ -2,7 +2,8 @@
 # The doors: demo and test. Both install what is missing, configure and build. Meson does the work.
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: all build deps demo demo-tcpx demo-node test test-full mutants bench install clean format
+.PHONY: all build deps demo demo-tcpx demo-node demo-compat test test-full mutants bench install \
+	clean format test_tcpx_perf_orchestrator test_tcpx_perf_multi
 PREFIX ?= /usr/local
 
 all: build
@@ -35,6 +36,18 @@ demo-node:
 	@scripts/deps.sh build part
 	@scripts/build.sh build
 	@scripts/demo-node.sh build
+
+# The predecessor's commands on the same two hosts.
+demo-compat:
+	@scripts/deps.sh build part
+	@scripts/build.sh build
+	@scripts/demo-compat.sh build
+
+# The predecessor's test programs are wrappers of the tool under their old names.
+test_tcpx_perf_orchestrator: wrapper = run_p2p_singleproc.sh
+test_tcpx_perf_multi: wrapper = tests/test_tcpx_perf_multi
+test_tcpx_perf_orchestrator test_tcpx_perf_multi: build
+	@echo "$@: scripts/compat/$(wrapper) server | client IP"
 
 # The short form of every suite. LAST LINE: N passed, N failed, N skipped
 test:

@@ -7,7 +7,9 @@
 #include <stddef.h>
 #include <string.h>
 
-#define NCCL_BYTES 0 /* ncclInt8 */
+#define NCCL_BYTES 0  /* ncclInt8 */
+#define NCCL_UINT32 3 /* ncclUint32 */
+#define NCCL_SUM 0    /* ncclSum */
 #define NCCL_IN_PROGRESS 7
 
 struct nccl_id { /* ncclUniqueId */
@@ -29,7 +31,10 @@ typedef struct nccl_comm *nccl_comm;
 	X(send, "ncclSend",                                                                        \
 	  (const void *data, size_t count, int type, int peer, nccl_comm comm, void *stream))      \
 	X(recv, "ncclRecv",                                                                        \
-	  (void *data, size_t count, int type, int peer, nccl_comm comm, void *stream))
+	  (void *data, size_t count, int type, int peer, nccl_comm comm, void *stream))            \
+	X(all_reduce, "ncclAllReduce",                                                             \
+	  (const void *in, void *out, size_t count, int type, int op, nccl_comm comm,              \
+	   void *stream))
 
 struct nccl {
 #define NCCL_MEMBER(name, symbol, params) int(*name) params;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Yardstick: NCCL send/recv between two GPUs of this host over its sockets; JSON lines. */
+/* Yardstick: NCCL send/recv and collectives between two GPUs of this host over its sockets. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -19,7 +19,11 @@
 static const char usage[] =
 	"usage: nccl_p2p [--nccl PATH] [--gpus A,B] [--sizes LIST] [--modes LIST] [--reps N]\n"
 	"                [--window N] [--volume BYTES] [--trips N] [--timeout S] [--label TEXT]\n"
+	"                [--op sendrecv|all-reduce|all-to-all] [--dry-run]\n"
 	"NCCL send/recv from GPU A to GPU B, two processes, sockets over loopback; JSON lines.\n"
+	"Collectives have algorithm and bus bandwidth as nccl-tests count them; sizes are "
+	"multiples\n"
+	"of 8. --dry-run says what would be measured.\n"
 	"modes: separate (a call a message), grouped (--window of them in one group), single (one\n"
 	"message, delivered, then the next), pingpong. NCCL_* variables of the caller are kept:\n"
 	"that is how it is tuned. Exit 77: no NCCL, no driver or no second GPU.\n";
@@ -40,14 +44,46 @@ static void parse_sizes(struct p2p_options *o, const char *text)
 	}
 }
 
+/* -1: none of them. */
+static int parse_op(struct p2p_options *o, const char *text)
+{
+	for (o->op = P2P_SENDRECV; o->op <= P2P_ALL_TO_ALL; o->op++)
+		if (!strcmp(text, p2p_op_name(o->op)))
+			return 0;
+	fprintf(stderr, "--op: '%s' is none of sendrecv, all-reduce, all-to-all\n", text);
+	return -1;
+}
+
+/* Words of collectives, and a part for each of two ranks. */
+static void check_sizes(const struct p2p_options *o)
+{
+	for (unsigned i = 0; i < o->nsizes && o->op != P2P_SENDRECV; i++)
+		if (o->sizes[i] % 8) {
+			fprintf(stderr, "--sizes: %llu is no multiple of 8, as --op %s wants\n",
+				(unsigned long long)o->sizes[i], p2p_op_name(o->op));
+			exit(2);
+		}
+}
+
+static int say_dry(const struct p2p_options *o)
+{
+	for (unsigned i = 0; i < o->nsizes; i++)
+		printf("{\"bench\":\"nccl_p2p\",\"dry_run\":true,\"label\":\"%s\",\"mode\":\"%s\","
+		       "\"bytes\":%llu,\"ranks\":2,\"reps\":%u,\"bus_factor\":%g}\n",
+		       o->label, o->op == P2P_SENDRECV ? o->modes : p2p_op_name(o->op),
+		       (unsigned long long)o->sizes[i], o->reps, p2p_bus_factor(o->op, 2));
+	return 0;
+}
+
 static void parse(int argc, char **argv, struct p2p_options *o, int *rank, int *fd)
 {
 	static const struct option table[] = {
-		{"nccl", 1, NULL, 'n'},	  {"gpus", 1, NULL, 'g'},  {"sizes", 1, NULL, 's'},
-		{"modes", 1, NULL, 'm'},  {"reps", 1, NULL, 'r'},  {"window", 1, NULL, 'w'},
-		{"volume", 1, NULL, 'v'}, {"trips", 1, NULL, 't'}, {"timeout", 1, NULL, 'T'},
-		{"label", 1, NULL, 'l'},  {"help", 0, NULL, 'h'},  {"rank", 1, NULL, 'R'},
-		{"fd", 1, NULL, 'F'},	  {"logs", 1, NULL, 'L'},  {NULL, 0, NULL, 0}};
+		{"nccl", 1, NULL, 'n'},	   {"gpus", 1, NULL, 'g'},  {"sizes", 1, NULL, 's'},
+		{"modes", 1, NULL, 'm'},   {"reps", 1, NULL, 'r'},  {"window", 1, NULL, 'w'},
+		{"volume", 1, NULL, 'v'},  {"trips", 1, NULL, 't'}, {"timeout", 1, NULL, 'T'},
+		{"label", 1, NULL, 'l'},   {"help", 0, NULL, 'h'},  {"rank", 1, NULL, 'R'},
+		{"fd", 1, NULL, 'F'},	   {"logs", 1, NULL, 'L'},  {"op", 1, NULL, 'o'},
+		{"dry-run", 0, NULL, 'd'}, {NULL, 0, NULL, 0}};
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", table, NULL)) != -1) {
@@ -74,6 +110,10 @@ static void parse(int argc, char **argv, struct p2p_options *o, int *rank, int *
 			bad = (o->timeout_s = (unsigned)strtoul(optarg, NULL, 10)) < 1;
 		else if (c == 'l')
 			o->label = optarg;
+		else if (c == 'o')
+			bad = parse_op(o, optarg);
+		else if (c == 'd')
+			o->dry_run = 1;
 		else if (c == 'R')
 			*rank = atoi(optarg);
 		else if (c == 'F')
@@ -215,6 +255,9 @@ int main(int argc, char **argv)
 
 	parse_sizes(&o, "64K,1M,16M,64M,256M");
 	parse(argc, argv, &o, &rank, &fd);
+	check_sizes(&o);
+	if (o.dry_run)
+		return say_dry(&o);
 	if (rank == 0 || rank == 1)
 		p2p_rank(&o, rank, fd);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds))

@@ -108,7 +108,8 @@ def main():
              if name.split("/")[0] in SOURCES + ("scripts", ".ci") or name == "Makefile"]
     check_unique(report, names)
     for name in names:
-        script = name.endswith((".py", ".sh")) or name in ("Makefile", ".ci/run")
+        script = name.endswith((".py", ".sh")) or name in ("Makefile", ".ci/run") or \
+            name.startswith("scripts/compat/tests/")
         if not (lint.is_c(name) or script or name.endswith("meson.build")):
             continue
         report.checked += 1

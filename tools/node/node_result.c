@@ -172,11 +172,14 @@ static void print_perf_lines(const struct node *node)
 		const struct node_gpu *gpu = &node->gpus[i];
 		uint64_t ns = gpu->row.ns_out > gpu->row.ns_in ? gpu->row.ns_out : gpu->row.ns_in;
 		double ms = (double)ns / (double)node->options->iters / 1e6;
+		double bw = rate(gpu->row.bytes_out, ns);
 
-		printf("[PERF] GPU: %u\n[PERF] Avg (%llu iter): %.3f ms, BW: %.2f GB/s\n"
+		printf("[PERF] GPU: %u\nTotal time: %.3f ms\n"
+		       "[PERF] Avg (%llu iter): %.3f ms, BW: %.2f GB/s\n"
+		       "[PERF] Avg: %.3f ms, BW: %.2f GB/s\n"
 		       "[PERF] Bandwidth: %.2f GB/s (per GPU)\n",
-		       gpu->number, (unsigned long long)node->options->iters, ms,
-		       rate(gpu->row.bytes_out, ns), rate(gpu->row.bytes_out, ns));
+		       gpu->number, (double)ns / 1e6, (unsigned long long)node->options->iters, ms,
+		       bw, ms, bw, bw);
 	}
 }
 
