@@ -57,7 +57,8 @@ def one_run(options, ranks, gpus, channels):
         for rank in range(ranks):
             env = {**os.environ, "TCPX_RANK": str(rank), "TCPX_SIZE": str(ranks),
                    "TCPX_RENDEZVOUS": f"{folder}/meet"}
-            running.append(subprocess.Popen(args, env=env, stdout=subprocess.PIPE, text=True))
+            running.append(subprocess.Popen(args, env=env, stdout=subprocess.PIPE,
+                                            stderr=subprocess.DEVNULL, text=True))
         try:
             for line in running[0].stdout:
                 if "READY" in line:

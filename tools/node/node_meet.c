@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks learn of each other: what they are, what they were told, who is linked with whom. */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +63,12 @@ static tcpx_status compare(const struct node *node, uint32_t rank)
 			 (int)strcspn(a, " "), a);
 }
 
+/* Without the GPUs that it has not. */
+static size_t hello_bytes(const struct node_hello *hello)
+{
+	return offsetof(struct node_hello, gpus) + hello->ngpus * sizeof(hello->gpus[0]);
+}
+
 tcpx_status node_meet(struct node *node)
 {
 	struct node_hello own = {.ngpus = node->ngpus};
@@ -81,13 +88,15 @@ tcpx_status node_meet(struct node *node)
 		own.gpus[i].number = node->gpus[i].number;
 		snprintf(own.gpus[i].pci, sizeof(own.gpus[i].pci), "%s", node->gpus[i].pci);
 	}
-	status = node_control_gather(node->control, "hello", &own, sizeof(own), blobs);
+	status = node_control_gather(node->control, "hello", &own, hello_bytes(&own), blobs);
 	for (uint32_t rank = 0; rank < node->size && status == TCPX_OK; rank++) {
-		if (blobs[rank].bytes != sizeof(own))
+		struct node_hello *hello = &node->hellos[rank];
+
+		if (blobs[rank].bytes >= hello_bytes(hello) && blobs[rank].bytes <= sizeof(*hello))
+			memcpy(hello, blobs[rank].data, blobs[rank].bytes);
+		if (hello->ngpus > NODE_GPUS_MAX || blobs[rank].bytes != hello_bytes(hello))
 			status = error_set(TCPX_ERR_VERSION, 0, "rank %u is of another version",
 					   rank);
-		else
-			memcpy(&node->hellos[rank], blobs[rank].data, sizeof(own));
 	}
 	for (uint32_t rank = 1; rank < node->size && status == TCPX_OK; rank++)
 		status = compare(node, rank);
@@ -202,18 +211,67 @@ tcpx_status node_share_all(struct node *node, const char *stage, const void *own
 	return status;
 }
 
+/* As long as they are: at rank 0 they go from all ranks to all. */
+static size_t pack_contacts(const struct node *node, uint8_t *out)
+{
+	size_t at = 0;
+
+	for (uint32_t i = 0; i < node->ngpus; i++) {
+		const struct node_contact *own = &node->gpus[i].contact;
+		size_t bytes = offsetof(struct node_contact, info) + own->info_bytes;
+
+		memcpy(out + at, own, bytes);
+		at += bytes;
+	}
+	return at;
+}
+
+static tcpx_status unpack_contacts(const struct node_blob *blob, uint32_t count,
+				   struct node_contact *out)
+{
+	const size_t head = offsetof(struct node_contact, info);
+	const uint8_t *data = blob->data;
+	size_t left = blob->bytes;
+
+	for (uint32_t i = 0; i < count; i++, out++) {
+		size_t bytes;
+
+		if (left < head)
+			return TCPX_ERR_PROTOCOL;
+		memcpy(out, data, head);
+		bytes = head + out->info_bytes;
+		if (out->info_bytes > sizeof(out->info) || left < bytes)
+			return TCPX_ERR_PROTOCOL;
+		memcpy(out, data, bytes);
+		out->nic[sizeof(out->nic) - 1] = '\0';
+		data += bytes;
+		left -= bytes;
+	}
+	return left ? TCPX_ERR_PROTOCOL : TCPX_OK;
+}
+
 tcpx_status node_share_contacts(struct node *node)
 {
-	struct node_contact *own = calloc(node->ngpus, sizeof(*own));
-	void *all = NULL;
+	struct node_blob *blobs = calloc(node->size, sizeof(*blobs));
+	uint8_t *own = calloc(node->ngpus, sizeof(struct node_contact));
+	uint32_t at = 0;
 	tcpx_status status;
 
-	if (!own)
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "contacts");
-	for (uint32_t i = 0; i < node->ngpus; i++)
-		own[i] = node->gpus[i].contact;
-	status = node_share_all(node, "listening", own, sizeof(*own), &all);
-	node->contacts = all;
+	node->contacts = calloc(node_end_at(node->hellos, (struct node_end){node->size, 0}),
+				sizeof(*node->contacts));
+	status = blobs && own && node->contacts ? TCPX_OK
+						: error_set(TCPX_ERR_NO_MEMORY, 0, "contacts");
+	if (status == TCPX_OK)
+		status = node_control_gather(node->control, "listening", own,
+					     pack_contacts(node, own), blobs);
+	for (uint32_t rank = 0; rank < node->size && status == TCPX_OK; rank++) {
+		status = unpack_contacts(&blobs[rank], node->hellos[rank].ngpus,
+					 &node->contacts[at]);
+		if (status != TCPX_OK)
+			(void)error_set(status, 0, "rank %u's contacts are no contacts", rank);
+		at += node->hellos[rank].ngpus;
+	}
+	free(blobs);
 	free(own);
 	return status;
 }
