@@ -12,7 +12,7 @@ struct world {
 	struct core_link link;
 	tcpx_status failed;
 	uint64_t memory;
-	uint32_t notes;
+	uint32_t notes, kicks[3]; /* kicks: of each channel */
 };
 
 static void on_ended(void *arg, struct core_xfer *xfer)
@@ -32,6 +32,14 @@ static void on_channel(void *arg, uint32_t channel)
 {
 	(void)arg;
 	assert_in_range(channel, 0, 2);
+}
+
+static void on_kick(void *arg, uint32_t channel)
+{
+	struct world *w = arg;
+
+	on_channel(arg, channel);
+	w->kicks[channel]++;
 }
 
 static void on_fence(void *arg, uint32_t channel, uint32_t epoch, uint64_t applied,
@@ -118,7 +126,7 @@ static void on_fill_drop(void *arg, struct core_job *job)
 static const struct core_ops ops = {
 	.ended = on_ended,
 	.push_ended = on_push_ended,
-	.kick = on_channel,
+	.kick = on_kick,
 	.close_channel = on_channel,
 	.fence = on_fence,
 	.channel_free = on_channel,

@@ -256,6 +256,32 @@ static void test_lent_frame_taken_back(void **state)
 	assert_int_equal(write.state, CORE_FINAL);
 }
 
+/* Who has a frame's memory lent is told to come back for it, and the transfer ends when he did. */
+static void test_cancel_calls_the_lender_back(void **state)
+{
+	struct core_seg seg[2] = {{0}, {.linear = 4096}};
+	uint64_t key = 1;
+	struct core_prog prog = {
+		.total = 4096, .nseg = 1, .seg = seg, .remote = &key, .nlocal = 1, .nremote = 1};
+	struct core_xfer write = {.op = TCPX_OP_WRITE, .prog = &prog};
+	struct world *w = world_open();
+	uint32_t before[3];
+	struct core_tx tx;
+
+	(void)state;
+	w->link.cfg.small_bytes = 1;
+	assert_int_equal(core_xfer_post(&w->link, &write), TCPX_OK);
+	assert_int_equal(core_tx_next(&w->link, 1, &tx), 1);
+	memcpy(before, w->kicks, sizeof(before));
+	assert_int_equal(core_xfer_cancel(&w->link, &write, TCPX_ERR_CANCELLED), TCPX_OK);
+	assert_int_equal(w->kicks[1], before[1] + 1);
+	assert_int_not_equal(write.state, CORE_FINAL); /* the call has its memory */
+	core_tx_sent(&w->link, 1, true);
+	assert_int_equal(write.state, CORE_FINAL);
+	assert_int_equal(write.status, TCPX_ERR_CANCELLED);
+	world_close(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -271,6 +297,7 @@ int main(void)
 		cmocka_unit_test(test_note_acknowledged_in_its_call),
 		cmocka_unit_test(test_fail_within_a_call),
 		cmocka_unit_test(test_lent_frame_taken_back),
+		cmocka_unit_test(test_cancel_calls_the_lender_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
