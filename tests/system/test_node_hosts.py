@@ -77,6 +77,8 @@ def test_eight_gpus_with_eight_channels(tool, pair, played, messages, tmp_path, 
     for one in done:
         assert one.stdout.splitlines()[:5] == [line.format(8, 64) for line in STAGES]
     links = 8 if peers == "all" else 1
+    assert re.search(r"NIC eth\d carries 32 sockets \(16 channels of 2\); 8 are advised",
+                     done[0].stderr)
     assert rows(done[0].stdout) == [(rank, gpu, links, 8, 0) for rank in (0, 1)
                                     for gpu in range(8)]
     # two GPUs a NIC, four transfers of 256 KiB a link: they came over the wire of their own NIC
@@ -91,8 +93,10 @@ def test_eight_gpus_with_eight_channels(tool, pair, played, messages, tmp_path, 
 @pytest.mark.usefixtures("with_crypto")
 def test_gpu_0_on_eth2_is_relayed(tool, pair, played, messages, tmp_path):
     before = received(pair, "eth2")
-    done = drive(tool, pair, played, *messages, "--gpus", "0", "--nics", "eth2", TCPX_LOG="info")
+    done = drive(tool, pair, played, *messages, "--gpus", "0", "--nics", "eth2", "--channels",
+                 "2", TCPX_LOG="info")
     assert [one.returncode for one in done] == [0, 0], done[0].stderr
+    assert "sockets" not in done[0].stderr
     assert "NIC eth2 is not GPU 0's: receives land on GPU 0000:0a:00.0" in done[0].stderr
     assert received(pair, "eth2") - before > 4 * 256 * 1024
     total = counted(tmp_path)

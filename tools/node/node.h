@@ -237,6 +237,9 @@ int node_drive(struct node *node, tcpx_status (*work)(struct node *node, int *ou
 /* node_ceiling.c: what as many plain sockets do in the same time; node->ceiling_ns. */
 tcpx_status node_ceiling(struct node *node);
 
+/* node_sockets.c: a line on stderr where a NIC carries more sockets than is advised. */
+void node_sockets_warn(const struct node *node);
+
 /* node_threads.c: this process's threads, by role and CPUs. */
 #define NODE_THREADS_MAX 256 /* that are told; a plugin may have more */
 struct node_thread {

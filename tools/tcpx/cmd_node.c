@@ -27,6 +27,8 @@ static tcpx_status run_counted(struct node *node)
 	struct cli_devmem devmem = {0};
 	tcpx_status status;
 
+	if (node->say)
+		node_sockets_warn(node);
 	cli_devmem_start(&devmem, &node->options->plugin);
 	status = node_run(node);
 	if (!no_devmem(node, &devmem))
