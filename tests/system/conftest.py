@@ -14,6 +14,9 @@ import pytest
 TOP = pathlib.Path(__file__).resolve().parents[2]
 HANG = 120  # a guard against hanging, never a verdict
 
+# A shell that starts a job in the background makes it ignore interrupts, and all that it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 SMALL = ["--size", "64K", "--iters", "4", "--working-set", "1M", "--timeout", "60"]
 
 

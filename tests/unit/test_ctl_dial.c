@@ -22,10 +22,14 @@ static int hold(const struct sockaddr_storage *host, uint16_t port)
 	return -1;
 }
 
-/* The first of RANGE ports in a row that nobody has. */
+#define FIRST_PORT 21000 /* behind those that tests of the bootstrap use */
+#define RANGES 2800	 /* before those that the kernel chooses */
+
+/* RANGE ports in a row that nobody has, in another place for each process that looks. */
 static uint16_t free_range(const struct sockaddr_storage *host)
 {
-	for (unsigned lo = 20011; lo < 32000; lo += RANGE) {
+	for (unsigned i = 0; i < RANGES; i++) {
+		unsigned lo = FIRST_PORT + ((unsigned)getpid() * 7 + i) % RANGES * RANGE;
 		unsigned n = 0;
 
 		for (; n < RANGE; n++) {
