@@ -17,7 +17,8 @@ typedef struct tcpx_notification {
 } tcpx_notification;
 
 /** Sends a notification alone and forgets it: first in, first out per peer. The bytes are copied.
- * For one whose end matters use a request with OP_NOTIFY.
+ * For one whose end matters use a request with OP_NOTIFY. While the peer connects it waits, and
+ * goes with the link.
  * @param bytes 0 .. TCPX_NOTIFY_MAX
  * @return TCPX_OK; ERR_AGAIN (the peer's budget is used up); ERR_LIMIT (too large); ERR_STALE; a
  *         peer error; ERR_NO_MEMORY. @threads any. */

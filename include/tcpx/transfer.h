@@ -57,7 +57,9 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_prepare(
 
 /**
  * Starts it. Never blocks, never waits. Legal when prepared or final. When it fails,
- * the last end stays, and its callback if that was not dispatched yet.
+ * the last end stays, and its callback if that was not dispatched yet. What is posted while the
+ * peer connects goes with the link; it ends with the connect's error if there will be none, and
+ * with ERR_AGAIN where the peer's notification budget has no room for it.
  * @return TCPX_OK (under way or already done); ERR_STATE (active); ERR_STALE; ERR_AGAIN (the
  *         notification budget of the peer is used up, or it receives nothing while SENDs are
  *         cancelled by the ten thousand; nothing started); a peer error.

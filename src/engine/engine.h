@@ -175,6 +175,8 @@ struct engine_peer {
 	_Atomic uint32_t state;			     /* enum tcpx_peer_state; futex */
 	_Atomic uint32_t flush_word, flush_waiters;
 	uint64_t post_seq;
+	struct list_node early, early_notes; /* lock: posted while it connects */
+	size_t early_note_bytes;
 	struct list_node buried; /* lock: requests released while active, now over */
 	struct list_node lost;	 /* lock: stopped channels with frames that are held */
 	struct list_node fenced; /* lock: of them those whose fence is through */
@@ -272,7 +274,8 @@ struct engine_request {
 	_Atomic uint32_t state; /* futex */
 	_Atomic uint32_t waiters;
 	struct engine_lead *lead; /* peer lock */
-	struct list_node done;	  /* session->done */
+	struct list_node done;	  /* session->done, peer->buried or peer->early */
+	bool early;		  /* peer lock: waits in peer->early */
 	bool in_done, io_held, zombie;
 	bool local_staged, remote_staged;     /* as the regions say */
 	bool local_shares, remote_shares;     /* all of it is memory that can go by reference */
@@ -464,6 +467,8 @@ void import_free(void *object);
 
 /* request.c */
 void request_ended(struct engine_request *request);
+/* An active one to the core, peer.lock held: its status. */
+tcpx_status request_hand_over(struct engine_request *request);
 void request_free(void *object);
 /* The request of a handle with a reference, or NULL and ERR_STALE as the last error. It may be
  * released meanwhile: slot.id tells. request_put: no lock held. */

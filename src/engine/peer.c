@@ -11,6 +11,7 @@
 #include "engine/block.h"
 #include "engine/calls.h"
 #include "engine/comms.h"
+#include "engine/early.h"
 #include "engine/hold.h"
 #include "engine/place.h"
 #include "engine/rx_into.h"
@@ -32,6 +33,7 @@ struct engine_peer *peer_create(struct engine_session *session)
 	peer->session = session;
 	sys_mutex_init_short(&peer->lock);
 	list_init(&peer->buried);
+	early_init(peer);
 	block_peer_init(peer);
 	hold_peer_init(peer);
 	list_init(&peer->node);
@@ -193,6 +195,7 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 		share_link_fail(peer, status);
 		session_remember(session, &peer->core);
 	}
+	early_fail(peer, status);
 	drop_fences(peer);
 	pthread_mutex_unlock(&peer->lock);
 	share_peer_dead(peer);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "engine/calls.h"
 #include "engine/comms.h"
+#include "engine/early.h"
 #include "engine/share.h"
 #include "sys/addr.h"
 #include "sys/crypto.h"
@@ -350,6 +351,8 @@ static tcpx_status core_start(struct engine_peer *peer, const struct wire_hello 
 	pthread_mutex_lock(&peer->lock);
 	status = core_link_init(&peer->core, &cfg);
 	peer->core_ready = status == TCPX_OK;
+	if (peer->core_ready)
+		early_start(peer);
 	pthread_mutex_unlock(&peer->lock);
 	return status;
 }

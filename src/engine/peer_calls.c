@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "engine/calls.h"
 #include "engine/comms.h"
+#include "engine/early.h"
 #include "sys/addr.h"
 #include "sys/futex.h"
 
@@ -43,24 +44,25 @@ tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64
 	atomic_fetch_add(&peer->flush_waiters, 1);
 	for (;;) {
 		uint32_t word = atomic_load(&peer->flush_word);
-		bool wait = false;
+		bool wait = false, ask = false;
 
 		pthread_mutex_lock(&peer->lock);
 		if (peer->core_done)
 			status = error_raise(&peer->error);
-		else if (!peer->core_ready)
-			status = error_set(TCPX_ERR_STATE, 0, "peer is not connected yet");
-		if (status == TCPX_OK && first) {
+		else if (early_waits(peer)) /* goes with the link: looked at then */
+			wait = true;
+		else if (peer->core_ready && first) {
+			first = false;
+			ask = true;
 			until = peer->post_seq;
 			notes = peer->core.note_next;
 			core_link_ask(&peer->core);
 		}
-		if (status == TCPX_OK)
+		if (status == TCPX_OK && !first)
 			wait = pending(peer, until, notes);
 		pthread_mutex_unlock(&peer->lock);
-		if (first)
+		if (ask)
 			peer_kick(peer, true);
-		first = false;
 		if (!wait)
 			break;
 		if (sys_futex_wait(&peer->flush_word, word, deadline) < 0) {

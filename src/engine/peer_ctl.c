@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "engine/calls.h"
 #include "engine/comms.h"
+#include "engine/early.h"
 #include "engine/peer_route.h"
 #include "engine/share.h"
 #include "sys/addr.h"
@@ -319,6 +320,11 @@ static void beat(struct engine_peer *peer, int64_t now_ns)
 	carrier_look(peer, now_ns);
 	comms_beat(peer, now_ns);
 	sample(peer, now_ns);
+	pthread_mutex_lock(&peer->lock);
+	if (!list_empty(&peer->early_notes) && peer->core_ready && !peer->core.dead)
+		early_notes_go(peer);
+	pthread_mutex_unlock(&peer->lock);
+	peer_flush_kicks(peer);
 	if (core_alive_beat_due(&peer->alive, now_ns) && peer->ctl) {
 		struct frame frame = {.type = FRAME_HEARTBEAT,
 				      .linear = (uint64_t)now_ns,

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "engine/calls.h"
 #include "engine/comms.h"
+#include "engine/early.h"
 #include "engine/rx_into.h"
 #include "engine/share.h"
 
@@ -32,6 +33,7 @@ static void peer_forget_region(struct engine_peer *peer, struct mem_region *regi
 	uint32_t i;
 
 	pthread_mutex_lock(&peer->lock);
+	early_forget(peer, request_uses, region);
 	if (peer->core_ready) {
 		LIST_FOREACH_SAFE(pos, tmp, &peer->core.active) {
 			struct core_xfer *xfer = LIST_ENTRY(pos, struct core_xfer, node);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "engine/calls.h"
 #include "engine/comms.h"
+#include "engine/early.h"
 #include "engine/program.h"
 #include "engine/rx_into.h"
 #include "engine/share.h"
@@ -232,6 +233,22 @@ static tcpx_status post_error(struct engine_request *request, tcpx_status status
 	}
 }
 
+tcpx_status request_hand_over(struct engine_request *request)
+{
+	share_route(request);
+	comms_route(request);
+	return core_xfer_post(&request->peer->core, &request->xfer);
+}
+
+/* peer.lock held, the request is active: it ends as soon as its memory is quiet. */
+static void stop(struct engine_request *request)
+{
+	if (request->early)
+		early_end(request, TCPX_ERR_CANCELLED);
+	else
+		core_xfer_cancel(&request->peer->core, &request->xfer, TCPX_ERR_CANCELLED);
+}
+
 /* peer.lock held. When it fails, everything is as before: the last end, and its callback. */
 static tcpx_status start(struct engine_request *request)
 {
@@ -248,9 +265,11 @@ static tcpx_status start(struct engine_request *request)
 	atomic_store(&request->state, REQUEST_ACTIVE);
 	atomic_fetch_add(&session->active, 1);
 	request->post_seq = ++peer->post_seq;
-	share_route(request);
-	comms_route(request);
-	status = core_xfer_post(&peer->core, &request->xfer);
+	if (!peer->core_ready) {
+		early_add(request);
+		return TCPX_OK;
+	}
+	status = request_hand_over(request);
 	if (status == TCPX_OK)
 		return TCPX_OK;
 	atomic_fetch_sub(&session->active, 1);
@@ -273,12 +292,10 @@ static tcpx_status post(struct engine_request *request, uint64_t id)
 		status = request_stale();
 	else if (atomic_load(&request->state) == REQUEST_ACTIVE)
 		status = error_set(TCPX_ERR_STATE, 0, "request is active");
-	else if (peer->core_ready)
-		status = start(request);
-	else if (peer->core_done)
+	else if (peer->core_done && !peer->core_ready)
 		status = error_raise(&peer->error);
 	else
-		status = error_set(TCPX_ERR_STATE, 0, "peer is not connected yet");
+		status = start(request);
 	bytes = request->prog.total;
 	pthread_mutex_unlock(&peer->lock);
 	if (status != TCPX_OK)
@@ -316,7 +333,7 @@ tcpx_status engine_request_cancel(struct engine_session *session, uint64_t id)
 	if (request->slot.id != id)
 		status = request_stale();
 	else if (atomic_load(&request->state) == REQUEST_ACTIVE)
-		core_xfer_cancel(&peer->core, &request->xfer, TCPX_ERR_CANCELLED);
+		stop(request);
 	else
 		status = error_set(TCPX_ERR_STATE, 0, "request is not active");
 	pthread_mutex_unlock(&peer->lock);
@@ -345,7 +362,7 @@ tcpx_status engine_request_release(struct engine_session *session, uint64_t id)
 	done_leave(request);
 	if (active) {
 		request->zombie = true;
-		core_xfer_cancel(&peer->core, &request->xfer, TCPX_ERR_CANCELLED);
+		stop(request);
 	}
 	pthread_mutex_unlock(&peer->lock);
 	if (active)
@@ -365,13 +382,11 @@ tcpx_status engine_notify_send(struct engine_session *session, uint64_t peer_id,
 	if (!peer)
 		return TCPX_ERR_STALE;
 	pthread_mutex_lock(&peer->lock);
-	if (peer->core_ready)
+	if (peer->core_ready && list_empty(&peer->early_notes))
 		status = core_note_send(&peer->core, data, bytes);
 	else
-		status = peer->core_done ? peer->error.status : TCPX_ERR_STATE;
-	if (status == TCPX_ERR_STATE)
-		error_set(status, 0, "peer is not connected yet");
-	else if (status == TCPX_ERR_NO_MEMORY)
+		status = peer->core_done ? peer->error.status : early_note(peer, data, bytes);
+	if (status == TCPX_ERR_NO_MEMORY)
 		status = session_memory_error(session);
 	else if (status <= TCPX_ERR_PEER_CLOSED)
 		error_raise(&peer->error);

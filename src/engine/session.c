@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "engine/calls.h"
 #include "engine/comms.h"
+#include "engine/early.h"
 #include "engine/peer_route.h"
 #include "engine/share.h"
 #include "sys/addr.h"
@@ -38,6 +39,8 @@ static void deadline_run(struct sys_timer *timer, int64_t now_ns)
 		pthread_mutex_lock(&peer->lock);
 		if (peer->core_ready && !peer->core.dead)
 			due = core_link_expire(&peer->core, now_ns);
+		else
+			due = early_expire(peer, now_ns);
 		pthread_mutex_unlock(&peer->lock);
 		peer_flush_kicks(peer);
 		if (due && (!next || due < next))

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who asked for how long: look-ups of names, connects that share a peer, times without an end. */
-#include <semaphore.h>
-
 #include "conform.h"
-#include "ctl/resolve.h"
 #include "wire/hello.h"
 
 #define RW (TCPX_RIGHT_READ | TCPX_RIGHT_WRITE)
@@ -14,23 +11,6 @@ static void near_only(struct env *env)
 
 	conform_opts(&opts, "near");
 	OK(tcpx_session_open(&opts, &env->session));
-}
-
-static sem_t answer;
-
-/* A name server that answers when it is told to. */
-static int slow_lookup(const char *host, const char *service, const struct addrinfo *hints,
-		       struct addrinfo **out_list)
-{
-	int rc = 0;
-
-	while (sem_wait(&answer))
-		;
-	if (!strcmp(host, "nobody"))
-		rc = EAI_NONAME;
-	else
-		rc = getaddrinfo(conform_far(), service, hints, out_list);
-	return rc;
 }
 
 static enum tcpx_peer_state state_of(struct env *env, tcpx_peer peer)
@@ -49,20 +29,19 @@ static void case_connect_name_beside(struct env *env)
 	tcpx_peer nobody;
 	char target[32];
 
-	CHECK(sem_init(&answer, 0, 0) == 0);
 	env_far(env, NULL);
 	near_only(env);
-	ctl_resolve_set_lookup(slow_lookup);
+	lookup_hold();
 	OK(tcpx_session_connect_to(env->session, "nobody", &opts, &nobody));
 	CHECK_EQ(state_of(env, nobody), TCPX_PEER_CONNECTING);
-	CHECK(sem_post(&answer) == 0);
+	lookup_answer();
 	event = near_event(env, TCPX_EVENT_PEER_DOWN);
 	CHECK_EQ(event.peer.id, nobody.id);
 	CHECK_EQ(event.status, TCPX_ERR_NOT_FOUND);
 	snprintf(target, sizeof(target), "far-away:%u", env->far_port);
 	OK(tcpx_session_connect_to(env->session, target, &opts, &env->peer));
 	CHECK_EQ(state_of(env, env->peer), TCPX_PEER_CONNECTING);
-	CHECK(sem_post(&answer) == 0);
+	lookup_answer();
 	event = near_event(env, TCPX_EVENT_PEER_UP);
 	CHECK_EQ(event.peer.id, env->peer.id);
 	EXPECT(tcpx_session_connect_to(env->session, "far-away:1:2", &opts, &nobody),
@@ -71,7 +50,7 @@ static void case_connect_name_beside(struct env *env)
 	OK(tcpx_session_connect_to(env->session, "too-late", &opts, &nobody));
 	tcpx_session_close(env->session);
 	env->session = NULL;
-	CHECK(sem_post(&answer) == 0);
+	lookup_answer();
 }
 
 /* The peer is stopped before it answers the first dial: a second caller waits as long as he said,

@@ -296,6 +296,11 @@ tcpx_event session_event(tcpx_session *session, enum tcpx_event_type type);
 tcpx_event near_event(struct env *env, enum tcpx_event_type type);
 tcpx_status far_event(struct env *env, enum tcpx_event_type type);
 
+/* lookup.c: from now on names are looked up when lookup_answer() lets the next one go; all are the
+ * far side's, but "nobody" is nobody's. */
+void lookup_hold(void);
+void lookup_answer(void);
+
 struct case_row {
 	const char *name;
 	void (*run)(struct env *env);
@@ -313,9 +318,9 @@ enum case_flags {
 	CASE_BREAKS = 1u << 7,	/* ends a process that has a plugin, which does not bear it */
 };
 
-extern const struct case_row cases_connect[], cases_query[], cases_region[], cases_bytes[],
-	cases_list[], cases_send[], cases_notify[], cases_patience[], cases_end[], cases_reject[],
-	cases_handle[], cases_loop[], cases_life[], cases_threads[], cases_deregister[],
-	cases_lease[], cases_keyless[], cases_held[];
+extern const struct case_row cases_connect[], cases_early[], cases_query[], cases_region[],
+	cases_bytes[], cases_list[], cases_send[], cases_notify[], cases_patience[], cases_end[],
+	cases_reject[], cases_handle[], cases_loop[], cases_life[], cases_threads[],
+	cases_deregister[], cases_lease[], cases_keyless[], cases_held[];
 
 #endif
