@@ -111,18 +111,15 @@ static bool alike(const struct node_thread *a, const struct node_thread *b)
 
 void node_threads_print(uint32_t rank, const struct node_thread *threads, uint32_t count)
 {
-	char node[24];
-
 	printf("threads of rank %u:", rank);
 	for (uint32_t i = 0, next; i < count; i = next) {
 		const struct node_thread *it = &threads[i];
 
 		for (next = i + 1; next < count && alike(it, &threads[next]);)
 			next++;
-		snprintf(node, sizeof(node), it->node == TOPO_NUMA_UNKNOWN ? "" : " (node %d)",
-			 it->node);
-		printf("%s %u %s on CPUs %s%s", i ? "," : "", next - i, role_of(it->name), it->cpus,
-		       node);
+		printf("%s %u %s on CPUs %s", i ? "," : "", next - i, role_of(it->name), it->cpus);
+		if (it->node != TOPO_NUMA_UNKNOWN)
+			printf(" (node %d)", it->node);
 	}
 	printf("\n");
 }
