@@ -13,7 +13,7 @@ shift
 # configuration, or a part installed since would stay left out.
 stamp="$* | $(meson --version) | $(${CC:-cc} --version 2>/dev/null | head -n 1) |"
 stamp="$stamp $(find . -name meson.build -not -path './build*' | sort | cksum)"
-for part in libcrypto jansson cmocka hwloc; do
+for part in jansson cmocka hwloc; do
 	stamp="$stamp $part=$(pkg-config --modversion $part 2>/dev/null || echo none)"
 done
 

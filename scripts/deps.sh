@@ -20,6 +20,11 @@ probe_header()
 	printf '#include <%s>\n' "$1" | cc -E - >/dev/null 2>&1
 }
 
+probe_library()
+{
+	PATH="$PATH:/sbin:/usr/sbin" ldconfig -p 2>/dev/null | grep -q "^[[:space:]]*$1 "
+}
+
 probe_cxx()
 {
 	printf '#include <cstdint>\nint main() { return 0; }\n' |
@@ -40,6 +45,7 @@ have()
 	cmd:*) command -v "${1#cmd:}" >/dev/null 2>&1 ;;
 	pc:*) pkg-config --exists "${1#pc:}" 2>/dev/null ;;
 	py:*) python_with "${1#py:}" >/dev/null ;;
+	so:*) probe_library "${1#so:}" ;;
 	h:*) probe_header "${1#h:}" ;;
 	cxx) probe_cxx ;;
 	fuzz) probe_fuzz ;;

@@ -10,7 +10,8 @@ extern "C" {
 #endif
 
 typedef struct tcpx_notification {
-	tcpx_peer peer;	  /**< who sent it */
+	tcpx_peer peer;	  /**< who sent it; stale once he is gone */
+	const char *name; /**< his session's name, the library's as data is */
 	const void *data; /**< owned by the library until tcpx_notification_release() */
 	size_t bytes;
 	void *opaque; /**< the library's */

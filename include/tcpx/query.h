@@ -32,11 +32,19 @@ typedef struct tcpx_option {
 	const char *range; /**< "4K..16M" */
 	const char *help;
 	char value[128];    /**< in force in this process, cut */
-	const char *source; /**< "default", "environment", "alias" */
+	const char *source; /**< "default", "environment", "alias", "set" */
 } tcpx_option;
 
 /** Option number index. @return TCPX_OK; ERR_NOT_FOUND past the end. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_option_get(uint32_t index, tcpx_option *out_option);
+
+/** Sets an option of this process in place of its environment's; a field of tcpx_session_opts that
+ * is given still wins.
+ * @param name  as tcpx_option has it @param value "": the default
+ * @return TCPX_OK; ERR_NOT_FOUND (no such option; the next step names the nearest); ERR_INVALID
+ *         (not in its range); ERR_STATE (another value, and a session was opened already);
+ *         ERR_NO_MEMORY. @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_option_set(const char *name, const char *value);
 
 /** Unknown TCPX_* or UCCL_TCPX_* variable number index of the environment, with the nearest known
  * name. @return TCPX_OK; ERR_NOT_FOUND past the end. @threads any. */

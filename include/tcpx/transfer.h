@@ -25,7 +25,8 @@ typedef struct tcpx_completion {
 	uint64_t bytes;		/**< bytes applied; for RECV the bytes received */
 	uint64_t message_bytes; /**< RECV: length of the peer's message, > bytes when truncated */
 	tcpx_request request;
-	void *user; /**< tcpx_request_opts.user */
+	void *user;	     /**< tcpx_request_opts.user */
+	uint64_t elapsed_ns; /**< from the post to the end */
 } tcpx_completion;
 
 /** Runs inside tcpx_session_dispatch() only. May call the library. */
@@ -54,6 +55,16 @@ typedef struct tcpx_request_opts {
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_prepare(
 	tcpx_session *session, tcpx_peer peer, enum tcpx_op op, const tcpx_segment *segments,
 	size_t count, const tcpx_request_opts *opts, tcpx_request *out_request);
+
+/** Another notification, or none, goes with the next posts of a WRITE or READ, or is what an OP_NOTIFY
+ * sends. The segments stay as they were prepared.
+ * @param data  copied by the call
+ * @param has   1: attach it even when it has 0 bytes; 0 with 0 bytes: none
+ * @return TCPX_OK; ERR_STATE (active); ERR_STALE; ERR_INVALID (SEND or RECV; NULL with bytes);
+ *         ERR_LIMIT; ERR_NO_MEMORY. @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_notify(tcpx_session *session,
+							 tcpx_request request, const void *data,
+							 size_t bytes, int has);
 
 /**
  * Starts it. Never blocks, never waits. Legal when prepared or final. When it fails,

@@ -9,17 +9,10 @@
 #include "base/bytes.h"
 #include "base/config.h"
 #include "base/error.h"
+#include "sys/crypto.h"
 
 #define TEXT_OF(x) #x
 #define VERSION_TEXT(major, minor, patch) TEXT_OF(major) "." TEXT_OF(minor) "." TEXT_OF(patch)
-
-#ifdef TCPX_WITH_CRYPTO
-#define WITH_CRYPTO 1
-#define CRYPTO_REASON "HMAC-SHA256 by OpenSSL"
-#else
-#define WITH_CRYPTO 0
-#define CRYPTO_REASON "built without libcrypto: peers on loopback only"
-#endif
 
 #ifdef TCPX_WITH_NVCC
 #define CUDA_REASON "GPU memory by copy engines and kernels; the driver is loaded when used"
@@ -30,7 +23,7 @@
 static const tcpx_feature features[] = {
 	{"tcp", 1, "several channels per peer over epoll and non-blocking sockets"},
 	{"local", 1, "same host: a ring in shared memory; one copy inside a process, or by option"},
-	{"crypto", WITH_CRYPTO, CRYPTO_REASON},
+	{"crypto", 0, ""}, /* filled in when asked */
 	{"cuda", 1, CUDA_REASON},
 	{"ncclnet", 1,
 	 "channels of messages over ncclNet plugins, v6 to v12, for host and GPU memory"},
@@ -50,12 +43,16 @@ tcpx_status tcpx_feature_get(uint32_t index, tcpx_feature *out_feature)
 	if (index >= sizeof(features) / sizeof(features[0]))
 		return TCPX_ERR_NOT_FOUND;
 	*out_feature = features[index];
+	if (!strcmp(out_feature->name, "crypto")) {
+		out_feature->built = sys_crypto_available();
+		out_feature->reason = sys_crypto_reason();
+	}
 	return TCPX_OK;
 }
 
 tcpx_status tcpx_option_get(uint32_t index, tcpx_option *out_option)
 {
-	static const char *const sources[] = {"default", "environment", "alias"};
+	static const char *const sources[] = {"default", "environment", "alias", "set"};
 	const struct config_row *row = config_row(index);
 	const struct config_value *value;
 
@@ -74,6 +71,14 @@ tcpx_status tcpx_option_get(uint32_t index, tcpx_option *out_option)
 	out_option->source = sources[value->source];
 	snprintf(out_option->value, sizeof(out_option->value), "%s", value->text);
 	return TCPX_OK;
+}
+
+tcpx_status tcpx_option_set(const char *name, const char *value)
+{
+	if (!name || !value)
+		return error_set(TCPX_ERR_INVALID, 0, "tcpx_option_set: %s is NULL",
+				 name ? "value" : "name");
+	return config_set(name, value);
 }
 
 tcpx_status tcpx_option_unknown(uint32_t index, char *name, size_t cap, const char **out_nearest)

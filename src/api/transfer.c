@@ -38,6 +38,13 @@ tcpx_status tcpx_request_prepare(tcpx_session *session, tcpx_peer peer, enum tcp
 				      opts ? &copy : NULL, out_request);
 }
 
+tcpx_status tcpx_request_notify(tcpx_session *session, tcpx_request request, const void *data,
+				size_t bytes, int has)
+{
+	API_ENTER(session);
+	return engine_request_notify(api_session(session), request.id, data, bytes, has);
+}
+
 tcpx_status tcpx_request_post(tcpx_session *session, tcpx_request request)
 {
 	API_ENTER(session);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Options in force: the environment read once, checked against the table. */
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -271,6 +272,62 @@ static void load(void)
 		report(i);
 		values[i].wrong = values[i].wrong_text = NULL;
 	}
+}
+
+static pthread_mutex_t set_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool fixed; /* set_lock */
+
+static tcpx_status set(unsigned i, const char *text)
+{
+	struct config_value value = {.source = CONFIG_SET};
+	const struct config_row *row = &rows[i];
+
+	if (!*text)
+		text = row->default_text;
+	if (config_parse(row, 0, text, &value.u64))
+		return error_set(TCPX_ERR_INVALID, 0, "%s=%.60s is not in %s (%s)", row->name, text,
+				 ranges[i], config_type_name(row->type));
+	if (!strcmp(text, values[i].text))
+		return TCPX_OK;
+	if (fixed) {
+		error_set(TCPX_ERR_STATE, 0, "%s is %.60s in this process, not %.60s", row->name,
+			  values[i].text, text);
+		return error_next("it is one for all sessions: set it before the first is opened");
+	}
+	value.text = strdup(text); /* lives for ever, as the others */
+	if (!value.text)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "option %s", row->name);
+	values[i] = value;
+	if (i == CONFIG_LOG)
+		log_level_default((int)value.u64);
+	return TCPX_OK;
+}
+
+tcpx_status config_set(const char *name, const char *text)
+{
+	tcpx_status status = TCPX_ERR_NOT_FOUND;
+
+	pthread_once(&once, load);
+	pthread_mutex_lock(&set_lock);
+	for (unsigned i = 0; i < CONFIG_IDS && status == TCPX_ERR_NOT_FOUND; i++)
+		if (!strcmp(rows[i].name, name))
+			status = set(i, text);
+	pthread_mutex_unlock(&set_lock);
+	if (status == TCPX_ERR_NOT_FOUND) {
+		const char *nearest = config_nearest(name, strlen(name));
+
+		error_set(status, 0, "no option is named %.60s", name);
+		error_next(*nearest ? "did you mean %s?" : "'tcpx info --env' lists them%s",
+			   nearest);
+	}
+	return status;
+}
+
+void config_fix(void)
+{
+	pthread_mutex_lock(&set_lock);
+	fixed = true;
+	pthread_mutex_unlock(&set_lock);
 }
 
 const struct config_value *config_value(enum config_id id)

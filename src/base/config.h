@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <tcpx/types.h>
+
 enum config_type {
 	CONFIG_BYTES, /* config_u64: bytes */
 	CONFIG_COUNT, /* a number; "auto" is 0 where the default is auto */
@@ -33,7 +35,8 @@ enum config_type {
 	X(LOG, "TCPX_LOG", "TCPX_DEBUG UCCL_TCPX_DEBUG UCCL_TCPX_LAUNCH_DEBUG", LEVEL, "warn", 0,  \
 	  4, "log level: error, warn, info, debug, trace; 1 in an alias means debug")              \
 	X(BIND, "TCPX_BIND", "", TEXT, "", 0, 1023,                                                \
-	  "comma list of addresses or interfaces, one rail each; empty: loopback")                 \
+	  "comma list of addresses or interfaces, one rail each; auto: the fast ones; empty: "     \
+	  "loopback")                                                                              \
 	X(KEY_FILE, "TCPX_KEY_FILE", "", PATH, "", 0, 4095,                                        \
 	  "key file that proves peers on a bootstrap port, mode 0600")                             \
 	X(CHANNELS, "TCPX_CHANNELS", "UCCL_TCPX_NUM_CHANNELS TCPX_NUM_CHANNELS", COUNT, "auto", 0, \
@@ -68,7 +71,7 @@ enum config_type {
 	  "tcp: what is staged goes to the socket without a copy")                                 \
 	X(GPU_PEER, "TCPX_GPU_PEER", "", BOOL, "1", 0, 1,                                          \
 	  "same host: one GPU copies straight from another's memory, or its own")                  \
-	X(STRICT_CANCEL, "TCPX_STRICT_CANCEL", "", BOOL, "0", 0, 1,                                \
+	X(STRICT_CANCEL, "TCPX_STRICT_CANCEL", "TCPX_STRICT_ABORT", BOOL, "0", 0, 1,               \
 	  "a cancelled WRITE ends only when no byte of it can land any more")                      \
 	X(CONGESTION, "TCPX_CONGESTION", "", TEXT, "", 0, 15,                                      \
 	  "congestion control of data channels (tcp_congestion_control); empty: the system's")     \
@@ -84,6 +87,8 @@ enum config_type {
 	  "interface or VRF that all our sockets but loopback's are bound to; empty: none")        \
 	X(CUDA_LIBRARY, "TCPX_CUDA_LIBRARY", "", PATH, "libcuda.so.1", 1, 4095,                    \
 	  "the CUDA driver to load")                                                               \
+	X(CRYPTO_LIBRARY, "TCPX_CRYPTO_LIBRARY", "", PATH, "libcrypto.so.3", 1, 4095,              \
+	  "OpenSSL's libcrypto to load, which proves peers; without one loopback only")            \
 	X(NVML_LIBRARY, "TCPX_NVML_LIBRARY", "", PATH, "libnvidia-ml.so.1", 1, 4095,               \
 	  "tools: NVIDIA's management library, asked for the names of GPUs")                       \
 	X(GPU_COPY, "TCPX_GPU_COPY", "", COPY, "auto", 0, 2,                                       \
@@ -147,6 +152,12 @@ enum config_type {
 	  "gpudirect: kernel, d2d, host, cpu, none (what arrives is not looked at), host-recv")    \
 	X(HOST_RECV_DEBUG, "TCPX_HOST_RECV_DEBUG", "UCCL_TCPX_HOST_RECV_DEBUG", BOOL, "0", 0, 1,   \
 	  "gpudirect: receive into pinned host memory, as TCPX_UNPACK_IMPL=host-recv")             \
+	X(NIXL_TRANSPORT, "TCPX_NIXL_TRANSPORT", "", TEXT, "auto", 0, 15,                          \
+	  "NIXL plugin: auto, tcp, local (this host alone), gpudirect (wants TCPX_PLUGIN)")        \
+	X(NIXL_PORT, "TCPX_NIXL_PORT", "", COUNT, "0", 0, 65535,                                   \
+	  "NIXL plugin: port to listen on, TCPX_PORT_RETRIES more are tried; 0: any free one")     \
+	X(NIXL_EAGER_CONNECT, "TCPX_NIXL_EAGER_CONNECT", "", BOOL, "1", 0, 1,                      \
+	  "NIXL plugin: connect when an agent's metadata comes; 0: with the first request")        \
 	X(PLUGIN_PATH, "TCPX_PLUGIN_PATH", "UCCL_TCPX_PLUGIN_PATH", PATH,                          \
 	  "/usr/local/tcpx/lib64/libnccl-net-tcpx.so", 0, 4095,                                    \
 	  "the plugin that \"default\" means; else also /var/lib/tcpx/lib64")
@@ -160,7 +171,7 @@ enum config_id {
 
 enum config_copies { CONFIG_COPIES_AUTO, CONFIG_COPIES_ENGINE, CONFIG_COPIES_KERNEL };
 
-enum config_source { CONFIG_DEFAULT, CONFIG_ENVIRONMENT, CONFIG_ALIAS };
+enum config_source { CONFIG_DEFAULT, CONFIG_ENVIRONMENT, CONFIG_ALIAS, CONFIG_SET };
 
 struct config_row {
 	const char *name, *aliases;
@@ -183,6 +194,13 @@ uint64_t config_u64(enum config_id id);
 int config_bool(enum config_id id);
 const char *config_text(enum config_id id); /* never NULL; "" when unset */
 const struct config_value *config_value(enum config_id id);
+
+/* In place of the environment's, until config_fix(); the text "" means the default. ERR_NOT_FOUND
+ * no such option; ERR_INVALID not in its range; ERR_STATE it is another one and fixed. Any
+ * thread. */
+tcpx_status config_set(const char *name, const char *text);
+/* Values are read without a lock from now on: they stay. */
+void config_fix(void);
 
 const struct config_row *config_row(unsigned index); /* NULL past the end */
 const char *config_type_name(enum config_type type);

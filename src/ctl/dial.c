@@ -291,9 +291,8 @@ static tcpx_status check_bare(const struct ctl_dial_opts *opts)
 	if (sys_crypto_available())
 		return error_set(TCPX_ERR_UNSUPPORTED, 0,
 				 "%s: a secret is shown bare on loopback only", text);
-	error_set(TCPX_ERR_UNSUPPORTED, 0, "%s: built without a crypto library: loopback only",
-		  text);
-	return error_next("install OpenSSL 3 (package libssl-dev) and build again");
+	error_set(TCPX_ERR_UNSUPPORTED, 0, "%s: without a crypto library: loopback only", text);
+	return error_next("install OpenSSL 3 (package libssl3); 'tcpx info' says what is missing");
 }
 
 static tcpx_status begin(struct ctl_dial *dial, const struct ctl_dial_opts *opts)

@@ -41,6 +41,8 @@ tcpx_status engine_region_import(struct engine_session *session, uint64_t peer_i
 tcpx_status engine_request_prepare(struct engine_session *session, uint64_t peer_id,
 				   enum tcpx_op op, const tcpx_segment *segments, size_t count,
 				   const tcpx_request_opts *opts, tcpx_request *out_request);
+tcpx_status engine_request_notify(struct engine_session *session, uint64_t request,
+				  const void *data, size_t bytes, int has);
 tcpx_status engine_request_post(struct engine_session *session, uint64_t id);
 tcpx_status engine_request_test(struct engine_session *session, uint64_t id,
 				tcpx_completion *out_completion);

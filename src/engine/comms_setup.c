@@ -69,7 +69,7 @@ struct net_setup_opts comms_opts(const struct engine_comms *comms, int64_t deadl
 		.ended_arg = comms->peer,
 	};
 
-	snprintf(opts.peer, sizeof(opts.peer), "%s", comms->peer->name);
+	snprintf(opts.peer, sizeof(opts.peer), "%.63s", comms->peer->name);
 	return opts;
 }
 

@@ -17,9 +17,22 @@
 
 #define CONNECT_NS (10 * CLOCK_S_NS)
 
+/* Control thread, as all accepts: a link with that session that came meanwhile is the one. */
 static void dial_run(void *arg)
 {
-	peer_dial_start(arg);
+	struct engine_peer *peer = arg, *other = NULL;
+	static const uint8_t anyone[WIRE_UUID_BYTES];
+
+	if (memcmp(peer->uuid, anyone, sizeof(anyone)) &&
+	    memcmp(peer->uuid, peer->session->uuid, sizeof(peer->uuid)))
+		other = peer_by_uuid(peer->session, peer->uuid, peer);
+	if (!other) {
+		peer_dial_start(peer);
+		return;
+	}
+	peer->in_view = false; /* its handle is not given out */
+	peer->same_as = other->slot_id;
+	peer_die(peer, TCPX_ERR_EXISTS, 0, "linked already");
 }
 
 /* How the dial proves itself. */
@@ -284,6 +297,8 @@ tcpx_status engine_connect(struct engine_session *session, const struct wire_inf
 		peer->in_view = nonblocking;
 		peer_enlist(peer);
 		runtime_call(dial_run, peer);
+		if (nonblocking && !peer->in_view)
+			status = TCPX_ERR_EXISTS;
 		/* the connect timer comes first and knows more */
 		if (!nonblocking)
 			status = wait_up(peer, deadline_ns + 200 * CLOCK_MS_NS);

@@ -281,6 +281,7 @@ struct engine_request {
 	bool local_shares, remote_shares;     /* all of it is memory that can go by reference */
 	bool local_messages, remote_messages; /* the same, as messages */
 	uint64_t post_seq;
+	int64_t posted_ns;
 	tcpx_completion completion;
 };
 

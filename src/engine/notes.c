@@ -77,6 +77,7 @@ static bool note_pop(struct engine_session *session, tcpx_notification *out)
 		return false;
 	msg = LIST_ENTRY(node, struct core_msg, node);
 	out->peer.id = note_peer(msg)->slot_id;
+	out->name = note_peer(msg)->name;
 	out->data = msg->data;
 	out->bytes = msg->bytes;
 	out->opaque = msg;
@@ -132,6 +133,7 @@ void engine_note_release(struct engine_session *session, tcpx_notification *noti
 		return;
 	notification->opaque = NULL;
 	notification->data = NULL;
+	notification->name = NULL;
 	note_free(session, msg);
 }
 

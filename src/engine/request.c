@@ -33,34 +33,55 @@ void request_put(struct engine_request *request)
 	handle_put(&request->session->requests, request);
 }
 
-static tcpx_status take_options(struct engine_request *request, enum tcpx_op op,
-				const tcpx_request_opts *opts)
+static tcpx_status copy_notify(enum tcpx_op op, const void *data, size_t bytes, int has,
+			       void **out_copy)
+{
+	*out_copy = NULL;
+	if (bytes > TCPX_NOTIFY_MAX)
+		return error_set(TCPX_ERR_LIMIT, 0, "notification of %zu bytes, at most %u", bytes,
+				 TCPX_NOTIFY_MAX);
+	if (bytes && !data)
+		return error_set(TCPX_ERR_INVALID, 0, "notify is NULL with notify_bytes %zu",
+				 bytes);
+	if ((has || bytes) && (op == TCPX_OP_SEND || op == TCPX_OP_RECV))
+		return error_set(TCPX_ERR_INVALID, 0, "only WRITE and READ carry a notification");
+	if (!bytes)
+		return TCPX_OK;
+	*out_copy = malloc(bytes);
+	if (!*out_copy)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "notification of %zu bytes", bytes);
+	memcpy(*out_copy, data, bytes);
+	return TCPX_OK;
+}
+
+/* In place of the one that it has, which is returned. */
+static void *set_notify(struct engine_request *request, void *copy, size_t bytes, int has)
 {
 	struct core_xfer *xfer = &request->xfer;
+	void *before = request->notify;
+
+	request->notify = copy;
+	xfer->notify = copy;
+	xfer->notify_bytes = (uint32_t)bytes;
+	xfer->has_notify = xfer->op != TCPX_OP_NOTIFY && (has || bytes);
+	return before;
+}
+
+static tcpx_status take_options(struct engine_request *request, const tcpx_request_opts *opts)
+{
+	struct core_xfer *xfer = &request->xfer;
+	tcpx_status status;
+	void *copy;
 
 	xfer->strict = request->session->flags & TCPX_SESSION_STRICT_CANCEL;
 	if (!opts)
 		return TCPX_OK;
-	if (opts->notify_bytes > TCPX_NOTIFY_MAX)
-		return error_set(TCPX_ERR_LIMIT, 0, "notification of %zu bytes, at most %u",
-				 opts->notify_bytes, TCPX_NOTIFY_MAX);
-	if (opts->notify_bytes && !opts->notify)
-		return error_set(TCPX_ERR_INVALID, 0, "notify is NULL with notify_bytes %zu",
-				 opts->notify_bytes);
 	if (opts->deadline_ns < 0)
 		return error_set(TCPX_ERR_INVALID, 0, "deadline_ns is negative");
-	xfer->has_notify = op != TCPX_OP_NOTIFY && (opts->has_notify || opts->notify_bytes);
-	if (xfer->has_notify && op != TCPX_OP_WRITE && op != TCPX_OP_READ)
-		return error_set(TCPX_ERR_INVALID, 0, "only WRITE and READ carry a notification");
-	if (opts->notify_bytes) {
-		request->notify = malloc(opts->notify_bytes);
-		if (!request->notify)
-			return error_set(TCPX_ERR_NO_MEMORY, 0, "notification of %zu bytes",
-					 opts->notify_bytes);
-		memcpy(request->notify, opts->notify, opts->notify_bytes);
-	}
-	xfer->notify = request->notify;
-	xfer->notify_bytes = (uint32_t)opts->notify_bytes;
+	status = copy_notify(xfer->op, opts->notify, opts->notify_bytes, opts->has_notify, &copy);
+	if (status != TCPX_OK)
+		return status;
+	set_notify(request, copy, opts->notify_bytes, opts->has_notify);
 	xfer->priority = opts->priority;
 	request->deadline_ns = opts->deadline_ns;
 	request->callback = opts->callback;
@@ -87,7 +108,7 @@ tcpx_status engine_request_prepare(struct engine_session *session, uint64_t peer
 	request->peer = peer;
 	request->xfer.op = op;
 	list_init(&request->done);
-	status = take_options(request, op, opts);
+	status = take_options(request, opts);
 	if (status == TCPX_OK)
 		status = program_build(request, op, segments, count);
 	if (status != TCPX_OK) {
@@ -180,11 +201,13 @@ void request_ended(struct engine_request *request)
 	bool zombie = request->zombie;
 
 	io_put(request);
-	request->completion = (tcpx_completion){.status = xfer->status,
-						.bytes = xfer->applied,
-						.message_bytes = xfer->message_bytes,
-						.request = {request->slot.id},
-						.user = request->user};
+	request->completion =
+		(tcpx_completion){.status = xfer->status,
+				  .bytes = xfer->applied,
+				  .message_bytes = xfer->message_bytes,
+				  .request = {request->slot.id},
+				  .user = request->user,
+				  .elapsed_ns = (uint64_t)(clock_now_ns() - request->posted_ns)};
 	atomic_fetch_sub(&session->active, 1);
 	atomic_fetch_add(xfer->status == TCPX_OK ? &session->done_count : &session->failed, 1);
 	if (request->callback && !zombie)
@@ -265,6 +288,7 @@ static tcpx_status start(struct engine_request *request)
 	atomic_store(&request->state, REQUEST_ACTIVE);
 	atomic_fetch_add(&session->active, 1);
 	request->post_seq = ++peer->post_seq;
+	request->posted_ns = clock_now_ns();
 	if (!peer->core_ready) {
 		early_add(request);
 		return TCPX_OK;
@@ -306,6 +330,29 @@ static tcpx_status post(struct engine_request *request, uint64_t id)
 	peer_kick_posted(peer, bytes <= session->inline_bytes &&
 				       !(session->flags & TCPX_SESSION_NO_INLINE));
 	return TCPX_OK;
+}
+
+tcpx_status engine_request_notify(struct engine_session *session, uint64_t id, const void *data,
+				  size_t bytes, int has)
+{
+	struct engine_request *request = request_get(session, id);
+	tcpx_status status;
+	void *spare;
+
+	if (!request)
+		return TCPX_ERR_STALE;
+	status = copy_notify(request->xfer.op, data, bytes, has, &spare);
+	pthread_mutex_lock(&request->peer->lock);
+	if (request->slot.id != id)
+		status = request_stale();
+	else if (status == TCPX_OK && atomic_load(&request->state) == REQUEST_ACTIVE)
+		status = error_set(TCPX_ERR_STATE, 0, "request is active");
+	if (status == TCPX_OK)
+		spare = set_notify(request, spare, bytes, has);
+	pthread_mutex_unlock(&request->peer->lock);
+	free(spare);
+	request_put(request);
+	return status;
 }
 
 tcpx_status engine_request_post(struct engine_session *session, uint64_t id)

@@ -173,6 +173,7 @@ tcpx_status engine_session_open(const tcpx_session_opts *opts, struct engine_ses
 
 	if (!session)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "session");
+	config_fix();
 	session_init(session);
 	status = session_options(session, opts ? opts : &none);
 	if (status == TCPX_OK)

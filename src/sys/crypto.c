@@ -1,42 +1,109 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HMAC-SHA256 by OpenSSL 3, constant-time comparison, and randomness of the kernel. */
+/* HMAC-SHA256 by OpenSSL 3, loaded when it is first needed; constant-time comparison; the kernel's
+ * randomness. */
 #include "sys/crypto.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/random.h>
 
+#include "abi/libcrypto.h"
+#include "base/config.h"
 #include "base/error.h"
 
 #ifdef TCPX_WITH_CRYPTO
-#include <openssl/core_names.h>
-#include <openssl/evp.h>
-#include <openssl/params.h>
+
+struct libcrypto {
+#define CRYPTO_MEMBER(name, symbol, result, params) result(*name) params;
+	LIBCRYPTO_LIST(CRYPTO_MEMBER)
+#undef CRYPTO_MEMBER
+};
+
+static const struct {
+	const char *symbol;
+	size_t offset; /* of the pointer in struct libcrypto */
+} entries[] = {
+#define CRYPTO_ENTRY(name, symbol, result, params) {symbol, offsetof(struct libcrypto, name)},
+	LIBCRYPTO_LIST(CRYPTO_ENTRY)
+#undef CRYPTO_ENTRY
+};
+
+static struct libcrypto crypto; /* stays loaded */
+static bool there;
+static char reason[256];
+
+static void load(void)
+{
+	const char *path = config_text(CONFIG_CRYPTO_LIBRARY), *why;
+	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+
+	if (!handle) {
+		why = dlerror();
+		snprintf(reason, sizeof(reason), "no libcrypto (%s): peers on loopback only",
+			 why ? why : path);
+		return;
+	}
+	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+		void *symbol = dlsym(handle, entries[i].symbol);
+
+		if (!symbol) {
+			snprintf(reason, sizeof(reason),
+				 "%.100s has no %s, which OpenSSL 3 has: peers on loopback only",
+				 path, entries[i].symbol);
+			dlclose(handle);
+			return;
+		}
+		memcpy((char *)&crypto + entries[i].offset, &symbol, sizeof(symbol));
+	}
+	there = true;
+	snprintf(reason, sizeof(reason), "HMAC-SHA256 by OpenSSL (%.100s)", path);
+}
 
 int sys_crypto_available(void)
 {
-	return 1;
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, load);
+	return there;
+}
+
+const char *sys_crypto_reason(void)
+{
+	(void)sys_crypto_available();
+	return reason;
 }
 
 tcpx_status sys_hmac_sha256(const uint8_t key[32], const struct sys_span *spans, unsigned count,
 			    uint8_t out[32])
 {
 	char digest[] = "SHA256";
-	OSSL_PARAM params[] = {
-		OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
-		OSSL_PARAM_construct_end(),
+	libcrypto_param params[] = {
+		{LIBCRYPTO_MAC_DIGEST, LIBCRYPTO_PARAM_UTF8_STRING, digest, strlen(digest), 0},
+		{0},
 	};
-	/* Fetched each time: handshakes are rare, and nothing of OpenSSL's is kept to exit. */
-	EVP_MAC *mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
-	EVP_MAC_CTX *ctx = mac ? EVP_MAC_CTX_new(mac) : NULL;
+	libcrypto_mac *mac;
+	libcrypto_mac_ctx *ctx;
 	size_t len = 0;
-	int ok = ctx && EVP_MAC_init(ctx, key, 32, params);
+	int ok;
 
+	if (!sys_crypto_available())
+		return error_set(TCPX_ERR_UNSUPPORTED, 0, "%s", reason);
+	/* Fetched each time: handshakes are rare, and nothing of OpenSSL's is kept to exit. */
+	mac = crypto.mac_fetch(NULL, "HMAC", NULL);
+	ctx = mac ? crypto.ctx_new(mac) : NULL;
+	ok = ctx && crypto.init(ctx, key, 32, params);
 	for (unsigned i = 0; ok && i < count; i++)
 		if (spans[i].len)
-			ok = EVP_MAC_update(ctx, spans[i].data, spans[i].len);
-	ok = ok && EVP_MAC_final(ctx, out, &len, 32) && len == 32;
-	EVP_MAC_CTX_free(ctx);
-	EVP_MAC_free(mac);
+			ok = crypto.update(ctx, spans[i].data, spans[i].len);
+	ok = ok && crypto.final(ctx, out, &len, 32) && len == 32;
+	if (ctx)
+		crypto.ctx_free(ctx);
+	if (mac)
+		crypto.mac_free(mac);
 	if (!ok)
 		return error_set(TCPX_ERR_INTERNAL, 0, "OpenSSL computes no HMAC-SHA256");
 	return TCPX_OK;
@@ -49,6 +116,11 @@ int sys_crypto_available(void)
 	return 0;
 }
 
+const char *sys_crypto_reason(void)
+{
+	return "built without crypto: peers on loopback only";
+}
+
 tcpx_status sys_hmac_sha256(const uint8_t key[32], const struct sys_span *spans, unsigned count,
 			    uint8_t out[32])
 {
@@ -56,7 +128,7 @@ tcpx_status sys_hmac_sha256(const uint8_t key[32], const struct sys_span *spans,
 	(void)spans;
 	(void)count;
 	(void)out;
-	return error_set(TCPX_ERR_UNSUPPORTED, 0, "built without OpenSSL: no keys, loopback only");
+	return error_set(TCPX_ERR_UNSUPPORTED, 0, "%s", sys_crypto_reason());
 }
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HMAC-SHA256 through OpenSSL where built in, randomness from getrandom. */
+/* HMAC-SHA256 through OpenSSL where there is one, randomness from getrandom. */
 #ifndef SYS_CRYPTO_H
 #define SYS_CRYPTO_H
 
@@ -13,7 +13,8 @@ struct sys_span {
 	size_t len;
 };
 
-int sys_crypto_available(void); /* 1: HMAC works in this build */
+int sys_crypto_available(void);	     /* 1: HMAC works in this process */
+const char *sys_crypto_reason(void); /* by what, or why not; static */
 /* Over the concatenation of spans. ERR_UNSUPPORTED without crypto. */
 tcpx_status sys_hmac_sha256(const uint8_t key[32], const struct sys_span *spans, unsigned count,
 			    uint8_t out[32]);

@@ -4,11 +4,13 @@
 
 #include <errno.h>
 #include <ifaddrs.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/config.h"
 #include "base/error.h"
 #include "sys/addr.h"
 
@@ -225,6 +227,74 @@ static int is_ours(const struct expansion *e, struct sockaddr_storage *addr)
 	return 0;
 }
 
+/* What container engines and hypervisors name their bridges and the ends of their cables. */
+static int is_container(const char *name)
+{
+	static const char *const beginnings[] = {
+		"docker", "br-",  "veth", "cni",  "flannel",	  "cali",   "cilium", "lxc",  "lxd",
+		"virbr",  "vnet", "tunl", "kube", "nodelocaldns", "podman", "weave",  "dummy"};
+
+	for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); i++)
+		if (!strncmp(name, beginnings[i], strlen(beginnings[i])))
+			return 1;
+	return 0;
+}
+
+/* Mb/s; 0: it does not say. */
+static long speed_of(const char *name)
+{
+	char path[PATH_MAX], text[32] = "";
+	long speed;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/class/net/%s/speed", config_text(CONFIG_SYSFS), name);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	if (!fgets(text, sizeof(text), file))
+		text[0] = '\0';
+	fclose(file);
+	speed = strtol(text, NULL, 10);
+	return speed > 0 ? speed : 0;
+}
+
+static int is_candidate(const struct sys_iface *iface)
+{
+	return !iface->loopback && iface->carrier && !is_container(iface->name) &&
+	       !sys_addr_is_link_local(&iface->addr);
+}
+
+static tcpx_status add_auto(struct expansion *e)
+{
+	struct sockaddr_storage loopback;
+	long fastest = 0, speed;
+	tcpx_status status = TCPX_OK;
+
+	for (unsigned i = 0; i < e->niface; i++)
+		if (is_candidate(&e->ifaces[i]) && (speed = speed_of(e->ifaces[i].name)) > fastest)
+			fastest = speed;
+	for (unsigned i = 0; i < e->niface && status == TCPX_OK && e->count < e->max; i++) {
+		const struct sys_iface *iface = &e->ifaces[i];
+		int again = 0;
+
+		for (unsigned k = 0; k < i; k++)
+			again |= is_candidate(&e->ifaces[k]) &&
+				 !strcmp(e->ifaces[k].name, iface->name);
+		if (!is_candidate(iface) || again)
+			continue;
+		speed = speed_of(iface->name);
+		if (!speed || speed * 2 >= fastest)
+			status = add(e, &iface->addr);
+	}
+	if (status == TCPX_OK && !e->count) {
+		LOG_INFO("no interface that leads to other hosts: loopback alone");
+		status = sys_addr_parse("127.0.0.1", 0, &loopback);
+		if (status == TCPX_OK)
+			status = add(e, &loopback);
+	}
+	return status;
+}
+
 static tcpx_status add_entry(struct expansion *e, const char *text)
 {
 	struct sockaddr_storage addr;
@@ -233,6 +303,8 @@ static tcpx_status add_entry(struct expansion *e, const char *text)
 		error_set(TCPX_ERR_INVALID, 0, "empty entry in the list of addresses to bind to");
 		return error_next("write it as IF or ADDRESS, with commas between");
 	}
+	if (strcmp(text, "auto") == 0)
+		return add_auto(e);
 	if (strcmp(text, "localhost") == 0)
 		text = "127.0.0.1";
 	if (sys_addr_parse(text, 0, &addr) == TCPX_OK) {

@@ -20,7 +20,9 @@ struct sys_iface {
  * ERR_NO_DESCRIPTORS. */
 tcpx_status sys_iface_list(struct sys_iface **out_ifaces, unsigned *out_count);
 
-/* "IF or address[,...]" to addresses with port 0. An interface gives its first v4 address and its
+/* "IF or address[,...]" to addresses with port 0. "auto": the first address of every interface
+ * with a carrier that is no container's and at least half as fast as the fastest; loopback where
+ * there is none. An interface gives its first v4 address and its
  * first v6 one (link-local only when it has nothing else); "localhost" is 127.0.0.1; a wildcard
  * address is allowed. Duplicates are dropped. ERR_ADDRESS: not ours, or without an address, the
  * next step names what there is; ERR_INVALID: empty entry; ERR_LIMIT: more than max. */

@@ -421,6 +421,58 @@ static void case_notify_both_ways(struct env *env)
 	}
 }
 
+/* A request is prepared once; what goes along with it is another thing each time. */
+static void case_notify_changed(struct env *env)
+{
+	tcpx_segment segment = {.length = 1000};
+	uint8_t data[1000] = {0}, word[100];
+	tcpx_notification note;
+	tcpx_request request;
+	uint64_t bytes;
+
+	segment.local = near_host(env, data, sizeof(data), 0);
+	segment.remote = far_buf(env, 0, sizeof(data), RW, 0);
+	OK(tcpx_request_prepare(env->session, env->peer, TCPX_OP_WRITE, &segment, 1, NULL,
+				&request));
+	for (uint64_t seed = 1; seed <= 3; seed++) { /* before the first post, and between */
+		pat_fill(word, sizeof(word), seed, 0);
+		OK(tcpx_request_notify(env->session, request, word, seed * 10, 1));
+		memset(word, 0, sizeof(word)); /* copied */
+		OK(tcpx_request_post(env->session, request));
+		OK(near_wait(env, request, NULL));
+		OK(far_take(env, &(struct far_take){.timeout_ns = LONG_NS, .seed = seed}, &bytes));
+		CHECK_EQ(bytes, seed * 10);
+	}
+	OK(tcpx_request_notify(env->session, request, NULL, 0, 1));
+	OK(tcpx_request_post(env->session, request));
+	OK(far_take(env, &(struct far_take){.timeout_ns = LONG_NS}, &bytes));
+	CHECK_EQ(bytes, 0);
+	OK(near_wait(env, request, NULL));
+	OK(tcpx_request_notify(env->session, request, NULL, 0, 0));
+	OK(tcpx_request_post(env->session, request));
+	OK(near_wait(env, request, NULL));
+	nothing_there(env);
+	EXPECT(tcpx_request_notify(env->session, request, NULL, 1, 1), TCPX_ERR_INVALID);
+	EXPECT(tcpx_request_notify(env->session, request, word, TCPX_NOTIFY_MAX + 1ul, 1),
+	       TCPX_ERR_LIMIT);
+	OK(tcpx_request_release(env->session, request));
+	EXPECT(tcpx_request_notify(env->session, request, word, 1, 1), TCPX_ERR_STALE);
+	OK(tcpx_request_start(env->session, env->peer, TCPX_OP_RECV, &segment, 1, NULL, &request));
+	EXPECT(tcpx_request_notify(env->session, request, word, 1, 1), TCPX_ERR_INVALID);
+	EXPECT(tcpx_request_notify(env->session, request, NULL, 0, 0), TCPX_ERR_STATE);
+	/* whose it is, also once he is gone */
+	OK(far_simple(env, FAR_NOTIFY_SEND, 0, 5, 1, 0, 0));
+	OK(far_simple(env, FAR_FLUSH, 0, (uint64_t)LONG_NS, 0, 0, 0));
+	OK(far_simple(env, FAR_CLOSE, 0, 0, 0, 0, 0));
+	CHECK(is_peer_error(near_wait(env, request, NULL)));
+	OK(tcpx_peer_disconnect(env->session, env->peer));
+	OK(tcpx_notify_take(env->session, LONG_NS, &note));
+	CHECK(!strcmp(note.name, "far"));
+	CHECK_EQ(note.bytes, 5);
+	tcpx_notification_release(env->session, &note);
+	CHECK(!note.name && !note.data);
+}
+
 const struct case_row cases_notify[] = {
 	{"notify_sizes", case_notify_sizes, 0},
 	{"notify_order", case_notify_order, 0},
@@ -433,5 +485,6 @@ const struct case_row cases_notify[] = {
 	{"notify_repost_fails", case_notify_repost_fails, CASE_BARE},
 	{"notify_over_budget", case_notify_over_budget, CASE_BARE},
 	{"notify_both_ways", case_notify_both_ways, 0},
+	{"notify_changed", case_notify_changed, 0},
 	{0},
 };

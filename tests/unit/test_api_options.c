@@ -119,6 +119,42 @@ static void byte_counts_name_what_is_wrong(void **state)
 	assert_string_equal(tcpx_status_next(TCPX_OK), "");
 }
 
+static const tcpx_option *option_named(const char *name)
+{
+	static tcpx_option option;
+
+	for (uint32_t i = 0; tcpx_option_get(i, &option) == TCPX_OK; i++)
+		if (!strcmp(option.name, name))
+			return &option;
+	return NULL;
+}
+
+/* In force until a session reads it; then it stays, for all of them. */
+static void options_are_set(void **state)
+{
+	tcpx_session *session;
+
+	(void)state;
+	assert_int_equal(tcpx_option_set("TCPX_CHUNK_BYTES", "2M"), TCPX_OK);
+	assert_string_equal(option_named("TCPX_CHUNK_BYTES")->value, "2M");
+	assert_string_equal(option_named("TCPX_CHUNK_BYTES")->source, "set");
+	assert_int_equal(tcpx_option_set("TCPX_CHUNK_BYTES", ""), TCPX_OK);
+	assert_string_equal(option_named("TCPX_CHUNK_BYTES")->value, "512K");
+	assert_int_equal(tcpx_option_set("TCPX_CHUNK_BYTES", "2"), TCPX_ERR_INVALID);
+	assert_non_null(strstr(tcpx_last_error()->what, "4K..16M"));
+	assert_string_equal(option_named("TCPX_CHUNK_BYTES")->value, "512K");
+	assert_int_equal(tcpx_option_set("TCPX_CHUNK_BYTE", "2M"), TCPX_ERR_NOT_FOUND);
+	assert_non_null(strstr(tcpx_last_error()->next, "TCPX_CHUNK_BYTES"));
+	assert_int_equal(tcpx_option_set(NULL, "1"), TCPX_ERR_INVALID);
+	assert_int_equal(tcpx_option_set("TCPX_PIN", NULL), TCPX_ERR_INVALID);
+	assert_int_equal(tcpx_option_set("TCPX_BIND", "localhost"), TCPX_OK);
+	assert_int_equal(tcpx_session_open(NULL, &session), TCPX_OK);
+	assert_int_equal(tcpx_option_set("TCPX_PIN", "0"), TCPX_ERR_STATE);
+	assert_non_null(strstr(tcpx_last_error()->what, "TCPX_PIN is 1"));
+	assert_int_equal(tcpx_option_set("TCPX_PIN", "1"), TCPX_OK); /* that it is */
+	tcpx_session_close(session);
+}
+
 static void plugins_are_asked_for_properly(void **state)
 {
 	tcpx_plugin_device device = {.sz = sizeof(device)};
@@ -147,6 +183,7 @@ int main(void)
 		cmocka_unit_test(version_is_the_headers),
 		cmocka_unit_test(byte_counts_name_what_is_wrong),
 		cmocka_unit_test(plugins_are_asked_for_properly),
+		cmocka_unit_test(options_are_set),
 	};
 	char list[300];
 

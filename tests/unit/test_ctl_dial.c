@@ -256,7 +256,7 @@ static void refused_at_start(struct rig *rig, const char *remote, const char *lo
 	assert_non_null(strstr(error_last()->what, remote ? remote : local));
 	assert_non_null(strstr(error_last()->what, "loopback only"));
 	if (!sys_crypto_available())
-		assert_non_null(strstr(error_last()->next, "libssl-dev"));
+		assert_non_null(strstr(error_last()->next, "libssl3"));
 }
 
 /* The bare secret is for loopback alone, at either end of the connection. */
