@@ -56,8 +56,8 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_prepare(
 	tcpx_session *session, tcpx_peer peer, enum tcpx_op op, const tcpx_segment *segments,
 	size_t count, const tcpx_request_opts *opts, tcpx_request *out_request);
 
-/** Another notification, or none, goes with the next posts of a WRITE or READ, or is what an OP_NOTIFY
- * sends. The segments stay as they were prepared.
+/** Another notification, or none, goes with the next posts of a WRITE or READ, or is what an
+ * OP_NOTIFY sends. The segments stay as they were prepared.
  * @param data  copied by the call
  * @param has   1: attach it even when it has 0 bytes; 0 with 0 bytes: none
  * @return TCPX_OK; ERR_STATE (active); ERR_STALE; ERR_INVALID (SEND or RECV; NULL with bytes);

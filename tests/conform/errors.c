@@ -61,7 +61,7 @@ static tcpx_session *opened(tcpx_session_opts opts)
 
 static void case_options(void *arg)
 {
-	char name[100];
+	char name[TCPX_NAME_MAX + 2];
 
 	(void)arg;
 	TEXT(OPEN(.channels = 65), TCPX_ERR_INVALID, "*channels*65*", "*64*");
