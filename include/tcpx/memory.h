@@ -27,6 +27,12 @@ typedef struct tcpx_region_opts {
 	uint32_t flags;		 /**< enum tcpx_region_flags */
 } tcpx_region_opts;
 
+/** How many devices of a kind this process may use: 1 for the host, else those that the driver shows.
+ * No context is made on any. @return TCPX_OK; ERR_UNSUPPORTED (no driver, or none that can be used:
+ * the reason is in the last error); ERR_INVALID (no such kind). @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_memory_devices(enum tcpx_mem_kind kind,
+							 uint32_t *out_count);
+
 /**
  * Registers memory. Overlapping and duplicate registrations are legal and independent; those of the
  * same memory with TCPX_REGION_STABLE are counted: the token is good until the last one goes.

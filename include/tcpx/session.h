@@ -25,6 +25,8 @@ enum tcpx_session_flags {
 	TCPX_SESSION_PLUGIN_HOST = 1u << 6,   /**< host memory as messages, TCPX_PLUGIN_HOST */
 	TCPX_SESSION_INFO_ONLY = 1u << 7, /**< only holders of our connection info may connect, who
 					     need no key, on any address; key files prove nobody */
+	TCPX_SESSION_NO_ACCEPT = 1u << 8, /**< who connects to us is no event, nor accepted, and
+					     forgotten when he goes, unless we connect to him too */
 };
 
 /** Options of tcpx_session_open(). Every 0 is a default that tcpx info --env lists. */
@@ -52,6 +54,13 @@ typedef struct tcpx_session_opts {
 	uint32_t message_gpu; /**< whose memory messages carry: 1 + its number; 0: TCPX_LOCAL_DEVICE
 			       */
 } tcpx_session_opts;
+
+/** Sets an option by the name that it has in the environment: what a session has for itself in
+ * opts, anything else as tcpx_option_set() does for the process.
+ * @param value  "": the default; where the field is a text, it must live as long as opts
+ * @return as tcpx_option_set(). @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_opts_set(tcpx_session_opts *opts,
+							   const char *name, const char *value);
 
 /**
  * Opens a session; starts the process-wide runtime with the first one.
@@ -101,6 +110,13 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_listen(tcpx_session *session,
  */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_info(tcpx_session *session, void *buf, size_t cap,
 						       size_t *out_len);
+
+/** The name in a connection info: whose it is. Connects to nobody.
+ * @param name  at least TCPX_NAME_MAX + 1 bytes
+ * @return TCPX_OK; ERR_INVALID (not an info, or damaged); ERR_VERSION; ERR_RANGE (buffer too small).
+ * @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_info_name(const void *info, size_t len, char *name,
+						    size_t cap);
 
 /** Options of tcpx_session_connect() and tcpx_session_connect_to(). */
 typedef struct tcpx_connect_opts {

@@ -9,6 +9,12 @@ void tcpx_log_set(tcpx_log_fn fn, void *arg, enum tcpx_log_level level)
 	log_sink_set(fn, arg, level);
 }
 
+void tcpx_log_write(enum tcpx_log_level level, const char *line)
+{
+	if (line)
+		log_write(level, "%s", line);
+}
+
 const char *tcpx_status_text(tcpx_status status)
 {
 	return error_status_text(status);

@@ -1,6 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Public calls of include/tcpx/memory.h. */
 #include "api/checks.h"
+#include "sys/cuda.h"
+
+tcpx_status tcpx_memory_devices(enum tcpx_mem_kind kind, uint32_t *out_count)
+{
+	const struct sys_cuda *cuda;
+
+	API_NOT_NULL(out_count);
+	switch (kind) {
+	case TCPX_MEM_HOST:
+	case TCPX_MEM_SLOW:
+		*out_count = 1;
+		return TCPX_OK;
+	case TCPX_MEM_CUDA:
+		cuda = sys_cuda_driver();
+		if (!cuda)
+			return tcpx_last_error()->status;
+		*out_count = (uint32_t)cuda->devices;
+		return TCPX_OK;
+	default:
+		return error_set(TCPX_ERR_INVALID, 0, "memory kind %d is none", (int)kind);
+	}
+}
 
 tcpx_status tcpx_region_register(tcpx_session *session, void *addr, uint64_t length,
 				 const tcpx_region_opts *opts, tcpx_region *out_region)

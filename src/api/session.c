@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Public calls of include/tcpx/session.h and the session half of query.h. */
+#include <string.h>
+
 #include "api/checks.h"
 
 #include "wire/hello.h"
@@ -75,6 +77,23 @@ tcpx_status tcpx_session_connect(tcpx_session *session, const void *info, size_t
 	if (status != TCPX_OK)
 		return error_set(status, 0, "connection info of %zu bytes is not usable", len);
 	return connect_any(session, &parts, NULL, opts, out_peer);
+}
+
+tcpx_status tcpx_info_name(const void *info, size_t len, char *name, size_t cap)
+{
+	struct wire_info parts;
+	tcpx_status status;
+
+	API_NOT_NULL(info);
+	API_NOT_NULL(name);
+	status = wire_info_decode(info, len, &parts);
+	if (status != TCPX_OK)
+		return error_set(status, 0, "connection info of %zu bytes is not usable", len);
+	if (strlen(parts.name) >= cap)
+		return error_set(TCPX_ERR_RANGE, 0, "a name of %zu bytes, room for %zu",
+				 strlen(parts.name), cap);
+	memcpy(name, parts.name, strlen(parts.name) + 1);
+	return TCPX_OK;
 }
 
 tcpx_status tcpx_session_connect_to(tcpx_session *session, const char *address,

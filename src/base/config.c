@@ -277,49 +277,74 @@ static void load(void)
 static pthread_mutex_t set_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool fixed; /* set_lock */
 
+static tcpx_status check(unsigned i, const char **inout_text, uint64_t *out_u64)
+{
+	const struct config_row *row = &rows[i];
+
+	if (!**inout_text)
+		*inout_text = row->default_text;
+	if (config_parse(row, 0, *inout_text, out_u64))
+		return error_set(TCPX_ERR_INVALID, 0, "%s=%.60s is not in %s (%s)", row->name,
+				 *inout_text, ranges[i], config_type_name(row->type));
+	return TCPX_OK;
+}
+
 static tcpx_status set(unsigned i, const char *text)
 {
 	struct config_value value = {.source = CONFIG_SET};
-	const struct config_row *row = &rows[i];
+	tcpx_status status = check(i, &text, &value.u64);
 
-	if (!*text)
-		text = row->default_text;
-	if (config_parse(row, 0, text, &value.u64))
-		return error_set(TCPX_ERR_INVALID, 0, "%s=%.60s is not in %s (%s)", row->name, text,
-				 ranges[i], config_type_name(row->type));
-	if (!strcmp(text, values[i].text))
-		return TCPX_OK;
+	if (status != TCPX_OK || !strcmp(text, values[i].text))
+		return status;
 	if (fixed) {
-		error_set(TCPX_ERR_STATE, 0, "%s is %.60s in this process, not %.60s", row->name,
+		error_set(TCPX_ERR_STATE, 0, "%s is %.60s in this process, not %.60s", rows[i].name,
 			  values[i].text, text);
 		return error_next("it is one for all sessions: set it before the first is opened");
 	}
 	value.text = strdup(text); /* lives for ever, as the others */
 	if (!value.text)
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "option %s", row->name);
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "option %s", rows[i].name);
 	values[i] = value;
 	if (i == CONFIG_LOG)
-		log_level_default((int)value.u64);
+		log_level_set((int)value.u64);
 	return TCPX_OK;
+}
+
+/* CONFIG_IDS: ERR_NOT_FOUND is the last error. */
+static unsigned row_named(const char *name)
+{
+	const char *nearest;
+	unsigned i = 0;
+
+	pthread_once(&once, load);
+	while (i < CONFIG_IDS && strcmp(rows[i].name, name))
+		i++;
+	if (i == CONFIG_IDS) {
+		nearest = config_nearest(name, strlen(name));
+		error_set(TCPX_ERR_NOT_FOUND, 0, "no option is named %.60s", name);
+		error_next(*nearest ? "did you mean %s?" : "'tcpx info --env' lists them%s",
+			   nearest);
+	}
+	return i;
+}
+
+tcpx_status config_check(const char *name, const char *text, uint64_t *out_u64)
+{
+	unsigned i = row_named(name);
+
+	return i < CONFIG_IDS ? check(i, &text, out_u64) : TCPX_ERR_NOT_FOUND;
 }
 
 tcpx_status config_set(const char *name, const char *text)
 {
-	tcpx_status status = TCPX_ERR_NOT_FOUND;
+	unsigned i = row_named(name);
+	tcpx_status status;
 
-	pthread_once(&once, load);
+	if (i == CONFIG_IDS)
+		return TCPX_ERR_NOT_FOUND;
 	pthread_mutex_lock(&set_lock);
-	for (unsigned i = 0; i < CONFIG_IDS && status == TCPX_ERR_NOT_FOUND; i++)
-		if (!strcmp(rows[i].name, name))
-			status = set(i, text);
+	status = set(i, text);
 	pthread_mutex_unlock(&set_lock);
-	if (status == TCPX_ERR_NOT_FOUND) {
-		const char *nearest = config_nearest(name, strlen(name));
-
-		error_set(status, 0, "no option is named %.60s", name);
-		error_next(*nearest ? "did you mean %s?" : "'tcpx info --env' lists them%s",
-			   nearest);
-	}
 	return status;
 }
 

@@ -199,6 +199,8 @@ const struct config_value *config_value(enum config_id id);
  * no such option; ERR_INVALID not in its range; ERR_STATE it is another one and fixed. Any
  * thread. */
 tcpx_status config_set(const char *name, const char *text);
+/* Whether a value would do: config_set()'s errors but ERR_STATE. *out_u64 as config_u64(). */
+tcpx_status config_check(const char *name, const char *text, uint64_t *out_u64);
 /* Values are read without a lock from now on: they stay. */
 void config_fix(void);
 

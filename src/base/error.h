@@ -43,6 +43,7 @@ void log_sink_set(tcpx_log_fn fn, void *arg, enum tcpx_log_level level);
 
 /* The level that the options say, unless log_sink_set() came first. */
 void log_level_default(int level);
+void log_level_set(int level);
 
 #define LOG(level, ...)                                                                            \
 	do {                                                                                       \

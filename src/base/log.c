@@ -31,6 +31,11 @@ void log_level_default(int level)
 	atomic_compare_exchange_strong(&log_level, &unset, level);
 }
 
+void log_level_set(int level)
+{
+	atomic_store(&log_level, level);
+}
+
 void log_sink_set(tcpx_log_fn fn, void *arg, enum tcpx_log_level level)
 {
 	pthread_rwlock_wrlock(&sink_lock);

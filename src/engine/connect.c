@@ -226,8 +226,10 @@ static tcpx_status connect_again(struct engine_peer *peer, int64_t deadline_ns, 
 {
 	tcpx_status status = nonblocking && peer_show(peer) ? TCPX_OK : wait_up(peer, deadline_ns);
 
-	if (status == TCPX_OK)
+	if (status == TCPX_OK) {
+		(void)peer_show(peer); /* somebody has its handle from now on */
 		out_peer->id = peer->slot_id;
+	}
 	return status;
 }
 
@@ -270,6 +272,10 @@ tcpx_status engine_connect(struct engine_session *session, const struct wire_inf
 		peer = peer_by_uuid(session, info->uuid, NULL);
 	if (peer)
 		peer = engine_peer_get(session, peer->slot_id); /* it may go any moment */
+	if (peer && nonblocking && !peer_show(peer)) {		/* as it just did */
+		peer_put(peer);
+		peer = NULL;
+	}
 	if (peer) {
 		status = connect_again(peer, deadline_ns, nonblocking, out_peer);
 		peer_put(peer);

@@ -146,7 +146,7 @@ static void log_death(const struct engine_peer *peer)
 	const tcpx_error *error = &peer->error;
 
 	if (error->status == TCPX_ERR_DISCONNECTED || error->status == TCPX_ERR_SESSION_CLOSED ||
-	    error->status == TCPX_ERR_PEER_CLOSED)
+	    error->status == TCPX_ERR_PEER_CLOSED || error->status == TCPX_ERR_EXISTS)
 		LOG_INFO("%s", error->what);
 	else if (log_allow(&limit, DEATHS_SAID))
 		LOG_WARN("%s; next: %s", error->what, error->next);
@@ -158,18 +158,25 @@ static bool is_malformed(tcpx_status status)
 	       status == TCPX_ERR_VERSION;
 }
 
+/* session.lock held: it connected to a session that does not want to know, and we did not to it. */
+static bool peer_unknown(const struct engine_peer *peer)
+{
+	return (peer->session->flags & TCPX_SESSION_NO_ACCEPT) && !peer->dialler && !peer->in_view;
+}
+
 /* Control thread. Everything of the peer ends with the error's status. */
 static void die(struct engine_peer *peer, const tcpx_error *error)
 {
 	struct engine_chan *chans[CORE_CHANNELS_MAX];
 	tcpx_status status = error->status;
 	struct engine_session *session = peer->session;
-	bool was_up = peer->counted_up, in_view;
+	bool was_up = peer->counted_up, in_view, unknown;
 	uint32_t i;
 
 	pthread_mutex_lock(&session->lock); /* look-ups by any thread */
 	peer->died = true;
-	in_view = was_up || peer->in_view;
+	unknown = peer_unknown(peer);
+	in_view = (was_up && !unknown) || peer->in_view;
 	pthread_mutex_unlock(&session->lock);
 	sys_timer_del(&engine_runtime.loop, &peer->connect_timer);
 	sys_timer_del(&engine_runtime.loop, &peer->redial_timer);
@@ -214,7 +221,8 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 			   status == TCPX_ERR_PEER_RESTARTED ? TCPX_EVENT_PEER_RESTARTED
 							     : TCPX_EVENT_PEER_DOWN,
 			   status, 0);
-	if (!was_up && !peer->dialler) /* a stranger that never got through */
+	/* a stranger that never got through, or nobody was told of */
+	if ((!was_up && !peer->dialler) || unknown)
 		peer_forget(peer);
 }
 
@@ -278,6 +286,7 @@ struct engine_peer *peer_by_uuid(struct engine_session *session, const uint8_t *
 void peer_check_up(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->session;
+	bool unknown;
 	uint32_t up;
 
 	pthread_mutex_lock(&peer->lock);
@@ -291,6 +300,11 @@ void peer_check_up(struct engine_peer *peer)
 	atomic_fetch_add(&session->peers_up, 1);
 	LOG_INFO("peer '%s' is up: %s, %u channels", peer->name, peer->transport, peer->nbulk);
 	peer_set_state(peer, TCPX_PEER_UP);
+	pthread_mutex_lock(&session->lock);
+	unknown = peer_unknown(peer);
+	pthread_mutex_unlock(&session->lock);
+	if (unknown)
+		return;
 	peer_event(peer, TCPX_EVENT_PEER_UP, TCPX_OK, 0);
 	if (!peer->dialler)
 		session_accepted(session, peer);

@@ -156,7 +156,7 @@ tcpx_status session_options(struct engine_session *session, const tcpx_session_o
 		session->flags |= TCPX_SESSION_BUSY_POLL;
 	if (config_bool(CONFIG_STRICT_CANCEL))
 		session->flags |= TCPX_SESSION_STRICT_CANCEL;
-	if (session->flags & ~(uint64_t)(TCPX_SESSION_INFO_ONLY * 2 - 1))
+	if (session->flags & ~(uint64_t)(TCPX_SESSION_NO_ACCEPT * 2 - 1))
 		return error_set(TCPX_ERR_INVALID, 0, "option flags: unknown bit in 0x%llx",
 				 (unsigned long long)session->flags);
 	if ((session->flags & TCPX_SESSION_NO_LOCAL) && (session->flags & TCPX_SESSION_LOCAL_ONLY))

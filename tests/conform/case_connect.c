@@ -2,6 +2,7 @@
 /* Connection info, accept, connect in all ways, names, disconnect. */
 #include <arpa/inet.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -422,6 +423,55 @@ static void case_disconnect(struct env *env)
 	CHECK(status == TCPX_ERR_DISCONNECTED || status == TCPX_ERR_STALE);
 }
 
+/* Who connects to a session that does not want to know is no event, and leaves nothing behind. */
+static void case_no_accept(struct env *env)
+{
+	TCPX_OPTS(tcpx_connect_opts, later, .nonblocking = 1);
+	tcpx_peer_info info = {.sz = sizeof(info)};
+	tcpx_session_opts opts;
+	tcpx_session *guest;
+	tcpx_event event;
+	tcpx_peer host, peer;
+	uint8_t bytes[2][TCPX_INFO_MAX_BYTES];
+	size_t len[2];
+	uint16_t port;
+
+	conform_opts(&opts, "host");
+	opts.flags |= TCPX_SESSION_NO_ACCEPT;
+	OK(tcpx_session_open(&opts, &env->session));
+	OK(tcpx_session_listen(env->session, NULL, &port));
+	OK(tcpx_session_info(env->session, bytes[0], sizeof(bytes[0]), &len[0]));
+	for (int round = 0; round < 2; round++) { /* unknown, then known */
+		tcpx_notification note;
+
+		conform_opts(&opts, round ? "known" : "unknown");
+		OK(tcpx_session_open(&opts, &guest));
+		OK(tcpx_session_listen(guest, NULL, &port));
+		OK(tcpx_session_info(guest, bytes[1], sizeof(bytes[1]), &len[1]));
+		OK(tcpx_session_connect(guest, bytes[0], len[0], NULL, &host));
+		OK(tcpx_notify_send(guest, host, "x", 1));
+		OK(tcpx_notify_take(env->session, LONG_NS, &note));
+		peer = note.peer;
+		CHECK(!strcmp(note.name, round ? "known" : "unknown"));
+		tcpx_notification_release(env->session, &note);
+		EXPECT(tcpx_session_accept(env->session, 0, &host), TCPX_ERR_TIMED_OUT);
+		if (round) { /* the link that is there */
+			OK(tcpx_session_connect(env->session, bytes[1], len[1], &later, &host));
+			CHECK_EQ(host.id, peer.id);
+		}
+		tcpx_session_close(guest);
+		if (round) {
+			event = near_event(env, TCPX_EVENT_PEER_DOWN);
+			CHECK_EQ(event.peer.id, peer.id);
+			OK(tcpx_peer_query(env->session, peer, &info));
+		} else {
+			while (tcpx_peer_query(env->session, peer, &info) != TCPX_ERR_STALE)
+				sched_yield();
+		}
+		EXPECT(tcpx_session_event(env->session, &event), TCPX_IN_PROGRESS);
+	}
+}
+
 const struct case_row cases_connect[] = {
 	{"info_round_trip", case_info_round_trip, CASE_BARE | CASE_ONCE},
 	{"info_corrupt", case_info_corrupt, CASE_BARE | CASE_ONCE},
@@ -436,5 +486,6 @@ const struct case_row cases_connect[] = {
 	{"connect_few_descriptors", case_connect_few_descriptors, CASE_BARE},
 	{"connect_stranger", case_connect_stranger, CASE_BARE | CASE_ONCE},
 	{"disconnect", case_disconnect, 0},
+	{"no_accept", case_no_accept, CASE_BARE},
 	{0},
 };

@@ -47,7 +47,7 @@ def main():
     if not tool:
         lint.skip(f"no clang-format {VERSION}")
     report = lint.Report("format", root)
-    names = [name for name in lint.tree(root) if name.endswith((".c", ".h"))]
+    names = [name for name in lint.tree(root) if name.endswith((".c", ".h", ".cpp", ".hpp"))]
     report.checked = len(names)
     check_loops(report, root, names)
     seen = set()

@@ -41,7 +41,7 @@ def read(root, name):
 
 
 def is_c(name):
-    return name.endswith((".c", ".h", ".cu", ".cpp"))
+    return name.endswith((".c", ".h", ".cu", ".cpp", ".hpp"))
 
 
 def bare(text):

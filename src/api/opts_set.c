@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options by name: a session's own into its struct, the process's into its table. */
+#include <string.h>
+
+#include "api/checks.h"
+#include "base/bytes.h"
+#include "base/config.h"
+
+enum field_type { FIELD_U32, FIELD_U64, FIELD_TEXT, FIELD_ORDINAL, FIELD_FLAG, FIELD_FLAG_OFF };
+
+static const struct field {
+	const char *name;
+	enum field_type type;
+	size_t offset; /* in tcpx_session_opts */
+	uint64_t flag;
+} fields[] = {
+#define FIELD(name, type, member)                                                                  \
+	{                                                                                          \
+		"TCPX_" name, FIELD_##type, offsetof(tcpx_session_opts, member), 0                 \
+	}
+	FIELD("BIND", TEXT, bind),
+	FIELD("KEY_FILE", TEXT, key_file),
+	FIELD("FILTERS", TEXT, filters),
+	FIELD("CHANNELS", U32, channels),
+	FIELD("CHUNK_BYTES", U32, chunk_bytes),
+	FIELD("WORKERS", U32, workers),
+	FIELD("SILENT_MS", U32, silent_ms),
+	FIELD("STOPPED_MS", U32, stopped_ms),
+	FIELD("NOTIFY_BUDGET_BYTES", U64, notify_budget_bytes),
+	FIELD("MEMORY_BUDGET_BYTES", U64, memory_budget_bytes),
+	FIELD("INLINE_BYTES", U32, inline_bytes),
+	FIELD("PLUGIN_CHANNELS", U32, plugin_channels),
+	FIELD("PLUGIN", TEXT, plugin),
+	FIELD("NIC", TEXT, nic),
+	FIELD("UNPACK_IMPL", TEXT, unpack),
+	FIELD("LOCAL_DEVICE", ORDINAL, message_gpu),
+#undef FIELD
+	{"TCPX_LOCAL", FIELD_FLAG_OFF, 0, TCPX_SESSION_NO_LOCAL},
+	{"TCPX_BUSY_POLL", FIELD_FLAG, 0, TCPX_SESSION_BUSY_POLL},
+	{"TCPX_STRICT_CANCEL", FIELD_FLAG, 0, TCPX_SESSION_STRICT_CANCEL},
+};
+
+static const struct field *field_of(const char *name)
+{
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+		if (!strcmp(fields[i].name, name))
+			return &fields[i];
+	return NULL;
+}
+
+/* A flag only adds to what the environment says; what takes it away is the process's. */
+static tcpx_status set_flag(tcpx_session_opts *opts, const struct field *field, uint64_t on,
+			    const char *value)
+{
+	if ((on != 0) == (field->type == FIELD_FLAG)) {
+		opts->flags |= field->flag;
+		return TCPX_OK;
+	}
+	opts->flags &= ~field->flag;
+	return config_set(field->name, value);
+}
+
+tcpx_status tcpx_session_opts_set(tcpx_session_opts *opts, const char *name, const char *value)
+{
+	const struct field *field;
+	tcpx_status status;
+	uint64_t parsed;
+	char *at;
+
+	API_NOT_NULL(opts);
+	API_NOT_NULL(name);
+	API_NOT_NULL(value);
+	field = field_of(name);
+	if (!field)
+		return config_set(name, value);
+	status = config_check(name, value, &parsed);
+	if (status != TCPX_OK)
+		return status;
+	at = (char *)opts + field->offset;
+	switch (field->type) {
+	case FIELD_U32:
+		*(uint32_t *)(void *)at = (uint32_t)parsed;
+		break;
+	case FIELD_ORDINAL:
+		*(uint32_t *)(void *)at = (uint32_t)parsed + 1;
+		break;
+	case FIELD_U64:
+		*(uint64_t *)(void *)at = parsed;
+		break;
+	case FIELD_TEXT:
+		*(const char **)(void *)at = value;
+		break;
+	default:
+		return set_flag(opts, field, parsed, value);
+	}
+	return TCPX_OK;
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loads the plugin that PLUGIN names, runs the cases, or is the other process of one. */
+#include "host.hpp"
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+constexpr unsigned HANG_S = 100; // a guard, never a verdict
+
+plugin *host_plugin;
+static const char *running = "";
+static char *self;
+
+void host_fail(const char *file, int line, const std::string &what)
+{
+	std::fprintf(stderr, "%s:%d: %s: %s\n", file, line, running, what.c_str());
+	std::printf("FAIL %s\n", running);
+	std::fflush(stdout);
+	_exit(1);
+}
+
+void host_is(const char *file, int line, const char *call, status got, status wanted)
+{
+	if (got != wanted)
+		host_fail(file, line,
+			  std::string(call) + " is " + std::to_string(int(got)) + ", not " +
+				  std::to_string(int(wanted)));
+}
+
+end::end(const std::string &name, const params &options) : name(name)
+{
+	params all = options;
+	create_args args = {name, "TCPX", &all, false, 0, sync::RW, false};
+
+	all.emplace("bind", "127.0.0.1");
+	core = host_plugin->create(&args);
+	CHECK(core);
+	CHECK(!*(reinterpret_cast<const bool *>(core) + 160)); // where NIXL looks
+	IS(core->connection_info(info), SUCCESS);
+	CHECK(info.size() >= 128);
+	IS(core->connect(name), SUCCESS);
+}
+
+end::~end()
+{
+	host_plugin->destroy(core);
+}
+
+void end::know(const end &other) const
+{
+	IS(core->load_connection(other.name, other.info), SUCCESS);
+}
+
+region_of::region_of(const end &owner, std::size_t size) : owner(owner), bytes(size)
+{
+	IS(owner.core->register_memory(blob(), memory::DRAM, ours), SUCCESS);
+	IS(owner.core->public_data(ours, token), SUCCESS);
+	CHECK(token.size() <= 24);
+	IS(owner.core->load_local(ours, local), SUCCESS);
+}
+
+// As an agent that is destroyed: the registration goes before what was loaded of it.
+region_of::~region_of()
+{
+	IS(owner.core->deregister_memory(ours), SUCCESS);
+	IS(owner.core->unload(local), SUCCESS);
+}
+
+metadata *region_of::load(const end &who) const
+{
+	metadata *out = nullptr;
+
+	IS(who.core->load_remote(blob(), memory::DRAM, owner.name, out), SUCCESS);
+	return out;
+}
+
+descriptors host_list(std::uintptr_t at, std::size_t block, std::size_t count, metadata *meta,
+		      std::size_t stride)
+{
+	descriptors all;
+
+	all.type = memory::DRAM;
+	for (std::size_t i = 0; i < count; i++)
+		all.entries.push_back({at + i * (stride ? stride : block), block, 0, meta});
+	return all;
+}
+
+status host_wait(const end &who, handle *request)
+{
+	status now;
+
+	while ((now = who.core->check(request)) == status::IN_PROGRESS)
+		sched_yield();
+	return now;
+}
+
+std::vector<std::pair<std::string, std::string>> host_notes(const end &who, std::size_t count)
+{
+	std::vector<std::pair<std::string, std::string>> all;
+
+	while (all.size() < count) {
+		notifications some;
+
+		IS(who.core->take_notifications(some), SUCCESS);
+		all.insert(all.end(), some.begin(), some.end());
+		sched_yield();
+	}
+	return all;
+}
+
+process::process()
+{
+	int to[2], from[2];
+
+	CHECK(!pipe2(to, O_CLOEXEC) && !pipe2(from, O_CLOEXEC));
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		dup2(to[0], 0);
+		dup2(from[1], 1);
+		execl(self, self, "--far", nullptr);
+		_exit(127);
+	}
+	close(to[0]);
+	close(from[1]);
+	in = to[1];
+	out = from[0];
+	info = ask("info");
+	token = ask("token");
+	at = std::stoull(ask("at"));
+	size = std::stoull(ask("size"));
+}
+
+process::~process()
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, nullptr, 0);
+	close(in);
+	close(out);
+}
+
+static std::string line_of(int fd)
+{
+	std::string line;
+	char each;
+
+	while (read(fd, &each, 1) == 1 && each != '\n')
+		line += each;
+	return line;
+}
+
+static std::string hex_of(const std::string &bytes)
+{
+	std::string out;
+	char pair[3];
+
+	for (unsigned char each : bytes) {
+		std::snprintf(pair, sizeof(pair), "%02x", each);
+		out += pair;
+	}
+	return out;
+}
+
+static std::string bytes_of(const std::string &hex)
+{
+	std::string out;
+
+	for (std::size_t i = 0; i + 1 < hex.size(); i += 2)
+		out += char(std::stoi(hex.substr(i, 2), nullptr, 16));
+	return out;
+}
+
+std::string process::ask(const std::string &line) const
+{
+	const std::string text = line + "\n";
+	std::string got;
+
+	CHECK(write(in, text.data(), text.size()) == ssize_t(text.size()));
+	got = line_of(out);
+	return line == "info" || line == "token" ? bytes_of(got) : got;
+}
+
+metadata *process::load(const end &who) const
+{
+	metadata *meta = nullptr;
+
+	IS(who.core->load_connection("far", info), SUCCESS);
+	IS(who.core->load_remote({at, size, 0, token}, memory::DRAM, "far", meta), SUCCESS);
+	return meta;
+}
+
+int process_main()
+{
+	end far("far");
+	region_of mine(far, 32u << 20);
+
+	for (std::string line = line_of(0); !line.empty(); line = line_of(0)) {
+		std::string answer = "?";
+
+		if (line == "info") {
+			answer = hex_of(far.info);
+		} else if (line == "token") {
+			answer = hex_of(mine.token);
+		} else if (line == "at") {
+			answer = std::to_string(mine.at());
+		} else if (line == "size") {
+			answer = std::to_string(mine.bytes.size());
+		} else if (line[0] == '=') { // all bytes are that
+			std::memset(mine.bytes.data(), std::stoi(line.substr(1)),
+				    mine.bytes.size());
+			answer = "ok";
+		} else if (line[0] == '#') { // how many bytes are
+			std::size_t count = 0;
+
+			for (unsigned char each : mine.bytes)
+				count += each == std::stoi(line.substr(1));
+			answer = std::to_string(count);
+		} else if (line == "notes") {
+			notifications some;
+
+			far.core->take_notifications(some);
+			answer = std::to_string(some.size());
+		}
+		answer += "\n";
+		CHECK(write(1, answer.data(), answer.size()) == ssize_t(answer.size()));
+	}
+	return 0;
+}
+
+static void run(const test *all, const char *only, int &passed)
+{
+	for (; all->name; all++) {
+		if (only && !std::strstr(all->name, only))
+			continue;
+		running = all->name;
+		alarm(HANG_S);
+		all->run();
+		std::printf("ok   %s\n", all->name);
+		std::fflush(stdout);
+		passed++;
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const char *path = std::getenv("PLUGIN");
+	void *library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
+	plugin *(*init)();
+	int passed = 0;
+
+	self = argv[0];
+	if (!library) {
+		std::fprintf(stderr, "PLUGIN: %s\n", path ? dlerror() : "not set");
+		return 1;
+	}
+	std::signal(SIGPIPE, SIG_IGN);
+	init = reinterpret_cast<plugin *(*)()>(dlsym(library, "nixl_plugin_init"));
+	CHECK(init);
+	host_plugin = init();
+	CHECK(host_plugin && host_plugin->api_version == 1);
+	if (argc > 1 && !std::strcmp(argv[1], "--far"))
+		return process_main();
+	run(tests_transfer, argc > 1 ? argv[1] : nullptr, passed);
+	run(tests_failure, argc > 1 ? argv[1] : nullptr, passed);
+	std::printf("%d passed, 0 failed, 0 skipped\n", passed);
+	return passed ? 0 : 1;
+}

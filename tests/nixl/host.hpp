@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A host that calls a NIXL plugin as NIXL's agent does, and in orders that it should not. */
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nixl_abi.hpp"
+
+using namespace nixl_abi;
+
+[[noreturn]] void host_fail(const char *file, int line, const std::string &what);
+#define CHECK(condition)                                                                           \
+	do {                                                                                       \
+		if (!(condition))                                                                  \
+			host_fail(__FILE__, __LINE__, "not true: " #condition);                    \
+	} while (0)
+#define IS(call, wanted) host_is(__FILE__, __LINE__, #call, (call), status::wanted)
+void host_is(const char *file, int line, const char *call, status got, status wanted);
+
+extern plugin *host_plugin;
+
+// One end: an engine, and what its agent would keep of it.
+struct end {
+	std::string name;
+	engine *core = nullptr;
+	std::string info;
+
+	explicit end(const std::string &name, const params &options = {});
+	~end();
+	end(const end &) = delete;
+	end &operator=(const end &) = delete;
+	void know(const end &other) const; // loads its connection
+};
+
+// Memory of one end that another, or the same, may have loaded.
+struct region_of {
+	const end &owner;
+	std::vector<unsigned char> bytes;
+	metadata *ours = nullptr, *local = nullptr;
+	std::string token;
+
+	region_of(const end &owner, std::size_t size);
+	~region_of();
+	region_of(const region_of &) = delete;
+	region_of &operator=(const region_of &) = delete;
+	std::uintptr_t at() const
+	{
+		return reinterpret_cast<std::uintptr_t>(bytes.data());
+	}
+	metadata *load(const end &who) const; // as a remote one
+	blob_descriptor blob() const
+	{
+		return {at(), bytes.size(), 0, token};
+	}
+};
+
+descriptors host_list(std::uintptr_t at, std::size_t block, std::size_t count, metadata *meta,
+		      std::size_t stride = 0);
+status host_wait(const end &who, handle *request); // of one that was posted, its final status
+std::vector<std::pair<std::string, std::string>> host_notes(const end &who, std::size_t count);
+
+// Another process with an end "far" and memory, driven by lines.
+struct process {
+	int in = -1, out = -1;
+	pid_t pid = -1;
+	std::string info, token;
+	std::uintptr_t at = 0;
+	std::size_t size = 0;
+
+	process();
+	~process();
+	std::string ask(const std::string &line) const;
+	metadata *load(const end &who) const; // and its connection
+};
+int process_main(); // what it runs
+
+struct test {
+	const char *name;
+	void (*run)();
+};
+extern const test tests_transfer[], tests_failure[];
