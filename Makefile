@@ -74,4 +74,4 @@ clean:
 
 # Formats every C file; the lint of the same name checks it.
 format:
-	@git ls-files -co --exclude-standard -- '*.c' '*.h' '*.cpp' '*.hpp' | xargs -r clang-format -i
+	@git ls-files -co --exclude-standard -- '*.[ch]' '*.[ch]pp' | xargs -r clang-format -i

@@ -85,6 +85,10 @@ class Memory:
                   ctypes.c_uint64(self.address), ctypes.c_size_t(self.length))
         return data
 
+    def differ(self, seed, length):
+        """Bytes of the first length that are not the pattern's."""
+        return int((self.read()[:length] != pattern(self.length, seed)[:length]).sum())
+
 
 def pattern(length, seed):
     return numpy.random.default_rng(seed).integers(0, 256, length, dtype=numpy.uint8)
@@ -142,7 +146,7 @@ def cpu():
 
 
 def target(pipe, backend, mode, params, where, length):
-    """Answers commands; between them it lives as an application does: it looks for notifications."""
+    """Answers commands; between them it lives as an application does: it looks at its notes."""
     os.dup2(2, 1) # what backends print is no result
     me = Agent("target", backend, mode, params)
     me.register(Memory(where, length))
@@ -157,7 +161,7 @@ def target(pipe, backend, mode, params, where, length):
                 me.memory.write(pattern(length, args[0]))
                 pipe.send(None)
             elif what == "check":
-                pipe.send(int((me.memory.read()[:args[1]] != pattern(length, args[0])[:args[1]]).sum()))
+                pipe.send(me.memory.differ(*args))
             elif what == "cpu":
                 pipe.send(cpu())
             elif what == "echo":
@@ -227,8 +231,7 @@ class Pair:
         if op == "WRITE":
             wrong = self.ask("check", seed, moved)
         else:
-            wrong = int((self.me.memory.read()[:moved] !=
-                         pattern(self.length, seed + 1)[:moved]).sum())
+            wrong = self.me.memory.differ(seed + 1, moved)
         if wrong:
             raise RuntimeError(f"{wrong} wrong bytes")
         total = moved * len(posts)
@@ -295,7 +298,8 @@ def main():
                 pair = Pair(o, backend, mode, length)
                 for block, count in shapes:
                     for op in o.op.split(","):
-                        value = pair.measure(op, block, count, o.seconds, repeat * 100 + 1)
+                        seed = repeat * 100 + 1
+                        value = pair.measure(op, block, count, o.seconds, seed)
                         rows.setdefault((f"{op} {block}x{count}", backend, mode), []).append(value)
                 if o.latency:
                     rows.setdefault(("notification", backend, mode), []).append(pair.one_way())

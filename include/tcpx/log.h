@@ -34,8 +34,8 @@ typedef void (*tcpx_log_fn)(void *arg, enum tcpx_log_level level, const char *li
 /** Sets the process-wide log sink; NULL returns to stderr. @threads any. */
 TCPX_API void tcpx_log_set(tcpx_log_fn fn, void *arg, enum tcpx_log_level level);
 
-/** One line through the library's log, as its own: to the sink, or stderr, from the level in force on.
- * What could end the line or steer a terminal is blanked. @threads any. */
+/** One line through the library's log, as its own: to the sink, or stderr, from the level in force
+ * on. What could end the line or steer a terminal is blanked. @threads any. */
 TCPX_API void tcpx_log_write(enum tcpx_log_level level, const char *line);
 
 /** Text of a status, "unknown status" for a value that is none. Never NULL. @threads any. */

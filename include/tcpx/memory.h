@@ -27,9 +27,10 @@ typedef struct tcpx_region_opts {
 	uint32_t flags;		 /**< enum tcpx_region_flags */
 } tcpx_region_opts;
 
-/** How many devices of a kind this process may use: 1 for the host, else those that the driver shows.
- * No context is made on any. @return TCPX_OK; ERR_UNSUPPORTED (no driver, or none that can be used:
- * the reason is in the last error); ERR_INVALID (no such kind). @threads any. */
+/** How many devices of a kind this process may use: 1 for the host, else those that the driver
+ * shows. No context is made on any.
+ * @return TCPX_OK; ERR_UNSUPPORTED (no driver, or none that can be used: the reason is in the last
+ *         error); ERR_INVALID (no such kind). @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_memory_devices(enum tcpx_mem_kind kind,
 							 uint32_t *out_count);
 

@@ -113,8 +113,8 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_info(tcpx_session *session, vo
 
 /** The name in a connection info: whose it is. Connects to nobody.
  * @param name  at least TCPX_NAME_MAX + 1 bytes
- * @return TCPX_OK; ERR_INVALID (not an info, or damaged); ERR_VERSION; ERR_RANGE (buffer too small).
- * @threads any. */
+ * @return TCPX_OK; ERR_INVALID (not an info, or damaged); ERR_VERSION; ERR_RANGE (buffer too
+ *         small). @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_info_name(const void *info, size_t len, char *name,
 						    size_t cap);
 

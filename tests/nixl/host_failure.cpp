@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes wrong: bad input, aborts, peers that stop, die, or say goodbye; orders that are hostile. */
+/* What goes wrong: bad input, aborts, peers that stop, die or leave; hostile orders. */
 #include <csignal>
 #include <cstring>
 #include <sched.h>

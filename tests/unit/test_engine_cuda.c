@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions with GPU memory over the stand-in driver: bytes, freed memory, what is let go. */
+#include <dirent.h>
+#include <malloc.h>
+
 #include "cuda_rig.h"
 #include <tcpx/tcpx.h>
 
@@ -110,11 +113,61 @@ static void freed_memory_is_refused_at_prepare(void **state)
 	assert_int_equal(fake.settle(0), 0);
 }
 
+static unsigned descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned count = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		count++;
+	closedir(dir);
+	return count;
+}
+
+/* A hundred runs in one process: contexts are retained once a GPU and released, and what the
+ * process holds after the last run is what it held after the tenth. */
+static void a_hundred_runs_leave_nothing(void **state)
+{
+	enum { RUNS = 100, WARM = 10, SLACK = 128 << 10 };
+	cuda_ptr from = rig_alloc(0, BYTES), to = rig_alloc(1, BYTES);
+	size_t bytes = 0, now;
+	unsigned fds = 0;
+
+	(void)state;
+	for (unsigned run = 1; run <= RUNS; run++) {
+		uint64_t retained = fake.calls("cuDevicePrimaryCtxRetain");
+		struct fakecuda_live live;
+		struct pair pair;
+
+		pair_open(&pair, from, to);
+		assert_int_equal(pair_move(&pair, run % 2 ? TCPX_OP_WRITE : TCPX_OP_READ), TCPX_OK);
+		assert_int_equal(fake.calls("cuDevicePrimaryCtxRetain") - retained, 2);
+		pair_close(&pair);
+		assert_int_equal(fake.settle(2), 2); /* the two allocations of this test */
+		(void)fake.live(&live);
+		assert_int_equal(live.contexts, 0);
+		assert_int_equal(live.host, 0);
+		now = mallinfo2().uordblks;
+		if (run == WARM) {
+			bytes = now;
+			fds = descriptors();
+		}
+	}
+	assert_int_equal(descriptors(), fds);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they count otherwise */
+	assert_true(now <= bytes + SLACK);
+#endif
+	rig_free(0, from);
+	rig_free(1, to);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bytes_go_both_ways),
 		cmocka_unit_test(freed_memory_is_refused_at_prepare),
+		cmocka_unit_test(a_hundred_runs_leave_nothing),
 	};
 
 	if (rig_open())
