@@ -248,16 +248,34 @@ static void report(unsigned i)
 			 *default_text ? default_text : "(empty)");
 }
 
+/* A copy that lives for ever: whoever has read a value may hold its text. NULL: no memory. */
+static const char *keep(const char *text)
+{
+	static struct kept {
+		struct kept *next;
+		char text[];
+	} * all;
+	size_t bytes = strlen(text) + 1;
+	struct kept *one = malloc(sizeof(*one) + bytes);
+
+	if (!one)
+		return NULL;
+	memcpy(one->text, text, bytes);
+	one->next = all;
+	all = one;
+	return one->text;
+}
+
 static void load(void)
 {
 	for (unsigned i = 0; i < CONFIG_IDS; i++) {
-		char *copy;
+		const char *copy;
 
 		range_make(i);
 		config_resolve(&rows[i], get_environment, &values[i]);
 		if (values[i].source == CONFIG_DEFAULT)
 			continue;
-		copy = strdup(values[i].text); /* the environment may change; lives for ever */
+		copy = keep(values[i].text); /* the environment may change */
 		if (copy) {
 			values[i].text = copy;
 		} else {
@@ -301,7 +319,7 @@ static tcpx_status set(unsigned i, const char *text)
 			  values[i].text, text);
 		return error_next("it is one for all sessions: set it before the first is opened");
 	}
-	value.text = strdup(text); /* lives for ever, as the others */
+	value.text = keep(text);
 	if (!value.text)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "option %s", rows[i].name);
 	values[i] = value;

@@ -245,15 +245,15 @@ static tcpx_status decode_with(uint16_t type, const void *value, uint16_t size)
 
 static void fields_are_checked(void **state)
 {
-	char name[70];
+	char name[TCPX_NAME_MAX + 7];
 
 	(void)state;
 	memset(name, 'n', sizeof(name));
 	assert_int_equal(decode_with(0x7abc, "future", 6), TCPX_OK); /* optional: skipped */
 	assert_int_equal(decode_with(0x7abc, NULL, 0), TCPX_OK);
 	assert_int_equal(decode_with(0x8001, "future", 6), TCPX_ERR_VERSION);
-	assert_int_equal(decode_with(1, name, 63), TCPX_OK);
-	assert_int_equal(decode_with(1, name, 64), TCPX_ERR_PROTOCOL);
+	assert_int_equal(decode_with(1, name, TCPX_NAME_MAX), TCPX_OK);
+	assert_int_equal(decode_with(1, name, TCPX_NAME_MAX + 1), TCPX_ERR_PROTOCOL);
 	assert_int_equal(decode_with(1, name, 0), TCPX_ERR_PROTOCOL);
 	assert_int_equal(decode_with(1, "a\0b", 3), TCPX_ERR_PROTOCOL);
 	for (uint16_t type = 2; type <= 4; type++) {

@@ -14,6 +14,7 @@ extern const struct cli_command command_report;
 extern const struct cli_command command_topo;
 extern const struct cli_command command_doctor;
 extern const struct cli_command command_diag;
+extern const struct cli_command command_nixl_env;
 extern const struct cli_command command_key;
 extern const struct cli_command command_version;
 

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tcpx nixl-env: a plugin folder with ours beside an installed NIXL's own; the line to use it. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli_output.h"
+#include "commands.h"
+
+#define OURS "libplugin_TCPX.so"
+#define ALIAS "libplugin_UCX.so"
+
+extern char **environ;
+
+struct nixl_env_options {
+	int alias;
+	const char *python, *plugin;
+};
+
+static const struct cli_option options[] = {
+	{"alias", NULL, CLI_RULE_FLAG, offsetof(struct nixl_env_options, alias), NULL, 0,
+	 "ours under the name UCX as well, in place of it, for tools that know no other"},
+	{"python", "FILE", CLI_RULE_TEXT, offsetof(struct nixl_env_options, python), "python3", 0,
+	 "whose NIXL it is for"},
+	{"plugin", "FILE", CLI_RULE_TEXT, offsetof(struct nixl_env_options, plugin), NULL, 0,
+	 "our plugin (default: the installed one, or this build's)"},
+};
+
+/* An installed NIXL; "" where there is none. */
+struct nixl {
+	char package[64], site[PATH_MAX];
+};
+
+/* Looked up without being imported. */
+static const char question[] =
+	"import importlib.util, os\n"
+	"for name in ('nixl_cu12', 'nixl_cu13'):\n"
+	"    found = importlib.util.find_spec(name)\n"
+	"    if found and found.origin:\n"
+	"        print(name)\n"
+	"        print(os.path.dirname(os.path.dirname(os.path.realpath(found.origin))))\n"
+	"        break\n";
+
+static void take_line(FILE *file, char *out, size_t cap)
+{
+	if (!fgets(out, (int)cap, file))
+		out[0] = '\0';
+	out[strcspn(out, "\n")] = '\0';
+}
+
+static int ask_python(const char *python, struct nixl *out)
+{
+	char *argv[] = {(char *)python, (char *)"-c", (char *)question, NULL};
+	posix_spawn_file_actions_t actions;
+	int fds[2], status = 0, rc;
+	FILE *file;
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC))
+		return cli_error("nixl-env: %s", strerror(errno)), CLI_FAILED;
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, fds[1], STDOUT_FILENO);
+	rc = posix_spawnp(&pid, python, &actions, NULL, argv, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	close(fds[1]);
+	file = rc ? NULL : fdopen(fds[0], "r");
+	if (!file) {
+		close(fds[0]);
+		cli_error("nixl-env: cannot run %s: %s; name one with --python", python,
+			  strerror(rc ? rc : errno));
+		return CLI_FAILED;
+	}
+	take_line(file, out->package, sizeof(out->package));
+	take_line(file, out->site, sizeof(out->site));
+	fclose(file);
+	if (waitpid(pid, &status, 0) != pid || status) {
+		cli_error("nixl-env: %s does not say where its packages are", python);
+		return CLI_FAILED;
+	}
+	return CLI_OK;
+}
+
+/* Where it was named, installed, or built. */
+static int find_plugin(const char *named, char out[PATH_MAX])
+{
+	static const char *const places[] = {"../lib/tcpx/nixl", "../lib64/tcpx/nixl",
+					     "../" TOOL_NIXL_LIBDIR, "../plugins/nixl",
+					     "build/plugins/nixl"};
+	char exe[PATH_MAX] = "", path[2 * PATH_MAX];
+	ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+
+	if (named && realpath(named, out))
+		return CLI_OK;
+	if (named) {
+		cli_error("nixl-env: --plugin %s: %s", named, strerror(errno));
+		return CLI_FAILED;
+	}
+	if (len > 0 && strrchr(exe, '/'))
+		*strrchr(exe, '/') = '\0';
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s/%s", exe, places[i], OURS);
+		if (realpath(path, out))
+			return CLI_OK;
+	}
+	cli_error("nixl-env: no %s beside this program; build with a C++ compiler, or name it with "
+		  "--plugin",
+		  OURS);
+	return CLI_FAILED;
+}
+
+static int make_folder(const char *path)
+{
+	if (!mkdir(path, 0777) || errno == EEXIST)
+		return CLI_OK;
+	cli_error("nixl-env: %s: %s", path, strerror(errno));
+	return CLI_FAILED;
+}
+
+/* In place of a link that was there; nothing else is replaced. */
+static int make_link(const char *target, const char *folder, const char *name)
+{
+	char path[PATH_MAX + 256];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	if (!lstat(path, &st) && S_ISLNK(st.st_mode))
+		unlink(path);
+	if (!symlink(target, path))
+		return CLI_OK;
+	cli_error("nixl-env: %s: %s", path, strerror(errno));
+	return CLI_FAILED;
+}
+
+/* Links to all shared libraries of a folder. */
+static int link_all(const char *from, const char *to)
+{
+	char target[PATH_MAX + 256];
+	struct dirent *entry;
+	int rc = CLI_OK;
+	DIR *dir = opendir(from);
+
+	if (!dir) {
+		cli_error("nixl-env: %s: %s: that NIXL is laid out in another way", from,
+			  strerror(errno));
+		return CLI_FAILED;
+	}
+	while (rc == CLI_OK && (entry = readdir(dir))) {
+		if (!strstr(entry->d_name, ".so"))
+			continue;
+		snprintf(target, sizeof(target), "%s/%s", from, entry->d_name);
+		rc = make_link(target, to, entry->d_name);
+	}
+	closedir(dir);
+	return rc;
+}
+
+/* NIXL's plugins find their libraries from where they lie, so all of it lies as it is there. */
+static int shadow(const struct nixl *nixl, const char *top, const char *libs, const char *plugins)
+{
+	char from[PATH_MAX + 256], name[128];
+	int rc;
+
+	snprintf(from, sizeof(from), "%s/.%s.mesonpy.libs", nixl->site, nixl->package);
+	rc = link_all(from, libs);
+	snprintf(from, sizeof(from), "%s/.%s.mesonpy.libs/plugins", nixl->site, nixl->package);
+	if (rc == CLI_OK)
+		rc = link_all(from, plugins);
+	snprintf(from, sizeof(from), "%s/%s.libs", nixl->site, nixl->package);
+	snprintf(name, sizeof(name), "%s.libs", nixl->package);
+	return rc == CLI_OK ? make_link(from, top, name) : rc;
+}
+
+/* One of ours is made anew; what somebody else has put there stays. */
+static int check_folder(const char *top, const char *plugins)
+{
+	char ours[PATH_MAX + 512];
+	struct stat st;
+	DIR *dir = opendir(top);
+	int entries = 0;
+
+	snprintf(ours, sizeof(ours), "%s/%s", plugins, OURS);
+	while (dir && readdir(dir))
+		entries++;
+	if (dir)
+		closedir(dir);
+	if (entries <= 2 || !lstat(ours, &st))
+		return CLI_OK;
+	cli_error("nixl-env: %s is not empty and not of this command; name another folder", top);
+	return CLI_FAILED;
+}
+
+static int run(const struct cli_command *command, int argc, char **argv)
+{
+	char plugin[PATH_MAX], top[PATH_MAX], libs[PATH_MAX + 8], plugins[PATH_MAX + 16];
+	struct nixl_env_options o = {0};
+	struct nixl nixl = {"", ""};
+	int first, rc = cli_parse(command, argc, argv, &o, &first);
+	const char *wanted;
+
+	if (rc != CLI_GO)
+		return rc;
+	wanted = first < argc ? argv[first] : "tcpx-nixl";
+	rc = find_plugin(o.plugin, plugin);
+	if (rc == CLI_OK)
+		rc = ask_python(o.python, &nixl);
+	if (rc == CLI_OK)
+		rc = make_folder(wanted);
+	if (rc != CLI_OK)
+		return rc;
+	if (!realpath(wanted, top)) {
+		cli_error("nixl-env: %s: %s", wanted, strerror(errno));
+		return CLI_FAILED;
+	}
+	snprintf(libs, sizeof(libs), "%s/l", top);
+	snprintf(plugins, sizeof(plugins), "%s/l/plugins", top);
+	rc = check_folder(top, plugins);
+	if (rc == CLI_OK)
+		rc = make_folder(libs);
+	if (rc == CLI_OK)
+		rc = make_folder(plugins);
+	if (rc == CLI_OK && *nixl.package)
+		rc = shadow(&nixl, top, libs, plugins);
+	if (rc == CLI_OK)
+		rc = make_link(plugin, plugins, OURS);
+	if (rc == CLI_OK && o.alias)
+		rc = make_link(plugin, plugins, ALIAS);
+	if (rc != CLI_OK)
+		return rc;
+	if (*nixl.package)
+		fprintf(stderr, "%s in %s, and TCPX%s\n", nixl.package, nixl.site,
+			o.alias ? ", which is UCX as well" : "");
+	else
+		fprintf(stderr, "no NIXL in %s: TCPX alone\n", o.python);
+	printf("export NIXL_PLUGIN_DIR=%s\n", plugins);
+	return CLI_OK;
+}
+
+const struct cli_command command_nixl_env = {
+	.name = "nixl-env",
+	.args = "[FOLDER] [options]",
+	.summary = "Prepares a plugin folder for NIXL, prints the line to use it",
+	COMMAND_OPTIONS(options),
+	.max_args = 1,
+	.run = run,
+};
