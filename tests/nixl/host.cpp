@@ -196,6 +196,25 @@ metadata *process::load(const end &who) const
 	return meta;
 }
 
+// That the bytes are quiet is known by way of the other process, which no race detector sees.
+#define UNSEEN __attribute__((no_sanitize("thread"), noinline))
+
+UNSEEN static void set_all(volatile unsigned char *bytes, std::size_t count, int value)
+{
+	for (std::size_t i = 0; i < count; i++)
+		bytes[i] = (unsigned char)value;
+}
+
+UNSEEN static std::size_t count_all(const volatile unsigned char *bytes, std::size_t count,
+				    int value)
+{
+	std::size_t found = 0;
+
+	for (std::size_t i = 0; i < count; i++)
+		found += bytes[i] == value;
+	return found;
+}
+
 int process_main()
 {
 	end far("far");
@@ -213,15 +232,11 @@ int process_main()
 		} else if (line == "size") {
 			answer = std::to_string(mine.bytes.size());
 		} else if (line[0] == '=') { // all bytes are that
-			std::memset(mine.bytes.data(), std::stoi(line.substr(1)),
-				    mine.bytes.size());
+			set_all(mine.bytes.data(), mine.bytes.size(), std::stoi(line.substr(1)));
 			answer = "ok";
 		} else if (line[0] == '#') { // how many bytes are
-			std::size_t count = 0;
-
-			for (unsigned char each : mine.bytes)
-				count += each == std::stoi(line.substr(1));
-			answer = std::to_string(count);
+			answer = std::to_string(count_all(mine.bytes.data(), mine.bytes.size(),
+							  std::stoi(line.substr(1))));
 		} else if (line == "notes") {
 			notifications some;
 
