@@ -387,6 +387,8 @@ status backend::take_notifications(notifications &inout)
 				std::string(static_cast<const char *>(note.data), note.bytes));
 			tcpx_notification_release(session_, &note);
 		}
+		if (inout.empty())
+			looked_in_vain();
 		return status::SUCCESS;
 	});
 }

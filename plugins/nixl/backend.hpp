@@ -31,6 +31,7 @@ status status_of(tcpx_status from);
 void say_last(tcpx_log_level level, const char *doing); // the library's last error
 void must(tcpx_status got);				// throws it
 std::vector<nixl_abi::memory> memories_usable();
+void looked_in_vain(); // lets others run now and then: who spins keeps workers off few cores
 
 // A remote agent, or ourselves. Its link may end and come again: each has a number.
 struct agent {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <sched.h>
 
 namespace tcpx_nixl
 {
@@ -102,6 +103,14 @@ static void destroy(nixl_abi::engine *engine)
 static nixl_abi::params options()
 {
 	return settings_list(is_alias());
+}
+
+void looked_in_vain()
+{
+	static thread_local unsigned looks;
+
+	if (++looks % 16 == 0)
+		sched_yield();
 }
 
 std::vector<nixl_abi::memory> memories_usable()

@@ -159,8 +159,10 @@ status backend::check(handle *it) const
 	if (!request)
 		return status::INVALID_PARAM;
 	got = tcpx_request_test(session_, request->request, &end);
-	if (got == TCPX_IN_PROGRESS)
+	if (got == TCPX_IN_PROGRESS) {
+		looked_in_vain();
 		return status::IN_PROGRESS;
+	}
 	if (got == TCPX_ERR_STATE)
 		return status::NOT_POSTED;
 	if (got == TCPX_OK && !request->measured)
