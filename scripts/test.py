@@ -30,7 +30,8 @@ SANITIZER_ENV = {
 # Source lines in reports, no more: full debug information takes most of the compile time.
 # And kernels for one GPU only: over the stand-in they are embedded and never run.
 DEBUG = ["-Doptimization=1", "-Ddebug=false", "-Dc_args=-g1", "-Djson=disabled", "-Dgpu_archs=80"]
-MINIMAL = ["-Dcrypto=disabled", "-Dcuda=disabled", "-Djson=disabled", "-Dunit_tests=disabled"]
+MINIMAL = ["-Dcrypto=disabled", "-Dcuda=disabled", "-Djson=disabled", "-Dunit_tests=disabled",
+           "-Dnixl=disabled"]
 # The core is the same without the parts, and release runs all of its simulations.
 MINIMAL_TESTS = ["conform-tcp", "conform-local-two", "sim_cases"]
 
