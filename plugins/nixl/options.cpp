@@ -2,6 +2,7 @@
 /* Init parameters: the library's options by their names, with or without TCPX_, in any case. */
 #include "backend.hpp"
 
+#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 #include <strings.h>
@@ -70,6 +71,19 @@ static void take_transport(const std::string &name, settings &out)
 		session.plugin = "default";
 }
 
+// Where to listen is each agent's own.
+static std::uint32_t number(params &all, const char *key, unsigned long max)
+{
+	const std::string &text = all[key];
+	char *end;
+	const unsigned long value = std::strtoul(text.c_str(), &end, 10);
+
+	if (text.empty() || *end || value > max)
+		throw std::runtime_error(std::string(key) + " is '" + text + "': 0.." +
+					 std::to_string(max));
+	return std::uint32_t(value);
+}
+
 void settings_take(const nixl_abi::create_args &args, settings &out)
 {
 	params &all = out.in_force = settings_list(args.type == "UCX");
@@ -86,14 +100,16 @@ void settings_take(const nixl_abi::create_args &args, settings &out)
 			    given.c_str());
 		else if (known->second != value && !inert.count(key)) {
 			known->second = value; // stays where it is: opts point to it
+			if (!key.compare(0, 5, "nixl_") || key == "port_retries")
+				continue;
 			must(tcpx_session_opts_set(&out.session,
 						   ("TCPX_" + converted(key, std::toupper)).c_str(),
 						   known->second.c_str()));
 		}
 	}
 	out.listen.sz = sizeof(out.listen);
-	out.listen.port = std::uint32_t(std::stoul(all["nixl_port"]));
-	out.listen.retries = std::uint32_t(std::stoul(all["port_retries"]));
+	out.listen.port = number(all, "nixl_port", 65535);
+	out.listen.retries = number(all, "port_retries", 1000);
 	out.eager = std::strchr("1yYtT", all["nixl_eager_connect"][0]);
 	take_transport(all["nixl_transport"], out);
 }

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstring>
 #include <sched.h>
+#include <unistd.h>
 
 #include "host.hpp"
 
@@ -13,6 +14,9 @@ static void options_that_are_wrong()
 					       {"chunk_bytes", "1"},
 					       {"bind", "no-such-interface"},
 					       {"nixl_transport", "pigeon"},
+					       {"nixl_port", "70000"},
+					       {"nixl_port", "x"},
+					       {"port_retries", "-1"},
 					       {"TCPX_SILENT_MS", "5"},
 					       {"filters", "nonsense"}}) {
 		params all = {{key, value}};
@@ -29,6 +33,21 @@ static void options_that_are_wrong()
 	CHECK(core && *(reinterpret_cast<const bool *>(core) + 160)); // a name that is too long
 	host_plugin->destroy(core);
 	end one("one", {{"no_such_option", "1"}, {"TCPX_Channels", "3"}, {"interfaces", "lo"}});
+	// of one process, each its own; a port that is taken is passed over
+	const std::string port = std::to_string(12000 + getpid() % 7000);
+	end two("two", {{"channels", "2"}, {"nixl_port", port}, {"nixl_transport", "tcp"}});
+	end three("three", {{"channels", "4"}, {"nixl_port", port}, {"silent_ms", "2000"}});
+	create_args taken = {"four", "TCPX", &all, false, 0, sync::NONE, false};
+
+	all = {{"bind", "127.0.0.1"}, {"nixl_port", port}, {"port_retries", "0"}};
+	core = host_plugin->create(&taken);
+	CHECK(core && *(reinterpret_cast<const bool *>(core) + 160));
+	host_plugin->destroy(core);
+	// what is one for all of them is fixed by the first
+	all = {{"bind", "127.0.0.1"}, {"staging_bytes", "64M"}};
+	core = host_plugin->create(&taken);
+	CHECK(core && *(reinterpret_cast<const bool *>(core) + 160));
+	host_plugin->destroy(core);
 }
 
 static void lists_that_are_wrong()
