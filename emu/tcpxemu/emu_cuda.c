@@ -144,8 +144,11 @@ int emu_cuda_load(void)
 	return cuda.init(0) ? -1 : 0;
 }
 
+/* A machine that has no more to give breaks no rule: the call fails, and that is all. */
 static int failed(const char *what, cuda_result result)
 {
+	if (result == CUDA_ERR_OUT_OF_MEMORY)
+		return -1;
 	return result ? (emu_violation(TCPXEMU_CUDA, "%s: %d", what, result), -1) : 0;
 }
 

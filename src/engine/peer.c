@@ -221,8 +221,8 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 			   status == TCPX_ERR_PEER_RESTARTED ? TCPX_EVENT_PEER_RESTARTED
 							     : TCPX_EVENT_PEER_DOWN,
 			   status, 0);
-	/* a stranger that never got through, or nobody was told of */
-	if ((!was_up && !peer->dialler) || unknown)
+	/* a stranger that never got through, or nobody was told of; whose handle is out stays */
+	if ((!in_view && !peer->dialler) || unknown)
 		peer_forget(peer);
 }
 

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,9 +34,11 @@ static const struct {
 };
 
 static struct libcrypto crypto; /* stays loaded */
-static bool there;
-static char reason[256];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic bool there;
+static char reason[256]; /* lock, until it is there */
 
+/* lock held. */
 static void load(void)
 {
 	const char *path = config_text(CONFIG_CRYPTO_LIBRARY), *why;
@@ -59,15 +62,19 @@ static void load(void)
 		}
 		memcpy((char *)&crypto + entries[i].offset, &symbol, sizeof(symbol));
 	}
-	there = true;
 	snprintf(reason, sizeof(reason), "HMAC-SHA256 by OpenSSL (%.100s)", path);
+	atomic_store_explicit(&there, true, memory_order_release);
 }
 
+/* A process that had no descriptor left when it asked may have one later. */
 int sys_crypto_available(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, load);
+	if (!atomic_load_explicit(&there, memory_order_acquire)) {
+		pthread_mutex_lock(&lock);
+		if (!there)
+			load();
+		pthread_mutex_unlock(&lock);
+	}
 	return there;
 }
 
