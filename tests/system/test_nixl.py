@@ -4,9 +4,11 @@ import json
 import os
 import pathlib
 import re
+import select
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -64,6 +66,7 @@ class Agent:
         self.process.stdin.flush()
 
     def take(self):
+        assert select.select([self.process.stdout], [], [], HANG)[0], self.said()[-2000:]
         line = self.process.stdout.readline()
         assert line, f"the agent is gone: {self.said()[-2000:]}"
         answer = json.loads(line)
@@ -78,6 +81,13 @@ class Agent:
     def said(self):
         self.errors.seek(0)
         return self.errors.read()
+
+    def up(self):
+        """Until its link is there with all channels; TCPX_LOG=info says so."""
+        until = time.monotonic() + HANG
+        while " is up: " not in self.said():
+            assert time.monotonic() < until, self.said()[-2000:]
+            time.sleep(0.01)
 
     def end(self):
         """An orderly end, which not every backend survives."""
@@ -304,13 +314,15 @@ def test_gpudirect_over_the_emulator(nixl, agents, memory, tmp_path):
     (tmp_path / "stats").mkdir()
     env = {**GPUS, "TCPXEMU_STEER": "strict", "TCPXEMU_MEM": memory, "TCPXEMU_FRAG": "page",
            "TCPXEMU_STATS": f"{tmp_path}/stats/%p", "TCPX_GPUDIRECT_SAME_HOST": "1",
-           "NCCL_DYNAMIC_CHUNK_SIZE": "524288",
+           "NCCL_DYNAMIC_CHUNK_SIZE": "524288", "TCPX_LOG": "info",
            "TCPX_UNPACK_IMPL": "host" if memory == "cpu" else "kernel",
            "TCPX_PLUGIN": str(BUILD / "emu/tcpxemu/libnccl-net-tcpxemu.so")}
     near, far = agents(nixl, env=env), agents(nixl, env=env)
     params = {**PLAIN, "nixl_transport": "gpudirect"}
     at = meet(near, far, near_params=params, far_params=params, near_memory=("VRAM", 0),
               far_memory=("VRAM", 0))
+    near.up() # what is posted before goes over tcp
+    far.up()
     for op in ("WRITE", "READ"):
         move(near, far, op, at, 4 * MIB, far_memory=("VRAM", 0))
     for one in (near, far):
