@@ -10,6 +10,7 @@ import json
 import multiprocessing
 import os
 import resource
+import socket
 import statistics
 import sys
 import time
@@ -180,6 +181,11 @@ def target(pipe, backend, mode, params, where, length):
     pipe.send(None)
 
 
+def summary(times):
+    times.sort()
+    return {"p50_us": times[len(times) // 2], "p99_us": times[len(times) * 99 // 100]}
+
+
 class Pair:
     """An initiator here, a target there."""
 
@@ -249,8 +255,7 @@ class Pair:
                 self.me.look()
             times.append((time.perf_counter() - began) / 2 * 1e6)
         self.ask("echo", False)
-        times.sort()
-        return {"p50_us": times[len(times) // 2], "p99_us": times[len(times) * 99 // 100]}
+        return summary(times)
 
     def idle(self, seconds=3):
         """Cores that two agents use while nobody asks them anything."""
@@ -280,6 +285,34 @@ class Pair:
         self.process.join(HANG_S)
 
 
+def echo(port):
+    """The other end of plain_one_way()."""
+    with socket.create_connection(("127.0.0.1", port)) as link:
+        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while data := link.recv(64):
+            link.sendall(data)
+
+
+def plain_one_way(count=2000):
+    """What one_way() is held against: two processes that block in recv() of one TCP connection."""
+    times = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        other = multiprocessing.get_context("spawn").Process(
+            target=echo, args=(server.getsockname()[1],), daemon=True)
+        other.start()
+        link = server.accept()[0]
+    with link:
+        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for i in range(count):
+            began = time.perf_counter()
+            link.sendall(b"%08d" % i)
+            if not link.recv(64):
+                raise RuntimeError("the other end is gone")
+            times.append((time.perf_counter() - began) / 2 * 1e6)
+    other.join(HANG_S)
+    return summary(times)
+
+
 def spread(values):
     return f"{statistics.median(values):.2f} [{min(values):.2f}-{max(values):.2f}]"
 
@@ -293,6 +326,8 @@ def main():
     length = max([block * count for block, count in shapes] + [o.post * 64])
     rows = {}
     for repeat in range(o.repeat):
+        if o.latency:
+            rows.setdefault(("notification", "plain", "blocking"), []).append(plain_one_way())
         for mode in o.mode.split(","):
             for backend in o.backend.split(","):
                 pair = Pair(o, backend, mode, length)

@@ -46,6 +46,13 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_option_get(uint32_t index, tcpx_option
  *         ERR_NO_MEMORY. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_option_set(const char *name, const char *value);
 
+/** Value of an option from text, and nothing is changed: numbers and sizes as they are, 0 or 1 of
+ * yes and no, the place of a word among those allowed, the length of free text.
+ * @param value "": the default
+ * @return TCPX_OK; ERR_NOT_FOUND; ERR_INVALID as tcpx_option_set(). @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_option_parse(const char *name, const char *value,
+						       uint64_t *out_value);
+
 /** Unknown TCPX_* or UCCL_TCPX_* variable number index of the environment, with the nearest known
  * name. @return TCPX_OK; ERR_NOT_FOUND past the end. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_option_unknown(uint32_t index, char *name, size_t cap,
@@ -74,6 +81,9 @@ typedef struct tcpx_peer_info {
 	char copy[16];	 /**< how bulk bytes leave over the same host: "ring" (two copies),
 			    "one-copy", "memcpy" (one process); "" over a network */
 	uint32_t message_channels; /**< channels of messages up; not among channels */
+	uint64_t read_bytes_per_s; /**< of our READs of 64 KiB and more over this link, from post to
+				       end: a moving mean; 0 before the first */
+	uint64_t write_bytes_per_s; /**< the same of WRITEs */
 } tcpx_peer_info;
 
 /** @return TCPX_OK; ERR_STALE. @threads any. */

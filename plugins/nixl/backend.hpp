@@ -2,7 +2,6 @@
 /* A NIXL backend over one libtcpx session: an agent is a peer, a registration is a region. */
 #pragma once
 
-#include <atomic>
 #include <map>
 #include <memory>
 
@@ -12,25 +11,24 @@
 
 namespace tcpx_nixl
 {
-using nixl_abi::status;
-
 // options.cpp
 struct settings {
 	tcpx_session_opts session = {};
 	tcpx_listen_opts listen = {};
-	nixl_abi::params in_force; // session points into it
-	bool eager = true;	   // connect when an agent's metadata comes
+	nixl_b_params_t in_force; // session points into it
+	bool eager = true;	  // connect when an agent's metadata comes
 };
-void settings_take(const nixl_abi::create_args &args, settings &out); // throws what is wrong
-nixl_abi::params settings_list(bool alias);
+void settings_take(const nixlBackendInitParams &args, settings &out); // throws what is wrong
+nixl_b_params_t settings_list(bool alias);
+std::string converted(std::string text, int (*change)(int));
 
 // plugin.cpp
-status status_of(tcpx_status from);
+nixl_status_t status_of(tcpx_status from);
 // One line on stderr, from that level on.
 [[gnu::format(printf, 2, 3)]] void say(tcpx_log_level level, const char *format, ...);
 void say_last(tcpx_log_level level, const char *doing); // the library's last error
 void must(tcpx_status got);				// throws it
-std::vector<nixl_abi::memory> memories_usable();
+nixl_mem_list_t memories_usable();
 void looked_in_vain(); // lets others run now and then: who spins keeps workers off few cores
 
 // A remote agent, or ourselves. Its link may end and come again: each has a number.
@@ -38,8 +36,7 @@ struct agent {
 	const std::string name, info;
 	std::mutex lock;
 	tcpx_peer peer = {0};
-	std::uint64_t link = 0;				  // 0: never dialled
-	std::atomic<double> bytes_per_ns[2] = {{0}, {0}}; // measured, by operation
+	std::uint64_t link = 0; // 0: never dialled
 
 	agent(std::string name, std::string info) : name(std::move(name)), info(std::move(info))
 	{
@@ -47,29 +44,34 @@ struct agent {
 };
 
 // What descriptors point to: memory of ours, or of an agent.
-struct region : nixl_abi::metadata {
-	std::uintptr_t addr;
-	std::size_t len;
-	std::uint64_t device;
-	nixl_abi::memory type;
+struct region : nixlBackendMD {
+	const std::uintptr_t addr;
+	const std::size_t len;
+	const std::uint64_t device;
+	const nixl_mem_t type;
 	std::string token;
 	std::shared_ptr<agent> owner; // of a loaded one
 	tcpx_region handle = {0};     // a loaded one's: imported for that link
 	std::uint64_t link = 0;
 
-	bool holds(const nixl_abi::descriptor &piece) const;
+	region(const nixlBlobDesc &what, nixl_mem_t type)
+	    : nixlBackendMD(true), addr(what.addr), len(what.len), device(what.devId), type(type)
+	{
+	}
+	bool holds(const nixlBasicDesc &piece) const;
 };
 
-struct transfer : nixl_abi::handle {
+struct transfer : nixlBackendReqH {
 	std::shared_ptr<agent> owner;
 	tcpx_request request = {0};
 	std::uint64_t link = 0;
-	nixl_abi::operation op;
+	nixl_xfer_op_t op;
 	bool notified = false; // the request carries a notification
-	bool measured = false, refused = false;
+	bool refused = false;  // a release was
+	bool told = false;     // how it ended
 };
 
-class backend final : public nixl_abi::engine
+class backend final : public nixlBackendEngine
 {
 	settings settings_;
 	tcpx_session *session_ = nullptr;
@@ -79,58 +81,69 @@ class backend final : public nixl_abi::engine
 	std::multimap<std::uintptr_t, const region *> regions_;
 	std::vector<tcpx_region> late_; // deregistered, but still in somebody's hands
 
-	void open(const nixl_abi::create_args &args);
+	void open(const nixlBackendInitParams &args);
 	std::shared_ptr<agent> find(const std::string &name) const;
-	status dial(agent &to) const;	     // agent.lock held: links it unless it is
-	bool redial(agent &to) const;	     // agent.lock held: a peer that said goodbye
-	void retry_late();		     // lock_ held
-	status import(region &theirs) const; // agent.lock held
-	status make(transfer &request, const nixl_abi::descriptors &local,
-		    const nixl_abi::descriptors &remote) const;
-	void measure(transfer &request, const tcpx_completion &end) const;
+	nixl_status_t join(agent &to) const; // agent.lock held: there is a link, or a new one
+	nixl_status_t import(region &theirs) const; // agent.lock held
+	nixl_status_t make(transfer &request, const nixl_meta_dlist_t &local,
+			   const nixl_meta_dlist_t &remote) const;
 
       public:
-	explicit backend(const nixl_abi::create_args &args);
+	explicit backend(const nixlBackendInitParams &args);
 	~backend() override;
 
-	bool remote_supported() const override;
-	bool local_supported() const override;
-	bool notifications_supported() const override;
-	std::vector<nixl_abi::memory> memories() const override;
-	status register_memory(const nixl_abi::blob_descriptor &what, const nixl_abi::memory &type,
-			       nixl_abi::metadata *&out) override;
-	status deregister_memory(nixl_abi::metadata *meta) override;
-	status connect(const std::string &name) override;
-	status disconnect(const std::string &name) override;
-	status unload(nixl_abi::metadata *meta) override;
-	status prepare(const nixl_abi::operation &op, const nixl_abi::descriptors &local,
-		       const nixl_abi::descriptors &remote, const std::string &name,
-		       nixl_abi::handle *&out, const nixl_abi::post_args *args) const override;
-	status post(const nixl_abi::operation &op, const nixl_abi::descriptors &local,
-		    const nixl_abi::descriptors &remote, const std::string &name,
-		    nixl_abi::handle *&inout, const nixl_abi::post_args *args) const override;
-	status check(nixl_abi::handle *request) const override;
-	status release(nixl_abi::handle *request) const override;
-	status public_data(const nixl_abi::metadata *meta, std::string &out) const override;
-	status connection_info(std::string &out) const override;
-	status load_connection(const std::string &name, const std::string &info) override;
-	status load_remote(const nixl_abi::blob_descriptor &what, const nixl_abi::memory &type,
-			   const std::string &name, nixl_abi::metadata *&out) override;
-	status load_local(nixl_abi::metadata *ours, nixl_abi::metadata *&out) override;
-	status take_notifications(nixl_abi::notifications &inout) override;
-	status send_notification(const std::string &name,
-				 const std::string &message) const override;
-	status query_memory(const nixl_abi::blob_descriptors &what,
-			    nixl_abi::answers &out) const override;
-	status estimate(const nixl_abi::operation &op, const nixl_abi::descriptors &local,
-			const nixl_abi::descriptors &remote, const std::string &name,
-			nixl_abi::handle *const &request, std::chrono::microseconds &out_duration,
-			std::chrono::microseconds &out_margin, nixl_abi::cost &out_method,
-			const nixl_abi::post_args *args) const override;
+	bool supportsRemote() const override
+	{
+		return true;
+	}
+	bool supportsLocal() const override
+	{
+		return true;
+	}
+	bool supportsNotif() const override
+	{
+		return true;
+	}
+	nixl_mem_list_t getSupportedMems() const override
+	{
+		return memories_usable();
+	}
+	nixl_status_t registerMem(const nixlBlobDesc &what, const nixl_mem_t &type,
+				  nixlBackendMD *&out) override;
+	nixl_status_t deregisterMem(nixlBackendMD *meta) override;
+	nixl_status_t connect(const std::string &name) override;
+	nixl_status_t disconnect(const std::string &name) override;
+	nixl_status_t unloadMD(nixlBackendMD *meta) override;
+	nixl_status_t prepXfer(const nixl_xfer_op_t &op, const nixl_meta_dlist_t &local,
+			       const nixl_meta_dlist_t &remote, const std::string &name,
+			       nixlBackendReqH *&out, const nixl_opt_b_args_t *args) const override;
+	nixl_status_t postXfer(const nixl_xfer_op_t &op, const nixl_meta_dlist_t &local,
+			       const nixl_meta_dlist_t &remote, const std::string &name,
+			       nixlBackendReqH *&inout,
+			       const nixl_opt_b_args_t *args) const override;
+	nixl_status_t checkXfer(nixlBackendReqH *request) const override;
+	nixl_status_t releaseReqH(nixlBackendReqH *request) const override;
+	nixl_status_t getPublicData(const nixlBackendMD *meta, std::string &out) const override;
+	nixl_status_t getConnInfo(std::string &out) const override;
+	nixl_status_t loadRemoteConnInfo(const std::string &name, const std::string &info) override;
+	nixl_status_t loadRemoteMD(const nixlBlobDesc &what, const nixl_mem_t &type,
+				   const std::string &name, nixlBackendMD *&out) override;
+	nixl_status_t loadLocalMD(nixlBackendMD *ours, nixlBackendMD *&out) override;
+	nixl_status_t getNotifs(notif_list_t &inout) override;
+	nixl_status_t genNotif(const std::string &name, const std::string &message) const override;
+	nixl_status_t queryMem(const nixl_reg_dlist_t &what,
+			       std::vector<nixl_query_resp_t> &out) const override;
+	nixl_status_t estimateXferCost(const nixl_xfer_op_t &op, const nixl_meta_dlist_t &local,
+				       const nixl_meta_dlist_t &remote, const std::string &name,
+				       nixlBackendReqH *const &request,
+				       std::chrono::microseconds &out_duration,
+				       std::chrono::microseconds &out_margin,
+				       nixl_cost_t &out_method,
+				       const nixl_opt_args_t *args) const override;
 };
 
 // Nothing is thrown into the application: whatever is becomes BACKEND.
-template <class Body> status guarded(const char *doing, Body body) noexcept
+template <class Body> nixl_status_t guarded(const char *doing, Body body) noexcept
 {
 	try {
 		return body();
@@ -139,7 +152,7 @@ template <class Body> status guarded(const char *doing, Body body) noexcept
 	} catch (...) {
 		say(TCPX_LOG_ERROR, "%s: failed", doing);
 	}
-	return status::BACKEND;
+	return NIXL_ERR_BACKEND;
 }
 
 } // namespace tcpx_nixl

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a backend plugin and a NIXL of 1.0 to 1.5 share in memory: x86-64, libstdc++, new
- * strings. Written from measured layout. NIXL calls by place in a table of virtual functions and
- * reads a few fields, so no name has to be its own; what it never asks of us is left out or left
- * blank. */
+/* What a backend plugin and a NIXL of 1.0 to 1.5 share: x86-64, libstdc++, new strings. Written
+ * from measured layout, by NIXL's names, so that the plugin can be built against NIXL's own headers
+ * instead (option nixl_headers); layout.cpp asserts every offset of either. What NIXL never asks of
+ * a plugin is left out or left blank. */
 #pragma once
+
+#ifdef NIXL_HEADERS
+#include "backend/backend_plugin.h"
+#else
 
 #include <chrono>
 #include <cstddef>
@@ -19,192 +23,212 @@
 #error "NIXL has strings of the C++11 ABI: build without -D_GLIBCXX_USE_CXX11_ABI=0"
 #endif
 
-namespace nixl_abi
-{
+#define NIXL_PLUGIN_API_VERSION 1
 
-constexpr int API_VERSION = 1;
-
-using params = std::unordered_map<std::string, std::string>;
-using notifications = std::vector<std::pair<std::string, std::string>>; // agent, message
-using answers = std::vector<std::optional<params>>;
-
-enum class memory : int { DRAM = 0, VRAM = 1, BLOCK = 2, OBJECT = 3, FILE = 4 };
-enum class operation : int { READ = 0, WRITE = 1 };
-enum class sync : int { NONE = 0, STRICT = 1, RW = 2 };
-enum class cost : int { ANALYTICAL = 0 };
-
-enum class status : int {
-	IN_PROGRESS = 1,
-	SUCCESS = 0,
-	NOT_POSTED = -1,
-	INVALID_PARAM = -2,
-	BACKEND = -3,
-	NOT_FOUND = -4,
-	MISMATCH = -5,
-	NOT_ALLOWED = -6,
-	REPOST_ACTIVE = -7,
-	UNKNOWN = -8,
-	NOT_SUPPORTED = -9,
-	REMOTE_DISCONNECT = -10,
-	CANCELED = -11,
+enum nixl_mem_t { DRAM_SEG, VRAM_SEG, BLK_SEG, OBJ_SEG, FILE_SEG };
+enum nixl_xfer_op_t { NIXL_READ, NIXL_WRITE };
+enum class nixl_thread_sync_t {
+	NIXL_THREAD_SYNC_NONE,
+	NIXL_THREAD_SYNC_STRICT,
+	NIXL_THREAD_SYNC_RW
 };
+enum class nixl_cost_t { ANALYTICAL_BACKEND };
+
+enum nixl_status_t {
+	NIXL_IN_PROG = 1,
+	NIXL_SUCCESS = 0,
+	NIXL_ERR_NOT_POSTED = -1,
+	NIXL_ERR_INVALID_PARAM = -2,
+	NIXL_ERR_BACKEND = -3,
+	NIXL_ERR_NOT_FOUND = -4,
+	NIXL_ERR_MISMATCH = -5,
+	NIXL_ERR_NOT_ALLOWED = -6,
+	NIXL_ERR_REPOST_ACTIVE = -7,
+	NIXL_ERR_UNKNOWN = -8,
+	NIXL_ERR_NOT_SUPPORTED = -9,
+	NIXL_ERR_REMOTE_DISCONNECT = -10,
+	NIXL_ERR_CANCELED = -11,
+};
+
+using nixl_b_params_t = std::unordered_map<std::string, std::string>;
+using nixl_mem_list_t = std::vector<nixl_mem_t>;
+using nixl_query_resp_t = std::optional<nixl_b_params_t>;
+using notif_list_t = std::vector<std::pair<std::string, std::string>>; // agent, message
+using nixlMemViewH = void *;
 
 // A registration, ours or loaded; NIXL keeps pointers to them in descriptors.
-struct metadata {
-	bool is_private = true;
-	virtual ~metadata() = default;
+class nixlBackendMD
+{
+      protected:
+	bool isPrivateMD;
+
+      public:
+	explicit nixlBackendMD(bool is_private) : isPrivateMD(is_private)
+	{
+	}
+	virtual ~nixlBackendMD() = default;
 };
 
-struct handle {
-	virtual ~handle() = default;
+struct nixlBackendReqH {
+	virtual ~nixlBackendReqH() = default;
 };
 
-struct descriptor {
+struct nixlBasicDesc {
 	std::uintptr_t addr;
 	std::size_t len;
-	std::uint64_t device;
-	metadata *owner;
+	std::uint64_t devId;
 };
 
-struct blob_descriptor {
-	std::uintptr_t addr;
-	std::size_t len;
-	std::uint64_t device;
-	std::string blob;
+struct nixlMetaDesc : nixlBasicDesc {
+	nixlBackendMD *metadataP;
 };
 
-// NIXL makes them, we read.
-template <class Entry> struct list {
-	virtual ~list() = default;
-	memory type;
-	std::vector<Entry> entries;
-};
-using descriptors = list<descriptor>;
-using blob_descriptors = list<blob_descriptor>;
-
-struct post_args {
-	std::string notification;
-	bool has_notification;
-	std::string custom;
+struct nixlBlobDesc : nixlBasicDesc {
+	std::string metaInfo;
 };
 
-struct create_args {
-	std::string agent;
+// NIXL makes them, a plugin reads.
+template <class Entry> struct nixlDescList {
+	nixl_mem_t type;
+	std::vector<Entry> descs;
+
+	explicit nixlDescList(nixl_mem_t type) : type(type)
+	{
+	}
+	virtual ~nixlDescList() = default;
+	nixl_mem_t getType() const
+	{
+		return type;
+	}
+	int descCount() const
+	{
+		return int(descs.size());
+	}
+	const Entry &operator[](std::size_t index) const
+	{
+		return descs[index];
+	}
+	auto begin() const
+	{
+		return descs.begin();
+	}
+	auto end() const
+	{
+		return descs.end();
+	}
+};
+using nixl_meta_dlist_t = nixlDescList<nixlMetaDesc>;
+using nixl_reg_dlist_t = nixlDescList<nixlBlobDesc>;
+class nixl_remote_meta_dlist_t;
+
+struct nixl_opt_b_args_t {
+	std::string notifMsg;
+	bool hasNotif;
+	std::string customParam;
+};
+struct nixl_opt_args_t;
+
+struct nixlBackendInitParams {
+	std::string localAgent;
 	std::string type;
-	params *custom;
-	bool progress_thread;
-	std::uint64_t progress_delay_us;
-	sync mode;
-	bool telemetry;
+	nixl_b_params_t *customParams;
+	bool enableProgTh;
+	std::uint64_t pthrDelay;
+	nixl_thread_sync_t syncMode;
+	bool enableTelemetry_;
 };
 
 // The order of the virtual functions is the contract; the first two places are the destructor's.
-class engine
+class nixlBackendEngine
 {
-	std::string type_; // read by NIXL
-	params custom_;	   // read by NIXL
-	std::vector<char> events_;
-	std::mutex events_lock_;
+      private:
+	std::string backendType;
+	nixl_b_params_t customParams;
+	std::vector<char> telemetryEvents_; // never filled: what it holds differs
+	std::mutex telemetryEventsMutex_;
 
       protected:
-	bool failed = false; // read by NIXL right behind create()
-	const std::string local_agent;
-	const bool telemetry;
+	bool initErr = false; // read by NIXL right behind create_engine()
+	const std::string localAgent;
+	const bool enableTelemetry_;
 
       private:
 	char grown_[64] = {}; // of a later base class: it reads zeros
 
       public:
-	explicit engine(const create_args &args)
-	    : type_(args.type), custom_(args.custom ? *args.custom : params()),
-	      local_agent(args.agent), telemetry(args.telemetry)
+	explicit nixlBackendEngine(const nixlBackendInitParams *args)
+	    : backendType(args->type),
+	      customParams(args->customParams ? *args->customParams : nixl_b_params_t()),
+	      localAgent(args->localAgent), enableTelemetry_(args->enableTelemetry_)
 	{
 		(void)grown_;
 	}
-	engine(const engine &) = delete;
-	engine &operator=(const engine &) = delete;
+	nixlBackendEngine(const nixlBackendEngine &) = delete;
+	nixlBackendEngine &operator=(const nixlBackendEngine &) = delete;
+	virtual ~nixlBackendEngine() = default;
 
-	virtual ~engine() = default;
-	virtual bool remote_supported() const = 0;
-	virtual bool local_supported() const = 0;
-	virtual bool notifications_supported() const = 0;
-	virtual std::vector<memory> memories() const = 0;
-	virtual status register_memory(const blob_descriptor &what, const memory &type,
-				       metadata *&out) = 0;
-	virtual status deregister_memory(metadata *meta) = 0;
-	virtual status connect(const std::string &agent) = 0;
-	virtual status disconnect(const std::string &agent) = 0;
-	virtual status unload(metadata *meta) = 0;
-	virtual status prepare(const operation &op, const descriptors &local,
-			       const descriptors &remote, const std::string &agent, handle *&out,
-			       const post_args *args) const = 0;
-	virtual status post(const operation &op, const descriptors &local,
-			    const descriptors &remote, const std::string &agent, handle *&inout,
-			    const post_args *args) const = 0;
-	virtual status check(handle *request) const = 0;
-	virtual status release(handle *request) const = 0;
-	virtual status view_of_remote(const void *, void *&, const post_args *) const
+	virtual bool supportsRemote() const = 0;
+	virtual bool supportsLocal() const = 0;
+	virtual bool supportsNotif() const = 0;
+	virtual nixl_mem_list_t getSupportedMems() const = 0;
+	virtual nixl_status_t registerMem(const nixlBlobDesc &what, const nixl_mem_t &type,
+					  nixlBackendMD *&out) = 0;
+	virtual nixl_status_t deregisterMem(nixlBackendMD *meta) = 0;
+	virtual nixl_status_t connect(const std::string &agent) = 0;
+	virtual nixl_status_t disconnect(const std::string &agent) = 0;
+	virtual nixl_status_t unloadMD(nixlBackendMD *meta) = 0;
+	virtual nixl_status_t prepXfer(const nixl_xfer_op_t &op, const nixl_meta_dlist_t &local,
+				       const nixl_meta_dlist_t &remote, const std::string &agent,
+				       nixlBackendReqH *&out,
+				       const nixl_opt_b_args_t *args) const = 0;
+	virtual nixl_status_t postXfer(const nixl_xfer_op_t &op, const nixl_meta_dlist_t &local,
+				       const nixl_meta_dlist_t &remote, const std::string &agent,
+				       nixlBackendReqH *&inout,
+				       const nixl_opt_b_args_t *args) const = 0;
+	virtual nixl_status_t checkXfer(nixlBackendReqH *request) const = 0;
+	virtual nixl_status_t releaseReqH(nixlBackendReqH *request) const = 0;
+	virtual nixl_status_t prepMemView(const nixl_remote_meta_dlist_t &, nixlMemViewH &,
+					  const nixl_opt_b_args_t *) const
 	{
-		return status::NOT_SUPPORTED;
+		return NIXL_ERR_NOT_SUPPORTED;
 	}
-	virtual status view_of_local(const descriptors &, void *&, const post_args *) const
+	virtual nixl_status_t prepMemView(const nixl_meta_dlist_t &, nixlMemViewH &,
+					  const nixl_opt_b_args_t *) const
 	{
-		return status::NOT_SUPPORTED;
+		return NIXL_ERR_NOT_SUPPORTED;
 	}
-	virtual void release_view(void *) const
+	virtual void releaseMemView(nixlMemViewH) const
 	{
 	}
-	virtual status public_data(const metadata *meta, std::string &out) const = 0;
-	virtual status connection_info(std::string &out) const = 0;
-	virtual status load_connection(const std::string &agent, const std::string &info) = 0;
-	virtual status load_remote(const blob_descriptor &what, const memory &type,
-				   const std::string &agent, metadata *&out) = 0;
-	virtual status load_local(metadata *ours, metadata *&out) = 0;
-	virtual status take_notifications(notifications &inout) = 0;
-	virtual status send_notification(const std::string &agent,
-					 const std::string &message) const = 0;
-	virtual status query_memory(const blob_descriptors &what, answers &out) const = 0;
-	virtual status estimate(const operation &op, const descriptors &local,
-				const descriptors &remote, const std::string &agent,
-				handle *const &request, std::chrono::microseconds &out_duration,
-				std::chrono::microseconds &out_margin, cost &out_method,
-				const post_args *args) const = 0;
-
-	friend struct layout;
+	virtual nixl_status_t getPublicData(const nixlBackendMD *meta, std::string &out) const = 0;
+	virtual nixl_status_t getConnInfo(std::string &out) const = 0;
+	virtual nixl_status_t loadRemoteConnInfo(const std::string &agent,
+						 const std::string &info) = 0;
+	virtual nixl_status_t loadRemoteMD(const nixlBlobDesc &what, const nixl_mem_t &type,
+					   const std::string &agent, nixlBackendMD *&out) = 0;
+	virtual nixl_status_t loadLocalMD(nixlBackendMD *ours, nixlBackendMD *&out) = 0;
+	virtual nixl_status_t getNotifs(notif_list_t &inout) = 0;
+	virtual nixl_status_t genNotif(const std::string &agent,
+				       const std::string &message) const = 0;
+	virtual nixl_status_t queryMem(const nixl_reg_dlist_t &what,
+				       std::vector<nixl_query_resp_t> &out) const = 0;
+	virtual nixl_status_t
+	estimateXferCost(const nixl_xfer_op_t &op, const nixl_meta_dlist_t &local,
+			 const nixl_meta_dlist_t &remote, const std::string &agent,
+			 nixlBackendReqH *const &request, std::chrono::microseconds &out_duration,
+			 std::chrono::microseconds &out_margin, nixl_cost_t &out_method,
+			 const nixl_opt_args_t *args) const = 0;
 };
 
 // What nixl_plugin_init() returns.
-struct plugin {
+struct nixlBackendPlugin {
 	int api_version;
-	engine *(*create)(const create_args *args);
-	void (*destroy)(engine *engine);
-	const char *(*name)();
-	const char *(*version)();
-	params (*options)();
-	std::vector<memory> (*memories)();
+	nixlBackendEngine *(*create_engine)(const nixlBackendInitParams *args);
+	void (*destroy_engine)(nixlBackendEngine *engine);
+	const char *(*get_plugin_name)();
+	const char *(*get_plugin_version)();
+	nixl_b_params_t (*get_backend_options)();
+	nixl_mem_list_t (*get_backend_mems)();
 };
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Winvalid-offsetof"
-struct layout {
-	static_assert(sizeof(void *) == 8 && sizeof(std::string) == 32 && sizeof(params) == 56);
-	static_assert(sizeof(std::mutex) == 40 && sizeof(std::chrono::microseconds) == 8);
-	static_assert(offsetof(engine, type_) == 8 && offsetof(engine, custom_) == 40);
-	static_assert(offsetof(engine, events_) == 96 && offsetof(engine, events_lock_) == 120);
-	static_assert(offsetof(engine, failed) == 160 && offsetof(engine, local_agent) == 168);
-	static_assert(offsetof(engine, telemetry) == 200);
-	static_assert(sizeof(create_args) == 96 && offsetof(create_args, custom) == 64);
-	static_assert(offsetof(create_args, progress_thread) == 72);
-	static_assert(offsetof(create_args, progress_delay_us) == 80);
-	static_assert(offsetof(create_args, mode) == 88 && offsetof(create_args, telemetry) == 92);
-	static_assert(sizeof(post_args) == 72 && offsetof(post_args, has_notification) == 32);
-	static_assert(offsetof(post_args, custom) == 40);
-	static_assert(sizeof(descriptor) == 32 && offsetof(descriptor, owner) == 24);
-	static_assert(sizeof(blob_descriptor) == 56 && offsetof(blob_descriptor, blob) == 24);
-	static_assert(sizeof(descriptors) == 40 && offsetof(descriptors, type) == 8);
-	static_assert(offsetof(descriptors, entries) == 16 && sizeof(metadata) == 16);
-	static_assert(sizeof(handle) == 8 && sizeof(plugin) == 56);
-};
-#pragma GCC diagnostic pop
-
-} // namespace nixl_abi
+#endif

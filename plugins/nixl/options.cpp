@@ -2,17 +2,14 @@
 /* Init parameters: the library's options by their names, with or without TCPX_, in any case. */
 #include "backend.hpp"
 
-#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 #include <strings.h>
 
 namespace tcpx_nixl
 {
-using nixl_abi::params;
-
 // Of UCX's, for tools that hard-code it: listed and ignored.
-static const params inert = {
+static const nixl_b_params_t inert = {
 	{"ucx_error_handling_mode", "peer"},
 	{"num_workers", "1"},
 	{"num_threads", "0"},
@@ -22,11 +19,16 @@ static const params inert = {
 	{"ucx_devices", ""},
 };
 
-static std::string converted(std::string text, int (*change)(int))
+std::string converted(std::string text, int (*change)(int))
 {
 	for (char &each : text)
 		each = char(change(static_cast<unsigned char>(each)));
 	return text;
+}
+
+static std::string environment_name(const std::string &key)
+{
+	return "TCPX_" + converted(key, std::toupper);
 }
 
 static std::string short_name(const std::string &name)
@@ -41,9 +43,9 @@ static std::string short_name(const std::string &name)
 }
 
 // What is in force, so that a map that is handed back changes nothing.
-params settings_list(bool alias)
+nixl_b_params_t settings_list(bool alias)
 {
-	params all = alias ? inert : params();
+	nixl_b_params_t all = alias ? inert : nixl_b_params_t();
 	tcpx_option option;
 
 	for (std::uint32_t i = 0; tcpx_option_get(i, &option) == TCPX_OK; i++)
@@ -71,27 +73,24 @@ static void take_transport(const std::string &name, settings &out)
 		session.plugin = "default";
 }
 
-// Where to listen is each agent's own.
-static std::uint32_t number(params &all, const char *key, unsigned long max)
+// Where to listen, and when to connect, is each agent's own.
+static std::uint32_t number(const settings &in, const std::string &key)
 {
-	const std::string &text = all[key];
-	char *end;
-	const unsigned long value = std::strtoul(text.c_str(), &end, 10);
+	std::uint64_t value;
 
-	if (text.empty() || *end || value > max)
-		throw std::runtime_error(std::string(key) + " is '" + text + "': 0.." +
-					 std::to_string(max));
+	must(tcpx_option_parse(environment_name(key).c_str(), in.in_force.at(key).c_str(), &value));
 	return std::uint32_t(value);
 }
 
-void settings_take(const nixl_abi::create_args &args, settings &out)
+void settings_take(const nixlBackendInitParams &args, settings &out)
 {
-	params &all = out.in_force = settings_list(args.type == "UCX");
+	nixl_b_params_t &all = out.in_force = settings_list(args.type == "UCX");
 
 	out.session.sz = sizeof(out.session);
 	out.session.flags = TCPX_SESSION_INFO_ONLY | TCPX_SESSION_NO_ACCEPT;
 	out.session.bind = all["bind"].c_str();
-	for (const auto &[given, value] : args.custom ? *args.custom : params()) {
+	for (const auto &[given, value] :
+	     args.customParams ? *args.customParams : nixl_b_params_t()) {
 		const std::string key = short_name(given);
 		auto known = all.find(key);
 
@@ -100,17 +99,16 @@ void settings_take(const nixl_abi::create_args &args, settings &out)
 			    given.c_str());
 		else if (known->second != value && !inert.count(key)) {
 			known->second = value; // stays where it is: opts point to it
-			if (!key.compare(0, 5, "nixl_") || key == "port_retries")
-				continue;
-			must(tcpx_session_opts_set(&out.session,
-						   ("TCPX_" + converted(key, std::toupper)).c_str(),
-						   known->second.c_str()));
+			if (key.compare(0, 5, "nixl_") && key != "port_retries")
+				must(tcpx_session_opts_set(&out.session,
+							   environment_name(key).c_str(),
+							   known->second.c_str()));
 		}
 	}
 	out.listen.sz = sizeof(out.listen);
-	out.listen.port = number(all, "nixl_port", 65535);
-	out.listen.retries = number(all, "port_retries", 1000);
-	out.eager = std::strchr("1yYtT", all["nixl_eager_connect"][0]);
+	out.listen.port = std::uint16_t(number(out, "nixl_port"));
+	out.listen.retries = number(out, "port_retries");
+	out.eager = number(out, "nixl_eager_connect");
 	take_transport(all["nixl_transport"], out);
 }
 

@@ -8,37 +8,38 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <sched.h>
+#include <stdexcept>
 
 namespace tcpx_nixl
 {
 
-status status_of(tcpx_status from)
+nixl_status_t status_of(tcpx_status from)
 {
 	if (from <= TCPX_ERR_PEER_CLOSED && from > TCPX_ERR_SESSION_CLOSED)
-		return status::REMOTE_DISCONNECT;
+		return NIXL_ERR_REMOTE_DISCONNECT;
 	switch (from) {
 	case TCPX_OK:
-		return status::SUCCESS;
+		return NIXL_SUCCESS;
 	case TCPX_IN_PROGRESS:
-		return status::IN_PROGRESS;
+		return NIXL_IN_PROG;
 	case TCPX_ERR_INVALID:
 	case TCPX_ERR_RANGE:
 	case TCPX_ERR_LIMIT:
-		return status::INVALID_PARAM;
+		return NIXL_ERR_INVALID_PARAM;
 	case TCPX_ERR_NOT_FOUND:
-		return status::NOT_FOUND;
+		return NIXL_ERR_NOT_FOUND;
 	case TCPX_ERR_VERSION:
-		return status::MISMATCH;
+		return NIXL_ERR_MISMATCH;
 	case TCPX_ERR_UNSUPPORTED:
-		return status::NOT_SUPPORTED;
+		return NIXL_ERR_NOT_SUPPORTED;
 	case TCPX_ERR_CANCELLED:
-		return status::CANCELED;
+		return NIXL_ERR_CANCELED;
 	case TCPX_ERR_REMOTE_KEY:
 	case TCPX_ERR_REMOTE_RIGHTS:
 	case TCPX_ERR_REMOTE_RANGE:
-		return status::NOT_ALLOWED;
+		return NIXL_ERR_NOT_ALLOWED;
 	default:
-		return status::BACKEND;
+		return NIXL_ERR_BACKEND;
 	}
 }
 
@@ -60,20 +61,24 @@ void say_last(tcpx_log_level level, const char *doing)
 	say(level, "%s: %s; next: %s", doing, error->what, error->next);
 }
 
+void must(tcpx_status got)
+{
+	const tcpx_error *error = tcpx_last_error();
+
+	if (got != TCPX_OK)
+		throw std::runtime_error(std::string(error->what) + "; next: " + error->next);
+}
+
 // NIXL's level counts where ours was not asked for.
 static void adopt_level()
 {
-	static const std::pair<const char *, const char *> levels[] = {
-		{"TRACE", "trace"}, {"DEBUG", "debug"}, {"INFO", "info"},
-		{"WARN", "warn"},   {"ERROR", "error"}, {"FATAL", "error"},
-	};
 	const char *wish = std::getenv("NIXL_LOG_LEVEL");
+	std::string level = wish ? converted(wish, std::tolower) : "";
 
 	if (!wish || std::getenv("TCPX_LOG"))
 		return;
-	for (const auto &[theirs, name] : levels)
-		if (!strcasecmp(wish, theirs) && tcpx_option_set("TCPX_LOG", name) != TCPX_OK)
-			say_last(TCPX_LOG_WARN, "NIXL_LOG_LEVEL");
+	if (tcpx_option_set("TCPX_LOG", level == "fatal" ? "error" : level.c_str()) != TCPX_OK)
+		say_last(TCPX_LOG_WARN, "NIXL_LOG_LEVEL");
 }
 
 // Under the name of UCX, for tools that know no other.
@@ -85,7 +90,7 @@ static bool is_alias()
 	       std::strstr(info.dli_fname, "libplugin_UCX.so");
 }
 
-static nixl_abi::engine *create(const nixl_abi::create_args *args)
+static nixlBackendEngine *create(const nixlBackendInitParams *args)
 {
 	try {
 		return new backend(*args);
@@ -95,12 +100,12 @@ static nixl_abi::engine *create(const nixl_abi::create_args *args)
 	}
 }
 
-static void destroy(nixl_abi::engine *engine)
+static void destroy(nixlBackendEngine *engine)
 {
 	delete engine;
 }
 
-static nixl_abi::params options()
+static nixl_b_params_t options()
 {
 	return settings_list(is_alias());
 }
@@ -113,14 +118,13 @@ void looked_in_vain()
 		sched_yield();
 }
 
-std::vector<nixl_abi::memory> memories_usable()
+nixl_mem_list_t memories_usable()
 {
-	std::vector<nixl_abi::memory> all = {nixl_abi::memory::DRAM};
 	std::uint32_t count;
 
 	if (tcpx_memory_devices(TCPX_MEM_CUDA, &count) == TCPX_OK && count)
-		all.push_back(nixl_abi::memory::VRAM);
-	return all;
+		return {DRAM_SEG, VRAM_SEG};
+	return {DRAM_SEG};
 }
 
 static const char *name()
@@ -132,19 +136,15 @@ static const char *name()
 
 // NIXL pairs them as it likes: a look at the options is a pair, too.
 extern "C" {
-[[gnu::visibility("default")]] nixl_abi::plugin *nixl_plugin_init()
+[[gnu::visibility("default")]] nixlBackendPlugin *nixl_plugin_init()
 {
-	static nixl_abi::plugin plugin = {
-		nixl_abi::API_VERSION,
-		tcpx_nixl::create,
-		tcpx_nixl::destroy,
-		tcpx_nixl::name,
-		tcpx_version,
-		tcpx_nixl::options,
-		tcpx_nixl::memories_usable,
+	using namespace tcpx_nixl;
+	static nixlBackendPlugin plugin = {
+		NIXL_PLUGIN_API_VERSION, create, destroy, name, tcpx_version, options,
+		memories_usable,
 	};
 
-	tcpx_nixl::adopt_level();
+	adopt_level();
 	return &plugin;
 }
 

@@ -81,6 +81,16 @@ tcpx_status tcpx_option_set(const char *name, const char *value)
 	return config_set(name, value);
 }
 
+tcpx_status tcpx_option_parse(const char *name, const char *value, uint64_t *out_value)
+{
+	if (!name || !value || !out_value)
+		return error_set(TCPX_ERR_INVALID, 0, "tcpx_option_parse: %s is NULL",
+				 !name	 ? "name"
+				 : value ? "out_value"
+					 : "value");
+	return config_check(name, value, out_value);
+}
+
 tcpx_status tcpx_option_unknown(uint32_t index, char *name, size_t cap, const char **out_nearest)
 {
 	if (!name || !cap || !out_nearest)

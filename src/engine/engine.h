@@ -215,6 +215,7 @@ struct engine_peer {
 	bool have_local_offer, offered, channels_dialled;
 	uint64_t echo_ns;
 	_Atomic int64_t rtt_ns;
+	uint64_t rate[2];     /* lock: bytes a second of READs, WRITEs */
 	uint64_t acked_bytes; /* of the control link at the last look */
 	int64_t looked_ns;    /* when its channels were last looked at */
 	int64_t ctl_stuck_ns; /* since when the control link's bytes are not acknowledged; or 0 */

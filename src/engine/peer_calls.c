@@ -114,6 +114,8 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 	info.chunk_bytes = peer->chunk_bytes;
 	info.cancel_full = 1;
 	info.rtt_ns = (uint64_t)atomic_load(&peer->rtt_ns);
+	info.read_bytes_per_s = peer->rate[0];
+	info.write_bytes_per_s = peer->rate[1];
 	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++) {
 		struct net_chan_info chan = {{0}};
 

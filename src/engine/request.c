@@ -14,6 +14,8 @@
 #include "engine/share.h"
 #include "sys/futex.h"
 
+#define MEASURED_BYTES 65536
+
 tcpx_status request_stale(void)
 {
 	return error_set(TCPX_ERR_STALE, 0, "request handle is not valid any more");
@@ -192,6 +194,21 @@ static void set_state(struct engine_request *request, uint32_t state)
 	}
 }
 
+/* peer.lock held: how fast whole transfers go. What is smaller measures the way there and back. */
+static void measure(struct engine_request *request)
+{
+	const tcpx_completion *end = &request->completion;
+	uint32_t op = request->xfer.op;
+	uint64_t *mean, now;
+
+	if (end->status != TCPX_OK || end->bytes < MEASURED_BYTES || !end->elapsed_ns ||
+	    (op != TCPX_OP_READ && op != TCPX_OP_WRITE))
+		return;
+	mean = &request->peer->rate[op == TCPX_OP_WRITE];
+	now = (uint64_t)((double)end->bytes * 1e9 / (double)end->elapsed_ns);
+	*mean = *mean ? *mean - *mean / 5 + now / 5 : now;
+}
+
 /* peer.lock held, from the core: the memory is the caller's again. */
 void request_ended(struct engine_request *request)
 {
@@ -208,6 +225,7 @@ void request_ended(struct engine_request *request)
 				  .request = {request->slot.id},
 				  .user = request->user,
 				  .elapsed_ns = (uint64_t)(clock_now_ns() - request->posted_ns)};
+	measure(request);
 	atomic_fetch_sub(&session->active, 1);
 	atomic_fetch_add(xfer->status == TCPX_OK ? &session->done_count : &session->failed, 1);
 	if (request->callback && !zombie)

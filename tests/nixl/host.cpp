@@ -14,7 +14,7 @@
 
 constexpr unsigned HANG_S = 100; // a guard, never a verdict
 
-plugin *host_plugin;
+nixlBackendPlugin *host_plugin;
 static const char *running = "";
 static char *self;
 
@@ -26,7 +26,7 @@ void host_fail(const char *file, int line, const std::string &what)
 	_exit(1);
 }
 
-void host_is(const char *file, int line, const char *call, status got, status wanted)
+void host_is(const char *file, int line, const char *call, nixl_status_t got, nixl_status_t wanted)
 {
 	if (got != wanted)
 		host_fail(file, line,
@@ -34,69 +34,69 @@ void host_is(const char *file, int line, const char *call, status got, status wa
 				  std::to_string(int(wanted)));
 }
 
-end::end(const std::string &name, const params &options) : name(name)
+end::end(const std::string &name, const nixl_b_params_t &options) : name(name)
 {
-	params all = options;
-	create_args args = {name, "TCPX", &all, false, 0, sync::RW, false};
+	nixl_b_params_t all = options;
+	nixlBackendInitParams args = {
+		name, "TCPX", &all, false, 0, nixl_thread_sync_t::NIXL_THREAD_SYNC_RW, false};
 
 	all.emplace("bind", "127.0.0.1");
-	core = host_plugin->create(&args);
+	core = host_plugin->create_engine(&args);
 	CHECK(core);
 	CHECK(!*(reinterpret_cast<const bool *>(core) + 160)); // where NIXL looks
-	IS(core->connection_info(info), SUCCESS);
+	IS(core->getConnInfo(info), NIXL_SUCCESS);
 	CHECK(info.size() >= 128);
-	IS(core->connect(name), SUCCESS);
+	IS(core->connect(name), NIXL_SUCCESS);
 }
 
 end::~end()
 {
-	host_plugin->destroy(core);
+	host_plugin->destroy_engine(core);
 }
 
 void end::know(const end &other) const
 {
-	IS(core->load_connection(other.name, other.info), SUCCESS);
+	IS(core->loadRemoteConnInfo(other.name, other.info), NIXL_SUCCESS);
 }
 
 region_of::region_of(const end &owner, std::size_t size) : owner(owner), bytes(size)
 {
-	IS(owner.core->register_memory(blob(), memory::DRAM, ours), SUCCESS);
-	IS(owner.core->public_data(ours, token), SUCCESS);
+	IS(owner.core->registerMem(blob(), DRAM_SEG, ours), NIXL_SUCCESS);
+	IS(owner.core->getPublicData(ours, token), NIXL_SUCCESS);
 	CHECK(token.size() <= 24);
-	IS(owner.core->load_local(ours, local), SUCCESS);
+	IS(owner.core->loadLocalMD(ours, local), NIXL_SUCCESS);
 }
 
 // As an agent that is destroyed: the registration goes before what was loaded of it.
 region_of::~region_of()
 {
-	IS(owner.core->deregister_memory(ours), SUCCESS);
-	IS(owner.core->unload(local), SUCCESS);
+	IS(owner.core->deregisterMem(ours), NIXL_SUCCESS);
+	IS(owner.core->unloadMD(local), NIXL_SUCCESS);
 }
 
-metadata *region_of::load(const end &who) const
+nixlBackendMD *region_of::load(const end &who) const
 {
-	metadata *out = nullptr;
+	nixlBackendMD *out = nullptr;
 
-	IS(who.core->load_remote(blob(), memory::DRAM, owner.name, out), SUCCESS);
+	IS(who.core->loadRemoteMD(blob(), DRAM_SEG, owner.name, out), NIXL_SUCCESS);
 	return out;
 }
 
-descriptors host_list(std::uintptr_t at, std::size_t block, std::size_t count, metadata *meta,
-		      std::size_t stride)
+nixl_meta_dlist_t host_list(std::uintptr_t at, std::size_t block, std::size_t count,
+			    nixlBackendMD *meta, std::size_t stride)
 {
-	descriptors all;
+	nixl_meta_dlist_t all(DRAM_SEG);
 
-	all.type = memory::DRAM;
 	for (std::size_t i = 0; i < count; i++)
-		all.entries.push_back({at + i * (stride ? stride : block), block, 0, meta});
+		all.descs.push_back({at + i * (stride ? stride : block), block, 0, meta});
 	return all;
 }
 
-status host_wait(const end &who, handle *request)
+nixl_status_t host_wait(const end &who, nixlBackendReqH *request)
 {
-	status now;
+	nixl_status_t now;
 
-	while ((now = who.core->check(request)) == status::IN_PROGRESS)
+	while ((now = who.core->checkXfer(request)) == NIXL_IN_PROG)
 		sched_yield();
 	return now;
 }
@@ -106,9 +106,9 @@ std::vector<std::pair<std::string, std::string>> host_notes(const end &who, std:
 	std::vector<std::pair<std::string, std::string>> all;
 
 	while (all.size() < count) {
-		notifications some;
+		notif_list_t some;
 
-		IS(who.core->take_notifications(some), SUCCESS);
+		IS(who.core->getNotifs(some), NIXL_SUCCESS);
 		all.insert(all.end(), some.begin(), some.end());
 		sched_yield();
 	}
@@ -187,12 +187,12 @@ std::string process::ask(const std::string &line) const
 	return line == "info" || line == "token" ? bytes_of(got) : got;
 }
 
-metadata *process::load(const end &who) const
+nixlBackendMD *process::load(const end &who) const
 {
-	metadata *meta = nullptr;
+	nixlBackendMD *meta = nullptr;
 
-	IS(who.core->load_connection("far", info), SUCCESS);
-	IS(who.core->load_remote({at, size, 0, token}, memory::DRAM, "far", meta), SUCCESS);
+	IS(who.core->loadRemoteConnInfo("far", info), NIXL_SUCCESS);
+	IS(who.core->loadRemoteMD({at, size, 0, token}, DRAM_SEG, "far", meta), NIXL_SUCCESS);
 	return meta;
 }
 
@@ -238,9 +238,9 @@ int process_main()
 			answer = std::to_string(count_all(mine.bytes.data(), mine.bytes.size(),
 							  std::stoi(line.substr(1))));
 		} else if (line == "notes") {
-			notifications some;
+			notif_list_t some;
 
-			far.core->take_notifications(some);
+			far.core->getNotifs(some);
 			answer = std::to_string(some.size());
 		}
 		answer += "\n";
@@ -267,7 +267,7 @@ int main(int argc, char **argv)
 {
 	const char *path = std::getenv("PLUGIN");
 	void *library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
-	plugin *(*init)();
+	nixlBackendPlugin *(*init)();
 	int passed = 0;
 
 	self = argv[0];
@@ -276,7 +276,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	std::signal(SIGPIPE, SIG_IGN);
-	init = reinterpret_cast<plugin *(*)()>(dlsym(library, "nixl_plugin_init"));
+	init = reinterpret_cast<nixlBackendPlugin *(*)()>(dlsym(library, "nixl_plugin_init"));
 	CHECK(init);
 	host_plugin = init();
 	CHECK(host_plugin && host_plugin->api_version == 1);

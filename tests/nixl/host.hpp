@@ -8,26 +8,24 @@
 
 #include "nixl_abi.hpp"
 
-using namespace nixl_abi;
-
 [[noreturn]] void host_fail(const char *file, int line, const std::string &what);
 #define CHECK(condition)                                                                           \
 	do {                                                                                       \
 		if (!(condition))                                                                  \
 			host_fail(__FILE__, __LINE__, "not true: " #condition);                    \
 	} while (0)
-#define IS(call, wanted) host_is(__FILE__, __LINE__, #call, (call), status::wanted)
-void host_is(const char *file, int line, const char *call, status got, status wanted);
+#define IS(call, wanted) host_is(__FILE__, __LINE__, #call, (call), wanted)
+void host_is(const char *file, int line, const char *call, nixl_status_t got, nixl_status_t wanted);
 
-extern plugin *host_plugin;
+extern nixlBackendPlugin *host_plugin;
 
 // One end: an engine, and what its agent would keep of it.
 struct end {
 	std::string name;
-	engine *core = nullptr;
+	nixlBackendEngine *core = nullptr;
 	std::string info;
 
-	explicit end(const std::string &name, const params &options = {});
+	explicit end(const std::string &name, const nixl_b_params_t &options = {});
 	~end();
 	end(const end &) = delete;
 	end &operator=(const end &) = delete;
@@ -38,7 +36,7 @@ struct end {
 struct region_of {
 	const end &owner;
 	std::vector<unsigned char> bytes;
-	metadata *ours = nullptr, *local = nullptr;
+	nixlBackendMD *ours = nullptr, *local = nullptr;
 	std::string token;
 
 	region_of(const end &owner, std::size_t size);
@@ -49,16 +47,18 @@ struct region_of {
 	{
 		return reinterpret_cast<std::uintptr_t>(bytes.data());
 	}
-	metadata *load(const end &who) const; // as a remote one
-	blob_descriptor blob() const
+	nixlBackendMD *load(const end &who) const; // as a remote one
+	nixlBlobDesc blob() const
 	{
 		return {at(), bytes.size(), 0, token};
 	}
 };
 
-descriptors host_list(std::uintptr_t at, std::size_t block, std::size_t count, metadata *meta,
-		      std::size_t stride = 0);
-status host_wait(const end &who, handle *request); // of one that was posted, its final status
+nixl_meta_dlist_t host_list(std::uintptr_t at, std::size_t block, std::size_t count,
+			    nixlBackendMD *meta, std::size_t stride = 0);
+nixl_status_t
+host_wait(const end &who,
+	  nixlBackendReqH *request); // of one that was posted, its final nixl_status_t
 std::vector<std::pair<std::string, std::string>> host_notes(const end &who, std::size_t count);
 
 // Another process with an end "far" and memory, driven by lines.
@@ -72,7 +72,7 @@ struct process {
 	process();
 	~process();
 	std::string ask(const std::string &line) const;
-	metadata *load(const end &who) const; // and its connection
+	nixlBackendMD *load(const end &who) const; // and its connection
 };
 int process_main(); // what it runs
 

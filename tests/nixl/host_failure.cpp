@@ -9,62 +9,71 @@
 
 static void options_that_are_wrong()
 {
-	for (const auto &[key, value] : params{{"channels", "900"},
-					       {"channels", "many"},
-					       {"chunk_bytes", "1"},
-					       {"bind", "no-such-interface"},
-					       {"nixl_transport", "pigeon"},
-					       {"nixl_port", "70000"},
-					       {"nixl_port", "x"},
-					       {"port_retries", "-1"},
-					       {"TCPX_SILENT_MS", "5"},
-					       {"filters", "nonsense"}}) {
-		params all = {{key, value}};
-		create_args args = {"one", "TCPX", &all, false, 0, sync::NONE, false};
-		engine *core = host_plugin->create(&args);
+	for (const auto &[key, value] : nixl_b_params_t{{"channels", "900"},
+							{"channels", "many"},
+							{"chunk_bytes", "1"},
+							{"bind", "no-such-interface"},
+							{"nixl_transport", "pigeon"},
+							{"nixl_port", "70000"},
+							{"nixl_port", "x"},
+							{"port_retries", "-1"},
+							{"TCPX_SILENT_MS", "5"},
+							{"filters", "nonsense"}}) {
+		nixl_b_params_t all = {{key, value}};
+		nixlBackendInitParams args = {
+			"one", "TCPX", &all, false, 0, nixl_thread_sync_t::NIXL_THREAD_SYNC_NONE,
+			false};
+		nixlBackendEngine *core = host_plugin->create_engine(&args);
 
 		CHECK(core && *(reinterpret_cast<const bool *>(core) + 160));
-		host_plugin->destroy(core);
+		host_plugin->destroy_engine(core);
 	}
-	params all = {{"no_such_option", "1"}, {"bind", "127.0.0.1"}};
-	create_args args = {std::string(256, 'n'), "TCPX", &all, false, 0, sync::NONE, false};
-	engine *core = host_plugin->create(&args);
+	nixl_b_params_t all = {{"no_such_option", "1"}, {"bind", "127.0.0.1"}};
+	nixlBackendInitParams args = {std::string(256, 'n'),
+				      "TCPX",
+				      &all,
+				      false,
+				      0,
+				      nixl_thread_sync_t::NIXL_THREAD_SYNC_NONE,
+				      false};
+	nixlBackendEngine *core = host_plugin->create_engine(&args);
 
 	CHECK(core && *(reinterpret_cast<const bool *>(core) + 160)); // a name that is too long
-	host_plugin->destroy(core);
+	host_plugin->destroy_engine(core);
 	end one("one", {{"no_such_option", "1"}, {"TCPX_Channels", "3"}, {"interfaces", "lo"}});
 	// of one process, each its own; a port that is taken is passed over
 	const std::string port = std::to_string(12000 + getpid() % 7000);
 	end two("two", {{"channels", "2"}, {"nixl_port", port}, {"nixl_transport", "tcp"}});
 	end three("three", {{"channels", "4"}, {"nixl_port", port}, {"silent_ms", "2000"}});
-	create_args taken = {"four", "TCPX", &all, false, 0, sync::NONE, false};
+	nixlBackendInitParams taken = {
+		"four", "TCPX", &all, false, 0, nixl_thread_sync_t::NIXL_THREAD_SYNC_NONE, false};
 
 	all = {{"bind", "127.0.0.1"}, {"nixl_port", port}, {"port_retries", "0"}};
-	core = host_plugin->create(&taken);
+	core = host_plugin->create_engine(&taken);
 	CHECK(core && *(reinterpret_cast<const bool *>(core) + 160));
-	host_plugin->destroy(core);
+	host_plugin->destroy_engine(core);
 	// what is one for all of them is fixed by the first
 	all = {{"bind", "127.0.0.1"}, {"staging_bytes", "64M"}};
-	core = host_plugin->create(&taken);
+	core = host_plugin->create_engine(&taken);
 	CHECK(core && *(reinterpret_cast<const bool *>(core) + 160));
-	host_plugin->destroy(core);
+	host_plugin->destroy_engine(core);
 }
 
 static void lists_that_are_wrong()
 {
 	end near("near"), far("far");
 	region_of source(near, 4096), sink(far, 4096), other(near, 4096);
-	handle *request = nullptr;
+	nixlBackendReqH *request = nullptr;
 
 	near.know(far);
-	metadata *there = sink.load(near);
-	const auto refused = [&](const descriptors &mine, const descriptors &theirs) {
-		IS(near.core->prepare(operation::WRITE, mine, theirs, "far", request, nullptr),
-		   INVALID_PARAM);
+	nixlBackendMD *there = sink.load(near);
+	const auto refused = [&](const nixl_meta_dlist_t &mine, const nixl_meta_dlist_t &theirs) {
+		IS(near.core->prepXfer(NIXL_WRITE, mine, theirs, "far", request, nullptr),
+		   NIXL_ERR_INVALID_PARAM);
 		CHECK(!request);
 	};
-	const descriptors good = host_list(source.at(), 100, 2, source.ours);
-	const descriptors away = host_list(sink.at(), 100, 2, there);
+	const nixl_meta_dlist_t good = host_list(source.at(), 100, 2, source.ours);
+	const nixl_meta_dlist_t away = host_list(sink.at(), 100, 2, there);
 
 	refused(host_list(source.at(), 100, 0, source.ours), host_list(sink.at(), 100, 0, there));
 	refused(good, host_list(sink.at(), 100, 3, there));
@@ -79,80 +88,85 @@ static void lists_that_are_wrong()
 	refused(good, host_list(sink.at(), 100, 2, nullptr));
 	refused(good, host_list(source.at(), 100, 2, source.local)); // another agent's
 	refused(host_list(sink.at(), 100, 2, there), away);	     // nothing of ours
-	IS(near.core->prepare(operation::WRITE, good, away, "nobody", request, nullptr), NOT_FOUND);
-	IS(near.core->post(operation::WRITE, good, away, "far", request, nullptr), INVALID_PARAM);
-	IS(near.core->check(nullptr), INVALID_PARAM);
-	IS(near.core->release(nullptr), SUCCESS);
-	IS(near.core->connect("nobody"), NOT_FOUND);
-	IS(near.core->disconnect("nobody"), NOT_FOUND);
-	IS(near.core->send_notification("nobody", "x"), NOT_FOUND);
-	notifications some = {{"a", "b"}};
-	IS(near.core->take_notifications(some), INVALID_PARAM);
-	metadata *meta = nullptr;
-	IS(near.core->register_memory({source.at(), 0, 0, ""}, memory::DRAM, meta), INVALID_PARAM);
-	IS(near.core->register_memory({UINTPTR_MAX - 5, 10, 0, ""}, memory::DRAM, meta),
-	   INVALID_PARAM);
-	IS(near.core->register_memory({source.at(), 10, 0, ""}, memory::FILE, meta), NOT_SUPPORTED);
+	IS(near.core->prepXfer(NIXL_WRITE, good, away, "nobody", request, nullptr),
+	   NIXL_ERR_NOT_FOUND);
+	IS(near.core->postXfer(NIXL_WRITE, good, away, "far", request, nullptr),
+	   NIXL_ERR_INVALID_PARAM);
+	IS(near.core->checkXfer(nullptr), NIXL_ERR_INVALID_PARAM);
+	IS(near.core->releaseReqH(nullptr), NIXL_SUCCESS);
+	IS(near.core->connect("nobody"), NIXL_ERR_NOT_FOUND);
+	IS(near.core->disconnect("nobody"), NIXL_ERR_NOT_FOUND);
+	IS(near.core->genNotif("nobody", "x"), NIXL_ERR_NOT_FOUND);
+	notif_list_t some = {{"a", "b"}};
+	IS(near.core->getNotifs(some), NIXL_ERR_INVALID_PARAM);
+	nixlBackendMD *meta = nullptr;
+	IS(near.core->registerMem({source.at(), 0, 0, ""}, DRAM_SEG, meta), NIXL_ERR_INVALID_PARAM);
+	IS(near.core->registerMem({UINTPTR_MAX - 5, 10, 0, ""}, DRAM_SEG, meta),
+	   NIXL_ERR_INVALID_PARAM);
+	IS(near.core->registerMem({source.at(), 10, 0, ""}, FILE_SEG, meta),
+	   NIXL_ERR_NOT_SUPPORTED);
 	CHECK(!meta);
-	IS(near.core->prepare(operation::WRITE, good, away, "far", request, nullptr), SUCCESS);
-	CHECK(near.core->post(operation::WRITE, good, away, "far", request, nullptr) >=
-	      status::SUCCESS); // nothing of all that was in the way
-	IS(host_wait(near, request), SUCCESS);
-	IS(near.core->release(request), SUCCESS);
-	IS(near.core->unload(there), SUCCESS);
+	IS(near.core->prepXfer(NIXL_WRITE, good, away, "far", request, nullptr), NIXL_SUCCESS);
+	CHECK(near.core->postXfer(NIXL_WRITE, good, away, "far", request, nullptr) >=
+	      NIXL_SUCCESS); // nothing of all that was in the way
+	IS(host_wait(near, request), NIXL_SUCCESS);
+	IS(near.core->releaseReqH(request), NIXL_SUCCESS);
+	IS(near.core->unloadMD(there), NIXL_SUCCESS);
 }
 
 static void blobs_that_are_wrong()
 {
 	end near("near"), far("far");
 	region_of source(near, 4096), sink(far, 4096);
-	metadata *meta = nullptr;
-	handle *request = nullptr;
-	status got;
+	nixlBackendMD *meta = nullptr;
+	nixlBackendReqH *request = nullptr;
+	nixl_status_t got;
 
-	IS(near.core->load_connection("far", ""), INVALID_PARAM);
-	IS(near.core->load_connection("far", std::string(100000, 'x')), INVALID_PARAM);
+	IS(near.core->loadRemoteConnInfo("far", ""), NIXL_ERR_INVALID_PARAM);
+	IS(near.core->loadRemoteConnInfo("far", std::string(100000, 'x')), NIXL_ERR_INVALID_PARAM);
 	for (std::size_t len = 0; len < far.info.size(); len++)
-		IS(near.core->load_connection("far", far.info.substr(0, len)), INVALID_PARAM);
+		IS(near.core->loadRemoteConnInfo("far", far.info.substr(0, len)),
+		   NIXL_ERR_INVALID_PARAM);
 	for (std::size_t i = 0; i < far.info.size() * 8; i++) {
 		std::string bad = far.info;
 
 		bad[i / 8] = char(bad[i / 8] ^ (1 << i % 8));
-		got = near.core->load_connection("far", bad);
-		CHECK(got == status::INVALID_PARAM || got == status::MISMATCH);
+		got = near.core->loadRemoteConnInfo("far", bad);
+		CHECK(got == NIXL_ERR_INVALID_PARAM || got == NIXL_ERR_MISMATCH);
 	}
-	IS(near.core->load_connection("another", far.info), MISMATCH); // not whose it is
-	IS(near.core->load_remote(sink.blob(), memory::DRAM, "far", meta), NOT_FOUND);
+	IS(near.core->loadRemoteConnInfo("another", far.info),
+	   NIXL_ERR_MISMATCH); // not whose it is
+	IS(near.core->loadRemoteMD(sink.blob(), DRAM_SEG, "far", meta), NIXL_ERR_NOT_FOUND);
 	near.know(far);
 	near.know(far); // once more is nothing new
 	end twin("far");
-	IS(near.core->load_connection("far", twin.info), NOT_ALLOWED);
+	IS(near.core->loadRemoteConnInfo("far", twin.info), NIXL_ERR_NOT_ALLOWED);
 	for (std::size_t len = 0; len < sink.token.size(); len++)
-		IS(near.core->load_remote({sink.at(), 4096, 0, sink.token.substr(0, len)},
-					  memory::DRAM, "far", meta),
-		   INVALID_PARAM);
+		IS(near.core->loadRemoteMD({sink.at(), 4096, 0, sink.token.substr(0, len)},
+					   DRAM_SEG, "far", meta),
+		   NIXL_ERR_INVALID_PARAM);
 	CHECK(!meta);
 	for (std::size_t i = 0; i < sink.token.size() * 8; i++) { // refused here, or by its owner
 		std::string bad = sink.token;
 
 		bad[i / 8] = char(bad[i / 8] ^ (1 << i % 8));
-		got = near.core->load_remote({sink.at(), 4096, 0, bad}, memory::DRAM, "far", meta);
-		CHECK(got == status::SUCCESS || got == status::INVALID_PARAM ||
-		      got == status::MISMATCH);
-		if (got != status::SUCCESS)
+		got = near.core->loadRemoteMD({sink.at(), 4096, 0, bad}, DRAM_SEG, "far", meta);
+		CHECK(got == NIXL_SUCCESS || got == NIXL_ERR_INVALID_PARAM ||
+		      got == NIXL_ERR_MISMATCH);
+		if (got != NIXL_SUCCESS)
 			continue;
-		descriptors mine = host_list(source.at(), 64, 1, source.ours);
-		descriptors theirs = host_list(sink.at(), 64, 1, meta);
+		nixl_meta_dlist_t mine = host_list(source.at(), 64, 1, source.ours);
+		nixl_meta_dlist_t theirs = host_list(sink.at(), 64, 1, meta);
 
-		IS(near.core->prepare(operation::WRITE, mine, theirs, "far", request, nullptr),
-		   SUCCESS);
-		CHECK(near.core->post(operation::WRITE, mine, theirs, "far", request, nullptr) !=
-		      status::REMOTE_DISCONNECT);
+		IS(near.core->prepXfer(NIXL_WRITE, mine, theirs, "far", request, nullptr),
+		   NIXL_SUCCESS);
+		CHECK(near.core->postXfer(NIXL_WRITE, mine, theirs, "far", request, nullptr) !=
+		      NIXL_ERR_REMOTE_DISCONNECT);
 		got = host_wait(near, request); // flags are hints; the key is what counts
-		CHECK(got == status::NOT_ALLOWED || got == status::SUCCESS);
-		CHECK(got == status::NOT_ALLOWED || i / 8 < 8);
-		IS(near.core->release(request), SUCCESS);
-		IS(near.core->unload(meta), SUCCESS);
+		CHECK(got == NIXL_ERR_NOT_ALLOWED || got == NIXL_SUCCESS);
+		CHECK(got == NIXL_ERR_NOT_ALLOWED || i / 8 < 8);
+		IS(near.core->releaseReqH(request), NIXL_SUCCESS);
+		IS(near.core->unloadMD(meta), NIXL_SUCCESS);
 	}
 }
 
@@ -162,42 +176,43 @@ static void aborted()
 	end near("near");
 	process far;
 	region_of mine(near, far.size);
-	metadata *there = far.load(near);
+	nixlBackendMD *there = far.load(near);
 	const std::size_t big = far.size - 4096; // behind it nothing of it may land late
-	const descriptors from = host_list(mine.at() + big, 1, 1, mine.ours);
-	const descriptors to = host_list(far.at + big, 1, 1, there);
+	const nixl_meta_dlist_t from = host_list(mine.at() + big, 1, 1, mine.ours);
+	const nixl_meta_dlist_t to = host_list(far.at + big, 1, 1, there);
 
-	for (operation op : {operation::WRITE, operation::READ}) {
-		descriptors ours = host_list(mine.at(), big, 1, mine.ours);
-		descriptors theirs = host_list(far.at, big, 1, there);
-		handle *request = nullptr;
-		status first;
+	for (nixl_xfer_op_t op : {NIXL_WRITE, NIXL_READ}) {
+		nixl_meta_dlist_t ours = host_list(mine.at(), big, 1, mine.ours);
+		nixl_meta_dlist_t theirs = host_list(far.at, big, 1, there);
+		nixlBackendReqH *request = nullptr;
+		nixl_status_t first;
 
 		CHECK(far.ask("=1") == "ok");
 		std::memset(mine.bytes.data(), 2, mine.bytes.size());
 		kill(far.pid, SIGSTOP);
-		IS(near.core->prepare(op, ours, theirs, "far", request, nullptr), SUCCESS);
-		IS(near.core->post(op, ours, theirs, "far", request, nullptr), IN_PROGRESS);
-		IS(near.core->post(op, ours, theirs, "far", request, nullptr), REPOST_ACTIVE);
-		first = near.core->release(request);
-		if (first != status::SUCCESS) {
-			IS(first, REPOST_ACTIVE);
-			IS(near.core->release(request), SUCCESS);
+		IS(near.core->prepXfer(op, ours, theirs, "far", request, nullptr), NIXL_SUCCESS);
+		IS(near.core->postXfer(op, ours, theirs, "far", request, nullptr), NIXL_IN_PROG);
+		IS(near.core->postXfer(op, ours, theirs, "far", request, nullptr),
+		   NIXL_ERR_REPOST_ACTIVE);
+		first = near.core->releaseReqH(request);
+		if (first != NIXL_SUCCESS) {
+			IS(first, NIXL_ERR_REPOST_ACTIVE);
+			IS(near.core->releaseReqH(request), NIXL_SUCCESS);
 		}
 		std::memset(mine.bytes.data(), 3, mine.bytes.size()); // ours again
 		kill(far.pid, SIGCONT);
 		// the next one finds its way behind what was cut off
-		IS(near.core->prepare(operation::WRITE, from, to, "far", request, nullptr),
-		   SUCCESS);
-		CHECK(near.core->post(operation::WRITE, from, to, "far", request, nullptr) >=
-		      status::SUCCESS);
-		IS(host_wait(near, request), SUCCESS);
-		IS(near.core->release(request), SUCCESS);
+		IS(near.core->prepXfer(NIXL_WRITE, from, to, "far", request, nullptr),
+		   NIXL_SUCCESS);
+		CHECK(near.core->postXfer(NIXL_WRITE, from, to, "far", request, nullptr) >=
+		      NIXL_SUCCESS);
+		IS(host_wait(near, request), NIXL_SUCCESS);
+		IS(near.core->releaseReqH(request), NIXL_SUCCESS);
 		for (unsigned char each : mine.bytes) // late bytes of a READ went elsewhere
 			CHECK(each == 3);
 		CHECK(far.ask("#3") == "1"); // and the peer has nothing of what came after
 	}
-	IS(near.core->unload(there), SUCCESS);
+	IS(near.core->unloadMD(there), NIXL_SUCCESS);
 }
 
 static void killed()
@@ -205,44 +220,44 @@ static void killed()
 	end near("near");
 	process far;
 	region_of mine(near, far.size);
-	metadata *there = far.load(near);
-	descriptors ours = host_list(mine.at(), far.size, 1, mine.ours);
-	descriptors theirs = host_list(far.at, far.size, 1, there);
-	std::vector<handle *> requests(6);
+	nixlBackendMD *there = far.load(near);
+	nixl_meta_dlist_t ours = host_list(mine.at(), far.size, 1, mine.ours);
+	nixl_meta_dlist_t theirs = host_list(far.at, far.size, 1, there);
+	std::vector<nixlBackendReqH *> requests(6);
 
 	for (std::size_t i = 0; i < requests.size(); i++)
-		IS(near.core->prepare(i % 2 ? operation::READ : operation::WRITE, ours, theirs,
-				      "far", requests[i], nullptr),
-		   SUCCESS);
-	IS(near.core->send_notification("far", "are you up"), SUCCESS);
+		IS(near.core->prepXfer(i % 2 ? NIXL_READ : NIXL_WRITE, ours, theirs, "far",
+				       requests[i], nullptr),
+		   NIXL_SUCCESS);
+	IS(near.core->genNotif("far", "are you up"), NIXL_SUCCESS);
 	while (far.ask("notes") == "0")
 		sched_yield();
 	kill(far.pid, SIGSTOP);
-	for (handle *each : requests)
-		IS(near.core->post(operation::WRITE, ours, theirs, "far", each, nullptr),
-		   IN_PROGRESS);
+	for (nixlBackendReqH *each : requests)
+		IS(near.core->postXfer(NIXL_WRITE, ours, theirs, "far", each, nullptr),
+		   NIXL_IN_PROG);
 	kill(far.pid, SIGKILL);
-	for (handle *each : requests)
-		IS(host_wait(near, each), REMOTE_DISCONNECT);
-	IS(near.core->post(operation::WRITE, ours, theirs, "far", requests[0], nullptr),
-	   REMOTE_DISCONNECT);
-	IS(near.core->send_notification("far", "x"), REMOTE_DISCONNECT);
-	IS(near.core->connect("far"), REMOTE_DISCONNECT);
-	for (handle *each : requests)
-		IS(near.core->release(each), SUCCESS);
-	IS(near.core->unload(there), SUCCESS);
-	IS(near.core->disconnect("far"), SUCCESS);
+	for (nixlBackendReqH *each : requests)
+		IS(host_wait(near, each), NIXL_ERR_REMOTE_DISCONNECT);
+	IS(near.core->postXfer(NIXL_WRITE, ours, theirs, "far", requests[0], nullptr),
+	   NIXL_ERR_REMOTE_DISCONNECT);
+	IS(near.core->genNotif("far", "x"), NIXL_ERR_REMOTE_DISCONNECT);
+	IS(near.core->connect("far"), NIXL_ERR_REMOTE_DISCONNECT);
+	for (nixlBackendReqH *each : requests)
+		IS(near.core->releaseReqH(each), NIXL_SUCCESS);
+	IS(near.core->unloadMD(there), NIXL_SUCCESS);
+	IS(near.core->disconnect("far"), NIXL_SUCCESS);
 
 	process again; // the same name, started anew
 	there = again.load(near);
 	theirs = host_list(again.at, again.size, 1, there);
-	IS(near.core->prepare(operation::WRITE, ours, theirs, "far", requests[0], nullptr),
-	   SUCCESS);
-	CHECK(near.core->post(operation::WRITE, ours, theirs, "far", requests[0], nullptr) >=
-	      status::SUCCESS);
-	IS(host_wait(near, requests[0]), SUCCESS);
-	IS(near.core->release(requests[0]), SUCCESS);
-	IS(near.core->unload(there), SUCCESS);
+	IS(near.core->prepXfer(NIXL_WRITE, ours, theirs, "far", requests[0], nullptr),
+	   NIXL_SUCCESS);
+	CHECK(near.core->postXfer(NIXL_WRITE, ours, theirs, "far", requests[0], nullptr) >=
+	      NIXL_SUCCESS);
+	IS(host_wait(near, requests[0]), NIXL_SUCCESS);
+	IS(near.core->releaseReqH(requests[0]), NIXL_SUCCESS);
+	IS(near.core->unloadMD(there), NIXL_SUCCESS);
 }
 
 // NIXL drops a peer at the first REMOTE_DISCONNECT: what points to it is gone, requests are not.
@@ -251,22 +266,22 @@ static void disconnected_in_the_middle()
 	end near("near");
 	process far;
 	region_of mine(near, far.size);
-	metadata *there = far.load(near);
-	descriptors ours = host_list(mine.at(), far.size, 1, mine.ours);
-	descriptors theirs = host_list(far.at, far.size, 1, there);
-	handle *one = nullptr, *two = nullptr;
+	nixlBackendMD *there = far.load(near);
+	nixl_meta_dlist_t ours = host_list(mine.at(), far.size, 1, mine.ours);
+	nixl_meta_dlist_t theirs = host_list(far.at, far.size, 1, there);
+	nixlBackendReqH *one = nullptr, *two = nullptr;
 
 	kill(far.pid, SIGSTOP);
-	IS(near.core->prepare(operation::WRITE, ours, theirs, "far", one, nullptr), SUCCESS);
-	IS(near.core->prepare(operation::READ, ours, theirs, "far", two, nullptr), SUCCESS);
-	IS(near.core->post(operation::WRITE, ours, theirs, "far", one, nullptr), IN_PROGRESS);
-	IS(near.core->post(operation::READ, ours, theirs, "far", two, nullptr), IN_PROGRESS);
-	IS(near.core->unload(there), SUCCESS);
-	IS(near.core->disconnect("far"), SUCCESS);
-	IS(near.core->disconnect("far"), NOT_FOUND);
-	IS(host_wait(near, one), REMOTE_DISCONNECT);
-	IS(near.core->release(one), SUCCESS);
-	IS(near.core->release(two), SUCCESS);
+	IS(near.core->prepXfer(NIXL_WRITE, ours, theirs, "far", one, nullptr), NIXL_SUCCESS);
+	IS(near.core->prepXfer(NIXL_READ, ours, theirs, "far", two, nullptr), NIXL_SUCCESS);
+	IS(near.core->postXfer(NIXL_WRITE, ours, theirs, "far", one, nullptr), NIXL_IN_PROG);
+	IS(near.core->postXfer(NIXL_READ, ours, theirs, "far", two, nullptr), NIXL_IN_PROG);
+	IS(near.core->unloadMD(there), NIXL_SUCCESS);
+	IS(near.core->disconnect("far"), NIXL_SUCCESS);
+	IS(near.core->disconnect("far"), NIXL_ERR_NOT_FOUND);
+	IS(host_wait(near, one), NIXL_ERR_REMOTE_DISCONNECT);
+	IS(near.core->releaseReqH(one), NIXL_SUCCESS);
+	IS(near.core->releaseReqH(two), NIXL_SUCCESS);
 }
 
 // Memory that goes while it is used: the transfer ends, the memory is free.
@@ -274,24 +289,24 @@ static void deregistered_while_active()
 {
 	end near("near");
 	process far;
-	metadata *there = far.load(near), *ours = nullptr;
+	nixlBackendMD *there = far.load(near), *ours = nullptr;
 	std::vector<unsigned char> bytes(far.size, 2);
 	const auto at = reinterpret_cast<std::uintptr_t>(bytes.data());
-	handle *request = nullptr;
+	nixlBackendReqH *request = nullptr;
 
-	IS(near.core->register_memory({at, bytes.size(), 0, ""}, memory::DRAM, ours), SUCCESS);
+	IS(near.core->registerMem({at, bytes.size(), 0, ""}, DRAM_SEG, ours), NIXL_SUCCESS);
 	kill(far.pid, SIGSTOP);
-	descriptors mine = host_list(at, far.size, 1, ours);
-	descriptors theirs = host_list(far.at, far.size, 1, there);
-	IS(near.core->prepare(operation::WRITE, mine, theirs, "far", request, nullptr), SUCCESS);
-	IS(near.core->post(operation::WRITE, mine, theirs, "far", request, nullptr), IN_PROGRESS);
-	IS(near.core->deregister_memory(ours), SUCCESS);
+	nixl_meta_dlist_t mine = host_list(at, far.size, 1, ours);
+	nixl_meta_dlist_t theirs = host_list(far.at, far.size, 1, there);
+	IS(near.core->prepXfer(NIXL_WRITE, mine, theirs, "far", request, nullptr), NIXL_SUCCESS);
+	IS(near.core->postXfer(NIXL_WRITE, mine, theirs, "far", request, nullptr), NIXL_IN_PROG);
+	IS(near.core->deregisterMem(ours), NIXL_SUCCESS);
 	std::memset(bytes.data(), 3, bytes.size());
-	IS(host_wait(near, request), BACKEND);
-	IS(near.core->release(request), SUCCESS);
+	IS(host_wait(near, request), NIXL_ERR_BACKEND);
+	IS(near.core->releaseReqH(request), NIXL_SUCCESS);
 	kill(far.pid, SIGCONT);
 	CHECK(far.ask("#3") == "0");
-	IS(near.core->unload(there), SUCCESS);
+	IS(near.core->unloadMD(there), NIXL_SUCCESS);
 }
 
 // An agent that drops us has not left us: whoever goes on using him gets another link.
@@ -299,29 +314,29 @@ static void dropped_by_the_other()
 {
 	end near("near"), far("far");
 	region_of source(near, 4096), sink(far, 4096);
-	handle *request = nullptr;
+	nixlBackendReqH *request = nullptr;
 
 	near.know(far);
 	far.know(near);
-	metadata *there = sink.load(near);
-	descriptors mine = host_list(source.at(), 4096, 1, source.ours);
-	descriptors theirs = host_list(sink.at(), 4096, 1, there);
-	IS(near.core->prepare(operation::WRITE, mine, theirs, "far", request, nullptr), SUCCESS);
+	nixlBackendMD *there = sink.load(near);
+	nixl_meta_dlist_t mine = host_list(source.at(), 4096, 1, source.ours);
+	nixl_meta_dlist_t theirs = host_list(sink.at(), 4096, 1, there);
+	IS(near.core->prepXfer(NIXL_WRITE, mine, theirs, "far", request, nullptr), NIXL_SUCCESS);
 	for (unsigned char round = 1; round < 4; round++) {
 		std::memset(source.bytes.data(), round, 4096);
-		CHECK(near.core->post(operation::WRITE, mine, theirs, "far", request, nullptr) >=
-		      status::SUCCESS);
-		IS(host_wait(near, request), SUCCESS);
+		CHECK(near.core->postXfer(NIXL_WRITE, mine, theirs, "far", request, nullptr) >=
+		      NIXL_SUCCESS);
+		IS(host_wait(near, request), NIXL_SUCCESS);
 		CHECK(sink.bytes == source.bytes);
-		IS(far.core->disconnect("near"), SUCCESS);
+		IS(far.core->disconnect("near"), NIXL_SUCCESS);
 		far.know(near);
 		// until near has heard of it, a post may still go out on the old link and end
-		status now;
-		while ((now = near.core->connect("far")) != status::SUCCESS)
-			IS(now, REMOTE_DISCONNECT);
+		nixl_status_t now;
+		while ((now = near.core->connect("far")) != NIXL_SUCCESS)
+			IS(now, NIXL_ERR_REMOTE_DISCONNECT);
 	}
-	IS(near.core->release(request), SUCCESS);
-	IS(near.core->unload(there), SUCCESS);
+	IS(near.core->releaseReqH(request), NIXL_SUCCESS);
+	IS(near.core->unloadMD(there), NIXL_SUCCESS);
 }
 
 const test tests_failure[] = {

@@ -155,6 +155,28 @@ static void options_are_set(void **state)
 	tcpx_session_close(session);
 }
 
+static void options_are_parsed(void **state)
+{
+	uint64_t value = 7;
+
+	(void)state;
+	assert_int_equal(tcpx_option_parse("TCPX_CHUNK_BYTES", "2M", &value), TCPX_OK);
+	assert_int_equal(value, 2 << 20);
+	assert_int_equal(tcpx_option_parse("TCPX_CHUNK_BYTES", "", &value), TCPX_OK);
+	assert_int_equal(value, 512 << 10);
+	assert_int_equal(tcpx_option_parse("TCPX_WORKERS", "3", &value), TCPX_OK);
+	assert_int_equal(value, 3);
+	assert_string_equal(option_named("TCPX_WORKERS")->source, "default");
+	assert_int_equal(tcpx_option_parse("TCPX_PIN", "no", &value), TCPX_OK);
+	assert_int_equal(value, 0);
+	assert_int_equal(tcpx_option_parse("TCPX_PORT_RETRIES", "1001", &value), TCPX_ERR_INVALID);
+	assert_non_null(strstr(tcpx_last_error()->what, "0..1000"));
+	assert_int_equal(tcpx_option_parse("TCPX_PORT_RETRY", "1", &value), TCPX_ERR_NOT_FOUND);
+	assert_non_null(strstr(tcpx_last_error()->next, "TCPX_PORT_RETRIES"));
+	assert_int_equal(tcpx_option_parse("TCPX_PIN", "1", NULL), TCPX_ERR_INVALID);
+	assert_int_equal(tcpx_option_parse("TCPX_PIN", NULL, &value), TCPX_ERR_INVALID);
+}
+
 static void plugins_are_asked_for_properly(void **state)
 {
 	tcpx_plugin_device device = {.sz = sizeof(device)};
@@ -184,6 +206,7 @@ int main(void)
 		cmocka_unit_test(byte_counts_name_what_is_wrong),
 		cmocka_unit_test(plugins_are_asked_for_properly),
 		cmocka_unit_test(options_are_set),
+		cmocka_unit_test(options_are_parsed),
 	};
 	char list[300];
 
