@@ -3,6 +3,7 @@
 """Makes the first inputs of the fuzz corpora from the golden files. Usage: fuzz/seeds.py"""
 import pathlib
 import re
+import struct
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # target: golden files; control's inputs begin with a byte that says which payload follows
@@ -31,6 +32,17 @@ def main():
             if target == "control":
                 data = bytes([index]) + data
             (folder / f"golden-{name}").write_bytes(data)
+    folder = ROOT / "fuzz/corpus/nixl"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "golden-info").write_bytes(b"\0" + golden("info"))
+    (folder / "golden-token").write_bytes(b"\1" + golden("token"))
+    (folder / "right-token").write_bytes(b"\1" + bytes(24)) # what it differs by
+    piece = struct.pack("<QQQ", 0, 4096, 1000)
+    (folder / "one-piece").write_bytes(b"\2\0" + piece)
+    (folder / "read-pieces").write_bytes(b"\2\1" + piece + struct.pack("<QQQ", 8192, 65535, 1))
+    (folder / "outside").write_bytes(b"\2\0" + piece + struct.pack("<QQQ", 65535, 0, 2))
+    (folder / "onto-itself").write_bytes(b"\2\0" + struct.pack("<QQQ", 4096, 0, 60000))
+    (folder / "wraps").write_bytes(b"\2\0" + struct.pack("<QQQ", 100, 200, 2 ** 64 - 60))
 
 
 if __name__ == "__main__":

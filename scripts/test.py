@@ -56,7 +56,7 @@ SHORT = ["release", "minimal", "asan", "tsan", "system"]
 FULL = ["release", "minimal", "asan", "tsan", "clang", "system", "fuzz", "coverage", "mutants"]
 # Executions of each libFuzzer target; the stateful ones do more work in each.
 FUZZ_RUNS, FUZZ_RUNS_STATEFUL = 10_000_000, 1_000_000
-STATEFUL = ["fuzz_link", "fuzz_session"]
+STATEFUL = ["fuzz_link", "fuzz_nixl", "fuzz_session"]
 
 
 class Tally:

@@ -47,7 +47,8 @@ typedef struct tcpx_request_opts {
  * Validates and encodes a request once; it can be posted many times.
  * @param op        enum tcpx_op
  * @param segments  1 .. TCPX_SEGMENTS_MAX pieces, read during the call only. 0 pieces are legal for
- *                  SEND and RECV (an empty message) and required for OP_NOTIFY
+ *                  SEND and RECV (an empty message) and required for OP_NOTIFY. Where what is
+ *                  written overlaps what is read, or itself, those bytes may be a mixture
  * @return TCPX_OK; ERR_INVALID (which segment and why is in the last error); ERR_RANGE (local
  *         range); ERR_STALE (region or peer; GPU memory that was freed since it was registered);
  *         ERR_LIMIT (segments, total or notification size); ERR_NO_MEMORY. @threads any.

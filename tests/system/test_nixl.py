@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The NIXL plugin inside released NIXLs: two of their agents in two processes."""
+import functools
 import json
 import os
 import pathlib
@@ -165,6 +166,23 @@ def test_every_wheel_loads_the_same_binary(spec, agents):
     assert near("notes", 1) == {"far": ["and back"]}
     for one in (near, far):
         one.end()
+
+
+def test_built_with_nixls_own_headers(nixl, agents, tmp_path):
+    """The same sources with NIXL's headers: under our host, which has ours, and under NIXL."""
+    headers = os.environ.get("NIXL_HEADERS")
+    if not headers:
+        pytest.skip("NIXL_HEADERS does not say where a checkout of NIXL is")
+    folder = tmp_path / "build"
+    run = functools.partial(subprocess.run, check=True, cwd=TOP, stdout=subprocess.DEVNULL)
+    run(["meson", "setup", folder, f"-Dnixl_headers={headers}", "-Dcuda=disabled"])
+    run(["meson", "test", "-C", folder, "nixl_tcp", "nixl_local", "nixl_one_copy", "nixl_slots"])
+    (tmp_path / "plugins-TCPX").mkdir() # is what agents() takes
+    shutil.copy(folder / "plugins/nixl/libplugin_TCPX.so", tmp_path / "plugins-TCPX")
+    near, far = agents(nixl), agents(nixl)
+    at = meet(near, far)
+    for op in ("WRITE", "READ"):
+        move(near, far, op, at, 4 * MIB)
 
 
 @pytest.mark.parametrize("transport", ["tcp", "local"])

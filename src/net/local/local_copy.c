@@ -61,11 +61,12 @@ void local_copy_in(uint8_t *ring, const uint8_t *user, size_t n)
 	memcpy(ring + at, user + at, n - at);
 }
 
+/* Of one process, ring may be memory that user overlaps: then the bytes are mixed, and no more. */
 static void copy_around(uint8_t *user, const uint8_t *ring, size_t n)
 {
 	size_t at = line_gap(user);
 
-	memcpy(user, ring, at);
+	memmove(user, ring, at);
 	for (; n - at >= LINE; at += LINE) {
 		const __m128i *s = (const __m128i *)(ring + at);
 		__m128i *d = (__m128i *)(user + at);
@@ -81,7 +82,7 @@ static void copy_around(uint8_t *user, const uint8_t *ring, size_t n)
 		_mm_stream_si128(d + 2, c);
 		_mm_stream_si128(d + 3, e);
 	}
-	memcpy(user + at, ring + at, n - at);
+	memmove(user + at, ring + at, n - at);
 	_mm_sfence(); /* such stores are not ordered by later releases */
 }
 
@@ -100,7 +101,7 @@ static int heat_look(struct local_heat *heat, const uint8_t *user, size_t n)
 void local_copy_out(struct local_heat *heat, uint8_t *user, const uint8_t *ring, size_t n)
 {
 	if (heat_look(heat, user, n) || n < LOCAL_AROUND_MIN)
-		memcpy(user, ring, n);
+		memmove(user, ring, n);
 	else
 		copy_around(user, ring, n);
 }
@@ -115,7 +116,7 @@ void local_copy_in(uint8_t *ring, const uint8_t *user, size_t n)
 void local_copy_out(struct local_heat *heat, uint8_t *user, const uint8_t *ring, size_t n)
 {
 	(void)heat;
-	memcpy(user, ring, n);
+	memmove(user, ring, n);
 }
 
 #endif
