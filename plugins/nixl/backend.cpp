@@ -7,6 +7,7 @@ namespace tcpx_nixl
 constexpr std::int64_t QUIET_NS = 1'000'000'000;
 constexpr std::size_t INFO_MAX = 65536;
 constexpr std::int64_t CONNECT_NS = 5'000'000'000;
+constexpr auto LAST_WORDS = std::chrono::milliseconds(200);
 constexpr std::uint64_t ASSUMED = 1'000'000'000; // bytes a second, before anything was measured
 
 backend::backend(const nixlBackendInitParams &args) : nixlBackendEngine(&args)
@@ -49,6 +50,17 @@ void backend::open(const nixlBackendInitParams &args)
 
 backend::~backend()
 {
+	const auto until = std::chrono::steady_clock::now() + LAST_WORDS;
+
+	// What was notified before arrives, if the others take it. Nobody else calls any more.
+	for (const auto &[name, to] : agents_) {
+		const std::chrono::nanoseconds left = until - std::chrono::steady_clock::now();
+
+		if (left.count() <= 0)
+			break;
+		if (to->link && tcpx_peer_flush(session_, to->peer, left.count()) != TCPX_OK)
+			say_last(TCPX_LOG_INFO, "an agent ends");
+	}
 	tcpx_session_close(session_); // NULL, and in a forked child, too
 }
 

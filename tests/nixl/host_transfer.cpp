@@ -131,6 +131,24 @@ static void to_itself()
 	CHECK(host_notes(one, 1)[0].second == "hello");
 }
 
+// What an agent has sent before it ended arrives.
+static void last_words()
+{
+	end far("far");
+
+	for (int round = 0; round < 20; round++) {
+		end near("near");
+
+		near.know(far);
+		for (int i = 0; i < 4; i++)
+			IS(near.core->genNotif("far", std::string(3u << 20, char('a' + i))),
+			   NIXL_SUCCESS);
+	}
+	auto notes = host_notes(far, 80);
+	for (std::size_t i = 0; i < notes.size(); i++)
+		CHECK(notes[i].second == std::string(3u << 20, char('a' + i % 4)));
+}
+
 static void told_of_memory()
 {
 	end near("near"), far("far");
@@ -186,6 +204,7 @@ const test tests_transfer[] = {
 	{"bytes_and_notifications", bytes_and_notifications},
 	{"many_descriptors", many_descriptors},
 	{"to_itself", to_itself},
+	{"last_words", last_words},
 	{"told_of_memory", told_of_memory},
 	{nullptr, nullptr},
 };
