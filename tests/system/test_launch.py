@@ -222,7 +222,7 @@ def test_no_rank_0(tool):
 def test_one_rank_twice(tool, tmp_path):
     env = [plain(rank, 3, TCPX_RENDEZVOUS=f"{tmp_path}/meet") for rank in (0, 1, 1)]
     done = together(tool, env)
-    assert [one.returncode for one in done] == [1] * 3
+    assert [one.returncode for one in done] == [1] * 3, [one.stderr for one in done]
     assert any("two processes say that they are rank 1" in one.stderr for one in done)
 
 

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "cli_output.h"
 #include "node_control_priv.h"
+#include "sys/crypto.h"
 
 #define FLUSH_NS (2 * CLOCK_S_NS)
 #define AGAIN_US 100000 /* between two dials: nothing tells when rank 0 listens */
@@ -93,6 +94,7 @@ tcpx_status node_control_open(const struct node_control_opts *opts,
 	struct node_control *c = calloc(1, sizeof(*c));
 	char name[TCPX_NAME_MAX + 1];
 	tcpx_status status;
+	uint32_t salt;
 
 	if (c)
 		c->others = calloc(opts->size, sizeof(*c->others));
@@ -104,7 +106,10 @@ tcpx_status node_control_open(const struct node_control_opts *opts,
 	if (gethostname(c->host, sizeof(c->host) - 1))
 		snprintf(c->host, sizeof(c->host), "?");
 	snprintf(c->stage, sizeof(c->stage), "control");
-	snprintf(name, sizeof(name), "%.30s-control-%u", opts->job, opts->rank);
+	/* By a name of its own: two processes of one rank would take each other's place. */
+	if (sys_random(&salt, sizeof(salt)) != TCPX_OK)
+		salt = (uint32_t)getpid();
+	snprintf(name, sizeof(name), "%.30s-control-%u-%08x", opts->job, opts->rank, salt);
 	session.name = name;
 	if (opts->find)
 		session.flags = TCPX_SESSION_INFO_ONLY;
