@@ -33,7 +33,7 @@ DEBUG = ["-Doptimization=1", "-Ddebug=false", "-Dc_args=-g1", "-Djson=disabled",
 MINIMAL = ["-Dcrypto=disabled", "-Dcuda=disabled", "-Djson=disabled", "-Dunit_tests=disabled",
            "-Dnixl=disabled"]
 # The core is the same without the parts, and release runs all of its simulations.
-MINIMAL_TESTS = ["conform-tcp", "conform-local-two", "sim_cases"]
+MINIMAL_TESTS = ["conform-errors", "conform-tcp", "conform-local-two", "sim_cases"]
 
 # name: (build folder, meson options, suites of meson test, tests of the short form); None: all
 BUILDS = {

@@ -114,6 +114,13 @@ static tcpx_status take_rails(struct engine_session *session, const char *bind)
 		bind = config_text(CONFIG_BIND);
 	if (!*bind)
 		return sys_addr_parse("127.0.0.1", 0, &session->rails[session->nrails++]);
+	if (!strcmp(bind, "auto") && session->flags & TCPX_SESSION_INFO_ONLY &&
+	    !sys_crypto_available()) {
+		LOG_WARN("session '%s' listens on loopback alone: nothing here can prove who "
+			 "connects from another host; install OpenSSL's libcrypto",
+			 session->name);
+		bind = "127.0.0.1";
+	}
 	status = sys_iface_expand(bind, session->rails, ENGINE_RAILS_MAX, &count);
 	session->nrails = count;
 	session->bound = true;

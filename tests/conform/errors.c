@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "check.h"
+#include "sys/crypto.h"
 #include <tcpx/tcpx.h>
 
 /* The last error must be status, and match what and next (shell patterns). */
@@ -196,6 +197,20 @@ static void info_alone_opens(const char *bind, const char *trust)
 	tcpx_session_close(session);
 }
 
+/* "auto" of INFO_ONLY listens where it is allowed to, whatever this build can prove. */
+static void case_auto(void *arg)
+{
+	TCPX_OPTS(tcpx_listen_opts, listen, .port = 0);
+	tcpx_session *session = OPENED(.bind = "auto", .flags = TCPX_SESSION_INFO_ONLY);
+	uint16_t port;
+
+	(void)arg;
+	CHECK_EQ(tcpx_session_listen(session, &listen, &port), TCPX_OK);
+	if (!sys_crypto_available())
+		CHECK_STR(tcpx_session_trust(session), "loopback");
+	tcpx_session_close(session);
+}
+
 /* An interface without a usable address; a port beyond loopback without a key. */
 static void case_namespace(void *arg)
 {
@@ -222,7 +237,8 @@ static void case_namespace(void *arg)
 	tcpx_session_close(session);
 	TEXT(OPEN(.flags = TCPX_SESSION_INSECURE | TCPX_SESSION_INFO_ONLY), TCPX_ERR_INVALID,
 	     "*INFO_ONLY*INSECURE*", "?*");
-	info_alone_opens("10.9.9.1", "secret");
+	if (sys_crypto_available())
+		info_alone_opens("10.9.9.1", "secret");
 	info_alone_opens("127.0.0.1", "loopback");
 	/* key files: missing, readable by others, not keys, then a good one */
 	fd = mkstemp(path);
@@ -236,6 +252,12 @@ static void case_namespace(void *arg)
 	TEXT(OPEN(.bind = "10.9.9.1", .key_file = path), TCPX_ERR_AUTH, "*tcpx-errors-*", "*600*");
 	TEXT(tcpx_key_create(path, 1), TCPX_ERR_AUTH, "*tcpx-errors-*", "*600*");
 	CHECK(chmod(path, 0600) == 0);
+	if (!sys_crypto_available()) {
+		TEXT(OPEN(.bind = "10.9.9.1", .key_file = path), TCPX_ERR_UNSUPPORTED,
+		     "*without crypto*", "?*");
+		unlink(path);
+		return;
+	}
 	session = OPENED(.bind = "10.9.9.1", .key_file = path);
 	CHECK_EQ(tcpx_session_listen(session, &listen, &port), TCPX_OK);
 	CHECK_STR(tcpx_session_trust(session), "key");
@@ -418,15 +440,11 @@ static void case_budgets(void *arg)
 }
 
 static const struct check_case cases[] = {
-	{"options", case_options},
-	{"bind", case_bind},
-	{"key_file", case_key_file},
-	{"namespace", case_namespace},
-	{"interface_gone", case_interface_gone},
-	{"port_taken", case_port_taken},
-	{"no_descriptors", case_no_descriptors},
-	{"memory", case_memory},
-	{"connect", case_connect},
+	{"options", case_options},	 {"bind", case_bind},
+	{"key_file", case_key_file},	 {"auto", case_auto},
+	{"namespace", case_namespace},	 {"interface_gone", case_interface_gone},
+	{"port_taken", case_port_taken}, {"no_descriptors", case_no_descriptors},
+	{"memory", case_memory},	 {"connect", case_connect},
 	{"budgets", case_budgets},
 };
 
