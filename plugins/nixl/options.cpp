@@ -3,7 +3,6 @@
 #include "backend.hpp"
 
 #include <cstring>
-#include <stdexcept>
 #include <strings.h>
 
 namespace tcpx_nixl

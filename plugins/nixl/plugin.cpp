@@ -8,14 +8,14 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <sched.h>
-#include <stdexcept>
 
 namespace tcpx_nixl
 {
 
 nixl_status_t status_of(tcpx_status from)
 {
-	if (from <= TCPX_ERR_PEER_CLOSED && from > TCPX_ERR_SESSION_CLOSED)
+	if ((from <= TCPX_ERR_PEER_CLOSED && from > TCPX_ERR_SESSION_CLOSED) ||
+	    from == TCPX_ERR_STALE) // a handle of its
 		return NIXL_ERR_REMOTE_DISCONNECT;
 	switch (from) {
 	case TCPX_OK:
@@ -54,19 +54,28 @@ void say(tcpx_log_level level, const char *format, ...)
 	tcpx_log_write(level, (std::string("nixl: ") + line).c_str());
 }
 
-void say_last(tcpx_log_level level, const char *doing)
+static std::string last_error()
 {
 	const tcpx_error *error = tcpx_last_error();
 
-	say(level, "%s: %s; next: %s", doing, error->what, error->next);
+	return std::string(error->what) + "; next: " + error->next;
 }
 
 void must(tcpx_status got)
 {
-	const tcpx_error *error = tcpx_last_error();
-
 	if (got != TCPX_OK)
-		throw std::runtime_error(std::string(error->what) + "; next: " + error->next);
+		throw refusal(status_of(got), last_error());
+}
+
+void must(bool good, nixl_status_t otherwise, const char *why)
+{
+	if (!good)
+		throw refusal(otherwise, why);
+}
+
+void say_last(tcpx_log_level level, const char *doing)
+{
+	say(level, "%s: %s", doing, last_error().c_str());
 }
 
 // NIXL's level counts where ours was not asked for.
@@ -93,7 +102,7 @@ static bool is_alias()
 static nixlBackendEngine *create(const nixlBackendInitParams *args)
 {
 	try {
-		return new backend(*args);
+		return backend_new(*args);
 	} catch (...) {
 		say(TCPX_LOG_ERROR, "no memory for a backend");
 		return nullptr;

@@ -8,6 +8,7 @@ import lint
 
 FILE_LINES = 500
 FUNCTION_LINES = 80
+NO_FUNCTION = re.compile(r"(class|struct|namespace|extern)\b[^()]*$")
 COLUMNS = 100
 TAB = 8
 SOURCES = ("src", "include", "tools", "plugins", "examples", "tests", "fuzz", "bench", "emu")
@@ -60,15 +61,18 @@ def check_lines(report, name, lines):
 
 
 def check_functions(report, name, lines):
-    begin = None
-    for number, line in enumerate(lines, 1):
-        if line.startswith("{") and begin is None:
-            begin = number
-        elif line.startswith("}") and begin is not None:
-            if number - begin + 1 > FUNCTION_LINES:
-                report.add("function", name, begin,
-                           f"{number - begin + 1} lines in one function, at most {FUNCTION_LINES}")
-            begin = None
+    """Bodies at the margin, and of methods within a class; a class is no function."""
+    for indent in ("", "\t"):
+        begin, before = None, ""
+        for number, line in enumerate(lines, 1):
+            if line == indent + "{" and begin is None and not NO_FUNCTION.match(before):
+                begin = number
+            elif line.startswith(indent + "}") and begin is not None:
+                if number - begin + 1 > FUNCTION_LINES:
+                    report.add("function", name, begin, f"{number - begin + 1} lines in one "
+                               f"function, at most {FUNCTION_LINES}")
+                begin = None
+            before = line
 
 
 def check_library(report, name, text):

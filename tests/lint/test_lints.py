@@ -78,6 +78,8 @@ FAULTS = [
     ("style", "src/api/value.c", HEAD.split("\n")[0] + "\n\nint a;\n", "what it is for"),
     ("style", "src/api/value.c", body("\n" * 520), "at most 500"),
     ("style", "src/api/value.c", body("api_value();\n" * 80), "lines in one function"),
+    ("style", "src/api/value.cpp", HEAD + "class a final : public b\n{\n" + "\tvoid f()\n\t{\n" +
+     "\t\tg();\n" * 80 + "\t}\n};\n", "82 lines in one function"),
     ("style", "src/api/value.c", body("api_value(); " + "/* x */ " * 13), "wider than"),
     ("style", "src/api/value.c", body("").replace("\treturn", "        return"), "by spaces"),
     ("style", "src/api/value.c", body("/* T" + "ODO */"), "left open"),
