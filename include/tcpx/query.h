@@ -31,7 +31,7 @@ typedef struct tcpx_option {
 	const char *default_text;
 	const char *range; /**< "4K..16M" */
 	const char *help;
-	char value[128];    /**< in force in this process, cut */
+	char value[4096];   /**< in force in this process */
 	const char *source; /**< "default", "environment", "alias", "set" */
 } tcpx_option;
 

@@ -48,8 +48,7 @@ nixl_b_params_t settings_list(bool alias)
 	tcpx_option option;
 
 	for (std::uint32_t i = 0; tcpx_option_get(i, &option) == TCPX_OK; i++)
-		if (std::strlen(option.value) + 1 < sizeof(option.value)) // not cut
-			all[short_name(option.name)] = option.value;
+		all[short_name(option.name)] = option.value;
 	if (all["bind"].empty())
 		all["bind"] = "auto";
 	return all;

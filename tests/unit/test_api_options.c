@@ -42,7 +42,7 @@ static void options_tell_value_and_source(void **state)
 	assert_string_equal(option.value, "5000"); /* a wrong one was refused */
 	assert_string_equal(option.source, "default");
 	assert_true(find("TCPX_BIND", &option));
-	assert_int_equal(strlen(option.value), sizeof(option.value) - 1); /* cut */
+	assert_string_equal(option.value, getenv("TCPX_BIND")); /* however long it is */
 }
 
 static void unknown_variables_are_named(void **state)
