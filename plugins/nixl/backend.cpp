@@ -6,8 +6,8 @@
 
 namespace tcpx_nixl
 {
-constexpr std::int64_t QUIET_NS = 1'000'000'000;
-constexpr std::size_t INFO_MAX = 65536;
+constexpr std::int64_t DEREGISTER_NS = 1'000'000'000;
+constexpr std::size_t NOTES_MAX = 1024; // of one look: others wait for NIXL's lock
 constexpr auto LAST_WORDS = std::chrono::milliseconds(200);
 constexpr std::uint64_t ASSUMED = 1'000'000'000; // bytes a second, before anything was measured
 
@@ -54,6 +54,22 @@ class backend final : public nixlBackendEngine
 
 		must(bool(it), NIXL_ERR_NOT_FOUND, "no agent of that name is loaded");
 		return it;
+	}
+
+	void drop(agent &it, bool if_gone)
+	{
+		std::unique_lock held(it.lock);
+
+		must(!if_gone || (&it != self_.get() && it.gone()), NIXL_ERR_NOT_ALLOWED,
+		     "an agent of that name is loaded, and alive: disconnect it first");
+		if (it.link)
+			tcpx_peer_disconnect(session_, it.peer);
+		it.peer = {0};
+		if (&it == self_.get())
+			it.link = 0; // there is no other
+		held.unlock();
+		std::lock_guard ours(lock_);
+		agents_.erase(it.name);
 	}
 
       public:
@@ -122,12 +138,18 @@ class backend final : public nixlBackendEngine
 			opts.device = type == VRAM_SEG ? std::uint32_t(what.devId) : 0;
 			opts.rights = TCPX_RIGHT_READ | TCPX_RIGHT_WRITE;
 			opts.flags = TCPX_REGION_STABLE;
+			must(what.devId <= UINT32_MAX, NIXL_ERR_INVALID_PARAM, "no such device");
 			made->token.resize(TCPX_TOKEN_BYTES);
 			must(tcpx_region_register(session_, reinterpret_cast<void *>(what.addr),
 						  what.len, &opts, &made->handle));
-			must(tcpx_region_export(session_, made->handle, &made->token[0]));
-			std::lock_guard held(lock_);
-			regions_.emplace(made->addr, made.get());
+			try {
+				must(tcpx_region_export(session_, made->handle, &made->token[0]));
+				std::lock_guard held(lock_);
+				regions_.emplace(made->addr, made.get());
+			} catch (...) { // nobody may reach it
+				(void)tcpx_region_deregister(session_, made->handle, 0);
+				throw;
+			}
 			out = made.release();
 		});
 	}
@@ -140,7 +162,7 @@ class backend final : public nixlBackendEngine
 			tcpx_status got;
 
 			must(bool(ours), NIXL_ERR_INVALID_PARAM, "no registration");
-			got = tcpx_region_deregister(session_, ours->handle, QUIET_NS);
+			got = tcpx_region_deregister(session_, ours->handle, DEREGISTER_NS);
 			std::lock_guard held(lock_);
 			regions_.erase({ours->addr, ours.get()});
 			for (tcpx_region each : late_)
@@ -166,16 +188,15 @@ class backend final : public nixlBackendEngine
 	{
 		return guarded("loadRemoteMD", [&] {
 			std::shared_ptr<agent> owner = find(name);
-			auto theirs = std::make_unique<region>(what, type);
+			auto made = std::make_unique<region>(what, type);
 
 			must(what.metaInfo.size() == TCPX_TOKEN_BYTES && what.len,
 			     NIXL_ERR_INVALID_PARAM, "the blob is none of ours");
-			theirs->token = what.metaInfo;
-			theirs->owner = owner;
+			made->theirs.reset(new remote{owner, what.metaInfo});
 			std::lock_guard held(owner->lock);
 			if (owner->link)
-				theirs->import();
-			out = theirs.release();
+				made->theirs->import();
+			out = made.release();
 		});
 	}
 
@@ -185,8 +206,7 @@ class backend final : public nixlBackendEngine
 		return guarded("loadLocalMD", [&] {
 			auto copy = std::make_unique<region>(*static_cast<region *>(meta));
 
-			copy->owner = self_;
-			copy->handle = {0};
+			copy->theirs.reset(new remote{self_, copy->token});
 			out = copy.release();
 		});
 	}
@@ -232,14 +252,13 @@ class backend final : public nixlBackendEngine
 			char session[TCPX_NAME_MAX + 1];
 			std::shared_ptr<agent> old = known(name);
 
-			must(info.size() <= INFO_MAX, NIXL_ERR_INVALID_PARAM,
-			     "the connection info is too long");
 			must(tcpx_info_name(info.data(), info.size(), session, sizeof(session)));
 			must(name == session, NIXL_ERR_MISMATCH,
 			     "the connection info is another agent's");
-			if (old)
-				return must(old->info == info, NIXL_ERR_NOT_ALLOWED,
-					    "an agent of that name is loaded: disconnect it first");
+			if (old && old->info == info)
+				return;
+			if (old) // one that ended, NIXL may have dropped without a word
+				drop(*old, true);
 			std::shared_ptr<agent> fresh(new agent{session_, name, info});
 			if (settings_.eager)
 				fresh->join();
@@ -261,20 +280,7 @@ class backend final : public nixlBackendEngine
 
 	nixl_status_t disconnect(const std::string &name) override
 	{
-		return guarded("disconnect", [&] {
-			std::shared_ptr<agent> to = find(name);
-
-			if (to != self_) {
-				std::lock_guard held(lock_);
-				agents_.erase(name);
-			}
-			std::lock_guard held(to->lock);
-			if (to->link)
-				tcpx_peer_disconnect(session_, to->peer);
-			to->peer = {0};
-			if (to == self_)
-				to->link = 0;
-		});
+		return guarded("disconnect", [&] { drop(*find(name), false); });
 	}
 
 	// --- transfers
@@ -288,6 +294,7 @@ class backend final : public nixlBackendEngine
 			auto made = std::make_unique<transfer>(to, op);
 			std::lock_guard held(to->lock);
 
+			made->check(local, remote);
 			to->join();
 			made->make(local, remote);
 			out = made.release();
@@ -322,17 +329,26 @@ class backend final : public nixlBackendEngine
 	nixl_status_t getNotifs(notif_list_t &inout) override
 	{
 		return guarded("getNotifs", [&] {
+			const auto release = [this](tcpx_notification *it) {
+				tcpx_notification_release(session_, it);
+			};
 			tcpx_notification note;
+			tcpx_status got = TCPX_OK;
 
 			must(inout.empty(), NIXL_ERR_INVALID_PARAM, "the list is not empty");
-			while (tcpx_notify_take(session_, 0, &note) == TCPX_OK) {
+			while (inout.size() < NOTES_MAX &&
+			       (got = tcpx_notify_take(session_, 0, &note)) == TCPX_OK) {
+				std::unique_ptr<tcpx_notification, decltype(release)> held(&note,
+											   release);
+
 				inout.emplace_back(note.name,
 						   std::string(static_cast<const char *>(note.data),
 							       note.bytes));
-				tcpx_notification_release(session_, &note);
 			}
-			if (inout.empty())
-				looked_in_vain();
+			if (!inout.empty())
+				return;
+			must(got == TCPX_IN_PROGRESS ? TCPX_OK : got);
+			looked_in_vain();
 		});
 	}
 

@@ -52,7 +52,19 @@ struct agent {
 	tcpx_peer peer = {0};
 	std::uint64_t link = 0; // 0: never dialled
 
-	void join(); // locked: there is a link, or a new one
+	void join();	   // locked: there is a link, or a new one
+	bool gone() const; // locked: and nothing of it is in use
+};
+
+// Memory of an agent, as its blob says; lives as long as a transfer leads there.
+struct remote {
+	const std::shared_ptr<agent> owner;
+	const std::string token;
+	tcpx_region handle = {0}; // imported for that link
+	std::uint64_t link = 0;
+
+	~remote();
+	void import(); // owner locked
 };
 
 // What descriptors point to: memory of ours, or of an agent.
@@ -61,23 +73,31 @@ struct region : nixlBackendMD {
 	const std::size_t len;
 	const std::uint64_t device;
 	const nixl_mem_t type;
-	std::string token;
-	std::shared_ptr<agent> owner; // of a loaded one
-	tcpx_region handle = {0};     // a loaded one's: imported for that link
-	std::uint64_t link = 0;
+	std::shared_ptr<remote> theirs; // of a loaded one
+	std::string token;		// of ours
+	tcpx_region handle = {0};
 
 	region(const nixlBlobDesc &what, nixl_mem_t type)
 	    : nixlBackendMD(true), addr(what.addr), len(what.len), device(what.devId), type(type)
 	{
 	}
-	~region() override;
 	bool holds(const nixlBasicDesc &piece) const;
-	void import(); // owner locked
+};
+
+// Descriptors behind one another of the same two regions.
+struct run {
+	std::size_t count;
+	tcpx_region ours;
+	std::uintptr_t near; // where it begins
+	std::shared_ptr<remote> theirs;
+	std::uintptr_t far;
 };
 
 struct transfer : nixlBackendReqH {
 	const std::shared_ptr<agent> owner;
 	const nixl_xfer_op_t op;
+	std::vector<run> runs; // so that no post looks at metadata, which may be gone
+	int count = 0;	       // of descriptors
 	tcpx_request request = {0};
 	std::uint64_t link = 0;
 	bool notified = false; // the request carries a notification
@@ -88,6 +108,7 @@ struct transfer : nixlBackendReqH {
 	{
 	}
 	~transfer() override;
+	void check(const nixl_meta_dlist_t &local, const nixl_meta_dlist_t &remote);
 	void make(const nixl_meta_dlist_t &local, const nixl_meta_dlist_t &remote); // owner locked
 	nixl_status_t post(const nixl_meta_dlist_t &local, const nixl_meta_dlist_t &remote,
 			   const nixl_opt_b_args_t *args);

@@ -12,59 +12,52 @@
 namespace tcpx_nixl
 {
 
+// The rest is NIXL_ERR_BACKEND.
+static constexpr std::pair<tcpx_status, nixl_status_t> meanings[] = {
+	{TCPX_OK, NIXL_SUCCESS},
+	{TCPX_IN_PROGRESS, NIXL_IN_PROG},
+	{TCPX_ERR_INVALID, NIXL_ERR_INVALID_PARAM},
+	{TCPX_ERR_RANGE, NIXL_ERR_INVALID_PARAM},
+	{TCPX_ERR_LIMIT, NIXL_ERR_INVALID_PARAM},
+	{TCPX_ERR_STALE, NIXL_ERR_INVALID_PARAM}, // memory that was freed, or registered anew
+	{TCPX_ERR_NOT_FOUND, NIXL_ERR_NOT_FOUND},
+	{TCPX_ERR_VERSION, NIXL_ERR_MISMATCH},
+	{TCPX_ERR_UNSUPPORTED, NIXL_ERR_NOT_SUPPORTED},
+	{TCPX_ERR_CANCELLED, NIXL_ERR_CANCELED},
+	{TCPX_ERR_REMOTE_KEY, NIXL_ERR_NOT_ALLOWED},
+	{TCPX_ERR_REMOTE_RIGHTS, NIXL_ERR_NOT_ALLOWED},
+	{TCPX_ERR_REMOTE_RANGE, NIXL_ERR_NOT_ALLOWED},
+	{TCPX_ERR_TIMED_OUT, NIXL_ERR_REMOTE_DISCONNECT}, // its connect
+};
+
 nixl_status_t status_of(tcpx_status from)
 {
-	if ((from <= TCPX_ERR_PEER_CLOSED && from > TCPX_ERR_SESSION_CLOSED) ||
-	    from == TCPX_ERR_STALE) // a handle of its
+	if (from <= TCPX_ERR_PEER_CLOSED && from > TCPX_ERR_SESSION_CLOSED)
 		return NIXL_ERR_REMOTE_DISCONNECT;
-	switch (from) {
-	case TCPX_OK:
-		return NIXL_SUCCESS;
-	case TCPX_IN_PROGRESS:
-		return NIXL_IN_PROG;
-	case TCPX_ERR_INVALID:
-	case TCPX_ERR_RANGE:
-	case TCPX_ERR_LIMIT:
-		return NIXL_ERR_INVALID_PARAM;
-	case TCPX_ERR_NOT_FOUND:
-		return NIXL_ERR_NOT_FOUND;
-	case TCPX_ERR_VERSION:
-		return NIXL_ERR_MISMATCH;
-	case TCPX_ERR_UNSUPPORTED:
-		return NIXL_ERR_NOT_SUPPORTED;
-	case TCPX_ERR_CANCELLED:
-		return NIXL_ERR_CANCELED;
-	case TCPX_ERR_REMOTE_KEY:
-	case TCPX_ERR_REMOTE_RIGHTS:
-	case TCPX_ERR_REMOTE_RANGE:
-		return NIXL_ERR_NOT_ALLOWED;
-	default:
-		return NIXL_ERR_BACKEND;
-	}
+	for (const auto &[ours, theirs] : meanings)
+		if (ours == from)
+			return theirs;
+	return NIXL_ERR_BACKEND;
 }
 
 void say(tcpx_log_level level, const char *format, ...)
 {
-	char line[512];
+	char line[512] = "nixl: ";
+	const std::size_t begin = std::strlen(line);
 	va_list args;
 
 	va_start(args, format);
-	std::vsnprintf(line, sizeof(line), format, args);
+	std::vsnprintf(line + begin, sizeof(line) - begin, format, args);
 	va_end(args);
-	tcpx_log_write(level, (std::string("nixl: ") + line).c_str());
-}
-
-static std::string last_error()
-{
-	const tcpx_error *error = tcpx_last_error();
-
-	return std::string(error->what) + "; next: " + error->next;
+	tcpx_log_write(level, line);
 }
 
 void must(tcpx_status got)
 {
+	const tcpx_error *error = tcpx_last_error();
+
 	if (got != TCPX_OK)
-		throw refusal(status_of(got), last_error());
+		throw refusal(status_of(got), std::string(error->what) + "; next: " + error->next);
 }
 
 void must(bool good, nixl_status_t otherwise, const char *why)
@@ -75,7 +68,9 @@ void must(bool good, nixl_status_t otherwise, const char *why)
 
 void say_last(tcpx_log_level level, const char *doing)
 {
-	say(level, "%s: %s", doing, last_error().c_str());
+	const tcpx_error *error = tcpx_last_error();
+
+	say(level, "%s: %s; next: %s", doing, error->what, error->next);
 }
 
 // NIXL's level counts where ours was not asked for.
@@ -109,16 +104,6 @@ static nixlBackendEngine *create(const nixlBackendInitParams *args)
 	}
 }
 
-static void destroy(nixlBackendEngine *engine)
-{
-	delete engine;
-}
-
-static nixl_b_params_t options()
-{
-	return settings_list(is_alias());
-}
-
 void looked_in_vain()
 {
 	static thread_local unsigned looks;
@@ -129,16 +114,24 @@ void looked_in_vain()
 
 nixl_mem_list_t memories_usable()
 {
-	std::uint32_t count;
+	nixl_mem_list_t all;
 
-	if (tcpx_memory_devices(TCPX_MEM_CUDA, &count) == TCPX_OK && count)
-		return {DRAM_SEG, VRAM_SEG};
-	return {DRAM_SEG};
+	guarded("memories", [&] {
+		std::uint32_t count;
+
+		all.push_back(DRAM_SEG);
+		if (tcpx_memory_devices(TCPX_MEM_CUDA, &count) == TCPX_OK && count)
+			all.push_back(VRAM_SEG);
+	});
+	return all;
 }
 
-static const char *name()
+static nixl_b_params_t options()
 {
-	return "TCPX";
+	nixl_b_params_t all;
+
+	guarded("options", [&] { all = settings_list(is_alias()); });
+	return all;
 }
 
 } // namespace tcpx_nixl
@@ -148,12 +141,14 @@ extern "C" {
 [[gnu::visibility("default")]] nixlBackendPlugin *nixl_plugin_init()
 {
 	using namespace tcpx_nixl;
+	static const auto destroy = [](nixlBackendEngine *it) { delete it; };
+	static const auto name = [] { return "TCPX"; };
 	static nixlBackendPlugin plugin = {
 		NIXL_PLUGIN_API_VERSION, create, destroy, name, tcpx_version, options,
 		memories_usable,
 	};
 
-	adopt_level();
+	guarded("NIXL_LOG_LEVEL", adopt_level);
 	return &plugin;
 }
 

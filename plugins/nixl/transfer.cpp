@@ -5,7 +5,7 @@
 
 namespace tcpx_nixl
 {
-constexpr std::int64_t QUIET_NS = 100'000'000; // decision 16: so long a cancel may take
+constexpr std::int64_t CANCEL_NS = 100'000'000; // decision 16: so long a cancel may take
 constexpr std::int64_t CONNECT_NS = 5'000'000'000;
 
 // Dials once, and again when the other side said goodbye: it dropped us, and is there.
@@ -16,10 +16,14 @@ void agent::join()
 	tcpx_error why;
 
 	if (link) {
-		must(tcpx_peer_error(session, peer, &why) == TCPX_OK, NIXL_ERR_REMOTE_DISCONNECT,
+		const tcpx_status got = tcpx_peer_error(session, peer, &why);
+
+		must(got != TCPX_ERR_STALE, NIXL_ERR_REMOTE_DISCONNECT,
 		     "the agent was disconnected here");
+		must(got);
+		must(why.status != TCPX_ERR_VERSION, NIXL_ERR_MISMATCH, why.what);
 		if (why.status != TCPX_ERR_PEER_CLOSED)
-			return must(why.status == TCPX_OK, status_of(why.status), why.what);
+			return must(why.status == TCPX_OK, NIXL_ERR_REMOTE_DISCONNECT, why.what);
 	}
 	opts.sz = sizeof(opts);
 	opts.timeout_ns = CONNECT_NS;
@@ -31,7 +35,14 @@ void agent::join()
 	link++;
 }
 
-region::~region()
+bool agent::gone() const
+{
+	tcpx_error why;
+
+	return !link || tcpx_peer_error(session, peer, &why) != TCPX_OK || why.status != TCPX_OK;
+}
+
+remote::~remote()
 {
 	if (link)
 		tcpx_region_deregister(owner->session, handle, 0);
@@ -43,7 +54,7 @@ bool region::holds(const nixlBasicDesc &piece) const
 	       piece.addr - addr <= len - piece.len && piece.devId == device;
 }
 
-void region::import()
+void remote::import()
 {
 	if (link == owner->link)
 		return;
@@ -60,29 +71,50 @@ transfer::~transfer()
 		tcpx_request_release(owner->session, request);
 }
 
-// Everything that may be wrong with the lists is found here; the request belongs to the link.
-void transfer::make(const nixl_meta_dlist_t &local, const nixl_meta_dlist_t &remote)
+// Everything that may be wrong with the lists is found here.
+void transfer::check(const nixl_meta_dlist_t &local, const nixl_meta_dlist_t &remote)
 {
-	std::vector<tcpx_segment> segments(std::size_t(local.descCount()));
-	tcpx_request made;
-
 	must(local.descCount() && local.descCount() == remote.descCount(), NIXL_ERR_INVALID_PARAM,
 	     "the lists are empty, or of other lengths");
-	for (std::size_t i = 0; i < segments.size(); i++) {
+	for (int i = 0; i < local.descCount(); i++) {
 		const nixlMetaDesc &near = local[i], &far = remote[i];
 		auto *ours = static_cast<region *>(near.metadataP);
 		auto *theirs = static_cast<region *>(far.metadataP);
 
-		if (!ours || ours->owner || !theirs || theirs->owner != owner ||
-		    near.len != far.len || !ours->holds(near) || !theirs->holds(far) ||
-		    ours->type != local.getType() || theirs->type != remote.getType())
+		if (!ours || ours->theirs || !theirs || !theirs->theirs ||
+		    theirs->theirs->owner != owner || near.len != far.len || !ours->holds(near) ||
+		    !theirs->holds(far) || ours->type != local.getType() ||
+		    theirs->type != remote.getType())
 			throw refusal(NIXL_ERR_INVALID_PARAM,
 				      "descriptor " + std::to_string(i) +
 					      ": outside its registered memory, or of another "
 					      "length or agent");
-		theirs->import();
-		segments[i] = {ours->handle, near.addr - ours->addr, theirs->handle,
-			       far.addr - theirs->addr, near.len};
+		if (runs.empty() || runs.back().ours.id != ours->handle.id ||
+		    runs.back().theirs != theirs->theirs)
+			runs.push_back({0, ours->handle, ours->addr, theirs->theirs, theirs->addr});
+		runs.back().count++;
+	}
+	count = local.descCount();
+}
+
+// The request belongs to the link.
+void transfer::make(const nixl_meta_dlist_t &local, const nixl_meta_dlist_t &remote)
+{
+	std::vector<tcpx_segment> segments;
+	tcpx_request made;
+
+	must(local.descCount() == count && remote.descCount() == count, NIXL_ERR_INVALID_PARAM,
+	     "these are not the lists that were prepared");
+	segments.reserve(std::size_t(count));
+	for (const run &each : runs) {
+		each.theirs->import();
+		for (std::size_t left = each.count; left; left--) {
+			const int at = int(segments.size());
+
+			segments.push_back({each.ours, local[at].addr - each.near,
+					    each.theirs->handle, remote[at].addr - each.far,
+					    local[at].len});
+		}
 	}
 	must(tcpx_request_prepare(owner->session, owner->peer,
 				  op == NIXL_READ ? TCPX_OP_READ : TCPX_OP_WRITE, segments.data(),
@@ -105,9 +137,10 @@ nixl_status_t transfer::post(const nixl_meta_dlist_t &local, const nixl_meta_dli
 			got = tcpx_request_notify(owner->session, request,
 						  notify ? args->notifMsg.data() : nullptr,
 						  notify ? args->notifMsg.size() : 0, notify);
-		notified = notify;
-		if (got == TCPX_OK)
+		if (got == TCPX_OK) {
+			notified = notify;
 			got = tcpx_request_post(owner->session, request);
+		}
 		if (got != TCPX_ERR_PEER_CLOSED || again)
 			break;
 		// The other side ended the link and lives: it takes another one.
@@ -145,7 +178,7 @@ bool transfer::quiet()
 	if (tcpx_request_test(owner->session, request, nullptr) != TCPX_IN_PROGRESS)
 		return true;
 	tcpx_request_cancel(owner->session, request);
-	if (tcpx_request_wait(owner->session, request, refused ? QUIET_NS : 0, nullptr) !=
+	if (tcpx_request_wait(owner->session, request, refused ? CANCEL_NS : 0, nullptr) !=
 	    TCPX_IN_PROGRESS)
 		return true;
 	if (refused)

@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -123,6 +124,7 @@ process::process()
 	pid = fork();
 	CHECK(pid >= 0);
 	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); // of a host that failed
 		dup2(to[0], 0);
 		dup2(from[1], 1);
 		execl(self, self, "--far", nullptr);
@@ -237,6 +239,13 @@ int process_main()
 		} else if (line[0] == '#') { // how many bytes are
 			answer = std::to_string(count_all(mine.bytes.data(), mine.bytes.size(),
 							  std::stoi(line.substr(1))));
+		} else if (line == "words") { // all that were notified, to the last
+			answer = "";
+			for (std::string last; last != "end";)
+				for (const auto &each : host_notes(far, 1)) {
+					last = each.second;
+					answer += last + " ";
+				}
 		} else if (line == "notes") {
 			notif_list_t some;
 
@@ -284,6 +293,7 @@ int main(int argc, char **argv)
 		return process_main();
 	run(tests_transfer, argc > 1 ? argv[1] : nullptr, passed);
 	run(tests_failure, argc > 1 ? argv[1] : nullptr, passed);
+	run(tests_hostile, argc > 1 ? argv[1] : nullptr, passed);
 	std::printf("%d passed, 0 failed, 0 skipped\n", passed);
 	return passed ? 0 : 1;
 }

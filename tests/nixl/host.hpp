@@ -80,4 +80,4 @@ struct test {
 	const char *name;
 	void (*run)();
 };
-extern const test tests_transfer[], tests_failure[];
+extern const test tests_transfer[], tests_failure[], tests_hostile[];

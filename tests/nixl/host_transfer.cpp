@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What goes well: bytes, notifications, lists, reposts, itself, several threads. */
+#include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 #include <thread>
@@ -14,6 +15,7 @@ static void said_of_itself()
 	CHECK(std::strlen(host_plugin->get_plugin_version()) >= 5);
 	CHECK(host_plugin->get_backend_mems().at(0) == DRAM_SEG);
 	CHECK(all.at("chunk_bytes") == "512K" && all.at("bind") == "auto");
+	CHECK(all.at("sysfs") == (std::getenv("TCPX_SYSFS") ? std::getenv("TCPX_SYSFS") : "/sys"));
 	CHECK(all.at("nixl_transport") == "auto" && all.at("strict_cancel") == "0");
 	CHECK(!all.count("ucx_error_handling_mode")); // under that name alone
 	end one("one", all);			      // handed back, nothing changes

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Orders no agent should give and faults nobody asks for: what is gone is not looked at, what was
+ * refused leaves no trace, and each error says what it is about. */
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+#include "host.hpp"
+
+static bool begun(nixl_status_t got)
+{
+	return got == NIXL_IN_PROG || got == NIXL_SUCCESS;
+}
+
+// Near and far with a request of near's from one memory to the other.
+struct couple {
+	end near;
+	std::unique_ptr<end> far;
+	region_of source;
+	std::unique_ptr<region_of> sink;
+	nixlBackendMD *there;
+	nixl_meta_dlist_t mine, theirs;
+	nixlBackendReqH *request = nullptr;
+
+	explicit couple(const nixl_b_params_t &options = {})
+	    : near("near", options), far(new end("far")), source(near, 8192),
+	      sink(new region_of(*far, 8192)), there((near.know(*far), sink->load(near))),
+	      mine(host_list(source.at(), 4096, 2, source.ours)),
+	      theirs(host_list(sink->at(), 4096, 2, there))
+	{
+		IS(near.core->prepXfer(NIXL_WRITE, mine, theirs, "far", request, nullptr),
+		   NIXL_SUCCESS);
+	}
+	nixl_status_t post() const
+	{
+		nixlBackendReqH *same = request;
+
+		return near.core->postXfer(NIXL_WRITE, mine, theirs, "far", same, nullptr);
+	}
+	nixl_status_t move() const
+	{
+		const nixl_status_t got = post();
+
+		return begun(got) ? host_wait(near, request) : got;
+	}
+	// Until near has heard that it was dropped, what it posts goes out on the old link.
+	nixl_status_t move_at_last() const
+	{
+		nixl_status_t got;
+
+		while ((got = move()) == NIXL_ERR_REMOTE_DISCONNECT)
+			;
+		return got;
+	}
+	// The other one drops near.
+	void goodbye() const
+	{
+		far->know(near);
+		IS(far->core->genNotif("near", "x"), NIXL_SUCCESS);
+		host_notes(near, 1);
+		IS(far->core->disconnect("near"), NIXL_SUCCESS);
+	}
+};
+
+// The link is another one, and what descriptors pointed to was unloaded: a post asks neither.
+static void posted_after_unload()
+{
+	couple both;
+
+	IS(both.move(), NIXL_SUCCESS);
+	IS(both.near.core->unloadMD(both.there), NIXL_SUCCESS);
+	for (unsigned char round = 1; round <= 20; round++) {
+		both.goodbye();
+		std::memset(both.source.bytes.data(), round, both.source.bytes.size());
+		IS(both.move_at_last(), NIXL_SUCCESS);
+		CHECK(both.sink->bytes == both.source.bytes);
+	}
+	both.goodbye();
+	both.theirs.descs.pop_back(); // not the list that was prepared: the old link, or refused
+	const nixl_status_t got = both.move_at_last();
+	CHECK(got == NIXL_ERR_INVALID_PARAM || got == NIXL_SUCCESS);
+	IS(both.near.core->releaseReqH(both.request), NIXL_SUCCESS);
+}
+
+static void posted_after_deregistration()
+{
+	couple both;
+	std::vector<unsigned char> bytes(8192);
+	const auto at = reinterpret_cast<std::uintptr_t>(bytes.data());
+	nixlBackendMD *ours = nullptr;
+	nixlBackendReqH *request = nullptr;
+	nixl_status_t got;
+
+	IS(both.near.core->registerMem({at, 8192, 0, ""}, DRAM_SEG, ours), NIXL_SUCCESS);
+	nixl_meta_dlist_t mine = host_list(at, 4096, 2, ours);
+	IS(both.near.core->prepXfer(NIXL_WRITE, mine, both.theirs, "far", request, nullptr),
+	   NIXL_SUCCESS);
+	IS(both.near.core->deregisterMem(ours), NIXL_SUCCESS);
+	for (int round = 0; round < 10; round++) { // over the same link, and over another
+		got = both.near.core->postXfer(NIXL_WRITE, mine, both.theirs, "far", request,
+					       nullptr);
+		CHECK(got == NIXL_ERR_BACKEND || got == NIXL_ERR_INVALID_PARAM);
+		both.goodbye();
+	}
+	IS(both.near.core->releaseReqH(request), NIXL_SUCCESS);
+	// the peer is not to blame, and goes on; its own memory may go, too
+	IS(both.move_at_last(), NIXL_SUCCESS);
+	both.sink.reset();
+	IS(both.move(), NIXL_ERR_NOT_ALLOWED);
+	IS(both.near.core->connect("far"), NIXL_SUCCESS);
+	IS(both.near.core->releaseReqH(both.request), NIXL_SUCCESS);
+	IS(both.near.core->unloadMD(both.there), NIXL_SUCCESS);
+}
+
+// As NIXL does when one thread hears of an end while another one posts.
+static void dropped_while_posted()
+{
+	for (int round = 0; round < 30; round++) {
+		couple both;
+		std::atomic<bool> over{false};
+		std::thread poster([&] {
+			while (!over) {
+				const nixl_status_t got = both.move();
+
+				CHECK(got == NIXL_SUCCESS || got == NIXL_ERR_REMOTE_DISCONNECT);
+			}
+		});
+
+		both.far->know(both.near);
+		IS(both.far->core->disconnect("near"), NIXL_SUCCESS);
+		IS(both.near.core->unloadMD(both.there), NIXL_SUCCESS);
+		IS(both.near.core->disconnect("far"), NIXL_SUCCESS);
+		over = true;
+		poster.join();
+		IS(both.move(), NIXL_ERR_REMOTE_DISCONNECT);
+		IS(both.near.core->releaseReqH(both.request), NIXL_SUCCESS);
+	}
+}
+
+// NIXL forgets an agent without a word when loading its metadata fails half way.
+static void started_anew_without_a_word()
+{
+	couple both;
+	nixl_status_t got;
+
+	IS(both.move(), NIXL_SUCCESS);
+	IS(both.near.core->loadRemoteConnInfo("near", both.far->info), NIXL_ERR_MISMATCH);
+	both.sink.reset();
+	both.far.reset();
+	end again("far");
+	while ((got = both.near.core->loadRemoteConnInfo("far", again.info)) != NIXL_SUCCESS)
+		IS(got, NIXL_ERR_NOT_ALLOWED);
+	CHECK(both.post() != NIXL_SUCCESS); // it belongs to the one that ended
+	IS(both.near.core->releaseReqH(both.request), NIXL_SUCCESS);
+	IS(both.near.core->unloadMD(both.there), NIXL_SUCCESS);
+	region_of fresh(again, 8192);
+	nixlBackendMD *there = fresh.load(both.near);
+	nixl_meta_dlist_t theirs = host_list(fresh.at(), 4096, 2, there);
+	IS(both.near.core->prepXfer(NIXL_READ, both.mine, theirs, "far", both.request, nullptr),
+	   NIXL_SUCCESS);
+	CHECK(begun(both.near.core->postXfer(NIXL_READ, both.mine, theirs, "far", both.request,
+					     nullptr)));
+	IS(host_wait(both.near, both.request), NIXL_SUCCESS);
+	IS(both.near.core->releaseReqH(both.request), NIXL_SUCCESS);
+	IS(both.near.core->unloadMD(there), NIXL_SUCCESS);
+	end twin("near"); // ourselves are never replaced
+	IS(both.near.core->loadRemoteConnInfo("near", twin.info), NIXL_ERR_NOT_ALLOWED);
+}
+
+// A repost that is refused changes nothing of the one that runs, nor of the next.
+static void refused_repost()
+{
+	end near("near");
+	process far;
+	region_of mine(near, far.size);
+	nixlBackendMD *there = far.load(near);
+	nixl_opt_b_args_t args = {"once", true, ""};
+	nixl_meta_dlist_t ours = host_list(mine.at(), far.size, 1, mine.ours);
+	nixl_meta_dlist_t theirs = host_list(far.at, far.size, 1, there);
+	nixlBackendReqH *request = nullptr;
+
+	kill(far.pid, SIGSTOP);
+	IS(near.core->prepXfer(NIXL_WRITE, ours, theirs, "far", request, nullptr), NIXL_SUCCESS);
+	IS(near.core->postXfer(NIXL_WRITE, ours, theirs, "far", request, &args), NIXL_IN_PROG);
+	IS(near.core->postXfer(NIXL_WRITE, ours, theirs, "far", request, nullptr),
+	   NIXL_ERR_REPOST_ACTIVE);
+	args.notifMsg = "never";
+	IS(near.core->postXfer(NIXL_WRITE, ours, theirs, "far", request, &args),
+	   NIXL_ERR_REPOST_ACTIVE);
+	kill(far.pid, SIGCONT);
+	IS(host_wait(near, request), NIXL_SUCCESS);
+	CHECK(begun(near.core->postXfer(NIXL_WRITE, ours, theirs, "far", request, nullptr)));
+	IS(host_wait(near, request), NIXL_SUCCESS);
+	IS(near.core->genNotif("far", "end"), NIXL_SUCCESS);
+	CHECK(far.ask("words") == "once end ");
+	IS(near.core->releaseReqH(request), NIXL_SUCCESS);
+	IS(near.core->unloadMD(there), NIXL_SUCCESS);
+}
+
+// A peer that takes connections and says nothing; one that has no room for more notifications.
+static void never_answered()
+{
+	end near("near");
+	process far;
+
+	kill(far.pid, SIGSTOP);
+	nixlBackendMD *there = far.load(near);
+	region_of mine(near, 4096);
+	nixl_meta_dlist_t ours = host_list(mine.at(), 4096, 1, mine.ours);
+	nixl_meta_dlist_t theirs = host_list(far.at, 4096, 1, there);
+	nixlBackendReqH *request = nullptr;
+
+	IS(near.core->prepXfer(NIXL_WRITE, ours, theirs, "far", request, nullptr), NIXL_SUCCESS);
+	IS(near.core->postXfer(NIXL_WRITE, ours, theirs, "far", request, nullptr), NIXL_IN_PROG);
+	IS(host_wait(near, request), NIXL_ERR_REMOTE_DISCONNECT);
+	IS(near.core->connect("far"), NIXL_ERR_REMOTE_DISCONNECT);
+	IS(near.core->genNotif("far", "x"), NIXL_ERR_REMOTE_DISCONNECT);
+	IS(near.core->releaseReqH(request), NIXL_SUCCESS);
+	IS(near.core->unloadMD(there), NIXL_SUCCESS);
+}
+
+static void full_of_notifications()
+{
+	end near("near");
+	process far;
+	nixl_status_t got = NIXL_SUCCESS;
+
+	IS(near.core->unloadMD(far.load(near)), NIXL_SUCCESS);
+	kill(far.pid, SIGSTOP);
+	for (int i = 0; i < 4096 && got == NIXL_SUCCESS; i++)
+		got = near.core->genNotif("far", std::string(1u << 20, 'x'));
+	IS(got, NIXL_ERR_BACKEND);
+	IS(near.core->connect("far"), NIXL_SUCCESS); // the peer is none the worse
+}
+
+// With strict_abort the first call refuses while the peer may still write; the second takes over.
+static void refused_then_taken()
+{
+	end near("near", {{"strict_abort", "1"}, {"nixl_transport", "tcp"}});
+	process far;
+	region_of mine(near, far.size);
+	nixlBackendMD *there = far.load(near);
+	nixl_meta_dlist_t ours = host_list(mine.at(), far.size, 1, mine.ours);
+	nixl_meta_dlist_t theirs = host_list(far.at, far.size, 1, there);
+	nixlBackendReqH *request = nullptr;
+	nixl_status_t first;
+
+	IS(near.core->genNotif("far", "end"), NIXL_SUCCESS);
+	CHECK(far.ask("words") == "end "); // there is a link
+	kill(far.pid, SIGSTOP);
+	do { // until bytes of it are on their way when it is released
+		IS(near.core->prepXfer(NIXL_WRITE, ours, theirs, "far", request, nullptr),
+		   NIXL_SUCCESS);
+		for (int looks = 0; looks < 1000; looks++)
+			IS(looks ? near.core->checkXfer(request)
+				 : near.core->postXfer(NIXL_WRITE, ours, theirs, "far", request,
+						       nullptr),
+			   NIXL_IN_PROG);
+		first = near.core->releaseReqH(request);
+	} while (first == NIXL_SUCCESS);
+	IS(first, NIXL_ERR_REPOST_ACTIVE);
+	CHECK(near.core->checkXfer(request) != NIXL_SUCCESS);
+	IS(near.core->releaseReqH(request), NIXL_SUCCESS);
+	IS(near.core->unloadMD(there), NIXL_SUCCESS);
+	kill(far.pid, SIGCONT); // it lets go of the memory
+}
+
+// Everything fails in a forked child, and hangs nowhere; the parent goes on.
+static void forked()
+{
+	couple both;
+	int status = -1;
+
+	IS(both.move(), NIXL_SUCCESS);
+	const pid_t child = fork();
+	if (!child) {
+		nixlBackendMD *meta = nullptr;
+		notif_list_t some;
+
+		IS(both.post(), NIXL_ERR_BACKEND);
+		IS(both.near.core->getNotifs(some), NIXL_ERR_BACKEND);
+		IS(both.near.core->genNotif("far", "x"), NIXL_ERR_BACKEND);
+		IS(both.near.core->registerMem({both.source.at(), 8, 0, ""}, DRAM_SEG, meta),
+		   NIXL_ERR_BACKEND);
+		CHECK(both.near.core->connect("far") != NIXL_SUCCESS);
+		IS(both.near.core->releaseReqH(both.request), NIXL_SUCCESS);
+		_exit(0);
+	}
+	CHECK(waitpid(child, &status, 0) == child);
+	CHECK(WIFEXITED(status) && !WEXITSTATUS(status));
+	IS(both.move(), NIXL_SUCCESS);
+	IS(both.near.core->releaseReqH(both.request), NIXL_SUCCESS);
+	IS(both.near.core->unloadMD(both.there), NIXL_SUCCESS);
+}
+
+// Connects with the first request, not before.
+static void connected_late()
+{
+	couple both(nixl_b_params_t{{"nixl_eager_connect", "0"}});
+
+	IS(both.move(), NIXL_SUCCESS);
+	CHECK(both.sink->bytes == both.source.bytes);
+	IS(both.near.core->releaseReqH(both.request), NIXL_SUCCESS);
+	IS(both.near.core->unloadMD(both.there), NIXL_SUCCESS);
+}
+
+static std::string said(const nixl_b_params_t &options, const std::string &name = "one")
+{
+	const int lines = memfd_create("lines", MFD_CLOEXEC), before = dup(2);
+	nixl_b_params_t all = options;
+	nixlBackendInitParams args = {
+		name, "TCPX", &all, false, 0, nixl_thread_sync_t::NIXL_THREAD_SYNC_NONE, false};
+	std::string out(65536, '\0');
+	ssize_t len;
+
+	CHECK(lines >= 0 && before >= 0 && dup2(lines, 2) == 2);
+	host_plugin->destroy_engine(host_plugin->create_engine(&args));
+	CHECK(dup2(before, 2) == 2);
+	close(before);
+	len = pread(lines, &out[0], out.size(), 0);
+	close(lines);
+	CHECK(len >= 0);
+	out.resize(std::size_t(len));
+	return out;
+}
+
+static std::size_t times(const std::string &text, const std::string &word)
+{
+	std::size_t count = 0;
+
+	for (std::size_t at = 0; (at = text.find(word, at)) != std::string::npos; at++)
+		count++;
+	return count;
+}
+
+static void errors_name_the_cause()
+{
+	const std::string port = std::to_string(20000 + getpid() % 7000);
+	end holder("holder", {{"nixl_port", port}});
+
+	CHECK(said({{"bind", "127.0.0.1"}}).empty());
+	const std::string unknown = said({{"bind", "127.0.0.1"}, {"no_such_option", "1"}});
+	CHECK(times(unknown, "no_such_option") == 1 && times(unknown, "\n") == 1);
+	const std::string many = said({{"channels", "900"}});
+	CHECK(times(many, "CHANNELS") && times(many, "900") && times(many, "1..64"));
+	const std::string pigeon = said({{"nixl_transport", "pigeon"}});
+	CHECK(times(pigeon, "pigeon") && times(pigeon, "gpudirect"));
+	const std::string taken =
+		said({{"bind", "127.0.0.1"}, {"nixl_port", port}, {"port_retries", "0"}});
+	CHECK(times(taken, port) && times(taken, "127.0.0.1"));
+}
+
+const test tests_hostile[] = {
+	{"posted_after_unload", posted_after_unload},
+	{"posted_after_deregistration", posted_after_deregistration},
+	{"dropped_while_posted", dropped_while_posted},
+	{"started_anew_without_a_word", started_anew_without_a_word},
+	{"refused_repost", refused_repost},
+	{"never_answered", never_answered},
+	{"full_of_notifications", full_of_notifications},
+	{"refused_then_taken", refused_then_taken},
+	{"forked", forked},
+	{"connected_late", connected_late},
+	{"errors_name_the_cause", errors_name_the_cause},
+	{nullptr, nullptr},
+};
