@@ -411,7 +411,8 @@ struct engine_peer *peer_create(struct engine_session *session); /* any thread *
 void peer_enlist(struct engine_peer *peer); /* any thread: who it is stands, look-ups find it */
 void peer_put(struct engine_peer *peer);    /* any thread */
 void peer_die(struct engine_peer *peer, tcpx_status status, int err, const char *what);
-void peer_die_last(struct engine_peer *peer); /* as this thread's last error says */
+void peer_die_last(struct engine_peer *peer);	   /* as this thread's last error says */
+bool peer_unknown(const struct engine_peer *peer); /* session.lock held; see NO_ACCEPT */
 tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *conn, bool dialler);
 void peer_control_again(struct engine_peer *peer, const struct ctl_conn *conn);
 tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epoch,

@@ -158,8 +158,8 @@ static bool is_malformed(tcpx_status status)
 	       status == TCPX_ERR_VERSION;
 }
 
-/* session.lock held: it connected to a session that does not want to know, and we did not to it. */
-static bool peer_unknown(const struct engine_peer *peer)
+/* It connected to a session that does not want to know, and we did not to it. */
+bool peer_unknown(const struct engine_peer *peer)
 {
 	return (peer->session->flags & TCPX_SESSION_NO_ACCEPT) && !peer->dialler && !peer->in_view;
 }

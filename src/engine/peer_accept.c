@@ -202,7 +202,8 @@ static bool settle_dials(struct engine_session *session, const struct ctl_conn *
 	return true;
 }
 
-/* Peers of that name that are another session: it was restarted. */
+/* Peers of that name that are another session: it was restarted. Of those that nobody here knows
+ * (NO_ACCEPT) there may be several of one name. */
 static void settle_names(struct engine_session *session, const struct wire_hello *dial,
 			 const struct engine_peer *adopt)
 {
@@ -217,7 +218,8 @@ static void settle_names(struct engine_session *session, const struct wire_hello
 			struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
 
 			if (!peer->died && peer != adopt && peer->counted_up &&
-			    !strcmp(peer->name, dial->name) && !same(peer->uuid, dial->uuid))
+			    !peer_unknown(peer) && !strcmp(peer->name, dial->name) &&
+			    !same(peer->uuid, dial->uuid))
 				old = peer;
 		}
 		pthread_mutex_unlock(&session->lock);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who asked for how long: look-ups of names, connects that share a peer, times without an end. */
+/* Who asked for how long: look-ups of names, connects that share a peer, times without an end; and
+ * what sessions are called. */
 #include "conform.h"
 #include "wire/hello.h"
 
@@ -122,10 +123,42 @@ static void case_default_names(struct env *env)
 	CHECK(strcmp(name[0], name[1]));
 }
 
+/* Who connects to a session that does not want to know may have another's name: neither ends. */
+static void case_namesakes(struct env *env)
+{
+	uint8_t info[TCPX_INFO_MAX_BYTES];
+	tcpx_session *twins[2];
+	tcpx_notification note;
+	tcpx_session_opts opts;
+	tcpx_peer host[2];
+	uint16_t port;
+	size_t len;
+
+	conform_opts(&opts, "host");
+	opts.flags |= TCPX_SESSION_NO_ACCEPT;
+	OK(tcpx_session_open(&opts, &env->session));
+	OK(tcpx_session_listen(env->session, NULL, &port));
+	OK(tcpx_session_info(env->session, info, sizeof(info), &len));
+	conform_opts(&opts, "twin");
+	for (int i = 0; i < 2; i++) {
+		OK(tcpx_session_open(&opts, &twins[i]));
+		OK(tcpx_session_connect(twins[i], info, len, NULL, &host[i]));
+		for (int j = 0; j <= i; j++) {
+			OK(tcpx_notify_send(twins[j], host[j], "x", 1));
+			OK(tcpx_notify_take(env->session, LONG_NS, &note));
+			CHECK(!strcmp(note.name, "twin"));
+			tcpx_notification_release(env->session, &note);
+		}
+	}
+	for (int i = 0; i < 2; i++)
+		tcpx_session_close(twins[i]);
+}
+
 const struct case_row cases_patience[] = {
 	{"connect_name_beside", case_connect_name_beside, CASE_BARE | CASE_ONCE},
 	{"connect_own_patience", case_connect_own_patience, CASE_BARE | CASE_TWO},
 	{"no_limit", case_no_limit, CASE_BARE},
 	{"default_names", case_default_names, CASE_BARE | CASE_ONCE},
+	{"namesakes", case_namesakes, CASE_BARE},
 	{0},
 };
