@@ -53,6 +53,7 @@ typedef struct tcpx_session_opts {
 	const char *unpack;	  /**< as TCPX_UNPACK_IMPL, tcpx-gpudirect(7); NULL: that */
 	uint32_t message_gpu; /**< whose memory messages carry: 1 + its number; 0: TCPX_LOCAL_DEVICE
 			       */
+	uint64_t without;     /**< flags that the environment does not add, which else it may */
 } tcpx_session_opts;
 
 /** Sets an option by the name that it has in the environment: what a session has for itself in

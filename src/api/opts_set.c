@@ -48,16 +48,13 @@ static const struct field *field_of(const char *name)
 	return NULL;
 }
 
-/* A flag only adds to what the environment says; what takes it away is the process's. */
-static tcpx_status set_flag(tcpx_session_opts *opts, const struct field *field, uint64_t on,
-			    const char *value)
+static void set_flag(tcpx_session_opts *opts, const struct field *field, bool on)
 {
-	if ((on != 0) == (field->type == FIELD_FLAG)) {
-		opts->flags |= field->flag;
-		return TCPX_OK;
-	}
+	uint64_t *where = on == (field->type == FIELD_FLAG) ? &opts->flags : &opts->without;
+
 	opts->flags &= ~field->flag;
-	return config_set(field->name, value);
+	opts->without &= ~field->flag;
+	*where |= field->flag;
 }
 
 tcpx_status tcpx_session_opts_set(tcpx_session_opts *opts, const char *name, const char *value)
@@ -91,7 +88,7 @@ tcpx_status tcpx_session_opts_set(tcpx_session_opts *opts, const char *name, con
 		*(const char **)(void *)at = value;
 		break;
 	default:
-		return set_flag(opts, field, parsed, value);
+		set_flag(opts, field, parsed != 0);
 	}
 	return TCPX_OK;
 }

@@ -307,12 +307,20 @@ static tcpx_status check(unsigned i, const char **inout_text, uint64_t *out_u64)
 	return TCPX_OK;
 }
 
+/* Numbers may be written in several ways. */
+static bool same_value(unsigned i, const char *text, uint64_t number)
+{
+	if (rows[i].type == CONFIG_TEXT || rows[i].type == CONFIG_PATH)
+		return !strcmp(text, values[i].text);
+	return number == values[i].u64;
+}
+
 static tcpx_status set(unsigned i, const char *text)
 {
 	struct config_value value = {.source = CONFIG_SET};
 	tcpx_status status = check(i, &text, &value.u64);
 
-	if (status != TCPX_OK || !strcmp(text, values[i].text))
+	if (status != TCPX_OK || same_value(i, text, value.u64))
 		return status;
 	if (fixed) {
 		error_set(TCPX_ERR_STATE, 0, "%s is %.60s in this process, not %.60s", rows[i].name,

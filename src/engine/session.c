@@ -173,7 +173,6 @@ tcpx_status engine_session_open(const tcpx_session_opts *opts, struct engine_ses
 
 	if (!session)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "session");
-	config_fix();
 	session_init(session);
 	status = session_options(session, opts ? opts : &none);
 	if (status == TCPX_OK)
@@ -200,6 +199,7 @@ tcpx_status engine_session_open(const tcpx_session_opts *opts, struct engine_ses
 		session_destroy(session);
 		return status;
 	}
+	config_fix();
 	free_late_ones();
 	session->fork_generation = sys_fork_generation();
 	runtime_call(enlist, session);

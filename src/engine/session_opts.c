@@ -151,21 +151,28 @@ static tcpx_status check_filters(const char *spec)
 	return status;
 }
 
+static uint64_t environment_flags(void)
+{
+	uint64_t flags = config_bool(CONFIG_LOCAL) ? 0 : TCPX_SESSION_NO_LOCAL;
+
+	if (config_bool(CONFIG_BUSY_POLL))
+		flags |= TCPX_SESSION_BUSY_POLL;
+	if (config_bool(CONFIG_STRICT_CANCEL))
+		flags |= TCPX_SESSION_STRICT_CANCEL;
+	return flags;
+}
+
 tcpx_status session_options(struct engine_session *session, const tcpx_session_opts *opts)
 {
 	const char *filters = opts->filters ? opts->filters : config_text(CONFIG_FILTERS);
 	tcpx_status status;
 
-	session->flags = opts->flags;
-	if (!config_bool(CONFIG_LOCAL))
-		session->flags |= TCPX_SESSION_NO_LOCAL;
-	if (config_bool(CONFIG_BUSY_POLL))
-		session->flags |= TCPX_SESSION_BUSY_POLL;
-	if (config_bool(CONFIG_STRICT_CANCEL))
-		session->flags |= TCPX_SESSION_STRICT_CANCEL;
-	if (session->flags & ~(uint64_t)(TCPX_SESSION_NO_ACCEPT * 2 - 1))
-		return error_set(TCPX_ERR_INVALID, 0, "option flags: unknown bit in 0x%llx",
-				 (unsigned long long)session->flags);
+	session->flags = opts->flags | (environment_flags() & ~opts->without);
+	if ((opts->flags | opts->without) & ~(uint64_t)(TCPX_SESSION_NO_ACCEPT * 2 - 1))
+		return error_set(TCPX_ERR_INVALID, 0,
+				 "options flags and without: unknown bit in 0x%llx, 0x%llx",
+				 (unsigned long long)opts->flags,
+				 (unsigned long long)opts->without);
 	if ((session->flags & TCPX_SESSION_NO_LOCAL) && (session->flags & TCPX_SESSION_LOCAL_ONLY))
 		return error_set(
 			TCPX_ERR_INVALID, 0,

@@ -132,6 +132,7 @@ static const tcpx_option *option_named(const char *name)
 /* In force until a session reads it; then it stays, for all of them. */
 static void options_are_set(void **state)
 {
+	tcpx_session_opts wrong = {.sz = sizeof(wrong), .bind = "no-such-interface"};
 	tcpx_session *session;
 
 	(void)state;
@@ -148,11 +149,41 @@ static void options_are_set(void **state)
 	assert_int_equal(tcpx_option_set(NULL, "1"), TCPX_ERR_INVALID);
 	assert_int_equal(tcpx_option_set("TCPX_PIN", NULL), TCPX_ERR_INVALID);
 	assert_int_equal(tcpx_option_set("TCPX_BIND", "localhost"), TCPX_OK);
+	assert_int_equal(tcpx_session_open(&wrong, &session), TCPX_ERR_ADDRESS); /* fixes nothing */
+	assert_int_equal(tcpx_option_set("TCPX_PIN", "0"), TCPX_OK);
+	assert_int_equal(tcpx_option_set("TCPX_PIN", ""), TCPX_OK);
 	assert_int_equal(tcpx_session_open(NULL, &session), TCPX_OK);
 	assert_int_equal(tcpx_option_set("TCPX_PIN", "0"), TCPX_ERR_STATE);
 	assert_non_null(strstr(tcpx_last_error()->what, "TCPX_PIN is 1"));
 	assert_int_equal(tcpx_option_set("TCPX_PIN", "1"), TCPX_OK); /* that it is */
+	assert_int_equal(tcpx_option_set("TCPX_PIN", "yes"), TCPX_OK);
+	assert_int_equal(tcpx_option_set("TCPX_CHUNK_BYTES", "524288"), TCPX_OK);
 	tcpx_session_close(session);
+}
+
+/* A session's flags: its own, whatever the process has. */
+static void flags_are_set_and_taken_away(void **state)
+{
+	tcpx_session_opts opts = {.sz = sizeof(opts), .flags = TCPX_SESSION_LOCAL_ONLY};
+	tcpx_session *session;
+
+	(void)state;
+	assert_int_equal(tcpx_session_open(&opts, &session), TCPX_ERR_INVALID); /* TCPX_LOCAL=0 */
+	assert_non_null(strstr(tcpx_last_error()->what, "NO_LOCAL"));
+	assert_int_equal(tcpx_session_opts_set(&opts, "TCPX_LOCAL", "1"), TCPX_OK);
+	assert_int_equal(opts.flags, TCPX_SESSION_LOCAL_ONLY);
+	assert_int_equal(tcpx_session_open(&opts, &session), TCPX_OK);
+	tcpx_session_close(session);
+	assert_int_equal(tcpx_session_opts_set(&opts, "TCPX_LOCAL", "0"), TCPX_OK);
+	assert_int_equal(tcpx_session_open(&opts, &session), TCPX_ERR_INVALID);
+	opts.flags = 0;
+	opts.without = 1ull << 40;
+	assert_int_equal(tcpx_session_open(&opts, &session), TCPX_ERR_INVALID);
+	assert_int_equal(tcpx_session_opts_set(&opts, "TCPX_STRICT_CANCEL", "1"), TCPX_OK);
+	assert_true(opts.flags & TCPX_SESSION_STRICT_CANCEL);
+	assert_int_equal(tcpx_session_opts_set(&opts, "TCPX_STRICT_CANCEL", "0"), TCPX_OK);
+	assert_false(opts.flags & TCPX_SESSION_STRICT_CANCEL);
+	assert_true(opts.without & TCPX_SESSION_STRICT_CANCEL);
 }
 
 static void options_are_parsed(void **state)
@@ -207,6 +238,7 @@ int main(void)
 		cmocka_unit_test(plugins_are_asked_for_properly),
 		cmocka_unit_test(options_are_set),
 		cmocka_unit_test(options_are_parsed),
+		cmocka_unit_test(flags_are_set_and_taken_away),
 	};
 	char list[300];
 
@@ -217,6 +249,7 @@ int main(void)
 	setenv("TCPX_CHUNK_BYTES", "1M", 1);
 	setenv("UCCL_TCPX_NUM_CHANNELS", "3", 1);
 	setenv("TCPX_SILENT_MS", "1", 1);
+	setenv("TCPX_LOCAL", "0", 1);
 	setenv("TCPX_CHUNK_BYTE", "1", 1);
 	setenv("UCCL_TCPX_NUM_CHANELS", "1", 1);
 	setenv("UCCL_TCPX_DEBUG", "0", 1);
