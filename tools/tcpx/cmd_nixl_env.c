@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +23,7 @@ extern char **environ;
 
 struct nixl_env_options {
 	int alias;
-	const char *python, *plugin;
+	const char *python, *package, *plugin;
 };
 
 static const struct cli_option options[] = {
@@ -30,6 +31,8 @@ static const struct cli_option options[] = {
 	 "ours under the name UCX as well, in place of it, for tools that know no other"},
 	{"python", "FILE", CLI_RULE_TEXT, offsetof(struct nixl_env_options, python), "python3", 0,
 	 "whose NIXL it is for"},
+	{"package", "NAME", CLI_RULE_TEXT, offsetof(struct nixl_env_options, package), NULL, 0,
+	 "which one, nixl_cu12 or nixl_cu13 (default: that which 'import nixl' takes)"},
 	{"plugin", "FILE", CLI_RULE_TEXT, offsetof(struct nixl_env_options, plugin), NULL, 0,
 	 "our plugin (default: the installed one, or this build's)"},
 };
@@ -39,14 +42,23 @@ struct nixl {
 	char package[64], site[PATH_MAX];
 };
 
-/* Looked up without being imported. */
+/* Looked up without being imported. Of several NIXLs that of torch's CUDA, else the newest. */
 static const char question[] =
-	"import importlib.util, os\n"
-	"for name in ('nixl_cu12', 'nixl_cu13'):\n"
+	"import importlib.util, os, re, sys\n"
+	"def folder(name):\n"
 	"    found = importlib.util.find_spec(name)\n"
-	"    if found and found.origin:\n"
+	"    return found and found.origin and os.path.dirname(os.path.realpath(found.origin))\n"
+	"names = sys.argv[1:] or ['nixl_cu13', 'nixl_cu12']\n"
+	"try:\n"
+	"    text = open(os.path.join(folder('torch'), 'version.py')).read()\n"
+	"    cuda = re.search(r'''^cuda\\b.*=\\s*['\"](\\d+)''', text, re.M)[1]\n"
+	"    names.sort(key=lambda name: not name.endswith(cuda))\n"
+	"except (OSError, TypeError):\n"
+	"    pass\n"
+	"for name in names:\n"
+	"    if folder(name):\n"
 	"        print(name)\n"
-	"        print(os.path.dirname(os.path.dirname(os.path.realpath(found.origin))))\n"
+	"        print(os.path.dirname(folder(name)))\n"
 	"        break\n";
 
 static void take_line(FILE *file, char *out, size_t cap)
@@ -56,9 +68,9 @@ static void take_line(FILE *file, char *out, size_t cap)
 	out[strcspn(out, "\n")] = '\0';
 }
 
-static int ask_python(const char *python, struct nixl *out)
+static int ask_python(const char *python, const char *package, struct nixl *out)
 {
-	char *argv[] = {(char *)python, (char *)"-c", (char *)question, NULL};
+	char *argv[] = {(char *)python, (char *)"-c", (char *)question, (char *)package, NULL};
 	posix_spawn_file_actions_t actions;
 	int fds[2], status = 0, rc;
 	FILE *file;
@@ -83,6 +95,12 @@ static int ask_python(const char *python, struct nixl *out)
 	fclose(file);
 	if (waitpid(pid, &status, 0) != pid || status) {
 		cli_error("nixl-env: %s does not say where its packages are", python);
+		return CLI_FAILED;
+	}
+	if (package && !*out->package) {
+		cli_error(
+			"nixl-env: %s has no package %s; 'pip install' it, or leave --package out",
+			python, package);
 		return CLI_FAILED;
 	}
 	return CLI_OK;
@@ -124,19 +142,56 @@ static int make_folder(const char *path)
 	return CLI_FAILED;
 }
 
-/* In place of a link that was there; nothing else is replaced. */
 static int make_link(const char *target, const char *folder, const char *name)
 {
 	char path[PATH_MAX + 256];
-	struct stat st;
 
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	if (!lstat(path, &st) && S_ISLNK(st.st_mode))
-		unlink(path);
-	if (!symlink(target, path))
-		return CLI_OK;
+	if (!unlink(path) || errno == ENOENT)
+		if (!symlink(target, path))
+			return CLI_OK;
 	cli_error("nixl-env: %s: %s", path, strerror(errno));
 	return CLI_FAILED;
+}
+
+/* A file of its own, or the loader would take it for what is loaded under the other name. */
+static int make_alias(const char *plugin, const char *folder)
+{
+	char path[PATH_MAX + 256];
+	ssize_t moved = -1;
+	int from, to = -1;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, ALIAS);
+	unlink(path); /* NIXL's */
+	from = open(plugin, O_RDONLY | O_CLOEXEC);
+	if (from >= 0)
+		to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0777);
+	if (to >= 0)
+		while ((moved = sendfile(to, from, NULL, 1 << 30)) > 0)
+			;
+	if (moved)
+		cli_error("nixl-env: %s: %s", path, strerror(errno));
+	if (from >= 0)
+		close(from);
+	if (to >= 0)
+		close(to);
+	return moved ? CLI_FAILED : CLI_OK;
+}
+
+/* Links, and our alias: what was made before, maybe of a NIXL that is another one now. */
+static void clear_folder(const char *path)
+{
+	struct dirent *entry;
+	DIR *dir = opendir(path);
+	struct stat st;
+
+	while (dir && (entry = readdir(dir)))
+		if (!strcmp(entry->d_name, ALIAS) ||
+		    (!fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) &&
+		     S_ISLNK(st.st_mode)))
+			unlinkat(dirfd(dir), entry->d_name, 0);
+	if (dir)
+		closedir(dir);
 }
 
 /* Links to all shared libraries of a folder. */
@@ -197,6 +252,15 @@ static int check_folder(const char *top, const char *plugins)
 	return CLI_FAILED;
 }
 
+/* For a shell, whatever is in it. */
+static void print_line(const char *folder)
+{
+	fputs("export NIXL_PLUGIN_DIR='", stdout);
+	for (; *folder; folder++)
+		fputs(*folder == '\'' ? "'\\''" : (char[]){*folder, '\0'}, stdout);
+	puts("'");
+}
+
 static int run(const struct cli_command *command, int argc, char **argv)
 {
 	char plugin[PATH_MAX], top[PATH_MAX], libs[PATH_MAX + 8], plugins[PATH_MAX + 16];
@@ -210,7 +274,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
 	wanted = first < argc ? argv[first] : "tcpx-nixl";
 	rc = find_plugin(o.plugin, plugin);
 	if (rc == CLI_OK)
-		rc = ask_python(o.python, &nixl);
+		rc = ask_python(o.python, o.package, &nixl);
 	if (rc == CLI_OK)
 		rc = make_folder(wanted);
 	if (rc != CLI_OK)
@@ -226,12 +290,16 @@ static int run(const struct cli_command *command, int argc, char **argv)
 		rc = make_folder(libs);
 	if (rc == CLI_OK)
 		rc = make_folder(plugins);
-	if (rc == CLI_OK && *nixl.package)
+	if (rc != CLI_OK)
+		return rc;
+	clear_folder(libs);
+	clear_folder(plugins);
+	if (*nixl.package)
 		rc = shadow(&nixl, top, libs, plugins);
 	if (rc == CLI_OK)
 		rc = make_link(plugin, plugins, OURS);
 	if (rc == CLI_OK && o.alias)
-		rc = make_link(plugin, plugins, ALIAS);
+		rc = make_alias(plugin, plugins);
 	if (rc != CLI_OK)
 		return rc;
 	if (*nixl.package)
@@ -239,7 +307,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
 			o.alias ? ", which is UCX as well" : "");
 	else
 		fprintf(stderr, "no NIXL in %s: TCPX alone\n", o.python);
-	printf("export NIXL_PLUGIN_DIR=%s\n", plugins);
+	print_line(plugins);
 	return CLI_OK;
 }
 

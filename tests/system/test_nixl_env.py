@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tcpx nixl-env: which NIXL it takes, what a shell makes of its line, and a second run. The NIXLs
+are empty files where a wheel has its own; with real ones: test_nixl.py."""
+import os
+import pathlib
+
+import pytest
+
+PLUGIN = pathlib.Path(os.environ["BUILD_DIR"]) / "plugins/nixl/libplugin_TCPX.so"
+pytestmark = pytest.mark.skipif(not PLUGIN.exists(), reason="built without a C++ compiler")
+
+
+def install(site, *packages, cuda=None):
+    """What pip leaves there of these packages, and of a torch for that CUDA."""
+    for package in packages:
+        plugins = site / f".{package}.mesonpy.libs/plugins"
+        plugins.mkdir(parents=True)
+        for file in (plugins / "libplugin_UCX.so", plugins / "libplugin_POSIX.so",
+                     plugins.parent / "libnixl.so"):
+            file.write_text(package)
+        for folder in (f"{package}.libs", package):
+            (site / folder).mkdir()
+        (site / package / "__init__.py").write_text("raise SystemExit('imported')")
+    if cuda:
+        (site / "torch").mkdir()
+        (site / "torch/__init__.py").write_text("raise SystemExit('imported')")
+        (site / "torch/version.py").write_text(
+            f"__version__ = '2.9.0+cu99'\ncuda: Optional[str] = {cuda}\n")
+    return {"PYTHONPATH": str(site)}
+
+
+def names(folder):
+    return sorted(path.name for path in pathlib.Path(folder).iterdir())
+
+
+@pytest.mark.parametrize("packages, cuda, args, wanted", [
+    (("nixl_cu12", "nixl_cu13"), None, (), "nixl_cu13"), # as 'import nixl' does
+    (("nixl_cu12", "nixl_cu13"), "'12.8'", (), "nixl_cu12"),
+    (("nixl_cu12", "nixl_cu13"), "'13.0'", (), "nixl_cu13"),
+    (("nixl_cu12", "nixl_cu13"), "None", (), "nixl_cu13"), # a torch without CUDA
+    (("nixl_cu12",), "'13.0'", (), "nixl_cu12"),
+    (("nixl_cu12", "nixl_cu13"), "'13.0'", ("--package", "nixl_cu12"), "nixl_cu12")])
+def test_which_nixl(tool, tmp_path, packages, cuda, args, wanted):
+    env = install(tmp_path / "site", *packages, cuda=cuda)
+    done = tool("nixl-env", *args, tmp_path / "made", env=env)
+    assert done.returncode == 0 and done.stderr.startswith(wanted + " in "), done.stderr
+    assert (tmp_path / "made/l/plugins/libplugin_POSIX.so").read_text() == wanted
+    assert (tmp_path / f"made/{wanted}.libs").is_dir()
+
+
+def test_a_package_that_is_not_there(tool, tmp_path):
+    env = install(tmp_path / "site", "nixl_cu12")
+    done = tool("nixl-env", "--package", "nixl_cu13", tmp_path / "made", env=env)
+    assert done.returncode == 1 and "no package nixl_cu13" in done.stderr
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_shell_takes_the_line(tool, tmp_path):
+    place = tmp_path / "it's my folder; $HOME \"quoted\""
+    done = tool.shell('eval "$("$0" nixl-env "$PLACE")" && ls "$NIXL_PLUGIN_DIR"',
+                      env={"PLACE": str(place), "PYTHONPATH": str(tmp_path)})
+    assert done.stdout == "libplugin_TCPX.so\n", done.stderr
+    assert names(place / "l/plugins") == ["libplugin_TCPX.so"]
+
+
+def test_made_anew(tool, tmp_path):
+    site, made = tmp_path / "site", tmp_path / "made"
+    env = install(site, "nixl_cu12")
+    plugins = made / "l/plugins"
+    assert tool("nixl-env", "--alias", made, env=env).returncode == 0
+    ours, alias = plugins / "libplugin_TCPX.so", plugins / "libplugin_UCX.so"
+    assert alias.read_bytes() == PLUGIN.read_bytes()
+    assert not alias.samefile(ours) # or both names would be one to the loader
+    assert tool("nixl-env", made, env=env).returncode == 0
+    assert alias.read_text() == "nixl_cu12" and ours.samefile(PLUGIN)
+    # that NIXL goes, another one comes
+    (site / ".nixl_cu12.mesonpy.libs/plugins/libplugin_POSIX.so").unlink()
+    assert tool("nixl-env", made, env=env).returncode == 0
+    assert names(plugins) == ["libplugin_TCPX.so", "libplugin_UCX.so"]
+    assert tool("nixl-env", "--alias", made, env={"PYTHONPATH": str(made)}).returncode == 0
+    assert tool("nixl-env", made, env={"PYTHONPATH": str(made)}).returncode == 0
+    assert names(plugins) == ["libplugin_TCPX.so"] and not names(made / "l")[1:]
+    (plugins / "libplugin_TCPX.so").unlink() # and what is not ours stays
+    (plugins / "theirs").write_text("theirs")
+    assert tool("nixl-env", made, env=env).returncode == 1
+    assert (plugins / "theirs").read_text() == "theirs"
