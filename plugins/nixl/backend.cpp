@@ -2,6 +2,7 @@
 /* What NIXL calls: memory, agents, transfers by their objects, notifications. */
 #include "backend.hpp"
 
+#include <algorithm>
 #include <set>
 
 namespace tcpx_nixl
@@ -19,7 +20,8 @@ class backend final : public nixlBackendEngine
 	mutable std::mutex lock_; // of what follows
 	std::unordered_map<std::string, std::shared_ptr<agent>> agents_;
 	std::set<std::pair<std::uintptr_t, const region *>> regions_; // by address
-	std::vector<tcpx_region> late_; // deregistered, but still in somebody's hands
+	std::size_t longest_ = 0;
+	std::vector<std::pair<tcpx_region, std::uintptr_t>> late_; // still in somebody's hands
 
 	void open(const nixlBackendInitParams &args)
 	{
@@ -56,20 +58,31 @@ class backend final : public nixlBackendEngine
 		return it;
 	}
 
-	void drop(agent &it, bool if_gone)
+	void drop(agent &it, std::unique_lock<std::mutex> held)
 	{
-		std::unique_lock held(it.lock);
-
-		must(!if_gone || (&it != self_.get() && it.gone()), NIXL_ERR_NOT_ALLOWED,
-		     "an agent of that name is loaded, and alive: disconnect it first");
-		if (it.link)
+		if (it.peer.id)
 			tcpx_peer_disconnect(session_, it.peer);
 		it.peer = {0};
-		if (&it == self_.get())
-			it.link = 0; // there is no other
+		it.dropped = &it != self_.get(); // ourselves there is no other of
 		held.unlock();
 		std::lock_guard ours(lock_);
 		agents_.erase(it.name);
+	}
+
+	// What was in somebody's hands when it was deregistered may be free by now.
+	void look_after_late()
+	{
+		auto free = [&](const auto &it) {
+			const tcpx_status got = tcpx_region_deregister(session_, it.first, 1);
+
+			if (got != TCPX_ERR_BUSY)
+				say(TCPX_LOG_WARN, "memory at %#zx is free now",
+				    std::size_t(it.second));
+			return got != TCPX_ERR_BUSY;
+		};
+		std::lock_guard held(lock_);
+
+		late_.erase(std::remove_if(late_.begin(), late_.end(), free), late_.end());
 	}
 
       public:
@@ -81,6 +94,9 @@ class backend final : public nixlBackendEngine
 			say(TCPX_LOG_ERROR, "backend '%s' of agent '%s' is not created: %s",
 			    args.type.c_str(), args.localAgent.c_str(), e.what());
 			initErr = true;
+			for (const auto &[name, before] : settings_.before)
+				if (tcpx_option_set(name.c_str(), before.c_str()) != TCPX_OK)
+					say_last(TCPX_LOG_WARN, name.c_str());
 		}
 	}
 
@@ -131,6 +147,7 @@ class backend final : public nixlBackendEngine
 			tcpx_region_opts opts = {};
 			auto made = std::make_unique<region>(what, type);
 
+			look_after_late();
 			must(type == DRAM_SEG || type == VRAM_SEG, NIXL_ERR_NOT_SUPPORTED,
 			     "memory is DRAM or VRAM here");
 			opts.sz = sizeof(opts);
@@ -146,6 +163,7 @@ class backend final : public nixlBackendEngine
 				must(tcpx_region_export(session_, made->handle, &made->token[0]));
 				std::lock_guard held(lock_);
 				regions_.emplace(made->addr, made.get());
+				longest_ = std::max(longest_, made->len);
 			} catch (...) { // nobody may reach it
 				(void)tcpx_region_deregister(session_, made->handle, 0);
 				throw;
@@ -158,21 +176,20 @@ class backend final : public nixlBackendEngine
 	{
 		return guarded("deregisterMem", [&] {
 			std::unique_ptr<region> ours(static_cast<region *>(meta));
-			std::vector<tcpx_region> left;
 			tcpx_status got;
 
 			must(bool(ours), NIXL_ERR_INVALID_PARAM, "no registration");
+			look_after_late();
 			got = tcpx_region_deregister(session_, ours->handle, DEREGISTER_NS);
 			std::lock_guard held(lock_);
 			regions_.erase({ours->addr, ours.get()});
-			for (tcpx_region each : late_)
-				if (tcpx_region_deregister(session_, each, 1) == TCPX_ERR_BUSY)
-					left.push_back(each);
 			if (got == TCPX_ERR_BUSY) {
-				say_last(TCPX_LOG_ERROR, "deregisterMem: do not free that memory");
-				left.push_back(ours->handle);
+				say(TCPX_LOG_ERROR,
+				    "deregisterMem: memory at %#zx is still in use: "
+				    "do not free it before a line says that it is free",
+				    std::size_t(ours->addr));
+				late_.emplace_back(ours->handle, ours->addr);
 			}
-			late_.swap(left);
 			return status_of(got);
 		});
 	}
@@ -194,8 +211,7 @@ class backend final : public nixlBackendEngine
 			     NIXL_ERR_INVALID_PARAM, "the blob is none of ours");
 			made->theirs.reset(new remote{owner, what.metaInfo});
 			std::lock_guard held(owner->lock);
-			if (owner->link)
-				made->theirs->import();
+			made->theirs->import();
 			out = made.release();
 		});
 	}
@@ -231,6 +247,8 @@ class backend final : public nixlBackendEngine
 				while (it != regions_.begin() && !answer) {
 					const region &ours = *(--it)->second;
 
+					if (each.addr - ours.addr >= longest_)
+						break;
 					if (ours.type == what.getType() && ours.holds(each))
 						answer = nixl_b_params_t{{"registered", "1"}};
 				}
@@ -255,10 +273,17 @@ class backend final : public nixlBackendEngine
 			must(tcpx_info_name(info.data(), info.size(), session, sizeof(session)));
 			must(name == session, NIXL_ERR_MISMATCH,
 			     "the connection info is another agent's");
-			if (old && old->info == info)
-				return;
-			if (old) // one that ended, NIXL may have dropped without a word
-				drop(*old, true);
+			if (old) { // one that ended, NIXL may have forgotten without a word
+				std::unique_lock held(old->lock);
+
+				if (old->info == info && !old->gone())
+					return;
+				must(old != self_ && (old->gone() || !old->link),
+				     NIXL_ERR_NOT_ALLOWED,
+				     "an agent of that name is loaded, and alive: "
+				     "disconnect it first");
+				drop(*old, std::move(held));
+			}
 			std::shared_ptr<agent> fresh(new agent{session_, name, info});
 			if (settings_.eager)
 				fresh->join();
@@ -280,7 +305,11 @@ class backend final : public nixlBackendEngine
 
 	nixl_status_t disconnect(const std::string &name) override
 	{
-		return guarded("disconnect", [&] { drop(*find(name), false); });
+		return guarded("disconnect", [&] {
+			std::shared_ptr<agent> it = find(name);
+
+			drop(*it, std::unique_lock(it->lock));
+		});
 	}
 
 	// --- transfers

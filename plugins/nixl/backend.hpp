@@ -18,6 +18,7 @@ struct settings {
 	tcpx_listen_opts listen = {};
 	nixl_b_params_t in_force; // session points into it
 	bool eager = true;	  // connect when an agent's metadata comes
+	std::vector<std::pair<std::string, std::string>> before; // of options, should it fail
 };
 void settings_take(const nixlBackendInitParams &args, settings &out); // throws what is wrong
 nixl_b_params_t settings_list(bool alias);
@@ -51,9 +52,10 @@ struct agent {
 	std::mutex lock = {}; // of what follows
 	tcpx_peer peer = {0};
 	std::uint64_t link = 0; // 0: never dialled
+	bool dropped = false;
 
 	void join();	   // locked: there is a link, or a new one
-	bool gone() const; // locked: and nothing of it is in use
+	bool gone() const; // locked: there was one, and it ended
 };
 
 // Memory of an agent, as its blob says; lives as long as a transfer leads there.

@@ -96,10 +96,13 @@ void settings_take(const nixlBackendInitParams &args, settings &out)
 			say(TCPX_LOG_WARN, "parameter '%s' is ignored: it is no option of ours",
 			    given.c_str());
 		else if (known->second != value && !inert.count(key)) {
+			const std::string name = environment_name(key);
+
+			if (key != "bind") // the process's is none of ours
+				out.before.emplace_back(name, known->second);
 			known->second = value; // stays where it is: opts point to it
 			if (key.compare(0, 5, "nixl_") && key != "port_retries")
-				must(tcpx_session_opts_set(&out.session,
-							   environment_name(key).c_str(),
+				must(tcpx_session_opts_set(&out.session, name.c_str(),
 							   known->second.c_str()));
 		}
 	}

@@ -15,12 +15,9 @@ void agent::join()
 	tcpx_peer fresh;
 	tcpx_error why;
 
-	if (link) {
-		const tcpx_status got = tcpx_peer_error(session, peer, &why);
-
-		must(got != TCPX_ERR_STALE, NIXL_ERR_REMOTE_DISCONNECT,
-		     "the agent was disconnected here");
-		must(got);
+	must(!dropped, NIXL_ERR_REMOTE_DISCONNECT, "the agent was disconnected here");
+	if (peer.id) {
+		must(tcpx_peer_error(session, peer, &why));
 		must(why.status != TCPX_ERR_VERSION, NIXL_ERR_MISMATCH, why.what);
 		if (why.status != TCPX_ERR_PEER_CLOSED)
 			return must(why.status == TCPX_OK, NIXL_ERR_REMOTE_DISCONNECT, why.what);
@@ -29,7 +26,7 @@ void agent::join()
 	opts.timeout_ns = CONNECT_NS;
 	opts.nonblocking = 1;
 	must(tcpx_session_connect(session, info.data(), info.size(), &opts, &fresh));
-	if (link)
+	if (peer.id)
 		tcpx_peer_disconnect(session, peer);
 	peer = fresh;
 	link++;
@@ -39,7 +36,8 @@ bool agent::gone() const
 {
 	tcpx_error why;
 
-	return !link || tcpx_peer_error(session, peer, &why) != TCPX_OK || why.status != TCPX_OK;
+	return peer.id &&
+	       (tcpx_peer_error(session, peer, &why) != TCPX_OK || why.status != TCPX_OK);
 }
 
 remote::~remote()
@@ -54,14 +52,18 @@ bool region::holds(const nixlBasicDesc &piece) const
 	       piece.addr - addr <= len - piece.len && piece.devId == device;
 }
 
+// Without a link the token is looked at, no more.
 void remote::import()
 {
-	if (link == owner->link)
+	tcpx_status got;
+
+	if (link && link == owner->link)
 		return;
 	if (link) // of a link that ended
 		tcpx_region_deregister(owner->session, handle, 0);
 	link = 0;
-	must(tcpx_region_import(owner->session, owner->peer, token.data(), token.size(), &handle));
+	got = tcpx_region_import(owner->session, owner->peer, token.data(), token.size(), &handle);
+	must(owner->peer.id || got != TCPX_ERR_STALE ? got : TCPX_OK);
 	link = owner->link;
 }
 
@@ -166,7 +168,10 @@ nixl_status_t transfer::look()
 		return NIXL_ERR_NOT_POSTED;
 	if (got < TCPX_OK && !told &&
 	    tcpx_request_error(owner->session, request, &error) == TCPX_OK) {
-		say(TCPX_LOG_INFO, "a transfer ended: %s", error.what);
+		say(status_of(got) == NIXL_ERR_REMOTE_DISCONNECT || got == TCPX_ERR_CANCELLED
+			    ? TCPX_LOG_INFO // said before, or wanted
+			    : TCPX_LOG_ERROR,
+		    "a transfer ended: %s; next: %s", error.what, error.next);
 		told = true;
 	}
 	return status_of(got);

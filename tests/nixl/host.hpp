@@ -19,6 +19,8 @@ void host_is(const char *file, int line, const char *call, nixl_status_t got, ni
 
 extern nixlBackendPlugin *host_plugin;
 
+void host_refused(nixl_b_params_t options, const std::string &name = "one"); // is not created
+
 // One end: an engine, and what its agent would keep of it.
 struct end {
 	std::string name;
@@ -60,6 +62,11 @@ nixl_status_t
 host_wait(const end &who,
 	  nixlBackendReqH *request); // of one that was posted, its final nixl_status_t
 std::vector<std::pair<std::string, std::string>> host_notes(const end &who, std::size_t count);
+
+// Where no race detector sees that the bytes are quiet: another process says so, or another mapping
+// of shared memory.
+void set_all(volatile unsigned char *bytes, std::size_t count, int value);
+std::size_t count_all(const volatile unsigned char *bytes, std::size_t count, int value);
 
 // Another process with an end "far" and memory, driven by lines.
 struct process {

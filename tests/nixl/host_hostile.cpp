@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -77,9 +78,9 @@ static void posted_after_unload()
 	IS(both.near.core->unloadMD(both.there), NIXL_SUCCESS);
 	for (unsigned char round = 1; round <= 20; round++) {
 		both.goodbye();
-		std::memset(both.source.bytes.data(), round, both.source.bytes.size());
+		set_all(both.source.bytes.data(), 8192, round);
 		IS(both.move_at_last(), NIXL_SUCCESS);
-		CHECK(both.sink->bytes == both.source.bytes);
+		CHECK(count_all(both.sink->bytes.data(), 8192, round) == 8192);
 	}
 	both.goodbye();
 	both.theirs.descs.pop_back(); // not the list that was prepared: the old link, or refused
@@ -171,6 +172,31 @@ static void started_anew_without_a_word()
 	IS(both.near.core->unloadMD(there), NIXL_SUCCESS);
 	end twin("near"); // ourselves are never replaced
 	IS(both.near.core->loadRemoteConnInfo("near", twin.info), NIXL_ERR_NOT_ALLOWED);
+}
+
+// A link breaks and both live: the same metadata, loaded again, is a new link.
+static void loaded_again_over_a_dead_link()
+{
+	end near("near", {{"filters", "fault:drop=1"}, {"channels", "1"}}), far("far");
+	region_of source(near, 4u << 20), sink(far, 4u << 20);
+	nixlBackendReqH *request = nullptr;
+
+	near.know(far);
+	for (std::size_t size : {source.bytes.size(), std::size_t(4096)}) {
+		nixlBackendMD *there = sink.load(near);
+		nixl_meta_dlist_t mine = host_list(source.at(), size, 1, source.ours);
+		nixl_meta_dlist_t theirs = host_list(sink.at(), size, 1, there);
+		const nixl_status_t end = size == 4096 ? NIXL_SUCCESS : NIXL_ERR_REMOTE_DISCONNECT;
+
+		IS(near.core->prepXfer(NIXL_WRITE, mine, theirs, "far", request, nullptr),
+		   NIXL_SUCCESS);
+		CHECK(begun(
+			near.core->postXfer(NIXL_WRITE, mine, theirs, "far", request, nullptr)));
+		IS(host_wait(near, request), end);
+		IS(near.core->releaseReqH(request), NIXL_SUCCESS);
+		IS(near.core->unloadMD(there), NIXL_SUCCESS);
+		near.know(far); // NIXL had forgotten it without a word
+	}
 }
 
 // A repost that is refused changes nothing of the one that runs, nor of the next.
@@ -302,25 +328,30 @@ static void forked()
 // Connects with the first request, not before.
 static void connected_late()
 {
-	couple both(nixl_b_params_t{{"nixl_eager_connect", "0"}});
+	const nixl_b_params_t lazy = {{"nixl_eager_connect", "0"}};
+	end near("near", lazy), far("far");
+	nixlBackendMD *wrong = nullptr;
 
+	near.know(far); // damaged metadata is found at once all the same
+	IS(near.core->loadRemoteMD({4096, 8192, 0, std::string(24, 0)}, DRAM_SEG, "far", wrong),
+	   NIXL_ERR_INVALID_PARAM);
+	couple both(lazy);
+	set_all(both.source.bytes.data(), 8192, 7);
 	IS(both.move(), NIXL_SUCCESS);
-	CHECK(both.sink->bytes == both.source.bytes);
+	CHECK(count_all(both.sink->bytes.data(), 8192, 7) == 8192);
 	IS(both.near.core->releaseReqH(both.request), NIXL_SUCCESS);
 	IS(both.near.core->unloadMD(both.there), NIXL_SUCCESS);
 }
 
-static std::string said(const nixl_b_params_t &options, const std::string &name = "one")
+// What was said on stderr meanwhile.
+static std::string said(const std::function<void()> &meanwhile)
 {
 	const int lines = memfd_create("lines", MFD_CLOEXEC), before = dup(2);
-	nixl_b_params_t all = options;
-	nixlBackendInitParams args = {
-		name, "TCPX", &all, false, 0, nixl_thread_sync_t::NIXL_THREAD_SYNC_NONE, false};
 	std::string out(65536, '\0');
 	ssize_t len;
 
 	CHECK(lines >= 0 && before >= 0 && dup2(lines, 2) == 2);
-	host_plugin->destroy_engine(host_plugin->create_engine(&args));
+	meanwhile();
 	CHECK(dup2(before, 2) == 2);
 	close(before);
 	len = pread(lines, &out[0], out.size(), 0);
@@ -344,16 +375,31 @@ static void errors_name_the_cause()
 	const std::string port = std::to_string(20000 + getpid() % 7000);
 	end holder("holder", {{"nixl_port", port}});
 
-	CHECK(said({{"bind", "127.0.0.1"}}).empty());
-	const std::string unknown = said({{"bind", "127.0.0.1"}, {"no_such_option", "1"}});
+	const auto refusal = [](const nixl_b_params_t &options) {
+		return said([&] { host_refused(options); });
+	};
+
+	CHECK(said([] { end one("one"); }).empty());
+	const std::string unknown = said([] { end one("one", {{"no_such_option", "1"}}); });
 	CHECK(times(unknown, "no_such_option") == 1 && times(unknown, "\n") == 1);
-	const std::string many = said({{"channels", "900"}});
+	const std::string many = refusal({{"channels", "900"}});
 	CHECK(times(many, "CHANNELS") && times(many, "900") && times(many, "1..64"));
-	const std::string pigeon = said({{"nixl_transport", "pigeon"}});
+	const std::string pigeon = refusal({{"nixl_transport", "pigeon"}});
 	CHECK(times(pigeon, "pigeon") && times(pigeon, "gpudirect"));
 	const std::string taken =
-		said({{"bind", "127.0.0.1"}, {"nixl_port", port}, {"port_retries", "0"}});
+		refusal({{"bind", "127.0.0.1"}, {"nixl_port", port}, {"port_retries", "0"}});
 	CHECK(times(taken, port) && times(taken, "127.0.0.1"));
+	// a transfer that fails by itself says so, once
+	couple both;
+	IS(both.move(), NIXL_SUCCESS);
+	both.sink.reset();
+	const std::string gone = said([&] {
+		IS(both.move(), NIXL_ERR_NOT_ALLOWED);
+		IS(both.near.core->checkXfer(both.request), NIXL_ERR_NOT_ALLOWED);
+	});
+	CHECK(times(gone, "a transfer ended") == 1 && times(gone, "next:") == 1);
+	IS(both.near.core->releaseReqH(both.request), NIXL_SUCCESS);
+	IS(both.near.core->unloadMD(both.there), NIXL_SUCCESS);
 }
 
 const test tests_hostile[] = {
@@ -361,6 +407,7 @@ const test tests_hostile[] = {
 	{"posted_after_deregistration", posted_after_deregistration},
 	{"dropped_while_posted", dropped_while_posted},
 	{"started_anew_without_a_word", started_anew_without_a_word},
+	{"loaded_again_over_a_dead_link", loaded_again_over_a_dead_link},
 	{"refused_repost", refused_repost},
 	{"never_answered", never_answered},
 	{"full_of_notifications", full_of_notifications},

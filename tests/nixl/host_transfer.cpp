@@ -11,6 +11,9 @@ static void said_of_itself()
 {
 	nixl_b_params_t all = host_plugin->get_backend_options();
 
+	// the first of this process: what was refused changes nothing for the next
+	host_refused({{"staging_bytes", "64M"}, {"bind", "no-such-interface"}});
+	CHECK(host_plugin->get_backend_options() == all);
 	CHECK(!std::strcmp(host_plugin->get_plugin_name(), "TCPX"));
 	CHECK(std::strlen(host_plugin->get_plugin_version()) >= 5);
 	CHECK(host_plugin->get_backend_mems().at(0) == DRAM_SEG);
@@ -19,6 +22,12 @@ static void said_of_itself()
 	CHECK(all.at("nixl_transport") == "auto" && all.at("strict_cancel") == "0");
 	CHECK(!all.count("ucx_error_handling_mode")); // under that name alone
 	end one("one", all);			      // handed back, nothing changes
+	end two("two", {{"staging_bytes", "134217728"}, {"one_copy", all.at("one_copy")}});
+	host_refused({{"staging_bytes", "64M"}}); // one for all
+	if (all.at("local") == "0") {		  // a parameter wins, whichever way
+		host_refused({{"nixl_transport", "local"}});
+		end three("three", {{"nixl_transport", "local"}, {"local", "1"}});
+	}
 	CHECK(one.core->supportsRemote() && one.core->supportsLocal());
 	CHECK(one.core->supportsNotif());
 	CHECK(one.core->getSupportedMems().at(0) == DRAM_SEG);
@@ -131,6 +140,11 @@ static void to_itself()
 	CHECK(host_notes(one, 1)[0] == std::make_pair(std::string("one"), std::string("done")));
 	IS(one.core->genNotif("one", "hello"), NIXL_SUCCESS);
 	CHECK(host_notes(one, 1)[0].second == "hello");
+	IS(one.core->disconnect("one"), NIXL_SUCCESS); // and there it is again
+	IS(one.core->prepXfer(NIXL_WRITE, from, to, "one", request, nullptr), NIXL_SUCCESS);
+	CHECK(one.core->postXfer(NIXL_WRITE, from, to, "one", request, nullptr) >= NIXL_SUCCESS);
+	IS(host_wait(one, request), NIXL_SUCCESS);
+	IS(one.core->releaseReqH(request), NIXL_SUCCESS);
 }
 
 // What an agent has sent before it ended arrives.

@@ -305,7 +305,7 @@ def test_under_the_name_of_ucx(nixl, agents):
 def test_a_folder_beside_the_installed_ones(nixl, plugin, agents, tool, tmp_path):
     done = tool("nixl-env", "--python", nixl, "--plugin", plugin, tmp_path / "env")
     assert done.returncode == 0, done.stderr
-    folder = re.fullmatch(r"export NIXL_PLUGIN_DIR=(/\S+)\n", done.stdout)[1]
+    folder = re.fullmatch(r"export NIXL_PLUGIN_DIR='(/\S+)'\n", done.stdout)[1]
     one = agents(nixl, env={"NIXL_PLUGIN_DIR": folder})
     assert {"TCPX", "UCX", "POSIX"} <= set(one("create", "one", "TCPX", PLAIN))
     one("create_more", "UCX") # which finds its own libraries from there
@@ -313,8 +313,11 @@ def test_a_folder_beside_the_installed_ones(nixl, plugin, agents, tool, tmp_path
     again = tool("nixl-env", "--alias", "--python", nixl, "--plugin", plugin, tmp_path / "env")
     assert again.returncode == 0 and "UCX as well" in again.stderr
     two = agents(nixl, env={"NIXL_PLUGIN_DIR": folder})
-    two("create", "two", "UCX", PLAIN)
-    assert two("options", "UCX")["chunk_bytes"] == "512K"
+    two("create", "two", "TCPX", PLAIN)
+    two("create_more", "UCX") # which is ours as well, and says so under that name alone
+    assert two("options", "UCX").items() >= {"ucx_error_handling_mode": "peer",
+                                             "chunk_bytes": "512K"}.items()
+    assert "ucx_error_handling_mode" not in two("options", "TCPX")
     (tmp_path / "other").mkdir()
     (tmp_path / "other/file").write_text("somebody's")
     bad = tool("nixl-env", "--python", nixl, "--plugin", plugin, tmp_path / "other")
