@@ -13,61 +13,6 @@
 
 #include "host.hpp"
 
-static bool begun(nixl_status_t got)
-{
-	return got == NIXL_IN_PROG || got == NIXL_SUCCESS;
-}
-
-// Near and far with a request of near's from one memory to the other.
-struct couple {
-	end near;
-	std::unique_ptr<end> far;
-	region_of source;
-	std::unique_ptr<region_of> sink;
-	nixlBackendMD *there;
-	nixl_meta_dlist_t mine, theirs;
-	nixlBackendReqH *request = nullptr;
-
-	explicit couple(const nixl_b_params_t &options = {})
-	    : near("near", options), far(new end("far")), source(near, 8192),
-	      sink(new region_of(*far, 8192)), there((near.know(*far), sink->load(near))),
-	      mine(host_list(source.at(), 4096, 2, source.ours)),
-	      theirs(host_list(sink->at(), 4096, 2, there))
-	{
-		IS(near.core->prepXfer(NIXL_WRITE, mine, theirs, "far", request, nullptr),
-		   NIXL_SUCCESS);
-	}
-	nixl_status_t post() const
-	{
-		nixlBackendReqH *same = request;
-
-		return near.core->postXfer(NIXL_WRITE, mine, theirs, "far", same, nullptr);
-	}
-	nixl_status_t move() const
-	{
-		const nixl_status_t got = post();
-
-		return begun(got) ? host_wait(near, request) : got;
-	}
-	// Until near has heard that it was dropped, what it posts goes out on the old link.
-	nixl_status_t move_at_last() const
-	{
-		nixl_status_t got;
-
-		while ((got = move()) == NIXL_ERR_REMOTE_DISCONNECT)
-			;
-		return got;
-	}
-	// The other one drops near.
-	void goodbye() const
-	{
-		far->know(near);
-		IS(far->core->genNotif("near", "x"), NIXL_SUCCESS);
-		host_notes(near, 1);
-		IS(far->core->disconnect("near"), NIXL_SUCCESS);
-	}
-};
-
 // The link is another one, and what descriptors pointed to was unloaded: a post asks neither.
 static void posted_after_unload()
 {
@@ -164,8 +109,8 @@ static void started_anew_without_a_word()
 	nixl_meta_dlist_t theirs = host_list(fresh.at(), 4096, 2, there);
 	IS(both.near.core->prepXfer(NIXL_READ, both.mine, theirs, "far", both.request, nullptr),
 	   NIXL_SUCCESS);
-	CHECK(begun(both.near.core->postXfer(NIXL_READ, both.mine, theirs, "far", both.request,
-					     nullptr)));
+	CHECK(host_begun(both.near.core->postXfer(NIXL_READ, both.mine, theirs, "far", both.request,
+						  nullptr)));
 	IS(host_wait(both.near, both.request), NIXL_SUCCESS);
 	IS(both.near.core->releaseReqH(both.request), NIXL_SUCCESS);
 	IS(both.near.core->unloadMD(there), NIXL_SUCCESS);
@@ -195,7 +140,7 @@ static void refused_repost()
 	   NIXL_ERR_REPOST_ACTIVE);
 	kill(far.pid, SIGCONT);
 	IS(host_wait(near, request), NIXL_SUCCESS);
-	CHECK(begun(near.core->postXfer(NIXL_WRITE, ours, theirs, "far", request, nullptr)));
+	CHECK(host_begun(near.core->postXfer(NIXL_WRITE, ours, theirs, "far", request, nullptr)));
 	IS(host_wait(near, request), NIXL_SUCCESS);
 	IS(near.core->genNotif("far", "end"), NIXL_SUCCESS);
 	CHECK(far.ask("words") == "once end ");
