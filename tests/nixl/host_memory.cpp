@@ -94,11 +94,10 @@ template <class Step> static void survives(const char *what, Step step)
 	}
 }
 
-static void starved_of_memory()
+static void registered_without_memory()
 {
 	couple both;
-	end &near = both.near, &far = *both.far;
-	nixl_opt_b_args_t args = {std::string(100, 'n'), true, ""};
+	end &near = both.near;
 	std::vector<unsigned char> bytes(10000);
 	const nixlBlobDesc blob = {reinterpret_cast<std::uintptr_t>(bytes.data()), bytes.size(), 0,
 				   ""};
@@ -119,17 +118,6 @@ static void starved_of_memory()
 
 		return starved([&] { return near.core->getPublicData(both.source.ours, token); });
 	});
-	survives("getConnInfo", [&] {
-		std::string info;
-
-		return starved([&] { return near.core->getConnInfo(info); });
-	});
-	survives("loadRemoteConnInfo", [&] {
-		got = starved([&] { return far.core->loadRemoteConnInfo("near", near.info); });
-		if (got == NIXL_SUCCESS)
-			IS(far.core->disconnect("near"), NIXL_SUCCESS);
-		return got;
-	});
 	survives("loadRemoteMD", [&] {
 		nixlBackendMD *meta = nullptr;
 
@@ -143,6 +131,32 @@ static void starved_of_memory()
 		got = starved([&] { return near.core->loadLocalMD(both.source.ours, meta); });
 		return meta ? near.core->unloadMD(meta) : got;
 	});
+	survives("queryMem", [&] {
+		std::vector<nixl_query_resp_t> answers;
+		nixl_reg_dlist_t asked(DRAM_SEG);
+
+		asked.descs = {both.source.blob()};
+		return starved([&] { return near.core->queryMem(asked, answers); });
+	});
+	survives("deregisterMem", [&] {
+		nixlBackendMD *meta = nullptr;
+
+		IS(near.core->registerMem(blob, DRAM_SEG, meta), NIXL_SUCCESS);
+		return starved([&] { return near.core->deregisterMem(meta); });
+	});
+	IS(both.move(), NIXL_SUCCESS); // nothing of all that was in the way
+	CHECK(both.sink->bytes == both.source.bytes);
+	both.finish();
+}
+
+static void posted_without_memory()
+{
+	couple both;
+	end &near = both.near, &far = *both.far;
+	const nixl_opt_b_args_t args = {std::string(100, 'n'), true, ""};
+	nixl_status_t got;
+
+	IS(both.move(), NIXL_SUCCESS);
 	survives("prepXfer", [&] {
 		nixlBackendReqH *request = nullptr;
 
@@ -157,6 +171,18 @@ static void starved_of_memory()
 		if (host_begun(got))
 			IS(host_wait(near, both.request), NIXL_SUCCESS);
 		return got;
+	});
+	survives("checkXfer",
+		 [&] { return starved([&] { return near.core->checkXfer(both.request); }); });
+	survives("estimateXferCost", [&] {
+		std::chrono::microseconds took, margin;
+		nixl_cost_t method;
+
+		return starved([&] {
+			return near.core->estimateXferCost(NIXL_WRITE, both.mine, both.theirs,
+							   "far", both.request, took, margin,
+							   method, nullptr);
+		});
 	});
 	survives("releaseReqH", [&] {
 		nixlBackendReqH *request = nullptr;
@@ -177,22 +203,31 @@ static void starved_of_memory()
 		some.clear();
 		return starved([&] { return far.core->getNotifs(some); });
 	});
-	survives("queryMem", [&] {
-		std::vector<nixl_query_resp_t> answers;
-		nixl_reg_dlist_t asked(DRAM_SEG);
-
-		asked.descs = {both.source.blob()};
-		return starved([&] { return near.core->queryMem(asked, answers); });
-	});
-	survives("deregisterMem", [&] {
-		nixlBackendMD *meta = nullptr;
-
-		IS(near.core->registerMem(blob, DRAM_SEG, meta), NIXL_SUCCESS);
-		return starved([&] { return near.core->deregisterMem(meta); });
-	});
 	IS(both.move(), NIXL_SUCCESS); // nothing of all that was in the way
 	CHECK(both.sink->bytes == both.source.bytes);
 	both.finish();
+}
+
+static void connected_without_memory()
+{
+	end near("near"), far("far");
+	nixl_status_t got;
+
+	survives("getConnInfo", [&] {
+		std::string info;
+
+		return starved([&] { return near.core->getConnInfo(info); });
+	});
+	survives("loadRemoteConnInfo", [&] {
+		got = starved([&] { return far.core->loadRemoteConnInfo("near", near.info); });
+		if (got == NIXL_SUCCESS)
+			IS(far.core->disconnect("near"), NIXL_SUCCESS);
+		return got;
+	});
+	far.know(near);
+	survives("connect", [&] { return starved([&] { return far.core->connect("near"); }); });
+	IS(far.core->genNotif("near", "there"), NIXL_SUCCESS);
+	CHECK(host_notes(near, 1)[0].second == "there");
 }
 
 static void created_without_memory()
@@ -217,7 +252,9 @@ static void created_without_memory()
 }
 
 const test tests_memory[] = {
-	{"starved_of_memory", starved_of_memory},
+	{"registered_without_memory", registered_without_memory},
+	{"posted_without_memory", posted_without_memory},
+	{"connected_without_memory", connected_without_memory},
 	{"created_without_memory", created_without_memory},
 	{nullptr, nullptr},
 };
