@@ -285,6 +285,17 @@ UNSEEN std::size_t host_count(const volatile unsigned char *bytes, std::size_t c
 	return found;
 }
 
+UNSEEN bool host_same(const std::vector<unsigned char> &one,
+		      const std::vector<unsigned char> &other)
+{
+	const volatile unsigned char *a = one.data(), *b = other.data();
+
+	for (std::size_t i = 0; i < one.size(); i++)
+		if (a[i] != b[i])
+			return false;
+	return one.size() == other.size();
+}
+
 int process_main(const std::string &option)
 {
 	const std::size_t cut = option.find('=');

@@ -66,6 +66,7 @@ std::vector<std::pair<std::string, std::string>> host_notes(const end &who, std:
 // That bytes are quiet may be known by way of another process, which no race detector sees.
 void host_set(volatile unsigned char *bytes, std::size_t count, int value);
 std::size_t host_count(const volatile unsigned char *bytes, std::size_t count, int value);
+bool host_same(const std::vector<unsigned char> &one, const std::vector<unsigned char> &other);
 
 // Near and far with a request of near's from one memory to the other.
 struct couple {

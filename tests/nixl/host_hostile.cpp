@@ -24,7 +24,7 @@ static void posted_after_unload()
 		both.goodbye();
 		std::memset(both.source.bytes.data(), round, both.source.bytes.size());
 		IS(both.move_at_last(), NIXL_SUCCESS);
-		CHECK(both.sink->bytes == both.source.bytes);
+		CHECK(host_same(both.sink->bytes, both.source.bytes));
 	}
 	both.goodbye();
 	both.theirs.descs.pop_back(); // not the list that was prepared: the old link, or refused
@@ -250,7 +250,7 @@ static void connected_late()
 	couple both(nixl_b_params_t{{"nixl_eager_connect", "0"}});
 
 	IS(both.move(), NIXL_SUCCESS);
-	CHECK(both.sink->bytes == both.source.bytes);
+	CHECK(host_same(both.sink->bytes, both.source.bytes));
 	IS(both.near.core->releaseReqH(both.request), NIXL_SUCCESS);
 	IS(both.near.core->unloadMD(both.there), NIXL_SUCCESS);
 }
