@@ -9,7 +9,7 @@ import time
 import pytest
 
 from conftest import HANG, TOP, Tool
-from netns import Hosts, LONG, hosts, why_no_namespaces # noqa: F401
+from netns import LONG, hosts, measure # noqa: F401
 from test_nixl import (MIB, PLAIN, emulator, fixture_agents, fixture_nixl, # noqa: F401
                        fixture_plugin, meet, move)
 from test_node import counted
@@ -128,8 +128,11 @@ def test_a_silent_peer_is_gone(nixl, agents, hosts, op): # noqa: F811
     hosts.a.drop("output")
     near("prepare", "x", op, "far", [(0, BIG)], [(at, BIG)])
     assert near("post", "x") == "PROC"
+    begin = time.monotonic()
     with pytest.raises(RuntimeError, match="nixlRemoteDisconnectError"):
         near("end", "x")
+    measure(f"NIXL {op}, silent peer, limit {params.get('silent_ms', 5000)} ms",
+            time.monotonic() - begin, "s")
     near("release", "x")
     hosts.a.undrop()
 
