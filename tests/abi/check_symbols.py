@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The library exports what the headers declare and imports nothing that harms its host process.
+"""The library exports what the headers declare and imports nothing that harms its host process;
+and the NIXL plugin its entry points, and needs nothing that a host may lack.
 
-Usage: check_symbols.py exports|imports|internal|link FILE
+Usage: check_symbols.py exports|imports|internal|link|plugin FILE
 """
 import os
 import re
@@ -19,6 +20,10 @@ FORBIDDEN = {"exit", "_exit", "_Exit", "quick_exit", "abort", "raise", "__assert
              "system", "popen", "fork", "vfork", "execv", "execve", "execvp", "setenv", "unsetenv",
              "putenv", "clearenv", "chdir", "signal", "sigaction", "sigprocmask", "setlocale"}
 GLIBC_MAX = (2, 34)
+ENTRIES = {"nixl_plugin_init", "nixl_plugin_fini"}
+# And what unwinds the stack, one for all of a process, which every host written in C++ has.
+C_LIBRARY = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "ld-linux-x86-64.so.2",
+             "libgcc_s.so.1"}
 
 
 def nm(*argv):
@@ -38,16 +43,36 @@ def exports(path):
     return case("nothing else is exported", have - want) or bad
 
 
-def imports(path):
-    rows = [row[-1] for row in nm("-D", "--undefined-only", path)]
-    bad = case("nothing imported ends or talks over the host process",
-               {row.split("@")[0] for row in rows} & FORBIDDEN)
+def imported(path):
+    return [row[-1] for row in nm("-D", "--undefined-only", path)]
+
+
+def old_enough(rows):
     newer = set()
     for row in rows:
         found = re.search(r"@GLIBC_(\d+)\.(\d+)", row)
         if found and (int(found[1]), int(found[2])) > GLIBC_MAX:
             newer.add(row)
-    return case(f"no GLIBC newer than {GLIBC_MAX[0]}.{GLIBC_MAX[1]} is needed", newer) or bad
+    return case(f"no GLIBC newer than {GLIBC_MAX[0]}.{GLIBC_MAX[1]} is needed", newer)
+
+
+def imports(path):
+    rows = imported(path)
+    bad = case("nothing imported ends or talks over the host process",
+               {row.split("@")[0] for row in rows} & FORBIDDEN)
+    return old_enough(rows) or bad
+
+
+def plugin(path):
+    have = {row[-1] for row in nm("-D", "--defined-only", path)}
+    bad = case("the entry points are exported and nothing else is", have ^ ENTRIES)
+    done = subprocess.run(["readelf", "-dW", path], text=True, capture_output=True, check=True)
+    needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", done.stdout))
+    bad = case("the C library alone is needed", needed - C_LIBRARY) or bad
+    flags = re.search(r"\(FLAGS_1\)(.*)", done.stdout)
+    bad = case("it stays when it is unloaded",
+               () if flags and "NODELETE" in flags[1] else {"no NODELETE"}) or bad
+    return old_enough(imported(path)) or bad
 
 
 def internal(path):
@@ -77,6 +102,7 @@ def link(path):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1] not in ("exports", "imports", "internal", "link"):
+    if len(sys.argv) != 3 or sys.argv[1] not in ("exports", "imports", "internal", "link",
+                                                 "plugin"):
         sys.exit(__doc__)
     sys.exit(int(globals()[sys.argv[1]](sys.argv[2])))

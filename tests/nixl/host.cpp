@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,11 +46,12 @@ void host_refused(nixl_b_params_t options, const std::string &name)
 	host_plugin->destroy_engine(core);
 }
 
-end::end(const std::string &name, const nixl_b_params_t &options) : name(name)
+end::end(const std::string &name, const nixl_b_params_t &options, nixl_thread_sync_t sync,
+	 bool thread)
+    : name(name)
 {
 	nixl_b_params_t all = options;
-	nixlBackendInitParams args = {
-		name, "TCPX", &all, false, 0, nixl_thread_sync_t::NIXL_THREAD_SYNC_RW, false};
+	nixlBackendInitParams args = {name, "TCPX", &all, thread, 0, sync, false};
 
 	all.emplace("bind", "127.0.0.1");
 	core = host_plugin->create_engine(&args);
@@ -112,6 +114,11 @@ nixl_status_t host_wait(const end &who, nixlBackendReqH *request)
 	return now;
 }
 
+bool host_begun(nixl_status_t got)
+{
+	return got == NIXL_IN_PROG || got == NIXL_SUCCESS;
+}
+
 std::vector<std::pair<std::string, std::string>> host_notes(const end &who, std::size_t count)
 {
 	std::vector<std::pair<std::string, std::string>> all;
@@ -126,7 +133,53 @@ std::vector<std::pair<std::string, std::string>> host_notes(const end &who, std:
 	return all;
 }
 
-process::process()
+couple::couple(const nixl_b_params_t &options, std::size_t size)
+    : near("near", options), far(new end("far")), source(near, size),
+      sink(new region_of(*far, size)), there((near.know(*far), sink->load(near))),
+      mine(host_list(source.at(), size / 2, 2, source.ours)),
+      theirs(host_list(sink->at(), size / 2, 2, there))
+{
+	IS(near.core->prepXfer(NIXL_WRITE, mine, theirs, "far", request, nullptr), NIXL_SUCCESS);
+}
+
+nixl_status_t couple::post(const nixl_opt_b_args_t *args) const
+{
+	nixlBackendReqH *same = request;
+
+	return near.core->postXfer(NIXL_WRITE, mine, theirs, "far", same, args);
+}
+
+nixl_status_t couple::move(const nixl_opt_b_args_t *args) const
+{
+	const nixl_status_t got = post(args);
+
+	return host_begun(got) ? host_wait(near, request) : got;
+}
+
+nixl_status_t couple::move_at_last() const
+{
+	nixl_status_t got;
+
+	while ((got = move()) == NIXL_ERR_REMOTE_DISCONNECT)
+		;
+	return got;
+}
+
+void couple::goodbye() const
+{
+	far->know(near);
+	IS(far->core->genNotif("near", "x"), NIXL_SUCCESS);
+	host_notes(near, 1);
+	IS(far->core->disconnect("near"), NIXL_SUCCESS);
+}
+
+void couple::finish() const
+{
+	IS(near.core->releaseReqH(request), NIXL_SUCCESS);
+	IS(near.core->unloadMD(there), NIXL_SUCCESS);
+}
+
+process::process(const std::string &option)
 {
 	int to[2], from[2];
 
@@ -137,7 +190,7 @@ process::process()
 		prctl(PR_SET_PDEATHSIG, SIGKILL); // of a host that failed
 		dup2(to[0], 0);
 		dup2(from[1], 1);
-		execl(self, self, "--far", nullptr);
+		execl(self, self, "--far", option.c_str(), nullptr);
 		_exit(127);
 	}
 	close(to[0]);
@@ -199,6 +252,23 @@ std::string process::ask(const std::string &line) const
 	return line == "info" || line == "token" ? bytes_of(got) : got;
 }
 
+void process::stop() const
+{
+	int status;
+
+	kill(pid, SIGSTOP);
+	CHECK(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status));
+}
+
+int process::peek(std::size_t off) const
+{
+	unsigned char byte;
+	const iovec here = {&byte, 1}, there = {reinterpret_cast<void *>(at + off), 1};
+
+	CHECK(process_vm_readv(pid, &here, 1, &there, 1, 0) == 1);
+	return byte;
+}
+
 nixlBackendMD *process::load(const end &who) const
 {
 	nixlBackendMD *meta = nullptr;
@@ -210,13 +280,13 @@ nixlBackendMD *process::load(const end &who) const
 
 #define UNSEEN __attribute__((no_sanitize("thread"), noinline))
 
-UNSEEN void set_all(volatile unsigned char *bytes, std::size_t count, int value)
+UNSEEN void host_set(volatile unsigned char *bytes, std::size_t count, int value)
 {
 	for (std::size_t i = 0; i < count; i++)
 		bytes[i] = (unsigned char)value;
 }
 
-UNSEEN std::size_t count_all(const volatile unsigned char *bytes, std::size_t count, int value)
+UNSEEN std::size_t host_count(const volatile unsigned char *bytes, std::size_t count, int value)
 {
 	std::size_t found = 0;
 
@@ -225,9 +295,23 @@ UNSEEN std::size_t count_all(const volatile unsigned char *bytes, std::size_t co
 	return found;
 }
 
-int process_main()
+UNSEEN bool host_same(const std::vector<unsigned char> &one,
+		      const std::vector<unsigned char> &other)
 {
-	end far("far");
+	const volatile unsigned char *a = one.data(), *b = other.data();
+
+	for (std::size_t i = 0; i < one.size(); i++)
+		if (a[i] != b[i])
+			return false;
+	return one.size() == other.size();
+}
+
+int process_main(const std::string &option)
+{
+	const std::size_t cut = option.find('=');
+	end far("far", option.empty()
+			       ? nixl_b_params_t()
+			       : nixl_b_params_t{{option.substr(0, cut), option.substr(cut + 1)}});
 	region_of mine(far, 32u << 20);
 
 	for (std::string line = line_of(0); !line.empty(); line = line_of(0)) {
@@ -242,11 +326,11 @@ int process_main()
 		} else if (line == "size") {
 			answer = std::to_string(mine.bytes.size());
 		} else if (line[0] == '=') { // all bytes are that
-			set_all(mine.bytes.data(), mine.bytes.size(), std::stoi(line.substr(1)));
+			host_set(mine.bytes.data(), mine.bytes.size(), std::stoi(line.substr(1)));
 			answer = "ok";
 		} else if (line[0] == '#') { // how many bytes are
-			answer = std::to_string(count_all(mine.bytes.data(), mine.bytes.size(),
-							  std::stoi(line.substr(1))));
+			answer = std::to_string(host_count(mine.bytes.data(), mine.bytes.size(),
+							   std::stoi(line.substr(1))));
 		} else if (line == "words") { // all that were notified, to the last
 			answer = "";
 			for (std::string last; last != "end";)
@@ -298,10 +382,13 @@ int main(int argc, char **argv)
 	host_plugin = init();
 	CHECK(host_plugin && host_plugin->api_version == 1);
 	if (argc > 1 && !std::strcmp(argv[1], "--far"))
-		return process_main();
-	run(tests_transfer, argc > 1 ? argv[1] : nullptr, passed);
-	run(tests_failure, argc > 1 ? argv[1] : nullptr, passed);
-	run(tests_hostile, argc > 1 ? argv[1] : nullptr, passed);
+		return process_main(argc > 2 ? argv[2] : "");
+	if (argc > 1 && !std::strcmp(argv[1], "--gpu")) // over the stand-in, for that alone
+		run(tests_gpu, argc > 2 ? argv[2] : nullptr, passed);
+	else
+		for (const test *each : {tests_transfer, tests_notes, tests_modes, tests_failure,
+					 tests_abort, tests_hostile, tests_memory})
+			run(each, argc > 1 ? argv[1] : nullptr, passed);
 	std::printf("%d passed, 0 failed, 0 skipped\n", passed);
 	return passed ? 0 : 1;
 }

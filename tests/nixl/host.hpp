@@ -27,7 +27,9 @@ struct end {
 	nixlBackendEngine *core = nullptr;
 	std::string info;
 
-	explicit end(const std::string &name, const nixl_b_params_t &options = {});
+	explicit end(const std::string &name, const nixl_b_params_t &options = {},
+		     nixl_thread_sync_t sync = nixl_thread_sync_t::NIXL_THREAD_SYNC_RW,
+		     bool thread = false);
 	~end();
 	end(const end &) = delete;
 	end &operator=(const end &) = delete;
@@ -58,15 +60,33 @@ struct region_of {
 
 nixl_meta_dlist_t host_list(std::uintptr_t at, std::size_t block, std::size_t count,
 			    nixlBackendMD *meta, std::size_t stride = 0);
-nixl_status_t
-host_wait(const end &who,
-	  nixlBackendReqH *request); // of one that was posted, its final nixl_status_t
+// Of one that was posted, its final status.
+nixl_status_t host_wait(const end &who, nixlBackendReqH *request);
+bool host_begun(nixl_status_t got); // by a post
 std::vector<std::pair<std::string, std::string>> host_notes(const end &who, std::size_t count);
 
-// Where no race detector sees that the bytes are quiet: another process says so, or another mapping
-// of shared memory.
-void set_all(volatile unsigned char *bytes, std::size_t count, int value);
-std::size_t count_all(const volatile unsigned char *bytes, std::size_t count, int value);
+// That bytes are quiet may be known by way of another process, which no race detector sees.
+void host_set(volatile unsigned char *bytes, std::size_t count, int value);
+std::size_t host_count(const volatile unsigned char *bytes, std::size_t count, int value);
+bool host_same(const std::vector<unsigned char> &one, const std::vector<unsigned char> &other);
+
+// Near and far with a request of near's from one memory to the other.
+struct couple {
+	end near;
+	std::unique_ptr<end> far;
+	region_of source;
+	std::unique_ptr<region_of> sink;
+	nixlBackendMD *there;
+	nixl_meta_dlist_t mine, theirs;
+	nixlBackendReqH *request = nullptr;
+
+	explicit couple(const nixl_b_params_t &options = {}, std::size_t size = 8192);
+	nixl_status_t post(const nixl_opt_b_args_t *args = nullptr) const;
+	nixl_status_t move(const nixl_opt_b_args_t *args = nullptr) const; // post, and its end
+	nixl_status_t move_at_last() const; // over the new link, once near has heard of a goodbye
+	void goodbye() const;		    // the other one drops near
+	void finish() const;		    // of what was prepared and loaded
+};
 
 // Another process with an end "far" and memory, driven by lines.
 struct process {
@@ -76,15 +96,18 @@ struct process {
 	std::uintptr_t at = 0;
 	std::size_t size = 0;
 
-	process();
+	explicit process(const std::string &option = ""); // "key=value" of its end
 	~process();
 	std::string ask(const std::string &line) const;
+	void stop() const;
+	int peek(std::size_t off) const;	   // a byte of its memory, also while it is stopped
 	nixlBackendMD *load(const end &who) const; // and its connection
 };
-int process_main(); // what it runs
+int process_main(const std::string &option); // what it runs
 
 struct test {
 	const char *name;
 	void (*run)();
 };
-extern const test tests_transfer[], tests_failure[], tests_hostile[];
+extern const test tests_transfer[], tests_notes[], tests_modes[], tests_failure[], tests_abort[],
+	tests_hostile[], tests_memory[], tests_gpu[];

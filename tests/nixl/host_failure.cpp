@@ -290,7 +290,7 @@ static void dropped_by_the_other()
 	nixl_meta_dlist_t theirs = host_list(sink.at(), 4096, 1, there);
 	IS(near.core->prepXfer(NIXL_WRITE, mine, theirs, "far", request, nullptr), NIXL_SUCCESS);
 	for (unsigned char round = 1; round < 4; round++) {
-		set_all(source.bytes.data(), 4096, round);
+		host_set(source.bytes.data(), 4096, round);
 		nixl_status_t now;
 		do { // until near has heard of it, a post may still go out on the old link and end
 			now = near.core->postXfer(NIXL_WRITE, mine, theirs, "far", request,
@@ -299,7 +299,7 @@ static void dropped_by_the_other()
 				now = host_wait(near, request);
 		} while (round > 1 && now == NIXL_ERR_REMOTE_DISCONNECT);
 		IS(now, NIXL_SUCCESS);
-		CHECK(count_all(sink.bytes.data(), 4096, round) == 4096);
+		CHECK(host_count(sink.bytes.data(), 4096, round) == 4096);
 		IS(far.core->disconnect("near"), NIXL_SUCCESS);
 		far.know(near);
 	}

@@ -14,61 +14,6 @@
 
 #include "host.hpp"
 
-static bool begun(nixl_status_t got)
-{
-	return got == NIXL_IN_PROG || got == NIXL_SUCCESS;
-}
-
-// Near and far with a request of near's from one memory to the other.
-struct couple {
-	end near;
-	std::unique_ptr<end> far;
-	region_of source;
-	std::unique_ptr<region_of> sink;
-	nixlBackendMD *there;
-	nixl_meta_dlist_t mine, theirs;
-	nixlBackendReqH *request = nullptr;
-
-	explicit couple(const nixl_b_params_t &options = {})
-	    : near("near", options), far(new end("far")), source(near, 8192),
-	      sink(new region_of(*far, 8192)), there((near.know(*far), sink->load(near))),
-	      mine(host_list(source.at(), 4096, 2, source.ours)),
-	      theirs(host_list(sink->at(), 4096, 2, there))
-	{
-		IS(near.core->prepXfer(NIXL_WRITE, mine, theirs, "far", request, nullptr),
-		   NIXL_SUCCESS);
-	}
-	nixl_status_t post() const
-	{
-		nixlBackendReqH *same = request;
-
-		return near.core->postXfer(NIXL_WRITE, mine, theirs, "far", same, nullptr);
-	}
-	nixl_status_t move() const
-	{
-		const nixl_status_t got = post();
-
-		return begun(got) ? host_wait(near, request) : got;
-	}
-	// Until near has heard that it was dropped, what it posts goes out on the old link.
-	nixl_status_t move_at_last() const
-	{
-		nixl_status_t got;
-
-		while ((got = move()) == NIXL_ERR_REMOTE_DISCONNECT)
-			;
-		return got;
-	}
-	// The other one drops near.
-	void goodbye() const
-	{
-		far->know(near);
-		IS(far->core->genNotif("near", "x"), NIXL_SUCCESS);
-		host_notes(near, 1);
-		IS(far->core->disconnect("near"), NIXL_SUCCESS);
-	}
-};
-
 // The link is another one, and what descriptors pointed to was unloaded: a post asks neither.
 static void posted_after_unload()
 {
@@ -78,9 +23,9 @@ static void posted_after_unload()
 	IS(both.near.core->unloadMD(both.there), NIXL_SUCCESS);
 	for (unsigned char round = 1; round <= 20; round++) {
 		both.goodbye();
-		set_all(both.source.bytes.data(), 8192, round);
+		host_set(both.source.bytes.data(), 8192, round);
 		IS(both.move_at_last(), NIXL_SUCCESS);
-		CHECK(count_all(both.sink->bytes.data(), 8192, round) == 8192);
+		CHECK(host_same(both.sink->bytes, both.source.bytes));
 	}
 	both.goodbye();
 	both.theirs.descs.pop_back(); // not the list that was prepared: the old link, or refused
@@ -165,8 +110,8 @@ static void started_anew_without_a_word()
 	nixl_meta_dlist_t theirs = host_list(fresh.at(), 4096, 2, there);
 	IS(both.near.core->prepXfer(NIXL_READ, both.mine, theirs, "far", both.request, nullptr),
 	   NIXL_SUCCESS);
-	CHECK(begun(both.near.core->postXfer(NIXL_READ, both.mine, theirs, "far", both.request,
-					     nullptr)));
+	CHECK(host_begun(both.near.core->postXfer(NIXL_READ, both.mine, theirs, "far", both.request,
+						  nullptr)));
 	IS(host_wait(both.near, both.request), NIXL_SUCCESS);
 	IS(both.near.core->releaseReqH(both.request), NIXL_SUCCESS);
 	IS(both.near.core->unloadMD(there), NIXL_SUCCESS);
@@ -190,7 +135,7 @@ static void loaded_again_over_a_dead_link()
 
 		IS(near.core->prepXfer(NIXL_WRITE, mine, theirs, "far", request, nullptr),
 		   NIXL_SUCCESS);
-		CHECK(begun(
+		CHECK(host_begun(
 			near.core->postXfer(NIXL_WRITE, mine, theirs, "far", request, nullptr)));
 		IS(host_wait(near, request), end);
 		IS(near.core->releaseReqH(request), NIXL_SUCCESS);
@@ -221,7 +166,7 @@ static void refused_repost()
 	   NIXL_ERR_REPOST_ACTIVE);
 	kill(far.pid, SIGCONT);
 	IS(host_wait(near, request), NIXL_SUCCESS);
-	CHECK(begun(near.core->postXfer(NIXL_WRITE, ours, theirs, "far", request, nullptr)));
+	CHECK(host_begun(near.core->postXfer(NIXL_WRITE, ours, theirs, "far", request, nullptr)));
 	IS(host_wait(near, request), NIXL_SUCCESS);
 	IS(near.core->genNotif("far", "end"), NIXL_SUCCESS);
 	CHECK(far.ask("words") == "once end ");
@@ -336,9 +281,9 @@ static void connected_late()
 	IS(near.core->loadRemoteMD({4096, 8192, 0, std::string(24, 0)}, DRAM_SEG, "far", wrong),
 	   NIXL_ERR_INVALID_PARAM);
 	couple both(lazy);
-	set_all(both.source.bytes.data(), 8192, 7);
+	host_set(both.source.bytes.data(), 8192, 7);
 	IS(both.move(), NIXL_SUCCESS);
-	CHECK(count_all(both.sink->bytes.data(), 8192, 7) == 8192);
+	CHECK(host_same(both.sink->bytes, both.source.bytes));
 	IS(both.near.core->releaseReqH(both.request), NIXL_SUCCESS);
 	IS(both.near.core->unloadMD(both.there), NIXL_SUCCESS);
 }

@@ -66,7 +66,8 @@ class Commands:
     def __init__(self):
         self.api = nixl()
         self.agent, self.backend = None, None
-        self.memory, self.kind, self.gpu, self.handles = None, "DRAM", 0, {}
+        self.memory, self.kind, self.gpu, self.length = None, "DRAM", 0, 0
+        self.handles = {}
 
     def create(self, name, backend, params, prog_thread=True):
         config = self.api.nixl_agent_config(enable_prog_thread=prog_thread, backends=[])
@@ -81,11 +82,18 @@ class Commands:
         return self.agent.get_plugin_params(backend)
 
     def register(self, length, kind="DRAM", gpu=0):
-        self.kind, self.gpu = kind, gpu
+        self.kind, self.gpu, self.length = kind, gpu, length
         self.memory = Host(length) if kind == "DRAM" else Gpu(length, gpu)
         self.agent.register_memory([(self.memory.address, length, gpu, "")], kind,
                                    backends=[self.backend])
         return self.memory.address
+
+    def register_again(self):
+        """The same memory: whatever still had it has let go."""
+        rows = [(self.memory.address, self.length, self.gpu, "")]
+        descs = self.agent.get_reg_descs(rows, self.kind)
+        self.agent.deregister_memory(descs, backends=[self.backend])
+        self.agent.register_memory(descs, backends=[self.backend])
 
     def register_as(self, length, kind):
         """Memory of the host, called another kind."""
