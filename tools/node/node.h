@@ -204,6 +204,9 @@ struct perf_leave node_leave(const struct node *node); /* asked in long work on 
 tcpx_status node_run(struct node *node);
 /* One of them, over the directions that the links have set; rows and times are added to. */
 tcpx_status node_window(struct node *node, uint32_t window);
+/* Every byte that comes is compared; --unpack none leaves nothing to look at. */
+bool node_compares(const struct node *node);
+#define NODE_NOT_COMPARED "NOT LOOKED AT (--unpack none): the data is invalid"
 /* Which area of a GPU's memory is a link's. */
 static inline uint32_t node_area(const struct node *node, uint32_t link)
 {

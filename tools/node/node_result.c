@@ -63,7 +63,7 @@ static void fill_report(struct node *node, struct report *r)
 }
 
 struct sums {
-	uint64_t bytes, wrong, checked, slowest_ns, cpu_ns;
+	uint64_t bytes, wrong, slowest_ns, cpu_ns;
 	double rate, ceiling; /* bytes a second; ceiling 0: not measured */
 };
 
@@ -83,7 +83,6 @@ static struct sums add_up(const struct node *node, const struct report *reports)
 		for (uint32_t i = 0; i < r->ngpus; i++) {
 			s.bytes += r->gpus[i].row.bytes_out;
 			s.wrong += r->gpus[i].row.wrong;
-			s.checked += r->gpus[i].row.checked;
 		}
 	}
 	s.rate = rate(s.bytes, s.slowest_ns) * GIGA;
@@ -156,7 +155,7 @@ static void print_table(const struct node *node, const struct results *all, cons
 	       "%s\n",
 	       (unsigned long long)node->options->iters,
 	       bytes_format(node->options->size, text, sizeof(text)),
-	       s->checked ? "compared" : "NOT LOOKED AT (--unpack none): the data is invalid");
+	       node_compares(node) ? "compared" : NODE_NOT_COMPARED);
 	if (s->ceiling > 0)
 		printf("ceiling %.3f GB/s of as many plain sockets: the sum is %.1f %% of it\n",
 		       s->ceiling / GIGA, 100 * s->rate / s->ceiling);

@@ -142,21 +142,18 @@ int node_start(const struct cli_command *command, struct node *node, struct node
 		node->gpus[i].index = i;
 		node->gpus[i].number = numbers[i];
 	}
-	if (first < argc) {
-		rc = take_host(node, o, argv[first]);
-		if (rc != CLI_GO)
-			return rc;
-	} else {
+	rc = first < argc ? take_host(node, o, argv[first]) : CLI_GO;
+	/* Before anything reads the library's options: it sets some. */
+	if (rc == CLI_GO && o->transport >= NODE_PLUGIN)
+		rc = cli_plugin_prepare(command, &o->plugin, o->transport == NODE_GPUDIRECT, -1, 0);
+	if (rc != CLI_GO)
+		return rc;
+	if (first == argc) {
 		status = take_launch(node, o);
 		if (status != TCPX_OK)
 			return cli_fail(status, "this rank cannot start");
 	}
 	node->say = !o->quiet && !(node->launched && node->rank);
-	if (o->transport >= NODE_PLUGIN) {
-		rc = cli_plugin_prepare(command, &o->plugin, o->transport == NODE_GPUDIRECT, -1, 0);
-		if (rc != CLI_GO)
-			return rc;
-	}
 	cli_say_unknown();
 	return CLI_GO;
 }

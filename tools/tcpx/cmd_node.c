@@ -12,12 +12,8 @@
 /* None of the bytes that came were put into GPU memory by the NIC: what a wrong pair looks like. */
 static bool no_devmem(struct node *node, const struct cli_devmem *devmem)
 {
-	char unpack[16];
-
 	return cli_devmem_end(devmem, node->devmem, sizeof(node->devmem)) == CLI_DEVMEM_NONE &&
-	       strcmp(cli_choice_text(NODE_UNPACKS, node->options->plugin.unpack, unpack,
-				      sizeof(unpack)),
-		      "host-recv") != 0;
+	       strcmp(cli_plugin_unpack(), CLI_HOST_RECV) != 0;
 }
 
 static tcpx_status run_counted(struct node *node)
