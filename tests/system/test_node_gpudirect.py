@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """tcpx node over the emulated plugin: what becomes of messages, and what is evidence that they
 came into GPU memory."""
+import json
+import re
+
 import pytest
 
 from test_launch import plain
@@ -48,3 +51,72 @@ def test_the_option_counts_where_a_launcher_started_the_ranks(tool, a3, default_
     assert [one.returncode for one in done] == [0, 0], done[0].stderr + done[1].stderr
     assert "NOT LOOKED AT (--unpack none)" in done[0].stdout
     assert [row[4] for row in rows(done[0].stdout)] == [0, 0]
+
+
+def still(tmp_path, *nics):
+    """Where to read counters from: those of the NICs named stand still."""
+    folder = tmp_path / "still"
+    folder.mkdir()
+    for nic in ("eth1", "eth2", "eth3", "eth4"):
+        if nic in nics:
+            (folder / nic).write_text("rx_devmem_pkts: 7\n", encoding="utf-8")
+        else:
+            (folder / nic).symlink_to(tmp_path / "devmem" / nic)
+    return {"TCPX_DEVMEM_STATS": f"{folder}/%s"}
+
+
+def test_each_nic_must_have_counted(tool, a3, messages, tmp_path): # noqa: F811
+    done = Ranks(tool, *messages, "--gpus", "2-5", env={**a3, **still(tmp_path, "eth3")}).end()
+    assert [one.returncode for one in done] == [1, 1]
+    for one in done:
+        assert re.search(r"no devmem data: \d+ messages came to GPU 4 through NIC eth3, and its "
+                         "rx_devmem_pkts did not rise", one.stderr), one.stderr
+        assert "through NIC eth2" not in one.stderr
+    assert any("tcpx doctor --nic eth3" in one.stderr for one in done)
+
+
+@pytest.mark.usefixtures("with_json")
+def test_what_each_nic_counted(tool, a3, messages, tmp_path): # noqa: F811
+    done = Ranks(tool, *messages, "--gpus", "1-2", server=["--json", tmp_path / "node.json"],
+                 env=a3).end()
+    assert [one.returncode for one in done] == [0, 0], done[0].stderr + done[1].stderr
+    found = json.loads((tmp_path / "node.json").read_text(encoding="utf-8"))
+    for rank in found["ranks"]:
+        assert list(rank["rx_devmem_pkts"]) == ["eth1", "eth2", "eth3", "eth4"]
+        assert [count > 0 for count in rank["rx_devmem_pkts"].values()] == [True, True, False,
+                                                                            False]
+
+
+def test_nothing_is_counted(tool, a3, messages): # noqa: F811
+    """A run is as well as its bytes; a check that looks for packets has none."""
+    env = {**a3, "TCPX_DEVMEM_STATS": "/nowhere/%s"}
+    done = Ranks(tool, *messages, "--gpus", "0", env=env).end()
+    assert [one.returncode for one in done] == [0, 0], done[0].stderr
+    assert "rx_devmem_pkts of rank 0: not available" in done[0].stdout
+    done = Ranks(tool, *messages, "--gpus", "0", "--check", "devmem", env=env).end()
+    assert [one.returncode for one in done] == [1, 1]
+    assert [one.stdout.splitlines()[-1] for one in done] == ["FAIL devmem"] * 2
+    assert any(re.search("rx_devmem_pkts of NIC eth1 is not available.*TCPX_DEVMEM_STATS",
+                         one.stderr) for one in done), done
+
+
+def test_a_check_wants_steered_packets(tool, a3, default_messages): # noqa: F811
+    done = Ranks(tool, *default_messages, "--gpus", "0", "--check", "devmem", "--unpack",
+                 "host-recv", env=a3).end()
+    assert [one.returncode for one in done] == [1, 1]
+    assert [one.stdout.splitlines()[-1] for one in done] == ["FAIL devmem"] * 2
+    assert any("through NIC eth1, and its rx_devmem_pkts did not rise" in one.stderr
+               for one in done), done
+
+
+def test_a_check_wants_bytes_to_compare(tool, a3, default_messages): # noqa: F811
+    done = tool("node", *default_messages, "--check", "smoke",
+                env={**a3, "UCCL_TCPX_UNPACK_IMPL": "none"})
+    assert done.returncode == 2 and "TCPX_UNPACK_IMPL" in done.stderr
+
+
+def test_what_came_over_tcp_is_no_success(tool, a3, messages): # noqa: F811
+    """Pieces that small do, whatever the transport."""
+    done = Ranks(tool, *messages, "--gpus", "0", "--size", "8K", env=a3).end()
+    assert [one.returncode for one in done] == [1, 1]
+    assert any("what came to GPU 0 came over tcp" in one.stderr for one in done), done

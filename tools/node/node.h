@@ -13,6 +13,7 @@
 #include <tcpx/tcpx.h>
 
 #include "base/cpus.h"
+#include "cli_devmem.h"
 #include "cli_options.h"
 #include "cli_plugin.h"
 #include "launch.h"
@@ -146,8 +147,8 @@ struct node {
 	uint64_t ceiling_ns; /* plain sockets move a window's bytes in it; 0: not measured */
 	uint64_t began_ns;   /* of the window */
 	uint64_t cpu_ns;
-	char devmem[512]; /* what rx_devmem_pkts rose by; "": nobody looked */
-	atomic_bool stop; /* threads leave their waits */
+	struct cli_devmem devmem; /* of gpudirect */
+	atomic_bool stop;	  /* threads leave their waits */
 };
 
 /* node_plan.c: "0-3,6" to numbers; ERR_INVALID. */
@@ -212,6 +213,9 @@ static inline uint32_t node_area(const struct node *node, uint32_t link)
 {
 	return node->shared_area ? 0 : link;
 }
+
+/* node_devmem.c: node_run() over gpudirect. ERR_UNSUPPORTED: bytes came, and not into GPU memory. */
+tcpx_status node_run_counted(struct node *node);
 
 /* node_mesh.c: every link of every end alone, one direction after the other. */
 struct node_cell {

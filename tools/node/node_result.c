@@ -22,7 +22,7 @@ struct report {
 		char nic[32], transport[16];
 		int numa, nic_numa;
 	} gpus[NODE_GPUS_MAX];
-	char devmem[512]; /* rx_devmem_pkts of its NICs; "": not looked at */
+	struct cli_devmem devmem; /* of gpudirect */
 };
 
 /* What all ranks said: reports of all, threads for rank 0. */
@@ -59,7 +59,7 @@ static void fill_report(struct node *node, struct report *r)
 		snprintf(r->gpus[i].transport, sizeof(r->gpus[i].transport), "%s",
 			 gpu->nlinks ? gpu->links[0].transport : "-");
 	}
-	snprintf(r->devmem, sizeof(r->devmem), "%s", node->devmem);
+	r->devmem = node->devmem;
 }
 
 struct sums {
@@ -115,6 +115,8 @@ static void print_rows(const struct node *node, const struct report *reports)
 /* Sums of the GPUs of a NIC. */
 static void print_nics(const struct node *node, const struct report *reports)
 {
+	char text[512];
+
 	for (uint32_t rank = 0; rank < node->size; rank++) {
 		const struct report *r = &reports[rank];
 
@@ -137,8 +139,10 @@ static void print_nics(const struct node *node, const struct report *reports)
 			printf("NIC %s of rank %u: %u GPUs, out %.3f GB/s, in %.3f GB/s\n",
 			       r->gpus[i].nic, rank, gpus, out, in);
 		}
-		if (*r->devmem)
-			printf("rx_devmem_pkts of rank %u: %s\n", rank, r->devmem);
+		if (node->options->transport != NODE_GPUDIRECT)
+			continue;
+		cli_devmem_text(&r->devmem, text, sizeof(text));
+		printf("rx_devmem_pkts of rank %u: %s\n", rank, text);
 	}
 }
 
@@ -206,6 +210,16 @@ static void put_gpu(struct cli_json *list, const struct node_hello *hello, const
 	cli_json_integer(o, "checked", row->checked);
 }
 
+/* What the counter of each NIC rose by, where there is one. */
+static void put_devmem(struct cli_json *rank, const struct cli_devmem *devmem)
+{
+	struct cli_json *o = rank ? cli_json_object(rank, "rx_devmem_pkts") : NULL;
+
+	for (unsigned i = 0; o && i < devmem->count; i++)
+		if (devmem->nics[i].known)
+			cli_json_integer(o, devmem->nics[i].name, devmem->nics[i].rise);
+}
+
 static int write_json(const struct node *node, const struct results *all, const struct sums *s)
 {
 	const struct report *reports = all->reports;
@@ -237,7 +251,7 @@ static int write_json(const struct node *node, const struct results *all, const 
 		cli_json_real(o, "ready", (double)reports[rank].ready_ns / GIGA);
 		cli_json_real(o, "elapsed", (double)reports[rank].elapsed_ns / GIGA);
 		cli_json_real(o, "cpu", (double)reports[rank].cpu_ns / GIGA);
-		cli_json_text(o, "rx_devmem_pkts", reports[rank].devmem);
+		put_devmem(o, &reports[rank].devmem);
 		gpus = cli_json_array(o, "gpus");
 		for (uint32_t i = 0; i < reports[rank].ngpus; i++)
 			put_gpu(gpus, &node->hellos[rank], &reports[rank], i);

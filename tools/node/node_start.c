@@ -5,7 +5,6 @@
 
 #include "base/config.h"
 #include "base/error.h"
-#include "cli_devmem.h"
 #include "cli_output.h"
 #include "node.h"
 #include "node_control.h"
