@@ -261,10 +261,26 @@ def test_wrong_surroundings(tool, env, args, words):
     assert len(done.stderr.splitlines()) == 1 and not done.stdout
 
 
-@pytest.mark.parametrize("args", [["--launcher", "slurm"], ["--local-rank"]])
+@pytest.mark.parametrize("args", [["--launcher", "slurm"], ["--local-rank"],
+                                  ["--hostfile", "/none"]])
 def test_by_hand_and_by_a_launcher(tool, args):
     done = tool("node", *RUN, *args, "127.0.0.1")
     assert done.returncode == 2 and "HOST" in done.stderr
+
+
+def test_a_launcher_and_a_hostfile(tool):
+    done = tool("node", *RUN, "--launcher", "none", "--hostfile", "/none")
+    assert done.returncode == 2 and "--launcher none" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["HOSTFILE", "TCPX_HOSTFILE"])
+def test_a_hostfile_that_is_not_meant(tool, name):
+    """It is left in the environment, and two are started by hand."""
+    env, base = {name: "/none"}, ["--port-base", port_base()]
+    server = tool.start("node", *RUN, *base, "--launcher", "none", env=env)
+    client = tool("node", *RUN, *base, "127.0.0.1", env=env)
+    err = server.communicate(timeout=HANG)[1].decode()
+    assert (server.returncode, client.returncode) == (0, 0), err + client.stderr
 
 
 def test_a_launcher_that_is_not_meant(tool):

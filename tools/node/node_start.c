@@ -124,6 +124,20 @@ static int take_host(struct node *node, struct node_options *o, const char *text
 	return CLI_GO;
 }
 
+/* One that the environment names is for whoever says nothing else of the ranks. */
+static int check_hostfile(const struct cli_command *command, struct node_options *o, bool by_hand)
+{
+	bool named = strcmp(o->launcher, "auto") != 0;
+
+	if (!named && !by_hand)
+		return CLI_GO;
+	if (cli_given(command, "hostfile") && *o->hostfile)
+		return cli_usage("--hostfile says who the ranks are, and so does %s%s",
+				 named ? "--launcher " : "HOST", named ? o->launcher : "");
+	o->hostfile = NULL;
+	return CLI_GO;
+}
+
 int node_start(const struct cli_command *command, struct node *node, struct node_options *o,
 	       int argc, char **argv, int first)
 {
@@ -141,7 +155,9 @@ int node_start(const struct cli_command *command, struct node *node, struct node
 		node->gpus[i].index = i;
 		node->gpus[i].number = numbers[i];
 	}
-	rc = first < argc ? take_host(node, o, argv[first]) : CLI_GO;
+	rc = check_hostfile(command, o, first < argc);
+	if (rc == CLI_GO && first < argc)
+		rc = take_host(node, o, argv[first]);
 	/* Before anything reads the library's options: it sets some. */
 	if (rc == CLI_GO && o->transport >= NODE_PLUGIN)
 		rc = cli_plugin_prepare(command, &o->plugin, o->transport == NODE_GPUDIRECT, -1, 0);
