@@ -120,3 +120,23 @@ def test_what_came_over_tcp_is_no_success(tool, a3, messages): # noqa: F811
     done = Ranks(tool, *messages, "--gpus", "0", "--size", "8K", env=a3).end()
     assert [one.returncode for one in done] == [1, 1]
     assert any("what came to GPU 0 came over tcp" in one.stderr for one in done), done
+
+
+@pytest.mark.parametrize("gpus, nics", [("0", ["eth1,eth2,eth3,eth4"]),
+                                        ("0,7", ["eth1,eth2", "eth3,eth4"])])
+def test_more_nics_than_gpus(tool, a3, messages, gpus, nics): # noqa: F811
+    done = Ranks(tool, *messages, "--gpus", gpus, "--nics", "eth1,eth2,eth3,eth4", env=a3).end()
+    assert [one.returncode for one in done] == [0, 0], done[0].stderr + done[1].stderr
+    assert re.findall(r"^ +0 \S+ +\d  \S+ +(\S+) ", done[0].stdout, re.M) == nics
+
+
+def test_nics_go_by_the_position_in_the_list(tool, a3, messages, tmp_path): # noqa: F811
+    """Where each process takes one GPU of it, too."""
+    done = ends_of([tool.start("node", *messages, "--local-rank", "--nics", "eth1,eth2,eth3,eth4",
+                               "--peers", "all", env=plain(rank, 2, TCPX_LOCAL_RANK=str(gpu),
+                                                           TCPX_RENDEZVOUS=f"{tmp_path}/meet",
+                                                           **a3))
+                    for rank, gpu in enumerate((2, 7))])
+    assert [one.returncode for one in done] == [0, 0], done[0].stderr + done[1].stderr
+    assert re.findall(r"^ +\d \S+ +(\d)  \S+ +(\S+) ", done[0].stdout, re.M) == [
+        ("2", "eth2"), ("7", "eth4")]

@@ -121,6 +121,18 @@ def test_one_gpu_over_four_nics(tool, pair, played, messages):
         assert received(pair, nic) - before[nic] > 256 * 1024
 
 
+@pytest.mark.usefixtures("with_crypto")
+def test_two_gpus_over_four_nics_by_tcp(tool, pair, played):
+    before = {nic: received(pair, nic) for nic in NICS}
+    done = drive(tool, pair, played, "--transport", "tcp", "--mem", "host", "--gpus", "0-1",
+                 "--nics", ",".join(NICS), "--size", "256K", "--iters", "16", "--memory", "4M")
+    assert [one.returncode for one in done] == [0, 0], done[0].stderr + done[1].stderr
+    assert re.findall(r"^ +0 \S+ +\d  \S+ +\S* *(eth\S+) ", done[0].stdout, re.M) == [
+        "eth1,eth2", "eth3,eth4"]
+    for nic in NICS:
+        assert received(pair, nic) - before[nic] > 256 * 1024
+
+
 @pytest.mark.usefixtures("with_crypto", "with_json")
 def test_a_wrong_pair_that_is_believed(tool, pair, played, messages):
     """Pairing is off: the run ends, names the place, and the doctor the cause and the way out."""

@@ -24,6 +24,7 @@
 #define NODE_RANKS_MAX 1024
 #define NODE_LINKS_MAX 4096 /* of a GPU */
 #define NODE_NAME_MAX 64
+#define NODE_NICS_TEXT 64 /* "eth1,eth2" */
 
 #define NODE_OPS "write|read|send"
 #define NODE_TRANSPORTS "auto|tcp|plugin|gpudirect"
@@ -64,7 +65,7 @@ struct node_hello {
 
 /* Of one GPU, when its session listens; and when its memory is registered. */
 struct node_contact {
-	char nic[32];
+	char nic[NODE_NICS_TEXT];
 	uint32_t info_bytes;
 	uint8_t info[TCPX_INFO_MAX_BYTES];
 };
@@ -98,9 +99,11 @@ struct node;
 struct node_gpu {
 	struct node *node;
 	uint32_t index, number; /* position; as the user counts them */
-	char pci[16], nic[32];	/* nic: "": the transport's choice */
-	int numa, nic_numa;	/* of the GPU, and of the NIC before the run; TOPO_NUMA_UNKNOWN */
-	char used[32];		/* those that it had in the end, "eth1,eth2"; "-": none is known */
+	uint32_t listed;	/* position in --gpus, whatever this process takes of them */
+	char pci[16];
+	char nic[NODE_NICS_TEXT]; /* "": the transport's choice */
+	int numa, nic_numa;	  /* of the GPU, and of the NIC before the run; TOPO_NUMA_UNKNOWN */
+	char used[NODE_NICS_TEXT]; /* those that it had in the end; "-": none is known */
 	tcpx_session *session;
 	struct perf_gpu *gpu; /* NULL: host memory */
 	struct perf_buffer src, dst;
@@ -125,7 +128,7 @@ struct node {
 	const struct node_options *options;
 	uint32_t rank, size;
 	struct node_gpu gpus[NODE_GPUS_MAX];
-	uint32_t ngpus;
+	uint32_t ngpus, listed; /* listed: that --gpus names */
 	const char *job;
 	bool gpu_memory;
 	bool any_port;	  /* GPUs of several ranks of this host listen where there is room */

@@ -17,7 +17,7 @@ const struct cli_option node_option_table[] = {
 	 "times that each link is measured"},
 	{"gpus", "LIST", CLI_RULE_TEXT, AT(gpus), "0-7", 0, "GPUs of this process, \"0-3,6\""},
 	{"nics", "LIST", CLI_RULE_TEXT, AT(nics), "auto", 0,
-	 "NICs in equal blocks of GPUs; auto: owners"},
+	 "NICs in equal blocks to GPUs; auto: owners"},
 	{"channels",
 	 "N",
 	 {CLI_COUNT, 1, 1024},

@@ -19,7 +19,7 @@ struct report {
 	uint32_t ngpus;
 	struct {
 		struct node_row row;
-		char nic[32], transport[16];
+		char nic[NODE_NICS_TEXT], transport[16];
 		int numa, nic_numa;
 	} gpus[NODE_GPUS_MAX];
 	struct cli_devmem devmem; /* of gpudirect */

@@ -58,6 +58,7 @@ static tcpx_status pick_gpu(struct node *node, const struct launch *launch)
 				 "--local-rank: this is local rank %u, and --gpus %s names %u",
 				 launch->local_rank, node->options->gpus, node->ngpus);
 	node->gpus[0].number = node->gpus[launch->local_rank].number;
+	node->gpus[0].listed = launch->local_rank;
 	node->ngpus = 1;
 	return TCPX_OK;
 }
@@ -150,10 +151,12 @@ int node_start(const struct cli_command *command, struct node *node, struct node
 	node->size = 2;
 	if (node_gpus_parse(o->gpus, numbers, &node->ngpus) != TCPX_OK)
 		return cli_usage("%s", tcpx_last_error()->what);
+	node->listed = node->ngpus;
 	for (uint32_t i = 0; i < node->ngpus; i++) {
 		node->gpus[i].node = node;
 		node->gpus[i].index = i;
 		node->gpus[i].number = numbers[i];
+		node->gpus[i].listed = i;
 	}
 	rc = check_hostfile(command, o, first < argc);
 	if (rc == CLI_GO && first < argc)
