@@ -401,6 +401,16 @@ def test_mesh_by_hand(tool):
                      out.decode(), re.M)
 
 
+def test_mesh_with_other_options(tool):
+    base = ["--port-base", port_base(), *MESH, "--gpus", "0"]
+    server = tool.start("mesh", *base)
+    client = tool("mesh", *base, "--repeat", "1", "127.0.0.1")
+    err = server.communicate(timeout=HANG)[1].decode()
+    assert (server.returncode, client.returncode) == (1, 1)
+    assert re.search(r"was started with --repeat 1, rank 0 \(.*\) with --repeat 2\b",
+                     err + client.stderr, re.M)
+
+
 def test_mesh_sees_a_flipped_byte(tool):
     port = port_base()
     envs = [replayed("slurm", rank, 3, port) for rank in range(3)]

@@ -194,11 +194,29 @@ def test_nobody_to_meet(tool):
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_other_options(tool):
-    done = Ranks(tool, *SMALL, "--gpus", "0", client=["--op", "read"]).end()
+@pytest.mark.parametrize("name, first, second", [
+    ("--op", "write", "read"), ("--transport", "auto", "tcp"), ("--mem", "host", "auto"),
+    ("--channels", "8", "7"), ("--size", "65536", "65537"), ("--iters", "4", "44"),
+    ("--memory", "131072", "131073"), ("--ceiling", "no", "yes")])
+def test_other_options(tool, name, first, second):
+    """Of rank 0, as the tests have it, and of rank 1."""
+    option = [name] if second == "yes" else [name, second]
+    done = Ranks(tool, *SMALL, "--gpus", "0", "--no-local", client=option).end()
     assert [one.returncode for one in done] == [1, 1]
-    assert any(re.search(r"rank 1 \(.*\) was started with --op read, rank 0 \(.*\) with --op write",
-                         one.stderr) for one in done), done
+    words = rf"rank 1 \(.*\) was started with {name} {second}, rank 0 \(.*\) with {name} {first}\b"
+    assert any(re.search(words, one.stderr, re.M) for one in done), done
+
+
+@pytest.mark.parametrize("peers", ["same", "all"])
+def test_a_word_is_no_file(tool, tmp_path, peers):
+    """Whatever lies in the folder that a rank is started in."""
+    (tmp_path / peers).write_text("1:0 0:0\n", encoding="ascii")
+    args = [*SMALL, "--gpus", "0", "--peers", peers, "--port-base", port_base()]
+    server = tool.start("node", *args)
+    client = tool.shell(f"cd '{tmp_path}' && exec \"$0\" node "
+                        f"{' '.join(map(str, args))} 127.0.0.1")
+    err = server.communicate(timeout=HANG)[1].decode()
+    assert (server.returncode, client.returncode) == (0, 0), err + client.stderr
 
 
 def test_no_peer_has_the_number(tool):

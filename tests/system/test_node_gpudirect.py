@@ -140,3 +140,10 @@ def test_nics_go_by_the_position_in_the_list(tool, a3, messages, tmp_path): # no
     assert [one.returncode for one in done] == [0, 0], done[0].stderr + done[1].stderr
     assert re.findall(r"^ +\d \S+ +(\d)  \S+ +(\S+) ", done[0].stdout, re.M) == [
         ("2", "eth2"), ("7", "eth4")]
+
+
+def test_another_way_to_unpack(tool, a3, messages): # noqa: F811
+    done = Ranks(tool, *messages, "--gpus", "0", client=["--unpack", "none"], env=a3).end()
+    assert [one.returncode for one in done] == [1, 1]
+    assert any(re.search(r"rank 1 \(.*\) was started with --unpack none, rank 0 \(.*\) with "
+                         r"--unpack d2d\b", one.stderr, re.M) for one in done), done
