@@ -133,6 +133,22 @@ def test_two_gpus_over_four_nics_by_tcp(tool, pair, played):
         assert received(pair, nic) - before[nic] > 256 * 1024
 
 
+@pytest.mark.usefixtures("with_crypto")
+@pytest.mark.parametrize("name", ["--bind", "TCPX_BIND"])
+def test_owners_among_the_rails_by_tcp(tool, pair, played, name):
+    """A GPU whose NIC is no rail goes over all of them."""
+    rails = "eth1,eth2,eth4"
+    args = ["node", "--port-base", port_base(), "--key", pair.key, "--transport", "tcp", "--mem",
+            "cuda", "--size", "64K", "--iters", "2", "--memory", "128K", "--gpus", "0-7"]
+    args += ["--bind", rails] if name == "--bind" else []
+    envs = [env if name == "--bind" else {**env, "TCPX_BIND": rails} for env in played]
+    done = ends_of([tool.at(pair.a).start(*args, env=envs[0]),
+                    tool.at(pair.b).start(*args, pair.address("a", 1), env=envs[1])])
+    assert [one.returncode for one in done] == [0, 0], done[0].stderr + done[1].stderr
+    assert re.findall(r"^ +0 \S+ +\d  \S+ +(\S+) ", done[0].stdout, re.M) == [
+        "eth1", "eth1", "eth2", "eth2", "-", "-", "eth4", "eth4"]
+
+
 @pytest.mark.usefixtures("with_crypto", "with_json")
 def test_a_wrong_pair_that_is_believed(tool, pair, played, messages):
     """Pairing is off: the run ends, names the place, and the doctor the cause and the way out."""

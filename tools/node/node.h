@@ -137,6 +137,7 @@ struct node {
 	bool launched;	  /* more than two ranks are possible, meet says where they meet */
 	struct launch_meet meet;
 	const char *host;	       /* by hand: rank 0's, of rank 1 */
+	uint32_t port;		       /* of rank 0's control, where no meeting says another */
 	struct node_hello *hellos;     /* by rank */
 	struct node_contact *contacts; /* of all ends, in order; node_end_at() */
 	struct node_tokens *tokens;    /* likewise */

@@ -34,11 +34,11 @@ static tcpx_status check_trust(const struct node *node)
 /* Loopback, our default, does not lead to the others. */
 static tcpx_status check_rails(const struct node *node, const struct launch *launch)
 {
-	const char *bind = node->options->bind ? node->options->bind : config_text(CONFIG_BIND);
+	const char *bind = node->options->bind;
 	bool far = node->meet.via == LAUNCH_VIA_ADDRESS ? !is_loopback(node->meet.where)
 							: launch->many_hosts;
 
-	if (!far || *bind)
+	if (!far || (bind && *bind))
 		return TCPX_OK;
 	(void)error_set(TCPX_ERR_INVALID, 0,
 			"the ranks are on several hosts, and --bind names no "
@@ -92,7 +92,7 @@ static tcpx_status take_launch(struct node *node, struct node_options *o)
 	node->size = launch.size;
 	node->any_port = !launch.alone_here && !o->local_rank;
 	status = launch_meet_by(&launch, o->rendezvous && *o->rendezvous ? o->rendezvous : first,
-				(uint32_t)o->port_base - 1, &node->meet);
+				node->port, &node->meet);
 	if (status == TCPX_OK)
 		status = check_trust(node);
 	if (status == TCPX_OK)
@@ -118,8 +118,10 @@ static int take_host(struct node *node, struct node_options *o, const char *text
 				 o->launcher);
 	if (o->local_rank)
 		return cli_usage("--local-rank is for ranks of a launcher, HOST for two by hand");
-	if (port)
+	if (port) {
 		o->port_base = port;
+		node->port = port - 1;
+	}
 	node->host = host;
 	node->rank = 1;
 	return CLI_GO;
@@ -137,6 +139,14 @@ static int check_hostfile(const struct cli_command *command, struct node_options
 				 named ? "--launcher " : "HOST", named ? o->launcher : "");
 	o->hostfile = NULL;
 	return CLI_GO;
+}
+
+/* By the environment: the predecessor's OOB port was that of its control link. */
+static uint32_t control_port(const struct node_options *o)
+{
+	uint32_t port = (uint32_t)config_u64(CONFIG_OOB_PORT);
+
+	return port ? port : (uint32_t)o->port_base - 1;
 }
 
 int node_start(const struct cli_command *command, struct node *node, struct node_options *o,
@@ -166,6 +176,10 @@ int node_start(const struct cli_command *command, struct node *node, struct node
 		rc = cli_plugin_prepare(command, &o->plugin, o->transport == NODE_GPUDIRECT, -1, 0);
 	if (rc != CLI_GO)
 		return rc;
+	if (cli_given(command, "port-base"))
+		node->port = (uint32_t)o->port_base - 1;
+	else if (!node->port)
+		node->port = control_port(o);
 	if (first == argc) {
 		status = take_launch(node, o);
 		if (status != TCPX_OK)
@@ -214,7 +228,7 @@ static tcpx_status open_control(struct node *node)
 					 .bind = o->bind,
 					 .key = o->key,
 					 .insecure = o->insecure,
-					 .port = (uint32_t)o->port_base - 1,
+					 .port = node->port,
 					 .timeout_ns = (int64_t)(o->timeout * 1e9),
 					 .waits = say_waiting};
 	tcpx_status status;
