@@ -147,3 +147,23 @@ def test_another_way_to_unpack(tool, a3, messages): # noqa: F811
     assert [one.returncode for one in done] == [1, 1]
     assert any(re.search(r"rank 1 \(.*\) was started with --unpack none, rank 0 \(.*\) with "
                          r"--unpack d2d\b", one.stderr, re.M) for one in done), done
+
+
+@pytest.mark.parametrize("transport", [["--transport", "tcp", "--mem", "cuda"], []])
+def test_each_process_sees_its_gpu_alone(tool, a3, messages, tmp_path, transport): # noqa: F811
+    """As a launcher has it that gives each task one: it has the number of its local rank."""
+    pci = ["0a", "8b"]
+    envs = [plain(rank, 2, **{**a3, "TCPX_LOCAL_RANK": str(rank), "FAKECUDA_DEVICES": "1",
+                              "FAKECUDA_PCI": pci[rank], "TCPX_RENDEZVOUS": f"{tmp_path}/meet"})
+            for rank in (0, 1)]
+    done = ends_of([tool.start("node", *messages, *transport, "--local-rank", "--gpus", "2,7",
+                               "--peers", "all", env=env) for env in envs])
+    assert [one.returncode for one in done] == [0, 0], done[0].stderr + done[1].stderr
+    assert re.findall(r"^ +(\d) \S+ +(\d)  (\S+) ", done[0].stdout, re.M) == [
+        ("0", "2", "0000:0a:00.0"), ("1", "7", "0000:8b:00.0")]
+
+
+def test_one_gpu_is_not_two(tool, a3): # noqa: F811
+    env = {**a3, "FAKECUDA_DEVICES": "1"}
+    done = tool("node", "--gpus", "0-1", "--mem", "cuda", env=env)
+    assert done.returncode == 1 and "--gpus 0-1: this process sees 1 GPU" in done.stderr

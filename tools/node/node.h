@@ -100,6 +100,7 @@ struct node_gpu {
 	struct node *node;
 	uint32_t index, number; /* position; as the user counts them */
 	uint32_t listed;	/* position in --gpus, whatever this process takes of them */
+	uint32_t ordinal;	/* as CUDA counts them here */
 	char pci[16];
 	char nic[NODE_NICS_TEXT]; /* "": the transport's choice */
 	int numa, nic_numa;	  /* of the GPU, and of the NIC before the run; TOPO_NUMA_UNKNOWN */

@@ -253,13 +253,16 @@ tcpx_status node_find_gpus(struct node *node)
 		node->gpu_memory = status == TCPX_OK;
 	}
 	for (uint32_t i = 0; node->gpu_memory && i < node->ngpus; i++) {
+		uint32_t number = node->gpus[i].number;
 		struct cli_gpu gpu;
 
-		if (node->gpus[i].number >= count)
+		/* A launcher may show each task its own GPU alone. */
+		node->gpus[i].ordinal = node->options->local_rank && count == 1 ? 0 : number;
+		if (node->gpus[i].ordinal >= count)
 			return error_set(TCPX_ERR_NOT_FOUND, 0,
 					 "--gpus %s: this process sees %u GPU%s",
 					 node->options->gpus, count, count == 1 ? "" : "s");
-		status = cli_gpu_get(node->gpus[i].number, &gpu);
+		status = cli_gpu_get(node->gpus[i].ordinal, &gpu);
 		if (status != TCPX_OK)
 			return status;
 		snprintf(node->gpus[i].pci, sizeof(node->gpus[i].pci), "%s", gpu.pci);
