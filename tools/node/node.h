@@ -105,6 +105,7 @@ struct node_gpu {
 	char nic[NODE_NICS_TEXT]; /* "": the transport's choice */
 	int numa, nic_numa;	  /* of the GPU, and of the NIC before the run; TOPO_NUMA_UNKNOWN */
 	char used[NODE_NICS_TEXT]; /* those that it had in the end; "-": none is known */
+	bool relayed;		   /* one of them is another GPU's, and so receives land there */
 	tcpx_session *session;
 	struct perf_gpu *gpu; /* NULL: host memory */
 	struct perf_buffer src, dst;
@@ -200,7 +201,7 @@ tcpx_status node_gpu_dial(struct node_gpu *gpu);     /* those that it dials; doe
  * never be. Never blocks; the main thread's. */
 tcpx_status node_gpu_look(struct node_gpu *gpu, uint32_t *out_links, uint32_t *out_channels);
 tcpx_status node_gpu_prepare(struct node_gpu *gpu); /* requests; imports are made */
-void node_gpu_nics(struct node_gpu *gpu);	    /* finds gpu->used, while its links are up */
+void node_gpu_nics(struct node_gpu *gpu);	    /* used and relayed, while its links are up */
 void node_gpu_close(struct node_gpu *gpu);
 /* Of one link of a GPU that has so many: its share of --channels, one at least. */
 uint32_t node_share(const struct node_options *options, uint32_t links);

@@ -257,8 +257,10 @@ void node_gpu_nics(struct node_gpu *gpu)
 	for (uint32_t i = 0; messages(gpu->node) && i < gpu->nlinks; i++)
 		for (uint32_t k = 0;
 		     tcpx_channel_query(gpu->session, gpu->links[i].peer, k, &info) == TCPX_OK; k++)
-			if (info.messages)
+			if (info.messages) {
 				add_word(gpu->used, sizeof(gpu->used), info.nic);
+				gpu->relayed |= info.relayed;
+			}
 	if (!*gpu->used)
 		snprintf(gpu->used, sizeof(gpu->used), "%s", *gpu->nic ? gpu->nic : "-");
 }

@@ -12,6 +12,7 @@
 #include "node_control.h"
 
 #define GIGA 1e9
+#define RELAY "relay" /* of the path */
 
 /* Of one rank, on the wire to rank 0: both ends are of one version. */
 struct report {
@@ -57,7 +58,9 @@ static void fill_report(struct node *node, struct report *r)
 		r->gpus[i].nic_numa = gpu->nic_numa;
 		snprintf(r->gpus[i].nic, sizeof(r->gpus[i].nic), "%s", gpu->used);
 		snprintf(r->gpus[i].transport, sizeof(r->gpus[i].transport), "%s",
-			 gpu->nlinks ? gpu->links[0].transport : "-");
+			 gpu->relayed  ? RELAY
+			 : gpu->nlinks ? gpu->links[0].transport
+				       : "-");
 	}
 	r->devmem = node->devmem;
 }
@@ -93,6 +96,8 @@ static struct sums add_up(const struct node *node, const struct report *reports)
 
 static void print_rows(const struct node *node, const struct report *reports)
 {
+	bool relayed = false;
+
 	printf("# rank host              GPU  address        NIC       path      links chan   "
 	       "out GB/s   in GB/s     #wrong\n");
 	for (uint32_t rank = 0; rank < node->size; rank++) {
@@ -108,8 +113,12 @@ static void print_rows(const struct node *node, const struct report *reports)
 			       r->gpus[i].nic, r->gpus[i].transport, row->links, row->channels,
 			       rate(row->bytes_out, row->ns_out), rate(row->bytes_in, row->ns_in),
 			       (unsigned long long)row->wrong);
+			relayed |= !strcmp(r->gpus[i].transport, RELAY);
 		}
 	}
+	if (relayed)
+		printf("# relay: a NIC is another GPU's, receives land there and are copied to the "
+		       "GPU of the row\n");
 }
 
 /* Sums of the GPUs of a NIC. */
