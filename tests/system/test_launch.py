@@ -389,6 +389,12 @@ def test_mesh_json(tool, tmp_path, op):
     assert sorted([cell["from"], cell["to"]] for cell in found["cells"]) == want
     for cell in found["cells"]:
         assert 0 < cell["least"] <= cell["rate"] <= cell["most"] and cell["wrong"] == 0
+    told = tool("report", tmp_path / "mesh.json")
+    assert told.returncode == 0, told.stderr
+    lines = told.stdout.splitlines()
+    assert lines[0] == f"mesh of 3 ranks, 6 GPUs: {op} of 64 KiB, 24 links"
+    assert lines[1] == "median {}, least {}, most {}".format(*re.search(
+        r"^24 links: median (.* GB/s), least (\S+), most (\S+) ", done[0].stdout, re.M).groups())
 
 
 def test_mesh_by_hand(tool):

@@ -63,7 +63,7 @@ static tcpx_status sum_up(struct matrix *m)
 			rates[m->measured++] = m->cells[i].rate;
 	qsort(rates, m->measured, sizeof(*rates), by_value);
 	if (m->measured) {
-		m->median = rates[m->measured / 2];
+		m->median = (rates[(m->measured - 1) / 2] + rates[m->measured / 2]) / 2;
 		m->least = rates[0];
 		m->most = rates[m->measured - 1];
 	}
