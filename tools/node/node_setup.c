@@ -104,25 +104,47 @@ static void say(const struct node *node, const char *what, uint32_t count, uint3
 	(void)cli_flush(stdout);
 }
 
+/* A link that lacks channels, with both ends: "GPU 0 to rank 1 (host) GPU 0: up, 1 of 2 channels".
+ * NULL: it lacks none. */
+static const char *lacks(const struct node_gpu *gpu, const struct node_link *link, char *buf,
+			 size_t cap)
+{
+	char far[160];
+
+	if (link->up && link->channels >= link->want)
+		return NULL;
+	snprintf(buf, cap, "GPU %u to %s: %s, %u of %u channels", gpu->number,
+		 node_end_name(gpu->node, link->far, far, sizeof(far)),
+		 link->up ? "up" : "not connected", link->channels, link->want);
+	return buf;
+}
+
 /* Every few seconds, until all are there. */
 static void say_missing(const struct node *node)
 {
-	char text[160];
+	char text[256];
 	unsigned lines = 0;
 
 	for (uint32_t i = 0; i < node->ngpus; i++)
-		for (uint32_t k = 0; k < node->gpus[i].nlinks; k++) {
-			const struct node_link *link = &node->gpus[i].links[k];
-
-			if ((link->up && link->channels >= link->want) || lines++ >= 16)
-				continue;
-			cli_error("waiting: GPU %u to %s: %s, %u of %u channels",
-				  node->gpus[i].number,
-				  node_end_name(node, link->far, text, sizeof(text)),
-				  link->up ? "up" : "not connected", link->channels, link->want);
-		}
+		for (uint32_t k = 0; k < node->gpus[i].nlinks; k++)
+			if (lacks(&node->gpus[i], &node->gpus[i].links[k], text, sizeof(text)) &&
+			    lines++ < 16)
+				cli_error("waiting: %s", text);
 	if (lines > 16)
 		cli_error("waiting: and %u more", lines - 16);
+}
+
+/* Whoever else hears of it is told of the first one. */
+static tcpx_status too_late(const struct node *node, uint32_t channels, uint32_t of)
+{
+	char text[256] = "";
+	bool found = false;
+
+	for (uint32_t i = 0; i < node->ngpus && !found; i++)
+		for (uint32_t k = 0; k < node->gpus[i].nlinks && !found; k++)
+			found = lacks(&node->gpus[i], &node->gpus[i].links[k], text, sizeof(text));
+	return error_set(TCPX_ERR_TIMED_OUT, 0, "%u of %u channels are up after %.0f s; %s",
+			 channels, of, node->options->timeout, text);
 }
 
 static uint32_t node_wanted(const struct node_gpu *gpu)
@@ -189,9 +211,7 @@ static tcpx_status await_links(struct node *node, struct counts *out)
 			say_ns = now + SAY_NS;
 		}
 		if (status == TCPX_OK && now >= end)
-			status = error_set(TCPX_ERR_TIMED_OUT, 0,
-					   "%u of %u channels are up after %.0f s", out->channels,
-					   out->all_channels, node->options->timeout);
+			status = too_late(node, out->channels, out->all_channels);
 		if (status != TCPX_OK)
 			return status;
 		await_events(node);
