@@ -42,13 +42,6 @@ const char *comms_nic_name(const struct engine_comms *comms)
 	return net_plugin_device(comms->peer->session->plugin->plugin, comms_nic(comms)->dev)->name;
 }
 
-bool comms_relayed(const struct engine_comms *comms)
-{
-	const struct engine_plugin *plugin = comms->peer->session->plugin;
-
-	return !plugin->host_recv && comms_nic(comms)->landing != plugin->gpu;
-}
-
 void comms_named(const struct engine_comms *comms, const char *text, char *out_text, size_t size)
 {
 	char name[128];

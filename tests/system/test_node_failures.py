@@ -62,8 +62,8 @@ def test_what_is_missing_is_named(tool, a3, messages): # noqa: F811
     for gpu in (0, 3):
         assert re.search(rf"waiting: GPU {gpu} to rank 0 \(\S+\) GPU {gpu}: (up|not connected), "
                          "0 of 2 channels$", second.stderr, re.M), second.stderr
-    assert re.search(r"rank 1 \(\S+\), stage 'channels': 0 of 4 channels are up after 1 s; GPU 0 to "
-                     r"rank 0 \(\S+\) GPU 0: ", first.stderr), first.stderr
+    assert re.search(r"rank 1 \(\S+\), stage 'channels': 0 of 4 channels are up after 1 s; GPU 0 "
+                     r"to rank 0 \(\S+\) GPU 0: ", first.stderr), first.stderr
 
 
 def test_a_rank_that_dies_during_the_setup(tool, a3, messages, tmp_path): # noqa: F811
@@ -155,7 +155,7 @@ def test_a_port_of_a_gpu_is_taken(tool, retries):
                 rank.communicate()
 
 
-@pytest.mark.parametrize("peers, channels", [("same", 64), ("all", 128)] if LONG else [("same", 64)])
+@pytest.mark.parametrize("peers, channels", [("same", 64), ("all", 128)][:2 if LONG else 1])
 def test_hundreds_of_channels(tool, peers, channels):
     done = Ranks(tool, *SMALL, "--gpus", "0-3", "--transport", "tcp", "--channels", channels,
                  "--peers", peers).end()
@@ -191,9 +191,9 @@ if LONG: # seconds of waiting each
         wait_for_line(ranks[0], b"READY")
         ranks[victim].send_signal(signal.SIGSTOP)
         for text in survivors(ranks, victim):
-            assert re.search(rf"rank {victim} \([^)]+\) is gone, stage '(registered|filled|transfer|"
-                             rf"moved)': .*stopped|transfer with rank {victim} \(\S+\) GPU [01]: ",
-                             text), text
+            assert re.search(rf"rank {victim} \([^)]+\) is gone, stage '(registered|filled|"
+                             rf"transfer|moved)': .*stopped|transfer with rank {victim} \(\S+\) "
+                             "GPU [01]: ", text), text
 
     def test_a_rank_that_stops_before_it_is_ready(tool, a3, messages, tmp_path): # noqa: F811
         ranks = three(tool, tmp_path, *messages, "--gpus", "0,3", "--peers", "all", **a3,
@@ -201,5 +201,5 @@ if LONG: # seconds of waiting each
         wait_for_line(ranks[0], b"GPUs initialised 2/2")
         ranks[1].send_signal(signal.SIGSTOP)
         for text in survivors(ranks, 1):
-            assert re.search(r"rank 1 \(\S+\) is gone, stage '(listening|channels)': .*stopped|link to "
-                             r"rank 1 \(\S+\) GPU [03]: ", text), text
+            assert re.search(r"rank 1 \(\S+\) is gone, stage '(listening|channels)': .*stopped|"
+                             r"link to rank 1 \(\S+\) GPU [03]: ", text), text

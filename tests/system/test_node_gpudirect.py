@@ -43,8 +43,7 @@ def test_unsteered_packets_are_no_failure(tool, a3, default_messages, name, valu
     assert "rx_devmem_pkts of rank 0: eth1 +0 " in done[0].stdout
 
 
-def test_the_option_counts_where_a_launcher_started_the_ranks(tool, a3, default_messages, # noqa: F811
-                                                              tmp_path):
+def test_the_option_counts_under_a_launcher(tool, a3, default_messages, tmp_path): # noqa: F811
     done = ends_of([tool.start("node", *default_messages, "--unpack", "none", "--gpus", "0",
                                env=plain(rank, 2, TCPX_RENDEZVOUS=f"{tmp_path}/meet", **a3))
                     for rank in (0, 1)])

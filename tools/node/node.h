@@ -220,7 +220,7 @@ static inline uint32_t node_area(const struct node *node, uint32_t link)
 	return node->shared_area ? 0 : link;
 }
 
-/* node_devmem.c: node_run() over gpudirect. ERR_UNSUPPORTED: bytes came, and not into GPU memory. */
+/* node_devmem.c: node_run() over gpudirect. ERR_UNSUPPORTED: bytes came not into GPU memory. */
 tcpx_status node_run_counted(struct node *node);
 
 /* node_mesh.c: every link of every end alone, one direction after the other. */
