@@ -407,6 +407,17 @@ def test_mesh_by_hand(tool):
                      out.decode(), re.M)
 
 
+def test_every_rank_hears_of_a_flipped_byte(tool):
+    """That came to one of them alone."""
+    port = port_base()
+    envs = [replayed("slurm", rank, 2, port) for rank in range(2)]
+    envs[1]["TCPX_FILTERS"] = "fault:flip=1"
+    done = together(tool, envs, *RUN, "--gpus", "0", "--size", "1M", "--memory", "2M")
+    assert [one.returncode for one in done] == [4] * 2, [one.stderr for one in done]
+    assert sorted(row[4] > 0 for row in rows(done[0].stdout)) == [False, True]
+    assert all("bytes are wrong" in one.stderr for one in done)
+
+
 def test_mesh_with_other_options(tool):
     base = ["--port-base", port_base(), *MESH, "--gpus", "0"]
     server = tool.start("mesh", *base)
