@@ -110,9 +110,8 @@ def judge_all(report, codes, out, found):
         for criterion in ("rx_devmem_pkts rises on every NIC", "rates of 8 GPUs"):
             report.line(False, criterion, last(out), source)
         return
-    texts = [rank["rx_devmem_pkts"] for rank in found["ranks"]]
-    counts = [int(count) for text in texts for count in re.findall(r"\+(\d+)", text)]
-    known = len(counts) == NICS * len(texts)
+    counts = [count for rank in found["ranks"] for count in rank["rx_devmem_pkts"].values()]
+    known = len(counts) == NICS * len(found["ranks"])
     report.line(all(counts) if known else None, "rx_devmem_pkts rises on every NIC",
                 f"least +{min(counts)} packets" if known else "not available", source)
     least = min(rate for rank in (0, 1) for rate in gpu_rates(found, rank))

@@ -168,3 +168,10 @@ tcpx_status comms_nics_pick(struct engine_plugin *plugin, const char *names,
 		status = unsteer(plugin, place, &plugin->nics[i]);
 	return status;
 }
+
+bool comms_relayed(const struct engine_comms *comms)
+{
+	const struct engine_plugin *plugin = comms->peer->session->plugin;
+
+	return !plugin->host_recv && comms_nic(comms)->landing != plugin->gpu;
+}

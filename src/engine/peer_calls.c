@@ -146,8 +146,10 @@ static void describe(const struct engine_chan *chan, tcpx_channel_info *out_info
 	chan->net->ops->info(chan->net, &net);
 	out_info->channel = chan->index;
 	out_info->messages = chan->comms != NULL;
-	if (chan->comms)
+	if (chan->comms) {
 		snprintf(out_info->nic, sizeof(out_info->nic), "%s", comms_nic_name(chan->comms));
+		out_info->relayed = comms_relayed(chan->comms);
+	}
 	out_info->sends_posted = net.messages.sends_posted;
 	out_info->sends_done = net.messages.sends_done;
 	out_info->posted = net.messages.posted;

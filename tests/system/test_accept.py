@@ -25,10 +25,11 @@ def fixture_accept(tool, monkeypatch):
     return importlib.import_module("accept_a3")
 
 
-def document(rates, packets="eth1 +9  eth2 +9  eth3 +9  eth4 +9"):
+def document(rates, packets=(9, 9, 9, 9)):
     gpus = [{"gpu": i, "nic": NICS[i], "rate_out": rate * 1e9, "rate_in": rate * 1e9}
             for i, rate in enumerate(rates)]
-    return {"size": 1 << 26, "ranks": [{"rank": rank, "rx_devmem_pkts": packets,
+    counts = {f"eth{nic}": count for nic, count in enumerate(packets, 1)}
+    return {"size": 1 << 26, "ranks": [{"rank": rank, "rx_devmem_pkts": counts,
                                         "gpus": copy.deepcopy(gpus)} for rank in (0, 1)]}
 
 
@@ -51,8 +52,7 @@ def test_all_gpus_at_once(accept, capsys):
 
 
 @pytest.mark.parametrize("packets, word", [
-    ("eth1 +9  eth2 +0  eth3 +9  eth4 +9", "FAIL"), ("not available", "NOT MEASURED"),
-    ("eth1 +9", "NOT MEASURED")])
+    ((9, 0, 9, 9), "FAIL"), ((), "NOT MEASURED"), ((9,), "NOT MEASURED")])
 def test_packets(accept, capsys, packets, word):
     accept.judge_all(accept.Report(False), [0, 0], READY, document([11] * 8, packets))
     assert verdicts(capsys)["rx_devmem_pkts rises on every NIC"] == word

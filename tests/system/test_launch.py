@@ -261,10 +261,26 @@ def test_wrong_surroundings(tool, env, args, words):
     assert len(done.stderr.splitlines()) == 1 and not done.stdout
 
 
-@pytest.mark.parametrize("args", [["--launcher", "slurm"], ["--local-rank"]])
+@pytest.mark.parametrize("args", [["--launcher", "slurm"], ["--local-rank"],
+                                  ["--hostfile", "/none"]])
 def test_by_hand_and_by_a_launcher(tool, args):
     done = tool("node", *RUN, *args, "127.0.0.1")
     assert done.returncode == 2 and "HOST" in done.stderr
+
+
+def test_a_launcher_and_a_hostfile(tool):
+    done = tool("node", *RUN, "--launcher", "none", "--hostfile", "/none")
+    assert done.returncode == 2 and "--launcher none" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["HOSTFILE", "TCPX_HOSTFILE"])
+def test_a_hostfile_that_is_not_meant(tool, name):
+    """It is left in the environment, and two are started by hand."""
+    env, base = {name: "/none"}, ["--port-base", port_base()]
+    server = tool.start("node", *RUN, *base, "--launcher", "none", env=env)
+    client = tool("node", *RUN, *base, "127.0.0.1", env=env)
+    err = server.communicate(timeout=HANG)[1].decode()
+    assert (server.returncode, client.returncode) == (0, 0), err + client.stderr
 
 
 def test_a_launcher_that_is_not_meant(tool):
@@ -373,6 +389,12 @@ def test_mesh_json(tool, tmp_path, op):
     assert sorted([cell["from"], cell["to"]] for cell in found["cells"]) == want
     for cell in found["cells"]:
         assert 0 < cell["least"] <= cell["rate"] <= cell["most"] and cell["wrong"] == 0
+    told = tool("report", tmp_path / "mesh.json")
+    assert told.returncode == 0, told.stderr
+    lines = told.stdout.splitlines()
+    assert lines[0] == f"mesh of 3 ranks, 6 GPUs: {op} of 64 KiB, 24 links"
+    assert lines[1] == "median {}, least {}, most {}".format(*re.search(
+        r"^24 links: median (.* GB/s), least (\S+), most (\S+) ", done[0].stdout, re.M).groups())
 
 
 def test_mesh_by_hand(tool):
@@ -383,6 +405,27 @@ def test_mesh_by_hand(tool):
     assert (server.returncode, client.returncode) == (0, 0), err.decode() + client.stderr
     assert re.search(r"^2 links: median [\d.]+ GB/s, least [\d.]+, most [\d.]+   0 wrong bytes$",
                      out.decode(), re.M)
+
+
+def test_every_rank_hears_of_a_flipped_byte(tool):
+    """That came to one of them alone."""
+    port = port_base()
+    envs = [replayed("slurm", rank, 2, port) for rank in range(2)]
+    envs[1]["TCPX_FILTERS"] = "fault:flip=1"
+    done = together(tool, envs, *RUN, "--gpus", "0", "--size", "1M", "--memory", "2M")
+    assert [one.returncode for one in done] == [4] * 2, [one.stderr for one in done]
+    assert sorted(row[4] > 0 for row in rows(done[0].stdout)) == [False, True]
+    assert all("bytes are wrong" in one.stderr for one in done)
+
+
+def test_mesh_with_other_options(tool):
+    base = ["--port-base", port_base(), *MESH, "--gpus", "0"]
+    server = tool.start("mesh", *base)
+    client = tool("mesh", *base, "--repeat", "1", "127.0.0.1")
+    err = server.communicate(timeout=HANG)[1].decode()
+    assert (server.returncode, client.returncode) == (1, 1)
+    assert re.search(r"was started with --repeat 1, rank 0 \(.*\) with --repeat 2\b",
+                     err + client.stderr, re.M)
 
 
 def test_mesh_sees_a_flipped_byte(tool):

@@ -194,11 +194,29 @@ def test_nobody_to_meet(tool):
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_other_options(tool):
-    done = Ranks(tool, *SMALL, "--gpus", "0", client=["--op", "read"]).end()
+@pytest.mark.parametrize("name, first, second", [
+    ("--op", "write", "read"), ("--transport", "auto", "tcp"), ("--mem", "host", "auto"),
+    ("--channels", "8", "7"), ("--size", "65536", "65537"), ("--iters", "4", "44"),
+    ("--memory", "131072", "131073"), ("--ceiling", "no", "yes")])
+def test_other_options(tool, name, first, second):
+    """Of rank 0, as the tests have it, and of rank 1."""
+    option = [name] if second == "yes" else [name, second]
+    done = Ranks(tool, *SMALL, "--gpus", "0", "--no-local", client=option).end()
     assert [one.returncode for one in done] == [1, 1]
-    assert any(re.search(r"rank 1 \(.*\) was started with --op read, rank 0 \(.*\) with --op write",
-                         one.stderr) for one in done), done
+    words = rf"rank 1 \(.*\) was started with {name} {second}, rank 0 \(.*\) with {name} {first}\b"
+    assert any(re.search(words, one.stderr, re.M) for one in done), done
+
+
+@pytest.mark.parametrize("peers", ["same", "all"])
+def test_a_word_is_no_file(tool, tmp_path, peers):
+    """Whatever lies in the folder that a rank is started in."""
+    (tmp_path / peers).write_text("1:0 0:0\n", encoding="ascii")
+    args = [*SMALL, "--gpus", "0", "--peers", peers, "--port-base", port_base()]
+    server = tool.start("node", *args)
+    client = tool.shell(f"cd '{tmp_path}' && exec \"$0\" node "
+                        f"{' '.join(map(str, args))} 127.0.0.1")
+    err = server.communicate(timeout=HANG)[1].decode()
+    assert (server.returncode, client.returncode) == (0, 0), err + client.stderr
 
 
 def test_no_peer_has_the_number(tool):
@@ -278,6 +296,7 @@ def test_eight_gpus_over_the_emulator(tool, a3, messages, tmp_path, op, peers):
                                     for gpu in range(8)]
     for gpu, nic in enumerate(["eth1", "eth1", "eth2", "eth2", "eth3", "eth3", "eth4", "eth4"]):
         assert re.search(rf"^ +0 \S+ +{gpu}  \S+ +{nic} +plugin ", done[0].stdout, re.M)
+    assert "relay" not in done[0].stdout
     for nic in ("eth1", "eth2", "eth3", "eth4"):
         assert re.search(rf"rx_devmem_pkts of rank 0: .*{nic} \+[1-9]", done[0].stdout)
     total = counted(tmp_path)
@@ -286,18 +305,17 @@ def test_eight_gpus_over_the_emulator(tool, a3, messages, tmp_path, op, peers):
 
 
 def test_a_foreign_nic_is_relayed(tool, a3, messages):
-    env = {**a3, "TCPX_LOG": "info"}
-    done = Ranks(tool, *messages, "--gpus", "0", "--nics", "eth2", env=env).end()
+    done = Ranks(tool, *messages, "--gpus", "0,2", "--nics", "eth2", env=a3).end()
     assert [one.returncode for one in done] == [0, 0], done[0].stderr
-    assert re.search(r"NIC eth2 is not GPU 0's: receives land on GPU 0000:0a:00.0 and are relayed",
-                     done[0].stderr)
-    assert re.search(r"^ +0 \S+ +0  \S+ +eth2 +plugin ", done[0].stdout, re.M)
+    assert re.findall(r"^ +(\d) \S+ +(\d)  \S+ +eth2 +(\S+) ", done[0].stdout, re.M) == [
+        ("0", "0", "relay"), ("0", "2", "plugin"), ("1", "0", "relay"), ("1", "2", "plugin")]
+    assert done[0].stdout.count("# relay: a NIC is another GPU's, receives land there") == 1
 
 
 def test_one_gpu_uses_all_nics(tool, a3, messages):
     done = Ranks(tool, *messages, "--gpus", "0", "--nics", "all", env=a3).end()
     assert [one.returncode for one in done] == [0, 0], done[0].stderr
-    assert re.search(r"^ +0 \S+ +0  \S+ +eth1,eth2,eth3,eth4 +plugin ", done[0].stdout, re.M)
+    assert re.search(r"^ +0 \S+ +0  \S+ +eth1,eth2,eth3,eth4 +relay ", done[0].stdout, re.M)
 
 
 def test_a_foreign_nic_without_its_gpus_is_refused(tool, a3, messages):

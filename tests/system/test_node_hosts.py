@@ -94,10 +94,11 @@ def test_eight_gpus_with_eight_channels(tool, pair, played, messages, tmp_path, 
 def test_gpu_0_on_eth2_is_relayed(tool, pair, played, messages, tmp_path):
     before = received(pair, "eth2")
     done = drive(tool, pair, played, *messages, "--gpus", "0", "--nics", "eth2", "--channels",
-                 "2", TCPX_LOG="info")
+                 "2")
     assert [one.returncode for one in done] == [0, 0], done[0].stderr
     assert "sockets" not in done[0].stderr
-    assert "NIC eth2 is not GPU 0's: receives land on GPU 0000:0a:00.0" in done[0].stderr
+    assert re.findall(r"^ +\d \S+ +0  \S+ +(\S+) +(\S+) ", done[0].stdout,
+                      re.M) == [("eth2", "relay")] * 2
     assert received(pair, "eth2") - before > 4 * 256 * 1024
     total = counted(tmp_path)
     assert (total["pages_in_use"], total["violations"]) == (0, 0)
@@ -116,9 +117,37 @@ def test_one_gpu_over_four_nics(tool, pair, played, messages):
     before = {nic: received(pair, nic) for nic in NICS}
     done = drive(tool, pair, played, *messages, "--gpus", "0", "--nics", "all", "--iters", "16")
     assert [one.returncode for one in done] == [0, 0], done[0].stderr
-    assert re.search(r"^ +0 \S+ +0  \S+ +eth1,eth2,eth3,eth4 +plugin ", done[0].stdout, re.M)
+    assert re.search(r"^ +0 \S+ +0  \S+ +eth1,eth2,eth3,eth4 +relay ", done[0].stdout, re.M)
     for nic in NICS:
         assert received(pair, nic) - before[nic] > 256 * 1024
+
+
+@pytest.mark.usefixtures("with_crypto")
+def test_two_gpus_over_four_nics_by_tcp(tool, pair, played):
+    before = {nic: received(pair, nic) for nic in NICS}
+    done = drive(tool, pair, played, "--transport", "tcp", "--mem", "host", "--gpus", "0-1",
+                 "--nics", ",".join(NICS), "--size", "256K", "--iters", "16", "--memory", "4M")
+    assert [one.returncode for one in done] == [0, 0], done[0].stderr + done[1].stderr
+    assert re.findall(r"^ +0 \S+ +\d  \S+ +\S* *(eth\S+) ", done[0].stdout, re.M) == [
+        "eth1,eth2", "eth3,eth4"]
+    for nic in NICS:
+        assert received(pair, nic) - before[nic] > 256 * 1024
+
+
+@pytest.mark.usefixtures("with_crypto")
+@pytest.mark.parametrize("name", ["--bind", "TCPX_BIND"])
+def test_owners_among_the_rails_by_tcp(tool, pair, played, name):
+    """A GPU whose NIC is no rail goes over all of them."""
+    rails = "eth1,eth2,eth4"
+    args = ["node", "--port-base", port_base(), "--key", pair.key, "--transport", "tcp", "--mem",
+            "cuda", "--size", "64K", "--iters", "2", "--memory", "128K", "--gpus", "0-7"]
+    args += ["--bind", rails] if name == "--bind" else []
+    envs = [env if name == "--bind" else {**env, "TCPX_BIND": rails} for env in played]
+    done = ends_of([tool.at(pair.a).start(*args, env=envs[0]),
+                    tool.at(pair.b).start(*args, pair.address("a", 1), env=envs[1])])
+    assert [one.returncode for one in done] == [0, 0], done[0].stderr + done[1].stderr
+    assert re.findall(r"^ +0 \S+ +\d  \S+ +(\S+) ", done[0].stdout, re.M) == [
+        "eth1", "eth1", "eth2", "eth2", "-", "-", "eth4", "eth4"]
 
 
 @pytest.mark.usefixtures("with_crypto", "with_json")

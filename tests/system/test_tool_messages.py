@@ -203,16 +203,18 @@ def host_recv(tool, plugin, env, devices, *more):
                 "cuda:0", "--remote-mem", "cuda:0", *more, *ROW, env=env)
 
 
-@pytest.mark.parametrize("op", ["write", "read"])
-def test_unsteered_packets_come_to_host_memory(tool, plugin, gpus, tmp_path, op):
+@pytest.mark.parametrize("op, env, option", [
+    ("write", {}, ["--unpack", "host-recv"]), ("read", {}, ["--unpack", "host-recv"]),
+    ("read", {"UCCL_TCPX_HOST_RECV_DEBUG": "1"}, [])])
+def test_unsteered_packets_come_to_host_memory(tool, plugin, gpus, tmp_path, op, env, option):
     """Listened with another NIC's GPU, so that no rule steers them; no page of the pool is used."""
     still = tmp_path / "still"
     still.mkdir()
     for nic in range(1, 5):
         (still / f"eth{nic}").write_text("rx_devmem_pkts: 7\n", encoding="utf-8")
-    done = host_recv(tool, plugin, gpus | {"TCPX_DEVMEM_STATS": f"{still}/%s",
-                                           "TCPXEMU_STATS": f"{tmp_path}/stats-%p"},
-                     "4", "--op", op, "--unpack", "host-recv")
+    done = host_recv(tool, plugin, gpus | env | {"TCPX_DEVMEM_STATS": f"{still}/%s",
+                                                 "TCPXEMU_STATS": f"{tmp_path}/stats-%p"},
+                     "4", "--op", op, *option)
     assert done.returncode == 0, done.stderr
     assert wrong_of(done) == ["0", "0"]
     stats = [json.loads(path.read_text(encoding="utf-8")) for path in tmp_path.glob("stats-*")]

@@ -35,23 +35,34 @@ void cli_devmem_start(struct cli_devmem *devmem, const struct cli_plugin *plugin
 	}
 }
 
-enum cli_devmem_verdict cli_devmem_end(const struct cli_devmem *devmem, char *text, size_t cap)
+enum cli_devmem_verdict cli_devmem_end(struct cli_devmem *devmem, char *text, size_t cap)
 {
 	enum cli_devmem_verdict verdict = CLI_DEVMEM_UNKNOWN;
 	uint64_t after;
+
+	for (unsigned i = 0; i < devmem->count; i++) {
+		devmem->nics[i].known =
+			devmem->nics[i].known && read_counter(devmem->nics[i].name, &after);
+		if (!devmem->nics[i].known)
+			continue;
+		devmem->nics[i].rise = after - devmem->nics[i].before;
+		if (devmem->nics[i].rise)
+			verdict = CLI_DEVMEM_SOME;
+		else if (verdict == CLI_DEVMEM_UNKNOWN)
+			verdict = CLI_DEVMEM_NONE;
+	}
+	cli_devmem_text(devmem, text, cap);
+	return verdict;
+}
+
+void cli_devmem_text(const struct cli_devmem *devmem, char *text, size_t cap)
+{
 	size_t used = 0;
 
 	snprintf(text, cap, "not available");
-	for (unsigned i = 0; i < devmem->count && used < cap; i++) {
-		if (!devmem->nics[i].known || !read_counter(devmem->nics[i].name, &after))
-			continue;
-		if (verdict == CLI_DEVMEM_UNKNOWN)
-			verdict = CLI_DEVMEM_NONE;
-		if (after != devmem->nics[i].before)
-			verdict = CLI_DEVMEM_SOME;
-		used += (size_t)snprintf(text + used, cap - used, "%s%s +%llu", used ? "  " : "",
-					 devmem->nics[i].name,
-					 (unsigned long long)(after - devmem->nics[i].before));
-	}
-	return verdict;
+	for (unsigned i = 0; i < devmem->count && used < cap; i++)
+		if (devmem->nics[i].known)
+			used += (size_t)snprintf(text + used, cap - used, "%s%s +%llu",
+						 used ? "  " : "", devmem->nics[i].name,
+						 (unsigned long long)devmem->nics[i].rise);
 }

@@ -11,8 +11,8 @@ struct cli_devmem {
 	unsigned count;
 	struct {
 		char name[64];
-		uint64_t before;
-		int known;
+		uint64_t before, rise;
+		int known; /* of the counter; behind the end of the rise */
 	} nics[CLI_DEVMEM_NICS];
 };
 
@@ -21,7 +21,9 @@ void cli_devmem_start(struct cli_devmem *devmem, const struct cli_plugin *plugin
 
 enum cli_devmem_verdict { CLI_DEVMEM_UNKNOWN, CLI_DEVMEM_NONE, CLI_DEVMEM_SOME };
 
-/* "eth1 +12 eth2 +0", or "not available", into text. */
-enum cli_devmem_verdict cli_devmem_end(const struct cli_devmem *devmem, char *text, size_t cap);
+/* The rise of each NIC; with its text. */
+enum cli_devmem_verdict cli_devmem_end(struct cli_devmem *devmem, char *text, size_t cap);
+/* Behind the end: "eth1 +12  eth2 +0", or "not available". */
+void cli_devmem_text(const struct cli_devmem *devmem, char *text, size_t cap);
 
 #endif

@@ -120,6 +120,8 @@ static int set_default(const struct cli_option *o, void *out)
 		return cli_usage("%.*s in the environment: '%s' is not right; see 'tcpx info "
 				 "--env'",
 				 (int)strcspn(env.wrong, " "), env.wrong, env.wrong_text);
+	if (row && !strcmp(row->default_text, "auto") && !env.u64)
+		env.source = CONFIG_DEFAULT; /* whoever says auto leaves the choice to us */
 	if (env.source != CONFIG_DEFAULT) {
 		if (o->rule.type == CLI_FLAG)
 			*(int *)field = env.u64 != 0;

@@ -114,3 +114,11 @@ int cli_plugin_prepare(const struct cli_command *command, const struct cli_plugi
 	rc = set_recipe(message_bytes, plugin->verbose);
 	return rc == CLI_GO ? tell_problems(nics, message_bytes, plugin->verbose) : rc;
 }
+
+const char *cli_plugin_unpack(void)
+{
+	if (config_value(CONFIG_UNPACK_IMPL)->source == CONFIG_DEFAULT &&
+	    config_bool(CONFIG_HOST_RECV_DEBUG))
+		return CLI_HOST_RECV;
+	return config_text(CONFIG_UNPACK_IMPL);
+}

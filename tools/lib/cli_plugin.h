@@ -66,4 +66,10 @@ int cli_plugin_usage(const struct cli_command *command, int messages, int gpudir
 int cli_plugin_prepare(const struct cli_command *command, const struct cli_plugin *plugin,
 		       int gpudirect, int gpu, uint64_t message_bytes);
 
+/* What becomes of messages that arrive, by option or environment: a word as of CLI_UNPACKS. Behind
+ * cli_plugin_prepare(). */
+const char *cli_plugin_unpack(void);
+#define CLI_HOST_RECV "host-recv" /* no packet is steered into GPU memory */
+#define CLI_UNPACK_NONE "none"	  /* what arrives is not looked at */
+
 #endif

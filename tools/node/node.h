@@ -13,6 +13,7 @@
 #include <tcpx/tcpx.h>
 
 #include "base/cpus.h"
+#include "cli_devmem.h"
 #include "cli_options.h"
 #include "cli_plugin.h"
 #include "launch.h"
@@ -23,6 +24,7 @@
 #define NODE_RANKS_MAX 1024
 #define NODE_LINKS_MAX 4096 /* of a GPU */
 #define NODE_NAME_MAX 64
+#define NODE_NICS_TEXT 64 /* "eth1,eth2" */
 
 #define NODE_OPS "write|read|send"
 #define NODE_TRANSPORTS "auto|tcp|plugin|gpudirect"
@@ -63,7 +65,7 @@ struct node_hello {
 
 /* Of one GPU, when its session listens; and when its memory is registered. */
 struct node_contact {
-	char nic[32];
+	char nic[NODE_NICS_TEXT];
 	uint32_t info_bytes;
 	uint8_t info[TCPX_INFO_MAX_BYTES];
 };
@@ -97,9 +99,13 @@ struct node;
 struct node_gpu {
 	struct node *node;
 	uint32_t index, number; /* position; as the user counts them */
-	char pci[16], nic[32];	/* nic: "": the transport's choice */
-	int numa, nic_numa;	/* of the GPU, and of the NIC before the run; TOPO_NUMA_UNKNOWN */
-	char used[32];		/* those that it had in the end, "eth1,eth2"; "-": none is known */
+	uint32_t listed;	/* position in --gpus, whatever this process takes of them */
+	uint32_t ordinal;	/* as CUDA counts them here */
+	char pci[16];
+	char nic[NODE_NICS_TEXT]; /* "": the transport's choice */
+	int numa, nic_numa;	  /* of the GPU, and of the NIC before the run; TOPO_NUMA_UNKNOWN */
+	char used[NODE_NICS_TEXT]; /* those that it had in the end; "-": none is known */
+	bool relayed;		   /* one of them is another GPU's, and so receives land there */
 	tcpx_session *session;
 	struct perf_gpu *gpu; /* NULL: host memory */
 	struct perf_buffer src, dst;
@@ -124,7 +130,7 @@ struct node {
 	const struct node_options *options;
 	uint32_t rank, size;
 	struct node_gpu gpus[NODE_GPUS_MAX];
-	uint32_t ngpus;
+	uint32_t ngpus, listed; /* listed: that --gpus names */
 	const char *job;
 	bool gpu_memory;
 	bool any_port;	  /* GPUs of several ranks of this host listen where there is room */
@@ -133,6 +139,7 @@ struct node {
 	bool launched;	  /* more than two ranks are possible, meet says where they meet */
 	struct launch_meet meet;
 	const char *host;	       /* by hand: rank 0's, of rank 1 */
+	uint32_t port;		       /* of rank 0's control, where no meeting says another */
 	struct node_hello *hellos;     /* by rank */
 	struct node_contact *contacts; /* of all ends, in order; node_end_at() */
 	struct node_tokens *tokens;    /* likewise */
@@ -146,8 +153,8 @@ struct node {
 	uint64_t ceiling_ns; /* plain sockets move a window's bytes in it; 0: not measured */
 	uint64_t began_ns;   /* of the window */
 	uint64_t cpu_ns;
-	char devmem[512]; /* what rx_devmem_pkts rose by; "": nobody looked */
-	atomic_bool stop; /* threads leave their waits */
+	struct cli_devmem devmem; /* of gpudirect */
+	atomic_bool stop;	  /* threads leave their waits */
 };
 
 /* node_plan.c: "0-3,6" to numbers; ERR_INVALID. */
@@ -194,7 +201,7 @@ tcpx_status node_gpu_dial(struct node_gpu *gpu);     /* those that it dials; doe
  * never be. Never blocks; the main thread's. */
 tcpx_status node_gpu_look(struct node_gpu *gpu, uint32_t *out_links, uint32_t *out_channels);
 tcpx_status node_gpu_prepare(struct node_gpu *gpu); /* requests; imports are made */
-void node_gpu_nics(struct node_gpu *gpu);	    /* finds gpu->used, while its links are up */
+void node_gpu_nics(struct node_gpu *gpu);	    /* used and relayed, while its links are up */
 void node_gpu_close(struct node_gpu *gpu);
 /* Of one link of a GPU that has so many: its share of --channels, one at least. */
 uint32_t node_share(const struct node_options *options, uint32_t links);
@@ -204,11 +211,17 @@ struct perf_leave node_leave(const struct node *node); /* asked in long work on 
 tcpx_status node_run(struct node *node);
 /* One of them, over the directions that the links have set; rows and times are added to. */
 tcpx_status node_window(struct node *node, uint32_t window);
+/* Every byte that comes is compared; --unpack none leaves nothing to look at. */
+bool node_compares(const struct node *node);
+#define NODE_NOT_COMPARED "NOT LOOKED AT (--unpack none): the data is invalid"
 /* Which area of a GPU's memory is a link's. */
 static inline uint32_t node_area(const struct node *node, uint32_t link)
 {
 	return node->shared_area ? 0 : link;
 }
+
+/* node_devmem.c: node_run() over gpudirect. ERR_UNSUPPORTED: bytes came not into GPU memory. */
+tcpx_status node_run_counted(struct node *node);
 
 /* node_mesh.c: every link of every end alone, one direction after the other. */
 struct node_cell {

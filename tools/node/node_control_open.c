@@ -13,7 +13,8 @@
 #include "sys/crypto.h"
 
 #define FLUSH_NS (2 * CLOCK_S_NS)
-#define AGAIN_US 100000 /* between two dials: nothing tells when rank 0 listens */
+#define AGAIN_US 100000		   /* between two dials: nothing tells when rank 0 listens */
+#define TRY_NS (300 * CLOCK_MS_NS) /* that, and the least that a dial has */
 
 static tcpx_status dial_once(struct node_control *c, int64_t left_ns)
 {
@@ -72,7 +73,8 @@ static tcpx_status dial(struct node_control *c)
 			hub(c)->known = true;
 			return TCPX_OK;
 		}
-		if (!may_come(c, status) || clock_now_ns() >= end || cli_interrupted)
+		/* A try of a moment would end by its deadline, and not say why nobody is there. */
+		if (!may_come(c, status) || clock_now_ns() + TRY_NS >= end || cli_interrupted)
 			return nobody_came(c, status);
 		usleep(AGAIN_US);
 	}

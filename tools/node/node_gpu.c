@@ -48,7 +48,7 @@ static tcpx_status open_session(struct node_gpu *gpu)
 		opts.channels = 1; /* for control, host memory and what is small */
 		opts.plugin_channels = node_share(o, gpu->nlinks);
 		if (gpu->gpu)
-			opts.message_gpu = gpu->number + 1;
+			opts.message_gpu = gpu->ordinal + 1;
 	} else if (*gpu->nic) {
 		opts.bind = gpu->nic;
 	}
@@ -66,7 +66,7 @@ tcpx_status node_gpu_open(struct node_gpu *gpu)
 	size_t len;
 
 	if (gpu->node->gpu_memory)
-		status = perf_gpu_open(gpu->number, &gpu->gpu);
+		status = perf_gpu_open(gpu->ordinal, &gpu->gpu);
 	if (status == TCPX_OK)
 		status = open_session(gpu);
 	if (status == TCPX_OK)
@@ -257,8 +257,10 @@ void node_gpu_nics(struct node_gpu *gpu)
 	for (uint32_t i = 0; messages(gpu->node) && i < gpu->nlinks; i++)
 		for (uint32_t k = 0;
 		     tcpx_channel_query(gpu->session, gpu->links[i].peer, k, &info) == TCPX_OK; k++)
-			if (info.messages)
+			if (info.messages) {
 				add_word(gpu->used, sizeof(gpu->used), info.nic);
+				gpu->relayed |= info.relayed;
+			}
 	if (!*gpu->used)
 		snprintf(gpu->used, sizeof(gpu->used), "%s", *gpu->nic ? gpu->nic : "-");
 }

@@ -11,27 +11,42 @@
 #include "node.h"
 #include "node_control.h"
 
+/* Of the file that --peers names: "FILE", and a word that goes with its contents. */
+static const char *peers_word(const char *peers, char *buf, size_t cap)
+{
+	uint32_t crc = 0;
+	char line[256];
+	FILE *file;
+
+	if (!strcmp(peers, "same") || !strcmp(peers, "all"))
+		return peers;
+	file = fopen(peers, "re");
+	if (!file)
+		return peers;
+	while (fgets(line, sizeof(line), file))
+		crc = crc32c(crc, line, strlen(line));
+	fclose(file);
+	snprintf(buf, cap, "FILE contents %08x", crc);
+	return buf;
+}
+
 /* What ranks must have in common, as text: the first word that differs is named. */
 static void put_options(const struct node *node, char *out, size_t cap)
 {
 	const struct node_options *o = node->options;
-	char op[16], transport[16];
-	uint32_t crc = 0;
-	FILE *file = fopen(o->peers, "re");
-	char line[256];
+	char op[16], transport[16], mem[16], peers[32];
 
-	while (file && fgets(line, sizeof(line), file))
-		crc = crc32c(crc, line, strlen(line));
-	if (file)
-		fclose(file);
 	snprintf(out, cap,
-		 "--op %s --transport %s --channels %llu --size %llu --iters %llu --memory %llu "
-		 "--peers %s %s %08x",
+		 "--op %s --transport %s --mem %s --channels %llu --size %llu --iters %llu "
+		 "--memory %llu --unpack %s --ceiling %s --repeat %llu --peers %s",
 		 cli_choice_text(NODE_OPS, o->op, op, sizeof(op)),
 		 cli_choice_text(NODE_TRANSPORTS, o->transport, transport, sizeof(transport)),
+		 cli_choice_text(NODE_MEMS, o->mem, mem, sizeof(mem)),
 		 (unsigned long long)o->channels, (unsigned long long)o->size,
 		 (unsigned long long)o->iters, (unsigned long long)o->memory,
-		 file ? "FILE" : o->peers, file ? "contents" : "-", crc);
+		 o->transport == NODE_GPUDIRECT ? cli_plugin_unpack() : "-",
+		 o->ceiling ? "yes" : "no", (unsigned long long)o->repeat,
+		 peers_word(o->peers, peers, sizeof(peers)));
 }
 
 /* "--size 4096, and rank 0 has --size 8192" */

@@ -63,7 +63,7 @@ static tcpx_status sum_up(struct matrix *m)
 			rates[m->measured++] = m->cells[i].rate;
 	qsort(rates, m->measured, sizeof(*rates), by_value);
 	if (m->measured) {
-		m->median = rates[m->measured / 2];
+		m->median = (rates[(m->measured - 1) / 2] + rates[m->measured / 2]) / 2;
 		m->least = rates[0];
 		m->most = rates[m->measured - 1];
 	}
@@ -135,10 +135,11 @@ static void print_mesh(const struct node *node, const struct matrix *m)
 		print_matrix(node, m);
 	else
 		printf("the matrix of %u GPUs is in --json; 'tcpx report' draws it\n", m->count);
-	printf("# %llu transfers of %s a link and direction, %llu times, every byte compared\n",
+	printf("# %llu transfers of %s a link and direction, %llu times, every byte %s\n",
 	       (unsigned long long)node->windows * node->slots,
 	       bytes_format(node->options->size, text, sizeof(text)),
-	       (unsigned long long)node->options->repeat);
+	       (unsigned long long)node->options->repeat,
+	       node_compares(node) ? "compared" : NODE_NOT_COMPARED);
 	printf("%llu links: median %.3f GB/s, least %.3f, most %.3f   %llu wrong bytes\n",
 	       (unsigned long long)m->measured, m->median / GIGA, m->least / GIGA, m->most / GIGA,
 	       (unsigned long long)m->wrong);

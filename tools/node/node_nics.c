@@ -53,33 +53,59 @@ static tcpx_status by_owner(struct node *node)
 	return TCPX_OK;
 }
 
-/* In equal blocks: of 8 GPUs and 4 NICs two each. */
-static tcpx_status by_list(struct node *node, const char *list)
+/* The n-th name of a comma list, from 0. */
+static const char *name_at(const char *list, uint32_t n)
 {
-	const char *names[NODE_GPUS_MAX];
-	size_t lens[NODE_GPUS_MAX];
-	uint32_t count = 0;
+	while (n--)
+		list += strcspn(list, ",") + 1;
+	return list;
+}
 
-	for (const char *at = list; *at; at += *at == ',') {
+/* How many names the list has, each of which can be a NIC's. */
+static tcpx_status count_names(const struct node *node, const char *list, uint32_t *out_count)
+{
+	char name[IF_NAMESIZE];
+
+	*out_count = 0;
+	for (const char *at = list;; at++) {
 		size_t len = strcspn(at, ",");
 
-		if (!len || len >= sizeof(node->gpus[0].nic) || count == NODE_GPUS_MAX)
+		if (!len)
 			return error_set(TCPX_ERR_INVALID, 0, "--nics '%s' is no list of NICs",
 					 list);
-		names[count] = at;
-		lens[count++] = len;
+		snprintf(name, sizeof(name), "%.*s", (int)len, at);
+		if (node->options->transport < NODE_PLUGIN &&
+		    (len >= sizeof(name) || !if_nametoindex(name)))
+			return error_set(TCPX_ERR_NOT_FOUND, 0, "--nics: this host has no %.*s",
+					 (int)len, at);
+		++*out_count;
 		at += len;
+		if (!*at)
+			return TCPX_OK;
 	}
-	for (uint32_t i = 0; i < node->ngpus; i++) {
-		uint32_t nic = i * count / node->ngpus;
+}
 
-		snprintf(node->gpus[i].nic, sizeof(node->gpus[i].nic), "%.*s", (int)lens[nic],
-			 names[nic]);
-		if (node->options->transport < NODE_PLUGIN && !if_nametoindex(node->gpus[i].nic))
-			return error_set(TCPX_ERR_NOT_FOUND, 0, "--nics: this host has no %s",
-					 node->gpus[i].nic);
+/* In equal blocks: of 8 GPUs and 4 NICs two GPUs for each NIC, of 2 GPUs two NICs for each. */
+static tcpx_status by_list(struct node *node, const char *list)
+{
+	uint32_t count;
+	tcpx_status status = count_names(node, list, &count);
+
+	for (uint32_t i = 0; i < node->ngpus && status == TCPX_OK; i++) {
+		struct node_gpu *gpu = &node->gpus[i];
+		uint32_t first = gpu->listed * count / node->listed;
+		uint32_t end = (gpu->listed + 1) * count / node->listed;
+		const char *from = name_at(list, first), *last;
+
+		last = name_at(list, end > first ? end - 1 : first);
+		if (snprintf(gpu->nic, sizeof(gpu->nic), "%.*s",
+			     (int)(last - from + strcspn(last, ",")),
+			     from) >= (int)sizeof(gpu->nic))
+			return error_set(TCPX_ERR_LIMIT, 0,
+					 "--nics: the names of GPU %u's are longer than %zu bytes",
+					 gpu->number, sizeof(gpu->nic) - 1);
 	}
-	return TCPX_OK;
+	return status;
 }
 
 /* For the table; what is not known stays so. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What came out, of all ranks: a table, JSON, the predecessor's lines. */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,23 +13,25 @@
 #include "node_control.h"
 
 #define GIGA 1e9
+#define RELAY "relay" /* of the path */
 
-/* Of one rank, on the wire to rank 0: both ends are of one version. */
+/* Of one rank, on the wire to rank 0: both ends are of one version. Its threads come behind it. */
 struct report {
 	uint64_t elapsed_ns, cpu_ns, ready_ns, ceiling_ns;
+	struct cli_devmem devmem; /* of gpudirect */
 	uint32_t ngpus;
 	struct {
 		struct node_row row;
-		char nic[32], transport[16];
+		char nic[NODE_NICS_TEXT], transport[16];
 		int numa, nic_numa;
-	} gpus[NODE_GPUS_MAX];
-	char devmem[512]; /* rx_devmem_pkts of its NICs; "": not looked at */
+	} gpus[NODE_GPUS_MAX]; /* on the wire ngpus of them */
 };
 
-/* What all ranks said: reports of all, threads for rank 0. */
+/* What all ranks said; rank 0's but for wrong. */
 struct results {
 	struct report *reports;
 	struct node_blob *threads; /* of struct node_thread */
+	uint64_t wrong;
 };
 
 static uint32_t threads_of(const struct results *all, uint32_t rank)
@@ -57,34 +60,33 @@ static void fill_report(struct node *node, struct report *r)
 		r->gpus[i].nic_numa = gpu->nic_numa;
 		snprintf(r->gpus[i].nic, sizeof(r->gpus[i].nic), "%s", gpu->used);
 		snprintf(r->gpus[i].transport, sizeof(r->gpus[i].transport), "%s",
-			 gpu->nlinks ? gpu->links[0].transport : "-");
+			 gpu->relayed  ? RELAY
+			 : gpu->nlinks ? gpu->links[0].transport
+				       : "-");
 	}
-	snprintf(r->devmem, sizeof(r->devmem), "%s", node->devmem);
+	r->devmem = node->devmem;
 }
 
 struct sums {
-	uint64_t bytes, wrong, checked, slowest_ns, cpu_ns;
+	uint64_t bytes, slowest_ns, cpu_ns;
 	double rate, ceiling; /* bytes a second; ceiling 0: not measured */
 };
 
-static struct sums add_up(const struct node *node, const struct report *reports)
+static struct sums add_up(const struct node *node, const struct results *all)
 {
 	uint64_t ceiling_ns = 0;
 	struct sums s = {0};
 
 	for (uint32_t rank = 0; rank < node->size; rank++) {
-		const struct report *r = &reports[rank];
+		const struct report *r = &all->reports[rank];
 
 		s.cpu_ns += r->cpu_ns;
 		if (r->elapsed_ns > s.slowest_ns)
 			s.slowest_ns = r->elapsed_ns;
 		if (r->ceiling_ns > ceiling_ns)
 			ceiling_ns = r->ceiling_ns;
-		for (uint32_t i = 0; i < r->ngpus; i++) {
+		for (uint32_t i = 0; i < r->ngpus; i++)
 			s.bytes += r->gpus[i].row.bytes_out;
-			s.wrong += r->gpus[i].row.wrong;
-			s.checked += r->gpus[i].row.checked;
-		}
 	}
 	s.rate = rate(s.bytes, s.slowest_ns) * GIGA;
 	/* A round of it moves a window of every link. */
@@ -94,6 +96,8 @@ static struct sums add_up(const struct node *node, const struct report *reports)
 
 static void print_rows(const struct node *node, const struct report *reports)
 {
+	bool relayed = false;
+
 	printf("# rank host              GPU  address        NIC       path      links chan   "
 	       "out GB/s   in GB/s     #wrong\n");
 	for (uint32_t rank = 0; rank < node->size; rank++) {
@@ -109,13 +113,19 @@ static void print_rows(const struct node *node, const struct report *reports)
 			       r->gpus[i].nic, r->gpus[i].transport, row->links, row->channels,
 			       rate(row->bytes_out, row->ns_out), rate(row->bytes_in, row->ns_in),
 			       (unsigned long long)row->wrong);
+			relayed |= !strcmp(r->gpus[i].transport, RELAY);
 		}
 	}
+	if (relayed)
+		printf("# relay: a NIC is another GPU's, receives land there and are copied to the "
+		       "GPU of the row\n");
 }
 
 /* Sums of the GPUs of a NIC. */
 static void print_nics(const struct node *node, const struct report *reports)
 {
+	char text[512];
+
 	for (uint32_t rank = 0; rank < node->size; rank++) {
 		const struct report *r = &reports[rank];
 
@@ -138,8 +148,10 @@ static void print_nics(const struct node *node, const struct report *reports)
 			printf("NIC %s of rank %u: %u GPUs, out %.3f GB/s, in %.3f GB/s\n",
 			       r->gpus[i].nic, rank, gpus, out, in);
 		}
-		if (*r->devmem)
-			printf("rx_devmem_pkts of rank %u: %s\n", rank, r->devmem);
+		if (node->options->transport != NODE_GPUDIRECT)
+			continue;
+		cli_devmem_text(&r->devmem, text, sizeof(text));
+		printf("rx_devmem_pkts of rank %u: %s\n", rank, text);
 	}
 }
 
@@ -156,13 +168,13 @@ static void print_table(const struct node *node, const struct results *all, cons
 	       "%s\n",
 	       (unsigned long long)node->options->iters,
 	       bytes_format(node->options->size, text, sizeof(text)),
-	       s->checked ? "compared" : "NOT LOOKED AT (--unpack none): the data is invalid");
+	       node_compares(node) ? "compared" : NODE_NOT_COMPARED);
 	if (s->ceiling > 0)
 		printf("ceiling %.3f GB/s of as many plain sockets: the sum is %.1f %% of it\n",
 		       s->ceiling / GIGA, 100 * s->rate / s->ceiling);
 	printf("sum %.3f GB/s   CPU %.3f s/GB   READY after %.3f s   %llu wrong bytes\n",
 	       rate(s->bytes, s->slowest_ns), s->bytes ? (double)s->cpu_ns / (double)s->bytes : 0,
-	       (double)reports[0].ready_ns / GIGA, (unsigned long long)s->wrong);
+	       (double)reports[0].ready_ns / GIGA, (unsigned long long)all->wrong);
 }
 
 /* Each rank its own, of its own clock. */
@@ -207,6 +219,16 @@ static void put_gpu(struct cli_json *list, const struct node_hello *hello, const
 	cli_json_integer(o, "checked", row->checked);
 }
 
+/* What the counter of each NIC rose by, where there is one. */
+static void put_devmem(struct cli_json *rank, const struct cli_devmem *devmem)
+{
+	struct cli_json *o = rank ? cli_json_object(rank, "rx_devmem_pkts") : NULL;
+
+	for (unsigned i = 0; o && i < devmem->count; i++)
+		if (devmem->nics[i].known)
+			cli_json_integer(o, devmem->nics[i].name, devmem->nics[i].rise);
+}
+
 static int write_json(const struct node *node, const struct results *all, const struct sums *s)
 {
 	const struct report *reports = all->reports;
@@ -238,7 +260,7 @@ static int write_json(const struct node *node, const struct results *all, const 
 		cli_json_real(o, "ready", (double)reports[rank].ready_ns / GIGA);
 		cli_json_real(o, "elapsed", (double)reports[rank].elapsed_ns / GIGA);
 		cli_json_real(o, "cpu", (double)reports[rank].cpu_ns / GIGA);
-		cli_json_text(o, "rx_devmem_pkts", reports[rank].devmem);
+		put_devmem(o, &reports[rank].devmem);
 		gpus = cli_json_array(o, "gpus");
 		for (uint32_t i = 0; i < reports[rank].ngpus; i++)
 			put_gpu(gpus, &node->hellos[rank], &reports[rank], i);
@@ -246,58 +268,99 @@ static int write_json(const struct node *node, const struct results *all, const 
 	cli_json_real(json, "rate", s->rate);
 	if (s->ceiling > 0)
 		cli_json_real(json, "ceiling", s->ceiling);
-	cli_json_integer(json, "wrong", s->wrong);
-	cli_json_text(json, "verdict", s->wrong ? "wrong data" : "ok");
+	cli_json_integer(json, "wrong", all->wrong);
+	cli_json_text(json, "verdict", all->wrong ? "wrong data" : "ok");
 	rc = cli_json_write(json, out, node->options->json) ? CLI_FAILED : CLI_OK;
 	cli_json_free(json);
 	return rc;
 }
 
-/* Reports come to all ranks, threads to rank 0: they are many. */
+static size_t report_bytes(const struct report *r)
+{
+	return offsetof(struct report, gpus) + r->ngpus * sizeof(r->gpus[0]);
+}
+
+static tcpx_status take_report(const struct node_blob *blob, uint32_t rank, struct report *out,
+			       struct node_blob *out_threads)
+{
+	size_t head = offsetof(struct report, gpus), bytes = 0;
+
+	if (blob->bytes >= head) {
+		memcpy(out, blob->data, head);
+		bytes = out->ngpus <= NODE_GPUS_MAX ? report_bytes(out) : 0;
+	}
+	if (!bytes || blob->bytes < bytes)
+		return error_set(TCPX_ERR_PROTOCOL, 0, "rank %u brings %zu bytes of results", rank,
+				 blob->bytes);
+	memcpy(out, blob->data, bytes);
+	*out_threads = (struct node_blob){(const uint8_t *)blob->data + bytes, blob->bytes - bytes};
+	return TCPX_OK;
+}
+
+/* All that a rank must know of the others: were bytes wrong? */
+static tcpx_status share_wrong(struct node *node, struct node_blob *blobs, uint64_t *out_wrong)
+{
+	uint64_t own = 0, one, sum = 0;
+	tcpx_status status;
+
+	for (uint32_t i = 0; i < node->ngpus; i++)
+		own += node->gpus[i].row.wrong;
+	status = node_control_gather(node->control, "verdict", &own, sizeof(own), blobs);
+	for (uint32_t rank = 0; status == TCPX_OK && rank < node->size; rank++) {
+		if (blobs[rank].bytes == sizeof(one)) {
+			memcpy(&one, blobs[rank].data, sizeof(one));
+			sum += one;
+		}
+	}
+	*out_wrong = sum;
+	return status;
+}
+
+/* Reports and threads go to rank 0 alone: of all to all they grow with the square of the ranks. */
 static tcpx_status collect(struct node *node, struct results *all)
 {
-	struct node_thread *own = calloc(NODE_THREADS_MAX, sizeof(*own));
 	struct node_blob *blobs = calloc(node->size, sizeof(*blobs));
-	struct report *report = calloc(1, sizeof(*report));
+	struct report *own =
+		calloc(1, sizeof(*own) + NODE_THREADS_MAX * sizeof(struct node_thread));
 	tcpx_status status = TCPX_ERR_NO_MEMORY;
-	uint32_t count;
+	size_t bytes;
 
 	all->reports = calloc(node->size, sizeof(*all->reports));
 	all->threads = calloc(node->size, sizeof(*all->threads));
-	if (own && blobs && report && all->reports && all->threads) {
-		fill_report(node, report);
-		status = node_control_gather(node->control, "results", report, sizeof(*report),
-					     blobs);
-	}
-	for (uint32_t rank = 0; status == TCPX_OK && rank < node->size; rank++)
-		if (blobs[rank].bytes == sizeof(*report))
-			memcpy(&all->reports[rank], blobs[rank].data, sizeof(*report));
+	if (own && blobs && all->reports && all->threads)
+		status = share_wrong(node, blobs, &all->wrong);
 	if (status == TCPX_OK) {
-		count = node_threads_list(own, NODE_THREADS_MAX);
-		/* They stay until the next exchange. */
-		status = node_control_collect(node->control, "threads", own, count * sizeof(*own),
-					      all->threads);
+		fill_report(node, own);
+		bytes = report_bytes(own);
+		bytes += sizeof(struct node_thread) *
+			 node_threads_list((struct node_thread *)((uint8_t *)own + bytes),
+					   NODE_THREADS_MAX);
+		/* What it points into stays until the next exchange. */
+		status = node_control_collect(node->control, "results", own, bytes, blobs);
 	}
+	for (uint32_t rank = 0; !node->rank && status == TCPX_OK && rank < node->size; rank++)
+		status = take_report(&blobs[rank], rank, &all->reports[rank], &all->threads[rank]);
 	free(own);
 	free(blobs);
-	free(report);
 	return status;
 }
 
 static int show(struct node *node, const struct results *all)
 {
-	struct sums sums = add_up(node, all->reports);
 	int rc = CLI_OK;
 
-	if (!node->rank)
+	if (!node->rank) {
+		struct sums sums = add_up(node, all);
+
 		print_table(node, all, &sums);
+		if (node->options->json)
+			rc = write_json(node, all, &sums);
+	}
 	if (node->options->perf_lines)
 		print_perf_lines(node);
-	if (node->options->json && !node->rank)
-		rc = write_json(node, all, &sums);
-	if (!sums.wrong)
+	if (!all->wrong)
 		return rc;
-	cli_error("%llu bytes are wrong", (unsigned long long)sums.wrong);
+	cli_error("%llu bytes are wrong", (unsigned long long)all->wrong);
 	return CLI_WRONG_DATA;
 }
 

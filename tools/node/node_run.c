@@ -10,7 +10,6 @@
 #include "perf_meter.h"
 
 #define LOOK_NS (200 * CLOCK_MS_NS) /* at the stop word, while nothing ends */
-#define UNPACK_NONE 3		    /* of CLI_UNPACKS: what arrives is not looked at */
 
 static bool sends(const struct node_gpu *gpu)
 {
@@ -60,14 +59,19 @@ static tcpx_status fill(struct node_gpu *gpu)
 	return status;
 }
 
+bool node_compares(const struct node *node)
+{
+	return node->options->transport != NODE_GPUDIRECT ||
+	       strcmp(cli_plugin_unpack(), CLI_UNPACK_NONE) != 0;
+}
+
 static tcpx_status compare(struct node_gpu *gpu)
 {
 	struct node *node = gpu->node;
 	struct perf_leave leave = node_leave(node);
 	tcpx_status status = TCPX_OK;
 
-	if (node->options->transport == NODE_GPUDIRECT &&
-	    node->options->plugin.unpack == UNPACK_NONE)
+	if (!node_compares(node))
 		return TCPX_OK; /* that is what it is for */
 	for (uint32_t i = 0; i < gpu->nlinks && status == TCPX_OK; i++) {
 		struct node_link *link = &gpu->links[i];

@@ -104,25 +104,47 @@ static void say(const struct node *node, const char *what, uint32_t count, uint3
 	(void)cli_flush(stdout);
 }
 
+/* A link that lacks channels, with both ends: "GPU 0 to rank 1 (host) GPU 0: up, 1 of 2 channels".
+ * NULL: it lacks none. */
+static const char *lacks(const struct node_gpu *gpu, const struct node_link *link, char *buf,
+			 size_t cap)
+{
+	char far[160];
+
+	if (link->up && link->channels >= link->want)
+		return NULL;
+	snprintf(buf, cap, "GPU %u to %s: %s, %u of %u channels", gpu->number,
+		 node_end_name(gpu->node, link->far, far, sizeof(far)),
+		 link->up ? "up" : "not connected", link->channels, link->want);
+	return buf;
+}
+
 /* Every few seconds, until all are there. */
 static void say_missing(const struct node *node)
 {
-	char text[160];
+	char text[256];
 	unsigned lines = 0;
 
 	for (uint32_t i = 0; i < node->ngpus; i++)
-		for (uint32_t k = 0; k < node->gpus[i].nlinks; k++) {
-			const struct node_link *link = &node->gpus[i].links[k];
-
-			if ((link->up && link->channels >= link->want) || lines++ >= 16)
-				continue;
-			cli_error("waiting: GPU %u to %s: %s, %u of %u channels",
-				  node->gpus[i].number,
-				  node_end_name(node, link->far, text, sizeof(text)),
-				  link->up ? "up" : "not connected", link->channels, link->want);
-		}
+		for (uint32_t k = 0; k < node->gpus[i].nlinks; k++)
+			if (lacks(&node->gpus[i], &node->gpus[i].links[k], text, sizeof(text)) &&
+			    lines++ < 16)
+				cli_error("waiting: %s", text);
 	if (lines > 16)
 		cli_error("waiting: and %u more", lines - 16);
+}
+
+/* Whoever else hears of it is told of the first one. */
+static tcpx_status too_late(const struct node *node, uint32_t channels, uint32_t of)
+{
+	char text[256] = "";
+	bool found = false;
+
+	for (uint32_t i = 0; i < node->ngpus && !found; i++)
+		for (uint32_t k = 0; k < node->gpus[i].nlinks && !found; k++)
+			found = lacks(&node->gpus[i], &node->gpus[i].links[k], text, sizeof(text));
+	return error_set(TCPX_ERR_TIMED_OUT, 0, "%u of %u channels are up after %.0f s; %s",
+			 channels, of, node->options->timeout, text);
 }
 
 static uint32_t node_wanted(const struct node_gpu *gpu)
@@ -189,9 +211,7 @@ static tcpx_status await_links(struct node *node, struct counts *out)
 			say_ns = now + SAY_NS;
 		}
 		if (status == TCPX_OK && now >= end)
-			status = error_set(TCPX_ERR_TIMED_OUT, 0,
-					   "%u of %u channels are up after %.0f s", out->channels,
-					   out->all_channels, node->options->timeout);
+			status = too_late(node, out->channels, out->all_channels);
 		if (status != TCPX_OK)
 			return status;
 		await_events(node);
@@ -253,13 +273,16 @@ tcpx_status node_find_gpus(struct node *node)
 		node->gpu_memory = status == TCPX_OK;
 	}
 	for (uint32_t i = 0; node->gpu_memory && i < node->ngpus; i++) {
+		uint32_t number = node->gpus[i].number;
 		struct cli_gpu gpu;
 
-		if (node->gpus[i].number >= count)
+		/* A launcher may show each task its own GPU alone. */
+		node->gpus[i].ordinal = node->options->local_rank && count == 1 ? 0 : number;
+		if (node->gpus[i].ordinal >= count)
 			return error_set(TCPX_ERR_NOT_FOUND, 0,
 					 "--gpus %s: this process sees %u GPU%s",
 					 node->options->gpus, count, count == 1 ? "" : "s");
-		status = cli_gpu_get(node->gpus[i].number, &gpu);
+		status = cli_gpu_get(node->gpus[i].ordinal, &gpu);
 		if (status != TCPX_OK)
 			return status;
 		snprintf(node->gpus[i].pci, sizeof(node->gpus[i].pci), "%s", gpu.pci);

@@ -5,7 +5,6 @@
 
 #include "base/config.h"
 #include "base/error.h"
-#include "cli_devmem.h"
 #include "cli_output.h"
 #include "node.h"
 #include "node_control.h"
@@ -35,11 +34,11 @@ static tcpx_status check_trust(const struct node *node)
 /* Loopback, our default, does not lead to the others. */
 static tcpx_status check_rails(const struct node *node, const struct launch *launch)
 {
-	const char *bind = node->options->bind ? node->options->bind : config_text(CONFIG_BIND);
+	const char *bind = node->options->bind;
 	bool far = node->meet.via == LAUNCH_VIA_ADDRESS ? !is_loopback(node->meet.where)
 							: launch->many_hosts;
 
-	if (!far || *bind)
+	if (!far || (bind && *bind))
 		return TCPX_OK;
 	(void)error_set(TCPX_ERR_INVALID, 0,
 			"the ranks are on several hosts, and --bind names no "
@@ -59,6 +58,7 @@ static tcpx_status pick_gpu(struct node *node, const struct launch *launch)
 				 "--local-rank: this is local rank %u, and --gpus %s names %u",
 				 launch->local_rank, node->options->gpus, node->ngpus);
 	node->gpus[0].number = node->gpus[launch->local_rank].number;
+	node->gpus[0].listed = launch->local_rank;
 	node->ngpus = 1;
 	return TCPX_OK;
 }
@@ -92,7 +92,7 @@ static tcpx_status take_launch(struct node *node, struct node_options *o)
 	node->size = launch.size;
 	node->any_port = !launch.alone_here && !o->local_rank;
 	status = launch_meet_by(&launch, o->rendezvous && *o->rendezvous ? o->rendezvous : first,
-				(uint32_t)o->port_base - 1, &node->meet);
+				node->port, &node->meet);
 	if (status == TCPX_OK)
 		status = check_trust(node);
 	if (status == TCPX_OK)
@@ -118,11 +118,35 @@ static int take_host(struct node *node, struct node_options *o, const char *text
 				 o->launcher);
 	if (o->local_rank)
 		return cli_usage("--local-rank is for ranks of a launcher, HOST for two by hand");
-	if (port)
+	if (port) {
 		o->port_base = port;
+		node->port = port - 1;
+	}
 	node->host = host;
 	node->rank = 1;
 	return CLI_GO;
+}
+
+/* One that the environment names is for whoever says nothing else of the ranks. */
+static int check_hostfile(const struct cli_command *command, struct node_options *o, bool by_hand)
+{
+	bool named = strcmp(o->launcher, "auto") != 0;
+
+	if (!named && !by_hand)
+		return CLI_GO;
+	if (cli_given(command, "hostfile") && *o->hostfile)
+		return cli_usage("--hostfile says who the ranks are, and so does %s%s",
+				 named ? "--launcher " : "HOST", named ? o->launcher : "");
+	o->hostfile = NULL;
+	return CLI_GO;
+}
+
+/* By the environment: the predecessor's OOB port was that of its control link. */
+static uint32_t control_port(const struct node_options *o)
+{
+	uint32_t port = (uint32_t)config_u64(CONFIG_OOB_PORT);
+
+	return port ? port : (uint32_t)o->port_base - 1;
 }
 
 int node_start(const struct cli_command *command, struct node *node, struct node_options *o,
@@ -137,26 +161,31 @@ int node_start(const struct cli_command *command, struct node *node, struct node
 	node->size = 2;
 	if (node_gpus_parse(o->gpus, numbers, &node->ngpus) != TCPX_OK)
 		return cli_usage("%s", tcpx_last_error()->what);
+	node->listed = node->ngpus;
 	for (uint32_t i = 0; i < node->ngpus; i++) {
 		node->gpus[i].node = node;
 		node->gpus[i].index = i;
 		node->gpus[i].number = numbers[i];
+		node->gpus[i].listed = i;
 	}
-	if (first < argc) {
+	rc = check_hostfile(command, o, first < argc);
+	if (rc == CLI_GO && first < argc)
 		rc = take_host(node, o, argv[first]);
-		if (rc != CLI_GO)
-			return rc;
-	} else {
+	/* Before anything reads the library's options: it sets some. */
+	if (rc == CLI_GO && o->transport >= NODE_PLUGIN)
+		rc = cli_plugin_prepare(command, &o->plugin, o->transport == NODE_GPUDIRECT, -1, 0);
+	if (rc != CLI_GO)
+		return rc;
+	if (cli_given(command, "port-base"))
+		node->port = (uint32_t)o->port_base - 1;
+	else if (!node->port)
+		node->port = control_port(o);
+	if (first == argc) {
 		status = take_launch(node, o);
 		if (status != TCPX_OK)
 			return cli_fail(status, "this rank cannot start");
 	}
 	node->say = !o->quiet && !(node->launched && node->rank);
-	if (o->transport >= NODE_PLUGIN) {
-		rc = cli_plugin_prepare(command, &o->plugin, o->transport == NODE_GPUDIRECT, -1, 0);
-		if (rc != CLI_GO)
-			return rc;
-	}
 	cli_say_unknown();
 	return CLI_GO;
 }
@@ -199,7 +228,7 @@ static tcpx_status open_control(struct node *node)
 					 .bind = o->bind,
 					 .key = o->key,
 					 .insecure = o->insecure,
-					 .port = (uint32_t)o->port_base - 1,
+					 .port = node->port,
 					 .timeout_ns = (int64_t)(o->timeout * 1e9),
 					 .waits = say_waiting};
 	tcpx_status status;

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/config.h"
 #include "base/error.h"
 #include "cli_devmem.h"
 #include "cli_json.h"
@@ -64,7 +63,7 @@ static void end_devmem(struct perf_report *r)
 	fprintf(r->out, "# rx_devmem_pkts of this end: %s\n", text);
 	/* host-recv is what has no steered packets. */
 	if (r->messages_came && verdict == CLI_DEVMEM_NONE &&
-	    strcmp(config_text(CONFIG_UNPACK_IMPL), "host-recv") != 0)
+	    strcmp(cli_plugin_unpack(), CLI_HOST_RECV) != 0)
 		r->unsteered = 1;
 	r->messages_came = 0;
 }

@@ -7,7 +7,6 @@
 #include <tcpx/query.h>
 
 #include "base/bytes.h"
-#include "base/config.h"
 #include "cli_output.h"
 
 static const char *or_dash(const char *text)
@@ -63,8 +62,7 @@ void perf_table_path(FILE *out, const struct perf_options *o, const struct perf_
 		print_ceiling(out, path, ceiling);
 	if (!strcmp(path->auth, "insecure"))
 		fprintf(out, "# INSECURE: whoever reaches the port may connect\n");
-	if (path->want == PERF_TRANSPORT_GPUDIRECT &&
-	    !strcmp(config_text(CONFIG_UNPACK_IMPL), "none"))
+	if (path->want == PERF_TRANSPORT_GPUDIRECT && !strcmp(cli_plugin_unpack(), CLI_UNPACK_NONE))
 		fprintf(out,
 			"# INVALID DATA: unpack none, what arrives stays in the plugin's pages\n");
 	if (o->no_check)

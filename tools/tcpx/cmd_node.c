@@ -1,52 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tcpx node: all GPUs of a host in one process, against those of other hosts. */
 #include <stdio.h>
-#include <string.h>
 
-#include "base/error.h"
-#include "cli_devmem.h"
 #include "cli_output.h"
 #include "commands.h"
 #include "node.h"
 
-/* None of the bytes that came were put into GPU memory by the NIC: what a wrong pair looks like. */
-static bool no_devmem(struct node *node, const struct cli_devmem *devmem)
-{
-	char unpack[16];
-
-	return cli_devmem_end(devmem, node->devmem, sizeof(node->devmem)) == CLI_DEVMEM_NONE &&
-	       strcmp(cli_choice_text(NODE_UNPACKS, node->options->plugin.unpack, unpack,
-				      sizeof(unpack)),
-		      "host-recv") != 0;
-}
-
-static tcpx_status run_counted(struct node *node)
-{
-	const char *nics = node->options->nics;
-	bool listed = strcmp(nics, "auto") && strcmp(nics, "all");
-	struct cli_devmem devmem = {0};
-	tcpx_status status;
-
-	if (node->say)
-		node_sockets_warn(node);
-	cli_devmem_start(&devmem, &node->options->plugin);
-	status = node_run(node);
-	if (!no_devmem(node, &devmem))
-		return status;
-	if (status != TCPX_OK) { /* it says which channel */
-		cli_error("no devmem data: rx_devmem_pkts %s; see which NIC is the GPU's: tcpx "
-			  "doctor%s%s, tcpx topo",
-			  node->devmem, listed ? " --nic " : "", listed ? nics : "");
-		return status;
-	}
-	(void)error_set(TCPX_ERR_UNSUPPORTED, 0, "no devmem data: rx_devmem_pkts %s", node->devmem);
-	return error_next("see which NIC is the GPU's: tcpx doctor, tcpx topo");
-}
-
 static tcpx_status work(struct node *node, int *out_rc)
 {
-	tcpx_status status =
-		node->options->transport == NODE_GPUDIRECT ? run_counted(node) : node_run(node);
+	tcpx_status status = node->options->transport == NODE_GPUDIRECT ? node_run_counted(node)
+									: node_run(node);
 
 	if (status == TCPX_OK && node->options->ceiling)
 		status = node_ceiling(node);
@@ -62,6 +25,9 @@ static int set_check(const struct cli_command *command, struct node_options *o, 
 		return CLI_GO;
 	if (o->check == NODE_CHECK_DEVMEM && o->transport != NODE_GPUDIRECT)
 		return cli_usage("--check devmem is for --transport gpudirect");
+	if (!node_compares(node))
+		return cli_usage("--check compares what comes, and unpack 'none' (--unpack, "
+				 "TCPX_UNPACK_IMPL) leaves nothing to look at");
 	node->ngpus = 1;
 	if (o->check == NODE_CHECK_DEVMEM)
 		o->channels = 4;

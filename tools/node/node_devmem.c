@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Over gpudirect: that what came was put into GPU memory, by the packets that each NIC counts. */
+#include <string.h>
+
+#include "base/error.h"
+#include "cli_output.h"
+#include "node.h"
+
+/* Messages that came to a GPU through a NIC; NULL: through any. */
+static uint64_t messages_of(const struct node_gpu *gpu, const char *nic)
+{
+	tcpx_channel_info info = {.sz = sizeof(info)};
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < gpu->nlinks; i++)
+		for (uint32_t k = 0;
+		     tcpx_channel_query(gpu->session, gpu->links[i].peer, k, &info) == TCPX_OK; k++)
+			if (info.messages && (!nic || !strcmp(nic, info.nic)))
+				sum += info.done;
+	return sum;
+}
+
+static tcpx_status not_steered(const struct node_gpu *gpu, const char *nic, uint64_t messages)
+{
+	(void)error_set(TCPX_ERR_UNSUPPORTED, 0,
+			"no devmem data: %llu messages came to GPU %u through NIC %s, and its "
+			"rx_devmem_pkts did not rise",
+			(unsigned long long)messages, gpu->number, nic);
+	return error_next("see which NIC is the GPU's: tcpx doctor --nic %s, tcpx topo", nic);
+}
+
+static tcpx_status not_counted(const struct node_gpu *gpu, const char *nic)
+{
+	(void)error_set(
+		TCPX_ERR_UNSUPPORTED, 0,
+		"--check devmem: rx_devmem_pkts of NIC %s is not available, so nothing shows "
+		"that packets came into memory of GPU %u",
+		nic, gpu->number);
+	return error_next("its driver must count it ('ethtool -S %s' lists what it counts), or "
+			  "TCPX_DEVMEM_STATS name a file that has it",
+			  nic);
+}
+
+/* Each NIC that a message came through has put packets into GPU memory. */
+static tcpx_status judge_gpu(const struct node *node, const struct node_gpu *gpu)
+{
+	const struct cli_devmem *devmem = &node->devmem;
+	bool must = node->options->check == NODE_CHECK_DEVMEM;
+
+	if (gpu->row.bytes_in && !messages_of(gpu, NULL)) {
+		(void)error_set(TCPX_ERR_UNSUPPORTED, 0,
+				"no devmem data: what came to GPU %u came over tcp", gpu->number);
+		return error_next("host memory, and pieces up to 16 KiB, do: see --mem and --size");
+	}
+	if (!must && !strcmp(cli_plugin_unpack(), CLI_HOST_RECV))
+		return TCPX_OK; /* that is what it is for */
+	for (unsigned i = 0; i < devmem->count; i++) {
+		uint64_t messages = messages_of(gpu, devmem->nics[i].name);
+
+		if (!messages || (devmem->nics[i].known && devmem->nics[i].rise))
+			continue;
+		if (devmem->nics[i].known)
+			return not_steered(gpu, devmem->nics[i].name, messages);
+		if (must)
+			return not_counted(gpu, devmem->nics[i].name);
+	}
+	return TCPX_OK;
+}
+
+tcpx_status node_run_counted(struct node *node)
+{
+	const char *nics = node->options->nics;
+	bool listed = strcmp(nics, "auto") && strcmp(nics, "all");
+	char text[512];
+	tcpx_status status;
+
+	if (node->say)
+		node_sockets_warn(node);
+	cli_devmem_start(&node->devmem, &node->options->plugin);
+	status = node_run(node);
+	/* What a wrong pair looks like; the failure says which channel. */
+	if (cli_devmem_end(&node->devmem, text, sizeof(text)) == CLI_DEVMEM_NONE &&
+	    status != TCPX_OK && strcmp(cli_plugin_unpack(), CLI_HOST_RECV) != 0)
+		cli_error("no devmem data: rx_devmem_pkts %s; see which NIC is the GPU's: tcpx "
+			  "doctor%s%s, tcpx topo",
+			  text, listed ? " --nic " : "", listed ? nics : "");
+	for (uint32_t i = 0; i < node->ngpus && status == TCPX_OK; i++)
+		status = judge_gpu(node, &node->gpus[i]);
+	return status;
+}
