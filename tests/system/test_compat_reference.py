@@ -96,6 +96,26 @@ def test_nccl_hosts(nccl):
         assert done.returncode == 2 and words in done.stderr
 
 
+@pytest.mark.parametrize("line, slots", [
+    ("127.0.0.1", 1), ("127.0.0.1 slots=4", 4), ("127.0.0.1 4", 4), ("  127.0.0.1\t4 # four", 4),
+    ("127.0.0.1 4\r", 4), ("127.0.0.1 1024", 1024), ("127.0.0.1 08", 8), ("127.0.0.1 0", None),
+    ("127.0.0.1 slots=1025", None), ("127.0.0.1 slots=", None), ("127.0.0.1 four", None),
+    ("127.0.0.1 4 5", None), ("127.0.0.1 slots = 4", None), ("127.0.0.1 -1", None)])
+def test_one_list_of_hosts_for_all(nccl, tool, line, slots):
+    """NCCL's run, tcpx node and tcpx mesh take the same lines, and refuse the same."""
+    path = nccl.folder / "list"
+    path.write_text(f"# one\n{line}\n\n", encoding="utf-8")
+    done = nccl("run_nccl_test_tcpx.sh", "nccl", 1, "--dry-run", HOSTFILE=str(path))
+    assert done.returncode == (0 if slots else 2)
+    if slots:
+        assert f"--host 127.0.0.1:{slots} " in done.stdout
+    for command in ("node", "mesh"):
+        done = tool(command, "--mem", "host", env={"HOSTFILE": str(path)})
+        assert done.returncode == 1
+        assert ("1 rank by the hostfile" if slots == 1 else
+                f"{slots} ranks on this host" if slots else f"{path}:2: ") in done.stderr
+
+
 @pytest.mark.usefixtures("with_json")
 def test_accept(tool, build, tmp_path):
     done = subprocess.run([TOP / "scripts/accept-a3.sh", "--dry-run", "--runs", "2", "--build",
