@@ -282,6 +282,17 @@ pair_test()
 	pair_run
 }
 
+# node_run OPTION...: 'tcpx node' of this role. Two by hand, so neither a launcher nor a list of hosts
+# that somebody has exported says who they are.
+node_run()
+{
+	unset HOSTFILE TCPX_HOSTFILE
+	if [ "$transport" = tcp ]; then set -- "$@" --mem host; fi
+	reach_args "$host"
+	run_logged "$tool" node --launcher none --transport "$transport" --perf-lines "$@" \
+		"${reach[@]}" ${host:+"$host"}
+}
+
 # node_test WHAT ...: 'tcpx node --check WHAT', whose last line is PASS or FAIL.
 node_test()
 {
@@ -290,12 +301,8 @@ node_test()
 	parse_pair 0 "$@"
 	base=$(first_port)
 	need_number port "$base"
-	reach_args "$host"
 	log_begin "$role.log"
-	argv=("$tool" node --launcher none --check "$what" --gpus "$gpu" --transport "$transport"
-		--port-base "$base" "${reach[@]}")
-	if [ "$transport" = tcp ]; then argv+=(--mem host); fi
-	run_logged "${argv[@]}" ${host:+"$host"}
+	node_run --check "$what" --gpus "$gpu" --port-base "$base"
 }
 
 find_tool

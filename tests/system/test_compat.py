@@ -234,8 +234,9 @@ def test_settings_have_an_order(old):
 
 def test_transfer(played):
     done = played.pair("tests/test_tcpx_transfer", 3)
-    for one in done:
+    for role, one in zip(("server", "client"), done):
         assert one.stdout.splitlines()[-1] == "PASS transfer"
+        assert_log(played.log(f"{role}.log"), "gpudirect")
     assert re.search(r"^ +23 +4 .* 0$", done[1].stdout, re.M)
     assert re.search(r"rx_devmem_pkts of this end: .*eth2 \+[1-9]", done[0].stdout)
     done = played.pair("tests/test_tcpx_transfer", 3, UCCL_TCPX_PAYLOAD_BYTES="40")
@@ -247,7 +248,10 @@ def test_transfer(played):
 def test_checks(played, name, word):
     for one in played.pair(f"tests/{name}", 2):
         assert one.stdout.splitlines()[-1] == f"PASS {word}"
-    shown = played.log("server.log")
+    for role in ("server", "client"):
+        shown = played.log(f"{role}.log")
+        assert_log(shown, "gpudirect")
+        assert re.findall(r"\[PERF\] GPU: (\d)", shown) == ["2"]
     assert "channels created " + ("4/4" if word == "devmem" else "8/8") in shown
 
 
