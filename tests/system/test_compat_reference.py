@@ -38,6 +38,12 @@ def test_table_of_logs(old):
     assert old("print_latest_bw.py", "empty").returncode == 1
 
 
+BINDINGS = [("TX", "eth1:8-21,112-125;eth2:8-21,112-125;"
+                   "eth3:60-73,164-177;eth4:60-73,164-177"),
+            ("RX", "eth1:22-35,126-139;eth2:22-35,126-139;"
+                   "eth3:74-87,178-191;eth4:74-87,178-191")]
+
+
 @pytest.fixture(name="nccl")
 def fixture_nccl(old):
     """nccl-tests and a launcher that are played: the launcher runs the program here."""
@@ -66,10 +72,25 @@ def test_nccl_run(nccl, op, program):
     dry = nccl("run_nccl_test_tcpx.sh", "nccl", 2, 8, op, "--dry-run").stdout
     for words in ("NCCL_P2P_NET_CHUNKSIZE='524288'", "NCCL_BUFFSIZE='8388608'", "NCCL_ALGO='Ring'",
                   "NCCL_PROTO='Simple'", "NCCL_SOCKET_IFNAME='eth0'",
-                  "NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX='/run/tcpx'"):
+                  "NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX='/run/tcpx'",
+                  "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME='eth1,eth2,eth3,eth4'",
+                  "NCCL_GPUDIRECTTCPX_CTRL_DEV='eth0'",
+                  "NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS='50000'",
+                  *(f"NCCL_GPUDIRECTTCPX_{way}_BINDINGS='{cpus}'" for way, cpus in BINDINGS)):
         assert f"export {words}\n" in dry
     assert "mpirun --host 10.0.0.1:1\\,10.0.0.2:4 -np 2 " in dry
-    assert "ssh\\ -p\\ 2222" in dry and "-x NCCL_ALGO " in dry
+    assert "ssh\\ -p\\ 2222" in dry and "-x NCCL_ALGO " in dry and "NCCL_DEBUG" not in dry
+    dry = nccl("run_nccl_test_tcpx.sh", "nccl", "--dry-run", NCCL_DEBUG="INFO").stdout
+    assert "-x NCCL_DEBUG " in dry  # what is set here alone is not set there
+
+
+def test_nccl_tests_of_the_old_place(nccl):
+    """$UCCL_HOME, where the predecessor's checkout was."""
+    place = nccl.folder / "uccl/thirdparty/nccl-tests"
+    place.parent.mkdir(parents=True)
+    (nccl.folder / "nccl-tests").rename(place)
+    done = nccl("run_nccl_test_tcpx.sh", "nccl", "--dry-run", UCCL_HOME=str(nccl.folder / "uccl"))
+    assert f" {place}/build/all_reduce_perf " in done.stdout
 
 
 def test_nccl_run_is_collected(nccl):
@@ -115,6 +136,14 @@ def test_one_list_of_hosts_for_all(nccl, tool, line, slots):
         assert done.returncode == 1
         assert ("1 rank by the hostfile" if slots == 1 else
                 f"{slots} ranks on this host" if slots else f"{path}:2: ") in done.stderr
+
+
+def test_no_list_of_hosts(nccl, tool):
+    for done in (nccl("run_nccl_test_tcpx.sh", "nccl", HOSTFILE="/nowhere/hosts"),
+                 *(tool(command, "--mem", "host", "--hostfile", "/nowhere/hosts")
+                   for command in ("node", "mesh"))):
+        assert done.returncode and "/nowhere/hosts" in done.stderr
+        assert "10.0.0.2 slots=" in done.stderr  # an example
 
 
 @pytest.mark.usefixtures("with_json")
