@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -16,6 +17,8 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 TOOL = os.environ.pop("TCPX_TOOL")
+# What it starts ends with it.
+TETHER = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
 # For NCCL's run alone: ours are two ends by hand.
 HOSTS = {name: os.environ.pop(name) for name in ("HOSTFILE", "TCPX_HOSTFILE")
          if name in os.environ}
@@ -37,7 +40,7 @@ class Side:
 
     def run(self, commands, env=None):
         """The command of each role here at once: [(exit code, output)], the server's first."""
-        running = [subprocess.Popen(commands[role], stdin=subprocess.DEVNULL, text=True,
+        running = [subprocess.Popen([*TETHER, *commands[role]], stdin=subprocess.DEVNULL, text=True,
                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                     env={**os.environ, **(env or {})}) for role in self.roles]
         done = []
@@ -167,7 +170,7 @@ def judge_nccl(report, side, rate):
     env = {**os.environ, **HOSTS, "TCPX_TOOL": TOOL, "NCCL_DEBUG": "INFO",
            "NCCL_DEBUG_SUBSYS": "INIT,NET,P2P,SHM"}
     env.pop("NCCL_DEBUG_FILE", None)
-    done = subprocess.run([HERE / "compat/run_nccl_test_tcpx.sh", "nccl", "2", "1", "2"],
+    done = subprocess.run([*TETHER, HERE / "compat/run_nccl_test_tcpx.sh", "nccl", "2", "1", "2"],
                           text=True, capture_output=True, check=False, env=env)
     found = re.search(r"Avg bus bandwidth\s*:\s*([\d.]+)", done.stdout)
     large = re.findall(r"^\s*67108864\s.*?\s([\d.]+)\s+\S+\s*$", done.stdout, re.M)

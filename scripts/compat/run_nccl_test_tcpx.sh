@@ -89,8 +89,7 @@ hosts_of()
 		[[ $line =~ ^([^[:space:]]+)([[:space:]]+(slots=)?([0-9]{1,4}))?[[:space:]]*$ ]] ||
 			die "$1: '$line' is not 'ADDRESS [slots=N]'" 2
 		slots=$((10#${BASH_REMATCH[4]:-$per_node}))
-		[ "$slots" -ge 1 ] && [ "$slots" -le 1024 ] ||
-			die "$1: '$line': slots are 1 to 1024" 2
+		[[ $slots -ge 1 && $slots -le 1024 ]] || die "$1: '$line': slots are 1 to 1024" 2
 		hosts+=${hosts:+,}${BASH_REMATCH[1]}:$slots
 		count=$((count + slots))
 	done <"$1"
@@ -150,7 +149,7 @@ if [ -n "$dry" ]; then
 	echo
 	exit 0
 fi
-"${command[@]}"
+"${tether[@]}" "${command[@]}"
 rc=$?
 [ "$collect" = 1 ] || exit $rc
 # What is different from our newest run that was collected, at the end of the summary.
