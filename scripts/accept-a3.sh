@@ -21,6 +21,7 @@ words=()
 dry=
 runs=20
 build=$top/build
+judge=("${tether[@]}" "$top/scripts/accept_a3.py")
 while [ $# -gt 0 ]; do
 	case "$1" in
 	--dry-run) dry=1 ;;
@@ -51,12 +52,10 @@ if [ -n "$dry" ]; then
 	trap 'rm -rf "$folder"' EXIT
 	emulated_a3 "$top" "$build" "$folder"
 	export TCPX_UNPACK_IMPL=d2d TCPX_BIND=127.0.0.1
-	LOG_DIR=$folder/logs TCPX_TOOL=$tool "$top/scripts/accept_a3.py" dry 127.0.0.1 "$runs" \
-		"$(first_port)"
+	LOG_DIR=$folder/logs TCPX_TOOL=$tool "${judge[@]}" dry 127.0.0.1 "$runs" "$(first_port)"
 	exit $?
 fi
 parse_pair 0 "${words[@]}"
 [ ${#words[@]} -eq $((1 + (${#host} > 0))) ] || wrong "too many words"
 reach_args "$host"
-TCPX_TOOL=$tool "$top/scripts/accept_a3.py" "$role" "${host:--}" "$runs" "$(first_port)" \
-	"${reach[@]}"
+TCPX_TOOL=$tool "${judge[@]}" "$role" "${host:--}" "$runs" "$(first_port)" "${reach[@]}"

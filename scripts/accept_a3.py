@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -16,6 +17,11 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 TOOL = os.environ.pop("TCPX_TOOL")
+# What it starts ends with it.
+TETHER = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
+# For NCCL's run alone: ours are two ends by hand.
+HOSTS = {name: os.environ.pop(name) for name in ("HOSTFILE", "TCPX_HOSTFILE")
+         if name in os.environ}
 NICS, CHANNELS = 4, 64
 NIC_LIMIT = 25.0  # GB/s of 200 Gbit/s, for two GPUs
 FULL = {"size": "64M", "iters": "20", "memory": "256M"}
@@ -34,7 +40,7 @@ class Side:
 
     def run(self, commands, env=None):
         """The command of each role here at once: [(exit code, output)], the server's first."""
-        running = [subprocess.Popen(commands[role], stdin=subprocess.DEVNULL, text=True,
+        running = [subprocess.Popen([*TETHER, *commands[role]], stdin=subprocess.DEVNULL, text=True,
                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                     env={**os.environ, **(env or {})}) for role in self.roles]
         done = []
@@ -50,7 +56,7 @@ class Side:
     def node(self, gpus, sizes, **more):
         """A run of tcpx node: exit codes, the server's output and its document (or None)."""
         self.port += SPACING
-        options = {"gpus": gpus, "channels": "8", "transport": "gpudirect",
+        options = {"launcher": "none", "gpus": gpus, "channels": "8", "transport": "gpudirect",
                    "port-base": str(self.port), **sizes, **more}
         argv = [TOOL, "node", *self.reach]
         for name, value in options.items():
@@ -72,7 +78,7 @@ class Report:
         """good: True, False, or None where it was not measured."""
         word = {True: "PASS", False: "FAIL", None: "NOT MEASURED"}[good]
         self.failed |= good is False
-        print(f"{word:<13} {criterion:<46} {value:<38} {source}", flush=True)
+        print(f"{word:<13} {criterion:<46} {value:<48} {source}", flush=True)
 
     def rate(self, good, criterion, value, source):
         if self.dry:
@@ -142,6 +148,17 @@ def judge_one(report, codes, out, found):
     return rate
 
 
+def why_not_the_plugin(text):
+    """Why NCCL's log does not show that all went through the TCPX plugin, or None."""
+    networks = re.findall(r"NCCL INFO Using network (\S+)", text)
+    ways = {way for way in re.findall(r"NCCL INFO Channel .* via (\S+)", text)
+            if not way.startswith("NET/")}
+    if len(networks) < 2:
+        return "NCCL's log lacks a rank's network"
+    others = ways | {name for name in networks if "GPUDirectTCPX" not in name}
+    return f"NCCL went by {', '.join(sorted(others))}, not by TCPX" if others else None
+
+
 def judge_nccl(report, side, rate):
     criterion = "within 20 % of NCCL"
     print("# the 19.176 GB/s of old documents are an all-reduce's bus bandwidth; what compares is\n"
@@ -149,13 +166,19 @@ def judge_nccl(report, side, rate):
     if side.dry or rate is None:
         report.line(None, criterion, "no hardware" if side.dry else "our run failed", "-")
         return
-    done = subprocess.run([HERE / "compat/run_nccl_test_tcpx.sh", "nccl", "2", "1", "2"],
-                          text=True, capture_output=True, check=False,
-                          env={**os.environ, "TCPX_TOOL": TOOL})
+    env = {**os.environ, **HOSTS, "TCPX_TOOL": TOOL, "NCCL_DEBUG": "INFO",
+           "NCCL_DEBUG_SUBSYS": "INIT,NET,P2P,SHM"}
+    env.pop("NCCL_DEBUG_FILE", None)
+    done = subprocess.run([*TETHER, HERE / "compat/run_nccl_test_tcpx.sh", "nccl", "2", "1", "2"],
+                          text=True, capture_output=True, check=False, env=env)
     found = re.search(r"Avg bus bandwidth\s*:\s*([\d.]+)", done.stdout)
     large = re.findall(r"^\s*67108864\s.*?\s([\d.]+)\s+\S+\s*$", done.stdout, re.M)
     if done.returncode or not found or not large:
         report.line(None, criterion, "no run of nccl-tests: " + last(done.stderr), "-")
+        return
+    why = why_not_the_plugin(done.stdout + done.stderr)
+    if why:
+        report.line(None, criterion, why, "NCCL_DEBUG=INFO of sendrecv_perf")
         return
     theirs = float(large[-1])
     report.line(rate >= 0.8 * theirs, criterion,
@@ -196,12 +219,12 @@ def main():
     good = [found for codes, _, found in stable if not any(codes) and found]
     totals = sorted(found["rate"] / 1e9 for found in good)
     value = f"{len(good)} of {len(stable)} exit 0"
-    if totals and not side.dry:
+    if totals:
         middle = statistics.median(totals)
         spread = 100 * (totals[-1] - totals[0]) / middle
-        value += f", median {middle:.2f} GB/s, spread {spread:.1f} %"
+        value += f", median {middle:.3g} GB/s, spread {spread:.1f} %"
     report.line(len(good) == len(stable), f"{len(stable)} stable runs", value,
-                "tcpx node, 8 GPUs at once, both hosts")
+                "tcpx node, 8 GPUs at once, " + ("emulator" if side.dry else "both hosts"))
     documents = [found for _, _, found in (every, one, *stable) if found]
     wrong = sum(found["wrong"] for found in documents)
     checked = sum(gpu["checked"] for found in documents for rank in found["ranks"]

@@ -19,8 +19,10 @@ END
 # shellcheck source=scripts/compat/common.sh
 . "$(dirname "$0")/common.sh"
 
-parse_pair "" "$@"
-if [ "$role" = server ]; then shift 2; else shift 3; fi
+words=2
+if [ "${1:-}" = client ]; then words=3; fi
+parse_pair "" "${@:1:words}"
+shift $words
 size=$(size_or 64M)
 iters=$(iters_or 20)
 nsocks=4 nthreads=1 skip=1 notes=
@@ -42,6 +44,10 @@ for option; do
 	--impl=kernel | --impl=d2d) unpack=$value ;;
 	--host-recv) unpack="host-recv" ;;
 	--skip-warmup=*) skip=$value ;;
+	-h | --help)
+		usage
+		exit 0
+		;;
 	*) wrong "'$option' is no option, or has a value that is none" ;;
 	esac
 done

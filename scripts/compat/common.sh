@@ -16,6 +16,10 @@ ctrl='' chunk='' unpack='' nics=''
 unit_line="# GB/s are 10^9 bytes; older logs counted 2^30"
 plugin_places="/usr/local/tcpx/lib64/libnccl-net-tcpx.so /var/lib/tcpx/lib64/libnccl-net-tcpx.so"
 
+# Before a command: it ends with the script, whatever ends that.
+tether=()
+if command -v setpriv >/dev/null; then tether=(setpriv --pdeathsig TERM); fi
+
 die()
 {
 	echo "$me: $1" >&2
@@ -130,7 +134,7 @@ run_logged()
 {
 	cat "$log"
 	say "# $*"
-	"$@" 2>&1 | tee -a "$log"
+	"${tether[@]}" "$@" 2>&1 | tee -a "$log"
 }
 
 # reach_args HOST: sets reach, the options of where to listen and of trust. ctrl is the interface of
@@ -187,7 +191,7 @@ chunk_or()
 # first, or if that is empty, too, wrong.
 parse_pair()
 {
-	local default=$1
+	local default=$1 most=2
 	shift
 	role=${1:-}
 	case "$role" in
@@ -198,26 +202,31 @@ parse_pair()
 	client)
 		host=${2:-}
 		gpu=${3:-$default}
+		most=3
 		[ -n "$host" ] || wrong "client wants the server's address"
 		;;
 	-h | --help)
 		usage
 		exit 0
 		;;
-	*) wrong "'$role' is neither server nor client" ;;
+	*) wrong "the first word is server or client, not '$role'" ;;
 	esac
+	[ $# -le $most ] || wrong "too many words"
 	[ -n "$gpu" ] || wrong "$role wants the number of its GPU"
 	need_number gpu "$gpu"
 }
 
-# A client may start before its server, as it always could. What is wrong, if it never comes, the
-# tool says.
+# wait_for HOST PORT: a client may start before its server, as it always could. What is wrong, if
+# it never comes, the tool says.
 wait_for()
 {
-	local until=$((SECONDS + 30))
+	local until=$((SECONDS + 30)) told=
 	# shellcheck disable=SC2016
 	until timeout 2 bash -c 'exec 3<>"/dev/tcp/$0/$1"' "$1" "$2" 2>/dev/null; do
-		if [ $SECONDS -ge $until ]; then break; fi
+		kill -0 $$ 2>/dev/null || exit 1 # the mesh is gone, of which this is one
+		if [ $SECONDS -ge $until ] || ! getent ahosts "$1" >/dev/null; then break; fi
+		[ -n "$told" ] || echo "$me: nobody listens at $1:$2 yet; waiting 30 s for it" >&2
+		told=1
 		sleep 0.2
 	done
 }
@@ -233,8 +242,11 @@ pair_argv()
 	bytes_of size "${size##*,}"
 	need_number iters "$iters"
 	need_number channels "$channels"
-	# where it listens and goes, and the number that its lines tell
+	# where it listens and goes, and the number that its lines tell; a client knows of no other
+	# port
 	export TCPX_OOB_PORT=$port TCPX_LOCAL_DEVICE=$gpu
+	TCPX_PORT_RETRIES=$(setting 0 TCPX_PORT_RETRIES UCCL_TCPX_PORT_RETRIES)
+	export TCPX_PORT_RETRIES
 	reach_args "${host:-}"
 	if [ "$role" = server ]; then
 		argv=("$tool" serve --once --die-with-parent --perf-lines)
@@ -282,20 +294,31 @@ pair_test()
 	pair_run
 }
 
-# node_test WHAT ...: 'tcpx node --check WHAT', whose last line is PASS or FAIL.
+# node_run OPTION...: 'tcpx node' of this role. Two by hand, so neither a launcher nor a list of
+# hosts that somebody has exported says who they are.
+node_run()
+{
+	unset HOSTFILE TCPX_HOSTFILE
+	if [ "$transport" = tcp ]; then set -- "$@" --mem host; fi
+	reach_args "$host"
+	run_logged "$tool" node --launcher none --transport "$transport" --perf-lines "$@" \
+		"${reach[@]}" ${host:+"$host"}
+}
+
+# node_test WHAT ...: 'tcpx node --check WHAT', whose last line is PASS or FAIL. However it failed,
+# the exit code is 1.
 node_test()
 {
-	local what=$1 base
+	local what=$1 base rc
 	shift
 	parse_pair 0 "$@"
 	base=$(first_port)
 	need_number port "$base"
-	reach_args "$host"
 	log_begin "$role.log"
-	argv=("$tool" node --launcher none --check "$what" --gpus "$gpu" --transport "$transport"
-		--port-base "$base" "${reach[@]}")
-	if [ "$transport" = tcp ]; then argv+=(--mem host); fi
-	run_logged "${argv[@]}" ${host:+"$host"}
+	node_run --check "$what" --gpus "$gpu" --port-base "$base"
+	rc=$?
+	[ $rc -le 2 ] || rc=1
+	return $rc
 }
 
 find_tool

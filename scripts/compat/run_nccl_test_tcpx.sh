@@ -10,9 +10,10 @@ usage: run_nccl_test_tcpx.sh [nccl [PROCS [GPUS [OP [PROCS_PER_NODE [COLLECT]]]]
   PROCS 2 processes, GPUS 8 of each; OP 0 all-reduce, 1 all-to-all, else send/recv
   PROCS_PER_NODE 1; COLLECT 1: diagnostics/nccl_<ts>/ with SUMMARY.txt, by 'tcpx diag collect'
   --dry-run shows environment and command and runs nothing
-Hosts: \$HOSTFILE, else scripts/node_ips/tcpx.txt: an address a line, slots=N may follow it, '#'
-begins a comment. nccl-tests: on PATH, or \$NCCL_TESTS_HOME/build. ssh: PLM_RSH_AGENT or
-TCPX_SSH_CMD (ssh -p 2222). NCCL_* of yours win. bench/nccl_p2p: \$NCCL_P2P, else this checkout's.
+Hosts: \$HOSTFILE, else scripts/node_ips/tcpx.txt, as of 'tcpx node --hostfile': an address a line,
+slots=N or just N may follow it, '#' begins a comment. nccl-tests: on PATH, or in
+\$NCCL_TESTS_HOME/build. ssh: PLM_RSH_AGENT or TCPX_SSH_CMD (ssh -p 2222). NCCL_* of yours win.
+bench/nccl_p2p: \$NCCL_P2P, else this checkout's.
 END
 }
 # shellcheck source=scripts/compat/common.sh
@@ -85,9 +86,10 @@ hosts_of()
 	while read -r line || [ -n "$line" ]; do
 		line=${line%%#*}
 		[[ $line =~ ^[[:space:]]*$ ]] && continue
-		[[ $line =~ ^([^[:space:]]+)([[:space:]]+(slots=)?([0-9]+))?[[:space:]]*$ ]] ||
+		[[ $line =~ ^([^[:space:]]+)([[:space:]]+(slots=)?([0-9]{1,4}))?[[:space:]]*$ ]] ||
 			die "$1: '$line' is not 'ADDRESS [slots=N]'" 2
-		slots=${BASH_REMATCH[4]:-$per_node}
+		slots=$((10#${BASH_REMATCH[4]:-$per_node}))
+		[[ $slots -ge 1 && $slots -le 1024 ]] || die "$1: '$line': slots are 1 to 1024" 2
 		hosts+=${hosts:+,}${BASH_REMATCH[1]}:$slots
 		count=$((count + slots))
 	done <"$1"
@@ -107,21 +109,19 @@ find_program()
 	program=$(command -v "$program")
 }
 
-# set_recipe [NAME]: the environment, but for a name; names is what it holds.
+# set_recipe [NAME]: the environment, but for a name.
 set_recipe()
 {
 	local name value
-	names=()
 	while IFS='=' read -r name value; do
 		[ "$name" != "${1:-}" ] || continue
-		names+=("$name")
 		if [ -z "${!name:-}" ]; then export "$name=$value"; fi
 		if [ -n "$dry" ]; then echo "export $name='${!name}'"; fi
 	done < <(recipe)
 }
 
 if find_program; then
-	list=${HOSTFILE:-$top/scripts/node_ips/tcpx.txt}
+	list=$(setting "$top/scripts/node_ips/tcpx.txt" TCPX_HOSTFILE HOSTFILE)
 	[ -r "$list" ] || die "no list of hosts: $list. Write one address a line, such as
 10.0.0.1
 10.0.0.2 slots=1   # of control, that ssh reaches
@@ -129,8 +129,12 @@ or name another file by HOSTFILE" 2
 	hosts_of "$list"
 	set_recipe
 	agent=$(setting "ssh -p 2222" PLM_RSH_AGENT TCPX_SSH_CMD)
+	[ -n "$dry" ] || command -v mpirun >/dev/null ||
+		die "no mpirun: install Open MPI, which starts $program on the hosts of $list"
 	command=(mpirun --host "$hosts" -np "$procs" --mca plm_rsh_agent "$agent" --bind-to none)
-	for name in "${names[@]}" LD_LIBRARY_PATH; do command+=(-x "$name"); done
+	for name in "${!NCCL_@}" LD_LIBRARY_PATH; do
+		if [ -n "${!name:-}" ]; then command+=(-x "$name"); fi
+	done
 	command+=("$program" -b 1K -e 1G -f 2 -w 50 -n 50 -g "$gpus")
 else
 	yardstick=${NCCL_P2P:-$top/build/bench/nccl_p2p}
@@ -145,7 +149,7 @@ if [ -n "$dry" ]; then
 	echo
 	exit 0
 fi
-"${command[@]}"
+"${tether[@]}" "${command[@]}"
 rc=$?
 [ "$collect" = 1 ] || exit $rc
 # What is different from our newest run that was collected, at the end of the summary.

@@ -36,13 +36,12 @@ parse_pair 0 "$@"
 base=$(first_port)
 need_number port "$base"
 chunk=$(chunk_or 512K)
-# a port that is taken is an error: the next one is the next GPU's
-export TCPX_PORT_RETRIES=0
+export TCPX_PORT_RETRIES=0 # the next port is the next GPU's
 time=$(stamp)
 pids=()
 read -ra gpus <<<"${one:-${GPU_LIST:-0 1 2 3 4 5 6 7}}"
 for gpu in "${gpus[@]}"; do need_number GPU_LIST "$gpu"; done
-trap 'kill "${pids[@]}" 2>/dev/null; wait; exit 130' INT TERM
+trap 'kill "${pids[@]}" 2>/dev/null; wait; exit 130' INT TERM HUP
 
 for gpu in "${gpus[@]}"; do
 	nics=$(map_gpu_to_ifaces "$gpu")
@@ -50,10 +49,10 @@ for gpu in "${gpus[@]}"; do
 	log_begin "fullmesh_${role}_gpu${gpu}_$time.log"
 	echo "GPU $gpu ${role}: ${nics:-no NIC of an A3 host}, $CHANNELS channels, $transport, $log"
 	(
-		trap - INT TERM
+		trap - INT TERM HUP
 		echo "# ${argv[*]}"
 		if [ "$role" = client ]; then wait_for "$host" "$TCPX_OOB_PORT"; fi
-		exec "${argv[@]}"
+		exec "${tether[@]}" "${argv[@]}"
 	) >>"$log" 2>&1 &
 	pids+=($!)
 done
@@ -65,7 +64,8 @@ for i in "${!pids[@]}"; do
 	if [ $rc -ne 0 ]; then
 		failed=1
 		log=$LOG_DIR/fullmesh_${role}_gpu${gpus[i]}_$time.log
-		echo "$me: GPU ${gpus[i]}: exit $rc: $(tail -n 1 "$log")" >&2
+		why=$(grep -a '^tcpx [a-z]*: ' "$log" | tail -n 1)
+		echo "$me: GPU ${gpus[i]}: exit $rc: ${why:-$(tail -n 1 "$log")}" >&2
 	fi
 done
 echo "$((${#pids[@]})) processes ended, logs in $LOG_DIR"

@@ -19,17 +19,13 @@ parse_pair 0 "$@"
 size=$(size_or 64M)
 bytes_of size "$size"
 gpus=${GPU_LIST:-0-7}
-args=(--gpus "${gpus// /,}" --channels "$(channels_or 8)" --transport "$transport" --size "$size"
-	--iters "$(iters_or 20)" --memory $((4 * bytes))
-	--perf-lines)
-if [ "$transport" = tcp ]; then args+=(--mem host); fi
+args=(--gpus "${gpus// /,}" --channels "$(channels_or 8)" --size "$size" --iters "$(iters_or 20)"
+	--memory $((4 * bytes)))
 # the old port was that of control, which is the one below the base
 oob=$(oob_port)
 if [ -n "$oob" ]; then
 	need_number OOB_PORT "$oob"
 	args+=(--port-base $((oob + 1)))
 fi
-reach_args "$host"
-args+=("${reach[@]}")
 log_begin "singleproc_${role}_$(stamp).log"
-run_logged "$tool" node --launcher none "${args[@]}" ${host:+"$host"}
+node_run "${args[@]}"

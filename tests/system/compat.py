@@ -19,7 +19,8 @@ class Old:
         self.folder = folder
         self.env = tool.environment({"TCPX_TOOL": tool.path, "TCPX_BIND": "127.0.0.1",
                                      "UCCL_TCPX_BOOTSTRAP_PORT_BASE": str(port_base()),
-                                     "LOG_DIR": "", "HOSTFILE": "", **env})
+                                     # of NCCL's run: what is by hand has no use for it
+                                     "LOG_DIR": "", "HOSTFILE": "/nowhere/hosts", **env})
 
     def start(self, script, *args, **env):
         return subprocess.Popen([str(COMPAT / script), *map(str, args)], cwd=self.folder,

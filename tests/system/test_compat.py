@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -63,6 +64,7 @@ def test_full_mesh(played):
         for role in ("server", "client"):
             text = played.log(f"fullmesh_{role}_gpu{gpu}_????????_??????.log")
             assert_log(text, "gpudirect")
+            assert re.findall(r"^\[PERF\] Iter (\d) time=[\d.]+ms$", text, re.M) == list("0123")
             assert f"[PERF] GPU: {gpu}\n" in text
             assert re.search(rf"rx_devmem_pkts of this end: .*{nic} \+\d", text)
             assert used(text, "--plugin-channels") == "2"
@@ -101,7 +103,7 @@ def test_full_mesh_says_who_failed(old):
                    UCCL_TCPX_PERF_SIZE="64K")
     assert old.end(server).returncode == 0
     assert done.returncode == 1
-    assert re.search(r"run_p2p_fullmesh.sh: GPU 1: exit \d+: ", done.stderr)
+    assert re.search(r"run_p2p_fullmesh.sh: GPU 1: exit \d+: tcpx perf: peer ", done.stderr)
     assert "GPU 0: exit" not in done.stderr
 
 
@@ -129,6 +131,53 @@ def test_interrupt_ends_the_mesh_and_nothing_else(old):
     assert bystander.poll() is None
     bystander.kill()
     bystander.wait()
+
+
+def test_a_client_that_is_first(old):
+    client = old.start("tests/test_tcpx_perf", "client", "127.0.0.1", "0",
+                       UCCL_TCPX_PERF_SIZE="64K")
+    assert "nobody listens at 127.0.0.1:" in client.stderr.readline()
+    assert old("tests/test_tcpx_perf", "server", "0").returncode == 0
+    assert old.end(client).returncode == 0
+
+
+def test_a_server_that_cannot_be(old):
+    """There is no such name, so nothing is waited for."""
+    done = old("tests/test_tcpx_perf", "client", "a..b", "0")
+    assert done.returncode == 1
+    assert "host 'a..b'" in done.stdout and "nobody listens" not in done.stderr
+
+
+def test_a_port_that_is_taken(old):
+    """The client knows of no other port, unless it is asked for."""
+    base = int(old.env["UCCL_TCPX_BOOTSTRAP_PORT_BASE"])
+    with socket.create_server(("127.0.0.1", base)):
+        done = old("tests/test_tcpx_perf", "server", "0")
+        assert done.returncode == 1 and f"127.0.0.1:{base} is taken" in done.stdout
+        server = old.start("tests/test_tcpx_perf", "server", "0", UCCL_TCPX_PORT_RETRIES="9")
+        while "ready 127.0.0.1:" not in (line := server.stdout.readline()):
+            assert line, old.end(server)
+        server.kill()
+        old.end(server)
+
+
+def names_below(pid):
+    """Of the programs that a process has started."""
+    children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pathlib.Path(f"/proc/{child}/comm").read_text() for child in children]
+
+
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="no setpriv")
+@pytest.mark.parametrize("script", ["run_p2p_singleproc.sh", "tests/test_connection"])
+def test_what_ends_a_script_ends_its_tool(old, script):
+    """Else it holds the output until the other end's time is over, and says so."""
+    running = old.start(script, "server")
+    until = time.monotonic() + HANG
+    while "tcpx\n" not in names_below(running.pid):
+        assert time.monotonic() < until and running.poll() is None
+        time.sleep(0.02)
+    running.kill()
+    assert "did not come to stage" not in old.end(running).stdout
 
 
 def test_bench(old):
@@ -184,6 +233,43 @@ def test_bench_options_of_the_plugin(played, a3):
     assert played.end(server).returncode == -signal.SIGTERM  # and no serve holds its output
 
 
+@pytest.fixture(name="said")
+def fixture_said(old):
+    """What a server of bench_p2p.sh calls: words and NCCL's environment, by a tool that says it."""
+    tool = old.folder / "tool"
+    tool.write_text("#!/bin/sh\necho \"$@\"\nenv | grep ^NCCL_\n:\n", encoding="ascii")
+    tool.chmod(0o755)
+
+    def call(*options, **env):
+        done = old("bench_p2p.sh", "server", "2", *options, TCPX_TOOL=str(tool), TCPX_BIND="",
+                   **{"TCPX_COMPAT_TRANSPORT": "gpudirect", **env})
+        assert done.returncode == 0, done.stderr
+        return done.stdout.replace("\n", " ")
+
+    return call
+
+
+@pytest.mark.parametrize("options, words, env", [
+    ([], ["--bind eth0", "--gpu 2 --mem cuda:2", "--chunk 512K", "--plugin-channels 1"],
+     ["NSOCKS_PERTHREAD=4", "SOCKET_NTHREADS=1"]),
+    (["--nsocks=2", "--nthreads=3"], [], ["NSOCKS_PERTHREAD=2", "SOCKET_NTHREADS=3"]),
+    (["--ctrl=eth7"], ["--bind eth7"], ["GPUDIRECTTCPX_CTRL_DEV=eth7"]),
+    (["--ifaces=eth1,eth2"], ["--nic eth1,eth2"], []),
+    (["--unix-prefix=/run/other"], [], ["GPUDIRECTTCPX_UNIX_CLIENT_PREFIX=/run/other"]),
+    (["--impl=kernel"], ["--unpack kernel"], []), (["--impl=d2d"], ["--unpack d2d"], []),
+    (["--host-recv"], ["--unpack host-recv"], [])])
+def test_bench_options(said, options, words, env):
+    shown = said(*options)
+    for text in [*words, *(f"NCCL_{one}" for one in env)]:
+        assert f" {text} " in shown
+
+
+def test_bench_interfaces_of_tcp(said):
+    assert "--bind eth1,eth2 " in said("--ifaces=eth1,eth2", TCPX_COMPAT_TRANSPORT="tcp")
+    shown = said("--no-unix", NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX="/run/x")
+    assert "NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX" not in shown
+
+
 DEFAULTS = {
     "run_p2p_singleproc.sh": ["node", "--gpus 0-7", "--channels 8", "--size 64M", "--iters 20"],
     "run_p2p_fullmesh.sh": ["perf", "--channels 2", "--size 64M", "--iters 20", "--chunk 512K"],
@@ -234,8 +320,9 @@ def test_settings_have_an_order(old):
 
 def test_transfer(played):
     done = played.pair("tests/test_tcpx_transfer", 3)
-    for one in done:
+    for role, one in zip(("server", "client"), done):
         assert one.stdout.splitlines()[-1] == "PASS transfer"
+        assert_log(played.log(f"{role}.log"), "gpudirect")
     assert re.search(r"^ +23 +4 .* 0$", done[1].stdout, re.M)
     assert re.search(r"rx_devmem_pkts of this end: .*eth2 \+[1-9]", done[0].stdout)
     done = played.pair("tests/test_tcpx_transfer", 3, UCCL_TCPX_PAYLOAD_BYTES="40")
@@ -247,8 +334,20 @@ def test_transfer(played):
 def test_checks(played, name, word):
     for one in played.pair(f"tests/{name}", 2):
         assert one.stdout.splitlines()[-1] == f"PASS {word}"
-    shown = played.log("server.log")
+    for role in ("server", "client"):
+        shown = played.log(f"{role}.log")
+        assert_log(shown, "gpudirect")
+        assert re.findall(r"\[PERF\] GPU: (\d)", shown) == ["2"]
     assert "channels created " + ("4/4" if word == "devmem" else "8/8") in shown
+
+
+def test_a_check_that_fails(played):
+    both = [played.start("tests/test_devmem_validation", *words,
+                         TCPXEMU_FAULT="flip:side=send:nth=1")
+            for words in (["server"], ["client", "127.0.0.1"])]
+    for done in map(played.end, both):
+        assert done.returncode == 1
+        assert done.stdout.splitlines()[-1] == "FAIL devmem"
 
 
 def test_devmem_wants_the_plugin(old):
@@ -280,11 +379,15 @@ def test_devices_without_a_plugin(old):
     ("bench_p2p.sh", ["server", "0", "--nsocks="], "'' is no number"),
     ("bench_p2p.sh", ["server", "0", "--impl=fast"], "'--impl=fast' is no option, or has"),
     ("bench_p2p.sh", ["server", "0", "--fast"], "'--fast' is no option"),
-    ("run_p2p_singleproc.sh", [], "neither server nor client"),
+    ("run_p2p_singleproc.sh", [], "the first word is server or client, not ''"),
     ("run_p2p_singleproc.sh", ["client"], "the server's address"),
     ("run_p2p_singleproc.sh", ["server", "1", "2"], "too many words"),
     ("run_p2p_fullmesh.sh", ["server", "x"], "'x' is no number"),
+    ("run_p2p_fullmesh.sh", ["server", "0", "1"], "too many words"),
     ("tests/test_tcpx_perf", ["server"], "the number of its GPU"),
+    ("tests/test_tcpx_perf", ["client", "127.0.0.1", "0", "--size=1M"], "too many words"),
+    ("tests/test_connection", ["both"], "the first word is server or client, not 'both'"),
+    ("tests/test_device_discovery", ["all"], "no words are wanted"),
     ("run_nccl_test_tcpx.sh", ["uccl"], "the reference is nccl"),
     ("run_nccl_test_tcpx.sh", ["nccl", "two"], "'two' is no number"),
     ("run_nccl_test_tcpx.sh", ["nccl", "2", "8", "0", "1", "2"], "COLLECT is 0 or 1"),
@@ -324,10 +427,20 @@ def test_the_demo(tool, build):
     assert done.stdout.splitlines()[-1].startswith("AVG ")
 
 
+@pytest.mark.parametrize("script", [*DEFAULTS, "run_nccl_test_tcpx.sh", "print_latest_bw.py",
+                                    "tests/test_devmem_validation", "tests/test_device_discovery",
+                                    "../accept-a3.sh"])
+def test_help(old, script):
+    done = old(script, "--help")
+    assert done.returncode == 0 and not done.stderr
+    assert f"usage: {os.path.basename(script)}" in done.stdout
+
+
 def test_make_names_the_wrappers():
     for target, script in (("test_tcpx_perf_orchestrator", "run_p2p_singleproc.sh"),
                            ("test_tcpx_perf_multi", "tests/test_tcpx_perf_multi")):
         done = subprocess.run(["make", "-n", target], cwd=TOP, text=True, capture_output=True,
                               timeout=HANG, check=True)
         assert f"scripts/compat/{script} server | client IP" in done.stdout
+        assert "scripts/build.sh build" in done.stdout
         assert os.access(COMPAT / script, os.X_OK)

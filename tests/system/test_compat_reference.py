@@ -9,6 +9,7 @@ import pytest
 
 from compat import UNIT, build, fixture_a3, fixture_old  # noqa: F401 (fixtures)
 from conftest import HANG, TOP
+from netns import LONG
 
 
 def test_table_of_logs(old):
@@ -35,6 +36,12 @@ def test_table_of_logs(old):
     assert "2.000" in one and "8.000" not in one and "*" not in one
     (old.folder / "empty").mkdir()
     assert old("print_latest_bw.py", "empty").returncode == 1
+
+
+BINDINGS = [("TX", "eth1:8-21,112-125;eth2:8-21,112-125;"
+                   "eth3:60-73,164-177;eth4:60-73,164-177"),
+            ("RX", "eth1:22-35,126-139;eth2:22-35,126-139;"
+                   "eth3:74-87,178-191;eth4:74-87,178-191")]
 
 
 @pytest.fixture(name="nccl")
@@ -65,10 +72,25 @@ def test_nccl_run(nccl, op, program):
     dry = nccl("run_nccl_test_tcpx.sh", "nccl", 2, 8, op, "--dry-run").stdout
     for words in ("NCCL_P2P_NET_CHUNKSIZE='524288'", "NCCL_BUFFSIZE='8388608'", "NCCL_ALGO='Ring'",
                   "NCCL_PROTO='Simple'", "NCCL_SOCKET_IFNAME='eth0'",
-                  "NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX='/run/tcpx'"):
+                  "NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX='/run/tcpx'",
+                  "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME='eth1,eth2,eth3,eth4'",
+                  "NCCL_GPUDIRECTTCPX_CTRL_DEV='eth0'",
+                  "NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS='50000'",
+                  *(f"NCCL_GPUDIRECTTCPX_{way}_BINDINGS='{cpus}'" for way, cpus in BINDINGS)):
         assert f"export {words}\n" in dry
     assert "mpirun --host 10.0.0.1:1\\,10.0.0.2:4 -np 2 " in dry
-    assert "ssh\\ -p\\ 2222" in dry and "-x NCCL_ALGO " in dry
+    assert "ssh\\ -p\\ 2222" in dry and "-x NCCL_ALGO " in dry and "NCCL_DEBUG" not in dry
+    dry = nccl("run_nccl_test_tcpx.sh", "nccl", "--dry-run", NCCL_DEBUG="INFO").stdout
+    assert "-x NCCL_DEBUG " in dry  # what is set here alone is not set there
+
+
+def test_nccl_tests_of_the_old_place(nccl):
+    """$UCCL_HOME, where the predecessor's checkout was."""
+    place = nccl.folder / "uccl/thirdparty/nccl-tests"
+    place.parent.mkdir(parents=True)
+    (nccl.folder / "nccl-tests").rename(place)
+    done = nccl("run_nccl_test_tcpx.sh", "nccl", "--dry-run", UCCL_HOME=str(nccl.folder / "uccl"))
+    assert f" {place}/build/all_reduce_perf " in done.stdout
 
 
 def test_nccl_run_is_collected(nccl):
@@ -96,17 +118,49 @@ def test_nccl_hosts(nccl):
         assert done.returncode == 2 and words in done.stderr
 
 
+@pytest.mark.parametrize("line, slots", [
+    ("127.0.0.1", 1), ("127.0.0.1 slots=4", 4), ("127.0.0.1 4", 4), ("  127.0.0.1\t4 # four", 4),
+    ("127.0.0.1 4\r", 4), ("127.0.0.1 1024", 1024), ("127.0.0.1 08", 8), ("127.0.0.1 0", None),
+    ("127.0.0.1 slots=1025", None), ("127.0.0.1 slots=", None), ("127.0.0.1 four", None),
+    ("127.0.0.1 4 5", None), ("127.0.0.1 slots = 4", None), ("127.0.0.1 -1", None)])
+def test_one_list_of_hosts_for_all(nccl, tool, line, slots):
+    """NCCL's run, tcpx node and tcpx mesh take the same lines, and refuse the same."""
+    path = nccl.folder / "list"
+    path.write_text(f"# one\n{line}\n\n", encoding="utf-8")
+    done = nccl("run_nccl_test_tcpx.sh", "nccl", 1, "--dry-run", HOSTFILE=str(path))
+    assert done.returncode == (0 if slots else 2)
+    if slots:
+        assert f"--host 127.0.0.1:{slots} " in done.stdout
+    for command in ("node", "mesh"):
+        done = tool(command, "--mem", "host", env={"HOSTFILE": str(path)})
+        assert done.returncode == 1
+        assert ("1 rank by the hostfile" if slots == 1 else
+                f"{slots} ranks on this host" if slots else f"{path}:2: ") in done.stderr
+
+
+def test_no_list_of_hosts(nccl, tool):
+    for done in (nccl("run_nccl_test_tcpx.sh", "nccl", HOSTFILE="/nowhere/hosts"),
+                 *(tool(command, "--mem", "host", "--hostfile", "/nowhere/hosts")
+                   for command in ("node", "mesh"))):
+        assert done.returncode and "/nowhere/hosts" in done.stderr
+        assert "10.0.0.2 slots=" in done.stderr  # an example
+
+
 @pytest.mark.usefixtures("with_json")
 def test_accept(tool, build, tmp_path):
-    done = subprocess.run([TOP / "scripts/accept-a3.sh", "--dry-run", "--runs", "2", "--build",
-                           build], cwd=tmp_path, text=True, capture_output=True, timeout=HANG,
-                          env=tool.environment({"TCPX_TOOL": tool.path}), check=False)
+    """A list of hosts, which NCCL's run needs, and a launcher's variables lead none astray."""
+    runs = 20 if LONG else 2
+    env = {"TCPX_TOOL": tool.path, "HOSTFILE": "/nowhere/hosts", "RANK": "0", "WORLD_SIZE": "4"}
+    done = subprocess.run([TOP / "scripts/accept-a3.sh", "--dry-run", "--runs", str(runs),
+                           "--build", build], cwd=tmp_path, text=True, capture_output=True,
+                          timeout=HANG, env=tool.environment(env), check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     verdicts = dict(reversed(re.match(r"(PASS|FAIL|NOT MEASURED) +(.*?)  ", line).groups())
                     for line in done.stdout.splitlines() if not line.startswith("#"))
     assert {name for name, word in verdicts.items() if word == "PASS"} == {
         "READY with 64 channels", "rx_devmem_pkts rises on every NIC",
-        "fallback: 8 processes, one a GPU", "2 stable runs", "0 wrong bytes"}
+        "fallback: 8 processes, one a GPU", f"{runs} stable runs", "0 wrong bytes"}
+    assert re.search(rf"{runs} of {runs} exit 0, median [\d.]+ GB/s, spread [\d.]+ %", done.stdout)
     unmeasured = {name for name, word in verdicts.items() if word == "NOT MEASURED"}
     assert {"> 5 GB/s per GPU alone", "> 9 GB/s per GPU alone", "> 10 GB/s per GPU alone",
             "> 15 GB/s per GPU alone", "64 MB (2^26 bytes) in <= 8 ms", "within 20 % of NCCL",

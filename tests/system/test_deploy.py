@@ -48,6 +48,26 @@ def test_manifests(tool, path):
     assert options_in(" ".join(main["command"])) <= options_of(tool, "node")
 
 
+def test_the_sidecar_serves_the_workload():
+    """RxDM's folder of sockets is the one that both mount and that the plugin is told of."""
+    yaml = pytest.importorskip("yaml")
+    text = (DEPLOY / "kubernetes/tcpx.yaml").read_text(encoding="utf-8")
+    pod = list(yaml.safe_load_all(text))[1]["spec"]["template"]["spec"]
+    (rxdm,), (main,) = pod["initContainers"], pod["containers"]
+    assert rxdm["restartPolicy"] == "Always" and pod["hostNetwork"]  # else it blocks the others
+    env = {one["name"]: one["value"] for one in main["env"]}
+    sockets = env["NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX"]
+    assert rxdm["command"][rxdm["command"].index("--uds_path") + 1] == sockets
+    ours, theirs = ({mount["mountPath"]: mount["name"] for mount in one["volumeMounts"]}
+                    for one in (main, rxdm))
+    assert ours[sockets] == theirs[sockets]
+    volume, = (one for one in pod["volumes"] if one["name"] == ours[sockets])
+    assert "emptyDir" in volume
+    assert os.path.dirname(env["TCPX_PLUGIN_PATH"]) in ours
+    assert set(env["LD_LIBRARY_PATH"].split(":")) <= set(ours)
+    assert rxdm["env"][0]["value"] in theirs
+
+
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
 def test_scripts_use_options_that_are_there(tool, path):
     text = path.read_text(encoding="utf-8")

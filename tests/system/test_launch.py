@@ -297,7 +297,7 @@ def test_a_launcher_that_is_not_meant(tool):
     ("", "names no address of this host"), ("10.255.255.1\n", "names no address of this host"),
     ("# nobody\nnot-an-address\n", ":2: 'not-an-address' is no address"),
     ("127.0.0.1\n127.0.0.1\n", ":2: 127.0.0.1 is this host's, and so was another"),
-    ("127.0.0.1 slots=two\n", "is no host"), ("127.0.0.1 slots=0\n", "is no address"),
+    ("127.0.0.1 slots=two\n", "is no host"), ("127.0.0.1 slots=0\n", "is no host"),
     ("127.0.0.1 slots=2\n", "TCPX_LOCAL_RANK says which"),
     ("127.0.0.1\n", "1 rank by the hostfile;")])
 def test_hostfiles(tool, tmp_path, text, words):
@@ -307,9 +307,10 @@ def test_hostfiles(tool, tmp_path, text, words):
     assert done.returncode == 1 and words in done.stderr
 
 
-def test_slots_of_a_hostfile(tool, tmp_path):
+@pytest.mark.parametrize("slots", ["slots=3", "3"])
+def test_slots_of_a_hostfile(tool, tmp_path, slots):
     path = tmp_path / "hosts"
-    path.write_text("# us\n127.0.0.1 slots=3 # three\n", encoding="ascii")
+    path.write_text(f"# us\n127.0.0.1 {slots} # three\n", encoding="ascii")
     port = port_base()
     done = together(tool, [{"TCPX_LOCAL_RANK": str(rank)} for rank in range(3)], *RUN,
                     "--hostfile", path, "--port-base", port)

@@ -10,7 +10,8 @@
 #include "base/error.h"
 #include "launch.h"
 
-#define EXAMPLE "one address a line: '10.0.0.1', '10.0.0.2 slots=8'; '#' begins a comment"
+#define EXAMPLE                                                                                    \
+	"one address a line: '10.0.0.1', '10.0.0.2 slots=8' or '10.0.0.2 8'; '#' begins a comment"
 
 static bool is_ours(const struct ifaddrs *list, const char *text)
 {
@@ -40,26 +41,35 @@ struct line {
 	unsigned slots;
 };
 
+/* "4" or "slots=4", as files for other launchers have it; 0: neither, or not 1 to 1024. */
+static unsigned take_slots(const char *text)
+{
+	unsigned slots = 0;
+
+	if (!strncmp(text, "slots=", 6))
+		text += 6;
+	for (; slots <= 1024 && *text >= '0' && *text <= '9'; text++)
+		slots = slots * 10 + (unsigned)(*text - '0');
+	return *text || slots > 1024 ? 0 : slots;
+}
+
 /* 1: a host; 0: nothing; -1: the last error. */
 static int parse(const char *path, int number, char *text, struct line *out)
 {
 	struct in6_addr any;
-	char rest = '\0';
+	char slots[16] = "1", rest;
 
 	text[strcspn(text, "#\n")] = '\0';
 	if (!text[strspn(text, " \t\r")])
 		return 0;
-	out->slots = 1;
-	if (sscanf(text, " %63s slots=%u %c", out->host, &out->slots, &rest) != 2 &&
-	    (sscanf(text, " %63s %c", out->host, &rest) != 1)) {
+	if (sscanf(text, " %63s %15s %c", out->host, slots, &rest) > 2 ||
+	    !(out->slots = take_slots(slots))) {
 		(void)error_set(TCPX_ERR_INVALID, 0, "%.200s:%d: '%.60s' is no host", path, number,
 				text);
 		(void)error_next(EXAMPLE);
 		return -1;
 	}
-	if ((inet_pton(AF_INET, out->host, &any) != 1 &&
-	     inet_pton(AF_INET6, out->host, &any) != 1) ||
-	    !out->slots || out->slots > 1024) {
+	if (inet_pton(AF_INET, out->host, &any) != 1 && inet_pton(AF_INET6, out->host, &any) != 1) {
 		(void)error_set(TCPX_ERR_INVALID, 0, "%.200s:%d: '%.60s' is no address", path,
 				number, out->host);
 		(void)error_next(EXAMPLE);
