@@ -250,12 +250,14 @@ static void sample(struct engine_peer *peer, int64_t now)
 
 	if (!peer->ctl || getsockopt(ctl_link_fd(peer->ctl), IPPROTO_TCP, TCP_INFO, &info, &len))
 		return;
-	/* Not the time of the last ACK: the peer's own frames carry ACKs of nothing new. */
+	/* Progress, and no ACK alone: the peer's own frames carry ACKs of nothing new. It was made at
+	 * the last ACK at the latest, up to a beat ago. */
 	progress = info.tcpi_bytes_acked != peer->acked_bytes;
 	peer->acked_bytes = info.tcpi_bytes_acked;
 	/* What a local filter or a dead route holds back was never sent, nor acknowledged. */
 	unacked = info.tcpi_unacked || info.tcpi_notsent_bytes;
-	core_alive_sample(&peer->alive, now, unacked, progress);
+	core_alive_sample(&peer->alive, now - (int64_t)info.tcpi_last_ack_recv * CLOCK_MS_NS,
+			  unacked, progress);
 	if (!unacked || progress)
 		peer->ctl_stuck_ns = 0;
 	else if (!peer->ctl_stuck_ns)
