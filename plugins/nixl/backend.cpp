@@ -3,6 +3,7 @@
 #include "backend.hpp"
 
 #include <algorithm>
+#include <list>
 #include <set>
 
 namespace tcpx_nixl
@@ -21,7 +22,9 @@ class backend final : public nixlBackendEngine
 	std::unordered_map<std::string, std::shared_ptr<agent>> agents_;
 	std::set<std::pair<std::uintptr_t, const region *>> regions_; // by address
 	std::size_t longest_ = 0;
-	std::vector<std::pair<tcpx_region, std::uintptr_t>> late_; // still in somebody's hands
+	std::list<std::unique_ptr<region>> late_; // deregistered, still in somebody's hands
+	std::mutex notes_;
+	tcpx_notification note_ = {}; // taken, and no memory to hand it on
 
 	void open(const nixlBackendInitParams &args)
 	{
@@ -69,20 +72,22 @@ class backend final : public nixlBackendEngine
 		agents_.erase(it.name);
 	}
 
+	tcpx_status take_note()
+	{
+		return note_.opaque ? TCPX_OK : tcpx_notify_take(session_, 0, &note_);
+	}
+
 	// What was in somebody's hands when it was deregistered may be free by now.
 	void look_after_late()
 	{
-		auto free = [&](const auto &it) {
-			const tcpx_status got = tcpx_region_deregister(session_, it.first, 1);
-
-			if (got != TCPX_ERR_BUSY)
-				say(TCPX_LOG_WARN, "memory at %#zx is free now",
-				    std::size_t(it.second));
-			return got != TCPX_ERR_BUSY;
-		};
 		std::lock_guard held(lock_);
 
-		late_.erase(std::remove_if(late_.begin(), late_.end(), free), late_.end());
+		late_.remove_if([&](const auto &it) {
+			if (tcpx_region_deregister(session_, it->handle, 1) == TCPX_ERR_BUSY)
+				return false;
+			say(TCPX_LOG_WARN, "memory at %#zx is free now", std::size_t(it->addr));
+			return true;
+		});
 	}
 
       public:
@@ -179,17 +184,17 @@ class backend final : public nixlBackendEngine
 			tcpx_status got;
 
 			must(bool(ours), NIXL_ERR_INVALID_PARAM, "no registration");
+			const std::uintptr_t begin = ours->addr, end = begin + ours->len;
 			look_after_late();
 			got = tcpx_region_deregister(session_, ours->handle, DEREGISTER_NS);
 			std::lock_guard held(lock_);
 			regions_.erase({ours->addr, ours.get()});
-			if (got == TCPX_ERR_BUSY) {
-				say(TCPX_LOG_ERROR,
-				    "deregisterMem: memory at %#zx is still in use: "
-				    "do not free it before a line says that it is free",
-				    std::size_t(ours->addr));
-				late_.emplace_back(ours->handle, ours->addr);
-			}
+			if (got == TCPX_ERR_BUSY)
+				late_.push_back(std::move(ours));
+			for (const auto &it : late_) // it, or memory that is registered twice
+				must(it->addr >= end || it->addr + it->len <= begin,
+				     NIXL_ERR_BACKEND,
+				     "it is still in use: do not free it before a line says so");
 			return status_of(got);
 		});
 	}
@@ -358,21 +363,21 @@ class backend final : public nixlBackendEngine
 	nixl_status_t getNotifs(notif_list_t &inout) override
 	{
 		return guarded("getNotifs", [&] {
-			const auto release = [this](tcpx_notification *it) {
-				tcpx_notification_release(session_, it);
-			};
-			tcpx_notification note;
 			tcpx_status got = TCPX_OK;
+			std::lock_guard held(notes_);
 
 			must(inout.empty(), NIXL_ERR_INVALID_PARAM, "the list is not empty");
-			while (inout.size() < NOTES_MAX &&
-			       (got = tcpx_notify_take(session_, 0, &note)) == TCPX_OK) {
-				std::unique_ptr<tcpx_notification, decltype(release)> held(&note,
-											   release);
-
-				inout.emplace_back(note.name,
-						   std::string(static_cast<const char *>(note.data),
-							       note.bytes));
+			try {
+				while (inout.size() < NOTES_MAX && (got = take_note()) == TCPX_OK) {
+					inout.emplace_back(
+						note_.name,
+						std::string(static_cast<const char *>(note_.data),
+							    note_.bytes));
+					tcpx_notification_release(session_, &note_);
+				}
+			} catch (const std::bad_alloc &) {
+				if (inout.empty())
+					throw; // the next look finds it
 			}
 			if (!inout.empty())
 				return;

@@ -156,7 +156,7 @@ static void aborted()
 
 		CHECK(far.ask("=1") == "ok");
 		std::memset(mine.bytes.data(), 2, mine.bytes.size());
-		kill(far.pid, SIGSTOP);
+		far.stop();
 		IS(near.core->prepXfer(op, ours, theirs, "far", request, nullptr), NIXL_SUCCESS);
 		IS(near.core->postXfer(op, ours, theirs, "far", request, nullptr), NIXL_IN_PROG);
 		IS(near.core->postXfer(op, ours, theirs, "far", request, nullptr),
@@ -199,7 +199,7 @@ static void killed()
 	IS(near.core->genNotif("far", "are you up"), NIXL_SUCCESS);
 	while (far.ask("notes") == "0")
 		sched_yield();
-	kill(far.pid, SIGSTOP);
+	far.stop();
 	for (nixlBackendReqH *each : requests)
 		IS(near.core->postXfer(NIXL_WRITE, ours, theirs, "far", each, nullptr),
 		   NIXL_IN_PROG);
@@ -238,7 +238,7 @@ static void disconnected_in_the_middle()
 	nixl_meta_dlist_t theirs = host_list(far.at, far.size, 1, there);
 	nixlBackendReqH *one = nullptr, *two = nullptr;
 
-	kill(far.pid, SIGSTOP);
+	far.stop();
 	IS(near.core->prepXfer(NIXL_WRITE, ours, theirs, "far", one, nullptr), NIXL_SUCCESS);
 	IS(near.core->prepXfer(NIXL_READ, ours, theirs, "far", two, nullptr), NIXL_SUCCESS);
 	IS(near.core->postXfer(NIXL_WRITE, ours, theirs, "far", one, nullptr), NIXL_IN_PROG);
@@ -262,7 +262,7 @@ static void deregistered_while_active()
 	nixlBackendReqH *request = nullptr;
 
 	IS(near.core->registerMem({at, bytes.size(), 0, ""}, DRAM_SEG, ours), NIXL_SUCCESS);
-	kill(far.pid, SIGSTOP);
+	far.stop();
 	nixl_meta_dlist_t mine = host_list(at, far.size, 1, ours);
 	nixl_meta_dlist_t theirs = host_list(far.at, far.size, 1, there);
 	IS(near.core->prepXfer(NIXL_WRITE, mine, theirs, "far", request, nullptr), NIXL_SUCCESS);

@@ -208,6 +208,8 @@ static void stuck_in_a_stream()
 		}
 	}
 	IS(mine.delist(), NIXL_ERR_BACKEND);
+	IS(mine.enlist(), NIXL_SUCCESS); // which makes it no freer
+	IS(mine.delist(), NIXL_ERR_BACKEND);
 	CHECK(mine.count(1) == HALF && theirs.count(2) == HALF);
 	fake().hold(0);
 	while (fake().queued())

@@ -156,7 +156,7 @@ static void refused_repost()
 	nixl_meta_dlist_t theirs = host_list(far.at, far.size, 1, there);
 	nixlBackendReqH *request = nullptr;
 
-	kill(far.pid, SIGSTOP);
+	far.stop();
 	IS(near.core->prepXfer(NIXL_WRITE, ours, theirs, "far", request, nullptr), NIXL_SUCCESS);
 	IS(near.core->postXfer(NIXL_WRITE, ours, theirs, "far", request, &args), NIXL_IN_PROG);
 	IS(near.core->postXfer(NIXL_WRITE, ours, theirs, "far", request, nullptr),
@@ -180,7 +180,7 @@ static void never_answered()
 	end near("near");
 	process far;
 
-	kill(far.pid, SIGSTOP);
+	far.stop();
 	nixlBackendMD *there = far.load(near);
 	region_of mine(near, 4096);
 	nixl_meta_dlist_t ours = host_list(mine.at(), 4096, 1, mine.ours);
@@ -203,7 +203,7 @@ static void full_of_notifications()
 	nixl_status_t got = NIXL_SUCCESS;
 
 	IS(near.core->unloadMD(far.load(near)), NIXL_SUCCESS);
-	kill(far.pid, SIGSTOP);
+	far.stop();
 	for (int i = 0; i < 4096 && got == NIXL_SUCCESS; i++)
 		got = near.core->genNotif("far", std::string(1u << 20, 'x'));
 	IS(got, NIXL_ERR_BACKEND);
@@ -224,7 +224,7 @@ static void refused_then_taken()
 
 	IS(near.core->genNotif("far", "end"), NIXL_SUCCESS);
 	CHECK(far.ask("words") == "end "); // there is a link
-	kill(far.pid, SIGSTOP);
+	far.stop();
 	do { // until bytes of it are on their way when it is released
 		IS(near.core->prepXfer(NIXL_WRITE, ours, theirs, "far", request, nullptr),
 		   NIXL_SUCCESS);
