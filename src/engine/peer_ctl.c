@@ -250,8 +250,8 @@ static void sample(struct engine_peer *peer, int64_t now)
 
 	if (!peer->ctl || getsockopt(ctl_link_fd(peer->ctl), IPPROTO_TCP, TCP_INFO, &info, &len))
 		return;
-	/* Progress, and no ACK alone: the peer's own frames carry ACKs of nothing new. It was made at
-	 * the last ACK at the latest, up to a beat ago. */
+	/* Progress, and no ACK alone: the peer's own frames carry ACKs of nothing new. It was made
+	 * at the last ACK at the latest, up to a beat ago. */
 	progress = info.tcpi_bytes_acked != peer->acked_bytes;
 	peer->acked_bytes = info.tcpi_bytes_acked;
 	/* What a local filter or a dead route holds back was never sent, nor acknowledged. */
