@@ -30,6 +30,7 @@ void *operator new(std::size_t size)
 	return out;
 }
 
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete" // the one above is of malloc, too
 void operator delete(void *it) noexcept
 {
 	std::free(it);
