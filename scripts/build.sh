@@ -12,6 +12,7 @@ shift
 # Parts found now, options asked for, folders there are: another answer than last time means a new
 # configuration, or a part installed since would stay left out.
 stamp="$* | $(meson --version) | $(${CC:-cc} --version 2>/dev/null | head -n 1) |"
+stamp="$stamp $(${CXX:-c++} --version 2>/dev/null | head -n 1) |"
 stamp="$stamp $(find . -name meson.build -not -path './build*' | sort | cksum)"
 for part in jansson cmocka hwloc; do
 	stamp="$stamp $part=$(pkg-config --modversion $part 2>/dev/null || echo none)"

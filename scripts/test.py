@@ -170,7 +170,7 @@ def outside(long):
 def environment(suite, long):
     env = {**outside(long), **SANITIZER_ENV}
     if suite == "clang":
-        env["CC"] = "clang"
+        env.update(CC="clang", CXX="clang++")
     return env
 
 

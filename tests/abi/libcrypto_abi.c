@@ -19,9 +19,7 @@ SAME(data_size, data_size);
 SAME(return_size, return_size);
 _Static_assert(sizeof(libcrypto_param) == sizeof(OSSL_PARAM), "size");
 _Static_assert(LIBCRYPTO_PARAM_UTF8_STRING == OSSL_PARAM_UTF8_STRING, "type");
-_Static_assert(sizeof(LIBCRYPTO_MAC_DIGEST) == sizeof(OSSL_MAC_PARAM_DIGEST) &&
-		       LIBCRYPTO_MAC_DIGEST[0] == OSSL_MAC_PARAM_DIGEST[0],
-	       "name");
+_Static_assert(!__builtin_strcmp(LIBCRYPTO_MAC_DIGEST, OSSL_MAC_PARAM_DIGEST), "name");
 
 #define libcrypto_context OSSL_LIB_CTX
 #define libcrypto_mac EVP_MAC

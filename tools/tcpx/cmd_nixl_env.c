@@ -18,6 +18,7 @@
 
 #define OURS "libplugin_TCPX.so"
 #define ALIAS "libplugin_UCX.so"
+#define INSTALLED "../" TOOL_NIXL_LIBDIR
 
 extern char **environ;
 
@@ -109,9 +110,8 @@ static int ask_python(const char *python, const char *package, struct nixl *out)
 /* Where it was named, installed, or built. */
 static int find_plugin(const char *named, char out[PATH_MAX])
 {
-	static const char *const places[] = {"../lib/tcpx/nixl", "../lib64/tcpx/nixl",
-					     "../" TOOL_NIXL_LIBDIR, "../plugins/nixl",
-					     "build/plugins/nixl"};
+	static const char *const places[] = {"../lib/tcpx/nixl", "../lib64/tcpx/nixl", INSTALLED,
+					     "../plugins/nixl", "build/plugins/nixl"};
 	char exe[PATH_MAX] = "", path[2 * PATH_MAX];
 	ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
 
