@@ -18,7 +18,13 @@ FACTS = TOP / "tests/record/facts"
 GOLDEN = TOP / "tests/golden/doctor"
 FAILS = {"a3-healthy": [], "a3-eth2": ["D01", "D03"],
          "wrong-environment": ["D06", "D09", "D16", "D16"], "a3-no-rxdm": ["D07", "D16"],
-         "laptop": [], "peer-differs": ["D10", "D12", "D12", "D16", "D17"]}
+         "laptop": [], "peer-differs": ["D10", "D12", "D12", "D16", "D17"],
+         "everything-wrong": ["D01", "D01", "D02", "D03", "D03", "D03", "D05", "D05", "D05", "D05",
+                              "D06", "D07", "D07", "D07", "D08", "D09", "D09", "D10", "D10", "D11",
+                              "D11", "D13", "D14", "D14", "D15", "D17", "D19", "D19"],
+         "container": ["D01", "D07", "D14", "D14", "D14", "D17"],
+         "key-owner": ["D17"], "key-missing": ["D17"], "key-denied": ["D17"],
+         "key-malformed": ["D17"], "slow-link": []}
 IDS = [f"D{number:02}" for number in range(1, 21)]
 
 
@@ -71,6 +77,36 @@ def test_recorded_machines_as_json(tool, with_json, name):
         wrong = check["verdict"] in ("WARN", "FAIL")
         assert check["evidence"] and bool(check["cause"]) == bool(check["fix"]) == wrong
     assert sum(document["counts"].values()) == len(document["checks"])
+
+
+def said(kind):
+    """What rules say, in the order of the source: a list of (file and line, texts) a call."""
+    for path in sorted((TOP / "tools/doctor").glob("doctor_rules*.c")):
+        source = path.read_text(encoding="utf-8")
+        for call in re.finditer(rf"\tdoctor_{kind}\(\s*j,(.*?)\);\n", source, re.S):
+            texts = re.findall(r'"(?:[^"\\]|\\.)*"(?:\s*"(?:[^"\\]|\\.)*")*', call[1])
+            yield (f"{path.name}:{source[:call.start()].count(chr(10)) + 1}",
+                   [json.loads('"' + re.sub(r'"\s*"', "", text)[1:-1] + '"') for text in texts])
+
+
+def is_said(text, by):
+    """Whether one of the results says a text of printf()."""
+    parts = [re.escape(part) for part in re.split(r"%[-.*0-9]*(?:ll)?[sduf]", text)]
+    return any(re.search(".*".join(parts), line, re.S) for line in by)
+
+
+def test_every_fail_has_a_golden():
+    """Each place where a rule fails is in a golden as FAIL, and each cause there is in one."""
+    checks = [check for name in FAILS
+              for check in json.loads((GOLDEN / f"{name}.json").read_text("utf-8"))["checks"]]
+    fails = [check["evidence"] for check in checks if check["verdict"] == "FAIL"]
+    places = list(said("fail"))
+    assert len(places) > 30  # they were found
+    lacking = [place for place, texts in places if not is_said(texts[0], fails)]
+    causes = [check["cause"] for check in checks]
+    lacking += [f"{place} {text}" for place, texts in said("cause") for text in texts
+                if not is_said(text, causes)]
+    assert not lacking, "\n".join(lacking)
 
 
 def test_fixes_alone_are_lines_for_a_shell(tool):
