@@ -272,4 +272,21 @@ def test_a_plugin_that_ends_or_hangs_its_process(tool, tmp_path, body, words):
     done = tool("doctor", "--only", "D08,D19", "--plugin", path)
     assert done.returncode == 3
     assert re.search(rf"^FAIL D19 {path} .*{words}", done.stdout, re.M), done.stdout
-    assert "PASS D08 " in done.stdout
+    assert "SKIP D08 tcpx " in done.stdout  # nobody says RxDM's version
+
+
+def test_the_nccl_of_programs_and_of_the_plugin(tool, tmp_path):
+    """By the names of the files: nothing of them is loaded."""
+    for folder, version in (("ours", "2.19.3"), ("plugins", "2.18.5")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"libnccl.so.{version}").write_text("", encoding="utf-8")
+        (tmp_path / folder / "libnccl.so.2").symlink_to(f"libnccl.so.{version}")
+    plugin = tmp_path / "plugins/plugin.so"
+    plugin.write_text("", encoding="utf-8")
+    done = tool("doctor", "--only", "D08", "--plugin", plugin,
+                env={"LD_LIBRARY_PATH": f"/nowhere:{tmp_path}/ours:{tmp_path}/plugins"})
+    assert "WARN D08 NCCL 2.19.3 is loaded, the plugin was made for 2.18.5" in done.stdout
+    done = tool("doctor", "--only", "D08", "--plugin", plugin,
+                env={"LD_LIBRARY_PATH": f"{tmp_path}/plugins"})
+    assert re.match("SKIP D08 .*NCCL 2.18.5; not known: the version of RxDM$", done.stdout,
+                    re.M)

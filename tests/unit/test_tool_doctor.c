@@ -7,6 +7,7 @@
 
 #define GPU "gpu.0.pci=0000:04:00.0\n"
 #define PLUGIN "plugin.file=/lib/p.so\n"
+#define VERSIONS "plugin.noexec=no\nnccl.version=2.18.5\nplugin.nccl=2.18.5\n"
 #define SYSCTLS                                                                                    \
 	"sysctl.net.core.optmem_max=131072\nsysctl.net.core.somaxconn=4096\n"                      \
 	"sysctl.net.ipv4.tcp_rmem=4096 131072 6291456\n"                                           \
@@ -74,6 +75,10 @@ static const struct rule_case {
 	{"D07", GPU SOCKET "rxdm.socket.0.state=missing\n", DOCTOR_SKIP, "neither RxDM"},
 	{"D07", GPU, DOCTOR_SKIP, "not known"},
 	{"D08", "tool=1\nkernel=6\n", DOCTOR_PASS, "kernel 6"},
+	{"D08", "tool=1\nkernel=6\n" PLUGIN VERSIONS "rxdm.version=2\n", DOCTOR_PASS, "RxDM 2"},
+	{"D08", "tool=1\nkernel=6\n" PLUGIN VERSIONS, DOCTOR_SKIP, "the version of RxDM"},
+	{"D08", "tool=1\nkernel=6\n" PLUGIN "plugin.noexec=no\nrxdm.version=2\n", DOCTOR_SKIP,
+	 "the NCCL that is loaded, the plugin's NCCL"},
 	{"D08", "tool=1\nkernel=6\n" PLUGIN "plugin.noexec=yes\n", DOCTOR_FAIL, "noexec"},
 	{"D08", "tool=1\nkernel=6\npeer.tool=2\n", DOCTOR_WARN, "1 here, 2 at the other end"},
 	{"D08", "tool=1\nkernel=6\nnccl.version=2.18\nplugin.nccl=2.17\n", DOCTOR_WARN, "2.18"},

@@ -2,6 +2,7 @@
 /* GPUs and NICs on PCI, GPUs by the driver, RxDM and the plugin. */
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -217,6 +218,48 @@ static const char *plugin_file(const char *named)
 	return access(path, F_OK) ? NULL : path;
 }
 
+/* The NCCL of a folder, by the name of the file that libnccl.so.2 stands for; nothing is loaded.
+ * 0; 1: it is there and does not say its version; -1: it is not there. */
+static int put_nccl(struct doctor_facts *facts, const char *folder, size_t len, const char *key)
+{
+	static const char link[] = "libnccl.so.2", digits[] = ".0123456789";
+	char path[PATH_MAX], real[PATH_MAX];
+	const char *name;
+
+	snprintf(path, sizeof(path), "%.*s%s", (int)len, folder, link);
+	if (!realpath(path, real))
+		return -1;
+	name = strrchr(real, '/') + 1;
+	if (strncmp(name, link, sizeof(link) - 1) || name[sizeof(link) - 1] != '.' ||
+	    name[sizeof("libnccl.so.") - 1 + strspn(name + sizeof("libnccl.so.") - 1, digits)])
+		return 1;
+	doctor_put_text(facts, name + sizeof("libnccl.so.") - 1, "%s", key);
+	return 0;
+}
+
+/* Beside the plugin lies the NCCL that it was made for; programs load the linker's first. */
+static void put_nccls(struct doctor_facts *facts, const char *file)
+{
+	static const char usual[] = ":/lib/x86_64-linux-gnu/:/usr/lib/x86_64-linux-gnu/:/lib64/"
+				    ":/usr/lib64/:/usr/local/lib/";
+	const char *named = getenv("LD_LIBRARY_PATH"), *slash = file ? strrchr(file, '/') : NULL;
+	char folders[8192];
+	int found = -1;
+	size_t len;
+
+	if (slash)
+		put_nccl(facts, file, (size_t)(slash + 1 - file), "plugin.nccl");
+	snprintf(folders, sizeof(folders), "%.8000s%s", named ? named : "", usual);
+	for (const char *at = folders; found < 0 && *at; at += len + (at[len] == ':')) {
+		char folder[PATH_MAX];
+
+		len = strcspn(at, ":");
+		snprintf(folder, sizeof(folder), "%.*s/", (int)len, at);
+		if (len)
+			found = put_nccl(facts, folder, strlen(folder), "nccl.version");
+	}
+}
+
 /* What "tcpx info --plugin" says. */
 static void take_plugin(struct doctor_facts *facts, char *text, int failed)
 {
@@ -253,6 +296,7 @@ void doctor_probe_plugin(struct doctor_facts *facts, const char *named, int cuda
 		doctor_put_text(facts, file, "plugin.file");
 	if (file && !statvfs(file, &place))
 		doctor_put_flag(facts, (place.f_flag & ST_NOEXEC) != 0, "plugin.noexec");
+	put_nccls(facts, file);
 	count_driver(facts);
 	if (driver.fd >= 0 && !doctor_ask_end(&driver, deadline_ns, text, sizeof(text)))
 		take_cuda(facts, text);

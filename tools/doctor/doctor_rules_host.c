@@ -28,11 +28,28 @@ static void compare_version(struct doctor_judge *j, const char *key, const char 
 	doctor_fix(j, "# install the same %s on both", what);
 }
 
+/* Of what a TCPX plugin works with. */
+static void unknown_versions(struct doctor_judge *j, char *out, size_t cap)
+{
+	static const char *const versions[][2] = {
+		{"nccl.version", "the NCCL that is loaded"},
+		{"plugin.nccl", "the plugin's NCCL"},
+		{"rxdm.version", "RxDM"},
+	};
+
+	*out = '\0';
+	for (unsigned i = 0; doctor_uses_tcpx(j->facts) && i < 3; i++)
+		if (!doctor_text(j->facts, "%s", versions[i][0]))
+			doctor_add(out, cap, "%s%s", *out ? ", " : "", versions[i][1]);
+}
+
 void doctor_d08_versions(struct doctor_judge *j)
 {
 	const struct doctor_facts *f = j->facts;
 	const char *kernel = doctor_text(f, "kernel"), *file = doctor_text(f, "plugin.file");
 	const char *loaded = doctor_text(f, "nccl.version"), *built = doctor_text(f, "plugin.nccl");
+	const char *rxdm = doctor_text(f, "rxdm.version");
+	char unknown[96], text[400];
 
 	if (file && doctor_flag(f, "plugin.noexec") == 1) {
 		doctor_fail(j, "%s lies on a file system mounted noexec", file);
@@ -49,15 +66,23 @@ void doctor_d08_versions(struct doctor_judge *j)
 	compare_version(j, "plugin.name", "plugin");
 	compare_version(j, "driver.version", "GPU driver");
 	compare_version(j, "rxdm.version", "RxDM");
+	unknown_versions(j, unknown, sizeof(unknown));
+	snprintf(text, sizeof(text), "kernel %s, driver %s, plugin %s%s%s", or_none(kernel),
+		 or_none(doctor_text(f, "driver.version")), or_none(doctor_text(f, "plugin.name")),
+		 file ? ", " : "", file ? file : "");
+	if (loaded)
+		doctor_add(text, sizeof(text), ", NCCL %s", loaded);
+	if (rxdm)
+		doctor_add(text, sizeof(text), ", RxDM %s", rxdm);
 	if (!kernel || !doctor_text(f, "tool"))
 		doctor_skip(j, "not known: kernel or tcpx");
 	else if (file && doctor_flag(f, "plugin.noexec") < 0)
 		doctor_skip(j, "not known: whether %s may be executed", file);
+	else if (*unknown)
+		doctor_skip(j, "tcpx %s, %s; not known: the version of %s", doctor_text(f, "tool"),
+			    text, unknown);
 	else
-		doctor_pass(
-			j, "tcpx %s, kernel %s, driver %s, plugin %s%s%s", doctor_text(f, "tool"),
-			kernel, or_none(doctor_text(f, "driver.version")),
-			or_none(doctor_text(f, "plugin.name")), file ? ", " : "", file ? file : "");
+		doctor_pass(j, "tcpx %s, %s", doctor_text(f, "tool"), text);
 }
 
 /* The last number of "4096 131072 6291456"; 0: none. */
