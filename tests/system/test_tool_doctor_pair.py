@@ -106,6 +106,61 @@ def test_hosts_with_different_mtu(tool, hosts, serve, facts):
     assert "FAIL D10 the MTU is 1500 here, 1400 at the other end" in done.stdout
 
 
+def test_a_way_that_drops_large_packets_in_silence(tool, hosts, serve, facts):
+    """Connections are made and facts told; whole packets of one rail never arrive."""
+    hosts.b.drop(match='iifname "gb1" meta length > 1400')
+    done = between(tool, hosts, serve, facts, "--only", "D10,D12")
+    assert done.returncode == 3
+    fails = [line for line in verdicts(done, "D10") if line.startswith("FAIL")]
+    assert len(fails) == 2, done.stdout  # IPv4 and IPv6
+    assert fails[0].startswith("FAIL D10 from 10.77.1.1 to 10.77.1.2: packets of the whole MTU ")
+    assert "4 pairs reached" in verdicts(done, "D12")[0]
+
+
+def test_a_router_that_says_its_mtu(tool, hosts, serve, facts):
+    hosts.a.run("ip", "route", "replace", "10.77.1.2", "dev", "ga1", "mtu", "1300")
+    done = between(tool, hosts, serve, facts, "--only", "D10")
+    assert done.returncode == 3
+    assert "FAIL D10 packets of 1300 B pass, the NIC's MTU is 1500" in done.stdout
+
+
+@pytest.fixture(name="lone")
+def fixture_lone(hosts):
+    """Hosts of a cloud: each address is alone in its subnet, and routes lead to the others'."""
+    for host, here, there in ((hosts.a, 1, 2), (hosts.b, 2, 1)):
+        for pair in range(2):
+            nic = hosts.device(host, pair)
+            host.run("ip", "addr", "flush", "dev", nic)
+            host.run("ip", "addr", "add", f"10.77.{pair}.{here}/32", "dev", nic)
+            host.run("ip", "route", "add", f"10.77.{pair}.{there}", "dev", nic)
+    return hosts
+
+
+def test_addresses_without_a_subnet(tool, lone, serve, facts):
+    done = between(tool, lone, serve, facts, "--only", "D10,D12")
+    assert "2 routes leave by their NIC, 2 pairs reached" in verdicts(done, "D12")[0], done.stdout
+    saved = facts.read_text(encoding="utf-8")
+    assert re.findall(r"^route\.\d\.(?:from|to)=(.*)", saved, re.M) == [
+        "10.77.0.1", "10.77.0.2", "10.77.1.1", "10.77.1.2"]
+    assert "\nmtu.path=1500\n" in saved and saved.count(".full=yes\n") == 2
+
+
+def test_rails_without_a_subnet_are_those_of_one_name(tool, lone, serve, facts):
+    """The route leads elsewhere: that is found, for the pair is not made by it."""
+    for host, other in ((lone.a, 2), (lone.b, 1)):
+        for pair in range(2):
+            host.run("ip", "link", "set", lone.device(host, pair), "down")
+            host.run("ip", "link", "set", lone.device(host, pair), "name", f"rail{pair}")
+            host.run("ip", "link", "set", f"rail{pair}", "up")
+        for pair in range(2):
+            host.run("ip", "route", "replace", f"10.77.{pair}.{other}", "dev", "rail0")
+    there = serve("--bind", "rail0,rail1", "--insecure", where=tool.at(lone.b), lines=2)
+    done = tool.at(lone.a)("doctor", "--peer", there.address, "--insecure", "--only", "D12",
+                           "--save-facts", facts)
+    assert done.returncode == 3
+    assert ("FAIL D12 from 10.77.1.1 (rail1) to 10.77.1.2 packets leave by rail0" in done.stdout)
+
+
 def test_a_route_that_takes_the_other_nic(tool, hosts, serve, facts):
     hosts.a.run("ip", "rule", "add", "from", "10.77.1.1", "table", "77", "pref", "10")
     hosts.a.run("ip", "route", "add", "10.77.1.2", "dev", "ga0", "table", "77")

@@ -13,6 +13,8 @@
 	"sysctl.net.ipv4.tcp_rmem=4096 131072 6291456\n"                                           \
 	"sysctl.net.ipv4.tcp_wmem=4096 16384 4194304\n"                                            \
 	"sysctl.net.ipv4.tcp_mtu_probing=0\nsysctl.net.ipv4.tcp_slow_start_after_idle=0\n"
+#define WAY "mtu.route=1460\npeer.mtu.route=1460\nmtu.path=1460\n"
+#define WHOLE "reach.0.from=1\nroute.0.to=2\nreach.0.answer=yes\n"
 #define NIC "nic.0.name=eth1\nnic.0.address=10.0.1.7\nnic.0.rp_filter=2\nnic.0.carrier=yes\n"
 #define OWNED "gpu.0.owner=eth1\ngpu.0.source=preset\n"
 #define QUEUES "nic.0.header_split=yes\nnic.0.ntuple=yes\nnic.0.rss_queues=8\nnic.0.resets=1\n"
@@ -96,7 +98,12 @@ static const struct rule_case {
 	{"D09", "env.count=1\n", DOCTOR_SKIP, "not known"},
 	{"D09", "env.count=1\ncpu.allowed=0-3\n", DOCTOR_SKIP, "no bindings"},
 	{"D10", SYSCTLS, DOCTOR_PASS, "6 sysctls"},
-	{"D10", SYSCTLS "mtu.route=1460\npeer.mtu.route=1460\n", DOCTOR_PASS, "MTU 1460 on both"},
+	{"D10", SYSCTLS WAY WHOLE "reach.0.full=yes\n", DOCTOR_PASS, "MTU 1460 on both"},
+	{"D10", SYSCTLS WAY WHOLE "reach.0.full=no\n", DOCTOR_FAIL, "of the whole MTU"},
+	{"D10", SYSCTLS WAY WHOLE, DOCTOR_SKIP, "not known: the MTU of the way"},
+	{"D10", SYSCTLS "mtu.route=1460\npeer.mtu.route=1460\n", DOCTOR_SKIP, "not known"},
+	{"D10", SYSCTLS "mtu.route=1460\nmtu.path=1460\n", DOCTOR_SKIP, "not known"},
+	{"D10", SYSCTLS "pair.address=b\n", DOCTOR_SKIP, "not known"},
 	{"D10", SYSCTLS "mtu.route=8244\npeer.mtu.route=1460\n", DOCTOR_FAIL, "1460 at the other"},
 	{"D10", SYSCTLS "mtu.route=8244\nmtu.path=1460\n", DOCTOR_FAIL, "packets of 1460"},
 	{"D10", PLUGIN "sysctl.net.core.optmem_max=20480\n", DOCTOR_FAIL, "optmem_max is 20480"},
@@ -121,6 +128,8 @@ static const struct rule_case {
 	 "leave by eth0"},
 	{"D12", NIC "reach.0.from=1\nreach.0.to=2\nreach.0.answer=silent\n", DOCTOR_FAIL, "silent"},
 	{"D12", "nic.0.name=eth1\nnic.0.address=10.0.1.7\n", DOCTOR_SKIP, "rp_filter of 1"},
+	{"D12", NIC "pair.address=b\n", DOCTOR_SKIP, "not known: routes to the other end"},
+	{"D12", NIC "route.0.from=1\nroute.0.to=2\nroute.0.nic=eth1\n", DOCTOR_SKIP, "1 of 1"},
 	{"D12", "", DOCTOR_SKIP, "not known"},
 	{"D13", "port.number=20000\nport.state=free\n", DOCTOR_PASS, "free"},
 	{"D13", "port.number=20000\nport.state=ours\nport.by=tcpx (pid 1)\n", DOCTOR_PASS, "pid 1"},

@@ -109,6 +109,7 @@ static const struct doctor_key keys[] = {
 	{"reach.#.from", DOCTOR_TEXT, NULL},
 	{"reach.#.to", DOCTOR_TEXT, NULL},
 	{"reach.#.answer", DOCTOR_WORD, "yes|refused|silent|unreachable"},
+	{"reach.#.full", DOCTOR_FLAG, NULL},
 	{"port.number", DOCTOR_COUNT, NULL},
 	{"port.state", DOCTOR_WORD, "free|ours|taken"},
 	{"port.by", DOCTOR_TEXT, NULL},

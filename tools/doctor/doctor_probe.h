@@ -36,7 +36,7 @@ void doctor_probe_environment(struct doctor_facts *facts, const char *nic);
 void doctor_probe_key(struct doctor_facts *facts, const char *file);
 void doctor_probe_peer(struct doctor_facts *facts, const struct doctor_probe_opts *opts);
 /* Pairs of our addresses and the other end's ("a.b.c.d:port" lines): routes, who answers, MTU. */
-void doctor_probe_rails(struct doctor_facts *facts, const char *addresses);
+void doctor_probe_rails(struct doctor_facts *facts, const char *addresses, int64_t deadline_ns);
 /* A transfer into the memory of a GPU, in a process of its own, and what its NICs count. */
 void doctor_probe_devmem(struct doctor_facts *facts, const struct doctor_probe_opts *opts);
 

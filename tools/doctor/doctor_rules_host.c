@@ -130,40 +130,70 @@ static int should_be_off(struct doctor_judge *j, const char *name, const char *c
 	return 1;
 }
 
-/* The MTU of both ends, and of the way. */
-static void judge_mtu(struct doctor_judge *j, char *text, size_t cap)
+/* Whole packets over each pair; answers of how many pairs that were reached it is not known. */
+static unsigned judge_whole(struct doctor_judge *j)
 {
-	uint64_t ours, theirs, path;
+	const char *answer;
+	unsigned unknown = 0;
+
+	for (unsigned i = 0; (answer = doctor_text(j->facts, "reach.%u.answer", i)); i++) {
+		const char *from = doctor_text(j->facts, "reach.%u.from", i);
+		const char *to = doctor_text(j->facts, "route.%u.to", i);
+		int full = doctor_flag(j->facts, "reach.%u.full", i);
+
+		unknown += !strcmp(answer, "yes") && full < 0;
+		if (full || !from || !to)
+			continue;
+		doctor_fail(j,
+			    "from %s to %s: packets of the whole MTU get no answer, small ones do",
+			    from, to);
+		doctor_cause(j, "a link on the way takes smaller packets and drops others in "
+				"silence: transfers hang after their first words");
+		doctor_fix(j,
+			   "tracepath -n %s\n# on both ends: ip link set dev NIC mtu what it says",
+			   doctor_quote(to));
+	}
+	return unknown;
+}
+
+/* The MTU of both ends, and of the way; answers whether it is known as far as it was asked. */
+static int judge_mtu(struct doctor_judge *j, char *text, size_t cap)
+{
+	uint64_t ours, theirs = 0, path;
+	unsigned unknown = judge_whole(j);
 
 	snprintf(text, cap, "; MTU end to end not known (--peer)");
 	if (doctor_count(j->facts, &ours, "mtu.route"))
-		return;
+		return !doctor_text(j->facts, "pair.address");
 	snprintf(text, cap, "; MTU %llu here, not known at the other end",
 		 (unsigned long long)ours);
-	if (!doctor_count(j->facts, &theirs, "peer.mtu.route")) {
+	unknown += doctor_count(j->facts, &theirs, "peer.mtu.route") != 0;
+	if (!unknown)
 		snprintf(text, cap, "; MTU %llu on both ends", (unsigned long long)ours);
-		if (ours != theirs) {
-			doctor_fail(j, "the MTU is %llu here, %llu at the other end",
-				    (unsigned long long)ours, (unsigned long long)theirs);
-			doctor_cause(j, "large packets of one end are dropped or cut on the way: "
-					"stalls, and more fragments than a plugin takes");
-			doctor_fix(j, "ip link set dev NIC mtu %llu   # on the end with less",
-				   (unsigned long long)(ours > theirs ? ours : theirs));
-			return;
-		}
+	if (doctor_text(j->facts, "peer.mtu.route") && ours != theirs) {
+		doctor_fail(j, "the MTU is %llu here, %llu at the other end",
+			    (unsigned long long)ours, (unsigned long long)theirs);
+		doctor_cause(j, "large packets of one end are dropped or cut on the way: "
+				"stalls, and more fragments than a plugin takes");
+		doctor_fix(j, "ip link set dev NIC mtu %llu   # on the end with less",
+			   (unsigned long long)(ours > theirs ? ours : theirs));
+		return 1;
 	}
-	if (!doctor_count(j->facts, &path, "mtu.path") && path < ours) {
+	if (doctor_count(j->facts, &path, "mtu.path")) {
+		unknown++;
+	} else if (path < ours) {
 		doctor_fail(j, "packets of %llu B pass, the NIC's MTU is %llu",
 			    (unsigned long long)path, (unsigned long long)ours);
 		doctor_cause(j, "something on the way takes smaller packets only");
 		doctor_fix(j, "ip link set dev NIC mtu %llu   # on both ends",
 			   (unsigned long long)path);
 	}
+	return !unknown;
 }
 
 void doctor_d10_kernel(struct doctor_judge *j)
 {
-	int tcpx = doctor_uses_tcpx(j->facts);
+	int tcpx = doctor_uses_tcpx(j->facts), mtu_known;
 	unsigned known = 0;
 	char mtu[96];
 
@@ -184,9 +214,12 @@ void doctor_d10_kernel(struct doctor_judge *j)
 	known += should_be_off(
 		j, "net.ipv4.tcp_mtu_probing",
 		"probing changes packet sizes; RxDM switches it off for header split");
-	judge_mtu(j, mtu, sizeof(mtu));
+	mtu_known = judge_mtu(j, mtu, sizeof(mtu));
 	if (known < 6)
 		doctor_skip(j, "not known: %u of 6 sysctls", 6 - known);
+	else if (!mtu_known)
+		doctor_skip(j,
+			    "6 sysctls as wanted; not known: the MTU of the way to the other end");
 	else
 		doctor_pass(j, "6 sysctls as wanted%s", mtu);
 }
