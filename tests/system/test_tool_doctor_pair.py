@@ -283,9 +283,22 @@ def probe(tool, env, *args):
 def test_packets_that_land_in_gpu_memory(tool, a3):
     done = probe(tool, a3, "--gpu", "0")
     assert [line[:4] for line in verdicts(done, "D01")] == ["PASS"], done.stdout
-    assert re.match(r"PASS D03 1 probes, rx_devmem_pkts: eth1 \+[1-9]\d*$",
+    assert re.match(r"PASS D03 4 probes, rx_devmem_pkts: eth1 \+[1-9]\d*, eth2 \+[1-9]",
                     verdicts(done, "D03")[0]), done.stdout
     assert verdicts(done, "D14")[0].startswith("PASS D14 on PCI 8 GPUs and 5 NICs")
+
+
+def test_each_gpu_with_each_nic(tool, a3, facts):
+    """Its own first, then the others by relays; of the GPUs that this process has."""
+    two = a3 | {"FAKECUDA_DEVICES": "2", "FAKECUDA_PCI": "04,0a"}
+    done = probe(tool, two, "--save-facts", facts)
+    saved = facts.read_text(encoding="utf-8")
+    pairs = [re.search(rf"^probe\.{at}\.{key}=(.*)", saved, re.M)[1]
+             for at in range(4) for key in ("gpu", "nic")]
+    assert pairs == ["0000:04:00.0", "eth1", "0000:0a:00.0", "eth2",
+                     "0000:04:00.0", "eth2", "0000:0a:00.0", "eth1"], done.stdout
+    assert "probe.4.gpu" not in saved and "\nprobe.left=0\n" in saved
+    assert [line[:4] for line in verdicts(done, "D03")] == ["PASS"], done.stdout
 
 
 def test_the_eth2_mystery(tool, a3):
@@ -299,9 +312,10 @@ def test_the_eth2_mystery(tool, a3):
     assert "8388608 B in host memory" in text and "(D01)" in text
 
 
-def test_an_end_without_the_plugin(tool, a3, serve):
+def test_an_end_without_the_plugin(tool, a3, serve, tmp_path):
     here = serve()
     done = tool("doctor", "--peer", here.address, "--plugin", "default", "--only", "D03", "--gpu",
-                "0", env=a3)
+                "0", "--save-facts", f"{tmp_path}/facts", env=a3)
     assert done.returncode == 0
     assert verdicts(done, "D03")[0].startswith("SKIP D03 not probed: ")
+    assert "\nprobe.left=4\n" in (tmp_path / "facts").read_text(encoding="utf-8")

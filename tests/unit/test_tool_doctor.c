@@ -54,6 +54,7 @@ static const struct rule_case {
 	{"D03", PROBE "probe.0.devmem=0\nprobe.0.host_bytes=8388608\n", DOCTOR_FAIL,
 	 "8388608 B in host memory"},
 	{"D03", PROBE "probe.0.devmem=9\nprobe.0.elsewhere=5\n", DOCTOR_FAIL, "5 on other NICs"},
+	{"D03", PROBE "probe.0.devmem=2061\nprobe.left=3\n", DOCTOR_SKIP, "not probed: 3 other"},
 	{"D03", PROBE, DOCTOR_SKIP, "not known"},
 	{"D03", "probe.why=no plugin\n", DOCTOR_SKIP, "no plugin"},
 	{"D04", FLOW "rule.0.nic=eth2\n", DOCTOR_PASS, "1 flows"},

@@ -62,6 +62,7 @@ static const struct doctor_key keys[] = {
 	{"probe.#.devmem", DOCTOR_COUNT, NULL},
 	{"probe.#.elsewhere", DOCTOR_COUNT, NULL},
 	{"probe.#.host_bytes", DOCTOR_COUNT, NULL},
+	{"probe.left", DOCTOR_COUNT, NULL},
 	{"probe.why", DOCTOR_TEXT, NULL},
 	{"flow.#.nic", DOCTOR_TEXT, NULL},
 	{"flow.#.local", DOCTOR_TEXT, NULL},
