@@ -218,6 +218,17 @@ def test_keys_are_documented():
         assert f"`{key}`" in page, key
 
 
+def test_probes_take_no_time_of_their_own():
+    """Each deadline is made by doctor_until(), within what is left of the whole run's."""
+    made = [(path.name, line.strip()) for path in sorted((TOP / "tools/doctor").glob("*.c"))
+            for line in path.read_text(encoding="utf-8").splitlines() if "clock_after(" in line]
+    assert made == [
+        ("doctor_probe.c", "int64_t until = clock_after(ns);"),
+        ("doctor_probe.c",
+         "int64_t end_ns = clock_after(opts->peer ? DOCTOR_PAIR_NS : DOCTOR_LOCAL_NS);"),
+        ("doctor_probe.c", "doctor_probe_machine(facts, clock_after(RXDM_NS));")]  # a serve's
+
+
 def test_a_key_that_others_may_read(tool, key):
     key.chmod(0o644)
     done = tool("doctor", "--only", "D17", "--key-file", key)

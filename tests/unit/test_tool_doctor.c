@@ -2,6 +2,8 @@
 /* doctor: every rule on facts that are well, wrong and missing, and what facts may be. */
 #include <stdlib.h>
 
+#include "base/clock.h"
+#include "doctor_probe.h"
 #include "doctor_rules.h"
 #include "unit.h"
 
@@ -392,6 +394,22 @@ static void fixes_that_are_no_setting_are_comments(void **state)
 	assert_string_equal(doctor_quote(""), "''");
 }
 
+/* What each probe is given is within what is left, and the whole is as the manual says. */
+static void probes_share_one_time(void **state)
+{
+	struct doctor_probe_opts opts = {.deadline_ns = clock_after(CLOCK_S_NS)};
+	int64_t now_ns = clock_now_ns(), until_ns;
+
+	(void)state;
+	assert_true(doctor_until(&opts, 60 * CLOCK_S_NS) == opts.deadline_ns);
+	until_ns = doctor_until(&opts, 1);
+	assert_true(until_ns > now_ns && until_ns <= opts.deadline_ns);
+	opts.deadline_ns = now_ns - 1; /* over: nothing is waited for */
+	assert_true(doctor_until(&opts, CLOCK_S_NS) == now_ns - 1);
+	assert_true(DOCTOR_LOCAL_NS < 5 * CLOCK_S_NS && DOCTOR_LAST_NS < DOCTOR_LOCAL_NS);
+	assert_true(DOCTOR_PAIR_NS + CLOCK_S_NS < 15 * CLOCK_S_NS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -401,6 +419,7 @@ int main(void)
 		cmocka_unit_test(bad_facts_are_refused_by_line),
 		cmocka_unit_test(facts_come_back_as_they_were_written),
 		cmocka_unit_test(fixes_that_are_no_setting_are_comments),
+		cmocka_unit_test(probes_share_one_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

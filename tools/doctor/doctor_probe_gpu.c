@@ -18,7 +18,6 @@
 #include "topo/pairing.h"
 #include "topo/rxdm_client.h"
 
-#define RXDM_NS (1 * CLOCK_S_NS)
 #define DRIVER_NS (3 * CLOCK_S_NS) /* of CUDA and of the plugin, both at once */
 #define TEXT_CAP 16384
 #define QUEUES "queue_ids_by_gpu"
@@ -65,9 +64,9 @@ static void put_owner(struct doctor_facts *facts, const struct topo *topo,
 				"gpu.%u.distance", at);
 }
 
-void doctor_probe_machine(struct doctor_facts *facts)
+void doctor_probe_machine(struct doctor_facts *facts, int64_t deadline_ns)
 {
-	struct topo_rxdm_asker asker = {rxdm_prefix(), clock_after(RXDM_NS), TCPX_OK};
+	struct topo_rxdm_asker asker = {rxdm_prefix(), deadline_ns, TCPX_OK};
 	struct topo_pairs pairs;
 	struct topo *topo;
 	char pci[PCI_TEXT_MAX];
@@ -278,13 +277,14 @@ static void take_plugin(struct doctor_facts *facts, char *text, int failed)
 }
 
 /* The driver's first call may take long, and hang on a broken GPU; a plugin makes it as well. */
-void doctor_probe_plugin(struct doctor_facts *facts, const char *named, int cuda, int load)
+void doctor_probe_plugin(struct doctor_facts *facts, const struct doctor_probe_opts *opts, int cuda,
+			 int load)
 {
 	static char text[TEXT_CAP];
-	const char *file = plugin_file(named);
+	const char *file = plugin_file(opts->plugin);
 	const char *const info[] = {"info", NULL}, *const args[] = {"info", "--plugin", file, NULL};
 	struct doctor_asked asked = {.fd = -1}, driver = {.fd = -1};
-	int64_t deadline_ns = clock_after(DRIVER_NS);
+	int64_t deadline_ns = doctor_until(opts, DRIVER_NS);
 	struct statvfs place;
 	int failed;
 

@@ -241,7 +241,7 @@ static int send_full(struct rail_pair *pair, const struct tcp_info *info)
 }
 
 /* The connection is there, or has failed. */
-static void end_connect(struct rail_pair *pair)
+static void end_connect(struct rail_pair *pair, const struct doctor_probe_opts *opts)
 {
 	struct tcp_info info = {0};
 	socklen_t len = sizeof(info);
@@ -253,7 +253,7 @@ static void end_connect(struct rail_pair *pair)
 		return;
 	pair->mtu = info.tcpi_pmtu;
 	if (!send_full(pair, &info))
-		pair->until_ns = clock_after(ANSWER_NS);
+		pair->until_ns = doctor_until(opts, ANSWER_NS);
 }
 
 /* The data was acknowledged, or the connection reset by who got it; or it is late. A router that
@@ -272,21 +272,21 @@ static void end_full(struct rail_pair *pair)
 }
 
 /* One step of a pair whose descriptor has something, or that is late. */
-static void step(struct rail_pair *pair, int ready)
+static void step(struct rail_pair *pair, const struct doctor_probe_opts *opts, int ready)
 {
 	if (pair->answer)
 		end_full(pair);
 	else if (ready)
-		end_connect(pair);
+		end_connect(pair, opts);
 	else
 		pair->until_ns = 0;
 }
 
 /* All at once; what has not answered by the deadline is silent. */
-static void knock(struct rails *rails, int64_t deadline_ns)
+static void knock(struct rails *rails, const struct doctor_probe_opts *opts)
 {
 	for (unsigned i = 0; i < rails->count; i++) {
-		rails->pairs[i].until_ns = clock_after(ANSWER_NS);
+		rails->pairs[i].until_ns = doctor_until(opts, ANSWER_NS);
 		begin(&rails->pairs[i]);
 		if (rails->pairs[i].answer || rails->pairs[i].fd < 0)
 			rails->pairs[i].until_ns = 0;
@@ -296,12 +296,10 @@ static void knock(struct rails *rails, int64_t deadline_ns)
 		int64_t first = INT64_MAX, now_ns;
 
 		for (unsigned i = 0; i < rails->count; i++) {
-			struct rail_pair *pair = &rails->pairs[i];
+			const struct rail_pair *pair = &rails->pairs[i];
 
 			fds[i] = (struct pollfd){pair->until_ns ? pair->fd : -1,
 						 pair->answer ? 0 : POLLOUT, 0};
-			if (pair->until_ns > deadline_ns)
-				pair->until_ns = deadline_ns;
 			if (pair->until_ns && pair->until_ns < first)
 				first = pair->until_ns;
 		}
@@ -314,7 +312,7 @@ static void knock(struct rails *rails, int64_t deadline_ns)
 		for (unsigned i = 0; i < rails->count; i++)
 			if (fds[i].fd >= 0 &&
 			    (fds[i].revents || now_ns >= rails->pairs[i].until_ns))
-				step(&rails->pairs[i], fds[i].revents != 0);
+				step(&rails->pairs[i], opts, fds[i].revents != 0);
 	}
 	for (unsigned i = 0; i < rails->count; i++) {
 		if (!rails->pairs[i].answer)
@@ -363,7 +361,8 @@ static void put_pair(struct doctor_facts *facts, const struct rail_pair *pair, u
 	put_mtu(facts, pair, i);
 }
 
-void doctor_probe_rails(struct doctor_facts *facts, const char *addresses, int64_t deadline_ns)
+void doctor_probe_rails(struct doctor_facts *facts, const struct doctor_probe_opts *opts,
+			const char *addresses)
 {
 	static struct rails rails;
 	struct sys_iface *ifaces = NULL;
@@ -373,7 +372,7 @@ void doctor_probe_rails(struct doctor_facts *facts, const char *addresses, int64
 	if (sys_iface_list(&ifaces, &count) != TCPX_OK)
 		return;
 	find_pairs(&rails, facts, ifaces, count, addresses);
-	knock(&rails, deadline_ns);
+	knock(&rails, opts);
 	for (unsigned i = 0; i < rails.count; i++)
 		put_pair(facts, &rails.pairs[i], i);
 	free(ifaces);
