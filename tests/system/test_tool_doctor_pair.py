@@ -145,7 +145,8 @@ def test_how_long_a_machine_takes_that_hangs_everywhere(tool, a3, rxdm, tmp_path
                    check=True)
     start = time.monotonic()
     done = tool("doctor", "--plugin", tmp_path / "bad.so",
-                env=a3 | {"TCPX_CUDA_LIBRARY": str(tmp_path / "bad.so")})
+                env=a3 | {"TCPX_CUDA_LIBRARY": str(tmp_path / "bad.so"),
+                          "TCPX_NVML_LIBRARY": str(tmp_path / "bad.so")})
     netns.measure("doctor, everything hangs", round(time.monotonic() - start, 1), "s")
     assert "no answer in time" in verdicts(done, "D19")[0]
 
@@ -250,6 +251,20 @@ def fixture_a3(tool, tmp_path):
             "TCPXEMU_DEVMEM_DIR": f"{tmp_path}/played", "TCPX_UNPACK_IMPL": "d2d",
             "TCPX_DEVMEM_STATS": f"{tmp_path}/played/%s",
             "NCCL_GPUDIRECTTCPX_CTRL_DEV": "lo"}
+
+
+@pytest.mark.parametrize("fails, words", [
+    ("", "FAIL D14 8 GPUs on PCI, 2 by the driver"),
+    ("init", "PASS D14 on PCI 8 GPUs and 5 NICs"),
+])
+def test_gpus_by_nvml(tool, a3, fails, words):
+    """Where it says nothing, the driver's own list counts, if there is one."""
+    library = pathlib.Path(a3["TCPX_CUDA_LIBRARY"]).parents[1] / "fakenvml/libfakenvml.so"
+    if fails and pathlib.Path("/proc/driver/nvidia/gpus").exists():
+        pytest.skip("this machine has GPUs of its own")
+    done = tool("doctor", "--only", "D14",
+                env=a3 | {"TCPX_NVML_LIBRARY": str(library), "FAKENVML_FAIL": fails})
+    assert words in done.stdout
 
 
 @pytest.fixture(name="rxdm")

@@ -26,6 +26,7 @@
 #define PROBE "probe.0.gpu=0000:04:00.0\nprobe.0.nic=eth2\nprobe.0.bytes=8388608\n"
 #define SOCKET "rxdm.prefix=/run/tcpx\nrxdm.socket.0.name=rx_rule_manager\n"
 #define LIMITS "limit.memlock=unlimited\nlimit.nofile=4096\ncap.ipc_lock=no\n"
+#define BBR "env.TCPX_CONGESTION=bbr\nsysctl.net.ipv4.tcp_allowed_congestion_control="
 #define ENV "env.count=1\niface.0=lo\niface.1=eth1\n"
 #define CPUS "env.count=1\ncpu.allowed=0-15\n" NIC "nic.0.cpus=0-7\n"
 #define BIND "env.NCCL_GPUDIRECTTCPX_TX_BINDINGS="
@@ -121,6 +122,10 @@ static const struct rule_case {
 	 "64 KiB"},
 	{"D11", "limit.memlock=unlimited\nlimit.nofile=256\ncap.ipc_lock=no\n", DOCTOR_FAIL, "256"},
 	{"D11", LIMITS "cgroup.memory=1048576\n", DOCTOR_WARN, "1 MiB of memory"},
+	{"D11", LIMITS BBR "cubic\ncap.net_admin=no\n", DOCTOR_WARN, "TCPX_CONGESTION=bbr without"},
+	{"D11", LIMITS BBR "cubic bbr\ncap.net_admin=no\n", DOCTOR_PASS, "unlimited"},
+	{"D11", LIMITS BBR "cubic\ncap.net_admin=yes\n", DOCTOR_PASS, "unlimited"},
+	{"D11", LIMITS BBR "cubic\n", DOCTOR_SKIP, "CAP_NET_ADMIN"},
 	{"D11", "limit.nofile=256\n", DOCTOR_SKIP, "not known"},
 	{"D12", NIC, DOCTOR_PASS, "NICs with an address: 1"},
 	{"D12",

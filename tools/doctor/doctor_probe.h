@@ -61,6 +61,8 @@ struct doctor_asked {
 	int pid, fd; /* fd -1: it did not start, or was not asked */
 };
 void doctor_ask_start(struct doctor_asked *asked, const char *const *args);
+/* A function instead, in a copy of this process, before this one has threads. */
+void doctor_ask_call(struct doctor_asked *asked, void (*say)(void));
 /* What it wrote to stdout and stderr, cut, is text; at the deadline it is killed. 0: it ended with
  * 0; -1: it failed, crashed or took too long. */
 int doctor_ask_end(struct doctor_asked *asked, int64_t deadline_ns, char *text, size_t cap);

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "doctor_probe.h"
+#include "sys/nvml.h"
 #include "topo/pairing.h"
 #include "topo/rxdm_client.h"
 
@@ -121,7 +122,7 @@ static void take_cuda(struct doctor_facts *facts, const char *text)
 	doctor_put_count(facts, count, "gpu.cuda");
 }
 
-/* What the kernel's driver holds. */
+/* What the kernel's driver holds, where NVML says nothing. */
 static void count_driver(struct doctor_facts *facts)
 {
 	DIR *folder = opendir("/proc/driver/nvidia/gpus");
@@ -134,6 +135,28 @@ static void count_driver(struct doctor_facts *facts)
 		count += entry->d_name[0] != '.';
 	closedir(folder);
 	doctor_put_count(facts, count, "gpu.nvml");
+}
+
+#define NVML_SAYS "nvml: "
+
+static void say_nvml(void)
+{
+	static struct sys_nvml_gpu gpus[TOPO_GPUS_MAX];
+	unsigned count;
+
+	if (sys_nvml_gpus(gpus, TOPO_GPUS_MAX, &count) == TCPX_OK)
+		printf(NVML_SAYS "%u\n", count);
+}
+
+static void take_nvml(struct doctor_facts *facts, struct doctor_asked *nvml, int64_t deadline_ns)
+{
+	char text[256], count[32];
+
+	if (nvml->fd < 0 || doctor_ask_end(nvml, deadline_ns, text, sizeof(text)) ||
+	    doctor_line_after(text, NVML_SAYS, count, sizeof(count)))
+		count_driver(facts);
+	else
+		doctor_put_text(facts, count, "gpu.nvml");
 }
 
 /* Whether somebody takes connections there; nothing is said to him. */
@@ -276,18 +299,21 @@ static void take_plugin(struct doctor_facts *facts, char *text, int failed)
 		doctor_put_text(facts, rest, "plugin.interface");
 }
 
-/* The driver's first call may take long, and hang on a broken GPU; a plugin makes it as well. */
+/* The driver's first call may take long, and hang on a broken GPU; NVML and a plugin make it as
+ * well. */
 void doctor_probe_plugin(struct doctor_facts *facts, const struct doctor_probe_opts *opts, int cuda,
 			 int load)
 {
 	static char text[TEXT_CAP];
 	const char *file = plugin_file(opts->plugin);
 	const char *const info[] = {"info", NULL}, *const args[] = {"info", "--plugin", file, NULL};
-	struct doctor_asked asked = {.fd = -1}, driver = {.fd = -1};
+	struct doctor_asked asked = {.fd = -1}, driver = {.fd = -1}, nvml = {.fd = -1};
 	int64_t deadline_ns = doctor_until(opts, DRIVER_NS);
 	struct statvfs place;
 	int failed;
 
+	if (doctor_wants(opts, "D14"))
+		doctor_ask_call(&nvml, say_nvml);
 	if (cuda)
 		doctor_ask_start(&driver, info);
 	if (file && load)
@@ -297,11 +323,11 @@ void doctor_probe_plugin(struct doctor_facts *facts, const struct doctor_probe_o
 	if (file && !statvfs(file, &place))
 		doctor_put_flag(facts, (place.f_flag & ST_NOEXEC) != 0, "plugin.noexec");
 	put_nccls(facts, file);
-	count_driver(facts);
 	if (driver.fd >= 0 && !doctor_ask_end(&driver, deadline_ns, text, sizeof(text)))
 		take_cuda(facts, text);
 	if (asked.fd >= 0) {
 		failed = doctor_ask_end(&asked, deadline_ns, text, sizeof(text));
 		take_plugin(facts, text, failed);
 	}
+	take_nvml(facts, &nvml, deadline_ns);
 }
