@@ -163,35 +163,32 @@ static const char *their_nic(const struct doctor_facts *facts,
 	return NULL;
 }
 
-/* Hosts of a cloud have addresses without a subnet: the NIC of the same name there is the same
- * rail, else the one that the kernel would take. */
-static void pair_by_rail(struct rails *rails, const struct doctor_facts *facts,
-			 const struct sys_iface *ifaces, unsigned count,
-			 const struct sockaddr_storage *remote)
+/* With our interface of that name. */
+static void pair_by_name(struct rails *rails, const struct sys_iface *ifaces, unsigned count,
+			 const char *name, const struct sockaddr_storage *remote)
 {
-	char out[IF_NAMESIZE];
-	unsigned at;
-	const char *names[2] = {their_nic(facts, remote, &at), NULL};
-
-	names[1] = ask_route(NULL, remote, out) ? NULL : out;
-	for (unsigned k = 0; k < 2; k++)
-		for (unsigned i = 0; names[k] && i < count; i++)
-			if (fits(&ifaces[i], remote) && !strcmp(ifaces[i].name, names[k]) &&
-			    !sys_addr_is_link_local(&ifaces[i].addr)) {
-				add_pair(rails, &ifaces[i], remote);
-				return;
-			}
+	for (unsigned i = 0; i < count; i++)
+		if (fits(&ifaces[i], remote) && !strcmp(ifaces[i].name, name) &&
+		    !sys_addr_is_link_local(&ifaces[i].addr)) {
+			add_pair(rails, &ifaces[i], remote);
+			return;
+		}
 }
 
-/* Addresses of one subnet, or both of loopback; else of one rail. */
+/* Addresses of one subnet, or both of loopback. Hosts of a cloud have addresses without a subnet:
+ * the NIC of the same name there is the same rail. Where even that finds nothing, the kernel says
+ * which it would take. */
 static void find_pairs(struct rails *rails, const struct doctor_facts *facts,
-		       const struct sys_iface *ifaces, unsigned count, const char *addresses)
+		       const struct sys_iface *ifaces, unsigned count, const char *addresses,
+		       int by_kernel)
 {
 	struct sockaddr_storage remote;
+	char out[IF_NAMESIZE];
 	size_t len;
 
 	for (; *addresses; addresses += len + (addresses[len] == '\n')) {
-		unsigned before = rails->count;
+		unsigned before = rails->count, at;
+		const char *name = NULL;
 
 		len = strcspn(addresses, "\n");
 		if (parse_address(addresses, len, &remote))
@@ -199,9 +196,15 @@ static void find_pairs(struct rails *rails, const struct doctor_facts *facts,
 		for (unsigned i = 0; i < count; i++)
 			if (fits(&ifaces[i], &remote) && sys_iface_direct(&ifaces[i], &remote))
 				add_pair(rails, &ifaces[i], &remote);
-		if (rails->count == before && !sys_addr_is_loopback(&remote) &&
-		    !sys_addr_is_link_local(&remote))
-			pair_by_rail(rails, facts, ifaces, count, &remote);
+		if (rails->count > before || sys_addr_is_loopback(&remote) ||
+		    sys_addr_is_link_local(&remote))
+			continue;
+		if (!by_kernel)
+			name = their_nic(facts, &remote, &at);
+		else if (!ask_route(NULL, &remote, out))
+			name = out;
+		if (name)
+			pair_by_name(rails, ifaces, count, name, &remote);
 	}
 }
 
@@ -371,7 +374,9 @@ void doctor_probe_rails(struct doctor_facts *facts, const struct doctor_probe_op
 	rails.count = 0;
 	if (sys_iface_list(&ifaces, &count) != TCPX_OK)
 		return;
-	find_pairs(&rails, facts, ifaces, count, addresses);
+	find_pairs(&rails, facts, ifaces, count, addresses, 0);
+	if (!rails.count)
+		find_pairs(&rails, facts, ifaces, count, addresses, 1);
 	knock(&rails, opts);
 	for (unsigned i = 0; i < rails.count; i++)
 		put_pair(facts, &rails.pairs[i], i);
