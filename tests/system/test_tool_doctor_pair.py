@@ -4,6 +4,7 @@ import pathlib
 import re
 import socket
 import subprocess
+import time
 
 import pytest
 
@@ -106,6 +107,94 @@ def test_hosts_with_different_mtu(tool, hosts, serve, facts):
     assert "FAIL D10 the MTU is 1500 here, 1400 at the other end" in done.stdout
 
 
+def test_a_way_that_drops_large_packets_in_silence(tool, hosts, serve, facts):
+    """Connections are made and facts told; whole packets of one rail never arrive."""
+    hosts.b.drop(match='iifname "gb1" meta length > 1400')
+    done = between(tool, hosts, serve, facts, "--only", "D10,D12")
+    assert done.returncode == 3
+    fails = [line for line in verdicts(done, "D10") if line.startswith("FAIL")]
+    assert len(fails) == 2, done.stdout  # IPv4 and IPv6
+    assert fails[0].startswith("FAIL D10 from 10.77.1.1 to 10.77.1.2: packets of the whole MTU ")
+    assert "4 pairs reached" in verdicts(done, "D12")[0]
+
+
+@pytest.mark.skipif(not netns.LONG, reason="TEST_LONG=1 measures the longest runs")
+@pytest.mark.parametrize("name, match", [
+    ("a peer that is not there", "meta l4proto tcp"),
+    ("a peer whose large packets are dropped", "meta length > 1400"),
+    ("a peer that goes silent in the middle", "meta l4proto tcp quota over 400 kbytes"),
+])
+def test_how_long_the_longest_runs_take(tool, hosts, serve, facts, name, match):
+    """All three end by themselves, with what they did not learn as not known."""
+    there = serve("--bind", "gb0,gb1", "--insecure", where=tool.at(hosts.b), lines=2)
+    hosts.b.drop(match=match)
+    start = time.monotonic()
+    done = tool.at(hosts.a)("doctor", "--peer", there.address, "--insecure", "--save-facts", facts)
+    netns.measure(f"doctor --peer, {name}", round(time.monotonic() - start, 1), "s")
+    assert done.returncode == 3 or "goes silent" in name, done.stdout
+    assert [line[:4] for line in verdicts(done, "D18")] == ["SKIP"], done.stdout
+
+
+@pytest.mark.skipif(not netns.LONG, reason="TEST_LONG=1 measures the longest runs")
+def test_how_long_a_machine_takes_that_hangs_everywhere(tool, a3, rxdm, tmp_path):
+    """RxDM is silent, and the plugin and the driver never come back."""
+    rxdm("silent")
+    (tmp_path / "bad.c").write_text("#include <unistd.h>\n__attribute__((constructor)) "
+                                    "static void run(void) { for (;;) pause(); }\n")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "bad.so", tmp_path / "bad.c"],
+                   check=True)
+    start = time.monotonic()
+    done = tool("doctor", "--plugin", tmp_path / "bad.so",
+                env=a3 | {"TCPX_CUDA_LIBRARY": str(tmp_path / "bad.so"),
+                          "TCPX_NVML_LIBRARY": str(tmp_path / "bad.so")})
+    netns.measure("doctor, everything hangs", round(time.monotonic() - start, 1), "s")
+    assert "no answer in time" in verdicts(done, "D19")[0]
+
+
+def test_a_router_that_says_its_mtu(tool, hosts, serve, facts):
+    hosts.a.run("ip", "route", "replace", "10.77.1.2", "dev", "ga1", "mtu", "1300")
+    done = between(tool, hosts, serve, facts, "--only", "D10")
+    assert done.returncode == 3
+    assert "FAIL D10 packets of 1300 B pass, the NIC's MTU is 1500" in done.stdout
+
+
+@pytest.fixture(name="lone")
+def fixture_lone(hosts):
+    """Hosts of a cloud: each address is alone in its subnet, and routes lead to the others'."""
+    for host, here, there in ((hosts.a, 1, 2), (hosts.b, 2, 1)):
+        for pair in range(2):
+            nic = hosts.device(host, pair)
+            host.run("ip", "addr", "flush", "dev", nic)
+            host.run("ip", "addr", "add", f"10.77.{pair}.{here}/32", "dev", nic)
+            host.run("ip", "route", "add", f"10.77.{pair}.{there}", "dev", nic)
+    return hosts
+
+
+def test_addresses_without_a_subnet(tool, lone, serve, facts):
+    done = between(tool, lone, serve, facts, "--only", "D10,D12")
+    assert "2 routes leave by their NIC, 2 pairs reached" in verdicts(done, "D12")[0], done.stdout
+    saved = facts.read_text(encoding="utf-8")
+    assert re.findall(r"^route\.\d\.(?:from|to)=(.*)", saved, re.M) == [
+        "10.77.0.1", "10.77.0.2", "10.77.1.1", "10.77.1.2"]
+    assert "\nmtu.path=1500\n" in saved and saved.count(".full=yes\n") == 2
+
+
+def test_rails_without_a_subnet_are_those_of_one_name(tool, lone, serve, facts):
+    """The route leads elsewhere: that is found, for the pair is not made by it."""
+    for host, other in ((lone.a, 2), (lone.b, 1)):
+        for pair in range(2):
+            host.run("ip", "link", "set", lone.device(host, pair), "down")
+            host.run("ip", "link", "set", lone.device(host, pair), "name", f"rail{pair}")
+            host.run("ip", "link", "set", f"rail{pair}", "up")
+        for pair in range(2):
+            host.run("ip", "route", "replace", f"10.77.{pair}.{other}", "dev", "rail0")
+    there = serve("--bind", "rail0,rail1", "--insecure", where=tool.at(lone.b), lines=2)
+    done = tool.at(lone.a)("doctor", "--peer", there.address, "--insecure", "--only", "D12",
+                           "--save-facts", facts)
+    assert done.returncode == 3
+    assert ("FAIL D12 from 10.77.1.1 (rail1) to 10.77.1.2 packets leave by rail0" in done.stdout)
+
+
 def test_a_route_that_takes_the_other_nic(tool, hosts, serve, facts):
     hosts.a.run("ip", "rule", "add", "from", "10.77.1.1", "table", "77", "pref", "10")
     hosts.a.run("ip", "route", "add", "10.77.1.2", "dev", "ga0", "table", "77")
@@ -162,6 +251,20 @@ def fixture_a3(tool, tmp_path):
             "TCPXEMU_DEVMEM_DIR": f"{tmp_path}/played", "TCPX_UNPACK_IMPL": "d2d",
             "TCPX_DEVMEM_STATS": f"{tmp_path}/played/%s",
             "NCCL_GPUDIRECTTCPX_CTRL_DEV": "lo"}
+
+
+@pytest.mark.parametrize("fails, words", [
+    ("", "FAIL D14 8 GPUs on PCI, 2 by the driver"),
+    ("init", "PASS D14 on PCI 8 GPUs and 5 NICs"),
+])
+def test_gpus_by_nvml(tool, a3, fails, words):
+    """Where it says nothing, the driver's own list counts, if there is one."""
+    library = pathlib.Path(a3["TCPX_CUDA_LIBRARY"]).parents[1] / "fakenvml/libfakenvml.so"
+    if fails and pathlib.Path("/proc/driver/nvidia/gpus").exists():
+        pytest.skip("this machine has GPUs of its own")
+    done = tool("doctor", "--only", "D14",
+                env=a3 | {"TCPX_NVML_LIBRARY": str(library), "FAKENVML_FAIL": fails})
+    assert words in done.stdout
 
 
 @pytest.fixture(name="rxdm")
@@ -228,9 +331,22 @@ def probe(tool, env, *args):
 def test_packets_that_land_in_gpu_memory(tool, a3):
     done = probe(tool, a3, "--gpu", "0")
     assert [line[:4] for line in verdicts(done, "D01")] == ["PASS"], done.stdout
-    assert re.match(r"PASS D03 1 probes, rx_devmem_pkts: eth1 \+[1-9]\d*$",
+    assert re.match(r"PASS D03 4 probes, rx_devmem_pkts: eth1 \+[1-9]\d*, eth2 \+[1-9]",
                     verdicts(done, "D03")[0]), done.stdout
     assert verdicts(done, "D14")[0].startswith("PASS D14 on PCI 8 GPUs and 5 NICs")
+
+
+def test_each_gpu_with_each_nic(tool, a3, facts):
+    """Its own first, then the others by relays; of the GPUs that this process has."""
+    two = a3 | {"FAKECUDA_DEVICES": "2", "FAKECUDA_PCI": "04,0a"}
+    done = probe(tool, two, "--save-facts", facts)
+    saved = facts.read_text(encoding="utf-8")
+    pairs = [re.search(rf"^probe\.{at}\.{key}=(.*)", saved, re.M)[1]
+             for at in range(4) for key in ("gpu", "nic")]
+    assert pairs == ["0000:04:00.0", "eth1", "0000:0a:00.0", "eth2",
+                     "0000:04:00.0", "eth2", "0000:0a:00.0", "eth1"], done.stdout
+    assert "probe.4.gpu" not in saved and "\nprobe.left=0\n" in saved
+    assert [line[:4] for line in verdicts(done, "D03")] == ["PASS"], done.stdout
 
 
 def test_the_eth2_mystery(tool, a3):
@@ -244,9 +360,10 @@ def test_the_eth2_mystery(tool, a3):
     assert "8388608 B in host memory" in text and "(D01)" in text
 
 
-def test_an_end_without_the_plugin(tool, a3, serve):
+def test_an_end_without_the_plugin(tool, a3, serve, tmp_path):
     here = serve()
     done = tool("doctor", "--peer", here.address, "--plugin", "default", "--only", "D03", "--gpu",
-                "0", env=a3)
+                "0", "--save-facts", f"{tmp_path}/facts", env=a3)
     assert done.returncode == 0
     assert verdicts(done, "D03")[0].startswith("SKIP D03 not probed: ")
+    assert "\nprobe.left=4\n" in (tmp_path / "facts").read_text(encoding="utf-8")

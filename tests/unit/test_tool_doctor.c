@@ -2,16 +2,21 @@
 /* doctor: every rule on facts that are well, wrong and missing, and what facts may be. */
 #include <stdlib.h>
 
+#include "base/clock.h"
+#include "doctor_probe.h"
 #include "doctor_rules.h"
 #include "unit.h"
 
 #define GPU "gpu.0.pci=0000:04:00.0\n"
 #define PLUGIN "plugin.file=/lib/p.so\n"
+#define VERSIONS "plugin.noexec=no\nnccl.version=2.18.5\nplugin.nccl=2.18.5\n"
 #define SYSCTLS                                                                                    \
 	"sysctl.net.core.optmem_max=131072\nsysctl.net.core.somaxconn=4096\n"                      \
 	"sysctl.net.ipv4.tcp_rmem=4096 131072 6291456\n"                                           \
 	"sysctl.net.ipv4.tcp_wmem=4096 16384 4194304\n"                                            \
 	"sysctl.net.ipv4.tcp_mtu_probing=0\nsysctl.net.ipv4.tcp_slow_start_after_idle=0\n"
+#define WAY "mtu.route=1460\npeer.mtu.route=1460\nmtu.path=1460\n"
+#define WHOLE "reach.0.from=1\nroute.0.to=2\nreach.0.answer=yes\n"
 #define NIC "nic.0.name=eth1\nnic.0.address=10.0.1.7\nnic.0.rp_filter=2\nnic.0.carrier=yes\n"
 #define OWNED "gpu.0.owner=eth1\ngpu.0.source=preset\n"
 #define QUEUES "nic.0.header_split=yes\nnic.0.ntuple=yes\nnic.0.rss_queues=8\nnic.0.resets=1\n"
@@ -21,6 +26,7 @@
 #define PROBE "probe.0.gpu=0000:04:00.0\nprobe.0.nic=eth2\nprobe.0.bytes=8388608\n"
 #define SOCKET "rxdm.prefix=/run/tcpx\nrxdm.socket.0.name=rx_rule_manager\n"
 #define LIMITS "limit.memlock=unlimited\nlimit.nofile=4096\ncap.ipc_lock=no\n"
+#define BBR "env.TCPX_CONGESTION=bbr\nsysctl.net.ipv4.tcp_allowed_congestion_control="
 #define ENV "env.count=1\niface.0=lo\niface.1=eth1\n"
 #define CPUS "env.count=1\ncpu.allowed=0-15\n" NIC "nic.0.cpus=0-7\n"
 #define BIND "env.NCCL_GPUDIRECTTCPX_TX_BINDINGS="
@@ -51,6 +57,7 @@ static const struct rule_case {
 	{"D03", PROBE "probe.0.devmem=0\nprobe.0.host_bytes=8388608\n", DOCTOR_FAIL,
 	 "8388608 B in host memory"},
 	{"D03", PROBE "probe.0.devmem=9\nprobe.0.elsewhere=5\n", DOCTOR_FAIL, "5 on other NICs"},
+	{"D03", PROBE "probe.0.devmem=2061\nprobe.left=3\n", DOCTOR_SKIP, "not probed: 3 other"},
 	{"D03", PROBE, DOCTOR_SKIP, "not known"},
 	{"D03", "probe.why=no plugin\n", DOCTOR_SKIP, "no plugin"},
 	{"D04", FLOW "rule.0.nic=eth2\n", DOCTOR_PASS, "1 flows"},
@@ -74,6 +81,10 @@ static const struct rule_case {
 	{"D07", GPU SOCKET "rxdm.socket.0.state=missing\n", DOCTOR_SKIP, "neither RxDM"},
 	{"D07", GPU, DOCTOR_SKIP, "not known"},
 	{"D08", "tool=1\nkernel=6\n", DOCTOR_PASS, "kernel 6"},
+	{"D08", "tool=1\nkernel=6\n" PLUGIN VERSIONS "rxdm.version=2\n", DOCTOR_PASS, "RxDM 2"},
+	{"D08", "tool=1\nkernel=6\n" PLUGIN VERSIONS, DOCTOR_SKIP, "the version of RxDM"},
+	{"D08", "tool=1\nkernel=6\n" PLUGIN "plugin.noexec=no\nrxdm.version=2\n", DOCTOR_SKIP,
+	 "the NCCL that is loaded, the plugin's NCCL"},
 	{"D08", "tool=1\nkernel=6\n" PLUGIN "plugin.noexec=yes\n", DOCTOR_FAIL, "noexec"},
 	{"D08", "tool=1\nkernel=6\npeer.tool=2\n", DOCTOR_WARN, "1 here, 2 at the other end"},
 	{"D08", "tool=1\nkernel=6\nnccl.version=2.18\nplugin.nccl=2.17\n", DOCTOR_WARN, "2.18"},
@@ -91,7 +102,12 @@ static const struct rule_case {
 	{"D09", "env.count=1\n", DOCTOR_SKIP, "not known"},
 	{"D09", "env.count=1\ncpu.allowed=0-3\n", DOCTOR_SKIP, "no bindings"},
 	{"D10", SYSCTLS, DOCTOR_PASS, "6 sysctls"},
-	{"D10", SYSCTLS "mtu.route=1460\npeer.mtu.route=1460\n", DOCTOR_PASS, "MTU 1460 on both"},
+	{"D10", SYSCTLS WAY WHOLE "reach.0.full=yes\n", DOCTOR_PASS, "MTU 1460 on both"},
+	{"D10", SYSCTLS WAY WHOLE "reach.0.full=no\n", DOCTOR_FAIL, "of the whole MTU"},
+	{"D10", SYSCTLS WAY WHOLE, DOCTOR_SKIP, "not known: the MTU of the way"},
+	{"D10", SYSCTLS "mtu.route=1460\npeer.mtu.route=1460\n", DOCTOR_SKIP, "not known"},
+	{"D10", SYSCTLS "mtu.route=1460\nmtu.path=1460\n", DOCTOR_SKIP, "not known"},
+	{"D10", SYSCTLS "pair.address=b\n", DOCTOR_SKIP, "not known"},
 	{"D10", SYSCTLS "mtu.route=8244\npeer.mtu.route=1460\n", DOCTOR_FAIL, "1460 at the other"},
 	{"D10", SYSCTLS "mtu.route=8244\nmtu.path=1460\n", DOCTOR_FAIL, "packets of 1460"},
 	{"D10", PLUGIN "sysctl.net.core.optmem_max=20480\n", DOCTOR_FAIL, "optmem_max is 20480"},
@@ -106,6 +122,10 @@ static const struct rule_case {
 	 "64 KiB"},
 	{"D11", "limit.memlock=unlimited\nlimit.nofile=256\ncap.ipc_lock=no\n", DOCTOR_FAIL, "256"},
 	{"D11", LIMITS "cgroup.memory=1048576\n", DOCTOR_WARN, "1 MiB of memory"},
+	{"D11", LIMITS BBR "cubic\ncap.net_admin=no\n", DOCTOR_WARN, "TCPX_CONGESTION=bbr without"},
+	{"D11", LIMITS BBR "cubic bbr\ncap.net_admin=no\n", DOCTOR_PASS, "unlimited"},
+	{"D11", LIMITS BBR "cubic\ncap.net_admin=yes\n", DOCTOR_PASS, "unlimited"},
+	{"D11", LIMITS BBR "cubic\n", DOCTOR_SKIP, "CAP_NET_ADMIN"},
 	{"D11", "limit.nofile=256\n", DOCTOR_SKIP, "not known"},
 	{"D12", NIC, DOCTOR_PASS, "NICs with an address: 1"},
 	{"D12",
@@ -116,6 +136,8 @@ static const struct rule_case {
 	 "leave by eth0"},
 	{"D12", NIC "reach.0.from=1\nreach.0.to=2\nreach.0.answer=silent\n", DOCTOR_FAIL, "silent"},
 	{"D12", "nic.0.name=eth1\nnic.0.address=10.0.1.7\n", DOCTOR_SKIP, "rp_filter of 1"},
+	{"D12", NIC "pair.address=b\n", DOCTOR_SKIP, "not known: routes to the other end"},
+	{"D12", NIC "route.0.from=1\nroute.0.to=2\nroute.0.nic=eth1\n", DOCTOR_SKIP, "1 of 1"},
 	{"D12", "", DOCTOR_SKIP, "not known"},
 	{"D13", "port.number=20000\nport.state=free\n", DOCTOR_PASS, "free"},
 	{"D13", "port.number=20000\nport.state=ours\nport.by=tcpx (pid 1)\n", DOCTOR_PASS, "pid 1"},
@@ -377,6 +399,22 @@ static void fixes_that_are_no_setting_are_comments(void **state)
 	assert_string_equal(doctor_quote(""), "''");
 }
 
+/* What each probe is given is within what is left, and the whole is as the manual says. */
+static void probes_share_one_time(void **state)
+{
+	struct doctor_probe_opts opts = {.deadline_ns = clock_after(CLOCK_S_NS)};
+	int64_t now_ns = clock_now_ns(), until_ns;
+
+	(void)state;
+	assert_true(doctor_until(&opts, 60 * CLOCK_S_NS) == opts.deadline_ns);
+	until_ns = doctor_until(&opts, 1);
+	assert_true(until_ns > now_ns && until_ns <= opts.deadline_ns);
+	opts.deadline_ns = now_ns - 1; /* over: nothing is waited for */
+	assert_true(doctor_until(&opts, CLOCK_S_NS) == now_ns - 1);
+	assert_true(DOCTOR_LOCAL_NS < 5 * CLOCK_S_NS && DOCTOR_LAST_NS < DOCTOR_LOCAL_NS);
+	assert_true(DOCTOR_PAIR_NS + CLOCK_S_NS < 15 * CLOCK_S_NS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -386,6 +424,7 @@ int main(void)
 		cmocka_unit_test(bad_facts_are_refused_by_line),
 		cmocka_unit_test(facts_come_back_as_they_were_written),
 		cmocka_unit_test(fixes_that_are_no_setting_are_comments),
+		cmocka_unit_test(probes_share_one_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -130,6 +130,27 @@ void doctor_ask_start(struct doctor_asked *asked, const char *const *args)
 	close(ends[1]);
 }
 
+void doctor_ask_call(struct doctor_asked *asked, void (*say)(void))
+{
+	int ends[2];
+
+	asked->fd = -1;
+	if (pipe2(ends, O_CLOEXEC))
+		return;
+	asked->pid = fork();
+	if (!asked->pid) {
+		if (dup2(ends[1], STDOUT_FILENO) < 0)
+			_exit(1);
+		say();
+		_exit(fflush(stdout) != 0);
+	}
+	close(ends[1]);
+	if (asked->pid < 0)
+		close(ends[0]);
+	else
+		asked->fd = ends[0];
+}
+
 int doctor_ask_end(struct doctor_asked *asked, int64_t deadline_ns, char *text, size_t cap)
 {
 	int status = -1, late;

@@ -15,7 +15,7 @@
 #include "cli_secret.h"
 #include "doctor_rules.h"
 
-#define PAIR_NS (10 * CLOCK_S_NS) /* by then the other end was asked */
+#define RXDM_NS (1 * CLOCK_S_NS)
 #define PROBLEMS_NS (2 * CLOCK_S_NS)
 #define STEER_DEFAULT_US 5000000
 
@@ -61,10 +61,9 @@ static void put_variables(struct doctor_facts *facts, int served)
 }
 
 /* What tcpx sets for its own process is no fault of the user's. Only this process has it. */
-static void set_recipe(void)
+static void set_recipe(int64_t deadline_ns)
 {
 	tcpx_plugin_setting setting = {.sz = sizeof(setting)};
-	int64_t deadline_ns = clock_after(PROBLEMS_NS);
 
 	for (uint32_t i = 0; clock_now_ns() < deadline_ns; i++) {
 		if (tcpx_plugin_setting_get(0, i, &setting) != TCPX_OK)
@@ -74,10 +73,9 @@ static void set_recipe(void)
 	}
 }
 
-static void put_problems(struct doctor_facts *facts, const char *nic)
+static void put_problems(struct doctor_facts *facts, const char *nic, int64_t deadline_ns)
 {
 	tcpx_plugin_problem problem = {.sz = sizeof(problem)};
-	int64_t deadline_ns = clock_after(PROBLEMS_NS);
 	tcpx_status status = TCPX_OK;
 	uint32_t i = 0;
 
@@ -104,9 +102,10 @@ static int is_silent(const struct doctor_facts *facts)
 	return 0;
 }
 
-void doctor_probe_environment(struct doctor_facts *facts, const char *nic)
+void doctor_probe_environment(struct doctor_facts *facts, const struct doctor_probe_opts *opts)
 {
-	const char *wait;
+	int64_t deadline_ns = doctor_until(opts, PROBLEMS_NS);
+	const char *wait, *nic = opts->nic;
 
 	put_variables(facts, 0);
 	doctor_put_count(facts, config_u64(CONFIG_CHUNK_BYTES), "chunk_bytes");
@@ -118,8 +117,8 @@ void doctor_probe_environment(struct doctor_facts *facts, const char *nic)
 			 "steer.wait_us");
 	if (is_silent(facts))
 		return; /* each question of the library would wait for it */
-	set_recipe();
-	put_problems(facts, nic && strcmp(nic, "all") ? nic : NULL);
+	set_recipe(deadline_ns);
+	put_problems(facts, nic && strcmp(nic, "all") ? nic : NULL, deadline_ns);
 }
 
 static void put_wanted(struct doctor_facts *facts, const struct doctor_probe_opts *opts)
@@ -145,21 +144,24 @@ int64_t doctor_until(const struct doctor_probe_opts *opts, int64_t ns)
 
 void doctor_probe(struct doctor_facts *facts, struct doctor_probe_opts *opts)
 {
-	opts->deadline_ns = clock_after(PAIR_NS);
+	int64_t end_ns = clock_after(opts->peer ? DOCTOR_PAIR_NS : DOCTOR_LOCAL_NS);
+
+	opts->deadline_ns = end_ns - DOCTOR_LAST_NS;
 	tcpx_log_set(NULL, NULL, TCPX_LOG_ERROR); /* what is not there is a fact, not a warning */
 	doctor_probe_host(facts);
 	put_wanted(facts, opts);
-	doctor_probe_machine(facts);
+	doctor_probe_machine(facts, doctor_until(opts, RXDM_NS));
 	doctor_probe_nics(facts);
 	doctor_probe_rxdm(facts);
-	doctor_probe_plugin(facts, opts->plugin, doctor_wants(opts, "D01,D02,D03,D14"),
+	doctor_probe_plugin(facts, opts, doctor_wants(opts, "D01,D02,D03,D14"),
 			    doctor_wants(opts, opts->peer ? "D03,D08,D19" : "D08,D19"));
 	if (doctor_wants(opts, "D13"))
 		doctor_probe_port(facts);
 	doctor_probe_key(facts, opts->key_file);
 	if (opts->peer)
 		doctor_probe_peer(facts, opts);
-	doctor_probe_environment(facts, opts->nic); /* the last: it changes ours */
+	opts->deadline_ns = end_ns;
+	doctor_probe_environment(facts, opts); /* the last: it changes ours */
 }
 
 /* Of the key its ids alone: both ends say them in every hello. */
@@ -169,7 +171,7 @@ void doctor_probe_served(struct doctor_facts *facts)
 	const char *ids;
 
 	doctor_probe_host(facts);
-	doctor_probe_machine(facts);
+	doctor_probe_machine(facts, clock_after(RXDM_NS));
 	doctor_probe_nics(facts);
 	put_variables(facts, 1);
 	doctor_put_count(facts, config_u64(CONFIG_CHUNK_BYTES), "chunk_bytes");

@@ -10,6 +10,7 @@
 #define BYTES "8M"
 #define BYTES_COUNT (8ull << 20)
 #define TEXT_CAP 16384
+#define NICS_MAX 32
 #define LEAST_NS (1 * CLOCK_S_NS) /* for less no probe is begun */
 
 struct attempt {
@@ -121,12 +122,63 @@ static void probe_one(struct doctor_facts *facts, const struct doctor_probe_opts
 	++*count;
 }
 
-void doctor_probe_devmem(struct doctor_facts *facts, const struct doctor_probe_opts *opts)
+/* The NICs that receive for a GPU of this process, each once: another's no relay can use. Answers
+ * how many. */
+static unsigned list_nics(const struct doctor_facts *facts, const char **nics)
+{
+	const char *owner;
+	unsigned count = 0;
+	uint64_t ordinal;
+
+	for (unsigned i = 0; doctor_text(facts, "gpu.%u.pci", i) && count < NICS_MAX; i++) {
+		unsigned k = 0;
+
+		owner = doctor_text(facts, "gpu.%u.owner", i);
+		if (doctor_count(facts, &ordinal, "gpu.%u.cuda", i))
+			continue;
+		while (owner && k < count && strcmp(nics[k], owner))
+			k++;
+		if (owner && k == count)
+			nics[count++] = owner;
+	}
+	return count;
+}
+
+struct devmem_round {
+	struct doctor_facts *facts;
+	const struct doctor_probe_opts *opts;
+	const char *nics[NICS_MAX];
+	unsigned nnics;
+	unsigned count, left; /* pairs that were probed, and that were not */
+};
+
+/* The GPU with its own NIC, or with each of the others. */
+static void probe_gpu(struct devmem_round *r, unsigned gpu, uint64_t ordinal, int own)
 {
 	static struct attempt a;
+	const char *owner = doctor_text(r->facts, "gpu.%u.owner", gpu);
+
+	a.gpu = gpu;
+	snprintf(a.mem, sizeof(a.mem), "cuda:%llu", (unsigned long long)ordinal);
+	for (unsigned i = 0; i < r->nnics; i++) {
+		unsigned before = r->count;
+
+		/* of NICs that were named, one word may hold several */
+		if (own != (owner && doctor_is_listed(r->nics[i], owner)))
+			continue;
+		a.nic = r->nics[i];
+		if (r->opts->deadline_ns - clock_now_ns() >= LEAST_NS &&
+		    r->count < DOCTOR_INDEX_MAX)
+			probe_one(r->facts, r->opts, &a, &r->count);
+		r->left += r->count == before;
+	}
+}
+
+void doctor_probe_devmem(struct doctor_facts *facts, const struct doctor_probe_opts *opts)
+{
+	struct devmem_round round = {.facts = facts, .opts = opts};
 	const char *nic = doctor_text(facts, "want.nic");
 	uint64_t ordinal, want = 0;
-	unsigned count = 0;
 	int only = !doctor_count(facts, &want, "want.gpu") || nic;
 
 	if (!doctor_text(facts, "gpu.0.pci") || doctor_flag(facts, "plugin.loads") != 1) {
@@ -136,17 +188,19 @@ void doctor_probe_devmem(struct doctor_facts *facts, const struct doctor_probe_o
 				"probe.why");
 		return;
 	}
-	for (a.gpu = 0; doctor_text(facts, "gpu.%u.pci", a.gpu); a.gpu++) {
-		if (opts->deadline_ns - clock_now_ns() < LEAST_NS)
-			break;
-		if (doctor_count(facts, &ordinal, "gpu.%u.cuda", a.gpu) ||
-		    (only && ordinal != want))
-			continue;
-		a.nic = nic ? nic : doctor_text(facts, "gpu.%u.owner", a.gpu);
-		snprintf(a.mem, sizeof(a.mem), "cuda:%llu", (unsigned long long)ordinal);
-		if (a.nic)
-			probe_one(facts, opts, &a, &count);
-	}
-	if (!count && !doctor_text(facts, "probe.why"))
-		doctor_put_text(facts, "no GPU that CUDA sees has a NIC", "probe.why");
+	if (nic)
+		round.nics[round.nnics++] = nic;
+	else
+		round.nnics = list_nics(facts, round.nics);
+	/* what matters most comes first: the time may not suffice for all */
+	for (int own = 1; own >= 0; own--)
+		for (unsigned i = 0; doctor_text(facts, "gpu.%u.pci", i); i++)
+			if (!doctor_count(facts, &ordinal, "gpu.%u.cuda", i) &&
+			    (!only || ordinal == want))
+				probe_gpu(&round, i, ordinal, own);
+	doctor_put_count(facts, round.left, "probe.left");
+	if (!round.count && !doctor_text(facts, "probe.why"))
+		doctor_put_text(
+			facts, round.left ? "the time was over" : "no GPU that CUDA sees has a NIC",
+			"probe.why");
 }

@@ -2,6 +2,7 @@
 /* GPUs and NICs on PCI, GPUs by the driver, RxDM and the plugin. */
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +15,10 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "doctor_probe.h"
+#include "sys/nvml.h"
 #include "topo/pairing.h"
 #include "topo/rxdm_client.h"
 
-#define RXDM_NS (1 * CLOCK_S_NS)
 #define DRIVER_NS (3 * CLOCK_S_NS) /* of CUDA and of the plugin, both at once */
 #define TEXT_CAP 16384
 #define QUEUES "queue_ids_by_gpu"
@@ -64,9 +65,9 @@ static void put_owner(struct doctor_facts *facts, const struct topo *topo,
 				"gpu.%u.distance", at);
 }
 
-void doctor_probe_machine(struct doctor_facts *facts)
+void doctor_probe_machine(struct doctor_facts *facts, int64_t deadline_ns)
 {
-	struct topo_rxdm_asker asker = {rxdm_prefix(), clock_after(RXDM_NS), TCPX_OK};
+	struct topo_rxdm_asker asker = {rxdm_prefix(), deadline_ns, TCPX_OK};
 	struct topo_pairs pairs;
 	struct topo *topo;
 	char pci[PCI_TEXT_MAX];
@@ -121,7 +122,7 @@ static void take_cuda(struct doctor_facts *facts, const char *text)
 	doctor_put_count(facts, count, "gpu.cuda");
 }
 
-/* What the kernel's driver holds. */
+/* What the kernel's driver holds, where NVML says nothing. */
 static void count_driver(struct doctor_facts *facts)
 {
 	DIR *folder = opendir("/proc/driver/nvidia/gpus");
@@ -134,6 +135,28 @@ static void count_driver(struct doctor_facts *facts)
 		count += entry->d_name[0] != '.';
 	closedir(folder);
 	doctor_put_count(facts, count, "gpu.nvml");
+}
+
+#define NVML_SAYS "nvml: "
+
+static void say_nvml(void)
+{
+	static struct sys_nvml_gpu gpus[TOPO_GPUS_MAX];
+	unsigned count;
+
+	if (sys_nvml_gpus(gpus, TOPO_GPUS_MAX, &count) == TCPX_OK)
+		printf(NVML_SAYS "%u\n", count);
+}
+
+static void take_nvml(struct doctor_facts *facts, struct doctor_asked *nvml, int64_t deadline_ns)
+{
+	char text[256], count[32];
+
+	if (nvml->fd < 0 || doctor_ask_end(nvml, deadline_ns, text, sizeof(text)) ||
+	    doctor_line_after(text, NVML_SAYS, count, sizeof(count)))
+		count_driver(facts);
+	else
+		doctor_put_text(facts, count, "gpu.nvml");
 }
 
 /* Whether somebody takes connections there; nothing is said to him. */
@@ -217,6 +240,48 @@ static const char *plugin_file(const char *named)
 	return access(path, F_OK) ? NULL : path;
 }
 
+/* The NCCL of a folder, by the name of the file that libnccl.so.2 stands for; nothing is loaded.
+ * 0; 1: it is there and does not say its version; -1: it is not there. */
+static int put_nccl(struct doctor_facts *facts, const char *folder, size_t len, const char *key)
+{
+	static const char link[] = "libnccl.so.2", digits[] = ".0123456789";
+	char path[PATH_MAX], real[PATH_MAX];
+	const char *name;
+
+	snprintf(path, sizeof(path), "%.*s%s", (int)len, folder, link);
+	if (!realpath(path, real))
+		return -1;
+	name = strrchr(real, '/') + 1;
+	if (strncmp(name, link, sizeof(link) - 1) || name[sizeof(link) - 1] != '.' ||
+	    name[sizeof("libnccl.so.") - 1 + strspn(name + sizeof("libnccl.so.") - 1, digits)])
+		return 1;
+	doctor_put_text(facts, name + sizeof("libnccl.so.") - 1, "%s", key);
+	return 0;
+}
+
+/* Beside the plugin lies the NCCL that it was made for; programs load the linker's first. */
+static void put_nccls(struct doctor_facts *facts, const char *file)
+{
+	static const char usual[] = ":/lib/x86_64-linux-gnu/:/usr/lib/x86_64-linux-gnu/:/lib64/"
+				    ":/usr/lib64/:/usr/local/lib/";
+	const char *named = getenv("LD_LIBRARY_PATH"), *slash = file ? strrchr(file, '/') : NULL;
+	char folders[8192];
+	int found = -1;
+	size_t len;
+
+	if (slash)
+		put_nccl(facts, file, (size_t)(slash + 1 - file), "plugin.nccl");
+	snprintf(folders, sizeof(folders), "%.8000s%s", named ? named : "", usual);
+	for (const char *at = folders; found < 0 && *at; at += len + (at[len] == ':')) {
+		char folder[PATH_MAX];
+
+		len = strcspn(at, ":");
+		snprintf(folder, sizeof(folder), "%.*s/", (int)len, at);
+		if (len)
+			found = put_nccl(facts, folder, strlen(folder), "nccl.version");
+	}
+}
+
 /* What "tcpx info --plugin" says. */
 static void take_plugin(struct doctor_facts *facts, char *text, int failed)
 {
@@ -234,17 +299,21 @@ static void take_plugin(struct doctor_facts *facts, char *text, int failed)
 		doctor_put_text(facts, rest, "plugin.interface");
 }
 
-/* The driver's first call may take long, and hang on a broken GPU; a plugin makes it as well. */
-void doctor_probe_plugin(struct doctor_facts *facts, const char *named, int cuda, int load)
+/* The driver's first call may take long, and hang on a broken GPU; NVML and a plugin make it as
+ * well. */
+void doctor_probe_plugin(struct doctor_facts *facts, const struct doctor_probe_opts *opts, int cuda,
+			 int load)
 {
 	static char text[TEXT_CAP];
-	const char *file = plugin_file(named);
+	const char *file = plugin_file(opts->plugin);
 	const char *const info[] = {"info", NULL}, *const args[] = {"info", "--plugin", file, NULL};
-	struct doctor_asked asked = {.fd = -1}, driver = {.fd = -1};
-	int64_t deadline_ns = clock_after(DRIVER_NS);
+	struct doctor_asked asked = {.fd = -1}, driver = {.fd = -1}, nvml = {.fd = -1};
+	int64_t deadline_ns = doctor_until(opts, DRIVER_NS);
 	struct statvfs place;
 	int failed;
 
+	if (doctor_wants(opts, "D14"))
+		doctor_ask_call(&nvml, say_nvml);
 	if (cuda)
 		doctor_ask_start(&driver, info);
 	if (file && load)
@@ -253,11 +322,12 @@ void doctor_probe_plugin(struct doctor_facts *facts, const char *named, int cuda
 		doctor_put_text(facts, file, "plugin.file");
 	if (file && !statvfs(file, &place))
 		doctor_put_flag(facts, (place.f_flag & ST_NOEXEC) != 0, "plugin.noexec");
-	count_driver(facts);
+	put_nccls(facts, file);
 	if (driver.fd >= 0 && !doctor_ask_end(&driver, deadline_ns, text, sizeof(text)))
 		take_cuda(facts, text);
 	if (asked.fd >= 0) {
 		failed = doctor_ask_end(&asked, deadline_ns, text, sizeof(text));
 		take_plugin(facts, text, failed);
 	}
+	take_nvml(facts, &nvml, deadline_ns);
 }

@@ -253,7 +253,7 @@ void doctor_probe_peer(struct doctor_facts *facts, const struct doctor_probe_opt
 		doctor_put_text(facts, p.client.version, "peer.tool");
 	}
 	if (doctor_wants(opts, "D10,D12,D18"))
-		doctor_probe_rails(facts, p.client.addresses);
+		doctor_probe_rails(facts, opts, p.client.addresses);
 	if (doctor_wants(opts, "D18"))
 		probe_rates(&p, opts->peer);
 	perf_client_close(&p.client, 0);

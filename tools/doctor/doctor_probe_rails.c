@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pairs of addresses of both ends: the route's interface, whether somebody answers, the MTU. */
+/* Pairs of addresses of both ends: the route's interface, whether somebody answers, and whether
+ * packets of the whole MTU do arrive. */
 #include <errno.h>
+#include <linux/net_tstamp.h>
 #include <linux/rtnetlink.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -17,14 +19,17 @@
 #include "sys/sock.h"
 
 #define PAIRS_MAX 32
-#define ANSWER_NS (1 * CLOCK_S_NS)
+#define ANSWER_NS (1 * CLOCK_S_NS) /* of a connection, and of data: three times sent by then */
+#define FULL_MAX 131072
 
 struct rail_pair {
 	const struct sys_iface *local;
 	struct sockaddr_storage remote;
 	int fd;
 	const char *answer;
-	unsigned mtu; /* of the path; 0: not known */
+	unsigned mtu;	  /* of the path; 0: not known */
+	int full;	  /* whether whole packets were acknowledged; -1: not known */
+	int64_t until_ns; /* of the next step */
 };
 
 struct rails {
@@ -50,26 +55,6 @@ static int parse_address(const char *text, size_t len, struct sockaddr_storage *
 		start[strcspn(start, "]")] = '\0';
 	}
 	return sys_addr_parse(start, (uint16_t)atoi(colon + 1), out) == TCPX_OK ? 0 : -1;
-}
-
-/* Addresses of one subnet, or both of loopback. */
-static void find_pairs(struct rails *rails, const struct sys_iface *ifaces, unsigned count,
-		       const char *addresses)
-{
-	struct sockaddr_storage remote;
-	size_t len;
-
-	for (; *addresses; addresses += len + (addresses[len] == '\n')) {
-		len = strcspn(addresses, "\n");
-		if (parse_address(addresses, len, &remote))
-			continue;
-		for (unsigned i = 0; i < count && rails->count < PAIRS_MAX; i++)
-			if (ifaces[i].loopback == sys_addr_is_loopback(&remote) &&
-			    ifaces[i].addr.ss_family == remote.ss_family &&
-			    sys_iface_direct(&ifaces[i], &remote))
-				rails->pairs[rails->count++] = (struct rail_pair){
-					.local = &ifaces[i], .remote = remote, .fd = -1};
-	}
 }
 
 static const void *ip_of(const struct sockaddr_storage *addr, size_t *out_len)
@@ -117,14 +102,16 @@ static unsigned interface_of(const struct nlmsghdr *head, size_t len)
 	return index;
 }
 
-/* Where the kernel sends packets from one address to another. 0; -1: it does not say. */
-static int ask_route(const struct rail_pair *pair, char name[IF_NAMESIZE])
+/* Where the kernel sends packets from one address, or from none, to another. 0; -1: it does not
+ * say. */
+static int ask_route(const struct sockaddr_storage *from, const struct sockaddr_storage *to,
+		     char name[IF_NAMESIZE])
 {
 	struct route_question q = {
 		.head = {.nlmsg_len = NLMSG_LENGTH(sizeof(struct rtmsg)),
 			 .nlmsg_type = RTM_GETROUTE,
 			 .nlmsg_flags = NLM_F_REQUEST},
-		.route = {.rtm_family = (unsigned char)pair->remote.ss_family},
+		.route = {.rtm_family = (unsigned char)to->ss_family},
 	};
 	_Alignas(struct nlmsghdr) char answer[4096];
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
@@ -133,14 +120,92 @@ static int ask_route(const struct rail_pair *pair, char name[IF_NAMESIZE])
 
 	if (fd < 0)
 		return -1;
-	q.route.rtm_dst_len = q.route.rtm_src_len = pair->remote.ss_family == AF_INET ? 32 : 128;
-	put_attribute(&q, RTA_DST, &pair->remote);
-	put_attribute(&q, RTA_SRC, &pair->local->addr);
+	q.route.rtm_dst_len = to->ss_family == AF_INET ? 32 : 128;
+	put_attribute(&q, RTA_DST, to);
+	if (from) {
+		q.route.rtm_src_len = q.route.rtm_dst_len;
+		put_attribute(&q, RTA_SRC, from);
+	}
 	if (send(fd, &q, q.head.nlmsg_len, MSG_NOSIGNAL) >= 0)
 		got = recv(fd, answer, sizeof(answer), 0); /* the kernel answers at once */
 	close(fd);
 	index = got > 0 ? interface_of((const struct nlmsghdr *)answer, (size_t)got) : 0;
 	return index && if_indextoname(index, name) ? 0 : -1;
+}
+
+static int fits(const struct sys_iface *iface, const struct sockaddr_storage *remote)
+{
+	return iface->loopback == sys_addr_is_loopback(remote) &&
+	       iface->addr.ss_family == remote->ss_family;
+}
+
+static void add_pair(struct rails *rails, const struct sys_iface *local,
+		     const struct sockaddr_storage *remote)
+{
+	if (rails->count < PAIRS_MAX)
+		rails->pairs[rails->count++] =
+			(struct rail_pair){.local = local, .remote = *remote, .fd = -1, .full = -1};
+}
+
+/* The other end's NIC that has the address; NULL: not known. */
+static const char *their_nic(const struct doctor_facts *facts,
+			     const struct sockaddr_storage *remote, unsigned *out_at)
+{
+	char host[SYS_ADDR_TEXT];
+	const char *name, *address;
+
+	sys_addr_host_text(remote, host);
+	for (*out_at = 0; (name = doctor_text(facts, "peer.nic.%u.name", *out_at)); ++*out_at) {
+		address = doctor_text(facts, "peer.nic.%u.address", *out_at);
+		if (address && !strcmp(address, host))
+			return name;
+	}
+	return NULL;
+}
+
+/* With our interface of that name. */
+static void pair_by_name(struct rails *rails, const struct sys_iface *ifaces, unsigned count,
+			 const char *name, const struct sockaddr_storage *remote)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (fits(&ifaces[i], remote) && !strcmp(ifaces[i].name, name) &&
+		    !sys_addr_is_link_local(&ifaces[i].addr)) {
+			add_pair(rails, &ifaces[i], remote);
+			return;
+		}
+}
+
+/* Addresses of one subnet, or both of loopback. Hosts of a cloud have addresses without a subnet:
+ * the NIC of the same name there is the same rail. Where even that finds nothing, the kernel says
+ * which it would take. */
+static void find_pairs(struct rails *rails, const struct doctor_facts *facts,
+		       const struct sys_iface *ifaces, unsigned count, const char *addresses,
+		       int by_kernel)
+{
+	struct sockaddr_storage remote;
+	char out[IF_NAMESIZE];
+	size_t len;
+
+	for (; *addresses; addresses += len + (addresses[len] == '\n')) {
+		unsigned before = rails->count, at;
+		const char *name = NULL;
+
+		len = strcspn(addresses, "\n");
+		if (parse_address(addresses, len, &remote))
+			continue;
+		for (unsigned i = 0; i < count; i++)
+			if (fits(&ifaces[i], &remote) && sys_iface_direct(&ifaces[i], &remote))
+				add_pair(rails, &ifaces[i], &remote);
+		if (rails->count > before || sys_addr_is_loopback(&remote) ||
+		    sys_addr_is_link_local(&remote))
+			continue;
+		if (!by_kernel)
+			name = their_nic(facts, &remote, &at);
+		else if (!ask_route(NULL, &remote, out))
+			name = out;
+		if (name)
+			pair_by_name(rails, ifaces, count, name, &remote);
+	}
 }
 
 static const char *failure(int err)
@@ -162,43 +227,95 @@ static void begin(struct rail_pair *pair)
 		pair->answer = failure(errno);
 }
 
+/* Two packets of the whole MTU. Where it is smaller on the way and nobody says so, small packets
+ * pass and these do not. That they were acknowledged is told as a timestamp, in the error queue. */
+static int send_full(struct rail_pair *pair, const struct tcp_info *info)
+{
+	static const char full[FULL_MAX];
+	const int stamps =
+		SOF_TIMESTAMPING_TX_ACK | SOF_TIMESTAMPING_SOFTWARE | SOF_TIMESTAMPING_OPT_TSONLY;
+	size_t len = 2 * (size_t)info->tcpi_snd_mss;
+
+	if (pair->local->loopback || len > sizeof(full) ||
+	    setsockopt(pair->fd, SOL_SOCKET, SO_TIMESTAMPING, &stamps, sizeof(stamps)))
+		return -1;
+	sys_sock_nodelay(pair->fd);
+	return send(pair->fd, full, len, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)len ? 0 : -1;
+}
+
 /* The connection is there, or has failed. */
-static void end(struct rail_pair *pair)
+static void end_connect(struct rail_pair *pair, const struct doctor_probe_opts *opts)
 {
 	struct tcp_info info = {0};
 	socklen_t len = sizeof(info);
 	int err = sys_sock_error(pair->fd);
 
 	pair->answer = err ? failure(err) : "yes";
-	if (!err && !getsockopt(pair->fd, IPPROTO_TCP, TCP_INFO, &info, &len))
+	pair->until_ns = 0;
+	if (err || getsockopt(pair->fd, IPPROTO_TCP, TCP_INFO, &info, &len))
+		return;
+	pair->mtu = info.tcpi_pmtu;
+	if (!send_full(pair, &info))
+		pair->until_ns = doctor_until(opts, ANSWER_NS);
+}
+
+/* The data was acknowledged, or the connection reset by who got it; or it is late. A router that
+ * spoke has changed the path's MTU by now. */
+static void end_full(struct rail_pair *pair)
+{
+	struct tcp_info info = {0};
+	socklen_t len = sizeof(info);
+
+	pair->until_ns = 0;
+	if (getsockopt(pair->fd, IPPROTO_TCP, TCP_INFO, &info, &len))
+		return;
+	pair->full = !info.tcpi_unacked;
+	if (info.tcpi_state == TCP_ESTABLISHED && info.tcpi_pmtu)
 		pair->mtu = info.tcpi_pmtu;
 }
 
-/* All at once; what has not answered by the deadline is silent. */
-static void knock(struct rails *rails)
+/* One step of a pair whose descriptor has something, or that is late. */
+static void step(struct rail_pair *pair, const struct doctor_probe_opts *opts, int ready)
 {
-	int64_t deadline_ns = clock_after(ANSWER_NS);
-	unsigned open = 1;
+	if (pair->answer)
+		end_full(pair);
+	else if (ready)
+		end_connect(pair, opts);
+	else
+		pair->until_ns = 0;
+}
 
-	for (unsigned i = 0; i < rails->count; i++)
+/* All at once; what has not answered by the deadline is silent. */
+static void knock(struct rails *rails, const struct doctor_probe_opts *opts)
+{
+	for (unsigned i = 0; i < rails->count; i++) {
+		rails->pairs[i].until_ns = doctor_until(opts, ANSWER_NS);
 		begin(&rails->pairs[i]);
-	while (open) {
+		if (rails->pairs[i].answer || rails->pairs[i].fd < 0)
+			rails->pairs[i].until_ns = 0;
+	}
+	for (;;) {
 		struct pollfd fds[PAIRS_MAX];
-		int64_t left = deadline_ns - clock_now_ns();
+		int64_t first = INT64_MAX, now_ns;
 
-		open = 0;
 		for (unsigned i = 0; i < rails->count; i++) {
 			const struct rail_pair *pair = &rails->pairs[i];
 
-			fds[i] = (struct pollfd){pair->answer ? -1 : pair->fd, POLLOUT, 0};
-			open += fds[i].fd >= 0;
+			fds[i] = (struct pollfd){pair->until_ns ? pair->fd : -1,
+						 pair->answer ? 0 : POLLOUT, 0};
+			if (pair->until_ns && pair->until_ns < first)
+				first = pair->until_ns;
 		}
-		if (left <= 0 || !open)
+		if (first == INT64_MAX)
 			break;
-		poll(fds, rails->count, (int)(left / CLOCK_MS_NS) + 1);
+		now_ns = clock_now_ns();
+		poll(fds, rails->count,
+		     first > now_ns ? (int)((first - now_ns) / CLOCK_MS_NS) + 1 : 0);
+		now_ns = clock_now_ns();
 		for (unsigned i = 0; i < rails->count; i++)
-			if (fds[i].fd >= 0 && fds[i].revents)
-				end(&rails->pairs[i]);
+			if (fds[i].fd >= 0 &&
+			    (fds[i].revents || now_ns >= rails->pairs[i].until_ns))
+				step(&rails->pairs[i], opts, fds[i].revents != 0);
 	}
 	for (unsigned i = 0; i < rails->count; i++) {
 		if (!rails->pairs[i].answer)
@@ -208,35 +325,24 @@ static void knock(struct rails *rails)
 	}
 }
 
-/* The MTU of the other end's NIC that has the address. */
-static void put_their_mtu(struct doctor_facts *facts, const struct sockaddr_storage *remote)
+static void put_mtu(struct doctor_facts *facts, const struct rail_pair *pair, unsigned i)
 {
-	char host[SYS_ADDR_TEXT];
-	const char *address;
-	uint64_t mtu;
-
-	sys_addr_host_text(remote, host);
-	for (unsigned i = 0; doctor_text(facts, "peer.nic.%u.name", i); i++) {
-		address = doctor_text(facts, "peer.nic.%u.address", i);
-		if (address && !strcmp(address, host) &&
-		    !doctor_count(facts, &mtu, "peer.nic.%u.mtu", i))
-			doctor_put_count(facts, mtu, "peer.mtu.route");
-	}
-}
-
-static void put_mtu(struct doctor_facts *facts, const struct rail_pair *pair)
-{
-	uint64_t ours, path;
+	uint64_t ours, theirs, path;
+	unsigned there;
 	int at;
 
 	if (pair->local->loopback || strcmp(pair->answer, "yes"))
 		return;
+	if (pair->full >= 0)
+		doctor_put_flag(facts, pair->full, "reach.%u.full", i);
 	at = doctor_nic_index(facts, pair->local->name);
 	if (at < 0 || doctor_count(facts, &ours, "nic.%d.mtu", at))
 		return;
 	if (!doctor_text(facts, "mtu.route")) {
 		doctor_put_count(facts, ours, "mtu.route");
-		put_their_mtu(facts, &pair->remote);
+		if (their_nic(facts, &pair->remote, &there) &&
+		    !doctor_count(facts, &theirs, "peer.nic.%u.mtu", there))
+			doctor_put_count(facts, theirs, "peer.mtu.route");
 	}
 	if (pair->mtu && (doctor_count(facts, &path, "mtu.path") || pair->mtu < path))
 		doctor_put_count(facts, pair->mtu, "mtu.path");
@@ -250,15 +356,16 @@ static void put_pair(struct doctor_facts *facts, const struct rail_pair *pair, u
 	doctor_put_text(facts, from, "route.%u.from", i);
 	doctor_put_text(facts, sys_addr_host_text(&pair->remote, to), "route.%u.to", i);
 	doctor_put_text(facts, pair->local->name, "route.%u.nic", i);
-	if (!ask_route(pair, out))
+	if (!ask_route(&pair->local->addr, &pair->remote, out))
 		doctor_put_text(facts, out, "route.%u.out", i);
 	doctor_put_text(facts, from, "reach.%u.from", i);
 	doctor_put_text(facts, sys_addr_text(&pair->remote, to), "reach.%u.to", i);
 	doctor_put_text(facts, pair->answer, "reach.%u.answer", i);
-	put_mtu(facts, pair);
+	put_mtu(facts, pair, i);
 }
 
-void doctor_probe_rails(struct doctor_facts *facts, const char *addresses)
+void doctor_probe_rails(struct doctor_facts *facts, const struct doctor_probe_opts *opts,
+			const char *addresses)
 {
 	static struct rails rails;
 	struct sys_iface *ifaces = NULL;
@@ -267,8 +374,10 @@ void doctor_probe_rails(struct doctor_facts *facts, const char *addresses)
 	rails.count = 0;
 	if (sys_iface_list(&ifaces, &count) != TCPX_OK)
 		return;
-	find_pairs(&rails, ifaces, count, addresses);
-	knock(&rails);
+	find_pairs(&rails, facts, ifaces, count, addresses, 0);
+	if (!rails.count)
+		find_pairs(&rails, facts, ifaces, count, addresses, 1);
+	knock(&rails, opts);
 	for (unsigned i = 0; i < rails.count; i++)
 		put_pair(facts, &rails.pairs[i], i);
 	free(ifaces);

@@ -195,9 +195,9 @@ static unsigned judge_probe(struct doctor_judge *j, unsigned i, const char *nic)
 void doctor_d03_probe(struct doctor_judge *j)
 {
 	const char *nic, *why = doctor_text(j->facts, "probe.why");
-	char list[300] = "";
+	char list[400] = "";
 	unsigned count = 0, judged = 0;
-	uint64_t devmem;
+	uint64_t devmem, left = 0;
 
 	for (; (nic = doctor_text(j->facts, "probe.%u.nic", count)); count++) {
 		judged += judge_probe(j, count, nic);
@@ -205,11 +205,15 @@ void doctor_d03_probe(struct doctor_judge *j)
 			doctor_add(list, sizeof(list), "%s%s +%llu", *list ? ", " : "", nic,
 				   (unsigned long long)devmem);
 	}
+	doctor_count(j->facts, &left, "probe.left");
 	if (!count)
 		doctor_skip(j, "not probed: %s", why ? why : "it takes --peer, a GPU and a plugin");
 	else if (judged < count)
 		doctor_skip(j, "not known: rx_devmem_pkts or bytes of %u of %u probes",
 			    count - judged, count);
+	else if (left)
+		doctor_skip(j, "%u probes, rx_devmem_pkts: %s; not probed: %llu other pairs: %s",
+			    count, list, (unsigned long long)left, why ? why : "the time was over");
 	else
 		doctor_pass(j, "%u probes, rx_devmem_pkts: %s", count, list);
 }

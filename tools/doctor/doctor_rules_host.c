@@ -8,6 +8,7 @@
 
 #define OPTMEM_MIN 131072
 #define MEMLOCK_MIN (64ull << 20)
+#define ALLOWED "net.ipv4.tcp_allowed_congestion_control"
 #define CGROUP_MIN (2ull << 30)
 
 static const char *or_none(const char *text)
@@ -28,11 +29,28 @@ static void compare_version(struct doctor_judge *j, const char *key, const char 
 	doctor_fix(j, "# install the same %s on both", what);
 }
 
+/* Of what a TCPX plugin works with. */
+static void unknown_versions(struct doctor_judge *j, char *out, size_t cap)
+{
+	static const char *const versions[][2] = {
+		{"nccl.version", "the NCCL that is loaded"},
+		{"plugin.nccl", "the plugin's NCCL"},
+		{"rxdm.version", "RxDM"},
+	};
+
+	*out = '\0';
+	for (unsigned i = 0; doctor_uses_tcpx(j->facts) && i < 3; i++)
+		if (!doctor_text(j->facts, "%s", versions[i][0]))
+			doctor_add(out, cap, "%s%s", *out ? ", " : "", versions[i][1]);
+}
+
 void doctor_d08_versions(struct doctor_judge *j)
 {
 	const struct doctor_facts *f = j->facts;
 	const char *kernel = doctor_text(f, "kernel"), *file = doctor_text(f, "plugin.file");
 	const char *loaded = doctor_text(f, "nccl.version"), *built = doctor_text(f, "plugin.nccl");
+	const char *rxdm = doctor_text(f, "rxdm.version");
+	char unknown[96], text[400];
 
 	if (file && doctor_flag(f, "plugin.noexec") == 1) {
 		doctor_fail(j, "%s lies on a file system mounted noexec", file);
@@ -49,15 +67,23 @@ void doctor_d08_versions(struct doctor_judge *j)
 	compare_version(j, "plugin.name", "plugin");
 	compare_version(j, "driver.version", "GPU driver");
 	compare_version(j, "rxdm.version", "RxDM");
+	unknown_versions(j, unknown, sizeof(unknown));
+	snprintf(text, sizeof(text), "kernel %s, driver %s, plugin %s%s%s", or_none(kernel),
+		 or_none(doctor_text(f, "driver.version")), or_none(doctor_text(f, "plugin.name")),
+		 file ? ", " : "", file ? file : "");
+	if (loaded)
+		doctor_add(text, sizeof(text), ", NCCL %s", loaded);
+	if (rxdm)
+		doctor_add(text, sizeof(text), ", RxDM %s", rxdm);
 	if (!kernel || !doctor_text(f, "tool"))
 		doctor_skip(j, "not known: kernel or tcpx");
 	else if (file && doctor_flag(f, "plugin.noexec") < 0)
 		doctor_skip(j, "not known: whether %s may be executed", file);
+	else if (*unknown)
+		doctor_skip(j, "tcpx %s, %s; not known: the version of %s", doctor_text(f, "tool"),
+			    text, unknown);
 	else
-		doctor_pass(
-			j, "tcpx %s, kernel %s, driver %s, plugin %s%s%s", doctor_text(f, "tool"),
-			kernel, or_none(doctor_text(f, "driver.version")),
-			or_none(doctor_text(f, "plugin.name")), file ? ", " : "", file ? file : "");
+		doctor_pass(j, "tcpx %s, %s", doctor_text(f, "tool"), text);
 }
 
 /* The last number of "4096 131072 6291456"; 0: none. */
@@ -105,40 +131,70 @@ static int should_be_off(struct doctor_judge *j, const char *name, const char *c
 	return 1;
 }
 
-/* The MTU of both ends, and of the way. */
-static void judge_mtu(struct doctor_judge *j, char *text, size_t cap)
+/* Whole packets over each pair; answers of how many pairs that were reached it is not known. */
+static unsigned judge_whole(struct doctor_judge *j)
 {
-	uint64_t ours, theirs, path;
+	const char *answer;
+	unsigned unknown = 0;
+
+	for (unsigned i = 0; (answer = doctor_text(j->facts, "reach.%u.answer", i)); i++) {
+		const char *from = doctor_text(j->facts, "reach.%u.from", i);
+		const char *to = doctor_text(j->facts, "route.%u.to", i);
+		int full = doctor_flag(j->facts, "reach.%u.full", i);
+
+		unknown += !strcmp(answer, "yes") && full < 0;
+		if (full || !from || !to)
+			continue;
+		doctor_fail(j,
+			    "from %s to %s: packets of the whole MTU get no answer, small ones do",
+			    from, to);
+		doctor_cause(j, "a link on the way takes smaller packets and drops others in "
+				"silence: transfers hang after their first words");
+		doctor_fix(j,
+			   "tracepath -n %s\n# on both ends: ip link set dev NIC mtu what it says",
+			   doctor_quote(to));
+	}
+	return unknown;
+}
+
+/* The MTU of both ends, and of the way; answers whether it is known as far as it was asked. */
+static int judge_mtu(struct doctor_judge *j, char *text, size_t cap)
+{
+	uint64_t ours, theirs = 0, path;
+	unsigned unknown = judge_whole(j);
 
 	snprintf(text, cap, "; MTU end to end not known (--peer)");
 	if (doctor_count(j->facts, &ours, "mtu.route"))
-		return;
+		return !doctor_text(j->facts, "pair.address");
 	snprintf(text, cap, "; MTU %llu here, not known at the other end",
 		 (unsigned long long)ours);
-	if (!doctor_count(j->facts, &theirs, "peer.mtu.route")) {
+	unknown += doctor_count(j->facts, &theirs, "peer.mtu.route") != 0;
+	if (!unknown)
 		snprintf(text, cap, "; MTU %llu on both ends", (unsigned long long)ours);
-		if (ours != theirs) {
-			doctor_fail(j, "the MTU is %llu here, %llu at the other end",
-				    (unsigned long long)ours, (unsigned long long)theirs);
-			doctor_cause(j, "large packets of one end are dropped or cut on the way: "
-					"stalls, and more fragments than a plugin takes");
-			doctor_fix(j, "ip link set dev NIC mtu %llu   # on the end with less",
-				   (unsigned long long)(ours > theirs ? ours : theirs));
-			return;
-		}
+	if (doctor_text(j->facts, "peer.mtu.route") && ours != theirs) {
+		doctor_fail(j, "the MTU is %llu here, %llu at the other end",
+			    (unsigned long long)ours, (unsigned long long)theirs);
+		doctor_cause(j, "large packets of one end are dropped or cut on the way: "
+				"stalls, and more fragments than a plugin takes");
+		doctor_fix(j, "ip link set dev NIC mtu %llu   # on the end with less",
+			   (unsigned long long)(ours > theirs ? ours : theirs));
+		return 1;
 	}
-	if (!doctor_count(j->facts, &path, "mtu.path") && path < ours) {
+	if (doctor_count(j->facts, &path, "mtu.path")) {
+		unknown++;
+	} else if (path < ours) {
 		doctor_fail(j, "packets of %llu B pass, the NIC's MTU is %llu",
 			    (unsigned long long)path, (unsigned long long)ours);
 		doctor_cause(j, "something on the way takes smaller packets only");
 		doctor_fix(j, "ip link set dev NIC mtu %llu   # on both ends",
 			   (unsigned long long)path);
 	}
+	return !unknown;
 }
 
 void doctor_d10_kernel(struct doctor_judge *j)
 {
-	int tcpx = doctor_uses_tcpx(j->facts);
+	int tcpx = doctor_uses_tcpx(j->facts), mtu_known;
 	unsigned known = 0;
 	char mtu[96];
 
@@ -159,9 +215,12 @@ void doctor_d10_kernel(struct doctor_judge *j)
 	known += should_be_off(
 		j, "net.ipv4.tcp_mtu_probing",
 		"probing changes packet sizes; RxDM switches it off for header split");
-	judge_mtu(j, mtu, sizeof(mtu));
+	mtu_known = judge_mtu(j, mtu, sizeof(mtu));
 	if (known < 6)
 		doctor_skip(j, "not known: %u of 6 sysctls", 6 - known);
+	else if (!mtu_known)
+		doctor_skip(j,
+			    "6 sysctls as wanted; not known: the MTU of the way to the other end");
 	else
 		doctor_pass(j, "6 sysctls as wanted%s", mtu);
 }
@@ -171,6 +230,30 @@ static const char *amount(uint64_t bytes, char buf[BYTES_TEXT_MAX])
 	if (bytes == DOCTOR_UNLIMITED)
 		return "unlimited";
 	return bytes_format(bytes, buf, BYTES_TEXT_MAX);
+}
+
+/* A congestion control that not everybody may choose; answers whether that is known. */
+static int judge_congestion(struct doctor_judge *j)
+{
+	const char *name = doctor_text(j->facts, "env.TCPX_CONGESTION");
+	const char *allowed = doctor_text(j->facts, "sysctl." ALLOWED);
+	int admin = doctor_flag(j->facts, "cap.net_admin");
+	char words[256], *word, *rest = words;
+
+	if (!name || !*name || admin == 1)
+		return 1;
+	if (!allowed || admin < 0)
+		return 0;
+	snprintf(words, sizeof(words), "%s", allowed);
+	while ((word = strsep(&rest, " ")) != NULL)
+		if (!strcmp(word, name))
+			return 1;
+	doctor_warn(j, "TCPX_CONGESTION=%.40s without CAP_NET_ADMIN; all may have: %s", name,
+		    allowed);
+	doctor_cause(j, "the kernel refuses it, and the connections keep the system's");
+	snprintf(words, sizeof(words), "%s %.40s", allowed, name);
+	doctor_fix(j, "sysctl -w " ALLOWED "=%s", doctor_quote(words));
+	return 1;
 }
 
 void doctor_d11_limits(struct doctor_judge *j)
@@ -210,10 +293,13 @@ void doctor_d11_limits(struct doctor_judge *j)
 			     "the kernel ends the process");
 		doctor_fix(j, "export TCPX_STAGING_BYTES=32M   # or give the container more");
 	}
-	doctor_pass(j, "locked memory %s%s, %llu files, control group %s",
-		    memlock == DOCTOR_UNLIMITED ? "unlimited" : locked,
-		    lock ? " (CAP_IPC_LOCK)" : "", (unsigned long long)files,
-		    memory == DOCTOR_UNLIMITED ? "unlimited" : amount(memory, limit));
+	if (!judge_congestion(j))
+		doctor_skip(j, "not known: whether TCPX_CONGESTION may be chosen (CAP_NET_ADMIN)");
+	else
+		doctor_pass(j, "locked memory %s%s, %llu files, control group %s",
+			    memlock == DOCTOR_UNLIMITED ? "unlimited" : locked,
+			    lock ? " (CAP_IPC_LOCK)" : "", (unsigned long long)files,
+			    memory == DOCTOR_UNLIMITED ? "unlimited" : amount(memory, limit));
 }
 
 static void judge_counts(struct doctor_judge *j, uint64_t pci, uint64_t seen, const char *by)

@@ -39,16 +39,18 @@ static unsigned judge_filters(struct doctor_judge *j, unsigned *out_nics)
 	return known;
 }
 
-static unsigned judge_routes(struct doctor_judge *j)
+static unsigned judge_routes(struct doctor_judge *j, unsigned *out_unknown)
 {
 	const char *from;
 	unsigned count = 0;
 
+	*out_unknown = 0;
 	for (; (from = doctor_text(j->facts, "route.%u.from", count)); count++) {
 		const char *nic = doctor_text(j->facts, "route.%u.nic", count);
 		const char *out = doctor_text(j->facts, "route.%u.out", count);
 		const char *to = doctor_text(j->facts, "route.%u.to", count);
 
+		*out_unknown += !nic || !out || !to;
 		if (!nic || !out || !to || !strcmp(nic, out))
 			continue;
 		doctor_fail(j, "from %s (%s) to %s packets leave by %s", from, nic, to, out);
@@ -95,19 +97,25 @@ static unsigned judge_reach(struct doctor_judge *j)
 
 void doctor_d12_routes(struct doctor_judge *j)
 {
-	unsigned nics, known = judge_filters(j, &nics), routes = judge_routes(j);
+	unsigned nics, known = judge_filters(j, &nics), unknown;
+	unsigned routes = judge_routes(j, &unknown);
 	unsigned reached = judge_reach(j);
 	char pairs[96];
 
-	if (!nics && !routes)
-		doctor_skip(j, "not known: NICs with an address, and routes");
-	else if (known < nics)
-		doctor_skip(j, "not known: rp_filter of %u of %u NICs", nics - known, nics);
 	snprintf(pairs, sizeof(pairs), "; routes to another host not known (--peer)");
 	if (routes || reached)
 		snprintf(pairs, sizeof(pairs), "; %u routes leave by their NIC, %u pairs reached",
 			 routes, reached);
-	if ((nics || routes) && known == nics)
+	if (!nics && !routes)
+		doctor_skip(j, "not known: NICs with an address, and routes");
+	else if (known < nics)
+		doctor_skip(j, "not known: rp_filter of %u of %u NICs", nics - known, nics);
+	else if (!routes && doctor_text(j->facts, "pair.address"))
+		doctor_skip(j, "NICs with an address: %u; not known: routes to the other end",
+			    nics);
+	else if (unknown)
+		doctor_skip(j, "not known: where %u of %u routes leave", unknown, routes);
+	else
 		doctor_pass(j, "NICs with an address: %u, none strict beside another%s", nics,
 			    pairs);
 }
