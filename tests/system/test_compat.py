@@ -40,6 +40,7 @@ def test_single_process(played, tmp_path):
                      "memory registered 64/64", "=== ALL GPUs READY ==="):
             assert line in text
         assert re.findall(r"\[PERF\] GPU: (\d)", text) == list("01234567")
+        assert re.findall(r"^\[PERF\] Iter (\d) time=[\d.]+ms$", text, re.M) == list("0123") * 8
         for line in (r"\[PERF\] Bandwidth: [\d.]+ GB/s \(per GPU\)", r"Total time: [\d.]+ ms",
                      r"\[PERF\] Avg: [\d.]+ ms, BW: [\d.]+ GB/s"):
             assert len(re.findall(rf"^{line}$", text, re.M)) == 8

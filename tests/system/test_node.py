@@ -346,10 +346,11 @@ def test_a_wrong_pair_that_is_believed(tool, a3, messages):
     assert any(re.search(r"channel \d+, NIC eth2|no devmem data", one.stderr) for one in done)
 
 
-def test_a_bit_that_flips_is_seen(tool, a3, messages):
+@pytest.mark.parametrize("check, code", [((), 4), (("--check", "devmem"), 1)])
+def test_a_bit_that_flips_is_seen(tool, a3, messages, check, code):
     env = {**a3, "TCPXEMU_FAULT": "flip:side=send:nth=1"}
-    done = Ranks(tool, *messages, "--gpus", "0", env=env).end()
-    assert [one.returncode for one in done] == [4, 4]
+    done = Ranks(tool, *messages, "--gpus", "0", *check, env=env).end()
+    assert [one.returncode for one in done] == [code] * 2
     assert sum(row[4] for row in rows(done[0].stdout)) > 0
 
 

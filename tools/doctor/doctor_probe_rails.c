@@ -320,8 +320,10 @@ static void knock(struct rails *rails, const struct doctor_probe_opts *opts)
 	for (unsigned i = 0; i < rails->count; i++) {
 		if (!rails->pairs[i].answer)
 			rails->pairs[i].answer = "silent";
-		if (rails->pairs[i].fd >= 0)
-			close(rails->pairs[i].fd);
+		if (rails->pairs[i].fd < 0)
+			continue;
+		sys_sock_reset_on_close(rails->pairs[i].fd); /* nothing is sent again and again */
+		close(rails->pairs[i].fd);
 	}
 }
 

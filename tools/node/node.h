@@ -25,6 +25,7 @@
 #define NODE_LINKS_MAX 4096 /* of a GPU */
 #define NODE_NAME_MAX 64
 #define NODE_NICS_TEXT 64 /* "eth1,eth2" */
+#define NODE_TOLD_MAX 100 /* lines [PERF] Iter */
 
 #define NODE_OPS "write|read|send"
 #define NODE_TRANSPORTS "auto|tcp|plugin|gpudirect"
@@ -116,6 +117,8 @@ struct node_gpu {
 	struct perf_layout layout; /* of one link's area */
 	struct node_row row;
 	uint64_t began_ns; /* of its window */
+	uint64_t told_ns[NODE_TOLD_MAX]; /* of each transfer of --perf-lines, both directions */
+	uint32_t told;
 	/* Of the stage that runs on its own thread. */
 	pthread_t thread;
 	tcpx_status (*stage)(struct node_gpu *gpu);

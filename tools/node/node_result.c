@@ -186,12 +186,15 @@ static void print_perf_lines(const struct node *node)
 		double ms = (double)ns / (double)node->options->iters / 1e6;
 		double bw = rate(gpu->row.bytes_out, ns);
 
-		printf("[PERF] GPU: %u\nTotal time: %.3f ms\n"
+		printf("[PERF] GPU: %u\n", gpu->number);
+		for (uint32_t k = 0; k < gpu->told; k++)
+			printf("[PERF] Iter %u time=%.3fms\n", k, (double)gpu->told_ns[k] / 1e6);
+		printf("Total time: %.3f ms\n"
 		       "[PERF] Avg (%llu iter): %.3f ms, BW: %.2f GB/s\n"
 		       "[PERF] Avg: %.3f ms, BW: %.2f GB/s\n"
 		       "[PERF] Bandwidth: %.2f GB/s (per GPU)\n",
-		       gpu->number, (double)ns / 1e6, (unsigned long long)node->options->iters, ms,
-		       bw, ms, bw, bw);
+		       (double)ns / 1e6, (unsigned long long)node->options->iters, ms, bw, ms, bw,
+		       bw);
 	}
 }
 

@@ -198,6 +198,10 @@ static void count(struct node_gpu *gpu, uint64_t ns_own, uint64_t ns_others)
 	}
 	gpu->row.ns_out += reads ? ns_others : ns_own;
 	gpu->row.ns_in += reads ? ns_own : ns_others;
+	/* What is under way together shares its time. */
+	for (uint32_t i = 0; i < gpu->node->used && gpu->told < NODE_TOLD_MAX; i++)
+		gpu->told_ns[gpu->told++] =
+			(ns_own > ns_others ? ns_own : ns_others) / gpu->node->used;
 }
 
 static tcpx_status move(struct node_gpu *gpu)
@@ -256,6 +260,7 @@ static tcpx_status warm_up(struct node *node)
 		struct node_row *row = &node->gpus[i].row;
 
 		*row = (struct node_row){.wrong = row->wrong, .checked = row->checked};
+		node->gpus[i].told = 0;
 	}
 	node->elapsed_ns = node->cpu_ns = 0;
 	return status;

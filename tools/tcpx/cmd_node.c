@@ -40,10 +40,11 @@ static int say_check(const struct cli_command *command, const struct node_option
 {
 	char what[16];
 
-	if (cli_given(command, "check"))
-		printf("%s %s\n", rc == CLI_OK ? "PASS" : "FAIL",
-		       cli_choice_text(NODE_CHECKS, o->check, what, sizeof(what)));
-	return rc;
+	if (!cli_given(command, "check"))
+		return rc;
+	printf("%s %s\n", rc == CLI_OK ? "PASS" : "FAIL",
+	       cli_choice_text(NODE_CHECKS, o->check, what, sizeof(what)));
+	return rc == CLI_OK ? CLI_OK : CLI_FAILED;
 }
 
 static int run(const struct cli_command *command, int argc, char **argv)
