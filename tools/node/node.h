@@ -116,7 +116,7 @@ struct node_gpu {
 	uint32_t nlinks;
 	struct perf_layout layout; /* of one link's area */
 	struct node_row row;
-	uint64_t began_ns; /* of its window */
+	uint64_t began_ns;		 /* of its window */
 	uint64_t told_ns[NODE_TOLD_MAX]; /* of each transfer of --perf-lines, both directions */
 	uint32_t told;
 	/* Of the stage that runs on its own thread. */
