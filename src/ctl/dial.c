@@ -241,7 +241,8 @@ static tcpx_status try_port(struct ctl_dial *dial, const struct ctl_dial_opts *o
 	dial->connect_err = 0;
 	if (connect(fd, (const struct sockaddr *)&opts->remote, sys_addr_len(&opts->remote)) &&
 	    errno != EINPROGRESS && errno != EINTR)
-		dial->connect_err = errno;
+		dial->connect_err =
+			errno == EINVAL ? ENETUNREACH : errno; /* from a loopback address */
 	if (port && dial->connect_err == EADDRNOTAVAIL) {
 		*out_taken = true;
 		close(fd);

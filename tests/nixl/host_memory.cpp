@@ -2,6 +2,7 @@
 /* Each method with each of its allocations failing: BACKEND, nothing thrown, and it goes on. The
  * plugin's C++ runtime may be inside of it, and calls malloc() of the program that loaded it. */
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -17,6 +18,7 @@ static bool fails()
 		return false;
 	left = stays;
 	failed = true;
+	errno = ENOMEM; // glibc insists
 	return true;
 }
 

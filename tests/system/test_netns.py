@@ -186,3 +186,10 @@ def test_bind_to_no_device(hosts):
         assert line.startswith("ERR_ADDRESS ") and "nosuch0" in line and "ip link" in line
         line = client.ask("connect_to", hosts.address("b") + ":9")
         assert line.startswith("ERR_ADDRESS ") and "nosuch0" in line and "ip link" in line
+
+
+def test_bound_to_loopback(hosts):
+    """Nothing leads from there to another host, and the error does not blame an argument."""
+    with Peer(hosts.a, name="client", key=hosts.key, bind="127.0.0.1") as client:
+        line = client.ask("connect_to", hosts.address("b") + ":9")
+        assert line.startswith("ERR_UNREACHABLE ") and hosts.address("b") in line, line

@@ -118,39 +118,6 @@ def test_a_way_that_drops_large_packets_in_silence(tool, hosts, serve, facts):
     assert "4 pairs reached" in verdicts(done, "D12")[0]
 
 
-@pytest.mark.skipif(not netns.LONG, reason="TEST_LONG=1 measures the longest runs")
-@pytest.mark.parametrize("name, match", [
-    ("a peer that is not there", "meta l4proto tcp"),
-    ("a peer whose large packets are dropped", "meta length > 1400"),
-    ("a peer that goes silent in the middle", "meta l4proto tcp quota over 400 kbytes"),
-])
-def test_how_long_the_longest_runs_take(tool, hosts, serve, facts, name, match):
-    """All three end by themselves, with what they did not learn as not known."""
-    there = serve("--bind", "gb0,gb1", "--insecure", where=tool.at(hosts.b), lines=2)
-    hosts.b.drop(match=match)
-    start = time.monotonic()
-    done = tool.at(hosts.a)("doctor", "--peer", there.address, "--insecure", "--save-facts", facts)
-    netns.measure(f"doctor --peer, {name}", round(time.monotonic() - start, 1), "s")
-    assert done.returncode == 3 or "goes silent" in name, done.stdout
-    assert [line[:4] for line in verdicts(done, "D18")] == ["SKIP"], done.stdout
-
-
-@pytest.mark.skipif(not netns.LONG, reason="TEST_LONG=1 measures the longest runs")
-def test_how_long_a_machine_takes_that_hangs_everywhere(tool, a3, rxdm, tmp_path):
-    """RxDM is silent, and the plugin and the driver never come back."""
-    rxdm("silent")
-    (tmp_path / "bad.c").write_text("#include <unistd.h>\n__attribute__((constructor)) "
-                                    "static void run(void) { for (;;) pause(); }\n")
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "bad.so", tmp_path / "bad.c"],
-                   check=True)
-    start = time.monotonic()
-    done = tool("doctor", "--plugin", tmp_path / "bad.so",
-                env=a3 | {"TCPX_CUDA_LIBRARY": str(tmp_path / "bad.so"),
-                          "TCPX_NVML_LIBRARY": str(tmp_path / "bad.so")})
-    netns.measure("doctor, everything hangs", round(time.monotonic() - start, 1), "s")
-    assert "no answer in time" in verdicts(done, "D19")[0]
-
-
 def test_a_router_that_says_its_mtu(tool, hosts, serve, facts):
     hosts.a.run("ip", "route", "replace", "10.77.1.2", "dev", "ga1", "mtu", "1300")
     done = between(tool, hosts, serve, facts, "--only", "D10")
@@ -367,3 +334,35 @@ def test_an_end_without_the_plugin(tool, a3, serve, tmp_path):
     assert done.returncode == 0
     assert verdicts(done, "D03")[0].startswith("SKIP D03 not probed: ")
     assert "\nprobe.left=4\n" in (tmp_path / "facts").read_text(encoding="utf-8")
+
+
+if netns.LONG: # the longest runs there may be
+    @pytest.mark.parametrize("name, match", [
+        ("a peer that is not there", "meta l4proto tcp"),
+        ("a peer whose large packets are dropped", "meta length > 1400"),
+        ("a peer that goes silent in the middle", "meta l4proto tcp quota over 400 kbytes"),
+    ])
+    def test_how_long_the_longest_runs_take(tool, hosts, serve, facts, name, match):
+        """All three end by themselves, with what they did not learn as not known."""
+        there = serve("--bind", "gb0,gb1", "--insecure", where=tool.at(hosts.b), lines=2)
+        hosts.b.drop(match=match)
+        start = time.monotonic()
+        done = tool.at(hosts.a)("doctor", "--peer", there.address, "--insecure",
+                                "--save-facts", facts)
+        netns.measure(f"doctor --peer, {name}", round(time.monotonic() - start, 1), "s")
+        assert done.returncode == 3 or "goes silent" in name, done.stdout
+        assert [line[:4] for line in verdicts(done, "D18")] == ["SKIP"], done.stdout
+
+    def test_how_long_a_machine_takes_that_hangs_everywhere(tool, a3, rxdm, tmp_path):
+        """RxDM is silent, and the plugin and the driver never come back."""
+        rxdm("silent")
+        (tmp_path / "bad.c").write_text("#include <unistd.h>\n__attribute__((constructor)) "
+                                        "static void run(void) { for (;;) pause(); }\n")
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "bad.so", tmp_path / "bad.c"],
+                       check=True)
+        start = time.monotonic()
+        done = tool("doctor", "--plugin", tmp_path / "bad.so",
+                    env=a3 | {"TCPX_CUDA_LIBRARY": str(tmp_path / "bad.so"),
+                              "TCPX_NVML_LIBRARY": str(tmp_path / "bad.so")})
+        netns.measure("doctor, everything hangs", round(time.monotonic() - start, 1), "s")
+        assert "no answer in time" in verdicts(done, "D19")[0]
