@@ -83,12 +83,15 @@ class Agent:
         self.errors.seek(0)
         return self.errors.read()
 
-    def up(self):
-        """Until its link is there with all channels; TCPX_LOG=info says so."""
+    def until_said(self, text, times=1):
         until = time.monotonic() + HANG
-        while " is up: " not in self.said():
+        while self.said().count(text) < times:
             assert time.monotonic() < until, self.said()[-2000:]
             time.sleep(0.01)
+
+    def up(self):
+        """Until its link is there with all channels; TCPX_LOG=info says so."""
+        self.until_said(" is up: ")
 
     def end(self):
         """An orderly end, which not every backend survives."""

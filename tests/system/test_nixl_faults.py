@@ -18,13 +18,6 @@ BIG, EDGE = 16 * MIB, MIB # of what is aborted, and what comes behind it
 FAR, NEAR, AGAIN = 1, 2, 3 # what memory is filled with
 
 
-def until_said(agent, text, times=1):
-    until = time.monotonic() + HANG
-    while agent.said().count(text) < times:
-        assert time.monotonic() < until, agent.said()[-2000:]
-        time.sleep(0.01)
-
-
 def starts(agents, nixl, road, tmp_path):
     """Two agents and how they meet on that road: init parameters and memory."""
     env = emulator(tmp_path, "cuda-host-bounce") if road == "gpudirect" else {"TCPX_LOG": "info"}
@@ -46,7 +39,7 @@ def test_aborted_while_the_peer_is_stopped(nixl, agents, road, tmp_path):
     near, far = start(), start()
     at = meet(near, far, BIG + EDGE, near_params=params, far_params=params, near_memory=memory,
               far_memory=memory)
-    until_said(near, "peer 'far' is up: ")
+    near.until_said("peer 'far' is up: ")
     for op in ("WRITE", "READ"):
         move(near, far, op, at, MIB, far_memory=memory)
         near("fill", NEAR, 0, BIG + EDGE)
@@ -79,7 +72,7 @@ def restart(near, far, start, op, params, memory):
     """The other one is killed in the middle and started again under its name."""
     at = meet(near, far, BIG, near_params=params, far_params=params, near_memory=memory,
               far_memory=memory)
-    until_said(near, "peer 'far' is up: ")
+    near.until_said("peer 'far' is up: ")
     move(near, far, op, at, MIB, far_memory=memory)
     far.process.send_signal(signal.SIGSTOP)
     near("prepare", "x", op, "far", [(0, BIG)], [(at, BIG)], *memory)
@@ -93,7 +86,7 @@ def restart(near, far, start, op, params, memory):
     again("create", "far", "TCPX", params)
     at = again("register", MIB, *memory)
     assert near("know", again("metadata")) == "far"
-    until_said(near, "peer 'far' is up: ", 2)
+    near.until_said("peer 'far' is up: ", 2)
     for each in ("WRITE", "READ"):
         move(near, again, each, at, MIB, far_memory=memory)
     return again
@@ -144,7 +137,7 @@ def test_a_parameter_is_in_force(nixl, agents, wish, has):
     params = {**PLAIN, "nixl_transport": "tcp", **wish}
     at = meet(near, far, MIB, near_params=params, far_params=params)
     move(near, far, "WRITE", at, MIB)
-    until_said(near, f"peer 'far' is up: tcp, {has} channels")
+    near.until_said(f"peer 'far' is up: tcp, {has} channels")
 
 
 WRONG = """

@@ -135,7 +135,7 @@ class Commands:
         return self.agent.check_xfer_state(self.handles[handle])
 
     def end(self, handle):
-        """Its state once it is no longer under way."""
+        """Its state once it is no longer under way; NIXL has looks and no event."""
         while (state := self.agent.check_xfer_state(self.handles[handle])) == "PROC":
             time.sleep(0.0005)
         return state
