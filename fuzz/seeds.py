@@ -35,6 +35,7 @@ def main():
     folder = ROOT / "fuzz/corpus/nixl"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "golden-info").write_bytes(b"\0" + golden("info"))
+    (folder / "another-session").write_bytes(b"\0" + golden("info").replace(b"alpha", b"other"))
     (folder / "golden-token").write_bytes(b"\1" + golden("token"))
     (folder / "right-token").write_bytes(b"\1" + bytes(24)) # what it differs by
     piece = struct.pack("<QQQ", 0, 4096, 1000)
