@@ -46,10 +46,10 @@ def ends_of(processes):
 class Ranks:
     """A server and a client of tcpx node; .done are their results, the server's first."""
 
-    def __init__(self, tool, *args, server=(), client=(), env=None):
+    def __init__(self, tool, *args, server=(), client=(), env=None, command="node"):
         base = ["--port-base", port_base(), *args]
-        self.processes = [tool.start("node", *base, *server, env=env),
-                          tool.start("node", *base, *client, "127.0.0.1", env=env)]
+        self.processes = [tool.start(command, *base, *server, env=env),
+                          tool.start(command, *base, *client, "127.0.0.1", env=env)]
         self.done = []
 
     def end(self):

@@ -74,6 +74,21 @@ def test_each_nic_must_have_counted(tool, a3, messages, tmp_path): # noqa: F811
     assert any("tcpx doctor --nic eth3" in one.stderr for one in done)
 
 
+def test_each_nic_of_the_mesh_must_have_counted(tool, a3, messages, tmp_path): # noqa: F811
+    args = [*messages, "--iters", "1", "--gpus", "2,4"]
+    done = Ranks(tool, *args, env=a3, command="mesh").end()
+    assert [one.returncode for one in done] == [0, 0], done[0].stderr + done[1].stderr
+    done = Ranks(tool, *args, env={**a3, **still(tmp_path, "eth3")}, command="mesh").end()
+    assert [one.returncode for one in done] == [1, 1]
+    for one in done:
+        assert re.search(r"\d+ messages came to GPU 4 through NIC eth3, and its rx_devmem_pkts did "
+                         "not rise", one.stderr), one.stderr
+        assert "through NIC eth2" not in one.stderr
+    done = Ranks(tool, *args, "--size", "8K", env=a3, command="mesh").end()
+    assert [one.returncode for one in done] == [1, 1]
+    assert any("what came to GPU 2 came over tcp" in one.stderr for one in done), done
+
+
 @pytest.mark.usefixtures("with_json")
 def test_what_each_nic_counted(tool, a3, messages, tmp_path): # noqa: F811
     done = Ranks(tool, *messages, "--gpus", "1-2", server=["--json", tmp_path / "node.json"],

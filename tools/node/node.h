@@ -116,6 +116,7 @@ struct node_gpu {
 	uint32_t nlinks;
 	struct perf_layout layout; /* of one link's area */
 	struct node_row row;
+	bool came;			 /* bytes did, in any window */
 	uint64_t began_ns;		 /* of its window */
 	uint64_t told_ns[NODE_TOLD_MAX]; /* of each transfer of --perf-lines, both directions */
 	uint32_t told;
@@ -157,6 +158,7 @@ struct node {
 	uint64_t began_ns;   /* of the window */
 	uint64_t cpu_ns;
 	struct cli_devmem devmem; /* of gpudirect */
+	struct node_cell *cells;  /* of the mesh: this rank's ends by all */
 	atomic_bool stop;	  /* threads leave their waits */
 };
 
@@ -223,17 +225,18 @@ static inline uint32_t node_area(const struct node *node, uint32_t link)
 	return node->shared_area ? 0 : link;
 }
 
-/* node_devmem.c: node_run() over gpudirect. ERR_UNSUPPORTED: bytes came not into GPU memory. */
-tcpx_status node_run_counted(struct node *node);
+/* node_devmem.c: run() beside the counters of packets, over gpudirect; else run() alone.
+ * ERR_UNSUPPORTED: bytes came not into GPU memory. */
+tcpx_status node_counted(struct node *node, tcpx_status (*run)(struct node *));
 
 /* node_mesh.c: every link of every end alone, one direction after the other. */
 struct node_cell {
 	double rate, least, most; /* B/s, of what this end posted; rate 0: not measured */
 	uint64_t wrong;		  /* of what came to this end */
 };
-tcpx_status node_mesh(struct node *node, struct node_cell **out_cells);
-/* node_mesh_result.c: rank 0 prints; an exit code at out_rc. cells: this rank's ends by all. */
-tcpx_status node_mesh_result(struct node *node, const struct node_cell *cells, int *out_rc);
+tcpx_status node_mesh(struct node *node); /* to node->cells, which the caller frees */
+/* node_mesh_result.c: rank 0 prints; an exit code at out_rc. */
+tcpx_status node_mesh_result(struct node *node, int *out_rc);
 
 /* node_options.c */
 extern const struct cli_option node_option_table[];

@@ -47,7 +47,7 @@ static tcpx_status judge_gpu(const struct node *node, const struct node_gpu *gpu
 	const struct cli_devmem *devmem = &node->devmem;
 	bool must = node->options->check == NODE_CHECK_DEVMEM;
 
-	if (gpu->row.bytes_in && !messages_of(gpu, NULL)) {
+	if (gpu->came && !messages_of(gpu, NULL)) {
 		(void)error_set(TCPX_ERR_UNSUPPORTED, 0,
 				"no devmem data: what came to GPU %u came over tcp", gpu->number);
 		return error_next("host memory, and pieces up to 16 KiB, do: see --mem and --size");
@@ -67,17 +67,19 @@ static tcpx_status judge_gpu(const struct node *node, const struct node_gpu *gpu
 	return TCPX_OK;
 }
 
-tcpx_status node_run_counted(struct node *node)
+tcpx_status node_counted(struct node *node, tcpx_status (*run)(struct node *))
 {
 	const char *nics = node->options->nics;
 	bool listed = strcmp(nics, "auto") && strcmp(nics, "all");
 	char text[512];
 	tcpx_status status;
 
+	if (node->options->transport != NODE_GPUDIRECT)
+		return run(node);
 	if (node->say)
 		node_sockets_warn(node);
 	cli_devmem_start(&node->devmem, &node->options->plugin);
-	status = node_run(node);
+	status = run(node);
 	/* What a wrong pair looks like; the failure says which channel. */
 	if (cli_devmem_end(&node->devmem, text, sizeof(text)) == CLI_DEVMEM_NONE &&
 	    status != TCPX_OK && strcmp(cli_plugin_unpack(), CLI_HOST_RECV) != 0)

@@ -127,7 +127,7 @@ static tcpx_status play_all(struct node *node, struct sample *samples, struct no
 	return status;
 }
 
-tcpx_status node_mesh(struct node *node, struct node_cell **out_cells)
+tcpx_status node_mesh(struct node *node)
 {
 	struct node_cell *cells = calloc((size_t)node->ngpus * ends_of(node), sizeof(*cells));
 	double *rates = calloc((size_t)node->ngpus * node->options->repeat, sizeof(*rates));
@@ -141,7 +141,7 @@ tcpx_status node_mesh(struct node *node, struct node_cell **out_cells)
 		status = play_all(node, samples, cells);
 	free(rates);
 	if (status == TCPX_OK)
-		*out_cells = cells;
+		node->cells = cells;
 	else
 		free(cells);
 	return status;

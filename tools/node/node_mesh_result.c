@@ -243,16 +243,16 @@ static tcpx_status show(const struct node *node, const struct node_blob *blobs, 
 	return status;
 }
 
-tcpx_status node_mesh_result(struct node *node, const struct node_cell *cells, int *out_rc)
+tcpx_status node_mesh_result(struct node *node, int *out_rc)
 {
 	uint32_t count = node_end_at(node->hellos, (struct node_end){node->size, 0});
-	size_t bytes = (size_t)node->ngpus * count * sizeof(*cells);
+	size_t bytes = (size_t)node->ngpus * count * sizeof(*node->cells);
 	struct node_blob *blobs = calloc(node->size, sizeof(*blobs));
 	uint64_t wrong = 0;
 	tcpx_status status = blobs ? TCPX_OK : error_set(TCPX_ERR_NO_MEMORY, 0, "the mesh");
 
 	if (status == TCPX_OK)
-		status = node_control_collect(node->control, "results", cells, bytes, blobs);
+		status = node_control_collect(node->control, "results", node->cells, bytes, blobs);
 	if (status == TCPX_OK && !node->rank)
 		status = show(node, blobs, out_rc, &wrong);
 	if (status == TCPX_OK)

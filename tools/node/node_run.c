@@ -195,6 +195,7 @@ static void count(struct node_gpu *gpu, uint64_t ns_own, uint64_t ns_others)
 	for (uint32_t i = 0; i < gpu->nlinks; i++) {
 		gpu->row.bytes_out += gpu->links[i].out ? bytes : 0;
 		gpu->row.bytes_in += gpu->links[i].in ? bytes : 0;
+		gpu->came |= gpu->links[i].in;
 	}
 	gpu->row.ns_out += reads ? ns_others : ns_own;
 	gpu->row.ns_in += reads ? ns_own : ns_others;

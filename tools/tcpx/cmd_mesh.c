@@ -8,12 +8,12 @@
 
 static tcpx_status work(struct node *node, int *out_rc)
 {
-	struct node_cell *cells = NULL;
-	tcpx_status status = node_mesh(node, &cells);
+	tcpx_status status = node_counted(node, node_mesh);
 
 	if (status == TCPX_OK)
-		status = node_mesh_result(node, cells, out_rc);
-	free(cells);
+		status = node_mesh_result(node, out_rc);
+	free(node->cells);
+	node->cells = NULL;
 	return status;
 }
 

@@ -8,8 +8,7 @@
 
 static tcpx_status work(struct node *node, int *out_rc)
 {
-	tcpx_status status = node->options->transport == NODE_GPUDIRECT ? node_run_counted(node)
-									: node_run(node);
+	tcpx_status status = node_counted(node, node_run);
 
 	if (status == TCPX_OK && node->options->ceiling)
 		status = node_ceiling(node);
