@@ -307,6 +307,16 @@ def test_hostfiles(tool, tmp_path, text, words):
     assert done.returncode == 1 and words in done.stderr
 
 
+@pytest.mark.parametrize("local, words", [
+    ("x", "TCPX_LOCAL_RANK=x is no number of ranks"), ("-1", "TCPX_LOCAL_RANK=-1 is no number"),
+    ("2", "TCPX_LOCAL_RANK=2, and ")])
+def test_local_rank_of_a_hostfile(tool, tmp_path, local, words):
+    path = tmp_path / "hosts"
+    path.write_text("127.0.0.1 slots=2\n", encoding="ascii")
+    done = tool("node", *RUN, "--hostfile", path, env={"TCPX_LOCAL_RANK": local})
+    assert done.returncode == 1 and words in done.stderr
+
+
 @pytest.mark.parametrize("slots", ["slots=3", "3"])
 def test_slots_of_a_hostfile(tool, tmp_path, slots):
     path = tmp_path / "hosts"

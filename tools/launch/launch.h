@@ -35,6 +35,9 @@ struct launch {
  */
 tcpx_status launch_find(const char *name, struct launch *out_launch);
 
+/* A variable that counts ranks, or is one. ERR_INVALID: it is no number. */
+tcpx_status launch_number(const char *name, uint32_t *out_number);
+
 /* launch_hosts.c: by a file of addresses, one a line with its "slots=N": our rank is the line of
  * one of our own addresses. out_first: the first line's. Errors as above. */
 tcpx_status launch_by_hosts(const char *path, struct launch *out_launch,

@@ -43,21 +43,25 @@ static const char *value(const char *name)
 	return text ? text : "";
 }
 
-static tcpx_status number(const struct launcher *l, const char *name, uint32_t *out)
+tcpx_status launch_number(const char *name, uint32_t *out)
 {
 	const char *text = value(name);
-	unsigned long long n;
 	char *end;
+	unsigned long long n = strtoull(text, &end, 10);
 
-	if (!*text) {
-		(void)error_set(TCPX_ERR_INVALID, 0, "%s is set, but %s is not", l->sign, name);
-		return error_next("set it, or name another --launcher");
-	}
-	n = strtoull(text, &end, 10);
 	if (*end || *text < '0' || *text > '9' || n > 1u << 20)
 		return error_set(TCPX_ERR_INVALID, 0, "%s=%.40s is no number of ranks", name, text);
 	*out = (uint32_t)n;
 	return TCPX_OK;
+}
+
+static tcpx_status number(const struct launcher *l, const char *name, uint32_t *out)
+{
+	if (!*value(name)) {
+		(void)error_set(TCPX_ERR_INVALID, 0, "%s is set, but %s is not", l->sign, name);
+		return error_next("set it, or name another --launcher");
+	}
+	return launch_number(name, out);
 }
 
 static tcpx_status look_local(const struct launcher *l, struct launch *out)

@@ -127,20 +127,19 @@ tcpx_status launch_by_hosts(const char *path, struct launch *out, char out_first
 {
 	const char *local = getenv("TCPX_LOCAL_RANK");
 	struct ifaddrs *own = NULL;
-	tcpx_status status;
 	FILE *file = fopen(path, "re");
+	tcpx_status status;
 
 	*out = (struct launch){.by = "the hostfile", .name = "hostfile"};
 	if (!file) {
 		(void)error_set(TCPX_ERR_NOT_FOUND, errno, "hostfile %.200s", path);
 		return error_next(EXAMPLE);
 	}
-	if (local && *local) {
-		out->local_rank = (uint32_t)strtoul(local, NULL, 10);
-		out->has_local = true;
-	}
+	out->has_local = local && *local;
+	status = out->has_local ? launch_number("TCPX_LOCAL_RANK", &out->local_rank) : TCPX_OK;
 	(void)getifaddrs(&own);
-	status = take_lines(path, file, own, out, out_first);
+	if (status == TCPX_OK)
+		status = take_lines(path, file, own, out, out_first);
 	freeifaddrs(own);
 	fclose(file);
 	return status;
