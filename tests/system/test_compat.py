@@ -367,8 +367,12 @@ def test_devices(played, tmp_path):
     assert done.returncode != 0 and "none.so" in done.stdout and "PASS" not in done.stdout
 
 
-def test_devices_without_a_plugin(old):
-    assert "GPUs:" in old("tests/test_device_discovery").stdout
+def test_devices_without_a_plugin(old, tmp_path):
+    subprocess.run([TOP / "scripts/sysfs-unpack.py", TOP / "tests/record/no-gpu/sysfs.txt",
+                    tmp_path], check=True)
+    done = old("tests/test_device_discovery", TCPX_SYSFS=str(tmp_path))
+    assert "GPUs: 0" in done.stdout
+    assert done.stdout.splitlines()[-1] == "PASS device discovery (no GPU: host memory alone)"
 
 
 @pytest.mark.parametrize("script, args, words", [
