@@ -134,6 +134,8 @@ static const struct rule_case {
 	 DOCTOR_WARN, "eth1, eth2"},
 	{"D12", "route.0.from=1\nroute.0.to=2\nroute.0.nic=eth1\nroute.0.out=eth0\n", DOCTOR_FAIL,
 	 "leave by eth0"},
+	{"D12", NIC "route.0.from=1\nroute.0.to=1\nroute.0.nic=eth1\nroute.0.out=lo\n", DOCTOR_PASS,
+	 "0 routes leave by their NIC"},
 	{"D12", NIC "reach.0.from=1\nreach.0.to=2\nreach.0.answer=silent\n", DOCTOR_FAIL, "silent"},
 	{"D12", "nic.0.name=eth1\nnic.0.address=10.0.1.7\n", DOCTOR_SKIP, "rp_filter of 1"},
 	{"D12", NIC "pair.address=b\n", DOCTOR_SKIP, "not known: routes to the other end"},

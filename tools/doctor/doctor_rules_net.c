@@ -39,19 +39,21 @@ static unsigned judge_filters(struct doctor_judge *j, unsigned *out_nics)
 	return known;
 }
 
-static unsigned judge_routes(struct doctor_judge *j, unsigned *out_unknown)
+/* out_within: those that do not leave the host, for both ends are its own. */
+static unsigned judge_routes(struct doctor_judge *j, unsigned *out_unknown, unsigned *out_within)
 {
 	const char *from;
 	unsigned count = 0;
 
-	*out_unknown = 0;
+	*out_unknown = *out_within = 0;
 	for (; (from = doctor_text(j->facts, "route.%u.from", count)); count++) {
 		const char *nic = doctor_text(j->facts, "route.%u.nic", count);
 		const char *out = doctor_text(j->facts, "route.%u.out", count);
 		const char *to = doctor_text(j->facts, "route.%u.to", count);
 
 		*out_unknown += !nic || !out || !to;
-		if (!nic || !out || !to || !strcmp(nic, out))
+		*out_within += out && !strcmp(out, "lo");
+		if (!nic || !out || !to || !strcmp(nic, out) || !strcmp(out, "lo"))
 			continue;
 		doctor_fail(j, "from %s (%s) to %s packets leave by %s", from, nic, to, out);
 		doctor_cause(j,
@@ -97,15 +99,15 @@ static unsigned judge_reach(struct doctor_judge *j)
 
 void doctor_d12_routes(struct doctor_judge *j)
 {
-	unsigned nics, known = judge_filters(j, &nics), unknown;
-	unsigned routes = judge_routes(j, &unknown);
+	unsigned nics, known = judge_filters(j, &nics), unknown, within;
+	unsigned routes = judge_routes(j, &unknown, &within);
 	unsigned reached = judge_reach(j);
 	char pairs[96];
 
 	snprintf(pairs, sizeof(pairs), "; routes to another host not known (--peer)");
 	if (routes || reached)
 		snprintf(pairs, sizeof(pairs), "; %u routes leave by their NIC, %u pairs reached",
-			 routes, reached);
+			 routes - within, reached);
 	if (!nics && !routes)
 		doctor_skip(j, "not known: NICs with an address, and routes");
 	else if (known < nics)
