@@ -322,6 +322,14 @@ static tcpx_status start(struct engine_request *request)
 	return post_error(request, status);
 }
 
+/* What a post has to send, roughly: a READ's is its list, the bytes are for the peer to send. */
+static uint64_t own_bytes(const struct engine_request *request)
+{
+	if (request->xfer.op == TCPX_OP_READ)
+		return (uint64_t)request->prog.nseg * sizeof(struct core_seg);
+	return request->prog.total;
+}
+
 static tcpx_status post(struct engine_request *request, uint64_t id)
 {
 	struct engine_session *session = request->session;
@@ -338,7 +346,7 @@ static tcpx_status post(struct engine_request *request, uint64_t id)
 		status = error_raise(&peer->error);
 	else
 		status = start(request);
-	bytes = request->prog.total;
+	bytes = own_bytes(request);
 	pthread_mutex_unlock(&peer->lock);
 	if (status != TCPX_OK)
 		return status;

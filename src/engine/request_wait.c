@@ -35,6 +35,8 @@ tcpx_status engine_request_test(struct engine_session *session, uint64_t id,
 		return TCPX_ERR_STALE;
 	status = look(request, id, out_completion);
 	request_put(request);
+	if (status == TCPX_IN_PROGRESS)
+		worker_looked();
 	return status;
 }
 

@@ -16,6 +16,9 @@
 #define LANES_SLICE_NS 100000 /* it runs for microseconds, and then at once */
 /* Behind the last event, where sessions poll busily: 1 MiB x 8 between GPUs 7.8, then 11.9 GB/s. */
 #define SPIN_NS (200 * 1000ll)
+/* A look that found nothing counts so long: between those of who spins are microseconds. */
+#define LOOK_NS (20 * 1000ll)
+#define LOOK_CORES 8 /* fewer are the application's that looks, and the workers' */
 
 static _Thread_local const struct engine_worker *current;
 
@@ -68,10 +71,30 @@ static void bury(struct engine_worker *worker)
 	}
 }
 
+static _Atomic int64_t looked_ns; /* the last of worker_looked() */
+static _Atomic bool look_room;
+
 /* Whoever spins must not take a core from those he waits for. */
 static bool may_spin(void)
 {
 	return sys_cpu_usable() >= 2 * engine_runtime.nworkers && engine_runtime.nworkers > 1;
+}
+
+void worker_looked(void)
+{
+	if (atomic_load_explicit(&look_room, memory_order_relaxed))
+		atomic_store_explicit(&looked_ns, clock_now_ns(), memory_order_relaxed);
+}
+
+/* Sessions poll busily; or an application looks for the lanes' news as fast as it can: then their
+ * worker's wake-up is most of what it waits for. */
+static bool spins_at(const struct engine_worker *worker, int64_t now_ns, int64_t moved_ns)
+{
+	if (now_ns - moved_ns >= SPIN_NS)
+		return false;
+	return atomic_load(&mem_busy_sessions) ||
+	       (worker->lanes &&
+		now_ns - atomic_load_explicit(&looked_ns, memory_order_relaxed) < LOOK_NS);
 }
 
 static void *worker_main(void *arg)
@@ -82,11 +105,12 @@ static void *worker_main(void *arg)
 	int64_t moved_ns = 0;
 
 	current = worker;
-	if (worker->lanes)
+	if (worker->lanes) {
 		sys_thread_slice(LANES_SLICE_NS);
+		atomic_store(&look_room, roomy && sys_cpu_usable() >= LOOK_CORES);
+	}
 	while (!atomic_load_explicit(&worker->stop, memory_order_acquire)) {
-		bool idle, spins = roomy && atomic_load(&mem_busy_sessions) &&
-				   clock_now_ns() - moved_ns < SPIN_NS;
+		bool idle, spins = roomy && spins_at(worker, clock_now_ns(), moved_ns);
 		int n, i;
 
 		if (!spins)
