@@ -130,7 +130,7 @@ static void await_offer(struct raw *raw)
 	}
 }
 
-void raw_connect(struct raw *raw, uint16_t port)
+void raw_connect_half(struct raw *raw, uint16_t port)
 {
 	struct ctl_handshake hs = {.dial = {.role = WIRE_ROLE_CONTROL,
 					    .auth = WIRE_AUTH_NONE,
@@ -172,6 +172,11 @@ void raw_connect(struct raw *raw, uint16_t port)
 	FUZZ_CHECK(raw->channels == RAW_CHANNELS);
 	raw->alive = true;
 	await_offer(raw);
+}
+
+void raw_connect(struct raw *raw, uint16_t port)
+{
+	raw_connect_half(raw, port);
 	for (uint32_t i = 0; i < RAW_CHANNELS; i++)
 		FUZZ_CHECK(dial_channel(raw, i, 1));
 }

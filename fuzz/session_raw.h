@@ -59,6 +59,8 @@ struct raw {
 
 /* A whole new peer, all channels up; the process ends when the session does not accept it. */
 void raw_connect(struct raw *raw, uint16_t port);
+/* Its control link alone: it never comes up. */
+void raw_connect_half(struct raw *raw, uint16_t port);
 void raw_close(struct raw *raw);
 /* A lost channel comes back with a higher epoch; it may be refused. */
 void raw_redial(struct raw *raw, uint32_t channel);

@@ -159,11 +159,11 @@ static void refused_repost()
 	far.stop();
 	IS(near.core->prepXfer(NIXL_WRITE, ours, theirs, "far", request, nullptr), NIXL_SUCCESS);
 	IS(near.core->postXfer(NIXL_WRITE, ours, theirs, "far", request, &args), NIXL_IN_PROG);
-	IS(near.core->postXfer(NIXL_WRITE, ours, theirs, "far", request, nullptr),
-	   NIXL_ERR_REPOST_ACTIVE);
 	args.notifMsg = "never";
 	IS(near.core->postXfer(NIXL_WRITE, ours, theirs, "far", request, &args),
 	   NIXL_ERR_REPOST_ACTIVE);
+	IS(near.core->postXfer(NIXL_WRITE, ours, theirs, "far", request, nullptr),
+	   NIXL_ERR_REPOST_ACTIVE); // "once" is still to be taken away from the next
 	kill(far.pid, SIGCONT);
 	IS(host_wait(near, request), NIXL_SUCCESS);
 	CHECK(host_begun(near.core->postXfer(NIXL_WRITE, ours, theirs, "far", request, nullptr)));

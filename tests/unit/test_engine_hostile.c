@@ -251,6 +251,31 @@ static void truncated_frames(void **state)
 	}
 }
 
+/* It connects by half and goes; meanwhile we connected to it, and have the handle of that link. */
+static void a_handle_stays_when_its_peer_never_came_up(void **state)
+{
+	struct wire_info it = {.naddrs = 1, .name = "raw"};
+	tcpx_peer_info info = {.sz = sizeof(info)};
+	uint8_t blob[TCPX_INFO_MAX_BYTES];
+	tcpx_peer peer;
+	size_t len;
+
+	(void)state;
+	TCPX_OPTS(tcpx_connect_opts, at_once, .nonblocking = 1);
+	raw_connect_half(&raw, port);
+	memcpy(it.uuid, raw.uuid, sizeof(it.uuid));
+	memcpy(it.incarnation, raw.uuid, sizeof(it.incarnation));
+	it.addrs[0] = (struct wire_address){.family = 4, .port = 1, .bytes = {127, 0, 0, 1}};
+	len = wire_info_encode(&it, blob, sizeof(blob));
+	assert_int_equal(tcpx_session_connect(session, blob, len, &at_once, &peer), TCPX_OK);
+	raw_close(&raw);
+	assert_int_equal(await(TCPX_EVENT_PEER_DOWN).peer.id, peer.id);
+	assert_int_equal(tcpx_peer_query(session, peer, &info), TCPX_OK);
+	assert_int_equal(info.state, TCPX_PEER_DEAD);
+	assert_int_equal(tcpx_peer_disconnect(session, peer), TCPX_OK);
+	assert_int_equal(tcpx_peer_query(session, peer, &info), TCPX_ERR_STALE);
+}
+
 /* The peer says that every channel is lost before our sockets do: it ends by a status of its
  * class. */
 static void fences_of_all_channels(void **state)
@@ -428,6 +453,7 @@ int main(void)
 		cmocka_unit_test(malformed_frames_are_typed_and_counted),
 		cmocka_unit_test(an_echo_of_no_time_of_ours),
 		cmocka_unit_test(truncated_frames),
+		cmocka_unit_test(a_handle_stays_when_its_peer_never_came_up),
 		cmocka_unit_test(fences_of_all_channels),
 		cmocka_unit_test(accesses_are_refused_and_counted),
 		cmocka_unit_test(an_offer_that_cannot_be_opened),
