@@ -125,10 +125,12 @@ for k in $(seq "$jobs"); do
 	work "$k" "${patches[@]}" &
 done >"$place/verdicts"
 wait
-# A fault that no test noticed beside others is tried again with the machine to itself.
-again=$(sed -n 's/^FAIL \([^:]*\): .* does not notice$/\1/p' "$place/verdicts")
+# Where a test noticed nothing beside others, or failed without a fault, it is tried again with the
+# machine to itself.
+unsure='does not (notice|pass on the tree as it is)$'
+again=$(sed -n -E "s/^FAIL ([^:]*): .* $unsure/\\1/p" "$place/verdicts")
 if [ -n "$again" ] && [ "$jobs" -gt 1 ]; then
-	sed -i '/ does not notice$/d' "$place/verdicts"
+	sed -i -E "/ $unsure/d" "$place/verdicts"
 	patches_again=()
 	for name in $again; do patches_again+=("$top/tests/mutants/$name.patch"); done
 	jobs=1
