@@ -94,9 +94,11 @@ tcpx_status engine_notify_take(struct engine_session *session, int64_t timeout_n
 
 		if (note_pop(session, out))
 			return TCPX_OK;
-		if (timeout_ns == 0)
+		if (timeout_ns == 0) {
 			worker_looked();
-		if (timeout_ns == 0 || (deadline >= 0 && clock_now_ns() >= deadline))
+			return TCPX_IN_PROGRESS;
+		}
+		if (deadline >= 0 && clock_now_ns() >= deadline)
 			return TCPX_IN_PROGRESS;
 		if (lead_wait(session, NULL, &session->note_lead, &session->queue_lock, note_there,
 			      session, deadline))

@@ -88,13 +88,15 @@ void worker_looked(void)
 
 /* Sessions poll busily; or an application looks for the lanes' news as fast as it can: then their
  * worker's wake-up is most of what it waits for. */
-static bool spins_at(const struct engine_worker *worker, int64_t now_ns, int64_t moved_ns)
+static bool spins(const struct engine_worker *worker, int64_t moved_ns)
 {
-	if (now_ns - moved_ns >= SPIN_NS)
+	bool busy = atomic_load(&mem_busy_sessions) > 0;
+	int64_t now_ns, look_ns = atomic_load_explicit(&looked_ns, memory_order_relaxed);
+
+	if (!busy && !(worker->lanes && look_ns))
 		return false;
-	return atomic_load(&mem_busy_sessions) ||
-	       (worker->lanes &&
-		now_ns - atomic_load_explicit(&looked_ns, memory_order_relaxed) < LOOK_NS);
+	now_ns = clock_now_ns();
+	return now_ns - moved_ns < SPIN_NS && (busy || now_ns - look_ns < LOOK_NS);
 }
 
 static void *worker_main(void *arg)
@@ -110,15 +112,15 @@ static void *worker_main(void *arg)
 		atomic_store(&look_room, roomy && sys_cpu_usable() >= LOOK_CORES);
 	}
 	while (!atomic_load_explicit(&worker->stop, memory_order_acquire)) {
-		bool idle, spins = roomy && spins_at(worker, clock_now_ns(), moved_ns);
+		bool idle, awake = roomy && spins(worker, moved_ns);
 		int n, i;
 
-		if (!spins)
+		if (!awake)
 			atomic_store(&worker->sleeping, 1);
 		pthread_mutex_lock(&worker->lock);
 		idle = list_empty(&worker->kicked);
 		pthread_mutex_unlock(&worker->lock);
-		n = epoll_wait(worker->epfd, events, EVENTS, idle && !spins ? -1 : 0);
+		n = epoll_wait(worker->epfd, events, EVENTS, idle && !awake ? -1 : 0);
 		atomic_store(&worker->sleeping, 0);
 		if (n > 0 || !idle)
 			moved_ns = clock_now_ns();
