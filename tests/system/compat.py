@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+import changes
 from conftest import HANG, TOP
 from test_node import build, fixture_a3, port_base  # noqa: F401 (fixtures)
 
@@ -42,6 +43,13 @@ class Old:
         done = [self.end(one) for one in both]
         assert [one.returncode for one in done] == [0, 0], done
         return done
+
+    def until_logged(self, text, count=1):
+        """So many of its logs have the text."""
+        logs = self.folder / "logs"
+        logs.mkdir(exist_ok=True)
+        changes.until(logs, lambda: sum(text in log.read_text(encoding="utf-8")
+                                        for log in logs.glob("*.log")) >= count)
 
     def log(self, pattern):
         found = list((self.folder / "logs").glob(pattern))

@@ -119,11 +119,7 @@ def hang_up(listener):
 def test_interrupt_ends_the_mesh_and_nothing_else(old):
     bystander = subprocess.Popen(["sleep", "60"])
     mesh = old.start("run_p2p_fullmesh.sh", "server", GPU_LIST="0 1")
-    until = time.monotonic() + HANG
-    while len(ready := [log for log in old.folder.glob("logs/*.log")
-                        if "\nready " in log.read_text(encoding="utf-8")]) < 2:
-        assert time.monotonic() < until, ready
-        time.sleep(0.02)
+    old.until_logged("\nready ", count=2)
     children = pathlib.Path(f"/proc/{mesh.pid}/task/{mesh.pid}/children").read_text().split()
     mesh.send_signal(signal.SIGINT)
     assert old.end(mesh).returncode == 130
@@ -174,7 +170,7 @@ def test_what_ends_a_script_ends_its_tool(old, script):
     """Else it holds the output until the other end's time is over, and says so."""
     running = old.start(script, "server")
     until = time.monotonic() + HANG
-    while "tcpx\n" not in names_below(running.pid):
+    while "tcpx\n" not in names_below(running.pid): # /proc tells no event
         assert time.monotonic() < until and running.poll() is None
         time.sleep(0.02)
     running.kill()

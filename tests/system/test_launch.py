@@ -8,10 +8,10 @@ import shutil
 import socket
 import stat
 import subprocess
-import time
 
 import pytest
 
+import changes
 from netns import hosts  # noqa: F401
 from test_node import HANG, SMALL, ends_of, port_base, rows
 
@@ -115,10 +115,7 @@ def test_one_process_a_gpu(tool):
 
 
 def wait_for(path):
-    limit = time.monotonic() + HANG
-    while not path.exists():
-        assert time.monotonic() < limit
-        time.sleep(0.01)
+    changes.until(path.parent, path.exists)
 
 
 def test_the_file_is_ours_alone_and_goes(tool, tmp_path):
