@@ -346,6 +346,7 @@ void chan_rx_run(struct engine_chan *chan, uint64_t budget)
 	while (status == TCPX_OK && bytes < budget) {
 		uint64_t before = bytes;
 
+		errno = 0; /* an end that is no call's failure has none */
 		status = receive(chan, &bytes, &all);
 		err = errno;
 		if (status == TCPX_OK && bytes > before) {

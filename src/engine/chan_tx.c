@@ -431,12 +431,11 @@ void chan_tx_run(struct engine_chan *chan, uint64_t budget)
 	struct chan_tx *tx = &chan->tx;
 	uint64_t bytes = 0;
 	bool awake = false; /* the last wait said that something came */
+	tcpx_status status;
 
 	if (atomic_load(&chan->failed) || atomic_load(&tx->filling))
 		return;
 	for (;;) {
-		tcpx_status status;
-
 		if (!tx->big && tx->start == tx->end && (!tx->posting || post_message(chan)))
 			gather(chan);
 		if (atomic_load(&chan->failed))
@@ -447,6 +446,7 @@ void chan_tx_run(struct engine_chan *chan, uint64_t budget)
 			worker_kick(chan);
 			return;
 		}
+		errno = 0; /* as in chan_rx_run() */
 		status = send_once(chan, &bytes);
 		if (status == TCPX_IN_PROGRESS) {
 			if (!chan_wait_send(chan))

@@ -2,6 +2,7 @@
 /* A peer that has proven itself and then breaks the rules: the error is typed and counted, the log
  * stays short, and what it may not touch stays as it is. */
 #include <fcntl.h>
+#include <sys/socket.h>
 
 #include "raw_rig.h"
 #include "wire/frame_codec.h"
@@ -251,6 +252,22 @@ static void truncated_frames(void **state)
 	}
 }
 
+/* No call of ours fails by it: the error is not that of an earlier one. */
+static void an_orderly_end_of_all_channels(void **state)
+{
+	tcpx_event event;
+	tcpx_error error;
+
+	(void)state;
+	connect_raw();
+	for (uint32_t i = 0; i < RAW_CHANNELS; i++)
+		assert_int_equal(shutdown(raw.chan[i].fd, SHUT_WR), 0);
+	event = await(TCPX_EVENT_PEER_DOWN);
+	assert_int_equal(tcpx_peer_error(session, event.peer, &error), TCPX_OK);
+	assert_int_equal(error.system_errno, 0);
+	raw_close(&raw);
+}
+
 /* It connects by half and goes; meanwhile we connected to it, and have the handle of that link. */
 static void a_handle_stays_when_its_peer_never_came_up(void **state)
 {
@@ -453,6 +470,7 @@ int main(void)
 		cmocka_unit_test(malformed_frames_are_typed_and_counted),
 		cmocka_unit_test(an_echo_of_no_time_of_ours),
 		cmocka_unit_test(truncated_frames),
+		cmocka_unit_test(an_orderly_end_of_all_channels),
 		cmocka_unit_test(a_handle_stays_when_its_peer_never_came_up),
 		cmocka_unit_test(fences_of_all_channels),
 		cmocka_unit_test(accesses_are_refused_and_counted),
