@@ -9,6 +9,7 @@ enum {
 	POST_NOTIFY = 8,
 	POST_TIMED = 16,
 	POST_BY_REF = 1 << 14, /* behind the notification's size */
+	POST_BY_LANE = 1 << 15,
 };
 
 static void op_ended(void *arg, struct core_xfer *x)
@@ -265,6 +266,7 @@ void world_push(struct world *w, const struct frame *frame)
 	push->job.peer_xfer = frame->xfer;
 	push->job.linear_base = frame->linear;
 	push->job.by_ref = frame->flags & FRAME_F_REF;
+	push->job.by_lane = frame->key == FRAME_READ_BY_LANE && !push->job.by_ref;
 	w->pushes++;
 	core_push_start(&w->link, push);
 }
@@ -302,6 +304,8 @@ void world_post(struct world *w, uint32_t slot, enum tcpx_op op, uint32_t total,
 	xfer->x.by_ref = flags & POST_BY_REF && total;
 	if (xfer->x.by_ref && (op == TCPX_OP_WRITE || op == TCPX_OP_READ))
 		xfer->x.remote_staged = xfer->x.local_staged = false;
+	xfer->x.by_lane = flags & POST_BY_LANE && !xfer->x.by_ref && !xfer->x.remote_staged &&
+			  !xfer->x.local_staged;
 	xfer->x.deadline_ns = flags & POST_TIMED ? 100 : 0;
 	xfer->active = true;
 	status = core_xfer_post(&w->link, &xfer->x);

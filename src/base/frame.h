@@ -81,6 +81,8 @@ enum frame_credit {
 };
 /* A NOTIFY's key. BEHIND: it belongs to the DATA frame right before it on its channel. */
 enum frame_note { FRAME_NOTE_ATTACHED = 0, FRAME_NOTE_ALONE = 1, FRAME_NOTE_BEHIND = 2 };
+/* A READ_REQ's key: how the answer is to come; the responder may do otherwise. */
+enum frame_read { FRAME_READ_ANYHOW = 0, FRAME_READ_BY_LANE = 1 };
 enum frame_cancel { FRAME_CANCEL_READ = 1, FRAME_CANCEL_SEND = 2 };
 enum frame_share {
 	FRAME_SHARE_OFFER = 1, /* offset = region key or 0, linear = channel of the lease, epoch;

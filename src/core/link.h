@@ -29,7 +29,7 @@
 #include "core/prog.h"
 #include <tcpx/types.h>
 
-#define CORE_LANE 0		      /* channel of small messages */
+#define CORE_LANE 0		      /* channel of small messages, and of what is by_lane */
 #define CORE_CHANNELS_MAX 65	      /* the lane and 64 bulk channels */
 #define CORE_SMALL_BYTES (16u << 10)  /* greatest eager SEND; up to here the lane carries it */
 #define CORE_PIECES_MAX 1000	      /* pieces of one chunk */
@@ -79,6 +79,7 @@ struct core_job {
 	bool fills;	/* source is staged: only what is ready is cut */
 	bool by_ref;	/* the peer copies from the source by itself, until it acknowledged */
 	bool by_msg;	/* its chunks are messages, which may be read until they are acknowledged */
+	bool by_lane;	/* the lane carries it, whatever its size */
 	bool stuck;	/* one of them has ended a channel */
 	int32_t priority;
 	const struct core_prog *prog; /* NULL for notes */
@@ -124,6 +125,7 @@ struct core_xfer {
 	bool by_ref;	    /* WRITE, READ: its chunks go by reference, nothing is staged; SEND,
 			     * RECV: they may */
 	bool by_msg;	    /* the same, as messages; not both */
+	bool by_lane; /* WRITE, READ: they go by the lane; neither of the two, nothing staged */
 	int32_t priority;
 	int64_t deadline_ns; /* absolute; 0: none */
 

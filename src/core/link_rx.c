@@ -87,7 +87,8 @@ static tcpx_status begin_type(struct core_link *link, struct core_chan *chan,
 		return status;
 	case FRAME_READ_REQ:
 		rx->kind = CORE_RX_LIST;
-		return !frame->payload_bytes && core_credit_pay(link, FRAME_CREDIT_READ, 1)
+		return !frame->payload_bytes && frame->key <= FRAME_READ_BY_LANE &&
+				       core_credit_pay(link, FRAME_CREDIT_READ, 1)
 			       ? TCPX_OK
 			       : TCPX_ERR_PROTOCOL;
 	case FRAME_RTS:

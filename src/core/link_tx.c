@@ -206,7 +206,7 @@ static void fill_frame(struct core_job *job, struct core_tx *tx, uint64_t linear
 	case CORE_JOB_REQUEST:
 		frame->type = FRAME_READ_REQ;
 		frame->xfer = core_job_xfer(job)->id;
-		frame->payload_bytes = 0;
+		frame->key = job->by_lane ? FRAME_READ_BY_LANE : FRAME_READ_ANYHOW;
 		frame->offset = bytes;
 		tx->table = true;
 		break;

@@ -315,7 +315,8 @@ static void job_init(const struct core_link *link, struct core_xfer *xfer)
 	job->prog = xfer->prog;
 	job->end = total;
 	job->by_msg = xfer->by_msg && (xfer->op == TCPX_OP_WRITE || xfer->op == TCPX_OP_READ);
-	job->small = total <= link->cfg.small_bytes && !job->by_msg;
+	job->by_lane = xfer->by_lane && (xfer->op == TCPX_OP_WRITE || xfer->op == TCPX_OP_READ);
+	job->small = job->by_lane || (total <= link->cfg.small_bytes && !job->by_msg);
 	job->priority = xfer->priority;
 	job->by_ref = xfer->by_ref && (xfer->op == TCPX_OP_WRITE || xfer->op == TCPX_OP_READ);
 	job->staged = xfer->op == TCPX_OP_WRITE && xfer->remote_staged;

@@ -47,7 +47,7 @@ void chan_put(struct engine_chan *chan)
 		chan_free(chan);
 }
 
-/* Lanes have the last one to themselves, so that a small frame never waits for a big one. A bulk
+/* Lanes have the last one to themselves, so that a small frame does not wait for big ones. A bulk
  * channel goes where the fewest are, whatever their peers and sessions: those of a GPU beside
  * another do not meet on the same threads while others sleep. Where workers are placed,
  * it is one of its NIC's node. */

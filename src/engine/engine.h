@@ -60,6 +60,7 @@ struct engine_runtime {
 	struct list_node late;	      /* closed sessions whose memory a copy still has; lock */
 	struct sys_post prefill_post; /* somebody waits for staging memory */
 	_Atomic bool prefill_watched;
+	_Atomic uint32_t lone_posted, lone_answered; /* lone.c: how many there are */
 
 	/* control thread only */
 	struct sys_links links;
@@ -175,6 +176,7 @@ struct engine_peer {
 	_Atomic uint32_t state;			     /* enum tcpx_peer_state; futex */
 	_Atomic uint32_t flush_word, flush_waiters;
 	uint64_t post_seq;
+	uint32_t lone_streak;		     /* lock: the last posts that had no company */
 	struct list_node early, early_notes; /* lock: posted while it connects */
 	size_t early_note_bytes;
 	struct list_node buried; /* lock: requests released while active, now over */
@@ -274,6 +276,7 @@ struct engine_request {
 	void *user;
 	_Atomic uint32_t state; /* futex */
 	_Atomic uint32_t waiters;
+	_Atomic bool leads;	  /* its end comes by the lane: who waits may lead */
 	struct engine_lead *lead; /* peer lock */
 	struct list_node done;	  /* session->done, peer->buried or peer->early */
 	bool early;		  /* peer lock: waits in peer->early */
@@ -488,13 +491,5 @@ void notes_drop_all(struct engine_session *session);
 void *session_alloc(struct engine_session *session, size_t bytes);
 tcpx_status session_memory_error(struct engine_session *session);
 void session_free(struct engine_session *session, void *ptr, size_t bytes);
-
-/* lead.c */
-/* Waits until done(arg) or the deadline; drives the peers' lanes meanwhile when it may. */
-bool lead_wait(struct engine_session *session, struct engine_peer *peer, struct engine_lead **where,
-	       pthread_mutex_t *where_lock, bool (*done)(void *arg), void *arg,
-	       int64_t deadline_ns);
-void lead_wake(struct engine_lead *lead);
-void leads_free(struct engine_session *session);
 
 #endif

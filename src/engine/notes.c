@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/calls.h"
+#include "engine/lead.h"
 #include "sys/futex.h"
 
 /* A published notification: which peer it came from is kept in fields the core is done with. */

@@ -9,6 +9,8 @@
 #include "engine/calls.h"
 #include "engine/comms.h"
 #include "engine/early.h"
+#include "engine/lead.h"
+#include "engine/lone.h"
 #include "engine/program.h"
 #include "engine/rx_into.h"
 #include "engine/share.h"
@@ -218,6 +220,7 @@ void request_ended(struct engine_request *request)
 	bool zombie = request->zombie;
 
 	io_put(request);
+	lone_over(request);
 	request->completion =
 		(tcpx_completion){.status = xfer->status,
 				  .bytes = xfer->applied,
@@ -276,9 +279,15 @@ static tcpx_status post_error(struct engine_request *request, tcpx_status status
 
 tcpx_status request_hand_over(struct engine_request *request)
 {
+	tcpx_status status;
+
 	share_route(request);
 	comms_route(request);
-	return core_xfer_post(&request->peer->core, &request->xfer);
+	lone_route(request);
+	status = core_xfer_post(&request->peer->core, &request->xfer);
+	if (status != TCPX_OK)
+		lone_over(request);
+	return status;
 }
 
 /* peer.lock held, the request is active: it ends as soon as its memory is quiet. */
@@ -330,12 +339,18 @@ static uint64_t own_bytes(const struct engine_request *request)
 	return request->prog.total;
 }
 
+/* peer.lock: the lane has it, and nothing else of the link. */
+static bool sends_alone(const struct engine_request *request)
+{
+	return request->xfer.by_lane && request->xfer.op == TCPX_OP_WRITE;
+}
+
 static tcpx_status post(struct engine_request *request, uint64_t id)
 {
 	struct engine_session *session = request->session;
 	struct engine_peer *peer = request->peer;
-	uint64_t bytes;
 	tcpx_status status;
+	bool here;
 
 	pthread_mutex_lock(&peer->lock);
 	if (request->slot.id != id) /* released since it was found */
@@ -346,15 +361,15 @@ static tcpx_status post(struct engine_request *request, uint64_t id)
 		status = error_raise(&peer->error);
 	else
 		status = start(request);
-	bytes = own_bytes(request);
+	here = (own_bytes(request) <= session->inline_bytes || sends_alone(request)) &&
+	       !(session->flags & TCPX_SESSION_NO_INLINE);
 	pthread_mutex_unlock(&peer->lock);
 	if (status != TCPX_OK)
 		return status;
 	atomic_fetch_add(&session->posted, 1);
 	if (request->deadline_ns)
 		session_timer_kick(session);
-	peer_kick_posted(peer, bytes <= session->inline_bytes &&
-				       !(session->flags & TCPX_SESSION_NO_INLINE));
+	peer_kick_posted(peer, here);
 	return TCPX_OK;
 }
 

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "engine/calls.h"
 #include "engine/comms.h"
+#include "engine/lead.h"
 #include "sys/futex.h"
 
 static tcpx_status look(struct engine_request *request, uint64_t id, tcpx_completion *out)
@@ -51,7 +52,6 @@ static tcpx_status await(struct engine_request *request, uint64_t id, int64_t ti
 			 tcpx_completion *out_completion)
 {
 	int64_t deadline = timeout_ns < 0 ? -1 : clock_after(timeout_ns);
-	bool small = request->prog.total <= CORE_SMALL_BYTES;
 	tcpx_status status;
 
 	for (;;) {
@@ -60,8 +60,9 @@ static tcpx_status await(struct engine_request *request, uint64_t id, int64_t ti
 		status = look(request, id, out_completion);
 		if (status != TCPX_IN_PROGRESS || !timeout_ns)
 			return status;
-		if (small && lead_wait(request->session, request->peer, &request->lead,
-				       &request->peer->lock, ended, request, deadline)) {
+		if (atomic_load(&request->leads) &&
+		    lead_wait(request->session, request->peer, &request->lead, &request->peer->lock,
+			      ended, request, deadline)) {
 			if (ended(request) || deadline < 0 || clock_now_ns() < deadline)
 				continue;
 			return TCPX_IN_PROGRESS;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "engine/comms_gpu.h"
+#include "engine/lone.h"
 #include "engine/share.h"
 #include "engine/stage.h"
 #include "wire/table.h"
@@ -232,6 +233,7 @@ void served_free(struct core_push *push)
 	struct served *served = (struct served *)push;
 	uint32_t i;
 
+	lone_served(push);
 	for (i = 0; i < served->nregions; i++)
 		mem_region_access_end(served->regions[i]);
 	session_free(served->peer->session, served, served->bytes);
@@ -335,7 +337,9 @@ static tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table)
 			status = share_serve(peer, &served->push, frame->flags & FRAME_F_REF);
 		if (status == TCPX_OK)
 			status = comms_serve(peer, &served->push, frame->flags & FRAME_F_MSG);
-		if (status != TCPX_OK) {
+		if (status == TCPX_OK) {
+			lone_serve(&served->push, frame);
+		} else {
 			served_free(&served->push);
 			served = NULL;
 		}

@@ -14,6 +14,7 @@
 #include "engine/calls.h"
 #include "engine/comms.h"
 #include "engine/early.h"
+#include "engine/lead.h"
 #include "engine/peer_route.h"
 #include "engine/share.h"
 #include "sys/addr.h"
@@ -42,7 +43,7 @@ static void deadline_run(struct sys_timer *timer, int64_t now_ns)
 		else
 			due = early_expire(peer, now_ns);
 		pthread_mutex_unlock(&peer->lock);
-		peer_flush_kicks(peer);
+		peer_kick(peer, false); /* no call of the transport under session.lock */
 		if (due && (!next || due < next))
 			next = due;
 	}

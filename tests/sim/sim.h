@@ -53,7 +53,8 @@ struct sim_profile {
 	uint32_t fill_back;    /* percent of moments at which somebody else wants room */
 	uint32_t by_ref;       /* percent of posts from staged memory that go by reference */
 	uint32_t ref_chunk, ref_window;
-	uint32_t by_msg; /* percent of posts whose bytes go as messages; not beside by_ref */
+	uint32_t by_lane; /* percent of plain WRITEs and READs that go by the lane */
+	uint32_t by_msg;  /* percent of posts whose bytes go as messages; not beside by_ref */
 	uint32_t message_channels, message_bytes, message_window;
 };
 
@@ -307,7 +308,7 @@ struct sim {
 	uint32_t xfer_count;
 	struct { /* what the schedule did, for the summary */
 		uint64_t posts, done, failed, notes, resent, aborted, refused, losses, commits,
-			fills, behind, lent, messages;
+			fills, behind, lent, messages, by_lane;
 	} count;
 	jmp_buf out;
 	char why[512];
@@ -349,6 +350,7 @@ void sim_profile_plain(struct sim_profile *p);
 const struct sim_profile *sim_profile_parts(void); /* for directed cases that cut frames in two */
 void sim_profile_harsh(struct sim_profile *p);
 void sim_profile_refs(struct sim_profile *p, struct rng *rng);
+void sim_profile_lane(struct sim_profile *p, uint64_t seed);
 
 /* sim_world.c: sides and their life */
 void sim_world_init(struct sim *sim);

@@ -100,6 +100,17 @@ static bool may_fail(const struct sim_xfer *xfer, tcpx_status status)
 	}
 }
 
+/* As the engine may do with what is alone; the link does not look at that. */
+static void lane_route(struct sim_xfer *xfer)
+{
+	const struct core_xfer *x = &xfer->x;
+	bool moves = x->op == TCPX_OP_WRITE || x->op == TCPX_OP_READ;
+	uint32_t percent = xfer->side->sim->p.by_lane;
+
+	xfer->x.by_lane = percent && moves && !x->by_ref && !x->by_msg && !x->local_staged &&
+			  !x->remote_staged && sim_route_drawn(xfer->side->sim, percent);
+}
+
 tcpx_status sim_post(struct sim_xfer *xfer)
 {
 	struct sim_side *side = xfer->side;
@@ -118,6 +129,7 @@ tcpx_status sim_post(struct sim_xfer *xfer)
 	record(xfer);
 	sim_ref_route(xfer);
 	sim_msg_route(xfer);
+	lane_route(xfer);
 	SIM_TRACE(sim, "%d post %u op %d bytes %llu segments %u note %d staged %d/%d ref %d bad %d",
 		  side->index, xfer->number, xfer->x.op, (unsigned long long)xfer->prog.total,
 		  xfer->prog.nseg, xfer->x.has_notify ? (int)xfer->x.notify_bytes : -1,

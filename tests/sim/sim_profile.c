@@ -13,6 +13,8 @@ static uint32_t pick(struct rng *rng, const uint32_t *values, uint32_t count)
 	pick(rng, (const uint32_t[]){__VA_ARGS__},                                                 \
 	     sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
 
+#define LANE_SALT 0x4a40000000000ull
+
 /* A healthy link with moderate times: the ground of directed cases. */
 void sim_profile_plain(struct sim_profile *p)
 {
@@ -116,6 +118,16 @@ void sim_profile_refs(struct sim_profile *p, struct rng *rng)
 	p->ref_window = PICK(rng, 1, p->ref_chunk, 3 * p->ref_chunk, 1 << 20);
 	for (side = 0; side < 2; side++)
 		p->staged[side] = PICK(rng, 30, 100, 100);
+}
+
+/* A generator of its own: the schedules of the list of seeds are as they were. */
+void sim_profile_lane(struct sim_profile *p, uint64_t seed)
+{
+	struct rng rng;
+
+	rng_seed(&rng, seed ^ LANE_SALT);
+	if (rng_one_in(&rng, 4))
+		p->by_lane = PICK(&rng, 20, 60, 100);
 }
 
 /* Room for one slice of any job, or for more. Drawn last: seeds older than filling keep their

@@ -78,6 +78,7 @@ int sim_schedule(struct sim *sim, uint64_t seed, const struct sim_profile *profi
 	if (!profile) {
 		sim_profile_refs(&sim->p, &sim->ref_rng);
 		sim_msg_profile(&sim->p, &sim->ref_rng);
+		sim_profile_lane(&sim->p, seed);
 	}
 	if (harsh)
 		sim_profile_harsh(&sim->p);

@@ -77,6 +77,11 @@ static void new_frame(struct sim_side *side, uint32_t channel)
 		frame->frame.follows = frame->lent->npieces * 20;
 		frame->frame.table_bytes += frame->frame.follows;
 	}
+	if (tx->tx.job && tx->tx.job->by_lane && type != FRAME_READ_REQ) {
+		SIM_CHECK(sim, channel == CORE_LANE || !side->chan[CORE_LANE].up,
+			  "what goes by the lane leaves on channel %u", channel);
+		sim->count.by_lane++;
+	}
 	SIM_CHECK(sim, frame->frame.epoch == frame->conn->epoch, "a frame of epoch %u on epoch %u",
 		  frame->frame.epoch, frame->conn->epoch);
 	SIM_CHECK(sim, !frame->frame.payload_bytes || tx->tx.prog || tx->tx.bytes,

@@ -282,6 +282,19 @@ static void test_cancel_calls_the_lender_back(void **state)
 	world_close(w);
 }
 
+/* How a READ may want its answer. */
+static void test_a_request_of_no_known_way(void **state)
+{
+	struct frame request = {.type = FRAME_READ_REQ, .xfer = 1, .offset = 1, .table_bytes = 9};
+	struct world *w = world_open();
+
+	(void)state;
+	for (request.key = 0; request.key <= FRAME_READ_BY_LANE; request.key++)
+		assert_int_equal(receive(w, 0, request, TCPX_OK), TCPX_OK);
+	assert_int_equal(begin(w, 0, request), TCPX_ERR_PROTOCOL);
+	world_close(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -298,6 +311,7 @@ int main(void)
 		cmocka_unit_test(test_fail_within_a_call),
 		cmocka_unit_test(test_lent_frame_taken_back),
 		cmocka_unit_test(test_cancel_calls_the_lender_back),
+		cmocka_unit_test(test_a_request_of_no_known_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is woken, and who need not be: what a post sends by itself, and lanes that spin beside an
- * application that looks. */
+/* Who is woken, and who need not be: what a post sends by itself, transfers without company, which
+ * go by the lane, and lanes that spin beside an application that looks. */
 #include "unit.h"
 
 #include <sys/epoll.h>
@@ -8,17 +8,20 @@
 
 #include <tcpx/tcpx.h>
 
-#include "engine/engine.h"
+#include "engine/calls.h"
 
 #define PIECES 1000 /* their list is more than a post sends by itself */
 #define BYTES (1u << 20)
 #define ROUNDS 50
 #define WAIT_NS 20000000000LL
-#define FEW 20 /* more looks of a worker than events and kicks bring about */
+#define FEW 20		 /* more looks of a worker than events and kicks bring about */
+#define LONE (BYTES / 4) /* as much as goes by the lane for want of company */
 
 static unsigned cores; /* that this process seems to have */
 static _Thread_local unsigned own_sends;
-static _Atomic unsigned awake; /* times that the lanes' worker looked and did not sleep */
+static _Atomic int bulk_fds[2];
+static _Atomic unsigned bulk_sends; /* calls with payload on them */
+static _Atomic unsigned awake;	    /* times that the lanes' worker looked and did not sleep */
 
 unsigned __wrap_sys_cpu_usable(void);
 unsigned __wrap_sys_cpu_usable(void)
@@ -30,7 +33,13 @@ ssize_t __real_sendmsg(int fd, const struct msghdr *msg, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *msg, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *msg, int flags)
 {
+	size_t bytes = 0;
+
 	own_sends++;
+	for (size_t i = 0; i < msg->msg_iovlen; i++)
+		bytes += msg->msg_iov[i].iov_len;
+	if (bytes > CORE_SMALL_BYTES && (fd == bulk_fds[0] || fd == bulk_fds[1]))
+		atomic_fetch_add(&bulk_sends, 1);
 	return __real_sendmsg(fd, msg, flags);
 }
 
@@ -45,25 +54,68 @@ int __wrap_epoll_wait(int fd, struct epoll_event *events, int max, int timeout)
 
 struct pair {
 	tcpx_session *near, *far;
-	tcpx_peer peer;
+	tcpx_peer peer, back;
+	tcpx_region mine, open, theirs;
 };
 
-static void pair_open(struct pair *pair, unsigned of_cores, uint32_t workers)
+static void pair_open_as(struct pair *pair, unsigned of_cores, uint32_t workers, uint64_t flags)
 {
 	uint8_t info[TCPX_INFO_MAX_BYTES];
-	tcpx_peer back;
 	uint16_t port;
 	size_t len;
 
 	TCPX_OPTS(tcpx_session_opts, opts, .bind = "127.0.0.1", .channels = 1, .workers = workers,
-		  .flags = TCPX_SESSION_NO_LOCAL);
+		  .flags = TCPX_SESSION_NO_LOCAL | flags);
 	cores = of_cores;
 	assert_int_equal(tcpx_session_open(&opts, &pair->near), TCPX_OK);
 	assert_int_equal(tcpx_session_open(&opts, &pair->far), TCPX_OK);
 	assert_int_equal(tcpx_session_listen(pair->far, NULL, &port), TCPX_OK);
 	assert_int_equal(tcpx_session_info(pair->far, info, sizeof(info), &len), TCPX_OK);
 	assert_int_equal(tcpx_session_connect(pair->near, info, len, NULL, &pair->peer), TCPX_OK);
-	assert_int_equal(tcpx_session_accept(pair->far, WAIT_NS, &back), TCPX_OK);
+	assert_int_equal(tcpx_session_accept(pair->far, WAIT_NS, &pair->back), TCPX_OK);
+}
+
+static void pair_open(struct pair *pair, unsigned of_cores, uint32_t workers)
+{
+	pair_open_as(pair, of_cores, workers, 0);
+}
+
+/* The descriptor of the only channel besides the lane. */
+static int bulk_fd(tcpx_session *session, tcpx_peer handle)
+{
+	struct engine_peer *peer = engine_peer_get((struct engine_session *)session, handle.id);
+	const struct net_chan *net;
+	int fd;
+
+	assert_non_null(peer);
+	pthread_mutex_lock(&peer->lock);
+	net = peer->chan[CORE_LANE + 1]->net;
+	fd = net->ops->fd(net);
+	pthread_mutex_unlock(&peer->lock);
+	peer_put(peer);
+	return fd;
+}
+
+static void pair_register(struct pair *pair)
+{
+	static unsigned char here[BYTES], there[BYTES];
+	uint8_t token[TCPX_TOKEN_BYTES];
+
+	TCPX_OPTS(tcpx_region_opts, rights, .rights = TCPX_RIGHT_READ | TCPX_RIGHT_WRITE);
+	assert_int_equal(tcpx_region_register(pair->near, here, BYTES, NULL, &pair->mine), TCPX_OK);
+	assert_int_equal(tcpx_region_register(pair->far, there, BYTES, &rights, &pair->open),
+			 TCPX_OK);
+	assert_int_equal(tcpx_region_export(pair->far, pair->open, token), TCPX_OK);
+	assert_int_equal(
+		tcpx_region_import(pair->near, pair->peer, token, sizeof(token), &pair->theirs),
+		TCPX_OK);
+	bulk_fds[0] = bulk_fd(pair->near, pair->peer);
+	bulk_fds[1] = bulk_fd(pair->far, pair->back);
+}
+
+static tcpx_segment piece(const struct pair *pair, uint64_t bytes)
+{
+	return (tcpx_segment){.local = pair->mine, .remote = pair->theirs, .length = bytes};
 }
 
 static void pair_close(struct pair *pair)
@@ -74,54 +126,162 @@ static void pair_close(struct pair *pair)
 
 /* ---- what a post sends ---- */
 
-/* How many of ROUNDS posts sent something before they returned. */
+/* One transfer; whether its post sent something before it returned. */
+static bool transfer(struct pair *pair, enum tcpx_op op, const tcpx_segment *pieces, size_t count)
+{
+	unsigned before = own_sends;
+	tcpx_request request;
+	bool sent;
+
+	assert_int_equal(
+		tcpx_request_start(pair->near, pair->peer, op, pieces, count, NULL, &request),
+		TCPX_OK);
+	sent = own_sends != before;
+	assert_int_equal(tcpx_request_wait(pair->near, request, WAIT_NS, NULL), TCPX_OK);
+	tcpx_request_release(pair->near, request);
+	return sent;
+}
+
+/* How many of ROUNDS posts did. */
 static unsigned sent_by_post(struct pair *pair, enum tcpx_op op, const tcpx_segment *pieces,
 			     size_t count)
 {
 	unsigned sent = 0;
 
-	for (int i = 0; i < ROUNDS; i++) {
-		unsigned before = own_sends;
-		tcpx_request request;
-
-		assert_int_equal(tcpx_request_start(pair->near, pair->peer, op, pieces, count, NULL,
-						    &request),
-				 TCPX_OK);
-		sent += own_sends != before;
-		assert_int_equal(tcpx_request_wait(pair->near, request, WAIT_NS, NULL), TCPX_OK);
-		tcpx_request_release(pair->near, request);
-	}
+	for (int i = 0; i < ROUNDS; i++)
+		sent += transfer(pair, op, pieces, count);
 	return sent;
 }
 
+/* The request of a READ, whatever it asks for, if its list is short. */
 static void a_read_sends_its_own_request(void **state)
 {
-	static unsigned char here[BYTES], there[BYTES];
 	tcpx_segment whole, pieces[PIECES];
-	uint8_t token[TCPX_TOKEN_BYTES];
-	tcpx_region mine, open, theirs;
 	struct pair pair;
 
 	(void)state;
-	TCPX_OPTS(tcpx_region_opts, rights, .rights = TCPX_RIGHT_READ | TCPX_RIGHT_WRITE);
 	pair_open(&pair, 2, 2);
-	assert_int_equal(tcpx_region_register(pair.near, here, BYTES, NULL, &mine), TCPX_OK);
-	assert_int_equal(tcpx_region_register(pair.far, there, BYTES, &rights, &open), TCPX_OK);
-	assert_int_equal(tcpx_region_export(pair.far, open, token), TCPX_OK);
-	assert_int_equal(tcpx_region_import(pair.near, pair.peer, token, sizeof(token), &theirs),
-			 TCPX_OK);
-	whole = (tcpx_segment){.local = mine, .remote = theirs, .length = BYTES};
-	for (uint32_t i = 0; i < PIECES; i++)
-		pieces[i] = (tcpx_segment){.local = mine,
-					   .local_offset = i * 1000u,
-					   .remote = theirs,
-					   .remote_offset = (PIECES - 1 - i) * 1000u,
-					   .length = 1000};
+	pair_register(&pair);
+	whole = piece(&pair, BYTES);
+	for (uint32_t i = 0; i < PIECES; i++) {
+		pieces[i] = piece(&pair, 200);
+		pieces[i].local_offset = i * 1000u;
+		pieces[i].remote_offset = (PIECES - 1 - i) * 1000u;
+	}
 	/* Not each time: another thread may be sending on the lane. */
 	assert_true(sent_by_post(&pair, TCPX_OP_READ, &whole, 1) > 0);
 	assert_int_equal(sent_by_post(&pair, TCPX_OP_READ, pieces, PIECES), 0);
 	assert_int_equal(sent_by_post(&pair, TCPX_OP_WRITE, &whole, 1), 0);
 	pair_close(&pair);
+}
+
+/* ---- one at a time ---- */
+
+/* How many of so many transfers, one at a time, went by a bulk channel. */
+static unsigned by_bulk(struct pair *pair, enum tcpx_op op, uint64_t bytes, unsigned count)
+{
+	unsigned before = atomic_load(&bulk_sends), went = 0;
+	tcpx_segment whole = piece(pair, bytes);
+
+	for (unsigned i = 0; i < count; i++) {
+		(void)transfer(pair, op, &whole, 1);
+		went += atomic_load(&bulk_sends) != before;
+		before = atomic_load(&bulk_sends);
+	}
+	return went;
+}
+
+/* What was alone so far is so no more: a RECV is posted beside it. */
+static void have_company(struct pair *pair)
+{
+	tcpx_segment part = piece(pair, LONE);
+	tcpx_request requests[2];
+
+	assert_int_equal(tcpx_request_start(pair->near, pair->peer, TCPX_OP_RECV, NULL, 0, NULL,
+					    &requests[0]),
+			 TCPX_OK);
+	assert_int_equal(tcpx_request_start(pair->near, pair->peer, TCPX_OP_WRITE, &part, 1, NULL,
+					    &requests[1]),
+			 TCPX_OK);
+	assert_int_equal(tcpx_request_wait(pair->near, requests[1], WAIT_NS, NULL), TCPX_OK);
+	tcpx_request_release(pair->near, requests[1]);
+	tcpx_request_cancel(pair->near, requests[0]);
+	assert_int_equal(tcpx_request_wait(pair->near, requests[0], WAIT_NS, NULL),
+			 TCPX_ERR_CANCELLED);
+	tcpx_request_release(pair->near, requests[0]);
+}
+
+static void one_write_at_a_time_takes_the_lane(void **state)
+{
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, 2, 2);
+	pair_register(&pair);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(by_bulk(&pair, TCPX_OP_WRITE, LONE, 3), 3);
+		assert_int_equal(by_bulk(&pair, TCPX_OP_WRITE, LONE, ROUNDS), 0);
+		assert_int_equal(by_bulk(&pair, TCPX_OP_WRITE, LONE + 1, 5), 5);
+		assert_int_equal(by_bulk(&pair, TCPX_OP_WRITE, LONE, 5), 0);
+		have_company(&pair);
+	}
+	pair_close(&pair);
+}
+
+/* Not each one: a thread that sent the answer before may still be on its way out of the call. */
+static void one_read_at_a_time_takes_the_lane(void **state)
+{
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, 2, 2);
+	pair_register(&pair);
+	assert_int_equal(by_bulk(&pair, TCPX_OP_READ, LONE, 3), 3);
+	assert_true(by_bulk(&pair, TCPX_OP_READ, LONE, ROUNDS) < ROUNDS / 2);
+	assert_int_equal(by_bulk(&pair, TCPX_OP_READ, LONE + 1, 5), 5);
+	pair_close(&pair);
+}
+
+/* One thread serves the lanes of all peers: others' bytes keep to their channels meanwhile. */
+static void one_of_a_process_at_a_time(void **state)
+{
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, 2, 2);
+	pair_register(&pair);
+	assert_int_equal(by_bulk(&pair, TCPX_OP_WRITE, LONE, 4), 3);
+	assert_int_equal(engine_runtime.lone_posted, 0);
+	engine_runtime.lone_posted = 1; /* another peer has it */
+	assert_int_equal(by_bulk(&pair, TCPX_OP_WRITE, LONE, 5), 5);
+	assert_int_equal(by_bulk(&pair, TCPX_OP_READ, LONE, 5), 5);
+	assert_int_equal(engine_runtime.lone_posted, 1);
+	engine_runtime.lone_posted = 0;
+	engine_runtime.lone_answered = 1; /* the responder has something for another */
+	assert_int_equal(by_bulk(&pair, TCPX_OP_READ, LONE, 5), 5);
+	assert_int_equal(engine_runtime.lone_answered, 1);
+	engine_runtime.lone_answered = 0;
+	assert_true(by_bulk(&pair, TCPX_OP_READ, LONE, ROUNDS) < ROUNDS / 2);
+	pair_close(&pair);
+	assert_int_equal(engine_runtime.lone_posted, 0);
+	assert_int_equal(engine_runtime.lone_answered, 0);
+}
+
+static void who_posts_sends_it(void **state)
+{
+	static const uint64_t flags[] = {0, TCPX_SESSION_NO_INLINE};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct pair pair;
+		tcpx_segment part;
+
+		pair_open_as(&pair, 2, 2, flags[i]);
+		pair_register(&pair);
+		part = piece(&pair, LONE);
+		assert_int_equal(sent_by_post(&pair, TCPX_OP_WRITE, &part, 1) > 0, !i);
+		pair_close(&pair);
+	}
 }
 
 /* ---- lanes that spin ---- */
@@ -191,6 +351,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_read_sends_its_own_request),
+		cmocka_unit_test(one_write_at_a_time_takes_the_lane),
+		cmocka_unit_test(one_read_at_a_time_takes_the_lane),
+		cmocka_unit_test(one_of_a_process_at_a_time),
+		cmocka_unit_test(who_posts_sends_it),
 		cmocka_unit_test(lanes_spin_beside_who_looks),
 		cmocka_unit_test(lanes_sleep_where_cores_are_few),
 	};
