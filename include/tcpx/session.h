@@ -45,8 +45,7 @@ typedef struct tcpx_session_opts {
 	uint32_t stopped_ms;  /**< a stopped peer is dead after it, 3000..600000, default 10000 */
 	uint64_t notify_budget_bytes; /**< unread notifications per peer, default 128 MiB */
 	uint64_t memory_budget_bytes; /**< library memory of the session, default 1 GiB */
-	uint32_t inline_bytes;	  /**< the caller's thread sends up to it (a READ's list), and one
-				       WRITE at a time of up to 256 KiB; 8 KiB */
+	uint32_t inline_bytes;	  /**< the caller's thread sends up to it (a READ's list); 8 KiB */
 	uint32_t plugin_channels; /**< channels of messages per peer, 1..63; default 4 */
 	const char *plugin;	  /**< ncclNet plugin for them, "default": where TCPX is installed;
 				     NULL: TCPX_PLUGIN, which is none by default; "": none */

@@ -229,7 +229,8 @@ void chan_tx_kick(struct engine_chan *chan)
 	for (;;) {
 		bool mine = worker_is_current(chan->worker);
 
-		chan_tx_run(chan, mine ? TX_BUDGET : ENGINE_TX_BUFFER);
+		/* Of a bulk channel somebody else sends what he has just posted. */
+		chan_tx_run(chan, mine || chan->index != CORE_LANE ? TX_BUDGET : ENGINE_TX_BUFFER);
 		state = OWNER_BUSY;
 		if (atomic_compare_exchange_strong(&chan->tx_owner, &state, OWNER_FREE))
 			return;

@@ -148,7 +148,7 @@ static void batch_flush(void)
 	batch.peer = NULL;
 	if (!peer)
 		return;
-	peer_kick_posted(peer, true);
+	peer_kick_posted(peer, POST_LANE);
 	peer_put(peer);
 }
 

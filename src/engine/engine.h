@@ -281,6 +281,7 @@ struct engine_request {
 	struct list_node done;	  /* session->done, peer->buried or peer->early */
 	bool early;		  /* peer lock: waits in peer->early */
 	bool in_done, io_held, zombie;
+	bool sends;			      /* who posts it sends the first of it */
 	bool local_staged, remote_staged;     /* as the regions say */
 	bool local_shares, remote_shares;     /* all of it is memory that can go by reference */
 	bool local_messages, remote_messages; /* the same, as messages */
@@ -405,7 +406,9 @@ extern const struct core_ops engine_core_ops;
 /* After peer.lock is free: does what the core asked for. */
 void peer_flush_kicks(struct engine_peer *peer);
 void peer_kick(struct engine_peer *peer, bool here); /* here: the lane may be served here */
-void peer_kick_posted(struct engine_peer *peer, bool here);
+/* What a post sends itself: nothing, what is for the lane, or the first channel's share, too. */
+enum post_sends { POST_NOTHING, POST_LANE, POST_FIRST };
+void peer_kick_posted(struct engine_peer *peer, enum post_sends sends);
 void peer_progress(struct engine_peer *peer); /* something ended: flushes look again */
 void peer_wake_control(struct engine_peer *peer);
 void session_signal(struct engine_session *session); /* queue_lock held */

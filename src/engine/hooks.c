@@ -324,16 +324,17 @@ void peer_kick(struct engine_peer *peer, bool here)
 
 /*
  * On the thread of a post: of the workers that sleep one is woken, which then wakes the others. A
- * second wake-up would often take the caller's core from him in the middle of his call.
+ * second wake-up would often take the caller's core from him in the middle of his call. But one who
+ * sends the first one's share himself wakes the others before, to send beside him.
  */
-void peer_kick_posted(struct engine_peer *peer, bool here)
+void peer_kick_posted(struct engine_peer *peer, enum post_sends sends)
 {
 	struct engine_chan *first = NULL;
 	uint64_t mask, later = 0;
 
 	prefill_flush(peer);
 	mask = atomic_exchange(&peer->kick_mask, 0);
-	if (here && (mask & 1ull << CORE_LANE)) {
+	if (sends != POST_NOTHING && (mask & 1ull << CORE_LANE)) {
 		kick_one(peer, CORE_LANE, true);
 		/* A kick of the lane that came since then is another's, and nobody else's now. */
 		mask = (mask & ~(1ull << CORE_LANE)) | atomic_exchange(&peer->kick_mask, 0);
@@ -345,25 +346,29 @@ void peer_kick_posted(struct engine_peer *peer, bool here)
 		mask &= mask - 1;
 		if (!chan)
 			continue;
-		if (!worker_sleeps(chan)) {
-			worker_kick(chan);
-		} else if (!first) {
+		if (!first && worker_sleeps(chan)) {
 			first = chan;
 			continue;
+		} else if (sends == POST_FIRST || !worker_sleeps(chan)) {
+			worker_kick(chan);
 		} else {
 			later |= 1ull << channel;
 		}
 		chan_put(chan);
 	}
 	atomic_fetch_or(&peer->kick_mask, later); /* before the one that finds it is woken */
-	if (first) {
+	if (first && sends == POST_FIRST) {
+		chan_tx_kick(first);
+		peer_kick(peer, false);
+		chan_put(first);
+	} else if (first) {
 		worker_kick(first);
 		if (later && atomic_load(&first->tx_blocked))
 			peer_kick(peer, false); /* it has just run out of room: it was not woken */
 		chan_put(first);
 	}
 	if (atomic_load(&peer->kick_last) && atomic_exchange(&peer->kick_last, 0))
-		kick_one(peer, 64, here);
+		kick_one(peer, 64, false);
 }
 
 void peer_flush_kicks(struct engine_peer *peer)

@@ -5,7 +5,7 @@
 
 #include "engine/engine.h"
 
-/* peer.lock: at each post, behind the other routes; sets xfer.by_lane. */
+/* peer.lock: at each post, behind the other routes; sets xfer.by_lane, sends and leads. */
 void lone_route(struct engine_request *request);
 /* peer.lock: it ended, or its post failed. */
 void lone_over(struct engine_request *request);

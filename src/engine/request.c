@@ -339,18 +339,21 @@ static uint64_t own_bytes(const struct engine_request *request)
 	return request->prog.total;
 }
 
-/* peer.lock: the lane has it, and nothing else of the link. */
-static bool sends_alone(const struct engine_request *request)
+static enum post_sends what_to_send(const struct engine_session *session, uint64_t bytes, bool lone)
 {
-	return request->xfer.by_lane && request->xfer.op == TCPX_OP_WRITE;
+	if (session->flags & TCPX_SESSION_NO_INLINE)
+		return POST_NOTHING;
+	if (lone)
+		return POST_FIRST;
+	return bytes <= session->inline_bytes ? POST_LANE : POST_NOTHING;
 }
 
 static tcpx_status post(struct engine_request *request, uint64_t id)
 {
 	struct engine_session *session = request->session;
 	struct engine_peer *peer = request->peer;
+	enum post_sends sends;
 	tcpx_status status;
-	bool here;
 
 	pthread_mutex_lock(&peer->lock);
 	if (request->slot.id != id) /* released since it was found */
@@ -361,15 +364,14 @@ static tcpx_status post(struct engine_request *request, uint64_t id)
 		status = error_raise(&peer->error);
 	else
 		status = start(request);
-	here = (own_bytes(request) <= session->inline_bytes || sends_alone(request)) &&
-	       !(session->flags & TCPX_SESSION_NO_INLINE);
+	sends = what_to_send(session, own_bytes(request), request->sends);
 	pthread_mutex_unlock(&peer->lock);
 	if (status != TCPX_OK)
 		return status;
 	atomic_fetch_add(&session->posted, 1);
 	if (request->deadline_ns)
 		session_timer_kick(session);
-	peer_kick_posted(peer, here);
+	peer_kick_posted(peer, sends);
 	return TCPX_OK;
 }
 
@@ -483,8 +485,7 @@ tcpx_status engine_notify_send(struct engine_session *session, uint64_t peer_id,
 	pthread_mutex_unlock(&peer->lock);
 	if (status == TCPX_OK) {
 		atomic_fetch_add(&session->notes_out, 1);
-		peer_kick_posted(peer, bytes <= session->inline_bytes &&
-					       !(session->flags & TCPX_SESSION_NO_INLINE));
+		peer_kick_posted(peer, what_to_send(session, bytes, false));
 	}
 	peer_put(peer);
 	return status;
