@@ -9,10 +9,10 @@ import select
 import shutil
 import signal
 import subprocess
-import time
 
 import pytest
 
+import changes
 from conftest import HANG, TOP, Tool
 from netns import Hosts, LONG, why_no_namespaces
 from test_node import counted
@@ -57,6 +57,7 @@ class Agent:
     def __init__(self, python, folder, before=(), env=None):
         env = Tool.environment({"NIXL_PLUGIN_DIR": str(folder), "NIXL_LOG_LEVEL": "ERROR",
                                 **(env or {})})
+        self.folder = folder
         self.errors = open(folder / "stderr", "a+", encoding="utf-8")
         self.process = subprocess.Popen(
             [*before, python, TOP / "tests/system/helpers/nixl_agent.py"], env=env, text=True,
@@ -84,10 +85,10 @@ class Agent:
         return self.errors.read()
 
     def until_said(self, text, times=1):
-        until = time.monotonic() + HANG
-        while self.said().count(text) < times:
-            assert time.monotonic() < until, self.said()[-2000:]
-            time.sleep(0.01)
+        try:
+            changes.until(self.folder, lambda: self.said().count(text) >= times)
+        except AssertionError as error:
+            raise AssertionError(self.said()[-2000:]) from error
 
     def up(self):
         """Until its link is there with all channels; TCPX_LOG=info says so."""
