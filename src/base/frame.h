@@ -9,6 +9,7 @@
 #define FRAME_TRAILER_BYTES 16
 #define FRAME_TABLE_MAX (64u << 10)   /* segment table of one frame */
 #define FRAME_PAYLOAD_MAX (16u << 20) /* payload of one frame */
+#define FRAME_REF_MAX (1u << 30)      /* of one whose payload is by reference */
 #define FRAME_CONTROL_MAX (64u << 10) /* payload of a frame on the control link */
 #define FRAME_VERSION 1
 
@@ -87,7 +88,8 @@ enum frame_cancel { FRAME_CANCEL_READ = 1, FRAME_CANCEL_SEND = 2 };
 enum frame_share {
 	FRAME_SHARE_OFFER = 1, /* offset = region key or 0, linear = channel of the lease, epoch;
 				* seq = enum frame_share_form, payload = handle */
-	FRAME_SHARE_ANSWER,    /* linear = status: OK: mapped; AGAIN: ask later; else: cannot */
+	FRAME_SHARE_ANSWER,    /* linear = status: OK: mapped; AGAIN: ask later; else: cannot;
+				* OK: offset = most bytes of a chunk, 0: FRAME_PAYLOAD_MAX */
 	FRAME_SHARE_REVOKE,    /* the memory goes away */
 	FRAME_SHARE_GONE,      /* it is mapped and read no more */
 };

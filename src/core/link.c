@@ -17,6 +17,7 @@ tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg
 		link->cfg.small_bytes = CORE_SMALL_BYTES;
 	if (!link->cfg.ref_chunk)
 		link->cfg.ref_chunk = CORE_REF_BYTES;
+	link->ref_chunk = link->cfg.ref_chunk;
 	if (!link->cfg.ref_window)
 		link->cfg.ref_window = CORE_REF_WINDOW;
 	if (!link->cfg.message_bytes)
@@ -43,6 +44,14 @@ tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg
 	for (kind = 0; kind < FRAME_CREDIT_COUNT; kind++)
 		link->limit[kind] = cfg->credit_out[kind];
 	return TCPX_OK;
+}
+
+void core_link_refs(struct core_link *link, uint64_t bytes)
+{
+	if (bytes > CORE_REF_MOST)
+		bytes = CORE_REF_MOST;
+	if (bytes > link->ref_chunk)
+		link->ref_chunk = (uint32_t)bytes;
 }
 
 static void chan_free(struct core_link *link, struct core_chan *chan)

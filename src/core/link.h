@@ -39,6 +39,7 @@
 #define CORE_QUANTUM_BYTES (4u << 20) /* of one transfer before the next one's turn */
 #define CORE_GRANT_BYTES (4u << 20)   /* staging is granted so much at once, while some is left */
 #define CORE_REF_BYTES (16u << 20)    /* a chunk that goes by reference */
+#define CORE_REF_MOST (128u << 20)    /* one to a peer who takes it: a copy begins slowly */
 #define CORE_REF_QUANTUM 8u	      /* of them, as CORE_QUANTUM_BYTES */
 #define CORE_REF_WINDOW                                                                            \
 	(512u << 20)		   /* of them, sent and not acknowledged: a cancel waits for them */
@@ -234,7 +235,7 @@ struct core_config {
 	uint32_t message_bytes;	  /* most of a message; 0: chunk_bytes */
 	uint32_t message_window;  /* sent and not acknowledged, on one channel */
 	uint32_t small_bytes;	  /* up to here the lane carries it; 0: CORE_SMALL_BYTES */
-	uint32_t ref_chunk;	  /* 0: CORE_REF_BYTES */
+	uint32_t ref_chunk;	  /* until the peer says more; 0: CORE_REF_BYTES */
 	uint32_t ref_window;	  /* 0: CORE_REF_WINDOW */
 	uint8_t secret[16];	  /* a number the peer cannot know */
 	uint64_t credit_out[FRAME_CREDIT_COUNT]; /* what the peer's hello gave us */
@@ -285,6 +286,7 @@ struct core_link {
 	} stage_out, stage_in;
 	bool stage_due, stage_waiting;
 	uint32_t npushes, rotor;
+	uint32_t ref_chunk; /* most bytes of a chunk by reference, as the peer takes it */
 	uint64_t ref_bytes; /* of bulk chunks by reference in the rings */
 	bool turn;	    /* sends or small jobs next */
 	bool flush;	    /* notifications ask for acknowledgements until all are taken */
@@ -299,6 +301,9 @@ struct core_link {
 tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg);
 /* After core_link_fail only. Frees what it owns. */
 void core_link_fini(struct core_link *link);
+
+/* The peer takes chunks by reference of so many bytes; less than before counts for nothing. */
+void core_link_refs(struct core_link *link, uint64_t bytes);
 
 /* Every transfer ends with status, every push and note is dropped. No channel may be in a call.
  * Idempotent. Where leased is set, those of which chunks by reference are under way end by

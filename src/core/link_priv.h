@@ -162,7 +162,7 @@ static inline uint64_t core_chunk_bytes(const struct core_link *link, const stru
 	bool others = link->bulk.next != link->bulk.prev;
 
 	if (job->by_ref)
-		return link->cfg.ref_chunk;
+		return link->ref_chunk;
 	if (job->by_msg)
 		return link->cfg.message_bytes;
 	while (job->fills && 2 * chunk <= link->cfg.filled_chunk_bytes &&

@@ -110,6 +110,9 @@ static void tell(struct engine_peer *peer, enum frame_share what, uint64_t id, t
 {
 	struct frame frame = {.type = FRAME_SHARE, .key = what, .xfer = id, .linear = pack(status)};
 
+	if (what == FRAME_SHARE_ANSWER && status == TCPX_OK)
+		frame.offset = CORE_REF_MOST;
+
 	peer_ctl_send(peer, &frame, NULL);
 }
 
@@ -415,6 +418,7 @@ static void take_answer(struct engine_peer *peer, const struct frame *frame)
 	if (share && (share->state == SHARE_OFFERED || share->state == SHARE_OPEN)) {
 		if (!frame->linear) {
 			share->state = SHARE_OPEN;
+			core_link_refs(&peer->core, frame->offset);
 			share_fd_end(share);
 		} else {
 			refuse(share);

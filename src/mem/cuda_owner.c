@@ -19,6 +19,7 @@
 #define GROUP_BYTES (4ull << 20)	/* 80 us of the bus */
 #define MOVE_BYTES (128ull << 20)	/* between GPUs the same time moves more */
 #define SPINS_UNDER 4			/* times as long while copies are under way */
+#define SPINS_MOVE 10			/* and the largest between GPUs */
 #define SPIN_BUSY_NS (20 * CLOCK_MS_NS) /* for sessions that poll busily */
 #define STEP_NS 50000			/* sleeps while copies are under way */
 #define STEP_MAX_NS 1000000		/* that seem to take for ever */
@@ -256,7 +257,7 @@ static void owner_wait(struct cuda_owner *owner, int64_t now_ns, int64_t quiet_n
 
 	/* A sleep ends late, and the engine stands still meanwhile. */
 	if (under)
-		spin_ns *= SPINS_UNDER;
+		spin_ns *= owner->lanes[CUDA_LANE_MOVE].nunder ? SPINS_MOVE : SPINS_UNDER;
 	if (spin_ns && atomic_load_explicit(&mem_busy_sessions, memory_order_relaxed))
 		spin_ns = SPIN_BUSY_NS;
 	if (waited_ns < spin_ns) {
@@ -467,8 +468,7 @@ static void owner_stop(struct cuda_owner *owner)
 /*
  * The caller waits for a thread that is about to end. One with copies under way is given a moment:
  * their done may need what the caller holds, or never come. One that lets go of its memory is given
- * longer: it may wait for a kernel that runs for as long as the application likes, and the caller
- * may be who ends that. Then it ends by itself.
+ * longer: a kernel may hold it up that the caller is about to end. Then it ends by itself.
  */
 static void owner_await(struct cuda_owner *owner, int64_t begin_ns)
 {

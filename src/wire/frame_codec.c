@@ -78,7 +78,9 @@ static tcpx_status check_shape(const struct frame *frame)
 	if (!shape)
 		return error_set(TCPX_ERR_PROTOCOL, 0, "frame of unknown type %u", frame->type);
 	if (shape & HAS_PAYLOAD)
-		payload_max = shape & IS_CONTROL ? FRAME_CONTROL_MAX : FRAME_PAYLOAD_MAX;
+		payload_max = shape & IS_CONTROL ? FRAME_CONTROL_MAX
+			      : is_ref(frame)	 ? FRAME_REF_MAX
+						 : FRAME_PAYLOAD_MAX;
 	if (frame->table_bytes > table_max)
 		return error_set(TCPX_ERR_PROTOCOL, 0,
 				 "frame of type %u with a table of %u bytes, allowed are %u",

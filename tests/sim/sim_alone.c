@@ -10,15 +10,13 @@ static void *stub_alloc(void *arg, size_t bytes)
 
 static void stub_free(void *arg, void *ptr, size_t bytes)
 {
-	(void)arg;
-	(void)bytes;
+	(void)arg, (void)bytes;
 	free(ptr);
 }
 
 static void stub_channel(void *arg, uint32_t channel)
 {
-	(void)arg;
-	(void)channel;
+	(void)arg, (void)channel;
 }
 
 static void stub_fence(void *arg, uint32_t channel, uint32_t epoch, uint64_t applied,
@@ -35,8 +33,7 @@ static void stub_ended(void *arg, struct core_xfer *xfer)
 
 static void stub_stage_give(void *arg, uint64_t bytes)
 {
-	(void)arg;
-	(void)bytes;
+	(void)arg, (void)bytes;
 }
 
 static void stub_fill(void *arg)
@@ -46,8 +43,7 @@ static void stub_fill(void *arg)
 
 static void stub_fill_drop(void *arg, struct core_job *job)
 {
-	(void)arg;
-	(void)job;
+	(void)arg, (void)job;
 }
 
 static uint64_t stub_stage_take(void *arg, uint64_t want, uint64_t least)
@@ -186,7 +182,7 @@ static void take_all(uint64_t seq)
 }
 
 /* Three bulk transfers of one priority, of so many turns each. */
-static void take_turns(uint64_t quantum, uint64_t each, bool by_ref)
+static void take_turns(uint64_t quantum, uint64_t each, bool by_ref, uint64_t refs)
 {
 	static struct alone writes[3];
 	uint64_t last = UINT64_MAX, bytes = 0, turns = 0;
@@ -194,6 +190,7 @@ static void take_turns(uint64_t quantum, uint64_t each, bool by_ref)
 	int i;
 
 	link_open();
+	core_link_refs(&alone_link, refs);
 	CHECK_EQ(core_chan_up(&alone_link, 1, 1), TCPX_OK);
 	for (i = 0; i < 3; i++)
 		(by_ref ? alone_post_by_ref : alone_post_write)(&writes[i], each * quantum);
@@ -221,8 +218,9 @@ static void take_turns(uint64_t quantum, uint64_t each, bool by_ref)
 void case_bulk_transfers_take_turns(void *arg)
 {
 	(void)arg;
-	take_turns(CORE_QUANTUM_BYTES, 16, false);
-	take_turns(CORE_REF_QUANTUM * CORE_REF_BYTES, 4, true);
+	take_turns(CORE_QUANTUM_BYTES, 16, false, 0);
+	take_turns(CORE_REF_QUANTUM * CORE_REF_BYTES, 4, true, 0);
+	take_turns(CORE_REF_QUANTUM * CORE_REF_BYTES, 4, true, CORE_REF_MOST);
 }
 
 /* Everything posted is filled. */
@@ -378,23 +376,17 @@ void case_who_rests_keeps_what_the_pool_allows(void *arg)
 	}
 }
 
-/* Of what goes by reference as much as the window holds; each acknowledgement brings what it made
- * room for. */
-void case_window_of_chunks_by_reference(void *arg)
+/* Each acknowledgement brings what it made room for. */
+static void window_of(uint32_t chunk)
 {
 	static struct alone write;
 	uint64_t total = (1ull << 30) + 1, cut = 0, seq = 0;
-	uint32_t kib[64];
-	int n, i;
+	uint32_t kib[64], n = CORE_REF_WINDOW / chunk;
 
-	(void)arg;
-	link_open();
-	CHECK_EQ(core_chan_up(&alone_link, 1, 1), TCPX_OK);
 	alone_post_by_ref(&write, total);
-	n = cut_all(kib, 64, &seq);
-	CHECK_EQ(n, CORE_REF_WINDOW / CORE_REF_BYTES);
-	for (i = 0; i < n; i++)
-		CHECK_EQ(kib[i], CORE_REF_BYTES >> 10);
+	CHECK_EQ(cut_all(kib, 64, &seq), n);
+	for (uint32_t i = 0; i < n; i++)
+		CHECK_EQ(kib[i], chunk >> 10);
 	CHECK_EQ(alone_link.ref_bytes, CORE_REF_WINDOW);
 	for (cut = alone_link.ref_bytes; cut < total; cut += alone_link.ref_bytes) {
 		take_all(seq);
@@ -404,7 +396,24 @@ void case_window_of_chunks_by_reference(void *arg)
 	}
 	take_all(seq);
 	CHECK_EQ(ended, 1);
+	ended = 0;
 	CHECK_EQ(alone_link.ref_bytes, 0);
+}
+
+/* As much as the window holds; a peer that takes larger chunks gets them. */
+void case_window_of_chunks_by_reference(void *arg)
+{
+	static const uint64_t told[] = {1, 2 * CORE_REF_BYTES, UINT64_MAX, 1};
+	static const uint32_t cut[] = {CORE_REF_BYTES, 2 * CORE_REF_BYTES, CORE_REF_MOST,
+				       CORE_REF_MOST};
+
+	(void)arg;
+	link_open();
+	CHECK_EQ(core_chan_up(&alone_link, 1, 1), TCPX_OK);
+	for (int i = 0; i < 4; i++) {
+		core_link_refs(&alone_link, told[i]);
+		window_of(cut[i]);
+	}
 	core_link_fail(&alone_link, TCPX_ERR_DISCONNECTED);
 	core_link_fini(&alone_link);
 }

@@ -107,8 +107,8 @@ static void lane_route(struct sim_xfer *xfer)
 	bool moves = x->op == TCPX_OP_WRITE || x->op == TCPX_OP_READ;
 	uint32_t percent = xfer->side->sim->p.by_lane;
 
-	xfer->x.by_lane = percent && moves && !x->by_ref && !x->by_msg && !x->local_staged &&
-			  !x->remote_staged && sim_route_drawn(xfer->side->sim, percent);
+	xfer->x.by_lane = percent && moves && !x->by_msg && !x->local_staged && !x->remote_staged &&
+			  sim_route_drawn(xfer->side->sim, percent);
 }
 
 tcpx_status sim_post(struct sim_xfer *xfer)
@@ -127,6 +127,8 @@ tcpx_status sim_post(struct sim_xfer *xfer)
 	if (xfer->x.has_notify || xfer->x.op == TCPX_OP_NOTIFY)
 		make_note(xfer);
 	record(xfer);
+	if (xfer->post == 2)
+		core_link_refs(&side->link, sim->p.ref_most);
 	sim_ref_route(xfer);
 	sim_msg_route(xfer);
 	lane_route(xfer);

@@ -128,6 +128,8 @@ void sim_profile_lane(struct sim_profile *p, uint64_t seed)
 	rng_seed(&rng, seed ^ LANE_SALT);
 	if (rng_one_in(&rng, 4))
 		p->by_lane = PICK(&rng, 20, 60, 100);
+	if (rng_one_in(&rng, 2))
+		p->ref_most = p->ref_chunk * PICK(&rng, 1, 2, 7, 40);
 }
 
 /* Room for one slice of any job, or for more. Drawn last: seeds older than filling keep their

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Mapped GPU memory between two processes while each call of the driver fails once, on either side:
  * the right bytes, by reference or not, and nothing left behind. */
-#include "share_rig.h"
+#include "share_stock.h"
 
 /* The calls that sharing makes, and nothing else does but registering. */
 static const char *const failing[] = {

@@ -203,20 +203,25 @@ static void every_type_has_its_limits(void **state)
 	}
 }
 
-static tcpx_status decode_ref(unsigned type, uint32_t table, uint32_t sources)
+static tcpx_status decode_ref_of(unsigned type, uint32_t table, uint32_t sources, uint32_t payload)
 {
 	struct frame frame = {.type = (uint8_t)type,
 			      .flags = FRAME_F_REF,
 			      .table_bytes = table,
-			      .payload_bytes = FRAME_PAYLOAD_MAX,
+			      .payload_bytes = payload,
 			      .follows = sources},
 		     back;
 	uint8_t bytes[FRAME_HEADER_BYTES];
 
-	if (type == FRAME_READ_REQ || type == FRAME_CTS)
-		frame.payload_bytes = 0;
 	wire_frame_encode(&frame, bytes);
 	return wire_frame_decode(bytes, &back);
+}
+
+static tcpx_status decode_ref(unsigned type, uint32_t table, uint32_t sources)
+{
+	bool asks = type == FRAME_READ_REQ || type == FRAME_CTS;
+
+	return decode_ref_of(type, table, sources, asks ? 0 : FRAME_REF_MAX);
 }
 
 /* The end of the table says where the payload is; only a WRITE's has something before it. */
@@ -237,6 +242,8 @@ static void chunks_may_come_by_reference(void **state)
 	assert_int_equal(decode_ref(FRAME_CTS, 0, 0), TCPX_OK);
 	assert_int_equal(decode_ref(FRAME_SEND, 0, 0), TCPX_ERR_PROTOCOL);
 	assert_int_equal(decode_ref(FRAME_NOTIFY, 0, 0), TCPX_ERR_PROTOCOL);
+	assert_int_equal(decode_ref_of(FRAME_DATA, 30, 20, FRAME_REF_MAX + 1), TCPX_ERR_PROTOCOL);
+	assert_int_equal(decode_ref_of(FRAME_READ_REQ, 20, 0, 1), TCPX_ERR_PROTOCOL);
 }
 
 static tcpx_status decode_msg(unsigned type, uint32_t payload)

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the two sides of share_rig.h have open, before and after. */
+#ifndef UNIT_SHARE_STOCK_H
+#define UNIT_SHARE_STOCK_H
+
+#include "share_rig.h"
+
+/* What both processes have open and alive. */
+struct stock {
+	int live[2], descriptors[2];
+};
+
+static inline struct stock stock_of(struct share_pair *pair)
+{
+	return (struct stock){{(int)fake.live(NULL), far_asks(pair, 'l', 0)},
+			      {(int)open_descriptors(), far_asks(pair, 'n', 0)}};
+}
+
+static inline void stock_same(struct share_pair *pair, const struct stock *want, const char *what)
+{
+	struct stock now = stock_of(pair);
+
+	if (memcmp(&now, want, sizeof(now)) != 0)
+		fail_msg("%s: left: near %d objects %d descriptors, far %d and %d", what,
+			 now.live[0] - want->live[0], now.descriptors[0] - want->descriptors[0],
+			 now.live[1] - want->live[1], now.descriptors[1] - want->descriptors[1]);
+}
+
+#endif
