@@ -4,12 +4,15 @@
  * that are awake or lead, so what is alone in its session, as those of its link before it were,
  * goes by the lane up to a greater size; and who posts a WRITE sends the first of it himself. One
  * thread serves all lanes of a process, and must not do the workers' work: one that is posted and
- * one that is answered at a time, whatever the number of sessions and peers.
+ * one that is answered at a time, whatever the number of sessions and peers. What goes by reference
+ * has frames without bytes, and no such turn.
  */
 #include "engine/lone.h"
 
 #define LONE_BYTES (256u << 10)
-#define SENT_BYTES (1u << 20) /* by who posts it, a channel's share at most */
+#define WATCHED_BYTES (1u << 20) /* while the lanes' worker stays awake beside who looks */
+#define REF_BYTES (256ull << 20) /* by reference: what is behind it waits for its end */
+#define SENT_BYTES (1u << 20)	 /* by who posts it, a channel's share at most */
 #define STREAK 3 /* so many without company before it, or a burst's first one would go astray */
 
 static bool take_turn(_Atomic uint32_t *turn)
@@ -26,8 +29,17 @@ static bool plain(const struct engine_request *request)
 	const struct core_xfer *xfer = &request->xfer;
 	const struct engine_chan *lane = request->peer->chan[CORE_LANE];
 
-	return !xfer->by_ref && !xfer->by_msg && !xfer->local_staged && !xfer->remote_staged &&
-	       lane && !lane->net->ops->lend;
+	return !xfer->by_msg && !xfer->local_staged && !xfer->remote_staged && lane &&
+	       !lane->net->ops->lend;
+}
+
+static uint64_t lane_bytes(const struct engine_request *request)
+{
+	if (request->xfer.by_ref)
+		return REF_BYTES;
+	if (!plain(request))
+		return 0;
+	return worker_watched() ? WATCHED_BYTES : LONE_BYTES;
 }
 
 /* Nothing else is under way, and nothing was when the last ones were posted. */
@@ -48,18 +60,20 @@ static bool is_alone(const struct engine_request *request)
 void lone_route(struct engine_request *request)
 {
 	struct core_xfer *xfer = &request->xfer;
-	uint64_t total = request->prog.total;
+	uint64_t total = request->prog.total, most = lane_bytes(request);
 	bool moves = xfer->op == TCPX_OP_WRITE || xfer->op == TCPX_OP_READ;
-	bool lone = is_alone(request) && moves && total > CORE_SMALL_BYTES && plain(request);
+	bool lone = is_alone(request) && moves && total > CORE_SMALL_BYTES && most;
 
-	xfer->by_lane = lone && total <= LONE_BYTES && take_turn(&engine_runtime.lone_posted);
-	request->sends = lone && xfer->op == TCPX_OP_WRITE && total <= SENT_BYTES;
+	xfer->by_lane =
+		lone && total <= most && (xfer->by_ref || take_turn(&engine_runtime.lone_posted));
+	request->sends = lone && xfer->op == TCPX_OP_WRITE &&
+			 (xfer->by_ref ? xfer->by_lane : total <= SENT_BYTES);
 	atomic_store(&request->leads, total <= CORE_SMALL_BYTES || xfer->by_lane);
 }
 
 void lone_over(struct engine_request *request)
 {
-	if (request->xfer.by_lane)
+	if (request->xfer.by_lane && !request->xfer.by_ref)
 		atomic_store(&engine_runtime.lone_posted, 0);
 	request->xfer.by_lane = false;
 }
@@ -67,14 +81,17 @@ void lone_over(struct engine_request *request)
 void lone_serve(struct core_push *push, const struct frame *request)
 {
 	struct core_job *job = &push->job;
+	uint64_t total = push->prog.total;
 
-	job->by_lane = request->key == FRAME_READ_BY_LANE && !job->fills && !job->by_ref &&
-		       !job->by_msg && push->prog.total <= LONE_BYTES &&
-		       take_turn(&engine_runtime.lone_answered);
+	if (request->key != FRAME_READ_BY_LANE || job->fills || job->by_msg)
+		return;
+	job->by_lane = job->by_ref
+			       ? total <= REF_BYTES
+			       : total <= WATCHED_BYTES && take_turn(&engine_runtime.lone_answered);
 }
 
 void lone_served(const struct core_push *push)
 {
-	if (push->job.by_lane)
+	if (push->job.by_lane && !push->job.by_ref)
 		atomic_store(&engine_runtime.lone_answered, 0);
 }

@@ -18,7 +18,8 @@
 #define SPIN_NS (200 * 1000ll)
 /* A look that found nothing counts so long: between those of who spins are microseconds. */
 #define LOOK_NS (20 * 1000ll)
-#define LOOK_CORES 8 /* fewer are the application's that looks, and the workers' */
+#define WATCH_NS (50 * 1000ll) /* between two transfers nobody looks for longer than that */
+#define LOOK_CORES 8	       /* fewer are the application's that looks, and the workers' */
 
 static _Thread_local const struct engine_worker *current;
 
@@ -84,6 +85,13 @@ void worker_looked(void)
 {
 	if (atomic_load_explicit(&look_room, memory_order_relaxed))
 		atomic_store_explicit(&looked_ns, clock_now_ns(), memory_order_relaxed);
+}
+
+bool worker_watched(void)
+{
+	int64_t look_ns = atomic_load_explicit(&looked_ns, memory_order_relaxed);
+
+	return look_ns && clock_now_ns() - look_ns < WATCH_NS;
 }
 
 /* Sessions poll busily; or an application looks for the lanes' news as fast as it can: then their

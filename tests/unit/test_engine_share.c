@@ -84,6 +84,42 @@ static void lists_go_by_reference(void **state)
 	free(source);
 }
 
+/* Frames that went by bulk channels of whoever sends the bytes of so many transfers, one by one. */
+static int by_bulk(struct share_pair *pair, enum tcpx_op op, unsigned count)
+{
+	bool read = op == TCPX_OP_READ;
+	int before = read ? far_asks(pair, 'g', 0) : side_chunks(&pair->near, 0);
+
+	for (unsigned i = 0; i < count; i++)
+		assert_int_equal(share_move(pair, op), TCPX_OK);
+	return (read ? far_asks(pair, 'g', 0) : side_chunks(&pair->near, 0)) - before;
+}
+
+/* Its frames have no bytes: one alone takes the lane whatever its size, others do not. */
+static void one_at_a_time_takes_the_lane(void **state)
+{
+	static const enum tcpx_op ops[] = {TCPX_OP_WRITE, TCPX_OP_READ};
+	struct share_pair pair;
+
+	(void)state;
+	share_open(&pair, true, 0, 1);
+	for (int i = 0; i < 2; i++) {
+		tcpx_request recv;
+
+		assert_true(share_settles(&pair, ops[i], SHARE_TRIES));
+		(void)by_bulk(&pair, ops[i], 4);
+		assert_int_equal(by_bulk(&pair, ops[i], 10), 0);
+		assert_int_equal(
+			side_start(&pair.near, TCPX_OP_RECV, pair.theirs, SHARE_BYTES, &recv),
+			TCPX_OK);
+		assert_true(by_bulk(&pair, ops[i], 5) >= 5);
+		assert_int_equal(tcpx_request_cancel(pair.near.session, recv), TCPX_OK);
+		assert_int_equal(side_end(&pair.near, recv), TCPX_ERR_CANCELLED);
+	}
+	assert_int_equal(engine_runtime.lone_posted | engine_runtime.lone_answered, 0);
+	share_close(&pair);
+}
+
 /* More than the window allows at once. */
 static void many_transfers_share_the_window(void **state)
 {
@@ -297,6 +333,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(two_processes_two_gpus),
 		cmocka_unit_test(two_processes_one_gpu),
 		cmocka_unit_test(lists_go_by_reference),
+		cmocka_unit_test(one_at_a_time_takes_the_lane),
 		cmocka_unit_test(many_transfers_share_the_window),
 		cmocka_unit_test(deregister_waits_for_the_reader),
 		cmocka_unit_test(deregister_unmaps_at_the_peer),
