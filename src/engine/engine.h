@@ -58,6 +58,7 @@ struct engine_runtime {
 	uint32_t nworkers;	      /* of bulk channels; one more behind them serves the lanes */
 	uint32_t fork_generation;     /* of the process that started it */
 	struct list_node late;	      /* closed sessions whose memory a copy still has; lock */
+	bool late_looked;	      /* a thread looks after them; lock */
 	struct sys_post prefill_post; /* somebody waits for staging memory */
 	_Atomic bool prefill_watched;
 	_Atomic uint32_t lone_posted, lone_answered; /* lone.c: how many there are */

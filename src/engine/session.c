@@ -25,6 +25,7 @@
 
 #define SESSION_MAGIC 0x74637078u
 #define CLOSE_WAIT_NS CLOCK_S_NS
+#define LATE_LOOK_US 10000
 
 static void deadline_run(struct sys_timer *timer, int64_t now_ns)
 {
@@ -145,6 +146,38 @@ static void free_late_ones(void)
 		runtime_put();
 		session_destroy(late);
 	}
+}
+
+/* For as long as it takes: nobody else may ever open or close a session. */
+static void *late_main(void *arg)
+{
+	struct engine_runtime *runtime = arg;
+	bool left;
+
+	do {
+		usleep(LATE_LOOK_US);
+		free_late_ones();
+		pthread_mutex_lock(&runtime->lock);
+		left = runtime->late_looked = !list_empty(&runtime->late);
+		pthread_mutex_unlock(&runtime->lock);
+	} while (left);
+	return NULL;
+}
+
+/* Without a thread the next open or close frees it. */
+static void be_late(struct engine_session *session)
+{
+	struct engine_runtime *runtime = &engine_runtime;
+	pthread_t thread;
+
+	pthread_mutex_lock(&runtime->lock);
+	list_push_back(&runtime->late, &session->node);
+	if (!runtime->late_looked &&
+	    sys_thread_start(&thread, "tcpx-late", late_main, runtime) == TCPX_OK) {
+		runtime->late_looked = true;
+		pthread_detach(thread);
+	}
+	pthread_mutex_unlock(&runtime->lock);
 }
 
 static void enlist(void *arg)
@@ -300,9 +333,7 @@ void engine_session_close(struct engine_session *session)
 		 "look-ups end",
 		 session->name, atomic_load(&session->peers.live));
 	atomic_store(&session->magic, 0);
-	pthread_mutex_lock(&engine_runtime.lock);
-	list_push_back(&engine_runtime.late, &session->node);
-	pthread_mutex_unlock(&engine_runtime.lock);
+	be_late(session);
 }
 
 static tcpx_status check_trust(const struct engine_session *session)

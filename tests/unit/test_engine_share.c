@@ -294,6 +294,41 @@ static void reader_of_a_dead_source_unmaps(void **state)
 	assert_int_equal(fake.settle(0), 0);
 }
 
+static uint32_t runtime_refs(void)
+{
+	uint32_t refs;
+
+	pthread_mutex_lock(&engine_runtime.lock);
+	refs = engine_runtime.refs;
+	pthread_mutex_unlock(&engine_runtime.lock);
+	return refs;
+}
+
+/* A copy that does not end keeps what it uses when the last session closes; what is left of it goes
+ * when it ended, and nobody need call us for that. */
+static void a_closed_session_goes_with_its_last_copy(void **state)
+{
+	struct share_pair pair;
+	tcpx_request request;
+
+	(void)state;
+	share_open(&pair, true, 0, 1);
+	assert_true(share_settles(&pair, TCPX_OP_READ, SHARE_TRIES));
+	hold_near(&pair, 1);
+	assert_int_equal(share_start(&pair, TCPX_OP_READ, &request), TCPX_OK);
+	while (!fake.queued())
+		sched_yield();
+	tcpx_session_close(pair.near.session);
+	assert_int_equal(runtime_refs(), 1);
+	hold_near(&pair, 0);
+	while (runtime_refs())
+		sched_yield();
+	assert_int_equal(far_asks(&pair, 'q', 1), 0);
+	share_child_gone(&pair);
+	share_give(pair.near.device, pair.near.memory);
+	assert_int_equal(fake.settle(0), 0);
+}
+
 /* Without access between the GPUs bytes go the long way; to the same GPU the short one. */
 static void without_peer_access_bytes_are_staged(void **state)
 {
@@ -342,6 +377,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_killed_reader_lets_go),
 		cmocka_unit_test(a_lease_outlives_the_link),
 		cmocka_unit_test(reader_of_a_dead_source_unmaps),
+		cmocka_unit_test(a_closed_session_goes_with_its_last_copy),
 	};
 	const struct CMUnitTest without[] = {
 		cmocka_unit_test(without_peer_access_bytes_are_staged),
