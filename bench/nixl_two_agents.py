@@ -7,6 +7,7 @@ backends named, as many times as --repeat says, so that they meet the same machi
 import argparse
 import ctypes
 import json
+import math
 import multiprocessing
 import os
 import resource
@@ -95,6 +96,13 @@ def pattern(length, seed):
     return numpy.random.default_rng(seed).integers(0, 256, length, dtype=numpy.uint8)
 
 
+def scattered(count):
+    """0 to count - 1 in an order in which none follows its neighbour: or a backend may move a list
+    as one piece."""
+    step = next(n for n in range(count * 3 // 8 + 2, count + 3) if math.gcd(n, count) == 1)
+    return numpy.arange(count, dtype=numpy.uint64) * numpy.uint64(step) % numpy.uint64(count)
+
+
 class Agent:
     """One end: an agent with one backend, its memory, and what it measures."""
 
@@ -116,7 +124,7 @@ class Agent:
 
     def descriptors(self, memory_kind, address, block, count, gpu):
         rows = numpy.empty((count, 3), dtype=numpy.uint64)
-        rows[:, 0] = address + numpy.arange(count, dtype=numpy.uint64) * numpy.uint64(block)
+        rows[:, 0] = address + scattered(count) * numpy.uint64(block)
         rows[:, 1], rows[:, 2] = block, gpu
         return self.agent.get_xfer_descs(rows, memory_kind)
 
