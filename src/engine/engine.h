@@ -364,7 +364,7 @@ bool worker_sleeps(const struct engine_chan *chan);
 void worker_again(struct engine_chan *chan); /* runs chan_event(EPOLLIN) soon */
 void worker_poll(struct engine_chan *chan);  /* its own thread: the same, and who else may run */
 void worker_bury(struct engine_chan *chan);  /* takes over one reference */
-void worker_looked(void); /* an application did, and found nothing: it may spin */
+void worker_looked(void);  /* an application did, and found nothing: it may spin */
 bool worker_watched(void); /* one did just now, and the lanes' worker may stay awake beside it */
 bool worker_is_current(const struct engine_worker *worker);
 

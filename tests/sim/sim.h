@@ -55,7 +55,7 @@ struct sim_profile {
 	uint32_t ref_chunk, ref_window;
 	uint32_t by_lane;  /* percent of plain WRITEs and READs that go by the lane */
 	uint32_t ref_most; /* the peer says some time that it takes such chunks by reference */
-	uint32_t by_msg;  /* percent of posts whose bytes go as messages; not beside by_ref */
+	uint32_t by_msg;   /* percent of posts whose bytes go as messages; not beside by_ref */
 	uint32_t message_channels, message_bytes, message_window;
 };
 

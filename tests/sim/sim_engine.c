@@ -157,9 +157,8 @@ static struct sim_push *push_new(struct sim_side *side, const struct sim_frame *
 	push->push.job.by_ref = ref;
 	push->push.job.by_msg = frame->frame.flags & FRAME_F_MSG;
 	push->push.job.fills &= !ref && !push->push.job.by_msg;
-	push->push.job.by_lane = frame->frame.key == FRAME_READ_BY_LANE &&
-				 !push->push.job.by_msg && !push->push.job.fills &&
-				 sim_route_drawn(side->sim, 80);
+	push->push.job.by_lane = frame->frame.key == FRAME_READ_BY_LANE && !push->push.job.by_msg &&
+				 !push->push.job.fills && sim_route_drawn(side->sim, 80);
 	push->push.job.peer_xfer = frame->frame.xfer;
 	push->push.job.linear_base = frame->frame.linear;
 	list_push_back(&side->pushes, &push->node);
