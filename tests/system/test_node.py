@@ -128,6 +128,16 @@ def test_ways(tool, op, peers):
                                     for rank in (0, 1) for gpu in (0, 1)]
 
 
+def test_local_is_taken_or_an_error(tool):
+    """The same words as of perf; on one host it is there, beside --no-local it is refused."""
+    done = Ranks(tool, *SMALL, "--gpus", "0-1", "--transport", "local").end()
+    assert [one.returncode for one in done] == [0, 0], done[0].stderr + done[1].stderr
+    assert len(re.findall(r"^ +\d+ \S+ +\d+ .* local ", done[0].stdout, re.M)) == 4
+    for one in Ranks(tool, *SMALL, "--gpus", "0", "--transport", "local", "--no-local").end():
+        assert one.returncode == 2
+        assert "--transport local and --no-local exclude each other" in one.stderr
+
+
 def test_pairs_of_a_file(tool, tmp_path):
     pairs = tmp_path / "pairs"
     pairs.write_text("# who with whom\n0:0 1:1\n1:0 0:1  # the other way round\n\n0:0 1:2\n",

@@ -150,6 +150,15 @@ def test_owners_among_the_rails_by_tcp(tool, pair, played, name):
         "eth1", "eth1", "eth2", "eth2", "-", "-", "eth4", "eth4"]
 
 
+@pytest.mark.usefixtures("with_crypto")
+def test_local_wants_one_host(tool, pair, played):
+    done = drive(tool, pair, played, "--transport", "local", "--mem", "host", "--gpus", "0",
+                 "--size", "64K", "--iters", "2", "--memory", "128K")
+    assert [one.returncode for one in done] == [1, 1]
+    for one in done:
+        assert "peer is not on this host, local only" in one.stderr
+
+
 @pytest.mark.usefixtures("with_crypto", "with_json")
 def test_a_wrong_pair_that_is_believed(tool, pair, played, messages):
     """Pairing is off: the run ends, names the place, and the doctor the cause and the way out."""

@@ -28,13 +28,13 @@
 #define NODE_TOLD_MAX 100 /* lines [PERF] Iter */
 
 #define NODE_OPS "write|read|send"
-#define NODE_TRANSPORTS "auto|tcp|plugin|gpudirect"
+#define NODE_TRANSPORTS "auto|tcp|local|plugin|gpudirect"
 #define NODE_MEMS "auto|host|cuda"
 #define NODE_CHECKS "smoke|devmem"
 #define NODE_UNPACKS "kernel|d2d|host|none|host-recv"
 
 enum node_op { NODE_WRITE, NODE_READ, NODE_SEND };
-enum node_transport { NODE_AUTO, NODE_TCP, NODE_PLUGIN, NODE_GPUDIRECT };
+enum node_transport { NODE_AUTO, NODE_TCP, NODE_LOCAL, NODE_PLUGIN, NODE_GPUDIRECT };
 enum node_check { NODE_CHECK_SMOKE, NODE_CHECK_DEVMEM };
 enum node_mem { NODE_MEM_AUTO, NODE_MEM_HOST, NODE_MEM_CUDA };
 

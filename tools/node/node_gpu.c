@@ -40,7 +40,9 @@ static tcpx_status open_session(struct node_gpu *gpu)
 	session_name(gpu->node, self_of(gpu), name, sizeof(name));
 	/* Contacts come over the control link alone. */
 	opts.flags |= o->insecure ? TCPX_SESSION_INSECURE : TCPX_SESSION_INFO_ONLY;
-	if (o->no_local || o->transport != NODE_AUTO)
+	if (o->transport == NODE_LOCAL)
+		opts.flags |= TCPX_SESSION_LOCAL_ONLY;
+	else if (o->no_local || o->transport != NODE_AUTO)
 		opts.flags |= TCPX_SESSION_NO_LOCAL;
 	if (messages(gpu->node)) {
 		opts.plugin = o->plugin.file;

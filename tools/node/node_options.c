@@ -32,7 +32,7 @@ const struct cli_option node_option_table[] = {
 	 AT(transport),
 	 "auto",
 	 0,
-	 "auto (same host: local), tcp, plugin, gpudirect"},
+	 "auto, tcp, local (same host), plugin, gpudirect"},
 	{"mem",
 	 "KIND",
 	 {CLI_CHOICE, 0, 0, NODE_MEMS},

@@ -168,6 +168,8 @@ int node_start(const struct cli_command *command, struct node *node, struct node
 		node->gpus[i].number = numbers[i];
 		node->gpus[i].listed = i;
 	}
+	if (o->transport == NODE_LOCAL && o->no_local)
+		return cli_usage("--transport local and --no-local exclude each other");
 	rc = check_hostfile(command, o, first < argc);
 	if (rc == CLI_GO && first < argc)
 		rc = take_host(node, o, argv[first]);
