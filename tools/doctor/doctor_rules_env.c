@@ -164,16 +164,17 @@ static void judge_aliases(struct doctor_judge *j)
 		size_t len;
 
 		for (; value && *list; list += len + (list[len] == ' ')) {
+			char name[80] = ""; /* more than any has */
 			const char *other;
 
 			len = strcspn(list, " ");
-			other = doctor_text(j->facts, "env.%.*s", (int)len, list);
+			strncat(name, list, len < sizeof(name) ? len : sizeof(name) - 1);
+			other = doctor_text(j->facts, "env.%s", name);
 			if (!other || !strncmp(list, "NCCL_", 5) || is_same(row, value, other))
 				continue;
-			doctor_warn(j, "%s=%.60s and %.*s=%.60s", row->name, value, (int)len, list,
-				    other);
+			doctor_warn(j, "%s=%.60s and %s=%.60s", row->name, value, name, other);
 			doctor_cause(j, "they are two names of one option; the first counts");
-			doctor_fix(j, "unset %.*s", (int)len, list);
+			doctor_fix(j, "unset %s", name);
 		}
 	}
 }
