@@ -225,6 +225,7 @@ run_plugin() {
 run_beside() {
 	if [ -x "$beside" ]; then
 		step "what runs beside us" timeout 300 "$beside"
+		step "the same, by reference" timeout 300 "$beside" --local
 	else
 		left_out "what runs beside us: $beside is not there"
 	fi
