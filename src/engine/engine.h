@@ -50,16 +50,16 @@ struct engine_worker {
 
 struct engine_runtime {
 	pthread_mutex_t lock;
-	uint32_t refs;
+	_Atomic uint32_t refs; /* changes under the lock, which a forked child may find held */
 	struct sys_loop loop;
 	pthread_t control;
 	_Atomic int stop;
 	struct engine_worker *workers;
-	uint32_t nworkers;	      /* of bulk channels; one more behind them serves the lanes */
-	uint32_t fork_generation;     /* of the process that started it */
-	struct list_node late;	      /* closed sessions whose memory a copy still has; lock */
-	bool late_looked;	      /* a thread looks after them; lock */
-	struct sys_post prefill_post; /* somebody waits for staging memory */
+	uint32_t nworkers; /* of bulk channels; one more behind them serves the lanes */
+	_Atomic uint32_t fork_generation; /* of the process that started it */
+	struct list_node late;		  /* closed sessions whose memory a copy still has; lock */
+	bool late_looked;		  /* a thread looks after them; lock */
+	struct sys_post prefill_post;	  /* somebody waits for staging memory */
 	_Atomic bool prefill_watched;
 	_Atomic uint32_t lone_posted, lone_answered; /* lone.c: how many there are */
 
