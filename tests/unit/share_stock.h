@@ -26,4 +26,10 @@ static inline void stock_same(struct share_pair *pair, const struct stock *want,
 			 now.live[1] - want->live[1], now.descriptors[1] - want->descriptors[1]);
 }
 
+/* Who waits for a small transfer receives by itself, and the session keeps a descriptor for it. */
+static inline void wait_leading(struct share_pair *pair)
+{
+	assert_int_equal(share_part(pair, TCPX_OP_WRITE, 64), TCPX_OK);
+}
+
 #endif

@@ -70,6 +70,7 @@ static void every_call_fails_once(void **state)
 	share_memory = SHARE_INSIDE;
 	share_open(&pair, true, 0, 1);
 	share_settle(&pair, TCPX_OP_WRITE);
+	wait_leading(&pair);
 	life(&pair, turn++);
 	before = stock_of(&pair);
 	side_register(&pair.near);

@@ -144,12 +144,6 @@ static void what_cannot_be_exported_is_staged(void **state)
 	assert_int_equal(open_descriptors(), before);
 }
 
-/* Who waits for a small transfer receives by itself, and the session keeps a descriptor for it. */
-static void wait_leading(struct share_pair *pair)
-{
-	assert_int_equal(share_part(pair, TCPX_OP_WRITE, 64), TCPX_OK);
-}
-
 /* Both ways, then both regions go: nothing of theirs is left while the link lives. */
 static void deregister_unmaps_at_the_peer(void **state)
 {
