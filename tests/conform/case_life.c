@@ -6,6 +6,7 @@
 
 #include "conform.h"
 #include "engine/engine.h"
+#include "runtime_refs.h"
 
 #define RW (TCPX_RIGHT_READ | TCPX_RIGHT_WRITE)
 
@@ -300,16 +301,6 @@ static void case_far_killed(struct env *env)
 	close(env->fd);
 	env_far(env, NULL); /* a new one connects at once */
 	env_connect(env);
-}
-
-static uint32_t runtime_refs(void)
-{
-	uint32_t refs;
-
-	pthread_mutex_lock(&engine_runtime.lock);
-	refs = engine_runtime.refs;
-	pthread_mutex_unlock(&engine_runtime.lock);
-	return refs;
 }
 
 /* A copy that ends after its session: what it holds lives until then, and goes by itself, whatever

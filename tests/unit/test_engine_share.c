@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GPU memory between two sessions of one host by reference: bytes, fall-back, leases, the end. */
+#include "runtime_refs.h"
 #include "share_rig.h"
 
 /* Which of the two processes holds its GPUs: the one that copies. */
@@ -226,6 +227,20 @@ static void cancel_waits_for_the_reader(void **state)
 	share_close(&pair);
 }
 
+/* A READ whose copy, our own, stands in its queue until hold_near(pair, 0). */
+static tcpx_request held_read(struct share_pair *pair)
+{
+	tcpx_request request;
+
+	share_open(pair, true, 0, 1);
+	assert_true(share_settles(pair, TCPX_OP_READ, SHARE_TRIES));
+	hold_near(pair, 1);
+	assert_int_equal(share_start(pair, TCPX_OP_READ, &request), TCPX_OK);
+	while (!fake.queued())
+		sched_yield();
+	return request;
+}
+
 /* A READ that we cancel: our own copies are what is waited for. */
 static void cancelled_read_is_quiet(void **state)
 {
@@ -233,12 +248,7 @@ static void cancelled_read_is_quiet(void **state)
 	tcpx_request request;
 
 	(void)state;
-	share_open(&pair, true, 0, 1);
-	assert_true(share_settles(&pair, TCPX_OP_READ, SHARE_TRIES));
-	hold_near(&pair, 1);
-	assert_int_equal(share_start(&pair, TCPX_OP_READ, &request), TCPX_OK);
-	while (!fake.queued())
-		sched_yield();
+	request = held_read(&pair);
 	cancel_waits(&pair, TCPX_OP_READ, request, hold_near);
 	share_close(&pair);
 }
@@ -294,30 +304,14 @@ static void reader_of_a_dead_source_unmaps(void **state)
 	assert_int_equal(fake.settle(0), 0);
 }
 
-static uint32_t runtime_refs(void)
-{
-	uint32_t refs;
-
-	pthread_mutex_lock(&engine_runtime.lock);
-	refs = engine_runtime.refs;
-	pthread_mutex_unlock(&engine_runtime.lock);
-	return refs;
-}
-
 /* A copy that does not end keeps what it uses when the last session closes; what is left of it goes
  * when it ended, and nobody need call us for that. */
 static void a_closed_session_goes_with_its_last_copy(void **state)
 {
 	struct share_pair pair;
-	tcpx_request request;
 
 	(void)state;
-	share_open(&pair, true, 0, 1);
-	assert_true(share_settles(&pair, TCPX_OP_READ, SHARE_TRIES));
-	hold_near(&pair, 1);
-	assert_int_equal(share_start(&pair, TCPX_OP_READ, &request), TCPX_OK);
-	while (!fake.queued())
-		sched_yield();
+	(void)held_read(&pair);
 	tcpx_session_close(pair.near.session);
 	assert_int_equal(runtime_refs(), 1);
 	hold_near(&pair, 0);
