@@ -19,6 +19,7 @@
 #include "launch.h"
 #include "perf_buffer.h"
 #include "perf_layout.h"
+#include "perf_memory.h"
 
 #define NODE_GPUS_MAX 64
 #define NODE_RANKS_MAX 1024
@@ -40,7 +41,8 @@ enum node_mem { NODE_MEM_AUTO, NODE_MEM_HOST, NODE_MEM_CUDA };
 
 /* What the command line says; the same in all ranks where node_same() looks at it. */
 struct node_options {
-	uint64_t op, transport, mem, check, channels, size, iters, memory, port_base;
+	uint64_t op, transport, mem, check, channels, size, iters, port_base;
+	uint64_t memory; /* 0: by the kind of memory; node->memory is what it became */
 	double timeout;
 	const char *gpus, *nics, *peers, *bind, *key, *json, *launcher, *rendezvous, *hostfile;
 	uint64_t repeat; /* of mesh */
@@ -57,6 +59,8 @@ struct node_end {
 struct node_hello {
 	char version[32], host[NODE_NAME_MAX];
 	char options[512]; /* what must be the same, "op=write size=..." */
+	char boot[40];	   /* of the kernel: ranks of one host share its memory */
+	struct perf_memory memory;
 	uint32_t ngpus;
 	struct {
 		uint32_t number; /* as the user counts them */
@@ -149,8 +153,9 @@ struct node {
 	struct node_tokens *tokens;    /* likewise */
 	int done_fd;		       /* eventfd: a thread of a stage has ended */
 	struct node_control *control;
-	uint32_t slots;	  /* transfers of a link in a window */
-	uint32_t windows; /* of the run */
+	uint64_t memory, least_memory; /* --memory; that of one transfer in a window */
+	uint32_t slots;		       /* transfers of a link in a window */
+	uint32_t windows;	       /* of the run */
 	uint32_t window, used;
 	uint64_t ready_ns;   /* from the start to READY */
 	uint64_t elapsed_ns; /* of the windows, to the slowest end of this rank */
@@ -186,6 +191,15 @@ tcpx_status node_share_tokens(struct node *node);
  * node_end_at(), for free(). */
 tcpx_status node_share_all(struct node *node, const char *stage, const void *own, size_t each,
 			   void **out_all);
+
+/* node_memory.c: what this process has, before anyone takes of it. */
+#define NODE_MEMORY_HOST (32ull << 20) /* defaults of --memory */
+#define NODE_MEMORY_GPU (256ull << 20)
+void node_memory_read(struct node_hello *own);
+bool node_memory_is_hosts(const struct node_hello *hello); /* not that of GPUs */
+/* areas: of each rank, those of all its GPUs. ERR_NO_MEMORY: the ranks of this host take more than
+ * is available, or than their cgroup has room for. */
+tcpx_status node_memory_check(const struct node *node, const uint32_t *areas);
 
 /* node_setup.c: everything until READY, with a counted line for each stage. */
 tcpx_status node_setup(struct node *node);

@@ -34,16 +34,18 @@ static const char *peers_word(const char *peers, char *buf, size_t cap)
 static void put_options(const struct node *node, char *out, size_t cap)
 {
 	const struct node_options *o = node->options;
-	char op[16], transport[16], mem[16], peers[32];
+	char op[16], transport[16], mem[16], peers[32], memory[24] = "default";
 
+	if (o->memory)
+		snprintf(memory, sizeof(memory), "%llu", (unsigned long long)o->memory);
 	snprintf(out, cap,
 		 "--op %s --transport %s --mem %s --channels %llu --size %llu --iters %llu "
-		 "--memory %llu --unpack %s --ceiling %s --repeat %llu --peers %s",
+		 "--memory %s --unpack %s --ceiling %s --repeat %llu --peers %s",
 		 cli_choice_text(NODE_OPS, o->op, op, sizeof(op)),
 		 cli_choice_text(NODE_TRANSPORTS, o->transport, transport, sizeof(transport)),
 		 cli_choice_text(NODE_MEMS, o->mem, mem, sizeof(mem)),
 		 (unsigned long long)o->channels, (unsigned long long)o->size,
-		 (unsigned long long)o->iters, (unsigned long long)o->memory,
+		 (unsigned long long)o->iters, memory,
 		 o->transport == NODE_GPUDIRECT ? cli_plugin_unpack() : "-",
 		 o->ceiling ? "yes" : "no", (unsigned long long)o->repeat,
 		 peers_word(o->peers, peers, sizeof(peers)));
@@ -99,6 +101,7 @@ tcpx_status node_meet(struct node *node)
 	if (gethostname(own.host, sizeof(own.host) - 1))
 		snprintf(own.host, sizeof(own.host), "?");
 	put_options(node, own.options, sizeof(own.options));
+	node_memory_read(&own);
 	for (uint32_t i = 0; i < node->ngpus; i++) {
 		own.gpus[i].number = node->gpus[i].number;
 		snprintf(own.gpus[i].pci, sizeof(own.gpus[i].pci), "%s", node->gpus[i].pci);
@@ -161,8 +164,14 @@ static tcpx_status plan_gpu(struct node *node, struct node_gpu *gpu, struct node
 static void plan_windows(struct node *node, uint32_t links_max)
 {
 	const struct node_options *o = node->options;
-	uint64_t slots = o->memory / (o->size * (links_max ? links_max : 1));
+	uint64_t slots;
 
+	node->memory = o->memory ? o->memory : NODE_MEMORY_GPU;
+	for (uint32_t rank = 0; rank < node->size && !o->memory; rank++)
+		if (node_memory_is_hosts(&node->hellos[rank]))
+			node->memory = NODE_MEMORY_HOST;
+	node->least_memory = o->size * (links_max ? links_max : 1);
+	slots = node->memory / node->least_memory;
 	if (slots > o->iters)
 		slots = o->iters;
 	if (slots > PERF_TRANSFERS_MAX)
@@ -174,8 +183,8 @@ static void plan_windows(struct node *node, uint32_t links_max)
 tcpx_status node_plan(struct node *node)
 {
 	struct node_end *ends = malloc(2 * NODE_LINKS_MAX * sizeof(*ends));
-	uint32_t most = 0, all = 0;
-	tcpx_status status = ends ? TCPX_OK : error_set(TCPX_ERR_NO_MEMORY, 0, "links");
+	uint32_t most = 0, all = 0, *areas = calloc(node->size, sizeof(*areas));
+	tcpx_status status = ends && areas ? TCPX_OK : error_set(TCPX_ERR_NO_MEMORY, 0, "links");
 
 	for (uint32_t i = 0; i < node->ngpus && status == TCPX_OK; i++) {
 		status = plan_gpu(node, &node->gpus[i], ends, ends + NODE_LINKS_MAX);
@@ -187,13 +196,18 @@ tcpx_status node_plan(struct node *node)
 						(struct node_end){rank, gpu}, ends);
 
 			most = n > (int)most ? (uint32_t)n : most;
+			areas[rank] += n > 1 && !node->shared_area ? (uint32_t)n : 1;
 		}
 	free(ends);
 	if (status == TCPX_OK && !all)
 		status = error_set(TCPX_ERR_NOT_FOUND, 0,
 				   "no GPU of this rank has a peer: --peers %s, --gpus %s",
 				   node->options->peers, node->options->gpus);
-	plan_windows(node, node->shared_area ? 1 : most);
+	if (status == TCPX_OK) {
+		plan_windows(node, node->shared_area ? 1 : most);
+		status = node_memory_check(node, areas);
+	}
+	free(areas);
 	return status;
 }
 

@@ -96,11 +96,12 @@ tcpx_status node_each(struct node *node, tcpx_status (*stage)(struct node_gpu *)
 	return status;
 }
 
-static void say(const struct node *node, const char *what, uint32_t count, uint32_t of)
+static void say(const struct node *node, const char *what, uint32_t count, uint32_t of,
+		const char *note)
 {
 	if (!node->say)
 		return;
-	printf("%s %u/%u\n", what, count, of);
+	printf("%s %u/%u%s\n", what, count, of, note);
 	(void)cli_flush(stdout);
 }
 
@@ -231,10 +232,10 @@ static tcpx_status connect_all(struct node *node)
 	if (status != TCPX_OK)
 		return status;
 	say(node, "channels created", counts.links * counts.all_channels / counts.all_links,
-	    counts.all_channels);
+	    counts.all_channels, "");
 	status = node_control_barrier(node->control, "channels");
 	if (status == TCPX_OK)
-		say(node, "channels accepted", counts.channels, counts.all_channels);
+		say(node, "channels accepted", counts.channels, counts.all_channels, "");
 	return status;
 }
 
@@ -255,7 +256,7 @@ static tcpx_status register_all(struct node *node)
 	if (status == TCPX_OK)
 		status = node_control_barrier(node->control, "registered");
 	if (status == TCPX_OK)
-		say(node, "memory registered", channels, channels);
+		say(node, "memory registered", channels, channels, "");
 	return status;
 }
 
@@ -306,7 +307,8 @@ tcpx_status node_setup(struct node *node)
 	if (status == TCPX_OK)
 		status = node_each(node, node_gpu_open);
 	if (status == TCPX_OK) {
-		say(node, "GPUs initialised", node->ngpus, node->ngpus);
+		say(node, "GPUs initialised", node->ngpus, node->ngpus,
+		    node->gpu_memory ? "" : " (host memory in place of each GPU)");
 		status = node_share_contacts(node);
 	}
 	if (status == TCPX_OK)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What serve does for each message of a client, which may be hostile: everything is checked. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,54 +11,19 @@
 #include "cli_values.h"
 #include "perf_channels.h"
 #include "perf_lines.h"
+#include "perf_memory.h"
 #include "perf_service_priv.h"
 #include "sys/addr.h"
 
 #define CEILING_SOCKETS_MAX (CEILING_LANES_MAX / 2)
 
-static void refuse(struct perf_message *reply, enum perf_answer status, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static void refuse(struct perf_message *reply, enum perf_answer status, const char *format, ...)
-{
-	char text[256];
-	va_list ap;
-
-	va_start(ap, format);
-	vsnprintf(text, sizeof(text), format, ap);
-	va_end(ap);
-	reply->nwords = 0;
-	reply->status = status;
-	perf_message_blob(reply, text, strlen(text));
-}
-
 static void broken(struct perf_message *reply, tcpx_status status)
 {
 	const tcpx_error *last = tcpx_last_error();
 
-	refuse(reply, PERF_BROKEN, "%s",
-	       last->status == status && *last->what ? last->what : tcpx_status_text(status));
-}
-
-static void give_back(struct perf_service *s, uint64_t *reserved)
-{
-	atomic_fetch_sub(&s->house->memory_used, *reserved);
-	*reserved = 0;
-}
-
-/* Takes bytes from the house's limit in place of what was reserved before. 0; -1. */
-static int reserve(struct perf_service *s, uint64_t bytes, uint64_t *reserved)
-{
-	uint64_t used;
-
-	give_back(s, reserved);
-	used = atomic_fetch_add(&s->house->memory_used, bytes);
-	if (bytes > s->house->memory_limit || used > s->house->memory_limit - bytes) {
-		atomic_fetch_sub(&s->house->memory_used, bytes);
-		return -1;
-	}
-	*reserved = bytes;
-	return 0;
+	perf_service_refuse(reply, PERF_BROKEN, "%s",
+			    last->status == status && *last->what ? last->what
+								  : tcpx_status_text(status));
 }
 
 static void on_hello(struct perf_service *s, const struct perf_message *request,
@@ -90,7 +54,8 @@ static int find_place(struct perf_service *s, uint64_t kind, uint64_t device,
 
 	*out = (struct perf_place){.kind = (enum tcpx_mem_kind)kind};
 	if (kind > TCPX_MEM_SLOW || !(house->kinds >> kind & 1)) {
-		refuse(reply, PERF_REFUSED, "--remote-mem: this kind is not allowed (serve --mem)");
+		perf_service_refuse(reply, PERF_REFUSED,
+				    "--remote-mem: this kind is not allowed (serve --mem)");
 		return -1;
 	}
 	if (kind != TCPX_MEM_CUDA)
@@ -98,7 +63,8 @@ static int find_place(struct perf_service *s, uint64_t kind, uint64_t device,
 	if (device == PERF_DEVICE_FIRST)
 		device = (unsigned)__builtin_ctzll(house->gpus);
 	if (device > CLI_NUMBER_MAX || !(house->gpus >> device & 1)) {
-		refuse(reply, PERF_REFUSED, "--remote-mem: this GPU is not allowed (serve --mem)");
+		perf_service_refuse(reply, PERF_REFUSED,
+				    "--remote-mem: this GPU is not allowed (serve --mem)");
 		return -1;
 	}
 	out->device = (uint32_t)device;
@@ -116,14 +82,15 @@ static void on_place(struct perf_service *s, const struct perf_message *request,
 	int len;
 
 	if (perf_message_get(request, &where, sizeof(where))) {
-		refuse(reply, PERF_REFUSED, "malformed question for memory");
+		perf_service_refuse(reply, PERF_REFUSED, "malformed question for memory");
 		return;
 	}
 	if (find_place(s, where.kind, where.device, reply, &place))
 		return;
 	if (place.kind == TCPX_MEM_CUDA) {
 		if (cli_gpu_get(place.device, &gpu) != TCPX_OK) {
-			refuse(reply, PERF_REFUSED, "--remote-mem: %s", tcpx_last_error()->what);
+			perf_service_refuse(reply, PERF_REFUSED, "--remote-mem: %s",
+					    tcpx_last_error()->what);
 			return;
 		}
 		found = (struct perf_found){gpu.ordinal, (uint64_t)(gpu.numa + 1)};
@@ -146,12 +113,12 @@ static void on_row(struct perf_service *s, const struct perf_message *request,
 
 	if (perf_message_get(request, &spec, sizeof(spec)) ||
 	    request->blob_len != PERF_TOKENS_BYTES) {
-		refuse(reply, PERF_REFUSED, "malformed row");
+		perf_service_refuse(reply, PERF_REFUSED, "malformed row");
 		return;
 	}
 	wrong = perf_spec_wrong(&spec, s->house->memory_limit);
 	if (wrong) {
-		refuse(reply, PERF_REFUSED, "%s", wrong);
+		perf_service_refuse(reply, PERF_REFUSED, "%s", wrong);
 		return;
 	}
 	if (find_place(s, spec.kind, spec.device, reply, &place))
@@ -159,14 +126,8 @@ static void on_row(struct perf_service *s, const struct perf_message *request,
 	perf_service_pong_end(s);
 	s->armed = 0;
 	s->row_transfers = s->row_ns = 0;
-	if (s->reserved != perf_side_bytes(PERF_SERVER, &spec)) {
-		perf_side_close(&s->side);
-		if (reserve(s, perf_side_bytes(PERF_SERVER, &spec), &s->reserved)) {
-			refuse(reply, PERF_REFUSED,
-			       "other clients use the memory (serve --max-memory)");
-			return;
-		}
-	}
+	if (perf_service_take_row(s, &spec, reply))
+		return;
 	status = perf_side_open(&s->side, &spec, &place);
 	if (status == TCPX_OK)
 		status = perf_side_export(&s->side, tokens);
@@ -186,12 +147,12 @@ static int get_window(struct perf_service *s, const struct perf_message *request
 {
 	if (perf_message_get(request, out, sizeof(*out)) ||
 	    (s->side.row_open && out->used > perf_side_most(&s->side)) || out->used > UINT32_MAX) {
-		refuse(reply, PERF_REFUSED, "malformed window");
+		perf_service_refuse(reply, PERF_REFUSED, "malformed window");
 		return -1;
 	}
 	if (request->type != PERF_ARM &&
 	    (!s->armed || out->used != s->window.used || out->number != s->window.number)) {
-		refuse(reply, PERF_REFUSED, "the window was not armed");
+		perf_service_refuse(reply, PERF_REFUSED, "the window was not armed");
 		return -1;
 	}
 	return 0;
@@ -205,11 +166,12 @@ static void on_arm(struct perf_service *s, const struct perf_message *request,
 	if (get_window(s, request, reply, &s->window))
 		return;
 	if (s->armed) {
-		refuse(reply, PERF_REFUSED, "the last window has not ended");
+		perf_service_refuse(reply, PERF_REFUSED, "the last window has not ended");
 		return;
 	}
 	if (s->side.row_open) { /* without one only the meter runs (notifications) */
 		status = perf_side_fill(&s->side, &s->window);
+		perf_service_touched(s);
 		if (status == TCPX_OK)
 			status = perf_side_receive(&s->side, &s->window);
 	}
@@ -236,7 +198,7 @@ static void on_go(struct perf_service *s, const struct perf_message *request,
 	if (get_window(s, request, reply, &window))
 		return;
 	if (!s->side.row_open || !perf_side_initiates(&s->side)) {
-		refuse(reply, PERF_REFUSED, "the row runs in one direction");
+		perf_service_refuse(reply, PERF_REFUSED, "the row runs in one direction");
 		return;
 	}
 	status = perf_flow_run(&s->side.out, (uint32_t)window.used, &samples, &ns);
@@ -326,7 +288,7 @@ static void close_ceiling(struct perf_service *s)
 {
 	ceiling_serve_close(s->ceiling);
 	s->ceiling = NULL;
-	give_back(s, &s->ceiling_reserved);
+	perf_service_give_back(s, &s->ceiling_reserved);
 }
 
 static void on_ceil_open(struct perf_service *s, const struct perf_message *request,
@@ -344,20 +306,22 @@ static void on_ceil_open(struct perf_service *s, const struct perf_message *requ
 	    spec.ping > CEILING_PING_SPINNING ||
 	    (spec.ping &&
 	     (spec.sockets != 1 || spec.directions != 1 || spec.working_set > CEILING_PING_MAX))) {
-		refuse(reply, PERF_REFUSED, "malformed ceiling");
+		perf_service_refuse(reply, PERF_REFUSED, "malformed ceiling");
 		return;
 	}
 	bytes = spec.ring && spec.ring < spec.working_set ? spec.ring : spec.working_set;
 	bytes *= spec.directions == 3 ? 2 : 1;
-	if (spec.working_set > s->house->memory_limit || reserve(s, bytes, &s->ceiling_reserved)) {
-		refuse(reply, PERF_REFUSED, "no memory left for --ceiling (serve --max-memory)");
+	if (spec.working_set > s->house->memory_limit || bytes > perf_memory_free() ||
+	    perf_service_reserve(s, bytes, &s->ceiling_reserved)) {
+		perf_service_refuse(reply, PERF_REFUSED,
+				    "no memory left for --ceiling (serve --max-memory)");
 		return;
 	}
 	if (ceiling_serve_open((unsigned)spec.sockets, (unsigned)spec.directions,
 			       (size_t)spec.working_set, (size_t)spec.ring,
 			       (enum ceiling_ping)spec.ping, request->blob, s->house->addresses,
 			       s->house->naddresses, ports, &s->ceiling)) {
-		refuse(reply, PERF_BROKEN, "ceiling: %m");
+		perf_service_refuse(reply, PERF_BROKEN, "ceiling: %m");
 		close_ceiling(s);
 		return;
 	}
@@ -370,11 +334,12 @@ static void on_ceil_arm(struct perf_service *s, const struct perf_message *reque
 	uint64_t seed;
 
 	if (perf_message_get(request, &seed, sizeof(seed)) || !s->ceiling) {
-		refuse(reply, PERF_REFUSED, "no ceiling is open");
+		perf_service_refuse(reply, PERF_REFUSED, "no ceiling is open");
 		return;
 	}
 	if (ceiling_serve_arm(s->ceiling, seed, &s->side.leave)) {
-		refuse(reply, PERF_BROKEN, "ceiling: plain sockets are missing or idle");
+		perf_service_refuse(reply, PERF_BROKEN,
+				    "ceiling: plain sockets are missing or idle");
 		close_ceiling(s);
 	}
 }
@@ -386,7 +351,7 @@ static void on_ceil_end(struct perf_service *s, const struct perf_message *reque
 
 	(void)request;
 	if (!s->ceiling) {
-		refuse(reply, PERF_REFUSED, "no ceiling is open");
+		perf_service_refuse(reply, PERF_REFUSED, "no ceiling is open");
 		return;
 	}
 	cpu = ceiling_serve_end(s->ceiling);
@@ -412,20 +377,21 @@ static void on_ceil_gpu(struct perf_service *s, const struct perf_message *reque
 	tcpx_status status = TCPX_OK;
 
 	if (perf_message_get(request, &what, sizeof(what))) {
-		refuse(reply, PERF_REFUSED, "malformed ceiling");
+		perf_service_refuse(reply, PERF_REFUSED, "malformed ceiling");
 		return;
 	}
 	if (find_place(s, TCPX_MEM_CUDA, what.device, reply, &place))
 		return;
-	if (reserve(s, CEILING_RING_BYTES + CEILING_GPU_BYTES, &reserved)) {
-		refuse(reply, PERF_REFUSED, "no memory left for --ceiling (serve --max-memory)");
+	if (perf_service_reserve(s, CEILING_RING_BYTES + CEILING_GPU_BYTES, &reserved)) {
+		perf_service_refuse(reply, PERF_REFUSED,
+				    "no memory left for --ceiling (serve --max-memory)");
 		return;
 	}
 	if (what.d2h)
 		status = ceiling_gpu_copy(place.device, CEILING_D2H, &rates.d2h);
 	if (what.h2d && status == TCPX_OK)
 		status = ceiling_gpu_copy(place.device, CEILING_H2D, &rates.h2d);
-	give_back(s, &reserved);
+	perf_service_give_back(s, &reserved);
 	if (status == TCPX_OK)
 		perf_message_put(reply, &rates, sizeof(rates));
 	else
@@ -470,9 +436,9 @@ void perf_service_handle(struct perf_service *service, const struct perf_message
 	};
 
 	if (request->type >= sizeof(handlers) / sizeof(handlers[0]) || !handlers[request->type])
-		refuse(reply, PERF_REFUSED, "unknown question %u", request->type);
+		perf_service_refuse(reply, PERF_REFUSED, "unknown question %u", request->type);
 	else if (request->type != PERF_HELLO && !service->hello)
-		refuse(reply, PERF_REFUSED, "the client did not say hello");
+		perf_service_refuse(reply, PERF_REFUSED, "the client did not say hello");
 	else
 		handlers[request->type](service, request, reply);
 }
@@ -484,5 +450,6 @@ void perf_service_release(struct perf_service *s)
 	close_ceiling(s);
 	perf_service_pong_end(s);
 	perf_side_close(&s->side);
-	give_back(s, &s->reserved);
+	perf_service_touched(s);
+	perf_service_give_back(s, &s->reserved);
 }

@@ -4,63 +4,103 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+
+#define PATH_BYTES 1024
+#define NO_LIMIT (UINT64_MAX >> 2) /* cgroup v1 writes "none" as a number near 2^63 */
+#define KEPT_PART 16		   /* one of so many stays free */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
 
-static uint64_t available(void)
+/* The number on the line of a file that begins with this word; "": the first line. 0; -1. */
+static int read_number(const char *path, const char *word, uint64_t *out)
 {
-	unsigned long long kib = UINT64_MAX / 1024;
-	FILE *f = fopen("/proc/meminfo", "re");
-	char line[128];
+	FILE *f = fopen(path, "re");
+	size_t len = strlen(word);
+	unsigned long long value;
+	char line[256];
+	int rc = -1;
 
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
+	while (f && rc && fgets(line, sizeof(line), f)) {
+		if (strncmp(line, word, len) != 0)
+			continue;
+		if (sscanf(line + len, " %llu", &value) != 1)
 			break;
+		*out = value;
+		rc = 0;
+	}
 	if (f)
 		fclose(f);
-	return kib * 1024;
+	return rc;
 }
 
-/* The number in a file; UINT64_MAX when there is none ("max"). */
-static uint64_t read_limit(const char *folder, const char *cgroup, const char *name)
+static uint64_t available(const char *root)
 {
-	unsigned long long bytes = UINT64_MAX;
-	char path[700];
-	FILE *f;
+	char path[PATH_BYTES];
+	uint64_t kib;
 
-	snprintf(path, sizeof(path), "%s%s/%s", folder, cgroup, name);
-	f = fopen(path, "re");
-	if (!f)
-		return UINT64_MAX;
-	if (fscanf(f, "%llu", &bytes) != 1)
-		bytes = UINT64_MAX;
-	fclose(f);
-	return bytes;
+	snprintf(path, sizeof(path), "%s/proc/meminfo", root);
+	return read_number(path, "MemAvailable:", &kib) ? PERF_MEMORY_UNKNOWN : kib * 1024;
 }
 
-/* The least limit from a cgroup up to the root: v1 where there is a memory controller, else v2. */
-static uint64_t cgroup_limit(char *cgroup, int v1)
+/* The files of both versions of the memory controller. */
+struct controller {
+	const char *mount, *limit, *used, *cache;
+};
+
+static const struct controller v1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes",
+				     "memory.usage_in_bytes", "total_inactive_file "};
+static const struct controller v2 = {"/sys/fs/cgroup", "memory.max", "memory.current",
+				     "inactive_file "};
+
+/* What fits into one cgroup; pages of files that nobody used of late do not count as used. */
+static uint64_t room_of(const char *folder, const struct controller *c)
 {
-	const char *folder = v1 ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup";
-	const char *name = v1 ? "memory.limit_in_bytes" : "memory.max";
-	uint64_t limit = UINT64_MAX;
+	uint64_t limit, used = 0, cache = 0;
+	char path[PATH_BYTES + 32];
+
+	snprintf(path, sizeof(path), "%s/%s", folder, c->limit);
+	if (read_number(path, "", &limit) || limit >= NO_LIMIT)
+		return PERF_MEMORY_UNKNOWN;
+	snprintf(path, sizeof(path), "%s/%s", folder, c->used);
+	(void)read_number(path, "", &used);
+	snprintf(path, sizeof(path), "%s/memory.stat", folder);
+	(void)read_number(path, c->cache, &cache);
+	used -= least(cache, used);
+	return limit - least(used, limit);
+}
+
+/* The fullest cgroup on the way from ours up to the root of the hierarchy. */
+static void look_up(const char *root, char *cgroup, const struct controller *c,
+		    struct perf_memory *out)
+{
+	char folder[PATH_BYTES];
+	struct stat st;
 
 	for (char *end = cgroup + strlen(cgroup); end; end = strrchr(cgroup, '/')) {
+		uint64_t room;
+
 		*end = 0;
-		limit = least(limit, read_limit(folder, cgroup, name));
+		snprintf(folder, sizeof(folder), "%s%s%s", root, c->mount, cgroup);
+		room = room_of(folder, c);
+		if (room == PERF_MEMORY_UNKNOWN || room > out->room) /* equal: more share it */
+			continue;
+		out->room = room;
+		out->group = stat(folder, &st) ? 0 : (uint64_t)st.st_ino;
 	}
-	return limit;
 }
 
-uint64_t perf_memory_free(void)
+void perf_memory_read(const char *root, struct perf_memory *out)
 {
-	FILE *f = fopen("/proc/self/cgroup", "re");
-	uint64_t bytes = available();
-	char line[512];
+	char path[PATH_BYTES], line[512];
+	FILE *f;
 
+	*out = (struct perf_memory){available(root), PERF_MEMORY_UNKNOWN, 0};
+	snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
+	f = fopen(path, "re");
 	while (f && fgets(line, sizeof(line), f)) { /* "4:memory:/a/b", "0::/a/b" */
 		char *controllers = strchr(line, ':');
 		char *cgroup = controllers ? strchr(controllers + 1, ':') : NULL;
@@ -69,10 +109,24 @@ uint64_t perf_memory_free(void)
 			continue;
 		*cgroup++ = 0;
 		cgroup[strcspn(cgroup, "\n")] = 0;
-		if (!strcmp(controllers, ":memory") || !controllers[1])
-			bytes = least(bytes, cgroup_limit(cgroup, controllers[1] != 0));
+		if (!strcmp(controllers, ":memory"))
+			look_up(root, cgroup, &v1, out);
+		else if (!controllers[1])
+			look_up(root, cgroup, &v2, out);
 	}
 	if (f)
 		fclose(f);
-	return bytes;
+}
+
+uint64_t perf_memory_usable(uint64_t free_bytes)
+{
+	return free_bytes == PERF_MEMORY_UNKNOWN ? free_bytes : free_bytes - free_bytes / KEPT_PART;
+}
+
+uint64_t perf_memory_free(void)
+{
+	struct perf_memory memory;
+
+	perf_memory_read("", &memory);
+	return perf_memory_usable(least(memory.available, memory.room));
 }

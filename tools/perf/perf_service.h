@@ -20,6 +20,7 @@ struct perf_house {
 	uint64_t gpus;	       /* bit set of allowed ordinals */
 	int perf_lines, quiet, verbose;
 	_Atomic uint64_t memory_used;
+	_Atomic uint64_t memory_untouched; /* of it, host memory whose pages come yet */
 	struct sockaddr_storage addresses[PERF_ADDRESSES_MAX]; /* it listens on */
 	unsigned naddresses;
 };

@@ -29,7 +29,9 @@ struct perf_service {
 	/* the thread's own */
 	struct perf_side side;
 	struct ceiling_serve *ceiling;
+	uint64_t kind;			     /* of the row's memory */
 	uint64_t reserved, ceiling_reserved; /* bytes taken from the house's limit */
+	uint64_t untouched;		     /* of the row's, until its first window fills them */
 	int armed;
 	struct perf_window window;
 	struct perf_meter meter;
@@ -45,6 +47,20 @@ struct perf_service {
 /* Handles a decoded message and fills the answer; what is refused gets a text. */
 void perf_service_handle(struct perf_service *service, const struct perf_message *request,
 			 struct perf_message *reply);
+
+/* The answer becomes a refusal, with a text. */
+void perf_service_refuse(struct perf_message *reply, enum perf_answer status, const char *format,
+			 ...) __attribute__((format(printf, 3, 4)));
+
+/* perf_service_memory.c. Takes bytes from the house's limit in place of what was reserved before,
+ * and gives them back. 0; -1. */
+int perf_service_reserve(struct perf_service *service, uint64_t bytes, uint64_t *reserved);
+void perf_service_give_back(struct perf_service *service, uint64_t *reserved);
+/* The memory of a row; kept when it is that of the last one. 0; -1 after a refusal. */
+int perf_service_take_row(struct perf_service *service, const struct perf_spec *spec,
+			  struct perf_message *reply);
+/* The row's pages are there: they are part of what the kernel counts. */
+void perf_service_touched(struct perf_service *service);
 
 /* Before and after a window of --op pingpong. After it the dispatcher touches no request of the
  * row; answers how many were posted. */
