@@ -16,6 +16,7 @@
 #include "core/link.h"
 #include "ctl/conn.h"
 #include "engine/handles.h"
+#include "engine/peer_local.h"
 #include "mem/region.h"
 #include "net/local/local.h"
 #include "net/net.h"
@@ -206,8 +207,9 @@ struct engine_peer {
 	int rival;	    /* the peer's own dial, which crossed ours and lost; or -1 */
 	struct ctl_dial *dial;
 	struct chan_dial *chan_dial[CORE_CHANNELS_MAX];
-	struct list_node node;	      /* session->peers */
-	struct list_node accept_node; /* session->accepts, with a reference */
+	struct peer_local shared_memory; /* dialling channels of it */
+	struct list_node node;		 /* session->peers */
+	struct list_node accept_node;	 /* session->accepts, with a reference */
 	struct core_alive alive;
 	struct sys_timer connect_timer, redial_timer, ctl_timer;
 	struct sys_post wake_post;
@@ -438,8 +440,6 @@ void peer_dial_control(struct engine_peer *peer);
 struct engine_peer *peer_by_uuid(struct engine_session *session, const uint8_t *uuid,
 				 const struct engine_peer *except);
 extern const struct ctl_accept_ops peer_accept_ops;
-int peer_local_arrived(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
-		       uint32_t epoch, struct net_chan *chan);
 void peer_fill_hello(struct engine_session *session, struct wire_hello *hello);
 void peer_forget(struct engine_peer *peer);
 void peer_redial_later(struct engine_peer *peer, uint32_t channel);

@@ -28,7 +28,7 @@ void peer_fill_hello(struct engine_session *session, struct wire_hello *hello)
 	hello->chunk_bytes = session->chunk_bytes;
 	hello->features = WIRE_FEATURE_CREDITS;
 	if (!(session->flags & TCPX_SESSION_NO_LOCAL))
-		hello->features |= WIRE_FEATURE_LOCAL;
+		hello->features |= WIRE_FEATURE_LOCAL | WIRE_FEATURE_LOCAL_ANSWER;
 	hello->notify_budget = session->notify_budget;
 	hello->eager_budget = ENGINE_EAGER_BUDGET;
 	hello->read_budget = ENGINE_READ_WINDOW;
@@ -392,6 +392,7 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 				 (unsigned long long)channels);
 	}
 	peer->nbulk = (uint32_t)channels;
+	peer->shared_memory.answers = remote->features & WIRE_FEATURE_LOCAL_ANSWER;
 	status = comms_peer_open(peer, &answer->messages);
 	if (status != TCPX_OK) {
 		close(conn->fd);

@@ -15,7 +15,6 @@
 #include "sys/crypto.h"
 #include "sys/sock.h"
 
-#define LOCAL_RING_BYTES (2u << 20) /* measured: docs/design/local.md */
 #define DIAL_NS (5 * CLOCK_S_NS)
 #define REDIAL_NS (50 * CLOCK_MS_NS)
 #define PARKED_NS (5 * CLOCK_S_NS) /* normally the carrier's return ends it */
@@ -47,7 +46,7 @@ struct chan_dial {
 
 static void dial_tcp(struct engine_peer *peer, uint32_t channel, uint32_t epoch, bool same_way);
 
-static void channel_failed(struct engine_peer *peer, uint32_t channel, tcpx_status status, int err)
+void peer_channel_failed(struct engine_peer *peer, uint32_t channel, tcpx_status status, int err)
 {
 	char what[96];
 
@@ -84,39 +83,9 @@ static void channel_dialled(void *arg, tcpx_status status, int err, const struct
 	if (status == TCPX_OK)
 		status = peer_attach(peer, dial.channel, dial.epoch, net);
 	if (status != TCPX_OK)
-		channel_failed(peer, dial.channel, status, err);
+		peer_channel_failed(peer, dial.channel, status, err);
 	else
 		peer->redial_tries = 0;
-}
-
-/* False: it is to be dialled over tcp. */
-static bool dial_local(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
-{
-	struct engine_session *session = peer->session;
-	struct net_chan *net;
-	tcpx_status status;
-
-	if (!peer->have_local_offer || (session->flags & TCPX_SESSION_NO_LOCAL))
-		return false;
-	status = local_dial(peer->local_name, peer->local_nonce, (uint16_t)channel, epoch,
-			    LOCAL_RING_BYTES, &net);
-	switch (status) {
-	case TCPX_OK:
-		return peer_attach(peer, channel, epoch, net) == TCPX_OK;
-	case TCPX_ERR_AGAIN: /* its queue is full: it is here, and busy */
-	case TCPX_ERR_PEER_RESET:
-		peer_redial_later(peer, channel);
-		return true;
-	case TCPX_ERR_NO_DESCRIPTORS:
-	case TCPX_ERR_NO_MEMORY:
-		channel_failed(peer, channel, status, tcpx_last_error()->system_errno);
-		return true;
-	default:
-		peer->have_local_offer = false; /* another host: said once, then tcp */
-		LOG_INFO("peer '%s' is not on this host (%s): tcp", peer->name,
-			 tcpx_status_text(status));
-		return false;
-	}
 }
 
 /* same_way: where the control link goes. Any other way may lead nowhere; the channel comes back to
@@ -132,7 +101,7 @@ static void dial_tcp(struct engine_peer *peer, uint32_t channel, uint32_t epoch,
 	tcpx_status status;
 
 	if (!dial) {
-		channel_failed(peer, channel, TCPX_ERR_NO_MEMORY, 0);
+		peer_channel_failed(peer, channel, TCPX_ERR_NO_MEMORY, 0);
 		return;
 	}
 	/* a dead rail is not tried for ever */
@@ -164,7 +133,7 @@ static void dial_tcp(struct engine_peer *peer, uint32_t channel, uint32_t epoch,
 	if (!same_way)
 		dial_tcp(peer, channel, epoch, true);
 	else if (peer->counted_up)
-		channel_failed(peer, channel, status, 0);
+		peer_channel_failed(peer, channel, status, 0);
 	else
 		peer_die_last(peer);
 }
@@ -175,7 +144,7 @@ void peer_dial_channel(struct engine_peer *peer, uint32_t channel)
 	const char *why;
 	uint32_t epoch;
 
-	if (peer->died || peer->chan_dial[channel])
+	if (peer->died || peer->chan_dial[channel] || peer->shared_memory.dial[channel])
 		return;
 	if (comms_rests(peer, channel)) {
 		peer_redial_parked(peer, channel);
@@ -186,10 +155,10 @@ void peer_dial_channel(struct engine_peer *peer, uint32_t channel)
 		comms_give_up(peer, channel, why);
 		return;
 	}
-	if (dial_local(peer, channel, epoch) || peer->died)
+	if (peer_local_dial(peer, channel, epoch) || peer->died)
 		return;
 	if (session->flags & TCPX_SESSION_LOCAL_ONLY)
-		peer_die(peer, TCPX_ERR_UNREACHABLE, 0, "peer is not on this host, local only");
+		peer_die(peer, TCPX_ERR_UNREACHABLE, 0, "peer offers no shared memory, local only");
 	else if (channel && peer->counted_up && carrier_lost(session, channel - 1))
 		peer_redial_parked(peer, channel); /* the other rails have their own channels */
 	else
@@ -431,6 +400,7 @@ void peer_dial_cancel(struct engine_peer *peer)
 	if (peer->dial)
 		ctl_dial_cancel(peer->dial);
 	peer->dial = NULL;
+	peer_local_cancel(peer);
 	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++) {
 		if (peer->chan_dial[i])
 			ctl_dial_cancel(peer->chan_dial[i]->dial);

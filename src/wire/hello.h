@@ -33,6 +33,8 @@ enum wire_hello_step { WIRE_HELLO_DIAL = 1, WIRE_HELLO_ANSWER = 2, WIRE_HELLO_PR
 enum wire_feature {
 	WIRE_FEATURE_LOCAL = 1u << 0,	/* speaks the same-host transport */
 	WIRE_FEATURE_CREDITS = 1u << 1, /* staging credits (decision 23) */
+	/* says whether it takes a same-host channel, before bytes go there */
+	WIRE_FEATURE_LOCAL_ANSWER = 1u << 2,
 };
 
 /* Channels of messages (docs/design/messages.md): wanted, granted. All 0: none. */

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "base/error.h"
 #include "net/local/local_priv.h"
 #include "net_pair.h"
 
@@ -114,6 +115,96 @@ static void nobody_there_is_unreachable(void **state)
 	assert_int_equal(local_dial("x", nonce, 0, 0, 100, &chan), TCPX_ERR_INVALID);
 	assert_int_equal(local_dial("x", nonce, 0, 0, RING + 1, &chan), TCPX_ERR_INVALID);
 	assert_null(chan);
+}
+
+/* What a dial that waits for the listener's word was told. */
+struct told {
+	int calls;
+	tcpx_status status;
+	struct net_chan *chan;
+};
+
+static void dialled(void *arg, tcpx_status status, struct net_chan *chan)
+{
+	struct told *told = arg;
+
+	told->calls++;
+	told->status = status;
+	told->chan = chan;
+}
+
+static void taken_dial_is_a_channel(void **state)
+{
+	uint8_t nonce[LOCAL_NONCE_BYTES] = {0};
+	struct local_dial *dial;
+	struct told told = {0};
+	struct door door;
+
+	(void)state;
+	door_open(&door);
+	assert_int_equal(
+		local_dial_start(&door.loop, door.name, nonce, 3, 5, RING, dialled, &told, &dial),
+		TCPX_OK);
+	assert_int_equal(told.calls, 0);
+	while (!told.calls)
+		sys_loop_round(&door.loop, -1);
+	assert_int_equal(told.status, TCPX_OK);
+	assert_int_equal(door.arrivals, 1);
+	assert_int_equal(try_send(told.chan, 5000), TCPX_OK);
+	assert_int_equal(try_recv(door.chan, 5000), TCPX_OK);
+	assert_int_equal(try_send(door.chan, 700), TCPX_OK);
+	assert_int_equal(try_recv(told.chan, 700), TCPX_OK);
+	told.chan->ops->close(told.chan);
+	door_close(&door);
+}
+
+/* A listener that says one byte, or nothing, and closes. */
+static void dial_to_one_that_says(const char *bytes, size_t count, tcpx_status want)
+{
+	uint8_t nonce[LOCAL_NONCE_BYTES] = {0};
+	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), fd;
+	char name[LOCAL_NAME_MAX] = "tcpx-test-";
+	struct local_dial *dial;
+	struct told told = {0};
+	struct sys_loop loop;
+	struct sockaddr_un addr;
+	unsigned len;
+
+	snprintf(name + strlen(name), sizeof(name) - strlen(name), "%d", (int)getpid());
+	len = local_address(name, &addr);
+	assert_int_equal(bind(listener, (struct sockaddr *)&addr, len), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(sys_loop_init(&loop), TCPX_OK);
+	assert_int_equal(local_dial_start(&loop, name, nonce, 0, 0, RING, dialled, &told, &dial),
+			 TCPX_OK);
+	fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(fd >= 0);
+	if (count)
+		assert_int_equal(send(fd, bytes, count, MSG_NOSIGNAL), count);
+	close(fd);
+	while (!told.calls)
+		sys_loop_round(&loop, -1);
+	assert_int_equal(told.status, want);
+	assert_null(told.chan);
+	/* One that is cancelled tells nothing. */
+	assert_int_equal(local_dial_start(&loop, name, nonce, 0, 0, RING, dialled, &told, &dial),
+			 TCPX_OK);
+	local_dial_cancel(dial);
+	sys_loop_round(&loop, 0);
+	assert_int_equal(told.calls, 1);
+	close(listener);
+	sys_loop_fini(&loop);
+}
+
+static void refused_dial_is_told(void **state)
+{
+	static const char refused = LOCAL_ANSWER_REFUSED, other = 77;
+
+	(void)state;
+	dial_to_one_that_says(&refused, 1, TCPX_ERR_REFUSED);
+	assert_non_null(strstr(error_last()->what, "users"));
+	dial_to_one_that_says(&other, 1, TCPX_ERR_PEER_CLOSED);
+	dial_to_one_that_says(NULL, 0, TCPX_ERR_PEER_CLOSED);
 }
 
 /* A stranger's socket at the door. */
@@ -335,6 +426,8 @@ int main(void)
 		cmocka_unit_test(dial_arrives),
 		cmocka_unit_test(refused_nonce_closes),
 		cmocka_unit_test(nobody_there_is_unreachable),
+		cmocka_unit_test(taken_dial_is_a_channel),
+		cmocka_unit_test(refused_dial_is_told),
 		cmocka_unit_test(strangers_are_thrown_out),
 		cmocka_unit_test(hello_in_pieces_with_many_fds),
 		cmocka_unit_test(crowd_does_not_lock_the_door),

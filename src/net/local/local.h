@@ -34,10 +34,23 @@ void local_listener_close(struct local_listener *listener); /* loop's thread */
 
 /* Dials the offer: makes the memfd (ring_bytes per direction, a power of two), passes it. Does not
  * block. UNREACHABLE: other host or namespace; REFUSED: another user's process; AGAIN: the
- * listener's queue is full; NO_DESCRIPTORS, NO_MEMORY, SYSTEM. A refused nonce shows as PEER_CLOSED
- * later. */
+ * listener's queue is full; NO_DESCRIPTORS, NO_MEMORY, SYSTEM. What the listener refuses shows as
+ * PEER_CLOSED later. */
 tcpx_status local_dial(const char *name, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
 		       uint32_t epoch, size_t ring_bytes, struct net_chan **out_chan);
+
+/* The same, and waits for the listener's word: only what it took is a channel. dialled tells, once,
+ * on the loop's thread, but never from within start and not after cancel. OK: chan is the callee's;
+ * REFUSED: another user's process; AGAIN: no answer within 5 s; PEER_CLOSED: the listener was short
+ * of room, or could not use the memory.
+ * The errors of start are local_dial's. Only for a peer with WIRE_FEATURE_LOCAL_ANSWER. */
+struct local_dial;
+typedef void (*local_dialled_fn)(void *arg, tcpx_status status, struct net_chan *chan);
+tcpx_status local_dial_start(struct sys_loop *loop, const char *name,
+			     const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
+			     uint32_t epoch, size_t ring_bytes, local_dialled_fn dialled, void *arg,
+			     struct local_dial **out_dial);
+void local_dial_cancel(struct local_dial *dial); /* loop's thread */
 
 /* Asks the listener of that name for a descriptor. fetched tells, once, on the loop's thread, but
  * never from within start and not after cancel. OK: fd is the callee's, close-on-exec, and may be

@@ -2,22 +2,38 @@
 /* The dialling end of a same-host channel. */
 #include <errno.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "net/local/local_priv.h"
 
-int local_same_user(int fd)
+#define ANSWER_NS (5 * CLOCK_S_NS)
+
+/* A channel whose listener has not answered yet. */
+struct local_dial {
+	struct sys_watch watch;
+	struct sys_timer timer;
+	struct sys_loop *loop;
+	struct net_chan *chan;
+	local_dialled_fn dialled;
+	void *arg;
+};
+
+bool local_same_user(int fd, unsigned *out_uid)
 {
-	struct ucred peer;
+	struct ucred peer = {.uid = (uid_t)-1};
 	socklen_t len = sizeof(peer);
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len))
-		return 0;
-	return peer.uid == geteuid() || peer.uid == 0;
+		peer.uid = (uid_t)-1;
+	*out_uid = peer.uid;
+	return peer.uid == geteuid();
 }
 
 unsigned local_address(const char *name, struct sockaddr_un *out_addr)
@@ -45,11 +61,20 @@ static tcpx_status dial_failed(int err, const char *name)
 	return error_set(status, err, "connecting to local address @%.*s", LOCAL_NAME_MAX, name);
 }
 
+static tcpx_status other_user(unsigned uid)
+{
+	error_set(TCPX_ERR_REFUSED, 0,
+		  "no shared memory between processes of two users: uid %u here, uid %u there",
+		  (unsigned)geteuid(), uid);
+	return error_next("run both as one user, or let them use tcp");
+}
+
 tcpx_status local_dial_socket(const char *name, int *out_fd)
 {
 	struct sockaddr_un addr;
 	socklen_t len = local_address(name, &addr);
 	int err, fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	unsigned uid;
 
 	if (fd < 0)
 		return dial_failed(errno, name);
@@ -58,23 +83,24 @@ tcpx_status local_dial_socket(const char *name, int *out_fd)
 		close(fd);
 		return dial_failed(err, name);
 	}
-	if (!local_same_user(fd)) { /* before it sees the nonce */
+	if (!local_same_user(fd, &uid)) { /* before it sees the nonce */
 		close(fd);
-		return error_set(TCPX_ERR_REFUSED, 0, "local address @%.*s belongs to another user",
-				 LOCAL_NAME_MAX, name);
+		return other_user(uid);
 	}
 	*out_fd = fd;
 	return TCPX_OK;
 }
 
-tcpx_status local_dial(const char *name, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
-		       uint32_t epoch, size_t ring_bytes, struct net_chan **out_chan)
+static tcpx_status dial_chan(const char *name, const uint8_t nonce[LOCAL_NONCE_BYTES],
+			     uint16_t channel, uint16_t flags, uint32_t epoch, size_t ring_bytes,
+			     struct net_chan **out_chan)
 {
 	struct local_hello hello = {.magic = LOCAL_MAGIC,
 				    .version = LOCAL_VERSION,
 				    .epoch = epoch,
 				    .ring_bytes = ring_bytes,
-				    .channel = channel};
+				    .channel = channel,
+				    .flags = flags};
 	struct local_map *map = NULL;
 	struct net_chan *chan = NULL;
 	int fd = -1, memfd = -1;
@@ -106,4 +132,100 @@ out_map:
 out_fd:
 	close(fd);
 	return status;
+}
+
+tcpx_status local_dial(const char *name, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
+		       uint32_t epoch, size_t ring_bytes, struct net_chan **out_chan)
+{
+	return dial_chan(name, nonce, channel, 0, epoch, ring_bytes, out_chan);
+}
+
+static void dial_free(struct local_dial *dial)
+{
+	sys_timer_del(dial->loop, &dial->timer);
+	sys_watch_del(dial->loop, &dial->watch);
+	free(dial);
+}
+
+void local_dial_cancel(struct local_dial *dial)
+{
+	struct net_chan *chan = dial->chan;
+
+	dial_free(dial);
+	chan->ops->close(chan);
+}
+
+static void dial_end(struct local_dial *dial, tcpx_status status)
+{
+	local_dialled_fn dialled = dial->dialled;
+	struct net_chan *chan = dial->chan;
+	void *arg = dial->arg;
+
+	if (status == TCPX_OK)
+		dial_free(dial);
+	else
+		local_dial_cancel(dial);
+	dialled(arg, status, status == TCPX_OK ? chan : NULL);
+}
+
+/* The answer is the first byte of the socket; what follows it are bells. */
+static void dial_answered(struct sys_watch *watch, uint32_t events)
+{
+	struct local_dial *dial = LIST_ENTRY(watch, struct local_dial, watch);
+	char answer = 0;
+	ssize_t n = recv(watch->fd, &answer, 1, MSG_DONTWAIT);
+	unsigned uid;
+
+	(void)events;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n == 1 && answer == LOCAL_ANSWER_TAKEN) {
+		dial_end(dial, TCPX_OK);
+	} else if (n == 1 && answer == LOCAL_ANSWER_REFUSED) {
+		(void)local_same_user(watch->fd, &uid);
+		dial_end(dial, other_user(uid));
+	} else {
+		dial_end(dial, error_set(TCPX_ERR_PEER_CLOSED, n < 0 ? errno : 0,
+					 "the peer did not take the shared memory"));
+	}
+}
+
+static void dial_late(struct sys_timer *timer, int64_t now_ns)
+{
+	struct local_dial *dial = LIST_ENTRY(timer, struct local_dial, timer);
+
+	(void)now_ns;
+	dial_end(dial, error_set(TCPX_ERR_AGAIN, 0, "the peer took no shared memory in time"));
+}
+
+tcpx_status local_dial_start(struct sys_loop *loop, const char *name,
+			     const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
+			     uint32_t epoch, size_t ring_bytes, local_dialled_fn dialled, void *arg,
+			     struct local_dial **out_dial)
+{
+	struct local_dial *dial = calloc(1, sizeof(*dial));
+	tcpx_status status;
+
+	if (!dial)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "dial of a local channel");
+	*dial = (struct local_dial){.loop = loop, .dialled = dialled, .arg = arg};
+	dial->timer.fn = dial_late;
+	list_init(&dial->timer.node);
+	status =
+		dial_chan(name, nonce, channel, LOCAL_WANTS_ANSWER, epoch, ring_bytes, &dial->chan);
+	if (status == TCPX_OK) {
+		dial->watch = (struct sys_watch){.fd = dial->chan->ops->fd(dial->chan),
+						 .events = EPOLLIN,
+						 .fn = dial_answered};
+		status = sys_watch_add(loop, &dial->watch);
+		if (status != TCPX_OK)
+			dial->chan->ops->close(dial->chan);
+	}
+	if (status != TCPX_OK) {
+		free(dial);
+		return status;
+	}
+	sys_timer_set(loop, &dial->timer, clock_now_ns() + ANSWER_NS);
+	*out_dial = dial;
+	return TCPX_OK;
 }

@@ -112,6 +112,12 @@ static const char *hello_fault(const struct guest *guest)
 	return NULL;
 }
 
+/* A fresh socket has room; a dialler that has gone needs no answer. */
+static void answer(int fd, char byte)
+{
+	(void)!send(fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 /* The guest wants a descriptor of ours, and nothing else. */
 static void guest_answer(struct guest *guest)
 {
@@ -146,6 +152,8 @@ static void guest_arrive(struct guest *guest)
 		return;
 	}
 	guest_release(guest);
+	if (guest->hello.flags & LOCAL_WANTS_ANSWER) /* before anybody else has the channel */
+		answer(guest->watch.fd, LOCAL_ANSWER_TAKEN);
 	local_share_accept((struct local_chan *)chan, guest->memfd, &guest->hello);
 	close(guest->memfd);
 	if (!arrived(arg, guest->hello.nonce, guest->hello.channel, guest->hello.epoch, chan))
@@ -191,6 +199,16 @@ static void guest_add(struct local_listener *listener, int fd)
 	timer_update(listener);
 }
 
+/* The dialler may have judged otherwise: user namespaces show it other numbers. */
+static void refuse(struct local_listener *listener, int fd, unsigned uid)
+{
+	answer(fd, LOCAL_ANSWER_REFUSED);
+	close(fd);
+	if (log_allow(&listener->limit, 5))
+		LOG_INFO("local: no shared memory with a process of uid %u, this one has uid %u",
+			 uid, (unsigned)geteuid());
+}
+
 static void listener_ready(struct sys_watch *watch, uint32_t events)
 {
 	struct local_listener *listener = LIST_ENTRY(watch, struct local_listener, watch);
@@ -198,12 +216,13 @@ static void listener_ready(struct sys_watch *watch, uint32_t events)
 	(void)events;
 	for (int i = 0; i < LISTEN_BATCH; i++) {
 		int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		unsigned uid;
 
 		if (fd >= 0) {
-			if (local_same_user(fd))
+			if (local_same_user(fd, &uid))
 				guest_add(listener, fd);
 			else
-				close(fd);
+				refuse(listener, fd, uid);
 			continue;
 		}
 		if (errno == EINTR || errno == ECONNABORTED)

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <stdalign.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "net/local/local.h"
 
@@ -257,6 +258,12 @@ ssize_t local_pass_recv(int sock, void *bytes, size_t n, int *inout_fd);
 #define LOCAL_MAGIC 0x3176676e69727874ull
 #define LOCAL_VERSION 2
 
+/* Flag of a hello: the dialler waits for one of the answers, a byte. An acceptor of another user
+ * answers REFUSED before it reads the hello. */
+#define LOCAL_WANTS_ANSWER 1u
+#define LOCAL_ANSWER_TAKEN 1
+#define LOCAL_ANSWER_REFUSED 2
+
 /* A question for a descriptor, which ring_bytes numbers; nothing goes with it. */
 #define LOCAL_FETCH_MAGIC 0x3166676e69727874ull
 
@@ -265,7 +272,7 @@ struct local_hello {
 	uint64_t magic;
 	uint32_t version, epoch;
 	uint64_t ring_bytes;
-	uint16_t channel, zero[3];
+	uint16_t channel, flags, zero[2];
 	uint8_t nonce[LOCAL_NONCE_BYTES];
 };
 
@@ -274,7 +281,9 @@ static_assert(sizeof(struct local_hello) == 64, "hello without padding");
 struct sockaddr_un;
 /* A connection to that listener, proven to be our user's. */
 tcpx_status local_dial_socket(const char *name, int *out_fd);
-int local_same_user(int fd); /* the other end of a unix socket: our user or root */
+/* The other end of a unix socket belongs to our user. Both ends judge by this, and root is a user
+ * like any other: what only one of them allowed would be refused too late. */
+bool local_same_user(int fd, unsigned *out_uid);
 /* The abstract address of a name; returns its length. */
 unsigned local_address(const char *name, struct sockaddr_un *out_addr);
 

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Dialling data channels through shared memory, and the way back to tcp where the peer is elsewhere
+ * or another user's. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "engine/calls.h"
+
+#define LOCAL_RING_BYTES (2u << 20) /* measured: docs/design/local.md */
+#define LOCAL_TRIES 4		    /* dials of a channel that the peer closes without a word */
+
+/* A channel that the peer has not taken yet; in peer->local_dial until it did, or cancelled. */
+struct peer_local_dial {
+	struct local_dial *dial;
+	struct engine_peer *peer;
+	uint32_t channel, epoch;
+};
+
+/* What the failure means, as the thread's last error says it. False: tcp is left. */
+static bool dial_failed(struct engine_peer *peer, uint32_t channel, tcpx_status status)
+{
+	bool only = peer->session->flags & TCPX_SESSION_LOCAL_ONLY;
+	tcpx_error why;
+
+	switch (status) {
+	case TCPX_ERR_PEER_CLOSED: /* it was short of room, or something else is wrong there */
+		if (!peer->counted_up &&
+		    peer->shared_memory.tries++ >= LOCAL_TRIES * (peer->nbulk + 1))
+			break;
+		peer_redial_later(peer, channel);
+		return true;
+	case TCPX_ERR_AGAIN: /* it is here, and busy */
+	case TCPX_ERR_PEER_RESET:
+		peer_redial_later(peer, channel);
+		return true;
+	case TCPX_ERR_NO_DESCRIPTORS:
+	case TCPX_ERR_NO_MEMORY:
+		peer_channel_failed(peer, channel, status, tcpx_last_error()->system_errno);
+		return true;
+	default:
+		break;
+	}
+	if (!peer->have_local_offer) /* another channel was told already */
+		return only;
+	peer->have_local_offer = false;
+	why = *tcpx_last_error();
+	if (!only && status == TCPX_ERR_UNREACHABLE)
+		LOG_INFO("peer '%s' is not on this host: tcp", peer->name);
+	else if (!only)
+		LOG_INFO("peer '%s': %s: tcp", peer->name, why.what);
+	if (!only)
+		return false;
+	if (status == TCPX_ERR_UNREACHABLE)
+		(void)error_set(status, 0, "peer is not on this host, local only");
+	else
+		(void)error_raise(&why);
+	peer_die_last(peer);
+	return true;
+}
+
+static void channel_dialled(void *arg, tcpx_status status, struct net_chan *net)
+{
+	struct peer_local_dial dial = *(struct peer_local_dial *)arg;
+	struct engine_peer *peer = dial.peer;
+
+	free(arg);
+	peer->shared_memory.dial[dial.channel] = NULL;
+	if (status == TCPX_OK)
+		(void)peer_attach(peer, dial.channel, dial.epoch, net);
+	else if (!dial_failed(peer, dial.channel, status))
+		peer_dial_channel(peer, dial.channel);
+}
+
+/* A peer that answers may refuse, and is told from one that does not while tcp is still open. */
+static tcpx_status dial_start(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
+{
+	struct peer_local_dial *dial = malloc(sizeof(*dial));
+	tcpx_status status;
+
+	if (!dial)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "dial of channel %u", channel);
+	*dial = (struct peer_local_dial){.peer = peer, .channel = channel, .epoch = epoch};
+	status = local_dial_start(&engine_runtime.loop, peer->local_name, peer->local_nonce,
+				  (uint16_t)channel, epoch, LOCAL_RING_BYTES, channel_dialled, dial,
+				  &dial->dial);
+	if (status == TCPX_OK)
+		peer->shared_memory.dial[channel] = dial;
+	else
+		free(dial);
+	return status;
+}
+
+static tcpx_status dial_at_once(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
+{
+	struct net_chan *net;
+	tcpx_status status = local_dial(peer->local_name, peer->local_nonce, (uint16_t)channel,
+					epoch, LOCAL_RING_BYTES, &net);
+
+	if (status == TCPX_OK)
+		(void)peer_attach(peer, channel, epoch, net);
+	return status;
+}
+
+bool peer_local_dial(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
+{
+	tcpx_status status;
+
+	if (!peer->have_local_offer || (peer->session->flags & TCPX_SESSION_NO_LOCAL))
+		return false;
+	status = peer->shared_memory.answers ? dial_start(peer, channel, epoch)
+					     : dial_at_once(peer, channel, epoch);
+	return status == TCPX_OK || dial_failed(peer, channel, status);
+}
+
+void peer_local_cancel(struct engine_peer *peer)
+{
+	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++) {
+		if (peer->shared_memory.dial[i])
+			local_dial_cancel(peer->shared_memory.dial[i]->dial);
+		free(peer->shared_memory.dial[i]);
+		peer->shared_memory.dial[i] = NULL;
+	}
+}
