@@ -80,6 +80,7 @@ struct ctl_dial_opts {
 	struct sockaddr_storage local; /* ss_family 0: any; else bound before connect */
 	uint16_t port_lo, port_hi;     /* local ports to choose from; 0: the system's choice */
 	const char *device;	       /* to bind to, where remote is not loopback; NULL: none */
+	uint16_t segment_bytes;	       /* the most that either end sends in a packet; 0: no limit */
 	struct wire_hello hello;       /* dial fields; nonce and proof are filled here */
 	uint8_t key[CTL_KEY_BYTES];
 	int64_t deadline_ns; /* absolute, monotonic */

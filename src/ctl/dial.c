@@ -232,6 +232,8 @@ static tcpx_status try_port(struct ctl_dial *dial, const struct ctl_dial_opts *o
 	if (status != TCPX_OK)
 		return status;
 	sys_sock_nodelay(fd);
+	if (opts->segment_bytes)
+		sys_sock_segment(fd, opts->segment_bytes);
 	status = bind_local(fd, opts, port);
 	if (status != TCPX_OK) {
 		*out_taken = port && error_last()->system_errno == EADDRINUSE;

@@ -153,6 +153,11 @@ int sys_sock_nodelay(int fd)
 	return set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 }
 
+int sys_sock_segment(int fd, unsigned bytes)
+{
+	return set_int(fd, IPPROTO_TCP, TCP_MAXSEG, (int)bytes);
+}
+
 int sys_sock_reuse(int fd)
 {
 	return set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
@@ -229,6 +234,27 @@ int sys_sock_error(int fd)
 	socklen_t len = sizeof(err);
 
 	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len) ? errno : err;
+}
+
+int sys_sock_source(const struct sockaddr_storage *remote, const char *device,
+		    struct sockaddr_storage *out_local)
+{
+	struct sockaddr_storage local = {0};
+	socklen_t len = sizeof(local);
+	int fd = socket(remote->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), failed;
+
+	if (fd < 0)
+		return -1;
+	failed = device && *device &&
+		 setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, device, (socklen_t)strlen(device));
+	failed = failed || connect(fd, (const struct sockaddr *)remote, sys_addr_len(remote)) ||
+		 getsockname(fd, (struct sockaddr *)&local, &len);
+	close(fd);
+	if (failed)
+		return -1;
+	sys_addr_set_port(&local, 0);
+	*out_local = local;
+	return 0;
 }
 
 tcpx_status sys_sock_local(int fd, struct sockaddr_storage *out_addr)

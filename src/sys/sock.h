@@ -30,6 +30,8 @@ tcpx_status sys_sock_listen(const struct sockaddr_storage *addr, const char *dev
 
 /* Options: 0 or an errno. None of them matters enough to fail a connection. */
 int sys_sock_nodelay(int fd);
+/* Before connect or listen: the most payload that either end puts in one packet. */
+int sys_sock_segment(int fd, unsigned bytes);
 int sys_sock_reuse(int fd); /* SO_REUSEADDR: a local port may serve several remote ones */
 int sys_sock_keepalive(int fd, int idle_s, int interval_s, int count);
 int sys_sock_user_timeout(int fd, unsigned ms);
@@ -40,6 +42,11 @@ int sys_sock_congestion_get(int fd, char *buf, size_t cap); /* "" on failure */
 /* Of a connection: the wanted one, "": one that does not pace if both ends are on this host. */
 void sys_sock_congestion_fit(int fd, const char *wanted);
 int sys_sock_error(int fd); /* SO_ERROR, taken */
+
+/* The address that the kernel's routes let packets to remote leave from, through device unless that
+ * is NULL or "". 0, or -1: there is no route. Sends nothing; sets no last error. */
+int sys_sock_source(const struct sockaddr_storage *remote, const char *device,
+		    struct sockaddr_storage *out_local);
 
 tcpx_status sys_sock_local(int fd, struct sockaddr_storage *out_addr);
 tcpx_status sys_sock_remote(int fd, struct sockaddr_storage *out_addr);

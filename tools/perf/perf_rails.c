@@ -13,20 +13,7 @@
 #include "perf_resolve.h"
 #include "sys/addr.h"
 #include "sys/iface.h"
-
-/* The local address that packets to addr leave from. */
-static int route_source(const struct sockaddr_storage *addr, struct sockaddr_storage *out)
-{
-	socklen_t len = sizeof(*out);
-	int fd = socket(addr->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc;
-
-	if (fd < 0)
-		return -1;
-	rc = connect(fd, (const struct sockaddr *)addr, sys_addr_len(addr)) ||
-	     getsockname(fd, (struct sockaddr *)out, &len);
-	close(fd);
-	return rc ? -1 : 0;
-}
+#include "sys/sock.h"
 
 tcpx_status perf_rails_first(const char *host, int64_t deadline_ns, char *buf, size_t cap,
 			     const char **out_bind)
@@ -44,7 +31,7 @@ tcpx_status perf_rails_first(const char *host, int64_t deadline_ns, char *buf, s
 		memcpy(&remote, ai->ai_addr, ai->ai_addrlen);
 		if (sys_addr_is_loopback(&remote))
 			break;
-		if (route_source(&remote, &local) || sys_addr_is_loopback(&local))
+		if (sys_sock_source(&remote, NULL, &local) || sys_addr_is_loopback(&local))
 			continue;
 		snprintf(buf, cap, "%s", sys_addr_host_text(&local, text));
 		*out_bind = buf;

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Dials several ways to one peer with a head start each and keeps the first that is proven. */
+#include "ctl/race.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+struct leg {
+	struct ctl_race *race;
+	struct ctl_dial *dial; /* NULL: not dialled yet, or over */
+};
+
+struct ctl_race {
+	struct sys_loop *loop;
+	struct ctl_race_opts opts;
+	void *arg;
+	struct sys_timer timer;
+	unsigned next, running;
+	struct leg *winner;
+	/* the failure that says most; conn only with EXISTS */
+	tcpx_error error;
+	unsigned failed_way;
+	struct leg legs[CTL_RACE_WAYS];
+	struct ctl_dial_opts ways[];
+};
+
+/* What a user can act on: who was reached and refused, then that nobody was. */
+static int says(tcpx_status status)
+{
+	switch (status) {
+	case TCPX_ERR_TIMED_OUT:
+	case TCPX_ERR_UNREACHABLE:
+	case TCPX_ERR_PEER_SILENT:
+		return 2;
+	case TCPX_ERR_REFUSED:
+	case TCPX_ERR_PEER_RESET:
+	case TCPX_ERR_PEER_CLOSED:
+		return 3;
+	case TCPX_ERR_ADDRESS:
+	case TCPX_ERR_INVALID:
+		return 1;
+	default:
+		return 4;
+	}
+}
+
+static void keep_error(struct ctl_race *race, unsigned way, tcpx_status status, int err)
+{
+	if (race->error.status && says(race->error.status) >= says(status))
+		return;
+	race->failed_way = way;
+	race->error = *error_last();
+	race->error.status = status;
+	race->error.system_errno = err;
+}
+
+static void destroy(struct ctl_race *race)
+{
+	sys_timer_del(race->loop, &race->timer);
+	for (unsigned i = 0; i < race->opts.count; i++)
+		if (race->legs[i].dial)
+			ctl_dial_cancel(race->legs[i].dial);
+	explicit_bzero(race->ways, race->opts.count * sizeof(*race->ways));
+	free(race);
+}
+
+static void missed(struct ctl_race *race, unsigned way, tcpx_status status, int err)
+{
+	if (race->opts.missed)
+		race->opts.missed(race->arg, way, status, err);
+}
+
+/* The race is over; done may start another one. */
+static void finish(struct ctl_race *race, unsigned way, tcpx_status status, int err,
+		   const struct ctl_conn *conn)
+{
+	void (*done)(void *arg, unsigned way, tcpx_status status, int err,
+		     const struct ctl_conn *conn) = race->opts.done;
+	void *arg = race->arg;
+
+	destroy(race);
+	done(arg, way, status, err, conn);
+}
+
+static void dialled(void *arg, tcpx_status status, int err, const struct ctl_conn *conn);
+
+/* The answer of one way is proven: the others end before their own proof. */
+static tcpx_status agree(void *arg, const struct wire_hello *answer)
+{
+	struct leg *leg = arg;
+	struct ctl_race *race = leg->race;
+	tcpx_status status = race->opts.agree ? race->opts.agree(race->arg, answer) : TCPX_OK;
+
+	if (status != TCPX_OK)
+		return status;
+	race->winner = leg;
+	sys_timer_del(race->loop, &race->timer);
+	for (unsigned i = 0; i < race->opts.count; i++) {
+		struct leg *other = &race->legs[i];
+
+		if (other == leg || !other->dial)
+			continue;
+		ctl_dial_cancel(other->dial);
+		other->dial = NULL;
+		race->running--;
+		missed(race, i, TCPX_ERR_TIMED_OUT, 0);
+	}
+	return TCPX_OK;
+}
+
+/* The next way that can be dialled; false: there is none. */
+static bool begin_next(struct ctl_race *race)
+{
+	while (race->next < race->opts.count) {
+		unsigned way = race->next++;
+		struct leg *leg = &race->legs[way];
+		tcpx_status status =
+			ctl_dial_start(race->loop, &race->ways[way], dialled, leg, &leg->dial);
+
+		if (status == TCPX_OK) {
+			race->running++;
+			if (race->next < race->opts.count)
+				sys_timer_set(race->loop, &race->timer,
+					      clock_now_ns() + race->opts.head_start_ns);
+			return true;
+		}
+		leg->dial = NULL;
+		keep_error(race, way, status, error_last()->system_errno);
+		missed(race, way, status, error_last()->system_errno);
+	}
+	return false;
+}
+
+static void dialled(void *arg, tcpx_status status, int err, const struct ctl_conn *conn)
+{
+	struct leg *leg = arg;
+	struct ctl_race *race = leg->race;
+	unsigned way = (unsigned)(leg - race->legs);
+
+	leg->dial = NULL;
+	race->running--;
+	if (status == TCPX_OK || status == TCPX_ERR_EXISTS) {
+		finish(race, way, status, err, conn);
+		return;
+	}
+	keep_error(race, way, status, err);
+	missed(race, way, status, err);
+	race->winner = NULL; /* lost with its proof on the way: the others have their turn */
+	if (begin_next(race) || race->running)
+		return;
+	error_raise(&race->error);
+	finish(race, race->failed_way, race->error.status, race->error.system_errno, NULL);
+}
+
+static void head_start_over(struct sys_timer *timer, int64_t now_ns)
+{
+	struct ctl_race *race = LIST_ENTRY(timer, struct ctl_race, timer);
+
+	(void)now_ns;
+	if (!race->winner)
+		(void)begin_next(race);
+}
+
+tcpx_status ctl_race_start(struct sys_loop *loop, const struct ctl_race_opts *opts, void *arg,
+			   struct ctl_race **out_race)
+{
+	unsigned count = opts->count < CTL_RACE_WAYS ? opts->count : CTL_RACE_WAYS;
+	struct ctl_race *race = calloc(1, sizeof(*race) + count * sizeof(*race->ways));
+
+	if (!race)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for a connection attempt");
+	race->loop = loop;
+	race->opts = *opts;
+	race->opts.count = count;
+	race->opts.ways = race->ways;
+	race->arg = arg;
+	race->timer.fn = head_start_over;
+	list_init(&race->timer.node);
+	memcpy(race->ways, opts->ways, count * sizeof(*race->ways));
+	for (unsigned i = 0; i < count; i++) {
+		race->legs[i].race = race;
+		race->ways[i].agree = agree;
+	}
+	if (begin_next(race)) {
+		*out_race = race;
+		return TCPX_OK;
+	}
+	error_set(TCPX_ERR_UNREACHABLE, 0, "no address to dial");
+	if (race->error.status)
+		error_raise(&race->error);
+	destroy(race);
+	return error_last()->status;
+}
+
+void ctl_race_cancel(struct ctl_race *race)
+{
+	destroy(race);
+}
