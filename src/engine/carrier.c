@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Interfaces that lose their carrier: what runs over them moves at once, where it can. */
+#include "engine/carrier.h"
+
 #include <errno.h>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/engine.h"
+#include "engine/rails.h"
 #include "sys/addr.h"
 #include "sys/iface.h"
 #include "sys/sock.h"
@@ -138,10 +140,12 @@ void carrier_changed(void *arg, unsigned index, const char *name, int up)
 		struct engine_session *session = LIST_ENTRY(pos, struct engine_session, node);
 
 		for (peer = next_peer(session, NULL); peer; peer = next_peer(session, peer)) {
-			if (up)
+			if (up) {
 				peer_redial_now(peer);
-			else
+				rails_now(peer);
+			} else {
 				peer_moves(peer, index, name);
+			}
 		}
 	}
 }

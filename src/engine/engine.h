@@ -17,6 +17,7 @@
 #include "ctl/conn.h"
 #include "engine/handles.h"
 #include "engine/peer_local.h"
+#include "engine/rail_state.h"
 #include "mem/region.h"
 #include "net/local/local.h"
 #include "net/net.h"
@@ -24,7 +25,6 @@
 #include "wire/hello.h"
 #include <tcpx/tcpx.h>
 
-#define ENGINE_RAILS_MAX 16
 #define ENGINE_CHUNK_BYTES (512u << 10) /* where neither side has a wish */
 #define ENGINE_FILLED_CHUNK_BYTES (2u << 20)
 #define ENGINE_CHUNK_MIN 4096u
@@ -76,7 +76,7 @@ struct engine_runtime {
 /* Who may run one direction of a channel. */
 enum engine_owner { OWNER_FREE = 0, OWNER_BUSY, OWNER_AGAIN, OWNER_CLOSED };
 
-struct chan_dial;
+struct peer_dial;
 struct prefill_slice;
 struct engine_stage;
 
@@ -205,8 +205,9 @@ struct engine_peer {
 	struct ctl_link *ctl;
 	uint32_t ctl_iface; /* as in engine_chan */
 	int rival;	    /* the peer's own dial, which crossed ours and lost; or -1 */
-	struct ctl_dial *dial;
-	struct chan_dial *chan_dial[CORE_CHANNELS_MAX];
+	struct peer_dial *dial;
+	struct peer_dial *chan_dial[CORE_CHANNELS_MAX];
+	struct peer_rails rails;
 	struct peer_local shared_memory; /* dialling channels of it */
 	struct list_node node;		 /* session->peers */
 	struct list_node accept_node;	 /* session->accepts, with a reference */
@@ -230,7 +231,7 @@ struct engine_peer {
 	uint64_t link_id; /* at the acceptor */
 	int64_t connect_deadline_ns, ctl_lost_ns;
 	struct sockaddr_storage addrs[WIRE_ADDR_MAX]; /* where it can be reached */
-	uint32_t naddrs, addr_at;
+	uint32_t naddrs;
 	struct sockaddr_storage remote;
 	uint32_t redial_tries, ctl_tries;
 	uint64_t redial_mask; /* channels to dial again, bit by index */
@@ -307,7 +308,8 @@ struct engine_session {
 	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES], secret[WIRE_SECRET_BYTES];
 	struct sockaddr_storage rails[ENGINE_RAILS_MAX];
 	uint32_t nrails;
-	bool bound; /* the user named rails */
+	bool bound, any_source; /* the user named rails; by "auto": other sources will do, too */
+	uint32_t rails_said;	/* control thread, by bit: that it leads nowhere */
 	char *filters;
 	struct ctl_keys keys;
 	struct engine_plugin *plugin;	/* or NULL */
@@ -460,14 +462,6 @@ tcpx_status session_published_check(void); /* ERR_INVALID: TCPX_CTRL_IP is no ad
 uint32_t session_addresses(struct engine_session *session,
 			   struct wire_address addrs[WIRE_ADDR_MAX]);
 uint32_t session_auto_channels(void);
-/* carrier.c: control thread */
-void carrier_changed(void *arg, unsigned index, const char *name, int up);
-uint32_t carrier_iface(int fd); /* what engine_chan.iface says of a socket */
-/* The rail of that number, or the next one that has a carrier. */
-uint32_t carrier_rail(const struct engine_session *session, uint32_t rail);
-bool carrier_lost(const struct engine_session *session, uint32_t rail);
-/* Each beat: a channel over a rail that is dead further on is given up, where another one lives. */
-void carrier_look(struct engine_peer *peer, int64_t now_ns);
 /* session.c, control thread: it has a local listener from now on; false: it cannot. */
 bool session_local_open(struct engine_session *session);
 /* session_opts.c */

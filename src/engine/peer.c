@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "engine/block.h"
 #include "engine/calls.h"
+#include "engine/carrier.h"
 #include "engine/comms.h"
 #include "engine/early.h"
 #include "engine/hold.h"

@@ -9,9 +9,11 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/calls.h"
+#include "engine/carrier.h"
 #include "engine/comms.h"
 #include "engine/early.h"
 #include "engine/peer_route.h"
+#include "engine/rails.h"
 #include "engine/share.h"
 #include "sys/addr.h"
 #include "wire/control.h"
@@ -321,6 +323,7 @@ static void beat(struct engine_peer *peer, int64_t now_ns)
 	heard_on_channels(peer, now_ns);
 	carrier_look(peer, now_ns);
 	comms_beat(peer, now_ns);
+	rails_look(peer, now_ns);
 	sample(peer, now_ns);
 	pthread_mutex_lock(&peer->lock);
 	if (!list_empty(&peer->early_notes) && peer->core_ready && !peer->core.dead)

@@ -9,42 +9,39 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "engine/calls.h"
+#include "engine/carrier.h"
 #include "engine/comms.h"
 #include "engine/peer_route.h"
+#include "engine/rails.h"
 #include "sys/addr.h"
 #include "sys/crypto.h"
 #include "sys/sock.h"
 
-#define DIAL_NS (5 * CLOCK_S_NS)
 #define REDIAL_NS (50 * CLOCK_MS_NS)
-#define PARKED_NS (5 * CLOCK_S_NS) /* normally the carrier's return ends it */
+#define PATIENCE_NS (2 * CLOCK_S_NS) /* with a rail that may be coming up */
+#define PARKED_NS (5 * CLOCK_S_NS)   /* normally the carrier's return ends it */
 
-/* Its route is known. */
-static void data_hello(struct engine_peer *peer, struct ctl_dial_opts *opts, uint8_t role)
-{
-	/* The acceptor judges by the address that it sees. */
-	int loopback = sys_addr_is_loopback(&opts->remote) &&
-		       (!opts->local.ss_family || sys_addr_is_loopback(&opts->local));
-
-	opts->hello = (struct wire_hello){
-		.role = role,
-		.auth = (uint8_t)ctl_data_auth((enum wire_auth)peer->dial_hello.auth, loopback),
-		.key_id = peer->link_id,
-	};
-	peer_fill_hello(peer->session, &opts->hello);
-	memcpy(opts->key, peer->session_key, sizeof(opts->key));
-	opts->deadline_ns = clock_now_ns() + DIAL_NS;
-}
-
-/* A data channel on its way; in peer->chan_dial until it is there, failed or cancelled. */
-struct chan_dial {
-	struct ctl_dial *dial;
+/* A connection that is dialled: in peer->dial, or of a data channel in peer->chan_dial, until it
+ * stands, failed or was cancelled. */
+struct peer_dial {
+	struct ctl_race *race;
 	struct engine_peer *peer;
-	uint32_t channel, epoch;
-	bool elsewhere; /* not where the control link goes */
+	uint32_t channel, epoch; /* of a data channel */
+	unsigned count;
+	struct peer_way ways[PEER_WAYS];
+	tcpx_status missed[PEER_WAYS];
 };
 
-static void dial_tcp(struct engine_peer *peer, uint32_t channel, uint32_t epoch, bool same_way);
+static struct peer_dial *dial_new(struct engine_peer *peer)
+{
+	struct peer_dial *dial = calloc(1, sizeof(*dial));
+
+	if (dial)
+		dial->peer = peer;
+	else
+		error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for a connection attempt");
+	return dial;
+}
 
 void peer_channel_failed(struct engine_peer *peer, uint32_t channel, tcpx_status status, int err)
 {
@@ -62,77 +59,98 @@ void peer_channel_failed(struct engine_peer *peer, uint32_t channel, tcpx_status
 	peer_redial_later(peer, channel);
 }
 
-static void channel_dialled(void *arg, tcpx_status status, int err, const struct ctl_conn *conn)
+static void channel_missed(void *arg, unsigned at, tcpx_status status, int err)
 {
-	struct chan_dial dial = *(struct chan_dial *)arg;
-	struct engine_peer *peer = dial.peer;
+	struct peer_dial *dial = arg;
+
+	(void)err;
+	dial->missed[at] = status;
+}
+
+/* A way led to the peer: those that did not are to blame themselves. */
+static void judge_rails(const struct peer_dial *dial, uint32_t taken)
+{
+	struct engine_peer *peer = dial->peer;
+	uint32_t home = peer_route_home(peer, dial->channel);
+	struct peer_way way;
+
+	for (unsigned i = 0; i < dial->count; i++)
+		if (dial->missed[i])
+			rail_failed(peer, &dial->ways[i], dial->missed[i]);
+	rail_works(peer, taken);
+	if (carrier_lost(peer->session, home) && peer_route_over(peer, home, &way))
+		rail_failed(peer, &way, TCPX_ERR_UNREACHABLE);
+}
+
+static void channel_dialled(void *arg, unsigned at, tcpx_status status, int err,
+			    const struct ctl_conn *conn)
+{
+	struct peer_dial *dial = arg;
+	struct engine_peer *peer = dial->peer;
+	uint32_t channel = dial->channel, epoch = dial->epoch, rail = dial->ways[at].rail;
 	struct net_chan *net;
 
-	free(arg);
-	peer->chan_dial[dial.channel] = NULL;
-	if (status != TCPX_OK && dial.elsewhere) {
-		dial_tcp(peer, dial.channel, dial.epoch, true);
-		return;
-	}
+	if (status == TCPX_OK)
+		judge_rails(dial, rail);
+	free(dial);
+	peer->chan_dial[channel] = NULL;
 	if (status == TCPX_OK) {
+		peer->rails.of_channel[channel] =
+			(uint8_t)rail; /* NONE is no rail's number either */
 		sys_sock_congestion_fit(conn->fd, config_text(CONFIG_CONGESTION));
 		status = net_tcp_wrap(conn->fd, &net);
 		if (status != TCPX_OK)
 			close(conn->fd);
 	}
 	if (status == TCPX_OK)
-		status = peer_attach(peer, dial.channel, dial.epoch, net);
+		status = peer_attach(peer, channel, epoch, net);
 	if (status != TCPX_OK)
-		peer_channel_failed(peer, dial.channel, status, err);
+		peer_channel_failed(peer, channel, status, err);
 	else
 		peer->redial_tries = 0;
 }
 
-/* same_way: where the control link goes. Any other way may lead nowhere; the channel comes back to
- * this one then, but from a rail of its own that died under a peer that is up. */
-static void dial_tcp(struct engine_peer *peer, uint32_t channel, uint32_t epoch, bool same_way)
+/* A peer that connects waits for all its channels; one that is up has others meanwhile. */
+static int64_t head_start(const struct engine_peer *peer)
 {
-	struct engine_session *session = peer->session;
-	uint32_t rail = channel ? channel - 1 : peer->nbulk;
-	struct chan_dial *dial = malloc(sizeof(*dial));
-	struct ctl_dial_opts opts = {0};
-	enum peer_route route = PEER_ROUTE_SAME;
-	int64_t now = clock_now_ns();
+	int64_t start = peer->counted_up ? PATIENCE_NS : CTL_HEAD_START_NS;
+
+	return 3 * peer->rails.took_ns > start ? 3 * peer->rails.took_ns : start;
+}
+
+/* Any way but the control link's may lead nowhere: the next ones start before it has failed. */
+static void dial_tcp(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
+{
+	struct ctl_dial_opts opts[PEER_WAYS] = {0};
+	struct ctl_race_opts race = {
+		.ways = opts,
+		.head_start_ns = head_start(peer),
+		.missed = channel_missed,
+		.done = channel_dialled,
+	};
+	struct peer_dial *dial = dial_new(peer);
 	tcpx_status status;
 
 	if (!dial) {
 		peer_channel_failed(peer, channel, TCPX_ERR_NO_MEMORY, 0);
 		return;
 	}
-	/* a dead rail is not tried for ever */
-	rail = carrier_rail(session, rail + peer->redial_tries);
-	if (same_way)
-		peer_route_to(peer, &peer->remote, &opts);
-	else
-		route = peer_route_over(peer, rail, &opts);
-	*dial = (struct chan_dial){
-		.peer = peer,
-		.channel = channel,
-		.epoch = epoch,
-		.elsewhere = route == PEER_ROUTE_GUESS ||
-			     (route == PEER_ROUTE_DIRECT && !peer->counted_up),
-	};
-	data_hello(peer, &opts, WIRE_ROLE_DATA);
-	if (dial->elsewhere && !peer->counted_up &&
-	    opts.deadline_ns > now + (peer->connect_deadline_ns - now) / 2)
-		opts.deadline_ns = now + (peer->connect_deadline_ns - now) / 2;
-	opts.hello.channel = (uint16_t)channel;
-	opts.hello.epoch = epoch;
-	status = ctl_dial_start(&engine_runtime.loop, &opts, channel_dialled, dial, &dial->dial);
+	dial->channel = channel;
+	dial->epoch = epoch;
+	race.count = dial->count = peer_route_channel(peer, channel, dial->ways);
+	for (unsigned i = 0; i < race.count; i++) {
+		peer_route_opts(&dial->ways[i], &opts[i]);
+		peer_route_hello(peer, &opts[i], WIRE_ROLE_DATA);
+		opts[i].hello.channel = (uint16_t)channel;
+		opts[i].hello.epoch = epoch;
+	}
+	status = ctl_race_start(&engine_runtime.loop, &race, dial, &dial->race);
 	if (status == TCPX_OK) {
 		peer->chan_dial[channel] = dial;
 		return;
 	}
-	same_way = !dial->elsewhere;
 	free(dial);
-	if (!same_way)
-		dial_tcp(peer, channel, epoch, true);
-	else if (peer->counted_up)
+	if (peer->counted_up)
 		peer_channel_failed(peer, channel, status, 0);
 	else
 		peer_die_last(peer);
@@ -162,7 +180,7 @@ void peer_dial_channel(struct engine_peer *peer, uint32_t channel)
 	else if (channel && peer->counted_up && carrier_lost(session, channel - 1))
 		peer_redial_parked(peer, channel); /* the other rails have their own channels */
 	else
-		dial_tcp(peer, channel, epoch, false);
+		dial_tcp(peer, channel, epoch);
 }
 
 void peer_dial_channels(struct engine_peer *peer)
@@ -211,12 +229,10 @@ void peer_redial_now(struct engine_peer *peer)
 	sys_timer_set(&engine_runtime.loop, &peer->redial_timer, clock_now_ns());
 }
 
-static void control_dialled(void *arg, tcpx_status status, int err, const struct ctl_conn *conn);
-
 /* Its own dial has become a link meanwhile: ours ends before it is one. */
 static tcpx_status not_linked(void *arg, const struct wire_hello *answer)
 {
-	struct engine_peer *peer = arg, *other;
+	struct engine_peer *peer = ((struct peer_dial *)arg)->peer, *other;
 
 	if (!memcmp(answer->uuid, peer->session->uuid, sizeof(answer->uuid)))
 		return TCPX_OK; /* a session may be its own peer */
@@ -224,30 +240,53 @@ static tcpx_status not_linked(void *arg, const struct wire_hello *answer)
 	return other ? TCPX_ERR_EXISTS : TCPX_OK;
 }
 
-/* The next address of the list; false when there is none, and the last error says why. */
-static bool dial_next(struct engine_peer *peer)
+static void control_missed(void *arg, unsigned at, tcpx_status status, int err)
 {
-	while (peer->addr_at < peer->naddrs) {
-		struct ctl_dial_opts opts = {.hello = peer->dial_hello,
-					     .deadline_ns = peer->connect_deadline_ns,
-					     .agree = not_linked};
-		uint32_t left = peer->naddrs - peer->addr_at;
+	const struct peer_dial *dial = arg;
+	char text[SYS_ADDR_TEXT];
 
-		/* Each address gets its share of the time, the last one all of it. */
-		if (left > 1)
-			opts.deadline_ns = clock_now_ns() +
-					   (peer->connect_deadline_ns - clock_now_ns()) / left;
-		peer_route_to(peer, &peer->addrs[peer->addr_at++], &opts);
-		memcpy(opts.key, peer->dial_key, sizeof(opts.key));
-		if (ctl_dial_start(&engine_runtime.loop, &opts, control_dialled, peer,
-				   &peer->dial) != TCPX_OK)
-			continue;
-		pthread_mutex_lock(&peer->lock); /* queries */
-		peer->remote = opts.remote;
-		pthread_mutex_unlock(&peer->lock);
-		return true;
+	(void)err;
+	if (dial->count > 1)
+		LOG_INFO("peer '%s': no link by %s: %s", dial->peer->name,
+			 sys_addr_text(&dial->ways[at].remote, text), tcpx_status_text(status));
+}
+
+static void control_dialled(void *arg, unsigned at, tcpx_status status, int err,
+			    const struct ctl_conn *conn);
+
+/* Dials every address, one after another with a head start; false when none could be dialled, and
+ * the last error says why. */
+static bool dial_control(struct engine_peer *peer)
+{
+	struct ctl_dial_opts opts[PEER_WAYS] = {0};
+	struct ctl_race_opts race = {
+		.ways = opts,
+		.head_start_ns = CTL_HEAD_START_NS,
+		.agree = not_linked,
+		.missed = control_missed,
+		.done = control_dialled,
+	};
+	struct peer_dial *dial = dial_new(peer);
+
+	if (!dial)
+		return false;
+	race.count = dial->count = peer_route_first(peer, dial->ways);
+	for (unsigned i = 0; i < race.count; i++) {
+		peer_route_opts(&dial->ways[i], &opts[i]);
+		opts[i].hello = peer->dial_hello;
+		opts[i].deadline_ns = peer->connect_deadline_ns;
+		memcpy(opts[i].key, peer->dial_key, sizeof(opts[i].key));
 	}
-	return false;
+	peer->rails.dialled_ns = clock_now_ns();
+	if (ctl_race_start(&engine_runtime.loop, &race, dial, &dial->race) != TCPX_OK) {
+		free(dial);
+		return false;
+	}
+	peer->dial = dial;
+	pthread_mutex_lock(&peer->lock); /* queries */
+	peer->remote = dial->ways[0].remote;
+	pthread_mutex_unlock(&peer->lock);
+	return true;
 }
 
 static void await_due(struct sys_timer *timer, int64_t now_ns)
@@ -258,8 +297,7 @@ static void await_due(struct sys_timer *timer, int64_t now_ns)
 	if (peer->core_ready || peer->died)
 		return;
 	peer->awaiting = false;
-	peer->addr_at = 0;
-	if (!dial_next(peer))
+	if (!dial_control(peer))
 		peer_die_last(peer); /* not one dial could be started */
 }
 
@@ -285,13 +323,19 @@ static void exists(struct engine_peer *peer, const struct ctl_conn *conn)
 	sys_timer_set(&engine_runtime.loop, &peer->redial_timer, clock_now_ns() + 50 * CLOCK_MS_NS);
 }
 
-static void control_dialled(void *arg, tcpx_status status, int err, const struct ctl_conn *conn)
+static void control_dialled(void *arg, unsigned at, tcpx_status status, int err,
+			    const struct ctl_conn *conn)
 {
-	struct engine_peer *peer = arg;
+	struct peer_dial *dial = arg;
+	struct engine_peer *peer = dial->peer;
+	struct peer_way way = dial->ways[at];
 	char text[SYS_ADDR_TEXT], what[256];
 
+	free(dial);
 	peer->dial = NULL;
 	if (status == TCPX_OK) {
+		peer->rails.local = way.local;
+		peer->rails.took_ns = clock_now_ns() - peer->rails.dialled_ns;
 		status = peer_control_up(peer, conn, true);
 		if (status != TCPX_OK)
 			peer_die(peer, status, 0, tcpx_last_error()->what);
@@ -301,9 +345,7 @@ static void control_dialled(void *arg, tcpx_status status, int err, const struct
 		exists(peer, conn);
 		return;
 	}
-	if (status != TCPX_ERR_AUTH && status != TCPX_ERR_VERSION && dial_next(peer))
-		return;
-	snprintf(what, sizeof(what), "connecting to %s: %s", sys_addr_text(&peer->remote, text),
+	snprintf(what, sizeof(what), "connecting to %s: %s", sys_addr_text(&way.remote, text),
 		 tcpx_status_text(status));
 	peer_die(peer, status, err, what);
 }
@@ -334,17 +376,22 @@ void peer_dial_start(struct engine_peer *peer)
 	if (peer->core_ready || peer->died)
 		return; /* the peer's own dial was quicker */
 	peer_connect_timer(peer);
-	if (!dial_next(peer))
+	if (!dial_control(peer))
 		peer_die_last(peer); /* not one dial could be started */
 }
 
-static void control_again(void *arg, tcpx_status status, int err, const struct ctl_conn *conn)
+static void control_again(void *arg, unsigned at, tcpx_status status, int err,
+			  const struct ctl_conn *conn)
 {
-	struct engine_peer *peer = arg;
+	struct peer_dial *dial = arg;
+	struct engine_peer *peer = dial->peer;
+	struct sockaddr_storage local = dial->ways[at].local;
 
 	(void)err;
+	free(dial);
 	peer->dial = NULL;
 	if (status == TCPX_OK) {
+		peer->rails.local = local;
 		peer_control_again(peer, conn);
 		return;
 	}
@@ -374,37 +421,49 @@ void peer_control_later(struct engine_peer *peer)
 /* The control link again, over another rail each time. */
 void peer_dial_control(struct engine_peer *peer)
 {
-	struct ctl_dial_opts opts = {0};
+	struct ctl_dial_opts opts[PEER_WAYS] = {0};
+	struct ctl_race_opts race = {
+		.ways = opts, .head_start_ns = CTL_HEAD_START_NS, .done = control_again};
 	int64_t limit = peer->ctl_lost_ns + peer->session->silent_ns;
+	struct peer_dial *dial;
 
 	if (peer->died || peer->dial || peer->ctl)
 		return;
 	peer->ctl_tries++; /* never the rail that was lost first */
-	if (peer_route_over(peer, carrier_rail(peer->session, peer->ctl_tries), &opts) ==
-		    PEER_ROUTE_GUESS &&
-	    peer->ctl_tries % 2 == 0)
-		peer_route_to(peer, &peer->remote, &opts);
-	data_hello(peer, &opts, WIRE_ROLE_CONTROL);
-	opts.deadline_ns = clock_now_ns() + CLOCK_S_NS;
-	if (opts.deadline_ns > limit)
-		opts.deadline_ns = limit;
-	if (ctl_dial_start(&engine_runtime.loop, &opts, control_again, peer, &peer->dial) !=
-	    TCPX_OK) {
-		peer->dial = NULL;
+	dial = dial_new(peer);
+	if (!dial) {
 		peer_control_later(peer);
+		return;
 	}
+	race.count = dial->count =
+		peer_route_again(peer, peer->ctl_tries % peer->session->nrails, dial->ways);
+	for (unsigned i = 0; i < race.count; i++) {
+		peer_route_opts(&dial->ways[i], &opts[i]);
+		peer_route_hello(peer, &opts[i], WIRE_ROLE_CONTROL);
+		opts[i].deadline_ns = clock_now_ns() + CLOCK_S_NS;
+		if (opts[i].deadline_ns > limit)
+			opts[i].deadline_ns = limit;
+	}
+	if (ctl_race_start(&engine_runtime.loop, &race, dial, &dial->race) == TCPX_OK) {
+		peer->dial = dial;
+		return;
+	}
+	free(dial);
+	peer_control_later(peer);
+}
+
+static void cancel(struct peer_dial **dial)
+{
+	if (*dial)
+		ctl_race_cancel((*dial)->race);
+	free(*dial);
+	*dial = NULL;
 }
 
 void peer_dial_cancel(struct engine_peer *peer)
 {
-	if (peer->dial)
-		ctl_dial_cancel(peer->dial);
-	peer->dial = NULL;
-	peer_local_cancel(peer);
-	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++) {
-		if (peer->chan_dial[i])
-			ctl_dial_cancel(peer->chan_dial[i]->dial);
-		free(peer->chan_dial[i]);
-		peer->chan_dial[i] = NULL;
-	}
+	cancel(&peer->dial);
+	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++)
+		cancel(&peer->chan_dial[i]);
+	rail_probe_cancel(peer);
 }

@@ -5,6 +5,7 @@
 
 #include "base/config.h"
 #include "base/error.h"
+#include "engine/carrier.h"
 #include "engine/engine.h"
 #include "engine/hold.h"
 #include "engine/place.h"

@@ -124,6 +124,7 @@ static tcpx_status take_rails(struct engine_session *session, const char *bind)
 	status = sys_iface_expand(bind, session->rails, ENGINE_RAILS_MAX, &count);
 	session->nrails = count;
 	session->bound = true;
+	session->any_source = !strncmp(bind, "auto", 4) || strstr(bind, ",auto");
 	return status;
 }
 
