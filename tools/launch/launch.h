@@ -19,6 +19,7 @@ struct launch {
 	const char *by;	     /* "Open MPI"; NULL: nobody launched this process */
 	const char *name;    /* as --launcher calls it */
 	uint32_t rank, size; /* rank < size */
+	const char *size_by; /* the variable that says the size; NULL: no variable does */
 	bool has_local;	     /* local_rank is known */
 	uint32_t local_rank; /* among the ranks of this host, from 0 */
 	bool one_host;	     /* known: all ranks are on this host */

@@ -101,6 +101,7 @@ static tcpx_status look(const struct launcher *l, struct launch *out)
 	if (out->rank >= out->size)
 		return error_set(TCPX_ERR_INVALID, 0, "%s=%u is no rank of %s=%u", l->rank,
 				 out->rank, size, out->size);
+	out->size_by = size;
 	out->by = l->text;
 	out->name = l->name;
 	if (*value(l->job) || *value(l->job_part))

@@ -140,6 +140,7 @@ struct node {
 	struct node_gpu gpus[NODE_GPUS_MAX];
 	uint32_t ngpus, listed; /* listed: that --gpus names */
 	const char *job;
+	const char *size_by; /* the variable that says the size, or NULL */
 	bool gpu_memory;
 	bool any_port;	  /* GPUs of several ranks of this host listen where there is room */
 	bool shared_area; /* one link moves at a time: all have the first area */

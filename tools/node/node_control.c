@@ -11,22 +11,30 @@
 #include "cli_output.h"
 #include "node_control_priv.h"
 
-#define MAGIC 0x65646f6e	    /* "node" */
+#define MAGIC 0x3265646f	    /* "ode2" */
 #define LOOK_NS (200 * CLOCK_MS_NS) /* at Ctrl-C and at deadlines, when nothing comes */
 #define SAY_NS (3 * CLOCK_S_NS)	    /* who is missing */
 #define GRACE_NS (5 * CLOCK_S_NS)   /* rank 0's verdict comes before ours */
+#define LATE_NS (3 * CLOCK_S_NS)    /* for ranks that are still to hear of a failure */
 
-enum type { TYPE_AT = 1, TYPE_ALL, TYPE_FAIL };
+/* MISFIT: a FAIL of ranks that were started with different things. */
+enum type { TYPE_AT = 1, TYPE_ALL, TYPE_FAIL, TYPE_MISFIT };
 
 struct head {
 	uint32_t magic, type, rank, seq;
 	uint64_t bytes;
 	char stage[STAGE_MAX], host[HOST_MAX];
+	uint32_t size; /* how many ranks there are, as this one was told */
+	char size_by[SIZE_BY_MAX];
 };
 
 static tcpx_status say_why(struct node_control *c)
 {
-	return error_set(c->why, 0, "%s", c->failed);
+	(void)error_set(c->why, 0, "%s", c->failed);
+	if (c->disagree)
+		return error_next("start all ranks with the same size, each with a rank of its own "
+				  "below it");
+	return c->why;
 }
 
 static void failed(struct node_control *c, tcpx_status why, const char *text)
@@ -40,8 +48,12 @@ static void failed(struct node_control *c, tcpx_status why, const char *text)
 static tcpx_status send_to(struct node_control *c, tcpx_peer peer, enum type type, const void *data,
 			   size_t bytes)
 {
-	struct head head = {
-		.magic = MAGIC, .type = type, .rank = c->opts.rank, .seq = c->seq, .bytes = bytes};
+	struct head head = {.magic = MAGIC,
+			    .type = type,
+			    .rank = c->opts.rank,
+			    .size = c->opts.size,
+			    .seq = c->seq,
+			    .bytes = bytes};
 	uint8_t *message = malloc(sizeof(head) + bytes);
 	tcpx_status status;
 
@@ -49,6 +61,7 @@ static tcpx_status send_to(struct node_control *c, tcpx_peer peer, enum type typ
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "a message to other ranks");
 	snprintf(head.stage, sizeof(head.stage), "%s", c->stage);
 	snprintf(head.host, sizeof(head.host), "%s", c->host);
+	snprintf(head.size_by, sizeof(head.size_by), "%s", c->opts.size_by ? c->opts.size_by : "");
 	memcpy(message, &head, sizeof(head));
 	if (bytes)
 		memcpy(message + sizeof(head), data, bytes);
@@ -68,7 +81,47 @@ static void tell_all(struct node_control *c, enum type type, const void *data, s
 /* Rank 0: the failure is known, and told. */
 static void spread(struct node_control *c)
 {
-	tell_all(c, TYPE_FAIL, c->failed, strlen(c->failed));
+	tell_all(c, c->disagree ? TYPE_MISFIT : TYPE_FAIL, c->failed, strlen(c->failed));
+}
+
+/* "has TCPX_SIZE=3" */
+static const char *told(char *buf, size_t cap, const char *size_by, uint32_t size)
+{
+	if (*size_by)
+		snprintf(buf, cap, "has %s=%u", size_by, size);
+	else
+		snprintf(buf, cap, "expects %u ranks", size);
+	return buf;
+}
+
+/* Rank 0: ranks that have no place beside the others. They hear of it, too. */
+static bool misfits(struct node_control *c, tcpx_peer peer, const struct head *head)
+{
+	const struct other *other = head->rank < c->opts.size ? &c->others[head->rank] : NULL;
+	char text[TEXT_MAX], theirs[48], ours[48];
+
+	if (head->size != c->opts.size)
+		snprintf(text, sizeof(text), "rank %u (%s) %s, rank 0 (%s) %s", head->rank,
+			 head->host, told(theirs, sizeof(theirs), head->size_by, head->size),
+			 c->host,
+			 told(ours, sizeof(ours), c->opts.size_by ? c->opts.size_by : "",
+			      c->opts.size));
+	else if (!other)
+		snprintf(text, sizeof(text), "a process (%s) says that it is rank %u of %u",
+			 head->host, head->rank, c->opts.size);
+	else if (other->known && other->peer.id != peer.id)
+		snprintf(text, sizeof(text), "two processes say that they are rank %u: %s and %s",
+			 head->rank, other->host, head->host);
+	else
+		return false;
+	if (head->size > c->expected)
+		c->expected = head->size;
+	c->disagree |= !*c->failed;
+	failed(c, TCPX_ERR_INVALID, text);
+	c->told++;
+	spread(c);
+	(void)send_to(c, peer, TYPE_MISFIT, c->failed, strlen(c->failed));
+	return true;
 }
 
 static void take_at(struct node_control *c, tcpx_peer peer, const struct head *head,
@@ -76,18 +129,11 @@ static void take_at(struct node_control *c, tcpx_peer peer, const struct head *h
 {
 	struct other *other;
 
-	if (c->opts.rank || !head->rank || head->rank >= c->opts.size)
+	if (c->opts.rank || !head->rank || misfits(c, peer, head))
 		return;
 	other = &c->others[head->rank];
-	if (other->known && other->peer.id != peer.id) {
-		char text[TEXT_MAX];
-
-		snprintf(text, sizeof(text), "two processes say that they are rank %u: %s and %s",
-			 head->rank, other->host, head->host);
-		failed(c, TCPX_ERR_EXISTS, text);
-		spread(c);
-		return;
-	}
+	if (c->disagree)
+		(void)send_to(c, peer, TYPE_MISFIT, c->failed, strlen(c->failed));
 	other->known = true;
 	other->peer = peer;
 	snprintf(other->host, sizeof(other->host), "%.*s", HOST_MAX - 1, head->host);
@@ -107,6 +153,7 @@ static void take_fail(struct node_control *c, tcpx_peer peer, const struct head 
 
 	if (c->opts.rank) { /* rank 0 has named who */
 		snprintf(text, sizeof(text), "%.*s", (int)head->bytes, (const char *)data);
+		c->disagree = head->type == TYPE_MISFIT;
 		failed(c, TCPX_ERR_REMOTE, text);
 		return;
 	}
@@ -129,12 +176,12 @@ static void take(struct node_control *c, const tcpx_notification *n)
 		return;
 	memcpy(&head, data, sizeof(head));
 	data += sizeof(head);
-	head.stage[STAGE_MAX - 1] = head.host[HOST_MAX - 1] = '\0';
+	head.stage[STAGE_MAX - 1] = head.host[HOST_MAX - 1] = head.size_by[SIZE_BY_MAX - 1] = '\0';
 	if (head.magic != MAGIC || head.bytes != n->bytes - sizeof(head))
 		return;
 	if (head.type == TYPE_AT) {
 		take_at(c, n->peer, &head, data);
-	} else if (head.type == TYPE_FAIL) {
+	} else if (head.type == TYPE_FAIL || (head.type == TYPE_MISFIT && c->opts.rank)) {
 		take_fail(c, n->peer, &head, data);
 	} else if (head.type == TYPE_ALL && c->opts.rank && head.seq == c->seq && !hub(c)->data) {
 		hub(c)->data = malloc(head.bytes + 1);
@@ -214,6 +261,18 @@ static uint32_t missing(const struct node_control *c, uint32_t *out_ranks, uint3
 	return count;
 }
 
+/* Rank 0: the rendezvous names somebody else. */
+static bool ousted(struct node_control *c)
+{
+	uint8_t own[TCPX_INFO_MAX_BYTES], there[TCPX_INFO_MAX_BYTES];
+	size_t own_bytes, bytes;
+
+	return c->opts.find &&
+	       c->opts.find(c->opts.find_arg, there, sizeof(there), &bytes) == TCPX_OK &&
+	       tcpx_session_info(c->session, own, sizeof(own), &own_bytes) == TCPX_OK &&
+	       (bytes != own_bytes || memcmp(there, own, bytes) != 0);
+}
+
 static void time_is_over(struct node_control *c)
 {
 	char text[TEXT_MAX], who[160] = "";
@@ -227,8 +286,30 @@ static void time_is_over(struct node_control *c)
 	snprintf(text, sizeof(text), "rank%s %s%s did not come to stage '%s' within %lld s",
 		 count > 1 ? "s" : "", who, count > 8 ? " and others" : "", c->stage,
 		 (long long)(c->opts.timeout_ns / CLOCK_S_NS));
+	if (ousted(c))
+		snprintf(text, sizeof(text),
+			 "another process that says that it is rank 0 took "
+			 "the rendezvous: two ranks are 0, or two runs meet");
 	failed(c, TCPX_ERR_TIMED_OUT, text);
 	spread(c);
+}
+
+/* Rank 0 after ranks disagreed: those that are still on their way would else wait until their
+ * deadline for somebody who has gone. */
+static void tell_late(struct node_control *c)
+{
+	uint32_t all = c->expected > c->opts.size ? c->expected : c->opts.size;
+	int64_t end = clock_now_ns() + LATE_NS;
+
+	for (;;) {
+		uint32_t came = c->told;
+
+		for (uint32_t i = 1; i < c->opts.size; i++)
+			came += c->others[i].known;
+		if (came + 1 >= all || clock_now_ns() >= end || cli_interrupted)
+			return;
+		wait_a_moment(c);
+	}
 }
 
 /* Rank 0 until all have come. */
@@ -251,6 +332,8 @@ static void collect(struct node_control *c)
 		wait_a_moment(c);
 		look_for_gone(c);
 	}
+	if (c->disagree)
+		tell_late(c);
 }
 
 /* The others until rank 0 has answered. */

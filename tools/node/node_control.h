@@ -32,15 +32,15 @@ tcpx_status node_blobs_unpack(const void *data, size_t bytes, uint32_t count,
 
 struct node_control_opts {
 	uint32_t rank, size;
-	const char *job;  /* names of sessions begin with it */
-	const char *host; /* rank 0's address; of rank 0: NULL */
+	const char *size_by; /* the variable that says the size, for texts; or NULL */
+	const char *job;     /* names of sessions begin with it */
+	const char *host;    /* rank 0's address; of rank 0: NULL */
 	/* Or where its connection info is, asked before each try; TCPX_IN_PROGRESS: not there yet.
 	 * Rank 0 with it: only holders of the info may come. NULL: by host and port. */
 	tcpx_status (*find)(void *find_arg, void *info, size_t cap, size_t *out_bytes);
 	void *find_arg;
 	const char *bind, *key;
 	bool insecure;
-	bool names_come;    /* a host's name may not be known yet */
 	uint32_t port;	    /* of rank 0; 0: any */
 	int64_t timeout_ns; /* of an exchange */
 	/* Optional: called now and then while it waits, with what is missing. */
@@ -48,8 +48,9 @@ struct node_control_opts {
 	void *arg;
 };
 
-/* Rank 0 listens, the others connect, trying until the deadline. ERR_TIMED_OUT: who did not come
- * is named by the first exchange. */
+/* Rank 0 listens, the others connect, trying until the deadline: rank 0 may start later, and its
+ * host's name may be known later (a pod's DNS entry follows the pod). ERR_TIMED_OUT: who did not
+ * come is named by the first exchange. */
 tcpx_status node_control_open(const struct node_control_opts *opts,
 			      struct node_control **out_control);
 /* Rank 0's, for whoever hands it to the others. */

@@ -15,6 +15,8 @@
 #define FLUSH_NS (2 * CLOCK_S_NS)
 #define AGAIN_US 100000		   /* between two dials: nothing tells when rank 0 listens */
 #define TRY_NS (300 * CLOCK_MS_NS) /* that, and the least that a dial has */
+#define NAME_US 1000000	  /* most between two look-ups: the name server serves others, too */
+#define SAY_NS CLOCK_S_NS /* what is waited for */
 
 static tcpx_status dial_once(struct node_control *c, int64_t left_ns)
 {
@@ -40,43 +42,68 @@ static tcpx_status find_once(struct node_control *c, int64_t left_ns)
 	return status;
 }
 
-/* Rank 0 may come later than we do. */
-static bool may_come(const struct node_control *c, tcpx_status status)
+/* Rank 0 may come later than we do, and so may its host's name. */
+static bool may_come(tcpx_status status)
 {
 	return status == TCPX_IN_PROGRESS || status == TCPX_ERR_REFUSED ||
-	       status == TCPX_ERR_UNREACHABLE ||
-	       (c->opts.names_come && status == TCPX_ERR_NOT_FOUND);
+	       status == TCPX_ERR_UNREACHABLE || status == TCPX_ERR_NOT_FOUND;
 }
 
-static tcpx_status nobody_came(struct node_control *c, tcpx_status status)
+/* why: of the last try that ended before its time, or no error. */
+static tcpx_status nobody_came(struct node_control *c, tcpx_status status, const tcpx_error *why)
 {
-	if (status != TCPX_IN_PROGRESS)
+	long long seconds = (long long)(c->opts.timeout_ns / CLOCK_S_NS);
+
+	if (status == TCPX_IN_PROGRESS)
+		return error_set(TCPX_ERR_TIMED_OUT, 0,
+				 "rank 0 did not come to the rendezvous in %lld s", seconds);
+	if (why->status != TCPX_ERR_NOT_FOUND)
 		return status;
-	return error_set(TCPX_ERR_TIMED_OUT, 0, "rank 0 did not come to the rendezvous in %lld s",
-			 (long long)(c->opts.timeout_ns / CLOCK_S_NS));
+	(void)error_set(TCPX_ERR_NOT_FOUND, why->system_errno, "tried for %lld s: %s", seconds,
+			why->what);
+	return error_next("check the name, give the address itself, or raise --timeout");
+}
+
+static tcpx_status try_once(struct node_control *c, int64_t left_ns)
+{
+	tcpx_status status;
+
+	tcpx_log_set(NULL, NULL, TCPX_LOG_ERROR); /* that nobody listens yet is no news */
+	left_ns = left_ns > CLOCK_MS_NS ? left_ns : CLOCK_MS_NS;
+	status = c->opts.find ? find_once(c, left_ns) : dial_once(c, left_ns);
+	tcpx_log_set(NULL, NULL, (enum tcpx_log_level)config_u64(CONFIG_LOG));
+	return status;
 }
 
 /* Until the deadline. */
 static tcpx_status dial(struct node_control *c)
 {
-	int64_t end = clock_now_ns() + c->opts.timeout_ns;
-	tcpx_status status;
+	int64_t end = clock_now_ns() + c->opts.timeout_ns, say = clock_now_ns() + SAY_NS;
+	uint32_t pause_us = AGAIN_US;
+	tcpx_error why = {0};
 
 	for (;;) {
-		int64_t left = end - clock_now_ns();
+		tcpx_status status = try_once(c, end - clock_now_ns());
+		int64_t now = clock_now_ns();
 
-		tcpx_log_set(NULL, NULL, TCPX_LOG_ERROR); /* that nobody listens yet is no news */
-		left = left > CLOCK_MS_NS ? left : CLOCK_MS_NS;
-		status = c->opts.find ? find_once(c, left) : dial_once(c, left);
-		tcpx_log_set(NULL, NULL, (enum tcpx_log_level)config_u64(CONFIG_LOG));
 		if (status == TCPX_OK) {
 			hub(c)->known = true;
 			return TCPX_OK;
 		}
+		if (status != TCPX_ERR_TIMED_OUT && status != TCPX_IN_PROGRESS)
+			why = *tcpx_last_error();
 		/* A try of a moment would end by its deadline, and not say why nobody is there. */
-		if (!may_come(c, status) || clock_now_ns() + TRY_NS >= end || cli_interrupted)
-			return nobody_came(c, status);
-		usleep(AGAIN_US);
+		if (!may_come(status) || now + TRY_NS >= end || cli_interrupted)
+			return nobody_came(c, status, &why);
+		if (status == TCPX_ERR_NOT_FOUND && now >= say) {
+			cli_error("%s; trying again for %lld s", why.what,
+				  (long long)((end - now) / CLOCK_S_NS));
+			say = end;
+		}
+		pause_us = status != TCPX_ERR_NOT_FOUND ? AGAIN_US
+			   : 2 * pause_us < NAME_US	? 2 * pause_us
+							: NAME_US;
+		usleep(now + pause_us * 1000ll + TRY_NS < end ? pause_us : AGAIN_US);
 	}
 }
 

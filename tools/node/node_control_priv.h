@@ -10,6 +10,7 @@
 #define STAGE_MAX 32
 #define HOST_MAX 64
 #define TEXT_MAX 320
+#define SIZE_BY_MAX 32
 
 struct other {
 	tcpx_peer peer;
@@ -28,6 +29,10 @@ struct node_control {
 	void *all; /* what the last exchange brought */
 	size_t all_bytes;
 	char failed[TEXT_MAX]; /* "": nobody has */
+	/* rank 0, where ranks were told different things: */
+	bool disagree;
+	uint32_t expected; /* ranks, by the largest number that one of them was told */
+	uint32_t told;	   /* ranks that have no place among the others */
 	tcpx_status why;
 };
 

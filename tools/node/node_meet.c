@@ -39,9 +39,9 @@ static void put_options(const struct node *node, char *out, size_t cap)
 	if (o->memory)
 		snprintf(memory, sizeof(memory), "%llu", (unsigned long long)o->memory);
 	snprintf(out, cap,
-		 "--op %s --transport %s --mem %s --channels %llu --size %llu --iters %llu "
+		 "%s --op %s --transport %s --mem %s --channels %llu --size %llu --iters %llu "
 		 "--memory %s --unpack %s --ceiling %s --repeat %llu --peers %s",
-		 cli_choice_text(NODE_OPS, o->op, op, sizeof(op)),
+		 node->job, cli_choice_text(NODE_OPS, o->op, op, sizeof(op)),
 		 cli_choice_text(NODE_TRANSPORTS, o->transport, transport, sizeof(transport)),
 		 cli_choice_text(NODE_MEMS, o->mem, mem, sizeof(mem)),
 		 (unsigned long long)o->channels, (unsigned long long)o->size,
@@ -56,7 +56,7 @@ static tcpx_status compare(const struct node *node, uint32_t rank)
 {
 	const struct node_hello *first = &node->hellos[0], *it = &node->hellos[rank];
 	const char *a = first->options, *b = it->options;
-	char name[24] = "";
+	char name[24] = "tcpx"; /* the command comes before the options */
 
 	if (strcmp(first->version, it->version))
 		return error_set(TCPX_ERR_VERSION, 0,

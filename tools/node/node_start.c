@@ -90,6 +90,7 @@ static tcpx_status take_launch(struct node *node, struct node_options *o)
 	node->launched = true;
 	node->rank = launch.rank;
 	node->size = launch.size;
+	node->size_by = launch.size_by;
 	node->any_port = !launch.alone_here && !o->local_rank;
 	status = launch_meet_by(&launch, o->rendezvous && *o->rendezvous ? o->rendezvous : first,
 				node->port, &node->meet);
@@ -157,7 +158,7 @@ int node_start(const struct cli_command *command, struct node *node, struct node
 	int rc;
 
 	node->options = o;
-	node->job = "node";
+	node->job = command->name;
 	node->size = 2;
 	if (node_gpus_parse(o->gpus, numbers, &node->ngpus) != TCPX_OK)
 		return cli_usage("%s", tcpx_last_error()->what);
@@ -225,6 +226,7 @@ static tcpx_status open_control(struct node *node)
 	bool by_info = node->launched && node->meet.via != LAUNCH_VIA_ADDRESS;
 	struct node_control_opts opts = {.rank = node->rank,
 					 .size = node->size,
+					 .size_by = node->size_by,
 					 .job = node->job,
 					 .host = node->host,
 					 .bind = o->bind,
@@ -242,7 +244,6 @@ static tcpx_status open_control(struct node *node)
 	} else if (node->launched) {
 		opts.host = node->rank ? node->meet.where : NULL;
 		opts.port = node->meet.port;
-		opts.names_come = true;
 	}
 	status = node_control_open(&opts, &node->control);
 	if (status == TCPX_OK && by_info && !node->rank)
