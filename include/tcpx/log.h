@@ -17,14 +17,15 @@ enum tcpx_log_level {
 	TCPX_LOG_TRACE = 4,
 };
 
-/** What failed, where, how far, and what to do next. Strings are cut, never unterminated. */
+/** What failed, where, how far, and what to do next. A text that does not fit ends after a
+ * whole word, with "...". */
 typedef struct tcpx_error {
 	tcpx_status status;  /**< the code */
 	int system_errno;    /**< errno of the failing call, 0 if none */
 	uint64_t bytes_done; /**< bytes applied before the failure, if a request failed */
 	uint64_t bytes_total;
-	char what[160]; /**< what failed, with names and values */
-	char next[96];	/**< the next step */
+	char what[384]; /**< what failed, with names and values */
+	char next[160]; /**< the next step */
 } tcpx_error;
 
 /** Receives one line without a newline. May be called from any thread of the library; must not

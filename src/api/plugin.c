@@ -6,6 +6,7 @@
 
 #include <tcpx/plugin.h>
 
+#include "base/text.h"
 #include "api/checks.h"
 #include "engine/comms_env.h"
 #include "net/ncclnet/plugin.h"
@@ -90,7 +91,7 @@ tcpx_status tcpx_plugin_setting_get(uint64_t message_bytes, uint32_t index,
 	if (status == TCPX_OK) {
 		snprintf(setting.name, sizeof(setting.name), "%s", all[index].name);
 		snprintf(setting.value, sizeof(setting.value), "%s", all[index].value);
-		snprintf(setting.why, sizeof(setting.why), "%s", all[index].why);
+		text_format(setting.why, sizeof(setting.why), "%s", all[index].why);
 		setting.users = all[index].users;
 		status = api_out("tcpx_plugin_setting", out_setting, &setting, sizeof(setting));
 	}
@@ -115,7 +116,7 @@ tcpx_status tcpx_plugin_problem_get(const char *nics, uint64_t message_bytes, ui
 	if (status == TCPX_OK && index >= count)
 		status = TCPX_ERR_NOT_FOUND;
 	if (status == TCPX_OK) {
-		snprintf(problem.what, sizeof(problem.what), "%s", all[index].what);
+		text_format(problem.what, sizeof(problem.what), "%s", all[index].what);
 		snprintf(problem.fix, sizeof(problem.fix), "%s", all[index].fix);
 		problem.fatal = all[index].fatal;
 		status = api_out("tcpx_plugin_problem", out_problem, &problem, sizeof(problem));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 
 static _Thread_local tcpx_error last_error;
 
@@ -48,13 +49,12 @@ static void fill(tcpx_error *error, tcpx_status status, int err, const char *wha
 {
 	char text[sizeof(error->what)]; /* an argument may point into *error */
 
-	if (vsnprintf(text, sizeof(text), what, args) < 0)
-		text[0] = '\0';
+	text_vformat(text, sizeof(text), what, args);
 	memset(error, 0, sizeof(*error));
 	error->status = status;
 	error->system_errno = err;
 	memcpy(error->what, text, sizeof(error->what));
-	snprintf(error->next, sizeof(error->next), "%s", error_status_next(status));
+	text_format(error->next, sizeof(error->next), "%s", error_status_next(status));
 }
 
 tcpx_status error_set(tcpx_status status, int err, const char *what, ...)
@@ -81,8 +81,8 @@ tcpx_status error_next(const char *next, ...)
 	va_list args;
 
 	va_start(args, next);
-	if (vsnprintf(text, sizeof(text), next, args) >= 0)
-		memcpy(last_error.next, text, sizeof(text));
+	text_vformat(text, sizeof(text), next, args);
+	memcpy(last_error.next, text, sizeof(text));
 	va_end(args);
 	errno = saved;
 	return last_error.status;

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
+#include "base/text.h"
 
 #define LOG_LINE_MAX 1024
 #define LOG_WINDOW_NS (10 * CLOCK_S_NS)
@@ -69,10 +70,8 @@ void log_write(enum tcpx_log_level level, const char *format, ...)
 		name = TCPX_LOG_TRACE;
 	head = snprintf(line, sizeof(line), "tcpx: %s ", level_names[name]);
 	va_start(args, format);
-	len = vsnprintf(line + head, sizeof(line) - 1 - (size_t)head, format, args);
+	text_vformat(line + head, sizeof(line) - 1 - (size_t)head, format, args);
 	va_end(args);
-	if (len < 0)
-		goto out;
 	clean(line + head);
 
 	pthread_rwlock_rdlock(&sink_lock);

@@ -23,6 +23,8 @@
 
 #define COMMS_NICS_MAX 16
 #define COMMS_NICS_ALL "all"
+#define COMMS_TOLD 240u	     /* most of a reason that is told the peer */
+#define COMMS_WHY_BYTES 320u /* of one that is kept, with its end */
 
 struct comms_place;
 
@@ -85,11 +87,11 @@ struct engine_comms {
 	uint8_t handle[NCCLNET_HANDLE_BYTES];
 	bool handle_came, connect_came, ready_came; /* what the peer told */
 	bool connect_begun, accept_begun, memory_begun, ready_told;
-	bool closes;	    /* that has begun: no copy uses its messages */
-	bool lost;	    /* the core is to be told so when it is closed */
-	char why[240];	    /* its channel failed; lock */
-	bool waits;	    /* at the last look nothing new was acknowledged */
-	uint64_t acked_seq; /* as the core had it then, and since when */
+	bool closes;		   /* that has begun: no copy uses its messages */
+	bool lost;		   /* the core is to be told so when it is closed */
+	char why[COMMS_WHY_BYTES]; /* its channel failed; lock */
+	bool waits;		   /* at the last look nothing new was acknowledged */
+	uint64_t acked_seq;	   /* as the core had it then, and since when */
 	int64_t acked_ns;
 	uint64_t posted; /* messages that were sent; lock */
 	int64_t deadline_ns;
@@ -114,7 +116,7 @@ struct engine_peer_comms {
 	uint32_t first, count; /* its channels */
 	uint32_t message_bytes, window;
 	struct comms_slot *slots;
-	char lost[160]; /* why the last channel was; peer.lock */
+	char lost[COMMS_WHY_BYTES]; /* why the last channel was; peer.lock */
 	struct list_node closing;
 	struct engine_peer *peer;
 	struct sys_timer strand; /* no channel of messages is up: what waits for one ends */

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "engine/comms_gpu.h"
 #include "engine/share.h"
 
@@ -72,8 +73,8 @@ void comms_why(struct engine_comms *comms, tcpx_status status)
 
 	pthread_mutex_lock(&comms->lock);
 	if (!comms->why[0])
-		snprintf(comms->why, sizeof(comms->why), "%s",
-			 error->status == status ? error->what : tcpx_status_text(status));
+		text_format(comms->why, sizeof(comms->why), "%s",
+			    error->status == status ? error->what : tcpx_status_text(status));
 	pthread_mutex_unlock(&comms->lock);
 }
 
@@ -213,18 +214,19 @@ void comms_close_step(struct engine_comms *comms)
 static void tell_lost(struct engine_comms *comms, const char *why,
 		      const struct net_message_counts *counts)
 {
-	char text[240];
+	char text[COMMS_TOLD + 1];
 
 	if (why) {
-		snprintf(text, sizeof(text), "%s", why);
+		text_format(text, sizeof(text), "%s", why);
 		comms_tell(comms, FRAME_COMM_LOST, text, (uint32_t)strlen(text));
 	}
-	snprintf(text, sizeof(text),
-		 "sends posted %llu, done %llu; receives posted %llu, done %llu, unpacked %llu, "
-		 "consumed %llu",
-		 (unsigned long long)counts->sends_posted, (unsigned long long)counts->sends_done,
-		 (unsigned long long)counts->posted, (unsigned long long)counts->done,
-		 (unsigned long long)counts->unpacked, (unsigned long long)counts->consumed);
+	text_format(text, sizeof(text),
+		    "sends posted %llu, done %llu; receives posted %llu, done %llu, unpacked %llu, "
+		    "consumed %llu",
+		    (unsigned long long)counts->sends_posted,
+		    (unsigned long long)counts->sends_done, (unsigned long long)counts->posted,
+		    (unsigned long long)counts->done, (unsigned long long)counts->unpacked,
+		    (unsigned long long)counts->consumed);
 	LOG_WARN("peer '%s': channel %u, here: %s", comms->peer->name, comms->channel, text);
 	comms_tell(comms, FRAME_COMM_LOST, text, (uint32_t)strlen(text));
 }
@@ -276,7 +278,7 @@ static void keep_why(struct engine_peer *peer, const char *why, bool first)
 {
 	pthread_mutex_lock(&peer->lock);
 	if (first || !*peer->comms->lost)
-		snprintf(peer->comms->lost, sizeof(peer->comms->lost), "%s", why);
+		text_format(peer->comms->lost, sizeof(peer->comms->lost), "%s", why);
 	pthread_mutex_unlock(&peer->lock);
 }
 
@@ -287,7 +289,7 @@ void comms_lost_there(struct engine_peer *peer, uint32_t channel, const char *wh
 	if (strncmp(why, "channel ", 8) != 0)
 		return; /* its counts */
 	pthread_mutex_lock(&peer->lock);
-	snprintf(peer->comms->lost, sizeof(peer->comms->lost), "over there: %s", why);
+	text_format(peer->comms->lost, sizeof(peer->comms->lost), "over there: %s", why);
 	pthread_mutex_unlock(&peer->lock);
 }
 

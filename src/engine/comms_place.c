@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "net/gpudirect/env.h"
 #include "sys/cuda.h"
 #include "topo/rxdm_client.h"
@@ -48,8 +49,8 @@ static void ask_rxdm(struct comms_place *place)
 
 	topo_pairs_build(place->topo, topo_rxdm_ask, &asker, &place->pairs);
 	if (asker.status != TCPX_OK)
-		snprintf(place->rxdm_error, sizeof(place->rxdm_error), "%s",
-			 tcpx_status_text(asker.status));
+		text_format(place->rxdm_error, sizeof(place->rxdm_error), "%s",
+			    tcpx_status_text(asker.status));
 }
 
 void comms_place_free(struct comms_place *place)

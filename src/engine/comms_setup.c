@@ -6,11 +6,11 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "engine/comms_gpu.h"
 
 #define TRIES 4	       /* attempts of a channel, one after the other, that may fail */
 #define CLOSING_MAX 4u /* attempts of a channel that are being closed */
-#define WHY_MAX 240u   /* bytes of a reason that is told */
 #define HURRIED "not in time; it may come later"
 
 void comms_tell(struct engine_comms *comms, enum frame_comm what, const void *payload,
@@ -49,9 +49,9 @@ void comms_named(const struct engine_comms *comms, const char *text, char *out_t
 			   comms_nic_name(comms));
 
 	if (strncmp(text, name, (size_t)len) != 0) /* the plugin's calls say it themselves */
-		snprintf(out_text, size, "%s: %s", name, text);
+		text_format(out_text, size, "%s: %s", name, text);
 	else
-		snprintf(out_text, size, "%s", text);
+		text_format(out_text, size, "%s", text);
 }
 
 struct net_setup_opts comms_opts(const struct engine_comms *comms, int64_t deadline_ns)
@@ -144,7 +144,7 @@ static void attempt_over(struct engine_comms *comms, const char *why)
 void comms_fail(struct engine_comms *comms, const char *why)
 {
 	struct engine_peer *peer = comms->peer;
-	char said[WHY_MAX];
+	char said[COMMS_TOLD + 1];
 
 	comms_named(comms, why, said, sizeof(said)); /* why may be the thread's last error */
 	comms_tell(comms, FRAME_COMM_FAILED, said, (uint32_t)strlen(said));
@@ -253,11 +253,11 @@ tcpx_status comms_frame(struct engine_peer *peer, const struct frame *frame, con
 					  : NULL;
 	struct engine_comms *comms;
 	bool text = failed || frame->key == FRAME_COMM_LOST;
-	char why[WHY_MAX + 1] = "", there[sizeof(why) + 16];
+	char why[COMMS_TOLD + 1] = "", there[sizeof(why) + 16];
 
 	if (!slot || frame->key < FRAME_COMM_LISTEN || frame->key > FRAME_COMM_LOST ||
 	    (frame->key == FRAME_COMM_LISTEN ? frame->payload_bytes != NCCLNET_HANDLE_BYTES
-					     : frame->payload_bytes > (text ? WHY_MAX : 0)))
+					     : frame->payload_bytes > (text ? COMMS_TOLD : 0)))
 		return TCPX_ERR_PROTOCOL;
 	if (text)
 		memcpy(why, payload, frame->payload_bytes);
@@ -287,7 +287,7 @@ tcpx_status comms_frame(struct engine_peer *peer, const struct frame *frame, con
 		comms->ready_came = true;
 		break;
 	default:
-		snprintf(there, sizeof(there), "over there: %s", why);
+		text_format(there, sizeof(there), "over there: %s", why);
 		attempt_over(comms, there);
 		return TCPX_OK;
 	}
@@ -310,7 +310,7 @@ void comms_give_up(struct engine_peer *peer, uint32_t channel, const char *why)
 bool comms_hurry(struct engine_peer *peer)
 {
 	bool some = false;
-	char why[WHY_MAX];
+	char why[COMMS_TOLD + 1];
 
 	for (uint32_t i = 0; peer->comms && i < peer->comms->count && !peer->died; i++) {
 		struct comms_slot *slot = &peer->comms->slots[i];

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "engine/block.h"
 #include "engine/calls.h"
 #include "engine/carrier.h"
@@ -365,7 +366,7 @@ static void channel_down(struct engine_peer *peer, struct engine_chan *chan, tcp
 	struct engine_session *session = peer->session;
 	uint32_t channel = chan->index, up;
 	bool fatal = is_malformed(status), later;
-	char what[256];
+	char what[COMMS_WHY_BYTES];
 
 	/* A peer that closes says goodbye before its channels end: hear it first. */
 	if (status == TCPX_ERR_PEER_CLOSED && peer->ctl)
@@ -378,7 +379,8 @@ static void channel_down(struct engine_peer *peer, struct engine_chan *chan, tcp
 	if (chan->comms)
 		comms_reason(chan->comms, status, what, sizeof(what));
 	else
-		snprintf(what, sizeof(what), "channel %u: %s", channel, tcpx_status_text(status));
+		text_format(what, sizeof(what), "channel %u: %s", channel,
+			    tcpx_status_text(status));
 	chan_stop(chan);
 	later = !fatal && comms_stopped(chan, what);
 	pthread_mutex_lock(&peer->lock);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "engine/calls.h"
 #include "engine/carrier.h"
 #include "engine/comms.h"
@@ -45,13 +46,13 @@ static struct peer_dial *dial_new(struct engine_peer *peer)
 
 void peer_channel_failed(struct engine_peer *peer, uint32_t channel, tcpx_status status, int err)
 {
-	char what[96];
+	char what[128];
 
 	if (comms_slot(peer, channel) && !peer->counted_up) {
 		comms_give_up(peer, channel, tcpx_status_text(status));
 	} else if (!peer->counted_up) {
-		snprintf(what, sizeof(what), "data channel %u: %s", channel,
-			 tcpx_status_text(status));
+		text_format(what, sizeof(what), "data channel %u: %s", channel,
+			    tcpx_status_text(status));
 		peer_die(peer, status, err, what);
 		return;
 	}
@@ -345,8 +346,8 @@ static void control_dialled(void *arg, unsigned at, tcpx_status status, int err,
 		exists(peer, conn);
 		return;
 	}
-	snprintf(what, sizeof(what), "connecting to %s: %s", sys_addr_text(&way.remote, text),
-		 tcpx_status_text(status));
+	text_format(what, sizeof(what), "connecting to %s: %s", sys_addr_text(&way.remote, text),
+		    tcpx_status_text(status));
 	peer_die(peer, status, err, what);
 }
 
@@ -358,8 +359,8 @@ static void connect_due(struct sys_timer *timer, int64_t now_ns)
 	(void)now_ns;
 	if (comms_hurry(peer))
 		return;
-	snprintf(what, sizeof(what), "connecting to %s: no answer in time",
-		 sys_addr_text(&peer->remote, text));
+	text_format(what, sizeof(what), "connecting to %s: no answer in time",
+		    sys_addr_text(&peer->remote, text));
 	peer_die(peer, TCPX_ERR_TIMED_OUT, 0, what);
 }
 

@@ -2,6 +2,7 @@
 /* Looking at a request, waiting for its end, asking why it failed. */
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "engine/calls.h"
 #include "engine/comms.h"
 #include "engine/lead.h"
@@ -154,6 +155,9 @@ tcpx_status engine_request_error(struct engine_session *session, uint64_t id, tc
 					    "notification"}[request->xfer.op],
 			   (unsigned long long)request->prog.total, peer->name, *lost ? ": " : "",
 			   lost);
+	if (completion.status == TCPX_ERR_CHANNEL_LOST) /* of a channel the status says otherwise */
+		text_format(out_error->next, sizeof(out_error->next),
+			    "remove the cause, then post it again");
 	out_error->bytes_done = completion.bytes;
 	out_error->bytes_total = request->prog.total;
 	pthread_mutex_unlock(&peer->lock);

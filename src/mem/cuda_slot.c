@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "mem/cuda_kind.h"
 #include "sys/cuda.h"
 
@@ -155,7 +156,7 @@ static tcpx_status slot_register(const struct sys_cuda_gpu *gpu, void *slot, siz
 	sys_cuda_pop(&scope);
 	if (result == CUDA_OK)
 		return TCPX_OK;
-	snprintf(what, sizeof(what), "cannot pin %zu bytes for GPU %u", size, gpu->ordinal);
+	text_format(what, sizeof(what), "cannot pin %zu bytes for GPU %u", size, gpu->ordinal);
 	return sys_cuda_error(result, what);
 }
 

@@ -15,6 +15,7 @@
 #include "abi/libcrypto.h"
 #include "base/config.h"
 #include "base/error.h"
+#include "base/text.h"
 
 #ifdef TCPX_WITH_CRYPTO
 
@@ -46,23 +47,23 @@ static void load(void)
 
 	if (!handle) {
 		why = dlerror();
-		snprintf(reason, sizeof(reason), "no libcrypto (%s): peers on loopback only",
-			 why ? why : path);
+		text_format(reason, sizeof(reason), "no libcrypto (%s): peers on loopback only",
+			    why ? why : path);
 		return;
 	}
 	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
 		void *symbol = dlsym(handle, entries[i].symbol);
 
 		if (!symbol) {
-			snprintf(reason, sizeof(reason),
-				 "%.100s has no %s, which OpenSSL 3 has: peers on loopback only",
-				 path, entries[i].symbol);
+			text_format(reason, sizeof(reason),
+				    "%.100s has no %s, which OpenSSL 3 has: peers on loopback only",
+				    path, entries[i].symbol);
 			dlclose(handle);
 			return;
 		}
 		memcpy((char *)&crypto + entries[i].offset, &symbol, sizeof(symbol));
 	}
-	snprintf(reason, sizeof(reason), "HMAC-SHA256 by OpenSSL (%.100s)", path);
+	text_format(reason, sizeof(reason), "HMAC-SHA256 by OpenSSL (%.100s)", path);
 	atomic_store_explicit(&there, true, memory_order_release);
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "sys/cuda_priv.h"
 
 struct gpu_row {
@@ -110,7 +111,7 @@ static tcpx_status gpu_start(const struct sys_cuda *api, struct sys_cuda_gpu *ou
 		rc = api->ctx_retain(&gpu.ctx, gpu.device);
 	}
 	if (rc) {
-		snprintf(what, sizeof(what), "%s of cuda:%u", call, ordinal);
+		text_format(what, sizeof(what), "%s of cuda:%u", call, ordinal);
 		return sys_cuda_error(rc, what);
 	}
 	*out = gpu;

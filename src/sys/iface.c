@@ -148,7 +148,7 @@ static tcpx_status add(struct expansion *e, const struct sockaddr_storage *addr)
 
 static void name_choices(const struct expansion *e)
 {
-	char text[96] = "", addr[SYS_ADDR_TEXT];
+	char text[140] = "", addr[SYS_ADDR_TEXT];
 	size_t len = 0;
 
 	for (unsigned i = 0; i < e->niface; i++) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 
 void topo_free(struct topo *topo)
 {
@@ -143,14 +144,15 @@ static int differs(char *why, size_t cap, const char *what, pci_addr pci)
 {
 	char text[PCI_TEXT_MAX];
 
-	snprintf(why, cap, pci == PCI_NONE ? "%s" : "%s %s", what, pci_format(pci, text));
+	text_format(why, cap, pci == PCI_NONE ? "%s" : "%s %s", what, pci_format(pci, text));
 	return 0;
 }
 
 int topo_same(const struct topo *a, const struct topo *b, char *why, size_t cap)
 {
 	if (a->ngpus != b->ngpus || a->nnics != b->nnics || a->nnodes != b->nnodes) {
-		snprintf(why, cap, "%u GPUs, %u NICs and %u nodes", b->ngpus, b->nnics, b->nnodes);
+		text_format(why, cap, "%u GPUs, %u NICs and %u nodes", b->ngpus, b->nnics,
+			    b->nnodes);
 		return 0;
 	}
 	for (unsigned i = 0; i < a->ngpus; i++)

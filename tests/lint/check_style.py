@@ -30,6 +30,9 @@ NEVER = [
 ]
 CLOEXEC = re.compile(r"(?<![\w.>])(socket|socketpair|accept4|open|openat|epoll_create1|eventfd|"
                      r"memfd_create|timerfd_create|signalfd|pipe2|dup3|shm_open)\s*\(([^;]*);")
+# A text for people, by the name of its buffer: cut in the middle it says something else.
+CUTS = re.compile(r"\bv?snprintf\s*\(\s*(?:[\w.>-]*\b)?(what|why|said|lost|gone|failed|reason|"
+                  r"there|hint|error_text)\b")
 SENDS = re.compile(r"(?<![\w.>])(send|sendto|sendmsg|sendmmsg)\s*\(([^;]*);")
 
 
@@ -73,6 +76,12 @@ def check_functions(report, name, lines):
                                f"function, at most {FUNCTION_LINES}")
                 begin = None
             before = line
+
+
+def check_texts(report, name, text):
+    for found in CUTS.finditer(text):
+        report.add("cut", name, lint.line_of(text, found.start()),
+                   f"{found[1]}: text_format() of base/text.h, which cuts between words")
 
 
 def check_library(report, name, text):
@@ -130,6 +139,8 @@ def main():
         check_functions(report, name, plain.splitlines())
         if name.startswith("src/"):
             check_library(report, name, plain)
+        if name.startswith(("src/", "tools/")):
+            check_texts(report, name, plain)
     report.end()
 
 

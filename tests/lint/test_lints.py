@@ -92,6 +92,8 @@ FAULTS = [
     ("style", "src/api/value.c", body('system("x");'), "starts a process"),
     ("style", "src/api/value.c", body("atomic_thread_fence(memory_order_acquire);"), "fence"),
     ("style", "src/api/value.c", body("int fd = socket(AF_INET, SOCK_STREAM, 0);"), "CLOEXEC"),
+    ("style", "src/api/value.c", body('snprintf(a->why, 9, "%s", b);'), "cuts between words"),
+    ("style", "tools/tcpx/a.c", body('vsnprintf(what, cap, b, c);'), "cuts between words"),
     ("style", "src/api/value.c", body("send(1, p, 2, MSG_DONTWAIT);"), "MSG_NOSIGNAL"),
     ("style", "src/api/value.c", body("recv(1, p, 2, MSG_WAITALL);"), "blocks"),
     ("style", "src/api/value.c", body("").replace("int api", "static int tcpx"),

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/pci.h"
+#include "base/text.h"
 
 #define FIRST "format"
 #define LAST "end"
@@ -253,7 +254,7 @@ int doctor_fact_check(const char *key, const char *value, char *why, size_t cap)
 	pci_addr pci;
 
 	if (!row) {
-		snprintf(why, cap, "unknown key '%.60s'", key);
+		text_format(why, cap, "unknown key '%.60s'", key);
 		return -1;
 	}
 	switch (row->type) {
@@ -276,7 +277,7 @@ int doctor_fact_check(const char *key, const char *value, char *why, size_t cap)
 		break;
 	}
 	if (must)
-		snprintf(why, cap, "%.60s is '%.40s', and must be %s", key, value, must);
+		text_format(why, cap, "%.60s is '%.40s', and must be %s", key, value, must);
 	return must ? -1 : 0;
 }
 
@@ -290,18 +291,18 @@ static int parse_line(struct doctor_facts *facts, char *line, unsigned number, c
 
 	if (!value || value == line || value - line >= DOCTOR_KEY_MAX ||
 	    strlen(value) > DOCTOR_VALUE_MAX) {
-		snprintf(why, cap, "line %u is no key=value: '%.40s'", number, line);
+		text_format(why, cap, "line %u is no key=value: '%.40s'", number, line);
 		return -1;
 	}
 	for (const char *p = line; *p; p++)
 		if (iscntrl((unsigned char)*p)) {
-			snprintf(why, cap, "line %u has a control character", number);
+			text_format(why, cap, "line %u has a control character", number);
 			return -1;
 		}
 	*value++ = '\0';
 	if (number == 1 && (strcmp(line, FIRST) || strcmp(value, "1"))) {
-		snprintf(why, cap, "line 1 is not " FIRST "=%d: no facts, or of another version",
-			 DOCTOR_FORMAT);
+		text_format(why, cap, "line 1 is not " FIRST "=%d: no facts, or of another version",
+			    DOCTOR_FORMAT);
 		return -1;
 	}
 	if (!strcmp(line, LAST))
@@ -309,14 +310,14 @@ static int parse_line(struct doctor_facts *facts, char *line, unsigned number, c
 	if (number == 1)
 		return 0;
 	if (doctor_fact_check(line, value, wrong, sizeof(wrong))) {
-		snprintf(why, cap, "line %u: %s", number, wrong);
+		text_format(why, cap, "line %u: %s", number, wrong);
 		return -1;
 	}
 	kept = keep(facts, line, value);
 	if (kept)
-		snprintf(why, cap,
-			 kept < 0 ? "line %u: too many facts" : "line %u: %.60s is there twice",
-			 number, line);
+		text_format(why, cap,
+			    kept < 0 ? "line %u: too many facts" : "line %u: %.60s is there twice",
+			    number, line);
 	return kept ? -1 : 0;
 }
 
@@ -332,11 +333,11 @@ static int parse_lines(struct doctor_facts *facts, char *text, char *why, size_t
 		rc = parse_line(facts, line, ++number, why, cap);
 	}
 	if (rc > 0 && rest && *rest) {
-		snprintf(why, cap, "something follows " LAST "=");
+		text_format(why, cap, "something follows " LAST "=");
 		return -1;
 	}
 	if (!rc)
-		snprintf(why, cap, "truncated: the last line is not " LAST "=1");
+		text_format(why, cap, "truncated: the last line is not " LAST "=1");
 	return rc > 0 ? 0 : -1;
 }
 
@@ -347,13 +348,13 @@ int doctor_facts_parse(struct doctor_facts *facts, const char *text, size_t len,
 	int rc;
 
 	if (memchr(text, '\0', len) || len > DOCTOR_TEXT_MAX) {
-		snprintf(why, cap,
-			 len > DOCTOR_TEXT_MAX ? "more than 4 MiB" : "no text: it has a NUL");
+		text_format(why, cap,
+			    len > DOCTOR_TEXT_MAX ? "more than 4 MiB" : "no text: it has a NUL");
 		return -1;
 	}
 	copy = strndup(text, len);
 	if (!copy) {
-		snprintf(why, cap, "out of memory");
+		text_format(why, cap, "out of memory");
 		return -1;
 	}
 	rc = parse_lines(facts, copy, why, cap);

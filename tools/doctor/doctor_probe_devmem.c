@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "doctor_probe.h"
 #include "doctor_rules.h"
 
@@ -91,7 +92,7 @@ static void put_why(struct doctor_facts *facts, const char *text)
 		if (!strncmp(line, name, sizeof(name) - 1))
 			last = line + sizeof(name) - 1;
 	}
-	snprintf(why, sizeof(why), "%.*s", (int)strcspn(last, "\n"), last);
+	text_format(why, sizeof(why), "%.*s", (int)strcspn(last, "\n"), last);
 	doctor_put_text(facts, *why ? why : "perf failed", "probe.why");
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "doctor_probe.h"
 #include "doctor_rules.h"
 #include "perf_connect.h"
@@ -221,7 +222,7 @@ static void put_down(struct doctor_facts *facts)
 {
 	char why[300];
 
-	snprintf(why, sizeof(why), "%.140s; %.140s", error_last()->what, error_last()->next);
+	text_format(why, sizeof(why), "%.140s; %.140s", error_last()->what, error_last()->next);
 	doctor_put_text(facts, "down", "pair.state");
 	doctor_put_text(facts, why, "pair.why");
 }

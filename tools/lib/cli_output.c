@@ -11,6 +11,7 @@
 
 #include <tcpx/log.h>
 
+#include "base/text.h"
 volatile sig_atomic_t cli_interrupted;
 
 static const char *prefix = "tcpx";
@@ -48,7 +49,7 @@ static void print_line(const char *format, va_list ap)
 {
 	cli_live("%s", "");
 	cli_flush(stdout);
-	vsnprintf(error_text, sizeof(error_text), format, ap);
+	text_vformat(error_text, sizeof(error_text), format, ap);
 	fprintf(stderr, "%s: %s\n", prefix, error_text);
 }
 

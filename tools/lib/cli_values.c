@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/text.h"
 
 #define ITEM_MAX 64
 
@@ -17,12 +18,12 @@ static int out_of_range(const struct cli_rule *rule, const char *text, char *why
 	char lo[BYTES_TEXT_MAX], hi[BYTES_TEXT_MAX];
 
 	if (rule->type == CLI_BYTES || rule->type == CLI_BYTES_LIST)
-		snprintf(why, cap, "%s is out of range %s..%s", text,
-			 bytes_compact(rule->min, lo, sizeof(lo)),
-			 bytes_compact(rule->max, hi, sizeof(hi)));
+		text_format(why, cap, "%s is out of range %s..%s", text,
+			    bytes_compact(rule->min, lo, sizeof(lo)),
+			    bytes_compact(rule->max, hi, sizeof(hi)));
 	else
-		snprintf(why, cap, "%s is out of range %llu..%llu", text,
-			 (unsigned long long)rule->min, (unsigned long long)rule->max);
+		text_format(why, cap, "%s is out of range %llu..%llu", text,
+			    (unsigned long long)rule->min, (unsigned long long)rule->max);
 	return -1;
 }
 
@@ -37,7 +38,7 @@ static int parse_count(const struct cli_rule *rule, const char *text, uint64_t *
 		    __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value))
 			return out_of_range(rule, text, why, cap);
 	if (*p || p == text) {
-		snprintf(why, cap, "'%s' is not a whole number", text);
+		text_format(why, cap, "'%s' is not a whole number", text);
 		return -1;
 	}
 	if (value < rule->min || value > rule->max)
@@ -52,7 +53,7 @@ static int parse_bytes(const struct cli_rule *rule, const char *text, uint64_t *
 	uint64_t value;
 
 	if (bytes_parse(text, &value)) {
-		snprintf(why, cap, "'%s' is not a size (64M, 64MB, 64MiB or bytes)", text);
+		text_format(why, cap, "'%s' is not a size (64M, 64MB, 64MiB or bytes)", text);
 		return -1;
 	}
 	if (value < rule->min || value > rule->max)
@@ -70,12 +71,12 @@ static int parse_seconds(const struct cli_rule *rule, const char *text, double *
 	errno = 0;
 	value = strtod(text, &end);
 	if (end == text || (*end && strcmp(end, "s")) || errno || !isfinite(value)) {
-		snprintf(why, cap, "'%s' is not a number of seconds", text);
+		text_format(why, cap, "'%s' is not a number of seconds", text);
 		return -1;
 	}
 	if (value <= 0 || value < (double)rule->min || value > (double)rule->max) {
-		snprintf(why, cap, "%s is out of range: more than 0, up to %llu seconds", text,
-			 (unsigned long long)rule->max);
+		text_format(why, cap, "%s is out of range: more than 0, up to %llu seconds", text,
+			    (unsigned long long)rule->max);
 		return -1;
 	}
 	*out = value;
@@ -123,14 +124,14 @@ static int parse_choice(const struct cli_rule *rule, const char *text, uint64_t 
 		*out = i | (colon ? number + 1 : 0) << 32;
 		return 0;
 	}
-	snprintf(why, cap, "'%s' is none of %s", text, rule->choices);
+	text_format(why, cap, "'%s' is none of %s", text, rule->choices);
 	return -1;
 }
 
 static int list_add(struct cli_list *list, uint64_t value, char *why, size_t cap)
 {
 	if (list->count == CLI_LIST_MAX) {
-		snprintf(why, cap, "more than %d values", CLI_LIST_MAX);
+		text_format(why, cap, "more than %d values", CLI_LIST_MAX);
 		return -1;
 	}
 	list->values[list->count++] = value;
@@ -150,7 +151,7 @@ static int add_range(const struct cli_rule *rule, char *item, struct cli_list *l
 	if (third) {
 		*third++ = 0;
 		if (*third != 'x') {
-			snprintf(why, cap, "'%s' is not a step (x2, x4 ...)", third);
+			text_format(why, cap, "'%s' is not a step (x2, x4 ...)", third);
 			return -1;
 		}
 		if (parse_count(&factor_rule, third + 1, &factor, why, cap))
@@ -159,7 +160,7 @@ static int add_range(const struct cli_rule *rule, char *item, struct cli_list *l
 	if (parse_bytes(rule, item, &first, why, cap) || parse_bytes(rule, second, &last, why, cap))
 		return -1;
 	if (first > last || !first) {
-		snprintf(why, cap, "range %s:%s does not rise", item, second);
+		text_format(why, cap, "range %s:%s does not rise", item, second);
 		return -1;
 	}
 	for (value = first; value <= last; value *= factor) {
@@ -198,7 +199,7 @@ static int parse_list(const struct cli_rule *rule, const char *text, struct cli_
 		size_t len = strcspn(text, ",");
 
 		if (len >= sizeof(item)) {
-			snprintf(why, cap, "'%.20s...' is too long", text);
+			text_format(why, cap, "'%.20s...' is too long", text);
 			return -1;
 		}
 		memcpy(item, text, len);
@@ -222,7 +223,7 @@ int cli_value_parse(const struct cli_rule *rule, const char *text, void *out, ch
 		return 0;
 	case CLI_TEXT:
 		if (!*text) {
-			snprintf(why, why_cap, "the value is empty");
+			text_format(why, why_cap, "the value is empty");
 			return -1;
 		}
 		*(const char **)out = text;

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "cli_output.h"
 #include "node_control_priv.h"
 
@@ -42,7 +43,7 @@ static void failed(struct node_control *c, tcpx_status why, const char *text)
 	if (*c->failed)
 		return;
 	c->why = why;
-	snprintf(c->failed, sizeof(c->failed), "%s", text);
+	text_format(c->failed, sizeof(c->failed), "%s", text);
 }
 
 static tcpx_status send_to(struct node_control *c, tcpx_peer peer, enum type type, const void *data,
@@ -198,7 +199,7 @@ static void note_gone(struct node_control *c, tcpx_peer peer)
 	tcpx_error error = {0};
 
 	if (tcpx_peer_error(c->session, peer, &error) != TCPX_OK)
-		snprintf(error.what, sizeof(error.what), "its process ended");
+		text_format(error.what, sizeof(error.what), "its process ended");
 	for (uint32_t i = 0; i < (c->opts.rank ? 1 : c->opts.size); i++)
 		if (c->others[i].known && c->others[i].peer.id == peer.id)
 			snprintf(c->others[i].gone, sizeof(c->others[i].gone), "%s", error.what);

@@ -9,13 +9,13 @@
 
 #define STAGE_MAX 32
 #define HOST_MAX 64
-#define TEXT_MAX 320
+#define TEXT_MAX 640
 #define SIZE_BY_MAX 32
 
 struct other {
 	tcpx_peer peer;
 	bool known;
-	char host[HOST_MAX], gone[160]; /* gone: "": it is there */
+	char host[HOST_MAX], gone[384]; /* gone: "": it is there */
 	void *data;			/* of the exchange under way; NULL: it has not come */
 	size_t bytes;
 };

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "net/gpudirect/env.h"
 
 #define G "NCCL_GPUDIRECTTCPX_"
@@ -30,7 +31,7 @@ problem(struct check *c, int fatal, const char *what, ...)
 	p->fatal = fatal;
 	p->fix[0] = '\0';
 	va_start(args, what);
-	vsnprintf(p->what, sizeof(p->what), what, args);
+	text_vformat(p->what, sizeof(p->what), what, args);
 	va_end(args);
 	return p;
 }

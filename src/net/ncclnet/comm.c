@@ -3,19 +3,19 @@
 #include "net/ncclnet/comm.h"
 
 #include <signal.h>
-#include <stdio.h>
 
+#include "base/text.h"
 #include "net/ncclnet/priv.h"
 
 /* The comm is lost: what is kept answers every call from here on. */
 __attribute__((format(printf, 3, 4))) static tcpx_status
 comm_lose(struct net_comm *comm, tcpx_status status, const char *what, ...)
 {
-	char text[96], said[NET_PLUGIN_LINE_BYTES];
+	char text[160], said[NET_PLUGIN_LINE_BYTES];
 	va_list args;
 
 	va_start(args, what);
-	vsnprintf(text, sizeof(text), what, args);
+	text_vformat(text, sizeof(text), what, args);
 	va_end(args);
 	net_plugin_said(comm->plugin, comm->warned, said, sizeof(said));
 	error_fill(&comm->failed, status, 0, "channel %u, NIC %s, peer %s: %s%s", comm->channel,

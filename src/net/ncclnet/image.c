@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "base/config.h"
 #include "net/ncclnet/priv.h"
 #include "sys/fork.h"
@@ -410,7 +411,7 @@ const struct net_plugin_device *net_plugin_device(const struct net_plugin *plugi
 
 tcpx_status net_plugin_find(const struct net_plugin *plugin, const char *name, unsigned *out_dev)
 {
-	char names[96] = "";
+	char names[256] = "";
 	size_t len = 0;
 
 	for (unsigned i = 0; i < plugin->ndevices; i++) {
@@ -418,9 +419,8 @@ tcpx_status net_plugin_find(const struct net_plugin *plugin, const char *name, u
 			*out_dev = i;
 			return TCPX_OK;
 		}
-		len += (size_t)snprintf(names + len, len < sizeof(names) ? sizeof(names) - len : 0,
-					"%s%s", i ? " " : "", plugin->devices[i].name);
-		len = len < sizeof(names) ? len : sizeof(names) - 1;
+		len += text_format(names + len, sizeof(names) - len, "%s%s", i ? " " : "",
+				   plugin->devices[i].name);
 	}
 	return error_set(TCPX_ERR_NOT_FOUND, 0, "%s has no NIC %s; it has %s", plugin->log.file,
 			 name, names);

@@ -17,7 +17,7 @@
 #define NET_PLUGIN_DEVICES 32 /* most devices of a plugin that we look at */
 #define NET_PLUGIN_GPUS 64    /* whose first use is serialised */
 #define NET_PLUGIN_PATH_BYTES 1024
-#define NET_PLUGIN_LINE_BYTES 160 /* of a plugin's log line that is kept */
+#define NET_PLUGIN_LINE_BYTES 192 /* of a plugin's log line that is kept */
 
 struct net_plugin;
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A plugin's logger: filtered as NCCL filters, forwarded to our log, the last warning kept. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 
+#include "base/text.h"
 #include "net/ncclnet/plugin_log.h"
 #include "net/ncclnet/priv.h"
 
@@ -99,7 +100,7 @@ static void keep_warning(struct net_plugin_log *log, const char *line)
 {
 	pthread_mutex_lock(&log->lock);
 	log->warnings++;
-	snprintf(log->last, sizeof(log->last), "%.*s", NET_PLUGIN_LINE_BYTES - 1, line);
+	text_format(log->last, sizeof(log->last), "%s", line);
 	pthread_mutex_unlock(&log->lock);
 }
 
@@ -114,9 +115,7 @@ static void take_line(unsigned slot, int level, unsigned long flags, const char 
 
 	if (!log || (!passes && level != NCCLNET_LOG_WARN) || !format)
 		return;
-	if (vsnprintf(text, sizeof(text), format, args) < 0)
-		snprintf(text, sizeof(text), "%s", format);
-	len = strlen(text);
+	len = text_vformat(text, sizeof(text), format, args);
 	while (len && (text[len - 1] == '\n' || text[len - 1] == ' '))
 		text[--len] = '\0';
 	if (level == NCCLNET_LOG_WARN)
@@ -169,6 +168,6 @@ void net_plugin_said(struct net_plugin *plugin, unsigned since, char *out, size_
 	out[0] = '\0';
 	pthread_mutex_lock(&plugin->log.lock);
 	if (plugin->log.warnings != since)
-		snprintf(out, bytes, "; it says: %s", plugin->log.last);
+		text_format(out, bytes, "; it says: %s", plugin->log.last);
 	pthread_mutex_unlock(&plugin->log.lock);
 }
