@@ -151,7 +151,7 @@ static const struct fault faults[] = {
 	 .far_value = "10000"},
 	{.name = "helper_death",
 	 .faults = "helper-death:side=send:bytes=2000000",
-	 .says = "peer 'second': channel &, NIC eth1: message &tag&at offset&of transfer&not taken",
+	 .says = "peer 'second': channel &, NIC eth1: message &tag&at offset&of a &not taken",
 	 .loses = true,
 	 .first = 1},
 	{.name = "helper_death_gpu",

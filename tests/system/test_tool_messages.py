@@ -99,6 +99,37 @@ def test_gpu_memory_with_the_recipe(tool, plugin, gpus, tmp_path):
     assert (seen["pages_in_use"], seen["violations"]) == (0, 0)
 
 
+SQUEEZED = ["--size", "4M", "--iters", "10", "--working-set", "8M", "--timeout", "100"]
+
+
+@pytest.mark.parametrize("pages, channels, op", [(160, 1, "write"), (256, 4, "send"),
+                                                 (320, 4, "read"), (512, 2, "write")])
+def test_a_squeezed_pool_finishes(tool, plugin, gpus, tmp_path, pages, channels, op):
+    """Several receives at once would hold more pages than there are, and none would be complete."""
+    done = tool("perf", "--loopback", "--transport", "gpudirect", "--plugin", plugin, "--mem",
+                "cuda:0", "--remote-mem", "cuda:1", "--unpack", "d2d", "--op", op,
+                "--plugin-channels", str(channels), *SQUEEZED,
+                env=gpus | CHUNK | {"TCPXEMU_FAULT": f"pool:pages={pages}",
+                                    "TCPXEMU_FRAG": "page"})
+    assert done.returncode == 0, done.stderr
+    assert set(wrong_of(done)) == {"0"}
+    assert "tcpx: WARN" not in done.stderr  # no channel was lost on the way
+    seen = counted(tmp_path)
+    assert seen["received_bytes"] >= 10 << 22
+    assert (seen["pages_in_use"], seen["violations"]) == (0, 0)
+
+
+def test_a_pool_smaller_than_a_message_is_named(tool, plugin, gpus, tmp_path):
+    done = tool("perf", "--loopback", "--transport", "gpudirect", "--plugin", plugin, "--mem",
+                "cuda:0", "--remote-mem", "cuda:1", "--unpack", "d2d", "--plugin-channels", "1",
+                *SQUEEZED, env=gpus | CHUNK | {"TCPXEMU_FAULT": "pool:pages=96",
+                                               "TCPX_MESSAGE_TIMEOUT_MS": "500"})
+    assert done.returncode == 1
+    assert ("0 pages of the GPU's pool seen, 128 needed: a smaller NCCL_DYNAMIC_CHUNK_SIZE may "
+            "help") in done.stderr
+    assert counted(tmp_path)["pages_in_use"] == 0
+
+
 @pytest.mark.parametrize("op, steered, code", [("read", 1, 0), ("read", 0, 1), ("write", 0, 0)])
 def test_packets_into_gpu_memory_are_counted(tool, plugin, gpus, tmp_path, op, steered, code):
     """The counter that stays where it was, though bytes came, fails the run."""

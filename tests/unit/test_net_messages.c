@@ -359,7 +359,7 @@ static void silence_has_an_end(void **state)
 				 .payload_bytes = 9});
 	assert_int_equal(get_end(&rig, 1), TCPX_ERR_CHANNEL_LOST);
 	assert_string_equal(error_last()->what,
-			    "message 1 (tag 1, 9 bytes at offset 3145728 of transfer 5, frame 2) "
+			    "message 1 (tag 1, 9 bytes at offset 3145728 of a READ, frame 2) "
 			    "was announced and did not come within 1 ms");
 	rig_close(&rig);
 	rig_open(&rig, 1000000);
@@ -367,7 +367,7 @@ static void silence_has_an_end(void **state)
 	put_message(&rig, 0, 1, 1);
 	assert_int_equal(get_end(&rig, 0), TCPX_ERR_CHANNEL_LOST);
 	assert_string_equal(error_last()->what,
-			    "message 0 (tag 0, 1 bytes at offset 0 of transfer 0, frame 1) was not "
+			    "message 0 (tag 0, 1 bytes at offset 0 of a READ, frame 1) was not "
 			    "taken by the plugin within 1 ms");
 	rig_close(&rig);
 }

@@ -73,7 +73,7 @@ static tcpx_status messages_post(struct net_chan *chan, void *mr, const void *da
 	status = net_comm_send(m->o.out, mr, data, frame->payload_bytes, &number);
 	if (status == TCPX_OK) {
 		m->sent[number % NET_COMM_WINDOW] =
-			(struct sent){frame->seq, frame->xfer, frame->linear, frame->payload_bytes};
+			(struct sent){frame->seq, frame->linear, frame->payload_bytes, frame->type};
 		message_counted(&m->counts.sends_posted);
 		LOG(TCPX_LOG_TRACE,
 		    "[PERF][CLIENT] chunk_idx=%llu tag=%u size=%u offset=%llu frame=%llu",
@@ -180,6 +180,7 @@ static void messages_close(struct net_chan *chan)
 {
 	struct messages *m = of(chan);
 
+	messages_pool_leave(&m->pool);
 	m->o.guide->ops->close(m->o.guide);
 	free(m);
 }
@@ -226,6 +227,12 @@ tcpx_status net_messages_open(const struct net_messages_opts *opts, struct net_c
 	if (!m)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "channel of messages");
 	m->o = *opts;
+	if (!opts->bounce &&
+	    messages_pool_join(&m->pool, opts->pool, opts->pool_bytes,
+			       (uint64_t)opts->window * opts->message_bytes) != TCPX_OK) {
+		free(m);
+		return TCPX_ERR_NO_MEMORY;
+	}
 	m->ops = messages_ops;
 	if (messages_taken(m)) {
 		m->ops.take = messages_take;

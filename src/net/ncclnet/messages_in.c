@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What arrives on a channel of messages: frames of the guide, and the messages behind them. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "net/ncclnet/messages_priv.h"
 #include "wire/frame_codec.h"
+
+#define STUCK_PARTS 8 /* of the time of a message: the pool's other users wait so long for one */
 
 /* A frame of the guide, whole. */
 static tcpx_status take_frame(struct messages *m, const uint8_t *header)
@@ -108,8 +112,15 @@ static tcpx_status post_receives(struct messages *m)
 
 		if (!w->bytes || w->posted)
 			continue;
+		if (m->pool.pool && !w->pages &&
+		    !(w->pages = messages_pool_take(&m->pool, w->bytes, clock_now_ns())))
+			return TCPX_OK;
 		status = net_comm_recv(m->o.in, m->o.bounce_mr, where(m, w), m->o.message_bytes,
 				       &w->number);
+		if (status != TCPX_OK && m->pool.pool) {
+			messages_pool_untake(&m->pool, w->pages);
+			w->pages = 0;
+		}
 		if (status != TCPX_OK)
 			return status < 0 && status != TCPX_ERR_AGAIN ? status : TCPX_OK;
 		w->posted = true;
@@ -132,6 +143,16 @@ static struct waiting *oldest_posted(struct messages *m)
 	return NULL;
 }
 
+static void pages_known(struct messages *m, const struct waiting *w)
+{
+	unsigned slot = net_comm_slot(w->number);
+	uint64_t count = *(const volatile uint64_t *)&m->o.meta->count[slot];
+
+	messages_pool_done(&m->pool, w->pages, w->bytes,
+			   (const struct base_frag *)m->o.meta->pieces[slot],
+			   count < NCCLNET_QUEUE_PIECES ? count : NCCLNET_QUEUE_PIECES, m->came_ns);
+}
+
 static tcpx_status poll_received(struct messages *m)
 {
 	while (m->posted) {
@@ -150,6 +171,8 @@ static tcpx_status poll_received(struct messages *m)
 		message_counted(&m->counts.done);
 		m->posted--;
 		m->came_ns = clock_now_ns();
+		if (m->pool.pool)
+			pages_known(m, w);
 	}
 	return TCPX_OK;
 }
@@ -171,17 +194,51 @@ static tcpx_status poll_sent(struct messages *m)
 	return TCPX_OK;
 }
 
-/* Which one, for whoever asks why a transfer stands still. */
-static tcpx_status stalled(const struct messages *m, uint64_t number, const struct sent *of,
-			   const char *what)
+static const char *op_of(uint8_t frame_type)
 {
-	return error_set(TCPX_ERR_CHANNEL_LOST, 0,
-			 "message %llu (tag %u, %u bytes at offset %llu of transfer %llu, frame "
-			 "%llu) was %s within %lld ms",
-			 (unsigned long long)number, net_comm_tag(number), of->bytes,
-			 (unsigned long long)of->linear, (unsigned long long)of->xfer,
-			 (unsigned long long)of->seq, what,
-			 (long long)(m->o.timeout_ns / CLOCK_MS_NS));
+	return frame_type == FRAME_RDATA ? "READ" : frame_type == FRAME_SDATA ? "SEND" : "WRITE";
+}
+
+/* Which message a transfer waits for, and hint: what else is known. */
+static tcpx_status stalled(const struct messages *m, uint64_t number, const struct sent *of,
+			   const char *what, const char *hint)
+{
+	return error_set(
+		TCPX_ERR_CHANNEL_LOST, 0,
+		"message %llu (tag %u, %u bytes at offset %llu of a %s, frame %llu) was %s "
+		"within %lld ms%s",
+		(unsigned long long)number, net_comm_tag(number), of->bytes,
+		(unsigned long long)of->linear, op_of(of->type), (unsigned long long)of->seq, what,
+		(long long)(m->o.timeout_ns / CLOCK_MS_NS), hint);
+}
+
+/* A pool with fewer pages than one message never completes it, and does not say so. */
+static void pool_hint(const struct messages *m, uint32_t bytes, char *out, size_t size)
+{
+	struct messages_pool_info info;
+
+	out[0] = '\0';
+	if (!m->pool.pool)
+		return;
+	messages_pool_info(&m->pool, bytes, &info);
+	if (info.known < info.need)
+		text_format(out, size,
+			    "; %llu pages of the GPU's pool seen, %llu needed: a smaller "
+			    "NCCL_DYNAMIC_CHUNK_SIZE may help",
+			    (unsigned long long)info.known, (unsigned long long)info.need);
+}
+
+static tcpx_status did_not_come(struct messages *m)
+{
+	const struct waiting *w = oldest_posted(m);
+	struct frame frame = {0};
+	struct sent of;
+	char hint[128];
+
+	(void)wire_frame_decode(w->header, &frame); /* it was decoded when it came */
+	of = (struct sent){w->seq, frame.linear, w->bytes, frame.type};
+	pool_hint(m, w->bytes, hint, sizeof(hint));
+	return stalled(m, w->number, &of, "announced and did not come", hint);
 }
 
 /* A plugin's errors may be silent. */
@@ -189,20 +246,15 @@ static tcpx_status look_at_time(struct messages *m)
 {
 	int64_t now = m->posted || m->sending ? clock_now_ns() : 0;
 
-	if (m->posted && now - m->came_ns > m->o.timeout_ns) {
-		const struct waiting *w = oldest_posted(m);
-		struct frame frame = {0};
-
-		(void)wire_frame_decode(w->header, &frame); /* it was decoded when it came */
-		return stalled(m, w->number,
-			       &(struct sent){w->seq, frame.xfer, frame.linear, w->bytes},
-			       "announced and did not come");
-	}
+	if (m->posted && m->pool.pool && now - m->came_ns > m->o.timeout_ns / STUCK_PARTS)
+		messages_pool_stuck(&m->pool, now, m->o.timeout_ns / STUCK_PARTS);
+	if (m->posted && now - m->came_ns > m->o.timeout_ns)
+		return did_not_come(m);
 	if (m->sending && now - m->sent_ns > m->o.timeout_ns) {
 		uint64_t number = m->counts.sends_done;
 
 		return stalled(m, number, &m->sent[number % NET_COMM_WINDOW],
-			       "not taken by the plugin");
+			       "not taken by the plugin", "");
 	}
 	return TCPX_OK;
 }

@@ -8,6 +8,7 @@
 
 #include "base/frame.h"
 #include "net/ncclnet/messages.h"
+#include "net/ncclnet/messages_pool.h"
 
 #define WAITING 64u	  /* frames that wait for those before them */
 #define GUIDE_BYTES 4096u /* read of the guide at once */
@@ -16,6 +17,7 @@
 struct waiting {
 	uint8_t header[FRAME_HEADER_BYTES];
 	uint64_t seq, number; /* number: of the comm, once posted */
+	uint64_t pages;	      /* of the pool that its receive may take */
 	uint32_t bytes, slot; /* of its message; 0: it has none */
 	bool posted, done, nack;
 };
@@ -29,8 +31,9 @@ struct taken {
 
 /* A message that was sent: the frame that it is the payload of. */
 struct sent {
-	uint64_t seq, xfer, linear;
+	uint64_t seq, linear;
 	uint32_t bytes;
+	uint8_t type;
 };
 
 /* net_message_counts, as other threads see them. */
@@ -45,8 +48,9 @@ struct messages {
 	struct net_chan chan;
 	struct net_ops ops;
 	struct net_messages_opts o;
-	tcpx_status ended;  /* of the guide: what comes behind all that waits */
-	tcpx_status failed; /* sticky */
+	struct messages_pool_user pool; /* where messages come in pieces */
+	tcpx_status ended;		/* of the guide: what comes behind all that waits */
+	tcpx_status failed;		/* sticky */
 	uint8_t guide[GUIDE_BYTES];
 	uint32_t have;
 	struct waiting waiting[WAITING];     /* a ring */
