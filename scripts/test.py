@@ -226,7 +226,7 @@ def find_python(*modules):
 
 def run_system(long):
     tally = Tally()
-    python = find_python("pytest", "jsonschema") or find_python("pytest")
+    python = find_python("pytest", "jsonschema", "yaml") or find_python("pytest")
     if not os.path.isdir(os.path.join(TOP, "tests/system")):
         return tally
     if not python:

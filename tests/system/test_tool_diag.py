@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """tcpx diag: the folder that is collected, what is masked in it, and two folders compared."""
+import os
 import re
 import signal
 import subprocess
@@ -91,7 +92,7 @@ def test_threads_of_the_command_and_of_what_it_starts(collect):
 
 def test_a_process_that_stays_behind_is_not_waited_for(collect):
     done, _ = collect("--", "sh", "-c", "sleep 1000 & echo $!")
-    subprocess.run(["kill", done.stdout.strip()], check=True)
+    os.kill(int(done.stdout), signal.SIGTERM)
     assert done.returncode == 0
 
 
