@@ -80,3 +80,46 @@ def test_a_cut_cable_exits_1(tool, serve, hosts):
     hosts.link(hosts.b, 0, "down")
     out, err = client.communicate(timeout=120)
     assert client.returncode == 1, (out, err)
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_two_hosts_with_a_key_need_no_option(tool, serve, hosts, key, family):
+    """As the README has it: a key file on both, 'tcpx serve' here, 'tcpx perf HOST' there."""
+    env = {"TCPX_KEY_FILE": str(key)}
+    server = serve("--once", where=tool.at(hosts.b), port=None, lines=2, env=env)
+    found = [text.rsplit(":", 1)[0].strip("[]") for text in server.addresses]
+    assert found == [hosts.address("b"), hosts.address("b", family=6)]
+    done = tool.at(hosts.a)("perf", hosts.address("b", family=family), "--size", "64K:1M",
+                            "--iters", "4", env=env)
+    assert done.returncode == 0, done.stderr
+    assert "trust key" in done.stdout
+    code, _, err = server.wait()
+    assert code == 0 and "alone" not in err, err
+
+
+def test_serve_with_a_key_listens_on_every_interface(tool, serve, rails, key):
+    server = serve("--key", key, where=tool.at(rails.b), lines=4)
+    done = tool.at(rails.a)("perf", server.address, "--key", key, *RUN)
+    assert done.returncode == 0, done.stderr
+    shares = [received(rails.b, rails.device(rails.b, pair)) / BYTES for pair in (0, 1)]
+    assert min(shares) > 0.05, f"both pairs carry: {shares}"
+
+
+def test_serve_with_a_key_and_no_interface_of_a_usual_name(tool, serve, hosts, key):
+    """A cable's end is no candidate for 'auto', and is all that there is."""
+    device = hosts.device(hosts.b)
+    for change in (["down"], ["name", "veth0"]):
+        hosts.b.run("ip", "link", "set", device, *change)
+    hosts.b.run("ip", "link", "set", "veth0", "up")
+    server = serve("--key", key, where=tool.at(hosts.b))
+    assert server.address.startswith(hosts.address("b") + ":")
+    done = tool.at(hosts.a)("perf", server.address, "--key", key, *RUN)
+    assert done.returncode == 0, done.stderr
+
+
+def test_serve_without_a_key_says_that_it_is_alone(tool, serve, key):
+    err = serve().stop()[2]
+    assert "this host alone" in err and "--key FILE" in err and "--bind" not in err
+    err = serve("--key", key, "--bind", "127.0.0.1").stop()[2]
+    assert "this host alone" in err and "--bind auto" in err
+    assert "alone" not in serve("--quiet").stop()[2]

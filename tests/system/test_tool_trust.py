@@ -97,7 +97,7 @@ def test_loopback_hands_its_trust_to_its_serve(tool, outside, key):
 
 
 def test_a_key_that_is_missing_here_is_told(tool, serve, key):
-    server = serve("--key", key)
+    server = serve("--bind", "127.0.0.1", "--key", key)
     done = tool("perf", server.address, *SMALL)
     assert done.returncode == 1
     assert "wants a key, and there is none here" in done.stderr and "--key FILE" in done.stderr

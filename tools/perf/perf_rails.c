@@ -41,6 +41,49 @@ tcpx_status perf_rails_first(const char *host, int64_t deadline_ns, char *buf, s
 	return TCPX_OK;
 }
 
+/* Whether one of the addresses is on the interface; with none given, whether it has a carrier. */
+static int leads_out(const struct sys_iface *iface, const struct sockaddr_storage *addrs,
+		     unsigned count)
+{
+	if (iface->loopback || !count)
+		return !iface->loopback && iface->carrier;
+	for (unsigned i = 0; i < count; i++)
+		if (sys_addr_same_host(&iface->addr, &addrs[i]))
+			return 1;
+	return 0;
+}
+
+tcpx_status perf_rails_all(char *buf, size_t cap)
+{
+	struct sockaddr_storage chosen[PERF_RAILS_MAX];
+	struct sys_iface *ifaces;
+	unsigned count, nchosen = 0, found = 0;
+	size_t used = 0;
+	tcpx_status status = sys_iface_expand("auto", chosen, PERF_RAILS_MAX, &nchosen);
+
+	if (status == TCPX_OK)
+		status = sys_iface_list(&ifaces, &count);
+	if (status != TCPX_OK)
+		return status;
+	*buf = 0;
+	if (nchosen && sys_addr_is_loopback(&chosen[0]))
+		nchosen = 0;
+	for (unsigned i = 0; i < count && found < PERF_RAILS_MAX / 2; i++) {
+		int skip = !leads_out(&ifaces[i], chosen, nchosen) || used + IF_NAMESIZE + 2 > cap;
+
+		for (unsigned k = 0; k < i; k++)
+			skip |= !strcmp(ifaces[k].name, ifaces[i].name) &&
+				leads_out(&ifaces[k], chosen, nchosen);
+		if (skip)
+			continue;
+		used += (size_t)snprintf(buf + used, cap - used, "%s%s", found ? "," : "",
+					 ifaces[i].name);
+		found++;
+	}
+	free(ifaces);
+	return TCPX_OK;
+}
+
 /* The next "address:port" line; 0 at the end. */
 static int next_address(const char **lines, struct sockaddr_storage *out)
 {

@@ -15,6 +15,11 @@
 tcpx_status perf_rails_first(const char *host, int64_t deadline_ns, char *buf, size_t cap,
 			     const char **out_bind);
 
+/* The bind list for clients on other hosts when the user names none: the interfaces of "auto", with
+ * both families; where "auto" finds only loopback, as between two network namespaces, every
+ * interface with a carrier. "": there is none. */
+tcpx_status perf_rails_all(char *buf, size_t cap);
+
 /* Every local address with a direct route to one of the listed ones ("a.b.c.d:port" lines), as a
  * bind list; "" when there is none. Returns how many. */
 unsigned perf_rails_direct(const char *addresses, char *buf, size_t cap);

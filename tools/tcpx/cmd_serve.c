@@ -14,6 +14,7 @@
 #include "commands.h"
 #include "perf_host.h"
 #include "perf_plan.h"
+#include "perf_rails.h"
 #include "perf_serve.h"
 #include "sys/addr.h"
 #include "wire/hello.h"
@@ -33,7 +34,7 @@ enum transport { TRANSPORT_AUTO, TRANSPORT_PLUGIN, TRANSPORT_GPUDIRECT };
 
 static const struct cli_option options[] = {
 	{"bind", "ADDR|IF[,...]", CLI_RULE_TEXT, AT(bind), NULL, 0,
-	 "rails to listen on (default: loopback)"},
+	 "rails to listen on (default: with a key all, else loopback)"},
 	{"port",
 	 "P",
 	 {CLI_COUNT, 0, 65535},
@@ -87,6 +88,36 @@ static const struct cli_option options[] = {
 	{"die-with-parent", NULL, CLI_RULE_FLAG, AT(die_with_parent), NULL, 0,
 	 "end when the process that started it ends"},
 };
+
+/* A key is for clients on other hosts: they must reach this end without further options. */
+static tcpx_status choose_rails(struct serve_options *o)
+{
+	static char all[PERF_BIND_MAX];
+	int named = (o->bind && *o->bind) || *config_text(CONFIG_BIND);
+	int key = (o->key && *o->key) || *config_text(CONFIG_KEY_FILE);
+	tcpx_status status;
+
+	if (named || !key)
+		return TCPX_OK;
+	status = perf_rails_all(all, sizeof(all));
+	if (status == TCPX_OK && *all)
+		o->bind = all;
+	return status;
+}
+
+/* Loopback leads to no other host, which a client there only sees as a refusal. */
+static void say_alone(const struct serve_options *o, const struct perf_house *house)
+{
+	if (o->quiet || o->die_with_parent)
+		return;
+	for (unsigned i = 0; i < house->naddresses; i++)
+		if (!sys_addr_is_loopback(&house->addresses[i]))
+			return;
+	fprintf(stderr,
+		"(this host alone; for others give both ends a key: --key FILE or "
+		"TCPX_KEY_FILE%s)\n",
+		o->bind || *config_text(CONFIG_BIND) ? ", and here --bind auto" : "");
+}
 
 static tcpx_status open_session(const struct serve_options *o, tcpx_session **out)
 {
@@ -197,6 +228,7 @@ static int serve(const struct serve_options *o, tcpx_session *session)
 		return cli_fail(status, "connection info");
 	if (cli_flush(stdout))
 		return CLI_FAILED; /* whoever waits for the ready line waits in vain */
+	say_alone(o, &house);
 	if (o->transport == TRANSPORT_GPUDIRECT)
 		cli_devmem_start(&devmem, &o->plugin);
 	rc = perf_serve_loop(&house, o->once);
@@ -231,7 +263,9 @@ static int run(const struct cli_command *command, int argc, char **argv)
 	}
 	if (!o.die_with_parent) /* perf --loopback has said it */
 		cli_say_unknown();
-	status = open_session(&o, &session);
+	status = choose_rails(&o);
+	if (status == TCPX_OK)
+		status = open_session(&o, &session);
 	if (status != TCPX_OK)
 		return cli_fail(status, "cannot open a session");
 	rc = serve(&o, session);
