@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-# The doors: demo and test. Both install what is missing, configure and build. Meson does the work.
+# Targets that demonstrate or test install the packages that are missing; build and install do not.
+# Meson does the work.
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
 .PHONY: all build deps demo demo-tcpx demo-node demo-compat test test-full mutants bench install \
 	clean format test_tcpx_perf_orchestrator test_tcpx_perf_multi
 PREFIX ?= /usr/local
+install: export PREFIX := $(PREFIX)
 
 all: build
 
-# Leaves the tool at build/tcpx and the library in build/.
+# Leaves the tool at build/tcpx and the library in build/, without what is missing on this machine.
 build:
-	@scripts/deps.sh build part
+	@scripts/deps.sh --check build
 	@scripts/build.sh build
 	@test -x build/tcpx && echo "built: build/tcpx ('make demo' shows it, 'make test' tests it)"
+	@scripts/deps.sh --check part
 
-# Everything that building and testing wants, from scripts/packages.txt.
+# Installs every package that building and testing want, from scripts/packages.txt.
 deps:
 	@scripts/deps.sh build part test
 	@echo "deps: ready"
@@ -64,10 +67,9 @@ mutants:
 	@scripts/deps.sh build part test
 	@scripts/mutants.sh
 
+# Installs to PREFIX, below DESTDIR if that is set, and prints what is needed to find it there.
 install: build
-	@. scripts/env.sh && meson configure build -Dprefix='$(abspath $(PREFIX))' >/dev/null && \
-	ninja -C build >/dev/null && \
-	meson install -C build --quiet && scripts/installed.sh build
+	@scripts/install.sh build
 
 clean:
 	rm -rf build build-*

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Configures a build folder when it must be, then builds it.
-# Usage: scripts/build.sh DIR [meson option]...
+# Usage: [QUIET=1] scripts/build.sh DIR [meson option]...
 set -eu
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/env.sh
@@ -32,6 +32,11 @@ if [ ! -f "$dir/build.ninja" ] || [ "$(cat "$dir/.configured" 2>/dev/null)" != "
 	fi
 	mv "$dir.setup.log" "$dir/setup.log"
 	printf '%s\n' "$stamp" >"$dir/.configured"
+fi
+# A first build takes minutes: say so. Of a few files, and in a script, nothing.
+if [ -z "${QUIET:-}" ]; then
+	steps=$(ninja -C "$dir" -n 2>/dev/null | sed -nE '$s/^\[[0-9]+\/([0-9]+)\].*/\1/p')
+	[ "${steps:-0}" -lt 50 ] || echo "building ($steps files) ..."
 fi
 if ! ninja -C "$dir" ${JOBS:+-j "$JOBS"} >"$dir/build.log" 2>&1; then
 	{

@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs what scripts/packages.txt lists for the given levels, only what is missing, and says so.
-# Usage: scripts/deps.sh [--list] LEVEL...      levels: build part test full bench
+# Usage: scripts/deps.sh [--list|--check] LEVEL...      levels: build part test full bench
+# --list prints the packages that are missing; --check installs none and says what is left out.
 # Exit: 0 when everything of level 'build' is there, 1 otherwise; the rest is optional.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 # shellcheck source=scripts/env.sh
 . scripts/env.sh
 
-list_only=0
-if [ "${1:-}" = --list ]; then
-	list_only=1
-	shift
-fi
+mode=install
+case "${1:-}" in
+--list) mode=list && shift ;;
+--check) mode=check && shift ;;
+esac
 levels=" ${*:-build part test} "
 
 probe_header()
@@ -53,15 +54,29 @@ have()
 	esac
 }
 
-# Prints the packages of the levels whose probe finds nothing.
-missing()
+# Prints "package<TAB>what is lost without it" of the levels whose probe finds nothing.
+missing_rows()
 {
-	local level package probe
-	while IFS=$'\t' read -r level package probe _; do
+	local level package probe lost
+	while IFS=$'\t' read -r level package probe lost; do
 		case "$level" in '' | '#'*) continue ;; esac
 		case "$levels" in *" $level "*) ;; *) continue ;; esac
-		have "$probe" || echo "$package"
+		have "$probe" || printf '%s\t%s\n' "$package" "$lost"
 	done <scripts/packages.txt
+}
+
+# The packages alone, in one line.
+missing()
+{
+	missing_rows | cut -f 1 | sort -u | paste -sd' ' -
+}
+
+# One line for each part that is left out: what is lost, and the package that brings it.
+say_left_out()
+{
+	missing_rows | while IFS=$'\t' read -r package lost; do
+		printf '  %s (package %s)\n' "$lost" "$package"
+	done
 }
 
 as_root=""
@@ -110,13 +125,24 @@ own_meson()
 {
 	local python
 	python=$(command -v python3) || return 1
+	if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+		echo "deps: no meson >= 1.0, and $python makes no virtual environment for one:" \
+			"install meson, or python3-venv" >&2
+		return 1
+	fi
 	echo "deps: no meson >= 1.0: making .venv with meson and ninja"
-	"$python" -m venv .venv >>"$log" 2>&1 &&
-		.venv/bin/pip install -q 'meson>=1.0' ninja >>"$log" 2>&1
+	if ! "$python" -m venv .venv >>"$log" 2>&1 ||
+		! .venv/bin/pip install -q 'meson>=1.0' ninja >>"$log" 2>&1; then
+		rm -rf .venv
+		echo "deps: .venv: $(grep -i error "$log" | tail -n 1)" >&2
+		return 1
+	fi
+	# shellcheck source=scripts/env.sh
+	. scripts/env.sh
 }
 
-want=$(missing | sort -u | paste -sd' ' -)
-if [ $list_only = 1 ]; then
+want=$(missing)
+if [ $mode = list ]; then
 	[ -z "$want" ] || echo "$want"
 	exit 0
 fi
@@ -125,25 +151,33 @@ fi
 log=$(mktemp "${TMPDIR:-/tmp}/tcpx-deps.XXXXXX") || exit 1
 trap 'rm -f "$log"' EXIT
 reason=""
-if can_install; then
-	echo "deps: installing $want"
-	if ! install_all "$want"; then
-		reason=" ($(grep -m1 -o -E 'Temporary failure.*|Could not .*|E: .*' "$log" ||
-			echo 'no package source reachable'))"
+advice="   ('make deps' installs them)"
+if [ $mode = install ]; then
+	advice=""
+	if can_install; then
+		echo "deps: installing $want"
+		if ! install_all "$want"; then
+			reason=$(grep -m1 -o -E 'Temporary failure.*|Could not .*|E: .*' "$log" ||
+				echo 'no package source reachable')
+			reason=" ($reason)"
+		fi
+	else
+		reason=" (neither root nor password-less sudo with apt-get)"
 	fi
-else
-	reason=" (neither root nor password-less sudo with apt-get)"
 fi
-if ! meson_ok || ! command -v ninja >/dev/null 2>&1; then
-	own_meson || tail -n 3 "$log" >&2
-	# shellcheck source=scripts/env.sh
-	. scripts/env.sh
+if have cmd:cc && { ! have cmd:meson || ! have cmd:ninja; }; then
+	own_meson
 fi
-want=$(missing | sort -u | paste -sd' ' -)
+all=$levels
 levels=" build "
-need=$(missing | sort -u | paste -sd' ' -)
+need=$(missing)
 if [ -n "$need" ]; then
-	echo "deps: cannot build without $need$reason" >&2
+	echo "deps: cannot build without $need$reason$advice" >&2
 	exit 1
 fi
-[ -z "$want" ] || echo "deps: missing, left out$reason: $want"
+levels=$all
+want=$(missing)
+if [ -n "$want" ]; then
+	echo "deps: missing, left out$reason: $want$advice"
+	say_left_out
+fi

@@ -168,7 +168,7 @@ def outside(long):
 
 
 def environment(suite, long):
-    env = {**outside(long), **SANITIZER_ENV}
+    env = {**outside(long), **SANITIZER_ENV, "QUIET": "1"}
     if suite == "clang":
         env.update(CC="clang", CXX="clang++")
     return env
