@@ -349,7 +349,8 @@ struct engine_session {
 	struct ctl_counters ctl_counters;
 	struct tcpx_counters counters; /* of peers that are gone; queue_lock */
 	_Atomic uint64_t posted, done_count, failed, notes_in, notes_out, peers_up, peers_lost;
-	_Atomic uint64_t channels_lost, redials, protocol_errors, active, carrier_losses;
+	_Atomic uint64_t channels_lost, redials, protocol_errors, active, carrier_losses,
+		peers_failed;
 };
 
 extern struct engine_runtime engine_runtime;

@@ -214,6 +214,8 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 			chan_put(chans[i]);
 	if (was_up)
 		atomic_fetch_add(&session->peers_lost, 1);
+	else
+		atomic_fetch_add(&session->peers_failed, 1);
 	if (is_malformed(status) && peer->core_ready)
 		atomic_fetch_add(&session->protocol_errors, 1);
 	peer_set_state(peer, TCPX_PEER_DEAD);

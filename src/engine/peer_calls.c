@@ -219,6 +219,7 @@ void engine_counters(struct engine_session *session, tcpx_counters *out_counters
 	LIST_FOREACH(pos, &session->peer_list) {
 		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
 
+		sum.peers_connecting += atomic_load(&peer->state) == TCPX_PEER_CONNECTING;
 		pthread_mutex_lock(&peer->lock);
 		if (peer->core_ready && !peer->core.dead)
 			add_link(&sum, &peer->core);
@@ -234,6 +235,7 @@ void engine_counters(struct engine_session *session, tcpx_counters *out_counters
 	sum.notifications_received = atomic_load(&session->notes_in);
 	sum.peers_up = atomic_load(&session->peers_up);
 	sum.peers_lost = atomic_load(&session->peers_lost);
+	sum.peers_failed = atomic_load(&session->peers_failed);
 	sum.channels_lost = atomic_load(&session->channels_lost);
 	sum.control_redials = atomic_load(&session->redials);
 	sum.carrier_losses = atomic_load(&session->carrier_losses);

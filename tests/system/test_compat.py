@@ -108,6 +108,17 @@ def test_full_mesh_says_who_failed(old):
     assert "GPU 0: exit" not in done.stderr
 
 
+@pytest.mark.parametrize("script, args", [("run_p2p_fullmesh.sh", ["0"]), ("bench_p2p.sh", ["0"])])
+def test_a_server_whose_client_failed(played, script, args):
+    """The two ends cut messages differently, so nothing is moved, and both ends say so."""
+    both = [played.start(script, "server", *args, UCCL_TCPX_CHUNK_BYTES="256K"),
+            played.start(script, "client", "127.0.0.1", *args, UCCL_TCPX_CHUNK_BYTES="512K")]
+    done = [played.end(one) for one in both]
+    assert [one.returncode for one in done] == [1, 1], done
+    assert "the client failed: stopped: no channel of messages" in done[0].stdout + done[0].stderr
+    assert "[WARN]" not in done[0].stdout
+
+
 def hang_up(listener):
     while True:
         try:

@@ -254,3 +254,13 @@ def test_nccl_run_without_nccl_tests(old, build):
     env["NCCL_P2P"] = "/nowhere/nccl_p2p"
     done = old("run_nccl_test_tcpx.sh", "nccl", **env)
     assert done.returncode == 1 and "neither nccl-tests nor /nowhere" in done.stderr
+
+
+def test_no_reference_without_gpus(old):
+    """77 is a test runner's code; a script fails in words."""
+    yardstick = old.folder / "nccl_p2p"
+    yardstick.write_text("#!/bin/sh\nexit 77\n", encoding="ascii")
+    yardstick.chmod(0o755)
+    done = old("run_nccl_test_tcpx.sh", NCCL_P2P=str(yardstick), NCCL_TESTS_HOME="/nowhere")
+    assert done.returncode == 1
+    assert "no reference: this host has no NCCL, no CUDA driver or no second GPU" in done.stderr

@@ -193,12 +193,16 @@ tcpx_status perf_client_open(struct perf_client *client, const tcpx_session_opts
 void perf_client_close(struct perf_client *client, int back)
 {
 	struct perf_bye bye = {.back = (uint64_t)back};
+	struct perf_message m;
 
 	if (client->connected && perf_go_on(client) == TCPX_OK &&
 	    perf_peer_lost(client) == TCPX_OK) {
 		/* the answer is awaited, so that the goodbye is not overtaken by the close */
 		client->deadline_ns = clock_now_ns() + CLOCK_S_NS;
-		if (perf_ask(client, PERF_BYE, &bye, sizeof(bye), NULL, 0) != TCPX_OK)
+		perf_message_init(&m, PERF_BYE, 0);
+		perf_message_put(&m, &bye, sizeof(bye));
+		perf_message_blob(&m, client->failed, strlen(client->failed));
+		if (perf_send(client, &m) != TCPX_OK || perf_answer(client, &m) != TCPX_OK)
 			LOG_DEBUG("the other end did not answer the goodbye");
 	}
 	tcpx_session_close(client->session);

@@ -16,6 +16,7 @@ struct perf_client {
 	struct perf_welcome welcome;
 	char version[32], host[64];    /* of the other end */
 	char addresses[PERF_BLOB_MAX]; /* it listens on, one a line */
+	char failed[PERF_FAILED_MAX];  /* why the run did, for the other end; "": it did not */
 };
 
 /* Opens the session, connects to "host:port" and says hello. On failure the last error is set and

@@ -60,4 +60,5 @@ void perf_service_facts(struct perf_service *s, const struct perf_message *reque
 		.real_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
 	};
 	perf_message_put(reply, &part, sizeof(part));
+	s->worked = 1;
 }

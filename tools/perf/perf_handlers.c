@@ -247,6 +247,7 @@ static void on_end(struct perf_service *s, const struct perf_message *request,
 		verdict.wrong = wrong.count;
 		verdict.first = wrong.first;
 	}
+	s->worked |= !s->side.row_open; /* such rows have no end */
 	if (window.measured) {
 		if (s->house->perf_lines)
 			perf_lines_window(s->row_transfers, window.used, (uint64_t)ns);
@@ -263,6 +264,7 @@ static void on_row_end(struct perf_service *s, const struct perf_message *reques
 	(void)reply;
 	if (s->house->perf_lines && s->side.row_open && s->row_transfers)
 		perf_lines_row(s->row_transfers, s->row_transfers * s->side.spec.size, s->row_ns);
+	s->worked |= s->side.row_open && s->row_transfers;
 	perf_service_pong_end(s);
 	s->armed = 0;
 	perf_side_end(&s->side);
@@ -407,6 +409,11 @@ static void on_bye(struct perf_service *s, const struct perf_message *request,
 
 	(void)reply;
 	s->back = !perf_message_get(request, &bye, sizeof(bye)) && bye.back;
+	snprintf(s->failed, sizeof(s->failed), "%.*s", PERF_FAILED_MAX - 1,
+		 (const char *)request->blob);
+	for (char *at = s->failed; *at; at++)
+		if ((unsigned char)*at < ' ' || *at == 0x7f)
+			*at = '?'; /* a terminal obeys some */
 	if (s->house->verbose) {
 		count = perf_channels_read(s->house->session, s->peer, rows);
 		perf_channels_print(stderr, rows, count);

@@ -15,6 +15,7 @@
 #define PERF_PONG 0x4f
 #define PERF_WORDS_MAX 24
 #define PERF_BLOB_MAX 1024
+#define PERF_FAILED_MAX 400
 #define PERF_MESSAGE_MAX (16 + PERF_WORDS_MAX * 8 + PERF_BLOB_MAX)
 
 enum perf_message_type {
@@ -28,7 +29,7 @@ enum perf_message_type {
 	PERF_CEIL_ARM = 8,  /* poison, start the meter */
 	PERF_CEIL_END = 9,  /* -> CPU ns */
 	PERF_CEIL_CLOSE = 10,
-	PERF_BYE = 11,	    /* perf_bye, or nothing: it does not come back */
+	PERF_BYE = 11,	    /* perf_bye, or nothing: it does not come back; why its run failed */
 	PERF_PLACE = 12,    /* perf_where -> perf_found + UUID + "pci\nname\n" of a GPU */
 	PERF_CEIL_GPU = 13, /* perf_ceil_gpu -> perf_ceil_rates */
 	PERF_FACTS = 14,    /* perf_facts_ask -> perf_facts_part + a part of doctor's facts */

@@ -301,6 +301,12 @@ static int run_path(struct run *run)
 			code = cli_fail(status, "stopped");
 		}
 	}
+	if (code != CLI_OK)
+		snprintf(run->client.failed, sizeof(run->client.failed), "%.*s",
+			 PERF_FAILED_MAX - 1, cli_error_text());
+	else if (run->wrong)
+		snprintf(run->client.failed, sizeof(run->client.failed), "%llu wrong bytes",
+			 (unsigned long long)run->wrong);
 	ceiling_close(run->ceiling);
 	run->ceiling = NULL;
 	run->rates = (struct ceiling_rates){0};

@@ -12,6 +12,7 @@
 
 #define CLIENTS_MAX 64
 #define TICK_NS (200 * CLOCK_MS_NS)
+#define ALONE_NS CLOCK_S_NS /* another attempt of the same client shows up in it */
 
 struct client {
 	struct perf_service *service;
@@ -25,6 +26,7 @@ struct serve {
 	struct perf_service *ending[CLIENTS_MAX]; /* their peer is gone, their thread not yet */
 	unsigned nending;
 	int once, over, code;
+	int64_t alone_ns; /* since when a client that never came up is the only one; 0: it is not */
 };
 
 static struct client *find(struct serve *s, tcpx_peer peer)
@@ -69,23 +71,69 @@ static void peer_down(struct serve *s, tcpx_peer peer, tcpx_status status)
 {
 	struct client *slot = find(s, peer);
 	struct perf_service *service;
-	int counts, bye;
+	int counts, bye, worked;
+	char failed[PERF_FAILED_MAX];
 
 	if (!slot)
 		return;
 	service = slot->service;
 	*slot = s->clients[--s->count];
 	perf_service_stop(service);
-	counts = perf_service_said_hello(service) && !perf_service_comes_back(service);
+	counts = !perf_service_comes_back(service);
 	bye = perf_service_said_bye(service);
-	if (!perf_service_comes_back(service))
+	worked = perf_service_did_work(service);
+	snprintf(failed, sizeof(failed), "%s", perf_service_failure(service));
+	if (counts)
 		say(s, peer, bye ? "left" : tcpx_status_text(status));
 	s->ending[s->nending++] = service;
 	tcpx_peer_disconnect(s->house->session, peer); /* frees what is kept of a dead one */
 	if (s->once && counts) {
 		s->over = 1;
-		s->code = bye ? CLI_OK : CLI_FAILED;
+		s->code = bye && worked && !*failed ? CLI_OK : CLI_FAILED;
 	}
+	if (s->house->quiet || !counts)
+		return;
+	if (*failed)
+		cli_error("the client failed: %s", failed);
+	else if (bye && !worked)
+		cli_error("the client left before a measurement of it ended");
+}
+
+/* Of a peer whose first message came before it was up, and that never was, there is no event. */
+static void look_for_dead(struct serve *s)
+{
+	for (unsigned i = 0; i < s->count;) {
+		tcpx_peer peer = perf_service_peer(s->clients[i].service);
+		tcpx_peer_info info = {.sz = sizeof(info)};
+		tcpx_status status = tcpx_peer_query(s->house->session, peer, &info);
+
+		if (status == TCPX_OK && info.state != TCPX_PEER_DEAD)
+			i++;
+		else
+			peer_down(s, peer, TCPX_ERR_PEER_CLOSED);
+	}
+}
+
+/* A client that ended before it was up is one that failed, unless it tries another way: of several
+ * addresses the slower attempts are given up. */
+static void look_for_failed(struct serve *s)
+{
+	tcpx_counters counters = {.sz = sizeof(counters)};
+
+	if (!s->once || s->count || s->nending ||
+	    tcpx_session_counters(s->house->session, &counters) != TCPX_OK ||
+	    !counters.peers_failed || counters.peers_connecting) {
+		s->alone_ns = 0;
+		return;
+	}
+	if (!s->alone_ns)
+		s->alone_ns = clock_now_ns();
+	if (clock_now_ns() - s->alone_ns < ALONE_NS)
+		return;
+	cli_error("the client ended before its connection was up; the log at TCPX_LOG=info says "
+		  "why");
+	s->over = 1;
+	s->code = CLI_FAILED;
 }
 
 /* Joins threads that have ended; the others get their time, nobody waits for them. */
@@ -159,13 +207,15 @@ static void deliver(struct serve *s, tcpx_notification *note)
 	tcpx_notification_release(s->house->session, note);
 }
 
-/* With no client there is nothing to be fast for: sleep until something happens. */
+/* With no client there is nothing to be fast for: sleep until something happens. Of a client that
+ * never comes up there is no event. */
 static void sleep_idle(struct serve *s, const sigset_t *unblocked)
 {
 	struct pollfd pfd = {.fd = tcpx_session_fd(s->house->session), .events = POLLIN};
+	const struct timespec tick = {.tv_nsec = TICK_NS};
 
 	if (!cli_interrupted)
-		ppoll(&pfd, 1, NULL, unblocked);
+		ppoll(&pfd, 1, s->once ? &tick : NULL, unblocked);
 	tcpx_session_dispatch(s->house->session, 0); /* takes the descriptor's readiness */
 }
 
@@ -184,6 +234,7 @@ int perf_serve_loop(struct perf_house *house, int once)
 		tcpx_status status;
 
 		take_events(&s);
+		look_for_failed(&s);
 		if (s.over)
 			break;
 		reap(&s);
@@ -195,6 +246,8 @@ int perf_serve_loop(struct perf_house *house, int once)
 		} else if (status < 0) {
 			s.code = cli_fail(status, "cannot take messages");
 			break;
+		} else {
+			look_for_dead(&s);
 		}
 		if (s.count + s.nending) {
 			struct timespec none = {0};

@@ -185,6 +185,16 @@ void perf_service_join(struct perf_service *s)
 	free(s);
 }
 
+int perf_service_did_work(const struct perf_service *s)
+{
+	return s->worked;
+}
+
+const char *perf_service_failure(const struct perf_service *s)
+{
+	return s->bye ? s->failed : "";
+}
+
 int perf_service_said_hello(const struct perf_service *s)
 {
 	return s->hello;

@@ -47,6 +47,10 @@ int perf_service_ended(const struct perf_service *service);
 void perf_service_join(struct perf_service *service);
 
 /* What the client did. */
+/* Whether a measurement, or a question for facts, was answered to its end. */
+int perf_service_did_work(const struct perf_service *service);
+/* Why the client's run failed, as its goodbye says; "": it says nothing. After the goodbye. */
+const char *perf_service_failure(const struct perf_service *service);
 int perf_service_said_hello(const struct perf_service *service);
 int perf_service_said_bye(const struct perf_service *service);
 int perf_service_comes_back(const struct perf_service *service); /* as another peer, at once */

@@ -25,7 +25,8 @@ struct perf_service {
 	} queue[SERVICE_QUEUE];
 	unsigned head, count;
 	int stop;
-	_Atomic int ended, hello, bye, back;
+	_Atomic int ended, hello, bye, back, worked;
+	char failed[PERF_FAILED_MAX]; /* set before bye is */
 	/* the thread's own */
 	struct perf_side side;
 	struct ceiling_serve *ceiling;
