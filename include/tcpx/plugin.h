@@ -80,7 +80,8 @@ typedef struct tcpx_plugin_problem {
  * Setting number index of the environment for a TCPX plugin on this machine, derived from its NICs
  * and GPUs. The library never sets one; a program may, before the plugin is loaded (it reads them
  * once) and while nobody else uses the environment.
- * @param message_bytes most of a message; 0: 512 KiB
+ * @param message_bytes most of a message; 0: TCPX_MESSAGE_BYTES. NCCL_DYNAMIC_CHUNK_SIZE, where it
+ *                      is set and smaller, counts
  * @param out_setting   written on success
  * @return TCPX_OK; ERR_NOT_FOUND past the last; ERR_INVALID; ERR_NO_MEMORY; ERR_SYSTEM.
  * @threads any; asks RxDM, up to two seconds.

@@ -33,11 +33,21 @@ static const char *without_interfaces(void *arg, const char *name)
 	return comms_place_getenv(arg, name);
 }
 
+/* A message is one chunk: a smaller chunk makes it as small, down to the smallest that there is. */
+static size_t message_of(size_t wish)
+{
+	uint32_t chunk = comms_env_chunk();
+
+	if (!wish)
+		wish = config_u64(CONFIG_MESSAGE_BYTES);
+	return chunk >= config_row(CONFIG_MESSAGE_BYTES)->min && chunk < wish ? chunk : wish;
+}
+
 static void question_init(struct question *q, const struct comms_place *place, size_t message_bytes)
 {
 	*q = (struct question){.at = place};
 	q->place.nics = q->nics;
-	q->place.message_bytes = message_bytes;
+	q->place.message_bytes = message_of(message_bytes);
 	q->place.ifaces = place->ifaces;
 	q->place.nifaces = place->nifaces;
 	q->place.nnodes = place->topo->nnodes;
@@ -177,10 +187,9 @@ bool comms_env_reads(const char *plugin_name)
 tcpx_status comms_env_before(const struct comms_place *place, const char *nics,
 			     uint32_t message_bytes)
 {
-	uint32_t chunk = comms_env_chunk();
 	struct question q;
 
-	question_init(&q, place, chunk && chunk < message_bytes ? chunk : message_bytes);
+	question_init(&q, place, message_bytes);
 	add_named(&q, nics);
 	return judge(&q);
 }

@@ -12,6 +12,9 @@
 #include "engine/comms_place.h"
 #include "net/gpudirect/env.h"
 
+/* message_bytes here: the wish, 0: TCPX_MESSAGE_BYTES. A smaller NCCL_DYNAMIC_CHUNK_SIZE makes
+ * messages as small. */
+
 /* The recipe for the NICs of the machine's GPUs, what the user set included; at most max. */
 tcpx_status comms_env_settings(size_t message_bytes, struct gpudirect_setting *out_settings,
 			       unsigned max, unsigned *out_count);

@@ -130,6 +130,26 @@ def test_a_pool_smaller_than_a_message_is_named(tool, plugin, gpus, tmp_path):
     assert counted(tmp_path)["pages_in_use"] == 0
 
 
+ON_GPUS = ["--mem", "cuda:0", "--remote-mem", "cuda:1", "--unpack", "d2d"]
+
+
+@pytest.mark.parametrize("transport, more, option", [
+    ("gpudirect", {}, ON_GPUS), ("plugin", {}, []),
+    ("gpudirect", {"TCPX_MESSAGE_BYTES": "262144"}, ON_GPUS),
+    ("gpudirect", {}, [*ON_GPUS, "--chunk", "512K"])])
+def test_a_smaller_chunk_makes_messages_as_small(tool, plugin, gpus, tmp_path, transport, more,
+                                                 option):
+    """Of the plugin's variable: as in a session of a program, and at both ends."""
+    env = gpus | more | {"NCCL_DYNAMIC_CHUNK_SIZE": "131072"}
+    done = tool("perf", "--loopback", "--transport", transport, "--plugin", plugin, "--size", "1M",
+                "--iters", "4", "--working-set", "2M", "--timeout", "100", *option, env=env)
+    assert done.returncode == 0, done.stderr
+    assert wrong_of(done) == ["0"]
+    seen = counted(tmp_path)
+    assert 0 < seen["received_bytes"] <= seen["received_messages"] * 131072
+    assert (seen["pages_in_use"], seen["violations"]) == (0, 0)
+
+
 @pytest.mark.parametrize("op, steered, code", [("read", 1, 0), ("read", 0, 1), ("write", 0, 0)])
 def test_packets_into_gpu_memory_are_counted(tool, plugin, gpus, tmp_path, op, steered, code):
     """The counter that stays where it was, though bytes came, fails the run."""

@@ -49,9 +49,13 @@ static void problems_have_lines(void **state)
 	assert_int_equal(tcpx_plugin_problem_get("none0", 0, 0, &problem), TCPX_OK);
 	assert_int_equal(problem.fatal, 1);
 	assert_string_equal(problem.fix, "export " CHUNK "=524288");
-	setenv(CHUNK, "65536", 1);
+	setenv(CHUNK, "4096", 1); /* less than the smallest message */
 	assert_int_equal(tcpx_plugin_problem_get("none0", 0, 0, &problem), TCPX_OK);
 	assert_non_null(strstr(problem.what, "less than a message"));
+	setenv(CHUNK, "65536", 1); /* messages are as small, as in a session */
+	assert_int_equal(tcpx_plugin_problem_get("none0", 0, 0, &problem), TCPX_ERR_NOT_FOUND);
+	assert_int_equal(tcpx_plugin_problem_get("none0", 1 << 20, 0, &problem),
+			 TCPX_ERR_NOT_FOUND);
 	assert_int_equal(tcpx_plugin_problem_get("none0", 65536, 0, &problem), TCPX_ERR_NOT_FOUND);
 	/* an emulator's NICs are no interfaces here */
 	setenv("NCCL_GPUDIRECTTCPX_CTRL_DEV", "none1", 1);
