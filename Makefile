@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
 .PHONY: all build deps demo demo-tcpx demo-node demo-compat test test-full mutants bench install \
-	clean format test_tcpx_perf_orchestrator test_tcpx_perf_multi
+	clean format ptx test_tcpx_perf_orchestrator test_tcpx_perf_multi
 PREFIX ?= /usr/local
 install: export PREFIX := $(PREFIX)
 
@@ -73,6 +73,10 @@ install: build
 
 clean:
 	rm -rf build build-*
+
+# Writes the PTX of the kernels that builds without nvcc embed; needs nvcc. A lint compares it.
+ptx:
+	@scripts/ptx.py
 
 # Formats every C file; the lint of the same name checks it.
 format:

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Turns a file into a C array: embed.py INPUT OUTPUT.c NAME gives NAME[] and NAME_bytes."""
+"""Turns a file into a C array: embed.py INPUT OUTPUT.c NAME gives NAME[] and NAME_bytes.
+
+A zero byte that NAME_bytes does not count follows, so that text is a C string."""
 import sys
 
 
@@ -12,7 +14,7 @@ def main(argv):
         out.write("#include <stddef.h>\n#pragma GCC visibility push(hidden)\n"
                   f"extern const unsigned char {argv[3]}[];\nextern const size_t {argv[3]}_bytes;\n"
                   f"_Alignas(64) const unsigned char {argv[3]}[] = {{\n" + ",\n".join(rows) +
-                  f"}};\nconst size_t {argv[3]}_bytes = sizeof({argv[3]});\n"
+                  f",\n0}};\nconst size_t {argv[3]}_bytes = sizeof({argv[3]}) - 1;\n"
                   "#pragma GCC visibility pop\n")
 
 

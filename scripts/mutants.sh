@@ -28,7 +28,7 @@ run_file()
 {
 	local stand_ins=(emu/tcpxemu/libnccl-net-tcpxemu.so emu/fakerxdm/fakerxdm
 		emu/fakecuda/libfakecuda.so emu/fakenvml/libfakenvml.so
-		tests/gpu/libfakekernels.so tests/system/netpeer)
+		emu/fakecuda/libfakekernels.so tests/system/netpeer)
 	if ! ninja -C build tools/tcpx "${stand_ins[@]}" >test.log 2>&1; then return 2; fi
 	TEST_LONG=0 TCPX_TOOL=$PWD/build/tools/tcpx "$python" -m pytest -q -x -p no:cacheprovider \
 		"tests/system/$1" >test.log 2>&1

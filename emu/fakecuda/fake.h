@@ -15,6 +15,7 @@
 #include "fakecuda.h"
 
 #define FAKE_DEVICES_MAX 16
+#define FAKE_SMS 132 /* of a device */
 #define FAKE_STACK_MAX 64
 #define FAKE_GRAIN ((size_t)2 << 20)  /* of addresses and of VMM allocations */
 #define FAKE_ARENA ((size_t)64 << 30) /* its last grain is not used: the first is aligned */
@@ -56,6 +57,7 @@ struct fake_device {
 	unsigned launches; /* kernels queued or running: they may touch anything */
 	unsigned running;
 	int held;
+	_Atomic unsigned sms_taken; /* by kernels that run, each a whole SM */
 };
 
 enum fake_kind {
@@ -112,7 +114,7 @@ cuda_result fake_enter_unsafe(enum fake_call call);
 void fake_fail_environment(void);
 /* The environment, once, by whoever comes first. */
 void fake_once(void);
-void fake_kernels_load(void); /* fake_work.c: what FAKECUDA_KERNELS names */
+void fake_kernels_load(void); /* fake_work.c: this project's, and what FAKECUDA_KERNELS names */
 void fake_start(void);
 #define FAKE_ENTER(name)                                                                           \
 	do {                                                                                       \

@@ -206,7 +206,7 @@ cuda_result fake_device_attribute(int *out, int attribute, cuda_device device)
 		return CUDA_ERR_INVALID_DEVICE;
 	switch (attribute) {
 	case CUDA_DEVICE_SM_COUNT:
-		*out = 132;
+		*out = FAKE_SMS;
 		break;
 	case CUDA_DEVICE_PCI_BUS:
 		*out = 0x3a + fake.device[device].physical;

@@ -295,8 +295,9 @@ cuda_result fake_module_function(cuda_function *out, cuda_module module, const c
 	return rc;
 }
 
-int fakecuda_kernel_add(const char *name, fakecuda_kernel fn, const size_t *param_bytes,
-			unsigned params)
+/* What fakecuda_kernel_add does, without a look at the environment. */
+static int kernel_put(const char *name, fakecuda_kernel fn, const size_t *param_bytes,
+		      unsigned params)
 {
 	struct cuda_function_st *kernel = NULL;
 
@@ -320,28 +321,65 @@ int fakecuda_kernel_add(const char *name, fakecuda_kernel fn, const size_t *para
 	return kernel ? 0 : -1;
 }
 
-/* One library: it exports fakecuda_kernels(). */
-void fake_kernels_load(void)
+/* After the kernels that come by default, so that a program's own take the place of those. */
+int fakecuda_kernel_add(const char *name, fakecuda_kernel fn, const size_t *param_bytes,
+			unsigned params)
 {
-	static const struct fakecuda self = {
+	fake_once();
+	return kernel_put(name, fn, param_bytes, params);
+}
+
+int fakecuda_sm_take(void)
+{
+	_Atomic unsigned *taken = &fake.device[fake_stream_device()].sms_taken;
+	unsigned now = atomic_load(taken);
+
+	while (now < FAKE_SMS)
+		if (atomic_compare_exchange_weak(taken, &now, now + 1))
+			return 1;
+	return 0;
+}
+
+void fakecuda_sm_give(unsigned count)
+{
+	atomic_fetch_sub(&fake.device[fake_stream_device()].sms_taken, count);
+}
+
+/* must: say so where it cannot be had. */
+static void kernels_of(const char *path, int must)
+{
+	static struct fakecuda self = {
 #define FAKE_SELF(result, name, params) .name = fakecuda_##name,
 		FAKECUDA_CONTROLS(FAKE_SELF)
 #undef FAKE_SELF
 	};
-	const char *path = getenv("FAKECUDA_KERNELS");
 	void (*add)(const struct fakecuda *fake) = NULL;
-	void *handle, *symbol;
+	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	void *symbol = handle ? dlsym(handle, "fakecuda_kernels") : NULL;
 
-	if (!path || !*path)
-		return;
-	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	symbol = handle ? dlsym(handle, "fakecuda_kernels") : NULL;
-	if (!symbol) {
+	if (symbol) {
+		self.kernel_add = kernel_put;
+		memcpy(&add, &symbol, sizeof(symbol));
+		add(&self);
+	} else if (must) {
 		fprintf(stderr, "fakecuda: FAKECUDA_KERNELS: %s\n", dlerror());
-		return;
 	}
-	memcpy(&add, &symbol, sizeof(symbol));
-	add(&self);
+}
+
+void fake_kernels_load(void)
+{
+	const char *more = getenv("FAKECUDA_KERNELS"), *slash;
+	char path[4096];
+	Dl_info here;
+
+	if (more && !strcmp(more, "none"))
+		return;
+	if (dladdr((void *)&fake, &here) && (slash = strrchr(here.dli_fname, '/')) != NULL &&
+	    (size_t)snprintf(path, sizeof(path), "%.*s/libfakekernels.so",
+			     (int)(slash - here.dli_fname), here.dli_fname) < sizeof(path))
+		kernels_of(path, 0);
+	if (more && *more)
+		kernels_of(more, 1);
 }
 
 static void kernel_run(struct fake_work *work)

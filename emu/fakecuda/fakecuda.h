@@ -13,7 +13,8 @@
  *   FAKECUDA_DELAY_US        longest delay in front of a piece of work (default 30; 0: none)
  *   FAKECUDA_FAIL            "symbol:nth:result,...": the nth call of symbol fails once; nth 0: all
  *   FAKECUDA_KERNELS         a library with "void fakecuda_kernels(const struct fakecuda *)", which
- *                            adds kernels to a program that knows nothing of this one
+ *                            adds kernels to those of this project (libfakekernels.so, looked for
+ *                            in the folder of this library); none: there are no kernels at all
  *
  * What differs from a real driver: the default stream does not wait for the other streams of its
  * context; kernels are CPU functions by name; nobody but the owner of an address range notices
@@ -60,6 +61,9 @@ struct fakecuda_live {
  * live         What is alive, and the sum of it. out may be NULL.
  * settle       Waits, not for ever, until no more than so much is alive: a session's threads let go
  *              of things behind its close. Returns what is.
+ * sm_take      Called by a kernel: one SM of its device is the caller's until sm_give; 0: none is
+ *              free. A kernel that waits for one leaves the CPU to others meanwhile.
+ * sm_give      Gives so many of them back.
  * kernel_add   A kernel that every module has; param_bytes: size of each argument. Again under the
  *              same name: replaces it. -1: the table is full.
  * translate    Where the CPU may touch [ptr, ptr + bytes); NULL: not all of it is memory that the
@@ -79,6 +83,8 @@ struct fakecuda_live {
 	X(unsigned, capture, (int on))                                                             \
 	X(unsigned, live, (struct fakecuda_live * out))                                            \
 	X(unsigned, settle, (unsigned live))                                                       \
+	X(int, sm_take, (void))                                                                    \
+	X(void, sm_give, (unsigned count))                                                         \
 	X(int, kernel_add,                                                                         \
 	  (const char *name, fakecuda_kernel fn, const size_t *param_bytes, unsigned params))      \
 	X(void *, translate, (uint64_t ptr, size_t bytes))                                         \

@@ -17,7 +17,7 @@
 #ifdef TCPX_WITH_NVCC
 #define CUDA_REASON "GPU memory by copy engines and kernels; the driver is loaded when used"
 #else
-#define CUDA_REASON "GPU memory by copy engines alone: built without nvcc"
+#define CUDA_REASON "GPU memory by copy engines and kernels that the driver compiles from PTX"
 #endif
 
 static const tcpx_feature features[] = {

@@ -6,37 +6,7 @@
 #include "base/error.h"
 #include "mem/cuda_kernels.h"
 
-#ifdef TCPX_WITH_NVCC
-extern const unsigned char mem_copy_fatbin[]; /* made from copy.cu */
-static const void *const image = mem_copy_fatbin;
-#else
-static const void *const image = NULL;
-#endif
-
-tcpx_status mem_cuda_module_load(const struct sys_cuda_gpu *gpu, const void *fatbin,
-				 const char *what, cuda_module *out_module)
-{
-	cuda_result result;
-
-	if (!fatbin)
-		return error_set(TCPX_ERR_UNSUPPORTED, 0, "built without nvcc: no %s kernels",
-				 what);
-	result = gpu->api->module_load(out_module, fatbin);
-	if (result == CUDA_ERR_NO_BINARY_FOR_GPU || result == CUDA_ERR_UNSUPPORTED_PTX_VERSION ||
-	    result == CUDA_ERR_INVALID_PTX)
-		return error_set(TCPX_ERR_UNSUPPORTED, 0,
-				 "no %s kernel in this build runs on %s (capability %u.%u)", what,
-				 gpu->name, gpu->capability / 10, gpu->capability % 10);
-	return result == CUDA_OK ? TCPX_OK : sys_cuda_error(result, "cuModuleLoadData");
-}
-
-tcpx_status mem_cuda_module_find(const struct sys_cuda_gpu *gpu, cuda_module module,
-				 const char *name, cuda_function *out_function)
-{
-	cuda_result result = gpu->api->module_function(out_function, module, name);
-
-	return result == CUDA_OK ? TCPX_OK : sys_cuda_error(result, "cuModuleGetFunction");
-}
+extern const unsigned char mem_copy_image[]; /* of copy.cu: a fatbin, or PTX text */
 
 tcpx_status mem_cuda_kernels_load(const struct sys_cuda_gpu *gpu,
 				  struct mem_cuda_kernels *out_kernels)
@@ -44,15 +14,12 @@ tcpx_status mem_cuda_kernels_load(const struct sys_cuda_gpu *gpu,
 	struct mem_cuda_kernels k = {.gpu = gpu};
 	tcpx_status status;
 
-	status = mem_cuda_module_load(gpu, image, "copy", &k.module);
-	if (status != TCPX_OK && !image)
-		return error_next(
-			"scattered GPU memory is copied piece by piece; build with -Dcuda");
+	status = sys_cuda_module_load(gpu, mem_copy_image, "copy", &k.module);
 	if (status != TCPX_OK)
 		return status;
-	status = mem_cuda_module_find(gpu, k.module, "mem_gather", &k.gather);
+	status = sys_cuda_module_find(gpu, k.module, "mem_gather", &k.gather);
 	if (status == TCPX_OK)
-		status = mem_cuda_module_find(gpu, k.module, "mem_scatter", &k.scatter);
+		status = sys_cuda_module_find(gpu, k.module, "mem_scatter", &k.scatter);
 	if (status != TCPX_OK) {
 		mem_cuda_kernels_unload(&k);
 		return status;

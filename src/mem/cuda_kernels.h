@@ -9,21 +9,13 @@
 #include "mem/copy_abi.h"
 #include "sys/cuda.h"
 
-/* A module of this build. fatbin NULL: there is none. what: "copy", for the text of an error.
- * ERR_UNSUPPORTED, ERR_NO_MEMORY, ERR_SYSTEM. */
-tcpx_status mem_cuda_module_load(const struct sys_cuda_gpu *gpu, const void *fatbin,
-				 const char *what, cuda_module *out_module);
-tcpx_status mem_cuda_module_find(const struct sys_cuda_gpu *gpu, cuda_module module,
-				 const char *name, cuda_function *out_function);
-
 struct mem_cuda_kernels {
 	const struct sys_cuda_gpu *gpu;
 	cuda_module module;
 	cuda_function gather, scatter;
 };
 
-/* ERR_UNSUPPORTED (built without nvcc, or no kernel for this GPU), ERR_NO_MEMORY, ERR_SYSTEM. May
- * be slow and may wait for the GPU: at registration, never beside a transfer. */
+/* As sys_cuda_module_load(). Called at registration, never while a transfer waits for it. */
 tcpx_status mem_cuda_kernels_load(const struct sys_cuda_gpu *gpu,
 				  struct mem_cuda_kernels *out_kernels);
 

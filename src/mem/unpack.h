@@ -54,8 +54,8 @@ struct mem_unpack_job {
 };
 
 /*
- * ERR_INVALID (options), ERR_UNSUPPORTED (no driver; KERNEL: built without nvcc, or no kernel for
- * this GPU), ERR_NO_MEMORY, ERR_SYSTEM. Slow: it loads a module and pins memory.
+ * ERR_INVALID (options), ERR_UNSUPPORTED (no driver; KERNEL: no kernel for this GPU, or its
+ * driver does not compile PTX), ERR_NO_MEMORY, ERR_SYSTEM. Slow: it loads a module and pins memory.
  */
 tcpx_status mem_unpack_open(const struct mem_unpack_opts *opts, struct mem_unpack **out_unpack);
 

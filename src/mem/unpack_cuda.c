@@ -17,12 +17,7 @@
 #define STAGE_LEAST (1ull << 20)
 #define PEERS 64u
 
-#ifdef TCPX_WITH_NVCC
-extern const unsigned char mem_unpack_fatbin[]; /* made from unpack.cu */
-static const void *const image = mem_unpack_fatbin;
-#else
-static const void *const image = NULL;
-#endif
+extern const unsigned char mem_unpack_image[]; /* of unpack.cu: a fatbin, or PTX text */
 
 struct unpack_cuda {
 	struct sys_cuda_gpu *gpu;
@@ -39,14 +34,12 @@ tcpx_status mem_unpack_kernels_load(const struct sys_cuda_gpu *gpu,
 	struct mem_unpack_kernels k = {.gpu = gpu};
 	tcpx_status status;
 
-	status = mem_cuda_module_load(gpu, image, "unpack", &k.module);
-	if (status != TCPX_OK && !image)
-		return error_next("build with -Dcuda, or choose --unpack d2d or host");
+	status = sys_cuda_module_load(gpu, mem_unpack_image, "unpack", &k.module);
 	if (status != TCPX_OK)
 		return status;
-	status = mem_cuda_module_find(gpu, k.module, "mem_unpack_list", &k.list);
+	status = sys_cuda_module_find(gpu, k.module, "mem_unpack_list", &k.list);
 	if (status == TCPX_OK)
-		status = mem_cuda_module_find(gpu, k.module, "mem_unpack_inline", &k.in_params);
+		status = sys_cuda_module_find(gpu, k.module, "mem_unpack_inline", &k.in_params);
 	if (status != TCPX_OK) {
 		mem_unpack_kernels_unload(&k);
 		return status;

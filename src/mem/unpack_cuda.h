@@ -13,7 +13,7 @@ struct mem_unpack_kernels {
 	cuda_function list, in_params;
 };
 
-/* ERR_UNSUPPORTED (built without nvcc, or no kernel for this GPU), ERR_NO_MEMORY, ERR_SYSTEM. */
+/* As sys_cuda_module_load(). */
 tcpx_status mem_unpack_kernels_load(const struct sys_cuda_gpu *gpu,
 				    struct mem_unpack_kernels *out_kernels);
 void mem_unpack_kernels_unload(struct mem_unpack_kernels *kernels);

@@ -162,6 +162,19 @@ struct sys_cuda_scope {
 tcpx_status sys_cuda_push(const struct sys_cuda_gpu *gpu, struct sys_cuda_scope *out_scope);
 void sys_cuda_pop(struct sys_cuda_scope *scope);
 
+/*
+ * Loads kernels of this build into the current context, which is gpu's. image: a fatbin, or PTX
+ * text that ends in a zero byte; the driver compiles that first, which takes up to a second where
+ * its cache does not have the result. what: "copy", for the text of an error. May wait for the GPU.
+ * ERR_UNSUPPORTED (no kernel for this GPU, or a driver that does not compile PTX), ERR_NO_MEMORY,
+ * ERR_SYSTEM.
+ */
+tcpx_status sys_cuda_module_load(const struct sys_cuda_gpu *gpu, const void *image,
+				 const char *what, cuda_module *out_module);
+/* The kernel called name. ERR_SYSTEM: the module has none. */
+tcpx_status sys_cuda_module_find(const struct sys_cuda_gpu *gpu, cuda_module module,
+				 const char *name, cuda_function *out_function);
+
 /* The last error for a call that failed: "WHAT: CUDA_ERROR_X (text)". OUT_OF_MEMORY becomes
  * ERR_NO_MEMORY, INVALID_DEVICE and NO_DEVICE ERR_UNSUPPORTED, else ERR_SYSTEM. Never called with
  * CUDA_OK. */

@@ -198,3 +198,37 @@ void sys_cuda_pop(struct sys_cuda_scope *scope)
 	if (rc && rc != CUDA_ERR_DEINITIALIZED)
 		LOG_DEBUG("leaving the context of cuda:%u: CUDA error %d", scope->gpu->ordinal, rc);
 }
+
+tcpx_status sys_cuda_module_load(const struct sys_cuda_gpu *gpu, const void *image,
+				 const char *what, cuda_module *out_module)
+{
+	cuda_result result = gpu->api->module_load(out_module, image);
+
+	switch (result) {
+	case CUDA_ERR_NO_BINARY_FOR_GPU:
+	case CUDA_ERR_INVALID_PTX:
+	case CUDA_ERR_UNSUPPORTED_PTX_VERSION:
+		return error_set(TCPX_ERR_UNSUPPORTED, 0,
+				 "no %s kernel in this build runs on %s (capability %u.%u)", what,
+				 gpu->name, gpu->capability / 10, gpu->capability % 10);
+	case CUDA_ERR_JIT_NOT_FOUND:
+	case CUDA_ERR_JIT_DISABLED:
+		error_set(TCPX_ERR_UNSUPPORTED, 0,
+			  "this build has no machine code of the %s kernels for %s, and the driver "
+			  "does not compile their PTX (CUDA error %d)",
+			  what, gpu->name, result);
+		return error_next("make libnvidia-ptxjitcompiler.so.1 of the driver visible, unset "
+				  "CUDA_DISABLE_PTX_JIT, or build where nvcc is");
+	default:
+		break;
+	}
+	return result == CUDA_OK ? TCPX_OK : sys_cuda_error(result, "cuModuleLoadData");
+}
+
+tcpx_status sys_cuda_module_find(const struct sys_cuda_gpu *gpu, cuda_module module,
+				 const char *name, cuda_function *out_function)
+{
+	cuda_result result = gpu->api->module_function(out_function, module, name);
+
+	return result == CUDA_OK ? TCPX_OK : sys_cuda_error(result, "cuModuleGetFunction");
+}

@@ -24,8 +24,7 @@ WHEELS = [NEWEST, *(["nixl-cu12==1.0.1", "nixl-cu12==1.2.0", "nixl-cu12==1.3.2",
 MIB = 1 << 20
 PLAIN = {"bind": "127.0.0.1"}
 GPUS = {"TCPX_CUDA_LIBRARY": str(BUILD / "emu/fakecuda/libfakecuda.so"), "FAKECUDA_DEVICES": "8",
-        "FAKECUDA_PCI": "04,05,0a,0b,84,85,8a,8b",
-        "FAKECUDA_KERNELS": str(BUILD / "tests/gpu/libfakekernels.so")}
+        "FAKECUDA_PCI": "04,05,0a,0b,84,85,8a,8b"}
 
 
 def python_with(spec):

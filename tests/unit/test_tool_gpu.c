@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "ceiling_gpu.h"
-#include "check_kernel.h"
+#include "fakecuda/check_kernel.h"
 #include "cli_gpu.h"
 #include "fakecuda/fakecuda.h"
 #include "perf_gpu.h"

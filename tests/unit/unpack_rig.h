@@ -20,11 +20,7 @@
 #define JOBS 6u
 #define FRAGS 40u
 
-#ifdef TEST_WITH_NVCC
 #define MODE_FIRST MEM_UNPACK_KERNEL
-#else
-#define MODE_FIRST MEM_UNPACK_D2D
-#endif
 
 static struct fakecuda fake;
 static const struct sys_cuda *api;

@@ -11,12 +11,7 @@
 #define THREADS 512
 #define BLOCKS_PER_SM 4 /* enough loads under way to reach the memory's speed */
 
-#ifdef TOOL_WITH_NVCC
-extern const unsigned char perf_check_fatbin[]; /* made from check.cu */
-static const void *const image = perf_check_fatbin;
-#else
-static const void *const image = NULL;
-#endif
+extern const unsigned char perf_check_image[]; /* of check.cu: a fatbin, or PTX text */
 
 _Static_assert(sizeof(struct gpu_check_args) == 48 && sizeof(struct gpu_check_result) == 16 &&
 		       sizeof(struct gpu_check_layout_args) == 72,
@@ -50,21 +45,19 @@ static void let_go(struct gpu_pattern *p)
 static tcpx_status load(struct gpu_pattern *p)
 {
 	const struct sys_cuda *api = p->gpu->api;
-	cuda_result result = api->module_load(&p->module, image);
+	cuda_result result;
+	tcpx_status status;
 
-	if (result == CUDA_ERR_NO_BINARY_FOR_GPU || result == CUDA_ERR_UNSUPPORTED_PTX_VERSION ||
-	    result == CUDA_ERR_INVALID_PTX)
-		return error_set(TCPX_ERR_UNSUPPORTED, 0,
-				 "no check kernel in this build runs on %s", p->gpu->name);
-	if (result != CUDA_OK)
-		return sys_cuda_error(result, "cuModuleLoadData");
-	result = api->module_function(&p->fill, p->module, "perf_fill");
-	if (result == CUDA_OK)
-		result = api->module_function(&p->check, p->module, "perf_check");
-	if (result == CUDA_OK)
-		result = api->module_function(&p->check_layout, p->module, "perf_check_layout");
-	if (result != CUDA_OK)
-		return sys_cuda_error(result, "cuModuleGetFunction");
+	status = sys_cuda_module_load(p->gpu, perf_check_image, "check", &p->module);
+	if (status == TCPX_OK)
+		status = sys_cuda_module_find(p->gpu, p->module, "perf_fill", &p->fill);
+	if (status == TCPX_OK)
+		status = sys_cuda_module_find(p->gpu, p->module, "perf_check", &p->check);
+	if (status == TCPX_OK)
+		status = sys_cuda_module_find(p->gpu, p->module, "perf_check_layout",
+					      &p->check_layout);
+	if (status != TCPX_OK)
+		return status;
 	result = api->stream_create(&p->stream, CUDA_STREAM_NON_BLOCKING, 0);
 	if (result != CUDA_OK)
 		return sys_cuda_error(result, "cuStreamCreateWithPriority");
@@ -78,8 +71,6 @@ tcpx_status gpu_pattern_open(const struct sys_cuda_gpu *gpu, struct gpu_pattern 
 	struct gpu_pattern *p;
 	tcpx_status status;
 
-	if (!image)
-		return error_set(TCPX_ERR_UNSUPPORTED, 0, "built without nvcc: no check kernels");
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for check kernels");

@@ -14,8 +14,8 @@
  * context along, leaves what was current, and returns when the GPU has done its work. */
 struct gpu_pattern;
 
-/* ERR_UNSUPPORTED: built without nvcc, or no kernel for this GPU (then copy and use the CPU's);
- * ERR_NO_MEMORY, ERR_SYSTEM. gpu outlives the object. */
+/* As sys_cuda_module_load(); after ERR_UNSUPPORTED the caller copies the bytes and compares them on
+ * the CPU. gpu outlives the object. */
 tcpx_status gpu_pattern_open(const struct sys_cuda_gpu *gpu, struct gpu_pattern **out_pattern);
 void gpu_pattern_close(struct gpu_pattern *pattern); /* NULL is fine */
 

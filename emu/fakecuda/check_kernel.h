@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels of check.cu on the CPU, for the driver's stand-in. */
-#ifndef SUPPORT_CHECK_KERNEL_H
-#define SUPPORT_CHECK_KERNEL_H
+#ifndef FAKECUDA_CHECK_KERNEL_H
+#define FAKECUDA_CHECK_KERNEL_H
 
 #include <string.h>
 
