@@ -17,7 +17,7 @@ trap 'rm -rf "$folder"; test -z "$server" || kill "$server" 2>/dev/null || true'
 emulated_a3 "$top" "$build" "$folder"
 
 node() {
-	"$tool" node --launcher none --gpus 0-7 --channels 8 --transport gpudirect --unpack d2d \
+	"$tool" node --launcher none --gpus 0-7 --channels 8 --transport gpudirect \
 		--size 1M --iters 8 --memory 4M "$@"
 }
 node "$@" &

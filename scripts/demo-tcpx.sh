@@ -41,7 +41,7 @@ export TCPX_CUDA_LIBRARY=$build/emu/fakecuda/libfakecuda.so TCPXEMU_MEM=cuda-hos
 export TCPX_PAIRING=0 TCPX_GPUDIRECT_SAME_HOST=1
 sizes="--size 64K,1M --working-set 8M --time 0.5"
 # shellcheck disable=SC2086
-show gpudirect --mem cuda:0 --remote-mem cuda:1 --unpack d2d $sizes "$@"
+show gpudirect --mem cuda:0 --remote-mem cuda:1 $sizes "$@"
 
 messages=$(count received_messages)
 pages=$(count pages_in_use)

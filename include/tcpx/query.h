@@ -105,6 +105,8 @@ typedef struct tcpx_channel_info {
 	uint64_t unpacked;     /**< copied to where they belong */
 	uint64_t consumed;     /**< given back to the plugin */
 	uint32_t relayed;      /**< 1: the NIC is another GPU's, through which receives come */
+	char unpack[12];       /**< how this end unpacks, as TCPX_UNPACK_IMPL spells it; "": nothing
+				    is unpacked, the messages are of host memory */
 } tcpx_channel_info;
 
 /** The index-th channel of a peer that is up, from 0; the lane for small frames is one of them.

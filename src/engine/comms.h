@@ -154,6 +154,8 @@ tcpx_status comms_nics_pick(struct engine_plugin *plugin, const char *names,
 const struct engine_nic *comms_nic(const struct engine_comms *comms);
 const char *comms_nic_name(const struct engine_comms *comms); /* any thread */
 bool comms_relayed(const struct engine_comms *comms); /* likewise: receives land on another GPU */
+/* How messages of GPU memory are unpacked, as TCPX_UNPACK_IMPL spells it; "": none are. */
+const char *comms_unpack_text(const struct engine_comms *comms);
 /* text with its channel and NIC in front, unless they are there. It may be the last error's. Any
  * thread. */
 void comms_named(const struct engine_comms *comms, const char *text, char *out_text, size_t size);

@@ -30,14 +30,18 @@ struct comms_gpu_op {
 	tcpx_error error;
 };
 
+static const char *const mode_names[] = {
+	[MEM_UNPACK_KERNEL] = "kernel", [MEM_UNPACK_D2D] = "d2d",   [MEM_UNPACK_HOST] = "host",
+	[MEM_UNPACK_CPU] = "cpu",	[MEM_UNPACK_NONE] = "none",
+};
+
+const char *comms_unpack_text(const struct engine_comms *comms)
+{
+	return comms->gpu ? comms->gpu->mode : "";
+}
+
 tcpx_status comms_gpu_mode(const char *text, struct engine_plugin *plugin)
 {
-	static const char *const names[] = {
-		[MEM_UNPACK_KERNEL] = "kernel", [MEM_UNPACK_D2D] = "d2d",
-		[MEM_UNPACK_HOST] = "host",	[MEM_UNPACK_CPU] = "cpu",
-		[MEM_UNPACK_NONE] = "none",
-	};
-
 	bool chosen = text || config_value(CONFIG_UNPACK_IMPL)->source != CONFIG_DEFAULT;
 
 	if (!chosen && config_bool(CONFIG_HOST_RECV_DEBUG))
@@ -49,8 +53,8 @@ tcpx_status comms_gpu_mode(const char *text, struct engine_plugin *plugin)
 	plugin->unpack = MEM_UNPACK_D2D; /* host-recv: one copy a message */
 	if (plugin->host_recv)
 		return TCPX_OK;
-	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (strcmp(text, names[i]) != 0)
+	for (unsigned i = 0; i < sizeof(mode_names) / sizeof(mode_names[0]); i++) {
+		if (strcmp(text, mode_names[i]) != 0)
 			continue;
 		plugin->unpack = (enum mem_unpack_mode)i;
 		return TCPX_OK;
@@ -200,10 +204,11 @@ static tcpx_status open_all(struct comms_gpu_op *op)
 	if (status != TCPX_OK)
 		return status;
 	status = mem_unpack_open(&op->opts, &op->gpu.unpack);
-	if (status == TCPX_ERR_UNSUPPORTED && !op->chosen) { /* a build without nvcc */
+	if (status == TCPX_ERR_UNSUPPORTED && !op->chosen) { /* no kernel runs here */
 		op->opts.mode = MEM_UNPACK_D2D;
 		status = mem_unpack_open(&op->opts, &op->gpu.unpack);
 	}
+	op->gpu.mode = op->window ? HOST_RECV : mode_names[op->opts.mode];
 	if (status == TCPX_OK && op->home != op->opts.device) /* relay */
 		status = mem_unpack_reach(op->gpu.unpack, op->home);
 	return status;

@@ -17,6 +17,7 @@
 /* What the GPU holds for a comm that receives. */
 struct comms_gpu {
 	struct mem_unpack *unpack;
+	const char *mode; /* how it unpacks, as TCPX_UNPACK_IMPL spells it */
 	void *landing; /* message_bytes of its memory, or of the host's for a window; whole pages */
 	uint64_t landing_bytes;
 	const struct ncclnet_queue_meta *meta; /* as the CPU sees it */

@@ -149,6 +149,8 @@ static void describe(const struct engine_chan *chan, tcpx_channel_info *out_info
 	if (chan->comms) {
 		snprintf(out_info->nic, sizeof(out_info->nic), "%s", comms_nic_name(chan->comms));
 		out_info->relayed = comms_relayed(chan->comms);
+		snprintf(out_info->unpack, sizeof(out_info->unpack), "%s",
+			 comms_unpack_text(chan->comms));
 	}
 	out_info->sends_posted = net.messages.sends_posted;
 	out_info->sends_done = net.messages.sends_done;

@@ -128,7 +128,7 @@ static void no_kernels_run(struct side *side, void *unpack)
 	side_open(side, TCPXEMU);
 	side_connect(side, unpack ? 0 : 1);
 	if (unpack) {
-		said_await("channel &not there&no unpack kernel"); /* or none was built */
+		said_await("channel &not there&no unpack kernel");
 		CHECK_EQ(side_peer(side).message_channels, 0);
 	}
 	side_meet(side);

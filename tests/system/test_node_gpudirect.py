@@ -31,6 +31,14 @@ def test_nothing_is_unpacked_nor_looked_at(tool, a3, default_messages, name): # 
     assert "compared" not in done[0].stdout
 
 
+@pytest.mark.parametrize("how, unpack", [([], "kernel"), (["--unpack", "d2d"], "d2d")])
+def test_the_unpack_in_force_is_shown(tool, a3, default_messages, how, unpack): # noqa: F811
+    done = Ranks(tool, *default_messages, *how, "--gpus", "0,7", env=a3).end()
+    assert [one.returncode for one in done] == [0, 0], done[0].stderr + done[1].stderr
+    assert re.findall(r"^# unpacked by: .*", done[0].stdout, re.M) == [
+        f"# unpacked by: {unpack} (from rank 0, GPU 0 on)"]
+
+
 @pytest.mark.parametrize("name, value", [
     ("--unpack", "host-recv"), ("TCPX_UNPACK_IMPL", "host-recv"),
     ("UCCL_TCPX_UNPACK_IMPL", "host-recv"), ("TCPX_HOST_RECV_DEBUG", "1"),

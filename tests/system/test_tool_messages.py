@@ -150,6 +150,29 @@ def test_a_smaller_chunk_makes_messages_as_small(tool, plugin, gpus, tmp_path, t
     assert (seen["pages_in_use"], seen["violations"]) == (0, 0)
 
 
+@pytest.mark.parametrize("how, env, unpack", [
+    ([], {}, "kernel"), (["--unpack", "kernel"], {}, "kernel"), (["--unpack", "d2d"], {}, "d2d"),
+    ([], {"FAKECUDA_FAIL": "cuModuleLoadData:0:221"}, "d2d")]) # the driver compiles no PTX
+@pytest.mark.usefixtures("with_json")
+def test_the_unpack_in_force_is_shown(tool, plugin, gpus, how, env, unpack):
+    """What takes the place of a kernel that does not run counts, and not what was asked for."""
+    done = tool.perf("--loopback", "--transport", "gpudirect", "--plugin", plugin, "--mem",
+                     "cuda:0", "--remote-mem", "cuda:1", "--op", "read", *how, *ROW,
+                     env=gpus | env)
+    assert done.returncode == 0, done.stderr
+    assert [row["wrong_bytes"] for row in done.json["results"]] == [0, 0]
+    assert done.json["path"]["unpack"] == unpack
+    assert f"  unpack {unpack}  " in done.stderr
+
+
+@pytest.mark.usefixtures("with_json")
+def test_host_memory_is_not_unpacked(tool, plugin, env):
+    done = tool.perf("--loopback", "--transport", "plugin", "--plugin", plugin, *ROW,
+                     env=env | CHUNK)
+    assert done.returncode == 0, done.stderr
+    assert done.json["path"]["unpack"] == "" and "  unpack " not in done.stderr
+
+
 @pytest.mark.parametrize("op, steered, code", [("read", 1, 0), ("read", 0, 1), ("write", 0, 0)])
 def test_packets_into_gpu_memory_are_counted(tool, plugin, gpus, tmp_path, op, steered, code):
     """The counter that stays where it was, though bytes came, fails the run."""

@@ -111,6 +111,7 @@ struct node_gpu {
 	int numa, nic_numa;	  /* of the GPU, and of the NIC before the run; TOPO_NUMA_UNKNOWN */
 	char used[NODE_NICS_TEXT]; /* those that it had in the end; "-": none is known */
 	bool relayed;		   /* one of them is another GPU's, and so receives land there */
+	char unpack[12];	   /* how messages were unpacked; "": none were */
 	tcpx_session *session;
 	struct perf_gpu *gpu; /* NULL: host memory */
 	struct perf_buffer src, dst;

@@ -262,6 +262,7 @@ void node_gpu_nics(struct node_gpu *gpu)
 			if (info.messages) {
 				add_word(gpu->used, sizeof(gpu->used), info.nic);
 				gpu->relayed |= info.relayed;
+				memcpy(gpu->unpack, info.unpack, sizeof(gpu->unpack));
 			}
 	if (!*gpu->used)
 		snprintf(gpu->used, sizeof(gpu->used), "%s", *gpu->nic ? gpu->nic : "-");

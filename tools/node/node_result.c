@@ -22,7 +22,7 @@ struct report {
 	uint32_t ngpus;
 	struct {
 		struct node_row row;
-		char nic[NODE_NICS_TEXT], transport[16];
+		char nic[NODE_NICS_TEXT], transport[16], unpack[12];
 		int numa, nic_numa;
 	} gpus[NODE_GPUS_MAX]; /* on the wire ngpus of them */
 };
@@ -59,6 +59,7 @@ static void fill_report(struct node *node, struct report *r)
 		r->gpus[i].numa = gpu->numa;
 		r->gpus[i].nic_numa = gpu->nic_numa;
 		snprintf(r->gpus[i].nic, sizeof(r->gpus[i].nic), "%s", gpu->used);
+		memcpy(r->gpus[i].unpack, gpu->unpack, sizeof(gpu->unpack));
 		snprintf(r->gpus[i].transport, sizeof(r->gpus[i].transport), "%s",
 			 gpu->relayed  ? RELAY
 			 : gpu->nlinks ? gpu->links[0].transport
@@ -155,12 +156,29 @@ static void print_nics(const struct node *node, const struct report *reports)
 	}
 }
 
+/* One line for all ranks that unpack in the same way. */
+static void print_unpack(const struct node *node, const struct report *reports)
+{
+	const char *last = "";
+
+	for (uint32_t rank = 0; rank < node->size; rank++)
+		for (uint32_t i = 0; i < reports[rank].ngpus; i++) {
+			const char *mode = reports[rank].gpus[i].unpack;
+
+			if (*mode && strcmp(mode, last) != 0)
+				printf("# unpacked by: %s (from rank %u, GPU %u on)\n", mode, rank,
+				       node->hellos[rank].gpus[i].number);
+			last = *mode ? mode : last;
+		}
+}
+
 static void print_table(const struct node *node, const struct results *all, const struct sums *s)
 {
 	const struct report *reports = all->reports;
 	char text[BYTES_TEXT_MAX];
 
 	print_rows(node, reports);
+	print_unpack(node, reports);
 	print_nics(node, reports);
 	for (uint32_t rank = 0; rank < node->size; rank++)
 		node_threads_print(rank, all->threads[rank].data, threads_of(all, rank));

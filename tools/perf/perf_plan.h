@@ -51,6 +51,7 @@ struct perf_path {
 	char transport[16], copy[16], congestion[16], auth[16], address[64];
 	uint32_t channels, chunk_bytes;
 	uint32_t message_channels; /* 0: no plugin */
+	char unpack[12];	   /* how this end unpacks; "": nothing is */
 	struct perf_end_memory local, remote;
 	char version[32], host[64];
 };

@@ -73,6 +73,17 @@ static tcpx_status run_row(struct run *run, const struct perf_row_plan *plan,
 	return perf_row_run(&run->client, &run->side, plan, on_progress, run, result);
 }
 
+/* How this end unpacks, by the first channel of messages that does. */
+static void read_unpack(const struct run *run, char *text, size_t cap)
+{
+	tcpx_channel_info info = {.sz = sizeof(info)};
+
+	for (uint32_t i = 0; !*text && tcpx_channel_query(run->client.session, run->client.peer, i,
+							  &info) == TCPX_OK;
+	     i++)
+		snprintf(text, cap, "%s", info.unpack);
+}
+
 /* What the path became, for the header and the JSON. */
 static tcpx_status learn_path(struct run *run)
 {
@@ -94,6 +105,7 @@ static tcpx_status learn_path(struct run *run)
 	path->message_channels = info.message_channels;
 	if (!perf_by_plugin(path->want))
 		return TCPX_OK;
+	read_unpack(run, path->unpack, sizeof(path->unpack));
 	snprintf(path->transport, sizeof(path->transport), "%s",
 		 path->want == PERF_TRANSPORT_PLUGIN ? "plugin" : "gpudirect");
 	return TCPX_OK;

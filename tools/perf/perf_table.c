@@ -49,9 +49,9 @@ void perf_table_path(FILE *out, const struct perf_options *o, const struct perf_
 		bytes_compact(path->chunk_bytes, chunk, sizeof(chunk)), or_dash(path->congestion),
 		or_dash(path->auth));
 	if (perf_by_plugin(path->want))
-		fprintf(out, "# messages: plugin %s  NIC %s  channels %u  (up to 16K: tcp)\n",
+		fprintf(out, "# messages: plugin %s  NIC %s  channels %u%s%s  (up to 16K: tcp)\n",
 			o->plugin.file, o->plugin.nic ? o->plugin.nic : "by default",
-			path->message_channels);
+			path->message_channels, *path->unpack ? "  unpack " : "", path->unpack);
 	fprintf(out, "# memory: local %s  remote %s  working set %s  batch %llu  depth %llu%s\n",
 		memory_text(&path->local, local, sizeof(local)),
 		memory_text(&path->remote, remote, sizeof(remote)),
