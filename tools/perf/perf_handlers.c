@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "ceiling_gpu.h"
 #include "cli_values.h"
 #include "perf_channels.h"
@@ -409,8 +410,7 @@ static void on_bye(struct perf_service *s, const struct perf_message *request,
 
 	(void)reply;
 	s->back = !perf_message_get(request, &bye, sizeof(bye)) && bye.back;
-	snprintf(s->failed, sizeof(s->failed), "%.*s", PERF_FAILED_MAX - 1,
-		 (const char *)request->blob);
+	text_format(s->failed, sizeof(s->failed), "%s", (const char *)request->blob);
 	for (char *at = s->failed; *at; at++)
 		if ((unsigned char)*at < ' ' || *at == 0x7f)
 			*at = '?'; /* a terminal obeys some */

@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "ceiling_ping.h"
 #include "cli_output.h"
 #include "perf_connect.h"
@@ -314,11 +315,10 @@ static int run_path(struct run *run)
 		}
 	}
 	if (code != CLI_OK)
-		snprintf(run->client.failed, sizeof(run->client.failed), "%.*s",
-			 PERF_FAILED_MAX - 1, cli_error_text());
+		text_format(run->client.failed, sizeof(run->client.failed), "%s", cli_error_text());
 	else if (run->wrong)
-		snprintf(run->client.failed, sizeof(run->client.failed), "%llu wrong bytes",
-			 (unsigned long long)run->wrong);
+		text_format(run->client.failed, sizeof(run->client.failed), "%llu wrong bytes",
+			    (unsigned long long)run->wrong);
 	ceiling_close(run->ceiling);
 	run->ceiling = NULL;
 	run->rates = (struct ceiling_rates){0};

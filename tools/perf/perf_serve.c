@@ -82,7 +82,7 @@ static void peer_down(struct serve *s, tcpx_peer peer, tcpx_status status)
 	counts = !perf_service_comes_back(service);
 	bye = perf_service_said_bye(service);
 	worked = perf_service_did_work(service);
-	snprintf(failed, sizeof(failed), "%s", perf_service_failure(service));
+	text_format(failed, sizeof(failed), "%s", perf_service_failure(service));
 	if (counts)
 		say(s, peer, bye ? "left" : tcpx_status_text(status));
 	s->ending[s->nending++] = service;
