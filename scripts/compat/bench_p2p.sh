@@ -61,11 +61,13 @@ elif [ -n "$nics" ]; then
 	ctrl=$nics # over tcp the interfaces of data are those that both ends listen on
 fi
 
-# information WHEN: the counters of the interfaces, as the kernel has them.
+# information WHEN: the counters of the interfaces, as the kernel and their drivers have them.
 information()
 {
 	echo "== interfaces $1 the run, $(date '+%F %T')"
 	cat /proc/net/dev
+	echo "== statistics of NICs $1 the run (as ethtool -S)"
+	"$tool" diag counters 2>&1
 }
 
 TCPX_PERF_SIZE=$size TCPX_PERF_ITERS=$iters pair_default 64M 20 1

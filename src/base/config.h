@@ -98,6 +98,8 @@ enum config_type {
 	  "test filters on every channel, \"fault:drop=1000,check\"")                              \
 	X(PERF, "TCPX_PERF", "UCCL_TCPX_PERF", BOOL, "0", 0, 1,                                    \
 	  "tools print the [PERF] lines as with --perf-lines")                                     \
+	X(RECIPE_FILE, "TCPX_RECIPE_FILE", "", PATH, "", 0, 4095,                                  \
+	  "tools append the environment that they make for a plugin to it (tcpx diag collect)")    \
 	X(PERF_SIZE, "TCPX_PERF_SIZE", "UCCL_TCPX_PERF_SIZE", BYTES, "", 1, 1 * CONFIG_TIB,        \
 	  "tcpx perf: size without --size; empty: 64K:256M:x4, or 8 for latency and notify")       \
 	X(PERF_ITERS, "TCPX_PERF_ITERS", "UCCL_TCPX_PERF_ITERS", COUNT, "", 1, 1000000000,         \

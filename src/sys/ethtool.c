@@ -83,14 +83,15 @@ static int count_of(int fd, const char *nic, unsigned *out_count)
 	return 0;
 }
 
-/* Names and values have room for count; the driver may tell fewer by now, never more. */
-static tcpx_status sum_up(int fd, const char *nic, const char *name, unsigned count,
-			  struct ethtool_gstrings *names, struct ethtool_stats *values,
-			  uint64_t *out_value)
-{
-	uint64_t sum = 0;
-	int found = 0;
+struct listener {
+	void (*fn)(void *arg, const char *label, uint64_t value);
+	void *arg;
+};
 
+/* Names and values have room for count; the driver may tell fewer by now, never more. */
+static tcpx_status list(int fd, const char *nic, unsigned count, struct ethtool_gstrings *names,
+			struct ethtool_stats *values, const struct listener *to)
+{
 	names->cmd = ETHTOOL_GSTRINGS;
 	names->string_set = ETH_SS_STATS;
 	names->len = count;
@@ -103,18 +104,12 @@ static tcpx_status sum_up(int fd, const char *nic, const char *name, unsigned co
 
 		memcpy(label, names->data + (size_t)i * ETH_GSTRING_LEN, ETH_GSTRING_LEN);
 		label[ETH_GSTRING_LEN] = '\0';
-		if (!sys_ethtool_counts(label, name))
-			continue;
-		sum += values->data[i];
-		found = 1;
+		to->fn(to->arg, label, values->data[i]);
 	}
-	if (!found)
-		return not_there(nic, name);
-	*out_value = sum;
 	return TCPX_OK;
 }
 
-static tcpx_status from_kernel(int fd, const char *nic, const char *name, uint64_t *out_value)
+static tcpx_status from_kernel(int fd, const char *nic, const struct listener *to)
 {
 	struct ethtool_gstrings *names = NULL;
 	struct ethtool_stats *values = NULL;
@@ -124,12 +119,12 @@ static tcpx_status from_kernel(int fd, const char *nic, const char *name, uint64
 	if (count_of(fd, nic, &count))
 		return ioctl_failed(nic);
 	if (!count || count > STATISTICS_MAX)
-		return not_there(nic, name);
+		return TCPX_OK;
 	/* A driver fills what it has now: room for twice as many, should queues have been added. */
 	names = calloc(1, sizeof(*names) + 2 * (size_t)count * ETH_GSTRING_LEN);
 	values = calloc(1, sizeof(*values) + 2 * (size_t)count * sizeof(uint64_t));
 	if (names && values)
-		status = sum_up(fd, nic, name, count, names, values, out_value);
+		status = list(fd, nic, count, names, values, to);
 	else
 		status = error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for %u statistics", count);
 	free(names);
@@ -137,23 +132,14 @@ static tcpx_status from_kernel(int fd, const char *nic, const char *name, uint64
 	return status;
 }
 
-static tcpx_status from_file(const char *nic, const char *name, FILE *file, uint64_t *out_value)
+static void from_file(FILE *file, const struct listener *to)
 {
 	char line[256], label[128];
-	uint64_t sum = 0, value;
-	int found = 0;
+	uint64_t value;
 
-	while (fgets(line, sizeof(line), file)) {
-		if (sscanf(line, " %127[^: \t] : %" SCNu64, label, &value) != 2 ||
-		    !sys_ethtool_counts(label, name))
-			continue;
-		sum += value;
-		found = 1;
-	}
-	if (!found)
-		return not_there(nic, name);
-	*out_value = sum;
-	return TCPX_OK;
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, " %127[^: \t] : %" SCNu64, label, &value) == 2)
+			to->fn(to->arg, label, value);
 }
 
 /* The path of a source: its "%s" is the NIC. */
@@ -167,15 +153,16 @@ static int source_path(const char *source, const char *nic, char path[PATH_MAX])
 	return len < 0 || len >= PATH_MAX ? -1 : 0;
 }
 
-tcpx_status sys_ethtool_statistic(const char *nic, const char *name, const char *source,
-				  uint64_t *out_value)
+tcpx_status sys_ethtool_each(const char *nic, const char *source,
+			     void (*fn)(void *arg, const char *label, uint64_t value), void *arg)
 {
+	const struct listener to = {fn, arg};
 	char path[PATH_MAX];
 	tcpx_status status;
 	FILE *file;
 	int fd;
 
-	if (strlen(nic) >= IFNAMSIZ || strchr(nic, '/') || strlen(name) >= ETH_GSTRING_LEN ||
+	if (strlen(nic) >= IFNAMSIZ || strchr(nic, '/') ||
 	    (source && source_path(source, nic, path)))
 		return error_set(TCPX_ERR_INVALID, 0, "%.40s is no name of a NIC, or too long",
 				 nic);
@@ -184,14 +171,46 @@ tcpx_status sys_ethtool_statistic(const char *nic, const char *name, const char 
 		if (!file)
 			return error_set(TCPX_ERR_NOT_FOUND, errno, "no statistics at %.100s",
 					 path);
-		status = from_file(nic, name, file, out_value);
+		from_file(file, &to);
 		fclose(file);
-		return status;
+		return TCPX_OK;
 	}
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return error_set(sys_errno_status(errno), errno, "cannot open a socket");
-	status = from_kernel(fd, nic, name, out_value);
+	status = from_kernel(fd, nic, &to);
 	close(fd);
+	return status;
+}
+
+struct sum {
+	const char *name;
+	uint64_t value;
+	int found;
+};
+
+static void add(void *arg, const char *label, uint64_t value)
+{
+	struct sum *sum = arg;
+
+	if (!sys_ethtool_counts(label, sum->name))
+		return;
+	sum->value += value;
+	sum->found = 1;
+}
+
+tcpx_status sys_ethtool_statistic(const char *nic, const char *name, const char *source,
+				  uint64_t *out_value)
+{
+	struct sum sum = {.name = name};
+	tcpx_status status;
+
+	if (strlen(name) >= ETH_GSTRING_LEN)
+		return error_set(TCPX_ERR_INVALID, 0, "%.40s is too long for a statistic", name);
+	status = sys_ethtool_each(nic, source, add, &sum);
+	if (status == TCPX_OK && !sum.found)
+		return not_there(nic, name);
+	if (status == TCPX_OK)
+		*out_value = sum.value;
 	return status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One statistic of a NIC, as ethtool -S shows it; rx_devmem_pkts proves that a flow was steered. */
+/* Statistics of a NIC, as ethtool -S shows them; rx_devmem_pkts proves that a flow was steered. */
 #ifndef SYS_ETHTOOL_H
 #define SYS_ETHTOOL_H
 
@@ -19,6 +19,11 @@
  */
 tcpx_status sys_ethtool_statistic(const char *nic, const char *name, const char *source,
 				  uint64_t *out_value);
+
+/* Calls fn for each statistic of the NIC, in the driver's order; source and errors as above, but that
+ * a NIC which has none is no error. */
+tcpx_status sys_ethtool_each(const char *nic, const char *source,
+			     void (*fn)(void *arg, const char *label, uint64_t value), void *arg);
 
 /* Whether a statistic called label counts for name: the name alone, or with a queue's number. */
 int sys_ethtool_counts(const char *label, const char *name);

@@ -219,6 +219,9 @@ def test_bench_of_each_nic(played, nic, steered):
     assert re.search(rf"rx_devmem_pkts of this end: .*{steered} \+[1-9]", done[0].stdout)
     relayed = re.search(rf"NIC {nic} is not GPU 0's: receives land on GPU", done[0].stdout)
     assert bool(relayed) == (nic != "eth1")
+    # of the driver, in the server's half of the file or in the client's, before and after
+    packets = re.findall(rf"^{steered} rx_devmem_pkts: (\d+)$", played.log("infomation.log"), re.M)
+    assert packets and int(packets[-1]) > 0
 
 
 def test_bench_refuses_a_nic_without_its_gpu(played):

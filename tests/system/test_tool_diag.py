@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from conftest import HANG
+from test_node import build, fixture_a3, fixture_messages  # noqa: F401 (fixtures)
 
 KINDS = ["interfaces", "counters", "routes", "sysctls", "affinity", "irqs", "interrupts", "cpu"]
 ALWAYS = {"SUMMARY.txt", "environment.txt", "topology.txt", "versions.txt", "facts.txt",
@@ -147,6 +148,40 @@ def test_two_folders_are_compared(tool, collect):
     assert "versions.txt:\n  no difference\n" in done.stdout
     same = tool("diag", "compare", one, one).stdout
     assert same.count("no difference") == 4 and "only" not in same
+
+
+def test_what_the_tool_set_for_its_plugin(tool, collect, a3, build, messages):
+    """The recipe is in the environment of the run, so it is no difference from NCCL's run."""
+    plugin = ["--plugin", str(build / "emu/tcpxemu/libnccl-net-tcpxemu.so")]
+    args = ["perf", "--loopback", "--transport", "gpudirect", *plugin, "--mem", "cuda:0",
+            "--remote-mem", "cuda:1", "--unpack", "d2d", "--size", "64K", "--iters", "1",
+            "--chunk", "128K"]
+    done, ours = collect("--name", "ours", "--", "env", "TCPX_PAIRING=0", "NCCL_ALGO=Ring",
+                         tool.path, *args, env=a3 | {"TCPXEMU_STEER": "off"})
+    assert messages and done.returncode == 0, done.stderr
+    text = text_of(ours, "environment.txt")
+    found = dict(line.split("=", 1) for line in text.splitlines())
+    assert found["NCCL_DYNAMIC_CHUNK_SIZE"] == found["TCPX_MESSAGE_BYTES"] == "131072"
+    assert {"NCCL_NSOCKS_PERTHREAD", "NCCL_SOCKET_NTHREADS"} <= set(found)
+    assert found["NCCL_ALGO"] == "Ring"
+    assert "TCPX_RECIPE_FILE" not in found and not (ours / ".recipe").exists()
+    assert [line.split("=")[0] for line in text.splitlines()] == sorted(found)
+    recipe = {name: value for name, value in found.items() if name.startswith("NCCL_")}
+    _, theirs = collect("--name", "theirs", "--", "true", env=recipe)
+    assert not re.search(r"^  NCCL_", tool("diag", "compare", ours, theirs).stdout, re.M)
+
+
+def test_counters(tool, tmp_path):
+    """Of the kernel, and of a driver where a file stands in for it."""
+    nic = tmp_path / "sys/class/net/eth7/statistics"
+    nic.mkdir(parents=True)
+    (nic / "rx_bytes").write_text("5\n", encoding="ascii")
+    (tmp_path / "eth7").write_text("NIC statistics:\n     rx3_devmem_pkts: 12\n     tx_x: 1\n",
+                                   encoding="ascii")
+    done = tool("diag", "counters", env={"TCPX_SYSFS": str(tmp_path / "sys"),
+                                         "TCPX_DEVMEM_STATS": f"{tmp_path}/%s"})
+    assert done.returncode == 0
+    assert done.stdout == "eth7 rx_bytes: 5\neth7 rx3_devmem_pkts: 12\neth7 tx_x: 1\n"
 
 
 @pytest.mark.parametrize("args, code, words", [

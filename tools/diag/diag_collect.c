@@ -3,6 +3,7 @@
 #include "diag_collect.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/config.h"
 #include "cli_output.h"
 #include "diag_run.h"
 #include "diag_summary.h"
@@ -225,8 +227,14 @@ static void put_summary(struct collection *c)
 	put_owned(c, "SUMMARY.txt", text);
 }
 
+/* What runs of the tool set for themselves goes to a file of the folder, which does not stay. */
 static void run_command(struct collection *c)
 {
+	const char *variable = config_row(CONFIG_RECIPE_FILE)->name;
+	char recipe[PATH_MAX + 16], real[PATH_MAX];
+
+	snprintf(recipe, sizeof(recipe), "%s/.recipe", realpath(c->folder, real) ? real : ".");
+	setenv(variable, recipe, 1);
 	c->run.argv = c->options->argv;
 	c->run.mask = &c->mask;
 	c->run.out_log = open_file(c, "stdout.log");
@@ -236,6 +244,9 @@ static void run_command(struct collection *c)
 	close_file(c, c->run.out_log, "stdout.log");
 	close_file(c, c->run.err_log, "stderr.log");
 	put_snapshot(c, &c->run.during, "during");
+	unsetenv(variable);
+	put_owned(c, "environment.txt", diag_environment(recipe));
+	unlink(recipe);
 }
 
 int diag_collect(const struct diag_options *options)
@@ -248,13 +259,14 @@ int diag_collect(const struct diag_options *options)
 	rc = open_folder(&c);
 	if (rc)
 		return rc;
-	put_owned(&c, "environment.txt", diag_environment());
 	put_owned(&c, "topology.txt", diag_topology());
 	put_owned(&c, "versions.txt", diag_versions());
 	c.failed |= diag_snapshot_take(&c.before, getpid()) != 0;
 	put_snapshot(&c, &c.before, "before");
 	if (*options->argv)
 		run_command(&c);
+	else
+		put_owned(&c, "environment.txt", diag_environment(NULL));
 	c.failed |= diag_snapshot_take(&c.after, getpid()) != 0;
 	put_snapshot(&c, &c.after, "after");
 	put_facts(&c);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/config.h"
+#include "base/error.h"
 #include "doctor_probe.h"
 #include "sys/addr.h"
 #include "sys/ethtool.h"
@@ -76,12 +77,26 @@ static void put_interfaces(FILE *out)
 	free(list);
 }
 
+struct statistics {
+	const char *nic;
+	FILE *out;
+};
+
+static void put_statistic(void *arg, const char *label, uint64_t value)
+{
+	const struct statistics *to = arg;
+
+	fprintf(to->out, "%s %s: %llu\n", to->nic, label, (unsigned long long)value);
+}
+
+/* The kernel's counters of the interface, then those of its driver (ethtool -S), which come from a
+ * file where that is set, as well. */
 static void put_counters_of(const char *name, FILE *out)
 {
+	struct statistics to = {name, out};
 	const char *source = config_text(CONFIG_DEVMEM_STATS);
 	char path[4600], line[64];
 	struct dirent **list;
-	uint64_t devmem;
 	int count;
 
 	net_folder(path, sizeof(path), name, "/statistics");
@@ -96,12 +111,13 @@ static void put_counters_of(const char *name, FILE *out)
 	}
 	if (count >= 0)
 		free(list);
-	if (sys_ethtool_statistic(name, SYS_ETHTOOL_DEVMEM, *source ? source : NULL, &devmem) ==
-	    TCPX_OK)
-		fprintf(out, "%s %s: %llu\n", name, SYS_ETHTOOL_DEVMEM, (unsigned long long)devmem);
+	if (sys_ethtool_each(name, NULL, put_statistic, &to) != TCPX_OK)
+		LOG_DEBUG("NIC %s has no statistics of its driver", name);
+	if (*source && sys_ethtool_each(name, source, put_statistic, &to) != TCPX_OK)
+		LOG_DEBUG("NIC %s has no statistics in %s", name, source);
 }
 
-static void put_counters(FILE *out)
+void diag_counters(FILE *out)
 {
 	char path[4200];
 
@@ -308,7 +324,7 @@ int diag_snapshot_take(struct diag_snapshot *snapshot, pid_t process)
 {
 	static void (*const fns[DIAG_KINDS])(FILE *) = {
 		[DIAG_INTERFACES] = put_interfaces,
-		[DIAG_COUNTERS] = put_counters,
+		[DIAG_COUNTERS] = diag_counters,
 		[DIAG_ROUTES] = put_routes,
 		[DIAG_SYSCTLS] = put_sysctls,
 		[DIAG_IRQS] = put_irqs,

@@ -3,6 +3,7 @@
 #ifndef TOOLS_DIAG_SNAPSHOT_H
 #define TOOLS_DIAG_SNAPSHOT_H
 
+#include <stdio.h>
 #include <sys/types.h>
 
 enum diag_kind {
@@ -26,9 +27,14 @@ struct diag_snapshot {
 int diag_snapshot_take(struct diag_snapshot *snapshot, pid_t process);
 void diag_snapshot_free(struct diag_snapshot *snapshot);
 
+/* "eth1 rx_bytes: 5" for each counter of each NIC, of the kernel and of its driver. */
+void diag_counters(FILE *out);
+
 /* What stays the same: the caller frees the text. NULL: no memory. */
 char *diag_topology(void);
-char *diag_environment(void);
+/* recorded: what runs of the tool wrote by cli_environ_record(), or NULL; it counts where a name is in
+ * both. */
+char *diag_environment(const char *recorded);
 char *diag_versions(void);
 
 #endif

@@ -12,74 +12,75 @@
 #include <tcpx/query.h>
 
 #include "base/config.h"
-#include "cli_secret.h"
+#include "cli_environ.h"
 #include "diag_snapshot.h"
 #include "doctor_probe.h"
 #include "sys/cpu.h"
 #include "topo/pairing.h"
 
-#define VARIABLES_MAX 4096
+#define LINES_MAX 16384
+#define CPUS "/sys/devices/system/cpu"
 
-extern char **environ;
-
-/* Other variables are nobody's business. */
-static const char *const shown[] = {
-	"NCCL_",     "TCPX_",	    "UCCL_",
-	"CUDA_",     "NVIDIA_",	    "LD_",
-	"OMPI_",     "PMIX_",	    "PMI_",
-	"SLURM_",    "OMP_",	    "UCX_",
-	"FI_",	     "GLOO_",	    "MASTER_",
-	"RANK=",     "WORLD_SIZE=", "LOCAL_RANK=",
-	"HOSTFILE=", "PATH=",	    "JOB_COMPLETION_INDEX=",
-};
-
-static int is_shown(const char *variable)
+/* The lines of recorded come first, so that they win over ours of the same name. */
+static void put_recorded(const char *recorded, FILE *out)
 {
-	for (unsigned i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
-		if (!strncmp(variable, shown[i], strlen(shown[i])))
-			return 1;
-	return 0;
+	FILE *in = recorded ? fopen(recorded, "re") : NULL;
+	char line[4096];
+
+	while (in && fgets(line, sizeof(line), in))
+		fputs(line, out);
+	if (in)
+		fclose(in);
 }
 
 static int by_name(const void *a, const void *b)
 {
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
+	const char *x = *(const char *const *)a, *y = *(const char *const *)b;
+	size_t len = strcspn(x, "="), other = strcspn(y, "=");
+	int order = strncmp(x, y, len < other ? len : other);
+
+	if (!order)
+		order = (len > other) - (len < other);
+	return order ? order : (x > y) - (x < y);
 }
 
-static void put_variable(const char *variable, FILE *out)
+/* Sorted lines of text; of a name the first one alone. */
+static void put_first_of_each(char *text, FILE *out)
 {
-	size_t name = strcspn(variable, "=");
+	char *lines[LINES_MAX], *rest = text, *line, *before = "";
+	size_t count = 0;
 
-	if (cli_is_secret(variable, name)) {
-		fprintf(out, "%.*s=(hidden)\n", (int)name, variable);
-		return;
+	while (count < LINES_MAX && (line = strsep(&rest, "\n")) != NULL)
+		if (strchr(line, '='))
+			lines[count++] = line;
+	qsort(lines, count, sizeof(lines[0]), by_name);
+	for (size_t i = 0; i < count; i++) {
+		size_t len = strcspn(lines[i], "=") + 1;
+
+		if (strncmp(lines[i], before, len) != 0)
+			fprintf(out, "%s\n", lines[i]);
+		before = lines[i];
 	}
-	for (const char *p = variable; *p; p++)
-		fputc(*p == '\n' ? ' ' : *p, out);
-	fputc('\n', out);
 }
 
-char *diag_environment(void)
+char *diag_environment(const char *recorded)
 {
-	const char *sorted[VARIABLES_MAX];
-	unsigned count = 0;
-	char *text = NULL;
+	char *all = NULL, *text = NULL;
 	size_t len;
-	FILE *out = open_memstream(&text, &len);
+	FILE *both = open_memstream(&all, &len), *out = open_memstream(&text, &len);
 
-	if (!out)
-		return NULL;
-	for (char **at = environ; *at && count < VARIABLES_MAX; at++)
-		if (is_shown(*at))
-			sorted[count++] = *at;
-	qsort(sorted, count, sizeof(sorted[0]), by_name);
-	for (unsigned i = 0; i < count; i++)
-		put_variable(sorted[i], out);
-	if (fclose(out)) {
-		free(text);
-		return NULL;
+	if (both) {
+		put_recorded(recorded, both);
+		cli_environ_write(both);
+		fclose(both);
 	}
-	return text;
+	if (out && all)
+		put_first_of_each(all, out);
+	free(all);
+	if (out && !fclose(out))
+		return text;
+	free(text);
+	return NULL;
 }
 
 static void put_graph(const struct topo *topo, FILE *out)
@@ -111,19 +112,47 @@ static void put_graph(const struct topo *topo, FILE *out)
 	}
 }
 
-/* The first "model name" of /proc/cpuinfo. */
+/* What lscpu shows of the CPUs' kind: the first one's lines of /proc/cpuinfo, and its caches. */
 static void put_model(FILE *out)
 {
+	static const char *const keys[][2] = {{"model name", ""},
+					      {"vendor_id", " vendor"},
+					      {"cpu family", " family"},
+					      {"model\t", " model"},
+					      {"stepping", " stepping"},
+					      {"microcode", " microcode"},
+					      {"cpu cores", " cores of a socket"},
+					      {"siblings", " threads of a socket"},
+					      {"CPU implementer", " implementer"},
+					      {"CPU part", " part"}};
 	FILE *f = fopen("/proc/cpuinfo", "re");
-	char line[256], name[200];
+	char line[256];
 
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "model name : %199[^\n]", name) == 1) {
-			fprintf(out, "cpu: %s\n", name);
-			break;
+	while (f && fgets(line, sizeof(line), f) && *line != '\n')
+		for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+			const char *value = strchr(line, ':');
+
+			if (value && !strncmp(line, keys[i][0], strlen(keys[i][0])))
+				fprintf(out, "cpu%s: %s", keys[i][1],
+					value + 1 + strspn(value + 1, " \t"));
 		}
 	if (f)
 		fclose(f);
+}
+
+static void put_caches(FILE *out)
+{
+	static const char *const files[] = {"level", "type", "size", "shared_cpu_list"};
+	char path[120], line[4][64];
+
+	for (unsigned i = 0; i < 8; i++) {
+		for (unsigned k = 0; k < 4; k++) {
+			snprintf(path, sizeof(path), CPUS "/cpu0/cache/index%u/%s", i, files[k]);
+			if (doctor_read_line(path, line[k], sizeof(line[k])))
+				return;
+		}
+		fprintf(out, "cpu cache L%s %s: %s, cpus %s\n", line[0], line[1], line[2], line[3]);
+	}
 }
 
 char *diag_topology(void)
@@ -136,7 +165,8 @@ char *diag_topology(void)
 	if (!out)
 		return NULL;
 	put_model(out);
-	if (!doctor_read_line("/sys/devices/system/cpu/online", line, sizeof(line)))
+	put_caches(out);
+	if (!doctor_read_line(CPUS "/online", line, sizeof(line)))
 		fprintf(out, "cpus online: %s\n", line);
 	fprintf(out, "cpus usable: %u\n", sys_cpu_usable());
 	if (topo_scan(config_text(CONFIG_SYSFS), &topo) == TCPX_OK) {

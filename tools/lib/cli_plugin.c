@@ -10,6 +10,7 @@
 #include <tcpx/plugin.h>
 
 #include "base/config.h"
+#include "cli_environ.h"
 #include "cli_output.h"
 
 /* What the user set by a variable or its aliases stays, unless by_option. */
@@ -104,6 +105,7 @@ int cli_plugin_prepare(const struct cli_command *command, const struct cli_plugi
 		set_number(CONFIG_MESSAGE_BYTES, message_bytes, 1);
 	if (!gpudirect) {
 		set(CONFIG_PLUGIN_HOST, "1", 0);
+		cli_environ_record();
 		return CLI_GO;
 	}
 	set_unpack(command, plugin);
@@ -112,6 +114,7 @@ int cli_plugin_prepare(const struct cli_command *command, const struct cli_plugi
 	else if (gpu >= 0)
 		set_number(CONFIG_LOCAL_DEVICE, (uint64_t)gpu, 1);
 	rc = set_recipe(message_bytes, plugin->verbose);
+	cli_environ_record();
 	return rc == CLI_GO ? tell_problems(nics, message_bytes, plugin->verbose) : rc;
 }
 

@@ -6,6 +6,7 @@
 #include "cli_output.h"
 #include "commands.h"
 #include "diag_collect.h"
+#include "diag_snapshot.h"
 
 struct diag_command {
 	const char *out, *name;
@@ -33,6 +34,10 @@ static int run(const struct cli_command *command, int argc, char **argv)
 		collect = (struct diag_options){o.out, o.name, o.mask, argv + first + 1};
 		return diag_collect(&collect);
 	}
+	if (!strcmp(argv[first], "counters") && argc - first == 1) {
+		diag_counters(stdout);
+		return CLI_OK;
+	}
 	if (strcmp(argv[first], "compare"))
 		return cli_usage("unknown action '%s'; usage: tcpx diag %s", argv[first],
 				 command->args);
@@ -45,7 +50,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
 
 const struct cli_command command_diag = {
 	.name = "diag",
-	.args = "collect [options] [-- COMMAND...] | compare DIR DIR",
+	.args = "collect [options] [-- COMMAND...] | compare DIR DIR | counters",
 	.summary = "Collects diagnostics around a command, compares two",
 	COMMAND_OPTIONS(options),
 	.min_args = 1,
