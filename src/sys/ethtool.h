@@ -20,8 +20,8 @@
 tcpx_status sys_ethtool_statistic(const char *nic, const char *name, const char *source,
 				  uint64_t *out_value);
 
-/* Calls fn for each statistic of the NIC, in the driver's order; source and errors as above, but that
- * a NIC which has none is no error. */
+/* Calls fn for each statistic of the NIC, in the driver's order; source and errors as above, but
+ * a NIC that has none is no error. */
 tcpx_status sys_ethtool_each(const char *nic, const char *source,
 			     void (*fn)(void *arg, const char *label, uint64_t value), void *arg);
 

@@ -32,8 +32,8 @@ void diag_counters(FILE *out);
 
 /* What stays the same: the caller frees the text. NULL: no memory. */
 char *diag_topology(void);
-/* recorded: what runs of the tool wrote by cli_environ_record(), or NULL; it counts where a name is in
- * both. */
+/* recorded: what runs of the tool wrote by cli_environ_record(), or NULL; it counts where a name
+ * is in both. */
 char *diag_environment(const char *recorded);
 char *diag_versions(void);
 
