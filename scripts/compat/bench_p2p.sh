@@ -17,7 +17,9 @@ Both ends want the same options. Logs: logs/bench_<role>_<ts>.log, logs/infomati
 END
 }
 # shellcheck source=scripts/compat/common.sh
-. "$(dirname "$0")/common.sh"
+. "$(dirname "$(readlink -f "$0")")/common.sh"
+
+CHANNELS=${UCCL_TCPX_NUM_CHANNELS:-1} # TCPX_CHANNELS beats it
 
 words=2
 if [ "${1:-}" = client ]; then words=3; fi
@@ -70,7 +72,7 @@ information()
 	"$tool" diag counters 2>&1
 }
 
-TCPX_PERF_SIZE=$size TCPX_PERF_ITERS=$iters pair_default 64M 20 1
+TCPX_PERF_SIZE=$size TCPX_PERF_ITERS=$iters pair_default 64M 20 "$CHANNELS"
 log_begin "bench_${role}_$(stamp).log"
 if [ -n "$notes" ]; then echo "$notes" >>"$log"; fi
 {

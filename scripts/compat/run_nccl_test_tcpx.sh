@@ -17,7 +17,7 @@ bench/nccl_p2p: \$NCCL_P2P, else this checkout's.
 END
 }
 # shellcheck source=scripts/compat/common.sh
-. "$(dirname "$0")/common.sh"
+. "$(dirname "$(readlink -f "$0")")/common.sh"
 
 dry=
 words=()
@@ -125,7 +125,7 @@ if find_program; then
 	[ -r "$list" ] || die "no list of hosts: $list. Write one address a line, such as
 10.0.0.1
 10.0.0.2 slots=1   # of control, that ssh reaches
-or name another file by HOSTFILE" 2
+or name another file by HOSTFILE; $top/scripts/node_ips/tcpx.txt.example is one to copy" 2
 	hosts_of "$list"
 	set_recipe
 	agent=$(setting "ssh -p 2222" PLM_RSH_AGENT TCPX_SSH_CMD)

@@ -13,9 +13,10 @@ _PERF_ITERS, _CHUNK_BYTES and _BOOTSTRAP_PORT_BASE (GPU N: base + N) change it.
 END
 }
 # shellcheck source=scripts/compat/common.sh
-. "$(dirname "$0")/common.sh"
+. "$(dirname "$(readlink -f "$0")")/common.sh"
 
-CHANNELS=$(channels_or 2)
+CHANNELS=${UCCL_TCPX_NUM_CHANNELS:-2} # TCPX_CHANNELS beats it
+channels=$(channels_or "$CHANNELS")
 
 # The NIC that a GPU of an A3 host receives through.
 map_gpu_to_ifaces()
@@ -45,9 +46,9 @@ trap 'kill "${pids[@]}" 2>/dev/null; wait; exit 130' INT TERM HUP
 
 for gpu in "${gpus[@]}"; do
 	nics=$(map_gpu_to_ifaces "$gpu")
-	pair_argv $((base + gpu)) "$(size_or 64M)" "$(iters_or 20)" "$CHANNELS"
+	pair_argv $((base + gpu)) "$(size_or 64M)" "$(iters_or 20)" "$channels"
 	log_begin "fullmesh_${role}_gpu${gpu}_$time.log"
-	echo "GPU $gpu ${role}: ${nics:-no NIC of an A3 host}, $CHANNELS channels, $transport, $log"
+	echo "GPU $gpu ${role}: ${nics:-no NIC of an A3 host}, $channels channels, $transport, $log"
 	(
 		trap - INT TERM HUP
 		echo "# ${argv[*]}"

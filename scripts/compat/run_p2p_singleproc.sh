@@ -12,15 +12,17 @@ _PERF_ITERS, _OOB_PORT, _BOOTSTRAP_PORT_BASE change it; scripts/compat/common.sh
 END
 }
 # shellcheck source=scripts/compat/common.sh
-. "$(dirname "$0")/common.sh"
+. "$(dirname "$(readlink -f "$0")")/common.sh"
+
+CHANNELS=${UCCL_TCPX_NUM_CHANNELS:-8} # of a GPU; TCPX_CHANNELS beats it
 
 parse_pair 0 "$@"
 [ $# -eq $((1 + (${#host} > 0))) ] || wrong "too many words"
 size=$(size_or 64M)
 bytes_of size "$size"
 gpus=${GPU_LIST:-0-7}
-args=(--gpus "${gpus// /,}" --channels "$(channels_or 8)" --size "$size" --iters "$(iters_or 20)"
-	--memory $((4 * bytes)))
+args=(--gpus "${gpus// /,}" --channels "$(channels_or "$CHANNELS")" --size "$size"
+	--iters "$(iters_or 20)" --memory $((4 * bytes)))
 # the old port was that of control, which is the one below the base
 oob=$(oob_port)
 if [ -n "$oob" ]; then

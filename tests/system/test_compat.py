@@ -309,6 +309,36 @@ def test_defaults(old, script):
     assert ("fewer iterations" in shown) == (script == "bench_p2p.sh")  # it measures nothing
 
 
+@pytest.mark.parametrize("script", ["bench_p2p.sh", "run_p2p_fullmesh.sh", "run_p2p_singleproc.sh",
+                                    "run_nccl_test_tcpx.sh", "print_latest_bw.py"])
+def test_found_where_it_lay(old, script):
+    """'cd scripts; ./NAME', and it finds what it sources and the tool."""
+    done = subprocess.run([f"./{script}", "--help"], cwd=TOP / "scripts", env=old.env, text=True,
+                          capture_output=True, timeout=HANG, check=False)
+    assert done.returncode == 0, done.stderr
+    assert script in done.stdout
+
+
+@pytest.mark.parametrize("script, channels", [
+    ("run_p2p_singleproc.sh", 8), ("run_p2p_fullmesh.sh", 2), ("bench_p2p.sh", 1),
+    ("tests/test_tcpx_perf", 1), ("tests/test_tcpx_perf_multi", 2)])
+@pytest.mark.parametrize("env, wins", [({}, None), ({"UCCL_TCPX_NUM_CHANNELS": "3"}, 3),
+                                       ({"UCCL_TCPX_NUM_CHANNELS": "3", "TCPX_CHANNELS": "5"}, 5),
+                                       ({"TCPX_NUM_CHANNELS": "4"}, 4)])
+def test_channels(old, script, channels, env, wins):
+    """grep "CHANNELS=" shows the variable and the default, which is what is used."""
+    text = (COMPAT / script).read_text(encoding="utf-8")
+    shown = re.findall(r"^CHANNELS=(\S+)", text, re.M)
+    assert shown == [f"${{UCCL_TCPX_NUM_CHANNELS:-{channels}}}"]
+    gpu = ["0"] if script != "run_p2p_singleproc.sh" else []
+    with socket.create_server(("127.0.0.1", int(old.env["UCCL_TCPX_BOOTSTRAP_PORT_BASE"]))):
+        done = old(script, "client", "127.0.0.1", *gpu, TCPX_TOOL="/bin/echo", **env)
+    assert done.returncode == 0, done.stderr
+    shown, = [log.read_text(encoding="utf-8") for log in old.folder.glob("logs/*.log")
+              if log.name != "infomation.log"]
+    assert f" --channels {wins or channels} " in shown
+
+
 @pytest.mark.parametrize("name", ["test_tcpx_perf", "test_tcpx_perf_multi"])
 def test_pair_programs(old, name):
     old.pair(f"tests/{name}", 0, UCCL_TCPX_PERF_SIZE="64K")

@@ -111,6 +111,11 @@ def test_nccl_hosts(nccl):
     done = nccl("run_nccl_test_tcpx.sh", "nccl", "--dry-run")
     assert done.returncode == 2
     assert "no list of hosts" in done.stderr and "10.0.0.2 slots=1" in done.stderr
+    example = re.search(r"(/\S+/node_ips/tcpx.txt.example) is one to copy", done.stderr)[1]
+    nccl.env["HOSTFILE"] = example
+    done = nccl("run_nccl_test_tcpx.sh", "nccl", "--dry-run")
+    assert done.returncode == 0 and "--host 10.0.0.1:1,10.0.0.2:1 " in done.stdout.replace("\\", "")
+    nccl.env["HOSTFILE"] = str(nccl.folder / "none")
     for text, words in (("a b c d\n", "'a b c d' is not 'ADDRESS [slots=N]'"),
                         ("10.0.0.1\n", "room for 1 processes, and 2 were asked")):
         (nccl.folder / "none").write_text(text, encoding="utf-8")

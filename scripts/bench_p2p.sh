@@ -1,0 +1,1 @@
+compat/bench_p2p.sh

@@ -1,0 +1,1 @@
+compat/print_latest_bw.py

@@ -1,0 +1,1 @@
+compat/run_nccl_test_tcpx.sh

@@ -1,0 +1,1 @@
+compat/run_p2p_fullmesh.sh
