@@ -44,6 +44,7 @@ void emu_log(int level, const char *format, ...)
 int emu_violation(enum tcpxemu_violation code, const char *format, ...)
 {
 	char text[400], line[512];
+	bool ends;
 	int len;
 	va_list ap;
 
@@ -52,11 +53,15 @@ int emu_violation(enum tcpxemu_violation code, const char *format, ...)
 	va_start(ap, format);
 	vsnprintf(text, sizeof(text), format, ap);
 	va_end(ap);
+	ends = violations[code].fatal && emu_config.fatal == EMU_FATAL_EXIT;
 	len = snprintf(line, sizeof(line), "TCPXEMU VIOLATION %s: %s\n", violations[code].name,
 		       text);
-	/* The host's logger may be the one at fault, or drop what is said while it dies. */
-	if (write(2, line, (size_t)len) == len)
-		emu_log(2, "TCPXEMU VIOLATION %s: %s", violations[code].name, text);
+	/* As the original, whose last words are a warning for the logger, which may drop it; most
+	 * begin with "fatal", those of a failed call of CUDA do not. A NULL logger hears none. */
+	if (!ends || !atomic_load(&log_to))
+		len = (int)write(2, line, (size_t)len);
+	emu_log(2, "%sTCPXEMU VIOLATION %s: %s", ends && code != TCPXEMU_CUDA ? "fatal, " : "",
+		violations[code].name, text);
 	if (violations[code].fatal && emu_config.fatal == EMU_FATAL_ABORT)
 		abort();
 	if (violations[code].fatal && emu_config.fatal == EMU_FATAL_EXIT)

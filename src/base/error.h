@@ -5,6 +5,7 @@
 #define BASE_ERROR_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 
 #include <tcpx/log.h>
 #include <tcpx/types.h>
@@ -40,6 +41,9 @@ void log_write(enum tcpx_log_level level, const char *format, ...)
 
 /* Where lines go; NULL: stderr. After it returned the former sink is not called any more. */
 void log_sink_set(tcpx_log_fn fn, void *arg, enum tcpx_log_level level);
+
+/* Does the application have a sink? */
+bool log_sink_is_set(void);
 
 /* The level that the options say, unless log_sink_set() came first. */
 void log_level_default(int level);

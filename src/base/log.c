@@ -21,6 +21,7 @@ _Atomic int log_level = LOG_LEVEL_UNSET;
 static pthread_rwlock_t sink_lock = PTHREAD_RWLOCK_INITIALIZER; /* guards sink_fn, sink_arg */
 static tcpx_log_fn sink_fn;
 static void *sink_arg;
+static bool level_told;					       /* by the application; sink_lock */
 static pthread_mutex_t limit_lock = PTHREAD_MUTEX_INITIALIZER; /* guards every log_limit */
 
 static const char *const level_names[] = {"ERROR", "WARN", "INFO", "DEBUG", "TRACE"};
@@ -44,6 +45,16 @@ void log_sink_set(tcpx_log_fn fn, void *arg, enum tcpx_log_level level)
 	sink_arg = arg;
 	log_level = (int)level;
 	pthread_rwlock_unlock(&sink_lock);
+}
+
+bool log_sink_is_set(void)
+{
+	bool set;
+
+	pthread_rwlock_rdlock(&sink_lock);
+	set = sink_fn;
+	pthread_rwlock_unlock(&sink_lock);
+	return set;
 }
 
 /* Names of peers and files come from elsewhere: one line stays one line, and no escape sequence

@@ -275,6 +275,11 @@ int fake_isend(void *comm, void *data, io_size bytes, int tag, void **out)
 		log_line(NCCLNET_LOG_WARN, ~0ul, __FILE__, __LINE__, "flood %d\n", i);
 	if (atomic_load(&fake_net.pipe))
 		break_pipe();
+	if (atomic_load(&fake_net.ends)) {
+		log_line(NCCLNET_LOG_WARN, ~0ul, __FILE__, __LINE__, "%s\n",
+			 atomic_load(&fake_net.ends));
+		exit(1);
+	}
 	return rc ? rc : post(comm, data, (size_t)bytes, tag, out);
 }
 

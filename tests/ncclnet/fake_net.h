@@ -19,9 +19,10 @@ struct fake_net {
 	atomic_int tells_more; /* added to the size that it tells */
 	atomic_int null_every; /* each k-th post gives no request */
 	atomic_int isend_rc, test_rc, close_rc;
-	atomic_int reg_rc_at; /* the k-th regMr from now on answers 3 */
-	atomic_int pipe;      /* isend writes to a socket that is closed */
-	atomic_int warns;     /* so many lines of level WARN in isend */
+	atomic_int reg_rc_at;	    /* the k-th regMr from now on answers 3 */
+	atomic_int pipe;	    /* isend writes to a socket that is closed */
+	atomic_int warns;	    /* so many lines of level WARN in isend */
+	_Atomic(const char *) ends; /* isend says so, level WARN, and ends the process */
 	_Atomic(int (*)(void)) current_gpu;
 	atomic_int want_gpu; /* what it should be in setup calls */
 	/* What it noticed. */

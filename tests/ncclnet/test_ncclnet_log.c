@@ -2,6 +2,9 @@
 /* A plugin's log lines: which pass, where they go, and that they are bounded. */
 #include "ncclnet_rig.h"
 
+#include <stdio.h>
+#include <unistd.h>
+
 #include "net/ncclnet/plugin_log.h"
 
 static atomic_int lines, floods;
@@ -68,18 +71,73 @@ static void flood(void **state)
 	log_sink_set(NULL, NULL, TCPX_LOG_WARN);
 }
 
-int main(void)
+#define WORDS "fatal, rx no cmsg"
+#define OTHER_WORDS "CUDA call failed: 700"
+
+/* A process whose plugin says so and ends it; with NULL it leaves by itself. */
+static void end_with(const char *words)
+{
+	struct rig rig;
+	uint64_t number;
+
+	rig_comms(&rig, RIG_FAKE("v7"));
+	rig.fake->warns = 1;
+	rig.fake->ends = words;
+	if (net_comm_send(rig.send, rig.send_mr, rig.out, 1, &number) != TCPX_OK || words)
+		return;
+	rig_end(&rig);
+}
+
+/* What such a process writes. */
+static void output_of(const char *mode, char *out, size_t size)
+{
+	char command[4096];
+	FILE *child;
+
+	snprintf(command, sizeof(command), "NCCL_DEBUG= exec /proc/%d/exe %s 2>&1", getpid(), mode);
+	child = popen(command, "re");
+	assert_non_null(child);
+	out[fread(out, 1, size - 1, child)] = '\0';
+	pclose(child);
+}
+
+/* Whatever NCCL_DEBUG says: without them nobody knows why the process is gone. */
+static void last_words_are_shown(void **state)
+{
+	char text[4096];
+
+	(void)state;
+	output_of("fatal", text, sizeof(text));
+	assert_non_null(strstr(text, "tcpx: WARN fake-net-v7.so: "));
+	assert_non_null(strstr(text, WORDS));
+	assert_null(strstr(text, "its last warning")); /* it is there already */
+	assert_null(strstr(text, "flood"));
+	output_of("other", text, sizeof(text));
+	assert_non_null(strstr(text, "the process ends with fake-net-v7.so in use; its last "
+				     "warning was: " OTHER_WORDS));
+	output_of("none", text, sizeof(text));
+	assert_string_equal(text, "");
+}
+
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(levels),
 		cmocka_unit_test(subsystems),
 		cmocka_unit_test(flood),
+		cmocka_unit_test(last_words_are_shown),
 	};
 	sigset_t pipe;
 
-	setenv("NCCL_DEBUG", "WARN", 1);
 	sigemptyset(&pipe);
 	sigaddset(&pipe, SIGPIPE);
 	pthread_sigmask(SIG_BLOCK, &pipe, NULL);
+	if (argc > 1) {
+		end_with(!strcmp(argv[1], "fatal")   ? WORDS
+			 : !strcmp(argv[1], "other") ? OTHER_WORDS
+						     : NULL);
+		return 0;
+	}
+	setenv("NCCL_DEBUG", "WARN", 1);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,32 +96,45 @@ static void filter_read(void)
 	filter = net_plugin_filter_parse(getenv("NCCL_DEBUG"), getenv("NCCL_DEBUG_SUBSYS"));
 }
 
-static void keep_warning(struct net_plugin_log *log, const char *line)
+static void keep_warning(struct net_plugin_log *log, const char *line, bool shown)
 {
 	pthread_mutex_lock(&log->lock);
 	log->warnings++;
+	log->unshown = !shown;
 	text_format(log->last, sizeof(log->last), "%s", line);
 	pthread_mutex_unlock(&log->lock);
+}
+
+/* What a plugin says before it ends the process; NCCL_DEBUG does not hide that. */
+static bool last_words(int level, const char *text)
+{
+	static const char mark[] = "fatal";
+
+	return level == NCCLNET_LOG_ABORT ||
+	       (level == NCCLNET_LOG_WARN && !strncasecmp(text, mark, sizeof(mark) - 1));
 }
 
 static void take_line(unsigned slot, int level, unsigned long flags, const char *file, int line,
 		      const char *format, va_list args)
 {
 	struct net_plugin_log *log = atomic_load_explicit(&images[slot], memory_order_acquire);
-	int passes = net_plugin_filter_passes(&filter, level, flags), saved = errno;
+	bool passes = net_plugin_filter_passes(&filter, level, flags), last;
+	int saved = errno;
 	enum tcpx_log_level ours;
 	char text[512];
 	size_t len;
 
-	if (!log || (!passes && level != NCCLNET_LOG_WARN) || !format)
+	if (!log || (!passes && level != NCCLNET_LOG_WARN && level != NCCLNET_LOG_ABORT) || !format)
 		return;
 	len = text_vformat(text, sizeof(text), format, args);
 	while (len && (text[len - 1] == '\n' || text[len - 1] == ' '))
 		text[--len] = '\0';
+	last = last_words(level, text);
+	passes |= last;
 	if (level == NCCLNET_LOG_WARN)
-		keep_warning(log, text);
+		keep_warning(log, text, passes);
 	ours = level >= 0 && level <= NCCLNET_LOG_TRACE ? levels[level].ours : TCPX_LOG_DEBUG;
-	if (passes && (int)ours <= log_level && log_allow(&log->limit, LOG_BURST))
+	if (passes && (int)ours <= log_level && (last || log_allow(&log->limit, LOG_BURST)))
 		log_write(ours, "%s: %s:%d %s", log->file, file ? file : "?", line, text);
 	errno = saved;
 }
@@ -151,6 +164,26 @@ ncclnet_logger net_plugin_logger(unsigned slot, struct net_plugin_log *log)
 	pthread_once(&filter_once, filter_read);
 	atomic_store_explicit(&images[slot], log, memory_order_release);
 	return loggers[slot];
+}
+
+/* The process ends while a plugin is in use: it may be the plugin that ends it, and the warning
+ * that NCCL_DEBUG kept back may say why. An application's sink may be gone already. */
+__attribute__((destructor)) static void say_last_words(void)
+{
+	for (unsigned i = 0; i < NET_PLUGIN_IMAGES && !log_sink_is_set(); i++) {
+		struct net_plugin_log *log = atomic_load_explicit(&images[i], memory_order_acquire);
+		char last[sizeof(log->last)] = "";
+
+		if (!log || !atomic_load(&LIST_ENTRY(log, struct net_plugin, log)->refs) ||
+		    pthread_mutex_trylock(&log->lock))
+			continue;
+		if (log->unshown)
+			memcpy(last, log->last, sizeof(last));
+		pthread_mutex_unlock(&log->lock);
+		if (*last)
+			LOG_WARN("the process ends with %s in use; its last warning was: %s",
+				 log->file, last);
+	}
 }
 
 unsigned net_plugin_warnings(struct net_plugin *plugin)

@@ -21,6 +21,7 @@
 struct net_plugin_log {
 	pthread_mutex_t lock; /* guards what follows */
 	unsigned warnings;
+	bool unshown; /* the filter kept the last one back */
 	char last[NET_PLUGIN_LINE_BYTES];
 	char file[64];
 	struct log_limit limit;
