@@ -64,10 +64,10 @@ static int parse_level(int is_alias, const char *text, uint64_t *out)
 
 	if (!parse_word(text, words, 5, out))
 		return 0;
-	if (is_alias) { /* the predecessor's flag: off is the default, on is debug, 2 is more */
+	if (is_alias) { /* the predecessor's flag: on shows each chunk, whose lines are traces */
 		if (parse_bool(text, out) && (parse_number(text, out) || *out > 4))
 			return -1;
-		*out = *out ? *out > 1 ? TCPX_LOG_TRACE : TCPX_LOG_DEBUG : TCPX_LOG_WARN;
+		*out = *out ? TCPX_LOG_TRACE : TCPX_LOG_WARN;
 		return 0;
 	}
 	if (!strcasecmp(text, "warning")) {

@@ -49,6 +49,9 @@ bool log_sink_is_set(void);
 void log_level_default(int level);
 void log_level_set(int level);
 
+/* At least that level, unless the options or the application's sink say another one. */
+void log_level_atleast(int level);
+
 #define LOG(level, ...)                                                                            \
 	do {                                                                                       \
 		if ((int)(level) <= log_level)                                                     \

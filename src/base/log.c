@@ -44,6 +44,18 @@ void log_sink_set(tcpx_log_fn fn, void *arg, enum tcpx_log_level level)
 	sink_fn = fn;
 	sink_arg = arg;
 	log_level = (int)level;
+	level_told = true;
+	pthread_rwlock_unlock(&sink_lock);
+}
+
+void log_level_atleast(int level)
+{
+	pthread_rwlock_rdlock(&sink_lock);
+	if (!level_told && config_value(CONFIG_LOG)->source == CONFIG_DEFAULT) {
+		log_level_default((int)config_u64(CONFIG_LOG));
+		if (log_level < level)
+			log_level_set(level);
+	}
 	pthread_rwlock_unlock(&sink_lock);
 }
 

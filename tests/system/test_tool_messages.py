@@ -400,6 +400,25 @@ def test_each_chunk_is_traced_on_both_ends(tool, plugin, env):
                         "chunk_idx=1 tag=1 size=524288 offset=524288"]
 
 
+LOGGED = [({}, "warn"), ({"NCCL_DEBUG": "WARN"}, "warn"), ({"NCCL_DEBUG": "INFO"}, "info"),
+          ({"NCCL_DEBUG": "TRACE"}, "trace"), ({"UCCL_TCPX_DEBUG": "1"}, "trace"),
+          ({"NCCL_DEBUG": "TRACE", "TCPX_LOG": "error"}, "error"),
+          ({"NCCL_DEBUG": "INFO", "TCPX_LOG": "warn"}, "warn")]
+
+
+@pytest.mark.parametrize("more, level", LOGGED)
+def test_nccl_debug_shows_as_much_as_it_says(tool, plugin, env, more, level):
+    """The plugin's lines, and ours; an explicit level of ours wins."""
+    more = {"NCCL_DEBUG_SUBSYS": "ALL"} | more
+    done = tool("perf", "--loopback", "--transport", "plugin", "--plugin", plugin,
+                "--plugin-channels", "1", *ROW, env=env | CHUNK | more)
+    assert done.returncode == 0, done.stderr
+    assert ("INFO libnccl-net-tcpxemu.so: " in done.stderr) == \
+        (level in ("info", "trace") and "NCCL_DEBUG" in more)
+    assert ("tcpx: INFO" in done.stderr) == (level in ("info", "trace"))
+    assert ("[PERF][CLIENT] chunk_idx=" in done.stderr) == (level == "trace")
+
+
 @pytest.mark.parametrize("args, words", [
     (["--transport", "plugin", "--plugin", "/none.so"], "no plugin at /none.so"),
     (["--transport", "plugin", "--nic", "eth9"], "has no NIC eth9; it has eth1 eth2"),

@@ -66,12 +66,13 @@ static tcpx_status nobody_came(struct node_control *c, tcpx_status status, const
 
 static tcpx_status try_once(struct node_control *c, int64_t left_ns)
 {
+	int before = log_level;
 	tcpx_status status;
 
-	tcpx_log_set(NULL, NULL, TCPX_LOG_ERROR); /* that nobody listens yet is no news */
+	log_level_set(TCPX_LOG_ERROR); /* that nobody listens yet is no news */
 	left_ns = left_ns > CLOCK_MS_NS ? left_ns : CLOCK_MS_NS;
 	status = c->opts.find ? find_once(c, left_ns) : dial_once(c, left_ns);
-	tcpx_log_set(NULL, NULL, (enum tcpx_log_level)config_u64(CONFIG_LOG));
+	log_level_set(before);
 	return status;
 }
 

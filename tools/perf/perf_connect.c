@@ -20,11 +20,21 @@ struct target {
 	struct perf_client *client;
 };
 
-/* perf tells itself why it cannot connect: the library's line would say it twice. */
-static void set_quiet(int quiet)
+/* perf itself says why it cannot connect: the library's line would say it twice. Of a plugin the
+ * library says more. */
+static tcpx_status open_quietly(struct target *t, const tcpx_session_opts *opts,
+				const char *address)
 {
-	if (config_value(CONFIG_LOG)->source == CONFIG_DEFAULT)
-		tcpx_log_set(NULL, NULL, quiet ? TCPX_LOG_ERROR : TCPX_LOG_WARN);
+	int quiet = !opts->plugin && config_value(CONFIG_LOG)->source == CONFIG_DEFAULT;
+	int before = log_level;
+	tcpx_status status;
+
+	if (quiet)
+		log_level_set(TCPX_LOG_ERROR);
+	status = perf_client_open(t->client, opts, address, t->options->deadline_ns);
+	if (quiet)
+		log_level_set(before);
+	return status;
 }
 
 /* A handshake failed. Without a key here it can have but one reason. */
@@ -61,9 +71,7 @@ static tcpx_status connect_with(struct target *t, const char *bind)
 		opts.flags |= TCPX_SESSION_LOCAL_ONLY;
 	snprintf(address, sizeof(address), strchr(t->host, ':') ? "[%s]:%u" : "%s:%u", t->host,
 		 t->port);
-	set_quiet(1);
-	status = perf_client_open(t->client, &opts, address, o->deadline_ns);
-	set_quiet(0);
+	status = open_quietly(t, &opts, address);
 	/* beyond loopback nobody is asked before there is a key, or leave to go without */
 	return explain(t, status, o->insecure || !bind);
 }

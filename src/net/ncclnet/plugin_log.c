@@ -94,6 +94,12 @@ int net_plugin_filter_passes(const struct net_plugin_filter *is, int level, unsi
 static void filter_read(void)
 {
 	filter = net_plugin_filter_parse(getenv("NCCL_DEBUG"), getenv("NCCL_DEBUG_SUBSYS"));
+	if (filter.level >= NCCLNET_LOG_TRACE) /* what passes is to be seen */
+		log_level_atleast(TCPX_LOG_TRACE);
+	else if (filter.level >= NCCLNET_LOG_INFO)
+		log_level_atleast(TCPX_LOG_INFO);
+	else if (filter.level == NCCLNET_LOG_WARN)
+		log_level_atleast(TCPX_LOG_WARN);
 }
 
 static void keep_warning(struct net_plugin_log *log, const char *line, bool shown)
