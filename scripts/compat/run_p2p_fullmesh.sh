@@ -15,7 +15,7 @@ END
 # shellcheck source=scripts/compat/common.sh
 . "$(dirname "$(readlink -f "$0")")/common.sh"
 
-CHANNELS=${UCCL_TCPX_NUM_CHANNELS:-2} # TCPX_CHANNELS beats it
+CHANNELS=${UCCL_TCPX_NUM_CHANNELS:-2} # TCPX_CHANNELS beats it (default 2)
 channels=$(channels_or "$CHANNELS")
 
 # The NIC that a GPU of an A3 host receives through.

@@ -78,7 +78,7 @@ def test_full_mesh(played):
 
 def test_settings_of_the_mesh_can_be_grepped():
     text = (COMPAT / "run_p2p_fullmesh.sh").read_text(encoding="utf-8")
-    assert re.search(r"^CHANNELS=.* 2\)$", text, re.M)
+    assert re.search(r"^CHANNELS=\$\{UCCL_TCPX_NUM_CHANNELS:-2\} .* 2\)$", text, re.M)
     after = text[text.index("map_gpu_to_ifaces()"):].splitlines()[:9]  # grep -A 8
     for pair, nic in (("0 | 1", "eth1"), ("2 | 3", "eth2"), ("4 | 5", "eth3"), ("6 | 7", "eth4")):
         assert f"\t{pair}) echo {nic} ;;" in after
