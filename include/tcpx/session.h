@@ -31,10 +31,11 @@ enum tcpx_session_flags {
 
 /** Options of tcpx_session_open(). Every 0 is a default that tcpx info --env lists. */
 typedef struct tcpx_session_opts {
-	size_t sz;	      /**< sizeof this struct */
-	const char *name;     /**< how peers know it; a name met again is a restart, so no two live
+	size_t sz;	  /**< sizeof this struct */
+	const char *name; /**< how peers know it; a name met again is a restart, so no two live
 				 sessions share one; default "<host>-<pid>-<n>-<random>" */
-	const char *bind;     /**< comma list of addresses or interfaces = rails; NULL: loopback */
+	const char *bind; /**< comma list of addresses, subnets, interfaces, eth*, ^docker0; each
+				 address is a rail; tcpx(7); NULL: TCPX_BIND, else loopback */
 	const char *key_file; /**< key(s) for a bootstrap port; default TCPX_KEY_FILE */
 	const char *filters;  /**< test filters, "fault:drop=1000,check"; NULL: none */
 	uint64_t flags;	      /**< enum tcpx_session_flags */

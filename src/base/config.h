@@ -35,8 +35,8 @@ enum config_type {
 	X(LOG, "TCPX_LOG", "TCPX_DEBUG UCCL_TCPX_DEBUG UCCL_TCPX_LAUNCH_DEBUG", LEVEL, "warn", 0,  \
 	  4, "log level: error, warn, info, debug, trace; 1 in an alias means debug")              \
 	X(BIND, "TCPX_BIND", "", TEXT, "", 0, 1023,                                                \
-	  "comma list of addresses or interfaces, one rail each; auto: the fast ones; empty: "     \
-	  "loopback")                                                                              \
+	  "comma list of addresses, subnets, interfaces, eth*, ^docker0; auto: the fast ones; "    \
+	  "empty: loopback")                                                                       \
 	X(KEY_FILE, "TCPX_KEY_FILE", "", PATH, "", 0, 4095,                                        \
 	  "key file that proves peers on a bootstrap port, mode 0600")                             \
 	X(CHANNELS, "TCPX_CHANNELS", "UCCL_TCPX_NUM_CHANNELS TCPX_NUM_CHANNELS", COUNT, "auto", 0, \

@@ -105,6 +105,19 @@ static tcpx_status take_name(struct engine_session *session, const char *name)
 	return TCPX_OK;
 }
 
+/* The error that stands, with the list and whose it is. */
+static tcpx_status say_where(const char *bind)
+{
+	const struct config_value *environment = config_value(CONFIG_BIND);
+	bool theirs = environment->source != CONFIG_DEFAULT && !strcmp(bind, environment->text);
+	tcpx_error error = *tcpx_last_error();
+
+	(void)error_set(error.status, error.system_errno, "%s=%.*s%s: %s",
+			theirs ? "TCPX_BIND" : "bind", 40, bind, strlen(bind) > 40 ? "..." : "",
+			error.what);
+	return error_next("%s", error.next);
+}
+
 static tcpx_status take_rails(struct engine_session *session, const char *bind)
 {
 	tcpx_status status;
@@ -124,8 +137,9 @@ static tcpx_status take_rails(struct engine_session *session, const char *bind)
 	status = sys_iface_expand(bind, session->rails, ENGINE_RAILS_MAX, &count);
 	session->nrails = count;
 	session->bound = true;
-	session->any_source = !strncmp(bind, "auto", 4) || strstr(bind, ",auto");
-	return status;
+	session->any_source =
+		strchr(bind, '^') || !strncmp(bind, "auto", 4) || strstr(bind, ",auto");
+	return status == TCPX_OK ? TCPX_OK : say_where(bind);
 }
 
 static tcpx_status take_keys(struct engine_session *session, const char *path)

@@ -141,6 +141,8 @@ static void refuses(const char *list, tcpx_status want, const char *what)
 
 static void bad_bind_lists_name_cause_and_remedy(void **state)
 {
+	char name[400] = "";
+
 	(void)state;
 	refuses("192.0.2.55", TCPX_ERR_ADDRESS, "192.0.2.55 is no address of this machine");
 	assert_non_null(strstr(error_last()->next, "lo 127.0.0.1"));
@@ -148,8 +150,8 @@ static void bad_bind_lists_name_cause_and_remedy(void **state)
 	refuses("127.0.0.1,", TCPX_ERR_INVALID, "empty entry");
 	refuses("", TCPX_ERR_INVALID, "empty entry");
 	refuses("127.0.0.1,127.0.0.2,127.0.0.3", TCPX_ERR_LIMIT, "more than 2");
-	refuses("an-interface-name-that-is-far-too-long-to-be-one-and-has-no-commas-in-it-at-all",
-		TCPX_ERR_INVALID, "an-interface");
+	memset(name, 'a', sizeof(name) - 1);
+	refuses(name, TCPX_ERR_INVALID, "'aaaaaaaaaa");
 }
 
 static void errnos_have_their_status(void **state)

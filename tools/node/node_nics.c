@@ -9,9 +9,12 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "node.h"
+#include "sys/addr.h"
+#include "sys/iface.h"
 #include "topo/pairing.h"
 #include "topo/rxdm_client.h"
 
+#define BOUND_MAX 64
 #define RXDM_NS (2 * CLOCK_S_NS)
 #define PREFIX "NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX"
 
@@ -24,6 +27,23 @@ static bool listed(const char *list, const char *word)
 		if (!strncmp(at, word, len) && (at[len] == ',' || !at[len]))
 			return true;
 	return false;
+}
+
+/* Whether a bind list means the interface, with all that its name alone would mean. */
+static bool covers(const char *bind, const char *nic)
+{
+	struct sockaddr_storage all[BOUND_MAX], own[2];
+	unsigned nall, nown, found = 0;
+
+	if (listed(bind, nic))
+		return true;
+	if (sys_iface_expand(nic, own, 2, &nown) != TCPX_OK ||
+	    sys_iface_expand(bind, all, BOUND_MAX, &nall) != TCPX_OK)
+		return false;
+	for (unsigned i = 0; i < nown; i++)
+		for (unsigned k = 0; k < nall; k++)
+			found += (unsigned)sys_addr_same_host(&own[i], &all[k]);
+	return found == nown;
 }
 
 /* Only what the user lets the sessions bind to: a NIC may lead nowhere. */
@@ -46,7 +66,7 @@ static tcpx_status by_owner(struct node *node)
 		if (pci_parse(gpu->pci, &pci) != 0)
 			continue;
 		owner = topo_owner_of(&pairs, pci);
-		if (owner && owner->nic != PCI_NONE && listed(node->options->bind, owner->nic_name))
+		if (owner && owner->nic != PCI_NONE && covers(node->options->bind, owner->nic_name))
 			snprintf(gpu->nic, sizeof(gpu->nic), "%s", owner->nic_name);
 	}
 	topo_free(topo);

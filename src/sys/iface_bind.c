@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a user's bind list means: interfaces, patterns, subnets, exclusions. */
+#include <ctype.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/error.h"
+#include "sys/addr.h"
+#include "sys/iface.h"
+
+#define ENTRY_MAX 160 /* an alternative name has up to 127 bytes */
+
+struct expansion {
+	const struct sys_iface *ifaces;
+	unsigned niface;
+	struct sockaddr_storage *out;
+	unsigned max, count;
+	bool without; /* the list excludes */
+	char *list;   /* then: its entries, without the ^ */
+};
+
+/* One entry of the list. */
+struct entry {
+	enum { NAMED, EXACT, BEGINNING, GLOB, SUBNET, ADDRESS } kind;
+	const char *text;
+	char name[IF_NAMESIZE]; /* of NAMED: the interface's own */
+	struct sockaddr_storage addr;
+	unsigned prefix;
+};
+
+static tcpx_status bind_add(struct expansion *e, const struct sockaddr_storage *addr)
+{
+	for (unsigned i = 0; i < e->count; i++)
+		if (sys_addr_same_host(&e->out[i], addr))
+			return TCPX_OK;
+	if (e->count == e->max) {
+		error_set(TCPX_ERR_LIMIT, 0, "more than %u addresses to bind to", e->max);
+		return error_next("name fewer interfaces or addresses");
+	}
+	e->out[e->count++] = *addr;
+	return TCPX_OK;
+}
+
+/* As much as a next step has room for; what is left out is counted. */
+static tcpx_status name_choices(const struct expansion *e)
+{
+	char text[120] = "", addr[SYS_ADDR_TEXT];
+	size_t len = 0;
+	unsigned left = 0;
+
+	for (unsigned i = 0; i < e->niface; i++) {
+		const struct sys_iface *iface = &e->ifaces[i];
+		int put;
+
+		if (sys_addr_is_link_local(&iface->addr))
+			continue;
+		sys_addr_host_text(&iface->addr, addr);
+		put = snprintf(text + len, sizeof(text) - len, "%s%s %s", len ? ", " : "",
+			       iface->name, addr);
+		if (put < 0 || (size_t)put >= sizeof(text) - len) {
+			text[len] = '\0';
+			left++;
+			continue;
+		}
+		len += (size_t)put;
+	}
+	if (len && left)
+		return error_next("use one of: %s, %u more in 'ip addr'", text, left);
+	if (len)
+		return error_next("use one of: %s", text);
+	return error_next("bring an interface up and give it an address");
+}
+
+/* A number of bits after the slash; false: it is none, or more than the family has. */
+static bool parse_bits(const char *text, const struct sockaddr_storage *addr, unsigned *out)
+{
+	char *end;
+	unsigned long bits = strtoul(text, &end, 10);
+
+	*out = (unsigned)bits;
+	return isdigit((unsigned char)*text) && !*end &&
+	       bits <= (addr->ss_family == AF_INET ? 32 : 128);
+}
+
+/* "10.0.0.1:80", "[::1]:80", "fd09::1:20000", "eth0:80": an address for connecting. */
+static bool has_port(const char *text, char without[ENTRY_MAX])
+{
+	const char *colon = strrchr(text, ':');
+	struct sockaddr_storage addr;
+	size_t len;
+
+	if (!colon || !isdigit((unsigned char)colon[1]) ||
+	    colon[1 + strspn(colon + 1, "0123456789")])
+		return false;
+	len = (size_t)(colon - text);
+	if (*text == '[' && len > 2 && text[len - 1] == ']') {
+		text++;
+		len -= 2;
+	}
+	snprintf(without, ENTRY_MAX, "%.*s", (int)len, text);
+	return !strchr(without, ':') || sys_addr_parse(without, 0, &addr) == TCPX_OK;
+}
+
+static bool is_glob(const char *text)
+{
+	return strpbrk(text, "*?[") && !strchr(text, ':');
+}
+
+static bool is_name(const struct expansion *e, const char *name, char out[IF_NAMESIZE])
+{
+	unsigned index;
+
+	for (unsigned i = 0; i < e->niface; i++)
+		if (!strcmp(e->ifaces[i].name, name)) {
+			snprintf(out, IF_NAMESIZE, "%s", name);
+			return true;
+		}
+	index = strchr(name, ':') ? 0 : sys_iface_number(name); /* it would cut at the colon */
+	return index && if_indextoname(index, out);
+}
+
+static tcpx_status wrong_entry(const struct expansion *e, const char *text)
+{
+	char without[ENTRY_MAX];
+
+	if (*text == '^') {
+		error_set(TCPX_ERR_INVALID, 0, "'%.60s': a ^ excludes only where the list begins",
+			  text);
+		return error_next("write ^A,B to exclude A and B, or name what is to be used");
+	}
+	if (has_port(text, without)) {
+		error_set(TCPX_ERR_INVALID, 0, "'%.60s' has a port, and what is bound to has none",
+			  text);
+		return error_next("write %.60s; the port is an option of its own", without);
+	}
+	error_set(TCPX_ERR_ADDRESS, 0, "%.60s is no interface and no address", text);
+	return name_choices(e);
+}
+
+static tcpx_status parse_address(char *text, struct entry *out)
+{
+	char *slash = strchr(text, '/'), *end = text + strlen(text);
+	bool good = true;
+
+	if (slash)
+		*slash = '\0';
+	if (*text == '[' && text[strlen(text) - 1] == ']') {
+		text[strlen(text) - 1] = '\0';
+		text++;
+	}
+	if (sys_addr_parse(text, 0, &out->addr) != TCPX_OK)
+		good = false;
+	else if (slash)
+		good = parse_bits(slash + 1, &out->addr, &out->prefix);
+	if (slash && slash < end)
+		*slash = '/';
+	out->kind = slash ? SUBNET : ADDRESS;
+	return good ? TCPX_OK : TCPX_ERR_INVALID;
+}
+
+static tcpx_status parse_entry(const struct expansion *e, char *text, struct entry *out)
+{
+	char copy[ENTRY_MAX];
+
+	*out = (struct entry){.text = text};
+	if (!*text) {
+		error_set(TCPX_ERR_INVALID, 0, "empty entry in the list of addresses to bind to");
+		return error_next("write it as IF or ADDRESS, with commas between");
+	}
+	if (strcmp(text, "localhost") == 0)
+		text = memcpy(copy, "127.0.0.1", sizeof("127.0.0.1"));
+	else
+		memcpy(copy, text, strlen(text) + 1);
+	if (parse_address(copy, out) == TCPX_OK)
+		return TCPX_OK;
+	if (out->kind == SUBNET) {
+		error_set(TCPX_ERR_INVALID, 0, "%.60s is no subnet", text);
+		return error_next("write it as 10.9.0.0/24 or fd09::/64");
+	}
+	if (*text == '=') {
+		out->kind = EXACT;
+		out->text = text + 1;
+		if (is_name(e, out->text, out->name) || e->without)
+			return TCPX_OK; /* what is not there is excluded */
+	} else if (is_glob(text)) {
+		out->kind = GLOB;
+		return TCPX_OK;
+	} else if (*text != '^') {
+		out->kind = NAMED;
+		if (is_name(e, text, out->name))
+			return TCPX_OK;
+		out->kind = BEGINNING;
+		for (unsigned i = 0; i < e->niface; i++)
+			if (!strncmp(e->ifaces[i].name, text, strlen(text)))
+				return TCPX_OK;
+		if (e->without)
+			return TCPX_OK;
+	}
+	return wrong_entry(e, out->text);
+}
+
+static bool entry_means(const struct entry *entry, const struct sys_iface *iface)
+{
+	switch (entry->kind) {
+	case SUBNET:
+		return sys_addr_same_subnet(&entry->addr, &iface->addr, entry->prefix);
+	case ADDRESS:
+		return sys_addr_same_subnet(&entry->addr, &iface->addr, 128);
+	case GLOB:
+		return !fnmatch(entry->text, iface->name, 0);
+	case BEGINNING:
+		return !strncmp(iface->name, entry->text, strlen(entry->text));
+	default:
+		return !strcmp(iface->name, entry->name);
+	}
+}
+
+static tcpx_status add_interface(struct expansion *e, const char *name)
+{
+	const struct sys_iface *first4 = NULL, *first6 = NULL, *link6 = NULL;
+	tcpx_status status = TCPX_OK;
+
+	for (unsigned i = 0; i < e->niface; i++) {
+		const struct sys_iface *iface = &e->ifaces[i];
+
+		if (strcmp(iface->name, name))
+			continue;
+		if (iface->addr.ss_family == AF_INET)
+			first4 = first4 ? first4 : iface;
+		else if (sys_addr_is_link_local(&iface->addr))
+			link6 = link6 ? link6 : iface;
+		else
+			first6 = first6 ? first6 : iface;
+	}
+	if (!first4 && !first6)
+		first6 = link6;
+	if (!first4 && !first6) {
+		error_set(TCPX_ERR_ADDRESS, 0, "interface %.32s is down or has no address", name);
+		return name_choices(e);
+	}
+	if (first4)
+		status = bind_add(e, &first4->addr);
+	if (status == TCPX_OK && first6)
+		status = bind_add(e, &first6->addr);
+	return status;
+}
+
+/* Interfaces that a pattern means: their names, or their first address in a subnet. */
+static tcpx_status add_matching(struct expansion *e, const struct entry *entry)
+{
+	tcpx_status status = TCPX_OK;
+	bool any = false;
+
+	for (unsigned i = 0; i < e->niface && status == TCPX_OK; i++) {
+		const struct sys_iface *iface = &e->ifaces[i];
+		bool again = false;
+
+		if (!iface->carrier || !entry_means(entry, iface))
+			continue;
+		for (unsigned k = 0; k < i; k++)
+			again |= !strcmp(e->ifaces[k].name, iface->name) &&
+				 e->ifaces[k].addr.ss_family == iface->addr.ss_family &&
+				 entry_means(entry, &e->ifaces[k]);
+		any = true;
+		if (entry->kind != SUBNET)
+			status = add_interface(e, iface->name);
+		else if (!again)
+			status = bind_add(e, &iface->addr);
+	}
+	if (any || status != TCPX_OK)
+		return status;
+	error_set(TCPX_ERR_ADDRESS, 0, "%.60s means no interface that is up with a carrier",
+		  entry->text);
+	return name_choices(e);
+}
+
+/* A link-local address is of one interface: written without, it has to be the only one. */
+static tcpx_status add_address(struct expansion *e, const struct entry *entry)
+{
+	struct sockaddr_storage addr = entry->addr;
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&addr;
+	const struct sys_iface *found = NULL;
+
+	if (sys_addr_is_any(&addr) || (addr.ss_family == AF_INET && sys_addr_is_loopback(&addr)))
+		return bind_add(e, &addr);
+	for (unsigned i = 0; i < e->niface; i++) {
+		const struct sys_iface *iface = &e->ifaces[i];
+		const struct sockaddr_in6 *ours = (const struct sockaddr_in6 *)&iface->addr;
+
+		if (!entry_means(entry, iface))
+			continue;
+		if (sys_addr_is_link_local(&addr) && in6->sin6_scope_id &&
+		    in6->sin6_scope_id != ours->sin6_scope_id)
+			continue;
+		if (sys_addr_is_link_local(&addr) && found) {
+			error_set(TCPX_ERR_ADDRESS, 0, "%.60s is on %s and on %s", entry->text,
+				  found->name, iface->name);
+			return error_next("write %.50s%%%s or %%%s", entry->text, found->name,
+					  iface->name);
+		}
+		found = found ? found : iface;
+	}
+	if (found)
+		return bind_add(e, &found->addr);
+	error_set(TCPX_ERR_ADDRESS, 0, "%.60s is no address of this machine", entry->text);
+	return name_choices(e);
+}
+
+/* What container engines and hypervisors name their bridges and the ends of their cables. */
+static int is_container(const char *name)
+{
+	static const char *const beginnings[] = {
+		"docker", "br-",  "veth", "cni",  "flannel",	  "cali",   "cilium", "lxc",  "lxd",
+		"virbr",  "vnet", "tunl", "kube", "nodelocaldns", "podman", "weave",  "dummy"};
+
+	for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); i++)
+		if (!strncmp(name, beginnings[i], strlen(beginnings[i])))
+			return 1;
+	return 0;
+}
+
+/* Mb/s; 0: it does not say. */
+static long speed_of(const char *name)
+{
+	char path[PATH_MAX], text[32] = "";
+	long speed;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/class/net/%s/speed", config_text(CONFIG_SYSFS), name);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	if (!fgets(text, sizeof(text), file))
+		text[0] = '\0';
+	fclose(file);
+	speed = strtol(text, NULL, 10);
+	return speed > 0 ? speed : 0;
+}
+
+static bool is_excluded(const struct expansion *e, const struct sys_iface *iface)
+{
+	struct entry entry;
+
+	for (char *text = e->list; text; text = *text ? text + strlen(text) + 1 : NULL)
+		if (*text && parse_entry(e, text, &entry) == TCPX_OK && entry_means(&entry, iface))
+			return true;
+	return false;
+}
+
+static bool is_candidate(const struct expansion *e, const struct sys_iface *iface)
+{
+	return !iface->loopback && iface->carrier && !is_container(iface->name) &&
+	       !sys_addr_is_link_local(&iface->addr) && !is_excluded(e, iface);
+}
+
+static tcpx_status add_auto(struct expansion *e)
+{
+	struct sockaddr_storage loopback;
+	long fastest = 0, speed;
+	tcpx_status status = TCPX_OK;
+
+	for (unsigned i = 0; i < e->niface; i++)
+		if (is_candidate(e, &e->ifaces[i]) &&
+		    (speed = speed_of(e->ifaces[i].name)) > fastest)
+			fastest = speed;
+	for (unsigned i = 0; i < e->niface && status == TCPX_OK && e->count < e->max; i++) {
+		const struct sys_iface *iface = &e->ifaces[i];
+		int again = 0;
+
+		for (unsigned k = 0; k < i; k++)
+			again |= is_candidate(e, &e->ifaces[k]) &&
+				 !strcmp(e->ifaces[k].name, iface->name);
+		if (!is_candidate(e, iface) || again)
+			continue;
+		speed = speed_of(iface->name);
+		if (!speed || speed * 2 >= fastest)
+			status = bind_add(e, &iface->addr);
+	}
+	if (status != TCPX_OK || e->count)
+		return status;
+	if (e->without) {
+		error_set(TCPX_ERR_ADDRESS, 0,
+			  "the list excludes every interface that could be "
+			  "used");
+		return name_choices(e);
+	}
+	LOG_INFO("no interface that leads to other hosts: loopback alone");
+	status = sys_addr_parse("127.0.0.1", 0, &loopback);
+	return status == TCPX_OK ? bind_add(e, &loopback) : status;
+}
+
+static tcpx_status add_entry(struct expansion *e, char *text)
+{
+	struct entry entry;
+	tcpx_status status;
+
+	if (strcmp(text, "auto") == 0 && !e->without)
+		return add_auto(e);
+	status = parse_entry(e, text, &entry);
+	if (status != TCPX_OK || e->without)
+		return status;
+	switch (entry.kind) {
+	case ADDRESS:
+		return add_address(e, &entry);
+	case NAMED:
+	case EXACT:
+		return add_interface(e, entry.name);
+	default:
+		return add_matching(e, &entry);
+	}
+}
+
+/* The next entry without the blanks around it, in place; *list moves after its comma. */
+static char *next_entry(char **list)
+{
+	char *text = *list, *end = text + strcspn(text, ",");
+
+	*list = *end ? end + 1 : NULL;
+	*end = '\0';
+	text += strspn(text, " \t");
+	end = text + strlen(text);
+	while (end > text && isspace((unsigned char)end[-1]))
+		*--end = '\0';
+	return text;
+}
+
+/* What is excluded becomes texts one after another in e->list, an empty one at the end. */
+static tcpx_status take_list(struct expansion *e, char *rest)
+{
+	char *to = e->list;
+	tcpx_status status = TCPX_OK;
+
+	while (rest && status == TCPX_OK) {
+		char *text = next_entry(&rest);
+		size_t bytes = strlen(text) + 1;
+
+		if (bytes > ENTRY_MAX)
+			return error_set(TCPX_ERR_INVALID, 0,
+					 "'%.60s...' is no interface and no address", text);
+		status = add_entry(e, text);
+		if (e->without)
+			to = (char *)memcpy(to, text, bytes) + bytes;
+	}
+	return status == TCPX_OK && e->without ? add_auto(e) : status;
+}
+
+tcpx_status sys_iface_expand_of(const char *list, const struct sys_iface *ifaces, unsigned nifaces,
+				struct sockaddr_storage *out_addrs, unsigned max,
+				unsigned *out_count)
+{
+	struct expansion e = {.ifaces = ifaces, .niface = nifaces, .out = out_addrs, .max = max};
+	size_t len = strlen(list);
+	char *copy = calloc(2, len + 2), *begin;
+	tcpx_status status;
+
+	if (!copy)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "list of addresses to bind to");
+	memcpy(copy, list, len);
+	begin = copy + strspn(copy, " \t");
+	e.without = *begin == '^';
+	e.list = e.without ? copy + len + 2 : NULL;
+	status = take_list(&e, begin + e.without);
+	free(copy);
+	if (status == TCPX_OK)
+		*out_count = e.count;
+	return status;
+}
+
+tcpx_status sys_iface_expand(const char *list, struct sockaddr_storage *out_addrs, unsigned max,
+			     unsigned *out_count)
+{
+	struct sys_iface *ifaces;
+	unsigned nifaces;
+	tcpx_status status = sys_iface_list(&ifaces, &nifaces);
+
+	if (status != TCPX_OK)
+		return status;
+	status = sys_iface_expand_of(list, ifaces, nifaces, out_addrs, max, out_count);
+	free(ifaces);
+	return status;
+}
