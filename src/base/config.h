@@ -140,6 +140,8 @@ enum config_type {
 	  "host memory goes as messages even where the plugin is made for GPU memory")             \
 	X(MESSAGE_BYTES, "TCPX_MESSAGE_BYTES", "", BYTES, "512K", 16 * CONFIG_KIB,                 \
 	  16 * CONFIG_MIB, "most bytes of a message; the smaller wish")                            \
+	X(MESSAGE_ABOVE, "TCPX_MESSAGE_ABOVE", "", BYTES, "16K", 0, 16 * CONFIG_MIB,               \
+	  "a transfer of more bytes goes as messages, by pieces of as many on average; 0: each")   \
 	X(PLUGIN_TIMEOUT_MS, "TCPX_PLUGIN_TIMEOUT_MS", "", MS, "20000", 100, 600000,               \
 	  "loading a plugin, and setting up a channel of messages, may take so long")              \
 	X(MESSAGE_TIMEOUT_MS, "TCPX_MESSAGE_TIMEOUT_MS", "", MS, "10000", 100, 600000,             \

@@ -128,15 +128,15 @@ static bool charge(struct core_link *link, struct core_xfer *xfer)
 
 	if (xfer->charged)
 		return true;
-	xfer->eager = total <= CORE_SMALL_BYTES && xfer->prog->nseg <= CORE_PIECES_MAX &&
+	xfer->eager = total <= CORE_SMALL_BYTES && !xfer->by_msg &&
+		      xfer->prog->nseg <= CORE_PIECES_MAX &&
 		      core_credit_take(link, FRAME_CREDIT_EAGER, total + CORE_NOTE_COST);
 	xfer->charged = xfer->eager || core_credit_take(link, FRAME_CREDIT_EAGER, CORE_NOTE_COST);
 	core_fill_want(link, &xfer->job);
 	return xfer->charged;
 }
 
-/* Fills SENDs behind the first one too, as far as the credit goes: charged in their order, since
- * the peer gives it back in that order. */
+/* Charges SENDs after the first one, too: in their order, as the peer gives the credit back. */
 void core_sends_charge(struct core_link *link)
 {
 	struct list_node *pos;

@@ -179,9 +179,9 @@ void core_message_cts(struct core_link *link, const struct frame *frame)
 	job->linear = 0;
 	job->at = (struct core_cursor){0};
 	job->end = frame->offset;
-	job->small = job->end <= link->cfg.small_bytes;
 	job->by_ref = send->by_ref && frame->flags & FRAME_F_REF;
-	job->by_msg = send->by_msg && frame->flags & FRAME_F_MSG && !job->by_ref && !job->small;
+	job->by_msg = send->by_msg && frame->flags & FRAME_F_MSG && !job->by_ref;
+	job->small = job->end <= link->cfg.small_bytes && !job->by_msg;
 	job->fills &= !job->by_ref && !job->by_msg;
 	job->staged = frame->flags & FRAME_F_STAGED && !job->by_ref && !job->by_msg;
 	if (job->staged)

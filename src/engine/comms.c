@@ -12,8 +12,7 @@
 #include "base/error.h"
 #include "sys/cuda.h"
 
-#define PLUGIN_DEFAULT "default"   /* where a TCPX plugin is installed */
-#define PIECE_MIN CORE_SMALL_BYTES /* smaller pieces are no messages: each has its own cost */
+#define PLUGIN_DEFAULT "default" /* where a TCPX plugin is installed */
 
 static uint32_t least(uint32_t a, uint32_t b)
 {
@@ -151,6 +150,7 @@ tcpx_status comms_session_open(struct engine_session *session, const tcpx_sessio
 	plugin->gpu = -1;
 	plugin->channels = channels ? channels : (uint32_t)config_u64(CONFIG_PLUGIN_CHANNELS);
 	plugin->message_bytes = (uint32_t)config_u64(CONFIG_MESSAGE_BYTES);
+	plugin->message_above = config_u64(CONFIG_MESSAGE_ABOVE);
 	plugin->sends = (uint32_t)config_u64(CONFIG_MAX_SEND_INFLIGHT);
 	plugin->receives = (uint32_t)config_u64(CONFIG_MAX_RECV_INFLIGHT);
 	plugin->setup_ns = (int64_t)config_u64(CONFIG_PLUGIN_TIMEOUT_MS) * CLOCK_MS_NS;
@@ -293,10 +293,11 @@ void comms_route(struct engine_request *request)
 {
 	struct core_xfer *xfer = &request->xfer;
 	const struct core_prog *prog = &request->prog;
+	const struct engine_plugin *plugin = request->peer->session->plugin;
 
 	xfer->by_msg = false;
-	if (xfer->by_ref || !request->peer->comms || prog->total <= CORE_SMALL_BYTES ||
-	    prog->total / prog->nseg < PIECE_MIN || !request->local_messages ||
+	if (xfer->by_ref || !request->peer->comms || prog->total <= plugin->message_above ||
+	    prog->total / prog->nseg < plugin->message_above || !request->local_messages ||
 	    !core_link_messages_up(&request->peer->core))
 		return;
 	switch (xfer->op) {

@@ -39,7 +39,8 @@ struct engine_plugin {
 	struct engine_nic nics[COMMS_NICS_MAX]; /* of the channels in turn */
 	unsigned nnics;
 	uint32_t channels, message_bytes, sends, receives;
-	uint32_t chunk; /* what the plugin cuts messages into; 0: it does not */
+	uint64_t message_above; /* up to here a transfer goes over tcp: messages cost more */
+	uint32_t chunk;		/* what the plugin cuts messages into; 0: it does not */
 	int64_t setup_ns, message_ns, rest_ns;
 	bool host; /* host memory goes as messages */
 	int gpu;   /* or that of this GPU; -1 */

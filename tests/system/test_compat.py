@@ -359,13 +359,15 @@ def test_settings_have_an_order(old):
     assert "[PERF] GPU: 4" in old.log("server.log")
 
 
-def test_transfer(played):
+def test_transfer(played, tmp_path):
     done = played.pair("tests/test_tcpx_transfer", 3)
     for role, one in zip(("server", "client"), done):
         assert one.stdout.splitlines()[-1] == "PASS transfer"
         assert_log(played.log(f"{role}.log"), "gpudirect")
     assert re.search(r"^ +23 +4 .* 0$", done[1].stdout, re.M)
     assert re.search(r"rx_devmem_pkts of this end: .*eth2 \+[1-9]", done[0].stdout)
+    # 4 times and a window before them, of each size: the 23 bytes went through the plugin, too
+    assert counted(tmp_path)["received_messages"] == 16
     done = played.pair("tests/test_tcpx_transfer", 3, UCCL_TCPX_PAYLOAD_BYTES="40")
     assert re.search(r"^ +40 +4 ", done[1].stdout, re.M)
 

@@ -342,6 +342,20 @@ def test_ends_that_cut_differently_agree_on_none(tool, plugin, env):
     assert "no channel of messages" in done.stderr
 
 
+@pytest.mark.parametrize("above, messages", [("0", True), ("22", True), ("23", False),
+                                             (None, False)])
+@pytest.mark.parametrize("op", ["write", "read", "send"])
+def test_few_bytes_go_as_messages_where_asked(tool, plugin, env, tmp_path, op, above, messages):
+    more = {"TCPX_MESSAGE_ABOVE": above} if above else {}
+    done = tool("perf", "--loopback", "--transport", "plugin", "--plugin", plugin, "--op", op,
+                "--size", "23", "--iters", "4", "--working-set", "4K", env=env | CHUNK | more)
+    assert done.returncode == 0, done.stderr
+    assert wrong_of(done) == ["0"]
+    found = counted(tmp_path)
+    assert (found["received_messages"] > 0) == messages
+    assert found["pages_in_use"] == found["violations"] == 0
+
+
 def test_both_ends_by_hand(tool, plugin, env):
     serve = Serve(tool, "--transport", "plugin", "--plugin", plugin, env=env | CHUNK)
     done = perf_to(serve, tool, "--transport", "tcp,plugin", "--plugin", plugin, env=env | CHUNK)

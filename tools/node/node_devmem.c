@@ -50,7 +50,8 @@ static tcpx_status judge_gpu(const struct node *node, const struct node_gpu *gpu
 	if (gpu->came && !messages_of(gpu, NULL)) {
 		(void)error_set(TCPX_ERR_UNSUPPORTED, 0,
 				"no devmem data: what came to GPU %u came over tcp", gpu->number);
-		return error_next("host memory, and pieces up to 16 KiB, do: see --mem and --size");
+		return error_next("host memory, and pieces up to TCPX_MESSAGE_ABOVE, do: see --mem "
+				  "and --size");
 	}
 	if (!must && !strcmp(cli_plugin_unpack(), CLI_HOST_RECV))
 		return TCPX_OK; /* that is what it is for */

@@ -18,8 +18,6 @@ enum perf_transport {
 #define PERF_TRANSPORTS "tcp|local|auto|plugin|gpudirect"
 #define PERF_OPS "write|read|send|notify|latency|pingpong"
 
-#define PERF_MESSAGES_ABOVE 16384 /* pieces up to it go over tcp with plugins as well */
-
 /* The subcommand's options; offsets of the option table point in here. */
 struct perf_options {
 	int loopback, busy_poll, bidir, no_check, inject_fault, ceiling, perf_lines, insecure;

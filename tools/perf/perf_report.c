@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/config.h"
 #include "base/error.h"
 #include "cli_devmem.h"
 #include "cli_json.h"
@@ -109,9 +110,9 @@ void perf_report_row(struct perf_report *r, const struct perf_row_plan *plan,
 		perf_meter_add(&r->sender,
 			       plan->op == PERF_OP_READ ? &result->remote : &result->local);
 	r->wrong += result->wrong_bytes;
-	r->messages_wanted |= plan->size / plan->batch > PERF_MESSAGES_ABOVE;
+	r->messages_wanted |= plan->size / plan->batch > config_u64(CONFIG_MESSAGE_ABOVE);
 	r->messages_came |= (plan->op == PERF_OP_READ || plan->bidir) &&
-			    plan->size / plan->batch > PERF_MESSAGES_ABOVE;
+			    plan->size / plan->batch > config_u64(CONFIG_MESSAGE_ABOVE);
 	note_best(r, plan, result);
 	if (r->json)
 		perf_json_row(r->json, &r->path, plan, result, ceiling);
