@@ -257,6 +257,7 @@ def test_chunks_in_turn_and_json(tool, plugin, gpus):
     assert [path["chunk"] for path in paths] == [65536, 1048576]
     assert {(path["transport"], path["plugin"], path["message_channels"])
             for path in paths} == {("gpudirect", plugin, 4)}
+    assert done.json["verdict"] == "ok"
     jsonschema = pytest.importorskip("jsonschema")
     text = (TOP / "docs/schema/perf.schema.json").read_text(encoding="utf-8")
     jsonschema.Draft7Validator(json.loads(text)).validate(done.json)
@@ -340,6 +341,29 @@ def test_ends_that_cut_differently_agree_on_none(tool, plugin, env):
     done = perf_to(serve, tool, "--transport", "plugin", "--plugin", plugin, env=env | CHUNK)
     assert done.returncode == 1
     assert "no channel of messages" in done.stderr
+
+
+def test_each_chunk_of_a_list_is_the_plugins(tool, plugin, gpus):
+    """A plugin reads its chunk once, so each row has a plugin of its own, at both ends."""
+    done = tool("perf", "--loopback", "--transport", "gpudirect", "--plugin", plugin, "--mem",
+                "cuda:0", "--remote-mem", "cuda:1", "--unpack", "d2d", "--verbose", "--chunk",
+                "64K,256K", "--size", "1M", "--iters", "2", "--working-set", "2M", env=gpus)
+    assert done.returncode == 0, done.stderr
+    assert wrong_of(done) == ["0"] * 2
+    set_here = re.findall(r"^# NCCL_DYNAMIC_CHUNK_SIZE=(\d+)  ", done.stderr, re.M)
+    assert set_here == ["65536", "65536", "262144", "262144"] or \
+        set_here == ["65536", "262144"], done.stderr
+
+
+def test_a_list_of_chunks_ends_at_the_first_failure(tool, plugin, gpus, with_json):
+    args = ["perf", "--loopback", "--transport", "gpudirect", "--plugin", plugin, "--mem",
+            "cuda:0", "--remote-mem", "cuda:1", "--unpack", "d2d", "--chunk", "64K,256K",
+            "--size", "1M", "--iters", "2", "--working-set", "2M", "--inject-fault"]
+    done = tool(*args, "--json", "-", env=gpus)
+    assert done.returncode == 4
+    found = json.loads(done.stdout)
+    assert found["verdict"] == "wrong_data"
+    assert [row["path"]["chunk"] for row in found["results"]] == [65536]
 
 
 @pytest.mark.parametrize("above, messages", [("0", True), ("22", True), ("23", False),

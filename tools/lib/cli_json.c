@@ -75,6 +75,55 @@ void cli_json_null(struct cli_json *parent, const char *key)
 	add(parent, key, json_null());
 }
 
+struct cli_json *cli_json_read(FILE *in)
+{
+	return (struct cli_json *)json_loadf(in, 0, NULL);
+}
+
+void cli_json_spread(struct cli_json *document, const char *key, const char *array)
+{
+	json_t *value = json_object_get((json_t *)document, key), *entry;
+	size_t i;
+
+	json_array_foreach(json_object_get((json_t *)document, array), i,
+			   entry) if (value && !json_object_get(entry, key)) incomplete |=
+		json_object_set(entry, key, value);
+}
+
+void cli_json_raise(struct cli_json *document, const char *array, const char *key, uint64_t by)
+{
+	json_t *entry;
+	size_t i;
+
+	json_array_foreach(json_object_get((json_t *)document, array), i, entry)
+	{
+		json_t *value = json_object_get(entry, key);
+
+		incomplete |= json_integer_set(value, json_integer_value(value) + (json_int_t)by);
+	}
+}
+
+void cli_json_extend(struct cli_json *document, struct cli_json *more, const char *array)
+{
+	json_t *from = json_object_get((json_t *)more, array);
+	json_t *into = json_object_get((json_t *)document, array);
+
+	if (from && into)
+		incomplete |= json_array_extend(into, from);
+	else if (from)
+		incomplete |= json_object_set((json_t *)document, array, from);
+}
+
+void cli_json_take(struct cli_json *document, struct cli_json *more, const char *key)
+{
+	json_t *value = json_object_get((json_t *)more, key);
+
+	if (value)
+		incomplete |= json_object_set((json_t *)document, key, value);
+	else
+		(void)json_object_del((json_t *)document, key);
+}
+
 int cli_json_write(struct cli_json *document, FILE *out, const char *path)
 {
 	int rc, err;
@@ -150,6 +199,35 @@ void cli_json_bool(struct cli_json *parent, const char *key, int value)
 void cli_json_null(struct cli_json *parent, const char *key)
 {
 	cli_json_object(parent, key);
+}
+
+struct cli_json *cli_json_read(FILE *in)
+{
+	(void)in;
+	return NULL;
+}
+
+void cli_json_spread(struct cli_json *document, const char *key, const char *array)
+{
+	(void)array;
+	cli_json_object(document, key);
+}
+
+void cli_json_raise(struct cli_json *document, const char *array, const char *key, uint64_t by)
+{
+	(void)by;
+	cli_json_spread(document, key, array);
+}
+
+void cli_json_extend(struct cli_json *document, struct cli_json *more, const char *array)
+{
+	(void)more;
+	cli_json_object(document, array);
+}
+
+void cli_json_take(struct cli_json *document, struct cli_json *more, const char *key)
+{
+	cli_json_extend(document, more, key);
 }
 
 int cli_json_write(struct cli_json *document, FILE *out, const char *path)

@@ -24,6 +24,17 @@ void cli_json_real(struct cli_json *parent, const char *key, double value);
 void cli_json_bool(struct cli_json *parent, const char *key, int value);
 void cli_json_null(struct cli_json *parent, const char *key);
 
+/* A document that a run of the tool has written; NULL: it is none. */
+struct cli_json *cli_json_read(FILE *in);
+
+/* Of documents that are read: the member key of the document goes to each entry of the array that
+ * has none; members of the entries of an array grow; an array gets the entries of another one's; a
+ * member is taken over, or goes where there is none. */
+void cli_json_spread(struct cli_json *document, const char *key, const char *array);
+void cli_json_raise(struct cli_json *document, const char *array, const char *key, uint64_t by);
+void cli_json_extend(struct cli_json *document, struct cli_json *more, const char *array);
+void cli_json_take(struct cli_json *document, struct cli_json *more, const char *key);
+
 /* The file to write to, "-" is stdout. NULL after a line on stderr. */
 FILE *cli_json_open(const char *path);
 

@@ -208,3 +208,15 @@ void perf_json_verdict(struct cli_json *json, const char *verdict, const char *e
 	if (error)
 		cli_json_text(json, "error", error);
 }
+
+void perf_json_merge(struct cli_json *json, struct cli_json *more, uint32_t first)
+{
+	cli_json_spread(more ? more : json, "path", "results");
+	if (!more)
+		return;
+	cli_json_raise(more, "message_channels", "path", first);
+	cli_json_extend(json, more, "results");
+	cli_json_extend(json, more, "message_channels");
+	cli_json_take(json, more, "verdict");
+	cli_json_take(json, more, "error");
+}

@@ -7,6 +7,10 @@
 #include "perf_plan.h"
 
 /* NULL after a line on stderr. */
+/* Rows and channels of another document, whose paths are numbered from first on; its verdict
+ * counts. NULL: the document itself becomes one to which others are added. */
+void perf_json_merge(struct cli_json *json, struct cli_json *more, uint32_t first);
+
 struct cli_json *perf_json_open(const struct perf_options *options);
 
 /* The document's path is the first one; where there are several each row carries its own. */

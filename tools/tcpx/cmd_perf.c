@@ -11,6 +11,7 @@
 #include "cli_json.h"
 #include "cli_output.h"
 #include "commands.h"
+#include "perf_chunks.h"
 #include "perf_host.h"
 #include "perf_memory.h"
 #include "perf_plan.h"
@@ -303,6 +304,9 @@ static int run(const struct cli_command *command, int argc, char **argv)
 	if (first < argc)
 		o.host = argv[first];
 	settle(command, no_local, &o);
+	/* Its plugin's chunk follows from it, which a plugin reads once. */
+	if (o.loopback && !o.host && o.chunks.count > 1 && uses(&o, PERF_TRANSPORT_GPUDIRECT))
+		return perf_chunks_run(&o, argc, argv);
 	rc = prepare_plugin(command, &o);
 	if (rc == CLI_GO)
 		rc = check(command, &o);
