@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/path_mtu.h"
 #include "engine/rails.h"
 #include "sys/addr.h"
 #include "sys/iface.h"
@@ -106,8 +107,11 @@ void carrier_look(struct engine_peer *peer, int64_t now_ns)
 	for (uint32_t i = 0; lives && i <= peer->nbulk; i++) {
 		struct engine_chan *chan = peer->chan[i];
 
-		if (chan && chan->stuck_ns >= peer->session->silent_ns)
-			chan_fail(chan, TCPX_ERR_PEER_SILENT, ETIMEDOUT);
+		if (!chan || chan->stuck_ns < peer->session->silent_ns)
+			continue;
+		if (path_mtu_in_vain(peer, chan))
+			return;
+		chan_fail(chan, TCPX_ERR_PEER_SILENT, ETIMEDOUT);
 	}
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A peer's life: created, attached to channels, up, dead, given back. */
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -367,7 +368,7 @@ static void channel_down(struct engine_peer *peer, struct engine_chan *chan, tcp
 {
 	struct engine_session *session = peer->session;
 	uint32_t channel = chan->index, up;
-	bool fatal = is_malformed(status), later;
+	bool fatal = is_malformed(status), later, replacing;
 	char what[COMMS_WHY_BYTES];
 
 	/* A peer that closes says goodbye before its channels end: hear it first. */
@@ -382,7 +383,8 @@ static void channel_down(struct engine_peer *peer, struct engine_chan *chan, tcp
 		comms_reason(chan->comms, status, what, sizeof(what));
 	else
 		text_format(what, sizeof(what), "channel %u: %s", channel,
-			    tcpx_status_text(status));
+			    err == EMSGSIZE ? "its full packets are lost, it gets smaller ones"
+					    : tcpx_status_text(status));
 	chan_stop(chan);
 	later = !fatal && comms_stopped(chan, what);
 	pthread_mutex_lock(&peer->lock);
@@ -391,7 +393,9 @@ static void channel_down(struct engine_peer *peer, struct engine_chan *chan, tcp
 	up = core_link_channels_up(&peer->core) - core_link_messages_up(&peer->core);
 	pthread_mutex_unlock(&peer->lock);
 	chan_put(chan);
-	if (fatal || !up || (!peer->counted_up && !later)) {
+	/* While channels are replaced, perhaps by both ends, the control link stands for it. */
+	replacing = peer->ctl && clock_now_ns() < peer->rails.replacing_ns;
+	if (fatal || (!up && !replacing) || (!peer->counted_up && !later)) {
 		/* The peer's fence told of the loss before our own socket did. */
 		peer_die(peer, status == TCPX_ERR_CHANNEL_LOST ? TCPX_ERR_PEER_RESET : status, err,
 			 what);

@@ -26,7 +26,7 @@ void peer_fill_hello(struct engine_session *session, struct wire_hello *hello)
 	memcpy(hello->name, session->name, sizeof(hello->name));
 	hello->channels = session->channels;
 	hello->chunk_bytes = session->chunk_bytes;
-	hello->features = WIRE_FEATURE_CREDITS;
+	hello->features = WIRE_FEATURE_CREDITS | WIRE_FEATURE_SEGMENTS;
 	if (!(session->flags & TCPX_SESSION_NO_LOCAL))
 		hello->features |= WIRE_FEATURE_LOCAL | WIRE_FEATURE_LOCAL_ANSWER;
 	hello->notify_budget = session->notify_budget;
@@ -392,6 +392,7 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 				 (unsigned long long)channels);
 	}
 	peer->nbulk = (uint32_t)channels;
+	peer->rails.segments_told = remote->features & WIRE_FEATURE_SEGMENTS;
 	peer->shared_memory.answers = remote->features & WIRE_FEATURE_LOCAL_ANSWER;
 	status = comms_peer_open(peer, &answer->messages);
 	if (status != TCPX_OK) {

@@ -12,6 +12,7 @@
 #include "engine/carrier.h"
 #include "engine/comms.h"
 #include "engine/early.h"
+#include "engine/path_mtu.h"
 #include "engine/peer_route.h"
 #include "engine/rails.h"
 #include "engine/share.h"
@@ -65,6 +66,7 @@ void peer_send_fences(struct engine_peer *peer)
 		frame.epoch = fence->epoch;
 		frame.linear = fence->applied;
 		frame.payload_bytes = fence->count * WIRE_REFUSAL_BYTES;
+		frame.offset = path_mtu_told(peer, fence->channel);
 		peer_ctl_send(peer, &frame, payload);
 		free(payload);
 		free(fence);
@@ -87,6 +89,8 @@ static tcpx_status take_fence(struct engine_peer *peer, const struct frame *fram
 	cursor = wire_cursor_of(payload, frame->payload_bytes);
 	while (count < max && (more = wire_get_refusal(&cursor, &nacks[count].seq, &why)) > 0)
 		nacks[count++].status = why;
+	if (frame->key < CORE_CHANNELS_MAX)
+		path_mtu_take(peer, (uint32_t)frame->key, frame->offset);
 	pthread_mutex_lock(&peer->lock);
 	if (frame->key >= CORE_CHANNELS_MAX || more < 0)
 		status = TCPX_ERR_PROTOCOL;
@@ -324,6 +328,9 @@ static void beat(struct engine_peer *peer, int64_t now_ns)
 	carrier_look(peer, now_ns);
 	comms_beat(peer, now_ns);
 	rails_look(peer, now_ns);
+	path_mtu_look(peer, now_ns);
+	if (peer->died)
+		return;
 	sample(peer, now_ns);
 	pthread_mutex_lock(&peer->lock);
 	if (!list_empty(&peer->early_notes) && peer->core_ready && !peer->core.dead)

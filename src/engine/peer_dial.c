@@ -12,6 +12,7 @@
 #include "engine/calls.h"
 #include "engine/carrier.h"
 #include "engine/comms.h"
+#include "engine/path_mtu.h"
 #include "engine/peer_route.h"
 #include "engine/rails.h"
 #include "sys/addr.h"
@@ -144,6 +145,7 @@ static void dial_tcp(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
 		peer_route_hello(peer, &opts[i], WIRE_ROLE_DATA);
 		opts[i].hello.channel = (uint16_t)channel;
 		opts[i].hello.epoch = epoch;
+		opts[i].segment_bytes = path_mtu_channel(peer, dial->ways[i].rail);
 	}
 	status = ctl_race_start(&engine_runtime.loop, &race, dial, &dial->race);
 	if (status == TCPX_OK) {
@@ -275,6 +277,7 @@ static bool dial_control(struct engine_peer *peer)
 	for (unsigned i = 0; i < race.count; i++) {
 		peer_route_opts(&dial->ways[i], &opts[i]);
 		opts[i].hello = peer->dial_hello;
+		opts[i].segment_bytes = path_mtu_control(&dial->ways[i]);
 		opts[i].deadline_ns = peer->connect_deadline_ns;
 		memcpy(opts[i].key, peer->dial_key, sizeof(opts[i].key));
 	}
@@ -441,6 +444,7 @@ void peer_dial_control(struct engine_peer *peer)
 	for (unsigned i = 0; i < race.count; i++) {
 		peer_route_opts(&dial->ways[i], &opts[i]);
 		peer_route_hello(peer, &opts[i], WIRE_ROLE_CONTROL);
+		opts[i].segment_bytes = path_mtu_control(&dial->ways[i]);
 		opts[i].deadline_ns = clock_now_ns() + CLOCK_S_NS;
 		if (opts[i].deadline_ns > limit)
 			opts[i].deadline_ns = limit;

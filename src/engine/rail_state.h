@@ -14,15 +14,29 @@
 struct ctl_dial;
 
 struct peer_rail {
-	bool dead;	/* it did not lead to the peer at the last attempt */
-	bool back;	/* it does again: its channels come back to it */
-	uint32_t tries; /* attempts in vain, which space the next one */
-	int64_t due_ns; /* when a dead one is tried again */
+	bool dead;		/* it did not lead to the peer at the last attempt */
+	bool back;		/* it does again: its channels come back to it */
+	uint16_t segment_bytes; /* most payload of a packet, where full ones are lost; or 0 */
+	uint32_t tries;		/* attempts in vain, which space the next one */
+	int64_t due_ns;		/* when a dead one is tried again */
 	int64_t back_ns;
 };
 
+/* What is known of full-sized packets on a channel (path_mtu.c). Both sides. */
+struct path_hole {
+	uint32_t epoch;
+	uint32_t timeouts; /* of a stalled one, that have to come; 0: not known yet */
+	uint8_t in_vain;   /* channels in a row that carried nothing */
+	uint16_t told;	   /* what the dialler is to keep to, told with the fence */
+	uint64_t acked_bytes;
+	int64_t began_ns, stalled_ns;
+};
+
 struct peer_rails {
-	struct peer_rail at[ENGINE_RAILS_MAX];
+	struct peer_rail at[ENGINE_RAILS_MAX + 1]; /* the last: of sources that are no rail */
+	struct path_hole holes[CORE_CHANNELS_MAX];
+	bool segments_told, hole_said;
+	int64_t replacing_ns; /* until then channels that we gave up are dialled again */
 	uint8_t of_channel[CORE_CHANNELS_MAX]; /* the rail that the channel was dialled over */
 	struct ctl_dial *probe;		       /* of the rail probed */
 	uint32_t probed;

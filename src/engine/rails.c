@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "engine/carrier.h"
 #include "engine/comms.h"
+#include "engine/path_mtu.h"
 #include "sys/addr.h"
 #include "sys/iface.h"
 
@@ -74,6 +75,7 @@ void rail_failed(struct engine_peer *peer, const struct peer_way *way, tcpx_stat
 		rail->tries = 0;
 	rail->dead = true;
 	rail->back = false;
+	rail->segment_bytes = 0; /* it was not the size of packets */
 	again_later(rail);
 	say(peer, way, status);
 }
@@ -140,12 +142,10 @@ static void probe(struct engine_peer *peer, uint32_t at)
 
 /* Channels that went elsewhere leave the connection that they have and dial the rail; one stays, or
  * the peer would be lost. */
-static void come_back(struct engine_peer *peer)
+static void come_back(struct engine_peer *peer, int64_t now_ns)
 {
-	uint32_t up = 0, away = 0;
+	uint32_t up = path_mtu_settled(peer, now_ns), away = 0;
 
-	for (uint32_t i = 0; i <= peer->nbulk; i++)
-		up += peer->chan[i] && !atomic_load(&peer->chan[i]->failed) && !comms_slot(peer, i);
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
 		uint32_t home = peer_route_home(peer, i);
 		struct engine_chan *chan = peer->chan[i];
@@ -157,7 +157,7 @@ static void come_back(struct engine_peer *peer)
 		if (up < 2)
 			continue;
 		up--;
-		chan_fail(chan, TCPX_ERR_CHANNEL_LOST, 0);
+		path_mtu_replace(chan, 0);
 	}
 	for (uint32_t i = 0; i < peer->session->nrails && !away; i++)
 		peer->rails.at[i].back = false;
@@ -167,7 +167,7 @@ void rails_look(struct engine_peer *peer, int64_t now_ns)
 {
 	if (!peer->dialler || !peer->counted_up)
 		return;
-	come_back(peer);
+	come_back(peer, now_ns);
 	for (uint32_t i = 0; i < peer->session->nrails && !peer->rails.probe; i++) {
 		struct peer_rail *rail = &peer->rails.at[i];
 

@@ -50,7 +50,9 @@ struct net_message_counts {
 struct net_chan_info {
 	char congestion[16];
 	uint64_t busy_ns, rwnd_limited_ns, sndbuf_limited_ns, retransmits, rtt_ns;
-	uint64_t unacked_bytes;
+	uint64_t unacked_bytes, acked_bytes;
+	uint32_t segment_bytes; /* payload of a full packet */
+	uint32_t timeouts;	/* in a row, each of which sent the oldest packet again */
 	uint64_t last_ack_ms, last_send_ms; /* ago; of packets with payload, sent again or not */
 	uint64_t stuck_ns;		    /* for so long the oldest message has not been taken */
 	const char *copy; /* how bulk bytes move: "ring", "memcpy", ...; or NULL */

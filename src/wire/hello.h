@@ -35,6 +35,7 @@ enum wire_feature {
 	WIRE_FEATURE_CREDITS = 1u << 1, /* staging credits (decision 23) */
 	/* says whether it takes a same-host channel, before bytes go there */
 	WIRE_FEATURE_LOCAL_ANSWER = 1u << 2,
+	WIRE_FEATURE_SEGMENTS = 1u << 3, /* FENCE says how large packets may be */
 };
 
 /* Channels of messages (docs/design/messages.md): wanted, granted. All 0: none. */

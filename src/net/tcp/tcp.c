@@ -280,6 +280,9 @@ static void tcp_info_get(const struct net_chan *base, struct net_chan_info *out_
 		out_info->retransmits = info.tcpi_total_retrans;
 		out_info->rtt_ns = (uint64_t)info.tcpi_rtt * 1000;
 		out_info->last_ack_ms = info.tcpi_last_ack_recv;
+		out_info->acked_bytes = info.tcpi_bytes_acked;
+		out_info->segment_bytes = info.tcpi_snd_mss;
+		out_info->timeouts = info.tcpi_retransmits;
 		out_info->last_send_ms = info.tcpi_last_data_sent;
 	}
 	if (!ioctl(chan->fd, SIOCOUTQ, &queued) && queued > 0)
