@@ -37,12 +37,14 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_memory_devices(enum tcpx_mem_kind kind
 /**
  * Registers memory. Overlapping and duplicate registrations are legal and independent; those of the
  * same memory with TCPX_REGION_STABLE are counted: the token is good until the last one goes.
+ * Memory that vanishes meanwhile (a file is truncated) ends the requests that use it, see
+ * tcpx_region(3).
  * @param addr,length the memory, length > 0; stays the caller's and must live until deregistered
  * @return TCPX_OK; ERR_INVALID (NULL, zero, wrap-around, no such device, not memory of that kind
- *         and device); ERR_UNSUPPORTED (kind not in this build, no driver, memory that cannot be
- *         moved: the reason is in the last error); ERR_EXISTS (TCPX_REGION_STABLE, and what was
- *         registered here before was freed but not deregistered); ERR_NO_MEMORY; ERR_LIMIT;
- *         ERR_SYSTEM (the device's driver). @threads any.
+ *         and device, a right that the mapping does not allow); ERR_UNSUPPORTED (kind not in this
+ *         build, no driver, memory that cannot be moved: the reason is in the last error);
+ *         ERR_EXISTS (TCPX_REGION_STABLE, and what was registered here before was freed but not
+ *         deregistered); ERR_NO_MEMORY; ERR_LIMIT; ERR_SYSTEM (the device's driver). @threads any.
  */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_region_register(tcpx_session *session, void *addr,
 							  uint64_t length,

@@ -21,6 +21,7 @@ struct core_prog {
 	void *const *local;	/* the engine's regions, opaque here */
 	const uint64_t *remote; /* region keys */
 	uint32_t nlocal, nremote;
+	int vanishing; /* the engine's: some local region may lose pages at any time */
 };
 
 struct core_cursor {

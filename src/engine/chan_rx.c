@@ -11,7 +11,9 @@
 #include "engine/hold.h"
 #include "engine/rx_into.h"
 #include "engine/stage.h"
+#include "engine/vanish.h"
 #include "engine/warm.h"
+#include "sys/user.h"
 #include "wire/frame_codec.h"
 
 #define AHEAD_BULK 1024u	/* read beyond a large payload: trailer, next header, a table */
@@ -118,20 +120,44 @@ static void advance(struct chan_rx *rx, uint64_t bytes)
 	}
 }
 
-/* Payload bytes that lie in the buffer already. The frame's call is under way. */
-static void copy_buffered(struct chan_rx *rx)
+/* The destination is not mapped any more: this chunk ends here, the channel lives. */
+static void refuse_gone(struct chan_rx *rx)
 {
+	rx_refuse(rx, rx->core.kind == CORE_RX_PROG ? TCPX_ERR_INVALID : TCPX_ERR_REMOTE);
+}
+
+/* How many of the piece's bytes were copied: fewer where it has vanished. */
+static size_t put_piece(const struct chan_rx *rx, const struct iovec *piece)
+{
+	if (rx->vanishing && !rx->aborted)
+		return sys_user_write(piece->iov_base, rx->buf + rx->used, piece->iov_len);
+	memcpy(piece->iov_base, rx->buf + rx->used, piece->iov_len);
+	return piece->iov_len;
+}
+
+/* Payload bytes that lie in the buffer already. The frame's call is under way. */
+static void copy_buffered(struct engine_chan *chan)
+{
+	struct chan_rx *rx = &chan->rx;
 	struct iovec iov[NET_IOV_MAX];
 
 	while (rx->left && rx->used < rx->have) {
-		uint64_t bytes;
+		uint64_t bytes, done = 0;
 		uint32_t n = destination(rx, iov, rx->have - rx->used, &bytes), i;
 
 		for (i = 0; i < n; i++) {
-			memcpy(iov[i].iov_base, rx->buf + rx->used, iov[i].iov_len);
-			rx->used += (uint32_t)iov[i].iov_len;
+			size_t got = put_piece(rx, &iov[i]);
+
+			rx->used += (uint32_t)got;
+			done += got;
+			if (got < iov[i].iov_len)
+				break;
 		}
-		advance(rx, bytes);
+		if (i < n)
+			vanish_sink(chan, &iov[i], n - i);
+		advance(rx, done);
+		if (i < n)
+			refuse_gone(rx);
 	}
 }
 
@@ -157,7 +183,7 @@ static int take_header(struct engine_chan *chan)
 		return status;
 	if (have < FRAME_HEADER_BYTES + rx->frame.table_bytes)
 		return 0;
-	rx->aborted = rx->torn = false;
+	rx->aborted = rx->torn = rx->vanishing = false;
 	rx->verdict = TCPX_OK;
 	rx->niov = rx->at = 0;
 	rx->beyond = 0;
@@ -249,7 +275,7 @@ static tcpx_status parse(struct engine_chan *chan)
 			step = take_header(chan);
 			break;
 		case RX_PAYLOAD:
-			copy_buffered(rx);
+			copy_buffered(chan);
 			if (rx->left)
 				step = 0;
 			else
@@ -308,6 +334,7 @@ static tcpx_status receive(struct engine_chan *chan, uint64_t *out_bytes, bool *
 		iov[n++] = (struct iovec){rx->buf + rx->have, room};
 		offered += room;
 	}
+	chan->net->rx_vanishing = rx->vanishing && direct && !rx->aborted;
 	status = chan->net->ops->recv(chan->net, iov, (int)n, &got);
 	if (status == TCPX_OK) {
 		uint64_t take = got < direct ? got : direct;
@@ -322,13 +349,14 @@ static tcpx_status receive(struct engine_chan *chan, uint64_t *out_bytes, bool *
 		*out_bytes += got;
 		*out_all = got < offered;
 	} else if (rx->state != RX_HEADER) {
+		if (status == TCPX_ERR_INVALID && !rx->aborted)
+			vanish_sink(chan, iov, n - (direct == rx->left));
 		pthread_mutex_lock(&peer->lock);
 		pause_call(chan);
 		pthread_mutex_unlock(&peer->lock);
 	}
 	if (status == TCPX_ERR_INVALID && !rx->aborted) {
-		/* The destination is not mapped: this chunk ends here, the channel lives. */
-		rx_refuse(rx, rx->core.kind == CORE_RX_PROG ? TCPX_ERR_INVALID : TCPX_ERR_REMOTE);
+		refuse_gone(rx);
 		return TCPX_OK;
 	}
 	return status;

@@ -10,6 +10,8 @@
 #include "engine/prefill.h"
 #include "engine/share.h"
 #include "engine/stage.h"
+#include "engine/tx_table.h"
+#include "engine/vanish.h"
 #include "engine/warm.h"
 #include "wire/frame_codec.h"
 #include "wire/table.h"
@@ -46,54 +48,10 @@ static uint32_t map_local(const struct core_prog *prog, struct core_cursor at, u
 	return n;
 }
 
-static uint32_t encode_table(const struct core_tx *tx, uint8_t *out)
-{
-	uint64_t bytes =
-		tx->frame.type == FRAME_READ_REQ ? tx->frame.offset : tx->frame.payload_bytes;
-	struct wire_table_writer writer;
-	struct core_cursor at = tx->at;
-
-	wire_table_begin(&writer, out, FRAME_TABLE_MAX);
-	while (bytes) {
-		const struct core_seg *seg = &tx->prog->seg[at.seg];
-		uint64_t left = core_seg_length(tx->prog, at.seg) - at.off;
-		uint64_t take = left < bytes ? left : bytes;
-
-		wire_table_put(&writer, tx->prog->remote[seg->remote], seg->remote_off + at.off,
-			       take);
-		bytes -= take;
-		at.seg++;
-		at.off = 0;
-	}
-	return (uint32_t)wire_table_end(&writer);
-}
-
 /* A chunk whose payload the peer fetches: nothing but a header and its tables goes out. */
 static bool by_reference(const struct frame *frame)
 {
 	return frame->flags & FRAME_F_REF && frame->payload_bytes;
-}
-
-/* Where the payload lies: in regions that the peer has mapped, by their numbers. */
-static uint32_t encode_sources(const struct core_tx *tx, uint8_t *out)
-{
-	uint64_t bytes = tx->frame.payload_bytes;
-	struct wire_table_writer writer;
-	struct core_cursor at = tx->at;
-
-	wire_table_begin(&writer, out, FRAME_TABLE_MAX);
-	while (bytes) {
-		const struct core_seg *seg = &tx->prog->seg[at.seg];
-		const struct mem_region *region = tx->prog->local[seg->local];
-		uint64_t left = core_seg_length(tx->prog, at.seg) - at.off;
-		uint64_t take = left < bytes ? left : bytes;
-
-		wire_table_put(&writer, region->serial, seg->local_off + at.off, take);
-		bytes -= take;
-		at.seg++;
-		at.off = 0;
-	}
-	return (uint32_t)wire_table_end(&writer);
 }
 
 static void put_trailer(const struct frame *frame, bool valid, uint8_t *out)
@@ -111,10 +69,10 @@ static void put_header(struct chan_tx *tx)
 	uint8_t *out = tx->buf + tx->end;
 
 	if (tx->frame.table)
-		frame->table_bytes = encode_table(&tx->frame, out + FRAME_HEADER_BYTES);
+		frame->table_bytes = tx_table_encode(&tx->frame, out + FRAME_HEADER_BYTES);
 	if (by_reference(frame)) {
 		frame->follows =
-			encode_sources(&tx->frame, out + FRAME_HEADER_BYTES + frame->table_bytes);
+			tx_table_sources(&tx->frame, out + FRAME_HEADER_BYTES + frame->table_bytes);
 		frame->table_bytes += frame->follows;
 		atomic_fetch_add_explicit(&share_gate, 1, memory_order_release);
 	}
@@ -128,25 +86,28 @@ void chan_tx_slices_put(struct engine_chan *chan)
 		prefill_put(chan->tx.slices[--chan->tx.nslices]);
 }
 
-static void copy_payload(struct chan_tx *tx)
+/* False: some of it has vanished, and the frame goes as aborted. */
+static bool copy_payload(struct engine_chan *chan)
 {
+	struct chan_tx *tx = &chan->tx;
 	const struct core_tx *frame = &tx->frame;
-	uint32_t i, n;
+	bool whole = true;
 
 	if (frame->bytes) {
 		memcpy(tx->buf + tx->end, frame->bytes, frame->frame.payload_bytes);
-		tx->end += frame->frame.payload_bytes;
 	} else {
-		n = tx->nslices;
+		uint32_t n = tx->nslices;
+
 		if (!n)
 			n = map_local(frame->prog, frame->at, frame->frame.payload_bytes, tx->iov);
-		for (i = 0; i < n; i++) {
-			memcpy(tx->buf + tx->end, tx->iov[i].iov_base, tx->iov[i].iov_len);
-			tx->end += (uint32_t)tx->iov[i].iov_len;
-		}
+		whole = vanish_gather(tx, tx->iov, n, tx->buf + tx->end);
+		if (!whole)
+			vanish_source(chan, tx->iov, n);
 	}
-	put_trailer(&frame->frame, true, tx->buf + tx->end);
+	tx->end += frame->frame.payload_bytes;
+	put_trailer(&frame->frame, whole, tx->buf + tx->end);
 	tx->end += FRAME_TRAILER_BYTES;
+	return whole;
 }
 
 /* The payload goes from where it lies. */
@@ -182,6 +143,7 @@ static void claim(struct engine_chan *chan)
 	tx->staged = frame->prog && frame->frame.payload_bytes && frame->job->fills;
 	if (tx->staged)
 		tx->nslices = prefill_claim(frame, tx->slices, tx->iov);
+	tx->vanishing = frame->prog && !tx->staged && frame->prog->vanishing;
 	tx->held = hold_frame(chan);
 }
 
@@ -213,7 +175,7 @@ static void gather(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
 	struct chan_tx *tx = &chan->tx;
-	bool sent = false;
+	bool sent = false, valid = true;
 
 	for (;;) {
 		bool room = !tx->big && tx->end < BATCH_BYTES &&
@@ -222,8 +184,10 @@ static void gather(struct engine_chan *chan)
 		int got = 0;
 
 		pthread_mutex_lock(&peer->lock);
+		if (sent && !valid)
+			core_tx_spoiled(&peer->core, chan->index, TCPX_ERR_INVALID);
 		if (sent)
-			core_tx_sent(&peer->core, chan->index, true);
+			core_tx_sent(&peer->core, chan->index, valid);
 		if (room)
 			got = core_tx_next(&peer->core, chan->index, &tx->frame);
 		if (got)
@@ -239,7 +203,7 @@ static void gather(struct engine_chan *chan)
 			continue;
 		}
 		put_header(tx);
-		sent = true;
+		sent = valid = true;
 		if (by_reference(&tx->frame.frame))
 			continue;
 		if (tx->frame.frame.payload_bytes > ENGINE_COPY_BYTES ||
@@ -248,7 +212,7 @@ static void gather(struct engine_chan *chan)
 			return;
 		}
 		if (tx->frame.frame.payload_bytes)
-			copy_payload(tx);
+			valid = copy_payload(chan);
 		chan_tx_slices_put(chan);
 	}
 }
@@ -364,6 +328,7 @@ static tcpx_status call_out(struct engine_chan *chan, size_t *out_bytes)
 	int n = (int)build(tx, iov, &user, &users);
 
 	warm_read(iov, (uint32_t)n);
+	chan->net->tx_vanishing = tx->big && tx->vanishing && !tx->aborted;
 	/* A notification's bytes are the link's, and go with it. */
 	if (ops->lend && tx->big && tx->frame.prog && tx->left && !tx->aborted)
 		return ops->lend(chan->net, iov, n, out_bytes);
@@ -395,8 +360,10 @@ static tcpx_status send_once(struct engine_chan *chan, uint64_t *sum)
 	if (!tx->big)
 		return status;
 	over = status == TCPX_ERR_INVALID && !tx->aborted && !tx->torn;
-	if (over)
+	if (over) {
+		vanish_source(chan, tx->iov + tx->at, tx->niov - tx->at);
 		abort_rest(chan, chan->net->ops->lend != NULL);
+	}
 	if (!done)
 		lent_now(chan, &lent);
 	pthread_mutex_lock(&peer->lock);

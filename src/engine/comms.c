@@ -272,8 +272,9 @@ bool comms_takes(const struct engine_session *session, const struct mem_region *
 
 	if (!plugin)
 		return false;
+	/* A plugin reads memory by itself, and may not bear that it vanishes. */
 	if (plugin->host && !region->kind->staged)
-		return true;
+		return !mem_region_vanishes(region);
 	return region->kind->kind == TCPX_MEM_CUDA && plugin->gpu == (int)region->device;
 }
 

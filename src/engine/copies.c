@@ -65,6 +65,7 @@ static tcpx_status piece_add(struct stage_copies *copies, struct stage_part *par
 	copies->pieces[copies->npieces++] = (struct mem_piece){region->base + offset, length};
 	copies->bytes += length;
 	part->copy.npieces++;
+	part->copy.vanishing |= mem_region_vanishes(region);
 	return TCPX_OK;
 }
 

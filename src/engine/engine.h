@@ -97,7 +97,7 @@ struct chan_tx {
 	uint32_t trailer_sent;
 	struct prefill_slice *slices[CHAN_SLICES_MAX]; /* staged source: where it was filled */
 	uint32_t nslices;
-	bool staged;		    /* source */
+	bool staged, vanishing;	    /* source; it may vanish, and is sent from where it lies */
 	struct engine_stage *stage; /* staged source: a slot of its own */
 	_Atomic int filling;
 	bool held;	  /* the slices stay as they are until the peer has taken the frame */
@@ -124,9 +124,9 @@ struct chan_rx {
 	struct core_cursor next; /* of a program: the first piece that iov has no room for */
 	uint64_t beyond;	 /* bytes from there on */
 	uint64_t left;
-	bool aborted;	     /* the rest goes to scratch */
-	bool bulk;	     /* the last frame was large: read little ahead */
-	tcpx_status verdict; /* of a DATA frame's access */
+	bool aborted, vanishing; /* the rest goes to scratch; iov is memory that may vanish */
+	bool bulk;		 /* the last frame was large: read little ahead */
+	tcpx_status verdict;	 /* of a DATA frame's access */
 	struct chan_held *held;
 	uint32_t nheld, cap_held;
 	bool torn; /* some of it was taken back by the sender: the frame counts as aborted */
@@ -285,11 +285,11 @@ struct engine_request {
 	struct list_node done;	  /* session->done, peer->buried or peer->early */
 	bool early;		  /* peer lock: waits in peer->early */
 	bool in_done, io_held, zombie;
-	bool sends;			      /* who posts it sends the first of it */
-	bool local_staged, remote_staged;     /* as the regions say */
-	bool local_shares, remote_shares;     /* all of it is memory that can go by reference */
-	bool local_messages, remote_messages; /* the same, as messages */
-	uint64_t post_seq;
+	bool sends;			       /* who posts it sends the first of it */
+	bool local_staged, remote_staged;      /* as the regions say */
+	bool local_shares, remote_shares;      /* all of it is memory that can go by reference */
+	bool local_messages, remote_messages;  /* the same, as messages */
+	uint64_t post_seq, gone_at, gone_base; /* peer lock; memory that vanished: offset, region */
 	int64_t posted_ns;
 	tcpx_completion completion;
 };

@@ -146,8 +146,9 @@ static tcpx_status hook_deliver(void *arg, struct core_xfer *xfer, const void *d
 	const unsigned char *from = data;
 	uint32_t i;
 
+	/* Under the lock neither a device nor the kernel is asked to copy. */
 	for (i = 0; i < prog->nlocal; i++)
-		if (((const struct mem_region *)prog->local[i])->kind->staged)
+		if (prog->vanishing || ((const struct mem_region *)prog->local[i])->kind->staged)
 			return stage_deliver(arg, LIST_ENTRY(xfer, struct engine_request, xfer),
 					     data, bytes);
 	for (i = 0; i < prog->nseg && bytes; i++) {

@@ -21,7 +21,8 @@ struct builder {
 	uint32_t cap_regions, cap_keys;
 	uint64_t last_local, last_remote;
 	uint32_t last_local_at, last_remote_at;
-	size_t at; /* segment being looked at */
+	uint32_t needs; /* enum mem_traits, of local memory */
+	size_t at;	/* segment being looked at */
 };
 
 static uint32_t *idmap_find(struct idmap *map, uint64_t id, bool *out_new)
@@ -68,6 +69,7 @@ static tcpx_status local_add(struct builder *b, uint64_t id, uint32_t *out_index
 {
 	struct engine_request *request = b->request;
 	struct mem_region *region;
+	tcpx_status status;
 
 	if (request->nregions == b->cap_regions) {
 		uint32_t cap = b->cap_regions ? b->cap_regions * 2 : 8;
@@ -83,10 +85,14 @@ static tcpx_status local_add(struct builder *b, uint64_t id, uint32_t *out_index
 	if (!region)
 		return error_set(TCPX_ERR_STALE, 0, "segment %zu: local region is not registered",
 				 b->at);
-	if (mem_region_same(region) != TCPX_OK) {
+	status = mem_region_same(region);
+	if (status == TCPX_OK)
+		status = mem_region_allows(region, b->needs);
+	if (status != TCPX_OK) {
 		mem_region_put(region);
-		return TCPX_ERR_STALE;
+		return status;
 	}
+	request->prog.vanishing |= mem_region_vanishes(region);
 	request->regions[request->nregions] = region;
 	*out_index = request->nregions++;
 	return TCPX_OK;
@@ -228,7 +234,8 @@ static tcpx_status add(struct builder *b, const tcpx_segment *segment, bool remo
 tcpx_status program_build(struct engine_request *request, enum tcpx_op op,
 			  const tcpx_segment *segments, size_t count)
 {
-	struct builder b = {.request = request};
+	bool reads = op == TCPX_OP_WRITE || op == TCPX_OP_SEND;
+	struct builder b = {.request = request, .needs = reads ? MEM_CAN_READ : MEM_CAN_WRITE};
 	struct core_prog *prog = &request->prog;
 	tcpx_status status = TCPX_OK;
 	bool remote = op == TCPX_OP_WRITE || op == TCPX_OP_READ;

@@ -316,6 +316,7 @@ static tcpx_status start(struct engine_request *request)
 	atomic_fetch_add(&session->active, 1);
 	request->post_seq = ++peer->post_seq;
 	request->posted_ns = clock_now_ns();
+	request->gone_base = 0;
 	if (!peer->core_ready) {
 		early_add(request);
 		return TCPX_OK;

@@ -6,6 +6,7 @@
 #include "engine/calls.h"
 #include "engine/comms.h"
 #include "engine/lead.h"
+#include "engine/vanish.h"
 #include "sys/futex.h"
 
 static tcpx_status look(struct engine_request *request, uint64_t id, tcpx_completion *out)
@@ -136,6 +137,7 @@ tcpx_status engine_request_error(struct engine_session *session, uint64_t id, tc
 	struct engine_peer *peer;
 	const char *lost = "";
 	tcpx_status status;
+	char gone[96];
 
 	if (!request)
 		return TCPX_ERR_STALE;
@@ -147,14 +149,15 @@ tcpx_status engine_request_error(struct engine_session *session, uint64_t id, tc
 	pthread_mutex_lock(&peer->lock);
 	if (completion.status == TCPX_ERR_CHANNEL_LOST && peer->comms)
 		lost = peer->comms->lost; /* one of those that the request was on */
+	vanish_words(request, gone, sizeof(gone));
 	if (completion.status <= TCPX_ERR_PEER_CLOSED && peer->error.status == completion.status)
 		*out_error = peer->error;
 	else
-		error_fill(out_error, completion.status, 0, "%s of %llu bytes with peer '%s'%s%s",
+		error_fill(out_error, completion.status, 0, "%s of %llu bytes%s with peer '%s'%s%s",
 			   (const char *[]){"", "WRITE", "READ", "SEND", "RECV",
 					    "notification"}[request->xfer.op],
-			   (unsigned long long)request->prog.total, peer->name, *lost ? ": " : "",
-			   lost);
+			   (unsigned long long)request->prog.total, gone, peer->name,
+			   *lost ? ": " : "", lost);
 	if (completion.status == TCPX_ERR_CHANNEL_LOST) /* of a channel the status says otherwise */
 		text_format(out_error->next, sizeof(out_error->next),
 			    "remove the cause, then post it again");

@@ -54,6 +54,7 @@ static tcpx_status add_piece(struct engine_chan *chan, uint64_t key, uint64_t of
 	if (status != TCPX_OK)
 		return status;
 	rx->iov[rx->niov++] = (struct iovec){region_addr(region, offset), length};
+	rx->vanishing |= mem_region_vanishes(region);
 	return hold(rx, region) ? TCPX_OK : TCPX_ERR_NO_MEMORY;
 }
 
@@ -199,6 +200,7 @@ static tcpx_status into_prog(struct engine_chan *chan)
 	if (!staged) {
 		rx->next = at;
 		rx->beyond = bytes;
+		rx->vanishing = prog->vanishing;
 		rx_more(rx);
 		return TCPX_OK;
 	}
@@ -297,6 +299,7 @@ static tcpx_status fill_served(struct engine_peer *peer, struct served *served,
 			if (status != TCPX_OK)
 				return status;
 			served->regions[served->nregions++] = region;
+			prog->vanishing |= mem_region_vanishes(region);
 		}
 		*seg = (struct core_seg){
 			.linear = prog->total, .local_off = offset, .local = served->nregions - 1};

@@ -129,6 +129,8 @@ void stage_commit_done(struct stage_copies *copies, tcpx_status status)
 	while (stage->nheld)
 		mem_region_access_end(stage->held[--stage->nheld].region);
 	share_maps_put(stage); /* whoever is told may take the memory away */
+	if (status == TCPX_ERR_INVALID && !stage->recv && !stage->xfer_id)
+		status = TCPX_ERR_REMOTE; /* the peer's request: it was our memory that is gone */
 	pthread_mutex_lock(&peer->lock);
 	if (stage->recv)
 		core_recv_applied(&peer->core, &stage->recv->xfer, status);
@@ -156,6 +158,7 @@ static tcpx_status into_slot(struct chan_rx *rx, struct engine_stage *stage, tcp
 	rx->stage = stage;
 	rx->iov[0] = (struct iovec){stage->copies.slot, stage->bytes};
 	rx->niov = 1;
+	rx->vanishing = false;
 	return TCPX_OK;
 }
 

@@ -8,6 +8,7 @@
 #include "mem/cuda_kind.h"
 #include "mem/kind.h"
 #include "mem/slow.h"
+#include "sys/user.h"
 
 static tcpx_status host_probe(void *addr, uint64_t length, uint32_t device, uint64_t *out_id)
 {
@@ -31,8 +32,7 @@ static void *host_map_for_io(void *addr, uint64_t length)
 static tcpx_status host_copy(struct mem_copy *copy, int to_slot)
 {
 	copy->to_slot = to_slot;
-	mem_copy_run(copy);
-	copy->done(copy, TCPX_OK);
+	copy->done(copy, mem_copy_run(copy));
 	return TCPX_OK;
 }
 
@@ -68,25 +68,37 @@ void mem_slot_free(void *slot, size_t bytes, uint32_t device)
 	free(slot);
 }
 
-void mem_copy_run(const struct mem_copy *copy)
+/* False: the piece is not there. */
+static int piece_move(const struct mem_copy *copy, const struct mem_piece *piece, uint8_t *slot)
+{
+	if (copy->vanishing && copy->to_slot)
+		return sys_user_read(slot, piece->addr, piece->length) == piece->length;
+	if (copy->vanishing)
+		return sys_user_write(piece->addr, slot, piece->length) == piece->length;
+	if (copy->to_slot)
+		memcpy(slot, piece->addr, piece->length);
+	else
+		memcpy(piece->addr, slot, piece->length);
+	return 1;
+}
+
+tcpx_status mem_copy_run(const struct mem_copy *copy)
 {
 	uint8_t *slot = copy->slot;
 
 	for (uint32_t i = 0; i < copy->npieces; i++) {
-		const struct mem_piece *piece = &copy->pieces[i];
-
-		if (copy->to_slot)
-			memcpy(slot, piece->addr, piece->length);
-		else
-			memcpy(piece->addr, slot, piece->length);
-		slot += piece->length;
+		if (!piece_move(copy, &copy->pieces[i], slot))
+			return TCPX_ERR_INVALID;
+		slot += copy->pieces[i].length;
 	}
+	return TCPX_OK;
 }
 
 static const struct mem_kind mem_host = {
 	.name = "host",
 	.kind = TCPX_MEM_HOST,
 	.staged = 0,
+	.mapped = 1,
 	.probe = host_probe,
 	.map_for_io = host_map_for_io,
 	.fill = host_fill,

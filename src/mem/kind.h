@@ -30,6 +30,7 @@ struct mem_copy {
 	const struct mem_piece *pieces;
 	uint32_t npieces;
 	uint32_t device;
+	int vanishing; /* the kernel copies: ERR_INVALID where a piece is not there any more */
 	/* Ends it; exactly once; on a thread of the kind's own; must be short. */
 	void (*done)(struct mem_copy *copy, tcpx_status status);
 	int more; /* set before done: the same thread ends another one at once */
@@ -74,6 +75,7 @@ struct mem_kind {
 	const char *name;
 	enum tcpx_mem_kind kind;
 	int staged; /* 0: direct */
+	int mapped; /* memory of this process: it is what its mappings allow, and may vanish */
 
 	/* May this memory be registered? ERR_INVALID, ERR_UNSUPPORTED with the reason in the last
 	 * error. *out_id tells this allocation from a later one at the same address; 0: nothing

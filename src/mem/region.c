@@ -207,26 +207,6 @@ static tcpx_status slot_take(struct mem_regions *regions, uint32_t *out_index)
 	return TCPX_OK;
 }
 
-static tcpx_status region_check(void *addr, uint64_t length, const tcpx_region_opts *opts,
-				const struct mem_kind **out_kind, uint64_t *out_memory_id)
-{
-	const struct mem_kind *kind = mem_kind_get(opts->kind);
-
-	if (!addr || !length || (uintptr_t)addr + (length - 1) < (uintptr_t)addr ||
-	    length > UINTPTR_MAX)
-		return error_set(TCPX_ERR_INVALID, 0, "region %p of %llu bytes", addr,
-				 (unsigned long long)length);
-	if (opts->rights & ~(uint32_t)(TCPX_RIGHT_READ | TCPX_RIGHT_WRITE))
-		return error_set(TCPX_ERR_INVALID, 0, "region rights 0x%x", opts->rights);
-	if (opts->flags & ~(uint32_t)TCPX_REGION_STABLE)
-		return error_set(TCPX_ERR_INVALID, 0, "region flags 0x%x", opts->flags);
-	if (!kind)
-		return error_set(TCPX_ERR_UNSUPPORTED, 0, "memory kind %d is not in this build",
-				 (int)opts->kind);
-	*out_kind = kind;
-	return kind->probe(addr, length, opts->device, out_memory_id);
-}
-
 /* The id of the region that is in that slot from now on. */
 static uint64_t slot_fill(struct mem_regions *regions, uint32_t index, struct mem_region *region)
 {
@@ -266,29 +246,20 @@ tcpx_status mem_region_add(struct mem_regions *regions, void *addr, uint64_t len
 			   const tcpx_region_opts *opts, uint64_t *out_id)
 {
 	static const tcpx_region_opts local_host = {.sz = sizeof(local_host)};
-	const struct mem_kind *kind = NULL;
 	struct mem_region *region, *twin;
-	uint64_t memory_id = 0;
 	tcpx_status status;
 	uint32_t index = 0;
 
-	if (!opts)
-		opts = &local_host;
-	status = region_check(addr, length, opts, &kind, &memory_id);
-	if (!status && kind->staged)
-		status = mem_staging_open(kind, opts->device);
-	if (status)
-		return status;
 	region = calloc(1, sizeof(*region));
 	if (!region)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "region");
-	region->kind = kind;
-	region->base = addr;
-	region->length = length;
-	region->device = opts->device;
-	region->rights = opts->rights;
-	region->flags = opts->flags;
-	region->memory_id = memory_id;
+	status = mem_region_check(addr, length, opts ? opts : &local_host, region);
+	if (!status && region->kind->staged)
+		status = mem_staging_open(region->kind, region->device);
+	if (status) {
+		free(region);
+		return status;
+	}
 	region->serial = atomic_fetch_add(&serials, 1) + 1;
 	atomic_init(&region->refs, 1);
 
@@ -301,6 +272,7 @@ tcpx_status mem_region_add(struct mem_regions *regions, void *addr, uint64_t len
 	twin = twin_of(regions, region);
 	if (twin) { /* one region with one more id: it is quiesced with the last of them */
 		atomic_fetch_add(&twin->refs, 1);
+		atomic_store(&twin->traits, atomic_load(&region->traits)); /* mapped anew, maybe */
 		free(region);
 		region = twin;
 	} else {

@@ -24,8 +24,16 @@ struct mem_region {
 	_Atomic uint32_t io;   /* accesses under way */
 	_Atomic uint32_t refs; /* keeps the struct alive */
 	_Atomic int retired;
+	_Atomic uint32_t traits; /* enum mem_traits, as its mappings were when last looked at */
 	struct mem_region *next_same_bucket;
 	uint32_t ids; /* registrations of it; the table's lock */
+};
+
+/* What can be done to the memory by the CPU, and whether its pages may go. */
+enum mem_traits {
+	MEM_CAN_READ = 1u << 0,
+	MEM_CAN_WRITE = 1u << 1,
+	MEM_MAY_VANISH = 1u << 2, /* it is a file's: only the kernel may copy it */
 };
 
 struct mem_regions;
@@ -36,14 +44,28 @@ tcpx_status mem_regions_create(const uint8_t secret[32], struct mem_regions **ou
 /* Regions that others still hold live on until their last mem_region_put. */
 void mem_regions_destroy(struct mem_regions *regions);
 
-/* opts NULL: host, local use only. ERR_INVALID (NULL, zero, wrap-around, unknown right or flag),
- * ERR_UNSUPPORTED (kind), what the kind's probe says, ERR_NO_MEMORY, ERR_LIMIT. The id: index and
- * generation, never 0, bit 63 clear. A STABLE duplicate is one more id of the same region. */
+/* opts NULL: host, local use only. ERR_INVALID (NULL, zero, wrap-around, unknown right or flag, a
+ * right that the mapping does not have), ERR_UNSUPPORTED (kind), what the kind's probe says,
+ * ERR_NO_MEMORY, ERR_LIMIT. The id: index and generation, never 0, bit 63 clear. A STABLE duplicate
+ * is one more id of the same region. */
 tcpx_status mem_region_add(struct mem_regions *regions, void *addr, uint64_t length,
 			   const tcpx_region_opts *opts, uint64_t *out_id);
 
 /* Is the memory still the allocation that was registered? An error: ERR_STALE. */
 tcpx_status mem_region_same(const struct mem_region *region);
+
+/* May we do to the memory what traits say? Where it could not when it was last looked at, its
+ * mappings are looked at again. ERR_INVALID: no; the last error has the address. */
+tcpx_status mem_region_allows(struct mem_region *region, uint32_t traits);
+
+static inline int mem_region_vanishes(const struct mem_region *region)
+{
+	return (atomic_load_explicit(&region->traits, memory_order_relaxed) & MEM_MAY_VANISH) != 0;
+}
+
+/* What a registration asks for and what the memory is: fills all of region that comes from that. */
+tcpx_status mem_region_check(void *addr, uint64_t length, const tcpx_region_opts *opts,
+			     struct mem_region *region);
 
 /* The region with a struct reference, or NULL when stale or retired. */
 struct mem_region *mem_region_get(struct mem_regions *regions, uint64_t id);

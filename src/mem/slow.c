@@ -46,6 +46,7 @@ static void *slow_main(void *arg)
 	pthread_mutex_lock(&slow.lock);
 	for (;;) {
 		struct mem_copy *copy = slow.queue;
+		tcpx_status status;
 
 		if (slow.held || !copy) {
 			pthread_cond_wait(&slow.work, &slow.lock);
@@ -60,8 +61,8 @@ static void *slow_main(void *arg)
 		slow.queue = copy->next;
 		slow.busy = 1;
 		pthread_mutex_unlock(&slow.lock);
-		mem_copy_run(copy);
-		copy->done(copy, TCPX_OK); /* copy may be gone after it */
+		status = mem_copy_run(copy);
+		copy->done(copy, status); /* copy may be gone after it */
 		pthread_mutex_lock(&slow.lock);
 		slow.busy = 0;
 		slow.pending--;
@@ -205,6 +206,7 @@ const struct mem_kind mem_slow = {
 	.name = "slow",
 	.kind = TCPX_MEM_SLOW,
 	.staged = 1,
+	.mapped = 1,
 	.probe = slow_probe,
 	.map_for_io = NULL,
 	.fill = slow_fill,

@@ -21,7 +21,7 @@ void mem_slow_await(unsigned pending);
 void mem_slow_settle(void);
 
 /* Moves the bytes of a copy between host addresses. */
-void mem_copy_run(const struct mem_copy *copy);
+tcpx_status mem_copy_run(const struct mem_copy *copy);
 
 void *mem_slot_alloc(size_t bytes, uint32_t device);
 void mem_slot_free(void *slot, size_t bytes, uint32_t device);

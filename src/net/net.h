@@ -171,6 +171,10 @@ struct net_ops {
 /* First member of every transport's channel. */
 struct net_chan {
 	const struct net_ops *ops;
+	/* Set before a call: buffers of it may vanish (a file that is truncated), so only the
+	 * kernel may touch them, and ERR_INVALID says that one is gone. The owner's of the
+	 * direction. Buffers without that promise are there. */
+	int tx_vanishing, rx_vanishing;
 };
 
 /* Optional members filled with "does nothing" for a transport without them. */

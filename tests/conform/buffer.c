@@ -48,7 +48,14 @@ static void host_take(struct buf *buf, size_t body)
 	map = mmap(NULL, body + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
 		   -1, 0);
 	CHECK_MSG(map != MAP_FAILED, "no memory for %zu bytes", body);
-	CHECK(mprotect(map + page, body, PROT_READ | PROT_WRITE) == 0);
+	if (buf->place.file) {
+		buf->file = memfd_create("conform", MFD_CLOEXEC);
+		CHECK(buf->file >= 0 && !ftruncate(buf->file, (off_t)body));
+		CHECK(mmap(map + page, body, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+			   buf->file, 0) == map + page);
+	} else {
+		CHECK(mprotect(map + page, body, PROT_READ | PROT_WRITE) == 0);
+	}
 	buf->map = map;
 	buf->map_bytes = body + 2 * page;
 	buf->addr = map + page + buf->lead;
@@ -90,6 +97,8 @@ void buf_free(struct buf *buf)
 		gpu_memory_give(buf);
 	else
 		munmap(buf->map, buf->map_bytes);
+	if (buf->place.file)
+		close(buf->file);
 	memset(buf, 0, sizeof(*buf));
 }
 
@@ -100,6 +109,13 @@ void buf_free_all(void)
 
 		buf_free(&buf);
 	}
+}
+
+void buf_cut(const struct buf *buf, uint64_t off)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	CHECK(buf->place.file && !ftruncate(buf->file, (off_t)((buf->lead + off) & ~(page - 1))));
 }
 
 static void *place_of(const struct buf *buf, uint64_t off, uint64_t len)

@@ -24,6 +24,7 @@ struct place {
 	enum tcpx_mem_kind kind;
 	uint32_t device;
 	bool mapped; /* a GPU's, by cuMemMap */
+	bool file;   /* the host's: a file's, which can be truncated */
 };
 
 struct config {
@@ -52,6 +53,7 @@ struct buf {
 	void *addr;	   /* of the data, to be registered */
 	uint64_t size;	   /* of the data */
 	size_t lead, tail; /* slack before and after it */
+	int file;	   /* of place.file */
 };
 
 void buf_make(struct buf *buf, uint64_t size, size_t lead); /* at the near side's place */
@@ -60,6 +62,8 @@ void buf_free(struct buf *buf);
 /* Frees whatever buffer of this process is left. */
 void buf_free_all(void);
 void buf_poison(struct buf *buf);
+/* Truncates its file: the data is gone from there on, or up to a page before it. */
+void buf_cut(const struct buf *buf, uint64_t off);
 /* Slack around the data is still poison. */
 bool buf_slack_whole(const struct buf *buf);
 void buf_read(const struct buf *buf, uint64_t off, void *out, uint64_t len);
@@ -119,6 +123,7 @@ enum far_op {
 	FAR_BUF,
 	FAR_DEREG,
 	FAR_REGISTER,
+	FAR_CUT, /* buf_cut() at arg[0] */
 	FAR_FILL,
 	FAR_PATTERN,
 	FAR_BYTES,
@@ -229,6 +234,7 @@ void far_open(struct env *env, const struct env_tune *tune);
 void far_stop(struct env *env);
 /* Memory id of size bytes at an odd or even place, with rights; the near import is returned. */
 tcpx_region far_buf(struct env *env, uint32_t id, uint64_t size, uint32_t rights, size_t lead);
+tcpx_region far_file(struct env *env, uint32_t id, uint64_t size, uint32_t rights); /* of a file */
 void far_token(struct env *env, uint32_t id, uint32_t rights, uint32_t flags, uint8_t *token);
 void far_fill(struct env *env, uint32_t id, uint64_t off, uint64_t len, uint64_t seed,
 	      uint64_t position);
@@ -321,6 +327,6 @@ enum case_flags {
 extern const struct case_row cases_connect[], cases_early[], cases_query[], cases_region[],
 	cases_bytes[], cases_list[], cases_send[], cases_notify[], cases_patience[], cases_end[],
 	cases_reject[], cases_handle[], cases_loop[], cases_life[], cases_threads[],
-	cases_deregister[], cases_lease[], cases_keyless[], cases_held[];
+	cases_deregister[], cases_lease[], cases_keyless[], cases_held[], cases_vanish[];
 
 #endif

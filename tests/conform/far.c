@@ -212,6 +212,7 @@ static int far_execute_memory(struct far_side *side, const struct far_cmd *cmd,
 			      struct far_reply *reply)
 {
 	struct buf *buf = &side->buf[cmd->id % FAR_BUFS];
+	struct place place = config.far_mem;
 
 	switch (cmd->op) {
 	case FAR_BUF: /* the last one's transfer may have ended for the near side only */
@@ -219,11 +220,15 @@ static int far_execute_memory(struct far_side *side, const struct far_cmd *cmd,
 			(void)!tcpx_region_deregister(side->session, side->region[cmd->id],
 						      LONG_NS);
 		buf_free(buf);
-		buf_make_at(buf, config.far_mem, cmd->arg[2], cmd->arg[3]);
+		place.file |= cmd->arg[4] != 0;
+		buf_make_at(buf, place, cmd->arg[2], cmd->arg[3]);
 		reply->status = far_do_register(side, cmd, reply);
 		return 1;
 	case FAR_REGISTER:
 		reply->status = far_do_register(side, cmd, reply);
+		return 1;
+	case FAR_CUT:
+		buf_cut(buf, cmd->arg[0]);
 		return 1;
 	case FAR_DEREG:
 		reply->status = tcpx_region_deregister(side->session, side->region[cmd->id],

@@ -12,7 +12,7 @@ static const struct case_row *const tables[] = {
 	cases_connect,	  cases_early,	cases_query,   cases_region,   cases_bytes,
 	cases_list,	  cases_send,	cases_notify,  cases_patience, cases_end,
 	cases_reject,	  cases_handle, cases_loop,    cases_life,     cases_threads,
-	cases_deregister, cases_lease,	cases_keyless, cases_held,
+	cases_deregister, cases_lease,	cases_keyless, cases_held,     cases_vanish,
 };
 
 static void run_case(void *arg)
@@ -79,8 +79,9 @@ static bool place_parse(const char *text, struct place *out)
 	char *end;
 
 	*out = none;
-	if (strcmp(text, "host") == 0 || strcmp(text, "slow") == 0) {
+	if (!strcmp(text, "host") || !strcmp(text, "slow") || !strcmp(text, "file")) {
 		out->kind = text[0] == 's' ? TCPX_MEM_SLOW : TCPX_MEM_HOST;
+		out->file = text[0] == 'f';
 		return true;
 	}
 	out->kind = TCPX_MEM_CUDA;
@@ -102,7 +103,8 @@ static void usage(FILE *out)
 	      "        [--processes 1|2] [--family 4|6] [--one-copy] [--light | --short] [--once]\n"
 	      "        [--near ADDR[,ADDR] --far ADDR[,ADDR] --far-netns NAME --key FILE]\n"
 	      "        [--case TEXT[,TEXT...]] [--list]\n"
-	      "KIND is host, slow, cuda or cuda:N (GPU N), cuda-vmm or cuda-vmm:N (mapped by\n"
+	      "KIND is host, file (the host's, of a file), slow, cuda or cuda:N (GPU N), cuda-vmm "
+	      "or cuda-vmm:N (mapped by\n"
 	      "addresses); --far-mem is as --mem if not given.\n"
 	      "--once runs the cases that do not depend on the configuration, too.\n"
 	      "--plugin FILE is TCPX_TEST_PLUGIN if not given.\n"

@@ -19,16 +19,29 @@ bool is_peer_error(tcpx_status status)
 	return status <= TCPX_ERR_PEER_CLOSED && status >= TCPX_ERR_DISCONNECTED;
 }
 
-tcpx_region far_buf(struct env *env, uint32_t id, uint64_t size, uint32_t rights, size_t lead)
+static tcpx_region far_make(struct env *env, struct far_cmd *cmd)
 {
-	struct far_cmd cmd = {.op = FAR_BUF, .id = id, .arg = {rights, 0, size, lead}};
 	struct far_reply reply;
 	tcpx_region region;
 
-	OK(far_call(env, &cmd, &reply));
+	OK(far_call(env, cmd, &reply));
 	CHECK_EQ(reply.len, TCPX_TOKEN_BYTES);
 	OK(tcpx_region_import(env->session, env->peer, reply.data, reply.len, &region));
 	return region;
+}
+
+tcpx_region far_buf(struct env *env, uint32_t id, uint64_t size, uint32_t rights, size_t lead)
+{
+	struct far_cmd cmd = {.op = FAR_BUF, .id = id, .arg = {rights, 0, size, lead}};
+
+	return far_make(env, &cmd);
+}
+
+tcpx_region far_file(struct env *env, uint32_t id, uint64_t size, uint32_t rights)
+{
+	struct far_cmd cmd = {.op = FAR_BUF, .id = id, .arg = {rights, 0, size, 0, 1}};
+
+	return far_make(env, &cmd);
 }
 
 void far_token(struct env *env, uint32_t id, uint32_t rights, uint32_t flags, uint8_t *token)

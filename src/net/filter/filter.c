@@ -14,19 +14,25 @@ static struct net_chan *inner_of(const struct net_chan *chan)
 static tcpx_status pass_send(struct net_chan *chan, const struct iovec *iov, int niov,
 			     size_t *out_bytes)
 {
-	return inner_of(chan)->ops->send(inner_of(chan), iov, niov, out_bytes);
+	struct net_chan *inner = filter_tx((struct filter_chan *)chan);
+
+	return inner->ops->send(inner, iov, niov, out_bytes);
 }
 
 static tcpx_status pass_recv(struct net_chan *chan, const struct iovec *iov, int niov,
 			     size_t *out_bytes)
 {
-	return inner_of(chan)->ops->recv(inner_of(chan), iov, niov, out_bytes);
+	struct net_chan *inner = filter_rx((struct filter_chan *)chan);
+
+	return inner->ops->recv(inner, iov, niov, out_bytes);
 }
 
 static tcpx_status pass_lend(struct net_chan *chan, const struct iovec *iov, int niov,
 			     size_t *out_bytes)
 {
-	return inner_of(chan)->ops->lend(inner_of(chan), iov, niov, out_bytes);
+	struct net_chan *inner = filter_tx((struct filter_chan *)chan);
+
+	return inner->ops->lend(inner, iov, niov, out_bytes);
 }
 
 static void pass_lent(struct net_chan *chan, int take_back, struct net_lent *out_lent)

@@ -103,6 +103,8 @@ static tcpx_status check_move(struct check_chan *chan, struct check_side *side, 
 						size_t *),
 			      const struct iovec *iov, int niov, size_t *out_bytes)
 {
+	struct net_chan *inner =
+		side == &chan->tx ? filter_tx(&chan->head) : filter_rx(&chan->head);
 	size_t moved = 0;
 	tcpx_status status;
 
@@ -110,10 +112,10 @@ static tcpx_status check_move(struct check_chan *chan, struct check_side *side, 
 		return TCPX_ERR_CHANNEL_LOST;
 	if (atomic_exchange(&side->inside, 1)) {
 		breach(chan, call, "two owners at once");
-		return op(chan->head.inner, iov, niov, out_bytes);
+		return op(inner, iov, niov, out_bytes);
 	}
 	check_before(chan, side, call, iov, niov);
-	status = op(chan->head.inner, iov, niov, &moved);
+	status = op(inner, iov, niov, &moved);
 	check_after(chan, side, call, iov, niov, status, moved);
 	if (status == TCPX_OK)
 		*out_bytes = moved;

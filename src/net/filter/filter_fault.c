@@ -84,7 +84,7 @@ static tcpx_status fault_out(struct fault_chan *chan,
 		niov = filter_iov_cut(iov, niov, most, chan->tx.iov);
 		iov = chan->tx.iov;
 	}
-	status = op(chan->head.inner, iov, niov, out_bytes);
+	status = op(filter_tx(&chan->head), iov, niov, out_bytes);
 	if (!status)
 		fault_after(chan, *out_bytes);
 	chan->tx.ended |= status <= TCPX_ERR_CHANNEL_LOST;
@@ -120,7 +120,7 @@ static tcpx_status fault_recv(struct net_chan *base, const struct iovec *iov, in
 			      size_t *out_bytes)
 {
 	struct fault_chan *chan = (struct fault_chan *)base;
-	struct net_chan *inner = chan->head.inner;
+	struct net_chan *inner = filter_rx(&chan->head);
 	size_t total = filter_iov_bytes(iov, niov), most;
 	tcpx_status status;
 

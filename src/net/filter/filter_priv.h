@@ -24,6 +24,19 @@ tcpx_status filter_fault_create(const struct filter_fault_opts *opts, struct net
 				struct net_chan **out_chan);
 tcpx_status filter_check_create(struct net_chan *chan, struct net_chan **out_chan);
 
+/* The inner channel, told of the next call's buffers what the filter was. */
+static inline struct net_chan *filter_tx(struct filter_chan *filter)
+{
+	filter->inner->tx_vanishing = filter->base.tx_vanishing;
+	return filter->inner;
+}
+
+static inline struct net_chan *filter_rx(struct filter_chan *filter)
+{
+	filter->inner->rx_vanishing = filter->base.rx_vanishing;
+	return filter->inner;
+}
+
 /* Copies the first max bytes of iov to out; returns the number of entries. */
 int filter_iov_cut(const struct iovec *iov, int niov, size_t max, struct iovec *out);
 size_t filter_iov_bytes(const struct iovec *iov, int niov);

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "net/local/local_priv.h"
+#include "sys/user.h"
 
 #define READ_PIECES 512 /* iovecs of one process_vm_readv */
 
@@ -156,23 +157,46 @@ static size_t iov_room(const struct iovec *iov, int niov, uint64_t max)
 	return (size_t)(bytes < max ? bytes : max);
 }
 
-static void read_direct(struct local_chan *chan, const struct iovec *iov, size_t n)
+/* How many bytes were read: fewer where a buffer has vanished. */
+static size_t read_direct(struct local_chan *chan, const struct iovec *iov, size_t n)
 {
 	/* NOLINTNEXTLINE(performance-no-int-to-ptr): the other end is in this process, and only it
 	 * writes where this comes from */
 	const uint8_t *src = (const uint8_t *)(uintptr_t)chan->loan.addr;
+	size_t done = 0;
 
-	for (; n; iov++) {
-		size_t take = iov->iov_len < n ? iov->iov_len : n;
+	for (; done < n; iov++) {
+		size_t take = iov->iov_len < n - done ? iov->iov_len : n - done, got = take;
 
-		local_copy_out(&chan->heat, iov->iov_base, src, take);
-		src += take;
-		n -= take;
+		if (chan->base.rx_vanishing)
+			got = sys_user_write(iov->iov_base, src + done, take);
+		else
+			local_copy_out(&chan->heat, iov->iov_base, src + done, take);
+		done += got;
+		if (got < take)
+			break;
 	}
+	return done;
 }
 
-/* 0; EFAULT: the peer's memory is not there; another errno: it cannot be read any more, or what is
- * read is not the peer's. */
+/* After EFAULT, which does not say whose memory it was: can all of the peer's be read? */
+static int peer_readable(const struct local_chan *chan, size_t bytes)
+{
+	uint8_t scratch[4096];
+
+	for (size_t at = 0; at < bytes; at += sizeof(scratch)) {
+		size_t n = bytes - at < sizeof(scratch) ? bytes - at : sizeof(scratch);
+		struct iovec here = {scratch, n};
+		struct iovec there = {(void *)(uintptr_t)(chan->loan.addr + at), n};
+
+		if (process_vm_readv(chan->pid, &here, 1, &there, 1, 0) != (ssize_t)n)
+			return 0;
+	}
+	return 1;
+}
+
+/* 0: *inout_bytes were read, none where a buffer of ours has vanished; EFAULT: the peer's memory is
+ * not there; another errno: it cannot be read any more, or what is read is not the peer's. */
 static int read_peer(struct local_chan *chan, const struct iovec *iov, size_t *inout_bytes)
 {
 	uint8_t secret[LOCAL_SECRET_BYTES] = {0};
@@ -194,10 +218,12 @@ static int read_peer(struct local_chan *chan, const struct iovec *iov, size_t *i
 	 * got its number, nor that of another program in the same process. */
 	there[1] = (struct iovec){(void *)(uintptr_t)chan->peer_addr, sizeof(secret)};
 	got = process_vm_readv(chan->pid, here, n, there, 2, 0);
-	if (got < 0)
+	if (got < 0 && errno != EFAULT)
 		return errno;
-	if ((size_t)got != bytes + sizeof(secret))
-		return EFAULT;
+	if ((size_t)got != bytes + sizeof(secret)) {
+		*inout_bytes = 0;
+		return peer_readable(chan, bytes) ? 0 : EFAULT;
+	}
 	return memcmp(secret, chan->peer_secret, sizeof(secret)) ? ESRCH : 0;
 }
 
@@ -242,7 +268,7 @@ tcpx_status local_loan_recv(struct local_chan *chan, const struct iovec *iov, in
 			    size_t *out_bytes)
 {
 	struct local_loan *loan = borrowed(chan);
-	size_t n = iov_room(iov, niov, chan->loan.left);
+	size_t n = iov_room(iov, niov, chan->loan.left), asked;
 	uint32_t state = LOAN_OUT;
 	int err = 0;
 
@@ -256,11 +282,13 @@ tcpx_status local_loan_recv(struct local_chan *chan, const struct iovec *iov, in
 		local_die(chan, TCPX_ERR_PROTOCOL);
 		return TCPX_ERR_PROTOCOL;
 	}
+	asked = n;
 	if (chan->copy == COPY_DIRECT)
-		read_direct(chan, iov, n);
+		n = read_direct(chan, iov, n);
 	else
 		err = read_peer(chan, iov, &n);
 	if (err == EFAULT) {
+		n = asked;
 		atomic_store_explicit(&loan->error, EFAULT, memory_order_relaxed);
 		loan_ended(chan, loan, LOAN_FAILED);
 		return loan_skip(chan, loan, n, out_bytes);
@@ -275,6 +303,10 @@ tcpx_status local_loan_recv(struct local_chan *chan, const struct iovec *iov, in
 		atomic_store(&loan->state, LOAN_OUT);
 	else
 		loan_ended(chan, loan, LOAN_OVER);
+	if (!n) {
+		errno = EFAULT;
+		return TCPX_ERR_INVALID; /* the caller's memory has vanished */
+	}
 	*out_bytes = n;
 	return TCPX_OK;
 }

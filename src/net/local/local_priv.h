@@ -156,6 +156,7 @@ struct local_chan {
 	uint64_t loan_head, loan_first; /* made; the first whose memory is not home */
 	struct local_lent lent[LOCAL_LOANS];
 	int lent_failed; /* to be told by the next call */
+	int put_failed;	 /* the memory of the last piece put has vanished */
 
 	/* rx owner's */
 	alignas(LOCAL_LINE) uint64_t tail;
@@ -187,6 +188,11 @@ void local_lent(struct net_chan *chan, int take_back, struct net_lent *out_lent)
 int local_torn(struct net_chan *chan);
 /* tx owner. Lends a piece at the place of head: 1; 0: no place, or the peer reads none. */
 int local_loan_make(struct local_chan *chan, const void *addr, size_t bytes);
+/* In one process a loan is read by memcpy, which memory that may vanish is not for. */
+static inline int local_loan_may(const struct local_chan *chan)
+{
+	return chan->copy != COPY_DIRECT || !chan->base.tx_vanishing;
+}
 /* tx owner: sees which loans ended. Returns 1 when one failed and nobody was told. */
 int local_loan_settle(struct local_chan *chan);
 static inline uint64_t local_lent_count(const struct local_chan *chan)

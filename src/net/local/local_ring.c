@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "net/local/local_priv.h"
+#include "sys/user.h"
 
 #define PEER_CHECK_EVERY 256 /* fruitless polls between two questions to the socket */
 
@@ -58,25 +59,40 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* n <= ring_bytes bytes from src to the ring's place of head, around its end. */
-static void ring_put(struct local_chan *chan, const uint8_t *src, size_t n)
+/* n <= ring_bytes bytes from src to the ring's place of head, around its end. Returns how many
+ * went: fewer where src has vanished. */
+static size_t ring_put(struct local_chan *chan, const uint8_t *src, size_t n)
 {
 	size_t at = chan->head & (chan->ring_bytes - 1);
-	size_t first = least(n, chan->ring_bytes - at);
+	size_t first = least(n, chan->ring_bytes - at), rest = n - first;
 
-	local_copy_in(chan->out_ring + at, src, first);
-	local_copy_in(chan->out_ring, src + first, n - first);
+	if (chan->base.tx_vanishing) {
+		n = sys_user_read(chan->out_ring + at, src, first);
+		if (n == first)
+			n += sys_user_read(chan->out_ring, src + first, rest);
+	} else {
+		local_copy_in(chan->out_ring + at, src, first);
+		local_copy_in(chan->out_ring, src + first, rest);
+	}
 	chan->head += n;
+	return n;
 }
 
-static void ring_get(struct local_chan *chan, uint8_t *dst, size_t n)
+static size_t ring_get(struct local_chan *chan, uint8_t *dst, size_t n)
 {
 	size_t at = chan->tail & (chan->ring_bytes - 1);
-	size_t first = least(n, chan->ring_bytes - at);
+	size_t first = least(n, chan->ring_bytes - at), rest = n - first;
 
-	local_copy_out(&chan->heat, dst, chan->in_ring + at, first);
-	local_copy_out(&chan->heat, dst + first, chan->in_ring, n - first);
+	if (chan->base.rx_vanishing) {
+		n = sys_user_write(dst, chan->in_ring + at, first);
+		if (n == first)
+			n += sys_user_write(dst + first, chan->in_ring, rest);
+	} else {
+		local_copy_out(&chan->heat, dst, chan->in_ring + at, first);
+		local_copy_out(&chan->heat, dst + first, chan->in_ring, rest);
+	}
 	chan->tail += n;
+	return n;
 }
 
 static tcpx_status tx_end(struct local_chan *chan)
@@ -102,10 +118,11 @@ static tcpx_status tx_blocked(struct local_chan *chan, int back)
 	return end ? end : TCPX_IN_PROGRESS;
 }
 
-/* Copies what goes of n bytes, publishing every piece; returns how many. */
+/* Copies what goes of n bytes, publishing every piece; returns how many. Memory that has vanished
+ * is told by chan->put_failed. */
 static size_t put_bytes(struct local_chan *chan, const uint8_t *src, size_t n, uint64_t *published)
 {
-	size_t left = n;
+	size_t left = n, went;
 
 	while (left) {
 		uint64_t room = chan->ring_bytes - (chan->head - chan->tail_seen);
@@ -116,9 +133,12 @@ static size_t put_bytes(struct local_chan *chan, const uint8_t *src, size_t n, u
 		if (!room)
 			break;
 		take = least(take, room);
-		ring_put(chan, src, take);
-		src += take;
-		left -= take;
+		went = ring_put(chan, src, take);
+		src += went;
+		left -= went;
+		chan->put_failed = went < take;
+		if (chan->put_failed)
+			break;
 		if (chan->head - *published == LOCAL_PIECE) {
 			publish_head(chan);
 			*published = chan->head;
@@ -139,7 +159,7 @@ static void put_all(struct local_chan *chan, const struct iovec *iov, int niov, 
 		const uint8_t *src = (const uint8_t *)iov[i].iov_base + gone;
 
 		skip -= gone;
-		if (lend && left >= LOCAL_LEND_MIN) {
+		if (lend && left >= LOCAL_LEND_MIN && local_loan_may(chan)) {
 			if (local_loan_make(chan, src, left))
 				continue;
 			if (local_lent_count(chan)) /* a place comes free */
@@ -170,12 +190,17 @@ static tcpx_status move_out(struct local_chan *chan, const struct iovec *iov, in
 		errno = EFAULT;
 		return TCPX_ERR_INVALID;
 	}
+	chan->put_failed = 0;
 	put_all(chan, iov, niov, chan->put - chan->counted, lend);
 	home = local_lent_count(chan) ? chan->lent[chan->loan_first % LOCAL_LOANS].begin
 				      : chan->put;
 	home -= chan->counted;
 	for (int i = 0; i < niov && offered < home; i++)
 		offered += iov[i].iov_len;
+	if ((!home || !offered) && chan->put_failed) {
+		errno = EFAULT;
+		return TCPX_ERR_INVALID;
+	}
 	if (!home || !offered)
 		return tx_blocked(chan, back);
 	chan->full_count = 0;
@@ -266,16 +291,19 @@ tcpx_status local_recv(struct net_chan *base, const struct iovec *iov, int niov,
 
 		while (left) {
 			size_t n = least(left, LOCAL_PIECE - (size_t)(chan->tail - published));
+			size_t got;
 
 			if (!avail)
 				avail = rx_avail(chan);
 			if (!avail)
 				goto out;
 			n = least(n, avail);
-			ring_get(chan, dst, n);
-			dst += n;
-			left -= n;
-			avail -= n;
+			got = ring_get(chan, dst, n);
+			dst += got;
+			left -= got;
+			avail -= got;
+			if (got < n)
+				goto out; /* the caller's memory has vanished */
 			if (chan->tail - published == LOCAL_PIECE) {
 				publish_tail(chan);
 				published = chan->tail;
@@ -285,6 +313,10 @@ tcpx_status local_recv(struct net_chan *base, const struct iovec *iov, int niov,
 out:
 	if (chan->tail != published)
 		publish_tail(chan);
+	if (chan->tail == begin) {
+		errno = EFAULT;
+		return TCPX_ERR_INVALID;
+	}
 	*out_bytes = (size_t)(chan->tail - begin);
 	return TCPX_OK;
 }

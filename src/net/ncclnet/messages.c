@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "net/ncclnet/messages_priv.h"
+#include "sys/user.h"
 
 static struct messages *of(struct net_chan *chan)
 {
@@ -18,13 +19,22 @@ static tcpx_status fail(struct messages *m, tcpx_status status)
 	return status;
 }
 
+/* How many of the bytes were copied: fewer where the caller's memory has vanished. */
+static uint32_t copy_out(const struct messages *m, void *to, const void *from, uint32_t bytes)
+{
+	if (m->chan.rx_vanishing)
+		return (uint32_t)sys_user_write(to, from, bytes);
+	memcpy(to, from, bytes);
+	return bytes;
+}
+
 static tcpx_status messages_recv(struct net_chan *chan, const struct iovec *iov, int niov,
 				 size_t *out_bytes)
 {
 	struct messages *m = of(chan);
 	size_t total = 0, off = 0;
 	const uint8_t *from;
-	uint32_t bytes;
+	uint32_t bytes, got;
 
 	if (m->failed != TCPX_OK || (m->failed = messages_move(m)) != TCPX_OK)
 		return m->failed;
@@ -32,11 +42,13 @@ static tcpx_status messages_recv(struct net_chan *chan, const struct iovec *iov,
 		size_t room = iov->iov_len - off;
 
 		bytes = bytes < room ? bytes : (uint32_t)room;
-		memcpy((uint8_t *)iov->iov_base + off, from, bytes);
-		total += bytes;
-		off += bytes;
-		m->failed = messages_given(m, bytes);
-		if (m->failed != TCPX_OK)
+		got = copy_out(m, (uint8_t *)iov->iov_base + off, from, bytes);
+		if (!got && !total)
+			return TCPX_ERR_INVALID;
+		total += got;
+		off += got;
+		m->failed = messages_given(m, got);
+		if (m->failed != TCPX_OK || got < bytes)
 			break; /* told by the next call */
 		if (off < iov->iov_len)
 			continue;
