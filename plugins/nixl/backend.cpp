@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What NIXL calls: memory, agents, transfers by their objects, notifications. */
-#include "backend.hpp"
+#include "objects.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <list>
 #include <set>
 
@@ -18,11 +19,13 @@ class backend final : public nixlBackendEngine
 	settings settings_;
 	tcpx_session *session_ = nullptr;
 	std::shared_ptr<agent> self_;
+	mutable objects objects_;
+	std::atomic<bool> read_only_said_ = false;
 	mutable std::mutex lock_; // of what follows
 	std::unordered_map<std::string, std::shared_ptr<agent>> agents_;
 	std::set<std::pair<std::uintptr_t, const region *>> regions_; // by address
 	std::size_t longest_ = 0;
-	std::list<std::unique_ptr<region>> late_; // deregistered, still in somebody's hands
+	std::list<std::shared_ptr<region>> late_; // deregistered, still in somebody's hands
 	std::mutex notes_;
 	tcpx_notification note_ = {}; // taken, and no memory to hand it on
 
@@ -70,6 +73,25 @@ class backend final : public nixlBackendEngine
 		held.unlock();
 		std::lock_guard ours(lock_);
 		agents_.erase(it.name);
+	}
+
+	// NIXL asks for no rights. Memory that cannot be written can still be read by peers.
+	tcpx_status reg(region &made, tcpx_region_opts &opts)
+	{
+		auto *at = reinterpret_cast<void *>(made.addr);
+		tcpx_status got = tcpx_region_register(session_, at, made.len, &opts, &made.handle);
+
+		if (got != TCPX_ERR_INVALID || opts.kind != TCPX_MEM_HOST)
+			return got;
+		const std::string why = tcpx_last_error()->what;
+		opts.rights = TCPX_RIGHT_READ;
+		got = tcpx_region_register(session_, at, made.len, &opts, &made.handle);
+		if (got == TCPX_OK && !read_only_said_.exchange(true))
+			say(TCPX_LOG_WARN,
+			    "%s: it is registered for reading alone, and a WRITE of a peer into it "
+			    "ends with NIXL_ERR_NOT_ALLOWED there (said once)",
+			    why.c_str());
+		return got;
 	}
 
 	tcpx_status take_note()
@@ -120,6 +142,8 @@ class backend final : public nixlBackendEngine
 			    tcpx_peer_flush(session_, to->peer, left.count()) != TCPX_OK)
 				say_last(TCPX_LOG_INFO, "an agent ends");
 		}
+		objects_.clear();
+		late_.clear();
 		tcpx_session_close(session_); // NULL, and in a forked child, too
 	}
 
@@ -150,7 +174,7 @@ class backend final : public nixlBackendEngine
 	{
 		return guarded("registerMem", [&] {
 			tcpx_region_opts opts = {};
-			auto made = std::make_unique<region>(what, type);
+			auto made = std::make_shared<region>(what, type);
 
 			look_after_late();
 			must(type == DRAM_SEG || type == VRAM_SEG, NIXL_ERR_NOT_SUPPORTED,
@@ -162,35 +186,41 @@ class backend final : public nixlBackendEngine
 			opts.flags = TCPX_REGION_STABLE;
 			must(what.devId <= UINT32_MAX, NIXL_ERR_INVALID_PARAM, "no such device");
 			made->token.resize(TCPX_TOKEN_BYTES);
-			must(tcpx_region_register(session_, reinterpret_cast<void *>(what.addr),
-						  what.len, &opts, &made->handle));
+			must(reg(*made, opts));
 			try {
 				must(tcpx_region_export(session_, made->handle, &made->token[0]));
-				std::lock_guard held(lock_);
-				regions_.emplace(made->addr, made.get());
-				longest_ = std::max(longest_, made->len);
+				nixlBackendMD *meta = objects_.give(made);
+				try {
+					std::lock_guard held(lock_);
+					regions_.emplace(made->addr, made.get());
+					longest_ = std::max(longest_, made->len);
+				} catch (...) {
+					objects_.take(meta, false);
+					throw;
+				}
+				out = meta;
 			} catch (...) { // nobody may reach it
 				(void)tcpx_region_deregister(session_, made->handle, 0);
 				throw;
 			}
-			out = made.release();
 		});
 	}
 
 	nixl_status_t deregisterMem(nixlBackendMD *meta) override
 	{
 		return guarded("deregisterMem", [&] {
-			std::unique_ptr<region> ours(static_cast<region *>(meta));
+			objects_.registered(meta); // or throws
+			std::shared_ptr<region> ours = objects_.take(meta, false);
 			tcpx_status got;
 
-			must(bool(ours), NIXL_ERR_INVALID_PARAM, "no registration");
+			must(bool(ours), NIXL_ERR_INVALID_PARAM, "it is deregistered by now");
 			const std::uintptr_t begin = ours->addr, end = begin + ours->len;
 			look_after_late();
 			got = tcpx_region_deregister(session_, ours->handle, DEREGISTER_NS);
 			std::lock_guard held(lock_);
 			regions_.erase({ours->addr, ours.get()});
 			if (got == TCPX_ERR_BUSY)
-				late_.push_back(std::move(ours));
+				late_.push_back(ours);
 			for (const auto &it : late_) // it, or memory that is registered twice
 				must(it->addr >= end || it->addr + it->len <= begin,
 				     NIXL_ERR_BACKEND,
@@ -201,8 +231,7 @@ class backend final : public nixlBackendEngine
 
 	nixl_status_t getPublicData(const nixlBackendMD *meta, std::string &out) const override
 	{
-		return guarded("getPublicData",
-			       [&] { out = static_cast<const region *>(meta)->token; });
+		return guarded("getPublicData", [&] { out = objects_.registered(meta)->token; });
 	}
 
 	nixl_status_t loadRemoteMD(const nixlBlobDesc &what, const nixl_mem_t &type,
@@ -210,14 +239,14 @@ class backend final : public nixlBackendEngine
 	{
 		return guarded("loadRemoteMD", [&] {
 			std::shared_ptr<agent> owner = find(name);
-			auto made = std::make_unique<region>(what, type);
+			auto made = std::make_shared<region>(what, type);
 
 			must(what.metaInfo.size() == TCPX_TOKEN_BYTES && what.len,
 			     NIXL_ERR_INVALID_PARAM, "the blob is none of ours");
 			made->theirs.reset(new remote{owner, what.metaInfo});
 			std::lock_guard held(owner->lock);
 			made->theirs->import();
-			out = made.release();
+			out = objects_.give(made);
 		});
 	}
 
@@ -225,17 +254,19 @@ class backend final : public nixlBackendEngine
 	nixl_status_t loadLocalMD(nixlBackendMD *meta, nixlBackendMD *&out) override
 	{
 		return guarded("loadLocalMD", [&] {
-			auto copy = std::make_unique<region>(*static_cast<region *>(meta));
+			auto copy = std::make_shared<region>(*objects_.registered(meta));
 
 			copy->theirs.reset(new remote{self_, copy->token});
-			out = copy.release();
+			out = objects_.give(copy);
 		});
 	}
 
 	nixl_status_t unloadMD(nixlBackendMD *meta) override
 	{
-		delete meta;
-		return NIXL_SUCCESS;
+		return guarded("unloadMD", [&] {
+			must(!meta || objects_.take(meta, true), NIXL_ERR_INVALID_PARAM,
+			     "no loaded metadata of this agent, or not any more");
+		});
 	}
 
 	nixl_status_t queryMem(const nixl_reg_dlist_t &what,
@@ -325,13 +356,13 @@ class backend final : public nixlBackendEngine
 	{
 		return guarded("prepXfer", [&] {
 			std::shared_ptr<agent> to = find(name);
-			auto made = std::make_unique<transfer>(to, op);
+			auto made = std::make_shared<transfer>(to, op);
 			std::lock_guard held(to->lock);
 
-			made->check(local, remote);
+			objects_.check(*made, local, remote);
 			to->join();
 			made->make(local, remote);
-			out = made.release();
+			out = objects_.give(made);
 		});
 	}
 
@@ -340,22 +371,30 @@ class backend final : public nixlBackendEngine
 			       nixlBackendReqH *&it, const nixl_opt_b_args_t *args) const override
 	{
 		return guarded("postXfer", [&] {
-			must(it, NIXL_ERR_INVALID_PARAM, "no request");
-			return static_cast<transfer *>(it)->post(local, remote, args);
+			std::shared_ptr<transfer> ours = objects_.request(it);
+
+			must(bool(ours), NIXL_ERR_INVALID_PARAM,
+			     "no request of this agent, or released by now");
+			return ours->post(local, remote, args);
 		});
 	}
 
 	nixl_status_t checkXfer(nixlBackendReqH *it) const override
 	{
-		return it ? static_cast<transfer *>(it)->look() : NIXL_ERR_INVALID_PARAM;
+		std::shared_ptr<transfer> ours = objects_.request(it);
+
+		return ours ? ours->look() : NIXL_ERR_INVALID_PARAM;
 	}
 
 	nixl_status_t releaseReqH(nixlBackendReqH *it) const override
 	{
-		if (it && !static_cast<transfer *>(it)->quiet())
+		std::shared_ptr<transfer> ours = objects_.request(it);
+
+		if (!ours)
+			return it ? NIXL_ERR_INVALID_PARAM : NIXL_SUCCESS;
+		if (!ours->quiet())
 			return NIXL_ERR_REPOST_ACTIVE; // still NIXL's
-		delete it;
-		return NIXL_SUCCESS;
+		return objects_.take(ours) ? NIXL_SUCCESS : NIXL_ERR_INVALID_PARAM;
 	}
 
 	// --- notifications and estimates

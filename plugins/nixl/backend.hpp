@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <stdexcept>
+#include <unordered_map>
 #include <utility>
 
 #include <tcpx/tcpx.h>
@@ -86,6 +87,9 @@ struct region : nixlBackendMD {
 	bool holds(const nixlBasicDesc &piece) const;
 };
 
+// Every object that NIXL has of us.
+using metas = std::unordered_map<const nixlBackendMD *, std::shared_ptr<region>>;
+
 // Descriptors behind one another of the same two regions.
 struct run {
 	std::size_t count;
@@ -110,7 +114,8 @@ struct transfer : nixlBackendReqH {
 	{
 	}
 	~transfer() override;
-	void check(const nixl_meta_dlist_t &local, const nixl_meta_dlist_t &remote);
+	void check(const nixl_meta_dlist_t &local, const nixl_meta_dlist_t &remote,
+		   const metas &live);
 	void make(const nixl_meta_dlist_t &local, const nixl_meta_dlist_t &remote); // owner locked
 	nixl_status_t post(const nixl_meta_dlist_t &local, const nixl_meta_dlist_t &remote,
 			   const nixl_opt_b_args_t *args);

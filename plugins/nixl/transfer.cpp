@@ -73,15 +73,43 @@ transfer::~transfer()
 		tcpx_request_release(owner->session, request);
 }
 
-// Everything that may be wrong with the lists is found here.
-void transfer::check(const nixl_meta_dlist_t &local, const nixl_meta_dlist_t &remote)
+namespace
 {
+// Of one list: neighbours mostly are of the same object, and then it is not looked for again.
+class lookup
+{
+	const metas &live_;
+	const nixlBackendMD *last_ = nullptr;
+	const region *found_ = nullptr;
+
+      public:
+	explicit lookup(const metas &live) : live_(live)
+	{
+	}
+	const region *operator()(const nixlBackendMD *meta)
+	{
+		if (meta != last_) {
+			auto it = live_.find(meta);
+
+			found_ = it == live_.end() ? nullptr : it->second.get();
+			last_ = meta;
+		}
+		return found_;
+	}
+};
+} // namespace
+
+// Everything that may be wrong with the lists is found here.
+void transfer::check(const nixl_meta_dlist_t &local, const nixl_meta_dlist_t &remote,
+		     const metas &live)
+{
+	lookup near_of(live), far_of(live);
+
 	must(local.descCount() && local.descCount() == remote.descCount(), NIXL_ERR_INVALID_PARAM,
 	     "the lists are empty, or of other lengths");
 	for (int i = 0; i < local.descCount(); i++) {
 		const nixlMetaDesc &near = local[i], &far = remote[i];
-		auto *ours = static_cast<region *>(near.metadataP);
-		auto *theirs = static_cast<region *>(far.metadataP);
+		const region *ours = near_of(near.metadataP), *theirs = far_of(far.metadataP);
 
 		if (!ours || ours->theirs || !theirs || !theirs->theirs ||
 		    theirs->theirs->owner != owner || near.len != far.len || !ours->holds(near) ||
@@ -89,8 +117,9 @@ void transfer::check(const nixl_meta_dlist_t &local, const nixl_meta_dlist_t &re
 		    theirs->type != remote.getType())
 			throw refusal(NIXL_ERR_INVALID_PARAM,
 				      "descriptor " + std::to_string(i) +
-					      ": outside its registered memory, or of another "
-					      "length or agent");
+					      ": outside its registered memory, of memory "
+					      "that is not registered or loaded any more, or "
+					      "of another length or agent");
 		if (runs.empty() || runs.back().ours.id != ours->handle.id ||
 		    runs.back().theirs != theirs->theirs)
 			runs.push_back({0, ours->handle, ours->addr, theirs->theirs, theirs->addr});

@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -131,6 +132,32 @@ std::vector<std::pair<std::string, std::string>> host_notes(const end &who, std:
 		sched_yield();
 	}
 	return all;
+}
+
+std::string host_said(const std::function<void()> &meanwhile)
+{
+	const int lines = memfd_create("lines", MFD_CLOEXEC), before = dup(2);
+	std::string out(65536, '\0');
+	ssize_t len;
+
+	CHECK(lines >= 0 && before >= 0 && dup2(lines, 2) == 2);
+	meanwhile();
+	CHECK(dup2(before, 2) == 2);
+	close(before);
+	len = pread(lines, &out[0], out.size(), 0);
+	close(lines);
+	CHECK(len >= 0);
+	out.resize(std::size_t(len));
+	return out;
+}
+
+std::size_t host_times(const std::string &text, const std::string &word)
+{
+	std::size_t count = 0;
+
+	for (std::size_t at = 0; (at = text.find(word, at)) != std::string::npos; at++)
+		count++;
+	return count;
 }
 
 couple::couple(const nixl_b_params_t &options, std::size_t size)
@@ -391,7 +418,7 @@ int main(int argc, char **argv)
 		run(tests_gpu, argc > 2 ? argv[2] : nullptr, passed);
 	else
 		for (const test *each : {tests_transfer, tests_notes, tests_modes, tests_failure,
-					 tests_abort, tests_hostile, tests_memory})
+					 tests_abort, tests_hostile, tests_memory, tests_stale})
 			run(each, argc > 1 ? argv[1] : nullptr, passed);
 	std::printf("%d passed, 0 failed, 0 skipped\n", passed);
 	return passed ? 0 : 1;

@@ -2,6 +2,7 @@
 /* A host that calls a NIXL plugin as NIXL's agent does, and in orders that it should not. */
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -65,6 +66,9 @@ nixl_status_t host_wait(const end &who, nixlBackendReqH *request);
 bool host_begun(nixl_status_t got); // by a post
 std::vector<std::pair<std::string, std::string>> host_notes(const end &who, std::size_t count);
 
+std::string host_said(const std::function<void()> &meanwhile); // on stderr
+std::size_t host_times(const std::string &text, const std::string &word);
+
 // That bytes are quiet may be known by way of another process, which no race detector sees.
 void host_set(volatile unsigned char *bytes, std::size_t count, int value);
 std::size_t host_count(const volatile unsigned char *bytes, std::size_t count, int value);
@@ -110,4 +114,4 @@ struct test {
 	void (*run)();
 };
 extern const test tests_transfer[], tests_notes[], tests_modes[], tests_failure[], tests_abort[],
-	tests_hostile[], tests_memory[], tests_gpu[];
+	tests_hostile[], tests_memory[], tests_stale[], tests_gpu[];

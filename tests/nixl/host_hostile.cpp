@@ -288,61 +288,34 @@ static void connected_late()
 	IS(both.near.core->unloadMD(both.there), NIXL_SUCCESS);
 }
 
-// What was said on stderr meanwhile.
-static std::string said(const std::function<void()> &meanwhile)
-{
-	const int lines = memfd_create("lines", MFD_CLOEXEC), before = dup(2);
-	std::string out(65536, '\0');
-	ssize_t len;
-
-	CHECK(lines >= 0 && before >= 0 && dup2(lines, 2) == 2);
-	meanwhile();
-	CHECK(dup2(before, 2) == 2);
-	close(before);
-	len = pread(lines, &out[0], out.size(), 0);
-	close(lines);
-	CHECK(len >= 0);
-	out.resize(std::size_t(len));
-	return out;
-}
-
-static std::size_t times(const std::string &text, const std::string &word)
-{
-	std::size_t count = 0;
-
-	for (std::size_t at = 0; (at = text.find(word, at)) != std::string::npos; at++)
-		count++;
-	return count;
-}
-
 static void errors_name_the_cause()
 {
 	const std::string port = std::to_string(20000 + getpid() % 7000);
 	end holder("holder", {{"nixl_port", port}});
 
 	const auto refusal = [](const nixl_b_params_t &options) {
-		return said([&] { host_refused(options); });
+		return host_said([&] { host_refused(options); });
 	};
 
-	CHECK(said([] { end one("one"); }).empty());
-	const std::string unknown = said([] { end one("one", {{"no_such_option", "1"}}); });
-	CHECK(times(unknown, "no_such_option") == 1 && times(unknown, "\n") == 1);
+	CHECK(host_said([] { end one("one"); }).empty());
+	const std::string unknown = host_said([] { end one("one", {{"no_such_option", "1"}}); });
+	CHECK(host_times(unknown, "no_such_option") == 1 && host_times(unknown, "\n") == 1);
 	const std::string many = refusal({{"channels", "900"}});
-	CHECK(times(many, "CHANNELS") && times(many, "900") && times(many, "1..64"));
+	CHECK(host_times(many, "CHANNELS") && host_times(many, "900") && host_times(many, "1..64"));
 	const std::string pigeon = refusal({{"nixl_transport", "pigeon"}});
-	CHECK(times(pigeon, "pigeon") && times(pigeon, "gpudirect"));
+	CHECK(host_times(pigeon, "pigeon") && host_times(pigeon, "gpudirect"));
 	const std::string taken =
 		refusal({{"bind", "127.0.0.1"}, {"nixl_port", port}, {"port_retries", "0"}});
-	CHECK(times(taken, port) && times(taken, "127.0.0.1"));
+	CHECK(host_times(taken, port) && host_times(taken, "127.0.0.1"));
 	// a transfer that fails by itself says so, once
 	couple both;
 	IS(both.move(), NIXL_SUCCESS);
 	both.sink.reset();
-	const std::string gone = said([&] {
+	const std::string gone = host_said([&] {
 		IS(both.move(), NIXL_ERR_NOT_ALLOWED);
 		IS(both.near.core->checkXfer(both.request), NIXL_ERR_NOT_ALLOWED);
 	});
-	CHECK(times(gone, "a transfer ended") == 1 && times(gone, "next:") == 1);
+	CHECK(host_times(gone, "a transfer ended") == 1 && host_times(gone, "next:") == 1);
 	IS(both.near.core->releaseReqH(both.request), NIXL_SUCCESS);
 	IS(both.near.core->unloadMD(both.there), NIXL_SUCCESS);
 }
