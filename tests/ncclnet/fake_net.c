@@ -180,6 +180,8 @@ int fake_accept(void *listener, void **out)
 	look_around();
 	*out = NULL;
 	atomic_fetch_add(&fake_net.in_accept, 1);
+	if (atomic_exchange(&fake_net.hangs_next, 0))
+		wait_while(&fake_net.hangs);
 	wait_while(&fake_net.blocks_accept);
 	atomic_fetch_sub(&fake_net.in_accept, 1);
 	if (rc)

@@ -13,6 +13,8 @@ struct fake_net {
 	/* What it does. */
 	atomic_int null_comms;	  /* so many calls of connect and accept give no comm */
 	atomic_int blocks_accept; /* accept does not come back while it is set */
+	atomic_int hangs_next;	  /* the next call of accept does not, while hangs is set */
+	atomic_int hangs;
 	atomic_int blocks_reg, blocks_close;
 	atomic_int setup_rc; /* connect and accept answer it */
 	atomic_int tells_size;

@@ -27,6 +27,12 @@ struct net_plugin_log {
 	struct log_limit limit;
 };
 
+/* The one call of the plugin with a GPU that is not ready yet. */
+struct net_gpu_turn {
+	const struct net_setup *holder; /* NULL: none */
+	int64_t since_ns, until_ns;	/* until_ns: from then on it is taken for stuck */
+};
+
 struct net_plugin {
 	struct list_node node; /* of the images of the process */
 	void *dl;
@@ -47,11 +53,11 @@ struct net_plugin {
 	pthread_mutex_t lost_lock; /* guards lost; abandoned changes under it */
 	pthread_cond_t lost_other; /* abandoned has changed */
 	struct list_node lost;	   /* operations that were abandoned: memory that stays */
-	/* Plugins initialise a GPU at its first use without a lock of their own. */
-	pthread_mutex_t first_lock; /* guards first_busy */
-	pthread_cond_t first_free;
-	bool first_busy;
-	_Atomic uint64_t gpus_ready; /* bit: an operation with that GPU has succeeded */
+	/* Plugins initialise a GPU at its first use without a lock of their own: setup_gpu.c. */
+	pthread_mutex_t first_lock; /* guards turns */
+	pthread_cond_t first_free;  /* one of them is over */
+	struct net_gpu_turn turns[NET_PLUGIN_GPUS];
+	_Atomic uint64_t gpus_ready; /* bit: an accept with that GPU has completed */
 	struct net_plugin_log log;
 };
 
@@ -130,7 +136,11 @@ struct net_setup {
 	void *base;
 	uint64_t bytes;
 	int type;
-	bool leaks; /* body gave up between two calls: what it worked with stays */
+	bool leaks;	 /* body gave up between two calls: what it worked with stays */
+	bool makes_pool; /* an accept: its completing call makes the GPU's page pool */
+	/* Where its thread is, for the error of one that is late. */
+	_Atomic bool waits;	   /* for its turn with the GPU */
+	_Atomic int64_t called_ns; /* since when it is in a call of the plugin; 0: it is in none */
 	struct net_setup_result result;
 	pthread_mutex_t lock; /* guards what follows */
 	pthread_cond_t changed;
@@ -157,13 +167,16 @@ void net_setup_warn(struct net_setup *setup, const char *call, ncclnet_result rc
 tcpx_status net_opts_check(const struct net_setup_opts *opts);
 /* setup_mr.c: deregisters its pieces and frees it; it is in no list. On a setup's thread. */
 tcpx_status net_mr_drop(struct net_setup *setup, struct net_mr *mr);
-/* Around each call of the plugin that has a GPU. */
+/* setup_gpu.c: around each call of the plugin. */
 struct net_gpu_scope {
 	void *before;
-	bool entered, first;
+	bool entered, turn;
 };
 tcpx_status net_gpu_enter(struct net_setup *setup, struct net_gpu_scope *out_scope);
 void net_gpu_leave(struct net_setup *setup, struct net_gpu_scope *scope);
-void net_gpu_works(struct net_setup *setup); /* its first use is over */
+/* An accept has given its comm: from now on calls with the GPU go side by side. Before leave. */
+void net_gpu_ready(struct net_setup *setup);
+/* what, and where its thread is. */
+void net_gpu_state(struct net_setup *setup, const char *what, char *out, size_t size);
 
 #endif

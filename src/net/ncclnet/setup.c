@@ -188,7 +188,10 @@ tcpx_status net_setup_refused(struct net_setup *setup, ncclnet_result rc)
 
 tcpx_status net_setup_late(struct net_setup *setup)
 {
-	return setup_fail(setup, TCPX_ERR_TIMED_OUT, "not through in time");
+	char why[160];
+
+	net_gpu_state(setup, "not through in time", why, sizeof(why));
+	return setup_fail(setup, TCPX_ERR_TIMED_OUT, why);
 }
 
 /* Under its lock. */
@@ -245,67 +248,4 @@ void net_setup_abandon(struct net_setup *setup)
 	/* A thread that cannot be had: what came out stays, and stays counted. */
 	if (!running && !sys_thread_start(&thread, "tcpx-plugin", discard_main, setup))
 		pthread_detach(thread);
-}
-
-static tcpx_status first_use_begin(struct net_setup *setup, struct net_gpu_scope *scope)
-{
-	struct net_plugin *plugin = setup->opts.plugin;
-	uint64_t ready = atomic_load_explicit(&plugin->gpus_ready, memory_order_acquire);
-	int late = 0;
-
-	if (ready >> setup->opts.gpu & 1)
-		return TCPX_OK;
-	pthread_mutex_lock(&plugin->first_lock);
-	while (plugin->first_busy && !late)
-		late = net_cond_until(&plugin->first_free, &plugin->first_lock,
-				      setup->opts.deadline_ns);
-	if (!plugin->first_busy)
-		plugin->first_busy = scope->first = true;
-	pthread_mutex_unlock(&plugin->first_lock);
-	return scope->first ? TCPX_OK : net_setup_late(setup);
-}
-
-static void first_use_end(struct net_setup *setup, struct net_gpu_scope *scope)
-{
-	struct net_plugin *plugin = setup->opts.plugin;
-
-	if (!scope->first)
-		return;
-	pthread_mutex_lock(&plugin->first_lock);
-	plugin->first_busy = scope->first = false;
-	pthread_cond_signal(&plugin->first_free);
-	pthread_mutex_unlock(&plugin->first_lock);
-}
-
-tcpx_status net_gpu_enter(struct net_setup *setup, struct net_gpu_scope *out_scope)
-{
-	const struct net_setup_opts *opts = &setup->opts;
-	tcpx_status status;
-
-	*out_scope = (struct net_gpu_scope){NULL};
-	if (opts->gpu < 0)
-		return TCPX_OK;
-	status = first_use_begin(setup, out_scope);
-	if (status)
-		return status;
-	status = opts->gpu_ops->enter(opts->gpu_arg, opts->gpu, &out_scope->before);
-	if (status)
-		first_use_end(setup, out_scope);
-	out_scope->entered = !status;
-	return status;
-}
-
-void net_gpu_leave(struct net_setup *setup, struct net_gpu_scope *scope)
-{
-	if (!scope->entered)
-		return;
-	setup->opts.gpu_ops->leave(setup->opts.gpu_arg, setup->opts.gpu, scope->before);
-	first_use_end(setup, scope);
-}
-
-void net_gpu_works(struct net_setup *setup)
-{
-	if (setup->opts.gpu >= 0)
-		atomic_fetch_or_explicit(&setup->opts.plugin->gpus_ready, 1ull << setup->opts.gpu,
-					 memory_order_release);
 }

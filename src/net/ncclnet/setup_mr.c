@@ -93,7 +93,6 @@ static tcpx_status register_body(struct net_setup *setup)
 		comm_unuse(comm, NULL);
 		return error_raise(&error);
 	}
-	net_gpu_works(setup);
 	setup->result.mr = mr;
 	comm_unuse(comm, mr);
 	return TCPX_OK;

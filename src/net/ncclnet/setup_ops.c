@@ -80,6 +80,8 @@ static ncclnet_result call_accept(struct net_setup *setup)
 	ncclnet_result rc =
 		comm->calls->take(comm->table, setup->listener->listener, &comm->comm, &device);
 
+	if (!rc && comm->comm)
+		net_gpu_ready(setup);
 	if (!rc && comm->comm && device)
 		comm->device = *device;
 	return rc;
@@ -112,7 +114,6 @@ static tcpx_status until_comm(struct net_setup *setup, ncclnet_result (*call)(st
 		if (pause.tv_nsec < RETRY_MAX_NS)
 			pause.tv_nsec *= 2;
 	}
-	net_gpu_works(setup);
 	setup->result.comm = setup->comm;
 	return TCPX_OK;
 }
@@ -330,6 +331,7 @@ static tcpx_status comm_start(const struct net_setup_opts *opts, const char *nam
 	if (setup) {
 		setup->comm = comm;
 		setup->listener = listener;
+		setup->makes_pool = listener != NULL;
 		status = net_setup_run(setup, out_setup);
 	}
 	if (!setup || status) {
