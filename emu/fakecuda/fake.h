@@ -200,6 +200,8 @@ cuda_result fake_stream_here(cuda_stream stream, cuda_stream *out);
 /* Takes the work; returns its number. wait: until it ended (or the context broke). */
 cuda_result fake_stream_push(cuda_stream stream, struct fake_work *work, int wait);
 cuda_ctx fake_stream_ctx(cuda_stream stream);
+/* Until all work ended that the device's streams have now; work in a broken context ends. */
+void fake_device_wait(int device);
 /* The device whose work runs on this thread; -1. */
 int fake_stream_device(void);
 /* fake_event.c; under the lock. count 0: a wait for it ended, else that record was reached. */

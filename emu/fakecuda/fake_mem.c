@@ -142,8 +142,11 @@ cuda_result fake_mem_free(cuda_ptr ptr)
 	range = memory_at(ptr);
 	if (!rc && !range)
 		rc = CUDA_ERR_INVALID_VALUE;
-	if (!rc)
+	if (!rc) {
+		range->going = 1; /* nobody finds it any more */
+		fake_device_wait(range->device);
 		memory_let_go(range, 1);
+	}
 	pthread_mutex_unlock(&fake.lock);
 	return rc ? rc : late;
 }

@@ -19,13 +19,19 @@ static int range_covers(const struct fake_range *range, uint64_t addr)
 	return addr - range->base < range->bytes;
 }
 
-struct fake_range *fake_range_find(uint64_t addr)
+/* going: one that is being freed, too; work that was queued before may touch it until then. */
+static struct fake_range *range_at(uint64_t addr, int going)
 {
 	struct fake_range *at = fake.ranges;
 
-	while (at && (at->going || !range_covers(at, addr)))
+	while (at && ((at->going && !going) || !range_covers(at, addr)))
 		at = at->next;
 	return at;
+}
+
+struct fake_range *fake_range_find(uint64_t addr)
+{
+	return range_at(addr, 0);
 }
 
 struct fake_range *fake_range_overlap(uint64_t addr, size_t bytes)
@@ -233,7 +239,7 @@ void *fakecuda_translate(uint64_t ptr, size_t bytes)
 		return (void *)(uintptr_t)ptr;
 	pthread_mutex_lock(&fake.lock);
 	while (at < ptr + bytes) {
-		const struct fake_range *range = fake_range_find(at);
+		const struct fake_range *range = range_at(at, 1);
 
 		if (!range || !fake_reachable(range, device))
 			break;

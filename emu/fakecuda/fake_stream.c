@@ -329,6 +329,21 @@ cuda_result fake_ctx_synchronize(void)
 	return rc;
 }
 
+void fake_device_wait(int device)
+{
+	uint64_t until = works_pushed;
+	cuda_stream at;
+
+	for (;;) {
+		for (at = streams; at; at = at->next)
+			if (at->ctx->device == device && at->first && at->first->number <= until)
+				break;
+		if (!at)
+			return;
+		pthread_cond_wait(&fake.changed, &fake.lock);
+	}
+}
+
 void fakecuda_hold_device(unsigned ordinal, int on)
 {
 	fake_once();

@@ -16,6 +16,8 @@
  *                            adds kernels to those of this project (libfakekernels.so, looked for
  *                            in the folder of this library); none: there are no kernels at all
  *
+ * cuMemFree waits for all work of its device, as a real driver does.
+ *
  * What differs from a real driver: the default stream does not wait for the other streams of its
  * context; kernels are CPU functions by name; nobody but the owner of an address range notices
  * reads of memory that was never written. Memory of a device cannot be touched by the CPU at the

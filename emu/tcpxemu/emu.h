@@ -30,7 +30,7 @@ enum emu_ptr { EMU_HOST = 1, EMU_CUDA = 2 };
 #define EMU_SLOTS 16u
 #define EMU_FRAGS 2048u
 #define EMU_NICS TCPXEMU_NICS_MAX
-#define EMU_GPUS 32
+#define EMU_GPUS TCPXEMU_GPUS_MAX
 #define EMU_HANDLE_BYTES 128
 #define EMU_UNPACK 1
 #define EMU_UNPACK_VERSION 7
@@ -102,7 +102,8 @@ struct emu_gpu {
 struct emu_config {
 	uint32_t chunk; /* 0: not set */
 	int socks, threads, retries, strategy;
-	unsigned settle_us, step_us; /* the acceptor's sleep; each end's in front of a socket */
+	unsigned settle_us, step_us; /* the acceptor's sleep; each end's before a socket */
+	unsigned import_us;	     /* how long an accept imports a GPU's pages */
 	bool enabled, recv_sync, katy, no_sigpipe, realtime;
 	uint32_t zero_copy[3]; /* of EMU_HOST, EMU_CUDA: from how many bytes on; 0: never */
 	enum emu_mode mode;
@@ -158,12 +159,14 @@ struct emu_counters {
 	_Atomic uint64_t stalls, fragments, reads, sent_messages, received_messages, sent_bytes,
 		received_bytes, comms_open, comms_made, inits, regs, in_flight_peak;
 	_Atomic uint64_t devmem[EMU_NICS];
+	_Atomic uint64_t imports[EMU_GPUS + 1];
 };
 extern struct emu_counters emu_count;
 void emu_stats_start(void);
 void emu_stats_message(bool sent, uint64_t bytes); /* one is done */
 void emu_stats_stall(void);
 void emu_stats_comms(int more); /* open ones: 1 more, or -1 */
+void emu_stats_import(int gpu); /* of a GPU's pages; EMU_GPUS: of none of the topology's */
 void emu_stats_packets(int dev, uint64_t packets);
 void emu_peak(_Atomic uint64_t *peak, uint64_t value);
 
@@ -235,6 +238,9 @@ void emu_cuda_area_put(struct emu_area *area);
 int emu_cuda_flow_open(struct emu_flow *flow, int gpu);
 void emu_cuda_flow_close(struct emu_flow *flow);
 int emu_cuda_copy(struct emu_flow *flow, uint64_t dst, uint64_t src, size_t bytes);
+/* Without a stream, as a NIC does it. False: the driver is a real one, and a flow has to do it. */
+bool emu_cuda_read(void *to, uint64_t from, size_t bytes);
+bool emu_cuda_write(uint64_t to, const void *from, size_t bytes);
 int emu_cuda_set(struct emu_flow *flow, uint64_t dst, uint8_t value, size_t bytes);
 int emu_cuda_wait(struct emu_flow *flow);
 
@@ -253,6 +259,9 @@ struct emu_pool {
 	struct emu_waiter *waiters;
 };
 struct emu_pool *emu_pool_get(int gpu); /* NULL: no memory */
+/* What a completing accept does, on its caller's thread and without a lock: the pool, imported if
+ * it is not there. EMU_OK, EMU_SYSTEM, or a violation's answer. */
+int emu_pool_import(int gpu, struct emu_pool **out);
 /* Takes up to count; fewer, then 0 if it is empty, and then wakes waiter when it is not. */
 uint32_t emu_pool_take(struct emu_pool *pool, uint32_t *pages, uint32_t count,
 		       struct emu_waiter *waiter);

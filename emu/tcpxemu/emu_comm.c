@@ -180,18 +180,22 @@ int emu_comm_deregmr(void *opaque, void *mr)
 
 int emu_queue_new(struct emu_comm *comm, struct emu_device_handle *out)
 {
-	struct emu_pool *bounce = emu_pool_get(comm->gpu_accept);
 	struct emu_device_queue words = {.head = ~0ull};
 	struct emu_queue *queue = calloc(1, sizeof(*queue));
 	struct emu_flow flow = {.gpu = comm->gpu_accept};
-	int rc = 0;
+	struct emu_pool *bounce;
+	int rc = emu_pool_import(comm->gpu_accept, &bounce);
 
+	if (rc) {
+		free(queue);
+		return rc;
+	}
 	if (comm->gpu_accept != comm->gpu)
 		emu_violation(TCPXEMU_GPU_MISMATCH, "listen with GPU %d, accept with GPU %d",
 			      comm->gpu, comm->gpu_accept);
 	comm->pool = emu_pool_get(comm->gpu);
 	comm->queue = queue;
-	if (!queue || !bounce || !comm->pool ||
+	if (!queue || !comm->pool ||
 	    emu_area_get(&queue->meta, emu_kind_of_meta(), sizeof(struct emu_meta),
 			 comm->gpu_accept) ||
 	    emu_area_get(&queue->device, emu_kind_of_queue(), sizeof(words), comm->gpu_accept))

@@ -137,6 +137,7 @@ static int read_own(struct emu_config *config)
 	config->poison = number("TCPXEMU_POISON", mode != EMU_MEM_DEV_BOUNCE, 0, 1);
 	config->zero_copy[EMU_CUDA] = (uint32_t)number("TCPXEMU_ZEROCOPY", 0, 0, 1);
 	config->no_sigpipe = number("TCPXEMU_NOSIGPIPE", 0, 0, 1);
+	config->import_us = (unsigned)number("TCPXEMU_IMPORT_US", 10000, 0, 100000000);
 	config->pool_bytes = (size_t)number("TCPXEMU_POOL_BYTES", 64 << 20, EMU_PAGE, 1LL << 32);
 	path(config->stats, sizeof(config->stats), "TCPXEMU_STATS");
 	path(config->packets, sizeof(config->packets), "TCPXEMU_DEVMEM_DIR");

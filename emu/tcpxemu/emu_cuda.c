@@ -59,6 +59,10 @@ static struct {
 	CUDA_CALLS(CUDA_MEMBER)
 #undef CUDA_MEMBER
 } cuda;
+/* Of the stand-in for the driver alone: memory is read and written as a NIC does, whatever its
+ * streams do. */
+static int (*device_read)(uint64_t ptr, void *buf, size_t bytes);
+static int (*device_write)(uint64_t ptr, const void *buf, size_t bytes);
 static _Atomic bool cuda_found;
 static pthread_mutex_t cuda_lock = PTHREAD_MUTEX_INITIALIZER;
 static cuda_ctx contexts[EMU_GPUS]; /* by ordinal */
@@ -75,6 +79,10 @@ static bool table_from(void *handle)
 	memcpy(&cuda.member, &symbol, sizeof(symbol));
 	CUDA_CALLS(CUDA_FIND)
 #undef CUDA_FIND
+	symbol = dlsym(handle, "fakecuda_read");
+	memcpy(&device_read, &symbol, sizeof(symbol));
+	symbol = dlsym(handle, "fakecuda_write");
+	memcpy(&device_write, &symbol, sizeof(symbol));
 	return true;
 }
 
@@ -340,6 +348,16 @@ int emu_cuda_copy(struct emu_flow *flow, uint64_t dst, uint64_t src, size_t byte
 	rc = cuda.copy(dst, src, bytes, flow->stream);
 	leave();
 	return failed("cuMemcpyAsync", rc);
+}
+
+bool emu_cuda_read(void *to, uint64_t from, size_t bytes)
+{
+	return device_read && !device_read(from, to, bytes);
+}
+
+bool emu_cuda_write(uint64_t to, const void *from, size_t bytes)
+{
+	return device_write && !device_write(to, from, bytes);
 }
 
 int emu_cuda_set(struct emu_flow *flow, uint64_t dst, uint8_t value, size_t bytes)

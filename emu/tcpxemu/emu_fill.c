@@ -161,19 +161,22 @@ static int copy_out(struct emu_helper *helper, struct emu_lane *lane, struct emu
 	struct emu_area *pool = &helper->comm->pool->area;
 	uint32_t len;
 
-	if (!helper->flow.stream && emu_cuda_flow_open(&helper->flow, helper->comm->gpu))
-		return -1;
 	for (uint32_t i = 0; i < task->frags; i++) {
 		const struct emu_load *load = &task->list[i];
 
 		for (len = load->len;
 		     i + 1 < task->frags && task->list[i + 1].src == load->src + len; i++)
 			len += task->list[i + 1].len;
+		if (emu_cuda_write(pool->device + load->src,
+				   lane->stage.host + (load->dst - task->offset), len))
+			continue;
+		if (!helper->flow.stream && emu_cuda_flow_open(&helper->flow, helper->comm->gpu))
+			return -1;
 		if (emu_cuda_copy(&helper->flow, pool->device + load->src,
 				  (uintptr_t)lane->stage.host + (load->dst - task->offset), len))
 			return -1;
 	}
-	return emu_cuda_wait(&helper->flow);
+	return helper->flow.stream ? emu_cuda_wait(&helper->flow) : 0;
 }
 
 static int too_many(struct emu_helper *helper, const struct emu_task *task)

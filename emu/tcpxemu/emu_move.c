@@ -76,7 +76,7 @@ static int send_begin(struct emu_helper *helper, struct emu_lane *lane, struct e
 		return -1;
 	if (!mr->device_only) {
 		memcpy(lane->stage.host, task->data, task->size);
-	} else {
+	} else if (!emu_cuda_read(lane->stage.host, (uintptr_t)task->data, task->size)) {
 		if (!helper->flow.stream && emu_cuda_flow_open(&helper->flow, mr->gpu))
 			return die(helper, EMU_CUDA_ERROR);
 		if (emu_cuda_copy(&helper->flow, (uintptr_t)lane->stage.host, (uintptr_t)task->data,

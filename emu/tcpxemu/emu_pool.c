@@ -4,10 +4,13 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct emu_pool *pools[EMU_GPUS + 1]; /* the last: of a GPU that is none of the topology */
+static enum { IMPORT_NONE, IMPORT_RUNS, IMPORT_MET } imports[EMU_GPUS + 1];
+static pthread_cond_t import_met = PTHREAD_COND_INITIALIZER; /* by a second one */
 
 uint64_t emu_random(uint64_t *state)
 {
@@ -45,15 +48,71 @@ static struct emu_pool *pool_new(int gpu)
 	return pool;
 }
 
+static int pool_index(int gpu)
+{
+	return gpu < 0 || gpu >= EMU_GPUS ? EMU_GPUS : gpu;
+}
+
 struct emu_pool *emu_pool_get(int gpu)
 {
-	int at = gpu < 0 || gpu >= EMU_GPUS ? EMU_GPUS : gpu;
+	int at = pool_index(gpu);
 
 	pthread_mutex_lock(&pools_lock);
 	if (!pools[at])
 		pools[at] = pool_new(gpu);
 	pthread_mutex_unlock(&pools_lock);
 	return pools[at];
+}
+
+/* Under the lock, which it leaves meanwhile. It takes its time, unless a second one has come. */
+static void import(int at, int gpu)
+{
+	struct emu_pool *pool;
+	struct timespec end;
+
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += emu_config.import_us / 1000000;
+	end.tv_nsec += (long)(emu_config.import_us % 1000000) * 1000;
+	if (end.tv_nsec >= 1000000000) {
+		end.tv_sec++;
+		end.tv_nsec -= 1000000000;
+	}
+	imports[at] = IMPORT_RUNS;
+	while (imports[at] == IMPORT_RUNS &&
+	       !pthread_cond_timedwait(&import_met, &pools_lock, &end))
+		;
+	pthread_mutex_unlock(&pools_lock);
+	pool = pool_new(gpu);
+	if (pool)
+		emu_stats_import(at);
+	pthread_mutex_lock(&pools_lock);
+	pools[at] = pool;
+	imports[at] = IMPORT_NONE;
+}
+
+/*
+ * In the original two calls at once both see no pool and both import it; the second replaces the
+ * first, whose mapping goes away under the comm that uses it.
+ */
+int emu_pool_import(int gpu, struct emu_pool **out)
+{
+	int at = pool_index(gpu);
+	bool second;
+
+	pthread_mutex_lock(&pools_lock);
+	second = imports[at] != IMPORT_NONE;
+	if (second) {
+		imports[at] = IMPORT_MET;
+		pthread_cond_broadcast(&import_met);
+	} else if (!pools[at]) {
+		import(at, gpu);
+	}
+	*out = pools[at];
+	pthread_mutex_unlock(&pools_lock);
+	if (second)
+		return emu_violation(TCPXEMU_POOL_IMPORT,
+				     "GPU %d: a second accept imports its pages", gpu);
+	return *out ? EMU_OK : EMU_SYSTEM;
 }
 
 uint32_t emu_pool_take(struct emu_pool *pool, uint32_t *pages, uint32_t count,

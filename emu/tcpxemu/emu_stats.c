@@ -43,6 +43,8 @@ void tcpxemu_stats(struct tcpxemu_stats *out)
 	out->violations = tcpxemu_violations(NULL);
 	for (int i = 0; i < emu_config.devs; i++)
 		out->devmem_packets[i] = emu_count.devmem[i];
+	for (int i = 0; i <= EMU_GPUS; i++)
+		out->pool_imports[i] = emu_count.imports[i];
 }
 
 /* Behind the count. Either it sees the waiter, or the waiter sees the count: both the number of
@@ -73,6 +75,11 @@ void emu_stats_comms(int more)
 {
 	atomic_fetch_add(&emu_count.comms_open, (uint64_t)(int64_t)more);
 	tell_waiters();
+}
+
+void emu_stats_import(int gpu)
+{
+	atomic_fetch_add(&emu_count.imports[gpu], 1);
 }
 
 static bool same_counts(const struct tcpxemu_stats *a, const struct tcpxemu_stats *b)
@@ -133,6 +140,16 @@ static void put_tables(FILE *file)
 	for (int i = 0; i < emu_config.devs; i++) {
 		fprintf(file, "%s\"%s\": %llu", comma, emu_nic(i)->name,
 			(unsigned long long)emu_count.devmem[i]);
+		comma = ", ";
+	}
+	fprintf(file, "},\n  \"pool_imports\": {");
+	comma = "";
+	for (int i = 0; i <= EMU_GPUS; i++) {
+		uint64_t count = emu_count.imports[i];
+
+		if (!count)
+			continue;
+		fprintf(file, "%s\"%d\": %llu", comma, i, (unsigned long long)count);
 		comma = ", ";
 	}
 	fprintf(file, "},\n  \"violation_codes\": {");

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #define TCPXEMU_NICS_MAX 16
+#define TCPXEMU_GPUS_MAX 32
 
 /*
  * Everything that a right consumer never does, or never lets happen. X(id, name, fatal, meaning).
@@ -31,6 +32,7 @@
 	X(DEVHANDLE_NULL, "devhandle-null", 1, "accept with a pointer to no device handle")        \
 	X(NO_DEVHANDLE, "no-devhandle", 1, "first receive of a comm accepted without one")         \
 	X(GPU_MISMATCH, "gpu-mismatch", 0, "another device current at accept than at listen")      \
+	X(POOL_IMPORT, "pool-import", 1, "two accepts at once import the pages of one GPU")        \
 	X(EARLY_DATA, "early-data", 1, "data sent before the receiver's accept returned")          \
 	X(MR_TYPE, "mr-type", 0, "regMr of a type that is neither host nor CUDA")                  \
 	X(MR_ALIGN, "mr-align", 0, "CUDA regMr of a pointer not on a page")                        \
@@ -82,6 +84,8 @@ struct tcpxemu_stats {
 	uint64_t in_flight_peak; /* the most requests of one comm, unconsumed ones included */
 	uint64_t violations;	 /* of every code */
 	uint64_t devmem_packets[TCPXEMU_NICS_MAX]; /* by device index */
+	/* Imports of a GPU's pages, by index of the topology's GPUs; the last: of none of them. */
+	uint64_t pool_imports[TCPXEMU_GPUS_MAX + 1];
 };
 
 #define TCPXEMU_API __attribute__((visibility("default")))

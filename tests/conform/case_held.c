@@ -34,6 +34,7 @@ static void held_peer_gone(struct env *env, bool killed)
 {
 	tcpx_request request;
 	tcpx_region source;
+	tcpx_status held;
 	struct buf buf;
 	int status;
 
@@ -48,10 +49,16 @@ static void held_peer_gone(struct env *env, bool killed)
 		far_simple(env, FAR_DISCONNECT, 0, 0, 0, 0, 0);
 	}
 	near_event(env, TCPX_EVENT_PEER_DOWN);
-	EXPECT(tcpx_region_deregister(env->session, source, 50 * MS), TCPX_ERR_BUSY);
-	EXPECT(tcpx_request_wait(env->session, request, 0, NULL), TCPX_IN_PROGRESS);
+	held = tcpx_region_deregister(env->session, source, 50 * MS);
+	/* A plugin sends without a stream: the copy that is held is the far side's, and this memory
+	 * is free as soon as the comm is closed. */
+	if (!conform_plugin() || held != TCPX_OK) {
+		CHECK_EQ(held, TCPX_ERR_BUSY);
+		EXPECT(tcpx_request_wait(env->session, request, 0, NULL), TCPX_IN_PROGRESS);
+	}
 	hold_end();
-	OK(tcpx_region_deregister(env->session, source, LONG_NS));
+	if (held != TCPX_OK)
+		OK(tcpx_region_deregister(env->session, source, LONG_NS));
 	buf_free(&buf);
 	CHECK(near_wait(env, request, NULL) < 0);
 }

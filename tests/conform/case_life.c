@@ -312,19 +312,16 @@ static void case_close_before_copy(struct env *env)
 	tcpx_session *next;
 	tcpx_region source;
 	struct buf buf;
-	/* The copy may be the far GPU's: the far side waits for it when it frees its memory. */
-	bool by_far = config.far_mem.kind == TCPX_MEM_CUDA && !strcmp(config.transport, "local");
 
 	if (!near_held_write(env, &buf, &source, &request))
 		return;
 	tcpx_session_close(env->session);
 	env->session = NULL;
-	if (!by_far)
-		far_simple(env, FAR_CLOSE, 0, 0, 0, 0, 0);
+	far_simple(env, FAR_CLOSE_SESSION, 0, 0, 0, 0, 0);
 	CHECK(runtime_refs() > 0);
 	hold_end();
-	if (by_far)
-		far_simple(env, FAR_CLOSE, 0, 0, 0, 0, 0);
+	/* A driver frees memory, the far side's here, when all work of that GPU has ended. */
+	far_simple(env, FAR_CLOSE, 0, 0, 0, 0, 0);
 	hold_settle();
 	conform_opts(&opts, "next");
 	OK(tcpx_session_open(&opts, &next));

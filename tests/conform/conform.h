@@ -111,6 +111,7 @@ void plugin_check(void);
 enum far_op {
 	FAR_OPEN = 1,
 	FAR_CLOSE,
+	FAR_CLOSE_SESSION, /* its memory stays until FAR_CLOSE */
 	FAR_INFO,
 	FAR_ACCEPT,
 	FAR_CONNECT,

@@ -29,10 +29,15 @@ static void far_do_open(struct far_side *side, const struct far_cmd *cmd, struct
 	reply->value[0] = port;
 }
 
-static void far_do_close(struct far_side *side)
+static void far_do_close_session(struct far_side *side)
 {
 	tcpx_session_close(side->session);
 	side->session = NULL;
+}
+
+static void far_do_close(struct far_side *side)
+{
+	far_do_close_session(side);
 	for (int i = 0; i < FAR_BUFS; i++)
 		buf_free(&side->buf[i]);
 	memset(side, 0, sizeof(*side));
@@ -159,6 +164,9 @@ static int far_execute_peer(struct far_side *side, const struct far_cmd *cmd,
 		return 1;
 	case FAR_CLOSE:
 		far_do_close(side);
+		return 1;
+	case FAR_CLOSE_SESSION:
+		far_do_close_session(side);
 		return 1;
 	case FAR_ACCEPT:
 		reply->status =

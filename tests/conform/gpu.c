@@ -182,6 +182,11 @@ void gpu_check_empty(void)
 
 bool hold_possible(void)
 {
+	const char *pool = getenv("TCPXEMU_MEM");
+
+	/* With its pages in ordinary memory a driver copies from them while the caller waits. */
+	if (conform_plugin() && pool && !strcmp(pool, "cpu"))
+		return false;
 	return (config.mem.kind == TCPX_MEM_SLOW && config.processes == 1) ||
 	       (config.mem.kind == TCPX_MEM_CUDA && gpu_fake());
 }

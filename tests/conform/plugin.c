@@ -13,5 +13,7 @@ void plugin_check(void)
 	stats = emulator_closed(&emulator);
 	CHECK_EQ(stats.pages_in_use, 0);
 	CHECK_EQ(stats.violations, 0);
+	for (int i = 0; i <= TCPXEMU_GPUS_MAX; i++)
+		CHECK(stats.pool_imports[i] <= 1);
 	CHECK(stats.in_flight_peak <= 16);
 }

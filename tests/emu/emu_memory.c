@@ -229,6 +229,78 @@ static void memory_dev_poison(void *arg)
 	memory_close(&at);
 }
 
+/* Streams that stand still keep no message: a NIC reads and writes memory by itself. */
+static void memory_held(void *arg)
+{
+	struct memory at;
+	void *send, *recv;
+
+	stand_in_only();
+	memory_open(&at, arg, 0, 0);
+	fake.hold(1);
+	CHECK_EQ(rig_irecv(&at.pair, 0, 100000, &recv), 0);
+	CHECK_EQ(rig_isend(&at.pair, 0, 100000, &send), 0);
+	rig_wait_both(send, recv);
+	fake.hold(0);
+	CHECK_EQ(memory_unpack(&at, 0), 100000);
+	CHECK_EQ(rig.net->irecv_consumed(at.pair.recv, 1, recv), 0);
+	memory_close(&at);
+	CHECK_EQ(rig.violations(NULL), 0);
+}
+
+static void memory_held_host(void *arg)
+{
+	(void)arg;
+	memory_held("cuda-host-bounce");
+}
+
+static void memory_held_dev(void *arg)
+{
+	(void)arg;
+	memory_held("cuda-dev-bounce");
+}
+
+static void *close_main(void *arg)
+{
+	struct memory *at = arg;
+
+	CHECK_EQ(rig.net->close_recv(at->pair.recv), 0);
+	return NULL;
+}
+
+/* The close of a comm that receives frees memory of its GPU, and so waits for all that the GPU has
+ * to do, also for what has nothing to do with the comm. */
+static void memory_close_waits(void *arg)
+{
+	struct memory at;
+	struct sys_cuda_scope scope;
+	cuda_stream stream;
+	cuda_event event;
+	uint64_t frees;
+	pthread_t thread;
+
+	(void)arg;
+	stand_in_only();
+	memory_open(&at, "cuda-host-bounce", 0, 0);
+	CHECK_EQ(driver->stream_create(&stream, CUDA_STREAM_NON_BLOCKING, 0), 0);
+	CHECK_EQ(driver->event_create(&event, 0), 0);
+	fake.hold_device(0, 1);
+	CHECK_EQ(driver->event_record(event, stream), 0);
+	frees = fake.calls("cuMemFree");
+	CHECK(!pthread_create(&thread, NULL, close_main, &at));
+	while (fake.calls("cuMemFree") == frees)
+		sched_yield();
+	CHECK_EQ(sys_cuda_push(at.gpu, &scope), 0);
+	CHECK_EQ(driver->event_query(event), CUDA_ERR_NOT_READY);
+	fake.hold_device(0, 0);
+	CHECK(!pthread_join(thread, NULL));
+	CHECK_EQ(driver->event_query(event), 0); /* it ended before the close did */
+	sys_cuda_pop(&scope);
+	CHECK_EQ(driver->event_destroy(event), 0);
+	CHECK_EQ(driver->stream_destroy(stream), 0);
+	CHECK_EQ(rig.net->close_send(at.pair.send), 0);
+}
+
 /* Memory for staging and copies while the host program captures a graph somewhere. */
 static void memory_capture(void *arg)
 {
@@ -308,20 +380,21 @@ static void memory_owner(void *arg)
 
 static void memory_fails(void *arg)
 {
-	struct memory at;
-	void *send;
-	int rc = 0;
+	struct sys_cuda_scope scope;
+	struct sys_cuda_gpu *gpu;
+	struct rig_pair pair;
 
 	(void)arg;
 	stand_in_only();
-	memory_open(&at, "cuda-dev-bounce", 0, 0);
+	driver_start("cuda-dev-bounce");
+	CHECK_EQ(sys_cuda_get(0, &gpu), 0);
+	CHECK_EQ(sys_cuda_push(gpu, &scope), 0);
 	CHECK_EQ(fake.fail_call("cuMemcpyAsync", 1, CUDA_ERR_ILLEGAL_ADDRESS), 0);
-	CHECK_EQ(rig_isend(&at.pair, 0, 4096, &send), 0);
-	while (!rig_poll(send, 1, &rc) && !rc)
-		sched_yield();
-	CHECK_EQ(rc, 1);
+	rig_listen(&pair, 0, 0);
+	CHECK_EQ(rig_meet(&pair, 0, true), 1); /* the queue is written by a copy */
 	rig_expect("cuda", 1);
-	memory_close(&at);
+	sys_cuda_pop(&scope);
+	sys_cuda_put(gpu);
 }
 
 static void memory_no_driver(void *arg)
@@ -340,6 +413,9 @@ static const struct check_case cases[] = {
 	{"dev-pages", memory_dev_pages},
 	{"dev-alone", memory_dev_alone},
 	{"dev-poison", memory_dev_poison},
+	{"held-host", memory_held_host},
+	{"held-dev", memory_held_dev},
+	{"close-waits", memory_close_waits},
 	{"capture", memory_capture},
 	{"current", memory_current},
 	{"pci", memory_pci},

@@ -3,6 +3,7 @@
 #include "emu_rig.h"
 
 #include <dirent.h>
+#include <pthread.h>
 #include <sched.h>
 
 static void probe_properties(void *arg)
@@ -235,6 +236,88 @@ static void probe_no_rxdm(void *arg)
 	rig_expect("no-cmsg", 0);
 }
 
+static uint64_t pool_imports(int gpu)
+{
+	struct tcpxemu_stats stats;
+
+	rig.stats(&stats);
+	return stats.pool_imports[gpu];
+}
+
+/* A GPU's pages are imported by the first accept that gives a comm, and by nothing else. */
+static void probe_pool_import(void *arg)
+{
+	struct rig_pair first, second, other;
+	void *mr, *none;
+
+	(void)arg;
+	rig_start();
+	rig_listen(&first, 0, 0);
+	first.devhandle = (struct emu_device_handle *)(void *)first.store;
+	CHECK_EQ(rig.net->accept(first.listen, &none, &first.devhandle), 0);
+	CHECK(!none);
+	while (!first.send)
+		CHECK_EQ(rig.net->connect(0, first.handle, &first.send, NULL), 0);
+	CHECK_EQ(rig.net->reg_mr(first.send, first.store, 256, EMU_HOST, &mr), 0);
+	CHECK_EQ(rig.net->dereg_mr(first.send, mr), 0);
+	CHECK_EQ(pool_imports(0), 0);
+	CHECK_EQ(rig_meet(&first, 0, true), 0);
+	CHECK_EQ(pool_imports(0), 1);
+	rig_pair_open(&second, 0, 0, EMU_HOST);
+	rig_pair_open(&other, 1, 2, EMU_HOST);
+	CHECK_EQ(pool_imports(0), 1);
+	CHECK_EQ(pool_imports(2), 1);
+	rig_pair_close(&second);
+	rig_pair_close(&other);
+	CHECK_EQ(rig.net->close_send(first.send), 0);
+	CHECK_EQ(rig.net->close_recv(first.recv), 0);
+	rig_pair_open(&second, 0, 0, EMU_HOST); /* pools stay */
+	CHECK_EQ(pool_imports(0), 1);
+	rig_pair_close(&second);
+	CHECK_EQ(rig.violations(NULL), 0);
+}
+
+static void *accept_main(void *arg)
+{
+	struct rig_pair *pair = arg;
+	int rc = 0;
+
+	rig.set_gpu(0);
+	while (!rc && !pair->recv) {
+		rc = rig.net->accept(pair->listen, &pair->recv, &pair->devhandle);
+		sched_yield();
+	}
+	return (void *)(intptr_t)rc;
+}
+
+/* Two accepts that complete at once. */
+static void probe_pool_race(void *arg)
+{
+	struct rig_pair pair[2];
+	pthread_t thread[2];
+	void *rc[2];
+
+	(void)arg;
+	setenv("TCPXEMU_IMPORT_US", "100000000", 1); /* until the second comes */
+	rig_start();
+	for (int i = 0; i < 2; i++) {
+		rig_listen(&pair[i], 0, 0);
+		pair[i].devhandle = (struct emu_device_handle *)(void *)pair[i].store;
+		CHECK(!pthread_create(&thread[i], NULL, accept_main, &pair[i]));
+		while (!pair[i].send)
+			CHECK_EQ(rig.net->connect(0, pair[i].handle, &pair[i].send, NULL), 0);
+	}
+	for (int i = 0; i < 2; i++)
+		CHECK(!pthread_join(thread[i], &rc[i]));
+	CHECK((rc[0] == NULL) != (rc[1] == NULL));
+	rig_expect("pool-import", 1);
+	CHECK_EQ(pool_imports(0), 1);
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(rig.net->close_send(pair[i].send), 0);
+		CHECK_EQ(rig.net->close_recv(pair[i].recv), 0);
+	}
+}
+
 static const struct check_case cases[] = {
 	{"properties", probe_properties},
 	{"interface-lists", probe_interface_lists},
@@ -250,6 +333,8 @@ static const struct check_case cases[] = {
 	{"null-comm", probe_null_comm},
 	{"close-listen", probe_close_listen},
 	{"no-rxdm", probe_no_rxdm},
+	{"pool-import", probe_pool_import},
+	{"pool-race", probe_pool_race},
 };
 
 int main(int argc, char **argv)

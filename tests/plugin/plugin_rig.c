@@ -197,6 +197,8 @@ void side_close_wrong(struct side *side, const char *code)
 		return;
 	stats = emulator_closed(&emulator);
 	CHECK_EQ(stats.pages_in_use, 0);
+	for (int i = 0; i <= TCPXEMU_GPUS_MAX; i++)
+		CHECK(stats.pool_imports[i] <= 1);
 	/* of a comm that failed nothing is consumed any more */
 	CHECK_EQ(stats.violations,
 		 side_violations("unconsumed") + (code ? side_violations(code) : 0));
