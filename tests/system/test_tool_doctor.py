@@ -18,14 +18,15 @@ FACTS = TOP / "tests/record/facts"
 GOLDEN = TOP / "tests/golden/doctor"
 FAILS = {"a3-healthy": [], "a3-eth2": ["D01", "D03"],
          "wrong-environment": ["D06", "D09", "D16", "D16"], "a3-no-rxdm": ["D07", "D16"],
-         "laptop": [], "peer-differs": ["D10", "D10", "D12", "D12", "D16", "D17"],
+         "laptop": [],
+         "peer-differs": ["D10", "D10", "D12", "D12", "D16", "D17", "D22", "D22"],
          "everything-wrong": ["D01", "D01", "D02", "D03", "D03", "D03", "D05", "D05", "D05", "D05",
                               "D06", "D07", "D07", "D07", "D08", "D09", "D09", "D10", "D10", "D11",
-                              "D11", "D13", "D14", "D14", "D15", "D17", "D19", "D19"],
+                              "D11", "D13", "D14", "D14", "D15", "D17", "D19", "D19", "D21"],
          "container": ["D01", "D07", "D14", "D14", "D14", "D17"],
          "key-owner": ["D17"], "key-missing": ["D17"], "key-denied": ["D17"],
          "key-malformed": ["D17"], "slow-link": []}
-IDS = [f"D{number:02}" for number in range(1, 21)]
+IDS = [f"D{number:02}" for number in range(1, 23)]
 
 
 def golden(name, text):

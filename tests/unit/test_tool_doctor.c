@@ -30,6 +30,7 @@
 #define ENV "env.count=1\niface.0=lo\niface.1=eth1\n"
 #define CPUS "env.count=1\ncpu.allowed=0-15\n" NIC "nic.0.cpus=0-7\n"
 #define BIND "env.NCCL_GPUDIRECTTCPX_TX_BINDINGS="
+#define RAIL "rail.0.nic=eth0\nrail.0.from=10.0.0.1\nrail.0.to=10.0.0.2\nrail.0.out=eth0\n"
 #define RATES "tcp.single_bps=9\ntcp.multi_bps=20000000000\ntcp.flows=8\n"
 
 static const struct rule_case {
@@ -198,6 +199,16 @@ static const struct rule_case {
 	{"D20", "clock.offset_ns=-100000001\nclock.error_ns=2\n", DOCTOR_PASS, "0.100 s"},
 	{"D20", "clock.offset_ns=-100000003\nclock.error_ns=2\n", DOCTOR_WARN, "behind"},
 	{"D20", "clock.offset_ns=5\n", DOCTOR_SKIP, "not known"},
+	{"D21", RAIL "rail.0.answer=yes\n", DOCTOR_PASS, "1 rails lead to the other end: eth0"},
+	{"D21", RAIL "rail.0.answer=silent\n", DOCTOR_FAIL, "eth0 (10.0.0.1) does not lead to"},
+	{"D21", RAIL "rail.0.answer=both\n", DOCTOR_FAIL, "both ends have its address"},
+	{"D21", "rail.0.answer=yes\n", DOCTOR_SKIP, "not known"},
+	{"D21", "pair.state=up\n", DOCTOR_SKIP, "not known"},
+	{"D22", "path.in=no\npath.out=yes\n", DOCTOR_FAIL, "from the other end to here"},
+	{"D22", "path.in=yes\npath.out=no\n", DOCTOR_FAIL, "from here to the other end"},
+	{"D22", "path.in=yes\npath.out=yes\n", DOCTOR_PASS, "both ways"},
+	{"D22", "path.in=yes\n", DOCTOR_SKIP, "arrive at the other end"},
+	{"D22", "pair.state=up\n", DOCTOR_SKIP, "not known"},
 };
 #define CASES (sizeof(cases) / sizeof(cases[0]))
 
@@ -271,7 +282,7 @@ static void every_rule_has_a_case_of_each_kind(void **state)
 			fail_msg("%s lacks a case", rule->id);
 	}
 	assert_int_equal(doctor_rule_named("d01", 3) - doctor_rule(0), 0);
-	assert_null(doctor_rule_named("D21", 3));
+	assert_null(doctor_rule_named("D23", 3));
 }
 
 /* Facts that are not there never pass: take away any one, and no FAIL or SKIP becomes a PASS. */
@@ -281,8 +292,8 @@ static void without_facts_nothing_passes(void **state)
 
 	(void)state;
 	doctor_judge_all(&none, UINT64_MAX, &report);
-	assert_int_equal(report.count, 20);
-	assert_int_equal(report.verdicts[DOCTOR_SKIP], 20);
+	assert_int_equal(report.count, 22);
+	assert_int_equal(report.verdicts[DOCTOR_SKIP], 22);
 }
 
 static void bad_facts_are_refused_by_line(void **state)

@@ -17,6 +17,9 @@
 #define CLOCK_ASKED 8
 #define PROBE_SECONDS 0.3
 #define MIB (1ull << 20)
+#define SMALL_BYTES 256
+#define WHOLE_BYTES 65536
+#define WHOLE_NS (CLOCK_S_NS * 11 / 5) /* less than a channel takes to be replaced */
 
 struct pair {
 	struct doctor_facts *facts;
@@ -145,8 +148,9 @@ static void put_limit(struct pair *p, const struct perf_result *r)
 	doctor_put_count(p->facts, r->local.retransmits, "tcp.retransmits");
 }
 
-/* A short WRITE of host memory. */
-static tcpx_status measure(struct pair *p, struct perf_result *out)
+/* A row of host memory. */
+static tcpx_status run_row(struct pair *p, const struct perf_row_plan *plan,
+			   struct perf_result *out)
 {
 	struct perf_side side = {
 		.session = p->client.session,
@@ -155,7 +159,18 @@ static tcpx_status measure(struct pair *p, struct perf_result *out)
 		.deadline_ns = p->options.deadline_ns,
 		.leave = {perf_leave_client, &p->client},
 	};
-	struct perf_row_plan plan = {
+	tcpx_status status = perf_row_check(&p->client, plan);
+
+	if (status == TCPX_OK)
+		status = perf_row_run(&p->client, &side, plan, on_progress, NULL, out);
+	perf_side_close(&side);
+	return status;
+}
+
+/* A short WRITE. */
+static tcpx_status measure(struct pair *p, struct perf_result *out)
+{
+	const struct perf_row_plan plan = {
 		.op = PERF_OP_WRITE,
 		.size = MIB,
 		.batch = 1,
@@ -163,12 +178,8 @@ static tcpx_status measure(struct pair *p, struct perf_result *out)
 		.working_set = 16 * MIB,
 		.seconds = PROBE_SECONDS,
 	};
-	tcpx_status status = perf_row_check(&p->client, &plan);
 
-	if (status == TCPX_OK)
-		status = perf_row_run(&p->client, &side, &plan, on_progress, NULL, out);
-	perf_side_close(&side);
-	return status;
+	return run_row(p, &plan, out);
 }
 
 static tcpx_status connect_by(struct pair *p, unsigned channels, const char *address)
@@ -176,6 +187,62 @@ static tcpx_status connect_by(struct pair *p, unsigned channels, const char *add
 	struct perf_path path = {.want = PERF_TRANSPORT_TCP, .want_channels = channels};
 
 	return perf_connect(&p->options, &path, address, &p->client);
+}
+
+/* Whether full-sized packets arrive in that direction: where a few small transfers pass and one of
+ * several packets does not, within a time in which the library does not make its packets smaller
+ * yet, they do not. -1: the connection is of no use. */
+static int probe_way(struct pair *p, const struct doctor_probe_opts *opts, enum perf_op op,
+		     const char *fact)
+{
+	struct perf_row_plan plan = {
+		.op = op,
+		.size = SMALL_BYTES,
+		.batch = 1,
+		.depth = 1,
+		.working_set = WHOLE_BYTES,
+		.iters = 4,
+	};
+	struct perf_result result;
+	tcpx_status status;
+
+	p->client.deadline_ns = p->options.deadline_ns = doctor_until(opts, WHOLE_NS);
+	status = run_row(p, &plan, &result);
+	if (status != TCPX_OK)
+		return -1;
+	plan.size = WHOLE_BYTES;
+	plan.iters = 1;
+	p->client.deadline_ns = p->options.deadline_ns = doctor_until(opts, WHOLE_NS);
+	status = run_row(p, &plan, &result);
+	/* The end of all probes is no answer. */
+	if (status == TCPX_OK ||
+	    (status == TCPX_ERR_TIMED_OUT && p->client.deadline_ns < opts->deadline_ns))
+		doctor_put_flag(p->facts, status == TCPX_OK, "%s", fact);
+	return status == TCPX_OK ? 0 : -1;
+}
+
+/* Another connection, whose packets are whole again. */
+static tcpx_status connect_anew(struct pair *p, const struct doctor_probe_opts *opts)
+{
+	tcpx_status status;
+
+	perf_client_close(&p->client, 1);
+	p->options.deadline_ns = doctor_until(opts, CONNECT_NS);
+	status = connect_by(p, 1, opts->peer);
+	p->client.deadline_ns = p->options.deadline_ns = opts->deadline_ns;
+	return status;
+}
+
+static tcpx_status probe_path(struct pair *p, const struct doctor_probe_opts *opts)
+{
+	tcpx_status status = TCPX_OK;
+
+	if (probe_way(p, opts, PERF_OP_READ, "path.in"))
+		status = connect_anew(p, opts);
+	if (status == TCPX_OK && probe_way(p, opts, PERF_OP_WRITE, "path.out"))
+		status = connect_anew(p, opts);
+	p->client.deadline_ns = p->options.deadline_ns = opts->deadline_ns;
+	return status;
 }
 
 /* The NICs that both ends have directly, by their speed: what all of them carry together. */
@@ -253,11 +320,15 @@ void doctor_probe_peer(struct doctor_facts *facts, const struct doctor_probe_opt
 				"pair.why");
 		doctor_put_text(facts, p.client.version, "peer.tool");
 	}
-	if (doctor_wants(opts, "D10,D12,D18"))
+	if (doctor_wants(opts, "D10,D12,D18,D21"))
 		doctor_probe_rails(facts, opts, p.client.addresses);
-	if (doctor_wants(opts, "D18"))
+	status = TCPX_OK;
+	if (doctor_wants(opts, "D22"))
+		status = probe_path(&p, opts);
+	if (doctor_wants(opts, "D18") && status == TCPX_OK)
 		probe_rates(&p, opts->peer);
-	perf_client_close(&p.client, 0);
+	if (status == TCPX_OK)
+		perf_client_close(&p.client, 0);
 	free(p.text);
 	if (doctor_wants(opts, "D03"))
 		doctor_probe_devmem(facts, opts);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/config.h"
 #include "doctor_probe.h"
 #include "doctor_rules.h"
 #include "sys/addr.h"
@@ -27,6 +28,7 @@ struct rail_pair {
 	struct sockaddr_storage remote;
 	int fd;
 	const char *answer;
+	int bound;	  /* a session would use it: 1, and 2 when nothing else asks for it */
 	unsigned mtu;	  /* of the path; 0: not known */
 	int full;	  /* whether whole packets were acknowledged; -1: not known */
 	int64_t until_ns; /* of the next step */
@@ -35,6 +37,8 @@ struct rail_pair {
 struct rails {
 	struct rail_pair pairs[PAIRS_MAX];
 	unsigned count;
+	struct sockaddr_storage targets[PAIRS_MAX]; /* of the other end, and not ours, too */
+	unsigned ntargets;
 };
 
 /* "10.0.0.1:80" or "[fe80::1%eth0]:80". 0; -1. */
@@ -208,6 +212,83 @@ static void find_pairs(struct rails *rails, const struct doctor_facts *facts,
 	}
 }
 
+/* An address of the other end's that the library would dial from there: one in the same subnet,
+ * else one of the family by number. Those that this host has as well are not the other end's. */
+static int pick_target(const struct rails *rails, const struct sys_iface *local, unsigned rail,
+		       struct sockaddr_storage *out)
+{
+	int found = 0;
+
+	for (unsigned i = 0; i < rails->ntargets; i++) {
+		const struct sockaddr_storage *addr = &rails->targets[(rail + i) % rails->ntargets];
+
+		if (addr->ss_family != local->addr.ss_family ||
+		    sys_addr_is_link_local(addr) != sys_addr_is_link_local(&local->addr))
+			continue;
+		if (sys_iface_direct(local, addr)) {
+			*out = *addr;
+			return 1;
+		}
+		if (!found)
+			*out = *addr;
+		found = 1;
+	}
+	return found;
+}
+
+/* The other end's addresses without those that this host has; whether one was left out is told of
+ * the interface that has it. */
+static void find_targets(struct rails *rails, const struct sys_iface *ifaces, unsigned count,
+			 const char *addresses)
+{
+	struct sockaddr_storage remote;
+	size_t len;
+
+	for (; *addresses; addresses += len + (addresses[len] == '\n')) {
+		int ours = 0;
+
+		len = strcspn(addresses, "\n");
+		if (parse_address(addresses, len, &remote))
+			continue;
+		for (unsigned i = 0; i < count; i++)
+			ours |= sys_addr_same_subnet(&ifaces[i].addr, &remote, 128);
+		if (!ours && rails->ntargets < PAIRS_MAX)
+			rails->targets[rails->ntargets++] = remote;
+	}
+}
+
+/* What a session binds to here: TCPX_BIND, or "auto", NIXL's default. */
+static void find_bound(struct rails *rails, const struct sys_iface *ifaces, unsigned count)
+{
+	const char *bind = config_text(CONFIG_BIND);
+	struct sockaddr_storage bound[PAIRS_MAX], remote;
+	unsigned nbound = 0;
+
+	if (sys_iface_expand(*bind ? bind : "auto", bound, PAIRS_MAX, &nbound) != TCPX_OK)
+		return;
+	for (unsigned b = 0; b < nbound; b++) {
+		const struct sys_iface *local = NULL;
+		unsigned at = 0;
+
+		for (unsigned i = 0; i < count && !local; i++)
+			if (sys_addr_same_host(&ifaces[i].addr, &bound[b]))
+				local = &ifaces[i];
+		if (!local || local->loopback || !pick_target(rails, local, b, &remote))
+			continue;
+		while (at < rails->count &&
+		       (rails->pairs[at].local != local ||
+			!sys_addr_same_host(&rails->pairs[at].remote, &remote)))
+			at++;
+		if (at == rails->count) {
+			add_pair(rails, local, &remote);
+			if (at < rails->count)
+				rails->pairs[at].bound = 2;
+		} else {
+			rails->pairs[at].bound = 1;
+		}
+	}
+}
+
 static const char *failure(int err)
 {
 	if (err == ECONNREFUSED)
@@ -366,6 +447,29 @@ static void put_pair(struct doctor_facts *facts, const struct rail_pair *pair, u
 	put_mtu(facts, pair, i);
 }
 
+/* A rail of the library's. */
+static void put_rail(struct doctor_facts *facts, const struct rail_pair *pair, unsigned i,
+		     const char *addresses)
+{
+	char from[SYS_ADDR_TEXT], to[SYS_ADDR_TEXT], out[IF_NAMESIZE];
+	const char *answer = pair->answer;
+	struct sockaddr_storage theirs;
+	size_t len;
+
+	for (; *addresses; addresses += len + (addresses[len] == '\n')) {
+		len = strcspn(addresses, "\n");
+		if (strcmp(answer, "yes") && !parse_address(addresses, len, &theirs) &&
+		    sys_addr_same_host(&theirs, &pair->local->addr))
+			answer = "both";
+	}
+	doctor_put_text(facts, pair->local->name, "rail.%u.nic", i);
+	doctor_put_text(facts, sys_addr_host_text(&pair->local->addr, from), "rail.%u.from", i);
+	doctor_put_text(facts, sys_addr_host_text(&pair->remote, to), "rail.%u.to", i);
+	if (!ask_route(&pair->local->addr, &pair->remote, out))
+		doctor_put_text(facts, out, "rail.%u.out", i);
+	doctor_put_text(facts, answer, "rail.%u.answer", i);
+}
+
 void doctor_probe_rails(struct doctor_facts *facts, const struct doctor_probe_opts *opts,
 			const char *addresses)
 {
@@ -373,14 +477,20 @@ void doctor_probe_rails(struct doctor_facts *facts, const struct doctor_probe_op
 	struct sys_iface *ifaces = NULL;
 	unsigned count = 0;
 
-	rails.count = 0;
+	rails.count = rails.ntargets = 0;
 	if (sys_iface_list(&ifaces, &count) != TCPX_OK)
 		return;
 	find_pairs(&rails, facts, ifaces, count, addresses, 0);
 	if (!rails.count)
 		find_pairs(&rails, facts, ifaces, count, addresses, 1);
+	find_targets(&rails, ifaces, count, addresses);
+	find_bound(&rails, ifaces, count);
 	knock(&rails, opts);
-	for (unsigned i = 0; i < rails.count; i++)
-		put_pair(facts, &rails.pairs[i], i);
+	for (unsigned i = 0, pairs = 0, bound = 0; i < rails.count; i++) {
+		if (rails.pairs[i].bound)
+			put_rail(facts, &rails.pairs[i], bound++, addresses);
+		if (rails.pairs[i].bound < 2)
+			put_pair(facts, &rails.pairs[i], pairs++);
+	}
 	free(ifaces);
 }

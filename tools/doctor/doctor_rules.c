@@ -26,6 +26,8 @@ static const struct doctor_rule rules[] = {
 	{"D18", "plain TCP to the other end", doctor_d18_tcp},
 	{"D19", "libraries load", doctor_d19_libraries},
 	{"D20", "the clocks of both ends", doctor_d20_clock},
+	{"D21", "each rail leads to the other end", doctor_d21_rails},
+	{"D22", "path MTU: whole packets arrive, both ways", doctor_d22_path},
 };
 #define RULES (sizeof(rules) / sizeof(rules[0]))
 

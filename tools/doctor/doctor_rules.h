@@ -103,5 +103,7 @@ void doctor_d17_key(struct doctor_judge *j);
 void doctor_d18_tcp(struct doctor_judge *j);
 void doctor_d19_libraries(struct doctor_judge *j);
 void doctor_d20_clock(struct doctor_judge *j);
+void doctor_d21_rails(struct doctor_judge *j);
+void doctor_d22_path(struct doctor_judge *j);
 
 #endif

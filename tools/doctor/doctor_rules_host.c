@@ -148,8 +148,9 @@ static unsigned judge_whole(struct doctor_judge *j)
 		doctor_fail(j,
 			    "from %s to %s: packets of the whole MTU get no answer, small ones do",
 			    from, to);
-		doctor_cause(j, "a link on the way takes smaller packets and drops others in "
-				"silence: transfers hang after their first words");
+		doctor_cause(j,
+			     "path MTU: a link on the way takes smaller packets and drops others "
+			     "in silence: transfers hang after their first words");
 		doctor_fix(j,
 			   "tracepath -n %s\n# on both ends: ip link set dev NIC mtu what it says",
 			   doctor_quote(to));
