@@ -55,6 +55,8 @@ typedef struct tcpx_session_opts {
 	uint32_t message_gpu; /**< whose memory messages carry: 1 + its number; 0: TCPX_LOCAL_DEVICE
 			       */
 	uint64_t without;     /**< flags that the environment does not add, which else it may */
+	const char *advertise; /**< where peers reach it, "HOST[:PORT][,...]", told in place of its
+				  addresses (NAT, published ports); NULL: TCPX_ADVERTISE, ours */
 } tcpx_session_opts;
 
 /** Sets an option by the name that it has in the environment: what a session has for itself in
@@ -98,7 +100,8 @@ typedef struct tcpx_listen_opts {
  * @return TCPX_OK; ERR_ADDRESS (taken, after the retries); ERR_AUTH (an address beyond loopback
  *         without key file, TCPX_SESSION_INFO_ONLY or TCPX_SESSION_INSECURE, or of INFO_ONLY in a
  *         library without libcrypto); ERR_STATE (listens already);
- *         ERR_INVALID (TCPX_CTRL_IP is no IP address); ERR_SYSTEM. @threads any.
+ *         ERR_INVALID (TCPX_CTRL_IP is no IP address, advertise no list of them); ERR_NOT_FOUND (a
+ *         name in advertise); ERR_SYSTEM. @threads any.
  */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_listen(tcpx_session *session,
 							 const tcpx_listen_opts *opts,

@@ -19,6 +19,7 @@ static const struct field {
 		"TCPX_" name, FIELD_##type, offsetof(tcpx_session_opts, member), 0                 \
 	}
 	FIELD("BIND", TEXT, bind),
+	FIELD("ADVERTISE", TEXT, advertise),
 	FIELD("KEY_FILE", TEXT, key_file),
 	FIELD("FILTERS", TEXT, filters),
 	FIELD("CHANNELS", U32, channels),

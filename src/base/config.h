@@ -117,6 +117,8 @@ enum config_type {
 	  "tools: where they meet, HOST:PORT of rank 0 or a path that all share")                  \
 	X(HOSTFILE, "TCPX_HOSTFILE", "HOSTFILE", PATH, "", 0, 4095,                                \
 	  "tools: a file of hosts' addresses, one a line, of which ours says our rank")            \
+	X(ADVERTISE, "TCPX_ADVERTISE", "", TEXT, "", 0, 511,                                       \
+	  "where peers reach us, HOST[:PORT][,...], told in place of our addresses; empty: ours")  \
 	X(CTRL_IP, "TCPX_CTRL_IP", "UCCL_TCPX_CTRL_IP", TEXT, "", 0, 63,                           \
 	  "IP address told to peers: one of ours first, another (of a NAT) alone; empty: ours")    \
 	X(LOCAL_DEVICE, "TCPX_LOCAL_DEVICE",                                                       \

@@ -18,6 +18,7 @@
 #include "engine/handles.h"
 #include "engine/peer_local.h"
 #include "engine/rail_state.h"
+#include "engine/session_told.h"
 #include "mem/region.h"
 #include "net/local/local.h"
 #include "net/net.h"
@@ -311,6 +312,7 @@ struct engine_session {
 	bool bound, any_source; /* the user named rails; by "auto": other sources will do, too */
 	uint32_t rails_said;	/* control thread, by bit: that it leads nowhere */
 	char *filters;
+	struct session_told told;
 	struct ctl_keys keys;
 	struct engine_plugin *plugin;	/* or NULL */
 	uint32_t channels, chunk_bytes; /* wishes; 0: none */
@@ -459,9 +461,6 @@ void peer_send_fences(struct engine_peer *peer);
 void peer_ctl_send(struct engine_peer *peer, const struct frame *frame, const void *payload);
 void peer_send_goodbye(struct engine_peer *peer);
 
-tcpx_status session_published_check(void); /* ERR_INVALID: TCPX_CTRL_IP is no address */
-uint32_t session_addresses(struct engine_session *session,
-			   struct wire_address addrs[WIRE_ADDR_MAX]);
 uint32_t session_auto_channels(void);
 /* session.c, control thread: it has a local listener from now on; false: it cannot. */
 bool session_local_open(struct engine_session *session);

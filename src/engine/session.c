@@ -101,6 +101,7 @@ static void session_destroy(struct engine_session *session)
 	if (session->eventfd >= 0)
 		close(session->eventfd);
 	free(session->filters);
+	free(session->told.advertise);
 	comms_session_close(session);
 	pthread_mutex_destroy(&session->lock);
 	pthread_mutex_destroy(&session->queue_lock);
@@ -408,8 +409,12 @@ tcpx_status engine_listen(struct engine_session *session, uint32_t port, uint32_
 			  uint16_t *out_port)
 {
 	struct listen_call call = {.session = session, .port = port, .retries = retries};
-	tcpx_status status;
+	struct wire_address advertised[WIRE_ADDR_MAX];
+	uint32_t count = 0;
+	tcpx_status status = session_told_find(session, advertised, &count);
 
+	if (status != TCPX_OK)
+		return status;
 	pthread_mutex_lock(&session->lock);
 	if (session->listening)
 		status = error_set(TCPX_ERR_STATE, 0, "session listens already, on port %u",
@@ -420,6 +425,10 @@ tcpx_status engine_listen(struct engine_session *session, uint32_t port, uint32_
 		status = check_trust(session);
 	if (status == TCPX_OK)
 		status = session_published_check();
+	if (status == TCPX_OK && count) {
+		memcpy(session->told.addrs, advertised, count * sizeof(*advertised));
+		session->told.count = count;
+	}
 	session->listening |= status == TCPX_OK;
 	pthread_mutex_unlock(&session->lock);
 	if (status != TCPX_OK)

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a session tells others of how it is reached. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
 #include "engine/engine.h"
 #include "engine/peer_route.h"
 #include "sys/addr.h"
 #include "sys/iface.h"
+
+#define ADVERTISE_NS (10 * CLOCK_S_NS) /* for names */
+#define ADVERTISE_MAX 280	       /* of an entry: a name and a port */
 
 static void add_address(struct wire_address *addrs, uint32_t *count,
 			const struct sockaddr_storage *addr, uint16_t port)
@@ -76,6 +81,53 @@ static void publish(const struct engine_session *session, struct wire_address *a
 	*count += !*count;
 }
 
+/* One entry: an address or a name, each with a port or without. */
+static tcpx_status advertise_one(const char *text, int64_t deadline_ns, struct wire_address *out,
+				 uint32_t *count)
+{
+	struct sockaddr_storage addrs[WIRE_ADDR_MAX];
+	unsigned found = 0;
+	tcpx_status status = ctl_resolve(text, 0, deadline_ns, addrs, WIRE_ADDR_MAX, &found);
+
+	for (unsigned i = 0; i < found && status == TCPX_OK; i++) {
+		if (sys_addr_is_any(&addrs[i])) {
+			(void)error_set(TCPX_ERR_INVALID, 0, "no peer can connect to %.80s", text);
+			return error_next("name the address that leads here from outside");
+		}
+		if (*count == WIRE_ADDR_MAX)
+			return error_set(TCPX_ERR_LIMIT, 0, "more than %d addresses",
+					 WIRE_ADDR_MAX);
+		peer_addr_to_wire(&addrs[i], &out[(*count)++]);
+	}
+	return status;
+}
+
+tcpx_status session_told_find(const struct engine_session *session, struct wire_address *out_addrs,
+			      uint32_t *out_count)
+{
+	int64_t deadline_ns = clock_now_ns() + ADVERTISE_NS;
+	const char *rest = session->told.advertise;
+	tcpx_status status = TCPX_OK;
+	uint32_t count = 0;
+
+	while (rest && status == TCPX_OK) {
+		char text[ADVERTISE_MAX];
+		size_t skip = strspn(rest, " \t"), len = strcspn(rest, ",");
+		size_t end = len;
+
+		while (end > skip && (rest[end - 1] == ' ' || rest[end - 1] == '\t'))
+			end--;
+		skip = skip < end ? skip : end;
+		snprintf(text, sizeof(text), "%.*s", (int)(end - skip), rest + skip);
+		status = advertise_one(text, deadline_ns, out_addrs, &count);
+		rest = rest[len] ? rest + len + 1 : NULL;
+	}
+	if (status != TCPX_OK)
+		return session_option_error(CONFIG_ADVERTISE, session->told.advertise);
+	*out_count = count;
+	return TCPX_OK;
+}
+
 /* Where we listen; a wildcard stands for every address that others may reach, the best ones first
  * since there is room for WIRE_ADDR_MAX. */
 uint32_t session_addresses(struct engine_session *session, struct wire_address addrs[WIRE_ADDR_MAX])
@@ -84,6 +136,13 @@ uint32_t session_addresses(struct engine_session *session, struct wire_address a
 	unsigned nifaces, j;
 	uint32_t count = 0, i;
 
+	for (i = 0; i < session->told.count; i++) {
+		addrs[i] = session->told.addrs[i];
+		if (!addrs[i].port)
+			addrs[i].port = session->port;
+	}
+	if (session->told.count)
+		return session->told.count;
 	for (i = 0; i < session->nrails; i++) {
 		const struct sockaddr_storage *rail = &session->rails[i];
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Options of a session: the caller's, else the environment's, else the defaults; checked. */
+#include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,16 +106,21 @@ static tcpx_status take_name(struct engine_session *session, const char *name)
 	return TCPX_OK;
 }
 
-/* The error that stands, with the list and whose it is. */
-static tcpx_status say_where(const char *bind)
+/* The fields are named as the variables, without the prefix and in small letters. */
+tcpx_status session_option_error(enum config_id id, const char *text)
 {
-	const struct config_value *environment = config_value(CONFIG_BIND);
-	bool theirs = environment->source != CONFIG_DEFAULT && !strcmp(bind, environment->text);
+	const struct config_value *value = config_value(id);
+	const char *name = config_row(id)->name;
+	bool theirs = value->source != CONFIG_DEFAULT && !strcmp(text, value->text);
 	tcpx_error error = *tcpx_last_error();
+	char field[32];
+	size_t len = 0;
 
-	(void)error_set(error.status, error.system_errno, "%s=%.*s%s: %s",
-			theirs ? "TCPX_BIND" : "bind", 40, bind, strlen(bind) > 40 ? "..." : "",
-			error.what);
+	for (const char *at = name + strlen("TCPX_"); *at && len + 1 < sizeof(field); at++)
+		field[len++] = (char)tolower((unsigned char)*at);
+	field[len] = '\0';
+	(void)error_set(error.status, error.system_errno, "%s=%.*s%s: %s", theirs ? name : field,
+			40, text, strlen(text) > 40 ? "..." : "", error.what);
 	return error_next("%s", error.next);
 }
 
@@ -139,7 +145,7 @@ static tcpx_status take_rails(struct engine_session *session, const char *bind)
 	session->bound = true;
 	session->any_source =
 		strchr(bind, '^') || !strncmp(bind, "auto", 4) || strstr(bind, ",auto");
-	return status == TCPX_OK ? TCPX_OK : say_where(bind);
+	return status == TCPX_OK ? TCPX_OK : session_option_error(CONFIG_BIND, bind);
 }
 
 static tcpx_status take_keys(struct engine_session *session, const char *path)
@@ -180,6 +186,7 @@ static uint64_t environment_flags(void)
 tcpx_status session_options(struct engine_session *session, const tcpx_session_opts *opts)
 {
 	const char *filters = opts->filters ? opts->filters : config_text(CONFIG_FILTERS);
+	const char *advertise = opts->advertise;
 	tcpx_status status;
 
 	session->flags = opts->flags | (environment_flags() & ~opts->without);
@@ -202,6 +209,13 @@ tcpx_status session_options(struct engine_session *session, const tcpx_session_o
 		session->filters = strdup(filters);
 		if (!session->filters)
 			return error_set(TCPX_ERR_NO_MEMORY, 0, "filters");
+	}
+	if (!advertise || !*advertise)
+		advertise = config_text(CONFIG_ADVERTISE);
+	if (*advertise) {
+		session->told.advertise = strdup(advertise);
+		if (!session->told.advertise)
+			return error_set(TCPX_ERR_NO_MEMORY, 0, "advertise");
 	}
 	status = take_numbers(session, opts);
 	if (status == TCPX_OK)

@@ -44,7 +44,8 @@ struct node_options {
 	uint64_t op, transport, mem, check, channels, size, iters, port_base;
 	uint64_t memory; /* 0: by the kind of memory; node->memory is what it became */
 	double timeout;
-	const char *gpus, *nics, *peers, *bind, *key, *json, *launcher, *rendezvous, *hostfile;
+	const char *gpus, *nics, *peers, *bind, *advertise, *key, *json, *launcher, *rendezvous,
+		*hostfile;
 	uint64_t repeat; /* of mesh */
 	int local_rank, insecure, perf_lines, no_local, quiet, ceiling;
 	struct cli_plugin plugin;
@@ -255,8 +256,12 @@ tcpx_status node_mesh(struct node *node); /* to node->cells, which the caller fr
 tcpx_status node_mesh_result(struct node *node, int *out_rc);
 
 /* node_options.c */
+/* What --advertise means for the session that is so many ports after the port base. ERR_INVALID. */
+#define NODE_ADVERTISE_MAX 600
+tcpx_status node_advertise(const struct node_options *options, int offset,
+			   char out[NODE_ADVERTISE_MAX]);
 extern const struct cli_option node_option_table[];
-#define NODE_OPTION_COUNT 29   /* the first is mesh's alone, the last are node's alone */
+#define NODE_OPTION_COUNT 30   /* the first is mesh's alone, the last are node's alone */
 #define NODE_OPTIONS_OF_NODE 4 /* peers, check, ceiling, perf-lines */
 
 /*

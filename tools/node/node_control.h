@@ -40,6 +40,7 @@ struct node_control_opts {
 	tcpx_status (*find)(void *find_arg, void *info, size_t cap, size_t *out_bytes);
 	void *find_arg;
 	const char *bind, *key;
+	const char *advertise; /* of rank 0: as tcpx_session_opts has it; or NULL */
 	bool insecure;
 	uint32_t port;	    /* of rank 0; 0: any */
 	int64_t timeout_ns; /* of an exchange */

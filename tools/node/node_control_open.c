@@ -120,7 +120,8 @@ tcpx_status node_control_open(const struct node_control_opts *opts,
 			      struct node_control **out_control)
 {
 	TCPX_OPTS(tcpx_session_opts, session, .bind = opts->bind, .key_file = opts->key,
-		  .channels = 1, .plugin = "", .flags = opts->insecure ? TCPX_SESSION_INSECURE : 0);
+		  .advertise = opts->rank ? NULL : opts->advertise, .channels = 1, .plugin = "",
+		  .flags = opts->insecure ? TCPX_SESSION_INSECURE : 0);
 	struct node_control *c = calloc(1, sizeof(*c));
 	char name[TCPX_NAME_MAX + 1];
 	tcpx_status status;

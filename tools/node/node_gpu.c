@@ -33,10 +33,13 @@ static struct node_end self_of(const struct node_gpu *gpu)
 static tcpx_status open_session(struct node_gpu *gpu)
 {
 	const struct node_options *o = gpu->node->options;
-	char name[TCPX_NAME_MAX + 1];
+	char name[TCPX_NAME_MAX + 1], advertise[NODE_ADVERTISE_MAX];
 	TCPX_OPTS(tcpx_session_opts, opts, .name = name, .bind = o->bind, .key_file = o->key,
-		  .channels = node_share(o, gpu->nlinks), .plugin = "");
+		  .channels = node_share(o, gpu->nlinks), .plugin = "", .advertise = advertise);
+	tcpx_status status = node_advertise(o, (int)gpu->number, advertise);
 
+	if (status != TCPX_OK)
+		return status;
 	session_name(gpu->node, self_of(gpu), name, sizeof(name));
 	/* Contacts come over the control link alone. */
 	opts.flags |= o->insecure ? TCPX_SESSION_INSECURE : TCPX_SESSION_INFO_ONLY;
@@ -62,7 +65,9 @@ tcpx_status node_gpu_open(struct node_gpu *gpu)
 	const struct node_options *o = gpu->node->options;
 	TCPX_OPTS(tcpx_listen_opts, listens,
 		  .port = gpu->node->any_port ? 0 : (uint32_t)o->port_base + gpu->number,
-		  .retries = (uint32_t)config_u64(CONFIG_PORT_RETRIES));
+		  .retries = o->advertise && *o->advertise
+				     ? 0 /* the port that is published, or none */
+				     : (uint32_t)config_u64(CONFIG_PORT_RETRIES));
 	tcpx_status status = TCPX_OK;
 	uint16_t port;
 	size_t len;

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The options of node and of mesh: the first is mesh's alone, the last ones are node's. */
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/config.h"
+#include "base/error.h"
 #include "node.h"
+#include "perf_host.h"
 
 #define AT(field) offsetof(struct node_options, field)
 
@@ -72,6 +76,8 @@ const struct cli_option node_option_table[] = {
 	 "one process a GPU: the local rank's of --gpus"},
 	{"bind", "ADDR|IF[,...]", CLI_RULE_TEXT, AT(bind), NULL, CLI_ENV(BIND),
 	 "rails to listen on (default: loopback)"},
+	{"advertise", "HOST[:PORT]", CLI_RULE_TEXT, AT(advertise), NULL, CLI_ENV(ADVERTISE),
+	 "told to peers; a port stands for --port-base's"},
 	{"port-base",
 	 "P",
 	 {CLI_COUNT, 2, 65000},
@@ -121,3 +127,37 @@ const struct cli_option node_option_table[] = {
 };
 _Static_assert(sizeof(node_option_table) / sizeof(node_option_table[0]) == NODE_OPTION_COUNT,
 	       "NODE_OPTION_COUNT");
+
+tcpx_status node_advertise(const struct node_options *o, int offset, char out[NODE_ADVERTISE_MAX])
+{
+	const char *rest = o->advertise ? o->advertise : "";
+	size_t at = 0;
+
+	*out = '\0';
+	while (*rest) {
+		size_t skip = strspn(rest, " \t"), len = strcspn(rest, ",");
+		char text[PERF_ADDRESS_TEXT], host[PERF_HOST_MAX];
+		unsigned port = 0;
+		const char *why;
+
+		snprintf(text, sizeof(text), "%.*s", len > skip ? (int)(len - skip) : 0,
+			 rest + skip);
+		why = perf_host_split(text, host, &port);
+		if (why)
+			return error_set(TCPX_ERR_INVALID, 0, "advertise '%.80s': %s", text, why);
+		if (port && ((int)port + offset < 1 || (int)port + offset > 65535))
+			return error_set(TCPX_ERR_INVALID, 0,
+					 "advertise '%.80s': port %d of GPU %d", text,
+					 (int)port + offset, offset);
+		at += (size_t)snprintf(out + at, NODE_ADVERTISE_MAX - at,
+				       strchr(host, ':') ? "%s[%s]" : "%s%s", at ? "," : "", host);
+		if (port && at < NODE_ADVERTISE_MAX)
+			at += (size_t)snprintf(out + at, NODE_ADVERTISE_MAX - at, ":%d",
+					       (int)port + offset);
+		if (at >= NODE_ADVERTISE_MAX)
+			return error_set(TCPX_ERR_LIMIT, 0, "advertise: more than %d bytes",
+					 NODE_ADVERTISE_MAX - 1);
+		rest += len + (rest[len] == ',');
+	}
+	return TCPX_OK;
+}

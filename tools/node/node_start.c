@@ -91,7 +91,8 @@ static tcpx_status take_launch(struct node *node, struct node_options *o)
 	node->rank = launch.rank;
 	node->size = launch.size;
 	node->size_by = launch.size_by;
-	node->any_port = !launch.alone_here && !o->local_rank;
+	/* What is told must be what somebody published. */
+	node->any_port = !launch.alone_here && !o->local_rank && !(o->advertise && *o->advertise);
 	status = launch_meet_by(&launch, o->rendezvous && *o->rendezvous ? o->rendezvous : first,
 				node->port, &node->meet);
 	if (status == TCPX_OK)
@@ -222,6 +223,7 @@ static tcpx_status give_info(struct node *node)
 
 static tcpx_status open_control(struct node *node)
 {
+	char advertise[NODE_ADVERTISE_MAX];
 	const struct node_options *o = node->options;
 	bool by_info = node->launched && node->meet.via != LAUNCH_VIA_ADDRESS;
 	struct node_control_opts opts = {.rank = node->rank,
@@ -231,16 +233,21 @@ static tcpx_status open_control(struct node *node)
 					 .host = node->host,
 					 .bind = o->bind,
 					 .key = o->key,
+					 .advertise = advertise,
 					 .insecure = o->insecure,
 					 .port = node->port,
 					 .timeout_ns = (int64_t)(o->timeout * 1e9),
 					 .waits = say_waiting};
 	tcpx_status status;
 
+	status = node_advertise(o, -1, advertise);
+	if (status != TCPX_OK)
+		return status;
 	if (by_info) {
 		opts.find = find_first;
 		opts.find_arg = &node->meet;
-		opts.port = 0;
+		if (!*advertise) /* nobody publishes a port of chance */
+			opts.port = 0;
 	} else if (node->launched) {
 		opts.host = node->rank ? node->meet.where : NULL;
 		opts.port = node->meet.port;

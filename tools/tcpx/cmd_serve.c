@@ -24,7 +24,7 @@ struct serve_options {
 	uint64_t port, channels, chunk, max_memory, workers, transport;
 	struct cli_plugin plugin;
 	struct cli_list mem;
-	const char *bind, *key;
+	const char *bind, *advertise, *key;
 };
 
 #define AT(field) offsetof(struct serve_options, field)
@@ -34,7 +34,9 @@ enum transport { TRANSPORT_AUTO, TRANSPORT_PLUGIN, TRANSPORT_GPUDIRECT };
 
 static const struct cli_option options[] = {
 	{"bind", "ADDR|IF[,...]", CLI_RULE_TEXT, AT(bind), NULL, 0,
-	 "rails to listen on (default: with a key all, else loopback)"},
+	 "rails to listen on (with a key: all, else loopback)"},
+	{"advertise", "HOST[:PORT]", CLI_RULE_TEXT, AT(advertise), NULL, CLI_ENV(ADVERTISE),
+	 "where clients reach it, told in place of addresses"},
 	{"port",
 	 "P",
 	 {CLI_COUNT, 0, 65535},
@@ -121,9 +123,9 @@ static void say_alone(const struct serve_options *o, const struct perf_house *ho
 
 static tcpx_status open_session(const struct serve_options *o, tcpx_session **out)
 {
-	TCPX_OPTS(tcpx_session_opts, opts, .bind = o->bind, .key_file = o->key,
-		  .channels = (uint32_t)o->channels, .chunk_bytes = (uint32_t)o->chunk,
-		  .workers = (uint32_t)o->workers);
+	TCPX_OPTS(tcpx_session_opts, opts, .bind = o->bind, .advertise = o->advertise,
+		  .key_file = o->key, .channels = (uint32_t)o->channels,
+		  .chunk_bytes = (uint32_t)o->chunk, .workers = (uint32_t)o->workers);
 
 	if (o->insecure)
 		opts.flags |= TCPX_SESSION_INSECURE;

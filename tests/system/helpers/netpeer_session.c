@@ -20,6 +20,8 @@ static int parse_open(tcpx_session_opts *opts, char **word, int words)
 			opts->name = value;
 		else if (strcmp(word[i], "bind") == 0)
 			opts->bind = value;
+		else if (strcmp(word[i], "advertise") == 0)
+			opts->advertise = value;
 		else if (strcmp(word[i], "key") == 0)
 			opts->key_file = value;
 		else if (strcmp(word[i], "filters") == 0)
