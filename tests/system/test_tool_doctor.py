@@ -302,3 +302,10 @@ def test_the_nccl_of_programs_and_of_the_plugin(tool, tmp_path):
                 env={"LD_LIBRARY_PATH": f"{tmp_path}/plugins"})
     assert re.match("SKIP D08 .*NCCL 2.18.5; not known: the version of RxDM$", done.stdout,
                     re.M)
+
+
+def test_a_check_that_is_skipped_says_what_it_is(tool):
+    done = tool("doctor", "--only", "D02,D06")
+    assert re.search(r"^SKIP D02 not known: .*\n +check: the current device is the GPU ",
+                     done.stdout, re.M), done.stdout
+    assert re.search(r"^SKIP D06 .*\n +check: the wait for flow steering ", done.stdout, re.M)

@@ -38,6 +38,8 @@ void doctor_print_text(const struct doctor_report *report)
 
 		printf("%s%s%s %s %s\n", colour, doctor_verdict_name(r->verdict),
 		       *colour ? cli_plain() : "", r->id, r->evidence);
+		if (r->verdict == DOCTOR_SKIP)
+			print_lines("check:", doctor_rule_named(r->id, strlen(r->id))->title);
 		print_lines("cause:", r->cause);
 		print_lines("fix:", r->fix);
 	}
