@@ -175,6 +175,14 @@ static void put_nic_lines(struct picture *p, const struct topo_nic *nics, unsign
 	}
 }
 
+static const char *const legend[] = {
+	"PIX: at most one bridge between, one switch; PXB: several bridges of one root port",
+	"PHB: through the CPU's host bridge; NODE: another host bridge of the NUMA node",
+	"SYS: another NUMA node",
+	"owner by a3vm: by RxDM's preset for A3 hosts; by PCIe: the nearest NIC",
+};
+#define LEGEND_LINES (sizeof(legend) / sizeof(legend[0]))
+
 static void put_lists(struct picture *p)
 {
 	const struct topo *topo = p->view->topo;
@@ -196,6 +204,8 @@ static void put_lists(struct picture *p)
 	}
 	put_nic_lines(p, topo->nics, topo->nnics);
 	put_nic_lines(p, topo->virtuals, topo->nvirtuals);
+	for (unsigned i = 0; i < LEGEND_LINES && topo->ngpus && topo->nnics; i++)
+		put_line(p, "", legend[i]);
 }
 
 /* Of the whole picture, before any of it is drawn. */
@@ -215,6 +225,7 @@ static void size_of(const struct picture *p, int *out_width, int *out_height)
 
 		width = w > width ? w : width;
 		height += (int)(topo->ngpus + 2) * CELL_H + GAP;
+		height += (int)LEGEND_LINES * (CELL_H - 4);
 		for (unsigned i = 1; i < topo->ngpus; i++)
 			height += gpu_numa(p, i) != gpu_numa(p, i - 1) ? GAP : 0;
 	}
