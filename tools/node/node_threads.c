@@ -13,6 +13,8 @@
 #include "node.h"
 #include "topo/graph.h"
 
+#define LINE_COLUMNS 100
+
 /* What a thread's name says; those of a plugin and of a driver have names of their own. */
 static const char *role_of(const char *name)
 {
@@ -111,15 +113,23 @@ static bool alike(const struct node_thread *a, const struct node_thread *b)
 
 void node_threads_print(uint32_t rank, const struct node_thread *threads, uint32_t count)
 {
-	printf("threads of rank %u:", rank);
+	int used = printf("threads of rank %u:", rank);
+
 	for (uint32_t i = 0, next; i < count; i = next) {
 		const struct node_thread *it = &threads[i];
+		char text[CPUS_TEXT + 64], where[24] = "";
 
 		for (next = i + 1; next < count && alike(it, &threads[next]);)
 			next++;
-		printf("%s %u %s on CPUs %s", i ? "," : "", next - i, role_of(it->name), it->cpus);
 		if (it->node != TOPO_NUMA_UNKNOWN)
-			printf(" (node %d)", it->node);
+			snprintf(where, sizeof(where), " (node %d)", it->node);
+		snprintf(text, sizeof(text), " %u %s on CPUs %s%s", next - i, role_of(it->name),
+			 it->cpus, where);
+		if (i && used + (int)strlen(text) + 1 > LINE_COLUMNS)
+			used = printf(",\n   ") - 2;
+		else if (i)
+			used += printf(",");
+		used += printf("%s", text);
 	}
 	printf("\n");
 }

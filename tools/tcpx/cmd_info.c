@@ -70,6 +70,9 @@ static int is_transport(const char *name)
 	       !strcmp(name, "devmem");
 }
 
+/* As --transport names them: by an ncclNet plugin goes host memory, or with TCPX that of GPUs. */
+static const char *const plugin_words[] = {"plugin", "gpudirect"};
+
 /* First word of a file below /proc or /sys; "" when there is none. */
 static const char *read_word(const char *path, char *buf, size_t cap)
 {
@@ -102,7 +105,9 @@ static void print_features(void)
 		printf("  %-9s %-4s %s\n", f.name, f.built ? "yes" : "no", f.reason);
 	printf("transports:");
 	for (uint32_t i = 0; feature(i, &f); i++)
-		if (f.built && is_transport(f.name))
+		if (f.built && !strcmp(f.name, "ncclnet"))
+			printf(" %s %s", plugin_words[0], plugin_words[1]);
+		else if (f.built && is_transport(f.name))
 			printf(" %s", f.name);
 	putchar('\n');
 }
@@ -177,7 +182,10 @@ static void put_features(struct cli_json *json)
 		cli_json_text(o, "name", f.name);
 		cli_json_bool(o, "built", f.built);
 		cli_json_text(o, "reason", f.reason);
-		if (f.built && is_transport(f.name))
+		if (f.built && !strcmp(f.name, "ncclnet"))
+			for (unsigned k = 0; k < 2; k++)
+				cli_json_text(transports, NULL, plugin_words[k]);
+		else if (f.built && is_transport(f.name))
 			cli_json_text(transports, NULL, f.name);
 	}
 }
