@@ -157,6 +157,22 @@ def test_perf_lines_in_both_logs(tool, serve):
         assert len(re.findall(r"10\^9 bytes \(the predecessor", text)) == 1
 
 
+@pytest.mark.parametrize("depth, shares", [("1", (False, True)), ("8", (True, True))])
+def test_iterations_have_times_of_their_own(tool, serve, depth, shares):
+    """Where one ends before the next begins; elsewhere a line says that they share a window's."""
+    server = serve("--once", "--perf-lines")
+    done = tool("perf", server.address, "--perf-lines", *SMALL, "--depth", depth)
+    assert done.returncode == 0, done.stderr
+    logs = [done.stdout, server.wait()[1]]
+    note = "[PERF] note: iterations of a window have equal shares of its time"
+    assert tuple(note in text for text in logs) == shares
+    for text, share in zip(logs, shares):
+        times = [float(ms) for ms in re.findall(r"^\[PERF\] Iter \d time=([\d.]+)ms$", text, re.M)]
+        total = float(re.search(r"^Total time: ([\d.]+) ms$", text, re.M)[1])
+        assert len(times) == 4 and sum(times) <= total + 0.01
+        assert not share or len(set(times)) == 1
+
+
 @pytest.mark.parametrize("name", ["TCPX_PERF", "UCCL_TCPX_PERF"])
 def test_perf_lines_by_environment(tool, name):
     done = tool("perf", "--loopback", *SMALL, env={name: "1"})

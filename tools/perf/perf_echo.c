@@ -111,7 +111,8 @@ static tcpx_status run_batch(struct echo *e, uint64_t count, int64_t limit_ns)
 	perf_meter_add(&r->local, &meter);
 	perf_meter_add(&r->remote, &remote);
 	if (e->plan->perf_lines)
-		perf_lines_window(r->iters, done, (uint64_t)((e->samples.sum - before) / 2));
+		perf_lines_window(r->iters, done, (uint64_t)((e->samples.sum - before) / 2),
+				  e->samples.values + e->samples.count - done, 0.5);
 	r->iters += done;
 	r->elapsed_ns = (uint64_t)e->samples.sum;
 	/* of one way: the bytes went there and back */

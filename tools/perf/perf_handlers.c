@@ -251,7 +251,7 @@ static void on_end(struct perf_service *s, const struct perf_message *request,
 	s->worked |= !s->side.row_open; /* such rows have no end */
 	if (window.measured) {
 		if (s->house->perf_lines)
-			perf_lines_window(s->row_transfers, window.used, (uint64_t)ns);
+			perf_lines_window(s->row_transfers, window.used, (uint64_t)ns, NULL, 1);
 		s->row_transfers += window.used;
 		s->row_ns += (uint64_t)ns;
 	}

@@ -21,13 +21,18 @@ static FILE *lines(void)
 	return to ? to : stdout;
 }
 
-void perf_lines_window(uint64_t before, uint64_t transfers, uint64_t elapsed_ns)
+void perf_lines_window(uint64_t before, uint64_t transfers, uint64_t elapsed_ns,
+		       const uint64_t *each, double scale)
 {
+	static int share_said;
 	FILE *out = lines();
-	double ms = transfers ? (double)elapsed_ns / (double)transfers / 1e6 : 0;
+	double share = transfers ? (double)elapsed_ns / (double)transfers / 1e6 : 0;
 
-	for (uint64_t i = before; i < before + transfers && i < LINES_MAX; i++)
-		fprintf(out, "[PERF] Iter %llu time=%.3fms\n", (unsigned long long)i, ms);
+	if (!each && transfers > 1 && !share_said++)
+		fprintf(out, "[PERF] note: iterations of a window have equal shares of its time\n");
+	for (uint64_t i = 0; i < transfers && before + i < LINES_MAX; i++)
+		fprintf(out, "[PERF] Iter %llu time=%.3fms\n", (unsigned long long)(before + i),
+			each ? (double)each[i] / 1e6 * scale : share);
 	cli_flush(out);
 }
 

@@ -112,6 +112,17 @@ static tcpx_status run(struct row *row, const struct perf_window *window, int64_
 	return status;
 }
 
+/* The times of a window's transfers, where one ends before the next begins. NULL: they overlap. */
+static const uint64_t *each_alone(const struct row *row, uint64_t transfers)
+{
+	const struct perf_row_plan *plan = row->plan;
+
+	if (plan->bidir || (plan->depth > 1 && !perf_one_way(plan->op)) ||
+	    plan->op == PERF_OP_PINGPONG || row->samples.count < transfers)
+		return NULL;
+	return row->samples.values + row->samples.count - transfers;
+}
+
 static void account(struct row *row, const struct perf_window *window, int64_t ns,
 		    const struct perf_meter *local, const struct perf_verdict *verdict)
 {
@@ -128,7 +139,7 @@ static void account(struct row *row, const struct perf_window *window, int64_t n
 	perf_meter_add(&r->local, local);
 	perf_meter_add(&r->remote, &remote);
 	if (row->plan->perf_lines)
-		perf_lines_window(r->iters, transfers, (uint64_t)ns);
+		perf_lines_window(r->iters, transfers, (uint64_t)ns, each_alone(row, transfers), 1);
 	r->iters += transfers;
 	r->elapsed_ns += (uint64_t)ns;
 	r->bytes_per_second =
