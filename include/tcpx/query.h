@@ -84,6 +84,8 @@ typedef struct tcpx_peer_info {
 	uint64_t read_bytes_per_s; /**< of our READs of 64 KiB and more over this link, from post to
 				       end: a moving mean; 0 before the first */
 	uint64_t write_bytes_per_s; /**< the same of WRITEs */
+	char message_error[320];    /**< why a channel of messages is not there: its step, NIC and
+				       addresses; "" when all are up, or nothing is known */
 } tcpx_peer_info;
 
 /** @return TCPX_OK; ERR_STALE. @threads any. */

@@ -23,7 +23,8 @@
 
 #define COMMS_NICS_MAX 16
 #define COMMS_NICS_ALL "all"
-#define COMMS_TOLD 240u	     /* most of a reason that is told the peer */
+#define COMMS_TOLD 240u /* most of a reason that is told the peer */
+#define COMMS_WHERE_BYTES sizeof(((struct net_setup_opts *)0)->where)
 #define COMMS_WHY_BYTES 320u /* of one that is kept, with its end */
 
 struct comms_place;
@@ -85,7 +86,7 @@ struct engine_comms {
 	struct comms_gpu *gpu;
 	struct comms_gpu_op *gpu_op;
 	struct list_node jobs; /* comms_job; the worker's, behind it the control thread's */
-	uint8_t handle[NCCLNET_HANDLE_BYTES];
+	uint8_t own_handle[NCCLNET_HANDLE_BYTES], handle[NCCLNET_HANDLE_BYTES];
 	bool handle_came, connect_came, ready_came; /* what the peer told */
 	bool connect_begun, accept_begun, memory_begun, ready_told;
 	bool closes;		   /* that has begun: no copy uses its messages */
@@ -117,11 +118,15 @@ struct engine_peer_comms {
 	uint32_t first, count; /* its channels */
 	uint32_t message_bytes, window;
 	struct comms_slot *slots;
-	char lost[COMMS_WHY_BYTES]; /* why the last channel was; peer.lock */
+	char lost[COMMS_WHY_BYTES];    /* why the last channel was; peer.lock */
+	char missing[COMMS_WHY_BYTES]; /* why one was not set up; peer.lock */
 	struct list_node closing;
 	struct engine_peer *peer;
 	struct sys_timer strand; /* no channel of messages is up: what waits for one ends */
 	struct log_limit lost_log;
+	enum tcpx_log_level level; /* of what is said of the last loss */
+	char cause[COMMS_WHY_BYTES];
+	int64_t cause_ns;
 };
 
 /* comms.c */
@@ -160,6 +165,10 @@ const char *comms_unpack_text(const struct engine_comms *comms);
 /* text with its channel and NIC in front, unless they are there. It may be the last error's. Any
  * thread. */
 void comms_named(const struct engine_comms *comms, const char *text, char *out_text, size_t size);
+/* comms_words.c: " (to ADDRESS from ADDRESS)" of a connect or accept, where the plugin's handles
+ * tell them; else "". And what a setup waits for. Control thread. */
+void comms_where(const struct engine_comms *comms, enum comms_op op, char *out_text, size_t size);
+void comms_awaits(const struct engine_comms *comms, char *out_text, size_t size);
 struct net_setup_opts comms_opts(const struct engine_comms *comms, int64_t deadline_ns);
 /* The peer may be dead behind it. */
 void comms_tell(struct engine_comms *comms, enum frame_comm what, const void *payload,
@@ -191,6 +200,8 @@ void comms_slot_set(struct engine_peer *peer, uint32_t channel, struct engine_co
 /* It is in no slot, and its channel is stopped. lost: the core hears of it when it is closed. */
 void comms_close(struct engine_comms *comms, bool lost);
 void comms_close_step(struct engine_comms *comms); /* it may be gone behind it */
+/* Of what is said of a channel that was lost. */
+enum tcpx_log_level comms_level(const struct engine_peer *peer, bool of_messages);
 /* The channel is stopped. False: it is none of messages, and the caller tells the core. */
 bool comms_stopped(struct engine_chan *chan, const char *why);
 /* The peer lost it, and says why, or how far it came. */

@@ -11,8 +11,10 @@
 #include "engine/share.h"
 
 #define CLOSE_NS (5 * CLOCK_S_NS)
-#define BARREN_MAX 4u	    /* times in a row, before it rests */
-#define LOST_LINES 64u	    /* that a peer may fill the log with */
+#define BARREN_MAX 4u		   /* times in a row, before it rests */
+#define LOST_LINES 64u		   /* that a peer may fill the log with */
+#define CAUSE_NS (10 * CLOCK_S_NS) /* within that it is the same one */
+#define DIGITS "0123456789"
 #define LOOK_NS CLOCK_MS_NS /* at copies of a GPU, which nobody else waits for */
 
 /* Comms that could not be closed: the plugin may use their memory for ever. Control thread. */
@@ -210,6 +212,37 @@ void comms_close_step(struct engine_comms *comms)
 	peer_put(peer);
 }
 
+/* What differs between channels that one cause hits are numbers. */
+static bool same_cause(const char *a, const char *b)
+{
+	for (;; a++, b++) {
+		a += strspn(a, DIGITS);
+		b += strspn(b, DIGITS);
+		if (*a != *b)
+			return false;
+		if (!*a)
+			return true;
+	}
+}
+
+/* Of one cause one channel is told; the others are for who asks. */
+static void choose_level(struct engine_peer_comms *table, const char *why)
+{
+	int64_t now_ns = clock_now_ns();
+	bool again = same_cause(why, table->cause) && now_ns - table->cause_ns < CAUSE_NS;
+
+	table->level = again ? TCPX_LOG_INFO : TCPX_LOG_WARN;
+	if (again)
+		return;
+	text_format(table->cause, sizeof(table->cause), "%s", why);
+	table->cause_ns = now_ns;
+}
+
+enum tcpx_log_level comms_level(const struct engine_peer *peer, bool of_messages)
+{
+	return of_messages ? peer->comms->level : TCPX_LOG_WARN;
+}
+
 /* Both sides say why, and how far they came: where they differ is where a message was lost. */
 static void tell_lost(struct engine_comms *comms, const char *why,
 		      const struct net_message_counts *counts)
@@ -227,7 +260,8 @@ static void tell_lost(struct engine_comms *comms, const char *why,
 		    (unsigned long long)counts->sends_done, (unsigned long long)counts->posted,
 		    (unsigned long long)counts->done, (unsigned long long)counts->unpacked,
 		    (unsigned long long)counts->consumed);
-	LOG_WARN("peer '%s': channel %u, here: %s", comms->peer->name, comms->channel, text);
+	LOG(comms->peer->comms->level, "peer '%s': channel %u, here: %s", comms->peer->name,
+	    comms->channel, text);
 	comms_tell(comms, FRAME_COMM_LOST, text, (uint32_t)strlen(text));
 }
 
@@ -284,10 +318,17 @@ static void keep_why(struct engine_peer *peer, const char *why, bool first)
 
 void comms_lost_there(struct engine_peer *peer, uint32_t channel, const char *why)
 {
+	bool counts = strncmp(why, "channel ", 8) != 0;
+
+	if (comms_slot(peer, channel)->told) /* that it was not set up */
+		peer->comms->level = TCPX_LOG_INFO;
+	else if (!counts)
+		choose_level(peer->comms, why);
 	if (log_allow(&peer->comms->lost_log, LOST_LINES))
-		LOG_WARN("peer '%s': channel %u, over there: %s", peer->name, channel, why);
-	if (strncmp(why, "channel ", 8) != 0)
-		return; /* its counts */
+		LOG(peer->comms->level, "peer '%s': channel %u, over there: %s", peer->name,
+		    channel, why);
+	if (counts)
+		return;
 	pthread_mutex_lock(&peer->lock);
 	text_format(peer->comms->lost, sizeof(peer->comms->lost), "over there: %s", why);
 	pthread_mutex_unlock(&peer->lock);
@@ -314,6 +355,7 @@ bool comms_stopped(struct engine_chan *chan, const char *why)
 		return false;
 	first = !follows(comms);
 	keep_why(peer, why, first);
+	choose_level(peer->comms, why);
 	ops->info(chan->net, &info);
 	look_barren(peer, slot, channel, &info.messages);
 	comms_slot_set(peer, channel, NULL);
@@ -329,6 +371,27 @@ bool comms_stopped(struct engine_chan *chan, const char *why)
 	return true;
 }
 
+/* It did not wait for its channels of messages: what this end knows of them, once. */
+static void left_early(const struct engine_peer *peer)
+{
+	const struct engine_peer_comms *table = peer->comms;
+	char awaits[COMMS_TOLD], why[COMMS_WHY_BYTES];
+
+	if (*table->missing)
+		return; /* it is told */
+	for (uint32_t i = 0; i < table->count; i++) {
+		const struct engine_comms *comms = table->slots[i].comms;
+
+		if (!comms || comms->state != COMMS_SETUP)
+			continue;
+		comms_awaits(comms, awaits, sizeof(awaits));
+		comms_named(comms, awaits, why, sizeof(why));
+		LOG_WARN("peer '%s' is gone before a channel of messages came up: %s", peer->name,
+			 why);
+		return;
+	}
+}
+
 void comms_peer_dead(struct engine_peer *peer)
 {
 	struct engine_peer_comms *table = peer->comms;
@@ -336,6 +399,7 @@ void comms_peer_dead(struct engine_peer *peer)
 	if (!table)
 		return;
 	sys_timer_del(&engine_runtime.loop, &table->strand);
+	left_early(peer);
 	for (uint32_t i = 0; i < table->count; i++) {
 		struct engine_comms *comms = table->slots[i].comms;
 

@@ -30,30 +30,6 @@ static void ended(void *arg)
 	peer_wake_control(arg);
 }
 
-const struct engine_nic *comms_nic(const struct engine_comms *comms)
-{
-	const struct engine_plugin *plugin = comms->peer->session->plugin;
-
-	return &plugin->nics[(comms->channel - comms->peer->comms->first) % plugin->nnics];
-}
-
-const char *comms_nic_name(const struct engine_comms *comms)
-{
-	return net_plugin_device(comms->peer->session->plugin->plugin, comms_nic(comms)->dev)->name;
-}
-
-void comms_named(const struct engine_comms *comms, const char *text, char *out_text, size_t size)
-{
-	char name[128];
-	int len = snprintf(name, sizeof(name), "channel %u, NIC %s", comms->channel,
-			   comms_nic_name(comms));
-
-	if (strncmp(text, name, (size_t)len) != 0) /* the plugin's calls say it themselves */
-		text_format(out_text, size, "%s: %s", name, text);
-	else
-		text_format(out_text, size, "%s", text);
-}
-
 struct net_setup_opts comms_opts(const struct engine_comms *comms, int64_t deadline_ns)
 {
 	const struct engine_plugin *plugin = comms->peer->session->plugin;
@@ -73,15 +49,18 @@ struct net_setup_opts comms_opts(const struct engine_comms *comms, int64_t deadl
 	return opts;
 }
 
-static struct net_setup_opts setup_opts(const struct engine_comms *comms)
+static struct net_setup_opts setup_opts(const struct engine_comms *comms, enum comms_op op)
 {
-	return comms_opts(comms, comms->deadline_ns);
+	struct net_setup_opts opts = comms_opts(comms, comms->deadline_ns);
+
+	comms_where(comms, op, opts.where, sizeof(opts.where));
+	return opts;
 }
 
 /* Of what receives: with the GPU current whose pages it comes into. */
-static struct net_setup_opts landing_opts(const struct engine_comms *comms)
+static struct net_setup_opts landing_opts(const struct engine_comms *comms, enum comms_op op)
 {
-	struct net_setup_opts opts = setup_opts(comms);
+	struct net_setup_opts opts = setup_opts(comms, op);
 
 	opts.gpu = comms_nic(comms)->landing;
 	return opts;
@@ -115,6 +94,10 @@ static void give_up(struct engine_peer *peer, struct comms_slot *slot, const cha
 	/* One of them is told as loudly as all are. */
 	bool again = late ? comms_given_up(peer) : told_one(peer);
 
+	pthread_mutex_lock(&peer->lock);
+	if (!late || !*peer->comms->missing)
+		text_format(peer->comms->missing, sizeof(peer->comms->missing), "%s", why);
+	pthread_mutex_unlock(&peer->lock);
 	if (!slot->told)
 		LOG(again ? TCPX_LOG_INFO : TCPX_LOG_WARN,
 		    "peer '%s': channel %u of messages is not there: %s", peer->name,
@@ -224,7 +207,7 @@ static struct engine_comms *attempt(struct engine_peer *peer, uint32_t channel, 
 	comms = attempt_new(peer, channel, epoch);
 	if (!comms)
 		return NULL;
-	opts = landing_opts(comms);
+	opts = landing_opts(comms, COMMS_LISTEN);
 	if (net_listen_start(&opts, &comms->op[COMMS_LISTEN]) == TCPX_OK)
 		return comms;
 	fail_last(comms);
@@ -307,6 +290,15 @@ void comms_give_up(struct engine_peer *peer, uint32_t channel, const char *why)
 		give_up(peer, comms_slot(peer, channel), why, false);
 }
 
+static void hurried(const struct engine_comms *comms, char *out_text, size_t size)
+{
+	char awaits[COMMS_TOLD], why[COMMS_TOLD];
+
+	comms_awaits(comms, awaits, sizeof(awaits));
+	text_format(why, sizeof(why), HURRIED ": %s", awaits);
+	comms_named(comms, why, out_text, size);
+}
+
 bool comms_hurry(struct engine_peer *peer)
 {
 	bool some = false;
@@ -319,7 +311,7 @@ bool comms_hurry(struct engine_peer *peer)
 			continue;
 		some = true;
 		if (slot->comms)
-			comms_named(slot->comms, HURRIED, why, sizeof(why));
+			hurried(slot->comms, why, sizeof(why));
 		give_up(peer, slot, slot->comms ? why : HURRIED, true);
 	}
 	return some && peer->counted_up;
@@ -351,7 +343,7 @@ static tcpx_status begin_register(struct engine_comms *comms)
 {
 	const struct engine_peer_comms *table = comms->peer->comms;
 	uint64_t bytes = (uint64_t)table->window * table->message_bytes;
-	struct net_setup_opts opts = setup_opts(comms);
+	struct net_setup_opts opts = setup_opts(comms, COMMS_REGISTER);
 
 	comms->bounce = malloc(bytes);
 	if (!comms->bounce)
@@ -366,7 +358,8 @@ static tcpx_status begin(struct engine_comms *comms)
 {
 	struct engine_peer *peer = comms->peer;
 	const struct engine_plugin *plugin = peer->session->plugin;
-	struct net_setup_opts opts = setup_opts(comms), landing = landing_opts(comms);
+	struct net_setup_opts opts = setup_opts(comms, COMMS_CONNECT);
+	struct net_setup_opts landing = landing_opts(comms, COMMS_ACCEPT);
 	tcpx_status status = TCPX_OK;
 
 	if (comms->handle_came && !comms->connect_begun) {
@@ -452,6 +445,8 @@ static void step(struct engine_comms *comms)
 
 	if (took(comms, COMMS_LISTEN, &result)) {
 		comms->listener = result.listener;
+		memcpy(comms->own_handle, net_listener_handle(result.listener),
+		       sizeof(comms->own_handle));
 		comms_tell(comms, FRAME_COMM_LISTEN, net_listener_handle(comms->listener),
 			   NCCLNET_HANDLE_BYTES);
 	}

@@ -401,7 +401,7 @@ static void channel_down(struct engine_peer *peer, struct engine_chan *chan, tcp
 			 what);
 		return;
 	}
-	LOG_WARN("peer '%s': %s; %u channels live on", peer->name, what, up);
+	LOG(comms_level(peer, later), "peer '%s': %s; %u channels live on", peer->name, what, up);
 	atomic_fetch_add(&session->channels_lost, 1);
 	peer_event(peer, TCPX_EVENT_CHANNEL_DOWN, TCPX_ERR_CHANNEL_LOST, channel);
 	peer_flush_kicks(peer);

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "engine/calls.h"
 #include "engine/comms.h"
 #include "engine/early.h"
@@ -133,6 +134,9 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 		info.sndbuf_limited_ns += chan.sndbuf_limited_ns;
 		info.retransmits += chan.retransmits;
 	}
+	if (peer->comms && info.message_channels < peer->comms->count)
+		text_format(info.message_error, sizeof(info.message_error), "%s",
+			    peer->comms->missing);
 	pthread_mutex_unlock(&peer->lock);
 	*out_info = info;
 	peer_put(peer);

@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 
+from conftest import Serve
 from netns import Hosts, why_no_namespaces
 from test_node import (STAGES, build, counted, ends_of, fixture_a3, fixture_messages,  # noqa: F401
                        port_base, rows)
@@ -102,6 +103,54 @@ def test_gpu_0_on_eth2_is_relayed(tool, pair, played, messages, tmp_path):
     assert received(pair, "eth2") - before > 4 * 256 * 1024
     total = counted(tmp_path)
     assert (total["pages_in_use"], total["violations"]) == (0, 0)
+
+
+@pytest.fixture(name="cut")
+def fixture_cut(pair):
+    """Host b hears nothing over eth1, as behind a firewall."""
+    pair.b.drop(match='iifname "eth1" meta l4proto tcp')
+    yield
+    pair.b.undrop()
+
+
+def named(pair, text):
+    """The NIC, both its addresses, the port that listens, and the step that did not end."""
+    found = re.search(r"channel \d+, NIC eth1.*: (connect|accept)(: not through in time| is under "
+                      r"way) \((to|at) ([\d.]+):\d+ from ([\d.]+)\)", text)
+    assert found, text
+    assert {found[4], found[5]} == {pair.address(host, 1) for host in (pair.a, pair.b)}, text
+
+
+SOON = {"TCPX_PLUGIN_TIMEOUT_MS": "1500"}
+
+
+@pytest.mark.usefixtures("with_crypto", "cut")
+def test_a_nic_that_is_not_reached_is_named_by_perf_and_serve(tool, pair, played, messages):
+    """In the error itself and at the default level, not: 'the log says why'."""
+    common = [*messages[:6], "--nic", "eth1", "--key", pair.key]
+    serve = Serve(tool.at(pair.a), *common, "--gpu", "0", "--bind", "eth0", "--once",
+                  env=played[0] | SOON)
+    done = tool.at(pair.b)("perf", serve.address, *common, "--mem", "cuda:0", "--remote-mem",
+                           "cuda:0", "--size", "1M", "--iters", "2", env=played[1] | SOON)
+    code, _, err = serve.wait()
+    assert (done.returncode, code) == (1, 1)
+    last = next(line for line in done.stderr.splitlines() if "tcpx perf: " in line)
+    assert "no channel of messages with the other end" in last and "log says" not in last
+    named(pair, last)
+    assert f"try 'tcpx doctor --peer {serve.address}'" in last
+    for text in (done.stderr, err):  # four channels, one cause
+        warnings = [line for line in text.splitlines() if "tcpx: WARN" in line]
+        assert 0 < len(warnings) <= 2, text  # perf connects twice
+        named(pair, warnings[0])
+
+
+@pytest.mark.usefixtures("with_crypto", "cut")
+def test_a_nic_that_is_not_reached_is_named_by_node(tool, pair, played, messages):
+    done = drive(tool, pair, played, *messages, "--gpus", "0", "--timeout", "3", **SOON)
+    for one in done:
+        assert one.returncode
+        named(pair, next(line for line in one.stderr.splitlines()
+                         if line.startswith("tcpx node: ") and "channels are up" in line))
 
 
 @pytest.mark.usefixtures("with_crypto")

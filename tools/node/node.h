@@ -90,6 +90,7 @@ struct node_link {
 	bool up;
 	bool out, in;		 /* the directions that a window moves */
 	uint32_t want, channels; /* as both ends have room for; that are up */
+	char missing[320];	 /* why one is not, as far as it is known */
 	char transport[16];
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/config.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "node.h"
 
 static bool messages(const struct node *node)
@@ -159,6 +160,8 @@ static tcpx_status look_at(struct node_gpu *gpu, struct node_link *link)
 		return TCPX_OK;
 	link->channels = messages(node) ? info.message_channels : info.channels;
 	snprintf(link->transport, sizeof(link->transport), "%s", info.transport);
+	text_format(link->missing, sizeof(link->missing), "%s",
+		    messages(node) ? info.message_error : "");
 	link->up = info.state == TCPX_PEER_UP;
 	return TCPX_OK;
 }

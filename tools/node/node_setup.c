@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "cli_gpu.h"
 #include "cli_output.h"
 #include "node.h"
@@ -114,16 +115,17 @@ static const char *lacks(const struct node_gpu *gpu, const struct node_link *lin
 
 	if (link->up && link->channels >= link->want)
 		return NULL;
-	snprintf(buf, cap, "GPU %u to %s: %s, %u of %u channels", gpu->number,
-		 node_end_name(gpu->node, link->far, far, sizeof(far)),
-		 link->up ? "up" : "not connected", link->channels, link->want);
+	text_format(buf, cap, "GPU %u to %s: %s, %u of %u channels%s%s", gpu->number,
+		    node_end_name(gpu->node, link->far, far, sizeof(far)),
+		    link->up ? "up" : "not connected", link->channels, link->want,
+		    *link->missing ? ": " : "", link->missing);
 	return buf;
 }
 
 /* Every few seconds, until all are there. */
 static void say_missing(const struct node *node)
 {
-	char text[256];
+	char text[512];
 	unsigned lines = 0;
 
 	for (uint32_t i = 0; i < node->ngpus; i++)
@@ -138,7 +140,7 @@ static void say_missing(const struct node *node)
 /* Whoever else hears of it is told of the first one. */
 static tcpx_status too_late(const struct node *node, uint32_t channels, uint32_t of)
 {
-	char text[256] = "";
+	char text[512] = "";
 	bool found = false;
 
 	for (uint32_t i = 0; i < node->ngpus && !found; i++)

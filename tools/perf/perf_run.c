@@ -123,9 +123,11 @@ static tcpx_status check_messages(const struct run *run)
 	if (status != TCPX_OK || !perf_by_plugin(run->path.want) || info.message_channels)
 		return status;
 	error_set(TCPX_ERR_UNSUPPORTED, 0,
-		  "no channel of messages with the other end: everything "
-		  "would go over tcp");
-	return error_next("the log says why; or serve --transport with the same plugin and chunk");
+		  "no channel of messages with the other end, everything would go over tcp: %s",
+		  *info.message_error ? info.message_error : "the other end offers none");
+	if (!*info.message_error)
+		return error_next("serve --transport with the same plugin and chunk");
+	return error_next("try 'tcpx doctor --peer %s'", info.address);
 }
 
 /* What the other end refuses is known before the first row. */

@@ -8,7 +8,7 @@
 #include "net/ncclnet/priv.h"
 #include "sys/cpu.h"
 
-#define LATE_LINES 64u /* of the log, for failures that nobody waited for */
+#define LATE_LINES 1u /* of the log, for failures that nobody waited for */
 
 void net_cond_init(pthread_cond_t *cond)
 {
@@ -177,8 +177,8 @@ static tcpx_status setup_fail(struct net_setup *setup, tcpx_status status, const
 	if (!device)
 		return error_set(status, 0, "%s of %s: %s%s", setup->stage, opts->plugin->log.file,
 				 why, said);
-	return error_set(status, 0, "channel %u, NIC %s, peer %s: %s: %s%s", opts->channel,
-			 device->name, opts->peer, setup->stage, why, said);
+	return error_set(status, 0, "channel %u, NIC %s, peer %s: %s: %s%s%s", opts->channel,
+			 device->name, opts->peer, setup->stage, why, opts->where, said);
 }
 
 tcpx_status net_setup_refused(struct net_setup *setup, ncclnet_result rc)

@@ -48,6 +48,7 @@ struct net_setup_opts {
 	int64_t deadline_ns; /* clock_now_ns()'s */
 	unsigned channel;    /* for texts */
 	char peer[64];	     /* for texts */
+	char where[160];     /* for texts: " (to ADDRESS from ADDRESS)", or "" */
 	unsigned window;     /* connect, accept: most requests of the comm, 1 to 16 */
 	/* Optional: the operation has ended. Called on its thread, under a lock: it wakes somebody
 	 * and returns. Not called any more once finish, wait or abandon has taken the result. */
