@@ -87,6 +87,23 @@ def test_one_of_three_ranks_that_dies(tool, tmp_path, victim):
                          rf"moved)': |transfer with rank {victim} \(\S+\) GPU [01]: ", text), text
 
 
+@pytest.mark.parametrize("more", [{}, {"TCPX_LOG": "warn"}], ids=["default", "asked"])
+def test_a_lost_rank_is_one_line(tool, tmp_path, more):
+    """Each GPU has a session and channels with it, whose ends say the same."""
+    ranks = three(tool, tmp_path, *ENDLESS, "--peers", "all", "--channels", "16", **more)
+    wait_for_line(ranks[0], b"READY")
+    ranks[1].kill()
+    for text in survivors(ranks, 1):
+        lost = re.findall(r"^tcpx: WARN peer 'node-r1-g\d': ", text, re.M)
+        if more:
+            assert len(lost) > 4, text
+            assert "are not shown" not in text
+        else:
+            assert len(lost) == 1, text
+            assert re.search(r"^tcpx node: \d+ more warnings about rank 1 are not shown; "
+                             "TCPX_LOG=warn shows them$", text, re.M), text
+
+
 def ports_of(process):
     """Those of 127.0.0.* that it listens on."""
     text = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout

@@ -278,6 +278,10 @@ int node_drive(struct node *node, tcpx_status (*work)(struct node *node, int *ou
 /* node_ceiling.c: what as many plain sockets do in the same time; node->ceiling_ns. */
 tcpx_status node_ceiling(struct node *node);
 
+/* node_log.c: of the library's warnings a few about each rank are shown, and how many are not. */
+void node_log_start(void);
+void node_log_end(void);
+
 /* node_sockets.c: a line on stderr where a NIC carries more sockets than is advised. */
 void node_sockets_warn(const struct node *node);
 

@@ -297,8 +297,11 @@ static int meet_and_drive(struct node *node, tcpx_status (*work)(struct node *, 
 
 int node_drive(struct node *node, tcpx_status (*work)(struct node *node, int *out_rc))
 {
-	int rc = meet_and_drive(node, work);
+	int rc;
 
+	node_log_start();
+	rc = meet_and_drive(node, work);
+	node_log_end();
 	if (node->launched)
 		launch_meet_over(&node->meet);
 	launch_pmix_close();
