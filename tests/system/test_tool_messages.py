@@ -152,6 +152,8 @@ def test_a_foreign_nic_is_refused_with_its_owner_and_what_to_do(tool, plugin, a3
     done = tool(*line, env=a3)
     assert done.returncode == 0, done.stderr
     assert wrong_of(done) == ["0", "0"]
+    assert "  NIC eth2  relay eth2  unpack d2d  channels " in done.stdout
+    assert "# messages: NIC eth2  relay eth2: " in done.stderr  # of the other end
     assert counted(tmp_path)["violations"] == 0
 
 

@@ -2,9 +2,11 @@
 /* Counts of messages, read when they stand still and printed. */
 #include "perf_channels.h"
 
+#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 
 #define MOMENT_NS CLOCK_S_NS
 
@@ -46,6 +48,18 @@ unsigned perf_channels_read(tcpx_session *session, tcpx_peer peer, tcpx_channel_
 			return count;
 		nanosleep(&step, NULL);
 	}
+}
+
+const char *perf_channels_relay(tcpx_session *session, tcpx_peer peer, char *text, size_t cap)
+{
+	tcpx_channel_info info = {.sz = sizeof(info)};
+	size_t len = 0;
+
+	*text = '\0';
+	for (uint32_t i = 0; tcpx_channel_query(session, peer, i, &info) == TCPX_OK; i++)
+		if (info.relayed && !strstr(text, info.nic))
+			len += text_format(text + len, cap - len, "%s%s", len ? "," : "", info.nic);
+	return text;
 }
 
 void perf_channels_print(FILE *out, const tcpx_channel_info *rows, unsigned count)

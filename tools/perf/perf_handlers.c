@@ -47,6 +47,20 @@ static void on_hello(struct perf_service *s, const struct perf_message *request,
 	s->hello = 1;
 }
 
+/* As in perf's header, which has it for perf's own end alone. Once its channels are there. */
+static void tell_relay(struct perf_service *s)
+{
+	char text[80];
+
+	if (s->relay_told || !*perf_channels_relay(s->house->session, s->peer, text, sizeof(text)))
+		return;
+	s->relay_told = 1;
+	fprintf(stderr,
+		"# messages: NIC %s  relay %s: what comes for this GPU lands on another one "
+		"first\n",
+		text, text);
+}
+
 /* Memory a client asks for. 0, with the GPU that it is; -1 after a refusal. */
 static int find_place(struct perf_service *s, uint64_t kind, uint64_t device,
 		      struct perf_message *reply, struct perf_place *out)
@@ -82,6 +96,7 @@ static void on_place(struct perf_service *s, const struct perf_message *request,
 	struct cli_gpu gpu;
 	int len;
 
+	tell_relay(s);
 	if (perf_message_get(request, &where, sizeof(where))) {
 		perf_service_refuse(reply, PERF_REFUSED, "malformed question for memory");
 		return;

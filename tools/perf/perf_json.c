@@ -65,6 +65,7 @@ static void put_path(struct cli_json *parent, const struct perf_path *path)
 		cli_json_text(o, "nic", state.plugin->nic ? state.plugin->nic : "");
 		cli_json_integer(o, "message_channels", path->message_channels);
 		cli_json_text(o, "unpack", path->unpack);
+		cli_json_text(o, "relay", path->relay);
 	}
 	cli_json_text(o, "congestion", path->congestion);
 	cli_json_text(o, "local_mem", known ? perf_place_kind(path->local.place.kind) : "");

@@ -50,6 +50,7 @@ struct perf_path {
 	uint32_t channels, chunk_bytes;
 	uint32_t message_channels; /* 0: no plugin */
 	char unpack[12];	   /* how this end unpacks; "": nothing is */
+	char relay[80];		   /* as perf_channels_relay() says it */
 	struct perf_end_memory local, remote;
 	char version[32], host[64];
 };

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "ceiling_ping.h"
 #include "cli_output.h"
+#include "perf_channels.h"
 #include "perf_connect.h"
 #include "perf_engines.h"
 #include "perf_lines.h"
@@ -107,6 +108,8 @@ static tcpx_status learn_path(struct run *run)
 	if (!perf_by_plugin(path->want))
 		return TCPX_OK;
 	read_unpack(run, path->unpack, sizeof(path->unpack));
+	perf_channels_relay(run->client.session, run->client.peer, path->relay,
+			    sizeof(path->relay));
 	snprintf(path->transport, sizeof(path->transport), "%s",
 		 path->want == PERF_TRANSPORT_PLUGIN ? "plugin" : "gpudirect");
 	return TCPX_OK;

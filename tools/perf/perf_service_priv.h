@@ -26,6 +26,7 @@ struct perf_service {
 	unsigned head, count;
 	int stop;
 	_Atomic int ended, hello, bye, back, worked;
+	int relay_told;
 	char failed[PERF_FAILED_MAX]; /* set before bye is */
 	/* the thread's own */
 	struct perf_side side;

@@ -53,8 +53,10 @@ void perf_table_path(FILE *out, const struct perf_options *o, const struct perf_
 		bytes_compact(path->chunk_bytes, chunk, sizeof(chunk)), or_dash(path->congestion),
 		or_dash(path->auth));
 	if (perf_by_plugin(path->want))
-		fprintf(out, "# messages: plugin %s  NIC %s%s%s  channels %u  (up to %s: tcp)\n",
+		fprintf(out,
+			"# messages: plugin %s  NIC %s%s%s%s%s  channels %u  (up to %s: tcp)\n",
 			o->plugin.file, o->plugin.nic ? o->plugin.nic : "by default",
+			*path->relay ? "  relay " : "", path->relay,
 			*path->unpack ? "  unpack " : "", path->unpack, path->message_channels,
 			bytes_compact(config_u64(CONFIG_MESSAGE_ABOVE), ws, sizeof(ws)));
 	fprintf(out, "# memory: local %s  remote %s  working set %s  batch %llu  depth %llu%s\n",
