@@ -31,7 +31,7 @@ SANITIZER_ENV = {
 # And kernels for one GPU only: over the stand-in they are embedded and never run.
 DEBUG = ["-Doptimization=1", "-Ddebug=false", "-Dc_args=-g1", "-Djson=disabled", "-Dgpu_archs=80"]
 MINIMAL = ["-Dcrypto=disabled", "-Dcuda=disabled", "-Djson=disabled", "-Dunit_tests=disabled",
-           "-Dnixl=disabled"]
+           "-Dnixl=disabled", "-Dc_args=-DTCPX_OLD_GLIBC"]
 # The core is the same without the parts, and release runs all of its simulations.
 MINIMAL_TESTS = ["conform-errors", "conform-tcp", "conform-local-two", "sim_cases"]
 

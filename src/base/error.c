@@ -57,6 +57,26 @@ static void fill(tcpx_error *error, tcpx_status status, int err, const char *wha
 	text_format(error->next, sizeof(error->next), "%s", error_status_next(status));
 }
 
+/* TCPX_OLD_GLIBC: as if the C library were older, for a test of that branch. */
+#if defined(__GLIBC_PREREQ) && !defined(TCPX_OLD_GLIBC)
+#define HAVE_STRERRORDESC __GLIBC_PREREQ(2, 32)
+#else
+#define HAVE_STRERRORDESC 0
+#endif
+
+const char *error_errno_text(int err)
+{
+#if HAVE_STRERRORDESC
+	const char *text = strerrordesc_np(err);
+
+	return text ? text : "unknown errno";
+#else
+	static _Thread_local char buf[64];
+
+	return strerror_r(err, buf, sizeof(buf));
+#endif
+}
+
 tcpx_status error_set(tcpx_status status, int err, const char *what, ...)
 {
 	int saved = errno;
@@ -67,7 +87,7 @@ tcpx_status error_set(tcpx_status status, int err, const char *what, ...)
 	va_end(args);
 	if (err)
 		LOG_DEBUG("%s: %s (%s)", error_status_name(status), last_error.what,
-			  strerrordesc_np(err) ? strerrordesc_np(err) : "unknown errno");
+			  error_errno_text(err));
 	else
 		LOG_DEBUG("%s: %s", error_status_name(status), last_error.what);
 	errno = saved;

@@ -26,6 +26,9 @@ void error_fill(tcpx_error *error, tcpx_status status, int err, const char *what
 /* Makes a stored error the thread's last one; returns its status. */
 tcpx_status error_raise(const tcpx_error *error);
 
+/* What an errno means; never NULL. It lasts until the thread's next call. */
+const char *error_errno_text(int err);
+
 /* The thread's last error; never NULL. */
 const tcpx_error *error_last(void);
 

@@ -37,6 +37,14 @@ static void set_fills_and_keeps_errno(void **state)
 	assert_string_equal(error_last()->next, "start it on h");
 }
 
+/* Whatever the C library has for it. */
+static void every_errno_has_a_text(void **state)
+{
+	(void)state;
+	assert_string_equal(error_errno_text(ECONNREFUSED), "Connection refused");
+	assert_true(strlen(error_errno_text(123456)) > 0);
+}
+
 static void arguments_may_be_the_last_error(void **state)
 {
 	(void)state;
@@ -113,6 +121,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_status_has_texts),
 		cmocka_unit_test(set_fills_and_keeps_errno),
+		cmocka_unit_test(every_errno_has_a_text),
 		cmocka_unit_test(arguments_may_be_the_last_error),
 		cmocka_unit_test(long_texts_are_cut),
 		cmocka_unit_test(stored_ones_are_separate),

@@ -251,7 +251,7 @@ void local_share_probe(struct local_chan *chan)
 	} else if (!atomic_exchange(&said, 1)) {
 		LOG_WARN("local: memory of process %d cannot be read (%s): two copies instead of "
 			 "one; next: see TCPX_ONE_COPY in tcpx(7)",
-			 chan->pid, strerrordesc_np(err) ? strerrordesc_np(err) : "unknown");
+			 chan->pid, error_errno_text(err));
 	}
 }
 
