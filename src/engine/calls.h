@@ -5,6 +5,11 @@
 
 #include "engine/engine.h"
 
+/* The next step of a session that may not leave loopback. */
+#define ENGINE_NEXT_KEY                                                                            \
+	"make one with 'tcpx key new FILE' and set TCPX_KEY_FILE on both sides, or go without "    \
+	"(--insecure, TCPX_SESSION_INSECURE)"
+
 tcpx_status engine_session_open(const tcpx_session_opts *opts, struct engine_session **out_session);
 void engine_session_close(struct engine_session *session);
 /* TCPX_OK, ERR_INVALID or ERR_FORKED. */

@@ -66,8 +66,7 @@ static tcpx_status check_target(struct engine_peer *peer)
 				continue;
 			error_set(TCPX_ERR_AUTH, 0, "connecting to %s needs a key file",
 				  sys_addr_host_text(&peer->addrs[i], text));
-			return error_next("make one with 'tcpx key new FILE', set TCPX_KEY_FILE on "
-					  "both sides, or allow insecure");
+			return error_next(ENGINE_NEXT_KEY);
 		}
 	}
 	return TCPX_OK;

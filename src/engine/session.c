@@ -350,8 +350,7 @@ static tcpx_status check_trust(const struct engine_session *session)
 			continue;
 		error_set(TCPX_ERR_AUTH, 0, "listening on %s needs a key file",
 			  sys_addr_host_text(&session->rails[i], text));
-		return error_next("make one with 'tcpx key new FILE', set TCPX_KEY_FILE on both "
-				  "sides, or allow insecure");
+		return error_next(ENGINE_NEXT_KEY);
 	}
 	return TCPX_OK;
 }

@@ -70,7 +70,7 @@ def test_key_file_that_others_may_read_is_refused(tool, key):
 def test_beyond_loopback_needs_a_key(tool, outside):
     done = tool("serve", "--bind", outside, "--port", "0")
     assert done.returncode == 1
-    assert "key" in done.stderr and "insecure" in done.stderr.lower()
+    assert "'tcpx key new FILE'" in done.stderr and "--insecure" in done.stderr
 
 
 def test_insecure_is_shown_on_both_ends(tool, serve, with_crypto, outside):
