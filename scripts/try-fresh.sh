@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tries the doors in a bare Debian 12 (debootstrap, git and make, no more) on a fresh clone.
-# Usage: scripts/try-fresh.sh [--root DIR] [--keep] [COMMAND...]      needs root and debootstrap
-# The mirror and the package manager's settings are this machine's. Default commands: both doors.
+# Tries the README's commands, as they are typed, on a fresh clone in a bare Debian: debootstrap,
+# git and make, no more.
+# Usage: scripts/try-fresh.sh [--root DIR] [--keep] [SUITE] [COMMAND...]    needs root, debootstrap
+# SUITE: bookworm (the default), trixie, bullseye. Default: scripts/try-readme.sh, then make test.
+# The mirror and the package manager's settings are this machine's.
 set -eu
 cd "$(dirname "$0")/.."
 root=""
@@ -11,10 +13,14 @@ while [ $# -gt 0 ]; do
 	case "$1" in
 	--root) root=$2 && keep=1 && shift 2 ;;
 	--keep) keep=1 && shift ;;
-	-*) sed -n '3,5p' "$0" && exit 2 ;;
+	-*) sed -n '3,7p' "$0" && exit 2 ;;
 	*) break ;;
 	esac
 done
+suite=bookworm
+case "${1:-}" in
+bookworm | trixie | bullseye) suite=$1 && shift ;;
+esac
 [ "$(id -u)" = 0 ] || { echo "try-fresh: needs root (chroot, debootstrap)" >&2 && exit 1; }
 command -v debootstrap >/dev/null || { echo "try-fresh: install debootstrap" >&2 && exit 1; }
 [ -n "$root" ] || root=$(mktemp -d "${TMPDIR:-/tmp}/tcpx-fresh.XXXXXX")
@@ -34,7 +40,7 @@ trap cleanup EXIT
 
 if [ ! -x "$root/bin/bash" ]; then
 	echo "try-fresh: making a bare root"
-	debootstrap --variant=minbase bookworm "$root" ${mirror:+"$mirror"} >"$root.log" 2>&1 ||
+	debootstrap --variant=minbase "$suite" "$root" ${mirror:+"$mirror"} >"$root.log" 2>&1 ||
 		{ tail -n 5 "$root.log" >&2 && exit 1; }
 	rm -f "$root.log"
 	# The package manager's settings, and what it needs to reach its source.
@@ -43,8 +49,16 @@ if [ ! -x "$root/bin/bash" ]; then
 		[ -d "$place" ] || continue
 		mkdir -p "$root$place" && cp -a "$place/." "$root$place/"
 	done
+	ours=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+	find "$root/etc/apt" -name '*.sources' -o -name '*.list' | while read -r file; do
+		sed -i "s/\\b$ours\\b/$suite/g" "$file"
+	done
 fi
-for file in /etc/resolv.conf /etc/hosts; do cp -L "$file" "$root$file"; done
+for file in /etc/resolv.conf /etc/hosts /etc/pip.conf; do
+	[ ! -f "$file" ] || cp -L "$file" "$root$file"
+done
+# Whom this machine trusts, in a file that no package of the root writes.
+cp -L "${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" "$root/etc/ssl/fresh.crt"
 # A root that is a mount point: "ip netns exec" changes how / is shared.
 mount --bind "$root" "$root"
 mounted="$root"
@@ -59,6 +73,8 @@ inside()
 	# Only the proxy settings of our environment; no terminal, no input.
 	env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=dumb \
 		${http_proxy:+"http_proxy=$http_proxy"} ${https_proxy:+"https_proxy=$https_proxy"} \
+		${PIP_INDEX_URL:+"PIP_INDEX_URL=$PIP_INDEX_URL"} \
+		PIP_CERT=/etc/ssl/fresh.crt SSL_CERT_FILE=/etc/ssl/fresh.crt \
 		${STRICT_SKIPS:+"STRICT_SKIPS=$STRICT_SKIPS"} \
 		chroot "$root" /bin/bash -c "$1" </dev/null
 }
@@ -70,8 +86,9 @@ inside 'export DEBIAN_FRONTEND=noninteractive
 git bundle create -q "$root/tmp/repo.bundle" HEAD
 inside 'rm -rf /srv/tcpx && git init -q /srv/tcpx && cd /srv/tcpx &&
 	git fetch -q /tmp/repo.bundle HEAD && git checkout -q FETCH_HEAD'
-[ $# -gt 0 ] || set -- 'make demo' 'make demo-tcpx' 'make test'
+[ $# -gt 0 ] || set -- 'scripts/try-readme.sh' 'make test'
 for command in "$@"; do
 	echo "try-fresh: $command"
 	inside "cd /srv/tcpx && $command"
 done
+echo "try-fresh: all of it passed in a bare $suite"
