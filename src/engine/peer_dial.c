@@ -339,7 +339,9 @@ static void control_dialled(void *arg, unsigned at, tcpx_status status, int err,
 	peer->dial = NULL;
 	if (status == TCPX_OK) {
 		peer->rails.local = way.local;
-		peer->rails.took_ns = clock_now_ns() - peer->rails.dialled_ns;
+		/* Without the head starts of those before it. */
+		peer->rails.took_ns =
+			clock_now_ns() - peer->rails.dialled_ns - at * CTL_HEAD_START_NS;
 		status = peer_control_up(peer, conn, true);
 		if (status != TCPX_OK)
 			peer_die(peer, status, 0, tcpx_last_error()->what);

@@ -16,6 +16,8 @@ import changes
 from conftest import HANG, TOP, Tool
 from netns import Hosts, LONG, why_no_namespaces
 from test_node import counted
+from test_path_mtu import hole
+from test_rails import isolated
 
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", TOP / "build"))
 NEWEST = "nixl-cu12==1.5.1"
@@ -389,3 +391,35 @@ def test_two_hosts(nixl, agents):
         at = meet(near, far, near_params={}, far_params={}) # both cables, found by itself
         for op in ("WRITE", "READ"):
             move(near, far, op, at, 4 * MIB)
+
+
+@pytest.mark.usefixtures("with_crypto")
+@pytest.mark.parametrize("where", ["near", "far"])
+def test_hosts_with_one_nic_that_leads_nowhere(nixl, agents, where):
+    """NIXL binds to every NIC; the first one of a host is on a network of its own."""
+    why = why_no_namespaces()
+    if why:
+        pytest.skip(why)
+    with Hosts(1) as pair:
+        host = pair.a if where == "near" else pair.b
+        isolated(host, "172.29.2.1/24")
+        near, far = (agents(nixl, before=host.argv()) for host in (pair.a, pair.b))
+        at = meet(near, far, near_params={}, far_params={})
+        for op in ("WRITE", "READ"):
+            move(near, far, op, at, 4 * MIB)
+
+
+if LONG: # channels find out one after another
+    @pytest.mark.usefixtures("with_crypto")
+    def test_a_path_that_drops_full_packets(nixl, agents):
+        why = why_no_namespaces()
+        if why:
+            pytest.skip(why)
+        with Hosts(1) as pair:
+            hole(pair, "ab", 1300)
+            near, far = (agents(nixl, before=host.argv(), env={"TCPX_LOG": "warn"})
+                         for host in (pair.a, pair.b))
+            at = meet(near, far, near_params={}, far_params={})
+            for op in ("READ", "WRITE"):
+                move(near, far, op, at, 4 * MIB)
+            assert "path MTU" in far.said() + near.said()
