@@ -51,6 +51,8 @@ bool log_sink_is_set(void);
 /* The level that the options say, unless log_sink_set() came first. */
 void log_level_default(int level);
 void log_level_set(int level);
+/* From now on only errors, and lines that begin so; NULL: all lines again. */
+void log_only(const char *beginning);
 
 /* At least that level, unless the options or the application's sink say another one. */
 void log_level_atleast(int level);

@@ -21,7 +21,8 @@ _Atomic int log_level = LOG_LEVEL_UNSET;
 static pthread_rwlock_t sink_lock = PTHREAD_RWLOCK_INITIALIZER; /* guards sink_fn, sink_arg */
 static tcpx_log_fn sink_fn;
 static void *sink_arg;
-static bool level_told;					       /* by the application; sink_lock */
+static bool level_told; /* by the application; sink_lock */
+static const char *_Atomic only;
 static pthread_mutex_t limit_lock = PTHREAD_MUTEX_INITIALIZER; /* guards every log_limit */
 
 static const char *const level_names[] = {"ERROR", "WARN", "INFO", "DEBUG", "TRACE"};
@@ -59,6 +60,11 @@ void log_level_atleast(int level)
 	pthread_rwlock_unlock(&sink_lock);
 }
 
+void log_only(const char *beginning)
+{
+	atomic_store(&only, beginning);
+}
+
 bool log_sink_is_set(void)
 {
 	bool set;
@@ -83,6 +89,7 @@ void log_write(enum tcpx_log_level level, const char *format, ...)
 	char line[LOG_LINE_MAX];
 	int saved = errno, head, len;
 	unsigned name = (unsigned)level;
+	const char *beginning;
 	va_list args;
 
 	if (log_level == LOG_LEVEL_UNSET)
@@ -96,6 +103,10 @@ void log_write(enum tcpx_log_level level, const char *format, ...)
 	text_vformat(line + head, sizeof(line) - 1 - (size_t)head, format, args);
 	va_end(args);
 	clean(line + head);
+	beginning = atomic_load(&only);
+	if (beginning && level > TCPX_LOG_ERROR &&
+	    strncmp(line + head, beginning, strlen(beginning)) != 0)
+		goto out;
 
 	pthread_rwlock_rdlock(&sink_lock);
 	if (sink_fn) {

@@ -178,6 +178,6 @@ def test_the_tool_with_bind_auto(tool, serve, hosts):
     isolated(hosts.a, "172.29.2.1/24")
     server = serve("--bind", "gb0", "--insecure", where=tool.at(hosts.b))
     done = tool.at(hosts.a)("perf", server.address, "--bind", "auto", "--insecure", "--size",
-                            "64K", "--iters", "10", env={"TCPX_LOG": "warn"})
+                            "64K", "--iters", "10")
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("interface aux0 (172.29.2.1) does not lead to peer") == 1

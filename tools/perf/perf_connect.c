@@ -20,20 +20,18 @@ struct target {
 	struct perf_client *client;
 };
 
-/* perf itself says why it cannot connect: the library's line would say it twice. Of a plugin the
- * library says more. */
+/* perf itself says why it cannot connect: the library's line would say it twice. Of a plugin, and of
+ * an interface that is left out, the library says more. */
 static tcpx_status open_quietly(struct target *t, const tcpx_session_opts *opts,
 				const char *address)
 {
 	int quiet = !opts->plugin && config_value(CONFIG_LOG)->source == CONFIG_DEFAULT;
-	int before = log_level;
 	tcpx_status status;
 
 	if (quiet)
-		log_level_set(TCPX_LOG_ERROR);
+		log_only("interface ");
 	status = perf_client_open(t->client, opts, address, t->options->deadline_ns);
-	if (quiet)
-		log_level_set(before);
+	log_only(NULL);
 	return status;
 }
 
