@@ -20,8 +20,8 @@ struct target {
 	struct perf_client *client;
 };
 
-/* perf itself says why it cannot connect: the library's line would say it twice. Of a plugin, and of
- * an interface that is left out, the library says more. */
+/* perf itself says why it cannot connect: the library's line would say it twice. Of a plugin, and
+ * of an interface that is left out, the library says more. */
 static tcpx_status open_quietly(struct target *t, const tcpx_session_opts *opts,
 				const char *address)
 {
