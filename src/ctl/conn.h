@@ -104,10 +104,10 @@ void ctl_dial_cancel(struct ctl_dial *dial); /* loop's thread; not after done */
 
 /* The text is well formed and only a look-up can tell its address. */
 int ctl_resolve_is_name(const char *text);
-/* Resolves "host:port", "[v6]:port", "host" (default_port) into at most max addresses, preferring
- * the family order of getaddrinfo. Blocks the calling thread at most until the deadline (a helper
- * thread does the look-up and is left behind when it hangs). ERR_NOT_FOUND; ERR_TIMED_OUT;
- * ERR_INVALID; ERR_LIMIT: too many were left behind. */
+/* Resolves "host:port", "[v6]:port", "host" (default_port) into at most max addresses in the order
+ * of getaddrinfo, but the two families by turns. Blocks the calling thread at most until the
+ * deadline (a helper thread does the look-up and is left behind when it hangs). ERR_NOT_FOUND;
+ * ERR_TIMED_OUT; ERR_INVALID; ERR_LIMIT: too many were left behind. */
 tcpx_status ctl_resolve(const char *text, uint16_t default_port, int64_t deadline_ns,
 			struct sockaddr_storage *out_addrs, unsigned max, unsigned *out_count);
 

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,6 +161,31 @@ static int split(const char *text, char *host, uint16_t *port)
 	return !colon || parse_port(colon + 1, port);
 }
 
+/* Both families by turns, the one that comes first first (RFC 8305): whoever dials the addresses in
+ * order soon tries the other family. */
+static void take_by_turns(const struct lookup *l, uint16_t port, struct sockaddr_storage *out,
+			  unsigned max, unsigned *out_count)
+{
+	sa_family_t family = l->addrs[0].ss_family;
+	unsigned count = 0, own = 0, other = 0;
+
+	while (count < l->count && count < max) {
+		bool first = count % 2 == 0;
+		unsigned *at = first ? &own : &other;
+
+		while (*at < l->count && (l->addrs[*at].ss_family == family) != first)
+			++*at;
+		if (*at == l->count) { /* the other family alone is left */
+			at = first ? &other : &own;
+			while ((l->addrs[*at].ss_family == family) == first)
+				++*at;
+		}
+		out[count] = l->addrs[(*at)++];
+		sys_addr_set_port(&out[count++], port);
+	}
+	*out_count = count;
+}
+
 static tcpx_status verdict(const struct lookup *l)
 {
 	const char *why = l->rc == EAI_SYSTEM ? "the look-up failed" : gai_strerror(l->rc);
@@ -235,15 +261,8 @@ tcpx_status ctl_resolve(const char *text, uint16_t default_port, int64_t deadlin
 		}
 	if (status == TCPX_OK)
 		status = verdict(l);
-	if (status == TCPX_OK) {
-		unsigned count = l->count < max ? l->count : max;
-
-		for (unsigned i = 0; i < count; i++) {
-			out_addrs[i] = l->addrs[i];
-			sys_addr_set_port(&out_addrs[i], port);
-		}
-		*out_count = count;
-	}
+	if (status == TCPX_OK)
+		take_by_turns(l, port, out_addrs, max, out_count);
 	let_go(l);
 	return status;
 }

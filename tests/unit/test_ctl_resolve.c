@@ -100,6 +100,51 @@ static void an_unknown_name_is_not_found(void **state)
 	ctl_resolve_set_lookup(NULL);
 }
 
+/* Three of IPv6, then two of IPv4. */
+static int many_addresses(const char *host, const char *service, const struct addrinfo *hints,
+			  struct addrinfo **out)
+{
+	static const char *const texts[] = {"2001:db8::1", "2001:db8::2", "2001:db8::3",
+					    "192.0.2.1", "192.0.2.2"};
+
+	(void)host, (void)service, (void)hints;
+	*out = NULL;
+	for (size_t i = sizeof(texts) / sizeof(texts[0]); i--;) {
+		struct addrinfo *ai = calloc(1, sizeof(*ai) + sizeof(struct sockaddr_storage));
+		struct sockaddr_storage *addr = (struct sockaddr_storage *)(void *)(ai + 1);
+
+		assert_non_null(ai);
+		assert_int_equal(sys_addr_parse(texts[i], 0, addr), TCPX_OK);
+		*ai = (struct addrinfo){.ai_family = addr->ss_family,
+					.ai_addr = (struct sockaddr *)addr,
+					.ai_addrlen = sys_addr_len(addr),
+					.ai_next = *out};
+		*out = ai;
+	}
+	return 0;
+}
+
+static void families_come_by_turns(void **state)
+{
+	static const char *const want[] = {"[2001:db8::1]:7", "192.0.2.1:7", "[2001:db8::2]:7",
+					   "192.0.2.2:7", "[2001:db8::3]:7"};
+	struct sockaddr_storage few[2];
+	char buf[SYS_ADDR_TEXT];
+
+	(void)state;
+	ctl_resolve_set_lookup(many_addresses);
+	assert_int_equal(resolve("host.example:7"), TCPX_OK);
+	assert_int_equal(count, 5);
+	for (unsigned i = 0; i < count; i++)
+		assert_string_equal(sys_addr_text(&addrs[i], buf), want[i]);
+	assert_int_equal(
+		ctl_resolve("host.example:7", 1, clock_now_ns() + 20 * CLOCK_S_NS, few, 2, &count),
+		TCPX_OK);
+	assert_int_equal(count, 2);
+	assert_string_equal(sys_addr_text(&few[1], buf), want[1]); /* both families are kept */
+	ctl_resolve_set_lookup(NULL);
+}
+
 static sem_t gate, arrived, left;
 
 static int make_semaphores(void **state)
@@ -261,6 +306,7 @@ int main(void)
 		cmocka_unit_test(nonsense_is_named),
 		cmocka_unit_test(localhost_is_loopback),
 		cmocka_unit_test(an_unknown_name_is_not_found),
+		cmocka_unit_test(families_come_by_turns),
 		cmocka_unit_test(a_hanging_look_up_ends_at_the_deadline),
 		cmocka_unit_test(a_child_begins_with_none_that_hangs),
 		cmocka_unit_test(many_look_ups_at_once),

@@ -15,16 +15,29 @@
 #include "sys/iface.h"
 #include "sys/sock.h"
 
+/* Is the address in the comma list? */
+static int listed(const char *list, const char *address)
+{
+	size_t len = strlen(address);
+
+	for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',')
+		if (!strncmp(at, address, len) && (at[len] == ',' || !at[len]))
+			return 1;
+	return 0;
+}
+
 tcpx_status perf_rails_first(const char *host, int64_t deadline_ns, char *buf, size_t cap,
 			     const char **out_bind)
 {
 	struct addrinfo *list, *ai;
 	char text[SYS_ADDR_TEXT];
+	size_t used = 0;
 	tcpx_status status = perf_resolve(host, deadline_ns, &list);
 
 	if (status != TCPX_OK)
 		return status;
 	*out_bind = NULL;
+	*buf = '\0';
 	for (ai = list; ai; ai = ai->ai_next) {
 		struct sockaddr_storage remote = {0}, local = {0};
 
@@ -33,10 +46,14 @@ tcpx_status perf_rails_first(const char *host, int64_t deadline_ns, char *buf, s
 			break;
 		if (sys_sock_source(&remote, NULL, &local) || sys_addr_is_loopback(&local))
 			continue;
-		snprintf(buf, cap, "%s", sys_addr_host_text(&local, text));
+		sys_addr_host_text(&local, text);
+		if (listed(buf, text) || used + strlen(text) + 2 > cap)
+			continue;
+		used += (size_t)snprintf(buf + used, cap - used, "%s%s", used ? "," : "", text);
 		*out_bind = buf;
-		break;
 	}
+	if (ai) /* this host's: it is reached over loopback */
+		*out_bind = NULL;
 	freeaddrinfo(list);
 	return TCPX_OK;
 }

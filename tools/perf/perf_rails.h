@@ -10,8 +10,9 @@
 #define PERF_RAILS_MAX 16
 #define PERF_BIND_MAX 1024
 
-/* The bind list for a first connection to a host: NULL (loopback) in *out_bind, or the address the
- * route there leaves from, written to buf. ERR_NOT_FOUND; ERR_TIMED_OUT; ERR_CANCELLED (Ctrl-C). */
+/* The bind list for a first connection to a host: NULL (loopback) in *out_bind, or the addresses
+ * that the routes to its addresses leave from, written to buf. ERR_NOT_FOUND; ERR_TIMED_OUT;
+ * ERR_CANCELLED (Ctrl-C). */
 tcpx_status perf_rails_first(const char *host, int64_t deadline_ns, char *buf, size_t cap,
 			     const char **out_bind);
 
