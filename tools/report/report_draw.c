@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The heat map, by gnuplot; alone, or in a page with findings, rates and the JSON. */
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +17,10 @@
 #include "report.h"
 
 #define GIGA 1e9
-#define TICS 64	      /* labels of an axis */
+#define TICS 64	   /* labels of an axis */
+#define FIGURES 16 /* ends of a mesh whose cells have room for figures */
+#define HOSTS 16   /* ranks whose names are in the title */
+#define FRAMES 512
 #define TABLE_ENDS 64 /* of a page's table of rates */
 
 extern char **environ;
@@ -34,24 +39,91 @@ const char *report_draw_check(const char *path)
 	return "a drawing is .svg, .png or .html";
 }
 
-static void put_tics(const struct report *r, const char *axis, FILE *script)
+/* The end, or all of its rank, is slow in that direction with most of its links. */
+static bool straggles(const struct report *r, const struct report_findings *f, uint32_t end,
+		      unsigned direction)
+{
+	return (f->ends[end] | f->ranks[r->ends[end].rank]) & direction;
+}
+
+static void put_tics(const struct report *r, const struct report_findings *f, const char *axis,
+		     FILE *script)
 {
 	uint32_t step = (r->nends + TICS - 1) / TICS;
+	unsigned direction = *axis == 'x' ? REPORT_RECEIVES : REPORT_SENDS;
 
-	fprintf(script, "set %stics (", axis);
+	fprintf(script, "set %stics out nomirror scale 0 (", axis);
 	for (uint32_t i = 0; i < r->nends; i += step)
-		fprintf(script, "%s'r%u g%u' %u", i ? ", " : "", r->ends[i].rank, r->ends[i].gpu,
+		fprintf(script, "%s'%sr%u g%u' %u", i ? ", " : "",
+			straggles(r, f, i, direction) ? "*" : "", r->ends[i].rank, r->ends[i].gpu,
 			i);
 	fprintf(script, ")%s\n", *axis == 'x' ? " rotate by 90 right" : "");
 }
 
-/* Numbers and words of ours alone: nothing that the file says in letters comes here. */
+/* A name of the file's: what could end a string of gnuplot's is left out. */
+static void put_host(const char *host, FILE *script)
+{
+	for (; *host; host++)
+		if (isalnum((unsigned char)*host) || strchr(".-", *host))
+			fputc(*host, script);
+}
+
+static void put_title(const struct report *r, const struct report_findings *f, FILE *script)
+{
+	char size[BYTES_TEXT_MAX];
+
+	fprintf(script, "set title \"tcpx mesh: %s of %s, GB/s, %u links", r->op,
+		bytes_format(r->size, size, sizeof(size)), r->ncells);
+	for (uint32_t rank = 0; rank < r->nranks && r->nranks <= HOSTS; rank++) {
+		fprintf(script, "%s r%u ", rank % 4 ? " " : "\\n", rank);
+		put_host(r->hosts[rank], script);
+	}
+	fprintf(script, "%s%s\" noenhanced\n", f->nstragglers ? "\\n*: a straggler" : "",
+		f->nslow ? "\\nred: a slow link" : "");
+}
+
+/* Lines between ranks, and a frame for each link that is slow by itself. */
+static void put_marks(const struct report *r, const struct report_findings *f, FILE *script)
+{
+	unsigned frames = 0;
+
+	for (uint32_t i = 1; i < r->nends && r->nranks <= TICS; i++) {
+		if (r->ends[i].rank == r->ends[i - 1].rank)
+			continue;
+		fprintf(script,
+			"set arrow from %u.5,-0.5 to %u.5,%u.5 nohead front lw 2 lc rgb '#ffffff'\n"
+			"set arrow from -0.5,%u.5 to %u.5,%u.5 nohead front lw 2 lc rgb "
+			"'#ffffff'\n",
+			i - 1, i - 1, r->nends - 1, i - 1, r->nends - 1, i - 1);
+	}
+	for (uint32_t i = 0; i < r->ncells && frames < FRAMES; i++)
+		if (f->slow[i] == REPORT_SLOW || r->cells[i].wrong)
+			fprintf(script,
+				"set object %u rectangle center %u,%u size 0.9,0.9 front fillstyle "
+				"empty border rgb '#e31a1c' linewidth 2\n",
+				2 + frames++, r->cells[i].to, r->cells[i].from);
+}
+
+/* The figures in the cells of a small mesh; light ones on the dark half of the palette. */
+static void put_figures(const struct report *r, const struct report_findings *f, FILE *script)
+{
+	fprintf(script, "$figures << EOD\n");
+	for (uint32_t i = 0; i < r->ncells; i++)
+		fprintf(script, "%u %u %.6f\n", r->cells[i].to, r->cells[i].from,
+			r->cells[i].rate / GIGA);
+	fprintf(script,
+		"EOD\nplot $rates using 1:2:3 with image pixels, $figures using "
+		"1:2:(sprintf('%%.3g',$3)):($3 > %g ? 0x000000 : 0xffffff) with labels font ',8' "
+		"textcolor rgb variable\n",
+		f->most / GIGA / 2);
+}
+
+/* Numbers and words of ours; of the letters of the file the hosts' names alone, cleaned. */
 static int put_script(const struct report *r, const struct report_findings *f, int png,
 		      FILE *script)
 {
 	double *rates = calloc((size_t)r->nends * r->nends, sizeof(*rates));
-	unsigned side = 300 + (r->nends < 60 ? r->nends * 12 : 720);
-	char size[BYTES_TEXT_MAX];
+	unsigned side = 300 + (r->nends < 60 ? r->nends * (r->nends <= FIGURES ? 36 : 12) : 720);
 
 	if (!rates)
 		return -1;
@@ -59,8 +131,7 @@ static int put_script(const struct report *r, const struct report_findings *f, i
 		rates[(size_t)r->cells[i].from * r->nends + r->cells[i].to] = r->cells[i].rate;
 	fprintf(script, "set terminal %s size %u,%u font 'sans,10' background '#ffffff'\n",
 		png ? "pngcairo" : "svg", side + 120, side);
-	fprintf(script, "set title 'tcpx mesh: %s of %s, GB/s, %u links'\n", r->op,
-		bytes_format(r->size, size, sizeof(size)), r->ncells);
+	put_title(r, f, script);
 	fprintf(script,
 		"set xlabel 'to'\nset ylabel 'from'\nset xrange [-0.5:%u.5]\n"
 		"set yrange [%u.5:-0.5]\nset cbrange [0:%g]\nunset key\n"
@@ -69,8 +140,9 @@ static int put_script(const struct report *r, const struct report_findings *f, i
 		"set object 1 rectangle from graph 0,0 to graph 1,1 fillcolor rgb '#dddddd' "
 		"fillstyle solid noborder behind\n",
 		r->nends - 1, r->nends - 1, f->most > 0 ? f->most / GIGA : 1);
-	put_tics(r, "x", script);
-	put_tics(r, "y", script);
+	put_tics(r, f, "x", script);
+	put_tics(r, f, "y", script);
+	put_marks(r, f, script);
 	fprintf(script, "$rates << EOD\n");
 	for (uint32_t from = 0; from < r->nends; from++)
 		for (uint32_t to = 0; to < r->nends; to++) {
@@ -81,7 +153,11 @@ static int put_script(const struct report *r, const struct report_findings *f, i
 			else
 				fprintf(script, "%u %u NaN\n", to, from);
 		}
-	fprintf(script, "EOD\nplot $rates using 1:2:3 with image pixels\n");
+	fprintf(script, "EOD\n");
+	if (r->nends <= FIGURES)
+		put_figures(r, f, script);
+	else
+		fprintf(script, "plot $rates using 1:2:3 with image pixels\n");
 	free(rates);
 	return ferror(script) ? -1 : 0;
 }
