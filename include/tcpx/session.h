@@ -129,12 +129,15 @@ typedef struct tcpx_connect_opts {
 	size_t sz;
 	int64_t timeout_ns; /**< name resolution included; 0: 10 s */
 	int nonblocking;    /**< 1: return at once, the event or the state tells */
+	int reconnect; /**< 1: a link that ended is dialled again by the next use of the handle,
+			       see tcpx_session(3) */
 } tcpx_connect_opts;
 
 /**
  * Connects to the session that made the info. Connecting twice gives the same peer; a nonblocking
  * dial that learns on its way that the peer is linked already ends with ERR_EXISTS, and
- * tcpx_peer_find() has the peer. A session may be its own peer.
+ * tcpx_peer_find() has the peer. A session may be its own peer. With reconnect the handle outlives
+ * its links; connecting once more dials at once.
  * @return TCPX_OK; ERR_INVALID (not an info); ERR_VERSION; ERR_REFUSED; ERR_UNREACHABLE; ERR_AUTH;
  *         ERR_TIMED_OUT; ERR_PEER_RESTARTED (info of an earlier incarnation); ERR_NO_DESCRIPTORS;
  *         ERR_UNSUPPORTED (another host, without a crypto library). @threads any.
@@ -205,7 +208,8 @@ TCPX_API int tcpx_session_fd(tcpx_session *session);
  * @param max at most so many; 0: all there are. @return how many ran. @threads any. */
 TCPX_API int tcpx_session_dispatch(tcpx_session *session, uint32_t max);
 
-/** Stored reason of a dead peer. @return TCPX_OK; ERR_STALE. @threads any. */
+/** Stored reason of a dead peer; with `reconnect` of its last link, until the next one is up.
+ * @return TCPX_OK; ERR_STALE. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_peer_error(tcpx_session *session, tcpx_peer peer,
 						     tcpx_error *out_error);
 

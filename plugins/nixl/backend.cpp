@@ -334,8 +334,11 @@ class backend final : public nixlBackendEngine
 			std::shared_ptr<agent> to = find(name);
 			std::lock_guard held(to->lock);
 
-			if (to != self_) // that is when it is used
-				to->join();
+			if (to == self_) // that is when it is used
+				return;
+			to->join();
+			if (to->gone())
+				to->dial();
 		});
 	}
 
@@ -366,16 +369,17 @@ class backend final : public nixlBackendEngine
 		});
 	}
 
-	nixl_status_t postXfer(const nixl_xfer_op_t &, const nixl_meta_dlist_t &local,
-			       const nixl_meta_dlist_t &remote, const std::string &,
-			       nixlBackendReqH *&it, const nixl_opt_b_args_t *args) const override
+	// It looks at no metadata, which may be gone by now.
+	nixl_status_t postXfer(const nixl_xfer_op_t &, const nixl_meta_dlist_t &,
+			       const nixl_meta_dlist_t &, const std::string &, nixlBackendReqH *&it,
+			       const nixl_opt_b_args_t *args) const override
 	{
 		return guarded("postXfer", [&] {
 			std::shared_ptr<transfer> ours = objects_.request(it);
 
 			must(bool(ours), NIXL_ERR_INVALID_PARAM,
 			     "no request of this agent, or released by now");
-			return ours->post(local, remote, args);
+			return ours->post(args);
 		});
 	}
 
@@ -430,14 +434,9 @@ class backend final : public nixlBackendEngine
 		return guarded("genNotif", [&] {
 			std::shared_ptr<agent> to = find(name);
 			std::lock_guard held(to->lock);
-			tcpx_status got = TCPX_ERR_PEER_CLOSED;
 
-			for (int tries = 0; tries < 2 && got == TCPX_ERR_PEER_CLOSED; tries++) {
-				to->join();
-				got = tcpx_notify_send(session_, to->peer, message.data(),
-						       message.size());
-			}
-			must(got);
+			to->join();
+			must(tcpx_notify_send(session_, to->peer, message.data(), message.size()));
 		});
 	}
 

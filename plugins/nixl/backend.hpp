@@ -46,7 +46,8 @@ void must(bool good, nixl_status_t otherwise, const char *why);
 void must(tcpx_status got); // otherwise what the library's last error says
 
 // transfer.cpp
-// A remote agent, or ourselves. Its link may end and come again: each has a number.
+// A remote agent, or ourselves, whom each dial after a disconnect gives another peer: they have
+// numbers. The link of a peer may end and come again.
 struct agent {
 	tcpx_session *const session;
 	const std::string name, info;
@@ -55,7 +56,8 @@ struct agent {
 	std::uint64_t link = 0; // 0: never dialled
 	bool dropped = false;
 
-	void join();	   // locked: there is a link, or a new one
+	void join();	   // locked: there is a link, or one may come
+	void dial();	   // locked: now, also where an attempt ended just before
 	bool gone() const; // locked: there was one, and it ended
 };
 
@@ -63,7 +65,7 @@ struct agent {
 struct remote {
 	const std::shared_ptr<agent> owner;
 	const std::string token;
-	tcpx_region handle = {0}; // imported for that link
+	tcpx_region handle = {0}; // imported for that peer
 	std::uint64_t link = 0;
 
 	~remote();
@@ -102,10 +104,10 @@ struct run {
 struct transfer : nixlBackendReqH {
 	const std::shared_ptr<agent> owner;
 	const nixl_xfer_op_t op;
-	std::vector<run> runs; // so that no post looks at metadata, which may be gone
-	int count = 0;	       // of descriptors
+	std::vector<run> runs;
+	std::size_t count = 0; // of descriptors
 	tcpx_request request = {0};
-	std::uint64_t link = 0;
+	bool prepared = false;
 	bool notified = false; // the request carries a notification
 	bool refused = false;  // a release was
 	bool told = false;     // how it ended
@@ -117,8 +119,7 @@ struct transfer : nixlBackendReqH {
 	void check(const nixl_meta_dlist_t &local, const nixl_meta_dlist_t &remote,
 		   const metas &live);
 	void make(const nixl_meta_dlist_t &local, const nixl_meta_dlist_t &remote); // owner locked
-	nixl_status_t post(const nixl_meta_dlist_t &local, const nixl_meta_dlist_t &remote,
-			   const nixl_opt_b_args_t *args);
+	nixl_status_t post(const nixl_opt_b_args_t *args);
 	nixl_status_t look();
 	bool quiet(); // cancels it; waits when it was refused once
 };

@@ -8,28 +8,31 @@ namespace tcpx_nixl
 constexpr std::int64_t CANCEL_NS = 100'000'000; // decision 16: so long a cancel may take
 constexpr std::int64_t CONNECT_NS = 5'000'000'000;
 
-// Dials once, and again when the other side said goodbye: it dropped us, and is there.
+// The library dials once, and again with the next use after the link ended; never after a restart.
 void agent::join()
 {
-	tcpx_connect_opts opts = {};
-	tcpx_peer fresh;
 	tcpx_error why;
 
 	must(!dropped, NIXL_ERR_REMOTE_DISCONNECT, "the agent was disconnected here");
-	if (peer.id) {
-		must(tcpx_peer_error(session, peer, &why));
-		must(why.status != TCPX_ERR_VERSION, NIXL_ERR_MISMATCH, why.what);
-		if (why.status != TCPX_ERR_PEER_CLOSED)
-			return must(why.status == TCPX_OK, NIXL_ERR_REMOTE_DISCONNECT, why.what);
-	}
+	if (!peer.id)
+		return dial();
+	must(tcpx_peer_error(session, peer, &why));
+	must(why.status != TCPX_ERR_VERSION, NIXL_ERR_MISMATCH, why.what);
+	must(why.status != TCPX_ERR_PEER_RESTARTED, NIXL_ERR_REMOTE_DISCONNECT, why.what);
+}
+
+void agent::dial()
+{
+	tcpx_connect_opts opts = {};
+	tcpx_peer fresh;
+
 	opts.sz = sizeof(opts);
 	opts.timeout_ns = CONNECT_NS;
 	opts.nonblocking = 1;
+	opts.reconnect = 1;
 	must(tcpx_session_connect(session, info.data(), info.size(), &opts, &fresh));
-	if (peer.id)
-		tcpx_peer_disconnect(session, peer);
+	link += fresh.id != peer.id; // the same one while it is dialled again
 	peer = fresh;
-	link++;
 }
 
 bool agent::gone() const
@@ -69,7 +72,7 @@ void remote::import()
 
 transfer::~transfer()
 {
-	if (link)
+	if (prepared)
 		tcpx_request_release(owner->session, request);
 }
 
@@ -125,18 +128,15 @@ void transfer::check(const nixl_meta_dlist_t &local, const nixl_meta_dlist_t &re
 			runs.push_back({0, ours->handle, ours->addr, theirs->theirs, theirs->addr});
 		runs.back().count++;
 	}
-	count = local.descCount();
+	count = std::size_t(local.descCount());
 }
 
-// The request belongs to the link.
+// The request serves every link that the peer's handle leads to.
 void transfer::make(const nixl_meta_dlist_t &local, const nixl_meta_dlist_t &remote)
 {
 	std::vector<tcpx_segment> segments;
-	tcpx_request made;
 
-	must(local.descCount() == count && remote.descCount() == count, NIXL_ERR_INVALID_PARAM,
-	     "these are not the lists that were prepared");
-	segments.reserve(std::size_t(count));
+	segments.reserve(count);
 	for (const run &each : runs) {
 		each.theirs->import();
 		for (std::size_t left = each.count; left; left--) {
@@ -149,36 +149,22 @@ void transfer::make(const nixl_meta_dlist_t &local, const nixl_meta_dlist_t &rem
 	}
 	must(tcpx_request_prepare(owner->session, owner->peer,
 				  op == NIXL_READ ? TCPX_OP_READ : TCPX_OP_WRITE, segments.data(),
-				  segments.size(), nullptr, &made));
-	if (link)
-		tcpx_request_release(owner->session, request);
-	request = made;
-	link = owner->link;
-	notified = false;
+				  segments.size(), nullptr, &request));
+	prepared = true;
 }
 
-nixl_status_t transfer::post(const nixl_meta_dlist_t &local, const nixl_meta_dlist_t &remote,
-			     const nixl_opt_b_args_t *args)
+nixl_status_t transfer::post(const nixl_opt_b_args_t *args)
 {
 	const bool notify = args && args->hasNotif;
 	tcpx_status got = TCPX_OK;
 
-	for (bool again = false;; again = true) {
-		if (notify || notified)
-			got = tcpx_request_notify(owner->session, request,
-						  notify ? args->notifMsg.data() : nullptr,
-						  notify ? args->notifMsg.size() : 0, notify);
-		if (got == TCPX_OK) {
-			notified = notify;
-			got = tcpx_request_post(owner->session, request);
-		}
-		if (got != TCPX_ERR_PEER_CLOSED || again)
-			break;
-		// The other side ended the link and lives: it takes another one.
-		std::lock_guard held(owner->lock);
-		owner->join();
-		make(local, remote);
-		got = TCPX_OK;
+	if (notify || notified)
+		got = tcpx_request_notify(owner->session, request,
+					  notify ? args->notifMsg.data() : nullptr,
+					  notify ? args->notifMsg.size() : 0, notify);
+	if (got == TCPX_OK) {
+		notified = notify;
+		got = tcpx_request_post(owner->session, request);
 	}
 	must(got != TCPX_ERR_STATE, NIXL_ERR_REPOST_ACTIVE, "it is still under way");
 	must(got);

@@ -60,8 +60,7 @@ static tcpx_status connect_any(tcpx_session *session, const struct wire_info *in
 		return status;
 	if (copy.timeout_ns < 0)
 		return error_set(TCPX_ERR_INVALID, 0, "timeout_ns is negative");
-	return engine_connect(api_session(session), info, address, copy.timeout_ns,
-			      copy.nonblocking, out_peer);
+	return engine_connect(api_session(session), info, address, &copy, out_peer);
 }
 
 tcpx_status tcpx_session_connect(tcpx_session *session, const void *info, size_t len,

@@ -18,8 +18,7 @@ tcpx_status engine_listen(struct engine_session *session, uint32_t port, uint32_
 			  uint16_t *out_port);
 tcpx_status engine_info(struct engine_session *session, void *buf, size_t cap, size_t *out_len);
 tcpx_status engine_connect(struct engine_session *session, const struct wire_info *info,
-			   const char *address, int64_t timeout_ns, int nonblocking,
-			   tcpx_peer *out_peer);
+			   const char *address, const tcpx_connect_opts *opts, tcpx_peer *out_peer);
 tcpx_status engine_accept(struct engine_session *session, int64_t timeout_ns, tcpx_peer *out_peer);
 tcpx_status engine_disconnect(struct engine_session *session, uint64_t peer_id);
 tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64_t timeout_ns);

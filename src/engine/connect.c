@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
+#include "engine/again.h"
 #include "engine/calls.h"
 #include "engine/peer_route.h"
 #include "sys/addr.h"
@@ -121,6 +122,7 @@ static void looked_up(void *arg)
 		memcpy(peer->addrs, call->addrs, sizeof(peer->addrs));
 		peer->naddrs = call->count;
 		call->status = check_target(peer);
+		again_addresses(peer);
 	} else {
 		error_raise(&call->error);
 	}
@@ -151,7 +153,6 @@ static tcpx_status look_up_beside(struct engine_peer *peer, const char *address)
 
 	if (!call)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "looking up %.80s", address);
-	choose_auth(peer, NULL);
 	snprintf(peer->name, sizeof(peer->name), "%s", address);
 	memcpy(call->address, address, len);
 	call->peer = peer;
@@ -191,19 +192,33 @@ static tcpx_status wait_up(struct engine_peer *peer, int64_t deadline_ns)
 	return status;
 }
 
+struct connect_call {
+	int nonblocking, reconnect;
+	int64_t timeout_ns, deadline_ns;
+};
+
 struct forget_call {
 	struct engine_peer *peer;
 	bool goodbye;
 };
 
+/* The handle goes first: nobody dials its link again. */
 static void forget_run(void *arg)
 {
 	struct forget_call *call = arg;
+	struct engine_peer *peer = call->peer, *link;
 
+	pthread_mutex_lock(&peer->session->lock);
+	handle_hide(peer);
+	link = peer->now ? peer->now : peer;
+	atomic_fetch_add(&link->slot.refs, 1);
+	pthread_mutex_unlock(&peer->session->lock);
 	if (call->goodbye)
-		peer_send_goodbye(call->peer);
-	peer_die(call->peer, TCPX_ERR_DISCONNECTED, 0, "disconnected by this side");
-	peer_forget(call->peer);
+		peer_send_goodbye(link);
+	peer_die(link, TCPX_ERR_DISCONNECTED, 0, "disconnected by this side");
+	peer_forget(link);
+	peer_forget(peer);
+	peer_put(link);
 }
 
 /* Its handle is given out while it connects: its end will be an event. False: it ended. */
@@ -258,62 +273,102 @@ static struct engine_peer *peer_by_address(const struct engine_peer *fresh)
 	return found;
 }
 
-tcpx_status engine_connect(struct engine_session *session, const struct wire_info *info,
-			   const char *address, int64_t timeout_ns, int nonblocking,
-			   tcpx_peer *out_peer)
+/* The link with the session of an info that is there, or is dialled again; with a reference. */
+static struct engine_peer *peer_of_info(struct engine_session *session,
+					const struct wire_info *info, int nonblocking)
 {
-	int64_t deadline_ns = clock_after(timeout_ns > 0 ? timeout_ns : CONNECT_NS);
-	struct engine_peer *peer = NULL;
-	struct forget_call forget;
-	tcpx_status status;
+	struct engine_peer *peer;
+	uint64_t id;
 
-	if (info && memcmp(info->uuid, session->uuid, sizeof(info->uuid)))
-		peer = peer_by_uuid(session, info->uuid, NULL);
-	if (peer)
-		peer = engine_peer_get(session, peer->slot_id); /* it may go any moment */
-	if (peer && nonblocking && !peer_show(peer)) {		/* as it just did */
+	if (!memcmp(info->uuid, session->uuid, sizeof(info->uuid)))
+		return NULL; /* a session may be its own peer */
+	peer = peer_by_uuid(session, info->uuid, NULL);
+	id = peer ? peer->slot_id : again_find(session, info->uuid);
+	peer = id ? again_use(session, id, true) : NULL; /* it may go any moment */
+	if (peer && nonblocking && !peer_show(peer)) {	 /* as it just did */
 		peer_put(peer);
 		peer = NULL;
 	}
-	if (peer) {
-		status = connect_again(peer, deadline_ns, nonblocking, out_peer);
-		peer_put(peer);
-		return status;
-	}
-	peer = peer_create(session);
-	if (!peer)
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "peer");
-	atomic_fetch_add(&peer->slot.refs, 1);
-	peer->dialler = true;
-	peer->connect_deadline_ns = deadline_ns;
-	if (nonblocking && !info && ctl_resolve_is_name(address)) {
-		status = look_up_beside(peer, address);
-	} else if ((status = take_target(peer, info, address)) == TCPX_OK) {
-		struct engine_peer *known = info ? NULL : peer_by_address(peer);
+	return peer;
+}
 
-		if (known) { /* the handle made above was for nothing */
-			forget = (struct forget_call){.peer = peer};
-			runtime_call(forget_run, &forget);
-			peer_put(peer);
-			status = connect_again(known, deadline_ns, nonblocking, out_peer);
-			peer_put(known);
-			return status;
+/* What was made for a dial is not needed: there is a link. */
+static void unmake(struct engine_peer *peer)
+{
+	struct forget_call forget = {.peer = peer};
+
+	runtime_call(forget_run, &forget);
+	peer_put(peer);
+}
+
+/* TCPX_OK, with *out_known: that one is linked, or `peer` is on its way. */
+static tcpx_status dial(struct engine_peer *peer, const struct wire_info *info, const char *address,
+			const struct connect_call *call, struct engine_peer **out_known)
+{
+	bool aside = call->nonblocking && !info && ctl_resolve_is_name(address);
+	tcpx_status status = aside ? TCPX_OK : take_target(peer, info, address);
+
+	if (aside)
+		choose_auth(peer, NULL);
+	if (status == TCPX_OK && call->reconnect)
+		status = again_keep(peer, call->timeout_ns);
+	if (status != TCPX_OK)
+		return status;
+	if (aside)
+		return look_up_beside(peer, address);
+	if (!info)
+		*out_known = peer_by_address(peer);
+	if (*out_known) {
+		again_pass(peer, *out_known);
+		return TCPX_OK;
+	}
+	peer->in_view = call->nonblocking;
+	peer_enlist(peer);
+	runtime_call(dial_run, peer);
+	if (call->nonblocking)
+		return peer->in_view ? TCPX_OK : TCPX_ERR_EXISTS;
+	/* the connect timer comes first and knows more */
+	return wait_up(peer, call->deadline_ns + 200 * CLOCK_MS_NS);
+}
+
+tcpx_status engine_connect(struct engine_session *session, const struct wire_info *info,
+			   const char *address, const tcpx_connect_opts *opts, tcpx_peer *out_peer)
+{
+	struct connect_call call = {.nonblocking = opts->nonblocking, .reconnect = opts->reconnect};
+	struct engine_peer *peer = NULL, *known;
+	struct forget_call forget;
+	tcpx_status status;
+
+	call.timeout_ns = opts->timeout_ns > 0 ? opts->timeout_ns : CONNECT_NS;
+	call.deadline_ns = clock_after(call.timeout_ns);
+	known = info ? peer_of_info(session, info, call.nonblocking) : NULL;
+	if (!known || (call.reconnect && !again_kept(known))) {
+		peer = peer_create(session);
+		if (!peer) {
+			if (known)
+				peer_put(known);
+			return error_set(TCPX_ERR_NO_MEMORY, 0, "peer");
 		}
-		peer->in_view = nonblocking;
-		peer_enlist(peer);
-		runtime_call(dial_run, peer);
-		if (nonblocking && !peer->in_view)
-			status = TCPX_ERR_EXISTS;
-		/* the connect timer comes first and knows more */
-		if (!nonblocking)
-			status = wait_up(peer, deadline_ns + 200 * CLOCK_MS_NS);
+		atomic_fetch_add(&peer->slot.refs, 1);
+		peer->dialler = true;
+		peer->connect_deadline_ns = call.deadline_ns;
+		status = dial(peer, info, address, &call, &known);
+	}
+	if (known) {
+		if (peer) /* the handle made above was for nothing */
+			unmake(peer);
+		status = connect_again(known, call.deadline_ns, call.nonblocking, out_peer);
+		peer_put(known);
+		return status;
 	}
 	if (status == TCPX_ERR_EXISTS && peer->same_as) {
 		struct engine_peer *other = engine_peer_get(session, peer->same_as);
 
 		forget = (struct forget_call){.peer = peer};
 		runtime_call(forget_run, &forget);
-		status = other ? connect_again(other, deadline_ns, nonblocking, out_peer)
+		if (other)
+			again_pass(peer, other);
+		status = other ? connect_again(other, call.deadline_ns, call.nonblocking, out_peer)
 			       : TCPX_ERR_STALE;
 		if (other)
 			peer_put(other);
@@ -332,12 +387,16 @@ tcpx_status engine_connect(struct engine_session *session, const struct wire_inf
 
 tcpx_status engine_disconnect(struct engine_session *session, uint64_t peer_id)
 {
-	struct engine_peer *peer = engine_peer_get(session, peer_id);
-	struct forget_call call = {.peer = peer, .goodbye = true};
+	struct forget_call call = {.goodbye = true};
 
-	if (!peer)
-		return TCPX_ERR_STALE;
+	pthread_mutex_lock(&session->lock);
+	call.peer = handle_find(&session->peers, peer_id); /* not its link of now */
+	if (call.peer)
+		atomic_fetch_add(&call.peer->slot.refs, 1);
+	pthread_mutex_unlock(&session->lock);
+	if (!call.peer)
+		return error_set(TCPX_ERR_STALE, 0, "peer handle is not valid any more");
 	runtime_call(forget_run, &call);
-	peer_put(peer);
+	peer_put(call.peer);
 	return TCPX_OK;
 }

@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "engine/calls.h"
 
+#define LOSSES_SAID 10 /* in 10 s */
+
 /* A notification of its own, copied. */
 struct early_note {
 	struct list_node node;
@@ -122,14 +124,25 @@ void early_start(struct engine_peer *peer)
 	peer_progress(peer);
 }
 
-void early_fail(struct engine_peer *peer, tcpx_status status)
+uint32_t early_fail(struct engine_peer *peer, tcpx_status status)
 {
 	struct list_node *pos, *tmp;
+	uint32_t lost = 0;
 
 	LIST_FOREACH_SAFE(pos, tmp, &peer->early)
 		early_end(LIST_ENTRY(pos, struct engine_request, done), status);
-	while (!list_empty(&peer->early_notes))
+	for (; !list_empty(&peer->early_notes); lost++)
 		note_pop(peer);
+	return lost;
+}
+
+void early_say_lost(const struct engine_peer *peer, uint32_t notes)
+{
+	static struct log_limit limit;
+
+	if (notes && log_allow(&limit, LOSSES_SAID))
+		LOG_WARN("peer '%s': %u notifications sent while it was dialled are lost",
+			 peer->name, notes);
 }
 
 void early_forget(struct engine_peer *peer,

@@ -19,8 +19,9 @@ void early_notes_go(struct engine_peer *peer);
 /* The core is there: notifications go, then requests, each in their order. What it does not take
  * ends with its status. */
 void early_start(struct engine_peer *peer);
-/* The peer is dead. */
-void early_fail(struct engine_peer *peer, tcpx_status status);
+/* The peer is dead. How many notifications are lost. */
+uint32_t early_fail(struct engine_peer *peer, tcpx_status status);
+void early_say_lost(const struct engine_peer *peer, uint32_t notes); /* no lock held */
 /* A region goes. */
 void early_forget(struct engine_peer *peer,
 		  bool (*uses)(const struct engine_request *request,

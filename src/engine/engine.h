@@ -78,6 +78,7 @@ struct engine_runtime {
 enum engine_owner { OWNER_FREE = 0, OWNER_BUSY, OWNER_AGAIN, OWNER_CLOSED };
 
 struct peer_dial;
+struct engine_again;
 struct prefill_slice;
 struct engine_stage;
 
@@ -217,8 +218,12 @@ struct engine_peer {
 	struct sys_post wake_post;
 	_Atomic int wake_posted;
 	bool dialler, counted_up, awaiting, released, died;
-	bool in_view;	  /* lock of the session: its handle was given out before it came up */
-	uint64_t same_as; /* the handle of the link that this dial found in place */
+	bool in_view; /* lock of the session: its handle was given out before it came up */
+	struct engine_again *again; /* session.lock: how it is dialled again; or NULL */
+	struct engine_peer *now; /* session.lock: where its handle leads since its own link ended */
+	bool lent;		 /* made for another's handle: it goes when it ends */
+	int64_t redial_at_ns;	 /* of such a one: when its dial begins */
+	uint64_t same_as;	 /* the handle of the link that this dial found in place */
 	bool have_local_offer, offered, channels_dialled;
 	uint64_t echo_ns;
 	_Atomic int64_t rtt_ns;
@@ -254,12 +259,6 @@ struct fence_out {
 	struct core_nack nacks[];
 };
 
-struct engine_import {
-	struct handle_slot slot;
-	struct engine_peer *peer;
-	struct wire_token token;
-};
-
 enum engine_request_state { REQUEST_IDLE = 0, REQUEST_ACTIVE = 1, REQUEST_FINAL = 2 };
 
 struct engine_lead;
@@ -267,7 +266,8 @@ struct engine_lead;
 struct engine_request {
 	struct handle_slot slot;
 	struct engine_session *session;
-	struct engine_peer *peer;
+	_Atomic(struct engine_peer *) peer; /* again.h: another one once its link ended */
+	uint64_t peer_id;		    /* the handle that it was prepared by */
 	struct core_xfer xfer;
 	struct core_prog prog;
 	struct core_seg one[2]; /* program of a single piece */
@@ -293,11 +293,6 @@ struct engine_request {
 	uint64_t post_seq, gone_at, gone_base; /* peer lock; memory that vanished: offset, region */
 	int64_t posted_ns;
 	tcpx_completion completion;
-};
-
-struct engine_event {
-	struct list_node node;
-	tcpx_event event;
 };
 
 struct engine_session {
@@ -442,8 +437,11 @@ void peer_dial_cancel(struct engine_peer *peer);
 void peer_dial_channels(struct engine_peer *peer);
 void peer_dial_channel(struct engine_peer *peer, uint32_t channel);
 void peer_dial_control(struct engine_peer *peer);
+/* A live peer of that uuid; any thread, peer_linked with session.lock held. */
 struct engine_peer *peer_by_uuid(struct engine_session *session, const uint8_t *uuid,
 				 const struct engine_peer *except);
+struct engine_peer *peer_linked(struct engine_session *session, const uint8_t *uuid,
+				const struct engine_peer *except);
 extern const struct ctl_accept_ops peer_accept_ops;
 void peer_fill_hello(struct engine_session *session, struct wire_hello *hello);
 void peer_forget(struct engine_peer *peer);
@@ -468,11 +466,10 @@ bool session_local_open(struct engine_session *session);
 tcpx_status session_options(struct engine_session *session, const tcpx_session_opts *opts);
 void session_timer_kick(struct engine_session *session); /* any thread: a deadline is near */
 
-/* regions.c */
-void import_free(void *object);
-
 /* request.c */
 void request_ended(struct engine_request *request);
+/* request_opts.c */
+tcpx_status request_take_options(struct engine_request *request, const tcpx_request_opts *opts);
 /* An active one to the core, peer.lock held: its status. */
 tcpx_status request_hand_over(struct engine_request *request);
 void request_free(void *object);

@@ -11,6 +11,11 @@
 #include "engine/lead.h"
 #include "sys/futex.h"
 
+struct engine_event {
+	struct list_node node;
+	tcpx_event event;
+};
+
 /* A published notification: which peer it came from is kept in fields the core is done with. */
 static struct engine_peer *note_peer(const struct core_msg *msg)
 {

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "engine/again.h"
 #include "engine/block.h"
 #include "engine/calls.h"
 #include "engine/carrier.h"
@@ -19,6 +20,7 @@
 #include "engine/place.h"
 #include "engine/rx_into.h"
 #include "engine/share.h"
+#include "engine/stage.h"
 #include "sys/cpu.h"
 #include "sys/futex.h"
 
@@ -72,6 +74,7 @@ void peer_put(struct engine_peer *peer)
 	block_shares_free(peer);
 	share_peer_free(peer);
 	comms_peer_free(peer);
+	again_put(peer);
 	pthread_mutex_destroy(&peer->lock);
 	handle_give(&peer->session->peers, peer);
 }
@@ -83,6 +86,8 @@ struct engine_peer *engine_peer_get(struct engine_session *session, uint64_t pee
 	/* The list's reference goes only under session.lock. */
 	pthread_mutex_lock(&session->lock);
 	peer = handle_find(&session->peers, peer_id);
+	if (peer && peer->now)
+		peer = peer->now;
 	if (peer)
 		atomic_fetch_add(&peer->slot.refs, 1);
 	pthread_mutex_unlock(&session->lock);
@@ -149,7 +154,8 @@ static void log_death(const struct engine_peer *peer)
 	const tcpx_error *error = &peer->error;
 
 	if (error->status == TCPX_ERR_DISCONNECTED || error->status == TCPX_ERR_SESSION_CLOSED ||
-	    error->status == TCPX_ERR_PEER_CLOSED || error->status == TCPX_ERR_EXISTS)
+	    error->status == TCPX_ERR_PEER_CLOSED || error->status == TCPX_ERR_EXISTS ||
+	    (peer->lent && !peer->counted_up)) /* that it cannot be reached was said */
 		LOG_INFO("%s", error->what);
 	else if (log_allow(&limit, DEATHS_SAID))
 		LOG_WARN("%s; next: %s", error->what, error->next);
@@ -174,7 +180,7 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 	tcpx_status status = error->status;
 	struct engine_session *session = peer->session;
 	bool was_up = peer->counted_up, in_view, unknown;
-	uint32_t i;
+	uint32_t i, lost;
 
 	pthread_mutex_lock(&session->lock); /* look-ups by any thread */
 	peer->died = true;
@@ -205,9 +211,10 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 		share_link_fail(peer, status);
 		session_remember(session, &peer->core);
 	}
-	early_fail(peer, status);
+	lost = early_fail(peer, status);
 	drop_fences(peer);
 	pthread_mutex_unlock(&peer->lock);
+	early_say_lost(peer, lost);
 	share_peer_dead(peer);
 	hold_dead(peer, chans);
 	for (i = 0; i < CORE_CHANNELS_MAX; i++)
@@ -227,7 +234,7 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 							     : TCPX_EVENT_PEER_DOWN,
 			   status, 0);
 	/* a stranger that never got through, or nobody was told of; whose handle is out stays */
-	if ((!in_view && !peer->dialler) || unknown)
+	if ((!in_view && !peer->dialler) || unknown || peer->lent)
 		peer_forget(peer);
 }
 
@@ -258,6 +265,7 @@ void peer_die_last(struct engine_peer *peer)
 void peer_forget(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->session;
+	struct engine_peer *now;
 
 	if (peer->released)
 		return;
@@ -265,25 +273,35 @@ void peer_forget(struct engine_peer *peer)
 	pthread_mutex_lock(&session->lock);
 	handle_hide(peer);
 	list_remove(&peer->node);
+	now = peer->now;
+	peer->now = NULL;
 	pthread_mutex_unlock(&session->lock);
+	if (now)
+		peer_put(now);
 	peer_put(peer);
+}
+
+struct engine_peer *peer_linked(struct engine_session *session, const uint8_t *uuid,
+				const struct engine_peer *except)
+{
+	struct list_node *pos;
+
+	LIST_FOREACH(pos, &session->peer_list) {
+		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
+
+		if (peer != except && !peer->died && !memcmp(peer->uuid, uuid, WIRE_UUID_BYTES))
+			return peer;
+	}
+	return NULL;
 }
 
 struct engine_peer *peer_by_uuid(struct engine_session *session, const uint8_t *uuid,
 				 const struct engine_peer *except)
 {
-	struct engine_peer *found = NULL;
-	struct list_node *pos;
+	struct engine_peer *found;
 
 	pthread_mutex_lock(&session->lock);
-	LIST_FOREACH(pos, &session->peer_list) {
-		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
-
-		if (peer != except && !peer->died && !memcmp(peer->uuid, uuid, WIRE_UUID_BYTES)) {
-			found = peer;
-			break;
-		}
-	}
+	found = peer_linked(session, uuid, except);
 	pthread_mutex_unlock(&session->lock);
 	return found;
 }
@@ -303,6 +321,7 @@ void peer_check_up(struct engine_peer *peer)
 	peer_rival_close(peer);
 	sys_timer_del(&engine_runtime.loop, &peer->connect_timer);
 	atomic_fetch_add(&session->peers_up, 1);
+	again_up(peer);
 	LOG_INFO("peer '%s' is up: %s, %u channels", peer->name, peer->transport, peer->nbulk);
 	peer_set_state(peer, TCPX_PEER_UP);
 	pthread_mutex_lock(&session->lock);
@@ -430,30 +449,6 @@ static void take_down_failed(struct engine_peer *peer)
 	}
 }
 
-static void offer_stage(struct engine_session *session)
-{
-	struct list_node *pos;
-	bool returned;
-
-	pthread_mutex_lock(&session->queue_lock);
-	returned = session->stage_returned;
-	session->stage_returned = false;
-	pthread_mutex_unlock(&session->queue_lock);
-	if (!returned)
-		return;
-	pthread_mutex_lock(&session->lock);
-	LIST_FOREACH(pos, &session->peer_list) {
-		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
-
-		pthread_mutex_lock(&peer->lock);
-		if (peer->core_ready && !peer->core.dead && peer->core.stage_waiting)
-			core_stage_more(&peer->core);
-		pthread_mutex_unlock(&peer->lock);
-		peer_flush_kicks(peer);
-	}
-	pthread_mutex_unlock(&session->lock);
-}
-
 /* What other threads left for the control thread. */
 static void wake_run(struct sys_post *post)
 {
@@ -464,6 +459,7 @@ static void wake_run(struct sys_post *post)
 	tcpx_status status;
 
 	atomic_store(&peer->wake_posted, 0);
+	again_start(peer);
 	take_down_failed(peer);
 	pthread_mutex_lock(&peer->lock);
 	failed = peer->core_failed.pending;
@@ -495,6 +491,6 @@ static void wake_run(struct sys_post *post)
 			break;
 		request_put(LIST_ENTRY(node, struct engine_request, done));
 	}
-	offer_stage(session);
+	stage_offer(session);
 	peer_put(peer);
 }

@@ -247,6 +247,7 @@ static void ready_control(struct engine_session *session, const struct ctl_conn 
 			close(conn->fd);
 			return;
 		}
+		memcpy(peer->uuid, conn->remote.uuid, sizeof(peer->uuid)); /* look-ups find it */
 		peer_enlist(peer);
 	}
 	peer->awaiting = false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Validates segment lists once: regions looked up, ranges checked, neighbours folded. */
 #include "engine/comms.h"
+#include "engine/import.h"
 #include "engine/program.h"
 
 #include <stdlib.h>
@@ -131,7 +132,8 @@ static tcpx_status remote_add(struct builder *b, uint64_t id, uint32_t *out_inde
 	struct engine_import *import = handle_get(imports, id);
 	struct wire_token token = {0};
 	const struct mem_kind *kind;
-	bool ours = import && import->peer == request->peer;
+	bool ours = import && (import->peer_id == request->peer_id ||
+			       import->link_id == atomic_load(&request->peer)->slot_id);
 
 	if (ours)
 		token = import->token;

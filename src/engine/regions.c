@@ -7,6 +7,7 @@
 #include "engine/calls.h"
 #include "engine/comms.h"
 #include "engine/early.h"
+#include "engine/import.h"
 #include "engine/rx_into.h"
 #include "engine/share.h"
 
@@ -61,10 +62,8 @@ static void peer_forget_region(struct engine_peer *peer, struct mem_region *regi
 void import_free(void *object)
 {
 	struct engine_import *import = object;
-	struct engine_peer *peer = import->peer;
 
-	handle_give(&peer->session->imports, import);
-	peer_put(peer);
+	handle_give(&import->session->imports, import);
 }
 
 static tcpx_status import_forget(struct engine_session *session, uint64_t id)
@@ -134,6 +133,7 @@ tcpx_status engine_region_import(struct engine_session *session, uint64_t peer_i
 	struct engine_import *import;
 	struct engine_peer *peer;
 	struct wire_token parts;
+	uint64_t link_id;
 	tcpx_status status;
 
 	status = wire_token_decode(token, len, &parts);
@@ -142,12 +142,14 @@ tcpx_status engine_region_import(struct engine_session *session, uint64_t peer_i
 	peer = engine_peer_get(session, peer_id);
 	if (!peer)
 		return TCPX_ERR_STALE;
+	link_id = peer->slot_id;
+	peer_put(peer);
 	import = handle_take(&session->imports);
-	if (!import) {
-		peer_put(peer);
+	if (!import)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "imported region");
-	}
-	import->peer = peer; /* the reference goes along */
+	import->session = session;
+	import->peer_id = peer_id;
+	import->link_id = link_id;
 	import->token = parts;
 	handle_publish(&session->imports, import);
 	out_region->id = import->slot.id;

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/again.h"
 #include "engine/calls.h"
 #include "engine/comms.h"
 #include "engine/early.h"
@@ -37,67 +38,11 @@ void request_put(struct engine_request *request)
 	handle_put(&request->session->requests, request);
 }
 
-static tcpx_status copy_notify(enum tcpx_op op, const void *data, size_t bytes, int has,
-			       void **out_copy)
-{
-	*out_copy = NULL;
-	if (bytes > TCPX_NOTIFY_MAX)
-		return error_set(TCPX_ERR_LIMIT, 0, "notification of %zu bytes, at most %u", bytes,
-				 TCPX_NOTIFY_MAX);
-	if (bytes && !data)
-		return error_set(TCPX_ERR_INVALID, 0, "notify is NULL with notify_bytes %zu",
-				 bytes);
-	if ((has || bytes) && (op == TCPX_OP_SEND || op == TCPX_OP_RECV))
-		return error_set(TCPX_ERR_INVALID, 0, "only WRITE and READ carry a notification");
-	if (!bytes)
-		return TCPX_OK;
-	*out_copy = malloc(bytes);
-	if (!*out_copy)
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "notification of %zu bytes", bytes);
-	memcpy(*out_copy, data, bytes);
-	return TCPX_OK;
-}
-
-/* In place of the one that it has, which is returned. */
-static void *set_notify(struct engine_request *request, void *copy, size_t bytes, int has)
-{
-	struct core_xfer *xfer = &request->xfer;
-	void *before = request->notify;
-
-	request->notify = copy;
-	xfer->notify = copy;
-	xfer->notify_bytes = (uint32_t)bytes;
-	xfer->has_notify = xfer->op != TCPX_OP_NOTIFY && (has || bytes);
-	return before;
-}
-
-static tcpx_status take_options(struct engine_request *request, const tcpx_request_opts *opts)
-{
-	struct core_xfer *xfer = &request->xfer;
-	tcpx_status status;
-	void *copy;
-
-	xfer->strict = request->session->flags & TCPX_SESSION_STRICT_CANCEL;
-	if (!opts)
-		return TCPX_OK;
-	if (opts->deadline_ns < 0)
-		return error_set(TCPX_ERR_INVALID, 0, "deadline_ns is negative");
-	status = copy_notify(xfer->op, opts->notify, opts->notify_bytes, opts->has_notify, &copy);
-	if (status != TCPX_OK)
-		return status;
-	set_notify(request, copy, opts->notify_bytes, opts->has_notify);
-	xfer->priority = opts->priority;
-	request->deadline_ns = opts->deadline_ns;
-	request->callback = opts->callback;
-	request->user = opts->user;
-	return TCPX_OK;
-}
-
 tcpx_status engine_request_prepare(struct engine_session *session, uint64_t peer_id,
 				   enum tcpx_op op, const tcpx_segment *segments, size_t count,
 				   const tcpx_request_opts *opts, tcpx_request *out_request)
 {
-	struct engine_peer *peer = engine_peer_get(session, peer_id);
+	struct engine_peer *peer = again_use(session, peer_id, true);
 	struct engine_request *request;
 	tcpx_status status;
 
@@ -110,9 +55,10 @@ tcpx_status engine_request_prepare(struct engine_session *session, uint64_t peer
 	}
 	request->session = session;
 	request->peer = peer;
+	request->peer_id = peer_id;
 	request->xfer.op = op;
 	list_init(&request->done);
-	status = take_options(request, opts);
+	status = request_take_options(request, opts);
 	if (status == TCPX_OK)
 		status = program_build(request, op, segments, count);
 	if (status != TCPX_OK) {
@@ -352,11 +298,10 @@ static enum post_sends what_to_send(const struct engine_session *session, uint64
 static tcpx_status post(struct engine_request *request, uint64_t id)
 {
 	struct engine_session *session = request->session;
-	struct engine_peer *peer = request->peer;
+	struct engine_peer *peer = request_lock(request);
 	enum post_sends sends;
 	tcpx_status status;
 
-	pthread_mutex_lock(&peer->lock);
 	if (request->slot.id != id) /* released since it was found */
 		status = request_stale();
 	else if (atomic_load(&request->state) == REQUEST_ACTIVE)
@@ -367,35 +312,13 @@ static tcpx_status post(struct engine_request *request, uint64_t id)
 		status = start(request);
 	sends = what_to_send(session, own_bytes(request), request->sends);
 	pthread_mutex_unlock(&peer->lock);
-	if (status != TCPX_OK)
-		return status;
-	atomic_fetch_add(&session->posted, 1);
-	if (request->deadline_ns)
-		session_timer_kick(session);
-	peer_kick_posted(peer, sends);
-	return TCPX_OK;
-}
-
-tcpx_status engine_request_notify(struct engine_session *session, uint64_t id, const void *data,
-				  size_t bytes, int has)
-{
-	struct engine_request *request = request_get(session, id);
-	tcpx_status status;
-	void *spare;
-
-	if (!request)
-		return TCPX_ERR_STALE;
-	status = copy_notify(request->xfer.op, data, bytes, has, &spare);
-	pthread_mutex_lock(&request->peer->lock);
-	if (request->slot.id != id)
-		status = request_stale();
-	else if (status == TCPX_OK && atomic_load(&request->state) == REQUEST_ACTIVE)
-		status = error_set(TCPX_ERR_STATE, 0, "request is active");
-	if (status == TCPX_OK)
-		spare = set_notify(request, spare, bytes, has);
-	pthread_mutex_unlock(&request->peer->lock);
-	free(spare);
-	request_put(request);
+	if (status == TCPX_OK) {
+		atomic_fetch_add(&session->posted, 1);
+		if (request->deadline_ns)
+			session_timer_kick(session);
+		peer_kick_posted(peer, sends);
+	}
+	peer_put(peer);
 	return status;
 }
 
@@ -407,6 +330,11 @@ tcpx_status engine_request_post(struct engine_session *session, uint64_t id)
 	if (!request)
 		return TCPX_ERR_STALE;
 	status = post(request, id);
+	if (status != TCPX_OK) {
+		tcpx_error why = *error_last();
+
+		status = again_request(request, id) ? post(request, id) : error_raise(&why);
+	}
 	request_put(request);
 	return status;
 }
@@ -419,8 +347,7 @@ tcpx_status engine_request_cancel(struct engine_session *session, uint64_t id)
 
 	if (!request)
 		return TCPX_ERR_STALE;
-	peer = request->peer;
-	pthread_mutex_lock(&peer->lock);
+	peer = request_lock(request);
 	if (request->slot.id != id)
 		status = request_stale();
 	else if (atomic_load(&request->state) == REQUEST_ACTIVE)
@@ -429,6 +356,7 @@ tcpx_status engine_request_cancel(struct engine_session *session, uint64_t id)
 		status = error_set(TCPX_ERR_STATE, 0, "request is not active");
 	pthread_mutex_unlock(&peer->lock);
 	peer_kick(peer, true);
+	peer_put(peer);
 	request_put(request);
 	return status;
 }
@@ -441,10 +369,9 @@ tcpx_status engine_request_release(struct engine_session *session, uint64_t id)
 
 	if (!request)
 		return TCPX_ERR_STALE;
-	peer = request->peer;
-	pthread_mutex_lock(&peer->lock);
+	peer = request_lock(request);
 	if (request->slot.id != id) {
-		pthread_mutex_unlock(&peer->lock);
+		request_unlock(peer);
 		request_put(request);
 		return request_stale();
 	}
@@ -460,6 +387,7 @@ tcpx_status engine_request_release(struct engine_session *session, uint64_t id)
 		peer_kick(peer, true);
 	else
 		request_put(request); /* the handle's; that of an active one goes with its end */
+	peer_put(peer);
 	request_put(request);
 	return TCPX_OK;
 }
@@ -467,7 +395,7 @@ tcpx_status engine_request_release(struct engine_session *session, uint64_t id)
 tcpx_status engine_notify_send(struct engine_session *session, uint64_t peer_id, const void *data,
 			       size_t bytes)
 {
-	struct engine_peer *peer = engine_peer_get(session, peer_id);
+	struct engine_peer *peer = again_use(session, peer_id, false);
 	tcpx_status status;
 
 	if (!peer)

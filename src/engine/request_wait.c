@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "engine/again.h"
 #include "engine/calls.h"
 #include "engine/comms.h"
 #include "engine/lead.h"
@@ -13,6 +14,7 @@ static tcpx_status look(struct engine_request *request, uint64_t id, tcpx_comple
 {
 	uint32_t state = atomic_load_explicit(&request->state, memory_order_acquire);
 	tcpx_completion completion;
+	struct engine_peer *peer;
 
 	if (atomic_load(&request->slot.id) != id)
 		return request_stale();
@@ -20,9 +22,9 @@ static tcpx_status look(struct engine_request *request, uint64_t id, tcpx_comple
 		return TCPX_IN_PROGRESS;
 	if (state == REQUEST_IDLE)
 		return error_set(TCPX_ERR_STATE, 0, "request was never posted");
-	pthread_mutex_lock(&request->peer->lock); /* another thread may post it again */
+	peer = request_lock(request); /* another thread may post it again */
 	completion = request->completion;
-	pthread_mutex_unlock(&request->peer->lock);
+	request_unlock(peer);
 	if (out)
 		*out = completion;
 	return completion.status;
@@ -50,6 +52,17 @@ static bool ended(void *arg)
 	return atomic_load(&request->state) != REQUEST_ACTIVE;
 }
 
+/* Polls the peer's lane for its end, as lead_wait. */
+static bool lead(struct engine_request *request, int64_t deadline)
+{
+	struct engine_peer *peer = request_peer(request);
+	bool led = lead_wait(request->session, peer, &request->lead, &peer->lock, ended, request,
+			     deadline);
+
+	peer_put(peer);
+	return led;
+}
+
 static tcpx_status await(struct engine_request *request, uint64_t id, int64_t timeout_ns,
 			 tcpx_completion *out_completion)
 {
@@ -62,9 +75,7 @@ static tcpx_status await(struct engine_request *request, uint64_t id, int64_t ti
 		status = look(request, id, out_completion);
 		if (status != TCPX_IN_PROGRESS || !timeout_ns)
 			return status;
-		if (atomic_load(&request->leads) &&
-		    lead_wait(request->session, request->peer, &request->lead, &request->peer->lock,
-			      ended, request, deadline)) {
+		if (atomic_load(&request->leads) && lead(request, deadline)) {
 			if (ended(request) || deadline < 0 || clock_now_ns() < deadline)
 				continue;
 			return TCPX_IN_PROGRESS;
@@ -145,25 +156,25 @@ tcpx_status engine_request_error(struct engine_session *session, uint64_t id, tc
 	if (status == TCPX_IN_PROGRESS || status == TCPX_ERR_STATE || status == TCPX_ERR_STALE)
 		goto out;
 	status = TCPX_OK;
-	peer = request->peer;
-	pthread_mutex_lock(&peer->lock);
+	peer = request_lock(request);
 	if (completion.status == TCPX_ERR_CHANNEL_LOST && peer->comms)
 		lost = peer->comms->lost; /* one of those that the request was on */
 	vanish_words(request, gone, sizeof(gone));
 	if (completion.status <= TCPX_ERR_PEER_CLOSED && peer->error.status == completion.status)
 		*out_error = peer->error;
 	else
-		error_fill(out_error, completion.status, 0, "%s of %llu bytes%s with peer '%s'%s%s",
+		error_fill(out_error, completion.status, 0,
+			   "%s of %llu bytes%s with peer '%s': %s%s%s",
 			   (const char *[]){"", "WRITE", "READ", "SEND", "RECV",
 					    "notification"}[request->xfer.op],
 			   (unsigned long long)request->prog.total, gone, peer->name,
-			   *lost ? ": " : "", lost);
+			   error_status_text(completion.status), *lost ? ": " : "", lost);
 	if (completion.status == TCPX_ERR_CHANNEL_LOST) /* of a channel the status says otherwise */
 		text_format(out_error->next, sizeof(out_error->next),
 			    "remove the cause, then post it again");
 	out_error->bytes_done = completion.bytes;
 	out_error->bytes_total = request->prog.total;
-	pthread_mutex_unlock(&peer->lock);
+	request_unlock(peer);
 out:
 	request_put(request);
 	return status;

@@ -14,6 +14,7 @@
 #include "engine/calls.h"
 #include "engine/comms.h"
 #include "engine/early.h"
+#include "engine/import.h"
 #include "engine/lead.h"
 #include "engine/peer_route.h"
 #include "engine/share.h"

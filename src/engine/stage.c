@@ -263,3 +263,27 @@ tcpx_status stage_deliver(struct engine_peer *peer, struct engine_request *recv,
 	prefill_defer(peer, stage);
 	return TCPX_IN_PROGRESS;
 }
+
+void stage_offer(struct engine_session *session)
+{
+	struct list_node *pos;
+	bool returned;
+
+	pthread_mutex_lock(&session->queue_lock);
+	returned = session->stage_returned;
+	session->stage_returned = false;
+	pthread_mutex_unlock(&session->queue_lock);
+	if (!returned)
+		return;
+	pthread_mutex_lock(&session->lock);
+	LIST_FOREACH(pos, &session->peer_list) {
+		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
+
+		pthread_mutex_lock(&peer->lock);
+		if (peer->core_ready && !peer->core.dead && peer->core.stage_waiting)
+			core_stage_more(&peer->core);
+		pthread_mutex_unlock(&peer->lock);
+		peer_flush_kicks(peer);
+	}
+	pthread_mutex_unlock(&session->lock);
+}

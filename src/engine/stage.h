@@ -100,5 +100,7 @@ void stage_commit_start(struct engine_stage *stage);
 /* An eager message for a RECV with staged memory. peer.lock. TCPX_IN_PROGRESS, or an error. */
 tcpx_status stage_deliver(struct engine_peer *peer, struct engine_request *recv, const void *data,
 			  uint64_t bytes);
+/* Control thread: staging memory that came back goes to the peers that wait for some. */
+void stage_offer(struct engine_session *session);
 
 #endif

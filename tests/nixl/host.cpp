@@ -417,8 +417,9 @@ int main(int argc, char **argv)
 	if (gpu)
 		run(tests_gpu, argc > 2 ? argv[2] : nullptr, passed);
 	else
-		for (const test *each : {tests_transfer, tests_notes, tests_modes, tests_failure,
-					 tests_abort, tests_hostile, tests_memory, tests_stale})
+		for (const test *each :
+		     {tests_transfer, tests_notes, tests_modes, tests_failure, tests_abort,
+		      tests_hostile, tests_memory, tests_stale, tests_again})
 			run(each, argc > 1 ? argv[1] : nullptr, passed);
 	std::printf("%d passed, 0 failed, 0 skipped\n", passed);
 	return passed ? 0 : 1;

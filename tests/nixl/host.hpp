@@ -114,4 +114,4 @@ struct test {
 	void (*run)();
 };
 extern const test tests_transfer[], tests_notes[], tests_modes[], tests_failure[], tests_abort[],
-	tests_hostile[], tests_memory[], tests_stale[], tests_gpu[];
+	tests_hostile[], tests_memory[], tests_stale[], tests_gpu[], tests_again[];

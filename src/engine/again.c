@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Links that ended and are dialled again: by whom, when, and what moves to the new one. */
+#include "engine/again.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+#define REST_NS (100 * CLOCK_MS_NS) /* between two attempts at first, twice as long each time */
+#define REST_MAX_NS CLOCK_S_NS
+
+/* How a session is dialled. Shared by the links of one handle; session.lock. */
+struct engine_again {
+	uint32_t refs;
+	uint32_t tries; /* since the last link was up */
+	int64_t due_ns; /* no attempt before */
+	int64_t timeout_ns;
+	struct wire_hello hello;
+	uint8_t key[CTL_KEY_BYTES];
+	struct sockaddr_storage addrs[WIRE_ADDR_MAX];
+	uint32_t naddrs;
+};
+
+static bool same(const uint8_t *a, const uint8_t *b)
+{
+	return !memcmp(a, b, WIRE_UUID_BYTES);
+}
+
+static void take_addresses(struct engine_again *again, const struct engine_peer *peer)
+{
+	memcpy(again->addrs, peer->addrs, sizeof(again->addrs));
+	again->naddrs = peer->naddrs;
+}
+
+tcpx_status again_keep(struct engine_peer *peer, int64_t timeout_ns)
+{
+	struct engine_again *again = calloc(1, sizeof(*again));
+
+	if (!again)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "how peer '%s' is dialled again",
+				 peer->name);
+	again->refs = 1;
+	again->timeout_ns = timeout_ns;
+	again->hello = peer->dial_hello;
+	memcpy(again->key, peer->dial_key, sizeof(again->key));
+	take_addresses(again, peer);
+	peer->again = again;
+	return TCPX_OK;
+}
+
+bool again_kept(struct engine_peer *peer)
+{
+	bool kept;
+
+	pthread_mutex_lock(&peer->session->lock);
+	kept = peer->again != NULL;
+	pthread_mutex_unlock(&peer->session->lock);
+	return kept;
+}
+
+void again_addresses(struct engine_peer *peer)
+{
+	struct engine_session *session = peer->session;
+
+	pthread_mutex_lock(&session->lock);
+	if (peer->again)
+		take_addresses(peer->again, peer);
+	pthread_mutex_unlock(&session->lock);
+}
+
+void again_pass(struct engine_peer *from, struct engine_peer *to)
+{
+	struct engine_session *session = from->session;
+
+	pthread_mutex_lock(&session->lock);
+	if (!to->again) {
+		to->again = from->again;
+		from->again = NULL;
+	}
+	pthread_mutex_unlock(&session->lock);
+}
+
+void again_put(struct engine_peer *peer)
+{
+	struct engine_session *session = peer->session;
+	struct engine_again *again = peer->again;
+	bool last = false;
+
+	if (!again)
+		return;
+	peer->again = NULL;
+	pthread_mutex_lock(&session->lock);
+	last = !--again->refs;
+	pthread_mutex_unlock(&session->lock);
+	if (!last)
+		return;
+	explicit_bzero(again->key, sizeof(again->key));
+	free(again);
+}
+
+/* session.lock: the link of a handle. */
+static struct engine_peer *link_of(struct engine_peer *peer)
+{
+	return peer && peer->now ? peer->now : peer;
+}
+
+/* session.lock: it ended, and not for good. */
+static bool may_return(struct engine_peer *peer)
+{
+	tcpx_status status = TCPX_OK;
+
+	pthread_mutex_lock(&peer->lock);
+	if (peer->core_done)
+		status = peer->error.status;
+	pthread_mutex_unlock(&peer->lock);
+	switch (status) {
+	case TCPX_OK:
+	case TCPX_ERR_PEER_RESTARTED: /* another session */
+	case TCPX_ERR_VERSION:
+	case TCPX_ERR_DISCONNECTED: /* by the application */
+	case TCPX_ERR_SESSION_CLOSED:
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* session.lock. A session that is its own peer has two links of its uuid, and needs both. */
+static struct engine_peer *linked(struct engine_session *session, const uint8_t *uuid)
+{
+	static const uint8_t anyone[WIRE_UUID_BYTES];
+
+	if (same(uuid, anyone) || same(uuid, session->uuid))
+		return NULL;
+	return peer_linked(session, uuid, NULL);
+}
+
+uint64_t again_find(struct engine_session *session, const uint8_t *uuid)
+{
+	struct list_node *pos;
+	uint64_t id = 0;
+
+	pthread_mutex_lock(&session->lock);
+	LIST_FOREACH(pos, &session->peer_list) {
+		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
+
+		if (!peer->again || peer->lent || !same(link_of(peer)->uuid, uuid) ||
+		    !may_return(link_of(peer)))
+			continue;
+		id = peer->slot_id;
+		peer->again->due_ns = 0;
+	}
+	pthread_mutex_unlock(&session->lock);
+	return id;
+}
+
+/* session.lock: a link for the handle of `root`, whose last one was `old`. The control thread dials
+ * it. Until it does, the other side's own dial is welcome. */
+static struct engine_peer *dial(struct engine_peer *root, struct engine_peer *old)
+{
+	struct engine_session *session = root->session;
+	struct engine_again *again = root->again;
+	struct engine_peer *peer = peer_create(session);
+	int64_t now = clock_now_ns();
+	int64_t rest = REST_NS << (again->tries < 4 ? again->tries : 4);
+
+	if (!peer)
+		return NULL;
+	peer->slot_id = root->slot_id;
+	peer->lent = peer->in_view = peer->dialler = peer->awaiting = true;
+	peer->again = again;
+	again->refs++;
+	peer->redial_at_ns = again->due_ns > now ? again->due_ns : now;
+	peer->connect_deadline_ns = peer->redial_at_ns + again->timeout_ns;
+	again->due_ns = peer->redial_at_ns + (rest < REST_MAX_NS ? rest : REST_MAX_NS);
+	again->tries++;
+	memcpy(peer->name, old->name, sizeof(peer->name));
+	memcpy(peer->uuid, old->uuid, sizeof(peer->uuid));
+	peer->dial_hello = again->hello;
+	/* what answers may be another session by now */
+	memcpy(peer->dial_hello.want_uuid, old->uuid, sizeof(peer->dial_hello.want_uuid));
+	memcpy(peer->dial_key, again->key, sizeof(peer->dial_key));
+	memcpy(peer->addrs, again->addrs, sizeof(peer->addrs));
+	peer->naddrs = again->naddrs;
+	pthread_mutex_lock(&old->lock);
+	peer->error = old->error; /* why there is none, until it is up */
+	pthread_mutex_unlock(&old->lock);
+	list_push_back(&session->peer_list, &peer->node);
+	return peer;
+}
+
+struct engine_peer *again_use(struct engine_session *session, uint64_t peer_id, bool rest)
+{
+	struct engine_peer *root, *peer, *next = NULL, *old = NULL;
+
+	pthread_mutex_lock(&session->lock);
+	root = handle_find(&session->peers, peer_id);
+	peer = link_of(root);
+	if (peer && root->again && root->again->naddrs && may_return(peer)) {
+		next = linked(session, peer->uuid);
+		if (!next && (rest || !root->again->tries || root->again->due_ns <= clock_now_ns()))
+			next = dial(root, peer);
+	}
+	if (next) {
+		old = root->now;
+		root->now = peer = next;
+		atomic_fetch_add(&next->slot.refs, 1);
+	}
+	if (peer)
+		atomic_fetch_add(&peer->slot.refs, 1);
+	pthread_mutex_unlock(&session->lock);
+	if (!peer)
+		error_set(TCPX_ERR_STALE, 0, "peer handle is not valid any more");
+	else if (next && next->redial_at_ns)
+		peer_wake_control(next);
+	if (old)
+		peer_put(old);
+	return peer;
+}
+
+static void begin(struct engine_peer *peer)
+{
+	if (peer->core_ready || peer->died)
+		return; /* the other side's own dial was quicker */
+	peer->awaiting = false;
+	peer_dial_start(peer);
+}
+
+static void rested(struct sys_timer *timer, int64_t now_ns)
+{
+	(void)now_ns;
+	begin(LIST_ENTRY(timer, struct engine_peer, redial_timer));
+}
+
+void again_start(struct engine_peer *peer)
+{
+	int64_t at = peer->redial_at_ns;
+
+	if (!at || peer->core_ready || peer->died || !peer->awaiting)
+		return;
+	if (at <= clock_now_ns()) {
+		begin(peer);
+		return;
+	}
+	peer->redial_timer.fn = rested;
+	sys_timer_set(&engine_runtime.loop, &peer->redial_timer, at);
+}
+
+void again_up(struct engine_peer *peer)
+{
+	struct engine_session *session = peer->session;
+
+	pthread_mutex_lock(&session->lock);
+	if (peer->again)
+		peer->again->tries = 0;
+	pthread_mutex_unlock(&session->lock);
+	pthread_mutex_lock(&peer->lock);
+	memset(&peer->error, 0, sizeof(peer->error));
+	pthread_mutex_unlock(&peer->lock);
+}
+
+struct engine_peer *request_peer(struct engine_request *request)
+{
+	for (;;) {
+		struct engine_peer *peer = atomic_load(&request->peer);
+		uint32_t refs = atomic_load(&peer->slot.refs);
+
+		/* It may move, and its last peer be freed, before we have a reference: the slot
+		 * stays, and one without references is nobody's. */
+		while (refs && !atomic_compare_exchange_weak(&peer->slot.refs, &refs, refs + 1))
+			;
+		if (!refs)
+			continue;
+		if (atomic_load(&request->peer) == peer)
+			return peer;
+		peer_put(peer);
+	}
+}
+
+struct engine_peer *request_lock(struct engine_request *request)
+{
+	for (;;) {
+		struct engine_peer *peer = request_peer(request);
+
+		pthread_mutex_lock(&peer->lock);
+		if (atomic_load(&request->peer) == peer)
+			return peer;
+		request_unlock(peer);
+	}
+}
+
+void request_unlock(struct engine_peer *peer)
+{
+	pthread_mutex_unlock(&peer->lock);
+	peer_put(peer);
+}
+
+/* peer.lock of its peer: nobody has anything of it but its handle. */
+static bool movable(struct engine_request *request, uint64_t id, const struct engine_peer *from)
+{
+	return request->slot.id == id && atomic_load(&request->peer) == from && from->core_done &&
+	       atomic_load(&request->state) != REQUEST_ACTIVE && !request->lead;
+}
+
+bool again_request(struct engine_request *request, uint64_t id)
+{
+	struct engine_peer *from = request_lock(request), *to = NULL;
+	bool moved = movable(request, id, from);
+
+	pthread_mutex_unlock(&from->lock);
+	if (moved)
+		to = again_use(request->session, request->peer_id, true);
+	moved = to && to != from;
+	if (moved) {
+		pthread_mutex_lock(&from->lock);
+		moved = movable(request, id, from);
+		if (moved)
+			atomic_store(&request->peer, to); /* the reference goes along */
+		pthread_mutex_unlock(&from->lock);
+	}
+	if (moved)
+		peer_put(from); /* the request's */
+	else if (to)
+		peer_put(to);
+	peer_put(from);
+	return moved;
+}

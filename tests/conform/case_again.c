@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A link that ended and is dialled again. */
+#include <pthread.h>
+
+#include "conform.h"
+#include "engine/engine.h"
+
+#define RW (TCPX_RIGHT_READ | TCPX_RIGHT_WRITE)
+#define BYTES (300 * KIB)
+#define PART (64 * KIB)
+
+struct pair {
+	struct buf buf;
+	tcpx_segment segment;
+};
+
+static void pair_make(struct env *env, struct pair *pair, uint32_t id, uint64_t size)
+{
+	buf_make(&pair->buf, size, 3);
+	pair->segment = (tcpx_segment){.length = size};
+	pair->segment.local = near_register(env, &pair->buf, 0);
+	pair->segment.remote = far_buf(env, id, size, RW, 1);
+}
+
+/* The link that is there is one that is dialled again. */
+static void keep(struct env *env)
+{
+	TCPX_OPTS(tcpx_connect_opts, opts, .reconnect = 1);
+	tcpx_peer peer;
+
+	OK(tcpx_session_connect(env->session, env->info, env->info_len, &opts, &peer));
+	CHECK_EQ(peer.id, env->peer.id);
+}
+
+/* The far side ends the link, and the near one knows. */
+static void far_leaves(struct env *env)
+{
+	tcpx_error error;
+	tcpx_event event;
+
+	OK(far_simple(env, FAR_DISCONNECT, 0, 0, 0, 0, 0));
+	event = near_event(env, TCPX_EVENT_PEER_DOWN);
+	CHECK_EQ(event.peer.id, env->peer.id);
+	CHECK_EQ(event.status, TCPX_ERR_PEER_CLOSED);
+	OK(tcpx_peer_error(env->session, env->peer, &error));
+	CHECK_EQ(error.status, TCPX_ERR_PEER_CLOSED);
+}
+
+static void far_is_back(struct env *env)
+{
+	tcpx_error error;
+
+	CHECK_EQ(near_event(env, TCPX_EVENT_PEER_UP).peer.id, env->peer.id);
+	OK(far_simple(env, FAR_ACCEPT, 0, (uint64_t)LONG_NS, 0, 0, 0));
+	OK(tcpx_peer_error(env->session, env->peer, &error));
+	CHECK_EQ(error.status, TCPX_OK);
+}
+
+/* Handle, requests and imports are those of the first link; any use makes the next one. */
+static void case_again_used(struct env *env)
+{
+	TCPX_OPTS(tcpx_request_opts, opts, .has_notify = 1);
+	tcpx_request write, read;
+	uint8_t word[8];
+	uint64_t bytes;
+	struct pair pair;
+
+	pair_make(env, &pair, 0, BYTES);
+	keep(env);
+	near_event(env, TCPX_EVENT_PEER_UP);
+	OK(tcpx_request_prepare(env->session, env->peer, TCPX_OP_WRITE, &pair.segment, 1, &opts,
+				&write));
+	OK(tcpx_request_prepare(env->session, env->peer, TCPX_OP_READ, &pair.segment, 1, NULL,
+				&read));
+	for (uint64_t round = 1; round <= 3; round++) {
+		buf_fill(&pair.buf, 0, BYTES, round, 0);
+		OK(tcpx_request_post(env->session, write)); /* in the first round: the first link */
+		OK(near_wait(env, write, NULL));
+		if (round > 1)
+			far_is_back(env);
+		OK(far_take(env, &(struct far_take){.timeout_ns = LONG_NS}, &bytes));
+		CHECK_EQ(far_pattern(env, 0, 0, BYTES, round, 0), -1);
+		far_leaves(env);
+		far_fill(env, 0, 0, BYTES, 10 + round, 0);
+		OK(tcpx_request_post(env->session, read));
+		OK(near_wait(env, read, NULL));
+		far_is_back(env);
+		CHECK_EQ(buf_check(&pair.buf, 0, BYTES, 10 + round, 0), -1);
+		far_leaves(env);
+		pat_fill(word, sizeof(word), round, 0);
+		OK(tcpx_notify_send(env->session, env->peer, word, sizeof(word)));
+		far_is_back(env);
+		OK(far_take(env, &(struct far_take){.timeout_ns = LONG_NS, .seed = round}, &bytes));
+		CHECK_EQ(bytes, sizeof(word));
+		far_leaves(env);
+		OK(near_run(env, TCPX_OP_WRITE, &pair.segment, 1, NULL)); /* prepared anew */
+		far_is_back(env);
+		far_leaves(env);
+	}
+	CHECK(far_slack(env, 0));
+	OK(tcpx_peer_disconnect(env->session, env->peer));
+	CHECK(is_peer_error(tcpx_request_post(env->session, write)));
+	EXPECT(tcpx_notify_send(env->session, env->peer, word, 1), TCPX_ERR_STALE);
+	OK(tcpx_request_release(env->session, write));
+	OK(tcpx_request_release(env->session, read));
+}
+
+/* Requests that were under way stay failed, and are posted again by who wants that. */
+static void case_again_under_way(struct env *env)
+{
+	tcpx_segment segment = {.length = 64};
+	tcpx_request receive;
+	tcpx_error error;
+	uint8_t data[64] = {1};
+
+	keep(env);
+	near_event(env, TCPX_EVENT_PEER_UP);
+	segment.local = near_host(env, data, sizeof(data), 0);
+	OK(tcpx_request_start(env->session, env->peer, TCPX_OP_RECV, &segment, 1, NULL, &receive));
+	far_leaves(env);
+	OK(tcpx_notify_send(env->session, env->peer, "x", 1));
+	far_is_back(env);
+	EXPECT(tcpx_request_test(env->session, receive, NULL), TCPX_ERR_PEER_CLOSED);
+	OK(tcpx_request_error(env->session, receive, &error));
+	CHECK_EQ(error.status, TCPX_ERR_PEER_CLOSED);
+	OK(tcpx_request_post(env->session, receive));
+	EXPECT(tcpx_request_test(env->session, receive, NULL), TCPX_IN_PROGRESS);
+	EXPECT(tcpx_request_cancel_wait(env->session, receive, LONG_NS), TCPX_ERR_CANCELLED);
+}
+
+/* It is an option of the peer, and off. */
+static void case_again_off(struct env *env)
+{
+	tcpx_request write;
+	tcpx_peer peer;
+	struct pair pair;
+
+	pair_make(env, &pair, 0, BYTES);
+	near_event(env, TCPX_EVENT_PEER_UP);
+	OK(tcpx_request_prepare(env->session, env->peer, TCPX_OP_WRITE, &pair.segment, 1, NULL,
+				&write));
+	far_leaves(env);
+	for (int i = 0; i < 3; i++) {
+		EXPECT(tcpx_request_post(env->session, write), TCPX_ERR_PEER_CLOSED);
+		EXPECT(tcpx_notify_send(env->session, env->peer, "x", 1), TCPX_ERR_PEER_CLOSED);
+	}
+	OK(tcpx_session_connect(env->session, env->info, env->info_len, NULL, &peer));
+	CHECK(peer.id != env->peer.id);
+}
+
+/* How a post ended; the attempt may be quicker than the post. */
+static tcpx_status used(struct env *env, tcpx_request request)
+{
+	tcpx_status status = tcpx_request_post(env->session, request);
+
+	return status == TCPX_OK ? near_wait(env, request, NULL) : status;
+}
+
+/* One that does not come back: each use tries, not more often than it may, and says how it ended.
+ * Another session in its place ends that. */
+static void case_again_gone(struct env *env)
+{
+	TCPX_OPTS(tcpx_connect_opts, opts, .reconnect = 1);
+	struct env_tune same = {.port = env->far_port};
+	tcpx_status status;
+	tcpx_request write;
+	tcpx_error error;
+	struct pair pair;
+	char address[64];
+
+	OK(tcpx_peer_disconnect(env->session, env->peer));
+	conform_address(address, env->far_port);
+	OK(tcpx_session_connect_to(env->session, address, &opts, &env->peer));
+	pair_make(env, &pair, 0, BYTES);
+	OK(tcpx_request_prepare(env->session, env->peer, TCPX_OP_WRITE, &pair.segment, 1, NULL,
+				&write));
+	OK(tcpx_request_post(env->session, write));
+	OK(near_wait(env, write, NULL));
+	OK(far_simple(env, FAR_CLOSE, 0, 0, 0, 0, 0));
+	near_event(env, TCPX_EVENT_PEER_DOWN);
+	for (int i = 0; i < 3; i++) {
+		status = used(env, write);
+		CHECK_MSG(is_peer_error(status), "%s", tcpx_status_name(status));
+		/* the next attempt is not due */
+		status = tcpx_notify_send(env->session, env->peer, "x", 1);
+		CHECK_MSG(is_peer_error(status), "%s", tcpx_status_name(status));
+		OK(tcpx_peer_error(env->session, env->peer, &error));
+		CHECK(is_peer_error(error.status));
+	}
+	far_open(env, &same);
+	EXPECT(used(env, write), TCPX_ERR_PEER_RESTARTED);
+	for (int i = 0; i < 3; i++)
+		EXPECT(tcpx_request_post(env->session, write), TCPX_ERR_PEER_RESTARTED);
+	EXPECT(tcpx_notify_send(env->session, env->peer, "x", 1), TCPX_ERR_PEER_RESTARTED);
+}
+
+struct user {
+	struct env *env;
+	tcpx_segment segment; /* its own part */
+	tcpx_request shared;
+	_Atomic int *over;
+	int done;
+};
+
+/* How a use may end while links come and go. */
+static bool may_be(tcpx_status status)
+{
+	return status == TCPX_OK || is_peer_error(status) || status == TCPX_ERR_STATE ||
+	       status == TCPX_ERR_CANCELLED || status == TCPX_ERR_TIMED_OUT;
+}
+
+static void *use(void *arg)
+{
+	struct user *user = arg;
+	struct env *env = user->env;
+
+	for (int i = 0; !*user->over; i++) {
+		tcpx_request mine;
+		tcpx_status status = tcpx_request_start(env->session, env->peer, TCPX_OP_WRITE,
+							&user->segment, 1, NULL, &mine);
+
+		CHECK_MSG(may_be(status), "%s", tcpx_status_name(status));
+		if (status == TCPX_OK) {
+			status = near_wait(env, mine, NULL);
+			CHECK_MSG(may_be(status), "%s", tcpx_status_name(status));
+			user->done += status == TCPX_OK;
+			OK(tcpx_request_release(env->session, mine));
+		}
+		status = i % 3 ? tcpx_request_post(env->session, user->shared)
+			       : tcpx_request_cancel(env->session, user->shared);
+		CHECK_MSG(may_be(status), "%s", tcpx_status_name(status));
+		status = tcpx_request_wait(env->session, user->shared, LONG_NS, NULL);
+		CHECK_MSG(may_be(status), "%s", tcpx_status_name(status));
+		status = tcpx_notify_send(env->session, env->peer, "x", 1);
+		CHECK_MSG(may_be(status) || status == TCPX_ERR_AGAIN, "%s",
+			  tcpx_status_name(status));
+	}
+	return NULL;
+}
+
+/* Many threads on one handle, and on one request, while its links end. */
+static void case_again_threads(struct env *env)
+{
+	enum { USERS = 4 };
+	int rounds = config.light ? 5 : 20;
+	struct user user[USERS];
+	pthread_t thread[USERS];
+	_Atomic int over = 0;
+	tcpx_request shared;
+	struct pair pair;
+
+	pair_make(env, &pair, 0, (USERS + 1) * PART);
+	pair.segment.length = PART;
+	keep(env);
+	OK(tcpx_request_prepare(env->session, env->peer, TCPX_OP_READ, &pair.segment, 1, NULL,
+				&shared));
+	for (int i = 0; i < USERS; i++) {
+		pair.segment.local_offset = pair.segment.remote_offset = (uint64_t)(i + 1) * PART;
+		user[i] = (struct user){env, pair.segment, shared, &over, 0};
+		CHECK(pthread_create(&thread[i], NULL, use, &user[i]) == 0);
+	}
+	for (int i = 0; i < rounds; i++) {
+		OK(far_simple(env, FAR_DISCONNECT, 0, 0, 0, 0, 0));
+		OK(far_simple(env, FAR_ACCEPT, 0, (uint64_t)LONG_NS, 0, 0, 0));
+	}
+	over = 1;
+	for (int i = 0; i < USERS; i++) {
+		CHECK(pthread_join(thread[i], NULL) == 0);
+		CHECK(user[i].done > 0);
+	}
+	OK(near_run(env, TCPX_OP_WRITE, &pair.segment, 1, NULL));
+	OK(tcpx_peer_flush(env->session, env->peer, LONG_NS));
+}
+
+const struct case_row cases_again[] = {
+	{"again_used", case_again_used, 0},
+	{"again_under_way", case_again_under_way, 0},
+	{"again_off", case_again_off, 0},
+	{"again_gone", case_again_gone, CASE_BREAKS},
+	{"again_threads", case_again_threads, CASE_BREAKS},
+	{0},
+};
