@@ -57,6 +57,8 @@ typedef struct tcpx_session_opts {
 	uint64_t without;     /**< flags that the environment does not add, which else it may */
 	const char *advertise; /**< where peers reach it, "HOST[:PORT][,...]", told in place of its
 				  addresses (NAT, published ports); NULL: TCPX_ADVERTISE, ours */
+	uint32_t goodbye_ms;   /**< a request whose region the peer took back waits so long for the
+				 peer's goodbye, 1..10000, default 100 */
 } tcpx_session_opts;
 
 /** Sets an option by the name that it has in the environment: what a session has for itself in

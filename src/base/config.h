@@ -57,6 +57,8 @@ enum config_type {
 	  "a peer not heard of for so long is dead")                                               \
 	X(STOPPED_MS, "TCPX_STOPPED_MS", "", MS, "10000", 3000, 600000,                            \
 	  "a peer whose kernel answers but whose process does not is dead after it")               \
+	X(GOODBYE_MS, "TCPX_GOODBYE_MS", "", MS, "100", 1, 10000,                                  \
+	  "a request whose region the peer took back waits so long for the peer's goodbye")        \
 	X(NOTIFY_BUDGET, "TCPX_NOTIFY_BUDGET_BYTES", "", BYTES, "128M", 64 * CONFIG_KIB,           \
 	  64 * CONFIG_GIB, "unread notifications kept for each peer")                              \
 	X(MEMORY_BUDGET, "TCPX_MEMORY_BUDGET_BYTES", "", BYTES, "1G", 16 * CONFIG_MIB,             \

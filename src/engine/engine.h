@@ -182,6 +182,7 @@ struct engine_peer {
 	uint64_t post_seq;
 	uint32_t lone_streak;		     /* lock: the last posts that had no company */
 	struct list_node early, early_notes; /* lock: posted while it connects */
+	struct list_node doubts;	     /* lock: refused, and waiting for a goodbye */
 	size_t early_note_bytes;
 	struct list_node buried; /* lock: requests released while active, now over */
 	struct list_node lost;	 /* lock: stopped channels with frames that are held */
@@ -214,7 +215,7 @@ struct engine_peer {
 	struct list_node node;		 /* session->peers */
 	struct list_node accept_node;	 /* session->accepts, with a reference */
 	struct core_alive alive;
-	struct sys_timer connect_timer, redial_timer, ctl_timer;
+	struct sys_timer connect_timer, redial_timer, ctl_timer, doubt_timer;
 	struct sys_post wake_post;
 	_Atomic int wake_posted;
 	bool dialler, counted_up, awaiting, released, died;
@@ -283,8 +284,9 @@ struct engine_request {
 	_Atomic uint32_t waiters;
 	_Atomic bool leads;	  /* its end comes by the lane: who waits may lead */
 	struct engine_lead *lead; /* peer lock */
-	struct list_node done;	  /* session->done, peer->buried or peer->early */
-	bool early;		  /* peer lock: waits in peer->early */
+	struct list_node done;	  /* session->done, peer->buried, ->early or ->doubts */
+	bool early, doubted;	  /* peer lock: waits in peer->early, peer->doubts */
+	int64_t doubt_ns;	  /* not longer than that */
 	bool in_done, io_held, zombie;
 	bool sends;			       /* who posts it sends the first of it */
 	bool local_staged, remote_staged;      /* as the regions say */
@@ -313,6 +315,7 @@ struct engine_session {
 	uint32_t channels, chunk_bytes; /* wishes; 0: none */
 	uint32_t inline_bytes;
 	int64_t silent_ns, stopped_ns;
+	_Atomic int64_t goodbye_ns; /* doubt.h */
 	uint64_t notify_budget, memory_budget;
 	_Atomic uint64_t memory_used;
 	_Atomic bool over_budget; /* what the last failed session_alloc failed of */
@@ -468,6 +471,8 @@ void session_timer_kick(struct engine_session *session); /* any thread: a deadli
 
 /* request.c */
 void request_ended(struct engine_request *request);
+/* peer.lock: its memory is used no more. */
+void request_quiet(struct engine_request *request);
 /* request_opts.c */
 tcpx_status request_take_options(struct engine_request *request, const tcpx_request_opts *opts);
 /* An active one to the core, peer.lock held: its status. */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "engine/doubt.h"
 #include "engine/engine.h"
 #include "engine/hold.h"
 #include "engine/prefill.h"
@@ -70,8 +71,11 @@ void session_signal(struct engine_session *session)
 
 static void hook_ended(void *arg, struct core_xfer *xfer)
 {
+	struct engine_request *request = LIST_ENTRY(xfer, struct engine_request, xfer);
+
 	(void)arg;
-	request_ended(LIST_ENTRY(xfer, struct engine_request, xfer));
+	if (!doubt_add(request))
+		request_ended(request);
 }
 
 static void hook_push_ended(void *arg, struct core_push *push)

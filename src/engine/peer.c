@@ -15,10 +15,10 @@
 #include "engine/calls.h"
 #include "engine/carrier.h"
 #include "engine/comms.h"
+#include "engine/doubt.h"
 #include "engine/early.h"
 #include "engine/hold.h"
 #include "engine/place.h"
-#include "engine/rx_into.h"
 #include "engine/share.h"
 #include "engine/stage.h"
 #include "sys/cpu.h"
@@ -39,6 +39,7 @@ struct engine_peer *peer_create(struct engine_session *session)
 	sys_mutex_init_short(&peer->lock);
 	list_init(&peer->buried);
 	early_init(peer);
+	doubt_init(peer);
 	block_peer_init(peer);
 	hold_peer_init(peer);
 	list_init(&peer->node);
@@ -190,6 +191,7 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 	sys_timer_del(&engine_runtime.loop, &peer->connect_timer);
 	sys_timer_del(&engine_runtime.loop, &peer->redial_timer);
 	sys_timer_del(&engine_runtime.loop, &peer->ctl_timer);
+	sys_timer_del(&engine_runtime.loop, &peer->doubt_timer);
 	peer_dial_cancel(peer);
 	pthread_mutex_lock(&peer->lock);
 	peer->error = *error;
@@ -212,6 +214,7 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 		session_remember(session, &peer->core);
 	}
 	lost = early_fail(peer, status);
+	doubts_fail(peer, status);
 	drop_fences(peer);
 	pthread_mutex_unlock(&peer->lock);
 	early_say_lost(peer, lost);
@@ -481,6 +484,7 @@ static void wake_run(struct sys_post *post)
 	if (!peer->died)
 		share_run(peer);
 	comms_run(peer);
+	doubts_look(peer);
 	for (;;) {
 		struct list_node *node;
 

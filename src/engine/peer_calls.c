@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "engine/calls.h"
 #include "engine/comms.h"
+#include "engine/doubt.h"
 #include "engine/early.h"
 #include "sys/addr.h"
 #include "sys/futex.h"
@@ -29,7 +30,7 @@ static bool pending(struct engine_peer *peer, uint64_t until, uint64_t notes)
 		if (note->standalone && note->number && note->number <= notes)
 			return true;
 	}
-	return false;
+	return doubt_waits(peer, until);
 }
 
 tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64_t timeout_ns)

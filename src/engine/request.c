@@ -9,6 +9,7 @@
 #include "engine/again.h"
 #include "engine/calls.h"
 #include "engine/comms.h"
+#include "engine/doubt.h"
 #include "engine/early.h"
 #include "engine/lead.h"
 #include "engine/lone.h"
@@ -157,6 +158,12 @@ static void measure(struct engine_request *request)
 	*mean = *mean ? *mean - *mean / 5 + now / 5 : now;
 }
 
+void request_quiet(struct engine_request *request)
+{
+	io_put(request);
+	lone_over(request);
+}
+
 /* peer.lock held, from the core: the memory is the caller's again. */
 void request_ended(struct engine_request *request)
 {
@@ -165,8 +172,7 @@ void request_ended(struct engine_request *request)
 	struct engine_peer *peer = request->peer;
 	bool zombie = request->zombie;
 
-	io_put(request);
-	lone_over(request);
+	request_quiet(request);
 	request->completion =
 		(tcpx_completion){.status = xfer->status,
 				  .bytes = xfer->applied,
@@ -241,6 +247,8 @@ static void stop(struct engine_request *request)
 {
 	if (request->early)
 		early_end(request, TCPX_ERR_CANCELLED);
+	else if (request->doubted)
+		doubt_end(request);
 	else
 		core_xfer_cancel(&request->peer->core, &request->xfer, TCPX_ERR_CANCELLED);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A link that ended and is dialled again. */
+/* A link that ended and is dialled again; a peer that takes its memory back and closes. */
 #include <pthread.h>
+#include <string.h>
 
 #include "conform.h"
 #include "engine/engine.h"
@@ -272,11 +273,101 @@ static void case_again_threads(struct env *env)
 	OK(tcpx_peer_flush(env->session, env->peer, LONG_NS));
 }
 
+/* How long a refused request waits here for a goodbye; read by each as it is refused. */
+static void wait_for_goodbyes(struct env *env, int64_t ns)
+{
+	((struct engine_session *)env->session)->goodbye_ns = ns;
+}
+
+/* The far side ends in order: memory first, then the session. It is gone for every request, under
+ * way or posted in between. */
+static void closes(struct env *env, enum tcpx_op op)
+{
+	enum { COUNT = 6 };
+	uint64_t size = config.light ? MIB : 16 * MIB;
+	tcpx_request request[COUNT + 1];
+	struct pair one, two;
+
+	wait_for_goodbyes(env, LONG_NS);
+	pair_make(env, &one, 0, size);
+	pair_make(env, &two, 1, size);
+	for (int i = 0; i < COUNT; i++)
+		OK(tcpx_request_start(env->session, env->peer, op,
+				      i % 2 ? &one.segment : &two.segment, 1, NULL, &request[i]));
+	OK(far_simple(env, FAR_DEREG, 0, (uint64_t)LONG_NS, 0, 0, 0));
+	OK(far_simple(env, FAR_DEREG, 1, (uint64_t)LONG_NS, 0, 0, 0));
+	OK(tcpx_request_start(env->session, env->peer, op, &one.segment, 1, NULL, &request[COUNT]));
+	EXPECT(tcpx_peer_flush(env->session, env->peer, 20 * MS), TCPX_ERR_TIMED_OUT);
+	EXPECT(tcpx_request_wait(env->session, request[COUNT], 0, NULL), TCPX_IN_PROGRESS);
+	/* nobody reads or writes its memory any more */
+	OK(tcpx_region_deregister(env->session, two.segment.local, LONG_NS));
+	OK(far_simple(env, FAR_CLOSE, 0, 0, 0, 0, 0));
+	for (int i = 0; i <= COUNT; i++) {
+		tcpx_status status = near_wait(env, request[i], NULL);
+		tcpx_error error;
+
+		CHECK_MSG(status == TCPX_ERR_PEER_CLOSED ||
+				  (i < COUNT &&
+				   (status == TCPX_OK || status == TCPX_ERR_DEREGISTERED)),
+			  "%s", tcpx_status_name(status));
+		if (status != TCPX_OK)
+			OK(tcpx_request_error(env->session, request[i], &error));
+		CHECK_MSG(status != TCPX_ERR_PEER_CLOSED || strstr(error.what, "goodbye"), "%s",
+			  error.what);
+		OK(tcpx_request_release(env->session, request[i]));
+	}
+}
+
+static void case_closes_read(struct env *env)
+{
+	closes(env, TCPX_OP_READ);
+}
+
+static void case_closes_write(struct env *env)
+{
+	closes(env, TCPX_OP_WRITE);
+}
+
+/* A peer that lives took one region back: that is said, within the time or by a cancel. */
+static void case_closes_not(struct env *env)
+{
+	tcpx_request request;
+	struct pair pair;
+	tcpx_error error;
+
+	pair_make(env, &pair, 0, BYTES);
+	OK(far_simple(env, FAR_DEREG, 0, (uint64_t)LONG_NS, 0, 0, 0));
+	for (int i = 0; i < 2; i++) {
+		wait_for_goodbyes(env, i ? 0 : 5 * MS);
+		OK(tcpx_request_start(env->session, env->peer, TCPX_OP_READ, &pair.segment, 1, NULL,
+				      &request));
+		EXPECT(near_wait(env, request, NULL), TCPX_ERR_REMOTE_KEY);
+		OK(tcpx_request_error(env->session, request, &error));
+		CHECK_EQ(error.status, TCPX_ERR_REMOTE_KEY);
+		OK(tcpx_request_release(env->session, request));
+	}
+	wait_for_goodbyes(env, LONG_NS);
+	for (int i = 0; i < 2; i++) {
+		OK(tcpx_request_start(env->session, env->peer, TCPX_OP_WRITE, &pair.segment, 1,
+				      NULL, &request));
+		EXPECT(tcpx_request_wait(env->session, request, 20 * MS, NULL), TCPX_IN_PROGRESS);
+		EXPECT(tcpx_request_post(env->session, request), TCPX_ERR_STATE);
+		if (!i)
+			EXPECT(tcpx_request_cancel_wait(env->session, request, LONG_NS),
+			       TCPX_ERR_REMOTE_KEY);
+		OK(tcpx_request_release(env->session, request));
+	}
+	OK(tcpx_peer_flush(env->session, env->peer, LONG_NS));
+}
+
 const struct case_row cases_again[] = {
 	{"again_used", case_again_used, 0},
 	{"again_under_way", case_again_under_way, 0},
 	{"again_off", case_again_off, 0},
 	{"again_gone", case_again_gone, CASE_BREAKS},
 	{"again_threads", case_again_threads, CASE_BREAKS},
+	{"closes_read", case_closes_read, 0},
+	{"closes_write", case_closes_write, 0},
+	{"closes_not", case_closes_not, 0},
 	{0},
 };

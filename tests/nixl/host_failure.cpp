@@ -83,7 +83,7 @@ static void lists_that_are_wrong()
 
 static void blobs_that_are_wrong()
 {
-	end near("near"), far("far");
+	end near("near", {{"goodbye_ms", "1"}}), far("far"); // hundreds are refused
 	region_of source(near, 4096), sink(far, 4096);
 	nixlBackendMD *meta = nullptr;
 	nixlBackendReqH *request = nullptr;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A peer that was stopped, frozen or cut off lives on: the next request of a released NIXL finds it
-without new metadata."""
+without new metadata. And one that ends in order is gone, not refusing."""
 import contextlib
 import os
 import pathlib
@@ -152,3 +152,50 @@ def test_cut_off_and_back(nixl, agents, hosts, cut, busy, known): # noqa: F811
     near.until_said("peer 'far': ")
     hosts.a.undrop()
     used_again(near, far, at, known)
+
+
+@pytest.mark.parametrize("road", ["tcp", "local"])
+def test_ends_in_order(nixl, agents, road):
+    """NIXL takes all memory back before it ends the backend: the peer went home, and refused
+    nothing."""
+    params, lost = {**PLAIN, "nixl_transport": road}, 0
+    near = agents(nixl)
+    near("create", "near", "TCPX", params)
+    near("register", 64 * MIB)
+    for _ in range(8 if LONG else 3):
+        far = agents(nixl)
+        far("create", "far", "TCPX", params)
+        at = far("register", 64 * MIB)
+        near("know", far("metadata"))
+        move(near, far, "WRITE", at, 64 * MIB)
+        names = [f"{op}{i}" for op in ("READ", "WRITE") for i in range(3)]
+        for name in names:
+            near("prepare", name, name[:-1], "far", [(0, 64 * MIB)], [(at, 64 * MIB)])
+        for name in names:
+            near("post", name)
+        far("destroy")
+        for name in names:
+            try:
+                assert near("end", name) == "DONE"
+            except RuntimeError as error:
+                assert "nixlRemoteDisconnectError" in str(error)
+                lost += 1
+            near("release", name)
+        near("forget", "far")
+        far.kill()
+    assert lost, "not one was under way"
+
+
+def test_lives_and_refuses(nixl, agents):
+    """One region that is taken back is refused, and the peer is none the worse."""
+    near, far = agents(nixl), agents(nixl)
+    at = meet(near, far, 4 * MIB)
+    move(near, far, "READ", at, MIB)
+    keep(near, at)
+    far("register_again") # the same token again
+    assert near("post", "kept") in ("PROC", "DONE")
+    assert near("end", "kept") == "DONE"
+    far("unregister")
+    near("post", "kept")
+    with pytest.raises(RuntimeError, match="nixlNotAllowedError"):
+        near("end", "kept")

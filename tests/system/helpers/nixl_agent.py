@@ -95,6 +95,11 @@ class Commands:
         self.agent.deregister_memory(descs, backends=[self.backend])
         self.agent.register_memory(descs, backends=[self.backend])
 
+    def unregister(self):
+        rows = [(self.memory.address, self.length, self.gpu, "")]
+        self.agent.deregister_memory(self.agent.get_reg_descs(rows, self.kind),
+                                     backends=[self.backend])
+
     def register_as(self, length, kind):
         """Memory of the host, called another kind."""
         memory = Host(length)

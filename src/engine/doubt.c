@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests that were refused and wait for a goodbye of the peer, in the order of their refusals. */
+#include "engine/doubt.h"
+
+#include "base/clock.h"
+
+static void due(struct sys_timer *timer, int64_t now_ns);
+
+void doubt_init(struct engine_peer *peer)
+{
+	list_init(&peer->doubts);
+	list_init(&peer->doubt_timer.node);
+	peer->doubt_timer.fn = due;
+}
+
+bool doubt_add(struct engine_request *request)
+{
+	struct engine_peer *peer = atomic_load(&request->peer);
+
+	if (request->xfer.status != TCPX_ERR_REMOTE_KEY)
+		return false;
+	if (peer->core_done) { /* the goodbye came while the request's memory got quiet */
+		request->xfer.status = peer->error.status;
+		return false;
+	}
+	if (request->zombie || peer->core.dead || !peer->session->goodbye_ns)
+		return false;
+	request_quiet(request);
+	request->doubted = true;
+	request->doubt_ns = clock_after(peer->session->goodbye_ns);
+	list_push_back(&peer->doubts, &request->done);
+	peer_wake_control(peer);
+	return true;
+}
+
+static void end(struct engine_request *request, tcpx_status status)
+{
+	list_remove(&request->done);
+	request->doubted = false;
+	request->xfer.status = status;
+	request_ended(request);
+}
+
+void doubt_end(struct engine_request *request)
+{
+	end(request, request->xfer.status);
+}
+
+bool doubt_waits(const struct engine_peer *peer, uint64_t until)
+{
+	struct list_node *pos;
+
+	LIST_FOREACH(pos, &peer->doubts)
+		if (LIST_ENTRY(pos, struct engine_request, done)->post_seq <= until)
+			return true;
+	return false;
+}
+
+void doubts_fail(struct engine_peer *peer, tcpx_status status)
+{
+	while (!list_empty(&peer->doubts))
+		end(LIST_ENTRY(peer->doubts.next, struct engine_request, done), status);
+}
+
+/* Ends those whose time is over at `now_ns`; when the next one's is, or 0. */
+static int64_t expire(struct engine_peer *peer, int64_t now_ns)
+{
+	int64_t next = 0;
+
+	pthread_mutex_lock(&peer->lock);
+	while (!list_empty(&peer->doubts) && !next) {
+		struct engine_request *first =
+			LIST_ENTRY(peer->doubts.next, struct engine_request, done);
+
+		if (first->doubt_ns > now_ns)
+			next = first->doubt_ns;
+		else
+			doubt_end(first);
+	}
+	pthread_mutex_unlock(&peer->lock);
+	return next;
+}
+
+static void watch(struct engine_peer *peer, int64_t now_ns)
+{
+	int64_t next = expire(peer, now_ns);
+
+	if (next)
+		sys_timer_set(&engine_runtime.loop, &peer->doubt_timer, next);
+}
+
+static void due(struct sys_timer *timer, int64_t now_ns)
+{
+	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, doubt_timer);
+
+	atomic_fetch_add(&peer->slot.refs, 1);
+	/* On a busy machine we come late, and the goodbye is there, not read yet. */
+	if (peer->ctl)
+		ctl_link_poll(peer->ctl);
+	if (!peer->died)
+		watch(peer, now_ns);
+	peer_put(peer);
+}
+
+void doubts_look(struct engine_peer *peer)
+{
+	if (!peer->died && list_empty(&peer->doubt_timer.node))
+		watch(peer, 0);
+}
