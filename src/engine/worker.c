@@ -72,6 +72,11 @@ static void bury(struct engine_worker *worker)
 	}
 }
 
+#define POLL_NS (CLOCK_MS_NS / 10) /* of polling between two yields */
+#define MOMENT_NS (CLOCK_MS_NS / 20)
+#define TAKEN_NS CLOCK_MS_NS  /* a yield that took so long gave the core to somebody who spins */
+#define CROWDED_NS CLOCK_S_NS /* so long it sleeps in place of yielding */
+
 static _Atomic int64_t looked_ns; /* the last of worker_looked() */
 static _Atomic bool look_room;
 
@@ -107,11 +112,37 @@ static bool spins(const struct engine_worker *worker, int64_t moved_ns)
 	return now_ns - moved_ns < SPIN_NS && (busy || now_ns - look_ns < LOOK_NS);
 }
 
+/* When a worker that polls lets others have its core. */
+struct turn {
+	int64_t began_ns;   /* it has the core since */
+	int64_t crowded_ns; /* a yield took long then */
+};
+
+/* A thread that is waited for may need this core. A yield gives the whole slice away: beside threads
+ * that spin a round in 30 ms is left when every round yields. So it polls for a while first, and
+ * where others have taken the core it sleeps for a moment, which the scheduler pays back. */
+static void let_others_run(struct turn *turn)
+{
+	const struct timespec moment = {0, MOMENT_NS};
+	int64_t now_ns = clock_now_ns();
+
+	if (now_ns - turn->began_ns < POLL_NS)
+		return;
+	if (turn->crowded_ns && now_ns - turn->crowded_ns < CROWDED_NS) {
+		nanosleep(&moment, NULL);
+	} else {
+		sched_yield();
+		turn->crowded_ns = clock_now_ns() - now_ns > TAKEN_NS ? now_ns : 0;
+	}
+	turn->began_ns = clock_now_ns();
+}
+
 static void *worker_main(void *arg)
 {
 	struct engine_worker *worker = arg;
 	struct epoll_event events[EVENTS];
 	const bool roomy = may_spin();
+	struct turn turn = {0};
 	int64_t moved_ns = 0;
 
 	current = worker;
@@ -143,8 +174,8 @@ static void *worker_main(void *arg)
 			}
 		}
 		run_kicked(worker);
-		if (worker->polls && !roomy) /* who is waited for may need this core */
-			sched_yield();
+		if (worker->polls && !roomy)
+			let_others_run(&turn);
 		worker->polls = false;
 		bury(worker);
 	}
