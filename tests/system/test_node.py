@@ -372,3 +372,5 @@ def test_the_demo(tool, build):
     assert done.returncode == 0, done.stderr
     assert "=== ALL GPUs READY ===" in done.stdout
     assert done.stdout.splitlines()[-1].endswith("pages in use 0, violations 0")
+    assert "are advised" not in done.stderr # its NICs are played
+    assert max(map(len, done.stdout.splitlines())) <= 120
