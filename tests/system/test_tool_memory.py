@@ -105,6 +105,20 @@ def test_buffers_of_gpus_are_not_charged(narrow, build):
     assert [one.returncode for one in done] == [0, 0], done
 
 
+def test_a_gpu_that_has_too_little(tool, build):
+    """Refused with what it has, and the option of this command that lowers it."""
+    env = {"TCPX_CUDA_LIBRARY": str(build / "emu/fakecuda/libfakecuda.so"),
+           "FAKECUDA_DEVICES": "1", "FAKECUDA_BYTES": str(96 << 20)}
+    base = port_base()
+    args = ["node", "--gpus", "0", "--mem", "cuda", "--transport", "tcp", "--channels", "1",
+            "--size", "16M", "--iters", "4", "--port-base", base]
+    done = ends_of([tool.start(*args, env=env), tool.start(*args, "127.0.0.1", env=env)])
+    assert [one.returncode for one in done] == [1, 1], done
+    for one in done:
+        assert re.search(r"GPU 0: a buffer of 64 MiB on .*, which has \S+ MiB free", one.stderr)
+    assert any("lower --memory (256M) or --size" in one.stderr for one in done), done
+
+
 def test_perf_refuses(narrow):
     done = narrow("perf", "--loopback", "--size", "768M", "--iters", "1")
     assert done.returncode == 2

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/config.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -109,9 +110,13 @@ tcpx_status node_gpu_register(struct node_gpu *gpu)
 	uint64_t bytes = area * (gpu->nlinks && !gpu->node->shared_area ? gpu->nlinks : 1);
 	enum tcpx_mem_kind kind = gpu->gpu ? TCPX_MEM_CUDA : TCPX_MEM_HOST;
 	tcpx_status status = perf_buffer_open(&gpu->src, gpu->session, bytes, kind, gpu->gpu);
+	char memory[BYTES_TEXT_MAX];
 
 	if (status == TCPX_OK)
 		status = perf_buffer_open(&gpu->dst, gpu->session, bytes, kind, gpu->gpu);
+	if (status == TCPX_ERR_NO_MEMORY && gpu->gpu) /* its pages are taken by the allocation */
+		return error_next("lower --memory (%s) or --size (two buffers a GPU)",
+				  bytes_compact(gpu->node->memory, memory, sizeof(memory)));
 	if (status == TCPX_OK)
 		status = tcpx_region_export(gpu->session, gpu->src.region, gpu->tokens.src);
 	if (status == TCPX_OK)
