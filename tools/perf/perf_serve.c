@@ -13,7 +13,7 @@
 
 #define CLIENTS_MAX 64
 #define TICK_NS (200 * CLOCK_MS_NS)
-#define ALONE_NS CLOCK_S_NS /* another attempt of the same client shows up in it */
+#define ALONE_NS (2 * CLOCK_S_NS) /* another attempt of the same client shows up in it */
 
 struct client {
 	struct perf_service *service;
