@@ -25,7 +25,7 @@ for target in build install; do
 done
 command -v cc >/dev/null && fail "make installed packages"
 
-for target in demo demo-tcpx demo-node demo-compat build deps; do
+for target in demo demo-tcpx demo-node demo-compat build; do
 	say make $target
 	make $target
 done
@@ -59,6 +59,8 @@ say make, in a folder with a space
 cp -r "$here" "/srv/a checkout"
 (cd "/srv/a checkout" && rm -rf build && make && build/tcpx perf --loopback --size 64K)
 
+say make deps
+make -C "$here" deps
 say 'tcpx serve here, tcpx perf HOST:PORT there, with TCPX_KEY_FILE on both'
 ip netns add fresh-a
 ip netns add fresh-b
