@@ -28,10 +28,10 @@ SANITIZER_ENV = {
                     os.path.join(TOP, "tests/support/tsan.supp"),
 }
 # Source lines in reports, no more: full debug information takes most of the compile time.
-# And kernels for one GPU only: over the stand-in they are embedded and never run.
-DEBUG = ["-Doptimization=1", "-Ddebug=false", "-Dc_args=-g1", "-Djson=disabled", "-Dgpu_archs=80"]
+# And as on a machine without nvcc, which release shows only where there is none.
+DEBUG = ["-Doptimization=1", "-Ddebug=false", "-Dc_args=-g1", "-Dcuda=disabled"]
 MINIMAL = ["-Dcrypto=disabled", "-Dcuda=disabled", "-Djson=disabled", "-Dunit_tests=disabled",
-           "-Dnixl=disabled", "-Dc_args=-DTCPX_OLD_GLIBC"]
+           "-Dnixl=disabled", "-Dc_args=-DTCPX_OLD_GLIBC", "-Doptimization=1"]
 # The core is the same without the parts, and release runs all of its simulations.
 MINIMAL_TESTS = ["conform-errors", "conform-tcp", "conform-local-two", "sim_cases"]
 
@@ -41,7 +41,7 @@ BUILDS = {
     "minimal": ("build-min", MINIMAL, ["conform", "sim"], MINIMAL_TESTS),
     "asan": ("build-asan", DEBUG + ["-Db_sanitize=address,undefined"],
              ["unit", "conform", "sim", "fuzz", "examples"], None),
-    "tsan": ("build-tsan", DEBUG + ["-Db_sanitize=thread"],
+    "tsan": ("build-tsan", DEBUG + ["-Djson=disabled", "-Db_sanitize=thread"],
              ["unit", "conform", "sim", "examples"], None),
     "clang": ("build-clang", ["-Dfuzzers=true", "-Dwerror=true"], ["unit", "sim", "fuzz"], None),
 }
@@ -52,8 +52,13 @@ BUILDS = {
 # torture nothing, which release runs.
 WITHOUT = {"asan": ["soak"], "tsan": ["soak", "sim", "one-thread", "torture"], "clang": ["soak"]}
 SHORT_WITHOUT = {"asan": ["conform-most", "torture"], "tsan": ["conform-more"]}
-SHORT = ["release", "minimal", "asan", "tsan", "system"]
-FULL = ["release", "minimal", "asan", "tsan", "clang", "system", "fuzz", "coverage", "mutants"]
+# The tool of that build, without nvcc and with AddressSanitizer, in the system tests of GPU memory.
+NOCUDA, NOCUDA_TESTS = "asan", ["test_tool_gpu.py", "test_tool_messages.py"]
+SHORT = ["release", "minimal", "asan", "nocuda", "tsan", "system"]
+FULL = ["release", "minimal", "asan", "nocuda", "tsan", "clang", "system", "fuzz", "coverage",
+        "mutants"]
+# Many tests wait for most of their time, for a silence to be noticed or a process to end.
+PROCESSES = (os.cpu_count() or 2) * 3 // 2 + 1
 # Executions of each libFuzzer target; the stateful ones do more work in each.
 FUZZ_RUNS, FUZZ_RUNS_STATEFUL = 10_000_000, 1_000_000
 STATEFUL = ["fuzz_link", "fuzz_nixl", "fuzz_session"]
@@ -174,10 +179,15 @@ def environment(suite, long):
     return env
 
 
+BUILDER = concurrent.futures.ThreadPoolExecutor(1)
+
+
 @functools.lru_cache(None)
 def build(suite, long):
+    """What will have been built; one after the other, with what processors the tests leave."""
     folder, options, _, _ = BUILDS[suite]
-    return run(["scripts/build.sh", folder] + options, env=environment(suite, long))
+    return BUILDER.submit(run, ["nice", "-n", "5", "scripts/build.sh", folder] + options,
+                          env=environment(suite, long))
 
 
 def run_meson(suite, long):
@@ -187,13 +197,13 @@ def run_meson(suite, long):
     if reason:
         tally.skip(suite, reason)
         return tally
-    built = build(suite, long)
+    built = build(suite, long).result()
     if built.returncode:
         tally.fail(suite + "/build", tail(built.stdout))
         return tally
     if built.stdout.strip():
         print(built.stdout, end="")
-    argv = ["meson", "test", "-C", folder, "--no-rebuild"]
+    argv = ["meson", "test", "-C", folder, "--no-rebuild", "--num-processes", str(PROCESSES)]
     argv += [part for name in suites or [] for part in ("--suite", name)]
     without = WITHOUT.get(suite, []) + ([] if long else ["long", *SHORT_WITHOUT.get(suite, [])])
     argv += [part for name in without for part in ("--no-suite", name)]
@@ -224,26 +234,46 @@ def find_python(*modules):
     return None
 
 
+def run_nocuda(long):
+    """System tests that touch GPU memory, of a tool built without nvcc."""
+    folder, options, _, _ = BUILDS[NOCUDA]
+    reason = why_not(options)
+    if reason:
+        tally = Tally()
+        tally.skip("nocuda", reason)
+        return tally
+    if build(NOCUDA, long).result().returncode:
+        return Tally() # said by the suite that builds it
+    place = os.path.join(TOP, folder)
+    return run_pytest("nocuda", place, NOCUDA_TESTS,
+                      {**environment("nocuda", long), "TCPX_TOOL": os.path.join(place, "tcpx")})
+
+
 def run_system(long):
+    return run_pytest("system", os.path.join(TOP, "build"), [""], outside(long))
+
+
+def run_pytest(suite, place, files, env):
+    """The files of tests/system, over a build folder."""
     tally = Tally()
     python = find_python("pytest", "jsonschema", "yaml") or find_python("pytest")
     if not os.path.isdir(os.path.join(TOP, "tests/system")):
         return tally
     if not python:
-        tally.skip("system", "no pytest (package python3-pytest)")
+        tally.skip(suite, "no pytest (package python3-pytest)")
         return tally
-    report = os.path.join(TOP, "build", "system.xml")
-    env = {**outside(long), "PYTHONDONTWRITEBYTECODE": "1",
-           "BUILD_DIR": os.path.join(TOP, "build")}
-    done = run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junit-xml", report,
-                "tests/system"], env=env)
+    report = os.path.join(place, suite + ".xml")
+    done = run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junit-xml", report] +
+               [os.path.join("tests/system", name) for name in files],
+               env={**env, "PYTHONDONTWRITEBYTECODE": "1", "BUILD_DIR": place,
+                    "TCPX_BUILD": place})
     if done.returncode == 5: # no test collected
         return tally
     if done.returncode not in (0, 1) or not os.path.exists(report):
-        tally.fail("system/pytest", tail(done.stdout))
+        tally.fail(suite + "/pytest", tail(done.stdout))
         return tally
     for case in xml.parse(report).getroot().iter("testcase"):
-        name = f"system/{case.get('classname').split('.')[-1]}/{case.get('name')}"
+        name = f"{suite}/{case.get('classname').split('.')[-1]}/{case.get('name')}"
         skipped = case.find("skipped")
         broken = case.find("failure")
         if broken is None:
@@ -335,8 +365,8 @@ def report(total, strict):
 
 def run_suite(suite, long):
     """One suite, and its line."""
-    others = {"system": run_system, "fuzz": run_fuzz, "coverage": run_coverage,
-              "mutants": run_mutants}
+    others = {"system": run_system, "nocuda": run_nocuda, "fuzz": run_fuzz,
+              "coverage": run_coverage, "mutants": run_mutants}
     begin = time.monotonic()
     if sys.stderr.isatty():
         print(f"{suite} ...", end="\r", file=sys.stderr, flush=True)
@@ -346,12 +376,15 @@ def run_suite(suite, long):
 
 
 def run_suites(suites, long):
-    """One after the other; but in the short form the system tests, which wait more than they work,
-    beside the others, from when the build that they drive is there."""
+    """One after the other, each while the next one is built. In the short form the system tests,
+    which wait more than they work, run while the others do, once the build they drive is there."""
     beside = [suite for suite in suites if suite == "system" and "release" in suites and not long]
+    for suite in suites:
+        if suite in BUILDS and not why_not(BUILDS[suite][1]):
+            build(suite, long)
     with concurrent.futures.ThreadPoolExecutor() as pool:
         if beside:
-            build("release", long)
+            build("release", long).result()
         waiting = [pool.submit(run_suite, suite, long) for suite in beside]
         tallies = [run_suite(suite, long) for suite in suites if suite not in beside]
         return tallies + [one.result() for one in waiting]
@@ -368,8 +401,11 @@ def main(argv):
             print(f"no suite {suite}: {' '.join(FULL)}", file=sys.stderr)
             return 2
     total = Tally()
-    for tally in run_suites(suites, long):
-        total.add(tally)
+    try:
+        for tally in run_suites(suites, long):
+            total.add(tally)
+    finally:
+        BUILDER.shutdown(cancel_futures=True)
     return report(total, os.environ.get("STRICT_SKIPS") == "1")
 
 
