@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/config.h"
 #include "base/error.h"
@@ -53,6 +54,20 @@ static void question_init(struct question *q, const struct comms_place *place, s
 	q->place.nnodes = place->topo->nnodes;
 }
 
+/* As the plugin reads it. A NIC that is no device of a bus, a veth for one, has no such file. */
+static int numa_of(const struct topo_nic *nic)
+{
+	char path[256];
+	int len = snprintf(path, sizeof(path), "%s/class/net/%s/device/numa_node",
+			   config_text(CONFIG_SYSFS), nic->name);
+
+	if (nic->place.numa != TOPO_NUMA_UNKNOWN)
+		return nic->place.numa;
+	if (len < 0 || (size_t)len >= sizeof(path) || access(path, F_OK))
+		return GPUDIRECT_NUMA_UNTOLD;
+	return GPUDIRECT_NUMA_NONE;
+}
+
 /* name is a NIC that is used. */
 static void add_nic(struct question *q, const char *name)
 {
@@ -68,7 +83,7 @@ static void add_nic(struct question *q, const char *name)
 	q->nics[q->place.nnics++] = (struct gpudirect_nic){
 		.name = nic->name,
 		.cpus = topo_node_cpus(topo, nic->place.numa),
-		.numa = nic->place.numa,
+		.numa = numa_of(nic),
 		.mtu = nic->mtu,
 	};
 }

@@ -239,6 +239,9 @@ static void nodes(void **state)
 	assert_int_equal(check(&place, &env, found), 1);
 	assert_non_null(strstr(found[0].what, "node 1"));
 	assert_string_equal(found[0].fix, "echo 0 > /sys/class/net/ens4/device/numa_node");
+	nic.numa = GPUDIRECT_NUMA_UNTOLD; /* no device of a bus: any CPU */
+	assert_int_equal(check(&place, &env, found), 0);
+	nic.numa = GPUDIRECT_NUMA_NONE;
 	place.nnodes = 2; /* then node 1 exists, and it works */
 	assert_int_equal(check(&place, &env, found), 0);
 	nic.numa = 0;

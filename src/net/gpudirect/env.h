@@ -39,11 +39,14 @@ struct gpudirect_var {
 
 const struct gpudirect_var *gpudirect_var(unsigned index); /* NULL past the end */
 
+#define GPUDIRECT_NUMA_NONE -1	 /* sysfs says so */
+#define GPUDIRECT_NUMA_UNTOLD -2 /* sysfs has no such file */
+
 /* A NIC that is to be used. */
 struct gpudirect_nic {
 	const char *name;
 	const char *cpus; /* of its NUMA node, "0-51,104-155"; NULL: not known */
-	int numa;	  /* -1: sysfs says none */
+	int numa;	  /* node, or one of the two above */
 	unsigned mtu;	  /* 0: not known */
 };
 

@@ -323,13 +323,14 @@ static void lone_cpus(struct check *c, const struct gpudirect_nic *nic, const ch
 	       name, value);
 }
 
-/* Without a node sysfs says -1, which the plugin reads as node 1. */
+/* Without a node sysfs says -1, which the plugin reads as node 1. A NIC without the file gets every
+ * CPU. */
 static void check_nodes(struct check *c)
 {
 	for (unsigned i = 0; i < c->place->nnics; i++) {
 		const struct gpudirect_nic *nic = &c->place->nics[i];
 
-		if (nic->numa < 0 && c->place->nnodes < 2) {
+		if (nic->numa == GPUDIRECT_NUMA_NONE && c->place->nnodes < 2) {
 			snprintf(problem(c, 1,
 					 "the NUMA node of %s is -1, which the plugin takes for "
 					 "node 1; there is none, and it would crash",
@@ -337,7 +338,8 @@ static void check_nodes(struct check *c)
 					 ->fix,
 				 sizeof(c->found->fix),
 				 "echo 0 > /sys/class/net/%s/device/numa_node", nic->name);
-		} else if (nic->cpus && !strchr(nic->cpus, '-')) {
+		} else if (nic->numa != GPUDIRECT_NUMA_UNTOLD && nic->cpus &&
+			   !strchr(nic->cpus, '-')) {
 			lone_cpus(c, nic, G "TX_BINDINGS", 1);
 			lone_cpus(c, nic, G "RX_BINDINGS", 0);
 		}
