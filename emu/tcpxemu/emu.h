@@ -105,6 +105,7 @@ struct emu_config {
 	unsigned settle_us, step_us; /* the acceptor's sleep; each end's before a socket */
 	unsigned import_us;	     /* how long an accept imports a GPU's pages */
 	bool enabled, recv_sync, katy, no_sigpipe, realtime;
+	bool calls; /* nothing moves outside of a call, and connections are made in calls */
 	uint32_t zero_copy[3]; /* of EMU_HOST, EMU_CUDA: from how many bytes on; 0: never */
 	enum emu_mode mode;
 	enum emu_frag frag;
@@ -160,6 +161,7 @@ struct emu_counters {
 		received_bytes, comms_open, comms_made, inits, regs, in_flight_peak;
 	_Atomic uint64_t devmem[EMU_NICS];
 	_Atomic uint64_t imports[EMU_GPUS + 1];
+	_Atomic uint64_t calls;
 };
 extern struct emu_counters emu_count;
 void emu_stats_start(void);
@@ -189,6 +191,7 @@ enum emu_fault_kind {
 	EMU_FAULT_TEST_RC,   /* the nth test answers 2, once */
 	EMU_FAULT_NULLS,     /* nth more NULL comms of connect and accept */
 	EMU_FAULT_REG_DELAY, /* ms: in a regMr */
+	EMU_FAULT_NO_SEND,   /* the nth message and later ones are never taken */
 	EMU_FAULT_FLIP,	     /* a bit of the nth chunk is wrong */
 	EMU_FAULTS,
 };
@@ -327,6 +330,7 @@ struct emu_helper {
 	struct emu_comm *comm;
 	pthread_t thread;
 	bool started;
+	bool dead; /* without a thread of its own: it would have ended */
 	int id, wake_fd;
 	_Atomic bool asleep, stop;
 	struct emu_waiter waiter;
@@ -362,6 +366,7 @@ struct emu_comm {
 	struct emu_pool *pool;
 	_Atomic int busy, broken; /* broken: what every call answers from now on */
 	bool failed;		  /* a test said so: nobody is to touch it any more */
+	bool asked, up;		  /* emu_config.calls: a connection that calls make */
 	uint8_t ctrl_in[sizeof(struct emu_message)];
 	size_t ctrl_have;
 	uint64_t ctrl_messages, tests;
@@ -425,11 +430,14 @@ int emu_consumed(void *ref, int n, void *request);
 
 /* emu_progress.c */
 int emu_progress(struct emu_comm *comm);
+/* emu_config.calls: a step of the connection; comm->up once both ends have called since. */
+int emu_link(struct emu_comm *comm);
 void emu_slot_recycle(struct emu_comm *comm, unsigned slot);
 
 /* emu_helper.c */
 void emu_lane_push(struct emu_comm *comm, int lane); /* its next task is ready */
 void emu_helpers_stop(struct emu_comm *comm);
+void emu_helpers_run(struct emu_comm *comm); /* emu_config.calls: what they do, in this call */
 
 /* emu_zero.c: sending without a copy: done means that the peer has the bytes. */
 void emu_zero_open(struct emu_lane *lane);

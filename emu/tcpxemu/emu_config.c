@@ -116,12 +116,15 @@ static int read_own(struct emu_config *config)
 	static const char *const steers[] = {"strict", "off", "rxdm", NULL};
 	static const char *const leaks[] = {"real", "fixed", NULL};
 	static const char *const fatals[] = {"exit", "rc", "abort", NULL};
+	static const char *const progress[] = {"helpers", "calls", NULL};
+	int moves = word("TCPXEMU_PROGRESS", progress);
 	int mode = word("TCPXEMU_MEM", modes), frag = word("TCPXEMU_FRAG", frags);
 	int steer = word("TCPXEMU_STEER", steers), leak = word("TCPXEMU_LEAK", leaks);
 	int fatal = word("TCPXEMU_FATAL", fatals);
 
-	if (mode < 0 || frag < 0 || steer < 0 || leak < 0 || fatal < 0)
+	if (mode < 0 || frag < 0 || steer < 0 || leak < 0 || fatal < 0 || moves < 0)
 		return -1;
+	config->calls = moves == 1;
 	config->mode = (enum emu_mode)mode;
 	config->frag = (enum emu_frag)frag;
 	config->steer = (enum emu_steer)steer;

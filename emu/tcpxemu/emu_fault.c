@@ -24,6 +24,7 @@ static const char *const fault_names[EMU_FAULTS] = {
 	[EMU_FAULT_TEST_RC] = "test-rc",
 	[EMU_FAULT_NULLS] = "nulls",
 	[EMU_FAULT_REG_DELAY] = "reg-delay",
+	[EMU_FAULT_NO_SEND] = "no-send",
 	[EMU_FAULT_FLIP] = "flip",
 };
 

@@ -131,10 +131,11 @@ static void *helper_main(void *opaque)
 
 static void helper_start(struct emu_helper *helper)
 {
-	helper->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (helper->wake_fd < 0)
+		helper->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	helper->waiter.wake_fd = helper->wake_fd;
 	helper->flow.gpu = helper->comm->gpu;
-	if (helper->wake_fd < 0)
+	if (helper->wake_fd < 0 || emu_config.calls)
 		return;
 	helper->started = !pthread_create(&helper->thread, NULL, helper_main, helper);
 	if (!helper->started)
@@ -150,6 +151,18 @@ void emu_lane_push(struct emu_comm *comm, int at)
 		helper_start(helper);
 	else if (atomic_load(&helper->asleep))
 		wake(helper);
+}
+
+void emu_helpers_run(struct emu_comm *comm)
+{
+	uint64_t due;
+
+	for (int i = 0; i < comm->threads; i++) {
+		struct emu_helper *helper = &comm->helper[i];
+
+		if (helper->wake_fd >= 0 && !helper->dead)
+			helper->dead = run_lanes(helper, &due) != 0;
+	}
 }
 
 void emu_helpers_stop(struct emu_comm *comm)

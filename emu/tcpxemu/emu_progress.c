@@ -157,6 +157,26 @@ static int ctrl_in(struct emu_comm *comm, void *buf, size_t bytes, size_t *have)
 	return 1;
 }
 
+int emu_link(struct emu_comm *comm)
+{
+	uint8_t word = 1;
+	size_t have = 0;
+	int rc;
+
+	if (comm->up)
+		return EMU_OK;
+	if (comm->kind == EMU_SEND && !comm->asked) {
+		rc = ctrl_out(comm, &word, sizeof(word));
+		comm->asked = rc > 0;
+		return rc < 0 ? EMU_SYSTEM : EMU_OK;
+	}
+	rc = ctrl_in(comm, &word, sizeof(word), &have);
+	if (rc > 0 && comm->kind == EMU_RECV)
+		rc = ctrl_out(comm, &word, sizeof(word));
+	comm->up = rc > 0;
+	return rc < 0 ? EMU_SYSTEM : EMU_OK;
+}
+
 static int activate(struct emu_comm *comm)
 {
 	uint32_t index = (uint32_t)comm->stage[EMU_ACTIVE];

@@ -41,6 +41,23 @@ static int post(struct emu_comm *comm, void *data, size_t size, const struct emu
 	return EMU_OK;
 }
 
+/* A call of the comm. False: calls make the connection, and it is not there yet. */
+static bool linked(struct emu_comm *comm, int *out_rc)
+{
+	atomic_fetch_add_explicit(&emu_count.calls, 1, memory_order_relaxed);
+	if (!emu_config.calls)
+		return true;
+	*out_rc = emu_link(comm);
+	return !*out_rc && comm->up;
+}
+
+static bool no_send(const struct emu_comm *comm)
+{
+	const struct emu_fault *fault = emu_fault(EMU_FAULT_NO_SEND, EMU_SIDE_SEND, comm->serial);
+
+	return fault && comm->stage[EMU_POSTED] + 1 >= fault->nth;
+}
+
 int emu_isend(void *ref, void *data, size_t size, void *mr, void **out)
 {
 	const struct emu_mr *region = mr;
@@ -50,6 +67,8 @@ int emu_isend(void *ref, void *data, size_t size, void *mr, void **out)
 	*out = NULL;
 	if (!comm)
 		return rc;
+	if (!linked(comm, &rc) || no_send(comm))
+		return emu_comm_leave(comm, rc); /* no request: call again */
 	if (size && !emu_config.chunk)
 		emu_violation(TCPXEMU_CHUNK_UNSET, "it never leaves");
 	else if (region && region->type == EMU_CUDA && size > emu_config.chunk)
@@ -66,6 +85,9 @@ int emu_irecv(void *ref, int n, void **data, const size_t *sizes, void **mrs, vo
 	*out = NULL;
 	if (!comm)
 		return rc;
+	(void)linked(comm, &rc);
+	if (rc)
+		return emu_comm_leave(comm, rc);
 	if (n != 1)
 		rc = emu_violation(TCPXEMU_IRECV_N, "irecv of %d buffers", n);
 	else
@@ -78,10 +100,17 @@ static bool all_in(const struct emu_request *request)
 	return request->pending == 0;
 }
 
+/* An empty one that begins a comm only shows that it is there. */
+static bool counts(const struct emu_request *request)
+{
+	return request->size || request->index;
+}
+
 /* What the caller reads next is published here, by its own thread: entries, count, then done. */
 static int receive_done(struct emu_comm *comm, struct emu_request *request)
 {
-	emu_stats_message(false, request->size);
+	if (counts(request))
+		emu_stats_message(false, request->size);
 	if (!comm->queue)
 		return EMU_OK;
 	if (request->frags > EMU_FRAGS)
@@ -108,10 +137,11 @@ static int finish(struct emu_comm *comm, struct emu_request *request, int *done)
 		rc = receive_done(comm, request);
 		if (rc)
 			return rc;
-	} else {
+	} else if (counts(request)) {
 		emu_stats_message(true, request->size);
 	}
-	atomic_fetch_add(&comm->messages, 1);
+	if (counts(request))
+		atomic_fetch_add(&comm->messages, 1);
 	atomic_fetch_add(&comm->bytes, request->size);
 	comm->stage[EMU_INACTIVE]++;
 	if (comm->kind == EMU_SEND || !emu_flavour.device)
@@ -122,10 +152,15 @@ static int finish(struct emu_comm *comm, struct emu_request *request, int *done)
 
 static int test(struct emu_comm *comm, struct emu_request *request, int *done)
 {
-	int rc = emu_progress(comm);
+	int rc = EMU_OK;
 
+	if (!linked(comm, &rc))
+		return rc;
+	rc = emu_progress(comm);
 	if (rc)
 		return rc;
+	if (emu_config.calls)
+		emu_helpers_run(comm);
 	if (request->index < comm->stage[EMU_INACTIVE])
 		emu_violation(TCPXEMU_TEST_DONE, "request %llu",
 			      (unsigned long long)request->index);

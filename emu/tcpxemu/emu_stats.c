@@ -40,6 +40,7 @@ void tcpxemu_stats(struct tcpxemu_stats *out)
 	out->inits = emu_count.inits;
 	out->regs = emu_count.regs;
 	out->in_flight_peak = emu_count.in_flight_peak;
+	out->calls = emu_count.calls;
 	out->violations = tcpxemu_violations(NULL);
 	for (int i = 0; i < emu_config.devs; i++)
 		out->devmem_packets[i] = emu_count.devmem[i];

@@ -83,6 +83,7 @@ struct tcpxemu_stats {
 	uint64_t regs;		 /* of regMr, counted before they take their time */
 	uint64_t in_flight_peak; /* the most requests of one comm, unconsumed ones included */
 	uint64_t violations;	 /* of every code */
+	uint64_t calls;		 /* of isend, irecv and test */
 	uint64_t devmem_packets[TCPXEMU_NICS_MAX]; /* by device index */
 	/* Imports of a GPU's pages, by index of the topology's GPUs; the last: of none of them. */
 	uint64_t pool_imports[TCPXEMU_GPUS_MAX + 1];

@@ -207,7 +207,8 @@ void comms_grant(const struct engine_session *session, const struct wire_message
 	out_messages->plugin_chunk = ours.plugin_chunk;
 }
 
-tcpx_status comms_peer_open(struct engine_peer *peer, const struct wire_messages *granted)
+tcpx_status comms_peer_open(struct engine_peer *peer, const struct wire_messages *granted,
+			    bool begin_empty)
 {
 	struct wire_messages ours;
 	struct engine_peer_comms *table;
@@ -232,6 +233,7 @@ tcpx_status comms_peer_open(struct engine_peer *peer, const struct wire_messages
 	table->count = granted->channels;
 	table->message_bytes = granted->bytes;
 	table->window = granted->window;
+	table->begin_empty = begin_empty;
 	list_init(&table->closing);
 	list_init(&table->strand.node);
 	table->peer = peer;

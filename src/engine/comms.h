@@ -50,7 +50,15 @@ struct engine_plugin {
 	bool host_recv; /* messages for the GPU come into host memory, and are copied */
 };
 
-enum comms_op { COMMS_LISTEN = 0, COMMS_CONNECT, COMMS_ACCEPT, COMMS_REGISTER, COMMS_OPS };
+enum comms_op {
+	COMMS_LISTEN = 0,
+	COMMS_CONNECT,
+	COMMS_ACCEPT,
+	COMMS_REGISTER,
+	COMMS_FIRST_OUT, /* the first messages: comms_first.c */
+	COMMS_FIRST_IN,
+	COMMS_OPS
+};
 
 enum comms_state {
 	COMMS_SETUP = 0,
@@ -89,6 +97,7 @@ struct engine_comms {
 	uint8_t own_handle[NCCLNET_HANDLE_BYTES], handle[NCCLNET_HANDLE_BYTES];
 	bool handle_came, connect_came, ready_came; /* what the peer told */
 	bool connect_begun, accept_begun, memory_begun, ready_told;
+	bool first_out_begun, first_in_begun, first_out, first_in; /* begun; through */
 	bool closes;		   /* that has begun: no copy uses its messages */
 	bool lost;		   /* the core is to be told so when it is closed */
 	char why[COMMS_WHY_BYTES]; /* its channel failed; lock */
@@ -117,6 +126,7 @@ struct comms_slot {
 struct engine_peer_comms {
 	uint32_t first, count; /* its channels */
 	uint32_t message_bytes, window;
+	bool begin_empty; /* comms begin with an empty message: both ends know that */
 	struct comms_slot *slots;
 	char lost[COMMS_WHY_BYTES];    /* why the last channel was; peer.lock */
 	char missing[COMMS_WHY_BYTES]; /* why one was not set up; peer.lock */
@@ -137,7 +147,8 @@ void comms_hello(const struct engine_session *session, struct wire_messages *out
 void comms_grant(const struct engine_session *session, const struct wire_messages *wish,
 		 struct wire_messages *out_messages);
 /* What was granted holds for the peer from here on. */
-tcpx_status comms_peer_open(struct engine_peer *peer, const struct wire_messages *granted);
+tcpx_status comms_peer_open(struct engine_peer *peer, const struct wire_messages *granted,
+			    bool begin_empty);
 void comms_peer_free(struct engine_peer *peer); /* the last reference went; any thread */
 /* The slot of a channel of messages; NULL: it is another one. */
 struct comms_slot *comms_slot(const struct engine_peer *peer, uint32_t channel);
@@ -156,7 +167,6 @@ tcpx_status comms_serve(struct engine_peer *peer, struct core_push *push, bool b
 tcpx_status comms_nics_pick(struct engine_plugin *plugin, const char *names,
 			    struct comms_place *place);
 
-/* comms_setup.c */
 const struct engine_nic *comms_nic(const struct engine_comms *comms);
 const char *comms_nic_name(const struct engine_comms *comms); /* any thread */
 bool comms_relayed(const struct engine_comms *comms); /* likewise: receives land on another GPU */
@@ -169,6 +179,8 @@ void comms_named(const struct engine_comms *comms, const char *text, char *out_t
  * tell them; else "". And what a setup waits for. Control thread. */
 void comms_where(const struct engine_comms *comms, enum comms_op op, char *out_text, size_t size);
 void comms_awaits(const struct engine_comms *comms, char *out_text, size_t size);
+
+/* comms_setup.c */
 struct net_setup_opts comms_opts(const struct engine_comms *comms, int64_t deadline_ns);
 /* The peer may be dead behind it. */
 void comms_tell(struct engine_comms *comms, enum frame_comm what, const void *payload,
@@ -187,6 +199,16 @@ bool comms_hurry(struct engine_peer *peer);
 uint32_t comms_next_epoch(struct engine_peer *peer, uint32_t channel);
 /* Operations that ended go on. The peer may be dead. */
 void comms_run(struct engine_peer *peer);
+
+/* The result of an operation that ended; false: it has not, or the attempt is over. */
+bool comms_took(struct engine_comms *comms, enum comms_op which, struct net_setup_result *result);
+
+/* comms_first.c */
+/* Comms of the session begin with an empty message, if the peer's do. */
+bool comms_first_known(const struct engine_session *session);
+/* Both directions are usable; else what may begin of their first messages begins. The attempt may
+ * be over afterwards, if it says false. */
+bool comms_first(struct engine_comms *comms);
 
 /* comms_end.c */
 /* Why the channel fails, as this thread's last error says. The first reason stays. Any thread. */

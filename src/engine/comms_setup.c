@@ -317,8 +317,7 @@ bool comms_hurry(struct engine_peer *peer)
 	return some && peer->counted_up;
 }
 
-/* The result of an operation that ended; false: it has not, or the attempt is over. */
-static bool took(struct engine_comms *comms, enum comms_op which, struct net_setup_result *result)
+bool comms_took(struct engine_comms *comms, enum comms_op which, struct net_setup_result *result)
 {
 	tcpx_status status;
 
@@ -443,18 +442,18 @@ static void step(struct engine_comms *comms)
 	struct net_setup_result result;
 	tcpx_status status;
 
-	if (took(comms, COMMS_LISTEN, &result)) {
+	if (comms_took(comms, COMMS_LISTEN, &result)) {
 		comms->listener = result.listener;
 		memcpy(comms->own_handle, net_listener_handle(result.listener),
 		       sizeof(comms->own_handle));
 		comms_tell(comms, FRAME_COMM_LISTEN, net_listener_handle(comms->listener),
 			   NCCLNET_HANDLE_BYTES);
 	}
-	if (!gone(peer, channel, comms) && took(comms, COMMS_CONNECT, &result))
+	if (!gone(peer, channel, comms) && comms_took(comms, COMMS_CONNECT, &result))
 		comms->out = result.comm;
-	if (!gone(peer, channel, comms) && took(comms, COMMS_ACCEPT, &result))
+	if (!gone(peer, channel, comms) && comms_took(comms, COMMS_ACCEPT, &result))
 		comms->in = result.comm;
-	if (!gone(peer, channel, comms) && took(comms, COMMS_REGISTER, &result)) {
+	if (!gone(peer, channel, comms) && comms_took(comms, COMMS_REGISTER, &result)) {
 		comms->bounce_mr = result.mr;
 		comms->ready_told = true;
 		comms_tell(comms, FRAME_COMM_READY, NULL, 0);
@@ -466,8 +465,10 @@ static void step(struct engine_comms *comms)
 		return;
 	if (status != TCPX_OK)
 		fail_last(comms);
-	else if (comms->guide && comms->out && comms->ready_told && comms->ready_came)
+	else if (comms->out && comms_first(comms) && comms->guide)
 		attach(comms);
+	else if (peer->died || gone(peer, channel, comms))
+		return;
 	else if (clock_now_ns() >= comms->deadline_ns)
 		comms_fail(comms, comms->guide ? "the peer's side of its setup did not come in time"
 					       : "its guide did not come in time");

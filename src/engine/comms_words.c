@@ -88,6 +88,10 @@ void comms_awaits(const struct engine_comms *comms, char *out_text, size_t size)
 	}
 	if (comms->memory_begun && !comms->ready_told)
 		len = add(out_text, len, size, "memory is being prepared", "");
+	if (comms->op[COMMS_FIRST_OUT])
+		len = add(out_text, len, size, "the plugin did not take the first message", "");
+	if (comms->op[COMMS_FIRST_IN])
+		len = add(out_text, len, size, "the peer's first message did not come", "");
 	if (!len)
 		(void)add(out_text, len, size, "the peer is not ready", "");
 }

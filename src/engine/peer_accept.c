@@ -29,6 +29,8 @@ void peer_fill_hello(struct engine_session *session, struct wire_hello *hello)
 	hello->features = WIRE_FEATURE_CREDITS | WIRE_FEATURE_SEGMENTS;
 	if (!(session->flags & TCPX_SESSION_NO_LOCAL))
 		hello->features |= WIRE_FEATURE_LOCAL | WIRE_FEATURE_LOCAL_ANSWER;
+	if (comms_first_known(session))
+		hello->features |= WIRE_FEATURE_FIRST;
 	hello->notify_budget = session->notify_budget;
 	hello->eager_budget = ENGINE_EAGER_BUDGET;
 	hello->read_budget = ENGINE_READ_WINDOW;
@@ -395,7 +397,8 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	peer->nbulk = (uint32_t)channels;
 	peer->rails.segments_told = remote->features & WIRE_FEATURE_SEGMENTS;
 	peer->shared_memory.answers = remote->features & WIRE_FEATURE_LOCAL_ANSWER;
-	status = comms_peer_open(peer, &answer->messages);
+	status = comms_peer_open(peer, &answer->messages,
+				 conn->local.features & remote->features & WIRE_FEATURE_FIRST);
 	if (status != TCPX_OK) {
 		close(conn->fd);
 		return status;

@@ -36,6 +36,7 @@ enum wire_feature {
 	/* says whether it takes a same-host channel, before bytes go there */
 	WIRE_FEATURE_LOCAL_ANSWER = 1u << 2,
 	WIRE_FEATURE_SEGMENTS = 1u << 3, /* FENCE says how large packets may be */
+	WIRE_FEATURE_FIRST = 1u << 4,	 /* a comm's first message is an empty one, at setup */
 };
 
 /* Channels of messages (docs/design/messages.md): wanted, granted. All 0: none. */

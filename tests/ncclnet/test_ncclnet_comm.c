@@ -124,7 +124,7 @@ static void rules(void **state)
 	assert_int_equal(net_comm_consumed(rig.recv, 0), TCPX_OK);
 	assert_int_equal(net_comm_consumed(rig.recv, 0), TCPX_ERR_STATE); /* twice */
 	recv_ok(&rig, 0, 100);
-	assert_int_equal(net_comm_slot(17), 1);
+	assert_int_equal(net_comm_slot(rig.recv, 17), 1);
 
 	/* The wrong direction, the other comm's memory, outside of it. */
 	assert_int_equal(net_comm_recv(rig.send, rig.send_mr, rig.out, 1, &number), TCPX_ERR_STATE);

@@ -184,8 +184,8 @@ static void unpack(struct side *side, uint64_t number, size_t expected)
 	assert_int_equal(device->size, sizeof(queue));
 	memcpy(&queue, device->handle, sizeof(queue));
 	meta = (const void *)(uintptr_t)queue.meta;
-	pieces = meta->pieces[net_comm_slot(number)];
-	for (uint64_t i = 0; i < meta->count[net_comm_slot(number)]; i++) {
+	pieces = meta->pieces[net_comm_slot(side->recv, number)];
+	for (uint64_t i = 0; i < meta->count[net_comm_slot(side->recv, number)]; i++) {
 		assert_true(pieces[i].dst + pieces[i].len <= EMU_CHUNK);
 		memcpy(to + pieces[i].dst, (const char *)(uintptr_t)queue.bounce + pieces[i].src,
 		       pieces[i].len);

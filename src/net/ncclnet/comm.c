@@ -184,6 +184,11 @@ void net_comm_counts(const struct net_comm *comm, struct net_comm_counts *out_co
 	*out_counts = comm->counts;
 }
 
+unsigned net_comm_slot(const struct net_comm *comm, uint64_t number)
+{
+	return (unsigned)((comm->before + number) % NCCLNET_QUEUE_DEPTH);
+}
+
 const struct ncclnet_device_handle *net_comm_device(const struct net_comm *comm)
 {
 	return &comm->device;

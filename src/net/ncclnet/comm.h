@@ -65,10 +65,7 @@ void net_comm_counts(const struct net_comm *comm, struct net_comm_counts *out_co
 const struct ncclnet_device_handle *net_comm_device(const struct net_comm *comm);
 
 /* Where a message of the comm has its entry in the device queue. */
-static inline unsigned net_comm_slot(uint64_t number)
-{
-	return (unsigned)(number % NCCLNET_QUEUE_DEPTH);
-}
+unsigned net_comm_slot(const struct net_comm *comm, uint64_t number);
 
 /* What its post says of a message: the same on both ends. */
 static inline unsigned net_comm_tag(uint64_t number)

@@ -73,6 +73,22 @@ static tcpx_status messages_send(struct net_chan *chan, const struct iovec *iov,
 	return m->o.guide->ops->send(m->o.guide, iov, niov, out_bytes);
 }
 
+/* The plugin took no message, for now; it is asked again. Not for ever. */
+static tcpx_status put_off(struct messages *m)
+{
+	int64_t now_ns = clock_now_ns();
+	int64_t since_ns = atomic_load_explicit(&m->put_off_ns, memory_order_relaxed);
+
+	if (!since_ns)
+		atomic_store_explicit(&m->put_off_ns, since_ns = now_ns, memory_order_relaxed);
+	if (now_ns - since_ns <= m->o.timeout_ns)
+		return TCPX_IN_PROGRESS;
+	return error_set(
+		TCPX_ERR_CHANNEL_LOST, 0,
+		"the plugin took no message for %lld ms (tcpx-gpudirect(7), OTHER PLUGINS)",
+		(long long)((now_ns - since_ns) / CLOCK_MS_NS));
+}
+
 static tcpx_status messages_post(struct net_chan *chan, void *mr, const void *data,
 				 const struct frame *frame)
 {
@@ -84,6 +100,7 @@ static tcpx_status messages_post(struct net_chan *chan, void *mr, const void *da
 		return m->failed;
 	status = net_comm_send(m->o.out, mr, data, frame->payload_bytes, &number);
 	if (status == TCPX_OK) {
+		atomic_store_explicit(&m->put_off_ns, 0, memory_order_relaxed);
 		m->sent[number % NET_COMM_WINDOW] =
 			(struct sent){frame->seq, frame->linear, frame->payload_bytes, frame->type};
 		message_counted(&m->counts.sends_posted);
@@ -95,6 +112,8 @@ static tcpx_status messages_post(struct net_chan *chan, void *mr, const void *da
 			m->sent_ns = clock_now_ns();
 		return TCPX_OK;
 	}
+	if (status == TCPX_IN_PROGRESS)
+		status = put_off(m);
 	if (status == TCPX_IN_PROGRESS || status == TCPX_ERR_AGAIN)
 		return TCPX_IN_PROGRESS;
 	return fail(m, status);
@@ -125,7 +144,7 @@ static tcpx_status messages_take(struct net_chan *chan, uint64_t seq,
 						    .pool_bytes = m->o.pool_bytes};
 		return TCPX_OK;
 	}
-	slot = net_comm_slot(taken->number);
+	slot = net_comm_slot(m->o.in, taken->number);
 	*out_message =
 		(struct net_message){.frags = (const struct base_frag *)m->o.meta->pieces[slot],
 				     .nfrags = *(const volatile uint64_t *)&m->o.meta->count[slot],
@@ -201,8 +220,11 @@ static void messages_info(const struct net_chan *chan, struct net_chan_info *out
 {
 	const struct messages *m = (const struct messages *)chan;
 	int64_t sent_ns = atomic_load_explicit(&m->sent_ns, memory_order_relaxed);
+	int64_t put_off_ns = atomic_load_explicit(&m->put_off_ns, memory_order_relaxed);
 
 	m->o.guide->ops->info(m->o.guide, out_info);
+	if (put_off_ns && (!sent_ns || put_off_ns < sent_ns))
+		sent_ns = put_off_ns;
 	if (sent_ns)
 		out_info->stuck_ns = (uint64_t)(clock_now_ns() - sent_ns);
 #define COUNT(name)                                                                                \

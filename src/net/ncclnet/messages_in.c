@@ -145,7 +145,7 @@ static struct waiting *oldest_posted(struct messages *m)
 
 static void pages_known(struct messages *m, const struct waiting *w)
 {
-	unsigned slot = net_comm_slot(w->number);
+	unsigned slot = net_comm_slot(m->o.in, w->number);
 	uint64_t count = *(const volatile uint64_t *)&m->o.meta->count[slot];
 
 	messages_pool_done(&m->pool, w->pages, w->bytes,

@@ -65,6 +65,7 @@ struct messages {
 	uint32_t at; /* bytes of the part, or of the ACK, that were given out */
 	uint8_t trailer[FRAME_TRAILER_BYTES];
 	uint32_t sending;		   /* messages that the plugin has not ended */
+	_Atomic int64_t put_off_ns;	   /* since when it takes none; 0: it does */
 	int64_t came_ns;		   /* since when the oldest receive is waited for */
 	_Atomic int64_t sent_ns;	   /* the same of the oldest send; 0: none is under way */
 	struct sent sent[NET_COMM_WINDOW]; /* a ring, by number */

@@ -104,6 +104,7 @@ struct net_comm {
 	_Atomic bool driven;
 	pthread_t driver; /* valid when driven */
 	struct net_comm_counts counts;
+	uint64_t before; /* messages of the plugin's comm that are not in counts: the first one */
 	_Atomic uint64_t ended; /* counts.done, for others */
 	tcpx_error failed;	/* the comm is lost since */
 	struct net_request ring[NET_COMM_WINDOW];
@@ -141,6 +142,8 @@ struct net_setup {
 	/* Where its thread is, for the error of one that is late. */
 	_Atomic bool waits;	   /* for its turn with the GPU */
 	_Atomic int64_t called_ns; /* since when it is in a call of the plugin; 0: it is in none */
+	_Atomic(const char *) lacks; /* what its body waits for, since: */
+	int64_t lacks_ns;
 	struct net_setup_result result;
 	pthread_mutex_t lock; /* guards what follows */
 	pthread_cond_t changed;
@@ -165,7 +168,11 @@ tcpx_status net_setup_refused(struct net_setup *setup, ncclnet_result rc);
 tcpx_status net_setup_late(struct net_setup *setup); /* ERR_TIMED_OUT */
 void net_setup_warn(struct net_setup *setup, const char *call, ncclnet_result rc); /* if rc */
 tcpx_status net_opts_check(const struct net_setup_opts *opts);
-/* setup_mr.c: deregisters its pieces and frees it; it is in no list. On a setup's thread. */
+/* setup_mr.c: an operation works with the comm, which is not closed meanwhile. mr: to be the
+ * comm's, or NULL. */
+void net_comm_use(struct net_comm *comm);
+void net_comm_unuse(struct net_comm *comm, struct net_mr *mr);
+/* Deregisters its pieces and frees it; it is in no list. On a setup's thread. */
 tcpx_status net_mr_drop(struct net_setup *setup, struct net_mr *mr);
 /* setup_gpu.c: around each call of the plugin. */
 struct net_gpu_scope {

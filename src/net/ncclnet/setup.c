@@ -188,7 +188,7 @@ tcpx_status net_setup_refused(struct net_setup *setup, ncclnet_result rc)
 
 tcpx_status net_setup_late(struct net_setup *setup)
 {
-	char why[160];
+	char why[200];
 
 	net_gpu_state(setup, "not through in time", why, sizeof(why));
 	return setup_fail(setup, TCPX_ERR_TIMED_OUT, why);

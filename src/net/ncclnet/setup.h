@@ -84,6 +84,15 @@ tcpx_status net_register_start(const struct net_setup_opts *opts, struct net_com
 			       struct net_setup **out_setup) TCPX_MUST_CHECK;
 tcpx_status net_deregister_start(const struct net_setup_opts *opts, struct net_mr *mr,
 				 struct net_setup **out_setup) TCPX_MUST_CHECK;
+/*
+ * The comm's first message, an empty one, sent and received: both ends call the plugin until it is
+ * through. A plugin that moves only in its calls, and makes its connections in them, has this one
+ * from then on. It takes no page and is not counted: the next message has number 0. The data
+ * calls are another thread's afterwards. recv: mr is memory of the comm's. */
+tcpx_status net_first_send_start(const struct net_setup_opts *opts, struct net_comm *comm,
+				 struct net_setup **out_setup) TCPX_MUST_CHECK;
+tcpx_status net_first_recv_start(const struct net_setup_opts *opts, struct net_comm *comm,
+				 struct net_mr *mr, struct net_setup **out_setup) TCPX_MUST_CHECK;
 /* The comm and what is registered with it, requests under way or not. Nobody is in a call of the
  * comm, and no copy out of its received messages runs. OK: the plugin uses no memory of it any
  * more. ERR_TIMED_OUT: it may, for ever. */

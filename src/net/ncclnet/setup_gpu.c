@@ -163,7 +163,8 @@ void net_gpu_state(struct net_setup *setup, const char *what, char *out, size_t 
 {
 	struct net_plugin *plugin = setup->opts.plugin;
 	int64_t called_ns = atomic_load_explicit(&setup->called_ns, memory_order_relaxed);
-	char state[120] = "";
+	const char *lacks = atomic_load_explicit(&setup->lacks, memory_order_acquire);
+	char state[160] = "";
 
 	if (atomic_load_explicit(&setup->waits, memory_order_relaxed)) {
 		pthread_mutex_lock(&plugin->first_lock);
@@ -173,5 +174,8 @@ void net_gpu_state(struct net_setup *setup, const char *what, char *out, size_t 
 		snprintf(state, sizeof(state), "its call has not come back for %lld ms",
 			 (long long)((clock_now_ns() - called_ns) / CLOCK_MS_NS));
 	}
+	if (!*state && lacks)
+		snprintf(state, sizeof(state), "%s for %lld ms", lacks,
+			 (long long)((clock_now_ns() - setup->lacks_ns) / CLOCK_MS_NS));
 	snprintf(out, size, "%s%s%s", what, *state ? ": " : "", state);
 }

@@ -33,15 +33,14 @@ static uint64_t piece_bytes(const struct net_mr *mr, unsigned i)
 	return left < NET_MR_PIECE + NET_MR_OVERLAP ? left : NET_MR_PIECE + NET_MR_OVERLAP;
 }
 
-static void comm_use(struct net_comm *comm)
+void net_comm_use(struct net_comm *comm)
 {
 	pthread_mutex_lock(&comm->lock);
 	comm->users++;
 	pthread_mutex_unlock(&comm->lock);
 }
 
-/* mr: to be the comm's, or NULL. */
-static void comm_unuse(struct net_comm *comm, struct net_mr *mr)
+void net_comm_unuse(struct net_comm *comm, struct net_mr *mr)
 {
 	pthread_mutex_lock(&comm->lock);
 	if (mr)
@@ -90,11 +89,11 @@ static tcpx_status register_body(struct net_setup *setup)
 	if (status) {
 		error = *error_last();
 		(void)net_mr_drop(setup, mr);
-		comm_unuse(comm, NULL);
+		net_comm_unuse(comm, NULL);
 		return error_raise(&error);
 	}
 	setup->result.mr = mr;
-	comm_unuse(comm, mr);
+	net_comm_unuse(comm, mr);
 	return TCPX_OK;
 }
 
@@ -141,10 +140,10 @@ tcpx_status net_register_start(const struct net_setup_opts *opts, struct net_com
 	mr->type = type;
 	mr->npieces = (unsigned)pieces;
 	setup->mr = mr;
-	comm_use(comm);
+	net_comm_use(comm);
 	status = net_setup_run(setup, out_setup);
 	if (status) {
-		comm_unuse(comm, NULL);
+		net_comm_unuse(comm, NULL);
 		free(mr);
 	}
 	return status;
@@ -155,7 +154,7 @@ static tcpx_status deregister_body(struct net_setup *setup)
 	struct net_comm *comm = setup->mr->comm;
 	tcpx_status status = net_mr_drop(setup, setup->mr);
 
-	comm_unuse(comm, NULL);
+	net_comm_unuse(comm, NULL);
 	return status;
 }
 
@@ -175,6 +174,6 @@ tcpx_status net_deregister_start(const struct net_setup_opts *opts, struct net_m
 	pthread_mutex_unlock(&comm->lock);
 	status = net_setup_run(setup, out_setup);
 	if (status)
-		comm_unuse(comm, mr);
+		net_comm_unuse(comm, mr);
 	return status;
 }
