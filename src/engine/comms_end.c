@@ -130,7 +130,6 @@ void comms_close(struct engine_comms *comms, bool lost)
 	comms->deadline_ns = clock_now_ns() + CLOSE_NS;
 	abandon_setup(comms);
 	comms_mem_stop(comms);
-	comms_gpu_abandon(comms);
 	list_push_back(&comms->peer->comms->closing, &comms->node);
 	comms_close_step(comms);
 }
@@ -169,6 +168,11 @@ static bool closes(struct engine_comms *comms)
 
 	if (comms->closes)
 		return true;
+	/* What opens the GPU's part reads the queue, which the plugin frees with the comm; its end
+	 * wakes us. */
+	if (comms_gpu_opens(comms))
+		return false;
+	comms_gpu_abandon(comms);
 	if (comms->gpu && comms_unpack_run(comms, NULL)) {
 		sys_timer_set(&engine_runtime.loop, &comms->timer, now_ns + LOOK_NS);
 		return false;

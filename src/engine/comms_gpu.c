@@ -13,7 +13,7 @@
 #define HOST_RECV "host-recv"
 #define POOL_UNKNOWN (1ull << 32) /* an offset in it has 32 bits */
 
-enum op_state { OP_RUNNING = 0, OP_ENDED, OP_ABANDONED };
+enum op_state { OP_RUNNING = 0, OP_ENDED };
 
 struct comms_gpu_op {
 	struct engine_peer *peer; /* with a reference: to be woken */
@@ -218,7 +218,6 @@ static void *open_main(void *arg)
 {
 	struct comms_gpu_op *op = arg;
 	struct engine_peer *peer = op->peer;
-	int running = OP_RUNNING;
 
 	op->status = open_all(op);
 	op->error = *error_last();
@@ -229,13 +228,8 @@ static void *open_main(void *arg)
 		op->block = 0;
 		op->device = NULL;
 	}
-	if (atomic_compare_exchange_strong(&op->state, &running, OP_ENDED)) {
-		peer_wake_control(peer);
-	} else {
-		if (op->status == TCPX_OK)
-			let_go(op);
-		free(op);
-	}
+	atomic_store(&op->state, OP_ENDED); /* it is the control thread's from here on */
+	peer_wake_control(peer);
 	peer_put(peer);
 	return NULL;
 }
@@ -315,16 +309,18 @@ tcpx_status comms_gpu_opened(struct engine_comms *comms)
 	return status;
 }
 
+bool comms_gpu_opens(const struct engine_comms *comms)
+{
+	return comms->gpu_op && !comms->gpu && atomic_load(&comms->gpu_op->state) == OP_RUNNING;
+}
+
 void comms_gpu_abandon(struct engine_comms *comms)
 {
 	struct comms_gpu_op *op = comms->gpu_op;
-	int running = OP_RUNNING;
 
 	if (!op || comms->gpu)
 		return;
 	comms->gpu_op = NULL;
-	if (atomic_compare_exchange_strong(&op->state, &running, OP_ABANDONED))
-		return; /* its thread lets go of all */
 	if (op->status != TCPX_OK)
 		free(op);
 	else

@@ -49,6 +49,9 @@ extern const struct net_gpu_ops comms_gpu_ops;
 tcpx_status comms_gpu_open(struct engine_comms *comms);
 /* IN_PROGRESS, or the end of it: comms->gpu is there, or the last error says why not. */
 tcpx_status comms_gpu_opened(struct engine_comms *comms);
+/* It is under way: it reads memory of the comm that receives. The peer is woken at its end. */
+bool comms_gpu_opens(const struct engine_comms *comms);
+/* It has ended, and nobody takes what it made. */
 void comms_gpu_abandon(struct engine_comms *comms);
 /* No job is under way. */
 void comms_gpu_close(struct engine_comms *comms);

@@ -316,6 +316,27 @@ static void late_run(struct side *side, void *arg)
 	side_close_broken(side);
 }
 
+/* ---- setups that fail while the GPU's part is opened ---- */
+
+/* The second's accepts are refused when the first's are through: what the first opens for these
+ * reads the plugin's queues, which are freed only afterwards. */
+static void opens_run(struct side *side, void *arg)
+{
+	(void)arg;
+	side->gpu = true;
+	side_env("TCPX_PLUGIN_CHANNELS", "24");
+	side_env("TCPX_UNPACK_IMPL", "kernel");
+	side_env("TCPXEMU_MEM", "cuda-host-bounce");
+	side_env("TCPXEMU_STEER", "off");
+	if (side->index)
+		side_env("TCPXEMU_FAULT", "accept-rc");
+	side_open(side, TCPXEMU);
+	side_connect(side, 0);
+	CHECK_EQ(side_peer(side).message_channels, 0);
+	side_meet(side);
+	side_close(side);
+}
+
 /* ---- RxDM ---- */
 
 static void rxdm_env(struct side *side, const char *dir)
@@ -425,6 +446,11 @@ static void late_case(void *arg)
 	side_both(late_run, arg);
 }
 
+static void opens_case(void *arg)
+{
+	side_both(opens_run, arg);
+}
+
 static void rest_case(void *arg)
 {
 	side_both(rest_run, arg);
@@ -452,6 +478,7 @@ int main(int argc, char **argv)
 		{"128_posts_at_once", posts_case},
 		{"beside_a_failing_peer", beside_case},
 		{"late_then_why", late_case},
+		{"refused_while_opened", opens_case},
 		{"rxdm_absent", rxdm_absent_case},
 		{"rxdm_refuses", rxdm_refuses_case},
 		{"rxdm_denies", rxdm_denies_case},
