@@ -47,7 +47,7 @@ extern "C" {
 	X(ERR_NO_DESCRIPTORS, -21, "out of file descriptors", "raise 'ulimit -n'")                 \
 	X(ERR_AGAIN, -22, "try again", "the peer's budget is used up; retry after it consumed")    \
 	X(ERR_BUSY, -23, "busy", "wait for the operation that still uses the object")              \
-	X(ERR_LIMIT, -24, "limit reached", "raise the option the message names")                   \
+	X(ERR_LIMIT, -24, "limit reached", "ask for less, or raise its option, if it has one")     \
 	X(ERR_ADDRESS, -25, "address not usable", "choose another address or port")                \
 	X(ERR_SYSTEM, -26, "system call failed", "see the errno in the message")                   \
 	X(ERR_TIMED_OUT, -40, "timed out", "raise the deadline or look at the peer's state")       \

@@ -344,6 +344,8 @@ static void case_closes_not(struct env *env)
 		EXPECT(near_wait(env, request, NULL), TCPX_ERR_REMOTE_KEY);
 		OK(tcpx_request_error(env->session, request, &error));
 		CHECK_EQ(error.status, TCPX_ERR_REMOTE_KEY);
+		CHECK_MSG(strstr(error.what, tcpx_status_text(TCPX_ERR_REMOTE_KEY)), "%s",
+			  error.what); /* why, and not only that */
 		OK(tcpx_request_release(env->session, request));
 	}
 	wait_for_goodbyes(env, LONG_NS);

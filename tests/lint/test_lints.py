@@ -113,6 +113,8 @@ FAULTS = [
     ("shell", "scripts/a.sh", CLEAN["scripts/a.sh"] + "rm -r $1/*\n", "SC2086"),
     ("paths", "scripts/a.sh", "", "a path of one machine"),
     ("links", "README.md", "[gone](docs/gone.md)\n", "no file docs/gone.md"),
+    ("advice", "src/api/value.c", body('say("raise TCPX_NO_SUCH");'), "reads TCPX_NO_SUCH"),
+    ("advice", "tools/tcpx/a.c", body('say("try --no-such");'), "no page has --no-such"),
     ("links", "README.md", "`tests/gone.py::test_it`\n", "no file tests/gone.py"),
     ("links", "README.md", "`tests/a.txt::a_test` `tests/a.txt::gone_test`\n",
      "no test gone_test in tests/a.txt"),
