@@ -73,7 +73,7 @@ cuda_result mem_unpack_kernels_launch(const struct mem_unpack_kernels *kernels, 
 	void *params[] = {&whole}; /* the list's kernel reads its first part alone */
 	int in_params = args->count <= MEM_UNPACK_INLINE;
 
-	if (in_params && args->count)
+	if (in_params && pieces) /* none where there is nothing to unpack */
 		memcpy(whole.pieces, pieces, args->count * sizeof(*pieces));
 	return kernels->gpu->api->launch(in_params ? kernels->in_params : kernels->list,
 					 args->blocks, 1, 1, MEM_UNPACK_THREADS, 1, 1, 0, stream,
