@@ -118,9 +118,9 @@ struct turn {
 	int64_t crowded_ns; /* a yield took long then */
 };
 
-/* A thread that is waited for may need this core. A yield gives the whole slice away: beside threads
- * that spin a round in 30 ms is left when every round yields. So it polls for a while first, and
- * where others have taken the core it sleeps for a moment, which the scheduler pays back. */
+/* A thread that is waited for may need this core. A yield gives the whole slice away: when every
+ * round yields and other threads spin, one round in 30 ms is left. So it polls for a while first,
+ * and where others have taken the core it sleeps for a moment, which the scheduler pays back. */
 static void let_others_run(struct turn *turn)
 {
 	const struct timespec moment = {0, MOMENT_NS};
