@@ -15,9 +15,9 @@
 #include "sys/cpu.h"
 #include "sys/fork.h"
 #include "sys/futex.h"
+#include "sys/iface.h"
 #include "sys/sock.h"
 
-#define HOST_MAX 255
 #define RESOLVE_ADDRS 32
 
 /* A look-up leaves RUNNING once: its helper is done with it, or its caller gave it up. */
@@ -26,7 +26,7 @@ enum fate { RUNNING, DONE, LEFT };
 /* Shared with the helper thread; whoever lets go last frees it. */
 struct lookup {
 	_Atomic uint32_t fate, holders;
-	char host[HOST_MAX + 1];
+	char host[SYS_HOST_MAX];
 	int rc, err;
 	unsigned count;
 	struct sockaddr_storage addrs[RESOLVE_ADDRS];
@@ -116,49 +116,10 @@ static void *look_up(void *arg)
 	return NULL;
 }
 
-static tcpx_status bad_text(const char *text)
+static tcpx_status bad_text(const char *text, const char *why)
 {
-	error_set(TCPX_ERR_INVALID, 0, "'%.80s' is no address", text);
+	error_set(TCPX_ERR_INVALID, 0, "'%.80s' is no address%s%s", text, *why ? ": " : "", why);
 	return error_next("write HOST, HOST:PORT, ADDRESS or [IPv6]:PORT, port 1..65535");
-}
-
-static int parse_port(const char *text, uint16_t *out_port)
-{
-	unsigned value = 0;
-
-	if (!*text || strlen(text) > 5)
-		return 0;
-	for (; *text; text++) {
-		if (*text < '0' || *text > '9')
-			return 0;
-		value = value * 10 + (unsigned)(*text - '0');
-	}
-	*out_port = (uint16_t)value;
-	return value > 0 && value <= 65535;
-}
-
-/* Splits text; host holds HOST_MAX + 1 bytes. More than one colon without brackets is plain v6. */
-static int split(const char *text, char *host, uint16_t *port)
-{
-	const char *end, *colon = strrchr(text, ':');
-	size_t len;
-
-	if (*text == '[') {
-		end = strchr(text++, ']');
-		if (!end || (end[1] && end[1] != ':'))
-			return 0;
-		colon = end[1] ? end + 1 : NULL;
-	} else {
-		if (colon && strchr(text, ':') != colon)
-			colon = NULL;
-		end = colon ? colon : text + strlen(text);
-	}
-	len = (size_t)(end - text);
-	if (!len || len > HOST_MAX)
-		return 0;
-	memcpy(host, text, len);
-	host[len] = '\0';
-	return !colon || parse_port(colon + 1, port);
 }
 
 /* Both families by turns, the one that comes first first (RFC 8305): whoever dials the addresses in
@@ -224,30 +185,33 @@ static tcpx_status start(struct lookup *l)
 
 int ctl_resolve_is_name(const char *text)
 {
-	char host[HOST_MAX + 1];
+	char host[SYS_HOST_MAX];
 	uint16_t port = 0;
 	struct sockaddr_storage addr;
 
-	return split(text, host, &port) && *text != '[' && !strchr(host, ':') &&
+	return !sys_addr_split(text, host, &port) && *text != '[' && !strchr(host, ':') &&
 	       sys_addr_parse(host, port, &addr) != TCPX_OK;
 }
 
 tcpx_status ctl_resolve(const char *text, uint16_t default_port, int64_t deadline_ns,
 			struct sockaddr_storage *out_addrs, unsigned max, unsigned *out_count)
 {
-	char host[HOST_MAX + 1];
+	char host[SYS_HOST_MAX];
 	uint16_t port = default_port;
 	struct lookup *l;
 	tcpx_status status;
+	const char *why;
 
-	if (!text || !max || !split(text, host, &port))
-		return bad_text(text ? text : "");
+	why = text && max ? sys_addr_split(text, host, &port) : "";
+	if (why)
+		return bad_text(text ? text : "", why);
 	if (sys_addr_parse(host, port, out_addrs) == TCPX_OK) {
+		sys_iface_complete(out_addrs);
 		*out_count = 1;
 		return TCPX_OK;
 	}
 	if (*text == '[' || strchr(host, ':'))
-		return bad_text(text);
+		return bad_text(text, strchr(host, '%') ? "no such interface" : "");
 	l = calloc(1, sizeof(*l));
 	if (!l)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory to look up %.80s", host);

@@ -55,6 +55,34 @@ static void choose_auth(struct engine_peer *peer, const struct wire_info *info)
 	}
 }
 
+/* A link-local address is of one link: that of a rail, if it names none. */
+static tcpx_status check_links(struct engine_peer *peer)
+{
+	const struct engine_session *session = peer->session;
+	char text[SYS_ADDR_TEXT];
+
+	for (uint32_t i = 0; i < peer->naddrs; i++) {
+		struct sockaddr_in6 *addr = (struct sockaddr_in6 *)&peer->addrs[i];
+
+		if (!sys_addr_is_link_local(&peer->addrs[i]))
+			continue;
+		for (uint32_t k = 0; k < session->nrails && !addr->sin6_scope_id; k++)
+			if (sys_addr_is_link_local(&session->rails[k]))
+				addr->sin6_scope_id =
+					((const struct sockaddr_in6 *)&session->rails[k])
+						->sin6_scope_id;
+		if (addr->sin6_scope_id)
+			continue;
+		sys_addr_host_text(&peer->addrs[i], text);
+		error_set(TCPX_ERR_INVALID, 0,
+			  "%s is link-local, and several interfaces could "
+			  "lead there",
+			  text);
+		return error_next("write %s%%IF with the interface's name for IF", text);
+	}
+	return TCPX_OK;
+}
+
 /* Without a key only this machine, but where the user said otherwise. */
 static tcpx_status check_target(struct engine_peer *peer)
 {
@@ -97,6 +125,9 @@ static tcpx_status take_target(struct engine_peer *peer, const struct wire_info 
 			return status;
 		snprintf(peer->name, sizeof(peer->name), "%s", address);
 		peer->naddrs = count;
+		status = check_links(peer);
+		if (status != TCPX_OK)
+			return status;
 	}
 	return check_target(peer);
 }
@@ -121,7 +152,9 @@ static void looked_up(void *arg)
 	if (call->status == TCPX_OK) {
 		memcpy(peer->addrs, call->addrs, sizeof(peer->addrs));
 		peer->naddrs = call->count;
-		call->status = check_target(peer);
+		call->status = check_links(peer);
+		if (call->status == TCPX_OK)
+			call->status = check_target(peer);
 		again_addresses(peer);
 	} else {
 		error_raise(&call->error);

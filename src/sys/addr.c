@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 static const struct sockaddr_in *v4(const struct sockaddr_storage *addr)
 {
 	return (const struct sockaddr_in *)addr;
@@ -38,7 +40,7 @@ static int parse_scope(const char *text, uint32_t *out_scope)
 	char *end;
 	unsigned long number;
 
-	*out_scope = if_nametoindex(text);
+	*out_scope = strchr(text, ':') ? 0 : if_nametoindex(text); /* which cuts at a colon */
 	if (*out_scope)
 		return 1;
 	if (*text < '0' || *text > '9')
@@ -74,6 +76,79 @@ tcpx_status sys_addr_parse(const char *text, uint16_t port, struct sockaddr_stor
 	}
 	*out_addr = addr;
 	return TCPX_OK;
+}
+
+/* 1 .. 65535; 0: it is none. */
+static uint16_t parse_port(const char *text)
+{
+	size_t len = strspn(text, "0123456789");
+	unsigned port = 0;
+
+	if (!len || len > 5 || text[len])
+		return 0;
+	for (; *text; text++)
+		port = port * 10 + (unsigned)(*text - '0');
+	return port <= UINT16_MAX ? (uint16_t)port : 0;
+}
+
+/* "fd09::1:20000" is no address, and one with a port but for the brackets. */
+static const char *check_bare_v6(const char *text)
+{
+	static _Thread_local char hint[SYS_ADDR_TEXT + 24];
+	const char *colon = strrchr(text, ':');
+	struct sockaddr_storage addr;
+	char host[INET6_ADDRSTRLEN + IF_NAMESIZE];
+
+	if (sys_addr_parse(text, 0, &addr) == TCPX_OK)
+		return NULL;
+	snprintf(host, sizeof(host), "%.*s", (int)(colon - text), text);
+	if (parse_port(colon + 1) && sys_addr_parse(host, 0, &addr) == TCPX_OK) {
+		text_format(hint, sizeof(hint), "write [%s]:%s", host, colon + 1);
+		return hint;
+	}
+	snprintf(host, sizeof(host), "%.*s", (int)strcspn(text, "%"), text);
+	if (strchr(text, '%') && sys_addr_parse(host, 0, &addr) == TCPX_OK)
+		return "no interface has the name after the %";
+	return "more than one colon, and no IPv6 address";
+}
+
+const char *sys_addr_split(const char *text, char host[SYS_HOST_MAX], uint16_t *out_port)
+{
+	const char *end, *colon, *why;
+	uint16_t port = 0;
+	size_t len;
+
+	if (*text == '[') {
+		end = strchr(++text, ']');
+		if (!end)
+			return "the ] is missing";
+		if (end[1] && end[1] != ':')
+			return "after ] comes :PORT or nothing";
+		colon = end[1] ? end + 1 : NULL;
+	} else {
+		colon = strchr(text, ':');
+		if (colon && strchr(colon + 1, ':')) {
+			why = check_bare_v6(text);
+			if (why)
+				return why;
+			colon = NULL;
+		}
+		end = colon ? colon : text + strlen(text);
+	}
+	len = (size_t)(end - text);
+	if (!len)
+		return "the host is empty";
+	if (len >= SYS_HOST_MAX)
+		return "the host is longer than 255 bytes";
+	if (colon) {
+		port = parse_port(colon + 1);
+		if (!port)
+			return "the port is none of 1..65535";
+		*out_port = port;
+	}
+	memcpy(host, text, len);
+	host[len] = '\0';
+	return NULL;
 }
 
 const char *sys_addr_host_text(const struct sockaddr_storage *addr, char buf[SYS_ADDR_TEXT])

@@ -15,6 +15,13 @@
  * ERR_INVALID: not a literal, or a scope that is no interface. Sets no last error. */
 tcpx_status sys_addr_parse(const char *text, uint16_t port, struct sockaddr_storage *out_addr);
 
+#define SYS_HOST_MAX 256 /* a name of DNS and the NUL */
+
+/* Splits "host", "host:port", "[v6]:port" or "v6" as users write it; *out_port stays where none is
+ * given. NULL; or why it is none of them, with the right spelling where that is known: valid until
+ * the thread's next call. */
+const char *sys_addr_split(const char *text, char host[SYS_HOST_MAX], uint16_t *out_port);
+
 /* "10.0.0.1:80", "[fe80::1%eth0]:80"; without the port "10.0.0.1", "fe80::1%eth0". Returns buf. */
 const char *sys_addr_text(const struct sockaddr_storage *addr, char buf[SYS_ADDR_TEXT]);
 const char *sys_addr_host_text(const struct sockaddr_storage *addr, char buf[SYS_ADDR_TEXT]);

@@ -140,6 +140,30 @@ unsigned sys_iface_index(const struct sockaddr_storage *addr)
 	return index;
 }
 
+void sys_iface_complete(struct sockaddr_storage *addr)
+{
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)addr;
+	struct sys_iface *ifaces;
+	unsigned count;
+	uint32_t one = 0;
+	int several = 0;
+
+	if (!sys_addr_is_link_local(addr) || in6->sin6_scope_id ||
+	    sys_iface_list(&ifaces, &count) != TCPX_OK)
+		return;
+	for (unsigned i = 0; i < count; i++) {
+		uint32_t scope = ((const struct sockaddr_in6 *)&ifaces[i].addr)->sin6_scope_id;
+
+		if (!sys_addr_is_link_local(&ifaces[i].addr) || ifaces[i].loopback)
+			continue;
+		several |= one && one != scope;
+		one = scope;
+	}
+	free(ifaces);
+	if (!several)
+		in6->sin6_scope_id = one;
+}
+
 int sys_iface_carrier(const struct sockaddr_storage *addr)
 {
 	struct sys_iface *ifaces;

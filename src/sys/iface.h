@@ -41,6 +41,9 @@ tcpx_status sys_iface_expand_of(const char *list, const struct sys_iface *ifaces
 				struct sockaddr_storage *out_addrs, unsigned max,
 				unsigned *out_count);
 
+/* A link-local address that names no interface gets the only one that has such addresses. */
+void sys_iface_complete(struct sockaddr_storage *addr);
+
 /* The index of an interface by its name or an alternative one; 0: there is none. */
 unsigned sys_iface_number(const char *name);
 /* The index of the interface that has the address; 0: none has. */

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names with several addresses, the first of which answers nothing."""
+"""Names with several addresses, the first of which answers nothing, and what users write."""
 import os
 import re
 
 import pytest
 
-from netns import Host, NO_LOCAL, Peer, hosts  # noqa: F401
+from netns import Host, NO_LOCAL, Peer, hosts, rails  # noqa: F401
 from test_launch import RUN, plain
 from test_node import ends_of, port_base
 
@@ -101,3 +101,36 @@ def test_ranks(tool, rig, form):
                     tool.at(rig.a).start(*common, "--bind", "auto", *where, env=envs[1])])
     assert [one.returncode for one in done] == [0, 0], [one.stderr for one in done]
     soon(rig, 4, "many.example")
+
+
+def link_local(pair):
+    """Host b listens on a link-local address of its first interface."""
+    for host, at in ((pair.a, "fe80::a1"), (pair.b, "fe80::b1")):
+        for number in range(pair.pairs):
+            host.run("ip", "addr", "add", f"{at}{number}/64", "dev", pair.device(host, number),
+                     "nodad")
+    return Peer(pair.b, name="server", bind=f"fe80::b10%{pair.device(pair.b)}", key=pair.key)
+
+
+def test_a_link_local_address_of_the_only_interface(hosts):  # noqa: F811
+    with link_local(hosts) as server, Peer(hosts.a, name="client", bind="auto",
+                                           key=hosts.key) as client:
+        client.do("connect_to", f"[fe80::b10]:{server.do('listen', 0)}")
+
+
+def test_a_link_local_address_of_one_of_two_interfaces(rails):  # noqa: F811
+    with link_local(rails) as server, Peer(rails.a, name="client", bind="auto",
+                                           key=rails.key) as client:
+        port = server.do("listen", 0)
+        answer = client.ask("connect_to", f"[fe80::b10]:{port}")
+        assert answer.startswith("ERR_INVALID ") and "write fe80::b10%IF" in answer, answer
+        client.do("connect_to", f"[fe80::b10%{rails.device(rails.a)}]:{port}")
+
+
+@pytest.mark.parametrize("command", [["perf"], ["node"]])
+def test_an_address_that_wants_brackets(tool, command, key):
+    done = tool(*command, "fd09::1:20000", env={"TCPX_KEY_FILE": str(key)})
+    assert done.returncode == 2 and "write [fd09::1]:20000" in done.stderr, done.stderr
+    done = tool("mesh", env={**plain(1, 2, TCPX_RENDEZVOUS="fd09::1:20000"),
+                             "TCPX_KEY_FILE": str(key)})
+    assert done.returncode == 1 and "write [fd09::1]:20000" in done.stderr, done.stderr

@@ -154,6 +154,51 @@ static void bad_bind_lists_name_cause_and_remedy(void **state)
 	refuses(name, TCPX_ERR_INVALID, "'aaaaaaaaaa");
 }
 
+static void hosts_and_ports_are_split(void **state)
+{
+	static const struct {
+		const char *text, *host; /* host NULL: port is what the refusal says */
+		unsigned port;
+		const char *why;
+	} rows[] = {
+		{"a", "a", 7, NULL},
+		{"a.example:1", "a.example", 1, NULL},
+		{"10.0.0.1:65535", "10.0.0.1", 65535, NULL},
+		{"fd09::1", "fd09::1", 7, NULL},
+		{"fd09::1:2000", "fd09::1:2000", 7, NULL}, /* an address, too */
+		{"[fd09::1]", "fd09::1", 7, NULL},
+		{"[fd09::1]:20000", "fd09::1", 20000, NULL},
+		{"fe80::1%lo", "fe80::1%lo", 7, NULL},
+		{"fd09::1:20000", NULL, 0, "write [fd09::1]:20000"},
+		{"fe80::1%lo:20000", NULL, 0, "write [fe80::1%lo]:20000"},
+		{"fe80::1%nosuch0", NULL, 0, "no interface has the name after the %"},
+		{"a:b:c", NULL, 0, "no IPv6 address"},
+		{"[fd09::1", NULL, 0, "the ] is missing"},
+		{"[fd09::1]80", NULL, 0, "after ] comes :PORT or nothing"},
+		{"a:", NULL, 0, "1..65535"},
+		{"a:0", NULL, 0, "1..65535"},
+		{"a:65536", NULL, 0, "1..65535"},
+		{"a:080000", NULL, 0, "1..65535"},
+		{"a:-1", NULL, 0, "1..65535"},
+		{"", NULL, 0, "empty"},
+		{":80", NULL, 0, "empty"},
+		{"[]:80", NULL, 0, "empty"},
+	};
+	char host[SYS_HOST_MAX], long_name[400] = "";
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		uint16_t port = 7;
+		const char *why = sys_addr_split(rows[i].text, host, &port);
+
+		if (rows[i].host ? why || strcmp(host, rows[i].host) || port != rows[i].port
+				 : !why || !strstr(why, rows[i].why) || port != 7)
+			fail_msg("'%s': %s", rows[i].text, why ? why : host);
+	}
+	memset(long_name, 'a', sizeof(long_name) - 1);
+	assert_non_null(sys_addr_split(long_name, host, &(uint16_t){0}));
+}
+
 static void errnos_have_their_status(void **state)
 {
 	static const struct {
@@ -240,6 +285,7 @@ int main(void)
 		cmocka_unit_test(a_route_is_direct_within_the_subnet),
 		cmocka_unit_test(bind_lists_expand),
 		cmocka_unit_test(bad_bind_lists_name_cause_and_remedy),
+		cmocka_unit_test(hosts_and_ports_are_split),
 		cmocka_unit_test(errnos_have_their_status),
 		cmocka_unit_test(sockets_have_the_flags_everybody_wants),
 		cmocka_unit_test(addresses_that_cannot_be_had_are_named),

@@ -42,6 +42,7 @@ tcpx_status perf_rails_first(const char *host, int64_t deadline_ns, char *buf, s
 		struct sockaddr_storage remote = {0}, local = {0};
 
 		memcpy(&remote, ai->ai_addr, ai->ai_addrlen);
+		sys_iface_complete(&remote);
 		if (sys_addr_is_loopback(&remote))
 			break;
 		if (sys_sock_source(&remote, NULL, &local) || sys_addr_is_loopback(&local))
