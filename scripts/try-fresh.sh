@@ -71,7 +71,8 @@ done
 inside()
 {
 	# Only the proxy settings of our environment; no terminal, no input.
-	env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=dumb \
+	env -i HOME=/root LANG=C.UTF-8 TERM=dumb \
+		PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
 		${http_proxy:+"http_proxy=$http_proxy"} ${https_proxy:+"https_proxy=$https_proxy"} \
 		${PIP_INDEX_URL:+"PIP_INDEX_URL=$PIP_INDEX_URL"} \
 		PIP_CERT=/etc/ssl/fresh.crt SSL_CERT_FILE=/etc/ssl/fresh.crt \
