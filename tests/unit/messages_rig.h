@@ -101,6 +101,12 @@ tcpx_status net_comm_consumed(struct net_comm *comm, uint64_t number)
 	return TCPX_OK;
 }
 
+unsigned net_comm_slot(const struct net_comm *comm, uint64_t number)
+{
+	(void)comm;
+	return (unsigned)(number % NCCLNET_QUEUE_DEPTH);
+}
+
 /* a sends over comm[0] to b, b over comm[1] to a. */
 struct rig {
 	struct pair guide;
