@@ -122,6 +122,8 @@ static void *stream_main(void *arg)
 {
 	cuda_stream stream = arg;
 
+	/* else it has the name of the thread that used the stream first */
+	(void)pthread_setname_np(pthread_self(), "fakecuda");
 	running = stream;
 	pthread_mutex_lock(&fake.lock);
 	while (stream->first || !stream->destroyed) {
