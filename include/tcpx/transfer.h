@@ -46,12 +46,14 @@ typedef struct tcpx_request_opts {
 /**
  * Validates and encodes a request once; it can be posted many times.
  * @param op        enum tcpx_op
- * @param segments  1 .. TCPX_SEGMENTS_MAX pieces, read during the call only. 0 pieces are legal for
- *                  SEND and RECV (an empty message) and required for OP_NOTIFY. Where what is
- *                  written overlaps what is read, or itself, those bytes may be a mixture
+ * @param segments  1 or more pieces, read during the call only; kept in 32 bytes each of the
+ *                  session's memory budget until the release, neighbours as one. 0 pieces are
+ *                  legal for SEND and RECV (an empty message) and required for OP_NOTIFY. Where
+ *                  what is written overlaps what is read, or itself, those bytes may be a mixture
  * @return TCPX_OK; ERR_INVALID (which segment and why is in the last error); ERR_RANGE (local
  *         range); ERR_STALE (region or peer; GPU memory that was freed since it was registered);
- *         ERR_LIMIT (segments, total or notification size); ERR_NO_MEMORY. @threads any.
+ *         ERR_LIMIT (memory budget for the segments, total or notification size); ERR_NO_MEMORY.
+ *         @threads any.
  */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_prepare(
 	tcpx_session *session, tcpx_peer peer, enum tcpx_op op, const tcpx_segment *segments,

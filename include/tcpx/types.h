@@ -98,13 +98,13 @@ typedef struct tcpx_request {
 	uint64_t id;
 } tcpx_request;
 
-#define TCPX_TOKEN_BYTES 24	    /**< size of an exported region token */
-#define TCPX_INFO_MAX_BYTES 2048    /**< largest connection info */
-#define TCPX_NAME_MAX 255	    /**< longest session name, without the NUL */
-#define TCPX_SEGMENTS_MAX 1000000   /**< most segments of one request */
-#define TCPX_TOTAL_MAX (1ULL << 48) /**< most bytes of one request */
-#define TCPX_NOTIFY_MAX (64u << 20) /**< largest notification, bytes */
-#define TCPX_WAIT_FOREVER (-1LL)    /**< a timeout that never ends */
+#define TCPX_TOKEN_BYTES 24	      /**< size of an exported region token */
+#define TCPX_INFO_MAX_BYTES 2048      /**< largest connection info */
+#define TCPX_NAME_MAX 255	      /**< longest session name, without the NUL */
+#define TCPX_SEGMENTS_MAX 0xfffffffeu /**< of one request; memory_budget_bytes ends them before */
+#define TCPX_TOTAL_MAX (1ULL << 48)   /**< most bytes of one request */
+#define TCPX_NOTIFY_MAX (64u << 20)   /**< largest notification, bytes */
+#define TCPX_WAIT_FOREVER (-1LL)      /**< a timeout that never ends */
 
 /** Memory kinds. */
 enum tcpx_mem_kind {

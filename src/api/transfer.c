@@ -8,7 +8,7 @@ static tcpx_status check_segments(enum tcpx_op op, const tcpx_segment *segments,
 	if (op < TCPX_OP_WRITE || op > TCPX_OP_NOTIFY)
 		return error_set(TCPX_ERR_INVALID, 0, "operation %d is none", (int)op);
 	if (count > TCPX_SEGMENTS_MAX)
-		return error_set(TCPX_ERR_LIMIT, 0, "%zu segments, at most %d", count,
+		return error_set(TCPX_ERR_LIMIT, 0, "%zu segments, at most %u", count,
 				 TCPX_SEGMENTS_MAX);
 	if (count && !segments)
 		return api_null("segments");

@@ -492,5 +492,7 @@ void notes_drop_all(struct engine_session *session);
 void *session_alloc(struct engine_session *session, size_t bytes);
 tcpx_status session_memory_error(struct engine_session *session);
 void session_free(struct engine_session *session, void *ptr, size_t bytes);
+/* Memory that was given back otherwise. */
+void session_uncharge(struct engine_session *session, size_t bytes);
 
 #endif

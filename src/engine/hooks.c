@@ -49,11 +49,16 @@ tcpx_status session_memory_error(struct engine_session *session)
 			  "consume first");
 }
 
+void session_uncharge(struct engine_session *session, size_t bytes)
+{
+	atomic_fetch_sub(&session->memory_used, bytes);
+}
+
 void session_free(struct engine_session *session, void *ptr, size_t bytes)
 {
 	if (!ptr)
 		return;
-	atomic_fetch_sub(&session->memory_used, bytes);
+	session_uncharge(session, bytes);
 	free(ptr);
 }
 

@@ -233,6 +233,41 @@ static tcpx_status add(struct builder *b, const tcpx_segment *segment, bool remo
 	return TCPX_OK;
 }
 
+/* The segments of a request, with their sentinel. */
+static size_t list_bytes(uint64_t count)
+{
+	return (size_t)(count + 1) * sizeof(struct core_seg);
+}
+
+static tcpx_status list_memory(struct engine_session *session, size_t count)
+{
+	tcpx_status status = session_memory_error(session);
+
+	if (status != TCPX_ERR_LIMIT)
+		return no_memory();
+	error_set(status, 0,
+		  "a list of %zu segments needs %zu bytes of the session's memory budget, which is "
+		  "%llu bytes with %llu in use",
+		  count, list_bytes(count), (unsigned long long)session->memory_budget,
+		  (unsigned long long)atomic_load(&session->memory_used));
+	return error_next("raise memory_budget_bytes (TCPX_MEMORY_BUDGET_BYTES), release requests, "
+			  "or use shorter lists");
+}
+
+/* Neighbours that were folded need no room. */
+static void list_shrink(struct engine_request *request, size_t count)
+{
+	struct core_prog *prog = &request->prog;
+	struct core_seg *less;
+
+	if (!request->segs || prog->nseg == count)
+		return;
+	less = realloc(request->segs, list_bytes(prog->nseg));
+	if (less)
+		request->segs = prog->seg = less;
+	session_uncharge(request->session, list_bytes(count) - list_bytes(prog->nseg));
+}
+
 tcpx_status program_build(struct engine_request *request, enum tcpx_op op,
 			  const tcpx_segment *segments, size_t count)
 {
@@ -244,16 +279,17 @@ tcpx_status program_build(struct engine_request *request, enum tcpx_op op,
 
 	request->local_shares = request->remote_shares = true;
 	request->local_messages = request->remote_messages = true;
-	request->segs = count > 1 ? malloc((count + 1) * sizeof(*request->segs)) : NULL;
+	request->segs = count > 1 ? session_alloc(request->session, list_bytes(count)) : NULL;
 	prog->seg = count > 1 ? request->segs : request->one;
 	if (!prog->seg)
-		return no_memory();
+		return list_memory(request->session, count);
 	for (b.at = 0; b.at < count && status == TCPX_OK; b.at++)
 		status = add(&b, &segments[b.at], remote);
 	free(b.local.id);
 	free(b.local.index);
 	free(b.remote.id);
 	free(b.remote.index);
+	list_shrink(request, count);
 	if (status != TCPX_OK) {
 		program_free(request);
 		return status;
@@ -276,7 +312,8 @@ void program_free(struct engine_request *request)
 		mem_region_put(request->regions[--request->nregions]);
 	free(request->regions);
 	free(request->keys);
-	free(request->segs);
+	if (request->segs)
+		session_free(request->session, request->segs, list_bytes(request->prog.nseg));
 	request->regions = NULL;
 	request->keys = NULL;
 	request->segs = NULL;

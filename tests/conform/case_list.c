@@ -113,9 +113,19 @@ static void case_list_100000(struct env *env)
 	run_plan(env, TCPX_OP_READ, &plan);
 }
 
-static void case_list_1000000(struct env *env)
+/* No constant is the most that a list may have: one more than what tools make. */
+static void case_list_1048577(struct env *env)
 {
-	const struct plan plan = {PLAN_RANDOM, 16, 1000000, 16, 6 * MIB};
+	const struct plan plan = {PLAN_RANDOM, 16, 1048577, 16, 6 * MIB};
+
+	run_plan(env, TCPX_OP_WRITE, &plan);
+	check_alive();
+	run_plan(env, TCPX_OP_READ, &plan);
+}
+
+static void case_list_4194304(struct env *env)
+{
+	const struct plan plan = {PLAN_RANDOM, 17, 4194304, 16, 24 * MIB};
 
 	run_plan(env, TCPX_OP_WRITE, &plan);
 	check_alive();
@@ -207,11 +217,63 @@ static void case_list_refused(struct env *env)
 	OK(prepare(env, TCPX_OP_WRITE, list, 100));
 }
 
+static uint64_t memory_used(struct env *env)
+{
+	tcpx_counters counters = {.sz = sizeof(counters)};
+
+	OK(tcpx_session_counters(env->session, &counters));
+	return counters.memory_bytes;
+}
+
+/* What a list needs comes out of the memory budget, and the refusal says how much. */
+static void case_list_budget(struct env *env)
+{
+	const struct env_tune tune = {.memory_budget = 16 * MIB};
+	size_t count = 600000;
+	tcpx_segment *list = calloc(count, sizeof(*list));
+	tcpx_request request;
+	uint8_t byte[1];
+	tcpx_region local, remote;
+	uint64_t before;
+
+	CHECK(list);
+	env_open_tuned(env, &tune, NULL);
+	local = near_host(env, byte, 1, 0);
+	remote = far_buf(env, 0, 4096, RW, 0);
+	for (size_t i = 0; i < count; i++)
+		list[i] = (tcpx_segment){.local = local, .remote = remote, .length = 1};
+	before = memory_used(env);
+	EXPECT(prepare(env, TCPX_OP_WRITE, list, count), TCPX_ERR_LIMIT);
+	CHECK(strstr(tcpx_last_error()->what, "list of 600000 segments needs 19200032 bytes"));
+	CHECK(strstr(tcpx_last_error()->what, "16777216 bytes"));
+	CHECK(strstr(tcpx_last_error()->next, "TCPX_MEMORY_BUDGET_BYTES"));
+	CHECK_EQ(memory_used(env), before);
+	OK(tcpx_request_prepare(env->session, env->peer, TCPX_OP_WRITE, list, 300000, NULL,
+				&request));
+	CHECK_EQ(memory_used(env) - before, 300001 * 32);
+	EXPECT(prepare(env, TCPX_OP_WRITE, list, 300000), TCPX_ERR_LIMIT); /* not a second one */
+	OK(tcpx_request_release(env->session, request));
+	CHECK_EQ(memory_used(env), before);
+	for (size_t i = 0; i < 400000; i++) { /* neighbours are one */
+		list[i].local_offset = 0;
+		list[i].length = i == 0;
+	}
+	OK(tcpx_request_prepare(env->session, env->peer, TCPX_OP_WRITE, list, 400000, NULL,
+				&request));
+	CHECK_EQ(memory_used(env) - before, 2 * 32);
+	OK(tcpx_request_release(env->session, request));
+	CHECK_EQ(memory_used(env), before);
+	list[399999].length = 5; /* refused half-way */
+	EXPECT(prepare(env, TCPX_OP_WRITE, list, 400000), TCPX_ERR_RANGE);
+	CHECK_EQ(memory_used(env), before);
+	free(list);
+}
+
 static void case_list_limits(struct env *env)
 {
-	size_t count = TCPX_SEGMENTS_MAX + 1, big = 600000;
+	size_t big = 600000;
 	uint64_t size = 512 * MIB;
-	tcpx_segment *list = calloc(count, sizeof(*list));
+	tcpx_segment *list = calloc(big, sizeof(*list));
 	uint8_t *map = mmap(NULL, size, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	tcpx_region local, remote;
@@ -219,12 +281,8 @@ static void case_list_limits(struct env *env)
 	CHECK(list && map != MAP_FAILED);
 	local = near_host(env, map, size, 0);
 	remote = far_buf(env, 0, 4096, RW, 0);
-	for (size_t i = 0; i < count; i++)
-		list[i] = (tcpx_segment){.local = local, .remote = remote, .length = 1};
-	EXPECT(prepare(env, TCPX_OP_WRITE, list, count), TCPX_ERR_LIMIT);
-	OK(prepare(env, TCPX_OP_WRITE, list, count - 1));
 	for (size_t i = 0; i < big; i++)
-		list[i].length = size;
+		list[i] = (tcpx_segment){.local = local, .remote = remote, .length = size};
 	EXPECT(prepare(env, TCPX_OP_WRITE, list, big), TCPX_ERR_LIMIT);
 	free(list);
 }
@@ -233,9 +291,11 @@ const struct case_row cases_list[] = {
 	{"list_write", case_list_write, 0},
 	{"list_read", case_list_read, 0},
 	{"list_100000", case_list_100000, 0},
-	{"list_1000000", case_list_1000000, CASE_HEAVY | CASE_ONCE},
+	{"list_1048577", case_list_1048577, CASE_ONCE},
+	{"list_4194304", case_list_4194304, CASE_HEAVY | CASE_ONCE},
 	{"list_mixed", case_list_mixed, 0},
 	{"list_refused", case_list_refused, 0},
 	{"list_limits", case_list_limits, CASE_ONCE},
+	{"list_budget", case_list_budget, CASE_ONCE | CASE_BARE},
 	{0},
 };

@@ -212,7 +212,7 @@ void conform_opts(tcpx_session_opts *opts, const char *name);
 void env_open(struct env *env);
 /* Changes of the near and the far options before env_open. */
 struct env_tune {
-	uint64_t notify_budget, flags;
+	uint64_t notify_budget, memory_budget, flags;
 	uint32_t channels, chunk_bytes, silent_ms, stopped_ms, port;
 };
 void env_open_tuned(struct env *env, const struct env_tune *near, const struct env_tune *far);

@@ -251,6 +251,7 @@ void env_open_tuned(struct env *env, const struct env_tune *near, const struct e
 	conform_opts(&opts, "near");
 	if (near) {
 		opts.notify_budget_bytes = near->notify_budget;
+		opts.memory_budget_bytes = near->memory_budget;
 		opts.flags |= near->flags;
 		opts.channels = near->channels;
 		opts.chunk_bytes = near->chunk_bytes;

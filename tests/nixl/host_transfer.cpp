@@ -215,6 +215,37 @@ static void told_of_memory()
 	IS(near.core->unloadMD(there), NIXL_SUCCESS);
 }
 
+// No number is the most that a list may have; NIXL's own example has 1048576.
+static void more_than_a_million()
+{
+	constexpr std::size_t count = 1048577, block = 4;
+	end near("near"), far("far");
+	region_of source(near, count * 2 * block), sink(far, count * block);
+
+	near.know(far);
+	nixlBackendMD *there = sink.load(near);
+	const nixl_meta_dlist_t mine = host_list(source.at(), block, count, source.ours, 2 * block);
+	const nixl_meta_dlist_t theirs = host_list(sink.at(), block, count, there);
+	for (std::size_t i = 0; i < source.bytes.size(); i++)
+		source.bytes[i] = static_cast<unsigned char>(i * 2654435761u >> 16);
+	for (nixl_xfer_op_t op : {NIXL_WRITE, NIXL_READ}) {
+		nixlBackendReqH *request = nullptr;
+
+		IS(near.core->prepXfer(op, mine, theirs, "far", request, nullptr), NIXL_SUCCESS);
+		CHECK(host_begun(near.core->postXfer(op, mine, theirs, "far", request, nullptr)));
+		IS(host_wait(near, request), NIXL_SUCCESS);
+		for (std::size_t i = 0; i < count * block; i++)
+			CHECK(sink.bytes[i] == source.bytes[i / block * 2 * block + i % block]);
+		for (std::size_t i = 0; i < count * block; i++) // for the READ
+			sink.bytes[i] = static_cast<unsigned char>(sink.bytes[i] + 1);
+		IS(near.core->releaseReqH(request), NIXL_SUCCESS);
+	}
+	for (std::size_t i = 0; i < count * block; i++) // that went the other way
+		CHECK(static_cast<unsigned char>(source.bytes[i / block * 2 * block + i % block] +
+						 1) == sink.bytes[i]);
+	IS(near.core->unloadMD(there), NIXL_SUCCESS);
+}
+
 const test tests_transfer[] = {
 	{"said_of_itself", said_of_itself},
 	{"bytes_and_notifications", bytes_and_notifications},
@@ -222,5 +253,6 @@ const test tests_transfer[] = {
 	{"to_itself", to_itself},
 	{"last_words", last_words},
 	{"told_of_memory", told_of_memory},
+	{"more_than_a_million", more_than_a_million},
 	{nullptr, nullptr},
 };
