@@ -63,6 +63,27 @@ def test_a_shell_takes_the_line(tool, tmp_path):
     assert names(place / "l/plugins") == ["libplugin_TCPX.so"]
 
 
+def test_without_a_nixl(tool, tmp_path):
+    """A folder that was named has TCPX alone, and that is said; without a name none is made."""
+    env = {"PYTHONPATH": str(tmp_path / "empty")}
+    done = tool("nixl-env", tmp_path / "made", env=env)
+    assert done.returncode == 0 and "NIXL's own plugins" in done.stderr, done.stderr
+    assert "--python" in done.stderr
+    done = tool.shell('cd "$PLACE" && "$0" nixl-env', env={**env, "PLACE": str(tmp_path)})
+    assert done.returncode == 1 and "no NIXL in python3" in done.stderr, done.stderr
+    assert "pip install" in done.stderr and names(tmp_path) == ["made"]
+
+
+@pytest.mark.parametrize("args, code", [(("--plugin", "/nowhere/plugin.so"), 1),
+                                        (("--package", "nixl_cu99"), 1), (("--what",), 2)])
+def test_a_failure_fails_the_eval(tool, tmp_path, args, code):
+    done = tool("nixl-env", *args, tmp_path / "made", env={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == code and done.stderr.count("nixl-env:") <= 1, done.stderr
+    done = tool.shell('eval "$("$0" nixl-env $ARGS)"; echo "eval: $?"',
+                      env={"ARGS": " ".join(args), "PYTHONPATH": str(tmp_path)})
+    assert done.stdout == "eval: 1\n", done.stdout
+
+
 def test_made_anew(tool, tmp_path):
     site, made = tmp_path / "site", tmp_path / "made"
     env = install(site, "nixl_cu12")

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +79,7 @@ static int ask_python(const char *python, const char *package, struct nixl *out)
 	pid_t pid;
 
 	if (pipe2(fds, O_CLOEXEC))
-		return cli_error("nixl-env: %s", strerror(errno)), CLI_FAILED;
+		return cli_error("%s", strerror(errno)), CLI_FAILED;
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, fds[1], STDOUT_FILENO);
 	rc = posix_spawnp(&pid, python, &actions, NULL, argv, environ);
@@ -87,7 +88,7 @@ static int ask_python(const char *python, const char *package, struct nixl *out)
 	file = rc ? NULL : fdopen(fds[0], "r");
 	if (!file) {
 		close(fds[0]);
-		cli_error("nixl-env: cannot run %s: %s; name one with --python", python,
+		cli_error("cannot run %s: %s; name one with --python", python,
 			  strerror(rc ? rc : errno));
 		return CLI_FAILED;
 	}
@@ -95,13 +96,12 @@ static int ask_python(const char *python, const char *package, struct nixl *out)
 	take_line(file, out->site, sizeof(out->site));
 	fclose(file);
 	if (waitpid(pid, &status, 0) != pid || status) {
-		cli_error("nixl-env: %s does not say where its packages are", python);
+		cli_error("%s does not say where its packages are", python);
 		return CLI_FAILED;
 	}
 	if (package && !*out->package) {
-		cli_error(
-			"nixl-env: %s has no package %s; 'pip install' it, or leave --package out",
-			python, package);
+		cli_error("%s has no package %s; 'pip install' it, or leave --package out", python,
+			  package);
 		return CLI_FAILED;
 	}
 	return CLI_OK;
@@ -118,7 +118,7 @@ static int find_plugin(const char *named, char out[PATH_MAX])
 	if (named && realpath(named, out))
 		return CLI_OK;
 	if (named) {
-		cli_error("nixl-env: --plugin %s: %s", named, strerror(errno));
+		cli_error("--plugin %s: %s", named, strerror(errno));
 		return CLI_FAILED;
 	}
 	if (len > 0 && strrchr(exe, '/'))
@@ -128,7 +128,7 @@ static int find_plugin(const char *named, char out[PATH_MAX])
 		if (realpath(path, out))
 			return CLI_OK;
 	}
-	cli_error("nixl-env: no %s beside this program; build with a C++ compiler, or name it with "
+	cli_error("no %s beside this program; build with a C++ compiler, or name it with "
 		  "--plugin",
 		  OURS);
 	return CLI_FAILED;
@@ -138,7 +138,7 @@ static int make_folder(const char *path)
 {
 	if (!mkdir(path, 0777) || errno == EEXIST)
 		return CLI_OK;
-	cli_error("nixl-env: %s: %s", path, strerror(errno));
+	cli_error("%s: %s", path, strerror(errno));
 	return CLI_FAILED;
 }
 
@@ -150,7 +150,7 @@ static int make_link(const char *target, const char *folder, const char *name)
 	if (!unlink(path) || errno == ENOENT)
 		if (!symlink(target, path))
 			return CLI_OK;
-	cli_error("nixl-env: %s: %s", path, strerror(errno));
+	cli_error("%s: %s", path, strerror(errno));
 	return CLI_FAILED;
 }
 
@@ -170,7 +170,7 @@ static int make_alias(const char *plugin, const char *folder)
 		while ((moved = sendfile(to, from, NULL, 1 << 30)) > 0)
 			;
 	if (moved)
-		cli_error("nixl-env: %s: %s", path, strerror(errno));
+		cli_error("%s: %s", path, strerror(errno));
 	if (from >= 0)
 		close(from);
 	if (to >= 0)
@@ -203,8 +203,7 @@ static int link_all(const char *from, const char *to)
 	DIR *dir = opendir(from);
 
 	if (!dir) {
-		cli_error("nixl-env: %s: %s: that NIXL is laid out in another way", from,
-			  strerror(errno));
+		cli_error("%s: %s: that NIXL is laid out in another way", from, strerror(errno));
 		return CLI_FAILED;
 	}
 	while (rc == CLI_OK && (entry = readdir(dir))) {
@@ -248,7 +247,7 @@ static int check_folder(const char *top, const char *plugins)
 		closedir(dir);
 	if (entries <= 2 || !lstat(ours, &st))
 		return CLI_OK;
-	cli_error("nixl-env: %s is not empty and not of this command; name another folder", top);
+	cli_error("%s is not empty and not of this command; name another folder", top);
 	return CLI_FAILED;
 }
 
@@ -261,26 +260,47 @@ static void print_line(const char *folder)
 	puts("'");
 }
 
-static int run(const struct cli_command *command, int argc, char **argv)
+/* A folder without NIXL's own plugins is made where it was named, since it hides those of a NIXL
+ * that comes later, or that another Python has. */
+static int check_nixl(const struct nixl_env_options *o, const struct nixl *nixl, bool named)
+{
+	if (*nixl->package || named)
+		return CLI_OK;
+	cli_error("no NIXL in %s; 'pip install nixl' there, name another one with --python, or "
+		  "name a FOLDER to have TCPX alone in it",
+		  o->python);
+	return CLI_FAILED;
+}
+
+static void say(const struct nixl_env_options *o, const struct nixl *nixl)
+{
+	if (*nixl->package)
+		fprintf(stderr, "%s in %s, and TCPX%s\n", nixl->package, nixl->site,
+			o->alias ? ", which is UCX as well" : "");
+	else
+		fprintf(stderr,
+			"no NIXL in %s: TCPX alone; NIXL's own plugins (UCX, POSIX, ...) are not "
+			"in "
+			"the folder: run this again when NIXL is installed, or with --python\n",
+			o->python);
+}
+
+static int make(const struct nixl_env_options *o, const char *wanted, bool named)
 {
 	char plugin[PATH_MAX], top[PATH_MAX], libs[PATH_MAX + 8], plugins[PATH_MAX + 16];
-	struct nixl_env_options o = {0};
 	struct nixl nixl = {"", ""};
-	int first, rc = cli_parse(command, argc, argv, &o, &first);
-	const char *wanted;
+	int rc = find_plugin(o->plugin, plugin);
 
-	if (rc != CLI_GO)
-		return rc;
-	wanted = first < argc ? argv[first] : "tcpx-nixl";
-	rc = find_plugin(o.plugin, plugin);
 	if (rc == CLI_OK)
-		rc = ask_python(o.python, o.package, &nixl);
+		rc = ask_python(o->python, o->package, &nixl);
+	if (rc == CLI_OK)
+		rc = check_nixl(o, &nixl, named);
 	if (rc == CLI_OK)
 		rc = make_folder(wanted);
 	if (rc != CLI_OK)
 		return rc;
 	if (!realpath(wanted, top)) {
-		cli_error("nixl-env: %s: %s", wanted, strerror(errno));
+		cli_error("%s: %s", wanted, strerror(errno));
 		return CLI_FAILED;
 	}
 	snprintf(libs, sizeof(libs), "%s/l", top);
@@ -298,17 +318,26 @@ static int run(const struct cli_command *command, int argc, char **argv)
 		rc = shadow(&nixl, top, libs, plugins);
 	if (rc == CLI_OK)
 		rc = make_link(plugin, plugins, OURS);
-	if (rc == CLI_OK && o.alias)
+	if (rc == CLI_OK && o->alias)
 		rc = make_alias(plugin, plugins);
 	if (rc != CLI_OK)
 		return rc;
-	if (*nixl.package)
-		fprintf(stderr, "%s in %s, and TCPX%s\n", nixl.package, nixl.site,
-			o.alias ? ", which is UCX as well" : "");
-	else
-		fprintf(stderr, "no NIXL in %s: TCPX alone\n", o.python);
+	say(o, &nixl);
 	print_line(plugins);
 	return CLI_OK;
+}
+
+static int run(const struct cli_command *command, int argc, char **argv)
+{
+	struct nixl_env_options o = {0};
+	int first, rc = cli_parse(command, argc, argv, &o, &first);
+	bool named = rc == CLI_GO && first < argc;
+
+	if (rc == CLI_GO)
+		rc = make(&o, named ? argv[first] : "tcpx-nixl", named);
+	if (rc != CLI_OK)
+		puts("false # tcpx nixl-env failed"); /* or eval "$(...)" would succeed */
+	return rc;
 }
 
 const struct cli_command command_nixl_env = {
