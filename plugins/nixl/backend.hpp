@@ -29,6 +29,7 @@ std::string converted(std::string text, int (*change)(int));
 // One line on stderr, from that level on.
 [[gnu::format(printf, 2, 3)]] void say(tcpx_log_level level, const char *format, ...);
 void say_last(tcpx_log_level level, const char *doing); // the library's last error
+void say_ended(const char *doing, const char *why);	// a link: the same words once in 10 s
 nixl_status_t status_of(tcpx_status from);
 nixl_mem_list_t memories_usable();
 void looked_in_vain(); // lets others run now and then: who spins keeps workers off few cores
@@ -137,8 +138,10 @@ template <class Body> nixl_status_t guarded(const char *doing, Body body) noexce
 		return NIXL_SUCCESS;
 	} catch (const refusal &it) {
 		// That a link ended was said when it did.
-		say(it.status == NIXL_ERR_REMOTE_DISCONNECT ? TCPX_LOG_INFO : TCPX_LOG_ERROR,
-		    "%s: %s", doing, it.what());
+		if (it.status == NIXL_ERR_REMOTE_DISCONNECT)
+			say_ended(doing, it.what());
+		else
+			say(TCPX_LOG_ERROR, "%s: %s", doing, it.what());
 		return it.status;
 	} catch (const std::exception &e) {
 		say(TCPX_LOG_ERROR, "%s: %s", doing, e.what());

@@ -2,12 +2,15 @@
 /* The two entry points, what each status means to NIXL, and lines on stderr. */
 #include "backend.hpp"
 
+#include <chrono>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <iterator>
 #include <sched.h>
+#include <string_view>
 
 namespace tcpx_nixl
 {
@@ -71,6 +74,31 @@ void say_last(tcpx_log_level level, const char *doing)
 	const tcpx_error *error = tcpx_last_error();
 
 	say(level, "%s: %s; next: %s", doing, error->what, error->next);
+}
+
+void say_ended(const char *doing, const char *why)
+{
+	using clock = std::chrono::steady_clock;
+	constexpr auto WHILE = std::chrono::seconds(10);
+	struct line {
+		std::size_t words = 0;
+		clock::time_point at = {};
+	};
+	static std::mutex lock;
+	static line lines[64]; // who knows more peers that ended hears of some more often
+	static std::size_t oldest;
+	const auto now = clock::now();
+	const std::size_t words =
+		std::hash<std::string_view>()(why) ^ std::hash<std::string_view>()(doing) * 31;
+	{
+		std::lock_guard held(lock);
+		for (const line &each : lines)
+			if (each.words == words && each.at != clock::time_point{} &&
+			    now - each.at < WHILE)
+				return;
+		lines[oldest++ % std::size(lines)] = {words, now};
+	}
+	say(TCPX_LOG_INFO, "%s: %s", doing, why);
 }
 
 // NIXL's level counts where ours was not asked for.

@@ -321,6 +321,45 @@ static void errors_name_the_cause()
 	IS(both.near.core->unloadMD(both.there), NIXL_SUCCESS);
 }
 
+static void notified_50_times()
+{
+	couple both;
+	int refused = 0;
+
+	IS(both.move(), NIXL_SUCCESS);
+	both.sink.reset();
+	both.far.reset();
+	while (refused < 50) {
+		refused += both.near.core->genNotif("far", "x") == NIXL_ERR_REMOTE_DISCONNECT;
+		sched_yield();
+	}
+	both.finish();
+}
+
+// An application that notifies an agent that is gone hears of it once, not with each call. In a
+// process of its own, since lines of that level are one setting of a process.
+static void said_once_of_a_peer()
+{
+	int status = -1;
+
+	if (std::getenv("HOST_LOUD"))
+		return notified_50_times();
+	const std::string lines = host_said([&] {
+		const pid_t child = fork();
+
+		CHECK(child >= 0);
+		if (!child) {
+			setenv("HOST_LOUD", "1", 1);
+			setenv("TCPX_LOG", "info", 1);
+			execl("/proc/self/exe", "nixl_host", "said_once_of_a_peer", nullptr);
+			_exit(127);
+		}
+		CHECK(waitpid(child, &status, 0) == child);
+	});
+	CHECK(WIFEXITED(status) && !WEXITSTATUS(status));
+	CHECK(host_times(lines, "genNotif: ") >= 1 && host_times(lines, "genNotif: ") <= 4);
+}
+
 const test tests_hostile[] = {
 	{"posted_after_unload", posted_after_unload},
 	{"posted_after_deregistration", posted_after_deregistration},
@@ -334,5 +373,6 @@ const test tests_hostile[] = {
 	{"forked", forked},
 	{"connected_late", connected_late},
 	{"errors_name_the_cause", errors_name_the_cause},
+	{"said_once_of_a_peer", said_once_of_a_peer},
 	{nullptr, nullptr},
 };
