@@ -20,7 +20,7 @@
 #include "sys/sock.h"
 
 #define REDIAL_NS (50 * CLOCK_MS_NS)
-#define PATIENCE_NS (2 * CLOCK_S_NS) /* with a rail that may be coming up */
+#define PATIENCE_NS (3 * CLOCK_S_NS) /* with a rail that may be coming up */
 #define PARKED_NS (5 * CLOCK_S_NS)   /* normally the carrier's return ends it */
 
 /* A connection that is dialled: in peer->dial, or of a data channel in peer->chan_dial, until it

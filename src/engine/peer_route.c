@@ -320,8 +320,8 @@ unsigned peer_route_channel(const struct engine_peer *peer, uint32_t channel, st
 	for (uint32_t i = 0; i < others; i++) {
 		uint32_t rail = (home + i) % session->nrails;
 
-		if (rail_tried(peer, rail) && !carrier_lost(session, rail) &&
-		    peer_route_over(peer, rail, &way))
+		if (((!i && peer->counted_up) || rail_tried(peer, rail)) &&
+		    !carrier_lost(session, rail) && peer_route_over(peer, rail, &way))
 			add_way(ways, &count, &way);
 		if (!i)
 			add_way(ways, &count, &control);
