@@ -470,6 +470,7 @@ static void cancel(struct peer_dial **dial)
 void peer_dial_cancel(struct engine_peer *peer)
 {
 	cancel(&peer->dial);
+	peer_local_cancel(peer);
 	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++)
 		cancel(&peer->chan_dial[i]);
 	rail_probe_cancel(peer);
