@@ -77,6 +77,7 @@ struct tcpxemu_stats {
 	uint64_t pages_lost;   /* of pages_in_use: their token is forgotten until the comm closes */
 	uint64_t pages_peak;   /* the highest pages_in_use */
 	uint64_t stalls;       /* a helper found its pool empty */
+	/* Messages: without an empty one that begins a comm, which only shows that it is there. */
 	uint64_t fragments, reads, sent_messages, received_messages, sent_bytes, received_bytes;
 	uint64_t comms_open, comms_made;
 	uint64_t inits;		 /* calls of init, good ones or not */

@@ -370,7 +370,7 @@ tcpx_status engine_connect(struct engine_session *session, const struct wire_inf
 	struct connect_call call = {.nonblocking = opts->nonblocking, .reconnect = opts->reconnect};
 	struct engine_peer *peer = NULL, *known;
 	struct forget_call forget;
-	tcpx_status status;
+	tcpx_status status = TCPX_OK;
 
 	call.timeout_ns = opts->timeout_ns > 0 ? opts->timeout_ns : CONNECT_NS;
 	call.deadline_ns = clock_after(call.timeout_ns);

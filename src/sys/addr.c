@@ -95,7 +95,7 @@ static uint16_t parse_port(const char *text)
 static const char *check_bare_v6(const char *text)
 {
 	static _Thread_local char hint[SYS_ADDR_TEXT + 24];
-	const char *colon = strrchr(text, ':');
+	const char *colon = strrchr(text, ':'), *scope = text + strcspn(text, "%");
 	struct sockaddr_storage addr;
 	char host[INET6_ADDRSTRLEN + IF_NAMESIZE];
 
@@ -106,8 +106,8 @@ static const char *check_bare_v6(const char *text)
 		text_format(hint, sizeof(hint), "write [%s]:%s", host, colon + 1);
 		return hint;
 	}
-	snprintf(host, sizeof(host), "%.*s", (int)strcspn(text, "%"), text);
-	if (strchr(text, '%') && sys_addr_parse(host, 0, &addr) == TCPX_OK)
+	snprintf(host, sizeof(host), "%.*s", (int)(scope - text), text);
+	if (*scope && sys_addr_parse(host, 0, &addr) == TCPX_OK)
 		return "no interface has the name after the %";
 	return "more than one colon, and no IPv6 address";
 }

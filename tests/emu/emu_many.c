@@ -52,7 +52,8 @@ static void many_threads(void *arg)
 	CHECK_EQ(stats.pages_in_use, 0);
 	CHECK_EQ(stats.comms_open, 0);
 	CHECK_EQ(stats.comms_made, 2 * MANY_THREADS);
-	CHECK_EQ(stats.received_messages, MANY_THREADS * MANY_MESSAGES);
+	/* the first thread's first one is empty, and begins a comm */
+	CHECK_EQ(stats.received_messages, MANY_THREADS * MANY_MESSAGES - 1);
 	CHECK_EQ(rig.violations(NULL), 0);
 }
 
