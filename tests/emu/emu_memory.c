@@ -282,6 +282,8 @@ static void memory_close_waits(void *arg)
 	(void)arg;
 	stand_in_only();
 	memory_open(&at, "cuda-host-bounce", 0, 0);
+	CHECK_EQ(rig.net->dereg_mr(at.pair.send, at.pair.send_mr), 0);
+	CHECK_EQ(rig.net->dereg_mr(at.pair.recv, at.pair.recv_mr), 0);
 	CHECK_EQ(driver->stream_create(&stream, CUDA_STREAM_NON_BLOCKING, 0), 0);
 	CHECK_EQ(driver->event_create(&event, 0), 0);
 	fake.hold_device(0, 1);

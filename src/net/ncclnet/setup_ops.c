@@ -356,6 +356,7 @@ static tcpx_status accept_body(struct net_setup *setup)
 
 	if (setup->leaks)
 		return status;
+	setup->makes_pool = false; /* also after the deadline, when no turn is given */
 	(void)listener_close(setup);
 	if (!status)
 		return TCPX_OK;
