@@ -99,7 +99,8 @@ conform_one() {
 conform_plugin() {
 	step "conformance: gpudirect over the emulator, $1, cuda to $2" \
 		env TCPXEMU_MEM="$1" TCPXEMU_STEER=off TCPXEMU_FRAG=rand TCPX_PAIRING=0 \
-		TCPX_GPUDIRECT_SAME_HOST=1 NCCL_DYNAMIC_CHUNK_SIZE=524288 timeout 400 \
+		TCPX_GPUDIRECT_SAME_HOST=1 TCPX_GPUDIRECT_COVER=0 \
+		NCCL_DYNAMIC_CHUNK_SIZE=524288 timeout 400 \
 		"$conform" --transport plugin --plugin "$emulator" --processes 2 --mem cuda \
 		--far-mem "$2" --short
 }

@@ -104,6 +104,7 @@ def gpu_rows(args, root):
     addresses = gpu_addresses(args)
     env = {**ENV, "TCPXEMU_MEM": "cuda-dev-bounce", "TCPX_SYSFS": root,
            "TCPXEMU_TOPO": machine(root, addresses), "TCPX_GPUDIRECT_SAME_HOST": "1",
+           "TCPX_GPUDIRECT_COVER": "0",
            "NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX": root}
     over = ("--transport", "gpudirect", "--plugin", args.emulator, "--mem", f"cuda:{start}",
             "--remote-mem", f"cuda:{end}")

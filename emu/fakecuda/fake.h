@@ -94,7 +94,7 @@ struct fake_state {
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* work ended, or a hold did */
 	_Atomic int forked, gone, initialised;
-	int version, no_peer, capture;
+	int version, no_peer, capture, cover_strict;
 	unsigned refused; /* by a capture */
 	int devices;
 	struct fake_device device[FAKE_DEVICES_MAX];

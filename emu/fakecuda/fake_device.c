@@ -92,6 +92,7 @@ void fake_start(void)
 	fake.version = (int)number_of("FAKECUDA_DRIVER_VERSION", 13000);
 	fake.device_bytes = number_of("FAKECUDA_BYTES", (uint64_t)4 << 30);
 	fake.no_peer = number_of("FAKECUDA_NO_PEER", 0) != 0;
+	fake.cover_strict = number_of("FAKECUDA_COVER_STRICT", 0) != 0;
 	fake.seed = number_of("FAKECUDA_SEED", 1);
 	fake.delay_us = (unsigned)number_of("FAKECUDA_DELAY_US", 30);
 	(void)pthread_atfork(NULL, NULL, fake_in_child);
@@ -218,9 +219,9 @@ cuda_result fake_device_attribute(int *out, int attribute, cuda_device device)
 	case CUDA_DEVICE_PCI_DOMAIN:
 	case CUDA_DEVICE_PCI_DEVICE:
 	case CUDA_DEVICE_CAPABILITY_MINOR:
-	case CUDA_DEVICE_DMABUF_SUPPORTED:
 		*out = 0;
 		break;
+	case CUDA_DEVICE_DMABUF_SUPPORTED:
 	case CUDA_DEVICE_UNIFIED_ADDRESSING:
 	case CUDA_DEVICE_CONCURRENT_MANAGED:
 	case CUDA_DEVICE_VMM_SUPPORTED:

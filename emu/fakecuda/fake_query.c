@@ -2,6 +2,9 @@
 /* What is known of an address: pointer attributes, as a driver answers them. */
 #include "fake.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 /* May kernels of the device touch it? device < 0: nobody in particular asks. */
 int fake_reachable(const struct fake_range *range, int device)
 {
@@ -99,4 +102,54 @@ cuda_result fake_pointer_attributes(unsigned count, const int *attributes, void 
 		rc = query(outs[i], attributes[i], range);
 	pthread_mutex_unlock(&fake.lock);
 	return rc;
+}
+
+static int exports(const struct fake_range *range)
+{
+	return range && range->kind < FAKE_HOST && range->kind != FAKE_MANAGED;
+}
+
+/* Under the lock. All of it, or some where pages may reach outside of allocations. */
+static int may_export(uint64_t at, size_t bytes)
+{
+	uint64_t end = at + bytes;
+
+	if (end < at)
+		return 0;
+	if (!fake.cover_strict)
+		return exports(fake_range_overlap(at, bytes));
+	while (at < end) {
+		const struct fake_range *range = fake_range_find(at);
+
+		if (!exports(range))
+			return 0;
+		at = range->base + range->bytes;
+	}
+	return 1;
+}
+
+/* The descriptor is good for nothing but its close. */
+cuda_result fake_mem_export(void *out, cuda_ptr ptr, size_t bytes, int type,
+			    unsigned long long flags)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	cuda_result rc = CUDA_OK;
+	int fd;
+
+	FAKE_ENTER(mem_export);
+	if (!out || !bytes || ptr % page || bytes % page || type != CUDA_RANGE_DMABUF_FD || flags)
+		return CUDA_ERR_INVALID_VALUE;
+	pthread_mutex_lock(&fake.lock);
+	if (!fake_thread_ctx())
+		rc = CUDA_ERR_INVALID_CONTEXT;
+	else if (!may_export(ptr, bytes))
+		rc = CUDA_ERR_INVALID_VALUE;
+	pthread_mutex_unlock(&fake.lock);
+	if (rc)
+		return rc;
+	fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return CUDA_ERR_OUT_OF_MEMORY;
+	*(int *)out = fd;
+	return CUDA_OK;
 }

@@ -9,6 +9,7 @@
  *   FAKECUDA_BYTES           memory of a device in bytes (default 4 GiB)
  *   FAKECUDA_DRIVER_VERSION  default 13000
  *   FAKECUDA_NO_PEER         1: no device can access another
+ *   FAKECUDA_COVER_STRICT    1: pages that reach outside of allocations are not exported
  *   FAKECUDA_SEED            of the delays between streams (default 1)
  *   FAKECUDA_DELAY_US        longest delay in front of a piece of work (default 30; 0: none)
  *   FAKECUDA_FAIL            "symbol:nth:result,...": the nth call of symbol fails once; nth 0: all

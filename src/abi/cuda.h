@@ -115,6 +115,8 @@ enum cuda_capture_modes {
 	CUDA_CAPTURE_RELAXED = 2,
 };
 
+enum cuda_range_handle_types { CUDA_RANGE_DMABUF_FD = 1 }; /* CUmemRangeHandleType */
+
 enum cuda_ipc_flags { CUDA_IPC_LAZY_PEER_ACCESS = 1 };
 
 struct cuda_ipc_mem { /* CUipcMemHandle */

@@ -135,6 +135,8 @@ enum config_type {
 	  "gpudirect: receive through a NIC that is the GPU's own, or by relay, alone")            \
 	X(GPUDIRECT_SAME_HOST, "TCPX_GPUDIRECT_SAME_HOST", "", BOOL, "0", 0, 1,                    \
 	  "gpudirect: try it with a peer on this host, as the emulator's tests do")                \
+	X(GPUDIRECT_COVER, "TCPX_GPUDIRECT_COVER", "", BOOL, "1", 0, 1,                            \
+	  "gpudirect: ask the GPU driver for a dma-buf of memory before the plugin has it")        \
 	X(DEVMEM_STATS, "TCPX_DEVMEM_STATS", "", PATH, "", 0, 255,                                 \
 	  "gpudirect: file to read rx_devmem_pkts from, %s is the NIC; empty: the kernel")         \
 	X(SYSFS, "TCPX_SYSFS", "", PATH, "/sys", 1, 4095, "where the machine is described")        \

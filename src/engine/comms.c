@@ -277,7 +277,8 @@ bool comms_takes(const struct engine_session *session, const struct mem_region *
 	/* A plugin reads memory by itself, and may not bear that it vanishes. */
 	if (plugin->host && !region->kind->staged)
 		return !mem_region_vanishes(region);
-	return region->kind->kind == TCPX_MEM_CUDA && plugin->gpu == (int)region->device;
+	return region->kind->kind == TCPX_MEM_CUDA && plugin->gpu == (int)region->device &&
+	       atomic_load_explicit(&region->cover, memory_order_relaxed) == MEM_COVER_GIVEN;
 }
 
 bool comms_senseless(const struct engine_peer *peer, const char **out_why)

@@ -48,6 +48,7 @@ struct engine_plugin {
 	enum mem_unpack_mode unpack;
 	bool chosen;	/* by the caller, or his environment: no other takes its place */
 	bool host_recv; /* messages for the GPU come into host memory, and are copied */
+	_Atomic uint32_t uncovered; /* regions whose pages the driver does not give out */
 };
 
 enum comms_op {
@@ -236,6 +237,13 @@ void comms_peer_dead(struct engine_peer *peer);
 void comms_beat(struct engine_peer *peer, int64_t now_ns);
 /* A comm may still read memory of requests. */
 bool comms_lend(const struct engine_peer *peer);
+
+/* comms_cover.c */
+/* The whole pages around a region: their bytes, and where they begin. */
+uint64_t comms_cover(const struct mem_region *region, uintptr_t *out_base);
+/* Once a registration, on the caller's thread: asks the driver whether it gives out the pages that
+ * the plugin will ask it for. Where it does not, the region goes over tcp, which the log says. */
+void comms_cover_check(const struct engine_session *session, struct mem_region *region);
 
 /* comms_mem.c */
 /* The worker, with the sender's ownership: the payload of the frame under way is posted; or, with

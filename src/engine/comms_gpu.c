@@ -7,6 +7,7 @@
 
 #include "base/config.h"
 #include "base/error.h"
+#include "mem/cuda_cover.h"
 #include "sys/cpu.h"
 #include "sys/cuda.h"
 
@@ -168,7 +169,9 @@ static tcpx_status make_landing(struct comms_gpu_op *op)
 	}
 	op->gpu.landing = (void *)(uintptr_t)((op->block + page - 1) & ~(page - 1));
 	op->gpu.landing_bytes = bytes;
-	return TCPX_OK;
+	if (!config_bool(CONFIG_GPUDIRECT_COVER))
+		return TCPX_OK;
+	return mem_cuda_cover(op->device, (cuda_ptr)(uintptr_t)op->gpu.landing, bytes);
 }
 
 static void let_go(struct comms_gpu_op *op)

@@ -176,17 +176,16 @@ static void start(struct engine_comms *comms, struct comms_mem *mem)
 {
 	struct net_setup_opts opts = begin(comms, mem);
 	struct mem_region *region = mem->region;
-	uintptr_t base = (uintptr_t)region->base, end = base + region->length;
+	uintptr_t base = (uintptr_t)region->base;
+	uint64_t bytes = region->length;
 	int type = NCCLNET_PTR_HOST;
 
 	mem->state = MEM_STARTED;
-	if (region->kind->kind == TCPX_MEM_CUDA) { /* whole pages around it */
+	if (region->kind->kind == TCPX_MEM_CUDA) {
 		type = NCCLNET_PTR_CUDA;
-		base &= ~(uintptr_t)(NET_MR_PAGE - 1);
-		end = (end + NET_MR_PAGE - 1) & ~(uintptr_t)(NET_MR_PAGE - 1);
+		bytes = comms_cover(region, &base);
 	}
-	if (net_register_start(&opts, comms->out, (void *)base, end - base, type, &mem->op) !=
-	    TCPX_OK)
+	if (net_register_start(&opts, comms->out, (void *)base, bytes, type, &mem->op) != TCPX_OK)
 		failed(mem);
 }
 

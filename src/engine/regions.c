@@ -16,7 +16,16 @@
 tcpx_status engine_region_register(struct engine_session *session, void *addr, uint64_t length,
 				   const tcpx_region_opts *opts, tcpx_region *out_region)
 {
-	return mem_region_add(session->regions, addr, length, opts, &out_region->id);
+	tcpx_status status = mem_region_add(session->regions, addr, length, opts, &out_region->id);
+	struct mem_region *region = NULL;
+
+	if (status == TCPX_OK && session->plugin)
+		region = mem_region_get(session->regions, out_region->id);
+	if (region) {
+		comms_cover_check(session, region);
+		mem_region_put(region);
+	}
+	return status;
 }
 
 static bool request_uses(const struct engine_request *request, const struct mem_region *region)

@@ -25,6 +25,7 @@ struct mem_region {
 	_Atomic uint32_t refs; /* keeps the struct alive */
 	_Atomic int retired;
 	_Atomic uint32_t traits; /* enum mem_traits, as its mappings were when last looked at */
+	_Atomic uint32_t cover;	 /* enum mem_cover, of GPU memory where a plugin carries it */
 	struct mem_region *next_same_bucket;
 	uint32_t ids; /* registrations of it; the table's lock */
 };
@@ -35,6 +36,9 @@ enum mem_traits {
 	MEM_CAN_WRITE = 1u << 1,
 	MEM_MAY_VANISH = 1u << 2, /* it is a file's: only the kernel may copy it */
 };
+
+/* May a plugin have the whole pages around the memory? */
+enum mem_cover { MEM_COVER_UNASKED = 0, MEM_COVER_GIVEN, MEM_COVER_REFUSED };
 
 struct mem_regions;
 

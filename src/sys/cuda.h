@@ -96,6 +96,8 @@
 	X(ipc_open, "cuIpcOpenMemHandle_v2", 11000,                                                \
 	  (cuda_ptr * out, struct cuda_ipc_mem handle, unsigned flags))                            \
 	X(ipc_close, "cuIpcCloseMemHandle", 4010, (cuda_ptr ptr))                                  \
+	X(mem_export, "cuMemGetHandleForAddressRange", 11070,                                      \
+	  (void *out, cuda_ptr ptr, size_t bytes, int type, unsigned long long flags))             \
 	X(vmm_granularity, "cuMemGetAllocationGranularity", 10020,                                 \
 	  (size_t * out, const struct cuda_alloc_prop *prop, int flags))                           \
 	X(vmm_create, "cuMemCreate", 10020,                                                        \

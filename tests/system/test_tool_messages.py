@@ -263,6 +263,30 @@ def test_the_same_host_is_refused_with_reason_and_next_step(tool, plugin, gpus):
     assert "no channel of messages" in done.stderr
 
 
+def test_a_driver_that_exports_no_memory_is_named(tool, plugin, gpus):
+    """The plugin would go on with descriptor 0, so it gets no memory, and perf measures nothing."""
+    gpus["FAKECUDA_FAIL"] = "cuMemGetHandleForAddressRange:0:1"
+    done = tool("perf", "--loopback", "--transport", "gpudirect", "--plugin", plugin, "--mem",
+                "cuda:0", "--remote-mem", "cuda:1", "--unpack", "d2d", *ROW, env=gpus)
+    assert done.returncode == 1
+    assert "everything would go over tcp" in done.stderr
+    assert "cuMemGetHandleForAddressRange: CUDA_ERROR_INVALID_VALUE" in done.stderr
+    assert wrong_of(done) == []
+
+
+def test_memory_that_goes_over_tcp_is_named(tool, plugin, gpus):
+    """Buffers of 512 KiB begin inside a page of the stand-in, and here it exports none of those."""
+    gpus["FAKECUDA_COVER_STRICT"] = "1"
+    done = tool("perf", "--loopback", "--transport", "gpudirect", "--plugin", plugin, "--mem",
+                "cuda:0", "--remote-mem", "cuda:1", "--unpack", "d2d", "--size", "64K",
+                "--iters", "6", "--working-set", "512K", "--timeout", "100", env=gpus)
+    assert done.returncode == 0, done.stderr
+    assert wrong_of(done) == ["0"]
+    said = [line for line in done.stderr.splitlines() if "goes over tcp, not by the plugin" in line]
+    assert said and all("WARN the region of 524288 bytes" in line for line in said), done.stderr
+    assert "no channel of messages was used" in done.stdout
+
+
 def test_ends_that_cut_differently_agree_on_none(tool, plugin, env):
     serve = Serve(tool, "--transport", "plugin", "--plugin", plugin,
                   env=env | {"NCCL_DYNAMIC_CHUNK_SIZE": "262144"})

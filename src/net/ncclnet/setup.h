@@ -77,6 +77,10 @@ tcpx_status net_accept_start(const struct net_setup_opts *opts, struct net_liste
 /* Of a listener that nobody accepted on. */
 tcpx_status net_unlisten_start(const struct net_setup_opts *opts, struct net_listener *listener,
 			       struct net_setup **out_setup) TCPX_MUST_CHECK;
+/* Memory is registered in so many pieces. Piece i begins at i * NET_MR_PIECE and overlaps the next,
+ * so that a message lies in one; so many bytes of it. */
+unsigned net_mr_pieces(uint64_t bytes);
+uint64_t net_mr_piece(uint64_t bytes, unsigned i);
 /* Memory for the comm, which it must not outlive; data calls may go on beside it. ERR_INVALID: CUDA
  * memory not of whole pages; ERR_UNSUPPORTED: of a type that the device does not take. */
 tcpx_status net_register_start(const struct net_setup_opts *opts, struct net_comm *comm, void *base,

@@ -25,10 +25,15 @@ tcpx_status net_mr_drop(struct net_setup *setup, struct net_mr *mr)
 	return !status && first ? net_setup_refused(setup, first) : status;
 }
 
-/* Piece i begins at i * NET_MR_PIECE and overlaps the next, so that a message lies in one. */
-static uint64_t piece_bytes(const struct net_mr *mr, unsigned i)
+unsigned net_mr_pieces(uint64_t bytes)
 {
-	uint64_t left = mr->bytes - i * NET_MR_PIECE;
+	return bytes > NET_MR_OVERLAP ? (unsigned)((bytes - NET_MR_OVERLAP - 1) / NET_MR_PIECE + 1)
+				      : 1;
+}
+
+uint64_t net_mr_piece(uint64_t bytes, unsigned i)
+{
+	uint64_t left = bytes - i * NET_MR_PIECE;
 
 	return left < NET_MR_PIECE + NET_MR_OVERLAP ? left : NET_MR_PIECE + NET_MR_OVERLAP;
 }
@@ -66,7 +71,7 @@ static tcpx_status register_pieces(struct net_setup *setup, struct net_mr *mr, u
 		if (status)
 			return status;
 		rc = comm->calls->reg(comm->table, comm->comm, mr->base + i * NET_MR_PIECE,
-				      piece_bytes(mr, i), mr->type, &mr->pieces[i]);
+				      net_mr_piece(mr->bytes, i), mr->type, &mr->pieces[i]);
 		net_gpu_leave(setup, &scope);
 		if (rc)
 			return net_setup_refused(setup, rc);
@@ -118,8 +123,7 @@ static tcpx_status register_check(const struct net_comm *comm, const void *base,
 tcpx_status net_register_start(const struct net_setup_opts *opts, struct net_comm *comm, void *base,
 			       uint64_t bytes, int type, struct net_setup **out_setup)
 {
-	uint64_t pieces =
-		bytes > NET_MR_OVERLAP ? (bytes - NET_MR_OVERLAP - 1) / NET_MR_PIECE + 1 : 1;
+	unsigned pieces = net_mr_pieces(bytes);
 	struct net_setup *setup;
 	struct net_mr *mr;
 	tcpx_status status = net_opts_check(opts);
@@ -138,7 +142,7 @@ tcpx_status net_register_start(const struct net_setup_opts *opts, struct net_com
 	mr->base = base;
 	mr->bytes = bytes;
 	mr->type = type;
-	mr->npieces = (unsigned)pieces;
+	mr->npieces = pieces;
 	setup->mr = mr;
 	net_comm_use(comm);
 	status = net_setup_run(setup, out_setup);

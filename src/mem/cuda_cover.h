@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Asks the CUDA driver whether pages of GPU memory can be exported, as a plugin will ask it. */
+#ifndef MEM_CUDA_COVER_H
+#define MEM_CUDA_COVER_H
+
+#include "sys/cuda.h"
+
+/*
+ * Does the driver give out a dma-buf of [at, at + bytes), whole pages of a device's memory? The
+ * descriptor is closed at once. A driver that is too old to be asked (before CUDA 11.7): OK if the
+ * pages lie in one allocation. ERR_UNSUPPORTED: no; the last error names the pages, the driver's
+ * answer and the next step. The GPU's context is current. May be slow.
+ */
+tcpx_status mem_cuda_cover(const struct sys_cuda_gpu *gpu, cuda_ptr at, uint64_t bytes);
+
+#endif
