@@ -3,9 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "engine/comms.h"
 #include "sys/addr.h"
+#include "sys/iface.h"
 
 const struct engine_nic *comms_nic(const struct engine_comms *comms)
 {
@@ -45,12 +47,29 @@ static bool handle_addr(const uint8_t handle[NCCLNET_HANDLE_BYTES], struct socka
 	return sys_addr_port(out) != 0;
 }
 
+/* That of the interface with the NIC's name, while the plugin does not listen yet. */
+static bool nic_addr(const struct engine_comms *comms, struct sockaddr_storage *out)
+{
+	struct sockaddr_storage addrs[4];
+	tcpx_error kept = *error_last();
+	unsigned count = 0;
+	char exact[80];
+
+	snprintf(exact, sizeof(exact), "=%s", comms_nic_name(comms));
+	if (sys_iface_expand(exact, addrs, 4, &count) != TCPX_OK || !count) {
+		(void)error_raise(&kept); /* the caller is about to tell it */
+		return false;
+	}
+	*out = addrs[0];
+	return true;
+}
+
 void comms_where(const struct engine_comms *comms, enum comms_op op, char *out_text, size_t size)
 {
 	struct sockaddr_storage here, there;
 	char own[SYS_ADDR_TEXT], far[SYS_ADDR_TEXT];
 
-	bool ours = handle_addr(comms->own_handle, &here), theirs;
+	bool ours = handle_addr(comms->own_handle, &here) || nic_addr(comms, &here), theirs;
 
 	theirs = handle_addr(comms->handle, &there);
 	out_text[0] = '\0';

@@ -61,7 +61,8 @@ def test_what_is_missing_is_named(tool, a3, messages): # noqa: F811
     assert (first.returncode, second.returncode) == (1, 124)
     for gpu in (0, 3):
         assert re.search(rf"waiting: GPU {gpu} to rank 0 \(\S+\) GPU {gpu}: (up|not connected), "
-                         "0 of 2 channels$", second.stderr, re.M), second.stderr
+                         r"0 of 2 channels(: channel \d+, NIC eth\d: .*)?$",
+                         second.stderr, re.M), second.stderr
     assert re.search(r"rank 1 \(\S+\), stage 'channels': 0 of 4 channels are up after 1 s; GPU 0 "
                      r"to rank 0 \(\S+\) GPU 0: ", first.stderr), first.stderr
 

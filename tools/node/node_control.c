@@ -16,7 +16,7 @@
 #define LOOK_NS (200 * CLOCK_MS_NS) /* at Ctrl-C and at deadlines, when nothing comes */
 #define SAY_NS (3 * CLOCK_S_NS)	    /* who is missing */
 #define GRACE_NS (5 * CLOCK_S_NS)   /* rank 0's verdict comes before ours */
-#define LATE_NS (3 * CLOCK_S_NS)    /* for ranks that are still to hear of a failure */
+#define LATE_NS (6 * CLOCK_S_NS)    /* for ranks that are still to hear of a failure */
 
 /* MISFIT: a FAIL of ranks that were started with different things. */
 enum type { TYPE_AT = 1, TYPE_ALL, TYPE_FAIL, TYPE_MISFIT };
