@@ -21,7 +21,8 @@ KINDS = [
     (r"cuda_(ctx|stream|event|module|function)\b|CU(context|stream|event|module|function)\b",
      "pointer"),
     (r"\bint\b|unsigned|uint32|cuda_(result|device)\b|CUresult|CUdevice|"
-     r"CU\w*_(flags|attribute|enum|Type)|CU(memAllocation\w+|memAccess\w+|pointer\w+)", "4 bytes"),
+     r"CU\w*_(flags|attribute|enum|Type)|CU(mem(Allocation|Access|Range)\w+|pointer\w+)",
+     "4 bytes"),
 ]
 
 
