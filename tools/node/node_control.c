@@ -95,6 +95,17 @@ static const char *told(char *buf, size_t cap, const char *size_by, uint32_t siz
 	return buf;
 }
 
+/* Rank 0: a process repeats itself until it hears of the end, and is one all the same. */
+static void count_told(struct node_control *c, tcpx_peer peer)
+{
+	for (uint32_t i = 0; i < c->told && i < NODE_CONTROL_NAMED; i++)
+		if (c->told_peers[i].id == peer.id)
+			return;
+	if (c->told < NODE_CONTROL_NAMED)
+		c->told_peers[c->told] = peer;
+	c->told++;
+}
+
 /* Rank 0: ranks that have no place beside the others. They hear of it, too. */
 static bool misfits(struct node_control *c, tcpx_peer peer, const struct head *head)
 {
@@ -119,7 +130,7 @@ static bool misfits(struct node_control *c, tcpx_peer peer, const struct head *h
 		c->expected = head->size;
 	c->disagree |= !*c->failed;
 	failed(c, TCPX_ERR_INVALID, text);
-	c->told++;
+	count_told(c, peer);
 	spread(c);
 	(void)send_to(c, peer, TYPE_MISFIT, c->failed, strlen(c->failed));
 	return true;

@@ -33,6 +33,7 @@ struct node_control {
 	bool disagree;
 	uint32_t expected; /* ranks, by the largest number that one of them was told */
 	uint32_t told;	   /* ranks that have no place among the others */
+	tcpx_peer told_peers[NODE_CONTROL_NAMED]; /* the first of them */
 	tcpx_status why;
 };
 
