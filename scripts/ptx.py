@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the PTX of the kernels that builds without nvcc embed, or checks what is stored.
 
-Usage: scripts/ptx.py [--check] [--root DIR]
+Usage: scripts/ptx.py [--check] [--root DIR] [--no-nvcc]
 Each NAME.cu of the list KERNELS has a NAME.ptx in its folder: text for the oldest GPU that is
 supported, in the oldest version of the PTX language that has what the kernels use, so that old
 drivers take it.
@@ -113,8 +113,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--root", default=TOP)
+    parser.add_argument("--no-nvcc", action="store_true", help="as if there were none")
     options = parser.parse_args()
-    nvcc = find_nvcc()
+    nvcc = None if options.no_nvcc else find_nvcc()
     if options.check:
         rows = [(name, wrong_with(nvcc, options.root, name)) for name in KERNELS]
         for name, wrong in rows:

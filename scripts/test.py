@@ -51,7 +51,9 @@ BUILDS = {
 # form of the conformance suite both sanitizers take a part (tests/conform/meson.build), and of
 # torture nothing, which release runs.
 WITHOUT = {"asan": ["soak"], "tsan": ["soak", "sim", "one-thread", "torture"], "clang": ["soak"]}
-SHORT_WITHOUT = {"asan": ["conform-most", "torture"], "tsan": ["conform-more"]}
+# The NIXL plugin is driven over each transport in release, and over one of them in each sanitizer.
+SHORT_WITHOUT = {"asan": ["conform-most", "torture", "nixl-tcp", "nixl-one_copy", "sim-random"],
+                 "tsan": ["conform-more", "nixl-local", "nixl-one_copy"]}
 # The tool of that build, without nvcc and with AddressSanitizer, in the system tests of GPU memory.
 NOCUDA, NOCUDA_TESTS = "asan", ["test_tool_gpu.py", "test_tool_messages.py"]
 SHORT = ["release", "minimal", "asan", "nocuda", "tsan", "system"]
@@ -253,7 +255,7 @@ def run_nocuda(long):
 # install packages, or take about half of the time. The others run meanwhile in one of their own,
 # so that ports and abstract addresses do not meet.
 OUTER = ["test_nixl*", "test_doors*", "test_compat*", "test_tool_gpu*", "test_tool_perf*",
-         "test_faults*"]
+         "test_tool_trust*", "test_faults*"]
 INNER = ["unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
 
 
