@@ -52,8 +52,8 @@ BUILDS = {
 # torture nothing, which release runs.
 WITHOUT = {"asan": ["soak"], "tsan": ["soak", "sim", "one-thread", "torture"], "clang": ["soak"]}
 # The NIXL plugin is driven over each transport in release, and over one of them in each sanitizer.
-SHORT_WITHOUT = {"asan": ["conform-most", "torture", "nixl-tcp", "nixl-one_copy", "sim-random"],
-                 "tsan": ["conform-more", "nixl-local", "nixl-one_copy"]}
+SHORT_WITHOUT = {"asan": ["conform-most", "torture", "nixl-local", "nixl-one_copy", "sim-random"],
+                 "tsan": ["conform-more", "nixl-tcp", "nixl-one_copy"]}
 # The tool of that build, without nvcc and with AddressSanitizer, in the system tests of GPU memory.
 NOCUDA, NOCUDA_TESTS = "asan", ["test_tool_gpu.py", "test_tool_messages.py"]
 SHORT = ["release", "minimal", "asan", "nocuda", "tsan", "system"]

@@ -274,6 +274,7 @@ def test_dropped_and_loaded_again(nixl, agents):
         with pytest.raises(RuntimeError, match="nixlNotFoundError"):
             near("notify", "far", "x")
         near("know", far("metadata"))
+        move(near, far, "WRITE", at, MIB)  # over the new link, so the far end has left the old one
         far("notify", "near", "still here")
         assert near("notes", 1) == {"far": ["still here"]}
 
