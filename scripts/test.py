@@ -255,7 +255,7 @@ def run_nocuda(long):
 # install packages, or take about half of the time. The others run meanwhile in one of their own,
 # so that ports and abstract addresses do not meet.
 OUTER = ["test_nixl*", "test_doors*", "test_compat*", "test_tool_gpu*", "test_tool_perf*",
-         "test_tool_trust*", "test_faults*"]
+         "test_tool_trust*", "test_tool_diag*", "test_faults*"]
 INNER = ["unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
 
 

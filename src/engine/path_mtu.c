@@ -146,8 +146,9 @@ static bool is_hole(struct engine_peer *peer, const struct engine_chan *chan,
 		return young && info->timeouts >= TIMEOUTS && stalled_ns >= HOLE_NS &&
 		       hole->stalled_ns - hole->began_ns < HOLE_NS;
 	/* After a cut of the network the control link may be answered long before TCP sends the
-	 * lost packet again: only what was sent after that counts. */
-	if (!hole->timeouts && control_answered(peer, hole->stalled_ns, now_ns))
+	 * lost packet again: only what was sent after that counts. The stall began after the beat
+	 * before it was seen, so an answer of the first second may have come before the cut. */
+	if (!hole->timeouts && control_answered(peer, hole->stalled_ns + CLOCK_S_NS, now_ns))
 		hole->timeouts = info->timeouts + 1;
 	if (!hole->timeouts || info->timeouts < TIMEOUTS || info->last_send_ms < 300)
 		return false;
