@@ -28,7 +28,7 @@ SANITIZER_ENV = {
                     os.path.join(TOP, "tests/support/tsan.supp"),
 }
 # Source lines in reports, no more: full debug information takes most of the compile time.
-# And as on a machine without nvcc, which release shows only where there is none.
+# And without nvcc: release tests that only on a machine that has no nvcc.
 DEBUG = ["-Doptimization=1", "-Ddebug=false", "-Dc_args=-g1", "-Dcuda=disabled"]
 MINIMAL = ["-Dcrypto=disabled", "-Dcuda=disabled", "-Djson=disabled", "-Dunit_tests=disabled",
            "-Dnixl=disabled", "-Dc_args=-DTCPX_OLD_GLIBC", "-Doptimization=1"]

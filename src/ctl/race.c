@@ -112,7 +112,7 @@ static tcpx_status agree(void *arg, const struct wire_hello *answer)
 	return TCPX_OK;
 }
 
-/* The next way that can be dialled; false: there is none. */
+/* Dials the next way that can be dialled; false when no way is left. */
 static bool begin_next(struct ctl_race *race)
 {
 	while (race->next < race->opts.count) {
