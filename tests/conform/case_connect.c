@@ -90,19 +90,20 @@ static void case_info_old_incarnation(struct env *env)
 {
 	uint8_t old[TCPX_INFO_MAX_BYTES];
 	size_t old_len;
-	struct env_tune tune = {0};
+	struct env_tune tune = {.keeps_port = true};
 	tcpx_status status;
 	tcpx_peer peer;
+	uint16_t port;
 
-	env_far(env, NULL);
+	env_far(env, &tune);
 	near_only(env);
 	old_len = env->info_len;
 	memcpy(old, env->info, old_len);
 	OK(far_simple(env, FAR_CLOSE, 0, 0, 0, 0, 0));
 	EXPECT(connect_info(env, old, old_len, &peer), TCPX_ERR_REFUSED);
-	tune.port = env->far_port;
+	port = env->far_port;
 	far_open(env, &tune);
-	CHECK_EQ(env->far_port, tune.port);
+	CHECK_EQ(env->far_port, port);
 	status = connect_info(env, old, old_len, &peer);
 	CHECK_MSG(status == TCPX_ERR_PEER_RESTARTED || status == TCPX_ERR_AUTH, "%s",
 		  tcpx_status_name(status));

@@ -188,6 +188,7 @@ struct far_side {
 	tcpx_request request[FAR_REQUESTS];
 	struct far_note note[FAR_NOTES];
 	uint32_t notes;
+	int kept; /* the socket of env_tune.keeps_port; 0: none */
 };
 
 /* Commands from fd until the near process goes. */
@@ -213,7 +214,8 @@ void env_open(struct env *env);
 /* Changes of the near and the far options before env_open. */
 struct env_tune {
 	uint64_t notify_budget, memory_budget, flags;
-	uint32_t channels, chunk_bytes, silent_ms, stopped_ms, port;
+	uint32_t channels, chunk_bytes, silent_ms, stopped_ms;
+	bool keeps_port; /* far: what it listens at is its own for good, also while closed */
 };
 void env_open_tuned(struct env *env, const struct env_tune *near, const struct env_tune *far);
 /* Starts the far side with its session, does not connect. */

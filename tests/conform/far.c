@@ -1,12 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the far side does for each command. */
+#include <sys/socket.h>
+
 #include "conform.h"
 #include "list_plan.h"
+#include "sys/addr.h"
+#include "sys/sock.h"
+
+/* Another process may be given the port of a session that is closed. A bound socket that does not
+ * listen prevents that, and lets the session listen there. */
+static uint16_t kept_port(struct far_side *side)
+{
+	struct sockaddr_storage local;
+
+	if (!side->kept) {
+		CHECK(sys_addr_parse(conform_far(), 0, &local) == TCPX_OK);
+		CHECK(sys_sock_open(local.ss_family, &side->kept) == TCPX_OK);
+		CHECK(sys_sock_reuse(side->kept) == 0);
+		CHECK(bind(side->kept, (struct sockaddr *)&local, sys_addr_len(&local)) == 0);
+	}
+	CHECK(sys_sock_local(side->kept, &local) == TCPX_OK);
+	return sys_addr_port(&local);
+}
 
 static void far_do_open(struct far_side *side, const struct far_cmd *cmd, struct far_reply *reply)
 {
 	const struct env_tune *tune = (const void *)cmd->data;
-	TCPX_OPTS(tcpx_listen_opts, listen, .port = tune->port);
+	TCPX_OPTS(tcpx_listen_opts, listen, .port = tune->keeps_port ? kept_port(side) : 0);
 	tcpx_session_opts opts;
 	uint16_t port = 0;
 	size_t len = 0;
@@ -37,10 +57,12 @@ static void far_do_close_session(struct far_side *side)
 
 static void far_do_close(struct far_side *side)
 {
+	int kept = side->kept;
+
 	far_do_close_session(side);
 	for (int i = 0; i < FAR_BUFS; i++)
 		buf_free(&side->buf[i]);
-	memset(side, 0, sizeof(*side));
+	*side = (struct far_side){.kept = kept};
 }
 
 static tcpx_status far_do_register(struct far_side *side, const struct far_cmd *cmd,

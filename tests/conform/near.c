@@ -281,6 +281,8 @@ void env_close(struct env *env)
 	if (env->side) {
 		if (env->side->session)
 			far_simple(env, FAR_CLOSE, 0, 0, 0, 0, 0);
+		if (env->side->kept)
+			close(env->side->kept);
 		free(env->side);
 		env->side = NULL;
 		CHECK_EQ(filter_check_breaches(), 0);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """scripts/compat: the predecessor's commands, logs, lines and settings."""
+import contextlib
 import os
 import pathlib
 import re
@@ -170,9 +171,10 @@ def test_a_port_that_is_taken(old):
 
 
 def names_below(pid):
-    """Of the programs that a process has started."""
-    children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pathlib.Path(f"/proc/{child}/comm").read_text() for child in children]
+    """Of the programs that a process has started. Any of them may end meanwhile."""
+    for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            yield pathlib.Path(f"/proc/{child}/comm").read_text()
 
 
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="no setpriv")
