@@ -233,19 +233,28 @@ static void look_for_gone(struct node_control *c)
 	}
 }
 
-/* What is there now. */
-static void drain(struct node_control *c)
+static void take_all(struct node_control *c)
 {
 	tcpx_notification n;
-	tcpx_event event;
 
 	while (tcpx_notify_take(c->session, 0, &n) == TCPX_OK) {
 		take(c, &n);
 		tcpx_notification_release(c->session, &n);
 	}
-	while (tcpx_session_event(c->session, &event) == TCPX_OK)
-		if (event.type == TCPX_EVENT_PEER_DOWN)
-			note_gone(c, event.peer);
+}
+
+/* What is there now. */
+static void drain(struct node_control *c)
+{
+	tcpx_event event;
+
+	take_all(c);
+	while (tcpx_session_event(c->session, &event) == TCPX_OK) {
+		if (event.type != TCPX_EVENT_PEER_DOWN)
+			continue;
+		take_all(c); /* its last words came before it went, and maybe after the first look */
+		note_gone(c, event.peer);
+	}
 	(void)tcpx_session_dispatch(c->session, 0);
 }
 
