@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A Python environment with one released NIXL, made once. Usage: scripts/nixl-venv.sh FOLDER [SPEC]
 # SPEC: nixl-cu12==1.5.1 by default. Prints the environment's python. Exit 3: it cannot be had here,
-# and stderr says why in one line.
+# and stderr says why in one line. Several that ask for one folder at a time wait for the first.
 set -eu
 folder=$1
 spec=${2:-nixl-cu12==1.5.1}
@@ -14,6 +14,8 @@ no()
 	exit 3
 }
 
+exec 9>"$folder.lock"
+flock 9
 if [ -f "$folder/.done" ] && [ "$(cat "$folder/.done")" = "$spec" ]; then
 	echo "$python"
 	exit 0
