@@ -252,7 +252,7 @@ static void drain(struct node_control *c)
 	while (tcpx_session_event(c->session, &event) == TCPX_OK) {
 		if (event.type != TCPX_EVENT_PEER_DOWN)
 			continue;
-		take_all(c); /* its last words came before it went, and maybe after the first look */
+		take_all(c); /* its last words, which came before it went */
 		note_gone(c, event.peer);
 	}
 	(void)tcpx_session_dispatch(c->session, 0);
