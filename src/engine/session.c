@@ -218,7 +218,7 @@ tcpx_status engine_session_open(const tcpx_session_opts *opts, struct engine_ses
 	if (status == TCPX_OK)
 		status = sys_random(session->secret, sizeof(session->secret));
 	if (status == TCPX_OK)
-		status = mem_regions_create(session->secret, &session->regions);
+		status = mem_regions_create(&session->regions);
 	if (status == TCPX_OK) {
 		session->eventfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (session->eventfd < 0)

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/siphash.h"
 #include "mem/staging.h"
+#include "sys/crypto.h"
 #include "sys/futex.h"
 
 #define SLOT_BITS 22 /* index bits of an id; the generation has the next 41, bit 63 stays clear */
@@ -29,7 +30,7 @@ struct slot {
 
 struct mem_regions {
 	pthread_rwlock_t lock; /* guards all below but the regions' atomics */
-	uint8_t secret[32];
+	uint8_t secret[32];    /* keys the region keys; nobody else has it */
 	uint64_t salt;
 	uint32_t count, used, free_head; /* slots: live, ever used, head of the free list */
 	uint32_t nbuckets;
@@ -41,10 +42,11 @@ struct mem_regions {
 
 static _Atomic uint64_t serials; /* regions of this process so far */
 
-tcpx_status mem_regions_create(const uint8_t secret[32], struct mem_regions **out_regions)
+tcpx_status mem_regions_create(struct mem_regions **out_regions)
 {
 	struct mem_regions *regions = calloc(1, sizeof(*regions));
 	pthread_rwlockattr_t attr;
+	tcpx_status status;
 
 	if (regions)
 		regions->buckets = calloc(BUCKETS_MIN, sizeof(*regions->buckets));
@@ -52,9 +54,14 @@ tcpx_status mem_regions_create(const uint8_t secret[32], struct mem_regions **ou
 		free(regions);
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "region table");
 	}
+	status = sys_random(regions->secret, sizeof(regions->secret));
+	if (status != TCPX_OK) {
+		free(regions->buckets);
+		free(regions);
+		return status;
+	}
 	regions->nbuckets = BUCKETS_MIN;
 	regions->free_head = NO_SLOT;
-	memcpy(regions->secret, secret, sizeof(regions->secret));
 	pthread_rwlockattr_init(&attr);
 #ifdef __GLIBC__ /* a stream of accesses must not starve a deregistration */
 	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
@@ -135,6 +142,7 @@ static uint64_t key_make(const struct mem_regions *regions, const struct mem_reg
 
 	memcpy(text.secret, regions->secret + 16, sizeof(text.secret));
 	key = siphash(regions->secret, &text, sizeof(text));
+	explicit_bzero(text.secret, sizeof(text.secret));
 	return key ? key : 1;
 }
 

@@ -42,9 +42,11 @@ enum mem_cover { MEM_COVER_UNASKED = 0, MEM_COVER_GIVEN, MEM_COVER_REFUSED };
 
 struct mem_regions;
 
-/* secret: 32 bytes, the session's; keys are SipHash(secret; address, length, device, rights, salt),
- * salt = generation, 0 for STABLE. */
-tcpx_status mem_regions_create(const uint8_t secret[32], struct mem_regions **out_regions);
+/* Keys are SipHash(secret; address, length, device, rights, salt), salt = generation, 0 for STABLE.
+ * The secret is made here and never leaves the table: the session's own secret is in its connection
+ * info, so a key that is made of it could be computed by every peer. ERR_NO_MEMORY, ERR_SYSTEM (no
+ * random bytes). */
+tcpx_status mem_regions_create(struct mem_regions **out_regions);
 /* Regions that others still hold live on until their last mem_region_put. */
 void mem_regions_destroy(struct mem_regions *regions);
 
