@@ -33,6 +33,7 @@ static void dial_run(void *arg)
 	}
 	peer->in_view = false; /* its handle is not given out */
 	peer->same_as = other->slot_id;
+	peer_put(other);
 	peer_die(peer, TCPX_ERR_EXISTS, 0, "linked already");
 }
 
@@ -317,8 +318,11 @@ static struct engine_peer *peer_of_info(struct engine_session *session,
 		return NULL; /* a session may be its own peer */
 	peer = peer_by_uuid(session, info->uuid, NULL);
 	id = peer ? peer->slot_id : again_find(session, info->uuid);
-	peer = id ? again_use(session, id, true) : NULL; /* it may go any moment */
-	if (peer && nonblocking && !peer_show(peer)) {	 /* as it just did */
+	if (peer)
+		peer_put(peer);
+	peer = id ? again_use(session, id, true) : NULL; /* it may end at any moment */
+	/* Its handle may lead to the link of another session by now, or it just ended. */
+	if (peer && (!peer_is(peer, info->uuid) || (nonblocking && !peer_show(peer)))) {
 		peer_put(peer);
 		peer = NULL;
 	}
@@ -399,6 +403,12 @@ tcpx_status engine_connect(struct engine_session *session, const struct wire_inf
 
 		forget = (struct forget_call){.peer = peer};
 		runtime_call(forget_run, &forget);
+		if (other && !peer_is(other, peer->uuid)) {
+			error_set(TCPX_ERR_STALE, 0, "peer '%s' ended meanwhile", other->name);
+			error_next("connect again");
+			peer_put(other);
+			other = NULL;
+		}
 		if (other)
 			again_pass(peer, other);
 		status = other ? connect_again(other, call.deadline_ns, call.nonblocking, out_peer)

@@ -440,11 +440,13 @@ void peer_dial_cancel(struct engine_peer *peer);
 void peer_dial_channels(struct engine_peer *peer);
 void peer_dial_channel(struct engine_peer *peer, uint32_t channel);
 void peer_dial_control(struct engine_peer *peer);
-/* A live peer of that uuid; any thread, peer_linked with session.lock held. */
+/* peer_find.c, any thread: a live peer of that uuid, with a reference; peer_linked: without one, so
+ * session.lock is held as long as the peer is used: its slot may be another one's next. */
 struct engine_peer *peer_by_uuid(struct engine_session *session, const uint8_t *uuid,
 				 const struct engine_peer *except);
 struct engine_peer *peer_linked(struct engine_session *session, const uint8_t *uuid,
 				const struct engine_peer *except);
+bool peer_is(struct engine_peer *peer, const uint8_t *uuid); /* the link of that session */
 extern const struct ctl_accept_ops peer_accept_ops;
 void peer_fill_hello(struct engine_session *session, struct wire_hello *hello);
 void peer_forget(struct engine_peer *peer);

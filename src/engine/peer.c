@@ -284,31 +284,6 @@ void peer_forget(struct engine_peer *peer)
 	peer_put(peer);
 }
 
-struct engine_peer *peer_linked(struct engine_session *session, const uint8_t *uuid,
-				const struct engine_peer *except)
-{
-	struct list_node *pos;
-
-	LIST_FOREACH(pos, &session->peer_list) {
-		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
-
-		if (peer != except && !peer->died && !memcmp(peer->uuid, uuid, WIRE_UUID_BYTES))
-			return peer;
-	}
-	return NULL;
-}
-
-struct engine_peer *peer_by_uuid(struct engine_session *session, const uint8_t *uuid,
-				 const struct engine_peer *except)
-{
-	struct engine_peer *found;
-
-	pthread_mutex_lock(&session->lock);
-	found = peer_linked(session, uuid, except);
-	pthread_mutex_unlock(&session->lock);
-	return found;
-}
-
 void peer_check_up(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->session;

@@ -112,14 +112,17 @@ static bool same(const uint8_t *a, const uint8_t *b)
 static bool ours_wins(struct engine_session *session, const struct wire_hello *dial)
 {
 	struct engine_peer *peer;
+	bool wins;
 
 	if (same(dial->uuid, session->uuid))
 		return false; /* a session may be its own peer */
 	peer = peer_by_uuid(session, dial->uuid, NULL);
-	if (!peer || peer->core_ready)
-		return peer != NULL;
-	return peer->dialler && !peer->awaiting &&
-	       memcmp(session->uuid, dial->uuid, WIRE_UUID_BYTES) < 0;
+	if (!peer)
+		return false;
+	wins = peer->core_ready || (peer->dialler && !peer->awaiting &&
+				    memcmp(session->uuid, dial->uuid, WIRE_UUID_BYTES) < 0);
+	peer_put(peer);
+	return wins;
 }
 
 static void accept_answer(void *arg, const struct wire_hello *dial, struct wire_hello *answer)
@@ -176,16 +179,9 @@ static bool wins_late(struct engine_peer *ours, const struct ctl_conn *conn)
 	return true;
 }
 
-/* What we have of this uuid: the new connection is of no use (false), or takes the place of our own
- * dial, whose handle and requests live on (*out_adopt), or of an older one of the peer. */
-static bool settle_dials(struct engine_session *session, const struct ctl_conn *conn,
-			 struct engine_peer **out_adopt)
+static bool settle_dial(struct engine_peer *old, const struct ctl_conn *conn,
+			struct engine_peer **out_adopt)
 {
-	struct engine_peer *old = peer_by_uuid(session, conn->remote.uuid, NULL);
-
-	*out_adopt = NULL;
-	if (!old || same(conn->remote.uuid, session->uuid))
-		return true;
 	if (old->counted_up) { /* ours was quicker after all */
 		close(conn->fd);
 		return false;
@@ -202,6 +198,23 @@ static bool settle_dials(struct engine_session *session, const struct ctl_conn *
 	old->ctl = NULL;
 	*out_adopt = old;
 	return true;
+}
+
+/* What we have of this uuid: the new connection is of no use (false), or takes the place of our own
+ * dial, whose handle and requests live on (*out_adopt), or of an older one of the peer. The adopted
+ * one comes without a reference: while it lives, only this thread takes it off the list. */
+static bool settle_dials(struct engine_session *session, const struct ctl_conn *conn,
+			 struct engine_peer **out_adopt)
+{
+	struct engine_peer *old = peer_by_uuid(session, conn->remote.uuid, NULL);
+	bool of_use = true;
+
+	*out_adopt = NULL;
+	if (old && !same(conn->remote.uuid, session->uuid))
+		of_use = settle_dial(old, conn, out_adopt);
+	if (old)
+		peer_put(old);
+	return of_use;
 }
 
 /* Peers of that name that are another session: it was restarted. Of those that nobody here knows

@@ -240,7 +240,10 @@ static tcpx_status not_linked(void *arg, const struct wire_hello *answer)
 	if (!memcmp(answer->uuid, peer->session->uuid, sizeof(answer->uuid)))
 		return TCPX_OK; /* a session may be its own peer */
 	other = peer_by_uuid(peer->session, answer->uuid, peer);
-	return other ? TCPX_ERR_EXISTS : TCPX_OK;
+	if (!other)
+		return TCPX_OK;
+	peer_put(other);
+	return TCPX_ERR_EXISTS;
 }
 
 static void control_missed(void *arg, unsigned at, tcpx_status status, int err)
@@ -319,6 +322,7 @@ static void exists(struct engine_peer *peer, const struct ctl_conn *conn)
 	other = peer_by_uuid(session, peer->uuid, peer);
 	if (other) {
 		peer->same_as = other->slot_id;
+		peer_put(other);
 		peer_die(peer, TCPX_ERR_EXISTS, 0, "linked already");
 		return;
 	}
