@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "ctl/conn.h"
+#include "sys/fd.h"
 #include "sys/sock.h"
 #include "wire/frame_codec.h"
 
@@ -295,7 +296,7 @@ void ctl_link_close(struct ctl_link *link)
 	link->closed = 1;
 	sys_watch_del(link->loop, &link->watch);
 	sys_timer_del(link->loop, &link->failed_timer);
-	close(link->watch.fd);
+	sys_fd_close(link->watch.fd);
 	if (!link->busy)
 		release(link);
 }

@@ -12,6 +12,7 @@
 #include "ctl/handshake.h"
 #include "sys/addr.h"
 #include "sys/crypto.h"
+#include "sys/fd.h"
 #include "sys/sock.h"
 
 enum state { CONNECTING, SEND_DIAL, READ_ANSWER, SEND_PROOF };
@@ -50,7 +51,7 @@ static void fail(struct ctl_dial *dial, tcpx_status status, int err, const char 
 	error_set(status, err, "%s: %s", sys_addr_text(&dial->remote, text), why);
 	LOG_DEBUG("dial: %s: %s", text, why);
 	destroy(dial);
-	close(fd);
+	sys_fd_close(fd);
 	done(arg, status, err, status == TCPX_ERR_EXISTS ? &refused : NULL);
 }
 
@@ -237,7 +238,7 @@ static tcpx_status try_port(struct ctl_dial *dial, const struct ctl_dial_opts *o
 	status = bind_local(fd, opts, port);
 	if (status != TCPX_OK) {
 		*out_taken = port && error_last()->system_errno == EADDRINUSE;
-		close(fd);
+		sys_fd_close(fd);
 		return status;
 	}
 	dial->connect_err = 0;
@@ -247,7 +248,7 @@ static tcpx_status try_port(struct ctl_dial *dial, const struct ctl_dial_opts *o
 			errno == EINVAL ? ENETUNREACH : errno; /* from a loopback address */
 	if (port && dial->connect_err == EADDRNOTAVAIL) {
 		*out_taken = true;
-		close(fd);
+		sys_fd_close(fd);
 		return TCPX_ERR_ADDRESS;
 	}
 	dial->watch.fd = fd;
@@ -314,7 +315,7 @@ static tcpx_status begin(struct ctl_dial *dial, const struct ctl_dial_opts *opts
 	if (status == TCPX_OK)
 		status = sys_watch_add(dial->loop, &dial->watch);
 	if (status != TCPX_OK && dial->watch.fd >= 0)
-		close(dial->watch.fd);
+		sys_fd_close(dial->watch.fd);
 	return status;
 }
 
@@ -352,5 +353,5 @@ void ctl_dial_cancel(struct ctl_dial *dial)
 	int fd = dial->watch.fd;
 
 	destroy(dial);
-	close(fd);
+	sys_fd_close(fd);
 }

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "ctl/conn.h"
 #include "sys/crypto.h"
+#include "sys/fd.h"
 #include "sys/sock.h"
 
 #define FILE_MAX 4096
@@ -183,7 +184,7 @@ tcpx_status ctl_keys_load(const char *path, struct ctl_keys *out_keys)
 	status = check_owner(fd, path);
 	if (status == TCPX_OK)
 		status = parse_file(fd, path, &keys, &ends_line);
-	close(fd);
+	sys_fd_close(fd);
 	if (status == TCPX_OK && !keys.count) {
 		error_set(TCPX_ERR_AUTH, 0, "key file %.100s holds no key", path);
 		status = error_next("make a key with 'tcpx key new FILE'");
@@ -253,7 +254,7 @@ static tcpx_status append_key(const char *path)
 			LOG_WARN("key file %s may end in half a line", path);
 	}
 	explicit_bzero(&keys, sizeof(keys));
-	close(fd);
+	sys_fd_close(fd);
 	return status;
 }
 
@@ -268,7 +269,7 @@ tcpx_status ctl_keys_create(const char *path, int append)
 	if (status != TCPX_OK)
 		return status;
 	status = write_key(fd, path, 1);
-	close(fd);
+	sys_fd_close(fd);
 	if (status != TCPX_OK)
 		unlink(path);
 	return status;

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "sys/addr.h"
+#include "sys/fd.h"
 #include "sys/sock.h"
 
 #define BACKLOG 4096
@@ -107,7 +108,7 @@ static void on_retry(struct sys_timer *timer, int64_t now_ns)
 
 	(void)now_ns;
 	if (listener->reserve < 0)
-		listener->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		listener->reserve = SYS_FD_OPEN(open("/dev/null", O_RDONLY | O_CLOEXEC));
 	sys_watch_set(listener->loop, &listener->watch, EPOLLIN);
 }
 
@@ -120,15 +121,16 @@ static void shed(struct ctl_listener *listener)
 	if (log_allow(&listener->resource_log, 2))
 		LOG_WARN("out of file descriptors: refusing connections; raise 'ulimit -n'");
 	if (listener->reserve >= 0) {
-		close(listener->reserve);
-		fd = accept4(listener->watch.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		sys_fd_close(listener->reserve);
+		fd = SYS_FD_OPEN(
+			accept4(listener->watch.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
 		if (fd >= 0) {
 			atomic_fetch_add_explicit(&listener->counters->preauth_rejects, 1,
 						  memory_order_relaxed);
 			sys_sock_reset_on_close(fd);
-			close(fd);
+			sys_fd_close(fd);
 		}
-		listener->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		listener->reserve = SYS_FD_OPEN(open("/dev/null", O_RDONLY | O_CLOEXEC));
 	}
 	if (listener->reserve < 0)
 		pause_accept(listener);
@@ -176,8 +178,8 @@ static void on_connection(struct sys_watch *watch, uint32_t events)
 
 		if (!ctl_listener_room(listener))
 			break;
-		fd = accept4(watch->fd, (struct sockaddr *)&addr, &len,
-			     SOCK_CLOEXEC | SOCK_NONBLOCK);
+		fd = SYS_FD_OPEN(accept4(watch->fd, (struct sockaddr *)&addr, &len,
+					 SOCK_CLOEXEC | SOCK_NONBLOCK));
 		if (fd >= 0)
 			ctl_listener_take(listener, fd, &addr);
 		else if (!accept_failed(listener, errno))
@@ -217,12 +219,12 @@ tcpx_status ctl_listener_open(struct sys_loop *loop, const struct sockaddr_stora
 		.preauth_ns = PREAUTH_NS,
 	};
 	list_init(&listener->strangers);
-	listener->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	listener->reserve = SYS_FD_OPEN(open("/dev/null", O_RDONLY | O_CLOEXEC));
 	status = sys_watch_add(loop, &listener->watch);
 	if (status != TCPX_OK) {
-		close(fd);
+		sys_fd_close(fd);
 		if (listener->reserve >= 0)
-			close(listener->reserve);
+			sys_fd_close(listener->reserve);
 		free(listener);
 		return status;
 	}
@@ -242,9 +244,9 @@ void ctl_listener_close(struct ctl_listener *listener)
 	sys_timer_del(listener->loop, &listener->retry);
 	LIST_FOREACH_SAFE(pos, tmp, &listener->strangers)
 		ctl_stranger_drop(LIST_ENTRY(pos, struct ctl_stranger, node), 1);
-	close(listener->watch.fd);
+	sys_fd_close(listener->watch.fd);
 	if (listener->reserve >= 0)
-		close(listener->reserve);
+		sys_fd_close(listener->reserve);
 	if (!listener->busy)
 		free(listener);
 }

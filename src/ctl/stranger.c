@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "ctl/listener.h"
 #include "sys/addr.h"
+#include "sys/fd.h"
 #include "sys/sock.h"
 
 #define LINGER_NS CLOCK_S_NS /* for a refusal to be read */
@@ -48,7 +49,7 @@ void ctl_stranger_drop(struct ctl_stranger *s, int reset)
 	forget(s);
 	if (reset)
 		sys_sock_reset_on_close(fd);
-	close(fd);
+	sys_fd_close(fd);
 	destroy(s);
 }
 
@@ -260,6 +261,6 @@ void ctl_stranger_admit(struct ctl_listener *listener, int fd, const struct sock
 fail:
 	count(&listener->counters->preauth_rejects);
 	sys_sock_reset_on_close(fd);
-	close(fd);
+	sys_fd_close(fd);
 	free(s);
 }

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "engine/lead.h"
+#include "sys/fd.h"
 
 #define LEAD_LANES 8
 
@@ -37,7 +38,7 @@ static struct engine_lead *lead_take(struct engine_session *session)
 	lead = calloc(1, sizeof(*lead));
 	if (!lead)
 		return NULL;
-	lead->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	lead->fd = SYS_FD_OPEN(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (lead->fd >= 0)
 		return lead;
 	free(lead);
@@ -78,7 +79,7 @@ void leads_free(struct engine_session *session)
 		struct engine_lead *lead = session->leads;
 
 		session->leads = lead->next;
-		close(lead->fd);
+		sys_fd_close(lead->fd);
 		free(lead);
 	}
 }

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -22,6 +21,7 @@
 #include "engine/share.h"
 #include "engine/stage.h"
 #include "sys/cpu.h"
+#include "sys/fd.h"
 #include "sys/futex.h"
 
 #define CONNECT_LIMIT_NS (10 * CLOCK_S_NS)
@@ -135,7 +135,7 @@ static void session_remember(struct engine_session *session, const struct core_l
 void peer_rival_close(struct engine_peer *peer)
 {
 	if (peer->rival >= 0)
-		close(peer->rival);
+		sys_fd_close(peer->rival);
 	peer->rival = -1;
 }
 

@@ -13,6 +13,7 @@
 #include "engine/share.h"
 #include "sys/addr.h"
 #include "sys/crypto.h"
+#include "sys/fd.h"
 #include "sys/sock.h"
 
 #define ACCEPT_NS (10 * CLOCK_S_NS)
@@ -183,7 +184,7 @@ static bool settle_dial(struct engine_peer *old, const struct ctl_conn *conn,
 			struct engine_peer **out_adopt)
 {
 	if (old->counted_up) { /* ours was quicker after all */
-		close(conn->fd);
+		sys_fd_close(conn->fd);
 		return false;
 	}
 	if (old->dialler && old->core_ready && wins_late(old, conn))
@@ -259,7 +260,7 @@ static void ready_control(struct engine_session *session, const struct ctl_conn 
 	} else {
 		peer = peer_create(session);
 		if (!peer) {
-			close(conn->fd);
+			sys_fd_close(conn->fd);
 			return;
 		}
 		memcpy(peer->uuid, conn->remote.uuid, sizeof(peer->uuid)); /* look-ups find it */
@@ -287,7 +288,7 @@ static void accept_ready(void *arg, const struct ctl_conn *conn)
 	}
 	peer = peer_by_link(session, conn->remote.key_id);
 	if (!peer) {
-		close(conn->fd);
+		sys_fd_close(conn->fd);
 		return;
 	}
 	if (conn->remote.role == WIRE_ROLE_CONTROL) {
@@ -296,7 +297,7 @@ static void accept_ready(void *arg, const struct ctl_conn *conn)
 	}
 	sys_sock_congestion_fit(conn->fd, config_text(CONFIG_CONGESTION));
 	if (net_tcp_wrap(conn->fd, &net) != TCPX_OK) {
-		close(conn->fd);
+		sys_fd_close(conn->fd);
 		return;
 	}
 	if (peer_attach(peer, conn->remote.channel, conn->remote.epoch, net) != TCPX_OK)
@@ -403,7 +404,7 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	/* A core that is there already was made by a dial of ours that gave way. */
 	if (!answer->channels || channels > CORE_CHANNELS_MAX - 1 ||
 	    (peer->core_ready && channels != peer->nbulk)) {
-		close(conn->fd);
+		sys_fd_close(conn->fd);
 		return error_set(TCPX_ERR_PROTOCOL, 0, "%llu channels agreed",
 				 (unsigned long long)channels);
 	}
@@ -413,7 +414,7 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	status = comms_peer_open(peer, &answer->messages,
 				 conn->local.features & remote->features & WIRE_FEATURE_FIRST);
 	if (status != TCPX_OK) {
-		close(conn->fd);
+		sys_fd_close(conn->fd);
 		return status;
 	}
 	pthread_mutex_lock(&session->lock); /* look-ups by uuid and name */
@@ -433,7 +434,7 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	if (status == TCPX_OK)
 		status = peer_ctl_open(peer, conn->fd);
 	if (status != TCPX_OK) {
-		close(conn->fd);
+		sys_fd_close(conn->fd);
 		return status;
 	}
 	core_alive_init(&peer->alive, &alive, clock_now_ns());
@@ -458,7 +459,7 @@ void peer_control_again(struct engine_peer *peer, const struct ctl_conn *conn)
 	peer->ctl = NULL;
 	status = peer_ctl_open(peer, conn->fd);
 	if (status != TCPX_OK) {
-		close(conn->fd);
+		sys_fd_close(conn->fd);
 		peer_die(peer, status, 0, "control link");
 		return;
 	}

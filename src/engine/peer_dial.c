@@ -17,6 +17,7 @@
 #include "engine/rails.h"
 #include "sys/addr.h"
 #include "sys/crypto.h"
+#include "sys/fd.h"
 #include "sys/sock.h"
 
 #define REDIAL_NS (50 * CLOCK_MS_NS)
@@ -102,7 +103,7 @@ static void channel_dialled(void *arg, unsigned at, tcpx_status status, int err,
 		sys_sock_congestion_fit(conn->fd, config_text(CONFIG_CONGESTION));
 		status = net_tcp_wrap(conn->fd, &net);
 		if (status != TCPX_OK)
-			close(conn->fd);
+			sys_fd_close(conn->fd);
 	}
 	if (status == TCPX_OK)
 		status = peer_attach(peer, channel, epoch, net);

@@ -11,6 +11,7 @@
 #include "engine/comms.h"
 #include "engine/path_mtu.h"
 #include "sys/addr.h"
+#include "sys/fd.h"
 #include "sys/iface.h"
 
 #define AGAIN_NS CLOCK_S_NS /* until a rail is tried again, doubled by each attempt in vain */
@@ -113,7 +114,7 @@ static void probed(void *arg, tcpx_status status, int err, const struct ctl_conn
 		again_later(&peer->rails.at[peer->rails.probed]);
 		return;
 	}
-	close(conn->fd);
+	sys_fd_close(conn->fd);
 	rail_works(peer, peer->rails.probed);
 }
 

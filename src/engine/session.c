@@ -21,6 +21,7 @@
 #include "sys/addr.h"
 #include "sys/cpu.h"
 #include "sys/crypto.h"
+#include "sys/fd.h"
 #include "sys/fork.h"
 #include "sys/iface.h"
 
@@ -100,7 +101,7 @@ static void session_destroy(struct engine_session *session)
 	handles_fini(&session->requests);
 	handles_fini(&session->peers);
 	if (session->eventfd >= 0)
-		close(session->eventfd);
+		sys_fd_close(session->eventfd);
 	free(session->filters);
 	free(session->told.advertise);
 	comms_session_close(session);
@@ -220,7 +221,7 @@ tcpx_status engine_session_open(const tcpx_session_opts *opts, struct engine_ses
 	if (status == TCPX_OK)
 		status = mem_regions_create(&session->regions);
 	if (status == TCPX_OK) {
-		session->eventfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		session->eventfd = SYS_FD_OPEN(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 		if (session->eventfd < 0)
 			status = error_set(errno == EMFILE || errno == ENFILE
 						   ? TCPX_ERR_NO_DESCRIPTORS

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "engine/share.h"
 #include "sys/crypto.h"
+#include "sys/fd.h"
 #include "wire/control.h"
 
 /* So many descriptors at once wait for the peer, and so many are asked of it: an application, and a
@@ -37,7 +38,7 @@ void share_fd_end(struct engine_share *share)
 	struct list_node *next;
 
 	if (share->job.fd >= 0)
-		close(share->job.fd);
+		sys_fd_close(share->job.fd);
 	share->job.fd = -1;
 	if (!share->counted)
 		return;

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/share.h"
+#include "sys/fd.h"
 
 #define MAPS_MAX 65536u	    /* of one peer */
 #define AGAIN_NS CLOCK_S_NS /* a peer without GPU memory is not asked more often */
@@ -365,7 +366,7 @@ void share_map_open(struct engine_map *map, tcpx_status status)
 	if (status == TCPX_OK)
 		return;
 	if (map->job.fd >= 0)
-		close(map->job.fd);
+		sys_fd_close(map->job.fd);
 	open_done(&map->job, status);
 }
 

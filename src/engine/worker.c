@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "engine/engine.h"
 #include "sys/cpu.h"
+#include "sys/fd.h"
 
 #define EVENTS 64
 #define LANES_SLICE_NS 100000 /* it runs for microseconds, and then at once */
@@ -194,8 +195,8 @@ tcpx_status worker_start(struct engine_worker *worker, uint32_t index, bool lane
 	list_init(&worker->kicked);
 	list_init(&worker->graves);
 	sys_mutex_init_short(&worker->lock);
-	worker->epfd = epoll_create1(EPOLL_CLOEXEC);
-	worker->wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	worker->epfd = SYS_FD_OPEN(epoll_create1(EPOLL_CLOEXEC));
+	worker->wakefd = SYS_FD_OPEN(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (worker->epfd < 0 || worker->wakefd < 0 ||
 	    epoll_ctl(worker->epfd, EPOLL_CTL_ADD, worker->wakefd, &event)) {
 		status = error_set(errno == EMFILE || errno == ENFILE ? TCPX_ERR_NO_DESCRIPTORS
@@ -212,9 +213,9 @@ tcpx_status worker_start(struct engine_worker *worker, uint32_t index, bool lane
 		return TCPX_OK;
 fail:
 	if (worker->epfd >= 0)
-		close(worker->epfd);
+		sys_fd_close(worker->epfd);
 	if (worker->wakefd >= 0)
-		close(worker->wakefd);
+		sys_fd_close(worker->wakefd);
 	pthread_mutex_destroy(&worker->lock);
 	return status;
 }
@@ -232,8 +233,8 @@ void worker_stop(struct engine_worker *worker)
 	atomic_store_explicit(&worker->stop, 1, memory_order_release);
 	wake(worker);
 	pthread_join(worker->thread, NULL);
-	close(worker->epfd);
-	close(worker->wakefd);
+	sys_fd_close(worker->epfd);
+	sys_fd_close(worker->wakefd);
 	pthread_mutex_destroy(&worker->lock);
 }
 

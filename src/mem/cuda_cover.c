@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "sys/fd.h"
 
 #define CALL "cuMemGetHandleForAddressRange"
 
@@ -31,7 +32,7 @@ static tcpx_status ask(const struct sys_cuda_gpu *gpu, cuda_ptr at, uint64_t byt
 	cuda_result result = gpu->api->mem_export(&fd, at, (size_t)bytes, CUDA_RANGE_DMABUF_FD, 0);
 
 	if (result == CUDA_OK && fd >= 0) {
-		close(fd);
+		sys_fd_close(fd);
 		return TCPX_OK;
 	}
 	if (result == CUDA_OK)

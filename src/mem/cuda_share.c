@@ -14,6 +14,7 @@
 #include "mem/cuda_share_map.h"
 #include "sys/cpu.h"
 #include "sys/cuda.h"
+#include "sys/fd.h"
 #include "sys/fork.h"
 
 #define HANDLE_MAGIC 0x31706768u
@@ -350,7 +351,7 @@ static void share_run(struct mem_share *share)
 	case MEM_SHARE_OPEN:
 		status = share_open(share);
 		if (share->fd >= 0)
-			close(share->fd);
+			sys_fd_close(share->fd);
 		break;
 	case MEM_SHARE_CLOSE:
 		share_close(share->mapping);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "sys/fd.h"
 
 #define CPU_PATH_MAX 1024
 
@@ -33,7 +34,7 @@ static ssize_t read_text(const char *path, char *buf, size_t cap)
 			break;
 		len += (size_t)got;
 	}
-	close(fd);
+	sys_fd_close(fd);
 	buf[len] = '\0';
 	return (ssize_t)len;
 }

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "sys/cuda_priv.h"
+#include "sys/fd.h"
 
 struct gpu_row {
 	struct sys_cuda_gpu gpu;
@@ -42,7 +43,7 @@ static int gpu_slot_numa(const char *pci)
 	if (fd < 0)
 		return -1;
 	got = read(fd, text, sizeof(text) - 1);
-	close(fd);
+	sys_fd_close(fd);
 	if (got <= 0)
 		return -1;
 	text[got] = '\0';

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "sys/fd.h"
 #include "sys/sock.h"
 
 #define STATISTICS_MAX 65536 /* drivers of many queues have thousands */
@@ -179,7 +180,7 @@ tcpx_status sys_ethtool_each(const char *nic, const char *source,
 	if (fd < 0)
 		return error_set(sys_errno_status(errno), errno, "cannot open a socket");
 	status = from_kernel(fd, nic, &to);
-	close(fd);
+	sys_fd_close(fd);
 	return status;
 }
 

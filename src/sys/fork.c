@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stamp that pthread_atfork moves in every child. */
+/* What pthread_atfork does in every child: moves the stamp and closes our descriptors. */
 #include "sys/fork.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/error.h"
+#include "sys/fd.h"
 
 static _Atomic uint32_t generation, owner;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int register_err;
 
+/* No lock and no memory here: the parent's other threads may have held any. */
 static void in_child(void)
 {
+	sys_fd_in_child();
 	atomic_fetch_add_explicit(&generation, 1, memory_order_relaxed);
 }
 
 static void register_handler(void)
 {
-	register_err = pthread_atfork(NULL, NULL, in_child);
+	register_err = pthread_atfork(sys_fd_before_fork, sys_fd_in_parent, in_child);
 }
 
 tcpx_status sys_fork_init(void)

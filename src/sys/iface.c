@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "sys/addr.h"
+#include "sys/fd.h"
 
 #define ALT_NAME_MAX 128    /* of an alternative name, as the kernel has it */
 #define IFLA_ALT_IFNAME_ 53 /* which headers before Linux 5.5 lack */
@@ -119,7 +120,7 @@ unsigned sys_iface_number(const char *name)
 	got = send(fd, &ask, ask.head.nlmsg_len, MSG_NOSIGNAL) < 0
 		      ? -1
 		      : recv(fd, &answer, sizeof(answer), 0);
-	close(fd);
+	sys_fd_close(fd);
 	if (got >= (ssize_t)NLMSG_LENGTH(sizeof(answer.info)) &&
 	    answer.head.nlmsg_type == RTM_NEWLINK)
 		index = (unsigned)answer.info.ifi_index;

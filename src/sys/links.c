@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "sys/fd.h"
 #include "sys/sock.h"
 
 #define LOWER_UP (1u << 16) /* IFF_LOWER_UP, which <net/if.h> lacks */
@@ -86,7 +87,8 @@ static void on_message(struct sys_watch *watch, uint32_t events)
 tcpx_status sys_links_open(struct sys_loop *loop, struct sys_links *links)
 {
 	struct sockaddr_nl addr = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK};
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE);
+	int fd = SYS_FD_OPEN(
+		socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE));
 	tcpx_status status;
 
 	links->loop = loop;
@@ -100,7 +102,7 @@ tcpx_status sys_links_open(struct sys_loop *loop, struct sys_links *links)
 	else
 		status = sys_watch_add(loop, &links->watch);
 	if (status != TCPX_OK) {
-		close(fd);
+		sys_fd_close(fd);
 		links->watch.fd = -1;
 	}
 	return status;
@@ -111,6 +113,6 @@ void sys_links_close(struct sys_links *links)
 	if (links->watch.fd < 0)
 		return;
 	sys_watch_del(links->loop, &links->watch);
-	close(links->watch.fd);
+	sys_fd_close(links->watch.fd);
 	links->watch.fd = -1;
 }

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "sys/fd.h"
 
 #define LOOP_EVENTS 64
 
@@ -60,10 +61,10 @@ tcpx_status sys_loop_init(struct sys_loop *loop)
 	list_init(&loop->watches);
 	list_init(&loop->posts);
 	loop->wakefd = -1;
-	loop->epfd = epoll_create1(EPOLL_CLOEXEC);
+	loop->epfd = SYS_FD_OPEN(epoll_create1(EPOLL_CLOEXEC));
 	if (loop->epfd < 0)
 		goto fail;
-	loop->wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	loop->wakefd = SYS_FD_OPEN(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (loop->wakefd < 0)
 		goto fail;
 	err = pthread_mutex_init(&loop->lock, NULL);
@@ -78,16 +79,16 @@ tcpx_status sys_loop_init(struct sys_loop *loop)
 	if (status == TCPX_OK)
 		return TCPX_OK;
 	pthread_mutex_destroy(&loop->lock);
-	close(loop->wakefd);
-	close(loop->epfd);
+	sys_fd_close(loop->wakefd);
+	sys_fd_close(loop->epfd);
 	loop->epfd = loop->wakefd = -1;
 	return status;
 fail:
 	err = errno;
 	if (loop->wakefd >= 0)
-		close(loop->wakefd);
+		sys_fd_close(loop->wakefd);
 	if (loop->epfd >= 0)
-		close(loop->epfd);
+		sys_fd_close(loop->epfd);
 	loop->epfd = loop->wakefd = -1;
 	return error_set(err == EMFILE || err == ENFILE ? TCPX_ERR_NO_DESCRIPTORS : TCPX_ERR_SYSTEM,
 			 err, "cannot create the control thread's epoll loop");
@@ -98,8 +99,8 @@ void sys_loop_fini(struct sys_loop *loop)
 	if (loop->epfd < 0)
 		return;
 	sys_watch_del(loop, &loop->wake);
-	close(loop->wakefd);
-	close(loop->epfd);
+	sys_fd_close(loop->wakefd);
+	sys_fd_close(loop->epfd);
 	loop->epfd = loop->wakefd = -1;
 	pthread_mutex_destroy(&loop->lock);
 }

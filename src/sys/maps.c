@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "sys/fd.h"
+
 /* Of <linux/fs.h> since 6.11; older headers lack it. */
 struct maps_query {
 	uint64_t size, flags, addr;
@@ -199,7 +201,7 @@ int sys_maps_look(const void *addr, uint64_t length, struct sys_maps *out)
 		return -1;
 	begin(&look, addr, length);
 	rc = query(fd, &look);
-	close(fd);
+	sys_fd_close(fd);
 	if (rc)
 		return sys_maps_read(addr, length, out);
 	*out = look.found;

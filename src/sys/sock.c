@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "sys/addr.h"
+#include "sys/fd.h"
 
 tcpx_status sys_errno_status(int err)
 {
@@ -53,7 +54,8 @@ tcpx_status sys_errno_status(int err)
 
 tcpx_status sys_sock_open(int family, int *out_fd)
 {
-	int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+	int fd = SYS_FD_OPEN(
+		socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
 
 	if (fd < 0)
 		return error_set(sys_errno_status(errno), errno, "cannot open a TCP socket");
@@ -135,7 +137,7 @@ tcpx_status sys_sock_listen(const struct sockaddr_storage *addr, const char *dev
 	if (status == TCPX_OK)
 		status = sys_sock_local(fd, &local);
 	if (status != TCPX_OK) {
-		close(fd);
+		sys_fd_close(fd);
 		return status;
 	}
 	*port = sys_addr_port(&local);
@@ -249,7 +251,7 @@ int sys_sock_source(const struct sockaddr_storage *remote, const char *device,
 		 setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, device, (socklen_t)strlen(device));
 	failed = failed || connect(fd, (const struct sockaddr *)remote, sys_addr_len(remote)) ||
 		 getsockname(fd, (struct sockaddr *)&local, &len);
-	close(fd);
+	sys_fd_close(fd);
 	if (failed)
 		return -1;
 	sys_addr_set_port(&local, 0);

@@ -13,6 +13,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "sys/fd.h"
+
 #define PIPE_PART (64u << 10) /* what every pipe holds */
 
 _Atomic int sys_user_by_pipe;
@@ -52,8 +54,8 @@ static size_t by_pipe(void *to, const void *from, size_t n)
 		if (moved < part)
 			break;
 	}
-	close(fd[0]);
-	close(fd[1]);
+	sys_fd_close(fd[0]);
+	sys_fd_close(fd[1]);
 	return done;
 }
 

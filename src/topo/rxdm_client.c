@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "sys/fd.h"
 
 struct question {
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
@@ -128,7 +129,7 @@ static tcpx_status dial(struct question *q)
 	int rc;
 
 	memcpy(addr.sun_path, q->path, len);
-	q->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	q->fd = SYS_FD_OPEN(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
 	if (q->fd < 0)
 		return failed(q, "open a socket for", errno);
 	do {
@@ -172,7 +173,7 @@ static tcpx_status ask(const char *prefix, const char *name, const struct wire_r
 	if (!status)
 		status = talk(&q, message, body, out_answer);
 	if (q.fd >= 0)
-		close(q.fd);
+		sys_fd_close(q.fd);
 	return status;
 }
 

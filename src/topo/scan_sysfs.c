@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "sys/fd.h"
 
 /* The first line of folder/name, without its end; 0; -1: there is none, text is "". */
 static int read_line(const char *folder, const char *name, char *text, size_t cap)
@@ -30,7 +31,7 @@ static int read_line(const char *folder, const char *name, char *text, size_t ca
 	if (fd < 0)
 		return -1;
 	got = read(fd, text, cap - 1); /* files of sysfs come whole */
-	close(fd);
+	sys_fd_close(fd);
 	text[got < 0 ? 0 : got] = '\0';
 	text[strcspn(text, "\n")] = '\0';
 	return got < 0 ? -1 : 0;

@@ -350,6 +350,49 @@ static void case_close_note_taken(struct env *env)
 	CHECK_EQ(runtime_refs(), 0);
 }
 
+/* Nothing but the end of its connections tells of a peer's death when silence may last that long. A
+ * child of the peer, which never calls exec, must not keep them open, nor its listening port. */
+static void case_far_killed_has_child(struct env *env)
+{
+	static const struct env_tune patient = {.silent_ms = 20000, .stopped_ms = 20000};
+	struct far_cmd cmd = {.op = FAR_FORK};
+	TCPX_OPTS(tcpx_listen_opts, listen, .port = 0);
+	struct far_reply reply;
+	tcpx_segment segment = {.length = MIB};
+	tcpx_session_opts opts;
+	tcpx_session *again;
+	tcpx_status end;
+	struct buf buf;
+	uint16_t port;
+	int status;
+	pid_t child;
+
+	env_open_tuned(env, &patient, &patient);
+	listen.port = env->far_port;
+	OK(far_call(env, &cmd, &reply));
+	child = (pid_t)reply.value[0];
+	buf_make(&buf, MIB, 0);
+	buf_fill(&buf, 0, MIB, 1, 0);
+	segment.local = near_register(env, &buf, RW);
+	segment.remote = far_buf(env, 0, MIB, RW, 0);
+	for (int i = 0; i < 20; i++) /* a child that ends nothing of its parent's */
+		OK(near_run(env, i % 2 ? TCPX_OP_READ : TCPX_OP_WRITE, &segment, 1, NULL));
+	CHECK_EQ(far_pattern(env, 0, 0, MIB, 1, 0), -1);
+	CHECK(kill(env->pid, SIGKILL) == 0);
+	CHECK(waitpid(env->pid, &status, 0) == env->pid);
+	env->pid = 0;
+	end = near_event(env, TCPX_EVENT_PEER_DOWN).status;
+	CHECK_MSG(end == TCPX_ERR_PEER_CLOSED || end == TCPX_ERR_PEER_RESET, "%s",
+		  tcpx_status_name(end)); /* not that of a peer that was silent for too long */
+	conform_opts(&opts, "again");
+	OK(tcpx_session_open(&opts, &again));
+	OK(tcpx_session_listen(again, &listen, &port));
+	CHECK_EQ(port, env->far_port);
+	tcpx_session_close(again);
+	CHECK(kill(child, 0) == 0); /* it was there all the time */
+	CHECK(kill(child, SIGKILL) == 0);
+}
+
 const struct case_row cases_life[] = {
 	{"fork", case_fork, 0},
 	{"fork_own_session", case_fork_own_session, 0},
@@ -360,5 +403,6 @@ const struct case_row cases_life[] = {
 	{"open_close_many", case_open_close_many, CASE_BARE},
 	{"many_peers", case_many_peers, 0},
 	{"far_killed", case_far_killed, CASE_TWO},
+	{"far_killed_has_child", case_far_killed_has_child, CASE_TWO | CASE_BARE},
 	{0},
 };

@@ -141,6 +141,7 @@ enum far_op {
 	FAR_NOTIFY_DROP,
 	FAR_PEER,
 	FAR_PLAN,
+	FAR_FORK, /* a child that only waits to be killed; value[0]: its pid */
 	FAR_EXIT,
 };
 

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "net/local/local_priv.h"
+#include "sys/fd.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -56,10 +57,11 @@ static tcpx_status map_memory(int memfd, size_t bytes, struct local_map **out_ma
 
 static int memfd_make(void)
 {
-	int fd = memfd_create("tcpx-local", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+	int fd = SYS_FD_OPEN(
+		memfd_create("tcpx-local", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL));
 
 	if (fd < 0 && errno == EINVAL) /* before Linux 6.3 */
-		fd = memfd_create("tcpx-local", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		fd = SYS_FD_OPEN(memfd_create("tcpx-local", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	return fd;
 }
 
@@ -76,12 +78,12 @@ tcpx_status local_map_create(size_t ring_bytes, int *out_memfd, struct local_map
 	if (ftruncate(memfd, (off_t)bytes) ||
 	    fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
 		err = errno;
-		close(memfd);
+		sys_fd_close(memfd);
 		return error_set(TCPX_ERR_SYSTEM, err, "memfd of %zu bytes", bytes);
 	}
 	status = map_memory(memfd, bytes, out_map);
 	if (status)
-		close(memfd);
+		sys_fd_close(memfd);
 	else
 		*out_memfd = memfd;
 	return status;
@@ -166,7 +168,7 @@ static void local_close(struct net_chan *base)
 
 	if (atomic_load(&chan->end) != TCPX_ERR_PROTOCOL)
 		local_die(chan, TCPX_ERR_DISCONNECTED);
-	close(chan->fd);
+	sys_fd_close(chan->fd);
 	local_share_end(chan);
 	local_map_put(chan->map);
 	free(chan);
@@ -247,17 +249,22 @@ const struct net_ops local_ops = {
 tcpx_status local_pair(size_t ring_bytes, struct net_chan **out_a, struct net_chan **out_b)
 {
 	struct local_map *map = NULL;
-	int memfd = -1, fds[2];
+	int memfd = -1, fds[2], failed;
 	tcpx_status status;
 
 	if (!local_ring_bytes_ok(ring_bytes))
 		return error_set(TCPX_ERR_INVALID, 0, "ring of %zu bytes", ring_bytes);
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds))
+	sys_fd_begin();
+	failed = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds);
+	if (!failed)
+		sys_fd_own(fds[0]);
+	sys_fd_end(failed ? -1 : fds[1]);
+	if (failed)
 		return error_set(TCPX_ERR_NO_DESCRIPTORS, errno, "socketpair");
 	status = local_map_create(ring_bytes, &memfd, &map);
 	if (status)
 		goto out_fds;
-	close(memfd);
+	sys_fd_close(memfd);
 	status = local_chan_create(fds[0], map, ring_bytes, 0, out_a);
 	if (status)
 		goto out_map;
@@ -271,7 +278,7 @@ tcpx_status local_pair(size_t ring_bytes, struct net_chan **out_a, struct net_ch
 out_map:
 	local_map_put(map);
 out_fds:
-	close(fds[0]);
-	close(fds[1]);
+	sys_fd_close(fds[0]);
+	sys_fd_close(fds[1]);
 	return status;
 }

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "net/local/local_priv.h"
+#include "sys/fd.h"
 
 #define ANSWER_NS (5 * CLOCK_S_NS)
 
@@ -73,18 +74,18 @@ tcpx_status local_dial_socket(const char *name, int *out_fd)
 {
 	struct sockaddr_un addr;
 	socklen_t len = local_address(name, &addr);
-	int err, fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int err, fd = SYS_FD_OPEN(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	unsigned uid;
 
 	if (fd < 0)
 		return dial_failed(errno, name);
 	if (connect(fd, (struct sockaddr *)&addr, len)) {
 		err = errno;
-		close(fd);
+		sys_fd_close(fd);
 		return dial_failed(err, name);
 	}
 	if (!local_same_user(fd, &uid)) { /* before it sees the nonce */
-		close(fd);
+		sys_fd_close(fd);
 		return other_user(uid);
 	}
 	*out_fd = fd;
@@ -120,17 +121,17 @@ static tcpx_status dial_chan(const char *name, const uint8_t nonce[LOCAL_NONCE_B
 		goto out_map;
 	local_share_dial((struct local_chan *)chan, memfd, &hello);
 	status = local_pass(fd, &hello, sizeof(hello), memfd);
-	close(memfd);
+	sys_fd_close(memfd);
 	if (status)
 		chan->ops->close(chan); /* with fd and map */
 	else
 		*out_chan = chan;
 	return status;
 out_map:
-	close(memfd);
+	sys_fd_close(memfd);
 	local_map_put(map);
 out_fd:
-	close(fd);
+	sys_fd_close(fd);
 	return status;
 }
 

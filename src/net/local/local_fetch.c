@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "net/local/local_priv.h"
+#include "sys/fd.h"
 
 #define FETCH_NS (2 * CLOCK_S_NS)
 
@@ -65,7 +66,7 @@ static void take(struct msghdr *msg, int *inout_fd)
 			if (*inout_fd < 0)
 				*inout_fd = fd;
 			else
-				close(fd);
+				close(fd); /* not entered yet */
 		}
 	}
 }
@@ -81,10 +82,13 @@ ssize_t local_pass_recv(int sock, void *bytes, size_t n, int *inout_fd)
 			     .msg_iovlen = 1,
 			     .msg_control = control.bytes,
 			     .msg_controllen = sizeof(control.bytes)};
-	ssize_t got = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	ssize_t got;
 
+	sys_fd_begin();
+	got = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (got >= 0)
 		take(&msg, inout_fd);
+	sys_fd_end(*inout_fd);
 	return got;
 }
 
@@ -92,7 +96,7 @@ void local_fetch_cancel(struct local_fetch *fetch)
 {
 	sys_timer_del(fetch->loop, &fetch->timer);
 	sys_watch_del(fetch->loop, &fetch->watch);
-	close(fetch->watch.fd);
+	sys_fd_close(fetch->watch.fd);
 	free(fetch);
 }
 
@@ -158,7 +162,7 @@ tcpx_status local_fetch_start(struct sys_loop *loop, const char *name,
 		status = sys_watch_add(loop, &fetch->watch);
 	if (status != TCPX_OK) {
 		if (fd >= 0)
-			close(fd);
+			sys_fd_close(fd);
 		free(fetch);
 		return status;
 	}

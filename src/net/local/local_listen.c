@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "net/local/local_priv.h"
 #include "sys/crypto.h"
+#include "sys/fd.h"
 
 #define LISTEN_PENDING 64		    /* connections without a complete hello */
 #define LISTEN_NS (2 * CLOCK_S_NS)	    /* for the hello */
@@ -74,8 +75,8 @@ static void guest_close(struct guest *guest)
 {
 	guest_release(guest);
 	if (guest->memfd >= 0)
-		close(guest->memfd);
-	close(guest->watch.fd);
+		sys_fd_close(guest->memfd);
+	sys_fd_close(guest->watch.fd);
 	explicit_bzero(guest, sizeof(*guest));
 	free(guest);
 }
@@ -155,7 +156,7 @@ static void guest_arrive(struct guest *guest)
 	if (guest->hello.flags & LOCAL_WANTS_ANSWER) /* before anybody else has the channel */
 		answer(guest->watch.fd, LOCAL_ANSWER_TAKEN);
 	local_share_accept((struct local_chan *)chan, guest->memfd, &guest->hello);
-	close(guest->memfd);
+	sys_fd_close(guest->memfd);
 	if (!arrived(arg, guest->hello.nonce, guest->hello.channel, guest->hello.epoch, chan))
 		chan->ops->close(chan);
 	explicit_bzero(guest, sizeof(*guest));
@@ -181,7 +182,7 @@ static void guest_add(struct local_listener *listener, int fd)
 	struct guest *guest = calloc(1, sizeof(*guest));
 
 	if (!guest) {
-		close(fd);
+		sys_fd_close(fd);
 		return;
 	}
 	guest->listener = listener;
@@ -189,7 +190,7 @@ static void guest_add(struct local_listener *listener, int fd)
 	guest->deadline_ns = clock_now_ns() + LISTEN_NS;
 	guest->watch = (struct sys_watch){.fd = fd, .events = EPOLLIN, .fn = guest_ready};
 	if (sys_watch_add(listener->loop, &guest->watch)) {
-		close(fd);
+		sys_fd_close(fd);
 		free(guest);
 		return;
 	}
@@ -203,7 +204,7 @@ static void guest_add(struct local_listener *listener, int fd)
 static void refuse(struct local_listener *listener, int fd, unsigned uid)
 {
 	answer(fd, LOCAL_ANSWER_REFUSED);
-	close(fd);
+	sys_fd_close(fd);
 	if (log_allow(&listener->limit, 5))
 		LOG_INFO("local: no shared memory with a process of uid %u, this one has uid %u",
 			 uid, (unsigned)geteuid());
@@ -215,7 +216,7 @@ static void listener_ready(struct sys_watch *watch, uint32_t events)
 
 	(void)events;
 	for (int i = 0; i < LISTEN_BATCH; i++) {
-		int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd = SYS_FD_OPEN(accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
 		unsigned uid;
 
 		if (fd >= 0) {
@@ -268,14 +269,14 @@ static tcpx_status listener_socket(char name[LOCAL_NAME_MAX], int *out_fd)
 	at = snprintf(name, LOCAL_NAME_MAX, "tcpx-");
 	for (size_t i = 0; i < sizeof(random); i++)
 		at += snprintf(name + at, LOCAL_NAME_MAX - (size_t)at, "%02x", random[i]);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fd = SYS_FD_OPEN(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (fd < 0)
 		return error_set(errno == EMFILE || errno == ENFILE ? TCPX_ERR_NO_DESCRIPTORS
 								    : TCPX_ERR_SYSTEM,
 				 errno, "local listener");
 	if (bind(fd, (struct sockaddr *)&addr, local_address(name, &addr)) || listen(fd, 256)) {
 		err = errno;
-		close(fd);
+		sys_fd_close(fd);
 		return error_set(TCPX_ERR_SYSTEM, err, "local listener @%s", name);
 	}
 	*out_fd = fd;
@@ -310,7 +311,7 @@ tcpx_status local_listener_open(struct sys_loop *loop, local_arrived_fn arrived,
 	return TCPX_OK;
 out:
 	if (fd >= 0)
-		close(fd);
+		sys_fd_close(fd);
 	free(listener);
 	return status;
 }
@@ -324,6 +325,6 @@ void local_listener_close(struct local_listener *listener)
 			   "the listener closes");
 	sys_timer_del(listener->loop, &listener->timer);
 	sys_watch_del(listener->loop, &listener->watch);
-	close(listener->watch.fd);
+	sys_fd_close(listener->watch.fd);
 	free(listener);
 }

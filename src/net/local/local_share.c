@@ -24,6 +24,7 @@
 #include "base/list.h"
 #include "net/local/local_priv.h"
 #include "sys/crypto.h"
+#include "sys/fd.h"
 #include "sys/fork.h"
 
 /* Which channel: the very memfd, and what the hello says. */
@@ -266,7 +267,7 @@ int local_share_peer_gone(const struct local_chan *chan)
 	poller.fd = (int)syscall(SYS_pidfd_open, chan->pid, 0);
 	if (poller.fd >= 0) {
 		gone = poll(&poller, 1, 0) > 0;
-		close(poller.fd);
+		sys_fd_close(poller.fd);
 		return gone;
 	}
 #endif

@@ -12,6 +12,7 @@
 
 #include "base/config.h"
 #include "base/error.h"
+#include "sys/fd.h"
 
 #define PIPE_BYTES (512u << 10) /* a chunk, for one that begins with a page */
 #define PIPE_LEAST (64u << 10)
@@ -25,8 +26,8 @@ void tcp_pages_close(struct tcp_pages *pages)
 {
 	if (pages->fd[0] < 0)
 		return;
-	close(pages->fd[0]);
-	close(pages->fd[1]);
+	sys_fd_close(pages->fd[0]);
+	sys_fd_close(pages->fd[1]);
 	pages->fd[0] = pages->fd[1] = -1;
 	pages->filled = 0;
 }
@@ -44,7 +45,7 @@ static void give_up(struct tcp_pages *pages, const char *what)
 /* 0; -1: it cannot be. A user may have so many pages in pipes, and then gets short ones. */
 static int pages_open(struct tcp_pages *pages, int sock)
 {
-	int size, flags;
+	int size, flags, failed;
 
 	if (pages->fd[0] >= 0)
 		return 0;
@@ -54,7 +55,12 @@ static int pages_open(struct tcp_pages *pages, int sock)
 		give_up(pages, "a socket that blocks");
 		return -1;
 	}
-	if (pipe2(pages->fd, O_CLOEXEC | O_NONBLOCK)) {
+	sys_fd_begin();
+	failed = pipe2(pages->fd, O_CLOEXEC | O_NONBLOCK);
+	if (!failed)
+		sys_fd_own(pages->fd[0]);
+	sys_fd_end(failed ? -1 : pages->fd[1]);
+	if (failed) {
 		pages->fd[0] = pages->fd[1] = -1;
 		give_up(pages, "no pipe");
 		return -1;

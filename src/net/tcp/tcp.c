@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "net/net.h"
 #include "net/tcp/pages.h"
+#include "sys/fd.h"
 #include "sys/sock.h"
 
 struct tcp_chan {
@@ -260,7 +261,7 @@ static void tcp_close(struct net_chan *base)
 	struct tcp_chan *chan = (struct tcp_chan *)base;
 
 	tcp_pages_close(&chan->pages);
-	close(chan->fd);
+	sys_fd_close(chan->fd);
 	free(chan);
 }
 

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A bitmap of our descriptors, and a gate that keeps forks out of the moment between a call that
+ * opens one and its entry. */
+#include "sys/fd.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define FD_LIMIT (1u << 20) /* Linux's default fs.nr_open; one above it stays open in a child */
+#define WORD_BITS 64u
+/* Neither side of the gate waits longer: another library's fork handler may wait for a lock that
+ * the caller of ours holds, and a signal handler may fork in the middle of a call. All that is lost
+ * then is that a child might keep one descriptor. */
+#define GATE_NS (100 * CLOCK_MS_NS)
+
+static _Atomic uint64_t table[FD_LIMIT / WORD_BITS];
+static _Atomic uint32_t words; /* of the table that were ever used */
+static _Atomic uint32_t inside, forking;
+
+static void wait_for_none(_Atomic uint32_t *count)
+{
+	int64_t until = clock_now_ns() + GATE_NS;
+
+	while (atomic_load(count) && clock_now_ns() < until)
+		sched_yield();
+}
+
+void sys_fd_begin(void)
+{
+	atomic_fetch_add(&inside, 1);
+	if (!atomic_load(&forking))
+		return;
+	/* Each side announces itself first and then looks, so one of them sees the other. */
+	atomic_fetch_sub(&inside, 1);
+	wait_for_none(&forking);
+	atomic_fetch_add(&inside, 1);
+}
+
+void sys_fd_own(int fd)
+{
+	uint32_t word = (uint32_t)fd / WORD_BITS, used = atomic_load(&words);
+
+	if (fd < 0 || (uint32_t)fd >= FD_LIMIT)
+		return;
+	while (used <= word && !atomic_compare_exchange_weak(&words, &used, word + 1))
+		;
+	atomic_fetch_or(&table[word], UINT64_C(1) << (uint32_t)fd % WORD_BITS);
+}
+
+int sys_fd_end(int fd)
+{
+	sys_fd_own(fd);
+	atomic_fetch_sub(&inside, 1); /* no system call: errno is that of the call */
+	return fd;
+}
+
+void sys_fd_close(int fd)
+{
+	int err = errno;
+
+	sys_fd_begin();
+	/* First, or the entry would be that of whoever gets the number next. */
+	if (fd >= 0 && (uint32_t)fd < FD_LIMIT)
+		atomic_fetch_and(&table[(uint32_t)fd / WORD_BITS],
+				 ~(UINT64_C(1) << (uint32_t)fd % WORD_BITS));
+	close(fd);
+	atomic_fetch_sub(&inside, 1);
+	errno = err;
+}
+
+void sys_fd_before_fork(void)
+{
+	atomic_fetch_add(&forking, 1);
+	wait_for_none(&inside);
+}
+
+void sys_fd_in_parent(void)
+{
+	atomic_fetch_sub(&forking, 1);
+}
+
+/* close() alone: it drops the child's reference. A shutdown() would end the parent's connection. */
+void sys_fd_in_child(void)
+{
+	uint32_t used = atomic_load(&words);
+	int err = errno;
+
+	for (uint32_t word = 0; word < used; word++) {
+		uint64_t bits = atomic_exchange(&table[word], 0);
+
+		for (; bits; bits &= bits - 1)
+			close((int)(word * WORD_BITS + (uint32_t)__builtin_ctzll(bits)));
+	}
+	atomic_store(&inside, 0); /* threads that are not here */
+	atomic_store(&forking, 0);
+	errno = err;
+}
