@@ -50,10 +50,25 @@ static void say(struct serve *s, tcpx_peer peer, const char *what)
 		info.auth, *info.auth ? ")" : "");
 }
 
+static void look_for_dead(struct serve *s);
+static void reap(struct serve *s);
+
+static int is_dead(struct serve *s, tcpx_peer peer)
+{
+	tcpx_peer_info info = {.sz = sizeof(info)};
+
+	return tcpx_peer_query(s->house->session, peer, &info) != TCPX_OK ||
+	       info.state == TCPX_PEER_DEAD;
+}
+
 static void peer_up(struct serve *s, tcpx_peer peer)
 {
 	if (find(s, peer))
 		return;
+	if (s->count + s->nending == CLIENTS_MAX) {
+		look_for_dead(s);
+		reap(s);
+	}
 	if (s->count + s->nending == CLIENTS_MAX) {
 		cli_error("more than %d clients: one turned away", CLIENTS_MAX);
 		tcpx_peer_disconnect(s->house->session, peer);
@@ -105,10 +120,8 @@ static void look_for_dead(struct serve *s)
 {
 	for (unsigned i = 0; i < s->count;) {
 		tcpx_peer peer = perf_service_peer(s->clients[i].service);
-		tcpx_peer_info info = {.sz = sizeof(info)};
-		tcpx_status status = tcpx_peer_query(s->house->session, peer, &info);
 
-		if (status == TCPX_OK && info.state != TCPX_PEER_DEAD)
+		if (!is_dead(s, peer))
 			i++;
 		else
 			peer_down(s, peer, TCPX_ERR_PEER_CLOSED);
@@ -194,7 +207,9 @@ static void deliver(struct serve *s, tcpx_notification *note)
 			cli_error("a WRITE of a client was not answered");
 	} else {
 		slot = find(s, note->peer);
-		if (!slot) { /* its first message was faster than its event */
+		/* Its first message was faster than its event; or, as these are two queues, its
+		 * last one is slower than its end: then no event would ever end its slot. */
+		if (!slot && !is_dead(s, note->peer)) {
 			peer_up(s, note->peer);
 			slot = find(s, note->peer);
 		}
