@@ -105,3 +105,22 @@ def test_made_anew(tool, tmp_path):
     (plugins / "theirs").write_text("theirs")
     assert tool("nixl-env", made, env=env).returncode == 1
     assert (plugins / "theirs").read_text() == "theirs"
+
+
+@pytest.mark.parametrize("mode", [0o775, 0o757, 0o1777])
+def test_a_folder_that_others_may_write_to(tool, tmp_path, mode):
+    place = tmp_path / "made"
+    place.mkdir()
+    place.chmod(mode)
+    done = tool("nixl-env", place, env={"PYTHONPATH": str(tmp_path / "empty")})
+    assert done.returncode == 1 and "export" not in done.stdout, done.stdout
+    assert "others may write" in done.stderr and not names(place), done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder to another user")
+def test_a_folder_of_another_user(tool, tmp_path):
+    place = tmp_path / "made"
+    place.mkdir(mode=0o755)
+    os.chown(place, 65534, 65534)
+    done = tool("nixl-env", place, env={"PYTHONPATH": str(tmp_path / "empty")})
+    assert done.returncode == 1 and "uid 65534" in done.stderr, done.stderr

@@ -136,7 +136,7 @@ static int find_plugin(const char *named, char out[PATH_MAX])
 
 static int make_folder(const char *path)
 {
-	if (!mkdir(path, 0777) || errno == EEXIST)
+	if (!mkdir(path, 0755) || errno == EEXIST)
 		return CLI_OK;
 	cli_error("%s: %s", path, strerror(errno));
 	return CLI_FAILED;
@@ -237,9 +237,17 @@ static int check_folder(const char *top, const char *plugins)
 {
 	char ours[PATH_MAX + 512];
 	struct stat st;
-	DIR *dir = opendir(top);
+	DIR *dir;
 	int entries = 0;
 
+	/* NIXL loads whatever lies in it as code. */
+	if (!stat(top, &st) && (st.st_uid != geteuid() || st.st_mode & (S_IWGRP | S_IWOTH))) {
+		cli_error("others may write to %s: its owner is uid %u, its mode %04o; name a "
+			  "folder that is yours, or 'chmod go-w' it",
+			  top, (unsigned)st.st_uid, (unsigned)st.st_mode & 07777);
+		return CLI_FAILED;
+	}
+	dir = opendir(top);
 	snprintf(ours, sizeof(ours), "%s/%s", plugins, OURS);
 	while (dir && readdir(dir))
 		entries++;
