@@ -33,6 +33,9 @@ CLOEXEC = re.compile(r"(?<![\w.>])(socket|socketpair|accept4|open|openat|epoll_c
 # A text for people, by the name of its buffer: cut in the middle it says something else.
 CUTS = re.compile(r"\bv?snprintf\s*\(\s*(?:[\w.>-]*\b)?(what|why|said|lost|gone|failed|reason|"
                   r"there|hint|error_text)\b")
+CLOSES = re.compile(r"(?<![\w.>*])close\([^()]+\);")
+# The table itself; and descriptors of a message that are closed before they are entered.
+CLOSERS = {"src/sys/fd.c", "src/net/local/local_fetch.c"}
 SENDS = re.compile(r"(?<![\w.>])(send|sendto|sendmsg|sendmmsg)\s*\(([^;]*);")
 
 
@@ -93,6 +96,10 @@ def check_library(report, name, text):
         if not re.search(r"CLOEXEC|\bflags\b|\btype\b", found[2]):
             report.add("cloexec", name, lint.line_of(text, found.start()),
                        f"{found[1]}() without CLOEXEC")
+    if name.startswith("src/") and name not in CLOSERS:
+        for found in CLOSES.finditer(text):
+            report.add("close", name, lint.line_of(text, found.start()),
+                       "close(): sys_fd_close() of sys/fd.h, or its entry outlives it")
     if SENDS.search(text) and "MSG_NOSIGNAL" not in text:
         found = SENDS.search(text)
         report.add("nosignal", name, lint.line_of(text, found.start()),

@@ -85,6 +85,7 @@ FAULTS = [
     ("style", "src/api/value.c", body("/* T" + "ODO */"), "left open"),
     ("style", "src/core/thing.h", CLEAN["src/base/thing.h"], "the same file name"),
     ("style", "src/api/value.c", body("exit(1);"), "ends the process"),
+    ("style", "src/api/value.c", body("close(3);"), "sys_fd_close()"),
     ("style", "src/api/value.c", body("abort();"), "ends the process"),
     ("style", "src/api/value.c", body("assert(1);"), "ends the process"),
     ("style", "src/api/value.c", body('printf("x");'), "prints"),
