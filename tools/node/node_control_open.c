@@ -159,16 +159,24 @@ tcpx_status node_control_open(const struct node_control_opts *opts,
 	return TCPX_OK;
 }
 
+/* What was said to it has arrived; false: it is gone, or hears nothing. */
+static bool heard(struct node_control *c, tcpx_peer peer)
+{
+	return tcpx_peer_flush(c->session, peer, FLUSH_NS) == TCPX_OK;
+}
+
 void node_control_close(struct node_control *c)
 {
 	if (!c)
 		return;
 	for (uint32_t i = 0; i < (c->opts.rank ? 1 : c->opts.size); i++) {
-		if (c->others[i].known &&
-		    tcpx_peer_flush(c->session, c->others[i].peer, FLUSH_NS) != TCPX_OK)
-			c->others[i].known = false; /* it is gone, or hears nothing */
+		if (c->others[i].known)
+			c->others[i].known = heard(c, c->others[i].peer);
 		free(c->others[i].data);
 	}
+	/* those that have no place among the others were told why */
+	for (uint32_t i = 0; i < c->told && i < NODE_CONTROL_NAMED; i++)
+		(void)heard(c, c->told_peers[i]);
 	tcpx_session_close(c->session);
 	free(c->all);
 	free(c->others);
