@@ -24,6 +24,7 @@ esac
 [ "$(id -u)" = 0 ] || { echo "try-fresh: needs root (chroot, debootstrap)" >&2 && exit 1; }
 command -v debootstrap >/dev/null || { echo "try-fresh: install debootstrap" >&2 && exit 1; }
 [ -n "$root" ] || root=$(mktemp -d "${TMPDIR:-/tmp}/tcpx-fresh.XXXXXX")
+mkdir -p "$root" && chmod 755 "$root" # it will be /, for every user
 
 mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.{sources,list} 2>/dev/null |
 	sed -nE 's/^(URIs:|deb( \[[^]]*\])?) +([^ ]+\/debian\/?)( .*)?$/\3/p' | head -n 1)

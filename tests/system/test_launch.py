@@ -16,10 +16,11 @@ from netns import hosts  # noqa: F401
 from test_node import HANG, SMALL, ends_of, port_base, rows
 
 RUN = [*SMALL, "--gpus", "0-1", "--channels", "2", "--transport", "tcp", "--timeout", "20"]
-MPIRUN = {"openmpi": ("mpirun.openmpi", "Open MPI", {"OMPI_ALLOW_RUN_AS_ROOT": "1",
-                                                     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-                                                     "OMPI_MCA_rmaps_base_oversubscribe": "1",
-                                                     "OMPI_MCA_plm_rsh_agent": "/bin/false"}),
+OPENMPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+           "OMPI_MCA_rmaps_base_oversubscribe": "1",  # up to 4, and from 5 on
+           "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+           "OMPI_MCA_plm_rsh_agent": "/bin/false"}
+MPIRUN = {"openmpi": ("mpirun.openmpi", "Open MPI", OPENMPI),
           "mpich": ("mpirun.mpich", "MPICH", {})}
 # What each launcher sets for rank R of N, all on this host.
 VARIABLES = {

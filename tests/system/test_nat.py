@@ -31,7 +31,7 @@ class Nat(Hosts):
                 host.run("ip", "link", "set", device, "up")
             self.inside.run("ip", "link", "set", "lo", "up")
             self.inside.run("ip", "route", "add", "default", "via", "10.88.0.1")
-            self.b.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
+            self.b.run("sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward")
             ports = "\n".join(f"ip daddr {OUTSIDE} tcp dport {port + SHIFT} dnat to "
                               f"{INSIDE}:{port}" for port in range(PORTS[0] - 1, PORTS[-1] + 1))
             self.b.nft(f"""

@@ -149,8 +149,10 @@ def test_a_nic_that_is_not_reached_is_named_by_node(tool, pair, played, messages
     done = drive(tool, pair, played, *messages, "--gpus", "0", "--timeout", "3", **SOON)
     for one in done:
         assert one.returncode
-        named(pair, next(line for line in one.stderr.splitlines()
-                         if line.startswith("tcpx node: ") and "channels are up" in line))
+        lines = [line for line in one.stderr.splitlines()
+                 if line.startswith("tcpx node: ") and "channels are up" in line]
+        assert lines, one.stderr
+        named(pair, lines[0])
 
 
 @pytest.mark.usefixtures("with_crypto")
