@@ -8,13 +8,16 @@
 
 #define RANGE 4
 
-/* A socket that holds a port and shares it with nobody; -1: it is taken. */
-static int hold(const struct sockaddr_storage *host, uint16_t port)
+/* A socket that holds a port, and shares it with our own dials alone or with nobody; -1: it is
+ * taken. */
+static int hold(const struct sockaddr_storage *host, uint16_t port, bool shares)
 {
 	struct sockaddr_storage addr = *host;
 	int fd = socket(addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	assert_true(fd >= 0);
+	if (shares)
+		assert_int_equal(sys_sock_reuse(fd), 0);
 	sys_addr_set_port(&addr, port);
 	if (!bind(fd, (struct sockaddr *)&addr, sys_addr_len(&addr)))
 		return fd;
@@ -25,22 +28,28 @@ static int hold(const struct sockaddr_storage *host, uint16_t port)
 #define FIRST_PORT 21000 /* behind those that tests of the bootstrap use */
 #define RANGES 2800	 /* before those that the kernel chooses */
 
-/* RANGE ports in a row that nobody has, in another place for each process that looks. */
-static uint16_t free_range(const struct sockaddr_storage *host)
+/* RANGE ports in a row that nobody has, in another place for each process that looks, and that
+ * nobody gets until held is closed: other tests look for ports, too. */
+static uint16_t free_range(const struct sockaddr_storage *host, int held[RANGE])
 {
 	for (unsigned i = 0; i < RANGES; i++) {
 		unsigned lo = FIRST_PORT + ((unsigned)getpid() * 7 + i) % RANGES * RANGE;
 		unsigned n = 0;
 
 		for (; n < RANGE; n++) {
-			int fd = hold(host, (uint16_t)(lo + n));
+			int alone = hold(host, (uint16_t)(lo + n), false);
 
-			if (fd < 0)
+			if (alone < 0)
 				break;
-			close(fd);
+			close(alone);
+			held[n] = hold(host, (uint16_t)(lo + n), true);
+			if (held[n] < 0)
+				break;
 		}
 		if (n == RANGE)
 			return (uint16_t)lo;
+		while (n-- > 0)
+			close(held[n]);
 	}
 	fail_msg("no free ports on this machine");
 	return 0;
@@ -89,7 +98,7 @@ static void check_exhausted(struct rig *rig, const struct ctl_dial_opts *opts)
 /* host: where the listener is; local: the dialler's address, or NULL. */
 static void range_of(const char *host, const char *local)
 {
-	int fds[RANGE];
+	int fds[RANGE], held[RANGE];
 	struct ctl_dial_opts opts;
 	struct rig rig;
 	uint16_t lo;
@@ -99,7 +108,7 @@ static void range_of(const char *host, const char *local)
 	opts = rig_opts(&rig);
 	if (local)
 		assert_int_equal(sys_addr_parse(local, 0, &opts.local), TCPX_OK);
-	lo = free_range(local ? &opts.local : &rig.addr);
+	lo = free_range(local ? &opts.local : &rig.addr, held);
 	opts.port_lo = lo;
 	opts.port_hi = (uint16_t)(lo + RANGE - 1);
 	/* every port serves one connection to the same end, wherever the search begins */
@@ -118,7 +127,8 @@ static void range_of(const char *host, const char *local)
 		close_many(fds, RANGE);
 	}
 	/* those of others are passed over */
-	fds[RANGE - 1] = hold(local ? &opts.local : &rig.addr, (uint16_t)(lo + 1));
+	close(held[1]);
+	fds[RANGE - 1] = hold(local ? &opts.local : &rig.addr, (uint16_t)(lo + 1), false);
 	assert_true(fds[RANGE - 1] >= 0);
 	dial_many(&rig, &opts, fds, RANGE - 1);
 	for (unsigned i = 0; i < RANGE - 1; i++)
@@ -128,6 +138,9 @@ static void range_of(const char *host, const char *local)
 	/* an exhausted range is exhausted for that end only while it lasts */
 	dial_many(&rig, &opts, fds, 1);
 	close_many(fds, 1);
+	for (unsigned i = 0; i < RANGE; i++)
+		if (i != 1)
+			close(held[i]);
 	rig_close(&rig);
 }
 
@@ -174,19 +187,21 @@ static void one_port_for_two_ends(void **state)
 {
 	struct ctl_dial_opts opts;
 	struct rig one, two;
-	int fds[2];
+	int fds[2], held[RANGE];
 
 	(void)state;
 	rig_open(&one, "127.0.0.1");
 	rig_open(&two, "127.0.0.2");
 	one.auth = two.auth = WIRE_AUTH_NONE;
 	opts = rig_opts(&one);
-	opts.port_lo = opts.port_hi = free_range(&one.addr);
+	opts.port_lo = opts.port_hi = free_range(&one.addr, held);
 	dial_many(&one, &opts, fds, 1);
 	opts.remote = two.addr;
 	dial_many(&two, &opts, fds + 1, 1);
 	assert_int_equal(source_port(fds[0]), source_port(fds[1]));
 	close_many(fds, 2);
+	for (unsigned i = 0; i < RANGE; i++)
+		close(held[i]);
 	rig_close(&one);
 	rig_close(&two);
 }
