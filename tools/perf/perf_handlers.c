@@ -420,20 +420,14 @@ static void on_bye(struct perf_service *s, const struct perf_message *request,
 		   struct perf_message *reply)
 {
 	tcpx_channel_info rows[PERF_CHANNELS_MAX];
-	struct perf_bye bye;
 	unsigned count;
 
+	(void)request; /* perf_service_give has read it */
 	(void)reply;
-	s->back = !perf_message_get(request, &bye, sizeof(bye)) && bye.back;
-	text_format(s->failed, sizeof(s->failed), "%s", (const char *)request->blob);
-	for (char *at = s->failed; *at; at++)
-		if ((unsigned char)*at < ' ' || *at == 0x7f)
-			*at = '?'; /* a terminal obeys some */
 	if (s->house->verbose) {
 		count = perf_channels_read(s->house->session, s->peer, rows);
 		perf_channels_print(stderr, rows, count);
 	}
-	s->bye = 1;
 }
 
 void perf_service_handle(struct perf_service *service, const struct perf_message *request,

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "perf_service_priv.h"
 
 /* The next message, copied out; 0 when the service is to stop. */
@@ -109,12 +110,29 @@ tcpx_status perf_service_start(struct perf_house *house, tcpx_peer peer,
 	return TCPX_OK;
 }
 
+/* Its sender may be gone before the thread comes to it, and then it must have been heard. */
+static void hear_goodbye(struct perf_service *s, const void *data, size_t len)
+{
+	struct perf_message m;
+	struct perf_bye bye;
+
+	if (!s->hello || perf_message_decode(data, len, &m) || m.is_reply || m.type != PERF_BYE)
+		return;
+	s->back = !perf_message_get(&m, &bye, sizeof(bye)) && bye.back;
+	text_format(s->failed, sizeof(s->failed), "%s", (const char *)m.blob);
+	for (char *at = s->failed; *at; at++)
+		if ((unsigned char)*at < ' ' || *at == 0x7f)
+			*at = '?'; /* a terminal obeys some */
+	s->bye = 1;
+}
+
 int perf_service_give(struct perf_service *s, const void *data, size_t len)
 {
 	int rc = -1;
 
 	if (len > PERF_MESSAGE_MAX)
 		return -1;
+	hear_goodbye(s, data, len);
 	pthread_mutex_lock(&s->lock);
 	if (s->count < SERVICE_QUEUE) {
 		unsigned at = (s->head + s->count) % SERVICE_QUEUE;

@@ -27,7 +27,7 @@ struct perf_service {
 	int stop;
 	_Atomic int ended, hello, bye, back, worked;
 	int relay_told;
-	char failed[PERF_FAILED_MAX]; /* set before bye is */
+	char failed[PERF_FAILED_MAX]; /* the dispatcher's; set before bye is */
 	/* the thread's own */
 	struct perf_side side;
 	struct ceiling_serve *ceiling;
