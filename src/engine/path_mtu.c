@@ -24,6 +24,7 @@
 #define CHANNELS_IN_VAIN 3
 #define REPLACE_NS (10 * CLOCK_S_NS)
 #define SETTLED_NS CLOCK_S_NS
+#define SEEN_NS (100 * CLOCK_MS_NS) /* what was on its way has arrived */
 
 static const struct peer_rail *rail_at(const struct engine_peer *peer, uint32_t rail)
 {
@@ -137,18 +138,24 @@ static bool is_hole(struct engine_peer *peer, const struct engine_chan *chan,
 	int64_t stalled_ns = now_ns - hole->stalled_ns;
 	bool young = info->acked_bytes < PROVEN_BYTES;
 
-	if (!stalled_ns)
+	if (!stalled_ns) {
 		hole->timeouts = 0;
+		hole->seen_ns = 0;
+	}
 	if (!stalled_ns || info->unacked_bytes < info->segment_bytes)
 		return false;
+	if (!hole->seen_ns)
+		hole->seen_ns = now_ns;
 	/* Without it its own handshake, which passed just before, says that small ones pass. */
 	if (!control_goes_there(peer, chan->net->ops->fd(chan->net)))
 		return young && info->timeouts >= TIMEOUTS && stalled_ns >= HOLE_NS &&
 		       hole->stalled_ns - hole->began_ns < HOLE_NS;
 	/* After a cut of the network the control link may be answered long before TCP sends the
-	 * lost packet again: only what was sent after that counts. The stall began after the beat
-	 * before it was seen, so an answer of the first second may have come before the cut. */
-	if (!hole->timeouts && control_answered(peer, hole->stalled_ns + CLOCK_S_NS, now_ns))
+	 * lost packet again: only what was sent after that counts. An answer of the first second,
+	 * or from before the stall was seen, which late beats delay, may have come before the
+	 * cut. */
+	if (!hole->timeouts && control_answered(peer, hole->stalled_ns + CLOCK_S_NS, now_ns) &&
+	    control_answered(peer, hole->seen_ns + SEEN_NS, now_ns))
 		hole->timeouts = info->timeouts + 1;
 	if (!hole->timeouts || info->timeouts < TIMEOUTS || info->last_send_ms < 300)
 		return false;

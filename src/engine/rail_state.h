@@ -30,6 +30,7 @@ struct path_hole {
 	uint16_t told;	   /* what the dialler is to keep to, told with the fence */
 	uint64_t acked_bytes;
 	int64_t began_ns, stalled_ns;
+	int64_t seen_ns; /* when the stall was first looked at; 0: there is none */
 };
 
 struct peer_rails {
