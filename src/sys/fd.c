@@ -13,9 +13,9 @@
 
 #define FD_LIMIT (1u << 20) /* Linux's default fs.nr_open; one above it stays open in a child */
 #define WORD_BITS 64u
-/* Neither side of the gate waits longer: another library's fork handler may wait for a lock that
- * the caller of ours holds, and a signal handler may fork in the middle of a call. All that is lost
- * then is that a child might keep one descriptor. */
+/* Neither side of the gate waits longer: the fork handler of another library may wait for a lock
+ * that our caller holds, and a signal handler may fork in the middle of a call. After such a wait a
+ * child may keep one descriptor. */
 #define GATE_NS (100 * CLOCK_MS_NS)
 
 static _Atomic uint64_t table[FD_LIMIT / WORD_BITS];

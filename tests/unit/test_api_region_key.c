@@ -181,7 +181,8 @@ static tcpx_status open_alone(void)
 	return status;
 }
 
-/* uuid, incarnation, the session's secret, that of the regions: a session without one is none. */
+/* A session needs random bytes for its uuid, incarnation and secret and for its regions' secret. It
+ * does not open without them. */
 static void no_session_without_random_bytes(void **state)
 {
 	int calls;
