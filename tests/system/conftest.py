@@ -26,6 +26,12 @@ OURS = re.compile("(UCCL_)?TCPX_|TCPXEMU_|FAKECUDA_|NCCL_|CUDA_VISIBLE_DEVICES|O
                   "JOB_COMPLETION|HOSTFILE$").match
 
 
+def stop(pid):
+    """Stops a child of ours. A signal alone returns while its threads may still run."""
+    os.kill(pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+
 class Tool:
     """Runs the binary; every run has an environment without our variables."""
 

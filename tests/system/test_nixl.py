@@ -13,7 +13,7 @@ import subprocess
 import pytest
 
 import changes
-from conftest import HANG, TOP, Tool
+from conftest import HANG, TOP, Tool, stop
 from netns import Hosts, LONG, why_no_namespaces
 from test_node import counted
 from test_path_mtu import hole
@@ -221,7 +221,7 @@ def test_aborted_while_the_peer_is_stopped(nixl, agents):
     at = meet(near, far, 32 * MIB, near_params={**PLAIN, "local": "0"})
     far("fill", 9, 0, 32 * MIB)
     near("fill", 1, 0, 32 * MIB)
-    far.process.send_signal(signal.SIGSTOP)
+    stop(far.process.pid)
     big = 32 * MIB - 4096 # behind it nothing of it may land late
     near("prepare", "x", "WRITE", "far", [(0, big)], [(at, big)])
     assert near("post", "x") == "PROC"
@@ -242,7 +242,7 @@ def test_killed_and_started_again(nixl, agents):
     near, far = agents(nixl), agents(nixl)
     at = meet(near, far, 16 * MIB)
     handles = [f"h{i}" for i in range(4)]
-    far.process.send_signal(signal.SIGSTOP)
+    stop(far.process.pid)
     for handle in handles:
         near("prepare", handle, "READ", "far", [(0, 16 * MIB)], [(at, 16 * MIB)])
         assert near("post", handle) == "PROC"

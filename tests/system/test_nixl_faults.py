@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from conftest import HANG, TOP, Tool
+from conftest import HANG, TOP, Tool, stop
 from netns import LONG, hosts, measure # noqa: F401
 from test_nixl import (MIB, PLAIN, emulator, fixture_agents, fixture_nixl, # noqa: F401
                        fixture_plugin, meet, move)
@@ -44,7 +44,7 @@ def test_aborted_while_the_peer_is_stopped(nixl, agents, road, tmp_path):
         move(near, far, op, at, MIB, far_memory=memory)
         near("fill", NEAR, 0, BIG + EDGE)
         far("fill", FAR, 0, BIG + EDGE)
-        far.process.send_signal(signal.SIGSTOP)
+        stop(far.process.pid)
         near("prepare", "x", op, "far", [(0, BIG)], [(at, BIG)], *memory, "never")
         assert near("post", "x") == "PROC"
         try:
@@ -74,7 +74,7 @@ def restart(near, far, start, op, params, memory):
               far_memory=memory)
     near.until_said("peer 'far' is up: ")
     move(near, far, op, at, MIB, far_memory=memory)
-    far.process.send_signal(signal.SIGSTOP)
+    stop(far.process.pid)
     near("prepare", "x", op, "far", [(0, BIG)], [(at, BIG)], *memory)
     assert near("post", "x") == "PROC"
     far.kill()

@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+from conftest import stop
 from netns import LONG, hosts # noqa: F401
 from test_nixl import (MIB, PLAIN, fixture_agents, fixture_nixl, fixture_plugin, # noqa: F401
                        meet, move)
@@ -64,7 +65,7 @@ class Signals:
         self.pid = pid
 
     def stop(self):
-        os.kill(self.pid, signal.SIGSTOP)
+        stop(self.pid)
 
     def go_on(self):
         os.kill(self.pid, signal.SIGCONT)

@@ -2,13 +2,13 @@
 """tcpx node when a rank dies, stops or lacks something, and when much is asked of it: what every
 rank says, and where it listens."""
 import re
-import signal
 import socket
 import subprocess
 import time
 
 import pytest
 
+from conftest import stop
 from netns import LONG
 from test_launch import plain
 from test_node import (HANG, SMALL, Ranks, build, ends_of, fixture_a3,  # noqa: F401
@@ -207,7 +207,7 @@ if LONG: # seconds of waiting each
     def test_one_of_three_ranks_that_stops(tool, tmp_path, victim):
         ranks = three(tool, tmp_path, *ENDLESS, TCPX_STOPPED_MS="3000")
         wait_for_line(ranks[0], b"READY")
-        ranks[victim].send_signal(signal.SIGSTOP)
+        stop(ranks[victim].pid)
         for text in survivors(ranks, victim):
             assert re.search(rf"rank {victim} \([^)]+\) is gone, stage '(registered|filled|"
                              rf"transfer|moved)': .*stopped|transfer with rank {victim} \(\S+\) "
@@ -217,7 +217,7 @@ if LONG: # seconds of waiting each
         ranks = three(tool, tmp_path, *messages, "--gpus", "0,3", "--peers", "all", **a3,
                       TCPX_STOPPED_MS="3000", TCPXEMU_FAULT="connect-never:side=send")
         wait_for_line(ranks[0], b"GPUs initialised 2/2")
-        ranks[1].send_signal(signal.SIGSTOP)
+        stop(ranks[1].pid)
         for text in survivors(ranks, 1):
             assert re.search(r"rank 1 \(\S+\) is gone, stage '(listening|channels)': .*stopped|"
                              r"link to rank 1 \(\S+\) GPU [03]: ", text), text

@@ -9,7 +9,7 @@ import signal
 
 import pytest
 
-from conftest import HANG, SMALL
+from conftest import HANG, SMALL, stop
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 
@@ -290,7 +290,7 @@ def test_a_serve_that_dies_exits_1(tool, serve):
 def test_a_stopped_serve_times_out_with_124(tool, serve):
     server = serve()
     client = start_long(tool, server.address, "--timeout", "2")
-    server.process.send_signal(signal.SIGSTOP)
+    stop(server.process.pid)
     code, out, _ = finish(client)
     assert code == 124 and "TIMED OUT" in out
 
