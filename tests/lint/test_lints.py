@@ -42,6 +42,18 @@ int api_value(void)
 	return 1; /* exit() and printf("abort()") here are words only */
 }
 """
+PATCH = """Breaks: the value
+Caught by: value
+
+--- a/src/api/value.c
++++ b/src/api/value.c
+@@ -5,4 +5,4 @@
+ int api_value(void)
+ {
+-	return 1; /* exit() and printf("abort()") here are words only */
++	return 2; /* exit() and printf("abort()") here are words only */
+ }
+"""
 CLEAN = {
     "include/tcpx/log.h": HEADER,
     "src/base/thing.h": HEAD + "#ifndef THING_H\n#define THING_H\nint api_value(void);\n#endif\n",
@@ -51,6 +63,7 @@ CLEAN = {
     "scripts/a.sh": "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\necho hello\n",
     "README.md": "# A\n\n[a script](scripts/a.sh)\n",
     "tests/a.txt": "a_test\n",
+    "tests/mutants/value.patch": PATCH,
     ".clang-format": None,
 }
 
@@ -119,6 +132,7 @@ FAULTS = [
     ("links", "README.md", "`tests/gone.py::test_it`\n", "no file tests/gone.py"),
     ("links", "README.md", "`tests/a.txt::a_test` `tests/a.txt::gone_test`\n",
      "no test gone_test in tests/a.txt"),
+    ("mutants", "src/api/value.c", SOURCE.replace("words only", "no calls"), "patch failed"),
 ]
 
 
