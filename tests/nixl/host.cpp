@@ -63,9 +63,16 @@ end::end(const std::string &name, const nixl_b_params_t &options, nixl_thread_sy
 	IS(core->connect(name), NIXL_SUCCESS);
 }
 
+void end::close()
+{
+	if (core)
+		host_plugin->destroy_engine(core);
+	core = nullptr;
+}
+
 end::~end()
 {
-	host_plugin->destroy_engine(core);
+	close();
 }
 
 void end::know(const end &other) const
@@ -377,6 +384,14 @@ int process_main(const std::string &option)
 	return 0;
 }
 
+static void hangs(int)
+{
+	(void)!write(1, "FAIL ", 5);
+	(void)!write(1, running, std::strlen(running));
+	(void)!write(1, ": hangs\n", 8);
+	_exit(1);
+}
+
 static void run(const test *all, const char *only, int &passed)
 {
 	for (; all->name; all++) {
@@ -408,6 +423,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	std::signal(SIGPIPE, SIG_IGN);
+	std::signal(SIGALRM, hangs);
 	init = reinterpret_cast<nixlBackendPlugin *(*)()>(dlsym(library, "nixl_plugin_init"));
 	CHECK(init);
 	host_plugin = init();

@@ -35,6 +35,7 @@ struct end {
 	end(const end &) = delete;
 	end &operator=(const end &) = delete;
 	void know(const end &other) const; // loads its connection
+	void close();			   // before its time
 };
 
 // Memory of one end that another, or the same, may have loaded.
