@@ -77,14 +77,20 @@ static bool control_goes_there(const struct engine_peer *peer, int fd)
 	       sys_addr_same_host(&local, &ctl_local) && sys_addr_same_host(&remote, &ctl_remote);
 }
 
-/* It was answered since then. */
-static bool control_answered(const struct engine_peer *peer, int64_t since_ns, int64_t now_ns)
+/* Whether more of what we sent on it was acknowledged. A segment of the other side alone would not
+ * do: where only our packets are lost they come all the time, each with an old acknowledgement. */
+static void look_at_control(struct engine_peer *peer, int64_t now_ns)
 {
+	struct peer_rails *rails = &peer->rails;
 	struct tcp_info info = {0};
 	socklen_t len = sizeof(info);
 
-	return !getsockopt(ctl_link_fd(peer->ctl), IPPROTO_TCP, TCP_INFO, &info, &len) &&
-	       now_ns - (int64_t)info.tcpi_last_ack_recv * CLOCK_MS_NS > since_ns;
+	if (!peer->ctl || getsockopt(ctl_link_fd(peer->ctl), IPPROTO_TCP, TCP_INFO, &info, &len))
+		return;
+	if (info.tcpi_bytes_acked > rails->ctl_acked_bytes)
+		rails->ctl_answered_ns = rails->ctl_looked_ns;
+	rails->ctl_acked_bytes = info.tcpi_bytes_acked; /* less: it is another one */
+	rails->ctl_looked_ns = now_ns;
 }
 
 static void say(struct engine_peer *peer, int fd, const struct net_chan_info *info, uint16_t next)
@@ -154,8 +160,8 @@ static bool is_hole(struct engine_peer *peer, const struct engine_chan *chan,
 	 * lost packet again: only what was sent after that counts. An answer of the first second,
 	 * or from before the stall was seen, which late beats delay, may have come before the
 	 * cut. */
-	if (!hole->timeouts && control_answered(peer, hole->stalled_ns + CLOCK_S_NS, now_ns) &&
-	    control_answered(peer, hole->seen_ns + SEEN_NS, now_ns))
+	if (!hole->timeouts && peer->rails.ctl_answered_ns > hole->stalled_ns + CLOCK_S_NS &&
+	    peer->rails.ctl_answered_ns > hole->seen_ns + SEEN_NS)
 		hole->timeouts = info->timeouts + 1;
 	if (!hole->timeouts || info->timeouts < TIMEOUTS || info->last_send_ms < 300)
 		return false;
@@ -241,6 +247,7 @@ void path_mtu_look(struct engine_peer *peer, int64_t now_ns)
 {
 	uint32_t up = path_mtu_settled(peer, now_ns);
 
+	look_at_control(peer, now_ns);
 	for (uint32_t i = 0; peer->counted_up && i <= peer->nbulk && !peer->died; i++) {
 		struct engine_chan *chan = peer->chan[i];
 

@@ -37,7 +37,10 @@ struct peer_rails {
 	struct peer_rail at[ENGINE_RAILS_MAX + 1]; /* the last: of sources that are no rail */
 	struct path_hole holes[CORE_CHANNELS_MAX];
 	bool segments_told, hole_said;
-	int64_t replacing_ns; /* until then channels that we gave up are dialled again */
+	uint64_t ctl_acked_bytes; /* of the control link, when it was looked at last */
+	int64_t ctl_looked_ns;	  /* then */
+	int64_t ctl_answered_ns;  /* behind that time more was acknowledged */
+	int64_t replacing_ns;	  /* until then channels that we gave up are dialled again */
 	uint8_t of_channel[CORE_CHANNELS_MAX]; /* the rail that the channel was dialled over */
 	struct ctl_dial *probe;		       /* of the rail probed */
 	uint32_t probed;
