@@ -324,7 +324,9 @@ static void exists(struct engine_peer *peer, const struct ctl_conn *conn)
 	if (other) {
 		peer->same_as = other->slot_id;
 		peer_put(other);
-		peer_die(peer, TCPX_ERR_EXISTS, 0, "linked already");
+		/* Who used the handle meanwhile is told to use it again, and gets that link. */
+		peer_die(peer, peer->lent ? TCPX_ERR_PEER_CLOSED : TCPX_ERR_EXISTS, 0,
+			 "linked already");
 		return;
 	}
 	peer->awaiting = true;
