@@ -86,6 +86,8 @@ typedef struct tcpx_peer_info {
 	uint64_t write_bytes_per_s; /**< the same of WRITEs */
 	char message_error[320];    /**< why a channel of messages is not there: its step, NIC and
 				       addresses; "" when all are up, or nothing is known */
+	char key[65]; /**< the public key that it proved to have, 64 hex digits; "": it proved
+			   nothing, no side's crypto being enough */
 } tcpx_peer_info;
 
 /** @return TCPX_OK; ERR_STALE. @threads any. */
@@ -137,6 +139,7 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_channel_query(tcpx_session *session, t
 	X(accepted, "connections accepted")                                                        \
 	X(preauth_rejects, "connections closed before authentication")                             \
 	X(auth_failures, "hellos with a wrong proof")                                              \
+	X(impostors, "links ended since they only said to be a session that has a key")            \
 	X(protocol_errors, "peers ended for malformed frames")                                     \
 	X(remote_rejects, "peers' accesses refused: key, rights or range")                         \
 	X(staging_bytes, "gauge: staging memory in use")                                           \
@@ -161,6 +164,15 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_counters(tcpx_session *session
 /** What stands between a stranger and the session: "loopback", "key", "secret" (connection info
  * only) or "insecure". Never NULL. @threads any. */
 TCPX_API const char *tcpx_session_trust(tcpx_session *session);
+
+/** The session's own public key as 64 hex digits and a NUL, which tcpx_connect_opts.expect_key
+ * takes on another host; "" without a crypto library.
+ * @return TCPX_OK; ERR_INVALID. @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_key(tcpx_session *session, char out_key[65]);
+
+/** Makes an identity file, which tcpx_session_opts.identity_file takes: a session's own key as
+ * text, mode 0600, never overwrites. @return as tcpx_key_create(). @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_identity_create(const char *path);
 
 /** Makes a key file: 32 random bytes as text, mode 0600, never overwrites; append = 1 adds a second
  * key to a file that is there.

@@ -32,8 +32,8 @@ enum tcpx_session_flags {
 /** Options of tcpx_session_open(). Every 0 is a default that tcpx info --env lists. */
 typedef struct tcpx_session_opts {
 	size_t sz;	  /**< sizeof this struct */
-	const char *name; /**< how peers know it; a name met again is a restart, so no two live
-				 sessions share one; default "<host>-<pid>-<n>-<random>" */
+	const char *name; /**< a label that peers see, it proves nothing; default
+				 "<host>-<pid>-<n>-<random>" */
 	const char *bind; /**< comma list of addresses, subnets, interfaces, eth*, ^docker0; each
 				 address is a rail; tcpx(7); NULL: TCPX_BIND, else loopback */
 	const char *key_file; /**< key(s) for a bootstrap port; default TCPX_KEY_FILE */
@@ -59,6 +59,9 @@ typedef struct tcpx_session_opts {
 				  addresses (NAT, published ports); NULL: TCPX_ADVERTISE, ours */
 	uint32_t goodbye_ms;   /**< a request whose region the peer took back waits so long for the
 				 peer's goodbye, 1..10000, default 100 */
+	const char *identity_file; /**< the session's own key, which 'tcpx key identity' makes:
+				 peers know it again after a restart; one session at a time;
+				 NULL: TCPX_IDENTITY_FILE, else a fresh key */
 } tcpx_session_opts;
 
 /** Sets an option by the name that it has in the environment: what a session has for itself in
@@ -133,6 +136,8 @@ typedef struct tcpx_connect_opts {
 	int nonblocking;    /**< 1: return at once, the event or the state tells */
 	int reconnect; /**< 1: a link that ended is dialled again by the next use of the handle,
 			       see tcpx_session(3) */
+	const char *expect_key; /**< 64 hex digits, as tcpx_session_key() gives them: only the
+				     session of that key will do, else ERR_AUTH; NULL: any */
 } tcpx_connect_opts;
 
 /**

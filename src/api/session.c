@@ -48,6 +48,14 @@ tcpx_status tcpx_session_info(tcpx_session *session, void *buf, size_t cap, size
 	return engine_info(api_session(session), buf, cap, out_len);
 }
 
+tcpx_status tcpx_session_key(tcpx_session *session, char out_key[65])
+{
+	API_ENTER(session);
+	API_NOT_NULL(out_key);
+	engine_key(api_session(session), out_key);
+	return TCPX_OK;
+}
+
 static tcpx_status connect_any(tcpx_session *session, const struct wire_info *info,
 			       const char *address, const tcpx_connect_opts *opts,
 			       tcpx_peer *out_peer)

@@ -39,6 +39,8 @@ enum config_type {
 	  "empty: loopback")                                                                       \
 	X(KEY_FILE, "TCPX_KEY_FILE", "", PATH, "", 0, 4095,                                        \
 	  "key file that proves peers on a bootstrap port, mode 0600")                             \
+	X(IDENTITY_FILE, "TCPX_IDENTITY_FILE", "", PATH, "", 0, 4095,                              \
+	  "a session's own key, mode 0600; empty: each session makes a fresh one")                 \
 	X(CHANNELS, "TCPX_CHANNELS", "UCCL_TCPX_NUM_CHANNELS TCPX_NUM_CHANNELS", COUNT, "auto", 0, \
 	  64, "bulk channels per peer; auto: by the usable cores, 2 to 16")                        \
 	X(CHUNK_BYTES, "TCPX_CHUNK_BYTES", "UCCL_TCPX_CHUNK_BYTES NCCL_P2P_NET_CHUNKSIZE", BYTES,  \

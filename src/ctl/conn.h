@@ -8,7 +8,10 @@
  *   dial.proof   = HMAC(K, "tcpx dial" || dial without proof)          a stranger gets no answer
  *   answer.proof = HMAC(K, "tcpx answer" || dial || answer w/o proof)
  *   proof.proof  = HMAC(K, "tcpx proof" || dial || answer || proof w/o proof)
- *   session key  = HMAC(K, "tcpx session" || dial || answer)
+ *   session key  = HMAC(K, "tcpx session" || X || dial || answer)     X: of the key exchange
+ * and the signatures, by each end's own key, of SHA-256 of
+ *   "tcpx answer identity" || dial || answer before its signature
+ *   "tcpx proof identity" || dial || answer || proof before its signature
  * A data connection uses ctl_data_auth()'s method with K = the control link's session key.
  */
 #ifndef CTL_CONN_H
@@ -23,12 +26,25 @@
 
 #define CTL_KEY_BYTES 32
 
+/* A session's own key pair (Ed25519). */
+struct ctl_identity {
+	bool there; /* false: no crypto library, and nothing is proven */
+	uint8_t secret[CTL_KEY_BYTES], public_key[CTL_KEY_BYTES];
+};
+/* A fresh one, or none where there is no crypto. */
+tcpx_status ctl_identity_make(struct ctl_identity *out_identity);
+/* The uuid that a session of that key and incarnation has: no other key has it. */
+tcpx_status ctl_identity_uuid(const uint8_t public_key[CTL_KEY_BYTES],
+			      const uint8_t incarnation[WIRE_UUID_BYTES],
+			      uint8_t out_uuid[WIRE_UUID_BYTES]);
+
 /* An authenticated connection; the callee owns fd. Nothing was read beyond the handshake. */
 struct ctl_conn {
 	int fd;			 /* non-blocking, CLOEXEC, TCP_NODELAY */
 	struct wire_hello local; /* what we said (dial or answer) */
 	struct wire_hello remote;
-	uint8_t session_key[CTL_KEY_BYTES]; /* NONE, BARE: made of the nonces, see ctl_data_auth */
+	uint8_t session_key[CTL_KEY_BYTES]; /* see ctl_data_auth */
+	bool proven; /* remote.uuid and remote.identity.key are the other end's; else only said */
 	struct sockaddr_storage local_addr, remote_addr;
 };
 
@@ -55,6 +71,8 @@ struct ctl_accept_ops {
 	 * superseded ...). */
 	void (*answer)(void *arg, const struct wire_hello *dial, struct wire_hello *answer);
 	void (*ready)(void *arg, const struct ctl_conn *conn);
+	/* Whom the answer proves us to be; NULL: nobody. */
+	const struct ctl_identity *(*identity)(void *arg);
 };
 
 struct ctl_counters {
@@ -83,7 +101,8 @@ struct ctl_dial_opts {
 	uint16_t segment_bytes;	       /* the most that either end sends in a packet; 0: no limit */
 	struct wire_hello hello;       /* dial fields; nonce and proof are filled here */
 	uint8_t key[CTL_KEY_BYTES];
-	int64_t deadline_ns; /* absolute, monotonic */
+	const struct ctl_identity *identity; /* whom the dial proves us to be; NULL: nobody */
+	int64_t deadline_ns;		     /* absolute, monotonic */
 	/* NULL, or asked when the answer is proven and our proof not sent: the dial goes on with
 	 * TCPX_OK only. arg is the dial's. */
 	tcpx_status (*agree)(void *arg, const struct wire_hello *answer);
@@ -119,10 +138,16 @@ struct ctl_keys {
 	uint64_t id[2];
 	uint8_t key[2][CTL_KEY_BYTES];
 };
+/* 64 hex digits and nothing else: 1, else 0. */
+int ctl_key_parse(const char *text, size_t len, uint8_t out_key[CTL_KEY_BYTES]);
 tcpx_status ctl_keys_load(const char *path, struct ctl_keys *out_keys);
 /* A fresh key in a new file (ERR_EXISTS), or as the second one of a file (ERR_NOT_FOUND; ERR_LIMIT:
  * it has two; ERR_AUTH as above). A dialler uses the first, an acceptor takes either. */
 tcpx_status ctl_keys_create(const char *path, int append);
+/* An identity file: one line, "identity " and the 64 hex digits of the secret half; mode and owner,
+ * and the errors, as of a key file. */
+tcpx_status ctl_identity_load(const char *path, struct ctl_identity *out_identity);
+tcpx_status ctl_identity_create(const char *path);
 
 /* A control link on an authenticated fd: frames (wire_frame header, payload <= FRAME_CONTROL_MAX,
  * no table, no trailer) in both directions, never blocking, bounded output queue (1 MiB; more is

@@ -66,6 +66,7 @@ static void succeed(struct ctl_dial *dial)
 		.remote = dial->hs.answer,
 		.local_addr = dial->local,
 		.remote_addr = dial->remote,
+		.proven = ctl_handshake_proven(&dial->hs),
 	};
 	tcpx_status status = ctl_handshake_session_key(&dial->hs, conn.session_key);
 
@@ -338,6 +339,8 @@ tcpx_status ctl_dial_start(struct sys_loop *loop, const struct ctl_dial_opts *op
 	dial->timer.fn = too_late;
 	dial->hs.dial = opts->hello;
 	memcpy(dial->hs.key, opts->key, sizeof(dial->hs.key));
+	if (opts->identity)
+		dial->hs.identity = *opts->identity;
 	status = begin(dial, opts);
 	if (status != TCPX_OK) {
 		destroy(dial);

@@ -23,6 +23,11 @@ enum place { PLACE_STEP = 8, PLACE_ROLE, PLACE_AUTH, PLACE_STATUS, PLACE_LOWEST,
 	{                                                                                          \
 		(msg)->bytes, (msg)->len                                                           \
 	}
+#define UNSIGNED(msg)                                                                              \
+	{                                                                                          \
+		(msg)->bytes, (msg)->len - WIRE_PROOF_BYTES - WIRE_SIGNATURE_FIELD                 \
+	}
+#define SIGNATURE(msg) ((msg)->bytes + (msg)->len - WIRE_PROOF_BYTES - WIRE_SIGNATURE_BYTES)
 #define UNPROVEN(msg)                                                                              \
 	{                                                                                          \
 		(msg)->bytes, (msg)->len - WIRE_PROOF_BYTES                                        \
@@ -110,6 +115,81 @@ static tcpx_status check(const struct ctl_handshake *hs, const struct ctl_messag
 	return status;
 }
 
+/* ---- identities ---- */
+
+/* The session key's exchange and our own key, in a message of ours. */
+static tcpx_status identify(struct ctl_handshake *hs, struct wire_identity *out)
+{
+	tcpx_status status = sys_random(hs->exchange, sizeof(hs->exchange));
+
+	if (status == TCPX_OK)
+		status = sys_exchange_public(hs->exchange, out->exchange);
+	memcpy(out->key, hs->identity.public_key, sizeof(out->key));
+	out->there = status == TCPX_OK;
+	return status;
+}
+
+/* With these methods both ends are proven. The others are for this host, or without crypto. */
+static bool must_identify(uint8_t auth)
+{
+	return auth == WIRE_AUTH_SECRET || auth == WIRE_AUTH_KEY;
+}
+
+/* A message's key names its uuid. Where we have no crypto its key is as if it were not there. */
+static tcpx_status check_identity(const struct wire_hello *hello)
+{
+	uint8_t uuid[WIRE_UUID_BYTES];
+	tcpx_status status;
+
+	if (hello->role != WIRE_ROLE_CONTROL)
+		return TCPX_OK;
+	if (!hello->identity.there)
+		return must_identify(hello->auth) ? TCPX_ERR_PROTOCOL : TCPX_OK;
+	if (!sys_crypto_available())
+		return TCPX_OK;
+	status = ctl_identity_uuid(hello->identity.key, hello->incarnation, uuid);
+	if (status == TCPX_OK && memcmp(uuid, hello->uuid, sizeof(uuid)) != 0)
+		status = TCPX_ERR_AUTH;
+	return status;
+}
+
+/* What a signature is of: all messages before, and the message itself up to its signature. */
+static tcpx_status signed_hash(const struct ctl_handshake *hs, const struct ctl_message *msg,
+			       uint8_t out_hash[SYS_HASH_BYTES])
+{
+	struct sys_span of_answer[] = {SPAN("tcpx answer identity"), WHOLE(&hs->dial_msg),
+				       UNSIGNED(msg)};
+	struct sys_span of_proof[] = {SPAN("tcpx proof identity"), WHOLE(&hs->dial_msg),
+				      WHOLE(&hs->answer_msg), UNSIGNED(msg)};
+
+	return msg == &hs->answer_msg ? sys_sha256(of_answer, 3, out_hash)
+				      : sys_sha256(of_proof, 4, out_hash);
+}
+
+static tcpx_status put_signature(struct ctl_handshake *hs, struct ctl_message *msg)
+{
+	uint8_t hash[SYS_HASH_BYTES];
+	tcpx_status status = signed_hash(hs, msg, hash);
+
+	return status == TCPX_OK ? sys_sign(hs->identity.secret, hash, SIGNATURE(msg)) : status;
+}
+
+static tcpx_status check_signature(const struct ctl_handshake *hs, const struct ctl_message *msg,
+				   const uint8_t key[WIRE_KEY_BYTES])
+{
+	uint8_t hash[SYS_HASH_BYTES];
+	tcpx_status status = signed_hash(hs, msg, hash);
+
+	return status == TCPX_OK ? sys_sign_verify(key, hash, SIGNATURE(msg)) : status;
+}
+
+bool ctl_handshake_proven(const struct ctl_handshake *hs)
+{
+	return hs->identity.there && hs->dial.identity.there && hs->answer.identity.there;
+}
+
+/* ---- messages ---- */
+
 /* Decodes a message. ERR_VERSION: *out holds what lies in the places that every version shares. */
 static tcpx_status decode(const struct ctl_message *msg, struct wire_hello *out)
 {
@@ -139,8 +219,14 @@ tcpx_status ctl_handshake_dial(struct ctl_handshake *hs)
 
 	if (status != TCPX_OK)
 		return status;
+	hs->dialler = true;
 	hs->dial.step = WIRE_HELLO_DIAL;
 	hs->dial.status = 0;
+	if (hs->identity.there && hs->dial.role == WIRE_ROLE_CONTROL &&
+	    hs->dial.auth != WIRE_AUTH_LINK && hs->dial.auth != WIRE_AUTH_BARE)
+		status = identify(hs, &hs->dial.identity);
+	if (status != TCPX_OK)
+		return status;
 	if (!hs->dial.proto_max) {
 		hs->dial.proto_min = WIRE_PROTO_MIN;
 		hs->dial.proto_max = WIRE_PROTO_MAX;
@@ -155,6 +241,7 @@ tcpx_status ctl_handshake_read_dial(struct ctl_handshake *hs)
 {
 	tcpx_status status = decode(&hs->dial_msg, &hs->dial);
 
+	hs->foreign = status == TCPX_ERR_VERSION;
 	if (status != TCPX_OK && status != TCPX_ERR_VERSION)
 		return TCPX_ERR_PROTOCOL;
 	if (hs->dial.step != WIRE_HELLO_DIAL || hs->dial.auth > WIRE_AUTH_BARE)
@@ -165,8 +252,9 @@ tcpx_status ctl_handshake_read_dial(struct ctl_handshake *hs)
 tcpx_status ctl_handshake_check_dial(const struct ctl_handshake *hs)
 {
 	const struct sys_span spans[] = {SPAN("tcpx dial"), UNPROVEN(&hs->dial_msg)};
+	tcpx_status status = check(hs, &hs->dial_msg, spans, 2, 1);
 
-	return check(hs, &hs->dial_msg, spans, 2, 1);
+	return status == TCPX_OK && !hs->foreign ? check_identity(&hs->dial) : status;
 }
 
 tcpx_status ctl_handshake_answer(struct ctl_handshake *hs)
@@ -187,11 +275,18 @@ tcpx_status ctl_handshake_answer(struct ctl_handshake *hs)
 		if (answer->proto_max > hs->dial.proto_max)
 			answer->proto_max = hs->dial.proto_max;
 		answer->proto_min = answer->proto_max;
+		if (hs->dial.identity.there && hs->identity.there)
+			status = identify(hs, &answer->identity);
+		answer->identity.is_signed = answer->identity.there;
 	}
+	if (status != TCPX_OK)
+		return status;
 	msg->len = wire_hello_encode(answer, msg->bytes);
 	msg->done = 0;
+	if (answer->identity.there)
+		status = put_signature(hs, msg);
 	spans[2].len = msg->len - WIRE_PROOF_BYTES;
-	return expected_proof(hs, spans, 3, 0, proof_of(msg));
+	return status == TCPX_OK ? expected_proof(hs, spans, 3, 0, proof_of(msg)) : status;
 }
 
 /* The status an answer carries; one we do not know is a protocol error, never a success. */
@@ -208,6 +303,18 @@ static tcpx_status answer_status(uint8_t negated)
 	}
 }
 
+/* One that refuses may be another session: it says so. */
+static bool is_wanted(const struct ctl_handshake *hs)
+{
+	static const uint8_t anyone[WIRE_UUID_BYTES];
+	const uint8_t *want = hs->dial.want_uuid;
+
+	if (hs->answer.status && hs->answer.status != (uint8_t)-TCPX_ERR_EXISTS)
+		return true;
+	return !memcmp(want, anyone, sizeof(anyone)) ||
+	       !memcmp(want, hs->answer.uuid, WIRE_UUID_BYTES);
+}
+
 tcpx_status ctl_handshake_check_answer(struct ctl_handshake *hs)
 {
 	const struct sys_span spans[] = {SPAN("tcpx answer"), WHOLE(&hs->dial_msg),
@@ -222,8 +329,17 @@ tcpx_status ctl_handshake_check_answer(struct ctl_handshake *hs)
 	status = check(hs, &hs->answer_msg, spans, 3, 0);
 	if (status != TCPX_OK)
 		return status;
-	if (version != TCPX_OK)
-		return version;
+	if (version != TCPX_OK || hs->answer.status == (uint8_t)-TCPX_ERR_VERSION)
+		return TCPX_ERR_VERSION; /* it cannot say more */
+	if (hs->answer.identity.there && !hs->dial.identity.there)
+		return TCPX_ERR_PROTOCOL;
+	if (!is_wanted(hs))
+		return TCPX_ERR_AUTH;
+	status = check_identity(&hs->answer);
+	if (status == TCPX_OK && hs->answer.identity.there)
+		status = check_signature(hs, &hs->answer_msg, hs->answer.identity.key);
+	if (status != TCPX_OK)
+		return status;
 	if (hs->answer.status)
 		return answer_status(hs->answer.status);
 	if (hs->answer.proto_min != hs->answer.proto_max ||
@@ -245,12 +361,16 @@ tcpx_status ctl_handshake_proof(struct ctl_handshake *hs)
 		.proto_max = hs->answer.proto_max,
 		.channel = hs->dial.channel,
 		.epoch = hs->dial.epoch,
+		.identity.is_signed = ctl_handshake_proven(hs),
 	};
+	tcpx_status status = TCPX_OK;
 
 	msg->len = wire_hello_encode(&proof, msg->bytes);
 	msg->done = 0;
+	if (proof.identity.is_signed)
+		status = put_signature(hs, msg);
 	spans[3].len = msg->len - WIRE_PROOF_BYTES;
-	return expected_proof(hs, spans, 4, 0, proof_of(msg));
+	return status == TCPX_OK ? expected_proof(hs, spans, 4, 0, proof_of(msg)) : status;
 }
 
 tcpx_status ctl_handshake_check_proof(const struct ctl_handshake *hs)
@@ -258,31 +378,47 @@ tcpx_status ctl_handshake_check_proof(const struct ctl_handshake *hs)
 	const struct sys_span spans[] = {SPAN("tcpx proof"), WHOLE(&hs->dial_msg),
 					 WHOLE(&hs->answer_msg), UNPROVEN(&hs->proof_msg)};
 	struct wire_hello proof;
+	tcpx_status status;
 
 	if (wire_hello_decode(hs->proof_msg.bytes, hs->proof_msg.len, &proof) != TCPX_OK)
 		return TCPX_ERR_PROTOCOL;
 	if (proof.step != WIRE_HELLO_PROOF || proof.role != hs->dial.role ||
 	    proof.auth != hs->dial.auth || proof.proto_min != hs->answer.proto_max ||
 	    proof.proto_max != hs->answer.proto_max || proof.channel != hs->dial.channel ||
-	    proof.epoch != hs->dial.epoch)
+	    proof.epoch != hs->dial.epoch || proof.identity.is_signed != ctl_handshake_proven(hs))
 		return TCPX_ERR_PROTOCOL;
-	return check(hs, &hs->proof_msg, spans, 4, 0);
+	status = check(hs, &hs->proof_msg, spans, 4, 0);
+	if (status == TCPX_OK && proof.identity.is_signed)
+		status = check_signature(hs, &hs->proof_msg, hs->dial.identity.key);
+	return status;
 }
 
 tcpx_status ctl_handshake_session_key(const struct ctl_handshake *hs,
 				      uint8_t out_key[CTL_KEY_BYTES])
 {
-	const struct sys_span spans[] = {SPAN("tcpx session"), WHOLE(&hs->dial_msg),
+	static const uint8_t no_key[CTL_KEY_BYTES];
+	const struct wire_hello *theirs = hs->dialler ? &hs->answer : &hs->dial;
+	bool proven = ctl_handshake_proven(hs), with_key = keyed(hs->dial.auth);
+	uint8_t shared[CTL_KEY_BYTES] = {0};
+	const struct sys_span spans[] = {SPAN("tcpx session"),
+					 {shared, proven ? sizeof(shared) : 0},
+					 WHOLE(&hs->dial_msg),
 					 WHOLE(&hs->answer_msg)};
+	tcpx_status status = TCPX_OK;
 
-	if (keyed(hs->dial.auth))
-		return sys_hmac_sha256(hs->key, spans, 3, out_key);
-	for (int i = 0; i < CTL_KEY_BYTES; i++)
-		out_key[i] = hs->dial.nonce[i] ^ hs->answer.nonce[i];
-	if (hs->dial.auth == WIRE_AUTH_BARE)
+	if (proven)
+		status = sys_exchange_shared(hs->exchange, theirs->identity.exchange, shared);
+	if (status == TCPX_OK && (proven || with_key)) {
+		status = sys_hmac_sha256(with_key ? hs->key : no_key, spans, 4, out_key);
+	} else if (status == TCPX_OK) {
 		for (int i = 0; i < CTL_KEY_BYTES; i++)
-			out_key[i] ^= hs->key[i];
-	return TCPX_OK;
+			out_key[i] = hs->dial.nonce[i] ^ hs->answer.nonce[i];
+		if (hs->dial.auth == WIRE_AUTH_BARE)
+			for (int i = 0; i < CTL_KEY_BYTES; i++)
+				out_key[i] ^= hs->key[i];
+	}
+	explicit_bzero(shared, sizeof(shared));
+	return status;
 }
 
 void ctl_handshake_wipe(struct ctl_handshake *hs)

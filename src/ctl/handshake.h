@@ -19,7 +19,11 @@ struct ctl_message {
 };
 
 struct ctl_handshake {
+	bool dialler;
+	bool foreign; /* acceptor: a dial of another version, of which little is known */
 	uint8_t key[CTL_KEY_BYTES];
+	struct ctl_identity identity;	 /* ours */
+	uint8_t exchange[CTL_KEY_BYTES]; /* the secret half of our part of the exchange */
 	struct wire_hello dial, answer;
 	struct ctl_message dial_msg, answer_msg, proof_msg;
 };
@@ -37,7 +41,8 @@ tcpx_status ctl_handshake_dial(struct ctl_handshake *hs);
  * answer may say so. PROTOCOL otherwise. */
 tcpx_status ctl_handshake_read_dial(struct ctl_handshake *hs);
 
-/* Acceptor, with hs->key set: ERR_AUTH when the dial does not prove it. */
+/* Acceptor, with hs->key set: ERR_AUTH when the dial does not prove it, or its uuid is not of the
+ * key that it names. */
 tcpx_status ctl_handshake_check_dial(const struct ctl_handshake *hs);
 
 /* Acceptor: completes hs->answer (step, role, auth, version, nonce, proof) and encodes it. */
@@ -50,7 +55,11 @@ tcpx_status ctl_handshake_check_answer(struct ctl_handshake *hs);
 tcpx_status ctl_handshake_proof(struct ctl_handshake *hs);
 tcpx_status ctl_handshake_check_proof(const struct ctl_handshake *hs);
 
-/* Both, at the end. Without a key it is made of both nonces: only who saw them knows it. */
+/* Both ends signed, or the dial and the answer say that they cannot. */
+bool ctl_handshake_proven(const struct ctl_handshake *hs);
+
+/* Both, at the end. Without an exchange and without a key it is made of both nonces: only who saw
+ * them knows it. */
 tcpx_status ctl_handshake_session_key(const struct ctl_handshake *hs,
 				      uint8_t out_key[CTL_KEY_BYTES]);
 

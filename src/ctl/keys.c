@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Key files: one or two shared keys as text, readable by their owner alone. */
+/* Key files, one or two shared keys as text, and identity files, the secret half of a session's own
+ * key pair: readable by their owner alone. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,33 +17,47 @@
 
 #define FILE_MAX 4096
 #define LINE_BYTES (2 * CTL_KEY_BYTES + 1)
+#define WORD_MAX 16
 
-static tcpx_status system_error(const char *path, int err, const char *what)
+/* One is never taken for the other: a shared key proves nobody. */
+struct kind {
+	const char *name, *word; /* the word that each line begins with */
+	unsigned keys;		 /* most */
+	const char *maker;
+};
+
+static const struct kind key_file = {"key file", "", 2, "tcpx key new"};
+static const struct kind identity_file = {"identity file", "identity ", 1, "tcpx key identity"};
+
+static tcpx_status system_error(const struct kind *kind, const char *path, int err,
+				const char *what)
 {
 	if (err == EMFILE || err == ENFILE)
-		return error_set(TCPX_ERR_NO_DESCRIPTORS, err, "%s key file %.100s", what, path);
-	error_set(TCPX_ERR_SYSTEM, err, "cannot %s key file %.100s", what, path);
+		return error_set(TCPX_ERR_NO_DESCRIPTORS, err, "%s %s %.100s", what, kind->name,
+				 path);
+	error_set(TCPX_ERR_SYSTEM, err, "cannot %s %s %.100s", what, kind->name, path);
 	return error_next("check the path and who may read and write there");
 }
 
 /* The file must be ours (or root's) and nobody else's to read. */
-static tcpx_status check_owner(int fd, const char *path)
+static tcpx_status check_owner(const struct kind *kind, int fd, const char *path)
 {
 	struct stat st;
 
 	if (fstat(fd, &st))
-		return system_error(path, errno, "look at");
+		return system_error(kind, path, errno, "look at");
 	if (!S_ISREG(st.st_mode)) {
-		error_set(TCPX_ERR_AUTH, 0, "key file %.100s is not a regular file", path);
-		return error_next("name a file that 'tcpx key new' made");
+		error_set(TCPX_ERR_AUTH, 0, "%s %.100s is not a regular file", kind->name, path);
+		return error_next("name a file that '%s' made", kind->maker);
 	}
 	if (st.st_uid != geteuid() && st.st_uid != 0) {
-		error_set(TCPX_ERR_AUTH, 0, "key file %.100s belongs to user %u", path, st.st_uid);
+		error_set(TCPX_ERR_AUTH, 0, "%s %.100s belongs to user %u", kind->name, path,
+			  st.st_uid);
 		return error_next("chown %u %.70s", geteuid(), path);
 	}
 	if (st.st_mode & (S_IRWXG | S_IRWXO)) {
-		error_set(TCPX_ERR_AUTH, 0, "key file %.100s has mode %04o: others may use it",
-			  path, st.st_mode & 07777);
+		error_set(TCPX_ERR_AUTH, 0, "%s %.100s has mode %04o: others may use it",
+			  kind->name, path, st.st_mode & 07777);
 		return error_next("chmod 600 %.80s", path);
 	}
 	return TCPX_OK;
@@ -57,8 +72,7 @@ static int hex_digit(char c)
 	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* 64 hex digits and nothing else. */
-static int parse_key(const char *text, size_t len, uint8_t key[CTL_KEY_BYTES])
+int ctl_key_parse(const char *text, size_t len, uint8_t key[CTL_KEY_BYTES])
 {
 	if (len != 2 * CTL_KEY_BYTES)
 		return 0;
@@ -87,29 +101,34 @@ static tcpx_status key_id(const uint8_t key[CTL_KEY_BYTES], uint64_t *out_id)
 	return TCPX_OK;
 }
 
-static tcpx_status parse_line(const char *text, size_t len, unsigned number, const char *path,
-			      struct ctl_keys *keys)
+static tcpx_status parse_line(const struct kind *kind, const char *text, size_t len,
+			      unsigned number, const char *path, struct ctl_keys *keys)
 {
+	size_t word = strlen(kind->word);
+
 	while (len && strchr(" \t\r", *text))
 		text++, len--;
 	while (len && strchr(" \t\r", text[len - 1]))
 		len--;
 	if (!len || *text == '#')
 		return TCPX_OK;
-	if (keys->count == 2) {
-		error_set(TCPX_ERR_AUTH, 0, "key file %.100s has more than two keys", path);
+	if (keys->count == kind->keys) {
+		error_set(TCPX_ERR_AUTH, 0, "%s %.100s has more than %u keys", kind->name, path,
+			  kind->keys);
 		return error_next("remove the oldest line");
 	}
-	if (!parse_key(text, len, keys->key[keys->count])) {
-		error_set(TCPX_ERR_AUTH, 0, "key file %.100s, line %u: not 64 hex digits", path,
-			  number);
-		return error_next("make a key with 'tcpx key new FILE'");
+	if (len < word || memcmp(text, kind->word, word) != 0 ||
+	    !ctl_key_parse(text + word, len - word, keys->key[keys->count])) {
+		error_set(TCPX_ERR_AUTH, 0, "%s %.100s, line %u: not %s64 hex digits", kind->name,
+			  path, number, kind->word);
+		return error_next("make one with '%s FILE'", kind->maker);
 	}
 	keys->count++;
 	return TCPX_OK;
 }
 
-static tcpx_status read_all(int fd, const char *path, char *buf, size_t *out_len)
+static tcpx_status read_all(const struct kind *kind, int fd, const char *path, char *buf,
+			    size_t *out_len)
 {
 	size_t len = 0;
 
@@ -119,33 +138,34 @@ static tcpx_status read_all(int fd, const char *path, char *buf, size_t *out_len
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)
-			return system_error(path, errno, "read");
+			return system_error(kind, path, errno, "read");
 		if (got == 0)
 			break;
 		len += (size_t)got;
 		if (len == FILE_MAX) {
-			error_set(TCPX_ERR_AUTH, 0, "key file %.100s is longer than %d bytes", path,
-				  FILE_MAX - 1);
-			return error_next("name a file that 'tcpx key new' made");
+			error_set(TCPX_ERR_AUTH, 0, "%s %.100s is longer than %d bytes", kind->name,
+				  path, FILE_MAX - 1);
+			return error_next("name a file that '%s' made", kind->maker);
 		}
 	}
 	*out_len = len;
 	return TCPX_OK;
 }
 
-static tcpx_status parse_file(int fd, const char *path, struct ctl_keys *keys, int *ends_line)
+static tcpx_status parse_file(const struct kind *kind, int fd, const char *path,
+			      struct ctl_keys *keys, int *ends_line)
 {
 	char buf[FILE_MAX];
 	size_t len = 0, pos = 0;
 	unsigned number = 0;
-	tcpx_status status = read_all(fd, path, buf, &len);
+	tcpx_status status = read_all(kind, fd, path, buf, &len);
 
 	keys->count = 0;
 	while (status == TCPX_OK && pos < len) {
 		const char *end = memchr(buf + pos, '\n', len - pos);
 		size_t line = end ? (size_t)(end - buf) - pos : len - pos;
 
-		status = parse_line(buf + pos, line, ++number, path, keys);
+		status = parse_line(kind, buf + pos, line, ++number, path, keys);
 		pos += line + (end != NULL);
 	}
 	*ends_line = !len || buf[len - 1] == '\n';
@@ -153,7 +173,7 @@ static tcpx_status parse_file(int fd, const char *path, struct ctl_keys *keys, i
 	return status;
 }
 
-static tcpx_status open_file(const char *path, int flags, int *out_fd)
+static tcpx_status open_file(const struct kind *kind, const char *path, int flags, int *out_fd)
 {
 	/* NONBLOCK: a path that is a pipe must not hang us. */
 	int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
@@ -163,32 +183,40 @@ static tcpx_status open_file(const char *path, int flags, int *out_fd)
 		return TCPX_OK;
 	}
 	if (!(flags & O_CREAT) && (errno == ENOENT || errno == ENOTDIR)) {
-		error_set(TCPX_ERR_NOT_FOUND, errno, "there is no key file %.100s", path);
-		return error_next("make one with 'tcpx key new %.60s'", path);
+		error_set(TCPX_ERR_NOT_FOUND, errno, "there is no %s %.100s", kind->name, path);
+		return error_next("make one with '%s %.60s'", kind->maker, path);
 	}
 	if (errno == EEXIST) {
-		error_set(TCPX_ERR_EXISTS, errno, "key file %.100s is there already", path);
-		return error_next("use another name, or append a second key to it");
+		error_set(TCPX_ERR_EXISTS, errno, "%s %.100s is there already", kind->name, path);
+		return error_next(kind->keys > 1 ? "use another name, or append a second key to it"
+						 : "use another name, or remove it first");
 	}
-	return system_error(path, errno, "open");
+	return system_error(kind, path, errno, "open");
+}
+
+static tcpx_status load(const struct kind *kind, const char *path, struct ctl_keys *out_keys)
+{
+	int fd = -1, ends_line;
+	tcpx_status status = open_file(kind, path, O_RDONLY, &fd);
+
+	if (status != TCPX_OK)
+		return status;
+	status = check_owner(kind, fd, path);
+	if (status == TCPX_OK)
+		status = parse_file(kind, fd, path, out_keys, &ends_line);
+	sys_fd_close(fd);
+	if (status == TCPX_OK && !out_keys->count) {
+		error_set(TCPX_ERR_AUTH, 0, "%s %.100s holds no key", kind->name, path);
+		status = error_next("make one with '%s FILE'", kind->maker);
+	}
+	return status;
 }
 
 tcpx_status ctl_keys_load(const char *path, struct ctl_keys *out_keys)
 {
 	struct ctl_keys keys = {0};
-	int fd = -1, ends_line;
-	tcpx_status status = open_file(path, O_RDONLY, &fd);
+	tcpx_status status = load(&key_file, path, &keys);
 
-	if (status != TCPX_OK)
-		return status;
-	status = check_owner(fd, path);
-	if (status == TCPX_OK)
-		status = parse_file(fd, path, &keys, &ends_line);
-	sys_fd_close(fd);
-	if (status == TCPX_OK && !keys.count) {
-		error_set(TCPX_ERR_AUTH, 0, "key file %.100s holds no key", path);
-		status = error_next("make a key with 'tcpx key new FILE'");
-	}
 	for (unsigned i = 0; status == TCPX_OK && i < keys.count; i++)
 		status = key_id(keys.key[i], &keys.id[i]);
 	if (status == TCPX_OK)
@@ -197,20 +225,37 @@ tcpx_status ctl_keys_load(const char *path, struct ctl_keys *out_keys)
 	return status;
 }
 
+tcpx_status ctl_identity_load(const char *path, struct ctl_identity *out_identity)
+{
+	struct ctl_identity identity = {.there = true};
+	struct ctl_keys keys = {0};
+	tcpx_status status = load(&identity_file, path, &keys);
+
+	memcpy(identity.secret, keys.key[0], sizeof(identity.secret));
+	if (status == TCPX_OK)
+		status = sys_sign_public(identity.secret, identity.public_key);
+	if (status == TCPX_OK)
+		*out_identity = identity;
+	explicit_bzero(&keys, sizeof(keys));
+	explicit_bzero(&identity, sizeof(identity));
+	return status;
+}
+
 /* The fresh key as one line, after an end of line when the file lacks its last one. */
-static tcpx_status write_key(int fd, const char *path, int ends_line)
+static tcpx_status write_key(const struct kind *kind, int fd, const char *path, int ends_line)
 {
 	uint8_t key[CTL_KEY_BYTES];
-	char text[LINE_BYTES + 2], *line = text + 1;
-	size_t len = LINE_BYTES;
+	char text[WORD_MAX + LINE_BYTES + 2], *line = text + 1;
+	size_t word = strlen(kind->word), len = word + LINE_BYTES;
 	tcpx_status status = sys_random(key, sizeof(key));
 	ssize_t put;
 
 	if (status != TCPX_OK)
 		return status;
 	text[0] = '\n';
+	memcpy(line, kind->word, word);
 	for (size_t i = 0; i < sizeof(key); i++)
-		snprintf(line + 2 * i, 3, "%02x", key[i]);
+		snprintf(line + word + 2 * i, 3, "%02x", key[i]);
 	line[len - 1] = '\n';
 	if (!ends_line) {
 		line = text;
@@ -218,9 +263,9 @@ static tcpx_status write_key(int fd, const char *path, int ends_line)
 	}
 	put = write(fd, line, len);
 	if (put < 0 || fsync(fd))
-		status = system_error(path, errno, "write");
+		status = system_error(kind, path, errno, "write");
 	else if ((size_t)put != len)
-		status = system_error(path, ENOSPC, "write");
+		status = system_error(kind, path, ENOSPC, "write");
 	explicit_bzero(key, sizeof(key));
 	explicit_bzero(text, sizeof(text));
 	return status;
@@ -228,27 +273,28 @@ static tcpx_status write_key(int fd, const char *path, int ends_line)
 
 static tcpx_status append_key(const char *path)
 {
+	const struct kind *kind = &key_file;
 	struct ctl_keys keys = {0};
 	struct stat st;
 	int fd = -1, ends_line;
-	tcpx_status status = open_file(path, O_RDWR | O_APPEND, &fd);
+	tcpx_status status = open_file(kind, path, O_RDWR | O_APPEND, &fd);
 
 	if (status != TCPX_OK)
 		return status;
 	if (flock(fd, LOCK_EX))
-		status = system_error(path, errno, "lock");
+		status = system_error(kind, path, errno, "lock");
 	if (status == TCPX_OK)
-		status = check_owner(fd, path);
+		status = check_owner(kind, fd, path);
 	if (status == TCPX_OK)
-		status = parse_file(fd, path, &keys, &ends_line);
+		status = parse_file(kind, fd, path, &keys, &ends_line);
 	if (status == TCPX_OK && keys.count == 2) {
 		error_set(TCPX_ERR_LIMIT, 0, "key file %.100s has two keys already", path);
 		status = error_next("remove the line of the older key first");
 	}
 	if (status == TCPX_OK && fstat(fd, &st))
-		status = system_error(path, errno, "look at");
+		status = system_error(kind, path, errno, "look at");
 	if (status == TCPX_OK) {
-		status = write_key(fd, path, ends_line);
+		status = write_key(kind, fd, path, ends_line);
 		/* Half a line would spoil the key that works. */
 		if (status != TCPX_OK && ftruncate(fd, st.st_size))
 			LOG_WARN("key file %s may end in half a line", path);
@@ -258,19 +304,26 @@ static tcpx_status append_key(const char *path)
 	return status;
 }
 
-tcpx_status ctl_keys_create(const char *path, int append)
+static tcpx_status create(const struct kind *kind, const char *path)
 {
 	int fd = -1;
-	tcpx_status status;
+	tcpx_status status = open_file(kind, path, O_WRONLY | O_CREAT | O_EXCL, &fd);
 
-	if (append)
-		return append_key(path);
-	status = open_file(path, O_WRONLY | O_CREAT | O_EXCL, &fd);
 	if (status != TCPX_OK)
 		return status;
-	status = write_key(fd, path, 1);
+	status = write_key(kind, fd, path, 1);
 	sys_fd_close(fd);
 	if (status != TCPX_OK)
 		unlink(path);
 	return status;
+}
+
+tcpx_status ctl_keys_create(const char *path, int append)
+{
+	return append ? append_key(path) : create(&key_file, path);
+}
+
+tcpx_status ctl_identity_create(const char *path)
+{
+	return create(&identity_file, path);
 }

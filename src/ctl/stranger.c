@@ -97,6 +97,7 @@ static tcpx_status find_key(struct ctl_stranger *s)
 static tcpx_status prepare_answer(struct ctl_stranger *s)
 {
 	struct ctl_listener *listener = s->listener;
+	const struct ctl_identity *identity;
 	tcpx_status version = ctl_handshake_read_dial(&s->hs), status;
 
 	if (version != TCPX_OK && version != TCPX_ERR_VERSION)
@@ -105,6 +106,9 @@ static tcpx_status prepare_answer(struct ctl_stranger *s)
 	if (status != TCPX_OK)
 		return status;
 	memset(&s->hs.answer, 0, sizeof(s->hs.answer));
+	identity = listener->ops->identity ? listener->ops->identity(listener->arg) : NULL;
+	if (identity)
+		s->hs.identity = *identity;
 	if (version != TCPX_OK)
 		s->hs.answer.status = -TCPX_ERR_VERSION;
 	else
@@ -125,6 +129,7 @@ static void hand_up(struct ctl_stranger *s)
 		return;
 	}
 	conn.remote_addr = s->addr;
+	conn.proven = ctl_handshake_proven(&s->hs);
 	forget(s);
 	destroy(s);
 	count(&listener->counters->accepted);

@@ -128,16 +128,16 @@ static bool may_return(struct engine_peer *peer)
 }
 
 /* session.lock. A session that is its own peer has two links of its uuid, and needs both. */
-static struct engine_peer *linked(struct engine_session *session, const uint8_t *uuid)
+static struct engine_peer *linked(struct engine_session *session, const uint8_t *uuid, bool keyed)
 {
 	static const uint8_t anyone[WIRE_UUID_BYTES];
 
 	if (same(uuid, anyone) || same(uuid, session->uuid))
 		return NULL;
-	return peer_linked(session, uuid, NULL);
+	return peer_linked(session, uuid, keyed, NULL);
 }
 
-uint64_t again_find(struct engine_session *session, const uint8_t *uuid)
+uint64_t again_find(struct engine_session *session, const uint8_t *uuid, bool keyed)
 {
 	struct list_node *pos;
 	uint64_t id = 0;
@@ -147,7 +147,7 @@ uint64_t again_find(struct engine_session *session, const uint8_t *uuid)
 		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
 
 		if (!peer->again || peer->lent || !same(link_of(peer)->uuid, uuid) ||
-		    !may_return(link_of(peer)))
+		    link_of(peer)->who.keyed != keyed || !may_return(link_of(peer)))
 			continue;
 		id = peer->slot_id;
 		peer->again->due_ns = 0;
@@ -178,12 +178,15 @@ static struct engine_peer *dial(struct engine_peer *root, struct engine_peer *ol
 	again->tries++;
 	memcpy(peer->name, old->name, sizeof(peer->name));
 	memcpy(peer->uuid, old->uuid, sizeof(peer->uuid));
+	peer->who.keyed = old->who.keyed;
 	peer->dial_hello = again->hello;
 	/* what answers may be another session by now */
 	memcpy(peer->dial_hello.want_uuid, old->uuid, sizeof(peer->dial_hello.want_uuid));
 	memcpy(peer->dial_key, again->key, sizeof(peer->dial_key));
 	memcpy(peer->addrs, again->addrs, sizeof(peer->addrs));
 	peer->naddrs = again->naddrs;
+	peer->who.expects = old->who.expects;
+	memcpy(peer->who.expected, old->who.expected, sizeof(peer->who.expected));
 	pthread_mutex_lock(&old->lock);
 	peer->error = old->error; /* why there is none, until it is up */
 	pthread_mutex_unlock(&old->lock);
@@ -199,7 +202,7 @@ struct engine_peer *again_use(struct engine_session *session, uint64_t peer_id, 
 	root = handle_find(&session->peers, peer_id);
 	peer = link_of(root);
 	if (peer && root->again && root->again->naddrs && may_return(peer)) {
-		next = linked(session, peer->uuid);
+		next = linked(session, peer->uuid, peer->who.keyed);
 		if (!next && (rest || !root->again->tries || root->again->due_ns <= clock_now_ns()))
 			next = dial(root, peer);
 	}

@@ -19,7 +19,7 @@ void again_addresses(struct engine_peer *peer);
 void again_pass(struct engine_peer *from, struct engine_peer *to);
 /* The handle's link is dialled by whoever asks next, without a rest. 0: no ended link with that
  * session is dialled again. */
-uint64_t again_find(struct engine_session *session, const uint8_t *uuid);
+uint64_t again_find(struct engine_session *session, const uint8_t *uuid, bool keyed);
 /*
  * The link of a handle, with a reference: one that ended is dialled again, now or, when the last
  * attempt began just before, after a rest. rest: false for a caller that would not hear of the

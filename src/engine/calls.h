@@ -33,6 +33,7 @@ tcpx_status engine_event_take(struct engine_session *session, tcpx_event *out_ev
 int engine_dispatch(struct engine_session *session, uint32_t max);
 void engine_counters(struct engine_session *session, tcpx_counters *out_counters);
 const char *engine_trust(struct engine_session *session);
+void engine_key(struct engine_session *session, char out_key[65]); /* hex, or "" */
 
 tcpx_status engine_region_register(struct engine_session *session, void *addr, uint64_t length,
 				   const tcpx_region_opts *opts, tcpx_region *out_region);

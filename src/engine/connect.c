@@ -26,7 +26,7 @@ static void dial_run(void *arg)
 
 	if (memcmp(peer->uuid, anyone, sizeof(anyone)) &&
 	    memcmp(peer->uuid, peer->session->uuid, sizeof(peer->uuid)))
-		other = peer_by_uuid(peer->session, peer->uuid, peer);
+		other = peer_by_uuid(peer->session, peer->uuid, peer->who.keyed, peer);
 	if (!other) {
 		peer_dial_start(peer);
 		return;
@@ -46,7 +46,7 @@ static void choose_auth(struct engine_peer *peer, const struct wire_info *info)
 	*hello = (struct wire_hello){.role = WIRE_ROLE_CONTROL, .auth = WIRE_AUTH_NONE};
 	peer_fill_hello(session, hello);
 	if (info) {
-		hello->auth = sys_crypto_available() ? WIRE_AUTH_SECRET : WIRE_AUTH_BARE;
+		hello->auth = identity_is_keyed(info) ? WIRE_AUTH_SECRET : WIRE_AUTH_BARE;
 		memcpy(hello->want_uuid, info->uuid, sizeof(hello->want_uuid));
 		memcpy(peer->dial_key, info->secret, sizeof(peer->dial_key));
 	} else if (session->keys.count) {
@@ -117,6 +117,10 @@ static tcpx_status take_target(struct engine_peer *peer, const struct wire_info 
 
 	choose_auth(peer, info);
 	if (info) {
+		status = identity_check_info(info);
+		if (status != TCPX_OK)
+			return status;
+		peer->who.keyed = identity_is_keyed(info);
 		memcpy(peer->uuid, info->uuid, sizeof(peer->uuid));
 		memcpy(peer->name, info->name, sizeof(peer->name));
 		peer_route_targets(peer, info);
@@ -228,6 +232,8 @@ static tcpx_status wait_up(struct engine_peer *peer, int64_t deadline_ns)
 
 struct connect_call {
 	int nonblocking, reconnect;
+	bool expects; /* only the session of that key will do */
+	uint8_t expected[WIRE_KEY_BYTES];
 	int64_t timeout_ns, deadline_ns;
 };
 
@@ -293,7 +299,7 @@ static struct engine_peer *peer_by_address(const struct engine_peer *fresh)
 		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
 		uint32_t state = atomic_load(&peer->state);
 
-		if (peer == fresh || !peer->dialler ||
+		if (peer == fresh || !peer->dialler || !peer_is_expected(peer, fresh) ||
 		    (state != TCPX_PEER_UP && state != TCPX_PEER_SUSPECT))
 			continue;
 		for (uint32_t i = 0; i < fresh->naddrs && !found; i++)
@@ -316,8 +322,8 @@ static struct engine_peer *peer_of_info(struct engine_session *session,
 
 	if (!memcmp(info->uuid, session->uuid, sizeof(info->uuid)))
 		return NULL; /* a session may be its own peer */
-	peer = peer_by_uuid(session, info->uuid, NULL);
-	id = peer ? peer->slot_id : again_find(session, info->uuid);
+	peer = peer_by_uuid(session, info->uuid, identity_is_keyed(info), NULL);
+	id = peer ? peer->slot_id : again_find(session, info->uuid, identity_is_keyed(info));
 	if (peer)
 		peer_put(peer);
 	peer = id ? again_use(session, id, true) : NULL; /* it may end at any moment */
@@ -368,14 +374,32 @@ static tcpx_status dial(struct engine_peer *peer, const struct wire_info *info, 
 	return wait_up(peer, call->deadline_ns + 200 * CLOCK_MS_NS);
 }
 
+static tcpx_status take_expected(struct connect_call *call, const struct wire_info *info,
+				 const char *text)
+{
+	if (!text || !*text)
+		return TCPX_OK;
+	call->expects = true;
+	if (!ctl_key_parse(text, strlen(text), call->expected))
+		return error_set(TCPX_ERR_INVALID, 0, "expect_key is not 64 hex digits");
+	if (!sys_crypto_available())
+		return error_set(TCPX_ERR_UNSUPPORTED, 0, "no key can be proven here: %s",
+				 sys_crypto_reason());
+	if (info && (!info->has_key || memcmp(info->key, call->expected, sizeof(info->key)) != 0))
+		return error_set(TCPX_ERR_AUTH, 0, "the connection info is of another key");
+	return TCPX_OK;
+}
+
 tcpx_status engine_connect(struct engine_session *session, const struct wire_info *info,
 			   const char *address, const tcpx_connect_opts *opts, tcpx_peer *out_peer)
 {
 	struct connect_call call = {.nonblocking = opts->nonblocking, .reconnect = opts->reconnect};
 	struct engine_peer *peer = NULL, *known;
 	struct forget_call forget;
-	tcpx_status status = TCPX_OK;
+	tcpx_status status = take_expected(&call, info, opts->expect_key);
 
+	if (status != TCPX_OK)
+		return status;
 	call.timeout_ns = opts->timeout_ns > 0 ? opts->timeout_ns : CONNECT_NS;
 	call.deadline_ns = clock_after(call.timeout_ns);
 	known = info ? peer_of_info(session, info, call.nonblocking) : NULL;
@@ -388,6 +412,8 @@ tcpx_status engine_connect(struct engine_session *session, const struct wire_inf
 		}
 		atomic_fetch_add(&peer->slot.refs, 1);
 		peer->dialler = true;
+		peer->who.expects = call.expects;
+		memcpy(peer->who.expected, call.expected, sizeof(peer->who.expected));
 		peer->connect_deadline_ns = call.deadline_ns;
 		status = dial(peer, info, address, &call, &known);
 	}

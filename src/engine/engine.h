@@ -16,6 +16,7 @@
 #include "core/link.h"
 #include "ctl/conn.h"
 #include "engine/handles.h"
+#include "engine/peer_identity.h"
 #include "engine/peer_local.h"
 #include "engine/rail_state.h"
 #include "engine/session_told.h"
@@ -191,6 +192,7 @@ struct engine_peer {
 	tcpx_error error;	 /* why it is dead; lock */
 	char name[TCPX_NAME_MAX + 1];
 	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES];
+	struct peer_identity who;
 	const char *transport, *auth;
 	uint32_t nbulk, chunk_bytes;
 	uint64_t stage_held, stage_ahead, unread;    /* queue_lock */
@@ -304,6 +306,7 @@ struct engine_session {
 	uint64_t flags;
 	char name[TCPX_NAME_MAX + 1];
 	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES], secret[WIRE_SECRET_BYTES];
+	struct session_identity identity;
 	struct sockaddr_storage rails[ENGINE_RAILS_MAX];
 	uint32_t nrails;
 	bool bound, any_source; /* the user named rails; by "auto": other sources will do, too */
@@ -420,7 +423,7 @@ void peer_progress(struct engine_peer *peer); /* something ended: flushes look a
 void peer_wake_control(struct engine_peer *peer);
 void session_signal(struct engine_session *session); /* queue_lock held */
 
-/* peer.c, peer_dial.c, peer_accept.c: control thread unless said otherwise */
+/* peer.c, peer_dial*.c, peer_accept.c: control thread unless said otherwise */
 struct engine_peer *peer_create(struct engine_session *session); /* any thread */
 void peer_enlist(struct engine_peer *peer); /* any thread: who it is stands, look-ups find it */
 void peer_put(struct engine_peer *peer);    /* any thread */
@@ -440,13 +443,6 @@ void peer_dial_cancel(struct engine_peer *peer);
 void peer_dial_channels(struct engine_peer *peer);
 void peer_dial_channel(struct engine_peer *peer, uint32_t channel);
 void peer_dial_control(struct engine_peer *peer);
-/* peer_find.c, any thread: a live peer of that uuid, with a reference; peer_linked: without one, so
- * session.lock is held as long as the peer is used: its slot may be another one's next. */
-struct engine_peer *peer_by_uuid(struct engine_session *session, const uint8_t *uuid,
-				 const struct engine_peer *except);
-struct engine_peer *peer_linked(struct engine_session *session, const uint8_t *uuid,
-				const struct engine_peer *except);
-bool peer_is(struct engine_peer *peer, const uint8_t *uuid); /* the link of that session */
 extern const struct ctl_accept_ops peer_accept_ops;
 void peer_fill_hello(struct engine_session *session, struct wire_hello *hello);
 void peer_forget(struct engine_peer *peer);

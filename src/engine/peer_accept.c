@@ -117,7 +117,8 @@ static bool ours_wins(struct engine_session *session, const struct wire_hello *d
 
 	if (same(dial->uuid, session->uuid))
 		return false; /* a session may be its own peer */
-	peer = peer_by_uuid(session, dial->uuid, NULL);
+	peer = peer_by_uuid(session, dial->uuid,
+			    session->identity.own.there && dial->identity.there, NULL);
 	if (!peer)
 		return false;
 	wins = peer->core_ready || (peer->dialler && !peer->awaiting &&
@@ -207,7 +208,7 @@ static bool settle_dial(struct engine_peer *old, const struct ctl_conn *conn,
 static bool settle_dials(struct engine_session *session, const struct ctl_conn *conn,
 			 struct engine_peer **out_adopt)
 {
-	struct engine_peer *old = peer_by_uuid(session, conn->remote.uuid, NULL);
+	struct engine_peer *old = peer_by_uuid(session, conn->remote.uuid, conn->proven, NULL);
 	bool of_use = true;
 
 	*out_adopt = NULL;
@@ -218,41 +219,18 @@ static bool settle_dials(struct engine_session *session, const struct ctl_conn *
 	return of_use;
 }
 
-/* Peers of that name that are another session: it was restarted. Of those that nobody here knows
- * (NO_ACCEPT) there may be several of one name. */
-static void settle_names(struct engine_session *session, const struct wire_hello *dial,
-			 const struct engine_peer *adopt)
-{
-	if (same(dial->uuid, session->uuid))
-		return;
-	for (;;) {
-		struct engine_peer *old = NULL;
-		struct list_node *pos;
-
-		pthread_mutex_lock(&session->lock);
-		LIST_FOREACH(pos, &session->peer_list) {
-			struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
-
-			if (!peer->died && peer != adopt && peer->counted_up &&
-			    !peer_unknown(peer) && !strcmp(peer->name, dial->name) &&
-			    !same(peer->uuid, dial->uuid))
-				old = peer;
-		}
-		pthread_mutex_unlock(&session->lock);
-		if (!old)
-			return;
-		peer_die(old, TCPX_ERR_PEER_RESTARTED, 0, "peer of that name restarted");
-	}
-}
-
 static void ready_control(struct engine_session *session, const struct ctl_conn *conn)
 {
 	struct engine_peer *peer;
 	tcpx_status status;
 
+	if (identity_is_impostor(session, conn)) {
+		identity_count_impostor(session, &conn->remote_addr);
+		sys_fd_close(conn->fd);
+		return;
+	}
 	if (!settle_dials(session, conn, &peer))
 		return;
-	settle_names(session, &conn->remote, peer);
 	if (peer) {
 		pthread_mutex_lock(&session->lock); /* look-ups by address */
 		peer->dialler = false;
@@ -264,6 +242,7 @@ static void ready_control(struct engine_session *session, const struct ctl_conn 
 			return;
 		}
 		memcpy(peer->uuid, conn->remote.uuid, sizeof(peer->uuid)); /* look-ups find it */
+		peer->who.keyed = conn->proven;
 		peer_enlist(peer);
 	}
 	peer->awaiting = false;
@@ -304,8 +283,17 @@ static void accept_ready(void *arg, const struct ctl_conn *conn)
 		LOG_DEBUG("peer '%s': channel %u not attached", peer->name, conn->remote.channel);
 }
 
+static const struct ctl_identity *accept_identity(void *arg)
+{
+	return &((struct engine_session *)arg)->identity.own;
+}
+
 const struct ctl_accept_ops peer_accept_ops = {
-	.key = accept_key, .answer = accept_answer, .ready = accept_ready};
+	.key = accept_key,
+	.answer = accept_answer,
+	.ready = accept_ready,
+	.identity = accept_identity,
+};
 
 int peer_local_arrived(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
 		       uint32_t epoch, struct net_chan *chan)
@@ -423,6 +411,8 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	memcpy(peer->name, remote->name, sizeof(peer->name));
 	memcpy(peer->uuid, remote->uuid, sizeof(peer->uuid));
 	memcpy(peer->incarnation, remote->incarnation, sizeof(peer->incarnation));
+	peer->who.keyed = peer->who.proven = conn->proven;
+	memcpy(peer->who.key, remote->identity.key, sizeof(peer->who.key));
 	memcpy(peer->session_key, conn->session_key, sizeof(peer->session_key));
 	peer->link_id = answer->key_id;
 	peer->remote = conn->remote_addr;
@@ -430,6 +420,8 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	peer->auth = auth_name(peer->dial_hello.auth, peer);
 	pthread_mutex_unlock(&peer->lock);
 	pthread_mutex_unlock(&session->lock);
+	if (conn->proven)
+		identity_end_others(session, peer);
 	status = peer->core_ready ? TCPX_OK : core_start(peer, remote);
 	if (status == TCPX_OK)
 		status = peer_ctl_open(peer, conn->fd);

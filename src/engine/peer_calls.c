@@ -113,6 +113,8 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 	snprintf(info.transport, sizeof(info.transport), "%s", peer->transport);
 	snprintf(info.auth, sizeof(info.auth), "%s", peer->auth);
 	snprintf(info.address, sizeof(info.address), "%.63s", sys_addr_text(&peer->remote, text));
+	for (unsigned i = 0; i < sizeof(peer->who.key) && peer->who.proven; i++)
+		snprintf(info.key + 2 * i, 3, "%02x", peer->who.key[i]);
 	info.chunk_bytes = peer->chunk_bytes;
 	info.cancel_full = 1;
 	info.rtt_ns = (uint64_t)atomic_load(&peer->rtt_ns);
@@ -250,6 +252,7 @@ void engine_counters(struct engine_session *session, tcpx_counters *out_counters
 	sum.accepted = atomic_load(&session->ctl_counters.accepted);
 	sum.preauth_rejects = atomic_load(&session->ctl_counters.preauth_rejects);
 	sum.auth_failures = atomic_load(&session->ctl_counters.auth_failures);
+	sum.impostors = atomic_load(&session->identity.impostors);
 	sum.regions = mem_regions_count(session->regions);
 	sum.memory_bytes = atomic_load(&session->memory_used);
 	*out_counters = sum;

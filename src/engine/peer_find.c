@@ -4,7 +4,7 @@
 
 #include "engine/engine.h"
 
-struct engine_peer *peer_linked(struct engine_session *session, const uint8_t *uuid,
+struct engine_peer *peer_linked(struct engine_session *session, const uint8_t *uuid, bool keyed,
 				const struct engine_peer *except)
 {
 	struct list_node *pos;
@@ -12,19 +12,20 @@ struct engine_peer *peer_linked(struct engine_session *session, const uint8_t *u
 	LIST_FOREACH(pos, &session->peer_list) {
 		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
 
-		if (peer != except && !peer->died && !memcmp(peer->uuid, uuid, WIRE_UUID_BYTES))
+		if (peer != except && !peer->died && peer->who.keyed == keyed &&
+		    !memcmp(peer->uuid, uuid, WIRE_UUID_BYTES))
 			return peer;
 	}
 	return NULL;
 }
 
-struct engine_peer *peer_by_uuid(struct engine_session *session, const uint8_t *uuid,
+struct engine_peer *peer_by_uuid(struct engine_session *session, const uint8_t *uuid, bool keyed,
 				 const struct engine_peer *except)
 {
 	struct engine_peer *found;
 
 	pthread_mutex_lock(&session->lock);
-	found = peer_linked(session, uuid, except);
+	found = peer_linked(session, uuid, keyed, except);
 	if (found)
 		atomic_fetch_add(&found->slot.refs, 1);
 	pthread_mutex_unlock(&session->lock);

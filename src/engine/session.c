@@ -108,7 +108,8 @@ static void session_destroy(struct engine_session *session)
 	pthread_mutex_destroy(&session->lock);
 	pthread_mutex_destroy(&session->queue_lock);
 	atomic_store(&session->magic, 0);
-	memset(session->secret, 0, sizeof(session->secret));
+	explicit_bzero(session->secret, sizeof(session->secret));
+	explicit_bzero(&session->identity, sizeof(session->identity));
 	free(session);
 }
 
@@ -213,9 +214,7 @@ tcpx_status engine_session_open(const tcpx_session_opts *opts, struct engine_ses
 	session_init(session);
 	status = session_options(session, opts ? opts : &none);
 	if (status == TCPX_OK)
-		status = sys_random(session->uuid, sizeof(session->uuid));
-	if (status == TCPX_OK)
-		status = sys_random(session->incarnation, sizeof(session->incarnation));
+		status = identity_of_session(session);
 	if (status == TCPX_OK)
 		status = sys_random(session->secret, sizeof(session->secret));
 	if (status == TCPX_OK)

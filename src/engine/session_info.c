@@ -175,6 +175,8 @@ tcpx_status engine_info(struct engine_session *session, void *buf, size_t cap, s
 	memcpy(info.incarnation, session->incarnation, sizeof(info.incarnation));
 	memcpy(info.secret, session->secret, sizeof(info.secret));
 	memcpy(info.name, session->name, sizeof(info.name));
+	info.has_key = session->identity.own.there;
+	memcpy(info.key, session->identity.own.public_key, sizeof(info.key));
 	info.naddrs = session_addresses(session, info.addrs);
 	len = wire_info_encode(&info, buf, cap);
 	if (!len)

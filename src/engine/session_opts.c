@@ -158,6 +158,13 @@ static tcpx_status take_keys(struct engine_session *session, const char *path)
 	return *path ? ctl_keys_load(path, &session->keys) : TCPX_OK;
 }
 
+static tcpx_status take_identity(struct engine_session *session, const char *path)
+{
+	if (!path || !*path)
+		path = config_text(CONFIG_IDENTITY_FILE);
+	return *path ? ctl_identity_load(path, &session->identity.own) : TCPX_OK;
+}
+
 static void nothing_closes(struct net_chan *chan)
 {
 	(void)chan;
@@ -227,5 +234,7 @@ tcpx_status session_options(struct engine_session *session, const tcpx_session_o
 		status = take_rails(session, opts->bind);
 	if (status == TCPX_OK)
 		status = take_keys(session, opts->key_file);
+	if (status == TCPX_OK)
+		status = take_identity(session, opts->identity_file);
 	return status;
 }

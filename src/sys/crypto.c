@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HMAC-SHA256 by OpenSSL 3, loaded when it is first needed; constant-time comparison; the kernel's
+/* OpenSSL 3's hashes and keys, loaded when first needed; constant-time comparison; the kernel's
  * randomness. */
 #include "sys/crypto.h"
 
@@ -18,6 +18,8 @@
 #include "base/text.h"
 
 #ifdef TCPX_WITH_CRYPTO
+
+#define HASH_MAX 4096
 
 struct libcrypto {
 #define CRYPTO_MEMBER(name, symbol, result, params) result(*name) params;
@@ -38,6 +40,105 @@ static struct libcrypto crypto; /* stays loaded */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool there;
 static char reason[256]; /* lock, until it is there */
+
+static tcpx_status failed(const char *what)
+{
+	crypto.clear_errors(); /* the application's queue of this thread */
+	return error_set(TCPX_ERR_INTERNAL, 0, "OpenSSL computes no %s", what);
+}
+
+static tcpx_status public_of(const char *type, const uint8_t *secret, uint8_t *out_public)
+{
+	libcrypto_key *key = crypto.private_key(NULL, type, NULL, secret, SYS_KEY_BYTES);
+	size_t len = SYS_KEY_BYTES;
+	int ok = key && crypto.get_public(key, out_public, &len) == 1 && len == SYS_KEY_BYTES;
+
+	if (key)
+		crypto.key_free(key);
+	return ok ? TCPX_OK : failed(type);
+}
+
+static tcpx_status sign(const uint8_t *secret, const uint8_t *hash, uint8_t *out_signature)
+{
+	libcrypto_key *key = crypto.private_key(NULL, "ED25519", NULL, secret, SYS_KEY_BYTES);
+	libcrypto_md_ctx *ctx = key ? crypto.md_new() : NULL;
+	size_t len = SYS_SIGNATURE_BYTES;
+	int ok = ctx && crypto.sign_init(ctx, NULL, NULL, NULL, NULL, key, NULL) == 1 &&
+		 crypto.sign(ctx, out_signature, &len, hash, SYS_HASH_BYTES) == 1 &&
+		 len == SYS_SIGNATURE_BYTES;
+
+	if (ctx)
+		crypto.md_free(ctx);
+	if (key)
+		crypto.key_free(key);
+	return ok ? TCPX_OK : failed("Ed25519 signature");
+}
+
+static tcpx_status verify(const uint8_t *public_key, const uint8_t *hash, const uint8_t *signature)
+{
+	libcrypto_key *key = crypto.public_key(NULL, "ED25519", NULL, public_key, SYS_KEY_BYTES);
+	libcrypto_md_ctx *ctx = key ? crypto.md_new() : NULL;
+	int ready = ctx && crypto.verify_init(ctx, NULL, NULL, NULL, NULL, key, NULL) == 1;
+	int ok = ready &&
+		 crypto.verify(ctx, signature, SYS_SIGNATURE_BYTES, hash, SYS_HASH_BYTES) == 1;
+
+	if (ctx)
+		crypto.md_free(ctx);
+	if (key)
+		crypto.key_free(key);
+	if (key && !ready)
+		return failed("Ed25519 verification");
+	crypto.clear_errors();
+	return ok ? TCPX_OK : TCPX_ERR_AUTH;
+}
+
+static tcpx_status shared(const uint8_t *secret, const uint8_t *public_key, uint8_t *out_shared)
+{
+	libcrypto_key *ours = crypto.private_key(NULL, "X25519", NULL, secret, SYS_KEY_BYTES);
+	libcrypto_key *theirs = crypto.public_key(NULL, "X25519", NULL, public_key, SYS_KEY_BYTES);
+	libcrypto_key_ctx *ctx = ours && theirs ? crypto.derive_new(NULL, ours, NULL) : NULL;
+	size_t len = SYS_KEY_BYTES;
+	int ready = ctx && crypto.derive_init(ctx) == 1;
+	int ok = ready && crypto.derive_peer(ctx, theirs) == 1 &&
+		 crypto.derive(ctx, out_shared, &len) == 1 && len == SYS_KEY_BYTES;
+
+	if (ctx)
+		crypto.derive_free(ctx);
+	if (theirs)
+		crypto.key_free(theirs);
+	if (ours)
+		crypto.key_free(ours);
+	if (!ready)
+		return failed("X25519 exchange");
+	crypto.clear_errors();
+	return ok ? TCPX_OK : TCPX_ERR_AUTH;
+}
+
+static tcpx_status hash(const void *data, size_t len, uint8_t *out)
+{
+	size_t bytes = 0;
+
+	if (crypto.digest(NULL, "SHA256", NULL, data, len, out, &bytes) == 1 &&
+	    bytes == SYS_HASH_BYTES)
+		return TCPX_OK;
+	return failed("SHA-256");
+}
+
+/* lock held. A library may have the functions and refuse them, as in FIPS mode. */
+static const char *refused(void)
+{
+	uint8_t secret[SYS_KEY_BYTES] = {1}, key[SYS_KEY_BYTES], digest[SYS_HASH_BYTES];
+	uint8_t signature[SYS_SIGNATURE_BYTES];
+
+	if (hash(secret, sizeof(secret), digest) != TCPX_OK)
+		return "SHA-256";
+	if (public_of("ED25519", secret, key) != TCPX_OK ||
+	    sign(secret, digest, signature) != TCPX_OK || verify(key, digest, signature) != TCPX_OK)
+		return "Ed25519";
+	if (public_of("X25519", secret, key) != TCPX_OK || shared(secret, key, digest) != TCPX_OK)
+		return "X25519";
+	return NULL;
+}
 
 /* lock held. */
 static void load(void)
@@ -63,7 +164,15 @@ static void load(void)
 		}
 		memcpy((char *)&crypto + entries[i].offset, &symbol, sizeof(symbol));
 	}
-	text_format(reason, sizeof(reason), "HMAC-SHA256 by OpenSSL (%.100s)", path);
+	why = refused();
+	if (why) {
+		text_format(reason, sizeof(reason),
+			    "%.100s refuses %s (FIPS mode?): peers on loopback only", path, why);
+		dlclose(handle);
+		return;
+	}
+	text_format(reason, sizeof(reason), "HMAC-SHA256, Ed25519, X25519 by OpenSSL (%.100s)",
+		    path);
 	atomic_store_explicit(&there, true, memory_order_release);
 }
 
@@ -112,9 +221,61 @@ tcpx_status sys_hmac_sha256(const uint8_t key[32], const struct sys_span *spans,
 		crypto.ctx_free(ctx);
 	if (mac)
 		crypto.mac_free(mac);
-	if (!ok)
-		return error_set(TCPX_ERR_INTERNAL, 0, "OpenSSL computes no HMAC-SHA256");
-	return TCPX_OK;
+	return ok ? TCPX_OK : failed("HMAC-SHA256");
+}
+
+static tcpx_status unavailable(void)
+{
+	return error_set(TCPX_ERR_UNSUPPORTED, 0, "%s", reason);
+}
+
+tcpx_status sys_sha256(const struct sys_span *spans, unsigned count, uint8_t out[SYS_HASH_BYTES])
+{
+	uint8_t all[HASH_MAX];
+	size_t len = 0;
+
+	if (!sys_crypto_available())
+		return unavailable();
+	for (unsigned i = 0; i < count; i++) {
+		if (spans[i].len > sizeof(all) - len)
+			return error_set(TCPX_ERR_INTERNAL, 0, "more than %d bytes to hash",
+					 HASH_MAX);
+		if (spans[i].len)
+			memcpy(all + len, spans[i].data, spans[i].len);
+		len += spans[i].len;
+	}
+	return hash(all, len, out);
+}
+
+tcpx_status sys_sign_public(const uint8_t secret[SYS_KEY_BYTES], uint8_t out_public[SYS_KEY_BYTES])
+{
+	return sys_crypto_available() ? public_of("ED25519", secret, out_public) : unavailable();
+}
+
+tcpx_status sys_sign(const uint8_t secret[SYS_KEY_BYTES], const uint8_t digest[SYS_HASH_BYTES],
+		     uint8_t out_signature[SYS_SIGNATURE_BYTES])
+{
+	return sys_crypto_available() ? sign(secret, digest, out_signature) : unavailable();
+}
+
+tcpx_status sys_sign_verify(const uint8_t public_key[SYS_KEY_BYTES],
+			    const uint8_t digest[SYS_HASH_BYTES],
+			    const uint8_t signature[SYS_SIGNATURE_BYTES])
+{
+	return sys_crypto_available() ? verify(public_key, digest, signature) : unavailable();
+}
+
+tcpx_status sys_exchange_public(const uint8_t secret[SYS_KEY_BYTES],
+				uint8_t out_public[SYS_KEY_BYTES])
+{
+	return sys_crypto_available() ? public_of("X25519", secret, out_public) : unavailable();
+}
+
+tcpx_status sys_exchange_shared(const uint8_t secret[SYS_KEY_BYTES],
+				const uint8_t public_key[SYS_KEY_BYTES],
+				uint8_t out_shared[SYS_KEY_BYTES])
+{
+	return sys_crypto_available() ? shared(secret, public_key, out_shared) : unavailable();
 }
 
 #else
@@ -129,6 +290,11 @@ const char *sys_crypto_reason(void)
 	return "built without crypto: peers on loopback only";
 }
 
+static tcpx_status unavailable(void)
+{
+	return error_set(TCPX_ERR_UNSUPPORTED, 0, "%s", sys_crypto_reason());
+}
+
 tcpx_status sys_hmac_sha256(const uint8_t key[32], const struct sys_span *spans, unsigned count,
 			    uint8_t out[32])
 {
@@ -136,7 +302,57 @@ tcpx_status sys_hmac_sha256(const uint8_t key[32], const struct sys_span *spans,
 	(void)spans;
 	(void)count;
 	(void)out;
-	return error_set(TCPX_ERR_UNSUPPORTED, 0, "%s", sys_crypto_reason());
+	return unavailable();
+}
+
+tcpx_status sys_sha256(const struct sys_span *spans, unsigned count, uint8_t out[SYS_HASH_BYTES])
+{
+	(void)spans;
+	(void)count;
+	(void)out;
+	return unavailable();
+}
+
+tcpx_status sys_sign_public(const uint8_t secret[SYS_KEY_BYTES], uint8_t out_public[SYS_KEY_BYTES])
+{
+	(void)secret;
+	(void)out_public;
+	return unavailable();
+}
+
+tcpx_status sys_sign(const uint8_t secret[SYS_KEY_BYTES], const uint8_t digest[SYS_HASH_BYTES],
+		     uint8_t out_signature[SYS_SIGNATURE_BYTES])
+{
+	(void)secret;
+	(void)digest;
+	(void)out_signature;
+	return unavailable();
+}
+
+tcpx_status sys_sign_verify(const uint8_t public_key[SYS_KEY_BYTES],
+			    const uint8_t digest[SYS_HASH_BYTES],
+			    const uint8_t signature[SYS_SIGNATURE_BYTES])
+{
+	(void)public_key;
+	(void)digest;
+	(void)signature;
+	return unavailable();
+}
+
+tcpx_status sys_exchange_public(const uint8_t secret[SYS_KEY_BYTES],
+				uint8_t out_public[SYS_KEY_BYTES])
+{
+	return sys_sign_public(secret, out_public);
+}
+
+tcpx_status sys_exchange_shared(const uint8_t secret[SYS_KEY_BYTES],
+				const uint8_t public_key[SYS_KEY_BYTES],
+				uint8_t out_shared[SYS_KEY_BYTES])
+{
+	(void)secret;
+	(void)public_key;
+	(void)out_shared;
+	return unavailable();
 }
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HMAC-SHA256 through OpenSSL where there is one, randomness from getrandom. */
+/* HMAC-SHA256, SHA-256, Ed25519 and X25519 by OpenSSL 3 where there is one; the kernel's
+ * randomness. */
 #ifndef SYS_CRYPTO_H
 #define SYS_CRYPTO_H
 
@@ -13,11 +14,35 @@ struct sys_span {
 	size_t len;
 };
 
-int sys_crypto_available(void);	     /* 1: HMAC works in this process */
+#define SYS_KEY_BYTES 32
+#define SYS_SIGNATURE_BYTES 64
+#define SYS_HASH_BYTES 32
+
+/* 1: all that is declared here works in this process. A library that refuses one of them, as in
+ * FIPS mode, counts as none. */
+int sys_crypto_available(void);
 const char *sys_crypto_reason(void); /* by what, or why not; static */
 /* Over the concatenation of spans. ERR_UNSUPPORTED without crypto. */
 tcpx_status sys_hmac_sha256(const uint8_t key[32], const struct sys_span *spans, unsigned count,
 			    uint8_t out[32]);
+/* Over the concatenation of spans, 4 KiB at most. The calls below: ERR_UNSUPPORTED without crypto,
+ * ERR_INTERNAL where the library fails. */
+tcpx_status sys_sha256(const struct sys_span *spans, unsigned count, uint8_t out[SYS_HASH_BYTES]);
+/* Ed25519 (RFC 8032). The secret half is 32 random bytes. verify: ERR_AUTH when the signature is
+ * not that key's, or the key is none. */
+tcpx_status sys_sign_public(const uint8_t secret[SYS_KEY_BYTES], uint8_t out_public[SYS_KEY_BYTES]);
+tcpx_status sys_sign(const uint8_t secret[SYS_KEY_BYTES], const uint8_t digest[SYS_HASH_BYTES],
+		     uint8_t out_signature[SYS_SIGNATURE_BYTES]);
+tcpx_status sys_sign_verify(const uint8_t public_key[SYS_KEY_BYTES],
+			    const uint8_t digest[SYS_HASH_BYTES],
+			    const uint8_t signature[SYS_SIGNATURE_BYTES]);
+/* X25519 (RFC 7748). The secret half is 32 random bytes. shared: ERR_AUTH when the other public
+ * half gives the same result for every secret. */
+tcpx_status sys_exchange_public(const uint8_t secret[SYS_KEY_BYTES],
+				uint8_t out_public[SYS_KEY_BYTES]);
+tcpx_status sys_exchange_shared(const uint8_t secret[SYS_KEY_BYTES],
+				const uint8_t public_key[SYS_KEY_BYTES],
+				uint8_t out_shared[SYS_KEY_BYTES]);
 int sys_equal_secret(const void *a, const void *b, size_t len); /* constant time */
 tcpx_status sys_random(void *out, size_t len);
 

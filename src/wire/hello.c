@@ -11,7 +11,16 @@
 #define MESSAGES_BYTES 16
 #define FEATURES_KNOWN (WIRE_FEATURE_LOCAL | WIRE_FEATURE_CREDITS)
 
-enum hello_tlv { TLV_NAME = 1, TLV_NOTIFY = 2, TLV_EAGER = 3, TLV_READ = 4, TLV_MESSAGES = 5 };
+enum hello_tlv {
+	TLV_NAME = 1,
+	TLV_NOTIFY = 2,
+	TLV_EAGER = 3,
+	TLV_READ = 4,
+	TLV_MESSAGES = 5,
+	TLV_KEY = 6,
+	TLV_EXCHANGE = 7,
+	TLV_SIGNATURE = 8, /* the last one */
+};
 
 static void put_budget(struct wire_out *o, enum hello_tlv type, uint64_t value)
 {
@@ -69,6 +78,12 @@ size_t wire_hello_encode(const struct wire_hello *hello, uint8_t out[WIRE_HELLO_
 		put_budget(&o, TLV_READ, hello->read_budget);
 	if (hello->messages.channels)
 		put_messages(&o, &hello->messages);
+	if (hello->identity.there) {
+		wire_put_tlv(&o, TLV_KEY, hello->identity.key, WIRE_KEY_BYTES);
+		wire_put_tlv(&o, TLV_EXCHANGE, hello->identity.exchange, WIRE_KEY_BYTES);
+	}
+	if (hello->identity.is_signed)
+		wire_put_tlv(&o, TLV_SIGNATURE, hello->identity.signature, WIRE_SIGNATURE_BYTES);
 	wire_put_bytes(&o, hello->proof, WIRE_PROOF_BYTES);
 
 	total = wire_out_bytes(&o);
@@ -106,9 +121,41 @@ static int get_messages(struct wire_cursor *value, struct wire_messages *out)
 	return out->channels && out->bytes && out->window ? 0 : -1;
 }
 
+enum { SEEN_KEY = 1, SEEN_EXCHANGE = 2, SEEN_SIGNATURE = 4 };
+
+/* Each once, of exactly that size. */
+static int get_once(struct wire_cursor *value, unsigned bit, unsigned *seen, uint8_t *out,
+		    size_t bytes)
+{
+	if ((*seen & bit) || wire_left(value) != bytes)
+		return -1;
+	*seen |= bit;
+	wire_get_bytes(value, out, bytes);
+	return 0;
+}
+
+/* None, or what a message of that step has. */
+static bool identity_fits(const struct wire_hello *hello, unsigned seen)
+{
+	if (!seen)
+		return true;
+	if (hello->role != WIRE_ROLE_CONTROL)
+		return false;
+	switch (hello->step) {
+	case WIRE_HELLO_DIAL:
+		return seen == (SEEN_KEY | SEEN_EXCHANGE);
+	case WIRE_HELLO_ANSWER:
+		return seen == (SEEN_KEY | SEEN_EXCHANGE | SEEN_SIGNATURE);
+	default:
+		return seen == SEEN_SIGNATURE;
+	}
+}
+
 static tcpx_status get_fields(struct wire_cursor *c, struct wire_hello *hello)
 {
+	struct wire_identity *identity = &hello->identity;
 	struct wire_tlv tlv;
+	unsigned seen = 0;
 	int rc = 0;
 
 	while (!rc && wire_get_tlv(c, &tlv)) {
@@ -128,6 +175,18 @@ static tcpx_status get_fields(struct wire_cursor *c, struct wire_hello *hello)
 		case TLV_MESSAGES:
 			rc = get_messages(&tlv.value, &hello->messages);
 			break;
+		case TLV_KEY:
+			rc = get_once(&tlv.value, SEEN_KEY, &seen, identity->key, WIRE_KEY_BYTES);
+			break;
+		case TLV_EXCHANGE:
+			rc = get_once(&tlv.value, SEEN_EXCHANGE, &seen, identity->exchange,
+				      WIRE_KEY_BYTES);
+			break;
+		case TLV_SIGNATURE:
+			rc = get_once(&tlv.value, SEEN_SIGNATURE, &seen, identity->signature,
+				      WIRE_SIGNATURE_BYTES);
+			rc |= wire_left(c) ? -1 : 0;
+			break;
 		default:
 			if (tlv.type & WIRE_TLV_REQUIRED)
 				return error_set(TCPX_ERR_VERSION, 0,
@@ -135,8 +194,10 @@ static tcpx_status get_fields(struct wire_cursor *c, struct wire_hello *hello)
 						 tlv.type);
 		}
 	}
-	if (rc || c->bad)
+	if (rc || c->bad || !identity_fits(hello, seen))
 		return error_set(TCPX_ERR_PROTOCOL, 0, "hello with a malformed field");
+	identity->there = seen & SEEN_KEY;
+	identity->is_signed = seen & SEEN_SIGNATURE;
 	return TCPX_OK;
 }
 

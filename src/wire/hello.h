@@ -3,6 +3,7 @@
 #ifndef WIRE_HELLO_H
 #define WIRE_HELLO_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,10 +13,12 @@
 #define WIRE_NONCE_BYTES 32
 #define WIRE_PROOF_BYTES 32
 #define WIRE_SECRET_BYTES 32
+#define WIRE_KEY_BYTES 32
+#define WIRE_SIGNATURE_BYTES 64
 #define WIRE_HELLO_MAX 1024 /* whole encoded hello, TLVs included */
 #define WIRE_ADDR_MAX 16    /* addresses in one connection info */
-#define WIRE_PROTO_MIN 1
-#define WIRE_PROTO_MAX 1
+#define WIRE_PROTO_MIN 2
+#define WIRE_PROTO_MAX 2
 
 enum wire_role { WIRE_ROLE_CONTROL = 1, WIRE_ROLE_DATA = 2 };
 
@@ -46,6 +49,16 @@ struct wire_messages {
 	uint32_t plugin_chunk; /* what the plugin cuts messages into, the same at both ends; or 0 */
 };
 
+/* Who speaks, and what the session key is made of. All or none of it in a DIAL, without signature;
+ * in an ANSWER with it; a PROOF has the signature alone. */
+struct wire_identity {
+	bool there;				 /* DIAL, ANSWER: key and exchange are */
+	bool is_signed;				 /* signature is */
+	uint8_t key[WIRE_KEY_BYTES];		 /* Ed25519, public */
+	uint8_t exchange[WIRE_KEY_BYTES];	 /* X25519, public, of this handshake alone */
+	uint8_t signature[WIRE_SIGNATURE_BYTES]; /* by key, docs/design/trust.md */
+};
+
 struct wire_hello {
 	uint8_t step, role, auth;
 	uint8_t proto_min, proto_max; /* answer: both = the chosen one */
@@ -58,6 +71,7 @@ struct wire_hello {
 	uint64_t key_id;	     /* which key; data: the link's id at the acceptor */
 	uint64_t notify_budget, eager_budget, read_budget; /* credits given to the other side */
 	struct wire_messages messages;			   /* control */
+	struct wire_identity identity;			   /* control */
 	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES];
 	uint8_t want_uuid[WIRE_UUID_BYTES]; /* dialler: who it expects, zero = anyone */
 	uint8_t nonce[WIRE_NONCE_BYTES];
@@ -67,6 +81,8 @@ struct wire_hello {
 
 /* Bytes written; the first 8 bytes are magic and the total length, so a reader knows how much to
  * wait for. The proof lies in the last WIRE_PROOF_BYTES, so that it can cover all before it. */
+/* A signature is the last field, right before the proof. */
+#define WIRE_SIGNATURE_FIELD (4 + WIRE_SIGNATURE_BYTES)
 size_t wire_hello_encode(const struct wire_hello *hello, uint8_t out[WIRE_HELLO_MAX]);
 /* Length of the whole message once 8 bytes are there; 0: not ours (wrong magic or a bad length). */
 size_t wire_hello_length(const uint8_t prefix[8]);
@@ -84,6 +100,8 @@ struct wire_info {
 	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES], secret[WIRE_SECRET_BYTES];
 	uint8_t host
 		[WIRE_UUID_BYTES]; /* random per boot: a hint that the local transport may work */
+	bool has_key;
+	uint8_t key[WIRE_KEY_BYTES]; /* Ed25519, public; none where the session has no crypto */
 	uint32_t naddrs;
 	struct wire_address addrs[WIRE_ADDR_MAX];
 	char name[TCPX_NAME_MAX + 1];

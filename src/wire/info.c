@@ -14,7 +14,7 @@
 #define CRC_BYTES 4
 #define INFO_MIN 128
 
-enum info_tlv { TLV_PAD = 0, TLV_NAME = 1, TLV_ADDRESS = 2 };
+enum info_tlv { TLV_PAD = 0, TLV_NAME = 1, TLV_ADDRESS = 2, TLV_KEY = 3 };
 
 size_t wire_info_encode(const struct wire_info *info, void *out, size_t cap)
 {
@@ -33,6 +33,8 @@ size_t wire_info_encode(const struct wire_info *info, void *out, size_t cap)
 	wire_put_bytes(&o, info->secret, WIRE_SECRET_BYTES);
 	if (name_len)
 		wire_put_tlv(&o, TLV_NAME, info->name, (uint16_t)name_len);
+	if (info->has_key)
+		wire_put_tlv(&o, TLV_KEY, info->key, WIRE_KEY_BYTES);
 	for (uint32_t i = 0; i < info->naddrs && i < WIRE_ADDR_MAX; i++) {
 		wire_put_uint(&o, TLV_ADDRESS, 2);
 		wire_put_uint(&o, WIRE_ADDRESS_BYTES, 2);
@@ -61,6 +63,15 @@ static int get_address(struct wire_cursor *value, struct wire_info *info)
 	return wire_get_address(value, &info->addrs[info->naddrs++]);
 }
 
+static int get_key(struct wire_cursor *value, struct wire_info *info)
+{
+	if (info->has_key || wire_left(value) != WIRE_KEY_BYTES)
+		return -1;
+	info->has_key = true;
+	wire_get_bytes(value, info->key, WIRE_KEY_BYTES);
+	return 0;
+}
+
 static tcpx_status get_fields(struct wire_cursor *c, struct wire_info *info)
 {
 	struct wire_tlv tlv;
@@ -71,6 +82,8 @@ static tcpx_status get_fields(struct wire_cursor *c, struct wire_info *info)
 			rc = wire_get_name(&tlv.value, info->name);
 		else if (tlv.type == TLV_ADDRESS)
 			rc = get_address(&tlv.value, info);
+		else if (tlv.type == TLV_KEY)
+			rc = get_key(&tlv.value, info);
 		else if (tlv.type & WIRE_TLV_REQUIRED)
 			return error_set(TCPX_ERR_VERSION, 0,
 					 "connection info requires field %#x, unknown here",

@@ -326,12 +326,13 @@ enum case_flags {
 	CASE_PLAIN = 1u << 5,	/* of host memory at both sides */
 	CASE_GPU = 1u << 6,	/* of GPU memory at the near side */
 	CASE_BREAKS = 1u << 7,	/* ends a process that has a plugin, which does not bear it */
+	CASE_CRYPTO = 1u << 8,	/* of builds with a crypto library */
 };
 
 extern const struct case_row cases_connect[], cases_early[], cases_query[], cases_region[],
 	cases_bytes[], cases_list[], cases_send[], cases_notify[], cases_patience[], cases_end[],
 	cases_reject[], cases_handle[], cases_loop[], cases_life[], cases_threads[],
 	cases_deregister[], cases_lease[], cases_keyless[], cases_held[], cases_vanish[],
-	cases_again[];
+	cases_again[], cases_identity[];
 
 #endif

@@ -12,7 +12,7 @@ static const struct case_row *const tables[] = {
 	cases_connect, cases_early,  cases_query,    cases_region,     cases_bytes,  cases_list,
 	cases_send,    cases_notify, cases_patience, cases_end,	       cases_reject, cases_handle,
 	cases_loop,    cases_life,   cases_threads,  cases_deregister, cases_lease,  cases_keyless,
-	cases_held,    cases_vanish, cases_again,
+	cases_held,    cases_vanish, cases_again,    cases_identity,
 };
 
 static void run_case(void *arg)
@@ -58,6 +58,8 @@ static int wanted(const struct case_row *row, const char *only, bool once)
 	if ((row->flags & CASE_HEAVY) && config.light)
 		return 0;
 	if ((row->flags & CASE_KEYLESS) && sys_crypto_available())
+		return 0;
+	if ((row->flags & CASE_CRYPTO) && !sys_crypto_available())
 		return 0;
 	if ((row->flags & CASE_PLAIN) && !conform_plain())
 		return 0;

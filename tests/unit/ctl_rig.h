@@ -31,12 +31,24 @@ struct rig {
 	uint8_t key[CTL_KEY_BYTES];
 	uint8_t auth; /* the only method it takes */
 	uint8_t answer_status;
+	struct ctl_identity acceptor, dialler;
 	/* what came of it */
 	int nkey, nanswer, nready, ndone;
 	struct ctl_conn accepted, dialled;
 	tcpx_status status; /* of the last dial */
 	int err;
 };
+
+/* The uuid that goes with an identity, or one that is only said. */
+static inline void rig_uuid(const struct ctl_identity *identity, uint8_t said,
+			    struct wire_hello *hello)
+{
+	memset(hello->uuid, said, sizeof(hello->uuid));
+	if (identity->there)
+		assert_int_equal(
+			ctl_identity_uuid(identity->public_key, hello->incarnation, hello->uuid),
+			TCPX_OK);
+}
 
 static inline int rig_key(void *arg, const struct wire_hello *dial, int loopback,
 			  uint8_t key[CTL_KEY_BYTES])
@@ -54,7 +66,7 @@ static inline void rig_answer(void *arg, const struct wire_hello *dial, struct w
 	struct rig *rig = arg;
 
 	rig->nanswer++;
-	memset(answer->uuid, 0xaa, sizeof(answer->uuid));
+	rig_uuid(&rig->acceptor, 0xaa, answer);
 	snprintf(answer->name, sizeof(answer->name), "acceptor");
 	answer->key_id = 77;
 	answer->channels = dial->channels;
@@ -87,8 +99,13 @@ static inline void rig_done(void *arg, tcpx_status status, int err, const struct
 	}
 }
 
+static inline const struct ctl_identity *rig_identity(void *arg)
+{
+	return &((struct rig *)arg)->acceptor;
+}
+
 static const struct ctl_accept_ops rig_ops = {
-	.key = rig_key, .answer = rig_answer, .ready = rig_ready};
+	.key = rig_key, .answer = rig_answer, .ready = rig_ready, .identity = rig_identity};
 
 static inline void rig_open(struct rig *rig, const char *host)
 {
@@ -96,6 +113,8 @@ static inline void rig_open(struct rig *rig, const char *host)
 	rig->dialled.fd = rig->accepted.fd = -1;
 	rig->auth = WIRE_AUTH_KEY;
 	memset(rig->key, 0x5c, sizeof(rig->key));
+	assert_int_equal(ctl_identity_make(&rig->acceptor), TCPX_OK);
+	assert_int_equal(ctl_identity_make(&rig->dialler), TCPX_OK);
 	log_sink_set(NULL, NULL, TCPX_LOG_ERROR);
 	assert_int_equal(sys_loop_init(&rig->loop), TCPX_OK);
 	assert_int_equal(sys_addr_parse(host, 0, &rig->addr), TCPX_OK);
@@ -142,7 +161,8 @@ static inline struct ctl_dial_opts rig_opts(const struct rig *rig)
 	};
 
 	memcpy(opts.key, rig->key, sizeof(opts.key));
-	memset(opts.hello.uuid, 0xdd, sizeof(opts.hello.uuid));
+	opts.identity = &rig->dialler;
+	rig_uuid(&rig->dialler, 0xdd, &opts.hello);
 	return opts;
 }
 

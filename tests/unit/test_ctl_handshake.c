@@ -13,6 +13,10 @@ static void assert_connected(struct rig *rig)
 	assert_int_equal(rig->dialled.remote.key_id, 77);
 	assert_int_equal(rig->accepted.remote.notify_budget, 1 << 20);
 	assert_int_equal(rig->dialled.remote.proto_max, WIRE_PROTO_MAX);
+	assert_int_equal(rig->accepted.proven, rig->dialled.proven);
+	assert_int_equal(rig->dialled.proven, sys_crypto_available() &&
+						      rig->auth != WIRE_AUTH_BARE &&
+						      rig->auth != WIRE_AUTH_LINK);
 	assert_memory_equal(rig->accepted.session_key, rig->dialled.session_key, CTL_KEY_BYTES);
 	assert_true(sys_addr_same_host(&rig->accepted.remote_addr, &rig->dialled.local_addr));
 	assert_int_equal(sys_addr_port(&rig->accepted.remote_addr),
@@ -299,7 +303,7 @@ static void no_flipped_bit_authenticates(void **state)
 	(void)state;
 	if (!sys_crypto_available())
 		skip();
-	pair_dial(&p, WIRE_AUTH_SECRET);
+	pair_dial(&p, WIRE_AUTH_LINK);
 	for (size_t bit = 0; bit < p.dialler.dial_msg.len * 8; bit++) {
 		q = p;
 		q.acceptor.dial_msg.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);

@@ -99,7 +99,7 @@ static void bad_files_are_refused_with_the_remedy(void **state)
 	assert_refused(KEY_A "0\n", 0600, "line 1", "tcpx key new");
 	assert_refused("#\nabc\n", 0600, "line 2", "tcpx key new");
 	assert_refused("g" KEY_A "\n", 0600, "64 hex digits", "tcpx key new");
-	assert_refused(KEY_A "\n" KEY_B "\n" KEY_A "\n", 0600, "more than two", "remove");
+	assert_refused(KEY_A "\n" KEY_B "\n" KEY_A "\n", 0600, "more than 2", "remove");
 	memset(big, '#', sizeof(big) - 1);
 	big[sizeof(big) - 1] = '\0';
 	assert_refused(big, 0600, "longer than", "tcpx key new");
@@ -185,6 +185,48 @@ static void a_second_key_is_appended_and_a_third_is_not(void **state)
 	assert_int_equal(ctl_keys_create(path, 1), TCPX_ERR_AUTH);
 }
 
+static void an_identity_is_no_shared_key(void **state)
+{
+	struct ctl_identity one, two;
+	struct stat st;
+	char text[256];
+
+	(void)state;
+	unlink(path);
+	assert_int_equal(ctl_identity_create(path), TCPX_OK);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	assert_int_equal(file_text(text, sizeof(text)), 9 + 65);
+	assert_memory_equal(text, "identity ", 9);
+	assert_int_equal(ctl_identity_create(path), TCPX_ERR_EXISTS);
+	assert_non_null(strstr(error_last()->what, "identity file"));
+	assert_int_equal(ctl_keys_load(path, &keys), TCPX_ERR_AUTH);
+	assert_non_null(strstr(error_last()->what, "key file"));
+	if (!sys_crypto_available()) {
+		assert_int_equal(ctl_identity_load(path, &one), TCPX_ERR_UNSUPPORTED);
+		return;
+	}
+	assert_int_equal(ctl_identity_load(path, &one), TCPX_OK);
+	assert_int_equal(ctl_identity_load(path, &two), TCPX_OK);
+	assert_true(one.there);
+	assert_memory_equal(one.public_key, two.public_key, sizeof(one.public_key));
+	unlink(path);
+	assert_int_equal(ctl_identity_create(path), TCPX_OK);
+	assert_int_equal(ctl_identity_load(path, &two), TCPX_OK);
+	assert_memory_not_equal(one.public_key, two.public_key, sizeof(one.public_key));
+
+	put(KEY_A "\n", 0600); /* a shared key proves nobody */
+	assert_int_equal(ctl_identity_load(path, &two), TCPX_ERR_AUTH);
+	assert_non_null(strstr(error_last()->next, "tcpx key identity"));
+	put("identity " KEY_A "\nidentity " KEY_B "\n", 0600);
+	assert_int_equal(ctl_identity_load(path, &two), TCPX_ERR_AUTH);
+	put("identity " KEY_A "\n", 0644);
+	assert_int_equal(ctl_identity_load(path, &two), TCPX_ERR_AUTH);
+	assert_non_null(strstr(error_last()->next, "chmod 600"));
+	unlink(path);
+	assert_int_equal(ctl_identity_load(path, &two), TCPX_ERR_NOT_FOUND);
+}
+
 static void bad_paths_are_named(void **state)
 {
 	(void)state;
@@ -200,6 +242,7 @@ int main(void)
 		cmocka_unit_test(a_foreign_file_is_refused),
 		cmocka_unit_test(a_new_file_is_ours_alone_and_never_overwrites),
 		cmocka_unit_test(a_second_key_is_appended_and_a_third_is_not),
+		cmocka_unit_test(an_identity_is_no_shared_key),
 		cmocka_unit_test(bad_paths_are_named),
 	};
 

@@ -16,6 +16,7 @@ static void make_dial(const struct rig *rig, struct ctl_handshake *hs)
 
 	memset(hs, 0, sizeof(*hs));
 	hs->dial = opts.hello;
+	hs->identity = rig->dialler;
 	memcpy(hs->key, opts.key, sizeof(hs->key));
 	assert_int_equal(ctl_handshake_dial(hs), TCPX_OK);
 }

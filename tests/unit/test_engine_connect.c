@@ -22,9 +22,9 @@ static pthread_t caller;
 static struct engine_peer *slot_of_b;
 
 struct engine_peer *__real_peer_by_uuid(struct engine_session *session, const uint8_t *uuid,
-					const struct engine_peer *except);
+					bool keyed, const struct engine_peer *except);
 struct engine_peer *__wrap_peer_by_uuid(struct engine_session *session, const uint8_t *uuid,
-					const struct engine_peer *except);
+					bool keyed, const struct engine_peer *except);
 
 static void open_end(struct end *end, const char *name)
 {
@@ -73,11 +73,11 @@ static uint32_t taken(struct engine_peer *peer, uint32_t before)
 }
 
 struct engine_peer *__wrap_peer_by_uuid(struct engine_session *session, const uint8_t *uuid,
-					const struct engine_peer *except)
+					bool keyed, const struct engine_peer *except)
 {
 	bool meets = armed && pthread_equal(pthread_self(), caller);
 	uint32_t before = meets ? atomic_load(&slot_of_b->slot.refs) : 0;
-	struct engine_peer *found = __real_peer_by_uuid(session, uuid, except);
+	struct engine_peer *found = __real_peer_by_uuid(session, uuid, keyed, except);
 
 	if (!meets)
 		return found;

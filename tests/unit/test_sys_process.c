@@ -244,6 +244,88 @@ static void hmac_is_rfc_4231s(void **state)
 	assert_memory_equal(out, want, sizeof(want));
 }
 
+static void from_hex(const char *text, uint8_t *out)
+{
+	for (size_t i = 0; text[2 * i]; i++)
+		assert_int_equal(sscanf(text + 2 * i, "%2hhx", &out[i]), 1);
+}
+
+static void sha_256_is_fips_180s(void **state)
+{
+	const struct sys_span spans[] = {{"a", 1}, {NULL, 0}, {"bc", 2}};
+	uint8_t want[SYS_HASH_BYTES], out[SYS_HASH_BYTES], big[4097] = {0};
+	const struct sys_span too_long = {big, sizeof(big)};
+
+	(void)state;
+	from_hex("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", want);
+	if (!sys_crypto_available()) {
+		assert_int_equal(sys_sha256(spans, 3, out), TCPX_ERR_UNSUPPORTED);
+		return;
+	}
+	assert_int_equal(sys_sha256(spans, 3, out), TCPX_OK);
+	assert_memory_equal(out, want, sizeof(want));
+	assert_int_equal(sys_sha256(&too_long, 1, out), TCPX_ERR_INTERNAL);
+}
+
+/* RFC 8032, 7.1 test 1, gives the public half; a signature proves one key and one text. */
+static void a_signature_is_of_one_key_and_text(void **state)
+{
+	uint8_t secret[SYS_KEY_BYTES], want[SYS_KEY_BYTES], key[SYS_KEY_BYTES];
+	uint8_t digest[SYS_HASH_BYTES] = {7}, signature[SYS_SIGNATURE_BYTES];
+
+	(void)state;
+	from_hex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60", secret);
+	from_hex("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a", want);
+	if (!sys_crypto_available()) {
+		assert_int_equal(sys_sign_public(secret, key), TCPX_ERR_UNSUPPORTED);
+		assert_int_equal(sys_sign(secret, digest, signature), TCPX_ERR_UNSUPPORTED);
+		assert_int_equal(sys_sign_verify(want, digest, signature), TCPX_ERR_UNSUPPORTED);
+		return;
+	}
+	assert_int_equal(sys_sign_public(secret, key), TCPX_OK);
+	assert_memory_equal(key, want, sizeof(want));
+	assert_int_equal(sys_sign(secret, digest, signature), TCPX_OK);
+	assert_int_equal(sys_sign_verify(key, digest, signature), TCPX_OK);
+	for (size_t i = 0; i < sizeof(signature); i++) {
+		signature[i] ^= 1;
+		assert_int_equal(sys_sign_verify(key, digest, signature), TCPX_ERR_AUTH);
+		signature[i] ^= 1;
+	}
+	digest[31] ^= 1;
+	assert_int_equal(sys_sign_verify(key, digest, signature), TCPX_ERR_AUTH);
+	digest[31] ^= 1;
+	secret[0] ^= 1;
+	assert_int_equal(sys_sign_public(secret, key), TCPX_OK);
+	assert_int_equal(sys_sign_verify(key, digest, signature), TCPX_ERR_AUTH);
+}
+
+/* RFC 7748, 5.2, the first one; and both halves give both ends the same. */
+static void an_exchange_gives_both_the_same(void **state)
+{
+	uint8_t a[SYS_KEY_BYTES], b[SYS_KEY_BYTES], theirs[SYS_KEY_BYTES], want[SYS_KEY_BYTES];
+	uint8_t a_public[SYS_KEY_BYTES], b_public[SYS_KEY_BYTES], out[SYS_KEY_BYTES];
+	static const uint8_t of_small_order[SYS_KEY_BYTES];
+
+	(void)state;
+	from_hex("a546e36bf0527c9d3b16154b82465edd62144c0ac1fc5a18506a2244ba449ac4", a);
+	from_hex("e6db6867583030db3594c1a424b15f7c726624ec26b3353b10a903a6d0ab1c4c", theirs);
+	from_hex("c3da55379de9c6908e94ea4df28d084f32eccf03491c71f754b4075577a28552", want);
+	if (!sys_crypto_available()) {
+		assert_int_equal(sys_exchange_public(a, out), TCPX_ERR_UNSUPPORTED);
+		assert_int_equal(sys_exchange_shared(a, theirs, out), TCPX_ERR_UNSUPPORTED);
+		return;
+	}
+	assert_int_equal(sys_exchange_shared(a, theirs, out), TCPX_OK);
+	assert_memory_equal(out, want, sizeof(want));
+	assert_int_equal(sys_random(b, sizeof(b)), TCPX_OK);
+	assert_int_equal(sys_exchange_public(a, a_public), TCPX_OK);
+	assert_int_equal(sys_exchange_public(b, b_public), TCPX_OK);
+	assert_int_equal(sys_exchange_shared(a, b_public, want), TCPX_OK);
+	assert_int_equal(sys_exchange_shared(b, a_public, out), TCPX_OK);
+	assert_memory_equal(out, want, sizeof(want));
+	assert_int_equal(sys_exchange_shared(a, of_small_order, out), TCPX_ERR_AUTH);
+}
+
 static void secrets_compare(void **state)
 {
 	uint8_t a[32], b[32];
@@ -273,6 +355,9 @@ int main(void)
 		cmocka_unit_test(a_futex_wait_ends),
 		cmocka_unit_test(a_child_knows_that_it_is_one),
 		cmocka_unit_test(hmac_is_rfc_4231s),
+		cmocka_unit_test(sha_256_is_fips_180s),
+		cmocka_unit_test(a_signature_is_of_one_key_and_text),
+		cmocka_unit_test(an_exchange_gives_both_the_same),
 		cmocka_unit_test(secrets_compare),
 	};
 

@@ -14,7 +14,7 @@ static void count_up(uint8_t *bytes, size_t len, uint8_t first)
 static struct wire_hello hello_of(uint8_t step)
 {
 	struct wire_hello hello = {
-		.step = step, .role = WIRE_ROLE_CONTROL, .proto_min = 1, .proto_max = 1};
+		.step = step, .role = WIRE_ROLE_CONTROL, .proto_min = 2, .proto_max = 2};
 
 	count_up(hello.uuid, sizeof(hello.uuid), 0x10);
 	count_up(hello.incarnation, sizeof(hello.incarnation), 0x20);
@@ -22,6 +22,20 @@ static struct wire_hello hello_of(uint8_t step)
 	count_up(hello.nonce, sizeof(hello.nonce), 0x40);
 	count_up(hello.proof, sizeof(hello.proof), 0x60);
 	return hello;
+}
+
+static void identify(struct wire_hello *hello)
+{
+	struct wire_identity *identity = &hello->identity;
+
+	identity->there = hello->step != WIRE_HELLO_PROOF;
+	identity->is_signed = hello->step != WIRE_HELLO_DIAL;
+	if (identity->there) {
+		count_up(identity->key, sizeof(identity->key), 0x80);
+		count_up(identity->exchange, sizeof(identity->exchange), 0xa0);
+	}
+	if (identity->is_signed)
+		count_up(identity->signature, sizeof(identity->signature), 0xc0);
 }
 
 static struct wire_hello golden_dial(void)
@@ -37,6 +51,7 @@ static struct wire_hello golden_dial(void)
 	hello.notify_budget = 134217728;
 	hello.eager_budget = hello.read_budget = 1048576;
 	strcpy(hello.name, "alpha");
+	identify(&hello);
 	return hello;
 }
 
@@ -61,6 +76,7 @@ static struct wire_hello golden_proof(void)
 	struct wire_hello hello = hello_of(WIRE_HELLO_PROOF);
 
 	hello.auth = WIRE_AUTH_KEY;
+	identify(&hello);
 	return hello;
 }
 
@@ -97,6 +113,10 @@ static void messages_are_golden(void **state)
 	assert_round_trip(&dial, "hello_dial");
 	assert_round_trip(&answer, "hello_answer");
 	assert_round_trip(&proof, "hello_proof");
+	answer = dial;
+	answer.step = WIRE_HELLO_ANSWER;
+	identify(&answer);
+	assert_round_trip(&answer, "hello_identity");
 	dial.messages = (struct wire_messages){
 		.channels = 32, .bytes = 524288, .window = 12, .plugin_chunk = 1048576};
 	assert_round_trip(&dial, "hello_messages");
@@ -167,7 +187,8 @@ static void flipped_bits_are_harmless(void **state)
 				assert_in_range(back.step, WIRE_HELLO_DIAL, WIRE_HELLO_PROOF);
 				assert_in_range(back.role, WIRE_ROLE_CONTROL, WIRE_ROLE_DATA);
 				assert_in_range(back.auth, WIRE_AUTH_NONE, WIRE_AUTH_BARE);
-				assert_true(back.proto_min <= 1 && back.proto_max >= 1);
+				assert_true(back.proto_min <= WIRE_PROTO_MAX &&
+					    back.proto_max >= WIRE_PROTO_MIN);
 				assert_non_null(memchr(back.name, 0, sizeof(back.name)));
 				assert_true(wire_hello_encode(&back, again) <= WIRE_HELLO_MAX);
 			}
@@ -185,8 +206,8 @@ static void versions_are_ranges(void **state)
 		uint8_t min, max;
 		tcpx_status status;
 	} rows[] = {
-		{1, 1, TCPX_OK},	  {0, 5, TCPX_OK},	    {1, 255, TCPX_OK},
-		{2, 3, TCPX_ERR_VERSION}, {0, 0, TCPX_ERR_VERSION}, {2, 1, TCPX_ERR_PROTOCOL},
+		{2, 2, TCPX_OK},	  {0, 5, TCPX_OK},	    {2, 255, TCPX_OK},
+		{3, 4, TCPX_ERR_VERSION}, {0, 1, TCPX_ERR_VERSION}, {3, 2, TCPX_ERR_PROTOCOL},
 	};
 
 	(void)state;
@@ -237,8 +258,10 @@ static tcpx_status decode_with(uint16_t type, const void *value, uint16_t size)
 {
 	struct wire_hello proof = golden_proof(), back;
 	uint8_t bytes[WIRE_HELLO_MAX];
-	size_t len = wire_hello_encode(&proof, bytes);
+	size_t len;
 
+	proof.identity.is_signed = false; /* its field would be the last one */
+	len = wire_hello_encode(&proof, bytes);
 	len = add_field(bytes, len, type, value, size);
 	return wire_hello_decode(bytes, len, &back);
 }
@@ -273,12 +296,64 @@ static void fields_are_checked(void **state)
 	}
 }
 
+/* Key and exchange together in a dial, with a signature at the end in an answer, the signature
+ * alone in a proof; of a control link alone. */
+static void identities_are_whole(void **state)
+{
+	static const uint8_t value[WIRE_SIGNATURE_BYTES + 1];
+	uint8_t bytes[WIRE_HELLO_MAX];
+
+	(void)state;
+	for (uint8_t step = WIRE_HELLO_DIAL; step <= WIRE_HELLO_PROOF; step++) {
+		for (unsigned fields = 0; fields < 64; fields++) {
+			struct wire_hello hello = hello_of(step), back;
+			unsigned seen = fields & 7, order = fields >> 3 & 1;
+			size_t len;
+			bool fits;
+
+			hello.role = fields >> 4 & 1 ? WIRE_ROLE_DATA : WIRE_ROLE_CONTROL;
+			len = wire_hello_encode(&hello, bytes);
+			if (order && (seen & 4)) /* the signature before others */
+				len = add_field(bytes, len, 8, value, WIRE_SIGNATURE_BYTES);
+			if (seen & 1)
+				len = add_field(bytes, len, 6, value, WIRE_KEY_BYTES);
+			if (seen & 2)
+				len = add_field(bytes, len, 7, value, WIRE_KEY_BYTES);
+			if (!order && (seen & 4))
+				len = add_field(bytes, len, 8, value, WIRE_SIGNATURE_BYTES);
+			if (fields >> 5)
+				len = add_field(bytes, len, 0x7abc, value, 4);
+			fits = !seen || (hello.role == WIRE_ROLE_CONTROL &&
+					 seen == (step == WIRE_HELLO_DIAL     ? 3u
+						  : step == WIRE_HELLO_ANSWER ? 7u
+									      : 4u));
+			if ((seen & 4) && ((order && (seen & 3)) || fields >> 5))
+				fits = false; /* not the last one */
+			assert_int_equal(wire_hello_decode(bytes, len, &back),
+					 fits ? TCPX_OK : TCPX_ERR_PROTOCOL);
+		}
+	}
+	for (uint16_t type = 6; type <= 8; type++) {
+		uint16_t right = type == 8 ? WIRE_SIGNATURE_BYTES : WIRE_KEY_BYTES;
+		struct wire_hello hello = hello_of(WIRE_HELLO_ANSWER), back;
+
+		identify(&hello);
+		for (int other = -1; other <= 1; other++) {
+			size_t len = wire_hello_encode(&hello, bytes);
+
+			len = add_field(bytes, len, type, value, (uint16_t)(right + other));
+			assert_int_equal(wire_hello_decode(bytes, len, &back), TCPX_ERR_PROTOCOL);
+		}
+	}
+}
+
 static void fields_come_once(void **state)
 {
 	uint8_t bytes[WIRE_HELLO_MAX];
 	struct wire_hello dial = golden_dial(), back;
 
 	(void)state;
+	dial.identity.there = false;
 	for (uint16_t type = 1; type <= 4; type++) {
 		size_t len = wire_hello_encode(&dial, bytes);
 
@@ -321,6 +396,8 @@ static void random_messages_come_back(void **state)
 								1 + (uint32_t)rng_below(&rng, 9),
 								1 + (uint32_t)rng_below(&rng, 9),
 								(uint32_t)rng_u64(&rng)};
+		if (hello.role == WIRE_ROLE_CONTROL && rng_one_in(&rng, 2))
+			identify(&hello);
 		memset(hello.name, 'x', rng_range(&rng, 0, TCPX_NAME_MAX));
 		assert_int_equal(wire_hello_decode(bytes, wire_hello_encode(&hello, bytes), &back),
 				 TCPX_OK);
@@ -338,6 +415,7 @@ int main(void)
 		cmocka_unit_test(versions_are_ranges),
 		cmocka_unit_test(unknown_required_features_are_refused),
 		cmocka_unit_test(fields_are_checked),
+		cmocka_unit_test(identities_are_whole),
 		cmocka_unit_test(fields_come_once),
 		cmocka_unit_test(random_messages_come_back),
 	};

@@ -20,6 +20,8 @@ static void fill_golden(struct wire_info *info)
 	count_up(info->host, sizeof(info->host), 0x80);
 	count_up(info->secret, sizeof(info->secret), 0xa0);
 	strcpy(info->name, "alpha");
+	info->has_key = true;
+	count_up(info->key, sizeof(info->key), 0xc0);
 	info->naddrs = 2;
 	info->addrs[0] = (struct wire_address){.family = 4, .port = 20000};
 	memcpy(info->addrs[0].bytes, "\x0a\0\0\1", 4);
@@ -35,6 +37,8 @@ static void assert_same(const struct wire_info *a, const struct wire_info *b)
 	assert_memory_equal(a->incarnation, b->incarnation, sizeof(a->incarnation));
 	assert_memory_equal(a->host, b->host, sizeof(a->host));
 	assert_memory_equal(a->secret, b->secret, sizeof(a->secret));
+	assert_int_equal(a->has_key, b->has_key);
+	assert_memory_equal(a->key, b->key, sizeof(a->key));
 	assert_string_equal(a->name, b->name);
 	assert_int_equal(a->naddrs, b->naddrs);
 	for (uint32_t i = 0; i < a->naddrs; i++) {
@@ -157,7 +161,8 @@ static void contents_are_checked(void **state)
 	assert_int_equal(decode_patched(0, "", 0, "\xff", 1), TCPX_ERR_INVALID);
 	assert_int_equal(decode_patched(0, "", 0, "\1\0\1\0z", 5), TCPX_ERR_INVALID); /* twice */
 	assert_int_equal(decode_patched(92, "\0", 1, "", 0), TCPX_ERR_INVALID);	 /* NUL in name */
-	assert_int_equal(decode_patched(101, "\5", 1, "", 0), TCPX_ERR_INVALID); /* family */
+	assert_int_equal(decode_patched(137, "\5", 1, "", 0), TCPX_ERR_INVALID); /* family */
+	assert_int_equal(decode_patched(99, "\37", 1, "", 0), TCPX_ERR_INVALID); /* of a key */
 	assert_int_equal(decode_patched(0, "", 0, many, 14 * 27), TCPX_OK);
 	assert_int_equal(decode_patched(0, "", 0, many, 15 * 27), TCPX_ERR_INVALID);
 }
@@ -175,6 +180,9 @@ static void random_infos_come_back(void **state)
 		memset(&info, 0, sizeof(info));
 		rng_fill(&rng, info.uuid, sizeof(info.uuid));
 		rng_fill(&rng, info.secret, sizeof(info.secret));
+		info.has_key = rng_one_in(&rng, 2);
+		if (info.has_key)
+			rng_fill(&rng, info.key, sizeof(info.key));
 		memset(info.name, 'n', rng_range(&rng, 0, TCPX_NAME_MAX));
 		info.naddrs = (uint32_t)rng_range(&rng, 0, WIRE_ADDR_MAX);
 		for (uint32_t k = 0; k < info.naddrs; k++) {

@@ -165,9 +165,9 @@ static tcpx_status hello(struct perf_client *client)
 }
 
 tcpx_status perf_client_open(struct perf_client *client, const tcpx_session_opts *opts,
-			     const char *address, int64_t deadline_ns)
+			     const char *address, const char *key, int64_t deadline_ns)
 {
-	TCPX_OPTS(tcpx_connect_opts, connect, .timeout_ns = CONNECT_NS);
+	TCPX_OPTS(tcpx_connect_opts, connect, .timeout_ns = CONNECT_NS, .expect_key = key);
 	tcpx_error error;
 	tcpx_status status;
 

@@ -19,10 +19,10 @@ struct perf_client {
 	char failed[PERF_FAILED_MAX];  /* why the run did, for the other end; "": it did not */
 };
 
-/* Opens the session, connects to "host:port" and says hello. On failure the last error is set and
- * nothing is left. */
+/* Opens the session, connects to "host:port", where only the session of that key will do (NULL:
+ * any), and says hello. On failure the last error is set and nothing is left. */
 tcpx_status perf_client_open(struct perf_client *client, const tcpx_session_opts *opts,
-			     const char *address, int64_t deadline_ns);
+			     const char *address, const char *key, int64_t deadline_ns);
 
 /* Says goodbye where the peer still lives, closes the session. back: the caller connects again at
  * once, so that the other end counts no client yet. */

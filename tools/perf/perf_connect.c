@@ -30,7 +30,8 @@ static tcpx_status open_quietly(struct target *t, const tcpx_session_opts *opts,
 
 	if (quiet)
 		log_only("interface ");
-	status = perf_client_open(t->client, opts, address, t->options->deadline_ns);
+	status = perf_client_open(t->client, opts, address, t->options->peer_key,
+				  t->options->deadline_ns);
 	log_only(NULL);
 	return status;
 }

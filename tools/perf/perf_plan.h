@@ -27,7 +27,7 @@ struct perf_options {
 	struct cli_plugin plugin;
 	uint64_t iters, batch, depth, working_set, seed, workers;
 	double seconds, timeout;
-	const char *bind, *json, *key;
+	const char *bind, *json, *key, *peer_key;
 	/* not from options */
 	const char *host; /* "host[:port]"; NULL with loopback */
 	int64_t deadline_ns;

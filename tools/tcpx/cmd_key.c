@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcpx key: makes shared key files and names the keys in one. */
+/* tcpx key: makes shared key files, names the keys in one, and makes identity files. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -50,6 +50,19 @@ static int show_ids(const char *path)
 	return CLI_FAILED;
 }
 
+static int make_identity(const char *path)
+{
+	tcpx_status status = tcpx_identity_create(path);
+
+	if (status != TCPX_OK)
+		return cli_fail(status, "key identity %s", path);
+	fprintf(stderr,
+		"%s: identity made; set TCPX_IDENTITY_FILE to it for one session, and copy it "
+		"nowhere\n",
+		path);
+	return CLI_OK;
+}
+
 static int run(const struct cli_command *command, int argc, char **argv)
 {
 	struct key_options o = {0};
@@ -59,17 +72,20 @@ static int run(const struct cli_command *command, int argc, char **argv)
 		return rc;
 	if (!strcmp(argv[first], "new"))
 		return make(argv[first + 1], o.append);
-	if (!strcmp(argv[first], "show-id") && o.append)
+	if (o.append)
 		return cli_usage("--append is for 'tcpx key new'");
 	if (!strcmp(argv[first], "show-id"))
 		return show_ids(argv[first + 1]);
-	return cli_usage("unknown action '%s'; usage: tcpx key new|show-id FILE", argv[first]);
+	if (!strcmp(argv[first], "identity"))
+		return make_identity(argv[first + 1]);
+	return cli_usage("unknown action '%s'; usage: tcpx key new|show-id|identity FILE",
+			 argv[first]);
 }
 
 const struct cli_command command_key = {
 	.name = "key",
-	.args = "new|show-id FILE [options]",
-	.summary = "Makes shared key files, names the keys in one",
+	.args = "new|show-id|identity FILE [options]",
+	.summary = "Makes shared key files, names the keys in one, makes identity files",
 	COMMAND_OPTIONS(options),
 	.min_args = 2,
 	.max_args = 2,

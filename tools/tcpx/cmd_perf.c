@@ -119,6 +119,8 @@ static const struct cli_option options[] = {
 	 "end with 124 after so long"},
 	{"key", "FILE", CLI_RULE_TEXT, AT(key), NULL, 0,
 	 "shared key file (default: TCPX_KEY_FILE)"},
+	{"peer-key", "HEX", CLI_RULE_TEXT, AT(peer_key), NULL, 0,
+	 "only the serve that says it has this key will do"},
 	{"insecure", NULL, CLI_RULE_FLAG, AT(insecure), NULL, 0,
 	 "go beyond loopback without a key"},
 	{"no-check", NULL, CLI_RULE_FLAG, AT(no_check), NULL, 0,

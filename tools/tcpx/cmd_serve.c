@@ -192,6 +192,15 @@ static tcpx_status say_ready(struct perf_house *house)
 	return TCPX_OK;
 }
 
+/* By which 'tcpx perf --peer-key' knows it. */
+static void say_key(const struct serve_options *o, tcpx_session *session)
+{
+	char key[65];
+
+	if (!o->quiet && tcpx_session_key(session, key) == TCPX_OK && *key)
+		fprintf(stderr, "(key %s)\n", key);
+}
+
 static uint64_t half_of_ram(void)
 {
 	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
@@ -228,6 +237,7 @@ static int serve(const struct serve_options *o, tcpx_session *session)
 	status = say_ready(&house);
 	if (status != TCPX_OK)
 		return cli_fail(status, "connection info");
+	say_key(o, session);
 	if (cli_flush(stdout))
 		return CLI_FAILED; /* whoever waits for the ready line waits in vain */
 	say_alone(o, &house);

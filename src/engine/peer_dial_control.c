@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The dialling side of a control link: the first time, and again when it is lost. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "engine/calls.h"
+#include "engine/comms.h"
+#include "engine/path_mtu.h"
+#include "engine/peer_dial.h"
+#include "sys/addr.h"
+
+static bool is_proven(const struct engine_session *session, const struct wire_hello *answer)
+{
+	return session->identity.own.there && answer->identity.there;
+}
+
+#define OTHER_KEY "what answers has another key than is expected"
+#define OTHER_KEY_NEXT "compare the expected key with the one that the other side says it has"
+
+/* What the caller will hear of an answer that proved what it says. */
+static tcpx_status refuse(struct peer_dial *dial, tcpx_status status, const char *what,
+			  const char *next)
+{
+	error_set(status, 0, "%s", what);
+	error_next("%s", next);
+	dial->refusal = *error_last();
+	return status;
+}
+
+/* Whom the answer proves is whom we want. Its own dial may have become a link meanwhile: ours ends
+ * before it is one. */
+static tcpx_status agrees(void *arg, const struct wire_hello *answer)
+{
+	struct peer_dial *dial = arg;
+	struct engine_peer *peer = dial->peer, *other;
+	struct engine_session *session = peer->session;
+	bool proven = is_proven(session, answer);
+
+	if (peer->who.expects && (!proven || memcmp(answer->identity.key, peer->who.expected,
+						    sizeof(peer->who.expected)) != 0))
+		return refuse(dial, TCPX_ERR_AUTH, OTHER_KEY, OTHER_KEY_NEXT);
+	if (!memcmp(answer->uuid, session->uuid, sizeof(answer->uuid)))
+		return !memcmp(peer->dial_hello.want_uuid, session->uuid, sizeof(answer->uuid))
+			       ? TCPX_OK /* it may be its own peer */
+			       : refuse(dial, TCPX_ERR_INVALID, "this session itself answered",
+					"name another session's address; a session connects to "
+					"itself by its connection info");
+	other = peer_by_uuid(session, answer->uuid, proven, peer);
+	if (!other)
+		return TCPX_OK;
+	peer_put(other);
+	return TCPX_ERR_EXISTS;
+}
+
+static void control_missed(void *arg, unsigned at, tcpx_status status, int err)
+{
+	const struct peer_dial *dial = arg;
+	char text[SYS_ADDR_TEXT];
+
+	(void)err;
+	if (dial->count > 1)
+		LOG_INFO("peer '%s': no link by %s: %s", dial->peer->name,
+			 sys_addr_text(&dial->ways[at].remote, text), tcpx_status_text(status));
+}
+
+static void control_dialled(void *arg, unsigned at, tcpx_status status, int err,
+			    const struct ctl_conn *conn);
+
+/* Dials every address, one after another with a head start; false when none could be dialled, and
+ * the last error says why. */
+static bool dial_control(struct engine_peer *peer)
+{
+	struct ctl_dial_opts opts[PEER_WAYS] = {0};
+	struct ctl_race_opts race = {
+		.ways = opts,
+		.head_start_ns = CTL_HEAD_START_NS,
+		.agree = agrees,
+		.missed = control_missed,
+		.done = control_dialled,
+	};
+	struct peer_dial *dial = peer_dial_new(peer);
+
+	if (!dial)
+		return false;
+	race.count = dial->count = peer_route_first(peer, dial->ways);
+	for (unsigned i = 0; i < race.count; i++) {
+		peer_route_opts(&dial->ways[i], &opts[i]);
+		opts[i].hello = peer->dial_hello;
+		opts[i].identity = &peer->session->identity.own;
+		opts[i].segment_bytes = path_mtu_control(&dial->ways[i]);
+		opts[i].deadline_ns = peer->connect_deadline_ns;
+		memcpy(opts[i].key, peer->dial_key, sizeof(opts[i].key));
+	}
+	peer->rails.dialled_ns = clock_now_ns();
+	if (ctl_race_start(&engine_runtime.loop, &race, dial, &dial->race) != TCPX_OK) {
+		free(dial);
+		return false;
+	}
+	peer->dial = dial;
+	pthread_mutex_lock(&peer->lock); /* queries */
+	peer->remote = dial->ways[0].remote;
+	pthread_mutex_unlock(&peer->lock);
+	return true;
+}
+
+static void await_due(struct sys_timer *timer, int64_t now_ns)
+{
+	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, redial_timer);
+
+	(void)now_ns;
+	if (peer->core_ready || peer->died)
+		return;
+	peer->awaiting = false;
+	if (!dial_control(peer))
+		peer_die_last(peer); /* not one dial could be started */
+}
+
+/* The other side has a link with us already, or its own dial is on the way: that link is the one.
+ * A link that only the other side still believes in goes away there: the dial is tried again. */
+static void exists(struct engine_peer *peer, const struct ctl_conn *conn)
+{
+	struct engine_session *session = peer->session;
+	struct engine_peer *other;
+
+	pthread_mutex_lock(&session->lock);
+	if (conn) {
+		memcpy(peer->uuid, conn->remote.uuid, sizeof(peer->uuid));
+		peer->who.keyed = is_proven(session, &conn->remote);
+	}
+	pthread_mutex_unlock(&session->lock);
+	other = peer_by_uuid(session, peer->uuid, peer->who.keyed, peer);
+	if (other && !peer_is_expected(other, peer)) {
+		error_set(TCPX_ERR_AUTH, 0, "%s", OTHER_KEY);
+		error_next("%s", OTHER_KEY_NEXT);
+		peer_put(other);
+		peer_die_last(peer);
+		return;
+	}
+	if (other) {
+		peer->same_as = other->slot_id;
+		peer_put(other);
+		/* Who used the handle meanwhile is told to use it again, and gets that link. */
+		peer_die(peer, peer->lent ? TCPX_ERR_PEER_CLOSED : TCPX_ERR_EXISTS, 0,
+			 "linked already");
+		return;
+	}
+	peer->awaiting = true;
+	peer->redial_timer.fn = await_due;
+	sys_timer_set(&engine_runtime.loop, &peer->redial_timer, clock_now_ns() + 50 * CLOCK_MS_NS);
+}
+
+static void control_dialled(void *arg, unsigned at, tcpx_status status, int err,
+			    const struct ctl_conn *conn)
+{
+	struct peer_dial *dial = arg;
+	struct engine_peer *peer = dial->peer;
+	struct peer_way way = dial->ways[at];
+	tcpx_error refusal = dial->refusal;
+	char text[SYS_ADDR_TEXT], what[256];
+
+	free(dial);
+	peer->dial = NULL;
+	if (status == TCPX_OK) {
+		peer->rails.local = way.local;
+		/* Without the head starts of those before it. */
+		peer->rails.took_ns =
+			clock_now_ns() - peer->rails.dialled_ns - at * CTL_HEAD_START_NS;
+		status = peer_control_up(peer, conn, true);
+		if (status != TCPX_OK)
+			peer_die(peer, status, 0, tcpx_last_error()->what);
+		return;
+	}
+	if (status == TCPX_ERR_EXISTS) {
+		exists(peer, conn);
+		return;
+	}
+	if (refusal.status == status) {
+		error_set(status, 0, "connecting to %s: %s", sys_addr_text(&way.remote, text),
+			  refusal.what);
+		error_next("%s", refusal.next);
+		peer_die_last(peer);
+		return;
+	}
+	text_format(what, sizeof(what), "connecting to %s: %s", sys_addr_text(&way.remote, text),
+		    tcpx_status_text(status));
+	peer_die(peer, status, err, what);
+}
+
+static void connect_due(struct sys_timer *timer, int64_t now_ns)
+{
+	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, connect_timer);
+	char text[SYS_ADDR_TEXT], what[128];
+
+	(void)now_ns;
+	if (comms_hurry(peer))
+		return;
+	text_format(what, sizeof(what), "connecting to %s: no answer in time",
+		    sys_addr_text(&peer->remote, text));
+	peer_die(peer, TCPX_ERR_TIMED_OUT, 0, what);
+}
+
+void peer_connect_timer(struct engine_peer *peer)
+{
+	peer->connect_timer.fn = connect_due;
+	sys_timer_set(&engine_runtime.loop, &peer->connect_timer,
+		      peer->connect_deadline_ns + 20 * CLOCK_MS_NS);
+}
+
+/* Control thread: everything about the dial is in the peer already. */
+void peer_dial_start(struct engine_peer *peer)
+{
+	if (peer->core_ready || peer->died)
+		return; /* the peer's own dial was quicker */
+	peer_connect_timer(peer);
+	if (!dial_control(peer))
+		peer_die_last(peer); /* not one dial could be started */
+}
+
+static void control_again(void *arg, unsigned at, tcpx_status status, int err,
+			  const struct ctl_conn *conn)
+{
+	struct peer_dial *dial = arg;
+	struct engine_peer *peer = dial->peer;
+	struct sockaddr_storage local = dial->ways[at].local;
+
+	(void)err;
+	free(dial);
+	peer->dial = NULL;
+	if (status == TCPX_OK) {
+		peer->rails.local = local;
+		peer_control_again(peer, conn);
+		return;
+	}
+	if (status == TCPX_ERR_STALE) {
+		peer_die(peer, TCPX_ERR_PEER_CLOSED, 0, "peer does not know the link any more");
+		return;
+	}
+	peer_control_later(peer);
+}
+
+static void control_due(struct sys_timer *timer, int64_t now_ns)
+{
+	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, connect_timer);
+
+	(void)now_ns;
+	peer_dial_control(peer);
+}
+
+/* Control thread: the connect timer is free once the peer is up. */
+void peer_control_later(struct engine_peer *peer)
+{
+	peer->connect_timer.fn = control_due;
+	sys_timer_set(&engine_runtime.loop, &peer->connect_timer,
+		      clock_now_ns() + 100 * CLOCK_MS_NS);
+}
+
+/* The control link again, over another rail each time. */
+void peer_dial_control(struct engine_peer *peer)
+{
+	struct ctl_dial_opts opts[PEER_WAYS] = {0};
+	struct ctl_race_opts race = {
+		.ways = opts, .head_start_ns = CTL_HEAD_START_NS, .done = control_again};
+	int64_t limit = peer->ctl_lost_ns + peer->session->silent_ns;
+	struct peer_dial *dial;
+
+	if (peer->died || peer->dial || peer->ctl)
+		return;
+	peer->ctl_tries++; /* never the rail that was lost first */
+	dial = peer_dial_new(peer);
+	if (!dial) {
+		peer_control_later(peer);
+		return;
+	}
+	race.count = dial->count =
+		peer_route_again(peer, peer->ctl_tries % peer->session->nrails, dial->ways);
+	for (unsigned i = 0; i < race.count; i++) {
+		peer_route_opts(&dial->ways[i], &opts[i]);
+		peer_route_hello(peer, &opts[i], WIRE_ROLE_CONTROL);
+		opts[i].segment_bytes = path_mtu_control(&dial->ways[i]);
+		opts[i].deadline_ns = clock_now_ns() + CLOCK_S_NS;
+		if (opts[i].deadline_ns > limit)
+			opts[i].deadline_ns = limit;
+	}
+	if (ctl_race_start(&engine_runtime.loop, &race, dial, &dial->race) == TCPX_OK) {
+		peer->dial = dial;
+		return;
+	}
+	free(dial);
+	peer_control_later(peer);
+}
