@@ -12,6 +12,8 @@ extern "C" {
 typedef struct tcpx_notification {
 	tcpx_peer peer;	  /**< who sent it; stale once he is gone */
 	const char *name; /**< his session's name, the library's as data is */
+	const char *key;  /**< the public key that he proved to have, 64 hex digits; "": he proved
+			       none. The library's, too */
 	const void *data; /**< owned by the library until tcpx_notification_release() */
 	size_t bytes;
 	void *opaque; /**< the library's */

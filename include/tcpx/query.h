@@ -174,6 +174,12 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_key(tcpx_session *session, cha
  * text, mode 0600, never overwrites. @return as tcpx_key_create(). @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_identity_create(const char *path);
 
+/** The public key of an identity file: what tcpx_session_key() gives for a session that has it.
+ * @return TCPX_OK; ERR_INVALID (no path); ERR_NOT_FOUND; ERR_AUTH (not an identity file, or others
+ * may use it); ERR_UNSUPPORTED (no crypto library); ERR_NO_DESCRIPTORS; ERR_SYSTEM. @threads any.
+ */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_identity_key(const char *path, char out_key[65]);
+
 /** Makes a key file: 32 random bytes as text, mode 0600, never overwrites; append = 1 adds a second
  * key to a file that is there.
  * @return TCPX_OK; ERR_INVALID (no path); ERR_EXISTS; when appending ERR_NOT_FOUND, ERR_AUTH (not a

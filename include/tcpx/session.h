@@ -129,6 +129,11 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_info(tcpx_session *session, vo
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_info_name(const void *info, size_t len, char *name,
 						    size_t cap);
 
+/** The public key in a connection info, by which its session proves who it is: 64 hex digits and a
+ * NUL; "" when it has none (no crypto library there). Connects to nobody.
+ * @return TCPX_OK; ERR_INVALID, ERR_VERSION as tcpx_info_name(). @threads any. */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_info_key(const void *info, size_t len, char out_key[65]);
+
 /** Options of tcpx_session_connect() and tcpx_session_connect_to(). */
 typedef struct tcpx_connect_opts {
 	size_t sz;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What NIXL calls: memory, agents, transfers by their objects, notifications. */
+#include "notes.hpp"
 #include "objects.hpp"
 
 #include <algorithm>
@@ -10,7 +11,6 @@
 namespace tcpx_nixl
 {
 constexpr std::int64_t DEREGISTER_NS = 1'000'000'000;
-constexpr std::size_t NOTES_MAX = 1024; // of one look: others wait for NIXL's lock
 constexpr auto LAST_WORDS = std::chrono::milliseconds(200);
 constexpr std::uint64_t ASSUMED = 1'000'000'000; // bytes a second, before anything was measured
 
@@ -26,8 +26,7 @@ class backend final : public nixlBackendEngine
 	std::set<std::pair<std::uintptr_t, const region *>> regions_; // by address
 	std::size_t longest_ = 0;
 	std::list<std::shared_ptr<region>> late_; // deregistered, still in somebody's hands
-	std::mutex notes_;
-	tcpx_notification note_ = {}; // taken, and no memory to hand it on
+	notes notes_;
 
 	void open(const nixlBackendInitParams &args)
 	{
@@ -41,7 +40,9 @@ class backend final : public nixlBackendEngine
 		must(tcpx_session_listen(session_, &settings_.listen, &port));
 		must(tcpx_session_info(session_, &info[0], info.size(), &len));
 		info.resize(len);
-		self_.reset(new agent{session_, localAgent, info});
+		char key[65];
+		must(tcpx_session_key(session_, key));
+		self_.reset(new agent{session_, localAgent, info, key});
 		say(TCPX_LOG_INFO, "agent '%s' listens on port %u of %s", localAgent.c_str(), port,
 		    settings_.session.bind);
 	}
@@ -92,11 +93,6 @@ class backend final : public nixlBackendEngine
 			    "ends with NIXL_ERR_NOT_ALLOWED there (said once)",
 			    why.c_str());
 		return got;
-	}
-
-	tcpx_status take_note()
-	{
-		return note_.opaque ? TCPX_OK : tcpx_notify_take(session_, 0, &note_);
 	}
 
 	// What was in somebody's hands when it was deregistered may be free by now.
@@ -303,12 +299,14 @@ class backend final : public nixlBackendEngine
 	nixl_status_t loadRemoteConnInfo(const std::string &name, const std::string &info) override
 	{
 		return guarded("loadRemoteConnInfo", [&] {
-			char session[TCPX_NAME_MAX + 1];
+			char session[TCPX_NAME_MAX + 1], key[65] = "";
 			std::shared_ptr<agent> old = known(name);
 
 			must(tcpx_info_name(info.data(), info.size(), session, sizeof(session)));
 			must(name == session, NIXL_ERR_MISMATCH,
 			     "the connection info is another agent's");
+			if (!self_->key.empty()) // without crypto nobody proves anything here
+				must(tcpx_info_key(info.data(), info.size(), key));
 			if (old) { // one that ended, NIXL may have forgotten without a word
 				std::unique_lock held(old->lock);
 
@@ -320,7 +318,7 @@ class backend final : public nixlBackendEngine
 				     "disconnect it first");
 				drop(*old, std::move(held));
 			}
-			std::shared_ptr<agent> fresh(new agent{session_, name, info});
+			std::shared_ptr<agent> fresh(new agent{session_, name, info, key});
 			if (settings_.eager)
 				fresh->join();
 			std::lock_guard held(lock_);
@@ -406,22 +404,10 @@ class backend final : public nixlBackendEngine
 	nixl_status_t getNotifs(notif_list_t &inout) override
 	{
 		return guarded("getNotifs", [&] {
-			tcpx_status got = TCPX_OK;
-			std::lock_guard held(notes_);
-
 			must(inout.empty(), NIXL_ERR_INVALID_PARAM, "the list is not empty");
-			try {
-				while (inout.size() < NOTES_MAX && (got = take_note()) == TCPX_OK) {
-					inout.emplace_back(
-						note_.name,
-						std::string(static_cast<const char *>(note_.data),
-							    note_.bytes));
-					tcpx_notification_release(session_, &note_);
-				}
-			} catch (const std::bad_alloc &) {
-				if (inout.empty())
-					throw; // the next look finds it
-			}
+			const tcpx_status got = notes_.take(
+				session_, inout, [&](const char *name) { return known(name); });
+
 			if (!inout.empty())
 				return;
 			must(got == TCPX_IN_PROGRESS ? TCPX_OK : got);

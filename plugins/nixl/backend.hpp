@@ -51,8 +51,8 @@ void must(tcpx_status got); // otherwise what the library's last error says
 // numbers. The link of a peer may end and come again.
 struct agent {
 	tcpx_session *const session;
-	const std::string name, info;
-	std::mutex lock = {}; // of what follows
+	const std::string name, info, key; // key: what proves it; "": nothing can
+	std::mutex lock = {};		   // of what follows
 	tcpx_peer peer = {0};
 	std::uint64_t link = 0; // 0: never dialled
 	bool dropped = false;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public calls that make key and identity files. */
+#include <string.h>
+
 #include <tcpx/query.h>
 
 #include "base/error.h"
@@ -17,4 +19,18 @@ TCPX_API tcpx_status tcpx_identity_create(const char *path)
 	if (!path || !*path)
 		return error_set(TCPX_ERR_INVALID, 0, "no path for the identity file");
 	return ctl_identity_create(path);
+}
+
+TCPX_API tcpx_status tcpx_identity_key(const char *path, char out_key[65])
+{
+	struct ctl_identity identity;
+	tcpx_status status;
+
+	if (!path || !*path || !out_key)
+		return error_set(TCPX_ERR_INVALID, 0, "no path for the identity file");
+	status = ctl_identity_load(path, &identity);
+	if (status == TCPX_OK)
+		ctl_key_text(identity.public_key, out_key);
+	explicit_bzero(&identity, sizeof(identity));
+	return status;
 }

@@ -103,6 +103,22 @@ tcpx_status tcpx_info_name(const void *info, size_t len, char *name, size_t cap)
 	return TCPX_OK;
 }
 
+tcpx_status tcpx_info_key(const void *info, size_t len, char out_key[65])
+{
+	struct wire_info parts;
+	tcpx_status status;
+
+	API_NOT_NULL(info);
+	API_NOT_NULL(out_key);
+	status = wire_info_decode(info, len, &parts);
+	if (status != TCPX_OK)
+		return error_set(status, 0, "connection info of %zu bytes is not usable", len);
+	out_key[0] = '\0';
+	if (parts.has_key)
+		ctl_key_text(parts.key, out_key);
+	return TCPX_OK;
+}
+
 tcpx_status tcpx_session_connect_to(tcpx_session *session, const char *address,
 				    const tcpx_connect_opts *opts, tcpx_peer *out_peer)
 {

@@ -138,6 +138,8 @@ struct ctl_keys {
 	uint64_t id[2];
 	uint8_t key[2][CTL_KEY_BYTES];
 };
+#define CTL_KEY_TEXT (2 * CTL_KEY_BYTES + 1)
+void ctl_key_text(const uint8_t key[CTL_KEY_BYTES], char out_text[CTL_KEY_TEXT]);
 /* 64 hex digits and nothing else: 1, else 0. */
 int ctl_key_parse(const char *text, size_t len, uint8_t out_key[CTL_KEY_BYTES]);
 tcpx_status ctl_keys_load(const char *path, struct ctl_keys *out_keys);

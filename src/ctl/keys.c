@@ -72,6 +72,12 @@ static int hex_digit(char c)
 	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
+void ctl_key_text(const uint8_t key[CTL_KEY_BYTES], char out_text[CTL_KEY_TEXT])
+{
+	for (size_t i = 0; i < CTL_KEY_BYTES; i++)
+		snprintf(out_text + 2 * i, 3, "%02x", key[i]);
+}
+
 int ctl_key_parse(const char *text, size_t len, uint8_t key[CTL_KEY_BYTES])
 {
 	if (len != 2 * CTL_KEY_BYTES)

@@ -84,6 +84,7 @@ static bool note_pop(struct engine_session *session, tcpx_notification *out)
 	msg = LIST_ENTRY(node, struct core_msg, node);
 	out->peer.id = note_peer(msg)->slot_id;
 	out->name = note_peer(msg)->name;
+	out->key = note_peer(msg)->who.text;
 	out->data = msg->data;
 	out->bytes = msg->bytes;
 	out->opaque = msg;
@@ -143,7 +144,7 @@ void engine_note_release(struct engine_session *session, tcpx_notification *noti
 		return;
 	notification->opaque = NULL;
 	notification->data = NULL;
-	notification->name = NULL;
+	notification->name = notification->key = NULL;
 	note_free(session, msg);
 }
 

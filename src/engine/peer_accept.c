@@ -413,6 +413,8 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	memcpy(peer->incarnation, remote->incarnation, sizeof(peer->incarnation));
 	peer->who.keyed = peer->who.proven = conn->proven;
 	memcpy(peer->who.key, remote->identity.key, sizeof(peer->who.key));
+	if (conn->proven)
+		ctl_key_text(peer->who.key, peer->who.text);
 	memcpy(peer->session_key, conn->session_key, sizeof(peer->session_key));
 	peer->link_id = answer->key_id;
 	peer->remote = conn->remote_addr;

@@ -113,8 +113,7 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 	snprintf(info.transport, sizeof(info.transport), "%s", peer->transport);
 	snprintf(info.auth, sizeof(info.auth), "%s", peer->auth);
 	snprintf(info.address, sizeof(info.address), "%.63s", sys_addr_text(&peer->remote, text));
-	for (unsigned i = 0; i < sizeof(peer->who.key) && peer->who.proven; i++)
-		snprintf(info.key + 2 * i, 3, "%02x", peer->who.key[i]);
+	memcpy(info.key, peer->who.text, sizeof(info.key));
 	info.chunk_bytes = peer->chunk_bytes;
 	info.cancel_full = 1;
 	info.rtt_ns = (uint64_t)atomic_load(&peer->rtt_ns);

@@ -2,7 +2,6 @@
 /* Who a session is and who its peers are: by their keys, never by what they only say. */
 #include "engine/peer_identity.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "engine/engine.h"
@@ -29,8 +28,8 @@ tcpx_status identity_of_session(struct engine_session *session)
 void engine_key(struct engine_session *session, char out_key[65])
 {
 	out_key[0] = '\0';
-	for (unsigned i = 0; i < CTL_KEY_BYTES && session->identity.own.there; i++)
-		snprintf(out_key + 2 * i, 3, "%02x", session->identity.own.public_key[i]);
+	if (session->identity.own.there)
+		ctl_key_text(session->identity.own.public_key, out_key);
 }
 
 /* ---- others ---- */

@@ -21,7 +21,8 @@ struct peer_identity {
 	bool keyed;  /* session.lock: its uuid is of a key, which it proved or will have to */
 	bool proven; /* lock: key is its own, once it is up */
 	uint8_t key[WIRE_KEY_BYTES];
-	bool expects; /* constant: only the session of that key will do */
+	char text[CTL_KEY_TEXT]; /* of key; "": not proven */
+	bool expects;		 /* constant: only the session of that key will do */
 	uint8_t expected[WIRE_KEY_BYTES];
 };
 

@@ -134,7 +134,49 @@ static void of_every_size()
 	both.finish();
 }
 
+// A WRITE of one end to another with a notification, which has arrived when this returns.
+static void notify(const end &from, const end &to, const std::string &message)
+{
+	region_of here(from, 4096), there(to, 4096);
+	nixlBackendMD *meta = there.load(from);
+	nixl_meta_dlist_t mine = host_list(here.at(), 4096, 1, here.ours);
+	nixl_meta_dlist_t theirs = host_list(there.at(), 4096, 1, meta);
+	const nixl_opt_b_args_t args = {message, true, ""};
+	nixlBackendReqH *request = nullptr;
+
+	IS(from.core->prepXfer(NIXL_WRITE, mine, theirs, to.name, request, nullptr), NIXL_SUCCESS);
+	CHECK(host_begun(from.core->postXfer(NIXL_WRITE, mine, theirs, to.name, request, &args)));
+	IS(host_wait(from, request), NIXL_SUCCESS);
+	IS(from.core->releaseReqH(request), NIXL_SUCCESS);
+	IS(from.core->unloadMD(meta), NIXL_SUCCESS);
+}
+
+// Two agents of one name: what comes under it is from the one that was loaded, or from nobody.
+static void under_a_name_that_was_loaded()
+{
+	end near("near"), far("far"), twin("far");
+	const std::string said = host_said([&] {
+		far.know(near);
+		twin.know(near);
+		notify(twin, near, "before"); // nobody is loaded by that name
+		CHECK(host_notes(near, 1)[0].second == "before");
+		near.know(far);
+		for (int i = 0; i < 3; i++)
+			notify(twin, near, "foreign");
+		notify(far, near, "his");
+		const auto notes = host_notes(near, 1);
+		CHECK(notes.size() == 1 && notes[0].first == "far" && notes[0].second == "his");
+		IS(near.core->disconnect("far"), NIXL_SUCCESS);
+		near.know(twin);
+		notify(twin, near, "after");
+		CHECK(host_notes(near, 1)[0].second == "after");
+	});
+
+	CHECK(host_times(said, "comes from another session") == 1);
+}
+
 const test tests_notes[] = {
+	{"under_a_name_that_was_loaded", under_a_name_that_was_loaded},
 	{"never_before_the_data", never_before_the_data},
 	{"refused_never_notifies", refused_never_notifies},
 	{"aborted_never_notifies", aborted_never_notifies},

@@ -168,6 +168,19 @@ static void put_interfaces(struct cli_json *json, const struct sys_iface *ifaces
 	}
 }
 
+/* The public key that sessions have by TCPX_IDENTITY_FILE; "": each makes its own. A file that is
+ * of no use is said. */
+static void identity_key(char out_key[65])
+{
+	tcpx_option o;
+
+	*out_key = '\0';
+	for (uint32_t i = 0; tcpx_option_get(i, &o) == TCPX_OK; i++)
+		if (!strcmp(o.name, "TCPX_IDENTITY_FILE") && *o.value &&
+		    tcpx_identity_key(o.value, out_key) != TCPX_OK)
+			cli_error("%s; %s", tcpx_last_error()->what, tcpx_last_error()->next);
+}
+
 static void put_features(struct cli_json *json)
 {
 	struct cli_json *list = cli_json_array(json, "features");
@@ -226,7 +239,7 @@ static void put_options(struct cli_json *json)
 static int write_json(const char *path, const struct sys_iface *ifaces, unsigned count)
 {
 	struct cli_json *json;
-	char word[32];
+	char word[32], key[65];
 	FILE *out;
 	int rc = cli_json_check();
 
@@ -245,6 +258,8 @@ static int write_json(const char *path, const struct sys_iface *ifaces, unsigned
 	put_features(json);
 	put_interfaces(json, ifaces, count);
 	info_gpu_put(json);
+	identity_key(key);
+	cli_json_text(json, "identity", key);
 	put_options(json);
 	rc = cli_json_write(json, out, path) ? CLI_FAILED : CLI_OK;
 	cli_json_free(json);
@@ -253,7 +268,7 @@ static int write_json(const char *path, const struct sys_iface *ifaces, unsigned
 
 static void print_all(const struct sys_iface *ifaces, unsigned count)
 {
-	char word[32];
+	char word[32], key[65];
 
 	printf("tcpx %s\n", tcpx_version());
 	print_features();
@@ -261,6 +276,8 @@ static void print_all(const struct sys_iface *ifaces, unsigned count)
 	       read_word("/proc/sys/net/ipv4/tcp_congestion_control", word, sizeof(word)));
 	print_interfaces(ifaces, count);
 	info_gpu_print();
+	identity_key(key);
+	printf("identity: %s\n", *key ? key : "a fresh one for each session");
 	print_unknown();
 	printf("options: tcpx info --env\n");
 }

@@ -53,9 +53,13 @@ static int show_ids(const char *path)
 static int make_identity(const char *path)
 {
 	tcpx_status status = tcpx_identity_create(path);
+	char key[65];
 
+	if (status == TCPX_OK)
+		status = tcpx_identity_key(path, key);
 	if (status != TCPX_OK)
 		return cli_fail(status, "key identity %s", path);
+	puts(key);
 	fprintf(stderr,
 		"%s: identity made; set TCPX_IDENTITY_FILE to it for one session, and copy it "
 		"nowhere\n",
