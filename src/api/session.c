@@ -83,7 +83,9 @@ tcpx_status tcpx_session_connect(tcpx_session *session, const void *info, size_t
 	status = wire_info_decode(info, len, &parts);
 	if (status != TCPX_OK)
 		return error_set(status, 0, "connection info of %zu bytes is not usable", len);
-	return connect_any(session, &parts, NULL, opts, out_peer);
+	status = connect_any(session, &parts, NULL, opts, out_peer);
+	explicit_bzero(parts.secret, sizeof(parts.secret));
+	return status;
 }
 
 tcpx_status tcpx_info_name(const void *info, size_t len, char *name, size_t cap)
@@ -96,6 +98,7 @@ tcpx_status tcpx_info_name(const void *info, size_t len, char *name, size_t cap)
 	status = wire_info_decode(info, len, &parts);
 	if (status != TCPX_OK)
 		return error_set(status, 0, "connection info of %zu bytes is not usable", len);
+	explicit_bzero(parts.secret, sizeof(parts.secret));
 	if (strlen(parts.name) >= cap)
 		return error_set(TCPX_ERR_RANGE, 0, "a name of %zu bytes, room for %zu",
 				 strlen(parts.name), cap);

@@ -66,10 +66,19 @@ void peer_enlist(struct engine_peer *peer)
 	pthread_mutex_unlock(&session->lock);
 }
 
+/* Its slot is kept for the next peer, and freed with the session. */
+static void wipe(struct engine_peer *peer)
+{
+	explicit_bzero(peer->dial_key, sizeof(peer->dial_key));
+	explicit_bzero(peer->session_key, sizeof(peer->session_key));
+	explicit_bzero(peer->local_nonce, sizeof(peer->local_nonce));
+}
+
 void peer_put(struct engine_peer *peer)
 {
 	if (atomic_fetch_sub(&peer->slot.refs, 1) != 1)
 		return;
+	wipe(peer);
 	if (peer->core_ready)
 		core_link_fini(&peer->core);
 	block_shares_free(peer);
@@ -208,6 +217,7 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 		ctl_link_close(peer->ctl);
 	peer->ctl = NULL;
 	peer_rival_close(peer);
+	wipe(peer); /* its handle may be held for long */
 	pthread_mutex_lock(&peer->lock);
 	if (peer->core_ready) {
 		share_link_fail(peer, status);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The dialling side of a link: data channels, and again when they are lost. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/config.h"
@@ -27,6 +28,15 @@ struct peer_dial *peer_dial_new(struct engine_peer *peer)
 	else
 		error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for a connection attempt");
 	return dial;
+}
+
+tcpx_status peer_dial_race(struct peer_dial *dial, const struct ctl_race_opts *race,
+			   struct ctl_dial_opts ways[PEER_WAYS])
+{
+	tcpx_status status = ctl_race_start(&engine_runtime.loop, race, dial, &dial->race);
+
+	explicit_bzero(ways, PEER_WAYS * sizeof(*ways));
+	return status;
 }
 
 void peer_channel_failed(struct engine_peer *peer, uint32_t channel, tcpx_status status, int err)
@@ -131,7 +141,7 @@ static void dial_tcp(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
 		opts[i].hello.epoch = epoch;
 		opts[i].segment_bytes = path_mtu_channel(peer, dial->ways[i].rail);
 	}
-	status = ctl_race_start(&engine_runtime.loop, &race, dial, &dial->race);
+	status = peer_dial_race(dial, &race, opts);
 	if (status == TCPX_OK) {
 		peer->chan_dial[channel] = dial;
 		return;

@@ -22,5 +22,8 @@ struct peer_dial {
 
 /* NULL: no memory, and the last error says so. */
 struct peer_dial *peer_dial_new(struct engine_peer *peer);
+/* Starts the race of a dial's ways. It has a copy of them, and theirs with the key is wiped. */
+tcpx_status peer_dial_race(struct peer_dial *dial, const struct ctl_race_opts *race,
+			   struct ctl_dial_opts ways[PEER_WAYS]);
 
 #endif

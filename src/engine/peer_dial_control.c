@@ -94,7 +94,7 @@ static bool dial_control(struct engine_peer *peer)
 		memcpy(opts[i].key, peer->dial_key, sizeof(opts[i].key));
 	}
 	peer->rails.dialled_ns = clock_now_ns();
-	if (ctl_race_start(&engine_runtime.loop, &race, dial, &dial->race) != TCPX_OK) {
+	if (peer_dial_race(dial, &race, opts) != TCPX_OK) {
 		free(dial);
 		return false;
 	}
@@ -283,7 +283,7 @@ void peer_dial_control(struct engine_peer *peer)
 		if (opts[i].deadline_ns > limit)
 			opts[i].deadline_ns = limit;
 	}
-	if (ctl_race_start(&engine_runtime.loop, &race, dial, &dial->race) == TCPX_OK) {
+	if (peer_dial_race(dial, &race, opts) == TCPX_OK) {
 		peer->dial = dial;
 		return;
 	}

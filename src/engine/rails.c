@@ -3,6 +3,7 @@
 #include "engine/rails.h"
 
 #include <net/if.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -124,6 +125,7 @@ static void probe(struct engine_peer *peer, uint32_t at)
 {
 	struct ctl_dial_opts opts = {0};
 	struct peer_way way;
+	tcpx_status status;
 
 	if (!peer_route_over(peer, at, &way)) {
 		again_later(&peer->rails.at[at]);
@@ -134,8 +136,9 @@ static void probe(struct engine_peer *peer, uint32_t at)
 	opts.hello.channel = CORE_LANE;
 	opts.deadline_ns = clock_now_ns() + PROBE_NS;
 	peer->rails.probed = at;
-	if (ctl_dial_start(&engine_runtime.loop, &opts, probed, peer, &peer->rails.probe) ==
-	    TCPX_OK)
+	status = ctl_dial_start(&engine_runtime.loop, &opts, probed, peer, &peer->rails.probe);
+	explicit_bzero(opts.key, sizeof(opts.key));
+	if (status == TCPX_OK)
 		return;
 	peer->rails.probe = NULL;
 	again_later(&peer->rails.at[at]);

@@ -109,6 +109,7 @@ static void session_destroy(struct engine_session *session)
 	pthread_mutex_destroy(&session->queue_lock);
 	atomic_store(&session->magic, 0);
 	explicit_bzero(session->secret, sizeof(session->secret));
+	explicit_bzero(&session->keys, sizeof(session->keys));
 	explicit_bzero(&session->identity, sizeof(session->identity));
 	free(session);
 }

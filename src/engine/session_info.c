@@ -179,6 +179,7 @@ tcpx_status engine_info(struct engine_session *session, void *buf, size_t cap, s
 	memcpy(info.key, session->identity.own.public_key, sizeof(info.key));
 	info.naddrs = session_addresses(session, info.addrs);
 	len = wire_info_encode(&info, buf, cap);
+	explicit_bzero(info.secret, sizeof(info.secret));
 	if (!len)
 		return error_set(TCPX_ERR_RANGE, 0, "buffer of %zu bytes is too small for the info",
 				 cap);

@@ -99,7 +99,7 @@ tcpx_status wire_info_decode(const void *buf, size_t len, struct wire_info *out_
 	struct wire_cursor c = wire_cursor_of(buf, len), tlvs;
 	struct wire_info info = {0};
 	uint8_t version, reserved;
-	const uint8_t *fields;
+	const uint8_t *fields, *secret; /* the caller's copy alone holds it */
 	tcpx_status status;
 
 	if (len < INFO_MIN || len > TCPX_INFO_MAX_BYTES || wire_get_u32(&c) != MAGIC)
@@ -118,7 +118,7 @@ tcpx_status wire_info_decode(const void *buf, size_t len, struct wire_info *out_
 	wire_get_bytes(&c, info.uuid, WIRE_UUID_BYTES);
 	wire_get_bytes(&c, info.incarnation, WIRE_UUID_BYTES);
 	wire_get_bytes(&c, info.host, WIRE_UUID_BYTES);
-	wire_get_bytes(&c, info.secret, WIRE_SECRET_BYTES);
+	secret = wire_take(&c, WIRE_SECRET_BYTES);
 	fields = wire_take(&c, len - FIXED_BYTES - CRC_BYTES);
 	tlvs = wire_cursor_of(fields, len - FIXED_BYTES - CRC_BYTES);
 	status = get_fields(&tlvs, &info);
@@ -127,5 +127,6 @@ tcpx_status wire_info_decode(const void *buf, size_t len, struct wire_info *out_
 	if (reserved)
 		return error_set(TCPX_ERR_INVALID, 0, "connection info with reserved bits set");
 	*out_info = info;
+	memcpy(out_info->secret, secret, WIRE_SECRET_BYTES);
 	return TCPX_OK;
 }

@@ -3,22 +3,30 @@
 #include "cli_key.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "cli_secret.h"
 #include "sys/crypto.h"
 
-#define KEY_BYTES 32
+#define KEY_BYTES (CLI_KEY_DIGITS / 2)
+#define FILE_MAX 4096 /* as the library's: a longer file is no key file */
 
-/* 64 hex digits to 32 bytes. 0; -1 when the line is no key. */
-static int parse_key(const char *line, uint8_t key[KEY_BYTES])
+/* The line has 64 hex digits, and no more, at its start. */
+static bool parse_key(const char *line, size_t len, uint8_t key[KEY_BYTES])
 {
-	if (strspn(line, "0123456789abcdefABCDEF") != 2 * KEY_BYTES)
-		return -1;
-	for (unsigned i = 0; i < KEY_BYTES; i++)
-		if (sscanf(line + 2 * i, "%2hhx", &key[i]) != 1)
-			return -1;
-	return 0;
+	if (cli_hex_digits(line, len) != CLI_KEY_DIGITS)
+		return false;
+	for (unsigned i = 0; i < CLI_KEY_DIGITS; i++) {
+		char c = line[i];
+		uint8_t digit = (uint8_t)(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
+
+		key[i / 2] = (uint8_t)(key[i / 2] << 4 | digit);
+	}
+	return true;
 }
 
 /* The id that hellos carry: the first 8 bytes of HMAC(key, "tcpx key id"). */
@@ -35,24 +43,50 @@ static tcpx_status take_id(const uint8_t key[KEY_BYTES], struct cli_key_ids *ids
 	return status;
 }
 
+/* Not by stdio, whose buffer is freed with the keys in it. 0; -1 with errno. */
+static int read_file(const char *path, char *buf, size_t size, size_t *out_len)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), err = 0;
+	size_t len = 0;
+	ssize_t got = 1;
+
+	if (fd < 0)
+		return -1;
+	while (len < size && got) {
+		got = read(fd, buf + len, size - len);
+		if (got < 0 && errno != EINTR)
+			break;
+		len += got > 0 ? (size_t)got : 0;
+	}
+	if (got < 0)
+		err = errno;
+	else if (len == size)
+		err = EFBIG;
+	close(fd);
+	*out_len = len;
+	errno = err;
+	return err ? -1 : 0;
+}
+
 int cli_key_read(const char *path, struct cli_key_ids *out_ids, tcpx_status *out_status)
 {
+	char buf[FILE_MAX];
 	uint8_t key[KEY_BYTES];
-	char line[256];
-	FILE *f = fopen(path, "re");
-	int err;
+	size_t len = 0, pos = 0;
+	int failed = read_file(path, buf, sizeof(buf), &len), err = errno;
 
 	*out_status = TCPX_OK;
 	out_ids->count = 0;
-	if (!f)
-		return -1;
-	while (*out_status == TCPX_OK && fgets(line, sizeof(line), f))
-		if (!parse_key(line, key))
+	while (!failed && *out_status == TCPX_OK && pos < len) {
+		const char *end = memchr(buf + pos, '\n', len - pos);
+		size_t line = end ? (size_t)(end - buf) - pos : len - pos;
+
+		if (parse_key(buf + pos, line, key))
 			*out_status = take_id(key, out_ids);
+		pos += line + 1;
+	}
 	explicit_bzero(key, sizeof(key));
-	explicit_bzero(line, sizeof(line));
-	err = ferror(f) ? errno : 0;
-	fclose(f);
+	explicit_bzero(buf, sizeof(buf));
 	errno = err;
-	return err ? -1 : 0;
+	return failed;
 }

@@ -81,6 +81,7 @@ static tcpx_status address_of(const struct node_contact *contact, uint32_t at, u
 
 	if (status != TCPX_OK)
 		return status;
+	explicit_bzero(info.secret, sizeof(info.secret));
 	from = &info.addrs[at % info.naddrs];
 	memset(out, 0, sizeof(*out));
 	if (from->family == 4) {

@@ -181,6 +181,8 @@ static tcpx_status say_ready(struct perf_house *house)
 
 	if (status == TCPX_OK)
 		status = wire_info_decode(buf, len, &info);
+	explicit_bzero(buf, sizeof(buf));
+	explicit_bzero(info.secret, sizeof(info.secret));
 	if (status != TCPX_OK)
 		return status;
 	for (unsigned i = 0; i < info.naddrs && i < PERF_ADDRESSES_MAX; i++) {
