@@ -431,7 +431,8 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 		sys_fd_close(conn->fd);
 		return status;
 	}
-	explicit_bzero(peer->dial_key, sizeof(peer->dial_key)); /* what follows has the link's key */
+	explicit_bzero(peer->dial_key,
+		       sizeof(peer->dial_key)); /* what follows has the link's key */
 	core_alive_init(&peer->alive, &alive, clock_now_ns());
 	peer->ctl_timer.fn = peer_beat;
 	sys_timer_set(&engine_runtime.loop, &peer->ctl_timer, peer->alive.due_ns);

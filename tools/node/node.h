@@ -188,6 +188,9 @@ tcpx_status node_nics_assign(struct node *node);
 /* node_meet.c: exchanges with the other ranks. ERR_INVALID, ERR_VERSION: one is started with other
  * options, or is of another version. */
 tcpx_status node_meet(struct node *node);
+struct node_blob;
+/* What another rank says, of any bytes. ERR_VERSION: it is of another size; ERR_PROTOCOL. */
+tcpx_status node_hello_take(const struct node_blob *blob, uint32_t rank, struct node_hello *out);
 tcpx_status node_plan(struct node *node); /* links and windows */
 tcpx_status node_share_contacts(struct node *node);
 tcpx_status node_share_tokens(struct node *node);

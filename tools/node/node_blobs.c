@@ -6,6 +6,14 @@
 #include "base/error.h"
 #include "node_control.h"
 
+/* Every blob, and so those within blobs, begins at a multiple of this. */
+#define ALIGN sizeof(uint64_t)
+
+static size_t padded(size_t bytes)
+{
+	return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
 void *node_blobs_pack(const struct node_blob *blobs, uint32_t count, size_t *out_bytes)
 {
 	size_t bytes = count * sizeof(uint64_t);
@@ -13,8 +21,8 @@ void *node_blobs_pack(const struct node_blob *blobs, uint32_t count, size_t *out
 	uint8_t *at;
 
 	for (uint32_t i = 0; i < count; i++)
-		bytes += blobs[i].bytes;
-	sizes = malloc(bytes);
+		bytes += padded(blobs[i].bytes);
+	sizes = calloc(1, bytes);
 	if (!sizes)
 		return NULL;
 	at = (uint8_t *)(sizes + count);
@@ -22,7 +30,7 @@ void *node_blobs_pack(const struct node_blob *blobs, uint32_t count, size_t *out
 		sizes[i] = blobs[i].bytes;
 		if (sizes[i])
 			memcpy(at, blobs[i].data, sizes[i]);
-		at += sizes[i];
+		at += padded(sizes[i]);
 	}
 	*out_bytes = bytes;
 	return sizes;
@@ -31,21 +39,28 @@ void *node_blobs_pack(const struct node_blob *blobs, uint32_t count, size_t *out
 tcpx_status node_blobs_unpack(const void *data, size_t bytes, uint32_t count,
 			      struct node_blob *out_blobs)
 {
-	const uint64_t *sizes = data;
-	const uint8_t *at = (const uint8_t *)(sizes + count);
+	const uint8_t *sizes = data, *at = sizes + count * sizeof(uint64_t);
 	size_t left = bytes;
 
 	if (left < count * sizeof(uint64_t))
 		return error_set(TCPX_ERR_PROTOCOL, 0, "%zu bytes of %u ranks", bytes, count);
 	left -= count * sizeof(uint64_t);
 	for (uint32_t i = 0; i < count; i++) {
-		if (sizes[i] > left)
+		uint64_t size;
+
+		memcpy(&size, sizes + i * sizeof(size), sizeof(size));
+		if (size > left || padded(size) > left)
 			return error_set(TCPX_ERR_PROTOCOL, 0, "rank %u's %llu bytes are not there",
-					 i, (unsigned long long)sizes[i]);
+					 i, (unsigned long long)size);
 		if (out_blobs)
-			out_blobs[i] = (struct node_blob){at, sizes[i]};
-		at += sizes[i];
-		left -= sizes[i];
+			out_blobs[i] = (struct node_blob){at, size};
+		at += padded(size);
+		left -= padded(size);
 	}
 	return left ? error_set(TCPX_ERR_PROTOCOL, 0, "%zu bytes too many", left) : TCPX_OK;
+}
+
+bool node_blob_text(const char *text, size_t cap)
+{
+	return memchr(text, '\0', cap) != NULL;
 }

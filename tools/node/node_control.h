@@ -24,11 +24,14 @@ struct node_blob {
 	size_t bytes;
 };
 
-/* node_blobs.c: bytes of all ranks in one piece, sizes first; free() it. NULL: no memory. */
+/* node_blobs.c: bytes of all ranks in one piece, sizes first, each at a multiple of 8 of it; free()
+ * it. NULL: no memory. */
 void *node_blobs_pack(const struct node_blob *blobs, uint32_t count, size_t *out_bytes);
 /* They point into data. ERR_PROTOCOL: it is not what count ranks packed. out_blobs may be NULL. */
 tcpx_status node_blobs_unpack(const void *data, size_t bytes, uint32_t count,
 			      struct node_blob *out_blobs);
+/* A text of another rank ends within its field. */
+bool node_blob_text(const char *text, size_t cap);
 
 struct node_control_opts {
 	uint32_t rank, size;

@@ -86,6 +86,32 @@ static size_t hello_bytes(const struct node_hello *hello)
 	return offsetof(struct node_hello, gpus) + hello->ngpus * sizeof(hello->gpus[0]);
 }
 
+static bool texts_end(const struct node_hello *hello)
+{
+	bool end = node_blob_text(hello->version, sizeof(hello->version)) &&
+		   node_blob_text(hello->host, sizeof(hello->host)) &&
+		   node_blob_text(hello->options, sizeof(hello->options)) &&
+		   node_blob_text(hello->boot, sizeof(hello->boot));
+
+	for (uint32_t i = 0; i < hello->ngpus; i++)
+		end = end && node_blob_text(hello->gpus[i].pci, sizeof(hello->gpus[i].pci));
+	return end;
+}
+
+tcpx_status node_hello_take(const struct node_blob *blob, uint32_t rank, struct node_hello *out)
+{
+	const size_t head = offsetof(struct node_hello, gpus);
+
+	memset(out, 0, sizeof(*out));
+	if (blob->bytes >= head)
+		memcpy(out, blob->data, head);
+	if (blob->bytes < head || out->ngpus > NODE_GPUS_MAX || blob->bytes != hello_bytes(out))
+		return error_set(TCPX_ERR_VERSION, 0, "rank %u is of another version", rank);
+	memcpy(out, blob->data, blob->bytes);
+	return texts_end(out) ? TCPX_OK
+			      : error_set(TCPX_ERR_PROTOCOL, 0, "rank %u's texts do not end", rank);
+}
+
 tcpx_status node_meet(struct node *node)
 {
 	struct node_hello own = {.ngpus = node->ngpus};
@@ -107,15 +133,8 @@ tcpx_status node_meet(struct node *node)
 		snprintf(own.gpus[i].pci, sizeof(own.gpus[i].pci), "%s", node->gpus[i].pci);
 	}
 	status = node_control_gather(node->control, "hello", &own, hello_bytes(&own), blobs);
-	for (uint32_t rank = 0; rank < node->size && status == TCPX_OK; rank++) {
-		struct node_hello *hello = &node->hellos[rank];
-
-		if (blobs[rank].bytes >= hello_bytes(hello) && blobs[rank].bytes <= sizeof(*hello))
-			memcpy(hello, blobs[rank].data, blobs[rank].bytes);
-		if (hello->ngpus > NODE_GPUS_MAX || blobs[rank].bytes != hello_bytes(hello))
-			status = error_set(TCPX_ERR_VERSION, 0, "rank %u is of another version",
-					   rank);
-	}
+	for (uint32_t rank = 0; rank < node->size && status == TCPX_OK; rank++)
+		status = node_hello_take(&blobs[rank], rank, &node->hellos[rank]);
 	for (uint32_t rank = 1; rank < node->size && status == TCPX_OK; rank++)
 		status = compare(node, rank);
 	free(blobs);

@@ -301,6 +301,23 @@ static size_t report_bytes(const struct report *r)
 	return offsetof(struct report, gpus) + r->ngpus * sizeof(r->gpus[0]);
 }
 
+static bool texts_end(const struct report *r, const struct node_blob *threads)
+{
+	const struct node_thread *thread = threads->data;
+	bool end = r->devmem.count <= CLI_DEVMEM_NICS;
+
+	for (uint32_t i = 0; end && i < r->devmem.count; i++)
+		end = node_blob_text(r->devmem.nics[i].name, sizeof(r->devmem.nics[i].name));
+	for (uint32_t i = 0; end && i < r->ngpus; i++)
+		end = node_blob_text(r->gpus[i].nic, sizeof(r->gpus[i].nic)) &&
+		      node_blob_text(r->gpus[i].transport, sizeof(r->gpus[i].transport)) &&
+		      node_blob_text(r->gpus[i].unpack, sizeof(r->gpus[i].unpack));
+	for (size_t i = 0; end && i < threads->bytes / sizeof(*thread); i++)
+		end = node_blob_text(thread[i].name, sizeof(thread[i].name)) &&
+		      node_blob_text(thread[i].cpus, sizeof(thread[i].cpus));
+	return end;
+}
+
 static tcpx_status take_report(const struct node_blob *blob, uint32_t rank, struct report *out,
 			       struct node_blob *out_threads)
 {
@@ -315,6 +332,8 @@ static tcpx_status take_report(const struct node_blob *blob, uint32_t rank, stru
 				 blob->bytes);
 	memcpy(out, blob->data, bytes);
 	*out_threads = (struct node_blob){(const uint8_t *)blob->data + bytes, blob->bytes - bytes};
+	if (!texts_end(out, out_threads))
+		return error_set(TCPX_ERR_PROTOCOL, 0, "rank %u's texts do not end", rank);
 	return TCPX_OK;
 }
 
