@@ -144,6 +144,8 @@ enum config_type {
 	X(SYSFS, "TCPX_SYSFS", "", PATH, "/sys", 1, 4095, "where the machine is described")        \
 	X(PLUGIN_CHANNELS, "TCPX_PLUGIN_CHANNELS", "", COUNT, "4", 1, 63,                          \
 	  "channels of messages per peer; the smaller wish")                                       \
+	X(PLUGIN_TRUST_PEERS, "TCPX_PLUGIN_TRUST_PEERS", "", BOOL, "0", 0, 1,                      \
+	  "handles for another plugin than TCPX are taken from peers without a key file, too")     \
 	X(PLUGIN_HOST, "TCPX_PLUGIN_HOST", "", BOOL, "0", 0, 1,                                    \
 	  "host memory goes as messages even where the plugin is made for GPU memory")             \
 	X(MESSAGE_BYTES, "TCPX_MESSAGE_BYTES", "", BYTES, "512K", 16 * CONFIG_KIB,                 \

@@ -281,8 +281,29 @@ bool comms_takes(const struct engine_session *session, const struct mem_region *
 	       atomic_load_explicit(&region->cover, memory_order_relaxed) == MEM_COVER_GIVEN;
 }
 
+/* With what a plugin takes for its own. */
+static bool trusts(const struct engine_peer *peer)
+{
+	return peer->dial_hello.auth == WIRE_AUTH_KEY || config_bool(CONFIG_PLUGIN_TRUST_PEERS);
+}
+
+tcpx_status comms_take_handle(struct engine_comms *comms, const uint8_t *handle)
+{
+	const struct engine_peer *peer = comms->peer;
+
+	memcpy(comms->handle, handle, sizeof(comms->handle));
+	comms->handle_came = net_handle_check(peer->session->plugin->plugin, trusts(peer),
+					      peer_route_here(peer), comms->handle) == TCPX_OK;
+	return comms->handle_came ? TCPX_OK : tcpx_last_error()->status;
+}
+
 bool comms_senseless(const struct engine_peer *peer, const char **out_why)
 {
+	*out_why =
+		"handles of a plugin that is not TCPX cannot be checked: let peers prove a key "
+		"file (TCPX_KEY_FILE), or set TCPX_PLUGIN_TRUST_PEERS=1 where each may be trusted";
+	if (!net_handle_is_known(peer->session->plugin->plugin) && !trusts(peer))
+		return true;
 	*out_why = "the peer is on this host, and reached by the local transport";
 	if (peer->have_local_offer)
 		return true;

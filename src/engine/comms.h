@@ -189,6 +189,8 @@ void comms_tell(struct engine_comms *comms, enum frame_comm what, const void *pa
 /* A guide is there; owns it. */
 tcpx_status comms_guide(struct engine_peer *peer, uint32_t channel, uint32_t epoch,
 			struct net_chan *guide);
+/* The peer's for our plugin, once it is checked; else the last error says what is wrong. */
+tcpx_status comms_take_handle(struct engine_comms *comms, const uint8_t *handle);
 tcpx_status comms_frame(struct engine_peer *peer, const struct frame *frame, const void *payload);
 /* The attempt is over: the peer is told, and another one may follow. */
 void comms_fail(struct engine_comms *comms, const char *why);

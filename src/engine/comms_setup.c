@@ -260,8 +260,10 @@ tcpx_status comms_frame(struct engine_peer *peer, const struct frame *frame, con
 		return TCPX_OK; /* of an attempt that is over */
 	switch (frame->key) {
 	case FRAME_COMM_LISTEN:
-		memcpy(comms->handle, payload, sizeof(comms->handle));
-		comms->handle_came = true;
+		if (comms_take_handle(comms, payload) != TCPX_OK) {
+			fail_last(comms);
+			return TCPX_OK;
+		}
 		break;
 	case FRAME_COMM_CONNECT:
 		comms->connect_came = true;

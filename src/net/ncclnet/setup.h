@@ -12,6 +12,7 @@
 #define NET_NCCLNET_SETUP_H
 
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <tcpx/types.h>
@@ -116,6 +117,14 @@ tcpx_status net_setup_wait(struct net_setup *setup,
 /* It is not wanted any more: what comes out is closed when it comes; a registration goes with its
  * comm. setup is gone. */
 void net_setup_abandon(struct net_setup *setup);
+
+/* Before the handle of another process is used, which a plugin takes for its own. Of TCPX all is
+ * checked, and what is local to a process is zeroed; of other plugins nothing can be, and only a
+ * trusted peer's is taken. same_host: its addresses may be of loopback. ERR_PROTOCOL: it is none;
+ * ERR_AUTH: not trusted. Any thread. */
+tcpx_status net_handle_check(const struct net_plugin *plugin, bool trusted, bool same_host,
+			     uint8_t handle[NCCLNET_HANDLE_BYTES]) TCPX_MUST_CHECK;
+bool net_handle_is_known(const struct net_plugin *plugin); /* it is checked */
 
 /* For the peer; NCCLNET_HANDLE_BYTES. */
 const uint8_t *net_listener_handle(const struct net_listener *listener);
