@@ -183,7 +183,6 @@ void comms_awaits(const struct engine_comms *comms, char *out_text, size_t size)
 
 /* comms_setup.c */
 struct net_setup_opts comms_opts(const struct engine_comms *comms, int64_t deadline_ns);
-/* The peer may be dead behind it. */
 void comms_tell(struct engine_comms *comms, enum frame_comm what, const void *payload,
 		uint32_t bytes);
 /* A guide is there; owns it. */

@@ -131,7 +131,7 @@ void comms_fail(struct engine_comms *comms, const char *why)
 
 	comms_named(comms, why, said, sizeof(said)); /* why may be the thread's last error */
 	comms_tell(comms, FRAME_COMM_FAILED, said, (uint32_t)strlen(said));
-	if (!peer->died) /* of that, and the comms with it */
+	if (!peer->died)
 		attempt_over(comms, said);
 }
 

@@ -209,6 +209,7 @@ struct engine_peer {
 	/* control thread only */
 	struct ctl_link *ctl;
 	uint32_t ctl_iface; /* as in engine_chan */
+	bool ctl_full;	    /* it does not drain: the peer is about to end */
 	int rival;	    /* the peer's own dial, which crossed ours and lost; or -1 */
 	struct peer_dial *dial;
 	struct peer_dial *chan_dial[CORE_CHANNELS_MAX];
@@ -457,6 +458,7 @@ tcpx_status peer_ctl_open(struct engine_peer *peer, int fd);
 void peer_send_offers(struct engine_peer *peer, bool local);
 void peer_rival_close(struct engine_peer *peer);
 void peer_send_fences(struct engine_peer *peer);
+/* The peer is what it was when this returns: one whose link is full ends behind it. */
 void peer_ctl_send(struct engine_peer *peer, const struct frame *frame, const void *payload);
 void peer_send_goodbye(struct engine_peer *peer);
 

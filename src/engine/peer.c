@@ -448,6 +448,8 @@ static void wake_run(struct sys_post *post)
 
 	atomic_store(&peer->wake_posted, 0);
 	again_start(peer);
+	if (peer->ctl_full)
+		peer_die(peer, TCPX_ERR_PEER_STOPPED, 0, "control link does not drain");
 	take_down_failed(peer);
 	pthread_mutex_lock(&peer->lock);
 	failed = peer->core_failed.pending;

@@ -21,15 +21,14 @@
 
 void peer_ctl_send(struct engine_peer *peer, const struct frame *frame, const void *payload)
 {
-	tcpx_status status;
-
-	if (!peer->ctl)
+	if (!peer->ctl || peer->ctl_full)
 		return;
-	status = ctl_link_send(peer->ctl, frame, payload);
-	if (status == TCPX_ERR_LIMIT)
-		peer_die(peer, TCPX_ERR_PEER_STOPPED, 0, "control link does not drain");
-	else
+	if (ctl_link_send(peer->ctl, frame, payload) == TCPX_ERR_LIMIT) {
+		peer->ctl_full = true;
+		peer_wake_control(peer);
+	} else {
 		core_alive_sent(&peer->alive, clock_now_ns());
+	}
 }
 
 void peer_send_fences(struct engine_peer *peer)

@@ -1,7 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Mapped GPU memory between two processes while each call of the driver fails once, on either side:
- * the right bytes, by reference or not, and nothing left behind. */
+ * the right bytes, by reference or not, and nothing left behind. And while the control link is full
+ * at any of its messages. */
 #include "share_stock.h"
+
+#include "ctl/conn.h"
+
+static _Atomic int until_full; /* messages about shared memory; 0: it has room */
+
+tcpx_status __real_ctl_link_send(struct ctl_link *link, const struct frame *frame,
+				 const void *payload);
+tcpx_status __wrap_ctl_link_send(struct ctl_link *link, const struct frame *frame,
+				 const void *payload);
+tcpx_status __wrap_ctl_link_send(struct ctl_link *link, const struct frame *frame,
+				 const void *payload)
+{
+	bool about = frame->type == FRAME_SHARE || frame->type == FRAME_LOCAL;
+
+	if (about && atomic_load(&until_full) && atomic_fetch_sub(&until_full, 1) == 1)
+		return TCPX_ERR_LIMIT;
+	return __real_ctl_link_send(link, frame, payload);
+}
 
 /* The calls that sharing makes, and nothing else does but registering. */
 static const char *const failing[] = {
@@ -100,10 +119,45 @@ static void every_call_fails_once(void **state)
 	share_close(&pair);
 }
 
+/* The link ends at once, with all that was shared over it, beneath whoever sent. */
+static void no_room_at_any_message(void **state)
+{
+	static const enum share_memory kinds[] = {SHARE_ALLOC, SHARE_INSIDE};
+	unsigned ended = 0;
+
+	(void)state;
+	for (unsigned k = 0; k < 2 * 4; k++) {
+		struct share_pair pair;
+		tcpx_status status = TCPX_OK;
+		tcpx_error error;
+
+		share_memory = kinds[k % 2];
+		share_open(&pair, true, 0, 1);
+		share_settle(&pair, TCPX_OP_WRITE);
+		atomic_store(&until_full, 1 + (int)k / 2);
+		for (unsigned i = 0; i < 4 && status == TCPX_OK; i++) {
+			/* offered, answered, revoked, and once more */
+			(void)tcpx_region_deregister(pair.near.session, pair.near.region,
+						     TCPX_WAIT_FOREVER);
+			side_register(&pair.near);
+			for (unsigned n = 0; n < SHARE_FEW && status == TCPX_OK; n++)
+				status = share_part(&pair, TCPX_OP_WRITE, SHARE_PART);
+		}
+		atomic_store(&until_full, 0);
+		assert_int_equal(tcpx_peer_error(pair.near.session, pair.near.peer, &error),
+				 TCPX_OK);
+		assert_int_equal(error.status, status);
+		ended += status == TCPX_ERR_PEER_STOPPED;
+		share_close(&pair);
+	}
+	assert_true(ended >= 4);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_call_fails_once),
+		cmocka_unit_test(no_room_at_any_message),
 	};
 
 	if (argc == 5)
