@@ -34,7 +34,7 @@ static bool wants_more(struct core_job *job)
 {
 	if (!job->fills || job->stopped || job->filling >= job->end)
 		return false;
-	return job->kind != CORE_JOB_SEND || job->peer_xfer || leaves_eagerly(job);
+	return job->kind != CORE_JOB_SEND || job->cleared || leaves_eagerly(job);
 }
 
 /* By priority, behind its equals; eager SENDs leave in their order, so they are filled in it. */

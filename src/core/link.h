@@ -82,6 +82,7 @@ struct core_job {
 	bool by_msg;	/* its chunks are messages, which may be read until they are acknowledged */
 	bool by_lane;	/* the lane carries it, whatever its size */
 	bool stuck;	/* one of them has ended a channel */
+	bool cleared;	/* SEND: the receiver has taken it, and its CTS came */
 	int32_t priority;
 	const struct core_prog *prog; /* NULL for notes */
 	struct core_cursor at;

@@ -292,7 +292,7 @@ static bool cut(struct core_link *link, struct core_chan *chan, struct core_job 
 
 	if (!right_kind(link, chan, job))
 		return false;
-	if (job->kind == CORE_JOB_SEND && (!job->announced || (again && !job->peer_xfer))) {
+	if (job->kind == CORE_JOB_SEND && (!job->announced || (again && !job->cleared))) {
 		if (again)
 			redo_pop(link, job);
 		return cut_send(link, chan, core_job_xfer(job), tx);

@@ -173,8 +173,9 @@ void core_message_cts(struct core_link *link, const struct frame *frame)
 		return;
 	}
 	job = &send->job;
-	if (!job->announced || send->eager || job->peer_xfer || frame->offset > send->prog->total)
+	if (!job->announced || send->eager || job->cleared || frame->offset > send->prog->total)
 		return;
+	job->cleared = true;
 	job->peer_xfer = frame->key;
 	job->linear = 0;
 	job->at = (struct core_cursor){0};

@@ -168,13 +168,13 @@ static struct stage_block *landing(struct engine_peer *peer, const struct mem_ki
 struct stage_block *block_land(struct engine_peer *peer, const struct mem_kind *kind,
 			       uint32_t device, const struct frame *frame, uint64_t total)
 {
-	uint64_t begin = frame->linear / MEM_SLOT_MAX * MEM_SLOT_MAX, end = begin + MEM_SLOT_MAX;
+	uint64_t begin = frame->linear / MEM_SLOT_MAX * MEM_SLOT_MAX, end;
 	bool shared = false;
 	struct stage_block *block = NULL;
 
-	if (end > total)
-		end = total;
-	if (frame->linear + frame->payload_bytes <= end)
+	if (__builtin_add_overflow(begin, MEM_SLOT_MAX, &end) || end > total)
+		end = total; /* linear is the peer's, and may be anything */
+	if (frame->linear <= end && frame->payload_bytes <= end - frame->linear)
 		shared = frame->payload_bytes < end - begin;
 	pthread_mutex_lock(&peer->lock);
 	if (shared)

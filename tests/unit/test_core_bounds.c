@@ -295,6 +295,38 @@ static void test_a_request_of_no_known_way(void **state)
 	world_close(w);
 }
 
+/* A CTS that comes again sends nothing again, whatever the receiver calls its side. */
+static void test_a_send_is_cleared_once(void **state)
+{
+	for (uint64_t key = 0; key < 2; key++) {
+		struct core_seg seg[2] = {{0}, {.linear = 1 << 16}};
+		void *region = seg; /* looked at by nobody here */
+		struct core_prog prog = {
+			.seg = seg, .nseg = 1, .total = 1 << 16, .local = &region, .nlocal = 1};
+		struct core_xfer send = {.op = TCPX_OP_SEND, .prog = &prog};
+		struct frame cts = {.type = FRAME_CTS, .key = key, .offset = prog.total};
+		struct world *w = world_open();
+		uint64_t sent = 0;
+		struct core_tx tx;
+
+		(void)state;
+		assert_int_equal(core_xfer_post(&w->link, &send), TCPX_OK);
+		cts.xfer = send.id;
+		for (int again = 0; again < 3; again++) {
+			for (uint32_t chan = 0; chan < 3; chan++)
+				while (core_tx_next(&w->link, chan, &tx)) {
+					sent += tx.frame.type == FRAME_SDATA
+							? tx.frame.payload_bytes
+							: 0;
+					core_tx_sent(&w->link, chan, true);
+				}
+			assert_int_equal(sent, again ? prog.total : 0);
+			assert_int_equal(receive(w, 0, cts, TCPX_OK), TCPX_OK);
+		}
+		world_close(w);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -312,6 +344,7 @@ int main(void)
 		cmocka_unit_test(test_lent_frame_taken_back),
 		cmocka_unit_test(test_cancel_calls_the_lender_back),
 		cmocka_unit_test(test_a_request_of_no_known_way),
+		cmocka_unit_test(test_a_send_is_cleared_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
