@@ -47,6 +47,19 @@ def fixture_tool(tool, anyone):
     return Tool(shutil.copy(tool.path, anyone))
 
 
+def test_a_program_with_more_rights(tool, anyone):
+    """It takes no options, and so no files to load, from the environment of whoever starts it."""
+    if os.statvfs(anyone).f_flag & os.ST_NOSUID:
+        pytest.skip("set-user-ID has no effect in this folder")
+    env = {"TCPX_CRYPTO_LIBRARY": "/nowhere/libcrypto.so.3"}
+    program = pathlib.Path(shutil.copy(tool.path, anyone / "more-rights"))
+    for mode, value in (0o755, "/nowhere/libcrypto.so.3"), (0o4755, "libcrypto.so.3"):
+        program.chmod(mode)
+        done = Tool(program).at(User(ONE))("info", "--env", env=env)
+        assert done.returncode == 0, done.stderr
+        assert f"TCPX_CRYPTO_LIBRARY={value}  (" in done.stdout
+
+
 @pytest.mark.parametrize("server, client, transport", [
     (ROOT, ONE, "tcp"), (ONE, ROOT, "tcp"), (ONE, TWO, "tcp"), (ONE, ONE, "local")])
 def test_two_users_meet_over_tcp(tool, serve, with_json, server, client, transport):

@@ -82,7 +82,7 @@ static tcpx_status suggest_folder(const char *why, const char *file)
 	static const char *const folders[] = {"/usr/local/nvidia/lib64", "/usr/local/cuda/lib64",
 					      "/usr/local/cuda/compat", "/usr/lib/x86_64-linux-gnu",
 					      "/usr/lib64"};
-	const char *home = getenv("CUDA_HOME");
+	const char *home = secure_getenv("CUDA_HOME");
 	size_t count = sizeof(folders) / sizeof(folders[0]), len = strcspn(why, ":");
 	char folder[256], path[512];
 
