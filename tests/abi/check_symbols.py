@@ -3,7 +3,7 @@
 """The library exports what the headers declare and imports nothing that harms its host process;
 and the NIXL plugin its entry points, and needs nothing that a host may lack.
 
-Usage: check_symbols.py exports|imports|glibc|internal|link|plugin FILE
+Usage: check_symbols.py exports|imports|glibc|internal|link|plugin|stays FILE
 """
 import os
 import re
@@ -115,8 +115,23 @@ def link(path):
                            if subprocess.run([program]).returncode else ())
 
 
+def stays(path):
+    """Threads of its own run its code yet when a host has let go of it, as Python's may."""
+    source = ("#include <dlfcn.h>\nint main(int argc, char **argv)\n{\n"
+              "\tvoid *library = argc == 2 ? dlopen(argv[1], RTLD_NOW) : 0;\n"
+              "\treturn !library || dlclose(library) || !dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD);"
+              "\n}\n")
+    with tempfile.TemporaryDirectory() as place:
+        program = os.path.join(place, "stays")
+        done = subprocess.run([os.environ.get("CC", "cc"), "-x", "c", "-", "-o", program, "-ldl"],
+                              input=source, text=True, capture_output=True)
+        print("\n".join(done.stderr.splitlines()[:8]))
+        return case("it stays in the process", {"it does not"} if done.returncode or
+                    subprocess.run([program, os.path.abspath(path)]).returncode else ())
+
+
 if __name__ == "__main__":
     if len(sys.argv) != 3 or sys.argv[1] not in ("exports", "imports", "glibc", "internal",
-                                                 "link", "plugin"):
+                                                 "link", "plugin", "stays"):
         sys.exit(__doc__)
     sys.exit(int(globals()[sys.argv[1]](sys.argv[2])))
