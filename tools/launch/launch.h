@@ -58,7 +58,7 @@ struct launch_meet {
  * How the ranks meet. text: "HOST:PORT", a path (it has a '/'), or "": PMIx where the launcher has
  * it, MASTER_ADDR of torchrun with the port given, or on one host a file of our own.
  * Returns TCPX_OK; ERR_INVALID (no address, no path); ERR_NOT_FOUND (there is no way, and what to
- * set).
+ * set); ERR_AUTH (the folder of our own is somebody else's).
  */
 tcpx_status launch_meet_by(const struct launch *launch, const char *text, uint32_t port,
 			   struct launch_meet *out_meet);

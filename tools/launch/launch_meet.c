@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the ranks meet. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,19 +11,43 @@
 #include "launch.h"
 #include "perf_host.h"
 
+/* Nobody else can put anything there. */
+static bool is_ours(const char *folder)
+{
+	struct stat st;
+
+	return !lstat(folder, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+	       !(st.st_mode & (S_IWGRP | S_IWOTH));
+}
+
+static tcpx_status own_folder(char *out, size_t cap)
+{
+	const char *folder = getenv("XDG_RUNTIME_DIR");
+
+	if (folder && *folder == '/' && is_ours(folder))
+		return snprintf(out, cap, "%s", folder) < (int)cap
+			       ? TCPX_OK
+			       : error_set(TCPX_ERR_INVALID, 0, "XDG_RUNTIME_DIR is too long");
+	snprintf(out, cap, "/tmp/tcpx-%u", (unsigned)geteuid());
+	if ((mkdir(out, 0700) && errno != EEXIST) || !is_ours(out)) {
+		error_set(TCPX_ERR_AUTH, 0, "the ranks cannot meet in %.100s: no folder of ours",
+			  out);
+		return error_next("remove it, or set XDG_RUNTIME_DIR to a folder of your own");
+	}
+	return TCPX_OK;
+}
+
 /* Only for ranks of one host: they have a parent in common, if nothing else. */
 static tcpx_status own_file(const struct launch *launch, struct launch_meet *out)
 {
-	const char *folder = getenv("XDG_RUNTIME_DIR");
-	char job[sizeof(launch->job)];
-	struct stat st;
+	char folder[sizeof(out->where)], job[sizeof(launch->job)];
+	tcpx_status status = own_folder(folder, sizeof(folder));
 
-	if (!folder || *folder != '/' || stat(folder, &st) || st.st_uid != geteuid())
-		folder = "/tmp";
+	if (status != TCPX_OK)
+		return status;
 	snprintf(job, sizeof(job), "%ld", (long)getppid());
 	out->via = LAUNCH_VIA_FILE;
-	if (snprintf(out->where, sizeof(out->where), "%s/tcpx-%u-%s-%s", folder,
-		     (unsigned)geteuid(), launch->name,
+	if (snprintf(out->where, sizeof(out->where), "%s/tcpx-%s-%s", folder, launch->name,
 		     *launch->job ? launch->job : job) >= (int)sizeof(out->where))
 		return error_set(TCPX_ERR_INVALID, 0, "XDG_RUNTIME_DIR is too long");
 	return TCPX_OK;
