@@ -105,7 +105,9 @@ static tcpx_status take_fence(struct engine_peer *peer, const struct frame *fram
 static tcpx_status take_rails(struct engine_peer *peer, const struct frame *frame,
 			      const void *payload)
 {
+	bool here = peer_route_here(peer);
 	struct wire_address addrs[WIRE_ADDR_MAX];
+	char text[SYS_ADDR_TEXT];
 	uint32_t count;
 	tcpx_status status;
 
@@ -113,8 +115,16 @@ static tcpx_status take_rails(struct engine_peer *peer, const struct frame *fram
 	if (status != TCPX_OK)
 		return status;
 	peer->naddrs = 0;
-	for (uint32_t i = 0; i < count; i++)
-		peer_addr_from_wire(&addrs[i], &peer->addrs[peer->naddrs++]);
+	for (uint32_t i = 0; i < count; i++) {
+		struct sockaddr_storage *addr = &peer->addrs[peer->naddrs];
+
+		peer_addr_from_wire(&addrs[i], addr);
+		if (sys_addr_may_be_of(addr, &peer->remote, here))
+			peer->naddrs++;
+		else
+			LOG_INFO("peer '%s': its rail %s is not dialled: nobody else has it",
+				 peer->name, sys_addr_text(addr, text));
+	}
 	return TCPX_OK;
 }
 

@@ -236,6 +236,43 @@ int sys_addr_is_link_local(const struct sockaddr_storage *addr)
 	return addr->ss_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6(addr)->sin6_addr);
 }
 
+static enum sys_scope scope_of_v4(uint32_t host)
+{
+	if (host >> 24 == 127)
+		return SYS_SCOPE_LOOPBACK;
+	if (host >> 16 == 0xa9fe) /* 169.254/16; what serves a cloud's metadata is there, too */
+		return SYS_SCOPE_LINK;
+	return host >> 24 && host >> 24 < 224 ? SYS_SCOPE_WIDE : SYS_SCOPE_NONE;
+}
+
+enum sys_scope sys_addr_scope(const struct sockaddr_storage *addr)
+{
+	const struct in6_addr *in6 = &v6(addr)->sin6_addr;
+	uint32_t low;
+
+	if (addr->ss_family == AF_INET)
+		return scope_of_v4(ntohl(v4(addr)->sin_addr.s_addr));
+	if (addr->ss_family != AF_INET6 || IN6_IS_ADDR_UNSPECIFIED(in6) ||
+	    IN6_IS_ADDR_MULTICAST(in6))
+		return SYS_SCOPE_NONE;
+	if (IN6_IS_ADDR_V4MAPPED(in6)) {
+		memcpy(&low, &in6->s6_addr[12], sizeof(low));
+		return scope_of_v4(ntohl(low));
+	}
+	if (IN6_IS_ADDR_LOOPBACK(in6))
+		return SYS_SCOPE_LOOPBACK;
+	return IN6_IS_ADDR_LINKLOCAL(in6) ? SYS_SCOPE_LINK : SYS_SCOPE_WIDE;
+}
+
+int sys_addr_may_be_of(const struct sockaddr_storage *addr, const struct sockaddr_storage *link,
+		       int same_host)
+{
+	enum sys_scope scope = sys_addr_scope(addr);
+
+	return scope == SYS_SCOPE_WIDE || (scope == SYS_SCOPE_LOOPBACK && same_host) ||
+	       (scope != SYS_SCOPE_NONE && scope == sys_addr_scope(link));
+}
+
 int sys_addr_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
 	unsigned len;

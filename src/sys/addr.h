@@ -35,6 +35,15 @@ int sys_addr_is_loopback(const struct sockaddr_storage *addr);
 int sys_addr_is_any(const struct sockaddr_storage *addr); /* 0.0.0.0 or :: */
 int sys_addr_is_link_local(const struct sockaddr_storage *addr);
 
+/* How far an address reaches, v4 and v4 mapped into v6 alike. NONE: no one host has it: a wildcard,
+ * multicast, broadcast, another family. */
+enum sys_scope { SYS_SCOPE_NONE, SYS_SCOPE_LOOPBACK, SYS_SCOPE_LINK, SYS_SCOPE_WIDE };
+enum sys_scope sys_addr_scope(const struct sockaddr_storage *addr);
+/* An address that the other end of a link names for itself may be dialled: it reaches beyond the
+ * link's own segment, or as far as the link itself, or the other end is on this host. */
+int sys_addr_may_be_of(const struct sockaddr_storage *addr, const struct sockaddr_storage *link,
+		       int same_host);
+
 /* Same family, address and v6 scope; ports do not count. */
 int sys_addr_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
 

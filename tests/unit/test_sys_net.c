@@ -83,6 +83,49 @@ static void places_are_told_apart(void **state)
 	assert_true(sys_addr_source(&a) != sys_addr_source(&b));
 }
 
+static void addresses_reach_so_far(void **state)
+{
+	static const struct {
+		const char *text;
+		enum sys_scope scope;
+	} rows[] = {
+		{"10.1.2.3", SYS_SCOPE_WIDE},
+		{"0.0.0.0", SYS_SCOPE_NONE},
+		{"0.1.2.3", SYS_SCOPE_NONE},
+		{"127.0.0.1", SYS_SCOPE_LOOPBACK},
+		{"169.254.169.254", SYS_SCOPE_LINK},
+		{"223.255.0.1", SYS_SCOPE_WIDE},
+		{"224.0.0.1", SYS_SCOPE_NONE},
+		{"255.255.255.255", SYS_SCOPE_NONE},
+		{"::", SYS_SCOPE_NONE},
+		{"::1", SYS_SCOPE_LOOPBACK},
+		{"fe80::1%lo", SYS_SCOPE_LINK},
+		{"ff02::1", SYS_SCOPE_NONE},
+		{"fd00::1", SYS_SCOPE_WIDE},
+		{"2001:db8::1", SYS_SCOPE_WIDE},
+		{"::ffff:127.0.0.1", SYS_SCOPE_LOOPBACK},
+		{"::ffff:169.254.0.1", SYS_SCOPE_LINK},
+		{"::ffff:10.0.0.1", SYS_SCOPE_WIDE},
+		{"::ffff:224.0.0.1", SYS_SCOPE_NONE},
+	};
+	struct sockaddr_storage none = {0}, wide = at("10.0.0.1"), link = at("fe80::2%lo"),
+				lo = at("127.0.0.1"), multicast = at("224.0.0.1");
+
+	(void)state;
+	assert_int_equal(sys_addr_scope(&none), SYS_SCOPE_NONE);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct sockaddr_storage addr = at(rows[i].text);
+
+		if (sys_addr_scope(&addr) != rows[i].scope)
+			fail_msg("%s: %d", rows[i].text, (int)sys_addr_scope(&addr));
+	}
+	assert_true(sys_addr_may_be_of(&wide, &link, 0) && sys_addr_may_be_of(&link, &link, 0));
+	assert_false(sys_addr_may_be_of(&link, &wide, 0) || sys_addr_may_be_of(&lo, &wide, 0));
+	assert_true(sys_addr_may_be_of(&lo, &wide, 1) && sys_addr_may_be_of(&lo, &lo, 0));
+	assert_false(sys_addr_may_be_of(&multicast, &wide, 1) ||
+		     sys_addr_may_be_of(&multicast, &multicast, 1));
+}
+
 static void a_route_is_direct_within_the_subnet(void **state)
 {
 	struct sys_iface iface = {.name = "x", .addr = at("10.1.2.3"), .prefix = 24};
@@ -282,6 +325,7 @@ int main(void)
 		cmocka_unit_test(literals_survive_a_round_trip),
 		cmocka_unit_test(what_is_no_literal_is_refused),
 		cmocka_unit_test(places_are_told_apart),
+		cmocka_unit_test(addresses_reach_so_far),
 		cmocka_unit_test(a_route_is_direct_within_the_subnet),
 		cmocka_unit_test(bind_lists_expand),
 		cmocka_unit_test(bad_bind_lists_name_cause_and_remedy),

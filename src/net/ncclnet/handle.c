@@ -36,43 +36,20 @@ bool net_handle_is_known(const struct net_plugin *plugin)
 	return plugin->adapter->version == TCPX_VERSION && strstr(plugin->name, TCPX_NAME);
 }
 
-static bool is_one(const uint8_t byte, unsigned low, unsigned high)
-{
-	return byte >= low && byte <= high;
-}
-
-/* An address that a data connection of another host may lead to. */
-static bool may_be_dialled(const struct sockaddr_storage *addr, bool same_host)
-{
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
-	struct sockaddr_in v4 = *(const struct sockaddr_in *)addr;
-	uint8_t first;
-
-	if (addr->ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr)) {
-		v4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = in6->sin6_port};
-		memcpy(&v4.sin_addr, in6->sin6_addr.s6_addr + 12, 4);
-	}
-	first = (uint8_t)(ntohl(v4.sin_addr.s_addr) >> 24);
-	if (!sys_addr_port(addr))
-		return false;
-	if (v4.sin_family == AF_INET)
-		return is_one(first, 1, 223) && (first != 127 || same_host) &&
-		       ntohl(v4.sin_addr.s_addr) >> 16 != 0xa9fe; /* link-local */
-	return !sys_addr_is_any(addr) && !IN6_IS_ADDR_MULTICAST(&in6->sin6_addr) &&
-	       !sys_addr_is_link_local(addr) && (!sys_addr_is_loopback(addr) || same_host);
-}
-
 static tcpx_status check_addr(const uint8_t bytes[28], const char *which, bool same_host)
 {
 	struct sockaddr_storage addr = {0};
 	char text[SYS_ADDR_TEXT];
+	enum sys_scope scope;
 
 	memcpy(&addr, bytes, sizeof(struct sockaddr_in6));
 	if (addr.ss_family != AF_INET && addr.ss_family != AF_INET6)
 		return error_set(TCPX_ERR_PROTOCOL, 0,
 				 "the peer's handle for the plugin: its %s address is of family %u",
 				 which, addr.ss_family);
-	if (!may_be_dialled(&addr, same_host))
+	scope = sys_addr_scope(&addr);
+	if (!sys_addr_port(&addr) ||
+	    !(scope == SYS_SCOPE_WIDE || (scope == SYS_SCOPE_LOOPBACK && same_host)))
 		return error_set(TCPX_ERR_PROTOCOL, 0,
 				 "the peer's handle for the plugin: its %s address is %s, which no "
 				 "peer of another host has",
