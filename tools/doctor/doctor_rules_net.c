@@ -241,7 +241,8 @@ void doctor_d17_key(struct doctor_judge *j)
 				   : "cluster.key");
 	}
 	if (!strcmp(state, "none"))
-		doctor_pass(j, "no key, and none is needed: loopback alone is listened on");
+		doctor_pass(j, "no key: loopback alone is listened on, and every user of this host "
+			       "may connect");
 	else
 		doctor_pass(j, "key %s, ids %s", doctor_text(j->facts, "key.file"),
 			    ids ? ids : "not known");
