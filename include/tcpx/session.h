@@ -62,6 +62,7 @@ typedef struct tcpx_session_opts {
 	const char *identity_file; /**< the session's own key, which 'tcpx key identity' makes:
 				 peers know it again after a restart; one session at a time;
 				 NULL: TCPX_IDENTITY_FILE, else a fresh key */
+	uint32_t max_peers; /**< that may have connected to it at a time, 1..2^20, default 4096 */
 } tcpx_session_opts;
 
 /** Sets an option by the name that it has in the environment: what a session has for itself in

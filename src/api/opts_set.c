@@ -29,6 +29,7 @@ static const struct field {
 	FIELD("SILENT_MS", U32, silent_ms),
 	FIELD("STOPPED_MS", U32, stopped_ms),
 	FIELD("GOODBYE_MS", U32, goodbye_ms),
+	FIELD("MAX_PEERS", U32, max_peers),
 	FIELD("NOTIFY_BUDGET_BYTES", U64, notify_budget_bytes),
 	FIELD("MEMORY_BUDGET_BYTES", U64, memory_budget_bytes),
 	FIELD("INLINE_BYTES", U32, inline_bytes),

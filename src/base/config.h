@@ -61,6 +61,8 @@ enum config_type {
 	  "a peer whose kernel answers but whose process does not is dead after it")               \
 	X(GOODBYE_MS, "TCPX_GOODBYE_MS", "", MS, "100", 1, 10000,                                  \
 	  "a request whose region the peer took back waits so long for the peer's goodbye")        \
+	X(MAX_PEERS, "TCPX_MAX_PEERS", "", COUNT, "4096", 1, 1u << 20,                             \
+	  "peers that may have connected to a session at a time")                                  \
 	X(NOTIFY_BUDGET, "TCPX_NOTIFY_BUDGET_BYTES", "", BYTES, "128M", 64 * CONFIG_KIB,           \
 	  64 * CONFIG_GIB, "unread notifications kept for each peer")                              \
 	X(MEMORY_BUDGET, "TCPX_MEMORY_BUDGET_BYTES", "", BYTES, "1G", 16 * CONFIG_MIB,             \

@@ -69,7 +69,8 @@ struct ctl_accept_ops {
 	/* The dial is proven: fill the answer's own fields (uuid, incarnation, name, channels,
 	 * budgets, status). A status != 0 is sent and ends the connection (restarted, unknown link,
 	 * superseded ...). */
-	void (*answer)(void *arg, const struct wire_hello *dial, struct wire_hello *answer);
+	void (*answer)(void *arg, const struct wire_hello *dial,
+		       const struct sockaddr_storage *from, struct wire_hello *answer);
 	void (*ready)(void *arg, const struct ctl_conn *conn);
 	/* Whom the answer proves us to be; NULL: nobody. */
 	const struct ctl_identity *(*identity)(void *arg);

@@ -112,7 +112,7 @@ static tcpx_status prepare_answer(struct ctl_stranger *s)
 	if (version != TCPX_OK)
 		s->hs.answer.status = -TCPX_ERR_VERSION;
 	else
-		listener->ops->answer(listener->arg, &s->hs.dial, &s->hs.answer);
+		listener->ops->answer(listener->arg, &s->hs.dial, &s->addr, &s->hs.answer);
 	return ctl_handshake_answer(&s->hs);
 }
 

@@ -16,6 +16,7 @@
 #include "core/link.h"
 #include "ctl/conn.h"
 #include "engine/handles.h"
+#include "engine/inbound.h"
 #include "engine/peer_identity.h"
 #include "engine/peer_local.h"
 #include "engine/rail_state.h"
@@ -193,6 +194,7 @@ struct engine_peer {
 	char name[TCPX_NAME_MAX + 1];
 	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES];
 	struct peer_identity who;
+	struct peer_inbound inbound; /* control thread */
 	const char *transport, *auth;
 	uint32_t nbulk, chunk_bytes;
 	uint64_t stage_held, stage_ahead, unread;    /* queue_lock */
@@ -308,6 +310,7 @@ struct engine_session {
 	char name[TCPX_NAME_MAX + 1];
 	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES], secret[WIRE_SECRET_BYTES];
 	struct session_identity identity;
+	struct session_inbound inbound;
 	struct sockaddr_storage rails[ENGINE_RAILS_MAX];
 	uint32_t nrails;
 	bool bound, any_source; /* the user named rails; by "auto": other sources will do, too */
@@ -458,7 +461,6 @@ tcpx_status peer_ctl_open(struct engine_peer *peer, int fd);
 void peer_send_offers(struct engine_peer *peer, bool local);
 void peer_rival_close(struct engine_peer *peer);
 void peer_send_fences(struct engine_peer *peer);
-/* The peer is what it was when this returns: one whose link is full ends behind it. */
 void peer_ctl_send(struct engine_peer *peer, const struct frame *frame, const void *payload);
 void peer_send_goodbye(struct engine_peer *peer);
 

@@ -43,6 +43,9 @@ struct engine_peer *peer_create(struct engine_session *session)
 	block_peer_init(peer);
 	hold_peer_init(peer);
 	list_init(&peer->node);
+	list_init(&peer->accept_node);
+	list_init(&peer->inbound.half);
+	list_init(&peer->inbound.dead);
 	list_init(&peer->connect_timer.node);
 	list_init(&peer->redial_timer.node);
 	list_init(&peer->ctl_timer.node);
@@ -202,6 +205,7 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 	sys_timer_del(&engine_runtime.loop, &peer->ctl_timer);
 	sys_timer_del(&engine_runtime.loop, &peer->doubt_timer);
 	peer_dial_cancel(peer);
+	inbound_ends(peer);
 	pthread_mutex_lock(&peer->lock);
 	peer->error = *error;
 	peer->core_done = true;
@@ -249,6 +253,8 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 	/* a stranger that never got through, or nobody was told of; whose handle is out stays */
 	if ((!in_view && !peer->dialler) || unknown || peer->lent)
 		peer_forget(peer);
+	else if (!peer->dialler)
+		inbound_remember(peer);
 }
 
 void peer_die(struct engine_peer *peer, tcpx_status status, int err, const char *what)
@@ -283,6 +289,7 @@ void peer_forget(struct engine_peer *peer)
 	if (peer->released)
 		return;
 	peer->released = true;
+	inbound_forget(peer);
 	pthread_mutex_lock(&session->lock);
 	handle_hide(peer);
 	list_remove(&peer->node);
@@ -306,6 +313,7 @@ void peer_check_up(struct engine_peer *peer)
 	if (peer->counted_up || up + comms_given_up(peer) < peer->nbulk + 1)
 		return;
 	peer->counted_up = true;
+	inbound_is_up(peer);
 	peer_rival_close(peer);
 	sys_timer_del(&engine_runtime.loop, &peer->connect_timer);
 	atomic_fetch_add(&session->peers_up, 1);

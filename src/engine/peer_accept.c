@@ -127,7 +127,8 @@ static bool ours_wins(struct engine_session *session, const struct wire_hello *d
 	return wins;
 }
 
-static void accept_answer(void *arg, const struct wire_hello *dial, struct wire_hello *answer)
+static void accept_answer(void *arg, const struct wire_hello *dial,
+			  const struct sockaddr_storage *from, struct wire_hello *answer)
 {
 	static const uint8_t anyone[WIRE_UUID_BYTES];
 	struct engine_session *session = arg;
@@ -155,6 +156,10 @@ static void accept_answer(void *arg, const struct wire_hello *dial, struct wire_
 	}
 	if (ours_wins(session, dial)) {
 		answer->status = -TCPX_ERR_EXISTS;
+		return;
+	}
+	if (!inbound_has_room(session, from)) {
+		answer->status = -TCPX_ERR_BUSY;
 		return;
 	}
 	answer->channels =
@@ -243,6 +248,7 @@ static void ready_control(struct engine_session *session, const struct ctl_conn 
 		}
 		memcpy(peer->uuid, conn->remote.uuid, sizeof(peer->uuid)); /* look-ups find it */
 		peer->who.keyed = conn->proven;
+		inbound_begins(peer, &conn->remote_addr);
 		peer_enlist(peer);
 	}
 	peer->awaiting = false;

@@ -19,6 +19,7 @@
 #include "sys/addr.h"
 #include "wire/control.h"
 
+/* A peer whose link is full ends behind this, not in it: callers go on with what is of it. */
 void peer_ctl_send(struct engine_peer *peer, const struct frame *frame, const void *payload)
 {
 	if (!peer->ctl || peer->ctl_full)

@@ -176,6 +176,13 @@ static void control_dialled(void *arg, unsigned at, tcpx_status status, int err,
 		exists(peer, conn);
 		return;
 	}
+	if (status == TCPX_ERR_BUSY) {
+		error_set(status, 0, "connecting to %s: it has as many peers as it takes",
+			  sys_addr_text(&way.remote, text));
+		error_next("raise TCPX_MAX_PEERS there, or wait until others have left");
+		peer_die_last(peer);
+		return;
+	}
 	if (refusal.status == status) {
 		error_set(status, 0, "connecting to %s: %s", sys_addr_text(&way.remote, text),
 			  refusal.what);

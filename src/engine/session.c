@@ -77,6 +77,7 @@ static void session_init(struct engine_session *session)
 	handles_init(&session->requests, sizeof(struct engine_request), 1ull << 62, request_free);
 	handles_init(&session->imports, sizeof(struct engine_import), 1ull << 63, import_free);
 	list_init(&session->peer_list);
+	inbound_init(&session->inbound);
 	list_init(&session->notes);
 	list_init(&session->taken);
 	list_init(&session->events);

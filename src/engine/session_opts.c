@@ -51,7 +51,7 @@ static tcpx_status number(const char *name, uint64_t given, enum config_id id, u
 static tcpx_status take_numbers(struct engine_session *session, const tcpx_session_opts *opts)
 {
 	uint64_t channels = 0, chunk = 0, workers = 0, silent = 0, stopped = 0;
-	uint64_t notify = 0, memory = 0, inline_bytes = 0, goodbye = 0;
+	uint64_t notify = 0, memory = 0, inline_bytes = 0, goodbye = 0, peers = 0;
 	tcpx_status status;
 
 	if ((status = number("channels", opts->channels, CONFIG_CHANNELS, 1, 64, &channels)) ||
@@ -64,6 +64,8 @@ static tcpx_status take_numbers(struct engine_session *session, const tcpx_sessi
 			     &stopped)) ||
 	    (status = number("goodbye_ms", opts->goodbye_ms, CONFIG_GOODBYE_MS, 1, 10000,
 			     &goodbye)) ||
+	    (status =
+		     number("max_peers", opts->max_peers, CONFIG_MAX_PEERS, 1, 1u << 20, &peers)) ||
 	    (status = number("notify_budget_bytes", opts->notify_budget_bytes, CONFIG_NOTIFY_BUDGET,
 			     4096, 64ull << 30, &notify)) ||
 	    (status = number("memory_budget_bytes", opts->memory_budget_bytes, CONFIG_MEMORY_BUDGET,
@@ -80,6 +82,7 @@ static tcpx_status take_numbers(struct engine_session *session, const tcpx_sessi
 	session->silent_ns = (int64_t)silent * CLOCK_MS_NS;
 	session->stopped_ns = (int64_t)stopped * CLOCK_MS_NS;
 	session->goodbye_ns = (int64_t)goodbye * CLOCK_MS_NS;
+	session->inbound.most = (uint32_t)peers;
 	session->notify_budget = notify;
 	session->memory_budget = memory;
 	session->inline_bytes = (uint32_t)inline_bytes;

@@ -61,10 +61,12 @@ static inline int rig_key(void *arg, const struct wire_hello *dial, int loopback
 	return dial->auth == rig->auth;
 }
 
-static inline void rig_answer(void *arg, const struct wire_hello *dial, struct wire_hello *answer)
+static inline void rig_answer(void *arg, const struct wire_hello *dial,
+			      const struct sockaddr_storage *from, struct wire_hello *answer)
 {
 	struct rig *rig = arg;
 
+	(void)from;
 	rig->nanswer++;
 	rig_uuid(&rig->acceptor, 0xaa, answer);
 	snprintf(answer->name, sizeof(answer->name), "acceptor");
