@@ -29,7 +29,6 @@ typedef struct libcrypto_md_ctx libcrypto_md_ctx;   /* EVP_MD_CTX */
 #define LIBCRYPTO_LIST(X)                                                                          \
 	X(mac_fetch, "EVP_MAC_fetch", libcrypto_mac *,                                             \
 	  (libcrypto_context * context, const char *algorithm, const char *properties))            \
-	X(mac_free, "EVP_MAC_free", void, (libcrypto_mac * mac))                                   \
 	X(ctx_new, "EVP_MAC_CTX_new", libcrypto_mac_ctx *, (libcrypto_mac * mac))                  \
 	X(ctx_free, "EVP_MAC_CTX_free", void, (libcrypto_mac_ctx * ctx))                           \
 	X(init, "EVP_MAC_init", int,                                                               \

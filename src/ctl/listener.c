@@ -22,6 +22,11 @@
 #define PREAUTH_NS (2 * CLOCK_S_NS) /* from accept to the proof */
 #define PROVEN_NS (CLOCK_S_NS / 2)  /* so long nobody pushes out a proven dial */
 #define RETRY_NS (CLOCK_S_NS / 10)  /* after accept failed for want of memory or descriptors */
+/* A connection costs its source so much of its time, and a source may be so far ahead: 512 a second
+ * and 2048 at once (a peer has 65 at most), of loopback eight times as many. Each takes an HMAC. */
+#define DIAL_NS (CLOCK_S_NS / 512)
+#define DIALS_AHEAD 2048
+#define LOOPBACK_TIMES 8
 
 /* ---- limits ---- */
 
@@ -82,13 +87,47 @@ int ctl_listener_room(struct ctl_listener *listener)
 	return 1;
 }
 
+/* Sources share the places of the table; who takes another one's begins anew. */
+static bool is_too_often(struct ctl_listener *listener, uint64_t source, int64_t now_ns,
+			 int64_t cost_ns)
+{
+	struct ctl_dials *dials = &listener->dials[source % CTL_DIAL_SOURCES];
+
+	if (dials->source != source || dials->paid_ns < now_ns)
+		*dials = (struct ctl_dials){source, now_ns};
+	if (dials->paid_ns - now_ns > DIALS_AHEAD * cost_ns)
+		return true;
+	dials->paid_ns += cost_ns;
+	return false;
+}
+
+/* As shed(): the dialler sees a reset, which tells it to try again. */
+static void turn_away(struct ctl_listener *listener, int fd, const struct sockaddr_storage *addr)
+{
+	char text[SYS_ADDR_TEXT];
+
+	atomic_fetch_add_explicit(&listener->counters->preauth_rejects, 1, memory_order_relaxed);
+	if (log_allow(&listener->reject_log, 5))
+		LOG_INFO("closed %s: it connects more than %d times a second",
+			 sys_addr_text(addr, text), (int)(CLOCK_S_NS / DIAL_NS));
+	sys_sock_reset_on_close(fd);
+	sys_fd_close(fd);
+}
+
 void ctl_listener_take(struct ctl_listener *listener, int fd, const struct sockaddr_storage *addr)
 {
-	unsigned limit = sys_addr_is_loopback(addr) ? PREAUTH_LOOPBACK_MAX : PREAUTH_SOURCE_MAX;
+	bool loopback = sys_addr_is_loopback(addr);
+	unsigned limit = loopback ? PREAUTH_LOOPBACK_MAX : PREAUTH_SOURCE_MAX;
 	uint64_t source = sys_addr_source(addr);
+	struct ctl_stranger *victim;
 	unsigned have;
-	struct ctl_stranger *victim = oldest_unproven(listener, &source, &have);
 
+	if (is_too_often(listener, source, clock_now_ns(),
+			 loopback ? DIAL_NS / LOOPBACK_TIMES : DIAL_NS)) {
+		turn_away(listener, fd, addr);
+		return;
+	}
+	victim = oldest_unproven(listener, &source, &have);
 	if (victim && have >= limit)
 		ctl_stranger_reject(victim, TCPX_ERR_LIMIT, "too many connections of one source");
 	ctl_stranger_admit(listener, fd, addr);

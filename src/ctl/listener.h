@@ -9,6 +9,13 @@
 
 enum ctl_stranger_state { CTL_READ_DIAL, CTL_SEND_ANSWER, CTL_READ_PROOF, CTL_LINGER };
 
+#define CTL_DIAL_SOURCES 64
+
+struct ctl_dials {
+	uint64_t source;
+	int64_t paid_ns; /* the connections that it has made are paid for until then */
+};
+
 struct ctl_listener {
 	struct sys_loop *loop;
 	const struct ctl_accept_ops *ops;
@@ -22,6 +29,7 @@ struct ctl_listener {
 	int busy, closed;
 	int64_t preauth_ns;
 	struct log_limit auth_log, reject_log, resource_log;
+	struct ctl_dials dials[CTL_DIAL_SOURCES];
 };
 
 /* A connection that is not authenticated yet. */

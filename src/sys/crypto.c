@@ -37,6 +37,7 @@ static const struct {
 };
 
 static struct libcrypto crypto; /* stays loaded */
+static libcrypto_mac *hmac;	/* likewise */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool there;
 static char reason[256]; /* lock, until it is there */
@@ -165,6 +166,9 @@ static void load(void)
 		memcpy((char *)&crypto + entries[i].offset, &symbol, sizeof(symbol));
 	}
 	why = refused();
+	hmac = why ? NULL : crypto.mac_fetch(NULL, "HMAC", NULL);
+	if (!why && !hmac)
+		why = "HMAC";
 	if (why) {
 		text_format(reason, sizeof(reason),
 			    "%.100s refuses %s (FIPS mode?): peers on loopback only", path, why);
@@ -202,16 +206,13 @@ tcpx_status sys_hmac_sha256(const uint8_t key[32], const struct sys_span *spans,
 		{LIBCRYPTO_MAC_DIGEST, LIBCRYPTO_PARAM_UTF8_STRING, digest, strlen(digest), 0},
 		{0},
 	};
-	libcrypto_mac *mac;
 	libcrypto_mac_ctx *ctx;
 	size_t len = 0;
 	int ok;
 
 	if (!sys_crypto_available())
 		return error_set(TCPX_ERR_UNSUPPORTED, 0, "%s", reason);
-	/* Fetched each time: handshakes are rare, and nothing of OpenSSL's is kept to exit. */
-	mac = crypto.mac_fetch(NULL, "HMAC", NULL);
-	ctx = mac ? crypto.ctx_new(mac) : NULL;
+	ctx = crypto.ctx_new(hmac);
 	ok = ctx && crypto.init(ctx, key, 32, params);
 	for (unsigned i = 0; ok && i < count; i++)
 		if (spans[i].len)
@@ -219,8 +220,6 @@ tcpx_status sys_hmac_sha256(const uint8_t key[32], const struct sys_span *spans,
 	ok = ok && crypto.final(ctx, out, &len, 32) && len == 32;
 	if (ctx)
 		crypto.ctx_free(ctx);
-	if (mac)
-		crypto.mac_free(mac);
 	return ok ? TCPX_OK : failed("HMAC-SHA256");
 }
 

@@ -37,7 +37,6 @@ struct calls {
 /* A call of another type does not compile. */
 extern const struct calls calls;
 const struct calls calls = {EVP_MAC_fetch,
-			    EVP_MAC_free,
 			    EVP_MAC_CTX_new,
 			    EVP_MAC_CTX_free,
 			    EVP_MAC_init,

@@ -356,6 +356,32 @@ static void each_source_has_its_share(void **state)
 	rig_close(&rig);
 }
 
+/* Who connects again and again is turned away before anything is computed for him, at no cost for
+ * others. */
+static void a_source_connects_so_often(void **state)
+{
+	unsigned away = 0;
+	struct rig rig;
+	int fd, other;
+
+	(void)state;
+	open_keyed(&rig);
+	other = stranger_from(&rig, "192.0.2.8");
+	for (unsigned i = 0; i < 4096; i++) { /* within milliseconds, or a slow machine's second */
+		fd = stranger_from(&rig, "192.0.2.7");
+		assert_true(i >= 2048 || !is_closed(fd));
+		away += i >= 2048 && is_closed(fd);
+		close(fd);
+	}
+	assert_true(away > 0);
+	assert_false(is_closed(other));
+	fd = stranger_from(&rig, "192.0.2.8");
+	assert_false(is_closed(fd));
+	close(fd);
+	close(other);
+	rig_close(&rig);
+}
+
 /* Honest diallers, more at once than strangers may be: all get through. */
 static void a_burst_of_diallers_gets_through(void **state)
 {
@@ -462,6 +488,7 @@ int main(void)
 		cmocka_unit_test(a_refusal_waits_to_be_read),
 		cmocka_unit_test(three_hundred_strangers_stay_within_the_limits),
 		cmocka_unit_test(each_source_has_its_share),
+		cmocka_unit_test(a_source_connects_so_often),
 		cmocka_unit_test(a_burst_of_diallers_gets_through),
 		cmocka_unit_test(without_descriptors_connections_are_shed),
 		cmocka_unit_test(a_taken_port_is_named),
