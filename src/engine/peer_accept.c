@@ -301,10 +301,10 @@ const struct ctl_accept_ops peer_accept_ops = {
 	.identity = accept_identity,
 };
 
-int peer_local_arrived(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
-		       uint32_t epoch, struct net_chan *chan)
+/* Whom we offered that nonce. */
+static struct engine_peer *peer_of_nonce(struct engine_session *session,
+					 const uint8_t nonce[LOCAL_NONCE_BYTES])
 {
-	struct engine_session *session = arg;
 	struct engine_peer *found = NULL;
 	struct list_node *pos;
 
@@ -317,6 +317,19 @@ int peer_local_arrived(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16
 			found = peer;
 	}
 	pthread_mutex_unlock(&session->lock);
+	return found;
+}
+
+int peer_local_expected(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES])
+{
+	return peer_of_nonce(arg, nonce) != NULL;
+}
+
+int peer_local_arrived(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
+		       uint32_t epoch, struct net_chan *chan)
+{
+	struct engine_peer *found = peer_of_nonce(arg, nonce);
+
 	if (!found || channel > found->nbulk)
 		return 0;
 	peer_attach(found, channel, epoch, chan); /* owns it either way */

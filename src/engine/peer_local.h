@@ -24,6 +24,7 @@ void peer_local_cancel(struct engine_peer *peer);
 /* A data channel of either kind could not be dialled. */
 void peer_channel_failed(struct engine_peer *peer, uint32_t channel, tcpx_status status, int err);
 
+int peer_local_expected(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES]);
 int peer_local_arrived(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
 		       uint32_t epoch, struct net_chan *chan);
 

@@ -197,10 +197,16 @@ static void enlist(void *arg)
 
 bool session_local_open(struct engine_session *session)
 {
+	static const struct local_listener_ops ops = {
+		.expected = peer_local_expected,
+		.arrived = peer_local_arrived,
+		.asked = share_fd_asked,
+	};
+
 	if (session->local)
 		return true;
-	if (local_listener_open(&engine_runtime.loop, peer_local_arrived, share_fd_asked, session,
-				session->local_name, &session->local) != TCPX_OK)
+	if (local_listener_open(&engine_runtime.loop, &ops, session, session->local_name,
+				&session->local) != TCPX_OK)
 		session->local = NULL;
 	return session->local != NULL;
 }

@@ -64,17 +64,26 @@ static inline int pair_arrived(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES]
 	return 1;
 }
 
+static inline int pair_expected(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES])
+{
+	(void)arg;
+	(void)nonce;
+	return 1;
+}
+
 /* Through listener and dial: two mappings. */
 static inline void pair_dialled(struct pair *pair, size_t ring_bytes)
 {
 	uint8_t nonce[LOCAL_NONCE_BYTES] = {0};
+	static const struct local_listener_ops ops = {.expected = pair_expected,
+						      .arrived = pair_arrived};
 	struct local_listener *listener = NULL;
 	char name[LOCAL_NAME_MAX];
 	struct sys_loop loop;
 
 	pair->b = NULL;
 	MUST(sys_loop_init(&loop) == TCPX_OK);
-	MUST(local_listener_open(&loop, pair_arrived, NULL, &pair->b, name, &listener) == TCPX_OK);
+	MUST(local_listener_open(&loop, &ops, &pair->b, name, &listener) == TCPX_OK);
 	MUST(local_dial(name, nonce, 0, 0, ring_bytes, &pair->a) == TCPX_OK);
 	while (!pair->b)
 		sys_loop_round(&loop, -1);

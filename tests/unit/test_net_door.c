@@ -1,67 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The door of same-host channels: dials, refusals, strangers and their hellos, killed peers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/un.h>
-#include <sys/wait.h>
-
-#include <cmocka.h>
-
-#include "base/error.h"
-#include "net/local/local_priv.h"
-#include "net_pair.h"
-
-#define RING 65536u
-
-struct door {
-	struct sys_loop loop;
-	struct local_listener *listener;
-	char name[LOCAL_NAME_MAX];
-	int arrivals, keep;
-	struct net_chan *chan;
-	uint8_t nonce[LOCAL_NONCE_BYTES];
-	uint16_t channel;
-	uint32_t epoch;
-};
-
-static int door_arrived(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
-			uint32_t epoch, struct net_chan *chan)
-{
-	struct door *door = arg;
-
-	door->arrivals++;
-	memcpy(door->nonce, nonce, LOCAL_NONCE_BYTES);
-	door->channel = channel;
-	door->epoch = epoch;
-	if (door->keep)
-		door->chan = chan;
-	return door->keep;
-}
-
-static void door_open(struct door *door)
-{
-	memset(door, 0, sizeof(*door));
-	door->keep = 1;
-	assert_int_equal(sys_loop_init(&door->loop), TCPX_OK);
-	assert_int_equal(local_listener_open(&door->loop, door_arrived, NULL, door, door->name,
-					     &door->listener),
-			 TCPX_OK);
-}
-
-static void door_close(struct door *door)
-{
-	local_listener_close(door->listener);
-	if (door->chan)
-		door->chan->ops->close(door->chan);
-	sys_loop_fini(&door->loop);
-}
+#include "door_rig.h"
 
 static void dial_arrives(void **state)
 {
@@ -207,41 +146,6 @@ static void refused_dial_is_told(void **state)
 	dial_to_one_that_says(NULL, 0, TCPX_ERR_PEER_CLOSED);
 }
 
-/* A stranger's socket at the door. */
-static int knock(const struct door *door)
-{
-	struct sockaddr_un addr;
-	unsigned len = local_address(door->name, &addr);
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	assert_true(fd >= 0);
-	assert_int_equal(connect(fd, (struct sockaddr *)&addr, len), 0);
-	return fd;
-}
-
-static void show(int fd, const void *bytes, size_t len, const int *fds, int nfds)
-{
-	union {
-		char bytes[CMSG_SPACE(4 * sizeof(int))];
-		struct cmsghdr align;
-	} control = {0};
-	struct iovec iov = {(void *)bytes, len};
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-
-	if (nfds) {
-		struct cmsghdr *cmsg;
-
-		msg.msg_control = control.bytes;
-		msg.msg_controllen = CMSG_SPACE((size_t)nfds * sizeof(int));
-		cmsg = CMSG_FIRSTHDR(&msg);
-		cmsg->cmsg_level = SOL_SOCKET;
-		cmsg->cmsg_type = SCM_RIGHTS;
-		cmsg->cmsg_len = CMSG_LEN((size_t)nfds * sizeof(int));
-		memcpy(CMSG_DATA(cmsg), fds, (size_t)nfds * sizeof(int));
-	}
-	assert_int_equal(sendmsg(fd, &msg, MSG_NOSIGNAL), len);
-}
-
 static int memory_of(size_t bytes, unsigned seals)
 {
 	int fd = memfd_create("t", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -250,18 +154,6 @@ static int memory_of(size_t bytes, unsigned seals)
 	assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
 	return fd;
-}
-
-/* Runs the loop until the stranger's socket is closed at the far end. */
-static void until_thrown_out(struct door *door, int fd)
-{
-	char byte;
-	ssize_t n;
-
-	while ((n = recv(fd, &byte, 1, MSG_DONTWAIT)) < 0 && errno == EAGAIN)
-		sys_loop_round(&door->loop, 50000000);
-	assert_true(n <= 0);
-	close(fd);
 }
 
 static int open_fds(void)
@@ -355,36 +247,6 @@ static void hello_in_pieces_with_many_fds(void **state)
 	door_close(&door);
 }
 
-/* Half a hello, and more strangers than there is room for: each is thrown out, honest ones pass. */
-static void crowd_does_not_lock_the_door(void **state)
-{
-	enum { CROWD = 100 };
-	uint8_t nonce[LOCAL_NONCE_BYTES] = {0};
-	struct net_chan *chan = NULL;
-	int strangers[CROWD], alive = 0;
-	struct door door;
-
-	(void)state;
-	door_open(&door);
-	for (int i = 0; i < CROWD; i++) {
-		strangers[i] = knock(&door);
-		show(strangers[i], "half", 4, NULL, 0);
-	}
-	assert_int_equal(local_dial(door.name, nonce, 0, 0, RING, &chan), TCPX_OK);
-	while (!door.arrivals)
-		sys_loop_round(&door.loop, -1);
-	for (int i = 0; i < CROWD; i++) {
-		char byte;
-
-		alive += recv(strangers[i], &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
-	}
-	assert_in_range(alive, 1, 64);
-	for (int i = 0; i < CROWD; i++) /* the rest go when their two seconds are over */
-		until_thrown_out(&door, strangers[i]);
-	chan->ops->close(chan);
-	door_close(&door);
-}
-
 static void killed_peer_is_reset_after_its_bytes(void **state)
 {
 	uint8_t nonce[LOCAL_NONCE_BYTES] = {0};
@@ -430,7 +292,6 @@ int main(void)
 		cmocka_unit_test(refused_dial_is_told),
 		cmocka_unit_test(strangers_are_thrown_out),
 		cmocka_unit_test(hello_in_pieces_with_many_fds),
-		cmocka_unit_test(crowd_does_not_lock_the_door),
 		cmocka_unit_test(killed_peer_is_reset_after_its_bytes),
 	};
 

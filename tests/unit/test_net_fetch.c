@@ -54,15 +54,25 @@ static void house_fetched(void *arg, tcpx_status status, int fd)
 	house->got = fd;
 }
 
+static int nobody_expected(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES])
+{
+	(void)arg;
+	(void)nonce;
+	return 0;
+}
+
+static const struct local_listener_ops house_ops = {
+	.expected = nobody_expected, .arrived = nobody_arrives, .asked = house_asked};
+
 static void house_open(struct house *house)
 {
 	memset(house, 0, sizeof(*house));
 	memset(house->nonce, 0x5a, sizeof(house->nonce));
 	house->got = -1;
 	assert_int_equal(sys_loop_init(&house->loop), TCPX_OK);
-	assert_int_equal(local_listener_open(&house->loop, nobody_arrives, house_asked, house,
-					     house->name, &house->listener),
-			 TCPX_OK);
+	assert_int_equal(
+		local_listener_open(&house->loop, &house_ops, house, house->name, &house->listener),
+		TCPX_OK);
 	house->held = open("/dev/zero", O_RDONLY | O_CLOEXEC);
 	assert_true(house->held >= 0);
 	house->before = open_descriptors();

@@ -26,9 +26,16 @@ typedef int (*local_arrived_fn)(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES
  * thread; does not close the listener. */
 typedef int (*local_asked_fn)(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint64_t number);
 
-/* name: the abstract address to offer, without the leading NUL byte. asked may be NULL. */
-tcpx_status local_listener_open(struct sys_loop *loop, local_arrived_fn arrived,
-				local_asked_fn asked, void *arg, char name[LOCAL_NAME_MAX],
+struct local_listener_ops {
+	/* Somebody has that nonce: only then is his memory looked at. Loop's thread. */
+	int (*expected)(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES]);
+	local_arrived_fn arrived;
+	local_asked_fn asked; /* may be NULL */
+};
+
+/* name: the abstract address to offer, without the leading NUL byte. ops stays the caller's. */
+tcpx_status local_listener_open(struct sys_loop *loop, const struct local_listener_ops *ops,
+				void *arg, char name[LOCAL_NAME_MAX],
 				struct local_listener **out_listener);
 void local_listener_close(struct local_listener *listener); /* loop's thread */
 

@@ -24,8 +24,7 @@ struct local_listener {
 	struct sys_loop *loop;
 	struct sys_watch watch;
 	struct sys_timer timer;
-	local_arrived_fn arrived;
-	local_asked_fn asked;
+	const struct local_listener_ops *ops;
 	void *arg;
 	struct list_node pending; /* struct guest, the oldest first */
 	unsigned npending;
@@ -42,6 +41,7 @@ struct guest {
 	struct local_hello hello;
 	size_t have;
 	int memfd;
+	pid_t pid; /* of its process */
 };
 
 static void timer_update(struct local_listener *listener)
@@ -125,8 +125,9 @@ static void guest_answer(struct guest *guest)
 	struct local_listener *listener = guest->listener;
 	int fd = -1;
 
-	if (listener->asked && guest->hello.version == LOCAL_VERSION)
-		fd = listener->asked(listener->arg, guest->hello.nonce, guest->hello.ring_bytes);
+	if (listener->ops->asked && guest->hello.version == LOCAL_VERSION)
+		fd = listener->ops->asked(listener->arg, guest->hello.nonce,
+					  guest->hello.ring_bytes);
 	if (fd >= 0 && local_pass(guest->watch.fd, "", 1, fd) != TCPX_OK)
 		LOG_DEBUG("local: a descriptor is not passed: %s", error_last()->what);
 	guest_close(guest);
@@ -136,12 +137,14 @@ static void guest_answer(struct guest *guest)
 static void guest_arrive(struct guest *guest)
 {
 	struct local_listener *listener = guest->listener;
-	local_arrived_fn arrived = listener->arrived;
+	local_arrived_fn arrived = listener->ops->arrived;
 	void *arg = listener->arg;
 	const char *fault = hello_fault(guest);
 	struct net_chan *chan = NULL;
 	struct local_map *map = NULL;
 
+	if (!fault && !listener->ops->expected(arg, guest->hello.nonce))
+		fault = "nobody expects it";
 	if (!fault && local_map_import(guest->memfd, guest->hello.ring_bytes, &map))
 		fault = "memory of a wrong shape";
 	if (!fault && local_chan_create(guest->watch.fd, map, guest->hello.ring_bytes, 1, &chan)) {
@@ -177,9 +180,32 @@ static void guest_ready(struct sys_watch *watch, uint32_t events)
 		guest_drop(guest, "it left");
 }
 
+/* The oldest one of the process that has most of them. */
+static struct guest *greediest(struct local_listener *listener)
+{
+	const struct list_node *pos, *other;
+	struct guest *best = NULL;
+	unsigned most = 0;
+
+	LIST_FOREACH(pos, &listener->pending) {
+		struct guest *guest = LIST_ENTRY(pos, struct guest, node);
+		unsigned same = 0;
+
+		LIST_FOREACH(other, &listener->pending)
+			same += LIST_ENTRY(other, struct guest, node)->pid == guest->pid;
+		if (same > most) {
+			most = same;
+			best = guest;
+		}
+	}
+	return best;
+}
+
 static void guest_add(struct local_listener *listener, int fd)
 {
 	struct guest *guest = calloc(1, sizeof(*guest));
+	struct ucred peer = {0};
+	socklen_t len = sizeof(peer);
 
 	if (!guest) {
 		sys_fd_close(fd);
@@ -187,6 +213,8 @@ static void guest_add(struct local_listener *listener, int fd)
 	}
 	guest->listener = listener;
 	guest->memfd = -1;
+	if (!getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len))
+		guest->pid = peer.pid;
 	guest->deadline_ns = clock_now_ns() + LISTEN_NS;
 	guest->watch = (struct sys_watch){.fd = fd, .events = EPOLLIN, .fn = guest_ready};
 	if (sys_watch_add(listener->loop, &guest->watch)) {
@@ -196,7 +224,7 @@ static void guest_add(struct local_listener *listener, int fd)
 	}
 	list_push_back(&listener->pending, &guest->node);
 	if (++listener->npending > LISTEN_PENDING)
-		guest_drop(LIST_ENTRY(listener->pending.next, struct guest, node), "too many wait");
+		guest_drop(greediest(listener), "too many of its process wait");
 	timer_update(listener);
 }
 
@@ -283,8 +311,8 @@ static tcpx_status listener_socket(char name[LOCAL_NAME_MAX], int *out_fd)
 	return TCPX_OK;
 }
 
-tcpx_status local_listener_open(struct sys_loop *loop, local_arrived_fn arrived,
-				local_asked_fn asked, void *arg, char name[LOCAL_NAME_MAX],
+tcpx_status local_listener_open(struct sys_loop *loop, const struct local_listener_ops *ops,
+				void *arg, char name[LOCAL_NAME_MAX],
 				struct local_listener **out_listener)
 {
 	struct local_listener *listener = calloc(1, sizeof(*listener));
@@ -294,8 +322,7 @@ tcpx_status local_listener_open(struct sys_loop *loop, local_arrived_fn arrived,
 	if (!listener)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "local listener");
 	listener->loop = loop;
-	listener->arrived = arrived;
-	listener->asked = asked;
+	listener->ops = ops;
 	listener->arg = arg;
 	listener->timer.fn = listener_timer;
 	list_init(&listener->timer.node);
