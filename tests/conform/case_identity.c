@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who a peer is: its key says it, and nothing else does. */
+#include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -167,6 +169,77 @@ static void case_identity_race(struct env *env)
 	tcpx_session_close(x.session);
 }
 
+/* One dial of a schedule, begun some time after the others. */
+struct dialled {
+	struct one *from, *to;
+	bool by_address, liar; /* who lies may wait for long, and is not waited for */
+	useconds_t after_us;
+	tcpx_peer peer;
+	tcpx_status status;
+};
+
+static void *dial_later(void *arg)
+{
+	TCPX_OPTS(tcpx_connect_opts, opts, .timeout_ns = LONG_NS);
+	struct dialled *dial = arg;
+
+	opts.nonblocking = dial->liar;
+	usleep(dial->after_us); /* the schedule itself, no wait for anything */
+	dial->status = dial->by_address
+			       ? tcpx_session_connect_to(dial->from->session, dial->to->address,
+							 &opts, &dial->peer)
+			       : tcpx_session_connect(dial->from->session, dial->to->info,
+						      dial->to->len, &opts, &dial->peer);
+	return NULL;
+}
+
+/* Two honest sessions dial each other while a third one, which has both their infos, dials both in
+ * the name of the other: whatever the order, each of the two ends up with the other. */
+static void case_identity_schedules(struct env *env)
+{
+	unsigned seed = 1, rounds = config.light ? 12 : 60;
+
+	(void)env;
+	for (unsigned round = 0; round < rounds; round++) {
+		struct one a = {0}, b = {0}, x[2] = {{0}};
+		struct dialled dials[4] = {{.from = &a, .to = &b},
+					   {.from = &b, .to = &a},
+					   {.from = &x[0], .to = &b},
+					   {.from = &x[1], .to = &a}};
+		tcpx_notification note;
+		pthread_t threads[4];
+
+		one_open(&a, "alice", NULL);
+		one_open(&b, "bob", NULL);
+		for (int i = 0; i < 2; i++) {
+			enum disguise how = (enum disguise)((round / 2 + (unsigned)i) % DISGUISES);
+
+			one_open(&x[i], "mallory", NULL);
+			put_on(&x[i], (i ? &b : &a)->session, how);
+			dials[2 + i].liar = true;
+			dials[2 + i].by_address = how == NO_KEY && !config.key;
+		}
+		for (int i = 0; i < 4; i++) {
+			dials[i].after_us = (useconds_t)rand_r(&seed) % 3000;
+			CHECK(!pthread_create(&threads[i], NULL, dial_later, &dials[i]));
+		}
+		for (int i = 0; i < 4; i++)
+			CHECK(!pthread_join(threads[i], NULL));
+		OK(dials[0].status);
+		OK(dials[1].status);
+		check_key(a.session, dials[0].peer, b.key);
+		check_key(b.session, dials[1].peer, a.key);
+		check_way(&a, dials[0].peer, &b);
+		check_way(&b, dials[1].peer, &a);
+		for (int i = 0; i < 2; i++)
+			EXPECT(tcpx_notify_take(x[i].session, 0, &note), TCPX_IN_PROGRESS);
+		for (int i = 0; i < 2; i++)
+			tcpx_session_close(x[i].session);
+		tcpx_session_close(b.session);
+		tcpx_session_close(a.session);
+	}
+}
+
 static void case_identity_expected(struct env *env)
 {
 	TCPX_OPTS(tcpx_connect_opts, opts, .expect_key = NULL);
@@ -283,6 +356,7 @@ static void case_identity_restart(struct env *env)
 const struct case_row cases_identity[] = {
 	{"identity_taken", case_identity_taken, CASE_BARE | CASE_CRYPTO},
 	{"identity_race", case_identity_race, CASE_BARE | CASE_CRYPTO | CASE_TWO},
+	{"identity_schedules", case_identity_schedules, CASE_BARE | CASE_CRYPTO},
 	{"identity_expected", case_identity_expected, CASE_BARE | CASE_CRYPTO},
 	{"identity_mixed_info", case_identity_mixed_info, CASE_BARE | CASE_CRYPTO},
 	{"identity_names", case_identity_names, CASE_BARE | CASE_CRYPTO},
