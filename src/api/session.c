@@ -116,6 +116,7 @@ tcpx_status tcpx_info_key(const void *info, size_t len, char out_key[65])
 	status = wire_info_decode(info, len, &parts);
 	if (status != TCPX_OK)
 		return error_set(status, 0, "connection info of %zu bytes is not usable", len);
+	explicit_bzero(parts.secret, sizeof(parts.secret));
 	out_key[0] = '\0';
 	if (parts.has_key)
 		ctl_key_text(parts.key, out_key);
