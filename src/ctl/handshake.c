@@ -117,7 +117,7 @@ static tcpx_status check(const struct ctl_handshake *hs, const struct ctl_messag
 
 /* ---- identities ---- */
 
-/* The session key's exchange and our own key, in a message of ours. */
+/* Adds our public key and a fresh exchange key to a message that we send. */
 static tcpx_status identify(struct ctl_handshake *hs, struct wire_identity *out)
 {
 	tcpx_status status = sys_random(hs->exchange, sizeof(hs->exchange));

@@ -30,7 +30,7 @@ struct path_hole {
 	uint16_t told;	   /* what the dialler is to keep to, told with the fence */
 	uint64_t acked_bytes;
 	int64_t began_ns, stalled_ns;
-	int64_t seen_ns; /* when the stall was first looked at; 0: there is none */
+	int64_t seen_ns; /* when the stall was first observed; 0: no stall */
 };
 
 struct peer_rails {
@@ -39,7 +39,7 @@ struct peer_rails {
 	bool segments_told, hole_said;
 	uint64_t ctl_acked_bytes; /* of the control link, when it was looked at last */
 	int64_t ctl_looked_ns;	  /* then */
-	int64_t ctl_answered_ns;  /* behind that time more was acknowledged */
+	int64_t ctl_answered_ns;  /* more was acknowledged after this time */
 	int64_t replacing_ns;	  /* until then channels that we gave up are dialled again */
 	uint8_t of_channel[CORE_CHANNELS_MAX]; /* the rail that the channel was dialled over */
 	struct ctl_dial *probe;		       /* of the rail probed */

@@ -29,7 +29,7 @@ tcpx_status sys_hmac_sha256(const uint8_t key[32], const struct sys_span *spans,
  * ERR_INTERNAL where the library fails. */
 tcpx_status sys_sha256(const struct sys_span *spans, unsigned count, uint8_t out[SYS_HASH_BYTES]);
 /* Ed25519 (RFC 8032). The secret half is 32 random bytes. verify: ERR_AUTH when the signature is
- * not that key's, or the key is none. */
+ * not by that key, or the key is not a valid one. */
 tcpx_status sys_sign_public(const uint8_t secret[SYS_KEY_BYTES], uint8_t out_public[SYS_KEY_BYTES]);
 tcpx_status sys_sign(const uint8_t secret[SYS_KEY_BYTES], const uint8_t digest[SYS_HASH_BYTES],
 		     uint8_t out_signature[SYS_SIGNATURE_BYTES]);

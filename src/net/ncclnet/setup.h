@@ -120,7 +120,7 @@ void net_setup_abandon(struct net_setup *setup);
 
 /* Before the handle of another process is used, which a plugin takes for its own. Of TCPX all is
  * checked, and what is local to a process is zeroed; of other plugins nothing can be, and only a
- * trusted peer's is taken. same_host: its addresses may be of loopback. ERR_PROTOCOL: it is none;
+ * trusted peer's is taken. same_host: its addresses may be of loopback. ERR_PROTOCOL: not valid;
  * ERR_AUTH: not trusted. Any thread. */
 tcpx_status net_handle_check(const struct net_plugin *plugin, bool trusted, bool same_host,
 			     uint8_t handle[NCCLNET_HANDLE_BYTES]) TCPX_MUST_CHECK;
