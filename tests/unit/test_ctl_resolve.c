@@ -248,13 +248,13 @@ static int resolve_in_child(void)
 static unsigned threads_now(void)
 {
 	DIR *tasks = opendir("/proc/self/task");
-	unsigned count = 0;
+	unsigned threads = 0;
 
 	assert_non_null(tasks);
 	for (struct dirent *entry; (entry = readdir(tasks));)
-		count += entry->d_name[0] != '.';
+		threads += entry->d_name[0] != '.';
 	closedir(tasks);
-	return count;
+	return threads;
 }
 
 /* A child has none of the threads that hang. The parent forks while no thread begins or ends: the
