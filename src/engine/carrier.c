@@ -78,13 +78,13 @@ static void peer_moves(struct engine_peer *peer, uint32_t iface, const char *nam
 }
 
 /* What was sent last is not answered. A reader that takes nothing answers all the same. */
-static bool unanswered(const struct engine_chan *chan)
+static bool unanswered(struct engine_chan *chan)
 {
 	struct net_chan_info info = {0};
 
 	if (!chan->iface)
 		return false; /* the same-host transport has no rail */
-	chan->net->ops->info(chan->net, &info);
+	chan_sample_read(chan, &info);
 	return info.unacked_bytes && info.last_ack_ms > info.last_send_ms;
 }
 
@@ -101,7 +101,10 @@ void carrier_look(struct engine_peer *peer, int64_t now_ns)
 
 		if (!chan || atomic_load(&chan->failed))
 			continue;
-		chan->stuck_ns = unanswered(chan) ? chan->stuck_ns + step : 0;
+		/* Asking the socket here would wait for a worker that is inside a call, on a page
+		 * that comes late. A worker that owes a sample is busy: nothing is known. */
+		if (!chan->iface || chan_sample_ask(chan))
+			chan->stuck_ns = unanswered(chan) ? chan->stuck_ns + step : 0;
 		lives |= !chan->stuck_ns;
 	}
 	for (uint32_t i = 0; lives && i <= peer->nbulk; i++) {

@@ -101,6 +101,7 @@ tcpx_status chan_create(struct engine_peer *peer, uint32_t index, uint32_t epoch
 	list_init(&chan->kick_node);
 	list_init(&chan->leased);
 	pthread_mutex_init(&chan->poll_lock, NULL);
+	pthread_mutex_init(&chan->sample_lock, NULL);
 	chan->worker = worker_for(peer, index, node);
 	*out_chan = chan;
 	return TCPX_OK;
@@ -241,6 +242,34 @@ void chan_tx_kick(struct engine_chan *chan)
 		}
 		atomic_store(&chan->tx_owner, OWNER_BUSY);
 	}
+}
+
+bool chan_sample_ask(struct engine_chan *chan)
+{
+	if (atomic_exchange(&chan->sample_asked, 1))
+		return false;
+	worker_sample(chan);
+	return true;
+}
+
+void chan_sample_take(struct engine_chan *chan)
+{
+	struct net_chan_info info = {0};
+
+	if (!atomic_load(&chan->sample_asked))
+		return;
+	chan->net->ops->info(chan->net, &info);
+	pthread_mutex_lock(&chan->sample_lock);
+	chan->sample = info;
+	pthread_mutex_unlock(&chan->sample_lock);
+	atomic_store(&chan->sample_asked, 0);
+}
+
+void chan_sample_read(struct engine_chan *chan, struct net_chan_info *out_info)
+{
+	pthread_mutex_lock(&chan->sample_lock);
+	*out_info = chan->sample;
+	pthread_mutex_unlock(&chan->sample_lock);
 }
 
 bool chan_rx_try(struct engine_chan *chan)

@@ -160,9 +160,12 @@ struct engine_chan {
 	struct chan_rx rx;
 	_Atomic int64_t heard_ns;
 	_Atomic uint32_t refs;
-	int64_t stuck_ns;	 /* control thread: how long nothing sent was acknowledged */
-	int64_t trimmed_ns;	 /* control thread: heard_ns when its memory was given back */
-	struct list_node holds;	 /* peer.lock: frames sent without a copy */
+	_Atomic int sample_asked;    /* the control thread wants a sample, the worker owes it */
+	pthread_mutex_t sample_lock; /* guards the next; never held across a call */
+	struct net_chan_info sample; /* the transport, as the worker saw it last */
+	int64_t stuck_ns;	     /* control thread: how long nothing sent was acknowledged */
+	int64_t trimmed_ns;	     /* control thread: heard_ns when its memory was given back */
+	struct list_node holds;	     /* peer.lock: frames sent without a copy */
 	struct list_node lost;	 /* peer.lost, peer.fenced or runtime.holding, with a reference */
 	int64_t held_until_ns;	 /* control thread: in runtime.holding not longer than that */
 	struct core_io lease;	 /* of a stopped channel: what its last frame lent */
@@ -373,9 +376,10 @@ tcpx_status worker_start(struct engine_worker *worker, uint32_t index, bool lane
 void worker_stop(struct engine_worker *worker);
 void worker_kick(struct engine_chan *chan);
 bool worker_sleeps(const struct engine_chan *chan);
-void worker_again(struct engine_chan *chan); /* runs chan_event(EPOLLIN) soon */
-void worker_poll(struct engine_chan *chan);  /* its own thread: the same, and who else may run */
-void worker_bury(struct engine_chan *chan);  /* takes over one reference */
+void worker_again(struct engine_chan *chan);  /* runs chan_event(EPOLLIN) soon */
+void worker_poll(struct engine_chan *chan);   /* its own thread: the same, and who else may run */
+void worker_sample(struct engine_chan *chan); /* it takes the sample that is asked for */
+void worker_bury(struct engine_chan *chan);   /* takes over one reference */
 void worker_looked(void);  /* an application did, and found nothing: it may spin */
 bool worker_watched(void); /* one did just now, and the lanes' worker may stay awake beside it */
 bool worker_is_current(const struct engine_worker *worker);
@@ -393,6 +397,10 @@ void chan_event(struct engine_chan *chan, uint32_t events);
 /* Control thread, each beat: a channel that was idle since the last one keeps little memory. */
 void chan_trim(struct engine_chan *chan, int64_t now_ns);
 void chan_tx_kick(struct engine_chan *chan);
+/* Asks the worker for a sample of the transport. False: it owes one since an earlier call. */
+bool chan_sample_ask(struct engine_chan *chan);
+void chan_sample_take(struct engine_chan *chan);				 /* worker */
+void chan_sample_read(struct engine_chan *chan, struct net_chan_info *out_info); /* any thread */
 bool chan_rx_try(struct engine_chan *chan);
 void chan_rx_leave(struct engine_chan *chan);
 int chan_wait_recv(struct engine_chan *chan);

@@ -186,11 +186,11 @@ static bool in_vain(struct engine_peer *peer, const struct engine_chan *chan,
 	return true;
 }
 
-bool path_mtu_in_vain(struct engine_peer *peer, const struct engine_chan *chan)
+bool path_mtu_in_vain(struct engine_peer *peer, struct engine_chan *chan)
 {
 	struct net_chan_info info = {0};
 
-	chan->net->ops->info(chan->net, &info);
+	chan_sample_read(chan, &info);
 	return in_vain(peer, chan, &info);
 }
 
@@ -218,7 +218,7 @@ static void look_at(struct engine_peer *peer, struct engine_chan *chan, uint32_t
 	struct net_chan_info info = {0};
 	uint16_t limit;
 
-	chan->net->ops->info(chan->net, &info);
+	chan_sample_read(chan, &info);
 	if (hole->epoch != chan->epoch) {
 		hole->epoch = chan->epoch;
 		hole->began_ns = now_ns;

@@ -13,7 +13,7 @@ uint16_t path_mtu_channel(const struct engine_peer *peer, uint32_t rail);
 void path_mtu_look(struct engine_peer *peer, int64_t now_ns);
 /* Of a channel that is given up as unanswered: true when that ended the peer, since those before
  * it carried nothing either. */
-bool path_mtu_in_vain(struct engine_peer *peer, const struct engine_chan *chan);
+bool path_mtu_in_vain(struct engine_peer *peer, struct engine_chan *chan);
 /* Channels that both ends have had for a while, so that others can be replaced. */
 uint32_t path_mtu_settled(const struct engine_peer *peer, int64_t now_ns);
 /* Gives a channel up that is dialled again, while the peer lives on. */

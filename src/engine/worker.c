@@ -50,6 +50,7 @@ static void run_kicked(struct engine_worker *worker)
 		pthread_mutex_unlock(&worker->lock);
 		if (!chan)
 			return;
+		chan_sample_take(chan);
 		if (atomic_exchange(&chan->again, 0))
 			chan_event(chan, EPOLLIN);
 		peer_flush_kicks(chan->peer); /* what peer_kick_posted left to us */
@@ -276,6 +277,11 @@ void worker_poll(struct engine_chan *chan)
 void worker_again(struct engine_chan *chan)
 {
 	atomic_store(&chan->again, 1);
+	enlist(chan);
+}
+
+void worker_sample(struct engine_chan *chan)
+{
 	enlist(chan);
 }
 
