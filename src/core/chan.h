@@ -66,7 +66,8 @@ struct core_io {
 struct core_chan {
 	enum core_chan_state state;
 	uint32_t index, epoch;
-	bool idle; /* tx_next said there is nothing; a kick is due when there is */
+	bool idle;		 /* tx_next said there is nothing; a kick is due when there is */
+	bool tx_stays, rx_stays; /* core_chan_stays() */
 	/* tx */
 	uint64_t next_seq, acked_seq; /* sequences start at 1; acked = cumulative */
 	uint64_t asked_seq;	      /* highest sequence that asked for an ack */

@@ -173,6 +173,46 @@ void core_link_unlease(struct core_link *link)
 		end_all(link, link->dead_status);
 }
 
+/* Nobody is inside, unless it was said; a frame may have been refused half-way, with its call
+ * open. */
+static void io_fail(struct core_link *link, struct core_io *io, bool stays)
+{
+	if (!stays)
+		io->in_call = false;
+	core_io_abort(link, io);
+}
+
+/* A call that has not returned may still write to a message of ours. */
+static bool receives_still(const struct core_link *link)
+{
+	for (uint32_t i = 0; i < link->nchan; i++)
+		if (link->chan[i].rx_stays)
+			return true;
+	return false;
+}
+
+void core_chan_stays(struct core_link *link, uint32_t channel, bool tx, bool rx)
+{
+	link->chan[channel].tx_stays = tx;
+	link->chan[channel].rx_stays = rx;
+}
+
+void core_chan_left(struct core_link *link, uint32_t channel)
+{
+	struct core_chan *chan = &link->chan[channel];
+	bool received = chan->rx_stays;
+
+	chan->tx_stays = chan->rx_stays = false;
+	if (!link->dead)
+		return;
+	if (received)
+		core_rx_lost(link, chan);
+	io_fail(link, &chan->tx, false);
+	io_fail(link, &chan->rx, false);
+	if (received && !receives_still(link))
+		free_messages(link);
+}
+
 void core_link_fail(struct core_link *link, tcpx_status status)
 {
 	uint32_t i;
@@ -184,11 +224,10 @@ void core_link_fail(struct core_link *link, tcpx_status status)
 	for (i = 0; i < link->nchan; i++) {
 		struct core_chan *chan = &link->chan[i];
 
-		core_rx_lost(link, chan);
-		/* Nobody is inside; a frame may have been refused half-way, with its call open. */
-		chan->tx.in_call = chan->rx.in_call = false;
-		core_io_abort(link, &chan->tx);
-		core_io_abort(link, &chan->rx);
+		if (!chan->rx_stays)
+			core_rx_lost(link, chan);
+		io_fail(link, &chan->tx, chan->tx_stays);
+		io_fail(link, &chan->rx, chan->rx_stays);
 		chan->state = CORE_CHAN_DOWN;
 		forget_ring(link, chan);
 		chan_free(link, chan); /* a dead peer's handle may be kept for long */
@@ -196,7 +235,8 @@ void core_link_fail(struct core_link *link, tcpx_status status)
 	end_all(link, status);
 	while (!list_empty(&link->notes))
 		core_note_drop(link, LIST_ENTRY(link->notes.next, struct core_note, node));
-	free_messages(link);
+	if (!receives_still(link))
+		free_messages(link);
 	link->cfg.ops->stage_give(link->cfg.arg, link->stage_in.granted - link->stage_in.used);
 	link->stage_in.used = link->stage_in.granted;
 }

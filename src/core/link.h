@@ -306,9 +306,9 @@ void core_link_fini(struct core_link *link);
 /* The peer takes chunks by reference of so many bytes; less than before counts for nothing. */
 void core_link_refs(struct core_link *link, uint64_t bytes);
 
-/* Every transfer ends with status, every push and note is dropped. No channel may be in a call.
- * Idempotent. Where leased is set, those of which chunks by reference are under way end by
- * core_link_unlease. */
+/* Every transfer ends with status, every push and note is dropped. No channel may be in a call but
+ * those of core_chan_stays, whose transfers end with core_chan_left. Idempotent. Where leased is
+ * set, those of which chunks by reference are under way end by core_link_unlease. */
 void core_link_unlease(struct core_link *link);
 void core_link_fail(struct core_link *link, tcpx_status status);
 
@@ -317,6 +317,10 @@ tcpx_status core_chan_up(struct core_link *link, uint32_t channel, uint32_t epoc
 /* The transport is closed and nobody is inside it, nor reads what its messages were sent from.
  * Sends the fence when no commit is under way. */
 void core_chan_lost(struct core_link *link, uint32_t channel);
+/* Its sender, or its receiver, is in a call that may last: until core_chan_left the channel is not
+ * lost, and when the link fails the memory of that call stays in use. */
+void core_chan_stays(struct core_link *link, uint32_t channel, bool tx, bool rx);
+void core_chan_left(struct core_link *link, uint32_t channel);
 /* Before that, of a channel of messages: its oldest one did not go, and nobody said why. A transfer
  * that does this again ends with status: its source may be at fault. */
 void core_chan_stuck(struct core_link *link, uint32_t channel, tcpx_status status);

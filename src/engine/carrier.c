@@ -101,9 +101,10 @@ void carrier_look(struct engine_peer *peer, int64_t now_ns)
 
 		if (!chan || atomic_load(&chan->failed))
 			continue;
-		/* Asking the socket here would wait for a worker that is inside a call, on a page
-		 * that comes late. A worker that owes a sample is busy: nothing is known. */
-		if (!chan->iface || chan_sample_ask(chan))
+		/* A worker that owes a sample since the last beat is in a call: nothing is known
+		 * of the channel. */
+		chan->busy = chan->iface && !chan_sample_ask(chan);
+		if (!chan->busy)
 			chan->stuck_ns = unanswered(chan) ? chan->stuck_ns + step : 0;
 		lives |= !chan->stuck_ns;
 	}
@@ -118,25 +119,6 @@ void carrier_look(struct engine_peer *peer, int64_t now_ns)
 	}
 }
 
-/* The first peer, or the one behind peer, with a reference; takes over peer's. */
-static struct engine_peer *next_peer(struct engine_session *session, struct engine_peer *peer)
-{
-	struct engine_peer *next = NULL;
-	struct list_node *node;
-
-	pthread_mutex_lock(&session->lock);
-	node = peer ? peer->node.next : session->peer_list.next;
-	/* One that was forgotten meanwhile is in no list: its node is alone. */
-	if (node != &session->peer_list && (!peer || node != &peer->node)) {
-		next = LIST_ENTRY(node, struct engine_peer, node);
-		atomic_fetch_add(&next->slot.refs, 1);
-	}
-	pthread_mutex_unlock(&session->lock);
-	if (peer)
-		peer_put(peer);
-	return next;
-}
-
 void carrier_changed(void *arg, unsigned index, const char *name, int up)
 {
 	struct engine_peer *peer;
@@ -146,7 +128,8 @@ void carrier_changed(void *arg, unsigned index, const char *name, int up)
 	LIST_FOREACH(pos, &engine_runtime.sessions) {
 		struct engine_session *session = LIST_ENTRY(pos, struct engine_session, node);
 
-		for (peer = next_peer(session, NULL); peer; peer = next_peer(session, peer)) {
+		for (peer = session_next_peer(session, NULL); peer;
+		     peer = session_next_peer(session, peer)) {
 			if (up) {
 				peer_redial_now(peer);
 				rails_now(peer);

@@ -6,7 +6,6 @@
 #include "topo/graph.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -113,17 +112,15 @@ void chan_start(struct engine_chan *chan)
 	int err = 0;
 
 	atomic_fetch_add(&chan->worker->channels, 1);
-	pthread_mutex_lock(&chan->poll_lock);
+	pthread_mutex_lock(&chan->poll_lock); /* nobody is inside yet */
 	if (epoll_ctl(chan->worker->epfd, EPOLL_CTL_ADD, chan->net->ops->fd(chan->net), &event))
 		err = errno;
-	chan->polled = !err;
+	atomic_store(&chan->polled, !err);
 	pthread_mutex_unlock(&chan->poll_lock);
 	if (err)
 		chan_fail(chan, TCPX_ERR_SYSTEM, err);
-	else if (chan->comms)
-		worker_again(chan);
 	else
-		chan_event(chan, EPOLLIN); /* arms, and takes what came before */
+		worker_again(chan); /* arms, and takes what came before */
 }
 
 /* poll_lock held. */
@@ -132,11 +129,12 @@ static void poll_change(struct engine_chan *chan)
 	uint32_t events = chan->recv_events | chan->send_events;
 	struct epoll_event event = {.events = events, .data.ptr = chan};
 
-	if (events == chan->poll_events || !chan->polled)
+	if (events == chan->poll_events || !atomic_load(&chan->polled))
 		return;
 	chan->poll_events = events;
-	if (epoll_ctl(chan->worker->epfd, EPOLL_CTL_MOD, chan->net->ops->fd(chan->net), &event))
-		chan_fail(chan, TCPX_ERR_SYSTEM, errno); /* nobody would be told any more */
+	if (epoll_ctl(chan->worker->epfd, EPOLL_CTL_MOD, chan->net->ops->fd(chan->net), &event) &&
+	    atomic_load(&chan->polled)) /* not stopped meanwhile: nobody would be told any more */
+		chan_fail(chan, TCPX_ERR_SYSTEM, errno);
 }
 
 /* rx owner: from now on the worker is told of what arrives. 1: something did already, receive. */
@@ -204,12 +202,52 @@ static bool owner_take(_Atomic int *owner)
 	return atomic_compare_exchange_strong(owner, &state, OWNER_BUSY);
 }
 
-/* Runs the sender here, or makes whoever runs it look again. */
-void chan_tx_kick(struct engine_chan *chan)
+/* True: somebody came by meanwhile. */
+static bool owner_leave(struct engine_chan *chan, _Atomic int *owner)
+{
+	int state = OWNER_BUSY;
+
+	while (state != OWNER_LAST)
+		if (atomic_compare_exchange_weak(owner, &state, OWNER_FREE))
+			return state == OWNER_AGAIN;
+	atomic_store(owner, OWNER_CLOSED);
+	chan_leaves(chan);
+	return false;
+}
+
+bool chan_tx_try(struct engine_chan *chan)
 {
 	int state = OWNER_FREE;
 
-	if (chan->comms && !worker_is_current(chan->worker)) {
+	while (!atomic_compare_exchange_weak(&chan->tx_owner, &state, OWNER_BUSY)) {
+		if (state == OWNER_BUSY &&
+		    atomic_compare_exchange_weak(&chan->tx_owner, &state, OWNER_AGAIN))
+			return false;
+		if (state != OWNER_FREE && state != OWNER_BUSY)
+			return false;
+		state = OWNER_FREE;
+	}
+	return true;
+}
+
+void chan_tx_leave(struct engine_chan *chan)
+{
+	if (!owner_leave(chan, &chan->tx_owner))
+		return;
+	/* What others post meanwhile is not this caller's to send. */
+	if (atomic_load(&chan->sample_asked))
+		worker_look(chan);
+	else
+		worker_kick(chan);
+}
+
+/* Runs the sender here, or makes whoever runs it look again. */
+void chan_tx_kick(struct engine_chan *chan)
+{
+	bool mine = worker_is_current(chan->worker);
+	int state;
+
+	if (chan->comms && !mine) {
 		worker_kick(chan); /* one thread drives a comm */
 		return;
 	}
@@ -219,57 +257,15 @@ void chan_tx_kick(struct engine_chan *chan)
 		/* It waits for the peer to give lent memory back; somebody wants it now. */
 		atomic_store(&chan->tx_blocked, 0);
 	}
-	while (!atomic_compare_exchange_weak(&chan->tx_owner, &state, OWNER_BUSY)) {
-		if (state == OWNER_CLOSED || state == OWNER_AGAIN)
-			return;
-		if (state == OWNER_BUSY &&
-		    atomic_compare_exchange_weak(&chan->tx_owner, &state, OWNER_AGAIN))
-			return;
-		state = OWNER_FREE;
-	}
-	for (;;) {
-		bool mine = worker_is_current(chan->worker);
-
+	if (!chan_tx_try(chan))
+		return;
+	do {
 		/* Of a bulk channel somebody else sends what he has just posted. */
 		chan_tx_run(chan, mine || chan->index != CORE_LANE ? TX_BUDGET : ENGINE_TX_BUFFER);
-		state = OWNER_BUSY;
-		if (atomic_compare_exchange_strong(&chan->tx_owner, &state, OWNER_FREE))
-			return;
-		if (!mine) { /* what others post meanwhile is not this caller's to send */
-			atomic_store(&chan->tx_owner, OWNER_FREE);
-			worker_kick(chan);
-			return;
-		}
-		atomic_store(&chan->tx_owner, OWNER_BUSY);
-	}
-}
-
-bool chan_sample_ask(struct engine_chan *chan)
-{
-	if (atomic_exchange(&chan->sample_asked, 1))
-		return false;
-	worker_sample(chan);
-	return true;
-}
-
-void chan_sample_take(struct engine_chan *chan)
-{
-	struct net_chan_info info = {0};
-
-	if (!atomic_load(&chan->sample_asked))
-		return;
-	chan->net->ops->info(chan->net, &info);
-	pthread_mutex_lock(&chan->sample_lock);
-	chan->sample = info;
-	pthread_mutex_unlock(&chan->sample_lock);
-	atomic_store(&chan->sample_asked, 0);
-}
-
-void chan_sample_read(struct engine_chan *chan, struct net_chan_info *out_info)
-{
-	pthread_mutex_lock(&chan->sample_lock);
-	*out_info = chan->sample;
-	pthread_mutex_unlock(&chan->sample_lock);
+		state = OWNER_AGAIN;
+	} while (mine && atomic_load(&chan->tx_owner) == OWNER_AGAIN &&
+		 atomic_compare_exchange_strong(&chan->tx_owner, &state, OWNER_BUSY));
+	chan_tx_leave(chan);
 }
 
 bool chan_rx_try(struct engine_chan *chan)
@@ -279,7 +275,7 @@ bool chan_rx_try(struct engine_chan *chan)
 
 void chan_rx_leave(struct engine_chan *chan)
 {
-	atomic_store(&chan->rx_owner, OWNER_FREE);
+	(void)owner_leave(chan, &chan->rx_owner);
 }
 
 /* The worker's epoll reported the channel, or somebody says that there is something. */
@@ -330,16 +326,11 @@ void chan_trim(struct engine_chan *chan, int64_t now_ns)
 		return;
 	chan->trimmed_ns = heard;
 	if (owner_take(&chan->tx_owner)) {
-		int state = OWNER_BUSY;
-
 		if (chan->tx.start == chan->tx.end && !chan->tx.big) {
 			give_pages(chan->tx.buf, ENGINE_TX_BUFFER);
 			local_idle(chan->net);
 		}
-		if (!atomic_compare_exchange_strong(&chan->tx_owner, &state, OWNER_FREE)) {
-			atomic_store(&chan->tx_owner, OWNER_FREE);
-			worker_kick(chan); /* somebody came by meanwhile */
-		}
+		chan_tx_leave(chan);
 	}
 	if (chan_rx_try(chan)) {
 		if (chan->rx.state == RX_HEADER && chan->rx.used == chan->rx.have) {
@@ -352,7 +343,8 @@ void chan_trim(struct engine_chan *chan, int64_t now_ns)
 	}
 }
 
-/* First failure of a channel: the control thread takes it down. Any thread. */
+/* First failure of a channel: the control thread takes it down. Any thread, so the socket is left
+ * alone. */
 void chan_fail(struct engine_chan *chan, tcpx_status status, int err)
 {
 	int none = 0;
@@ -362,52 +354,5 @@ void chan_fail(struct engine_chan *chan, tcpx_status status, int err)
 	if (!atomic_compare_exchange_strong(&chan->failed, &none, status))
 		return;
 	atomic_store(&chan->failed_errno, err);
-	chan->net->ops->shutdown(chan->net);
 	peer_wake_control(chan->peer);
-}
-
-static void owner_close(_Atomic int *owner)
-{
-	for (;;) {
-		int state = OWNER_FREE;
-
-		if (atomic_compare_exchange_strong(owner, &state, OWNER_CLOSED))
-			return;
-		if (state == OWNER_CLOSED)
-			return;
-		sched_yield();
-	}
-}
-
-/* No round of the worker that begins now is told of the channel. Taking a descriptor out asks the
- * kernel for nothing, so it fails only for one that is not in: adding it had failed. */
-static void poll_end(struct engine_chan *chan)
-{
-	int fd = chan->net->ops->fd(chan->net);
-
-	if (epoll_ctl(chan->worker->epfd, EPOLL_CTL_DEL, fd, NULL) && errno != ENOENT)
-		LOG_ERROR("channel %u: descriptor %d stays watched: errno %d", chan->index, fd,
-			  errno);
-}
-
-/* Control thread. Calls under way end soon, since the transport is shut down and never blocks. */
-void chan_stop(struct engine_chan *chan)
-{
-	struct engine_worker *worker = chan->worker;
-
-	atomic_fetch_sub(&worker->channels, 1);
-	chan->net->ops->shutdown(chan->net);
-	owner_close(&chan->tx_owner);
-	owner_close(&chan->rx_owner);
-	poll_end(chan);
-	pthread_mutex_lock(&worker->lock);
-	list_remove(&chan->kick_node);
-	chan->stopped = true;
-	atomic_store(&chan->kicked, 1); /* and no new kick enters */
-	pthread_mutex_unlock(&worker->lock);
-	chan_tx_drop(chan);
-	chan_rx_drop(chan);
-	hold_lost(chan);
-	chan_get(chan);
-	worker_bury(chan);
 }

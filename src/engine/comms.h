@@ -101,6 +101,7 @@ struct engine_comms {
 	bool first_out_begun, first_in_begun, first_out, first_in; /* begun; through */
 	bool closes;		   /* that has begun: no copy uses its messages */
 	bool lost;		   /* the core is to be told so when it is closed */
+	bool stays;		   /* its channel is stopped, and a call of it not over */
 	char why[COMMS_WHY_BYTES]; /* its channel failed; lock */
 	bool waits;		   /* at the last look nothing new was acknowledged */
 	uint64_t acked_seq;	   /* as the core had it then, and since when */
@@ -132,6 +133,7 @@ struct engine_peer_comms {
 	char lost[COMMS_WHY_BYTES];    /* why the last channel was; peer.lock */
 	char missing[COMMS_WHY_BYTES]; /* why one was not set up; peer.lock */
 	struct list_node closing;
+	uint32_t staying; /* comms that stay */
 	struct engine_peer *peer;
 	struct sys_timer strand; /* no channel of messages is up: what waits for one ends */
 	struct log_limit lost_log;
@@ -232,8 +234,12 @@ bool comms_stopped(struct engine_chan *chan, const char *why);
 void comms_lost_there(struct engine_peer *peer, uint32_t channel, const char *why);
 /* The channel is not dialled now: again and again nothing arrived by it. */
 bool comms_rests(const struct engine_peer *peer, uint32_t channel);
-/* The peer is dead and its channels are stopped. */
+/* The peer is dead and its channels are stopped; comms that stay are not closed yet. */
 void comms_peer_dead(struct engine_peer *peer);
+/* Of a stopped channel that a call is still inside of, or NULL: until comms_stopped, or comms_left
+ * where its peer died. */
+void comms_stays(struct engine_comms *comms);
+void comms_left(struct engine_comms *comms);
 /* Each beat: a peer that acknowledges nothing for too long loses the channel. */
 void comms_beat(struct engine_peer *peer, int64_t now_ns);
 /* A comm may still read memory of requests. */

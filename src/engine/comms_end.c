@@ -345,6 +345,12 @@ bool comms_rests(const struct engine_peer *peer, uint32_t channel)
 	return slot && slot->rests_ns > clock_now_ns();
 }
 
+static void stays_no_more(struct engine_comms *comms)
+{
+	comms->peer->comms->staying -= comms->stays;
+	comms->stays = false;
+}
+
 bool comms_stopped(struct engine_chan *chan, const char *why)
 {
 	const struct net_ops *ops = chan->net->ops;
@@ -363,6 +369,7 @@ bool comms_stopped(struct engine_chan *chan, const char *why)
 	ops->info(chan->net, &info);
 	look_barren(peer, slot, channel, &info.messages);
 	comms_slot_set(peer, channel, NULL);
+	stays_no_more(comms);
 	if (info.stuck_ns > (uint64_t)peer->session->plugin->message_ns / 2) {
 		pthread_mutex_lock(&peer->lock);
 		core_chan_stuck(&peer->core, channel, TCPX_ERR_CHANNEL_LOST);
@@ -396,6 +403,20 @@ static void left_early(const struct engine_peer *peer)
 	}
 }
 
+void comms_stays(struct engine_comms *comms)
+{
+	if (!comms)
+		return;
+	comms->stays = true;
+	comms->peer->comms->staying++;
+}
+
+void comms_left(struct engine_comms *comms)
+{
+	stays_no_more(comms);
+	comms_close(comms, false);
+}
+
 void comms_peer_dead(struct engine_peer *peer)
 {
 	struct engine_peer_comms *table = peer->comms;
@@ -410,7 +431,8 @@ void comms_peer_dead(struct engine_peer *peer)
 		if (!comms)
 			continue;
 		comms_slot_set(peer, table->first + i, NULL);
-		comms_close(comms, false);
+		if (!comms->stays)
+			comms_close(comms, false);
 	}
 }
 
@@ -444,5 +466,5 @@ void comms_beat(struct engine_peer *peer, int64_t now_ns)
 
 bool comms_lend(const struct engine_peer *peer)
 {
-	return peer->comms && !list_empty(&peer->comms->closing);
+	return peer->comms && (peer->comms->staying || !list_empty(&peer->comms->closing));
 }

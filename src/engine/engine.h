@@ -15,6 +15,7 @@
 #include "core/alive.h"
 #include "core/link.h"
 #include "ctl/conn.h"
+#include "engine/channel.h"
 #include "engine/handles.h"
 #include "engine/inbound.h"
 #include "engine/peer_identity.h"
@@ -28,13 +29,6 @@
 #include "wire/hello.h"
 #include <tcpx/tcpx.h>
 
-#define ENGINE_CHUNK_BYTES (512u << 10) /* where neither side has a wish */
-#define ENGINE_FILLED_CHUNK_BYTES (2u << 20)
-#define ENGINE_CHUNK_MIN 4096u
-#define ENGINE_CHUNK_MAX (16u << 20)
-#define ENGINE_TX_BUFFER (128u << 10) /* a batch, the largest tables, a copied payload */
-#define ENGINE_RX_BUFFER (FRAME_TABLE_MAX + 4096)
-#define ENGINE_COPY_BYTES CORE_SMALL_BYTES /* up to here a payload is copied, above never */
 #define ENGINE_EAGER_BUDGET (1u << 20)
 #define ENGINE_READ_WINDOW 64
 #define ENGINE_SHARE_BUCKETS 64
@@ -76,102 +70,8 @@ struct engine_runtime {
 	struct sys_timer lease_timer, prefill_timer, share_timer, hold_timer;
 };
 
-/* Who may run one direction of a channel. */
-enum engine_owner { OWNER_FREE = 0, OWNER_BUSY, OWNER_AGAIN, OWNER_CLOSED };
-
 struct peer_dial;
 struct engine_again;
-struct prefill_slice;
-struct engine_stage;
-
-/* Slices that one chunk may lie in: those of a chunk of 16 MiB, and one at each end. */
-#define CHAN_SLICES_MAX (ENGINE_CHUNK_MAX / CORE_FILL_BYTES + 2)
-
-struct chan_tx {
-	uint8_t *buf;
-	uint32_t start, end;
-	bool big;     /* a frame whose payload is not copied ends the batch */
-	bool posting; /* the frame is a message, which the plugin has not taken yet */
-	bool aborted; /* the rest of it comes from scratch */
-	struct core_tx frame;
-	struct iovec *iov;
-	uint32_t niov, at;
-	uint64_t left;
-	uint8_t trailer[FRAME_TRAILER_BYTES];
-	uint32_t trailer_sent;
-	struct prefill_slice *slices[CHAN_SLICES_MAX]; /* staged source: where it was filled */
-	uint32_t nslices;
-	bool staged, vanishing;	    /* source; it may vanish, and is sent from where it lies */
-	struct engine_stage *stage; /* staged source: a slot of its own */
-	_Atomic int filling;
-	bool held;	  /* the slices stay as they are until the peer has taken the frame */
-	bool torn;	  /* the peer knows the frame for aborted, whatever its trailer says */
-	_Atomic int lent; /* the peer may read the frame's memory now: the call stays open */
-};
-
-/* A region that a chunk is written to, with an io reference, and how many pieces in a row. */
-struct chan_held {
-	struct mem_region *region;
-	uint32_t pieces;
-};
-
-enum chan_rx_state { RX_HEADER = 0, RX_PAYLOAD, RX_TRAILER };
-
-struct chan_rx {
-	enum chan_rx_state state;
-	uint8_t *buf, *message;
-	uint32_t used, have;
-	struct frame frame;
-	struct core_rx core;
-	struct iovec *iov;
-	uint32_t niov, at;
-	struct core_cursor next; /* of a program: the first piece that iov has no room for */
-	uint64_t beyond;	 /* bytes from there on */
-	uint64_t left;
-	bool aborted, vanishing; /* the rest goes to scratch; iov is memory that may vanish */
-	bool bulk;		 /* the last frame was large: read little ahead */
-	tcpx_status verdict;	 /* of a DATA frame's access */
-	struct chan_held *held;
-	uint32_t nheld, cap_held;
-	bool torn; /* some of it was taken back by the sender: the frame counts as aborted */
-	struct engine_stage *stage;  /* staged destination: its slot */
-	struct engine_stage *commit; /* to be started behind core_rx_end */
-};
-
-struct engine_chan {
-	struct engine_peer *peer;
-	uint32_t index, epoch;
-	uint32_t iface; /* index of its local address's interface; 0: none */
-	struct net_chan *net;
-	struct engine_worker *worker;
-	struct engine_comms *comms;	/* of a channel of messages */
-	_Atomic int tx_owner, rx_owner; /* enum engine_owner */
-	_Atomic int tx_blocked;
-	_Atomic int kicked; /* in the worker's list */
-	struct list_node kick_node;
-	bool stopped;		   /* worker.lock: enters the list no more */
-	_Atomic int again;	   /* the worker is to receive without an event */
-	pthread_mutex_t poll_lock; /* guards the four below */
-	uint32_t poll_events, recv_events, send_events;
-	bool polled;
-	_Atomic int failed; /* the first failure's status */
-	_Atomic int failed_errno;
-	struct chan_tx tx;
-	struct chan_rx rx;
-	_Atomic int64_t heard_ns;
-	_Atomic uint32_t refs;
-	_Atomic int sample_asked;    /* the control thread wants a sample, the worker owes it */
-	pthread_mutex_t sample_lock; /* guards the next; never held across a call */
-	struct net_chan_info sample; /* the transport, as the worker saw it last */
-	int64_t stuck_ns;	     /* control thread: how long nothing sent was acknowledged */
-	int64_t trimmed_ns;	     /* control thread: heard_ns when its memory was given back */
-	struct list_node holds;	     /* peer.lock: frames sent without a copy */
-	struct list_node lost;	 /* peer.lost, peer.fenced or runtime.holding, with a reference */
-	int64_t held_until_ns;	 /* control thread: in runtime.holding not longer than that */
-	struct core_io lease;	 /* of a stopped channel: what its last frame lent */
-	struct list_node leased; /* runtime.leases, with a reference */
-	struct list_node grave;	 /* worker's */
-};
 
 struct engine_peer {
 	struct handle_slot slot; /* first: id, references */
@@ -370,58 +270,20 @@ tcpx_status runtime_get(uint32_t workers);
 void runtime_put(void);
 /* Runs fn(arg) on the control thread and waits for its end. */
 void runtime_call(void (*fn)(void *arg), void *arg);
+bool runtime_is_control(void); /* this thread is; it touches no memory of the caller */
 
 /* worker.c */
 tcpx_status worker_start(struct engine_worker *worker, uint32_t index, bool lanes);
 void worker_stop(struct engine_worker *worker);
 void worker_kick(struct engine_chan *chan);
 bool worker_sleeps(const struct engine_chan *chan);
-void worker_again(struct engine_chan *chan);  /* runs chan_event(EPOLLIN) soon */
-void worker_poll(struct engine_chan *chan);   /* its own thread: the same, and who else may run */
-void worker_sample(struct engine_chan *chan); /* it takes the sample that is asked for */
-void worker_bury(struct engine_chan *chan);   /* takes over one reference */
+void worker_again(struct engine_chan *chan); /* runs chan_event(EPOLLIN) soon */
+void worker_poll(struct engine_chan *chan);  /* its own thread: the same, and who else may run */
+void worker_look(struct engine_chan *chan);  /* at what it is asked for */
+void worker_bury(struct engine_chan *chan);  /* takes over one reference */
 void worker_looked(void);  /* an application did, and found nothing: it may spin */
 bool worker_watched(void); /* one did just now, and the lanes' worker may stay awake beside it */
 bool worker_is_current(const struct engine_worker *worker);
-
-/* chan.c */
-tcpx_status chan_create(struct engine_peer *peer, uint32_t index, uint32_t epoch,
-			struct net_chan *net, int node, struct engine_chan **out_chan);
-void chan_start(struct engine_chan *chan); /* into its worker's set */
-/* Nobody is inside any more, and nobody gets in; the descriptor closes with the last reference. */
-void chan_stop(struct engine_chan *chan);
-void chan_get(struct engine_chan *chan); /* peer.lock, or a reference is held */
-void chan_put(struct engine_chan *chan);
-void chan_fail(struct engine_chan *chan, tcpx_status status, int err);
-void chan_event(struct engine_chan *chan, uint32_t events);
-/* Control thread, each beat: a channel that was idle since the last one keeps little memory. */
-void chan_trim(struct engine_chan *chan, int64_t now_ns);
-void chan_tx_kick(struct engine_chan *chan);
-/* Asks the worker for a sample of the transport. False: it owes one since an earlier call. */
-bool chan_sample_ask(struct engine_chan *chan);
-void chan_sample_take(struct engine_chan *chan);				 /* worker */
-void chan_sample_read(struct engine_chan *chan, struct net_chan_info *out_info); /* any thread */
-bool chan_rx_try(struct engine_chan *chan);
-void chan_rx_leave(struct engine_chan *chan);
-int chan_wait_recv(struct engine_chan *chan);
-void chan_keep_recv(struct engine_chan *chan);
-int chan_wait_send(struct engine_chan *chan);
-
-/* chan_tx.c, chan_rx.c: with the direction's ownership */
-void chan_tx_run(struct engine_chan *chan, uint64_t budget);
-void chan_tx_drop(struct engine_chan *chan);
-void chan_tx_slices_put(struct engine_chan *chan); /* no lock held */
-/* lease.c, control thread: a stopped channel whose peer may be reading; takes the frame's io. */
-void lease_start(struct engine_chan *chan);
-void leases_init(struct engine_runtime *runtime);
-void leases_forget(struct engine_runtime *runtime); /* the runtime stops */
-/* Receives until nothing is there or budget bytes came; true when something came. */
-void chan_rx_run(struct engine_chan *chan, uint64_t budget);
-void chan_rx_drop(struct engine_chan *chan);
-/* Before the worker sleeps on it: in the middle of a large payload not for every segment. */
-void chan_rx_mark(struct engine_chan *chan);
-/* peer.lock: the region goes away; what is parked lets go of it. */
-void chan_rx_forget(struct engine_chan *chan, struct mem_region *region);
 
 /* hooks.c */
 extern const struct core_ops engine_core_ops;
@@ -435,7 +297,7 @@ void peer_progress(struct engine_peer *peer); /* something ended: flushes look a
 void peer_wake_control(struct engine_peer *peer);
 void session_signal(struct engine_session *session); /* queue_lock held */
 
-/* peer.c, peer_dial*.c, peer_accept.c: control thread unless said otherwise */
+/* peer.c, peer_channels.c, peer_dial*.c, peer_accept.c: control thread unless said otherwise */
 struct engine_peer *peer_create(struct engine_session *session); /* any thread */
 void peer_enlist(struct engine_peer *peer); /* any thread: who it is stands, look-ups find it */
 void peer_put(struct engine_peer *peer);    /* any thread */
@@ -446,7 +308,11 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 void peer_control_again(struct engine_peer *peer, const struct ctl_conn *conn);
 tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epoch,
 			struct net_chan *net);
-void peer_check_up(struct engine_peer *peer); /* it is, when its channels are there */
+/* Channels that failed, or that the peer gave up, go. */
+void peer_take_down(struct engine_peer *peer);
+void peer_left_dead(struct engine_chan *chan); /* its peer died, and now its last call returned */
+bool peer_malformed(tcpx_status status);       /* the peer broke the protocol */
+void peer_check_up(struct engine_peer *peer);  /* it is, when its channels are there */
 void peer_set_state(struct engine_peer *peer, enum tcpx_peer_state state);
 void peer_event(struct engine_peer *peer, enum tcpx_event_type type, tcpx_status status,
 		uint32_t channel);
@@ -471,6 +337,11 @@ void peer_rival_close(struct engine_peer *peer);
 void peer_send_fences(struct engine_peer *peer);
 void peer_ctl_send(struct engine_peer *peer, const struct frame *frame, const void *payload);
 void peer_send_goodbye(struct engine_peer *peer);
+
+/* The first peer, or the one behind peer, with a reference; takes over peer's. So no lock is held
+ * while something is done to each. Where peer left the list meanwhile they begin anew: what is done
+ * may be done twice. Any thread. */
+struct engine_peer *session_next_peer(struct engine_session *session, struct engine_peer *peer);
 
 uint32_t session_auto_channels(void);
 /* session.c, control thread: it has a local listener from now on; false: it cannot. */

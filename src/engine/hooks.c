@@ -151,27 +151,10 @@ static void hook_note_ended(void *arg)
 
 static tcpx_status hook_deliver(void *arg, struct core_xfer *xfer, const void *data, uint64_t bytes)
 {
-	const struct core_prog *prog = xfer->prog;
-	const unsigned char *from = data;
-	uint32_t i;
-
-	/* Under the lock neither a device nor the kernel is asked to copy. */
-	for (i = 0; i < prog->nlocal; i++)
-		if (prog->vanishing || ((const struct mem_region *)prog->local[i])->kind->staged)
-			return stage_deliver(arg, LIST_ENTRY(xfer, struct engine_request, xfer),
-					     data, bytes);
-	for (i = 0; i < prog->nseg && bytes; i++) {
-		const struct core_seg *seg = &prog->seg[i];
-		const struct mem_region *region = prog->local[seg->local];
-		uint64_t take = core_seg_length(prog, i);
-
-		if (take > bytes)
-			take = bytes;
-		memcpy(region->base + seg->local_off, from, take);
-		from += take;
-		bytes -= take;
-	}
-	return TCPX_OK;
+	/* Under the lock nothing is copied to memory of the caller: a page of it may come late. */
+	return bytes ? stage_deliver(arg, LIST_ENTRY(xfer, struct engine_request, xfer), data,
+				     bytes)
+		     : TCPX_OK;
 }
 
 /* queue_lock */
@@ -307,14 +290,15 @@ static void kick_one(struct engine_peer *peer, uint32_t channel, bool here)
 
 	if (!chan)
 		return;
-	if (worker_is_current(chan->worker) || (channel == CORE_LANE && here))
+	if (worker_is_current(chan->worker) ||
+	    (channel == CORE_LANE && here && !runtime_is_control()))
 		chan_tx_kick(chan);
 	else
 		worker_kick(chan);
 	chan_put(chan);
 }
 
-/* here: the lane may be served on this thread. */
+/* here: the lane may be served on this thread, if it is not the control thread. */
 void peer_kick(struct engine_peer *peer, bool here)
 {
 	uint64_t mask;

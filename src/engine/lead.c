@@ -122,20 +122,15 @@ static void lane_give(struct engine_chan *chan)
 static uint32_t lanes_take(struct engine_session *session, struct engine_peer *peer,
 			   struct engine_chan **lanes)
 {
-	struct list_node *pos;
+	struct engine_peer *each = NULL;
 	uint32_t n = 0;
 
 	if (peer)
 		return lane_take(peer, &lanes[0]);
-	pthread_mutex_lock(&session->lock);
-	LIST_FOREACH(pos, &session->peer_list) {
-		struct engine_peer *each = LIST_ENTRY(pos, struct engine_peer, node);
-
-		if (n == LEAD_LANES)
-			break;
+	while (n < LEAD_LANES && (each = session_next_peer(session, each)))
 		n += lane_take(each, &lanes[n]);
-	}
-	pthread_mutex_unlock(&session->lock);
+	if (each)
+		peer_put(each);
 	return n;
 }
 

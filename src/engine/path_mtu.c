@@ -68,13 +68,20 @@ static bool ends_of(int fd, struct sockaddr_storage *local, struct sockaddr_stor
 }
 
 /* The control link, whose packets are small, goes the same way. */
-static bool control_goes_there(const struct engine_peer *peer, int fd)
+static bool control_goes_there(const struct engine_peer *peer, const struct engine_chan *chan)
 {
-	struct sockaddr_storage local, remote, ctl_local, ctl_remote;
+	struct sockaddr_storage local, remote;
 
-	return peer->ctl && ends_of(fd, &local, &remote) &&
-	       ends_of(ctl_link_fd(peer->ctl), &ctl_local, &ctl_remote) &&
-	       sys_addr_same_host(&local, &ctl_local) && sys_addr_same_host(&remote, &ctl_remote);
+	return peer->ctl && chan->ends_known && ends_of(ctl_link_fd(peer->ctl), &local, &remote) &&
+	       sys_addr_same_host(&chan->ends[0], &local) &&
+	       sys_addr_same_host(&chan->ends[1], &remote);
+}
+
+void path_mtu_ends(struct engine_chan *chan)
+{
+	int fd = chan->net->ops->fd(chan->net);
+
+	chan->ends_known = chan->iface && ends_of(fd, &chan->ends[0], &chan->ends[1]);
 }
 
 /* Whether more of what we sent on it was acknowledged. A segment of the other side alone would not
@@ -93,20 +100,20 @@ static void look_at_control(struct engine_peer *peer, int64_t now_ns)
 	rails->ctl_looked_ns = now_ns;
 }
 
-static void say(struct engine_peer *peer, int fd, const struct net_chan_info *info, uint16_t next)
+static void say(struct engine_peer *peer, const struct engine_chan *chan,
+		const struct net_chan_info *info, uint16_t next)
 {
-	struct sockaddr_storage local, remote;
 	char from[SYS_ADDR_TEXT], to[SYS_ADDR_TEXT];
 
-	if (peer->rails.hole_said || !ends_of(fd, &local, &remote))
+	if (peer->rails.hole_said || !chan->ends_known)
 		return;
 	peer->rails.hole_said = true;
 	LOG_WARN("peer '%s': path MTU: packets of %u bytes of payload from %s to %s are lost, "
 		 "smaller ones arrive; channels go on with %u; next: give the interfaces the MTU "
 		 "of the path, or let ICMP 'fragmentation needed' pass; 'tcpx doctor --peer' "
 		 "measures it",
-		 peer->name, info->segment_bytes, sys_addr_host_text(&local, from),
-		 sys_addr_host_text(&remote, to), next);
+		 peer->name, info->segment_bytes, sys_addr_host_text(&chan->ends[0], from),
+		 sys_addr_host_text(&chan->ends[1], to), next);
 }
 
 void path_mtu_replace(struct engine_chan *chan, int err)
@@ -153,7 +160,7 @@ static bool is_hole(struct engine_peer *peer, const struct engine_chan *chan,
 	if (!hole->seen_ns)
 		hole->seen_ns = now_ns;
 	/* Without it its own handshake, which passed just before, says that small ones pass. */
-	if (!control_goes_there(peer, chan->net->ops->fd(chan->net)))
+	if (!control_goes_there(peer, chan))
 		return young && info->timeouts >= TIMEOUTS && stalled_ns >= HOLE_NS &&
 		       hole->stalled_ns - hole->began_ns < HOLE_NS;
 	/* After a cut of the network the control link may be answered long before TCP sends the
@@ -203,7 +210,7 @@ static void found(struct engine_peer *peer, struct engine_chan *chan,
 	if (in_vain(peer, chan, info))
 		return;
 	if (info->acked_bytes < PROVEN_BYTES) {
-		say(peer, chan->net->ops->fd(chan->net), info, next);
+		say(peer, chan, info, next);
 		hole->told = next;
 		if (peer->dialler)
 			limit_rail(peer, peer->rails.of_channel[chan->index], next);
@@ -252,7 +259,8 @@ void path_mtu_look(struct engine_peer *peer, int64_t now_ns)
 		struct engine_chan *chan = peer->chan[i];
 
 		/* The same-host transport has no interface. */
-		if (chan && chan->iface && !comms_slot(peer, i) && !atomic_load(&chan->failed))
+		if (chan && chan->iface && !chan->busy && !comms_slot(peer, i) &&
+		    !atomic_load(&chan->failed))
 			look_at(peer, chan, &up, now_ns);
 	}
 }

@@ -12,12 +12,10 @@
 #include "engine/again.h"
 #include "engine/block.h"
 #include "engine/calls.h"
-#include "engine/carrier.h"
 #include "engine/comms.h"
 #include "engine/doubt.h"
 #include "engine/early.h"
 #include "engine/hold.h"
-#include "engine/place.h"
 #include "engine/share.h"
 #include "engine/stage.h"
 #include "sys/cpu.h"
@@ -174,12 +172,6 @@ static void log_death(const struct engine_peer *peer)
 		LOG_WARN("%s; next: %s", error->what, error->next);
 }
 
-static bool is_malformed(tcpx_status status)
-{
-	return status == TCPX_ERR_PROTOCOL || status == TCPX_ERR_CORRUPT ||
-	       status == TCPX_ERR_VERSION;
-}
-
 /* It connected to a session that does not want to know, and we did not to it. */
 bool peer_unknown(const struct engine_peer *peer)
 {
@@ -214,8 +206,10 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 	pthread_mutex_unlock(&peer->lock);
 	log_death(peer);
 	for (i = 0; i < CORE_CHANNELS_MAX; i++)
-		if (chans[i])
-			chan_stop(chans[i]);
+		if (chans[i] && !chan_stop(chans[i], peer_left_dead)) {
+			comms_stays(chans[i]->comms);
+			chans[i] = NULL; /* peer_left_dead()'s */
+		}
 	comms_peer_dead(peer);
 	if (peer->ctl)
 		ctl_link_close(peer->ctl);
@@ -241,7 +235,7 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 		atomic_fetch_add(&session->peers_lost, 1);
 	else
 		atomic_fetch_add(&session->peers_failed, 1);
-	if (is_malformed(status) && peer->core_ready)
+	if (peer_malformed(status) && peer->core_ready)
 		atomic_fetch_add(&session->protocol_errors, 1);
 	peer_set_state(peer, TCPX_PEER_DEAD);
 	peer_progress(peer);
@@ -330,121 +324,6 @@ void peer_check_up(struct engine_peer *peer)
 		session_accepted(session, peer);
 }
 
-/* Control thread. Owns net in every case. */
-tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epoch,
-			struct net_chan *net)
-{
-	uint32_t iface = carrier_iface(net->ops->fd(net));
-	struct engine_chan *chan;
-	struct comms_slot *slot = comms_slot(peer, channel);
-	tcpx_status status;
-
-	if (slot && !net->ops->post)
-		return comms_guide(peer, channel, epoch, net); /* comes again with its comms */
-	status = chan_create(peer, channel, epoch, net,
-			     place_of_nic(slot ? comms_nic_name(slot->comms) : NULL, iface), &chan);
-	if (status != TCPX_OK) {
-		net->ops->close(net);
-		return status;
-	}
-	chan->iface = iface;
-	chan->comms = slot ? slot->comms : NULL;
-	atomic_store(&chan->tx_owner, OWNER_BUSY); /* until the worker polls it */
-	pthread_mutex_lock(&peer->lock);
-	status = peer->chan[channel] || peer->died ? TCPX_ERR_STALE
-						   : core_chan_up(&peer->core, channel, epoch);
-	if (status == TCPX_OK) {
-		peer->chan[channel] = chan;
-		chan_get(chan);
-	}
-	pthread_mutex_unlock(&peer->lock);
-	if (status != TCPX_OK) {
-		chan_put(chan);
-		return status;
-	}
-	chan_start(chan); /* one that cannot be polled fails like any other later on */
-	pthread_mutex_lock(&peer->lock);
-	if (slot || !core_link_messages_up(&peer->core))
-		peer->transport = net->ops->name;
-	pthread_mutex_unlock(&peer->lock);
-	atomic_store(&chan->tx_owner, OWNER_FREE);
-	chan_tx_kick(chan);
-	chan_put(chan);
-	peer_flush_kicks(peer);
-	if (peer->counted_up)
-		peer_event(peer, TCPX_EVENT_CHANNEL_UP, TCPX_OK, channel);
-	peer_check_up(peer);
-	return TCPX_OK;
-}
-
-/* Control thread: a channel is lost; its peer lives while another one does. */
-static void channel_down(struct engine_peer *peer, struct engine_chan *chan, tcpx_status status,
-			 int err)
-{
-	struct engine_session *session = peer->session;
-	uint32_t channel = chan->index, up;
-	bool fatal = is_malformed(status), later, replacing;
-	char what[COMMS_WHY_BYTES];
-
-	/* A peer that closes says goodbye before its channels end: hear it first. */
-	if (status == TCPX_ERR_PEER_CLOSED && peer->ctl)
-		ctl_link_poll(peer->ctl);
-	if (peer->died)
-		return;
-	pthread_mutex_lock(&peer->lock);
-	peer->chan[channel] = NULL;
-	pthread_mutex_unlock(&peer->lock);
-	if (chan->comms)
-		comms_reason(chan->comms, status, what, sizeof(what));
-	else
-		text_format(what, sizeof(what), "channel %u: %s", channel,
-			    err == EMSGSIZE ? "its full packets are lost, it gets smaller ones"
-					    : tcpx_status_text(status));
-	chan_stop(chan);
-	later = !fatal && comms_stopped(chan, what);
-	pthread_mutex_lock(&peer->lock);
-	if (!later)
-		core_chan_lost(&peer->core, channel);
-	up = core_link_channels_up(&peer->core) - core_link_messages_up(&peer->core);
-	pthread_mutex_unlock(&peer->lock);
-	chan_put(chan);
-	/* While channels are replaced, perhaps by both ends, the control link stands for it. */
-	replacing = peer->ctl && clock_now_ns() < peer->rails.replacing_ns;
-	if (fatal || (!up && !replacing) || (!peer->counted_up && !later)) {
-		/* The peer's fence told of the loss before our own socket did. */
-		peer_die(peer, status == TCPX_ERR_CHANNEL_LOST ? TCPX_ERR_PEER_RESET : status, err,
-			 what);
-		return;
-	}
-	LOG(comms_level(peer, later), "peer '%s': %s; %u channels live on", peer->name, what, up);
-	atomic_fetch_add(&session->channels_lost, 1);
-	peer_event(peer, TCPX_EVENT_CHANNEL_DOWN, TCPX_ERR_CHANNEL_LOST, channel);
-	peer_flush_kicks(peer);
-}
-
-static void take_down_failed(struct engine_peer *peer)
-{
-	uint64_t closing;
-	uint32_t i;
-
-	pthread_mutex_lock(&peer->lock);
-	closing = peer->close_mask;
-	peer->close_mask = 0;
-	pthread_mutex_unlock(&peer->lock);
-	for (i = 0; i < CORE_CHANNELS_MAX && !peer->died; i++) {
-		struct engine_chan *chan = peer->chan[i]; /* written by this thread only */
-		tcpx_status status;
-
-		if (!chan)
-			continue;
-		status = (tcpx_status)atomic_load(&chan->failed);
-		if (status)
-			channel_down(peer, chan, status, atomic_load(&chan->failed_errno));
-		else if (closing & (1ull << (i < 63 ? i : 63)))
-			channel_down(peer, chan, TCPX_ERR_CHANNEL_LOST, 0);
-	}
-}
-
 /* What other threads left for the control thread. */
 static void wake_run(struct sys_post *post)
 {
@@ -458,7 +337,7 @@ static void wake_run(struct sys_post *post)
 	again_start(peer);
 	if (peer->ctl_full)
 		peer_die(peer, TCPX_ERR_PEER_STOPPED, 0, "control link does not drain");
-	take_down_failed(peer);
+	peer_take_down(peer);
 	pthread_mutex_lock(&peer->lock);
 	failed = peer->core_failed.pending;
 	status = peer->core_failed.status;

@@ -98,6 +98,25 @@ tcpx_status engine_peer_find(struct engine_session *session, const char *name, t
 	return TCPX_OK;
 }
 
+/* New samples of its channels. */
+static void sample(struct engine_peer *peer)
+{
+	struct engine_chan *chans[CORE_CHANNELS_MAX];
+	uint32_t count = 0;
+
+	pthread_mutex_lock(&peer->lock);
+	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++) {
+		if (!peer->chan[i])
+			continue;
+		chan_get(peer->chan[i]);
+		chans[count++] = peer->chan[i];
+	}
+	pthread_mutex_unlock(&peer->lock);
+	chan_sample_all(chans, count);
+	while (count)
+		chan_put(chans[--count]);
+}
+
 tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 			      tcpx_peer_info *out_info)
 {
@@ -107,6 +126,7 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 
 	if (!peer)
 		return TCPX_ERR_STALE;
+	sample(peer);
 	pthread_mutex_lock(&peer->lock);
 	memcpy(info.name, peer->name, sizeof(info.name));
 	info.state = (enum tcpx_peer_state)atomic_load(&peer->state);
@@ -124,7 +144,7 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 
 		if (!peer->chan[i])
 			continue;
-		peer->chan[i]->net->ops->info(peer->chan[i]->net, &chan);
+		chan_sample_read(peer->chan[i], &chan);
 		info.channels += i != CORE_LANE && !peer->chan[i]->comms;
 		info.message_channels += peer->chan[i]->comms != NULL;
 		if (i != CORE_LANE || !info.congestion[0])
@@ -145,11 +165,12 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 	return TCPX_OK;
 }
 
-static void describe(const struct engine_chan *chan, tcpx_channel_info *out_info)
+/* peer.lock */
+static void describe(struct engine_chan *chan, tcpx_channel_info *out_info)
 {
 	struct net_chan_info net = {{0}};
 
-	chan->net->ops->info(chan->net, &net);
+	chan_sample_read(chan, &net);
 	out_info->channel = chan->index;
 	out_info->messages = chan->comms != NULL;
 	if (chan->comms) {
@@ -175,6 +196,7 @@ tcpx_status engine_channel_query(struct engine_session *session, uint64_t peer_i
 
 	if (!peer)
 		return TCPX_ERR_STALE;
+	sample(peer);
 	pthread_mutex_lock(&peer->lock);
 	for (uint32_t i = 0; i < CORE_CHANNELS_MAX && status != TCPX_OK; i++) {
 		if (!peer->chan[i] || up++ != index)

@@ -41,3 +41,22 @@ bool peer_is(struct engine_peer *peer, const uint8_t *uuid)
 	pthread_mutex_unlock(&peer->session->lock);
 	return is;
 }
+
+struct engine_peer *session_next_peer(struct engine_session *session, struct engine_peer *peer)
+{
+	struct engine_peer *next = NULL;
+	struct list_node *node;
+
+	pthread_mutex_lock(&session->lock);
+	node = peer ? peer->node.next : session->peer_list.next;
+	if (peer && node == &peer->node) /* it was forgotten meanwhile, and is in no list */
+		node = session->peer_list.next;
+	if (node != &session->peer_list) {
+		next = LIST_ENTRY(node, struct engine_peer, node);
+		atomic_fetch_add(&next->slot.refs, 1);
+	}
+	pthread_mutex_unlock(&session->lock);
+	if (peer)
+		peer_put(peer);
+	return next;
+}

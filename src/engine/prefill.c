@@ -223,9 +223,26 @@ void prefill_pump(struct engine_peer *peer)
 	pthread_mutex_unlock(&peer->lock);
 }
 
+/* Copies into the caller's memory, which may wait for a page: not on the control thread. False:
+ * a worker does it. peer.lock. */
+static bool deliver_here(struct engine_peer *peer)
+{
+	if (!runtime_is_control() || peer->core.dead || list_empty(&peer->deliveries))
+		return true;
+	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++) {
+		if (!peer->chan[i])
+			continue;
+		atomic_store(&peer->prefill_due, true);
+		worker_look(peer->chan[i]);
+		return false;
+	}
+	return true;
+}
+
 void prefill_flush(struct engine_peer *peer)
 {
 	struct list_node slices, blocks, deliveries, *node;
+	tcpx_status status;
 
 	if (!atomic_load_explicit(&peer->prefill_due, memory_order_relaxed) ||
 	    !atomic_exchange(&peer->prefill_due, false))
@@ -236,7 +253,9 @@ void prefill_flush(struct engine_peer *peer)
 	pthread_mutex_lock(&peer->lock);
 	list_splice(&slices, &peer->dropped);
 	list_splice(&blocks, &peer->spent);
-	list_splice(&deliveries, &peer->deliveries);
+	if (deliver_here(peer))
+		list_splice(&deliveries, &peer->deliveries);
+	status = peer->core.dead ? peer->core.dead_status : TCPX_OK; /* nobody waits for them */
 	pthread_mutex_unlock(&peer->lock);
 	hold_flush(peer);
 	while ((node = list_pop_front(&slices)))
@@ -244,7 +263,7 @@ void prefill_flush(struct engine_peer *peer)
 	while ((node = list_pop_front(&blocks)))
 		block_put(LIST_ENTRY(node, struct stage_block, node));
 	while ((node = list_pop_front(&deliveries)))
-		stage_commit_start(LIST_ENTRY(node, struct engine_stage, node));
+		stage_deliver_start(LIST_ENTRY(node, struct engine_stage, node), status);
 	prefill_pump(peer);
 }
 
@@ -330,17 +349,17 @@ static bool look_into(struct engine_peer *peer, int64_t now_ns)
 static void look(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_runtime *runtime = LIST_ENTRY(timer, struct engine_runtime, prefill_timer);
-	struct list_node *at, *pos;
+	struct engine_peer *peer;
+	struct list_node *at;
 	bool wanted = false;
 
 	atomic_store(&runtime->prefill_watched, false); /* who comes into line from now on posts */
 	LIST_FOREACH(at, &runtime->sessions) {
 		struct engine_session *session = LIST_ENTRY(at, struct engine_session, node);
 
-		pthread_mutex_lock(&session->lock);
-		LIST_FOREACH(pos, &session->peer_list)
-			wanted |= look_into(LIST_ENTRY(pos, struct engine_peer, node), now_ns);
-		pthread_mutex_unlock(&session->lock);
+		for (peer = session_next_peer(session, NULL); peer;
+		     peer = session_next_peer(session, peer))
+			wanted |= look_into(peer, now_ns);
 	}
 	if (wanted)
 		prefill_watch();

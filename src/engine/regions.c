@@ -90,7 +90,7 @@ tcpx_status engine_region_deregister(struct engine_session *session, uint64_t id
 {
 	int64_t deadline = clock_after(timeout_ns > 0 ? timeout_ns : CLOCK_S_NS);
 	struct mem_region *region;
-	struct list_node *pos;
+	struct engine_peer *peer;
 	tcpx_status status;
 
 	if (id & IMPORT_TAG)
@@ -100,10 +100,8 @@ tcpx_status engine_region_deregister(struct engine_session *session, uint64_t id
 		return error_set(TCPX_ERR_STALE, 0, "region is not registered");
 	if (!region)
 		return TCPX_OK; /* registered once more: nothing changes for anybody */
-	pthread_mutex_lock(&session->lock);
-	LIST_FOREACH(pos, &session->peer_list)
-		peer_forget_region(LIST_ENTRY(pos, struct engine_peer, node), region);
-	pthread_mutex_unlock(&session->lock);
+	for (peer = session_next_peer(session, NULL); peer; peer = session_next_peer(session, peer))
+		peer_forget_region(peer, region);
 	status = mem_region_quiesce(region, timeout_ns < 0 ? -1 : deadline);
 	if (status == TCPX_OK)
 		mem_region_remove(session->regions, id);

@@ -159,11 +159,16 @@ static void call_run(struct sys_post *post)
 	pthread_mutex_unlock(&call->lock);
 }
 
+bool runtime_is_control(void)
+{
+	return pthread_equal(pthread_self(), engine_runtime.control);
+}
+
 void runtime_call(void (*fn)(void *arg), void *arg)
 {
 	struct call call = {.post = {.fn = call_run}, .fn = fn, .arg = arg};
 
-	if (pthread_equal(pthread_self(), engine_runtime.control)) {
+	if (runtime_is_control()) {
 		fn(arg);
 		return;
 	}

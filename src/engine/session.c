@@ -32,12 +32,11 @@
 static void deadline_run(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_session *session = LIST_ENTRY(timer, struct engine_session, deadline_timer);
-	struct list_node *pos;
+	struct engine_peer *peer;
 	int64_t next = 0;
 
-	pthread_mutex_lock(&session->lock);
-	LIST_FOREACH(pos, &session->peer_list) {
-		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
+	for (peer = session_next_peer(session, NULL); peer;
+	     peer = session_next_peer(session, peer)) {
 		int64_t due = 0;
 
 		pthread_mutex_lock(&peer->lock);
@@ -46,11 +45,10 @@ static void deadline_run(struct sys_timer *timer, int64_t now_ns)
 		else
 			due = early_expire(peer, now_ns);
 		pthread_mutex_unlock(&peer->lock);
-		peer_kick(peer, false); /* no call of the transport under session.lock */
+		peer_kick(peer, false);
 		if (due && (!next || due < next))
 			next = due;
 	}
-	pthread_mutex_unlock(&session->lock);
 	if (next)
 		sys_timer_set(&engine_runtime.loop, &session->deadline_timer, next);
 }

@@ -225,7 +225,12 @@ tcpx_status stage_commit(struct engine_chan *chan)
 	return TCPX_IN_PROGRESS;
 }
 
-/* After core_rx_end(IN_PROGRESS), or for an eager message: no lock held. */
+void stage_deliver_start(struct engine_stage *stage, tcpx_status status)
+{
+	copies_start(&stage->copies, false, status);
+}
+
+/* After core_rx_end(IN_PROGRESS): no lock held. */
 void stage_commit_start(struct engine_stage *stage)
 {
 	copies_start(&stage->copies, false, TCPX_OK);
@@ -266,7 +271,7 @@ tcpx_status stage_deliver(struct engine_peer *peer, struct engine_request *recv,
 
 void stage_offer(struct engine_session *session)
 {
-	struct list_node *pos;
+	struct engine_peer *peer;
 	bool returned;
 
 	pthread_mutex_lock(&session->queue_lock);
@@ -275,15 +280,12 @@ void stage_offer(struct engine_session *session)
 	pthread_mutex_unlock(&session->queue_lock);
 	if (!returned)
 		return;
-	pthread_mutex_lock(&session->lock);
-	LIST_FOREACH(pos, &session->peer_list) {
-		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
-
+	for (peer = session_next_peer(session, NULL); peer;
+	     peer = session_next_peer(session, peer)) {
 		pthread_mutex_lock(&peer->lock);
 		if (peer->core_ready && !peer->core.dead && peer->core.stage_waiting)
 			core_stage_more(&peer->core);
 		pthread_mutex_unlock(&peer->lock);
 		peer_flush_kicks(peer);
 	}
-	pthread_mutex_unlock(&session->lock);
 }

@@ -100,6 +100,8 @@ void stage_commit_start(struct engine_stage *stage);
 /* An eager message for a RECV with staged memory. peer.lock. TCPX_IN_PROGRESS, or an error. */
 tcpx_status stage_deliver(struct engine_peer *peer, struct engine_request *recv, const void *data,
 			  uint64_t bytes);
+/* The same, no lock held: unless status is an error the bytes are copied. */
+void stage_deliver_start(struct engine_stage *stage, tcpx_status status);
 /* Control thread: staging memory that came back goes to the peers that wait for some. */
 void stage_offer(struct engine_session *session);
 

@@ -50,6 +50,10 @@ static void run_kicked(struct engine_worker *worker)
 		pthread_mutex_unlock(&worker->lock);
 		if (!chan)
 			return;
+		if (atomic_load(&chan->stopping)) {
+			chan->net->ops->shutdown(chan->net);
+			continue;
+		}
 		chan_sample_take(chan);
 		if (atomic_exchange(&chan->again, 0))
 			chan_event(chan, EPOLLIN);
@@ -280,7 +284,7 @@ void worker_again(struct engine_chan *chan)
 	enlist(chan);
 }
 
-void worker_sample(struct engine_chan *chan)
+void worker_look(struct engine_chan *chan)
 {
 	enlist(chan);
 }

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The channels of a peer: attached, lost one by one, left behind by its death. Control thread. */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "engine/carrier.h"
+#include "engine/comms.h"
+#include "engine/hold.h"
+#include "engine/path_mtu.h"
+#include "engine/place.h"
+
+bool peer_malformed(tcpx_status status)
+{
+	return status == TCPX_ERR_PROTOCOL || status == TCPX_ERR_CORRUPT ||
+	       status == TCPX_ERR_VERSION;
+}
+
+void peer_left_dead(struct engine_chan *chan)
+{
+	struct engine_chan *chans[CORE_CHANNELS_MAX] = {chan};
+
+	if (chan->comms)
+		comms_left(chan->comms);
+	hold_dead(chan->peer, chans);
+	chan_put(chan);
+}
+
+/* Control thread. Owns net in every case. */
+tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epoch,
+			struct net_chan *net)
+{
+	uint32_t iface = carrier_iface(net->ops->fd(net));
+	const char *transport = net->ops->name;
+	struct engine_chan *chan;
+	struct comms_slot *slot = comms_slot(peer, channel);
+	tcpx_status status;
+
+	if (slot && !net->ops->post)
+		return comms_guide(peer, channel, epoch, net); /* comes again with its comms */
+	status = chan_create(peer, channel, epoch, net,
+			     place_of_nic(slot ? comms_nic_name(slot->comms) : NULL, iface), &chan);
+	if (status != TCPX_OK) {
+		net->ops->close(net);
+		return status;
+	}
+	chan->iface = iface;
+	chan->comms = slot ? slot->comms : NULL;
+	path_mtu_ends(chan);
+	atomic_store(&chan->tx_owner, OWNER_BUSY); /* until the worker polls it */
+	pthread_mutex_lock(&peer->lock);
+	status = peer->chan[channel] || peer->died ? TCPX_ERR_STALE
+						   : core_chan_up(&peer->core, channel, epoch);
+	if (status == TCPX_OK) {
+		peer->chan[channel] = chan;
+		chan_get(chan);
+	}
+	pthread_mutex_unlock(&peer->lock);
+	if (status != TCPX_OK) {
+		chan_put(chan);
+		return status;
+	}
+	pthread_mutex_lock(&peer->lock);
+	if (slot || !core_link_messages_up(&peer->core))
+		peer->transport = transport;
+	pthread_mutex_unlock(&peer->lock);
+	atomic_store(&chan->tx_owner, OWNER_FREE);
+	chan_start(chan); /* one that cannot be polled fails like any other later on */
+	chan_put(chan);
+	peer_flush_kicks(peer);
+	if (peer->counted_up)
+		peer_event(peer, TCPX_EVENT_CHANNEL_UP, TCPX_OK, channel);
+	peer_check_up(peer);
+	return TCPX_OK;
+}
+
+/* Control thread: a channel is torn down; its peer lives while another one does. */
+static void channel_gone(struct engine_chan *chan)
+{
+	struct engine_peer *peer = chan->peer;
+	tcpx_status status = (tcpx_status)atomic_load(&chan->failed);
+	int err = atomic_load(&chan->failed_errno);
+	uint32_t channel = chan->index, up;
+	bool fatal = peer_malformed(status), later, replacing;
+	char what[COMMS_WHY_BYTES];
+
+	if (chan->comms)
+		comms_reason(chan->comms, status, what, sizeof(what));
+	else
+		text_format(what, sizeof(what), "channel %u: %s", channel,
+			    err == EMSGSIZE ? "its full packets are lost, it gets smaller ones"
+					    : tcpx_status_text(status));
+	later = !fatal && comms_stopped(chan, what);
+	pthread_mutex_lock(&peer->lock);
+	if (!later)
+		core_chan_lost(&peer->core, channel);
+	up = core_link_channels_up(&peer->core) - core_link_messages_up(&peer->core);
+	pthread_mutex_unlock(&peer->lock);
+	chan_put(chan);
+	/* While channels are replaced, perhaps by both ends, the control link stands for it. */
+	replacing = peer->ctl && clock_now_ns() < peer->rails.replacing_ns;
+	if (fatal || (!up && !replacing) || (!peer->counted_up && !later)) {
+		/* The peer's fence told of the loss before our own socket did. */
+		peer_die(peer, status == TCPX_ERR_CHANNEL_LOST ? TCPX_ERR_PEER_RESET : status, err,
+			 what);
+		return;
+	}
+	LOG(comms_level(peer, later), "peer '%s': %s; %u channels live on", peer->name, what, up);
+	atomic_fetch_add(&peer->session->channels_lost, 1);
+	peer_event(peer, TCPX_EVENT_CHANNEL_DOWN, TCPX_ERR_CHANNEL_LOST, channel);
+	peer_flush_kicks(peer);
+}
+
+static void left(struct engine_chan *chan)
+{
+	if (chan->peer->died)
+		peer_left_dead(chan);
+	else
+		channel_gone(chan);
+}
+
+/* Control thread: a channel is lost. */
+static void channel_down(struct engine_peer *peer, struct engine_chan *chan)
+{
+	tcpx_status status = (tcpx_status)atomic_load(&chan->failed);
+
+	/* A peer that closes says goodbye before its channels end: hear it first. */
+	if (status == TCPX_ERR_PEER_CLOSED && peer->ctl)
+		ctl_link_poll(peer->ctl);
+	if (peer->died)
+		return;
+	pthread_mutex_lock(&peer->lock);
+	peer->chan[chan->index] = NULL;
+	pthread_mutex_unlock(&peer->lock);
+	if (chan_stop(chan, left)) {
+		channel_gone(chan);
+	} else {
+		comms_stays(chan->comms);
+		LOG_INFO("peer '%s': channel %u is lost while a call of it waits for memory",
+			 peer->name, chan->index);
+	}
+}
+
+void peer_take_down(struct engine_peer *peer)
+{
+	uint64_t closing;
+	uint32_t i;
+
+	pthread_mutex_lock(&peer->lock);
+	closing = peer->close_mask;
+	peer->close_mask = 0;
+	pthread_mutex_unlock(&peer->lock);
+	for (i = 0; i < CORE_CHANNELS_MAX && !peer->died; i++) {
+		struct engine_chan *chan = peer->chan[i]; /* written by this thread only */
+
+		int none = 0;
+
+		if (chan && closing & (1ull << (i < 63 ? i : 63))) /* unless it has failed here */
+			atomic_compare_exchange_strong(&chan->failed, &none, TCPX_ERR_CHANNEL_LOST);
+		if (chan && atomic_load(&chan->failed))
+			channel_down(peer, chan);
+	}
+}
