@@ -226,6 +226,7 @@ struct served {
 	struct engine_peer *peer;
 	uint32_t nregions, cap;
 	size_t bytes;
+	uint64_t *keys; /* by which the peer named them */
 	struct mem_region *regions[];
 };
 
@@ -298,6 +299,7 @@ static tcpx_status fill_served(struct engine_peer *peer, struct served *served,
 						   TCPX_RIGHT_READ, &region);
 			if (status != TCPX_OK)
 				return status;
+			served->keys[served->nregions] = key;
 			served->regions[served->nregions++] = region;
 			prog->vanishing |= mem_region_vanishes(region);
 		}
@@ -323,8 +325,8 @@ static tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table)
 
 	if (!pieces)
 		return TCPX_ERR_PROTOCOL;
-	bytes = sizeof(*served) + pieces * sizeof(served->regions[0]) +
-		(pieces + 1) * sizeof(struct core_seg);
+	bytes = sizeof(*served) + (pieces + 1) * sizeof(struct core_seg) +
+		pieces * (sizeof(served->regions[0]) + sizeof(served->keys[0]));
 	served = session_alloc(peer->session, bytes);
 	status = served ? TCPX_OK : TCPX_ERR_NO_MEMORY;
 	if (served) {
@@ -332,12 +334,14 @@ static tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table)
 		served->peer = peer;
 		served->bytes = bytes;
 		served->push.prog.seg = (struct core_seg *)&served->regions[pieces];
+		served->keys = (uint64_t *)&served->push.prog.seg[pieces + 1];
 		served->push.prog.local = (void *const *)served->regions;
 		served->push.job.peer_xfer = frame->xfer;
 		served->push.job.linear_base = frame->linear;
 		status = fill_served(peer, served, frame, table);
 		if (status == TCPX_OK)
-			status = share_serve(peer, &served->push, frame->flags & FRAME_F_REF);
+			status = share_serve(peer, &served->push, served->keys,
+					     frame->flags & FRAME_F_REF);
 		if (status == TCPX_OK)
 			status = comms_serve(peer, &served->push, frame->flags & FRAME_F_MSG);
 		if (status == TCPX_OK) {
