@@ -130,7 +130,7 @@ tcpx_status engine_region_export(struct engine_session *session, uint64_t id, ui
 		parts.flags |= WIRE_TOKEN_STAGED;
 	if (comms_takes(session, region))
 		parts.flags |= WIRE_TOKEN_MESSAGES;
-	parts.key = region->key;
+	parts.key = region->own.key;
 	wire_token_encode(&parts, token);
 	mem_region_put(region);
 	return TCPX_OK;

@@ -17,7 +17,7 @@ static void *region_addr(const struct mem_region *region, uint64_t offset)
 	return region->base + offset;
 }
 
-static bool hold(struct chan_rx *rx, struct mem_region *region)
+static bool hold(struct chan_rx *rx, struct mem_region *region, uint64_t key)
 {
 	if (rx->nheld == rx->cap_held) {
 		uint32_t cap = rx->cap_held ? rx->cap_held * 2 : 8;
@@ -30,7 +30,7 @@ static bool hold(struct chan_rx *rx, struct mem_region *region)
 		rx->held = more;
 		rx->cap_held = cap;
 	}
-	rx->held[rx->nheld++] = (struct chan_held){region, 1};
+	rx->held[rx->nheld++] = (struct chan_held){region, key, 1};
 	return true;
 }
 
@@ -43,19 +43,19 @@ static tcpx_status add_piece(struct engine_chan *chan, uint64_t key, uint64_t of
 	struct mem_region *region;
 	tcpx_status status;
 
-	if (last && mem_region_access_more(last->region, key, offset, length, TCPX_RIGHT_WRITE) ==
-			    TCPX_OK) {
+	if (last && last->key == key &&
+	    mem_region_access_more(last->region, offset, length, TCPX_RIGHT_WRITE) == TCPX_OK) {
 		rx->iov[rx->niov++] = (struct iovec){region_addr(last->region, offset), length};
 		last->pieces++;
 		return TCPX_OK;
 	}
-	status = mem_region_access(chan->peer->session->regions, key, offset, length,
-				   TCPX_RIGHT_WRITE, &region);
+	status = mem_region_access(chan->peer->session->regions, identity_proven(&chan->peer->who),
+				   key, offset, length, TCPX_RIGHT_WRITE, &region);
 	if (status != TCPX_OK)
 		return status;
 	rx->iov[rx->niov++] = (struct iovec){region_addr(region, offset), length};
 	rx->vanishing |= mem_region_vanishes(region);
-	return hold(rx, region) ? TCPX_OK : TCPX_ERR_NO_MEMORY;
+	return hold(rx, region, key) ? TCPX_OK : TCPX_ERR_NO_MEMORY;
 }
 
 static tcpx_status make_staged(struct engine_chan *chan)
@@ -293,9 +293,10 @@ static tcpx_status fill_served(struct engine_peer *peer, struct served *served,
 	while (wire_table_next(&reader, &key, &offset, &length) > 0) {
 		struct core_seg *seg = &prog->seg[prog->nseg];
 
-		if (!region || mem_region_access_more(region, key, offset, length,
-						      TCPX_RIGHT_READ) != TCPX_OK) {
-			status = mem_region_access(peer->session->regions, key, offset, length,
+		if (!region || served->keys[served->nregions - 1] != key ||
+		    mem_region_access_more(region, offset, length, TCPX_RIGHT_READ) != TCPX_OK) {
+			status = mem_region_access(peer->session->regions,
+						   identity_proven(&peer->who), key, offset, length,
 						   TCPX_RIGHT_READ, &region);
 			if (status != TCPX_OK)
 				return status;
