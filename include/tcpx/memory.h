@@ -62,10 +62,26 @@ TCPX_API tcpx_status tcpx_region_deregister(tcpx_session *session, tcpx_region r
 					    int64_t timeout_ns);
 
 /** Writes the token that a peer imports; TCPX_TOKEN_BYTES bytes. A capability: whoever is connected
- * and holds it may use the rights. @return TCPX_OK; ERR_STALE; ERR_INVALID (an imported one).
- * @threads any. */
+ * and holds it may use the rights. For one peer alone: tcpx_region_token_for(). @return TCPX_OK;
+ * ERR_STALE; ERR_INVALID (an imported one). @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_region_export(tcpx_session *session, tcpx_region region,
 							void *token);
+
+/**
+ * Writes a token that serves one peer: whoever proves the key that this one has proven
+ * (tcpx_peer_info.key). Accesses of others by it are refused with ERR_REMOTE_KEY. It is the same
+ * each time for the same region and key, good for later connections of that key, and dies with the
+ * region.
+ * @param peer one that has connected
+ * @param token TCPX_TOKEN_BYTES bytes
+ * @return TCPX_OK; ERR_STALE (region or peer); ERR_INVALID (an imported region); ERR_STATE (the
+ *         peer is still connecting, or never did); ERR_UNSUPPORTED (it has proven no key: no crypto
+ *         library here or there); ERR_LIMIT (1048576 such tokens in the session); ERR_NO_MEMORY.
+ *         @threads any.
+ */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_region_token_for(tcpx_session *session,
+							   tcpx_region region, tcpx_peer peer,
+							   void *token);
 
 /** Makes a peer's token usable in segments. Rights and range are checked by the owner at each
  * access. @return TCPX_OK; ERR_INVALID (not a token); ERR_VERSION; ERR_STALE (peer).

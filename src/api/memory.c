@@ -58,6 +58,14 @@ tcpx_status tcpx_region_export(tcpx_session *session, tcpx_region region, void *
 	return engine_region_export(api_session(session), region.id, token);
 }
 
+tcpx_status tcpx_region_token_for(tcpx_session *session, tcpx_region region, tcpx_peer peer,
+				  void *token)
+{
+	API_ENTER(session);
+	API_NOT_NULL(token);
+	return engine_region_token_for(api_session(session), region.id, peer.id, token);
+}
+
 tcpx_status tcpx_region_import(tcpx_session *session, tcpx_peer peer, const void *token,
 			       size_t token_len, tcpx_region *out_region)
 {

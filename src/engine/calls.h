@@ -40,6 +40,8 @@ tcpx_status engine_region_register(struct engine_session *session, void *addr, u
 tcpx_status engine_region_deregister(struct engine_session *session, uint64_t id,
 				     int64_t timeout_ns);
 tcpx_status engine_region_export(struct engine_session *session, uint64_t id, uint8_t *token);
+tcpx_status engine_region_token_for(struct engine_session *session, uint64_t id, uint64_t peer_id,
+				    uint8_t *token);
 tcpx_status engine_region_import(struct engine_session *session, uint64_t peer_id,
 				 const void *token, size_t len, tcpx_region *out_region);
 

@@ -70,10 +70,10 @@ struct chan_tx {
 	_Atomic int lent; /* the peer may read the frame's memory now: the call stays open */
 };
 
-/* A region that a chunk is written to, with an io reference, and how many pieces in a row. */
+/* A region that a chunk is written to, with an io reference; its key, and pieces in a row. */
 struct chan_held {
 	struct mem_region *region;
-	uint32_t pieces;
+	uint64_t key, pieces;
 };
 
 enum chan_rx_state { RX_HEADER = 0, RX_PAYLOAD, RX_TRAILER };

@@ -11,8 +11,8 @@ uint16_t path_mtu_control(const struct peer_way *way);
 uint16_t path_mtu_channel(const struct engine_peer *peer, uint32_t rail);
 /* Before its worker has the channel. */
 void path_mtu_ends(struct engine_chan *chan);
-/* Each beat, behind carrier_look: a channel whose full packets are lost is replaced; without success
- * the peer ends. */
+/* Each beat, behind carrier_look: a channel whose full packets are lost is replaced; without
+ * success the peer ends. */
 void path_mtu_look(struct engine_peer *peer, int64_t now_ns);
 /* Of a channel that is given up as unanswered: true when that ended the peer, since those before
  * it carried nothing either. */

@@ -26,6 +26,13 @@ struct peer_identity {
 	uint8_t expected[WIRE_KEY_BYTES];
 };
 
+/* The public key that the peer proved, or NULL. lock, or the owner of one of its channels: it
+ * stands before there is any. */
+static inline const uint8_t *identity_proven(const struct peer_identity *who)
+{
+	return who->proven ? who->key : NULL;
+}
+
 /* At open, after the options, which may have named a file that its key is in: key, incarnation and
  * uuid. */
 tcpx_status identity_of_session(struct engine_session *session);

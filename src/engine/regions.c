@@ -111,27 +111,95 @@ tcpx_status engine_region_deregister(struct engine_session *session, uint64_t id
 	return status;
 }
 
-tcpx_status engine_region_export(struct engine_session *session, uint64_t id, uint8_t *token)
+/* Our region of that id with a struct reference; NULL: the last error says why. */
+static struct mem_region *region_of(struct engine_session *session, uint64_t id)
 {
-	struct wire_token parts = {0};
-	struct mem_region *region;
+	struct mem_region *region = NULL;
 
 	if (id & IMPORT_TAG)
-		return error_set(TCPX_ERR_INVALID, 0, "an imported region has no token of ours");
-	region = mem_region_get(session->regions, id);
-	if (!region)
-		return error_set(TCPX_ERR_STALE, 0, "region is not registered");
-	parts.kind = (uint8_t)region->kind->kind;
-	parts.rights = (uint8_t)region->rights;
+		error_set(TCPX_ERR_INVALID, 0, "an imported region has no token of ours");
+	else if (!(region = mem_region_get(session->regions, id)))
+		error_set(TCPX_ERR_STALE, 0, "region is not registered");
+	return region;
+}
+
+static void write_token(struct engine_session *session, struct mem_region *region, uint64_t key,
+			uint8_t *token)
+{
+	struct wire_token parts = {
+		.kind = (uint8_t)region->kind->kind, .rights = (uint8_t)region->rights, .key = key};
+
 	parts.flags = region->flags & TCPX_REGION_STABLE ? WIRE_TOKEN_STABLE : 0;
 	if (region->kind->staged)
 		parts.flags |= WIRE_TOKEN_STAGED;
 	if (comms_takes(session, region))
 		parts.flags |= WIRE_TOKEN_MESSAGES;
-	parts.key = region->key;
 	wire_token_encode(&parts, token);
+}
+
+tcpx_status engine_region_export(struct engine_session *session, uint64_t id, uint8_t *token)
+{
+	struct mem_region *region = region_of(session, id);
+
+	if (!region)
+		return error_last()->status;
+	write_token(session, region, region->own.key, token);
 	mem_region_put(region);
 	return TCPX_OK;
+}
+
+/* peer.lock */
+static tcpx_status not_proven(const struct engine_peer *peer)
+{
+	if (!peer->core_ready) {
+		error_set(TCPX_ERR_STATE, 0, "the peer has not connected, so it has proven no key");
+		return error_next("bind tokens to it when it is up (TCPX_EVENT_PEER_UP)");
+	}
+	error_set(TCPX_ERR_UNSUPPORTED, 0, "peer '%s' has proven no key: %s has no crypto library",
+		  peer->name, peer->session->identity.own.there ? "its session" : "this session");
+	return error_next("install OpenSSL 3 at both ends, or give it the token of "
+			  "tcpx_region_export, which serves every peer");
+}
+
+/* The public key that the peer of the handle proved. */
+static tcpx_status proven_key(struct engine_session *session, uint64_t peer_id,
+			      uint8_t out_key[WIRE_KEY_BYTES])
+{
+	struct engine_peer *peer = engine_peer_get(session, peer_id);
+	tcpx_status status = TCPX_OK;
+	const uint8_t *key;
+
+	if (!peer)
+		return TCPX_ERR_STALE;
+	pthread_mutex_lock(&peer->lock);
+	key = identity_proven(&peer->who);
+	if (key)
+		memcpy(out_key, key, WIRE_KEY_BYTES);
+	else
+		status = not_proven(peer);
+	pthread_mutex_unlock(&peer->lock);
+	peer_put(peer);
+	return status;
+}
+
+tcpx_status engine_region_token_for(struct engine_session *session, uint64_t id, uint64_t peer_id,
+				    uint8_t *token)
+{
+	struct mem_region *region = region_of(session, id);
+	uint8_t peer[WIRE_KEY_BYTES];
+	tcpx_status status;
+	uint64_t key;
+
+	_Static_assert(sizeof(peer) == MEM_PEER_BYTES, "a public key");
+	if (!region)
+		return error_last()->status;
+	status = proven_key(session, peer_id, peer);
+	if (status == TCPX_OK)
+		status = mem_region_bind(session->regions, region, peer, &key);
+	if (status == TCPX_OK)
+		write_token(session, region, key, token);
+	mem_region_put(region);
+	return status;
 }
 
 tcpx_status engine_region_import(struct engine_session *session, uint64_t peer_id,

@@ -17,7 +17,7 @@ static void *region_addr(const struct mem_region *region, uint64_t offset)
 	return region->base + offset;
 }
 
-static bool hold(struct chan_rx *rx, struct mem_region *region)
+static bool hold(struct chan_rx *rx, struct mem_region *region, uint64_t key)
 {
 	if (rx->nheld == rx->cap_held) {
 		uint32_t cap = rx->cap_held ? rx->cap_held * 2 : 8;
@@ -30,7 +30,7 @@ static bool hold(struct chan_rx *rx, struct mem_region *region)
 		rx->held = more;
 		rx->cap_held = cap;
 	}
-	rx->held[rx->nheld++] = (struct chan_held){region, 1};
+	rx->held[rx->nheld++] = (struct chan_held){region, key, 1};
 	return true;
 }
 
@@ -43,19 +43,19 @@ static tcpx_status add_piece(struct engine_chan *chan, uint64_t key, uint64_t of
 	struct mem_region *region;
 	tcpx_status status;
 
-	if (last && mem_region_access_more(last->region, key, offset, length, TCPX_RIGHT_WRITE) ==
-			    TCPX_OK) {
+	if (last && last->key == key &&
+	    mem_region_access_more(last->region, offset, length, TCPX_RIGHT_WRITE) == TCPX_OK) {
 		rx->iov[rx->niov++] = (struct iovec){region_addr(last->region, offset), length};
 		last->pieces++;
 		return TCPX_OK;
 	}
-	status = mem_region_access(chan->peer->session->regions, key, offset, length,
-				   TCPX_RIGHT_WRITE, &region);
+	status = mem_region_access(chan->peer->session->regions, identity_proven(&chan->peer->who),
+				   key, offset, length, TCPX_RIGHT_WRITE, &region);
 	if (status != TCPX_OK)
 		return status;
 	rx->iov[rx->niov++] = (struct iovec){region_addr(region, offset), length};
 	rx->vanishing |= mem_region_vanishes(region);
-	return hold(rx, region) ? TCPX_OK : TCPX_ERR_NO_MEMORY;
+	return hold(rx, region, key) ? TCPX_OK : TCPX_ERR_NO_MEMORY;
 }
 
 static tcpx_status make_staged(struct engine_chan *chan)
@@ -226,6 +226,7 @@ struct served {
 	struct engine_peer *peer;
 	uint32_t nregions, cap;
 	size_t bytes;
+	uint64_t *keys; /* by which the peer named them */
 	struct mem_region *regions[];
 };
 
@@ -292,12 +293,14 @@ static tcpx_status fill_served(struct engine_peer *peer, struct served *served,
 	while (wire_table_next(&reader, &key, &offset, &length) > 0) {
 		struct core_seg *seg = &prog->seg[prog->nseg];
 
-		if (!region || mem_region_access_more(region, key, offset, length,
-						      TCPX_RIGHT_READ) != TCPX_OK) {
-			status = mem_region_access(peer->session->regions, key, offset, length,
+		if (!region || served->keys[served->nregions - 1] != key ||
+		    mem_region_access_more(region, offset, length, TCPX_RIGHT_READ) != TCPX_OK) {
+			status = mem_region_access(peer->session->regions,
+						   identity_proven(&peer->who), key, offset, length,
 						   TCPX_RIGHT_READ, &region);
 			if (status != TCPX_OK)
 				return status;
+			served->keys[served->nregions] = key;
 			served->regions[served->nregions++] = region;
 			prog->vanishing |= mem_region_vanishes(region);
 		}
@@ -323,8 +326,8 @@ static tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table)
 
 	if (!pieces)
 		return TCPX_ERR_PROTOCOL;
-	bytes = sizeof(*served) + pieces * sizeof(served->regions[0]) +
-		(pieces + 1) * sizeof(struct core_seg);
+	bytes = sizeof(*served) + (pieces + 1) * sizeof(struct core_seg) +
+		pieces * (sizeof(served->regions[0]) + sizeof(served->keys[0]));
 	served = session_alloc(peer->session, bytes);
 	status = served ? TCPX_OK : TCPX_ERR_NO_MEMORY;
 	if (served) {
@@ -332,12 +335,14 @@ static tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table)
 		served->peer = peer;
 		served->bytes = bytes;
 		served->push.prog.seg = (struct core_seg *)&served->regions[pieces];
+		served->keys = (uint64_t *)&served->push.prog.seg[pieces + 1];
 		served->push.prog.local = (void *const *)served->regions;
 		served->push.job.peer_xfer = frame->xfer;
 		served->push.job.linear_base = frame->linear;
 		status = fill_served(peer, served, frame, table);
 		if (status == TCPX_OK)
-			status = share_serve(peer, &served->push, frame->flags & FRAME_F_REF);
+			status = share_serve(peer, &served->push, served->keys,
+					     frame->flags & FRAME_F_REF);
 		if (status == TCPX_OK)
 			status = comms_serve(peer, &served->push, frame->flags & FRAME_F_MSG);
 		if (status == TCPX_OK) {

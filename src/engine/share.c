@@ -240,7 +240,8 @@ void share_ahead(struct engine_request *request)
 	pthread_mutex_unlock(&peer->lock);
 }
 
-tcpx_status share_serve(struct engine_peer *peer, struct core_push *push, bool by_ref)
+tcpx_status share_serve(struct engine_peer *peer, struct core_push *push, const uint64_t *keys,
+			bool by_ref)
 {
 	const struct core_prog *prog = &push->prog;
 	bool ready = true;
@@ -252,7 +253,7 @@ tcpx_status share_serve(struct engine_peer *peer, struct core_push *push, bool b
 		struct mem_region *region = prog->local[i];
 		struct engine_share *share = share_find(peer, region->serial);
 
-		if (region->kind->share && !region_ready(peer, region, region->key) && share &&
+		if (region->kind->share && !region_ready(peer, region, keys[i]) && share &&
 		    by_ref && share->state == SHARE_OFFERED)
 			share->state = SHARE_OPEN; /* its READ was faster than its answer */
 		ready &= share && share->state == SHARE_OPEN;

@@ -32,7 +32,7 @@ struct engine_share {
 	struct mem_region *region;
 	struct engine_chan *chan; /* whose words tell whether the peer reads still */
 	enum share_state state;
-	uint64_t key;	  /* told to the peer; 0: it has no business with it */
+	uint64_t key;	  /* the peer's own word for it, told back; 0: it has none */
 	bool retired;	  /* while EXPORTING: it is to end */
 	bool by_fd;	  /* the peer asks for a descriptor, job.fd until it has answered */
 	bool counted;	  /* among out_fds */
@@ -73,9 +73,10 @@ struct engine_shares {
 void share_route(struct engine_request *request);
 /* Before the first post, so that its answer may be there by then. No lock. */
 void share_ahead(struct engine_request *request);
-/* A READ's source, regions in push->prog: by reference if the reader asks for it. ERR_REMOTE: it
- * asks for what it cannot have. No lock. */
-tcpx_status share_serve(struct engine_peer *peer, struct core_push *push, bool by_ref);
+/* A READ's source, regions in push->prog: by reference if the reader asks for it. keys: by which it
+ * named them; it is told no other. ERR_REMOTE: it asks for what it cannot have. No lock. */
+tcpx_status share_serve(struct engine_peer *peer, struct core_push *push, const uint64_t *keys,
+			bool by_ref);
 /* peer.lock: a region goes away. */
 void share_forget(struct engine_peer *peer, struct mem_region *region);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Region table: ids in a chunked array, keys in a hash, both under one rwlock; io references beside
- * it. docs/design/memory.md has the invariants. */
+/* Region table: ids in a chunked array, keys in a hash (region_key.c), both under one rwlock; io
+ * references beside it. docs/design/memory.md has the invariants. */
 #include "mem/region.h"
 
 #include <limits.h>
@@ -10,9 +10,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/siphash.h"
+#include "mem/region_key.h"
 #include "mem/staging.h"
-#include "sys/crypto.h"
 #include "sys/futex.h"
 
 #define SLOT_BITS 22 /* index bits of an id; the generation has the next 41, bit 63 stays clear */
@@ -20,7 +19,6 @@
 #define SLOT_CHUNK 1024u
 #define SLOT_CHUNKS ((1u << SLOT_BITS) / SLOT_CHUNK)
 #define GENERATION_MASK ((1ull << (63 - SLOT_BITS)) - 1)
-#define BUCKETS_MIN 64u
 
 struct slot {
 	uint64_t generation; /* of the region in it, or of the last one; 0: never used */
@@ -30,11 +28,8 @@ struct slot {
 
 struct mem_regions {
 	pthread_rwlock_t lock; /* guards all below but the regions' atomics */
-	uint8_t secret[32];    /* keys the region keys; nobody else has it */
-	uint64_t salt;
+	struct mem_keys keys;
 	uint32_t count, used, free_head; /* slots: live, ever used, head of the free list */
-	uint32_t nbuckets;
-	struct mem_region **buckets;
 	struct slot *chunks[SLOT_CHUNKS];
 };
 
@@ -48,19 +43,13 @@ tcpx_status mem_regions_create(struct mem_regions **out_regions)
 	pthread_rwlockattr_t attr;
 	tcpx_status status;
 
-	if (regions)
-		regions->buckets = calloc(BUCKETS_MIN, sizeof(*regions->buckets));
-	if (!regions || !regions->buckets) {
-		free(regions);
+	if (!regions)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "region table");
-	}
-	status = sys_random(regions->secret, sizeof(regions->secret));
+	status = mem_keys_open(&regions->keys);
 	if (status != TCPX_OK) {
-		free(regions->buckets);
 		free(regions);
 		return status;
 	}
-	regions->nbuckets = BUCKETS_MIN;
 	regions->free_head = NO_SLOT;
 	pthread_rwlockattr_init(&attr);
 #ifdef __GLIBC__ /* a stream of accesses must not starve a deregistration */
@@ -81,6 +70,7 @@ void mem_regions_destroy(struct mem_regions *regions)
 {
 	if (!regions)
 		return;
+	mem_keys_close(&regions->keys);
 	for (uint32_t i = 0; i < regions->used; i++) {
 		struct mem_region *region = slot_at(regions, i)->region;
 
@@ -92,104 +82,7 @@ void mem_regions_destroy(struct mem_regions *regions)
 	for (uint32_t i = 0; i < SLOT_CHUNKS; i++)
 		free(regions->chunks[i]);
 	pthread_rwlock_destroy(&regions->lock);
-	free(regions->buckets);
-	explicit_bzero(regions, sizeof(*regions));
 	free(regions);
-}
-
-static struct mem_region **bucket_of(struct mem_regions *regions, uint64_t key)
-{
-	return &regions->buckets[key & (regions->nbuckets - 1)];
-}
-
-static void buckets_grow(struct mem_regions *regions)
-{
-	uint32_t old_count = regions->nbuckets;
-	struct mem_region **old = regions->buckets;
-	struct mem_region **grown = calloc((size_t)old_count * 2, sizeof(*grown));
-
-	if (!grown)
-		return; /* longer chains, nothing worse */
-	regions->buckets = grown;
-	regions->nbuckets = old_count * 2;
-	for (uint32_t i = 0; i < old_count; i++) {
-		while (old[i]) {
-			struct mem_region *region = old[i];
-			struct mem_region **bucket = bucket_of(regions, region->key);
-
-			old[i] = region->next_same_bucket;
-			region->next_same_bucket = *bucket;
-			*bucket = region;
-		}
-	}
-	free(old);
-}
-
-static uint64_t key_make(const struct mem_regions *regions, const struct mem_region *region,
-			 uint64_t salt)
-{
-	struct {
-		uint8_t secret[16];
-		uint64_t addr, length, place, rights, salt;
-	} text = {
-		.addr = (uintptr_t)region->base,
-		.length = region->length,
-		.place = (uint64_t)region->kind->kind << 32 | region->device,
-		.rights = region->rights,
-		.salt = salt,
-	};
-	uint64_t key;
-
-	memcpy(text.secret, regions->secret + 16, sizeof(text.secret));
-	key = siphash(regions->secret, &text, sizeof(text));
-	explicit_bzero(text.secret, sizeof(text.secret));
-	return key ? key : 1;
-}
-
-static int same_memory(const struct mem_region *a, const struct mem_region *b)
-{
-	return a->base == b->base && a->length == b->length && a->kind == b->kind &&
-	       a->device == b->device && a->memory_id == b->memory_id && a->rights == b->rights;
-}
-
-/* The live STABLE registration of the same memory, or NULL. */
-static struct mem_region *twin_of(struct mem_regions *regions, const struct mem_region *region)
-{
-	struct mem_region *other = *bucket_of(regions, region->key);
-
-	for (; other; other = other->next_same_bucket)
-		if (other->key == region->key &&
-		    region->flags & other->flags & TCPX_REGION_STABLE &&
-		    same_memory(region, other) && !atomic_load(&other->retired))
-			return other;
-	return NULL;
-}
-
-/* Is key taken by something that must not be reached through it? */
-static int key_clash(struct mem_regions *regions, const struct mem_region *region, uint64_t key)
-{
-	struct mem_region *other = *bucket_of(regions, key);
-
-	for (; other; other = other->next_same_bucket)
-		if (other->key == key && !(region->flags & other->flags & TCPX_REGION_STABLE &&
-					   same_memory(region, other)))
-			return 1;
-	return 0;
-}
-
-static tcpx_status key_assign(struct mem_regions *regions, struct mem_region *region)
-{
-	if (region->flags & TCPX_REGION_STABLE) {
-		region->key = key_make(regions, region, 0);
-		if (!key_clash(regions, region, region->key))
-			return TCPX_OK;
-		error_set(TCPX_ERR_EXISTS, 0, "stable key of the region is taken");
-		return error_next("deregister what was registered at this address before");
-	}
-	do
-		region->key = key_make(regions, region, ++regions->salt);
-	while (key_clash(regions, region, region->key));
-	return TCPX_OK;
 }
 
 static tcpx_status slot_take(struct mem_regions *regions, uint32_t *out_index)
@@ -239,17 +132,6 @@ static void slot_empty(struct mem_regions *regions, uint64_t id)
 	regions->count--;
 }
 
-static void bucket_add(struct mem_regions *regions, struct mem_region *region)
-{
-	struct mem_region **bucket;
-
-	if (regions->count >= regions->nbuckets)
-		buckets_grow(regions);
-	bucket = bucket_of(regions, region->key);
-	region->next_same_bucket = *bucket;
-	*bucket = region;
-}
-
 tcpx_status mem_region_add(struct mem_regions *regions, void *addr, uint64_t length,
 			   const tcpx_region_opts *opts, uint64_t *out_id)
 {
@@ -272,19 +154,19 @@ tcpx_status mem_region_add(struct mem_regions *regions, void *addr, uint64_t len
 	atomic_init(&region->refs, 1);
 
 	pthread_rwlock_wrlock(&regions->lock);
-	status = key_assign(regions, region);
+	status = mem_keys_assign(&regions->keys, region);
 	if (!status)
 		status = slot_take(regions, &index);
 	if (status)
 		goto out;
-	twin = twin_of(regions, region);
+	twin = mem_keys_twin(&regions->keys, region);
 	if (twin) { /* one region with one more id: it is quiesced with the last of them */
 		atomic_fetch_add(&twin->refs, 1);
 		atomic_store(&twin->traits, atomic_load(&region->traits)); /* mapped anew, maybe */
 		free(region);
 		region = twin;
 	} else {
-		bucket_add(regions, region);
+		mem_keys_add(&regions->keys, region);
 	}
 	region->ids++;
 	*out_id = slot_fill(regions, index, region);
@@ -373,15 +255,32 @@ static tcpx_status access_check(const struct mem_region *region, uint64_t offset
 	return TCPX_OK;
 }
 
-tcpx_status mem_region_access(struct mem_regions *regions, uint64_t key, uint64_t offset,
-			      uint64_t length, uint32_t right, struct mem_region **out_region)
+tcpx_status mem_region_bind(struct mem_regions *regions, struct mem_region *region,
+			    const uint8_t *peer, uint64_t *out_key)
+{
+	tcpx_status status;
+
+	pthread_rwlock_wrlock(&regions->lock);
+	if (atomic_load(&region->retired)) /* nobody would take the key back */
+		status = error_set(TCPX_ERR_STALE, 0, "region is not registered");
+	else
+		status = mem_keys_bind(&regions->keys, region, peer, out_key);
+	pthread_rwlock_unlock(&regions->lock);
+	return status;
+}
+
+tcpx_status mem_region_access(struct mem_regions *regions, const uint8_t *peer, uint64_t key,
+			      uint64_t offset, uint64_t length, uint32_t right,
+			      struct mem_region **out_region)
 {
 	tcpx_status status = TCPX_ERR_REMOTE_KEY;
-	struct mem_region *region;
+	struct mem_key *name = NULL;
 
 	pthread_rwlock_rdlock(&regions->lock);
-	for (region = *bucket_of(regions, key); region; region = region->next_same_bucket) {
-		if (region->key != key || !mem_region_io_get(region))
+	while ((name = mem_keys_find(&regions->keys, key, peer, name))) {
+		struct mem_region *region = name->region;
+
+		if (!mem_region_io_get(region))
 			continue;
 		status = access_check(region, offset, length, right);
 		if (status) { /* the same for every region of this key */
@@ -396,11 +295,10 @@ tcpx_status mem_region_access(struct mem_regions *regions, uint64_t key, uint64_
 	return status;
 }
 
-tcpx_status mem_region_access_more(const struct mem_region *region, uint64_t key, uint64_t offset,
+tcpx_status mem_region_access_more(const struct mem_region *region, uint64_t offset,
 				   uint64_t length, uint32_t right)
 {
-	return region->key == key ? access_check(region, offset, length, right)
-				  : TCPX_ERR_REMOTE_KEY;
+	return access_check(region, offset, length, right);
 }
 
 void mem_region_access_end(struct mem_region *region)
@@ -448,15 +346,12 @@ tcpx_status mem_region_quiesce(struct mem_region *region, int64_t deadline_ns)
 
 void mem_region_remove(struct mem_regions *regions, uint64_t id)
 {
-	struct mem_region *region, **at;
+	struct mem_region *region;
 
 	pthread_rwlock_wrlock(&regions->lock);
 	region = region_of_id(regions, id);
 	if (region) {
-		for (at = bucket_of(regions, region->key); *at != region;
-		     at = &(*at)->next_same_bucket)
-			;
-		*at = region->next_same_bucket;
+		mem_keys_remove(&regions->keys, region);
 		slot_empty(regions, id);
 	}
 	pthread_rwlock_unlock(&regions->lock);

@@ -13,6 +13,19 @@
 #include "mem/kind.h"
 #include <tcpx/memory.h>
 
+#define MEM_PEER_BYTES 32	 /* of a public key */
+#define MEM_BOUND_MAX (1u << 20) /* keys of one table that are bound to peers */
+
+struct mem_region;
+
+/* What peers name a region by. Constant, but for the table's own link. */
+struct mem_key {
+	struct mem_key *next_same_bucket; /* the table's lock */
+	struct mem_region *region;
+	uint64_t key;	     /* never 0 */
+	const uint8_t *peer; /* whom it serves: who proved that public key; NULL: everybody */
+};
+
 struct mem_region {
 	const struct mem_kind *kind;
 	uint8_t *base;
@@ -20,14 +33,14 @@ struct mem_region {
 	uint32_t device, rights, flags;
 	uint64_t serial;       /* of this process, names it to peers that share it; no secret */
 	uint64_t memory_id;    /* of the allocation, from the kind's probe; 0: none */
-	uint64_t key;	       /* never 0 */
+	struct mem_key own;    /* bound to nobody */
 	_Atomic uint32_t io;   /* accesses under way */
 	_Atomic uint32_t refs; /* keeps the struct alive */
 	_Atomic int retired;
 	_Atomic uint32_t traits; /* enum mem_traits, as its mappings were when last looked at */
 	_Atomic uint32_t cover;	 /* enum mem_cover, of GPU memory where a plugin carries it */
-	struct mem_region *next_same_bucket;
-	uint32_t ids; /* registrations of it; the table's lock */
+	uint32_t ids;		 /* registrations of it; the table's lock */
+	struct bound_key *bound; /* its keys for one peer each; the table's lock */
 };
 
 /* What can be done to the memory by the CPU, and whether its pages may go. */
@@ -42,10 +55,10 @@ enum mem_cover { MEM_COVER_UNASKED = 0, MEM_COVER_GIVEN, MEM_COVER_REFUSED };
 
 struct mem_regions;
 
-/* Keys are SipHash(secret; address, length, device, rights, salt), salt = generation, 0 for STABLE.
- * The secret is made here and never leaves the table: the session's own secret is in its connection
- * info, so a key that is made of it could be computed by every peer. ERR_NO_MEMORY, ERR_SYSTEM (no
- * random bytes). */
+/* Keys are SipHash(secret; address, length, device, rights, salt), salt = generation, 0 for STABLE;
+ * bound ones SipHash(secret; the region's own key, the peer's public key). The secret is made here
+ * and never leaves the table: the session's own secret is in its connection info, so a key that is
+ * made of it could be computed by every peer. ERR_NO_MEMORY, ERR_SYSTEM (no random bytes). */
 tcpx_status mem_regions_create(struct mem_regions **out_regions);
 /* Regions that others still hold live on until their last mem_region_put. */
 void mem_regions_destroy(struct mem_regions *regions);
@@ -84,13 +97,20 @@ int mem_region_io_get(struct mem_region *region);
 /* Gives it back; the last one of a retired region wakes whoever waits. Lock-free otherwise. */
 void mem_region_io_put(struct mem_region *region);
 
+/* The region's key for who proves that public key, MEM_PEER_BYTES long: the same one each time. It
+ * dies with the region. ERR_STALE (retired), ERR_LIMIT (MEM_BOUND_MAX), ERR_NO_MEMORY. */
+tcpx_status mem_region_bind(struct mem_regions *regions, struct mem_region *region,
+			    const uint8_t *peer, uint64_t *out_key);
+
 /* A peer's access: TCPX_OK with an io and a struct reference; ERR_REMOTE_KEY, ERR_REMOTE_RIGHTS,
- * ERR_REMOTE_RANGE (overflow-safe). */
-tcpx_status mem_region_access(struct mem_regions *regions, uint64_t key, uint64_t offset,
-			      uint64_t length, uint32_t right, struct mem_region **out_region);
-/* The same for a further range of a region that the caller's access holds; without a lock, and
- * without further references. ERR_REMOTE_KEY: the region has another key. */
-tcpx_status mem_region_access_more(const struct mem_region *region, uint64_t key, uint64_t offset,
+ * ERR_REMOTE_RANGE (overflow-safe). peer: the public key that it proved; NULL: none. A key that is
+ * bound to another peer is an unknown key. */
+tcpx_status mem_region_access(struct mem_regions *regions, const uint8_t *peer, uint64_t key,
+			      uint64_t offset, uint64_t length, uint32_t right,
+			      struct mem_region **out_region);
+/* The same for a further range by the same key and the same peer, while the caller's access is
+ * under way; without a lock, and without further references. */
+tcpx_status mem_region_access_more(const struct mem_region *region, uint64_t offset,
 				   uint64_t length, uint32_t right);
 void mem_region_access_end(struct mem_region *region); /* io_put + put */
 

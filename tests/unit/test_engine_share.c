@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GPU memory between two sessions of one host by reference: bytes, fall-back, leases, the end. */
 #include "runtime_refs.h"
+#include "engine/share.h"
 #include "share_rig.h"
+#include "sys/crypto.h"
 
 /* Which of the two processes holds its GPUs: the one that copies. */
 static void hold_far(struct share_pair *pair, unsigned on)
@@ -118,6 +120,52 @@ static void one_at_a_time_takes_the_lane(void **state)
 		assert_int_equal(side_end(&pair.near, recv), TCPX_ERR_CANCELLED);
 	}
 	assert_int_equal(engine_runtime.lone_posted | engine_runtime.lone_answered, 0);
+	share_close(&pair);
+}
+
+/* Is memory of that key open at the near side? */
+static bool knows_key(struct share_pair *pair, uint64_t key)
+{
+	struct engine_session *session = (struct engine_session *)pair->near.session;
+	struct engine_peer *peer = engine_peer_get(session, pair->near.peer.id);
+	struct list_node *pos;
+	bool known = false;
+
+	assert_non_null(peer);
+	pthread_mutex_lock(&peer->lock);
+	for (unsigned i = 0; i < ENGINE_SHARE_BUCKETS; i++)
+		LIST_FOREACH(pos, &peer->shared->in[i])
+			known |= LIST_ENTRY(pos, struct engine_map, node)->key == key;
+	pthread_mutex_unlock(&peer->lock);
+	peer_put(peer);
+	return known;
+}
+
+/* Who reads by a token of its own gets the bytes by reference, and never hears of the key that
+ * would serve everybody. */
+static void a_reader_is_told_its_own_key(void **state)
+{
+	uint8_t token[TCPX_TOKEN_BYTES];
+	struct share_pair pair;
+	uint64_t key[2];
+
+	(void)state;
+	if (!sys_crypto_available())
+		skip();
+	share_open(&pair, false, 0, 1);
+	assert_int_equal(
+		tcpx_region_token_for(pair.far.session, pair.far.region, pair.far.peer, token),
+		TCPX_OK);
+	assert_int_equal(tcpx_region_deregister(pair.near.session, pair.theirs, 0), TCPX_OK);
+	assert_int_equal(tcpx_region_import(pair.near.session, pair.near.peer, token, sizeof(token),
+					    &pair.theirs),
+			 TCPX_OK);
+	memcpy(&key[0], token + 8, sizeof(key[0]));
+	memcpy(&key[1], pair.token + 8, sizeof(key[1])); /* which it does not use */
+	assert_true(key[0] != key[1]);
+	assert_true(share_settles(&pair, TCPX_OP_READ, SHARE_TRIES));
+	assert_true(knows_key(&pair, key[0]));
+	assert_false(knows_key(&pair, key[1]));
 	share_close(&pair);
 }
 
@@ -362,6 +410,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(two_processes_two_gpus),
 		cmocka_unit_test(two_processes_one_gpu),
 		cmocka_unit_test(lists_go_by_reference),
+		cmocka_unit_test(a_reader_is_told_its_own_key),
 		cmocka_unit_test(one_at_a_time_takes_the_lane),
 		cmocka_unit_test(many_transfers_share_the_window),
 		cmocka_unit_test(deregister_waits_for_the_reader),

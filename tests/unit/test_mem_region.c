@@ -44,7 +44,7 @@ static uint64_t key_of(struct mem_regions *regions, uint64_t id)
 	uint64_t key;
 
 	assert_non_null(region);
-	key = region->key;
+	key = region->own.key;
 	mem_region_put(region);
 	return key;
 }
@@ -53,7 +53,7 @@ static tcpx_status touch(struct mem_regions *regions, uint64_t key, uint64_t off
 			 uint64_t length, uint32_t right)
 {
 	struct mem_region *region = NULL;
-	tcpx_status status = mem_region_access(regions, key, offset, length, right, &region);
+	tcpx_status status = mem_region_access(regions, NULL, key, offset, length, right, &region);
 
 	if (!status)
 		mem_region_access_end(region);
@@ -202,7 +202,7 @@ static void stable_duplicates_serve_each_other(void **state)
 	assert_int_equal(touch(regions, key, 0, LENGTH, BOTH), TCPX_OK);
 	b = add(regions, BOTH, TCPX_REGION_STABLE);
 	/* An access under way goes on, whichever of the two it found. */
-	assert_int_equal(mem_region_access(regions, key, 0, 1, BOTH, &access), TCPX_OK);
+	assert_int_equal(mem_region_access(regions, NULL, key, 0, 1, BOTH, &access), TCPX_OK);
 	assert_int_equal(mem_region_retire(regions, a, &gone), TCPX_OK);
 	assert_null(gone);
 	assert_int_equal(access->retired, 0);
@@ -233,7 +233,7 @@ static void busy_region_stays_until_quiet(void **state)
 	struct mem_region *access = NULL, *first = NULL, *second = NULL;
 
 	(void)state;
-	assert_int_equal(mem_region_access(regions, key, 0, 1, BOTH, &access), TCPX_OK);
+	assert_int_equal(mem_region_access(regions, NULL, key, 0, 1, BOTH, &access), TCPX_OK);
 	assert_int_equal(mem_region_retire(regions, id, &first), TCPX_OK);
 	assert_int_equal(touch(regions, key, 0, 1, BOTH), TCPX_ERR_REMOTE_KEY);
 	assert_null(mem_region_get(regions, id));
@@ -258,8 +258,8 @@ static void region_outlives_its_table(void **state)
 	struct mem_region *access = NULL;
 
 	(void)state;
-	assert_int_equal(mem_region_access(regions, key_of(regions, add(regions, BOTH, 0)), 0, 1,
-					   BOTH, &access),
+	assert_int_equal(mem_region_access(regions, NULL, key_of(regions, add(regions, BOTH, 0)), 0,
+					   1, BOTH, &access),
 			 TCPX_OK);
 	mem_regions_destroy(regions);
 	assert_int_equal(mem_region_io_get(access), 0);
@@ -288,7 +288,7 @@ static void *race_access(void *arg)
 	while (!race->stop) {
 		struct mem_region *region = NULL;
 
-		if (mem_region_access(race->regions, race->key, 0, 1, BOTH, &region))
+		if (mem_region_access(race->regions, NULL, race->key, 0, 1, BOTH, &region))
 			continue;
 		race->guarded[racer->index]++;
 		race->accesses++;
