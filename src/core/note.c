@@ -63,16 +63,22 @@ void core_note_drop(struct core_link *link, struct core_note *note)
 	if ((note->number || note->behind) && !link->dead)
 		return;
 	link->used[FRAME_CREDIT_NOTIFY] -= note->bytes + CORE_NOTE_COST;
-	note_free(link, note);
+	if (note->refs)
+		list_remove(&note->node); /* the link is dead, and a call has not returned */
+	else
+		note_free(link, note);
 }
 
 void core_note_check(struct core_link *link, struct core_note *note)
 {
 	struct core_xfer *xfer = note->xfer;
 
-	if (note->refs || core_job_has_more(&note->job) || note->job.inflight)
+	if (note->refs ||
+	    (!link->dead && (core_job_has_more(&note->job) || note->job.inflight)))
 		return;
 	note_free(link, note);
+	if (link->dead)
+		return; /* whoever waited for it has been told */
 	if (!xfer) {
 		link->cfg.ops->note_ended(link->cfg.arg);
 		return;
