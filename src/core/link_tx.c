@@ -91,18 +91,12 @@ static bool next_told(struct core_link *link, struct core_chan *chan, struct cor
 		frame->type = FRAME_CREDIT;
 		frame->key = (uint64_t)kind;
 		frame->linear = link->given[kind];
-		frame->offset = kind == FRAME_CREDIT_STAGE ? link->stage_in.ahead : 0;
+		frame->offset = kind == FRAME_CREDIT_NOTIFY  ? core_cover_tell(link)
+				: kind == FRAME_CREDIT_STAGE ? link->stage_in.ahead
+							     : 0;
 		return true;
 	}
-	if (link->stage_due) {
-		link->stage_due = false;
-		frame->type = FRAME_STAGE_REQ;
-		frame->linear = link->stage_out.wanted;
-		frame->key = link->stage_out.unwanted;
-		frame->offset = link->stage_out.dropped;
-		return true;
-	}
-	return false;
+	return core_wish_next(link, frame);
 }
 
 static bool next_ctl(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
