@@ -6,6 +6,8 @@
  */
 #include "core/link_priv.h"
 
+#define PAID_AT_ONCE 16
+
 static uint64_t cost(const struct core_note *note)
 {
 	return note->bytes + CORE_NOTE_COST;
@@ -55,6 +57,8 @@ void core_cover_wait(struct core_link *link, struct core_note *note)
 
 	cover->wanted += cost(note);
 	list_push_back(&cover->unpaid, &note->unpaid);
+	if (cover->wished)
+		return; /* one for all of them, when the last one is answered */
 	cover->wish_due = true;
 	core_kick_small(link);
 }
@@ -69,14 +73,18 @@ void core_cover_back(struct core_link *link, struct core_note *note)
 	link->cover.wanted -= cost(note);
 }
 
-static void pay_waiting(struct core_link *link)
+/* A few at a time, with the grant and before each frame: thousands under the lock would keep others
+ * from it. */
+void core_cover_more(struct core_link *link)
 {
 	struct core_cover *cover = &link->cover;
 
-	while (!list_empty(&cover->unpaid)) {
+	for (uint32_t i = 0; i < PAID_AT_ONCE && !list_empty(&cover->unpaid); i++) {
 		struct core_note *note = LIST_ENTRY(cover->unpaid.next, struct core_note, unpaid);
 
 		if (!affordable(cover, note)) {
+			if (cover->wished)
+				return;
 			cover->wish_due = true; /* the least that helps is another now */
 			core_kick_small(link);
 			return;
@@ -94,7 +102,8 @@ void core_cover_granted(struct core_link *link, uint64_t granted)
 	if (granted <= link->cover.granted_out || granted > UINT64_MAX / 4)
 		return;
 	link->cover.granted_out = granted;
-	pay_waiting(link);
+	link->cover.wished = false;
+	core_cover_more(link);
 }
 
 /* What is asked for, as a frame; the last of those without a sequence. */
@@ -107,6 +116,7 @@ bool core_wish_next(struct core_link *link, struct frame *frame)
 			LIST_ENTRY(cover->unpaid.next, struct core_note, unpaid);
 
 		cover->wish_due = false;
+		cover->wished = true;
 		frame->type = FRAME_CREDIT;
 		frame->key = FRAME_CREDIT_WISH;
 		frame->linear = cover->wanted;
@@ -174,6 +184,15 @@ bool core_cover_pay(struct core_link *link, uint64_t amount)
 	return true;
 }
 
+static void spare_back(struct core_link *link)
+{
+	uint64_t spare = link->cover.spare;
+
+	link->cover.spare = 0;
+	if (spare)
+		link->cfg.ops->note_give(link->cfg.arg, spare);
+}
+
 /* Grants all that is wanted, or if there is not enough the least that helps: it is spent at once,
  * so that nobody keeps what others wait for. */
 void core_note_more(struct core_link *link)
@@ -183,6 +202,13 @@ void core_note_more(struct core_link *link)
 
 	if (link->dead || cover->asked <= upto)
 		return;
+	if (cover->spare >= cover->asked - upto) {
+		cover->spare -= cover->asked - upto;
+		cover->granted = cover->asked - cover->first;
+		tell(link);
+		return;
+	}
+	spare_back(link);
 	got = link->cfg.ops->note_take(link->cfg.arg, cover->asked - upto,
 				       cover->least > upto ? cover->least - upto : 1);
 	cover->granted += got;
@@ -221,14 +247,17 @@ void core_cover_released(struct core_link *link, uint64_t amount)
 
 	if (now < cover->first)
 		cover->granted += cover->first - now;
-	if (extra)
-		link->cfg.ops->note_give(link->cfg.arg, extra < amount ? extra : amount);
+	cover->spare += extra < amount ? extra : amount;
 	core_note_more(link);
+	/* Small ones together: a lock that all peers share is not taken for each. */
+	if (cover->spare >= cover->first / 4 || !cover->out)
+		spare_back(link);
 	tell_grants(link);
 }
 
 void core_cover_end(struct core_link *link)
 {
 	/* What the application has stays set aside until it is released. */
-	link->cfg.ops->note_give(link->cfg.arg, window(link) - link->cover.out);
+	link->cfg.ops->note_give(link->cfg.arg, window(link) + link->cover.spare - link->cover.out);
+	link->cover.spare = 0;
 }

@@ -228,8 +228,8 @@ struct core_ops {
 	void (*fill_drop)(void *arg, struct core_job *job);
 	void *(*alloc)(void *arg, size_t bytes); /* NULL: out of memory or budget */
 	void (*free)(void *arg, void *ptr, size_t bytes);
-	/* Memory that what was granted covers, so the budget is not asked. `there` of it are charged
-	 * now, more when they arrived, all of those when it is freed. */
+	/* Memory that what was granted covers, so the budget is not asked. `there` of it are
+	 * charged now, more when they arrived; those are no more when it is freed. */
 	void *(*note_alloc)(void *arg, size_t bytes, size_t there);
 	void (*note_grew)(void *arg, size_t more);
 	void (*note_free)(void *arg, void *ptr, size_t there);
@@ -274,12 +274,13 @@ struct core_cover {
 	/* as the sender */
 	uint64_t first_out, granted_out; /* the peer's first window; what it granted beyond that */
 	uint64_t sent, wanted;		 /* paid for; with those that wait for their turn */
-	bool wish_due;
-	struct list_node unpaid; /* core_note */
+	bool wish_due, wished;		 /* wished: no answer has come */
+	struct list_node unpaid;	 /* core_note */
 	/* as the receiver */
 	uint64_t first, granted, told; /* told: of what was granted */
 	uint64_t asked, least;	       /* the peer's wish: upto where, and to the first */
 	uint64_t out;		       /* of notifications that the application has */
+	uint64_t spare;		       /* released, and not given back to the account yet */
 	uint64_t moves;		       /* frames of notifications that began or ended */
 };
 

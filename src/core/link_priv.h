@@ -138,6 +138,7 @@ bool core_cover_take(struct core_link *link, struct core_note *note);
 void core_cover_wait(struct core_link *link, struct core_note *note);
 void core_cover_back(struct core_link *link, struct core_note *note);
 void core_cover_granted(struct core_link *link, uint64_t granted);
+void core_cover_more(struct core_link *link);
 bool core_wish_next(struct core_link *link, struct frame *frame);
 uint64_t core_cover_tell(struct core_link *link);
 bool core_cover_pay(struct core_link *link, uint64_t amount);

@@ -460,6 +460,8 @@ int core_tx_next(struct core_link *link, uint32_t channel, struct core_tx *tx)
 		return 0;
 	memset(tx, 0, sizeof(*tx));
 	tx->channel = channel;
+	if (!list_empty(&link->cover.unpaid))
+		core_cover_more(link);
 	if (next_behind(link, chan, tx))
 		return 1;
 	if (next_nack(link, chan, tx) || next_told(link, chan, tx)) {

@@ -295,7 +295,8 @@ static void sim_cover_check(const struct sim_side *side, uint64_t notes)
 	const struct core_cover *cover = &side->link.cover;
 	uint64_t window = cover->first + cover->granted - side->link.given[FRAME_CREDIT_NOTIFY];
 
-	SIM_CHECK(side->sim, window == cover->first + side->note_taken && notes <= window,
+	SIM_CHECK(side->sim,
+		  window + cover->spare == cover->first + side->note_taken && notes <= window,
 		  "%llu bytes of notifications kept, %llu set aside", (unsigned long long)notes,
 		  (unsigned long long)(cover->first + side->note_taken));
 }

@@ -139,8 +139,8 @@ static void short_memory_is_less_credit(void **state)
 	world_close(w);
 }
 
-/* A request was cancelled meanwhile, and the first that waits is another one: less is wanted in all,
- * more at least. */
+/* A request was cancelled meanwhile, and the first that waits is another one: less is wanted in
+ * all, more at least. */
 static void a_smaller_wish(void **state)
 {
 	struct world *w = covered(1000);
@@ -206,7 +206,7 @@ static void waits_in_order(void **state)
 {
 	static const uint8_t text[LARGE];
 	struct world *w = covered(0);
-	struct frame frame;
+	struct frame frame = {0};
 
 	(void)state;
 	assert_int_equal(core_note_send(&w->link, text, 10), TCPX_OK);
@@ -223,12 +223,22 @@ static void waits_in_order(void **state)
 	assert_int_equal(w->link.cover.sent, COST(10) + COST(LARGE));
 	assert_true(says(w, FRAME_CREDIT, FRAME_CREDIT_WISH, &frame));
 	assert_int_equal(frame.offset, frame.linear);
+	assert_int_equal(core_note_send(&w->link, text, 30), TCPX_OK);
+	assert_false(says(w, FRAME_CREDIT, FRAME_CREDIT_WISH, &frame)); /* one at a time */
 	put(w, (struct frame){.type = FRAME_CREDIT,
 			      .key = FRAME_CREDIT_NOTIFY,
 			      .offset = COST(10) + COST(LARGE) + COST(20) - SHARE});
+	assert_int_equal(w->link.cover.sent, COST(10) + COST(LARGE) + COST(20));
+	assert_true(says(w, FRAME_CREDIT, FRAME_CREDIT_WISH, &frame));
+	assert_int_equal(frame.offset, w->link.cover.sent + COST(30));
+	put(w, (struct frame){.type = FRAME_CREDIT,
+			      .key = FRAME_CREDIT_NOTIFY,
+			      .offset = frame.linear - SHARE});
 	assert_true(says(w, FRAME_NOTIFY, FRAME_NOTE_ALONE, &frame));
-	assert_int_equal(frame.xfer, 3);
+	assert_int_equal(frame.xfer, 4);
 	assert_true(list_empty(&w->link.cover.unpaid));
+	assert_int_equal(core_note_send(&w->link, text, 40), TCPX_OK);
+	assert_true(says(w, FRAME_CREDIT, FRAME_CREDIT_WISH, &frame)); /* that was answered */
 	world_close(w);
 }
 
