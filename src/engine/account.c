@@ -206,6 +206,10 @@ uint64_t account_take(struct engine_peer *peer, uint64_t want, uint64_t least)
 		atomic_fetch_add(&account->nwaiting, 1);
 	}
 	pthread_mutex_unlock(&account->lock);
+	/* Memory that came back before it stood in line woke nobody, and whoever stands before it
+	 * may have got what it wants otherwise. */
+	if (!got && !peer->account.turn)
+		wake(peer->session);
 	return got;
 }
 
