@@ -106,6 +106,15 @@ void core_cover_granted(struct core_link *link, uint64_t granted)
 	core_cover_more(link);
 }
 
+/* What is sent next does not wait for an answer each time, where the receiver has plenty. */
+static uint64_t ahead(const struct core_link *link)
+{
+	uint64_t most = CORE_COVER_AHEAD * link->cover.first_out;
+	uint64_t room = link->limit[FRAME_CREDIT_NOTIFY] - link->cover.wanted;
+
+	return most < room ? most : room;
+}
+
 /* What is asked for, as a frame; the last of those without a sequence. */
 bool core_wish_next(struct core_link *link, struct frame *frame)
 {
@@ -119,7 +128,7 @@ bool core_wish_next(struct core_link *link, struct frame *frame)
 		cover->wished = true;
 		frame->type = FRAME_CREDIT;
 		frame->key = FRAME_CREDIT_WISH;
-		frame->linear = cover->wanted;
+		frame->linear = cover->wanted + ahead(link);
 		frame->offset = cover->sent + cost(first);
 		return true;
 	}

@@ -46,6 +46,7 @@
 #define CORE_FILL_BYTES (4u << 20) /* most of a source that is filled as one */
 #define CORE_BEHIND_BYTES 4096	   /* greatest notification that leaves with its WRITE */
 #define CORE_NOTE_COST 128	   /* budget bytes of a notification beyond its payload */
+#define CORE_COVER_AHEAD 8u	   /* shares that a wish goes beyond what waits */
 #define CORE_INCOMING_BITS 4	   /* log2 of the buckets that a link always has */
 #define CORE_NACKS_MAX 4096	   /* refused chunks a channel remembers */
 #define CORE_VOIDS_MAX 65536	   /* SENDs that ended unannounced before another may be posted */

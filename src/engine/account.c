@@ -178,6 +178,14 @@ static bool claim(struct engine_peer *peer, uint64_t bytes)
 	return true;
 }
 
+/* account.lock. What is asked for ahead may not be used for long: it has half of what goes beyond
+ * the shares. */
+static bool plenty(const struct session_account *account, uint64_t bytes)
+{
+	return account->extra <= account->budget / 4 &&
+	       bytes <= account->budget / 4 - account->extra;
+}
+
 /* account.lock */
 static void leave_line(struct engine_peer *peer)
 {
@@ -195,7 +203,9 @@ uint64_t account_take(struct engine_peer *peer, uint64_t want, uint64_t least)
 	pthread_mutex_lock(&account->lock);
 	if (peer->account.turn || list_empty(&account->waiting) ||
 	    account->waiting.next == &peer->account.waiting)
-		got = claim(peer, want) ? want : claim(peer, least) ? least : 0;
+		got = plenty(account, want) && claim(peer, want) ? want
+		      : claim(peer, least)			 ? least
+								 : 0;
 	if (got) {
 		leave_line(peer);
 	} else if (list_empty(&peer->account.waiting)) {
@@ -302,8 +312,8 @@ static uint64_t holds(struct engine_peer *peer, int64_t now_ns)
 		moved = moves != own->moves || comes(peer, own->moved_ns);
 	}
 	pthread_mutex_unlock(&peer->lock);
-	/* Of a cancelled request what was granted may be left, which is never more than that. */
-	if (held <= peer->session->account.share)
+	/* What was asked for ahead, or for a request that was cancelled, is not used at once. */
+	if (held <= (1 + CORE_COVER_AHEAD) * peer->session->account.share)
 		held = 0;
 	if (!held || moved || !own->moved_ns)
 		own->moved_ns = now_ns;

@@ -5,6 +5,7 @@
 
 #define SHARE (4u << 10)
 #define LARGE (64u << 10)
+#define AHEAD (CORE_COVER_AHEAD * SHARE)
 #define COST(bytes) ((bytes) + CORE_NOTE_COST)
 
 static struct frame part_of(uint64_t number, uint64_t total, uint64_t linear, uint32_t bytes)
@@ -213,7 +214,7 @@ static void waits_in_order(void **state)
 	assert_int_equal(core_note_send(&w->link, text, LARGE), TCPX_OK);
 	assert_int_equal(core_note_send(&w->link, text, 20), TCPX_OK); /* behind it */
 	assert_true(says(w, FRAME_CREDIT, FRAME_CREDIT_WISH, &frame));
-	assert_int_equal(frame.linear, COST(10) + COST(LARGE) + COST(20));
+	assert_int_equal(frame.linear, COST(10) + COST(LARGE) + COST(20) + AHEAD);
 	assert_int_equal(frame.offset, COST(10) + COST(LARGE));
 	assert_false(says(w, FRAME_NOTIFY, FRAME_NOTE_ALONE, &frame)); /* the first went before */
 	assert_int_equal(w->link.cover.sent, COST(10));
@@ -222,7 +223,7 @@ static void waits_in_order(void **state)
 			      .offset = COST(10) + COST(LARGE) - SHARE});
 	assert_int_equal(w->link.cover.sent, COST(10) + COST(LARGE));
 	assert_true(says(w, FRAME_CREDIT, FRAME_CREDIT_WISH, &frame));
-	assert_int_equal(frame.offset, frame.linear);
+	assert_int_equal(frame.offset + AHEAD, frame.linear);
 	assert_int_equal(core_note_send(&w->link, text, 30), TCPX_OK);
 	assert_false(says(w, FRAME_CREDIT, FRAME_CREDIT_WISH, &frame)); /* one at a time */
 	put(w, (struct frame){.type = FRAME_CREDIT,
@@ -233,7 +234,7 @@ static void waits_in_order(void **state)
 	assert_int_equal(frame.offset, w->link.cover.sent + COST(30));
 	put(w, (struct frame){.type = FRAME_CREDIT,
 			      .key = FRAME_CREDIT_NOTIFY,
-			      .offset = frame.linear - SHARE});
+			      .offset = frame.linear - AHEAD - SHARE});
 	assert_true(says(w, FRAME_NOTIFY, FRAME_NOTE_ALONE, &frame));
 	assert_int_equal(frame.xfer, 4);
 	assert_true(list_empty(&w->link.cover.unpaid));
