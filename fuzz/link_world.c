@@ -87,6 +87,43 @@ static void *op_alloc(void *arg, size_t bytes)
 	return head + 2;
 }
 
+static void *op_note_alloc(void *arg, size_t bytes, size_t there)
+{
+	FUZZ_CHECK(there <= bytes);
+	return op_alloc(arg, bytes);
+}
+
+static void op_note_grew(void *arg, size_t more)
+{
+	(void)arg;
+	FUZZ_CHECK(more);
+}
+
+static void op_note_free(void *arg, void *ptr, size_t there)
+{
+	FUZZ_CHECK(there <= ((size_t *)ptr)[-2]);
+	op_free(arg, ptr, ((size_t *)ptr)[-2]);
+}
+
+/* All that is wanted, or the least, in turns. */
+static uint64_t op_note_take(void *arg, uint64_t want, uint64_t least)
+{
+	struct world *w = arg;
+	uint64_t got = w->takes++ % 2 ? least : want;
+
+	FUZZ_CHECK(least && least <= want && want <= WORLD_CREDIT - WORLD_COVER - w->taken);
+	w->taken += got;
+	return got;
+}
+
+static void op_note_give(void *arg, uint64_t bytes)
+{
+	struct world *w = arg;
+
+	FUZZ_CHECK(bytes <= w->taken + (w->link.dead ? WORLD_COVER : 0));
+	w->taken -= bytes < w->taken ? bytes : w->taken;
+}
+
 static void op_notify(void *arg, struct core_msg *msg)
 {
 	struct world *w = arg;
@@ -97,7 +134,7 @@ static void op_notify(void *arg, struct core_msg *msg)
 	(void)sum;
 	w->notes++;
 	w->unread += msg->bytes;
-	op_free(w, msg, sizeof(*msg) + msg->bytes);
+	op_note_free(w, msg, msg->there);
 }
 
 static void op_note_ended(void *arg)
@@ -178,6 +215,11 @@ static const struct core_ops ops = {
 	.fill_drop = op_fill_drop,
 	.alloc = op_alloc,
 	.free = op_free,
+	.note_alloc = op_note_alloc,
+	.note_grew = op_note_grew,
+	.note_free = op_note_free,
+	.note_take = op_note_take,
+	.note_give = op_note_give,
 	.fail = op_fail,
 };
 
@@ -188,6 +230,8 @@ void world_open(struct world *w)
 		.bulk_channels = WORLD_CHANNELS - 1,
 		.credit_out = {WORLD_CREDIT, WORLD_CREDIT, WORLD_READS, 0},
 		.credit_in = {WORLD_CREDIT, WORLD_CREDIT, WORLD_READS, 0},
+		.cover_out = WORLD_COVER,
+		.cover_in = WORLD_COVER,
 		.ops = &ops,
 		.arg = w,
 	};

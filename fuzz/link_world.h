@@ -11,6 +11,7 @@
 #define WORLD_LATER 64	      /* commits and deliveries under way */
 #define WORLD_POOL (1u << 20) /* staging */
 #define WORLD_CREDIT (64u << 10)
+#define WORLD_COVER (16u << 10) /* of the credit for notifications, unasked */
 #define WORLD_READS 4
 
 /* One request of ours. It is freed while final, so that a sanitizer sees a late use. */
@@ -53,6 +54,8 @@ struct world {
 	bool must_close[WORLD_CHANNELS];
 	uint64_t pool;	 /* staging not taken */
 	uint64_t memory; /* allocated by the core */
+	uint64_t taken;	 /* set aside for notifications beyond the cover */
+	uint32_t takes;
 	uint64_t unread; /* bytes of notifications not consumed */
 	uint32_t notes;	 /* how many */
 	uint32_t pushes; /* alive */

@@ -148,7 +148,8 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_channel_query(tcpx_session *session, t
 	X(memory_bytes, "gauge: memory counted against the budget")                                \
 	X(carrier_losses, "connections given up because their interface lost its carrier")         \
 	X(peers_failed, "peers that ended before they were up")                                    \
-	X(peers_connecting, "gauge: peers that are not up yet")
+	X(peers_connecting, "gauge: peers that are not up yet")                                    \
+	X(holders_ended, "peers ended since they held memory that others waited for")
 
 typedef struct tcpx_counters {
 	size_t sz; /**< set by the caller */

@@ -39,7 +39,8 @@ enum frame_type {
 	FRAME_NACK = 11,    /* seq; linear = refused sequence, offset = negated status, xfer */
 	FRAME_NOP = 12,	    /* seq; carries FRAME_F_ACK only */
 	FRAME_ACK = 13,	    /* linear = cumulative applied sequence of the other direction */
-	FRAME_CREDIT = 14,  /* key = enum frame_credit, linear = cumulative bytes returned */
+	FRAME_CREDIT = 14,  /* key = enum frame_credit, linear = cumulative bytes returned; NOTIFY:
+			     * offset = cumulative bytes granted beyond the first window */
 	FRAME_STAGE_REQ = 15, /* staging at the destination, all cumulative bytes: linear = wanted,
 			       * key = no longer wanted, offset = grants given back unused;
 			       * CREDIT with FRAME_CREDIT_STAGE answers */
@@ -79,6 +80,9 @@ enum frame_credit {
 	FRAME_CREDIT_READ = 2,
 	FRAME_CREDIT_STAGE = 3,
 	FRAME_CREDIT_COUNT = 4,
+	/* No credit but a wish for that of NOTIFY: linear = cumulative cost of all that waits,
+	 * offset = up to the first of them */
+	FRAME_CREDIT_WISH = 4,
 };
 /* A NOTIFY's key. BEHIND: it belongs to the DATA frame right before it on its channel. */
 enum frame_note { FRAME_NOTE_ATTACHED = 0, FRAME_NOTE_ALONE = 1, FRAME_NOTE_BEHIND = 2 };

@@ -11,15 +11,17 @@
 #include "core/link_priv.h"
 
 /* The frame is all of a WRITE, and its notification may follow at once. */
-bool core_behind_fits(const struct core_chan *chan, const struct frame *frame, struct core_job *job)
+bool core_behind_fits(struct core_link *link, const struct core_chan *chan,
+		      const struct frame *frame, struct core_job *job)
 {
-	const struct core_note *note;
+	struct core_note *note;
 
 	if (!job || job->kind != CORE_JOB_WRITE || frame->payload_bytes != job->end || job->by_msg)
 		return false;
 	note = core_job_xfer(job)->note;
 	return note && note->bytes <= CORE_BEHIND_BYTES &&
-	       core_ring_used(chan) + CORE_RING_SPARE + 1 < CORE_RING;
+	       core_ring_used(chan) + CORE_RING_SPARE + 1 < CORE_RING &&
+	       core_cover_take(link, note);
 }
 
 /* Whose frame must be the channel's next one. A transfer that was cancelled, refused or
@@ -59,7 +61,7 @@ tcpx_status core_behind_begin(struct core_link *link, struct core_chan *chan,
 	if (!chan->lead_seq || frame->seq != chan->lead_seq + 1 || frame->xfer != chan->lead_xfer ||
 	    frame->linear || frame->offset != frame->payload_bytes)
 		return TCPX_ERR_PROTOCOL;
-	status = core_note_keep(link, frame->offset, out_msg);
+	status = core_note_keep(link, frame, out_msg);
 	if (status != TCPX_OK)
 		return status;
 	(*out_msg)->number = chan->lead_seq;
@@ -74,7 +76,7 @@ void core_behind_undo(struct core_link *link, struct core_chan *chan)
 
 	chan->rx_behind = NULL;
 	core_credit_unpay(link, FRAME_CREDIT_NOTIFY, msg->bytes + CORE_NOTE_COST);
-	link->cfg.ops->free(link->cfg.arg, msg, sizeof(*msg) + msg->bytes);
+	core_note_free(link, msg);
 }
 
 static void decide(struct core_link *link, struct core_msg *msg, bool applied)
@@ -82,12 +84,13 @@ static void decide(struct core_link *link, struct core_msg *msg, bool applied)
 	uint64_t bytes = msg->bytes;
 
 	if (applied) {
-		link->cfg.ops->notify(link->cfg.arg, msg);
+		core_note_publish(link, msg);
 		return;
 	}
-	link->cfg.ops->free(link->cfg.arg, msg, sizeof(*msg) + bytes);
+	core_note_free(link, msg);
 	/* Nobody else gives it back, so it is told as of an application that has read all. */
 	core_credit_give(link, FRAME_CREDIT_NOTIFY, bytes + CORE_NOTE_COST, true);
+	core_cover_released(link, bytes + CORE_NOTE_COST);
 }
 
 /* The frame is whole. False: it is not through before its chunk is committed. */

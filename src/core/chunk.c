@@ -38,7 +38,7 @@ struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan
 	chunk->type = frame->type;
 	chunk->bytes = frame->payload_bytes;
 	chunk->staged = job && job->staged;
-	chunk->leads = core_behind_fits(chan, frame, job);
+	chunk->leads = core_behind_fits(link, chan, frame, job);
 	chunk->filled = job && job->fills && !job->small;
 	if (chunk->filled)
 		chan->filled_bytes += chunk->bytes;

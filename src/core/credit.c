@@ -79,8 +79,12 @@ void core_credit_arrived(struct core_link *link, const struct frame *frame)
 {
 	uint64_t limit, more;
 
+	if (frame->key == FRAME_CREDIT_WISH)
+		core_cover_wish(link, frame);
 	if (frame->key >= FRAME_CREDIT_COUNT)
 		return;
+	if (frame->key == FRAME_CREDIT_NOTIFY)
+		core_cover_granted(link, frame->offset);
 	if (frame->key == FRAME_CREDIT_STAGE) {
 		if (frame->linear <= link->stage_out.granted)
 			return;
@@ -241,8 +245,9 @@ void core_retell(struct core_link *link)
 	int kind;
 
 	for (kind = 0; kind < FRAME_CREDIT_COUNT; kind++)
-		if (link->told[kind])
+		if (link->told[kind] || (kind == FRAME_CREDIT_NOTIFY && link->cover.told))
 			link->credit_due[kind] = true;
+	link->cover.wish_due = true;
 	if (link->stage_out.wanted)
 		link->stage_due = true;
 }

@@ -37,9 +37,10 @@ tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg
 	list_init(&link->active);
 	list_init(&link->receives);
 	list_init(&link->messages);
-	list_init(&link->incoming);
 	list_init(&link->pushes);
 	list_init(&link->notes);
+	core_incoming_init(link);
+	core_cover_init(link);
 	link->recv_next = link->note_due = 1;
 	for (kind = 0; kind < FRAME_CREDIT_COUNT; kind++)
 		link->limit[kind] = cfg->credit_out[kind];
@@ -98,26 +99,15 @@ static void free_ctl(struct core_link *link, struct list_node *head)
 				    sizeof(struct core_ctl));
 }
 
-static void free_notes(struct core_link *link, struct list_node *head)
-{
-	struct list_node *node;
-
-	while ((node = list_pop_front(head))) {
-		struct core_msg *msg = LIST_ENTRY(node, struct core_msg, node);
-
-		link->cfg.ops->free(link->cfg.arg, msg, sizeof(*msg) + msg->bytes);
-	}
-}
-
 static void free_messages(struct core_link *link)
 {
 	uint32_t i;
 
 	while (!list_empty(&link->messages))
 		core_message_free(link, LIST_ENTRY(link->messages.next, struct core_msg, node));
-	free_notes(link, &link->incoming);
+	core_incoming_fini(link);
 	for (i = 0; i < link->nchan; i++)
-		free_notes(link, &link->chan[i].behind);
+		core_notes_free(link, &link->chan[i].behind);
 	free_ctl(link, &link->ctl);
 	free_ctl(link, &link->voids);
 }
@@ -237,6 +227,7 @@ void core_link_fail(struct core_link *link, tcpx_status status)
 		core_note_drop(link, LIST_ENTRY(link->notes.next, struct core_note, node));
 	if (!receives_still(link))
 		free_messages(link);
+	core_cover_end(link);
 	link->cfg.ops->stage_give(link->cfg.arg, link->stage_in.granted - link->stage_in.used);
 	link->stage_in.used = link->stage_in.granted;
 }

@@ -26,6 +26,7 @@
 #include "base/frame.h"
 #include "base/list.h"
 #include "core/chan.h"
+#include "core/cover.h"
 #include "core/prog.h"
 #include <tcpx/types.h>
 
@@ -45,7 +46,8 @@
 	(512u << 20)		   /* of them, sent and not acknowledged: a cancel waits for them */
 #define CORE_FILL_BYTES (4u << 20) /* most of a source that is filled as one */
 #define CORE_BEHIND_BYTES 4096	   /* greatest notification that leaves with its WRITE */
-#define CORE_NOTE_COST 64	   /* budget bytes of a notification beyond its payload */
+#define CORE_NOTE_COST 128	   /* budget bytes of a notification beyond its payload */
+#define CORE_COVER_AHEAD 8u	   /* shares that a wish goes beyond what waits */
 #define CORE_NACKS_MAX 4096	   /* refused chunks a channel remembers */
 #define CORE_VOIDS_MAX 65536	   /* SENDs that ended unannounced before another may be posted */
 #define CORE_CTL_MAX 65536	   /* control frames that wait for a peer who does not take them */
@@ -170,14 +172,17 @@ struct core_note {
 	uint64_t bytes;
 	uint32_t refs; /* frames of it under way */
 	bool standalone;
-	bool behind;	       /* its frame left behind its WRITE's only one */
-	struct list_node node; /* link->notes */
+	bool behind;		 /* its frame left behind its WRITE's only one */
+	bool paid;		 /* of what the peer granted */
+	struct list_node node;	 /* link->notes */
+	struct list_node unpaid; /* cover.unpaid */
 	const void *data;
 };
 
-/* An incoming notification or unexpected message; memory by ops->msg_alloc. */
+/* An incoming notification, by ops->note_alloc, or unexpected message, by ops->alloc. */
 struct core_msg {
 	struct list_node node;
+	struct core_msg *chain; /* incoming.c */
 	uint64_t number; /* message or notification number; of one behind a WRITE: its sequence */
 	uint64_t bytes;	 /* whole length */
 	uint64_t got;	 /* bytes that arrived */
@@ -185,6 +190,7 @@ struct core_msg {
 	uint64_t seams;	 /* NOTIFY: keyed sum over the ends of its parts */
 	uint64_t sender; /* SEND: its transfer id */
 	uint64_t cost;	 /* SEND: of the eager budget */
+	uint64_t there;	 /* NOTIFY: bytes of memory that are charged */
 	bool standalone, eager, dead;
 	tcpx_status status; /* dead: why */
 	unsigned char data[];
@@ -203,7 +209,7 @@ struct core_ops {
 		      const struct core_nack *nacks, uint32_t count);
 	/* Both fences are through: the channel may be dialled again with a higher epoch. */
 	void (*channel_free)(void *arg, uint32_t channel);
-	/* A whole notification; the callee owns it (free by msg_free). */
+	/* A whole notification; the callee owns it (free by note_free, with msg->there). */
 	void (*notify)(void *arg, struct core_msg *msg);
 	/* A notification nobody waits for was taken by the peer (flush). */
 	void (*note_ended)(void *arg);
@@ -223,6 +229,15 @@ struct core_ops {
 	void (*fill_drop)(void *arg, struct core_job *job);
 	void *(*alloc)(void *arg, size_t bytes); /* NULL: out of memory or budget */
 	void (*free)(void *arg, void *ptr, size_t bytes);
+	/* Memory that what was granted covers, so the budget is not asked. `there` of it are
+	 * charged now, more when they arrived; those are no more when it is freed. */
+	void *(*note_alloc)(void *arg, size_t bytes, size_t there);
+	void (*note_grew)(void *arg, size_t more);
+	void (*note_free)(void *arg, void *ptr, size_t there);
+	/* Sets aside want bytes of the account for the peer's notifications, or least, or none. One
+	 * that got less than it wants is told by core_note_more when there may be more. */
+	uint64_t (*note_take)(void *arg, uint64_t want, uint64_t least);
+	void (*note_give)(void *arg, uint64_t bytes);
 	/* The link cannot go on (memory, protocol). Ends it from outside. */
 	void (*fail)(void *arg, tcpx_status status);
 };
@@ -241,6 +256,8 @@ struct core_config {
 	uint8_t secret[16];	  /* a number the peer cannot know */
 	uint64_t credit_out[FRAME_CREDIT_COUNT]; /* what the peer's hello gave us */
 	uint64_t credit_in[FRAME_CREDIT_COUNT];	 /* what ours gave the peer */
+	/* Of the budget of notifications what is granted from the first; 0: all of it. */
+	uint64_t cover_out, cover_in;
 	const struct core_ops *ops;
 	void *arg;
 };
@@ -265,7 +282,8 @@ struct core_link {
 	struct list_node active;   /* core_xfer */
 	struct list_node receives; /* RECVs not matched */
 	struct list_node messages; /* core_msg: SENDs not matched, by number */
-	struct list_node incoming; /* core_msg: notifications not whole yet, or waiting for order */
+	struct core_incoming incoming;
+	struct core_cover cover;
 	struct list_node pushes, notes;
 	uint64_t send_next, recv_next;	 /* message numbers */
 	uint64_t note_next, attach_next; /* notification numbers we give */
@@ -453,5 +471,10 @@ bool core_fill_back(struct core_link *link, struct core_job *job);
 
 /* The shared staging pool has room again for a link that waited. */
 void core_stage_more(struct core_link *link);
+
+/* The account has room again for the notifications of a peer that waits. */
+void core_note_more(struct core_link *link);
+/* What it has set aside for the peer beyond its share, and the application cannot give back. */
+uint64_t core_note_held(const struct core_link *link);
 
 #endif

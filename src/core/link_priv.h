@@ -88,8 +88,8 @@ void core_rx_applied(struct core_link *link, struct core_chan *chan, uint64_t se
 bool core_rx_through(const struct core_chan *chan, uint64_t seq);
 
 /* behind.c */
-bool core_behind_fits(const struct core_chan *chan, const struct frame *frame,
-		      struct core_job *job);
+bool core_behind_fits(struct core_link *link, const struct core_chan *chan,
+		      const struct frame *frame, struct core_job *job);
 struct core_note *core_behind_next(struct core_chan *chan);
 void core_behind_lost(struct core_link *link, struct core_note *note);
 tcpx_status core_behind_begin(struct core_link *link, struct core_chan *chan,
@@ -114,11 +114,37 @@ tcpx_status core_note_make(struct core_link *link, const void *data, uint64_t by
 void core_note_start(struct core_link *link, struct core_note *note);
 void core_note_drop(struct core_link *link, struct core_note *note);
 void core_note_check(struct core_link *link, struct core_note *note);
-tcpx_status core_note_keep(struct core_link *link, uint64_t bytes, struct core_msg **out_msg);
+tcpx_status core_note_keep(struct core_link *link, const struct frame *frame,
+			   struct core_msg **out_msg);
+void core_note_free(struct core_link *link, struct core_msg *msg);
+void core_notes_free(struct core_link *link, struct list_node *head);
+void core_note_publish(struct core_link *link, struct core_msg *msg);
 tcpx_status core_note_begin(struct core_link *link, const struct frame *frame,
 			    struct core_msg **out_msg);
 void core_note_undo(struct core_link *link, const struct frame *frame);
 tcpx_status core_note_part(struct core_link *link, const struct frame *frame);
+
+/* incoming.c */
+void core_incoming_init(struct core_link *link);
+void core_incoming_fini(struct core_link *link);
+struct core_msg *core_incoming_find(struct core_link *link, uint64_t number, bool standalone);
+void core_incoming_add(struct core_link *link, struct core_msg *msg);
+void core_incoming_remove(struct core_link *link, struct core_msg *msg);
+
+/* cover.c */
+void core_cover_init(struct core_link *link);
+void core_cover_end(struct core_link *link);
+bool core_cover_take(struct core_link *link, struct core_note *note);
+void core_cover_wait(struct core_link *link, struct core_note *note);
+void core_cover_back(struct core_link *link, struct core_note *note);
+void core_cover_granted(struct core_link *link, uint64_t granted);
+void core_cover_more(struct core_link *link);
+bool core_wish_next(struct core_link *link, struct frame *frame);
+uint64_t core_cover_tell(struct core_link *link);
+bool core_cover_pay(struct core_link *link, uint64_t amount);
+void core_cover_wish(struct core_link *link, const struct frame *frame);
+void core_cover_published(struct core_link *link, uint64_t amount);
+void core_cover_released(struct core_link *link, uint64_t amount);
 
 /* credit.c */
 bool core_credit_take(struct core_link *link, enum frame_credit kind, uint64_t amount);

@@ -91,18 +91,12 @@ static bool next_told(struct core_link *link, struct core_chan *chan, struct cor
 		frame->type = FRAME_CREDIT;
 		frame->key = (uint64_t)kind;
 		frame->linear = link->given[kind];
-		frame->offset = kind == FRAME_CREDIT_STAGE ? link->stage_in.ahead : 0;
+		frame->offset = kind == FRAME_CREDIT_NOTIFY  ? core_cover_tell(link)
+				: kind == FRAME_CREDIT_STAGE ? link->stage_in.ahead
+							     : 0;
 		return true;
 	}
-	if (link->stage_due) {
-		link->stage_due = false;
-		frame->type = FRAME_STAGE_REQ;
-		frame->linear = link->stage_out.wanted;
-		frame->key = link->stage_out.unwanted;
-		frame->offset = link->stage_out.dropped;
-		return true;
-	}
-	return false;
+	return core_wish_next(link, frame);
 }
 
 static bool next_ctl(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
@@ -466,6 +460,8 @@ int core_tx_next(struct core_link *link, uint32_t channel, struct core_tx *tx)
 		return 0;
 	memset(tx, 0, sizeof(*tx));
 	tx->channel = channel;
+	if (!list_empty(&link->cover.unpaid))
+		core_cover_more(link);
 	if (next_behind(link, chan, tx))
 		return 1;
 	if (next_nack(link, chan, tx) || next_told(link, chan, tx)) {

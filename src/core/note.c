@@ -5,6 +5,10 @@
 #include "base/siphash.h"
 #include "core/link_priv.h"
 
+/* What one costs is what it takes: its record, the allocator's word, its place in the table. */
+_Static_assert(sizeof(struct core_msg) + 3 * sizeof(void *) <= CORE_NOTE_COST,
+	       "a notification takes more memory than it costs");
+
 tcpx_status core_note_make(struct core_link *link, const void *data, uint64_t bytes,
 			   bool standalone, struct core_note **out_note)
 {
@@ -29,6 +33,7 @@ tcpx_status core_note_make(struct core_link *link, const void *data, uint64_t by
 	note->job.end = bytes;
 	note->job.small = bytes <= link->cfg.small_bytes;
 	list_init(&note->job.node);
+	list_init(&note->unpaid);
 	list_push_back(&link->notes, &note->node);
 	*out_note = note;
 	return TCPX_OK;
@@ -41,6 +46,7 @@ static void note_free(struct core_link *link, struct core_note *note)
 	core_redo_free(link, &note->job);
 	core_job_unqueue(&note->job);
 	list_remove(&note->node);
+	list_remove(&note->unpaid);
 	if (note->xfer)
 		note->xfer->note = NULL;
 	if (list_empty(&link->notes))
@@ -53,7 +59,10 @@ void core_note_start(struct core_link *link, struct core_note *note)
 	/* Numbered here, in posting order; the queue keeps it for those of one size class and the
 	 * receiver restores it between the classes. */
 	note->number = note->standalone ? ++link->note_next : ++link->attach_next;
-	core_job_queue(link, &note->job);
+	if (core_cover_take(link, note))
+		core_job_queue(link, &note->job);
+	else
+		core_cover_wait(link, note);
 }
 
 /* Nobody waits for it any more. What the peer has seen a part of must arrive whole, and a number
@@ -63,6 +72,7 @@ void core_note_drop(struct core_link *link, struct core_note *note)
 	if ((note->number || note->behind) && !link->dead)
 		return;
 	link->used[FRAME_CREDIT_NOTIFY] -= note->bytes + CORE_NOTE_COST;
+	core_cover_back(link, note);
 	if (note->refs)
 		list_remove(&note->node); /* the link is dead, and a call has not returned */
 	else
@@ -73,8 +83,7 @@ void core_note_check(struct core_link *link, struct core_note *note)
 {
 	struct core_xfer *xfer = note->xfer;
 
-	if (note->refs ||
-	    (!link->dead && (core_job_has_more(&note->job) || note->job.inflight)))
+	if (note->refs || (!link->dead && (core_job_has_more(&note->job) || note->job.inflight)))
 		return;
 	note_free(link, note);
 	if (link->dead)
@@ -105,20 +114,9 @@ tcpx_status core_note_send(struct core_link *link, const void *data, uint64_t by
 
 void core_note_consumed(struct core_link *link, uint64_t bytes, bool empty)
 {
+	link->cover.out -= bytes + CORE_NOTE_COST;
 	core_credit_give(link, FRAME_CREDIT_NOTIFY, bytes + CORE_NOTE_COST, empty);
-}
-
-static struct core_msg *incoming_find(struct core_link *link, uint64_t number, bool standalone)
-{
-	struct list_node *pos;
-
-	LIST_FOREACH(pos, &link->incoming) {
-		struct core_msg *msg = LIST_ENTRY(pos, struct core_msg, node);
-
-		if (msg->number == number && msg->standalone == standalone)
-			return msg;
-	}
-	return NULL;
+	core_cover_released(link, bytes + CORE_NOTE_COST);
 }
 
 /* Parts tile a notification when the ends of all cancel out but the first and the last: with a key
@@ -129,29 +127,64 @@ static uint64_t seam(const struct core_link *link, uint64_t at)
 	return siphash(link->cfg.secret, &at, sizeof(at));
 }
 
-/* Memory for one that arrives, paid for. */
-tcpx_status core_note_keep(struct core_link *link, uint64_t bytes, struct core_msg **out_msg)
+void core_note_free(struct core_link *link, struct core_msg *msg)
 {
+	link->cfg.ops->note_free(link->cfg.arg, msg, msg->there);
+}
+
+void core_notes_free(struct core_link *link, struct list_node *head)
+{
+	struct list_node *node;
+
+	while ((node = list_pop_front(head)))
+		core_note_free(link, LIST_ENTRY(node, struct core_msg, node));
+}
+
+void core_note_publish(struct core_link *link, struct core_msg *msg)
+{
+	core_cover_published(link, msg->bytes + CORE_NOTE_COST);
+	link->cfg.ops->notify(link->cfg.arg, msg);
+}
+
+/* Memory for one that arrives, paid for. It is all asked for, since its parts go to their places
+ * whatever their order; pages that nothing was written to take no memory, and only what arrived is
+ * charged. */
+tcpx_status core_note_keep(struct core_link *link, const struct frame *frame,
+			   struct core_msg **out_msg)
+{
+	uint64_t bytes = frame->offset;
+	size_t there = sizeof(struct core_msg) + (frame->payload_bytes == bytes ? bytes : 0);
 	struct core_msg *msg;
 
-	if (!core_credit_pay(link, FRAME_CREDIT_NOTIFY, bytes + CORE_NOTE_COST))
+	if (!core_cover_pay(link, bytes + CORE_NOTE_COST))
 		return TCPX_ERR_PROTOCOL;
-	msg = link->cfg.ops->alloc(link->cfg.arg, sizeof(*msg) + bytes);
+	msg = link->cfg.ops->note_alloc(link->cfg.arg, sizeof(*msg) + bytes, there);
 	if (!msg) {
 		core_credit_unpay(link, FRAME_CREDIT_NOTIFY, bytes + CORE_NOTE_COST);
 		return TCPX_ERR_NO_MEMORY;
 	}
 	memset(msg, 0, sizeof(*msg));
 	msg->bytes = bytes;
+	msg->there = there;
 	*out_msg = msg;
 	return TCPX_OK;
+}
+
+/* A part is in place. */
+static void note_grew(struct core_link *link, struct core_msg *msg, uint32_t bytes)
+{
+	msg->got += bytes;
+	if (msg->got <= msg->there - sizeof(*msg))
+		return; /* charged when it began, all of it */
+	msg->there += bytes;
+	link->cfg.ops->note_grew(link->cfg.arg, bytes);
 }
 
 tcpx_status core_note_begin(struct core_link *link, const struct frame *frame,
 			    struct core_msg **out_msg)
 {
 	bool standalone = frame->key == FRAME_NOTE_ALONE;
-	struct core_msg *msg = incoming_find(link, frame->xfer, standalone);
+	struct core_msg *msg = core_incoming_find(link, frame->xfer, standalone);
 	tcpx_status status;
 
 	if (frame->key > FRAME_NOTE_ALONE || frame->offset > TCPX_NOTIFY_MAX || !frame->xfer ||
@@ -167,13 +200,14 @@ tcpx_status core_note_begin(struct core_link *link, const struct frame *frame,
 	}
 	if (standalone && frame->xfer < link->note_due)
 		return TCPX_ERR_PROTOCOL;
-	status = core_note_keep(link, frame->offset, &msg);
+	status = core_note_keep(link, frame, &msg);
 	if (status != TCPX_OK)
 		return status;
+	link->cover.moves++;
 	msg->number = frame->xfer;
 	msg->begun = frame->payload_bytes;
 	msg->standalone = standalone;
-	list_push_back(&link->incoming, &msg->node);
+	core_incoming_add(link, msg);
 	*out_msg = msg;
 	return TCPX_OK;
 }
@@ -181,7 +215,7 @@ tcpx_status core_note_begin(struct core_link *link, const struct frame *frame,
 /* A part that was begun did not come through. */
 void core_note_undo(struct core_link *link, const struct frame *frame)
 {
-	struct core_msg *msg = incoming_find(link, frame->xfer, frame->key == 1);
+	struct core_msg *msg = core_incoming_find(link, frame->xfer, frame->key == 1);
 
 	if (msg)
 		msg->begun -= frame->payload_bytes;
@@ -190,11 +224,12 @@ void core_note_undo(struct core_link *link, const struct frame *frame)
 /* A part is in place: publishes what became whole, standalone ones in order of their numbers. */
 tcpx_status core_note_part(struct core_link *link, const struct frame *frame)
 {
-	struct core_msg *msg = incoming_find(link, frame->xfer, frame->key == 1);
+	struct core_msg *msg = core_incoming_find(link, frame->xfer, frame->key == 1);
 
 	if (!msg)
 		return TCPX_ERR_PROTOCOL; /* an empty one, twice at once */
-	msg->got += frame->payload_bytes;
+	link->cover.moves++;
+	note_grew(link, msg, frame->payload_bytes);
 	if (frame->payload_bytes < msg->bytes)
 		msg->seams += seam(link, frame->linear + frame->payload_bytes) -
 			      seam(link, frame->linear);
@@ -204,15 +239,15 @@ tcpx_status core_note_part(struct core_link *link, const struct frame *frame)
 	    msg->seams != seam(link, msg->bytes) - seam(link, 0))
 		return TCPX_ERR_PROTOCOL;
 	if (!msg->standalone) {
-		list_remove(&msg->node);
-		link->cfg.ops->notify(link->cfg.arg, msg);
+		core_incoming_remove(link, msg);
+		core_note_publish(link, msg);
 		return TCPX_OK;
 	}
 	msg->eager = true; /* whole */
-	while ((msg = incoming_find(link, link->note_due, true)) && msg->eager) {
+	while ((msg = core_incoming_find(link, link->note_due, true)) && msg->eager) {
 		link->note_due++;
-		list_remove(&msg->node);
-		link->cfg.ops->notify(link->cfg.arg, msg);
+		core_incoming_remove(link, msg);
+		core_note_publish(link, msg);
 	}
 	return TCPX_OK;
 }

@@ -15,6 +15,7 @@
 #include "core/alive.h"
 #include "core/link.h"
 #include "ctl/conn.h"
+#include "engine/account.h"
 #include "engine/channel.h"
 #include "engine/handles.h"
 #include "engine/inbound.h"
@@ -98,6 +99,7 @@ struct engine_peer {
 	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES];
 	struct peer_identity who;
 	struct peer_inbound inbound; /* control thread */
+	struct peer_account account;
 	const char *transport, *auth;
 	uint32_t nbulk, chunk_bytes;
 	uint64_t stage_held, stage_ahead, unread;    /* queue_lock */
@@ -226,9 +228,8 @@ struct engine_session {
 	uint32_t inline_bytes;
 	int64_t silent_ns, stopped_ns;
 	_Atomic int64_t goodbye_ns; /* doubt.h */
-	uint64_t notify_budget, memory_budget;
-	_Atomic uint64_t memory_used;
-	_Atomic bool over_budget; /* what the last failed session_alloc failed of */
+	uint64_t notify_budget;
+	struct session_account account;
 	struct mem_regions *regions;
 	struct handles peers, requests, imports;
 	struct list_node peer_list; /* lock */
@@ -368,12 +369,5 @@ tcpx_status request_stale(void);
 /* notes.c */
 void note_published(struct engine_peer *peer, struct core_msg *msg);
 void notes_drop_all(struct engine_session *session);
-
-/* memory of a session, counted against its budget */
-void *session_alloc(struct engine_session *session, size_t bytes);
-tcpx_status session_memory_error(struct engine_session *session);
-void session_free(struct engine_session *session, void *ptr, size_t bytes);
-/* Memory that was given back otherwise. */
-void session_uncharge(struct engine_session *session, size_t bytes);
 
 #endif

@@ -13,55 +13,6 @@
 #include "engine/rx_into.h"
 #include "engine/stage.h"
 
-/* What is refused was never charged: somebody else's small piece must not fail beside it. */
-static bool charge(struct engine_session *session, size_t bytes)
-{
-	uint64_t used = atomic_load(&session->memory_used);
-
-	do {
-		if (used > session->memory_budget || bytes > session->memory_budget - used)
-			return false;
-	} while (!atomic_compare_exchange_weak(&session->memory_used, &used, used + bytes));
-	return true;
-}
-
-void *session_alloc(struct engine_session *session, size_t bytes)
-{
-	bool charged = charge(session, bytes);
-	void *ptr = charged ? malloc(bytes) : NULL;
-
-	if (!ptr) {
-		if (charged)
-			atomic_fetch_sub(&session->memory_used, bytes);
-		atomic_store(&session->over_budget, !charged);
-	}
-	return ptr;
-}
-
-/* Why session_alloc failed last, as the thread's last error. */
-tcpx_status session_memory_error(struct engine_session *session)
-{
-	if (!atomic_load(&session->over_budget))
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "memory of the library");
-	error_set(TCPX_ERR_LIMIT, 0, "memory budget of %llu bytes is used up",
-		  (unsigned long long)session->memory_budget);
-	return error_next("raise memory_budget_bytes (TCPX_MEMORY_BUDGET_BYTES), or let peers "
-			  "consume first");
-}
-
-void session_uncharge(struct engine_session *session, size_t bytes)
-{
-	atomic_fetch_sub(&session->memory_used, bytes);
-}
-
-void session_free(struct engine_session *session, void *ptr, size_t bytes)
-{
-	if (!ptr)
-		return;
-	session_uncharge(session, bytes);
-	free(ptr);
-}
-
 /* queue_lock held. */
 void session_signal(struct engine_session *session)
 {
@@ -241,6 +192,31 @@ static void hook_free(void *arg, void *ptr, size_t bytes)
 	session_free(((struct engine_peer *)arg)->session, ptr, bytes);
 }
 
+static void *hook_note_alloc(void *arg, size_t bytes, size_t there)
+{
+	return account_note_alloc(((struct engine_peer *)arg)->session, bytes, there);
+}
+
+static void hook_note_grew(void *arg, size_t more)
+{
+	account_note_grew(((struct engine_peer *)arg)->session, more);
+}
+
+static void hook_note_free(void *arg, void *ptr, size_t there)
+{
+	account_note_free(((struct engine_peer *)arg)->session, ptr, there);
+}
+
+static uint64_t hook_note_take(void *arg, uint64_t want, uint64_t least)
+{
+	return account_take(arg, want, least);
+}
+
+static void hook_note_give(void *arg, uint64_t bytes)
+{
+	account_give(arg, bytes);
+}
+
 static void hook_fail(void *arg, tcpx_status status)
 {
 	struct engine_peer *peer = arg;
@@ -269,6 +245,11 @@ const struct core_ops engine_core_ops = {
 	.fill_drop = hook_fill_drop,
 	.alloc = hook_alloc,
 	.free = hook_free,
+	.note_alloc = hook_note_alloc,
+	.note_grew = hook_note_grew,
+	.note_free = hook_note_free,
+	.note_take = hook_note_take,
+	.note_give = hook_note_give,
 	.fail = hook_fail,
 };
 

@@ -127,10 +127,12 @@ static void note_free(struct engine_session *session, struct core_msg *msg)
 	list_remove(&msg->node);
 	empty = --peer->unread == 0;
 	pthread_mutex_unlock(&session->queue_lock);
-	session_free(session, msg, sizeof(*msg) + bytes);
+	account_note_free(session, msg, msg->there);
 	pthread_mutex_lock(&peer->lock);
 	if (peer->core_ready && !peer->core.dead)
 		core_note_consumed(&peer->core, bytes, empty);
+	else
+		account_give(peer, bytes + CORE_NOTE_COST);
 	pthread_mutex_unlock(&peer->lock);
 	peer_flush_kicks(peer);
 	peer_put(peer);

@@ -44,6 +44,7 @@ struct engine_peer *peer_create(struct engine_session *session)
 	list_init(&peer->accept_node);
 	list_init(&peer->inbound.half);
 	list_init(&peer->inbound.dead);
+	list_init(&peer->account.waiting);
 	list_init(&peer->connect_timer.node);
 	list_init(&peer->redial_timer.node);
 	list_init(&peer->ctl_timer.node);

@@ -33,6 +33,7 @@ void peer_fill_hello(struct engine_session *session, struct wire_hello *hello)
 	if (comms_first_known(session))
 		hello->features |= WIRE_FEATURE_FIRST;
 	hello->notify_budget = session->notify_budget;
+	hello->notify_cover = session->account.share;
 	hello->eager_budget = ENGINE_EAGER_BUDGET;
 	hello->read_budget = ENGINE_READ_WINDOW;
 	comms_hello(session, &hello->messages);
@@ -369,11 +370,15 @@ static tcpx_status core_start(struct engine_peer *peer, const struct wire_hello 
 	cfg.credit_out[FRAME_CREDIT_EAGER] = remote->eager_budget;
 	cfg.credit_out[FRAME_CREDIT_READ] = remote->read_budget;
 	cfg.credit_in[FRAME_CREDIT_NOTIFY] = session->notify_budget;
+	cfg.cover_out = remote->notify_cover;
+	cfg.cover_in = session->account.share;
 	cfg.credit_in[FRAME_CREDIT_EAGER] = ENGINE_EAGER_BUDGET;
 	cfg.credit_in[FRAME_CREDIT_READ] = ENGINE_READ_WINDOW;
 	status = sys_random(cfg.secret, sizeof(cfg.secret));
 	if (status != TCPX_OK)
 		return status;
+	if (!account_begin(peer))
+		return session_memory_error(session);
 	pthread_mutex_lock(&peer->lock);
 	status = core_link_init(&peer->core, &cfg);
 	peer->core_ready = status == TCPX_OK;

@@ -275,6 +275,7 @@ void engine_counters(struct engine_session *session, tcpx_counters *out_counters
 	sum.auth_failures = atomic_load(&session->ctl_counters.auth_failures);
 	sum.impostors = atomic_load(&session->identity.impostors);
 	sum.regions = mem_regions_count(session->regions);
-	sum.memory_bytes = atomic_load(&session->memory_used);
+	sum.memory_bytes = account_bytes(session);
+	sum.holders_ended = atomic_load(&session->account.ended);
 	*out_counters = sum;
 }

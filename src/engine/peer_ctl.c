@@ -347,6 +347,9 @@ static void beat(struct engine_peer *peer, int64_t now_ns)
 		early_notes_go(peer);
 	pthread_mutex_unlock(&peer->lock);
 	peer_flush_kicks(peer);
+	account_look(peer->session, now_ns);
+	if (peer->died)
+		return;
 	if (core_alive_beat_due(&peer->alive, now_ns) && peer->ctl) {
 		struct frame frame = {.type = FRAME_HEARTBEAT,
 				      .linear = (uint64_t)now_ns,

@@ -248,8 +248,8 @@ static tcpx_status list_memory(struct engine_session *session, size_t count)
 	error_set(status, 0,
 		  "a list of %zu segments needs %zu bytes of the session's memory budget, which is "
 		  "%llu bytes with %llu in use",
-		  count, list_bytes(count), (unsigned long long)session->memory_budget,
-		  (unsigned long long)atomic_load(&session->memory_used));
+		  count, list_bytes(count), (unsigned long long)session->account.budget,
+		  (unsigned long long)account_bytes(session));
 	return error_next("raise memory_budget_bytes (TCPX_MEMORY_BUDGET_BYTES), release requests, "
 			  "or use shorter lists");
 }

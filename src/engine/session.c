@@ -76,6 +76,7 @@ static void session_init(struct engine_session *session)
 	handles_init(&session->imports, sizeof(struct engine_import), 1ull << 63, import_free);
 	list_init(&session->peer_list);
 	inbound_init(&session->inbound);
+	account_init(session);
 	list_init(&session->notes);
 	list_init(&session->taken);
 	list_init(&session->events);
@@ -106,6 +107,7 @@ static void session_destroy(struct engine_session *session)
 	comms_session_close(session);
 	pthread_mutex_destroy(&session->lock);
 	pthread_mutex_destroy(&session->queue_lock);
+	account_fini(session);
 	atomic_store(&session->magic, 0);
 	explicit_bzero(session->secret, sizeof(session->secret));
 	explicit_bzero(&session->keys, sizeof(session->keys));

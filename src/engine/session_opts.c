@@ -83,8 +83,7 @@ static tcpx_status take_numbers(struct engine_session *session, const tcpx_sessi
 	session->stopped_ns = (int64_t)stopped * CLOCK_MS_NS;
 	session->goodbye_ns = (int64_t)goodbye * CLOCK_MS_NS;
 	session->inbound.most = (uint32_t)peers;
-	session->notify_budget = notify;
-	session->memory_budget = memory;
+	account_open(session, memory, notify, (uint32_t)peers);
 	session->inline_bytes = (uint32_t)inline_bytes;
 	return TCPX_OK;
 }

@@ -20,6 +20,7 @@ enum hello_tlv {
 	TLV_KEY = 6,
 	TLV_EXCHANGE = 7,
 	TLV_SIGNATURE = 8, /* the last one */
+	TLV_COVER = 9,
 };
 
 static void put_budget(struct wire_out *o, enum hello_tlv type, uint64_t value)
@@ -72,6 +73,8 @@ size_t wire_hello_encode(const struct wire_hello *hello, uint8_t out[WIRE_HELLO_
 		wire_put_tlv(&o, TLV_NAME, hello->name, (uint16_t)name_len);
 	if (hello->notify_budget)
 		put_budget(&o, TLV_NOTIFY, hello->notify_budget);
+	if (hello->notify_cover)
+		put_budget(&o, TLV_COVER, hello->notify_cover);
 	if (hello->eager_budget)
 		put_budget(&o, TLV_EAGER, hello->eager_budget);
 	if (hello->read_budget)
@@ -165,6 +168,9 @@ static tcpx_status get_fields(struct wire_cursor *c, struct wire_hello *hello)
 			break;
 		case TLV_NOTIFY:
 			rc = get_budget(&tlv.value, &hello->notify_budget);
+			break;
+		case TLV_COVER:
+			rc = get_budget(&tlv.value, &hello->notify_cover);
 			break;
 		case TLV_EAGER:
 			rc = get_budget(&tlv.value, &hello->eager_budget);

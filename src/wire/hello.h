@@ -70,8 +70,9 @@ struct wire_hello {
 	uint64_t features, required; /* bit sets; an unknown required bit is refused */
 	uint64_t key_id;	     /* which key; data: the link's id at the acceptor */
 	uint64_t notify_budget, eager_budget, read_budget; /* credits given to the other side */
-	struct wire_messages messages;			   /* control */
-	struct wire_identity identity;			   /* control */
+	uint64_t notify_cover;	       /* of notify_budget, granted from the first; 0: all of it */
+	struct wire_messages messages; /* control */
+	struct wire_identity identity; /* control */
 	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES];
 	uint8_t want_uuid[WIRE_UUID_BYTES]; /* dialler: who it expects, zero = anyone */
 	uint8_t nonce[WIRE_NONCE_BYTES];

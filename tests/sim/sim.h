@@ -29,9 +29,10 @@ struct sim_xfer;
 struct sim_profile {
 	uint32_t chunk_bytes, filled_chunk_bytes, bulk_channels, small_bytes;
 	uint64_t credit[2][FRAME_CREDIT_COUNT]; /* what each side gives */
-	uint64_t stage_pool[2];			/* bytes of staging */
-	uint32_t staged[2];			/* percent of a side's regions that are staged */
-	uint32_t delay, call, commit, consume;	/* greatest times of one step, ns */
+	uint64_t cover[2];	/* of that for notifications without being asked; 0: all */
+	uint64_t stage_pool[2]; /* bytes of staging */
+	uint32_t staged[2];	/* percent of a side's regions that are staged */
+	uint32_t delay, call, commit, consume; /* greatest times of one step, ns */
 	uint32_t slow_channel; /* this one takes 20 times as long; SIM_CHANNELS: none */
 	uint32_t partial;      /* percent of calls that move a part only */
 	uint32_t actions;      /* of each side */
@@ -271,6 +272,8 @@ struct sim_side {
 	uint64_t empty_done, empty_seen; /* attached notifications of 0 bytes */
 	uint64_t allocs, alloc_bytes;
 	uint64_t stage_used;
+	uint64_t note_there, note_taken; /* charged; set aside beyond the share */
+	uint32_t note_takes;
 	bool stage_offered;
 	struct list_node slices; /* of any job, until their room is back */
 	struct list_node holds;	 /* sim_hold: frames the transport may still read */
@@ -370,6 +373,7 @@ void sim_consume_later(struct sim_side *side);
 void sim_consume_one(struct sim_side *side);
 void sim_commit_start(struct sim_commit *commit);
 void sim_free(struct sim_side *side, void *ptr, size_t bytes);
+void sim_note_free(struct sim_side *side, void *ptr, size_t there);
 
 /* sim_fill.c: staged sources */
 void sim_fill_due(struct sim_side *side);

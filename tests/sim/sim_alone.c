@@ -48,8 +48,7 @@ static void stub_fill_drop(void *arg, struct core_job *job)
 
 static uint64_t stub_stage_take(void *arg, uint64_t want, uint64_t least)
 {
-	(void)arg;
-	(void)least;
+	(void)arg, (void)least;
 	return want;
 }
 
@@ -71,6 +70,7 @@ static const struct core_ops ops = {.ended = stub_ended,
 				    .stage_take = stub_stage_take,
 				    .stage_ahead = stub_stage_ahead,
 				    .stage_give = stub_stage_give,
+				    .note_give = stub_stage_give,
 				    .alloc = stub_alloc,
 				    .free = stub_free};
 static struct core_link alone_link;

@@ -195,7 +195,7 @@ static void note_credit(struct sim *sim)
 	side->peer->consuming = true; /* the application does not look */
 	while (sim_note(side, 36) == TCPX_OK)
 		sent++;
-	SIM_CHECK(sim, sent == 10, "%u notifications of 100 in a budget of 1000", sent);
+	SIM_CHECK(sim, sent == 10, "%u notifications in a budget of ten", sent);
 	xfer->x.has_notify = true;
 	xfer->x.notify_bytes = 10;
 	SIM_CHECK(sim, sim_post(xfer) == TCPX_ERR_AGAIN, "a reserved notification over the budget");
@@ -241,7 +241,7 @@ static void case_credit_given_back_before_the_shortage(void *arg)
 
 	(void)arg;
 	sim_profile_plain(&p);
-	p.credit[1][FRAME_CREDIT_NOTIFY] = 1000;
+	p.credit[1][FRAME_CREDIT_NOTIFY] = 10 * (36 + CORE_NOTE_COST);
 	sim_case(credit_before_the_shortage, &p);
 }
 
@@ -251,7 +251,7 @@ static void case_notification_credit_runs_out_and_returns(void *arg)
 
 	(void)arg;
 	sim_profile_plain(&p);
-	p.credit[1][FRAME_CREDIT_NOTIFY] = 1000;
+	p.credit[1][FRAME_CREDIT_NOTIFY] = 10 * (36 + CORE_NOTE_COST);
 	sim_case(note_credit, &p);
 }
 

@@ -289,6 +289,18 @@ static uint64_t notes_behind(const struct core_chan *chan)
 	return sum;
 }
 
+/* What is kept, or may still come, was set aside. */
+static void sim_cover_check(const struct sim_side *side, uint64_t notes)
+{
+	const struct core_cover *cover = &side->link.cover;
+	uint64_t window = cover->first + cover->granted - side->link.given[FRAME_CREDIT_NOTIFY];
+
+	SIM_CHECK(side->sim,
+		  window + cover->spare == cover->first + side->note_taken && notes <= window,
+		  "%llu bytes of notifications kept, %llu set aside", (unsigned long long)notes,
+		  (unsigned long long)(cover->first + side->note_taken));
+}
+
 /* What a peer made us keep. */
 void sim_budget_check(struct sim_side *side)
 {
@@ -301,7 +313,7 @@ void sim_budget_check(struct sim_side *side)
 		return;
 	LIST_FOREACH(pos, &side->link.messages)
 		eager += LIST_ENTRY(pos, struct core_msg, node)->cost;
-	LIST_FOREACH(pos, &side->link.incoming)
+	LIST_FOREACH(pos, &side->link.incoming.list)
 		notes += CORE_NOTE_COST + LIST_ENTRY(pos, struct core_msg, node)->bytes;
 	for (i = 0; i < side->link.nchan; i++)
 		notes += notes_behind(&side->link.chan[i]);
@@ -311,6 +323,7 @@ void sim_budget_check(struct sim_side *side)
 		  (unsigned long long)eager);
 	SIM_CHECK(side->sim, notes <= credit[FRAME_CREDIT_NOTIFY],
 		  "%llu bytes of notifications kept", (unsigned long long)notes);
+	sim_cover_check(side, notes);
 }
 
 /* Nothing moves any more: nobody may wait for anything but a SEND or RECV of the other side. */
@@ -443,10 +456,10 @@ void sim_final_check(struct sim *sim)
 		SIM_CHECK(sim,
 			  pushes_sent(a) && list_empty(&a->notes) && list_empty(&a->ctl) &&
 				  list_empty(&a->small) && list_empty(&a->bulk) &&
-				  list_empty(&a->sends) && list_empty(&a->incoming) &&
-				  list_empty(&a->fills) && list_empty(&a->fills_ahead) &&
-				  !side->fill_used && voids_wait_for_credit(a) &&
-				  list_empty(&a->active),
+				  list_empty(&a->sends) && list_empty(&a->cover.unpaid) &&
+				  list_empty(&a->incoming.list) && list_empty(&a->fills) &&
+				  list_empty(&a->fills_ahead) && !side->fill_used &&
+				  voids_wait_for_credit(a) && list_empty(&a->active),
 			  "side %d is idle and has work left", s);
 	}
 }

@@ -283,6 +283,79 @@ static void op_free(void *arg, void *ptr, size_t bytes)
 	sim_free(entered(arg, "free"), ptr, bytes);
 }
 
+static void *op_note_alloc(void *arg, size_t bytes, size_t there)
+{
+	struct sim_side *side = arg;
+	void *ptr = op_alloc(arg, bytes);
+
+	side->note_there += ptr ? there : 0;
+	return ptr;
+}
+
+static void op_note_grew(void *arg, size_t more)
+{
+	struct sim_side *side = entered(arg, "note_grew");
+
+	side->note_there += more;
+}
+
+void sim_note_free(struct sim_side *side, void *ptr, size_t there)
+{
+	size_t bytes;
+
+	memcpy(&bytes, (uint8_t *)ptr - HEAD, sizeof(bytes));
+	SIM_CHECK(side->sim, there <= bytes && there <= side->note_there,
+		  "%zu of %zu bytes were charged", there, bytes);
+	side->note_there -= there;
+	sim_free(side, ptr, bytes);
+}
+
+static void op_note_free(void *arg, void *ptr, size_t there)
+{
+	sim_note_free(entered(arg, "note_free"), ptr, there);
+}
+
+static void note_more(struct sim *sim, const struct sim_event *event)
+{
+	struct sim_side *side = event->side;
+
+	if (!side->alive || side->incarnation != event->a)
+		return;
+	SIM_ENTER(sim);
+	core_note_more(&side->link);
+	SIM_LEAVE(sim);
+}
+
+/* Nothing at first, then the least, then all. */
+static uint64_t op_note_take(void *arg, uint64_t want, uint64_t least)
+{
+	struct sim_side *side = entered(arg, "note_take");
+	const struct core_cover *cover = &side->link.cover;
+	uint64_t got = (uint64_t[]){0, least, want}[side->note_takes++ % 3];
+
+	SIM_CHECK(side->sim, least <= want, "at least %llu wanted of %llu",
+		  (unsigned long long)least, (unsigned long long)want);
+	SIM_HONEST(side->sim,
+		   cover->first + side->note_taken + want <=
+			   side->sim->p.credit[side->index][FRAME_CREDIT_NOTIFY],
+		   "more is wanted than the budget");
+	side->note_taken += got;
+	if (got < want)
+		sim_at(side->sim, side->sim->now + side->sim->p.delay, side, note_more, NULL,
+		       side->incarnation, 0);
+	return got;
+}
+
+static void op_note_give(void *arg, uint64_t bytes)
+{
+	struct sim_side *side = entered(arg, "note_give");
+	uint64_t first = side->link.dead ? side->link.cover.first : 0;
+
+	SIM_CHECK(side->sim, bytes <= side->note_taken + first, "%llu bytes are not set aside",
+		  (unsigned long long)bytes);
+	side->note_taken -= bytes < side->note_taken ? bytes : side->note_taken;
+}
+
 static void op_fail(void *arg, tcpx_status status)
 {
 	struct sim_side *side = entered(arg, "fail");
@@ -304,7 +377,7 @@ void sim_consume_one(struct sim_side *side)
 		return;
 	msg = LIST_ENTRY(node, struct core_msg, node);
 	bytes = msg->bytes;
-	sim_free(side, msg, sizeof(*msg) + bytes);
+	sim_note_free(side, msg, msg->there);
 	if (!side->alive)
 		return;
 	SIM_ENTER(side->sim);
@@ -350,5 +423,10 @@ const struct core_ops sim_ops = {
 	.fill_drop = op_fill_drop,
 	.alloc = op_alloc,
 	.free = op_free,
+	.note_alloc = op_note_alloc,
+	.note_grew = op_note_grew,
+	.note_free = op_note_free,
+	.note_take = op_note_take,
+	.note_give = op_note_give,
 	.fail = op_fail,
 };

@@ -160,8 +160,10 @@ void sim_profile_draw(struct sim_profile *p, struct rng *rng)
 	p->bulk_channels = PICK(rng, 1, 2, 3, 4);
 	for (side = 0; side < 2; side++) {
 		p->credit[side][FRAME_CREDIT_NOTIFY] = PICK(rng, 200, 700, 4096, 100000);
-		p->credit[side][FRAME_CREDIT_EAGER] = PICK(rng, 64, 500, 20000, 200000);
+		p->credit[side][FRAME_CREDIT_EAGER] = PICK(rng, CORE_NOTE_COST, 500, 20000, 200000);
 		p->credit[side][FRAME_CREDIT_READ] = PICK(rng, 1, 2, 7, 8, 9, 64);
+		if (p->chunk_bytes == 256 || p->chunk_bytes == 4096)
+			p->cover[side] = p->credit[side][FRAME_CREDIT_NOTIFY] / 8;
 		p->stage_pool[side] = PICK(rng, 4096, 5000, 20000, 100000);
 		p->staged[side] = PICK(rng, 0, 0, 30, 100);
 	}

@@ -22,6 +22,9 @@ void sim_link_start(struct sim_side *side)
 
 	memcpy(cfg.credit_in, sim->p.credit[side->index], sizeof(cfg.credit_in));
 	memcpy(cfg.credit_out, sim->p.credit[1 - side->index], sizeof(cfg.credit_out));
+	cfg.cover_in = sim->p.cover[side->index];
+	cfg.cover_out = sim->p.cover[1 - side->index];
+	side->note_taken = 0;
 	memset(side->chan, 0, sizeof(side->chan));
 	SIM_ENTER(sim);
 	status = core_link_init(&side->link, &cfg);
@@ -47,7 +50,7 @@ static void link_end(struct sim_side *side)
 		struct core_msg *msg =
 			LIST_ENTRY(list_pop_front(&side->unread), struct core_msg, node);
 
-		sim_free(side, msg, sizeof(*msg) + msg->bytes);
+		sim_note_free(side, msg, msg->there);
 	}
 	SIM_ENTER(sim);
 	core_link_fini(&side->link);
@@ -55,6 +58,8 @@ static void link_end(struct sim_side *side)
 	side->made = false;
 	SIM_CHECK(sim, !side->allocs, "side %d: %llu allocations are left", side->index,
 		  (unsigned long long)side->allocs);
+	SIM_CHECK(sim, !side->note_there, "side %d: %llu bytes of notifications are charged",
+		  side->index, (unsigned long long)side->note_there);
 	SIM_CHECK(sim, !side->stage_used, "side %d: %llu bytes of staging are left", side->index,
 		  (unsigned long long)side->stage_used);
 	SIM_CHECK(sim, !side->fill_used && list_empty(&side->slices),

@@ -13,6 +13,9 @@ struct world {
 	tcpx_status failed;
 	uint64_t memory;
 	uint32_t notes, kicks[3]; /* kicks: of each channel */
+	uint64_t published;	  /* bytes of the last one */
+	uint64_t room, taken;	  /* of the account; what the link has of it */
+	uint64_t arrived;	  /* charged of notifications */
 };
 
 static void on_ended(void *arg, struct core_xfer *xfer)
@@ -68,12 +71,57 @@ static void on_free(void *arg, void *ptr, size_t bytes)
 	free(ptr);
 }
 
+/* What is asked for lies in front. */
+static void *on_note_alloc(void *arg, size_t bytes, size_t there)
+{
+	struct world *w = arg;
+	size_t *head = on_alloc(arg, bytes + 16);
+
+	head[0] = bytes + 16;
+	w->arrived += there;
+	return head + 2;
+}
+
+static void on_note_grew(void *arg, size_t more)
+{
+	((struct world *)arg)->arrived += more;
+}
+
+static void on_note_free(void *arg, void *ptr, size_t there)
+{
+	size_t *head = (size_t *)ptr - 2;
+
+	((struct world *)arg)->arrived -= there;
+	on_free(arg, head, head[0]);
+}
+
+static uint64_t on_note_take(void *arg, uint64_t want, uint64_t least)
+{
+	struct world *w = arg;
+	uint64_t got = want <= w->room ? want : least <= w->room ? least : 0;
+
+	w->room -= got;
+	w->taken += got;
+	return got;
+}
+
+static void on_note_give(void *arg, uint64_t bytes)
+{
+	struct world *w = arg;
+
+	if (bytes > w->taken)
+		bytes = w->taken; /* the end of the link: the rest is its share */
+	w->room += bytes;
+	w->taken -= bytes;
+}
+
 static void on_notify(void *arg, struct core_msg *msg)
 {
 	struct world *w = arg;
 
 	w->notes++;
-	on_free(w, msg, sizeof(*msg) + msg->bytes);
+	w->published = msg->bytes;
+	on_note_free(w, msg, msg->there);
 }
 
 static void on_note_ended(void *arg)
@@ -140,6 +188,11 @@ static const struct core_ops ops = {
 	.fill_drop = on_fill_drop,
 	.alloc = on_alloc,
 	.free = on_free,
+	.note_alloc = on_note_alloc,
+	.note_grew = on_note_grew,
+	.note_free = on_note_free,
+	.note_take = on_note_take,
+	.note_give = on_note_give,
 	.fail = on_fail,
 };
 

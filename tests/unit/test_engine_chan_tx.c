@@ -85,9 +85,16 @@ static void on_stage_give(void *arg, uint64_t bytes)
 	assert_int_equal(bytes, 0);
 }
 
+static void on_note_give(void *arg, uint64_t bytes)
+{
+	(void)arg;
+	(void)bytes;
+}
+
 static const struct core_ops core_ops = {.ended = on_ended,
 					 .kick = on_kick,
 					 .stage_give = on_stage_give,
+					 .note_give = on_note_give,
 					 .alloc = on_alloc,
 					 .free = on_free};
 

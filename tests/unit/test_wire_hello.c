@@ -49,6 +49,7 @@ static struct wire_hello golden_dial(void)
 	hello.required = WIRE_FEATURE_LOCAL;
 	hello.key_id = 0x0807060504030201;
 	hello.notify_budget = 134217728;
+	hello.notify_cover = 131072;
 	hello.eager_budget = hello.read_budget = 1048576;
 	strcpy(hello.name, "alpha");
 	identify(&hello);
@@ -389,6 +390,7 @@ static void random_messages_come_back(void **state)
 		hello.required = rng_below(&rng, 4);
 		hello.key_id = rng_u64(&rng);
 		hello.notify_budget = rng_u64(&rng) >> rng_below(&rng, 65) % 64;
+		hello.notify_cover = rng_below(&rng, 3);
 		hello.eager_budget = rng_below(&rng, 3);
 		hello.read_budget = rng_below(&rng, 3);
 		if (rng_one_in(&rng, 2))
