@@ -164,7 +164,6 @@ static struct engine_peer *dial(struct engine_peer *root, struct engine_peer *ol
 	struct engine_again *again = root->again;
 	struct engine_peer *peer = peer_create(session);
 	int64_t now = clock_now_ns();
-	int64_t rest = REST_NS << (again->tries < 4 ? again->tries : 4);
 
 	if (!peer)
 		return NULL;
@@ -174,8 +173,6 @@ static struct engine_peer *dial(struct engine_peer *root, struct engine_peer *ol
 	again->refs++;
 	peer->redial_at_ns = again->due_ns > now ? again->due_ns : now;
 	peer->connect_deadline_ns = peer->redial_at_ns + again->timeout_ns;
-	again->due_ns = peer->redial_at_ns + (rest < REST_MAX_NS ? rest : REST_MAX_NS);
-	again->tries++;
 	memcpy(peer->name, old->name, sizeof(peer->name));
 	memcpy(peer->uuid, old->uuid, sizeof(peer->uuid));
 	peer->who.keyed = old->who.keyed;
@@ -223,11 +220,26 @@ struct engine_peer *again_use(struct engine_session *session, uint64_t peer_id, 
 	return peer;
 }
 
+/* Only attempts count: links that the other side makes while one waits for its time would add up
+ * the rests between them. */
+static void attempted(struct engine_peer *peer)
+{
+	struct engine_again *again = peer->again;
+	int64_t rest;
+
+	pthread_mutex_lock(&peer->session->lock);
+	rest = REST_NS << (again->tries < 4 ? again->tries : 4);
+	again->due_ns = clock_now_ns() + (rest < REST_MAX_NS ? rest : REST_MAX_NS);
+	again->tries++;
+	pthread_mutex_unlock(&peer->session->lock);
+}
+
 static void begin(struct engine_peer *peer)
 {
 	if (peer->core_ready || peer->died)
 		return; /* the other side's own dial was quicker */
 	peer->awaiting = false;
+	attempted(peer);
 	peer_dial_start(peer);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "conform.h"
+#include "engine/again.h"
 #include "engine/engine.h"
 
 #define RW (TCPX_RIGHT_READ | TCPX_RIGHT_WRITE)
@@ -128,6 +129,29 @@ static void case_again_under_way(struct env *env)
 	OK(tcpx_request_post(env->session, receive));
 	EXPECT(tcpx_request_test(env->session, receive, NULL), TCPX_IN_PROGRESS);
 	EXPECT(tcpx_request_cancel_wait(env->session, receive, LONG_NS), TCPX_ERR_CANCELLED);
+}
+
+static void end_it(void *peer)
+{
+	peer_die(peer, TCPX_ERR_PEER_CLOSED, 0, "the case ends it");
+}
+
+/* Attempts that are given up before their time do not put off the next one. */
+static void case_again_soon(struct env *env)
+{
+	struct engine_session *session = (struct engine_session *)env->session;
+
+	keep(env);
+	near_event(env, TCPX_EVENT_PEER_UP);
+	far_leaves(env);
+	for (int i = 0; i < 30; i++) {
+		struct engine_peer *peer = again_use(session, env->peer.id, true);
+
+		CHECK(peer);
+		CHECK(peer->redial_at_ns - clock_now_ns() <= SEC);
+		runtime_call(end_it, peer);
+		peer_put(peer);
+	}
 }
 
 /* It is an option of the peer, and off. */
@@ -377,6 +401,7 @@ static void case_closes_not(struct env *env)
 const struct case_row cases_again[] = {
 	{"again_used", case_again_used, 0},
 	{"again_under_way", case_again_under_way, 0},
+	{"again_soon", case_again_soon, 0},
 	{"again_off", case_again_off, 0},
 	{"again_gone", case_again_gone, CASE_BARE | CASE_BREAKS},
 	{"again_threads", case_again_threads, CASE_BREAKS},
