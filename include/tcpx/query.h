@@ -90,7 +90,8 @@ typedef struct tcpx_peer_info {
 			   nothing, no side's crypto being enough */
 } tcpx_peer_info;
 
-/** @return TCPX_OK; ERR_STALE. @threads any. */
+/** Describes a peer. What its sockets say is asked for anew, or after 100 ms as it was last known.
+ * @return TCPX_OK; ERR_STALE. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_peer_query(tcpx_session *session, tcpx_peer peer,
 						     tcpx_peer_info *out_info);
 

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
+#include "base/law.h"
 #include "base/text.h"
 
 #define LOG_LINE_MAX 1024
@@ -92,6 +93,7 @@ void log_write(enum tcpx_log_level level, const char *format, ...)
 	const char *beginning;
 	va_list args;
 
+	law_free("the log");
 	if (log_level == LOG_LEVEL_UNSET)
 		log_level_default((int)config_u64(CONFIG_LOG));
 	if ((int)level > log_level)

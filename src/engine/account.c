@@ -242,7 +242,7 @@ static bool serve(struct engine_peer *peer)
 	struct session_account *account = &peer->session->account;
 	bool waits;
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	pthread_mutex_lock(&account->lock);
 	leave_line(peer); /* what it waited for may have come otherwise */
 	pthread_mutex_unlock(&account->lock);
@@ -250,7 +250,7 @@ static bool serve(struct engine_peer *peer)
 	core_note_more(&peer->core);
 	peer->account.turn = false;
 	waits = !list_empty(&peer->account.waiting);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	peer_kick(peer, false);
 	return !waits;
 }
@@ -305,13 +305,13 @@ static uint64_t holds(struct engine_peer *peer, int64_t now_ns)
 	uint64_t held = 0, moves = own->moves;
 	bool moved = false;
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	if (peer->core_ready && !peer->core.dead) {
 		held = core_note_held(&peer->core);
 		moves = peer->core.cover.moves;
 		moved = moves != own->moves || comes(peer, own->moved_ns);
 	}
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	/* What was asked for ahead, or for a request that was cancelled, is not used at once. */
 	if (held <= (1 + CORE_COVER_AHEAD) * peer->session->account.share)
 		held = 0;
@@ -330,7 +330,7 @@ static struct engine_peer *find_stuck(struct engine_session *session, int64_t no
 	struct list_node *pos;
 	uint64_t most = 0;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	LIST_FOREACH(pos, &session->peer_list) {
 		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
 		uint64_t held = holds(peer, now_ns);
@@ -347,7 +347,7 @@ static struct engine_peer *find_stuck(struct engine_session *session, int64_t no
 	}
 	if (stuck)
 		atomic_fetch_add(&stuck->slot.refs, 1);
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	return stuck;
 }
 

@@ -54,9 +54,9 @@ bool again_kept(struct engine_peer *peer)
 {
 	bool kept;
 
-	pthread_mutex_lock(&peer->session->lock);
+	session_lock(peer->session);
 	kept = peer->again != NULL;
-	pthread_mutex_unlock(&peer->session->lock);
+	session_unlock(peer->session);
 	return kept;
 }
 
@@ -64,22 +64,22 @@ void again_addresses(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->session;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	if (peer->again)
 		take_addresses(peer->again, peer);
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 }
 
 void again_pass(struct engine_peer *from, struct engine_peer *to)
 {
 	struct engine_session *session = from->session;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	if (!to->again) {
 		to->again = from->again;
 		from->again = NULL;
 	}
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 }
 
 void again_put(struct engine_peer *peer)
@@ -91,9 +91,9 @@ void again_put(struct engine_peer *peer)
 	if (!again)
 		return;
 	peer->again = NULL;
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	last = !--again->refs;
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	if (!last)
 		return;
 	explicit_bzero(again->key, sizeof(again->key));
@@ -111,10 +111,10 @@ static bool may_return(struct engine_peer *peer)
 {
 	tcpx_status status = TCPX_OK;
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	if (peer->core_done)
 		status = peer->error.status;
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	switch (status) {
 	case TCPX_OK:
 	case TCPX_ERR_PEER_RESTARTED: /* another session */
@@ -142,7 +142,7 @@ uint64_t again_find(struct engine_session *session, const uint8_t *uuid, bool ke
 	struct list_node *pos;
 	uint64_t id = 0;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	LIST_FOREACH(pos, &session->peer_list) {
 		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
 
@@ -152,7 +152,7 @@ uint64_t again_find(struct engine_session *session, const uint8_t *uuid, bool ke
 		id = peer->slot_id;
 		peer->again->due_ns = 0;
 	}
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	return id;
 }
 
@@ -184,9 +184,9 @@ static struct engine_peer *dial(struct engine_peer *root, struct engine_peer *ol
 	peer->naddrs = again->naddrs;
 	peer->who.expects = old->who.expects;
 	memcpy(peer->who.expected, old->who.expected, sizeof(peer->who.expected));
-	pthread_mutex_lock(&old->lock);
+	link_lock(old);
 	peer->error = old->error; /* why there is none, until it is up */
-	pthread_mutex_unlock(&old->lock);
+	link_unlock(old);
 	list_push_back(&session->peer_list, &peer->node);
 	return peer;
 }
@@ -195,7 +195,7 @@ struct engine_peer *again_use(struct engine_session *session, uint64_t peer_id, 
 {
 	struct engine_peer *root, *peer, *next = NULL, *old = NULL;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	root = handle_find(&session->peers, peer_id);
 	peer = link_of(root);
 	if (peer && root->again && root->again->naddrs && may_return(peer)) {
@@ -210,7 +210,7 @@ struct engine_peer *again_use(struct engine_session *session, uint64_t peer_id, 
 	}
 	if (peer)
 		atomic_fetch_add(&peer->slot.refs, 1);
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	if (!peer)
 		error_set(TCPX_ERR_STALE, 0, "peer handle is not valid any more");
 	else if (next && next->redial_at_ns)
@@ -227,11 +227,11 @@ static void attempted(struct engine_peer *peer)
 	struct engine_again *again = peer->again;
 	int64_t rest;
 
-	pthread_mutex_lock(&peer->session->lock);
+	session_lock(peer->session);
 	rest = REST_NS << (again->tries < 4 ? again->tries : 4);
 	again->due_ns = clock_now_ns() + (rest < REST_MAX_NS ? rest : REST_MAX_NS);
 	again->tries++;
-	pthread_mutex_unlock(&peer->session->lock);
+	session_unlock(peer->session);
 }
 
 static void begin(struct engine_peer *peer)
@@ -267,13 +267,13 @@ void again_up(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->session;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	if (peer->again)
 		peer->again->tries = 0;
-	pthread_mutex_unlock(&session->lock);
-	pthread_mutex_lock(&peer->lock);
+	session_unlock(session);
+	link_lock(peer);
 	memset(&peer->error, 0, sizeof(peer->error));
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 }
 
 struct engine_peer *request_peer(struct engine_request *request)
@@ -299,7 +299,7 @@ struct engine_peer *request_lock(struct engine_request *request)
 	for (;;) {
 		struct engine_peer *peer = request_peer(request);
 
-		pthread_mutex_lock(&peer->lock);
+		link_lock(peer);
 		if (atomic_load(&request->peer) == peer)
 			return peer;
 		request_unlock(peer);
@@ -308,7 +308,7 @@ struct engine_peer *request_lock(struct engine_request *request)
 
 void request_unlock(struct engine_peer *peer)
 {
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	peer_put(peer);
 }
 
@@ -324,16 +324,16 @@ bool again_request(struct engine_request *request, uint64_t id)
 	struct engine_peer *from = request_lock(request), *to = NULL;
 	bool moved = movable(request, id, from);
 
-	pthread_mutex_unlock(&from->lock);
+	link_unlock(from);
 	if (moved)
 		to = again_use(request->session, request->peer_id, true);
 	moved = to && to != from;
 	if (moved) {
-		pthread_mutex_lock(&from->lock);
+		link_lock(from);
 		moved = movable(request, id, from);
 		if (moved)
 			atomic_store(&request->peer, to); /* the reference goes along */
-		pthread_mutex_unlock(&from->lock);
+		link_unlock(from);
 	}
 	if (moved)
 		peer_put(from); /* the request's */

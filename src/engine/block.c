@@ -97,13 +97,13 @@ void block_put(struct stage_block *block)
 	bool last, counted = block->share;
 
 	/* Under the lock, as a landing block may be found until then. */
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	last = atomic_fetch_sub(&block->refs, 1) == 1;
 	if (last)
 		list_remove(&block->node);
 	if (last && counted && !pool)
 		block->share->spilled--;
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if (!last)
 		return;
 	if (pool)
@@ -176,7 +176,7 @@ struct stage_block *block_land(struct engine_peer *peer, const struct mem_kind *
 		end = total; /* linear is the peer's, and may be anything */
 	if (frame->linear <= end && frame->payload_bytes <= end - frame->linear)
 		shared = frame->payload_bytes < end - begin;
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	if (shared)
 		block = landing(peer, kind, device, frame);
 	if (block) {
@@ -190,7 +190,7 @@ struct stage_block *block_land(struct engine_peer *peer, const struct mem_kind *
 			list_push_back(&peer->landings, &block->node);
 		}
 	}
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if (block)
 		return block;
 	return block_open(peer, kind, device, MEM_IN, frame->linear, frame->payload_bytes, NULL,

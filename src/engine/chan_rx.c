@@ -187,9 +187,9 @@ static int take_header(struct engine_chan *chan)
 	rx->verdict = TCPX_OK;
 	rx->niov = rx->at = 0;
 	rx->beyond = 0;
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	status = core_rx_begin(&peer->core, chan->index, &rx->frame, &rx->core);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if (status == TCPX_OK)
 		status = rx_into(chan, rx->buf + rx->used + FRAME_HEADER_BYTES);
 	rx->used += FRAME_HEADER_BYTES + rx->frame.table_bytes;
@@ -208,10 +208,10 @@ static tcpx_status end_frame(struct engine_chan *chan, bool valid)
 	tcpx_status verdict = rx->verdict, status;
 	bool lost;
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	note_retired(chan);
 	lost = peer->core.chan[chan->index].rx.aborted;
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if (lost && rx->core.kind == CORE_RX_REGION)
 		verdict = TCPX_ERR_REMOTE_KEY; /* deregistered in between */
 	if (valid && !lost && rx->stage && verdict == TCPX_OK)
@@ -222,10 +222,10 @@ static tcpx_status end_frame(struct engine_chan *chan, bool valid)
 	/* Before the acknowledgement can leave: what it promises is no longer ours to touch. */
 	if (verdict != TCPX_IN_PROGRESS)
 		rx_release(rx);
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	status = core_rx_end(&peer->core, chan->index, valid, verdict, rx->message);
 	hold_got(chan);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	rx->state = RX_HEADER;
 	if (comms_in_pieces(chan) && !rx->commit)
 		comms_message_drop(chan);
@@ -290,9 +290,9 @@ static tcpx_status parse(struct engine_chan *chan)
 		if (step)
 			continue;
 		if (rx->state != RX_HEADER) {
-			pthread_mutex_lock(&peer->lock);
+			link_lock(peer);
 			pause_call(chan);
-			pthread_mutex_unlock(&peer->lock);
+			link_unlock(peer);
 		}
 		if (rx->used == rx->have) {
 			rx->used = rx->have = 0;
@@ -317,10 +317,10 @@ static tcpx_status receive(struct engine_chan *chan, uint64_t *out_bytes, bool *
 	tcpx_status status;
 
 	if (rx->state != RX_HEADER) {
-		pthread_mutex_lock(&peer->lock);
+		link_lock(peer);
 		if (core_rx_resume(&peer->core, chan->index))
 			to_scratch(rx);
-		pthread_mutex_unlock(&peer->lock);
+		link_unlock(peer);
 	}
 	if (rx->state == RX_PAYLOAD) {
 		n = destination(rx, iov, NET_CALL_BYTES, &direct);
@@ -351,9 +351,9 @@ static tcpx_status receive(struct engine_chan *chan, uint64_t *out_bytes, bool *
 	} else if (rx->state != RX_HEADER) {
 		if (status == TCPX_ERR_INVALID && !rx->aborted)
 			vanish_sink(chan, iov, n - (direct == rx->left));
-		pthread_mutex_lock(&peer->lock);
+		link_lock(peer);
 		pause_call(chan);
-		pthread_mutex_unlock(&peer->lock);
+		link_unlock(peer);
 	}
 	if (status == TCPX_ERR_INVALID && !rx->aborted) {
 		refuse_gone(rx);

@@ -58,9 +58,9 @@ static void left_run(struct sys_post *post)
 	struct engine_peer *peer = chan->peer;
 
 	take_down(chan);
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	core_chan_left(&peer->core, chan->index);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	peer_flush_kicks(peer);
 	chan->left(chan);
 	chan_put(chan);
@@ -91,9 +91,9 @@ bool chan_stop(struct engine_chan *chan, void (*left)(struct engine_chan *chan))
 		return true;
 	}
 	chan_get(chan);
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	core_chan_stays(&peer->core, chan->index, tx, rx);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	/* A waiting thread sleeps on the lane: the worker wakes it, if it is not inside itself. */
 	atomic_store(&chan->stopping, 1);
 	worker_look(chan);

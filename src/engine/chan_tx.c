@@ -163,9 +163,9 @@ static bool post_message(struct engine_chan *chan)
 	if (!comms_post(chan, &valid))
 		return false;
 	put_header(&chan->tx);
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	core_tx_sent(&peer->core, chan->index, valid);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	chan->tx.posting = false;
 	return true;
 }
@@ -183,7 +183,7 @@ static void gather(struct engine_chan *chan)
 				    FRAME_HEADER_BYTES + 2 * CORE_PIECES_MAX * WIRE_TABLE_PIECE_MAX;
 		int got = 0;
 
-		pthread_mutex_lock(&peer->lock);
+		link_lock(peer);
 		if (sent && !valid)
 			core_tx_spoiled(&peer->core, chan->index, TCPX_ERR_INVALID);
 		if (sent)
@@ -192,7 +192,7 @@ static void gather(struct engine_chan *chan)
 			got = core_tx_next(&peer->core, chan->index, &tx->frame);
 		if (got)
 			claim(chan);
-		pthread_mutex_unlock(&peer->lock);
+		link_unlock(peer);
 		sent = false;
 		if (!got)
 			return;
@@ -348,9 +348,9 @@ static tcpx_status send_once(struct engine_chan *chan, uint64_t *sum)
 	bool done, over = false;
 
 	if (tx->big) {
-		pthread_mutex_lock(&peer->lock);
+		link_lock(peer);
 		over = core_tx_resume(&peer->core, chan->index) && tx->left;
-		pthread_mutex_unlock(&peer->lock);
+		link_unlock(peer);
 	}
 	if (over && (atomic_load(&tx->lent) || (!tx->aborted && !tx->torn)))
 		abort_rest(chan, false);
@@ -366,7 +366,7 @@ static tcpx_status send_once(struct engine_chan *chan, uint64_t *sum)
 	}
 	if (!done)
 		lent_now(chan, &lent);
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	if (over) {
 		/* The caller's memory is gone: this frame ends from scratch, the channel lives. */
 		core_tx_torn(&peer->core, chan->index);
@@ -379,7 +379,7 @@ static tcpx_status send_once(struct engine_chan *chan, uint64_t *sum)
 	} else if (!lent.pieces) {
 		core_tx_pause(&peer->core, chan->index); /* had it to end, the next call hears it */
 	}
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if (status == TCPX_ERR_INVALID && (over || tx->aborted || tx->torn))
 		status = TCPX_OK;
 	if (done && tx->stage) {
@@ -444,22 +444,22 @@ void chan_tx_drop(struct engine_chan *chan)
 	if (chan->tx.big && chan->net->ops->lend)
 		chan->net->ops->lent(chan->net, 1, &lent);
 	if (lent.torn) {
-		pthread_mutex_lock(&peer->lock);
+		link_lock(peer);
 		core_tx_unread(&peer->core, chan->index);
-		pthread_mutex_unlock(&peer->lock);
+		link_unlock(peer);
 	}
 	if (lent.pieces) {
 		lease_start(chan);
 		return;
 	}
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	stage = chan->tx.stage;
 	chan->tx.stage = NULL;
 	if (atomic_load(&chan->tx.filling))
 		core_tx_take(&peer->core, chan->index, &stage->orphan);
 	else if (chan->tx.big || chan->tx.posting) /* not sent yet: nobody is inside any more */
 		core_tx_pause(&peer->core, chan->index);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if (stage)
 		stage_close(stage);
 	chan_tx_slices_put(chan);

@@ -29,9 +29,9 @@ static struct list_node *lost_list(void)
 
 void comms_slot_set(struct engine_peer *peer, uint32_t channel, struct engine_comms *comms)
 {
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	comms_slot(peer, channel)->comms = comms;
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 }
 
 static bool some_up(const struct engine_peer_comms *table)
@@ -52,9 +52,9 @@ static void strand_due(struct sys_timer *timer, int64_t now_ns)
 		return;
 	LOG_WARN("peer '%s': no channel of messages came back: what waits for one ends",
 		 peer->name);
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	core_link_strand(&peer->core, TCPX_ERR_CHANNEL_LOST);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	peer_flush_kicks(peer);
 }
 
@@ -155,9 +155,9 @@ static void tell_core(struct engine_comms *comms)
 
 	if (!comms->lost || peer->died)
 		return;
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	core_chan_lost(&peer->core, comms->channel);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	peer_flush_kicks(peer);
 }
 
@@ -277,9 +277,9 @@ static void look_barren(struct engine_peer *peer, struct comms_slot *slot, uint3
 	int64_t rest = 2 * peer->session->plugin->message_ns; /* what waits is stranded before */
 	uint32_t unacked;
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	unacked = peer->core.chan[channel].messages;
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if ((!counts->sends_posted || unacked < counts->sends_posted) &&
 	    (!counts->posted || counts->consumed)) {
 		if (counts->sends_posted || counts->posted)
@@ -314,10 +314,10 @@ static bool follows(struct engine_comms *comms)
 /* For who asks about a request. */
 static void keep_why(struct engine_peer *peer, const char *why, bool first)
 {
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	if (first || !*peer->comms->lost)
 		text_format(peer->comms->lost, sizeof(peer->comms->lost), "%s", why);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 }
 
 void comms_lost_there(struct engine_peer *peer, uint32_t channel, const char *why)
@@ -333,9 +333,9 @@ void comms_lost_there(struct engine_peer *peer, uint32_t channel, const char *wh
 		    channel, why);
 	if (counts)
 		return;
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	text_format(peer->comms->lost, sizeof(peer->comms->lost), "over there: %s", why);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 }
 
 bool comms_rests(const struct engine_peer *peer, uint32_t channel)
@@ -371,9 +371,9 @@ bool comms_stopped(struct engine_chan *chan, const char *why)
 	comms_slot_set(peer, channel, NULL);
 	stays_no_more(comms);
 	if (info.stuck_ns > (uint64_t)peer->session->plugin->message_ns / 2) {
-		pthread_mutex_lock(&peer->lock);
+		link_lock(peer);
 		core_chan_stuck(&peer->core, channel, TCPX_ERR_CHANNEL_LOST);
-		pthread_mutex_unlock(&peer->lock);
+		link_unlock(peer);
 	}
 	tell_lost(comms, first ? why : NULL, &info.messages);
 	if (!peer->died)
@@ -445,10 +445,10 @@ void comms_beat(struct engine_peer *peer, int64_t now_ns)
 
 		if (!comms || comms->state != COMMS_UP)
 			continue;
-		pthread_mutex_lock(&peer->lock);
+		link_lock(peer);
 		waits = core->messages && core->acked_seq == comms->acked_seq;
 		comms->acked_seq = core->acked_seq;
-		pthread_mutex_unlock(&peer->lock);
+		link_unlock(peer);
 		waits = waits && !comms_mem_begins(comms); /* that has a deadline of its own */
 		if (!waits || !comms->waits)		   /* since this beat at the earliest */
 			comms->acked_ns = now_ns;

@@ -118,21 +118,21 @@ bool comms_post(struct engine_chan *chan, bool *out_valid)
 	tcpx_status status = TCPX_ERR_CANCELLED;
 	bool refused = false;
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	*out_valid = !core_tx_resume(&peer->core, chan->index);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if (*out_valid) {
 		status = mem_use(chan, region, &mem);
 		refused = status < 0;
 		if (status == TCPX_OK)
 			status = post(chan, mem, region->base + seg->local_off + tx->at.off);
 	}
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	if (refused)
 		core_tx_spoiled(&peer->core, chan->index, status);
 	else if (status == TCPX_IN_PROGRESS)
 		core_tx_pause(&peer->core, chan->index);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	*out_valid &= !refused;
 	if (!*out_valid)
 		blank(&tx->frame);

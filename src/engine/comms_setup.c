@@ -71,9 +71,9 @@ uint32_t comms_next_epoch(struct engine_peer *peer, uint32_t channel)
 	struct comms_slot *slot = comms_slot(peer, channel);
 	uint32_t epoch;
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	epoch = peer->core.chan[channel].epoch;
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if (!slot)
 		return epoch + 1;
 	slot->dialled = 1 + (slot->epoch > epoch ? slot->epoch : epoch);
@@ -94,10 +94,10 @@ static void give_up(struct engine_peer *peer, struct comms_slot *slot, const cha
 	/* One of them is told as loudly as all are. */
 	bool again = late ? comms_given_up(peer) : told_one(peer);
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	if (!late || !*peer->comms->missing)
 		text_format(peer->comms->missing, sizeof(peer->comms->missing), "%s", why);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if (!slot->told)
 		LOG(again ? TCPX_LOG_INFO : TCPX_LOG_WARN,
 		    "peer '%s': channel %u of messages is not there: %s", peer->name,

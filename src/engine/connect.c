@@ -224,9 +224,9 @@ static tcpx_status wait_up(struct engine_peer *peer, int64_t deadline_ns)
 			return error_set(TCPX_ERR_TIMED_OUT, 0, "peer '%s' still connects",
 					 peer->name);
 	}
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	status = error_raise(&peer->error);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	return status;
 }
 
@@ -248,11 +248,11 @@ static void forget_run(void *arg)
 	struct forget_call *call = arg;
 	struct engine_peer *peer = call->peer, *link;
 
-	pthread_mutex_lock(&peer->session->lock);
+	session_lock(peer->session);
 	handle_hide(peer);
 	link = peer->now ? peer->now : peer;
 	atomic_fetch_add(&link->slot.refs, 1);
-	pthread_mutex_unlock(&peer->session->lock);
+	session_unlock(peer->session);
 	if (call->goodbye)
 		peer_send_goodbye(link);
 	peer_die(link, TCPX_ERR_DISCONNECTED, 0, "disconnected by this side");
@@ -267,10 +267,10 @@ static bool peer_show(struct engine_peer *peer)
 	struct engine_session *session = peer->session;
 	bool lives;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	lives = !peer->died;
 	peer->in_view |= lives;
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	return lives;
 }
 
@@ -294,7 +294,7 @@ static struct engine_peer *peer_by_address(const struct engine_peer *fresh)
 	struct engine_peer *found = NULL;
 	struct list_node *pos;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	LIST_FOREACH(pos, &session->peer_list) {
 		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
 		uint32_t state = atomic_load(&peer->state);
@@ -309,7 +309,7 @@ static struct engine_peer *peer_by_address(const struct engine_peer *fresh)
 	}
 	if (found)
 		atomic_fetch_add(&found->slot.refs, 1);
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	return found;
 }
 
@@ -458,11 +458,11 @@ tcpx_status engine_disconnect(struct engine_session *session, uint64_t peer_id)
 {
 	struct forget_call call = {.goodbye = true};
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	call.peer = handle_find(&session->peers, peer_id); /* not its link of now */
 	if (call.peer)
 		atomic_fetch_add(&call.peer->slot.refs, 1);
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	if (!call.peer)
 		return error_set(TCPX_ERR_STALE, 0, "peer handle is not valid any more");
 	runtime_call(forget_run, &call);

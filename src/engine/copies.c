@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/law.h"
 #include "engine/stage.h"
 
 tcpx_status copies_init(struct stage_copies *copies, uint8_t *slot, uint32_t npieces,
@@ -174,6 +175,7 @@ void copies_start(struct stage_copies *copies, bool to_slot, tcpx_status status)
 {
 	struct stage_part *part, *next;
 
+	law_free("a memory kind");
 	atomic_store(&copies->left, 1);
 	for (part = &copies->first; part && part->kind && status == TCPX_OK; part = next) {
 		/* The starter's own count keeps them all until the last one is started. */

@@ -67,7 +67,7 @@ static int64_t expire(struct engine_peer *peer, int64_t now_ns)
 {
 	int64_t next = 0;
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	while (!list_empty(&peer->doubts) && !next) {
 		struct engine_request *first =
 			LIST_ENTRY(peer->doubts.next, struct engine_request, done);
@@ -77,7 +77,7 @@ static int64_t expire(struct engine_peer *peer, int64_t now_ns)
 		else
 			doubt_end(first);
 	}
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	return next;
 }
 

@@ -3,8 +3,9 @@
  * The engine's objects: one runtime a process, sessions, peers, channels, requests.
  *
  * Locks, in the order they may be taken: runtime.lock, session.lock, peer.lock, then the leaves
- * (worker.lock, session.queue_lock, chan.poll_lock). Nothing is called out of the library, and no
- * system call but a wake-up is made, under peer.lock.
+ * (worker.lock, session.queue_lock). Under the first three nothing is called out of the library, no
+ * line is logged, and no system call but a wake-up is made (base/law.h). Locks that are held across
+ * a call of a transport (chan.poll_lock) are its owner's, and never the control thread's.
  */
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
@@ -12,6 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/law.h"
 #include "core/alive.h"
 #include "core/link.h"
 #include "ctl/conn.h"
@@ -265,6 +267,31 @@ struct engine_session {
 };
 
 extern struct engine_runtime engine_runtime;
+
+/* base/law.h says what is not done while one of these is held. */
+static inline void link_lock(struct engine_peer *peer)
+{
+	pthread_mutex_lock(&peer->lock);
+	law_enter();
+}
+
+static inline void link_unlock(struct engine_peer *peer)
+{
+	law_leave();
+	pthread_mutex_unlock(&peer->lock);
+}
+
+static inline void session_lock(struct engine_session *session)
+{
+	pthread_mutex_lock(&session->lock);
+	law_enter();
+}
+
+static inline void session_unlock(struct engine_session *session)
+{
+	law_leave();
+	pthread_mutex_unlock(&session->lock);
+}
 
 /* runtime.c */
 tcpx_status runtime_get(uint32_t workers);

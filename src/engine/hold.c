@@ -74,12 +74,12 @@ void hold_lost(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	if (!list_empty(&chan->holds) && !peer->core_done) {
 		list_push_back(&peer->lost, &chan->lost);
 		chan_get(chan);
 	}
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 }
 
 void hold_fenced(struct engine_peer *peer, uint32_t channel)
@@ -143,7 +143,7 @@ void hold_dead(struct engine_peer *peer, struct engine_chan *const *chans)
 	struct list_node lost, *pos;
 
 	list_init(&lost);
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	list_splice(&lost, &peer->lost);
 	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++) {
 		if (!chans[i] || list_empty(&chans[i]->holds))
@@ -151,7 +151,7 @@ void hold_dead(struct engine_peer *peer, struct engine_chan *const *chans)
 		chan_get(chans[i]);
 		list_push_back(&lost, &chans[i]->lost);
 	}
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	LIST_FOREACH(pos, &lost)
 		LIST_ENTRY(pos, struct engine_chan, lost)->held_until_ns = now + HOLD_DEAD_NS;
 	list_splice(&runtime->holding, &lost);
@@ -165,10 +165,10 @@ void hold_flush(struct engine_peer *peer)
 
 	list_init(&holds);
 	list_init(&chans);
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	list_splice(&holds, &peer->unheld);
 	list_splice(&chans, &peer->fenced);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	LIST_FOREACH(node, &chans)
 		purge(LIST_ENTRY(node, struct engine_chan, lost));
 	while ((node = list_pop_front(&holds)))

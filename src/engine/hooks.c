@@ -257,11 +257,11 @@ static struct engine_chan *get_chan(struct engine_peer *peer, uint32_t channel)
 {
 	struct engine_chan *chan;
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	chan = peer->chan[channel];
 	if (chan)
 		chan_get(chan);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	return chan;
 }
 

@@ -89,11 +89,11 @@ static bool lane_take(struct engine_peer *peer, struct engine_chan **out_chan)
 {
 	struct engine_chan *chan;
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	chan = peer->chan[CORE_LANE];
 	if (chan)
 		chan_get(chan);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if (!chan)
 		return false;
 	if (!chan_rx_try(chan)) {

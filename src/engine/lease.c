@@ -20,9 +20,9 @@ static void lease_end(struct engine_chan *chan)
 	chan->tx.stage = NULL;
 	chan->tx.big = false;
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	core_io_drop(&peer->core, &chan->lease);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	peer_flush_kicks(peer);
 	if (stage)
 		stage_close(stage);
@@ -56,9 +56,9 @@ void lease_start(struct engine_chan *chan)
 
 	LOG_INFO("peer '%s': channel %u ended while the peer reads our memory", peer->name,
 		 chan->index);
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	core_tx_take(&peer->core, chan->index, &chan->lease);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	chan_get(chan);
 	list_push_back(&runtime->leases, &chan->leased);
 	sys_timer_set(&runtime->loop, &runtime->lease_timer, clock_now_ns() + LEASE_LOOK_NS);

@@ -128,12 +128,12 @@ static void note_free(struct engine_session *session, struct core_msg *msg)
 	empty = --peer->unread == 0;
 	pthread_mutex_unlock(&session->queue_lock);
 	account_note_free(session, msg, msg->there);
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	if (peer->core_ready && !peer->core.dead)
 		core_note_consumed(&peer->core, bytes, empty);
 	else
 		account_give(peer, bytes + CORE_NOTE_COST);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	peer_flush_kicks(peer);
 	peer_put(peer);
 }

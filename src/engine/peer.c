@@ -63,9 +63,9 @@ void peer_enlist(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->session;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	list_push_back(&session->peer_list, &peer->node);
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 }
 
 /* Its slot is kept for the next peer, and freed with the session. */
@@ -96,13 +96,13 @@ struct engine_peer *engine_peer_get(struct engine_session *session, uint64_t pee
 	struct engine_peer *peer;
 
 	/* The list's reference goes only under session.lock. */
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	peer = handle_find(&session->peers, peer_id);
 	if (peer && peer->now)
 		peer = peer->now;
 	if (peer)
 		atomic_fetch_add(&peer->slot.refs, 1);
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	if (!peer)
 		error_set(TCPX_ERR_STALE, 0, "peer handle is not valid any more");
 	return peer;
@@ -188,23 +188,23 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 	bool was_up = peer->counted_up, in_view, unknown;
 	uint32_t i, lost;
 
-	pthread_mutex_lock(&session->lock); /* look-ups by any thread */
+	session_lock(session); /* look-ups by any thread */
 	peer->died = true;
 	unknown = peer_unknown(peer);
 	in_view = (was_up && !unknown) || peer->in_view;
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	sys_timer_del(&engine_runtime.loop, &peer->connect_timer);
 	sys_timer_del(&engine_runtime.loop, &peer->redial_timer);
 	sys_timer_del(&engine_runtime.loop, &peer->ctl_timer);
 	sys_timer_del(&engine_runtime.loop, &peer->doubt_timer);
 	peer_dial_cancel(peer);
 	inbound_ends(peer);
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	peer->error = *error;
 	peer->core_done = true;
 	memcpy(chans, peer->chan, sizeof(chans));
 	memset(peer->chan, 0, sizeof(peer->chan));
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	log_death(peer);
 	for (i = 0; i < CORE_CHANNELS_MAX; i++)
 		if (chans[i] && !chan_stop(chans[i], peer_left_dead)) {
@@ -217,7 +217,7 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 	peer->ctl = NULL;
 	peer_rival_close(peer);
 	wipe(peer); /* its handle may be held for long */
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	if (peer->core_ready) {
 		share_link_fail(peer, status);
 		session_remember(session, &peer->core);
@@ -225,7 +225,7 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 	lost = early_fail(peer, status);
 	doubts_fail(peer, status);
 	drop_fences(peer);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	early_say_lost(peer, lost);
 	share_peer_dead(peer);
 	hold_dead(peer, chans);
@@ -285,12 +285,12 @@ void peer_forget(struct engine_peer *peer)
 		return;
 	peer->released = true;
 	inbound_forget(peer);
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	handle_hide(peer);
 	list_remove(&peer->node);
 	now = peer->now;
 	peer->now = NULL;
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	if (now)
 		peer_put(now);
 	peer_put(peer);
@@ -302,9 +302,9 @@ void peer_check_up(struct engine_peer *peer)
 	bool unknown;
 	uint32_t up;
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	up = core_link_channels_up(&peer->core);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if (peer->counted_up || up + comms_given_up(peer) < peer->nbulk + 1)
 		return;
 	peer->counted_up = true;
@@ -315,9 +315,9 @@ void peer_check_up(struct engine_peer *peer)
 	again_up(peer);
 	LOG_INFO("peer '%s' is up: %s, %u channels", peer->name, peer->transport, peer->nbulk);
 	peer_set_state(peer, TCPX_PEER_UP);
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	unknown = peer_unknown(peer);
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	if (unknown)
 		return;
 	peer_event(peer, TCPX_EVENT_PEER_UP, TCPX_OK, 0);
@@ -339,12 +339,12 @@ static void wake_run(struct sys_post *post)
 	if (peer->ctl_full)
 		peer_die(peer, TCPX_ERR_PEER_STOPPED, 0, "control link does not drain");
 	peer_take_down(peer);
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	failed = peer->core_failed.pending;
 	status = peer->core_failed.status;
 	free_mask = peer->free_mask;
 	peer->free_mask = 0;
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if (failed && status == TCPX_ERR_NO_MEMORY)
 		status = session_memory_error(session);
 	if (failed)
@@ -363,9 +363,9 @@ static void wake_run(struct sys_post *post)
 	for (;;) {
 		struct list_node *node;
 
-		pthread_mutex_lock(&peer->lock);
+		link_lock(peer);
 		node = list_pop_front(&peer->buried);
-		pthread_mutex_unlock(&peer->lock);
+		link_unlock(peer);
 		if (!node)
 			break;
 		request_put(LIST_ENTRY(node, struct engine_request, done));

@@ -44,7 +44,7 @@ static struct engine_peer *peer_by_link(struct engine_session *session, uint64_t
 	struct engine_peer *found = NULL;
 	struct list_node *pos;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	LIST_FOREACH(pos, &session->peer_list) {
 		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
 
@@ -53,7 +53,7 @@ static struct engine_peer *peer_by_link(struct engine_session *session, uint64_t
 			break;
 		}
 	}
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	return found;
 }
 
@@ -238,9 +238,9 @@ static void ready_control(struct engine_session *session, const struct ctl_conn 
 	if (!settle_dials(session, conn, &peer))
 		return;
 	if (peer) {
-		pthread_mutex_lock(&session->lock); /* look-ups by address */
+		session_lock(session); /* look-ups by address */
 		peer->dialler = false;
-		pthread_mutex_unlock(&session->lock);
+		session_unlock(session);
 	} else {
 		peer = peer_create(session);
 		if (!peer) {
@@ -309,7 +309,7 @@ static struct engine_peer *peer_of_nonce(struct engine_session *session,
 	struct engine_peer *found = NULL;
 	struct list_node *pos;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	LIST_FOREACH(pos, &session->peer_list) {
 		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
 
@@ -317,7 +317,7 @@ static struct engine_peer *peer_of_nonce(struct engine_session *session,
 		    sys_equal_secret(peer->local_nonce, nonce, LOCAL_NONCE_BYTES))
 			found = peer;
 	}
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	return found;
 }
 
@@ -379,12 +379,12 @@ static tcpx_status core_start(struct engine_peer *peer, const struct wire_hello 
 		return status;
 	if (!account_begin(peer))
 		return session_memory_error(session);
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	status = core_link_init(&peer->core, &cfg);
 	peer->core_ready = status == TCPX_OK;
 	if (peer->core_ready)
 		early_start(peer);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	return status;
 }
 
@@ -429,8 +429,8 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 		sys_fd_close(conn->fd);
 		return status;
 	}
-	pthread_mutex_lock(&session->lock); /* look-ups by uuid and name */
-	pthread_mutex_lock(&peer->lock);    /* queries */
+	session_lock(session); /* look-ups by uuid and name */
+	link_lock(peer);       /* queries */
 	peer->chunk_bytes = agree_chunk(session->chunk_bytes, remote->chunk_bytes);
 	memcpy(peer->name, remote->name, sizeof(peer->name));
 	memcpy(peer->uuid, remote->uuid, sizeof(peer->uuid));
@@ -444,8 +444,8 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	peer->remote = conn->remote_addr;
 	peer->dial_hello.auth = (dialler ? conn->local : conn->remote).auth;
 	peer->auth = auth_name(peer->dial_hello.auth, peer);
-	pthread_mutex_unlock(&peer->lock);
-	pthread_mutex_unlock(&session->lock);
+	link_unlock(peer);
+	session_unlock(session);
 	if (conn->proven)
 		identity_end_others(session, peer);
 	status = peer->core_ready ? TCPX_OK : core_start(peer, remote);
@@ -485,16 +485,16 @@ void peer_control_again(struct engine_peer *peer, const struct ctl_conn *conn)
 	}
 	atomic_fetch_add(&peer->session->redials, 1);
 	LOG_INFO("peer '%s': control link is back", peer->name);
-	pthread_mutex_lock(&peer->session->lock); /* look-ups by address */
-	pthread_mutex_lock(&peer->lock);	  /* queries */
+	session_lock(peer->session); /* look-ups by address */
+	link_lock(peer);	     /* queries */
 	peer->remote = conn->remote_addr;
-	pthread_mutex_unlock(&peer->lock);
-	pthread_mutex_unlock(&peer->session->lock);
+	link_unlock(peer);
+	session_unlock(peer->session);
 	if (!peer->dialler || peer->connect_timer.fn)
 		sys_timer_del(&engine_runtime.loop, &peer->connect_timer);
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	core_link_refence(&peer->core);
 	share_again(peer);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	peer_send_fences(peer);
 }

@@ -48,7 +48,7 @@ tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64
 		uint32_t word = atomic_load(&peer->flush_word);
 		bool wait = false, ask = false;
 
-		pthread_mutex_lock(&peer->lock);
+		link_lock(peer);
 		if (peer->core_done)
 			status = error_raise(&peer->error);
 		else if (early_waits(peer)) /* goes with the link: looked at then */
@@ -62,7 +62,7 @@ tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64
 		}
 		if (status == TCPX_OK && !first)
 			wait = pending(peer, until, notes);
-		pthread_mutex_unlock(&peer->lock);
+		link_unlock(peer);
 		if (ask)
 			peer_kick(peer, true);
 		if (!wait)
@@ -82,7 +82,7 @@ tcpx_status engine_peer_find(struct engine_session *session, const char *name, t
 	struct list_node *pos;
 	uint64_t id = 0;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	LIST_FOREACH(pos, &session->peer_list) {
 		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
 		uint32_t state = atomic_load(&peer->state);
@@ -91,7 +91,7 @@ tcpx_status engine_peer_find(struct engine_session *session, const char *name, t
 		    !strcmp(peer->name, name))
 			id = peer->slot_id;
 	}
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	if (!id)
 		return error_set(TCPX_ERR_NOT_FOUND, 0, "no connected peer is named '%s'", name);
 	out_peer->id = id;
@@ -104,14 +104,14 @@ static void sample(struct engine_peer *peer)
 	struct engine_chan *chans[CORE_CHANNELS_MAX];
 	uint32_t count = 0;
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++) {
 		if (!peer->chan[i])
 			continue;
 		chan_get(peer->chan[i]);
 		chans[count++] = peer->chan[i];
 	}
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	chan_sample_all(chans, count);
 	while (count)
 		chan_put(chans[--count]);
@@ -127,7 +127,7 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 	if (!peer)
 		return TCPX_ERR_STALE;
 	sample(peer);
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	memcpy(info.name, peer->name, sizeof(info.name));
 	info.state = (enum tcpx_peer_state)atomic_load(&peer->state);
 	snprintf(info.transport, sizeof(info.transport), "%s", peer->transport);
@@ -159,7 +159,7 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 	if (peer->comms && info.message_channels < peer->comms->count)
 		text_format(info.message_error, sizeof(info.message_error), "%s",
 			    peer->comms->missing);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	*out_info = info;
 	peer_put(peer);
 	return TCPX_OK;
@@ -197,14 +197,14 @@ tcpx_status engine_channel_query(struct engine_session *session, uint64_t peer_i
 	if (!peer)
 		return TCPX_ERR_STALE;
 	sample(peer);
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	for (uint32_t i = 0; i < CORE_CHANNELS_MAX && status != TCPX_OK; i++) {
 		if (!peer->chan[i] || up++ != index)
 			continue;
 		describe(peer->chan[i], out_info);
 		status = TCPX_OK;
 	}
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	peer_put(peer);
 	return status == TCPX_OK
 		       ? status
@@ -218,9 +218,9 @@ tcpx_status engine_peer_error(struct engine_session *session, uint64_t peer_id,
 
 	if (!peer)
 		return TCPX_ERR_STALE;
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	*out_error = peer->error;
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	peer_put(peer);
 	return TCPX_OK;
 }
@@ -241,7 +241,7 @@ void engine_counters(struct engine_session *session, tcpx_counters *out_counters
 	tcpx_counters sum;
 	struct list_node *pos;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	pthread_mutex_lock(&session->queue_lock);
 	sum = session->counters;
 	sum.staging_bytes = session->stage_pool - session->stage_free;
@@ -250,12 +250,12 @@ void engine_counters(struct engine_session *session, tcpx_counters *out_counters
 		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
 
 		sum.peers_connecting += atomic_load(&peer->state) == TCPX_PEER_CONNECTING;
-		pthread_mutex_lock(&peer->lock);
+		link_lock(peer);
 		if (peer->core_ready && !peer->core.dead)
 			add_link(&sum, &peer->core);
-		pthread_mutex_unlock(&peer->lock);
+		link_unlock(peer);
 	}
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	sum.sz = out_counters->sz;
 	sum.requests_posted = atomic_load(&session->posted);
 	sum.requests_done = atomic_load(&session->done_count);

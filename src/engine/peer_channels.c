@@ -49,22 +49,22 @@ tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epo
 	chan->comms = slot ? slot->comms : NULL;
 	path_mtu_ends(chan);
 	atomic_store(&chan->tx_owner, OWNER_BUSY); /* until the worker polls it */
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	status = peer->chan[channel] || peer->died ? TCPX_ERR_STALE
 						   : core_chan_up(&peer->core, channel, epoch);
 	if (status == TCPX_OK) {
 		peer->chan[channel] = chan;
 		chan_get(chan);
 	}
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if (status != TCPX_OK) {
 		chan_put(chan);
 		return status;
 	}
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	if (slot || !core_link_messages_up(&peer->core))
 		peer->transport = transport;
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	atomic_store(&chan->tx_owner, OWNER_FREE);
 	chan_start(chan); /* one that cannot be polled fails like any other later on */
 	chan_put(chan);
@@ -92,11 +92,11 @@ static void channel_gone(struct engine_chan *chan)
 			    err == EMSGSIZE ? "its full packets are lost, it gets smaller ones"
 					    : tcpx_status_text(status));
 	later = !fatal && comms_stopped(chan, what);
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	if (!later)
 		core_chan_lost(&peer->core, channel);
 	up = core_link_channels_up(&peer->core) - core_link_messages_up(&peer->core);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	chan_put(chan);
 	/* While channels are replaced, perhaps by both ends, the control link stands for it. */
 	replacing = peer->ctl && clock_now_ns() < peer->rails.replacing_ns;
@@ -130,9 +130,9 @@ static void channel_down(struct engine_peer *peer, struct engine_chan *chan)
 		ctl_link_poll(peer->ctl);
 	if (peer->died)
 		return;
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	peer->chan[chan->index] = NULL;
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if (chan_stop(chan, left)) {
 		channel_gone(chan);
 	} else {
@@ -147,10 +147,10 @@ void peer_take_down(struct engine_peer *peer)
 	uint64_t closing;
 	uint32_t i;
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	closing = peer->close_mask;
 	peer->close_mask = 0;
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	for (i = 0; i < CORE_CHANNELS_MAX && !peer->died; i++) {
 		struct engine_chan *chan = peer->chan[i]; /* written by this thread only */
 

@@ -44,11 +44,11 @@ void peer_send_fences(struct engine_peer *peer)
 		uint8_t *payload;
 		struct wire_out out;
 
-		pthread_mutex_lock(&peer->lock);
+		link_lock(peer);
 		fence = peer->fences;
 		if (fence)
 			peer->fences = fence->next;
-		pthread_mutex_unlock(&peer->lock);
+		link_unlock(peer);
 		if (!fence)
 			return;
 		payload = malloc((size_t)fence->count * WIRE_REFUSAL_BYTES + 1);
@@ -91,13 +91,13 @@ static tcpx_status take_fence(struct engine_peer *peer, const struct frame *fram
 		nacks[count++].status = why;
 	if (frame->key < CORE_CHANNELS_MAX)
 		path_mtu_take(peer, (uint32_t)frame->key, frame->offset);
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	if (frame->key >= CORE_CHANNELS_MAX || more < 0)
 		status = TCPX_ERR_PROTOCOL;
 	else
 		status = core_chan_fence(&peer->core, (uint32_t)frame->key, frame->epoch,
 					 frame->linear, nacks, count);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	free(nacks);
 	peer_flush_kicks(peer);
 	return status;
@@ -342,10 +342,10 @@ static void beat(struct engine_peer *peer, int64_t now_ns)
 	if (peer->died)
 		return;
 	sample(peer, now_ns);
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	if (!list_empty(&peer->early_notes) && peer->core_ready && !peer->core.dead)
 		early_notes_go(peer);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	peer_flush_kicks(peer);
 	account_look(peer->session, now_ns);
 	if (peer->died)

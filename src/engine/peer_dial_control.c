@@ -99,9 +99,9 @@ static bool dial_control(struct engine_peer *peer)
 		return false;
 	}
 	peer->dial = dial;
-	pthread_mutex_lock(&peer->lock); /* queries */
+	link_lock(peer); /* queries */
 	peer->remote = dial->ways[0].remote;
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	return true;
 }
 
@@ -124,12 +124,12 @@ static void exists(struct engine_peer *peer, const struct ctl_conn *conn)
 	struct engine_session *session = peer->session;
 	struct engine_peer *other;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	if (conn) {
 		memcpy(peer->uuid, conn->remote.uuid, sizeof(peer->uuid));
 		peer->who.keyed = is_proven(session, &conn->remote);
 	}
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	other = peer_by_uuid(session, peer->uuid, peer->who.keyed, peer);
 	if (other && !peer_is_expected(other, peer)) {
 		error_set(TCPX_ERR_AUTH, 0, "%s", OTHER_KEY);

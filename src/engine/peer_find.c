@@ -24,11 +24,11 @@ struct engine_peer *peer_by_uuid(struct engine_session *session, const uint8_t *
 {
 	struct engine_peer *found;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	found = peer_linked(session, uuid, keyed, except);
 	if (found)
 		atomic_fetch_add(&found->slot.refs, 1);
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	return found;
 }
 
@@ -36,9 +36,9 @@ bool peer_is(struct engine_peer *peer, const uint8_t *uuid)
 {
 	bool is;
 
-	pthread_mutex_lock(&peer->session->lock);
+	session_lock(peer->session);
 	is = !memcmp(peer->uuid, uuid, WIRE_UUID_BYTES);
-	pthread_mutex_unlock(&peer->session->lock);
+	session_unlock(peer->session);
 	return is;
 }
 
@@ -47,7 +47,7 @@ struct engine_peer *session_next_peer(struct engine_session *session, struct eng
 	struct engine_peer *next = NULL;
 	struct list_node *node;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	node = peer ? peer->node.next : session->peer_list.next;
 	if (peer && node == &peer->node) /* it was forgotten meanwhile, and is in no list */
 		node = session->peer_list.next;
@@ -55,7 +55,7 @@ struct engine_peer *session_next_peer(struct engine_session *session, struct eng
 		next = LIST_ENTRY(node, struct engine_peer, node);
 		atomic_fetch_add(&next->slot.refs, 1);
 	}
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	if (peer)
 		peer_put(peer);
 	return next;

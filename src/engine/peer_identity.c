@@ -72,7 +72,7 @@ static void end_earlier(struct engine_session *session, const struct engine_peer
 		struct engine_peer *old = NULL;
 		struct list_node *pos;
 
-		pthread_mutex_lock(&session->lock);
+		session_lock(session);
 		LIST_FOREACH(pos, &session->peer_list) {
 			struct engine_peer *each = LIST_ENTRY(pos, struct engine_peer, node);
 
@@ -81,7 +81,7 @@ static void end_earlier(struct engine_session *session, const struct engine_peer
 			    !same(each->uuid, peer->uuid))
 				old = each;
 		}
-		pthread_mutex_unlock(&session->lock);
+		session_unlock(session);
 		if (!old)
 			return;
 		peer_die(old, TCPX_ERR_PEER_RESTARTED, 0, "peer of that key restarted");

@@ -108,11 +108,11 @@ static void filled(struct stage_copies *copies, tcpx_status status)
 	struct core_job *job = slice->job;
 	int64_t now = clock_now_ns();
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	slice->ready = status == TCPX_OK;
 	slice->ready_ns = now;
 	core_fill_end(&peer->core, job, slice->dropped ? 0 : ready_upto(job), status);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	copies_ended(peer);
 	prefill_put(slice);
 	peer_put(peer);
@@ -202,25 +202,25 @@ void prefill_pump(struct engine_peer *peer)
 	struct core_fill fill;
 	bool waits = false;
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	if (peer->pumping) {
-		pthread_mutex_unlock(&peer->lock);
+		link_unlock(peer);
 		return; /* the one who does looks again before he leaves */
 	}
 	peer->pumping = true;
 	while ((slice = begin_next(peer, &fill, &waits))) {
 		tcpx_status status;
 
-		pthread_mutex_unlock(&peer->lock);
+		link_unlock(peer);
 		status = copies_init(&slice->copies, slice_addr(slice), fill.pieces, filled);
 		if (status == TCPX_OK)
 			status = copies_add_local(&slice->copies, fill.job->prog, fill.at,
 						  fill.bytes);
 		copies_start(&slice->copies, true, status);
-		pthread_mutex_lock(&peer->lock);
+		link_lock(peer);
 	}
 	peer->pumping = false;
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 }
 
 /* Copies into the caller's memory, which may wait for a page: not on the control thread. False:
@@ -250,13 +250,13 @@ void prefill_flush(struct engine_peer *peer)
 	list_init(&slices);
 	list_init(&blocks);
 	list_init(&deliveries);
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	list_splice(&slices, &peer->dropped);
 	list_splice(&blocks, &peer->spent);
 	if (deliver_here(peer))
 		list_splice(&deliveries, &peer->deliveries);
 	status = peer->core.dead ? peer->core.dead_status : TCPX_OK; /* nobody waits for them */
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	hold_flush(peer);
 	while ((node = list_pop_front(&slices)))
 		prefill_put(LIST_ENTRY(node, struct prefill_slice, node));
@@ -332,7 +332,7 @@ static bool look_into(struct engine_peer *peer, int64_t now_ns)
 	struct list_node *pos, *tmp;
 	bool wanted = false;
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	for (share = peer->shares; share; share = share->next)
 		wanted |= mem_staging_short(share->stager.pool, &share->stager);
 	if (wanted && peer->core_ready) {
@@ -341,7 +341,7 @@ static bool look_into(struct engine_peer *peer, int64_t now_ns)
 		LIST_FOREACH_SAFE(pos, tmp, &peer->core.pushes)
 			look_at(peer, &LIST_ENTRY(pos, struct core_push, node)->job, now_ns);
 	}
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	prefill_flush(peer);
 	return wanted;
 }

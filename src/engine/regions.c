@@ -42,7 +42,7 @@ static void peer_forget_region(struct engine_peer *peer, struct mem_region *regi
 	struct list_node *pos, *tmp;
 	uint32_t i;
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	early_forget(peer, request_uses, region);
 	if (peer->core_ready) {
 		LIST_FOREACH_SAFE(pos, tmp, &peer->core.active) {
@@ -63,7 +63,7 @@ static void peer_forget_region(struct engine_peer *peer, struct mem_region *regi
 		share_forget(peer, region);
 		comms_forget(peer, region);
 	}
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	peer_kick(peer, true);
 }
 
@@ -171,13 +171,13 @@ static tcpx_status proven_key(struct engine_session *session, uint64_t peer_id,
 
 	if (!peer)
 		return TCPX_ERR_STALE;
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	key = identity_proven(&peer->who);
 	if (key)
 		memcpy(out_key, key, WIRE_KEY_BYTES);
 	else
 		status = not_proven(peer);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	peer_put(peer);
 	return status;
 }

@@ -319,7 +319,7 @@ static tcpx_status post(struct engine_request *request, uint64_t id)
 	else
 		status = start(request);
 	sends = what_to_send(session, own_bytes(request), request->sends);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if (status == TCPX_OK) {
 		atomic_fetch_add(&session->posted, 1);
 		if (request->deadline_ns)
@@ -362,7 +362,7 @@ tcpx_status engine_request_cancel(struct engine_session *session, uint64_t id)
 		stop(request);
 	else
 		status = error_set(TCPX_ERR_STATE, 0, "request is not active");
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	peer_kick(peer, true);
 	peer_put(peer);
 	request_put(request);
@@ -390,7 +390,7 @@ tcpx_status engine_request_release(struct engine_session *session, uint64_t id)
 		request->zombie = true;
 		stop(request);
 	}
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if (active)
 		peer_kick(peer, true);
 	else
@@ -398,6 +398,16 @@ tcpx_status engine_request_release(struct engine_session *session, uint64_t id)
 	peer_put(peer);
 	request_put(request);
 	return TCPX_OK;
+}
+
+static void refused(const struct engine_peer *peer, tcpx_status status, size_t bytes)
+{
+	error_set(status, 0, "notification of %zu bytes to peer '%s'%s", bytes, peer->name,
+		  status == TCPX_ERR_AGAIN ? ", whose budget for those it has not read is used up"
+					   : "");
+	if (status == TCPX_ERR_AGAIN || status == TCPX_ERR_LIMIT)
+		error_next("let it take some first, or raise notify_budget_bytes and, at least "
+			   "twice as much, memory_budget_bytes of its session");
 }
 
 tcpx_status engine_notify_send(struct engine_session *session, uint64_t peer_id, const void *data,
@@ -408,7 +418,7 @@ tcpx_status engine_notify_send(struct engine_session *session, uint64_t peer_id,
 
 	if (!peer)
 		return TCPX_ERR_STALE;
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	if (peer->core_ready && list_empty(&peer->early_notes))
 		status = core_note_send(&peer->core, data, bytes);
 	else
@@ -418,8 +428,8 @@ tcpx_status engine_notify_send(struct engine_session *session, uint64_t peer_id,
 	else if (status <= TCPX_ERR_PEER_CLOSED)
 		error_raise(&peer->error);
 	else if (status != TCPX_OK)
-		error_set(status, 0, "notification of %zu bytes to peer '%s'", bytes, peer->name);
-	pthread_mutex_unlock(&peer->lock);
+		refused(peer, status, bytes);
+	link_unlock(peer);
 	if (status == TCPX_OK) {
 		atomic_fetch_add(&session->notes_out, 1);
 		peer_kick_posted(peer, what_to_send(session, bytes, false));

@@ -352,7 +352,7 @@ static tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table)
 			served = NULL;
 		}
 	}
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	if (served && !peer->core.dead) {
 		core_push_start(&peer->core, &served->push);
 		/* Who deregistered meanwhile did not find it among the pushes. */
@@ -363,7 +363,7 @@ static tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table)
 	} else if (!peer->core.dead) {
 		core_push_refuse(&peer->core, frame->xfer, status);
 	}
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	return TCPX_OK;
 }
 

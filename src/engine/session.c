@@ -39,12 +39,12 @@ static void deadline_run(struct sys_timer *timer, int64_t now_ns)
 	     peer = session_next_peer(session, peer)) {
 		int64_t due = 0;
 
-		pthread_mutex_lock(&peer->lock);
+		link_lock(peer);
 		if (peer->core_ready && !peer->core.dead)
 			due = core_link_expire(&peer->core, now_ns);
 		else
 			due = early_expire(peer, now_ns);
-		pthread_mutex_unlock(&peer->lock);
+		link_unlock(peer);
 		peer_kick(peer, false);
 		if (due && (!next || due < next))
 			next = due;
@@ -279,10 +279,10 @@ static void close_run(void *arg)
 	for (;;) {
 		struct engine_peer *peer = NULL;
 
-		pthread_mutex_lock(&session->lock);
+		session_lock(session);
 		if (!list_empty(&session->peer_list))
 			peer = LIST_ENTRY(session->peer_list.next, struct engine_peer, node);
-		pthread_mutex_unlock(&session->lock);
+		session_unlock(session);
 		if (!peer)
 			break;
 		atomic_fetch_add(&peer->slot.refs, 1);
@@ -423,7 +423,7 @@ tcpx_status engine_listen(struct engine_session *session, uint32_t port, uint32_
 
 	if (status != TCPX_OK)
 		return status;
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	if (session->listening)
 		status = error_set(TCPX_ERR_STATE, 0, "session listens already, on port %u",
 				   session->port);
@@ -438,14 +438,14 @@ tcpx_status engine_listen(struct engine_session *session, uint32_t port, uint32_
 		session->told.count = count;
 	}
 	session->listening |= status == TCPX_OK;
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	if (status != TCPX_OK)
 		return status;
 	runtime_call(listen_run, &call);
 	if (call.status != TCPX_OK) {
-		pthread_mutex_lock(&session->lock);
+		session_lock(session);
 		session->listening = false;
-		pthread_mutex_unlock(&session->lock);
+		session_unlock(session);
 		return error_raise(&call.error);
 	}
 	*out_port = session->port;

@@ -96,11 +96,11 @@ void share_free(struct engine_share *share)
 {
 	struct engine_peer *peer = share->peer;
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	list_remove(&share->node);
 	list_remove(&share->due);
 	share_fd_end(share);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if (has_io(share))
 		mem_region_io_put(share->region);
 	mem_region_put(share->region);
@@ -235,9 +235,9 @@ void share_ahead(struct engine_request *request)
 	if (!request->nregions || !request->local_shares ||
 	    (request->xfer.op != TCPX_OP_WRITE && request->xfer.op != TCPX_OP_SEND))
 		return;
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	share_route(request);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 }
 
 tcpx_status share_serve(struct engine_peer *peer, struct core_push *push, const uint64_t *keys,
@@ -248,7 +248,7 @@ tcpx_status share_serve(struct engine_peer *peer, struct core_push *push, const 
 
 	if (!by_ref && !push->job.fills)
 		return TCPX_OK;
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	for (uint32_t i = 0; i < prog->nlocal; i++) {
 		struct mem_region *region = prog->local[i];
 		struct engine_share *share = share_find(peer, region->serial);
@@ -258,7 +258,7 @@ tcpx_status share_serve(struct engine_peer *peer, struct core_push *push, const 
 			share->state = SHARE_OPEN; /* its READ was faster than its answer */
 		ready &= share && share->state == SHARE_OPEN;
 	}
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if (!by_ref)
 		return TCPX_OK;
 	push->job.by_ref = ready;
@@ -306,10 +306,10 @@ void share_map_put(struct engine_map *map)
 	struct engine_peer *peer = map->peer;
 	bool idle;
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	map->uses--;
 	idle = share_map_idle(map);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if (idle)
 		share_map_close(map);
 }

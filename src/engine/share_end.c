@@ -37,10 +37,10 @@ void share_lease_over(struct engine_peer *peer)
 {
 	if ((peer->shared && peer->shared->norphans) || comms_lend(peer))
 		return;
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	if (peer->core_ready)
 		core_link_unlease(&peer->core);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	peer_flush_kicks(peer);
 }
 
@@ -80,9 +80,9 @@ static void share_orphan(struct engine_share *share)
 		return;
 	}
 	share->peer->shared->norphans++;
-	pthread_mutex_lock(&share->peer->lock);
+	link_lock(share->peer);
 	share_fd_end(share);
-	pthread_mutex_unlock(&share->peer->lock);
+	link_unlock(share->peer);
 	list_remove(&share->due);
 	list_push_back(&runtime->shares, &share->due);
 	sys_timer_set(&runtime->loop, &runtime->share_timer, clock_now_ns() + LEASE_LOOK_NS);
@@ -96,7 +96,7 @@ static bool map_orphan(struct engine_peer *peer, struct list_node *maps)
 	bool idle = false, over = false;
 	struct list_node *node;
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	node = list_pop_front(maps);
 	if (node) {
 		map = LIST_ENTRY(node, struct engine_map, due);
@@ -104,7 +104,7 @@ static bool map_orphan(struct engine_peer *peer, struct list_node *maps)
 		idle = share_map_idle(map);
 		over = map->state == MAP_FAILED || map->state == MAP_CLOSED;
 	}
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if (idle)
 		share_map_close(map);
 	else if (over)
@@ -120,7 +120,7 @@ void share_peer_dead(struct engine_peer *peer)
 
 	list_init(&shares);
 	list_init(&maps);
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	for (uint32_t i = 0; peer->shared && i < ENGINE_SHARE_BUCKETS; i++) {
 		struct list_node *pos;
 
@@ -140,7 +140,7 @@ void share_peer_dead(struct engine_peer *peer)
 				list_push_back(&maps, &map->due);
 		}
 	}
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	while ((node = list_pop_front(&shares)))
 		share_orphan(LIST_ENTRY(node, struct engine_share, due));
 	while (map_orphan(peer, &maps))

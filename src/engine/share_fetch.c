@@ -74,7 +74,7 @@ int share_fd_asked(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint64_t n
 	struct list_node *pos;
 	int fd = -1;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	LIST_FOREACH(pos, &session->peer_list) {
 		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
 		struct engine_share *share;
@@ -82,13 +82,13 @@ int share_fd_asked(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint64_t n
 		if (peer->died || !(peer->offered || peer->have_local_offer) ||
 		    !sys_equal_secret(peer->local_nonce, nonce, LOCAL_NONCE_BYTES))
 			continue;
-		pthread_mutex_lock(&peer->lock);
+		link_lock(peer);
 		share = share_find(peer, number);
 		if (share && (share->state == SHARE_OFFERED || share->state == SHARE_OPEN))
 			fd = share->job.fd;
-		pthread_mutex_unlock(&peer->lock);
+		link_unlock(peer);
 	}
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	return fd;
 }
 

@@ -43,7 +43,7 @@ static void export_done(struct mem_share *job, tcpx_status status)
 	if (status != TCPX_OK)
 		LOG_DEBUG("peer '%s': GPU memory is not shared: %s", peer->name,
 			  tcpx_last_error()->what);
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	over = share->retired || peer->core_done;
 	share->by_fd = share->job.fd >= 0;
 	if (!share->by_fd)
@@ -54,7 +54,7 @@ static void export_done(struct mem_share *job, tcpx_status status)
 	} else if (!over) {
 		refuse(share);
 	}
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if (over)
 		share_free(share);
 }
@@ -73,20 +73,20 @@ static void export_start(struct engine_share *share)
 					.done = export_done};
 	if (region->kind->share(&share->job) == TCPX_OK)
 		return;
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	refuse(share);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 }
 
 /* Nothing that the peer could open. */
 static void offer_later(struct engine_share *share)
 {
-	pthread_mutex_lock(&share->peer->lock);
+	link_lock(share->peer);
 	if (share->state == SHARE_OFFERED) {
 		refuse(share);
 		share->again_ns = clock_after(AGAIN_NS);
 	}
-	pthread_mutex_unlock(&share->peer->lock);
+	link_unlock(share->peer);
 }
 
 static void offer(struct engine_share *share, uint64_t key)
@@ -124,12 +124,12 @@ static void run_share(struct engine_share *share)
 	uint64_t id = share->region->serial, key;
 	bool retired;
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	state = share->state;
 	retired = share->retired;
 	key = share->key;
 	if (state == SHARE_NEW && !retired && !share_fd_begin(share)) {
-		pthread_mutex_unlock(&peer->lock);
+		link_unlock(peer);
 		return;
 	}
 	if (state == SHARE_NEW && !retired)
@@ -138,7 +138,7 @@ static void run_share(struct engine_share *share)
 		share->state = SHARE_OFFERED;
 	else if (state == SHARE_REVOKE)
 		share->state = SHARE_REVOKED;
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if (retired)
 		share_free(share);
 	else if (state == SHARE_NEW)
@@ -153,14 +153,14 @@ void share_map_free(struct engine_map *map)
 {
 	struct engine_peer *peer = map->peer;
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	list_remove(&map->node);
 	list_remove(&map->key_node);
 	list_remove(&map->due);
 	peer->shared->nin--;
 	if (peer->shared->last == map)
 		peer->shared->last = NULL;
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	map->chan->net->ops->hold(map->chan->net, 0);
 	chan_put(map->chan);
 	free(map);
@@ -182,11 +182,11 @@ static void run_map(struct engine_map *map)
 	tcpx_status status;
 	bool revoked;
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	state = map->state;
 	status = map->status;
 	revoked = map->revoked;
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if (state == MAP_CLOSED || (state == MAP_FAILED && revoked))
 		tell(peer, FRAME_SHARE_GONE, map->id, TCPX_OK);
 	else if (!revoked)
@@ -200,12 +200,12 @@ void share_run(struct engine_peer *peer)
 	for (;;) {
 		struct list_node *out = NULL, *in = NULL;
 
-		pthread_mutex_lock(&peer->lock);
+		link_lock(peer);
 		if (peer->shared && peer->ctl && !peer->died) {
 			out = list_pop_front(&peer->shared->out_due);
 			in = out ? NULL : list_pop_front(&peer->shared->in_due);
 		}
-		pthread_mutex_unlock(&peer->lock);
+		link_unlock(peer);
 		if (out)
 			run_share(LIST_ENTRY(out, struct engine_share, due));
 		else if (in)
@@ -240,13 +240,13 @@ static void close_done(struct mem_share *job, tcpx_status status)
 	bool dead;
 
 	(void)status;
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	dead = peer->core_done; /* then nobody else frees it */
 	if (!dead) {
 		map->state = MAP_CLOSED;
 		map_due(map);
 	}
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if (dead)
 		share_map_free(map);
 }
@@ -275,7 +275,7 @@ static void open_done(struct mem_share *job, tcpx_status status)
 		LOG_DEBUG("peer '%s': %llu bytes of its GPU memory are read from here%s",
 			  peer->name, (unsigned long long)job->length,
 			  map->counted ? ", by a descriptor" : "");
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	dead = peer->core_done;
 	map->revoked |= dead;
 	share_fetch_end(map);
@@ -290,7 +290,7 @@ static void open_done(struct mem_share *job, tcpx_status status)
 	}
 	if (!idle && !dead)
 		map_due(map);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if (idle)
 		share_map_close(map);
 	else if (dead)
@@ -382,17 +382,17 @@ static tcpx_status take_offer(struct engine_peer *peer, const struct frame *fram
 		tell(peer, FRAME_SHARE_ANSWER, frame->xfer, TCPX_ERR_UNSUPPORTED);
 		return TCPX_OK;
 	}
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	map = share_map_find(peer, frame->xfer);
 	if (map) { /* once more, with its key; or the answer was lost */
 		map_key(map, frame->offset);
 		if (map->state == MAP_OPEN && !map->revoked)
 			map_due(map);
-		pthread_mutex_unlock(&peer->lock);
+		link_unlock(peer);
 		return TCPX_OK;
 	}
 	map = map_make(peer, frame, &status);
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if (!map) {
 		tell(peer, FRAME_SHARE_ANSWER, frame->xfer, status);
 		return TCPX_OK;
@@ -414,7 +414,7 @@ static void take_answer(struct engine_peer *peer, const struct frame *frame)
 {
 	struct engine_share *share;
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	share = share_find(peer, frame->xfer);
 	if (share && (share->state == SHARE_OFFERED || share->state == SHARE_OPEN)) {
 		if (!frame->linear) {
@@ -427,7 +427,7 @@ static void take_answer(struct engine_peer *peer, const struct frame *frame)
 				share->again_ns = clock_after(AGAIN_NS);
 		}
 	}
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 }
 
 static void take_revoke(struct engine_peer *peer, const struct frame *frame)
@@ -435,7 +435,7 @@ static void take_revoke(struct engine_peer *peer, const struct frame *frame)
 	struct engine_map *map;
 	bool idle = false;
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	map = share_map_find(peer, frame->xfer);
 	if (map) {
 		map->revoked = true;
@@ -443,7 +443,7 @@ static void take_revoke(struct engine_peer *peer, const struct frame *frame)
 		if (share_fetch_stop(map))
 			map_due(map);
 	}
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if (idle)
 		share_map_close(map);
 	if (!map)
@@ -454,11 +454,11 @@ static void take_gone(struct engine_peer *peer, const struct frame *frame)
 {
 	struct engine_share *share;
 
-	pthread_mutex_lock(&peer->lock);
+	link_lock(peer);
 	share = share_find(peer, frame->xfer);
 	if (share && share->state != SHARE_REVOKED)
 		share = NULL;
-	pthread_mutex_unlock(&peer->lock);
+	link_unlock(peer);
 	if (share)
 		share_free(share);
 }

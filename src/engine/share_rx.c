@@ -82,13 +82,13 @@ static struct engine_map *map_use(struct engine_peer *peer, struct engine_stage 
 	bool mine = map && map->id == id;
 
 	if (!mine) {
-		pthread_mutex_lock(&peer->lock);
+		link_lock(peer);
 		map = share_map_find(peer, id);
 		if (map && (map->revoked || map->state != MAP_OPEN))
 			map = NULL;
 		if (map)
 			map->uses++;
-		pthread_mutex_unlock(&peer->lock);
+		link_unlock(peer);
 		if (map)
 			stage->maps[stage->nmaps++] = map;
 	}

@@ -62,10 +62,10 @@ static void tell(struct engine_chan *chan, struct core_xfer *xfer, const struct 
 	if (xfer && region) {
 		struct engine_request *request = LIST_ENTRY(xfer, struct engine_request, xfer);
 
-		pthread_mutex_lock(&peer->lock);
+		link_lock(peer);
 		request->gone_at = offset;
 		request->gone_base = (uintptr_t)region->base;
-		pthread_mutex_unlock(&peer->lock);
+		link_unlock(peer);
 	}
 	if (!log_allow(&limit, 3))
 		return;
@@ -83,9 +83,9 @@ void vanish_source(struct engine_chan *chan, const struct iovec *iov, uint32_t n
 	const uint8_t *at = first_gone(iov, n);
 	struct core_xfer *xfer;
 
-	pthread_mutex_lock(&chan->peer->lock);
+	link_lock(chan->peer);
 	xfer = chan->peer->core.chan[chan->index].tx.xfer;
-	pthread_mutex_unlock(&chan->peer->lock);
+	link_unlock(chan->peer);
 	if (frame->prog && at)
 		tell(chan, xfer, region_of(frame->prog, at), at, "read");
 }

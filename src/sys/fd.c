@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/law.h"
 
 #define FD_LIMIT (1u << 20) /* Linux's default fs.nr_open; one above it stays open in a child */
 #define WORD_BITS 64u
@@ -63,6 +64,7 @@ void sys_fd_close(int fd)
 {
 	int err = errno;
 
+	law_free("close");
 	sys_fd_begin();
 	/* First, or the entry would be that of whoever gets the number next. */
 	if (fd >= 0 && (uint32_t)fd < FD_LIMIT)

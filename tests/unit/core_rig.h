@@ -232,8 +232,8 @@ static tcpx_status begin(struct world *w, uint32_t channel, struct frame frame)
 	return core_rx_begin(&w->link, channel, &frame, &rx);
 }
 
-static tcpx_status receive(struct world *w, uint32_t channel, struct frame frame,
-			   tcpx_status verdict)
+static inline tcpx_status receive(struct world *w, uint32_t channel, struct frame frame,
+				  tcpx_status verdict)
 {
 	tcpx_status status = begin(w, channel, frame);
 

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/law.h"
 #include "net/local/local_priv.h"
 #include "sys/fd.h"
 
@@ -159,6 +160,7 @@ static void local_recv_mark(struct net_chan *base, size_t bytes)
 
 static void local_shutdown(struct net_chan *base)
 {
+	law_free("local_shutdown");
 	local_die((struct local_chan *)base, TCPX_ERR_DISCONNECTED);
 }
 
@@ -201,6 +203,7 @@ static void local_info(const struct net_chan *base, struct net_chan_info *out_in
 	uint64_t loans, moved;
 	unsigned open = loans_open(chan, &loans);
 
+	law_free("local_info");
 	memset(out_info, 0, sizeof(*out_info));
 	if (head - tail <= chan->ring_bytes)
 		out_info->unacked_bytes = head - tail;

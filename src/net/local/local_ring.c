@@ -2,6 +2,7 @@
 /* The two-copy ring: bytes into our outgoing ring, bytes out of the peer's; loans in between. */
 #include <errno.h>
 
+#include "base/law.h"
 #include "net/local/local_priv.h"
 #include "sys/user.h"
 
@@ -211,6 +212,7 @@ static tcpx_status move_out(struct local_chan *chan, const struct iovec *iov, in
 
 tcpx_status local_send(struct net_chan *base, const struct iovec *iov, int niov, size_t *out_bytes)
 {
+	law_free("local_send");
 	return move_out((struct local_chan *)base, iov, niov, 0, out_bytes);
 }
 
@@ -219,6 +221,7 @@ tcpx_status local_lend(struct net_chan *base, const struct iovec *iov, int niov,
 	struct local_chan *chan = (struct local_chan *)base;
 	int lend = chan->lend_to && atomic_load_explicit(chan->lend_ok, memory_order_acquire) != 0;
 
+	law_free("local_lend");
 	return move_out(chan, iov, niov, lend, out_bytes);
 }
 
@@ -268,6 +271,7 @@ tcpx_status local_recv(struct net_chan *base, const struct iovec *iov, int niov,
 	int end = atomic_load_explicit(&chan->end, memory_order_acquire);
 	uint64_t avail, begin = chan->tail, published = begin;
 
+	law_free("local_recv");
 	if (end)
 		return (tcpx_status)end;
 	if (chan->probe_due)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/law.h"
 #include "net/net.h"
 #include "net/tcp/pages.h"
 #include "sys/fd.h"
@@ -83,6 +84,7 @@ static tcpx_status tcp_send(struct net_chan *base, const struct iovec *iov, int 
 {
 	struct tcp_chan *chan = (struct tcp_chan *)base;
 
+	law_free("tcp_send");
 	if (chan->tx_end)
 		return chan->tx_end;
 	if (chan->pages.filled) { /* of a held piece: they are the next bytes whatever is offered */
@@ -127,6 +129,7 @@ static tcpx_status tcp_send_held(struct net_chan *base, const struct iovec *iov,
 	size_t sum = 0;
 	int at = 0;
 
+	law_free("tcp_send_held");
 	if (chan->tx_end)
 		return chan->tx_end;
 	while (at < niov && !pages->impossible && !pages->err) {
@@ -172,6 +175,7 @@ static tcpx_status tcp_recv(struct net_chan *base, const struct iovec *iov, int 
 	struct msghdr msg = {.msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)niov};
 	ssize_t n;
 
+	law_free("tcp_recv");
 	if (chan->rx_end)
 		return chan->rx_end;
 	if (atomic_load_explicit(&chan->down, memory_order_acquire))
@@ -207,6 +211,7 @@ static void tcp_recv_mark(struct net_chan *base, size_t bytes)
 	struct tcp_chan *chan = (struct tcp_chan *)base;
 	int low;
 
+	law_free("tcp_recv_mark");
 	if (bytes < 1)
 		bytes = 1;
 	if (bytes > NET_CALL_BYTES)
@@ -222,6 +227,7 @@ static void tcp_shutdown(struct net_chan *base)
 {
 	struct tcp_chan *chan = (struct tcp_chan *)base;
 
+	law_free("tcp_shutdown");
 	if (!atomic_exchange(&chan->down, 1))
 		shutdown(chan->fd, SHUT_RDWR);
 }
@@ -260,6 +266,7 @@ static void tcp_close(struct net_chan *base)
 {
 	struct tcp_chan *chan = (struct tcp_chan *)base;
 
+	law_free("tcp_close");
 	tcp_pages_close(&chan->pages);
 	sys_fd_close(chan->fd);
 	free(chan);
@@ -272,6 +279,7 @@ static void tcp_info_get(const struct net_chan *base, struct net_chan_info *out_
 	socklen_t len = sizeof(info);
 	int queued = 0;
 
+	law_free("tcp_info_get");
 	memset(out_info, 0, sizeof(*out_info));
 	memset(&info, 0, sizeof(info));
 	if (!getsockopt(chan->fd, IPPROTO_TCP, TCP_INFO, &info, &len)) {
