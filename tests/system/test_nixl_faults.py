@@ -2,6 +2,8 @@
 """The NIXL plugin under a released NIXL: aborts, restarts and silence on every road; options that
 are in force; the benchmark."""
 import json
+import os
+import re
 import signal
 import subprocess
 import time
@@ -174,3 +176,27 @@ def test_the_benchmark(nixl, plugin, tmp_path):
         assert min(row["values"][0].values()) > 0, row
     bad = bench("-c", WRONG, "--shape", "64K", "--op", "READ")
     assert bad.returncode == 1 and "1 wrong bytes" in bad.stderr, bad.stderr
+
+
+@pytest.mark.parametrize("road", ["tcp", "local"])
+def test_a_forked_worker_keeps_no_link(nixl, agents, road, tmp_path):
+    """A worker of multiprocessing, forked behind import nixl, outlives its parent: the parent's end
+    is heard as that of any process, not by its silence."""
+    start, params, _ = starts(agents, nixl, road, tmp_path)
+    near, far = start(), start()
+    at = meet(near, far, BIG, near_params=params, far_params=params)
+    near.until_said("peer 'far' is up: ")
+    worker = far("fork")
+    try:
+        move(near, far, "WRITE", at, MIB)  # the parent works on
+        stop(far.process.pid)
+        near("prepare", "x", "READ", "far", [(0, BIG)], [(at, BIG)])
+        assert near("post", "x") == "PROC"
+        far.kill()
+        with pytest.raises(RuntimeError, match="nixlRemoteDisconnectError"):
+            near("end", "x")
+        assert re.search(r"peer 'far': .*(reset by peer|closed the connection)", near.said())
+        assert "silent" not in near.said()
+        os.kill(worker, 0)  # it is there still
+    finally:
+        os.kill(worker, signal.SIGKILL)

@@ -5,7 +5,9 @@ Runs in the environment of a released NIXL; knows nothing of the tests."""
 import base64
 import ctypes
 import json
+import multiprocessing
 import os
+import signal
 import sys
 import time
 
@@ -163,6 +165,12 @@ class Commands:
                 got.setdefault(sender, []).extend(text.decode() for text in messages)
             time.sleep(0.0005)
         return got
+
+    def fork(self):
+        """A worker of multiprocessing that only waits; its pid."""
+        worker = multiprocessing.get_context("fork").Process(target=signal.pause)
+        worker.start()
+        return worker.pid
 
     def cpu(self):
         return time.process_time()
