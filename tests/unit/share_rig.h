@@ -41,6 +41,7 @@ static const struct share_layout {
 	[SHARE_ACROSS] = {0, {5, 6}, 0, CUDA_HANDLE_FD},
 };
 static enum share_memory share_memory; /* of both processes */
+static uint64_t share_flags;	       /* of the sessions of this one */
 static unsigned far_descriptors;       /* when it began */
 
 struct side {
@@ -172,9 +173,11 @@ static inline void side_register(struct side *side)
 
 static inline void side_open(struct side *side, uint32_t device)
 {
+	TCPX_OPTS(tcpx_session_opts, opts, .flags = share_flags);
+
 	side->device = device;
 	side->memory = share_alloc(device);
-	assert_int_equal(tcpx_session_open(NULL, &side->session), TCPX_OK);
+	assert_int_equal(tcpx_session_open(&opts, &side->session), TCPX_OK);
 	side_register(side);
 }
 

@@ -402,6 +402,50 @@ static void can_be_switched_off(void **state)
 	share_close(&pair);
 }
 
+/* What a peer with a network between says to be handles of GPU memory. */
+static void offers_arrive(void *arg)
+{
+	const uint8_t handle[MEM_HANDLE_MAX] = {1, 2, 3};
+	struct engine_peer *peer = arg;
+
+	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++) {
+		struct frame frame = {.type = FRAME_SHARE,
+				      .key = FRAME_SHARE_OFFER,
+				      .xfer = 1 + i,
+				      .offset = 1,
+				      .linear = i,
+				      .epoch = peer->chan[i] ? peer->chan[i]->epoch : 1,
+				      .payload_bytes = sizeof(handle)};
+
+		for (frame.seq = 0; frame.seq <= FRAME_SHARE_FD; frame.seq++)
+			assert_int_equal(share_take(peer, &frame, handle), TCPX_OK);
+	}
+}
+
+static void handles_from_a_network_are_not_opened(void **state)
+{
+	static const char *const opens[] = {"cuIpcOpenMemHandle", "cuMemImportFromShareableHandle"};
+	struct engine_peer *peer;
+	struct share_pair pair;
+	uint64_t before[2];
+
+	(void)state;
+	share_flags = TCPX_SESSION_NO_LOCAL;
+	share_open(&pair, false, 0, 1);
+	share_flags = 0;
+	for (int i = 0; i < 2; i++)
+		before[i] = fake.calls(opens[i]);
+	peer = engine_peer_get((struct engine_session *)pair.far.session, pair.far.peer.id);
+	assert_non_null(peer);
+	runtime_call(offers_arrive, peer);
+	if (peer->shared)
+		assert_int_equal(peer->shared->nin, 0);
+	peer_put(peer);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(fake.calls(opens[i]), before[i]);
+	share_close(&pair);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -421,6 +465,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_lease_outlives_the_link),
 		cmocka_unit_test(reader_of_a_dead_source_unmaps),
 		cmocka_unit_test(a_closed_session_goes_with_its_last_copy),
+		cmocka_unit_test(handles_from_a_network_are_not_opened),
 	};
 	const struct CMUnitTest without[] = {
 		cmocka_unit_test(without_peer_access_bytes_are_staged),
