@@ -327,6 +327,7 @@ enum case_flags {
 	CASE_GPU = 1u << 6,	/* of GPU memory at the near side */
 	CASE_BREAKS = 1u << 7,	/* ends a process that has a plugin, which does not bear it */
 	CASE_CRYPTO = 1u << 8,	/* of builds with a crypto library */
+	CASE_NEAR = 1u << 9,	/* all in this process, and long: once for each transport */
 };
 
 extern const struct case_row cases_connect[], cases_early[], cases_query[], cases_region[],

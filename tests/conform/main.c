@@ -67,6 +67,8 @@ static int wanted(const struct case_row *row, const char *only, bool once)
 		return 0;
 	if ((row->flags & CASE_BREAKS) && conform_plugin())
 		return 0;
+	if ((row->flags & CASE_NEAR) && (config.processes == 2 || config.filters))
+		return false;
 	return !(row->flags & CASE_TWO) || config.processes == 2;
 }
 
