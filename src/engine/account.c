@@ -249,7 +249,9 @@ static bool serve(struct engine_peer *peer)
 	peer->account.turn = true;
 	core_note_more(&peer->core);
 	peer->account.turn = false;
+	pthread_mutex_lock(&account->lock);
 	waits = !list_empty(&peer->account.waiting);
+	pthread_mutex_unlock(&account->lock);
 	link_unlock(peer);
 	peer_kick(peer, false);
 	return !waits;

@@ -281,16 +281,16 @@ static inline void link_unlock(struct engine_peer *peer)
 	pthread_mutex_unlock(&peer->lock);
 }
 
-static inline void session_lock(struct engine_session *session)
+static inline void session_lock(struct engine_session *of)
 {
-	pthread_mutex_lock(&session->lock);
+	pthread_mutex_lock(&of->lock);
 	law_enter();
 }
 
-static inline void session_unlock(struct engine_session *session)
+static inline void session_unlock(struct engine_session *of)
 {
 	law_leave();
-	pthread_mutex_unlock(&session->lock);
+	pthread_mutex_unlock(&of->lock);
 }
 
 /* runtime.c */

@@ -185,7 +185,7 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 	struct engine_chan *chans[CORE_CHANNELS_MAX];
 	tcpx_status status = error->status;
 	struct engine_session *session = peer->session;
-	bool was_up = peer->counted_up, in_view, unknown;
+	bool was_up = peer->counted_up, in_view, unknown, leased;
 	uint32_t i, lost;
 
 	session_lock(session); /* look-ups by any thread */
@@ -217,9 +217,11 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 	peer->ctl = NULL;
 	peer_rival_close(peer);
 	wipe(peer); /* its handle may be held for long */
+	leased = share_leased(peer);
 	link_lock(peer);
 	if (peer->core_ready) {
-		share_link_fail(peer, status);
+		peer->core.leased = leased;
+		core_link_fail(&peer->core, status);
 		session_remember(session, &peer->core);
 	}
 	lost = early_fail(peer, status);

@@ -95,12 +95,14 @@ static bool has_io(const struct engine_share *share)
 void share_free(struct engine_share *share)
 {
 	struct engine_peer *peer = share->peer;
+	int fd;
 
 	link_lock(peer);
 	list_remove(&share->node);
 	list_remove(&share->due);
-	share_fd_end(share);
+	fd = share_fd_end(share);
 	link_unlock(peer);
+	share_fd_close(fd);
 	if (has_io(share))
 		mem_region_io_put(share->region);
 	mem_region_put(share->region);

@@ -87,8 +87,8 @@ void share_again(struct engine_peer *peer); /* the control link came back; peer.
 /* share_fetch.c: control thread */
 int share_fd_asked(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint64_t number);
 /* share_end.c: control thread */
-/* peer.lock: core_link_fail, with what the peer may still read of ours. */
-void share_link_fail(struct engine_peer *peer, tcpx_status status);
+/* The peer, which is dead, may still read memory of ours. No lock held. */
+bool share_leased(struct engine_peer *peer);
 void share_peer_dead(struct engine_peer *peer);
 void share_lease_over(struct engine_peer *peer); /* if it is: of a dead peer */
 void share_peer_free(struct engine_peer *peer);
@@ -109,15 +109,19 @@ void share_map_free(struct engine_map *map);  /* it is not mapped; no lock */
 
 /* share_fetch.c. Of an export to another process: false: not now. peer.lock */
 bool share_fd_begin(struct engine_share *share);
-void share_fd_end(struct engine_share *share); /* its descriptor closes. peer.lock */
-bool share_fd_tell(struct engine_peer *peer);  /* false: the peer cannot ask. Control thread */
+/* Nobody asks for its descriptor any more. peer.lock; what it returns is closed behind it. */
+int share_fd_end(struct engine_share *share);
+void share_fd_close(int fd);		      /* or -1. No lock held */
+bool share_fd_tell(struct engine_peer *peer); /* false: the peer cannot ask. Control thread */
 /* Of a map: false: too many are under way. peer.lock */
 bool share_fetch_begin(struct engine_map *map, struct engine_shares *table);
 void share_fetch_end(struct engine_map *map); /* peer.lock */
 /* Ends by share_map_open, if it started. Control thread, no lock. */
 tcpx_status share_fetch_start(struct engine_map *map);
-/* True: it was under way, and the map has FAILED. Control thread, peer.lock. */
+/* True: it was under way, and the map has FAILED. Control thread, peer.lock; behind that
+ * share_fetch_cancel, without a lock. */
 bool share_fetch_stop(struct engine_map *map);
+void share_fetch_cancel(struct engine_map *map);
 /* share_msg.c: with the descriptor, if it has one; status: what became of that. No lock. */
 void share_map_open(struct engine_map *map, tcpx_status status);
 

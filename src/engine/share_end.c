@@ -8,28 +8,55 @@
 
 #define LEASE_LOOK_NS (5 * CLOCK_MS_NS)
 
-static bool share_read(const struct engine_share *share)
+static bool share_told(const struct engine_share *share)
 {
-	return share->state >= SHARE_OFFERED && share->state != SHARE_REFUSED &&
-	       share->chan->net->ops->held(share->chan->net);
+	return share->state >= SHARE_OFFERED && share->state != SHARE_REFUSED;
 }
 
-static bool peer_reads(struct engine_peer *peer)
+static bool share_read(const struct engine_share *share)
 {
+	return share_told(share) && share->chan->net->ops->held(share->chan->net);
+}
+
+/* The channels whose peers say that they read, with references; the same one once. peer.lock. */
+static uint32_t chans_told(struct engine_peer *peer, struct engine_chan **chans)
+{
+	uint32_t n = 0;
+
 	for (uint32_t i = 0; peer->shared && i < ENGINE_SHARE_BUCKETS; i++) {
 		struct list_node *pos;
 
-		LIST_FOREACH(pos, &peer->shared->out[i])
-			if (share_read(LIST_ENTRY(pos, struct engine_share, node)))
-				return true;
+		LIST_FOREACH(pos, &peer->shared->out[i]) {
+			struct engine_share *share = LIST_ENTRY(pos, struct engine_share, node);
+			uint32_t k = 0;
+
+			while (k < n && chans[k] != share->chan)
+				k++;
+			if (!share_told(share) || k < n || n == CORE_CHANNELS_MAX)
+				continue;
+			chan_get(share->chan);
+			chans[n++] = share->chan;
+		}
 	}
-	return false;
+	return n;
 }
 
-void share_link_fail(struct engine_peer *peer, tcpx_status status)
+bool share_leased(struct engine_peer *peer)
 {
-	peer->core.leased = peer_reads(peer) || comms_lend(peer);
-	core_link_fail(&peer->core, status);
+	struct engine_chan *chans[CORE_CHANNELS_MAX];
+	bool reads = comms_lend(peer);
+	uint32_t n;
+
+	link_lock(peer);
+	n = chans_told(peer, chans);
+	link_unlock(peer);
+	while (n) {
+		struct engine_chan *chan = chans[--n];
+
+		reads |= chan->net->ops->held(chan->net) != 0;
+		chan_put(chan);
+	}
+	return reads;
 }
 
 /* With the last lease the requests end that waited for it. */
@@ -74,6 +101,7 @@ void share_leases_init(struct engine_runtime *runtime)
 static void share_orphan(struct engine_share *share)
 {
 	struct engine_runtime *runtime = &engine_runtime;
+	int fd;
 
 	if (!share_read(share)) {
 		share_free(share);
@@ -81,8 +109,9 @@ static void share_orphan(struct engine_share *share)
 	}
 	share->peer->shared->norphans++;
 	link_lock(share->peer);
-	share_fd_end(share);
+	fd = share_fd_end(share);
 	link_unlock(share->peer);
+	share_fd_close(fd);
 	list_remove(&share->due);
 	list_push_back(&runtime->shares, &share->due);
 	sys_timer_set(&runtime->loop, &runtime->share_timer, clock_now_ns() + LEASE_LOOK_NS);
@@ -141,6 +170,8 @@ void share_peer_dead(struct engine_peer *peer)
 		}
 	}
 	link_unlock(peer);
+	LIST_FOREACH(node, &maps)
+		share_fetch_cancel(LIST_ENTRY(node, struct engine_map, due));
 	while ((node = list_pop_front(&shares)))
 		share_orphan(LIST_ENTRY(node, struct engine_share, due));
 	while (map_orphan(peer, &maps))

@@ -32,21 +32,27 @@ bool share_fd_begin(struct engine_share *share)
 	return true;
 }
 
-void share_fd_end(struct engine_share *share)
+int share_fd_end(struct engine_share *share)
 {
 	struct engine_shares *table = share->peer->shared;
 	struct list_node *next;
+	int fd = share->job.fd;
 
-	if (share->job.fd >= 0)
-		sys_fd_close(share->job.fd);
 	share->job.fd = -1;
 	if (!share->counted)
-		return;
+		return fd;
 	share->counted = false;
 	table->out_fds--;
 	next = list_pop_front(&table->out_wait);
 	if (next)
 		share_due(LIST_ENTRY(next, struct engine_share, due));
+	return fd;
+}
+
+void share_fd_close(int fd)
+{
+	if (fd >= 0)
+		sys_fd_close(fd);
 }
 
 /* Where the peer is to ask, told right before the offer. A dialler may have no listener yet. */
@@ -135,10 +141,15 @@ bool share_fetch_stop(struct engine_map *map)
 {
 	if (!map->fetch)
 		return false;
-	local_fetch_cancel(map->fetch);
-	map->fetch = NULL;
 	share_fetch_end(map);
 	map->state = MAP_FAILED;
 	map->status = TCPX_ERR_CANCELLED;
 	return true;
+}
+
+void share_fetch_cancel(struct engine_map *map)
+{
+	if (map->fetch)
+		local_fetch_cancel(map->fetch);
+	map->fetch = NULL;
 }

@@ -27,11 +27,11 @@ static int same_process(const struct engine_chan *chan)
 }
 
 /* Not by reference, then; deregister need not wait for the peer. */
-static void refuse(struct engine_share *share)
+static int refuse(struct engine_share *share)
 {
 	share->state = SHARE_REFUSED;
-	share_fd_end(share);
 	mem_region_io_put(share->region);
+	return share_fd_end(share);
 }
 
 static void export_done(struct mem_share *job, tcpx_status status)
@@ -39,6 +39,7 @@ static void export_done(struct mem_share *job, tcpx_status status)
 	struct engine_share *share = (struct engine_share *)job;
 	struct engine_peer *peer = share->peer;
 	bool over;
+	int fd = -1;
 
 	if (status != TCPX_OK)
 		LOG_DEBUG("peer '%s': GPU memory is not shared: %s", peer->name,
@@ -47,14 +48,15 @@ static void export_done(struct mem_share *job, tcpx_status status)
 	over = share->retired || peer->core_done;
 	share->by_fd = share->job.fd >= 0;
 	if (!share->by_fd)
-		share_fd_end(share); /* the next one may begin */
+		(void)share_fd_end(share); /* it has none; the next one may begin */
 	if (!over && status == TCPX_OK) {
 		share->state = SHARE_TELL;
 		share_due(share);
 	} else if (!over) {
-		refuse(share);
+		fd = refuse(share);
 	}
 	link_unlock(peer);
+	share_fd_close(fd);
 	if (over)
 		share_free(share);
 }
@@ -63,6 +65,7 @@ static void export_start(struct engine_share *share)
 {
 	struct engine_peer *peer = share->peer;
 	struct mem_region *region = share->region;
+	int fd;
 
 	share->job = (struct mem_share){.op = MEM_SHARE_EXPORT,
 					.same = same_process(share->chan),
@@ -74,19 +77,23 @@ static void export_start(struct engine_share *share)
 	if (region->kind->share(&share->job) == TCPX_OK)
 		return;
 	link_lock(peer);
-	refuse(share);
+	fd = refuse(share);
 	link_unlock(peer);
+	share_fd_close(fd);
 }
 
 /* Nothing that the peer could open. */
 static void offer_later(struct engine_share *share)
 {
+	int fd = -1;
+
 	link_lock(share->peer);
 	if (share->state == SHARE_OFFERED) {
-		refuse(share);
+		fd = refuse(share);
 		share->again_ns = clock_after(AGAIN_NS);
 	}
 	link_unlock(share->peer);
+	share_fd_close(fd);
 }
 
 static void offer(struct engine_share *share, uint64_t key)
@@ -413,6 +420,7 @@ static tcpx_status take_offer(struct engine_peer *peer, const struct frame *fram
 static void take_answer(struct engine_peer *peer, const struct frame *frame)
 {
 	struct engine_share *share;
+	int fd = -1;
 
 	link_lock(peer);
 	share = share_find(peer, frame->xfer);
@@ -420,14 +428,15 @@ static void take_answer(struct engine_peer *peer, const struct frame *frame)
 		if (!frame->linear) {
 			share->state = SHARE_OPEN;
 			core_link_refs(&peer->core, frame->offset);
-			share_fd_end(share);
+			fd = share_fd_end(share);
 		} else {
-			refuse(share);
+			fd = refuse(share);
 			if (frame->linear == pack(TCPX_ERR_AGAIN))
 				share->again_ns = clock_after(AGAIN_NS);
 		}
 	}
 	link_unlock(peer);
+	share_fd_close(fd);
 }
 
 static void take_revoke(struct engine_peer *peer, const struct frame *frame)
@@ -444,6 +453,8 @@ static void take_revoke(struct engine_peer *peer, const struct frame *frame)
 			map_due(map);
 	}
 	link_unlock(peer);
+	if (map)
+		share_fetch_cancel(map);
 	if (idle)
 		share_map_close(map);
 	if (!map)

@@ -21,6 +21,7 @@
 
 #include "base/config.h"
 #include "base/error.h"
+#include "base/law.h"
 #include "base/list.h"
 #include "net/local/local_priv.h"
 #include "sys/crypto.h"
@@ -288,6 +289,7 @@ int local_held(struct net_chan *base)
 {
 	struct local_chan *chan = (struct local_chan *)base;
 
+	law_free("local_held");
 	return atomic_load(&header_of(chan)->holds[!chan->side]) && !local_share_peer_gone(chan);
 }
 
