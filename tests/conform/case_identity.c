@@ -100,7 +100,7 @@ static void case_identity_taken(struct env *env)
 		status = one_connect(&x, &b, &of_x);
 		CHECK_MSG(status == TCPX_ERR_AUTH || is_peer_error(status), "%s",
 			  tcpx_status_name(status));
-		/* without a proof, as who is on this host may */
+		/* by address, which needs no proof on loopback */
 		if (how == NO_KEY && !config.key) {
 			OK(tcpx_session_connect_to(x.session, b.address, NULL, &of_x));
 			session_event(b.session, TCPX_EVENT_PEER_UP);

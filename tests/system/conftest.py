@@ -27,7 +27,8 @@ OURS = re.compile("(UCCL_)?TCPX_|TCPXEMU_|FAKECUDA_|NCCL_|CUDA_VISIBLE_DEVICES|O
 
 
 def stop(pid):
-    """Stops a child of ours. A signal alone returns while its threads may still run."""
+    """Stops a child process, and waits until all of its threads stand still: SIGSTOP alone returns
+    before that."""
     os.kill(pid, signal.SIGSTOP)
     os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 

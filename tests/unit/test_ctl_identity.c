@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is at the other end: what a handshake proves of it, and what those who may connect cannot say
- * although they have the shared key, all public keys and every message of before. */
+/* What a handshake proves about the other end. A liar who has the shared key, all public keys and a
+ * record of every earlier handshake still cannot pass for another session. */
 #include "unit.h"
 
 #include "ctl/handshake.h"
