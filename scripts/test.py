@@ -45,14 +45,17 @@ BUILDS = {
              ["unit", "conform", "sim", "examples"], None),
     "clang": ("build-clang", ["-Dfuzzers=true", "-Dwerror=true"], ["unit", "sim", "fuzz"], None),
 }
-# Suites left out. Always: what only does more of the same (soak) runs in release; the simulator and
-# the kernels' references have one thread, so a race detector finds nothing there; and of torture it
-# does not see that a loan of the local transport is over (tests/support/tsan.supp). In the short
-# form of the conformance suite both sanitizers take a part (tests/conform/meson.build), and of
-# torture nothing, which release runs.
-WITHOUT = {"asan": ["soak"], "tsan": ["soak", "sim", "one-thread", "torture"], "clang": ["soak"]}
+# Suites left out. Always: what only does more of the same (soak) runs in release. The simulator and
+# the kernels' references have one thread, so a race detector finds nothing there, nor in a search
+# of memory; and of torture it does not see that a loan of the local transport is over
+# (tests/support/tsan.supp). In the short form of the conformance suite both sanitizers take a part
+# (tests/conform/meson.build), and of torture nothing, which release runs.
+WITHOUT = {"asan": ["soak"], "tsan": ["soak", "sim", "one-thread", "torture", "search"],
+           "clang": ["soak"]}
 # The NIXL plugin is driven over each transport in release, and over one of them in each sanitizer.
-SHORT_WITHOUT = {"asan": ["conform-most", "torture", "nixl-local", "nixl-one_copy", "sim-random"],
+# Inputs of the fuzzers are replayed where a fault of theirs is seen.
+SHORT_WITHOUT = {"release": ["fuzz"],
+                 "asan": ["conform-most", "torture", "nixl-local", "nixl-one_copy", "sim-random"],
                  "tsan": ["conform-more", "nixl-tcp", "nixl-one_copy"]}
 # The tool of that build, without nvcc and with AddressSanitizer, in the system tests of GPU memory.
 NOCUDA, NOCUDA_TESTS = "asan", ["test_tool_gpu.py", "test_tool_messages.py"]
