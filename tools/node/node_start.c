@@ -263,12 +263,16 @@ static int drive(struct node *node, tcpx_status (*work)(struct node *, int *))
 {
 	int rc = CLI_OK;
 	tcpx_status status = node_setup(node);
+	tcpx_error error;
 
 	if (status == TCPX_OK)
 		status = work(node, &rc);
 	if (status == TCPX_OK)
 		return rc;
-	node_control_fail(node->control, tcpx_last_error()->what);
+	error = *tcpx_last_error(); /* telling the others may fail, and set another one */
+	node_control_fail(node->control, error.what);
+	if (error.status == status)
+		(void)error_raise(&error);
 	return cli_fail(status, "the run failed");
 }
 
