@@ -2,6 +2,7 @@
 """Ranks that meet: what they must have in common, and names that are known later."""
 import os
 import re
+import time
 
 import pytest
 
@@ -33,9 +34,14 @@ def test_ranks_that_were_told_different_things(tool, tmp_path, case, form):
 
 def test_two_processes_are_rank_0(tool, tmp_path):
     """The second one replaces the file; the first learns of it when its time is over."""
-    env = plain(0, 2, TCPX_RENDEZVOUS=f"{tmp_path}/meet")
-    done = together(tool, [env, env], *RUN, "--timeout", "2")
-    assert any("another process that says that it is rank 0" in one.stderr for one in done), done
+    meet = tmp_path / "meet"
+    env = plain(0, 2, TCPX_RENDEZVOUS=str(meet))
+    ranks = [tool.start("node", *RUN, "--timeout", "4", env=env)]
+    while not meet.exists() and ranks[0].poll() is None:
+        time.sleep(0.01)
+    ranks.append(tool.start("node", *RUN, "--timeout", "6", env=env))  # it is there still then
+    done = ends_of(ranks)
+    assert "another process that says that it is rank 0" in done[0].stderr, done
 
 
 def test_ranks_with_different_commands(tool, tmp_path):
