@@ -11,7 +11,7 @@
 /* This thread holds one more of those locks, or one less. */
 void law_enter(void);
 void law_leave(void);
-/* It holds none; else the process ends, and the line says who is called. */
+/* Ends the process, and names the function who, if this thread holds one of those locks. */
 void law_free(const char *who);
 #else
 #define law_enter() ((void)0)

@@ -172,7 +172,7 @@ static void io_fail(struct core_link *link, struct core_io *io, bool stays)
 	core_io_abort(link, io);
 }
 
-/* A call that has not returned may still write to a message of ours. */
+/* Whether a receive call is still under way, which may write into an incoming message. */
 static bool receives_still(const struct core_link *link)
 {
 	for (uint32_t i = 0; i < link->nchan; i++)

@@ -35,7 +35,7 @@ void account_open(struct engine_session *session, uint64_t memory, uint64_t noti
 
 	if (share < SHARE_MIN)
 		share = SHARE_MIN;
-	/* More can never be set aside: who sends it hears so at once. */
+	/* No more is ever set aside: a larger notification is refused when it is posted. */
 	if (notify > memory / 2)
 		notify = memory / 2;
 	account->budget = memory;
