@@ -2,12 +2,11 @@
 """Ranks that meet: what they must have in common, and names that are known later."""
 import os
 import re
-import time
 
 import pytest
 
 from conftest import Tool
-from test_launch import RUN, plain, together
+from test_launch import RUN, plain, together, wait_for
 from test_node import ends_of, port_base
 
 
@@ -37,8 +36,7 @@ def test_two_processes_are_rank_0(tool, tmp_path):
     meet = tmp_path / "meet"
     env = plain(0, 2, TCPX_RENDEZVOUS=str(meet))
     ranks = [tool.start("node", *RUN, "--timeout", "4", env=env)]
-    while not meet.exists() and ranks[0].poll() is None:
-        time.sleep(0.01)
+    wait_for(meet)
     ranks.append(tool.start("node", *RUN, "--timeout", "6", env=env))  # it is there still then
     done = ends_of(ranks)
     assert "another process that says that it is rank 0" in done[0].stderr, done
