@@ -1,29 +1,31 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Each fault of tests/mutants still fits the code that it is planted in, as scripts/mutants.sh does
-it: a patch that code has left behind tests nothing."""
+"""Each fault of tests/mutants still fits the code that it is planted in: one that code has left
+behind tests nothing. scripts/mutants.py says what a fault looks like, and plants them."""
 import os
-import shutil
-import subprocess
+import sys
 
 import lint
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(lint.HERE)), "scripts"))
+import mutants  # noqa: E402
 
 
 def main():
     root = lint.options(__doc__).root
-    if not shutil.which("git"):
-        lint.skip("no git")
     report = lint.Report("mutants", root)
-    # A repository that this tree only lies in would not let its patches be looked at.
-    env = dict(os.environ, GIT_CEILING_DIRECTORIES=os.path.dirname(os.path.realpath(root)))
-    for name in lint.tree(root):
-        if not (name.startswith("tests/mutants/") and name.endswith(".patch")):
-            continue
+    tree = mutants.Tree(root)
+    try:
+        faults = mutants.read_all(root)
+    except mutants.Unfit as error:
+        report.add("mutants", "tests/mutants", 1, str(error))
+        faults = []
+    for fault in faults:
         report.checked += 1
-        done = subprocess.run(["git", "apply", "-C1", "--check", name], cwd=root, env=env,
-                              text=True, capture_output=True)
-        if done.returncode != 0:
-            report.add("mutants", name, 1, done.stderr.splitlines()[0])
+        try:
+            tree.plant(fault)
+        except mutants.Unfit as error:
+            report.add("mutants", fault.path, fault.line, str(error))
     report.end()
 
 

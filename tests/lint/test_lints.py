@@ -42,17 +42,12 @@ int api_value(void)
 	return 1; /* exit() and printf("abort()") here are words only */
 }
 """
-PATCH = """Breaks: the value
-Caught by: value
-
---- a/src/api/value.c
-+++ b/src/api/value.c
-@@ -5,4 +5,4 @@
- int api_value(void)
- {
--	return 1; /* exit() and printf("abort()") here are words only */
-+	return 2; /* exit() and printf("abort()") here are words only */
- }
+MUTANTS = """mutant: value-two
+breaks: the value
+caught-by: value
+in: api_value
+-	return 1;
++	return 2;
 """
 CLEAN = {
     "include/tcpx/log.h": HEADER,
@@ -63,7 +58,7 @@ CLEAN = {
     "scripts/a.sh": "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\necho hello\n",
     "README.md": "# A\n\n[a script](scripts/a.sh)\n",
     "tests/a.txt": "a_test\n",
-    "tests/mutants/value.patch": PATCH,
+    "tests/mutants/value.txt": MUTANTS,
     ".clang-format": None,
 }
 
@@ -132,7 +127,15 @@ FAULTS = [
     ("links", "README.md", "`tests/gone.py::test_it`\n", "no file tests/gone.py"),
     ("links", "README.md", "`tests/a.txt::a_test` `tests/a.txt::gone_test`\n",
      "no test gone_test in tests/a.txt"),
-    ("mutants", "src/api/value.c", SOURCE.replace("words only", "no calls"), "patch failed"),
+    ("mutants", "src/api/value.c", SOURCE.replace("return 1", "return 3"),
+     "api_value has no place"),
+    ("mutants", "src/api/value.c", body("return 1;"), "api_value has 2 places"),
+    ("mutants", "tests/mutants/value.txt", MUTANTS.replace("in: api_value", "in: api_gone"),
+     "no definition of api_gone"),
+    ("mutants", "src/core/pure.c", HEAD + SOURCE.split("\n", 1)[1], "api_value has 2 places"),
+    ("mutants", "tests/mutants/value.txt", MUTANTS.replace("in: api_value\n", ""), "expected"),
+    ("mutants", "tests/mutants/value.txt", MUTANTS.replace("caught-by", "breaks"), "needs"),
+    ("mutants", "tests/mutants/other.txt", MUTANTS, "is also in"),
 ]
 
 
