@@ -162,9 +162,10 @@ def test_what_install_prints_makes_it_found(small, tmp_path, name):
 
 def test_a_stage_is_filled_and_nothing_else(small, tmp_path):
     build, _ = small
-    out = install(build, "/opt/my place", DESTDIR=str(tmp_path / "a stage"))
-    assert (tmp_path / "a stage/opt/my place/lib/libtcpx.so.0").exists()
-    assert not pathlib.Path("/opt/my place").exists()
+    prefix = f"/opt/a place {os.getpid()}"
+    out = install(build, prefix, DESTDIR=str(tmp_path / "a stage"))
+    assert (tmp_path / f"a stage{prefix}/lib/libtcpx.so.0").exists()
+    assert not pathlib.Path(prefix).exists()
     assert "export" not in out, "what is staged is not found there"
 
 
@@ -186,12 +187,14 @@ def test_makefile_hands_the_prefix_on_as_it_is(args, prefix):
     assert f"<{prefix}>" in shown.stdout, shown.stderr
 
 
-# Its own /usr/local, loader's cache and all: upper layers that go with the mount namespace.
+# A /usr/local of its own, with the loader's cache, in which nothing of ours is installed yet: upper
+# layers that go with the mount namespace.
 LAYERS = """mkdir "$0/etc" "$0/local" && mount -t tmpfs none "$0/etc" &&
 mount -t tmpfs none "$0/local" && mkdir "$0/etc/up" "$0/etc/work" "$0/local/up" "$0/local/work" &&
 mount -t overlay -o "lowerdir=/etc,upperdir=$0/etc/up,workdir=$0/etc/work" none /etc &&
 mount -t overlay -o "lowerdir=/usr/local,upperdir=$0/local/up,workdir=$0/local/work" \
 none /usr/local || exit 77
+find /usr/local -depth -path '*tcpx*' -delete && ldconfig || exit 1
 "$@" && cd "$0" && cc "$PROGRAM" -o found $(pkg-config --cflags --libs libtcpx) && ./found
 """
 
@@ -203,6 +206,8 @@ def test_usr_local_is_found_as_it_is(small, tmp_path):
     build, program = small
     env = {name: value for name, value in os.environ.items()
            if name not in ("PKG_CONFIG_PATH", "LD_LIBRARY_PATH", "DESTDIR")}
+    library = pathlib.Path("/usr/local/lib/libtcpx.so.0")
+    before = library.exists() and library.stat()
     done = subprocess.run(["unshare", "-m", "sh", "-c", LAYERS, tmp_path,
                            TOP / "scripts/install.sh", build], text=True, capture_output=True,
                           env={**env, "PREFIX": "/usr/local", "PROGRAM": str(program)},
@@ -211,4 +216,4 @@ def test_usr_local_is_found_as_it_is(small, tmp_path):
         pytest.skip(f"no right to mount: {done.stderr.strip()}")
     assert done.returncode == 0, done.stderr + done.stdout
     assert done.stdout == "installed: /usr/local\n"
-    assert not pathlib.Path("/usr/local/lib/libtcpx.so.0").exists()
+    assert (library.exists() and library.stat()) == before, "the host's own is left alone"
