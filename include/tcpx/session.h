@@ -39,7 +39,7 @@ typedef struct tcpx_session_opts {
 	const char *key_file; /**< key(s) for a bootstrap port; default TCPX_KEY_FILE */
 	const char *filters;  /**< test filters, "fault:drop=1000,check"; NULL: none */
 	uint64_t flags;	      /**< enum tcpx_session_flags */
-	uint32_t channels;    /**< bulk channels per peer, 1..64 */
+	uint32_t channels;    /**< bulk channels per peer, 1..64; at most 63 open */
 	uint32_t chunk_bytes; /**< 4096..16 MiB; the smaller wish; default 512 KiB, staged 2 MiB */
 	uint32_t workers;     /**< threads of the process-wide runtime; the first open decides */
 	uint32_t silent_ms;   /**< a silent peer is dead after it, 1000..60000, default 5000 */
@@ -47,7 +47,7 @@ typedef struct tcpx_session_opts {
 	uint64_t notify_budget_bytes; /**< unread notifications per peer, default 128 MiB */
 	uint64_t memory_budget_bytes; /**< library memory of the session, default 1 GiB */
 	uint32_t inline_bytes;	  /**< the caller's thread sends up to it (a READ's list); 8 KiB */
-	uint32_t plugin_channels; /**< channels of messages per peer, 1..63; default 4 */
+	uint32_t plugin_channels; /**< channels of messages per peer, 1..63 (62 open); default 4 */
 	const char *plugin;	  /**< ncclNet plugin for them, "default": where TCPX is installed;
 				     NULL: TCPX_PLUGIN, which is none by default; "": none */
 	const char *nic;	  /**< the plugin's devices, comma list or "all"; NULL: TCPX_NIC */

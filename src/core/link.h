@@ -31,7 +31,7 @@
 #include <tcpx/types.h>
 
 #define CORE_LANE 0		      /* channel of small messages, and of what is by_lane */
-#define CORE_CHANNELS_MAX 65	      /* the lane and 64 bulk channels */
+#define CORE_CHANNELS_MAX 64	      /* the lane and 63 bulk channels: one word is a mask */
 #define CORE_SMALL_BYTES (16u << 10)  /* greatest eager SEND; up to here the lane carries it */
 #define CORE_PIECES_MAX 1000	      /* pieces of one chunk */
 #define CORE_REQUEST_BYTES (1u << 30) /* one piece of a READ's list */

@@ -12,7 +12,9 @@
 #include "base/error.h"
 #include "sys/cuda.h"
 
-#define PLUGIN_DEFAULT "default" /* where a TCPX plugin is installed */
+#define PLUGIN_DEFAULT "default"	       /* where a TCPX plugin is installed */
+#define CHANNELS_ASKED 63u		       /* may be asked for */
+#define CHANNELS_MOST (CORE_CHANNELS_MAX - 2u) /* open, next to the lane and a stream channel */
 
 static uint32_t least(uint32_t a, uint32_t b)
 {
@@ -140,15 +142,17 @@ tcpx_status comms_session_open(struct engine_session *session, const tcpx_sessio
 
 	if (!*path)
 		return TCPX_OK;
-	if (channels > CORE_CHANNELS_MAX - 2)
+	if (channels > CHANNELS_ASKED)
 		return error_set(TCPX_ERR_INVALID, 0,
 				 "option plugin_channels = %u is outside 1..%u", channels,
-				 CORE_CHANNELS_MAX - 2);
+				 CHANNELS_ASKED);
 	opening.plugin = plugin = calloc(1, sizeof(*plugin));
 	if (!plugin)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "plugin of the session");
 	plugin->gpu = -1;
-	plugin->channels = channels ? channels : (uint32_t)config_u64(CONFIG_PLUGIN_CHANNELS);
+	if (!channels)
+		channels = (uint32_t)config_u64(CONFIG_PLUGIN_CHANNELS);
+	plugin->channels = channels < CHANNELS_MOST ? channels : CHANNELS_MOST;
 	plugin->message_bytes = (uint32_t)config_u64(CONFIG_MESSAGE_BYTES);
 	plugin->message_above = config_u64(CONFIG_MESSAGE_ABOVE);
 	plugin->sends = (uint32_t)config_u64(CONFIG_MAX_SEND_INFLIGHT);

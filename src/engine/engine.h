@@ -83,8 +83,7 @@ struct engine_peer {
 	struct core_link core;
 	bool core_ready, core_done;
 	struct engine_chan *chan[CORE_CHANNELS_MAX]; /* lock */
-	_Atomic uint64_t kick_mask;		     /* bulk channels 1..63; the lane is bit 0 */
-	_Atomic int kick_last;			     /* channel 64 */
+	_Atomic uint64_t kick_mask;		     /* by index */
 	_Atomic uint32_t state;			     /* enum tcpx_peer_state; futex */
 	_Atomic uint32_t flush_word, flush_waiters;
 	uint64_t post_seq;

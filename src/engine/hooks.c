@@ -44,18 +44,15 @@ static void hook_kick(void *arg, uint32_t channel)
 {
 	struct engine_peer *peer = arg;
 
-	if (channel < 64)
-		atomic_fetch_or(&peer->kick_mask, 1ull << channel);
-	else
-		atomic_store(&peer->kick_last, 1);
+	atomic_fetch_or(&peer->kick_mask, 1ull << channel);
 }
 
 static void hook_close_channel(void *arg, uint32_t channel)
 {
 	struct engine_peer *peer = arg;
 
-	/* The peer gave it up; bit 63 stands for the last two channels. */
-	peer->close_mask |= 1ull << (channel < 63 ? channel : 63);
+	/* The peer gave it up. */
+	peer->close_mask |= 1ull << channel;
 	peer_wake_control(peer);
 }
 
@@ -86,7 +83,7 @@ static void hook_channel_free(void *arg, uint32_t channel)
 	struct engine_peer *peer = arg;
 
 	hold_fenced(peer, channel);
-	peer->free_mask |= 1ull << (channel < 63 ? channel : 63);
+	peer->free_mask |= 1ull << channel;
 	peer_wake_control(peer);
 }
 
@@ -293,8 +290,6 @@ void peer_kick(struct engine_peer *peer, bool here)
 			kick_one(peer, channel, here);
 		}
 	}
-	if (atomic_load(&peer->kick_last) && atomic_exchange(&peer->kick_last, 0))
-		kick_one(peer, 64, here);
 }
 
 /*
@@ -342,8 +337,6 @@ void peer_kick_posted(struct engine_peer *peer, enum post_sends sends)
 			peer_kick(peer, false); /* it has just run out of room: it was not woken */
 		chan_put(first);
 	}
-	if (atomic_load(&peer->kick_last) && atomic_exchange(&peer->kick_last, 0))
-		kick_one(peer, 64, false);
 }
 
 void peer_flush_kicks(struct engine_peer *peer)

@@ -354,7 +354,7 @@ static void wake_run(struct sys_post *post)
 			 status == TCPX_ERR_LIMIT ? tcpx_last_error()->what
 						  : tcpx_status_text(status));
 	for (uint32_t i = 0; free_mask && i <= peer->nbulk && !peer->died; i++)
-		if ((free_mask & (1ull << (i < 63 ? i : 63))) && peer->dialler)
+		if ((free_mask & (1ull << i)) && peer->dialler)
 			peer_redial_later(peer, i);
 	if (!peer->died)
 		peer_send_fences(peer);

@@ -417,8 +417,8 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	if (!answer->channels || channels > CORE_CHANNELS_MAX - 1 ||
 	    (peer->core_ready && channels != peer->nbulk)) {
 		sys_fd_close(conn->fd);
-		return error_set(TCPX_ERR_PROTOCOL, 0, "%llu channels agreed",
-				 (unsigned long long)channels);
+		return error_set(TCPX_ERR_PROTOCOL, 0, "%llu channels agreed, of 1..%u",
+				 (unsigned long long)channels, CORE_CHANNELS_MAX - 1);
 	}
 	peer->nbulk = (uint32_t)channels;
 	peer->rails.segments_told = remote->features & WIRE_FEATURE_SEGMENTS;

@@ -156,7 +156,7 @@ void peer_take_down(struct engine_peer *peer)
 
 		int none = 0;
 
-		if (chan && closing & (1ull << (i < 63 ? i : 63))) /* unless it has failed here */
+		if (chan && closing & (1ull << i)) /* unless it has failed here */
 			atomic_compare_exchange_strong(&chan->failed, &none, TCPX_ERR_CHANNEL_LOST);
 		if (chan && atomic_load(&chan->failed))
 			channel_down(peer, chan);

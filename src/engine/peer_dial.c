@@ -195,7 +195,7 @@ static void redial_due(struct sys_timer *timer, int64_t now_ns)
 	(void)now_ns;
 	peer->redial_mask = 0;
 	for (i = 0; i <= peer->nbulk; i++)
-		if ((mask & (1ull << (i < 63 ? i : 63))) && !peer->chan[i])
+		if ((mask & (1ull << i)) && !peer->chan[i])
 			peer_dial_channel(peer, i);
 }
 
@@ -203,14 +203,14 @@ void peer_redial_later(struct engine_peer *peer, uint32_t channel)
 {
 	int64_t wait = REDIAL_NS << (peer->redial_tries < 6 ? peer->redial_tries : 6);
 
-	peer->redial_mask |= 1ull << (channel < 63 ? channel : 63);
+	peer->redial_mask |= 1ull << channel;
 	peer->redial_timer.fn = redial_due;
 	sys_timer_set(&engine_runtime.loop, &peer->redial_timer, clock_now_ns() + wait);
 }
 
 void peer_redial_parked(struct engine_peer *peer, uint32_t channel)
 {
-	peer->redial_mask |= 1ull << (channel < 63 ? channel : 63);
+	peer->redial_mask |= 1ull << channel;
 	if (!list_empty(&peer->redial_timer.node))
 		return;
 	peer->redial_timer.fn = redial_due;

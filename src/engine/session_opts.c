@@ -73,7 +73,9 @@ static tcpx_status take_numbers(struct engine_session *session, const tcpx_sessi
 	    (status = number("inline_bytes", opts->inline_bytes, CONFIG_INLINE_BYTES, 1, 8192,
 			     &inline_bytes)))
 		return status;
-	session->channels = (uint32_t)channels;
+	/* 64 may be asked for, 63 are the most that a link opens: its masks hold the lane, too. */
+	session->channels =
+		channels < CORE_CHANNELS_MAX ? (uint32_t)channels : CORE_CHANNELS_MAX - 1;
 	/* A wish only where somebody has one: the peer may have another. */
 	session->chunk_bytes =
 		opts->chunk_bytes || config_value(CONFIG_CHUNK_BYTES)->source != CONFIG_DEFAULT

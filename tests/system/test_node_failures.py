@@ -178,8 +178,9 @@ def test_hundreds_of_channels(tool, peers, channels):
     done = Ranks(tool, *SMALL, "--gpus", "0-3", "--transport", "tcp", "--channels", channels,
                  "--peers", peers).end()
     assert [one.returncode for one in done] == [0, 0], done[0].stderr + done[1].stderr
-    assert f"channels accepted {4 * channels}/{4 * channels}" in done[0].stdout
-    assert [row[3:] for row in rows(done[0].stdout)] == [(channels, 0)] * 8
+    opened = min(channels, 63) if peers == "same" else channels  # 63 are the most of a link
+    assert f"channels accepted {4 * opened}/{4 * opened}" in done[0].stdout
+    assert [row[3:] for row in rows(done[0].stdout)] == [(opened, 0)] * 8
 
 
 def test_runs_in_a_row(tool, a3, messages): # noqa: F811

@@ -10,6 +10,10 @@
 #include "base/text.h"
 #include "node.h"
 
+/* Channels that a link opens at most, as tcpx_session_opts says. */
+#define LINK_MOST 63
+#define LINK_MESSAGES_MOST 62
+
 static bool messages(const struct node *node)
 {
 	return node->options->transport >= NODE_PLUGIN;
@@ -18,8 +22,10 @@ static bool messages(const struct node *node)
 uint32_t node_share(const struct node_options *options, uint32_t links)
 {
 	uint32_t all = (uint32_t)options->channels;
+	uint32_t most = options->transport >= NODE_PLUGIN ? LINK_MESSAGES_MOST : LINK_MOST;
+	uint32_t share = links && all > links ? all / links : 1;
 
-	return links && all > links ? all / links : 1;
+	return share < most ? share : most;
 }
 
 static void session_name(const struct node *node, struct node_end end, char *buf, size_t cap)

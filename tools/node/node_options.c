@@ -29,7 +29,7 @@ const struct cli_option node_option_table[] = {
 	 AT(channels),
 	 "8",
 	 CLI_ENV(CHANNELS),
-	 "per GPU, divided over its peers, one each at least"},
+	 "per GPU, divided over its peers: 1 to 63 each"},
 	{"transport",
 	 "KIND",
 	 {CLI_CHOICE, 0, 0, NODE_TRANSPORTS},
