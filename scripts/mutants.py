@@ -110,58 +110,6 @@ def read_all(root):
     return list(found.values())
 
 
-def item_name(text):
-    """What a definition at file level, comments blanked, gives a name to; "" when nothing."""
-    macro = re.match(r"\s*#\s*define\s+(\w+)", text)
-    if macro:
-        return macro[1]
-    text = re.sub(r"__attribute__\s*\(\(.*?\)\)|__launch_bounds__\s*\([^)]*\)|alignas\s*\([^)]*\)",
-                  " ", text, flags=re.S)
-    head = text.split("{")[0]
-    kind = re.match(r"\s*(?:typedef\s+)?(?:struct|enum|union|class)\s+(\w+)[^(=;]*$", head)
-    if kind and "{" in text:
-        return kind[1]
-    before = re.split(r"=", head)[0]
-    function = re.search(r"([\w:~]+|operator\S+)\s*\(", before)
-    if function:
-        return function[1]
-    variable = re.search(r"(\w+)\s*(?:\[[^\]]*\]\s*)*;?\s*$", before)
-    return variable[1] if variable else ""
-
-
-def items(text):
-    """(name, start, end) of each definition at file level."""
-    bare = lint.bare(text)
-    depth, start, offset, macro = 0, None, 0, False
-    for line in bare.split("\n"):
-        end = offset + len(line)
-        stripped = line.strip()
-        if macro or (depth == 0 and start is None and stripped.startswith("#")):
-            if start is None:
-                start = offset
-            macro = stripped.endswith("\\")
-            if not macro:
-                if re.match(r"\s*#\s*define", bare[start:end]):
-                    yield item_name(bare[start:end]), start, end
-                start = None
-        elif depth == 0 and start is None and \
-                re.match(r'(extern "[^"]*"|(inline )?namespace\b[^;={]*)? *\{?$', stripped):
-            pass  # what is inside is at file level too; its closing brace stands alone
-        elif stripped.startswith("#"):
-            pass
-        elif stripped or depth:
-            if depth == 0 and start is None and stripped in ("}", "};"):
-                offset = end + 1
-                continue
-            if start is None:
-                start = offset
-            depth += line.count("{") - line.count("}")
-            if depth == 0 and stripped.endswith((";", "}")):
-                yield item_name(bare[start:end]), start, end
-                start = None
-        offset = end + 1
-
-
 def tokens(text):
     return re.findall(r"\w+|[^\w\s]", text)
 
@@ -191,7 +139,7 @@ class Tree:
             if not lint.is_c(path):
                 continue
             self.text[path] = lint.read(root, path)
-            for name, start, end in items(self.text[path]):
+            for name, start, end in lint.items(self.text[path]):
                 self.where.setdefault(name, []).append((path, start, end))
 
     def spans(self, edit):
@@ -218,7 +166,7 @@ class Tree:
                 text = changed.get(path) or self.text.get(path) or lint.read(self.root, path)
                 if path in changed:  # an edit before this one moved what lies behind it
                     again = [(start, end)] if end is None else \
-                        [span[1:] for span in items(text) if span[0] == edit.anchor]
+                        [span[1:] for span in lint.items(text) if span[0] == edit.anchor]
                 else:
                     again = [(start, end)]
                 for first, last in again:

@@ -15,8 +15,9 @@ BELOW = {
     "base": set(), "abi": set(),
     "sys": L0, "wire": L0,
     "core": {"base"}, "net": L1, "mem": L1, "topo": L1, "ctl": L1,
-    "engine": L1 | L2,
-    "api": L1 | L2 | {"engine"},
+    "plugin": L1 | L2,
+    "engine": L1 | L2 | {"plugin"},
+    "api": L1 | L2 | {"plugin", "engine"},
 }
 # Types everybody may see; the rest of the public headers is for these.
 PUBLIC_TYPES = {"tcpx/types.h", "tcpx/log.h", "tcpx/query.h"}

@@ -61,6 +61,58 @@ def line_of(text, offset):
     return text.count("\n", 0, offset) + 1
 
 
+def item_name(text):
+    """What a definition at file level, comments blanked, gives a name to; "" when nothing."""
+    macro = re.match(r"\s*#\s*define\s+(\w+)", text)
+    if macro:
+        return macro[1]
+    text = re.sub(r"__attribute__\s*\(\(.*?\)\)|__launch_bounds__\s*\([^)]*\)|alignas\s*\([^)]*\)",
+                  " ", text, flags=re.S)
+    head = text.split("{")[0]
+    kind = re.match(r"\s*(?:typedef\s+)?(?:struct|enum|union|class)\s+(\w+)[^(=;]*$", head)
+    if kind and "{" in text:
+        return kind[1]
+    before = re.split(r"=", head)[0]
+    function = re.search(r"([\w:~]+|operator\S+)\s*\(", before)
+    if function:
+        return function[1]
+    variable = re.search(r"(\w+)\s*(?:\[[^\]]*\]\s*)*;?\s*$", before)
+    return variable[1] if variable else ""
+
+
+def items(text):
+    """(name, start, end) of each definition at file level."""
+    plain = bare(text)
+    depth, start, offset, macro = 0, None, 0, False
+    for line in plain.split("\n"):
+        end = offset + len(line)
+        stripped = line.strip()
+        if macro or (depth == 0 and start is None and stripped.startswith("#")):
+            if start is None:
+                start = offset
+            macro = stripped.endswith("\\")
+            if not macro:
+                if re.match(r"\s*#\s*define", plain[start:end]):
+                    yield item_name(plain[start:end]), start, end
+                start = None
+        elif depth == 0 and start is None and \
+                re.match(r'(extern "[^"]*"|(inline )?namespace\b[^;={]*)? *\{?$', stripped):
+            pass  # what is inside is at file level too; its closing brace stands alone
+        elif stripped.startswith("#"):
+            pass
+        elif stripped or depth:
+            if depth == 0 and start is None and stripped in ("}", "};"):
+                offset = end + 1
+                continue
+            if start is None:
+                start = offset
+            depth += line.count("{") - line.count("}")
+            if depth == 0 and stripped.endswith((";", "}")):
+                yield item_name(plain[start:end]), start, end
+                start = None
+        offset = end + 1
+
+
 class Report:
     """Collects breaches; a rule may be lifted for a file by tests/lint/exempt.txt."""
 
@@ -75,8 +127,11 @@ class Report:
                 rows = [line.split("#")[0].split() for line in lines]
                 self.exempt = [row for row in rows if len(row) == 2]
 
+    def lifted(self, rule, path):
+        return any(rule == row[0] and fnmatch.fnmatch(path, row[1]) for row in self.exempt)
+
     def add(self, rule, path, line, text):
-        if any(rule == row[0] and fnmatch.fnmatch(path, row[1]) for row in self.exempt):
+        if self.lifted(rule, path):
             return
         self.rows.append(f"{path}:{line}: {text} [{rule}]")
 

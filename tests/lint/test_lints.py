@@ -49,10 +49,77 @@ in: api_value
 -	return 1;
 +	return 2;
 """
+# A trip of three files; calls through a table and a name that is a value are none.
+START = HEAD + """int tcpx_request_start(int fd)
+{
+	return peer_kick_posted(fd);
+}
+"""
+SEND = HEAD + """#include "core/queue.h"
+
+static int (*const table[])(int) = {tcpx_request_start};
+
+int worker_kick(int fd)
+{
+	return table[0](fd) + fd->api_value(tcpx_request_start);
+}
+
+int peer_kick_posted(int fd)
+{
+	core_job_queue(fd);
+	return worker_kick(fd);
+}
+
+int worker_main(int fd)
+{
+	core_chunk_add(fd);
+	return fd->send(fd);
+}
+"""
+QUEUE = HEAD + """#include "core/queue.h"
+
+int core_job_queue(int fd)
+{
+	return fd;
+}
+
+int core_chunk_add(int fd)
+{
+	return fd;
+}
+"""
+STRUCT = """#pragma once
+struct full {
+	int a, b[3], c : 1, *d;
+	union {
+		int e, f;
+		struct {
+			int g;
+		} h;
+	};
+	enum full_kind { FULL_ONE, FULL_TWO } i;
+	int (*k)(int, int);
+	char l[sizeof(int[2]) + 1];
+	long m[1], n, o, p, q, r, s, t, u, v, w, x, y, z, a1, a2, a3, a4, a5, a6;
+};
+"""
+
+
+def chain(length, folder="src/engine/link", last="worker_kick(0)"):
+    """Files whose functions call one another in a row."""
+    return {f"{folder}/chain_{number}.c": HEAD + f"int chain_{number}(void)\n{{\n\treturn " +
+            (last if number == length - 1 else f"chain_{number + 1}()") + ";\n}\n"
+            for number in range(length)}
+
+
 CLEAN = {
     "include/tcpx/log.h": HEADER,
     "src/base/thing.h": HEAD + "#ifndef THING_H\n#define THING_H\nint api_value(void);\n#endif\n",
     "src/api/value.c": SOURCE,
+    "src/api/start.c": START,
+    "src/engine/channel/send.c": SEND,
+    "src/core/queue.c": QUEUE,
+    "src/core/queue.h": HEAD + STRUCT,
     "src/core/pure.c": HEAD + "#include <stdint.h>\n\nint core_pure;\n",
     "docs/man/tcpx_value.3": PAGE,
     "scripts/a.sh": "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\necho hello\n",
@@ -67,7 +134,27 @@ def body(line):
     return SOURCE.replace("\treturn 1;", f"\t{line}\n\treturn 1;")
 
 
-# check, file, its text with one fault, what the check must say
+# The second file calls its own function of that name, and not the one above it.
+STATICS = {"src/base/a.c": HEAD + "static int api_value(void)\n{\n\treturn 2;\n}\n\n"
+           "int base_a(void)\n{\n\treturn api_value();\n}\n"}
+
+# check, files, what the check says although it passes
+PASSES = [
+    ("style", {"src/api/value.c": SOURCE + "\n" * 820}, "lines, more than 800"),
+    ("structure", dict(STATICS, **{"tests/lint/structure.txt": "static-repeats 1\n"}),
+     "has: 1, wanted 0, allowed 1"),
+    ("structure", {"src/engine/a.c": HEAD + "int a(void)\n{\n\treturn worker_kick(1);\n}\n",
+                   "src/engine/link/b.c": HEAD + "int b(void)\n{\n\treturn a();\n}\n",
+                   "tests/lint/structure.txt": "engine-root-files 1\n"},
+     "calls that go upward: 0"),
+    ("structure", {"src/abi/long.h": HEAD + "\n" * 200,
+                   "tests/lint/exempt.txt": "header src/abi/*.h # theirs\n"},
+     "headers above 150 lines: 0"),
+    ("structure", {"src/core/queue.h": HEAD + STRUCT}, "(struct full): 30, wanted 30"),
+]
+
+# check, file, its text with one fault, what the check must say; without a file the text is a
+# dictionary of files
 FAULTS = [
     ("layers", "src/base/thing.h", HEAD + '#include "sys/a.h"\n', 'base/ must not include "sys/'),
     ("layers", "src/core/pure.c", HEAD + '#include "wire/table.h"\n', "core/ must not include"),
@@ -84,7 +171,8 @@ FAULTS = [
     ("layers", "include/tcpx/a.h", HEAD + "#include <sys/socket.h>\n", "stand alone"),
     ("style", "src/api/value.c", SOURCE.split("\n", 1)[1], "the first line is not"),
     ("style", "src/api/value.c", HEAD.split("\n")[0] + "\n\nint a;\n", "what it is for"),
-    ("style", "src/api/value.c", body("\n" * 520), "at most 500"),
+    ("style", "src/base/thing.h", CLEAN["src/base/thing.h"] + "\n" * 520, "at most 500"),
+    ("style", "scripts/a.sh", CLEAN["scripts/a.sh"] + "\n" * 520, "at most 500"),
     ("style", "src/api/value.c", body("api_value();\n" * 80), "lines in one function"),
     ("style", "src/api/value.cpp", HEAD + "class a final : public b\n{\n" + "\tvoid f()\n\t{\n" +
      "\t\tg();\n" * 80 + "\t}\n};\n", "82 lines in one function"),
@@ -107,6 +195,42 @@ FAULTS = [
     ("style", "src/api/value.c", body("recv(1, p, 2, MSG_WAITALL);"), "blocks"),
     ("style", "src/api/value.c", body("").replace("int api", "static int tcpx"),
      "never start with"),
+    ("structure", "src/base/thing.h", HEAD + '#include "sys/a.h"\n', '"sys/a.h" lies above base/'),
+    ("structure", "src/engine/link/a.c", HEAD + '#include "engine/peer/b.h"\n',
+     '"engine/peer/b.h" lies above engine/link/'),
+    ("structure", "src/engine/other/a.c", HEAD + '#include "engine/link/b.h"\n',
+     '"engine/link/b.h" lies above engine/other/'),
+    ("structure", "src/base/a.c", HEAD + "int base_a(void)\n{\n\treturn api_value();\n}\n",
+     "base_a calls api_value of src/api/value.c"),
+    ("structure", "src/base/a.h", HEAD + "#define BASE_A(x) ((x) + api_value())\n",
+     "BASE_A calls api_value of src/api/value.c"),
+    ("structure", "src/base/a.h", HEAD + "static inline int base_a(void)\n{\n"
+     "\treturn api_value();\n}\n", "base_a calls api_value of src/api/value.c"),
+    ("structure", "src/engine/link/a.c",
+     HEAD + "int link_a(void)\n{\n\treturn worker_kick(1);\n}\n", "link_a calls worker_kick"),
+    ("structure", "src/core/pure.c",
+     HEAD + "int core_job_queue(int a)\n{\n\treturn worker_kick(a);\n}\n",
+     "core/ -> engine/channel/: core_job_queue calls worker_kick"),
+    ("structure", "src/engine/a.c", HEAD + "int a;\n", "directly in src/engine/: 1, allowed 0"),
+    ("structure", None, chain(5, last="chain_0()"), "5 files in a circle: chain_0 chain_1"),
+    ("structure", "src/base/thing.h", HEAD + "\n" * 150, "152 lines, at most 150"),
+    ("structure", "src/core/queue.h", HEAD + STRUCT.replace("int g", "int g, g2"),
+     "struct full: 31 fields, at most 30"),
+    ("structure", "src/core/queue.h", HEAD + STRUCT.replace("c : 1", "c : 1, c2 : 1"),
+     "struct full: 31 fields, at most 30"),
+    ("structure", "src/core/pure.c", HEAD + STRUCT, "struct full is also in src/core/"),
+    ("structure", "src/net/a.c", HEAD + "static int api_value(void)\n{\n\treturn 2;\n}\n",
+     "api_value is also in src/api/value.c"),
+    ("structure", "src/api/start.c", START.replace("tcpx_request_start", "tcpx_request_begin"),
+     "TRIP: no function tcpx_request_start"),
+    ("structure", None, dict(chain(14), **{
+        "src/api/start.c": START.replace("peer_kick_posted(fd)", "peer_kick_posted(chain_0())")}),
+     "files on a WRITE's trip: 17, allowed 16"),
+    ("structure", "tests/lint/structure.txt", "static-repeats 2\n", "repeats is 0, delete it"),
+    ("structure", None, dict(STATICS, **{"tests/lint/structure.txt": "static-repeats 2 # why\n"}),
+     "lower the row: static-repeats is 1"),
+    ("structure", "tests/lint/structure.txt", "trip-files 16\n", "a row is for more than 16"),
+    ("structure", "tests/lint/structure.txt", "trips 20\n", "no measure trips"),
     ("headers", "include/tcpx/log.h", HEADER.replace("(void)", "(size_t n)"), "size_t"),
     ("headers", "include/tcpx/log.h", HEADER.replace("int tcpx", "_Bool tcpx"), "c++"),
     ("headers", "src/base/thing.h", HEAD + "struct twice { int a; };\n", "redefinition"),
@@ -180,15 +304,20 @@ def main():
                 print(f"skip {name} (tool missing)")
                 continue
             bad += case(f"{name} passes a clean tree", done.returncode == 0, done.stdout)
-        for number, (name, path, text, says) in enumerate(FAULTS):
+        rows = [(name, files, says, 0) for name, files, says in PASSES]
+        rows += [(name, {path: text} if path else text, says, 1)
+                 for name, path, text, says in FAULTS]
+        for number, (name, files, says, status) in enumerate(rows):
             if name in missing:
                 continue
             root = os.path.join(top, str(number))
             os.makedirs(root)
             make_tree(root)
-            write(root, path, text or f"#!/bin/sh\ncd {os.path.realpath(root)}/x\n")
+            for path, text in files.items():
+                write(root, path, text or f"#!/bin/sh\ncd {os.path.realpath(root)}/x\n")
             done = check(name, root)
-            bad += case(f"{name} catches: {says}", done.returncode == 1 and says in done.stdout,
+            bad += case(f"{name} {'catches' if status else 'passes'}: {says}",
+                        done.returncode == status and says in done.stdout,
                         done.stdout + done.stderr)
     return 1 if bad else 0
 
