@@ -298,7 +298,7 @@ tcpx_status comms_take_handle(struct engine_comms *comms, const uint8_t *handle)
 	memcpy(comms->handle, handle, sizeof(comms->handle));
 	comms->handle_came = net_handle_check(peer->session->plugin->plugin, trusts(peer),
 					      peer_route_here(peer), comms->handle) == TCPX_OK;
-	return comms->handle_came ? TCPX_OK : tcpx_last_error()->status;
+	return comms->handle_came ? TCPX_OK : error_last()->status;
 }
 
 bool comms_senseless(const struct engine_peer *peer, const char **out_why)

@@ -71,19 +71,19 @@ void comms_strand_later(struct engine_peer *peer)
 
 void comms_why(struct engine_comms *comms, tcpx_status status)
 {
-	const tcpx_error *error = tcpx_last_error();
+	const tcpx_error *error = error_last();
 
 	pthread_mutex_lock(&comms->lock);
 	if (!comms->why[0])
 		text_format(comms->why, sizeof(comms->why), "%s",
-			    error->status == status ? error->what : tcpx_status_text(status));
+			    error->status == status ? error->what : error_status_text(status));
 	pthread_mutex_unlock(&comms->lock);
 }
 
 void comms_reason(struct engine_comms *comms, tcpx_status status, char *out_text, size_t size)
 {
 	pthread_mutex_lock(&comms->lock);
-	comms_named(comms, comms->why[0] ? comms->why : tcpx_status_text(status), out_text, size);
+	comms_named(comms, comms->why[0] ? comms->why : error_status_text(status), out_text, size);
 	pthread_mutex_unlock(&comms->lock);
 }
 
@@ -306,7 +306,7 @@ static bool follows(struct engine_comms *comms)
 	pthread_mutex_lock(&comms->lock);
 	same = !*comms->why; /* its fence */
 	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
-		same |= !strcmp(comms->why, tcpx_status_text(ends[i]));
+		same |= !strcmp(comms->why, error_status_text(ends[i]));
 	pthread_mutex_unlock(&comms->lock);
 	return same;
 }

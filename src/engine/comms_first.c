@@ -53,7 +53,7 @@ bool comms_first(struct engine_comms *comms)
 	if (slot->comms != comms)
 		return false;
 	if (first_begin(comms) != TCPX_OK) {
-		comms_fail(comms, tcpx_last_error()->what);
+		comms_fail(comms, error_last()->what);
 		return false;
 	}
 	return comms->first_out && comms->first_in;

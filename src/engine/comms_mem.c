@@ -65,7 +65,7 @@ static tcpx_status mem_use(struct engine_chan *chan, struct mem_region *region,
 	if (fresh)
 		mem = mem_new(comms, region);
 	if (!mem) {
-		status = tcpx_last_error()->status;
+		status = error_last()->status;
 	} else if (mem->state == MEM_FAILED) {
 		status = error_raise(&mem->error);
 	} else if (mem->state == MEM_READY) {
@@ -168,7 +168,7 @@ static struct net_setup_opts begin(struct engine_comms *comms, struct comms_mem 
 
 static void failed(struct comms_mem *mem)
 {
-	mem->error = *tcpx_last_error();
+	mem->error = *error_last();
 	mem->state = MEM_FAILED;
 }
 

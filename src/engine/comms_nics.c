@@ -58,7 +58,7 @@ static tcpx_status add_route(struct engine_plugin *plugin, struct comms_place *p
 		if (topo_pairing_check(&place->pairs, place->nics[dev], gpu) != TCPX_OK)
 			LOG_WARN("NIC %s is taken for GPU %d, TCPX_PAIRING being off: %s",
 				 net_plugin_device(plugin->plugin, dev)->name, plugin->gpu,
-				 tcpx_last_error()->what);
+				 error_last()->what);
 		return add_nic(plugin, dev, plugin->gpu);
 	}
 	status = topo_route(&place->pairs, &gpus, place->nics[dev], gpu, &route);

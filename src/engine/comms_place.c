@@ -50,7 +50,7 @@ static void ask_rxdm(struct comms_place *place)
 	topo_pairs_build(place->topo, topo_rxdm_ask, &asker, &place->pairs);
 	if (asker.status != TCPX_OK)
 		text_format(place->rxdm_error, sizeof(place->rxdm_error), "%s",
-			    tcpx_status_text(asker.status));
+			    error_status_text(asker.status));
 }
 
 void comms_place_free(struct comms_place *place)
@@ -119,7 +119,7 @@ tcpx_status comms_place_plugin(struct comms_place *place, const struct net_plugi
 
 	place->api = sys_cuda_driver();
 	if (!place->api)
-		return tcpx_last_error()->status;
+		return error_last()->status;
 	add_nics(place, plugin);
 	add_gpus(place);
 	if (place->topo->nnics + place->topo->ngpus != known) /* sysfs did not say all of it */

@@ -137,7 +137,7 @@ void comms_fail(struct engine_comms *comms, const char *why)
 
 static void fail_last(struct engine_comms *comms)
 {
-	comms_fail(comms, tcpx_last_error()->what);
+	comms_fail(comms, error_last()->what);
 }
 
 static void due(struct sys_timer *timer, int64_t now_ns)

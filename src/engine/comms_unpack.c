@@ -152,7 +152,7 @@ static tcpx_status split(struct comms_job *job, const struct net_message *messag
 static void failed(struct comms_job *job, tcpx_status status)
 {
 	job->status = status;
-	job->error = *tcpx_last_error();
+	job->error = *error_last();
 }
 
 static void prepare(struct comms_job *job, struct engine_chan *chan)

@@ -175,7 +175,7 @@ static void *look_up_main(void *arg)
 	struct look_up *call = arg;
 
 	call->status = resolve(call->peer, call->address, call->addrs, &call->count);
-	call->error = *tcpx_last_error();
+	call->error = *error_last();
 	runtime_call(looked_up, call);
 	peer_put(call->peer);
 	free(call);
@@ -444,7 +444,7 @@ tcpx_status engine_connect(struct engine_session *session, const struct wire_inf
 	} else if (status == TCPX_OK) {
 		out_peer->id = peer->slot_id;
 	} else {
-		tcpx_error error = *tcpx_last_error();
+		tcpx_error error = *error_last();
 
 		forget = (struct forget_call){.peer = peer};
 		runtime_call(forget_run, &forget);

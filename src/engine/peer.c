@@ -266,7 +266,7 @@ void peer_die(struct engine_peer *peer, tcpx_status status, int err, const char 
 
 void peer_die_last(struct engine_peer *peer)
 {
-	tcpx_error last = *tcpx_last_error(), error;
+	tcpx_error last = *error_last(), error;
 	tcpx_status status = last.status ? last.status : TCPX_ERR_UNREACHABLE;
 
 	if (peer->died)
@@ -351,8 +351,7 @@ static void wake_run(struct sys_post *post)
 		status = session_memory_error(session);
 	if (failed)
 		peer_die(peer, status, 0,
-			 status == TCPX_ERR_LIMIT ? tcpx_last_error()->what
-						  : tcpx_status_text(status));
+			 status == TCPX_ERR_LIMIT ? error_last()->what : error_status_text(status));
 	for (uint32_t i = 0; free_mask && i <= peer->nbulk && !peer->died; i++)
 		if ((free_mask & (1ull << i)) && peer->dialler)
 			peer_redial_later(peer, i);

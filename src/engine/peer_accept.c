@@ -259,7 +259,7 @@ static void ready_control(struct engine_session *session, const struct ctl_conn 
 	peer_connect_timer(peer);
 	status = peer_control_up(peer, conn, false);
 	if (status != TCPX_OK)
-		peer_die(peer, status, 0, tcpx_last_error()->what);
+		peer_die(peer, status, 0, error_last()->what);
 }
 
 static void accept_ready(void *arg, const struct ctl_conn *conn)

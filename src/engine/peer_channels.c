@@ -90,7 +90,7 @@ static void channel_gone(struct engine_chan *chan)
 	else
 		text_format(what, sizeof(what), "channel %u: %s", channel,
 			    err == EMSGSIZE ? "its full packets are lost, it gets smaller ones"
-					    : tcpx_status_text(status));
+					    : error_status_text(status));
 	later = !fatal && comms_stopped(chan, what);
 	link_lock(peer);
 	if (!later)

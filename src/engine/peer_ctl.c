@@ -206,7 +206,7 @@ static void on_lost(void *arg, tcpx_status status, int err)
 	}
 	peer->ctl_lost_ns = clock_now_ns();
 	peer->ctl_stuck_ns = 0;
-	LOG_INFO("peer '%s': control link lost (%s)", peer->name, tcpx_status_text(status));
+	LOG_INFO("peer '%s': control link lost (%s)", peer->name, error_status_text(status));
 	if (peer->dialler)
 		peer_dial_control(peer);
 }

@@ -44,10 +44,10 @@ void peer_channel_failed(struct engine_peer *peer, uint32_t channel, tcpx_status
 	char what[128];
 
 	if (comms_slot(peer, channel) && !peer->counted_up) {
-		comms_give_up(peer, channel, tcpx_status_text(status));
+		comms_give_up(peer, channel, error_status_text(status));
 	} else if (!peer->counted_up) {
 		text_format(what, sizeof(what), "data channel %u: %s", channel,
-			    tcpx_status_text(status));
+			    error_status_text(status));
 		peer_die(peer, status, err, what);
 		return;
 	}

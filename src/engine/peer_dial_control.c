@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/text.h"
 #include "engine/calls.h"
 #include "engine/comms.h"
@@ -62,7 +63,7 @@ static void control_missed(void *arg, unsigned at, tcpx_status status, int err)
 	(void)err;
 	if (dial->count > 1)
 		LOG_INFO("peer '%s': no link by %s: %s", dial->peer->name,
-			 sys_addr_text(&dial->ways[at].remote, text), tcpx_status_text(status));
+			 sys_addr_text(&dial->ways[at].remote, text), error_status_text(status));
 }
 
 static void control_dialled(void *arg, unsigned at, tcpx_status status, int err,
@@ -169,7 +170,7 @@ static void control_dialled(void *arg, unsigned at, tcpx_status status, int err,
 			clock_now_ns() - peer->rails.dialled_ns - at * CTL_HEAD_START_NS;
 		status = peer_control_up(peer, conn, true);
 		if (status != TCPX_OK)
-			peer_die(peer, status, 0, tcpx_last_error()->what);
+			peer_die(peer, status, 0, error_last()->what);
 		return;
 	}
 	if (status == TCPX_ERR_EXISTS) {
@@ -191,7 +192,7 @@ static void control_dialled(void *arg, unsigned at, tcpx_status status, int err,
 		return;
 	}
 	text_format(what, sizeof(what), "connecting to %s: %s", sys_addr_text(&way.remote, text),
-		    tcpx_status_text(status));
+		    error_status_text(status));
 	peer_die(peer, status, err, what);
 }
 

@@ -36,7 +36,7 @@ static bool dial_failed(struct engine_peer *peer, uint32_t channel, tcpx_status 
 		return true;
 	case TCPX_ERR_NO_DESCRIPTORS:
 	case TCPX_ERR_NO_MEMORY:
-		peer_channel_failed(peer, channel, status, tcpx_last_error()->system_errno);
+		peer_channel_failed(peer, channel, status, error_last()->system_errno);
 		return true;
 	default:
 		break;
@@ -44,7 +44,7 @@ static bool dial_failed(struct engine_peer *peer, uint32_t channel, tcpx_status 
 	if (!peer->have_local_offer) /* another channel was told already */
 		return only;
 	peer->have_local_offer = false;
-	why = *tcpx_last_error();
+	why = *error_last();
 	if (!only && status == TCPX_ERR_UNREACHABLE)
 		LOG_INFO("peer '%s' is not on this host: tcp", peer->name);
 	else if (!only)

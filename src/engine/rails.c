@@ -32,7 +32,7 @@ static const char *cause(tcpx_status status)
 	case TCPX_ERR_PEER_RESTARTED:
 		return "another session or program answers there";
 	default:
-		return tcpx_status_text(status);
+		return error_status_text(status);
 	}
 }
 

@@ -81,7 +81,7 @@ static tcpx_status start_all(struct engine_runtime *runtime, uint32_t workers)
 	list_init(&runtime->late);
 	runtime->links.changed = carrier_changed;
 	if (sys_links_open(&runtime->loop, &runtime->links) != TCPX_OK)
-		LOG_DEBUG("lost carriers show by silence only: %s", tcpx_last_error()->what);
+		LOG_DEBUG("lost carriers show by silence only: %s", error_last()->what);
 	leases_init(runtime);
 	prefill_init(runtime);
 	hold_init(runtime);

@@ -410,7 +410,7 @@ static void listen_run(void *arg)
 	}
 	if (call->status == TCPX_OK && !(call->session->flags & TCPX_SESSION_NO_LOCAL))
 		(void)session_local_open(call->session); /* without it channels go over tcp */
-	call->error = *tcpx_last_error();
+	call->error = *error_last();
 }
 
 tcpx_status engine_listen(struct engine_session *session, uint32_t port, uint32_t retries,

@@ -106,7 +106,7 @@ static tcpx_status take_name(struct engine_session *session, const char *name)
 	/* Containers share host names and process numbers, and a peer that meets a name again takes
 	 * it for a restart. */
 	if (sys_random(&salt, sizeof(salt)) != TCPX_OK)
-		return tcpx_last_error()->status;
+		return error_last()->status;
 	gethostname(host, sizeof(host) - 1);
 	snprintf(session->name, sizeof(session->name), "%.32s-%d-%u-%08x", host, (int)getpid(),
 		 atomic_fetch_add(&number_of, 1), salt);
@@ -119,7 +119,7 @@ tcpx_status session_option_error(enum config_id id, const char *text)
 	const struct config_value *value = config_value(id);
 	const char *name = config_row(id)->name;
 	bool theirs = value->source != CONFIG_DEFAULT && !strcmp(text, value->text);
-	tcpx_error error = *tcpx_last_error();
+	tcpx_error error = *error_last();
 	char field[32];
 	size_t len = 0;
 

@@ -43,7 +43,7 @@ static void export_done(struct mem_share *job, tcpx_status status)
 
 	if (status != TCPX_OK)
 		LOG_DEBUG("peer '%s': GPU memory is not shared: %s", peer->name,
-			  tcpx_last_error()->what);
+			  error_last()->what);
 	link_lock(peer);
 	over = share->retired || peer->core_done;
 	share->by_fd = share->job.fd >= 0;
@@ -266,7 +266,7 @@ void share_map_close(struct engine_map *map)
 		.op = MEM_SHARE_CLOSE, .mapping = map->mapping, .done = close_done};
 	if (kind->share(&map->job) != TCPX_OK) /* it stays mapped, and the peer is not told */
 		LOG_WARN("peer '%s': its GPU memory stays mapped: %s", map->peer->name,
-			 tcpx_last_error()->what);
+			 error_last()->what);
 }
 
 static void open_done(struct mem_share *job, tcpx_status status)
@@ -277,7 +277,7 @@ static void open_done(struct mem_share *job, tcpx_status status)
 
 	if (status != TCPX_OK && status != TCPX_ERR_AGAIN)
 		LOG_INFO("peer '%s': its GPU memory cannot be read from here (%s); bytes are sent",
-			 peer->name, tcpx_last_error()->what);
+			 peer->name, error_last()->what);
 	if (status == TCPX_OK)
 		LOG_DEBUG("peer '%s': %llu bytes of its GPU memory are read from here%s",
 			  peer->name, (unsigned long long)job->length,
