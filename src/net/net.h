@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The transport contract. A stream channel moves bytes in order in both directions; framing is
- * net/stream's, which serves every transport with header-capable channels. Filters wrap a channel
- * and have the same table.
+ * The transport contract. A channel moves bytes in order in both directions; the engine frames
+ * them. Filters wrap a channel and have the same table.
  *
  * Thread rule: at any moment at most one thread sends (the tx owner) and at most one receives (the
  * rx owner); they may be different threads and may run at the same time. shutdown may come from any
@@ -19,11 +18,7 @@
 #include <tcpx/types.h>
 
 enum net_caps {
-	NET_CAP_HEADER = 1u << 0,   /* stream: frames carry their own headers */
-	NET_CAP_IN_ORDER = 1u << 1, /* messages of a channel arrive in order */
-	NET_CAP_CREDIT = 1u << 2,   /* message channel: receives are posted ahead */
-	NET_CAP_CANCEL = 1u << 3,   /* after a cancel the source is never read again */
-	NET_CAP_DOORBELL = 1u << 4, /* readable may also mean "room to send" */
+	NET_CAP_DOORBELL = 1u << 0, /* readable may also mean "room to send" */
 };
 
 #define NET_IOV_MAX 1024	    /* most iovecs of one call */
@@ -69,8 +64,7 @@ struct net_lent {
 
 struct net_ops {
 	const char *name; /* "tcp", "local" */
-	uint32_t caps;
-	uint64_t message_max; /* 0: a stream */
+	uint32_t caps;	  /* enum net_caps */
 
 	/* Sends what goes without blocking. TCPX_OK: *out_bytes > 0 were taken; IN_PROGRESS: none,
 	 * wait for room; an error of the channel or peer range: the channel is lost (PEER_RESET,

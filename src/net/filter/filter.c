@@ -108,7 +108,6 @@ void filter_init(struct filter_chan *filter, struct net_chan *inner)
 	filter->ops = (struct net_ops){
 		.name = inner->ops->name,
 		.caps = inner->ops->caps,
-		.message_max = inner->ops->message_max,
 		.send = pass_send,
 		.recv = pass_recv,
 		.arm = pass_arm,

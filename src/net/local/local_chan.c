@@ -233,7 +233,7 @@ void local_idle(struct net_chan *base)
 
 const struct net_ops local_ops = {
 	.name = "local",
-	.caps = NET_CAP_HEADER | NET_CAP_IN_ORDER | NET_CAP_CANCEL | NET_CAP_DOORBELL,
+	.caps = NET_CAP_DOORBELL,
 	.send = local_send,
 	.lend = local_lend,
 	.lent = local_lent,

@@ -237,7 +237,6 @@ static void messages_info(const struct net_chan *chan, struct net_chan_info *out
 
 static const struct net_ops messages_ops = {
 	.name = "plugin",
-	.caps = NET_CAP_HEADER | NET_CAP_IN_ORDER | NET_CAP_CREDIT,
 	.send = messages_send,
 	.recv = messages_recv,
 	.arm = messages_arm,

@@ -303,7 +303,6 @@ static void tcp_info_get(const struct net_chan *base, struct net_chan_info *out_
 
 static const struct net_ops tcp_ops = {
 	.name = "tcp",
-	.caps = NET_CAP_HEADER | NET_CAP_IN_ORDER | NET_CAP_CANCEL,
 	.send = tcp_send,
 	.send_held = tcp_send_held,
 	.recv = tcp_recv,
