@@ -244,21 +244,14 @@ static void cuda_slot_leave(void *slot, size_t bytes, uint32_t device)
 		mem_cuda_slots_free_left(device);
 }
 
-static unsigned cuda_poll(void)
-{
-	return 0;
-}
-
 const struct mem_kind mem_cuda = {
 	.name = "cuda",
 	.kind = TCPX_MEM_CUDA,
 	.staged = 1,
 	.probe = cuda_probe,
 	.same = cuda_same,
-	.map_for_io = NULL,
 	.fill = cuda_fill,
 	.commit = cuda_commit,
-	.poll = cuda_poll,
 	.slot_alloc = cuda_slot_alloc,
 	.slot_free = mem_cuda_slot_free,
 	.slot_leave = cuda_slot_leave,

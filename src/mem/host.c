@@ -21,12 +21,6 @@ static tcpx_status host_probe(void *addr, uint64_t length, uint32_t device, uint
 	return TCPX_OK;
 }
 
-static void *host_map_for_io(void *addr, uint64_t length)
-{
-	(void)length;
-	return addr;
-}
-
 /* Host memory needs no slot; fill and commit still work, so that a caller may treat it as staged.
  * They end before they return, on the caller's thread. */
 static tcpx_status host_copy(struct mem_copy *copy, int to_slot)
@@ -44,11 +38,6 @@ static tcpx_status host_fill(struct mem_copy *copy)
 static tcpx_status host_commit(struct mem_copy *copy)
 {
 	return host_copy(copy, 0);
-}
-
-static unsigned host_poll(void)
-{
-	return 0;
 }
 
 void *mem_slot_alloc(size_t bytes, uint32_t device)
@@ -100,10 +89,8 @@ static const struct mem_kind mem_host = {
 	.staged = 0,
 	.mapped = 1,
 	.probe = host_probe,
-	.map_for_io = host_map_for_io,
 	.fill = host_fill,
 	.commit = host_commit,
-	.poll = host_poll,
 	.slot_alloc = mem_slot_alloc,
 	.slot_free = mem_slot_free,
 };

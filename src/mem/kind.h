@@ -86,9 +86,6 @@ struct mem_kind {
 	 * NULL: always 1. Any thread, under a microsecond or two. */
 	int (*same)(void *addr, uint64_t length, uint32_t device, uint64_t id);
 
-	/* Memory for an iovec; NULL for staged kinds. Any thread, cheap. */
-	void *(*map_for_io)(void *addr, uint64_t length);
-
 	/* pieces -> slot, slot -> pieces. Never block. An error (ERR_NO_MEMORY; ERR_SYSTEM: the
 	 * device is broken): nothing started, done is not called. Any thread, done included. */
 	tcpx_status (*fill)(struct mem_copy *copy);
@@ -99,9 +96,6 @@ struct mem_kind {
 	tcpx_status (*share)(struct mem_share *share);
 	/* Memory of copy->from, at the offset slot, -> pieces: else as commit. */
 	tcpx_status (*move)(struct mem_copy *copy);
-
-	/* Makes progress where the kind has no thread of its own; returns how many ended. */
-	unsigned (*poll)(void);
 
 	/* Memory for slots of this kind (pinned where that matters); slot_free takes it back. */
 	void *(*slot_alloc)(size_t bytes, uint32_t device);

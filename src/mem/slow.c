@@ -159,11 +159,6 @@ static tcpx_status slow_probe(void *addr, uint64_t length, uint32_t device, uint
 	return TCPX_OK;
 }
 
-static unsigned slow_poll(void)
-{
-	return 0;
-}
-
 void mem_slow_hold(int on)
 {
 	pthread_mutex_lock(&slow.lock);
@@ -208,10 +203,8 @@ const struct mem_kind mem_slow = {
 	.staged = 1,
 	.mapped = 1,
 	.probe = slow_probe,
-	.map_for_io = NULL,
 	.fill = slow_fill,
 	.commit = slow_commit,
-	.poll = slow_poll,
 	.slot_alloc = mem_slot_alloc,
 	.slot_free = mem_slot_free,
 };
