@@ -136,7 +136,6 @@ void raw_connect_half(struct raw *raw, uint16_t port)
 					    .auth = WIRE_AUTH_NONE,
 					    .channels = RAW_CHANNELS - 1,
 					    .chunk_bytes = 65536,
-					    .features = WIRE_FEATURE_CREDITS,
 					    .notify_budget = 1 << 20,
 					    .eager_budget = 1 << 20,
 					    .read_budget = 64,

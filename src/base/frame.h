@@ -63,13 +63,12 @@ enum frame_type {
 
 enum frame_flags {
 	FRAME_F_ACK = 1u << 0,	  /* acknowledge at once when this one is applied */
-	FRAME_F_LAST = 1u << 1,	  /* last piece of its transfer */
 	FRAME_F_STAGED = 1u << 2, /* CTS: the receiver's memory is staged, SDATA needs grants */
-	FRAME_F_CRC = 1u << 3,	  /* the trailer's payload crc32c is set */
 	FRAME_F_REF = 1u << 4,	  /* chunks: no payload follows, the table's last part says where it
 				   * lies; READ_REQ, CTS: the answer is to (may) come like that */
 	FRAME_F_MSG = 1u << 5,	  /* chunks: the payload is the channel's next message; READ_REQ,
 				   * CTS: the answer is to (may) come like that */
+	FRAME_F_RESERVED = 1u << 1 | 1u << 3, /* sent as 0, and ignored */
 };
 
 /* What a CREDIT returns: bytes of notifications, bytes of eager messages, pieces of READ lists,
@@ -127,8 +126,8 @@ struct frame {
 
 struct frame_trailer {
 	uint64_t seq;
-	uint32_t status; /* enum frame_trailer_status */
-	uint32_t crc;
+	uint32_t status;   /* enum frame_trailer_status */
+	uint32_t reserved; /* sent as 0, and ignored; for a checksum of the payload */
 };
 
 #endif

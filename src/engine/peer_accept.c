@@ -27,7 +27,7 @@ void peer_fill_hello(struct engine_session *session, struct wire_hello *hello)
 	memcpy(hello->name, session->name, sizeof(hello->name));
 	hello->channels = session->channels;
 	hello->chunk_bytes = session->chunk_bytes;
-	hello->features = WIRE_FEATURE_CREDITS | WIRE_FEATURE_SEGMENTS;
+	hello->features = WIRE_FEATURE_SEGMENTS;
 	if (!(session->flags & TCPX_SESSION_NO_LOCAL))
 		hello->features |= WIRE_FEATURE_LOCAL | WIRE_FEATURE_LOCAL_ANSWER;
 	if (comms_first_known(session))

@@ -6,8 +6,7 @@
 #include "wire/frame_codec.h"
 
 #define CRC_COVERS 60 /* bytes of the header before its crc */
-#define FLAGS_KNOWN                                                                                \
-	(FRAME_F_ACK | FRAME_F_LAST | FRAME_F_STAGED | FRAME_F_CRC | FRAME_F_REF | FRAME_F_MSG)
+#define FLAGS_KNOWN (FRAME_F_ACK | FRAME_F_STAGED | FRAME_F_REF | FRAME_F_MSG | FRAME_F_RESERVED)
 
 enum { HAS_NONE = 0, IS_TYPE = 1, HAS_TABLE = 2, HAS_PAYLOAD = 4, IS_CONTROL = 8, MAY_REF = 16 };
 
@@ -140,7 +139,7 @@ void wire_trailer_encode(const struct frame_trailer *trailer, uint8_t out[FRAME_
 
 	wire_put_uint(&o, trailer->seq, 8);
 	wire_put_uint(&o, trailer->status, 4);
-	wire_put_uint(&o, trailer->crc, 4);
+	wire_put_uint(&o, trailer->reserved, 4);
 }
 
 tcpx_status wire_trailer_decode(const uint8_t in[FRAME_TRAILER_BYTES], uint64_t expected_seq,
@@ -151,7 +150,7 @@ tcpx_status wire_trailer_decode(const uint8_t in[FRAME_TRAILER_BYTES], uint64_t 
 
 	trailer.seq = wire_get_u64(&c);
 	trailer.status = wire_get_u32(&c);
-	trailer.crc = wire_get_u32(&c);
+	trailer.reserved = wire_get_u32(&c);
 	if (trailer.seq != expected_seq)
 		return error_set(TCPX_ERR_PROTOCOL, 0, "trailer of sequence %llu after header %llu",
 				 (unsigned long long)trailer.seq, (unsigned long long)expected_seq);

@@ -34,8 +34,8 @@ enum wire_auth {
 enum wire_hello_step { WIRE_HELLO_DIAL = 1, WIRE_HELLO_ANSWER = 2, WIRE_HELLO_PROOF = 3 };
 
 enum wire_feature {
-	WIRE_FEATURE_LOCAL = 1u << 0,	/* speaks the same-host transport */
-	WIRE_FEATURE_CREDITS = 1u << 1, /* staging credits (decision 23) */
+	WIRE_FEATURE_LOCAL = 1u << 0,	 /* speaks the same-host transport */
+	WIRE_FEATURE_RESERVED = 1u << 1, /* sent as 0; a peer may set and require it */
 	/* says whether it takes a same-host channel, before bytes go there */
 	WIRE_FEATURE_LOCAL_ANSWER = 1u << 2,
 	WIRE_FEATURE_SEGMENTS = 1u << 3, /* FENCE says how large packets may be */
@@ -99,8 +99,7 @@ struct wire_address {
 
 struct wire_info {
 	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES], secret[WIRE_SECRET_BYTES];
-	uint8_t host
-		[WIRE_UUID_BYTES]; /* random per boot: a hint that the local transport may work */
+	uint8_t reserved[WIRE_UUID_BYTES]; /* sent as 0, and ignored */
 	bool has_key;
 	uint8_t key[WIRE_KEY_BYTES]; /* Ed25519, public; none where the session has no crypto */
 	uint32_t naddrs;
@@ -120,10 +119,10 @@ enum wire_token_flags {
 };
 
 struct wire_token {
-	uint8_t kind;	/* enum tcpx_mem_kind */
-	uint8_t rights; /* enum tcpx_rights */
-	uint8_t flags;	/* enum wire_token_flags */
-	uint32_t hint;	/* index in the owner's region table; a hint only */
+	uint8_t kind;	   /* enum tcpx_mem_kind */
+	uint8_t rights;	   /* enum tcpx_rights */
+	uint8_t flags;	   /* enum wire_token_flags */
+	uint32_t reserved; /* sent as 0, and ignored */
 	uint64_t key;
 };
 

@@ -29,7 +29,7 @@ size_t wire_info_encode(const struct wire_info *info, void *out, size_t cap)
 	wire_put_uint(&o, 0, 2); /* the length, below */
 	wire_put_bytes(&o, info->uuid, WIRE_UUID_BYTES);
 	wire_put_bytes(&o, info->incarnation, WIRE_UUID_BYTES);
-	wire_put_bytes(&o, info->host, WIRE_UUID_BYTES);
+	wire_put_bytes(&o, info->reserved, WIRE_UUID_BYTES);
 	wire_put_bytes(&o, info->secret, WIRE_SECRET_BYTES);
 	if (name_len)
 		wire_put_tlv(&o, TLV_NAME, info->name, (uint16_t)name_len);
@@ -117,7 +117,7 @@ tcpx_status wire_info_decode(const void *buf, size_t len, struct wire_info *out_
 				 version, VERSION);
 	wire_get_bytes(&c, info.uuid, WIRE_UUID_BYTES);
 	wire_get_bytes(&c, info.incarnation, WIRE_UUID_BYTES);
-	wire_get_bytes(&c, info.host, WIRE_UUID_BYTES);
+	wire_get_bytes(&c, info.reserved, WIRE_UUID_BYTES);
 	secret = wire_take(&c, WIRE_SECRET_BYTES);
 	fields = wire_take(&c, len - FIXED_BYTES - CRC_BYTES);
 	tlvs = wire_cursor_of(fields, len - FIXED_BYTES - CRC_BYTES);

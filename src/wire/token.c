@@ -16,7 +16,7 @@ void wire_token_encode(const struct wire_token *token, uint8_t out[TCPX_TOKEN_BY
 	wire_put_uint(&o, token->kind, 1);
 	wire_put_uint(&o, token->rights, 1);
 	wire_put_uint(&o, token->flags, 1);
-	wire_put_uint(&o, token->hint, 4);
+	wire_put_uint(&o, token->reserved, 4);
 	wire_put_uint(&o, token->key, 8);
 	wire_put_uint(&o, 0, 8); /* for a MAC per peer */
 }
@@ -25,7 +25,7 @@ tcpx_status wire_token_decode(const void *buf, size_t len, struct wire_token *ou
 {
 	struct wire_cursor c = wire_cursor_of(buf, len);
 	struct wire_token token;
-	uint64_t reserved;
+	uint64_t mac;
 	uint8_t version;
 
 	if (len != TCPX_TOKEN_BYTES)
@@ -35,16 +35,16 @@ tcpx_status wire_token_decode(const void *buf, size_t len, struct wire_token *ou
 	token.kind = wire_get_u8(&c);
 	token.rights = wire_get_u8(&c);
 	token.flags = wire_get_u8(&c);
-	token.hint = wire_get_u32(&c);
+	token.reserved = wire_get_u32(&c);
 	token.key = wire_get_u64(&c);
-	reserved = wire_get_u64(&c);
+	mac = wire_get_u64(&c);
 	if (!version)
 		return error_set(TCPX_ERR_INVALID, 0, "not a region token");
 	if (version != VERSION)
 		return error_set(TCPX_ERR_VERSION, 0, "region token of version %u, ours is %u",
 				 version, VERSION);
 	if (token.kind > TCPX_MEM_SLOW || token.rights & ~RIGHTS_KNOWN ||
-	    token.flags & ~(unsigned)FLAGS_KNOWN || reserved)
+	    token.flags & ~(unsigned)FLAGS_KNOWN || mac)
 		return error_set(TCPX_ERR_INVALID, 0, "region token with unknown bits set");
 	*out_token = token;
 	return TCPX_OK;

@@ -45,7 +45,7 @@ static struct wire_hello golden_dial(void)
 	hello.auth = WIRE_AUTH_SECRET;
 	hello.channels = 8;
 	hello.chunk_bytes = 524288;
-	hello.features = WIRE_FEATURE_LOCAL | WIRE_FEATURE_CREDITS;
+	hello.features = WIRE_FEATURE_LOCAL | WIRE_FEATURE_RESERVED;
 	hello.required = WIRE_FEATURE_LOCAL;
 	hello.key_id = 0x0807060504030201;
 	hello.notify_budget = 134217728;

@@ -17,7 +17,7 @@ static void fill_golden(struct wire_info *info)
 	memset(info, 0, sizeof(*info));
 	count_up(info->uuid, sizeof(info->uuid), 0x10);
 	count_up(info->incarnation, sizeof(info->incarnation), 0x20);
-	count_up(info->host, sizeof(info->host), 0x80);
+	count_up(info->reserved, sizeof(info->reserved), 0x80);
 	count_up(info->secret, sizeof(info->secret), 0xa0);
 	strcpy(info->name, "alpha");
 	info->has_key = true;
@@ -35,7 +35,7 @@ static void assert_same(const struct wire_info *a, const struct wire_info *b)
 {
 	assert_memory_equal(a->uuid, b->uuid, sizeof(a->uuid));
 	assert_memory_equal(a->incarnation, b->incarnation, sizeof(a->incarnation));
-	assert_memory_equal(a->host, b->host, sizeof(a->host));
+	assert_memory_equal(a->reserved, b->reserved, sizeof(a->reserved));
 	assert_memory_equal(a->secret, b->secret, sizeof(a->secret));
 	assert_int_equal(a->has_key, b->has_key);
 	assert_memory_equal(a->key, b->key, sizeof(a->key));

@@ -8,7 +8,7 @@ static const struct wire_token golden = {
 	.kind = TCPX_MEM_SLOW,
 	.rights = 3,
 	.flags = WIRE_TOKEN_STABLE | WIRE_TOKEN_STAGED,
-	.hint = 0x04030201,
+	.reserved = 0x04030201,
 	.key = 0x1817161514131211,
 };
 
@@ -24,7 +24,7 @@ static void token_is_golden(void **state)
 	assert_int_equal(back.kind, golden.kind);
 	assert_int_equal(back.rights, golden.rights);
 	assert_int_equal(back.flags, golden.flags);
-	assert_int_equal(back.hint, golden.hint);
+	assert_int_equal(back.reserved, golden.reserved);
 	assert_int_equal(back.key, golden.key);
 }
 
