@@ -57,7 +57,7 @@ extern "C" {
 	X(ERR_REMOTE_RIGHTS, -44, "remote rights do not allow it", "register with the right")      \
 	X(ERR_REMOTE_RANGE, -45, "outside the remote region", "check remote offset and length")    \
 	X(ERR_REMOTE, -46, "failed at the peer", "look at the peer's log")                         \
-	X(ERR_CORRUPT, -47, "data corrupt", "check the network path; run with checksums")          \
+	X(ERR_CORRUPT, -47, "data corrupt", "check the network path and its cards")                \
 	X(ERR_DEREGISTERED, -48, "region deregistered", "keep regions until requests ended")       \
 	X(ERR_CHANNEL_LOST, -60, "channel lost", "the other channels carry on")                    \
 	X(ERR_PEER_CLOSED, -70, "peer closed the connection", "connect again when it is back")     \
