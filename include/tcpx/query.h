@@ -66,15 +66,14 @@ typedef struct tcpx_peer_info {
 	size_t sz; /**< set by the caller */
 	char name[TCPX_NAME_MAX + 1];
 	enum tcpx_peer_state state;
-	char transport[16];	  /**< "tcp", "local", "plugin": channels of messages, too */
-	char congestion[16];	  /**< of the data channels, "" where there is none */
-	char address[64];	  /**< control link's remote address */
-	char auth[16];		  /**< "secret", "key", "loopback", "insecure" */
-	uint32_t channels;	  /**< bulk channels up */
-	uint32_t chunk_bytes;	  /**< in use towards this peer */
-	uint32_t cancel_full;	  /**< capability: 1 when a cancelled source is never read again */
-	uint64_t busy_ns;	  /**< TCP_INFO sums over data channels: sending, */
-	uint64_t rwnd_limited_ns; /**< held by the receiver's window, */
+	char transport[16];	    /**< "tcp", "local", "plugin": channels of messages, too */
+	char congestion[16];	    /**< of the data channels, "" where there is none */
+	char address[64];	    /**< control link's remote address */
+	char auth[16];		    /**< "secret", "key", "loopback", "insecure" */
+	uint32_t channels;	    /**< bulk channels up */
+	uint32_t chunk_bytes;	    /**< in use towards this peer */
+	uint64_t busy_ns;	    /**< TCP_INFO sums over data channels: sending, */
+	uint64_t rwnd_limited_ns;   /**< held by the receiver's window, */
 	uint64_t sndbuf_limited_ns; /**< held by the send buffer */
 	uint64_t retransmits;
 	uint64_t rtt_ns; /**< smoothed, of the control link */

@@ -135,7 +135,6 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 	snprintf(info.address, sizeof(info.address), "%.63s", sys_addr_text(&peer->remote, text));
 	memcpy(info.key, peer->who.text, sizeof(info.key));
 	info.chunk_bytes = peer->chunk_bytes;
-	info.cancel_full = 1;
 	info.rtt_ns = (uint64_t)atomic_load(&peer->rtt_ns);
 	info.read_bytes_per_s = peer->rate[0];
 	info.write_bytes_per_s = peer->rate[1];
