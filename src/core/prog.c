@@ -5,22 +5,14 @@
 uint64_t core_cursor_advance(const struct core_prog *prog, struct core_cursor *at, uint64_t bytes,
 			     uint32_t pieces, uint32_t *out_pieces)
 {
+	struct core_piece piece;
 	uint64_t passed = 0;
 	uint32_t touched = 0;
 
-	while (bytes > 0 && touched < pieces && at->seg < prog->nseg) {
-		uint64_t left = core_seg_length(prog, at->seg) - at->off;
-		uint64_t take = left < bytes ? left : bytes;
-
-		passed += take;
-		bytes -= take;
+	while (touched < pieces && at->seg < prog->nseg &&
+	       core_piece_next(prog, at, &bytes, &piece)) {
+		passed += piece.length;
 		touched++;
-		if (take == left) {
-			at->seg++;
-			at->off = 0;
-		} else {
-			at->off += take;
-		}
 	}
 	*out_pieces = touched;
 	return passed;

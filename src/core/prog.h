@@ -3,6 +3,7 @@
 #ifndef CORE_PROG_H
 #define CORE_PROG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* One folded piece. linear: where it begins in the transfer; its length is the next one's linear
@@ -37,6 +38,33 @@ static inline uint64_t core_seg_length(const struct core_prog *prog, uint32_t se
 static inline uint64_t core_cursor_linear(const struct core_prog *prog, struct core_cursor at)
 {
 	return prog->seg[at.seg].linear + at.off;
+}
+
+/* Consecutive bytes: length of them in segment seg, from off on. */
+struct core_piece {
+	const struct core_seg *seg;
+	uint64_t off, length;
+};
+
+/* The next piece of *bytes bytes from *at on, which both move past it. False: *bytes is 0. */
+static inline bool core_piece_next(const struct core_prog *prog, struct core_cursor *at,
+				   uint64_t *bytes, struct core_piece *out_piece)
+{
+	uint64_t left;
+
+	if (!*bytes)
+		return false;
+	left = core_seg_length(prog, at->seg) - at->off;
+	out_piece->seg = &prog->seg[at->seg];
+	out_piece->off = at->off;
+	out_piece->length = left < *bytes ? left : *bytes;
+	*bytes -= out_piece->length;
+	at->off += out_piece->length;
+	if (out_piece->length == left) {
+		at->seg++;
+		at->off = 0;
+	}
+	return true;
 }
 
 /* Moves on by at most bytes and at most pieces pieces; returns the bytes passed and how many pieces

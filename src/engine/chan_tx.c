@@ -32,18 +32,12 @@ static void *local_addr(const struct core_prog *prog, const struct core_seg *seg
 static uint32_t map_local(const struct core_prog *prog, struct core_cursor at, uint64_t bytes,
 			  struct iovec *iov)
 {
+	struct core_piece piece;
 	uint32_t n = 0;
 
-	while (bytes) {
-		const struct core_seg *seg = &prog->seg[at.seg];
-		uint64_t left = core_seg_length(prog, at.seg) - at.off;
-		uint64_t take = left < bytes ? left : bytes;
-
-		iov[n].iov_base = local_addr(prog, seg, at.off);
-		iov[n++].iov_len = take;
-		bytes -= take;
-		at.seg++;
-		at.off = 0;
+	while (core_piece_next(prog, &at, &bytes, &piece)) {
+		iov[n].iov_base = local_addr(prog, piece.seg, piece.off);
+		iov[n++].iov_len = piece.length;
 	}
 	return n;
 }

@@ -28,17 +28,15 @@ void comms_job_free(struct comms_job *job)
 static uint32_t destinations(const struct core_prog *prog, struct core_cursor at, uint64_t bytes,
 			     struct iovec *to)
 {
+	struct core_piece piece;
 	uint32_t n = 0;
 
-	for (; bytes; at.seg++, at.off = 0, n++) {
-		const struct core_seg *seg = &prog->seg[at.seg];
-		const struct mem_region *region = prog->local[seg->local];
-		uint64_t left = core_seg_length(prog, at.seg) - at.off;
-		uint64_t take = left < bytes ? left : bytes;
+	for (; core_piece_next(prog, &at, &bytes, &piece); n++) {
+		const struct mem_region *region = prog->local[piece.seg->local];
 
 		if (to)
-			to[n] = (struct iovec){region->base + seg->local_off + at.off, take};
-		bytes -= take;
+			to[n] = (struct iovec){region->base + piece.seg->local_off + piece.off,
+					       piece.length};
 	}
 	return n;
 }

@@ -101,17 +101,11 @@ tcpx_status copies_add_local(struct stage_copies *copies, const struct core_prog
 			     struct core_cursor at, uint64_t bytes)
 {
 	tcpx_status status = TCPX_OK;
+	struct core_piece piece;
 
-	while (bytes && status == TCPX_OK) {
-		uint64_t left = core_seg_length(prog, at.seg) - at.off;
-		uint64_t take = left < bytes ? left : bytes;
-
-		status = copies_add(copies, region_at(prog, at.seg),
-				    prog->seg[at.seg].local_off + at.off, take);
-		bytes -= take;
-		at.seg++;
-		at.off = 0;
-	}
+	while (status == TCPX_OK && core_piece_next(prog, &at, &bytes, &piece))
+		status = copies_add(copies, prog->local[piece.seg->local],
+				    piece.seg->local_off + piece.off, piece.length);
 	return status;
 }
 

@@ -145,18 +145,13 @@ static tcpx_status into_regions(struct engine_chan *chan, const uint8_t *table)
 static uint32_t map_local(const struct core_prog *prog, struct core_cursor *at, uint64_t *bytes,
 			  struct iovec *iov, uint32_t max)
 {
+	struct core_piece piece;
 	uint32_t n = 0;
 
-	while (*bytes && n < max) {
-		const struct core_seg *seg = &prog->seg[at->seg];
-		uint64_t left = core_seg_length(prog, at->seg) - at->off;
-		uint64_t take = left < *bytes ? left : *bytes;
-
-		iov[n].iov_base = region_addr(prog->local[seg->local], seg->local_off + at->off);
-		iov[n++].iov_len = take;
-		*bytes -= take;
-		at->seg++;
-		at->off = 0;
+	while (n < max && core_piece_next(prog, at, bytes, &piece)) {
+		iov[n].iov_base = region_addr(prog->local[piece.seg->local],
+					      piece.seg->local_off + piece.off);
+		iov[n++].iov_len = piece.length;
 	}
 	return n;
 }
@@ -172,18 +167,17 @@ void rx_more(struct chan_rx *rx)
 static uint32_t survey(const struct core_prog *prog, struct core_cursor at, uint64_t bytes,
 		       const struct mem_region **out_staged)
 {
-	uint32_t first = at.seg;
+	struct core_piece piece;
+	uint32_t n = 0;
 
 	*out_staged = NULL;
-	for (; bytes; at.seg++, at.off = 0) {
-		const struct mem_region *region = prog->local[prog->seg[at.seg].local];
-		uint64_t left = core_seg_length(prog, at.seg) - at.off;
+	for (; core_piece_next(prog, &at, &bytes, &piece); n++) {
+		const struct mem_region *region = prog->local[piece.seg->local];
 
 		if (region->kind->staged)
 			*out_staged = region;
-		bytes -= left < bytes ? left : bytes;
 	}
-	return at.seg - first;
+	return n;
 }
 
 static tcpx_status into_prog(struct engine_chan *chan)

@@ -21,13 +21,13 @@ struct target {
 static void target_next(struct target *to)
 {
 	if (to->prog) {
-		const struct core_seg *seg = &to->prog->seg[to->at.seg];
+		uint64_t all = UINT64_MAX;
+		struct core_piece piece;
 
-		to->region = to->prog->local[seg->local];
-		to->offset = seg->local_off + to->at.off;
-		to->left = core_seg_length(to->prog, to->at.seg) - to->at.off;
-		to->at.seg++;
-		to->at.off = 0;
+		(void)core_piece_next(to->prog, &to->at, &all, &piece);
+		to->region = to->prog->local[piece.seg->local];
+		to->offset = piece.seg->local_off + piece.off;
+		to->left = piece.length;
 		return;
 	}
 	if (to->in_held == to->rx->held[to->held].pieces) {
@@ -62,15 +62,12 @@ static uint32_t count_targets(const struct chan_rx *rx, const struct core_prog *
 {
 	uint64_t bytes = rx->frame.payload_bytes;
 	struct core_cursor at;
-	uint32_t n = 0;
+	uint32_t n;
 
 	if (!prog)
 		return rx->niov;
-	for (at = core_cursor_at(prog, rx->core.linear); bytes; at.seg++, at.off = 0, n++) {
-		uint64_t left = core_seg_length(prog, at.seg) - at.off;
-
-		bytes -= left < bytes ? left : bytes;
-	}
+	at = core_cursor_at(prog, rx->core.linear);
+	(void)core_cursor_advance(prog, &at, bytes, UINT32_MAX, &n);
 	return n;
 }
 

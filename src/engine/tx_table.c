@@ -12,19 +12,12 @@ uint32_t tx_table_encode(const struct core_tx *tx, uint8_t *out)
 		tx->frame.type == FRAME_READ_REQ ? tx->frame.offset : tx->frame.payload_bytes;
 	struct wire_table_writer writer;
 	struct core_cursor at = tx->at;
+	struct core_piece piece;
 
 	wire_table_begin(&writer, out, FRAME_TABLE_MAX);
-	while (bytes) {
-		const struct core_seg *seg = &tx->prog->seg[at.seg];
-		uint64_t left = core_seg_length(tx->prog, at.seg) - at.off;
-		uint64_t take = left < bytes ? left : bytes;
-
-		wire_table_put(&writer, tx->prog->remote[seg->remote], seg->remote_off + at.off,
-			       take);
-		bytes -= take;
-		at.seg++;
-		at.off = 0;
-	}
+	while (core_piece_next(tx->prog, &at, &bytes, &piece))
+		wire_table_put(&writer, tx->prog->remote[piece.seg->remote],
+			       piece.seg->remote_off + piece.off, piece.length);
 	return (uint32_t)wire_table_end(&writer);
 }
 
@@ -33,18 +26,14 @@ uint32_t tx_table_sources(const struct core_tx *tx, uint8_t *out)
 	uint64_t bytes = tx->frame.payload_bytes;
 	struct wire_table_writer writer;
 	struct core_cursor at = tx->at;
+	struct core_piece piece;
 
 	wire_table_begin(&writer, out, FRAME_TABLE_MAX);
-	while (bytes) {
-		const struct core_seg *seg = &tx->prog->seg[at.seg];
-		const struct mem_region *region = tx->prog->local[seg->local];
-		uint64_t left = core_seg_length(tx->prog, at.seg) - at.off;
-		uint64_t take = left < bytes ? left : bytes;
+	while (core_piece_next(tx->prog, &at, &bytes, &piece)) {
+		const struct mem_region *region = tx->prog->local[piece.seg->local];
 
-		wire_table_put(&writer, region->serial, seg->local_off + at.off, take);
-		bytes -= take;
-		at.seg++;
-		at.off = 0;
+		wire_table_put(&writer, region->serial, piece.seg->local_off + piece.off,
+			       piece.length);
 	}
 	return (uint32_t)wire_table_end(&writer);
 }
