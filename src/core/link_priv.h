@@ -4,6 +4,7 @@
 #define CORE_LINK_PRIV_H
 
 #include "core/link.h"
+#include "core/status.h"
 
 #define CORE_RING_SPARE 16 /* ring places kept for NACKs, so that acknowledgements never wait */
 
@@ -15,19 +16,6 @@ static inline struct core_chunk *core_ring_at(const struct core_chan *chan, uint
 static inline uint64_t core_ring_used(const struct core_chan *chan)
 {
 	return chan->next_seq - 1 - chan->acked_seq;
-}
-
-static inline uint64_t core_status_pack(tcpx_status status)
-{
-	return (uint64_t)(uint32_t)(-(int)status);
-}
-
-/* A peer's word: never better than it can be, never outside the enum's range. */
-static inline tcpx_status core_status_unpack(uint64_t value)
-{
-	if (value == 0)
-		return TCPX_OK;
-	return value <= 99 ? (tcpx_status) - (int)value : TCPX_ERR_REMOTE;
 }
 
 /* chunk.c: the ring */

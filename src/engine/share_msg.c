@@ -6,16 +6,12 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "core/status.h"
 #include "engine/share.h"
 #include "sys/fd.h"
 
 #define MAPS_MAX 65536u	    /* of one peer */
 #define AGAIN_NS CLOCK_S_NS /* a peer without GPU memory is not asked more often */
-
-static uint64_t pack(tcpx_status status)
-{
-	return (uint64_t)(uint32_t)(-(int)status);
-}
 
 /* Is the other end in this process? Proven by its channel. */
 static int same_process(const struct engine_chan *chan)
@@ -116,7 +112,8 @@ static void offer(struct engine_share *share, uint64_t key)
 
 static void tell(struct engine_peer *peer, enum frame_share what, uint64_t id, tcpx_status status)
 {
-	struct frame frame = {.type = FRAME_SHARE, .key = what, .xfer = id, .linear = pack(status)};
+	struct frame frame = {
+		.type = FRAME_SHARE, .key = what, .xfer = id, .linear = core_status_pack(status)};
 
 	if (what == FRAME_SHARE_ANSWER && status == TCPX_OK)
 		frame.offset = CORE_REF_MOST;
@@ -431,7 +428,7 @@ static void take_answer(struct engine_peer *peer, const struct frame *frame)
 			fd = share_fd_end(share);
 		} else {
 			fd = refuse(share);
-			if (frame->linear == pack(TCPX_ERR_AGAIN))
+			if (frame->linear == core_status_pack(TCPX_ERR_AGAIN))
 				share->again_ns = clock_after(AGAIN_NS);
 		}
 	}

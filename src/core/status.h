@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A status as a field of a frame: the negated code. */
+#ifndef CORE_STATUS_H
+#define CORE_STATUS_H
+
+#include <stdint.h>
+
+#include <tcpx/types.h>
+
+static inline uint64_t core_status_pack(tcpx_status status)
+{
+	return (uint64_t)(uint32_t)(-(int)status);
+}
+
+/* A peer's word: never better than it can be, never outside the enum's range. */
+static inline tcpx_status core_status_unpack(uint64_t value)
+{
+	if (value == 0)
+		return TCPX_OK;
+	return value <= 99 ? (tcpx_status) - (int)value : TCPX_ERR_REMOTE;
+}
+
+#endif
