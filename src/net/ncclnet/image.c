@@ -12,8 +12,8 @@
 #include "net/ncclnet/priv.h"
 #include "sys/fork.h"
 
-static const char *const places[] = {"/usr/local/tcpx/lib64/libnccl-net-tcpx.so",
-				     "/var/lib/tcpx/lib64/libnccl-net-tcpx.so"};
+/* Where the plugin is looked for after the default of TCPX_PLUGIN_PATH. */
+static const char second_place[] = "/var/lib/tcpx/lib64/libnccl-net-tcpx.so";
 
 static const struct net_adapter *const adapters[] = {
 	/* the newest first */
@@ -322,16 +322,14 @@ static tcpx_status locate(const char **path, char *resolved, size_t bytes)
 {
 	if (*path && **path)
 		return resolve(*path, resolved, bytes);
-	if (config_value(CONFIG_PLUGIN_PATH)->source != CONFIG_DEFAULT) {
-		*path = config_text(CONFIG_PLUGIN_PATH);
+	*path = config_text(CONFIG_PLUGIN_PATH);
+	if (config_value(CONFIG_PLUGIN_PATH)->source != CONFIG_DEFAULT || !access(*path, F_OK))
 		return resolve(*path, resolved, bytes);
-	}
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		*path = places[i];
-		if (!access(places[i], F_OK))
-			return resolve(places[i], resolved, bytes);
-	}
-	error_set(TCPX_ERR_NOT_FOUND, 0, "no plugin at %s or %s", places[0], places[1]);
+	*path = second_place;
+	if (!access(*path, F_OK))
+		return resolve(*path, resolved, bytes);
+	error_set(TCPX_ERR_NOT_FOUND, 0, "no plugin at %s or %s", config_text(CONFIG_PLUGIN_PATH),
+		  second_place);
 	return error_next("install the TCPX plugin there, or give its path");
 }
 
