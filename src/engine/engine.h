@@ -328,6 +328,7 @@ void session_signal(struct engine_session *session); /* queue_lock held */
 struct engine_peer *peer_create(struct engine_session *session); /* any thread */
 void peer_enlist(struct engine_peer *peer); /* any thread: who it is stands, look-ups find it */
 void peer_put(struct engine_peer *peer);    /* any thread */
+void peer_counters_add(tcpx_counters *sum, const struct core_link *link);
 void peer_die(struct engine_peer *peer, tcpx_status status, int err, const char *what);
 void peer_die_last(struct engine_peer *peer);	   /* as this thread's last error says */
 bool peer_unknown(const struct engine_peer *peer); /* session.lock held; see NO_ACCEPT */

@@ -130,16 +130,21 @@ void peer_wake_control(struct engine_peer *peer)
 	sys_loop_post(&engine_runtime.loop, &peer->wake_post);
 }
 
+void peer_counters_add(tcpx_counters *sum, const struct core_link *link)
+{
+	sum->tx_bytes += link->tx_bytes;
+	sum->rx_bytes += link->rx_bytes;
+	sum->tx_chunks += link->tx_chunks;
+	sum->rx_chunks += link->rx_chunks;
+	sum->resent_chunks += link->resent;
+	sum->aborted_chunks += link->aborted;
+	sum->remote_rejects += link->refused;
+}
+
 static void session_remember(struct engine_session *session, const struct core_link *link)
 {
 	pthread_mutex_lock(&session->queue_lock);
-	session->counters.tx_bytes += link->tx_bytes;
-	session->counters.rx_bytes += link->rx_bytes;
-	session->counters.tx_chunks += link->tx_chunks;
-	session->counters.rx_chunks += link->rx_chunks;
-	session->counters.resent_chunks += link->resent;
-	session->counters.aborted_chunks += link->aborted;
-	session->counters.remote_rejects += link->refused;
+	peer_counters_add(&session->counters, link);
 	pthread_mutex_unlock(&session->queue_lock);
 }
 

@@ -224,17 +224,6 @@ tcpx_status engine_peer_error(struct engine_session *session, uint64_t peer_id,
 	return TCPX_OK;
 }
 
-static void add_link(tcpx_counters *sum, const struct core_link *link)
-{
-	sum->tx_bytes += link->tx_bytes;
-	sum->rx_bytes += link->rx_bytes;
-	sum->tx_chunks += link->tx_chunks;
-	sum->rx_chunks += link->rx_chunks;
-	sum->resent_chunks += link->resent;
-	sum->aborted_chunks += link->aborted;
-	sum->remote_rejects += link->refused;
-}
-
 void engine_counters(struct engine_session *session, tcpx_counters *out_counters)
 {
 	tcpx_counters sum;
@@ -251,7 +240,7 @@ void engine_counters(struct engine_session *session, tcpx_counters *out_counters
 		sum.peers_connecting += atomic_load(&peer->state) == TCPX_PEER_CONNECTING;
 		link_lock(peer);
 		if (peer->core_ready && !peer->core.dead)
-			add_link(&sum, &peer->core);
+			peer_counters_add(&sum, &peer->core);
 		link_unlock(peer);
 	}
 	session_unlock(session);
