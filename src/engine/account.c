@@ -270,7 +270,7 @@ static void offer(struct engine_session *session)
 				: LIST_ENTRY(account->waiting.next, struct engine_peer,
 					     account.waiting);
 		if (first)
-			atomic_fetch_add(&first->slot.refs, 1);
+			peer_get(first);
 		pthread_mutex_unlock(&account->lock);
 		if (!first)
 			return;
@@ -348,7 +348,7 @@ static struct engine_peer *find_stuck(struct engine_session *session, int64_t no
 		most = held;
 	}
 	if (stuck)
-		atomic_fetch_add(&stuck->slot.refs, 1);
+		peer_get(stuck);
 	session_unlock(session);
 	return stuck;
 }

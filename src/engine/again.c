@@ -206,10 +206,10 @@ struct engine_peer *again_use(struct engine_session *session, uint64_t peer_id, 
 	if (next) {
 		old = root->now;
 		root->now = peer = next;
-		atomic_fetch_add(&next->slot.refs, 1);
+		peer_get(next);
 	}
 	if (peer)
-		atomic_fetch_add(&peer->slot.refs, 1);
+		peer_get(peer);
 	session_unlock(session);
 	if (!peer)
 		error_set(TCPX_ERR_STALE, 0, "peer handle is not valid any more");

@@ -29,7 +29,7 @@ static uint8_t *block_memory(struct stage_block *block, struct engine_peer *peer
 		addr = mem_staging_take(block->pool, block->bytes, stager_of(block), ahead,
 					want == BLOCK_OR_WAIT ? &lined : NULL);
 	if (lined)
-		atomic_fetch_add(&peer->slot.refs, 1); /* the line's */
+		peer_get(peer); /* the line's */
 	if (addr || (want == BLOCK_OR_NOTHING && block->pool))
 		return addr;
 	if (want == BLOCK_OR_WAIT && block->pool) {
@@ -68,7 +68,7 @@ struct stage_block *block_open(struct engine_peer *peer, const struct mem_kind *
 	}
 	atomic_store(&block->refs, 1);
 	block->peer = peer;
-	atomic_fetch_add(&peer->slot.refs, 1);
+	peer_get(peer);
 	return block;
 }
 

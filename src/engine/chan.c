@@ -94,7 +94,7 @@ tcpx_status chan_create(struct engine_peer *peer, uint32_t index, uint32_t epoch
 	}
 	atomic_store(&chan->refs, 1);
 	chan->peer = peer; /* whoever is still inside a channel needs its peer */
-	atomic_fetch_add(&peer->slot.refs, 1);
+	peer_get(peer);
 	chan->index = index;
 	chan->epoch = epoch;
 	list_init(&chan->kick_node);

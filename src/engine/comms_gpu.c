@@ -254,7 +254,7 @@ static tcpx_status close_later(struct comms_gpu_op *op)
 	pthread_t thread;
 	tcpx_status status;
 
-	atomic_fetch_add(&op->peer->slot.refs, 1);
+	peer_get(op->peer);
 	status = sys_thread_start(&thread, "tcpx-plugin", close_main, op);
 	if (status == TCPX_OK)
 		pthread_detach(thread);
@@ -281,7 +281,7 @@ tcpx_status comms_gpu_open(struct engine_comms *comms)
 	op->home = (uint32_t)plugin->gpu;
 	op->queue_at = (uint64_t)(uintptr_t)net_comm_device(comms->in)->handle;
 	op->window = plugin->host_recv ? comms->peer->comms->window : 0;
-	atomic_fetch_add(&op->peer->slot.refs, 1);
+	peer_get(op->peer);
 	comms->gpu_op = op;
 	status = sys_thread_start(&thread, "tcpx-plugin", open_main, op);
 	if (status == TCPX_OK) {

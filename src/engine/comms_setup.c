@@ -157,7 +157,7 @@ static struct engine_comms *attempt_new(struct engine_peer *peer, uint32_t chann
 		(void)error_set(TCPX_ERR_NO_MEMORY, 0, "comms of channel %u", channel);
 		return NULL;
 	}
-	atomic_fetch_add(&peer->slot.refs, 1);
+	peer_get(peer);
 	comms->peer = peer;
 	comms->channel = channel;
 	comms->epoch = epoch;

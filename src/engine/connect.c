@@ -195,7 +195,7 @@ static tcpx_status look_up_beside(struct engine_peer *peer, const char *address)
 	memcpy(call->address, address, len);
 	call->peer = peer;
 	peer->in_view = true;
-	atomic_fetch_add(&peer->slot.refs, 1);
+	peer_get(peer);
 	peer_enlist(peer);
 	status = sys_thread_start(&thread, "tcpx-connect", look_up_main, call);
 	if (status == TCPX_OK) {
@@ -251,7 +251,7 @@ static void forget_run(void *arg)
 	session_lock(peer->session);
 	handle_hide(peer);
 	link = peer->now ? peer->now : peer;
-	atomic_fetch_add(&link->slot.refs, 1);
+	peer_get(link);
 	session_unlock(peer->session);
 	if (call->goodbye)
 		peer_send_goodbye(link);
@@ -308,7 +308,7 @@ static struct engine_peer *peer_by_address(const struct engine_peer *fresh)
 				found = peer;
 	}
 	if (found)
-		atomic_fetch_add(&found->slot.refs, 1);
+		peer_get(found);
 	session_unlock(session);
 	return found;
 }
@@ -410,7 +410,7 @@ tcpx_status engine_connect(struct engine_session *session, const struct wire_inf
 				peer_put(known);
 			return error_set(TCPX_ERR_NO_MEMORY, 0, "peer");
 		}
-		atomic_fetch_add(&peer->slot.refs, 1);
+		peer_get(peer);
 		peer->dialler = true;
 		peer->who.expects = call.expects;
 		memcpy(peer->who.expected, call.expected, sizeof(peer->who.expected));
@@ -461,7 +461,7 @@ tcpx_status engine_disconnect(struct engine_session *session, uint64_t peer_id)
 	session_lock(session);
 	call.peer = handle_find(&session->peers, peer_id); /* not its link of now */
 	if (call.peer)
-		atomic_fetch_add(&call.peer->slot.refs, 1);
+		peer_get(call.peer);
 	session_unlock(session);
 	if (!call.peer)
 		return error_set(TCPX_ERR_STALE, 0, "peer handle is not valid any more");

@@ -153,7 +153,7 @@ void copies_ended(struct engine_peer *peer)
 	if (batch.peer == peer)
 		return;
 	batch_flush();
-	atomic_fetch_add(&peer->slot.refs, 1);
+	peer_get(peer);
 	batch.peer = peer;
 }
 

@@ -93,7 +93,7 @@ static void due(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, doubt_timer);
 
-	atomic_fetch_add(&peer->slot.refs, 1);
+	peer_get(peer);
 	/* On a busy machine we come late, and the goodbye is there, not read yet. */
 	if (peer->ctl)
 		ctl_link_poll(peer->ctl);

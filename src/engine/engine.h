@@ -280,6 +280,12 @@ static inline void link_unlock(struct engine_peer *peer)
 	pthread_mutex_unlock(&peer->lock);
 }
 
+/* peer_put gives it back. The caller holds one, or the lock under which the peer was found. */
+static inline void peer_get(struct engine_peer *peer)
+{
+	atomic_fetch_add(&peer->slot.refs, 1);
+}
+
 static inline void session_lock(struct engine_session *of)
 {
 	pthread_mutex_lock(&of->lock);

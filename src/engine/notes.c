@@ -29,7 +29,7 @@ void note_published(struct engine_peer *peer, struct core_msg *msg)
 	struct engine_lead *lead;
 
 	msg->sender = (uint64_t)(uintptr_t)peer;
-	atomic_fetch_add(&peer->slot.refs, 1);
+	peer_get(peer);
 	atomic_fetch_add(&session->notes_in, 1);
 	pthread_mutex_lock(&session->queue_lock);
 	list_push_back(&session->notes, &msg->node);
@@ -215,7 +215,7 @@ tcpx_status engine_event_take(struct engine_session *session, tcpx_event *out)
 /* A peer that connected to us is up. */
 void session_accepted(struct engine_session *session, struct engine_peer *peer)
 {
-	atomic_fetch_add(&peer->slot.refs, 1);
+	peer_get(peer);
 	pthread_mutex_lock(&session->queue_lock);
 	list_push_back(&session->accepts, &peer->accept_node);
 	atomic_fetch_add(&session->accept_word, 1);

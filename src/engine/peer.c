@@ -101,7 +101,7 @@ struct engine_peer *engine_peer_get(struct engine_session *session, uint64_t pee
 	if (peer && peer->now)
 		peer = peer->now;
 	if (peer)
-		atomic_fetch_add(&peer->slot.refs, 1);
+		peer_get(peer);
 	session_unlock(session);
 	if (!peer)
 		error_set(TCPX_ERR_STALE, 0, "peer handle is not valid any more");
@@ -126,7 +126,7 @@ void peer_wake_control(struct engine_peer *peer)
 {
 	if (atomic_exchange(&peer->wake_posted, 1))
 		return;
-	atomic_fetch_add(&peer->slot.refs, 1);
+	peer_get(peer);
 	sys_loop_post(&engine_runtime.loop, &peer->wake_post);
 }
 

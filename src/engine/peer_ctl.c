@@ -384,7 +384,7 @@ void peer_beat(struct sys_timer *timer, int64_t now_ns)
 	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, ctl_timer);
 
 	/* One that dies before it was up is forgotten at once: its slot may be another's next. */
-	atomic_fetch_add(&peer->slot.refs, 1);
+	peer_get(peer);
 	beat(peer, now_ns);
 	peer_put(peer);
 }

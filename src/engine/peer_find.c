@@ -27,7 +27,7 @@ struct engine_peer *peer_by_uuid(struct engine_session *session, const uint8_t *
 	session_lock(session);
 	found = peer_linked(session, uuid, keyed, except);
 	if (found)
-		atomic_fetch_add(&found->slot.refs, 1);
+		peer_get(found);
 	session_unlock(session);
 	return found;
 }
@@ -53,7 +53,7 @@ struct engine_peer *session_next_peer(struct engine_session *session, struct eng
 		node = session->peer_list.next;
 	if (node != &session->peer_list) {
 		next = LIST_ENTRY(node, struct engine_peer, node);
-		atomic_fetch_add(&next->slot.refs, 1);
+		peer_get(next);
 	}
 	session_unlock(session);
 	if (peer)

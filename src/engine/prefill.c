@@ -168,7 +168,7 @@ static struct prefill_slice *slice_begin(struct engine_peer *peer, const struct 
 		return NULL;
 	}
 	slice->peer = peer;
-	atomic_fetch_add(&peer->slot.refs, 1); /* the fill's */
+	peer_get(peer); /* the fill's */
 	slice->job = fill->job;
 	slice->linear = fill->linear;
 	slice->bytes = fill->bytes;

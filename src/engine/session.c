@@ -285,7 +285,7 @@ static void close_run(void *arg)
 		session_unlock(session);
 		if (!peer)
 			break;
-		atomic_fetch_add(&peer->slot.refs, 1);
+		peer_get(peer);
 		peer_send_goodbye(peer);
 		peer_die(peer, TCPX_ERR_SESSION_CLOSED, 0, "session closed");
 		peer_forget(peer);

@@ -123,7 +123,7 @@ static void share_begin(struct engine_peer *peer, struct engine_chan *chan,
 	}
 	mem_region_hold(region);
 	chan_get(chan);
-	atomic_fetch_add(&peer->slot.refs, 1);
+	peer_get(peer);
 	share->peer = peer;
 	share->region = region;
 	share->chan = chan;

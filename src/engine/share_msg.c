@@ -356,7 +356,7 @@ static struct engine_map *map_make(struct engine_peer *peer, const struct frame 
 	map_key(map, frame->offset);
 	list_push_back(&table->in[map->id % ENGINE_SHARE_BUCKETS], &map->node);
 	table->nin++;
-	atomic_fetch_add(&peer->slot.refs, 1);
+	peer_get(peer);
 	chan->net->ops->hold(chan->net, 1);
 	return map;
 }

@@ -21,7 +21,7 @@ struct engine_stage *stage_open(struct engine_peer *peer, struct stage_block *bl
 	stage->block = block;
 	stage->bytes = bytes;
 	stage->peer = peer;
-	atomic_fetch_add(&peer->slot.refs, 1);
+	peer_get(peer);
 	atomic_store(&stage->refs, 1);
 	return stage;
 }
