@@ -12,6 +12,9 @@
 #define TAIL_BYTES 16u
 #define PIECES 4
 
+static uint64_t piece_most = HELD_BYTES / PIECES;
+static const char *filters;
+
 /* A frame: plain bytes, held pieces, a few plain bytes. */
 struct out {
 	struct net_chan *chan;
@@ -48,7 +51,7 @@ static void compose(struct out *out, struct rng *rng, uint8_t *stream, uint64_t 
 	out->first = out->niov;
 	out->count = 1 + (int)rng_below(rng, PIECES);
 	for (int i = 0; i < out->count; i++) {
-		uint64_t most = rng_one_in(rng, 2) ? 3 * TCP_PAGES_MIN : HELD_BYTES / PIECES;
+		uint64_t most = rng_one_in(rng, 2) ? 3 * TCP_PAGES_MIN : piece_most;
 		uint64_t bytes = 1 + rng_below(rng, most);
 		uint64_t from = rng_below(rng, HELD_BYTES - bytes);
 
@@ -153,6 +156,8 @@ static void exchange(unsigned abandon_one_in, uint64_t seed)
 	/* Full most of the time. */
 	setsockopt(pair.a->ops->fd(pair.a), SOL_SOCKET, SO_SNDBUF, &little, sizeof(little));
 	setsockopt(pair.b->ops->fd(pair.b), SOL_SOCKET, SO_RCVBUF, &little, sizeof(little));
+	MUST(filter_wrap(filters, pair.a, &pair.a) == TCPX_OK);
+	MUST(filter_wrap(filters, pair.b, &pair.b) == TCPX_OK);
 	out_open(&out, pair.a);
 	for (int i = 0; i < FRAMES; i++) {
 		compose(&out, &rng, want, &sent);
@@ -214,6 +219,23 @@ static void a_pipe_that_cannot_grow(void **state)
 	(void)state;
 	kernel.size_err = EPERM;
 	exchange(8, 5);
+	assert_true(kernel.vmspliced > 1u << 20);
+}
+
+/* Offers that are cut short end in the middle of held pieces, whose rest is in the pipe or not. */
+static void through_filters(void **state)
+{
+	uint64_t before = filter_check_breaches();
+
+	(void)state;
+	piece_most = NET_CALL_BYTES / PIECES; /* what the check allows in a call */
+	filters = "check,fault:seed=9:short=60:again=30,check";
+	kernel.turn = 3;
+	exchange(0, 11);
+	exchange(4, 12);
+	piece_most = HELD_BYTES / PIECES;
+	filters = NULL;
+	assert_int_equal(filter_check_breaches(), before);
 	assert_true(kernel.vmspliced > 1u << 20);
 }
 
@@ -310,6 +332,7 @@ int main(void)
 		CASE(abandoned_frames_keep_their_place),
 		CASE(interrupted_and_short_calls),
 		CASE(a_pipe_that_cannot_grow),
+		CASE(through_filters),
 		CASE(without_descriptors),
 		CASE(a_pipe_that_holds_little),
 		CASE(without_vmsplice),

@@ -19,6 +19,29 @@ static tcpx_status pass_send(struct net_chan *chan, const struct iovec *iov, int
 	return inner->ops->send(inner, iov, niov, out_bytes);
 }
 
+static tcpx_status pass_send_held(struct net_chan *chan, const struct iovec *iov, int niov,
+				  int first, int held, size_t *out_bytes)
+{
+	struct net_chan *inner = filter_tx((struct filter_chan *)chan);
+
+	return inner->ops->send_held(inner, iov, niov, first, held, out_bytes);
+}
+
+static int pass_intact(const struct net_chan *chan)
+{
+	return inner_of(chan)->ops->intact(inner_of(chan));
+}
+
+static int pass_ended(const struct net_chan *chan)
+{
+	return inner_of(chan)->ops->ended(inner_of(chan));
+}
+
+static void pass_purge(struct net_chan *chan)
+{
+	inner_of(chan)->ops->purge(inner_of(chan));
+}
+
 static tcpx_status pass_recv(struct net_chan *chan, const struct iovec *iov, int niov,
 			     size_t *out_bytes)
 {
@@ -117,6 +140,12 @@ void filter_init(struct filter_chan *filter, struct net_chan *inner)
 		.close = pass_close,
 		.info = pass_info,
 	};
+	if (inner->ops->send_held) {
+		filter->ops.send_held = pass_send_held;
+		filter->ops.intact = pass_intact;
+		filter->ops.ended = pass_ended;
+		filter->ops.purge = pass_purge;
+	}
 	if (inner->ops->lend) {
 		filter->ops.lend = pass_lend;
 		filter->ops.lent = pass_lent;

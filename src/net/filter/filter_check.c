@@ -21,7 +21,7 @@ struct check_side {
 
 struct check_chan {
 	struct filter_chan head;
-	_Atomic int closed;
+	_Atomic int closed, down;
 	struct check_side tx, rx;
 };
 
@@ -97,6 +97,29 @@ static void check_after(struct check_chan *chan, struct check_side *side, const 
 		breach(chan, call, "status outside of the contract");
 }
 
+/* The call is the only one of its side; 0: it is not, and goes on unchecked. */
+static int check_enter(struct check_chan *chan, struct check_side *side, const char *call,
+		       const struct iovec *iov, int niov)
+{
+	if (atomic_exchange(&side->inside, 1)) {
+		breach(chan, call, "two owners at once");
+		return 0;
+	}
+	check_before(chan, side, call, iov, niov);
+	return 1;
+}
+
+static tcpx_status check_leave(struct check_chan *chan, struct check_side *side, const char *call,
+			       const struct iovec *iov, int niov, tcpx_status status, size_t moved,
+			       size_t *out_bytes)
+{
+	check_after(chan, side, call, iov, niov, status, moved);
+	if (status == TCPX_OK)
+		*out_bytes = moved;
+	atomic_store(&side->inside, 0);
+	return status;
+}
+
 /* Both directions' calls; op is the inner one's. */
 static tcpx_status check_move(struct check_chan *chan, struct check_side *side, const char *call,
 			      tcpx_status (*op)(struct net_chan *, const struct iovec *, int,
@@ -110,17 +133,10 @@ static tcpx_status check_move(struct check_chan *chan, struct check_side *side, 
 
 	if (!check_open(&chan->head.base, call))
 		return TCPX_ERR_CHANNEL_LOST;
-	if (atomic_exchange(&side->inside, 1)) {
-		breach(chan, call, "two owners at once");
+	if (!check_enter(chan, side, call, iov, niov))
 		return op(inner, iov, niov, out_bytes);
-	}
-	check_before(chan, side, call, iov, niov);
 	status = op(inner, iov, niov, &moved);
-	check_after(chan, side, call, iov, niov, status, moved);
-	if (status == TCPX_OK)
-		*out_bytes = moved;
-	atomic_store(&side->inside, 0);
-	return status;
+	return check_leave(chan, side, call, iov, niov, status, moved, out_bytes);
 }
 
 static tcpx_status check_send(struct net_chan *base, const struct iovec *iov, int niov,
@@ -130,6 +146,55 @@ static tcpx_status check_send(struct net_chan *base, const struct iovec *iov, in
 
 	return check_move(chan, &chan->tx, "send", chan->head.inner->ops->send, iov, niov,
 			  out_bytes);
+}
+
+static tcpx_status check_send_held(struct net_chan *base, const struct iovec *iov, int niov,
+				   int first, int held, size_t *out_bytes)
+{
+	struct check_chan *chan = (struct check_chan *)base;
+	struct net_chan *inner = filter_tx(&chan->head);
+	size_t moved = 0;
+	tcpx_status status;
+
+	if (!check_open(base, "send_held"))
+		return TCPX_ERR_CHANNEL_LOST;
+	if (first < 0 || held < 0 || held > niov - first)
+		breach(chan, "send_held", "held pieces beyond the last one");
+	if (!check_enter(chan, &chan->tx, "send_held", iov, niov))
+		return inner->ops->send_held(inner, iov, niov, first, held, out_bytes);
+	status = inner->ops->send_held(inner, iov, niov, first, held, &moved);
+	return check_leave(chan, &chan->tx, "send_held", iov, niov, status, moved, out_bytes);
+}
+
+static int check_intact(const struct net_chan *base)
+{
+	const struct check_chan *chan = (const struct check_chan *)base;
+
+	return check_open(base, "intact") ? chan->head.inner->ops->intact(chan->head.inner) : 0;
+}
+
+static int check_ended(const struct net_chan *base)
+{
+	const struct check_chan *chan = (const struct check_chan *)base;
+
+	if (!check_open(base, "ended"))
+		return 1;
+	if (!atomic_load(&chan->down))
+		breach(chan, "ended", "before shutdown");
+	return chan->head.inner->ops->ended(chan->head.inner);
+}
+
+static void check_purge(struct net_chan *base)
+{
+	struct check_chan *chan = (struct check_chan *)base;
+
+	if (!check_open(base, "purge"))
+		return;
+	if (!atomic_load(&chan->down))
+		breach(chan, "purge", "before shutdown");
+	if (atomic_load(&chan->tx.inside) || atomic_load(&chan->rx.inside))
+		breach(chan, "purge", "while a call is under way");
+	chan->head.inner->ops->purge(chan->head.inner);
 }
 
 static tcpx_status check_lend(struct net_chan *base, const struct iovec *iov, int niov,
@@ -179,6 +244,7 @@ static void check_shutdown(struct net_chan *base)
 {
 	struct check_chan *chan = (struct check_chan *)base;
 
+	atomic_store(&chan->down, 1);
 	if (check_open(base, "shutdown"))
 		chan->head.inner->ops->shutdown(chan->head.inner);
 }
@@ -228,6 +294,12 @@ tcpx_status filter_check_create(struct net_chan *chan, struct net_chan **out_cha
 	filter_init(&check->head, chan);
 	check->head.ops.send = check_send;
 	check->head.ops.recv = check_recv;
+	if (chan->ops->send_held) {
+		check->head.ops.send_held = check_send_held;
+		check->head.ops.intact = check_intact;
+		check->head.ops.ended = check_ended;
+		check->head.ops.purge = check_purge;
+	}
 	if (chan->ops->lend)
 		check->head.ops.lend = check_lend;
 	check->head.ops.arm = check_arm;

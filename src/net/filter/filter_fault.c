@@ -16,6 +16,9 @@ struct fault_side {
 	uint64_t bytes;
 	int again; /* the last call said IN_PROGRESS for nothing: never twice in a row */
 	int ended; /* the channel failed: the truth from here on */
+	/* Bytes that were offered as held and not counted: the transport may have them already, so
+	 * the next call offers so many at least. */
+	size_t ahead;
 	struct iovec iov[NET_IOV_MAX];
 };
 
@@ -66,29 +69,69 @@ static void fault_after(struct fault_chan *chan, size_t bytes)
 		chan->head.inner->ops->shutdown(chan->head.inner);
 }
 
-/* op: send or lend of the inner one. */
-static tcpx_status fault_out(struct fault_chan *chan,
-			     tcpx_status (*op)(struct net_chan *, const struct iovec *, int,
-					       size_t *),
-			     const struct iovec *iov, int niov, size_t *out_bytes)
+/* Cuts what the next call of the sending side offers. OK, or what that call returns at once. */
+static tcpx_status fault_offer(struct fault_chan *chan, const struct iovec **iov, int *niov,
+			       size_t *out_bytes)
 {
-	size_t total = filter_iov_bytes(iov, niov), most;
-	tcpx_status status;
+	size_t total = filter_iov_bytes(*iov, *niov), most;
 
 	if (atomic_load(&chan->dropped))
 		return TCPX_ERR_PEER_RESET;
 	most = fault_before(chan, &chan->tx, total);
 	if (!most)
 		return TCPX_IN_PROGRESS;
+	if (most < chan->tx.ahead)
+		most = chan->tx.ahead < total ? chan->tx.ahead : total;
 	if (most < total) {
-		niov = filter_iov_cut(iov, niov, most, chan->tx.iov);
-		iov = chan->tx.iov;
+		*niov = filter_iov_cut(*iov, *niov, most, chan->tx.iov);
+		*iov = chan->tx.iov;
 	}
-	status = op(filter_tx(&chan->head), iov, niov, out_bytes);
+	*out_bytes = most;
+	return TCPX_OK;
+}
+
+static tcpx_status fault_sent(struct fault_chan *chan, tcpx_status status, size_t bytes)
+{
 	if (!status)
-		fault_after(chan, *out_bytes);
+		fault_after(chan, bytes);
 	chan->tx.ended |= status <= TCPX_ERR_CHANNEL_LOST;
 	return status;
+}
+
+/* op: send or lend of the inner one. */
+static tcpx_status fault_out(struct fault_chan *chan,
+			     tcpx_status (*op)(struct net_chan *, const struct iovec *, int,
+					       size_t *),
+			     const struct iovec *iov, int niov, size_t *out_bytes)
+{
+	size_t offered;
+	tcpx_status status = fault_offer(chan, &iov, &niov, &offered);
+
+	if (status)
+		return status;
+	status = op(filter_tx(&chan->head), iov, niov, out_bytes);
+	if (!status)
+		chan->tx.ahead -= *out_bytes < chan->tx.ahead ? *out_bytes : chan->tx.ahead;
+	return fault_sent(chan, status, status ? 0 : *out_bytes);
+}
+
+static tcpx_status fault_send_held(struct net_chan *base, const struct iovec *iov, int niov,
+				   int first, int held, size_t *out_bytes)
+{
+	struct fault_chan *chan = (struct fault_chan *)base;
+	struct net_chan *inner = filter_tx(&chan->head);
+	size_t offered;
+	tcpx_status status = fault_offer(chan, &iov, &niov, &offered);
+
+	if (status)
+		return status;
+	if (first > niov)
+		first = niov;
+	if (held > niov - first)
+		held = niov - first;
+	status = inner->ops->send_held(inner, iov, niov, first, held, out_bytes);
+	chan->tx.ahead = status ? offered : offered - *out_bytes;
+	return fault_sent(chan, status, status ? 0 : *out_bytes);
 }
 
 static tcpx_status fault_send(struct net_chan *base, const struct iovec *iov, int niov,
@@ -171,6 +214,8 @@ tcpx_status filter_fault_create(const struct filter_fault_opts *opts, struct net
 	filter_init(&fault->head, chan);
 	fault->head.ops.send = fault_send;
 	fault->head.ops.recv = fault_recv;
+	if (chan->ops->send_held)
+		fault->head.ops.send_held = fault_send_held;
 	if (chan->ops->lend)
 		fault->head.ops.lend = fault_lend;
 	fault->head.ops.arm = fault_arm;
