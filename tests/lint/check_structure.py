@@ -15,7 +15,8 @@ neither is a name without "(". Both sides of an #if count.
 
 Folders are those of src/ and, within engine/, its own. A file directly in engine/ has no place yet:
 it may call and be called by all of engine/, and is counted until it moves. What engine/ has no
-order for (ENGINE) may see no other folder of it.
+order for (ENGINE) may see no other folder of it. The circles of files within engine/ are those of
+the whole of it.
 
 The trip of a WRITE has two legs (TRIP), since the queue of the core separates them: the post, from
 tcpx_request_start to the functions that queue the transfer and wake a worker; and the sender, from
@@ -54,7 +55,7 @@ TEXT = {
     "includes-up": "includes that go upward",
     "calls-up": "calls that go upward",
     "folder-circles": "circles of calls between folders",
-    "circle": "files in the largest circle of calls in a folder",
+    "circle": "files in the largest circle of calls in a folder of src/",
     "circle-files": f"files in such circles of more than {CIRCLE_FILES}",
     "engine-root-files": "files that lie directly in src/engine/",
     "headers-long": f"headers above {HEADER_LINES} lines",
@@ -263,8 +264,9 @@ class Law:
              f"{called.name}") for group in groups
             for (source, target), (function, called) in sorted(between.items())
             if source in group and target in group])
+        # All of engine/ is one room here, or a circle would vanish by moving a part of it.
         inside = {pair for pair, (function, called) in edges.items()
-                  if function.folder == called.folder}
+                  if function.folder.split("/")[0] == called.folder.split("/")[0]}
         units = sorted({function.unit for function in self.source.functions})
         groups = circles(units, sorted(inside))
         large = self.large_circles = [group for group in groups if len(group) > CIRCLE_FILES]
@@ -393,8 +395,9 @@ def main():
     law.trip()
     law.judge()
     for group in law.large_circles:
-        print(f"circle of {len(group)}: {os.path.dirname(group[0])}/ " +
-              " ".join(os.path.basename(unit) for unit in group))
+        room = "/".join(group[0].split("/")[:2])
+        print(f"circle of {len(group)} in {room}/: " +
+              " ".join(os.path.relpath(unit, room) for unit in group))
     if "list" in options.rest:
         for name, rows in law.what.items():
             for path, line, text in rows:

@@ -213,6 +213,10 @@ FAULTS = [
      "core/ -> engine/channel/: core_job_queue calls worker_kick"),
     ("structure", "src/engine/a.c", HEAD + "int a;\n", "directly in src/engine/: 1, allowed 0"),
     ("structure", None, chain(5, last="chain_0()"), "5 files in a circle: chain_0 chain_1"),
+    ("structure", None, dict(
+        {name.replace("link/chain_3", "chain_3"): text
+         for name, text in chain(5, last="chain_0()").items()},
+        **{"tests/lint/structure.txt": "engine-root-files 1\n"}), "5 files in a circle"),
     ("structure", "src/base/thing.h", HEAD + "\n" * 150, "152 lines, at most 150"),
     ("structure", "src/core/queue.h", HEAD + STRUCT.replace("int g", "int g, g2"),
      "struct full: 31 fields, at most 30"),
