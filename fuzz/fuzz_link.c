@@ -138,7 +138,7 @@ static void peer_behind(struct world *w, struct wire_cursor *in)
 {
 	uint32_t channel = wire_get_u8(in) % WORLD_CHANNELS, size = 8;
 	const struct core_chan *chan = &w->link.chan[channel];
-	const struct core_stage *stage = &w->link.stage_in;
+	const struct core_stage_in *stage = &w->link.stage_in;
 	uint8_t how = wire_get_u8(in);
 	struct frame data = {.type = FRAME_DATA, .xfer = how / 32, .payload_bytes = size};
 	struct frame note = {.type = FRAME_NOTIFY, .key = FRAME_NOTE_BEHIND, .xfer = how / 32};

@@ -75,7 +75,7 @@ void core_behind_undo(struct core_link *link, struct core_chan *chan)
 	struct core_msg *msg = chan->rx_behind;
 
 	chan->rx_behind = NULL;
-	core_credit_unpay(link, FRAME_CREDIT_NOTIFY, msg->bytes + CORE_NOTE_COST);
+	core_credit_unpay(&link->credit[FRAME_CREDIT_NOTIFY], msg->bytes + CORE_NOTE_COST);
 	core_note_free(link, msg);
 }
 
@@ -89,7 +89,7 @@ static void decide(struct core_link *link, struct core_msg *msg, bool applied)
 	}
 	core_note_free(link, msg);
 	/* Nobody else gives it back, so it is told as of an application that has read all. */
-	core_credit_give(link, FRAME_CREDIT_NOTIFY, bytes + CORE_NOTE_COST, true);
+	core_link_give(link, FRAME_CREDIT_NOTIFY, bytes + CORE_NOTE_COST, true);
 	core_cover_released(link, bytes + CORE_NOTE_COST);
 }
 

@@ -284,13 +284,9 @@ static void uncharge(struct core_link *link, struct core_chunk *chunk)
 	struct core_job *job = chunk->job;
 
 	if (chunk->type == FRAME_READ_REQ)
-		link->used[FRAME_CREDIT_READ]--;
-	if (chunk->staged) {
-		link->stage_out.dropped += chunk->bytes;
-		if (job && !job->stopped)
-			link->stage_out.wanted += chunk->bytes;
-		link->stage_due = true;
-	}
+		core_credit_refund(&link->credit[FRAME_CREDIT_READ], 1);
+	if (chunk->staged)
+		core_stage_out_lost(&link->stage_out, chunk->bytes, job && !job->stopped);
 }
 
 /* What the peer did not apply goes back to where it came from, in its old order. False: no memory,

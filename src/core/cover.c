@@ -110,12 +110,12 @@ void core_cover_granted(struct core_link *link, uint64_t granted)
 static uint64_t ahead(const struct core_link *link)
 {
 	uint64_t most = CORE_COVER_AHEAD * link->cover.first_out;
-	uint64_t room = link->limit[FRAME_CREDIT_NOTIFY] - link->cover.wanted;
+	uint64_t room = link->credit[FRAME_CREDIT_NOTIFY].limit - link->cover.wanted;
 
 	return most < room ? most : room;
 }
 
-/* What is asked for, as a frame; the last of those without a sequence. */
+/* What is asked for, as a frame. */
 bool core_wish_next(struct core_link *link, struct frame *frame)
 {
 	struct core_cover *cover = &link->cover;
@@ -132,14 +132,7 @@ bool core_wish_next(struct core_link *link, struct frame *frame)
 		frame->offset = cover->sent + cost(first);
 		return true;
 	}
-	if (!link->stage_due)
-		return false;
-	link->stage_due = false;
-	frame->type = FRAME_STAGE_REQ;
-	frame->linear = link->stage_out.wanted;
-	frame->key = link->stage_out.unwanted;
-	frame->offset = link->stage_out.dropped;
-	return true;
+	return false;
 }
 
 /* --- the receiver --- */
@@ -147,7 +140,7 @@ bool core_wish_next(struct core_link *link, struct frame *frame)
 /* What the account has set aside for the peer: unspent, arriving, or with the application. */
 static uint64_t window(const struct core_link *link)
 {
-	return link->cover.first + link->cover.granted - link->given[FRAME_CREDIT_NOTIFY];
+	return link->cover.first + link->cover.granted - link->credit[FRAME_CREDIT_NOTIFY].given;
 }
 
 uint64_t core_note_held(const struct core_link *link)
@@ -159,7 +152,7 @@ uint64_t core_note_held(const struct core_link *link)
 
 static void tell(struct core_link *link)
 {
-	link->credit_due[FRAME_CREDIT_NOTIFY] = true;
+	link->credit[FRAME_CREDIT_NOTIFY].due = true;
 	core_kick_small(link);
 }
 
@@ -168,7 +161,7 @@ static void tell_grants(struct core_link *link)
 {
 	const struct core_cover *cover = &link->cover;
 	uint64_t untold = cover->granted - cover->told;
-	uint64_t left = cover->first + cover->told - link->taken[FRAME_CREDIT_NOTIFY];
+	uint64_t left = cover->first + cover->told - link->credit[FRAME_CREDIT_NOTIFY].taken;
 
 	if (untold && (left < cover->first / 8 || untold >= cover->first / 8 ||
 		       cover->asked > cover->first + cover->told))
@@ -186,8 +179,8 @@ bool core_cover_pay(struct core_link *link, uint64_t amount)
 {
 	const struct core_cover *cover = &link->cover;
 
-	if (cover->first + cover->granted - link->taken[FRAME_CREDIT_NOTIFY] < amount ||
-	    !core_credit_pay(link, FRAME_CREDIT_NOTIFY, amount))
+	if (cover->first + cover->granted - link->credit[FRAME_CREDIT_NOTIFY].taken < amount ||
+	    !core_link_pay(link, FRAME_CREDIT_NOTIFY, amount))
 		return false;
 	tell_grants(link);
 	return true;
@@ -229,7 +222,8 @@ void core_note_more(struct core_link *link)
 void core_cover_wish(struct core_link *link, const struct frame *frame)
 {
 	struct core_cover *cover = &link->cover;
-	uint64_t most = link->cfg.credit_in[FRAME_CREDIT_NOTIFY] + link->given[FRAME_CREDIT_NOTIFY];
+	uint64_t most =
+		link->cfg.credit_in[FRAME_CREDIT_NOTIFY] + link->credit[FRAME_CREDIT_NOTIFY].given;
 
 	if (frame->linear > most || frame->offset > frame->linear)
 		return; /* nobody who keeps to the budget says so */

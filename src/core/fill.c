@@ -79,7 +79,7 @@ static bool is_ahead(const struct core_link *link, const struct core_job *job)
 {
 	uint64_t filled = job->filling - job->linear;
 
-	return (job->staged && filled >= link->stage_out.granted - link->stage_out.used) ||
+	return (job->staged && filled >= core_stage_out_left(&link->stage_out)) ||
 	       (job->unpulled && filled);
 }
 

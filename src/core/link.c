@@ -6,6 +6,12 @@
 
 #include "core/link_priv.h"
 
+/* Budgets so small are told of at once when nothing is unread. */
+static const uint64_t prompt_below[FRAME_CREDIT_STAGE] = {
+	[FRAME_CREDIT_NOTIFY] = 2ull * TCPX_NOTIFY_MAX,
+	[FRAME_CREDIT_EAGER] = 8ull * CORE_SMALL_BYTES,
+};
+
 tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg)
 {
 	uint32_t i;
@@ -42,10 +48,103 @@ tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg
 	core_incoming_init(link);
 	core_cover_init(link);
 	link->recv_next = link->note_due = 1;
-	for (kind = 0; kind < FRAME_CREDIT_COUNT; kind++)
-		link->limit[kind] = cfg->credit_out[kind];
+	for (kind = 0; kind < FRAME_CREDIT_STAGE; kind++)
+		core_credit_init(&link->credit[kind], cfg->credit_out[kind], cfg->credit_in[kind],
+				 cfg->credit_in[kind] < prompt_below[kind]);
 	return TCPX_OK;
 }
+
+/* --- credits and staging --- */
+
+/* The peer makes us keep something. False: it has no credit for it. */
+bool core_link_pay(struct core_link *link, enum frame_credit kind, uint64_t amount)
+{
+	bool tell;
+
+	if (!core_credit_pay(&link->credit[kind], amount, &tell))
+		return false;
+	if (tell)
+		core_kick_small(link);
+	return true;
+}
+
+/* empty: nothing is unread. */
+void core_link_give(struct core_link *link, enum frame_credit kind, uint64_t amount, bool empty)
+{
+	if (core_credit_give(&link->credit[kind], amount, empty))
+		core_kick_small(link);
+}
+
+void core_stage_want(struct core_link *link, uint64_t bytes)
+{
+	if (core_stage_out_want(&link->stage_out, bytes))
+		core_kick_small(link);
+}
+
+void core_stage_unwant(struct core_link *link, uint64_t bytes)
+{
+	if (!bytes)
+		return;
+	core_stage_out_unwant(&link->stage_out, bytes);
+	core_kick_small(link);
+}
+
+/* Of the pool. left: what its user still has. A little is not worth a frame to one that can go on
+ * with what it has. */
+uint64_t core_stage_take(struct core_link *link, uint64_t want, uint64_t left)
+{
+	uint64_t least = left >= link->cfg.chunk_bytes ? CORE_GRANT_BYTES : 1, got;
+
+	if (least > want)
+		least = want;
+	got = link->cfg.ops->stage_take(link->cfg.arg, want, least);
+	link->stage_in.waiting |= got < want;
+	return got;
+}
+
+/* Ours to use again: this link first, others hear of it from the pool. */
+void core_stage_free(struct core_link *link, uint64_t bytes)
+{
+	link->cfg.ops->stage_give(link->cfg.arg, bytes);
+	if (link->stage_in.waiting && !link->dead)
+		core_stage_more(link);
+}
+
+/* Grants what the pool has, and a chunk ahead of all wishes where it has room for that. */
+void core_stage_more(struct core_link *link)
+{
+	struct core_stage_in *in = &link->stage_in;
+	uint64_t missing, got;
+
+	if (in->waiting)
+		core_kick_small(link); /* READs into staged memory try again */
+	in->waiting = false;
+	if (in->wanted && !in->asked) {
+		in->asked = true;
+		in->ahead = link->cfg.ops->stage_ahead(link->cfg.arg, link->cfg.chunk_bytes);
+	}
+	missing = core_stage_in_missing(in);
+	got = missing ? core_stage_take(link, missing, core_stage_in_left(in)) : 0;
+	if (!got)
+		return;
+	core_stage_in_grant(in, got);
+	core_kick_small(link);
+}
+
+/* Unsequenced frames may have died with a channel: say everything cumulative again. */
+static void link_retell(struct core_link *link)
+{
+	int kind;
+
+	for (kind = 0; kind < FRAME_CREDIT_STAGE; kind++)
+		core_credit_retell(&link->credit[kind]);
+	link->credit[FRAME_CREDIT_NOTIFY].due |= link->cover.told > 0;
+	core_stage_in_retell(&link->stage_in);
+	core_stage_out_retell(&link->stage_out);
+	link->cover.wish_due = true;
+}
+
+/* --- the link as a whole --- */
 
 void core_link_refs(struct core_link *link, uint64_t bytes)
 {
@@ -228,8 +327,7 @@ void core_link_fail(struct core_link *link, tcpx_status status)
 	if (!receives_still(link))
 		free_messages(link);
 	core_cover_end(link);
-	link->cfg.ops->stage_give(link->cfg.arg, link->stage_in.granted - link->stage_in.used);
-	link->stage_in.used = link->stage_in.granted;
+	link->cfg.ops->stage_give(link->cfg.arg, core_stage_in_close(&link->stage_in));
 }
 
 uint32_t core_link_channels_up(const struct core_link *link)
@@ -312,7 +410,7 @@ static void fence_through(struct core_link *link, struct core_chan *chan)
 	core_chunks_ack(link, chan, chan->fence_seq);
 	if (!core_chunks_requeue(link, chan))
 		return;
-	core_retell(link);
+	link_retell(link);
 	core_kick_all(link);
 	link->cfg.ops->channel_free(link->cfg.arg, chan->index);
 }
@@ -347,7 +445,7 @@ void core_chan_lost(struct core_link *link, uint32_t channel)
 	if (core_carries_messages(link, chan->index))
 		core_messages_back(link, chan);
 	fence_try(link, chan);
-	core_retell(link);
+	link_retell(link);
 	core_kick_all(link);
 }
 

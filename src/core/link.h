@@ -27,7 +27,9 @@
 #include "base/list.h"
 #include "core/chan.h"
 #include "core/cover.h"
+#include "core/credit.h"
 #include "core/prog.h"
+#include "core/stage_quota.h"
 #include <tcpx/types.h>
 
 #define CORE_LANE 0		      /* channel of small messages, and of what is by_lane */
@@ -217,8 +219,8 @@ struct core_ops {
 	 * by core_recv_applied; else TCPX_OK or an error. */
 	tcpx_status (*deliver)(void *arg, struct core_xfer *xfer, const void *data, uint64_t bytes);
 	/* Staging for bytes that arrive: takes at most want bytes of the shared pool for this link,
-	 * but none if fewer than least are free, and returns how many. A link that got fewer than
-	 * it wants is stage_waiting: core_stage_more is called when others gave some back. */
+	 * but none if fewer than least are free, and returns how many. A link that got fewer
+	 * than it wants waits (core_stage_waits): core_stage_more is called when there is more. */
 	uint64_t (*stage_take)(void *arg, uint64_t want, uint64_t least);
 	/* How much of want a peer that rests may have of the pool for as long as the link lives. */
 	uint64_t (*stage_ahead)(void *arg, uint64_t want);
@@ -289,21 +291,9 @@ struct core_link {
 	uint64_t note_next, attach_next; /* notification numbers we give */
 	uint64_t note_due;		 /* next standalone number to publish */
 
-	/* credits: used by us / limit told by the peer, cumulative; and the other direction */
-	uint64_t used[FRAME_CREDIT_COUNT], limit[FRAME_CREDIT_COUNT];
-	uint64_t taken[FRAME_CREDIT_COUNT]; /* the peer used, as we saw it */
-	uint64_t given[FRAME_CREDIT_COUNT]; /* cumulative we returned (internally) */
-	uint64_t told[FRAME_CREDIT_COUNT];  /* of it, told the peer */
-	bool credit_due[FRAME_CREDIT_COUNT];
-
-	/* staging: what we want at the peer (cumulative), and what the peer wants here */
-	struct core_stage {
-		uint64_t wanted, unwanted, dropped; /* asked for; taken back; grants given back */
-		uint64_t granted, used;
-		uint64_t ahead; /* of what is granted, kept without a wish */
-		bool asked;	/* in: whether there is room for that */
-	} stage_out, stage_in;
-	bool stage_due, stage_waiting;
+	struct core_credit credit[FRAME_CREDIT_STAGE]; /* by kind */
+	struct core_stage_out stage_out;	       /* what we want at the peer */
+	struct core_stage_in stage_in;		       /* what the peer wants here */
 	uint32_t npushes, rotor;
 	uint32_t ref_chunk; /* most bytes of a chunk by reference, as the peer takes it */
 	uint64_t ref_bytes; /* of bulk chunks by reference in the rings */
@@ -469,7 +459,11 @@ void core_fill_end(struct core_link *link, struct core_job *job, uint64_t ready,
  * peer. */
 bool core_fill_back(struct core_link *link, struct core_job *job);
 
-/* The shared staging pool has room again for a link that waited. */
+/* The link waits for room in the shared staging pool, and is told by core_stage_more. */
+static inline bool core_stage_waits(const struct core_link *link)
+{
+	return link->stage_in.waiting;
+}
 void core_stage_more(struct core_link *link);
 
 /* The account has room again for the notifications of a peer that waits. */

@@ -134,21 +134,13 @@ void core_cover_wish(struct core_link *link, const struct frame *frame);
 void core_cover_published(struct core_link *link, uint64_t amount);
 void core_cover_released(struct core_link *link, uint64_t amount);
 
-/* credit.c */
-bool core_credit_take(struct core_link *link, enum frame_credit kind, uint64_t amount);
-bool core_credit_pay(struct core_link *link, enum frame_credit kind, uint64_t amount);
-void core_credit_unpay(struct core_link *link, enum frame_credit kind, uint64_t amount);
-void core_credit_give(struct core_link *link, enum frame_credit kind, uint64_t amount, bool empty);
-void core_credit_arrived(struct core_link *link, const struct frame *frame);
-void core_stage_request(struct core_link *link, const struct frame *frame);
+/* link.c: credits and staging of a link, where channels are to be woken */
+bool core_link_pay(struct core_link *link, enum frame_credit kind, uint64_t amount);
+void core_link_give(struct core_link *link, enum frame_credit kind, uint64_t amount, bool empty);
 void core_stage_want(struct core_link *link, uint64_t bytes);
 void core_stage_unwant(struct core_link *link, uint64_t bytes);
 uint64_t core_stage_take(struct core_link *link, uint64_t want, uint64_t left);
 void core_stage_free(struct core_link *link, uint64_t bytes);
-tcpx_status core_stage_arrive(struct core_link *link, struct core_chan *chan,
-			      const struct frame *frame);
-void core_stage_undo(struct core_link *link, struct core_chan *chan);
-void core_retell(struct core_link *link);
 
 /* Bulk channels 1 to this one carry their payloads behind the headers, those behind it messages. */
 static inline uint32_t core_stream_channels(const struct core_link *link)

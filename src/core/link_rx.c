@@ -88,7 +88,7 @@ static tcpx_status begin_type(struct core_link *link, struct core_chan *chan,
 	case FRAME_READ_REQ:
 		rx->kind = CORE_RX_LIST;
 		return !frame->payload_bytes && frame->key <= FRAME_READ_BY_LANE &&
-				       core_credit_pay(link, FRAME_CREDIT_READ, 1)
+				       core_link_pay(link, FRAME_CREDIT_READ, 1)
 			       ? TCPX_OK
 			       : TCPX_ERR_PROTOCOL;
 	case FRAME_RTS:
@@ -105,6 +105,48 @@ static tcpx_status begin_type(struct core_link *link, struct core_chan *chan,
 	default:
 		return TCPX_ERR_PROTOCOL;
 	}
+}
+
+/* A frame's payload takes its staging when it begins: of the grants, or of what a READ reserved.
+ * ERR_PROTOCOL: the peer had none. */
+static tcpx_status staging_arrive(struct core_link *link, struct core_chan *chan,
+				  const struct frame *frame)
+{
+	struct core_xfer *xfer = chan->rx.xfer;
+	bool flagged = frame->flags & FRAME_F_STAGED;
+
+	if (frame->flags & (FRAME_F_REF | FRAME_F_MSG))
+		return TCPX_OK;
+	if (frame->type == FRAME_RDATA && xfer && xfer->local_staged) {
+		if (xfer->reserved < frame->payload_bytes)
+			return TCPX_ERR_PROTOCOL;
+		xfer->reserved -= frame->payload_bytes;
+		chan->rx.staged = frame->payload_bytes;
+	}
+	if (frame->type == FRAME_SDATA && xfer && xfer->local_staged != flagged)
+		return TCPX_ERR_PROTOCOL;
+	if (flagged && (frame->type == FRAME_DATA || frame->type == FRAME_SDATA)) {
+		if (!core_stage_in_arrive(&link->stage_in, frame->payload_bytes))
+			return TCPX_ERR_PROTOCOL;
+		chan->rx.staged = frame->payload_bytes;
+	}
+	return TCPX_OK;
+}
+
+/* The frame under way is lost: it will come again and take its staging then. */
+static void staging_undo(struct core_link *link, struct core_chan *chan)
+{
+	struct core_io *io = &chan->rx;
+
+	if (!io->staged)
+		return;
+	if (chan->rx_frame.type != FRAME_RDATA)
+		core_stage_in_undo(&link->stage_in, io->staged);
+	else if (io->xfer)
+		io->xfer->reserved += io->staged;
+	else
+		core_stage_free(link, io->staged);
+	io->staged = 0;
 }
 
 tcpx_status core_rx_begin(struct core_link *link, uint32_t channel, const struct frame *frame,
@@ -124,7 +166,7 @@ tcpx_status core_rx_begin(struct core_link *link, uint32_t channel, const struct
 	chan->rx = (struct core_io){.busy = true, .in_call = true};
 	status = begin_type(link, chan, frame, out_rx);
 	if (status == TCPX_OK)
-		status = core_stage_arrive(link, chan, frame);
+		status = staging_arrive(link, chan, frame);
 	if (status != TCPX_OK) {
 		core_io_release(link, &chan->rx);
 		chan->rx.busy = false;
@@ -239,6 +281,54 @@ static tcpx_status take_ack(struct core_link *link, struct core_chan *chan,
 	return TCPX_OK;
 }
 
+static void stage_granted(struct core_link *link, const struct frame *frame)
+{
+	uint64_t ahead = frame->offset <= link->cfg.chunk_bytes ? frame->offset : 0;
+	uint64_t more = core_stage_out_grant(&link->stage_out, frame->linear, ahead);
+
+	if (!more)
+		return;
+	if (link->stage_out.due)
+		core_kick_small(link);
+	core_fill_granted(link);
+	core_kick_small(link);
+	core_kick_bulk(link, more); /* the others would only find that they are gone */
+}
+
+static void credit_arrived(struct core_link *link, const struct frame *frame)
+{
+	switch (frame->key) {
+	case FRAME_CREDIT_WISH:
+		core_cover_wish(link, frame);
+		return;
+	case FRAME_CREDIT_STAGE:
+		stage_granted(link, frame);
+		return;
+	case FRAME_CREDIT_NOTIFY:
+		core_cover_granted(link, frame->offset);
+		break;
+	case FRAME_CREDIT_EAGER:
+	case FRAME_CREDIT_READ:
+		break;
+	default:
+		return;
+	}
+	if (core_credit_returned(&link->credit[frame->key], frame->linear))
+		core_kick_all(link);
+}
+
+/* The peer's wishes for staging, and grants that it gives back. */
+static void stage_requested(struct core_link *link, const struct frame *frame)
+{
+	uint64_t back;
+
+	if (!core_stage_in_request(&link->stage_in, frame, &back))
+		return;
+	if (back)
+		link->cfg.ops->stage_give(link->cfg.arg, back);
+	core_stage_more(link);
+}
+
 static tcpx_status act(struct core_link *link, struct core_chan *chan, const struct frame *frame,
 		       const void *data)
 {
@@ -263,10 +353,10 @@ static tcpx_status act(struct core_link *link, struct core_chan *chan, const str
 	case FRAME_ACK:
 		return take_ack(link, chan, frame);
 	case FRAME_CREDIT:
-		core_credit_arrived(link, frame);
+		credit_arrived(link, frame);
 		break;
 	case FRAME_STAGE_REQ:
-		core_stage_request(link, frame);
+		stage_requested(link, frame);
 		break;
 	default:
 		break;
@@ -291,7 +381,7 @@ void core_rx_lost(struct core_link *link, struct core_chan *chan)
 	if (!chan->rx.busy)
 		return;
 	undo(link, chan);
-	core_stage_undo(link, chan);
+	staging_undo(link, chan);
 }
 
 /* The payload's own bookkeeping; the io is still held. */

@@ -62,11 +62,31 @@ static uint64_t ack_upto(const struct core_chan *chan)
 	return upto;
 }
 
+static bool next_credit(struct core_link *link, struct frame *frame)
+{
+	int kind;
+
+	for (kind = 0; kind < FRAME_CREDIT_STAGE; kind++) {
+		if (!link->credit[kind].due)
+			continue;
+		frame->type = FRAME_CREDIT;
+		frame->key = (uint64_t)kind;
+		frame->linear = core_credit_tell(&link->credit[kind]);
+		frame->offset = kind == FRAME_CREDIT_NOTIFY ? core_cover_tell(link) : 0;
+		return true;
+	}
+	if (!link->stage_in.due)
+		return false;
+	frame->type = FRAME_CREDIT;
+	frame->key = FRAME_CREDIT_STAGE;
+	frame->linear = core_stage_in_tell(&link->stage_in, &frame->offset);
+	return true;
+}
+
 /* Frames without a sequence: acknowledgement, credits, staging wishes. */
 static bool next_told(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
 {
 	struct frame *frame = &tx->frame;
-	int kind;
 
 	frame->epoch = chan->epoch;
 	if (chan->ack_due && (!chan->unsent_nacks || ack_upto(chan) > chan->acked_sent)) {
@@ -83,20 +103,8 @@ static bool next_told(struct core_link *link, struct core_chan *chan, struct cor
 	}
 	if (!core_carries_small(link, chan->index))
 		return false;
-	for (kind = 0; kind < FRAME_CREDIT_COUNT; kind++) {
-		if (!link->credit_due[kind])
-			continue;
-		link->credit_due[kind] = false;
-		link->told[kind] = link->given[kind];
-		frame->type = FRAME_CREDIT;
-		frame->key = (uint64_t)kind;
-		frame->linear = link->given[kind];
-		frame->offset = kind == FRAME_CREDIT_NOTIFY  ? core_cover_tell(link)
-				: kind == FRAME_CREDIT_STAGE ? link->stage_in.ahead
-							     : 0;
-		return true;
-	}
-	return core_wish_next(link, frame);
+	return next_credit(link, frame) || core_wish_next(link, frame) ||
+	       core_stage_out_next(&link->stage_out, frame);
 }
 
 static bool next_ctl(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
@@ -124,8 +132,9 @@ static bool charge(struct core_link *link, struct core_xfer *xfer)
 		return true;
 	xfer->eager = total <= CORE_SMALL_BYTES && !xfer->by_msg &&
 		      xfer->prog->nseg <= CORE_PIECES_MAX &&
-		      core_credit_take(link, FRAME_CREDIT_EAGER, total + CORE_NOTE_COST);
-	xfer->charged = xfer->eager || core_credit_take(link, FRAME_CREDIT_EAGER, CORE_NOTE_COST);
+		      core_credit_take(&link->credit[FRAME_CREDIT_EAGER], total + CORE_NOTE_COST);
+	xfer->charged =
+		xfer->eager || core_credit_take(&link->credit[FRAME_CREDIT_EAGER], CORE_NOTE_COST);
 	core_fill_want(link, &xfer->job);
 	return xfer->charged;
 }
@@ -237,7 +246,7 @@ static uint64_t allowance(struct core_link *link, struct core_job *job, uint64_t
 	if (job->kind == CORE_JOB_REQUEST) {
 		struct core_xfer *xfer = core_job_xfer(job);
 
-		if (link->limit[FRAME_CREDIT_READ] == link->used[FRAME_CREDIT_READ])
+		if (!core_credit_left(&link->credit[FRAME_CREDIT_READ]))
 			return 0;
 		if (!xfer->local_staged)
 			return want;
@@ -245,8 +254,8 @@ static uint64_t allowance(struct core_link *link, struct core_job *job, uint64_t
 		xfer->reserved += want;
 		return want;
 	}
-	if (job->staged && link->stage_out.granted - link->stage_out.used < want)
-		return link->stage_out.granted - link->stage_out.used;
+	if (job->staged && core_stage_out_left(&link->stage_out) < want)
+		return core_stage_out_left(&link->stage_out);
 	return want;
 }
 
@@ -299,7 +308,7 @@ static bool cut(struct core_link *link, struct core_chan *chan, struct core_job 
 	else if (bytes > CORE_REQUEST_BYTES)
 		bytes = CORE_REQUEST_BYTES;
 	if (request && again)
-		bytes = link->used[FRAME_CREDIT_READ] < link->limit[FRAME_CREDIT_READ] ? bytes : 0;
+		bytes = core_credit_left(&link->credit[FRAME_CREDIT_READ]) ? bytes : 0;
 	else if (bytes)
 		bytes = allowance(link, job, bytes);
 	if (!bytes && job->kind != CORE_JOB_NOTE)
@@ -324,9 +333,9 @@ static bool cut(struct core_link *link, struct core_chan *chan, struct core_job 
 		bytes = took;
 	}
 	if (request)
-		link->used[FRAME_CREDIT_READ]++;
+		(void)core_credit_take(&link->credit[FRAME_CREDIT_READ], 1); /* there is one */
 	if (job->staged)
-		link->stage_out.used += bytes;
+		core_stage_out_use(&link->stage_out, bytes);
 	fill_frame(job, tx, linear, (uint32_t)(request ? 0 : bytes));
 	if (request)
 		tx->frame.offset = bytes;
@@ -396,7 +405,7 @@ static bool next_send(struct core_link *link, struct core_chan *chan, struct cor
 	    core_job_xfer(LIST_ENTRY(link->sends.next, struct core_job, node))->message <
 		    ctl->frame.linear)
 		return next_job(link, chan, &link->sends, tx);
-	if (!core_credit_take(link, FRAME_CREDIT_EAGER, CORE_NOTE_COST))
+	if (!core_credit_take(&link->credit[FRAME_CREDIT_EAGER], CORE_NOTE_COST))
 		return false;
 	list_remove(&ctl->node);
 	link->nvoids--;

@@ -22,7 +22,7 @@ static void send_final(struct core_link *link, uint64_t sender, tcpx_status stat
 
 static void consumed(struct core_link *link, const struct core_msg *msg)
 {
-	core_credit_give(link, FRAME_CREDIT_EAGER, msg->cost, list_empty(&link->messages));
+	core_link_give(link, FRAME_CREDIT_EAGER, msg->cost, list_empty(&link->messages));
 }
 
 /* recv and msg belong together; data: the eager payload. */
@@ -122,7 +122,7 @@ static tcpx_status message_keep(struct core_link *link, const struct core_msg *h
 	struct list_node *pos;
 
 	if (!msg) {
-		core_credit_unpay(link, FRAME_CREDIT_EAGER, head->cost);
+		core_credit_unpay(&link->credit[FRAME_CREDIT_EAGER], head->cost);
 		return TCPX_ERR_NO_MEMORY;
 	}
 	memcpy(msg, head, sizeof(*head));
@@ -153,7 +153,7 @@ tcpx_status core_message_arrived(struct core_link *link, const struct frame *fra
 		return TCPX_ERR_PROTOCOL;
 	if (frame->linear < link->recv_next || message_find(link, frame->linear))
 		return TCPX_OK; /* its CANCEL came first */
-	if (!core_credit_pay(link, FRAME_CREDIT_EAGER, head.cost))
+	if (!core_link_pay(link, FRAME_CREDIT_EAGER, head.cost))
 		return TCPX_ERR_PROTOCOL;
 	if (!list_empty(&link->receives) && frame->linear == link->recv_next) {
 		pair(link, LIST_ENTRY(link->receives.next, struct core_xfer, recv), &head, data);
@@ -210,7 +210,7 @@ tcpx_status core_message_cancelled(struct core_link *link, const struct frame *f
 	}
 	if (frame->linear >= link->recv_next) {
 		if (frame->offset > CORE_SMALL_BYTES ||
-		    !core_credit_pay(link, FRAME_CREDIT_EAGER, head.cost))
+		    !core_link_pay(link, FRAME_CREDIT_EAGER, head.cost))
 			return TCPX_ERR_PROTOCOL;
 		return message_keep(link, &head, NULL);
 	}

@@ -16,11 +16,11 @@ tcpx_status core_note_make(struct core_link *link, const void *data, uint64_t by
 
 	if (bytes + CORE_NOTE_COST > link->cfg.credit_out[FRAME_CREDIT_NOTIFY])
 		return TCPX_ERR_LIMIT;
-	if (!core_credit_take(link, FRAME_CREDIT_NOTIFY, bytes + CORE_NOTE_COST))
+	if (!core_credit_take(&link->credit[FRAME_CREDIT_NOTIFY], bytes + CORE_NOTE_COST))
 		return TCPX_ERR_AGAIN;
 	note = link->cfg.ops->alloc(link->cfg.arg, sizeof(*note) + bytes);
 	if (!note) {
-		link->used[FRAME_CREDIT_NOTIFY] -= bytes + CORE_NOTE_COST;
+		core_credit_refund(&link->credit[FRAME_CREDIT_NOTIFY], bytes + CORE_NOTE_COST);
 		return TCPX_ERR_NO_MEMORY;
 	}
 	memset(note, 0, sizeof(*note));
@@ -71,7 +71,7 @@ void core_note_drop(struct core_link *link, struct core_note *note)
 {
 	if ((note->number || note->behind) && !link->dead)
 		return;
-	link->used[FRAME_CREDIT_NOTIFY] -= note->bytes + CORE_NOTE_COST;
+	core_credit_refund(&link->credit[FRAME_CREDIT_NOTIFY], note->bytes + CORE_NOTE_COST);
 	core_cover_back(link, note);
 	if (note->refs)
 		list_remove(&note->node); /* the link is dead, and a call has not returned */
@@ -115,7 +115,7 @@ tcpx_status core_note_send(struct core_link *link, const void *data, uint64_t by
 void core_note_consumed(struct core_link *link, uint64_t bytes, bool empty)
 {
 	link->cover.out -= bytes + CORE_NOTE_COST;
-	core_credit_give(link, FRAME_CREDIT_NOTIFY, bytes + CORE_NOTE_COST, empty);
+	core_link_give(link, FRAME_CREDIT_NOTIFY, bytes + CORE_NOTE_COST, empty);
 	core_cover_released(link, bytes + CORE_NOTE_COST);
 }
 
@@ -160,7 +160,7 @@ tcpx_status core_note_keep(struct core_link *link, const struct frame *frame,
 		return TCPX_ERR_PROTOCOL;
 	msg = link->cfg.ops->note_alloc(link->cfg.arg, sizeof(*msg) + bytes, there);
 	if (!msg) {
-		core_credit_unpay(link, FRAME_CREDIT_NOTIFY, bytes + CORE_NOTE_COST);
+		core_credit_unpay(&link->credit[FRAME_CREDIT_NOTIFY], bytes + CORE_NOTE_COST);
 		return TCPX_ERR_NO_MEMORY;
 	}
 	memset(msg, 0, sizeof(*msg));

@@ -14,7 +14,7 @@ static void push_finish(struct core_link *link, struct core_push *push)
 	core_fill_stop(link, &push->job);
 	list_remove(&push->node);
 	link->npushes--;
-	core_credit_give(link, FRAME_CREDIT_READ, 1, link->npushes == 0);
+	core_link_give(link, FRAME_CREDIT_READ, 1, link->npushes == 0);
 	link->cfg.ops->push_ended(link->cfg.arg, push);
 }
 
@@ -55,7 +55,7 @@ void core_push_refuse(struct core_link *link, uint64_t xfer_id, tcpx_status stat
 
 	link->refused++;
 	core_ctl_queue(link, &final);
-	core_credit_give(link, FRAME_CREDIT_READ, 1, link->npushes == 0);
+	core_link_give(link, FRAME_CREDIT_READ, 1, link->npushes == 0);
 }
 
 static void push_abort(struct core_link *link, struct core_push *push)

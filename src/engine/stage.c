@@ -283,7 +283,7 @@ void stage_offer(struct engine_session *session)
 	for (peer = session_next_peer(session, NULL); peer;
 	     peer = session_next_peer(session, peer)) {
 		link_lock(peer);
-		if (peer->core_ready && !peer->core.dead && peer->core.stage_waiting)
+		if (peer->core_ready && !peer->core.dead && core_stage_waits(&peer->core))
 			core_stage_more(&peer->core);
 		link_unlock(peer);
 		peer_flush_kicks(peer);

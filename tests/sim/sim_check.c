@@ -293,7 +293,8 @@ static uint64_t notes_behind(const struct core_chan *chan)
 static void sim_cover_check(const struct sim_side *side, uint64_t notes)
 {
 	const struct core_cover *cover = &side->link.cover;
-	uint64_t window = cover->first + cover->granted - side->link.given[FRAME_CREDIT_NOTIFY];
+	uint64_t window =
+		cover->first + cover->granted - side->link.credit[FRAME_CREDIT_NOTIFY].given;
 
 	SIM_CHECK(side->sim,
 		  window + cover->spare == cover->first + side->note_taken && notes <= window,
@@ -382,7 +383,8 @@ static void check_order(struct sim_side *side)
 static bool voids_wait_for_credit(const struct core_link *link)
 {
 	return list_empty(&link->voids) ||
-	       link->limit[FRAME_CREDIT_EAGER] - link->used[FRAME_CREDIT_EAGER] < CORE_NOTE_COST;
+	       link->credit[FRAME_CREDIT_EAGER].limit - link->credit[FRAME_CREDIT_EAGER].used <
+		       CORE_NOTE_COST;
 }
 
 /* Messages of cancelled SENDs stay until a RECV takes them. */
@@ -438,12 +440,13 @@ void sim_final_check(struct sim *sim)
 			SIM_CHECK(sim, side->noted[i].dropped, "notification %u never came", i);
 		for (kind = 0; kind < FRAME_CREDIT_STAGE; kind++)
 			SIM_CHECK(sim,
-				  a->used[kind] == b->taken[kind] &&
-					  b->taken[kind] == b->given[kind] + kept(b, kind),
+				  a->credit[kind].used == b->credit[kind].taken &&
+					  b->credit[kind].taken ==
+						  b->credit[kind].given + kept(b, kind),
 				  "credit %d of side %d: %llu used, %llu taken, %llu given back",
-				  kind, s, (unsigned long long)a->used[kind],
-				  (unsigned long long)b->taken[kind],
-				  (unsigned long long)b->given[kind]);
+				  kind, s, (unsigned long long)a->credit[kind].used,
+				  (unsigned long long)b->credit[kind].taken,
+				  (unsigned long long)b->credit[kind].given);
 		for (i = 0; i < a->nchan; i++)
 			SIM_CHECK(sim, !notes_behind(&a->chan[i]),
 				  "channel %u keeps a notification of nothing", i);

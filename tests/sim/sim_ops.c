@@ -197,7 +197,7 @@ static void stage_more(struct sim *sim, const struct sim_event *event)
 	struct sim_side *side = event->side;
 
 	side->stage_offered = false;
-	if (!side->alive || side->incarnation != event->a || !side->link.stage_waiting)
+	if (!side->alive || side->incarnation != event->a || !core_stage_waits(&side->link))
 		return;
 	SIM_ENTER(sim);
 	core_stage_more(&side->link);

@@ -226,8 +226,8 @@ void sim_side_check(struct sim_side *side)
 		SIM_CHECK(sim, link->chan[i].next_seq <= link->chan[i].acked_seq + CORE_RING + 1,
 			  "the ring of channel %u overflows", i);
 	for (i = 0; i < FRAME_CREDIT_STAGE; i++)
-		SIM_CHECK(sim, link->used[i] <= link->limit[i], "side %d: credit %u overdrawn",
-			  side->index, i);
+		SIM_CHECK(sim, link->credit[i].used <= link->credit[i].limit,
+			  "side %d: credit %u overdrawn", side->index, i);
 	SIM_CHECK(sim, side->stage_used <= sim->p.stage_pool[side->index], "staging overdrawn");
 	SIM_CHECK(sim, side->fill_used <= sim->p.fill_pool[side->index], "filling overdrawn");
 	LIST_FOREACH(pos, &link->active)

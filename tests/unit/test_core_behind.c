@@ -28,7 +28,8 @@ static void lead(struct world *w, uint32_t channel, tcpx_status verdict)
 
 static uint64_t kept(const struct world *w)
 {
-	return w->link.taken[FRAME_CREDIT_NOTIFY] - w->link.given[FRAME_CREDIT_NOTIFY];
+	return w->link.credit[FRAME_CREDIT_NOTIFY].taken -
+	       w->link.credit[FRAME_CREDIT_NOTIFY].given;
 }
 
 static void test_published_behind_its_bytes(void **state)
@@ -127,11 +128,11 @@ static void test_not_paid_for(void **state)
 	uint64_t budget = w->link.cfg.credit_in[FRAME_CREDIT_NOTIFY], memory = w->memory;
 
 	(void)state;
-	w->link.taken[FRAME_CREDIT_NOTIFY] = budget - COST + 1;
+	w->link.credit[FRAME_CREDIT_NOTIFY].taken = budget - COST + 1;
 	lead(w, 1, TCPX_OK);
 	assert_int_equal(begin(w, 1, note(XFER, NOTE)), TCPX_ERR_PROTOCOL);
 	assert_int_equal(w->memory, memory);
-	w->link.taken[FRAME_CREDIT_NOTIFY]--;
+	w->link.credit[FRAME_CREDIT_NOTIFY].taken--;
 	assert_int_equal(receive(w, 1, note(XFER, NOTE), TCPX_OK), TCPX_OK);
 	world_close(w);
 }
@@ -140,13 +141,13 @@ static void test_not_paid_for(void **state)
 static void test_dropped(void **state)
 {
 	struct world *w = world_open();
-	uint64_t given = w->link.given[FRAME_CREDIT_NOTIFY], memory;
+	uint64_t given = w->link.credit[FRAME_CREDIT_NOTIFY].given, memory;
 
 	(void)state;
 	lead(w, 1, TCPX_ERR_REMOTE_KEY);
 	memory = w->memory;
 	assert_int_equal(receive(w, 1, note(XFER, NOTE), TCPX_OK), TCPX_OK);
-	assert_int_equal(w->link.given[FRAME_CREDIT_NOTIFY] - given, COST);
+	assert_int_equal(w->link.credit[FRAME_CREDIT_NOTIFY].given - given, COST);
 	assert_int_equal(w->link.chan[1].applied_seq, 2);
 	assert_int_equal(begin(w, 2, data(XFER)), TCPX_OK);
 	assert_int_equal(core_rx_end(&w->link, 2, false, TCPX_OK, ""), TCPX_OK);
@@ -436,7 +437,7 @@ static void test_fences(void **state)
 	(void)state;
 	for (uint64_t applied = 0; applied < 4; applied++) {
 		struct world *w = world_open();
-		uint64_t used = w->link.used[FRAME_CREDIT_NOTIFY];
+		uint64_t used = w->link.credit[FRAME_CREDIT_NOTIFY].used;
 		struct core_tx tx;
 
 		post(w, &write, NOTE);
@@ -464,7 +465,7 @@ static void test_fences(void **state)
 		default: /* the bytes were refused */
 			assert_int_equal(write.status, TCPX_ERR_REMOTE_KEY);
 			assert_int_equal(core_tx_next(&w->link, 1, &tx), 0);
-			assert_int_equal(w->link.used[FRAME_CREDIT_NOTIFY], used);
+			assert_int_equal(w->link.credit[FRAME_CREDIT_NOTIFY].used, used);
 			assert_true(list_empty(&w->link.notes));
 			break;
 		}

@@ -123,7 +123,7 @@ static void test_cancelled_sends_are_told(void **state)
 		assert_int_equal(tx.frame.offset, 0);
 		core_tx_sent(&w->link, 0, true);
 	}
-	assert_int_equal(w->link.used[FRAME_CREDIT_EAGER], 5 * CORE_NOTE_COST);
+	assert_int_equal(w->link.credit[FRAME_CREDIT_EAGER].used, 5 * CORE_NOTE_COST);
 	world_close(w);
 }
 

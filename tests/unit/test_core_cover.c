@@ -278,7 +278,8 @@ static void found_among_few(void **state)
 			struct frame frame = part_of(2 + i * strides[s], 2, 0, 1);
 
 			assert_int_equal(receive(w, 1, frame, TCPX_OK), TCPX_OK);
-			w->link.taken[FRAME_CREDIT_NOTIFY] = 0; /* there is no end of credit */
+			w->link.credit[FRAME_CREDIT_NOTIFY].taken =
+				0; /* there is no end of credit */
 		}
 		assert_int_equal(in->count, COUNT);
 		for (uint32_t i = 0; i < 1u << in->bits; i++) {

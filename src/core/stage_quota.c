@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Staging at the destination: wishes of the sender, grants of the receiver. */
+#include "core/stage_quota.h"
+
+/* What the wishes leave of the grants goes back, but for what the peer lets us keep: a small WRITE
+ * that is posted next does not wait for a grant. */
+static void stage_out_trim(struct core_stage_out *out)
+{
+	uint64_t need = out->wanted - out->unwanted - out->used + out->ahead;
+	uint64_t have = out->granted - out->used;
+
+	/* used counts dropped grants too, so a surplus is what exceeds all wishes */
+	if (have <= need)
+		return;
+	out->dropped += have - need;
+	out->used += have - need;
+	out->wanted += have - need; /* keeps wanted >= used */
+	out->due = true;
+}
+
+/* Told when more than half of what was granted ahead is spoken for. */
+bool core_stage_out_want(struct core_stage_out *out, uint64_t bytes)
+{
+	out->wanted += bytes;
+	if (out->ahead && out->granted >= out->wanted - out->unwanted + out->ahead / 2)
+		return false;
+	out->due = true;
+	return true;
+}
+
+void core_stage_out_unwant(struct core_stage_out *out, uint64_t bytes)
+{
+	out->unwanted += bytes;
+	out->due = true;
+	stage_out_trim(out);
+}
+
+uint64_t core_stage_out_grant(struct core_stage_out *out, uint64_t granted, uint64_t ahead)
+{
+	uint64_t more = granted - out->granted;
+
+	if (granted <= out->granted)
+		return 0;
+	out->granted = granted;
+	out->ahead = ahead;
+	stage_out_trim(out);
+	return more;
+}
+
+void core_stage_out_use(struct core_stage_out *out, uint64_t bytes)
+{
+	out->used += bytes;
+}
+
+void core_stage_out_lost(struct core_stage_out *out, uint64_t bytes, bool again)
+{
+	out->dropped += bytes;
+	if (again)
+		out->wanted += bytes;
+	out->due = true;
+}
+
+bool core_stage_out_next(struct core_stage_out *out, struct frame *frame)
+{
+	if (!out->due)
+		return false;
+	out->due = false;
+	frame->type = FRAME_STAGE_REQ;
+	frame->linear = out->wanted;
+	frame->key = out->unwanted;
+	frame->offset = out->dropped;
+	return true;
+}
+
+void core_stage_out_retell(struct core_stage_out *out)
+{
+	out->due |= out->wanted > 0;
+}
+
+bool core_stage_in_request(struct core_stage_in *in, const struct frame *frame, uint64_t *out_back)
+{
+	uint64_t back = frame->offset - in->dropped;
+
+	if (frame->linear < in->wanted || frame->key < in->unwanted ||
+	    frame->offset < in->dropped || frame->key > frame->linear)
+		return false;
+	if (back > in->granted - in->used)
+		back = in->granted - in->used;
+	in->used += back;
+	in->wanted = frame->linear;
+	in->unwanted = frame->key;
+	in->dropped = frame->offset;
+	*out_back = back;
+	return true;
+}
+
+uint64_t core_stage_in_missing(const struct core_stage_in *in)
+{
+	uint64_t want = in->wanted - in->unwanted + in->ahead;
+
+	return want > in->granted ? want - in->granted : 0;
+}
+
+void core_stage_in_grant(struct core_stage_in *in, uint64_t bytes)
+{
+	in->granted += bytes;
+	in->due = true;
+}
+
+bool core_stage_in_arrive(struct core_stage_in *in, uint64_t bytes)
+{
+	if (in->granted - in->used < bytes)
+		return false;
+	in->used += bytes;
+	return true;
+}
+
+void core_stage_in_undo(struct core_stage_in *in, uint64_t bytes)
+{
+	in->used -= bytes;
+}
+
+uint64_t core_stage_in_close(struct core_stage_in *in)
+{
+	uint64_t left = in->granted - in->used;
+
+	in->used = in->granted;
+	return left;
+}
+
+uint64_t core_stage_in_tell(struct core_stage_in *in, uint64_t *out_ahead)
+{
+	in->due = false;
+	in->told = in->granted;
+	*out_ahead = in->ahead;
+	return in->told;
+}
+
+void core_stage_in_retell(struct core_stage_in *in)
+{
+	in->due |= in->told > 0;
+}
