@@ -124,7 +124,7 @@ static void op_note_give(void *arg, uint64_t bytes)
 	w->taken -= bytes < w->taken ? bytes : w->taken;
 }
 
-static void op_notify(void *arg, struct core_msg *msg)
+static void op_notify(void *arg, struct core_notify_in *msg)
 {
 	struct world *w = arg;
 	uint64_t sum = 0;

@@ -54,7 +54,7 @@ void core_behind_lost(struct core_link *link, struct core_note *note)
 }
 
 tcpx_status core_behind_begin(struct core_link *link, struct core_chan *chan,
-			      const struct frame *frame, struct core_msg **out_msg)
+			      const struct frame *frame, struct core_notify_in **out_msg)
 {
 	tcpx_status status;
 
@@ -72,14 +72,14 @@ tcpx_status core_behind_begin(struct core_link *link, struct core_chan *chan,
 /* The frame is lost half-way: if it comes again it pays again. */
 void core_behind_undo(struct core_link *link, struct core_chan *chan)
 {
-	struct core_msg *msg = chan->rx_behind;
+	struct core_notify_in *msg = chan->rx_behind;
 
 	chan->rx_behind = NULL;
 	core_credit_unpay(&link->credit[FRAME_CREDIT_NOTIFY], msg->bytes + CORE_NOTE_COST);
 	core_note_free(link, msg);
 }
 
-static void decide(struct core_link *link, struct core_msg *msg, bool applied)
+static void decide(struct core_link *link, struct core_notify_in *msg, bool applied)
 {
 	uint64_t bytes = msg->bytes;
 
@@ -96,7 +96,7 @@ static void decide(struct core_link *link, struct core_msg *msg, bool applied)
 /* The frame is whole. False: it is not through before its chunk is committed. */
 bool core_behind_end(struct core_link *link, struct core_chan *chan, bool valid)
 {
-	struct core_msg *msg = chan->rx_behind;
+	struct core_notify_in *msg = chan->rx_behind;
 
 	chan->rx_behind = NULL;
 	if (valid && !core_rx_through(chan, chan->lead_seq)) {
@@ -116,7 +116,7 @@ void core_behind_committed(struct core_link *link, struct core_chan *chan, uint6
 	if (seq == chan->lead_seq)
 		chan->lead_ok = status == TCPX_OK; /* its notification may still be on its way */
 	LIST_FOREACH(pos, &chan->behind) {
-		struct core_msg *msg = LIST_ENTRY(pos, struct core_msg, node);
+		struct core_notify_in *msg = LIST_ENTRY(pos, struct core_notify_in, node);
 
 		if (msg->number != seq)
 			continue;

@@ -13,7 +13,7 @@
 #define CORE_RING 512 /* unacknowledged frames per channel */
 
 struct core_job;
-struct core_msg;
+struct core_notify_in;
 struct core_note;
 struct core_push;
 struct core_xfer;
@@ -91,10 +91,10 @@ struct core_chan {
 	struct frame rx_frame;
 	uint32_t commits; /* staged chunks not applied yet */
 	/* behind.c */
-	uint64_t lead_seq, lead_xfer; /* the last DATA frame that was all of its WRITE */
-	bool lead_ok;		      /* it is applied */
-	struct core_msg *rx_behind;   /* the frame under way is the notification behind it */
-	struct list_node behind;      /* core_msg: whole, their DATA frames are being committed */
+	uint64_t lead_seq, lead_xfer;	  /* the last DATA frame that was all of its WRITE */
+	bool lead_ok;			  /* it is applied */
+	struct core_notify_in *rx_behind; /* the frame under way is the notification behind it */
+	struct list_node behind; /* core_notify_in: whole, their DATA frames are being committed */
 	struct core_nack *nacks;
 	uint32_t nnacks, cap_nacks, unsent_nacks;
 	/* fence */

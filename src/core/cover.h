@@ -10,12 +10,12 @@
 
 #define CORE_INCOMING_BITS 4 /* log2 of the buckets that a link always has */
 
-struct core_msg;
+struct core_notify_in;
 
 /* Notifications that arrive, or that are whole and wait for the order. */
 struct core_incoming {
-	struct list_node list; /* core_msg */
-	struct core_msg **heads, *few[1u << CORE_INCOMING_BITS];
+	struct list_node list; /* core_notify_in */
+	struct core_notify_in **heads, *few[1u << CORE_INCOMING_BITS];
 	uint32_t bits, count;
 	uint64_t multiplier;
 };

@@ -39,7 +39,7 @@ static void grow(struct core_link *link)
 	struct core_incoming *in = &link->incoming;
 	uint32_t bits = in->bits + 1;
 	size_t bytes = sizeof(*in->heads) << bits;
-	struct core_msg **heads = link->cfg.ops->note_alloc(link->cfg.arg, bytes, bytes);
+	struct core_notify_in **heads = link->cfg.ops->note_alloc(link->cfg.arg, bytes, bytes);
 	struct list_node *pos;
 
 	if (!heads)
@@ -49,18 +49,18 @@ static void grow(struct core_link *link)
 	in->heads = heads;
 	in->bits = bits;
 	LIST_FOREACH(pos, &in->list) {
-		struct core_msg *msg = LIST_ENTRY(pos, struct core_msg, node);
-		struct core_msg **head = &heads[bucket(in, msg->number, msg->standalone)];
+		struct core_notify_in *msg = LIST_ENTRY(pos, struct core_notify_in, node);
+		struct core_notify_in **head = &heads[bucket(in, msg->number, msg->standalone)];
 
 		msg->chain = *head;
 		*head = msg;
 	}
 }
 
-struct core_msg *core_incoming_find(struct core_link *link, uint64_t number, bool standalone)
+struct core_notify_in *core_incoming_find(struct core_link *link, uint64_t number, bool standalone)
 {
 	struct core_incoming *in = &link->incoming;
-	struct core_msg *msg;
+	struct core_notify_in *msg;
 
 	if (!in->count)
 		return NULL;
@@ -70,10 +70,10 @@ struct core_msg *core_incoming_find(struct core_link *link, uint64_t number, boo
 	return msg;
 }
 
-void core_incoming_add(struct core_link *link, struct core_msg *msg)
+void core_incoming_add(struct core_link *link, struct core_notify_in *msg)
 {
 	struct core_incoming *in = &link->incoming;
-	struct core_msg **head;
+	struct core_notify_in **head;
 
 	if (in->count >> in->bits)
 		grow(link);
@@ -84,10 +84,10 @@ void core_incoming_add(struct core_link *link, struct core_msg *msg)
 	in->count++;
 }
 
-void core_incoming_remove(struct core_link *link, struct core_msg *msg)
+void core_incoming_remove(struct core_link *link, struct core_notify_in *msg)
 {
 	struct core_incoming *in = &link->incoming;
-	struct core_msg **at = &in->heads[bucket(in, msg->number, msg->standalone)];
+	struct core_notify_in **at = &in->heads[bucket(in, msg->number, msg->standalone)];
 
 	while (*at != msg)
 		at = &(*at)->chain;

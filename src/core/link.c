@@ -203,7 +203,7 @@ static void free_messages(struct core_link *link)
 	uint32_t i;
 
 	while (!list_empty(&link->messages))
-		core_message_free(link, LIST_ENTRY(link->messages.next, struct core_msg, node));
+		core_message_free(link, LIST_ENTRY(link->messages.next, struct core_send_in, node));
 	core_incoming_fini(link);
 	for (i = 0; i < link->nchan; i++)
 		core_notes_free(link, &link->chan[i].behind);

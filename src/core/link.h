@@ -181,21 +181,34 @@ struct core_note {
 	const void *data;
 };
 
-/* An incoming notification, by ops->note_alloc, or unexpected message, by ops->alloc. */
-struct core_msg {
+/* A notification that arrives, by ops->note_alloc: until it is published the core's, then the
+ * engine's. */
+struct core_notify_in {
 	struct list_node node;
-	struct core_msg *chain; /* incoming.c */
-	uint64_t number; /* message or notification number; of one behind a WRITE: its sequence */
-	uint64_t bytes;	 /* whole length */
-	uint64_t got;	 /* bytes that arrived */
-	uint64_t begun;	 /* NOTIFY: bytes of parts that came or are coming, <= bytes */
-	uint64_t seams;	 /* NOTIFY: keyed sum over the ends of its parts */
-	uint64_t sender; /* SEND: its transfer id */
-	uint64_t cost;	 /* SEND: of the eager budget */
-	uint64_t there;	 /* NOTIFY: bytes of memory that are charged */
-	bool standalone, eager, dead;
-	tcpx_status status; /* dead: why */
+	struct core_notify_in *chain; /* incoming.c */
+	uint64_t number;	      /* its own; of one behind a WRITE: the WRITE's sequence */
+	uint64_t bytes;		      /* whole length */
+	uint64_t got;		      /* bytes of parts that are in place */
+	uint64_t begun;		      /* bytes of parts that came or are coming, <= bytes */
+	uint64_t seams;		      /* keyed sum over the ends of its parts */
+	uint64_t there;		      /* bytes of memory that are charged */
+	void *from;		      /* the engine's, after ops->notify */
+	bool standalone;
+	bool whole; /* waits for those before it */
 	unsigned char data[];
+};
+
+/* A SEND that waits for its RECV, by ops->alloc. */
+struct core_send_in {
+	struct list_node node; /* link->messages, by number */
+	uint64_t number;
+	uint64_t bytes;	 /* whole length */
+	uint64_t sender; /* its transfer id */
+	uint64_t cost;	 /* of the eager budget */
+	bool eager;	 /* its bytes are in data */
+	bool dead;
+	tcpx_status status;   /* dead: why */
+	unsigned char data[]; /* eager: bytes */
 };
 
 /* Effects. Called under the link's lock; must not call the core. */
@@ -212,7 +225,7 @@ struct core_ops {
 	/* Both fences are through: the channel may be dialled again with a higher epoch. */
 	void (*channel_free)(void *arg, uint32_t channel);
 	/* A whole notification; the callee owns it (free by note_free, with msg->there). */
-	void (*notify)(void *arg, struct core_msg *msg);
+	void (*notify)(void *arg, struct core_notify_in *msg);
 	/* A notification nobody waits for was taken by the peer (flush). */
 	void (*note_ended)(void *arg);
 	/* Copies an eager message into a RECV: applied later (staged) returns IN_PROGRESS and ends
@@ -283,7 +296,7 @@ struct core_link {
 	uint32_t nvoids;
 	struct list_node active;   /* core_xfer */
 	struct list_node receives; /* RECVs not matched */
-	struct list_node messages; /* core_msg: SENDs not matched, by number */
+	struct list_node messages; /* core_send_in: SENDs not matched, by number */
 	struct core_incoming incoming;
 	struct core_cover cover;
 	struct list_node pushes, notes;
@@ -408,7 +421,7 @@ struct core_rx {
 	enum core_rx_kind kind;
 	const struct core_prog *prog;
 	struct core_xfer *xfer;
-	struct core_msg *note;
+	struct core_notify_in *note;
 	uint64_t linear;
 };
 /* A validated header arrived; its call has begun. ERR_PROTOCOL ends the link; ERR_NO_MEMORY the

@@ -81,7 +81,7 @@ bool core_behind_fits(struct core_link *link, const struct core_chan *chan,
 struct core_note *core_behind_next(struct core_chan *chan);
 void core_behind_lost(struct core_link *link, struct core_note *note);
 tcpx_status core_behind_begin(struct core_link *link, struct core_chan *chan,
-			      const struct frame *frame, struct core_msg **out_msg);
+			      const struct frame *frame, struct core_notify_in **out_msg);
 void core_behind_undo(struct core_link *link, struct core_chan *chan);
 bool core_behind_end(struct core_link *link, struct core_chan *chan, bool valid);
 void core_behind_committed(struct core_link *link, struct core_chan *chan, uint64_t seq,
@@ -94,7 +94,7 @@ void core_message_match(struct core_link *link);
 void core_message_cts(struct core_link *link, const struct frame *frame);
 tcpx_status core_message_cancelled(struct core_link *link, const struct frame *frame);
 void core_message_final(struct core_link *link, const struct frame *frame);
-void core_message_free(struct core_link *link, struct core_msg *msg);
+void core_message_free(struct core_link *link, struct core_send_in *msg);
 
 /* note.c */
 tcpx_status core_note_make(struct core_link *link, const void *data, uint64_t bytes,
@@ -103,21 +103,21 @@ void core_note_start(struct core_link *link, struct core_note *note);
 void core_note_drop(struct core_link *link, struct core_note *note);
 void core_note_check(struct core_link *link, struct core_note *note);
 tcpx_status core_note_keep(struct core_link *link, const struct frame *frame,
-			   struct core_msg **out_msg);
-void core_note_free(struct core_link *link, struct core_msg *msg);
+			   struct core_notify_in **out_msg);
+void core_note_free(struct core_link *link, struct core_notify_in *msg);
 void core_notes_free(struct core_link *link, struct list_node *head);
-void core_note_publish(struct core_link *link, struct core_msg *msg);
+void core_note_publish(struct core_link *link, struct core_notify_in *msg);
 tcpx_status core_note_begin(struct core_link *link, const struct frame *frame,
-			    struct core_msg **out_msg);
+			    struct core_notify_in **out_msg);
 void core_note_undo(struct core_link *link, const struct frame *frame);
 tcpx_status core_note_part(struct core_link *link, const struct frame *frame);
 
 /* incoming.c */
 void core_incoming_init(struct core_link *link);
 void core_incoming_fini(struct core_link *link);
-struct core_msg *core_incoming_find(struct core_link *link, uint64_t number, bool standalone);
-void core_incoming_add(struct core_link *link, struct core_msg *msg);
-void core_incoming_remove(struct core_link *link, struct core_msg *msg);
+struct core_notify_in *core_incoming_find(struct core_link *link, uint64_t number, bool standalone);
+void core_incoming_add(struct core_link *link, struct core_notify_in *msg);
+void core_incoming_remove(struct core_link *link, struct core_notify_in *msg);
 
 /* cover.c */
 void core_cover_init(struct core_link *link);

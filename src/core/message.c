@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-void core_message_free(struct core_link *link, struct core_msg *msg)
+void core_message_free(struct core_link *link, struct core_send_in *msg)
 {
 	list_remove(&msg->node);
 	link->cfg.ops->free(link->cfg.arg, msg, sizeof(*msg) + (msg->eager ? msg->bytes : 0));
@@ -20,13 +20,13 @@ static void send_final(struct core_link *link, uint64_t sender, tcpx_status stat
 	core_ctl_queue(link, &final);
 }
 
-static void consumed(struct core_link *link, const struct core_msg *msg)
+static void consumed(struct core_link *link, const struct core_send_in *msg)
 {
 	core_link_give(link, FRAME_CREDIT_EAGER, msg->cost, list_empty(&link->messages));
 }
 
 /* recv and msg belong together; data: the eager payload. */
-static void pair(struct core_link *link, struct core_xfer *recv, const struct core_msg *msg,
+static void pair(struct core_link *link, struct core_xfer *recv, const struct core_send_in *msg,
 		 const void *data)
 {
 	uint64_t room = recv->prog ? recv->prog->total : 0;
@@ -89,7 +89,8 @@ void core_recv_applied(struct core_link *link, struct core_xfer *recv, tcpx_stat
 void core_message_match(struct core_link *link)
 {
 	while (!list_empty(&link->receives) && !list_empty(&link->messages)) {
-		struct core_msg *msg = LIST_ENTRY(link->messages.next, struct core_msg, node);
+		struct core_send_in *msg =
+			LIST_ENTRY(link->messages.next, struct core_send_in, node);
 		struct core_xfer *recv = LIST_ENTRY(link->receives.next, struct core_xfer, recv);
 
 		if (msg->number != link->recv_next)
@@ -100,12 +101,12 @@ void core_message_match(struct core_link *link)
 	}
 }
 
-static struct core_msg *message_find(struct core_link *link, uint64_t number)
+static struct core_send_in *message_find(struct core_link *link, uint64_t number)
 {
 	struct list_node *pos;
 
 	for (pos = link->messages.prev; pos != &link->messages; pos = pos->prev) {
-		struct core_msg *msg = LIST_ENTRY(pos, struct core_msg, node);
+		struct core_send_in *msg = LIST_ENTRY(pos, struct core_send_in, node);
 
 		if (msg->number <= number)
 			return msg->number == number ? msg : NULL;
@@ -114,11 +115,11 @@ static struct core_msg *message_find(struct core_link *link, uint64_t number)
 }
 
 /* Keeps a message, which is paid for, until its RECV comes, in the order of the numbers. */
-static tcpx_status message_keep(struct core_link *link, const struct core_msg *head,
+static tcpx_status message_keep(struct core_link *link, const struct core_send_in *head,
 				const void *data)
 {
 	uint64_t bytes = head->eager ? head->bytes : 0;
-	struct core_msg *msg = link->cfg.ops->alloc(link->cfg.arg, sizeof(*msg) + bytes);
+	struct core_send_in *msg = link->cfg.ops->alloc(link->cfg.arg, sizeof(*msg) + bytes);
 	struct list_node *pos;
 
 	if (!msg) {
@@ -130,7 +131,7 @@ static tcpx_status message_keep(struct core_link *link, const struct core_msg *h
 		memcpy(msg->data, data, bytes);
 	pos = link->messages.prev;
 	while (pos != &link->messages &&
-	       LIST_ENTRY(pos, struct core_msg, node)->number > msg->number)
+	       LIST_ENTRY(pos, struct core_send_in, node)->number > msg->number)
 		pos = pos->prev;
 	list_insert_before(pos->next, &msg->node);
 	core_message_match(link);
@@ -143,11 +144,11 @@ tcpx_status core_message_arrived(struct core_link *link, const struct frame *fra
 {
 	bool eager = frame->type == FRAME_SEND;
 	uint64_t bytes = eager ? frame->payload_bytes : frame->offset;
-	struct core_msg head = {.number = frame->linear,
-				.bytes = bytes,
-				.sender = frame->xfer,
-				.cost = CORE_NOTE_COST + (eager ? bytes : 0),
-				.eager = eager};
+	struct core_send_in head = {.number = frame->linear,
+				    .bytes = bytes,
+				    .sender = frame->xfer,
+				    .cost = CORE_NOTE_COST + (eager ? bytes : 0),
+				    .eager = eager};
 
 	if (bytes > TCPX_TOTAL_MAX)
 		return TCPX_ERR_PROTOCOL;
@@ -195,12 +196,12 @@ void core_message_cts(struct core_link *link, const struct frame *frame)
  * short, or never come. */
 tcpx_status core_message_cancelled(struct core_link *link, const struct frame *frame)
 {
-	struct core_msg *msg = message_find(link, frame->linear);
-	struct core_msg head = {.number = frame->linear,
-				.sender = frame->xfer,
-				.cost = CORE_NOTE_COST + frame->offset,
-				.dead = true,
-				.status = TCPX_ERR_REMOTE};
+	struct core_send_in *msg = message_find(link, frame->linear);
+	struct core_send_in head = {.number = frame->linear,
+				    .sender = frame->xfer,
+				    .cost = CORE_NOTE_COST + frame->offset,
+				    .dead = true,
+				    .status = TCPX_ERR_REMOTE};
 	struct list_node *pos, *tmp;
 
 	if (msg) {

@@ -6,7 +6,7 @@
 #include "core/link_priv.h"
 
 /* What one costs is what it takes: its record, the allocator's word, its place in the table. */
-_Static_assert(sizeof(struct core_msg) + 3 * sizeof(void *) <= CORE_NOTE_COST,
+_Static_assert(sizeof(struct core_notify_in) + 3 * sizeof(void *) <= CORE_NOTE_COST,
 	       "a notification takes more memory than it costs");
 
 tcpx_status core_note_make(struct core_link *link, const void *data, uint64_t bytes,
@@ -127,7 +127,7 @@ static uint64_t seam(const struct core_link *link, uint64_t at)
 	return siphash(link->cfg.secret, &at, sizeof(at));
 }
 
-void core_note_free(struct core_link *link, struct core_msg *msg)
+void core_note_free(struct core_link *link, struct core_notify_in *msg)
 {
 	link->cfg.ops->note_free(link->cfg.arg, msg, msg->there);
 }
@@ -137,10 +137,10 @@ void core_notes_free(struct core_link *link, struct list_node *head)
 	struct list_node *node;
 
 	while ((node = list_pop_front(head)))
-		core_note_free(link, LIST_ENTRY(node, struct core_msg, node));
+		core_note_free(link, LIST_ENTRY(node, struct core_notify_in, node));
 }
 
-void core_note_publish(struct core_link *link, struct core_msg *msg)
+void core_note_publish(struct core_link *link, struct core_notify_in *msg)
 {
 	core_cover_published(link, msg->bytes + CORE_NOTE_COST);
 	link->cfg.ops->notify(link->cfg.arg, msg);
@@ -150,11 +150,11 @@ void core_note_publish(struct core_link *link, struct core_msg *msg)
  * whatever their order; pages that nothing was written to take no memory, and only what arrived is
  * charged. */
 tcpx_status core_note_keep(struct core_link *link, const struct frame *frame,
-			   struct core_msg **out_msg)
+			   struct core_notify_in **out_msg)
 {
 	uint64_t bytes = frame->offset;
-	size_t there = sizeof(struct core_msg) + (frame->payload_bytes == bytes ? bytes : 0);
-	struct core_msg *msg;
+	size_t there = sizeof(struct core_notify_in) + (frame->payload_bytes == bytes ? bytes : 0);
+	struct core_notify_in *msg;
 
 	if (!core_cover_pay(link, bytes + CORE_NOTE_COST))
 		return TCPX_ERR_PROTOCOL;
@@ -171,7 +171,7 @@ tcpx_status core_note_keep(struct core_link *link, const struct frame *frame,
 }
 
 /* A part is in place. */
-static void note_grew(struct core_link *link, struct core_msg *msg, uint32_t bytes)
+static void note_grew(struct core_link *link, struct core_notify_in *msg, uint32_t bytes)
 {
 	msg->got += bytes;
 	if (msg->got <= msg->there - sizeof(*msg))
@@ -181,10 +181,10 @@ static void note_grew(struct core_link *link, struct core_msg *msg, uint32_t byt
 }
 
 tcpx_status core_note_begin(struct core_link *link, const struct frame *frame,
-			    struct core_msg **out_msg)
+			    struct core_notify_in **out_msg)
 {
 	bool standalone = frame->key == FRAME_NOTE_ALONE;
-	struct core_msg *msg = core_incoming_find(link, frame->xfer, standalone);
+	struct core_notify_in *msg = core_incoming_find(link, frame->xfer, standalone);
 	tcpx_status status;
 
 	if (frame->key > FRAME_NOTE_ALONE || frame->offset > TCPX_NOTIFY_MAX || !frame->xfer ||
@@ -215,7 +215,7 @@ tcpx_status core_note_begin(struct core_link *link, const struct frame *frame,
 /* A part that was begun did not come through. */
 void core_note_undo(struct core_link *link, const struct frame *frame)
 {
-	struct core_msg *msg = core_incoming_find(link, frame->xfer, frame->key == 1);
+	struct core_notify_in *msg = core_incoming_find(link, frame->xfer, frame->key == 1);
 
 	if (msg)
 		msg->begun -= frame->payload_bytes;
@@ -224,7 +224,7 @@ void core_note_undo(struct core_link *link, const struct frame *frame)
 /* A part is in place: publishes what became whole, standalone ones in order of their numbers. */
 tcpx_status core_note_part(struct core_link *link, const struct frame *frame)
 {
-	struct core_msg *msg = core_incoming_find(link, frame->xfer, frame->key == 1);
+	struct core_notify_in *msg = core_incoming_find(link, frame->xfer, frame->key == 1);
 
 	if (!msg)
 		return TCPX_ERR_PROTOCOL; /* an empty one, twice at once */
@@ -243,8 +243,8 @@ tcpx_status core_note_part(struct core_link *link, const struct frame *frame)
 		core_note_publish(link, msg);
 		return TCPX_OK;
 	}
-	msg->eager = true; /* whole */
-	while ((msg = core_incoming_find(link, link->note_due, true)) && msg->eager) {
+	msg->whole = true;
+	while ((msg = core_incoming_find(link, link->note_due, true)) && msg->whole) {
 		link->note_due++;
 		core_incoming_remove(link, msg);
 		core_note_publish(link, msg);

@@ -16,7 +16,7 @@
 #include "base/list.h"
 #include "sys/loop.h"
 
-struct core_msg;
+struct core_notify_in;
 struct engine_peer;
 struct engine_session;
 

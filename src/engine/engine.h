@@ -246,7 +246,7 @@ struct engine_session {
 	_Atomic int deadline_posted;
 
 	pthread_mutex_t queue_lock; /* everything below */
-	struct list_node notes;	    /* core_msg with a header */
+	struct list_node notes;	    /* core_notify_in with a header */
 	struct list_node taken;	    /* the same, not released yet */
 	struct list_node events, accepts, done;
 	uint32_t nevents;
@@ -400,7 +400,7 @@ void request_put(struct engine_request *request);
 tcpx_status request_stale(void);
 
 /* notes.c */
-void note_published(struct engine_peer *peer, struct core_msg *msg);
+void note_published(struct engine_peer *peer, struct core_notify_in *msg);
 void notes_drop_all(struct engine_session *session);
 
 #endif

@@ -87,7 +87,7 @@ static void hook_channel_free(void *arg, uint32_t channel)
 	peer_wake_control(peer);
 }
 
-static void hook_notify(void *arg, struct core_msg *msg)
+static void hook_notify(void *arg, struct core_notify_in *msg)
 {
 	note_published(arg, msg);
 }

@@ -16,19 +16,19 @@ struct engine_event {
 	tcpx_event event;
 };
 
-/* A published notification: which peer it came from is kept in fields the core is done with. */
-static struct engine_peer *note_peer(const struct core_msg *msg)
+/* The peer that a published notification came from. */
+static struct engine_peer *note_peer(const struct core_notify_in *msg)
 {
-	return (struct engine_peer *)(uintptr_t)msg->sender;
+	return msg->from;
 }
 
 /* peer.lock held. */
-void note_published(struct engine_peer *peer, struct core_msg *msg)
+void note_published(struct engine_peer *peer, struct core_notify_in *msg)
 {
 	struct engine_session *session = peer->session;
 	struct engine_lead *lead;
 
-	msg->sender = (uint64_t)(uintptr_t)peer;
+	msg->from = peer;
 	peer_get(peer);
 	atomic_fetch_add(&session->notes_in, 1);
 	pthread_mutex_lock(&session->queue_lock);
@@ -71,7 +71,7 @@ static void unsignal(struct engine_session *session)
 static bool note_pop(struct engine_session *session, tcpx_notification *out)
 {
 	struct list_node *node;
-	struct core_msg *msg;
+	struct core_notify_in *msg;
 
 	pthread_mutex_lock(&session->queue_lock);
 	node = list_pop_front(&session->notes);
@@ -81,7 +81,7 @@ static bool note_pop(struct engine_session *session, tcpx_notification *out)
 	pthread_mutex_unlock(&session->queue_lock);
 	if (!node)
 		return false;
-	msg = LIST_ENTRY(node, struct core_msg, node);
+	msg = LIST_ENTRY(node, struct core_notify_in, node);
 	out->peer.id = note_peer(msg)->slot_id;
 	out->name = note_peer(msg)->name;
 	out->key = note_peer(msg)->who.text;
@@ -117,7 +117,7 @@ tcpx_status engine_notify_take(struct engine_session *session, int64_t timeout_n
 }
 
 /* A taken one; with it its peer's reference. */
-static void note_free(struct engine_session *session, struct core_msg *msg)
+static void note_free(struct engine_session *session, struct core_notify_in *msg)
 {
 	struct engine_peer *peer = note_peer(msg);
 	uint64_t bytes = msg->bytes;
@@ -140,7 +140,7 @@ static void note_free(struct engine_session *session, struct core_msg *msg)
 
 void engine_note_release(struct engine_session *session, tcpx_notification *notification)
 {
-	struct core_msg *msg = notification->opaque;
+	struct core_notify_in *msg = notification->opaque;
 
 	if (!msg)
 		return;
@@ -159,7 +159,7 @@ void notes_drop_all(struct engine_session *session)
 	while (note_pop(session, &note))
 		;
 	while (!list_empty(&session->taken))
-		note_free(session, LIST_ENTRY(session->taken.next, struct core_msg, node));
+		note_free(session, LIST_ENTRY(session->taken.next, struct core_notify_in, node));
 	while ((node = list_pop_front(&session->events)))
 		free(LIST_ENTRY(node, struct engine_event, node));
 	while ((node = list_pop_front(&session->accepts)))

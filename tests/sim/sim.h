@@ -261,7 +261,7 @@ struct sim_side {
 	uint32_t nregions, cap_regions;
 	struct sim_xfer **xfers;
 	uint32_t nxfers, cap_xfers;
-	struct list_node unread; /* core_msg */
+	struct list_node unread; /* core_notify_in */
 	bool consuming;
 	struct sim_sent *sent;
 	uint32_t nsent, cap_sent;
@@ -482,7 +482,7 @@ void sim_app_start(struct sim *sim);
 
 /* sim_check.c: the oracle */
 void sim_ended(struct sim_xfer *xfer);
-void sim_notified(struct sim_side *side, const struct core_msg *msg);
+void sim_notified(struct sim_side *side, const struct core_notify_in *msg);
 void sim_budget_check(struct sim_side *side);
 void sim_quiet_check(struct sim *sim);
 void sim_final_check(struct sim *sim);

@@ -210,7 +210,7 @@ void sim_ended(struct sim_xfer *xfer)
 		sim->count.failed++;
 }
 
-static bool note_equal(const struct core_msg *msg, uint64_t tag, uint64_t from)
+static bool note_equal(const struct core_notify_in *msg, uint64_t tag, uint64_t from)
 {
 	uint64_t i;
 
@@ -220,7 +220,7 @@ static bool note_equal(const struct core_msg *msg, uint64_t tag, uint64_t from)
 	return true;
 }
 
-static void standalone_seen(struct sim_side *from, const struct core_msg *msg)
+static void standalone_seen(struct sim_side *from, const struct core_notify_in *msg)
 {
 	struct sim *sim = from->sim;
 
@@ -238,7 +238,7 @@ static void standalone_seen(struct sim_side *from, const struct core_msg *msg)
 	}
 }
 
-void sim_notified(struct sim_side *side, const struct core_msg *msg)
+void sim_notified(struct sim_side *side, const struct core_notify_in *msg)
 {
 	struct sim_side *from = side->peer;
 	struct sim *sim = side->sim;
@@ -285,7 +285,7 @@ static uint64_t notes_behind(const struct core_chan *chan)
 	struct list_node *pos;
 
 	LIST_FOREACH(pos, &chan->behind)
-		sum += CORE_NOTE_COST + LIST_ENTRY(pos, struct core_msg, node)->bytes;
+		sum += CORE_NOTE_COST + LIST_ENTRY(pos, struct core_notify_in, node)->bytes;
 	return sum;
 }
 
@@ -313,13 +313,13 @@ void sim_budget_check(struct sim_side *side)
 	if (!side->alive)
 		return;
 	LIST_FOREACH(pos, &side->link.messages)
-		eager += LIST_ENTRY(pos, struct core_msg, node)->cost;
+		eager += LIST_ENTRY(pos, struct core_send_in, node)->cost;
 	LIST_FOREACH(pos, &side->link.incoming.list)
-		notes += CORE_NOTE_COST + LIST_ENTRY(pos, struct core_msg, node)->bytes;
+		notes += CORE_NOTE_COST + LIST_ENTRY(pos, struct core_notify_in, node)->bytes;
 	for (i = 0; i < side->link.nchan; i++)
 		notes += notes_behind(&side->link.chan[i]);
 	LIST_FOREACH(pos, &side->unread)
-		notes += CORE_NOTE_COST + LIST_ENTRY(pos, struct core_msg, node)->bytes;
+		notes += CORE_NOTE_COST + LIST_ENTRY(pos, struct core_notify_in, node)->bytes;
 	SIM_CHECK(side->sim, eager <= credit[FRAME_CREDIT_EAGER], "%llu bytes of messages kept",
 		  (unsigned long long)eager);
 	SIM_CHECK(side->sim, notes <= credit[FRAME_CREDIT_NOTIFY],
@@ -398,7 +398,7 @@ static uint64_t kept(const struct core_link *link, int kind)
 	if (kind != FRAME_CREDIT_EAGER)
 		return 0;
 	LIST_FOREACH(pos, &link->messages)
-		sum += LIST_ENTRY(pos, struct core_msg, node)->cost;
+		sum += LIST_ENTRY(pos, struct core_send_in, node)->cost;
 	return sum;
 }
 

@@ -86,7 +86,7 @@ static void op_channel_free(void *arg, uint32_t channel)
 	sim_chan_free(side, channel);
 }
 
-static void op_notify(void *arg, struct core_msg *msg)
+static void op_notify(void *arg, struct core_notify_in *msg)
 {
 	struct sim_side *side = entered(arg, "notify");
 
@@ -370,12 +370,12 @@ static void op_fail(void *arg, tcpx_status status)
 void sim_consume_one(struct sim_side *side)
 {
 	struct list_node *node = list_pop_front(&side->unread);
-	struct core_msg *msg;
+	struct core_notify_in *msg;
 	uint64_t bytes;
 
 	if (!node)
 		return;
-	msg = LIST_ENTRY(node, struct core_msg, node);
+	msg = LIST_ENTRY(node, struct core_notify_in, node);
 	bytes = msg->bytes;
 	sim_note_free(side, msg, msg->there);
 	if (!side->alive)

@@ -47,8 +47,8 @@ static void link_end(struct sim_side *side)
 	if (!side->made)
 		return;
 	while (!list_empty(&side->unread)) {
-		struct core_msg *msg =
-			LIST_ENTRY(list_pop_front(&side->unread), struct core_msg, node);
+		struct core_notify_in *msg =
+			LIST_ENTRY(list_pop_front(&side->unread), struct core_notify_in, node);
 
 		sim_note_free(side, msg, msg->there);
 	}

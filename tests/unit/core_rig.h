@@ -115,7 +115,7 @@ static void on_note_give(void *arg, uint64_t bytes)
 	w->taken -= bytes;
 }
 
-static void on_notify(void *arg, struct core_msg *msg)
+static void on_notify(void *arg, struct core_notify_in *msg)
 {
 	struct world *w = arg;
 

@@ -75,12 +75,12 @@ static void charged_when_it_arrives(void **state)
 	wish(w, COST(LARGE), COST(LARGE));
 	assert_int_equal(w->taken, COST(LARGE) - SHARE);
 	assert_int_equal(begin(w, 1, part_of(1, LARGE, LARGE - 10, 10)), TCPX_OK);
-	assert_int_equal(w->arrived, sizeof(struct core_msg));
+	assert_int_equal(w->arrived, sizeof(struct core_notify_in));
 	assert_int_equal(core_rx_end(&w->link, 1, true, TCPX_OK, ""), TCPX_OK);
-	assert_int_equal(w->arrived, sizeof(struct core_msg) + 10);
+	assert_int_equal(w->arrived, sizeof(struct core_notify_in) + 10);
 	assert_int_equal(begin(w, 2, part_of(1, LARGE, 100, 1000)), TCPX_OK);
 	core_chan_lost(&w->link, 2); /* it did not come */
-	assert_int_equal(w->arrived, sizeof(struct core_msg) + 10);
+	assert_int_equal(w->arrived, sizeof(struct core_notify_in) + 10);
 	assert_int_equal(receive(w, 1, part_of(1, LARGE, 100, LARGE - 110), TCPX_OK), TCPX_OK);
 	assert_int_equal(w->notes, 0);
 	assert_int_equal(receive(w, 1, part_of(1, LARGE, 0, 100), TCPX_OK), TCPX_OK);
@@ -285,7 +285,7 @@ static void found_among_few(void **state)
 		for (uint32_t i = 0; i < 1u << in->bits; i++) {
 			uint32_t length = 0;
 
-			for (const struct core_msg *msg = in->heads[i]; msg; msg = msg->chain)
+			for (const struct core_notify_in *msg = in->heads[i]; msg; msg = msg->chain)
 				length++;
 			longest = length > longest ? length : longest;
 		}
