@@ -121,7 +121,7 @@ static void peer_frame(struct world *w, struct wire_cursor *in)
 	frame.table_bytes = how & 0x40 ? 8 : 0;
 	frame.epoch = chan->epoch;
 	if (frame.type != FRAME_ACK && frame.type != FRAME_CREDIT && frame.type != FRAME_STAGE_REQ)
-		frame.seq = chan->rx_seq + 1;
+		frame.seq = chan->rxseq.begun + 1;
 	if (how & 0x80) {
 		frame.epoch ^= wire_get_u8(in) & 1;
 		frame.seq ^= wire_get_u8(in) & 3;
@@ -153,12 +153,12 @@ static void peer_behind(struct world *w, struct wire_cursor *in)
 		arrives(w, in, channel, wish);
 	}
 	data.epoch = note.epoch = chan->epoch;
-	data.seq = chan->rx_seq + 1;
+	data.seq = chan->rxseq.begun + 1;
 	if (!(how & 2) && !w->link.dead)
 		arrives(w, in, channel, data);
 	if (w->link.dead)
 		return;
-	note.seq = chan->rx_seq + 1;
+	note.seq = chan->rxseq.begun + 1;
 	note.offset = note.payload_bytes = wire_get_u8(in);
 	note.xfer += (how & 0x1c) == 0x1c;
 	note.offset += (how & 0x1c) == 0x18;

@@ -99,7 +99,7 @@ bool core_behind_end(struct core_link *link, struct core_chan *chan, bool valid)
 	struct core_notify_in *msg = chan->rx_behind;
 
 	chan->rx_behind = NULL;
-	if (valid && !core_rx_through(chan, chan->lead_seq)) {
+	if (valid && !core_rxseq_through(&chan->rxseq, chan->lead_seq)) {
 		list_push_back(&chan->behind, &msg->node);
 		return false;
 	}

@@ -9,8 +9,7 @@
 #include "base/frame.h"
 #include "base/list.h"
 #include "core/prog.h"
-
-#define CORE_RING 512 /* unacknowledged frames per channel */
+#include "core/rxseq.h"
 
 struct core_job;
 struct core_notify_in;
@@ -37,12 +36,6 @@ struct core_chunk {
 	bool filled;	     /* counts in filled_bytes */
 	bool leads;	     /* all of a WRITE: its notification is the next frame */
 	bool unread;	     /* taken away before the peer read it, whatever it acknowledges */
-};
-
-struct core_nack {
-	uint64_t seq, xfer;
-	int32_t status;
-	bool sent;
 };
 
 enum core_chan_state {
@@ -78,15 +71,11 @@ struct core_chan {
 	uint32_t tx_bytes; /* its payload */
 	bool tx_torn;	   /* it counts as aborted */
 	/* rx */
-	uint64_t rx_seq;		/* last sequence begun */
-	uint64_t applied_seq;		/* cumulative */
-	uint64_t done[CORE_RING / 64];	/* applied out of order, by sequence % CORE_RING */
-	uint64_t got_seq;		/* the peer has taken all up to it out of the transport */
-	uint64_t filled_bytes;		/* of filled jobs, on their way there */
-	uint32_t messages;		/* sent, not acknowledged */
-	uint64_t ack_first, ack_wanted; /* sequences that asked: the oldest open one, the latest */
-	uint64_t acked_sent;
-	bool ack_due, ack_needed; /* needed: some unasked frame ends a transfer of ours */
+	struct core_rxseq rxseq;
+	uint64_t got_seq;      /* the peer has taken all up to it out of the transport */
+	uint64_t filled_bytes; /* of filled jobs, on their way there */
+	uint32_t messages;     /* sent, not acknowledged */
+	bool ack_needed;       /* some unasked frame ends a transfer of ours */
 	struct core_io rx;
 	struct frame rx_frame;
 	uint32_t commits; /* staged chunks not applied yet */
@@ -95,8 +84,6 @@ struct core_chan {
 	bool lead_ok;			  /* it is applied */
 	struct core_notify_in *rx_behind; /* the frame under way is the notification behind it */
 	struct list_node behind; /* core_notify_in: whole, their DATA frames are being committed */
-	struct core_nack *nacks;
-	uint32_t nnacks, cap_nacks, unsent_nacks;
 	/* fence */
 	bool fence_sent, fence_got;
 	uint64_t fence_seq;

@@ -92,19 +92,6 @@ static void job_check(struct core_link *link, struct core_job *job)
 	}
 }
 
-/* The peer has our refusal: it need not be told again by a fence. */
-static void nack_forget(struct core_chan *chan, uint64_t seq)
-{
-	uint32_t i;
-
-	for (i = 0; i < chan->nnacks; i++) {
-		if (chan->nacks[i].seq != seq)
-			continue;
-		chan->nacks[i] = chan->nacks[--chan->nnacks];
-		return;
-	}
-}
-
 static int redo_add(struct core_link *link, const struct core_chunk *chunk)
 {
 	struct core_redo *redo = link->redo_pool, **tail = &chunk->job->redo;
@@ -171,7 +158,7 @@ static void chunk_acked(struct core_link *link, struct core_chan *chan, struct c
 
 	loan_over(link, chan, chunk);
 	if (chunk->type == FRAME_NACK)
-		nack_forget(chan, chunk->linear);
+		core_rxseq_nack_forget(&chan->rxseq, chunk->linear);
 	if (chunk->ctl)
 		link->cfg.ops->free(link->cfg.arg, chunk->ctl, sizeof(*chunk->ctl));
 	chunk->ctl = NULL;

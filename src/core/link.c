@@ -156,15 +156,16 @@ void core_link_refs(struct core_link *link, uint64_t bytes)
 
 static void chan_free(struct core_link *link, struct core_chan *chan)
 {
+	struct core_rxseq *seq = &chan->rxseq;
 	void *arg = link->cfg.arg;
 
 	if (chan->ring)
 		link->cfg.ops->free(arg, chan->ring, CORE_RING * sizeof(*chan->ring));
-	if (chan->nacks)
-		link->cfg.ops->free(arg, chan->nacks, chan->cap_nacks * sizeof(*chan->nacks));
+	if (seq->nacks)
+		link->cfg.ops->free(arg, seq->nacks, seq->cap_nacks * sizeof(*seq->nacks));
 	chan->ring = NULL;
-	chan->nacks = NULL;
-	chan->nnacks = chan->cap_nacks = chan->unsent_nacks = 0;
+	seq->nacks = NULL;
+	seq->nnacks = seq->cap_nacks = seq->untold = 0;
 }
 
 void core_link_fini(struct core_link *link)
@@ -387,12 +388,9 @@ tcpx_status core_chan_up(struct core_link *link, uint32_t channel, uint32_t epoc
 	chan->acked_seq = chan->got_seq = chan->asked_seq = 0;
 	chan->unasked_bytes = chan->filled_bytes = 0;
 	chan->messages = 0;
-	chan->rx_seq = chan->applied_seq = chan->ack_first = chan->ack_wanted = chan->acked_sent =
-		0;
+	core_rxseq_open(&chan->rxseq);
 	chan->lead_seq = chan->lead_xfer = 0;
-	memset(chan->done, 0, sizeof(chan->done));
-	chan->ack_due = chan->ack_needed = false;
-	chan->nnacks = chan->unsent_nacks = 0;
+	chan->ack_needed = false;
 	chan->fence_sent = chan->fence_got = false;
 	memset(&chan->tx, 0, sizeof(chan->tx));
 	memset(&chan->rx, 0, sizeof(chan->rx));
@@ -417,8 +415,8 @@ static void fence_through(struct core_link *link, struct core_chan *chan)
 
 static void fence_send(struct core_link *link, struct core_chan *chan)
 {
-	link->cfg.ops->fence(link->cfg.arg, chan->index, chan->epoch, chan->applied_seq,
-			     chan->nacks, chan->nnacks);
+	link->cfg.ops->fence(link->cfg.arg, chan->index, chan->epoch, chan->rxseq.applied,
+			     chan->rxseq.nacks, chan->rxseq.nnacks);
 	chan->fence_sent = true;
 }
 
@@ -494,8 +492,7 @@ tcpx_status core_chan_fence(struct core_link *link, uint32_t channel, uint32_t e
 		if (chan->state != CORE_CHAN_DOWN || applied)
 			return TCPX_ERR_PROTOCOL;
 		chan->epoch = epoch;
-		chan->applied_seq = 0;
-		chan->nnacks = 0;
+		core_rxseq_open(&chan->rxseq);
 		fence_send(link, chan);
 		link->cfg.ops->channel_free(link->cfg.arg, chan->index);
 		return TCPX_OK;

@@ -50,7 +50,6 @@
 #define CORE_BEHIND_BYTES 4096	   /* greatest notification that leaves with its WRITE */
 #define CORE_NOTE_COST 128	   /* budget bytes of a notification beyond its payload */
 #define CORE_COVER_AHEAD 8u	   /* shares that a wish goes beyond what waits */
-#define CORE_NACKS_MAX 4096	   /* refused chunks a channel remembers */
 #define CORE_VOIDS_MAX 65536	   /* SENDs that ended unannounced before another may be posted */
 #define CORE_CTL_MAX 65536	   /* control frames that wait for a peer who does not take them */
 

@@ -73,7 +73,6 @@ void core_push_cancel(struct core_link *link, uint64_t xfer_id);
 void core_rx_lost(struct core_link *link, struct core_chan *chan);
 void core_rx_applied(struct core_link *link, struct core_chan *chan, uint64_t seq,
 		     tcpx_status status);
-bool core_rx_through(const struct core_chan *chan, uint64_t seq);
 
 /* behind.c */
 bool core_behind_fits(struct core_link *link, const struct core_chan *chan,

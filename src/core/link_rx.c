@@ -159,9 +159,7 @@ tcpx_status core_rx_begin(struct core_link *link, uint32_t channel, const struct
 	if (link->dead)
 		return link->dead_status;
 	if (chan->state != CORE_CHAN_UP || chan->rx.busy || frame->epoch != chan->epoch ||
-	    frame->seq != (sequenced(frame->type) ? chan->rx_seq + 1 : 0))
-		return TCPX_ERR_PROTOCOL;
-	if (frame->seq && frame->seq > chan->applied_seq + CORE_RING)
+	    (sequenced(frame->type) ? !core_rxseq_fits(&chan->rxseq, frame->seq) : frame->seq != 0))
 		return TCPX_ERR_PROTOCOL;
 	chan->rx = (struct core_io){.busy = true, .in_call = true};
 	status = begin_type(link, chan, frame, out_rx);
@@ -173,7 +171,7 @@ tcpx_status core_rx_begin(struct core_link *link, uint32_t channel, const struct
 		return status;
 	}
 	if (frame->seq)
-		chan->rx_seq = frame->seq;
+		core_rxseq_begin(&chan->rxseq, frame->seq);
 	/* By reference `follows` says something else; who lies there harms his own request. */
 	if (frame->type == FRAME_DATA && !frame->linear &&
 	    (!frame->follows || frame->flags & FRAME_F_REF)) {
@@ -205,64 +203,39 @@ int core_rx_resume(struct core_link *link, uint32_t channel)
 static bool nack_add(struct core_link *link, struct core_chan *chan, uint64_t seq, uint64_t xfer,
 		     tcpx_status status)
 {
-	if (chan->nnacks == chan->cap_nacks) {
-		const struct core_ops *ops = link->cfg.ops;
-		uint32_t cap = chan->cap_nacks ? chan->cap_nacks * 2 : 16;
-		struct core_nack *more = NULL;
+	const struct core_ops *ops = link->cfg.ops;
+	struct core_rxseq *rx = &chan->rxseq;
+	uint32_t had = rx->cap_nacks, cap = core_rxseq_nacks_wanted(rx);
+	struct core_nack *more = NULL, *old;
 
-		if (cap <= CORE_NACKS_MAX)
-			more = ops->alloc(link->cfg.arg, cap * sizeof(*more));
+	if (cap > CORE_NACKS_MAX) {
+		ops->fail(link->cfg.arg, TCPX_ERR_PROTOCOL);
+		return false;
+	}
+	if (cap) {
+		more = ops->alloc(link->cfg.arg, cap * sizeof(*more));
 		if (!more) {
-			ops->fail(link->cfg.arg,
-				  cap > CORE_NACKS_MAX ? TCPX_ERR_PROTOCOL : TCPX_ERR_NO_MEMORY);
+			ops->fail(link->cfg.arg, TCPX_ERR_NO_MEMORY);
 			return false;
 		}
-		if (chan->nacks) {
-			memcpy(more, chan->nacks, chan->nnacks * sizeof(*more));
-			ops->free(link->cfg.arg, chan->nacks, chan->cap_nacks * sizeof(*more));
-		}
-		chan->nacks = more;
-		chan->cap_nacks = cap;
+		old = core_rxseq_nacks_move(rx, more, cap);
+		if (old)
+			ops->free(link->cfg.arg, old, had * sizeof(*old));
 	}
-	chan->nacks[chan->nnacks++] =
-		(struct core_nack){.seq = seq, .xfer = xfer, .status = status};
-	chan->unsent_nacks++;
-	chan->ack_due = true;
+	core_rxseq_refuse(rx, seq, xfer, status);
 	link->refused++;
 	core_kick(link, chan);
 	return true;
 }
 
-/* Applied, refused or aborted; not one that is being committed. */
-bool core_rx_through(const struct core_chan *chan, uint64_t seq)
-{
-	return seq <= chan->applied_seq || chan->done[seq % CORE_RING / 64] & 1ull << (seq % 64);
-}
-
-/* A sequence is through, in whatever order; the cumulative count follows. */
+/* A sequence is through, in whatever order. */
 void core_rx_applied(struct core_link *link, struct core_chan *chan, uint64_t seq,
 		     tcpx_status status)
 {
 	if (status < 0 && !nack_add(link, chan, seq, 0, status))
 		return;
-	chan->done[seq % CORE_RING / 64] |= 1ull << (seq % 64);
-	while (chan->applied_seq < chan->rx_seq) {
-		uint64_t next = chan->applied_seq + 1;
-		uint64_t bit = 1ull << (next % 64);
-
-		if (!(chan->done[next % CORE_RING / 64] & bit))
-			break;
-		chan->done[next % CORE_RING / 64] &= ~bit;
-		chan->applied_seq = next;
-	}
-	/* The oldest that asked, not the latest: while more arrives than is applied at once, it
-	 * would never come to that. */
-	if (chan->ack_first > chan->acked_sent && chan->applied_seq >= chan->ack_first) {
-		chan->ack_due = true;
+	if (core_rxseq_apply(&chan->rxseq, seq))
 		core_kick(link, chan);
-	} else if (chan->unsent_nacks) {
-		core_kick(link, chan); /* of those that waited for this one */
-	}
 }
 
 static tcpx_status take_ack(struct core_link *link, struct core_chan *chan,
@@ -431,11 +404,8 @@ tcpx_status core_rx_end(struct core_link *link, uint32_t channel, bool valid, tc
 		return link->dead_status;
 	}
 	/* An aborted chunk counts as received, never as applied. */
-	if (frame.seq && (frame.flags & FRAME_F_ACK)) {
-		chan->ack_wanted = frame.seq;
-		if (chan->ack_first <= chan->acked_sent)
-			chan->ack_first = frame.seq;
-	}
+	if (frame.seq && (frame.flags & FRAME_F_ACK))
+		core_rxseq_asked(&chan->rxseq, frame.seq);
 	result = settle(link, chan, valid, status, data);
 	chan->rx.busy = false;
 	/* What could not be kept was not applied: it comes again over another channel. */

@@ -17,49 +17,20 @@ static void begin(struct core_chan *chan, const struct frame *frame)
 	chan->tx_torn = false;
 }
 
-/* The oldest refusal that was not told, if all before it are through: others would take the places
- * of the ring that it may need, and bring no acknowledgement. */
-static struct core_nack *oldest_nack(struct core_chan *chan)
-{
-	struct core_nack *oldest = NULL;
-
-	for (uint32_t i = 0; i < chan->nnacks; i++) {
-		struct core_nack *nack = &chan->nacks[i];
-
-		if (!nack->sent && nack->seq <= chan->applied_seq &&
-		    (!oldest || nack->seq < oldest->seq))
-			oldest = nack;
-	}
-	return oldest;
-}
-
 static bool next_nack(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
 {
-	struct core_nack *nack = chan->unsent_nacks && room(chan, 0) ? oldest_nack(chan) : NULL;
+	const struct core_nack *nack = NULL;
 
+	if (chan->rxseq.untold && room(chan, 0))
+		nack = core_rxseq_nack_next(&chan->rxseq);
 	if (!nack)
 		return false;
-	nack->sent = true;
-	chan->unsent_nacks--;
 	tx->frame.type = FRAME_NACK;
 	tx->frame.linear = nack->seq;
 	tx->frame.xfer = nack->xfer;
 	tx->frame.offset = core_status_pack((tcpx_status)nack->status);
 	core_chunk_add(link, chan, &tx->frame, NULL);
 	return true;
-}
-
-/* How far may be acknowledged: not past a refusal that the peer was not told yet. It may not wait
- * for all refusals to be told, or two full rings would wait for each other. */
-static uint64_t ack_upto(const struct core_chan *chan)
-{
-	uint64_t upto = chan->applied_seq;
-	uint32_t i;
-
-	for (i = 0; chan->unsent_nacks && i < chan->nnacks; i++)
-		if (!chan->nacks[i].sent && chan->nacks[i].seq <= upto)
-			upto = chan->nacks[i].seq - 1;
-	return upto;
 }
 
 static bool next_credit(struct core_link *link, struct frame *frame)
@@ -89,16 +60,8 @@ static bool next_told(struct core_link *link, struct core_chan *chan, struct cor
 	struct frame *frame = &tx->frame;
 
 	frame->epoch = chan->epoch;
-	if (chan->ack_due && (!chan->unsent_nacks || ack_upto(chan) > chan->acked_sent)) {
-		chan->acked_sent = ack_upto(chan);
-		if (chan->ack_first <= chan->acked_sent && chan->ack_wanted > chan->acked_sent)
-			chan->ack_first = chan->acked_sent + 1; /* which one asked is not kept */
-		chan->ack_due = chan->unsent_nacks > 0;
+	if (core_rxseq_ack_next(&chan->rxseq, chan->rx.busy, &frame->linear, &frame->key)) {
 		frame->type = FRAME_ACK;
-		frame->linear = chan->acked_sent;
-		frame->key = chan->rx_seq - chan->rx.busy; /* an unsequenced frame, maybe */
-		if (frame->key < frame->linear)
-			frame->key = frame->linear;
 		return true;
 	}
 	if (!core_carries_small(link, chan->index))

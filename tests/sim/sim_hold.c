@@ -218,9 +218,9 @@ void sim_asked_check(struct sim *sim, const struct sim_side *side, uint32_t chan
 	const struct core_chan *chan = &side->link.chan[channel];
 	const struct sim_rx *rx = &side->chan[channel].rx;
 
-	if (!side->alive || chan->state != CORE_CHAN_UP || chan->unsent_nacks || !rx->nasked)
+	if (!side->alive || chan->state != CORE_CHAN_UP || chan->rxseq.untold || !rx->nasked)
 		return;
-	SIM_CHECK(sim, rx->asked[0] > chan->applied_seq,
+	SIM_CHECK(sim, rx->asked[0] > chan->rxseq.applied,
 		  "channel %u: %llu asked, %llu is applied, and nothing is said", channel,
-		  (unsigned long long)rx->asked[0], (unsigned long long)chan->applied_seq);
+		  (unsigned long long)rx->asked[0], (unsigned long long)chan->rxseq.applied);
 }

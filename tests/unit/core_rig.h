@@ -228,7 +228,7 @@ static tcpx_status begin(struct world *w, uint32_t channel, struct frame frame)
 	struct core_rx rx;
 
 	frame.epoch = 1;
-	frame.seq = w->link.chan[channel].rx_seq + 1;
+	frame.seq = w->link.chan[channel].rxseq.begun + 1;
 	return core_rx_begin(&w->link, channel, &frame, &rx);
 }
 

@@ -148,7 +148,7 @@ static void test_dropped(void **state)
 	memory = w->memory;
 	assert_int_equal(receive(w, 1, note(XFER, NOTE), TCPX_OK), TCPX_OK);
 	assert_int_equal(w->link.credit[FRAME_CREDIT_NOTIFY].given - given, COST);
-	assert_int_equal(w->link.chan[1].applied_seq, 2);
+	assert_int_equal(w->link.chan[1].rxseq.applied, 2);
 	assert_int_equal(begin(w, 2, data(XFER)), TCPX_OK);
 	assert_int_equal(core_rx_end(&w->link, 2, false, TCPX_OK, ""), TCPX_OK);
 	assert_int_equal(receive(w, 2, note(XFER, NOTE), TCPX_OK), TCPX_OK);
@@ -156,7 +156,7 @@ static void test_dropped(void **state)
 	lead(w, 2, TCPX_OK);
 	assert_int_equal(begin(w, 2, note(XFER, NOTE)), TCPX_OK);
 	assert_int_equal(core_rx_end(&w->link, 2, false, TCPX_OK, ""), TCPX_OK);
-	assert_int_equal(w->link.chan[2].applied_seq, 4);
+	assert_int_equal(w->link.chan[2].rxseq.applied, 4);
 	assert_int_equal(kept(w), 0);
 	assert_int_equal(w->notes, 0);
 	assert_int_equal(w->memory, memory);
@@ -179,7 +179,7 @@ static void test_commits_in_any_order(void **state)
 		core_rx_committed(&w->link, 1, 1, order[i], 0, 8, 0,
 				  i == 1 ? TCPX_ERR_CORRUPT : TCPX_OK);
 		assert_int_equal(w->notes, i == 0 ? 1 : i);
-		assert_int_equal(w->link.chan[1].applied_seq, i == 0 ? 0 : 2 * (i + 1));
+		assert_int_equal(w->link.chan[1].rxseq.applied, i == 0 ? 0 : 2 * (i + 1));
 	}
 	assert_int_equal(kept(w), 2 * COST);
 	world_close(w);
@@ -200,7 +200,7 @@ static void test_commit_ends_in_between(void **state)
 		assert_int_equal(w->notes, i);
 		assert_int_equal(core_rx_end(&w->link, 1, true, TCPX_OK, ""), TCPX_OK);
 		assert_int_equal(w->notes, 1);
-		assert_int_equal(w->link.chan[1].applied_seq, 2 + 2 * i);
+		assert_int_equal(w->link.chan[1].rxseq.applied, 2 + 2 * i);
 	}
 	world_close(w);
 }

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sequences that arrive on a channel: which are applied, acknowledged, refused. */
+#include "core/rxseq.h"
+
+#include <string.h>
+
+void core_rxseq_open(struct core_rxseq *rx)
+{
+	*rx = (struct core_rxseq){.nacks = rx->nacks, .cap_nacks = rx->cap_nacks};
+}
+
+void core_rxseq_asked(struct core_rxseq *rx, uint64_t seq)
+{
+	rx->ask_last = seq;
+	if (rx->ask_first <= rx->acked)
+		rx->ask_first = seq;
+}
+
+bool core_rxseq_apply(struct core_rxseq *rx, uint64_t seq)
+{
+	rx->done[seq % CORE_RING / 64] |= 1ull << (seq % 64);
+	while (rx->applied < rx->begun) {
+		uint64_t next = rx->applied + 1;
+		uint64_t bit = 1ull << (next % 64);
+
+		if (!(rx->done[next % CORE_RING / 64] & bit))
+			break;
+		rx->done[next % CORE_RING / 64] &= ~bit;
+		rx->applied = next;
+	}
+	/* The oldest that asked, not the latest: while more arrives than is applied at once, it
+	 * would never come to that. */
+	if (rx->ask_first > rx->acked && rx->applied >= rx->ask_first) {
+		rx->ack_due = true;
+		return true;
+	}
+	return rx->untold > 0; /* refusals may have waited for this one */
+}
+
+uint32_t core_rxseq_nacks_wanted(const struct core_rxseq *rx)
+{
+	if (rx->nnacks < rx->cap_nacks)
+		return 0;
+	return rx->cap_nacks ? rx->cap_nacks * 2 : 16;
+}
+
+struct core_nack *core_rxseq_nacks_move(struct core_rxseq *rx, struct core_nack *more, uint32_t cap)
+{
+	struct core_nack *old = rx->nacks;
+
+	if (old)
+		memcpy(more, old, rx->nnacks * sizeof(*more));
+	rx->nacks = more;
+	rx->cap_nacks = cap;
+	return old;
+}
+
+void core_rxseq_refuse(struct core_rxseq *rx, uint64_t seq, uint64_t xfer, int32_t status)
+{
+	rx->nacks[rx->nnacks++] = (struct core_nack){.seq = seq, .xfer = xfer, .status = status};
+	rx->untold++;
+	rx->ack_due = true;
+}
+
+/* The oldest refusal that was not told, if all before it are through: others would take the places
+ * of the ring that it may need, and bring no acknowledgement. */
+static struct core_nack *rxseq_oldest_nack(struct core_rxseq *rx)
+{
+	struct core_nack *oldest = NULL;
+
+	for (uint32_t i = 0; i < rx->nnacks; i++) {
+		struct core_nack *nack = &rx->nacks[i];
+
+		if (!nack->sent && nack->seq <= rx->applied && (!oldest || nack->seq < oldest->seq))
+			oldest = nack;
+	}
+	return oldest;
+}
+
+const struct core_nack *core_rxseq_nack_next(struct core_rxseq *rx)
+{
+	struct core_nack *nack = rx->untold ? rxseq_oldest_nack(rx) : NULL;
+
+	if (!nack)
+		return NULL;
+	nack->sent = true;
+	rx->untold--;
+	return nack;
+}
+
+void core_rxseq_nack_forget(struct core_rxseq *rx, uint64_t seq)
+{
+	for (uint32_t i = 0; i < rx->nnacks; i++) {
+		if (rx->nacks[i].seq != seq)
+			continue;
+		rx->nacks[i] = rx->nacks[--rx->nnacks];
+		return;
+	}
+}
+
+/* How far may be acknowledged: not past a refusal that the peer was not told yet. It may not wait
+ * for all refusals to be told, or two full rings would wait for each other. */
+static uint64_t rxseq_ack_upto(const struct core_rxseq *rx)
+{
+	uint64_t upto = rx->applied;
+
+	for (uint32_t i = 0; rx->untold && i < rx->nnacks; i++)
+		if (!rx->nacks[i].sent && rx->nacks[i].seq <= upto)
+			upto = rx->nacks[i].seq - 1;
+	return upto;
+}
+
+bool core_rxseq_ack_next(struct core_rxseq *rx, bool busy, uint64_t *out_applied,
+			 uint64_t *out_taken)
+{
+	uint64_t upto, taken = rx->begun - busy; /* an unsequenced frame, maybe */
+
+	if (!rx->ack_due)
+		return false;
+	upto = rxseq_ack_upto(rx);
+	if (rx->untold && upto <= rx->acked)
+		return false;
+	rx->acked = upto;
+	if (rx->ask_first <= upto && rx->ask_last > upto)
+		rx->ask_first = upto + 1; /* which one asked is not kept */
+	rx->ack_due = rx->untold > 0;
+	*out_applied = upto;
+	*out_taken = taken > upto ? taken : upto;
+	return true;
+}
