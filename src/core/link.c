@@ -254,6 +254,11 @@ static void end_all(struct core_link *link, tcpx_status status)
 	}
 }
 
+void core_link_lease(struct core_link *link)
+{
+	link->leased = true;
+}
+
 void core_link_unlease(struct core_link *link)
 {
 	if (!link->leased)
@@ -329,6 +334,25 @@ void core_link_fail(struct core_link *link, tcpx_status status)
 		free_messages(link);
 	core_cover_end(link);
 	link->cfg.ops->stage_give(link->cfg.arg, core_stage_in_close(&link->stage_in));
+}
+
+struct core_xfer *core_xfer_after(const struct core_link *link, const struct core_xfer *xfer)
+{
+	struct list_node *next = xfer ? xfer->node.next : link->active.next;
+
+	return next == &link->active ? NULL : LIST_ENTRY(next, struct core_xfer, node);
+}
+
+struct core_push *core_push_after(const struct core_link *link, const struct core_push *push)
+{
+	struct list_node *next = push ? push->node.next : link->pushes.next;
+
+	return next == &link->pushes ? NULL : LIST_ENTRY(next, struct core_push, node);
+}
+
+uint32_t core_chan_epoch(const struct core_link *link, uint32_t channel)
+{
+	return link->chan[channel].epoch;
 }
 
 uint32_t core_link_channels_up(const struct core_link *link)

@@ -199,6 +199,28 @@ int core_rx_resume(struct core_link *link, uint32_t channel)
 	return link->chan[channel].rx.aborted;
 }
 
+bool core_rx_in_call(const struct core_link *link, uint32_t channel)
+{
+	return link->chan[channel].rx.in_call;
+}
+
+void core_rx_redirect(struct core_link *link, uint32_t channel)
+{
+	link->chan[channel].rx.aborted = true;
+}
+
+bool core_rx_aborted(const struct core_link *link, uint32_t channel)
+{
+	return link->chan[channel].rx.aborted;
+}
+
+bool core_rx_notes(const struct core_link *link, uint32_t channel)
+{
+	const struct core_chan *chan = &link->chan[channel];
+
+	return chan->rx.busy && chan->rx_frame.type == FRAME_NOTIFY;
+}
+
 /* False: the link ends, since the peer would take the chunk for applied. */
 static bool nack_add(struct core_link *link, struct core_chan *chan, uint64_t seq, uint64_t xfer,
 		     tcpx_status status)

@@ -112,6 +112,29 @@ tcpx_status core_note_send(struct core_link *link, const void *data, uint64_t by
 	return status;
 }
 
+uint64_t core_note_last(const struct core_link *link)
+{
+	return link->note_next;
+}
+
+bool core_notes_wait(const struct core_link *link, uint64_t number)
+{
+	const struct list_node *pos;
+
+	LIST_FOREACH(pos, &link->notes) {
+		const struct core_note *note = LIST_ENTRY(pos, const struct core_note, node);
+
+		if (note->standalone && note->number && note->number <= number)
+			return true;
+	}
+	return false;
+}
+
+uint64_t core_note_moves(const struct core_link *link)
+{
+	return link->cover.moves;
+}
+
 void core_note_consumed(struct core_link *link, uint64_t bytes, bool empty)
 {
 	link->cover.out -= bytes + CORE_NOTE_COST;

@@ -84,3 +84,23 @@ void core_io_drop(struct core_link *link, struct core_io *io)
 {
 	core_io_release(link, io);
 }
+
+struct core_xfer *core_tx_xfer(const struct core_link *link, uint32_t channel)
+{
+	return link->chan[channel].tx.xfer;
+}
+
+uint64_t core_tx_taken(const struct core_link *link, uint32_t channel)
+{
+	return link->chan[channel].got_seq;
+}
+
+uint64_t core_tx_acked(const struct core_link *link, uint32_t channel)
+{
+	return link->chan[channel].acked_seq;
+}
+
+uint32_t core_tx_messages(const struct core_link *link, uint32_t channel)
+{
+	return link->chan[channel].messages;
+}

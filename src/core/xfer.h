@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the core works on: requests, pushes, notifications, SENDs that wait. */
+#ifndef CORE_XFER_H
+#define CORE_XFER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "core/job.h"
+#include "core/prog.h"
+#include <tcpx/types.h>
+
+enum core_xfer_state {
+	CORE_IDLE = 0, /* never posted */
+	CORE_ACTIVE,
+	CORE_NOTIFYING,
+	CORE_ENDING,
+	CORE_FINAL
+};
+
+struct core_note;
+
+/* One request. The engine owns the memory and fills the first block before each post. */
+struct core_xfer {
+	enum tcpx_op op;
+	const struct core_prog *prog; /* also for SEND and RECV; nseg may be 0 */
+	const void *notify;	      /* attached or alone; copied by the core's owner */
+	uint32_t notify_bytes;
+	bool has_notify;
+	bool strict;	    /* a cancelled WRITE waits for the peer */
+	bool remote_staged; /* some destination is staged at the peer */
+	bool local_staged;  /* some local region is: of a source, all of it is filled */
+	bool by_ref;	    /* WRITE, READ: its chunks go by reference, nothing is staged; SEND,
+			     * RECV: they may */
+	bool by_msg;	    /* the same, as messages; not both */
+	bool by_lane; /* WRITE, READ: they go by the lane; neither of the two, nothing staged */
+	int32_t priority;
+	int64_t deadline_ns; /* absolute; 0: none */
+
+	enum core_xfer_state state;
+	tcpx_status status;	/* decided end; TCPX_IN_PROGRESS before */
+	uint64_t id;		/* on the wire */
+	uint64_t applied;	/* bytes */
+	uint64_t arrived;	/* READ, RECV: bytes of chunks that came or are coming */
+	uint64_t limit;		/* RECV: bytes agreed */
+	uint64_t message_bytes; /* RECV: the peer's length */
+	uint64_t sender;	/* RECV: the SEND's id */
+	uint64_t message;	/* SEND: message number, given at post */
+	bool matched;		/* RECV: has its message; SEND: the peer said how it ended */
+	bool charged;		/* SEND: paid its eager credit; those of link->sends first */
+	bool eager;		/* SEND */
+	bool truncated;		/* RECV */
+	uint64_t reserved;	/* READ into staged memory: staging bytes not used yet */
+	uint32_t refs;		/* channel operations that use its local memory */
+	struct core_job job;
+	struct core_note *note;
+	struct list_node node; /* link->active */
+	struct list_node recv; /* link->receives */
+};
+
+/* The responder's part of a READ: pushes one requested piece. Owned by the engine, which frees it
+ * (and its region references) in ops->push_ended. */
+struct core_push {
+	struct core_job job;
+	struct core_prog prog;
+	struct list_node node; /* link->pushes */
+	uint32_t refs;
+	bool ended;
+};
+
+/* An outgoing notification; the data is a copy behind the struct. */
+struct core_note {
+	struct core_job job;
+	struct core_xfer *xfer; /* who waits for it, or NULL */
+	uint64_t number;
+	uint64_t bytes;
+	uint32_t refs; /* frames of it under way */
+	bool standalone;
+	bool behind;		 /* its frame left behind its WRITE's only one */
+	bool paid;		 /* of what the peer granted */
+	struct list_node node;	 /* link->notes */
+	struct list_node unpaid; /* cover.unpaid */
+	const void *data;
+};
+
+/* A notification that arrives, by ops->note_alloc: until it is published the core's, then the
+ * engine's. */
+struct core_notify_in {
+	struct list_node node;
+	struct core_notify_in *chain; /* incoming.c */
+	uint64_t number;	      /* its own; of one behind a WRITE: the WRITE's sequence */
+	uint64_t bytes;		      /* whole length */
+	uint64_t got;		      /* bytes of parts that are in place */
+	uint64_t begun;		      /* bytes of parts that came or are coming, <= bytes */
+	uint64_t seams;		      /* keyed sum over the ends of its parts */
+	uint64_t there;		      /* bytes of memory that are charged */
+	void *from;		      /* the engine's, after ops->notify */
+	bool standalone;
+	bool whole; /* waits for those before it */
+	unsigned char data[];
+};
+
+/* A SEND that waits for its RECV, by ops->alloc. */
+struct core_send_in {
+	struct list_node node; /* link->messages, by number */
+	uint64_t number;
+	uint64_t bytes;	 /* whole length */
+	uint64_t sender; /* its transfer id */
+	uint64_t cost;	 /* of the eager budget */
+	bool eager;	 /* its bytes are in data */
+	bool dead;
+	tcpx_status status;   /* dead: why */
+	unsigned char data[]; /* eager: bytes */
+};
+
+#endif
