@@ -291,9 +291,7 @@ static void run(struct sys_post *post)
 static bool comes(const struct engine_peer *peer, int64_t since_ns)
 {
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
-		const struct core_chan *chan = &peer->core.chan[i];
-
-		if (peer->chan[i] && chan->rx.busy && chan->rx_frame.type == FRAME_NOTIFY &&
+		if (peer->chan[i] && core_rx_notes(&peer->core, i) &&
 		    atomic_load(&peer->chan[i]->heard_ns) > since_ns)
 			return true;
 	}
@@ -310,7 +308,7 @@ static uint64_t holds(struct engine_peer *peer, int64_t now_ns)
 	link_lock(peer);
 	if (peer->core_ready && !peer->core.dead) {
 		held = core_note_held(&peer->core);
-		moves = peer->core.cover.moves;
+		moves = core_note_moves(&peer->core);
 		moved = moves != own->moves || comes(peer, own->moved_ns);
 	}
 	link_unlock(peer);

@@ -32,17 +32,16 @@ void rx_release(struct chan_rx *rx)
  * the receiver's alone; it looks whether they are retired when the call is over. */
 void chan_rx_forget(struct engine_chan *chan, struct mem_region *region)
 {
-	struct core_io *io = &chan->peer->core.chan[chan->index].rx;
 	uint32_t i;
 
-	if (io->in_call)
+	if (core_rx_in_call(&chan->peer->core, chan->index))
 		return;
 	for (i = 0; i < chan->rx.nheld; i++)
 		if (chan->rx.held[i].region == region)
 			break;
 	if (i == chan->rx.nheld)
 		return;
-	io->aborted = true;
+	core_rx_redirect(&chan->peer->core, chan->index);
 	rx_release(&chan->rx);
 }
 
@@ -54,7 +53,7 @@ static void note_retired(struct engine_chan *chan)
 
 	for (i = 0; i < rx->nheld; i++)
 		if (atomic_load(&rx->held[i].region->retired))
-			chan->peer->core.chan[chan->index].rx.aborted = true;
+			core_rx_redirect(&chan->peer->core, chan->index);
 }
 
 /* peer.lock. What the core says about the parked frame. */
@@ -210,7 +209,7 @@ static tcpx_status end_frame(struct engine_chan *chan, bool valid)
 
 	link_lock(peer);
 	note_retired(chan);
-	lost = peer->core.chan[chan->index].rx.aborted;
+	lost = core_rx_aborted(&peer->core, chan->index);
 	link_unlock(peer);
 	if (lost && rx->core.kind == CORE_RX_REGION)
 		verdict = TCPX_ERR_REMOTE_KEY; /* deregistered in between */

@@ -278,7 +278,7 @@ static void look_barren(struct engine_peer *peer, struct comms_slot *slot, uint3
 	uint32_t unacked;
 
 	link_lock(peer);
-	unacked = peer->core.chan[channel].messages;
+	unacked = core_tx_messages(&peer->core, channel);
 	link_unlock(peer);
 	if ((!counts->sends_posted || unacked < counts->sends_posted) &&
 	    (!counts->posted || counts->consumed)) {
@@ -440,14 +440,16 @@ void comms_beat(struct engine_peer *peer, int64_t now_ns)
 {
 	for (uint32_t i = 0; peer->comms && i < peer->comms->count; i++) {
 		struct engine_comms *comms = peer->comms->slots[i].comms;
-		const struct core_chan *core = &peer->core.chan[peer->comms->first + i];
+		uint32_t channel = peer->comms->first + i;
+		uint64_t acked;
 		bool waits;
 
 		if (!comms || comms->state != COMMS_UP)
 			continue;
 		link_lock(peer);
-		waits = core->messages && core->acked_seq == comms->acked_seq;
-		comms->acked_seq = core->acked_seq;
+		acked = core_tx_acked(&peer->core, channel);
+		waits = core_tx_messages(&peer->core, channel) && acked == comms->acked_seq;
+		comms->acked_seq = acked;
 		link_unlock(peer);
 		waits = waits && !comms_mem_begins(comms); /* that has a deadline of its own */
 		if (!waits || !comms->waits)		   /* since this beat at the earliest */

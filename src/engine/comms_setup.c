@@ -72,7 +72,7 @@ uint32_t comms_next_epoch(struct engine_peer *peer, uint32_t channel)
 	uint32_t epoch;
 
 	link_lock(peer);
-	epoch = peer->core.chan[channel].epoch;
+	epoch = core_chan_epoch(&peer->core, channel);
 	link_unlock(peer);
 	if (!slot)
 		return epoch + 1;

@@ -60,7 +60,7 @@ static void over(struct engine_peer *peer, struct list_node *node)
 
 void hold_got(struct engine_chan *chan)
 {
-	uint64_t got = chan->peer->core.chan[chan->index].got_seq;
+	uint64_t got = core_tx_taken(&chan->peer->core, chan->index);
 	struct list_node *pos, *tmp;
 
 	LIST_FOREACH_SAFE(pos, tmp, &chan->holds) {

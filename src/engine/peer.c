@@ -225,7 +225,8 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 	leased = share_leased(peer);
 	link_lock(peer);
 	if (peer->core_ready) {
-		peer->core.leased = leased;
+		if (leased)
+			core_link_lease(&peer->core);
 		core_link_fail(&peer->core, status);
 		session_remember(session, &peer->core);
 	}

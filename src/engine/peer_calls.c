@@ -16,21 +16,12 @@
 /* peer.lock: is anything posted up to then still under way? */
 static bool pending(struct engine_peer *peer, uint64_t until, uint64_t notes)
 {
-	struct list_node *pos;
+	struct core_xfer *xfer = NULL;
 
-	LIST_FOREACH(pos, &peer->core.active) {
-		struct core_xfer *xfer = LIST_ENTRY(pos, struct core_xfer, node);
-
+	while ((xfer = core_xfer_after(&peer->core, xfer)))
 		if (LIST_ENTRY(xfer, struct engine_request, xfer)->post_seq <= until)
 			return true;
-	}
-	LIST_FOREACH(pos, &peer->core.notes) {
-		struct core_note *note = LIST_ENTRY(pos, struct core_note, node);
-
-		if (note->standalone && note->number && note->number <= notes)
-			return true;
-	}
-	return doubt_waits(peer, until);
+	return core_notes_wait(&peer->core, notes) || doubt_waits(peer, until);
 }
 
 tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64_t timeout_ns)
@@ -57,7 +48,7 @@ tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64
 			first = false;
 			ask = true;
 			until = peer->post_seq;
-			notes = peer->core.note_next;
+			notes = core_note_last(&peer->core);
 			core_link_ask(&peer->core);
 		}
 		if (status == TCPX_OK && !first)

@@ -329,17 +329,18 @@ static void look_at(struct engine_peer *peer, struct core_job *job, int64_t now_
 static bool look_into(struct engine_peer *peer, int64_t now_ns)
 {
 	struct stage_share *share;
-	struct list_node *pos, *tmp;
+	struct core_xfer *xfer = NULL;
+	struct core_push *push = NULL;
 	bool wanted = false;
 
 	link_lock(peer);
 	for (share = peer->shares; share; share = share->next)
 		wanted |= mem_staging_short(share->stager.pool, &share->stager);
 	if (wanted && peer->core_ready) {
-		LIST_FOREACH_SAFE(pos, tmp, &peer->core.active)
-			look_at(peer, &LIST_ENTRY(pos, struct core_xfer, node)->job, now_ns);
-		LIST_FOREACH_SAFE(pos, tmp, &peer->core.pushes)
-			look_at(peer, &LIST_ENTRY(pos, struct core_push, node)->job, now_ns);
+		while ((xfer = core_xfer_after(&peer->core, xfer)))
+			look_at(peer, &xfer->job, now_ns);
+		while ((push = core_push_after(&peer->core, push)))
+			look_at(peer, &push->job, now_ns);
 	}
 	link_unlock(peer);
 	prefill_flush(peer);

@@ -39,21 +39,20 @@ static bool request_uses(const struct engine_request *request, const struct mem_
 /* Ends what uses the region on one peer. */
 static void peer_forget_region(struct engine_peer *peer, struct mem_region *region)
 {
-	struct list_node *pos, *tmp;
+	struct core_xfer *xfer, *next_xfer;
+	struct core_push *push, *next_push;
 	uint32_t i;
 
 	link_lock(peer);
 	early_forget(peer, request_uses, region);
 	if (peer->core_ready) {
-		LIST_FOREACH_SAFE(pos, tmp, &peer->core.active) {
-			struct core_xfer *xfer = LIST_ENTRY(pos, struct core_xfer, node);
-
+		for (xfer = core_xfer_after(&peer->core, NULL); xfer; xfer = next_xfer) {
+			next_xfer = core_xfer_after(&peer->core, xfer);
 			if (request_uses(LIST_ENTRY(xfer, struct engine_request, xfer), region))
 				core_xfer_cancel(&peer->core, xfer, TCPX_ERR_DEREGISTERED);
 		}
-		LIST_FOREACH_SAFE(pos, tmp, &peer->core.pushes) {
-			struct core_push *push = LIST_ENTRY(pos, struct core_push, node);
-
+		for (push = core_push_after(&peer->core, NULL); push; push = next_push) {
+			next_push = core_push_after(&peer->core, push);
 			if (served_uses(push, region))
 				core_push_stop(&peer->core, push, TCPX_ERR_REMOTE_KEY);
 		}

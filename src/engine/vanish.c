@@ -84,7 +84,7 @@ void vanish_source(struct engine_chan *chan, const struct iovec *iov, uint32_t n
 	struct core_xfer *xfer;
 
 	link_lock(chan->peer);
-	xfer = chan->peer->core.chan[chan->index].tx.xfer;
+	xfer = core_tx_xfer(&chan->peer->core, chan->index);
 	link_unlock(chan->peer);
 	if (frame->prog && at)
 		tell(chan, xfer, region_of(frame->prog, at), at, "read");
