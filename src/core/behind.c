@@ -107,9 +107,10 @@ bool core_behind_end(struct core_link *link, struct core_chan *chan, bool valid)
 	return true;
 }
 
-/* The commit of a chunk ended, and with it what waits behind it. */
-void core_behind_committed(struct core_link *link, struct core_chan *chan, uint64_t seq,
-			   tcpx_status status)
+/* The commit of a chunk ended, and with it what waits behind it. Returns the sequence that is
+ * applied by that, or 0. */
+uint64_t core_behind_committed(struct core_link *link, struct core_chan *chan, uint64_t seq,
+			       tcpx_status status)
 {
 	struct list_node *pos;
 
@@ -122,7 +123,7 @@ void core_behind_committed(struct core_link *link, struct core_chan *chan, uint6
 			continue;
 		list_remove(pos);
 		decide(link, msg, status == TCPX_OK);
-		core_rx_applied(link, chan, seq + 1, TCPX_OK);
-		return;
+		return seq + 1;
 	}
+	return 0;
 }

@@ -92,33 +92,12 @@ static void job_check(struct core_link *link, struct core_job *job)
 	}
 }
 
-static int redo_add(struct core_link *link, const struct core_chunk *chunk)
-{
-	struct core_redo *redo = link->redo_pool, **tail = &chunk->job->redo;
-
-	if (redo)
-		link->redo_pool = redo->next;
-	else
-		redo = link->cfg.ops->alloc(link->cfg.arg, sizeof(*redo));
-	if (!redo)
-		return -1;
-	*redo = (struct core_redo){.at = chunk->at,
-				   .linear = chunk->linear,
-				   .bytes = chunk->bytes,
-				   .pieces = chunk->pieces,
-				   .type = chunk->type};
-	while (*tail)
-		tail = &(*tail)->next;
-	*tail = redo;
-	return 0;
-}
-
 /* Back to where it came from. False: no memory, the link ends. */
 static bool requeue(struct core_link *link, const struct core_chunk *chunk)
 {
 	if (chunk->job->stopped || chunk->refused || chunk->aborted)
 		return true;
-	if (redo_add(link, chunk)) {
+	if (core_redo_add(link, chunk)) {
 		link->cfg.ops->fail(link->cfg.arg, TCPX_ERR_NO_MEMORY);
 		return false;
 	}
@@ -215,18 +194,6 @@ void core_chan_stuck(struct core_link *link, uint32_t channel, tcpx_status statu
 		core_xfer_cancel(link, core_job_xfer(job), status);
 }
 
-/* What the peer took out of the transport makes room there for more. */
-void core_chunks_got(struct core_chan *chan, uint64_t seq)
-{
-	while (chan->got_seq < seq) {
-		struct core_chunk *chunk = core_ring_at(chan, ++chan->got_seq);
-
-		if (chunk->filled)
-			chan->filled_bytes -= chunk->bytes;
-		chunk->filled = false;
-	}
-}
-
 void core_chunks_ack(struct core_link *link, struct core_chan *chan, uint64_t seq)
 {
 	bool was_full = core_ring_used(chan) >= CORE_RING - CORE_RING_SPARE;
@@ -252,17 +219,6 @@ void core_chunk_refuse(struct core_link *link, struct core_chan *chan, uint64_t 
 	chunk->refused = true;
 	if (chunk->job && chunk->job->kind == CORE_JOB_WRITE)
 		core_xfer_end(link, core_job_xfer(chunk->job), status);
-}
-
-void core_redo_free(struct core_link *link, struct core_job *job)
-{
-	while (job->redo) {
-		struct core_redo *redo = job->redo;
-
-		job->redo = redo->next;
-		redo->next = link->redo_pool;
-		link->redo_pool = redo;
-	}
 }
 
 /* A frame that never arrived gives back what it cost, since the peer will not. */
@@ -312,25 +268,4 @@ bool core_chunks_requeue(struct core_link *link, struct core_chan *chan)
 	}
 	chan->acked_seq = chan->next_seq - 1;
 	return true;
-}
-
-void core_chunks_detach(struct core_link *link, struct core_job *job)
-{
-	uint32_t i;
-
-	for (i = 0; i < link->nchan && job->inflight > 0; i++) {
-		struct core_chan *chan = &link->chan[i];
-		uint64_t seq;
-
-		if (!chan->ring)
-			continue;
-		for (seq = chan->acked_seq + 1; seq < chan->next_seq; seq++) {
-			struct core_chunk *chunk = core_ring_at(chan, seq);
-
-			if (chunk->job != job)
-				continue;
-			chunk->job = NULL;
-			job->inflight--;
-		}
-	}
 }

@@ -22,67 +22,6 @@ static void check(struct core_link *link, struct core_job *job)
 		core_xfer_check(link, core_job_xfer(job));
 }
 
-/* A SEND that has its eager credit and is not on its way. */
-static bool leaves_eagerly(struct core_job *job)
-{
-	return job->kind == CORE_JOB_SEND && !job->announced && core_job_xfer(job)->eager;
-}
-
-/* Nothing of a SEND is needed before it may go eagerly, or is wanted: until then it may wait for
- * the peer's application, and room must not. */
-static bool wants_more(struct core_job *job)
-{
-	if (!job->fills || job->stopped || job->filling >= job->end)
-		return false;
-	return job->kind != CORE_JOB_SEND || job->cleared || leaves_eagerly(job);
-}
-
-/* By priority, behind its equals; eager SENDs leave in their order, so they are filled in it. */
-static bool goes_before(struct core_job *job, struct core_job *other)
-{
-	return other->priority < job->priority && !(leaves_eagerly(job) && leaves_eagerly(other));
-}
-
-void core_fill_init(struct core_job *job)
-{
-	list_init(&job->fill_node);
-	list_init(&job->slices);
-	job->block = NULL;
-	job->filling = job->ready = job->fill_quantum = 0;
-	job->unpulled = false;
-	job->fill_at = (struct core_cursor){0};
-}
-
-void core_fill_want(struct core_link *link, struct core_job *job)
-{
-	struct list_node *pos = link->fills.prev;
-
-	if (!wants_more(job) || !list_empty(&job->fill_node))
-		return;
-	while (pos != &link->fills && goes_before(job, LIST_ENTRY(pos, struct core_job, fill_node)))
-		pos = pos->prev;
-	list_insert_before(pos->next, &job->fill_node);
-	link->cfg.ops->fill(link->cfg.arg);
-}
-
-void core_fill_stop(struct core_link *link, struct core_job *job)
-{
-	if (!job->fills)
-		return;
-	list_remove(&job->fill_node);
-	link->cfg.ops->fill_drop(link->cfg.arg, job);
-}
-
-/* More of it would wait: as much is filled as the peer granted staging for, or what was filled was
- * taken back because no channel pulled it, and one slice is there for a channel that begins to. */
-static bool is_ahead(const struct core_link *link, const struct core_job *job)
-{
-	uint64_t filled = job->filling - job->linear;
-
-	return (job->staged && filled >= core_stage_out_left(&link->stage_out)) ||
-	       (job->unpulled && filled);
-}
-
 /* Those that are ahead come last, whatever their priority: two sides whose WRITEs hold all room,
  * each until the other's READs give staging back, would wait for each other. */
 static struct core_job *fill_first(struct core_link *link)
@@ -92,7 +31,7 @@ static struct core_job *fill_first(struct core_link *link)
 	while ((node = link->fills.next) != &link->fills) {
 		struct core_job *job = LIST_ENTRY(node, struct core_job, fill_node);
 
-		if (!is_ahead(link, job))
+		if (!core_fill_is_ahead(link, job))
 			return job;
 		list_remove(node);
 		list_push_back(&link->fills_ahead, node);
@@ -100,24 +39,6 @@ static struct core_job *fill_first(struct core_link *link)
 	if (list_empty(&link->fills_ahead))
 		return NULL;
 	return LIST_ENTRY(link->fills_ahead.next, struct core_job, fill_node);
-}
-
-/* Some may not be ahead any more; who was told so may have let them wait. */
-void core_fill_granted(struct core_link *link)
-{
-	if (list_empty(&link->fills_ahead))
-		return;
-	list_splice(&link->fills_ahead, &link->fills);
-	list_splice(&link->fills, &link->fills_ahead);
-	link->cfg.ops->fill(link->cfg.arg);
-}
-
-void core_fill_pulled(struct core_link *link, struct core_job *job)
-{
-	if (!job->unpulled)
-		return;
-	job->unpulled = false;
-	core_fill_granted(link);
 }
 
 bool core_fill_next(struct core_link *link, struct core_fill *out_fill)
@@ -134,8 +55,10 @@ bool core_fill_next(struct core_link *link, struct core_fill *out_fill)
 	if (bytes > CORE_FILL_BYTES)
 		bytes = CORE_FILL_BYTES;
 	at = job->fill_at;
-	*out_fill = (struct core_fill){
-		.job = job, .at = at, .linear = job->filling, .ahead = is_ahead(link, job)};
+	*out_fill = (struct core_fill){.job = job,
+				       .at = at,
+				       .linear = job->filling,
+				       .ahead = core_fill_is_ahead(link, job)};
 	out_fill->bytes = (uint32_t)core_cursor_advance(job->prog, &at, bytes, CORE_PIECES_MAX,
 							&out_fill->pieces);
 	return true;
@@ -150,7 +73,7 @@ void core_fill_begin(struct core_link *link, const struct core_fill *fill)
 	job->filling += fill->bytes;
 	job->fill_quantum += fill->bytes;
 	++*refs_of(job);
-	if (!wants_more(job)) {
+	if (!core_fill_wants_more(job)) {
 		list_remove(&job->fill_node);
 	} else if (job->fill_quantum >= CORE_QUANTUM_BYTES) {
 		job->fill_quantum = 0;
@@ -184,7 +107,7 @@ void core_fill_end(struct core_link *link, struct core_job *job, uint64_t ready,
 		job->ready = ready;
 		if (!job->queued)
 			core_job_queue(link, job);
-		else if (job->small || leaves_eagerly(job))
+		else if (job->small || core_fill_leaves_eagerly(job))
 			core_kick_small(link);
 		else
 			core_kick_bulk(link, more);
@@ -194,7 +117,7 @@ void core_fill_end(struct core_link *link, struct core_job *job, uint64_t ready,
 
 bool core_fill_back(struct core_link *link, struct core_job *job)
 {
-	if (job->stopped || job->ready <= job->linear || leaves_eagerly(job))
+	if (job->stopped || job->ready <= job->linear || core_fill_leaves_eagerly(job))
 		return false;
 	job->unpulled = true;
 	job->filling = job->ready = job->linear;

@@ -2,7 +2,9 @@
 /* Notifications that arrive and are not published yet, found by their number. */
 #include <string.h>
 
-#include "core/link_priv.h"
+#include "core/cover.h"
+#include "core/link_ops.h"
+#include "core/xfer.h"
 
 /* The peer chooses the numbers, so the multiplier is one that it does not know. */
 static uint32_t bucket(const struct core_incoming *in, uint64_t number, bool standalone)
@@ -10,42 +12,41 @@ static uint32_t bucket(const struct core_incoming *in, uint64_t number, bool sta
 	return (uint32_t)(((number << 1 | standalone) * in->multiplier) >> (64 - in->bits));
 }
 
-void core_incoming_init(struct core_link *link)
+void core_incoming_init(struct core_incoming *in, const struct core_config *cfg)
 {
-	struct core_incoming *in = &link->incoming;
-
+	in->ops = cfg->ops;
+	in->arg = cfg->arg;
+	in->count = 0;
 	list_init(&in->list);
 	in->heads = in->few;
 	in->bits = CORE_INCOMING_BITS;
-	memcpy(&in->multiplier, link->cfg.secret, sizeof(in->multiplier));
+	memcpy(&in->multiplier, cfg->secret, sizeof(in->multiplier));
 	in->multiplier = (in->multiplier ^ 0x9e3779b97f4a7c15) | 1;
 }
 
-static void heads_free(struct core_link *link)
+static void heads_free(struct core_incoming *in)
 {
-	struct core_incoming *in = &link->incoming;
 	size_t bytes = sizeof(*in->heads) << in->bits;
 
 	if (in->heads != in->few)
-		link->cfg.ops->note_free(link->cfg.arg, in->heads, bytes);
+		in->ops->note_free(in->arg, in->heads, bytes);
 	memset(in->few, 0, sizeof(in->few));
 	in->heads = in->few;
 	in->bits = CORE_INCOMING_BITS;
 }
 
 /* CORE_NOTE_COST pays for the table, too. Without memory the chains become longer. */
-static void grow(struct core_link *link)
+static void grow(struct core_incoming *in)
 {
-	struct core_incoming *in = &link->incoming;
 	uint32_t bits = in->bits + 1;
 	size_t bytes = sizeof(*in->heads) << bits;
-	struct core_notify_in **heads = link->cfg.ops->note_alloc(link->cfg.arg, bytes, bytes);
+	struct core_notify_in **heads = in->ops->note_alloc(in->arg, bytes, bytes);
 	struct list_node *pos;
 
 	if (!heads)
 		return;
 	memset(heads, 0, bytes);
-	heads_free(link);
+	heads_free(in);
 	in->heads = heads;
 	in->bits = bits;
 	LIST_FOREACH(pos, &in->list) {
@@ -57,9 +58,9 @@ static void grow(struct core_link *link)
 	}
 }
 
-struct core_notify_in *core_incoming_find(struct core_link *link, uint64_t number, bool standalone)
+struct core_notify_in *core_incoming_find(struct core_incoming *in, uint64_t number,
+					  bool standalone)
 {
-	struct core_incoming *in = &link->incoming;
 	struct core_notify_in *msg;
 
 	if (!in->count)
@@ -70,13 +71,12 @@ struct core_notify_in *core_incoming_find(struct core_link *link, uint64_t numbe
 	return msg;
 }
 
-void core_incoming_add(struct core_link *link, struct core_notify_in *msg)
+void core_incoming_add(struct core_incoming *in, struct core_notify_in *msg)
 {
-	struct core_incoming *in = &link->incoming;
 	struct core_notify_in **head;
 
 	if (in->count >> in->bits)
-		grow(link);
+		grow(in);
 	head = &in->heads[bucket(in, msg->number, msg->standalone)];
 	msg->chain = *head;
 	*head = msg;
@@ -84,9 +84,8 @@ void core_incoming_add(struct core_link *link, struct core_notify_in *msg)
 	in->count++;
 }
 
-void core_incoming_remove(struct core_link *link, struct core_notify_in *msg)
+void core_incoming_remove(struct core_incoming *in, struct core_notify_in *msg)
 {
-	struct core_incoming *in = &link->incoming;
 	struct core_notify_in **at = &in->heads[bucket(in, msg->number, msg->standalone)];
 
 	while (*at != msg)
@@ -94,12 +93,18 @@ void core_incoming_remove(struct core_link *link, struct core_notify_in *msg)
 	*at = msg->chain;
 	list_remove(&msg->node);
 	if (!--in->count && in->heads != in->few)
-		heads_free(link);
+		heads_free(in);
 }
 
-void core_incoming_fini(struct core_link *link)
+void core_incoming_fini(struct core_incoming *in)
 {
-	core_notes_free(link, &link->incoming.list);
-	link->incoming.count = 0;
-	heads_free(link);
+	struct list_node *node;
+
+	while ((node = list_pop_front(&in->list))) {
+		struct core_notify_in *msg = LIST_ENTRY(node, struct core_notify_in, node);
+
+		in->ops->note_free(in->arg, msg, msg->there);
+	}
+	in->count = 0;
+	heads_free(in);
 }

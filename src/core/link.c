@@ -45,90 +45,13 @@ tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg
 	list_init(&link->messages);
 	list_init(&link->pushes);
 	list_init(&link->notes);
-	core_incoming_init(link);
+	core_incoming_init(&link->incoming, &link->cfg);
 	core_cover_init(link);
 	link->recv_next = link->note_due = 1;
 	for (kind = 0; kind < FRAME_CREDIT_STAGE; kind++)
 		core_credit_init(&link->credit[kind], cfg->credit_out[kind], cfg->credit_in[kind],
 				 cfg->credit_in[kind] < prompt_below[kind]);
 	return TCPX_OK;
-}
-
-/* --- credits and staging --- */
-
-/* The peer makes us keep something. False: it has no credit for it. */
-bool core_link_pay(struct core_link *link, enum frame_credit kind, uint64_t amount)
-{
-	bool tell;
-
-	if (!core_credit_pay(&link->credit[kind], amount, &tell))
-		return false;
-	if (tell)
-		core_kick_small(link);
-	return true;
-}
-
-/* empty: nothing is unread. */
-void core_link_give(struct core_link *link, enum frame_credit kind, uint64_t amount, bool empty)
-{
-	if (core_credit_give(&link->credit[kind], amount, empty))
-		core_kick_small(link);
-}
-
-void core_stage_want(struct core_link *link, uint64_t bytes)
-{
-	if (core_stage_out_want(&link->stage_out, bytes))
-		core_kick_small(link);
-}
-
-void core_stage_unwant(struct core_link *link, uint64_t bytes)
-{
-	if (!bytes)
-		return;
-	core_stage_out_unwant(&link->stage_out, bytes);
-	core_kick_small(link);
-}
-
-/* Of the pool. left: what its user still has. A little is not worth a frame to one that can go on
- * with what it has. */
-uint64_t core_stage_take(struct core_link *link, uint64_t want, uint64_t left)
-{
-	uint64_t least = left >= link->cfg.chunk_bytes ? CORE_GRANT_BYTES : 1, got;
-
-	if (least > want)
-		least = want;
-	got = link->cfg.ops->stage_take(link->cfg.arg, want, least);
-	link->stage_in.waiting |= got < want;
-	return got;
-}
-
-/* Ours to use again: this link first, others hear of it from the pool. */
-void core_stage_free(struct core_link *link, uint64_t bytes)
-{
-	link->cfg.ops->stage_give(link->cfg.arg, bytes);
-	if (link->stage_in.waiting && !link->dead)
-		core_stage_more(link);
-}
-
-/* Grants what the pool has, and a chunk ahead of all wishes where it has room for that. */
-void core_stage_more(struct core_link *link)
-{
-	struct core_stage_in *in = &link->stage_in;
-	uint64_t missing, got;
-
-	if (in->waiting)
-		core_kick_small(link); /* READs into staged memory try again */
-	in->waiting = false;
-	if (in->wanted && !in->asked) {
-		in->asked = true;
-		in->ahead = link->cfg.ops->stage_ahead(link->cfg.arg, link->cfg.chunk_bytes);
-	}
-	missing = core_stage_in_missing(in);
-	got = missing ? core_stage_take(link, missing, core_stage_in_left(in)) : 0;
-	if (!got)
-		return;
-	core_stage_in_grant(in, got);
-	core_kick_small(link);
 }
 
 /* Unsequenced frames may have died with a channel: say everything cumulative again. */
@@ -143,8 +66,6 @@ static void link_retell(struct core_link *link)
 	core_stage_out_retell(&link->stage_out);
 	link->cover.wish_due = true;
 }
-
-/* --- the link as a whole --- */
 
 void core_link_refs(struct core_link *link, uint64_t bytes)
 {
@@ -205,7 +126,7 @@ static void free_messages(struct core_link *link)
 
 	while (!list_empty(&link->messages))
 		core_message_free(link, LIST_ENTRY(link->messages.next, struct core_send_in, node));
-	core_incoming_fini(link);
+	core_incoming_fini(&link->incoming);
 	for (i = 0; i < link->nchan; i++)
 		core_notes_free(link, &link->chan[i].behind);
 	free_ctl(link, &link->ctl);
@@ -477,6 +398,7 @@ void core_rx_committed(struct core_link *link, uint32_t channel, uint32_t epoch,
 {
 	struct core_chan *chan = &link->chan[channel];
 	struct core_xfer *xfer = core_xfer_find(link, xfer_id);
+	uint64_t next;
 
 	if (staged)
 		core_stage_free(link, staged);
@@ -491,7 +413,9 @@ void core_rx_committed(struct core_link *link, uint32_t channel, uint32_t epoch,
 		chan->commits--;
 		link->rx_bytes += bytes;
 		core_rx_applied(link, chan, seq, xfer ? TCPX_OK : status);
-		core_behind_committed(link, chan, seq, status);
+		next = core_behind_committed(link, chan, seq, status);
+		if (next)
+			core_rx_applied(link, chan, next, TCPX_OK);
 		fence_try(link, chan);
 	}
 	if (xfer)

@@ -25,11 +25,15 @@ struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan
 void core_messages_back(struct core_link *link, struct core_chan *chan);
 void core_chunks_ack(struct core_link *link, struct core_chan *chan, uint64_t seq);
 bool core_chunks_requeue(struct core_link *link, struct core_chan *chan);
-void core_chunks_detach(struct core_link *link, struct core_job *job);
-void core_chunks_got(struct core_chan *chan, uint64_t seq);
 void core_chunk_refuse(struct core_link *link, struct core_chan *chan, uint64_t seq,
 		       tcpx_status status);
+
+/* ring.c: the ring as far as no request is looked at, and what is to be cut again */
+int core_redo_add(struct core_link *link, const struct core_chunk *chunk);
+void core_redo_pop(struct core_link *link, struct core_job *job);
 void core_redo_free(struct core_link *link, struct core_job *job);
+void core_chunks_detach(struct core_link *link, struct core_job *job);
+void core_chunks_got(struct core_chan *chan, uint64_t seq);
 
 /* queue.c: who wants to send */
 void core_job_queue(struct core_link *link, struct core_job *job);
@@ -45,9 +49,6 @@ void core_kick_all(struct core_link *link);
 void core_ctl_queue(struct core_link *link, const struct frame *frame);
 void core_void_queue(struct core_link *link, const struct frame *frame);
 
-/* link_tx.c */
-void core_sends_charge(struct core_link *link);
-
 /* xfer.c */
 struct core_xfer *core_xfer_find(struct core_link *link, uint64_t id);
 void core_xfer_end(struct core_link *link, struct core_xfer *xfer, tcpx_status status);
@@ -58,11 +59,14 @@ void core_tx_abort(struct core_link *link, struct core_chan *chan);
 void core_io_hold(struct core_io *io, struct core_xfer *xfer, struct core_push *push);
 void core_io_hold_note(struct core_io *io, struct core_note *note);
 
-/* fill.c */
+/* fillq.c */
 void core_fill_init(struct core_job *job);
 void core_fill_want(struct core_link *link, struct core_job *job);
 void core_fill_stop(struct core_link *link, struct core_job *job);
 void core_fill_granted(struct core_link *link);
+bool core_fill_leaves_eagerly(struct core_job *job);
+bool core_fill_wants_more(struct core_job *job);
+bool core_fill_is_ahead(const struct core_link *link, const struct core_job *job);
 void core_fill_pulled(struct core_link *link, struct core_job *job); /* a channel cut of it */
 
 /* push.c */
@@ -83,13 +87,15 @@ tcpx_status core_behind_begin(struct core_link *link, struct core_chan *chan,
 			      const struct frame *frame, struct core_notify_in **out_msg);
 void core_behind_undo(struct core_link *link, struct core_chan *chan);
 bool core_behind_end(struct core_link *link, struct core_chan *chan, bool valid);
-void core_behind_committed(struct core_link *link, struct core_chan *chan, uint64_t seq,
-			   tcpx_status status);
+uint64_t core_behind_committed(struct core_link *link, struct core_chan *chan, uint64_t seq,
+			       tcpx_status status);
 
 /* message.c: SEND and RECV */
 tcpx_status core_message_arrived(struct core_link *link, const struct frame *frame,
 				 const void *data);
 void core_message_match(struct core_link *link);
+bool core_send_charge(struct core_link *link, struct core_xfer *xfer);
+void core_sends_charge(struct core_link *link);
 void core_message_cts(struct core_link *link, const struct frame *frame);
 tcpx_status core_message_cancelled(struct core_link *link, const struct frame *frame);
 void core_message_final(struct core_link *link, const struct frame *frame);
@@ -111,13 +117,6 @@ tcpx_status core_note_begin(struct core_link *link, const struct frame *frame,
 void core_note_undo(struct core_link *link, const struct frame *frame);
 tcpx_status core_note_part(struct core_link *link, const struct frame *frame);
 
-/* incoming.c */
-void core_incoming_init(struct core_link *link);
-void core_incoming_fini(struct core_link *link);
-struct core_notify_in *core_incoming_find(struct core_link *link, uint64_t number, bool standalone);
-void core_incoming_add(struct core_link *link, struct core_notify_in *msg);
-void core_incoming_remove(struct core_link *link, struct core_notify_in *msg);
-
 /* cover.c */
 void core_cover_init(struct core_link *link);
 void core_cover_end(struct core_link *link);
@@ -133,7 +132,7 @@ void core_cover_wish(struct core_link *link, const struct frame *frame);
 void core_cover_published(struct core_link *link, uint64_t amount);
 void core_cover_released(struct core_link *link, uint64_t amount);
 
-/* link.c: credits and staging of a link, where channels are to be woken */
+/* queue.c: credits and staging of a link, where channels are to be woken */
 bool core_link_pay(struct core_link *link, enum frame_credit kind, uint64_t amount);
 void core_link_give(struct core_link *link, enum frame_credit kind, uint64_t amount, bool empty);
 void core_stage_want(struct core_link *link, uint64_t bytes);

@@ -86,35 +86,6 @@ static bool next_ctl(struct core_link *link, struct core_chan *chan, struct core
 	return true;
 }
 
-/* A SEND goes eagerly within the budget, else it is announced. False: no credit, all SENDs wait. */
-static bool charge(struct core_link *link, struct core_xfer *xfer)
-{
-	uint64_t total = xfer->prog->total;
-
-	if (xfer->charged)
-		return true;
-	xfer->eager = total <= CORE_SMALL_BYTES && !xfer->by_msg &&
-		      xfer->prog->nseg <= CORE_PIECES_MAX &&
-		      core_credit_take(&link->credit[FRAME_CREDIT_EAGER], total + CORE_NOTE_COST);
-	xfer->charged =
-		xfer->eager || core_credit_take(&link->credit[FRAME_CREDIT_EAGER], CORE_NOTE_COST);
-	core_fill_want(link, &xfer->job);
-	return xfer->charged;
-}
-
-/* Charges SENDs after the first one, too: in their order, as the peer gives the credit back. */
-void core_sends_charge(struct core_link *link)
-{
-	struct list_node *pos;
-
-	if (!list_empty(&link->voids) || list_empty(&link->sends) ||
-	    core_job_xfer(LIST_ENTRY(link->sends.prev, struct core_job, node))->charged)
-		return;
-	LIST_FOREACH(pos, &link->sends)
-		if (!charge(link, core_job_xfer(LIST_ENTRY(pos, struct core_job, node))))
-			return;
-}
-
 static bool cut_send(struct core_link *link, struct core_chan *chan, struct core_xfer *xfer,
 		     struct core_tx *tx)
 {
@@ -122,7 +93,7 @@ static bool cut_send(struct core_link *link, struct core_chan *chan, struct core
 	struct core_job *job = &xfer->job;
 	uint32_t pieces = 0;
 
-	if (!charge(link, xfer))
+	if (!core_send_charge(link, xfer))
 		return false;
 	if (job->fills && xfer->eager && job->ready < total) {
 		core_sends_charge(link);
@@ -222,15 +193,6 @@ static uint64_t allowance(struct core_link *link, struct core_job *job, uint64_t
 	return want;
 }
 
-static void redo_pop(struct core_link *link, struct core_job *job)
-{
-	struct core_redo *redo = job->redo;
-
-	job->redo = redo->next;
-	redo->next = link->redo_pool;
-	link->redo_pool = redo;
-}
-
 static bool window(const struct core_link *link, const struct core_chan *chan)
 {
 	if (core_carries_messages(link, chan->index))
@@ -260,7 +222,7 @@ static bool cut(struct core_link *link, struct core_chan *chan, struct core_job 
 		return false;
 	if (job->kind == CORE_JOB_SEND && (!job->announced || (again && !job->cleared))) {
 		if (again)
-			redo_pop(link, job);
+			core_redo_pop(link, job);
 		return cut_send(link, chan, core_job_xfer(job), tx);
 	}
 	linear = again ? job->redo->linear : job->linear;
@@ -307,7 +269,7 @@ static bool cut(struct core_link *link, struct core_chan *chan, struct core_job 
 		job->at = at;
 		core_fill_pulled(link, job);
 	} else if (bytes == job->redo->bytes) {
-		redo_pop(link, job);
+		core_redo_pop(link, job);
 	} else {
 		job->redo->linear += bytes;
 		job->redo->bytes -= (uint32_t)bytes;

@@ -253,3 +253,32 @@ void core_message_final(struct core_link *link, const struct frame *frame)
 		xfer->matched = false;
 	core_xfer_end(link, xfer, status);
 }
+
+/* A SEND goes eagerly within the budget, else it is announced. False: no credit, all SENDs wait. */
+bool core_send_charge(struct core_link *link, struct core_xfer *xfer)
+{
+	uint64_t total = xfer->prog->total;
+
+	if (xfer->charged)
+		return true;
+	xfer->eager = total <= CORE_SMALL_BYTES && !xfer->by_msg &&
+		      xfer->prog->nseg <= CORE_PIECES_MAX &&
+		      core_credit_take(&link->credit[FRAME_CREDIT_EAGER], total + CORE_NOTE_COST);
+	xfer->charged =
+		xfer->eager || core_credit_take(&link->credit[FRAME_CREDIT_EAGER], CORE_NOTE_COST);
+	core_fill_want(link, &xfer->job);
+	return xfer->charged;
+}
+
+/* Charges SENDs after the first one, too: in their order, as the peer gives the credit back. */
+void core_sends_charge(struct core_link *link)
+{
+	struct list_node *pos;
+
+	if (!list_empty(&link->voids) || list_empty(&link->sends) ||
+	    core_job_xfer(LIST_ENTRY(link->sends.prev, struct core_job, node))->charged)
+		return;
+	LIST_FOREACH(pos, &link->sends)
+		if (!core_send_charge(link, core_job_xfer(LIST_ENTRY(pos, struct core_job, node))))
+			return;
+}

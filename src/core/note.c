@@ -207,7 +207,7 @@ tcpx_status core_note_begin(struct core_link *link, const struct frame *frame,
 			    struct core_notify_in **out_msg)
 {
 	bool standalone = frame->key == FRAME_NOTE_ALONE;
-	struct core_notify_in *msg = core_incoming_find(link, frame->xfer, standalone);
+	struct core_notify_in *msg = core_incoming_find(&link->incoming, frame->xfer, standalone);
 	tcpx_status status;
 
 	if (frame->key > FRAME_NOTE_ALONE || frame->offset > TCPX_NOTIFY_MAX || !frame->xfer ||
@@ -230,7 +230,7 @@ tcpx_status core_note_begin(struct core_link *link, const struct frame *frame,
 	msg->number = frame->xfer;
 	msg->begun = frame->payload_bytes;
 	msg->standalone = standalone;
-	core_incoming_add(link, msg);
+	core_incoming_add(&link->incoming, msg);
 	*out_msg = msg;
 	return TCPX_OK;
 }
@@ -238,7 +238,8 @@ tcpx_status core_note_begin(struct core_link *link, const struct frame *frame,
 /* A part that was begun did not come through. */
 void core_note_undo(struct core_link *link, const struct frame *frame)
 {
-	struct core_notify_in *msg = core_incoming_find(link, frame->xfer, frame->key == 1);
+	struct core_notify_in *msg =
+		core_incoming_find(&link->incoming, frame->xfer, frame->key == 1);
 
 	if (msg)
 		msg->begun -= frame->payload_bytes;
@@ -247,7 +248,8 @@ void core_note_undo(struct core_link *link, const struct frame *frame)
 /* A part is in place: publishes what became whole, standalone ones in order of their numbers. */
 tcpx_status core_note_part(struct core_link *link, const struct frame *frame)
 {
-	struct core_notify_in *msg = core_incoming_find(link, frame->xfer, frame->key == 1);
+	struct core_notify_in *msg =
+		core_incoming_find(&link->incoming, frame->xfer, frame->key == 1);
 
 	if (!msg)
 		return TCPX_ERR_PROTOCOL; /* an empty one, twice at once */
@@ -262,14 +264,14 @@ tcpx_status core_note_part(struct core_link *link, const struct frame *frame)
 	    msg->seams != seam(link, msg->bytes) - seam(link, 0))
 		return TCPX_ERR_PROTOCOL;
 	if (!msg->standalone) {
-		core_incoming_remove(link, msg);
+		core_incoming_remove(&link->incoming, msg);
 		core_note_publish(link, msg);
 		return TCPX_OK;
 	}
 	msg->whole = true;
-	while ((msg = core_incoming_find(link, link->note_due, true)) && msg->whole) {
+	while ((msg = core_incoming_find(&link->incoming, link->note_due, true)) && msg->whole) {
 		link->note_due++;
-		core_incoming_remove(link, msg);
+		core_incoming_remove(&link->incoming, msg);
 		core_note_publish(link, msg);
 	}
 	return TCPX_OK;

@@ -200,3 +200,80 @@ void core_void_queue(struct core_link *link, const struct frame *frame)
 	link->nvoids++;
 	core_kick_small(link);
 }
+
+/* --- credits and staging, and the channels that they wake --- */
+
+/* The peer makes us keep something. False: it has no credit for it. */
+bool core_link_pay(struct core_link *link, enum frame_credit kind, uint64_t amount)
+{
+	bool tell;
+
+	if (!core_credit_pay(&link->credit[kind], amount, &tell))
+		return false;
+	if (tell)
+		core_kick_small(link);
+	return true;
+}
+
+/* empty: nothing is unread. */
+void core_link_give(struct core_link *link, enum frame_credit kind, uint64_t amount, bool empty)
+{
+	if (core_credit_give(&link->credit[kind], amount, empty))
+		core_kick_small(link);
+}
+
+void core_stage_want(struct core_link *link, uint64_t bytes)
+{
+	if (core_stage_out_want(&link->stage_out, bytes))
+		core_kick_small(link);
+}
+
+void core_stage_unwant(struct core_link *link, uint64_t bytes)
+{
+	if (!bytes)
+		return;
+	core_stage_out_unwant(&link->stage_out, bytes);
+	core_kick_small(link);
+}
+
+/* Of the pool. left: what its user still has. A little is not worth a frame to one that can go on
+ * with what it has. */
+uint64_t core_stage_take(struct core_link *link, uint64_t want, uint64_t left)
+{
+	uint64_t least = left >= link->cfg.chunk_bytes ? CORE_GRANT_BYTES : 1, got;
+
+	if (least > want)
+		least = want;
+	got = link->cfg.ops->stage_take(link->cfg.arg, want, least);
+	link->stage_in.waiting |= got < want;
+	return got;
+}
+
+/* Ours to use again: this link first, others hear of it from the pool. */
+void core_stage_free(struct core_link *link, uint64_t bytes)
+{
+	link->cfg.ops->stage_give(link->cfg.arg, bytes);
+	if (link->stage_in.waiting && !link->dead)
+		core_stage_more(link);
+}
+
+/* Grants what the pool has, and a chunk ahead of all wishes where it has room for that. */
+void core_stage_more(struct core_link *link)
+{
+	struct core_stage_in *in = &link->stage_in;
+	uint64_t missing, got;
+
+	if (in->waiting)
+		core_kick_small(link); /* READs into staged memory try again */
+	in->waiting = false;
+	if (in->wanted && !in->asked) {
+		in->asked = true;
+		in->ahead = link->cfg.ops->stage_ahead(link->cfg.arg, link->cfg.chunk_bytes);
+	}
+	missing = core_stage_in_missing(in);
+	got = missing ? core_stage_take(link, missing, core_stage_in_left(in)) : 0;
+	if (!got)
+		return;
+	core_stage_in_grant(in, got);
+	core_kick_small(link);
+}
