@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The queue of jobs of which more is to be filled: who is in it, and in which order. */
-#include "core/link_priv.h"
+#include "core/queue_priv.h"
 
 /* A SEND that has its eager credit and is not on its way. */
 bool core_fill_leaves_eagerly(struct core_job *job)

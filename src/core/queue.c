@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The link's queues: which jobs wait, and which channels are told that they do. */
-#include "core/link_priv.h"
+#include "core/queue_priv.h"
 
 bool core_job_has_more(const struct core_job *job)
 {

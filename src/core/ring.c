@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A channel's ring and the list of what is to be cut again, as far as no request needs to be looked
  * at: what an acknowledgement or a loss means to requests is in chunk.c. */
-#include "core/link_priv.h"
+#include "core/queue_priv.h"
 
 int core_redo_add(struct core_link *link, const struct core_chunk *chunk)
 {
