@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sessions and peers: open, listen, connect, accept, disconnect, events, dispatch. */
+/* Sessions and peers: open, listen, connect, accept, disconnect, events, completions. */
 #ifndef TCPX_SESSION_H
 #define TCPX_SESSION_H
 
@@ -212,14 +212,19 @@ typedef struct tcpx_event {
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_event(tcpx_session *session,
 							tcpx_event *out_event);
 
-/** An eventfd, readable while an event, an unreported completion callback or a notification waits;
- * for poll/epoll in programs with their own loop. Never read it: tcpx_session_dispatch() does.
+/**
+ * Waits until tcpx_session_poll(), tcpx_session_event() or tcpx_notify_take() has something to
+ * give. The thread may do the library's polling meanwhile. Of several threads that wait all return,
+ * and one of them gets it.
+ * @param timeout_ns how long; 0: only look; TCPX_WAIT_FOREVER
+ * @return TCPX_OK; TCPX_IN_PROGRESS (time is over); ERR_INVALID; ERR_FORKED. @threads any.
+ */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_wait(tcpx_session *session, int64_t timeout_ns);
+
+/** An eventfd, readable while a completion, an event or a notification waits, for poll/epoll in
+ * programs with their own loop. Never read it: the call that takes the last of them clears it.
  * @return the descriptor, owned by the session, or -1. @threads any. */
 TCPX_API int tcpx_session_fd(tcpx_session *session);
-
-/** Runs the callbacks of requests that ended (tcpx_request_opts.callback) on the calling thread.
- * @param max at most so many; 0: all there are. @return how many ran. @threads any. */
-TCPX_API int tcpx_session_dispatch(tcpx_session *session, uint32_t max);
 
 /** Stored reason of a dead peer; with `reconnect` of its last link, until the next one is up.
  * @return TCPX_OK; ERR_STALE. @threads any. */

@@ -19,7 +19,7 @@ typedef struct tcpx_segment {
 	uint64_t length;
 } tcpx_segment;
 
-/** How a request ended. */
+/** How a request ended: from tcpx_request_test(), tcpx_request_wait(), tcpx_session_poll(). */
 typedef struct tcpx_completion {
 	tcpx_status status;	/**< TCPX_OK, or why it failed */
 	uint64_t bytes;		/**< bytes applied; for RECV the bytes received */
@@ -29,18 +29,15 @@ typedef struct tcpx_completion {
 	uint64_t elapsed_ns; /**< from the post to the end */
 } tcpx_completion;
 
-/** Runs inside tcpx_session_dispatch() only. May call the library. */
-typedef void (*tcpx_request_fn)(tcpx_session *session, const tcpx_completion *completion);
-
 typedef struct tcpx_request_opts {
 	size_t sz;
 	const void *notify; /**< notification attached to WRITE or READ, or the OP_NOTIFY's bytes */
-	size_t notify_bytes;	  /**< 0 .. TCPX_NOTIFY_MAX; copied by prepare */
-	int has_notify;		  /**< 1: attach it even when it has 0 bytes */
-	int64_t deadline_ns;	  /**< from each post; 0: none. Ends with ERR_TIMED_OUT */
-	int32_t priority;	  /**< hint: > 0 before, < 0 after the others of this peer */
-	tcpx_request_fn callback; /**< or NULL */
-	void *user;
+	size_t notify_bytes; /**< 0 .. TCPX_NOTIFY_MAX; copied by prepare */
+	int has_notify;	     /**< 1: attach it even when it has 0 bytes */
+	int64_t deadline_ns; /**< from each post; 0: none. Ends with ERR_TIMED_OUT */
+	int32_t priority;    /**< hint: > 0 before, < 0 after the others of this peer */
+	uint32_t queue;	     /**< 1: each end enters the completion queue, tcpx_session_poll() */
+	void *user;	     /**< comes back in tcpx_completion.user */
 } tcpx_request_opts;
 
 /**
@@ -70,16 +67,29 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_notify(tcpx_session *session,
 							 size_t bytes, int has);
 
 /**
- * Starts it. Never blocks, never waits. Legal when prepared or final. When it fails,
- * the last end stays, and its callback if that was not dispatched yet. What is posted while the
- * peer connects goes with the link; it ends with the connect's error if there will be none, and
- * with ERR_AGAIN where the peer's notification budget has no room for it.
- * @return TCPX_OK (under way or already done); ERR_STATE (active); ERR_STALE; ERR_AGAIN (the
+ * Starts it. Never blocks, never waits. Legal when prepared or final. When it fails, the last end
+ * stays. What is posted while the peer connects goes with the link; it ends with the connect's
+ * error if there will be none, and with ERR_AGAIN where the peer's notification budget has no room
+ * for it.
+ * @return TCPX_OK (under way or already done); ERR_STATE (active, or its last completion is still
+ *         in the completion queue); ERR_STALE; ERR_AGAIN (the
  *         notification budget of the peer is used up, or it receives nothing while SENDs are
  *         cancelled by the ten thousand; nothing started); a peer error.
  *         @threads any.
  */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_post(tcpx_session *session, tcpx_request request);
+
+/**
+ * Posts many requests, in their order. Neighbours of one peer share one lock and one wake-up, which
+ * costs less than a post each. A failure does not stop the others.
+ * @param requests  count of them
+ * @param statuses  count of them; each is written with what tcpx_request_post() would return
+ * @return TCPX_OK when all were posted, else the first failure, whose detail is the last error;
+ *         ERR_INVALID (NULL). @threads any.
+ */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_post_many(tcpx_session *session,
+							    const tcpx_request *requests,
+							    uint32_t count, tcpx_status *statuses);
 
 /** tcpx_request_prepare() and tcpx_request_post() in one; nothing is left on failure. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_start(tcpx_session *session, tcpx_peer peer,
@@ -88,13 +98,15 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_start(tcpx_session *session, t
 							const tcpx_request_opts *opts,
 							tcpx_request *out_request);
 
-/** Looks. @param out_completion written when it ended; may be NULL.
+/** Looks, and leaves the completion of a queued request in the queue.
+ * @param out_completion written when it ended; may be NULL.
  * @return TCPX_IN_PROGRESS; else the final status, sticky until posted again; ERR_STALE; ERR_STATE
  * (never posted). @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_test(tcpx_session *session, tcpx_request request,
 						       tcpx_completion *out_completion);
 
-/** Waits for the end. The thread may do the library's polling meanwhile.
+/** Waits for the end. The thread may do the library's polling meanwhile. The completion of a
+ * queued request stays in the queue.
  * @param timeout_ns how long; TCPX_WAIT_FOREVER
  * @return as tcpx_request_test(); TCPX_IN_PROGRESS when the time is over. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_wait(tcpx_session *session, tcpx_request request,
@@ -108,6 +120,19 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_wait_any(tcpx_session *session
 							   size_t count, int64_t timeout_ns,
 							   size_t *out_index);
 
+/**
+ * Takes ended requests from the completion queue, in the order of their ends. A request enters it
+ * where tcpx_request_opts.queue is 1, exactly once for each accepted post, whatever the end is. Of
+ * several threads one gets a completion. Costs no lock of a peer, and a system call only where
+ * tcpx_session_fd() is in use.
+ * @param completions room for max
+ * @param max   at most so many are taken; 0: none
+ * @return how many were written, 0 when there is none; a negative tcpx_status: ERR_INVALID (NULL, a
+ *         closed session), ERR_FORKED. @threads any.
+ */
+TCPX_API TCPX_MUST_CHECK int tcpx_session_poll(tcpx_session *session, tcpx_completion *completions,
+					       uint32_t max);
+
 /** Asks for the end and returns at once. When tcpx_request_test() says final, the local memory is
  * neither read nor written any more; the final status may be TCPX_OK when it was done already.
  * @return TCPX_OK; ERR_STALE; ERR_STATE (not active). @threads any. */
@@ -119,7 +144,8 @@ TCPX_API tcpx_status tcpx_request_cancel_wait(tcpx_session *session, tcpx_reques
 					      int64_t timeout_ns);
 
 /** Gives the handle back. An active request is cancelled first and its memory is released by the
- * library when quiesced. @return TCPX_OK; ERR_STALE. @threads any. */
+ * library when quiesced. A completion in the completion queue is discarded.
+ * @return TCPX_OK; ERR_STALE. @threads any. */
 TCPX_API tcpx_status tcpx_request_release(tcpx_session *session, tcpx_request request);
 
 /** Stored detail of a failed request, until it is released or posted again.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Public calls of include/tcpx/session.h and the session half of query.h. */
+#include <limits.h>
 #include <string.h>
 
 #include "api/checks.h"
@@ -170,15 +171,24 @@ tcpx_status tcpx_session_event(tcpx_session *session, tcpx_event *out_event)
 
 int tcpx_session_fd(tcpx_session *session)
 {
-	return engine_session_check(api_session(session)) == TCPX_OK ? api_session(session)->eventfd
-								     : -1;
+	return engine_session_check(api_session(session)) == TCPX_OK
+		       ? engine_session_fd(api_session(session))
+		       : -1;
 }
 
-int tcpx_session_dispatch(tcpx_session *session, uint32_t max)
+int tcpx_session_poll(tcpx_session *session, tcpx_completion *completions, uint32_t max)
 {
-	return engine_session_check(api_session(session)) == TCPX_OK
-		       ? engine_dispatch(api_session(session), max)
-		       : 0;
+	API_ENTER(session);
+	if (!max)
+		return 0;
+	API_NOT_NULL(completions);
+	return (int)engine_poll(api_session(session), completions, max > INT_MAX ? INT_MAX : max);
+}
+
+tcpx_status tcpx_session_wait(tcpx_session *session, int64_t timeout_ns)
+{
+	API_ENTER(session);
+	return engine_wait(api_session(session), timeout_ns);
 }
 
 tcpx_status tcpx_peer_error(tcpx_session *session, tcpx_peer peer, tcpx_error *out_error)

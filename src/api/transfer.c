@@ -51,6 +51,23 @@ tcpx_status tcpx_request_post(tcpx_session *session, tcpx_request request)
 	return engine_request_post(api_session(session), request.id);
 }
 
+tcpx_status tcpx_request_post_many(tcpx_session *session, const tcpx_request *requests,
+				   uint32_t count, tcpx_status *statuses)
+{
+	tcpx_status status;
+
+	if (!count)
+		return engine_session_check(api_session(session));
+	API_NOT_NULL(requests);
+	API_NOT_NULL(statuses);
+	status = engine_session_check(api_session(session));
+	if (status == TCPX_OK)
+		return engine_request_post_many(api_session(session), requests, count, statuses);
+	for (uint32_t i = 0; i < count; i++)
+		statuses[i] = status;
+	return status;
+}
+
 tcpx_status tcpx_request_start(tcpx_session *session, tcpx_peer peer, enum tcpx_op op,
 			       const tcpx_segment *segments, size_t count,
 			       const tcpx_request_opts *opts, tcpx_request *out_request)

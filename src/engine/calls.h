@@ -30,7 +30,10 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 tcpx_status engine_peer_error(struct engine_session *session, uint64_t peer_id,
 			      tcpx_error *out_error);
 tcpx_status engine_event_take(struct engine_session *session, tcpx_event *out_event);
-int engine_dispatch(struct engine_session *session, uint32_t max);
+/* ready.c */
+uint32_t engine_poll(struct engine_session *session, tcpx_completion *completions, uint32_t max);
+tcpx_status engine_wait(struct engine_session *session, int64_t timeout_ns);
+int engine_session_fd(struct engine_session *session);
 void engine_counters(struct engine_session *session, tcpx_counters *out_counters);
 const char *engine_trust(struct engine_session *session);
 void engine_key(struct engine_session *session, char out_key[65]); /* hex, or "" */
@@ -51,6 +54,8 @@ tcpx_status engine_request_prepare(struct engine_session *session, uint64_t peer
 tcpx_status engine_request_notify(struct engine_session *session, uint64_t request,
 				  const void *data, size_t bytes, int has);
 tcpx_status engine_request_post(struct engine_session *session, uint64_t id);
+tcpx_status engine_request_post_many(struct engine_session *session, const tcpx_request *requests,
+				     uint32_t count, tcpx_status *statuses);
 tcpx_status engine_request_test(struct engine_session *session, uint64_t id,
 				tcpx_completion *out_completion);
 tcpx_status engine_request_wait(struct engine_session *session, uint64_t id, int64_t timeout_ns,

@@ -189,16 +189,17 @@ struct engine_request {
 	uint32_t nregions;
 	void *notify;
 	int64_t deadline_ns; /* relative */
-	tcpx_request_fn callback;
 	void *user;
 	_Atomic uint32_t state; /* futex */
 	_Atomic uint32_t waiters;
 	_Atomic bool leads;	  /* its end comes by the lane: who waits may lead */
 	struct engine_lead *lead; /* peer lock */
-	struct list_node done;	  /* session->done, peer->buried, ->early or ->doubts */
+	struct list_node done;	  /* session->completions, peer->buried, ->early, ->doubts */
 	bool early, doubted;	  /* peer lock: waits in peer->early, peer->doubts */
 	int64_t doubt_ns;	  /* not longer than that */
-	bool in_done, io_held, zombie;
+	_Atomic bool queued;	  /* in session->completions: set under both locks, cleared under
+				     queue_lock */
+	bool wants_queue, io_held, zombie;
 	bool sends;			       /* who posts it sends the first of it */
 	bool local_staged, remote_staged;      /* as the regions say */
 	bool local_shares, remote_shares;      /* all of it is memory that can go by reference */
@@ -248,12 +249,14 @@ struct engine_session {
 	pthread_mutex_t queue_lock; /* everything below */
 	struct list_node notes;	    /* core_notify_in with a header */
 	struct list_node taken;	    /* the same, not released yet */
-	struct list_node events, accepts, done;
+	struct list_node events, accepts;
+	struct list_node completions; /* ended requests that nobody polled yet; ready.h */
 	uint32_t nevents;
 	int eventfd;
-	bool signalled;
+	bool fd_used, signalled; /* the eventfd: somebody has it, it is readable */
 	_Atomic uint32_t note_word, note_waiters, accept_word, done_word, any_waiters;
-	struct engine_lead *note_lead;
+	_Atomic uint32_t ready_word, ready_waiters;
+	struct engine_lead *note_lead, *ready_lead;
 	struct engine_lead *leads; /* free ones */
 	uint64_t stage_pool, stage_free, stage_ahead;
 	uint32_t stage_hungry; /* peers that are */
@@ -328,7 +331,6 @@ enum post_sends { POST_NOTHING, POST_LANE, POST_FIRST };
 void peer_kick_posted(struct engine_peer *peer, enum post_sends sends);
 void peer_progress(struct engine_peer *peer); /* something ended: flushes look again */
 void peer_wake_control(struct engine_peer *peer);
-void session_signal(struct engine_session *session); /* queue_lock held */
 
 /* peer.c, peer_channels.c, peer_dial*.c, peer_accept.c: control thread unless said otherwise */
 struct engine_peer *peer_create(struct engine_session *session); /* any thread */
@@ -388,10 +390,13 @@ void session_timer_kick(struct engine_session *session); /* any thread: a deadli
 void request_ended(struct engine_request *request);
 /* peer.lock: its memory is used no more. */
 void request_quiet(struct engine_request *request);
+/* peer.lock: not active any more, or again as it was; whoever waits hears of it. */
+void request_set_state(struct engine_request *request, uint32_t state);
 /* request_opts.c */
 tcpx_status request_take_options(struct engine_request *request, const tcpx_request_opts *opts);
-/* An active one to the core, peer.lock held: its status. */
+/* request_post.c, peer.lock: an active one to the core, its status; its regions are free to go. */
 tcpx_status request_hand_over(struct engine_request *request);
+void request_io_put(struct engine_request *request);
 void request_free(void *object);
 /* The request of a handle with a reference, or NULL and ERR_STALE as the last error. It may be
  * released meanwhile: slot.id tells. request_put: no lock held. */

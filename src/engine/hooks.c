@@ -2,8 +2,6 @@
 /* What the core asks for: its effects, and the kicks that follow once the lock is free. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "engine/doubt.h"
@@ -12,18 +10,6 @@
 #include "engine/prefill.h"
 #include "engine/rx_into.h"
 #include "engine/stage.h"
-
-/* queue_lock held. */
-void session_signal(struct engine_session *session)
-{
-	uint64_t one = 1;
-
-	if (session->signalled)
-		return;
-	session->signalled = true;
-	if (write(session->eventfd, &one, sizeof(one)) < 0)
-		session->signalled = false;
-}
 
 static void hook_ended(void *arg, struct core_xfer *xfer)
 {

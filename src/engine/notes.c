@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queues towards the application: notifications, events, peers to accept, callbacks. */
+/* Queues towards the application: notifications, events, peers to accept. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/calls.h"
 #include "engine/lead.h"
+#include "engine/ready.h"
 #include "sys/futex.h"
 
 struct engine_event {
@@ -32,9 +32,8 @@ void note_published(struct engine_peer *peer, struct core_notify_in *msg)
 	peer_get(peer);
 	atomic_fetch_add(&session->notes_in, 1);
 	pthread_mutex_lock(&session->queue_lock);
-	list_push_back(&session->notes, &msg->node);
+	ready_add(session, &session->notes, &msg->node);
 	peer->unread++;
-	session_signal(session);
 	lead = session->note_lead;
 	if (lead)
 		lead_wake(lead);
@@ -55,19 +54,6 @@ static bool note_there(void *arg)
 	return there;
 }
 
-/* queue_lock held: nothing is left to look at. */
-static void unsignal(struct engine_session *session)
-{
-	uint64_t count;
-
-	if (!session->signalled || !list_empty(&session->notes) || !list_empty(&session->events) ||
-	    !list_empty(&session->done))
-		return;
-	session->signalled = false;
-	if (read(session->eventfd, &count, sizeof(count)) < 0)
-		return;
-}
-
 static bool note_pop(struct engine_session *session, tcpx_notification *out)
 {
 	struct list_node *node;
@@ -77,7 +63,7 @@ static bool note_pop(struct engine_session *session, tcpx_notification *out)
 	node = list_pop_front(&session->notes);
 	if (node)
 		list_push_back(&session->taken, node);
-	unsignal(session);
+	ready_taken(session);
 	pthread_mutex_unlock(&session->queue_lock);
 	if (!node)
 		return false;
@@ -186,13 +172,12 @@ void peer_event(struct engine_peer *peer, enum tcpx_event_type type, tcpx_status
 	if (!event)
 		return;
 	pthread_mutex_lock(&session->queue_lock);
-	list_push_back(&session->events, &event->node);
+	ready_add(session, &session->events, &event->node);
 	/* Nobody may ever take them: the oldest go. */
 	if (++session->nevents > 4096) {
 		free(LIST_ENTRY(list_pop_front(&session->events), struct engine_event, node));
 		session->nevents--;
 	}
-	session_signal(session);
 	pthread_mutex_unlock(&session->queue_lock);
 }
 
@@ -203,7 +188,7 @@ tcpx_status engine_event_take(struct engine_session *session, tcpx_event *out)
 	pthread_mutex_lock(&session->queue_lock);
 	node = list_pop_front(&session->events);
 	session->nevents -= node != NULL;
-	unsignal(session);
+	ready_taken(session);
 	pthread_mutex_unlock(&session->queue_lock);
 	if (!node)
 		return TCPX_IN_PROGRESS;
@@ -245,32 +230,4 @@ tcpx_status engine_accept(struct engine_session *session, int64_t timeout_ns, tc
 		if (timeout_ns == 0 || sys_futex_wait(&session->accept_word, word, deadline) < 0)
 			return error_set(TCPX_ERR_TIMED_OUT, 0, "no peer connected in time");
 	}
-}
-
-int engine_dispatch(struct engine_session *session, uint32_t max)
-{
-	uint32_t ran = 0;
-
-	while (!max || ran < max) {
-		struct engine_request *request;
-		tcpx_completion completion;
-		struct list_node *node;
-		tcpx_request_fn callback;
-
-		pthread_mutex_lock(&session->queue_lock);
-		node = list_pop_front(&session->done);
-		request = node ? LIST_ENTRY(node, struct engine_request, done) : NULL;
-		if (request) {
-			request->in_done = false;
-			completion = request->completion;
-			callback = request->callback;
-		}
-		unsignal(session);
-		pthread_mutex_unlock(&session->queue_lock);
-		if (!request)
-			break;
-		callback((tcpx_session *)session, &completion);
-		ran++;
-	}
-	return (int)ran;
 }

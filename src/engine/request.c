@@ -2,18 +2,17 @@
 /* Requests: prepared, posted, ended, released. */
 #include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/again.h"
 #include "engine/calls.h"
-#include "engine/comms.h"
 #include "engine/doubt.h"
 #include "engine/early.h"
 #include "engine/lead.h"
 #include "engine/lone.h"
 #include "engine/program.h"
+#include "engine/ready.h"
 #include "engine/rx_into.h"
 #include "engine/share.h"
 #include "sys/futex.h"
@@ -73,60 +72,7 @@ tcpx_status engine_request_prepare(struct engine_session *session, uint64_t peer
 	return TCPX_OK;
 }
 
-static void io_put(struct engine_request *request)
-{
-	if (!request->io_held)
-		return;
-	request->io_held = false;
-	for (uint32_t i = 0; i < request->nregions; i++)
-		mem_region_io_put(request->regions[i]);
-}
-
-static tcpx_status io_get(struct engine_request *request)
-{
-	uint32_t i;
-
-	for (i = 0; i < request->nregions; i++)
-		if (!mem_region_io_get(request->regions[i]))
-			break;
-	request->io_held = i == request->nregions;
-	if (request->io_held)
-		return TCPX_OK;
-	while (i)
-		mem_region_io_put(request->regions[--i]);
-	return error_set(TCPX_ERR_DEREGISTERED, 0,
-			 "a local region of the request was deregistered");
-}
-
-/* Its callback waits to be dispatched. */
-static void done_enter(struct engine_request *request)
-{
-	struct engine_session *session = request->session;
-
-	pthread_mutex_lock(&session->queue_lock);
-	request->in_done = true;
-	list_push_back(&session->done, &request->done);
-	session_signal(session);
-	pthread_mutex_unlock(&session->queue_lock);
-}
-
-/* True: it was waiting, and does not any more. */
-static bool done_leave(struct engine_request *request)
-{
-	struct engine_session *session = request->session;
-	bool was;
-
-	pthread_mutex_lock(&session->queue_lock);
-	was = request->in_done;
-	if (was)
-		list_remove(&request->done);
-	request->in_done = false;
-	pthread_mutex_unlock(&session->queue_lock);
-	return was;
-}
-
-/* peer.lock held: not active any more, which whoever waits is to hear. */
-static void set_state(struct engine_request *request, uint32_t state)
+void request_set_state(struct engine_request *request, uint32_t state)
 {
 	struct engine_session *session = request->session;
 
@@ -160,7 +106,7 @@ static void measure(struct engine_request *request)
 
 void request_quiet(struct engine_request *request)
 {
-	io_put(request);
+	request_io_put(request);
 	lone_over(request);
 }
 
@@ -183,9 +129,9 @@ void request_ended(struct engine_request *request)
 	measure(request);
 	atomic_fetch_sub(&session->active, 1);
 	atomic_fetch_add(xfer->status == TCPX_OK ? &session->done_count : &session->failed, 1);
-	if (request->callback && !zombie)
-		done_enter(request);
-	set_state(request, REQUEST_FINAL);
+	request_set_state(request, REQUEST_FINAL);
+	if (request->wants_queue && !zombie) /* final before it can be taken */
+		completion_enter(request);
 	peer_progress(peer);
 	if (zombie) { /* released while active: nobody looks any more */
 		list_push_back(&peer->buried, &request->done);
@@ -207,41 +153,6 @@ void request_free(void *object)
 	peer_put(peer);
 }
 
-/* Why the core did not take it. */
-static tcpx_status post_error(struct engine_request *request, tcpx_status status)
-{
-	struct engine_peer *peer = request->peer;
-
-	switch (status) {
-	case TCPX_ERR_AGAIN:
-		if (request->xfer.op == TCPX_OP_SEND)
-			return error_set(status, 0, "peer '%s' receives none of %d cancelled SENDs",
-					 peer->name, CORE_VOIDS_MAX);
-		return error_set(status, 0, "notification budget of peer '%s' is used up",
-				 peer->name);
-	case TCPX_ERR_LIMIT:
-		return error_set(status, 0, "notification is larger than the budget of peer '%s'",
-				 peer->name);
-	case TCPX_ERR_NO_MEMORY:
-		return session_memory_error(peer->session);
-	default:
-		return error_raise(&peer->error);
-	}
-}
-
-tcpx_status request_hand_over(struct engine_request *request)
-{
-	tcpx_status status;
-
-	share_route(request);
-	comms_route(request);
-	lone_route(request);
-	status = core_xfer_post(&request->peer->core, &request->xfer);
-	if (status != TCPX_OK)
-		lone_over(request);
-	return status;
-}
-
 /* peer.lock held, the request is active: it ends as soon as its memory is quiet. */
 static void stop(struct engine_request *request)
 {
@@ -251,100 +162,6 @@ static void stop(struct engine_request *request)
 		doubt_end(request);
 	else
 		core_xfer_cancel(&request->peer->core, &request->xfer, TCPX_ERR_CANCELLED);
-}
-
-/* peer.lock held. When it fails, everything is as before: the last end, and its callback. */
-static tcpx_status start(struct engine_request *request)
-{
-	struct engine_session *session = request->session;
-	struct engine_peer *peer = request->peer;
-	uint32_t before = atomic_load(&request->state);
-	tcpx_status status = io_get(request);
-	bool was_done;
-
-	if (status != TCPX_OK)
-		return status;
-	was_done = done_leave(request);
-	request->xfer.deadline_ns = request->deadline_ns ? clock_after(request->deadline_ns) : 0;
-	atomic_store(&request->state, REQUEST_ACTIVE);
-	atomic_fetch_add(&session->active, 1);
-	request->post_seq = ++peer->post_seq;
-	request->posted_ns = clock_now_ns();
-	request->gone_base = 0;
-	if (!peer->core_ready) {
-		early_add(request);
-		return TCPX_OK;
-	}
-	status = request_hand_over(request);
-	if (status == TCPX_OK)
-		return TCPX_OK;
-	atomic_fetch_sub(&session->active, 1);
-	io_put(request);
-	if (was_done)
-		done_enter(request);
-	set_state(request, before);
-	return post_error(request, status);
-}
-
-/* What a post has to send, roughly: a READ's is its list, the bytes are for the peer to send. */
-static uint64_t own_bytes(const struct engine_request *request)
-{
-	if (request->xfer.op == TCPX_OP_READ)
-		return (uint64_t)request->prog.nseg * sizeof(struct core_seg);
-	return request->prog.total;
-}
-
-static enum post_sends what_to_send(const struct engine_session *session, uint64_t bytes, bool lone)
-{
-	if (session->flags & TCPX_SESSION_NO_INLINE)
-		return POST_NOTHING;
-	if (lone)
-		return POST_FIRST;
-	return bytes <= session->inline_bytes ? POST_LANE : POST_NOTHING;
-}
-
-static tcpx_status post(struct engine_request *request, uint64_t id)
-{
-	struct engine_session *session = request->session;
-	struct engine_peer *peer = request_lock(request);
-	enum post_sends sends;
-	tcpx_status status;
-
-	if (request->slot.id != id) /* released since it was found */
-		status = request_stale();
-	else if (atomic_load(&request->state) == REQUEST_ACTIVE)
-		status = error_set(TCPX_ERR_STATE, 0, "request is active");
-	else if (peer->core_done && !peer->core_ready)
-		status = error_raise(&peer->error);
-	else
-		status = start(request);
-	sends = what_to_send(session, own_bytes(request), request->sends);
-	link_unlock(peer);
-	if (status == TCPX_OK) {
-		atomic_fetch_add(&session->posted, 1);
-		if (request->deadline_ns)
-			session_timer_kick(session);
-		peer_kick_posted(peer, sends);
-	}
-	peer_put(peer);
-	return status;
-}
-
-tcpx_status engine_request_post(struct engine_session *session, uint64_t id)
-{
-	struct engine_request *request = request_get(session, id);
-	tcpx_status status;
-
-	if (!request)
-		return TCPX_ERR_STALE;
-	status = post(request, id);
-	if (status != TCPX_OK) {
-		tcpx_error why = *error_last();
-
-		status = again_request(request, id) ? post(request, id) : error_raise(&why);
-	}
-	request_put(request);
-	return status;
 }
 
 tcpx_status engine_request_cancel(struct engine_session *session, uint64_t id)
@@ -385,55 +202,18 @@ tcpx_status engine_request_release(struct engine_session *session, uint64_t id)
 	}
 	handle_hide(request);
 	active = atomic_load(&request->state) == REQUEST_ACTIVE;
-	done_leave(request);
 	if (active) {
 		request->zombie = true;
 		stop(request);
 	}
 	link_unlock(peer);
-	if (active)
+	if (active) {
 		peer_kick(peer, true);
-	else
+	} else {
+		completion_discard(request);
 		request_put(request); /* the handle's; that of an active one goes with its end */
+	}
 	peer_put(peer);
 	request_put(request);
 	return TCPX_OK;
-}
-
-static void refused(const struct engine_peer *peer, tcpx_status status, size_t bytes)
-{
-	error_set(status, 0, "notification of %zu bytes to peer '%s'%s", bytes, peer->name,
-		  status == TCPX_ERR_AGAIN ? ", whose budget for those it has not read is used up"
-					   : "");
-	if (status == TCPX_ERR_AGAIN || status == TCPX_ERR_LIMIT)
-		error_next("let it take some first, or raise notify_budget_bytes and, at least "
-			   "twice as much, memory_budget_bytes of its session");
-}
-
-tcpx_status engine_notify_send(struct engine_session *session, uint64_t peer_id, const void *data,
-			       size_t bytes)
-{
-	struct engine_peer *peer = again_use(session, peer_id, false);
-	tcpx_status status;
-
-	if (!peer)
-		return TCPX_ERR_STALE;
-	link_lock(peer);
-	if (peer->core_ready && list_empty(&peer->early_notes))
-		status = core_note_send(&peer->core, data, bytes);
-	else
-		status = peer->core_done ? peer->error.status : early_note(peer, data, bytes);
-	if (status == TCPX_ERR_NO_MEMORY)
-		status = session_memory_error(session);
-	else if (status <= TCPX_ERR_PEER_CLOSED)
-		error_raise(&peer->error);
-	else if (status != TCPX_OK)
-		refused(peer, status, bytes);
-	link_unlock(peer);
-	if (status == TCPX_OK) {
-		atomic_fetch_add(&session->notes_out, 1);
-		peer_kick_posted(peer, what_to_send(session, bytes, false));
-	}
-	peer_put(peer);
-	return status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes along with a request: notification, deadline, priority, callback. */
+/* What goes along with a request: notification, deadline, priority, completion queue. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,13 +52,15 @@ tcpx_status request_take_options(struct engine_request *request, const tcpx_requ
 		return TCPX_OK;
 	if (opts->deadline_ns < 0)
 		return error_set(TCPX_ERR_INVALID, 0, "deadline_ns is negative");
+	if (opts->queue > 1)
+		return error_set(TCPX_ERR_INVALID, 0, "queue is %u, not 0 or 1", opts->queue);
 	status = copy_notify(xfer->op, opts->notify, opts->notify_bytes, opts->has_notify, &copy);
 	if (status != TCPX_OK)
 		return status;
 	set_notify(request, copy, opts->notify_bytes, opts->has_notify);
 	xfer->priority = opts->priority;
 	request->deadline_ns = opts->deadline_ns;
-	request->callback = opts->callback;
+	request->wants_queue = opts->queue != 0;
 	request->user = opts->user;
 	return TCPX_OK;
 }

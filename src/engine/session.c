@@ -81,7 +81,7 @@ static void session_init(struct engine_session *session)
 	list_init(&session->taken);
 	list_init(&session->events);
 	list_init(&session->accepts);
-	list_init(&session->done);
+	list_init(&session->completions);
 	list_init(&session->node);
 	list_init(&session->deadline_timer.node);
 	list_init(&session->deadline_post.node);

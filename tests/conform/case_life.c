@@ -28,6 +28,8 @@ static void in_child(struct env *env, tcpx_request request, const tcpx_segment *
 	tcpx_peer_info info = {.sz = sizeof(info)};
 	uint8_t bytes[TCPX_INFO_MAX_BYTES];
 	tcpx_notification note;
+	tcpx_completion done;
+	tcpx_status posted;
 	tcpx_region region;
 	tcpx_request made;
 	tcpx_event event;
@@ -57,7 +59,11 @@ static void in_child(struct env *env, tcpx_request request, const tcpx_segment *
 	EXPECT(tcpx_request_release(env->session, request), TCPX_ERR_FORKED);
 	EXPECT(tcpx_notify_send(env->session, env->peer, "x", 1), TCPX_ERR_FORKED);
 	EXPECT(tcpx_notify_take(env->session, SEC, &note), TCPX_ERR_FORKED);
-	CHECK_EQ(tcpx_session_dispatch(env->session, 0), 0);
+	CHECK_EQ(tcpx_session_poll(env->session, &done, 1), TCPX_ERR_FORKED);
+	EXPECT(tcpx_session_wait(env->session, SEC), TCPX_ERR_FORKED);
+	EXPECT(tcpx_request_post_many(env->session, &request, 1, &posted), TCPX_ERR_FORKED);
+	CHECK_EQ(posted, TCPX_ERR_FORKED);
+	CHECK_EQ(tcpx_session_fd(env->session), -1);
 	tcpx_session_close(env->session); /* forgets, says nothing to the peer */
 }
 
@@ -134,20 +140,9 @@ static void case_fork_own_session(struct env *env)
 	OK(tcpx_notify_send(env->session, env->peer, "x", 1));
 }
 
-static tcpx_status closed_status;
-static int closed_count;
-
-static void on_closed(tcpx_session *session, const tcpx_completion *done)
-{
-	(void)session;
-	closed_status = done->status;
-	closed_count++;
-}
-
 /* Close ends what is under way; nothing of ours touches the memory afterwards. */
 static void case_close_active(struct env *env)
 {
-	TCPX_OPTS(tcpx_request_opts, opts, .callback = on_closed);
 	uint64_t size = 8 * MIB;
 	tcpx_segment segment = {.length = size};
 	tcpx_request request;
@@ -159,11 +154,10 @@ static void case_close_active(struct env *env)
 	far_fill(env, 0, 0, size, 1, 0);
 	for (int i = 0; i < 8; i++)
 		OK(tcpx_request_start(env->session, env->peer, i % 2 ? TCPX_OP_RECV : TCPX_OP_READ,
-				      &segment, 1, &opts, &request));
+				      &segment, 1, NULL, &request));
 	tcpx_session_close(env->session);
 	env->session = NULL;
 	buf_free(&buf);
-	CHECK(closed_count == 0 || closed_status == TCPX_ERR_SESSION_CLOSED);
 	OK(far_simple(env, FAR_COUNTERS, 0, 0, 0, 0, 0));
 }
 

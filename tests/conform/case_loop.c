@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wait_any, the eventfd with callbacks, events, counters, what a program can ask about. */
-#include <poll.h>
-
+/* wait_any, events, counters, what a program can ask about. */
 #include "conform.h"
 
 #define RW (TCPX_RIGHT_READ | TCPX_RIGHT_WRITE)
@@ -45,84 +43,6 @@ static void case_wait_any(struct env *env)
 		OK(tcpx_request_prepare(env->session, env->peer, TCPX_OP_RECV, &segment, 1, NULL,
 					&request[index]));
 	}
-}
-
-struct loop {
-	struct env *env;
-	int ran, inside;
-	tcpx_request again;
-	int posts;
-};
-
-static void on_end(tcpx_session *session, const tcpx_completion *done)
-{
-	struct loop *loop = done->user;
-
-	CHECK(loop->inside); /* never outside of dispatch */
-	CHECK_EQ(session == loop->env->session, 1);
-	OK(done->status);
-	loop->ran++;
-	if (loop->posts > 0) { /* a callback may call the library */
-		loop->posts--;
-		OK(tcpx_request_post(session, done->request));
-	}
-}
-
-static void loop_until(struct loop *loop, int want)
-{
-	struct pollfd pfd = {.fd = tcpx_session_fd(loop->env->session), .events = POLLIN};
-	tcpx_event event;
-
-	CHECK(pfd.fd >= 0);
-	while (loop->ran < want) {
-		CHECK_EQ(poll(&pfd, 1, CHECK_HANG_SECONDS * 1000), 1);
-		loop->inside = 1;
-		CHECK(tcpx_session_dispatch(loop->env->session, 0) >= 0);
-		loop->inside = 0;
-		while (tcpx_session_event(loop->env->session, &event) == TCPX_OK)
-			;
-	}
-}
-
-/* A program with its own loop: sleeps on the eventfd, callbacks run in dispatch only. */
-static void case_dispatch(struct env *env)
-{
-	enum { COUNT = 20 };
-	struct loop loop = {.env = env};
-	TCPX_OPTS(tcpx_request_opts, opts, .callback = on_end, .user = &loop);
-	tcpx_segment segment = {.length = 200000};
-	tcpx_request request[COUNT];
-	struct pollfd pfd;
-	struct buf buf;
-
-	buf_make(&buf, COUNT * segment.length, 0);
-	segment.local = near_register(env, &buf, 0);
-	segment.remote = far_buf(env, 0, buf.size, RW, 0);
-	for (int i = 0; i < COUNT; i++) {
-		segment.local_offset = segment.remote_offset = (uint64_t)i * segment.length;
-		OK(tcpx_request_start(env->session, env->peer, i % 2 ? TCPX_OP_READ : TCPX_OP_WRITE,
-				      &segment, 1, &opts, &request[i]));
-	}
-	OK(tcpx_peer_flush(env->session, env->peer, LONG_NS));
-	CHECK_EQ(loop.ran, 0);
-	loop.inside = 1;
-	CHECK_EQ(tcpx_session_dispatch(env->session, 3), 3);
-	CHECK_EQ(loop.ran, 3);
-	CHECK_EQ(tcpx_session_dispatch(env->session, UINT32_MAX), COUNT - 3); /* as good as 0 */
-	CHECK_EQ(loop.ran, COUNT);
-	loop.inside = 0;
-	loop.posts = 50; /* one request that posts itself again from its callback */
-	loop.ran = 0;
-	OK(tcpx_request_post(env->session, request[0]));
-	loop_until(&loop, 51);
-	/* nothing waits: the descriptor is quiet and dispatch does nothing */
-	loop.inside = 1;
-	CHECK_EQ(tcpx_session_dispatch(env->session, 0), 0);
-	pfd = (struct pollfd){.fd = tcpx_session_fd(env->session), .events = POLLIN};
-	CHECK_EQ(poll(&pfd, 1, 0), 0);
-	OK(far_simple(env, FAR_NOTIFY_SEND, 0, 5, 1, 0, 0));
-	CHECK_EQ(poll(&pfd, 1, CHECK_HANG_SECONDS * 1000), 1); /* a notification wakes it, too */
-	OK(near_take(env, 1, NULL));
 }
 
 static void case_events(struct env *env)
@@ -233,7 +153,9 @@ static void case_queries(struct env *env)
 }
 
 const struct case_row cases_loop[] = {
-	{"wait_any", case_wait_any, 0},	      {"dispatch", case_dispatch, 0},
-	{"events", case_events, 0},	      {"counters", case_counters, 0},
-	{"queries", case_queries, CASE_ONCE}, {0},
+	{"wait_any", case_wait_any, 0},
+	{"events", case_events, 0},
+	{"counters", case_counters, 0},
+	{"queries", case_queries, CASE_ONCE},
+	{0},
 };

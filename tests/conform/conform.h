@@ -334,6 +334,6 @@ extern const struct case_row cases_connect[], cases_early[], cases_query[], case
 	cases_bytes[], cases_list[], cases_send[], cases_notify[], cases_patience[], cases_end[],
 	cases_reject[], cases_handle[], cases_loop[], cases_life[], cases_threads[],
 	cases_deregister[], cases_lease[], cases_keyless[], cases_held[], cases_vanish[],
-	cases_again[], cases_identity[], cases_bound[], cases_late[];
+	cases_again[], cases_queue[], cases_identity[], cases_bound[], cases_late[];
 
 #endif

@@ -9,10 +9,11 @@ struct config config = {.transport = "tcp", .processes = 1, .family = 4};
 char **program;
 
 static const struct case_row *const tables[] = {
-	cases_connect, cases_early,  cases_query,    cases_region,     cases_bytes,  cases_list,
-	cases_send,    cases_notify, cases_patience, cases_end,	       cases_reject, cases_handle,
-	cases_loop,    cases_life,   cases_threads,  cases_deregister, cases_lease,  cases_keyless,
-	cases_held,    cases_vanish, cases_again,    cases_identity,   cases_bound,  cases_late,
+	cases_connect, cases_early,	 cases_query,	 cases_region,	 cases_bytes,
+	cases_list,    cases_send,	 cases_notify,	 cases_patience, cases_end,
+	cases_reject,  cases_handle,	 cases_loop,	 cases_queue,	 cases_life,
+	cases_threads, cases_deregister, cases_lease,	 cases_keyless,	 cases_held,
+	cases_vanish,  cases_again,	 cases_identity, cases_bound,	 cases_late,
 };
 
 static void run_case(void *arg)

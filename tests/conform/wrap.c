@@ -271,7 +271,6 @@ tcpx_event session_event(tcpx_session *session, enum tcpx_event_type type)
 		while (tcpx_session_event(session, &event) == TCPX_OK)
 			if (event.type == type)
 				return event;
-		tcpx_session_dispatch(session, 0);
 		CHECK(poll(&pfd, 1, -1) == 1 || errno == EINTR);
 	}
 }

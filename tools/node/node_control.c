@@ -255,7 +255,6 @@ static void drain(struct node_control *c)
 		take_all(c); /* its last words, which came before it went */
 		note_gone(c, event.peer);
 	}
-	(void)tcpx_session_dispatch(c->session, 0);
 }
 
 static void wait_a_moment(struct node_control *c)

@@ -191,8 +191,6 @@ static void await_events(const struct node *node)
 					 .events = POLLIN};
 	fds[node->ngpus] = (struct pollfd){.fd = node_control_fd(node->control), .events = POLLIN};
 	(void)poll(fds, node->ngpus + 1, LOOK_MS);
-	for (uint32_t i = 0; i < node->ngpus; i++)
-		(void)tcpx_session_dispatch(node->gpus[i].session, 0);
 }
 
 static tcpx_status await_links(struct node *node, struct counts *out)

@@ -247,7 +247,6 @@ static void sleep_idle(struct serve *s, const sigset_t *unblocked)
 
 	if (!cli_interrupted)
 		ppoll(&pfd, 1, s->once ? &tick : NULL, unblocked);
-	tcpx_session_dispatch(s->house->session, 0); /* takes the descriptor's readiness */
 }
 
 int perf_serve_loop(struct perf_house *house, int once)

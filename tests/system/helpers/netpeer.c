@@ -64,7 +64,7 @@ void pump(struct netpeer *np)
 
 	if (!np->session)
 		return;
-	tcpx_session_dispatch(np->session, 0);
+	take_completions(np);
 	while (tcpx_session_event(np->session, &event) == TCPX_OK) {
 		printf("event %s %s %.9f %" PRIu64 "\n", names[event.type & 7],
 		       tcpx_status_name(event.status), now(), event.peer.id);

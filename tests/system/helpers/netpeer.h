@@ -48,8 +48,9 @@ int command_session(struct netpeer *np, char **word, int words);
 int command_memory(struct netpeer *np, char **word, int words);
 int command_load(struct netpeer *np, char **word, int words);
 
-/* Callbacks, events and notifications that wait. */
+/* Completions, events and notifications that wait. */
 void pump(struct netpeer *np);
+void take_completions(struct netpeer *np);
 
 void pattern_fill(uint8_t *p, uint64_t len, uint64_t seed, uint64_t position);
 int64_t pattern_check(const uint8_t *p, uint64_t len, uint64_t seed, uint64_t position);

@@ -118,11 +118,8 @@ int command_memory(struct netpeer *np, char **word, int words)
 	return 1;
 }
 
-static struct netpeer *callback_np;
-
-static void on_end(tcpx_session *session, const tcpx_completion *done)
+static void request_over(struct netpeer *np, const tcpx_completion *done)
 {
-	struct netpeer *np = callback_np;
 	struct request *request = done->user;
 	tcpx_status status = done->status;
 
@@ -131,7 +128,7 @@ static void on_end(tcpx_session *session, const tcpx_completion *done)
 	if (request->looped && status == TCPX_OK) {
 		np->rounds++;
 		if (np->loop)
-			status = tcpx_request_post(session, request->handle);
+			status = tcpx_request_post(np->session, request->handle);
 		if (np->loop && status == TCPX_OK) {
 			request->active = true;
 			np->active++;
@@ -142,8 +139,18 @@ static void on_end(tcpx_session *session, const tcpx_completion *done)
 	if (!request->looped || status != TCPX_OK)
 		printf("ended %d %s %s %" PRIu64 " %.9f\n", (int)(request - np->request),
 		       request->op, tcpx_status_name(status), done->bytes, now());
-	tcpx_request_release(session, request->handle);
+	tcpx_request_release(np->session, request->handle);
 	request->used = false;
+}
+
+void take_completions(struct netpeer *np)
+{
+	tcpx_completion done[64];
+	int got;
+
+	while ((got = tcpx_session_poll(np->session, done, 64)) > 0)
+		for (int i = 0; i < got; i++)
+			request_over(np, &done[i]);
 }
 
 static enum tcpx_op op_of(const char *name)
@@ -159,13 +166,12 @@ static enum tcpx_op op_of(const char *name)
 static void do_post(struct netpeer *np, char **word, int words)
 {
 	static const char *const names[] = {"", "write", "read", "send", "recv"};
-	TCPX_OPTS(tcpx_request_opts, opts, .callback = on_end);
+	TCPX_OPTS(tcpx_request_opts, opts, .queue = 1);
 	enum tcpx_op op = op_of(word[1]);
 	int count = atoi(word[2]), posted = 0;
 	uint64_t off = strtoull(word[5], NULL, 0), len = strtoull(word[6], NULL, 0);
 	tcpx_status status = TCPX_OK;
 
-	callback_np = np;
 	np->loop = strcmp(word[0], "loop") == 0;
 	opts.deadline_ns = words > 7 ? atoll(word[7]) * 1000000 : 0;
 	for (int i = 0; i < REQUESTS && posted < count && status == TCPX_OK; i++) {
