@@ -167,7 +167,8 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_connect_to(tcpx_session *sessi
 							     tcpx_peer *out_peer);
 
 /** Waits for the next peer that connected to us. @param timeout_ns 0: only look;
- * TCPX_WAIT_FOREVER. @return TCPX_OK; ERR_TIMED_OUT; ERR_STATE (not listening). @threads any. */
+ * TCPX_WAIT_FOREVER. @return TCPX_OK; TCPX_IN_PROGRESS (time is over); ERR_STATE (not listening).
+ * @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_accept(tcpx_session *session, int64_t timeout_ns,
 							 tcpx_peer *out_peer);
 
@@ -176,7 +177,8 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_accept(tcpx_session *session, 
 TCPX_API tcpx_status tcpx_peer_disconnect(tcpx_session *session, tcpx_peer peer);
 
 /** Waits until everything posted to the peer before the call has ended.
- * @return TCPX_OK; ERR_TIMED_OUT; ERR_STALE; a peer error. @threads any. */
+ * @return TCPX_OK; TCPX_IN_PROGRESS (time is over, what was posted goes on); ERR_STALE; a peer
+ * error. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_peer_flush(tcpx_session *session, tcpx_peer peer,
 						     int64_t timeout_ns);
 

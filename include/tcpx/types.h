@@ -73,7 +73,14 @@ extern "C" {
 	X(ERR_SESSION_CLOSED, -90, "session closed", "open a new session")                         \
 	X(ERR_INTERNAL, -91, "internal error", "report it with the log")
 
-/** Result of every call. Source: X-macro above; see tcpx_status_text(). */
+/**
+ * Result of every call. Source: X-macro above; see tcpx_status_text().
+ *
+ * When its time is over, a call that waits returns TCPX_IN_PROGRESS where what it waited for may
+ * still come: wait or test again. An error says that the operation itself ended or did not happen:
+ * a connect that took too long is over (ERR_TIMED_OUT), a region that is still in use stays
+ * registered (ERR_BUSY).
+ */
 typedef enum tcpx_status {
 #define TCPX_STATUS_ENUM(name, value, text, next) TCPX_##name = (value),
 	TCPX_STATUS_MAP(TCPX_STATUS_ENUM)

@@ -134,8 +134,15 @@ class backend final : public nixlBackendEngine
 
 			if (left.count() <= 0)
 				break;
-			if (to->link &&
-			    tcpx_peer_flush(session_, to->peer, left.count()) != TCPX_OK)
+			if (!to->link)
+				continue;
+			const tcpx_status status =
+				tcpx_peer_flush(session_, to->peer, left.count());
+			if (status == TCPX_IN_PROGRESS)
+				tcpx_log_write(
+					TCPX_LOG_INFO,
+					"an agent ends before its last notifications arrived");
+			else if (status != TCPX_OK)
 				say_last(TCPX_LOG_INFO, "an agent ends");
 		}
 		objects_.clear();

@@ -228,6 +228,6 @@ tcpx_status engine_accept(struct engine_session *session, int64_t timeout_ns, tc
 			return TCPX_OK;
 		}
 		if (timeout_ns == 0 || sys_futex_wait(&session->accept_word, word, deadline) < 0)
-			return error_set(TCPX_ERR_TIMED_OUT, 0, "no peer connected in time");
+			return TCPX_IN_PROGRESS;
 	}
 }

@@ -59,7 +59,7 @@ tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64
 		if (!wait)
 			break;
 		if (sys_futex_wait(&peer->flush_word, word, deadline) < 0) {
-			status = error_set(TCPX_ERR_TIMED_OUT, 0, "flush of peer '%s'", peer->name);
+			status = TCPX_IN_PROGRESS; /* what was posted goes on */
 			break;
 		}
 	}
