@@ -113,13 +113,6 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_wait(tcpx_session *session, tc
 						       int64_t timeout_ns,
 						       tcpx_completion *out_completion);
 
-/** Waits until one of them ended. @param out_index which. @return TCPX_OK; TCPX_IN_PROGRESS (time
- * is over); ERR_STALE; ERR_STATE (none is active). @threads any. */
-TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_wait_any(tcpx_session *session,
-							   const tcpx_request *requests,
-							   size_t count, int64_t timeout_ns,
-							   size_t *out_index);
-
 /**
  * Takes ended requests from the completion queue, in the order of their ends. A request enters it
  * where tcpx_request_opts.queue is 1, exactly once for each accepted post, whatever the end is. Of

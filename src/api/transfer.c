@@ -104,16 +104,6 @@ tcpx_status tcpx_request_wait(tcpx_session *session, tcpx_request request, int64
 	return engine_request_wait(api_session(session), request.id, timeout_ns, out_completion);
 }
 
-tcpx_status tcpx_request_wait_any(tcpx_session *session, const tcpx_request *requests, size_t count,
-				  int64_t timeout_ns, size_t *out_index)
-{
-	API_ENTER(session);
-	API_NOT_NULL(requests);
-	API_NOT_NULL(out_index);
-	return engine_request_wait_any(api_session(session), requests, count, timeout_ns,
-				       out_index);
-}
-
 tcpx_status tcpx_request_cancel(tcpx_session *session, tcpx_request request)
 {
 	API_ENTER(session);

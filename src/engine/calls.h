@@ -60,8 +60,6 @@ tcpx_status engine_request_test(struct engine_session *session, uint64_t id,
 				tcpx_completion *out_completion);
 tcpx_status engine_request_wait(struct engine_session *session, uint64_t id, int64_t timeout_ns,
 				tcpx_completion *out_completion);
-tcpx_status engine_request_wait_any(struct engine_session *session, const tcpx_request *requests,
-				    size_t count, int64_t timeout_ns, size_t *out_index);
 tcpx_status engine_request_cancel(struct engine_session *session, uint64_t id);
 tcpx_status engine_request_release(struct engine_session *session, uint64_t id);
 tcpx_status engine_request_error(struct engine_session *session, uint64_t id,

@@ -254,7 +254,7 @@ struct engine_session {
 	uint32_t nevents;
 	int eventfd;
 	bool fd_used, signalled; /* the eventfd: somebody has it, it is readable */
-	_Atomic uint32_t note_word, note_waiters, accept_word, done_word, any_waiters;
+	_Atomic uint32_t note_word, note_waiters, accept_word;
 	_Atomic uint32_t ready_word, ready_waiters;
 	struct engine_lead *note_lead, *ready_lead;
 	struct engine_lead *leads; /* free ones */

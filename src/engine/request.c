@@ -74,8 +74,6 @@ tcpx_status engine_request_prepare(struct engine_session *session, uint64_t peer
 
 void request_set_state(struct engine_request *request, uint32_t state)
 {
-	struct engine_session *session = request->session;
-
 	/* Sequentially consistent, as the waiters' side is: who counts himself in and still sees it
 	 * active is seen here. */
 	atomic_store(&request->state, state);
@@ -83,10 +81,6 @@ void request_set_state(struct engine_request *request, uint32_t state)
 		lead_wake(request->lead);
 	if (atomic_load(&request->waiters))
 		sys_futex_wake(&request->state, INT_MAX);
-	if (atomic_load(&session->any_waiters)) {
-		atomic_fetch_add(&session->done_word, 1);
-		sys_futex_wake(&session->done_word, INT_MAX);
-	}
 }
 
 /* peer.lock held: how fast whole transfers go. What is smaller measures the way there and back. */

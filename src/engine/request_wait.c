@@ -102,45 +102,6 @@ tcpx_status engine_request_wait(struct engine_session *session, uint64_t id, int
 	return status;
 }
 
-tcpx_status engine_request_wait_any(struct engine_session *session, const tcpx_request *requests,
-				    size_t count, int64_t timeout_ns, size_t *out_index)
-{
-	int64_t deadline = timeout_ns < 0 ? -1 : clock_after(timeout_ns);
-	tcpx_status result = TCPX_IN_PROGRESS;
-
-	atomic_fetch_add(&session->any_waiters, 1);
-	while (result == TCPX_IN_PROGRESS) {
-		uint32_t word = atomic_load(&session->done_word);
-		size_t i, active = 0;
-
-		for (i = 0; i < count; i++) {
-			struct engine_request *request = request_get(session, requests[i].id);
-			uint32_t state;
-
-			if (!request) {
-				result = TCPX_ERR_STALE;
-				break;
-			}
-			state = atomic_load(&request->state);
-			request_put(request);
-			active += state == REQUEST_ACTIVE;
-			if (state != REQUEST_FINAL)
-				continue;
-			*out_index = i;
-			result = TCPX_OK;
-			break;
-		}
-		if (result != TCPX_IN_PROGRESS)
-			break;
-		if (!active)
-			result = error_set(TCPX_ERR_STATE, 0, "none of the requests is active");
-		else if (sys_futex_wait(&session->done_word, word, deadline) < 0)
-			break;
-	}
-	atomic_fetch_sub(&session->any_waiters, 1);
-	return result;
-}
-
 tcpx_status engine_request_error(struct engine_session *session, uint64_t id, tcpx_error *out_error)
 {
 	struct engine_request *request = request_get(session, id);

@@ -32,13 +32,14 @@ static void stale_peer(struct env *env, tcpx_peer peer, const tcpx_segment *good
 static void stale_request(struct env *env, tcpx_request request)
 {
 	tcpx_completion done;
+	tcpx_status posted;
 	tcpx_error error;
-	size_t index;
 
 	EXPECT(tcpx_request_post(env->session, request), TCPX_ERR_STALE);
 	EXPECT(tcpx_request_test(env->session, request, &done), TCPX_ERR_STALE);
 	EXPECT(tcpx_request_wait(env->session, request, SEC, &done), TCPX_ERR_STALE);
-	EXPECT(tcpx_request_wait_any(env->session, &request, 1, SEC, &index), TCPX_ERR_STALE);
+	EXPECT(tcpx_request_post_many(env->session, &request, 1, &posted), TCPX_ERR_STALE);
+	EXPECT(posted, TCPX_ERR_STALE);
 	EXPECT(tcpx_request_cancel(env->session, request), TCPX_ERR_STALE);
 	EXPECT(tcpx_request_cancel_wait(env->session, request, SEC), TCPX_ERR_STALE);
 	EXPECT(tcpx_request_error(env->session, request, &error), TCPX_ERR_STALE);

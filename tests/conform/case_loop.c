@@ -1,49 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wait_any, events, counters, what a program can ask about. */
+/* Events, counters, what a program can ask about. */
 #include "conform.h"
 
 #define RW (TCPX_RIGHT_READ | TCPX_RIGHT_WRITE)
-
-static void case_wait_any(struct env *env)
-{
-	enum { COUNT = 10 };
-	tcpx_request request[COUNT];
-	bool ended[COUNT] = {0};
-	tcpx_segment segment = {.length = 1000};
-	struct buf buf;
-	size_t index = 99;
-
-	buf_make(&buf, COUNT * 1000, 0);
-	segment.local = near_register(env, &buf, 0);
-	far_buf(env, 0, 1000, 0, 0);
-	EXPECT(tcpx_request_wait_any(env->session, NULL, 1, 0, &index), TCPX_ERR_INVALID);
-	EXPECT(tcpx_request_wait_any(env->session, request, 0, 0, &index), TCPX_ERR_STATE);
-	for (uint64_t i = 0; i < COUNT; i++) {
-		segment.local_offset = i * 1000;
-		OK(tcpx_request_prepare(env->session, env->peer, TCPX_OP_RECV, &segment, 1, NULL,
-					&request[i]));
-	}
-	EXPECT(tcpx_request_wait_any(env->session, request, COUNT, 0, &index), TCPX_ERR_STATE);
-	for (int i = 0; i < COUNT; i++)
-		OK(tcpx_request_post(env->session, request[i]));
-	EXPECT(tcpx_request_wait_any(env->session, request, COUNT, 0, &index), TCPX_IN_PROGRESS);
-	EXPECT(tcpx_request_wait_any(env->session, request, COUNT, 20 * MS, &index),
-	       TCPX_IN_PROGRESS);
-	CHECK_EQ(index, 99);
-	for (uint32_t i = 0; i < COUNT; i++) {
-		struct far_start send = {.op = TCPX_OP_SEND, .len = 1000};
-
-		OK(far_start(env, i, &send));
-		OK(tcpx_request_wait_any(env->session, request, COUNT, LONG_NS, &index));
-		CHECK(index < COUNT && !ended[index]);
-		ended[index] = true;
-		OK(tcpx_request_test(env->session, request[index], NULL));
-		/* a final one is reported again: take it out */
-		OK(tcpx_request_release(env->session, request[index]));
-		OK(tcpx_request_prepare(env->session, env->peer, TCPX_OP_RECV, &segment, 1, NULL,
-					&request[index]));
-	}
-}
 
 static void case_events(struct env *env)
 {
@@ -153,7 +112,6 @@ static void case_queries(struct env *env)
 }
 
 const struct case_row cases_loop[] = {
-	{"wait_any", case_wait_any, 0},
 	{"events", case_events, 0},
 	{"counters", case_counters, 0},
 	{"queries", case_queries, CASE_ONCE},

@@ -250,7 +250,6 @@ static void *meddler(void *arg)
 		tcpx_request request = {atomic_load(&storm->id)};
 		tcpx_status status = TCPX_ERR_STALE, good = TCPX_OK;
 		tcpx_error error;
-		size_t index;
 
 		switch (i % 6) {
 		case 0:
@@ -268,7 +267,8 @@ static void *meddler(void *arg)
 			status = tcpx_request_cancel(session, request);
 			break;
 		case 4:
-			status = tcpx_request_wait_any(session, &request, 1, 0, &index);
+			status = tcpx_request_wait(session, request, 0, NULL);
+			good = TCPX_ERR_CANCELLED;
 			break;
 		case 5:
 			status = tcpx_request_error(session, request, &error);

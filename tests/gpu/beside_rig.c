@@ -98,6 +98,7 @@ struct beside *beside_open(uint64_t bytes, int local, uint32_t far)
 
 static void prepare(struct beside *b, enum beside_kind kind)
 {
+	TCPX_OPTS(tcpx_request_opts, opts, .queue = 1, .user = &b->requests[kind]);
 	enum tcpx_op op = sink_of(b, kind) == &b->end[1] ? TCPX_OP_WRITE : TCPX_OP_READ;
 	int scattered = sink_at(b, kind) != b->bytes;
 	uint64_t count = scattered ? pieces_of(b) : 1;
@@ -116,7 +117,7 @@ static void prepare(struct beside *b, enum beside_kind kind)
 			.length = scattered ? BESIDE_PIECE : b->bytes,
 		};
 	}
-	BESIDE_OK(tcpx_request_prepare(b->end[0].session, b->peer, op, segments, count, NULL,
+	BESIDE_OK(tcpx_request_prepare(b->end[0].session, b->peer, op, segments, count, &opts,
 				       &b->requests[kind]));
 	free(segments);
 }
@@ -216,6 +217,23 @@ static void ended(struct beside *b, enum beside_kind kind, tcpx_status status)
 		   error.what);
 }
 
+/* The next of them that ended. */
+static enum beside_kind take_one(struct beside *b)
+{
+	tcpx_session *session = b->end[0].session;
+	tcpx_completion done;
+	tcpx_event event;
+	int got;
+
+	while (!(got = tcpx_session_poll(session, &done, 1))) {
+		while (tcpx_session_event(session, &event) == TCPX_OK)
+			;
+		CHECK_EQ(tcpx_session_wait(session, HUNG_NS), TCPX_OK);
+	}
+	CHECK_EQ(got, 1);
+	return (enum beside_kind)((tcpx_request *)done.user - b->requests);
+}
+
 void beside_move(struct beside *b, enum beside_kind kind)
 {
 	tcpx_request request = b->requests[kind];
@@ -227,6 +245,7 @@ void beside_move(struct beside *b, enum beside_kind kind)
 	BESIDE_OK(tcpx_request_post(b->end[0].session, request));
 	ended(b, kind, tcpx_request_wait(b->end[0].session, request, HUNG_NS, NULL));
 	b->took_ns[kind] = clock_now_ns() - begin_ns;
+	CHECK_EQ(take_one(b), kind);
 	compare(b, kind);
 }
 
@@ -255,12 +274,11 @@ void beside_load_begin(struct beside *b)
 void beside_load_next(struct beside *b)
 {
 	tcpx_session *session = b->end[0].session;
-	size_t kind;
+	enum beside_kind kind;
 
 	check_alive();
-	CHECK_EQ(tcpx_request_wait_any(session, b->requests, BESIDE_KINDS, HUNG_NS, &kind),
-		 TCPX_OK);
-	ended(b, (enum beside_kind)kind, tcpx_request_test(session, b->requests[kind], NULL));
+	kind = take_one(b);
+	ended(b, kind, tcpx_request_test(session, b->requests[kind], NULL));
 	BESIDE_OK(tcpx_request_post(session, b->requests[kind]));
 }
 
@@ -269,6 +287,8 @@ void beside_load_stop(struct beside *b)
 	for (int kind = 0; kind < BESIDE_KINDS; kind++)
 		ended(b, (enum beside_kind)kind,
 		      tcpx_request_wait(b->end[0].session, b->requests[kind], HUNG_NS, NULL));
+	for (int kind = 0; kind < BESIDE_KINDS; kind++)
+		(void)take_one(b);
 	for (int kind = 0; kind < BESIDE_KINDS; kind++)
 		compare(b, (enum beside_kind)kind);
 }

@@ -362,9 +362,10 @@ bool area_same(struct side *side, struct area *area, uint64_t off, uint64_t byte
 tcpx_request side_start(struct side *side, enum tcpx_op op, const tcpx_segment *segments,
 			size_t count)
 {
+	TCPX_OPTS(tcpx_request_opts, opts, .queue = side->queue);
 	tcpx_request request;
 
-	OK(tcpx_request_start(side->session, side->peer, op, segments, count, NULL, &request));
+	OK(tcpx_request_start(side->session, side->peer, op, segments, count, &opts, &request));
 	return request;
 }
 

@@ -27,6 +27,7 @@ struct side {
 	int64_t patience_ns; /* of its connect; 0: the default */
 	const char *nic;     /* of the plugin; NULL: as the environment says */
 	const char *unpack;  /* likewise */
+	uint32_t queue;	     /* 1: what it starts enters the completion queue */
 	const char *name;    /* "first" or "second", unless it is set before it is opened */
 };
 

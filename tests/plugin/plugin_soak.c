@@ -220,19 +220,18 @@ static void mails_go_on(struct soak *soak, uint64_t last)
 	}
 }
 
-/* Until something is to be done: one of the slots, or the oldest SEND or RECV, has ended. */
-static void await_one(struct soak *soak, uint64_t last)
+/* Until one of the requests ended since the last time. */
+static void await_one(struct soak *soak)
 {
-	tcpx_request request[SLOTS + 2];
-	size_t count = 0, index;
+	tcpx_session *session = soak->side->session;
+	tcpx_completion done[SLOTS];
+	tcpx_event event;
 
-	for (; count < SLOTS; count++)
-		request[count] = soak->slot[count].request;
-	if (soak->sent < last)
-		request[count++] = soak->send[soak->sent % MAILS];
-	if (soak->received < last)
-		request[count++] = soak->recv[soak->received % MAILS];
-	OK(tcpx_request_wait_any(soak->side->session, request, count, LONG_NS, &index));
+	while (tcpx_session_event(session, &event) == TCPX_OK)
+		;
+	OK(tcpx_session_wait(session, LONG_NS));
+	while (tcpx_session_poll(session, done, SLOTS) > 0)
+		;
 }
 
 static void memories(struct soak *soak)
@@ -281,6 +280,7 @@ static void run(struct side *side, void *arg)
 	side_env("TCPXEMU_FRAG", "rand");
 	side->gpu = setting->gpu;
 	soak = (struct soak){.side = side};
+	side->queue = 1;
 	rng_seed(&soak.rng, 77 + (uint64_t)side->index);
 	side_open(side, TCPXEMU);
 	side_connect(side, (uint32_t)atoi(setting->channels));
@@ -297,7 +297,7 @@ static void run(struct side *side, void *arg)
 			go_on(&soak, i);
 		mails_go_on(&soak, mails);
 		if (before == soak.rounds + soak.sent + soak.received)
-			await_one(&soak, mails);
+			await_one(&soak);
 		else
 			check_alive();
 	}
