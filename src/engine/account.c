@@ -142,10 +142,10 @@ void account_note_free(struct engine_session *session, void *ptr, size_t there)
 /* account.lock */
 static void set_aside(struct engine_peer *peer, uint64_t bytes)
 {
-	struct session_account *account = &peer->session->account;
-	uint64_t share = account->share, before = peer->account.aside, after = before + bytes;
+	struct session_account *account = &peer->link.session->account;
+	uint64_t share = account->share, before = peer->link.account.aside, after = before + bytes;
 
-	peer->account.aside = after;
+	peer->link.account.aside = after;
 	account->aside += bytes;
 	account->extra += after > share ? after - share : 0;
 	account->extra -= before > share ? before - share : 0;
@@ -153,7 +153,7 @@ static void set_aside(struct engine_peer *peer, uint64_t bytes)
 
 bool account_begin(struct engine_peer *peer)
 {
-	struct session_account *account = &peer->session->account;
+	struct session_account *account = &peer->link.session->account;
 	bool there;
 
 	pthread_mutex_lock(&account->lock);
@@ -169,7 +169,7 @@ bool account_begin(struct engine_peer *peer)
 /* account.lock */
 static bool claim(struct engine_peer *peer, uint64_t bytes)
 {
-	struct session_account *account = &peer->session->account;
+	struct session_account *account = &peer->link.session->account;
 
 	if (bytes > account->budget / 2 || account->extra > account->budget / 2 - bytes ||
 	    !commit(account, bytes))
@@ -189,48 +189,48 @@ static bool plenty(const struct session_account *account, uint64_t bytes)
 /* account.lock */
 static void leave_line(struct engine_peer *peer)
 {
-	if (list_empty(&peer->account.waiting))
+	if (list_empty(&peer->link.account.waiting))
 		return;
-	list_remove(&peer->account.waiting);
-	atomic_fetch_sub(&peer->session->account.nwaiting, 1);
+	list_remove(&peer->link.account.waiting);
+	atomic_fetch_sub(&peer->link.session->account.nwaiting, 1);
 }
 
 uint64_t account_take(struct engine_peer *peer, uint64_t want, uint64_t least)
 {
-	struct session_account *account = &peer->session->account;
+	struct session_account *account = &peer->link.session->account;
 	uint64_t got = 0;
 
 	pthread_mutex_lock(&account->lock);
-	if (peer->account.turn || list_empty(&account->waiting) ||
-	    account->waiting.next == &peer->account.waiting)
+	if (peer->link.account.turn || list_empty(&account->waiting) ||
+	    account->waiting.next == &peer->link.account.waiting)
 		got = plenty(account, want) && claim(peer, want) ? want
 		      : claim(peer, least)			 ? least
 								 : 0;
 	if (got) {
 		leave_line(peer);
-	} else if (list_empty(&peer->account.waiting)) {
-		if (peer->account.turn)
-			list_push_front(&account->waiting, &peer->account.waiting);
+	} else if (list_empty(&peer->link.account.waiting)) {
+		if (peer->link.account.turn)
+			list_push_front(&account->waiting, &peer->link.account.waiting);
 		else
-			list_push_back(&account->waiting, &peer->account.waiting);
+			list_push_back(&account->waiting, &peer->link.account.waiting);
 		atomic_fetch_add(&account->nwaiting, 1);
 	}
 	pthread_mutex_unlock(&account->lock);
 	/* Memory that came back before it stood in line woke nobody, and whoever stands before it
 	 * may have got what it wants otherwise. */
-	if (!got && !peer->account.turn)
-		wake(peer->session);
+	if (!got && !peer->link.account.turn)
+		wake(peer->link.session);
 	return got;
 }
 
 void account_give(struct engine_peer *peer, uint64_t bytes)
 {
-	struct engine_session *session = peer->session;
+	struct engine_session *session = peer->link.session;
 
 	pthread_mutex_lock(&session->account.lock);
 	set_aside(peer, -bytes);
 	atomic_fetch_sub(&session->account.committed, bytes);
-	if (peer->core.dead)
+	if (peer->link.core.dead)
 		leave_line(peer);
 	pthread_mutex_unlock(&session->account.lock);
 	wake(session);
@@ -239,20 +239,20 @@ void account_give(struct engine_peer *peer, uint64_t bytes)
 /* Control thread, where peers die: the first in line lives. False: there is not enough for it. */
 static bool serve(struct engine_peer *peer)
 {
-	struct session_account *account = &peer->session->account;
+	struct session_account *account = &peer->link.session->account;
 	bool waits;
 
-	link_lock(peer);
+	link_lock(&peer->link);
 	pthread_mutex_lock(&account->lock);
 	leave_line(peer); /* what it waited for may have come otherwise */
 	pthread_mutex_unlock(&account->lock);
-	peer->account.turn = true;
-	core_note_more(&peer->core);
-	peer->account.turn = false;
+	peer->link.account.turn = true;
+	core_note_more(&peer->link.core);
+	peer->link.account.turn = false;
 	pthread_mutex_lock(&account->lock);
-	waits = !list_empty(&peer->account.waiting);
+	waits = !list_empty(&peer->link.account.waiting);
 	pthread_mutex_unlock(&account->lock);
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	peer_kick(peer, false);
 	return !waits;
 }
@@ -268,7 +268,7 @@ static void offer(struct engine_session *session)
 		first = list_empty(&account->waiting)
 				? NULL
 				: LIST_ENTRY(account->waiting.next, struct engine_peer,
-					     account.waiting);
+					     link.account.waiting);
 		if (first)
 			peer_get(first);
 		pthread_mutex_unlock(&account->lock);
@@ -291,8 +291,8 @@ static void run(struct sys_post *post)
 static bool comes(const struct engine_peer *peer, int64_t since_ns)
 {
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
-		if (peer->chan[i] && core_rx_notes(&peer->core, i) &&
-		    atomic_load(&peer->chan[i]->heard_ns) > since_ns)
+		if (peer->link.chan[i] && core_rx_notes(&peer->link.core, i) &&
+		    atomic_load(&peer->link.chan[i]->heard_ns) > since_ns)
 			return true;
 	}
 	return false;
@@ -301,19 +301,19 @@ static bool comes(const struct engine_peer *peer, int64_t since_ns)
 /* How much it keeps from others, while nothing of it comes: since when. */
 static uint64_t holds(struct engine_peer *peer, int64_t now_ns)
 {
-	struct peer_account *own = &peer->account;
+	struct peer_account *own = &peer->link.account;
 	uint64_t held = 0, moves = own->moves;
 	bool moved = false;
 
-	link_lock(peer);
-	if (peer->core_ready && !peer->core.dead) {
-		held = core_note_held(&peer->core);
-		moves = core_note_moves(&peer->core);
+	link_lock(&peer->link);
+	if (peer->link.core_ready && !peer->link.core.dead) {
+		held = core_note_held(&peer->link.core);
+		moves = core_note_moves(&peer->link.core);
 		moved = moves != own->moves || comes(peer, own->moved_ns);
 	}
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	/* What was asked for ahead, or for a request that was cancelled, is not used at once. */
-	if (held <= (1 + CORE_COVER_AHEAD) * peer->session->account.share)
+	if (held <= (1 + CORE_COVER_AHEAD) * peer->link.session->account.share)
 		held = 0;
 	if (!held || moved || !own->moved_ns)
 		own->moved_ns = now_ns;
@@ -337,10 +337,10 @@ static struct engine_peer *find_stuck(struct engine_session *session, int64_t no
 		bool alone;
 
 		pthread_mutex_lock(&account->lock);
-		alone = waiting == 1 && !list_empty(&peer->account.waiting);
+		alone = waiting == 1 && !list_empty(&peer->link.account.waiting);
 		pthread_mutex_unlock(&account->lock);
 		if (held <= most || alone || peer->died ||
-		    now_ns - peer->account.moved_ns < session->silent_ns)
+		    now_ns - peer->link.account.moved_ns < session->silent_ns)
 			continue;
 		stuck = peer;
 		most = held;

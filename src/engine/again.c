@@ -54,15 +54,15 @@ bool again_kept(struct engine_peer *peer)
 {
 	bool kept;
 
-	session_lock(peer->session);
+	session_lock(peer->link.session);
 	kept = peer->again != NULL;
-	session_unlock(peer->session);
+	session_unlock(peer->link.session);
 	return kept;
 }
 
 void again_addresses(struct engine_peer *peer)
 {
-	struct engine_session *session = peer->session;
+	struct engine_session *session = peer->link.session;
 
 	session_lock(session);
 	if (peer->again)
@@ -72,7 +72,7 @@ void again_addresses(struct engine_peer *peer)
 
 void again_pass(struct engine_peer *from, struct engine_peer *to)
 {
-	struct engine_session *session = from->session;
+	struct engine_session *session = from->link.session;
 
 	session_lock(session);
 	if (!to->again) {
@@ -84,7 +84,7 @@ void again_pass(struct engine_peer *from, struct engine_peer *to)
 
 void again_put(struct engine_peer *peer)
 {
-	struct engine_session *session = peer->session;
+	struct engine_session *session = peer->link.session;
 	struct engine_again *again = peer->again;
 	bool last = false;
 
@@ -111,10 +111,10 @@ static bool may_return(struct engine_peer *peer)
 {
 	tcpx_status status = TCPX_OK;
 
-	link_lock(peer);
-	if (peer->core_done)
+	link_lock(&peer->link);
+	if (peer->link.core_done)
 		status = peer->error.status;
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	switch (status) {
 	case TCPX_OK:
 	case TCPX_ERR_PEER_RESTARTED: /* another session */
@@ -160,7 +160,7 @@ uint64_t again_find(struct engine_session *session, const uint8_t *uuid, bool ke
  * it. Until it does, the other side's own dial is welcome. */
 static struct engine_peer *dial(struct engine_peer *root, struct engine_peer *old)
 {
-	struct engine_session *session = root->session;
+	struct engine_session *session = root->link.session;
 	struct engine_again *again = root->again;
 	struct engine_peer *peer = peer_create(session);
 	int64_t now = clock_now_ns();
@@ -184,9 +184,9 @@ static struct engine_peer *dial(struct engine_peer *root, struct engine_peer *ol
 	peer->naddrs = again->naddrs;
 	peer->who.expects = old->who.expects;
 	memcpy(peer->who.expected, old->who.expected, sizeof(peer->who.expected));
-	link_lock(old);
+	link_lock(&old->link);
 	peer->error = old->error; /* why there is none, until it is up */
-	link_unlock(old);
+	link_unlock(&old->link);
 	list_push_back(&session->peer_list, &peer->node);
 	return peer;
 }
@@ -227,16 +227,16 @@ static void attempted(struct engine_peer *peer)
 	struct engine_again *again = peer->again;
 	int64_t rest;
 
-	session_lock(peer->session);
+	session_lock(peer->link.session);
 	rest = REST_NS << (again->tries < 4 ? again->tries : 4);
 	again->due_ns = clock_now_ns() + (rest < REST_MAX_NS ? rest : REST_MAX_NS);
 	again->tries++;
-	session_unlock(peer->session);
+	session_unlock(peer->link.session);
 }
 
 static void begin(struct engine_peer *peer)
 {
-	if (peer->core_ready || peer->died)
+	if (peer->link.core_ready || peer->died)
 		return; /* the other side's own dial was quicker */
 	peer->awaiting = false;
 	attempted(peer);
@@ -253,7 +253,7 @@ void again_start(struct engine_peer *peer)
 {
 	int64_t at = peer->redial_at_ns;
 
-	if (!at || peer->core_ready || peer->died || !peer->awaiting)
+	if (!at || peer->link.core_ready || peer->died || !peer->awaiting)
 		return;
 	if (at <= clock_now_ns()) {
 		begin(peer);
@@ -265,26 +265,27 @@ void again_start(struct engine_peer *peer)
 
 void again_up(struct engine_peer *peer)
 {
-	struct engine_session *session = peer->session;
+	struct engine_session *session = peer->link.session;
 
 	session_lock(session);
 	if (peer->again)
 		peer->again->tries = 0;
 	session_unlock(session);
-	link_lock(peer);
+	link_lock(&peer->link);
 	memset(&peer->error, 0, sizeof(peer->error));
-	link_unlock(peer);
+	link_unlock(&peer->link);
 }
 
 struct engine_peer *request_peer(struct engine_request *request)
 {
 	for (;;) {
 		struct engine_peer *peer = atomic_load(&request->peer);
-		uint32_t refs = atomic_load(&peer->slot.refs);
+		uint32_t refs = atomic_load(&peer->link.slot.refs);
 
 		/* It may move, and its last peer be freed, before we have a reference: the slot
 		 * stays, and one without references is nobody's. */
-		while (refs && !atomic_compare_exchange_weak(&peer->slot.refs, &refs, refs + 1))
+		while (refs &&
+		       !atomic_compare_exchange_weak(&peer->link.slot.refs, &refs, refs + 1))
 			;
 		if (!refs)
 			continue;
@@ -299,7 +300,7 @@ struct engine_peer *request_lock(struct engine_request *request)
 	for (;;) {
 		struct engine_peer *peer = request_peer(request);
 
-		link_lock(peer);
+		link_lock(&peer->link);
 		if (atomic_load(&request->peer) == peer)
 			return peer;
 		request_unlock(peer);
@@ -308,15 +309,16 @@ struct engine_peer *request_lock(struct engine_request *request)
 
 void request_unlock(struct engine_peer *peer)
 {
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	peer_put(peer);
 }
 
 /* peer.lock of its peer: nobody has anything of it but its handle. */
 static bool movable(struct engine_request *request, uint64_t id, const struct engine_peer *from)
 {
-	return request->slot.id == id && atomic_load(&request->peer) == from && from->core_done &&
-	       atomic_load(&request->state) != REQUEST_ACTIVE && !request->lead;
+	return request->slot.id == id && atomic_load(&request->peer) == from &&
+	       from->link.core_done && atomic_load(&request->state) != REQUEST_ACTIVE &&
+	       !request->lead;
 }
 
 bool again_request(struct engine_request *request, uint64_t id)
@@ -324,16 +326,16 @@ bool again_request(struct engine_request *request, uint64_t id)
 	struct engine_peer *from = request_lock(request), *to = NULL;
 	bool moved = movable(request, id, from);
 
-	link_unlock(from);
+	link_unlock(&from->link);
 	if (moved)
 		to = again_use(request->session, request->peer_id, true);
 	moved = to && to != from;
 	if (moved) {
-		link_lock(from);
+		link_lock(&from->link);
 		moved = movable(request, id, from);
 		if (moved)
 			atomic_store(&request->peer, to); /* the reference goes along */
-		link_unlock(from);
+		link_unlock(&from->link);
 	}
 	if (moved)
 		peer_put(from); /* the request's */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of staging memory and where arriving slices land in them. */
+#include "engine/engine.h"
 #include "engine/block.h"
 
 #include <stdlib.h>
@@ -8,10 +9,10 @@
 
 void block_peer_init(struct engine_peer *peer)
 {
-	list_init(&peer->landings);
-	list_init(&peer->dropped);
-	list_init(&peer->spent);
-	list_init(&peer->deliveries);
+	list_init(&peer->link.blocks.landings);
+	list_init(&peer->link.prefill.dropped);
+	list_init(&peer->link.prefill.spent);
+	list_init(&peer->link.prefill.deliveries);
 }
 
 static struct mem_stager *stager_of(const struct stage_block *block)
@@ -97,13 +98,13 @@ void block_put(struct stage_block *block)
 	bool last, counted = block->share;
 
 	/* Under the lock, as a landing block may be found until then. */
-	link_lock(peer);
+	link_lock(&peer->link);
 	last = atomic_fetch_sub(&block->refs, 1) == 1;
 	if (last)
 		list_remove(&block->node);
 	if (last && counted && !pool)
 		block->share->spilled--;
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	if (!last)
 		return;
 	if (pool)
@@ -124,7 +125,7 @@ struct stage_share *block_share(struct engine_peer *peer, const struct mem_kind 
 	struct mem_staging *pool = mem_staging_get(kind->kind, device, MEM_OUT);
 	struct stage_share *share;
 
-	for (share = peer->shares; share; share = share->next)
+	for (share = peer->link.blocks.shares; share; share = share->next)
 		if (share->stager.pool == pool)
 			return share;
 	share = pool ? calloc(1, sizeof(*share)) : NULL;
@@ -132,17 +133,17 @@ struct stage_share *block_share(struct engine_peer *peer, const struct mem_kind 
 		return NULL;
 	mem_stager_init(&share->stager, pool);
 	share->peer = peer;
-	share->next = peer->shares;
-	peer->shares = share;
+	share->next = peer->link.blocks.shares;
+	peer->link.blocks.shares = share;
 	return share;
 }
 
 void block_shares_free(struct engine_peer *peer)
 {
-	while (peer->shares) {
-		struct stage_share *share = peer->shares;
+	while (peer->link.blocks.shares) {
+		struct stage_share *share = peer->link.blocks.shares;
 
-		peer->shares = share->next;
+		peer->link.blocks.shares = share->next;
 		free(share);
 	}
 }
@@ -154,7 +155,7 @@ static struct stage_block *landing(struct engine_peer *peer, const struct mem_ki
 	uint64_t end = frame->linear + frame->payload_bytes;
 	struct list_node *pos;
 
-	LIST_FOREACH(pos, &peer->landings) {
+	LIST_FOREACH(pos, &peer->link.blocks.landings) {
 		struct stage_block *block = LIST_ENTRY(pos, struct stage_block, node);
 
 		if (block->xfer == frame->xfer && block->type == frame->type &&
@@ -176,7 +177,7 @@ struct stage_block *block_land(struct engine_peer *peer, const struct mem_kind *
 		end = total; /* linear is the peer's, and may be anything */
 	if (frame->linear <= end && frame->payload_bytes <= end - frame->linear)
 		shared = frame->payload_bytes < end - begin;
-	link_lock(peer);
+	link_lock(&peer->link);
 	if (shared)
 		block = landing(peer, kind, device, frame);
 	if (block) {
@@ -187,10 +188,10 @@ struct stage_block *block_land(struct engine_peer *peer, const struct mem_kind *
 		if (block) {
 			block->type = frame->type;
 			block->xfer = frame->xfer;
-			list_push_back(&peer->landings, &block->node);
+			list_push_back(&peer->link.blocks.landings, &block->node);
 		}
 	}
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	if (block)
 		return block;
 	return block_open(peer, kind, device, MEM_IN, frame->linear, frame->payload_bytes, NULL,

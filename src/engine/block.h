@@ -7,8 +7,18 @@
 #ifndef ENGINE_BLOCK_H
 #define ENGINE_BLOCK_H
 
-#include "engine/engine.h"
+#include "base/frame.h"
+#include "base/list.h"
 #include "mem/staging.h"
+
+struct engine_peer;
+struct stage_share;
+
+/* Of one link; its lock. */
+struct link_blocks {
+	struct list_node landings;  /* blocks that neighbours may land in */
+	struct stage_share *shares; /* of staging pools */
+};
 
 struct stage_block {
 	_Atomic uint32_t refs;
@@ -20,7 +30,7 @@ struct stage_block {
 	const struct mem_kind *kind;
 	uint32_t device;
 	/* MEM_IN, while neighbours may come: peer.lock */
-	struct list_node node; /* peer->landings; peer->spent */
+	struct list_node node; /* blocks.landings; prefill.spent */
 	uint8_t type;
 	uint64_t xfer;
 };

@@ -44,7 +44,7 @@ uint32_t carrier_rail(const struct engine_session *session, uint32_t rail)
 static bool lives_elsewhere(const struct engine_peer *peer, uint32_t iface)
 {
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
-		struct engine_chan *chan = peer->chan[i];
+		struct engine_chan *chan = peer->link.chan[i];
 
 		if (chan && chan->iface != iface && !atomic_load(&chan->failed))
 			return true;
@@ -59,7 +59,7 @@ static void peer_moves(struct engine_peer *peer, uint32_t iface, const char *nam
 	if (peer->died || !peer->counted_up || !lives_elsewhere(peer, iface))
 		return;
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
-		struct engine_chan *chan = peer->chan[i]; /* written by this thread only */
+		struct engine_chan *chan = peer->link.chan[i]; /* written by this thread only */
 
 		if (!chan || chan->iface != iface || atomic_load(&chan->failed))
 			continue;
@@ -74,7 +74,7 @@ static void peer_moves(struct engine_peer *peer, uint32_t iface, const char *nam
 		return;
 	LOG_WARN("peer '%s': interface %s lost its carrier: %u connections are given up",
 		 peer->name, name, moved);
-	atomic_fetch_add(&peer->session->carrier_losses, moved);
+	atomic_fetch_add(&peer->link.session->carrier_losses, moved);
 }
 
 /* What was sent last is not answered. A reader that takes nothing answers all the same. */
@@ -97,7 +97,7 @@ void carrier_look(struct engine_peer *peer, int64_t now_ns)
 		step = 0; /* the first look, or we slept ourselves */
 	peer->looked_ns = now_ns;
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
-		struct engine_chan *chan = peer->chan[i];
+		struct engine_chan *chan = peer->link.chan[i];
 
 		if (!chan || atomic_load(&chan->failed))
 			continue;
@@ -109,9 +109,9 @@ void carrier_look(struct engine_peer *peer, int64_t now_ns)
 		lives |= !chan->stuck_ns;
 	}
 	for (uint32_t i = 0; lives && i <= peer->nbulk; i++) {
-		struct engine_chan *chan = peer->chan[i];
+		struct engine_chan *chan = peer->link.chan[i];
 
-		if (!chan || chan->stuck_ns < peer->session->silent_ns)
+		if (!chan || chan->stuck_ns < peer->link.session->silent_ns)
 			continue;
 		if (path_mtu_in_vain(peer, chan))
 			return;

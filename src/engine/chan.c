@@ -59,7 +59,8 @@ static struct engine_worker *worker_for(const struct engine_peer *peer, uint32_t
 	if (index == CORE_LANE)
 		return &runtime->workers[n];
 	for (uint32_t i = 0; i < n; i++) {
-		struct engine_worker *it = &runtime->workers[(peer->slot.index + index + i) % n];
+		struct engine_worker *it =
+			&runtime->workers[(peer->link.slot.index + index + i) % n];
 
 		if (node != TOPO_NUMA_UNKNOWN && it->node != node)
 			continue;
@@ -86,7 +87,7 @@ tcpx_status chan_create(struct engine_peer *peer, uint32_t index, uint32_t epoch
 		chan_free(chan);
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "channel %u", index);
 	}
-	status = filter_wrap(peer->session->filters, net, &chan->net);
+	status = filter_wrap(peer->link.session->filters, net, &chan->net);
 	if (status != TCPX_OK) {
 		chan->net = NULL; /* still the caller's */
 		chan_free(chan);

@@ -34,14 +34,14 @@ void chan_rx_forget(struct engine_chan *chan, struct mem_region *region)
 {
 	uint32_t i;
 
-	if (core_rx_in_call(&chan->peer->core, chan->index))
+	if (core_rx_in_call(&chan->peer->link.core, chan->index))
 		return;
 	for (i = 0; i < chan->rx.nheld; i++)
 		if (chan->rx.held[i].region == region)
 			break;
 	if (i == chan->rx.nheld)
 		return;
-	core_rx_redirect(&chan->peer->core, chan->index);
+	core_rx_redirect(&chan->peer->link.core, chan->index);
 	rx_release(&chan->rx);
 }
 
@@ -53,14 +53,14 @@ static void note_retired(struct engine_chan *chan)
 
 	for (i = 0; i < rx->nheld; i++)
 		if (atomic_load(&rx->held[i].region->retired))
-			core_rx_redirect(&chan->peer->core, chan->index);
+			core_rx_redirect(&chan->peer->link.core, chan->index);
 }
 
 /* peer.lock. What the core says about the parked frame. */
 static void pause_call(struct engine_chan *chan)
 {
 	note_retired(chan);
-	if (!core_rx_pause(&chan->peer->core, chan->index))
+	if (!core_rx_pause(&chan->peer->link.core, chan->index))
 		return;
 	chan->rx.aborted = true;
 	rx_release(&chan->rx);
@@ -186,9 +186,9 @@ static int take_header(struct engine_chan *chan)
 	rx->verdict = TCPX_OK;
 	rx->niov = rx->at = 0;
 	rx->beyond = 0;
-	link_lock(peer);
-	status = core_rx_begin(&peer->core, chan->index, &rx->frame, &rx->core);
-	link_unlock(peer);
+	link_lock(&peer->link);
+	status = core_rx_begin(&peer->link.core, chan->index, &rx->frame, &rx->core);
+	link_unlock(&peer->link);
 	if (status == TCPX_OK)
 		status = rx_into(chan, rx->buf + rx->used + FRAME_HEADER_BYTES);
 	rx->used += FRAME_HEADER_BYTES + rx->frame.table_bytes;
@@ -207,10 +207,10 @@ static tcpx_status end_frame(struct engine_chan *chan, bool valid)
 	tcpx_status verdict = rx->verdict, status;
 	bool lost;
 
-	link_lock(peer);
+	link_lock(&peer->link);
 	note_retired(chan);
-	lost = core_rx_aborted(&peer->core, chan->index);
-	link_unlock(peer);
+	lost = core_rx_aborted(&peer->link.core, chan->index);
+	link_unlock(&peer->link);
 	if (lost && rx->core.kind == CORE_RX_REGION)
 		verdict = TCPX_ERR_REMOTE_KEY; /* deregistered in between */
 	if (valid && !lost && rx->stage && verdict == TCPX_OK)
@@ -221,10 +221,10 @@ static tcpx_status end_frame(struct engine_chan *chan, bool valid)
 	/* Before the acknowledgement can leave: what it promises is no longer ours to touch. */
 	if (verdict != TCPX_IN_PROGRESS)
 		rx_release(rx);
-	link_lock(peer);
-	status = core_rx_end(&peer->core, chan->index, valid, verdict, rx->message);
+	link_lock(&peer->link);
+	status = core_rx_end(&peer->link.core, chan->index, valid, verdict, rx->message);
 	hold_got(chan);
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	rx->state = RX_HEADER;
 	if (comms_in_pieces(chan) && !rx->commit)
 		comms_message_drop(chan);
@@ -289,9 +289,9 @@ static tcpx_status parse(struct engine_chan *chan)
 		if (step)
 			continue;
 		if (rx->state != RX_HEADER) {
-			link_lock(peer);
+			link_lock(&peer->link);
 			pause_call(chan);
-			link_unlock(peer);
+			link_unlock(&peer->link);
 		}
 		if (rx->used == rx->have) {
 			rx->used = rx->have = 0;
@@ -316,10 +316,10 @@ static tcpx_status receive(struct engine_chan *chan, uint64_t *out_bytes, bool *
 	tcpx_status status;
 
 	if (rx->state != RX_HEADER) {
-		link_lock(peer);
-		if (core_rx_resume(&peer->core, chan->index))
+		link_lock(&peer->link);
+		if (core_rx_resume(&peer->link.core, chan->index))
 			to_scratch(rx);
-		link_unlock(peer);
+		link_unlock(&peer->link);
 	}
 	if (rx->state == RX_PAYLOAD) {
 		n = destination(rx, iov, NET_CALL_BYTES, &direct);
@@ -350,9 +350,9 @@ static tcpx_status receive(struct engine_chan *chan, uint64_t *out_bytes, bool *
 	} else if (rx->state != RX_HEADER) {
 		if (status == TCPX_ERR_INVALID && !rx->aborted)
 			vanish_sink(chan, iov, n - (direct == rx->left));
-		link_lock(peer);
+		link_lock(&peer->link);
 		pause_call(chan);
-		link_unlock(peer);
+		link_unlock(&peer->link);
 	}
 	if (status == TCPX_ERR_INVALID && !rx->aborted) {
 		refuse_gone(rx);

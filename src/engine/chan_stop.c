@@ -58,9 +58,9 @@ static void left_run(struct sys_post *post)
 	struct engine_peer *peer = chan->peer;
 
 	take_down(chan);
-	link_lock(peer);
-	core_chan_left(&peer->core, chan->index);
-	link_unlock(peer);
+	link_lock(&peer->link);
+	core_chan_left(&peer->link.core, chan->index);
+	link_unlock(&peer->link);
 	peer_flush_kicks(peer);
 	chan->left(chan);
 	chan_put(chan);
@@ -91,9 +91,9 @@ bool chan_stop(struct engine_chan *chan, void (*left)(struct engine_chan *chan))
 		return true;
 	}
 	chan_get(chan);
-	link_lock(peer);
-	core_chan_stays(&peer->core, chan->index, tx, rx);
-	link_unlock(peer);
+	link_lock(&peer->link);
+	core_chan_stays(&peer->link.core, chan->index, tx, rx);
+	link_unlock(&peer->link);
 	/* A waiting thread sleeps on the lane: the worker wakes it, if it is not inside itself. */
 	atomic_store(&chan->stopping, 1);
 	worker_look(chan);

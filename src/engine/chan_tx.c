@@ -157,9 +157,9 @@ static bool post_message(struct engine_chan *chan)
 	if (!comms_post(chan, &valid))
 		return false;
 	put_header(&chan->tx);
-	link_lock(peer);
-	core_tx_sent(&peer->core, chan->index, valid);
-	link_unlock(peer);
+	link_lock(&peer->link);
+	core_tx_sent(&peer->link.core, chan->index, valid);
+	link_unlock(&peer->link);
 	chan->tx.posting = false;
 	return true;
 }
@@ -177,16 +177,16 @@ static void gather(struct engine_chan *chan)
 				    FRAME_HEADER_BYTES + 2 * CORE_PIECES_MAX * WIRE_TABLE_PIECE_MAX;
 		int got = 0;
 
-		link_lock(peer);
+		link_lock(&peer->link);
 		if (sent && !valid)
-			core_tx_spoiled(&peer->core, chan->index, TCPX_ERR_INVALID);
+			core_tx_spoiled(&peer->link.core, chan->index, TCPX_ERR_INVALID);
 		if (sent)
-			core_tx_sent(&peer->core, chan->index, valid);
+			core_tx_sent(&peer->link.core, chan->index, valid);
 		if (room)
-			got = core_tx_next(&peer->core, chan->index, &tx->frame);
+			got = core_tx_next(&peer->link.core, chan->index, &tx->frame);
 		if (got)
 			claim(chan);
-		link_unlock(peer);
+		link_unlock(&peer->link);
 		sent = false;
 		if (!got)
 			return;
@@ -342,9 +342,9 @@ static tcpx_status send_once(struct engine_chan *chan, uint64_t *sum)
 	bool done, over = false;
 
 	if (tx->big) {
-		link_lock(peer);
-		over = core_tx_resume(&peer->core, chan->index) && tx->left;
-		link_unlock(peer);
+		link_lock(&peer->link);
+		over = core_tx_resume(&peer->link.core, chan->index) && tx->left;
+		link_unlock(&peer->link);
 	}
 	if (over && (atomic_load(&tx->lent) || (!tx->aborted && !tx->torn)))
 		abort_rest(chan, false);
@@ -360,20 +360,21 @@ static tcpx_status send_once(struct engine_chan *chan, uint64_t *sum)
 	}
 	if (!done)
 		lent_now(chan, &lent);
-	link_lock(peer);
+	link_lock(&peer->link);
 	if (over) {
 		/* The caller's memory is gone: this frame ends from scratch, the channel lives. */
-		core_tx_torn(&peer->core, chan->index);
-		core_tx_spoiled(&peer->core, chan->index, TCPX_ERR_INVALID);
+		core_tx_torn(&peer->link.core, chan->index);
+		core_tx_spoiled(&peer->link.core, chan->index, TCPX_ERR_INVALID);
 	}
 	if (done) {
 		atomic_store(&tx->lent, 0);
-		core_tx_sent(&peer->core, chan->index, !tx->aborted && !tx->torn);
+		core_tx_sent(&peer->link.core, chan->index, !tx->aborted && !tx->torn);
 		tx->big = false;
 	} else if (!lent.pieces) {
-		core_tx_pause(&peer->core, chan->index); /* had it to end, the next call hears it */
+		core_tx_pause(&peer->link.core,
+			      chan->index); /* had it to end, the next call hears it */
 	}
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	if (status == TCPX_ERR_INVALID && (over || tx->aborted || tx->torn))
 		status = TCPX_OK;
 	if (done && tx->stage) {
@@ -438,22 +439,22 @@ void chan_tx_drop(struct engine_chan *chan)
 	if (chan->tx.big && chan->net->ops->lend)
 		chan->net->ops->lent(chan->net, 1, &lent);
 	if (lent.torn) {
-		link_lock(peer);
-		core_tx_unread(&peer->core, chan->index);
-		link_unlock(peer);
+		link_lock(&peer->link);
+		core_tx_unread(&peer->link.core, chan->index);
+		link_unlock(&peer->link);
 	}
 	if (lent.pieces) {
 		lease_start(chan);
 		return;
 	}
-	link_lock(peer);
+	link_lock(&peer->link);
 	stage = chan->tx.stage;
 	chan->tx.stage = NULL;
 	if (atomic_load(&chan->tx.filling))
-		core_tx_take(&peer->core, chan->index, &stage->orphan);
+		core_tx_take(&peer->link.core, chan->index, &stage->orphan);
 	else if (chan->tx.big || chan->tx.posting) /* not sent yet: nobody is inside any more */
-		core_tx_pause(&peer->core, chan->index);
-	link_unlock(peer);
+		core_tx_pause(&peer->link.core, chan->index);
+	link_unlock(&peer->link);
 	if (stage)
 		stage_close(stage);
 	chan_tx_slices_put(chan);

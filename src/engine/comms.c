@@ -217,7 +217,7 @@ tcpx_status comms_peer_open(struct engine_peer *peer, const struct wire_messages
 	struct wire_messages ours;
 	struct engine_peer_comms *table;
 
-	comms_hello(peer->session, &ours);
+	comms_hello(peer->link.session, &ours);
 	if (!granted->channels || peer->comms)
 		return TCPX_OK;
 	if (granted->channels > ours.channels || granted->bytes > ours.bytes || !granted->bytes ||
@@ -296,7 +296,7 @@ tcpx_status comms_take_handle(struct engine_comms *comms, const uint8_t *handle)
 	const struct engine_peer *peer = comms->peer;
 
 	memcpy(comms->handle, handle, sizeof(comms->handle));
-	comms->handle_came = net_handle_check(peer->session->plugin->plugin, trusts(peer),
+	comms->handle_came = net_handle_check(peer->link.session->plugin->plugin, trusts(peer),
 					      peer_route_here(peer), comms->handle) == TCPX_OK;
 	return comms->handle_came ? TCPX_OK : error_last()->status;
 }
@@ -306,7 +306,7 @@ bool comms_senseless(const struct engine_peer *peer, const char **out_why)
 	*out_why =
 		"handles of a plugin that is not TCPX cannot be checked: let peers prove a key "
 		"file (TCPX_KEY_FILE), or set TCPX_PLUGIN_TRUST_PEERS=1 where each may be trusted";
-	if (!net_handle_is_known(peer->session->plugin->plugin) && !trusts(peer))
+	if (!net_handle_is_known(peer->link.session->plugin->plugin) && !trusts(peer))
 		return true;
 	*out_why = "the peer is on this host, and reached by the local transport";
 	if (peer->have_local_offer)
@@ -314,7 +314,7 @@ bool comms_senseless(const struct engine_peer *peer, const char **out_why)
 	/* Flows are steered where packets arrive from outside. */
 	*out_why = "the peer is on this host, where a NIC steers nothing; let the local transport "
 		   "be used, or try TCPX_GPUDIRECT_SAME_HOST=1";
-	return peer->session->plugin->gpu >= 0 && !config_bool(CONFIG_GPUDIRECT_SAME_HOST) &&
+	return peer->link.session->plugin->gpu >= 0 && !config_bool(CONFIG_GPUDIRECT_SAME_HOST) &&
 	       peer_route_here(peer);
 }
 
@@ -322,12 +322,12 @@ void comms_route(struct engine_request *request)
 {
 	struct core_xfer *xfer = &request->xfer;
 	const struct core_prog *prog = &request->prog;
-	const struct engine_plugin *plugin = request->peer->session->plugin;
+	const struct engine_plugin *plugin = request->peer->link.session->plugin;
 
 	xfer->by_msg = false;
 	if (xfer->by_ref || !request->peer->comms || prog->total <= plugin->message_above ||
 	    prog->total / prog->nseg < plugin->message_above || !request->local_messages ||
-	    !core_link_messages_up(&request->peer->core))
+	    !core_link_messages_up(&request->peer->link.core))
 		return;
 	switch (xfer->op) {
 	case TCPX_OP_WRITE:
@@ -354,7 +354,7 @@ tcpx_status comms_serve(struct engine_peer *peer, struct core_push *push, bool b
 	if (!peer->comms)
 		return TCPX_ERR_REMOTE;
 	for (uint32_t i = 0; i < prog->nlocal; i++)
-		if (!comms_takes(peer->session, prog->local[i]))
+		if (!comms_takes(peer->link.session, prog->local[i]))
 			return TCPX_ERR_REMOTE;
 	push->job.by_msg = true;
 	push->job.fills = false;

@@ -29,9 +29,9 @@ static struct list_node *lost_list(void)
 
 void comms_slot_set(struct engine_peer *peer, uint32_t channel, struct engine_comms *comms)
 {
-	link_lock(peer);
+	link_lock(&peer->link);
 	comms_slot(peer, channel)->comms = comms;
-	link_unlock(peer);
+	link_unlock(&peer->link);
 }
 
 static bool some_up(const struct engine_peer_comms *table)
@@ -52,9 +52,9 @@ static void strand_due(struct sys_timer *timer, int64_t now_ns)
 		return;
 	LOG_WARN("peer '%s': no channel of messages came back: what waits for one ends",
 		 peer->name);
-	link_lock(peer);
-	core_link_strand(&peer->core, TCPX_ERR_CHANNEL_LOST);
-	link_unlock(peer);
+	link_lock(&peer->link);
+	core_link_strand(&peer->link.core, TCPX_ERR_CHANNEL_LOST);
+	link_unlock(&peer->link);
 	peer_flush_kicks(peer);
 }
 
@@ -66,7 +66,7 @@ void comms_strand_later(struct engine_peer *peer)
 		return;
 	table->strand.fn = strand_due;
 	sys_timer_set(&engine_runtime.loop, &table->strand,
-		      clock_now_ns() + peer->session->plugin->message_ns);
+		      clock_now_ns() + peer->link.session->plugin->message_ns);
 }
 
 void comms_why(struct engine_comms *comms, tcpx_status status)
@@ -155,9 +155,9 @@ static void tell_core(struct engine_comms *comms)
 
 	if (!comms->lost || peer->died)
 		return;
-	link_lock(peer);
-	core_chan_lost(&peer->core, comms->channel);
-	link_unlock(peer);
+	link_lock(&peer->link);
+	core_chan_lost(&peer->link.core, comms->channel);
+	link_unlock(&peer->link);
 	peer_flush_kicks(peer);
 }
 
@@ -274,12 +274,13 @@ static void tell_lost(struct engine_comms *comms, const char *why,
 static void look_barren(struct engine_peer *peer, struct comms_slot *slot, uint32_t channel,
 			const struct net_message_counts *counts)
 {
-	int64_t rest = 2 * peer->session->plugin->message_ns; /* what waits is stranded before */
+	int64_t rest =
+		2 * peer->link.session->plugin->message_ns; /* what waits is stranded before */
 	uint32_t unacked;
 
-	link_lock(peer);
-	unacked = core_tx_messages(&peer->core, channel);
-	link_unlock(peer);
+	link_lock(&peer->link);
+	unacked = core_tx_messages(&peer->link.core, channel);
+	link_unlock(&peer->link);
 	if ((!counts->sends_posted || unacked < counts->sends_posted) &&
 	    (!counts->posted || counts->consumed)) {
 		if (counts->sends_posted || counts->posted)
@@ -288,7 +289,8 @@ static void look_barren(struct engine_peer *peer, struct comms_slot *slot, uint3
 	}
 	if (++slot->barren < BARREN_MAX || !peer->dialler)
 		return;
-	rest = rest > peer->session->plugin->rest_ns ? rest : peer->session->plugin->rest_ns;
+	rest = rest > peer->link.session->plugin->rest_ns ? rest
+							  : peer->link.session->plugin->rest_ns;
 	slot->rests_ns = clock_now_ns() + rest;
 	LOG_WARN("peer '%s': channel %u, NIC %s: nothing arrived by it %u times in a row: it rests "
 		 "%lld ms",
@@ -314,10 +316,10 @@ static bool follows(struct engine_comms *comms)
 /* For who asks about a request. */
 static void keep_why(struct engine_peer *peer, const char *why, bool first)
 {
-	link_lock(peer);
+	link_lock(&peer->link);
 	if (first || !*peer->comms->lost)
 		text_format(peer->comms->lost, sizeof(peer->comms->lost), "%s", why);
-	link_unlock(peer);
+	link_unlock(&peer->link);
 }
 
 void comms_lost_there(struct engine_peer *peer, uint32_t channel, const char *why)
@@ -333,9 +335,9 @@ void comms_lost_there(struct engine_peer *peer, uint32_t channel, const char *wh
 		    channel, why);
 	if (counts)
 		return;
-	link_lock(peer);
+	link_lock(&peer->link);
 	text_format(peer->comms->lost, sizeof(peer->comms->lost), "over there: %s", why);
-	link_unlock(peer);
+	link_unlock(&peer->link);
 }
 
 bool comms_rests(const struct engine_peer *peer, uint32_t channel)
@@ -370,10 +372,10 @@ bool comms_stopped(struct engine_chan *chan, const char *why)
 	look_barren(peer, slot, channel, &info.messages);
 	comms_slot_set(peer, channel, NULL);
 	stays_no_more(comms);
-	if (info.stuck_ns > (uint64_t)peer->session->plugin->message_ns / 2) {
-		link_lock(peer);
-		core_chan_stuck(&peer->core, channel, TCPX_ERR_CHANNEL_LOST);
-		link_unlock(peer);
+	if (info.stuck_ns > (uint64_t)peer->link.session->plugin->message_ns / 2) {
+		link_lock(&peer->link);
+		core_chan_stuck(&peer->link.core, channel, TCPX_ERR_CHANNEL_LOST);
+		link_unlock(&peer->link);
 	}
 	tell_lost(comms, first ? why : NULL, &info.messages);
 	if (!peer->died)
@@ -446,23 +448,23 @@ void comms_beat(struct engine_peer *peer, int64_t now_ns)
 
 		if (!comms || comms->state != COMMS_UP)
 			continue;
-		link_lock(peer);
-		acked = core_tx_acked(&peer->core, channel);
-		waits = core_tx_messages(&peer->core, channel) && acked == comms->acked_seq;
+		link_lock(&peer->link);
+		acked = core_tx_acked(&peer->link.core, channel);
+		waits = core_tx_messages(&peer->link.core, channel) && acked == comms->acked_seq;
 		comms->acked_seq = acked;
-		link_unlock(peer);
+		link_unlock(&peer->link);
 		waits = waits && !comms_mem_begins(comms); /* that has a deadline of its own */
 		if (!waits || !comms->waits)		   /* since this beat at the earliest */
 			comms->acked_ns = now_ns;
 		comms->waits = waits;
-		if (now_ns - comms->acked_ns <= peer->session->plugin->message_ns)
+		if (now_ns - comms->acked_ns <= peer->link.session->plugin->message_ns)
 			continue;
 		(void)error_set(TCPX_ERR_CHANNEL_LOST, 0,
 				"what was sent from frame %llu on was not acknowledged within %lld "
 				"ms",
 				(unsigned long long)comms->acked_seq + 1,
-				(long long)(peer->session->plugin->message_ns / CLOCK_MS_NS));
-		chan_fail(peer->chan[comms->channel], TCPX_ERR_CHANNEL_LOST, 0);
+				(long long)(peer->link.session->plugin->message_ns / CLOCK_MS_NS));
+		chan_fail(peer->link.chan[comms->channel], TCPX_ERR_CHANNEL_LOST, 0);
 	}
 }
 

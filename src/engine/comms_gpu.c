@@ -265,7 +265,7 @@ static tcpx_status close_later(struct comms_gpu_op *op)
 
 tcpx_status comms_gpu_open(struct engine_comms *comms)
 {
-	const struct engine_plugin *plugin = comms->peer->session->plugin;
+	const struct engine_plugin *plugin = comms->peer->link.session->plugin;
 	struct comms_gpu_op *op = calloc(1, sizeof(*op));
 	pthread_t thread;
 	tcpx_status status;

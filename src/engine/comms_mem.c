@@ -118,21 +118,21 @@ bool comms_post(struct engine_chan *chan, bool *out_valid)
 	tcpx_status status = TCPX_ERR_CANCELLED;
 	bool refused = false;
 
-	link_lock(peer);
-	*out_valid = !core_tx_resume(&peer->core, chan->index);
-	link_unlock(peer);
+	link_lock(&peer->link);
+	*out_valid = !core_tx_resume(&peer->link.core, chan->index);
+	link_unlock(&peer->link);
 	if (*out_valid) {
 		status = mem_use(chan, region, &mem);
 		refused = status < 0;
 		if (status == TCPX_OK)
 			status = post(chan, mem, region->base + seg->local_off + tx->at.off);
 	}
-	link_lock(peer);
+	link_lock(&peer->link);
 	if (refused)
-		core_tx_spoiled(&peer->core, chan->index, status);
+		core_tx_spoiled(&peer->link.core, chan->index, status);
 	else if (status == TCPX_IN_PROGRESS)
-		core_tx_pause(&peer->core, chan->index);
-	link_unlock(peer);
+		core_tx_pause(&peer->link.core, chan->index);
+	link_unlock(&peer->link);
 	*out_valid &= !refused;
 	if (!*out_valid)
 		blank(&tx->frame);
@@ -162,7 +162,7 @@ void comms_forget(struct engine_peer *peer, struct mem_region *region)
 /* An operation of the memory's begins. */
 static struct net_setup_opts begin(struct engine_comms *comms, struct comms_mem *mem)
 {
-	mem->due_ns = clock_now_ns() + comms->peer->session->plugin->setup_ns;
+	mem->due_ns = clock_now_ns() + comms->peer->link.session->plugin->setup_ns;
 	return comms_opts(comms, mem->due_ns);
 }
 
@@ -238,7 +238,7 @@ static tcpx_status step(struct engine_comms *comms, struct comms_mem *mem, bool 
 
 void comms_mem_step(struct engine_comms *comms)
 {
-	struct engine_chan *chan = comms->peer->chan[comms->channel];
+	struct engine_chan *chan = comms->peer->link.chan[comms->channel];
 	struct list_node *pos, *tmp;
 	tcpx_status status = TCPX_OK;
 	int64_t next_ns = 0;

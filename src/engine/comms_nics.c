@@ -171,7 +171,7 @@ tcpx_status comms_nics_pick(struct engine_plugin *plugin, const char *names,
 
 bool comms_relayed(const struct engine_comms *comms)
 {
-	const struct engine_plugin *plugin = comms->peer->session->plugin;
+	const struct engine_plugin *plugin = comms->peer->link.session->plugin;
 
 	return !plugin->host_recv && comms_nic(comms)->landing != plugin->gpu;
 }

@@ -32,7 +32,7 @@ static void ended(void *arg)
 
 struct net_setup_opts comms_opts(const struct engine_comms *comms, int64_t deadline_ns)
 {
-	const struct engine_plugin *plugin = comms->peer->session->plugin;
+	const struct engine_plugin *plugin = comms->peer->link.session->plugin;
 	struct net_setup_opts opts = {
 		.plugin = plugin->plugin,
 		.dev = comms_nic(comms)->dev,
@@ -71,9 +71,9 @@ uint32_t comms_next_epoch(struct engine_peer *peer, uint32_t channel)
 	struct comms_slot *slot = comms_slot(peer, channel);
 	uint32_t epoch;
 
-	link_lock(peer);
-	epoch = core_chan_epoch(&peer->core, channel);
-	link_unlock(peer);
+	link_lock(&peer->link);
+	epoch = core_chan_epoch(&peer->link.core, channel);
+	link_unlock(&peer->link);
 	if (!slot)
 		return epoch + 1;
 	slot->dialled = 1 + (slot->epoch > epoch ? slot->epoch : epoch);
@@ -94,10 +94,10 @@ static void give_up(struct engine_peer *peer, struct comms_slot *slot, const cha
 	/* One of them is told as loudly as all are. */
 	bool again = late ? comms_given_up(peer) : told_one(peer);
 
-	link_lock(peer);
+	link_lock(&peer->link);
 	if (!late || !*peer->comms->missing)
 		text_format(peer->comms->missing, sizeof(peer->comms->missing), "%s", why);
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	if (!slot->told)
 		LOG(again ? TCPX_LOG_INFO : TCPX_LOG_WARN,
 		    "peer '%s': channel %u of messages is not there: %s", peer->name,
@@ -161,7 +161,7 @@ static struct engine_comms *attempt_new(struct engine_peer *peer, uint32_t chann
 	comms->peer = peer;
 	comms->channel = channel;
 	comms->epoch = epoch;
-	comms->deadline_ns = clock_now_ns() + peer->session->plugin->setup_ns;
+	comms->deadline_ns = clock_now_ns() + peer->link.session->plugin->setup_ns;
 	comms->timer.fn = due;
 	list_init(&comms->node);
 	list_init(&comms->timer.node);
@@ -358,7 +358,7 @@ static tcpx_status begin_register(struct engine_comms *comms)
 static tcpx_status begin(struct engine_comms *comms)
 {
 	struct engine_peer *peer = comms->peer;
-	const struct engine_plugin *plugin = peer->session->plugin;
+	const struct engine_plugin *plugin = peer->link.session->plugin;
 	struct net_setup_opts opts = setup_opts(comms, COMMS_CONNECT);
 	struct net_setup_opts landing = landing_opts(comms, COMMS_ACCEPT);
 	tcpx_status status = TCPX_OK;
@@ -402,7 +402,7 @@ static void attach(struct engine_comms *comms)
 		.message_bytes = table->message_bytes,
 		.bounce = comms->bounce,
 		.bounce_mr = comms->bounce_mr,
-		.timeout_ns = comms->peer->session->plugin->message_ns,
+		.timeout_ns = comms->peer->link.session->plugin->message_ns,
 	};
 	struct engine_peer *peer = comms->peer;
 	struct comms_slot *slot = comms_slot(peer, comms->channel);
@@ -414,7 +414,7 @@ static void attach(struct engine_comms *comms)
 		opts.pool_bytes = comms->gpu->pool_bytes;
 		opts.landing = comms->gpu->landing;
 	}
-	if (peer->session->plugin->host_recv) {
+	if (peer->link.session->plugin->host_recv) {
 		opts.bounce = comms->gpu->landing;
 		opts.whole = true;
 	}

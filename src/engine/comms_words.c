@@ -11,14 +11,15 @@
 
 const struct engine_nic *comms_nic(const struct engine_comms *comms)
 {
-	const struct engine_plugin *plugin = comms->peer->session->plugin;
+	const struct engine_plugin *plugin = comms->peer->link.session->plugin;
 
 	return &plugin->nics[(comms->channel - comms->peer->comms->first) % plugin->nnics];
 }
 
 const char *comms_nic_name(const struct engine_comms *comms)
 {
-	return net_plugin_device(comms->peer->session->plugin->plugin, comms_nic(comms)->dev)->name;
+	return net_plugin_device(comms->peer->link.session->plugin->plugin, comms_nic(comms)->dev)
+		->name;
 }
 
 void comms_named(const struct engine_comms *comms, const char *text, char *out_text, size_t size)

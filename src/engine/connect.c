@@ -25,8 +25,8 @@ static void dial_run(void *arg)
 	static const uint8_t anyone[WIRE_UUID_BYTES];
 
 	if (memcmp(peer->uuid, anyone, sizeof(anyone)) &&
-	    memcmp(peer->uuid, peer->session->uuid, sizeof(peer->uuid)))
-		other = peer_by_uuid(peer->session, peer->uuid, peer->who.keyed, peer);
+	    memcmp(peer->uuid, peer->link.session->uuid, sizeof(peer->uuid)))
+		other = peer_by_uuid(peer->link.session, peer->uuid, peer->who.keyed, peer);
 	if (!other) {
 		peer_dial_start(peer);
 		return;
@@ -40,7 +40,7 @@ static void dial_run(void *arg)
 /* How the dial proves itself. */
 static void choose_auth(struct engine_peer *peer, const struct wire_info *info)
 {
-	struct engine_session *session = peer->session;
+	struct engine_session *session = peer->link.session;
 	struct wire_hello *hello = &peer->dial_hello;
 
 	*hello = (struct wire_hello){.role = WIRE_ROLE_CONTROL, .auth = WIRE_AUTH_NONE};
@@ -59,7 +59,7 @@ static void choose_auth(struct engine_peer *peer, const struct wire_info *info)
 /* A link-local address is of one link: that of a rail, if it names none. */
 static tcpx_status check_links(struct engine_peer *peer)
 {
-	const struct engine_session *session = peer->session;
+	const struct engine_session *session = peer->link.session;
 	char text[SYS_ADDR_TEXT];
 
 	for (uint32_t i = 0; i < peer->naddrs; i++) {
@@ -88,7 +88,7 @@ static tcpx_status check_links(struct engine_peer *peer)
 static tcpx_status check_target(struct engine_peer *peer)
 {
 	if (peer->dial_hello.auth == WIRE_AUTH_NONE &&
-	    !(peer->session->flags & TCPX_SESSION_INSECURE)) {
+	    !(peer->link.session->flags & TCPX_SESSION_INSECURE)) {
 		char text[SYS_ADDR_TEXT];
 
 		for (uint32_t i = 0; i < peer->naddrs; i++) {
@@ -224,9 +224,9 @@ static tcpx_status wait_up(struct engine_peer *peer, int64_t deadline_ns)
 			return error_set(TCPX_ERR_TIMED_OUT, 0, "peer '%s' still connects",
 					 peer->name);
 	}
-	link_lock(peer);
+	link_lock(&peer->link);
 	status = error_raise(&peer->error);
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	return status;
 }
 
@@ -248,11 +248,11 @@ static void forget_run(void *arg)
 	struct forget_call *call = arg;
 	struct engine_peer *peer = call->peer, *link;
 
-	session_lock(peer->session);
+	session_lock(peer->link.session);
 	handle_hide(peer);
 	link = peer->now ? peer->now : peer;
 	peer_get(link);
-	session_unlock(peer->session);
+	session_unlock(peer->link.session);
 	if (call->goodbye)
 		peer_send_goodbye(link);
 	peer_die(link, TCPX_ERR_DISCONNECTED, 0, "disconnected by this side");
@@ -264,7 +264,7 @@ static void forget_run(void *arg)
 /* Its handle is given out while it connects: its end will be an event. False: it ended. */
 static bool peer_show(struct engine_peer *peer)
 {
-	struct engine_session *session = peer->session;
+	struct engine_session *session = peer->link.session;
 	bool lives;
 
 	session_lock(session);
@@ -290,7 +290,7 @@ static tcpx_status connect_again(struct engine_peer *peer, int64_t deadline_ns, 
 /* A live peer that was dialled at one of the same addresses, with a reference. */
 static struct engine_peer *peer_by_address(const struct engine_peer *fresh)
 {
-	struct engine_session *session = fresh->session;
+	struct engine_session *session = fresh->link.session;
 	struct engine_peer *found = NULL;
 	struct list_node *pos;
 

@@ -19,15 +19,15 @@ bool doubt_add(struct engine_request *request)
 
 	if (request->xfer.status != TCPX_ERR_REMOTE_KEY)
 		return false;
-	if (peer->core_done) { /* the goodbye came while the request's memory got quiet */
+	if (peer->link.core_done) { /* the goodbye came while the request's memory got quiet */
 		request->xfer.status = peer->error.status;
 		return false;
 	}
-	if (request->zombie || peer->core.dead || !peer->session->goodbye_ns)
+	if (request->zombie || peer->link.core.dead || !peer->link.session->goodbye_ns)
 		return false;
 	request_quiet(request);
 	request->doubted = true;
-	request->doubt_ns = clock_after(peer->session->goodbye_ns);
+	request->doubt_ns = clock_after(peer->link.session->goodbye_ns);
 	list_push_back(&peer->doubts, &request->done);
 	peer_wake_control(peer);
 	return true;
@@ -67,7 +67,7 @@ static int64_t expire(struct engine_peer *peer, int64_t now_ns)
 {
 	int64_t next = 0;
 
-	link_lock(peer);
+	link_lock(&peer->link);
 	while (!list_empty(&peer->doubts) && !next) {
 		struct engine_request *first =
 			LIST_ENTRY(peer->doubts.next, struct engine_request, done);
@@ -77,7 +77,7 @@ static int64_t expire(struct engine_peer *peer, int64_t now_ns)
 		else
 			doubt_end(first);
 	}
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	return next;
 }
 

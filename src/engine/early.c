@@ -57,7 +57,7 @@ void early_end(struct engine_request *request, tcpx_status status)
 
 tcpx_status early_note(struct engine_peer *peer, const void *data, size_t bytes)
 {
-	struct engine_session *session = peer->session;
+	struct engine_session *session = peer->link.session;
 	size_t size = sizeof(struct early_note) + bytes;
 	struct early_note *note;
 
@@ -85,7 +85,7 @@ static void note_pop(struct engine_peer *peer)
 	size_t size = sizeof(*note) + note->bytes;
 
 	peer->early_note_bytes -= size;
-	session_free(peer->session, note, size);
+	session_free(peer->link.session, note, size);
 }
 
 void early_notes_go(struct engine_peer *peer)
@@ -93,7 +93,7 @@ void early_notes_go(struct engine_peer *peer)
 	while (!list_empty(&peer->early_notes)) {
 		struct early_note *note =
 			LIST_ENTRY(peer->early_notes.next, struct early_note, node);
-		tcpx_status status = core_note_send(&peer->core, note->data, note->bytes);
+		tcpx_status status = core_note_send(&peer->link.core, note->data, note->bytes);
 
 		if (status == TCPX_ERR_AGAIN || status == TCPX_ERR_NO_MEMORY)
 			break; /* with the next beat */

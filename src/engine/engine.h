@@ -13,14 +13,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/law.h"
 #include "core/alive.h"
-#include "core/link.h"
 #include "ctl/conn.h"
-#include "engine/account.h"
 #include "engine/channel.h"
-#include "engine/handles.h"
 #include "engine/inbound.h"
+#include "engine/link/engine_link.h"
 #include "engine/peer_identity.h"
 #include "engine/peer_local.h"
 #include "engine/rail_state.h"
@@ -77,42 +74,23 @@ struct peer_dial;
 struct engine_again;
 
 struct engine_peer {
-	struct handle_slot slot; /* first: id, references */
-	struct engine_session *session;
-	pthread_mutex_t lock; /* the link's */
-	struct core_link core;
-	bool core_ready, core_done;
-	struct engine_chan *chan[CORE_CHANNELS_MAX]; /* lock */
-	_Atomic uint64_t kick_mask;		     /* by index */
-	_Atomic uint32_t state;			     /* enum tcpx_peer_state; futex */
-	_Atomic uint32_t flush_word, flush_waiters;
+	struct link link;	/* first: the handle is its slot */
+	_Atomic uint32_t state; /* enum tcpx_peer_state; futex */
 	uint64_t post_seq;
-	uint32_t lone_streak;		     /* lock: the last posts that had no company */
 	struct list_node early, early_notes; /* lock: posted while it connects */
 	struct list_node doubts;	     /* lock: refused, and waiting for a goodbye */
 	size_t early_note_bytes;
-	struct list_node buried; /* lock: requests released while active, now over */
-	struct list_node lost;	 /* lock: stopped channels with frames that are held */
-	struct list_node fenced; /* lock: of them those whose fence is through */
-	struct list_node unheld; /* lock: frames that are held no more */
-	tcpx_error error;	 /* why it is dead; lock */
+	tcpx_error error; /* why it is dead; lock */
 	char name[TCPX_NAME_MAX + 1];
 	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES];
 	struct peer_identity who;
 	struct peer_inbound inbound; /* control thread */
-	struct peer_account account;
 	const char *transport, *auth;
 	uint32_t nbulk, chunk_bytes;
-	uint64_t stage_held, stage_ahead, unread;    /* queue_lock */
-	bool stage_hungry;			     /* queue_lock: got less than it asked for */
-	struct list_node landings;		     /* lock: blocks that neighbours may land in */
-	struct stage_share *shares;		     /* lock: of staging pools */
-	struct list_node dropped, spent, deliveries; /* lock: left for prefill_flush */
-	struct engine_shares *shared;		     /* lock: memory shared with it; or NULL */
-	struct engine_peer_comms *comms;	     /* its channels of messages; or NULL */
-	_Atomic bool prefill_due;
-	bool pumping;	  /* lock */
-	uint64_t slot_id; /* its handle, also after it was hidden */
+	uint64_t unread;		 /* queue_lock */
+	struct engine_shares *shared;	 /* lock: memory shared with it; or NULL */
+	struct engine_peer_comms *comms; /* its channels of messages; or NULL */
+	uint64_t slot_id;		 /* its handle, also after it was hidden */
 
 	/* control thread only */
 	struct ctl_link *ctl;
@@ -127,8 +105,6 @@ struct engine_peer {
 	struct list_node accept_node;	 /* session->accepts, with a reference */
 	struct core_alive alive;
 	struct sys_timer connect_timer, redial_timer, ctl_timer, doubt_timer;
-	struct sys_post wake_post;
-	_Atomic int wake_posted;
 	bool dialler, counted_up, awaiting, released, died;
 	bool in_view; /* lock of the session: its handle was given out before it came up */
 	struct engine_again *again; /* session.lock: how it is dialled again; or NULL */
@@ -153,22 +129,8 @@ struct engine_peer {
 	struct sockaddr_storage remote;
 	uint32_t redial_tries, ctl_tries;
 	uint64_t redial_mask; /* channels to dial again, bit by index */
-	uint64_t free_mask;   /* filled under lock by the core, taken by the control thread */
-	uint64_t close_mask;
 	struct wire_hello dial_hello;
 	uint8_t dial_key[CTL_KEY_BYTES];
-	struct {
-		bool pending;
-		tcpx_status status;
-	} core_failed;		  /* lock */
-	struct fence_out *fences; /* lock: fences to send */
-};
-
-struct fence_out {
-	struct fence_out *next;
-	uint32_t channel, epoch, count;
-	uint64_t applied;
-	struct core_nack nacks[];
 };
 
 enum engine_request_state { REQUEST_IDLE = 0, REQUEST_ACTIVE = 1, REQUEST_FINAL = 2 };
@@ -270,25 +232,12 @@ struct engine_session {
 
 extern struct engine_runtime engine_runtime;
 
-/* base/law.h says what is not done while one of these is held. */
-static inline void link_lock(struct engine_peer *peer)
-{
-	pthread_mutex_lock(&peer->lock);
-	law_enter();
-}
-
-static inline void link_unlock(struct engine_peer *peer)
-{
-	law_leave();
-	pthread_mutex_unlock(&peer->lock);
-}
-
-/* peer_put gives it back. The caller holds one, or the lock under which the peer was found. */
 static inline void peer_get(struct engine_peer *peer)
 {
-	atomic_fetch_add(&peer->slot.refs, 1);
+	link_get(&peer->link);
 }
 
+/* base/law.h says what is not done while it is held. */
 static inline void session_lock(struct engine_session *of)
 {
 	pthread_mutex_lock(&of->lock);

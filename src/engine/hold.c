@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Slices of frames that were sent without a copy, kept until nobody reads them any more. */
+#include "engine/engine.h"
 #include "engine/hold.h"
 
 #include <stdlib.h>
@@ -19,9 +20,9 @@ struct hold {
 
 void hold_peer_init(struct engine_peer *peer)
 {
-	list_init(&peer->lost);
-	list_init(&peer->fenced);
-	list_init(&peer->unheld);
+	list_init(&peer->link.pins.lost);
+	list_init(&peer->link.pins.fenced);
+	list_init(&peer->link.pins.unheld);
 }
 
 void hold_chan_init(struct engine_chan *chan)
@@ -54,13 +55,13 @@ bool hold_frame(struct engine_chan *chan)
 static void over(struct engine_peer *peer, struct list_node *node)
 {
 	list_remove(node);
-	list_push_back(&peer->unheld, node);
+	list_push_back(&peer->link.pins.unheld, node);
 	prefill_hook_due(peer);
 }
 
 void hold_got(struct engine_chan *chan)
 {
-	uint64_t got = core_tx_taken(&chan->peer->core, chan->index);
+	uint64_t got = core_tx_taken(&chan->peer->link.core, chan->index);
 	struct list_node *pos, *tmp;
 
 	LIST_FOREACH_SAFE(pos, tmp, &chan->holds) {
@@ -74,19 +75,19 @@ void hold_lost(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
 
-	link_lock(peer);
-	if (!list_empty(&chan->holds) && !peer->core_done) {
-		list_push_back(&peer->lost, &chan->lost);
+	link_lock(&peer->link);
+	if (!list_empty(&chan->holds) && !peer->link.core_done) {
+		list_push_back(&peer->link.pins.lost, &chan->lost);
 		chan_get(chan);
 	}
-	link_unlock(peer);
+	link_unlock(&peer->link);
 }
 
 void hold_fenced(struct engine_peer *peer, uint32_t channel)
 {
 	struct list_node *pos, *tmp, *hold, *next;
 
-	LIST_FOREACH_SAFE(pos, tmp, &peer->lost) {
+	LIST_FOREACH_SAFE(pos, tmp, &peer->link.pins.lost) {
 		struct engine_chan *chan = LIST_ENTRY(pos, struct engine_chan, lost);
 
 		if (chan->index != channel)
@@ -94,7 +95,7 @@ void hold_fenced(struct engine_peer *peer, uint32_t channel)
 		LIST_FOREACH_SAFE(hold, next, &chan->holds)
 			over(peer, hold);
 		list_remove(pos);
-		list_push_back(&peer->fenced, pos);
+		list_push_back(&peer->link.pins.fenced, pos);
 	}
 }
 
@@ -143,15 +144,15 @@ void hold_dead(struct engine_peer *peer, struct engine_chan *const *chans)
 	struct list_node lost, *pos;
 
 	list_init(&lost);
-	link_lock(peer);
-	list_splice(&lost, &peer->lost);
+	link_lock(&peer->link);
+	list_splice(&lost, &peer->link.pins.lost);
 	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++) {
 		if (!chans[i] || list_empty(&chans[i]->holds))
 			continue;
 		chan_get(chans[i]);
 		list_push_back(&lost, &chans[i]->lost);
 	}
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	LIST_FOREACH(pos, &lost)
 		LIST_ENTRY(pos, struct engine_chan, lost)->held_until_ns = now + HOLD_DEAD_NS;
 	list_splice(&runtime->holding, &lost);
@@ -165,10 +166,10 @@ void hold_flush(struct engine_peer *peer)
 
 	list_init(&holds);
 	list_init(&chans);
-	link_lock(peer);
-	list_splice(&holds, &peer->unheld);
-	list_splice(&chans, &peer->fenced);
-	link_unlock(peer);
+	link_lock(&peer->link);
+	list_splice(&holds, &peer->link.pins.unheld);
+	list_splice(&chans, &peer->link.pins.fenced);
+	link_unlock(&peer->link);
 	LIST_FOREACH(node, &chans)
 		purge(LIST_ENTRY(node, struct engine_chan, lost));
 	while ((node = list_pop_front(&holds)))

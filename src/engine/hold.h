@@ -10,7 +10,21 @@
 #ifndef ENGINE_HOLD_H
 #define ENGINE_HOLD_H
 
-#include "engine/engine.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+
+struct engine_chan;
+struct engine_peer;
+struct engine_runtime;
+
+/* Of one link; its lock. */
+struct link_pins {
+	struct list_node lost;	 /* stopped channels with frames that are held */
+	struct list_node fenced; /* of them those whose fence is through */
+	struct list_node unheld; /* frames that are held no more */
+};
 
 void hold_peer_init(struct engine_peer *peer);
 void hold_chan_init(struct engine_chan *chan);

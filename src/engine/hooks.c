@@ -30,7 +30,7 @@ static void hook_kick(void *arg, uint32_t channel)
 {
 	struct engine_peer *peer = arg;
 
-	atomic_fetch_or(&peer->kick_mask, 1ull << channel);
+	atomic_fetch_or(&peer->link.kick_mask, 1ull << channel);
 }
 
 static void hook_close_channel(void *arg, uint32_t channel)
@@ -38,7 +38,7 @@ static void hook_close_channel(void *arg, uint32_t channel)
 	struct engine_peer *peer = arg;
 
 	/* The peer gave it up. */
-	peer->close_mask |= 1ull << channel;
+	peer->link.wake.close_mask |= 1ull << channel;
 	peer_wake_control(peer);
 }
 
@@ -49,8 +49,8 @@ static void hook_fence(void *arg, uint32_t channel, uint32_t epoch, uint64_t app
 	struct fence_out *fence = malloc(sizeof(*fence) + count * sizeof(*nacks)), **tail;
 
 	if (!fence) {
-		peer->core_failed.pending = true;
-		peer->core_failed.status = TCPX_ERR_NO_MEMORY;
+		peer->link.wake.failed = true;
+		peer->link.wake.failed_status = TCPX_ERR_NO_MEMORY;
 		peer_wake_control(peer);
 		return;
 	}
@@ -58,7 +58,7 @@ static void hook_fence(void *arg, uint32_t channel, uint32_t epoch, uint64_t app
 		.channel = channel, .epoch = epoch, .count = count, .applied = applied};
 	if (count)
 		memcpy(fence->nacks, nacks, count * sizeof(*nacks));
-	for (tail = &peer->fences; *tail; tail = &(*tail)->next)
+	for (tail = &peer->link.wake.fences; *tail; tail = &(*tail)->next)
 		;
 	*tail = fence;
 	peer_wake_control(peer);
@@ -69,7 +69,7 @@ static void hook_channel_free(void *arg, uint32_t channel)
 	struct engine_peer *peer = arg;
 
 	hold_fenced(peer, channel);
-	peer->free_mask |= 1ull << channel;
+	peer->link.wake.free_mask |= 1ull << channel;
 	peer_wake_control(peer);
 }
 
@@ -94,24 +94,24 @@ static tcpx_status hook_deliver(void *arg, struct core_xfer *xfer, const void *d
 /* queue_lock */
 static void set_hungry(struct engine_peer *peer, bool hungry)
 {
-	peer->session->stage_hungry += (uint32_t)hungry - (uint32_t)peer->stage_hungry;
-	peer->stage_hungry = hungry;
+	peer->link.session->stage_hungry += (uint32_t)hungry - (uint32_t)peer->link.quota.hungry;
+	peer->link.quota.hungry = hungry;
 }
 
 static uint64_t hook_stage_take(void *arg, uint64_t want, uint64_t least)
 {
 	struct engine_peer *peer = arg;
-	struct engine_session *session = peer->session;
+	struct engine_session *session = peer->link.session;
 	uint64_t quota = session->stage_pool / 2, got;
 
 	pthread_mutex_lock(&session->queue_lock);
 	got = want < session->stage_free ? want : session->stage_free;
-	if (peer->stage_held + got > quota)
-		got = quota > peer->stage_held ? quota - peer->stage_held : 0;
+	if (peer->link.quota.held + got > quota)
+		got = quota > peer->link.quota.held ? quota - peer->link.quota.held : 0;
 	if (got < least)
 		got = 0;
 	session->stage_free -= got;
-	peer->stage_held += got;
+	peer->link.quota.held += got;
 	set_hungry(peer, got < want);
 	pthread_mutex_unlock(&session->queue_lock);
 	return got;
@@ -121,13 +121,13 @@ static uint64_t hook_stage_take(void *arg, uint64_t want, uint64_t least)
 static uint64_t hook_stage_ahead(void *arg, uint64_t want)
 {
 	struct engine_peer *peer = arg;
-	struct engine_session *session = peer->session;
+	struct engine_session *session = peer->link.session;
 
 	pthread_mutex_lock(&session->queue_lock);
 	if (session->stage_ahead + want > session->stage_pool / 8)
 		want = 0;
 	session->stage_ahead += want;
-	peer->stage_ahead += want;
+	peer->link.quota.ahead += want;
 	pthread_mutex_unlock(&session->queue_lock);
 	return want;
 }
@@ -136,18 +136,18 @@ static uint64_t hook_stage_ahead(void *arg, uint64_t want)
 static void hook_stage_give(void *arg, uint64_t bytes)
 {
 	struct engine_peer *peer = arg;
-	struct engine_session *session = peer->session;
+	struct engine_session *session = peer->link.session;
 	bool others;
 
 	pthread_mutex_lock(&session->queue_lock);
-	if (peer->core.dead) {
+	if (peer->link.core.dead) {
 		set_hungry(peer, false);
-		session->stage_ahead -= peer->stage_ahead;
-		peer->stage_ahead = 0;
+		session->stage_ahead -= peer->link.quota.ahead;
+		peer->link.quota.ahead = 0;
 	}
 	session->stage_free += bytes;
-	peer->stage_held -= bytes;
-	others = session->stage_hungry > peer->stage_hungry;
+	peer->link.quota.held -= bytes;
+	others = session->stage_hungry > peer->link.quota.hungry;
 	others &= bytes > 0;
 	session->stage_returned |= others;
 	pthread_mutex_unlock(&session->queue_lock);
@@ -167,27 +167,27 @@ static void hook_fill_drop(void *arg, struct core_job *job)
 
 static void *hook_alloc(void *arg, size_t bytes)
 {
-	return session_alloc(((struct engine_peer *)arg)->session, bytes);
+	return session_alloc(((struct engine_peer *)arg)->link.session, bytes);
 }
 
 static void hook_free(void *arg, void *ptr, size_t bytes)
 {
-	session_free(((struct engine_peer *)arg)->session, ptr, bytes);
+	session_free(((struct engine_peer *)arg)->link.session, ptr, bytes);
 }
 
 static void *hook_note_alloc(void *arg, size_t bytes, size_t there)
 {
-	return account_note_alloc(((struct engine_peer *)arg)->session, bytes, there);
+	return account_note_alloc(((struct engine_peer *)arg)->link.session, bytes, there);
 }
 
 static void hook_note_grew(void *arg, size_t more)
 {
-	account_note_grew(((struct engine_peer *)arg)->session, more);
+	account_note_grew(((struct engine_peer *)arg)->link.session, more);
 }
 
 static void hook_note_free(void *arg, void *ptr, size_t there)
 {
-	account_note_free(((struct engine_peer *)arg)->session, ptr, there);
+	account_note_free(((struct engine_peer *)arg)->link.session, ptr, there);
 }
 
 static uint64_t hook_note_take(void *arg, uint64_t want, uint64_t least)
@@ -204,9 +204,9 @@ static void hook_fail(void *arg, tcpx_status status)
 {
 	struct engine_peer *peer = arg;
 
-	if (!peer->core_failed.pending) {
-		peer->core_failed.pending = true;
-		peer->core_failed.status = status;
+	if (!peer->link.wake.failed) {
+		peer->link.wake.failed = true;
+		peer->link.wake.failed_status = status;
 	}
 	peer_wake_control(peer);
 }
@@ -240,11 +240,11 @@ static struct engine_chan *get_chan(struct engine_peer *peer, uint32_t channel)
 {
 	struct engine_chan *chan;
 
-	link_lock(peer);
-	chan = peer->chan[channel];
+	link_lock(&peer->link);
+	chan = peer->link.chan[channel];
 	if (chan)
 		chan_get(chan);
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	return chan;
 }
 
@@ -268,7 +268,7 @@ void peer_kick(struct engine_peer *peer, bool here)
 	uint64_t mask;
 
 	prefill_flush(peer);
-	while ((mask = atomic_exchange(&peer->kick_mask, 0))) {
+	while ((mask = atomic_exchange(&peer->link.kick_mask, 0))) {
 		while (mask) {
 			uint32_t channel = (uint32_t)__builtin_ctzll(mask);
 
@@ -289,11 +289,11 @@ void peer_kick_posted(struct engine_peer *peer, enum post_sends sends)
 	uint64_t mask, later = 0;
 
 	prefill_flush(peer);
-	mask = atomic_exchange(&peer->kick_mask, 0);
+	mask = atomic_exchange(&peer->link.kick_mask, 0);
 	if (sends != POST_NOTHING && (mask & 1ull << CORE_LANE)) {
 		kick_one(peer, CORE_LANE, true);
 		/* A kick of the lane that came since then is another's, and nobody else's now. */
-		mask = (mask & ~(1ull << CORE_LANE)) | atomic_exchange(&peer->kick_mask, 0);
+		mask = (mask & ~(1ull << CORE_LANE)) | atomic_exchange(&peer->link.kick_mask, 0);
 	}
 	while (mask) {
 		uint32_t channel = (uint32_t)__builtin_ctzll(mask);
@@ -312,7 +312,7 @@ void peer_kick_posted(struct engine_peer *peer, enum post_sends sends)
 		}
 		chan_put(chan);
 	}
-	atomic_fetch_or(&peer->kick_mask, later); /* before the one that finds it is woken */
+	atomic_fetch_or(&peer->link.kick_mask, later); /* before the one that finds it is woken */
 	if (first && sends == POST_FIRST) {
 		chan_tx_kick(first);
 		peer_kick(peer, false);

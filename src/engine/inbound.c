@@ -33,7 +33,7 @@ bool inbound_has_room(struct engine_session *session, const struct sockaddr_stor
 
 void inbound_begins(struct engine_peer *peer, const struct sockaddr_storage *from)
 {
-	struct session_inbound *inbound = &peer->session->inbound;
+	struct session_inbound *inbound = &peer->link.session->inbound;
 
 	peer->inbound.live = true;
 	peer->inbound.source = sys_addr_source(from);
@@ -47,19 +47,19 @@ void inbound_is_up(struct engine_peer *peer)
 	if (list_empty(&peer->inbound.half))
 		return;
 	list_remove(&peer->inbound.half);
-	peer->session->inbound.nhalf--;
+	peer->link.session->inbound.nhalf--;
 }
 
 void inbound_ends(struct engine_peer *peer)
 {
 	inbound_is_up(peer);
-	peer->session->inbound.live -= peer->inbound.live;
+	peer->link.session->inbound.live -= peer->inbound.live;
 }
 
 /* Nobody took it from the queue of those that connected. */
 static void leave_accepts(struct engine_peer *peer)
 {
-	struct engine_session *session = peer->session;
+	struct engine_session *session = peer->link.session;
 	bool queued;
 
 	pthread_mutex_lock(&session->queue_lock);
@@ -72,7 +72,7 @@ static void leave_accepts(struct engine_peer *peer)
 
 void inbound_remember(struct engine_peer *peer)
 {
-	struct session_inbound *inbound = &peer->session->inbound;
+	struct session_inbound *inbound = &peer->link.session->inbound;
 	struct engine_peer *oldest;
 
 	if (!peer->inbound.live)
@@ -90,5 +90,5 @@ void inbound_forget(struct engine_peer *peer)
 	if (list_empty(&peer->inbound.dead))
 		return;
 	list_remove(&peer->inbound.dead);
-	peer->session->inbound.ndead--;
+	peer->link.session->inbound.ndead--;
 }

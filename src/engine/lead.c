@@ -89,11 +89,11 @@ static bool lane_take(struct engine_peer *peer, struct engine_chan **out_chan)
 {
 	struct engine_chan *chan;
 
-	link_lock(peer);
-	chan = peer->chan[CORE_LANE];
+	link_lock(&peer->link);
+	chan = peer->link.chan[CORE_LANE];
 	if (chan)
 		chan_get(chan);
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	if (!chan)
 		return false;
 	if (!chan_rx_try(chan)) {

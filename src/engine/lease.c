@@ -20,9 +20,9 @@ static void lease_end(struct engine_chan *chan)
 	chan->tx.stage = NULL;
 	chan->tx.big = false;
 
-	link_lock(peer);
-	core_io_drop(&peer->core, &chan->lease);
-	link_unlock(peer);
+	link_lock(&peer->link);
+	core_io_drop(&peer->link.core, &chan->lease);
+	link_unlock(&peer->link);
 	peer_flush_kicks(peer);
 	if (stage)
 		stage_close(stage);
@@ -56,9 +56,9 @@ void lease_start(struct engine_chan *chan)
 
 	LOG_INFO("peer '%s': channel %u ended while the peer reads our memory", peer->name,
 		 chan->index);
-	link_lock(peer);
-	core_tx_take(&peer->core, chan->index, &chan->lease);
-	link_unlock(peer);
+	link_lock(&peer->link);
+	core_tx_take(&peer->link.core, chan->index, &chan->lease);
+	link_unlock(&peer->link);
 	chan_get(chan);
 	list_push_back(&runtime->leases, &chan->leased);
 	sys_timer_set(&runtime->loop, &runtime->lease_timer, clock_now_ns() + LEASE_LOOK_NS);

@@ -27,7 +27,7 @@ static bool take_turn(_Atomic uint32_t *turn)
 static bool plain(const struct engine_request *request)
 {
 	const struct core_xfer *xfer = &request->xfer;
-	const struct engine_chan *lane = request->peer->chan[CORE_LANE];
+	const struct engine_chan *lane = request->peer->link.chan[CORE_LANE];
 
 	return !xfer->by_msg && !xfer->local_staged && !xfer->remote_staged && lane &&
 	       !lane->net->ops->lend;
@@ -48,12 +48,12 @@ static bool is_alone(const struct engine_request *request)
 	struct engine_peer *peer = request->peer;
 
 	if (atomic_load(&request->session->active) > 1) {
-		peer->lone_streak = 0;
+		peer->link.lone_streak = 0;
 		return false;
 	}
-	if (peer->lone_streak == STREAK)
+	if (peer->link.lone_streak == STREAK)
 		return true;
-	peer->lone_streak++;
+	peer->link.lone_streak++;
 	return false;
 }
 

@@ -25,7 +25,7 @@ static struct engine_peer *note_peer(const struct core_notify_in *msg)
 /* peer.lock held. */
 void note_published(struct engine_peer *peer, struct core_notify_in *msg)
 {
-	struct engine_session *session = peer->session;
+	struct engine_session *session = peer->link.session;
 	struct engine_lead *lead;
 
 	msg->from = peer;
@@ -114,12 +114,12 @@ static void note_free(struct engine_session *session, struct core_notify_in *msg
 	empty = --peer->unread == 0;
 	pthread_mutex_unlock(&session->queue_lock);
 	account_note_free(session, msg, msg->there);
-	link_lock(peer);
-	if (peer->core_ready && !peer->core.dead)
-		core_note_consumed(&peer->core, bytes, empty);
+	link_lock(&peer->link);
+	if (peer->link.core_ready && !peer->link.core.dead)
+		core_note_consumed(&peer->link.core, bytes, empty);
 	else
 		account_give(peer, bytes + CORE_NOTE_COST);
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	peer_flush_kicks(peer);
 	peer_put(peer);
 }
@@ -166,7 +166,7 @@ static struct engine_event *event_new(enum tcpx_event_type type, tcpx_status sta
 void peer_event(struct engine_peer *peer, enum tcpx_event_type type, tcpx_status status,
 		uint32_t channel)
 {
-	struct engine_session *session = peer->session;
+	struct engine_session *session = peer->link.session;
 	struct engine_event *event = event_new(type, status, peer->slot_id, channel);
 
 	if (!event)

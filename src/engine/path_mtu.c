@@ -135,7 +135,7 @@ uint32_t path_mtu_settled(const struct engine_peer *peer, int64_t now_ns)
 
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
 		const struct path_hole *hole = &peer->rails.holes[i];
-		struct engine_chan *chan = peer->chan[i];
+		struct engine_chan *chan = peer->link.chan[i];
 
 		count += chan && !comms_slot(peer, i) && !atomic_load(&chan->failed) &&
 			 hole->epoch == chan->epoch && now_ns - hole->began_ns >= SETTLED_NS;
@@ -174,7 +174,7 @@ static bool is_hole(struct engine_peer *peer, const struct engine_chan *chan,
 		return false;
 	/* Where full packets have passed the way has changed: the next channel tells. */
 	return info->timeouts >= hole->timeouts + !young &&
-	       stalled_ns >= (young ? HOLE_NS : peer->session->silent_ns);
+	       stalled_ns >= (young ? HOLE_NS : peer->link.session->silent_ns);
 }
 
 static bool in_vain(struct engine_peer *peer, const struct engine_chan *chan,
@@ -256,7 +256,7 @@ void path_mtu_look(struct engine_peer *peer, int64_t now_ns)
 
 	look_at_control(peer, now_ns);
 	for (uint32_t i = 0; peer->counted_up && i <= peer->nbulk && !peer->died; i++) {
-		struct engine_chan *chan = peer->chan[i];
+		struct engine_chan *chan = peer->link.chan[i];
 
 		/* The same-host transport has no interface. */
 		if (chan && chan->iface && !chan->busy && !comms_slot(peer, i) &&

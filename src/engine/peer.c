@@ -33,9 +33,9 @@ struct engine_peer *peer_create(struct engine_session *session)
 
 	if (!peer)
 		return NULL;
-	peer->session = session;
-	sys_mutex_init_short(&peer->lock);
-	list_init(&peer->buried);
+	peer->link.session = session;
+	sys_mutex_init_short(&peer->link.lock);
+	list_init(&peer->link.wake.buried);
 	early_init(peer);
 	doubt_init(peer);
 	block_peer_init(peer);
@@ -44,24 +44,24 @@ struct engine_peer *peer_create(struct engine_session *session)
 	list_init(&peer->accept_node);
 	list_init(&peer->inbound.half);
 	list_init(&peer->inbound.dead);
-	list_init(&peer->account.waiting);
+	list_init(&peer->link.account.waiting);
 	list_init(&peer->connect_timer.node);
 	list_init(&peer->redial_timer.node);
 	list_init(&peer->ctl_timer.node);
-	list_init(&peer->wake_post.node);
-	peer->wake_post.fn = wake_run;
+	list_init(&peer->link.wake.post.node);
+	peer->link.wake.post.fn = wake_run;
 	peer->transport = "";
 	peer->auth = "";
 	atomic_store(&peer->state, TCPX_PEER_CONNECTING);
 	handle_publish(&session->peers, peer);
-	peer->slot_id = peer->slot.id;
+	peer->slot_id = peer->link.slot.id;
 	peer->rival = -1;
 	return peer;
 }
 
 void peer_enlist(struct engine_peer *peer)
 {
-	struct engine_session *session = peer->session;
+	struct engine_session *session = peer->link.session;
 
 	session_lock(session);
 	list_push_back(&session->peer_list, &peer->node);
@@ -78,17 +78,17 @@ static void wipe(struct engine_peer *peer)
 
 void peer_put(struct engine_peer *peer)
 {
-	if (atomic_fetch_sub(&peer->slot.refs, 1) != 1)
+	if (atomic_fetch_sub(&peer->link.slot.refs, 1) != 1)
 		return;
 	wipe(peer);
-	if (peer->core_ready)
-		core_link_fini(&peer->core);
+	if (peer->link.core_ready)
+		core_link_fini(&peer->link.core);
 	block_shares_free(peer);
 	share_peer_free(peer);
 	comms_peer_free(peer);
 	again_put(peer);
-	pthread_mutex_destroy(&peer->lock);
-	handle_give(&peer->session->peers, peer);
+	pthread_mutex_destroy(&peer->link.lock);
+	handle_give(&peer->link.session->peers, peer);
 }
 
 struct engine_peer *engine_peer_get(struct engine_session *session, uint64_t peer_id)
@@ -116,18 +116,18 @@ void peer_set_state(struct engine_peer *peer, enum tcpx_peer_state state)
 
 void peer_progress(struct engine_peer *peer)
 {
-	if (!atomic_load(&peer->flush_waiters))
+	if (!atomic_load(&peer->link.flush.waiters))
 		return;
-	atomic_fetch_add(&peer->flush_word, 1);
-	sys_futex_wake(&peer->flush_word, INT_MAX);
+	atomic_fetch_add(&peer->link.flush.word, 1);
+	sys_futex_wake(&peer->link.flush.word, INT_MAX);
 }
 
 void peer_wake_control(struct engine_peer *peer)
 {
-	if (atomic_exchange(&peer->wake_posted, 1))
+	if (atomic_exchange(&peer->link.wake.posted, 1))
 		return;
 	peer_get(peer);
-	sys_loop_post(&engine_runtime.loop, &peer->wake_post);
+	sys_loop_post(&engine_runtime.loop, &peer->link.wake.post);
 }
 
 void peer_counters_add(tcpx_counters *sum, const struct core_link *link)
@@ -157,10 +157,10 @@ void peer_rival_close(struct engine_peer *peer)
 
 static void drop_fences(struct engine_peer *peer)
 {
-	while (peer->fences) {
-		struct fence_out *fence = peer->fences;
+	while (peer->link.wake.fences) {
+		struct fence_out *fence = peer->link.wake.fences;
 
-		peer->fences = fence->next;
+		peer->link.wake.fences = fence->next;
 		free(fence);
 	}
 }
@@ -181,7 +181,8 @@ static void log_death(const struct engine_peer *peer)
 /* It connected to a session that does not want to know, and we did not to it. */
 bool peer_unknown(const struct engine_peer *peer)
 {
-	return (peer->session->flags & TCPX_SESSION_NO_ACCEPT) && !peer->dialler && !peer->in_view;
+	return (peer->link.session->flags & TCPX_SESSION_NO_ACCEPT) && !peer->dialler &&
+	       !peer->in_view;
 }
 
 /* Control thread. Everything of the peer ends with the error's status. */
@@ -189,7 +190,7 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 {
 	struct engine_chan *chans[CORE_CHANNELS_MAX];
 	tcpx_status status = error->status;
-	struct engine_session *session = peer->session;
+	struct engine_session *session = peer->link.session;
 	bool was_up = peer->counted_up, in_view, unknown, leased;
 	uint32_t i, lost;
 
@@ -204,12 +205,12 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 	sys_timer_del(&engine_runtime.loop, &peer->doubt_timer);
 	peer_dial_cancel(peer);
 	inbound_ends(peer);
-	link_lock(peer);
+	link_lock(&peer->link);
 	peer->error = *error;
-	peer->core_done = true;
-	memcpy(chans, peer->chan, sizeof(chans));
-	memset(peer->chan, 0, sizeof(peer->chan));
-	link_unlock(peer);
+	peer->link.core_done = true;
+	memcpy(chans, peer->link.chan, sizeof(chans));
+	memset(peer->link.chan, 0, sizeof(peer->link.chan));
+	link_unlock(&peer->link);
 	log_death(peer);
 	for (i = 0; i < CORE_CHANNELS_MAX; i++)
 		if (chans[i] && !chan_stop(chans[i], peer_left_dead)) {
@@ -223,17 +224,17 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 	peer_rival_close(peer);
 	wipe(peer); /* its handle may be held for long */
 	leased = share_leased(peer);
-	link_lock(peer);
-	if (peer->core_ready) {
+	link_lock(&peer->link);
+	if (peer->link.core_ready) {
 		if (leased)
-			core_link_lease(&peer->core);
-		core_link_fail(&peer->core, status);
-		session_remember(session, &peer->core);
+			core_link_lease(&peer->link.core);
+		core_link_fail(&peer->link.core, status);
+		session_remember(session, &peer->link.core);
 	}
 	lost = early_fail(peer, status);
 	doubts_fail(peer, status);
 	drop_fences(peer);
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	early_say_lost(peer, lost);
 	share_peer_dead(peer);
 	hold_dead(peer, chans);
@@ -244,7 +245,7 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 		atomic_fetch_add(&session->peers_lost, 1);
 	else
 		atomic_fetch_add(&session->peers_failed, 1);
-	if (peer_malformed(status) && peer->core_ready)
+	if (peer_malformed(status) && peer->link.core_ready)
 		atomic_fetch_add(&session->protocol_errors, 1);
 	peer_set_state(peer, TCPX_PEER_DEAD);
 	peer_progress(peer);
@@ -286,7 +287,7 @@ void peer_die_last(struct engine_peer *peer)
 /* Out of the session's list; the handle is stale from here on. Control thread, after death. */
 void peer_forget(struct engine_peer *peer)
 {
-	struct engine_session *session = peer->session;
+	struct engine_session *session = peer->link.session;
 	struct engine_peer *now;
 
 	if (peer->released)
@@ -306,13 +307,13 @@ void peer_forget(struct engine_peer *peer)
 
 void peer_check_up(struct engine_peer *peer)
 {
-	struct engine_session *session = peer->session;
+	struct engine_session *session = peer->link.session;
 	bool unknown;
 	uint32_t up;
 
-	link_lock(peer);
-	up = core_link_channels_up(&peer->core);
-	link_unlock(peer);
+	link_lock(&peer->link);
+	up = core_link_channels_up(&peer->link.core);
+	link_unlock(&peer->link);
 	if (peer->counted_up || up + comms_given_up(peer) < peer->nbulk + 1)
 		return;
 	peer->counted_up = true;
@@ -336,23 +337,23 @@ void peer_check_up(struct engine_peer *peer)
 /* What other threads left for the control thread. */
 static void wake_run(struct sys_post *post)
 {
-	struct engine_peer *peer = LIST_ENTRY(post, struct engine_peer, wake_post);
-	struct engine_session *session = peer->session;
+	struct engine_peer *peer = LIST_ENTRY(post, struct engine_peer, link.wake.post);
+	struct engine_session *session = peer->link.session;
 	uint64_t free_mask;
 	bool failed;
 	tcpx_status status;
 
-	atomic_store(&peer->wake_posted, 0);
+	atomic_store(&peer->link.wake.posted, 0);
 	again_start(peer);
 	if (peer->ctl_full)
 		peer_die(peer, TCPX_ERR_PEER_STOPPED, 0, "control link does not drain");
 	peer_take_down(peer);
-	link_lock(peer);
-	failed = peer->core_failed.pending;
-	status = peer->core_failed.status;
-	free_mask = peer->free_mask;
-	peer->free_mask = 0;
-	link_unlock(peer);
+	link_lock(&peer->link);
+	failed = peer->link.wake.failed;
+	status = peer->link.wake.failed_status;
+	free_mask = peer->link.wake.free_mask;
+	peer->link.wake.free_mask = 0;
+	link_unlock(&peer->link);
 	if (failed && status == TCPX_ERR_NO_MEMORY)
 		status = session_memory_error(session);
 	if (failed)
@@ -370,9 +371,9 @@ static void wake_run(struct sys_post *post)
 	for (;;) {
 		struct list_node *node;
 
-		link_lock(peer);
-		node = list_pop_front(&peer->buried);
-		link_unlock(peer);
+		link_lock(&peer->link);
+		node = list_pop_front(&peer->link.wake.buried);
+		link_unlock(&peer->link);
 		if (!node)
 			break;
 		request_put(LIST_ENTRY(node, struct engine_request, done));

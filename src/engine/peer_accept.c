@@ -122,8 +122,8 @@ static bool ours_wins(struct engine_session *session, const struct wire_hello *d
 			    session->identity.own.there && dial->identity.there, NULL);
 	if (!peer)
 		return false;
-	wins = peer->core_ready || (peer->dialler && !peer->awaiting &&
-				    memcmp(session->uuid, dial->uuid, WIRE_UUID_BYTES) < 0);
+	wins = peer->link.core_ready || (peer->dialler && !peer->awaiting &&
+					 memcmp(session->uuid, dial->uuid, WIRE_UUID_BYTES) < 0);
 	peer_put(peer);
 	return wins;
 }
@@ -180,7 +180,7 @@ static void accept_answer(void *arg, const struct wire_hello *dial,
  * link. The other connection stays open until that link is up, or its end would be heard first. */
 static bool wins_late(struct engine_peer *ours, const struct ctl_conn *conn)
 {
-	if (memcmp(ours->session->uuid, conn->remote.uuid, WIRE_UUID_BYTES) > 0)
+	if (memcmp(ours->link.session->uuid, conn->remote.uuid, WIRE_UUID_BYTES) > 0)
 		return false;
 	peer_rival_close(ours);
 	ours->rival = conn->fd;
@@ -194,7 +194,7 @@ static bool settle_dial(struct engine_peer *old, const struct ctl_conn *conn,
 		sys_fd_close(conn->fd);
 		return false;
 	}
-	if (old->dialler && old->core_ready && wins_late(old, conn))
+	if (old->dialler && old->link.core_ready && wins_late(old, conn))
 		return false;
 	if (!old->dialler || old->channels_dialled) {
 		peer_die(old, TCPX_ERR_PEER_CLOSED, 0, "peer connected anew");
@@ -351,7 +351,7 @@ static uint32_t agree_chunk(uint32_t ours, uint32_t theirs)
 
 static tcpx_status core_start(struct engine_peer *peer, const struct wire_hello *remote)
 {
-	struct engine_session *session = peer->session;
+	struct engine_session *session = peer->link.session;
 	struct core_config cfg = {
 		.chunk_bytes = peer->chunk_bytes,
 		.filled_chunk_bytes = session->chunk_bytes || remote->chunk_bytes
@@ -379,12 +379,12 @@ static tcpx_status core_start(struct engine_peer *peer, const struct wire_hello 
 		return status;
 	if (!account_begin(peer))
 		return session_memory_error(session);
-	link_lock(peer);
-	status = core_link_init(&peer->core, &cfg);
-	peer->core_ready = status == TCPX_OK;
-	if (peer->core_ready)
+	link_lock(&peer->link);
+	status = core_link_init(&peer->link.core, &cfg);
+	peer->link.core_ready = status == TCPX_OK;
+	if (peer->link.core_ready)
 		early_start(peer);
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	return status;
 }
 
@@ -404,7 +404,7 @@ static const char *auth_name(uint8_t auth, const struct engine_peer *peer)
 /* The control link stands. Control thread; owns conn->fd. */
 tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *conn, bool dialler)
 {
-	struct engine_session *session = peer->session;
+	struct engine_session *session = peer->link.session;
 	const struct wire_hello *remote = &conn->remote;
 	const struct wire_hello *answer = dialler ? &conn->remote : &conn->local;
 	struct core_alive_config alive = {.silent_ns = session->silent_ns,
@@ -415,7 +415,7 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 
 	/* A core that is there already was made by a dial of ours that gave way. */
 	if (!answer->channels || channels > CORE_CHANNELS_MAX - 1 ||
-	    (peer->core_ready && channels != peer->nbulk)) {
+	    (peer->link.core_ready && channels != peer->nbulk)) {
 		sys_fd_close(conn->fd);
 		return error_set(TCPX_ERR_PROTOCOL, 0, "%llu channels agreed, of 1..%u",
 				 (unsigned long long)channels, CORE_CHANNELS_MAX - 1);
@@ -429,8 +429,8 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 		sys_fd_close(conn->fd);
 		return status;
 	}
-	session_lock(session); /* look-ups by uuid and name */
-	link_lock(peer);       /* queries */
+	session_lock(session);	/* look-ups by uuid and name */
+	link_lock(&peer->link); /* queries */
 	peer->chunk_bytes = agree_chunk(session->chunk_bytes, remote->chunk_bytes);
 	memcpy(peer->name, remote->name, sizeof(peer->name));
 	memcpy(peer->uuid, remote->uuid, sizeof(peer->uuid));
@@ -444,11 +444,11 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	peer->remote = conn->remote_addr;
 	peer->dial_hello.auth = (dialler ? conn->local : conn->remote).auth;
 	peer->auth = auth_name(peer->dial_hello.auth, peer);
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	session_unlock(session);
 	if (conn->proven)
 		identity_end_others(session, peer);
-	status = peer->core_ready ? TCPX_OK : core_start(peer, remote);
+	status = peer->link.core_ready ? TCPX_OK : core_start(peer, remote);
 	if (status == TCPX_OK)
 		status = peer_ctl_open(peer, conn->fd);
 	if (status != TCPX_OK) {
@@ -483,18 +483,18 @@ void peer_control_again(struct engine_peer *peer, const struct ctl_conn *conn)
 		peer_die(peer, status, 0, "control link");
 		return;
 	}
-	atomic_fetch_add(&peer->session->redials, 1);
+	atomic_fetch_add(&peer->link.session->redials, 1);
 	LOG_INFO("peer '%s': control link is back", peer->name);
-	session_lock(peer->session); /* look-ups by address */
-	link_lock(peer);	     /* queries */
+	session_lock(peer->link.session); /* look-ups by address */
+	link_lock(&peer->link);		  /* queries */
 	peer->remote = conn->remote_addr;
-	link_unlock(peer);
-	session_unlock(peer->session);
+	link_unlock(&peer->link);
+	session_unlock(peer->link.session);
 	if (!peer->dialler || peer->connect_timer.fn)
 		sys_timer_del(&engine_runtime.loop, &peer->connect_timer);
-	link_lock(peer);
-	core_link_refence(&peer->core);
+	link_lock(&peer->link);
+	core_link_refence(&peer->link.core);
 	share_again(peer);
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	peer_send_fences(peer);
 }

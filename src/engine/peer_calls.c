@@ -18,10 +18,10 @@ static bool pending(struct engine_peer *peer, uint64_t until, uint64_t notes)
 {
 	struct core_xfer *xfer = NULL;
 
-	while ((xfer = core_xfer_after(&peer->core, xfer)))
+	while ((xfer = core_xfer_after(&peer->link.core, xfer)))
 		if (LIST_ENTRY(xfer, struct engine_request, xfer)->post_seq <= until)
 			return true;
-	return core_notes_wait(&peer->core, notes) || doubt_waits(peer, until);
+	return core_notes_wait(&peer->link.core, notes) || doubt_waits(peer, until);
 }
 
 tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64_t timeout_ns)
@@ -34,36 +34,36 @@ tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64
 
 	if (!peer)
 		return TCPX_ERR_STALE;
-	atomic_fetch_add(&peer->flush_waiters, 1);
+	atomic_fetch_add(&peer->link.flush.waiters, 1);
 	for (;;) {
-		uint32_t word = atomic_load(&peer->flush_word);
+		uint32_t word = atomic_load(&peer->link.flush.word);
 		bool wait = false, ask = false;
 
-		link_lock(peer);
-		if (peer->core_done)
+		link_lock(&peer->link);
+		if (peer->link.core_done)
 			status = error_raise(&peer->error);
 		else if (early_waits(peer)) /* goes with the link: looked at then */
 			wait = true;
-		else if (peer->core_ready && first) {
+		else if (peer->link.core_ready && first) {
 			first = false;
 			ask = true;
 			until = peer->post_seq;
-			notes = core_note_last(&peer->core);
-			core_link_ask(&peer->core);
+			notes = core_note_last(&peer->link.core);
+			core_link_ask(&peer->link.core);
 		}
 		if (status == TCPX_OK && !first)
 			wait = pending(peer, until, notes);
-		link_unlock(peer);
+		link_unlock(&peer->link);
 		if (ask)
 			peer_kick(peer, true);
 		if (!wait)
 			break;
-		if (sys_futex_wait(&peer->flush_word, word, deadline) < 0) {
+		if (sys_futex_wait(&peer->link.flush.word, word, deadline) < 0) {
 			status = TCPX_IN_PROGRESS; /* what was posted goes on */
 			break;
 		}
 	}
-	atomic_fetch_sub(&peer->flush_waiters, 1);
+	atomic_fetch_sub(&peer->link.flush.waiters, 1);
 	peer_put(peer);
 	return status;
 }
@@ -95,14 +95,14 @@ static void sample(struct engine_peer *peer)
 	struct engine_chan *chans[CORE_CHANNELS_MAX];
 	uint32_t count = 0;
 
-	link_lock(peer);
+	link_lock(&peer->link);
 	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++) {
-		if (!peer->chan[i])
+		if (!peer->link.chan[i])
 			continue;
-		chan_get(peer->chan[i]);
-		chans[count++] = peer->chan[i];
+		chan_get(peer->link.chan[i]);
+		chans[count++] = peer->link.chan[i];
 	}
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	chan_sample_all(chans, count);
 	while (count)
 		chan_put(chans[--count]);
@@ -118,7 +118,7 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 	if (!peer)
 		return TCPX_ERR_STALE;
 	sample(peer);
-	link_lock(peer);
+	link_lock(&peer->link);
 	memcpy(info.name, peer->name, sizeof(info.name));
 	info.state = (enum tcpx_peer_state)atomic_load(&peer->state);
 	snprintf(info.transport, sizeof(info.transport), "%s", peer->transport);
@@ -132,11 +132,11 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++) {
 		struct net_chan_info chan = {{0}};
 
-		if (!peer->chan[i])
+		if (!peer->link.chan[i])
 			continue;
-		chan_sample_read(peer->chan[i], &chan);
-		info.channels += i != CORE_LANE && !peer->chan[i]->comms;
-		info.message_channels += peer->chan[i]->comms != NULL;
+		chan_sample_read(peer->link.chan[i], &chan);
+		info.channels += i != CORE_LANE && !peer->link.chan[i]->comms;
+		info.message_channels += peer->link.chan[i]->comms != NULL;
 		if (i != CORE_LANE || !info.congestion[0])
 			memcpy(info.congestion, chan.congestion, sizeof(info.congestion));
 		if (chan.copy)
@@ -149,7 +149,7 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 	if (peer->comms && info.message_channels < peer->comms->count)
 		text_format(info.message_error, sizeof(info.message_error), "%s",
 			    peer->comms->missing);
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	*out_info = info;
 	peer_put(peer);
 	return TCPX_OK;
@@ -187,14 +187,14 @@ tcpx_status engine_channel_query(struct engine_session *session, uint64_t peer_i
 	if (!peer)
 		return TCPX_ERR_STALE;
 	sample(peer);
-	link_lock(peer);
+	link_lock(&peer->link);
 	for (uint32_t i = 0; i < CORE_CHANNELS_MAX && status != TCPX_OK; i++) {
-		if (!peer->chan[i] || up++ != index)
+		if (!peer->link.chan[i] || up++ != index)
 			continue;
-		describe(peer->chan[i], out_info);
+		describe(peer->link.chan[i], out_info);
 		status = TCPX_OK;
 	}
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	peer_put(peer);
 	return status == TCPX_OK
 		       ? status
@@ -208,9 +208,9 @@ tcpx_status engine_peer_error(struct engine_session *session, uint64_t peer_id,
 
 	if (!peer)
 		return TCPX_ERR_STALE;
-	link_lock(peer);
+	link_lock(&peer->link);
 	*out_error = peer->error;
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	peer_put(peer);
 	return TCPX_OK;
 }
@@ -229,10 +229,10 @@ void engine_counters(struct engine_session *session, tcpx_counters *out_counters
 		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
 
 		sum.peers_connecting += atomic_load(&peer->state) == TCPX_PEER_CONNECTING;
-		link_lock(peer);
-		if (peer->core_ready && !peer->core.dead)
-			peer_counters_add(&sum, &peer->core);
-		link_unlock(peer);
+		link_lock(&peer->link);
+		if (peer->link.core_ready && !peer->link.core.dead)
+			peer_counters_add(&sum, &peer->link.core);
+		link_unlock(&peer->link);
 	}
 	session_unlock(session);
 	sum.sz = out_counters->sz;

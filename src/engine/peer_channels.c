@@ -49,22 +49,23 @@ tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epo
 	chan->comms = slot ? slot->comms : NULL;
 	path_mtu_ends(chan);
 	atomic_store(&chan->tx_owner, OWNER_BUSY); /* until the worker polls it */
-	link_lock(peer);
-	status = peer->chan[channel] || peer->died ? TCPX_ERR_STALE
-						   : core_chan_up(&peer->core, channel, epoch);
+	link_lock(&peer->link);
+	status = peer->link.chan[channel] || peer->died
+			 ? TCPX_ERR_STALE
+			 : core_chan_up(&peer->link.core, channel, epoch);
 	if (status == TCPX_OK) {
-		peer->chan[channel] = chan;
+		peer->link.chan[channel] = chan;
 		chan_get(chan);
 	}
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	if (status != TCPX_OK) {
 		chan_put(chan);
 		return status;
 	}
-	link_lock(peer);
-	if (slot || !core_link_messages_up(&peer->core))
+	link_lock(&peer->link);
+	if (slot || !core_link_messages_up(&peer->link.core))
 		peer->transport = transport;
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	atomic_store(&chan->tx_owner, OWNER_FREE);
 	chan_start(chan); /* one that cannot be polled fails like any other later on */
 	chan_put(chan);
@@ -92,11 +93,11 @@ static void channel_gone(struct engine_chan *chan)
 			    err == EMSGSIZE ? "its full packets are lost, it gets smaller ones"
 					    : error_status_text(status));
 	later = !fatal && comms_stopped(chan, what);
-	link_lock(peer);
+	link_lock(&peer->link);
 	if (!later)
-		core_chan_lost(&peer->core, channel);
-	up = core_link_channels_up(&peer->core) - core_link_messages_up(&peer->core);
-	link_unlock(peer);
+		core_chan_lost(&peer->link.core, channel);
+	up = core_link_channels_up(&peer->link.core) - core_link_messages_up(&peer->link.core);
+	link_unlock(&peer->link);
 	chan_put(chan);
 	/* While channels are replaced, perhaps by both ends, the control link stands for it. */
 	replacing = peer->ctl && clock_now_ns() < peer->rails.replacing_ns;
@@ -107,7 +108,7 @@ static void channel_gone(struct engine_chan *chan)
 		return;
 	}
 	LOG(comms_level(peer, later), "peer '%s': %s; %u channels live on", peer->name, what, up);
-	atomic_fetch_add(&peer->session->channels_lost, 1);
+	atomic_fetch_add(&peer->link.session->channels_lost, 1);
 	peer_event(peer, TCPX_EVENT_CHANNEL_DOWN, TCPX_ERR_CHANNEL_LOST, channel);
 	peer_flush_kicks(peer);
 }
@@ -130,9 +131,9 @@ static void channel_down(struct engine_peer *peer, struct engine_chan *chan)
 		ctl_link_poll(peer->ctl);
 	if (peer->died)
 		return;
-	link_lock(peer);
-	peer->chan[chan->index] = NULL;
-	link_unlock(peer);
+	link_lock(&peer->link);
+	peer->link.chan[chan->index] = NULL;
+	link_unlock(&peer->link);
 	if (chan_stop(chan, left)) {
 		channel_gone(chan);
 	} else {
@@ -147,12 +148,12 @@ void peer_take_down(struct engine_peer *peer)
 	uint64_t closing;
 	uint32_t i;
 
-	link_lock(peer);
-	closing = peer->close_mask;
-	peer->close_mask = 0;
-	link_unlock(peer);
+	link_lock(&peer->link);
+	closing = peer->link.wake.close_mask;
+	peer->link.wake.close_mask = 0;
+	link_unlock(&peer->link);
 	for (i = 0; i < CORE_CHANNELS_MAX && !peer->died; i++) {
-		struct engine_chan *chan = peer->chan[i]; /* written by this thread only */
+		struct engine_chan *chan = peer->link.chan[i]; /* written by this thread only */
 
 		int none = 0;
 

@@ -44,11 +44,11 @@ void peer_send_fences(struct engine_peer *peer)
 		uint8_t *payload;
 		struct wire_out out;
 
-		link_lock(peer);
-		fence = peer->fences;
+		link_lock(&peer->link);
+		fence = peer->link.wake.fences;
 		if (fence)
-			peer->fences = fence->next;
-		link_unlock(peer);
+			peer->link.wake.fences = fence->next;
+		link_unlock(&peer->link);
 		if (!fence)
 			return;
 		payload = malloc((size_t)fence->count * WIRE_REFUSAL_BYTES + 1);
@@ -91,13 +91,13 @@ static tcpx_status take_fence(struct engine_peer *peer, const struct frame *fram
 		nacks[count++].status = why;
 	if (frame->key < CORE_CHANNELS_MAX)
 		path_mtu_take(peer, (uint32_t)frame->key, frame->offset);
-	link_lock(peer);
+	link_lock(&peer->link);
 	if (frame->key >= CORE_CHANNELS_MAX || more < 0)
 		status = TCPX_ERR_PROTOCOL;
 	else
-		status = core_chan_fence(&peer->core, (uint32_t)frame->key, frame->epoch,
+		status = core_chan_fence(&peer->link.core, (uint32_t)frame->key, frame->epoch,
 					 frame->linear, nacks, count);
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	free(nacks);
 	peer_flush_kicks(peer);
 	return status;
@@ -227,7 +227,7 @@ tcpx_status peer_ctl_open(struct engine_peer *peer, int fd)
 /* What the dialler needs to know before it opens data channels. */
 void peer_send_offers(struct engine_peer *peer, bool local)
 {
-	struct engine_session *session = peer->session;
+	struct engine_session *session = peer->link.session;
 	struct frame frame = {.type = FRAME_RAILS};
 	uint8_t payload[WIRE_RAILS_MAX];
 	struct wire_address addrs[WIRE_ADDR_MAX];
@@ -283,8 +283,8 @@ static void sample(struct engine_peer *peer, int64_t now)
 /* The data channels live, the control link hangs: its rail is dead, another one may not be. */
 static bool ctl_hangs(const struct engine_peer *peer, int64_t now)
 {
-	return peer->dialler && peer->ctl && peer->counted_up && peer->session->nrails > 1 &&
-	       peer->ctl_stuck_ns && now - peer->ctl_stuck_ns >= peer->session->silent_ns / 3;
+	return peer->dialler && peer->ctl && peer->counted_up && peer->link.session->nrails > 1 &&
+	       peer->ctl_stuck_ns && now - peer->ctl_stuck_ns >= peer->link.session->silent_ns / 3;
 }
 
 static void judge(struct engine_peer *peer, enum core_alive_verdict verdict)
@@ -318,7 +318,7 @@ static void judge(struct engine_peer *peer, enum core_alive_verdict verdict)
 static void heard_on_channels(struct engine_peer *peer, int64_t now)
 {
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
-		struct engine_chan *chan = peer->chan[i];
+		struct engine_chan *chan = peer->link.chan[i];
 
 		if (!chan)
 			continue;
@@ -342,12 +342,12 @@ static void beat(struct engine_peer *peer, int64_t now_ns)
 	if (peer->died)
 		return;
 	sample(peer, now_ns);
-	link_lock(peer);
-	if (!list_empty(&peer->early_notes) && peer->core_ready && !peer->core.dead)
+	link_lock(&peer->link);
+	if (!list_empty(&peer->early_notes) && peer->link.core_ready && !peer->link.core.dead)
 		early_notes_go(peer);
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	peer_flush_kicks(peer);
-	account_look(peer->session, now_ns);
+	account_look(peer->link.session, now_ns);
 	if (peer->died)
 		return;
 	if (core_alive_beat_due(&peer->alive, now_ns) && peer->ctl) {
@@ -366,13 +366,13 @@ static void beat(struct engine_peer *peer, int64_t now_ns)
 	if (ctl_hangs(peer, now_ns))
 		on_lost(peer, TCPX_ERR_PEER_SILENT, 0);
 	if (peer->ctl && peer->ctl_stuck_ns &&
-	    now_ns - peer->ctl_stuck_ns >= peer->session->silent_ns) {
+	    now_ns - peer->ctl_stuck_ns >= peer->link.session->silent_ns) {
 		/* It may be heard: then the way there is cut, and it believes us silent. */
 		peer_die(peer, TCPX_ERR_PEER_SILENT, 0, "peer silent: nothing is acknowledged");
 		return;
 	}
 	if (!peer->ctl && peer->counted_up &&
-	    now_ns - peer->ctl_lost_ns > peer->session->silent_ns) {
+	    now_ns - peer->ctl_lost_ns > peer->link.session->silent_ns) {
 		peer_die(peer, TCPX_ERR_PEER_SILENT, 0, "control link did not come back");
 		return;
 	}

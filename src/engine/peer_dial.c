@@ -74,7 +74,7 @@ static void judge_rails(const struct peer_dial *dial, uint32_t taken)
 		if (dial->missed[i])
 			rail_failed(peer, &dial->ways[i], dial->missed[i]);
 	rail_works(peer, taken);
-	if (carrier_lost(peer->session, home) && peer_route_over(peer, home, &way))
+	if (carrier_lost(peer->link.session, home) && peer_route_over(peer, home, &way))
 		rail_failed(peer, &way, TCPX_ERR_UNREACHABLE);
 }
 
@@ -155,7 +155,7 @@ static void dial_tcp(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
 
 void peer_dial_channel(struct engine_peer *peer, uint32_t channel)
 {
-	struct engine_session *session = peer->session;
+	struct engine_session *session = peer->link.session;
 	const char *why;
 	uint32_t epoch;
 
@@ -195,7 +195,7 @@ static void redial_due(struct sys_timer *timer, int64_t now_ns)
 	(void)now_ns;
 	peer->redial_mask = 0;
 	for (i = 0; i <= peer->nbulk; i++)
-		if ((mask & (1ull << i)) && !peer->chan[i])
+		if ((mask & (1ull << i)) && !peer->link.chan[i])
 			peer_dial_channel(peer, i);
 }
 

@@ -36,7 +36,7 @@ static tcpx_status agrees(void *arg, const struct wire_hello *answer)
 {
 	struct peer_dial *dial = arg;
 	struct engine_peer *peer = dial->peer, *other;
-	struct engine_session *session = peer->session;
+	struct engine_session *session = peer->link.session;
 	bool proven = is_proven(session, answer);
 
 	if (peer->who.expects && (!proven || memcmp(answer->identity.key, peer->who.expected,
@@ -89,7 +89,7 @@ static bool dial_control(struct engine_peer *peer)
 	for (unsigned i = 0; i < race.count; i++) {
 		peer_route_opts(&dial->ways[i], &opts[i]);
 		opts[i].hello = peer->dial_hello;
-		opts[i].identity = &peer->session->identity.own;
+		opts[i].identity = &peer->link.session->identity.own;
 		opts[i].segment_bytes = path_mtu_control(&dial->ways[i]);
 		opts[i].deadline_ns = peer->connect_deadline_ns;
 		memcpy(opts[i].key, peer->dial_key, sizeof(opts[i].key));
@@ -100,9 +100,9 @@ static bool dial_control(struct engine_peer *peer)
 		return false;
 	}
 	peer->dial = dial;
-	link_lock(peer); /* queries */
+	link_lock(&peer->link); /* queries */
 	peer->remote = dial->ways[0].remote;
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	return true;
 }
 
@@ -111,7 +111,7 @@ static void await_due(struct sys_timer *timer, int64_t now_ns)
 	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, redial_timer);
 
 	(void)now_ns;
-	if (peer->core_ready || peer->died)
+	if (peer->link.core_ready || peer->died)
 		return;
 	peer->awaiting = false;
 	if (!dial_control(peer))
@@ -122,7 +122,7 @@ static void await_due(struct sys_timer *timer, int64_t now_ns)
  * A link that only the other side still believes in goes away there: the dial is tried again. */
 static void exists(struct engine_peer *peer, const struct ctl_conn *conn)
 {
-	struct engine_session *session = peer->session;
+	struct engine_session *session = peer->link.session;
 	struct engine_peer *other;
 
 	session_lock(session);
@@ -219,7 +219,7 @@ void peer_connect_timer(struct engine_peer *peer)
 /* Control thread: everything about the dial is in the peer already. */
 void peer_dial_start(struct engine_peer *peer)
 {
-	if (peer->core_ready || peer->died)
+	if (peer->link.core_ready || peer->died)
 		return; /* the peer's own dial was quicker */
 	peer_connect_timer(peer);
 	if (!dial_control(peer))
@@ -270,7 +270,7 @@ void peer_dial_control(struct engine_peer *peer)
 	struct ctl_dial_opts opts[PEER_WAYS] = {0};
 	struct ctl_race_opts race = {
 		.ways = opts, .head_start_ns = CTL_HEAD_START_NS, .done = control_again};
-	int64_t limit = peer->ctl_lost_ns + peer->session->silent_ns;
+	int64_t limit = peer->ctl_lost_ns + peer->link.session->silent_ns;
 	struct peer_dial *dial;
 
 	if (peer->died || peer->dial || peer->ctl)
@@ -282,7 +282,7 @@ void peer_dial_control(struct engine_peer *peer)
 		return;
 	}
 	race.count = dial->count =
-		peer_route_again(peer, peer->ctl_tries % peer->session->nrails, dial->ways);
+		peer_route_again(peer, peer->ctl_tries % peer->link.session->nrails, dial->ways);
 	for (unsigned i = 0; i < race.count; i++) {
 		peer_route_opts(&dial->ways[i], &opts[i]);
 		peer_route_hello(peer, &opts[i], WIRE_ROLE_CONTROL);

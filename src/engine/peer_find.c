@@ -36,9 +36,9 @@ bool peer_is(struct engine_peer *peer, const uint8_t *uuid)
 {
 	bool is;
 
-	session_lock(peer->session);
+	session_lock(peer->link.session);
 	is = !memcmp(peer->uuid, uuid, WIRE_UUID_BYTES);
-	session_unlock(peer->session);
+	session_unlock(peer->link.session);
 	return is;
 }
 

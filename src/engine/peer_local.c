@@ -20,7 +20,7 @@ struct peer_local_dial {
 /* What the failure means, as the thread's last error says it. False: tcp is left. */
 static bool dial_failed(struct engine_peer *peer, uint32_t channel, tcpx_status status)
 {
-	bool only = peer->session->flags & TCPX_SESSION_LOCAL_ONLY;
+	bool only = peer->link.session->flags & TCPX_SESSION_LOCAL_ONLY;
 	tcpx_error why;
 
 	switch (status) {
@@ -106,7 +106,7 @@ bool peer_local_dial(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
 {
 	tcpx_status status;
 
-	if (!peer->have_local_offer || (peer->session->flags & TCPX_SESSION_NO_LOCAL))
+	if (!peer->have_local_offer || (peer->link.session->flags & TCPX_SESSION_NO_LOCAL))
 		return false;
 	status = peer->shared_memory.answers ? dial_start(peer, channel, epoch)
 					     : dial_at_once(peer, channel, epoch);

@@ -131,7 +131,7 @@ void peer_route_hello(struct engine_peer *peer, struct ctl_dial_opts *opts, uint
 		.auth = (uint8_t)ctl_data_auth((enum wire_auth)peer->dial_hello.auth, loopback),
 		.key_id = peer->link_id,
 	};
-	peer_fill_hello(peer->session, &opts->hello);
+	peer_fill_hello(peer->link.session, &opts->hello);
 	memcpy(opts->key, peer->session_key, sizeof(opts->key));
 	opts->deadline_ns = clock_now_ns() + DIAL_NS;
 }
@@ -209,7 +209,7 @@ static void say_ours(const struct engine_peer *peer, const struct sockaddr_stora
 static void add_by_turns(const struct engine_peer *peer, const bool *skip, struct peer_way *ways,
 			 unsigned *count)
 {
-	const struct engine_session *session = peer->session;
+	const struct engine_session *session = peer->link.session;
 
 	for (uint32_t n = 0; n < session->nrails * peer->naddrs; n++) {
 		const struct sockaddr_storage *addr = &peer->addrs[n % peer->naddrs];
@@ -229,7 +229,7 @@ static void add_by_turns(const struct engine_peer *peer, const bool *skip, struc
 
 unsigned peer_route_first(const struct engine_peer *peer, struct peer_way *ways)
 {
-	const struct engine_session *session = peer->session;
+	const struct engine_session *session = peer->link.session;
 	struct here here = here_now();
 	bool elsewhere = false, settled[WIRE_ADDR_MAX] = {false};
 	unsigned count = 0;
@@ -260,7 +260,7 @@ unsigned peer_route_first(const struct engine_peer *peer, struct peer_way *ways)
  * address that this host has, too, is the peer's only when the peer is here. */
 static bool pick_remote(const struct engine_peer *peer, uint32_t rail, struct sockaddr_storage *out)
 {
-	const struct sockaddr_storage *local = &peer->session->rails[rail];
+	const struct sockaddr_storage *local = &peer->link.session->rails[rail];
 	struct here here = here_now();
 	bool together = is_here(&here, &peer->remote), found = false, direct = false;
 
@@ -283,7 +283,7 @@ static bool pick_remote(const struct engine_peer *peer, uint32_t rail, struct so
 
 bool peer_route_over(const struct engine_peer *peer, uint32_t rail, struct peer_way *out_way)
 {
-	const struct engine_session *session = peer->session;
+	const struct engine_session *session = peer->link.session;
 	struct peer_way way = {.rail = rail};
 
 	if (!session->bound || sys_addr_is_any(&session->rails[rail]) ||
@@ -297,7 +297,7 @@ bool peer_route_over(const struct engine_peer *peer, uint32_t rail, struct peer_
 /* Where the control link goes: it is known to work. */
 static struct peer_way control_way(const struct engine_peer *peer)
 {
-	const struct engine_session *session = peer->session;
+	const struct engine_session *session = peer->link.session;
 	struct peer_way way = {
 		.remote = peer->remote, .local = peer->rails.local, .rail = PEER_RAIL_NONE};
 
@@ -309,7 +309,7 @@ static struct peer_way control_way(const struct engine_peer *peer)
 
 unsigned peer_route_channel(const struct engine_peer *peer, uint32_t channel, struct peer_way *ways)
 {
-	const struct engine_session *session = peer->session;
+	const struct engine_session *session = peer->link.session;
 	const struct peer_way control = control_way(peer);
 	uint32_t home = peer_route_home(peer, channel);
 	/* One that connects still has nothing to fear from rails beyond the two. */
@@ -331,7 +331,7 @@ unsigned peer_route_channel(const struct engine_peer *peer, uint32_t channel, st
 
 unsigned peer_route_again(const struct engine_peer *peer, uint32_t first, struct peer_way *ways)
 {
-	const struct engine_session *session = peer->session;
+	const struct engine_session *session = peer->link.session;
 	const struct peer_way control = control_way(peer);
 	struct peer_way way;
 	unsigned count = 0;
@@ -348,7 +348,7 @@ unsigned peer_route_again(const struct engine_peer *peer, uint32_t first, struct
 
 uint32_t peer_route_home(const struct engine_peer *peer, uint32_t channel)
 {
-	return (channel ? channel - 1 : peer->nbulk) % peer->session->nrails;
+	return (channel ? channel - 1 : peer->nbulk) % peer->link.session->nrails;
 }
 
 /* An info names every address of its host: when one is not ours, the peer is elsewhere. */
@@ -366,7 +366,7 @@ static bool is_elsewhere(const struct here *here, const struct wire_info *info)
 
 void peer_route_targets(struct engine_peer *peer, const struct wire_info *info)
 {
-	const struct engine_session *session = peer->session;
+	const struct engine_session *session = peer->link.session;
 	struct here here = here_now();
 	bool elsewhere = is_elsewhere(&here, info);
 

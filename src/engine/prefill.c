@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Slices of staged sources: begun as far as there is room, filled, sent, let go of. */
+#include "engine/engine.h"
 #include "engine/hold.h"
 #include "engine/prefill.h"
 
@@ -46,14 +47,14 @@ void prefill_put(struct prefill_slice *slice)
 
 void prefill_spend(struct engine_peer *peer, struct stage_block *block)
 {
-	list_push_back(&peer->spent, &block->node);
-	atomic_store(&peer->prefill_due, true);
+	list_push_back(&peer->link.prefill.spent, &block->node);
+	atomic_store(&peer->link.prefill.due, true);
 }
 
 void prefill_defer(struct engine_peer *peer, struct engine_stage *stage)
 {
-	list_push_back(&peer->deliveries, &stage->node);
-	atomic_store(&peer->prefill_due, true);
+	list_push_back(&peer->link.prefill.deliveries, &stage->node);
+	atomic_store(&peer->link.prefill.due, true);
 }
 
 /* peer.lock: the job puts no more slices there. */
@@ -69,7 +70,7 @@ static void block_spent(struct engine_peer *peer, struct core_job *job)
 
 void prefill_hook_due(struct engine_peer *peer)
 {
-	atomic_store(&peer->prefill_due, true);
+	atomic_store(&peer->link.prefill.due, true);
 }
 
 void prefill_hook_drop(struct engine_peer *peer, struct core_job *job)
@@ -78,8 +79,8 @@ void prefill_hook_drop(struct engine_peer *peer, struct core_job *job)
 
 	while ((node = list_pop_front(&job->slices))) {
 		LIST_ENTRY(node, struct prefill_slice, node)->dropped = true;
-		list_push_back(&peer->dropped, node);
-		atomic_store(&peer->prefill_due, true);
+		list_push_back(&peer->link.prefill.dropped, node);
+		atomic_store(&peer->link.prefill.due, true);
 	}
 	block_spent(peer, job);
 }
@@ -108,11 +109,11 @@ static void filled(struct stage_copies *copies, tcpx_status status)
 	struct core_job *job = slice->job;
 	int64_t now = clock_now_ns();
 
-	link_lock(peer);
+	link_lock(&peer->link);
 	slice->ready = status == TCPX_OK;
 	slice->ready_ns = now;
-	core_fill_end(&peer->core, job, slice->dropped ? 0 : ready_upto(job), status);
-	link_unlock(peer);
+	core_fill_end(&peer->link.core, job, slice->dropped ? 0 : ready_upto(job), status);
+	link_unlock(&peer->link);
 	copies_ended(peer);
 	prefill_put(slice);
 	peer_put(peer);
@@ -174,7 +175,7 @@ static struct prefill_slice *slice_begin(struct engine_peer *peer, const struct 
 	slice->bytes = fill->bytes;
 	atomic_store(&slice->refs, 2); /* the job's and the fill's */
 	list_push_back(&fill->job->slices, &slice->node);
-	core_fill_begin(&peer->core, fill);
+	core_fill_begin(&peer->link.core, fill);
 	if (fill->linear + fill->bytes == slice->block->linear + slice->block->bytes)
 		block_spent(peer, fill->job);
 	return slice;
@@ -184,13 +185,13 @@ static struct prefill_slice *slice_begin(struct engine_peer *peer, const struct 
 static struct prefill_slice *begin_next(struct engine_peer *peer, struct core_fill *out_fill,
 					bool *out_waits)
 {
-	while (peer->core_ready && core_fill_next(&peer->core, out_fill)) {
+	while (peer->link.core_ready && core_fill_next(&peer->link.core, out_fill)) {
 		struct prefill_slice *slice = slice_begin(peer, out_fill, out_waits);
 
 		if (slice || *out_waits)
 			return slice;
-		core_fill_begin(&peer->core, out_fill);
-		core_fill_end(&peer->core, out_fill->job, 0, TCPX_ERR_NO_MEMORY);
+		core_fill_begin(&peer->link.core, out_fill);
+		core_fill_end(&peer->link.core, out_fill->job, 0, TCPX_ERR_NO_MEMORY);
 	}
 	return NULL;
 }
@@ -202,38 +203,39 @@ void prefill_pump(struct engine_peer *peer)
 	struct core_fill fill;
 	bool waits = false;
 
-	link_lock(peer);
-	if (peer->pumping) {
-		link_unlock(peer);
+	link_lock(&peer->link);
+	if (peer->link.prefill.pumping) {
+		link_unlock(&peer->link);
 		return; /* the one who does looks again before he leaves */
 	}
-	peer->pumping = true;
+	peer->link.prefill.pumping = true;
 	while ((slice = begin_next(peer, &fill, &waits))) {
 		tcpx_status status;
 
-		link_unlock(peer);
+		link_unlock(&peer->link);
 		status = copies_init(&slice->copies, slice_addr(slice), fill.pieces, filled);
 		if (status == TCPX_OK)
 			status = copies_add_local(&slice->copies, fill.job->prog, fill.at,
 						  fill.bytes);
 		copies_start(&slice->copies, true, status);
-		link_lock(peer);
+		link_lock(&peer->link);
 	}
-	peer->pumping = false;
-	link_unlock(peer);
+	peer->link.prefill.pumping = false;
+	link_unlock(&peer->link);
 }
 
 /* Copies into the caller's memory, which may wait for a page: not on the control thread. False:
  * a worker does it. peer.lock. */
 static bool deliver_here(struct engine_peer *peer)
 {
-	if (!runtime_is_control() || peer->core.dead || list_empty(&peer->deliveries))
+	if (!runtime_is_control() || peer->link.core.dead ||
+	    list_empty(&peer->link.prefill.deliveries))
 		return true;
 	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++) {
-		if (!peer->chan[i])
+		if (!peer->link.chan[i])
 			continue;
-		atomic_store(&peer->prefill_due, true);
-		worker_look(peer->chan[i]);
+		atomic_store(&peer->link.prefill.due, true);
+		worker_look(peer->link.chan[i]);
 		return false;
 	}
 	return true;
@@ -244,19 +246,20 @@ void prefill_flush(struct engine_peer *peer)
 	struct list_node slices, blocks, deliveries, *node;
 	tcpx_status status;
 
-	if (!atomic_load_explicit(&peer->prefill_due, memory_order_relaxed) ||
-	    !atomic_exchange(&peer->prefill_due, false))
+	if (!atomic_load_explicit(&peer->link.prefill.due, memory_order_relaxed) ||
+	    !atomic_exchange(&peer->link.prefill.due, false))
 		return;
 	list_init(&slices);
 	list_init(&blocks);
 	list_init(&deliveries);
-	link_lock(peer);
-	list_splice(&slices, &peer->dropped);
-	list_splice(&blocks, &peer->spent);
+	link_lock(&peer->link);
+	list_splice(&slices, &peer->link.prefill.dropped);
+	list_splice(&blocks, &peer->link.prefill.spent);
 	if (deliver_here(peer))
-		list_splice(&deliveries, &peer->deliveries);
-	status = peer->core.dead ? peer->core.dead_status : TCPX_OK; /* nobody waits for them */
-	link_unlock(peer);
+		list_splice(&deliveries, &peer->link.prefill.deliveries);
+	status = peer->link.core.dead ? peer->link.core.dead_status
+				      : TCPX_OK; /* nobody waits for them */
+	link_unlock(&peer->link);
 	hold_flush(peer);
 	while ((node = list_pop_front(&slices)))
 		prefill_put(LIST_ENTRY(node, struct prefill_slice, node));
@@ -320,7 +323,7 @@ static void look_at(struct engine_peer *peer, struct core_job *job, int64_t now_
 		return;
 	first = LIST_ENTRY(job->slices.next, struct prefill_slice, node);
 	if (first->ready && now_ns - first->ready_ns > FILL_STALE_NS && in_the_way(job) &&
-	    core_fill_back(&peer->core, job))
+	    core_fill_back(&peer->link.core, job))
 		LOG_DEBUG("peer '%s': what is filled from byte %llu on and not pulled is given up",
 			  peer->name, (unsigned long long)job->linear);
 }
@@ -333,16 +336,16 @@ static bool look_into(struct engine_peer *peer, int64_t now_ns)
 	struct core_push *push = NULL;
 	bool wanted = false;
 
-	link_lock(peer);
-	for (share = peer->shares; share; share = share->next)
+	link_lock(&peer->link);
+	for (share = peer->link.blocks.shares; share; share = share->next)
 		wanted |= mem_staging_short(share->stager.pool, &share->stager);
-	if (wanted && peer->core_ready) {
-		while ((xfer = core_xfer_after(&peer->core, xfer)))
+	if (wanted && peer->link.core_ready) {
+		while ((xfer = core_xfer_after(&peer->link.core, xfer)))
 			look_at(peer, &xfer->job, now_ns);
-		while ((push = core_push_after(&peer->core, push)))
+		while ((push = core_push_after(&peer->link.core, push)))
 			look_at(peer, &push->job, now_ns);
 	}
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	prefill_flush(peer);
 	return wanted;
 }

@@ -7,9 +7,23 @@
 #ifndef ENGINE_PREFILL_H
 #define ENGINE_PREFILL_H
 
+#include <stdatomic.h>
+#include <sys/uio.h>
+
 #include "engine/block.h"
 
+struct core_job;
+struct core_tx;
+struct engine_runtime;
+struct engine_stage;
 struct prefill_slice;
+
+/* Of one link; its lock. */
+struct link_prefill {
+	struct list_node dropped, spent, deliveries; /* left for prefill_flush */
+	_Atomic bool due;
+	bool pumping;
+};
 
 /* Begins what may begin. No lock held. Any thread. */
 void prefill_pump(struct engine_peer *peer);

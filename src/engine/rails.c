@@ -38,7 +38,7 @@ static const char *cause(tcpx_status status)
 
 static void say(struct engine_peer *peer, const struct peer_way *way, tcpx_status status)
 {
-	struct engine_session *session = peer->session;
+	struct engine_session *session = peer->link.session;
 	char from[SYS_ADDR_TEXT], to[SYS_ADDR_TEXT], name[IF_NAMESIZE];
 	unsigned index = sys_iface_index(&way->local);
 
@@ -100,9 +100,9 @@ void rail_works(struct engine_peer *peer, uint32_t at)
 	rail->dead = false;
 	rail->back = true;
 	rail->back_ns = clock_now_ns();
-	peer->session->rails_said &= ~(1u << at);
+	peer->link.session->rails_said &= ~(1u << at);
 	LOG_INFO("peer '%s': the rail of %s leads there again", peer->name,
-		 sys_addr_host_text(&peer->session->rails[at], text));
+		 sys_addr_host_text(&peer->link.session->rails[at], text));
 }
 
 static void probed(void *arg, tcpx_status status, int err, const struct ctl_conn *conn)
@@ -152,7 +152,7 @@ static void come_back(struct engine_peer *peer, int64_t now_ns)
 
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
 		uint32_t home = peer_route_home(peer, i);
-		struct engine_chan *chan = peer->chan[i];
+		struct engine_chan *chan = peer->link.chan[i];
 
 		if (!peer->rails.at[home].back || peer->rails.of_channel[i] == home ||
 		    comms_slot(peer, i) || !chan || !chan->iface || atomic_load(&chan->failed))
@@ -163,7 +163,7 @@ static void come_back(struct engine_peer *peer, int64_t now_ns)
 		up--;
 		path_mtu_replace(chan, 0);
 	}
-	for (uint32_t i = 0; i < peer->session->nrails && !away; i++)
+	for (uint32_t i = 0; i < peer->link.session->nrails && !away; i++)
 		peer->rails.at[i].back = false;
 }
 
@@ -172,17 +172,17 @@ void rails_look(struct engine_peer *peer, int64_t now_ns)
 	if (!peer->dialler || !peer->counted_up)
 		return;
 	come_back(peer, now_ns);
-	for (uint32_t i = 0; i < peer->session->nrails && !peer->rails.probe; i++) {
+	for (uint32_t i = 0; i < peer->link.session->nrails && !peer->rails.probe; i++) {
 		struct peer_rail *rail = &peer->rails.at[i];
 
-		if (rail->dead && now_ns >= rail->due_ns && !carrier_lost(peer->session, i))
+		if (rail->dead && now_ns >= rail->due_ns && !carrier_lost(peer->link.session, i))
 			probe(peer, i);
 	}
 }
 
 void rails_now(struct engine_peer *peer)
 {
-	for (uint32_t i = 0; i < peer->session->nrails; i++) {
+	for (uint32_t i = 0; i < peer->link.session->nrails; i++) {
 		peer->rails.at[i].due_ns = 0;
 		peer->rails.at[i].tries = 0;
 	}

@@ -43,26 +43,26 @@ static void peer_forget_region(struct engine_peer *peer, struct mem_region *regi
 	struct core_push *push, *next_push;
 	uint32_t i;
 
-	link_lock(peer);
+	link_lock(&peer->link);
 	early_forget(peer, request_uses, region);
-	if (peer->core_ready) {
-		for (xfer = core_xfer_after(&peer->core, NULL); xfer; xfer = next_xfer) {
-			next_xfer = core_xfer_after(&peer->core, xfer);
+	if (peer->link.core_ready) {
+		for (xfer = core_xfer_after(&peer->link.core, NULL); xfer; xfer = next_xfer) {
+			next_xfer = core_xfer_after(&peer->link.core, xfer);
 			if (request_uses(LIST_ENTRY(xfer, struct engine_request, xfer), region))
-				core_xfer_cancel(&peer->core, xfer, TCPX_ERR_DEREGISTERED);
+				core_xfer_cancel(&peer->link.core, xfer, TCPX_ERR_DEREGISTERED);
 		}
-		for (push = core_push_after(&peer->core, NULL); push; push = next_push) {
-			next_push = core_push_after(&peer->core, push);
+		for (push = core_push_after(&peer->link.core, NULL); push; push = next_push) {
+			next_push = core_push_after(&peer->link.core, push);
 			if (served_uses(push, region))
-				core_push_stop(&peer->core, push, TCPX_ERR_REMOTE_KEY);
+				core_push_stop(&peer->link.core, push, TCPX_ERR_REMOTE_KEY);
 		}
 		for (i = 0; i < CORE_CHANNELS_MAX; i++)
-			if (peer->chan[i])
-				chan_rx_forget(peer->chan[i], region);
+			if (peer->link.chan[i])
+				chan_rx_forget(peer->link.chan[i], region);
 		share_forget(peer, region);
 		comms_forget(peer, region);
 	}
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	peer_kick(peer, true);
 }
 
@@ -150,12 +150,13 @@ tcpx_status engine_region_export(struct engine_session *session, uint64_t id, ui
 /* peer.lock */
 static tcpx_status not_proven(const struct engine_peer *peer)
 {
-	if (!peer->core_ready) {
+	if (!peer->link.core_ready) {
 		error_set(TCPX_ERR_STATE, 0, "the peer has not connected, so it has proven no key");
 		return error_next("bind tokens to it when it is up (TCPX_EVENT_PEER_UP)");
 	}
 	error_set(TCPX_ERR_UNSUPPORTED, 0, "peer '%s' has proven no key: %s has no crypto library",
-		  peer->name, peer->session->identity.own.there ? "its session" : "this session");
+		  peer->name,
+		  peer->link.session->identity.own.there ? "its session" : "this session");
 	return error_next("install OpenSSL 3 at both ends, or give it the token of "
 			  "tcpx_region_export, which serves every peer");
 }
@@ -170,13 +171,13 @@ static tcpx_status proven_key(struct engine_session *session, uint64_t peer_id,
 
 	if (!peer)
 		return TCPX_ERR_STALE;
-	link_lock(peer);
+	link_lock(&peer->link);
 	key = identity_proven(&peer->who);
 	if (key)
 		memcpy(out_key, key, WIRE_KEY_BYTES);
 	else
 		status = not_proven(peer);
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	peer_put(peer);
 	return status;
 }

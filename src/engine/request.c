@@ -128,7 +128,7 @@ void request_ended(struct engine_request *request)
 		completion_enter(request);
 	peer_progress(peer);
 	if (zombie) { /* released while active: nobody looks any more */
-		list_push_back(&peer->buried, &request->done);
+		list_push_back(&peer->link.wake.buried, &request->done);
 		peer_wake_control(peer);
 	}
 }
@@ -155,7 +155,7 @@ static void stop(struct engine_request *request)
 	else if (request->doubted)
 		doubt_end(request);
 	else
-		core_xfer_cancel(&request->peer->core, &request->xfer, TCPX_ERR_CANCELLED);
+		core_xfer_cancel(&request->peer->link.core, &request->xfer, TCPX_ERR_CANCELLED);
 }
 
 tcpx_status engine_request_cancel(struct engine_session *session, uint64_t id)
@@ -173,7 +173,7 @@ tcpx_status engine_request_cancel(struct engine_session *session, uint64_t id)
 		stop(request);
 	else
 		status = error_set(TCPX_ERR_STATE, 0, "request is not active");
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	peer_kick(peer, true);
 	peer_put(peer);
 	request_put(request);
@@ -200,7 +200,7 @@ tcpx_status engine_request_release(struct engine_session *session, uint64_t id)
 		request->zombie = true;
 		stop(request);
 	}
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	if (active) {
 		peer_kick(peer, true);
 	} else {

@@ -60,7 +60,7 @@ static tcpx_status post_error(struct engine_request *request, tcpx_status status
 		return error_set(status, 0, "notification is larger than the budget of peer '%s'",
 				 peer->name);
 	case TCPX_ERR_NO_MEMORY:
-		return session_memory_error(peer->session);
+		return session_memory_error(peer->link.session);
 	default:
 		return error_raise(&peer->error);
 	}
@@ -73,7 +73,7 @@ tcpx_status request_hand_over(struct engine_request *request)
 	share_route(request);
 	comms_route(request);
 	lone_route(request);
-	status = core_xfer_post(&request->peer->core, &request->xfer);
+	status = core_xfer_post(&request->peer->link.core, &request->xfer);
 	if (status != TCPX_OK)
 		lone_over(request);
 	return status;
@@ -95,7 +95,7 @@ static tcpx_status start(struct engine_request *request)
 	request->post_seq = ++peer->post_seq;
 	request->posted_ns = clock_now_ns();
 	request->gone_base = 0;
-	if (!peer->core_ready) {
+	if (!peer->link.core_ready) {
 		early_add(request);
 		return TCPX_OK;
 	}
@@ -139,7 +139,7 @@ static tcpx_status post_one(struct engine_request *request, uint64_t id)
 		return error_next("take its completion with tcpx_session_poll() before the next "
 				  "post");
 	}
-	if (peer->core_done && !peer->core_ready)
+	if (peer->link.core_done && !peer->link.core_ready)
 		return error_raise(&peer->error);
 	return start(request);
 }
@@ -151,8 +151,8 @@ static void batch_end(struct post_batch *batch)
 
 	if (!peer)
 		return;
-	link_unlock(peer);
-	session = peer->session;
+	link_unlock(&peer->link);
+	session = peer->link.session;
 	if (batch->posted) {
 		atomic_fetch_add(&session->posted, batch->posted);
 		if (batch->timed)
@@ -271,18 +271,18 @@ tcpx_status engine_notify_send(struct engine_session *session, uint64_t peer_id,
 
 	if (!peer)
 		return TCPX_ERR_STALE;
-	link_lock(peer);
-	if (peer->core_ready && list_empty(&peer->early_notes))
-		status = core_note_send(&peer->core, data, bytes);
+	link_lock(&peer->link);
+	if (peer->link.core_ready && list_empty(&peer->early_notes))
+		status = core_note_send(&peer->link.core, data, bytes);
 	else
-		status = peer->core_done ? peer->error.status : early_note(peer, data, bytes);
+		status = peer->link.core_done ? peer->error.status : early_note(peer, data, bytes);
 	if (status == TCPX_ERR_NO_MEMORY)
 		status = session_memory_error(session);
 	else if (status <= TCPX_ERR_PEER_CLOSED)
 		error_raise(&peer->error);
 	else if (status != TCPX_OK)
 		refused(peer, status, bytes);
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	if (status == TCPX_OK) {
 		atomic_fetch_add(&session->notes_out, 1);
 		peer_kick_posted(peer, what_to_send(session, bytes, false));

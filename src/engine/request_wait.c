@@ -56,8 +56,8 @@ static bool ended(void *arg)
 static bool lead(struct engine_request *request, int64_t deadline)
 {
 	struct engine_peer *peer = request_peer(request);
-	bool led = lead_wait(request->session, peer, &request->lead, &peer->lock, ended, request,
-			     deadline);
+	bool led = lead_wait(request->session, peer, &request->lead, &peer->link.lock, ended,
+			     request, deadline);
 
 	peer_put(peer);
 	return led;

@@ -49,8 +49,9 @@ static tcpx_status add_piece(struct engine_chan *chan, uint64_t key, uint64_t of
 		last->pieces++;
 		return TCPX_OK;
 	}
-	status = mem_region_access(chan->peer->session->regions, identity_proven(&chan->peer->who),
-				   key, offset, length, TCPX_RIGHT_WRITE, &region);
+	status = mem_region_access(chan->peer->link.session->regions,
+				   identity_proven(&chan->peer->who), key, offset, length,
+				   TCPX_RIGHT_WRITE, &region);
 	if (status != TCPX_OK)
 		return status;
 	rx->iov[rx->niov++] = (struct iovec){region_addr(region, offset), length};
@@ -91,7 +92,7 @@ void rx_refuse(struct chan_rx *rx, tcpx_status status)
 /* A message in pieces goes to memory of its GPU. */
 static tcpx_status into_message(struct engine_chan *chan, const struct core_prog *prog)
 {
-	const struct engine_session *session = chan->peer->session;
+	const struct engine_session *session = chan->peer->link.session;
 	const struct chan_rx *rx = &chan->rx;
 
 	for (uint32_t i = 0; i < rx->nheld; i++)
@@ -233,7 +234,7 @@ void served_free(struct core_push *push)
 	lone_served(push);
 	for (i = 0; i < served->nregions; i++)
 		mem_region_access_end(served->regions[i]);
-	session_free(served->peer->session, served, served->bytes);
+	session_free(served->peer->link.session, served, served->bytes);
 }
 
 /* peer.lock */
@@ -289,7 +290,7 @@ static tcpx_status fill_served(struct engine_peer *peer, struct served *served,
 
 		if (!region || served->keys[served->nregions - 1] != key ||
 		    mem_region_access_more(region, offset, length, TCPX_RIGHT_READ) != TCPX_OK) {
-			status = mem_region_access(peer->session->regions,
+			status = mem_region_access(peer->link.session->regions,
 						   identity_proven(&peer->who), key, offset, length,
 						   TCPX_RIGHT_READ, &region);
 			if (status != TCPX_OK)
@@ -322,7 +323,7 @@ static tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table)
 		return TCPX_ERR_PROTOCOL;
 	bytes = sizeof(*served) + (pieces + 1) * sizeof(struct core_seg) +
 		pieces * (sizeof(served->regions[0]) + sizeof(served->keys[0]));
-	served = session_alloc(peer->session, bytes);
+	served = session_alloc(peer->link.session, bytes);
 	status = served ? TCPX_OK : TCPX_ERR_NO_MEMORY;
 	if (served) {
 		memset(served, 0, sizeof(*served));
@@ -346,18 +347,18 @@ static tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table)
 			served = NULL;
 		}
 	}
-	link_lock(peer);
-	if (served && !peer->core.dead) {
-		core_push_start(&peer->core, &served->push);
+	link_lock(&peer->link);
+	if (served && !peer->link.core.dead) {
+		core_push_start(&peer->link.core, &served->push);
 		/* Who deregistered meanwhile did not find it among the pushes. */
 		if (served_retired(served))
-			core_push_stop(&peer->core, &served->push, TCPX_ERR_REMOTE_KEY);
+			core_push_stop(&peer->link.core, &served->push, TCPX_ERR_REMOTE_KEY);
 	} else if (served) {
 		served_free(&served->push);
-	} else if (!peer->core.dead) {
-		core_push_refuse(&peer->core, frame->xfer, status);
+	} else if (!peer->link.core.dead) {
+		core_push_refuse(&peer->link.core, frame->xfer, status);
 	}
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	return TCPX_OK;
 }
 

@@ -39,12 +39,12 @@ static void deadline_run(struct sys_timer *timer, int64_t now_ns)
 	     peer = session_next_peer(session, peer)) {
 		int64_t due = 0;
 
-		link_lock(peer);
-		if (peer->core_ready && !peer->core.dead)
-			due = core_link_expire(&peer->core, now_ns);
+		link_lock(&peer->link);
+		if (peer->link.core_ready && !peer->link.core.dead)
+			due = core_link_expire(&peer->link.core, now_ns);
 		else
 			due = early_expire(peer, now_ns);
-		link_unlock(peer);
+		link_unlock(&peer->link);
 		peer_kick(peer, false);
 		if (due && (!next || due < next))
 			next = due;

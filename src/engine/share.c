@@ -70,11 +70,11 @@ struct engine_map *share_map_find(struct engine_peer *peer, uint64_t id)
 /* Whose words are on this host; NULL: the peer is not, or may not be asked. */
 struct engine_chan *share_chan(struct engine_peer *peer)
 {
-	if (!peer->core_ready || peer->core_done || !config_bool(CONFIG_GPU_PEER))
+	if (!peer->link.core_ready || peer->link.core_done || !config_bool(CONFIG_GPU_PEER))
 		return NULL;
 	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++)
-		if (peer->chan[i] && peer->chan[i]->net->ops->hold)
-			return peer->chan[i];
+		if (peer->link.chan[i] && peer->link.chan[i]->net->ops->hold)
+			return peer->link.chan[i];
 	return NULL;
 }
 
@@ -97,11 +97,11 @@ void share_free(struct engine_share *share)
 	struct engine_peer *peer = share->peer;
 	int fd;
 
-	link_lock(peer);
+	link_lock(&peer->link);
 	list_remove(&share->node);
 	list_remove(&share->due);
 	fd = share_fd_end(share);
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	share_fd_close(fd);
 	if (has_io(share))
 		mem_region_io_put(share->region);
@@ -237,9 +237,9 @@ void share_ahead(struct engine_request *request)
 	if (!request->nregions || !request->local_shares ||
 	    (request->xfer.op != TCPX_OP_WRITE && request->xfer.op != TCPX_OP_SEND))
 		return;
-	link_lock(peer);
+	link_lock(&peer->link);
 	share_route(request);
-	link_unlock(peer);
+	link_unlock(&peer->link);
 }
 
 tcpx_status share_serve(struct engine_peer *peer, struct core_push *push, const uint64_t *keys,
@@ -250,7 +250,7 @@ tcpx_status share_serve(struct engine_peer *peer, struct core_push *push, const 
 
 	if (!by_ref && !push->job.fills)
 		return TCPX_OK;
-	link_lock(peer);
+	link_lock(&peer->link);
 	for (uint32_t i = 0; i < prog->nlocal; i++) {
 		struct mem_region *region = prog->local[i];
 		struct engine_share *share = share_find(peer, region->serial);
@@ -260,7 +260,7 @@ tcpx_status share_serve(struct engine_peer *peer, struct core_push *push, const 
 			share->state = SHARE_OPEN; /* its READ was faster than its answer */
 		ready &= share && share->state == SHARE_OPEN;
 	}
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	if (!by_ref)
 		return TCPX_OK;
 	push->job.by_ref = ready;
@@ -272,7 +272,7 @@ void share_forget(struct engine_peer *peer, struct mem_region *region)
 {
 	struct engine_share *share = share_find(peer, region->serial);
 
-	if (!share || peer->core_done) /* of a dead peer its lease tells */
+	if (!share || peer->link.core_done) /* of a dead peer its lease tells */
 		return;
 	switch (share->state) {
 	case SHARE_EXPORTING:
@@ -308,10 +308,10 @@ void share_map_put(struct engine_map *map)
 	struct engine_peer *peer = map->peer;
 	bool idle;
 
-	link_lock(peer);
+	link_lock(&peer->link);
 	map->uses--;
 	idle = share_map_idle(map);
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	if (idle)
 		share_map_close(map);
 }

@@ -47,9 +47,9 @@ bool share_leased(struct engine_peer *peer)
 	bool reads = comms_lend(peer);
 	uint32_t n;
 
-	link_lock(peer);
+	link_lock(&peer->link);
 	n = chans_told(peer, chans);
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	while (n) {
 		struct engine_chan *chan = chans[--n];
 
@@ -64,10 +64,10 @@ void share_lease_over(struct engine_peer *peer)
 {
 	if ((peer->shared && peer->shared->norphans) || comms_lend(peer))
 		return;
-	link_lock(peer);
-	if (peer->core_ready)
-		core_link_unlease(&peer->core);
-	link_unlock(peer);
+	link_lock(&peer->link);
+	if (peer->link.core_ready)
+		core_link_unlease(&peer->link.core);
+	link_unlock(&peer->link);
 	peer_flush_kicks(peer);
 }
 
@@ -108,9 +108,9 @@ static void share_orphan(struct engine_share *share)
 		return;
 	}
 	share->peer->shared->norphans++;
-	link_lock(share->peer);
+	link_lock(&share->peer->link);
 	fd = share_fd_end(share);
-	link_unlock(share->peer);
+	link_unlock(&share->peer->link);
 	share_fd_close(fd);
 	list_remove(&share->due);
 	list_push_back(&runtime->shares, &share->due);
@@ -125,7 +125,7 @@ static bool map_orphan(struct engine_peer *peer, struct list_node *maps)
 	bool idle = false, over = false;
 	struct list_node *node;
 
-	link_lock(peer);
+	link_lock(&peer->link);
 	node = list_pop_front(maps);
 	if (node) {
 		map = LIST_ENTRY(node, struct engine_map, due);
@@ -133,7 +133,7 @@ static bool map_orphan(struct engine_peer *peer, struct list_node *maps)
 		idle = share_map_idle(map);
 		over = map->state == MAP_FAILED || map->state == MAP_CLOSED;
 	}
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	if (idle)
 		share_map_close(map);
 	else if (over)
@@ -149,7 +149,7 @@ void share_peer_dead(struct engine_peer *peer)
 
 	list_init(&shares);
 	list_init(&maps);
-	link_lock(peer);
+	link_lock(&peer->link);
 	for (uint32_t i = 0; peer->shared && i < ENGINE_SHARE_BUCKETS; i++) {
 		struct list_node *pos;
 
@@ -169,7 +169,7 @@ void share_peer_dead(struct engine_peer *peer)
 				list_push_back(&maps, &map->due);
 		}
 	}
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	LIST_FOREACH(node, &maps)
 		share_fetch_cancel(LIST_ENTRY(node, struct engine_map, due));
 	while ((node = list_pop_front(&shares)))

@@ -58,7 +58,7 @@ void share_fd_close(int fd)
 /* Where the peer is to ask, told right before the offer. A dialler may have no listener yet. */
 bool share_fd_tell(struct engine_peer *peer)
 {
-	struct engine_session *session = peer->session;
+	struct engine_session *session = peer->link.session;
 	struct wire_local offer = {0};
 	uint8_t bytes[WIRE_LOCAL_MAX];
 	struct frame frame = {.type = FRAME_LOCAL};
@@ -88,11 +88,11 @@ int share_fd_asked(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint64_t n
 		if (peer->died || !(peer->offered || peer->have_local_offer) ||
 		    !sys_equal_secret(peer->local_nonce, nonce, LOCAL_NONCE_BYTES))
 			continue;
-		link_lock(peer);
+		link_lock(&peer->link);
 		share = share_find(peer, number);
 		if (share && (share->state == SHARE_OFFERED || share->state == SHARE_OPEN))
 			fd = share->job.fd;
-		link_unlock(peer);
+		link_unlock(&peer->link);
 	}
 	session_unlock(session);
 	return fd;

@@ -40,8 +40,8 @@ static void export_done(struct mem_share *job, tcpx_status status)
 	if (status != TCPX_OK)
 		LOG_DEBUG("peer '%s': GPU memory is not shared: %s", peer->name,
 			  error_last()->what);
-	link_lock(peer);
-	over = share->retired || peer->core_done;
+	link_lock(&peer->link);
+	over = share->retired || peer->link.core_done;
 	share->by_fd = share->job.fd >= 0;
 	if (!share->by_fd)
 		(void)share_fd_end(share); /* it has none; the next one may begin */
@@ -51,7 +51,7 @@ static void export_done(struct mem_share *job, tcpx_status status)
 	} else if (!over) {
 		fd = refuse(share);
 	}
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	share_fd_close(fd);
 	if (over)
 		share_free(share);
@@ -72,9 +72,9 @@ static void export_start(struct engine_share *share)
 					.done = export_done};
 	if (region->kind->share(&share->job) == TCPX_OK)
 		return;
-	link_lock(peer);
+	link_lock(&peer->link);
 	fd = refuse(share);
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	share_fd_close(fd);
 }
 
@@ -83,12 +83,12 @@ static void offer_later(struct engine_share *share)
 {
 	int fd = -1;
 
-	link_lock(share->peer);
+	link_lock(&share->peer->link);
 	if (share->state == SHARE_OFFERED) {
 		fd = refuse(share);
 		share->again_ns = clock_after(AGAIN_NS);
 	}
-	link_unlock(share->peer);
+	link_unlock(&share->peer->link);
 	share_fd_close(fd);
 }
 
@@ -128,12 +128,12 @@ static void run_share(struct engine_share *share)
 	uint64_t id = share->region->serial, key;
 	bool retired;
 
-	link_lock(peer);
+	link_lock(&peer->link);
 	state = share->state;
 	retired = share->retired;
 	key = share->key;
 	if (state == SHARE_NEW && !retired && !share_fd_begin(share)) {
-		link_unlock(peer);
+		link_unlock(&peer->link);
 		return;
 	}
 	if (state == SHARE_NEW && !retired)
@@ -142,7 +142,7 @@ static void run_share(struct engine_share *share)
 		share->state = SHARE_OFFERED;
 	else if (state == SHARE_REVOKE)
 		share->state = SHARE_REVOKED;
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	if (retired)
 		share_free(share);
 	else if (state == SHARE_NEW)
@@ -157,14 +157,14 @@ void share_map_free(struct engine_map *map)
 {
 	struct engine_peer *peer = map->peer;
 
-	link_lock(peer);
+	link_lock(&peer->link);
 	list_remove(&map->node);
 	list_remove(&map->key_node);
 	list_remove(&map->due);
 	peer->shared->nin--;
 	if (peer->shared->last == map)
 		peer->shared->last = NULL;
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	map->chan->net->ops->hold(map->chan->net, 0);
 	chan_put(map->chan);
 	free(map);
@@ -186,11 +186,11 @@ static void run_map(struct engine_map *map)
 	tcpx_status status;
 	bool revoked;
 
-	link_lock(peer);
+	link_lock(&peer->link);
 	state = map->state;
 	status = map->status;
 	revoked = map->revoked;
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	if (state == MAP_CLOSED || (state == MAP_FAILED && revoked))
 		tell(peer, FRAME_SHARE_GONE, map->id, TCPX_OK);
 	else if (!revoked)
@@ -204,12 +204,12 @@ void share_run(struct engine_peer *peer)
 	for (;;) {
 		struct list_node *out = NULL, *in = NULL;
 
-		link_lock(peer);
+		link_lock(&peer->link);
 		if (peer->shared && peer->ctl && !peer->died) {
 			out = list_pop_front(&peer->shared->out_due);
 			in = out ? NULL : list_pop_front(&peer->shared->in_due);
 		}
-		link_unlock(peer);
+		link_unlock(&peer->link);
 		if (out)
 			run_share(LIST_ENTRY(out, struct engine_share, due));
 		else if (in)
@@ -244,13 +244,13 @@ static void close_done(struct mem_share *job, tcpx_status status)
 	bool dead;
 
 	(void)status;
-	link_lock(peer);
-	dead = peer->core_done; /* then nobody else frees it */
+	link_lock(&peer->link);
+	dead = peer->link.core_done; /* then nobody else frees it */
 	if (!dead) {
 		map->state = MAP_CLOSED;
 		map_due(map);
 	}
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	if (dead)
 		share_map_free(map);
 }
@@ -279,8 +279,8 @@ static void open_done(struct mem_share *job, tcpx_status status)
 		LOG_DEBUG("peer '%s': %llu bytes of its GPU memory are read from here%s",
 			  peer->name, (unsigned long long)job->length,
 			  map->counted ? ", by a descriptor" : "");
-	link_lock(peer);
-	dead = peer->core_done;
+	link_lock(&peer->link);
+	dead = peer->link.core_done;
 	map->revoked |= dead;
 	share_fetch_end(map);
 	map->status = status;
@@ -294,7 +294,7 @@ static void open_done(struct mem_share *job, tcpx_status status)
 	}
 	if (!idle && !dead)
 		map_due(map);
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	if (idle)
 		share_map_close(map);
 	else if (dead)
@@ -307,7 +307,7 @@ static struct engine_chan *chan_meant(struct engine_peer *peer, const struct fra
 	struct engine_chan *chan = NULL;
 
 	if (frame->linear < CORE_CHANNELS_MAX && share_chan(peer))
-		chan = peer->chan[frame->linear];
+		chan = peer->link.chan[frame->linear];
 	if (!chan || chan->epoch != frame->epoch || !chan->net->ops->hold)
 		return NULL;
 	chan_get(chan);
@@ -386,17 +386,17 @@ static tcpx_status take_offer(struct engine_peer *peer, const struct frame *fram
 		tell(peer, FRAME_SHARE_ANSWER, frame->xfer, TCPX_ERR_UNSUPPORTED);
 		return TCPX_OK;
 	}
-	link_lock(peer);
+	link_lock(&peer->link);
 	map = share_map_find(peer, frame->xfer);
 	if (map) { /* once more, with its key; or the answer was lost */
 		map_key(map, frame->offset);
 		if (map->state == MAP_OPEN && !map->revoked)
 			map_due(map);
-		link_unlock(peer);
+		link_unlock(&peer->link);
 		return TCPX_OK;
 	}
 	map = map_make(peer, frame, &status);
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	if (!map) {
 		tell(peer, FRAME_SHARE_ANSWER, frame->xfer, status);
 		return TCPX_OK;
@@ -419,12 +419,12 @@ static void take_answer(struct engine_peer *peer, const struct frame *frame)
 	struct engine_share *share;
 	int fd = -1;
 
-	link_lock(peer);
+	link_lock(&peer->link);
 	share = share_find(peer, frame->xfer);
 	if (share && (share->state == SHARE_OFFERED || share->state == SHARE_OPEN)) {
 		if (!frame->linear) {
 			share->state = SHARE_OPEN;
-			core_link_refs(&peer->core, frame->offset);
+			core_link_refs(&peer->link.core, frame->offset);
 			fd = share_fd_end(share);
 		} else {
 			fd = refuse(share);
@@ -432,7 +432,7 @@ static void take_answer(struct engine_peer *peer, const struct frame *frame)
 				share->again_ns = clock_after(AGAIN_NS);
 		}
 	}
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	share_fd_close(fd);
 }
 
@@ -441,7 +441,7 @@ static void take_revoke(struct engine_peer *peer, const struct frame *frame)
 	struct engine_map *map;
 	bool idle = false;
 
-	link_lock(peer);
+	link_lock(&peer->link);
 	map = share_map_find(peer, frame->xfer);
 	if (map) {
 		map->revoked = true;
@@ -449,7 +449,7 @@ static void take_revoke(struct engine_peer *peer, const struct frame *frame)
 		if (share_fetch_stop(map))
 			map_due(map);
 	}
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	if (map)
 		share_fetch_cancel(map);
 	if (idle)
@@ -462,11 +462,11 @@ static void take_gone(struct engine_peer *peer, const struct frame *frame)
 {
 	struct engine_share *share;
 
-	link_lock(peer);
+	link_lock(&peer->link);
 	share = share_find(peer, frame->xfer);
 	if (share && share->state != SHARE_REVOKED)
 		share = NULL;
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	if (share)
 		share_free(share);
 }

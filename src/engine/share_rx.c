@@ -79,13 +79,13 @@ static struct engine_map *map_use(struct engine_peer *peer, struct engine_stage 
 	bool mine = map && map->id == id;
 
 	if (!mine) {
-		link_lock(peer);
+		link_lock(&peer->link);
 		map = share_map_find(peer, id);
 		if (map && (map->revoked || map->state != MAP_OPEN))
 			map = NULL;
 		if (map)
 			map->uses++;
-		link_unlock(peer);
+		link_unlock(&peer->link);
 		if (map)
 			stage->maps[stage->nmaps++] = map;
 	}

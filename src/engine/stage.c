@@ -57,15 +57,15 @@ static void fill_done(struct stage_copies *copies, tcpx_status status)
 	struct engine_chan *chan = stage->chan;
 	struct engine_peer *peer = stage->peer;
 
-	link_lock(peer);
+	link_lock(&peer->link);
 	if (status != TCPX_OK &&
 	    chan->tx.stage == stage) { /* the slot is not to be taken for data */
 		chan->tx.aborted = true;
-		core_tx_spoiled(&peer->core, chan->index, status);
+		core_tx_spoiled(&peer->link.core, chan->index, status);
 	}
-	core_io_drop(&peer->core, &stage->orphan);
+	core_io_drop(&peer->link.core, &stage->orphan);
 	atomic_store(&chan->tx.filling, 0);
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	copies_ended(peer);
 	worker_kick(chan);
 	stage_close(stage);
@@ -88,9 +88,9 @@ void stage_fill(struct engine_chan *chan)
 		if (block)
 			block_put(block);
 		tx->aborted = true; /* ends as ABORTED; the transfer is failed below */
-		link_lock(peer);
-		core_tx_spoiled(&peer->core, chan->index, TCPX_ERR_NO_MEMORY);
-		link_unlock(peer);
+		link_lock(&peer->link);
+		core_tx_spoiled(&peer->link.core, chan->index, TCPX_ERR_NO_MEMORY);
+		link_unlock(&peer->link);
 		return;
 	}
 	stage->chan = chan;
@@ -131,14 +131,14 @@ void stage_commit_done(struct stage_copies *copies, tcpx_status status)
 	share_maps_put(stage); /* whoever is told may take the memory away */
 	if (status == TCPX_ERR_INVALID && !stage->recv && !stage->xfer_id)
 		status = TCPX_ERR_REMOTE; /* the peer's request: it was our memory that is gone */
-	link_lock(peer);
+	link_lock(&peer->link);
 	if (stage->recv)
-		core_recv_applied(&peer->core, &stage->recv->xfer, status);
+		core_recv_applied(&peer->link.core, &stage->recv->xfer, status);
 	else
-		core_rx_committed(&peer->core, stage->channel, stage->epoch, stage->seq,
+		core_rx_committed(&peer->link.core, stage->channel, stage->epoch, stage->seq,
 				  stage->xfer_id, stage->bytes, stage->block ? stage->bytes : 0,
 				  status);
-	link_unlock(peer);
+	link_unlock(&peer->link);
 	copies_ended(peer);
 	stage_close(stage);
 }
@@ -282,10 +282,11 @@ void stage_offer(struct engine_session *session)
 		return;
 	for (peer = session_next_peer(session, NULL); peer;
 	     peer = session_next_peer(session, peer)) {
-		link_lock(peer);
-		if (peer->core_ready && !peer->core.dead && core_stage_waits(&peer->core))
-			core_stage_more(&peer->core);
-		link_unlock(peer);
+		link_lock(&peer->link);
+		if (peer->link.core_ready && !peer->link.core.dead &&
+		    core_stage_waits(&peer->link.core))
+			core_stage_more(&peer->link.core);
+		link_unlock(&peer->link);
 		peer_flush_kicks(peer);
 	}
 }

@@ -5,6 +5,7 @@
 #define ENGINE_STAGE_H
 
 #include "engine/block.h"
+#include "engine/engine.h"
 
 #define STAGE_PIECES_INSIDE 4
 

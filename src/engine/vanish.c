@@ -62,10 +62,10 @@ static void tell(struct engine_chan *chan, struct core_xfer *xfer, const struct 
 	if (xfer && region) {
 		struct engine_request *request = LIST_ENTRY(xfer, struct engine_request, xfer);
 
-		link_lock(peer);
+		link_lock(&peer->link);
 		request->gone_at = offset;
 		request->gone_base = (uintptr_t)region->base;
-		link_unlock(peer);
+		link_unlock(&peer->link);
 	}
 	if (!log_allow(&limit, 3))
 		return;
@@ -83,9 +83,9 @@ void vanish_source(struct engine_chan *chan, const struct iovec *iov, uint32_t n
 	const uint8_t *at = first_gone(iov, n);
 	struct core_xfer *xfer;
 
-	link_lock(chan->peer);
-	xfer = core_tx_xfer(&chan->peer->core, chan->index);
-	link_unlock(chan->peer);
+	link_lock(&chan->peer->link);
+	xfer = core_tx_xfer(&chan->peer->link.core, chan->index);
+	link_unlock(&chan->peer->link);
 	if (frame->prog && at)
 		tell(chan, xfer, region_of(frame->prog, at), at, "read");
 }

@@ -214,14 +214,14 @@ static inline int side_chunks(const struct side *side, uint32_t bytes)
 	int frames = 0;
 
 	assert_non_null(peer);
-	pthread_mutex_lock(&peer->lock);
+	pthread_mutex_lock(&peer->link.lock);
 	if (bytes) {
-		assert_int_equal(peer->core.ref_chunk, CORE_REF_MOST); /* as the peer said */
-		peer->core.ref_chunk = bytes;
+		assert_int_equal(peer->link.core.ref_chunk, CORE_REF_MOST); /* as the peer said */
+		peer->link.core.ref_chunk = bytes;
 	}
-	for (uint32_t i = CORE_LANE + 1; i < peer->core.nchan; i++)
-		frames += (int)peer->core.chan[i].next_seq;
-	pthread_mutex_unlock(&peer->lock);
+	for (uint32_t i = CORE_LANE + 1; i < peer->link.core.nchan; i++)
+		frames += (int)peer->link.core.chan[i].next_seq;
+	pthread_mutex_unlock(&peer->link.lock);
 	peer_put(peer);
 	return frames;
 }

@@ -126,10 +126,10 @@ static void world_open(struct world *w)
 	};
 
 	memset(w, 0, sizeof(*w));
-	pthread_mutex_init(&w->peer.lock, NULL);
-	assert_int_equal(core_link_init(&w->peer.core, &cfg), TCPX_OK);
+	pthread_mutex_init(&w->peer.link.lock, NULL);
+	assert_int_equal(core_link_init(&w->peer.link.core, &cfg), TCPX_OK);
 	for (uint32_t i = 0; i <= CHANNEL; i++)
-		assert_int_equal(core_chan_up(&w->peer.core, i, 1), TCPX_OK);
+		assert_int_equal(core_chan_up(&w->peer.link.core, i, 1), TCPX_OK);
 	w->sink.base.ops = &sink_ops;
 	w->chan = (struct engine_chan){.peer = &w->peer, .index = CHANNEL, .net = &w->sink.base};
 	pthread_mutex_init(&w->chan.poll_lock, NULL);
@@ -155,12 +155,12 @@ static void world_open(struct world *w)
 
 static void world_close(struct world *w)
 {
-	core_link_fail(&w->peer.core, TCPX_ERR_DISCONNECTED);
-	core_link_fini(&w->peer.core);
+	core_link_fail(&w->peer.link.core, TCPX_ERR_DISCONNECTED);
+	core_link_fini(&w->peer.link.core);
 	assert_int_equal(w->ended, 1); /* exactly once, whatever was cut */
 	free(w->chan.tx.buf);
 	free(w->chan.tx.iov);
-	pthread_mutex_destroy(&w->peer.lock);
+	pthread_mutex_destroy(&w->peer.link.lock);
 	pthread_mutex_destroy(&w->chan.poll_lock);
 }
 
@@ -176,7 +176,7 @@ static void begin(struct world *w)
 {
 	struct frame frame;
 
-	assert_int_equal(core_xfer_post(&w->peer.core, &w->xfer), TCPX_OK);
+	assert_int_equal(core_xfer_post(&w->peer.link.core, &w->xfer), TCPX_OK);
 	send_bytes(w, FRAME_HEADER_BYTES);
 	assert_int_equal(wire_frame_decode(w->sink.taken, &frame), TCPX_OK);
 	assert_int_equal(frame.type, FRAME_DATA);
@@ -207,16 +207,16 @@ static void test_aborted_stays_aborted(void **state)
 		world_open(&w);
 		begin(&w);
 		send_bytes(&w, w.head_bytes - FRAME_HEADER_BYTES + PAYLOAD_BYTES / 2);
-		assert_int_equal(core_xfer_cancel(&w.peer.core, &w.xfer, TCPX_ERR_CANCELLED),
+		assert_int_equal(core_xfer_cancel(&w.peer.link.core, &w.xfer, TCPX_ERR_CANCELLED),
 				 TCPX_OK);
 		assert_int_equal(w.ended, 1);
 		memset(w.source, 0xee, sizeof(w.source)); /* it is the caller's again */
 		send_bytes(&w, PAYLOAD_BYTES / 2 + part);
-		assert_int_equal(w.peer.core.aborted, 0); /* not through yet */
+		assert_int_equal(w.peer.link.core.aborted, 0); /* not through yet */
 		send_bytes(&w, PAYLOAD_BYTES);
 		assert_int_equal(trailer_status(&w), FRAME_ABORTED);
-		assert_int_equal(w.peer.core.aborted, 1);
-		assert_int_equal(w.peer.core.tx_bytes, 0);
+		assert_int_equal(w.peer.link.core.aborted, 1);
+		assert_int_equal(w.peer.link.core.tx_bytes, 0);
 		for (uint32_t i = 0; i < PAYLOAD_BYTES; i++)
 			assert_int_equal(w.sink.taken[w.head_bytes + i],
 					 i < PAYLOAD_BYTES / 2 ? SOURCE : 0);
@@ -228,7 +228,8 @@ static void cancel_inside(void *arg)
 {
 	struct world *w = arg;
 
-	assert_int_equal(core_xfer_cancel(&w->peer.core, &w->xfer, TCPX_ERR_CANCELLED), TCPX_OK);
+	assert_int_equal(core_xfer_cancel(&w->peer.link.core, &w->xfer, TCPX_ERR_CANCELLED),
+			 TCPX_OK);
 	assert_int_equal(w->ended, 0); /* a call reads the memory */
 }
 
@@ -250,7 +251,7 @@ static void test_cancel_inside_a_call(void **state)
 		memset(w.source, 0xee, sizeof(w.source)); /* it is the caller's again */
 		send_bytes(&w, PAYLOAD_BYTES * 2);
 		assert_int_equal(trailer_status(&w), FRAME_ABORTED);
-		assert_int_equal(w.peer.core.aborted, 1);
+		assert_int_equal(w.peer.link.core.aborted, 1);
 		for (uint32_t i = 0; i < PAYLOAD_BYTES; i++)
 			assert_int_equal(w.sink.taken[w.head_bytes + i], i < steps[n] ? SOURCE : 0);
 		world_close(&w);
@@ -268,12 +269,12 @@ static void test_whole_stays_valid(void **state)
 		world_open(&w);
 		begin(&w);
 		send_bytes(&w, w.head_bytes - FRAME_HEADER_BYTES + PAYLOAD_BYTES + part);
-		assert_int_equal(core_xfer_cancel(&w.peer.core, &w.xfer, TCPX_ERR_CANCELLED),
+		assert_int_equal(core_xfer_cancel(&w.peer.link.core, &w.xfer, TCPX_ERR_CANCELLED),
 				 TCPX_OK);
 		memset(w.source, 0xee, sizeof(w.source));
 		send_bytes(&w, PAYLOAD_BYTES);
 		assert_int_equal(trailer_status(&w), FRAME_VALID);
-		assert_int_equal(w.peer.core.aborted, 0);
+		assert_int_equal(w.peer.link.core.aborted, 0);
 		for (uint32_t i = 0; i < PAYLOAD_BYTES; i++)
 			assert_int_equal(w.sink.taken[w.head_bytes + i], SOURCE);
 		world_close(&w);
@@ -294,7 +295,7 @@ static void test_short_calls(void **state)
 			send_bytes(&w, steps[i]);
 		assert_int_equal(trailer_status(&w), FRAME_VALID);
 		assert_memory_equal(w.sink.taken + w.head_bytes, w.source, PAYLOAD_BYTES);
-		assert_int_equal(w.peer.core.tx_bytes, PAYLOAD_BYTES);
+		assert_int_equal(w.peer.link.core.tx_bytes, PAYLOAD_BYTES);
 		world_close(&w);
 	}
 }

@@ -53,19 +53,19 @@ static void settle(struct engine_peer *peer, uint32_t left)
 {
 	int64_t deadline = clock_after(WAIT_NS);
 
-	while (atomic_load(&peer->slot.refs) > left && clock_now_ns() < deadline)
+	while (atomic_load(&peer->link.slot.refs) > left && clock_now_ns() < deadline)
 		usleep(1000);
-	assert_int_equal(atomic_load(&peer->slot.refs), left);
+	assert_int_equal(atomic_load(&peer->link.slot.refs), left);
 }
 
 /* Is a reference among those that the look-up left? A beat may hold one for a moment. */
 static uint32_t taken(struct engine_peer *peer, uint32_t before)
 {
 	int64_t deadline = clock_after(CLOCK_S_NS / 5);
-	uint32_t refs = atomic_load(&peer->slot.refs);
+	uint32_t refs = atomic_load(&peer->link.slot.refs);
 
 	while (refs > before && clock_now_ns() < deadline) {
-		uint32_t now = atomic_load(&peer->slot.refs);
+		uint32_t now = atomic_load(&peer->link.slot.refs);
 
 		refs = now < refs ? now : refs;
 	}
@@ -76,7 +76,7 @@ struct engine_peer *__wrap_peer_by_uuid(struct engine_session *session, const ui
 					bool keyed, const struct engine_peer *except)
 {
 	bool meets = armed && pthread_equal(pthread_self(), caller);
-	uint32_t before = meets ? atomic_load(&slot_of_b->slot.refs) : 0;
+	uint32_t before = meets ? atomic_load(&slot_of_b->link.slot.refs) : 0;
 	struct engine_peer *found = __real_peer_by_uuid(session, uuid, keyed, except);
 
 	if (!meets)

@@ -167,10 +167,10 @@ static void what_a_reset_leaves_is_not_believed(void **state)
 	pthread_mutex_lock(&inside->lock);
 	peer = LIST_ENTRY(inside->peer_list.prev, struct engine_peer, node);
 	pthread_mutex_unlock(&inside->lock);
-	pthread_mutex_lock(&peer->lock); /* nobody comes beyond a header */
+	pthread_mutex_lock(&peer->link.lock); /* nobody comes beyond a header */
 	say_chunk(&raw, raw.reads.at[0].xfer);
 	raw_drop_channel(&raw, 1);
-	pthread_mutex_unlock(&peer->lock);
+	pthread_mutex_unlock(&peer->link.lock);
 	(void)await(TCPX_EVENT_CHANNEL_DOWN);
 	raw_close(&raw);
 	assert_int_not_equal(tcpx_request_wait(session, request, TCPX_WAIT_FOREVER, NULL), TCPX_OK);

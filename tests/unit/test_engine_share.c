@@ -132,11 +132,11 @@ static bool knows_key(struct share_pair *pair, uint64_t key)
 	bool known = false;
 
 	assert_non_null(peer);
-	pthread_mutex_lock(&peer->lock);
+	pthread_mutex_lock(&peer->link.lock);
 	for (unsigned i = 0; i < ENGINE_SHARE_BUCKETS; i++)
 		LIST_FOREACH(pos, &peer->shared->in[i])
 			known |= LIST_ENTRY(pos, struct engine_map, node)->key == key;
-	pthread_mutex_unlock(&peer->lock);
+	pthread_mutex_unlock(&peer->link.lock);
 	peer_put(peer);
 	return known;
 }
@@ -414,7 +414,7 @@ static void offers_arrive(void *arg)
 				      .xfer = 1 + i,
 				      .offset = 1,
 				      .linear = i,
-				      .epoch = peer->chan[i] ? peer->chan[i]->epoch : 1,
+				      .epoch = peer->link.chan[i] ? peer->link.chan[i]->epoch : 1,
 				      .payload_bytes = sizeof(handle)};
 
 		for (frame.seq = 0; frame.seq <= FRAME_SHARE_FD; frame.seq++)

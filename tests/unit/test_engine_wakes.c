@@ -114,10 +114,10 @@ static int bulk_fd(tcpx_session *session, tcpx_peer handle)
 	int fd;
 
 	assert_non_null(peer);
-	pthread_mutex_lock(&peer->lock);
-	net = peer->chan[CORE_LANE + 1]->net;
+	pthread_mutex_lock(&peer->link.lock);
+	net = peer->link.chan[CORE_LANE + 1]->net;
 	fd = net->ops->fd(net);
-	pthread_mutex_unlock(&peer->lock);
+	pthread_mutex_unlock(&peer->link.lock);
 	peer_put(peer);
 	return fd;
 }
