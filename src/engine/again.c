@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Links that ended and are dialled again: by whom, when, and what moves to the new one. */
+#include "engine/engine.h"
 #include "engine/again.h"
 
 #include <stdlib.h>
@@ -30,8 +31,8 @@ static bool same(const uint8_t *a, const uint8_t *b)
 
 static void take_addresses(struct engine_again *again, const struct engine_peer *peer)
 {
-	memcpy(again->addrs, peer->addrs, sizeof(again->addrs));
-	again->naddrs = peer->naddrs;
+	memcpy(again->addrs, peer->address.known, sizeof(again->addrs));
+	again->naddrs = peer->address.count;
 }
 
 tcpx_status again_keep(struct engine_peer *peer, int64_t timeout_ns)
@@ -40,13 +41,13 @@ tcpx_status again_keep(struct engine_peer *peer, int64_t timeout_ns)
 
 	if (!again)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "how peer '%s' is dialled again",
-				 peer->name);
+				 peer->who.name);
 	again->refs = 1;
 	again->timeout_ns = timeout_ns;
-	again->hello = peer->dial_hello;
-	memcpy(again->key, peer->dial_key, sizeof(again->key));
+	again->hello = peer->dialling.hello;
+	memcpy(again->key, peer->dialling.key, sizeof(again->key));
 	take_addresses(again, peer);
-	peer->again = again;
+	peer->reconnect.kept = again;
 	return TCPX_OK;
 }
 
@@ -55,7 +56,7 @@ bool again_kept(struct engine_peer *peer)
 	bool kept;
 
 	session_lock(peer->link.session);
-	kept = peer->again != NULL;
+	kept = peer->reconnect.kept != NULL;
 	session_unlock(peer->link.session);
 	return kept;
 }
@@ -65,8 +66,8 @@ void again_addresses(struct engine_peer *peer)
 	struct engine_session *session = peer->link.session;
 
 	session_lock(session);
-	if (peer->again)
-		take_addresses(peer->again, peer);
+	if (peer->reconnect.kept)
+		take_addresses(peer->reconnect.kept, peer);
 	session_unlock(session);
 }
 
@@ -75,9 +76,9 @@ void again_pass(struct engine_peer *from, struct engine_peer *to)
 	struct engine_session *session = from->link.session;
 
 	session_lock(session);
-	if (!to->again) {
-		to->again = from->again;
-		from->again = NULL;
+	if (!to->reconnect.kept) {
+		to->reconnect.kept = from->reconnect.kept;
+		from->reconnect.kept = NULL;
 	}
 	session_unlock(session);
 }
@@ -85,12 +86,12 @@ void again_pass(struct engine_peer *from, struct engine_peer *to)
 void again_put(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->link.session;
-	struct engine_again *again = peer->again;
+	struct engine_again *again = peer->reconnect.kept;
 	bool last = false;
 
 	if (!again)
 		return;
-	peer->again = NULL;
+	peer->reconnect.kept = NULL;
 	session_lock(session);
 	last = !--again->refs;
 	session_unlock(session);
@@ -103,7 +104,7 @@ void again_put(struct engine_peer *peer)
 /* session.lock: the link of a handle. */
 static struct engine_peer *link_of(struct engine_peer *peer)
 {
-	return peer && peer->now ? peer->now : peer;
+	return peer && peer->reconnect.now ? peer->reconnect.now : peer;
 }
 
 /* session.lock: it ended, and not for good. */
@@ -146,11 +147,12 @@ uint64_t again_find(struct engine_session *session, const uint8_t *uuid, bool ke
 	LIST_FOREACH(pos, &session->peer_list) {
 		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
 
-		if (!peer->again || peer->lent || !same(link_of(peer)->uuid, uuid) ||
-		    link_of(peer)->who.keyed != keyed || !may_return(link_of(peer)))
+		if (!peer->reconnect.kept || peer->reconnect.lent ||
+		    !same(link_of(peer)->who.uuid, uuid) || link_of(peer)->who.keyed != keyed ||
+		    !may_return(link_of(peer)))
 			continue;
 		id = peer->slot_id;
-		peer->again->due_ns = 0;
+		peer->reconnect.kept->due_ns = 0;
 	}
 	session_unlock(session);
 	return id;
@@ -161,27 +163,28 @@ uint64_t again_find(struct engine_session *session, const uint8_t *uuid, bool ke
 static struct engine_peer *dial(struct engine_peer *root, struct engine_peer *old)
 {
 	struct engine_session *session = root->link.session;
-	struct engine_again *again = root->again;
+	struct engine_again *again = root->reconnect.kept;
 	struct engine_peer *peer = peer_create(session);
 	int64_t now = clock_now_ns();
 
 	if (!peer)
 		return NULL;
 	peer->slot_id = root->slot_id;
-	peer->lent = peer->in_view = peer->dialler = peer->awaiting = true;
-	peer->again = again;
+	peer->reconnect.lent = peer->in_view = peer->dialler = peer->reconnect.awaiting = true;
+	peer->reconnect.kept = again;
 	again->refs++;
-	peer->redial_at_ns = again->due_ns > now ? again->due_ns : now;
-	peer->connect_deadline_ns = peer->redial_at_ns + again->timeout_ns;
-	memcpy(peer->name, old->name, sizeof(peer->name));
-	memcpy(peer->uuid, old->uuid, sizeof(peer->uuid));
+	peer->reconnect.at_ns = again->due_ns > now ? again->due_ns : now;
+	peer->dialling.deadline_ns = peer->reconnect.at_ns + again->timeout_ns;
+	memcpy(peer->who.name, old->who.name, sizeof(peer->who.name));
+	memcpy(peer->who.uuid, old->who.uuid, sizeof(peer->who.uuid));
 	peer->who.keyed = old->who.keyed;
-	peer->dial_hello = again->hello;
+	peer->dialling.hello = again->hello;
 	/* what answers may be another session by now */
-	memcpy(peer->dial_hello.want_uuid, old->uuid, sizeof(peer->dial_hello.want_uuid));
-	memcpy(peer->dial_key, again->key, sizeof(peer->dial_key));
-	memcpy(peer->addrs, again->addrs, sizeof(peer->addrs));
-	peer->naddrs = again->naddrs;
+	memcpy(peer->dialling.hello.want_uuid, old->who.uuid,
+	       sizeof(peer->dialling.hello.want_uuid));
+	memcpy(peer->dialling.key, again->key, sizeof(peer->dialling.key));
+	memcpy(peer->address.known, again->addrs, sizeof(peer->address.known));
+	peer->address.count = again->naddrs;
 	peer->who.expects = old->who.expects;
 	memcpy(peer->who.expected, old->who.expected, sizeof(peer->who.expected));
 	link_lock(&old->link);
@@ -198,14 +201,15 @@ struct engine_peer *again_use(struct engine_session *session, uint64_t peer_id, 
 	session_lock(session);
 	root = handle_find(&session->peers, peer_id);
 	peer = link_of(root);
-	if (peer && root->again && root->again->naddrs && may_return(peer)) {
-		next = linked(session, peer->uuid, peer->who.keyed);
-		if (!next && (rest || !root->again->tries || root->again->due_ns <= clock_now_ns()))
+	if (peer && root->reconnect.kept && root->reconnect.kept->naddrs && may_return(peer)) {
+		next = linked(session, peer->who.uuid, peer->who.keyed);
+		if (!next && (rest || !root->reconnect.kept->tries ||
+			      root->reconnect.kept->due_ns <= clock_now_ns()))
 			next = dial(root, peer);
 	}
 	if (next) {
-		old = root->now;
-		root->now = peer = next;
+		old = root->reconnect.now;
+		root->reconnect.now = peer = next;
 		peer_get(next);
 	}
 	if (peer)
@@ -213,7 +217,7 @@ struct engine_peer *again_use(struct engine_session *session, uint64_t peer_id, 
 	session_unlock(session);
 	if (!peer)
 		error_set(TCPX_ERR_STALE, 0, "peer handle is not valid any more");
-	else if (next && next->redial_at_ns)
+	else if (next && next->reconnect.at_ns)
 		peer_wake_control(next);
 	if (old)
 		peer_put(old);
@@ -224,7 +228,7 @@ struct engine_peer *again_use(struct engine_session *session, uint64_t peer_id, 
  * the rests between them. */
 static void attempted(struct engine_peer *peer)
 {
-	struct engine_again *again = peer->again;
+	struct engine_again *again = peer->reconnect.kept;
 	int64_t rest;
 
 	session_lock(peer->link.session);
@@ -238,7 +242,7 @@ static void begin(struct engine_peer *peer)
 {
 	if (peer->link.core_ready || peer->died)
 		return; /* the other side's own dial was quicker */
-	peer->awaiting = false;
+	peer->reconnect.awaiting = false;
 	attempted(peer);
 	peer_dial_start(peer);
 }
@@ -246,21 +250,21 @@ static void begin(struct engine_peer *peer)
 static void rested(struct sys_timer *timer, int64_t now_ns)
 {
 	(void)now_ns;
-	begin(LIST_ENTRY(timer, struct engine_peer, redial_timer));
+	begin(LIST_ENTRY(timer, struct engine_peer, dialling.redial_timer));
 }
 
 void again_start(struct engine_peer *peer)
 {
-	int64_t at = peer->redial_at_ns;
+	int64_t at = peer->reconnect.at_ns;
 
-	if (!at || peer->link.core_ready || peer->died || !peer->awaiting)
+	if (!at || peer->link.core_ready || peer->died || !peer->reconnect.awaiting)
 		return;
 	if (at <= clock_now_ns()) {
 		begin(peer);
 		return;
 	}
-	peer->redial_timer.fn = rested;
-	sys_timer_set(&engine_runtime.loop, &peer->redial_timer, at);
+	peer->dialling.redial_timer.fn = rested;
+	sys_timer_set(&engine_runtime.loop, &peer->dialling.redial_timer, at);
 }
 
 void again_up(struct engine_peer *peer)
@@ -268,8 +272,8 @@ void again_up(struct engine_peer *peer)
 	struct engine_session *session = peer->link.session;
 
 	session_lock(session);
-	if (peer->again)
-		peer->again->tries = 0;
+	if (peer->reconnect.kept)
+		peer->reconnect.kept->tries = 0;
 	session_unlock(session);
 	link_lock(&peer->link);
 	memset(&peer->error, 0, sizeof(peer->error));

@@ -7,7 +7,24 @@
 #ifndef ENGINE_AGAIN_H
 #define ENGINE_AGAIN_H
 
-#include "engine/engine.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tcpx/types.h>
+
+struct engine_again;
+struct engine_peer;
+struct engine_request;
+struct engine_session;
+
+/* Of one peer; session.lock. */
+struct peer_reconnect {
+	struct engine_again *kept; /* how it is dialled again; or NULL */
+	struct engine_peer *now;   /* where its handle leads since its own link ended */
+	bool lent;		   /* made for another's handle: it goes when it ends */
+	bool awaiting;		   /* its dial has not begun: it rests first */
+	int64_t at_ns;		   /* lent: when the dial begins */
+};
 
 /* The peer's dial, whose fields are filled, can be made again. ERR_NO_MEMORY. */
 tcpx_status again_keep(struct engine_peer *peer, int64_t timeout_ns);

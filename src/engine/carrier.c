@@ -66,14 +66,14 @@ static void peer_moves(struct engine_peer *peer, uint32_t iface, const char *nam
 		chan_fail(chan, TCPX_ERR_UNREACHABLE, ENETDOWN);
 		moved++;
 	}
-	if (peer->ctl && peer->ctl_iface == iface) {
+	if (peer->control.link && peer->control.iface == iface) {
 		peer_control_lost(peer, TCPX_ERR_UNREACHABLE, ENETDOWN);
 		moved++;
 	}
 	if (!moved)
 		return;
 	LOG_WARN("peer '%s': interface %s lost its carrier: %u connections are given up",
-		 peer->name, name, moved);
+		 peer->who.name, name, moved);
 	atomic_fetch_add(&peer->link.session->carrier_losses, moved);
 }
 
@@ -90,12 +90,12 @@ static bool unanswered(struct engine_chan *chan)
 
 void carrier_look(struct engine_peer *peer, int64_t now_ns)
 {
-	int64_t step = now_ns - peer->looked_ns;
+	int64_t step = now_ns - peer->control.looked_ns;
 	bool lives = false;
 
 	if (step > 2 * CLOCK_S_NS)
 		step = 0; /* the first look, or we slept ourselves */
-	peer->looked_ns = now_ns;
+	peer->control.looked_ns = now_ns;
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
 		struct engine_chan *chan = peer->link.chan[i];
 

@@ -288,7 +288,7 @@ bool comms_takes(const struct engine_session *session, const struct mem_region *
 /* With what a plugin takes for its own. */
 static bool trusts(const struct engine_peer *peer)
 {
-	return peer->dial_hello.auth == WIRE_AUTH_KEY || config_bool(CONFIG_PLUGIN_TRUST_PEERS);
+	return peer->dialling.hello.auth == WIRE_AUTH_KEY || config_bool(CONFIG_PLUGIN_TRUST_PEERS);
 }
 
 tcpx_status comms_take_handle(struct engine_comms *comms, const uint8_t *handle)
@@ -309,7 +309,7 @@ bool comms_senseless(const struct engine_peer *peer, const char **out_why)
 	if (!net_handle_is_known(peer->link.session->plugin->plugin) && !trusts(peer))
 		return true;
 	*out_why = "the peer is on this host, and reached by the local transport";
-	if (peer->have_local_offer)
+	if (peer->shared_memory.have_offer)
 		return true;
 	/* Flows are steered where packets arrive from outside. */
 	*out_why = "the peer is on this host, where a NIC steers nothing; let the local transport "

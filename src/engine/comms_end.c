@@ -51,7 +51,7 @@ static void strand_due(struct sys_timer *timer, int64_t now_ns)
 	if (some_up(table))
 		return;
 	LOG_WARN("peer '%s': no channel of messages came back: what waits for one ends",
-		 peer->name);
+		 peer->who.name);
 	link_lock(&peer->link);
 	core_link_strand(&peer->link.core, TCPX_ERR_CHANNEL_LOST);
 	link_unlock(&peer->link);
@@ -200,7 +200,7 @@ void comms_close_step(struct engine_comms *comms)
 	if (stuck) {
 		LOG_WARN("peer '%s': channel %u of messages does not close: memory that its plugin "
 			 "has stays as it is",
-			 peer->name, comms->channel);
+			 peer->who.name, comms->channel);
 		list_push_back(lost_list(), &comms->node);
 	} else {
 		comms_mem_drop(comms);
@@ -264,7 +264,7 @@ static void tell_lost(struct engine_comms *comms, const char *why,
 		    (unsigned long long)counts->sends_done, (unsigned long long)counts->posted,
 		    (unsigned long long)counts->done, (unsigned long long)counts->unpacked,
 		    (unsigned long long)counts->consumed);
-	LOG(comms->peer->comms->level, "peer '%s': channel %u, here: %s", comms->peer->name,
+	LOG(comms->peer->comms->level, "peer '%s': channel %u, here: %s", comms->peer->who.name,
 	    comms->channel, text);
 	comms_tell(comms, FRAME_COMM_LOST, text, (uint32_t)strlen(text));
 }
@@ -294,7 +294,7 @@ static void look_barren(struct engine_peer *peer, struct comms_slot *slot, uint3
 	slot->rests_ns = clock_now_ns() + rest;
 	LOG_WARN("peer '%s': channel %u, NIC %s: nothing arrived by it %u times in a row: it rests "
 		 "%lld ms",
-		 peer->name, channel, comms_nic_name(slot->comms), slot->barren,
+		 peer->who.name, channel, comms_nic_name(slot->comms), slot->barren,
 		 (long long)(rest / CLOCK_MS_NS));
 }
 
@@ -331,7 +331,7 @@ void comms_lost_there(struct engine_peer *peer, uint32_t channel, const char *wh
 	else if (!counts)
 		choose_level(peer->comms, why);
 	if (log_allow(&peer->comms->lost_log, LOST_LINES))
-		LOG(peer->comms->level, "peer '%s': channel %u, over there: %s", peer->name,
+		LOG(peer->comms->level, "peer '%s': channel %u, over there: %s", peer->who.name,
 		    channel, why);
 	if (counts)
 		return;
@@ -399,8 +399,8 @@ static void left_early(const struct engine_peer *peer)
 			continue;
 		comms_awaits(comms, awaits, sizeof(awaits));
 		comms_named(comms, awaits, why, sizeof(why));
-		LOG_WARN("peer '%s' is gone before a channel of messages came up: %s", peer->name,
-			 why);
+		LOG_WARN("peer '%s' is gone before a channel of messages came up: %s",
+			 peer->who.name, why);
 		return;
 	}
 }

@@ -45,7 +45,7 @@ struct net_setup_opts comms_opts(const struct engine_comms *comms, int64_t deadl
 		.ended_arg = comms->peer,
 	};
 
-	snprintf(opts.peer, sizeof(opts.peer), "%.63s", comms->peer->name);
+	snprintf(opts.peer, sizeof(opts.peer), "%.63s", comms->peer->who.name);
 	return opts;
 }
 
@@ -100,7 +100,7 @@ static void give_up(struct engine_peer *peer, struct comms_slot *slot, const cha
 	link_unlock(&peer->link);
 	if (!slot->told)
 		LOG(again ? TCPX_LOG_INFO : TCPX_LOG_WARN,
-		    "peer '%s': channel %u of messages is not there: %s", peer->name,
+		    "peer '%s': channel %u of messages is not there: %s", peer->who.name,
 		    peer->comms->first + (uint32_t)(slot - peer->comms->slots), why);
 	slot->told |= !late;
 	slot->given_up = true;

@@ -24,15 +24,15 @@ static void dial_run(void *arg)
 	struct engine_peer *peer = arg, *other = NULL;
 	static const uint8_t anyone[WIRE_UUID_BYTES];
 
-	if (memcmp(peer->uuid, anyone, sizeof(anyone)) &&
-	    memcmp(peer->uuid, peer->link.session->uuid, sizeof(peer->uuid)))
-		other = peer_by_uuid(peer->link.session, peer->uuid, peer->who.keyed, peer);
+	if (memcmp(peer->who.uuid, anyone, sizeof(anyone)) &&
+	    memcmp(peer->who.uuid, peer->link.session->uuid, sizeof(peer->who.uuid)))
+		other = peer_by_uuid(peer->link.session, peer->who.uuid, peer->who.keyed, peer);
 	if (!other) {
 		peer_dial_start(peer);
 		return;
 	}
 	peer->in_view = false; /* its handle is not given out */
-	peer->same_as = other->slot_id;
+	peer->dialling.same_as = other->slot_id;
 	peer_put(other);
 	peer_die(peer, TCPX_ERR_EXISTS, 0, "linked already");
 }
@@ -41,18 +41,18 @@ static void dial_run(void *arg)
 static void choose_auth(struct engine_peer *peer, const struct wire_info *info)
 {
 	struct engine_session *session = peer->link.session;
-	struct wire_hello *hello = &peer->dial_hello;
+	struct wire_hello *hello = &peer->dialling.hello;
 
 	*hello = (struct wire_hello){.role = WIRE_ROLE_CONTROL, .auth = WIRE_AUTH_NONE};
 	peer_fill_hello(session, hello);
 	if (info) {
 		hello->auth = identity_is_keyed(info) ? WIRE_AUTH_SECRET : WIRE_AUTH_BARE;
 		memcpy(hello->want_uuid, info->uuid, sizeof(hello->want_uuid));
-		memcpy(peer->dial_key, info->secret, sizeof(peer->dial_key));
+		memcpy(peer->dialling.key, info->secret, sizeof(peer->dialling.key));
 	} else if (session->keys.count) {
 		hello->auth = WIRE_AUTH_KEY;
 		hello->key_id = session->keys.id[0];
-		memcpy(peer->dial_key, session->keys.key[0], sizeof(peer->dial_key));
+		memcpy(peer->dialling.key, session->keys.key[0], sizeof(peer->dialling.key));
 	}
 }
 
@@ -62,10 +62,10 @@ static tcpx_status check_links(struct engine_peer *peer)
 	const struct engine_session *session = peer->link.session;
 	char text[SYS_ADDR_TEXT];
 
-	for (uint32_t i = 0; i < peer->naddrs; i++) {
-		struct sockaddr_in6 *addr = (struct sockaddr_in6 *)&peer->addrs[i];
+	for (uint32_t i = 0; i < peer->address.count; i++) {
+		struct sockaddr_in6 *addr = (struct sockaddr_in6 *)&peer->address.known[i];
 
-		if (!sys_addr_is_link_local(&peer->addrs[i]))
+		if (!sys_addr_is_link_local(&peer->address.known[i]))
 			continue;
 		for (uint32_t k = 0; k < session->nrails && !addr->sin6_scope_id; k++)
 			if (sys_addr_is_link_local(&session->rails[k]))
@@ -74,7 +74,7 @@ static tcpx_status check_links(struct engine_peer *peer)
 						->sin6_scope_id;
 		if (addr->sin6_scope_id)
 			continue;
-		sys_addr_host_text(&peer->addrs[i], text);
+		sys_addr_host_text(&peer->address.known[i], text);
 		error_set(TCPX_ERR_INVALID, 0,
 			  "%s is link-local, and several interfaces could "
 			  "lead there",
@@ -87,15 +87,15 @@ static tcpx_status check_links(struct engine_peer *peer)
 /* Without a key only this machine, but where the user said otherwise. */
 static tcpx_status check_target(struct engine_peer *peer)
 {
-	if (peer->dial_hello.auth == WIRE_AUTH_NONE &&
+	if (peer->dialling.hello.auth == WIRE_AUTH_NONE &&
 	    !(peer->link.session->flags & TCPX_SESSION_INSECURE)) {
 		char text[SYS_ADDR_TEXT];
 
-		for (uint32_t i = 0; i < peer->naddrs; i++) {
-			if (sys_addr_is_loopback(&peer->addrs[i]))
+		for (uint32_t i = 0; i < peer->address.count; i++) {
+			if (sys_addr_is_loopback(&peer->address.known[i]))
 				continue;
 			error_set(TCPX_ERR_AUTH, 0, "connecting to %s needs a key file",
-				  sys_addr_host_text(&peer->addrs[i], text));
+				  sys_addr_host_text(&peer->address.known[i], text));
 			return error_next(ENGINE_NEXT_KEY);
 		}
 	}
@@ -106,7 +106,7 @@ static tcpx_status resolve(struct engine_peer *peer, const char *address,
 			   struct sockaddr_storage *out_addrs, unsigned *out_count)
 {
 	return ctl_resolve(address, (uint16_t)config_u64(CONFIG_PORT_BASE),
-			   peer->connect_deadline_ns, out_addrs, WIRE_ADDR_MAX, out_count);
+			   peer->dialling.deadline_ns, out_addrs, WIRE_ADDR_MAX, out_count);
 }
 
 static tcpx_status take_target(struct engine_peer *peer, const struct wire_info *info,
@@ -121,15 +121,15 @@ static tcpx_status take_target(struct engine_peer *peer, const struct wire_info 
 		if (status != TCPX_OK)
 			return status;
 		peer->who.keyed = identity_is_keyed(info);
-		memcpy(peer->uuid, info->uuid, sizeof(peer->uuid));
-		memcpy(peer->name, info->name, sizeof(peer->name));
+		memcpy(peer->who.uuid, info->uuid, sizeof(peer->who.uuid));
+		memcpy(peer->who.name, info->name, sizeof(peer->who.name));
 		peer_route_targets(peer, info);
 	} else {
-		status = resolve(peer, address, peer->addrs, &count);
+		status = resolve(peer, address, peer->address.known, &count);
 		if (status != TCPX_OK)
 			return status;
-		snprintf(peer->name, sizeof(peer->name), "%s", address);
-		peer->naddrs = count;
+		snprintf(peer->who.name, sizeof(peer->who.name), "%s", address);
+		peer->address.count = count;
 		status = check_links(peer);
 		if (status != TCPX_OK)
 			return status;
@@ -155,8 +155,8 @@ static void looked_up(void *arg)
 	if (peer->died)
 		return;
 	if (call->status == TCPX_OK) {
-		memcpy(peer->addrs, call->addrs, sizeof(peer->addrs));
-		peer->naddrs = call->count;
+		memcpy(peer->address.known, call->addrs, sizeof(peer->address.known));
+		peer->address.count = call->count;
 		call->status = check_links(peer);
 		if (call->status == TCPX_OK)
 			call->status = check_target(peer);
@@ -191,7 +191,7 @@ static tcpx_status look_up_beside(struct engine_peer *peer, const char *address)
 
 	if (!call)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "looking up %.80s", address);
-	snprintf(peer->name, sizeof(peer->name), "%s", address);
+	snprintf(peer->who.name, sizeof(peer->who.name), "%s", address);
 	memcpy(call->address, address, len);
 	call->peer = peer;
 	peer->in_view = true;
@@ -222,7 +222,7 @@ static tcpx_status wait_up(struct engine_peer *peer, int64_t deadline_ns)
 			break;
 		if (sys_futex_wait(&peer->state, state, deadline_ns) < 0)
 			return error_set(TCPX_ERR_TIMED_OUT, 0, "peer '%s' still connects",
-					 peer->name);
+					 peer->who.name);
 	}
 	link_lock(&peer->link);
 	status = error_raise(&peer->error);
@@ -250,7 +250,7 @@ static void forget_run(void *arg)
 
 	session_lock(peer->link.session);
 	handle_hide(peer);
-	link = peer->now ? peer->now : peer;
+	link = peer->reconnect.now ? peer->reconnect.now : peer;
 	peer_get(link);
 	session_unlock(peer->link.session);
 	if (call->goodbye)
@@ -302,9 +302,10 @@ static struct engine_peer *peer_by_address(const struct engine_peer *fresh)
 		if (peer == fresh || !peer->dialler || !peer_is_expected(peer, fresh) ||
 		    (state != TCPX_PEER_UP && state != TCPX_PEER_SUSPECT))
 			continue;
-		for (uint32_t i = 0; i < fresh->naddrs && !found; i++)
-			if (sys_addr_same_host(&peer->remote, &fresh->addrs[i]) &&
-			    sys_addr_port(&peer->remote) == sys_addr_port(&fresh->addrs[i]))
+		for (uint32_t i = 0; i < fresh->address.count && !found; i++)
+			if (sys_addr_same_host(&peer->address.remote, &fresh->address.known[i]) &&
+			    sys_addr_port(&peer->address.remote) ==
+				    sys_addr_port(&fresh->address.known[i]))
 				found = peer;
 	}
 	if (found)
@@ -414,7 +415,7 @@ tcpx_status engine_connect(struct engine_session *session, const struct wire_inf
 		peer->dialler = true;
 		peer->who.expects = call.expects;
 		memcpy(peer->who.expected, call.expected, sizeof(peer->who.expected));
-		peer->connect_deadline_ns = call.deadline_ns;
+		peer->dialling.deadline_ns = call.deadline_ns;
 		status = dial(peer, info, address, &call, &known);
 	}
 	if (known) {
@@ -424,13 +425,13 @@ tcpx_status engine_connect(struct engine_session *session, const struct wire_inf
 		peer_put(known);
 		return status;
 	}
-	if (status == TCPX_ERR_EXISTS && peer->same_as) {
-		struct engine_peer *other = engine_peer_get(session, peer->same_as);
+	if (status == TCPX_ERR_EXISTS && peer->dialling.same_as) {
+		struct engine_peer *other = engine_peer_get(session, peer->dialling.same_as);
 
 		forget = (struct forget_call){.peer = peer};
 		runtime_call(forget_run, &forget);
-		if (other && !peer_is(other, peer->uuid)) {
-			error_set(TCPX_ERR_STALE, 0, "peer '%s' ended meanwhile", other->name);
+		if (other && !peer_is(other, peer->who.uuid)) {
+			error_set(TCPX_ERR_STALE, 0, "peer '%s' ended meanwhile", other->who.name);
 			error_next("connect again");
 			peer_put(other);
 			other = NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests that were refused and wait for a goodbye of the peer, in the order of their refusals. */
+#include "engine/engine.h"
 #include "engine/doubt.h"
 
 #include "base/clock.h"
@@ -8,9 +9,9 @@ static void due(struct sys_timer *timer, int64_t now_ns);
 
 void doubt_init(struct engine_peer *peer)
 {
-	list_init(&peer->doubts);
-	list_init(&peer->doubt_timer.node);
-	peer->doubt_timer.fn = due;
+	list_init(&peer->doubt.waiting);
+	list_init(&peer->doubt.timer.node);
+	peer->doubt.timer.fn = due;
 }
 
 bool doubt_add(struct engine_request *request)
@@ -28,7 +29,7 @@ bool doubt_add(struct engine_request *request)
 	request_quiet(request);
 	request->doubted = true;
 	request->doubt_ns = clock_after(peer->link.session->goodbye_ns);
-	list_push_back(&peer->doubts, &request->done);
+	list_push_back(&peer->doubt.waiting, &request->done);
 	peer_wake_control(peer);
 	return true;
 }
@@ -50,7 +51,7 @@ bool doubt_waits(const struct engine_peer *peer, uint64_t until)
 {
 	struct list_node *pos;
 
-	LIST_FOREACH(pos, &peer->doubts)
+	LIST_FOREACH(pos, &peer->doubt.waiting)
 		if (LIST_ENTRY(pos, struct engine_request, done)->post_seq <= until)
 			return true;
 	return false;
@@ -58,8 +59,8 @@ bool doubt_waits(const struct engine_peer *peer, uint64_t until)
 
 void doubts_fail(struct engine_peer *peer, tcpx_status status)
 {
-	while (!list_empty(&peer->doubts))
-		end(LIST_ENTRY(peer->doubts.next, struct engine_request, done), status);
+	while (!list_empty(&peer->doubt.waiting))
+		end(LIST_ENTRY(peer->doubt.waiting.next, struct engine_request, done), status);
 }
 
 /* Ends those whose time is over at `now_ns`; when the next one's is, or 0. */
@@ -68,9 +69,9 @@ static int64_t expire(struct engine_peer *peer, int64_t now_ns)
 	int64_t next = 0;
 
 	link_lock(&peer->link);
-	while (!list_empty(&peer->doubts) && !next) {
+	while (!list_empty(&peer->doubt.waiting) && !next) {
 		struct engine_request *first =
-			LIST_ENTRY(peer->doubts.next, struct engine_request, done);
+			LIST_ENTRY(peer->doubt.waiting.next, struct engine_request, done);
 
 		if (first->doubt_ns > now_ns)
 			next = first->doubt_ns;
@@ -86,17 +87,17 @@ static void watch(struct engine_peer *peer, int64_t now_ns)
 	int64_t next = expire(peer, now_ns);
 
 	if (next)
-		sys_timer_set(&engine_runtime.loop, &peer->doubt_timer, next);
+		sys_timer_set(&engine_runtime.loop, &peer->doubt.timer, next);
 }
 
 static void due(struct sys_timer *timer, int64_t now_ns)
 {
-	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, doubt_timer);
+	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, doubt.timer);
 
 	peer_get(peer);
 	/* On a busy machine we come late, and the goodbye is there, not read yet. */
-	if (peer->ctl)
-		ctl_link_poll(peer->ctl);
+	if (peer->control.link)
+		ctl_link_poll(peer->control.link);
 	if (!peer->died)
 		watch(peer, now_ns);
 	peer_put(peer);
@@ -104,6 +105,6 @@ static void due(struct sys_timer *timer, int64_t now_ns)
 
 void doubts_look(struct engine_peer *peer)
 {
-	if (!peer->died && list_empty(&peer->doubt_timer.node))
+	if (!peer->died && list_empty(&peer->doubt.timer.node))
 		watch(peer, 0);
 }

@@ -8,7 +8,20 @@
 #ifndef ENGINE_DOUBT_H
 #define ENGINE_DOUBT_H
 
-#include "engine/engine.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "sys/loop.h"
+#include <tcpx/types.h>
+
+struct engine_peer;
+struct engine_request;
+
+struct peer_doubt {
+	struct list_node waiting; /* lock: requests that were refused */
+	struct sys_timer timer;	  /* control thread */
+};
 
 void doubt_init(struct engine_peer *peer);
 /* True: the request, which the core ended, waits; its memory is quiet. */

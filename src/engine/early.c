@@ -19,20 +19,20 @@ struct early_note {
 
 void early_init(struct engine_peer *peer)
 {
-	list_init(&peer->early);
-	list_init(&peer->early_notes);
-	peer->early_note_bytes = 0;
+	list_init(&peer->pending.requests);
+	list_init(&peer->pending.notes);
+	peer->pending.note_bytes = 0;
 }
 
 bool early_waits(const struct engine_peer *peer)
 {
-	return !list_empty(&peer->early) || !list_empty(&peer->early_notes);
+	return !list_empty(&peer->pending.requests) || !list_empty(&peer->pending.notes);
 }
 
 void early_add(struct engine_request *request)
 {
 	request->early = true;
-	list_push_back(&request->peer->early, &request->done);
+	list_push_back(&request->peer->pending.requests, &request->done);
 }
 
 static void leave(struct engine_request *request)
@@ -64,7 +64,7 @@ tcpx_status early_note(struct engine_peer *peer, const void *data, size_t bytes)
 	if (bytes > TCPX_NOTIFY_MAX)
 		return TCPX_ERR_LIMIT;
 	/* what the peer will give is not known: no more than we would */
-	if (peer->early_note_bytes + size > session->notify_budget)
+	if (peer->pending.note_bytes + size > session->notify_budget)
 		return TCPX_ERR_AGAIN;
 	note = session_alloc(session, size);
 	if (!note)
@@ -72,8 +72,8 @@ tcpx_status early_note(struct engine_peer *peer, const void *data, size_t bytes)
 	note->bytes = bytes;
 	if (bytes)
 		memcpy(note->data, data, bytes);
-	list_push_back(&peer->early_notes, &note->node);
-	peer->early_note_bytes += size;
+	list_push_back(&peer->pending.notes, &note->node);
+	peer->pending.note_bytes += size;
 	return TCPX_OK;
 }
 
@@ -81,18 +81,18 @@ tcpx_status early_note(struct engine_peer *peer, const void *data, size_t bytes)
 static void note_pop(struct engine_peer *peer)
 {
 	struct early_note *note =
-		LIST_ENTRY(list_pop_front(&peer->early_notes), struct early_note, node);
+		LIST_ENTRY(list_pop_front(&peer->pending.notes), struct early_note, node);
 	size_t size = sizeof(*note) + note->bytes;
 
-	peer->early_note_bytes -= size;
+	peer->pending.note_bytes -= size;
 	session_free(peer->link.session, note, size);
 }
 
 void early_notes_go(struct engine_peer *peer)
 {
-	while (!list_empty(&peer->early_notes)) {
+	while (!list_empty(&peer->pending.notes)) {
 		struct early_note *note =
-			LIST_ENTRY(peer->early_notes.next, struct early_note, node);
+			LIST_ENTRY(peer->pending.notes.next, struct early_note, node);
 		tcpx_status status = core_note_send(&peer->link.core, note->data, note->bytes);
 
 		if (status == TCPX_ERR_AGAIN || status == TCPX_ERR_NO_MEMORY)
@@ -101,7 +101,7 @@ void early_notes_go(struct engine_peer *peer)
 			LOG_WARN("peer '%s' takes no notification of %zu bytes: one that was sent "
 				 "while it connected is dropped; raise its "
 				 "TCPX_NOTIFY_BUDGET_BYTES",
-				 peer->name, note->bytes);
+				 peer->who.name, note->bytes);
 		note_pop(peer);
 		peer_progress(peer);
 	}
@@ -112,7 +112,7 @@ void early_start(struct engine_peer *peer)
 	struct list_node *pos, *tmp;
 
 	early_notes_go(peer);
-	LIST_FOREACH_SAFE(pos, tmp, &peer->early) {
+	LIST_FOREACH_SAFE(pos, tmp, &peer->pending.requests) {
 		struct engine_request *request = LIST_ENTRY(pos, struct engine_request, done);
 		tcpx_status status;
 
@@ -129,9 +129,9 @@ uint32_t early_fail(struct engine_peer *peer, tcpx_status status)
 	struct list_node *pos, *tmp;
 	uint32_t lost = 0;
 
-	LIST_FOREACH_SAFE(pos, tmp, &peer->early)
+	LIST_FOREACH_SAFE(pos, tmp, &peer->pending.requests)
 		early_end(LIST_ENTRY(pos, struct engine_request, done), status);
-	for (; !list_empty(&peer->early_notes); lost++)
+	for (; !list_empty(&peer->pending.notes); lost++)
 		note_pop(peer);
 	return lost;
 }
@@ -142,7 +142,7 @@ void early_say_lost(const struct engine_peer *peer, uint32_t notes)
 
 	if (notes && log_allow(&limit, LOSSES_SAID))
 		LOG_WARN("peer '%s': %u notifications sent while it was dialled are lost",
-			 peer->name, notes);
+			 peer->who.name, notes);
 }
 
 void early_forget(struct engine_peer *peer,
@@ -152,7 +152,7 @@ void early_forget(struct engine_peer *peer,
 {
 	struct list_node *pos, *tmp;
 
-	LIST_FOREACH_SAFE(pos, tmp, &peer->early) {
+	LIST_FOREACH_SAFE(pos, tmp, &peer->pending.requests) {
 		struct engine_request *request = LIST_ENTRY(pos, struct engine_request, done);
 
 		if (uses(request, region))
@@ -165,7 +165,7 @@ int64_t early_expire(struct engine_peer *peer, int64_t now_ns)
 	struct list_node *pos, *tmp;
 	int64_t next = 0;
 
-	LIST_FOREACH_SAFE(pos, tmp, &peer->early) {
+	LIST_FOREACH_SAFE(pos, tmp, &peer->pending.requests) {
 		struct engine_request *request = LIST_ENTRY(pos, struct engine_request, done);
 		int64_t due = request->xfer.deadline_ns;
 

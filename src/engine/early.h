@@ -3,7 +3,22 @@
 #ifndef ENGINE_EARLY_H
 #define ENGINE_EARLY_H
 
-#include "engine/engine.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include <tcpx/types.h>
+
+struct engine_peer;
+struct engine_request;
+struct mem_region;
+
+/* Of one peer; its link's lock. */
+struct peer_pending {
+	struct list_node requests, notes;
+	size_t note_bytes;
+};
 
 void early_init(struct engine_peer *peer);
 /* Is anything waiting? */

@@ -13,13 +13,18 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "core/alive.h"
 #include "ctl/conn.h"
+#include "engine/again.h"
 #include "engine/channel.h"
+#include "engine/peer/control_state.h"
+#include "engine/peer/dial_state.h"
+#include "engine/doubt.h"
+#include "engine/early.h"
 #include "engine/inbound.h"
 #include "engine/link/engine_link.h"
 #include "engine/peer_identity.h"
 #include "engine/peer_local.h"
+#include "engine/peer_route.h"
 #include "engine/rail_state.h"
 #include "engine/session_told.h"
 #include "mem/region.h"
@@ -70,67 +75,34 @@ struct engine_runtime {
 	struct sys_timer lease_timer, prefill_timer, share_timer, hold_timer;
 };
 
-struct peer_dial;
-struct engine_again;
-
 struct engine_peer {
-	struct link link;	/* first: the handle is its slot */
-	_Atomic uint32_t state; /* enum tcpx_peer_state; futex */
-	uint64_t post_seq;
-	struct list_node early, early_notes; /* lock: posted while it connects */
-	struct list_node doubts;	     /* lock: refused, and waiting for a goodbye */
-	size_t early_note_bytes;
-	tcpx_error error; /* why it is dead; lock */
-	char name[TCPX_NAME_MAX + 1];
-	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES];
+	struct link link; /* first: the handle is its slot */
+	uint64_t slot_id; /* its handle, also after it was hidden */
 	struct peer_identity who;
-	struct peer_inbound inbound; /* control thread */
-	const char *transport, *auth;
+	_Atomic uint32_t state; /* enum tcpx_peer_state; futex */
+	tcpx_error error;	/* lock: why it is dead */
+	const char *transport;
 	uint32_t nbulk, chunk_bytes;
-	uint64_t unread;		 /* queue_lock */
+	uint64_t post_seq;		 /* lock */
+	uint64_t rate[2];		 /* lock: bytes a second of READs, WRITEs */
+	uint64_t unread;		 /* session.queue_lock: notifications */
+	struct peer_pending pending;	 /* lock: posted while it connects */
+	struct peer_doubt doubt;	 /* requests that wait for a goodbye */
+	struct peer_reconnect reconnect; /* session.lock */
 	struct engine_shares *shared;	 /* lock: memory shared with it; or NULL */
-	struct engine_peer_comms *comms; /* its channels of messages; or NULL */
-	uint64_t slot_id;		 /* its handle, also after it was hidden */
+	struct engine_peer_comms *comms; /* its plugin channels; or NULL */
 
 	/* control thread only */
-	struct ctl_link *ctl;
-	uint32_t ctl_iface; /* as in engine_chan */
-	bool ctl_full;	    /* it does not drain: the peer is about to end */
-	int rival;	    /* the peer's own dial, which crossed ours and lost; or -1 */
-	struct peer_dial *dial;
-	struct peer_dial *chan_dial[CORE_CHANNELS_MAX];
+	struct peer_address address;
+	struct peer_dialling dialling;
+	struct peer_control control;
 	struct peer_rails rails;
 	struct peer_local shared_memory; /* dialling channels of it */
-	struct list_node node;		 /* session->peers */
-	struct list_node accept_node;	 /* session->accepts, with a reference */
-	struct core_alive alive;
-	struct sys_timer connect_timer, redial_timer, ctl_timer, doubt_timer;
-	bool dialler, counted_up, awaiting, released, died;
-	bool in_view; /* lock of the session: its handle was given out before it came up */
-	struct engine_again *again; /* session.lock: how it is dialled again; or NULL */
-	struct engine_peer *now; /* session.lock: where its handle leads since its own link ended */
-	bool lent;		 /* made for another's handle: it goes when it ends */
-	int64_t redial_at_ns;	 /* of such a one: when its dial begins */
-	uint64_t same_as;	 /* the handle of the link that this dial found in place */
-	bool have_local_offer, offered, channels_dialled;
-	uint64_t echo_ns;
-	_Atomic int64_t rtt_ns;
-	uint64_t rate[2];     /* lock: bytes a second of READs, WRITEs */
-	uint64_t acked_bytes; /* of the control link at the last look */
-	int64_t looked_ns;    /* when its channels were last looked at */
-	int64_t ctl_stuck_ns; /* since when the control link's bytes are not acknowledged; or 0 */
-	uint8_t local_nonce[LOCAL_NONCE_BYTES];
-	char local_name[LOCAL_NAME_MAX];
-	uint8_t session_key[CTL_KEY_BYTES];
-	uint64_t link_id; /* at the acceptor */
-	int64_t connect_deadline_ns, ctl_lost_ns;
-	struct sockaddr_storage addrs[WIRE_ADDR_MAX]; /* where it can be reached */
-	uint32_t naddrs;
-	struct sockaddr_storage remote;
-	uint32_t redial_tries, ctl_tries;
-	uint64_t redial_mask; /* channels to dial again, bit by index */
-	struct wire_hello dial_hello;
-	uint8_t dial_key[CTL_KEY_BYTES];
+	struct peer_inbound inbound;
+	struct list_node node;	      /* session->peers */
+	struct list_node accept_node; /* session->accepts, with a reference */
+	bool dialler, counted_up, released, died;
+	bool in_view; /* session.lock: its handle was given out before it came up */
 };
 
 enum engine_request_state { REQUEST_IDLE = 0, REQUEST_ACTIVE = 1, REQUEST_FINAL = 2 };

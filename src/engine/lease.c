@@ -54,7 +54,7 @@ void lease_start(struct engine_chan *chan)
 	struct engine_runtime *runtime = &engine_runtime;
 	struct engine_peer *peer = chan->peer;
 
-	LOG_INFO("peer '%s': channel %u ended while the peer reads our memory", peer->name,
+	LOG_INFO("peer '%s': channel %u ended while the peer reads our memory", peer->who.name,
 		 chan->index);
 	link_lock(&peer->link);
 	core_tx_take(&peer->link.core, chan->index, &chan->lease);

@@ -69,7 +69,7 @@ static bool note_pop(struct engine_session *session, tcpx_notification *out)
 		return false;
 	msg = LIST_ENTRY(node, struct core_notify_in, node);
 	out->peer.id = note_peer(msg)->slot_id;
-	out->name = note_peer(msg)->name;
+	out->name = note_peer(msg)->who.name;
 	out->key = note_peer(msg)->who.text;
 	out->data = msg->data;
 	out->bytes = msg->bytes;

@@ -72,7 +72,8 @@ static bool control_goes_there(const struct engine_peer *peer, const struct engi
 {
 	struct sockaddr_storage local, remote;
 
-	return peer->ctl && chan->ends_known && ends_of(ctl_link_fd(peer->ctl), &local, &remote) &&
+	return peer->control.link && chan->ends_known &&
+	       ends_of(ctl_link_fd(peer->control.link), &local, &remote) &&
 	       sys_addr_same_host(&chan->ends[0], &local) &&
 	       sys_addr_same_host(&chan->ends[1], &remote);
 }
@@ -92,7 +93,8 @@ static void look_at_control(struct engine_peer *peer, int64_t now_ns)
 	struct tcp_info info = {0};
 	socklen_t len = sizeof(info);
 
-	if (!peer->ctl || getsockopt(ctl_link_fd(peer->ctl), IPPROTO_TCP, TCP_INFO, &info, &len))
+	if (!peer->control.link ||
+	    getsockopt(ctl_link_fd(peer->control.link), IPPROTO_TCP, TCP_INFO, &info, &len))
 		return;
 	if (info.tcpi_bytes_acked > rails->ctl_acked_bytes)
 		rails->ctl_answered_ns = rails->ctl_looked_ns;
@@ -112,7 +114,7 @@ static void say(struct engine_peer *peer, const struct engine_chan *chan,
 		 "smaller ones arrive; channels go on with %u; next: give the interfaces the MTU "
 		 "of the path, or let ICMP 'fragmentation needed' pass; 'tcpx doctor --peer' "
 		 "measures it",
-		 peer->name, info->segment_bytes, sys_addr_host_text(&chan->ends[0], from),
+		 peer->who.name, info->segment_bytes, sys_addr_host_text(&chan->ends[0], from),
 		 sys_addr_host_text(&chan->ends[1], to), next);
 }
 

@@ -3,6 +3,7 @@
 #ifndef ENGINE_PATH_MTU_H
 #define ENGINE_PATH_MTU_H
 
+#include "engine/engine.h"
 #include "engine/peer_route.h"
 
 /* The most payload of a packet on a control link: it fits into what every IP path carries. */

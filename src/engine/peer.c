@@ -45,17 +45,17 @@ struct engine_peer *peer_create(struct engine_session *session)
 	list_init(&peer->inbound.half);
 	list_init(&peer->inbound.dead);
 	list_init(&peer->link.account.waiting);
-	list_init(&peer->connect_timer.node);
-	list_init(&peer->redial_timer.node);
-	list_init(&peer->ctl_timer.node);
+	list_init(&peer->dialling.connect_timer.node);
+	list_init(&peer->dialling.redial_timer.node);
+	list_init(&peer->control.timer.node);
 	list_init(&peer->link.wake.post.node);
 	peer->link.wake.post.fn = wake_run;
 	peer->transport = "";
-	peer->auth = "";
+	peer->who.auth = "";
 	atomic_store(&peer->state, TCPX_PEER_CONNECTING);
 	handle_publish(&session->peers, peer);
 	peer->slot_id = peer->link.slot.id;
-	peer->rival = -1;
+	peer->control.rival = -1;
 	return peer;
 }
 
@@ -71,9 +71,9 @@ void peer_enlist(struct engine_peer *peer)
 /* Its slot is kept for the next peer, and freed with the session. */
 static void wipe(struct engine_peer *peer)
 {
-	explicit_bzero(peer->dial_key, sizeof(peer->dial_key));
-	explicit_bzero(peer->session_key, sizeof(peer->session_key));
-	explicit_bzero(peer->local_nonce, sizeof(peer->local_nonce));
+	explicit_bzero(peer->dialling.key, sizeof(peer->dialling.key));
+	explicit_bzero(peer->control.key, sizeof(peer->control.key));
+	explicit_bzero(peer->shared_memory.nonce, sizeof(peer->shared_memory.nonce));
 }
 
 void peer_put(struct engine_peer *peer)
@@ -98,8 +98,8 @@ struct engine_peer *engine_peer_get(struct engine_session *session, uint64_t pee
 	/* The list's reference goes only under session.lock. */
 	session_lock(session);
 	peer = handle_find(&session->peers, peer_id);
-	if (peer && peer->now)
-		peer = peer->now;
+	if (peer && peer->reconnect.now)
+		peer = peer->reconnect.now;
 	if (peer)
 		peer_get(peer);
 	session_unlock(session);
@@ -150,9 +150,9 @@ static void session_remember(struct engine_session *session, const struct core_l
 
 void peer_rival_close(struct engine_peer *peer)
 {
-	if (peer->rival >= 0)
-		sys_fd_close(peer->rival);
-	peer->rival = -1;
+	if (peer->control.rival >= 0)
+		sys_fd_close(peer->control.rival);
+	peer->control.rival = -1;
 }
 
 static void drop_fences(struct engine_peer *peer)
@@ -172,7 +172,7 @@ static void log_death(const struct engine_peer *peer)
 
 	if (error->status == TCPX_ERR_DISCONNECTED || error->status == TCPX_ERR_SESSION_CLOSED ||
 	    error->status == TCPX_ERR_PEER_CLOSED || error->status == TCPX_ERR_EXISTS ||
-	    (peer->lent && !peer->counted_up)) /* that it cannot be reached was said */
+	    (peer->reconnect.lent && !peer->counted_up)) /* that it cannot be reached was said */
 		LOG_INFO("%s", error->what);
 	else if (log_allow(&limit, DEATHS_SAID))
 		LOG_WARN("%s; next: %s", error->what, error->next);
@@ -199,10 +199,10 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 	unknown = peer_unknown(peer);
 	in_view = (was_up && !unknown) || peer->in_view;
 	session_unlock(session);
-	sys_timer_del(&engine_runtime.loop, &peer->connect_timer);
-	sys_timer_del(&engine_runtime.loop, &peer->redial_timer);
-	sys_timer_del(&engine_runtime.loop, &peer->ctl_timer);
-	sys_timer_del(&engine_runtime.loop, &peer->doubt_timer);
+	sys_timer_del(&engine_runtime.loop, &peer->dialling.connect_timer);
+	sys_timer_del(&engine_runtime.loop, &peer->dialling.redial_timer);
+	sys_timer_del(&engine_runtime.loop, &peer->control.timer);
+	sys_timer_del(&engine_runtime.loop, &peer->doubt.timer);
 	peer_dial_cancel(peer);
 	inbound_ends(peer);
 	link_lock(&peer->link);
@@ -218,9 +218,9 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 			chans[i] = NULL; /* peer_left_dead()'s */
 		}
 	comms_peer_dead(peer);
-	if (peer->ctl)
-		ctl_link_close(peer->ctl);
-	peer->ctl = NULL;
+	if (peer->control.link)
+		ctl_link_close(peer->control.link);
+	peer->control.link = NULL;
 	peer_rival_close(peer);
 	wipe(peer); /* its handle may be held for long */
 	leased = share_leased(peer);
@@ -255,7 +255,7 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 							     : TCPX_EVENT_PEER_DOWN,
 			   status, 0);
 	/* a stranger that never got through, or nobody was told of; whose handle is out stays */
-	if ((!in_view && !peer->dialler) || unknown || peer->lent)
+	if ((!in_view && !peer->dialler) || unknown || peer->reconnect.lent)
 		peer_forget(peer);
 	else if (!peer->dialler)
 		inbound_remember(peer);
@@ -267,7 +267,7 @@ void peer_die(struct engine_peer *peer, tcpx_status status, int err, const char 
 
 	if (peer->died)
 		return;
-	error_fill(&error, status, err, "peer '%s': %s", peer->name, what);
+	error_fill(&error, status, err, "peer '%s': %s", peer->who.name, what);
 	die(peer, &error);
 }
 
@@ -278,7 +278,7 @@ void peer_die_last(struct engine_peer *peer)
 
 	if (peer->died)
 		return;
-	error_fill(&error, status, last.system_errno, "peer '%s': %s", peer->name, last.what);
+	error_fill(&error, status, last.system_errno, "peer '%s': %s", peer->who.name, last.what);
 	if (last.status)
 		memcpy(error.next, last.next, sizeof(error.next));
 	die(peer, &error);
@@ -297,8 +297,8 @@ void peer_forget(struct engine_peer *peer)
 	session_lock(session);
 	handle_hide(peer);
 	list_remove(&peer->node);
-	now = peer->now;
-	peer->now = NULL;
+	now = peer->reconnect.now;
+	peer->reconnect.now = NULL;
 	session_unlock(session);
 	if (now)
 		peer_put(now);
@@ -319,10 +319,10 @@ void peer_check_up(struct engine_peer *peer)
 	peer->counted_up = true;
 	inbound_is_up(peer);
 	peer_rival_close(peer);
-	sys_timer_del(&engine_runtime.loop, &peer->connect_timer);
+	sys_timer_del(&engine_runtime.loop, &peer->dialling.connect_timer);
 	atomic_fetch_add(&session->peers_up, 1);
 	again_up(peer);
-	LOG_INFO("peer '%s' is up: %s, %u channels", peer->name, peer->transport, peer->nbulk);
+	LOG_INFO("peer '%s' is up: %s, %u channels", peer->who.name, peer->transport, peer->nbulk);
 	peer_set_state(peer, TCPX_PEER_UP);
 	session_lock(session);
 	unknown = peer_unknown(peer);
@@ -345,7 +345,7 @@ static void wake_run(struct sys_post *post)
 
 	atomic_store(&peer->link.wake.posted, 0);
 	again_start(peer);
-	if (peer->ctl_full)
+	if (peer->control.full)
 		peer_die(peer, TCPX_ERR_PEER_STOPPED, 0, "control link does not drain");
 	peer_take_down(peer);
 	link_lock(&peer->link);

@@ -48,7 +48,7 @@ static struct engine_peer *peer_by_link(struct engine_session *session, uint64_t
 	LIST_FOREACH(pos, &session->peer_list) {
 		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
 
-		if (!peer->died && !peer->dialler && peer->link_id == link_id && link_id) {
+		if (!peer->died && !peer->dialler && peer->control.link_id == link_id && link_id) {
 			found = peer;
 			break;
 		}
@@ -71,10 +71,10 @@ static int accept_key(void *arg, const struct wire_hello *dial, int loopback,
 
 	if (is_link(dial)) {
 		peer = peer_by_link(session, dial->key_id);
-		if (!peer ||
-		    dial->auth != ctl_data_auth((enum wire_auth)peer->dial_hello.auth, loopback))
+		if (!peer || dial->auth != ctl_data_auth((enum wire_auth)peer->dialling.hello.auth,
+							 loopback))
 			return 0;
-		memcpy(key, peer->session_key, CTL_KEY_BYTES);
+		memcpy(key, peer->control.key, CTL_KEY_BYTES);
 		return 1;
 	}
 	switch (dial->auth) {
@@ -122,7 +122,7 @@ static bool ours_wins(struct engine_session *session, const struct wire_hello *d
 			    session->identity.own.there && dial->identity.there, NULL);
 	if (!peer)
 		return false;
-	wins = peer->link.core_ready || (peer->dialler && !peer->awaiting &&
+	wins = peer->link.core_ready || (peer->dialler && !peer->reconnect.awaiting &&
 					 memcmp(session->uuid, dial->uuid, WIRE_UUID_BYTES) < 0);
 	peer_put(peer);
 	return wins;
@@ -183,7 +183,7 @@ static bool wins_late(struct engine_peer *ours, const struct ctl_conn *conn)
 	if (memcmp(ours->link.session->uuid, conn->remote.uuid, WIRE_UUID_BYTES) > 0)
 		return false;
 	peer_rival_close(ours);
-	ours->rival = conn->fd;
+	ours->control.rival = conn->fd;
 	return true;
 }
 
@@ -196,14 +196,14 @@ static bool settle_dial(struct engine_peer *old, const struct ctl_conn *conn,
 	}
 	if (old->dialler && old->link.core_ready && wins_late(old, conn))
 		return false;
-	if (!old->dialler || old->channels_dialled) {
+	if (!old->dialler || old->dialling.channels_begun) {
 		peer_die(old, TCPX_ERR_PEER_CLOSED, 0, "peer connected anew");
 		return true;
 	}
 	peer_dial_cancel(old);
-	if (old->ctl)
-		ctl_link_close(old->ctl);
-	old->ctl = NULL;
+	if (old->control.link)
+		ctl_link_close(old->control.link);
+	old->control.link = NULL;
 	*out_adopt = old;
 	return true;
 }
@@ -247,15 +247,16 @@ static void ready_control(struct engine_session *session, const struct ctl_conn 
 			sys_fd_close(conn->fd);
 			return;
 		}
-		memcpy(peer->uuid, conn->remote.uuid, sizeof(peer->uuid)); /* look-ups find it */
+		memcpy(peer->who.uuid, conn->remote.uuid,
+		       sizeof(peer->who.uuid)); /* look-ups find it */
 		peer->who.keyed = conn->proven;
 		inbound_begins(peer, &conn->remote_addr);
 		peer_enlist(peer);
 	}
-	peer->awaiting = false;
-	peer->connect_deadline_ns = clock_now_ns() + ACCEPT_NS;
+	peer->reconnect.awaiting = false;
+	peer->dialling.deadline_ns = clock_now_ns() + ACCEPT_NS;
 	if (session->plugin) /* its setup may take longer, and is waited for */
-		peer->connect_deadline_ns += session->plugin->setup_ns;
+		peer->dialling.deadline_ns += session->plugin->setup_ns;
 	peer_connect_timer(peer);
 	status = peer_control_up(peer, conn, false);
 	if (status != TCPX_OK)
@@ -287,7 +288,8 @@ static void accept_ready(void *arg, const struct ctl_conn *conn)
 		return;
 	}
 	if (peer_attach(peer, conn->remote.channel, conn->remote.epoch, net) != TCPX_OK)
-		LOG_DEBUG("peer '%s': channel %u not attached", peer->name, conn->remote.channel);
+		LOG_DEBUG("peer '%s': channel %u not attached", peer->who.name,
+			  conn->remote.channel);
 }
 
 static const struct ctl_identity *accept_identity(void *arg)
@@ -313,8 +315,8 @@ static struct engine_peer *peer_of_nonce(struct engine_session *session,
 	LIST_FOREACH(pos, &session->peer_list) {
 		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
 
-		if (!peer->died && !peer->dialler && peer->offered &&
-		    sys_equal_secret(peer->local_nonce, nonce, LOCAL_NONCE_BYTES))
+		if (!peer->died && !peer->dialler && peer->shared_memory.offered &&
+		    sys_equal_secret(peer->shared_memory.nonce, nonce, LOCAL_NONCE_BYTES))
 			found = peer;
 	}
 	session_unlock(session);
@@ -397,7 +399,7 @@ static const char *auth_name(uint8_t auth, const struct engine_peer *peer)
 	case WIRE_AUTH_KEY:
 		return "key";
 	default:
-		return sys_addr_is_loopback(&peer->remote) ? "loopback" : "insecure";
+		return sys_addr_is_loopback(&peer->address.remote) ? "loopback" : "insecure";
 	}
 }
 
@@ -432,18 +434,18 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	session_lock(session);	/* look-ups by uuid and name */
 	link_lock(&peer->link); /* queries */
 	peer->chunk_bytes = agree_chunk(session->chunk_bytes, remote->chunk_bytes);
-	memcpy(peer->name, remote->name, sizeof(peer->name));
-	memcpy(peer->uuid, remote->uuid, sizeof(peer->uuid));
-	memcpy(peer->incarnation, remote->incarnation, sizeof(peer->incarnation));
+	memcpy(peer->who.name, remote->name, sizeof(peer->who.name));
+	memcpy(peer->who.uuid, remote->uuid, sizeof(peer->who.uuid));
+	memcpy(peer->who.incarnation, remote->incarnation, sizeof(peer->who.incarnation));
 	peer->who.keyed = peer->who.proven = conn->proven;
 	memcpy(peer->who.key, remote->identity.key, sizeof(peer->who.key));
 	if (conn->proven)
 		ctl_key_text(peer->who.key, peer->who.text);
-	memcpy(peer->session_key, conn->session_key, sizeof(peer->session_key));
-	peer->link_id = answer->key_id;
-	peer->remote = conn->remote_addr;
-	peer->dial_hello.auth = (dialler ? conn->local : conn->remote).auth;
-	peer->auth = auth_name(peer->dial_hello.auth, peer);
+	memcpy(peer->control.key, conn->session_key, sizeof(peer->control.key));
+	peer->control.link_id = answer->key_id;
+	peer->address.remote = conn->remote_addr;
+	peer->dialling.hello.auth = (dialler ? conn->local : conn->remote).auth;
+	peer->who.auth = auth_name(peer->dialling.hello.auth, peer);
 	link_unlock(&peer->link);
 	session_unlock(session);
 	if (conn->proven)
@@ -455,16 +457,16 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 		sys_fd_close(conn->fd);
 		return status;
 	}
-	explicit_bzero(peer->dial_key,
-		       sizeof(peer->dial_key)); /* what follows has the link's key */
-	core_alive_init(&peer->alive, &alive, clock_now_ns());
-	peer->ctl_timer.fn = peer_beat;
-	sys_timer_set(&engine_runtime.loop, &peer->ctl_timer, peer->alive.due_ns);
+	explicit_bzero(peer->dialling.key,
+		       sizeof(peer->dialling.key)); /* what follows has the link's key */
+	core_alive_init(&peer->control.alive, &alive, clock_now_ns());
+	peer->control.timer.fn = peer_beat;
+	sys_timer_set(&engine_runtime.loop, &peer->control.timer, peer->control.alive.due_ns);
 	if (dialler)
 		return TCPX_OK;
 	local = local && session->local &&
-		sys_random(peer->local_nonce, sizeof(peer->local_nonce)) == TCPX_OK;
-	peer->offered = local;
+		sys_random(peer->shared_memory.nonce, sizeof(peer->shared_memory.nonce)) == TCPX_OK;
+	peer->shared_memory.offered = local;
 	peer_send_offers(peer, local);
 	return TCPX_OK;
 }
@@ -474,9 +476,9 @@ void peer_control_again(struct engine_peer *peer, const struct ctl_conn *conn)
 {
 	tcpx_status status;
 
-	if (peer->ctl)
-		ctl_link_close(peer->ctl); /* the other side lost it first */
-	peer->ctl = NULL;
+	if (peer->control.link)
+		ctl_link_close(peer->control.link); /* the other side lost it first */
+	peer->control.link = NULL;
 	status = peer_ctl_open(peer, conn->fd);
 	if (status != TCPX_OK) {
 		sys_fd_close(conn->fd);
@@ -484,14 +486,14 @@ void peer_control_again(struct engine_peer *peer, const struct ctl_conn *conn)
 		return;
 	}
 	atomic_fetch_add(&peer->link.session->redials, 1);
-	LOG_INFO("peer '%s': control link is back", peer->name);
+	LOG_INFO("peer '%s': control link is back", peer->who.name);
 	session_lock(peer->link.session); /* look-ups by address */
 	link_lock(&peer->link);		  /* queries */
-	peer->remote = conn->remote_addr;
+	peer->address.remote = conn->remote_addr;
 	link_unlock(&peer->link);
 	session_unlock(peer->link.session);
-	if (!peer->dialler || peer->connect_timer.fn)
-		sys_timer_del(&engine_runtime.loop, &peer->connect_timer);
+	if (!peer->dialler || peer->dialling.connect_timer.fn)
+		sys_timer_del(&engine_runtime.loop, &peer->dialling.connect_timer);
 	link_lock(&peer->link);
 	core_link_refence(&peer->link.core);
 	share_again(peer);

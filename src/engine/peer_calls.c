@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "engine/engine.h"
 #include "engine/calls.h"
 #include "engine/comms.h"
 #include "engine/doubt.h"
@@ -79,7 +80,7 @@ tcpx_status engine_peer_find(struct engine_session *session, const char *name, t
 		uint32_t state = atomic_load(&peer->state);
 
 		if ((state == TCPX_PEER_UP || state == TCPX_PEER_SUSPECT) &&
-		    !strcmp(peer->name, name))
+		    !strcmp(peer->who.name, name))
 			id = peer->slot_id;
 	}
 	session_unlock(session);
@@ -119,14 +120,15 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 		return TCPX_ERR_STALE;
 	sample(peer);
 	link_lock(&peer->link);
-	memcpy(info.name, peer->name, sizeof(info.name));
+	memcpy(info.name, peer->who.name, sizeof(info.name));
 	info.state = (enum tcpx_peer_state)atomic_load(&peer->state);
 	snprintf(info.transport, sizeof(info.transport), "%s", peer->transport);
-	snprintf(info.auth, sizeof(info.auth), "%s", peer->auth);
-	snprintf(info.address, sizeof(info.address), "%.63s", sys_addr_text(&peer->remote, text));
+	snprintf(info.auth, sizeof(info.auth), "%s", peer->who.auth);
+	snprintf(info.address, sizeof(info.address), "%.63s",
+		 sys_addr_text(&peer->address.remote, text));
 	memcpy(info.key, peer->who.text, sizeof(info.key));
 	info.chunk_bytes = peer->chunk_bytes;
-	info.rtt_ns = (uint64_t)atomic_load(&peer->rtt_ns);
+	info.rtt_ns = (uint64_t)atomic_load(&peer->control.rtt_ns);
 	info.read_bytes_per_s = peer->rate[0];
 	info.write_bytes_per_s = peer->rate[1];
 	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++) {

@@ -100,14 +100,15 @@ static void channel_gone(struct engine_chan *chan)
 	link_unlock(&peer->link);
 	chan_put(chan);
 	/* While channels are replaced, perhaps by both ends, the control link stands for it. */
-	replacing = peer->ctl && clock_now_ns() < peer->rails.replacing_ns;
+	replacing = peer->control.link && clock_now_ns() < peer->rails.replacing_ns;
 	if (fatal || (!up && !replacing) || (!peer->counted_up && !later)) {
 		/* The peer's fence told of the loss before our own socket did. */
 		peer_die(peer, status == TCPX_ERR_CHANNEL_LOST ? TCPX_ERR_PEER_RESET : status, err,
 			 what);
 		return;
 	}
-	LOG(comms_level(peer, later), "peer '%s': %s; %u channels live on", peer->name, what, up);
+	LOG(comms_level(peer, later), "peer '%s': %s; %u channels live on", peer->who.name, what,
+	    up);
 	atomic_fetch_add(&peer->link.session->channels_lost, 1);
 	peer_event(peer, TCPX_EVENT_CHANNEL_DOWN, TCPX_ERR_CHANNEL_LOST, channel);
 	peer_flush_kicks(peer);
@@ -127,8 +128,8 @@ static void channel_down(struct engine_peer *peer, struct engine_chan *chan)
 	tcpx_status status = (tcpx_status)atomic_load(&chan->failed);
 
 	/* A peer that closes says goodbye before its channels end: hear it first. */
-	if (status == TCPX_ERR_PEER_CLOSED && peer->ctl)
-		ctl_link_poll(peer->ctl);
+	if (status == TCPX_ERR_PEER_CLOSED && peer->control.link)
+		ctl_link_poll(peer->control.link);
 	if (peer->died)
 		return;
 	link_lock(&peer->link);
@@ -139,7 +140,7 @@ static void channel_down(struct engine_peer *peer, struct engine_chan *chan)
 	} else {
 		comms_stays(chan->comms);
 		LOG_INFO("peer '%s': channel %u is lost while a call of it waits for memory",
-			 peer->name, chan->index);
+			 peer->who.name, chan->index);
 	}
 }
 

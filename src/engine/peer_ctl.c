@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/engine.h"
 #include "engine/calls.h"
 #include "engine/carrier.h"
 #include "engine/comms.h"
@@ -22,13 +23,13 @@
 /* A peer whose link is full ends behind this, not in it: callers go on with what is of it. */
 void peer_ctl_send(struct engine_peer *peer, const struct frame *frame, const void *payload)
 {
-	if (!peer->ctl || peer->ctl_full)
+	if (!peer->control.link || peer->control.full)
 		return;
-	if (ctl_link_send(peer->ctl, frame, payload) == TCPX_ERR_LIMIT) {
-		peer->ctl_full = true;
+	if (ctl_link_send(peer->control.link, frame, payload) == TCPX_ERR_LIMIT) {
+		peer->control.full = true;
 		peer_wake_control(peer);
 	} else {
-		core_alive_sent(&peer->alive, clock_now_ns());
+		core_alive_sent(&peer->control.alive, clock_now_ns());
 	}
 }
 
@@ -37,7 +38,7 @@ void peer_send_fences(struct engine_peer *peer)
 	struct fence_out *fence;
 	uint32_t i;
 
-	if (!peer->ctl)
+	if (!peer->control.link)
 		return; /* core_link_refence makes them again */
 	for (;;) {
 		struct frame frame = {.type = FRAME_FENCE};
@@ -115,16 +116,16 @@ static tcpx_status take_rails(struct engine_peer *peer, const struct frame *fram
 	status = wire_rails_decode(payload, frame->payload_bytes, addrs, &count);
 	if (status != TCPX_OK)
 		return status;
-	peer->naddrs = 0;
+	peer->address.count = 0;
 	for (uint32_t i = 0; i < count; i++) {
-		struct sockaddr_storage *addr = &peer->addrs[peer->naddrs];
+		struct sockaddr_storage *addr = &peer->address.known[peer->address.count];
 
 		peer_addr_from_wire(&addrs[i], addr);
-		if (sys_addr_may_be_of(addr, &peer->remote, here))
-			peer->naddrs++;
+		if (sys_addr_may_be_of(addr, &peer->address.remote, here))
+			peer->address.count++;
 		else
 			LOG_INFO("peer '%s': its rail %s is not dialled: nobody else has it",
-				 peer->name, sys_addr_text(addr, text));
+				 peer->who.name, sys_addr_text(addr, text));
 	}
 	return TCPX_OK;
 }
@@ -137,20 +138,20 @@ static tcpx_status take_local(struct engine_peer *peer, const struct frame *fram
 
 	if (status != TCPX_OK)
 		return status;
-	memcpy(peer->local_name, local.name, sizeof(peer->local_name));
+	memcpy(peer->shared_memory.name, local.name, sizeof(peer->shared_memory.name));
 	if (!peer->dialler) /* where its descriptors are asked for, by the nonce that we made */
 		return TCPX_OK;
-	memcpy(peer->local_nonce, local.nonce, sizeof(peer->local_nonce));
-	peer->have_local_offer = true;
+	memcpy(peer->shared_memory.nonce, local.nonce, sizeof(peer->shared_memory.nonce));
+	peer->shared_memory.have_offer = true;
 	return TCPX_OK;
 }
 
 static void take_heartbeat(struct engine_peer *peer, const struct frame *frame, int64_t now)
 {
-	core_alive_heard_beat(&peer->alive, now);
-	peer->echo_ns = frame->linear;
+	core_alive_heard_beat(&peer->control.alive, now);
+	peer->control.echo_ns = frame->linear;
 	if (frame->offset && frame->offset <= (uint64_t)now)
-		atomic_store(&peer->rtt_ns, now - (int64_t)frame->offset);
+		atomic_store(&peer->control.rtt_ns, now - (int64_t)frame->offset);
 }
 
 static tcpx_status on_frame(void *arg, const struct frame *frame, const void *payload)
@@ -158,7 +159,7 @@ static tcpx_status on_frame(void *arg, const struct frame *frame, const void *pa
 	struct engine_peer *peer = arg;
 	int64_t now = clock_now_ns();
 
-	core_alive_heard(&peer->alive, now);
+	core_alive_heard(&peer->control.alive, now);
 	switch (frame->type) {
 	case FRAME_HEARTBEAT:
 		take_heartbeat(peer, frame, now);
@@ -177,13 +178,13 @@ static tcpx_status on_frame(void *arg, const struct frame *frame, const void *pa
 	case FRAME_LOCAL:
 		return take_local(peer, frame, payload);
 	case FRAME_CHANNELS:
-		if (peer->dialler && !peer->channels_dialled) {
-			peer->channels_dialled = true;
+		if (peer->dialler && !peer->dialling.channels_begun) {
+			peer->dialling.channels_begun = true;
 			peer_dial_channels(peer);
 		}
 		return TCPX_OK;
 	case FRAME_PAUSE:
-		core_alive_heard_pause(&peer->alive, now,
+		core_alive_heard_pause(&peer->control.alive, now,
 				       frame->linear < 600000 ? (int64_t)frame->linear * CLOCK_MS_NS
 							      : 600 * CLOCK_S_NS);
 		return TCPX_OK;
@@ -196,17 +197,17 @@ static void on_lost(void *arg, tcpx_status status, int err)
 {
 	struct engine_peer *peer = arg;
 
-	if (peer->ctl)
-		ctl_link_close(peer->ctl);
-	peer->ctl = NULL;
+	if (peer->control.link)
+		ctl_link_close(peer->control.link);
+	peer->control.link = NULL;
 	if (!peer->counted_up || status == TCPX_ERR_PROTOCOL || status == TCPX_ERR_CORRUPT ||
 	    status == TCPX_ERR_VERSION || status == TCPX_ERR_LIMIT) {
 		peer_die(peer, status, err, "control link lost");
 		return;
 	}
-	peer->ctl_lost_ns = clock_now_ns();
-	peer->ctl_stuck_ns = 0;
-	LOG_INFO("peer '%s': control link lost (%s)", peer->name, error_status_text(status));
+	peer->control.lost_ns = clock_now_ns();
+	peer->control.stuck_ns = 0;
+	LOG_INFO("peer '%s': control link lost (%s)", peer->who.name, error_status_text(status));
 	if (peer->dialler)
 		peer_dial_control(peer);
 }
@@ -220,8 +221,8 @@ static const struct ctl_link_ops link_ops = {.frame = on_frame, .lost = on_lost}
 
 tcpx_status peer_ctl_open(struct engine_peer *peer, int fd)
 {
-	peer->ctl_iface = carrier_iface(fd);
-	return ctl_link_open(&engine_runtime.loop, fd, &link_ops, peer, &peer->ctl);
+	peer->control.iface = carrier_iface(fd);
+	return ctl_link_open(&engine_runtime.loop, fd, &link_ops, peer, &peer->control.link);
 }
 
 /* What the dialler needs to know before it opens data channels. */
@@ -239,7 +240,7 @@ void peer_send_offers(struct engine_peer *peer, bool local)
 		struct wire_local offer = {0};
 		uint8_t bytes[WIRE_LOCAL_MAX];
 
-		memcpy(offer.nonce, peer->local_nonce, sizeof(offer.nonce));
+		memcpy(offer.nonce, peer->shared_memory.nonce, sizeof(offer.nonce));
 		memcpy(offer.name, session->local_name, sizeof(offer.name) - 1);
 		frame = (struct frame){.type = FRAME_LOCAL};
 		frame.payload_bytes = (uint32_t)wire_local_encode(&offer, bytes);
@@ -253,8 +254,8 @@ void peer_send_goodbye(struct engine_peer *peer)
 {
 	struct frame frame = {.type = FRAME_GOODBYE};
 
-	if (peer->ctl)
-		ctl_link_send(peer->ctl, &frame, NULL);
+	if (peer->control.link)
+		ctl_link_send(peer->control.link, &frame, NULL);
 }
 
 /* What the kernels say of the control link: our heartbeats are acknowledged or not. */
@@ -264,27 +265,29 @@ static void sample(struct engine_peer *peer, int64_t now)
 	socklen_t len = sizeof(info);
 	bool progress, unacked;
 
-	if (!peer->ctl || getsockopt(ctl_link_fd(peer->ctl), IPPROTO_TCP, TCP_INFO, &info, &len))
+	if (!peer->control.link ||
+	    getsockopt(ctl_link_fd(peer->control.link), IPPROTO_TCP, TCP_INFO, &info, &len))
 		return;
 	/* Progress, and no ACK alone: the peer's own frames carry ACKs of nothing new. It was made
 	 * at the last ACK at the latest, up to a beat ago. */
-	progress = info.tcpi_bytes_acked != peer->acked_bytes;
-	peer->acked_bytes = info.tcpi_bytes_acked;
+	progress = info.tcpi_bytes_acked != peer->control.acked_bytes;
+	peer->control.acked_bytes = info.tcpi_bytes_acked;
 	/* What a local filter or a dead route holds back was never sent, nor acknowledged. */
 	unacked = info.tcpi_unacked || info.tcpi_notsent_bytes;
-	core_alive_sample(&peer->alive, now - (int64_t)info.tcpi_last_ack_recv * CLOCK_MS_NS,
-			  unacked, progress);
+	core_alive_sample(&peer->control.alive,
+			  now - (int64_t)info.tcpi_last_ack_recv * CLOCK_MS_NS, unacked, progress);
 	if (!unacked || progress)
-		peer->ctl_stuck_ns = 0;
-	else if (!peer->ctl_stuck_ns)
-		peer->ctl_stuck_ns = now;
+		peer->control.stuck_ns = 0;
+	else if (!peer->control.stuck_ns)
+		peer->control.stuck_ns = now;
 }
 
 /* The data channels live, the control link hangs: its rail is dead, another one may not be. */
 static bool ctl_hangs(const struct engine_peer *peer, int64_t now)
 {
-	return peer->dialler && peer->ctl && peer->counted_up && peer->link.session->nrails > 1 &&
-	       peer->ctl_stuck_ns && now - peer->ctl_stuck_ns >= peer->link.session->silent_ns / 3;
+	return peer->dialler && peer->control.link && peer->counted_up &&
+	       peer->link.session->nrails > 1 && peer->control.stuck_ns &&
+	       now - peer->control.stuck_ns >= peer->link.session->silent_ns / 3;
 }
 
 static void judge(struct engine_peer *peer, enum core_alive_verdict verdict)
@@ -295,7 +298,7 @@ static void judge(struct engine_peer *peer, enum core_alive_verdict verdict)
 	case CORE_ALIVE_SUSPECT:
 		if (!peer->counted_up)
 			break; /* it connects still: nobody may take it for a peer that was up */
-		LOG_WARN("peer '%s' was not heard of for %d s", peer->name, 3);
+		LOG_WARN("peer '%s' was not heard of for %d s", peer->who.name, 3);
 		peer_set_state(peer, TCPX_PEER_SUSPECT);
 		peer_event(peer, TCPX_EVENT_PEER_SUSPECT, TCPX_OK, 0);
 		break;
@@ -323,7 +326,7 @@ static void heard_on_channels(struct engine_peer *peer, int64_t now)
 		if (!chan)
 			continue;
 		chan_trim(chan, now);
-		core_alive_heard(&peer->alive,
+		core_alive_heard(&peer->control.alive,
 				 atomic_load_explicit(&chan->heard_ns, memory_order_relaxed));
 	}
 }
@@ -343,45 +346,45 @@ static void beat(struct engine_peer *peer, int64_t now_ns)
 		return;
 	sample(peer, now_ns);
 	link_lock(&peer->link);
-	if (!list_empty(&peer->early_notes) && peer->link.core_ready && !peer->link.core.dead)
+	if (!list_empty(&peer->pending.notes) && peer->link.core_ready && !peer->link.core.dead)
 		early_notes_go(peer);
 	link_unlock(&peer->link);
 	peer_flush_kicks(peer);
 	account_look(peer->link.session, now_ns);
 	if (peer->died)
 		return;
-	if (core_alive_beat_due(&peer->alive, now_ns) && peer->ctl) {
+	if (core_alive_beat_due(&peer->control.alive, now_ns) && peer->control.link) {
 		struct frame frame = {.type = FRAME_HEARTBEAT,
 				      .linear = (uint64_t)now_ns,
-				      .offset = peer->echo_ns};
+				      .offset = peer->control.echo_ns};
 
 		peer_ctl_send(peer, &frame, NULL);
 	}
 	if (peer->died)
 		return;
-	verdict = core_alive_tick(&peer->alive, now_ns, &due);
+	verdict = core_alive_tick(&peer->control.alive, now_ns, &due);
 	judge(peer, verdict);
 	if (peer->died)
 		return;
 	if (ctl_hangs(peer, now_ns))
 		on_lost(peer, TCPX_ERR_PEER_SILENT, 0);
-	if (peer->ctl && peer->ctl_stuck_ns &&
-	    now_ns - peer->ctl_stuck_ns >= peer->link.session->silent_ns) {
+	if (peer->control.link && peer->control.stuck_ns &&
+	    now_ns - peer->control.stuck_ns >= peer->link.session->silent_ns) {
 		/* It may be heard: then the way there is cut, and it believes us silent. */
 		peer_die(peer, TCPX_ERR_PEER_SILENT, 0, "peer silent: nothing is acknowledged");
 		return;
 	}
-	if (!peer->ctl && peer->counted_up &&
-	    now_ns - peer->ctl_lost_ns > peer->link.session->silent_ns) {
+	if (!peer->control.link && peer->counted_up &&
+	    now_ns - peer->control.lost_ns > peer->link.session->silent_ns) {
 		peer_die(peer, TCPX_ERR_PEER_SILENT, 0, "control link did not come back");
 		return;
 	}
-	sys_timer_set(&engine_runtime.loop, &peer->ctl_timer, due);
+	sys_timer_set(&engine_runtime.loop, &peer->control.timer, due);
 }
 
 void peer_beat(struct sys_timer *timer, int64_t now_ns)
 {
-	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, ctl_timer);
+	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, control.timer);
 
 	/* One that dies before it was up is forgotten at once: its slot may be another's next. */
 	peer_get(peer);

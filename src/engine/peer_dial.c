@@ -51,7 +51,7 @@ void peer_channel_failed(struct engine_peer *peer, uint32_t channel, tcpx_status
 		peer_die(peer, status, err, what);
 		return;
 	}
-	peer->redial_tries++;
+	peer->dialling.tries++;
 	peer_redial_later(peer, channel);
 }
 
@@ -89,7 +89,7 @@ static void channel_dialled(void *arg, unsigned at, tcpx_status status, int err,
 	if (status == TCPX_OK)
 		judge_rails(dial, rail);
 	free(dial);
-	peer->chan_dial[channel] = NULL;
+	peer->dialling.channel[channel] = NULL;
 	if (status == TCPX_OK) {
 		peer->rails.of_channel[channel] =
 			(uint8_t)rail; /* NONE is no rail's number either */
@@ -103,7 +103,7 @@ static void channel_dialled(void *arg, unsigned at, tcpx_status status, int err,
 	if (status != TCPX_OK)
 		peer_channel_failed(peer, channel, status, err);
 	else
-		peer->redial_tries = 0;
+		peer->dialling.tries = 0;
 }
 
 /* A peer that connects waits for all its channels; one that is up has others meanwhile. */
@@ -143,7 +143,7 @@ static void dial_tcp(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
 	}
 	status = peer_dial_race(dial, &race, opts);
 	if (status == TCPX_OK) {
-		peer->chan_dial[channel] = dial;
+		peer->dialling.channel[channel] = dial;
 		return;
 	}
 	free(dial);
@@ -159,7 +159,7 @@ void peer_dial_channel(struct engine_peer *peer, uint32_t channel)
 	const char *why;
 	uint32_t epoch;
 
-	if (peer->died || peer->chan_dial[channel] || peer->shared_memory.dial[channel])
+	if (peer->died || peer->dialling.channel[channel] || peer->shared_memory.dial[channel])
 		return;
 	if (comms_rests(peer, channel)) {
 		peer_redial_parked(peer, channel);
@@ -188,12 +188,12 @@ void peer_dial_channels(struct engine_peer *peer)
 
 static void redial_due(struct sys_timer *timer, int64_t now_ns)
 {
-	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, redial_timer);
-	uint64_t mask = peer->redial_mask;
+	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, dialling.redial_timer);
+	uint64_t mask = peer->dialling.redial_mask;
 	uint32_t i;
 
 	(void)now_ns;
-	peer->redial_mask = 0;
+	peer->dialling.redial_mask = 0;
 	for (i = 0; i <= peer->nbulk; i++)
 		if ((mask & (1ull << i)) && !peer->link.chan[i])
 			peer_dial_channel(peer, i);
@@ -201,29 +201,30 @@ static void redial_due(struct sys_timer *timer, int64_t now_ns)
 
 void peer_redial_later(struct engine_peer *peer, uint32_t channel)
 {
-	int64_t wait = REDIAL_NS << (peer->redial_tries < 6 ? peer->redial_tries : 6);
+	int64_t wait = REDIAL_NS << (peer->dialling.tries < 6 ? peer->dialling.tries : 6);
 
-	peer->redial_mask |= 1ull << channel;
-	peer->redial_timer.fn = redial_due;
-	sys_timer_set(&engine_runtime.loop, &peer->redial_timer, clock_now_ns() + wait);
+	peer->dialling.redial_mask |= 1ull << channel;
+	peer->dialling.redial_timer.fn = redial_due;
+	sys_timer_set(&engine_runtime.loop, &peer->dialling.redial_timer, clock_now_ns() + wait);
 }
 
 void peer_redial_parked(struct engine_peer *peer, uint32_t channel)
 {
-	peer->redial_mask |= 1ull << channel;
-	if (!list_empty(&peer->redial_timer.node))
+	peer->dialling.redial_mask |= 1ull << channel;
+	if (!list_empty(&peer->dialling.redial_timer.node))
 		return;
-	peer->redial_timer.fn = redial_due;
-	sys_timer_set(&engine_runtime.loop, &peer->redial_timer, clock_now_ns() + PARKED_NS);
+	peer->dialling.redial_timer.fn = redial_due;
+	sys_timer_set(&engine_runtime.loop, &peer->dialling.redial_timer,
+		      clock_now_ns() + PARKED_NS);
 }
 
 void peer_redial_now(struct engine_peer *peer)
 {
-	if (!peer->redial_mask || !peer->counted_up || peer->died)
+	if (!peer->dialling.redial_mask || !peer->counted_up || peer->died)
 		return;
-	peer->redial_tries = 0; /* each channel over its own rail first */
-	peer->redial_timer.fn = redial_due;
-	sys_timer_set(&engine_runtime.loop, &peer->redial_timer, clock_now_ns());
+	peer->dialling.tries = 0; /* each channel over its own rail first */
+	peer->dialling.redial_timer.fn = redial_due;
+	sys_timer_set(&engine_runtime.loop, &peer->dialling.redial_timer, clock_now_ns());
 }
 
 static void cancel(struct peer_dial **dial)
@@ -236,9 +237,9 @@ static void cancel(struct peer_dial **dial)
 
 void peer_dial_cancel(struct engine_peer *peer)
 {
-	cancel(&peer->dial);
+	cancel(&peer->dialling.control);
 	peer_local_cancel(peer);
 	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++)
-		cancel(&peer->chan_dial[i]);
+		cancel(&peer->dialling.channel[i]);
 	rail_probe_cancel(peer);
 }

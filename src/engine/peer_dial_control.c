@@ -43,7 +43,7 @@ static tcpx_status agrees(void *arg, const struct wire_hello *answer)
 						    sizeof(peer->who.expected)) != 0))
 		return refuse(dial, TCPX_ERR_AUTH, OTHER_KEY, OTHER_KEY_NEXT);
 	if (!memcmp(answer->uuid, session->uuid, sizeof(answer->uuid)))
-		return !memcmp(peer->dial_hello.want_uuid, session->uuid, sizeof(answer->uuid))
+		return !memcmp(peer->dialling.hello.want_uuid, session->uuid, sizeof(answer->uuid))
 			       ? TCPX_OK /* it may be its own peer */
 			       : refuse(dial, TCPX_ERR_INVALID, "this session itself answered",
 					"name another session's address; a session connects to "
@@ -62,7 +62,7 @@ static void control_missed(void *arg, unsigned at, tcpx_status status, int err)
 
 	(void)err;
 	if (dial->count > 1)
-		LOG_INFO("peer '%s': no link by %s: %s", dial->peer->name,
+		LOG_INFO("peer '%s': no link by %s: %s", dial->peer->who.name,
 			 sys_addr_text(&dial->ways[at].remote, text), error_status_text(status));
 }
 
@@ -88,32 +88,32 @@ static bool dial_control(struct engine_peer *peer)
 	race.count = dial->count = peer_route_first(peer, dial->ways);
 	for (unsigned i = 0; i < race.count; i++) {
 		peer_route_opts(&dial->ways[i], &opts[i]);
-		opts[i].hello = peer->dial_hello;
+		opts[i].hello = peer->dialling.hello;
 		opts[i].identity = &peer->link.session->identity.own;
 		opts[i].segment_bytes = path_mtu_control(&dial->ways[i]);
-		opts[i].deadline_ns = peer->connect_deadline_ns;
-		memcpy(opts[i].key, peer->dial_key, sizeof(opts[i].key));
+		opts[i].deadline_ns = peer->dialling.deadline_ns;
+		memcpy(opts[i].key, peer->dialling.key, sizeof(opts[i].key));
 	}
 	peer->rails.dialled_ns = clock_now_ns();
 	if (peer_dial_race(dial, &race, opts) != TCPX_OK) {
 		free(dial);
 		return false;
 	}
-	peer->dial = dial;
+	peer->dialling.control = dial;
 	link_lock(&peer->link); /* queries */
-	peer->remote = dial->ways[0].remote;
+	peer->address.remote = dial->ways[0].remote;
 	link_unlock(&peer->link);
 	return true;
 }
 
 static void await_due(struct sys_timer *timer, int64_t now_ns)
 {
-	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, redial_timer);
+	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, dialling.redial_timer);
 
 	(void)now_ns;
 	if (peer->link.core_ready || peer->died)
 		return;
-	peer->awaiting = false;
+	peer->reconnect.awaiting = false;
 	if (!dial_control(peer))
 		peer_die_last(peer); /* not one dial could be started */
 }
@@ -127,11 +127,11 @@ static void exists(struct engine_peer *peer, const struct ctl_conn *conn)
 
 	session_lock(session);
 	if (conn) {
-		memcpy(peer->uuid, conn->remote.uuid, sizeof(peer->uuid));
+		memcpy(peer->who.uuid, conn->remote.uuid, sizeof(peer->who.uuid));
 		peer->who.keyed = is_proven(session, &conn->remote);
 	}
 	session_unlock(session);
-	other = peer_by_uuid(session, peer->uuid, peer->who.keyed, peer);
+	other = peer_by_uuid(session, peer->who.uuid, peer->who.keyed, peer);
 	if (other && !peer_is_expected(other, peer)) {
 		error_set(TCPX_ERR_AUTH, 0, "%s", OTHER_KEY);
 		error_next("%s", OTHER_KEY_NEXT);
@@ -140,16 +140,17 @@ static void exists(struct engine_peer *peer, const struct ctl_conn *conn)
 		return;
 	}
 	if (other) {
-		peer->same_as = other->slot_id;
+		peer->dialling.same_as = other->slot_id;
 		peer_put(other);
 		/* Who used the handle meanwhile is told to use it again, and gets that link. */
-		peer_die(peer, peer->lent ? TCPX_ERR_PEER_CLOSED : TCPX_ERR_EXISTS, 0,
+		peer_die(peer, peer->reconnect.lent ? TCPX_ERR_PEER_CLOSED : TCPX_ERR_EXISTS, 0,
 			 "linked already");
 		return;
 	}
-	peer->awaiting = true;
-	peer->redial_timer.fn = await_due;
-	sys_timer_set(&engine_runtime.loop, &peer->redial_timer, clock_now_ns() + 50 * CLOCK_MS_NS);
+	peer->reconnect.awaiting = true;
+	peer->dialling.redial_timer.fn = await_due;
+	sys_timer_set(&engine_runtime.loop, &peer->dialling.redial_timer,
+		      clock_now_ns() + 50 * CLOCK_MS_NS);
 }
 
 static void control_dialled(void *arg, unsigned at, tcpx_status status, int err,
@@ -162,7 +163,7 @@ static void control_dialled(void *arg, unsigned at, tcpx_status status, int err,
 	char text[SYS_ADDR_TEXT], what[256];
 
 	free(dial);
-	peer->dial = NULL;
+	peer->dialling.control = NULL;
 	if (status == TCPX_OK) {
 		peer->rails.local = way.local;
 		/* Without the head starts of those before it. */
@@ -198,22 +199,22 @@ static void control_dialled(void *arg, unsigned at, tcpx_status status, int err,
 
 static void connect_due(struct sys_timer *timer, int64_t now_ns)
 {
-	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, connect_timer);
+	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, dialling.connect_timer);
 	char text[SYS_ADDR_TEXT], what[128];
 
 	(void)now_ns;
 	if (comms_hurry(peer))
 		return;
 	text_format(what, sizeof(what), "connecting to %s: no answer in time",
-		    sys_addr_text(&peer->remote, text));
+		    sys_addr_text(&peer->address.remote, text));
 	peer_die(peer, TCPX_ERR_TIMED_OUT, 0, what);
 }
 
 void peer_connect_timer(struct engine_peer *peer)
 {
-	peer->connect_timer.fn = connect_due;
-	sys_timer_set(&engine_runtime.loop, &peer->connect_timer,
-		      peer->connect_deadline_ns + 20 * CLOCK_MS_NS);
+	peer->dialling.connect_timer.fn = connect_due;
+	sys_timer_set(&engine_runtime.loop, &peer->dialling.connect_timer,
+		      peer->dialling.deadline_ns + 20 * CLOCK_MS_NS);
 }
 
 /* Control thread: everything about the dial is in the peer already. */
@@ -235,7 +236,7 @@ static void control_again(void *arg, unsigned at, tcpx_status status, int err,
 
 	(void)err;
 	free(dial);
-	peer->dial = NULL;
+	peer->dialling.control = NULL;
 	if (status == TCPX_OK) {
 		peer->rails.local = local;
 		peer_control_again(peer, conn);
@@ -250,7 +251,7 @@ static void control_again(void *arg, unsigned at, tcpx_status status, int err,
 
 static void control_due(struct sys_timer *timer, int64_t now_ns)
 {
-	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, connect_timer);
+	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, dialling.connect_timer);
 
 	(void)now_ns;
 	peer_dial_control(peer);
@@ -259,8 +260,8 @@ static void control_due(struct sys_timer *timer, int64_t now_ns)
 /* Control thread: the connect timer is free once the peer is up. */
 void peer_control_later(struct engine_peer *peer)
 {
-	peer->connect_timer.fn = control_due;
-	sys_timer_set(&engine_runtime.loop, &peer->connect_timer,
+	peer->dialling.connect_timer.fn = control_due;
+	sys_timer_set(&engine_runtime.loop, &peer->dialling.connect_timer,
 		      clock_now_ns() + 100 * CLOCK_MS_NS);
 }
 
@@ -270,19 +271,19 @@ void peer_dial_control(struct engine_peer *peer)
 	struct ctl_dial_opts opts[PEER_WAYS] = {0};
 	struct ctl_race_opts race = {
 		.ways = opts, .head_start_ns = CTL_HEAD_START_NS, .done = control_again};
-	int64_t limit = peer->ctl_lost_ns + peer->link.session->silent_ns;
+	int64_t limit = peer->control.lost_ns + peer->link.session->silent_ns;
 	struct peer_dial *dial;
 
-	if (peer->died || peer->dial || peer->ctl)
+	if (peer->died || peer->dialling.control || peer->control.link)
 		return;
-	peer->ctl_tries++; /* never the rail that was lost first */
+	peer->dialling.control_tries++; /* never the rail that was lost first */
 	dial = peer_dial_new(peer);
 	if (!dial) {
 		peer_control_later(peer);
 		return;
 	}
-	race.count = dial->count =
-		peer_route_again(peer, peer->ctl_tries % peer->link.session->nrails, dial->ways);
+	race.count = dial->count = peer_route_again(
+		peer, peer->dialling.control_tries % peer->link.session->nrails, dial->ways);
 	for (unsigned i = 0; i < race.count; i++) {
 		peer_route_opts(&dial->ways[i], &opts[i]);
 		peer_route_hello(peer, &opts[i], WIRE_ROLE_CONTROL);
@@ -292,7 +293,7 @@ void peer_dial_control(struct engine_peer *peer)
 			opts[i].deadline_ns = limit;
 	}
 	if (peer_dial_race(dial, &race, opts) == TCPX_OK) {
-		peer->dial = dial;
+		peer->dialling.control = dial;
 		return;
 	}
 	free(dial);

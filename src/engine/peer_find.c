@@ -13,7 +13,7 @@ struct engine_peer *peer_linked(struct engine_session *session, const uint8_t *u
 		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
 
 		if (peer != except && !peer->died && peer->who.keyed == keyed &&
-		    !memcmp(peer->uuid, uuid, WIRE_UUID_BYTES))
+		    !memcmp(peer->who.uuid, uuid, WIRE_UUID_BYTES))
 			return peer;
 	}
 	return NULL;
@@ -37,7 +37,7 @@ bool peer_is(struct engine_peer *peer, const uint8_t *uuid)
 	bool is;
 
 	session_lock(peer->link.session);
-	is = !memcmp(peer->uuid, uuid, WIRE_UUID_BYTES);
+	is = !memcmp(peer->who.uuid, uuid, WIRE_UUID_BYTES);
 	session_unlock(peer->link.session);
 	return is;
 }

@@ -78,7 +78,7 @@ static void end_earlier(struct engine_session *session, const struct engine_peer
 
 			if (each != peer && !each->died && each->who.proven &&
 			    !memcmp(each->who.key, peer->who.key, sizeof(peer->who.key)) &&
-			    !same(each->uuid, peer->uuid))
+			    !same(each->who.uuid, peer->who.uuid))
 				old = each;
 		}
 		session_unlock(session);
@@ -119,10 +119,10 @@ void identity_end_others(struct engine_session *session, struct engine_peer *pee
 {
 	struct engine_peer *other;
 
-	if (same(peer->uuid, session->uuid))
+	if (same(peer->who.uuid, session->uuid))
 		return;
-	while ((other = peer_by_uuid(session, peer->uuid, false, NULL))) {
-		identity_count_impostor(session, &other->remote);
+	while ((other = peer_by_uuid(session, peer->who.uuid, false, NULL))) {
+		identity_count_impostor(session, &other->address.remote);
 		peer_die(other, TCPX_ERR_AUTH, 0,
 			 "another session proved to be the one that this said to be");
 		peer_put(other);

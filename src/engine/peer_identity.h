@@ -18,8 +18,11 @@ struct session_identity {
 };
 
 struct peer_identity {
-	bool keyed;  /* session.lock: its uuid is of a key, which it proved or will have to */
-	bool proven; /* lock: key is its own, once it is up */
+	char name[TCPX_NAME_MAX + 1]; /* a label */
+	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES];
+	const char *auth; /* what let it in, for queries */
+	bool keyed;	  /* session.lock: its uuid is of a key, which it proved or will have to */
+	bool proven;	  /* lock: key is its own, once it is up */
 	uint8_t key[WIRE_KEY_BYTES];
 	char text[CTL_KEY_TEXT]; /* of key; "": not proven */
 	bool expects;		 /* constant: only the session of that key will do */

@@ -41,14 +41,14 @@ static bool dial_failed(struct engine_peer *peer, uint32_t channel, tcpx_status 
 	default:
 		break;
 	}
-	if (!peer->have_local_offer) /* another channel was told already */
+	if (!peer->shared_memory.have_offer) /* another channel was told already */
 		return only;
-	peer->have_local_offer = false;
+	peer->shared_memory.have_offer = false;
 	why = *error_last();
 	if (!only && status == TCPX_ERR_UNREACHABLE)
-		LOG_INFO("peer '%s' is not on this host: tcp", peer->name);
+		LOG_INFO("peer '%s' is not on this host: tcp", peer->who.name);
 	else if (!only)
-		LOG_INFO("peer '%s': %s: tcp", peer->name, why.what);
+		LOG_INFO("peer '%s': %s: tcp", peer->who.name, why.what);
 	if (!only)
 		return false;
 	if (status == TCPX_ERR_UNREACHABLE)
@@ -81,9 +81,9 @@ static tcpx_status dial_start(struct engine_peer *peer, uint32_t channel, uint32
 	if (!dial)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "dial of channel %u", channel);
 	*dial = (struct peer_local_dial){.peer = peer, .channel = channel, .epoch = epoch};
-	status = local_dial_start(&engine_runtime.loop, peer->local_name, peer->local_nonce,
-				  (uint16_t)channel, epoch, LOCAL_RING_BYTES, channel_dialled, dial,
-				  &dial->dial);
+	status = local_dial_start(&engine_runtime.loop, peer->shared_memory.name,
+				  peer->shared_memory.nonce, (uint16_t)channel, epoch,
+				  LOCAL_RING_BYTES, channel_dialled, dial, &dial->dial);
 	if (status == TCPX_OK)
 		peer->shared_memory.dial[channel] = dial;
 	else
@@ -94,8 +94,8 @@ static tcpx_status dial_start(struct engine_peer *peer, uint32_t channel, uint32
 static tcpx_status dial_at_once(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
 {
 	struct net_chan *net;
-	tcpx_status status = local_dial(peer->local_name, peer->local_nonce, (uint16_t)channel,
-					epoch, LOCAL_RING_BYTES, &net);
+	tcpx_status status = local_dial(peer->shared_memory.name, peer->shared_memory.nonce,
+					(uint16_t)channel, epoch, LOCAL_RING_BYTES, &net);
 
 	if (status == TCPX_OK)
 		(void)peer_attach(peer, channel, epoch, net);
@@ -106,7 +106,7 @@ bool peer_local_dial(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
 {
 	tcpx_status status;
 
-	if (!peer->have_local_offer || (peer->link.session->flags & TCPX_SESSION_NO_LOCAL))
+	if (!peer->shared_memory.have_offer || (peer->link.session->flags & TCPX_SESSION_NO_LOCAL))
 		return false;
 	status = peer->shared_memory.answers ? dial_start(peer, channel, epoch)
 					     : dial_at_once(peer, channel, epoch);

@@ -16,6 +16,9 @@ struct peer_local {
 	bool answers;	/* the peer says whether it takes a channel */
 	uint32_t tries; /* dials that it closed without a word */
 	struct peer_local_dial *dial[CORE_CHANNELS_MAX];
+	bool have_offer, offered; /* the peer's; ours */
+	uint8_t nonce[LOCAL_NONCE_BYTES];
+	char name[LOCAL_NAME_MAX];
 };
 
 /* False: the channel is to be dialled over tcp. */

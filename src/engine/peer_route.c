@@ -83,7 +83,7 @@ static bool is_here(const struct here *here, const struct sockaddr_storage *addr
 bool peer_route_here(const struct engine_peer *peer)
 {
 	struct here here = here_now();
-	bool is = is_here(&here, &peer->remote);
+	bool is = is_here(&here, &peer->address.remote);
 
 	free(here.ifaces);
 	return is;
@@ -128,11 +128,11 @@ void peer_route_hello(struct engine_peer *peer, struct ctl_dial_opts *opts, uint
 
 	opts->hello = (struct wire_hello){
 		.role = role,
-		.auth = (uint8_t)ctl_data_auth((enum wire_auth)peer->dial_hello.auth, loopback),
-		.key_id = peer->link_id,
+		.auth = (uint8_t)ctl_data_auth((enum wire_auth)peer->dialling.hello.auth, loopback),
+		.key_id = peer->control.link_id,
 	};
 	peer_fill_hello(peer->link.session, &opts->hello);
-	memcpy(opts->key, peer->session_key, sizeof(opts->key));
+	memcpy(opts->key, peer->control.key, sizeof(opts->key));
 	opts->deadline_ns = clock_now_ns() + DIAL_NS;
 }
 
@@ -200,7 +200,7 @@ static void say_ours(const struct engine_peer *peer, const struct sockaddr_stora
 {
 	char text[SYS_ADDR_TEXT];
 
-	LOG_INFO("peer '%s': its address %s is left out: this host has it, too", peer->name,
+	LOG_INFO("peer '%s': its address %s is left out: this host has it, too", peer->who.name,
 		 sys_addr_host_text(addr, text));
 }
 
@@ -211,16 +211,16 @@ static void add_by_turns(const struct engine_peer *peer, const bool *skip, struc
 {
 	const struct engine_session *session = peer->link.session;
 
-	for (uint32_t n = 0; n < session->nrails * peer->naddrs; n++) {
-		const struct sockaddr_storage *addr = &peer->addrs[n % peer->naddrs];
-		uint32_t rail = carrier_rail(session, n / peer->naddrs) % session->nrails;
+	for (uint32_t n = 0; n < session->nrails * peer->address.count; n++) {
+		const struct sockaddr_storage *addr = &peer->address.known[n % peer->address.count];
+		uint32_t rail = carrier_rail(session, n / peer->address.count) % session->nrails;
 		struct peer_way way = way_by(session, rail, addr);
 
-		if (!skip[n % peer->naddrs] && serves(session, rail, addr))
+		if (!skip[n % peer->address.count] && serves(session, rail, addr))
 			add_way(ways, count, &way);
 	}
-	for (uint32_t i = 0; i < peer->naddrs && !*count; i++) {
-		struct peer_way way = way_by(session, PEER_RAIL_NONE, &peer->addrs[i]);
+	for (uint32_t i = 0; i < peer->address.count && !*count; i++) {
+		struct peer_way way = way_by(session, PEER_RAIL_NONE, &peer->address.known[i]);
 
 		if (!skip[i])
 			add_way(ways, count, &way);
@@ -234,10 +234,10 @@ unsigned peer_route_first(const struct engine_peer *peer, struct peer_way *ways)
 	bool elsewhere = false, settled[WIRE_ADDR_MAX] = {false};
 	unsigned count = 0;
 
-	for (uint32_t i = 0; i < peer->naddrs; i++)
-		elsewhere |= here.count && !is_here(&here, &peer->addrs[i]);
-	for (uint32_t i = 0; i < peer->naddrs; i++) {
-		const struct sockaddr_storage *addr = &peer->addrs[i];
+	for (uint32_t i = 0; i < peer->address.count; i++)
+		elsewhere |= here.count && !is_here(&here, &peer->address.known[i]);
+	for (uint32_t i = 0; i < peer->address.count; i++) {
+		const struct sockaddr_storage *addr = &peer->address.known[i];
 		uint32_t rail = rail_by_route(session, addr);
 		struct peer_way way = way_by(session, rail, addr);
 
@@ -262,10 +262,11 @@ static bool pick_remote(const struct engine_peer *peer, uint32_t rail, struct so
 {
 	const struct sockaddr_storage *local = &peer->link.session->rails[rail];
 	struct here here = here_now();
-	bool together = is_here(&here, &peer->remote), found = false, direct = false;
+	bool together = is_here(&here, &peer->address.remote), found = false, direct = false;
 
-	for (uint32_t a = 0; a < peer->naddrs && !direct; a++) {
-		struct sockaddr_storage addr = peer->addrs[(rail + a) % peer->naddrs];
+	for (uint32_t a = 0; a < peer->address.count && !direct; a++) {
+		struct sockaddr_storage addr =
+			peer->address.known[(rail + a) % peer->address.count];
 
 		if (addr.ss_family != local->ss_family || (!together && is_here(&here, &addr)) ||
 		    sys_addr_is_link_local(&addr) != sys_addr_is_link_local(local))
@@ -299,7 +300,7 @@ static struct peer_way control_way(const struct engine_peer *peer)
 {
 	const struct engine_session *session = peer->link.session;
 	struct peer_way way = {
-		.remote = peer->remote, .local = peer->rails.local, .rail = PEER_RAIL_NONE};
+		.remote = peer->address.remote, .local = peer->rails.local, .rail = PEER_RAIL_NONE};
 
 	for (uint32_t i = 0; i < session->nrails && way.local.ss_family; i++)
 		if (sys_addr_same_host(&session->rails[i], &way.local))
@@ -370,9 +371,9 @@ void peer_route_targets(struct engine_peer *peer, const struct wire_info *info)
 	struct here here = here_now();
 	bool elsewhere = is_elsewhere(&here, info);
 
-	peer->naddrs = 0;
+	peer->address.count = 0;
 	for (uint32_t i = 0; i < info->naddrs; i++) {
-		struct sockaddr_storage *addr = &peer->addrs[peer->naddrs];
+		struct sockaddr_storage *addr = &peer->address.known[peer->address.count];
 
 		peer_addr_from_wire(&info->addrs[i], addr);
 		for (uint32_t r = 0; session->bound && r < session->nrails; r++)
@@ -381,7 +382,7 @@ void peer_route_targets(struct engine_peer *peer, const struct wire_info *info)
 		if (elsewhere && is_here(&here, addr))
 			say_ours(peer, addr);
 		else
-			peer->naddrs++;
+			peer->address.count++;
 	}
 	free(here.ifaces);
 }

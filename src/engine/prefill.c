@@ -325,7 +325,7 @@ static void look_at(struct engine_peer *peer, struct core_job *job, int64_t now_
 	if (first->ready && now_ns - first->ready_ns > FILL_STALE_NS && in_the_way(job) &&
 	    core_fill_back(&peer->link.core, job))
 		LOG_DEBUG("peer '%s': what is filled from byte %llu on and not pulled is given up",
-			  peer->name, (unsigned long long)job->linear);
+			  peer->who.name, (unsigned long long)job->linear);
 }
 
 /* True: somebody is still in line for what this peer holds a part of. */

@@ -50,7 +50,7 @@ static void say(struct engine_peer *peer, const struct peer_way *way, tcpx_statu
 	LOG_WARN("interface %s (%s) does not lead to peer '%s' at %s: %s; it is left out and tried "
 		 "again; next: 'tcpx doctor --peer' checks each rail, --bind or TCPX_BIND names "
 		 "those to use",
-		 *name ? name : "(gone)", sys_addr_host_text(&way->local, from), peer->name,
+		 *name ? name : "(gone)", sys_addr_host_text(&way->local, from), peer->who.name,
 		 sys_addr_text(&way->remote, to), cause(status));
 }
 
@@ -101,7 +101,7 @@ void rail_works(struct engine_peer *peer, uint32_t at)
 	rail->back = true;
 	rail->back_ns = clock_now_ns();
 	peer->link.session->rails_said &= ~(1u << at);
-	LOG_INFO("peer '%s': the rail of %s leads there again", peer->name,
+	LOG_INFO("peer '%s': the rail of %s leads there again", peer->who.name,
 		 sys_addr_host_text(&peer->link.session->rails[at], text));
 }
 

@@ -155,7 +155,7 @@ static tcpx_status not_proven(const struct engine_peer *peer)
 		return error_next("bind tokens to it when it is up (TCPX_EVENT_PEER_UP)");
 	}
 	error_set(TCPX_ERR_UNSUPPORTED, 0, "peer '%s' has proven no key: %s has no crypto library",
-		  peer->name,
+		  peer->who.name,
 		  peer->link.session->identity.own.there ? "its session" : "this session");
 	return error_next("install OpenSSL 3 at both ends, or give it the token of "
 			  "tcpx_region_export, which serves every peer");

@@ -53,12 +53,12 @@ static tcpx_status post_error(struct engine_request *request, tcpx_status status
 	case TCPX_ERR_AGAIN:
 		if (request->xfer.op == TCPX_OP_SEND)
 			return error_set(status, 0, "peer '%s' receives none of %d cancelled SENDs",
-					 peer->name, CORE_VOIDS_MAX);
+					 peer->who.name, CORE_VOIDS_MAX);
 		return error_set(status, 0, "notification budget of peer '%s' is used up",
-				 peer->name);
+				 peer->who.name);
 	case TCPX_ERR_LIMIT:
 		return error_set(status, 0, "notification is larger than the budget of peer '%s'",
-				 peer->name);
+				 peer->who.name);
 	case TCPX_ERR_NO_MEMORY:
 		return session_memory_error(peer->link.session);
 	default:
@@ -255,7 +255,7 @@ tcpx_status engine_request_post_many(struct engine_session *session, const tcpx_
 
 static void refused(const struct engine_peer *peer, tcpx_status status, size_t bytes)
 {
-	error_set(status, 0, "notification of %zu bytes to peer '%s'%s", bytes, peer->name,
+	error_set(status, 0, "notification of %zu bytes to peer '%s'%s", bytes, peer->who.name,
 		  status == TCPX_ERR_AGAIN ? ", whose budget for those it has not read is used up"
 					   : "");
 	if (status == TCPX_ERR_AGAIN || status == TCPX_ERR_LIMIT)
@@ -272,7 +272,7 @@ tcpx_status engine_notify_send(struct engine_session *session, uint64_t peer_id,
 	if (!peer)
 		return TCPX_ERR_STALE;
 	link_lock(&peer->link);
-	if (peer->link.core_ready && list_empty(&peer->early_notes))
+	if (peer->link.core_ready && list_empty(&peer->pending.notes))
 		status = core_note_send(&peer->link.core, data, bytes);
 	else
 		status = peer->link.core_done ? peer->error.status : early_note(peer, data, bytes);

@@ -128,7 +128,7 @@ tcpx_status engine_request_error(struct engine_session *session, uint64_t id, tc
 			   "%s of %llu bytes%s with peer '%s': %s%s%s",
 			   (const char *[]){"", "WRITE", "READ", "SEND", "RECV",
 					    "notification"}[request->xfer.op],
-			   (unsigned long long)request->prog.total, gone, peer->name,
+			   (unsigned long long)request->prog.total, gone, peer->who.name,
 			   error_status_text(completion.status), *lost ? ": " : "", lost);
 	if (completion.status == TCPX_ERR_CHANNEL_LOST) /* of a channel the status says otherwise */
 		text_format(out_error->next, sizeof(out_error->next),

@@ -67,7 +67,7 @@ bool share_fd_tell(struct engine_peer *peer)
 		return false;
 	if (!peer->dialler) /* it dials there, so it knows */
 		return true;
-	memcpy(offer.nonce, peer->local_nonce, sizeof(offer.nonce));
+	memcpy(offer.nonce, peer->shared_memory.nonce, sizeof(offer.nonce));
 	memcpy(offer.name, session->local_name, sizeof(offer.name) - 1);
 	frame.payload_bytes = (uint32_t)wire_local_encode(&offer, bytes);
 	peer_ctl_send(peer, &frame, bytes);
@@ -85,8 +85,9 @@ int share_fd_asked(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint64_t n
 		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
 		struct engine_share *share;
 
-		if (peer->died || !(peer->offered || peer->have_local_offer) ||
-		    !sys_equal_secret(peer->local_nonce, nonce, LOCAL_NONCE_BYTES))
+		if (peer->died ||
+		    !(peer->shared_memory.offered || peer->shared_memory.have_offer) ||
+		    !sys_equal_secret(peer->shared_memory.nonce, nonce, LOCAL_NONCE_BYTES))
 			continue;
 		link_lock(&peer->link);
 		share = share_find(peer, number);
@@ -112,10 +113,10 @@ tcpx_status share_fetch_start(struct engine_map *map)
 	struct engine_peer *peer = map->peer;
 	tcpx_status status;
 
-	if (!peer->local_name[0])
+	if (!peer->shared_memory.name[0])
 		return error_set(TCPX_ERR_UNSUPPORTED, 0, "no address to ask for a descriptor");
-	status = local_fetch_start(&engine_runtime.loop, peer->local_name, peer->local_nonce,
-				   map->id, fetched, map, &map->fetch);
+	status = local_fetch_start(&engine_runtime.loop, peer->shared_memory.name,
+				   peer->shared_memory.nonce, map->id, fetched, map, &map->fetch);
 	/* what may be better soon: then it is offered once more */
 	return status == TCPX_ERR_NO_DESCRIPTORS || status == TCPX_ERR_NO_MEMORY ? TCPX_ERR_AGAIN
 										 : status;

@@ -38,7 +38,7 @@ static void export_done(struct mem_share *job, tcpx_status status)
 	int fd = -1;
 
 	if (status != TCPX_OK)
-		LOG_DEBUG("peer '%s': GPU memory is not shared: %s", peer->name,
+		LOG_DEBUG("peer '%s': GPU memory is not shared: %s", peer->who.name,
 			  error_last()->what);
 	link_lock(&peer->link);
 	over = share->retired || peer->link.core_done;
@@ -205,7 +205,7 @@ void share_run(struct engine_peer *peer)
 		struct list_node *out = NULL, *in = NULL;
 
 		link_lock(&peer->link);
-		if (peer->shared && peer->ctl && !peer->died) {
+		if (peer->shared && peer->control.link && !peer->died) {
 			out = list_pop_front(&peer->shared->out_due);
 			in = out ? NULL : list_pop_front(&peer->shared->in_due);
 		}
@@ -262,7 +262,7 @@ void share_map_close(struct engine_map *map)
 	map->job = (struct mem_share){
 		.op = MEM_SHARE_CLOSE, .mapping = map->mapping, .done = close_done};
 	if (kind->share(&map->job) != TCPX_OK) /* it stays mapped, and the peer is not told */
-		LOG_WARN("peer '%s': its GPU memory stays mapped: %s", map->peer->name,
+		LOG_WARN("peer '%s': its GPU memory stays mapped: %s", map->peer->who.name,
 			 error_last()->what);
 }
 
@@ -274,10 +274,10 @@ static void open_done(struct mem_share *job, tcpx_status status)
 
 	if (status != TCPX_OK && status != TCPX_ERR_AGAIN)
 		LOG_INFO("peer '%s': its GPU memory cannot be read from here (%s); bytes are sent",
-			 peer->name, error_last()->what);
+			 peer->who.name, error_last()->what);
 	if (status == TCPX_OK)
 		LOG_DEBUG("peer '%s': %llu bytes of its GPU memory are read from here%s",
-			  peer->name, (unsigned long long)job->length,
+			  peer->who.name, (unsigned long long)job->length,
 			  map->counted ? ", by a descriptor" : "");
 	link_lock(&peer->link);
 	dead = peer->link.core_done;

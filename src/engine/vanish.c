@@ -72,7 +72,7 @@ static void tell(struct engine_chan *chan, struct core_xfer *xfer, const struct 
 	LOG_WARN("peer '%s': memory %p, at offset %" PRIu64 " of the region of %" PRIu64
 		 " bytes at %p, cannot be %s any more: %s ends; next: keep memory mapped, and "
 		 "files as long as they are, until it is deregistered",
-		 peer->name, (const void *)at, offset, region ? region->length : 0,
+		 peer->who.name, (const void *)at, offset, region ? region->length : 0,
 		 region ? (const void *)region->base : NULL, verb,
 		 xfer ? "the request" : "the peer's request");
 }

@@ -148,7 +148,7 @@ static void case_again_soon(struct env *env)
 		struct engine_peer *peer = again_use(session, env->peer.id, true);
 
 		CHECK(peer);
-		CHECK(peer->redial_at_ns - clock_now_ns() <= SEC);
+		CHECK(peer->reconnect.at_ns - clock_now_ns() <= SEC);
 		runtime_call(end_it, peer);
 		peer_put(peer);
 	}

@@ -65,7 +65,7 @@ static struct secret link_key(const struct end *end, tcpx_peer handle)
 	struct secret secret;
 
 	assert_non_null(peer);
-	secret = secret_of(peer->session_key, sizeof(peer->session_key));
+	secret = secret_of(peer->control.key, sizeof(peer->control.key));
 	peer_put(peer);
 	return secret;
 }
