@@ -253,7 +253,6 @@ static bool serve(struct engine_peer *peer)
 	waits = !list_empty(&peer->link.account.waiting);
 	pthread_mutex_unlock(&account->lock);
 	link_unlock(&peer->link);
-	peer_kick(peer, false);
 	return !waits;
 }
 

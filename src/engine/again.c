@@ -2,6 +2,7 @@
 /* Links that ended and are dialled again: by whom, when, and what moves to the new one. */
 #include "engine/engine.h"
 #include "engine/again.h"
+#include "engine/link/hooks.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -104,7 +104,7 @@ void block_put(struct stage_block *block)
 		list_remove(&block->node);
 	if (last && counted && !pool)
 		block->share->spilled--;
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	if (!last)
 		return;
 	if (pool)
@@ -191,7 +191,7 @@ struct stage_block *block_land(struct engine_peer *peer, const struct mem_kind *
 			list_push_back(&peer->link.blocks.landings, &block->node);
 		}
 	}
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	if (block)
 		return block;
 	return block_open(peer, kind, device, MEM_IN, frame->linear, frame->payload_bytes, NULL,

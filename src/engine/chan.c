@@ -3,6 +3,7 @@
 #include "engine/comms_gpu.h"
 #include "engine/engine.h"
 #include "engine/hold.h"
+#include "engine/link/hooks.h"
 #include "topo/graph.h"
 
 #include <errno.h>
@@ -294,13 +295,13 @@ void chan_event(struct engine_chan *chan, uint32_t events)
 			again |= chan_wait_recv(chan);
 		}
 		chan_rx_leave(chan);
-		peer_flush_kicks(chan->peer);
+		link_run_deferred(&chan->peer->link);
 	}
 	if ((events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) || doorbell) {
 		atomic_store(&chan->tx_blocked, 0);
 		chan_tx_kick(chan);
 		poll_sent(chan);
-		peer_flush_kicks(chan->peer);
+		link_run_deferred(&chan->peer->link);
 	}
 	if (again && chan->comms)
 		worker_poll(chan);

@@ -188,7 +188,7 @@ static int take_header(struct engine_chan *chan)
 	rx->beyond = 0;
 	link_lock(&peer->link);
 	status = core_rx_begin(&peer->link.core, chan->index, &rx->frame, &rx->core);
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	if (status == TCPX_OK)
 		status = rx_into(chan, rx->buf + rx->used + FRAME_HEADER_BYTES);
 	rx->used += FRAME_HEADER_BYTES + rx->frame.table_bytes;
@@ -210,7 +210,7 @@ static tcpx_status end_frame(struct engine_chan *chan, bool valid)
 	link_lock(&peer->link);
 	note_retired(chan);
 	lost = core_rx_aborted(&peer->link.core, chan->index);
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	if (lost && rx->core.kind == CORE_RX_REGION)
 		verdict = TCPX_ERR_REMOTE_KEY; /* deregistered in between */
 	if (valid && !lost && rx->stage && verdict == TCPX_OK)
@@ -224,7 +224,7 @@ static tcpx_status end_frame(struct engine_chan *chan, bool valid)
 	link_lock(&peer->link);
 	status = core_rx_end(&peer->link.core, chan->index, valid, verdict, rx->message);
 	hold_got(chan);
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	rx->state = RX_HEADER;
 	if (comms_in_pieces(chan) && !rx->commit)
 		comms_message_drop(chan);
@@ -291,7 +291,7 @@ static tcpx_status parse(struct engine_chan *chan)
 		if (rx->state != RX_HEADER) {
 			link_lock(&peer->link);
 			pause_call(chan);
-			link_unlock(&peer->link);
+			link_unlock_only(&peer->link);
 		}
 		if (rx->used == rx->have) {
 			rx->used = rx->have = 0;
@@ -319,7 +319,7 @@ static tcpx_status receive(struct engine_chan *chan, uint64_t *out_bytes, bool *
 		link_lock(&peer->link);
 		if (core_rx_resume(&peer->link.core, chan->index))
 			to_scratch(rx);
-		link_unlock(&peer->link);
+		link_unlock_only(&peer->link);
 	}
 	if (rx->state == RX_PAYLOAD) {
 		n = destination(rx, iov, NET_CALL_BYTES, &direct);
@@ -352,7 +352,7 @@ static tcpx_status receive(struct engine_chan *chan, uint64_t *out_bytes, bool *
 			vanish_sink(chan, iov, n - (direct == rx->left));
 		link_lock(&peer->link);
 		pause_call(chan);
-		link_unlock(&peer->link);
+		link_unlock_only(&peer->link);
 	}
 	if (status == TCPX_ERR_INVALID && !rx->aborted) {
 		refuse_gone(rx);

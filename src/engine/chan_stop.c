@@ -61,7 +61,6 @@ static void left_run(struct sys_post *post)
 	link_lock(&peer->link);
 	core_chan_left(&peer->link.core, chan->index);
 	link_unlock(&peer->link);
-	peer_flush_kicks(peer);
 	chan->left(chan);
 	chan_put(chan);
 }

@@ -159,7 +159,7 @@ static bool post_message(struct engine_chan *chan)
 	put_header(&chan->tx);
 	link_lock(&peer->link);
 	core_tx_sent(&peer->link.core, chan->index, valid);
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	chan->tx.posting = false;
 	return true;
 }
@@ -186,7 +186,7 @@ static void gather(struct engine_chan *chan)
 			got = core_tx_next(&peer->link.core, chan->index, &tx->frame);
 		if (got)
 			claim(chan);
-		link_unlock(&peer->link);
+		link_unlock_only(&peer->link);
 		sent = false;
 		if (!got)
 			return;
@@ -344,7 +344,7 @@ static tcpx_status send_once(struct engine_chan *chan, uint64_t *sum)
 	if (tx->big) {
 		link_lock(&peer->link);
 		over = core_tx_resume(&peer->link.core, chan->index) && tx->left;
-		link_unlock(&peer->link);
+		link_unlock_only(&peer->link);
 	}
 	if (over && (atomic_load(&tx->lent) || (!tx->aborted && !tx->torn)))
 		abort_rest(chan, false);
@@ -374,7 +374,7 @@ static tcpx_status send_once(struct engine_chan *chan, uint64_t *sum)
 		core_tx_pause(&peer->link.core,
 			      chan->index); /* had it to end, the next call hears it */
 	}
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	if (status == TCPX_ERR_INVALID && (over || tx->aborted || tx->torn))
 		status = TCPX_OK;
 	if (done && tx->stage) {
@@ -441,7 +441,7 @@ void chan_tx_drop(struct engine_chan *chan)
 	if (lent.torn) {
 		link_lock(&peer->link);
 		core_tx_unread(&peer->link.core, chan->index);
-		link_unlock(&peer->link);
+		link_unlock_only(&peer->link);
 	}
 	if (lent.pieces) {
 		lease_start(chan);
@@ -454,7 +454,7 @@ void chan_tx_drop(struct engine_chan *chan)
 		core_tx_take(&peer->link.core, chan->index, &stage->orphan);
 	else if (chan->tx.big || chan->tx.posting) /* not sent yet: nobody is inside any more */
 		core_tx_pause(&peer->link.core, chan->index);
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	if (stage)
 		stage_close(stage);
 	chan_tx_slices_put(chan);

@@ -55,7 +55,6 @@ static void strand_due(struct sys_timer *timer, int64_t now_ns)
 	link_lock(&peer->link);
 	core_link_strand(&peer->link.core, TCPX_ERR_CHANNEL_LOST);
 	link_unlock(&peer->link);
-	peer_flush_kicks(peer);
 }
 
 void comms_strand_later(struct engine_peer *peer)
@@ -158,7 +157,6 @@ static void tell_core(struct engine_comms *comms)
 	link_lock(&peer->link);
 	core_chan_lost(&peer->link.core, comms->channel);
 	link_unlock(&peer->link);
-	peer_flush_kicks(peer);
 }
 
 /* Behind the last copy out of its messages, however long that takes. */

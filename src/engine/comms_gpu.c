@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The GPU's part of a comm that receives: the plugin's queue, an unpacker, memory to post. */
 #include "engine/comms_gpu.h"
+#include "engine/link/hooks.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/comms.h"
+#include "engine/link/hooks.h"
 
 #define LOOK_NS CLOCK_MS_NS /* a request that the peer has acknowledged ends about now */
 
@@ -120,7 +121,7 @@ bool comms_post(struct engine_chan *chan, bool *out_valid)
 
 	link_lock(&peer->link);
 	*out_valid = !core_tx_resume(&peer->link.core, chan->index);
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	if (*out_valid) {
 		status = mem_use(chan, region, &mem);
 		refused = status < 0;
@@ -132,7 +133,7 @@ bool comms_post(struct engine_chan *chan, bool *out_valid)
 		core_tx_spoiled(&peer->link.core, chan->index, status);
 	else if (status == TCPX_IN_PROGRESS)
 		core_tx_pause(&peer->link.core, chan->index);
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	*out_valid &= !refused;
 	if (!*out_valid)
 		blank(&tx->frame);

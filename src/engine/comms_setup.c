@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "engine/comms_gpu.h"
+#include "engine/link/hooks.h"
 
 #define TRIES 4	       /* attempts of a channel, one after the other, that may fail */
 #define CLOSING_MAX 4u /* attempts of a channel that are being closed */

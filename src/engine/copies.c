@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/law.h"
 #include "engine/engine.h"
+#include "engine/link/hooks.h"
 #include "engine/stage.h"
 
 tcpx_status copies_init(struct stage_copies *copies, uint8_t *slot, uint32_t npieces,
@@ -145,7 +146,7 @@ static void batch_flush(void)
 	batch.peer = NULL;
 	if (!peer)
 		return;
-	peer_kick_posted(peer, POST_LANE);
+	link_run_posted(&peer->link, POST_LANE);
 	peer_put(peer);
 }
 

@@ -2,6 +2,7 @@
 /* Requests that were refused and wait for a goodbye of the peer, in the order of their refusals. */
 #include "engine/engine.h"
 #include "engine/doubt.h"
+#include "engine/link/hooks.h"
 
 #include "base/clock.h"
 

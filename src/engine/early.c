@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "engine/calls.h"
+#include "engine/link/hooks.h"
 
 #define LOSSES_SAID 10 /* in 10 s */
 

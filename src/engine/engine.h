@@ -105,6 +105,11 @@ struct engine_peer {
 	bool in_view; /* session.lock: its handle was given out before it came up */
 };
 
+static inline struct engine_peer *link_peer(struct link *link)
+{
+	return LIST_ENTRY(link, struct engine_peer, link);
+}
+
 enum engine_request_state { REQUEST_IDLE = 0, REQUEST_ACTIVE = 1, REQUEST_FINAL = 2 };
 
 struct engine_lead;
@@ -241,17 +246,6 @@ void worker_bury(struct engine_chan *chan);  /* takes over one reference */
 void worker_looked(void);  /* an application did, and found nothing: it may spin */
 bool worker_watched(void); /* one did just now, and the lanes' worker may stay awake beside it */
 bool worker_is_current(const struct engine_worker *worker);
-
-/* hooks.c */
-extern const struct core_ops engine_core_ops;
-/* After peer.lock is free: does what the core asked for. */
-void peer_flush_kicks(struct engine_peer *peer);
-void peer_kick(struct engine_peer *peer, bool here); /* here: the lane may be served here */
-/* What a post sends itself: nothing, what is for the lane, or the first channel's share, too. */
-enum post_sends { POST_NOTHING, POST_LANE, POST_FIRST };
-void peer_kick_posted(struct engine_peer *peer, enum post_sends sends);
-void peer_progress(struct engine_peer *peer); /* something ended: flushes look again */
-void peer_wake_control(struct engine_peer *peer);
 
 /* peer.c, peer_channels.c, peer_dial*.c, peer_accept.c: control thread unless said otherwise */
 struct engine_peer *peer_create(struct engine_session *session); /* any thread */

@@ -169,7 +169,7 @@ void hold_flush(struct engine_peer *peer)
 	link_lock(&peer->link);
 	list_splice(&holds, &peer->link.pins.unheld);
 	list_splice(&chans, &peer->link.pins.fenced);
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	LIST_FOREACH(node, &chans)
 		purge(LIST_ENTRY(node, struct engine_chan, lost));
 	while ((node = list_pop_front(&holds)))

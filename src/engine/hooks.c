@@ -7,6 +7,7 @@
 #include "engine/doubt.h"
 #include "engine/engine.h"
 #include "engine/hold.h"
+#include "engine/link/hooks.h"
 #include "engine/prefill.h"
 #include "engine/rx_into.h"
 #include "engine/stage.h"
@@ -244,7 +245,7 @@ static struct engine_chan *get_chan(struct engine_peer *peer, uint32_t channel)
 	chan = peer->link.chan[channel];
 	if (chan)
 		chan_get(chan);
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	return chan;
 }
 
@@ -263,7 +264,7 @@ static void kick_one(struct engine_peer *peer, uint32_t channel, bool here)
 }
 
 /* here: the lane may be served on this thread, if it is not the control thread. */
-void peer_kick(struct engine_peer *peer, bool here)
+static void run_deferred(struct engine_peer *peer, bool here)
 {
 	uint64_t mask;
 
@@ -278,13 +279,21 @@ void peer_kick(struct engine_peer *peer, bool here)
 	}
 }
 
+static void deferred(struct link *link)
+{
+	run_deferred(link_peer(link), true);
+}
+
+const struct link_events engine_link_events = {.deferred = deferred};
+
 /*
  * On the thread of a post: of the workers that sleep one is woken, which then wakes the others. A
  * second wake-up would often take the caller's core from him in the middle of his call. But one who
  * sends the first one's share himself wakes the others before, to send beside him.
  */
-void peer_kick_posted(struct engine_peer *peer, enum post_sends sends)
+void link_run_posted(struct link *link, enum post_sends sends)
 {
+	struct engine_peer *peer = link_peer(link);
 	struct engine_chan *first = NULL;
 	uint64_t mask, later = 0;
 
@@ -315,17 +324,12 @@ void peer_kick_posted(struct engine_peer *peer, enum post_sends sends)
 	atomic_fetch_or(&peer->link.kick_mask, later); /* before the one that finds it is woken */
 	if (first && sends == POST_FIRST) {
 		chan_tx_kick(first);
-		peer_kick(peer, false);
+		run_deferred(peer, false);
 		chan_put(first);
 	} else if (first) {
 		worker_kick(first);
 		if (later && atomic_load(&first->tx_blocked))
-			peer_kick(peer, false); /* it has just run out of room: it was not woken */
+			run_deferred(peer, false); /* out of room just now: it was not woken */
 		chan_put(first);
 	}
-}
-
-void peer_flush_kicks(struct engine_peer *peer)
-{
-	peer_kick(peer, true);
 }

@@ -93,7 +93,7 @@ static bool lane_take(struct engine_peer *peer, struct engine_chan **out_chan)
 	chan = peer->link.chan[CORE_LANE];
 	if (chan)
 		chan_get(chan);
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	if (!chan)
 		return false;
 	if (!chan_rx_try(chan)) {
@@ -145,7 +145,7 @@ static void drive(struct engine_chan **lanes, uint32_t n)
 			atomic_store(&chan->tx_blocked, 0);
 			chan_tx_kick(chan);
 		}
-		peer_flush_kicks(chan->peer);
+		link_run_deferred(&chan->peer->link);
 	}
 }
 

@@ -23,7 +23,6 @@ static void lease_end(struct engine_chan *chan)
 	link_lock(&peer->link);
 	core_io_drop(&peer->link.core, &chan->lease);
 	link_unlock(&peer->link);
-	peer_flush_kicks(peer);
 	if (stage)
 		stage_close(stage);
 	chan_tx_slices_put(chan);

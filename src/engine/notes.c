@@ -120,7 +120,6 @@ static void note_free(struct engine_session *session, struct core_notify_in *msg
 	else
 		account_give(peer, bytes + CORE_NOTE_COST);
 	link_unlock(&peer->link);
-	peer_flush_kicks(peer);
 	peer_put(peer);
 }
 

@@ -16,6 +16,7 @@
 #include "engine/doubt.h"
 #include "engine/early.h"
 #include "engine/hold.h"
+#include "engine/link/hooks.h"
 #include "engine/share.h"
 #include "engine/stage.h"
 #include "sys/cpu.h"
@@ -34,6 +35,7 @@ struct engine_peer *peer_create(struct engine_session *session)
 	if (!peer)
 		return NULL;
 	peer->link.session = session;
+	peer->link.events = &engine_link_events;
 	sys_mutex_init_short(&peer->link.lock);
 	list_init(&peer->link.wake.buried);
 	early_init(peer);

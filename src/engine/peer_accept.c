@@ -10,6 +10,7 @@
 #include "engine/calls.h"
 #include "engine/comms.h"
 #include "engine/early.h"
+#include "engine/link/hooks.h"
 #include "engine/share.h"
 #include "sys/addr.h"
 #include "sys/crypto.h"
@@ -446,7 +447,7 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	peer->address.remote = conn->remote_addr;
 	peer->dialling.hello.auth = (dialler ? conn->local : conn->remote).auth;
 	peer->who.auth = auth_name(peer->dialling.hello.auth, peer);
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	session_unlock(session);
 	if (conn->proven)
 		identity_end_others(session, peer);
@@ -490,7 +491,7 @@ void peer_control_again(struct engine_peer *peer, const struct ctl_conn *conn)
 	session_lock(peer->link.session); /* look-ups by address */
 	link_lock(&peer->link);		  /* queries */
 	peer->address.remote = conn->remote_addr;
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	session_unlock(peer->link.session);
 	if (!peer->dialler || peer->dialling.connect_timer.fn)
 		sys_timer_del(&engine_runtime.loop, &peer->dialling.connect_timer);

@@ -38,7 +38,7 @@ tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64
 	atomic_fetch_add(&peer->link.flush.waiters, 1);
 	for (;;) {
 		uint32_t word = atomic_load(&peer->link.flush.word);
-		bool wait = false, ask = false;
+		bool wait = false;
 
 		link_lock(&peer->link);
 		if (peer->link.core_done)
@@ -47,7 +47,6 @@ tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64
 			wait = true;
 		else if (peer->link.core_ready && first) {
 			first = false;
-			ask = true;
 			until = peer->post_seq;
 			notes = core_note_last(&peer->link.core);
 			core_link_ask(&peer->link.core);
@@ -55,8 +54,6 @@ tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64
 		if (status == TCPX_OK && !first)
 			wait = pending(peer, until, notes);
 		link_unlock(&peer->link);
-		if (ask)
-			peer_kick(peer, true);
 		if (!wait)
 			break;
 		if (sys_futex_wait(&peer->link.flush.word, word, deadline) < 0) {
@@ -234,7 +231,7 @@ void engine_counters(struct engine_session *session, tcpx_counters *out_counters
 		link_lock(&peer->link);
 		if (peer->link.core_ready && !peer->link.core.dead)
 			peer_counters_add(&sum, &peer->link.core);
-		link_unlock(&peer->link);
+		link_unlock_only(&peer->link);
 	}
 	session_unlock(session);
 	sum.sz = out_counters->sz;

@@ -57,7 +57,7 @@ tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epo
 		peer->link.chan[channel] = chan;
 		chan_get(chan);
 	}
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	if (status != TCPX_OK) {
 		chan_put(chan);
 		return status;
@@ -65,11 +65,11 @@ tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epo
 	link_lock(&peer->link);
 	if (slot || !core_link_messages_up(&peer->link.core))
 		peer->transport = transport;
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	atomic_store(&chan->tx_owner, OWNER_FREE);
 	chan_start(chan); /* one that cannot be polled fails like any other later on */
 	chan_put(chan);
-	peer_flush_kicks(peer);
+	link_run_deferred(&peer->link);
 	if (peer->counted_up)
 		peer_event(peer, TCPX_EVENT_CHANNEL_UP, TCPX_OK, channel);
 	peer_check_up(peer);
@@ -111,7 +111,6 @@ static void channel_gone(struct engine_chan *chan)
 	    up);
 	atomic_fetch_add(&peer->link.session->channels_lost, 1);
 	peer_event(peer, TCPX_EVENT_CHANNEL_DOWN, TCPX_ERR_CHANNEL_LOST, channel);
-	peer_flush_kicks(peer);
 }
 
 static void left(struct engine_chan *chan)

@@ -13,6 +13,7 @@
 #include "engine/carrier.h"
 #include "engine/comms.h"
 #include "engine/early.h"
+#include "engine/link/hooks.h"
 #include "engine/path_mtu.h"
 #include "engine/peer_route.h"
 #include "engine/rails.h"
@@ -100,7 +101,6 @@ static tcpx_status take_fence(struct engine_peer *peer, const struct frame *fram
 					 frame->linear, nacks, count);
 	link_unlock(&peer->link);
 	free(nacks);
-	peer_flush_kicks(peer);
 	return status;
 }
 
@@ -349,7 +349,6 @@ static void beat(struct engine_peer *peer, int64_t now_ns)
 	if (!list_empty(&peer->pending.notes) && peer->link.core_ready && !peer->link.core.dead)
 		early_notes_go(peer);
 	link_unlock(&peer->link);
-	peer_flush_kicks(peer);
 	account_look(peer->link.session, now_ns);
 	if (peer->died)
 		return;

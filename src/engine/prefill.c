@@ -113,7 +113,7 @@ static void filled(struct stage_copies *copies, tcpx_status status)
 	slice->ready = status == TCPX_OK;
 	slice->ready_ns = now;
 	core_fill_end(&peer->link.core, job, slice->dropped ? 0 : ready_upto(job), status);
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	copies_ended(peer);
 	prefill_put(slice);
 	peer_put(peer);
@@ -205,14 +205,14 @@ void prefill_pump(struct engine_peer *peer)
 
 	link_lock(&peer->link);
 	if (peer->link.prefill.pumping) {
-		link_unlock(&peer->link);
+		link_unlock_only(&peer->link);
 		return; /* the one who does looks again before he leaves */
 	}
 	peer->link.prefill.pumping = true;
 	while ((slice = begin_next(peer, &fill, &waits))) {
 		tcpx_status status;
 
-		link_unlock(&peer->link);
+		link_unlock_only(&peer->link);
 		status = copies_init(&slice->copies, slice_addr(slice), fill.pieces, filled);
 		if (status == TCPX_OK)
 			status = copies_add_local(&slice->copies, fill.job->prog, fill.at,
@@ -221,7 +221,7 @@ void prefill_pump(struct engine_peer *peer)
 		link_lock(&peer->link);
 	}
 	peer->link.prefill.pumping = false;
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 }
 
 /* Copies into the caller's memory, which may wait for a page: not on the control thread. False:
@@ -259,7 +259,7 @@ void prefill_flush(struct engine_peer *peer)
 		list_splice(&deliveries, &peer->link.prefill.deliveries);
 	status = peer->link.core.dead ? peer->link.core.dead_status
 				      : TCPX_OK; /* nobody waits for them */
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	hold_flush(peer);
 	while ((node = list_pop_front(&slices)))
 		prefill_put(LIST_ENTRY(node, struct prefill_slice, node));
@@ -346,7 +346,6 @@ static bool look_into(struct engine_peer *peer, int64_t now_ns)
 			look_at(peer, &push->job, now_ns);
 	}
 	link_unlock(&peer->link);
-	prefill_flush(peer);
 	return wanted;
 }
 

@@ -63,7 +63,6 @@ static void peer_forget_region(struct engine_peer *peer, struct mem_region *regi
 		comms_forget(peer, region);
 	}
 	link_unlock(&peer->link);
-	peer_kick(peer, true);
 }
 
 /* The last reference went. */

@@ -10,6 +10,7 @@
 #include "engine/doubt.h"
 #include "engine/early.h"
 #include "engine/lead.h"
+#include "engine/link/hooks.h"
 #include "engine/lone.h"
 #include "engine/program.h"
 #include "engine/ready.h"
@@ -174,7 +175,6 @@ tcpx_status engine_request_cancel(struct engine_session *session, uint64_t id)
 	else
 		status = error_set(TCPX_ERR_STATE, 0, "request is not active");
 	link_unlock(&peer->link);
-	peer_kick(peer, true);
 	peer_put(peer);
 	request_put(request);
 	return status;
@@ -201,9 +201,7 @@ tcpx_status engine_request_release(struct engine_session *session, uint64_t id)
 		stop(request);
 	}
 	link_unlock(&peer->link);
-	if (active) {
-		peer_kick(peer, true);
-	} else {
+	if (!active) {
 		completion_discard(request);
 		request_put(request); /* the handle's; that of an active one goes with its end */
 	}

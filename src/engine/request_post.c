@@ -6,6 +6,7 @@
 #include "engine/calls.h"
 #include "engine/comms.h"
 #include "engine/early.h"
+#include "engine/link/hooks.h"
 #include "engine/lone.h"
 #include "engine/ready.h"
 #include "engine/share.h"
@@ -151,13 +152,16 @@ static void batch_end(struct post_batch *batch)
 
 	if (!peer)
 		return;
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	session = peer->link.session;
 	if (batch->posted) {
 		atomic_fetch_add(&session->posted, batch->posted);
 		if (batch->timed)
 			session_timer_kick(session);
-		peer_kick_posted(peer, what_to_send(session, batch->most_bytes, batch->sends));
+		link_run_posted(&peer->link,
+				what_to_send(session, batch->most_bytes, batch->sends));
+	} else {
+		link_run_deferred(&peer->link); /* another thread's */
 	}
 	peer_put(peer);
 	*batch = (struct post_batch){0};
@@ -282,10 +286,12 @@ tcpx_status engine_notify_send(struct engine_session *session, uint64_t peer_id,
 		error_raise(&peer->error);
 	else if (status != TCPX_OK)
 		refused(peer, status, bytes);
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	if (status == TCPX_OK) {
 		atomic_fetch_add(&session->notes_out, 1);
-		peer_kick_posted(peer, what_to_send(session, bytes, false));
+		link_run_posted(&peer->link, what_to_send(session, bytes, false));
+	} else {
+		link_run_deferred(&peer->link); /* another thread's */
 	}
 	peer_put(peer);
 	return status;

@@ -358,7 +358,7 @@ static tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table)
 	} else if (!peer->link.core.dead) {
 		core_push_refuse(&peer->link.core, frame->xfer, status);
 	}
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	return TCPX_OK;
 }
 

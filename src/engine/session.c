@@ -45,7 +45,6 @@ static void deadline_run(struct sys_timer *timer, int64_t now_ns)
 		else
 			due = early_expire(peer, now_ns);
 		link_unlock(&peer->link);
-		peer_kick(peer, false);
 		if (due && (!next || due < next))
 			next = due;
 	}

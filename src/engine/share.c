@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which memory a peer on this host may copy from by itself, and which requests use that. */
+#include "engine/link/hooks.h"
 #include "engine/share.h"
 
 #include <stdlib.h>

@@ -68,7 +68,6 @@ void share_lease_over(struct engine_peer *peer)
 	if (peer->link.core_ready)
 		core_link_unlease(&peer->link.core);
 	link_unlock(&peer->link);
-	peer_flush_kicks(peer);
 }
 
 static void leases_look(struct sys_timer *timer, int64_t now_ns)

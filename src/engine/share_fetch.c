@@ -93,7 +93,7 @@ int share_fd_asked(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint64_t n
 		share = share_find(peer, number);
 		if (share && (share->state == SHARE_OFFERED || share->state == SHARE_OPEN))
 			fd = share->job.fd;
-		link_unlock(&peer->link);
+		link_unlock_only(&peer->link);
 	}
 	session_unlock(session);
 	return fd;

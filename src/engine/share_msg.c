@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/status.h"
+#include "engine/link/hooks.h"
 #include "engine/share.h"
 #include "sys/fd.h"
 

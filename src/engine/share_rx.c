@@ -85,7 +85,7 @@ static struct engine_map *map_use(struct engine_peer *peer, struct engine_stage 
 			map = NULL;
 		if (map)
 			map->uses++;
-		link_unlock(&peer->link);
+		link_unlock_only(&peer->link);
 		if (map)
 			stage->maps[stage->nmaps++] = map;
 	}

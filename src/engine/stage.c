@@ -65,7 +65,7 @@ static void fill_done(struct stage_copies *copies, tcpx_status status)
 	}
 	core_io_drop(&peer->link.core, &stage->orphan);
 	atomic_store(&chan->tx.filling, 0);
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	copies_ended(peer);
 	worker_kick(chan);
 	stage_close(stage);
@@ -90,7 +90,7 @@ void stage_fill(struct engine_chan *chan)
 		tx->aborted = true; /* ends as ABORTED; the transfer is failed below */
 		link_lock(&peer->link);
 		core_tx_spoiled(&peer->link.core, chan->index, TCPX_ERR_NO_MEMORY);
-		link_unlock(&peer->link);
+		link_unlock_only(&peer->link);
 		return;
 	}
 	stage->chan = chan;
@@ -138,7 +138,7 @@ void stage_commit_done(struct stage_copies *copies, tcpx_status status)
 		core_rx_committed(&peer->link.core, stage->channel, stage->epoch, stage->seq,
 				  stage->xfer_id, stage->bytes, stage->block ? stage->bytes : 0,
 				  status);
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	copies_ended(peer);
 	stage_close(stage);
 }
@@ -287,6 +287,5 @@ void stage_offer(struct engine_session *session)
 		    core_stage_waits(&peer->link.core))
 			core_stage_more(&peer->link.core);
 		link_unlock(&peer->link);
-		peer_flush_kicks(peer);
 	}
 }

@@ -65,7 +65,7 @@ static void tell(struct engine_chan *chan, struct core_xfer *xfer, const struct 
 		link_lock(&peer->link);
 		request->gone_at = offset;
 		request->gone_base = (uintptr_t)region->base;
-		link_unlock(&peer->link);
+		link_unlock_only(&peer->link);
 	}
 	if (!log_allow(&limit, 3))
 		return;
@@ -85,7 +85,7 @@ void vanish_source(struct engine_chan *chan, const struct iovec *iov, uint32_t n
 
 	link_lock(&chan->peer->link);
 	xfer = core_tx_xfer(&chan->peer->link.core, chan->index);
-	link_unlock(&chan->peer->link);
+	link_unlock_only(&chan->peer->link);
 	if (frame->prog && at)
 		tell(chan, xfer, region_of(frame->prog, at), at, "read");
 }

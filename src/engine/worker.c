@@ -57,9 +57,9 @@ static void run_kicked(struct engine_worker *worker)
 		chan_sample_take(chan);
 		if (atomic_exchange(&chan->again, 0))
 			chan_event(chan, EPOLLIN);
-		peer_flush_kicks(chan->peer); /* what peer_kick_posted left to us */
+		link_run_deferred(&chan->peer->link); /* what link_run_posted left to us */
 		chan_tx_kick(chan);
-		peer_flush_kicks(chan->peer);
+		link_run_deferred(&chan->peer->link);
 	}
 }
 

@@ -41,7 +41,7 @@ ENGINE = ["session", "peer", "request", "channel", "path", "link", "runtime"]
 # (name of the leg, functions where it starts, functions or patterns of a call where it ends)
 TRIP = [
     ("post", ["tcpx_request_start"], ["core_job_queue", "worker_kick"]),
-    ("sender", ["worker_main", "peer_kick_posted"],
+    ("sender", ["worker_main", "link_run_posted"],
      ["core_chunk_add", r"(->|\.)send(_held)?\s*\("]),
 ]
 # name: wanted number

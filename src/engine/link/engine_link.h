@@ -54,8 +54,17 @@ struct link_quota {
 	bool hungry; /* got less than it asked for */
 };
 
+struct link;
+
+/* What a link calls of its owner. */
+struct link_events {
+	/* Any thread, no lock: kicks the channels that have something, lets go of memory. */
+	void (*deferred)(struct link *link);
+};
+
 struct link {
 	struct handle_slot slot; /* first: id, references */
+	const struct link_events *events;
 	struct engine_session *session;
 	pthread_mutex_t lock;
 	struct core_link core;
@@ -72,17 +81,37 @@ struct link {
 	struct peer_account account;
 };
 
-/* base/law.h says what is not done while the lock is held. */
+/*
+ * base/law.h says what is not done while the lock is held. What the core asks for meanwhile waits,
+ * and link_unlock() does it: nobody has to remember.
+ */
 static inline void link_lock(struct link *link)
 {
 	pthread_mutex_lock(&link->lock);
 	law_enter();
 }
 
-static inline void link_unlock(struct link *link)
+/*
+ * For code whose caller does what is deferred: the owner of a channel's direction, what runs as
+ * deferred, and who holds session.lock. Such a caller ends with link_run_deferred().
+ */
+static inline void link_unlock_only(struct link *link)
 {
 	law_leave();
 	pthread_mutex_unlock(&link->lock);
+}
+
+static inline void link_run_deferred(struct link *link)
+{
+	link->events->deferred(link);
+}
+
+static inline void link_unlock(struct link *link)
+{
+	link_unlock_only(link);
+	if (atomic_load(&link->kick_mask) ||
+	    atomic_load_explicit(&link->prefill.due, memory_order_relaxed))
+		link_run_deferred(link);
 }
 
 static inline void link_get(struct link *link)
