@@ -16,6 +16,7 @@
 #define LOOK_NS (200 * CLOCK_MS_NS) /* at Ctrl-C and at deadlines, when nothing comes */
 #define SAY_NS (3 * CLOCK_S_NS)	    /* who is missing */
 #define GRACE_NS (5 * CLOCK_S_NS)   /* rank 0's verdict comes before ours */
+#define VERDICT_NS (2 * CLOCK_S_NS) /* until a lost rank's own words have come by rank 0 */
 #define LATE_NS (6 * CLOCK_S_NS)    /* for ranks that are still to hear of a failure */
 
 /* MISFIT: a FAIL of ranks that were started with different things. */
@@ -374,6 +375,15 @@ static void await_hub(struct node_control *c)
 	}
 }
 
+/* Rank 0 has gone. It may have said why, and nobody has read that yet. */
+static tcpx_status heard_before(struct node_control *c, tcpx_status status)
+{
+	tcpx_error error = *tcpx_last_error();
+
+	drain(c);
+	return error.status == status ? error_raise(&error) : status;
+}
+
 /* What all brought, for rank 0; all: for the others as well, who get nothing else. */
 static tcpx_status pack(struct node_control *c, const void *own, size_t own_bytes, bool all)
 {
@@ -410,6 +420,8 @@ static tcpx_status exchange(struct node_control *c, const char *stage, const voi
 		status = send_to(c, hub(c)->peer, TYPE_AT, data, bytes);
 		if (status == TCPX_OK)
 			await_hub(c);
+		else
+			status = heard_before(c, status);
 		c->all = hub(c)->data;
 		c->all_bytes = hub(c)->bytes;
 		hub(c)->data = NULL;
@@ -457,6 +469,19 @@ tcpx_status node_control_look(struct node_control *c)
 	look_for_gone(c);
 	if (cli_interrupted)
 		node_control_fail(c, "interrupted");
+	return *c->failed ? say_why(c) : TCPX_OK;
+}
+
+tcpx_status node_control_verdict(struct node_control *c)
+{
+	int64_t end = clock_now_ns() + VERDICT_NS;
+
+	drain(c);
+	look_for_gone(c);
+	while (!*c->failed && !cli_interrupted && clock_now_ns() < end) {
+		wait_a_moment(c);
+		look_for_gone(c);
+	}
 	return *c->failed ? say_why(c) : TCPX_OK;
 }
 

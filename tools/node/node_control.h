@@ -73,6 +73,9 @@ tcpx_status node_control_barrier(struct node_control *control, const char *stage
 void node_control_stage(struct node_control *control, const char *stage);
 /* Has somebody failed? Never blocks: for whoever works between two exchanges. */
 tcpx_status node_control_look(struct node_control *control);
+/* A link to another rank was lost: the run's failure, for which it waits for up to 2 s, since the
+ * other rank's words come by way of rank 0. OK: nobody has said one. */
+tcpx_status node_control_verdict(struct node_control *control);
 /* An eventfd that is readable when there may be something to look at. */
 int node_control_fd(struct node_control *control);
 

@@ -269,6 +269,16 @@ static int drive(struct node *node, tcpx_status (*work)(struct node *, int *))
 		status = work(node, &rc);
 	if (status == TCPX_OK)
 		return rc;
+	/* What a lost link says is what became of a failure elsewhere. */
+	if (status <= TCPX_ERR_PEER_CLOSED) {
+		tcpx_error lost = *tcpx_last_error();
+		tcpx_status verdict = node_control_verdict(node->control);
+
+		if (verdict == TCPX_OK)
+			(void)error_raise(&lost);
+		else
+			status = verdict;
+	}
 	error = *tcpx_last_error(); /* telling the others may fail, and set another one */
 	node_control_fail(node->control, error.what);
 	if (error.status == status)
