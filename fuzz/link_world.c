@@ -309,8 +309,9 @@ void world_push(struct world *w, const struct frame *frame)
 		.total = frame->offset, .nseg = seg[1].linear < frame->offset ? 2 : 1, .seg = seg};
 	push->job.peer_xfer = frame->xfer;
 	push->job.linear_base = frame->linear;
-	push->job.by_ref = frame->flags & FRAME_F_REF;
-	push->job.by_lane = frame->key == FRAME_READ_BY_LANE && !push->job.by_ref;
+	push->job.path = frame->flags & FRAME_F_REF ? CORE_PATH_REFERENCE : CORE_PATH_STREAM;
+	push->job.by_lane =
+		frame->key == FRAME_READ_BY_LANE && push->job.path != CORE_PATH_REFERENCE;
 	w->pushes++;
 	core_push_start(&w->link, push);
 }
@@ -345,11 +346,11 @@ void world_post(struct world *w, uint32_t slot, enum tcpx_op op, uint32_t total,
 	xfer->x.strict = flags & POST_STRICT;
 	xfer->x.remote_staged = flags & POST_REMOTE_STAGED;
 	xfer->x.local_staged = flags & POST_STAGED;
-	xfer->x.by_ref = flags & POST_BY_REF && total;
-	if (xfer->x.by_ref && (op == TCPX_OP_WRITE || op == TCPX_OP_READ))
+	xfer->x.path = flags & POST_BY_REF && total ? CORE_PATH_REFERENCE : CORE_PATH_STREAM;
+	if (xfer->x.path == CORE_PATH_REFERENCE && (op == TCPX_OP_WRITE || op == TCPX_OP_READ))
 		xfer->x.remote_staged = xfer->x.local_staged = false;
-	xfer->x.by_lane = flags & POST_BY_LANE && !xfer->x.by_ref && !xfer->x.remote_staged &&
-			  !xfer->x.local_staged;
+	xfer->x.by_lane = flags & POST_BY_LANE && xfer->x.path != CORE_PATH_REFERENCE &&
+			  !xfer->x.remote_staged && !xfer->x.local_staged;
 	xfer->x.deadline_ns = flags & POST_TIMED ? 100 : 0;
 	xfer->active = true;
 	status = core_xfer_post(&w->link, &xfer->x);

@@ -16,7 +16,8 @@ bool core_behind_fits(struct core_link *link, const struct core_chan *chan,
 {
 	struct core_note *note;
 
-	if (!job || job->kind != CORE_JOB_WRITE || frame->payload_bytes != job->end || job->by_msg)
+	if (!job || job->kind != CORE_JOB_WRITE || frame->payload_bytes != job->end ||
+	    job->path == CORE_PATH_MESSAGE)
 		return false;
 	note = core_job_xfer(job)->note;
 	return note && note->bytes <= CORE_BEHIND_BYTES &&

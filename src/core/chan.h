@@ -8,6 +8,7 @@
 
 #include "base/frame.h"
 #include "base/list.h"
+#include "core/path.h"
 #include "core/prog.h"
 #include "core/rxseq.h"
 
@@ -32,7 +33,7 @@ struct core_chunk {
 	uint32_t bytes, pieces;
 	uint8_t type;
 	bool refused, aborted, staged;
-	bool by_ref, by_msg; /* counts in ref_bytes; in messages */
+	enum core_path path; /* by reference it counts in ref_bytes, as a message in messages */
 	bool filled;	     /* counts in filled_bytes */
 	bool leads;	     /* all of a WRITE: its notification is the next frame */
 	bool unread;	     /* taken away before the peer read it, whatever it acknowledges */

@@ -11,7 +11,7 @@ static bool needs_ack(const struct core_link *link, const struct core_job *job)
 		return false;
 	if (job->fills && !job->small)
 		return true; /* its staging is held until then */
-	if ((job->by_ref || job->by_msg) && job->kind != CORE_JOB_REQUEST)
+	if (job->path != CORE_PATH_STREAM && job->kind != CORE_JOB_REQUEST)
 		return true;
 	switch (job->kind) {
 	case CORE_JOB_WRITE:
@@ -42,16 +42,13 @@ struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan
 	chunk->filled = job && job->fills && !job->small;
 	if (chunk->filled)
 		chan->filled_bytes += chunk->bytes;
-	chunk->by_ref = frame->flags & FRAME_F_REF && frame->payload_bytes;
-	if (chunk->by_ref) {
+	chunk->path = core_path_of_payload(frame);
+	if (chunk->path != CORE_PATH_STREAM)
+		job->lent++;
+	if (chunk->path == CORE_PATH_REFERENCE)
 		link->ref_bytes += chunk->bytes;
-		job->lent++;
-	}
-	chunk->by_msg = frame->flags & FRAME_F_MSG && frame->payload_bytes;
-	if (chunk->by_msg) {
+	else if (chunk->path == CORE_PATH_MESSAGE)
 		chan->messages++;
-		job->lent++;
-	}
 	chunk->linear = frame->linear;
 	frame->seq = chan->next_seq++;
 	frame->epoch = chan->epoch;
@@ -62,7 +59,8 @@ struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan
 	/* The last frame a transfer puts on a channel asks, so that DONE needs no extra frame. */
 	/* One whose notification is the next frame leaves it to that. */
 	ask = (needed && !chunk->leads &&
-	       ((job->end - job->linear < bulk && !job->redo) || job->fills || chunk->by_msg)) ||
+	       ((job->end - job->linear < bulk && !job->redo) || job->fills ||
+		chunk->path == CORE_PATH_MESSAGE)) ||
 	      chan->unasked_bytes >= CORE_ACK_BYTES ||
 	      chan->next_seq - 1 -
 			      (chan->asked_seq > chan->acked_seq ? chan->asked_seq
@@ -110,7 +108,6 @@ static void ref_over(struct core_link *link, struct core_chunk *chunk)
 	uint64_t window = link->cfg.ref_window;
 	bool was_full = link->ref_bytes >= window;
 
-	chunk->by_ref = false;
 	link->ref_bytes -= chunk->bytes;
 	if (was_full && link->ref_bytes < window)
 		core_kick_bulk(link, 1); /* one carries them all */
@@ -119,16 +116,17 @@ static void ref_over(struct core_link *link, struct core_chunk *chunk)
 /* What its memory was in use for is through, or will come again. */
 static void loan_over(struct core_link *link, struct core_chan *chan, struct core_chunk *chunk)
 {
-	if (!chunk->by_ref && !chunk->by_msg)
+	enum core_path path = chunk->path;
+
+	if (path == CORE_PATH_STREAM)
 		return;
+	chunk->path = CORE_PATH_STREAM;
 	if (chunk->job)
 		chunk->job->lent--;
-	if (chunk->by_ref) {
+	if (path == CORE_PATH_REFERENCE)
 		ref_over(link, chunk);
-		return;
-	}
-	chunk->by_msg = false;
-	chan->messages--; /* whoever acknowledged it looks for more to send */
+	else
+		chan->messages--; /* whoever acknowledged it looks for more to send */
 }
 
 static void chunk_acked(struct core_link *link, struct core_chan *chan, struct core_chunk *chunk)
@@ -161,7 +159,7 @@ void core_messages_back(struct core_link *link, struct core_chan *chan)
 	uint64_t seq;
 
 	for (seq = chan->acked_seq + 1; seq < chan->next_seq; seq++)
-		if (core_ring_at(chan, seq)->by_msg)
+		if (core_ring_at(chan, seq)->path == CORE_PATH_MESSAGE)
 			loan_over(link, chan, core_ring_at(chan, seq));
 	/* Who ends is in the ring no more. */
 	for (seq = chan->acked_seq + 1; seq < chan->next_seq; seq++)
@@ -172,7 +170,7 @@ void core_messages_back(struct core_link *link, struct core_chan *chan)
 static struct core_job *oldest_message(struct core_chan *chan)
 {
 	for (uint64_t seq = chan->acked_seq + 1; seq < chan->next_seq; seq++)
-		if (core_ring_at(chan, seq)->by_msg)
+		if (core_ring_at(chan, seq)->path == CORE_PATH_MESSAGE)
 			return core_ring_at(chan, seq)->job;
 	return NULL;
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "core/path.h"
 #include "core/prog.h"
 
 #define CORE_LANE 0		      /* channel of small messages, and of what is by_lane */
@@ -53,14 +54,14 @@ struct core_job {
 	struct list_node node; /* in one of the link's queues */
 	enum core_job_kind kind;
 	bool queued, small, stopped;
-	bool announced; /* SEND: its SEND or RTS is on the way */
-	bool staged;	/* destination is staged: needs grants */
-	bool fills;	/* source is staged: only what is ready is cut */
-	bool by_ref;	/* the peer copies from the source by itself, until it acknowledged */
-	bool by_msg;	/* its chunks are messages, which may be read until they are acknowledged */
-	bool by_lane;	/* the lane carries it, whatever its size */
-	bool stuck;	/* one of them has ended a channel */
-	bool cleared;	/* SEND: the receiver has taken it, and its CTS came */
+	bool announced;	     /* SEND: its SEND or RTS is on the way */
+	bool staged;	     /* destination is staged: needs grants */
+	bool fills;	     /* source is staged: only what is ready is cut */
+	enum core_path path; /* of another one than the stream the source is read until the peer has
+			      * acknowledged the chunk */
+	bool by_lane;	     /* the lane carries it, whatever its size */
+	bool stuck;	     /* one of them has ended a channel */
+	bool cleared;	     /* SEND: the receiver has taken it, and its CTS came */
 	int32_t priority;
 	const struct core_prog *prog; /* NULL for notes */
 	struct core_cursor at;

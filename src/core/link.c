@@ -301,13 +301,13 @@ void core_link_strand(struct core_link *link, tcpx_status status)
 	LIST_FOREACH_SAFE(pos, tmp, &link->pushes) {
 		struct core_push *push = LIST_ENTRY(pos, struct core_push, node);
 
-		if (push->job.by_msg)
+		if (push->job.path == CORE_PATH_MESSAGE)
 			core_push_stop(link, push, TCPX_ERR_REMOTE);
 	}
 	LIST_FOREACH_SAFE(pos, tmp, &link->active) {
 		struct core_xfer *xfer = LIST_ENTRY(pos, struct core_xfer, node);
 
-		if (xfer->job.by_msg)
+		if (xfer->job.path == CORE_PATH_MESSAGE)
 			core_xfer_cancel(link, xfer, status);
 	}
 }

@@ -12,8 +12,8 @@ static bool sequenced(uint8_t type)
 static tcpx_status begin_into(struct core_link *link, struct core_chan *chan,
 			      const struct frame *frame, struct core_rx *rx)
 {
-	bool read = frame->type == FRAME_RDATA, ref = frame->flags & FRAME_F_REF,
-	     msg = frame->flags & FRAME_F_MSG;
+	enum core_path path = core_path_of(frame);
+	bool read = frame->type == FRAME_RDATA;
 	struct core_xfer *xfer = core_xfer_find(link, frame->xfer);
 	uint64_t end;
 
@@ -24,7 +24,7 @@ static tcpx_status begin_into(struct core_link *link, struct core_chan *chan,
 		return TCPX_ERR_PROTOCOL;
 	/* A READ by reference, or as messages, has no staging; others may be answered so only if
 	 * they said so. */
-	if ((ref != xfer->by_ref && (read || ref)) || (msg != xfer->by_msg && (read || msg)))
+	if (path != xfer->path && (read || path != CORE_PATH_STREAM))
 		return TCPX_ERR_PROTOCOL;
 	end = read ? xfer->job.linear : xfer->limit;
 	if (frame->linear > end || frame->payload_bytes > end - frame->linear ||
@@ -44,7 +44,7 @@ static tcpx_status begin_into(struct core_link *link, struct core_chan *chan,
 static bool place_fits(const struct core_link *link, const struct core_chan *chan,
 		       const struct frame *frame)
 {
-	bool msg = frame->flags & FRAME_F_MSG && frame->payload_bytes;
+	bool msg = core_path_of_payload(frame) == CORE_PATH_MESSAGE;
 
 	if (!core_carries_messages(link, chan->index))
 		return !msg;
@@ -58,7 +58,7 @@ static bool place_fits(const struct core_link *link, const struct core_chan *cha
 static tcpx_status begin_type(struct core_link *link, struct core_chan *chan,
 			      const struct frame *frame, struct core_rx *rx)
 {
-	bool ref = frame->flags & FRAME_F_REF;
+	bool ref = core_path_of(frame) == CORE_PATH_REFERENCE;
 	tcpx_status status;
 
 	if (ref && (frame->flags & FRAME_F_STAGED) && frame->type != FRAME_CTS)
@@ -115,7 +115,7 @@ static tcpx_status staging_arrive(struct core_link *link, struct core_chan *chan
 	struct core_xfer *xfer = chan->rx.xfer;
 	bool flagged = frame->flags & FRAME_F_STAGED;
 
-	if (frame->flags & (FRAME_F_REF | FRAME_F_MSG))
+	if (core_path_of(frame) != CORE_PATH_STREAM)
 		return TCPX_OK;
 	if (frame->type == FRAME_RDATA && xfer && xfer->local_staged) {
 		if (xfer->reserved < frame->payload_bytes)
@@ -174,7 +174,7 @@ tcpx_status core_rx_begin(struct core_link *link, uint32_t channel, const struct
 		core_rxseq_begin(&chan->rxseq, frame->seq);
 	/* By reference `follows` says something else; who lies there harms his own request. */
 	if (frame->type == FRAME_DATA && !frame->linear &&
-	    (!frame->follows || frame->flags & FRAME_F_REF)) {
+	    (!frame->follows || core_path_of(frame) == CORE_PATH_REFERENCE)) {
 		chan->lead_seq = frame->seq;
 		chan->lead_xfer = frame->xfer;
 		chan->lead_ok = false;

@@ -168,10 +168,7 @@ static void fill_frame(struct core_job *job, struct core_tx *tx, uint64_t linear
 	}
 	if (job->staged)
 		frame->flags |= FRAME_F_STAGED;
-	if (job->by_ref)
-		frame->flags |= FRAME_F_REF;
-	if (job->by_msg)
-		frame->flags |= FRAME_F_MSG;
+	frame->flags |= core_path_flag(job->path);
 }
 
 /* How much of the job may be cut now; 0: it waits for a credit. */
@@ -241,7 +238,8 @@ static bool cut(struct core_link *link, struct core_chan *chan, struct core_job 
 	/* More would lie in the transport, and its staging memory with it. */
 	if (job->fills && !job->small && !window(link, chan))
 		return false;
-	if (job->by_ref && !job->small && link->ref_bytes >= link->cfg.ref_window)
+	if (job->path == CORE_PATH_REFERENCE && !job->small &&
+	    link->ref_bytes >= link->cfg.ref_window)
 		return false;
 	tx->at = at;
 	tx->prog = job->prog;

@@ -52,8 +52,7 @@ static void pair(struct core_link *link, struct core_xfer *recv, const struct co
 				    .key = recv->id,
 				    .offset = bytes,
 				    .flags = (uint16_t)((recv->local_staged ? FRAME_F_STAGED : 0) |
-							(recv->by_ref ? FRAME_F_REF : 0) |
-							(recv->by_msg ? FRAME_F_MSG : 0))};
+							core_path_flag(recv->path))};
 
 		if (bytes)
 			core_ctl_queue(link, &cts);
@@ -181,11 +180,10 @@ void core_message_cts(struct core_link *link, const struct frame *frame)
 	job->linear = 0;
 	job->at = (struct core_cursor){0};
 	job->end = frame->offset;
-	job->by_ref = send->by_ref && frame->flags & FRAME_F_REF;
-	job->by_msg = send->by_msg && frame->flags & FRAME_F_MSG && !job->by_ref;
-	job->small = job->end <= link->cfg.small_bytes && !job->by_msg;
-	job->fills &= !job->by_ref && !job->by_msg;
-	job->staged = frame->flags & FRAME_F_STAGED && !job->by_ref && !job->by_msg;
+	job->path = core_path_of(frame) == send->path ? send->path : CORE_PATH_STREAM;
+	job->small = core_job_is_small(link, job);
+	job->fills &= job->path == CORE_PATH_STREAM;
+	job->staged = frame->flags & FRAME_F_STAGED && job->path == CORE_PATH_STREAM;
 	if (job->staged)
 		core_stage_want(link, job->end);
 	core_fill_want(link, job);
@@ -261,7 +259,7 @@ bool core_send_charge(struct core_link *link, struct core_xfer *xfer)
 
 	if (xfer->charged)
 		return true;
-	xfer->eager = total <= CORE_SMALL_BYTES && !xfer->by_msg &&
+	xfer->eager = total <= CORE_SMALL_BYTES && xfer->path != CORE_PATH_MESSAGE &&
 		      xfer->prog->nseg <= CORE_PIECES_MAX &&
 		      core_credit_take(&link->credit[FRAME_CREDIT_EAGER], total + CORE_NOTE_COST);
 	xfer->charged =

@@ -37,7 +37,7 @@ void core_push_start(struct core_link *link, struct core_push *push)
 	job->kind = CORE_JOB_PUSH;
 	job->prog = &push->prog;
 	job->end = push->prog.total;
-	job->small = job->by_lane || (job->end <= link->cfg.small_bytes && !job->by_msg);
+	job->small = core_job_is_small(link, job);
 	list_init(&job->node);
 	core_fill_init(job);
 	push->refs = 0;

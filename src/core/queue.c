@@ -65,7 +65,8 @@ void core_job_queue(struct core_link *link, struct core_job *job)
 	else if (core_job_messages(job))
 		kick_messages(link, job);
 	else
-		core_kick_bulk(link, job->by_ref ? 1 /* one channel carries them all */
+		core_kick_bulk(link, job->path == CORE_PATH_REFERENCE
+					     ? 1 /* one channel carries them all */
 				     : job->redo ? UINT64_MAX
 						 : core_job_cut_end(job) - job->linear);
 }

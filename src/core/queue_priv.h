@@ -4,6 +4,7 @@
 #ifndef CORE_QUEUE_PRIV_H
 #define CORE_QUEUE_PRIV_H
 
+#include "core/job_cut.h"
 #include "core/link.h"
 
 #define CORE_RING_SPARE 16 /* ring places kept for NACKs, so that acknowledgements never wait */
@@ -57,76 +58,7 @@ void core_stage_unwant(struct core_link *link, uint64_t bytes);
 uint64_t core_stage_take(struct core_link *link, uint64_t want, uint64_t left);
 void core_stage_free(struct core_link *link, uint64_t bytes);
 
-/* Bulk channels 1 to this one carry their payloads behind the headers, those behind it messages. */
-static inline uint32_t core_stream_channels(const struct core_link *link)
-{
-	return link->cfg.bulk_channels - link->cfg.message_channels;
-}
-
-static inline bool core_carries_messages(const struct core_link *link, uint32_t channel)
-{
-	return channel > core_stream_channels(link);
-}
-
-/* What is cut of the job now are messages; a READ's requests are not. */
-static inline bool core_job_messages(const struct core_job *job)
-{
-	return job->by_msg && job->kind != CORE_JOB_REQUEST;
-}
-
-/* Of a staged source chunks are larger while there is enough for every channel: fewer frames, and
- * larger copies at the far side. */
-static inline uint64_t core_chunk_bytes(const struct core_link *link, const struct core_job *job,
-					uint64_t linear)
-{
-	uint64_t chunk = link->cfg.chunk_bytes, left = job->end - linear;
-	bool others = link->bulk.next != link->bulk.prev;
-
-	if (job->by_ref)
-		return link->ref_chunk;
-	if (job->by_msg)
-		return link->cfg.message_bytes;
-	while (job->fills && 2 * chunk <= link->cfg.filled_chunk_bytes &&
-	       (others || left / (2 * chunk) >= 2 * core_stream_channels(link)))
-		chunk *= 2;
-	return chunk;
-}
-
-/* A chunk ends where a multiple of the chunk size lies in the transfer, so that neighbours in
- * staging fit together. */
-static inline uint64_t core_chunk_limit(const struct core_link *link, const struct core_job *job,
-					uint64_t linear, uint64_t bytes)
-{
-	uint64_t chunk = core_chunk_bytes(link, job, linear);
-	uint64_t most = chunk - (job->linear_base + linear) % chunk;
-
-	return bytes < most ? bytes : most;
-}
-
-/* Bytes of staged sources that are on their way on a channel before it takes no more: four chunks,
- * of large ones two. */
-static inline uint64_t core_filled_window(const struct core_config *cfg)
-{
-	uint64_t few = CORE_FILLED_CHUNKS * (uint64_t)cfg->chunk_bytes;
-	uint64_t large = (uint64_t)cfg->filled_chunk_bytes + cfg->chunk_bytes;
-
-	return few > large ? few : large;
-}
-
-/* What is cut of it before the next one's turn. By reference so much that the peer finds neighbours
- * to copy as one. */
-static inline uint64_t core_job_quantum(const struct core_link *link, const struct core_job *job)
-{
-	return job->by_ref ? CORE_REF_QUANTUM * (uint64_t)link->cfg.ref_chunk : CORE_QUANTUM_BYTES;
-}
-
-/* Up to where its bytes may be cut for the first time. */
-static inline uint64_t core_job_cut_end(const struct core_job *job)
-{
-	return job->fills && job->ready < job->end ? job->ready : job->end;
-}
-
-/* Chunks of it are under way by reference, or as messages: its source may be read. */
+/* Chunks of it are under way on another path than the stream: its source may be read. */
 static inline bool core_job_lent(const struct core_link *link, const struct core_job *job)
 {
 	return job->lent && (!link->dead || link->leased);

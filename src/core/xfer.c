@@ -314,11 +314,12 @@ static void job_init(const struct core_link *link, struct core_xfer *xfer)
 	core_fill_init(job);
 	job->prog = xfer->prog;
 	job->end = total;
-	job->by_msg = xfer->by_msg && (xfer->op == TCPX_OP_WRITE || xfer->op == TCPX_OP_READ);
-	job->by_lane = xfer->by_lane && (xfer->op == TCPX_OP_WRITE || xfer->op == TCPX_OP_READ);
-	job->small = job->by_lane || (total <= link->cfg.small_bytes && !job->by_msg);
+	if (xfer->op == TCPX_OP_WRITE || xfer->op == TCPX_OP_READ) {
+		job->path = xfer->path;
+		job->by_lane = xfer->by_lane;
+	}
+	job->small = core_job_is_small(link, job);
 	job->priority = xfer->priority;
-	job->by_ref = xfer->by_ref && (xfer->op == TCPX_OP_WRITE || xfer->op == TCPX_OP_READ);
 	job->staged = xfer->op == TCPX_OP_WRITE && xfer->remote_staged;
 	job->fills = xfer->local_staged && total &&
 		     (xfer->op == TCPX_OP_WRITE || xfer->op == TCPX_OP_SEND);

@@ -32,10 +32,10 @@ struct core_xfer {
 	bool strict;	    /* a cancelled WRITE waits for the peer */
 	bool remote_staged; /* some destination is staged at the peer */
 	bool local_staged;  /* some local region is: of a source, all of it is filled */
-	bool by_ref;	    /* WRITE, READ: its chunks go by reference, nothing is staged; SEND,
-			     * RECV: they may */
-	bool by_msg;	    /* the same, as messages; not both */
-	bool by_lane; /* WRITE, READ: they go by the lane; neither of the two, nothing staged */
+	enum core_path
+		path; /* of its chunks; nothing is staged beside a path that is not the stream.
+			      * SEND, RECV: what both ends may agree on */
+	bool by_lane; /* WRITE, READ: they go by the lane, whatever their size */
 	int32_t priority;
 	int64_t deadline_ns; /* absolute; 0: none */
 

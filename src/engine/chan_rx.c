@@ -6,9 +6,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/comms_gpu.h"
 #include "engine/engine.h"
 #include "engine/hold.h"
+#include "engine/path/paths.h"
 #include "engine/rx_into.h"
 #include "engine/stage.h"
 #include "engine/vanish.h"
@@ -160,12 +160,6 @@ static void copy_buffered(struct engine_chan *chan)
 	}
 }
 
-/* Nothing follows the header. */
-static bool elsewhere(const struct engine_chan *chan)
-{
-	return chan->rx.frame.flags & FRAME_F_REF || comms_in_pieces(chan);
-}
-
 /* A header is whole: asks the core, finds the destination. 1: go on; 0: more bytes are needed;
  * < 0: the link is over. */
 static int take_header(struct engine_chan *chan)
@@ -186,6 +180,7 @@ static int take_header(struct engine_chan *chan)
 	rx->verdict = TCPX_OK;
 	rx->niov = rx->at = 0;
 	rx->beyond = 0;
+	rx->path = path_of_frame(chan);
 	link_lock(&peer->link);
 	status = core_rx_begin(&peer->link.core, chan->index, &rx->frame, &rx->core);
 	link_unlock_only(&peer->link);
@@ -194,7 +189,7 @@ static int take_header(struct engine_chan *chan)
 	rx->used += FRAME_HEADER_BYTES + rx->frame.table_bytes;
 	if (status != TCPX_OK)
 		return status;
-	rx->left = elsewhere(chan) ? 0 : rx->frame.payload_bytes;
+	rx->left = rx->path->apart ? 0 : rx->frame.payload_bytes;
 	rx->bulk = rx->left > ENGINE_COPY_BYTES;
 	rx->state = rx->left ? RX_PAYLOAD : RX_TRAILER;
 	return 1;
@@ -226,12 +221,10 @@ static tcpx_status end_frame(struct engine_chan *chan, bool valid)
 	hold_got(chan);
 	link_unlock_only(&peer->link);
 	rx->state = RX_HEADER;
-	if (comms_in_pieces(chan) && !rx->commit)
-		comms_message_drop(chan);
-	if (rx->commit && status == TCPX_OK && rx->commit->job)
-		comms_unpack_start(chan, rx->commit);
-	else if (rx->commit && status == TCPX_OK)
-		stage_commit_start(rx->commit);
+	if (!rx->commit && rx->path->discard)
+		rx->path->discard(chan);
+	if (rx->commit && status == TCPX_OK)
+		rx->path->commit(chan, rx->commit);
 	else if (rx->commit)
 		stage_close(rx->commit); /* the link is over, nothing was promised */
 	rx->commit = NULL;
@@ -244,7 +237,7 @@ static int take_trailer(struct engine_chan *chan)
 	struct frame_trailer trailer = {.status = FRAME_VALID};
 	tcpx_status status;
 
-	if (rx->frame.payload_bytes && !elsewhere(chan)) {
+	if (rx->frame.payload_bytes && !rx->path->apart) {
 		if (rx->have - rx->used < FRAME_TRAILER_BYTES)
 			return 0;
 		status = wire_trailer_decode(rx->buf + rx->used, rx->frame.seq, &trailer);

@@ -4,12 +4,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "engine/comms.h"
 #include "engine/engine.h"
-#include "engine/hold.h"
-#include "engine/prefill.h"
-#include "engine/share.h"
-#include "engine/stage.h"
+#include "engine/path/paths.h"
 #include "engine/tx_table.h"
 #include "engine/vanish.h"
 #include "engine/warm.h"
@@ -21,33 +17,6 @@
 /* What an aborted chunk is finished with. */
 static const uint8_t zeros[64u << 10];
 
-static void *local_addr(const struct core_prog *prog, const struct core_seg *seg, uint64_t off)
-{
-	const struct mem_region *region = prog->local[seg->local];
-
-	return region->base + seg->local_off + off;
-}
-
-/* The local side of bytes bytes from at on, as iovecs. */
-static uint32_t map_local(const struct core_prog *prog, struct core_cursor at, uint64_t bytes,
-			  struct iovec *iov)
-{
-	struct core_piece piece;
-	uint32_t n = 0;
-
-	while (core_piece_next(prog, &at, &bytes, &piece)) {
-		iov[n].iov_base = local_addr(prog, piece.seg, piece.off);
-		iov[n++].iov_len = piece.length;
-	}
-	return n;
-}
-
-/* A chunk whose payload the peer fetches: nothing but a header and its tables goes out. */
-static bool by_reference(const struct frame *frame)
-{
-	return frame->flags & FRAME_F_REF && frame->payload_bytes;
-}
-
 static void put_trailer(const struct frame *frame, bool valid, uint8_t *out)
 {
 	struct frame_trailer trailer = {.seq = frame->seq,
@@ -56,112 +25,62 @@ static void put_trailer(const struct frame *frame, bool valid, uint8_t *out)
 	wire_trailer_encode(&trailer, out);
 }
 
-/* Header and table behind what the buffer holds already. */
-static void put_header(struct chan_tx *tx)
+/* Behind what the buffer holds already. */
+void chan_tx_header(struct chan_tx *tx, uint32_t (*sources)(const struct core_tx *tx, uint8_t *out))
 {
 	struct frame *frame = &tx->frame.frame;
 	uint8_t *out = tx->buf + tx->end;
 
 	if (tx->frame.table)
 		frame->table_bytes = tx_table_encode(&tx->frame, out + FRAME_HEADER_BYTES);
-	if (by_reference(frame)) {
-		frame->follows =
-			tx_table_sources(&tx->frame, out + FRAME_HEADER_BYTES + frame->table_bytes);
+	if (sources) {
+		frame->follows = sources(&tx->frame, out + FRAME_HEADER_BYTES + frame->table_bytes);
 		frame->table_bytes += frame->follows;
-		atomic_fetch_add_explicit(&share_gate, 1, memory_order_release);
 	}
 	wire_frame_encode(frame, out);
 	tx->end += FRAME_HEADER_BYTES + frame->table_bytes;
 }
 
-void chan_tx_slices_put(struct engine_chan *chan)
+void chan_tx_unload(struct engine_chan *chan)
 {
-	while (chan->tx.nslices)
-		prefill_put(chan->tx.slices[--chan->tx.nslices]);
+	if (chan->tx.path && chan->tx.path->unload)
+		chan->tx.path->unload(chan);
 }
 
 /* False: some of it has vanished, and the frame goes as aborted. */
 static bool copy_payload(struct engine_chan *chan)
 {
 	struct chan_tx *tx = &chan->tx;
-	const struct core_tx *frame = &tx->frame;
-	bool whole = true;
+	const struct frame *frame = &tx->frame.frame;
+	bool whole = vanish_gather(tx, tx->iov, tx->niov, tx->buf + tx->end);
 
-	if (frame->bytes) {
-		memcpy(tx->buf + tx->end, frame->bytes, frame->frame.payload_bytes);
-	} else {
-		uint32_t n = tx->nslices;
-
-		if (!n)
-			n = map_local(frame->prog, frame->at, frame->frame.payload_bytes, tx->iov);
-		whole = vanish_gather(tx, tx->iov, n, tx->buf + tx->end);
-		if (!whole)
-			vanish_source(chan, tx->iov, n);
-	}
-	tx->end += frame->frame.payload_bytes;
-	put_trailer(&frame->frame, whole, tx->buf + tx->end);
+	if (!whole)
+		vanish_source(chan, tx->iov, tx->niov);
+	tx->end += frame->payload_bytes;
+	put_trailer(frame, whole, tx->buf + tx->end);
 	tx->end += FRAME_TRAILER_BYTES;
 	return whole;
 }
 
-/* The payload goes from where it lies. */
-static void begin_big(struct engine_chan *chan)
-{
-	struct chan_tx *tx = &chan->tx;
-	struct core_tx *frame = &tx->frame;
-
-	tx->big = true;
-	tx->aborted = tx->torn = false;
-	tx->at = 0;
-	tx->trailer_sent = 0;
-	tx->left = frame->frame.payload_bytes;
-	if (frame->bytes) {
-		tx->iov[0] = (struct iovec){(void *)frame->bytes, frame->frame.payload_bytes};
-		tx->niov = 1;
-	} else if (tx->nslices) {
-		tx->niov = tx->nslices;
-	} else if (tx->staged) {
-		tx->niov = 0;
-		stage_fill(chan);
-	} else {
-		tx->niov = map_local(frame->prog, frame->at, frame->frame.payload_bytes, tx->iov);
-	}
-}
-
-/* peer.lock: a staged source is where it was filled, if it was. */
+/* peer.lock: a frame was cut. */
 static void claim(struct engine_chan *chan)
 {
 	struct chan_tx *tx = &chan->tx;
-	const struct core_tx *frame = &tx->frame;
 
-	tx->staged = frame->prog && frame->frame.payload_bytes && frame->job->fills;
-	if (tx->staged)
-		tx->nslices = prefill_claim(frame, tx->slices, tx->iov);
-	tx->vanishing = frame->prog && !tx->staged && frame->prog->vanishing;
-	tx->held = hold_frame(chan);
+	tx->niov = tx->nslices = 0;
+	tx->vanishing = tx->held = tx->aborted = tx->torn = false;
+	tx->path = path_of_source(&tx->frame);
+	if (tx->path->claim)
+		tx->path->claim(chan);
 }
 
-/* A chunk whose payload is a message of the channel's comm. */
-static bool by_message(const struct frame *frame)
+/* The payload goes from where it lies, by calls of its own. */
+static void begin_big(struct chan_tx *tx)
 {
-	return frame->flags & FRAME_F_MSG && frame->payload_bytes;
-}
-
-/* The frame under way is a message: its payload is posted, then it may be announced. False: not
- * now, or the channel is lost. */
-static bool post_message(struct engine_chan *chan)
-{
-	struct engine_peer *peer = chan->peer;
-	bool valid;
-
-	if (!comms_post(chan, &valid))
-		return false;
-	put_header(&chan->tx);
-	link_lock(&peer->link);
-	core_tx_sent(&peer->link.core, chan->index, valid);
-	link_unlock_only(&peer->link);
-	chan->tx.posting = false;
-	return true;
+	tx->big = true;
+	tx->at = 0;
+	tx->trailer_sent = 0;
+	tx->left = tx->frame.frame.payload_bytes;
 }
 
 /* Gathers frames until the buffer is full, a large one came, or there is nothing more. */
@@ -169,45 +88,44 @@ static void gather(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
 	struct chan_tx *tx = &chan->tx;
-	bool sent = false, valid = true;
+	bool sent = false, valid = true, whole = true;
 
 	for (;;) {
+		uint64_t bytes;
 		bool room = !tx->big && tx->end < BATCH_BYTES &&
 			    ENGINE_TX_BUFFER - tx->end >
 				    FRAME_HEADER_BYTES + 2 * CORE_PIECES_MAX * WIRE_TABLE_PIECE_MAX;
-		int got = 0;
+		int got = tx->posting;
+		enum path_loaded loaded;
 
 		link_lock(&peer->link);
-		if (sent && !valid)
+		if (!whole)
 			core_tx_spoiled(&peer->link.core, chan->index, TCPX_ERR_INVALID);
 		if (sent)
-			core_tx_sent(&peer->link.core, chan->index, valid);
-		if (room)
+			core_tx_sent(&peer->link.core, chan->index, valid && whole);
+		if (!got && room) {
 			got = core_tx_next(&peer->link.core, chan->index, &tx->frame);
-		if (got)
-			claim(chan);
+			if (got)
+				claim(chan);
+		}
 		link_unlock_only(&peer->link);
-		sent = false;
 		if (!got)
 			return;
-		if (by_message(&tx->frame.frame)) {
-			tx->posting = true;
-			if (!post_message(chan))
-				return;
-			continue;
-		}
-		put_header(tx);
-		sent = valid = true;
-		if (by_reference(&tx->frame.frame))
-			continue;
-		if (tx->frame.frame.payload_bytes > ENGINE_COPY_BYTES ||
-		    (tx->staged && !tx->nslices)) {
-			begin_big(chan);
+		sent = false;
+		valid = whole = true;
+		bytes = tx->frame.frame.payload_bytes;
+		loaded = tx->path->load(chan, &valid);
+		tx->posting = loaded == PATH_LATER;
+		if (tx->posting)
+			return;
+		if (loaded == PATH_FILLED || (loaded == PATH_INLINE && bytes > ENGINE_COPY_BYTES)) {
+			begin_big(tx);
 			return;
 		}
-		if (tx->frame.frame.payload_bytes)
-			valid = copy_payload(chan);
-		chan_tx_slices_put(chan);
+		sent = true;
+		if (loaded == PATH_INLINE && bytes)
+			whole = copy_payload(chan);
+		chan_tx_unload(chan);
 	}
 }
 
@@ -377,12 +295,8 @@ static tcpx_status send_once(struct engine_chan *chan, uint64_t *sum)
 	link_unlock_only(&peer->link);
 	if (status == TCPX_ERR_INVALID && (over || tx->aborted || tx->torn))
 		status = TCPX_OK;
-	if (done && tx->stage) {
-		stage_close(tx->stage);
-		tx->stage = NULL;
-	}
 	if (done)
-		chan_tx_slices_put(chan);
+		chan_tx_unload(chan);
 	return status;
 }
 
@@ -398,7 +312,7 @@ void chan_tx_run(struct engine_chan *chan, uint64_t budget)
 	if (atomic_load(&chan->failed) || atomic_load(&tx->filling))
 		return;
 	for (;;) {
-		if (!tx->big && tx->start == tx->end && (!tx->posting || post_message(chan)))
+		if (!tx->big && tx->start == tx->end)
 			gather(chan);
 		if (atomic_load(&chan->failed))
 			return;
@@ -433,7 +347,6 @@ void chan_tx_run(struct engine_chan *chan, uint64_t budget)
 void chan_tx_drop(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
-	struct engine_stage *stage = NULL;
 	struct net_lent lent = {0};
 
 	if (chan->tx.big && chan->net->ops->lend)
@@ -448,15 +361,12 @@ void chan_tx_drop(struct engine_chan *chan)
 		return;
 	}
 	link_lock(&peer->link);
-	stage = chan->tx.stage;
-	chan->tx.stage = NULL;
 	if (atomic_load(&chan->tx.filling))
-		core_tx_take(&peer->link.core, chan->index, &stage->orphan);
+		core_tx_take(&peer->link.core, chan->index, chan->tx.orphan);
 	else if (chan->tx.big || chan->tx.posting) /* not sent yet: nobody is inside any more */
 		core_tx_pause(&peer->link.core, chan->index);
+	chan->tx.orphan = NULL;
 	link_unlock_only(&peer->link);
-	if (stage)
-		stage_close(stage);
-	chan_tx_slices_put(chan);
+	chan_tx_unload(chan);
 	chan->tx.big = chan->tx.posting = false;
 }

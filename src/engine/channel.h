@@ -34,6 +34,7 @@ struct engine_runtime;
 struct engine_stage;
 struct engine_worker;
 struct mem_region;
+struct path_ops;
 struct prefill_slice;
 
 /* Who may run one direction of a channel. */
@@ -52,9 +53,10 @@ struct chan_tx {
 	uint8_t *buf;
 	uint32_t start, end;
 	bool big;     /* a frame whose payload is not copied ends the batch */
-	bool posting; /* the frame is a message, which the plugin has not taken yet */
+	bool posting; /* its path has not taken the frame yet */
 	bool aborted; /* the rest of it comes from scratch */
 	struct core_tx frame;
+	const struct path_ops *path; /* of the frame; NULL: there was none yet */
 	struct iovec *iov;
 	uint32_t niov, at;
 	uint64_t left;
@@ -62,9 +64,10 @@ struct chan_tx {
 	uint32_t trailer_sent;
 	struct prefill_slice *slices[CHAN_SLICES_MAX]; /* staged source: where it was filled */
 	uint32_t nslices;
-	bool staged, vanishing;	    /* source; it may vanish, and is sent from where it lies */
+	bool vanishing;		    /* the source may vanish, and is sent from where it lies */
 	struct engine_stage *stage; /* staged source: a slot of its own */
-	_Atomic int filling;
+	_Atomic int filling; /* into the slot; orphan then takes the frame if its channel goes */
+	struct core_io *orphan;
 	bool held;	  /* the slices stay as they are until the peer has taken the frame */
 	bool torn;	  /* the peer knows the frame for aborted, whatever its trailer says */
 	_Atomic int lent; /* the peer may read the frame's memory now: the call stays open */
@@ -83,6 +86,7 @@ struct chan_rx {
 	uint8_t *buf, *message;
 	uint32_t used, have;
 	struct frame frame;
+	const struct path_ops *path; /* of the frame */
 	struct core_rx core;
 	struct iovec *iov;
 	uint32_t niov, at;
@@ -182,7 +186,11 @@ void chan_sample_all(struct engine_chan *const *chans, uint32_t count);
 /* chan_tx.c, chan_rx.c: with the direction's ownership */
 void chan_tx_run(struct engine_chan *chan, uint64_t budget);
 void chan_tx_drop(struct engine_chan *chan);
-void chan_tx_slices_put(struct engine_chan *chan); /* no lock held */
+/* For a frame's path: its header and table into the buffer. sources: says in a table of its own
+ * where the payload lies; or NULL. */
+void chan_tx_header(struct chan_tx *tx,
+		    uint32_t (*sources)(const struct core_tx *tx, uint8_t *out));
+void chan_tx_unload(struct engine_chan *chan); /* no lock held: the frame needs nothing any more */
 /* lease.c, control thread: a stopped channel whose peer may be reading; takes the frame's io. */
 void lease_start(struct engine_chan *chan);
 void leases_init(struct engine_runtime *runtime);

@@ -318,45 +318,42 @@ bool comms_senseless(const struct engine_peer *peer, const char **out_why)
 	       peer_route_here(peer);
 }
 
-void comms_route(struct engine_request *request)
+bool comms_carries(struct engine_request *request)
 {
-	struct core_xfer *xfer = &request->xfer;
 	const struct core_prog *prog = &request->prog;
 	const struct engine_plugin *plugin = request->peer->link.session->plugin;
 
-	xfer->by_msg = false;
-	if (xfer->by_ref || !request->peer->comms || prog->total <= plugin->message_above ||
+	if (!request->peer->comms || prog->total <= plugin->message_above ||
 	    prog->total / prog->nseg < plugin->message_above || !request->local_messages ||
 	    !core_link_messages_up(&request->peer->link.core))
-		return;
-	switch (xfer->op) {
+		return false;
+	switch (request->xfer.op) {
 	case TCPX_OP_WRITE:
 	case TCPX_OP_READ:
-		xfer->by_msg = request->remote_messages;
-		break;
+		return request->remote_messages;
 	case TCPX_OP_SEND:
 	case TCPX_OP_RECV:
-		xfer->by_msg = true; /* the receiver decides, by its CTS */
-		return;
+		return true; /* the receiver decides, by its CTS */
 	case TCPX_OP_NOTIFY:
-		return;
+		break;
 	}
-	if (xfer->by_msg)
-		xfer->local_staged = xfer->remote_staged = false;
+	return false;
 }
 
-tcpx_status comms_serve(struct engine_peer *peer, struct core_push *push, bool by_msg)
+tcpx_status comms_serve(struct engine_peer *peer, struct core_push *push, const uint64_t *keys,
+			bool asked)
 {
 	const struct core_prog *prog = &push->prog;
 
-	if (!by_msg)
+	(void)keys;
+	if (!asked)
 		return TCPX_OK;
 	if (!peer->comms)
 		return TCPX_ERR_REMOTE;
 	for (uint32_t i = 0; i < prog->nlocal; i++)
 		if (!comms_takes(peer->link.session, prog->local[i]))
 			return TCPX_ERR_REMOTE;
-	push->job.by_msg = true;
+	push->job.path = CORE_PATH_MESSAGE;
 	push->job.fills = false;
 	return TCPX_OK;
 }

@@ -160,10 +160,11 @@ uint32_t comms_given_up(const struct engine_peer *peer); /* how many */
 bool comms_senseless(const struct engine_peer *peer, const char **out_why);
 /* May memory of the region go as messages? Any thread. */
 bool comms_takes(const struct engine_session *session, const struct mem_region *region);
-/* peer.lock, at each post: as messages or not? Behind share_route. */
-void comms_route(struct engine_request *request);
+/* peer.lock, at each post: as messages or not? */
+bool comms_carries(struct engine_request *request);
 /* A READ's source: as messages if the reader asks for it; ERR_REMOTE: it cannot be. Any thread. */
-tcpx_status comms_serve(struct engine_peer *peer, struct core_push *push, bool by_msg);
+tcpx_status comms_serve(struct engine_peer *peer, struct core_push *push, const uint64_t *keys,
+			bool asked);
 
 /* comms_nics.c: by their names, "all", or "": the GPU's own, the first for host memory.
  * ERR_NOT_FOUND, ERR_UNSUPPORTED: a NIC that does not lead to the GPU. May ask RxDM. Any thread. */

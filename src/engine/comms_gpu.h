@@ -58,7 +58,7 @@ void comms_gpu_close(struct engine_comms *comms);
 
 /* comms_unpack.c, rx owner. The frame's payload is a message in pieces. */
 bool comms_in_pieces(const struct engine_chan *chan);
-/* Its destination is as in stage_receive, or of prog. ERR_NO_MEMORY. */
+/* Its destination is in rx->held and rx->iov, or of prog. ERR_NO_MEMORY. */
 tcpx_status comms_receive(struct engine_chan *chan, const struct core_prog *prog);
 /* It is of no use: refused, aborted. */
 void comms_message_drop(struct engine_chan *chan);

@@ -15,17 +15,12 @@
 static void lease_end(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
-	struct engine_stage *stage = chan->tx.stage;
 
-	chan->tx.stage = NULL;
 	chan->tx.big = false;
-
 	link_lock(&peer->link);
 	core_io_drop(&peer->link.core, &chan->lease);
 	link_unlock(&peer->link);
-	if (stage)
-		stage_close(stage);
-	chan_tx_slices_put(chan);
+	chan_tx_unload(chan);
 	chan_put(chan);
 }
 

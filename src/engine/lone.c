@@ -29,13 +29,13 @@ static bool plain(const struct engine_request *request)
 	const struct core_xfer *xfer = &request->xfer;
 	const struct engine_chan *lane = request->peer->link.chan[CORE_LANE];
 
-	return !xfer->by_msg && !xfer->local_staged && !xfer->remote_staged && lane &&
-	       !lane->net->ops->lend;
+	return xfer->path == CORE_PATH_STREAM && !xfer->local_staged && !xfer->remote_staged &&
+	       lane && !lane->net->ops->lend;
 }
 
 static uint64_t lane_bytes(const struct engine_request *request)
 {
-	if (request->xfer.by_ref)
+	if (request->xfer.path == CORE_PATH_REFERENCE)
 		return REF_BYTES;
 	if (!plain(request))
 		return 0;
@@ -57,23 +57,23 @@ static bool is_alone(const struct engine_request *request)
 	return false;
 }
 
-void lone_route(struct engine_request *request)
+void lone_choose(struct engine_request *request)
 {
 	struct core_xfer *xfer = &request->xfer;
 	uint64_t total = request->prog.total, most = lane_bytes(request);
 	bool moves = xfer->op == TCPX_OP_WRITE || xfer->op == TCPX_OP_READ;
 	bool lone = is_alone(request) && moves && total > CORE_SMALL_BYTES && most;
+	bool ref = xfer->path == CORE_PATH_REFERENCE;
 
-	xfer->by_lane =
-		lone && total <= most && (xfer->by_ref || take_turn(&engine_runtime.lone_posted));
-	request->sends = lone && xfer->op == TCPX_OP_WRITE &&
-			 (xfer->by_ref ? xfer->by_lane : total <= SENT_BYTES);
+	xfer->by_lane = lone && total <= most && (ref || take_turn(&engine_runtime.lone_posted));
+	request->sends =
+		lone && xfer->op == TCPX_OP_WRITE && (ref ? xfer->by_lane : total <= SENT_BYTES);
 	atomic_store(&request->leads, total <= CORE_SMALL_BYTES || xfer->by_lane);
 }
 
 void lone_over(struct engine_request *request)
 {
-	if (request->xfer.by_lane && !request->xfer.by_ref)
+	if (request->xfer.by_lane && request->xfer.path != CORE_PATH_REFERENCE)
 		atomic_store(&engine_runtime.lone_posted, 0);
 	request->xfer.by_lane = false;
 }
@@ -83,15 +83,15 @@ void lone_serve(struct core_push *push, const struct frame *request)
 	struct core_job *job = &push->job;
 	uint64_t total = push->prog.total;
 
-	if (request->key != FRAME_READ_BY_LANE || job->fills || job->by_msg)
+	if (request->key != FRAME_READ_BY_LANE || job->fills || job->path == CORE_PATH_MESSAGE)
 		return;
-	job->by_lane = job->by_ref
+	job->by_lane = job->path == CORE_PATH_REFERENCE
 			       ? total <= REF_BYTES
 			       : total <= WATCHED_BYTES && take_turn(&engine_runtime.lone_answered);
 }
 
 void lone_served(const struct core_push *push)
 {
-	if (push->job.by_lane && !push->job.by_ref)
+	if (push->job.by_lane && push->job.path != CORE_PATH_REFERENCE)
 		atomic_store(&engine_runtime.lone_answered, 0);
 }

@@ -5,8 +5,8 @@
 
 #include "engine/engine.h"
 
-/* peer.lock: at each post, behind the other routes; sets xfer.by_lane, sends and leads. */
-void lone_route(struct engine_request *request);
+/* peer.lock: at each post, when its path is chosen; sets xfer.by_lane, sends and leads. */
+void lone_choose(struct engine_request *request);
 /* peer.lock: it ended, or its post failed. */
 void lone_over(struct engine_request *request);
 

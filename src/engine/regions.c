@@ -8,6 +8,7 @@
 #include "engine/comms.h"
 #include "engine/early.h"
 #include "engine/import.h"
+#include "engine/path/paths.h"
 #include "engine/rx_into.h"
 #include "engine/share.h"
 
@@ -59,8 +60,7 @@ static void peer_forget_region(struct engine_peer *peer, struct mem_region *regi
 		for (i = 0; i < CORE_CHANNELS_MAX; i++)
 			if (peer->link.chan[i])
 				chan_rx_forget(peer->link.chan[i], region);
-		share_forget(peer, region);
-		comms_forget(peer, region);
+		path_forget(peer, region);
 	}
 	link_unlock(&peer->link);
 }

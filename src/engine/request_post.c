@@ -8,6 +8,7 @@
 #include "engine/early.h"
 #include "engine/link/hooks.h"
 #include "engine/lone.h"
+#include "engine/path/paths.h"
 #include "engine/ready.h"
 #include "engine/share.h"
 
@@ -71,9 +72,8 @@ tcpx_status request_hand_over(struct engine_request *request)
 {
 	tcpx_status status;
 
-	share_route(request);
-	comms_route(request);
-	lone_route(request);
+	path_choose(request);
+	lone_choose(request);
 	status = core_xfer_post(&request->peer->link.core, &request->xfer);
 	if (status != TCPX_OK)
 		lone_over(request);

@@ -6,10 +6,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "engine/comms_gpu.h"
 #include "engine/lone.h"
-#include "engine/share.h"
-#include "engine/stage.h"
+#include "engine/path/paths.h"
 #include "wire/table.h"
 
 static void *region_addr(const struct mem_region *region, uint64_t offset)
@@ -59,21 +57,6 @@ static tcpx_status add_piece(struct engine_chan *chan, uint64_t key, uint64_t of
 	return hold(rx, region, key) ? TCPX_OK : TCPX_ERR_NO_MEMORY;
 }
 
-static tcpx_status make_staged(struct engine_chan *chan)
-{
-	struct chan_rx *rx = &chan->rx;
-	bool staged = false;
-	uint32_t i;
-
-	for (i = 0; i < rx->nheld; i++)
-		staged |= rx->held[i].region->kind->staged;
-	if (!staged)
-		return TCPX_OK;
-	if (!(rx->frame.flags & FRAME_F_STAGED))
-		return TCPX_ERR_REMOTE_KEY; /* a token that is not what we exported */
-	return stage_receive(chan);
-}
-
 /* Scratch is the message buffer; it must be there. */
 static tcpx_status need_message(struct chan_rx *rx)
 {
@@ -89,27 +72,27 @@ void rx_refuse(struct chan_rx *rx, tcpx_status status)
 	rx_release(rx);
 }
 
-/* A message in pieces goes to memory of its GPU. */
-static tcpx_status into_message(struct engine_chan *chan, const struct core_prog *prog)
+/* The destination is known: rx->held, or prog. */
+static tcpx_status into(struct engine_chan *chan, const struct core_prog *prog,
+			const uint8_t *sources, uint32_t bytes)
 {
-	const struct engine_session *session = chan->peer->link.session;
-	const struct chan_rx *rx = &chan->rx;
+	struct chan_rx *rx = &chan->rx;
+	tcpx_status status;
 
-	for (uint32_t i = 0; i < rx->nheld; i++)
-		if (!comms_takes(session, rx->held[i].region))
-			return TCPX_ERR_REMOTE_KEY; /* a token that is not what we exported */
-	for (uint32_t i = 0; prog && i < prog->nlocal; i++)
-		if (!comms_takes(session, prog->local[i]))
-			return TCPX_ERR_PROTOCOL;
-	return comms_receive(chan, prog);
+	rx->path = path_of_sink(chan, prog);
+	status = rx->path->receive(chan, prog, sources, bytes);
+	if (status == TCPX_OK || status == TCPX_ERR_PROTOCOL)
+		return status;
+	rx_refuse(rx, status);
+	return TCPX_OK;
 }
 
 static tcpx_status into_regions(struct engine_chan *chan, const uint8_t *table)
 {
 	struct chan_rx *rx = &chan->rx;
 	const struct frame *frame = &rx->frame;
-	bool ref = frame->flags & FRAME_F_REF;
-	uint32_t bytes = frame->table_bytes - (ref ? frame->follows : 0);
+	uint32_t sources = core_path_of(frame) == CORE_PATH_REFERENCE ? frame->follows : 0;
+	uint32_t bytes = frame->table_bytes - sources;
 	struct wire_table_reader reader;
 	uint64_t key, offset, length, sum = 0;
 	tcpx_status status = TCPX_OK;
@@ -132,88 +115,16 @@ static tcpx_status into_regions(struct engine_chan *chan, const uint8_t *table)
 			return TCPX_ERR_PROTOCOL;
 	}
 	if (status == TCPX_OK)
-		status = ref ? share_receive(chan, NULL, table + bytes, frame->follows)
-			 : comms_in_pieces(chan) ? into_message(chan, NULL)
-						 : make_staged(chan);
-	if (status == TCPX_ERR_PROTOCOL)
-		return status;
-	if (status != TCPX_OK)
-		rx_refuse(rx, status);
+		return into(chan, NULL, table + bytes, sources);
+	rx_refuse(rx, status);
 	return TCPX_OK;
-}
-
-/* Pieces of a program's local side, at most max of them; returns how many. */
-static uint32_t map_local(const struct core_prog *prog, struct core_cursor *at, uint64_t *bytes,
-			  struct iovec *iov, uint32_t max)
-{
-	struct core_piece piece;
-	uint32_t n = 0;
-
-	while (n < max && core_piece_next(prog, at, bytes, &piece)) {
-		iov[n].iov_base = region_addr(prog->local[piece.seg->local],
-					      piece.seg->local_off + piece.off);
-		iov[n++].iov_len = piece.length;
-	}
-	return n;
 }
 
 /* The program is kept alive by the core while its frame is not aborted. */
 void rx_more(struct chan_rx *rx)
 {
 	rx->at = 0;
-	rx->niov = map_local(rx->core.prog, &rx->next, &rx->beyond, rx->iov, CORE_PIECES_MAX);
-}
-
-/* How many pieces the chunk has, and the staged region it touches, if any. */
-static uint32_t survey(const struct core_prog *prog, struct core_cursor at, uint64_t bytes,
-		       const struct mem_region **out_staged)
-{
-	struct core_piece piece;
-	uint32_t n = 0;
-
-	*out_staged = NULL;
-	for (; core_piece_next(prog, &at, &bytes, &piece); n++) {
-		const struct mem_region *region = prog->local[piece.seg->local];
-
-		if (region->kind->staged)
-			*out_staged = region;
-	}
-	return n;
-}
-
-static tcpx_status into_prog(struct engine_chan *chan)
-{
-	struct chan_rx *rx = &chan->rx;
-	const struct core_prog *prog = rx->core.prog;
-	struct core_cursor at = core_cursor_at(prog, rx->core.linear);
-	uint64_t bytes = rx->frame.payload_bytes;
-	const struct mem_region *staged;
-	uint32_t pieces = survey(prog, at, bytes, &staged);
-
-	if (comms_in_pieces(chan))
-		return into_message(chan, prog);
-	if (!staged) {
-		rx->next = at;
-		rx->beyond = bytes;
-		rx->vanishing = prog->vanishing;
-		rx_more(rx);
-		return TCPX_OK;
-	}
-	if (rx->frame.type == FRAME_SDATA && !(rx->frame.flags & FRAME_F_STAGED))
-		return TCPX_ERR_PROTOCOL;
-	return stage_receive_prog(chan, prog, at, pieces);
-}
-
-static tcpx_status into_prog_ref(struct engine_chan *chan, const uint8_t *table)
-{
-	struct chan_rx *rx = &chan->rx;
-	tcpx_status status = share_receive(chan, rx->core.prog, table, rx->frame.follows);
-
-	if (status == TCPX_ERR_PROTOCOL)
-		return status;
-	if (status != TCPX_OK)
-		rx_refuse(rx, status);
-	return TCPX_OK;
+	rx->niov = path_map(rx->core.prog, &rx->next, &rx->beyond, rx->iov, CORE_PIECES_MAX);
 }
 
 struct served {
@@ -336,10 +247,7 @@ static tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table)
 		served->push.job.linear_base = frame->linear;
 		status = fill_served(peer, served, frame, table);
 		if (status == TCPX_OK)
-			status = share_serve(peer, &served->push, served->keys,
-					     frame->flags & FRAME_F_REF);
-		if (status == TCPX_OK)
-			status = comms_serve(peer, &served->push, frame->flags & FRAME_F_MSG);
+			status = path_serve(peer, &served->push, frame, served->keys);
 		if (status == TCPX_OK) {
 			lone_serve(&served->push, frame);
 		} else {
@@ -380,7 +288,7 @@ tcpx_status rx_into(struct engine_chan *chan, const uint8_t *table)
 	case CORE_RX_REGION:
 		return into_regions(chan, table);
 	case CORE_RX_PROG:
-		return rx->frame.flags & FRAME_F_REF ? into_prog_ref(chan, table) : into_prog(chan);
+		return into(chan, rx->core.prog, table, rx->frame.follows);
 	case CORE_RX_MESSAGE:
 		rx->iov[0] = (struct iovec){rx->message, rx->frame.payload_bytes};
 		rx->niov = 1;

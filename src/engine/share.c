@@ -200,35 +200,24 @@ static bool worth_it(const struct core_prog *prog)
 	return prog->total && (prog->nseg <= PIECES_FEW || prog->total / prog->nseg >= PIECE_MIN);
 }
 
-void share_route(struct engine_request *request)
+bool share_carries(struct engine_request *request)
 {
-	struct core_xfer *xfer = &request->xfer;
-
-	xfer->local_staged = request->local_staged;
-	xfer->remote_staged = request->remote_staged;
-	xfer->by_ref = false;
 	if (!request->nregions || !request->local_shares || !worth_it(&request->prog) ||
 	    !share_chan(request->peer))
-		return;
-	switch (xfer->op) {
+		return false;
+	switch (request->xfer.op) {
 	case TCPX_OP_WRITE:
-		xfer->by_ref = request->remote_shares && regions_ready(request);
-		break;
+		return request->remote_shares && regions_ready(request);
 	case TCPX_OP_READ:
-		xfer->by_ref = request->remote_shares && keys_mapped(request);
-		break;
+		return request->remote_shares && keys_mapped(request);
 	case TCPX_OP_SEND:
-		xfer->by_ref = regions_ready(request);
-		return; /* the peer decides, by its CTS */
+		return regions_ready(request); /* the peer decides, by its CTS */
 	case TCPX_OP_RECV:
-		xfer->by_ref = true;
-		return;
+		return true;
 	case TCPX_OP_NOTIFY:
-		return;
+		break;
 	}
-	if (!xfer->by_ref)
-		return;
-	xfer->local_staged = xfer->remote_staged = false;
+	return false;
 }
 
 void share_ahead(struct engine_request *request)
@@ -239,32 +228,32 @@ void share_ahead(struct engine_request *request)
 	    (request->xfer.op != TCPX_OP_WRITE && request->xfer.op != TCPX_OP_SEND))
 		return;
 	link_lock(&peer->link);
-	share_route(request);
+	share_carries(request); /* offers what was not offered yet */
 	link_unlock(&peer->link);
 }
 
 tcpx_status share_serve(struct engine_peer *peer, struct core_push *push, const uint64_t *keys,
-			bool by_ref)
+			bool asked)
 {
 	const struct core_prog *prog = &push->prog;
 	bool ready = true;
 
-	if (!by_ref && !push->job.fills)
+	if (!asked && !push->job.fills)
 		return TCPX_OK;
 	link_lock(&peer->link);
 	for (uint32_t i = 0; i < prog->nlocal; i++) {
 		struct mem_region *region = prog->local[i];
 		struct engine_share *share = share_find(peer, region->serial);
 
-		if (region->kind->share && !region_ready(peer, region, keys[i]) && share &&
-		    by_ref && share->state == SHARE_OFFERED)
+		if (region->kind->share && !region_ready(peer, region, keys[i]) && share && asked &&
+		    share->state == SHARE_OFFERED)
 			share->state = SHARE_OPEN; /* its READ was faster than its answer */
 		ready &= share && share->state == SHARE_OPEN;
 	}
 	link_unlock(&peer->link);
-	if (!by_ref)
+	if (!asked)
 		return TCPX_OK;
-	push->job.by_ref = ready;
+	push->job.path = ready ? CORE_PATH_REFERENCE : CORE_PATH_STREAM;
 	push->job.fills = false;
 	return ready ? TCPX_OK : TCPX_ERR_REMOTE;
 }

@@ -69,14 +69,14 @@ struct engine_shares {
 	struct engine_map *last; /* found */
 };
 
-/* peer.lock, at each post: by reference or not? */
-void share_route(struct engine_request *request);
+/* peer.lock, at each post: by reference or not? Offers memory that the peer does not know yet. */
+bool share_carries(struct engine_request *request);
 /* Before the first post, so that its answer may be there by then. No lock. */
 void share_ahead(struct engine_request *request);
 /* A READ's source, regions in push->prog: by reference if the reader asks for it. keys: by which it
  * named them; it is told no other. ERR_REMOTE: it asks for what it cannot have. No lock. */
 tcpx_status share_serve(struct engine_peer *peer, struct core_push *push, const uint64_t *keys,
-			bool by_ref);
+			bool asked);
 /* peer.lock: a region goes away. */
 void share_forget(struct engine_peer *peer, struct mem_region *region);
 
@@ -130,9 +130,5 @@ void share_map_open(struct engine_map *map, tcpx_status status);
  * C's memory model: what a frame by reference promises is ordered by this word instead.
  */
 extern _Atomic uint32_t share_gate;
-
-/* share_rx.c */
-struct engine_stage;
-void share_maps_put(struct engine_stage *stage);
 
 #endif

@@ -26,13 +26,21 @@ struct engine_stage *stage_open(struct engine_peer *peer, struct stage_block *bl
 	return stage;
 }
 
+static void maps_put(struct engine_stage *stage)
+{
+	while (stage->nmaps)
+		share_map_put(stage->maps[--stage->nmaps]);
+	free(stage->maps);
+	stage->maps = NULL;
+}
+
 static void stage_free(struct engine_stage *stage)
 {
 	struct engine_peer *peer = stage->peer;
 
 	for (uint32_t i = 0; i < stage->nheld; i++)
 		mem_region_access_end(stage->held[i].region);
-	share_maps_put(stage);
+	maps_put(stage);
 	if (stage->chan)
 		chan_put(stage->chan);
 	copies_free(&stage->copies);
@@ -51,76 +59,6 @@ void stage_close(struct engine_stage *stage)
 	stage_free(stage);
 }
 
-static void fill_done(struct stage_copies *copies, tcpx_status status)
-{
-	struct engine_stage *stage = LIST_ENTRY(copies, struct engine_stage, copies);
-	struct engine_chan *chan = stage->chan;
-	struct engine_peer *peer = stage->peer;
-
-	link_lock(&peer->link);
-	if (status != TCPX_OK &&
-	    chan->tx.stage == stage) { /* the slot is not to be taken for data */
-		chan->tx.aborted = true;
-		core_tx_spoiled(&peer->link.core, chan->index, status);
-	}
-	core_io_drop(&peer->link.core, &stage->orphan);
-	atomic_store(&chan->tx.filling, 0);
-	link_unlock_only(&peer->link);
-	copies_ended(peer);
-	worker_kick(chan);
-	stage_close(stage);
-}
-
-/* What was lost with a channel, or is sent once more: neighbours are not to be expected. */
-void stage_fill(struct engine_chan *chan)
-{
-	struct engine_peer *peer = chan->peer;
-	struct chan_tx *tx = &chan->tx;
-	const struct core_tx *frame = &tx->frame;
-	const struct mem_region *region = copies_staged_in(frame->prog, frame->at, frame->pieces);
-	uint64_t bytes = frame->frame.payload_bytes;
-	struct stage_block *block = block_open(peer, region->kind, region->device, MEM_OUT, 0,
-					       bytes, NULL, BLOCK_ANYHOW, NULL);
-	struct engine_stage *stage = block ? stage_open(peer, block, bytes) : NULL;
-	tcpx_status status;
-
-	if (!stage) {
-		if (block)
-			block_put(block);
-		tx->aborted = true; /* ends as ABORTED; the transfer is failed below */
-		link_lock(&peer->link);
-		core_tx_spoiled(&peer->link.core, chan->index, TCPX_ERR_NO_MEMORY);
-		link_unlock_only(&peer->link);
-		return;
-	}
-	stage->chan = chan;
-	chan_get(chan);
-	tx->stage = stage;
-	tx->iov[0] = (struct iovec){block->addr, bytes};
-	tx->niov = 1;
-	atomic_fetch_add(&stage->refs, 1);
-	atomic_store(&tx->filling, 1);
-	status = copies_init(&stage->copies, block->addr, frame->pieces, fill_done);
-	if (status == TCPX_OK)
-		status = copies_add_local(&stage->copies, frame->prog, frame->at, bytes);
-	copies_start(&stage->copies, true, status);
-}
-
-/* The slot of a payload; stage_commit_done ends it. */
-static struct engine_stage *slot_for(struct engine_chan *chan, const struct mem_region *region,
-				     uint64_t total)
-{
-	struct chan_rx *rx = &chan->rx;
-	struct stage_block *block =
-		block_land(chan->peer, region->kind, region->device, &rx->frame, total);
-	struct engine_stage *stage =
-		block ? stage_open(chan->peer, block, rx->frame.payload_bytes) : NULL;
-
-	if (!stage && block)
-		block_put(block);
-	return stage;
-}
-
 void stage_commit_done(struct stage_copies *copies, tcpx_status status)
 {
 	struct engine_stage *stage = LIST_ENTRY(copies, struct engine_stage, copies);
@@ -128,7 +66,7 @@ void stage_commit_done(struct stage_copies *copies, tcpx_status status)
 
 	while (stage->nheld)
 		mem_region_access_end(stage->held[--stage->nheld].region);
-	share_maps_put(stage); /* whoever is told may take the memory away */
+	maps_put(stage); /* whoever is told may take the memory away */
 	if (status == TCPX_ERR_INVALID && !stage->recv && !stage->xfer_id)
 		status = TCPX_ERR_REMOTE; /* the peer's request: it was our memory that is gone */
 	link_lock(&peer->link);
@@ -141,69 +79,6 @@ void stage_commit_done(struct stage_copies *copies, tcpx_status status)
 	link_unlock_only(&peer->link);
 	copies_ended(peer);
 	stage_close(stage);
-}
-
-static uint8_t *slot_addr(const struct engine_stage *stage, const struct frame *frame)
-{
-	return stage->block->addr + (frame->linear - stage->block->linear);
-}
-
-/* The slot is where the payload goes. */
-static tcpx_status into_slot(struct chan_rx *rx, struct engine_stage *stage, tcpx_status status)
-{
-	if (status != TCPX_OK) {
-		stage_close(stage);
-		return status;
-	}
-	rx->stage = stage;
-	rx->iov[0] = (struct iovec){stage->copies.slot, stage->bytes};
-	rx->niov = 1;
-	rx->vanishing = false;
-	return TCPX_OK;
-}
-
-tcpx_status stage_receive(struct engine_chan *chan)
-{
-	struct chan_rx *rx = &chan->rx;
-	const struct mem_region *region = NULL;
-	struct engine_stage *stage;
-	uint32_t i, k, n = 0;
-	tcpx_status status;
-
-	for (i = 0; i < rx->nheld && (!region || !region->kind->staged); i++)
-		region = rx->held[i].region;
-	stage = slot_for(chan, region,
-			 rx->frame.linear + rx->frame.payload_bytes + rx->frame.follows);
-	if (!stage)
-		return TCPX_ERR_NO_MEMORY;
-	status = copies_init(&stage->copies, slot_addr(stage, &rx->frame), rx->niov,
-			     stage_commit_done);
-	for (i = 0; i < rx->nheld; i++) {
-		region = rx->held[i].region;
-		for (k = 0; k < rx->held[i].pieces && status == TCPX_OK; k++, n++)
-			status = copies_add(
-				&stage->copies, region,
-				(uint64_t)((uint8_t *)rx->iov[n].iov_base - region->base),
-				rx->iov[n].iov_len);
-	}
-	return into_slot(rx, stage, status);
-}
-
-tcpx_status stage_receive_prog(struct engine_chan *chan, const struct core_prog *prog,
-			       struct core_cursor at, uint32_t pieces)
-{
-	struct chan_rx *rx = &chan->rx;
-	struct engine_stage *stage =
-		slot_for(chan, copies_staged_in(prog, at, pieces), prog->total);
-	tcpx_status status;
-
-	if (!stage)
-		return TCPX_ERR_NO_MEMORY;
-	status = copies_init(&stage->copies, slot_addr(stage, &rx->frame), pieces,
-			     stage_commit_done);
-	if (status == TCPX_OK)
-		status = copies_add_local(&stage->copies, prog, at, stage->bytes);
-	return into_slot(rx, stage, status);
 }
 
 tcpx_status stage_commit(struct engine_chan *chan)
@@ -228,12 +103,6 @@ tcpx_status stage_commit(struct engine_chan *chan)
 void stage_deliver_start(struct engine_stage *stage, tcpx_status status)
 {
 	copies_start(&stage->copies, false, status);
-}
-
-/* After core_rx_end(IN_PROGRESS): no lock held. */
-void stage_commit_start(struct engine_stage *stage)
-{
-	copies_start(&stage->copies, false, TCPX_OK);
 }
 
 tcpx_status stage_deliver(struct engine_peer *peer, struct engine_request *recv, const void *data,

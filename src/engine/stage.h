@@ -79,25 +79,9 @@ struct engine_stage *stage_open(struct engine_peer *peer, struct stage_block *bl
 				uint64_t bytes);
 void stage_close(struct engine_stage *stage); /* drops a reference; no lock held */
 
-/* tx owner: the frame's payload into a slot of its own; chan->tx.filling until it is there. */
-void stage_fill(struct engine_chan *chan);
-
-/* rx owner: the frame's destination pieces are of regions that rx->held says, in rx->iov; makes a
- * slot the destination. */
-tcpx_status stage_receive(struct engine_chan *chan);
-/* The same for a program of ours. */
-tcpx_status stage_receive_prog(struct engine_chan *chan, const struct core_prog *prog,
-			       struct core_cursor at, uint32_t pieces);
-/* rx owner: the frame's payload lies in memory that the peer shares; sources: bytes of a table that
- * says where. Its destination is as in the two above: in rx->held and rx->iov, or of prog.
- * ERR_REMOTE or ERR_NO_MEMORY: the chunk is to be refused; ERR_PROTOCOL. */
-tcpx_status share_receive(struct engine_chan *chan, const struct core_prog *prog,
-			  const uint8_t *sources, uint32_t bytes);
-
 /* The slot is full: starts the commit, which ends in the core. TCPX_IN_PROGRESS, or an error. */
 tcpx_status stage_commit(struct engine_chan *chan);
 void stage_commit_done(struct stage_copies *copies, tcpx_status status); /* the copies' end */
-void stage_commit_start(struct engine_stage *stage);
 /* An eager message for a RECV with staged memory. peer.lock. TCPX_IN_PROGRESS, or an error. */
 tcpx_status stage_deliver(struct engine_peer *peer, struct engine_request *recv, const void *data,
 			  uint64_t bytes);

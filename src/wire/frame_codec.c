@@ -123,7 +123,8 @@ tcpx_status wire_frame_decode(const uint8_t in[FRAME_HEADER_BYTES], struct frame
 				 FRAME_VERSION);
 	if ((frame.follows && frame.type != FRAME_DATA && !is_ref(&frame)) ||
 	    frame.flags & ~FLAGS_KNOWN ||
-	    (frame.flags & (FRAME_F_REF | FRAME_F_MSG) && !(shapes[frame.type] & MAY_REF)))
+	    (frame.flags & (FRAME_F_REF | FRAME_F_MSG) && !(shapes[frame.type] & MAY_REF)) ||
+	    (frame.flags & FRAME_F_REF && frame.flags & FRAME_F_MSG))
 		return error_set(TCPX_ERR_PROTOCOL, 0, "frame of type %u with reserved bits set",
 				 frame.type);
 	status = check_shape(&frame);

@@ -130,7 +130,7 @@ static void alone_post_staged(struct alone *alone, uint64_t total)
 static void alone_post_by_ref(struct alone *alone, uint64_t total)
 {
 	alone_init(alone, TCPX_OP_WRITE, total);
-	alone->xfer.by_ref = true;
+	alone->xfer.path = CORE_PATH_REFERENCE;
 	CHECK_EQ(core_xfer_post(&alone_link, &alone->xfer), TCPX_OK);
 }
 

@@ -107,8 +107,8 @@ static void lane_route(struct sim_xfer *xfer)
 	bool moves = x->op == TCPX_OP_WRITE || x->op == TCPX_OP_READ;
 	uint32_t percent = xfer->side->sim->p.by_lane;
 
-	xfer->x.by_lane = percent && moves && !x->by_msg && !x->local_staged && !x->remote_staged &&
-			  sim_route_drawn(xfer->side->sim, percent);
+	xfer->x.by_lane = percent && moves && x->path != CORE_PATH_MESSAGE && !x->local_staged &&
+			  !x->remote_staged && sim_route_drawn(xfer->side->sim, percent);
 }
 
 tcpx_status sim_post(struct sim_xfer *xfer)
@@ -135,7 +135,8 @@ tcpx_status sim_post(struct sim_xfer *xfer)
 	SIM_TRACE(sim, "%d post %u op %d bytes %llu segments %u note %d staged %d/%d ref %d bad %d",
 		  side->index, xfer->number, xfer->x.op, (unsigned long long)xfer->prog.total,
 		  xfer->prog.nseg, xfer->x.has_notify ? (int)xfer->x.notify_bytes : -1,
-		  xfer->x.local_staged, xfer->x.remote_staged, xfer->x.by_ref, xfer->bad);
+		  xfer->x.local_staged, xfer->x.remote_staged, xfer->x.path == CORE_PATH_REFERENCE,
+		  xfer->bad);
 	SIM_ENTER(sim);
 	status = core_xfer_post(&side->link, &xfer->x);
 	SIM_LEAVE(sim);

@@ -140,7 +140,7 @@ static bool explained(const struct sim_xfer *xfer, tcpx_status status)
 			return true;
 		if (xfer->x.op == TCPX_OP_READ)
 			return xfer->corrupt /* the peer could not fill */ ||
-			       (xfer->x.by_ref && xfer->remote_gone);
+			       (xfer->x.path == CORE_PATH_REFERENCE && xfer->remote_gone);
 		return (xfer->x.op == TCPX_OP_SEND || xfer->x.op == TCPX_OP_RECV) && sim->disturbed;
 	case TCPX_ERR_PEER_CLOSED:
 	case TCPX_ERR_PEER_RESET:
@@ -197,8 +197,9 @@ void sim_ended(struct sim_xfer *xfer)
 	if (xfer->x.op == TCPX_OP_NOTIFY && status != TCPX_OK)
 		side->noted[xfer->noted].dropped = true;
 	/* Nothing of this request may land at the peer any more. */
-	xfer->frozen = status == TCPX_OK || (xfer->x.strict && side->alive) || xfer->x.by_ref ||
-		       (xfer->x.by_msg && !xfer->loose);
+	xfer->frozen = status == TCPX_OK || (xfer->x.strict && side->alive) ||
+		       xfer->x.path == CORE_PATH_REFERENCE ||
+		       (xfer->x.path == CORE_PATH_MESSAGE && !xfer->loose);
 	xfer->active = false;
 	sim_xfer_poison(xfer);
 	for (i = 0; xfer->local_gone && i < SIM_REGIONS; i++)

@@ -137,7 +137,6 @@ static struct sim_push *push_new(struct sim_side *side, const struct sim_frame *
 	struct sim_push *push = sim_alloc(sizeof(*push));
 	struct core_prog *prog = &push->push.prog;
 	uint32_t i, count = frame->npieces;
-	bool ref = frame->frame.flags & FRAME_F_REF;
 
 	push->side = side;
 	push->regions = sim_alloc((count + 1) * sizeof(*push->regions));
@@ -154,10 +153,10 @@ static struct sim_push *push_new(struct sim_side *side, const struct sim_frame *
 	prog->seg[count].linear = prog->total;
 	prog->local = (void *const *)push->regions;
 	prog->nlocal = count;
-	push->push.job.by_ref = ref;
-	push->push.job.by_msg = frame->frame.flags & FRAME_F_MSG;
-	push->push.job.fills &= !ref && !push->push.job.by_msg;
-	push->push.job.by_lane = frame->frame.key == FRAME_READ_BY_LANE && !push->push.job.by_msg &&
+	push->push.job.path = core_path_of(&frame->frame);
+	push->push.job.fills &= push->push.job.path == CORE_PATH_STREAM;
+	push->push.job.by_lane = frame->frame.key == FRAME_READ_BY_LANE &&
+				 push->push.job.path != CORE_PATH_MESSAGE &&
 				 !push->push.job.fills && sim_route_drawn(side->sim, 80);
 	push->push.job.peer_xfer = frame->frame.xfer;
 	push->push.job.linear_base = frame->frame.linear;

@@ -162,8 +162,8 @@ static bool waits(const struct core_link *link, const struct core_job *job)
 /* The same of one by reference. */
 static bool waits_lent(const struct core_link *link, const struct core_job *job)
 {
-	return job->by_ref && !job->small && (job->redo || job->linear < job->end) &&
-	       link->ref_bytes < link->cfg.ref_window;
+	return job->path == CORE_PATH_REFERENCE && !job->small &&
+	       (job->redo || job->linear < job->end) && link->ref_bytes < link->cfg.ref_window;
 }
 
 static bool has_places(const struct core_chan *chan)

@@ -222,7 +222,7 @@ static void refused_by_reference(struct sim *sim)
 	xfer->keys[0] ^= 0x5555000000ull;
 	xfer->bad = true;
 	xfer->bad_status = TCPX_ERR_REMOTE_KEY;
-	SIM_CHECK(sim, sim_post(xfer) == TCPX_OK && xfer->x.by_ref, "post");
+	SIM_CHECK(sim, sim_post(xfer) == TCPX_OK && xfer->x.path == CORE_PATH_REFERENCE, "post");
 	sim_wait(sim, xfer, TCPX_ERR_REMOTE_KEY);
 	SIM_CHECK(sim, !sim->count.commits, "something was copied");
 }

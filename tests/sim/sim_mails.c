@@ -243,7 +243,7 @@ static void refused_messages(struct sim *sim)
 	xfer->keys[0] ^= 0x5555000000ull;
 	xfer->bad = true;
 	xfer->bad_status = TCPX_ERR_REMOTE_KEY;
-	SIM_CHECK(sim, sim_post(xfer) == TCPX_OK && xfer->x.by_msg, "post");
+	SIM_CHECK(sim, sim_post(xfer) == TCPX_OK && xfer->x.path == CORE_PATH_MESSAGE, "post");
 	sim_wait(sim, xfer, TCPX_ERR_REMOTE_KEY);
 	SIM_CHECK(sim, sim->count.messages > 0, "nothing was sent");
 }

@@ -27,8 +27,11 @@ void sim_msg_route(struct sim_xfer *xfer)
 	xfer->x.local_staged = xfer->local[0] && xfer->local[0]->staged;
 	xfer->x.remote_staged =
 		xfer->remote[0] && xfer->remote[0]->staged && xfer->x.op == TCPX_OP_WRITE;
-	xfer->x.by_msg = xfer->x.op != TCPX_OP_NOTIFY && sim_route_drawn(sim, sim->p.by_msg);
-	if (xfer->x.by_msg && xfer->x.op != TCPX_OP_SEND && xfer->x.op != TCPX_OP_RECV)
+	xfer->x.path = xfer->x.op != TCPX_OP_NOTIFY && sim_route_drawn(sim, sim->p.by_msg)
+			       ? CORE_PATH_MESSAGE
+			       : CORE_PATH_STREAM;
+	if (xfer->x.path == CORE_PATH_MESSAGE && xfer->x.op != TCPX_OP_SEND &&
+	    xfer->x.op != TCPX_OP_RECV)
 		xfer->x.local_staged = xfer->x.remote_staged = false;
 }
 
@@ -49,7 +52,7 @@ void sim_msg_check(struct sim_side *side, const struct core_tx *tx, uint32_t oth
 	const struct frame *frame = &tx->frame;
 
 	SIM_CHECK(sim, sim_msg_channel(sim, tx->channel), "a message on channel %u", tx->channel);
-	SIM_CHECK(sim, tx->job->by_msg && !tx->job->fills && !tx->job->staged,
+	SIM_CHECK(sim, tx->job->path == CORE_PATH_MESSAGE && !tx->job->fills && !tx->job->staged,
 		  "a message of a job that is filled or wants staging");
 	SIM_CHECK(sim, tx->pieces == 1 && !tx->table, "a message of %u pieces", tx->pieces);
 	SIM_CHECK(sim, frame->payload_bytes <= sim->p.message_bytes, "a message of %u bytes",
@@ -65,6 +68,6 @@ void sim_msg_check(struct sim_side *side, const struct core_tx *tx, uint32_t oth
 /* Messages could be cut of it. */
 bool sim_msg_waits(const struct core_job *job)
 {
-	return job->by_msg && job->kind != CORE_JOB_REQUEST &&
+	return job->path == CORE_PATH_MESSAGE && job->kind != CORE_JOB_REQUEST &&
 	       (job->redo || job->linear < job->end);
 }

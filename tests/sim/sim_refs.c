@@ -35,11 +35,14 @@ void sim_ref_route(struct sim_xfer *xfer)
 		return;
 	xfer->x.local_staged = near;
 	xfer->x.remote_staged = far && xfer->x.op == TCPX_OP_WRITE;
-	xfer->x.by_ref = near && sim_route_drawn(sim, sim->p.by_ref);
-	if (!xfer->x.by_ref || xfer->x.op == TCPX_OP_SEND || xfer->x.op == TCPX_OP_RECV)
+	xfer->x.path = near && sim_route_drawn(sim, sim->p.by_ref) ? CORE_PATH_REFERENCE
+								   : CORE_PATH_STREAM;
+	if (xfer->x.path != CORE_PATH_REFERENCE || xfer->x.op == TCPX_OP_SEND ||
+	    xfer->x.op == TCPX_OP_RECV)
 		return;
-	xfer->x.by_ref = both && (xfer->x.op == TCPX_OP_WRITE || all_known(xfer));
-	if (xfer->x.by_ref)
+	if (!both || (xfer->x.op == TCPX_OP_READ && !all_known(xfer)))
+		xfer->x.path = CORE_PATH_STREAM;
+	else
 		xfer->x.local_staged = xfer->x.remote_staged = false;
 }
 
@@ -99,7 +102,7 @@ static void ref_check(struct sim_side *side, const struct core_tx *tx, uint64_t 
 {
 	struct sim *sim = side->sim;
 
-	SIM_CHECK(sim, tx->job->by_ref && !tx->job->fills && !tx->job->staged,
+	SIM_CHECK(sim, tx->job->path == CORE_PATH_REFERENCE && !tx->job->fills && !tx->job->staged,
 		  "a chunk by reference of a job that is filled or wants staging");
 	SIM_CHECK(sim, tx->job->small || before < sim->p.ref_window,
 		  "%llu bytes by reference are under way, and one more chunk",

@@ -301,7 +301,7 @@ static void test_lent_and_cancelled(void **state)
 				  .notify = "note",
 				  .notify_bytes = 4,
 				  .has_notify = true,
-				  .by_ref = true};
+				  .path = CORE_PATH_REFERENCE};
 	struct world *w = world_open();
 
 	(void)state;

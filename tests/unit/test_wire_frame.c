@@ -269,6 +269,24 @@ static void chunks_may_come_as_messages(void **state)
 	}
 }
 
+static void both_paths_of_a_payload_are_refused(void **state)
+{
+	struct frame frame = {.type = FRAME_DATA,
+			      .flags = FRAME_F_REF | FRAME_F_MSG,
+			      .table_bytes = 20,
+			      .follows = 20,
+			      .payload_bytes = 1};
+	uint8_t bytes[FRAME_HEADER_BYTES];
+	struct frame back;
+
+	(void)state;
+	wire_frame_encode(&frame, bytes);
+	assert_int_equal(wire_frame_decode(bytes, &back), TCPX_ERR_PROTOCOL);
+	frame.flags = FRAME_F_REF;
+	wire_frame_encode(&frame, bytes);
+	assert_int_equal(wire_frame_decode(bytes, &back), TCPX_OK);
+}
+
 static void random_headers_come_back(void **state)
 {
 	static const uint8_t types[] = {FRAME_DATA, FRAME_RDATA, FRAME_SEND, FRAME_NOTIFY};
@@ -310,6 +328,7 @@ int main(void)
 		cmocka_unit_test(every_type_has_its_limits),
 		cmocka_unit_test(chunks_may_come_by_reference),
 		cmocka_unit_test(chunks_may_come_as_messages),
+		cmocka_unit_test(both_paths_of_a_payload_are_refused),
 		cmocka_unit_test(random_headers_come_back),
 	};
 

@@ -1,11 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chunks by reference: the payload is copied from where the peer says that it lies. */
+/*
+ * Payloads by reference, on one host: the header says where they lie in memory that was shared, and
+ * the receiver copies them from there.
+ */
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "engine/path/paths.h"
 #include "engine/share.h"
 #include "engine/stage.h"
+#include "engine/tx_table.h"
 #include "wire/table.h"
+
+static enum path_loaded reference_load(struct engine_chan *chan, bool *out_valid)
+{
+	(void)out_valid;
+	chan_tx_header(&chan->tx, tx_table_sources);
+	atomic_fetch_add_explicit(&share_gate, 1, memory_order_release);
+	return PATH_APART;
+}
 
 /* Where the payload goes, piece by piece: of regions a peer named, or of a program of ours. */
 struct target {
@@ -136,8 +149,8 @@ static tcpx_status add_all(struct engine_chan *chan, struct engine_stage *stage,
 	return status;
 }
 
-tcpx_status share_receive(struct engine_chan *chan, const struct core_prog *prog,
-			  const uint8_t *sources, uint32_t bytes)
+static tcpx_status reference_receive(struct engine_chan *chan, const struct core_prog *prog,
+				     const uint8_t *sources, uint32_t bytes)
 {
 	struct chan_rx *rx = &chan->rx;
 	uint64_t total = rx->frame.payload_bytes;
@@ -165,10 +178,20 @@ tcpx_status share_receive(struct engine_chan *chan, const struct core_prog *prog
 	return TCPX_OK;
 }
 
-void share_maps_put(struct engine_stage *stage)
+static void reference_commit(struct engine_chan *chan, struct engine_stage *stage)
 {
-	while (stage->nmaps)
-		share_map_put(stage->maps[--stage->nmaps]);
-	free(stage->maps);
-	stage->maps = NULL;
+	(void)chan;
+	copies_start(&stage->copies, false, TCPX_OK);
 }
+
+const struct path_ops path_reference = {
+	.name = "reference",
+	.core = CORE_PATH_REFERENCE,
+	.apart = true,
+	.carries = share_carries,
+	.serve = share_serve,
+	.forget = share_forget,
+	.load = reference_load,
+	.receive = reference_receive,
+	.commit = reference_commit,
+};

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which way the payload of a request goes. */
+#include "engine/path/paths.h"
+
+#define PATHS_MAX 8
+
+/* The last one takes what the others leave. */
+static const struct path_ops *paths[PATHS_MAX + 1] = {
+	&path_reference,
+	&path_message,
+	&path_staged,
+	&path_stream,
+};
+
+void path_enrol(const struct path_ops *path)
+{
+	uint32_t n = 0;
+
+	while (paths[n])
+		n++;
+	for (; n < PATHS_MAX && n; n--)
+		paths[n] = paths[n - 1];
+	paths[0] = path;
+}
+
+void path_choose(struct engine_request *request)
+{
+	struct core_xfer *xfer = &request->xfer;
+	bool moves = xfer->op == TCPX_OP_WRITE || xfer->op == TCPX_OP_READ;
+	const struct path_ops **path = paths;
+
+	while (path[1] && !((*path)->carries && (*path)->carries(request)))
+		path++;
+	xfer->path = (*path)->core;
+	/* The other end of a SEND or a RECV may still want the stream. */
+	xfer->local_staged = request->local_staged && (xfer->path == CORE_PATH_STREAM || !moves);
+	xfer->remote_staged = request->remote_staged && (xfer->path == CORE_PATH_STREAM || !moves);
+}
+
+tcpx_status path_serve(struct engine_peer *peer, struct core_push *push, const struct frame *frame,
+		       const uint64_t *keys)
+{
+	enum core_path asked = core_path_of(frame);
+	tcpx_status status = TCPX_OK;
+
+	for (uint32_t i = 0; paths[i] && status == TCPX_OK; i++)
+		if (paths[i]->serve)
+			status = paths[i]->serve(peer, push, keys, paths[i]->core == asked);
+	return status;
+}
+
+void path_forget(struct engine_peer *peer, struct mem_region *region)
+{
+	for (uint32_t i = 0; paths[i]; i++)
+		if (paths[i]->forget)
+			paths[i]->forget(peer, region);
+}
+
+const struct path_ops *path_of_source(const struct core_tx *frame)
+{
+	enum core_path core = core_path_of_payload(&frame->frame);
+	const struct path_ops **path = paths;
+
+	if (!frame->prog || !frame->frame.payload_bytes)
+		return &path_stream;
+	while (path[1] && ((*path)->core != core || ((*path)->sources && !(*path)->sources(frame))))
+		path++;
+	return *path;
+}
+
+const struct path_ops *path_of_frame(const struct engine_chan *chan)
+{
+	enum core_path core = core_path_of(&chan->rx.frame);
+
+	for (uint32_t i = 0; paths[i]; i++)
+		if (paths[i]->apart && paths[i]->core == core &&
+		    (!paths[i]->sinks || paths[i]->sinks(chan, NULL)))
+			return paths[i];
+	return &path_stream;
+}
+
+const struct path_ops *path_of_sink(const struct engine_chan *chan, const struct core_prog *prog)
+{
+	const struct path_ops *path = path_of_frame(chan);
+
+	for (uint32_t i = 0; paths[i] && !path->apart; i++)
+		if (!paths[i]->apart && (!paths[i]->sinks || paths[i]->sinks(chan, prog)))
+			return paths[i];
+	return path;
+}
+
+uint32_t path_map(const struct core_prog *prog, struct core_cursor *at, uint64_t *bytes,
+		  struct iovec *iov, uint32_t max)
+{
+	struct core_piece piece;
+	uint32_t n = 0;
+
+	while (n < max && core_piece_next(prog, at, bytes, &piece)) {
+		const struct mem_region *region = prog->local[piece.seg->local];
+
+		iov[n].iov_base = region->base + piece.seg->local_off + piece.off;
+		iov[n++].iov_len = piece.length;
+	}
+	return n;
+}

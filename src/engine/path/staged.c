@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Payloads of memory that no socket call takes, a GPU's: they are sent from the slices of host
+ * memory that they were filled into, and received into slots that are copied to where they belong.
+ */
+#include "base/error.h"
+#include "engine/hold.h"
+#include "engine/path/paths.h"
+#include "engine/prefill.h"
+#include "engine/stage.h"
+
+static bool staged_sources(const struct core_tx *frame)
+{
+	return frame->job->fills;
+}
+
+static void staged_claim(struct engine_chan *chan)
+{
+	struct chan_tx *tx = &chan->tx;
+
+	tx->nslices = prefill_claim(&tx->frame, tx->slices, tx->iov);
+	tx->held = hold_frame(chan);
+}
+
+static void staged_fill_done(struct stage_copies *copies, tcpx_status status)
+{
+	struct engine_stage *stage = LIST_ENTRY(copies, struct engine_stage, copies);
+	struct engine_chan *chan = stage->chan;
+	struct engine_peer *peer = stage->peer;
+
+	link_lock(&peer->link);
+	if (status != TCPX_OK &&
+	    chan->tx.orphan == &stage->orphan) { /* the slot is not to be taken for data */
+		chan->tx.aborted = true;
+		core_tx_spoiled(&peer->link.core, chan->index, status);
+	}
+	core_io_drop(&peer->link.core, &stage->orphan);
+	atomic_store(&chan->tx.filling, 0);
+	link_unlock_only(&peer->link);
+	copies_ended(peer);
+	worker_kick(chan);
+	stage_close(stage);
+}
+
+/*
+ * What was lost with a channel, or is sent once more, has no slice; neighbours are not to be
+ * expected. The payload goes into a slot of its own; tx->filling until it is there.
+ */
+static void staged_fill(struct engine_chan *chan)
+{
+	struct engine_peer *peer = chan->peer;
+	struct chan_tx *tx = &chan->tx;
+	const struct core_tx *frame = &tx->frame;
+	const struct mem_region *region = copies_staged_in(frame->prog, frame->at, frame->pieces);
+	uint64_t bytes = frame->frame.payload_bytes;
+	struct stage_block *block = block_open(peer, region->kind, region->device, MEM_OUT, 0,
+					       bytes, NULL, BLOCK_ANYHOW, NULL);
+	struct engine_stage *stage = block ? stage_open(peer, block, bytes) : NULL;
+	tcpx_status status;
+
+	if (!stage) {
+		if (block)
+			block_put(block);
+		tx->aborted = true; /* the transfer fails below */
+		link_lock(&peer->link);
+		core_tx_spoiled(&peer->link.core, chan->index, TCPX_ERR_NO_MEMORY);
+		link_unlock_only(&peer->link);
+		return;
+	}
+	stage->chan = chan;
+	chan_get(chan);
+	tx->stage = stage;
+	tx->orphan = &stage->orphan;
+	tx->iov[0] = (struct iovec){block->addr, bytes};
+	tx->niov = 1;
+	atomic_fetch_add(&stage->refs, 1);
+	atomic_store(&tx->filling, 1);
+	status = copies_init(&stage->copies, block->addr, frame->pieces, staged_fill_done);
+	if (status == TCPX_OK)
+		status = copies_add_local(&stage->copies, frame->prog, frame->at, bytes);
+	copies_start(&stage->copies, true, status);
+}
+
+static enum path_loaded staged_load(struct engine_chan *chan, bool *out_valid)
+{
+	struct chan_tx *tx = &chan->tx;
+
+	(void)out_valid;
+	chan_tx_header(tx, NULL);
+	tx->niov = tx->nslices;
+	if (tx->nslices)
+		return PATH_INLINE;
+	staged_fill(chan);
+	return PATH_FILLED;
+}
+
+static void staged_unload(struct engine_chan *chan)
+{
+	struct engine_stage *stage = chan->tx.stage;
+
+	chan->tx.stage = NULL;
+	if (stage)
+		stage_close(stage);
+	while (chan->tx.nslices)
+		prefill_put(chan->tx.slices[--chan->tx.nslices]);
+}
+
+static bool staged_sinks(const struct engine_chan *chan, const struct core_prog *prog)
+{
+	const struct chan_rx *rx = &chan->rx;
+	struct core_cursor at;
+	uint64_t bytes = rx->frame.payload_bytes;
+	struct core_piece piece;
+
+	if (prog) {
+		at = core_cursor_at(prog, rx->core.linear);
+		while (core_piece_next(prog, &at, &bytes, &piece)) {
+			const struct mem_region *region = prog->local[piece.seg->local];
+
+			if (region->kind->staged)
+				return true;
+		}
+		return false;
+	}
+	for (uint32_t i = 0; i < rx->nheld; i++)
+		if (rx->held[i].region->kind->staged)
+			return true;
+	return false;
+}
+
+/* The slot of a payload; stage_commit_done ends it. */
+static struct engine_stage *staged_slot_for(struct engine_chan *chan,
+					    const struct mem_region *region, uint64_t total)
+{
+	struct chan_rx *rx = &chan->rx;
+	struct stage_block *block =
+		block_land(chan->peer, region->kind, region->device, &rx->frame, total);
+	struct engine_stage *stage =
+		block ? stage_open(chan->peer, block, rx->frame.payload_bytes) : NULL;
+
+	if (!stage && block)
+		block_put(block);
+	return stage;
+}
+
+static uint8_t *staged_slot_addr(const struct engine_stage *stage, const struct frame *frame)
+{
+	return stage->block->addr + (frame->linear - stage->block->linear);
+}
+
+/* The slot is where the payload goes. */
+static tcpx_status staged_into_slot(struct chan_rx *rx, struct engine_stage *stage,
+				    tcpx_status status)
+{
+	if (status != TCPX_OK) {
+		stage_close(stage);
+		return status;
+	}
+	rx->stage = stage;
+	rx->iov[0] = (struct iovec){stage->copies.slot, stage->bytes};
+	rx->niov = 1;
+	rx->vanishing = false;
+	return TCPX_OK;
+}
+
+static tcpx_status staged_into_regions(struct engine_chan *chan)
+{
+	struct chan_rx *rx = &chan->rx;
+	const struct mem_region *region = NULL;
+	struct engine_stage *stage;
+	uint32_t i, k, n = 0;
+	tcpx_status status;
+
+	for (i = 0; i < rx->nheld && (!region || !region->kind->staged); i++)
+		region = rx->held[i].region;
+	stage = staged_slot_for(chan, region,
+				rx->frame.linear + rx->frame.payload_bytes + rx->frame.follows);
+	if (!stage)
+		return TCPX_ERR_NO_MEMORY;
+	status = copies_init(&stage->copies, staged_slot_addr(stage, &rx->frame), rx->niov,
+			     stage_commit_done);
+	for (i = 0; i < rx->nheld; i++) {
+		region = rx->held[i].region;
+		for (k = 0; k < rx->held[i].pieces && status == TCPX_OK; k++, n++)
+			status = copies_add(
+				&stage->copies, region,
+				(uint64_t)((uint8_t *)rx->iov[n].iov_base - region->base),
+				rx->iov[n].iov_len);
+	}
+	return staged_into_slot(rx, stage, status);
+}
+
+static tcpx_status staged_into_prog(struct engine_chan *chan, const struct core_prog *prog)
+{
+	struct chan_rx *rx = &chan->rx;
+	struct core_cursor at = core_cursor_at(prog, rx->core.linear), end = at;
+	struct engine_stage *stage;
+	uint32_t pieces;
+	tcpx_status status;
+
+	(void)core_cursor_advance(prog, &end, rx->frame.payload_bytes, UINT32_MAX, &pieces);
+	stage = staged_slot_for(chan, copies_staged_in(prog, at, pieces), prog->total);
+	if (!stage)
+		return TCPX_ERR_NO_MEMORY;
+	status = copies_init(&stage->copies, staged_slot_addr(stage, &rx->frame), pieces,
+			     stage_commit_done);
+	if (status == TCPX_OK)
+		status = copies_add_local(&stage->copies, prog, at, stage->bytes);
+	return staged_into_slot(rx, stage, status);
+}
+
+static tcpx_status staged_receive(struct engine_chan *chan, const struct core_prog *prog,
+				  const uint8_t *sources_at, uint32_t bytes)
+{
+	const struct frame *frame = &chan->rx.frame;
+	bool granted = frame->flags & FRAME_F_STAGED;
+
+	(void)sources_at;
+	(void)bytes;
+	if (prog)
+		return frame->type == FRAME_SDATA && !granted ? TCPX_ERR_PROTOCOL
+							      : staged_into_prog(chan, prog);
+	/* Else it is a token that is not what we exported. */
+	return granted ? staged_into_regions(chan) : TCPX_ERR_REMOTE_KEY;
+}
+
+static void staged_commit(struct engine_chan *chan, struct engine_stage *stage)
+{
+	(void)chan;
+	copies_start(&stage->copies, false, TCPX_OK);
+}
+
+const struct path_ops path_staged = {
+	.name = "staged",
+	.core = CORE_PATH_STREAM,
+	.sources = staged_sources,
+	.claim = staged_claim,
+	.load = staged_load,
+	.unload = staged_unload,
+	.sinks = staged_sinks,
+	.receive = staged_receive,
+	.commit = staged_commit,
+};
