@@ -51,7 +51,7 @@ struct path_ops {
 	 * the chunk alone. */
 	tcpx_status (*receive)(struct engine_chan *chan, const struct core_prog *prog,
 			       const uint8_t *sources, uint32_t bytes);
-	/* The core knows that the chunk has come: does what is left by copies_start(), whose done is
+	/* The core knows that the chunk has come: does what is left, by copies_start() with the end
 	 * stage_commit_done. */
 	void (*commit)(struct engine_chan *chan, struct engine_stage *stage);
 	/* The chunk was refused or aborted. */
