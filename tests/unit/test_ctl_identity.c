@@ -106,6 +106,41 @@ static void both_ends_are_proven(void **state)
 	}
 }
 
+/* What it signs is written down in docs/design/trust.md: another build must find the same. */
+static void assert_signed(const uint8_t *key, const char *label, const struct pair *p,
+			  const struct ctl_message *msg, bool proof)
+{
+	const struct ctl_message *dial = &p->dialler.dial_msg, *answer = &p->dialler.answer_msg;
+	uint8_t hash[SYS_HASH_BYTES];
+	struct sys_span spans[4] = {{label, strlen(label)}, {dial->bytes, dial->len}};
+	unsigned count = 2;
+
+	if (proof)
+		spans[count++] = (struct sys_span){answer->bytes, answer->len};
+	spans[count++] =
+		(struct sys_span){msg->bytes, msg->len - WIRE_PROOF_BYTES - WIRE_SIGNATURE_FIELD};
+	assert_int_equal(sys_sha256(spans, count, hash), TCPX_OK);
+	assert_int_equal(
+		sys_sign_verify(key, hash,
+				msg->bytes + msg->len - WIRE_PROOF_BYTES - WIRE_SIGNATURE_BYTES),
+		TCPX_OK);
+}
+
+static void signatures_are_of_role_and_transcript(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	if (!sys_crypto_available())
+		skip();
+	pair_make(&p, WIRE_AUTH_KEY);
+	assert_int_equal(dial(&p), TCPX_OK);
+	assert_int_equal(answer(&p), TCPX_OK);
+	assert_int_equal(prove(&p), TCPX_OK);
+	assert_signed(bob.public_key, "tcpx answer identity", &p, &p.dialler.answer_msg, false);
+	assert_signed(alice.public_key, "tcpx proof identity", &p, &p.dialler.proof_msg, true);
+}
+
 /* One end has no crypto: on loopback, where nothing need be proven, they connect all the same. */
 static void nothing_is_proven_by_one_end_alone(void **state)
 {
@@ -290,6 +325,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(both_ends_are_proven),
+		cmocka_unit_test(signatures_are_of_role_and_transcript),
 		cmocka_unit_test(nothing_is_proven_by_one_end_alone),
 		cmocka_unit_test(a_dialler_cannot_say_to_be_another),
 		cmocka_unit_test(an_answerer_cannot_say_to_be_another),
