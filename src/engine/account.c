@@ -350,7 +350,7 @@ static struct engine_peer *find_stuck(struct engine_session *session, int64_t no
 	return stuck;
 }
 
-void account_look(struct engine_session *session, int64_t now_ns)
+struct engine_peer *account_look(struct engine_session *session, int64_t now_ns)
 {
 	struct session_account *account = &session->account;
 	bool begins = !account->short_ns;
@@ -358,18 +358,20 @@ void account_look(struct engine_session *session, int64_t now_ns)
 
 	if (!atomic_load(&account->nwaiting)) {
 		account->short_ns = 0;
-		return;
+		return NULL;
 	}
 	if (!begins && now_ns - account->looked_ns < LOOK_NS)
-		return;
+		return NULL;
 	account->looked_ns = now_ns;
 	if (begins)
 		account->short_ns = now_ns;
 	offer(session);
 	stuck = find_stuck(session, now_ns);
-	if (!stuck)
-		return;
-	if (now_ns - account->short_ns >= session->silent_ns) {
+	if (stuck && now_ns - account->short_ns < session->silent_ns) {
+		peer_put(stuck);
+		stuck = NULL;
+	}
+	if (stuck) {
 		atomic_fetch_add(&account->ended, 1);
 		error_set(TCPX_ERR_LIMIT, 0,
 			  "memory: it sent nothing of its unfinished notifications for %lld s "
@@ -377,7 +379,6 @@ void account_look(struct engine_session *session, int64_t now_ns)
 			  (long long)(session->silent_ns / CLOCK_S_NS));
 		error_next("look why that peer does not send; raise memory_budget_bytes "
 			   "(TCPX_MEMORY_BUDGET_BYTES)");
-		peer_die_last(stuck);
 	}
-	peer_put(stuck);
+	return stuck;
 }

@@ -60,9 +60,10 @@ void *account_note_alloc(struct engine_session *session, size_t bytes, size_t th
 void account_note_grew(struct engine_session *session, size_t more);
 void account_note_free(struct engine_session *session, void *ptr, size_t there);
 
-/* Control thread, each beat. Who waits goes on; while somebody does, a peer that holds memory and
- * sends nothing for the limit of silence is ended, the one that holds most. */
-void account_look(struct engine_session *session, int64_t now_ns);
+/* Control thread, each beat. Who waits goes on. While somebody does: a peer that holds memory and
+ * sends nothing for the limit of silence, the one that holds most, with a reference, and the last
+ * error says why it is to end; else NULL. */
+struct engine_peer *account_look(struct engine_session *session, int64_t now_ns);
 
 /* Counted against the budget. */
 void *session_alloc(struct engine_session *session, size_t bytes);

@@ -219,7 +219,7 @@ struct engine_peer *again_use(struct engine_session *session, uint64_t peer_id, 
 	if (!peer)
 		error_set(TCPX_ERR_STALE, 0, "peer handle is not valid any more");
 	else if (next && next->reconnect.at_ns)
-		peer_wake_control(next);
+		link_wake(&next->link);
 	if (old)
 		peer_put(old);
 	return peer;
@@ -227,7 +227,7 @@ struct engine_peer *again_use(struct engine_session *session, uint64_t peer_id, 
 
 /* Only attempts count: links that the other side makes while one waits for its time would add up
  * the rests between them. */
-static void attempted(struct engine_peer *peer)
+void again_attempted(struct engine_peer *peer)
 {
 	struct engine_again *again = peer->reconnect.kept;
 	int64_t rest;
@@ -237,35 +237,6 @@ static void attempted(struct engine_peer *peer)
 	again->due_ns = clock_now_ns() + (rest < REST_MAX_NS ? rest : REST_MAX_NS);
 	again->tries++;
 	session_unlock(peer->link.session);
-}
-
-static void begin(struct engine_peer *peer)
-{
-	if (peer->link.core_ready || peer->died)
-		return; /* the other side's own dial was quicker */
-	peer->reconnect.awaiting = false;
-	attempted(peer);
-	peer_dial_start(peer);
-}
-
-static void rested(struct sys_timer *timer, int64_t now_ns)
-{
-	(void)now_ns;
-	begin(LIST_ENTRY(timer, struct engine_peer, dialling.redial_timer));
-}
-
-void again_start(struct engine_peer *peer)
-{
-	int64_t at = peer->reconnect.at_ns;
-
-	if (!at || peer->link.core_ready || peer->died || !peer->reconnect.awaiting)
-		return;
-	if (at <= clock_now_ns()) {
-		begin(peer);
-		return;
-	}
-	peer->dialling.redial_timer.fn = rested;
-	sys_timer_set(&engine_runtime.loop, &peer->dialling.redial_timer, at);
 }
 
 void again_up(struct engine_peer *peer)
@@ -279,43 +250,6 @@ void again_up(struct engine_peer *peer)
 	link_lock(&peer->link);
 	memset(&peer->error, 0, sizeof(peer->error));
 	link_unlock(&peer->link);
-}
-
-struct engine_peer *request_peer(struct engine_request *request)
-{
-	for (;;) {
-		struct engine_peer *peer = atomic_load(&request->peer);
-		uint32_t refs = atomic_load(&peer->link.slot.refs);
-
-		/* It may move, and its last peer be freed, before we have a reference: the slot
-		 * stays, and one without references is nobody's. */
-		while (refs &&
-		       !atomic_compare_exchange_weak(&peer->link.slot.refs, &refs, refs + 1))
-			;
-		if (!refs)
-			continue;
-		if (atomic_load(&request->peer) == peer)
-			return peer;
-		peer_put(peer);
-	}
-}
-
-struct engine_peer *request_lock(struct engine_request *request)
-{
-	for (;;) {
-		struct engine_peer *peer = request_peer(request);
-
-		link_lock(&peer->link);
-		if (atomic_load(&request->peer) == peer)
-			return peer;
-		request_unlock(peer);
-	}
-}
-
-void request_unlock(struct engine_peer *peer)
-{
-	link_unlock(&peer->link);
-	peer_put(peer);
 }
 
 /* peer.lock of its peer: nobody has anything of it but its handle. */

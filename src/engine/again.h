@@ -22,7 +22,7 @@ struct peer_reconnect {
 	struct engine_again *kept; /* how it is dialled again; or NULL */
 	struct engine_peer *now;   /* where its handle leads since its own link ended */
 	bool lent;		   /* made for another's handle: it goes when it ends */
-	bool awaiting;		   /* its dial has not begun: it rests first */
+	bool awaiting;		   /* its dial waits: for a rest, or for the peer's own */
 	int64_t at_ns;		   /* lent: when the dial begins */
 };
 
@@ -46,16 +46,13 @@ uint64_t again_find(struct engine_session *session, const uint8_t *uuid, bool ke
 struct engine_peer *again_use(struct engine_session *session, uint64_t peer_id, bool rest);
 /* A request that is not active, of a link that ended, moves to the handle's link. */
 bool again_request(struct engine_request *request, uint64_t id);
-/* Control thread: the dial that again_use left to it. */
+/* Control thread: a dial begins. Only attempts count for the rest before the next one. */
+void again_attempted(struct engine_peer *peer);
+/* again_dial.c, control thread: the dial that again_use left to it. */
 void again_start(struct engine_peer *peer);
 /* Control thread: the link is up. */
 void again_up(struct engine_peer *peer);
 /* The peer's last reference went. */
 void again_put(struct engine_peer *peer);
-
-/* A request's peer with a reference; locked, too. */
-struct engine_peer *request_peer(struct engine_request *request);
-struct engine_peer *request_lock(struct engine_request *request);
-void request_unlock(struct engine_peer *peer);
 
 #endif

@@ -16,98 +16,6 @@
 #include "base/error.h"
 #include "net/filter/filter.h"
 
-#define TX_BUDGET (1u << 20)   /* of one channel before the worker's next one */
-#define RX_BUDGET (512u << 10) /* of one channel before the worker's next one */
-
-static void chan_free(struct engine_chan *chan)
-{
-	if (!chan)
-		return;
-	if (chan->net)
-		chan->net->ops->close(chan->net);
-	if (chan->peer)
-		peer_put(chan->peer);
-	free(chan->tx.buf);
-	free(chan->rx.buf);
-	free(chan->rx.message);
-	free(chan->tx.iov);
-	free(chan->rx.iov);
-	free(chan->rx.held);
-	free(chan);
-}
-
-void chan_get(struct engine_chan *chan)
-{
-	atomic_fetch_add(&chan->refs, 1);
-}
-
-void chan_put(struct engine_chan *chan)
-{
-	if (atomic_fetch_sub(&chan->refs, 1) == 1)
-		chan_free(chan);
-}
-
-/* Lanes have the last one to themselves, so that a small frame does not wait for big ones. A bulk
- * channel goes where the fewest are, whatever their peers and sessions: those of a GPU beside
- * another do not meet on the same threads while others sleep. Where workers are placed,
- * it is one of its NIC's node. */
-static struct engine_worker *worker_for(const struct engine_peer *peer, uint32_t index, int node)
-{
-	struct engine_runtime *runtime = &engine_runtime;
-	uint32_t n = runtime->nworkers;
-	struct engine_worker *best = NULL;
-
-	if (index == CORE_LANE)
-		return &runtime->workers[n];
-	for (uint32_t i = 0; i < n; i++) {
-		struct engine_worker *it =
-			&runtime->workers[(peer->link.slot.index + index + i) % n];
-
-		if (node != TOPO_NUMA_UNKNOWN && it->node != node)
-			continue;
-		if (!best || atomic_load(&it->channels) < atomic_load(&best->channels))
-			best = it;
-	}
-	return best ? best : worker_for(peer, index, TOPO_NUMA_UNKNOWN);
-}
-
-tcpx_status chan_create(struct engine_peer *peer, uint32_t index, uint32_t epoch,
-			struct net_chan *net, int node, struct engine_chan **out_chan)
-{
-	struct engine_chan *chan = calloc(1, sizeof(*chan));
-	tcpx_status status;
-
-	if (chan) {
-		hold_chan_init(chan);
-		chan->tx.buf = malloc(ENGINE_TX_BUFFER);
-		chan->rx.buf = malloc(ENGINE_RX_BUFFER);
-		chan->tx.iov = calloc(CORE_PIECES_MAX + 2, sizeof(struct iovec));
-		chan->rx.iov = calloc(CORE_PIECES_MAX + 2, sizeof(struct iovec));
-	}
-	if (!chan || !chan->tx.buf || !chan->rx.buf || !chan->tx.iov || !chan->rx.iov) {
-		chan_free(chan);
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "channel %u", index);
-	}
-	status = filter_wrap(peer->link.session->filters, net, &chan->net);
-	if (status != TCPX_OK) {
-		chan->net = NULL; /* still the caller's */
-		chan_free(chan);
-		return status;
-	}
-	atomic_store(&chan->refs, 1);
-	chan->peer = peer; /* whoever is still inside a channel needs its peer */
-	peer_get(peer);
-	chan->index = index;
-	chan->epoch = epoch;
-	list_init(&chan->kick_node);
-	list_init(&chan->leased);
-	pthread_mutex_init(&chan->poll_lock, NULL);
-	pthread_mutex_init(&chan->sample_lock, NULL);
-	chan->worker = worker_for(peer, index, node);
-	*out_chan = chan;
-	return TCPX_OK;
-}
-
 void chan_start(struct engine_chan *chan)
 {
 	struct epoll_event event = {.data.ptr = chan};
@@ -184,7 +92,7 @@ int chan_wait_send(struct engine_chan *chan)
 }
 
 /* The sender has all it wanted: no more events for room. */
-static void poll_sent(struct engine_chan *chan)
+void chan_sent_all(struct engine_chan *chan)
 {
 	uint32_t events;
 
@@ -195,6 +103,12 @@ static void poll_sent(struct engine_chan *chan)
 		poll_change(chan);
 	}
 	pthread_mutex_unlock(&chan->poll_lock);
+}
+
+static void chan_leaves(struct engine_chan *chan)
+{
+	if (atomic_fetch_sub(&chan->inside, 1) == 1)
+		sys_loop_post(&engine_runtime.loop, &chan->left_post);
 }
 
 static bool owner_take(_Atomic int *owner)
@@ -243,33 +157,6 @@ void chan_tx_leave(struct engine_chan *chan)
 		worker_kick(chan);
 }
 
-/* Runs the sender here, or makes whoever runs it look again. */
-void chan_tx_kick(struct engine_chan *chan)
-{
-	bool mine = worker_is_current(chan->worker);
-	int state;
-
-	if (chan->comms && !mine) {
-		worker_kick(chan); /* one thread drives a comm */
-		return;
-	}
-	if (atomic_load(&chan->tx_blocked)) {
-		if (!atomic_load(&chan->tx.lent))
-			return;
-		/* It waits for the peer to give lent memory back; somebody wants it now. */
-		atomic_store(&chan->tx_blocked, 0);
-	}
-	if (!chan_tx_try(chan))
-		return;
-	do {
-		/* Of a bulk channel somebody else sends what he has just posted. */
-		chan_tx_run(chan, mine || chan->index != CORE_LANE ? TX_BUDGET : ENGINE_TX_BUFFER);
-		state = OWNER_AGAIN;
-	} while (mine && atomic_load(&chan->tx_owner) == OWNER_AGAIN &&
-		 atomic_compare_exchange_strong(&chan->tx_owner, &state, OWNER_BUSY));
-	chan_tx_leave(chan);
-}
-
 bool chan_rx_try(struct engine_chan *chan)
 {
 	return owner_take(&chan->rx_owner);
@@ -278,35 +165,6 @@ bool chan_rx_try(struct engine_chan *chan)
 void chan_rx_leave(struct engine_chan *chan)
 {
 	(void)owner_leave(chan, &chan->rx_owner);
-}
-
-/* The worker's epoll reported the channel, or somebody says that there is something. */
-void chan_event(struct engine_chan *chan, uint32_t events)
-{
-	bool doorbell = chan->net->ops->caps & NET_CAP_DOORBELL;
-	bool again = false;
-
-	if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP)) && chan_rx_try(chan)) {
-		chan_rx_run(chan, RX_BUDGET);
-		if (chan->comms && chan->comms->gpu)
-			again = comms_unpack_run(chan->comms, chan);
-		if (!atomic_load(&chan->failed)) {
-			chan_rx_mark(chan);
-			again |= chan_wait_recv(chan);
-		}
-		chan_rx_leave(chan);
-		link_run_deferred(&chan->peer->link);
-	}
-	if ((events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) || doorbell) {
-		atomic_store(&chan->tx_blocked, 0);
-		chan_tx_kick(chan);
-		poll_sent(chan);
-		link_run_deferred(&chan->peer->link);
-	}
-	if (again && chan->comms)
-		worker_poll(chan);
-	else if (again)
-		worker_again(chan);
 }
 
 /* Whole pages of a buffer go back to the system; they come again when they are touched. */
@@ -356,5 +214,5 @@ void chan_fail(struct engine_chan *chan, tcpx_status status, int err)
 	if (!atomic_compare_exchange_strong(&chan->failed, &none, status))
 		return;
 	atomic_store(&chan->failed_errno, err);
-	peer_wake_control(chan->peer);
+	link_wake(&chan->peer->link);
 }

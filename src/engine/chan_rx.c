@@ -21,13 +21,6 @@
 
 #define RECV_MARK (128u << 10) /* peers.md: a third of the sleeps at the same speed */
 
-/* Lets go of the regions a chunk was written to. */
-void rx_release(struct chan_rx *rx)
-{
-	while (rx->nheld)
-		mem_region_access_end(rx->held[--rx->nheld].region);
-}
-
 /* peer.lock: a region goes away while its chunk is parked here. In a call the chunk's regions are
  * the receiver's alone; it looks whether they are retired when the call is over. */
 void chan_rx_forget(struct engine_chan *chan, struct mem_region *region)
@@ -89,7 +82,7 @@ static uint32_t destination(struct chan_rx *rx, struct iovec *iov, uint64_t max,
 		}
 	} else {
 		if (rx->at == rx->niov && rx->beyond)
-			rx_more(rx);
+			path_more(rx);
 		for (i = rx->at; i < rx->niov && bytes < left && n < NET_IOV_MAX - 1; i++) {
 			uint64_t take = rx->iov[i].iov_len;
 

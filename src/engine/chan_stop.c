@@ -65,12 +65,6 @@ static void left_run(struct sys_post *post)
 	chan_put(chan);
 }
 
-void chan_leaves(struct engine_chan *chan)
-{
-	if (atomic_fetch_sub(&chan->inside, 1) == 1)
-		sys_loop_post(&engine_runtime.loop, &chan->left_post);
-}
-
 bool chan_stop(struct engine_chan *chan, void (*left)(struct engine_chan *chan))
 {
 	struct engine_peer *peer = chan->peer;

@@ -25,28 +25,6 @@ static void put_trailer(const struct frame *frame, bool valid, uint8_t *out)
 	wire_trailer_encode(&trailer, out);
 }
 
-/* Behind what the buffer holds already. */
-void chan_tx_header(struct chan_tx *tx, uint32_t (*sources)(const struct core_tx *tx, uint8_t *out))
-{
-	struct frame *frame = &tx->frame.frame;
-	uint8_t *out = tx->buf + tx->end;
-
-	if (tx->frame.table)
-		frame->table_bytes = tx_table_encode(&tx->frame, out + FRAME_HEADER_BYTES);
-	if (sources) {
-		frame->follows = sources(&tx->frame, out + FRAME_HEADER_BYTES + frame->table_bytes);
-		frame->table_bytes += frame->follows;
-	}
-	wire_frame_encode(frame, out);
-	tx->end += FRAME_HEADER_BYTES + frame->table_bytes;
-}
-
-void chan_tx_unload(struct engine_chan *chan)
-{
-	if (chan->tx.path && chan->tx.path->unload)
-		chan->tx.path->unload(chan);
-}
-
 /* False: some of it has vanished, and the frame goes as aborted. */
 static bool copy_payload(struct engine_chan *chan)
 {
@@ -125,7 +103,7 @@ static void gather(struct engine_chan *chan)
 		sent = true;
 		if (loaded == PATH_INLINE && bytes)
 			whole = copy_payload(chan);
-		chan_tx_unload(chan);
+		path_unload(chan);
 	}
 }
 
@@ -296,7 +274,7 @@ static tcpx_status send_once(struct engine_chan *chan, uint64_t *sum)
 	if (status == TCPX_ERR_INVALID && (over || tx->aborted || tx->torn))
 		status = TCPX_OK;
 	if (done)
-		chan_tx_unload(chan);
+		path_unload(chan);
 	return status;
 }
 
@@ -367,6 +345,6 @@ void chan_tx_drop(struct engine_chan *chan)
 		core_tx_pause(&peer->link.core, chan->index);
 	chan->tx.orphan = NULL;
 	link_unlock_only(&peer->link);
-	chan_tx_unload(chan);
+	path_unload(chan);
 	chan->tx.big = chan->tx.posting = false;
 }

@@ -28,6 +28,7 @@
 #define ENGINE_RX_BUFFER (FRAME_TABLE_MAX + 4096)
 #define ENGINE_COPY_BYTES CORE_SMALL_BYTES /* up to here a payload is copied, above never */
 
+struct engine_chan;
 struct engine_comms;
 struct engine_peer;
 struct engine_runtime;
@@ -103,7 +104,15 @@ struct chan_rx {
 	struct engine_stage *commit; /* to be started behind core_rx_end */
 };
 
+/* What its worker, and who holds a reference, call of a channel. No lock held. */
+struct chan_calls {
+	void (*event)(struct engine_chan *chan, uint32_t events); /* of epoll */
+	void (*kicked)(struct engine_chan *chan); /* the worker took it from its list */
+	void (*free)(struct engine_chan *chan);	  /* the last reference went */
+};
+
 struct engine_chan {
+	const struct chan_calls *calls;
 	struct engine_peer *peer;
 	uint32_t index, epoch;
 	uint32_t iface; /* index of its local address's interface; 0: none */
@@ -146,14 +155,23 @@ struct engine_chan {
 	struct list_node grave;	 /* worker's */
 };
 
+/* peer.lock, or a reference is held */
+static inline void chan_get(struct engine_chan *chan)
+{
+	atomic_fetch_add(&chan->refs, 1);
+}
+
+static inline void chan_put(struct engine_chan *chan)
+{
+	if (atomic_fetch_sub(&chan->refs, 1) == 1)
+		chan->calls->free(chan);
+}
+
 /* chan.c */
 tcpx_status chan_create(struct engine_peer *peer, uint32_t index, uint32_t epoch,
 			struct net_chan *net, int node, struct engine_chan **out_chan);
 void chan_start(struct engine_chan *chan); /* into its worker's set */
-void chan_get(struct engine_chan *chan);   /* peer.lock, or a reference is held */
-void chan_put(struct engine_chan *chan);
 void chan_fail(struct engine_chan *chan, tcpx_status status, int err);
-void chan_event(struct engine_chan *chan, uint32_t events);
 /* Control thread, each beat: a channel that was idle since the last one keeps little memory. */
 void chan_trim(struct engine_chan *chan, int64_t now_ns);
 void chan_tx_kick(struct engine_chan *chan);
@@ -164,6 +182,7 @@ void chan_rx_leave(struct engine_chan *chan);
 int chan_wait_recv(struct engine_chan *chan);
 void chan_keep_recv(struct engine_chan *chan);
 int chan_wait_send(struct engine_chan *chan);
+void chan_sent_all(struct engine_chan *chan); /* tx owner: no more events for room */
 
 /* chan_stop.c */
 /* Control thread. Nobody gets in any more. True: nobody is inside either, and the channel is torn
@@ -171,7 +190,6 @@ int chan_wait_send(struct engine_chan *chan);
  * for a page of the caller's memory for long; left is called on this thread when it has returned
  * and the channel is torn down. */
 bool chan_stop(struct engine_chan *chan, void (*left)(struct engine_chan *chan));
-void chan_leaves(struct engine_chan *chan); /* a stopped one's direction has become free */
 
 /* chan_sample.c */
 /* Asks the worker for a sample of the transport. False: it owes one since an earlier call. */
@@ -186,11 +204,6 @@ void chan_sample_all(struct engine_chan *const *chans, uint32_t count);
 /* chan_tx.c, chan_rx.c: with the direction's ownership */
 void chan_tx_run(struct engine_chan *chan, uint64_t budget);
 void chan_tx_drop(struct engine_chan *chan);
-/* For a frame's path: its header and table into the buffer. sources: says in a table of its own
- * where the payload lies; or NULL. */
-void chan_tx_header(struct chan_tx *tx,
-		    uint32_t (*sources)(const struct core_tx *tx, uint8_t *out));
-void chan_tx_unload(struct engine_chan *chan); /* no lock held: the frame needs nothing any more */
 /* lease.c, control thread: a stopped channel whose peer may be reading; takes the frame's io. */
 void lease_start(struct engine_chan *chan);
 void leases_init(struct engine_runtime *runtime);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What sessions and peers agree on about channels of messages, and which transfers take them. */
 #include "engine/comms_env.h"
+#include "engine/here.h"
 #include "engine/comms_gpu.h"
 #include "engine/peer_route.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -272,19 +274,6 @@ uint32_t comms_given_up(const struct engine_peer *peer)
 	return count;
 }
 
-bool comms_takes(const struct engine_session *session, const struct mem_region *region)
-{
-	const struct engine_plugin *plugin = session->plugin;
-
-	if (!plugin)
-		return false;
-	/* A plugin reads memory by itself, and may not bear that it vanishes. */
-	if (plugin->host && !region->kind->staged)
-		return !mem_region_vanishes(region);
-	return region->kind->kind == TCPX_MEM_CUDA && plugin->gpu == (int)region->device &&
-	       atomic_load_explicit(&region->cover, memory_order_relaxed) == MEM_COVER_GIVEN;
-}
-
 /* With what a plugin takes for its own. */
 static bool trusts(const struct engine_peer *peer)
 {
@@ -296,8 +285,9 @@ tcpx_status comms_take_handle(struct engine_comms *comms, const uint8_t *handle)
 	const struct engine_peer *peer = comms->peer;
 
 	memcpy(comms->handle, handle, sizeof(comms->handle));
-	comms->handle_came = net_handle_check(peer->link.session->plugin->plugin, trusts(peer),
-					      peer_route_here(peer), comms->handle) == TCPX_OK;
+	comms->handle_came =
+		net_handle_check(peer->link.session->plugin->plugin, trusts(peer),
+				 here_now_is(&peer->address.remote), comms->handle) == TCPX_OK;
 	return comms->handle_came ? TCPX_OK : error_last()->status;
 }
 
@@ -315,7 +305,7 @@ bool comms_senseless(const struct engine_peer *peer, const char **out_why)
 	*out_why = "the peer is on this host, where a NIC steers nothing; let the local transport "
 		   "be used, or try TCPX_GPUDIRECT_SAME_HOST=1";
 	return peer->link.session->plugin->gpu >= 0 && !config_bool(CONFIG_GPUDIRECT_SAME_HOST) &&
-	       peer_route_here(peer);
+	       here_now_is(&peer->address.remote);
 }
 
 bool comms_carries(struct engine_request *request)
@@ -356,4 +346,42 @@ tcpx_status comms_serve(struct engine_peer *peer, struct core_push *push, const 
 	push->job.path = CORE_PATH_MESSAGE;
 	push->job.fills = false;
 	return TCPX_OK;
+}
+
+void comms_tell(struct engine_comms *comms, enum frame_comm what, const void *payload,
+		uint32_t bytes)
+{
+	struct frame frame = {.type = FRAME_COMM,
+			      .key = what,
+			      .linear = comms->channel,
+			      .epoch = comms->epoch,
+			      .payload_bytes = bytes};
+
+	link_tell(&comms->peer->link, &frame, payload);
+}
+
+static void setup_ended(void *arg)
+{
+	struct engine_peer *peer = arg;
+
+	link_wake(&peer->link);
+}
+
+struct net_setup_opts comms_opts(const struct engine_comms *comms, int64_t deadline_ns)
+{
+	const struct engine_plugin *plugin = comms->peer->link.session->plugin;
+	struct net_setup_opts opts = {
+		.plugin = plugin->plugin,
+		.dev = comms_nic(comms)->dev,
+		.gpu = plugin->gpu,
+		.gpu_ops = &comms_gpu_ops,
+		.deadline_ns = deadline_ns,
+		.channel = comms->channel,
+		.window = comms->peer->comms->window,
+		.ended = setup_ended,
+		.ended_arg = comms->peer,
+	};
+
+	snprintf(opts.peer, sizeof(opts.peer), "%.63s", comms->peer->who.name);
+	return opts;
 }

@@ -68,24 +68,6 @@ void comms_strand_later(struct engine_peer *peer)
 		      clock_now_ns() + peer->link.session->plugin->message_ns);
 }
 
-void comms_why(struct engine_comms *comms, tcpx_status status)
-{
-	const tcpx_error *error = error_last();
-
-	pthread_mutex_lock(&comms->lock);
-	if (!comms->why[0])
-		text_format(comms->why, sizeof(comms->why), "%s",
-			    error->status == status ? error->what : error_status_text(status));
-	pthread_mutex_unlock(&comms->lock);
-}
-
-void comms_reason(struct engine_comms *comms, tcpx_status status, char *out_text, size_t size)
-{
-	pthread_mutex_lock(&comms->lock);
-	comms_named(comms, comms->why[0] ? comms->why : error_status_text(status), out_text, size);
-	pthread_mutex_unlock(&comms->lock);
-}
-
 void comms_free(struct engine_comms *comms)
 {
 	pthread_mutex_destroy(&comms->lock);
@@ -464,9 +446,4 @@ void comms_beat(struct engine_peer *peer, int64_t now_ns)
 				(long long)(peer->link.session->plugin->message_ns / CLOCK_MS_NS));
 		chan_fail(peer->link.chan[comms->channel], TCPX_ERR_CHANNEL_LOST, 0);
 	}
-}
-
-bool comms_lend(const struct engine_peer *peer)
-{
-	return peer->comms && (peer->comms->staying || !list_empty(&peer->comms->closing));
 }

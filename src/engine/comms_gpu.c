@@ -233,7 +233,7 @@ static void *open_main(void *arg)
 		op->device = NULL;
 	}
 	atomic_store(&op->state, OP_ENDED); /* it is the control thread's from here on */
-	peer_wake_control(peer);
+	link_wake(&peer->link);
 	peer_put(peer);
 	return NULL;
 }

@@ -64,7 +64,6 @@ tcpx_status comms_receive(struct engine_chan *chan, const struct core_prog *prog
 void comms_message_drop(struct engine_chan *chan);
 /* Behind core_rx_end. */
 void comms_unpack_start(struct engine_chan *chan, struct engine_stage *stage);
-void comms_job_free(struct comms_job *job);
 /* What was started goes on. True: something is under way. chan: whose rx owner this is; NULL: the
  * channel is stopped. */
 bool comms_unpack_run(struct engine_comms *comms, struct engine_chan *chan);

@@ -75,7 +75,7 @@ static tcpx_status mem_use(struct engine_chan *chan, struct mem_region *region,
 	}
 	pthread_mutex_unlock(&comms->lock);
 	if (fresh && mem)
-		peer_wake_control(chan->peer);
+		link_wake(&chan->peer->link);
 	*out_mem = mem;
 	return status;
 }
@@ -157,7 +157,7 @@ void comms_forget(struct engine_peer *peer, struct mem_region *region)
 		pthread_mutex_unlock(&comms->lock);
 	}
 	if (some)
-		peer_wake_control(peer);
+		link_wake(&peer->link);
 }
 
 /* An operation of the memory's begins. */

@@ -14,42 +14,6 @@
 #define CLOSING_MAX 4u /* attempts of a channel that are being closed */
 #define HURRIED "not in time; it may come later"
 
-void comms_tell(struct engine_comms *comms, enum frame_comm what, const void *payload,
-		uint32_t bytes)
-{
-	struct frame frame = {.type = FRAME_COMM,
-			      .key = what,
-			      .linear = comms->channel,
-			      .epoch = comms->epoch,
-			      .payload_bytes = bytes};
-
-	peer_ctl_send(comms->peer, &frame, payload);
-}
-
-static void ended(void *arg)
-{
-	peer_wake_control(arg);
-}
-
-struct net_setup_opts comms_opts(const struct engine_comms *comms, int64_t deadline_ns)
-{
-	const struct engine_plugin *plugin = comms->peer->link.session->plugin;
-	struct net_setup_opts opts = {
-		.plugin = plugin->plugin,
-		.dev = comms_nic(comms)->dev,
-		.gpu = plugin->gpu,
-		.gpu_ops = &comms_gpu_ops,
-		.deadline_ns = deadline_ns,
-		.channel = comms->channel,
-		.window = comms->peer->comms->window,
-		.ended = ended,
-		.ended_arg = comms->peer,
-	};
-
-	snprintf(opts.peer, sizeof(opts.peer), "%.63s", comms->peer->who.name);
-	return opts;
-}
-
 static struct net_setup_opts setup_opts(const struct engine_comms *comms, enum comms_op op)
 {
 	struct net_setup_opts opts = comms_opts(comms, comms->deadline_ns);
@@ -105,7 +69,7 @@ static void give_up(struct engine_peer *peer, struct comms_slot *slot, const cha
 		    peer->comms->first + (uint32_t)(slot - peer->comms->slots), why);
 	slot->told |= !late;
 	slot->given_up = true;
-	peer_check_up(peer);
+	peer->link.events->settled(&peer->link);
 }
 
 /* The attempt ends here; what it began is closed. */
@@ -122,7 +86,7 @@ static void attempt_over(struct engine_comms *comms, const char *why)
 		return;
 	give_up(peer, slot, why, false);
 	if (peer->dialler && slot->tries < TRIES && !peer->died)
-		peer_redial_later(peer, channel);
+		peer->link.events->dial_later(&peer->link, channel);
 }
 
 void comms_fail(struct engine_comms *comms, const char *why)
@@ -141,12 +105,28 @@ static void fail_last(struct engine_comms *comms)
 	comms_fail(comms, error_last()->what);
 }
 
+bool comms_took(struct engine_comms *comms, enum comms_op which, struct net_setup_result *result)
+{
+	tcpx_status status;
+
+	if (!comms->op[which])
+		return false;
+	status = net_setup_finish(comms->op[which], result);
+	if (status == TCPX_IN_PROGRESS)
+		return false;
+	comms->op[which] = NULL;
+	if (status == TCPX_OK)
+		return true;
+	fail_last(comms);
+	return false;
+}
+
 static void due(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_comms *comms = LIST_ENTRY(timer, struct engine_comms, timer);
 
 	(void)now_ns;
-	peer_wake_control(comms->peer); /* the operation that is late says so */
+	link_wake(&comms->peer->link); /* the operation that is late says so */
 }
 
 static struct engine_comms *attempt_new(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
@@ -225,7 +205,7 @@ tcpx_status comms_guide(struct engine_peer *peer, uint32_t channel, uint32_t epo
 		return TCPX_ERR_STALE;
 	}
 	comms->guide = guide;
-	peer_wake_control(peer);
+	link_wake(&peer->link);
 	return TCPX_OK;
 }
 
@@ -277,7 +257,7 @@ tcpx_status comms_frame(struct engine_peer *peer, const struct frame *frame, con
 		attempt_over(comms, there);
 		return TCPX_OK;
 	}
-	peer_wake_control(peer);
+	link_wake(&peer->link);
 	return TCPX_OK;
 }
 
@@ -288,7 +268,7 @@ void comms_give_up(struct engine_peer *peer, uint32_t channel, const char *why)
 			      .linear = channel,
 			      .payload_bytes = (uint32_t)strlen(why)};
 
-	peer_ctl_send(peer, &frame, why);
+	link_tell(&peer->link, &frame, why);
 	if (!peer->died)
 		give_up(peer, comms_slot(peer, channel), why, false);
 }
@@ -318,22 +298,6 @@ bool comms_hurry(struct engine_peer *peer)
 		give_up(peer, slot, slot->comms ? why : HURRIED, true);
 	}
 	return some && peer->counted_up;
-}
-
-bool comms_took(struct engine_comms *comms, enum comms_op which, struct net_setup_result *result)
-{
-	tcpx_status status;
-
-	if (!comms->op[which])
-		return false;
-	status = net_setup_finish(comms->op[which], result);
-	if (status == TCPX_IN_PROGRESS)
-		return false;
-	comms->op[which] = NULL;
-	if (status == TCPX_OK)
-		return true;
-	fail_last(comms);
-	return false;
 }
 
 static bool gone(const struct engine_peer *peer, uint32_t channel, const struct engine_comms *comms)
@@ -426,7 +390,7 @@ static void attach(struct engine_comms *comms)
 	comms->guide = NULL;
 	comms->state = COMMS_UP;
 	sys_timer_del(&engine_runtime.loop, &comms->timer);
-	if (peer_attach(peer, comms->channel, comms->epoch, net) != TCPX_OK) {
+	if (peer->link.events->attach(&peer->link, comms->channel, comms->epoch, net) != TCPX_OK) {
 		comms_slot_set(peer, comms->channel, NULL);
 		comms_close(comms, false);
 		return;
@@ -434,7 +398,7 @@ static void attach(struct engine_comms *comms)
 	slot->tries = 0;
 	slot->given_up = slot->told = false;
 	sys_timer_del(&engine_runtime.loop, &peer->comms->strand);
-	peer_check_up(peer);
+	peer->link.events->settled(&peer->link);
 }
 
 /* One step of a setup; the attempt may be over behind it. */

@@ -14,14 +14,18 @@ bool comms_in_pieces(const struct engine_chan *chan)
 	       frame->payload_bytes;
 }
 
-void comms_job_free(struct comms_job *job)
+static void job_free(struct comms_job *job)
 {
-	if (!job)
-		return;
 	free(job->to);
 	free(job->frags);
 	free(job->jobs);
 	free(job);
+}
+
+static void release_job(struct engine_stage *stage, bool last)
+{
+	if (last)
+		job_free(stage->job);
 }
 
 /* The pieces of a program's local side. */
@@ -55,6 +59,7 @@ tcpx_status comms_receive(struct engine_chan *chan, const struct core_prog *prog
 		return TCPX_ERR_NO_MEMORY;
 	}
 	stage->job = job;
+	stage->release = release_job;
 	(void)copies_init(&stage->copies, NULL, 0, stage_commit_done);
 	list_init(&job->node);
 	job->comms = chan->comms;

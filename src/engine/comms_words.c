@@ -115,3 +115,21 @@ void comms_awaits(const struct engine_comms *comms, char *out_text, size_t size)
 	if (!len)
 		(void)add(out_text, len, size, "the peer is not ready", "");
 }
+
+void comms_why(struct engine_comms *comms, tcpx_status status)
+{
+	const tcpx_error *error = error_last();
+
+	pthread_mutex_lock(&comms->lock);
+	if (!comms->why[0])
+		text_format(comms->why, sizeof(comms->why), "%s",
+			    error->status == status ? error->what : error_status_text(status));
+	pthread_mutex_unlock(&comms->lock);
+}
+
+void comms_reason(struct engine_comms *comms, tcpx_status status, char *out_text, size_t size)
+{
+	pthread_mutex_lock(&comms->lock);
+	comms_named(comms, comms->why[0] ? comms->why : error_status_text(status), out_text, size);
+	pthread_mutex_unlock(&comms->lock);
+}

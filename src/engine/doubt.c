@@ -31,7 +31,7 @@ bool doubt_add(struct engine_request *request)
 	request->doubted = true;
 	request->doubt_ns = clock_after(peer->link.session->goodbye_ns);
 	list_push_back(&peer->doubt.waiting, &request->done);
-	peer_wake_control(peer);
+	link_wake(&peer->link);
 	return true;
 }
 

@@ -104,7 +104,7 @@ void early_notes_go(struct engine_peer *peer)
 				 "TCPX_NOTIFY_BUDGET_BYTES",
 				 peer->who.name, note->bytes);
 		note_pop(peer);
-		peer_progress(peer);
+		link_progress(&peer->link);
 	}
 }
 
@@ -122,7 +122,7 @@ void early_start(struct engine_peer *peer)
 		if (status != TCPX_OK)
 			end(request, status);
 	}
-	peer_progress(peer);
+	link_progress(&peer->link);
 }
 
 uint32_t early_fail(struct engine_peer *peer, tcpx_status status)

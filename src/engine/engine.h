@@ -214,6 +214,11 @@ static inline void peer_get(struct engine_peer *peer)
 	link_get(&peer->link);
 }
 
+static inline void peer_put(struct engine_peer *peer)
+{
+	link_put(&peer->link);
+}
+
 /* base/law.h says what is not done while it is held. */
 static inline void session_lock(struct engine_session *of)
 {
@@ -227,9 +232,10 @@ static inline void session_unlock(struct engine_session *of)
 	pthread_mutex_unlock(&of->lock);
 }
 
-/* runtime.c */
+/* runtime_start.c */
 tcpx_status runtime_get(uint32_t workers);
 void runtime_put(void);
+/* runtime.c */
 /* Runs fn(arg) on the control thread and waits for its end. */
 void runtime_call(void (*fn)(void *arg), void *arg);
 bool runtime_is_control(void); /* this thread is; it touches no memory of the caller */
@@ -250,7 +256,8 @@ bool worker_is_current(const struct engine_worker *worker);
 /* peer.c, peer_channels.c, peer_dial*.c, peer_accept.c: control thread unless said otherwise */
 struct engine_peer *peer_create(struct engine_session *session); /* any thread */
 void peer_enlist(struct engine_peer *peer); /* any thread: who it is stands, look-ups find it */
-void peer_put(struct engine_peer *peer);    /* any thread */
+void peer_woken(struct sys_post *post);
+void peer_free(struct link *link); /* any thread: the last reference went */
 void peer_counters_add(tcpx_counters *sum, const struct core_link *link);
 void peer_die(struct engine_peer *peer, tcpx_status status, int err, const char *what);
 void peer_die_last(struct engine_peer *peer);	   /* as this thread's last error says */
@@ -283,18 +290,12 @@ void peer_control_later(struct engine_peer *peer);
 void peer_connect_timer(struct engine_peer *peer);
 void peer_beat(struct sys_timer *timer, int64_t now_ns);
 tcpx_status peer_ctl_open(struct engine_peer *peer, int fd);
+extern const struct ctl_link_ops peer_ctl_ops;
 void peer_send_offers(struct engine_peer *peer, bool local);
 void peer_rival_close(struct engine_peer *peer);
 void peer_send_fences(struct engine_peer *peer);
-void peer_ctl_send(struct engine_peer *peer, const struct frame *frame, const void *payload);
 void peer_send_goodbye(struct engine_peer *peer);
 
-/* The first peer, or the one behind peer, with a reference; takes over peer's. So no lock is held
- * while something is done to each. Where peer left the list meanwhile they begin anew: what is done
- * may be done twice. Any thread. */
-struct engine_peer *session_next_peer(struct engine_session *session, struct engine_peer *peer);
-
-uint32_t session_auto_channels(void);
 /* session.c, control thread: it has a local listener from now on; false: it cannot. */
 bool session_local_open(struct engine_session *session);
 /* session_opts.c */
@@ -318,6 +319,10 @@ void request_free(void *object);
 struct engine_request *request_get(struct engine_session *session, uint64_t id);
 void request_put(struct engine_request *request);
 tcpx_status request_stale(void);
+/* A request's peer with a reference; locked, too. */
+struct engine_peer *request_peer(struct engine_request *request);
+struct engine_peer *request_lock(struct engine_request *request);
+void request_unlock(struct engine_peer *peer);
 
 /* notes.c */
 void note_published(struct engine_peer *peer, struct core_notify_in *msg);

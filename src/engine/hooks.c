@@ -40,7 +40,7 @@ static void hook_close_channel(void *arg, uint32_t channel)
 
 	/* The peer gave it up. */
 	peer->link.wake.close_mask |= 1ull << channel;
-	peer_wake_control(peer);
+	link_wake(&peer->link);
 }
 
 static void hook_fence(void *arg, uint32_t channel, uint32_t epoch, uint64_t applied,
@@ -52,7 +52,7 @@ static void hook_fence(void *arg, uint32_t channel, uint32_t epoch, uint64_t app
 	if (!fence) {
 		peer->link.wake.failed = true;
 		peer->link.wake.failed_status = TCPX_ERR_NO_MEMORY;
-		peer_wake_control(peer);
+		link_wake(&peer->link);
 		return;
 	}
 	*fence = (struct fence_out){
@@ -62,7 +62,7 @@ static void hook_fence(void *arg, uint32_t channel, uint32_t epoch, uint64_t app
 	for (tail = &peer->link.wake.fences; *tail; tail = &(*tail)->next)
 		;
 	*tail = fence;
-	peer_wake_control(peer);
+	link_wake(&peer->link);
 }
 
 static void hook_channel_free(void *arg, uint32_t channel)
@@ -71,7 +71,7 @@ static void hook_channel_free(void *arg, uint32_t channel)
 
 	hold_fenced(peer, channel);
 	peer->link.wake.free_mask |= 1ull << channel;
-	peer_wake_control(peer);
+	link_wake(&peer->link);
 }
 
 static void hook_notify(void *arg, struct core_notify_in *msg)
@@ -81,7 +81,7 @@ static void hook_notify(void *arg, struct core_notify_in *msg)
 
 static void hook_note_ended(void *arg)
 {
-	peer_progress(arg);
+	link_progress(&((struct engine_peer *)arg)->link);
 }
 
 static tcpx_status hook_deliver(void *arg, struct core_xfer *xfer, const void *data, uint64_t bytes)
@@ -153,7 +153,7 @@ static void hook_stage_give(void *arg, uint64_t bytes)
 	session->stage_returned |= others;
 	pthread_mutex_unlock(&session->queue_lock);
 	if (others)
-		peer_wake_control(peer);
+		link_wake(&peer->link);
 }
 
 static void hook_fill(void *arg)
@@ -209,7 +209,7 @@ static void hook_fail(void *arg, tcpx_status status)
 		peer->link.wake.failed = true;
 		peer->link.wake.failed_status = status;
 	}
-	peer_wake_control(peer);
+	link_wake(&peer->link);
 }
 
 const struct core_ops engine_core_ops = {
@@ -284,14 +284,12 @@ static void deferred(struct link *link)
 	run_deferred(link_peer(link), true);
 }
 
-const struct link_events engine_link_events = {.deferred = deferred};
-
 /*
  * On the thread of a post: of the workers that sleep one is woken, which then wakes the others. A
  * second wake-up would often take the caller's core from him in the middle of his call. But one who
  * sends the first one's share himself wakes the others before, to send beside him.
  */
-void link_run_posted(struct link *link, enum post_sends sends)
+static void hooks_posted(struct link *link, enum post_sends sends)
 {
 	struct engine_peer *peer = link_peer(link);
 	struct engine_chan *first = NULL;
@@ -333,3 +331,42 @@ void link_run_posted(struct link *link, enum post_sends sends)
 		chan_put(first);
 	}
 }
+
+static void hooks_dying(struct link *link)
+{
+	peer_dial_cancel(link_peer(link));
+}
+
+static tcpx_status hooks_attach(struct link *link, uint32_t channel, uint32_t epoch,
+				struct net_chan *chan)
+{
+	return peer_attach(link_peer(link), channel, epoch, chan);
+}
+
+static void hooks_settled(struct link *link)
+{
+	peer_check_up(link_peer(link));
+}
+
+static void hooks_dial_later(struct link *link, uint32_t channel)
+{
+	peer_redial_later(link_peer(link), channel);
+}
+
+static bool hooks_listen_local(struct link *link)
+{
+	return session_local_open(link->session);
+}
+
+const struct link_events engine_link_events = {
+	.deferred = deferred,
+	.posted = hooks_posted,
+	.free = peer_free,
+	.dying = hooks_dying,
+	.woken = peer_woken,
+	.control = &peer_ctl_ops,
+	.attach = hooks_attach,
+	.settled = hooks_settled,
+	.dial_later = hooks_dial_later,
+	.listen_local = hooks_listen_local,
+};

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/engine.h"
+#include "engine/path/paths.h"
 #include "engine/share.h"
 #include "engine/stage.h"
 
@@ -20,7 +21,7 @@ static void lease_end(struct engine_chan *chan)
 	link_lock(&peer->link);
 	core_io_drop(&peer->link.core, &chan->lease);
 	link_unlock(&peer->link);
-	chan_tx_unload(chan);
+	path_unload(chan);
 	chan_put(chan);
 }
 

@@ -26,50 +26,6 @@
 #define CONNECT_LIMIT_NS (10 * CLOCK_S_NS)
 #define DEATHS_SAID 50 /* lines about dead peers in 10 s */
 
-static void wake_run(struct sys_post *post);
-
-struct engine_peer *peer_create(struct engine_session *session)
-{
-	struct engine_peer *peer = handle_take(&session->peers);
-
-	if (!peer)
-		return NULL;
-	peer->link.session = session;
-	peer->link.events = &engine_link_events;
-	sys_mutex_init_short(&peer->link.lock);
-	list_init(&peer->link.wake.buried);
-	early_init(peer);
-	doubt_init(peer);
-	block_peer_init(peer);
-	hold_peer_init(peer);
-	list_init(&peer->node);
-	list_init(&peer->accept_node);
-	list_init(&peer->inbound.half);
-	list_init(&peer->inbound.dead);
-	list_init(&peer->link.account.waiting);
-	list_init(&peer->dialling.connect_timer.node);
-	list_init(&peer->dialling.redial_timer.node);
-	list_init(&peer->control.timer.node);
-	list_init(&peer->link.wake.post.node);
-	peer->link.wake.post.fn = wake_run;
-	peer->transport = "";
-	peer->who.auth = "";
-	atomic_store(&peer->state, TCPX_PEER_CONNECTING);
-	handle_publish(&session->peers, peer);
-	peer->slot_id = peer->link.slot.id;
-	peer->control.rival = -1;
-	return peer;
-}
-
-void peer_enlist(struct engine_peer *peer)
-{
-	struct engine_session *session = peer->link.session;
-
-	session_lock(session);
-	list_push_back(&session->peer_list, &peer->node);
-	session_unlock(session);
-}
-
 /* Its slot is kept for the next peer, and freed with the session. */
 static void wipe(struct engine_peer *peer)
 {
@@ -78,10 +34,10 @@ static void wipe(struct engine_peer *peer)
 	explicit_bzero(peer->shared_memory.nonce, sizeof(peer->shared_memory.nonce));
 }
 
-void peer_put(struct engine_peer *peer)
+void peer_free(struct link *link)
 {
-	if (atomic_fetch_sub(&peer->link.slot.refs, 1) != 1)
-		return;
+	struct engine_peer *peer = link_peer(link);
+
 	wipe(peer);
 	if (peer->link.core_ready)
 		core_link_fini(&peer->link.core);
@@ -116,22 +72,6 @@ void peer_set_state(struct engine_peer *peer, enum tcpx_peer_state state)
 	sys_futex_wake(&peer->state, INT_MAX);
 }
 
-void peer_progress(struct engine_peer *peer)
-{
-	if (!atomic_load(&peer->link.flush.waiters))
-		return;
-	atomic_fetch_add(&peer->link.flush.word, 1);
-	sys_futex_wake(&peer->link.flush.word, INT_MAX);
-}
-
-void peer_wake_control(struct engine_peer *peer)
-{
-	if (atomic_exchange(&peer->link.wake.posted, 1))
-		return;
-	peer_get(peer);
-	sys_loop_post(&engine_runtime.loop, &peer->link.wake.post);
-}
-
 void peer_counters_add(tcpx_counters *sum, const struct core_link *link)
 {
 	sum->tx_bytes += link->tx_bytes;
@@ -155,6 +95,22 @@ void peer_rival_close(struct engine_peer *peer)
 	if (peer->control.rival >= 0)
 		sys_fd_close(peer->control.rival);
 	peer->control.rival = -1;
+}
+
+bool peer_malformed(tcpx_status status)
+{
+	return status == TCPX_ERR_PROTOCOL || status == TCPX_ERR_CORRUPT ||
+	       status == TCPX_ERR_VERSION;
+}
+
+void peer_left_dead(struct engine_chan *chan)
+{
+	struct engine_chan *chans[CORE_CHANNELS_MAX] = {chan};
+
+	if (chan->comms)
+		comms_left(chan->comms);
+	hold_dead(chan->peer, chans);
+	chan_put(chan);
 }
 
 static void drop_fences(struct engine_peer *peer)
@@ -205,7 +161,7 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 	sys_timer_del(&engine_runtime.loop, &peer->dialling.redial_timer);
 	sys_timer_del(&engine_runtime.loop, &peer->control.timer);
 	sys_timer_del(&engine_runtime.loop, &peer->doubt.timer);
-	peer_dial_cancel(peer);
+	peer->link.events->dying(&peer->link);
 	inbound_ends(peer);
 	link_lock(&peer->link);
 	peer->error = *error;
@@ -250,7 +206,7 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 	if (peer_malformed(status) && peer->link.core_ready)
 		atomic_fetch_add(&session->protocol_errors, 1);
 	peer_set_state(peer, TCPX_PEER_DEAD);
-	peer_progress(peer);
+	link_progress(&peer->link);
 	if (in_view) /* of another one nobody has a handle */
 		peer_event(peer,
 			   status == TCPX_ERR_PEER_RESTARTED ? TCPX_EVENT_PEER_RESTARTED
@@ -304,82 +260,5 @@ void peer_forget(struct engine_peer *peer)
 	session_unlock(session);
 	if (now)
 		peer_put(now);
-	peer_put(peer);
-}
-
-void peer_check_up(struct engine_peer *peer)
-{
-	struct engine_session *session = peer->link.session;
-	bool unknown;
-	uint32_t up;
-
-	link_lock(&peer->link);
-	up = core_link_channels_up(&peer->link.core);
-	link_unlock(&peer->link);
-	if (peer->counted_up || up + comms_given_up(peer) < peer->nbulk + 1)
-		return;
-	peer->counted_up = true;
-	inbound_is_up(peer);
-	peer_rival_close(peer);
-	sys_timer_del(&engine_runtime.loop, &peer->dialling.connect_timer);
-	atomic_fetch_add(&session->peers_up, 1);
-	again_up(peer);
-	LOG_INFO("peer '%s' is up: %s, %u channels", peer->who.name, peer->transport, peer->nbulk);
-	peer_set_state(peer, TCPX_PEER_UP);
-	session_lock(session);
-	unknown = peer_unknown(peer);
-	session_unlock(session);
-	if (unknown)
-		return;
-	peer_event(peer, TCPX_EVENT_PEER_UP, TCPX_OK, 0);
-	if (!peer->dialler)
-		session_accepted(session, peer);
-}
-
-/* What other threads left for the control thread. */
-static void wake_run(struct sys_post *post)
-{
-	struct engine_peer *peer = LIST_ENTRY(post, struct engine_peer, link.wake.post);
-	struct engine_session *session = peer->link.session;
-	uint64_t free_mask;
-	bool failed;
-	tcpx_status status;
-
-	atomic_store(&peer->link.wake.posted, 0);
-	again_start(peer);
-	if (peer->control.full)
-		peer_die(peer, TCPX_ERR_PEER_STOPPED, 0, "control link does not drain");
-	peer_take_down(peer);
-	link_lock(&peer->link);
-	failed = peer->link.wake.failed;
-	status = peer->link.wake.failed_status;
-	free_mask = peer->link.wake.free_mask;
-	peer->link.wake.free_mask = 0;
-	link_unlock(&peer->link);
-	if (failed && status == TCPX_ERR_NO_MEMORY)
-		status = session_memory_error(session);
-	if (failed)
-		peer_die(peer, status, 0,
-			 status == TCPX_ERR_LIMIT ? error_last()->what : error_status_text(status));
-	for (uint32_t i = 0; free_mask && i <= peer->nbulk && !peer->died; i++)
-		if ((free_mask & (1ull << i)) && peer->dialler)
-			peer_redial_later(peer, i);
-	if (!peer->died)
-		peer_send_fences(peer);
-	if (!peer->died)
-		share_run(peer);
-	comms_run(peer);
-	doubts_look(peer);
-	for (;;) {
-		struct list_node *node;
-
-		link_lock(&peer->link);
-		node = list_pop_front(&peer->link.wake.buried);
-		link_unlock(&peer->link);
-		if (!node)
-			break;
-		request_put(LIST_ENTRY(node, struct engine_request, done));
-	}
-	stage_offer(session);
 	peer_put(peer);
 }

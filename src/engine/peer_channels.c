@@ -11,22 +11,6 @@
 #include "engine/path_mtu.h"
 #include "engine/place.h"
 
-bool peer_malformed(tcpx_status status)
-{
-	return status == TCPX_ERR_PROTOCOL || status == TCPX_ERR_CORRUPT ||
-	       status == TCPX_ERR_VERSION;
-}
-
-void peer_left_dead(struct engine_chan *chan)
-{
-	struct engine_chan *chans[CORE_CHANNELS_MAX] = {chan};
-
-	if (chan->comms)
-		comms_left(chan->comms);
-	hold_dead(chan->peer, chans);
-	chan_put(chan);
-}
-
 /* Control thread. Owns net in every case. */
 tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epoch,
 			struct net_chan *net)

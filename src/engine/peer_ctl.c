@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/engine.h"
+#include "engine/here.h"
 #include "engine/calls.h"
 #include "engine/carrier.h"
 #include "engine/comms.h"
@@ -22,60 +23,6 @@
 #include "wire/control.h"
 
 /* A peer whose link is full ends behind this, not in it: callers go on with what is of it. */
-void peer_ctl_send(struct engine_peer *peer, const struct frame *frame, const void *payload)
-{
-	if (!peer->control.link || peer->control.full)
-		return;
-	if (ctl_link_send(peer->control.link, frame, payload) == TCPX_ERR_LIMIT) {
-		peer->control.full = true;
-		peer_wake_control(peer);
-	} else {
-		core_alive_sent(&peer->control.alive, clock_now_ns());
-	}
-}
-
-void peer_send_fences(struct engine_peer *peer)
-{
-	struct fence_out *fence;
-	uint32_t i;
-
-	if (!peer->control.link)
-		return; /* core_link_refence makes them again */
-	for (;;) {
-		struct frame frame = {.type = FRAME_FENCE};
-		uint8_t *payload;
-		struct wire_out out;
-
-		link_lock(&peer->link);
-		fence = peer->link.wake.fences;
-		if (fence)
-			peer->link.wake.fences = fence->next;
-		link_unlock(&peer->link);
-		if (!fence)
-			return;
-		payload = malloc((size_t)fence->count * WIRE_REFUSAL_BYTES + 1);
-		if (!payload || fence->count > WIRE_REFUSALS_MAX) {
-			free(payload);
-			free(fence);
-			peer_die(peer, TCPX_ERR_NO_MEMORY, 0, "fence of a lost channel");
-			return;
-		}
-		out = wire_out_of(payload, (size_t)fence->count * WIRE_REFUSAL_BYTES);
-		for (i = 0; i < fence->count; i++)
-			wire_put_refusal(&out, fence->nacks[i].seq,
-					 (tcpx_status)fence->nacks[i].status);
-		frame.key = fence->channel;
-		frame.epoch = fence->epoch;
-		frame.linear = fence->applied;
-		frame.payload_bytes = fence->count * WIRE_REFUSAL_BYTES;
-		frame.offset = path_mtu_told(peer, fence->channel);
-		peer_ctl_send(peer, &frame, payload);
-		free(payload);
-		free(fence);
-		if (peer->died)
-			return;
-	}
-}
 
 static tcpx_status take_fence(struct engine_peer *peer, const struct frame *frame,
 			      const void *payload)
@@ -107,7 +54,7 @@ static tcpx_status take_fence(struct engine_peer *peer, const struct frame *fram
 static tcpx_status take_rails(struct engine_peer *peer, const struct frame *frame,
 			      const void *payload)
 {
-	bool here = peer_route_here(peer);
+	bool here = here_now_is(&peer->address.remote);
 	struct wire_address addrs[WIRE_ADDR_MAX];
 	char text[SYS_ADDR_TEXT];
 	uint32_t count;
@@ -217,38 +164,7 @@ void peer_control_lost(struct engine_peer *peer, tcpx_status status, int err)
 	on_lost(peer, status, err);
 }
 
-static const struct ctl_link_ops link_ops = {.frame = on_frame, .lost = on_lost};
-
-tcpx_status peer_ctl_open(struct engine_peer *peer, int fd)
-{
-	peer->control.iface = carrier_iface(fd);
-	return ctl_link_open(&engine_runtime.loop, fd, &link_ops, peer, &peer->control.link);
-}
-
-/* What the dialler needs to know before it opens data channels. */
-void peer_send_offers(struct engine_peer *peer, bool local)
-{
-	struct engine_session *session = peer->link.session;
-	struct frame frame = {.type = FRAME_RAILS};
-	uint8_t payload[WIRE_RAILS_MAX];
-	struct wire_address addrs[WIRE_ADDR_MAX];
-
-	frame.payload_bytes =
-		(uint32_t)wire_rails_encode(addrs, session_addresses(session, addrs), payload);
-	peer_ctl_send(peer, &frame, payload);
-	if (local) {
-		struct wire_local offer = {0};
-		uint8_t bytes[WIRE_LOCAL_MAX];
-
-		memcpy(offer.nonce, peer->shared_memory.nonce, sizeof(offer.nonce));
-		memcpy(offer.name, session->local_name, sizeof(offer.name) - 1);
-		frame = (struct frame){.type = FRAME_LOCAL};
-		frame.payload_bytes = (uint32_t)wire_local_encode(&offer, bytes);
-		peer_ctl_send(peer, &frame, bytes);
-	}
-	frame = (struct frame){.type = FRAME_CHANNELS, .linear = peer->nbulk};
-	peer_ctl_send(peer, &frame, NULL);
-}
+const struct ctl_link_ops peer_ctl_ops = {.frame = on_frame, .lost = on_lost};
 
 void peer_send_goodbye(struct engine_peer *peer)
 {
@@ -333,6 +249,7 @@ static void heard_on_channels(struct engine_peer *peer, int64_t now)
 
 static void beat(struct engine_peer *peer, int64_t now_ns)
 {
+	struct engine_peer *holder;
 	enum core_alive_verdict verdict;
 	int64_t due;
 
@@ -349,7 +266,11 @@ static void beat(struct engine_peer *peer, int64_t now_ns)
 	if (!list_empty(&peer->pending.notes) && peer->link.core_ready && !peer->link.core.dead)
 		early_notes_go(peer);
 	link_unlock(&peer->link);
-	account_look(peer->link.session, now_ns);
+	holder = account_look(peer->link.session, now_ns);
+	if (holder) {
+		peer_die_last(holder);
+		peer_put(holder);
+	}
 	if (peer->died)
 		return;
 	if (core_alive_beat_due(&peer->control.alive, now_ns) && peer->control.link) {
@@ -357,7 +278,7 @@ static void beat(struct engine_peer *peer, int64_t now_ns)
 				      .linear = (uint64_t)now_ns,
 				      .offset = peer->control.echo_ns};
 
-		peer_ctl_send(peer, &frame, NULL);
+		link_tell(&peer->link, &frame, NULL);
 	}
 	if (peer->died)
 		return;

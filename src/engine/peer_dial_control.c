@@ -197,26 +197,6 @@ static void control_dialled(void *arg, unsigned at, tcpx_status status, int err,
 	peer_die(peer, status, err, what);
 }
 
-static void connect_due(struct sys_timer *timer, int64_t now_ns)
-{
-	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, dialling.connect_timer);
-	char text[SYS_ADDR_TEXT], what[128];
-
-	(void)now_ns;
-	if (comms_hurry(peer))
-		return;
-	text_format(what, sizeof(what), "connecting to %s: no answer in time",
-		    sys_addr_text(&peer->address.remote, text));
-	peer_die(peer, TCPX_ERR_TIMED_OUT, 0, what);
-}
-
-void peer_connect_timer(struct engine_peer *peer)
-{
-	peer->dialling.connect_timer.fn = connect_due;
-	sys_timer_set(&engine_runtime.loop, &peer->dialling.connect_timer,
-		      peer->dialling.deadline_ns + 20 * CLOCK_MS_NS);
-}
-
 /* Control thread: everything about the dial is in the peer already. */
 void peer_dial_start(struct engine_peer *peer)
 {

@@ -41,22 +41,3 @@ bool peer_is(struct engine_peer *peer, const uint8_t *uuid)
 	session_unlock(peer->link.session);
 	return is;
 }
-
-struct engine_peer *session_next_peer(struct engine_session *session, struct engine_peer *peer)
-{
-	struct engine_peer *next = NULL;
-	struct list_node *node;
-
-	session_lock(session);
-	node = peer ? peer->node.next : session->peer_list.next;
-	if (peer && node == &peer->node) /* it was forgotten meanwhile, and is in no list */
-		node = session->peer_list.next;
-	if (node != &session->peer_list) {
-		next = LIST_ENTRY(node, struct engine_peer, node);
-		peer_get(next);
-	}
-	session_unlock(session);
-	if (peer)
-		peer_put(peer);
-	return next;
-}

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "engine/calls.h"
 #include "engine/carrier.h"
+#include "engine/here.h"
 #include "engine/peer_route.h"
 #include "engine/rails.h"
 #include "sys/addr.h"
@@ -55,40 +56,6 @@ void peer_addr_to_wire(const struct sockaddr_storage *from, struct wire_address 
 	}
 }
 
-/* This host's addresses as they are now. */
-struct here {
-	struct sys_iface *ifaces;
-	unsigned count;
-};
-
-static struct here here_now(void)
-{
-	struct here here = {0};
-
-	if (sys_iface_list(&here.ifaces, &here.count) != TCPX_OK)
-		here.count = 0; /* then nothing is known to be ours, or direct */
-	return here;
-}
-
-static bool is_here(const struct here *here, const struct sockaddr_storage *addr)
-{
-	if (sys_addr_is_loopback(addr))
-		return true;
-	for (unsigned i = 0; i < here->count; i++)
-		if (sys_addr_same_subnet(&here->ifaces[i].addr, addr, ALL_BITS))
-			return true;
-	return false;
-}
-
-bool peer_route_here(const struct engine_peer *peer)
-{
-	struct here here = here_now();
-	bool is = is_here(&here, &peer->address.remote);
-
-	free(here.ifaces);
-	return is;
-}
-
 /* The number of an interface means nothing on another host: a link-local address is one of the link
  * that local is on. */
 static void take_scope(struct sockaddr_storage *addr, const struct sockaddr_storage *local)
@@ -96,16 +63,6 @@ static void take_scope(struct sockaddr_storage *addr, const struct sockaddr_stor
 	if (sys_addr_is_link_local(addr) && sys_addr_is_link_local(local))
 		((struct sockaddr_in6 *)addr)->sin6_scope_id =
 			((const struct sockaddr_in6 *)local)->sin6_scope_id;
-}
-
-static bool is_direct(const struct here *here, const struct sockaddr_storage *local,
-		      const struct sockaddr_storage *addr)
-{
-	for (unsigned i = 0; i < here->count; i++)
-		if (sys_addr_same_host(&here->ifaces[i].addr, local) &&
-		    sys_iface_direct(&here->ifaces[i], addr))
-			return true;
-	return false;
 }
 
 void peer_route_opts(const struct peer_way *way, struct ctl_dial_opts *opts)
@@ -235,7 +192,7 @@ unsigned peer_route_first(const struct engine_peer *peer, struct peer_way *ways)
 	unsigned count = 0;
 
 	for (uint32_t i = 0; i < peer->address.count; i++)
-		elsewhere |= here.count && !is_here(&here, &peer->address.known[i]);
+		elsewhere |= here.count && !here_is(&here, &peer->address.known[i]);
 	for (uint32_t i = 0; i < peer->address.count; i++) {
 		const struct sockaddr_storage *addr = &peer->address.known[i];
 		uint32_t rail = rail_by_route(session, addr);
@@ -243,7 +200,7 @@ unsigned peer_route_first(const struct engine_peer *peer, struct peer_way *ways)
 
 		settled[i] = true;
 		/* One that we have as well would meet somebody here. */
-		if (elsewhere && is_here(&here, addr))
+		if (elsewhere && here_is(&here, addr))
 			say_ours(peer, addr);
 		else if (rail != PEER_RAIL_NONE || session->any_source || !session->bound)
 			add_way(ways, &count, &way);
@@ -252,7 +209,7 @@ unsigned peer_route_first(const struct engine_peer *peer, struct peer_way *ways)
 	}
 	if (session->bound && !session->any_source)
 		add_by_turns(peer, settled, ways, &count);
-	free(here.ifaces);
+	here_free(&here);
 	return count;
 }
 
@@ -262,23 +219,23 @@ static bool pick_remote(const struct engine_peer *peer, uint32_t rail, struct so
 {
 	const struct sockaddr_storage *local = &peer->link.session->rails[rail];
 	struct here here = here_now();
-	bool together = is_here(&here, &peer->address.remote), found = false, direct = false;
+	bool together = here_is(&here, &peer->address.remote), found = false, direct = false;
 
 	for (uint32_t a = 0; a < peer->address.count && !direct; a++) {
 		struct sockaddr_storage addr =
 			peer->address.known[(rail + a) % peer->address.count];
 
-		if (addr.ss_family != local->ss_family || (!together && is_here(&here, &addr)) ||
+		if (addr.ss_family != local->ss_family || (!together && here_is(&here, &addr)) ||
 		    sys_addr_is_link_local(&addr) != sys_addr_is_link_local(local))
 			continue;
 		take_scope(&addr, local);
-		direct = is_direct(&here, local, &addr);
+		direct = here_is_direct(&here, local, &addr);
 		if (found && !direct)
 			continue;
 		found = true;
 		*out = addr;
 	}
-	free(here.ifaces);
+	here_free(&here);
 	return found;
 }
 
@@ -306,6 +263,13 @@ static struct peer_way control_way(const struct engine_peer *peer)
 		if (sys_addr_same_host(&session->rails[i], &way.local))
 			way.rail = i;
 	return way;
+}
+
+bool rail_tried(const struct engine_peer *peer, uint32_t rail)
+{
+	const struct peer_rail *at = &peer->rails.at[rail];
+
+	return !at->dead || clock_now_ns() >= at->due_ns;
 }
 
 unsigned peer_route_channel(const struct engine_peer *peer, uint32_t channel, struct peer_way *ways)
@@ -359,7 +323,7 @@ static bool is_elsewhere(const struct here *here, const struct wire_info *info)
 		struct sockaddr_storage addr;
 
 		peer_addr_from_wire(&info->addrs[i], &addr);
-		if (!is_here(here, &addr))
+		if (!here_is(here, &addr))
 			return true;
 	}
 	return false;
@@ -379,10 +343,10 @@ void peer_route_targets(struct engine_peer *peer, const struct wire_info *info)
 		for (uint32_t r = 0; session->bound && r < session->nrails; r++)
 			take_scope(addr, &session->rails[r]);
 		/* One that we have as well (127.0.0.1, a container bridge) meets others here. */
-		if (elsewhere && is_here(&here, addr))
+		if (elsewhere && here_is(&here, addr))
 			say_ours(peer, addr);
 		else
 			peer->address.count++;
 	}
-	free(here.ifaces);
+	here_free(&here);
 }

@@ -50,8 +50,6 @@ unsigned peer_route_again(const struct engine_peer *peer, uint32_t first, struct
 uint32_t peer_route_home(const struct engine_peer *peer, uint32_t channel);
 /* The way over a rail; false: it has no address, or the peer none of its family. */
 bool peer_route_over(const struct engine_peer *peer, uint32_t rail, struct peer_way *out_way);
-/* The peer's address is one of this host's. */
-bool peer_route_here(const struct engine_peer *peer);
 /* Where to dial the peer of an info. Any thread. */
 void peer_route_targets(struct engine_peer *peer, const struct wire_info *info);
 

@@ -21,4 +21,7 @@ void place_worker(struct engine_worker *worker, uint32_t count);
  * or nothing is pinned. Control thread. */
 int place_of_nic(const char *name, uint32_t iface);
 
+/* How many bulk channels a session has where nobody said: by the cores. Any thread. */
+uint32_t session_auto_channels(void);
+
 #endif

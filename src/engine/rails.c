@@ -82,13 +82,6 @@ void rail_failed(struct engine_peer *peer, const struct peer_way *way, tcpx_stat
 	say(peer, way, status);
 }
 
-bool rail_tried(const struct engine_peer *peer, uint32_t rail)
-{
-	const struct peer_rail *at = &peer->rails.at[rail];
-
-	return !at->dead || clock_now_ns() >= at->due_ns;
-}
-
 void rail_works(struct engine_peer *peer, uint32_t at)
 {
 	struct peer_rail *rail;

@@ -21,15 +21,6 @@ struct post_batch {
 	bool sends, timed;
 };
 
-void request_io_put(struct engine_request *request)
-{
-	if (!request->io_held)
-		return;
-	request->io_held = false;
-	for (uint32_t i = 0; i < request->nregions; i++)
-		mem_region_io_put(request->regions[i]);
-}
-
 static tcpx_status io_get(struct engine_request *request)
 {
 	uint32_t i;
@@ -66,18 +57,6 @@ static tcpx_status post_error(struct engine_request *request, tcpx_status status
 	default:
 		return error_raise(&peer->error);
 	}
-}
-
-tcpx_status request_hand_over(struct engine_request *request)
-{
-	tcpx_status status;
-
-	path_choose(request);
-	lone_choose(request);
-	status = core_xfer_post(&request->peer->link.core, &request->xfer);
-	if (status != TCPX_OK)
-		lone_over(request);
-	return status;
 }
 
 /* peer.lock held. When it fails, everything is as before: the last end stays. */

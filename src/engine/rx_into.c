@@ -10,6 +10,13 @@
 #include "engine/path/paths.h"
 #include "wire/table.h"
 
+/* Lets go of the regions a chunk was written to. */
+void rx_release(struct chan_rx *rx)
+{
+	while (rx->nheld)
+		mem_region_access_end(rx->held[--rx->nheld].region);
+}
+
 static void *region_addr(const struct mem_region *region, uint64_t offset)
 {
 	return region->base + offset;
@@ -118,13 +125,6 @@ static tcpx_status into_regions(struct engine_chan *chan, const uint8_t *table)
 		return into(chan, NULL, table + bytes, sources);
 	rx_refuse(rx, status);
 	return TCPX_OK;
-}
-
-/* The program is kept alive by the core while its frame is not aborted. */
-void rx_more(struct chan_rx *rx)
-{
-	rx->at = 0;
-	rx->niov = path_map(rx->core.prog, &rx->next, &rx->beyond, rx->iov, CORE_PIECES_MAX);
 }
 
 struct served {

@@ -9,9 +9,6 @@
  * rx->verdict). table: the frame's, in the buffer. A status < 0 ends the link. */
 tcpx_status rx_into(struct engine_chan *chan, const uint8_t *table);
 
-/* rx owner, in a call: the next pieces of a program, when those in rx->iov are used up. */
-void rx_more(struct chan_rx *rx);
-
 void served_free(struct core_push *push);
 bool served_uses(const struct core_push *push, const struct mem_region *region); /* peer.lock */
 

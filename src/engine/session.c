@@ -60,12 +60,6 @@ static void deadline_posted(struct sys_post *post)
 	deadline_run(&session->deadline_timer, clock_now_ns());
 }
 
-void session_timer_kick(struct engine_session *session)
-{
-	if (!atomic_exchange(&session->deadline_posted, 1))
-		sys_loop_post(&engine_runtime.loop, &session->deadline_post);
-}
-
 static void session_init(struct engine_session *session)
 {
 	pthread_mutex_init(&session->lock, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a session tells others of how it is reached. */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
+#include "engine/comms.h"
 #include "engine/engine.h"
 #include "engine/peer_route.h"
 #include "sys/addr.h"
@@ -14,6 +16,23 @@
 
 #define ADVERTISE_NS (10 * CLOCK_S_NS) /* for names */
 #define ADVERTISE_MAX 280	       /* of an entry: a name and a port */
+
+tcpx_status session_option_error(enum config_id id, const char *text)
+{
+	const struct config_value *value = config_value(id);
+	const char *name = config_row(id)->name;
+	bool theirs = value->source != CONFIG_DEFAULT && !strcmp(text, value->text);
+	tcpx_error error = *error_last();
+	char field[32];
+	size_t len = 0;
+
+	for (const char *at = name + strlen("TCPX_"); *at && len + 1 < sizeof(field); at++)
+		field[len++] = (char)tolower((unsigned char)*at);
+	field[len] = '\0';
+	(void)error_set(error.status, error.system_errno, "%s=%.*s%s: %s", theirs ? name : field,
+			40, text, strlen(text) > 40 ? "..." : "", error.what);
+	return error_next("%s", error.next);
+}
 
 static void add_address(struct wire_address *addrs, uint32_t *count,
 			const struct sockaddr_storage *addr, uint16_t port)
@@ -185,4 +204,25 @@ tcpx_status engine_info(struct engine_session *session, void *buf, size_t cap, s
 				 cap);
 	*out_len = len;
 	return TCPX_OK;
+}
+
+void peer_fill_hello(struct engine_session *session, struct wire_hello *hello)
+{
+	hello->proto_min = WIRE_PROTO_MIN;
+	hello->proto_max = WIRE_PROTO_MAX;
+	memcpy(hello->uuid, session->uuid, sizeof(hello->uuid));
+	memcpy(hello->incarnation, session->incarnation, sizeof(hello->incarnation));
+	memcpy(hello->name, session->name, sizeof(hello->name));
+	hello->channels = session->channels;
+	hello->chunk_bytes = session->chunk_bytes;
+	hello->features = WIRE_FEATURE_SEGMENTS;
+	if (!(session->flags & TCPX_SESSION_NO_LOCAL))
+		hello->features |= WIRE_FEATURE_LOCAL | WIRE_FEATURE_LOCAL_ANSWER;
+	if (comms_first_known(session))
+		hello->features |= WIRE_FEATURE_FIRST;
+	hello->notify_budget = session->notify_budget;
+	hello->notify_cover = session->account.share;
+	hello->eager_budget = ENGINE_EAGER_BUDGET;
+	hello->read_budget = ENGINE_READ_WINDOW;
+	comms_hello(session, &hello->messages);
 }

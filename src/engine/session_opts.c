@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Options of a session: the caller's, else the environment's, else the defaults; checked. */
-#include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,17 +16,6 @@
 #include "sys/cpu.h"
 #include "sys/crypto.h"
 #include "sys/iface.h"
-
-uint32_t session_auto_channels(void)
-{
-	uint32_t cores = sys_cpu_usable();
-
-	/* Four fill what a small machine can copy; a large one copies more with more of them, as
-	 * long as both ends of a connection find cores (docs/performance.md). */
-	if (cores >= 16)
-		return cores * 3 / 8 < 16 ? cores * 3 / 8 : 16;
-	return cores < 4 ? 2 : cores > 8 ? 4 : cores / 2;
-}
 
 static tcpx_status number(const char *name, uint64_t given, enum config_id id, uint64_t min,
 			  uint64_t max, uint64_t *out)
@@ -114,22 +102,6 @@ static tcpx_status take_name(struct engine_session *session, const char *name)
 }
 
 /* The fields are named as the variables, without the prefix and in small letters. */
-tcpx_status session_option_error(enum config_id id, const char *text)
-{
-	const struct config_value *value = config_value(id);
-	const char *name = config_row(id)->name;
-	bool theirs = value->source != CONFIG_DEFAULT && !strcmp(text, value->text);
-	tcpx_error error = *error_last();
-	char field[32];
-	size_t len = 0;
-
-	for (const char *at = name + strlen("TCPX_"); *at && len + 1 < sizeof(field); at++)
-		field[len++] = (char)tolower((unsigned char)*at);
-	field[len] = '\0';
-	(void)error_set(error.status, error.system_errno, "%s=%.*s%s: %s", theirs ? name : field,
-			40, text, strlen(text) > 40 ? "..." : "", error.what);
-	return error_next("%s", error.next);
-}
 
 static tcpx_status take_rails(struct engine_session *session, const char *bind)
 {

@@ -85,7 +85,7 @@ void share_due(struct engine_share *share)
 
 	list_remove(&share->due);
 	list_push_back(&peer->shared->out_due, &share->due);
-	peer_wake_control(peer);
+	link_wake(&peer->link);
 }
 
 static bool has_io(const struct engine_share *share)

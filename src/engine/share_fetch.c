@@ -63,14 +63,14 @@ bool share_fd_tell(struct engine_peer *peer)
 	uint8_t bytes[WIRE_LOCAL_MAX];
 	struct frame frame = {.type = FRAME_LOCAL};
 
-	if (!session_local_open(session))
+	if (!peer->link.events->listen_local(&peer->link))
 		return false;
 	if (!peer->dialler) /* it dials there, so it knows */
 		return true;
 	memcpy(offer.nonce, peer->shared_memory.nonce, sizeof(offer.nonce));
 	memcpy(offer.name, session->local_name, sizeof(offer.name) - 1);
 	frame.payload_bytes = (uint32_t)wire_local_encode(&offer, bytes);
-	peer_ctl_send(peer, &frame, bytes);
+	link_tell(&peer->link, &frame, bytes);
 	return true;
 }
 

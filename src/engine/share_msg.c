@@ -108,7 +108,7 @@ static void offer(struct engine_share *share, uint64_t key)
 		offer_later(share);
 		return;
 	}
-	peer_ctl_send(share->peer, &frame, share->job.handle);
+	link_tell(&share->peer->link, &frame, share->job.handle);
 }
 
 static void tell(struct engine_peer *peer, enum frame_share what, uint64_t id, tcpx_status status)
@@ -119,7 +119,7 @@ static void tell(struct engine_peer *peer, enum frame_share what, uint64_t id, t
 	if (what == FRAME_SHARE_ANSWER && status == TCPX_OK)
 		frame.offset = CORE_REF_MOST;
 
-	peer_ctl_send(peer, &frame, NULL);
+	link_tell(&peer->link, &frame, NULL);
 }
 
 static void run_share(struct engine_share *share)
@@ -177,7 +177,7 @@ static void map_due(struct engine_map *map)
 {
 	list_remove(&map->due);
 	list_push_back(&map->peer->shared->in_due, &map->due);
-	peer_wake_control(map->peer);
+	link_wake(&map->peer->link);
 }
 
 static void run_map(struct engine_map *map)
@@ -235,7 +235,7 @@ void share_again(struct engine_peer *peer)
 				share_due(share);
 		}
 	}
-	peer_wake_control(peer);
+	link_wake(&peer->link);
 }
 
 static void close_done(struct mem_share *job, tcpx_status status)

@@ -6,10 +6,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "engine/comms_gpu.h"
 #include "engine/prefill.h"
 #include "engine/rx_into.h"
-#include "engine/share.h"
 
 struct engine_stage *stage_open(struct engine_peer *peer, struct stage_block *block, uint64_t bytes)
 {
@@ -26,25 +24,17 @@ struct engine_stage *stage_open(struct engine_peer *peer, struct stage_block *bl
 	return stage;
 }
 
-static void maps_put(struct engine_stage *stage)
-{
-	while (stage->nmaps)
-		share_map_put(stage->maps[--stage->nmaps]);
-	free(stage->maps);
-	stage->maps = NULL;
-}
-
 static void stage_free(struct engine_stage *stage)
 {
 	struct engine_peer *peer = stage->peer;
 
 	for (uint32_t i = 0; i < stage->nheld; i++)
 		mem_region_access_end(stage->held[i].region);
-	maps_put(stage);
+	if (stage->release)
+		stage->release(stage, true);
 	if (stage->chan)
 		chan_put(stage->chan);
 	copies_free(&stage->copies);
-	comms_job_free(stage->job);
 	free(stage->held);
 	free(stage);
 	peer_put(peer);
@@ -66,7 +56,8 @@ void stage_commit_done(struct stage_copies *copies, tcpx_status status)
 
 	while (stage->nheld)
 		mem_region_access_end(stage->held[--stage->nheld].region);
-	maps_put(stage); /* whoever is told may take the memory away */
+	if (stage->release)
+		stage->release(stage, false); /* whoever is told may take the memory away */
 	if (status == TCPX_ERR_INVALID && !stage->recv && !stage->xfer_id)
 		status = TCPX_ERR_REMOTE; /* the peer's request: it was our memory that is gone */
 	link_lock(&peer->link);

@@ -67,8 +67,10 @@ struct engine_stage {
 	struct chan_held *held;	     /* regions, released when the commit ended */
 	uint32_t nheld;
 	struct comms_job *job;	  /* its bytes are a message in pieces */
-	struct engine_map **maps; /* moves: what is read from, let go when they ended */
+	struct engine_map **maps; /* moves: what is read from */
 	uint32_t nmaps;
+	/* Or NULL: the copies ended; last: the stage ends. Lets go of these. No lock held. */
+	void (*release)(struct engine_stage *stage, bool last);
 	_Atomic uint32_t refs;
 	struct list_node node; /* peer->deliveries */
 	struct core_io orphan; /* fill: its channel went away meanwhile; peer.lock */

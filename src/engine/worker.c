@@ -50,16 +50,7 @@ static void run_kicked(struct engine_worker *worker)
 		pthread_mutex_unlock(&worker->lock);
 		if (!chan)
 			return;
-		if (atomic_load(&chan->stopping)) {
-			chan->net->ops->shutdown(chan->net);
-			continue;
-		}
-		chan_sample_take(chan);
-		if (atomic_exchange(&chan->again, 0))
-			chan_event(chan, EPOLLIN);
-		link_run_deferred(&chan->peer->link); /* what link_run_posted left to us */
-		chan_tx_kick(chan);
-		link_run_deferred(&chan->peer->link);
+		chan->calls->kicked(chan);
 	}
 }
 
@@ -171,7 +162,9 @@ static void *worker_main(void *arg)
 			moved_ns = clock_now_ns();
 		for (i = 0; i < n; i++) {
 			if (events[i].data.ptr) {
-				chan_event(events[i].data.ptr, events[i].events);
+				struct engine_chan *chan = events[i].data.ptr;
+
+				chan->calls->event(chan, events[i].events);
 			} else {
 				uint64_t count;
 				ssize_t got = read(worker->wakefd, &count, sizeof(count));

@@ -153,9 +153,12 @@ static void case_early_notes_wait(struct env *env)
 		OK(tcpx_notify_send(env->session, env->peer, data, 40 * KIB));
 	}
 	accepted(env);
-	for (uint64_t seed = 1; seed <= 2; seed++) {
+	pat_fill(data, 8, 3, 0);
+	OK(tcpx_notify_send(env->session, env->peer, data,
+			    8)); /* there is a link: not before them */
+	for (uint64_t seed = 1; seed <= 3; seed++) {
 		OK(far_take(env, &(struct far_take){.timeout_ns = LONG_NS, .seed = seed}, &bytes));
-		CHECK_EQ(bytes, 40 * KIB);
+		CHECK_EQ(bytes, seed == 3 ? 8 : 40 * KIB);
 	}
 	OK(tcpx_peer_flush(env->session, env->peer, LONG_NS));
 	free(data);

@@ -20,11 +20,11 @@ the whole of it.
 
 The trip of a WRITE has two legs (TRIP), since the queue of the core separates them: the post, from
 tcpx_request_start to the functions that queue the transfer and wake a worker; and the sender, from
-the loop of a worker, and from the post which may send by itself, to the function that enters a
-frame into the channel's ring and to those that call a transport's send. A function is on a leg when
-it can be reached from a start and an end can be reached from it, both included. The trip's files
-are those of all these functions, a header with its .c once. Helpers that lead to no end (options,
-validation, routing) are not on it.
+the loop of a worker, from what that calls of a channel through the channel's table, and from the
+post, which may send by itself, to the function that enters a frame into the channel's ring and to
+those that call a transport's send. A function is on a leg when it can be reached from a start and
+an end can be reached from it, both included. The trip's files are those of all these functions, a
+header with its .c once. Helpers that lead to no end (options, validation, routing) are not on it.
 """
 import os
 import re
@@ -41,7 +41,7 @@ ENGINE = ["session", "peer", "request", "channel", "path", "link", "runtime"]
 # (name of the leg, functions where it starts, functions or patterns of a call where it ends)
 TRIP = [
     ("post", ["tcpx_request_start"], ["core_job_queue", "worker_kick"]),
-    ("sender", ["worker_main", "link_run_posted"],
+    ("sender", ["worker_main", "chan_kicked", "hooks_posted"],
      ["core_chunk_add", r"(->|\.)send(_held)?\s*\("]),
 ]
 # name: wanted number

@@ -52,7 +52,7 @@ in: api_value
 # A trip of three files; calls through a table and a name that is a value are none.
 START = HEAD + """int tcpx_request_start(int fd)
 {
-	return link_run_posted(fd);
+	return hooks_posted(fd);
 }
 """
 SEND = HEAD + """#include "core/queue.h"
@@ -64,16 +64,21 @@ int worker_kick(int fd)
 	return table[0](fd) + fd->api_value(tcpx_request_start);
 }
 
-int link_run_posted(int fd)
+int hooks_posted(int fd)
 {
 	core_job_queue(fd);
 	return worker_kick(fd);
 }
 
-int worker_main(int fd)
+int chan_kicked(int fd)
 {
 	core_chunk_add(fd);
 	return fd->send(fd);
+}
+
+int worker_main(int fd)
+{
+	return chan_kicked(fd);
 }
 """
 QUEUE = HEAD + """#include "core/queue.h"
@@ -228,7 +233,7 @@ FAULTS = [
     ("structure", "src/api/start.c", START.replace("tcpx_request_start", "tcpx_request_begin"),
      "TRIP: no function tcpx_request_start"),
     ("structure", None, dict(chain(14), **{
-        "src/api/start.c": START.replace("link_run_posted(fd)", "link_run_posted(chain_0())")}),
+        "src/api/start.c": START.replace("hooks_posted(fd)", "hooks_posted(chain_0())")}),
      "files on a WRITE's trip: 17, allowed 16"),
     ("structure", "tests/lint/structure.txt", "static-repeats 2\n", "repeats is 0, delete it"),
     ("structure", None, dict(STATICS, **{"tests/lint/structure.txt": "static-repeats 2 # why\n"}),

@@ -154,7 +154,12 @@ struct look {
 
 static void look_run(void *arg)
 {
-	account_look(inside(), ((struct look *)arg)->now_ns);
+	struct engine_peer *holder = account_look(inside(), ((struct look *)arg)->now_ns);
+
+	if (holder) {
+		peer_die_last(holder);
+		peer_put(holder);
+	}
 }
 
 static void look_at(int64_t now_ns)

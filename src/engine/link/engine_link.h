@@ -19,47 +19,41 @@
 #include "engine/block.h"
 #include "engine/handles.h"
 #include "engine/hold.h"
+#include "engine/link/deferred_state.h"
 #include "engine/prefill.h"
 #include "sys/loop.h"
 
 struct engine_chan;
+struct ctl_link_ops;
 struct engine_session;
+struct net_chan;
 
-/* What other threads leave to the control thread, which the post wakes. */
-struct link_wake {
-	struct sys_post post;
-	_Atomic int posted;
-	uint64_t free_mask, close_mask; /* lock: channels, by index */
-	bool failed;			/* lock: the core cannot go on, */
-	tcpx_status failed_status;	/* why */
-	struct fence_out *fences;	/* lock: to be sent */
-	struct list_node buried;	/* lock: requests released while active, now over */
-};
-
-struct fence_out {
-	struct fence_out *next;
-	uint32_t channel, epoch, count;
-	uint64_t applied;
-	struct core_nack nacks[];
-};
-
-/* Callers of tcpx_peer_flush(). */
-struct link_flush {
-	_Atomic uint32_t word, waiters; /* word: futex, counts what ended */
-};
-
-/* Of the session's staging memory. session.queue_lock. */
-struct link_quota {
-	uint64_t held, ahead;
-	bool hungry; /* got less than it asked for */
-};
+/* What a post sends itself: nothing, what is for the lane, or the first channel's share, too. */
+enum post_sends { POST_NOTHING, POST_LANE, POST_FIRST };
 
 struct link;
 
-/* What a link calls of its owner. */
+/* What a link calls of its owner. Any thread, no lock. */
 struct link_events {
-	/* Any thread, no lock: kicks the channels that have something, lets go of memory. */
+	/* Kicks the channels that have something, lets go of memory. */
 	void (*deferred)(struct link *link);
+	/* The same, on the thread of a post. */
+	void (*posted)(struct link *link, enum post_sends sends);
+	void (*free)(struct link *link); /* the last reference went */
+
+	/* Control thread. Nothing is dialled for it any more. */
+	void (*dying)(struct link *link);
+	/* Something of link->wake is there. */
+	void (*woken)(struct sys_post *post);
+	/* A channel is there; owns chan. An error: it is not wanted any more. */
+	tcpx_status (*attach)(struct link *link, uint32_t channel, uint32_t epoch,
+			      struct net_chan *chan);
+	/* A channel came or is given up: the link may be up now. */
+	void (*settled)(struct link *link);
+	void (*dial_later)(struct link *link, uint32_t channel); /* anew, after a rest */
+	const struct ctl_link_ops *control; /* of the control link; its argument: the peer */
+	/* Peers on this host can reach the session from now on. False: they cannot. */
+	bool (*listen_local)(struct link *link);
 };
 
 struct link {
@@ -114,9 +108,33 @@ static inline void link_unlock(struct link *link)
 		link_run_deferred(link);
 }
 
+/* On the thread of a post, which used link_unlock_only(). */
+static inline void link_run_posted(struct link *link, enum post_sends sends)
+{
+	link->events->posted(link, sends);
+}
+
 static inline void link_get(struct link *link)
 {
 	atomic_fetch_add(&link->slot.refs, 1);
 }
+
+/* No lock. */
+static inline void link_put(struct link *link)
+{
+	if (atomic_fetch_sub(&link->slot.refs, 1) == 1)
+		link->events->free(link);
+}
+
+/* Any thread, any lock: the control thread is to look at link->wake. */
+void link_wake(struct link *link);
+/* Any thread: something ended, and callers of tcpx_peer_flush() look again. */
+void link_progress(struct link *link);
+/* Control thread: to the peer by its control link, if that stands. */
+void link_tell(struct link *link, const struct frame *frame, const void *payload);
+/* The first peer, or the one behind peer, with a reference; takes over peer's. So no lock is held
+ * while something is done to each. Where peer left the list meanwhile they begin anew: what is done
+ * may be done twice. Any thread. */
+struct engine_peer *session_next_peer(struct engine_session *session, struct engine_peer *peer);
 
 #endif

@@ -10,7 +10,7 @@ static enum path_loaded message_load(struct engine_chan *chan, bool *out_valid)
 {
 	if (!comms_post(chan, out_valid))
 		return PATH_LATER;
-	chan_tx_header(&chan->tx, NULL);
+	path_header(&chan->tx, NULL);
 	return PATH_APART;
 }
 

@@ -2,6 +2,9 @@
 /* Which way the payload of a request goes. */
 #include "engine/path/paths.h"
 
+#include "engine/tx_table.h"
+#include "wire/frame_codec.h"
+
 #define PATHS_MAX 8
 
 /* The last one takes what the others leave. */
@@ -102,4 +105,32 @@ uint32_t path_map(const struct core_prog *prog, struct core_cursor *at, uint64_t
 		iov[n++].iov_len = piece.length;
 	}
 	return n;
+}
+
+/* The program is kept alive by the core while its frame is not aborted. */
+void path_more(struct chan_rx *rx)
+{
+	rx->at = 0;
+	rx->niov = path_map(rx->core.prog, &rx->next, &rx->beyond, rx->iov, CORE_PIECES_MAX);
+}
+
+void path_header(struct chan_tx *tx, uint32_t (*sources)(const struct core_tx *tx, uint8_t *out))
+{
+	struct frame *frame = &tx->frame.frame;
+	uint8_t *out = tx->buf + tx->end;
+
+	if (tx->frame.table)
+		frame->table_bytes = tx_table_encode(&tx->frame, out + FRAME_HEADER_BYTES);
+	if (sources) {
+		frame->follows = sources(&tx->frame, out + FRAME_HEADER_BYTES + frame->table_bytes);
+		frame->table_bytes += frame->follows;
+	}
+	wire_frame_encode(frame, out);
+	tx->end += FRAME_HEADER_BYTES + frame->table_bytes;
+}
+
+void path_unload(struct engine_chan *chan)
+{
+	if (chan->tx.path && chan->tx.path->unload)
+		chan->tx.path->unload(chan);
 }

@@ -73,6 +73,13 @@ const struct path_ops *path_of_frame(const struct engine_chan *chan);
 /* The same when its destination is known: in rx->held, or prog. */
 const struct path_ops *path_of_sink(const struct engine_chan *chan, const struct core_prog *prog);
 
+/* tx owner. For load: header and table behind what tx->buf holds already. sources: says in a table
+ * of its own where the payload lies; or NULL. */
+void path_header(struct chan_tx *tx, uint32_t (*sources)(const struct core_tx *tx, uint8_t *out));
+/* The frame under way, if there is one, needs nothing any more. No lock. */
+void path_unload(struct engine_chan *chan);
+/* rx owner, in a call: the next pieces of a program, when those in rx->iov are used up. */
+void path_more(struct chan_rx *rx);
 /* The addresses of a program's local side: *bytes bytes from *at on, at most max pieces, which *at
  * and *bytes move past. Returns how many. */
 uint32_t path_map(const struct core_prog *prog, struct core_cursor *at, uint64_t *bytes,

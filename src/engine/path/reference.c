@@ -15,7 +15,7 @@
 static enum path_loaded reference_load(struct engine_chan *chan, bool *out_valid)
 {
 	(void)out_valid;
-	chan_tx_header(&chan->tx, tx_table_sources);
+	path_header(&chan->tx, tx_table_sources);
 	atomic_fetch_add_explicit(&share_gate, 1, memory_order_release);
 	return PATH_APART;
 }
@@ -149,6 +149,15 @@ static tcpx_status add_all(struct engine_chan *chan, struct engine_stage *stage,
 	return status;
 }
 
+static void reference_release(struct engine_stage *stage, bool last)
+{
+	(void)last;
+	while (stage->nmaps)
+		share_map_put(stage->maps[--stage->nmaps]);
+	free(stage->maps);
+	stage->maps = NULL;
+}
+
 static tcpx_status reference_receive(struct engine_chan *chan, const struct core_prog *prog,
 				     const uint8_t *sources, uint32_t bytes)
 {
@@ -164,6 +173,7 @@ static tcpx_status reference_receive(struct engine_chan *chan, const struct core
 	stage = stage_open(chan->peer, NULL, total);
 	if (!stage)
 		return TCPX_ERR_NO_MEMORY;
+	stage->release = reference_release;
 	stage->maps = malloc(pieces * sizeof(*stage->maps));
 	if (stage->maps)
 		status = copies_init(&stage->copies, NULL, pieces + count_targets(rx, prog),

@@ -86,7 +86,7 @@ static enum path_loaded staged_load(struct engine_chan *chan, bool *out_valid)
 	struct chan_tx *tx = &chan->tx;
 
 	(void)out_valid;
-	chan_tx_header(tx, NULL);
+	path_header(tx, NULL);
 	tx->niov = tx->nslices;
 	if (tx->nslices)
 		return PATH_INLINE;

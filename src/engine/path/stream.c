@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Payloads behind their headers, from and to memory that a socket call takes. */
 #include "engine/path/paths.h"
-#include "engine/rx_into.h"
 
 static void stream_claim(struct engine_chan *chan)
 {
@@ -16,7 +15,7 @@ static enum path_loaded stream_load(struct engine_chan *chan, bool *out_valid)
 	const struct core_tx *frame = &tx->frame;
 
 	(void)out_valid;
-	chan_tx_header(tx, NULL);
+	path_header(tx, NULL);
 	if (frame->bytes) {
 		tx->iov[0] = (struct iovec){(void *)frame->bytes, frame->frame.payload_bytes};
 		tx->niov = 1;
@@ -41,7 +40,7 @@ static tcpx_status stream_receive(struct engine_chan *chan, const struct core_pr
 	rx->next = core_cursor_at(prog, rx->core.linear);
 	rx->beyond = rx->frame.payload_bytes;
 	rx->vanishing = prog->vanishing;
-	rx_more(rx);
+	path_more(rx);
 	return TCPX_OK;
 }
 
