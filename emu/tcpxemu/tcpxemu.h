@@ -2,7 +2,7 @@
 /*
  * What a test asks the TCPX emulator beside the plugin's own table; found by dlsym in the loaded
  * copy. Any thread. The plugin's settings are environment variables, read at init: see
- * docs/design/tcpxemu.md.
+ * docs/design/tcpxemu-settings.md.
  */
 #ifndef TCPXEMU_H
 #define TCPXEMU_H

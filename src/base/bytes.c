@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Byte counts as people write them. */
+/* Byte counts as text. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -8,7 +8,7 @@
 
 static const char units[] = "KMGTPE";
 
-/* The shift of a unit text, -1 when it is none. */
+/* The shift of a unit; -1 for an unknown unit. */
 static int unit_shift(const char *text)
 {
 	const char *unit;
@@ -51,7 +51,7 @@ int bytes_parse(const char *text, uint64_t *out_bytes)
 	shift = unit_shift(text);
 	if (shift < 0 || (fraction && !shift))
 		return -1;
-	/* value < 10^20 < 2^67 and shift <= 60, so nothing is lost before the test */
+	/* value < 10^20 < 2^67 and shift <= 60, so 128 bits suffice */
 	value = (value << shift) / scale;
 	if (value > UINT64_MAX)
 		return -1;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Byte counts as people write them. Units are powers of 1024. */
+/* Byte counts as text. Units are powers of 1024. */
 #ifndef BASE_BYTES_H
 #define BASE_BYTES_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* "65536", "64K", "64KB", "64KiB", "64 KiB", "1.5M"; K M G T P E in any case. 0; -1: not one, or
- * too large, *out_bytes untouched. */
+/* Parses "65536", "64K", "64KB", "64KiB", "64 KiB", "1.5M"; K M G T P E in upper or lower case.
+ * Returns 0, or -1 if the text is malformed or too large; then *out_bytes is unchanged. */
 int bytes_parse(const char *text, uint64_t *out_bytes);
 
 /* "64 KiB", "1.5 MiB", "1000 B"; at most two decimals. Returns buf. */
@@ -16,6 +16,6 @@ char *bytes_format(uint64_t bytes, char *buf, size_t cap);
 /* "64K", "100M", "1000": the largest unit that divides it, so that it parses back. Returns buf. */
 char *bytes_compact(uint64_t bytes, char *buf, size_t cap);
 
-#define BYTES_TEXT_MAX 32 /* room for any of them */
+#define BYTES_TEXT_MAX 32 /* room for any of these texts */
 
 #endif

@@ -17,8 +17,8 @@ static inline int64_t clock_now_ns(void)
 	return (int64_t)ts.tv_sec * CLOCK_S_NS + ts.tv_nsec;
 }
 
-/* The time after_ns (>= 0) from now. Whoever says "for ever" by a huge number gets a time that
- * never comes and still takes a margin. */
+/* The time after_ns (>= 0) from now. A huge value means "never": the result then leaves room for a
+ * margin to be added. */
 static inline int64_t clock_after(int64_t after_ns)
 {
 	const int64_t never_ns = INT64_MAX / 2;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options in force: the environment read once, checked against the table. */
+/* Options in force: the environment, read once and checked against the table. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -64,7 +64,8 @@ static int parse_level(int is_alias, const char *text, uint64_t *out)
 
 	if (!parse_word(text, words, 5, out))
 		return 0;
-	if (is_alias) { /* the predecessor's flag: on shows each chunk, whose lines are traces */
+	/* The predecessor's flag: on means that each chunk is logged, at level trace. */
+	if (is_alias) {
 		if (parse_bool(text, out) && (parse_number(text, out) || *out > 4))
 			return -1;
 		*out = *out ? TCPX_LOG_TRACE : TCPX_LOG_WARN;
@@ -145,7 +146,7 @@ int config_parse(const struct config_row *row, int is_alias, const char *text, u
 	return 0;
 }
 
-/* The next alias of a list: its start, or NULL; *list moves behind it. */
+/* Returns the start of the next alias of a list, or NULL; *list moves past it. */
 static const char *next_alias(const char **list, size_t *out_len)
 {
 	const char *start = *list;
@@ -158,8 +159,8 @@ static const char *next_alias(const char **list, size_t *out_len)
 	return start;
 }
 
-static int take(const struct config_row *row, int is_alias, const char *name, const char *text,
-		struct config_value *out)
+static int resolve_from(const struct config_row *row, int is_alias, const char *name,
+			const char *text, struct config_value *out)
 {
 	if (!text || !*text)
 		return 0;
@@ -183,19 +184,19 @@ void config_resolve(const struct config_row *row, const char *(*get)(const char 
 	memset(out, 0, sizeof(*out));
 	out->text = row->default_text;
 	(void)config_parse(row, 0, row->default_text, &out->u64);
-	if (take(row, 0, row->name, get(row->name), out))
+	if (resolve_from(row, 0, row->name, get(row->name), out))
 		return;
 	while ((alias = next_alias(&list, &len)) != NULL) {
 		if (len >= sizeof(name))
 			continue;
 		memcpy(name, alias, len);
 		name[len] = '\0';
-		if (take(row, 1, alias, get(name), out))
+		if (resolve_from(row, 1, alias, get(name), out))
 			return;
 	}
 }
 
-/* A program that has more rights than its user does not take files to load from him. */
+/* A setuid program must not load files that its user names. */
 static const char *get_environment(const char *name)
 {
 	return secure_getenv(name);
@@ -237,7 +238,7 @@ static void range_make(unsigned i)
 	}
 }
 
-static void report(unsigned i)
+static void warn_if_wrong(unsigned i)
 {
 	const struct config_value *value = &values[i];
 	const char *default_text = rows[i].default_text;
@@ -249,8 +250,8 @@ static void report(unsigned i)
 			 *default_text ? default_text : "(empty)");
 }
 
-/* A copy that lives for ever: whoever has read a value may hold its text. NULL: no memory. */
-static const char *keep(const char *text)
+/* A copy that is never freed, because readers of a value may keep its text. NULL: no memory. */
+static const char *keep_forever(const char *text)
 {
 	static struct kept {
 		struct kept *next;
@@ -267,7 +268,7 @@ static const char *keep(const char *text)
 	return one->text;
 }
 
-static void load(void)
+static void load_environment(void)
 {
 	for (unsigned i = 0; i < CONFIG_IDS; i++) {
 		const char *copy;
@@ -276,7 +277,7 @@ static void load(void)
 		config_resolve(&rows[i], get_environment, &values[i]);
 		if (values[i].source == CONFIG_DEFAULT)
 			continue;
-		copy = keep(values[i].text); /* the environment may change */
+		copy = keep_forever(values[i].text); /* the environment may change */
 		if (copy) {
 			values[i].text = copy;
 		} else {
@@ -285,10 +286,10 @@ static void load(void)
 			(void)config_parse(&rows[i], 0, values[i].text, &values[i].u64);
 		}
 	}
-	log_level_default(
-		(int)values[CONFIG_LOG].u64); /* before the first line: no way back here */
+	/* Before the first log line, which would call config_u64() and so come back here. */
+	log_level_default((int)values[CONFIG_LOG].u64);
 	for (unsigned i = 0; i < CONFIG_IDS; i++) {
-		report(i);
+		warn_if_wrong(i);
 		values[i].wrong = values[i].wrong_text = NULL;
 	}
 }
@@ -296,7 +297,7 @@ static void load(void)
 static pthread_mutex_t set_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool fixed; /* set_lock */
 
-static tcpx_status check(unsigned i, const char **inout_text, uint64_t *out_u64)
+static tcpx_status check_value(unsigned i, const char **inout_text, uint64_t *out_u64)
 {
 	const struct config_row *row = &rows[i];
 
@@ -308,7 +309,7 @@ static tcpx_status check(unsigned i, const char **inout_text, uint64_t *out_u64)
 	return TCPX_OK;
 }
 
-/* Numbers may be written in several ways. */
+/* Compares numbers by value, because a number has several spellings. */
 static bool same_value(unsigned i, const char *text, uint64_t number)
 {
 	if (rows[i].type == CONFIG_TEXT || rows[i].type == CONFIG_PATH)
@@ -316,19 +317,20 @@ static bool same_value(unsigned i, const char *text, uint64_t number)
 	return number == values[i].u64;
 }
 
-static tcpx_status set(unsigned i, const char *text)
+static tcpx_status set_value(unsigned i, const char *text)
 {
 	struct config_value value = {.source = CONFIG_SET};
-	tcpx_status status = check(i, &text, &value.u64);
+	tcpx_status status = check_value(i, &text, &value.u64);
 
 	if (status != TCPX_OK || same_value(i, text, value.u64))
 		return status;
 	if (fixed) {
-		error_set(TCPX_ERR_STATE, 0, "%s is %.60s in this process, not %.60s", rows[i].name,
-			  values[i].text, text);
-		return error_next("it is one for all sessions: set it before the first is opened");
+		error_set(TCPX_ERR_STATE, 0, "%s is already %.60s in this process, not %.60s",
+			  rows[i].name, values[i].text, text);
+		return error_next("it applies to all sessions of the process: set it before the "
+				  "first one is opened");
 	}
-	value.text = keep(text);
+	value.text = keep_forever(text);
 	if (!value.text)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "option %s", rows[i].name);
 	values[i] = value;
@@ -343,7 +345,7 @@ static unsigned row_named(const char *name)
 	const char *nearest;
 	unsigned i = 0;
 
-	pthread_once(&once, load);
+	pthread_once(&once, load_environment);
 	while (i < CONFIG_IDS && strcmp(rows[i].name, name))
 		i++;
 	if (i == CONFIG_IDS) {
@@ -359,7 +361,7 @@ tcpx_status config_check(const char *name, const char *text, uint64_t *out_u64)
 {
 	unsigned i = row_named(name);
 
-	return i < CONFIG_IDS ? check(i, &text, out_u64) : TCPX_ERR_NOT_FOUND;
+	return i < CONFIG_IDS ? check_value(i, &text, out_u64) : TCPX_ERR_NOT_FOUND;
 }
 
 tcpx_status config_set(const char *name, const char *text)
@@ -370,7 +372,7 @@ tcpx_status config_set(const char *name, const char *text)
 	if (i == CONFIG_IDS)
 		return TCPX_ERR_NOT_FOUND;
 	pthread_mutex_lock(&set_lock);
-	status = set(i, text);
+	status = set_value(i, text);
 	pthread_mutex_unlock(&set_lock);
 	return status;
 }
@@ -384,7 +386,7 @@ void config_fix(void)
 
 const struct config_value *config_value(enum config_id id)
 {
-	pthread_once(&once, load);
+	pthread_once(&once, load_environment);
 	return &values[id];
 }
 
@@ -410,7 +412,7 @@ const struct config_row *config_row(unsigned index)
 
 const char *config_range(unsigned index)
 {
-	pthread_once(&once, load);
+	pthread_once(&once, load_environment);
 	return index < CONFIG_IDS ? ranges[index] : "";
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one table of every option. An option is an environment variable; where the API has a field
- * for it, the field wins. The TCPX_ name beats the aliases, the aliases count in their order. One
- * whose default is empty is 0 or "" when unset: its reader decides what that means.
+ * The table of all options. An option is an environment variable; if the API has a field for it,
+ * the field takes precedence. The TCPX_ name takes precedence over the aliases, and an alias over
+ * those after it. An option whose default is empty is 0 or "" when unset; its reader decides what
+ * that means.
  */
 #ifndef BASE_CONFIG_H
 #define BASE_CONFIG_H
@@ -14,7 +15,7 @@
 
 enum config_type {
 	CONFIG_BYTES, /* config_u64: bytes */
-	CONFIG_COUNT, /* a number; "auto" is 0 where the default is auto */
+	CONFIG_COUNT, /* a number; "auto" is 0 if the default is auto */
 	CONFIG_MS,
 	CONFIG_US,
 	CONFIG_BOOL,  /* 0 1 no yes off on false true */
@@ -40,7 +41,7 @@ enum config_type {
 	X(KEY_FILE, "TCPX_KEY_FILE", "", PATH, "", 0, 4095,                                        \
 	  "key file that proves peers on a bootstrap port, mode 0600")                             \
 	X(IDENTITY_FILE, "TCPX_IDENTITY_FILE", "", PATH, "", 0, 4095,                              \
-	  "a session's own key, mode 0600; empty: each session makes a fresh one")                 \
+	  "file of the session's private key, mode 0600; empty: a fresh key for each session")     \
 	X(CHANNELS, "TCPX_CHANNELS", "UCCL_TCPX_NUM_CHANNELS TCPX_NUM_CHANNELS", COUNT, "auto", 0, \
 	  64, "bulk channels per peer; auto: by the usable cores, 2 to 16")                        \
 	X(CHUNK_BYTES, "TCPX_CHUNK_BYTES", "UCCL_TCPX_CHUNK_BYTES NCCL_P2P_NET_CHUNKSIZE", BYTES,  \
@@ -48,21 +49,21 @@ enum config_type {
 	X(WORKERS, "TCPX_WORKERS", "", COUNT, "auto", 0, 64,                                       \
 	  "threads of the process-wide runtime; auto: by the usable cores")                        \
 	X(PIN, "TCPX_PIN", "", BOOL, "1", 0, 1,                                                    \
-	  "with several NUMA nodes: threads run on that of their NIC or GPU")                      \
+	  "with several NUMA nodes: run threads on the node of their NIC or GPU")                  \
 	X(INLINE_BYTES, "TCPX_INLINE_BYTES", "", BYTES, "8K", 0, 8 * CONFIG_KIB,                   \
-	  "a post sends up to it on the caller's thread; 0: never")                                \
+	  "a post sends transfers up to this size on the caller's thread; 0: never")               \
 	X(BUSY_POLL, "TCPX_BUSY_POLL", "", BOOL, "0", 0, 1,                                        \
 	  "waiters and workers spin instead of sleeping")                                          \
 	X(SPIN_US, "TCPX_SPIN_US", "", US, "50", 0, 10000,                                         \
-	  "how long a thread looks for work before it sleeps; 0 where cores are scarce")           \
+	  "how long the owner thread of a GPU polls before it sleeps; 0 on few cores")             \
 	X(SILENT_MS, "TCPX_SILENT_MS", "", MS, "5000", 1000, 60000,                                \
-	  "a peer not heard of for so long is dead")                                               \
+	  "a peer that sends nothing for this long counts as dead")                                \
 	X(STOPPED_MS, "TCPX_STOPPED_MS", "", MS, "10000", 3000, 600000,                            \
-	  "a peer whose kernel answers but whose process does not is dead after it")               \
+	  "a peer whose kernel answers and whose process does not counts as dead after this time") \
 	X(GOODBYE_MS, "TCPX_GOODBYE_MS", "", MS, "100", 1, 10000,                                  \
-	  "a request whose region the peer took back waits so long for the peer's goodbye")        \
+	  "how long a request waits for a goodbye after the peer deregistered its region")         \
 	X(MAX_PEERS, "TCPX_MAX_PEERS", "", COUNT, "4096", 1, 1u << 20,                             \
-	  "peers that may have connected to a session at a time")                                  \
+	  "most inbound peers of a session at a time")                                             \
 	X(NOTIFY_BUDGET, "TCPX_NOTIFY_BUDGET_BYTES", "", BYTES, "128M", 64 * CONFIG_KIB,           \
 	  64 * CONFIG_GIB, "unread notifications kept for each peer")                              \
 	X(MEMORY_BUDGET, "TCPX_MEMORY_BUDGET_BYTES", "", BYTES, "1G", 16 * CONFIG_MIB,             \
@@ -70,15 +71,15 @@ enum config_type {
 	X(STAGING_BYTES, "TCPX_STAGING_BYTES", "", BYTES, "128M", 8 * CONFIG_MIB, 4 * CONFIG_GIB,  \
 	  "pinned host memory for each GPU and direction, allocated when its memory is "           \
 	  "registered")                                                                            \
-	X(LOCAL, "TCPX_LOCAL", "", BOOL, "1", 0, 1, "use the same-host transport where it is one") \
+	X(LOCAL, "TCPX_LOCAL", "", BOOL, "1", 0, 1, "use the same-host transport within a host")   \
 	X(ONE_COPY, "TCPX_ONE_COPY", "", BOOL, "0", 0, 1,                                          \
-	  "same host: copy once, straight from the peer's memory, under a lease")                  \
+	  "same host: copy once, directly from the peer's memory, under a lease")                  \
 	X(TCP_SPLICE, "TCPX_TCP_SPLICE", "", BOOL, "1", 0, 1,                                      \
-	  "tcp: what is staged goes to the socket without a copy")                                 \
+	  "tcp: send staged memory to the socket without a copy")                                  \
 	X(GPU_PEER, "TCPX_GPU_PEER", "", BOOL, "1", 0, 1,                                          \
-	  "same host: one GPU copies straight from another's memory, or its own")                  \
+	  "same host: a GPU copies directly from another one's memory, or within its own")         \
 	X(STRICT_CANCEL, "TCPX_STRICT_CANCEL", "TCPX_STRICT_ABORT", BOOL, "0", 0, 1,               \
-	  "a cancelled WRITE ends only when no byte of it can land any more")                      \
+	  "a cancelled WRITE ends only when none of its bytes can arrive any more")                \
 	X(CONGESTION, "TCPX_CONGESTION", "", TEXT, "", 0, 15,                                      \
 	  "congestion control of data channels (tcp_congestion_control); empty: the system's")     \
 	X(PORT_BASE, "TCPX_PORT_BASE", "UCCL_TCPX_BOOTSTRAP_PORT_BASE TCPX_BOOTSTRAP_PORT_BASE",   \
@@ -88,95 +89,99 @@ enum config_type {
 	X(OOB_PORT, "TCPX_OOB_PORT", "UCCL_TCPX_OOB_PORT UCCL_TCPX_CTRL_PORT UCCL_TCP_OOB_PORT",   \
 	  COUNT, "0", 0, 65535, "port to listen on instead of the port base; 0: the base")         \
 	X(SOURCE_PORTS, "TCPX_SOURCE_PORTS", "", PORTS, "", 1, 65535,                              \
-	  "local ports of connections we make, \"lo-hi\"; empty: the system's choice")             \
+	  "local ports of outgoing connections, \"lo-hi\"; empty: the system's choice")            \
 	X(BIND_DEVICE, "TCPX_BIND_DEVICE", "", TEXT, "", 0, 15,                                    \
-	  "interface or VRF that all our sockets but loopback's are bound to; empty: none")        \
+	  "interface or VRF that all sockets except loopback's are bound to; empty: none")         \
 	X(CUDA_LIBRARY, "TCPX_CUDA_LIBRARY", "", PATH, "libcuda.so.1", 1, 4095,                    \
 	  "the CUDA driver to load")                                                               \
 	X(CRYPTO_LIBRARY, "TCPX_CRYPTO_LIBRARY", "", PATH, "libcrypto.so.3", 1, 4095,              \
-	  "OpenSSL's libcrypto to load, which proves peers; without one loopback only")            \
+	  "OpenSSL's libcrypto to load, which authenticates peers; without it loopback only")      \
 	X(NVML_LIBRARY, "TCPX_NVML_LIBRARY", "", PATH, "libnvidia-ml.so.1", 1, 4095,               \
-	  "tools: NVIDIA's management library, asked for the names of GPUs")                       \
+	  "tools: NVIDIA's management library to load, for the names of GPUs")                     \
 	X(GPU_COPY, "TCPX_GPU_COPY", "", COPY, "auto", 0, 2,                                       \
-	  "who copies GPU memory: the copy engine, a kernel, or auto: a kernel where it is "       \
+	  "how GPU memory is copied: copy engine, kernel, or auto: a kernel if it is "             \
 	  "scattered")                                                                             \
 	X(FILTERS, "TCPX_FILTERS", "", TEXT, "", 0, 1023,                                          \
 	  "test filters on every channel, \"fault:drop=1000,check\"")                              \
 	X(PERF, "TCPX_PERF", "UCCL_TCPX_PERF", BOOL, "0", 0, 1,                                    \
-	  "tools print the [PERF] lines as with --perf-lines")                                     \
+	  "tools print the [PERF] lines, as with --perf-lines")                                    \
 	X(RECIPE_FILE, "TCPX_RECIPE_FILE", "", PATH, "", 0, 4095,                                  \
-	  "tools append the environment that they make for a plugin to it (tcpx diag collect)")    \
+	  "tools append the environment that they set for a plugin (tcpx diag collect)")           \
 	X(PERF_SIZE, "TCPX_PERF_SIZE", "UCCL_TCPX_PERF_SIZE", BYTES, "", 1, 1 * CONFIG_TIB,        \
 	  "tcpx perf: size without --size; empty: 64K:256M:x4, or 8 for latency and notify")       \
 	X(PERF_ITERS, "TCPX_PERF_ITERS", "UCCL_TCPX_PERF_ITERS", COUNT, "", 1, 1000000000,         \
 	  "tcpx perf: transfers of a row without --iters; empty: as many as --time allows")        \
 	X(RANK, "TCPX_RANK", "", COUNT, "", 0, 1048576,                                            \
-	  "tools: which of TCPX_SIZE processes this is, from 0; else as the launcher says")        \
-	X(SIZE, "TCPX_SIZE", "", COUNT, "", 0, 1048576, "tools: how many processes run together")  \
+	  "tools: rank of this process among TCPX_SIZE, from 0; empty: the launcher's")            \
+	X(SIZE, "TCPX_SIZE", "", COUNT, "", 0, 1048576,                                            \
+	  "tools: number of processes that run together")                                          \
 	X(LOCAL_RANK, "TCPX_LOCAL_RANK", "", COUNT, "", 0, 1048576,                                \
-	  "tools: which of the TCPX_LOCAL_SIZE processes of this host, from 0")                    \
+	  "tools: rank among the TCPX_LOCAL_SIZE processes of this host, from 0")                  \
 	X(LOCAL_SIZE, "TCPX_LOCAL_SIZE", "", COUNT, "", 0, 1048576,                                \
-	  "tools: how many of the processes are on this host")                                     \
+	  "tools: number of these processes on this host")                                         \
 	X(JOB, "TCPX_JOB", "", TEXT, "", 0, 79,                                                    \
-	  "tools: a name of this run alone, the same in all of its processes")                     \
+	  "tools: unique name of this run, the same in all of its processes")                      \
 	X(RENDEZVOUS, "TCPX_RENDEZVOUS", "", TEXT, "", 0, 255,                                     \
-	  "tools: where they meet, HOST:PORT of rank 0 or a path that all share")                  \
+	  "tools: where ranks meet, HOST:PORT of rank 0 or a path that all of them share")         \
 	X(HOSTFILE, "TCPX_HOSTFILE", "HOSTFILE", PATH, "", 0, 4095,                                \
-	  "tools: a file of hosts' addresses, one a line, of which ours says our rank")            \
+	  "tools: file of host addresses, one per line; the line of an own address is the rank")   \
 	X(ADVERTISE, "TCPX_ADVERTISE", "", TEXT, "", 0, 511,                                       \
-	  "where peers reach us, HOST[:PORT][,...], told in place of our addresses; empty: ours")  \
+	  "addresses announced to peers, HOST[:PORT][,...], instead of our own; empty: our own")   \
 	X(CTRL_IP, "TCPX_CTRL_IP", "UCCL_TCPX_CTRL_IP", TEXT, "", 0, 63,                           \
-	  "IP address told to peers: one of ours first, another (of a NAT) alone; empty: ours")    \
+	  "IP address announced to peers: an own one first, another (NAT) alone; empty: all own")  \
 	X(LOCAL_DEVICE, "TCPX_LOCAL_DEVICE",                                                       \
 	  "UCCL_TCPX_LOCAL_DEVICE TCPX_DEVICE_IDX UCCL_TCPX_DEVICE_IDX UCCL_NCCL_DEVICE", COUNT,   \
-	  "0", 0, 1023, "gpudirect: the GPU whose memory goes as messages")                        \
+	  "0", 0, 1023, "gpudirect: the GPU whose memory the plugin sends and receives")           \
 	X(PLUGIN, "TCPX_PLUGIN", "", PATH, "", 0, 4095,                                            \
-	  "ncclNet plugin for channels of messages, \"default\": where TCPX is installed; "        \
+	  "ncclNet plugin for plugin channels, \"default\": the installed TCPX; "                  \
 	  "empty: none")                                                                           \
 	X(NIC, "TCPX_NIC", "", TEXT, "", 0, 255,                                                   \
 	  "the plugin's devices, a comma list or \"all\"; empty: the GPU's own, or the first")     \
 	X(PAIRING, "TCPX_PAIRING", "", BOOL, "1", 0, 1,                                            \
-	  "gpudirect: receive through a NIC that is the GPU's own, or by relay, alone")            \
+	  "gpudirect: receive only through the GPU's own NIC, or by relay")                        \
 	X(GPUDIRECT_SAME_HOST, "TCPX_GPUDIRECT_SAME_HOST", "", BOOL, "0", 0, 1,                    \
-	  "gpudirect: try it with a peer on this host, as the emulator's tests do")                \
+	  "gpudirect: use it with a peer on this host too, as tests with the emulator do")         \
 	X(GPUDIRECT_COVER, "TCPX_GPUDIRECT_COVER", "", BOOL, "1", 0, 1,                            \
-	  "gpudirect: ask the GPU driver for a dma-buf of memory before the plugin has it")        \
+	  "gpudirect: ask the GPU driver for a dma-buf before the plugin registers memory")        \
 	X(DEVMEM_STATS, "TCPX_DEVMEM_STATS", "", PATH, "", 0, 255,                                 \
 	  "gpudirect: file to read rx_devmem_pkts from, %s is the NIC; empty: the kernel")         \
-	X(SYSFS, "TCPX_SYSFS", "", PATH, "/sys", 1, 4095, "where the machine is described")        \
+	X(SYSFS, "TCPX_SYSFS", "", PATH, "/sys", 1, 4095,                                          \
+	  "root of the sysfs tree that describes the machine")                                     \
 	X(PLUGIN_CHANNELS, "TCPX_PLUGIN_CHANNELS", "", COUNT, "4", 1, 63,                          \
-	  "channels of messages per peer; the smaller wish")                                       \
+	  "plugin channels per peer; the smaller value of the two ends counts")                    \
 	X(PLUGIN_TRUST_PEERS, "TCPX_PLUGIN_TRUST_PEERS", "", BOOL, "0", 0, 1,                      \
-	  "handles for another plugin than TCPX are taken from peers without a key file, too")     \
+	  "accept handles of plugins other than TCPX from peers without a key file, too")          \
 	X(PLUGIN_HOST, "TCPX_PLUGIN_HOST", "", BOOL, "0", 0, 1,                                    \
-	  "host memory goes as messages even where the plugin is made for GPU memory")             \
+	  "send host memory through the plugin even if it is made for GPU memory")                 \
 	X(MESSAGE_BYTES, "TCPX_MESSAGE_BYTES", "", BYTES, "512K", 16 * CONFIG_KIB,                 \
-	  16 * CONFIG_MIB, "most bytes of a message; the smaller wish")                            \
+	  16 * CONFIG_MIB,                                                                         \
+	  "most bytes of a plugin message; the smaller value of the two ends counts")              \
 	X(MESSAGE_ABOVE, "TCPX_MESSAGE_ABOVE", "", BYTES, "16K", 0, 16 * CONFIG_MIB,               \
-	  "a transfer of more bytes goes as messages, by pieces of as many on average; 0: each")   \
+	  "larger transfers use the plugin if their pieces average as many bytes; 0: all do")      \
 	X(PLUGIN_TIMEOUT_MS, "TCPX_PLUGIN_TIMEOUT_MS", "", MS, "20000", 100, 600000,               \
-	  "loading a plugin, and setting up a channel of messages, may take so long")              \
+	  "time limit for loading a plugin, and for the setup of a plugin channel")                \
 	X(MESSAGE_TIMEOUT_MS, "TCPX_MESSAGE_TIMEOUT_MS", "", MS, "10000", 100, 600000,             \
-	  "a message that does not come or go for so long ends its channel")                       \
+	  "a message without progress for this long ends its plugin channel")                      \
 	X(PLUGIN_REST_MS, "TCPX_PLUGIN_REST_MS", "", MS, "60000", 100, 3600000,                    \
-	  "a channel of messages that carried nothing four times rests so long")                   \
+	  "pause of a plugin channel that came up four times and carried nothing")                 \
 	X(MAX_SEND_INFLIGHT, "TCPX_MAX_SEND_INFLIGHT", "UCCL_TCPX_MAX_SEND_INFLIGHT", COUNT, "12", \
-	  1, 16, "messages sent and not acknowledged on a channel; the smaller wish")              \
+	  1, 16,                                                                                   \
+	  "unacknowledged messages of a plugin channel; the smaller value of the two ends counts") \
 	X(MAX_RECV_INFLIGHT, "TCPX_MAX_RECV_INFLIGHT", "UCCL_TCPX_MAX_RECV_INFLIGHT", COUNT, "14", \
-	  1, 16, "messages received and not consumed on a channel; the smaller wish")              \
+	  1, 16, "received, not consumed messages of a plugin channel; the smaller value counts")  \
 	X(UNPACK_IMPL, "TCPX_UNPACK_IMPL", "UCCL_TCPX_UNPACK_IMPL", TEXT, "kernel", 0, 15,         \
-	  "gpudirect: kernel, d2d, host, cpu, none (what arrives is not looked at), host-recv")    \
+	  "gpudirect: kernel, d2d, host, cpu, none (received bytes are dropped), host-recv")       \
 	X(HOST_RECV_DEBUG, "TCPX_HOST_RECV_DEBUG", "UCCL_TCPX_HOST_RECV_DEBUG", BOOL, "0", 0, 1,   \
 	  "gpudirect: receive into pinned host memory, as TCPX_UNPACK_IMPL=host-recv")             \
 	X(NIXL_TRANSPORT, "TCPX_NIXL_TRANSPORT", "", TEXT, "auto", 0, 15,                          \
-	  "NIXL plugin: auto, tcp, local (this host alone), gpudirect (wants TCPX_PLUGIN)")        \
+	  "NIXL plugin: auto, tcp, local (this host only), gpudirect (needs TCPX_PLUGIN)")         \
 	X(NIXL_PORT, "TCPX_NIXL_PORT", "", COUNT, "0", 0, 65535,                                   \
 	  "NIXL plugin: port to listen on, TCPX_PORT_RETRIES more are tried; 0: any free one")     \
 	X(NIXL_EAGER_CONNECT, "TCPX_NIXL_EAGER_CONNECT", "", BOOL, "1", 0, 1,                      \
-	  "NIXL plugin: connect when an agent's metadata comes; 0: with the first request")        \
+	  "NIXL plugin: connect when an agent's metadata is loaded; 0: with the first request")    \
 	X(PLUGIN_PATH, "TCPX_PLUGIN_PATH", "UCCL_TCPX_PLUGIN_PATH", PATH,                          \
 	  "/usr/local/tcpx/lib64/libnccl-net-tcpx.so", 0, 4095,                                    \
-	  "the plugin that \"default\" means; else also /var/lib/tcpx/lib64")
+	  "file that \"default\" means; by default /var/lib/tcpx/lib64 is tried, too")
 
 enum config_id {
 #define CONFIG_ENUM(id, ...) CONFIG_##id,
@@ -205,36 +210,37 @@ struct config_value {
 	const char *wrong_text;
 };
 
-/* In force in this process: the environment as it was at the first call. Any thread. */
+/* Values in force in this process: the environment as it was at the first call. Any thread. */
 uint64_t config_u64(enum config_id id);
 int config_bool(enum config_id id);
 const char *config_text(enum config_id id); /* never NULL; "" when unset */
 const struct config_value *config_value(enum config_id id);
 
-/* In place of the environment's, until config_fix(); the text "" means the default. ERR_NOT_FOUND
- * no such option; ERR_INVALID not in its range; ERR_STATE it is another one and fixed. Any
- * thread. */
+/* Replaces the value of the environment, until config_fix(); the text "" means the default.
+ * ERR_NOT_FOUND: no such option; ERR_INVALID: not in its range; ERR_STATE: the value in force
+ * differs and is fixed. Any thread. */
 tcpx_status config_set(const char *name, const char *text);
-/* Whether a value would do: config_set()'s errors but ERR_STATE. *out_u64 as config_u64(). */
+/* Whether config_set() would accept the value; its errors except ERR_STATE. *out_u64 as
+ * config_u64(). */
 tcpx_status config_check(const char *name, const char *text, uint64_t *out_u64);
-/* Values are read without a lock from now on: they stay. */
+/* From now on values are read without a lock and do not change. */
 void config_fix(void);
 
 const struct config_row *config_row(unsigned index); /* NULL past the end */
 const char *config_type_name(enum config_type type);
 const char *config_range(unsigned index); /* "4K..16M"; static */
 
-/* Looks one row up through get(); strings point into what get returned. A wrong value leaves the
+/* Looks up one row through get(); strings point into what get returned. A wrong value leaves the
  * default in force and is named in out. */
 void config_resolve(const struct config_row *row, const char *(*get)(const char *name),
 		    struct config_value *out);
 
-/* 0 and the value of a text for the row; -1. A value of an alias of a LEVEL row may be a flag. */
+/* The value of a text for the row. 0, or -1. In an alias of a LEVEL row the text may be a flag. */
 int config_parse(const struct config_row *row, int is_alias, const char *text, uint64_t *out_value);
 
-/* 1 when a variable of our prefixes is an option, an alias, or belongs to the scripts around us. */
+/* 1 if a variable with one of our prefixes is an option, an alias, or read by known scripts. */
 int config_known(const char *name, size_t len);
-/* The option whose name or alias is nearest by edit distance; "" when none is near. */
+/* The option whose name or alias has the smallest edit distance; "" if none is near. */
 const char *config_nearest(const char *name, size_t len);
 
 #endif

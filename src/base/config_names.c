@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of options: which are known, and which is nearest to a typing error. */
+/* Names of options: which ones are known, and which is nearest to a misspelt one. */
 #include <string.h>
 
 #include "base/config.h"
 
 #define NAME_MAX_LEN 64
 
-/* Read by the predecessor's scripts or by plugins, never by us: not typing errors. */
+/* Variables that the predecessor's scripts or plugins read and the library does not; they are no
+ * misspelt options. */
 static const char *const foreign[] = {
 	"TCPX_RUNTIME_LIBDIR",	  "TCPX_SRC_LIBDIR",
 	"TCPX_SSH_CMD",		  "TCPX_RXMEM_IMPORT_USE_GPU_PCI_CLIENT",
@@ -15,7 +16,7 @@ static const char *const foreign[] = {
 	"UCCL_TCPX_DO_ASYNC",	  "UCCL_TCPX_OOB_BASE_PORT",
 };
 
-static int same(const char *a, size_t a_len, const char *b, size_t b_len)
+static int same_name(const char *a, size_t a_len, const char *b, size_t b_len)
 {
 	return a_len == b_len && !memcmp(a, b, a_len);
 }
@@ -27,24 +28,24 @@ int config_known(const char *name, size_t len)
 	for (unsigned i = 0; (row = config_row(i)) != NULL; i++) {
 		const char *alias = row->aliases;
 
-		if (same(name, len, row->name, strlen(row->name)))
+		if (same_name(name, len, row->name, strlen(row->name)))
 			return 1;
 		while (*alias) {
 			size_t alias_len = strcspn(alias, " ");
 
-			if (same(name, len, alias, alias_len))
+			if (same_name(name, len, alias, alias_len))
 				return 1;
 			alias += alias_len + (alias[alias_len] == ' ');
 		}
 	}
 	for (unsigned i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++)
-		if (same(name, len, foreign[i], strlen(foreign[i])))
+		if (same_name(name, len, foreign[i], strlen(foreign[i])))
 			return 1;
 	return 0;
 }
 
-/* What is left without our prefixes. */
-static const char *strip(const char *name, size_t *len)
+/* The name without one of our prefixes. */
+static const char *strip_prefix(const char *name, size_t *len)
 {
 	static const char *const prefixes[] = {"UCCL_TCPX_", "TCPX_"};
 
@@ -60,7 +61,7 @@ static const char *strip(const char *name, size_t *len)
 }
 
 /* Edit distance: insert, delete and replace cost 1, and so does swapping two neighbours. */
-static unsigned distance(const char *a, size_t a_len, const char *b, size_t b_len)
+static unsigned edit_distance(const char *a, size_t a_len, const char *b, size_t b_len)
 {
 	unsigned before[NAME_MAX_LEN + 1] = {0}, last[NAME_MAX_LEN + 1], now[NAME_MAX_LEN + 1];
 
@@ -88,13 +89,13 @@ static unsigned distance(const char *a, size_t a_len, const char *b, size_t b_le
 	return last[b_len];
 }
 
-static void consider(const char *name, size_t len, const char *other, size_t other_len,
-		     const struct config_row *row, unsigned *best, const char **nearest)
+static void keep_nearest(const char *name, size_t len, const char *other, size_t other_len,
+			 const struct config_row *row, unsigned *best, const char **nearest)
 {
 	unsigned d;
 
-	other = strip(other, &other_len);
-	d = distance(name, len, other, other_len);
+	other = strip_prefix(other, &other_len);
+	d = edit_distance(name, len, other, other_len);
 	if (d < *best) {
 		*best = d;
 		*nearest = row->name;
@@ -107,16 +108,16 @@ const char *config_nearest(const char *name, size_t len)
 	const char *nearest = "";
 	unsigned best;
 
-	name = strip(name, &len);
-	best = (unsigned)(len / 2 > 3 ? len / 2 : 3) + 1; /* farther is no likeness */
+	name = strip_prefix(name, &len);
+	best = (unsigned)(len / 2 > 3 ? len / 2 : 3) + 1; /* beyond that it is no misspelling */
 	for (unsigned i = 0; (row = config_row(i)) != NULL; i++) {
 		const char *alias = row->aliases;
 
-		consider(name, len, row->name, strlen(row->name), row, &best, &nearest);
+		keep_nearest(name, len, row->name, strlen(row->name), row, &best, &nearest);
 		while (*alias) {
 			size_t alias_len = strcspn(alias, " ");
 
-			consider(name, len, alias, alias_len, row, &best, &nearest);
+			keep_nearest(name, len, alias, alias_len, row, &best, &nearest);
 			alias += alias_len + (alias[alias_len] == ' ');
 		}
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sets of CPUs: bits, and the kernel's lists of them. */
+/* Sets of CPUs as bits, and the kernel's list format. */
 #include "base/cpus.h"
 
 #include <stdio.h>
@@ -39,8 +39,8 @@ void cpus_or(const struct cpus *a, const struct cpus *b, struct cpus *out_cpus)
 		out_cpus->words[i] = a->words[i] | b->words[i];
 }
 
-/* Digits at *at, which is moved behind them. -1: none, or too many CPUs. */
-static int number(const char **at)
+/* The number at *at, which moves past it. -1: no digit, or not below CPUS_MAX. */
+static int parse_cpu(const char **at)
 {
 	const char *c = *at;
 	int value = 0;
@@ -61,11 +61,11 @@ int cpus_parse(const char *list, struct cpus *out_cpus)
 	struct cpus cpus = {{0}};
 
 	for (const char *at = list; *at;) {
-		int first = number(&at), last = first;
+		int first = parse_cpu(&at), last = first;
 
 		if (first >= 0 && *at == '-') {
 			at++;
-			last = number(&at);
+			last = parse_cpu(&at);
 		}
 		if (first < 0 || last < first || (*at && *at != ',') || (*at && !at[1]))
 			return -1;

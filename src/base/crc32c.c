@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CRC-32C by the processor's instruction where it has one, else by eight tables. */
+/* CRC-32C by the processor's instruction if there is one, else by eight tables. */
 #include <pthread.h>
 #include <string.h>
 

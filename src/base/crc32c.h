@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CRC-32C (Castagnoli), incremental: crc32c(crc32c(0, a), b) is that of a and b in a row. */
+/* CRC-32C (Castagnoli), incremental: crc32c(crc32c(0, a), b) is the CRC of a followed by b. */
 #ifndef BASE_CRC32C_H
 #define BASE_CRC32C_H
 
@@ -8,7 +8,7 @@
 
 uint32_t crc32c(uint32_t crc, const void *data, size_t len);
 
-/* The portable way, for comparison in tests. */
+/* The portable implementation, for comparison in tests. */
 uint32_t crc32c_table(uint32_t crc, const void *data, size_t len);
 
 #endif

@@ -45,7 +45,8 @@ const char *error_status_next(tcpx_status status)
 	return "";
 }
 
-static void fill(tcpx_error *error, tcpx_status status, int err, const char *what, va_list args)
+static void fill_error(tcpx_error *error, tcpx_status status, int err, const char *what,
+		       va_list args)
 {
 	char text[sizeof(error->what)]; /* an argument may point into *error */
 
@@ -57,7 +58,7 @@ static void fill(tcpx_error *error, tcpx_status status, int err, const char *wha
 	text_format(error->next, sizeof(error->next), "%s", error_status_next(status));
 }
 
-/* TCPX_OLD_GLIBC: as if the C library were older, for a test of that branch. */
+/* TCPX_OLD_GLIBC: as with an older C library, to test that branch. */
 #if defined(__GLIBC_PREREQ) && !defined(TCPX_OLD_GLIBC)
 #define HAVE_STRERRORDESC __GLIBC_PREREQ(2, 32)
 #else
@@ -83,7 +84,7 @@ tcpx_status error_set(tcpx_status status, int err, const char *what, ...)
 	va_list args;
 
 	va_start(args, what);
-	fill(&last_error, status, err, what, args);
+	fill_error(&last_error, status, err, what, args);
 	va_end(args);
 	if (err)
 		LOG_DEBUG("%s: %s (%s)", error_status_name(status), last_error.what,
@@ -114,7 +115,7 @@ void error_fill(tcpx_error *error, tcpx_status status, int err, const char *what
 	va_list args;
 
 	va_start(args, what);
-	fill(error, status, err, what, args);
+	fill_error(error, status, err, what, args);
 	va_end(args);
 	errno = saved;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread's last error and the log. The first detector of a failure sets and logs, callers pass
- * the status on. */
+/* The thread's last error and the log. The function that detects a failure sets and logs the error;
+ * its callers pass the status on. */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 
@@ -10,23 +10,23 @@
 #include <tcpx/log.h>
 #include <tcpx/types.h>
 
-/* Sets the thread's last error and returns status. what: what failed, with names and values. The
- * next step is the status's own unless error_next() follows. err: errno of the call, or 0. Keeps
- * errno. The arguments may point into the last error itself. */
+/* Sets the thread's last error and returns status. what: what failed, with names and values. err:
+ * errno of the call, or 0. The next step is that of the status unless error_next() follows. Keeps
+ * errno. Arguments may point into the last error. */
 tcpx_status error_set(tcpx_status status, int err, const char *what, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Replaces the next step of the error just set; returns its status. */
+/* Replaces the next step of the last error; returns its status. */
 tcpx_status error_next(const char *next, ...) __attribute__((format(printf, 1, 2)));
 
-/* Fills one without touching the thread's. */
+/* Fills *error and leaves the thread's last error unchanged. */
 void error_fill(tcpx_error *error, tcpx_status status, int err, const char *what, ...)
 	__attribute__((format(printf, 4, 5)));
 
 /* Makes a stored error the thread's last one; returns its status. */
 tcpx_status error_raise(const tcpx_error *error);
 
-/* What an errno means; never NULL. It lasts until the thread's next call. */
+/* Text of an errno; never NULL. Valid until the next call of this thread. */
 const char *error_errno_text(int err);
 
 /* The thread's last error; never NULL. */
@@ -42,19 +42,20 @@ extern _Atomic int log_level; /* enum tcpx_log_level in force */
 void log_write(enum tcpx_log_level level, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Where lines go; NULL: stderr. After it returned the former sink is not called any more. */
+/* Sets the receiver of log lines; NULL: stderr. After the return the former sink is not called any
+ * more. */
 void log_sink_set(tcpx_log_fn fn, void *arg, enum tcpx_log_level level);
 
-/* Does the application have a sink? */
+/* Whether the application has set a sink. */
 bool log_sink_is_set(void);
 
-/* The level that the options say, unless log_sink_set() came first. */
+/* Sets the level of the options, unless log_sink_set() came first. */
 void log_level_default(int level);
 void log_level_set(int level);
-/* From now on only errors, and lines that begin so; NULL: all lines again. */
+/* Logs only errors and lines with this beginning; NULL: all lines again. */
 void log_only(const char *beginning);
 
-/* At least that level, unless the options or the application's sink say another one. */
+/* Raises the level to at least this one, unless the options or the application's sink set one. */
 void log_level_atleast(int level);
 
 #define LOG(level, ...)                                                                            \
@@ -67,7 +68,8 @@ void log_level_atleast(int level);
 #define LOG_INFO(...) LOG(TCPX_LOG_INFO, __VA_ARGS__)
 #define LOG_DEBUG(...) LOG(TCPX_LOG_DEBUG, __VA_ARGS__)
 
-/* At most burst lines per 10 s from one place; the rest is counted and named with the next. */
+/* Allows burst lines per 10 s from one place; the number of dropped lines is logged before the next
+ * one. */
 struct log_limit {
 	int64_t window_ns;
 	unsigned count, dropped;

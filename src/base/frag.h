@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One fragment of a received message: where it lies in a bounce pool, and where it belongs. Laid
- * out as an ncclNet plugin of the UNPACK kind writes it (its loadMeta).
+ * One fragment of a received message: its place in a bounce pool, and its destination. The layout
+ * is that of an ncclNet plugin of the UNPACK kind (its loadMeta).
  */
 #ifndef BASE_FRAG_H
 #define BASE_FRAG_H
@@ -9,9 +9,9 @@
 #include <stdint.h>
 
 struct base_frag {
-	uint32_t src; /* bytes from the begin of the pool */
+	uint32_t src; /* offset in the pool */
 	uint32_t len; /* bytes */
-	uint64_t dst; /* bytes from the begin of the message's memory */
+	uint64_t dst; /* offset in the message */
 };
 
 #ifndef __cplusplus

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The decoded form of a frame header: what core decides about, wire encodes and net carries. */
+/* The decoded form of a frame header, shared by core, wire and net. */
 #ifndef BASE_FRAME_H
 #define BASE_FRAME_H
 
@@ -9,31 +9,32 @@
 #define FRAME_TRAILER_BYTES 16
 #define FRAME_TABLE_MAX (64u << 10)   /* segment table of one frame */
 #define FRAME_PAYLOAD_MAX (16u << 20) /* payload of one frame */
-#define FRAME_REF_MAX (1u << 30)      /* of one whose payload is by reference */
+#define FRAME_REF_MAX (1u << 30)      /* of a chunk by reference */
 #define FRAME_CONTROL_MAX (64u << 10) /* payload of a frame on the control link */
 #define FRAME_VERSION 1
 
 /*
- * Frame types. "seq" types carry a channel sequence, are acknowledged when applied and are sent
- * again after a lost channel; the others carry cumulative values and may be lost.
- * The field comments name what xfer / linear / key / offset hold beyond their usual meaning.
+ * Frame types. "seq" types have a channel sequence, are acknowledged when applied, and are sent
+ * again when their channel was lost. The others carry cumulative values and may be lost. The
+ * comments state the meaning of xfer, linear, key and offset if it differs from the usual one.
  */
 enum frame_type {
 	/* data channels */
-	FRAME_DATA = 1,	 /* seq; WRITE chunk: xfer, linear; key+offset or a table */
-	FRAME_RDATA = 2, /* seq; READ chunk pushed by the responder: xfer of the reader, linear */
-	FRAME_SDATA = 3, /* seq; SEND chunk after a CTS: xfer = the receiver's, linear */
-	FRAME_READ_REQ = 4, /* seq; piece of a READ's source list: xfer, linear = start, offset =
-			     * bytes asked for; key+... or a table. No payload */
+	FRAME_DATA = 1,	    /* seq; WRITE chunk: xfer, linear; key and offset, or a table */
+	FRAME_RDATA = 2,    /* seq; READ chunk of the responder: xfer of the reader, linear */
+	FRAME_SDATA = 3,    /* seq; SEND chunk after a CTS: xfer of the receiver, linear */
+	FRAME_READ_REQ = 4, /* seq; part of a READ's source list: xfer, linear = start, offset =
+			     * bytes asked for; a table. No payload */
 	FRAME_SEND = 5,	    /* seq; eager SEND: xfer of the sender, linear = message number */
-	FRAME_RTS = 6,	    /* seq; SEND announced: xfer, linear = message number, offset = bytes */
+	FRAME_RTS = 6,	    /* seq; announces a SEND: xfer, linear = message number, offset =
+			     * bytes */
 	FRAME_CTS = 7,	    /* seq; xfer of the sender, key = xfer of the receiver, offset = bytes
 			     * wanted (0: consumed by an error, linear = status) */
 	FRAME_FINAL = 8,    /* seq; xfer of the addressee's request, linear = status (as u64 of the
 			     * negated code), offset = bytes applied */
-	FRAME_CANCEL = 9,   /* seq; stop pushing for xfer; key = enum frame_cancel. Of a SEND:
+	FRAME_CANCEL = 9,   /* seq; stop sending for xfer; key = enum frame_cancel. Of a SEND:
 			     * linear = message number, offset = bytes charged to the eager budget;
-			     * it fills the number should the SEND itself not arrive */
+			     * it fills the number if the SEND itself does not arrive */
 	FRAME_NOTIFY = 10,  /* seq; key = enum frame_note, xfer = notification number (BEHIND: of
 			     * the transfer), linear = offset of this part, offset = total bytes */
 	FRAME_NACK = 11,    /* seq; linear = refused sequence, offset = negated status, xfer */
@@ -48,44 +49,45 @@ enum frame_type {
 	/* reserved: 32 atomic, 33 flush, 34 write with immediate */
 	/* control link */
 	FRAME_HEARTBEAT = 64, /* linear = sender's clock ns, offset = echo of the peer's last */
-	FRAME_GOODBYE = 65,   /* orderly end; linear = negated status */
-	FRAME_FENCE = 66,     /* channel = key, epoch: closed and quiesced here; linear = cumulative
-			       * applied; payload = refused sequences (u64 seq, u64 status)* */
-	FRAME_CHANNELS = 67,  /* linear = number of bulk channels to have; key = why */
+	FRAME_GOODBYE = 65,   /* orderly end */
+	FRAME_FENCE = 66,     /* key = channel, epoch: closed and quiesced here; linear = cumulative
+			       * applied; offset = packet size; payload = refused sequences (u64
+			       * seq, u64 status)* */
+	FRAME_CHANNELS = 67,  /* linear = number of bulk channels; the dialler may open them */
 	FRAME_LOCAL = 68,     /* same-host offer: payload = abstract name and nonce */
-	FRAME_PAUSE = 69,     /* linear = ms for which silence is announced */
-	FRAME_RAILS = 70,     /* payload = addresses a data channel may be dialled to */
-	FRAME_SHARE = 71,     /* memory that the peer may copy from by itself: key = enum
+	FRAME_PAUSE = 69,     /* linear = ms of announced silence */
+	FRAME_RAILS = 70,     /* payload = addresses for data channels */
+	FRAME_SHARE = 71,     /* memory that the peer may copy from directly: key = enum
 			       * frame_share, xfer = its id; see docs/design/local.md */
-	FRAME_COMM = 72,      /* a comm of a channel of messages: key = enum frame_comm, linear =
-			       * channel, epoch: of the attempt; see docs/design/messages.md */
+	FRAME_COMM = 72,      /* a comm of a plugin channel: key = enum frame_comm, linear =
+			       * channel, epoch of the attempt; see docs/design/messages.md */
 };
 
 enum frame_flags {
-	FRAME_F_ACK = 1u << 0,	  /* acknowledge at once when this one is applied */
+	FRAME_F_ACK = 1u << 0,	  /* acknowledge at once when this frame is applied */
 	FRAME_F_STAGED = 1u << 2, /* CTS: the receiver's memory is staged, SDATA needs grants */
-	FRAME_F_REF = 1u << 4,	  /* chunks: no payload follows, the table's last part says where it
-				   * lies; READ_REQ, CTS: the answer is to (may) come like that */
-	FRAME_F_MSG = 1u << 5,	  /* chunks: the payload is the channel's next message; READ_REQ,
-				   * CTS: the answer is to (may) come like that */
+	FRAME_F_REF = 1u << 4,	  /* chunks: no payload follows, the last part of the table names
+				   * its location; READ_REQ, CTS: the answer should (may) use it */
+	FRAME_F_MSG = 1u << 5,	  /* chunks: the payload is the next message of the channel;
+				   * READ_REQ, CTS: the answer should (may) use messages */
 	FRAME_F_RESERVED = 1u << 1 | 1u << 3, /* sent as 0, and ignored */
 };
 
-/* What a CREDIT returns: bytes of notifications, bytes of eager messages, pieces of READ lists,
- * bytes of staging (a grant: may be used towards staged destinations). */
+/* What a CREDIT returns: bytes of notifications, bytes of eager SENDs, pieces of READ lists, bytes
+ * of staging (a grant: usable for staged destinations). */
 enum frame_credit {
 	FRAME_CREDIT_NOTIFY = 0,
 	FRAME_CREDIT_EAGER = 1,
 	FRAME_CREDIT_READ = 2,
 	FRAME_CREDIT_STAGE = 3,
 	FRAME_CREDIT_COUNT = 4,
-	/* No credit but a wish for that of NOTIFY: linear = cumulative cost of all that waits,
-	 * offset = up to the first of them */
+	/* No credit but a request for NOTIFY credit: linear = cumulative cost of everything that
+	 * waits, offset = up to the first of them */
 	FRAME_CREDIT_WISH = 4,
 };
-/* A NOTIFY's key. BEHIND: it belongs to the DATA frame right before it on its channel. */
+/* A NOTIFY's key. BEHIND: it belongs to the DATA frame directly before it on its channel. */
 enum frame_note { FRAME_NOTE_ATTACHED = 0, FRAME_NOTE_ALONE = 1, FRAME_NOTE_BEHIND = 2 };
-/* A READ_REQ's key: how the answer is to come; the responder may do otherwise. */
+/* A READ_REQ's key: preferred channel of the answer; the responder may choose another. */
 enum frame_read { FRAME_READ_ANYHOW = 0, FRAME_READ_BY_LANE = 1 };
 enum frame_cancel { FRAME_CANCEL_READ = 1, FRAME_CANCEL_SEND = 2 };
 enum frame_share {
@@ -93,19 +95,20 @@ enum frame_share {
 				* seq = enum frame_share_form, payload = handle */
 	FRAME_SHARE_ANSWER,    /* linear = status: OK: mapped; AGAIN: ask later; else: cannot;
 				* OK: offset = most bytes of a chunk, 0: FRAME_PAYLOAD_MAX */
-	FRAME_SHARE_REVOKE,    /* the memory goes away */
-	FRAME_SHARE_GONE,      /* it is mapped and read no more */
+	FRAME_SHARE_REVOKE,    /* the memory will be unregistered */
+	FRAME_SHARE_GONE,      /* it is no longer mapped nor read */
 };
 enum frame_comm {
-	FRAME_COMM_LISTEN = 1, /* payload = the plugin's handle, which is to be connected to */
-	FRAME_COMM_CONNECT,    /* that is going to be done: accept */
-	FRAME_COMM_READY,      /* accepted: messages may come */
-	FRAME_COMM_FAILED,     /* the attempt is over; epoch 0: there will be none. Payload = why */
-	FRAME_COMM_LOST, /* of that epoch: its channel is. Payload = why, or how far it came */
+	FRAME_COMM_LISTEN = 1, /* payload = the plugin's handle, to connect to */
+	FRAME_COMM_CONNECT,    /* the peer will connect: accept now */
+	FRAME_COMM_READY,      /* accepted: messages may be sent */
+	FRAME_COMM_FAILED,     /* the attempt failed; epoch 0: there will be none. Payload = why */
+	FRAME_COMM_LOST, /* the channel of that epoch is lost. Payload = why, or what became of the
+			  * messages */
 };
 enum frame_share_form {
-	FRAME_SHARE_BYTES = 0, /* the handle is all that is needed */
-	FRAME_SHARE_FD = 1,    /* and a descriptor, which the local listener gives who asks */
+	FRAME_SHARE_BYTES = 0, /* the handle suffices */
+	FRAME_SHARE_FD = 1,    /* also a descriptor, to be fetched from the local listener */
 };
 enum frame_trailer_status { FRAME_VALID = 1, FRAME_ABORTED = 2 };
 
@@ -120,14 +123,14 @@ struct frame {
 	uint64_t linear;
 	uint64_t key;
 	uint64_t offset;
-	uint32_t follows; /* DATA: bytes of the transfer behind this chunk, at most 2^32-1; a hint.
-			  * With F_REF: bytes of the table's last part */
+	uint32_t follows; /* DATA: bytes of the transfer after this chunk, at most 2^32-1; a hint.
+			   * With F_REF: bytes of the last part of the table */
 };
 
 struct frame_trailer {
 	uint64_t seq;
 	uint32_t status;   /* enum frame_trailer_status */
-	uint32_t reserved; /* sent as 0, and ignored; for a checksum of the payload */
+	uint32_t reserved; /* sent as 0, ignored; for a checksum of the payload */
 };
 
 #endif

@@ -15,14 +15,14 @@
 
 #define LOG_LINE_MAX 1024
 #define LOG_WINDOW_NS (10 * CLOCK_S_NS)
-#define LOG_LEVEL_UNSET 99 /* nobody asked yet: the first line looks at the options */
+#define LOG_LEVEL_UNSET 99 /* not set yet: the first line reads the options */
 
 _Atomic int log_level = LOG_LEVEL_UNSET;
 
 static pthread_rwlock_t sink_lock = PTHREAD_RWLOCK_INITIALIZER; /* guards sink_fn, sink_arg */
 static tcpx_log_fn sink_fn;
 static void *sink_arg;
-static bool level_told; /* by the application; sink_lock */
+static bool level_told; /* the application set the level; under sink_lock */
 static const char *_Atomic only;
 static pthread_mutex_t limit_lock = PTHREAD_MUTEX_INITIALIZER; /* guards every log_limit */
 
@@ -76,9 +76,9 @@ bool log_sink_is_set(void)
 	return set;
 }
 
-/* Names of peers and files come from elsewhere: one line stays one line, and no escape sequence
- * reaches a terminal. */
-static void clean(char *text)
+/* Replaces control characters: names of peers and files must neither break a line nor send an
+ * escape sequence to a terminal. */
+static void clean_text(char *text)
 {
 	for (; *text; text++)
 		if ((unsigned char)*text < 0x20 || *text == 0x7f)
@@ -104,7 +104,7 @@ void log_write(enum tcpx_log_level level, const char *format, ...)
 	va_start(args, format);
 	text_vformat(line + head, sizeof(line) - 1 - (size_t)head, format, args);
 	va_end(args);
-	clean(line + head);
+	clean_text(line + head);
 	beginning = atomic_load(&only);
 	if (beginning && level > TCPX_LOG_ERROR &&
 	    strncmp(line + head, beginning, strlen(beginning)) != 0)
@@ -116,7 +116,7 @@ void log_write(enum tcpx_log_level level, const char *format, ...)
 	} else {
 		len = (int)strlen(line);
 		line[len++] = '\n';
-		len = (int)write(STDERR_FILENO, line, (size_t)len); /* nobody to tell of -1 */
+		len = (int)write(STDERR_FILENO, line, (size_t)len); /* no report of -1 */
 	}
 	pthread_rwlock_unlock(&sink_lock);
 out:

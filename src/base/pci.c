@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PCI addresses from and to text. */
+/* Parsing and formatting of PCI addresses. */
 #include "base/pci.h"
 
 #include <stdio.h>
 
-static int digit(char c)
+static int pci_hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -12,14 +12,14 @@ static int digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* min to max hex digits, as many as there are; NULL: fewer or more. */
+/* Parses min to max hex digits; NULL: fewer or more. */
 static const char *take_hex(const char *text, unsigned min, unsigned max, uint32_t *out)
 {
 	uint32_t value = 0;
 	unsigned len = 0;
 
-	for (; len <= max && digit(text[len]) >= 0; len++)
-		value = value << 4 | (uint32_t)digit(text[len]);
+	for (; len <= max && pci_hex_digit(text[len]) >= 0; len++)
+		value = value << 4 | (uint32_t)pci_hex_digit(text[len]);
 	if (len < min || len > max)
 		return NULL;
 	*out = value;

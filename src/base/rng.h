@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small seedable generator (xoshiro256**, seeded by splitmix64) for tests, simulation and jitter.
- * Never for secrets. */
+/* A small seedable generator (xoshiro256**, seeded by splitmix64) for tests, simulation and jitter,
+ * not for secrets. */
 #ifndef BASE_RNG_H
 #define BASE_RNG_H
 
@@ -11,7 +11,7 @@ struct rng {
 	uint64_t s[4];
 };
 
-/* One step of splitmix64; also a good mixer of a counter. */
+/* One step of splitmix64; also mixes a counter well. */
 static inline uint64_t rng_split(uint64_t *state)
 {
 	uint64_t z = *state += 0x9e3779b97f4a7c15ULL;
@@ -59,7 +59,7 @@ static inline uint64_t rng_range(struct rng *rng, uint64_t lo, uint64_t hi)
 	return span ? lo + rng_below(rng, span) : rng_u64(rng);
 }
 
-/* 1 in about one of n calls. */
+/* Returns 1 in about one of n calls. */
 static inline int rng_one_in(struct rng *rng, uint64_t n)
 {
 	return rng_below(rng, n) == 0;

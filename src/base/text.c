@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text for people that is put together in a buffer of fixed size. */
+/* Formatting of messages into a buffer of fixed size. */
 #include "base/text.h"
 
 #include <errno.h>
@@ -8,8 +8,8 @@
 
 static const char more[] = "...";
 
-/* The end of the last word that leaves room for "...": within a long word where it is the first, or
- * more than half of the text. */
+/* The length of text to keep so that "..." fits after it: whole words, or part of the word if it is
+ * the first one or longer than half of the text. */
 static size_t whole_words(const char *text, size_t room)
 {
 	size_t end = room;

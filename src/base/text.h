@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text for people that is put together in a buffer of fixed size. */
+/* Formatting of messages into a buffer of fixed size. */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
 #include <stdarg.h>
 #include <stddef.h>
 
-/* As snprintf, but a text that does not fit ends after its last whole word, with "...". An
- * argument must not lie in out. Returns the length of what out holds; errno stays. */
+/* As snprintf, but a text that does not fit ends with "..." after its last whole word. No argument
+ * may point into out. Returns the length of the text in out; keeps errno. */
 size_t text_format(char *out, size_t size, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 size_t text_vformat(char *out, size_t size, const char *format, va_list args)

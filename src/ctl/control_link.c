@@ -14,8 +14,9 @@
 #include "wire/frame_codec.h"
 
 #define OUT_MAX (1u << 20)
-#define READ_BYTES_MAX (256u << 10) /* of one event, so that other links get their turn */
-/* The last resort behind heartbeats: above every silence limit a session may ask for (60 s). */
+#define READ_BYTES_MAX (256u << 10) /* limit per event, so that other links get their turn */
+/* The last resort after heartbeats: longer than every silence limit that a session may set (60
+ * s). */
 #define KEEPALIVE_IDLE_S 30
 #define KEEPALIVE_INTERVAL_S 10
 #define KEEPALIVE_COUNT 6
@@ -31,7 +32,7 @@ struct ctl_link {
 	const struct ctl_link_ops *ops;
 	void *arg;
 	struct sys_watch watch;
-	struct sys_timer failed_timer; /* looks after a failed send from the loop */
+	struct sys_timer failed_timer; /* handles a failed send from the loop */
 	int busy, closed, lost;
 	tcpx_status send_status; /* TCPX_OK while sending works */
 	int send_err;
@@ -39,13 +40,13 @@ struct ctl_link {
 	uint8_t header[FRAME_HEADER_BYTES];
 	size_t header_done, payload_done;
 	struct frame frame;
-	uint8_t *payload; /* of the frame under way, FRAME_CONTROL_MAX at most */
+	uint8_t *payload; /* of the current frame, at most FRAME_CONTROL_MAX */
 	/* output */
 	struct list_node out;
 	size_t out_bytes;
 };
 
-static void release(struct ctl_link *link)
+static void free_link(struct ctl_link *link)
 {
 	struct list_node *node;
 
@@ -57,8 +58,9 @@ static void release(struct ctl_link *link)
 
 /* ---- output ---- */
 
-/* Sending is over; the loop reads what the peer still said, then tells. Returns status. */
-static tcpx_status fail_send(struct ctl_link *link, tcpx_status status, int err)
+/* Marks sending as failed; the loop first reads what the peer sent, then reports the loss. Returns
+ * status. */
+static tcpx_status fail_sending(struct ctl_link *link, tcpx_status status, int err)
 {
 	link->send_status = status;
 	link->send_err = err;
@@ -66,8 +68,8 @@ static tcpx_status fail_send(struct ctl_link *link, tcpx_status status, int err)
 	return status;
 }
 
-/* IN_PROGRESS: the rest waits for room. */
-static tcpx_status flush(struct ctl_link *link)
+/* Sends the queue. IN_PROGRESS: the rest waits for room in the socket. */
+static tcpx_status flush_queue(struct ctl_link *link)
 {
 	while (!list_empty(&link->out)) {
 		struct out_frame *out = LIST_ENTRY(link->out.next, struct out_frame, node);
@@ -79,7 +81,7 @@ static tcpx_status flush(struct ctl_link *link)
 		if (put < 0 && errno == EAGAIN)
 			return TCPX_IN_PROGRESS;
 		if (put < 0)
-			return fail_send(link, sys_errno_status(errno), errno);
+			return fail_sending(link, sys_errno_status(errno), errno);
 		out->done += (size_t)put;
 		link->out_bytes -= (size_t)put;
 		if (out->done == out->len) {
@@ -90,7 +92,7 @@ static tcpx_status flush(struct ctl_link *link)
 	return TCPX_OK;
 }
 
-static tcpx_status enqueue(struct ctl_link *link, const struct iovec iov[2], size_t skip)
+static tcpx_status enqueue_frame(struct ctl_link *link, const struct iovec iov[2], size_t skip)
 {
 	size_t total = iov[0].iov_len + iov[1].iov_len;
 	struct out_frame *out;
@@ -133,22 +135,22 @@ tcpx_status ctl_link_send(struct ctl_link *link, const struct frame *frame, cons
 			put = sendmsg(link->watch.fd, &msg, MSG_NOSIGNAL);
 		} while (put < 0 && errno == EINTR);
 		if (put < 0 && errno != EAGAIN)
-			return fail_send(link, sys_errno_status(errno), errno);
+			return fail_sending(link, sys_errno_status(errno), errno);
 		if (put == (ssize_t)(iov[0].iov_len + iov[1].iov_len))
 			return TCPX_OK;
 	}
-	status = enqueue(link, iov, put > 0 ? (size_t)put : 0);
-	/* Half a frame went out, or one was dropped that the peer may wait for: nothing can follow
-	 * it, and the next link says it again. A full queue is for the caller to judge. */
+	status = enqueue_frame(link, iov, put > 0 ? (size_t)put : 0);
+	/* After half a frame, or without one that the peer may wait for, nothing can follow on this
+	 * link; the next link sends it again. A full queue is left to the caller. */
 	if (status != TCPX_OK && (put > 0 || status == TCPX_ERR_NO_MEMORY))
-		return fail_send(link, status, 0);
+		return fail_sending(link, status, 0);
 	return status;
 }
 
 /* ---- input ---- */
 
-/* A whole frame is there. TCPX_OK, or what ends the link. */
-static tcpx_status deliver(struct ctl_link *link)
+/* Delivers a complete frame. TCPX_OK, or the status that ends the link. */
+static tcpx_status deliver_frame(struct ctl_link *link)
 {
 	uint8_t *payload = link->payload;
 	struct frame frame = link->frame;
@@ -161,7 +163,7 @@ static tcpx_status deliver(struct ctl_link *link)
 	return status < 0 ? status : TCPX_OK;
 }
 
-static tcpx_status open_frame(struct ctl_link *link)
+static tcpx_status begin_frame(struct ctl_link *link)
 {
 	tcpx_status status = wire_frame_decode(link->header, &link->frame);
 
@@ -169,12 +171,12 @@ static tcpx_status open_frame(struct ctl_link *link)
 	    link->frame.payload_bytes > FRAME_CONTROL_MAX)
 		return TCPX_ERR_PROTOCOL;
 	if (!link->frame.payload_bytes)
-		return deliver(link);
+		return deliver_frame(link);
 	link->payload = malloc(link->frame.payload_bytes);
 	return link->payload ? TCPX_OK : TCPX_ERR_NO_MEMORY;
 }
 
-/* One recv and what follows from it. IN_PROGRESS: nothing is there. */
+/* One recv and its consequences. IN_PROGRESS: nothing more to read. */
 static tcpx_status read_some(struct ctl_link *link, size_t *budget, int *err)
 {
 	int in_header = link->header_done < FRAME_HEADER_BYTES;
@@ -195,13 +197,13 @@ static tcpx_status read_some(struct ctl_link *link, size_t *budget, int *err)
 	*budget -= (size_t)got < *budget ? (size_t)got : *budget;
 	if (in_header) {
 		link->header_done += (size_t)got;
-		return link->header_done == FRAME_HEADER_BYTES ? open_frame(link) : TCPX_OK;
+		return link->header_done == FRAME_HEADER_BYTES ? begin_frame(link) : TCPX_OK;
 	}
 	link->payload_done += (size_t)got;
-	return link->payload_done == link->frame.payload_bytes ? deliver(link) : TCPX_OK;
+	return link->payload_done == link->frame.payload_bytes ? deliver_frame(link) : TCPX_OK;
 }
 
-/* Reads what is there. IN_PROGRESS: that was all; OK: there may be more, later. */
+/* Reads what has arrived. IN_PROGRESS: that was all; OK: there may be more. */
 static tcpx_status read_all(struct ctl_link *link, int *err)
 {
 	size_t budget = READ_BYTES_MAX;
@@ -213,17 +215,18 @@ static tcpx_status read_all(struct ctl_link *link, int *err)
 	return status;
 }
 
-static void handle(struct ctl_link *link, uint32_t events)
+static void handle_link_events(struct ctl_link *link, uint32_t events)
 {
 	tcpx_status status = TCPX_IN_PROGRESS;
 	int err = 0;
 
 	link->busy++;
-	if (events & EPOLLOUT && link->send_status == TCPX_OK && flush(link) == TCPX_OK)
+	if (events & EPOLLOUT && link->send_status == TCPX_OK && flush_queue(link) == TCPX_OK)
 		sys_watch_set(link->loop, &link->watch, EPOLLIN);
 	if (events & ~(uint32_t)EPOLLOUT || link->send_status != TCPX_OK)
 		status = read_all(link, &err);
-	/* What the peer said before sending failed counts, so the failure comes last. */
+	/* Frames that the peer sent before our sending failed count, so the failure is handled
+	 * last. */
 	if (status == TCPX_IN_PROGRESS && link->send_status != TCPX_OK) {
 		status = link->send_status;
 		err = link->send_err;
@@ -237,18 +240,18 @@ static void handle(struct ctl_link *link, uint32_t events)
 		sys_timer_set(link->loop, &link->failed_timer, 0);
 	}
 	if (!--link->busy && link->closed)
-		release(link);
+		free_link(link);
 }
 
-static void on_event(struct sys_watch *watch, uint32_t events)
+static void on_link_event(struct sys_watch *watch, uint32_t events)
 {
-	handle(LIST_ENTRY(watch, struct ctl_link, watch), events);
+	handle_link_events(LIST_ENTRY(watch, struct ctl_link, watch), events);
 }
 
-static void on_failed(struct sys_timer *timer, int64_t now_ns)
+static void on_send_failed(struct sys_timer *timer, int64_t now_ns)
 {
 	(void)now_ns;
-	handle(LIST_ENTRY(timer, struct ctl_link, failed_timer), EPOLLIN);
+	handle_link_events(LIST_ENTRY(timer, struct ctl_link, failed_timer), EPOLLIN);
 }
 
 /* ---- life ---- */
@@ -264,8 +267,8 @@ tcpx_status ctl_link_open(struct sys_loop *loop, int fd, const struct ctl_link_o
 	link->loop = loop;
 	link->ops = ops;
 	link->arg = arg;
-	link->watch = (struct sys_watch){.fd = fd, .events = EPOLLIN, .fn = on_event};
-	link->failed_timer.fn = on_failed;
+	link->watch = (struct sys_watch){.fd = fd, .events = EPOLLIN, .fn = on_link_event};
+	link->failed_timer.fn = on_send_failed;
 	list_init(&link->out);
 	status = sys_watch_add(loop, &link->watch);
 	if (status != TCPX_OK) {
@@ -279,7 +282,7 @@ tcpx_status ctl_link_open(struct sys_loop *loop, int fd, const struct ctl_link_o
 
 void ctl_link_poll(struct ctl_link *link)
 {
-	handle(link, EPOLLIN);
+	handle_link_events(link, EPOLLIN);
 }
 
 int ctl_link_fd(const struct ctl_link *link)
@@ -292,11 +295,11 @@ void ctl_link_close(struct ctl_link *link)
 	if (!link || link->closed)
 		return;
 	if (!link->lost && link->send_status == TCPX_OK)
-		(void)flush(link);
+		(void)flush_queue(link);
 	link->closed = 1;
 	sys_watch_del(link->loop, &link->watch);
 	sys_timer_del(link->loop, &link->failed_timer);
 	sys_fd_close(link->watch.fd);
 	if (!link->busy)
-		release(link);
+		free_link(link);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connects and proves itself: the dialler's side of the handshake. */
+/* The dialler's side of the handshake: connects and authenticates. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "sys/fd.h"
 #include "sys/sock.h"
 
-enum state { CONNECTING, SEND_DIAL, READ_ANSWER, SEND_PROOF };
+enum dial_state { CONNECTING, SEND_DIAL, READ_ANSWER, SEND_PROOF };
 
 struct ctl_dial {
 	struct sys_loop *loop;
@@ -24,13 +24,13 @@ struct ctl_dial {
 	void *arg;
 	struct sys_watch watch;
 	struct sys_timer timer;
-	enum state state;
-	int connect_err; /* of the call itself; told from the loop, never from start */
+	enum dial_state state;
+	int connect_err; /* errno of connect() itself; reported from the loop, never from start */
 	struct sockaddr_storage remote, local;
 	struct ctl_handshake hs;
 };
 
-static void destroy(struct ctl_dial *dial)
+static void destroy_dial(struct ctl_dial *dial)
 {
 	sys_watch_del(dial->loop, &dial->watch);
 	sys_timer_del(dial->loop, &dial->timer);
@@ -38,8 +38,8 @@ static void destroy(struct ctl_dial *dial)
 	free(dial);
 }
 
-/* Says why as the thread's last error, frees the dial and tells the caller. */
-static void fail(struct ctl_dial *dial, tcpx_status status, int err, const char *why)
+/* Sets the thread's last error, frees the dial and reports to the caller. */
+static void fail_dial(struct ctl_dial *dial, tcpx_status status, int err, const char *why)
 {
 	struct ctl_conn refused = {.fd = -1, .remote = dial->hs.answer};
 	void (*done)(void *arg, tcpx_status status, int err, const struct ctl_conn *conn) =
@@ -50,12 +50,12 @@ static void fail(struct ctl_dial *dial, tcpx_status status, int err, const char 
 
 	error_set(status, err, "%s: %s", sys_addr_text(&dial->remote, text), why);
 	LOG_DEBUG("dial: %s: %s", text, why);
-	destroy(dial);
+	destroy_dial(dial);
 	sys_fd_close(fd);
 	done(arg, status, err, status == TCPX_ERR_EXISTS ? &refused : NULL);
 }
 
-static void succeed(struct ctl_dial *dial)
+static void finish_dial(struct ctl_dial *dial)
 {
 	void (*done)(void *arg, tcpx_status status, int err, const struct ctl_conn *conn) =
 		dial->done;
@@ -71,10 +71,10 @@ static void succeed(struct ctl_dial *dial)
 	tcpx_status status = ctl_handshake_session_key(&dial->hs, conn.session_key);
 
 	if (status != TCPX_OK) {
-		fail(dial, status, 0, "no session key");
+		fail_dial(dial, status, 0, "no session key");
 		return;
 	}
-	destroy(dial);
+	destroy_dial(dial);
 	done(arg, TCPX_OK, 0, &conn);
 	explicit_bzero(conn.session_key, sizeof(conn.session_key));
 }
@@ -83,7 +83,7 @@ static const char *answer_text(tcpx_status status)
 {
 	switch (status) {
 	case TCPX_ERR_AUTH:
-		return "the answer's proof is wrong: it has another key";
+		return "the answer's proof is wrong: the peer has another key";
 	case TCPX_ERR_VERSION:
 		return "no common protocol version";
 	case TCPX_ERR_PROTOCOL:
@@ -93,41 +93,44 @@ static const char *answer_text(tcpx_status status)
 	}
 }
 
-/* Before the first byte of an answer, an orderly end means that our dial proved nothing there. */
+/* The connection was lost while the answer was read. An orderly end before its first byte means
+ * that the acceptor refused our proof. */
 static void answer_lost(struct ctl_dial *dial, tcpx_status status, int err)
 {
 	if (status == TCPX_ERR_PROTOCOL)
-		fail(dial, status, err, "what answers there is not tcpx");
+		fail_dial(dial, status, err, "the server there is not tcpx");
 	else if (status == TCPX_ERR_PEER_CLOSED && !dial->hs.answer_msg.done)
-		fail(dial, TCPX_ERR_AUTH, 0, "closed without an answer: it wants another key");
+		fail_dial(dial, TCPX_ERR_AUTH, 0,
+			  "closed without an answer: the peer requires another key");
 	else
-		fail(dial, status, err, "lost during the handshake");
+		fail_dial(dial, status, err, "lost during the handshake");
 }
 
-static tcpx_status connected(struct ctl_dial *dial)
+static tcpx_status check_connected(struct ctl_dial *dial)
 {
 	int err = dial->connect_err ? dial->connect_err : sys_sock_error(dial->watch.fd);
 	tcpx_status status;
 
 	if (err) {
 		status = err == ETIMEDOUT ? TCPX_ERR_TIMED_OUT : sys_errno_status(err);
-		fail(dial, status, err, error_status_text(status));
+		fail_dial(dial, status, err, error_status_text(status));
 		return status;
 	}
 	status = sys_sock_local(dial->watch.fd, &dial->local);
-	/* A dial to a free port of this host can meet itself; nobody listens there. */
+	/* A dial to a free port of this host may connect to itself, which means that nobody
+	 * listens. */
 	if (status == TCPX_OK && sys_addr_same_host(&dial->local, &dial->remote) &&
 	    sys_addr_port(&dial->local) == sys_addr_port(&dial->remote)) {
 		sys_sock_reset_on_close(dial->watch.fd);
 		status = TCPX_ERR_REFUSED;
 	}
 	if (status != TCPX_OK)
-		fail(dial, status, 0, error_status_text(status));
+		fail_dial(dial, status, 0, error_status_text(status));
 	return status;
 }
 
-/* 1: the dial is over (and freed) or waits; 0: the next state's turn. */
-static int step(struct ctl_dial *dial)
+/* Runs one state. 1: the dial has ended (and is freed) or waits; 0: run the next state. */
+static int dial_step(struct ctl_dial *dial)
 {
 	struct ctl_handshake *hs = &dial->hs;
 	int fd = dial->watch.fd, err = 0;
@@ -135,7 +138,7 @@ static int step(struct ctl_dial *dial)
 
 	switch (dial->state) {
 	case CONNECTING:
-		if (connected(dial) != TCPX_OK)
+		if (check_connected(dial) != TCPX_OK)
 			return 1;
 		dial->state = SEND_DIAL;
 		return 0;
@@ -144,7 +147,7 @@ static int step(struct ctl_dial *dial)
 		if (status == TCPX_IN_PROGRESS)
 			return 1;
 		if (status != TCPX_OK) {
-			fail(dial, status, err, "lost during the handshake");
+			fail_dial(dial, status, err, "lost during the handshake");
 			return 1;
 		}
 		sys_watch_set(dial->loop, &dial->watch, EPOLLIN);
@@ -164,7 +167,7 @@ static int step(struct ctl_dial *dial)
 		if (status == TCPX_OK)
 			status = ctl_handshake_proof(hs);
 		if (status != TCPX_OK) {
-			fail(dial, status, 0, answer_text(status));
+			fail_dial(dial, status, 0, answer_text(status));
 			return 1;
 		}
 		dial->state = SEND_PROOF;
@@ -174,36 +177,36 @@ static int step(struct ctl_dial *dial)
 		if (status == TCPX_IN_PROGRESS)
 			sys_watch_set(dial->loop, &dial->watch, EPOLLOUT);
 		else if (status != TCPX_OK)
-			fail(dial, status, err, "lost during the handshake");
+			fail_dial(dial, status, err, "lost during the handshake");
 		else
-			succeed(dial);
+			finish_dial(dial);
 		return 1;
 	}
 }
 
-static void on_event(struct sys_watch *watch, uint32_t events)
+static void on_dial_event(struct sys_watch *watch, uint32_t events)
 {
 	struct ctl_dial *dial = LIST_ENTRY(watch, struct ctl_dial, watch);
 
 	(void)events;
-	while (!step(dial))
+	while (!dial_step(dial))
 		;
 }
 
-static void too_late(struct sys_timer *timer, int64_t now_ns)
+static void on_dial_timeout(struct sys_timer *timer, int64_t now_ns)
 {
 	struct ctl_dial *dial = LIST_ENTRY(timer, struct ctl_dial, timer);
 
 	(void)now_ns;
 	if (dial->connect_err)
-		connected(dial);
+		check_connected(dial);
 	else
-		fail(dial, TCPX_ERR_TIMED_OUT, 0,
-		     dial->state == CONNECTING ? "no connection in time"
-					       : "no answer to the handshake in time");
+		fail_dial(dial, TCPX_ERR_TIMED_OUT, 0,
+			  dial->state == CONNECTING ? "no connection in time"
+						    : "no answer to the handshake in time");
 }
 
-/* The local end before connect: interface, address, port (0: the system's choice). */
+/* Binds the local end before connect: interface, address, port (0: the system's choice). */
 static tcpx_status bind_local(int fd, const struct ctl_dial_opts *opts, uint16_t port)
 {
 	struct sockaddr_storage local = opts->local;
@@ -214,16 +217,16 @@ static tcpx_status bind_local(int fd, const struct ctl_dial_opts *opts, uint16_t
 	if (status != TCPX_OK)
 		return status;
 	if (port) {
-		local.ss_family = opts->remote.ss_family; /* without an address: the wildcard */
+		local.ss_family = opts->remote.ss_family; /* no address given: the wildcard */
 		sys_addr_set_port(&local, port);
-		/* Other remote ends are no reason against a port, nor is a connection's last
-		 * minute; the same remote end shows when connecting. */
+		/* A port may be used for several remote ends, and during TIME_WAIT; connect()
+		 * detects the same remote end. */
 		sys_sock_reuse(fd);
 	}
 	return local.ss_family ? sys_sock_bind(fd, &local) : TCPX_OK;
 }
 
-/* One socket that connects. *out_taken: nothing but the local port was in the way. */
+/* Opens a socket and connects it. *out_taken: it failed only because the local port is taken. */
 static tcpx_status try_port(struct ctl_dial *dial, const struct ctl_dial_opts *opts, uint16_t port,
 			    bool *out_taken)
 {
@@ -246,7 +249,7 @@ static tcpx_status try_port(struct ctl_dial *dial, const struct ctl_dial_opts *o
 	if (connect(fd, (const struct sockaddr *)&opts->remote, sys_addr_len(&opts->remote)) &&
 	    errno != EINPROGRESS && errno != EINTR)
 		dial->connect_err =
-			errno == EINVAL ? ENETUNREACH : errno; /* from a loopback address */
+			errno == EINVAL ? ENETUNREACH : errno; /* EINVAL: from a loopback address */
 	if (port && dial->connect_err == EADDRNOTAVAIL) {
 		*out_taken = true;
 		sys_fd_close(fd);
@@ -256,10 +259,11 @@ static tcpx_status try_port(struct ctl_dial *dial, const struct ctl_dial_opts *o
 	return TCPX_OK;
 }
 
-/* Each connection begins behind the last one's port, so that a port rests as long as may be. */
+/* Tries all ports of the range, starting after the last one used, so that a port is reused as late
+ * as possible. */
 static tcpx_status try_range(struct ctl_dial *dial, const struct ctl_dial_opts *opts)
 {
-	static uint32_t turn; /* the loop's thread */
+	static uint32_t turn; /* used by the loop's thread only */
 	static struct log_limit limit;
 	uint32_t count = opts->port_hi - opts->port_lo + 1u;
 	char text[SYS_ADDR_TEXT];
@@ -278,11 +282,11 @@ static tcpx_status try_range(struct ctl_dial *dial, const struct ctl_dial_opts *
 			 opts->port_hi, text);
 	error_set(TCPX_ERR_ADDRESS, EADDRINUSE, "no source port of %u-%u is free to connect to %s",
 		  opts->port_lo, opts->port_hi, text);
-	return error_next("widen TCPX_SOURCE_PORTS: each connection to a peer needs a port of its "
-			  "own, and holds it for a minute after its end");
+	return error_next("widen TCPX_SOURCE_PORTS: each connection to a peer needs its own port, "
+			  "which stays in use for a minute after its end");
 }
 
-/* A bare secret is seen by whoever sees the packets: they stay on this host. */
+/* A bare secret is readable in the packets, so it must not leave this host. */
 static tcpx_status check_bare(const struct ctl_dial_opts *opts)
 {
 	const struct sockaddr_storage *addr = &opts->remote;
@@ -295,12 +299,12 @@ static tcpx_status check_bare(const struct ctl_dial_opts *opts)
 	sys_addr_host_text(addr, text);
 	if (sys_crypto_available())
 		return error_set(TCPX_ERR_UNSUPPORTED, 0,
-				 "%s: a secret is shown bare on loopback only", text);
+				 "%s: a bare secret is sent on loopback only", text);
 	error_set(TCPX_ERR_UNSUPPORTED, 0, "%s: without a crypto library: loopback only", text);
 	return error_next("install OpenSSL 3 (package libssl3); 'tcpx info' says what is missing");
 }
 
-static tcpx_status begin(struct ctl_dial *dial, const struct ctl_dial_opts *opts)
+static tcpx_status begin_dial(struct ctl_dial *dial, const struct ctl_dial_opts *opts)
 {
 	tcpx_status status = check_bare(opts);
 	bool taken;
@@ -335,15 +339,15 @@ tcpx_status ctl_dial_start(struct sys_loop *loop, const struct ctl_dial_opts *op
 	dial->agree = opts->agree;
 	dial->arg = arg;
 	dial->remote = opts->remote;
-	dial->watch = (struct sys_watch){.fd = -1, .events = EPOLLOUT, .fn = on_event};
-	dial->timer.fn = too_late;
+	dial->watch = (struct sys_watch){.fd = -1, .events = EPOLLOUT, .fn = on_dial_event};
+	dial->timer.fn = on_dial_timeout;
 	dial->hs.dial = opts->hello;
 	memcpy(dial->hs.key, opts->key, sizeof(dial->hs.key));
 	if (opts->identity)
 		dial->hs.identity = *opts->identity;
-	status = begin(dial, opts);
+	status = begin_dial(dial, opts);
 	if (status != TCPX_OK) {
-		destroy(dial);
+		destroy_dial(dial);
 		return status;
 	}
 	sys_timer_set(loop, &dial->timer, dial->connect_err ? 0 : opts->deadline_ns);
@@ -355,6 +359,6 @@ void ctl_dial_cancel(struct ctl_dial *dial)
 {
 	int fd = dial->watch.fd;
 
-	destroy(dial);
+	destroy_dial(dial);
 	sys_fd_close(fd);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Proofs and checks of the handshake; what they are worth: docs/design/trust.md. */
+/* Proofs and checks of the handshake; what they protect: docs/design/trust.md. */
 #include "ctl/handshake.h"
 
 #include <errno.h>
@@ -10,8 +10,8 @@
 #include "sys/crypto.h"
 #include "sys/sock.h"
 
-/* Places that no version of the protocol moves, so that versions can refuse each other politely;
- * the proof is the last field in all of them. */
+/* Offsets that no version of the protocol changes, so that versions can refuse each other in an
+ * orderly way; the proof is the last field in all of them. */
 enum place { PLACE_STEP = 8, PLACE_ROLE, PLACE_AUTH, PLACE_STATUS, PLACE_LOWEST, PLACE_HIGHEST };
 #define PLACE_KEY_ID 48
 
@@ -79,7 +79,7 @@ tcpx_status ctl_message_send(int fd, struct ctl_message *msg, int *out_err)
 	return TCPX_OK;
 }
 
-static int keyed(uint8_t auth)
+static int auth_has_key(uint8_t auth)
 {
 	return auth == WIRE_AUTH_SECRET || auth == WIRE_AUTH_KEY || auth == WIRE_AUTH_LINK;
 }
@@ -89,11 +89,11 @@ static uint8_t *proof_of(struct ctl_message *msg)
 	return msg->bytes + msg->len - WIRE_PROOF_BYTES;
 }
 
-/* What each message's last bytes must be. bare: only a dial carries the secret itself. */
+/* The expected proof of a message. BARE: only the dial carries the secret itself. */
 static tcpx_status expected_proof(const struct ctl_handshake *hs, const struct sys_span *spans,
 				  unsigned count, int is_dial, uint8_t out[WIRE_PROOF_BYTES])
 {
-	if (keyed(hs->dial.auth))
+	if (auth_has_key(hs->dial.auth))
 		return sys_hmac_sha256(hs->key, spans, count, out);
 	if (hs->dial.auth == WIRE_AUTH_BARE && is_dial)
 		memcpy(out, hs->key, WIRE_PROOF_BYTES);
@@ -102,8 +102,8 @@ static tcpx_status expected_proof(const struct ctl_handshake *hs, const struct s
 	return TCPX_OK;
 }
 
-static tcpx_status check(const struct ctl_handshake *hs, const struct ctl_message *msg,
-			 const struct sys_span *spans, unsigned count, int is_dial)
+static tcpx_status check_hmac(const struct ctl_handshake *hs, const struct ctl_message *msg,
+			      const struct sys_span *spans, unsigned count, int is_dial)
 {
 	uint8_t proof[WIRE_PROOF_BYTES];
 	tcpx_status status = expected_proof(hs, spans, count, is_dial, proof);
@@ -118,7 +118,7 @@ static tcpx_status check(const struct ctl_handshake *hs, const struct ctl_messag
 /* ---- identities ---- */
 
 /* Adds our public key and a fresh exchange key to a message that we send. */
-static tcpx_status identify(struct ctl_handshake *hs, struct wire_identity *out)
+static tcpx_status add_identity(struct ctl_handshake *hs, struct wire_identity *out)
 {
 	tcpx_status status = sys_random(hs->exchange, sizeof(hs->exchange));
 
@@ -129,13 +129,14 @@ static tcpx_status identify(struct ctl_handshake *hs, struct wire_identity *out)
 	return status;
 }
 
-/* With these methods both ends are proven. The others are for this host, or without crypto. */
+/* These methods require proven keys of both ends. The others are for this host, or work without
+ * crypto. */
 static bool must_identify(uint8_t auth)
 {
 	return auth == WIRE_AUTH_SECRET || auth == WIRE_AUTH_KEY;
 }
 
-/* A message's key names its uuid. Where we have no crypto its key is as if it were not there. */
+/* Checks that the uuid of a message matches its key. Without crypto here the key is ignored. */
 static tcpx_status check_identity(const struct wire_hello *hello)
 {
 	uint8_t uuid[WIRE_UUID_BYTES];
@@ -153,7 +154,7 @@ static tcpx_status check_identity(const struct wire_hello *hello)
 	return status;
 }
 
-/* What a signature is of: all messages before, and the message itself up to its signature. */
+/* The hash that is signed: all messages before, and this one up to its signature. */
 static tcpx_status signed_hash(const struct ctl_handshake *hs, const struct ctl_message *msg,
 			       uint8_t out_hash[SYS_HASH_BYTES])
 {
@@ -190,8 +191,8 @@ bool ctl_handshake_proven(const struct ctl_handshake *hs)
 
 /* ---- messages ---- */
 
-/* Decodes a message. ERR_VERSION: *out holds what lies in the places that every version shares. */
-static tcpx_status decode(const struct ctl_message *msg, struct wire_hello *out)
+/* Decodes a message. ERR_VERSION: *out has the fields that all versions share. */
+static tcpx_status decode_message(const struct ctl_message *msg, struct wire_hello *out)
 {
 	const uint8_t *bytes = msg->bytes;
 	tcpx_status status = wire_hello_decode(bytes, msg->len, out);
@@ -224,7 +225,7 @@ tcpx_status ctl_handshake_dial(struct ctl_handshake *hs)
 	hs->dial.status = 0;
 	if (hs->identity.there && hs->dial.role == WIRE_ROLE_CONTROL &&
 	    hs->dial.auth != WIRE_AUTH_LINK && hs->dial.auth != WIRE_AUTH_BARE)
-		status = identify(hs, &hs->dial.identity);
+		status = add_identity(hs, &hs->dial.identity);
 	if (status != TCPX_OK)
 		return status;
 	if (!hs->dial.proto_max) {
@@ -239,7 +240,7 @@ tcpx_status ctl_handshake_dial(struct ctl_handshake *hs)
 
 tcpx_status ctl_handshake_read_dial(struct ctl_handshake *hs)
 {
-	tcpx_status status = decode(&hs->dial_msg, &hs->dial);
+	tcpx_status status = decode_message(&hs->dial_msg, &hs->dial);
 
 	hs->foreign = status == TCPX_ERR_VERSION;
 	if (status != TCPX_OK && status != TCPX_ERR_VERSION)
@@ -252,7 +253,7 @@ tcpx_status ctl_handshake_read_dial(struct ctl_handshake *hs)
 tcpx_status ctl_handshake_check_dial(const struct ctl_handshake *hs)
 {
 	const struct sys_span spans[] = {SPAN("tcpx dial"), UNPROVEN(&hs->dial_msg)};
-	tcpx_status status = check(hs, &hs->dial_msg, spans, 2, 1);
+	tcpx_status status = check_hmac(hs, &hs->dial_msg, spans, 2, 1);
 
 	return status == TCPX_OK && !hs->foreign ? check_identity(&hs->dial) : status;
 }
@@ -276,7 +277,7 @@ tcpx_status ctl_handshake_answer(struct ctl_handshake *hs)
 			answer->proto_max = hs->dial.proto_max;
 		answer->proto_min = answer->proto_max;
 		if (hs->dial.identity.there && hs->identity.there)
-			status = identify(hs, &answer->identity);
+			status = add_identity(hs, &answer->identity);
 		answer->identity.is_signed = answer->identity.there;
 	}
 	if (status != TCPX_OK)
@@ -289,7 +290,7 @@ tcpx_status ctl_handshake_answer(struct ctl_handshake *hs)
 	return status == TCPX_OK ? expected_proof(hs, spans, 3, 0, proof_of(msg)) : status;
 }
 
-/* The status an answer carries; one we do not know is a protocol error, never a success. */
+/* The status of an answer; an unknown one is a protocol error, never a success. */
 static tcpx_status answer_status(uint8_t negated)
 {
 	switch (-(int)negated) {
@@ -303,8 +304,9 @@ static tcpx_status answer_status(uint8_t negated)
 	}
 }
 
-/* One that refuses may be another session: it says so. */
-static bool is_wanted(const struct ctl_handshake *hs)
+/* Whether the answer is from the wanted session. A refusal may come from another session, which it
+ * says. */
+static bool is_wanted_session(const struct ctl_handshake *hs)
 {
 	static const uint8_t anyone[WIRE_UUID_BYTES];
 	const uint8_t *want = hs->dial.want_uuid;
@@ -319,21 +321,21 @@ tcpx_status ctl_handshake_check_answer(struct ctl_handshake *hs)
 {
 	const struct sys_span spans[] = {SPAN("tcpx answer"), WHOLE(&hs->dial_msg),
 					 UNPROVEN(&hs->answer_msg)};
-	tcpx_status version = decode(&hs->answer_msg, &hs->answer), status;
+	tcpx_status version = decode_message(&hs->answer_msg, &hs->answer), status;
 
 	if (version != TCPX_OK && version != TCPX_ERR_VERSION)
 		return TCPX_ERR_PROTOCOL;
 	if (hs->answer.step != WIRE_HELLO_ANSWER || hs->answer.role != hs->dial.role ||
 	    hs->answer.auth != hs->dial.auth)
 		return TCPX_ERR_PROTOCOL;
-	status = check(hs, &hs->answer_msg, spans, 3, 0);
+	status = check_hmac(hs, &hs->answer_msg, spans, 3, 0);
 	if (status != TCPX_OK)
 		return status;
 	if (version != TCPX_OK || hs->answer.status == (uint8_t)-TCPX_ERR_VERSION)
-		return TCPX_ERR_VERSION; /* it cannot say more */
+		return TCPX_ERR_VERSION; /* its other fields are unknown */
 	if (hs->answer.identity.there && !hs->dial.identity.there)
 		return TCPX_ERR_PROTOCOL;
-	if (!is_wanted(hs))
+	if (!is_wanted_session(hs))
 		return TCPX_ERR_AUTH;
 	status = check_identity(&hs->answer);
 	if (status == TCPX_OK && hs->answer.identity.there)
@@ -387,7 +389,7 @@ tcpx_status ctl_handshake_check_proof(const struct ctl_handshake *hs)
 	    proof.proto_max != hs->answer.proto_max || proof.channel != hs->dial.channel ||
 	    proof.epoch != hs->dial.epoch || proof.identity.is_signed != ctl_handshake_proven(hs))
 		return TCPX_ERR_PROTOCOL;
-	status = check(hs, &hs->proof_msg, spans, 4, 0);
+	status = check_hmac(hs, &hs->proof_msg, spans, 4, 0);
 	if (status == TCPX_OK && proof.identity.is_signed)
 		status = check_signature(hs, &hs->proof_msg, hs->dial.identity.key);
 	return status;
@@ -398,7 +400,7 @@ tcpx_status ctl_handshake_session_key(const struct ctl_handshake *hs,
 {
 	static const uint8_t no_key[CTL_KEY_BYTES];
 	const struct wire_hello *theirs = hs->dialler ? &hs->answer : &hs->dial;
-	bool proven = ctl_handshake_proven(hs), with_key = keyed(hs->dial.auth);
+	bool proven = ctl_handshake_proven(hs), with_key = auth_has_key(hs->dial.auth);
 	uint8_t shared[CTL_KEY_BYTES] = {0};
 	const struct sys_span spans[] = {SPAN("tcpx session"),
 					 {shared, proven ? sizeof(shared) : 0},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The three messages of conn.h as bytes: building, sealing, checking, and moving them over a
- * non-blocking socket. No policy: listener.c and dial.c decide when.
+ * The three messages of conn.h as bytes: encoding, proofs, checks, and transfer over a
+ * non-blocking socket. Policy is in listener.c and dial.c.
  */
 #ifndef CTL_HANDSHAKE_H
 #define CTL_HANDSHAKE_H
@@ -11,58 +11,60 @@
 
 #include "ctl/conn.h"
 
-/* One message on its way in or out. */
+/* A message that is being sent or received. */
 struct ctl_message {
-	size_t len;  /* of the whole; 0 while receiving and not yet known */
+	size_t len;  /* total length; 0 while receiving and not known yet */
 	size_t done; /* bytes moved so far */
 	uint8_t bytes[WIRE_HELLO_MAX];
 };
 
 struct ctl_handshake {
 	bool dialler;
-	bool foreign; /* acceptor: a dial of another version, of which little is known */
+	bool foreign; /* acceptor: a dial of another version, of which only the common fields are
+		       * known */
 	uint8_t key[CTL_KEY_BYTES];
-	struct ctl_identity identity;	 /* ours */
-	uint8_t exchange[CTL_KEY_BYTES]; /* the secret half of our part of the exchange */
+	struct ctl_identity identity;	 /* our own */
+	uint8_t exchange[CTL_KEY_BYTES]; /* our secret key of the exchange */
 	struct wire_hello dial, answer;
 	struct ctl_message dial_msg, answer_msg, proof_msg;
 };
 
-/* Moves a message, never a byte beyond it. TCPX_OK: complete; IN_PROGRESS: wait for the socket;
- * PROTOCOL: not ours or too long; PEER_CLOSED: end of stream; otherwise what *out_err means. */
+/* Sends or receives a message and never reads past it. TCPX_OK: complete; IN_PROGRESS: wait for the
+ * socket; PROTOCOL: wrong magic or too long; PEER_CLOSED: end of stream; else the status for
+ * *out_err. */
 tcpx_status ctl_message_recv(int fd, struct ctl_message *msg, int *out_err);
 tcpx_status ctl_message_send(int fd, struct ctl_message *msg, int *out_err);
 
-/* Dialler: fills step, nonce, version range (when 0) and proof of hs->dial and encodes it.
- * UNSUPPORTED: the method needs crypto, which this build lacks. */
+/* Dialler: fills in step, nonce, version range (if 0) and proof of hs->dial and encodes it.
+ * UNSUPPORTED: the method needs crypto, which is missing. */
 tcpx_status ctl_handshake_dial(struct ctl_handshake *hs);
 
-/* Acceptor: decodes dial_msg into hs->dial. ERR_VERSION also fills it: once the proof holds, the
- * answer may say so. PROTOCOL otherwise. */
+/* Acceptor: decodes dial_msg into hs->dial. ERR_VERSION fills it too, because the answer may report
+ * the version once the proof is checked. Else PROTOCOL. */
 tcpx_status ctl_handshake_read_dial(struct ctl_handshake *hs);
 
-/* Acceptor, with hs->key set: ERR_AUTH when the dial does not prove it, or its uuid is not of the
- * key that it names. */
+/* Acceptor, with hs->key set: ERR_AUTH if the dial does not prove it, or its uuid does not match
+ * its key. */
 tcpx_status ctl_handshake_check_dial(const struct ctl_handshake *hs);
 
 /* Acceptor: completes hs->answer (step, role, auth, version, nonce, proof) and encodes it. */
 tcpx_status ctl_handshake_answer(struct ctl_handshake *hs);
 
-/* Dialler: decodes and checks answer_msg. AUTH, VERSION, PROTOCOL, or what its status says. */
+/* Dialler: decodes and checks answer_msg. AUTH, VERSION, PROTOCOL, or the status of the answer. */
 tcpx_status ctl_handshake_check_answer(struct ctl_handshake *hs);
 
-/* Dialler: encodes the proof. Acceptor: ERR_AUTH or PROTOCOL when proof_msg is not one. */
+/* Dialler: encodes the proof. Acceptor: checks proof_msg; ERR_AUTH or PROTOCOL. */
 tcpx_status ctl_handshake_proof(struct ctl_handshake *hs);
 tcpx_status ctl_handshake_check_proof(const struct ctl_handshake *hs);
 
-/* Both ends signed, or the dial and the answer say that they cannot. */
+/* Whether both ends proved their keys. */
 bool ctl_handshake_proven(const struct ctl_handshake *hs);
 
-/* Both, at the end. Without an exchange and without a key it is made of both nonces: only who saw
- * them knows it. */
+/* Both ends, at the end. Without an exchange and without a key the session key is made of both
+ * nonces: only those who saw them know it. */
 tcpx_status ctl_handshake_session_key(const struct ctl_handshake *hs,
 				      uint8_t out_key[CTL_KEY_BYTES]);
 
-void ctl_handshake_wipe(struct ctl_handshake *hs); /* keys and proofs */
+void ctl_handshake_wipe(struct ctl_handshake *hs); /* clears keys and proofs */
 
 #endif

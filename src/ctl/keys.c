@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Key files, one or two shared keys as text, and identity files, the secret half of a session's own
- * key pair: readable by their owner alone. */
+/* Key files (one or two shared keys as text) and identity files (the secret key of a session):
+ * readable by their owner only. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,28 +19,29 @@
 #define LINE_BYTES (2 * CTL_KEY_BYTES + 1)
 #define WORD_MAX 16
 
-/* One is never taken for the other: a shared key proves nobody. */
-struct kind {
-	const char *name, *word; /* the word that each line begins with */
-	unsigned keys;		 /* most */
+/* A file of one kind is refused as the other: a shared key identifies no session. */
+struct key_file_kind {
+	const char *name, *word; /* first word of each line */
+	unsigned keys;		 /* most keys */
 	const char *maker;
 };
 
-static const struct kind key_file = {"key file", "", 2, "tcpx key new"};
-static const struct kind identity_file = {"identity file", "identity ", 1, "tcpx key identity"};
+static const struct key_file_kind key_file = {"key file", "", 2, "tcpx key new"};
+static const struct key_file_kind identity_file = {"identity file", "identity ", 1,
+						   "tcpx key identity"};
 
-static tcpx_status system_error(const struct kind *kind, const char *path, int err,
+static tcpx_status system_error(const struct key_file_kind *kind, const char *path, int err,
 				const char *what)
 {
 	if (err == EMFILE || err == ENFILE)
 		return error_set(TCPX_ERR_NO_DESCRIPTORS, err, "%s %s %.100s", what, kind->name,
 				 path);
 	error_set(TCPX_ERR_SYSTEM, err, "cannot %s %s %.100s", what, kind->name, path);
-	return error_next("check the path and who may read and write there");
+	return error_next("check the path and its permissions");
 }
 
-/* The file must be ours (or root's) and nobody else's to read. */
-static tcpx_status check_owner(const struct kind *kind, int fd, const char *path)
+/* The file must be owned by us or root, and inaccessible to others. */
+static tcpx_status check_owner(const struct key_file_kind *kind, int fd, const char *path)
 {
 	struct stat st;
 
@@ -63,7 +64,7 @@ static tcpx_status check_owner(const struct kind *kind, int fd, const char *path
 	return TCPX_OK;
 }
 
-static int hex_digit(char c)
+static int key_hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -83,7 +84,7 @@ int ctl_key_parse(const char *text, size_t len, uint8_t key[CTL_KEY_BYTES])
 	if (len != 2 * CTL_KEY_BYTES)
 		return 0;
 	for (size_t i = 0; i < CTL_KEY_BYTES; i++) {
-		int high = hex_digit(text[2 * i]), low = hex_digit(text[2 * i + 1]);
+		int high = key_hex_digit(text[2 * i]), low = key_hex_digit(text[2 * i + 1]);
 
 		if (high < 0 || low < 0)
 			return 0;
@@ -107,7 +108,7 @@ static tcpx_status key_id(const uint8_t key[CTL_KEY_BYTES], uint64_t *out_id)
 	return TCPX_OK;
 }
 
-static tcpx_status parse_line(const struct kind *kind, const char *text, size_t len,
+static tcpx_status parse_line(const struct key_file_kind *kind, const char *text, size_t len,
 			      unsigned number, const char *path, struct ctl_keys *keys)
 {
 	size_t word = strlen(kind->word);
@@ -133,7 +134,7 @@ static tcpx_status parse_line(const struct kind *kind, const char *text, size_t 
 	return TCPX_OK;
 }
 
-static tcpx_status read_all(const struct kind *kind, int fd, const char *path, char *buf,
+static tcpx_status read_all(const struct key_file_kind *kind, int fd, const char *path, char *buf,
 			    size_t *out_len)
 {
 	size_t len = 0;
@@ -158,7 +159,7 @@ static tcpx_status read_all(const struct kind *kind, int fd, const char *path, c
 	return TCPX_OK;
 }
 
-static tcpx_status parse_file(const struct kind *kind, int fd, const char *path,
+static tcpx_status parse_file(const struct key_file_kind *kind, int fd, const char *path,
 			      struct ctl_keys *keys, int *ends_line)
 {
 	char buf[FILE_MAX];
@@ -179,9 +180,10 @@ static tcpx_status parse_file(const struct kind *kind, int fd, const char *path,
 	return status;
 }
 
-static tcpx_status open_file(const struct kind *kind, const char *path, int flags, int *out_fd)
+static tcpx_status open_file(const struct key_file_kind *kind, const char *path, int flags,
+			     int *out_fd)
 {
-	/* NONBLOCK: a path that is a pipe must not hang us. */
+	/* NONBLOCK: opening a pipe must not block. */
 	int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
 
 	if (fd >= 0) {
@@ -193,14 +195,15 @@ static tcpx_status open_file(const struct kind *kind, const char *path, int flag
 		return error_next("make one with '%s %.60s'", kind->maker, path);
 	}
 	if (errno == EEXIST) {
-		error_set(TCPX_ERR_EXISTS, errno, "%s %.100s is there already", kind->name, path);
+		error_set(TCPX_ERR_EXISTS, errno, "%s %.100s exists already", kind->name, path);
 		return error_next(kind->keys > 1 ? "use another name, or append a second key to it"
 						 : "use another name, or remove it first");
 	}
 	return system_error(kind, path, errno, "open");
 }
 
-static tcpx_status load(const struct kind *kind, const char *path, struct ctl_keys *out_keys)
+static tcpx_status load_key_file(const struct key_file_kind *kind, const char *path,
+				 struct ctl_keys *out_keys)
 {
 	int fd = -1, ends_line;
 	tcpx_status status = open_file(kind, path, O_RDONLY, &fd);
@@ -221,7 +224,7 @@ static tcpx_status load(const struct kind *kind, const char *path, struct ctl_ke
 tcpx_status ctl_keys_load(const char *path, struct ctl_keys *out_keys)
 {
 	struct ctl_keys keys = {0};
-	tcpx_status status = load(&key_file, path, &keys);
+	tcpx_status status = load_key_file(&key_file, path, &keys);
 
 	for (unsigned i = 0; status == TCPX_OK && i < keys.count; i++)
 		status = key_id(keys.key[i], &keys.id[i]);
@@ -235,7 +238,7 @@ tcpx_status ctl_identity_load(const char *path, struct ctl_identity *out_identit
 {
 	struct ctl_identity identity = {.there = true};
 	struct ctl_keys keys = {0};
-	tcpx_status status = load(&identity_file, path, &keys);
+	tcpx_status status = load_key_file(&identity_file, path, &keys);
 
 	memcpy(identity.secret, keys.key[0], sizeof(identity.secret));
 	if (status == TCPX_OK)
@@ -247,8 +250,9 @@ tcpx_status ctl_identity_load(const char *path, struct ctl_identity *out_identit
 	return status;
 }
 
-/* The fresh key as one line, after an end of line when the file lacks its last one. */
-static tcpx_status write_key(const struct kind *kind, int fd, const char *path, int ends_line)
+/* Writes a fresh key as one line, after a line feed if the file does not end with one. */
+static tcpx_status write_key(const struct key_file_kind *kind, int fd, const char *path,
+			     int ends_line)
 {
 	uint8_t key[CTL_KEY_BYTES];
 	char text[WORD_MAX + LINE_BYTES + 2], *line = text + 1;
@@ -279,7 +283,7 @@ static tcpx_status write_key(const struct kind *kind, int fd, const char *path, 
 
 static tcpx_status append_key(const char *path)
 {
-	const struct kind *kind = &key_file;
+	const struct key_file_kind *kind = &key_file;
 	struct ctl_keys keys = {0};
 	struct stat st;
 	int fd = -1, ends_line;
@@ -301,7 +305,7 @@ static tcpx_status append_key(const char *path)
 		status = system_error(kind, path, errno, "look at");
 	if (status == TCPX_OK) {
 		status = write_key(kind, fd, path, ends_line);
-		/* Half a line would spoil the key that works. */
+		/* Half a line would make the working key unusable. */
 		if (status != TCPX_OK && ftruncate(fd, st.st_size))
 			LOG_WARN("key file %s may end in half a line", path);
 	}
@@ -310,7 +314,7 @@ static tcpx_status append_key(const char *path)
 	return status;
 }
 
-static tcpx_status create(const struct kind *kind, const char *path)
+static tcpx_status create_key_file(const struct key_file_kind *kind, const char *path)
 {
 	int fd = -1;
 	tcpx_status status = open_file(kind, path, O_WRONLY | O_CREAT | O_EXCL, &fd);
@@ -326,10 +330,10 @@ static tcpx_status create(const struct kind *kind, const char *path)
 
 tcpx_status ctl_keys_create(const char *path, int append)
 {
-	return append ? append_key(path) : create(&key_file, path);
+	return append ? append_key(path) : create_key_file(&key_file, path);
 }
 
 tcpx_status ctl_identity_create(const char *path)
 {
-	return create(&identity_file, path);
+	return create_key_file(&identity_file, path);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Accepts connections and holds strangers within limits. */
+/* Accepts connections and limits those that are not authenticated yet. */
 #include "ctl/listener.h"
 
 #include <errno.h>
@@ -15,42 +15,44 @@
 #include "sys/sock.h"
 
 #define BACKLOG 4096
-#define ACCEPT_BATCH 16		    /* per round, so that those accepted get on as well */
+#define ACCEPT_BATCH 16		    /* per round, to let accepted connections go on */
 #define PREAUTH_MAX 128		    /* connections before authentication */
-#define PREAUTH_SOURCE_MAX 8	    /* of them without a proven dial, of one source */
+#define PREAUTH_SOURCE_MAX 8	    /* those without a proven dial, per source */
 #define PREAUTH_LOOPBACK_MAX 64	    /* the same for loopback */
 #define PREAUTH_NS (2 * CLOCK_S_NS) /* from accept to the proof */
-#define PROVEN_NS (CLOCK_S_NS / 2)  /* so long nobody pushes out a proven dial */
-#define RETRY_NS (CLOCK_S_NS / 10)  /* after accept failed for want of memory or descriptors */
-/* A connection costs its source so much of its time, and a source may be so far ahead: 512 a second
- * and 2048 at once (a peer has 65 at most), of loopback eight times as many. Each takes an HMAC. */
+#define PROVEN_NS (CLOCK_S_NS / 2)  /* time for which a proven dial is not closed to make room */
+#define RETRY_NS (CLOCK_S_NS / 10)  /* after accept failed for lack of memory or descriptors */
+/* Rate limit: each connection costs its source this much time, and a source may be 2048 connections
+ * ahead: 512 a second and 2048 at once (a peer has at most 65); for loopback eight times the rate.
+ * Each connection costs an HMAC. */
 #define DIAL_NS (CLOCK_S_NS / 512)
 #define DIALS_AHEAD 2048
 #define LOOPBACK_TIMES 8
 
 /* ---- limits ---- */
 
-static int is_unproven(const struct ctl_stranger *s)
+static int is_unproven(const struct ctl_preauth *s)
 {
 	return s->state == CTL_READ_DIAL;
 }
 
-/* The oldest one without a proven dial: of the given source, or of the source with most of them. */
-static struct ctl_stranger *oldest_unproven(struct ctl_listener *listener, const uint64_t *source,
-					    unsigned *out_count)
+/* The oldest connection without a proven dial: of the given source, or of the source with most of
+ * them. */
+static struct ctl_preauth *oldest_unproven(struct ctl_listener *listener, const uint64_t *source,
+					   unsigned *out_count)
 {
-	struct ctl_stranger *best = NULL;
+	struct ctl_preauth *best = NULL;
 	struct list_node *pos, *other;
 
 	*out_count = 0;
-	LIST_FOREACH(pos, &listener->strangers) {
-		struct ctl_stranger *s = LIST_ENTRY(pos, struct ctl_stranger, node);
+	LIST_FOREACH(pos, &listener->preauths) {
+		struct ctl_preauth *s = LIST_ENTRY(pos, struct ctl_preauth, node);
 		unsigned same = 0;
 
 		if (!is_unproven(s) || (source && s->source != *source))
 			continue;
-		LIST_FOREACH(other, &listener->strangers) {
-			struct ctl_stranger *o = LIST_ENTRY(other, struct ctl_stranger, node);
+		LIST_FOREACH(other, &listener->preauths) {
+			struct ctl_preauth *o = LIST_ENTRY(other, struct ctl_preauth, node);
 
 			same += is_unproven(o) && o->source == s->source;
 		}
@@ -66,15 +68,15 @@ static struct ctl_stranger *oldest_unproven(struct ctl_listener *listener, const
 
 int ctl_listener_room(struct ctl_listener *listener)
 {
-	struct ctl_stranger *victim;
+	struct ctl_preauth *victim;
 	unsigned of_source;
 	int64_t now_ns;
 
-	if (listener->nstrangers < PREAUTH_MAX)
+	if (listener->npreauths < PREAUTH_MAX)
 		return 1;
 	victim = oldest_unproven(listener, NULL, &of_source);
 	if (!victim) {
-		victim = LIST_ENTRY(listener->strangers.next, struct ctl_stranger, node);
+		victim = LIST_ENTRY(listener->preauths.next, struct ctl_preauth, node);
 		now_ns = clock_now_ns();
 		if (victim->state != CTL_LINGER && now_ns - victim->since_ns < PROVEN_NS) {
 			sys_watch_set(listener->loop, &listener->watch, 0);
@@ -83,12 +85,13 @@ int ctl_listener_room(struct ctl_listener *listener)
 			return 0;
 		}
 	}
-	ctl_stranger_reject(victim, TCPX_ERR_LIMIT, "too many connections before authentication");
+	ctl_preauth_reject(victim, TCPX_ERR_LIMIT, "too many connections before authentication");
 	return 1;
 }
 
-/* Sources share the places of the table; who takes another one's begins anew. */
-static bool is_too_often(struct ctl_listener *listener, uint64_t source, int64_t now_ns,
+/* Whether the source exceeds its rate. Sources share the entries of the table; a source that takes
+ * over an entry starts from zero. */
+static bool exceeds_rate(struct ctl_listener *listener, uint64_t source, int64_t now_ns,
 			 int64_t cost_ns)
 {
 	struct ctl_dials *dials = &listener->dials[source % CTL_DIAL_SOURCES];
@@ -101,8 +104,9 @@ static bool is_too_often(struct ctl_listener *listener, uint64_t source, int64_t
 	return false;
 }
 
-/* As shed(): the dialler sees a reset, which tells it to try again. */
-static void turn_away(struct ctl_listener *listener, int fd, const struct sockaddr_storage *addr)
+/* Closes by a reset, as shed_connection(), which tells the dialler to try again. */
+static void reset_connection(struct ctl_listener *listener, int fd,
+			     const struct sockaddr_storage *addr)
 {
 	char text[SYS_ADDR_TEXT];
 
@@ -119,18 +123,18 @@ void ctl_listener_take(struct ctl_listener *listener, int fd, const struct socka
 	bool loopback = sys_addr_is_loopback(addr);
 	unsigned limit = loopback ? PREAUTH_LOOPBACK_MAX : PREAUTH_SOURCE_MAX;
 	uint64_t source = sys_addr_source(addr);
-	struct ctl_stranger *victim;
+	struct ctl_preauth *victim;
 	unsigned have;
 
-	if (is_too_often(listener, source, clock_now_ns(),
+	if (exceeds_rate(listener, source, clock_now_ns(),
 			 loopback ? DIAL_NS / LOOPBACK_TIMES : DIAL_NS)) {
-		turn_away(listener, fd, addr);
+		reset_connection(listener, fd, addr);
 		return;
 	}
 	victim = oldest_unproven(listener, &source, &have);
 	if (victim && have >= limit)
-		ctl_stranger_reject(victim, TCPX_ERR_LIMIT, "too many connections of one source");
-	ctl_stranger_admit(listener, fd, addr);
+		ctl_preauth_reject(victim, TCPX_ERR_LIMIT, "too many connections of one source");
+	ctl_preauth_admit(listener, fd, addr);
 }
 
 /* ---- accepting ---- */
@@ -151,9 +155,9 @@ static void on_retry(struct sys_timer *timer, int64_t now_ns)
 	sys_watch_set(listener->loop, &listener->watch, EPOLLIN);
 }
 
-/* No descriptor is left: a connection that nobody takes would wake us for ever. Give the reserve
- * up, take the connection, end it, and take the reserve back. */
-static void shed(struct ctl_listener *listener)
+/* No descriptor is left: a connection that is not accepted would wake us for ever. Give up the
+ * reserve, accept the connection, reset it, and take the reserve again. */
+static void shed_connection(struct ctl_listener *listener)
 {
 	int fd;
 
@@ -175,7 +179,7 @@ static void shed(struct ctl_listener *listener)
 		pause_accept(listener);
 }
 
-/* What accept failed with. 1: try again at once. */
+/* Handles an error of accept. 1: try again at once. */
 static int accept_failed(struct ctl_listener *listener, int err)
 {
 	switch (err) {
@@ -183,7 +187,7 @@ static int accept_failed(struct ctl_listener *listener, int err)
 		return 0;
 	case EMFILE:
 	case ENFILE:
-		shed(listener);
+		shed_connection(listener);
 		return 0;
 	case ENOMEM:
 	case ENOBUFS:
@@ -199,7 +203,7 @@ static int accept_failed(struct ctl_listener *listener, int err)
 		LOG_ERROR("the listening socket is broken: errno %d", err);
 		sys_watch_del(listener->loop, &listener->watch);
 		return 0;
-	default: /* the connection's own failure, which accept reports: on to the next */
+	default: /* an error of the connection, which accept reports: accept the next one */
 		return 1;
 	}
 }
@@ -246,7 +250,8 @@ tcpx_status ctl_listener_open(struct sys_loop *loop, const struct sockaddr_stora
 		free(listener);
 		return status;
 	}
-	/* Wakes us when the dial is there: honest diallers in a burst never look like strangers. */
+	/* Wakes us when the dial has arrived, so that honest diallers in a burst do not count as
+	 * unproven. */
 	sys_sock_defer_accept(fd, 1);
 	*listener = (struct ctl_listener){
 		.loop = loop,
@@ -257,7 +262,7 @@ tcpx_status ctl_listener_open(struct sys_loop *loop, const struct sockaddr_stora
 		.retry = {.fn = on_retry},
 		.preauth_ns = PREAUTH_NS,
 	};
-	list_init(&listener->strangers);
+	list_init(&listener->preauths);
 	listener->reserve = SYS_FD_OPEN(open("/dev/null", O_RDONLY | O_CLOEXEC));
 	status = sys_watch_add(loop, &listener->watch);
 	if (status != TCPX_OK) {
@@ -281,8 +286,8 @@ void ctl_listener_close(struct ctl_listener *listener)
 	listener->closed = 1;
 	sys_watch_del(listener->loop, &listener->watch);
 	sys_timer_del(listener->loop, &listener->retry);
-	LIST_FOREACH_SAFE(pos, tmp, &listener->strangers)
-		ctl_stranger_drop(LIST_ENTRY(pos, struct ctl_stranger, node), 1);
+	LIST_FOREACH_SAFE(pos, tmp, &listener->preauths)
+		ctl_preauth_drop(LIST_ENTRY(pos, struct ctl_preauth, node), 1);
 	sys_fd_close(listener->watch.fd);
 	if (listener->reserve >= 0)
 		sys_fd_close(listener->reserve);
@@ -295,7 +300,7 @@ void ctl_listener_set_preauth(struct ctl_listener *listener, int64_t deadline_ns
 	listener->preauth_ns = deadline_ns;
 }
 
-unsigned ctl_listener_strangers(const struct ctl_listener *listener)
+unsigned ctl_listener_preauths(const struct ctl_listener *listener)
 {
-	return listener->nstrangers;
+	return listener->npreauths;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of a listener: its strangers, and what tests see beyond conn.h. */
+/* Internals of a listener: its unauthenticated connections, and what tests use beyond conn.h. */
 #ifndef CTL_LISTENER_H
 #define CTL_LISTENER_H
 
@@ -7,13 +7,13 @@
 #include "ctl/conn.h"
 #include "ctl/handshake.h"
 
-enum ctl_stranger_state { CTL_READ_DIAL, CTL_SEND_ANSWER, CTL_READ_PROOF, CTL_LINGER };
+enum ctl_preauth_state { CTL_READ_DIAL, CTL_SEND_ANSWER, CTL_READ_PROOF, CTL_LINGER };
 
 #define CTL_DIAL_SOURCES 64
 
 struct ctl_dials {
 	uint64_t source;
-	int64_t paid_ns; /* the connections that it has made are paid for until then */
+	int64_t paid_ns; /* the time up to which the connections of the source are charged */
 };
 
 struct ctl_listener {
@@ -23,9 +23,9 @@ struct ctl_listener {
 	struct ctl_counters *counters;
 	struct sys_watch watch;
 	struct sys_timer retry;
-	struct list_node strangers; /* oldest first */
-	unsigned nstrangers;
-	int reserve; /* a descriptor to give up when there are none */
+	struct list_node preauths; /* oldest first */
+	unsigned npreauths;
+	int reserve; /* a descriptor to give up when there are none left */
 	int busy, closed;
 	int64_t preauth_ns;
 	struct log_limit auth_log, reject_log, resource_log;
@@ -33,7 +33,7 @@ struct ctl_listener {
 };
 
 /* A connection that is not authenticated yet. */
-struct ctl_stranger {
+struct ctl_preauth {
 	struct ctl_listener *listener;
 	struct list_node node;
 	struct sys_watch watch;
@@ -41,28 +41,29 @@ struct ctl_stranger {
 	struct sockaddr_storage addr;
 	uint64_t source;
 	int64_t since_ns;
-	enum ctl_stranger_state state;
+	enum ctl_preauth_state state;
 	size_t lingered_bytes;
 	struct ctl_handshake hs;
 };
 
-/* Takes the connection over, or ends it when there is no memory. */
-void ctl_stranger_admit(struct ctl_listener *listener, int fd, const struct sockaddr_storage *addr);
-/* Counts, logs and closes. A wrong proof (ERR_AUTH) ends like an orderly close, anything else like
- * a failure: a dialler with the right key can tell "never" from "try again". */
-void ctl_stranger_reject(struct ctl_stranger *stranger, tcpx_status status, const char *why);
-/* Closes without a word. */
-void ctl_stranger_drop(struct ctl_stranger *stranger, int reset);
+/* Takes over the connection, or closes it if there is no memory. */
+void ctl_preauth_admit(struct ctl_listener *listener, int fd, const struct sockaddr_storage *addr);
+/* Counts, logs and closes. A wrong proof (ERR_AUTH) ends in an orderly close, anything else in a
+ * reset, so that a dialler with the right key can distinguish "never" from "try again". */
+void ctl_preauth_reject(struct ctl_preauth *preauth, tcpx_status status, const char *why);
+/* Closes silently. */
+void ctl_preauth_drop(struct ctl_preauth *preauth, int reset);
 
-/* Makes room before an accept. 0: none to be had just now, everyone is proven and young. */
+/* Makes room before an accept. 0: impossible now, because all connections have a recent proven
+ * dial. */
 int ctl_listener_room(struct ctl_listener *listener);
-/* Admits an accepted connection, at the cost of the oldest of its source when that has too many. */
+/* Admits an accepted connection; closes the oldest of its source if that has too many. */
 void ctl_listener_take(struct ctl_listener *listener, int fd, const struct sockaddr_storage *addr);
 
-/* Time from accept to the proof, instead of 2 s; for connections accepted from now on. */
+/* Sets the time from accept to the proof, instead of 2 s, for connections accepted from now on. */
 void ctl_listener_set_preauth(struct ctl_listener *listener, int64_t deadline_ns);
 
-/* Connections that are not authenticated yet. */
-unsigned ctl_listener_strangers(const struct ctl_listener *listener);
+/* Number of connections that are not authenticated yet. */
+unsigned ctl_listener_preauths(const struct ctl_listener *listener);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dials several ways to one peer with a head start each and keeps the first that is proven. */
+/* Dials several routes to one peer with a head start each and keeps the first one that is
+ * proven. */
 #include "ctl/race.h"
 
 #include <stdbool.h>
@@ -11,7 +12,7 @@
 
 struct leg {
 	struct ctl_race *race;
-	struct ctl_dial *dial; /* NULL: not dialled yet, or over */
+	struct ctl_dial *dial; /* NULL: not dialled yet, or ended */
 };
 
 struct ctl_race {
@@ -21,15 +22,15 @@ struct ctl_race {
 	struct sys_timer timer;
 	unsigned next, running;
 	struct leg *winner;
-	/* the failure that says most; conn only with EXISTS */
+	/* the most specific failure; conn only with EXISTS */
 	tcpx_error error;
 	unsigned failed_way;
 	struct leg legs[CTL_RACE_WAYS];
 	struct ctl_dial_opts ways[];
 };
 
-/* What a user can act on: who was reached and refused, then that nobody was. */
-static int says(tcpx_status status)
+/* Rank of an error by what a user can do about it: reached and refused ranks above not reached. */
+static int error_rank(tcpx_status status)
 {
 	switch (status) {
 	case TCPX_ERR_TIMED_OUT:
@@ -50,7 +51,7 @@ static int says(tcpx_status status)
 
 static void keep_error(struct ctl_race *race, unsigned way, tcpx_status status, int err)
 {
-	if (race->error.status && says(race->error.status) >= says(status))
+	if (race->error.status && error_rank(race->error.status) >= error_rank(status))
 		return;
 	race->failed_way = way;
 	race->error = *error_last();
@@ -58,7 +59,7 @@ static void keep_error(struct ctl_race *race, unsigned way, tcpx_status status, 
 	race->error.system_errno = err;
 }
 
-static void destroy(struct ctl_race *race)
+static void destroy_race(struct ctl_race *race)
 {
 	sys_timer_del(race->loop, &race->timer);
 	for (unsigned i = 0; i < race->opts.count; i++)
@@ -68,28 +69,28 @@ static void destroy(struct ctl_race *race)
 	free(race);
 }
 
-static void missed(struct ctl_race *race, unsigned way, tcpx_status status, int err)
+static void report_missed(struct ctl_race *race, unsigned way, tcpx_status status, int err)
 {
 	if (race->opts.missed)
 		race->opts.missed(race->arg, way, status, err);
 }
 
-/* The race is over; done may start another one. */
-static void finish(struct ctl_race *race, unsigned way, tcpx_status status, int err,
-		   const struct ctl_conn *conn)
+/* Ends the race; done may start another one. */
+static void finish_race(struct ctl_race *race, unsigned way, tcpx_status status, int err,
+			const struct ctl_conn *conn)
 {
 	void (*done)(void *arg, unsigned way, tcpx_status status, int err,
 		     const struct ctl_conn *conn) = race->opts.done;
 	void *arg = race->arg;
 
-	destroy(race);
+	destroy_race(race);
 	done(arg, way, status, err, conn);
 }
 
-static void dialled(void *arg, tcpx_status status, int err, const struct ctl_conn *conn);
+static void on_way_dialled(void *arg, tcpx_status status, int err, const struct ctl_conn *conn);
 
-/* The answer of one way is proven: the others end before their own proof. */
-static tcpx_status agree(void *arg, const struct wire_hello *answer)
+/* The answer of one way is proven: cancels the others before their own proof. */
+static tcpx_status on_answer_proven(void *arg, const struct wire_hello *answer)
 {
 	struct leg *leg = arg;
 	struct ctl_race *race = leg->race;
@@ -107,19 +108,19 @@ static tcpx_status agree(void *arg, const struct wire_hello *answer)
 		ctl_dial_cancel(other->dial);
 		other->dial = NULL;
 		race->running--;
-		missed(race, i, TCPX_ERR_TIMED_OUT, 0);
+		report_missed(race, i, TCPX_ERR_TIMED_OUT, 0);
 	}
 	return TCPX_OK;
 }
 
-/* Dials the next way that can be dialled; false when no way is left. */
+/* Dials the next way that can be dialled; false: none is left. */
 static bool begin_next(struct ctl_race *race)
 {
 	while (race->next < race->opts.count) {
 		unsigned way = race->next++;
 		struct leg *leg = &race->legs[way];
-		tcpx_status status =
-			ctl_dial_start(race->loop, &race->ways[way], dialled, leg, &leg->dial);
+		tcpx_status status = ctl_dial_start(race->loop, &race->ways[way], on_way_dialled,
+						    leg, &leg->dial);
 
 		if (status == TCPX_OK) {
 			race->running++;
@@ -130,12 +131,12 @@ static bool begin_next(struct ctl_race *race)
 		}
 		leg->dial = NULL;
 		keep_error(race, way, status, error_last()->system_errno);
-		missed(race, way, status, error_last()->system_errno);
+		report_missed(race, way, status, error_last()->system_errno);
 	}
 	return false;
 }
 
-static void dialled(void *arg, tcpx_status status, int err, const struct ctl_conn *conn)
+static void on_way_dialled(void *arg, tcpx_status status, int err, const struct ctl_conn *conn)
 {
 	struct leg *leg = arg;
 	struct ctl_race *race = leg->race;
@@ -144,19 +145,19 @@ static void dialled(void *arg, tcpx_status status, int err, const struct ctl_con
 	leg->dial = NULL;
 	race->running--;
 	if (status == TCPX_OK || status == TCPX_ERR_EXISTS) {
-		finish(race, way, status, err, conn);
+		finish_race(race, way, status, err, conn);
 		return;
 	}
 	keep_error(race, way, status, err);
-	missed(race, way, status, err);
-	race->winner = NULL; /* lost with its proof on the way: the others have their turn */
+	report_missed(race, way, status, err);
+	race->winner = NULL; /* lost after its proof was sent: the others continue */
 	if (begin_next(race) || race->running)
 		return;
 	error_raise(&race->error);
-	finish(race, race->failed_way, race->error.status, race->error.system_errno, NULL);
+	finish_race(race, race->failed_way, race->error.status, race->error.system_errno, NULL);
 }
 
-static void head_start_over(struct sys_timer *timer, int64_t now_ns)
+static void on_head_start_over(struct sys_timer *timer, int64_t now_ns)
 {
 	struct ctl_race *race = LIST_ENTRY(timer, struct ctl_race, timer);
 
@@ -178,12 +179,12 @@ tcpx_status ctl_race_start(struct sys_loop *loop, const struct ctl_race_opts *op
 	race->opts.count = count;
 	race->opts.ways = race->ways;
 	race->arg = arg;
-	race->timer.fn = head_start_over;
+	race->timer.fn = on_head_start_over;
 	list_init(&race->timer.node);
 	memcpy(race->ways, opts->ways, count * sizeof(*race->ways));
 	for (unsigned i = 0; i < count; i++) {
 		race->legs[i].race = race;
-		race->ways[i].agree = agree;
+		race->ways[i].agree = on_answer_proven;
 	}
 	if (begin_next(race)) {
 		*out_race = race;
@@ -192,11 +193,11 @@ tcpx_status ctl_race_start(struct sys_loop *loop, const struct ctl_race_opts *op
 	error_set(TCPX_ERR_UNREACHABLE, 0, "no address to dial");
 	if (race->error.status)
 		error_raise(&race->error);
-	destroy(race);
+	destroy_race(race);
 	return error_last()->status;
 }
 
 void ctl_race_cancel(struct ctl_race *race)
 {
-	destroy(race);
+	destroy_race(race);
 }

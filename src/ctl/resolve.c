@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names to addresses with a deadline: the look-up runs on a thread that may be left behind. */
+/* Name resolution with a deadline: the look-up runs on a thread that may be abandoned. */
 #include "ctl/resolve.h"
 
 #include <pthread.h>
@@ -20,12 +20,13 @@
 
 #define RESOLVE_ADDRS 32
 
-/* A look-up leaves RUNNING once: its helper is done with it, or its caller gave it up. */
-enum fate { RUNNING, DONE, LEFT };
+/* State of a look-up. It changes once: to DONE by its helper thread, or to LEFT when its caller
+ * gives up. */
+enum lookup_state { RUNNING, DONE, LEFT };
 
-/* Shared with the helper thread; whoever lets go last frees it. */
+/* Shared with the helper thread; the last holder frees it. */
 struct lookup {
-	_Atomic uint32_t fate, holders;
+	_Atomic uint32_t state, holders;
 	char host[SYS_HOST_MAX];
 	int rc, err;
 	unsigned count;
@@ -33,8 +34,8 @@ struct lookup {
 };
 
 static _Atomic(ctl_lookup_fn) lookup_fn;
-/* Look-ups that were given up and still hang; above them the generation of the process that counts,
- * for a child has none of its parent's threads. */
+/* Abandoned look-ups that still hang; the upper half is the fork generation of the process that
+ * counts, because a child has none of its parent's threads. */
 static _Atomic uint64_t stuck;
 
 void ctl_resolve_set_lookup(ctl_lookup_fn fn)
@@ -57,25 +58,26 @@ static void stuck_add(int change)
 		;
 }
 
-/* Counted before it is given up, so that the helper takes away only what was counted. */
-static int give_up(struct lookup *l)
+/* Counts the look-up before it is abandoned, so that the helper decrements only what was
+ * counted. */
+static int abandon_lookup(struct lookup *l)
 {
 	uint32_t running = RUNNING;
 
 	stuck_add(1);
-	if (atomic_compare_exchange_strong(&l->fate, &running, LEFT))
+	if (atomic_compare_exchange_strong(&l->state, &running, LEFT))
 		return 1;
-	stuck_add(-1); /* done in the last moment */
+	stuck_add(-1); /* it was done at the last moment */
 	return 0;
 }
 
-static void let_go(struct lookup *l)
+static void put_lookup(struct lookup *l)
 {
 	if (atomic_fetch_sub(&l->holders, 1) == 1)
 		free(l);
 }
 
-static void collect(struct lookup *l, const struct addrinfo *list)
+static void collect_addresses(struct lookup *l, const struct addrinfo *list)
 {
 	for (; list && l->count < RESOLVE_ADDRS; list = list->ai_next) {
 		struct sockaddr_storage addr = {0};
@@ -93,7 +95,7 @@ static void collect(struct lookup *l, const struct addrinfo *list)
 	}
 }
 
-static void *look_up(void *arg)
+static void *lookup_thread(void *arg)
 {
 	const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
 	struct lookup *l = arg;
@@ -106,26 +108,27 @@ static void *look_up(void *arg)
 	l->rc = fn(l->host, NULL, &hints, &list);
 	l->err = l->rc == EAI_SYSTEM ? errno : 0;
 	if (!l->rc) {
-		collect(l, list);
+		collect_addresses(l, list);
 		freeaddrinfo(list);
 	}
-	if (atomic_exchange(&l->fate, DONE) == LEFT)
+	if (atomic_exchange(&l->state, DONE) == LEFT)
 		stuck_add(-1);
-	sys_futex_wake(&l->fate, 1);
-	let_go(l);
+	sys_futex_wake(&l->state, 1);
+	put_lookup(l);
 	return NULL;
 }
 
-static tcpx_status bad_text(const char *text, const char *why)
+static tcpx_status address_error(const char *text, const char *why)
 {
-	error_set(TCPX_ERR_INVALID, 0, "'%.80s' is no address%s%s", text, *why ? ": " : "", why);
+	error_set(TCPX_ERR_INVALID, 0, "'%.80s' is not an address%s%s", text, *why ? ": " : "",
+		  why);
 	return error_next("write HOST, HOST:PORT, ADDRESS or [IPv6]:PORT, port 1..65535");
 }
 
-/* Both families by turns, the one that comes first first (RFC 8305): whoever dials the addresses in
- * order soon tries the other family. */
-static void take_by_turns(const struct lookup *l, uint16_t port, struct sockaddr_storage *out,
-			  unsigned max, unsigned *out_count)
+/* Alternates between both families, beginning with that of the first address (RFC 8305), so that a
+ * dialler that goes through the addresses in order soon tries the other family. */
+static void alternate_families(const struct lookup *l, uint16_t port, struct sockaddr_storage *out,
+			       unsigned max, unsigned *out_count)
 {
 	sa_family_t family = l->addrs[0].ss_family;
 	unsigned count = 0, own = 0, other = 0;
@@ -136,7 +139,7 @@ static void take_by_turns(const struct lookup *l, uint16_t port, struct sockaddr
 
 		while (*at < l->count && (l->addrs[*at].ss_family == family) != first)
 			++*at;
-		if (*at == l->count) { /* the other family alone is left */
+		if (*at == l->count) { /* only the other family is left */
 			at = first ? &other : &own;
 			while ((l->addrs[*at].ss_family == family) == first)
 				++*at;
@@ -147,7 +150,7 @@ static void take_by_turns(const struct lookup *l, uint16_t port, struct sockaddr
 	*out_count = count;
 }
 
-static tcpx_status verdict(const struct lookup *l)
+static tcpx_status lookup_status(const struct lookup *l)
 {
 	const char *why = l->rc == EAI_SYSTEM ? "the look-up failed" : gai_strerror(l->rc);
 
@@ -163,18 +166,18 @@ static tcpx_status verdict(const struct lookup *l)
 	return error_next("check the name, or give the address itself");
 }
 
-static tcpx_status start(struct lookup *l)
+static tcpx_status start_lookup(struct lookup *l)
 {
 	pthread_t thread;
 	tcpx_status status;
 
 	if ((uint32_t)stuck_now(atomic_load(&stuck)) >= CTL_RESOLVE_STUCK_MAX) {
-		error_set(TCPX_ERR_LIMIT, 0, "%d look-ups of names hang already",
+		error_set(TCPX_ERR_LIMIT, 0, "%d name look-ups hang already",
 			  CTL_RESOLVE_STUCK_MAX);
 		return error_next("check the name server, or give the address itself");
 	}
 	atomic_store(&l->holders, 2);
-	status = sys_thread_start(&thread, "tcpx-resolve", look_up, l);
+	status = sys_thread_start(&thread, "tcpx-resolve", lookup_thread, l);
 	if (status == TCPX_OK) {
 		pthread_detach(thread);
 		return TCPX_OK;
@@ -204,29 +207,29 @@ tcpx_status ctl_resolve(const char *text, uint16_t default_port, int64_t deadlin
 
 	why = text && max ? sys_addr_split(text, host, &port) : "";
 	if (why)
-		return bad_text(text ? text : "", why);
+		return address_error(text ? text : "", why);
 	if (sys_addr_parse(host, port, out_addrs) == TCPX_OK) {
 		sys_iface_complete(out_addrs);
 		*out_count = 1;
 		return TCPX_OK;
 	}
 	if (*text == '[' || strchr(host, ':'))
-		return bad_text(text, strchr(host, '%') ? "no such interface" : "");
+		return address_error(text, strchr(host, '%') ? "no such interface" : "");
 	l = calloc(1, sizeof(*l));
 	if (!l)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory to look up %.80s", host);
 	atomic_store(&l->holders, 1);
 	snprintf(l->host, sizeof(l->host), "%s", host);
-	status = start(l);
-	while (status == TCPX_OK && atomic_load(&l->fate) == RUNNING)
-		if (sys_futex_wait(&l->fate, RUNNING, deadline_ns) && give_up(l)) {
+	status = start_lookup(l);
+	while (status == TCPX_OK && atomic_load(&l->state) == RUNNING)
+		if (sys_futex_wait(&l->state, RUNNING, deadline_ns) && abandon_lookup(l)) {
 			error_set(TCPX_ERR_TIMED_OUT, 0, "looking up %.80s took too long", host);
 			status = error_next("check the name server, or give the address itself");
 		}
 	if (status == TCPX_OK)
-		status = verdict(l);
+		status = lookup_status(l);
 	if (status == TCPX_OK)
-		take_by_turns(l, port, out_addrs, max, out_count);
-	let_go(l);
+		alternate_families(l, port, out_addrs, max, out_count);
+	put_lookup(l);
 	return status;
 }

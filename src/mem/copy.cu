@@ -1,35 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The copy kernels: scattered pieces of GPU memory to and from one slot of mapped host memory.
+ * The copy kernels: they move scattered pieces of GPU memory to and from one slot of mapped host
+ * memory.
  *
- * The host's side of the bus decides the speed, so it is what work is divided by: a thread owns an
- * aligned 16-byte word of the slot, a warp a run of such words, a block a range of the slot. What
- * differs in alignment is shifted in registers on the GPU's side. Pieces only matter where one
- * ends: a word that is not wholly inside one piece moves byte by byte. copy_abi.h has the contract,
- * docs/design/gpu.md the argument for the order of the words.
+ * The host side of the bus limits the speed, so work is divided by it: a thread owns an aligned
+ * 16-byte word of the slot, a warp a run of such words, a block a range of the slot. Different
+ * alignments are handled by shifts in registers on the GPU side. Piece boundaries matter only
+ * where a piece ends: a word that is not wholly inside one piece moves byte by byte. copy_abi.h
+ * has the contract, docs/design/gpu.md the argument for the order of the words.
  */
 #include "mem/copy_abi.h"
 
-#define WORD 16u /* bytes of a thread and access */
+#define WORD 16u /* bytes per thread and access */
 #define LANES 32u
-#define UNROLL 4u /* words under way of each thread */
+#define UNROLL 4u /* words per thread under way */
 #define STEP (UNROLL * LANES * WORD)
-#define TILE 512u /* pieces in shared memory at once */
+#define TILE 512u /* pieces in shared memory at a time */
 #define LINE 128u
 #define ALL 0xffffffffu
 #define NONE 0xffffu
 
-/* Pieces by position; a byte at position p lies at delta + p. Ends ascend strictly. */
+/* Pieces by position; the byte at position p is at address delta + p. Ends ascend strictly. */
 struct tile {
 	uint64_t delta[TILE];
 	uint32_t from[TILE], end[TILE];
 };
 
-/* What the threads of a warp need for one step. */
+/* The state of a warp for one step. */
 struct view {
 	const struct tile *t;
 	uint32_t n;    /* pieces in the tile */
-	uint64_t base; /* of position 0, in the slot's memory */
+	uint64_t base; /* address of position 0 in the slot */
 	uint32_t lane;
 };
 
@@ -77,7 +78,7 @@ static __device__ __forceinline__ uint8_t byte_of(uint4 word, int k)
 	return (uint8_t)(x >> k % 4 * 8);
 }
 
-/* The first piece from lo on that ends behind pos; n: none. */
+/* The first piece from lo on whose end is after pos; n: none. */
 static __device__ __forceinline__ uint32_t piece_at(const struct tile *t, uint32_t n, uint32_t lo,
 						    uint32_t pos)
 {
@@ -96,8 +97,9 @@ static __device__ __forceinline__ uint32_t piece_at(const struct tile *t, uint32
 	return lo;
 }
 
-/* Whether byte k of the word at pos belongs to a piece, which p becomes. Called with k ascending
- * from the word's first piece: pieces have a byte or more, so one step is enough. */
+/* Whether byte k of the word at pos belongs to a piece, which is then stored in p. Called with k
+ * ascending from the first piece of the word: pieces have at least one byte, so one step
+ * suffices. */
 static __device__ __forceinline__ bool piece_step(const struct view *v, uint32_t pos, uint32_t *p)
 {
 	if (*p < v->n && pos >= v->t->end[*p])
@@ -105,7 +107,8 @@ static __device__ __forceinline__ bool piece_step(const struct view *v, uint32_t
 	return *p < v->n && pos >= v->t->from[*p];
 }
 
-/* A word of the slot that pieces share: all loads first, so that one latency is paid. */
+/* Gathers a word of the slot that several pieces share: all loads come first, so that only one
+ * latency is paid. */
 static __device__ __forceinline__ void gather_bytes(const struct view *v, uint32_t pos, uint32_t p)
 {
 	uint32_t byte[WORD], have = 0;
@@ -134,8 +137,9 @@ static __device__ __forceinline__ void gather_bytes(const struct view *v, uint32
 			*(uint8_t *)(v->base + pos + k) = (uint8_t)byte[k];
 }
 
-/* Positions at .. at + STEP - 1, as far as they lie before upto. A word whose aligned source words
- * reach beyond its piece counts as shared: what is not the caller's is not read. */
+/* Gathers positions at .. at + STEP - 1, as far as they are before upto. A word whose aligned
+ * source words extend beyond its piece counts as shared, because memory outside of pieces must not
+ * be read. */
 static __device__ __forceinline__ void gather_step(const struct view *v, uint32_t at, uint32_t upto)
 {
 	const struct tile *t = v->t;
@@ -176,7 +180,7 @@ static __device__ __forceinline__ void gather_step(const struct view *v, uint32_
 			gather_bytes(v, at + (j * LANES + v->lane) * WORD, place[j]);
 }
 
-/* Bytes from .. upto - 1 of the word to addr + from .. */
+/* Stores bytes from .. upto - 1 of the word to addr + from .. */
 static __device__ __forceinline__ void store_bytes(uint64_t addr, uint4 word, uint32_t from,
 						   uint32_t upto)
 {
@@ -195,9 +199,10 @@ static __device__ __forceinline__ void scatter_bytes(const struct view *v, uint3
 			*(uint8_t *)(v->t->delta[p] + pos + k) = byte_of(word, (int)k);
 }
 
-/* The word of each lane, wholly inside piece p (NONE: not), to addr. Where addr is not aligned a
- * lane writes the aligned word that its own and the next lane's bytes make; the first and the last
- * lane of a run write what is left over. All lanes of the warp are here. */
+/* Stores the word of each lane, which is wholly inside piece p (NONE: it is not), to addr. If addr
+ * is not aligned, a lane writes the aligned word that consists of its own bytes and those of the
+ * next lane; the first and the last lane of a run write the remaining bytes. All lanes of the warp
+ * take part. */
 static __device__ __forceinline__ void scatter_word(uint32_t lane, uint32_t p, uint64_t addr,
 						    uint4 word)
 {
@@ -268,7 +273,7 @@ static __device__ __forceinline__ void scatter_step(const struct view *v, uint32
 			scatter_bytes(v, at + (j * LANES + v->lane) * WORD, place[j], word[j]);
 }
 
-/* A warp's steps of positions pos .. upto - 1. */
+/* The steps of a warp for positions pos .. upto - 1. */
 template <bool GATHER>
 static __device__ __forceinline__ void warp_work(const struct view *v, uint32_t pos, uint32_t upto)
 {
@@ -282,10 +287,10 @@ static __device__ __forceinline__ void warp_work(const struct view *v, uint32_t 
 }
 
 /*
- * started, fence, abort: the kernel's half of the agreement in copy_abi.h, by the first block of
- * the list to arrive. The host's memory is a round trip over the bus away, so no other block goes
- * there: they wait for what it found in GPU memory. It runs, so they never wait for room. 1: touch
- * nothing.
+ * started, fence, abort: the kernel's part of the protocol in copy_abi.h, by the first block of
+ * the list to arrive. The host's memory is a round trip over the bus away, so the other blocks do
+ * not access it: they wait for the result in GPU memory. The first block is running, so they never
+ * wait for room on the GPU. 1: touch nothing.
  */
 static __device__ uint32_t list_stopped(const struct mem_copy_args *a)
 {
@@ -326,8 +331,8 @@ static __device__ __forceinline__ void stage_tile(const struct mem_copy_args *a,
 	}
 }
 
-/* Tiles of up to TILE pieces. All of a word's pieces are in one tile: one that is not the block's
- * last ends at the last whole word, which the next one begins with. */
+/* Works in tiles of up to TILE pieces. All pieces of a word are in one tile: a tile that is not the
+ * last of the block ends at the last whole word, with which the next one begins. */
 template <bool GATHER>
 static __device__ __forceinline__ void block_main(const struct mem_copy_args *a)
 {
@@ -338,7 +343,7 @@ static __device__ __forceinline__ void block_main(const struct mem_copy_args *a)
 	uint32_t beyond = a->first[block + 1] < a->count ? a->first[block + 1] + 1 : a->count;
 	struct view v = {&t, 0, a->slot - a->slot % LINE, threadIdx.x % LANES};
 
-	/* while the others fetch pieces, which costs as long */
+	/* meanwhile the other threads fetch pieces, which takes as long */
 	if (threadIdx.x == blockDim.x - 1)
 		halt = list_stopped(a);
 	while (pos < last) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the copy kernels and the host agree on: mem_gather moves scattered GPU pieces into one slot
- * of mapped host memory, mem_scatter a slot into pieces. Read by the C and the CUDA compiler.
+ * Shared by the copy kernels and the host: mem_gather moves scattered GPU pieces into one slot of
+ * mapped host memory, mem_scatter moves a slot into pieces. Read by the C and the CUDA compiler.
  */
 #ifndef MEM_COPY_ABI_H
 #define MEM_COPY_ABI_H
 
 #include <stdint.h>
 
-/* Words that several touch at once: host and kernel, or blocks. */
+/* Words that host and kernel, or several blocks, access concurrently. */
 #ifdef __CUDACC__
 #define MEM_COPY_WORD uint32_t
 #else
@@ -20,49 +20,50 @@
 #define MEM_COPY_BLOCKS 64u /* the most of a launch */
 #define MEM_COPY_THREADS 512u
 
-/* One piece of GPU memory and its place in the slot. A list is ascending in slot_off, pieces do not
- * overlap in the slot, each has a byte or more; gaps are legal and left alone. */
+/* One piece of GPU memory and its position in the slot. A list ascends in slot_off, pieces do not
+ * overlap in the slot, and each has at least one byte; gaps are allowed and left unchanged. */
 struct mem_copy_piece {
 	uint64_t addr, length, slot_off;
 };
 
 /*
- * A list is one launch or several with the same mark, state and serial, in one stream. It moves as
- * a whole or touches nothing; which, the first of its blocks to arrive finds out, for all of them.
- * Serials are even and not 0, and lists in a row do not have the same.
+ * A list is one launch, or several with the same mark, state and serial, in one stream. It moves as
+ * a whole or touches nothing; its first block to arrive decides for all of them. Serials are even
+ * and not 0, and consecutive lists have different ones.
  *
- * In mapped host memory, one per list that may be under way. Before its first launch the host makes
- * abort and stopped 0 and started something else than the serial.
+ * The mark is in mapped host memory, one per list that may be under way. Before the first launch
+ * the host sets abort and stopped to 0, and started to a value other than the serial.
  *
- * abort, then started: the host stores abort and afterwards loads started; that block stores
- * started and afterwards loads abort, both in one order that all see (seq_cst here, a system fence
- * there). So a host that set abort and does not read the serial in started knows: no block of the
- * list has touched anything, and none will. An abort that comes later is not heard. Pieces, mark
- * and slot are in use until the stream is behind the launches, which also makes stopped final.
+ * Order of accesses: the host stores abort and then loads started; that block stores started and
+ * then loads abort, both in one order that all see (seq_cst here, a system fence there). So if the
+ * host has set abort and does not read the serial in started, then no block of the list has touched
+ * anything, and none will. A later abort has no effect. Pieces, mark and slot are in use until the
+ * stream has passed the launches, which also makes stopped final.
  */
 struct mem_copy_mark {
-	MEM_COPY_WORD abort;   /* host: not 0 = touch nothing, unless it has begun */
+	MEM_COPY_WORD abort;   /* host: not 0 = touch nothing, unless the list has begun */
 	MEM_COPY_WORD started; /* kernel: the serial, before anything is touched */
-	MEM_COPY_WORD stopped; /* kernel: 1 = abort was seen, nothing was or will be touched */
+	MEM_COPY_WORD stopped; /* kernel: 1 = abort was seen, and nothing is touched */
 };
 
-/* In GPU memory, all zero before the first launch. For the lists of one stream: launches that may
- * overlap have one each. */
+/* In GPU memory, all zero before the first launch. One per stream, because launches that may
+ * overlap need separate ones. */
 struct mem_copy_state {
-	MEM_COPY_WORD claimed; /* the serial of the list whose agreement a block has taken on */
-	MEM_COPY_WORD verdict; /* what it found: the serial, with MEM_COPY_STOP: touch nothing */
+	MEM_COPY_WORD claimed; /* serial of the list for which a block has taken on the decision */
+	MEM_COPY_WORD verdict; /* the decision: the serial, or the serial with MEM_COPY_STOP: touch
+				* nothing */
 };
 
 #define MEM_COPY_STOP 1u
 
 /*
- * The kernels' only parameter, by value. Addresses are those the GPU uses. Positions are bytes from
- * the 128-byte line that holds the slot's first byte, so that a multiple of 16 is an aligned
- * address and no two blocks write one line of the host. Block b moves positions begin + b * share
- * up to the next block's. Everything below the serial is made by mem_copy_plan.
+ * The only parameter of the kernels, by value. Addresses are GPU addresses. Positions are bytes
+ * from the 128-byte line that holds the first byte of the slot, so that a multiple of 16 is an
+ * aligned address, and no two blocks write to one line of the host. Block b moves positions from
+ * begin + b * share up to those of the next block. mem_copy_plan fills in everything below serial.
  *
- * The 16-byte words that hold the slot's bytes are readable as a whole; bytes of the slot that
- * belong to no piece are never written, nor is GPU memory outside of pieces read or written.
+ * The 16-byte words that hold bytes of the slot are readable as a whole. Bytes of the slot outside
+ * of pieces are never written, and GPU memory outside of pieces is neither read nor written.
  */
 struct mem_copy_args {
 	uint64_t pieces; /* struct mem_copy_piece [count], mapped host memory */
@@ -73,8 +74,8 @@ struct mem_copy_args {
 	uint64_t slot;
 	uint32_t begin, end, share;
 	uint32_t blocks; /* the launch's grid */
-	/* By block: the first piece that reaches beyond the block's first position. Given, not
-	 * searched for: a search in mapped memory costs a bus round trip a step. */
+	/* Per block: the first piece that extends beyond the first position of the block. It is
+	 * stored, because a search in mapped memory costs a bus round trip per step. */
 	uint16_t first[MEM_COPY_BLOCKS + 1];
 };
 

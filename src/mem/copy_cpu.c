@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host's half of the copy kernels: a plan for the blocks, and the reference on the CPU. */
+/* The host side of the copy kernels: a plan for the blocks, and the reference on the CPU. */
 #include <inttypes.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -10,16 +10,16 @@
 #include "mem/copy.h"
 
 /*
- * How many blocks are worth it, for each holds a part of an SM that the application could use. On
- * an H200 4 gather and 16 scatter at the bus's full rate, 48 GB/s, and more add nothing
- * (docs/design/gpu.md). What is short ends sooner the more blocks share it: as many, one for each
- * BLOCK_BYTES or BLOCK_PIECES.
+ * Number of blocks. Each occupies a part of an SM that the application could use. On an H200, 4
+ * blocks gather and 16 scatter at the full rate of the bus, 48 GB/s, and more do not help
+ * (docs/design/gpu.md). A short list ends sooner with more blocks: one per BLOCK_BYTES or
+ * BLOCK_PIECES.
  */
 #define BLOCKS_ENOUGH 16
 #define BLOCK_BYTES 16384
 #define BLOCK_PIECES 64
 #define LINE 128u
-#define END_MOST (1u << 30) /* keeps every sum of positions inside 32 bits */
+#define END_MOST (1u << 30) /* keeps every sum of positions within 32 bits */
 
 _Static_assert(sizeof(struct mem_copy_mark) == 12 && sizeof(struct mem_copy_piece) == 24 &&
 		       sizeof(struct mem_copy_state) == 8,
@@ -97,7 +97,7 @@ static void *same_address(uint64_t addr, uint64_t bytes)
 	return (void *)(uintptr_t)addr;
 }
 
-/* What the first to arrive finds out for all launches of the list. 1: touch nothing. */
+/* The decision of the first block to arrive, for all launches of the list. 1: touch nothing. */
 static int copy_stopped(const struct mem_copy_args *args, struct mem_copy_mark *mark,
 			struct mem_copy_state *state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kind "cuda": which memory may be registered, and the table of the kind. */
+/* The kind "cuda": checks of memory at registration, and the table of the kind. */
 #include "mem/cuda_kind.h"
 
 #include "base/error.h"
@@ -7,9 +7,9 @@
 #include "mem/cuda_share.h"
 #include "sys/cuda.h"
 
-/* What the driver knows about an address; all 0 where it knows nothing. */
+/* Attributes of an address according to the driver; all 0 if it is unknown. */
 struct pointer {
-	cuda_ctx ctx; /* NULL: memory of no context: mapped by addresses, or of a pool */
+	cuda_ctx ctx; /* NULL: memory without a context: mapped by addresses, or from a pool */
 	unsigned type;
 	unsigned long long id;
 	int managed, ordinal, mapped;
@@ -18,7 +18,8 @@ struct pointer {
 	void *pool;
 };
 
-/* CUDA_OK with type 0 for memory that the driver never saw. The context is current. */
+/* Reads the attributes. CUDA_OK with type 0 for memory unknown to the driver. The context is
+ * current. */
 static cuda_result pointer_read(const struct sys_cuda *api, cuda_ptr at, struct pointer *out)
 {
 	static const int names[] = {
@@ -47,7 +48,7 @@ static tcpx_status pointer_kind(const struct sys_cuda_gpu *gpu, const void *addr
 {
 	if (is->managed) {
 		error_set(TCPX_ERR_UNSUPPORTED, 0, "%p is managed memory", addr);
-		return error_next("register it as TCPX_MEM_HOST: the CPU reaches it");
+		return error_next("register it as TCPX_MEM_HOST: the CPU can access it");
 	}
 	if (is->type == CUDA_MEMORY_ARRAY) {
 		error_set(TCPX_ERR_UNSUPPORTED, 0, "%p is a CUDA array", addr);
@@ -73,8 +74,8 @@ static tcpx_status pointer_kind(const struct sys_cuda_gpu *gpu, const void *addr
 	return TCPX_OK;
 }
 
-/* Memory of no context may be closed to the device until cuMemSetAccess opens it. */
-static tcpx_status access_of(const struct sys_cuda_gpu *gpu, cuda_ptr at)
+/* Memory without a context may be inaccessible to the device until cuMemSetAccess. */
+static tcpx_status check_access(const struct sys_cuda_gpu *gpu, cuda_ptr at)
 {
 	int flags = 0;
 	cuda_result result = gpu->api->pointer_attribute(&flags, CUDA_POINTER_ACCESS_FLAGS, at);
@@ -89,9 +90,10 @@ static tcpx_status access_of(const struct sys_cuda_gpu *gpu, cuda_ptr at)
 }
 
 /*
- * Addresses that the application mapped piece by piece: every piece is to be there and open to the
- * device. The driver's range is the reservation in one version and the mapping in another, so we
- * go by the granularity, which no mapping is finer than.
+ * Checks addresses that the application mapped piece by piece: every piece must be mapped and
+ * accessible to the device. The range that the driver reports is the reservation in one version
+ * and the mapping in another, so the check steps by the granularity, below which no mapping
+ * exists.
  */
 static tcpx_status mappings_check(const struct sys_cuda_gpu *gpu, cuda_ptr at, uint64_t length)
 {
@@ -121,7 +123,7 @@ static tcpx_status mappings_check(const struct sys_cuda_gpu *gpu, cuda_ptr at, u
 		}
 		status = pointer_kind(gpu, (void *)(uintptr_t)at, &is);
 		if (status == TCPX_OK)
-			status = access_of(gpu, at);
+			status = check_access(gpu, at);
 		if (status != TCPX_OK || at == last)
 			return status;
 		at = last - at < step - at % step ? last : at - at % step + step;
@@ -141,7 +143,7 @@ static tcpx_status range_check(const struct sys_cuda_gpu *gpu, cuda_ptr at, uint
 			  (void *)(uintptr_t)is->start);
 		return error_next("register each allocation as a region of its own");
 	}
-	return is->ctx ? TCPX_OK : access_of(gpu, at);
+	return is->ctx ? TCPX_OK : check_access(gpu, at);
 }
 
 static tcpx_status memory_check(const struct sys_cuda_gpu *gpu, void *addr, uint64_t length,
@@ -179,13 +181,13 @@ static tcpx_status cuda_probe(void *addr, uint64_t length, uint32_t device, uint
 		return status;
 	status = memory_check(gpu, addr, length, out_id);
 	if (status == TCPX_OK)
-		status = mem_cuda_owner_start(device); /* holds the device from here on */
+		status = mem_cuda_owner_start(device); /* the owner holds the device from here on */
 	sys_cuda_put(gpu);
 	return status;
 }
 
-/* A driver that fails otherwise (a broken context, the end of the process) says nothing about the
- * memory: the copy will fail and name it. */
+/* Other driver errors (a broken context, the end of the process) say nothing about the memory: the
+ * copy will fail and report it. */
 static int cuda_same(void *addr, uint64_t length, uint32_t device, uint64_t id)
 {
 	unsigned long long now = 0;
@@ -216,14 +218,14 @@ static tcpx_status cuda_commit(struct mem_copy *copy)
 	return mem_cuda_owner_push(copy, 0);
 }
 
-/* The thread of shares hands moves to the owners. */
+/* The sharing thread passes moves to the owners, so it ends first. */
 static void cuda_stop(void)
 {
 	mem_cuda_share_stop();
 	mem_cuda_owners_stop();
 }
 
-/* What was left to a thread that could not let go of it yet is as good. */
+/* Reuses memory that a thread was asked to free and could not free yet. */
 static void *cuda_slot_alloc(size_t bytes, uint32_t device)
 {
 	void *slot = mem_cuda_slot_left(bytes, device);
@@ -231,8 +233,8 @@ static void *cuda_slot_alloc(size_t bytes, uint32_t device)
 	return slot ? slot : mem_cuda_slot_alloc(bytes, device);
 }
 
-/* The device's thread frees it, which comes to that when it has said that it runs no more. In a
- * forked child there is neither thread nor slot. */
+/* The thread of the device frees it at its end. In a forked child there is neither thread nor
+ * slot. */
 static void cuda_slot_leave(void *slot, size_t bytes, uint32_t device)
 {
 	if (!mem_cuda_owner_runs(device)) {

@@ -9,8 +9,8 @@
 
 #define CALL "cuMemGetHandleForAddressRange"
 
-static tcpx_status refused(const struct sys_cuda_gpu *gpu, cuda_ptr at, uint64_t bytes,
-			   const char *why)
+static tcpx_status cover_refused(const struct sys_cuda_gpu *gpu, cuda_ptr at, uint64_t bytes,
+				 const char *why)
 {
 	int exports = 1;
 
@@ -25,10 +25,10 @@ static tcpx_status refused(const struct sys_cuda_gpu *gpu, cuda_ptr at, uint64_t
 	return error_next("allocate the memory aligned to 64 KiB and in multiples of 64 KiB");
 }
 
-/* No descriptor is left open, whatever the driver says. */
-static tcpx_status ask(const struct sys_cuda_gpu *gpu, cuda_ptr at, uint64_t bytes)
+/* Asks the driver; no descriptor stays open. */
+static tcpx_status ask_driver(const struct sys_cuda_gpu *gpu, cuda_ptr at, uint64_t bytes)
 {
-	int fd = -1; /* a driver that refuses may leave it as it is */
+	int fd = -1; /* a driver that refuses may leave it unchanged */
 	cuda_result result = gpu->api->mem_export(&fd, at, (size_t)bytes, CUDA_RANGE_DMABUF_FD, 0);
 
 	if (result == CUDA_OK && fd >= 0) {
@@ -36,12 +36,12 @@ static tcpx_status ask(const struct sys_cuda_gpu *gpu, cuda_ptr at, uint64_t byt
 		return TCPX_OK;
 	}
 	if (result == CUDA_OK)
-		return refused(gpu, at, bytes, CALL " gave no descriptor");
+		return cover_refused(gpu, at, bytes, CALL " gave no descriptor");
 	(void)sys_cuda_error(result, CALL);
-	return refused(gpu, at, bytes, error_last()->what);
+	return cover_refused(gpu, at, bytes, error_last()->what);
 }
 
-static tcpx_status look(const struct sys_cuda_gpu *gpu, cuda_ptr at, uint64_t bytes)
+static tcpx_status check_allocation(const struct sys_cuda_gpu *gpu, cuda_ptr at, uint64_t bytes)
 {
 	const struct sys_cuda *api = gpu->api;
 	cuda_ptr start = 0;
@@ -51,11 +51,11 @@ static tcpx_status look(const struct sys_cuda_gpu *gpu, cuda_ptr at, uint64_t by
 	    api->pointer_attribute(&size, CUDA_POINTER_RANGE_SIZE, at) == CUDA_OK && start <= at &&
 	    at - start <= size && bytes <= size - (at - start))
 		return TCPX_OK;
-	return refused(gpu, at, bytes,
-		       "they reach outside the allocation, and the driver has no " CALL);
+	return cover_refused(gpu, at, bytes,
+			     "they reach outside the allocation, and the driver has no " CALL);
 }
 
 tcpx_status mem_cuda_cover(const struct sys_cuda_gpu *gpu, cuda_ptr at, uint64_t bytes)
 {
-	return gpu->api->mem_export ? ask(gpu, at, bytes) : look(gpu, at, bytes);
+	return gpu->api->mem_export ? ask_driver(gpu, at, bytes) : check_allocation(gpu, at, bytes);
 }

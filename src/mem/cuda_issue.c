@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies by the copy engine: merged into runs, each a call; what a failed call means. */
+/* Copies by the copy engine: merged into runs of one call each; handling of failed calls. */
 #include "mem/cuda_issue.h"
 
 #include "base/error.h"
@@ -10,9 +10,9 @@ struct issue {
 	cuda_result fatal;
 };
 
-/* Neighbours on both sides, moved by one call. */
+/* Copies that are contiguous on both sides, moved by one call. */
 struct run {
-	struct mem_copy *first, *last; /* whose, in the order of the list */
+	struct mem_copy *first, *last; /* its copies, in the order of the list */
 	uint8_t *slot, *memory;
 	uint64_t bytes;
 };
@@ -26,9 +26,9 @@ static cuda_result copy_bytes(const struct issue *issue, const struct mem_copy *
 			     : issue->api->copy_async(gpu, host, bytes, issue->stream);
 }
 
-/* The first failure of a copy counts. Whatever of it is in the stream is waited for all the same:
- * it ends with its group. */
-static void copy_failed(struct issue *issue, struct mem_copy *copy, cuda_result result)
+/* Records the first failure of a copy. Parts of it may be in the stream, so it still ends with its
+ * group. */
+static void record_failure(struct issue *issue, struct mem_copy *copy, cuda_result result)
 {
 	static struct log_limit limit;
 
@@ -42,8 +42,8 @@ static void copy_failed(struct issue *issue, struct mem_copy *copy, cuda_result 
 		issue->fatal = result;
 }
 
-/* The stretch of neighbouring pieces from *i on, which moves behind it. */
-static uint64_t stretch(const struct mem_copy *copy, uint32_t *i)
+/* The length of the contiguous pieces from *i on; *i moves past them. */
+static uint64_t stretch_bytes(const struct mem_copy *copy, uint32_t *i)
 {
 	uint8_t *memory = copy->pieces[*i].addr;
 	uint64_t bytes = copy->pieces[*i].length;
@@ -53,7 +53,7 @@ static uint64_t stretch(const struct mem_copy *copy, uint32_t *i)
 	return bytes;
 }
 
-/* One copy of several pieces: a call for each stretch of them. */
+/* Issues one copy of several pieces: one call per contiguous stretch. */
 static cuda_result issue_pieces(const struct issue *issue, const struct mem_copy *copy)
 {
 	uint8_t *slot = copy->slot;
@@ -61,7 +61,7 @@ static cuda_result issue_pieces(const struct issue *issue, const struct mem_copy
 
 	while (i < copy->npieces) {
 		uint8_t *memory = copy->pieces[i].addr;
-		uint64_t bytes = stretch(copy, &i);
+		uint64_t bytes = stretch_bytes(copy, &i);
 		cuda_result result = CUDA_OK;
 
 		if (bytes)
@@ -73,8 +73,8 @@ static cuda_result issue_pieces(const struct issue *issue, const struct mem_copy
 	return CUDA_OK;
 }
 
-/* Copies of a run of which the driver wanted no part as a whole: neighbours by address may be
- * allocations that only touch, and no call may cross from one to the next. */
+/* Issues the copies of a run one by one after the driver refused it as a whole: adjacent addresses
+ * may be separate allocations, and no call may cross from one to the next. */
 static void issue_singly(struct issue *issue, const struct run *run)
 {
 	struct mem_copy *copy = run->first;
@@ -83,7 +83,7 @@ static void issue_singly(struct issue *issue, const struct run *run)
 		cuda_result result = issue_pieces(issue, copy);
 
 		if (result != CUDA_OK)
-			copy_failed(issue, copy, result);
+			record_failure(issue, copy, result);
 		if (copy == run->last)
 			return;
 	}
@@ -91,7 +91,7 @@ static void issue_singly(struct issue *issue, const struct run *run)
 
 static void issue_run(struct issue *issue, struct run *run)
 {
-	cuda_result result = issue->fatal; /* of a run before it, in the same list */
+	cuda_result result = issue->fatal; /* of an earlier run */
 
 	if (!result && run->bytes)
 		result = copy_bytes(issue, run->first, run->slot, run->memory, run->bytes);
@@ -99,14 +99,14 @@ static void issue_run(struct issue *issue, struct run *run)
 		issue_singly(issue, run);
 	else if (result != CUDA_OK)
 		for (struct mem_copy *copy = run->first;; copy = copy->next) {
-			copy_failed(issue, copy, result);
+			record_failure(issue, copy, result);
 			if (copy == run->last)
 				break;
 		}
 	run->first = NULL;
 }
 
-/* 1: the run has become longer by the copy. */
+/* 1: the copy was appended to the run. */
 static int run_grow(struct run *run, struct mem_copy *copy)
 {
 	if (!run->first || copy->npieces != 1 || (uint8_t *)copy->slot != run->slot + run->bytes ||
@@ -134,7 +134,7 @@ uint32_t mem_issue_calls(struct mem_copy *first)
 		if (copy->npieces == 1)
 			run_begin(&run, copy);
 		for (uint32_t i = 0; i < copy->npieces; calls++)
-			(void)stretch(copy, &i);
+			(void)stretch_bytes(copy, &i);
 	}
 	return calls;
 }
@@ -157,7 +157,7 @@ cuda_result mem_issue_copies(const struct sys_cuda *api, cuda_stream stream, str
 		}
 		result = issue.fatal ? issue.fatal : issue_pieces(&issue, copy);
 		if (result != CUDA_OK)
-			copy_failed(&issue, copy, result);
+			record_failure(&issue, copy, result);
 	}
 	if (run.first)
 		issue_run(&issue, &run);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The embedded copy kernels of one GPU: loaded, launched, unloaded. The GPU's context is current
- * on the thread of every call (sys_cuda_push is the caller's). */
+/* The embedded copy kernels of one GPU: load, launch, unload. The caller has made the GPU's context
+ * current (sys_cuda_push). */
 #ifndef MEM_CUDA_KERNELS_H
 #define MEM_CUDA_KERNELS_H
 
@@ -15,17 +15,17 @@ struct mem_cuda_kernels {
 	cuda_function gather, scatter;
 };
 
-/* As sys_cuda_module_load(). Called at registration, never while a transfer waits for it. */
+/* As sys_cuda_module_load(). Called at registration, so that no transfer waits for it. */
 tcpx_status mem_cuda_kernels_load(const struct sys_cuda_gpu *gpu,
 				  struct mem_cuda_kernels *out_kernels);
 
 /* Puts one launch into the stream: pieces -> slot (to_slot) or slot -> pieces. args is copied; what
- * it points to is in use until the stream is behind it. Never blocks. ERR_SYSTEM: nothing was
- * launched. */
+ * it points to is in use until the stream has passed the launch. Never blocks. ERR_SYSTEM: nothing
+ * was launched. */
 tcpx_status mem_cuda_kernels_launch(const struct mem_cuda_kernels *kernels, int to_slot,
 				    cuda_stream stream, const struct mem_copy_args *args);
 
-/* No launch is under way. Silent: at process exit the driver may be gone already. */
+/* No launch is under way. Ignores errors: at process exit the driver may be gone already. */
 void mem_cuda_kernels_unload(struct mem_cuda_kernels *kernels);
 
 #endif

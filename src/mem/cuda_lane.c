@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups of copies in one direction: issued one way or the other, taken back, ended in order. */
+/* Groups of copies in one direction: issued by engine or kernel, aborted, ended in order. */
 #include "mem/cuda_lane.h"
 
 #include <stdint.h>
@@ -9,9 +9,9 @@
 #include "base/error.h"
 #include "mem/cuda_issue.h"
 
-#define GROUP_CALLS 32u		   /* a flag costs what half a small copy does */
-#define ENGINE_CALLS 8u		   /* as many cost less than a launch */
-#define ASK_NS (100 * CLOCK_MS_NS) /* a word that stands still for so long is looked into */
+#define GROUP_CALLS 32u		   /* a flag costs as much as half a small copy */
+#define ENGINE_CALLS 8u		   /* up to this many calls cost less than a launch */
+#define ASK_NS (100 * CLOCK_MS_NS) /* the driver is asked if a word does not change for this long */
 
 int64_t mem_lane_patience_ns = 2 * CLOCK_MS_NS;
 
@@ -55,7 +55,7 @@ tcpx_status mem_lane_open(struct cuda_lane *lane, const struct sys_cuda *api,
 	if (status == TCPX_OK)
 		status = mem_launcher_open(&lane->launcher, kernels, lane->kernel.stream,
 					   at + MEM_LANE_WORDS, memory_at + MEM_LANE_WORDS);
-	if (status != TCPX_OK) /* a broken device says so to whoever asks it next */
+	if (status != TCPX_OK) /* if the device is broken, the next call reports it */
 		LOG_INFO("no copy kernels: %s", error_last()->what);
 	return TCPX_OK;
 }
@@ -67,8 +67,8 @@ void mem_lane_close(struct cuda_lane *lane)
 	way_close(&lane->engine, lane->api);
 }
 
-/* Behind what is in its way's stream: flagged says whether the stream will write the number when it
- * is that far. */
+/* Ends a group in its stream: flagged says whether the stream will write the number when it gets
+ * there. */
 static void group_flag(struct cuda_lane *lane, struct cuda_group *group, struct cuda_way *way)
 {
 	cuda_result result = CUDA_ERR_NOT_SUPPORTED;
@@ -96,14 +96,14 @@ static void group_engine(struct cuda_lane *lane, struct cuda_group *group, struc
 	group_flag(lane, group, way);
 }
 
-/* Where a list may go; NULL: to the copy engine. Behind launches that were taken back others would
- * wait as well. */
+/* A free launch slot; NULL: use the copy engine. After aborted launches new ones would wait as
+ * well. */
 static struct cuda_launch *lane_launch(struct cuda_lane *lane)
 {
 	return lane->nlate ? NULL : mem_launcher_slot(&lane->launcher);
 }
 
-/* The next queued copies: by the kernels where the copy engine would need many calls. */
+/* Issues the next queued copies, by the kernels if the copy engine would need many calls. */
 static void group_issue(struct cuda_lane *lane, int64_t now_ns)
 {
 	struct cuda_group *group = &lane->under[(lane->oldest + lane->nunder) % CUDA_LANE_GROUPS];
@@ -143,7 +143,7 @@ static void copies_end(struct cuda_lane *lane, struct mem_copy *copy, tcpx_statu
 	}
 }
 
-static int group_over(const struct cuda_group *group)
+static int group_has_ended(const struct cuda_group *group)
 {
 	const struct cuda_way *way = group->way;
 	uint32_t reached = atomic_load_explicit(way->word, memory_order_acquire);
@@ -152,8 +152,8 @@ static int group_over(const struct cuda_group *group)
 	       (int32_t)(way->known - group->number) >= 0;
 }
 
-/* What the driver answers covers all that was issued. */
-static cuda_result way_ask(const struct cuda_lane *lane, struct cuda_way *way)
+/* Asks the driver; its answer covers everything that was issued. */
+static cuda_result way_query(const struct cuda_lane *lane, struct cuda_way *way)
 {
 	cuda_result result = lane->api->stream_query(way->stream);
 
@@ -162,23 +162,24 @@ static cuda_result way_ask(const struct cuda_lane *lane, struct cuda_way *way)
 	return result;
 }
 
-/* Asks the driver where the word does not tell, or for long has not. */
-static int group_ask(struct cuda_lane *lane, struct cuda_group *group, int64_t now_ns)
+/* Whether the group ended; asks the driver if the word will not be written, or has not changed for
+ * long. */
+static int group_poll(struct cuda_lane *lane, struct cuda_group *group, int64_t now_ns)
 {
 	cuda_result result;
 
-	if (group_over(group))
+	if (group_has_ended(group))
 		return 1;
 	if (group->flagged && now_ns - lane->moved_ns < ASK_NS)
 		return 0;
-	result = way_ask(lane, group->way);
+	result = way_query(lane, group->way);
 	lane->moved_ns = now_ns;
 	if (result != CUDA_OK && result != CUDA_ERR_NOT_READY && sys_cuda_fatal(result))
 		lane->fatal = result;
 	return result == CUDA_OK;
 }
 
-/* The oldest group is over: its copies, which are to be ended. */
+/* Removes the oldest group, which has ended; returns its copies. */
 static struct mem_copy *group_take(struct cuda_lane *lane, int64_t now_ns)
 {
 	struct cuda_group *group = &lane->under[lane->oldest];
@@ -192,18 +193,18 @@ static struct mem_copy *group_take(struct cuda_lane *lane, int64_t now_ns)
 	return copies;
 }
 
-/* A launch that began after all when it was taken back, and heard of that. */
-static int group_short(const struct cuda_group *group)
+/* Whether a launch stopped because of an abort after it began. */
+static int group_was_stopped(const struct cuda_group *group)
 {
 	return group->launch && !group->mixed && mem_launch_stopped(group->launch);
 }
 
 /*
- * A kernel of the application may fill the GPU for as long as it likes. A launch that has not begun
- * is told not to; what is known to touch nothing leaves its work to the copy engine. Its mark and
- * list stay in use, and count as pending, until the stream is behind it.
+ * A kernel of the application may occupy the GPU for any time. A launch that has not begun is
+ * aborted; if it is certain that it touches nothing, the copy engine does its work. Its mark and
+ * list stay in use, and count as pending, until the stream has passed it.
  */
-static unsigned group_take_back(struct cuda_lane *lane, int64_t now_ns)
+static unsigned abort_oldest_launch(struct cuda_lane *lane, int64_t now_ns)
 {
 	struct cuda_group *group = &lane->under[lane->oldest];
 
@@ -218,8 +219,8 @@ static unsigned group_take_back(struct cuda_lane *lane, int64_t now_ns)
 	return 1;
 }
 
-/* Launches that were taken back and are now over. */
-static void late_end(struct cuda_lane *lane, unsigned i)
+/* Removes an aborted launch that has ended. */
+static void late_remove(struct cuda_lane *lane, unsigned i)
 {
 	lane->late[i].launch->busy = 0;
 	lane->late[i] = lane->late[--lane->nlate];
@@ -232,13 +233,13 @@ unsigned mem_lane_round(struct cuda_lane *lane, int64_t now_ns)
 	unsigned moved = 0;
 
 	for (unsigned i = lane->nlate; i-- > 0;)
-		if (group_ask(lane, &lane->late[i], now_ns))
-			late_end(lane, i);
-	while (lane->nunder && group_ask(lane, &lane->under[lane->oldest], now_ns)) {
+		if (group_poll(lane, &lane->late[i], now_ns))
+			late_remove(lane, i);
+	while (lane->nunder && group_poll(lane, &lane->under[lane->oldest], now_ns)) {
 		struct cuda_group *group = &lane->under[lane->oldest];
 
 		moved++;
-		if (!group_short(group)) {
+		if (!group_was_stopped(group)) {
 			*tail = group_take(lane, now_ns);
 			while (*tail)
 				tail = &(*tail)->next;
@@ -249,7 +250,7 @@ unsigned mem_lane_round(struct cuda_lane *lane, int64_t now_ns)
 		group_engine(lane, group, &lane->engine);
 	}
 	if (!lane->fatal) {
-		moved += group_take_back(lane, now_ns);
+		moved += abort_oldest_launch(lane, now_ns);
 		mem_queue_take(&lane->queue);
 		for (; lane->queue.first && lane->nunder < CUDA_LANE_GROUPS && !lane->fatal;
 		     moved++)
@@ -257,18 +258,18 @@ unsigned mem_lane_round(struct cuda_lane *lane, int64_t now_ns)
 		if (moved)
 			lane->moved_ns = now_ns;
 	}
-	/* Only now: whoever is told takes his time, and the engine has work meanwhile. */
+	/* Last, because done takes its time, and the engine has work meanwhile. */
 	copies_end(lane, over, TCPX_OK);
 	return moved;
 }
 
-/* 1: nothing of the group moves any more. *out_status: how it ends. */
-static int group_dead(struct cuda_lane *lane, struct cuda_group *group, tcpx_status status,
-		      tcpx_status *out_status)
+/* 1: the group moves no more bytes. *out_status: how it ends. */
+static int group_ended_or_dead(struct cuda_lane *lane, struct cuda_group *group, tcpx_status status,
+			       tcpx_status *out_status)
 {
-	cuda_result result = group_over(group) ? CUDA_OK : way_ask(lane, group->way);
+	cuda_result result = group_has_ended(group) ? CUDA_OK : way_query(lane, group->way);
 
-	*out_status = result == CUDA_OK && !group_short(group) ? TCPX_OK : status;
+	*out_status = result == CUDA_OK && !group_was_stopped(group) ? TCPX_OK : status;
 	return result == CUDA_OK || sys_cuda_fatal(result);
 }
 
@@ -279,9 +280,10 @@ unsigned mem_lane_fail(struct cuda_lane *lane, tcpx_status status)
 	tcpx_status end;
 
 	for (unsigned i = lane->nlate; i-- > 0;)
-		if (group_dead(lane, &lane->late[i], status, &end))
-			late_end(lane, i);
-	for (; lane->nunder && group_dead(lane, &lane->under[lane->oldest], status, &end); moved++)
+		if (group_ended_or_dead(lane, &lane->late[i], status, &end))
+			late_remove(lane, i);
+	for (; lane->nunder && group_ended_or_dead(lane, &lane->under[lane->oldest], status, &end);
+	     moved++)
 		copies_end(lane, group_take(lane, 0), end);
 	mem_queue_take(&lane->queue);
 	queued = lane->queue.first;

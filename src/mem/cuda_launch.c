@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of pieces for the copy kernels: made from copies, launched, taken back. */
+/* Lists of pieces for the copy kernels: built from copies, launched, aborted. */
 #include "mem/cuda_launch.h"
 
 #include <stdatomic.h>
@@ -8,16 +8,16 @@
 #include "mem/copy.h"
 #include "mem/cuda_kind.h"
 
-#define LAUNCHES 32u	  /* of a list */
-#define CALLS_A_LAUNCH 4u /* what a launch costs, in calls of the copy engine */
-#define GAP (16u << 10)	  /* between slots; a longer one ends a launch */
+#define LAUNCHES 32u	  /* most launches of a list */
+#define CALLS_A_LAUNCH 4u /* cost of a launch, in calls of the copy engine */
+#define GAP (16u << 10)	  /* longest gap between slots within a launch */
 #define SLOT_BYTES (MEM_LAUNCHER_BYTES / MEM_LAUNCH_SLOTS)
 #define MARK_BYTES 128u
 
-/* What a list becomes. */
+/* The launches of a list. */
 struct plan {
 	struct mem_copy_args args[LAUNCHES];
-	uint32_t begin[LAUNCHES + 1]; /* among the pieces */
+	uint32_t begin[LAUNCHES + 1]; /* index of the first piece */
 	cuda_ptr slot[LAUNCHES];
 	uint32_t n, pieces;
 	cuda_ptr end; /* of the last piece in its slot */
@@ -70,7 +70,7 @@ struct cuda_launch *mem_launcher_slot(struct cuda_launcher *launcher)
 	return NULL;
 }
 
-/* 0: there is no room. */
+/* Adds a piece. 0: no room. */
 static int plan_piece(struct plan *plan, struct mem_copy_piece *pieces, cuda_ptr at, cuda_ptr gpu,
 		      uint64_t bytes)
 {
@@ -95,7 +95,7 @@ static int plan_piece(struct plan *plan, struct mem_copy_piece *pieces, cuda_ptr
 	return 1;
 }
 
-/* 0: some copy cannot go by a kernel, or there is no room. */
+/* Adds all copies. 0: one of them cannot be copied by a kernel, or there is no room. */
 static int plan_copies(struct plan *plan, struct mem_copy_piece *pieces,
 		       const struct mem_copy *first)
 {
@@ -105,7 +105,7 @@ static int plan_copies(struct plan *plan, struct mem_copy_piece *pieces,
 		if (!copy->bytes)
 			continue;
 		if (!mem_cuda_slot_mapped(copy->slot, copy->bytes, copy->device, &at))
-			return 0; /* of the heap: a kernel would break the context */
+			return 0; /* heap memory: a kernel would break the context */
 		for (uint32_t i = 0; i < copy->npieces; i++) {
 			uint64_t bytes = copy->pieces[i].length;
 
@@ -119,7 +119,7 @@ static int plan_copies(struct plan *plan, struct mem_copy_piece *pieces,
 	return plan->n > 0;
 }
 
-/* Divides every launch among blocks. 0: a list that the kernels do not take. */
+/* Divides every launch among blocks. 0: the kernels do not accept the list. */
 static int plan_blocks(struct plan *plan, const struct cuda_launcher *launcher,
 		       const struct cuda_launch *launch)
 {
@@ -138,7 +138,8 @@ static int plan_blocks(struct plan *plan, const struct cuda_launcher *launcher,
 	return 1;
 }
 
-/* started becomes something else than the serial, which no two lists in a row share. */
+/* Resets the mark; started gets a value other than the serial, which differs between consecutive
+ * lists. */
 static void launch_renew(struct cuda_launcher *launcher, struct cuda_launch *launch)
 {
 	struct mem_copy_mark *mark = launch->mark;
@@ -171,7 +172,7 @@ enum mem_launch_result mem_launch_put(struct cuda_launcher *launcher, struct cud
 	launch->busy = i > 0;
 	if (i == plan.n)
 		return MEM_LAUNCH_ALL;
-	/* A device that is broken says so again when the copy engine is asked. */
+	/* If the device is broken, the copy engine reports it again. */
 	if (log_allow(&limit, 3))
 		LOG_INFO("%s; by the copy engine then", error_last()->what);
 	return i ? MEM_LAUNCH_PART : MEM_LAUNCH_NONE;
@@ -182,7 +183,7 @@ int mem_launch_started(const struct cuda_launch *launch)
 	return atomic_load_explicit(&launch->mark->started, memory_order_relaxed) == launch->serial;
 }
 
-/* The host's half of the agreement in copy_abi.h: abort, then started, both seq_cst. */
+/* The host's part of the protocol in copy_abi.h: abort, then started, both seq_cst. */
 int mem_launch_abort(struct cuda_launch *launch)
 {
 	atomic_store(&launch->mark->abort, 1);

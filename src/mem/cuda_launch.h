@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Scattered copies of one direction by the copy kernels: a list of copies becomes a list of pieces
- * in mapped memory and one launch for each stretch of slots. All launches of a list share a mark,
- * a state and a serial, so all of it moves or none.
+ * in mapped memory, and one launch per stretch of slots. All launches of a list share a mark, a
+ * state and a serial, so it moves as a whole or not at all.
  */
 #ifndef MEM_CUDA_LAUNCH_H
 #define MEM_CUDA_LAUNCH_H
@@ -11,28 +11,29 @@
 #include "mem/kind.h"
 
 #define MEM_LAUNCH_PIECES 8192u /* of a list */
-#define MEM_LAUNCH_SLOTS 2	/* lists under way */
+#define MEM_LAUNCH_SLOTS 2	/* most lists under way */
 
 /* A list under way. */
 struct cuda_launch {
 	struct mem_copy_mark *mark;    /* mapped host memory */
-	struct mem_copy_piece *pieces; /* the same; MEM_LAUNCH_PIECES of them */
+	struct mem_copy_piece *pieces; /* mapped host memory; MEM_LAUNCH_PIECES of them */
 	cuda_ptr mark_at, pieces_at;   /* for the device */
 	uint32_t serial;
-	int busy; /* until the owner knows that the stream is behind it */
+	int busy; /* until the owner knows that the stream has passed it */
 };
 
 struct cuda_launcher {
-	const struct mem_cuda_kernels *kernels; /* NULL: none, and nothing below is set */
-	cuda_stream stream;			/* launches are in no other, so none overlap */
-	cuda_ptr state;				/* for that reason one for all */
+	const struct mem_cuda_kernels *kernels; /* NULL: no kernels, and nothing below is set */
+	cuda_stream stream;			/* all launches are in it, so none overlap */
+	cuda_ptr state;				/* therefore one for all launches */
 	uint32_t serial;
 	struct cuda_launch slots[MEM_LAUNCH_SLOTS];
 };
 
 enum mem_launch_result {
-	MEM_LAUNCH_NONE, /* nothing was launched: by the copy engine, in any stream */
-	MEM_LAUNCH_PART, /* the first launches only: all of it again, behind them in their stream */
+	MEM_LAUNCH_NONE, /* nothing was launched: use the copy engine, in any stream */
+	MEM_LAUNCH_PART, /* only the first launches: copy all of it again, after them in their
+			  * stream */
 	MEM_LAUNCH_ALL,
 };
 
@@ -40,25 +41,26 @@ enum mem_launch_result {
 	(MEM_LAUNCH_SLOTS * (128 + MEM_LAUNCH_PIECES * sizeof(struct mem_copy_piece)))
 
 /* memory: MEM_LAUNCHER_BYTES of mapped host memory, at memory_at for the device, aligned to a line.
- * ERR_NO_MEMORY, ERR_SYSTEM: launcher is as if there were no kernels. Owner, as all here; the
- * context is current. */
+ * ERR_NO_MEMORY, ERR_SYSTEM: the launcher works as without kernels. Owner thread, as all functions
+ * here; the context is current. */
 tcpx_status mem_launcher_open(struct cuda_launcher *launcher,
 			      const struct mem_cuda_kernels *kernels, cuda_stream stream,
 			      void *memory, cuda_ptr memory_at);
 void mem_launcher_close(struct cuda_launcher *launcher); /* no launch is under way */
 
-/* A slot that is free, or NULL. */
+/* A free slot, or NULL. */
 struct cuda_launch *mem_launcher_slot(struct cuda_launcher *launcher);
 
-/* Launches a list sorted by slot. calls: what the copy engine would need for it; more launches than
- * a quarter of that are not worth it (UINT32_MAX: always). launch is busy unless NONE came back. */
+/* Launches a list sorted by slot. calls: how many calls the copy engine would need; more than a
+ * quarter as many launches are not worth it (UINT32_MAX: always). launch is busy unless the result
+ * is NONE. */
 enum mem_launch_result mem_launch_put(struct cuda_launcher *launcher, struct cuda_launch *launch,
 				      const struct mem_copy *first, uint32_t calls);
 
 int mem_launch_started(const struct cuda_launch *launch);
-/* 1: none of it touched or will touch anything but mark and pieces, which stay in use. 0: it began;
- * it ends soon, and mem_launch_stopped then tells whether it heard of this and moved nothing. */
+/* 1: the list touched and will touch nothing but mark and pieces, which stay in use. 0: it has
+ * begun and ends soon; mem_launch_stopped then says whether it saw the abort and moved nothing. */
 int mem_launch_abort(struct cuda_launch *launch);
-int mem_launch_stopped(const struct cuda_launch *launch); /* the stream is behind it */
+int mem_launch_stopped(const struct cuda_launch *launch); /* the stream has passed it */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The owner threads: start and end, the loop over both directions, how it waits. */
+/* The owner threads: start and end, the loop over all directions, and how it waits. */
 #include "mem/cuda_owner.h"
 
 #include <pthread.h>
@@ -17,29 +17,29 @@
 
 #define OWNERS MEM_CUDA_DEVICES
 #define GROUP_BYTES (4ull << 20)	/* 80 us of the bus */
-#define MOVE_BYTES (128ull << 20)	/* between GPUs the same time moves more */
-#define SPINS_UNDER 4			/* times as long while copies are under way */
-#define SPINS_MOVE 10			/* and the largest between GPUs */
+#define MOVE_BYTES (128ull << 20)	/* as long between GPUs */
+#define SPINS_UNDER 4			/* factor while copies are under way */
+#define SPINS_MOVE 10			/* factor while copies between GPUs are under way */
 #define SPIN_BUSY_NS (20 * CLOCK_MS_NS) /* for sessions that poll busily */
-#define STEP_NS 50000			/* sleeps while copies are under way */
-#define STEP_MAX_NS 1000000		/* that seem to take for ever */
-#define LATE_NS (20 * CLOCK_MS_NS)    /* sleeps while only launches that were taken back are left */
-#define CORES_TO_SPIN 4		      /* fewer: spinning would hold up who feeds us */
-#define LINGER_NS (100 * CLOCK_MS_NS) /* stop waits so long for copies under way */
-#define LET_GO_NS (1 * CLOCK_S_NS)    /* and for all to be let go of */
-#define ASLEEP (1u << 31) /* of sleeping, beside a bit for each lane that wants to be woken */
+#define STEP_NS 50000			/* shortest sleep while copies are under way */
+#define STEP_MAX_NS 1000000		/* longest sleep while copies are under way */
+#define LATE_NS (20 * CLOCK_MS_NS)	/* sleep while only aborted launches are left */
+#define CORES_TO_SPIN 4		      /* with fewer, spinning slows the threads that queue copies */
+#define LINGER_NS (100 * CLOCK_MS_NS) /* how long stop waits for copies under way */
+#define LET_GO_NS (1 * CLOCK_S_NS)    /* and for memory to be freed */
+#define ASLEEP (1u << 31) /* bit of sleeping, next to a bit per lane that wants to be woken */
 
 enum owner_state { OWNER_OFF = 0, OWNER_STARTING, OWNER_ON, OWNER_ENDING };
 
 /*
- * state moves under the lock. A copy is accepted by whoever adds to pending first and sees ON
- * second; the thread says ENDING first and looks at pending second, and goes back to ON if there is
- * one: so no accepted copy is left behind by a thread that ended.
+ * state changes under the lock. To submit a copy a thread first increments pending and then checks
+ * for ON; the owner first sets ENDING and then checks pending, and returns to ON if there is a
+ * copy. So no accepted copy is lost when the thread ends.
  */
 struct cuda_owner {
 	struct cuda_lane lanes[CUDA_LANES];
 	_Atomic uint32_t sleeping; /* futex */
-	_Atomic uint32_t pending;  /* copies accepted whose done has not returned */
+	_Atomic uint32_t pending;  /* accepted copies whose done has not returned */
 	_Atomic int state, stop;
 	_Atomic int broken; /* a tcpx_status; error is set before */
 	tcpx_error error;   /* why it is broken, or did not start */
@@ -76,7 +76,7 @@ static void owners_init(void)
 	pthread_condattr_destroy(&attr);
 }
 
-/* A forked child has no owner; what was queued belongs to the parent, as does the driver. */
+/* A forked child has no owner; the queue and the driver belong to the parent. */
 static void owners_forked(void)
 {
 	memset(owners, 0, sizeof(owners));
@@ -95,7 +95,7 @@ static void owner_wake(struct cuda_owner *owner, uint32_t bits)
 		sys_futex_wake(&owner->sleeping, 1);
 }
 
-/* Also what a setup left half done. May wait for whatever runs on the GPU. */
+/* Also closes a partial setup. May wait for whatever runs on the GPU. */
 static void owner_close(struct cuda_owner *owner)
 {
 	mem_cuda_slots_free_left(owner->device);
@@ -112,7 +112,7 @@ static void owner_close(struct cuda_owner *owner)
 	owner->gpu = NULL;
 }
 
-/* Without them scattered memory goes piece by piece. */
+/* Loads the copy kernels. Without them scattered memory is copied piece by piece. */
 static int owner_kernels(struct cuda_owner *owner)
 {
 	uint64_t copies = config_u64(CONFIG_GPU_COPY);
@@ -131,7 +131,7 @@ static int owner_kernels(struct cuda_owner *owner)
 	return 0;
 }
 
-/* Moves go by the copy engine alone: their sources are no slots. */
+/* Opens the lanes. Moves use the copy engine only, because their sources are not slots. */
 static tcpx_status lanes_open(struct cuda_owner *owner, int priority)
 {
 	int with = owner_kernels(owner);
@@ -167,7 +167,7 @@ static tcpx_status owner_open(struct cuda_owner *owner)
 	status = sys_cuda_get(owner->device, &owner->gpu);
 	if (status != TCPX_OK)
 		return status;
-	status = sys_cuda_push(owner->gpu, &owner->scope); /* for the thread's whole life */
+	status = sys_cuda_push(owner->gpu, &owner->scope); /* as long as the thread runs */
 	if (status != TCPX_OK) {
 		owner->scope.gpu = NULL;
 		return status;
@@ -181,7 +181,8 @@ static tcpx_status owner_open(struct cuda_owner *owner)
 	return status;
 }
 
-/* From now on every copy ends with an error; those in the streams when the streams say so. */
+/* Marks the device as broken: from now on every copy ends with an error; copies in a stream when
+ * the stream reports it. */
 static void owner_break(struct cuda_owner *owner, cuda_result result)
 {
 	tcpx_status status = sys_cuda_error(result, "GPU is of no more use to this process");
@@ -192,7 +193,7 @@ static void owner_break(struct cuda_owner *owner, cuda_result result)
 		LOG_ERROR("GPU %u (%s): %s", owner->device, owner->gpu->pci, owner->error.what);
 }
 
-/* Returns how much moved. */
+/* Runs all lanes once; returns how many groups made progress. */
 static unsigned owner_round(struct cuda_owner *owner, int64_t now_ns)
 {
 	int broken = atomic_load_explicit(&owner->broken, memory_order_relaxed);
@@ -208,7 +209,7 @@ static unsigned owner_round(struct cuda_owner *owner, int64_t now_ns)
 		moved += mem_lane_round(lane, now_ns);
 		if (lane->fatal) {
 			owner_break(owner, lane->fatal);
-			return moved + 1; /* and once more, for both */
+			return moved + 1; /* and once more, for all lanes */
 		}
 	}
 	return moved;
@@ -222,7 +223,7 @@ static void owner_sleep(struct cuda_owner *owner, int64_t deadline_ns)
 	for (int i = 0; i < CUDA_LANES; i++)
 		if (owner->lanes[i].nunder < CUDA_LANE_GROUPS)
 			mark |= 1u << i;
-	/* Whoever pushes does so first and looks at the mark second. */
+	/* A pushing thread pushes first and reads the mark second. */
 	atomic_store(&owner->sleeping, mark);
 	for (int i = 0; i < CUDA_LANES; i++)
 		work |= mark & 1u << i && mem_queue_pushed(&owner->lanes[i].queue);
@@ -249,13 +250,13 @@ static int owner_late(const struct cuda_owner *owner)
 	return late > 0;
 }
 
-/* Nothing moved since quiet_ns. */
+/* Waits: nothing made progress since quiet_ns. */
 static void owner_wait(struct cuda_owner *owner, int64_t now_ns, int64_t quiet_ns)
 {
 	int under = owner_under(owner), late = owner_late(owner);
 	int64_t spin_ns = owner->spin_ns, waited_ns = now_ns - quiet_ns, step_ns;
 
-	/* A sleep ends late, and the engine stands still meanwhile. */
+	/* A sleep ends late, and the engine idles meanwhile. */
 	if (under)
 		spin_ns *= owner->lanes[CUDA_LANE_MOVE].nunder ? SPINS_MOVE : SPINS_UNDER;
 	if (spin_ns && atomic_load_explicit(&mem_busy_sessions, memory_order_relaxed))
@@ -264,7 +265,7 @@ static void owner_wait(struct cuda_owner *owner, int64_t now_ns, int64_t quiet_n
 		sys_cpu_relax();
 		return;
 	}
-	step_ns = waited_ns / 8; /* what takes long may be noticed that much later */
+	step_ns = waited_ns / 8; /* the end of a long wait may be noticed that much later */
 	if (step_ns < STEP_NS)
 		step_ns = STEP_NS;
 	if (step_ns > STEP_MAX_NS)
@@ -272,7 +273,7 @@ static void owner_wait(struct cuda_owner *owner, int64_t now_ns, int64_t quiet_n
 	owner_sleep(owner, under ? now_ns + step_ns : late ? now_ns + LATE_NS : -1);
 }
 
-/* 1: asked to stop, and no copy is left or will be accepted. */
+/* 1: stop was requested, and no copy is left or will be accepted. */
 static int owner_ends(struct cuda_owner *owner)
 {
 	int ends = 0;
@@ -319,7 +320,7 @@ static void *owner_main(void *arg)
 	struct cuda_owner *owner = arg;
 	tcpx_status status;
 
-	prctl(PR_SET_TIMERSLACK, 1000ul, 0, 0, 0); /* the default doubles a step */
+	prctl(PR_SET_TIMERSLACK, 1000ul, 0, 0, 0); /* the default slack would double a step */
 	status = owner_open(owner);
 	if (status == TCPX_OK) {
 		mem_gpu_thread_starts(owner->gpu->pci);
@@ -333,7 +334,7 @@ static void *owner_main(void *arg)
 	return NULL;
 }
 
-/* Under the lock, the thread having said OFF. */
+/* Under the lock, after the thread set OFF. */
 static void owner_join(struct cuda_owner *owner)
 {
 	if (owner->joinable)
@@ -376,7 +377,7 @@ tcpx_status mem_cuda_owner_start(uint32_t device)
 	pthread_once(&owners_once, owners_first);
 	if (fork_err)
 		return error_set(TCPX_ERR_NO_MEMORY, fork_err, "fork handler of GPU memory");
-	if (!sys_cuda_driver()) /* no thread just to find that out */
+	if (!sys_cuda_driver()) /* avoids starting a thread only to find that out */
 		return TCPX_ERR_UNSUPPORTED;
 	owner = &owners[device];
 	pthread_mutex_lock(&owner->lock);
@@ -390,7 +391,8 @@ tcpx_status mem_cuda_owner_start(uint32_t device)
 		if (state == OWNER_OFF) {
 			status = owner_launch(owner, device);
 		} else {
-			atomic_store(&owner->stop, 0); /* one that lingered for its last copies */
+			/* a thread that was asked to stop and still has copies */
+			atomic_store(&owner->stop, 0);
 			pthread_cond_broadcast(&owner->changed);
 			if (atomic_load_explicit(&owner->broken, memory_order_acquire))
 				status = error_raise(&owner->error);
@@ -401,7 +403,7 @@ tcpx_status mem_cuda_owner_start(uint32_t device)
 	return status;
 }
 
-/* A copy more on an owner that runs. */
+/* Reserves a copy on a running owner; starts it if needed. */
 static tcpx_status owner_enter(struct cuda_owner *owner, uint32_t device)
 {
 	for (;;) {
@@ -466,9 +468,10 @@ static void owner_stop(struct cuda_owner *owner)
 }
 
 /*
- * The caller waits for a thread that is about to end. One with copies under way is given a moment:
- * their done may need what the caller holds, or never come. One that lets go of its memory is given
- * longer: a kernel may hold it up that the caller is about to end. Then it ends by itself.
+ * Waits for a thread that is about to end. With copies under way it waits only a moment, because
+ * their done may need what the caller holds, or may never come. While memory is freed it waits
+ * longer: a kernel that the caller is about to end may delay that. After that the thread ends by
+ * itself.
  */
 static void owner_await(struct cuda_owner *owner, int64_t begin_ns)
 {

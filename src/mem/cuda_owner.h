@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One thread a GPU talks to the driver; everybody else queues copies for it. It issues what is
- * queued, neighbours as one copy, behind at most two groups of copies under way in each direction,
- * and ends them in order. Idle it sleeps. docs/design/gpu.md has the reasons.
+ * One thread per GPU calls the driver; other threads queue copies for it. It issues queued copies,
+ * contiguous ones as one, with at most two groups under way per direction, and ends them in order.
+ * It sleeps when idle. docs/design/gpu.md has the reasons.
  */
 #ifndef MEM_CUDA_OWNER_H
 #define MEM_CUDA_OWNER_H
@@ -11,19 +11,19 @@
 
 #define MEM_CUDA_DEVICES 64 /* of a process */
 
-/* The thread of the device runs when it returns TCPX_OK, and holds the device. ERR_INVALID (no such
- * device), ERR_UNSUPPORTED, ERR_NO_MEMORY, ERR_LIMIT, ERR_SYSTEM (also: the device is broken).
- * May take milliseconds. Any thread. */
+/* Starts the thread of the device, which holds the device. ERR_INVALID (no such device),
+ * ERR_UNSUPPORTED, ERR_NO_MEMORY, ERR_LIMIT, ERR_SYSTEM (also: the device is broken). May take
+ * milliseconds. Any thread. */
 tcpx_status mem_cuda_owner_start(uint32_t device);
 
-/* Queues a copy, to_slot: from the pieces into the slot. Never blocks, but for a first copy that
+/* Queues a copy; to_slot: from the pieces into the slot. Never blocks, except for a first copy that
  * starts the thread. On an error nothing was queued and done is not called. Any thread. */
 tcpx_status mem_cuda_owner_push(struct mem_copy *copy, int to_slot);
 
-/* The same for a move: copy->slot is an address that the device reaches by itself. */
+/* The same for a move: copy->slot is an address that the device can access. */
 tcpx_status mem_cuda_owner_move(struct mem_copy *copy);
 
-/* 1: its thread runs, and the device works. Any thread. */
+/* 1: the thread runs and the device works. Any thread. */
 int mem_cuda_owner_runs(uint32_t device);
 
 /* See mem_kind.stop. */

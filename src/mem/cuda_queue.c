@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queue of one direction: lock-free pushes, groups chosen by age and by neighbourhood. */
+/* The queue of one direction: lock-free pushes; groups chosen by age and contiguity. */
 #include "mem/cuda_queue.h"
 
-#define AHEAD 64u /* copies looked at for neighbours; a bit each */
+#define AHEAD 64u /* copies searched for contiguous slots; a bit each */
 #define AHEAD_BYTES (16ull << 20)
-#define PASSES 4u /* groups that may go before the oldest copy */
+#define PASSES 4u /* groups that may be issued before the oldest copy */
 
-/* What a group may still take. */
+/* Remaining room of a group. */
 struct room {
 	uint64_t bytes, pieces;
 };
@@ -64,24 +64,24 @@ static int room_take(struct room *room, const struct mem_copy *copy)
 	return 1;
 }
 
-/* The first comes in whatever it is. */
+/* Adds the first copy, however large it is. */
 static void room_first(struct room *room, const struct mem_copy *copy)
 {
 	if (!room_take(room, copy))
 		room->bytes = room->pieces = 0;
 }
 
-static int lower(const struct mem_copy *a, const struct mem_copy *b)
+static int slot_is_lower(const struct mem_copy *a, const struct mem_copy *b)
 {
 	return (uintptr_t)a->slot < (uintptr_t)b->slot;
 }
 
-static struct mem_copy *merged(struct mem_copy *a, struct mem_copy *b)
+static struct mem_copy *merge_by_slot(struct mem_copy *a, struct mem_copy *b)
 {
 	struct mem_copy *first = NULL, **at = &first;
 
 	for (; a && b; at = &(*at)->next) {
-		struct mem_copy **from = lower(b, a) ? &b : &a;
+		struct mem_copy **from = slot_is_lower(b, a) ? &b : &a;
 
 		*at = *from;
 		*from = (*from)->next;
@@ -90,8 +90,8 @@ static struct mem_copy *merged(struct mem_copy *a, struct mem_copy *b)
 	return first;
 }
 
-/* By slot, equal ones as they were. Runs of 2^i copies wait in bins[i]. */
-static struct mem_copy *sorted(struct mem_copy *copy)
+/* Sorts by slot, stable. Runs of 2^i copies wait in bins[i]. */
+static struct mem_copy *sort_by_slot(struct mem_copy *copy)
 {
 	struct mem_copy *bins[32] = {0}, *all = NULL;
 	unsigned i;
@@ -102,17 +102,17 @@ static struct mem_copy *sorted(struct mem_copy *copy)
 		copy = copy->next;
 		run->next = NULL;
 		for (i = 0; bins[i]; i++) {
-			run = merged(bins[i], run);
+			run = merge_by_slot(bins[i], run);
 			bins[i] = NULL;
 		}
 		bins[i] = run;
 	}
 	for (i = 0; i < 32; i++)
-		all = merged(bins[i], all);
+		all = merge_by_slot(bins[i], all);
 	return all;
 }
 
-/* The front as it stands: copies that all fit, and those behind them that fit too. */
+/* Takes copies in order of age as long as they fit, sorted by slot. */
 static struct mem_copy *take_in_order(struct cuda_queue *queue, struct room room)
 {
 	struct mem_copy *first = queue->first, *last = first;
@@ -124,7 +124,7 @@ static struct mem_copy *take_in_order(struct cuda_queue *queue, struct room room
 	if (!queue->first)
 		queue->last = NULL;
 	last->next = NULL;
-	return sorted(first);
+	return sort_by_slot(first);
 }
 
 static void front_look(struct front *front, const struct cuda_queue *queue)
@@ -136,7 +136,7 @@ static void front_look(struct front *front, const struct cuda_queue *queue)
 	for (front->n = 0; copy && front->n < AHEAD && bytes < AHEAD_BYTES; copy = copy->next) {
 		uint32_t at = front->n;
 
-		for (; at && lower(copy, front->copies[front->by_slot[at - 1]]); at--)
+		for (; at && slot_is_lower(copy, front->copies[front->by_slot[at - 1]]); at--)
 			front->by_slot[at] = front->by_slot[at - 1];
 		front->by_slot[at] = (uint8_t)front->n;
 		front->copies[front->n++] = copy;
@@ -146,7 +146,7 @@ static void front_look(struct front *front, const struct cuda_queue *queue)
 		front->place[front->by_slot[i]] = (uint8_t)i;
 }
 
-static int beside(const struct front *front, uint32_t place)
+static int is_contiguous(const struct front *front, uint32_t place)
 {
 	const struct mem_copy *a = front->copies[front->by_slot[place - 1]];
 	const struct mem_copy *b = front->copies[front->by_slot[place]];
@@ -154,14 +154,14 @@ static int beside(const struct front *front, uint32_t place)
 	return (uint8_t *)a->slot + a->bytes == (uint8_t *)b->slot;
 }
 
-/* Copies side by side that are still there. */
+/* A stretch of contiguous copies that are not taken yet. */
 struct stretch {
 	uint32_t begin, end; /* places */
 	uint32_t oldest;     /* age */
 	uint64_t bytes;
 };
 
-/* The one from begin on; bytes 0: what is there is taken. */
+/* The stretch that begins at begin; bytes 0: that copy is taken. */
 static struct stretch stretch_at(const struct front *front, uint32_t begin)
 {
 	struct stretch it = {begin, begin, AHEAD, 0};
@@ -174,11 +174,11 @@ static struct stretch stretch_at(const struct front *front, uint32_t begin)
 		it.bytes += front->copies[age]->bytes;
 		if (age < it.oldest)
 			it.oldest = age;
-	} while (++it.end < front->n && beside(front, it.end));
+	} while (++it.end < front->n && is_contiguous(front, it.end));
 	return it;
 }
 
-/* The longest, of equal ones the oldest; must: the one with the oldest copy. */
+/* The longest stretch, of equal ones the oldest; must: the one with the oldest copy. */
 static struct stretch stretch_next(const struct front *front, int must)
 {
 	struct stretch best = {0}, it;
@@ -193,7 +193,7 @@ static struct stretch stretch_next(const struct front *front, int must)
 	return best;
 }
 
-/* As much as fits; 1: all of it, and there may be room for more. */
+/* Takes as much of the stretch as fits; 1: all of it, and there may be more room. */
 static int stretch_take(struct front *front, const struct stretch *it, struct room *room, int first)
 {
 	for (uint32_t at = it->begin; at < it->end; at++, first = 0) {
@@ -208,18 +208,18 @@ static int stretch_take(struct front *front, const struct stretch *it, struct ro
 	return 1;
 }
 
-/* The longest stretch, then the longest that is left, while there is room. */
+/* Chooses the longest stretch, then the longest of the rest, as long as there is room. */
 static void front_choose(struct front *front, struct room room, int must)
 {
 	struct stretch it = stretch_next(front, must);
 
-	if (must) /* those before it may fill the group */
+	if (must) /* the copies before it could fill the group */
 		it.begin = front->place[0];
 	for (int first = 1; it.bytes && stretch_take(front, &it, &room, first); first = 0)
 		it = stretch_next(front, 0);
 }
 
-/* Takes the chosen ones out of the queue. */
+/* Removes the chosen copies from the queue. */
 static struct mem_copy *front_cut(const struct front *front, struct cuda_queue *queue)
 {
 	struct mem_copy *behind = front->copies[front->n - 1]->next, *group = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of one direction that wait: anybody pushes, the owner takes them out in groups. A group
- * is chosen so that slots which lie side by side go together, for those become few driver calls, or
- * one launch; the oldest copy is in one of the next five groups.
+ * The queue of one direction: any thread pushes, the owner takes copies out in groups. A group is
+ * chosen so that contiguous slots go together, because those become few driver calls, or one
+ * launch; the oldest copy is in one of the next five groups.
  */
 #ifndef MEM_CUDA_QUEUE_H
 #define MEM_CUDA_QUEUE_H
@@ -16,18 +16,18 @@ struct cuda_queue {
 
 	/* the owner's thread */
 	_Alignas(64) struct mem_copy *first, *last; /* oldest first */
-	uint32_t passed; /* groups since the oldest could have been in one */
+	uint32_t passed; /* groups since the oldest copy could have been in one */
 };
 
 /* Lock-free. Any thread. */
 void mem_queue_push(struct cuda_queue *queue, struct mem_copy *copy);
-int mem_queue_pushed(struct cuda_queue *queue); /* 1: there is something to take */
+int mem_queue_pushed(struct cuda_queue *queue); /* 1: a copy was pushed */
 
-/* What was pushed goes behind the queue. Owner. */
+/* Appends the pushed copies to the queue. Owner thread. */
 void mem_queue_take(struct cuda_queue *queue);
 
-/* Takes out the next copies, one at least, by the address of their slots: at most so many bytes and
- * pieces, unless one copy alone has more. The queue is not empty. Owner. */
+/* Removes the next copies, at least one, ordered by the address of their slots: at most this many
+ * bytes and pieces, unless a single copy has more. The queue is not empty. Owner thread. */
 struct mem_copy *mem_queue_group(struct cuda_queue *queue, uint64_t bytes, uint32_t pieces);
 
 #endif

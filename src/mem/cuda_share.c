@@ -23,10 +23,10 @@
 enum handle_form {
 	HANDLE_PLAIN = 1, /* an address of the process that exported it */
 	HANDLE_LEGACY,	  /* cuIpcGetMemHandle, which names the whole allocation */
-	HANDLE_MAPPED,	  /* a descriptor goes with it, of all that one cuMemMap mapped */
+	HANDLE_MAPPED,	  /* sent with a descriptor of all memory that one cuMemMap mapped */
 };
 
-/* What travels, to a process of this host: in its byte order. */
+/* The handle that is sent to a process of this host, in native byte order. */
 struct cuda_handle {
 	uint32_t magic, form;
 	char pci[16]; /* which GPU */
@@ -41,14 +41,14 @@ struct cuda_handle {
 _Static_assert(sizeof(struct cuda_handle) <= MEM_HANDLE_MAX, "handle outgrew its place");
 
 /*
- * A base is written once, by the thread of shares, and is 0 until then; who moves reads it with
- * acquire. A device that it was opened on is held until the mapping is closed.
+ * A base is written once, by the sharing thread, and is 0 until then; moving threads read it with
+ * acquire. A device that the mapping is open on is held until the mapping is closed.
  */
 struct mem_mapping {
 	struct cuda_handle handle;
 	int same;
 	int fd;		 /* MAPPED: while the mapping is made */
-	cuda_ptr mapped; /* MAPPED: its addresses, the same for all devices; 0: not yet */
+	cuda_ptr mapped; /* MAPPED: its address, the same for all devices; 0: not mapped yet */
 	uint32_t source; /* the GPU's ordinal in this process, or NOWHERE */
 	_Atomic uint64_t base[MEM_CUDA_DEVICES];
 	struct sys_cuda_gpu *gpu[MEM_CUDA_DEVICES];
@@ -57,14 +57,14 @@ struct mem_mapping {
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	_Atomic uint32_t generation; /* of the process that it serves; 0: none yet */
+	_Atomic uint32_t generation; /* fork generation of the process; 0: none yet */
 	int running, stop;
 	pthread_t thread;
 	struct mem_share *first, *last;
-	struct mem_copy *late; /* moves to a device that is to be opened first; in no order */
+	struct mem_copy *late; /* moves to a device that must be opened first; unordered */
 } shares = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-/* The GPU of a handle, as this process counts them. */
+/* The ordinal of a handle's GPU in this process. */
 static uint32_t source_of(const struct sys_cuda *api, const char *pci)
 {
 	for (uint32_t i = 0; i < (uint32_t)api->devices && i < MEM_CUDA_DEVICES; i++) {
@@ -72,7 +72,7 @@ static uint32_t source_of(const struct sys_cuda *api, const char *pci)
 		int found;
 
 		if (!mem_cuda_owner_runs(i)) {
-			/* A context of its own just to look would cost memory of that GPU. */
+			/* Creating a context only for this would cost memory of that GPU. */
 			char text[sizeof(gpu->pci)];
 			cuda_device device;
 
@@ -92,7 +92,7 @@ static uint32_t source_of(const struct sys_cuda *api, const char *pci)
 	return NOWHERE;
 }
 
-/* For another process. The context is current. */
+/* Makes a handle for another process. The context is current. */
 static tcpx_status handle_make(const struct sys_cuda_gpu *gpu, struct cuda_handle *handle,
 			       int *out_fd)
 {
@@ -148,14 +148,14 @@ static tcpx_status share_export(struct mem_share *share)
 	return status;
 }
 
-/* Whether one of our GPUs may read another's memory over the bus or NVLink. */
+/* Whether one of our GPUs can read the memory of another over the bus or NVLink. */
 static tcpx_status check_peers(const struct sys_cuda_gpu *gpu, uint32_t source)
 {
 	cuda_device other;
 	int can = 0;
 
 	if (source == NOWHERE || source == gpu->ordinal)
-		return TCPX_OK; /* of one that we do not see the driver will tell */
+		return TCPX_OK; /* for a GPU that is not visible here the driver will report it */
 	if (gpu->api->device_get(&other, (int)source) == CUDA_OK &&
 	    gpu->api->device_can_access(&can, gpu->device, other) == CUDA_OK && can)
 		return TCPX_OK;
@@ -163,8 +163,8 @@ static tcpx_status check_peers(const struct sys_cuda_gpu *gpu, uint32_t source)
 			 gpu->ordinal, source);
 }
 
-/* An address of this process. Memory of no context (of a pool, or mapped by addresses) is open to
- * another device only if the application said so. The context is current. */
+/* Opens an address of this process. Memory without a context (of a pool, or mapped by addresses) is
+ * accessible to another device only if the application allowed it. The context is current. */
 static tcpx_status open_plain(const struct sys_cuda_gpu *gpu, const struct mem_mapping *mapping)
 {
 	cuda_ptr at = mapping->handle.addr;
@@ -213,7 +213,8 @@ static tcpx_status open_legacy(const struct sys_cuda_gpu *gpu, const struct cuda
 	(void)gpu->api->ipc_close(ptr);
 	if (result != CUDA_OK)
 		return sys_cuda_error(result, "size of GPU memory of another process");
-	return error_set(TCPX_ERR_PROTOCOL, 0, "shared GPU memory is smaller than it was said");
+	return error_set(TCPX_ERR_PROTOCOL, 0,
+			 "shared GPU memory is smaller than the peer announced");
 }
 
 /* The context is current. */
@@ -235,7 +236,7 @@ static tcpx_status open_one(const struct sys_cuda_gpu *gpu, struct mem_mapping *
 	}
 }
 
-/* For moves into memory of the device. Thread of shares. */
+/* Opens the mapping for moves into memory of the device. Sharing thread. */
 static tcpx_status open_on(struct mem_mapping *mapping, uint32_t device)
 {
 	uint64_t base = mapping->handle.addr;
@@ -299,7 +300,8 @@ static int handle_ok(const struct mem_share *share, const struct cuda_handle *ha
 	return form != HANDLE_MAPPED || handle->offset + handle->length <= handle->span;
 }
 
-/* On every device of ours that is in use: if one of them cannot, the peer had better send bytes. */
+/* Opens the mapping on every device in use here: if one of them cannot read it, the peer should
+ * send bytes. */
 static tcpx_status share_open(struct mem_share *share)
 {
 	const struct sys_cuda *api = sys_cuda_driver();
@@ -360,7 +362,7 @@ static void share_run(struct mem_share *share)
 	share->done(share, status);
 }
 
-/* Its device is open: to the owner's queue. */
+/* The device is open: passes the move to the owner's queue. */
 static tcpx_status move_start(struct mem_copy *copy, uint64_t base)
 {
 	copy->slot = (void *)(uintptr_t)(base + (uintptr_t)copy->slot);
@@ -406,7 +408,7 @@ static void *share_main(void *arg)
 	return NULL;
 }
 
-/* A forked child has neither the thread nor what it was asked. */
+/* A forked child has neither the thread nor the requests. */
 static void shares_lock(void)
 {
 	uint32_t generation = sys_fork_generation() + 1, before = atomic_load(&shares.generation);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GPU memory of another session on this host: exported, opened, moved from. The calls of the driver
- * take up to milliseconds, so a thread of their own makes them, started when there is something to
- * do.
+ * GPU memory of another session on this host: export, open, move. The driver calls take up to
+ * milliseconds, so a separate thread makes them; it is started on demand.
  */
 #ifndef MEM_CUDA_SHARE_H
 #define MEM_CUDA_SHARE_H
@@ -10,10 +9,10 @@
 #include "mem/kind.h"
 
 tcpx_status mem_cuda_share(struct mem_share *share);
-/* A device that the mapping was not opened on yet: first by the thread above, which may take
+/* If the mapping is not open on the device yet, the thread opens it first, which may take
  * milliseconds. */
 tcpx_status mem_cuda_move(struct mem_copy *copy);
-/* All that was asked for is done. */
+/* All requests are done. */
 void mem_cuda_share_stop(void);
 
 #endif

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mapped GPU memory between processes: a mapping's bounds, its descriptor, a mapping of that. */
+/* Mapped GPU memory between processes: bounds of a mapping, its descriptor, and the mapping of a
+ * descriptor. */
 #include "mem/cuda_share_map.h"
 
 #include <fcntl.h>
 
 #include "base/error.h"
 
-/* An allocation of the application's, held while its mapping is looked at. */
+/* An allocation of the application, held while its mapping is examined. */
 struct found {
 	const struct sys_cuda *api;
 	cuda_alloc alloc;
-	uint64_t step; /* no mapping is finer than that */
+	uint64_t step; /* granularity of mappings */
 };
 
-/* Is memory mapped there that cuMemRetainAllocationHandle should know? */
-static cuda_result mapped_at(const struct sys_cuda *api, cuda_ptr at, int *out_mapped)
+/* Whether memory is mapped there that cuMemRetainAllocationHandle should know. */
+static cuda_result is_mapped_at(const struct sys_cuda *api, cuda_ptr at, int *out_mapped)
 {
 	static const int names[] = {CUDA_POINTER_CONTEXT, CUDA_POINTER_MAPPED,
 				    CUDA_POINTER_MEMPOOL};
@@ -29,11 +30,11 @@ static cuda_result mapped_at(const struct sys_cuda *api, cuda_ptr at, int *out_m
 }
 
 /*
- * Is it the same allocation there? A call that fails where something is mapped must not pass for
- * the end of the mapping: the region's place in it would be wrong, and so the bytes that the peer
- * reads.
+ * Whether the same allocation is mapped there. A call that fails although memory is mapped must
+ * not count as the end of the mapping: the offset of the region would be wrong, and so the bytes
+ * that the peer reads.
  */
-static cuda_result same_at(const struct found *found, cuda_ptr at, int *out_same)
+static cuda_result is_same_at(const struct found *found, cuda_ptr at, int *out_same)
 {
 	cuda_alloc other = 0;
 	cuda_result result = found->api->vmm_retain(&other, (void *)(uintptr_t)at), asked;
@@ -44,26 +45,26 @@ static cuda_result same_at(const struct found *found, cuda_ptr at, int *out_same
 		(void)found->api->vmm_release(other);
 		return CUDA_OK;
 	}
-	asked = mapped_at(found->api, at, &mapped);
+	asked = is_mapped_at(found->api, at, &mapped);
 	return asked == CUDA_OK && mapped ? result : asked;
 }
 
-/* The driver's own range is the reservation in one version and the mapping in another: so the
- * mapping ends where another allocation, or none, is. */
-static cuda_result bounds_of(const struct found *found, cuda_ptr addr, cuda_ptr *out_start,
-			     cuda_ptr *out_end)
+/* Finds the bounds of the mapping: it ends where another allocation, or none, is mapped. The range
+ * that the driver reports is the reservation in one version and the mapping in another. */
+static cuda_result find_bounds(const struct found *found, cuda_ptr addr, cuda_ptr *out_start,
+			       cuda_ptr *out_end)
 {
 	cuda_ptr start = addr - addr % found->step, end = start + found->step;
 	cuda_result result = CUDA_OK;
 	int same = 1;
 
 	while (result == CUDA_OK && same && start >= found->step) {
-		result = same_at(found, start - found->step, &same);
+		result = is_same_at(found, start - found->step, &same);
 		if (result == CUDA_OK && same)
 			start -= found->step;
 	}
 	for (same = 1; result == CUDA_OK && same;) {
-		result = same_at(found, end, &same);
+		result = is_same_at(found, end, &same);
 		if (result == CUDA_OK && same)
 			end += found->step;
 	}
@@ -72,8 +73,9 @@ static cuda_result bounds_of(const struct found *found, cuda_ptr addr, cuda_ptr 
 	return result;
 }
 
-/* Of the allocation, which the application may have made for itself alone. */
-static tcpx_status step_of(struct found *found)
+/* Reads the granularity of the allocation, which the application may have created for one process
+ * only. */
+static tcpx_status read_granularity(struct found *found)
 {
 	struct cuda_alloc_prop prop;
 	cuda_result result = found->api->vmm_properties(&prop, found->alloc);
@@ -101,10 +103,10 @@ static tcpx_status export_found(struct found *found, cuda_ptr addr, uint64_t len
 	tcpx_status status;
 	int fd = -1;
 
-	status = step_of(found);
+	status = read_granularity(found);
 	if (status != TCPX_OK)
 		return status;
-	result = bounds_of(found, addr, &start, &end);
+	result = find_bounds(found, addr, &start, &end);
 	if (result != CUDA_OK)
 		return sys_cuda_error(result, "bounds of mapped GPU memory");
 	if (length > end - addr)
@@ -133,7 +135,7 @@ tcpx_status mem_cuda_map_export(const struct sys_cuda_gpu *gpu, cuda_ptr addr, u
 	return status;
 }
 
-/* All of the memory of a descriptor, at addresses of this process, which nobody may touch yet. */
+/* Maps all memory of a descriptor, not accessible yet. */
 static tcpx_status map_import(const struct sys_cuda *api, int fd, uint64_t span, cuda_ptr *out_base)
 {
 	cuda_alloc alloc = 0;
@@ -149,7 +151,7 @@ static tcpx_status map_import(const struct sys_cuda *api, int fd, uint64_t span,
 		if (result != CUDA_OK)
 			(void)api->vmm_unreserve(base, span);
 	}
-	(void)api->vmm_release(alloc); /* the mapping keeps it */
+	(void)api->vmm_release(alloc); /* the mapping holds a reference */
 	if (result != CUDA_OK)
 		return sys_cuda_error(result, "mapping GPU memory of another process");
 	*out_base = base;

@@ -5,17 +5,17 @@
 
 #include "sys/cuda.h"
 
-/* The context is current. The one mapping that the region lies in: where the region begins in it,
- * how long it is, and a descriptor of its memory, close-on-exec, the caller's. ERR_UNSUPPORTED: it
- * was not made for that, or the region lies in several. */
+/* Exports the one mapping that contains the region: the offset of the region in it, its length, and
+ * a close-on-exec descriptor of its memory, owned by the caller. ERR_UNSUPPORTED: it was made
+ * without that option, or the region lies in several mappings. The context is current. */
 tcpx_status mem_cuda_map_export(const struct sys_cuda_gpu *gpu, cuda_ptr addr, uint64_t length,
 				uint64_t *out_offset, uint64_t *out_span, int *out_fd);
-/* The context is current. Opens a mapping to the device; *inout_base 0: first maps all of the
- * memory of the descriptor, which stays the caller's, at addresses of this process. The driver
- * refuses what is no GPU memory, and more than there is. */
+/* Opens a mapping to the device; *inout_base 0: first maps all memory of the descriptor, which the
+ * caller keeps. The driver refuses anything but GPU memory, and more than there is. The context is
+ * current. */
 tcpx_status mem_cuda_map_open(const struct sys_cuda_gpu *gpu, int fd, uint64_t span,
 			      cuda_ptr *inout_base);
-/* No move of it is under way, and no context need be current. */
+/* No move from it is under way; no context need be current. */
 void mem_cuda_map_close(const struct sys_cuda *api, cuda_ptr base, uint64_t span);
 
 #endif

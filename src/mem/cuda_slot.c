@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pinned slots: memory of ours that a device's copy engine reaches. */
+/* Pinned slots: host memory that a device's copy engine can access. */
 #include <errno.h>
 #include <linux/mempolicy.h>
 #include <pthread.h>
@@ -14,9 +14,9 @@
 #include "mem/cuda_kind.h"
 #include "sys/cuda.h"
 
-#define NUMA_NODES 1024 /* the kernel's largest */
+#define NUMA_NODES 1024 /* the largest number of the kernel */
 
-/* Slots that the kernels reach. Few, and looked for once a copy. */
+/* Slots that the copy kernels can access. There are few, and one look-up per copy. */
 struct mapped {
 	struct mapped *next;
 	uintptr_t slot;
@@ -44,7 +44,7 @@ int mem_cuda_slot_mapped(const void *slot, uint64_t bytes, uint32_t device, cuda
 	return it != NULL;
 }
 
-/* One that is not added works, by the copy engine alone. */
+/* Without an entry the slot works with the copy engine only. */
 static void mapped_add(void *slot, size_t size, uint32_t device, cuda_ptr at)
 {
 	struct mapped *it = malloc(sizeof(*it));
@@ -71,7 +71,7 @@ static void mapped_remove(const void *slot)
 	free(it);
 }
 
-/* In its own memory: whoever freed it may be short of other. */
+/* Stored in the slot itself, because memory may be short when it is freed. */
 struct left {
 	struct left *next;
 	size_t bytes;
@@ -119,7 +119,7 @@ void mem_cuda_slots_free_left(uint32_t device)
 		mem_cuda_slot_free(it, it->bytes, device);
 }
 
-/* In whole pages, at least one; 0: more than there can be. */
+/* The size in whole pages, at least one; 0: overflow. */
 static size_t slot_size(size_t bytes)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -129,7 +129,7 @@ static size_t slot_size(size_t bytes)
 	return bytes ? (bytes + page - 1) & ~(page - 1) : page;
 }
 
-/* Best effort: pages on another node cost bandwidth, nothing else. */
+/* Best effort: pages on another node only cost bandwidth. */
 static void slot_near(void *slot, size_t size, int node)
 {
 	unsigned long mask[NUMA_NODES / (8 * sizeof(unsigned long))] = {0};
@@ -175,13 +175,13 @@ void *mem_cuda_slot_alloc(size_t bytes, uint32_t device)
 		goto put;
 	}
 	slot_near(slot, size, gpu->numa);
-	/* A child's copy-on-write must never move the pages under the device. */
+	/* Copy-on-write of a forked child must not move the pages that the device uses. */
 	if (madvise(slot, size, MADV_DONTFORK)) {
 		error_set(TCPX_ERR_SYSTEM, errno, "madvise(DONTFORK)");
 		goto unmap;
 	}
 	if (slot_register(gpu, slot, size) == TCPX_OK)
-		return slot; /* and keeps the device */
+		return slot; /* and holds the device */
 unmap:
 	munmap(slot, size);
 put:
@@ -198,16 +198,16 @@ void mem_cuda_slot_free(void *slot, size_t bytes, uint32_t device)
 	if (!slot || sys_cuda_get(device, &gpu) != TCPX_OK)
 		return;
 	mapped_remove(slot);
-	/* Twice: a failure that passes must not leave memory pinned. */
+	/* Twice, so that a temporary failure does not leave memory pinned. */
 	if (sys_cuda_push(gpu, &scope) == TCPX_OK || sys_cuda_push(gpu, &scope) == TCPX_OK) {
 		unpinned = gpu->api->host_unregister(slot) == CUDA_OK;
 		sys_cuda_pop(&scope);
 	}
 	sys_cuda_put(gpu);
-	sys_cuda_put(gpu); /* the slot's own */
-	/* While the driver takes the addresses for these pages, nothing else may be mapped there:
-	 * a copy would move the wrong bytes. So what cannot be unpinned (a broken context, a
-	 * process that ends) stays mapped. */
+	sys_cuda_put(gpu); /* the reference that the slot held */
+	/* As long as the driver maps these addresses to these pages, nothing else may be mapped
+	 * there, or a copy would move wrong bytes. So memory that cannot be unpinned (a broken
+	 * context, the end of the process) stays mapped. */
 	if (unpinned)
 		munmap(slot, slot_size(bytes));
 }

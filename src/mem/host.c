@@ -21,8 +21,8 @@ static tcpx_status host_probe(void *addr, uint64_t length, uint32_t device, uint
 	return TCPX_OK;
 }
 
-/* Host memory needs no slot; fill and commit still work, so that a caller may treat it as staged.
- * They end before they return, on the caller's thread. */
+/* Host memory needs no slot; fill and commit work all the same, so that a caller may treat it as
+ * staged. They end before they return, on the thread of the caller. */
 static tcpx_status host_copy(struct mem_copy *copy, int to_slot)
 {
 	copy->to_slot = to_slot;
@@ -57,7 +57,7 @@ void mem_slot_free(void *slot, size_t bytes, uint32_t device)
 	free(slot);
 }
 
-/* False: the piece is not there. */
+/* False: the piece is not mapped. */
 static int piece_move(const struct mem_copy *copy, const struct mem_piece *piece, uint8_t *slot)
 {
 	if (copy->vanishing && copy->to_slot)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory-kind interface: asynchronous, so that GPU memory is one more kind. A direct kind gives
- * pointers for socket calls; a staged one moves bytes between its memory and slots of ours by fill
- * and commit, which end later, in any order, on any thread. "Applied" means commit ended.
+ * The memory-kind interface. It is asynchronous, so that GPU memory is one more kind. A direct
+ * kind provides pointers for socket calls. A staged one moves bytes between its memory and staging
+ * slots by fill and commit, which end later, in any order, on any thread. "Applied" means that
+ * commit ended.
  */
 #ifndef MEM_KIND_H
 #define MEM_KIND_H
@@ -15,25 +16,25 @@
 
 struct mem_kind;
 
-/* One piece of a copy: memory of the kind, by address. */
+/* One piece of a copy: an address in memory of the kind. */
 struct mem_piece {
 	void *addr;
 	uint64_t length;
 };
 
-struct mem_mapping; /* a region of another session on this host, for copies by this process */
+struct mem_mapping; /* a region of another session on this host, from which this process copies */
 
-/* One asynchronous copy between a slot and pieces. The caller owns it until done ran. */
+/* One asynchronous copy between a slot and pieces. The caller owns the struct until done ran. */
 struct mem_copy {
-	void *slot; /* staging memory: the sum of the pieces; a move's: an offset in from */
+	void *slot; /* staging memory, as long as all pieces; of a move: an offset in from */
 	struct mem_mapping *from; /* of a move */
 	const struct mem_piece *pieces;
 	uint32_t npieces;
 	uint32_t device;
-	int vanishing; /* the kernel copies: ERR_INVALID where a piece is not there any more */
-	/* Ends it; exactly once; on a thread of the kind's own; must be short. */
+	int vanishing; /* copy by system calls: ERR_INVALID if a piece is not mapped any more */
+	/* Called once at the end, on a thread of the kind; must be short. */
 	void (*done)(struct mem_copy *copy, tcpx_status status);
-	int more; /* set before done: the same thread ends another one at once */
+	int more; /* set before done: the same thread will end another copy at once */
 	void *owner;
 	/* the kind's */
 	int64_t due_ns;
@@ -44,8 +45,8 @@ struct mem_copy {
 };
 
 /*
- * Sharing: a region's owner exports it, a handle travels, the other session opens it and then moves
- * bytes out of it by itself. All three run on a thread of the kind's own and end by done.
+ * Sharing: the owner of a region exports it, a handle is sent, the other session opens it and then
+ * copies bytes out of it. All three operations run on a thread of the kind and end by done.
  */
 enum mem_share_op { MEM_SHARE_EXPORT = 1, MEM_SHARE_OPEN, MEM_SHARE_CLOSE };
 
@@ -53,20 +54,20 @@ enum mem_share_op { MEM_SHARE_EXPORT = 1, MEM_SHARE_OPEN, MEM_SHARE_CLOSE };
 
 struct mem_share {
 	enum mem_share_op op;
-	int same; /* both sessions are in this process, which is proven */
+	int same; /* both sessions are in this process (proven) */
 	/* EXPORT, in: the region. OPEN, out: length. */
 	void *addr;
 	uint64_t length;
 	uint32_t device;
-	/* EXPORT, out; OPEN, in: the peer's word, not trusted. */
+	/* EXPORT, out; OPEN, in: from the peer, untrusted. */
 	uint8_t handle[MEM_HANDLE_MAX];
 	uint32_t handle_bytes;
-	/* EXPORT, out: goes with the handle, the caller's; OPEN, in: the kind's once it started,
-	 * anything for all it knows. -1: none. */
+	/* EXPORT, out: a descriptor to send with the handle, owned by the caller; OPEN, in: owned
+	 * by the kind once it started, of any type. -1: none. */
 	int fd;
-	struct mem_mapping *mapping; /* OPEN, out; CLOSE, in: no move of it is under way */
-	/* Once; on a thread of the kind's own. OPEN: ERR_AGAIN: no device of this process is in
-	 * use; other errors: it cannot be shared. */
+	struct mem_mapping *mapping; /* OPEN, out; CLOSE, in: no move from it is under way */
+	/* Called once, on a thread of the kind. OPEN: ERR_AGAIN: this process uses no device yet;
+	 * other errors: it cannot be shared. */
 	void (*done)(struct mem_share *share, tcpx_status status);
 	struct mem_share *next; /* the kind's */
 };
@@ -75,53 +76,55 @@ struct mem_kind {
 	const char *name;
 	enum tcpx_mem_kind kind;
 	int staged; /* 0: direct */
-	int mapped; /* memory of this process: it is what its mappings allow, and may vanish */
+	int mapped; /* memory of this process: its mappings decide what it allows, and it may
+		     * vanish */
 
-	/* May this memory be registered? ERR_INVALID, ERR_UNSUPPORTED with the reason in the last
-	 * error. *out_id tells this allocation from a later one at the same address; 0: nothing
-	 * does. Caller's thread, may be slow. */
+	/* Whether this memory may be registered. ERR_INVALID, ERR_UNSUPPORTED with the reason in
+	 * the last error. *out_id distinguishes this allocation from a later one at the same
+	 * address; 0: the kind has no ids. Caller's thread, may be slow. */
 	tcpx_status (*probe)(void *addr, uint64_t length, uint32_t device, uint64_t *out_id);
 
-	/* 0: what is there now is not the allocation that probe saw, so it must not be touched.
-	 * NULL: always 1. Any thread, under a microsecond or two. */
+	/* 0: the memory there is not the allocation that probe saw any more, so it must not be
+	 * touched. NULL: always 1. Any thread, at most a few microseconds. */
 	int (*same)(void *addr, uint64_t length, uint32_t device, uint64_t id);
 
-	/* pieces -> slot, slot -> pieces. Never block. An error (ERR_NO_MEMORY; ERR_SYSTEM: the
-	 * device is broken): nothing started, done is not called. Any thread, done included. */
+	/* fill: pieces -> slot; commit: slot -> pieces. Never block. On an error (ERR_NO_MEMORY;
+	 * ERR_SYSTEM: the device is broken) nothing started, and done is not called. Any thread,
+	 * also from done. */
 	tcpx_status (*fill)(struct mem_copy *copy);
 	tcpx_status (*commit)(struct mem_copy *copy);
 
-	/* Starts one; an error: nothing was started. NULL: memory of the kind is not shared. Any
-	 * thread, not under a lock that done takes. */
+	/* Starts an operation; on an error nothing was started. NULL: the kind cannot be shared.
+	 * Any thread, but not under a lock that done takes. */
 	tcpx_status (*share)(struct mem_share *share);
-	/* Memory of copy->from, at the offset slot, -> pieces: else as commit. */
+	/* Memory of copy->from, at offset slot, -> pieces; otherwise like commit. */
 	tcpx_status (*move)(struct mem_copy *copy);
 
-	/* Memory for slots of this kind (pinned where that matters); slot_free takes it back. */
+	/* Memory for slots of this kind (pinned if needed); slot_free releases it. */
 	void *(*slot_alloc)(size_t bytes, uint32_t device);
 	void (*slot_free)(void *slot, size_t bytes, uint32_t device);
-	/* The same when the last session went, right before stop, for a kind whose slot_free may
-	 * wait for what else the device does: it goes behind stop, or to the next slot_alloc of
-	 * these bytes. NULL: slot_free does not wait. */
+	/* Releases a slot when the last session closed, directly before stop, for a kind whose
+	 * slot_free may wait for other work of the device: the memory is freed after stop, or
+	 * reused by the next slot_alloc of this size. NULL: slot_free does not wait. */
 	void (*slot_leave)(void *slot, size_t bytes, uint32_t device);
 
-	/* The last session went: threads end and devices are let go of, at once where no copy is
-	 * under way, else behind the last one; it waits for that, but not for long. The next probe
-	 * or copy starts them again. NULL: nothing to stop. */
+	/* Called after the last session closed: threads end and devices are released, at once if no
+	 * copy is under way, else after the last one. The call waits for that, but not for long.
+	 * The next probe or copy starts them again. NULL: nothing to stop. */
 	void (*stop)(void);
 };
 
-/* NULL: not in this build. */
+/* NULL: the kind is not in this build. */
 const struct mem_kind *mem_kind_get(enum tcpx_mem_kind kind);
 
-/* Sessions that poll busily: threads of the kinds then spin for longer before they sleep. */
+/* Number of sessions that poll busily: threads of the kinds then spin longer before they sleep. */
 extern _Atomic int mem_busy_sessions;
 
-/* Called on the thread that serves a GPU before it does, with its PCI address; or NULL. */
+/* Called on the thread that serves a GPU when it starts, with the PCI address; or NULL. */
 extern void (*_Atomic mem_gpu_thread)(const char *pci);
 void mem_gpu_thread_starts(const char *pci);
 
-/* Calls every kind's stop. Not together with a probe or a copy of another thread. */
+/* Calls stop of every kind. Not concurrent with a probe or a copy. */
 void mem_kinds_stop(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Region table: ids in a chunked array, keys in a hash (region_key.c), both under one rwlock; io
- * references beside it. docs/design/memory.md has the invariants. */
+ * references need no lock. docs/design/memory.md has the invariants. */
 #include "mem/region.h"
 
 #include <limits.h>
@@ -27,7 +27,7 @@ struct slot {
 };
 
 struct mem_regions {
-	pthread_rwlock_t lock; /* guards all below but the regions' atomics */
+	pthread_rwlock_t lock; /* guards the fields below; the atomics of regions need no lock */
 	struct mem_keys keys;
 	uint32_t count, used, free_head; /* slots: live, ever used, head of the free list */
 	struct slot *chunks[SLOT_CHUNKS];
@@ -35,7 +35,7 @@ struct mem_regions {
 
 #define NO_SLOT UINT32_MAX
 
-static _Atomic uint64_t serials; /* regions of this process so far */
+static _Atomic uint64_t serials; /* number of regions of this process so far */
 
 tcpx_status mem_regions_create(struct mem_regions **out_regions)
 {
@@ -108,7 +108,7 @@ static tcpx_status slot_take(struct mem_regions *regions, uint32_t *out_index)
 	return TCPX_OK;
 }
 
-/* The id of the region that is in that slot from now on. */
+/* Puts the region into the slot; returns its id. */
 static uint64_t slot_fill(struct mem_regions *regions, uint32_t index, struct mem_region *region)
 {
 	struct slot *slot = slot_at(regions, index);
@@ -160,9 +160,10 @@ tcpx_status mem_region_add(struct mem_regions *regions, void *addr, uint64_t len
 	if (status)
 		goto out;
 	twin = mem_keys_twin(&regions->keys, region);
-	if (twin) { /* one region with one more id: it is quiesced with the last of them */
+	if (twin) { /* one region with one more id: it is quiesced with the last one */
 		atomic_fetch_add(&twin->refs, 1);
-		atomic_store(&twin->traits, atomic_load(&region->traits)); /* mapped anew, maybe */
+		/* the memory may have been mapped again */
+		atomic_store(&twin->traits, atomic_load(&region->traits));
 		free(region);
 		region = twin;
 	} else {
@@ -189,7 +190,7 @@ tcpx_status mem_region_same(const struct mem_region *region)
 	return error_next("deregister the region and register what is there now");
 }
 
-/* Under the lock. NULL when stale. */
+/* Under the lock. NULL: stale. */
 static struct mem_region *region_of_id(struct mem_regions *regions, uint64_t id)
 {
 	uint32_t index = id & INDEX_MASK;
@@ -227,8 +228,8 @@ void mem_region_put(struct mem_region *region)
 }
 
 /*
- * Either the access sees retired and steps back, or quiesce sees its io: both sides write their own
- * variable and then read the other's, sequentially consistent.
+ * Either the access sees retired and backs off, or quiesce sees its io: both sides write their own
+ * variable and then read the other one, sequentially consistent.
  */
 int mem_region_io_get(struct mem_region *region)
 {
@@ -261,7 +262,7 @@ tcpx_status mem_region_bind(struct mem_regions *regions, struct mem_region *regi
 	tcpx_status status;
 
 	pthread_rwlock_wrlock(&regions->lock);
-	if (atomic_load(&region->retired)) /* nobody would take the key back */
+	if (atomic_load(&region->retired)) /* the key would never be removed */
 		status = error_set(TCPX_ERR_STALE, 0, "region is not registered");
 	else
 		status = mem_keys_bind(&regions->keys, region, peer, out_key);
@@ -283,7 +284,7 @@ tcpx_status mem_region_access(struct mem_regions *regions, const uint8_t *peer, 
 		if (!mem_region_io_get(region))
 			continue;
 		status = access_check(region, offset, length, right);
-		if (status) { /* the same for every region of this key */
+		if (status) { /* all regions with this key give the same result */
 			mem_region_io_put(region);
 			break;
 		}
@@ -318,7 +319,8 @@ tcpx_status mem_region_retire(struct mem_regions *regions, uint64_t id,
 	if (region && region->ids > 1) {
 		region->ids--;
 		slot_empty(regions, id);
-		mem_region_put(region); /* the slot's; another one has its own */
+		/* the reference of this slot; the other slots have their own */
+		mem_region_put(region);
 	} else if (region) {
 		atomic_store(&region->retired, 1);
 		atomic_fetch_add_explicit(&region->refs, 1, memory_order_relaxed);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys of regions: how they are made, and the hash that finds them. */
+/* Keys of regions: their computation, and the hash that finds them. */
 #include "mem/region_key.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #define BUCKETS_MIN 64u
 
-/* The key of a region for one peer. */
+/* A key of a region that is bound to one peer. */
 struct bound_key {
 	struct mem_key name; /* first */
 	struct bound_key *next_of_region;
@@ -41,7 +41,7 @@ void mem_keys_close(struct mem_keys *keys)
 
 		for (; name; name = next) {
 			next = name->next_same_bucket;
-			name->region->bound = NULL; /* the region may live on */
+			name->region->bound = NULL; /* the region may outlive the table */
 			if (name->peer)
 				free(name);
 		}
@@ -62,7 +62,7 @@ static void buckets_grow(struct mem_keys *keys)
 	struct mem_key **grown = calloc((size_t)old_count * 2, sizeof(struct mem_key *));
 
 	if (!grown)
-		return; /* longer chains, nothing worse */
+		return; /* chains get longer */
 	keys->buckets = grown;
 	keys->nbuckets = old_count * 2;
 	for (uint32_t i = 0; i < old_count; i++) {
@@ -78,7 +78,7 @@ static void buckets_grow(struct mem_keys *keys)
 	free(old);
 }
 
-static void enter(struct mem_keys *keys, struct mem_key *name)
+static void key_insert(struct mem_keys *keys, struct mem_key *name)
 {
 	struct mem_key **bucket;
 
@@ -90,7 +90,7 @@ static void enter(struct mem_keys *keys, struct mem_key *name)
 	keys->count++;
 }
 
-static void leave(struct mem_keys *keys, struct mem_key *name)
+static void key_unlink(struct mem_keys *keys, struct mem_key *name)
 {
 	struct mem_key **at = bucket_of(keys, name->key);
 
@@ -100,7 +100,7 @@ static void leave(struct mem_keys *keys, struct mem_key *name)
 	keys->count--;
 }
 
-static bool serves(const struct mem_key *name, const uint8_t *peer)
+static bool key_serves(const struct mem_key *name, const uint8_t *peer)
 {
 	return !name->peer || (peer && !memcmp(name->peer, peer, MEM_PEER_BYTES));
 }
@@ -110,13 +110,14 @@ struct mem_key *mem_keys_find(const struct mem_keys *keys, uint64_t key, const u
 {
 	struct mem_key *name = after ? after->next_same_bucket : *bucket_of(keys, key);
 
-	while (name && (name->key != key || !serves(name, peer)))
+	while (name && (name->key != key || !key_serves(name, peer)))
 		name = name->next_same_bucket;
 	return name;
 }
 
-/* The texts of the two sorts differ in length, which SipHash takes in: neither is the other. */
-static uint64_t hash(const struct mem_keys *keys, void *text, size_t bytes)
+/* The inputs of the two kinds of keys differ in length, which SipHash includes, so no key of one
+ * kind equals one of the other by construction. */
+static uint64_t hash_key_text(const struct mem_keys *keys, void *text, size_t bytes)
 {
 	uint64_t key;
 
@@ -139,12 +140,12 @@ static uint64_t own_key(const struct mem_keys *keys, const struct mem_region *re
 		.salt = salt,
 	};
 
-	return hash(keys, &text, sizeof(text));
+	return hash_key_text(keys, &text, sizeof(text));
 }
 
-/* The own key stands for the region with its salt, and is as secret as a key has to be. */
-static uint64_t key_for(const struct mem_keys *keys, const struct mem_region *region,
-			const uint8_t *peer, uint64_t salt)
+/* The own key represents the region with its salt, and is secret. */
+static uint64_t bound_key_for(const struct mem_keys *keys, const struct mem_region *region,
+			      const uint8_t *peer, uint64_t salt)
 {
 	struct {
 		uint8_t secret[16];
@@ -153,7 +154,7 @@ static uint64_t key_for(const struct mem_keys *keys, const struct mem_region *re
 	} text = {.own = region->own.key, .salt = salt};
 
 	memcpy(text.peer, peer, sizeof(text.peer));
-	return hash(keys, &text, sizeof(text));
+	return hash_key_text(keys, &text, sizeof(text));
 }
 
 static bool same_memory(const struct mem_region *a, const struct mem_region *b)
@@ -177,16 +178,16 @@ struct mem_region *mem_keys_twin(const struct mem_keys *keys, const struct mem_r
 	return NULL;
 }
 
-/* Is key taken by something that must not be reached through it? peer: it is to be bound to that
- * one; NULL: to nobody. */
-static bool clashes(const struct mem_keys *keys, const struct mem_region *region, uint64_t key,
-		    const uint8_t *peer)
+/* Whether key is taken by a region that must not be reached through it. peer: the peer that it will
+ * be bound to; NULL: none. */
+static bool key_clashes(const struct mem_keys *keys, const struct mem_region *region, uint64_t key,
+			const uint8_t *peer)
 {
 	const struct mem_key *name = *bucket_of(keys, key);
 
 	for (; name; name = name->next_same_bucket)
 		if (name->key == key &&
-		    !(!name->peer == !peer && serves(name, peer) &&
+		    !(!name->peer == !peer && key_serves(name, peer) &&
 		      (name->region == region || are_twins(region, name->region))))
 			return true;
 	return false;
@@ -199,36 +200,36 @@ tcpx_status mem_keys_assign(struct mem_keys *keys, struct mem_region *region)
 	own->region = region;
 	if (region->flags & TCPX_REGION_STABLE) {
 		own->key = own_key(keys, region, 0);
-		if (!clashes(keys, region, own->key, NULL))
+		if (!key_clashes(keys, region, own->key, NULL))
 			return TCPX_OK;
 		error_set(TCPX_ERR_EXISTS, 0, "stable key of the region is taken");
-		return error_next("deregister what was registered at this address before");
+		return error_next("deregister the earlier region at this address");
 	}
 	do
 		own->key = own_key(keys, region, ++keys->salt);
-	while (clashes(keys, region, own->key, NULL));
+	while (key_clashes(keys, region, own->key, NULL));
 	return TCPX_OK;
 }
 
 void mem_keys_add(struct mem_keys *keys, struct mem_region *region)
 {
-	enter(keys, &region->own);
+	key_insert(keys, &region->own);
 }
 
 void mem_keys_remove(struct mem_keys *keys, struct mem_region *region)
 {
 	struct bound_key *bound;
 
-	leave(keys, &region->own);
+	key_unlink(keys, &region->own);
 	while ((bound = region->bound)) {
 		region->bound = bound->next_of_region;
-		leave(keys, &bound->name);
+		key_unlink(keys, &bound->name);
 		keys->bound--;
 		free(bound);
 	}
 }
 
-static bool is_there(const struct mem_keys *keys, const struct mem_region *region, uint64_t key,
+static bool is_bound(const struct mem_keys *keys, const struct mem_region *region, uint64_t key,
 		     const uint8_t *peer)
 {
 	const struct mem_key *name = NULL;
@@ -246,16 +247,16 @@ tcpx_status mem_keys_bind(struct mem_keys *keys, struct mem_region *region, cons
 	uint64_t salt = 0, key;
 
 	do
-		key = key_for(keys, region, peer, salt++);
-	while (clashes(keys, region, key, peer));
-	if (is_there(keys, region, key, peer)) {
+		key = bound_key_for(keys, region, peer, salt++);
+	while (key_clashes(keys, region, key, peer));
+	if (is_bound(keys, region, key, peer)) {
 		*out_key = key;
 		return TCPX_OK;
 	}
 	if (keys->bound >= MEM_BOUND_MAX) {
 		error_set(TCPX_ERR_LIMIT, 0, "%u region tokens are bound to peers", keys->bound);
-		return error_next("deregister regions that peers are done with, which ends their "
-				  "tokens, or export one that is not bound");
+		return error_next("deregister regions that peers no longer need, which ends their "
+				  "tokens, or export an unbound token");
 	}
 	bound = calloc(1, sizeof(*bound));
 	if (!bound)
@@ -264,7 +265,7 @@ tcpx_status mem_keys_bind(struct mem_keys *keys, struct mem_region *region, cons
 	bound->name = (struct mem_key){.region = region, .key = key, .peer = bound->peer};
 	bound->next_of_region = region->bound;
 	region->bound = bound;
-	enter(keys, &bound->name);
+	key_insert(keys, &bound->name);
 	keys->bound++;
 	*out_key = key;
 	return TCPX_OK;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys that peers name regions by. A region has one of its own, which serves whoever has it, and
- * those that are bound to one peer each. All calls are made under the lock of the region table.
+ * Keys by which peers name regions. A region has one key of its own, which serves every peer that
+ * has it, and keys that are bound to one peer each. All calls are made under the lock of the
+ * region table.
  */
 #ifndef MEM_REGION_KEY_H
 #define MEM_REGION_KEY_H
@@ -9,9 +10,9 @@
 #include "mem/region.h"
 
 struct mem_keys {
-	uint8_t secret[32]; /* makes the keys; nobody else has it */
+	uint8_t secret[32]; /* from which keys are made; never leaves this struct */
 	uint64_t salt;
-	uint32_t count, bound; /* keys in the buckets; those of them that are bound */
+	uint32_t count, bound; /* keys in the buckets; how many of them are bound */
 	uint32_t nbuckets;
 	struct mem_key **buckets;
 };
@@ -21,20 +22,20 @@ tcpx_status mem_keys_open(struct mem_keys *keys);
 /* Frees the bound keys of all regions. */
 void mem_keys_close(struct mem_keys *keys);
 
-/* Makes the key of a region that has none yet. ERR_EXISTS: its STABLE key is taken. */
+/* Makes the key of a region that has none. ERR_EXISTS: its STABLE key is taken. */
 tcpx_status mem_keys_assign(struct mem_keys *keys, struct mem_region *region);
 /* The live STABLE registration of the same memory, which has that key; or NULL. */
 struct mem_region *mem_keys_twin(const struct mem_keys *keys, const struct mem_region *region);
 void mem_keys_add(struct mem_keys *keys, struct mem_region *region);
-/* The region's own key, and all that are bound. */
+/* Removes the region's own key and all bound ones. */
 void mem_keys_remove(struct mem_keys *keys, struct mem_region *region);
 
-/* The region's key for that peer: the same one each time. ERR_LIMIT, ERR_NO_MEMORY. */
+/* The region's key for that peer, the same one each time. ERR_LIMIT, ERR_NO_MEMORY. */
 tcpx_status mem_keys_bind(struct mem_keys *keys, struct mem_region *region, const uint8_t *peer,
 			  uint64_t *out_key);
 
-/* The next one of that value that serves who proved `peer` (NULL: nothing); after: the one before,
- * or NULL. */
+/* The next key of that value that serves a peer with the proven public key peer (NULL: none);
+ * after: the previous one, or NULL. */
 struct mem_key *mem_keys_find(const struct mem_keys *keys, uint64_t key, const uint8_t *peer,
 			      const struct mem_key *after);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which memory may be a region: its arguments, and what its mappings allow. */
+/* Checks of the memory of a region: arguments, and what its mappings allow. */
 #include <inttypes.h>
 
 #include "base/error.h"
@@ -8,8 +8,8 @@
 
 #define MAP_ALL "register memory of which every page is mapped"
 
-/* Memory that /proc cannot describe is taken for what was asked, and for what may vanish. */
-static struct sys_maps look(struct mem_region *region)
+/* Memory that /proc cannot describe counts as allowed, and as memory that may vanish. */
+static struct sys_maps check_mappings(struct mem_region *region)
 {
 	struct sys_maps maps = {.readable = 1, .writable = 1, .file = 1};
 	uint32_t traits = 0;
@@ -25,7 +25,8 @@ static struct sys_maps look(struct mem_region *region)
 	return maps;
 }
 
-static tcpx_status refuse(const struct mem_region *region, const struct sys_maps *maps, int write)
+static tcpx_status mapping_error(const struct mem_region *region, const struct sys_maps *maps,
+				 int write)
 {
 	const char *perms = write ? maps->write_perms : maps->read_perms;
 	uint64_t at = write ? maps->no_write : maps->no_read;
@@ -43,19 +44,19 @@ static tcpx_status refuse(const struct mem_region *region, const struct sys_maps
 			 (void *)region->base, region->length, verb, at, perms);
 }
 
-/* A right that the memory does not have is refused, as a driver of RDMA does. */
+/* A right that the memory lacks is refused, as RDMA drivers do. */
 static tcpx_status check_rights(struct mem_region *region)
 {
-	struct sys_maps maps = look(region);
+	struct sys_maps maps = check_mappings(region);
 
 	if (region->rights & TCPX_RIGHT_WRITE && !maps.writable) {
-		refuse(region, &maps, 1);
+		mapping_error(region, &maps, 1);
 		return *maps.write_perms ? error_next("map it with PROT_WRITE, or register it "
 						      "without TCPX_RIGHT_WRITE")
 					 : error_next(MAP_ALL);
 	}
 	if (region->rights & TCPX_RIGHT_READ && !maps.readable) {
-		refuse(region, &maps, 0);
+		mapping_error(region, &maps, 0);
 		return *maps.read_perms ? error_next("map it with PROT_READ, or register it "
 						     "without TCPX_RIGHT_READ")
 					: error_next(MAP_ALL);
@@ -96,13 +97,13 @@ tcpx_status mem_region_allows(struct mem_region *region, uint32_t traits)
 
 	if ((atomic_load_explicit(&region->traits, memory_order_relaxed) & traits) == traits)
 		return TCPX_OK;
-	maps = look(region);
+	maps = check_mappings(region);
 	if (traits & MEM_CAN_WRITE && !maps.writable) {
-		refuse(region, &maps, 1);
+		mapping_error(region, &maps, 1);
 		return error_next(*maps.write_perms ? "map it with PROT_WRITE" : MAP_ALL);
 	}
 	if (traits & MEM_CAN_READ && !maps.readable) {
-		refuse(region, &maps, 0);
+		mapping_error(region, &maps, 0);
 		return error_next(*maps.read_perms ? "map it with PROT_READ" : MAP_ALL);
 	}
 	return TCPX_OK;

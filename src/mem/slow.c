@@ -14,7 +14,7 @@
 
 struct slow_state {
 	pthread_mutex_t lock;
-	pthread_cond_t work;	/* something was queued, or a hold ended */
+	pthread_cond_t work;	/* a copy was queued, or a hold ended */
 	pthread_cond_t changed; /* a copy was queued, or one ended */
 	struct mem_copy *queue; /* by due time */
 	uint64_t random;
@@ -62,7 +62,7 @@ static void *slow_main(void *arg)
 		slow.busy = 1;
 		pthread_mutex_unlock(&slow.lock);
 		status = mem_copy_run(copy);
-		copy->done(copy, status); /* copy may be gone after it */
+		copy->done(copy, status); /* copy may be freed by it */
 		pthread_mutex_lock(&slow.lock);
 		slow.busy = 0;
 		slow.pending--;
@@ -71,7 +71,7 @@ static void *slow_main(void *arg)
 	return NULL;
 }
 
-/* A forked child has not the thread; what was queued belongs to the parent. */
+/* A forked child does not have the thread; the queue belongs to the parent. */
 static void slow_forked(void)
 {
 	pthread_mutex_init(&slow.lock, NULL);
@@ -81,8 +81,8 @@ static void slow_forked(void)
 	slow.started = slow.busy = slow.held = 0;
 }
 
-/* The thread lives as long as the process: it belongs to a test kind, and copies may end after the
- * session that asked for them. */
+/* The thread is never stopped: it belongs to a test kind, and copies may end after their
+ * session. */
 static tcpx_status slow_start(void) /* under the lock */
 {
 	static int registered;
@@ -104,7 +104,7 @@ static tcpx_status slow_start(void) /* under the lock */
 	pthread_condattr_destroy(&attr);
 	pthread_attr_init(&detached);
 	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-	sigfillset(&all); /* signals are the application's */
+	sigfillset(&all); /* signals belong to the application */
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	err = pthread_create(&thread, &detached, slow_main, NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The test kind "slow": host memory behind copies that end late and out of order, and what the
- * kinds backed by host memory share. */
+/* The test kind "slow": host memory with copies that end late and out of order; and functions
+ * shared by kinds on host memory. */
 #ifndef MEM_SLOW_H
 #define MEM_SLOW_H
 
@@ -8,16 +8,16 @@
 
 extern const struct mem_kind mem_slow;
 
-/* Tests: while on, no copy starts or ends; those under way end first. The call returns when that is
- * so. Off lets them go on. Not from a done callback. Any other thread. */
+/* Tests: while on, no copy starts or ends; the call returns after running ones have ended. Off
+ * continues. Not from a done callback; any other thread. */
 void mem_slow_hold(int on);
 
-/* Tests: copies started and not yet ended. mem_slow_await returns when there are that many; while
- * none may end, that is. Any thread. */
+/* Tests: number of copies that started and have not ended. mem_slow_await returns when there are
+ * that many; use it while the hold is on. Any thread. */
 unsigned mem_slow_pending(void);
 void mem_slow_await(unsigned pending);
 
-/* Tests: returns when none is left, the hold being over. */
+/* Tests: returns when no copy is left, with the hold off. */
 void mem_slow_settle(void);
 
 /* Moves the bytes of a copy between host addresses. */

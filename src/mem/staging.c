@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pools of staging memory: a buddy system over one allocation of the kind, quotas and a line. */
+/* Pools of staging memory: a buddy system over one allocation of the kind, quotas and a waiting
+ * queue. */
 #include "mem/staging.h"
 
 #include <pthread.h>
@@ -22,13 +23,13 @@ struct mem_staging {
 	uint32_t device;
 	uint8_t *base;
 	uint64_t bytes, used;
-	uint64_t *free[ORDERS]; /* a bit for each slot of that order that is free as a whole */
+	uint64_t *free[ORDERS]; /* a bit per slot of that order that is free as a whole */
 	uint32_t nfree[ORDERS], words[ORDERS];
 	struct list_node line, patient; /* mem_stager */
 };
 
 static struct {
-	pthread_mutex_t lock; /* opening and stopping */
+	pthread_mutex_t lock; /* serialises opening and stopping */
 	struct mem_staging *_Atomic pool[TCPX_MEM_SLOW + 1][DEVICES_MAX][2];
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -49,7 +50,7 @@ static bool bit_take(struct mem_staging *pool, unsigned order, uint32_t index)
 	return true;
 }
 
-static uint32_t lowest(const struct mem_staging *pool, unsigned order)
+static uint32_t lowest_free(const struct mem_staging *pool, unsigned order)
 {
 	uint32_t word = 0;
 
@@ -180,7 +181,7 @@ void mem_stager_init(struct mem_stager *stager, struct mem_staging *pool)
 	list_init(&stager->waiting);
 }
 
-static void *take(struct mem_staging *pool, unsigned order)
+static void *slot_take_order(struct mem_staging *pool, unsigned order)
 {
 	unsigned from = order;
 	uint32_t index;
@@ -189,7 +190,7 @@ static void *take(struct mem_staging *pool, unsigned order)
 		from++;
 	if (from == ORDERS)
 		return NULL;
-	index = lowest(pool, from);
+	index = lowest_free(pool, from);
 	bit_take(pool, from, index);
 	for (; from > order; from--) {
 		index *= 2;
@@ -205,7 +206,7 @@ static bool within_half(const struct mem_staging *pool, const struct mem_stager 
 	return stager->held + size <= pool->bytes / 2;
 }
 
-/* Within his half of the pool, and there is a slot. */
+/* Whether the client is below its half of the pool and there is a slot. */
 static bool could_take(const struct mem_staging *pool, const struct mem_stager *stager,
 		       uint64_t size)
 {
@@ -218,9 +219,9 @@ static bool could_take(const struct mem_staging *pool, const struct mem_stager *
 	return order < ORDERS;
 }
 
-/* True: he did not stand in line before. */
-static bool line_up(struct mem_staging *pool, struct mem_stager *stager, uint64_t size,
-		    bool patient)
+/* Queues the client. True: it was not queued before. */
+static bool queue_client(struct mem_staging *pool, struct mem_stager *stager, uint64_t size,
+			 bool patient)
 {
 	bool lined = list_empty(&stager->waiting);
 
@@ -233,8 +234,8 @@ static bool line_up(struct mem_staging *pool, struct mem_stager *stager, uint64_
 	return lined;
 }
 
-/* He himself does not count. */
-static bool others_in_line(const struct mem_staging *pool, const struct mem_stager *stager)
+/* Whether other clients wait. */
+static bool others_wait(const struct mem_staging *pool, const struct mem_stager *stager)
 {
 	const struct list_node *first = pool->line.next;
 
@@ -251,12 +252,12 @@ void *mem_staging_take(struct mem_staging *pool, uint64_t bytes, struct mem_stag
 	if (order >= ORDERS)
 		return NULL;
 	pthread_mutex_lock(&pool->lock);
-	if (could_take(pool, stager, size) && !(patient && others_in_line(pool, stager)))
-		slot = take(pool, order);
+	if (could_take(pool, stager, size) && !(patient && others_wait(pool, stager)))
+		slot = slot_take_order(pool, order);
 	if (slot && stager)
 		stager->held += size;
 	if (!slot && out_lined)
-		*out_lined = line_up(pool, stager, size, patient);
+		*out_lined = queue_client(pool, stager, size, patient);
 	pthread_mutex_unlock(&pool->lock);
 	return slot;
 }
@@ -280,8 +281,8 @@ void mem_staging_give(struct mem_staging *pool, void *slot, uint64_t bytes,
 	pthread_mutex_unlock(&pool->lock);
 }
 
-/* Those at their half wait for their own slots, and must not keep others from theirs. */
-static struct mem_stager *first_served(struct mem_staging *pool, struct list_node *line)
+/* Clients at their half wait for their own slots and must not block others. */
+static struct mem_stager *first_servable(struct mem_staging *pool, struct list_node *line)
 {
 	struct list_node *pos;
 
@@ -299,7 +300,7 @@ struct mem_stager *mem_staging_offer(struct mem_staging *pool)
 	struct mem_stager *stager;
 
 	pthread_mutex_lock(&pool->lock);
-	stager = first_served(pool, list_empty(&pool->line) ? &pool->patient : &pool->line);
+	stager = first_servable(pool, list_empty(&pool->line) ? &pool->patient : &pool->line);
 	if (stager)
 		list_remove(&stager->waiting);
 	pthread_mutex_unlock(&pool->lock);

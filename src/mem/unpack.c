@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The unpacker: jobs become launches, launches end in their order, jobs with them. */
+/* The unpacker: jobs become launches; launches end in the order of their stream, and jobs with
+ * them. */
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "mem/unpack_priv.h"
 
-#define LOOKS 1024u		   /* between looks at the clock */
-#define ASK_NS (100 * CLOCK_MS_NS) /* without a change of the word: the driver is asked */
+#define LOOKS 1024u		   /* tests between reads of the clock */
+#define ASK_NS (100 * CLOCK_MS_NS) /* the driver is asked if a word stands still so long */
 
 enum unpack_job_state { JOB_QUEUED = 1, JOB_LAUNCHED, JOB_OVER };
 
@@ -88,7 +89,7 @@ static struct unpack_lane *lane_of(struct mem_unpack *u, uint64_t serial)
 	return &u->lanes[serial % UNPACK_LANES];
 }
 
-/* What the word says. It is one of the last few launches' number, so its low bits are enough. */
+/* Reads the word. Its value is one of the last few launches, so the low bits suffice. */
 static void lane_look(struct mem_unpack *u, struct unpack_lane *lane)
 {
 	uint32_t word = atomic_load_explicit(lane->word, memory_order_acquire);
@@ -100,7 +101,7 @@ static void lane_look(struct mem_unpack *u, struct unpack_lane *lane)
 	u->moved_ns = 0;
 }
 
-/* Jobs of a slot that is being launched. status: OK, or why they fail. */
+/* Updates the jobs of a slot that is being launched. status: OK, or why they fail. */
 static void slot_leave(struct unpack_slot *slot, tcpx_status status, uint64_t serial, int state)
 {
 	struct mem_unpack_job *job, *next;
@@ -132,7 +133,7 @@ static void unpack_launch(struct mem_unpack *u)
 	u->launched = lane_of(u, serial)->last = serial;
 	u->counts.launches++;
 	slot_leave(slot, status, serial, JOB_LAUNCHED);
-	slot_reset(slot_open(u)); /* whose launch is over: it was of this lane */
+	slot_reset(slot_open(u)); /* its previous launch has ended, because it was in this lane */
 }
 
 void mem_unpack_flush(struct mem_unpack *u)
@@ -179,14 +180,14 @@ static tcpx_status check_job(const struct mem_unpack *u, const struct mem_unpack
 	return TCPX_OK;
 }
 
-/* A fragment is a piece, and one more for each step that it is longer. */
+/* A fragment gives one piece, and one more for each step that it is longer. */
 static int slot_room(const struct mem_unpack *u, const struct unpack_slot *slot,
 		     const struct mem_unpack_job *job)
 {
 	uint64_t most = job->nfrags + job->expect / (MEM_UNPACK_WORDS * 16u);
 
 	if (!slot->first)
-		return 1; /* the limits of a job are such */
+		return 1; /* every job fits into an empty slot */
 	return slot->src == job->src && most <= MEM_UNPACK_PIECES - slot->count &&
 	       slot->bytes <= u->stage_bytes && job->expect <= u->stage_bytes - slot->bytes;
 }
@@ -226,9 +227,9 @@ tcpx_status mem_unpack_push(struct mem_unpack *u, struct mem_unpack_job *job)
 	return TCPX_OK;
 }
 
-/* Asks the lanes where a word is no answer: never written, or not for long. An error that one
- * tells once breaks the unpacker; what is under way is over when it tells another, for it
- * may have been of a call that did nothing. */
+/* Asks the lanes if words are never written, or have not changed for long. An error that a lane
+ * reports once breaks the unpacker. Jobs under way end when it reports a second one, because the
+ * first may be that of a call that did nothing. */
 static void unpack_ask(struct mem_unpack *u)
 {
 	int was_broken = u->broken != TCPX_OK;
@@ -252,7 +253,7 @@ static void unpack_ask(struct mem_unpack *u)
 		u->lost = 1;
 }
 
-/* The job is launched. */
+/* Checks a launched job. */
 static void launched_look(struct mem_unpack *u, struct mem_unpack_job *job)
 {
 	struct unpack_lane *lane = lane_of(u, job->serial);

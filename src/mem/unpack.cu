@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The unpack kernels: pieces of a bounce pool to where they belong, in the GPU's own memory or that
- * of a peer.
+ * The unpack kernels: they move pieces of a bounce pool to their destination, in the GPU's own
+ * memory or that of a peer.
  *
- * A warp has a piece: fragments are about as long as a warp moves in one step, and a piece needs no
- * search. Writes decide: a lane owns an aligned 16-byte word of the destination, and makes it of
- * two aligned words of the source by shifting, its own and the next lane's; all loads of a step are
- * under way before the first store. Only the first and the last word of a piece, where not whole,
- * are written in parts. unpack_abi.h has the contract.
+ * One warp moves one piece: fragments are about as long as one step of a warp, and a piece needs
+ * no search. The destination determines the division: a lane owns an aligned 16-byte word of it,
+ * and shifts it out of two aligned words of the source, its own and that of the next lane; all
+ * loads of a step are under way before the first store. Only the first and the last word of a
+ * piece, if partial, are written in parts. unpack_abi.h has the contract.
  */
 #include "mem/unpack_abi.h"
 
-#define WORD 16u /* bytes of a lane and access */
+#define WORD 16u /* bytes per lane and access */
 #define LANES 32u
-#define UNROLL 8u /* words under way of each lane */
+#define UNROLL 8u /* words per lane under way */
 #define STEP (UNROLL * LANES)
 #define ALL 0xffffffffu
 
 static_assert(STEP == MEM_UNPACK_WORDS, "the host divides long fragments so");
 
-/* Past the L1, where lines of a page may be left that the NIC has written again since. */
+/* Bypasses the L1, which may have stale lines of a page that the NIC has written again. */
 static __device__ __forceinline__ uint4 load16(uint64_t addr)
 {
 	return __ldcg((const uint4 *)addr);
@@ -46,8 +46,8 @@ static __device__ __forceinline__ uint4 shifted(uint4 low, uint4 high, uint32_t 
 			  __funnelshift_r(x[2], x[3], bits), __funnelshift_r(x[3], x[4], bits));
 }
 
-/* Bytes from .. upto - 1 of the 16 at src; the others are of no meaning, and words that hold none
- * of them are not read: src itself may lie in front of the pool. */
+/* Loads bytes from .. upto - 1 of the 16 at src; the other bytes of the result are undefined. Words
+ * that contain none of them are not read, because src itself may be before the pool. */
 static __device__ __forceinline__ uint4 load_part(uint64_t src, uint32_t from, uint32_t upto)
 {
 	uint32_t by = (uint32_t)src % WORD;
@@ -60,7 +60,8 @@ static __device__ __forceinline__ uint4 load_part(uint64_t src, uint32_t from, u
 	return shifted(low, high, by);
 }
 
-/* Bytes from .. upto - 1 of the word at addr, which is aligned: as wide as they allow. */
+/* Stores bytes from .. upto - 1 of the word at addr, which is aligned, with accesses as wide as
+ * possible. */
 static __device__ __forceinline__ void store_part(uint64_t addr, uint4 word, uint32_t from,
 						  uint32_t upto)
 {
@@ -86,11 +87,11 @@ static __device__ __forceinline__ void store_part(uint64_t addr, uint4 word, uin
 	}
 }
 
-/* Up to STEP whole words to dst, which is aligned. by: how far src is from being so. */
+/* Moves up to STEP whole words to dst, which is aligned. by: misalignment of src. */
 static __device__ __forceinline__ void move_words(uint64_t src, uint64_t dst, uint32_t words,
 						  uint32_t by, uint32_t lane)
 {
-	uint32_t need = words + (by ? 1 : 0); /* of the source */
+	uint32_t need = words + (by ? 1 : 0); /* words of the source */
 	uint4 word[UNROLL], beyond = make_uint4(0, 0, 0, 0);
 
 	src -= by;
@@ -107,7 +108,7 @@ static __device__ __forceinline__ void move_words(uint64_t src, uint64_t dst, ui
 		if (by && j * LANES < words) { /* the same for all lanes */
 			uint4 give = j + 1 < UNROLL ? word[(j + 1) % UNROLL] : beyond, next;
 
-			/* lane 31's next word is the first of the lanes' next words */
+			/* the word after that of lane 31 is the first one of the next round */
 			give = lane ? word[j] : give;
 			next.x = __shfl_sync(ALL, give.x, lane + 1);
 			next.y = __shfl_sync(ALL, give.y, lane + 1);
@@ -120,13 +121,13 @@ static __device__ __forceinline__ void move_words(uint64_t src, uint64_t dst, ui
 	}
 }
 
-/* One piece, by all lanes of a warp. */
+/* Moves one piece with all lanes of a warp. */
 static __device__ __forceinline__ void move_piece(uint64_t src, uint64_t dst, uint32_t len,
 						  uint32_t lane)
 {
 	uint32_t off = (uint32_t)dst % WORD, head = (WORD - off) % WORD, words;
 	uint32_t from = 0, upto = 0;
-	uint64_t part = dst - off; /* lane 0: the word before the whole ones; lane 1: behind them */
+	uint64_t part = dst - off; /* lane 0: the partial word at the start; lane 1: at the end */
 	uint4 bytes = make_uint4(0, 0, 0, 0);
 
 	head = head < len ? head : len;
@@ -150,9 +151,10 @@ static __device__ __forceinline__ void move_piece(uint64_t src, uint64_t dst, ui
 		store_part(part, bytes, from, upto);
 }
 
-/* The launch's last block says that all is in place. Threads' stores come before their block's
- * barrier, that before its fence and count; the last count comes behind the others, and its fence
- * and word behind that. So the word is behind all bytes, for everybody on the system. */
+/* The last block of the launch reports that all bytes are in place. The stores of threads come
+ * before the barrier of their block, and the barrier before its fence and count. The last count
+ * comes after the others, and its fence and word after that. So the word comes after all bytes, for
+ * every observer in the system. */
 static __device__ __forceinline__ void block_end(const struct mem_unpack_args *a)
 {
 	__syncthreads();
@@ -177,7 +179,7 @@ extern "C" __global__ void __launch_bounds__(MEM_UNPACK_THREADS, MEM_UNPACK_SM_B
 	block_end(&a.args);
 }
 
-/* One piece for each warp at a time; the next ones come over the bus meanwhile. */
+/* One piece per warp at a time; the next ones are fetched over the bus meanwhile. */
 extern "C" __global__ void __launch_bounds__(MEM_UNPACK_THREADS, MEM_UNPACK_SM_BLOCKS)
 	mem_unpack_list(const __grid_constant__ struct mem_unpack_args a)
 {

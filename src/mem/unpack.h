@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The unpack engine: fragments that a plugin left in a bounce pool are moved to where they belong.
+ * The unpack engine: moves fragments that a plugin left in a bounce pool to their destination.
  *
  * An unpacker belongs to one thread at a time, which pushes jobs, flushes and tests; every worker
- * has its own for each GPU that it receives on, so nothing is locked and nobody is woken. What is
- * pushed and not yet launched goes with one launch. docs/design/unpack.md has the reasons.
+ * has its own for each GPU that it receives on, so there are no locks and no wake-ups. Jobs that
+ * are pushed and not launched yet go with one launch. docs/design/unpack.md has the reasons.
  */
 #ifndef MEM_UNPACK_H
 #define MEM_UNPACK_H
@@ -19,32 +19,33 @@ struct mem_unpack;
 
 /* How bytes move. */
 enum mem_unpack_mode {
-	MEM_UNPACK_KERNEL, /* one kernel for all that was pushed */
+	MEM_UNPACK_KERNEL, /* one kernel for all pushed jobs */
 	MEM_UNPACK_D2D,	   /* a device copy for each fragment */
 	MEM_UNPACK_HOST,   /* through host memory: gathered, then written in as few copies as fit */
 	MEM_UNPACK_CPU,	   /* by this thread, in flush: pool and destinations are host memory */
-	MEM_UNPACK_NONE,   /* not at all: jobs are checked and end; what their destination holds is
-			      not valid */
+	MEM_UNPACK_NONE,   /* not at all: jobs are checked and end; the content of their destination
+			    * is not valid */
 };
 
 struct mem_unpack_opts {
 	enum mem_unpack_mode mode;
-	uint32_t device;    /* the GPU that may read the pool; not of CPU */
-	uint64_t job_bytes; /* the most that a job expects, at most MEM_UNPACK_JOB_MAX; > 0 */
+	uint32_t device;    /* the GPU that can read the pool; unused with CPU */
+	uint64_t job_bytes; /* largest job, at most MEM_UNPACK_JOB_MAX; > 0 */
 };
 
 #define MEM_UNPACK_JOB_MAX (16ull << 20)
 
-/* One message. The caller's until mem_unpack_test has said how it ended; he sets the first part. */
+/* One message. The caller owns it until mem_unpack_test reported the end, and sets the first
+ * part. */
 struct mem_unpack_job {
-	const struct base_frag *frags; /* looked at in push alone */
-	uint64_t nfrags; /* as the plugin tells it; at most MEM_UNPACK_FRAGS; 0 for 0 bytes */
-	uint64_t src, src_bytes; /* the pool: an address of the GPU, a multiple of 16 */
-	uint64_t dst, dst_bytes; /* what was posted: any alignment; the GPU reaches it */
-	uint64_t expect;	 /* bytes of the message: what lengths add up to */
+	const struct base_frag *frags; /* read by push only */
+	uint64_t nfrags; /* number from the plugin; at most MEM_UNPACK_FRAGS; 0 for 0 bytes */
+	uint64_t src, src_bytes; /* the pool: a GPU address, a multiple of 16 */
+	uint64_t dst, dst_bytes; /* the posted buffer: any alignment; accessible to the GPU */
+	uint64_t expect;	 /* bytes of the message: the sum of all lengths */
 
 	/* out */
-	int moved; /* 1: the bytes are in place; 0: not (mode NONE, or an error) */
+	int moved; /* 1: the bytes are in place; 0: they are not (mode NONE, or an error) */
 
 	/* the unpacker's */
 	int state;
@@ -59,35 +60,35 @@ struct mem_unpack_job {
  */
 tcpx_status mem_unpack_open(const struct mem_unpack_opts *opts, struct mem_unpack **out_unpack);
 
-/* No job is under way. May wait for whatever runs on the GPU: not from a thread that others wait
- * for. NULL is legal. */
+/* No job is under way. May wait for whatever runs on the GPU, so not from a thread that others wait
+ * for. NULL is allowed. */
 void mem_unpack_close(struct mem_unpack *unpack);
 
-/* Destinations may lie on that GPU from now on (relay: the kernel runs where the pool is). 0 ..;
- * its own is always there. ERR_UNSUPPORTED: no peer access. Slow. */
+/* Allows destinations on that GPU too (relay: the kernel runs where the pool is). Its own GPU is
+ * always allowed. ERR_UNSUPPORTED: no peer access. Slow. */
 tcpx_status mem_unpack_reach(struct mem_unpack *unpack, uint32_t device);
 
 /*
- * Checks every descriptor, then queues the job for the next launch; afterwards frags are not looked
- * at any more, so what was checked is what runs. Nothing is launched for a job that is refused:
- *   ERR_CORRUPT  a fragment leaves the pool or what was posted, two overlap at the destination, or
- *                lengths do not add up to expect: the plugin or the peer broke its contract
- *   ERR_LIMIT    more fragments or bytes than there may be
+ * Checks every descriptor, then queues the job for the next launch; frags are not read again, so
+ * what was checked is what runs. Nothing is launched for a refused job:
+ *   ERR_CORRUPT  a fragment exceeds the pool or the posted buffer, two overlap at the destination,
+ *                or lengths do not add up to expect: the plugin or the peer broke its contract
+ *   ERR_LIMIT    too many fragments or bytes
  *   ERR_INVALID  the caller's own arguments
- *   ERR_AGAIN    no room beside what is under way: again after a test of an older job
- *   ERR_SYSTEM   the GPU is of no more use
+ *   ERR_AGAIN    no room while others are under way: try again after a test of an older job
+ *   ERR_SYSTEM   the GPU is unusable
  */
 tcpx_status mem_unpack_push(struct mem_unpack *unpack, struct mem_unpack_job *job);
 
-/* Launches what was pushed, unless so much is under way already that it may as well grow: then a
- * later flush or test launches it. What fails is told by test. */
+/* Launches the pushed jobs, unless so much is under way that the batch may grow: then a later flush
+ * or test launches it. test reports errors. */
 void mem_unpack_flush(struct mem_unpack *unpack);
 
 /*
- * TCPX_IN_PROGRESS, or how the job ended; always the same from then on. TCPX_OK: the bytes are in
- * place for everybody who learns of it, and the pool's pages may be given back. An error
- * (ERR_SYSTEM, ERR_NO_MEMORY, with the cause as the last error): nothing of the job moves any more,
- * some of it may have. Cheap: one look at a word of host memory.
+ * TCPX_IN_PROGRESS, or how the job ended, which does not change any more. TCPX_OK: the bytes are
+ * in place for every thread that learns of it, and the pages of the pool may be returned. On an
+ * error (ERR_SYSTEM, ERR_NO_MEMORY, with the cause as the last error) nothing of the job moves any
+ * more, but some of it may have moved. Cheap: one load of a word of host memory.
  */
 tcpx_status mem_unpack_test(struct mem_unpack *unpack, struct mem_unpack_job *job);
 
@@ -97,12 +98,12 @@ struct mem_unpack_counts {
 };
 void mem_unpack_counts(const struct mem_unpack *unpack, struct mem_unpack_counts *out_counts);
 
-/* What unpacking is, on host memory: the definition that everything else is compared with. The list
- * has been checked. */
+/* The definition of unpacking, on host memory, with which everything else is compared. The list has
+ * been checked. */
 void mem_unpack_frags(const struct base_frag *frags, uint32_t nfrags, const void *src, void *dst);
 
-/* The reference of both kernels, on this thread. pieces: the launch's. at: where the CPU finds the
- * bytes at an address of args or of a piece; NULL: at that address. */
+/* The reference of both kernels, on this thread. pieces: those of the launch. at: maps an address
+ * of args or of a piece to a CPU address; NULL: the same address. */
 void mem_unpack_cpu(const struct mem_unpack_args *args, const struct base_frag *pieces,
 		    void *(*at)(uint64_t addr, uint64_t bytes));
 

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the unpack kernels and the host agree on: pieces of a bounce pool move to where they belong,
- * in one launch for one chunk or many. Read by the C and the CUDA compiler.
+ * Shared by the unpack kernels and the host: pieces of a bounce pool move to their destination, in
+ * one launch for one chunk or many. Read by the C and the CUDA compiler.
  */
 #ifndef MEM_UNPACK_ABI_H
 #define MEM_UNPACK_ABI_H
 
 #include "base/frag.h"
 
-#define MEM_UNPACK_FRAGS 2047u	/* of a job: what a plugin of the UNPACK kind can list */
-#define MEM_UNPACK_PIECES 8192u /* of a launch */
-#define MEM_UNPACK_INLINE 248u	/* of a launch that carries them itself */
+#define MEM_UNPACK_FRAGS 2047u	/* most of a job: the limit of a plugin of the UNPACK kind */
+#define MEM_UNPACK_PIECES 8192u /* most of a launch */
+#define MEM_UNPACK_INLINE 248u	/* most of a launch that carries them in its parameters */
 #define MEM_UNPACK_THREADS 256u
-#define MEM_UNPACK_WARPS (MEM_UNPACK_THREADS / 32u) /* of a block; each has a piece at a time */
+#define MEM_UNPACK_WARPS (MEM_UNPACK_THREADS / 32u) /* per block; each moves one piece at a time */
 #define MEM_UNPACK_WORDS 256u	/* whole words of 16 bytes that a warp moves in one step */
 #define MEM_UNPACK_SM_BLOCKS 3u /* blocks that an SM has room for */
 
 /*
- * The parameter of mem_unpack_list, by value. A piece is a fragment whose dst is an address: length
- * and both alignments are arbitrary, 0 bytes are none. Destinations do not overlap. Aligned words
- * of 16 bytes that hold a byte of a piece's source are readable as a whole; nothing else is read,
- * and nothing but destinations is written.
+ * The parameter of mem_unpack_list, by value. A piece is a fragment whose dst is an address:
+ * length and both alignments are arbitrary, a length of 0 moves nothing. Destinations do not
+ * overlap. Aligned words of 16 bytes that hold a byte of a piece's source are readable as a whole;
+ * nothing else is read, and nothing but destinations is written.
  *
- * The block that ends last stores serial to *word. Whoever sees it there (acquire, any CPU or GPU)
- * sees all bytes in place, and no source, piece or state is read or written any more.
+ * The block that ends last stores serial to *word. A thread that reads it there (acquire, any CPU
+ * or GPU) sees all bytes in place, and no source, piece or state is accessed any more.
  */
 struct mem_unpack_args {
 	uint64_t src;	 /* address of the pool, a multiple of 16 */
@@ -35,7 +35,7 @@ struct mem_unpack_args {
 	uint32_t reserved;
 };
 
-/* The parameter of mem_unpack_inline: args.pieces is not used. A driver takes 4096 bytes. */
+/* The parameter of mem_unpack_inline: args.pieces is unused. A driver accepts 4096 bytes. */
 struct mem_unpack_inline_args {
 	struct mem_unpack_args args;
 	struct base_frag pieces[MEM_UNPACK_INLINE];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Descriptors as a plugin wrote them become pieces of a launch, each of them checked first. */
+/* Checks the descriptors of a plugin and turns them into pieces of a launch. */
 #include <inttypes.h>
 
 #include "base/error.h"
@@ -7,9 +7,9 @@
 
 #define WORD 16u
 
-static const char broken[] = "the plugin or the peer broke its contract: the channel is of no use";
+static const char broken[] = "the plugin or the peer broke its contract: the channel is unusable";
 
-/* What is wrong about the list; nothing of it was moved. */
+/* Reports what is wrong with the list; nothing was moved. */
 static tcpx_status refuse_frag(uint32_t i, const struct base_frag *f,
 			       const struct mem_unpack_job *job, const char *what)
 {
@@ -21,21 +21,21 @@ static tcpx_status refuse_frag(uint32_t i, const struct base_frag *f,
 	return error_next("%s", broken);
 }
 
-/* Everything that needs no other fragment. sum: of those before it. */
+/* Checks one fragment by itself. sum: length of those before it. */
 static tcpx_status check_frag(const struct mem_unpack_job *job, uint32_t i,
 			      const struct base_frag *f, uint64_t sum)
 {
 	if (f->src > job->src_bytes || f->len > job->src_bytes - f->src)
-		return refuse_frag(i, f, job, "leaves the pool");
+		return refuse_frag(i, f, job, "exceeds the pool");
 	if (f->dst > job->dst_bytes || f->len > job->dst_bytes - f->dst)
-		return refuse_frag(i, f, job, "leaves what was posted");
+		return refuse_frag(i, f, job, "exceeds the posted buffer");
 	if (f->len > job->expect - sum)
-		return refuse_frag(i, f, job, "is more than was expected");
+		return refuse_frag(i, f, job, "exceeds the expected length");
 	return TCPX_OK;
 }
 
-/* One fragment as pieces; a piece ends at an aligned word of the destination, so that no word is
- * divided among warps. */
+/* Splits a fragment into pieces; a piece ends at an aligned word of the destination, so that no
+ * word is divided among warps. */
 static uint32_t add_pieces(struct base_frag *pieces, struct base_frag f, int split)
 {
 	uint32_t n = 0, head = (uint32_t)(0 - f.dst) % WORD, step = head + MEM_UNPACK_WORDS * WORD;
@@ -51,7 +51,7 @@ static uint32_t add_pieces(struct base_frag *pieces, struct base_frag f, int spl
 	return n;
 }
 
-/* Two ascending runs from .. mid - 1 and mid .. end - 1 of in, as one of out. */
+/* Merges two ascending runs from .. mid - 1 and mid .. end - 1 of in into out. */
 static void merge_runs(const struct base_frag *pieces, const uint16_t *in, uint16_t *out,
 		       uint32_t from, uint32_t mid, uint32_t end)
 {
@@ -74,7 +74,7 @@ static uint32_t run_end(const struct base_frag *pieces, const uint16_t *order, u
 	return from;
 }
 
-/* By destination; runs that ascend already, which are the rule, cost a look each. */
+/* Sorts by destination. Ascending runs, which are the rule, cost one comparison per piece. */
 static const uint16_t *sort_pieces(const struct base_frag *pieces, uint32_t count, uint16_t *order)
 {
 	uint16_t *in = order, *out = order + MEM_UNPACK_PIECES;
@@ -95,7 +95,7 @@ static const uint16_t *sort_pieces(const struct base_frag *pieces, uint32_t coun
 	return in;
 }
 
-/* Only of lists that do not ascend: the others were looked at on the way. */
+/* Checks overlaps of a list that does not ascend; ascending lists were checked on the way. */
 static tcpx_status check_overlaps(const struct mem_unpack_job *job, const struct base_frag *pieces,
 				  uint32_t count, uint16_t *room)
 {
@@ -124,7 +124,8 @@ tcpx_status mem_unpack_add(struct mem_unpack *u, struct unpack_slot *slot,
 	int ascends = 1;
 
 	for (uint32_t i = 0; i < job->nfrags; i++) {
-		struct base_frag f = job->frags[i]; /* once: what is checked is what runs */
+		/* read once, so that what is checked is what runs */
+		struct base_frag f = job->frags[i];
 		tcpx_status status = check_frag(job, i, &f, sum);
 
 		if (status != TCPX_OK)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unpacking on a GPU: streams of the highest priority, launched into by the unpacker's thread. */
+/* Unpacking on a GPU: streams of the highest priority; the unpacker's thread launches into them. */
 #include "mem/unpack_cuda.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "mem/cuda_kind.h"
 #include "mem/unpack_priv.h"
 
-#define WORD_BYTES 4096u /* of the words: nothing of ours beside them */
+#define WORD_BYTES 4096u /* page of the words, with nothing else in it */
 #define PIECES_BYTES (MEM_UNPACK_PIECES * sizeof(struct base_frag))
 #define MAPPED_BYTES (WORD_BYTES + UNPACK_SLOTS * PIECES_BYTES)
 #define STAGE_LEAST (1ull << 20)
@@ -23,7 +23,7 @@ struct unpack_cuda {
 	struct sys_cuda_gpu *gpu;
 	struct mem_unpack_kernels kernels;
 	cuda_stream streams[UNPACK_LANES];
-	cuda_ptr state, word_at; /* of lane 0; the others' behind them, UNPACK_WORD_GAP apart */
+	cuda_ptr state, word_at; /* of lane 0; the others follow, UNPACK_WORD_GAP apart */
 	uint8_t *mapped, *stage;
 	struct sys_cuda_gpu *peers[PEERS]; /* held, so that their contexts stay */
 };
@@ -70,10 +70,10 @@ cuda_result mem_unpack_kernels_launch(const struct mem_unpack_kernels *kernels, 
 				      const struct base_frag *pieces)
 {
 	struct mem_unpack_inline_args whole = {.args = *args};
-	void *params[] = {&whole}; /* the list's kernel reads its first part alone */
+	void *params[] = {&whole}; /* the list kernel reads only the first part */
 	int in_params = args->count <= MEM_UNPACK_INLINE;
 
-	if (in_params && pieces) /* none where there is nothing to unpack */
+	if (in_params && pieces) /* none if there is nothing to unpack */
 		memcpy(whole.pieces, pieces, args->count * sizeof(*pieces));
 	return kernels->gpu->api->launch(in_params ? kernels->in_params : kernels->list,
 					 args->blocks, 1, 1, MEM_UNPACK_THREADS, 1, 1, 0, stream,
@@ -124,7 +124,8 @@ static cuda_result copy_each(const struct unpack_cuda *cuda, const struct unpack
 	return result;
 }
 
-/* Out of the pool in the order of the list; back in one copy for each stretch of destinations. */
+/* Copies out of the pool in the order of the list, and back in one copy per contiguous
+ * destination. */
 static cuda_result copy_through_host(const struct unpack_cuda *cuda, const struct unpack_slot *slot,
 				     cuda_stream stream, int *out_put)
 {
@@ -151,8 +152,8 @@ static cuda_result copy_through_host(const struct unpack_cuda *cuda, const struc
 	return result;
 }
 
-/* Behind copies the stream itself writes the number; a kernel has done so at its end. */
-static void tell_end(struct mem_unpack *u, uint64_t serial)
+/* After copies the stream writes the number; a kernel writes it at its end. */
+static void write_end(struct mem_unpack *u, uint64_t serial)
 {
 	const struct unpack_cuda *cuda = u->cuda;
 	const struct sys_cuda *api = cuda->gpu->api;
@@ -162,7 +163,7 @@ static void tell_end(struct mem_unpack *u, uint64_t serial)
 		u->wordless = 1;
 }
 
-/* At the end of the process nobody wants to hear of it. */
+/* Errors at the end of the process are not logged. */
 static tcpx_status unpack_failed(struct mem_unpack *u, cuda_result result)
 {
 	tcpx_status status = sys_cuda_error(result, "unpacking");
@@ -189,8 +190,8 @@ static tcpx_status cuda_launch(struct mem_unpack *u, struct unpack_slot *slot, u
 	else
 		result = copy_through_host(cuda, slot, stream_of(cuda, serial), out_put);
 	if (u->opts.mode != MEM_UNPACK_KERNEL && (result == CUDA_OK || *out_put)) {
-		*out_put = 1; /* nothing to copy ends in its turn as well */
-		tell_end(u, serial);
+		*out_put = 1; /* an empty launch ends in its turn as well */
+		write_end(u, serial);
 	}
 	sys_cuda_pop(&scope);
 	if (result == CUDA_OK)
@@ -198,7 +199,8 @@ static tcpx_status cuda_launch(struct mem_unpack *u, struct unpack_slot *slot, u
 	return unpack_failed(u, result);
 }
 
-/* Also without its context, if that cannot be had: at the end of the process the driver says so. */
+/* Works without its context too, if that is unavailable: at the end of the process the driver
+ * reports it. */
 static tcpx_status cuda_ask(struct mem_unpack *u)
 {
 	struct unpack_cuda *cuda = u->cuda;
@@ -261,13 +263,13 @@ static tcpx_status cuda_reach(struct mem_unpack *u, uint32_t device)
 	return status;
 }
 
-/* Also what an open left half done. */
+/* Also closes a partial setup. */
 static void cuda_close(struct mem_unpack *u)
 {
 	struct unpack_cuda *cuda = u->cuda;
 	struct sys_cuda_scope scope;
 
-	/* twice: a failure that passes must not keep memory */
+	/* twice, so that a temporary failure does not leak memory */
 	if (cuda->gpu && (sys_cuda_push(cuda->gpu, &scope) == TCPX_OK ||
 			  sys_cuda_push(cuda->gpu, &scope) == TCPX_OK)) {
 		for (int i = 0; i < UNPACK_LANES; i++)
@@ -295,7 +297,8 @@ static const struct unpack_backend cuda_backend = {
 	.close = cuda_close,
 };
 
-/* Pinned memory that the GPU reaches: the words, lists and, for mode HOST, the bytes themselves. */
+/* Allocates pinned memory that the GPU can access: the words, lists and, for mode HOST, the bytes
+ * themselves. */
 static tcpx_status open_memory(struct mem_unpack *u)
 {
 	struct unpack_cuda *cuda = u->cuda;
@@ -324,8 +327,8 @@ static tcpx_status open_memory(struct mem_unpack *u)
 	return TCPX_OK;
 }
 
-/* Nothing, once by each kernel: a driver may load code at its first launch, which takes as long as
- * a thousand launches, and may wait for kernels of the application. */
+/* Launches each kernel once with nothing to do: a driver may load code at its first launch, which
+ * takes as long as a thousand launches, and may wait for kernels of the application. */
 static tcpx_status warm_up(const struct unpack_cuda *cuda)
 {
 	const struct mem_unpack_args args = {
@@ -340,7 +343,7 @@ static tcpx_status warm_up(const struct unpack_cuda *cuda)
 	return result == CUDA_OK ? TCPX_OK : sys_cuda_error(result, "first launch to unpack");
 }
 
-/* What needs the context. */
+/* The part of the setup that needs the context. */
 static tcpx_status open_stream(struct mem_unpack *u)
 {
 	struct unpack_cuda *cuda = u->cuda;

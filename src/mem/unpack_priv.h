@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inside of an unpacker: launches under way, and what each backend does about them. */
+/* Internals of an unpacker: launches under way, and the operations of each backend. */
 #ifndef MEM_UNPACK_PRIV_H
 #define MEM_UNPACK_PRIV_H
 
@@ -9,10 +9,10 @@
 
 #include "mem/unpack.h"
 
-/* Lanes: launches go into them in turn, one under way in each, so that one begins while the other
+/* Lanes: launches alternate between them, one under way in each, so that one begins while the other
  * ends and the GPU never waits for us. */
 #define UNPACK_LANES 2
-#define UNPACK_SLOTS 3	    /* and one that is being filled */
+#define UNPACK_SLOTS 3	    /* one per lane, and one that is being filled */
 #define UNPACK_WORD_GAP 64u /* bytes between the lanes' words */
 
 /* A launch, filled or under way. */
@@ -27,13 +27,14 @@ struct unpack_slot {
 
 struct unpack_backend {
 	/*
-	 * Puts the slot's pieces into serial's lane, and behind them the end of serial. An error:
-	 * *out_put says whether any of it is in there, so that the end is to be waited for.
+	 * Puts the pieces of the slot into the lane of serial, followed by the end of serial. On
+	 * an error *out_put says whether a part of it is in the lane, so that its end must be
+	 * awaited.
 	 */
 	tcpx_status (*launch)(struct mem_unpack *u, struct unpack_slot *slot, uint64_t serial,
 			      int *out_put);
-	/* What the lanes themselves say: IN_PROGRESS, OK (they are empty), or why one is broken,
-	 * and the unpacker with it. */
+	/* Asks the lanes: IN_PROGRESS, OK (they are empty), or why one is broken, and the unpacker
+	 * with it. */
 	tcpx_status (*ask)(struct mem_unpack *u);
 	tcpx_status (*reach)(struct mem_unpack *u, uint32_t device);
 	void (*close)(struct mem_unpack *u);
@@ -42,8 +43,8 @@ struct unpack_backend {
 /* Numbers of launches ascend by one: launch n is in slot n % UNPACK_SLOTS and in lane
  * n % UNPACK_LANES. */
 struct unpack_lane {
-	_Atomic uint32_t *word; /* low bits of its last launch that is over */
-	uint64_t last, known;	/* the last launch; the last that is known to be over */
+	_Atomic uint32_t *word; /* low bits of the last launch that ended */
+	uint64_t last, known;	/* last: the last launch; known: the last one known to have ended */
 };
 struct mem_unpack {
 	const struct unpack_backend *backend;
@@ -52,34 +53,35 @@ struct mem_unpack {
 	struct unpack_slot slots[UNPACK_SLOTS];
 	struct unpack_lane lanes[UNPACK_LANES];
 	uint64_t launched;    /* the last launch */
-	uint64_t stage_bytes; /* of a slot; UINT64_MAX: it needs none */
-	int split;	      /* pieces are made of at most a warp's step */
-	int wordless;	      /* words will not be written: the lanes are asked */
-	tcpx_status broken;   /* no launch any more; error says why */
-	int lost;	      /* and a lane says so too: what is under way is over */
+	uint64_t stage_bytes; /* staging bytes of a slot; UINT64_MAX: not needed */
+	int split;	      /* pieces are at most one step of a warp long */
+	int wordless;	      /* words are not written, so the lanes are asked */
+	tcpx_status broken;   /* no more launches; error says why */
+	int lost;	      /* a lane reports it too: jobs under way have ended */
 	tcpx_error error;
-	int64_t moved_ns; /* when something ended, or the lanes were asked */
+	int64_t moved_ns; /* when a launch ended, or the lanes were asked */
 	uint32_t looks;
 	struct mem_unpack_counts counts;
 	uint16_t *order; /* 2 * MEM_UNPACK_PIECES: room to sort */
 };
 
-/* From here on nothing is launched. The last error says why. loud: in the log as well. */
+/* Breaks the unpacker: nothing is launched any more. The last error says why. loud: log it as
+ * well. */
 void mem_unpack_break(struct mem_unpack *u, int loud);
 
-/* unpack_check.c: adds the job's pieces to the slot, which has room for them, or says why not and
- * adds none. */
+/* unpack_check.c: adds the pieces of the job to the slot, which has room for them; on an error adds
+ * none. */
 tcpx_status mem_unpack_add(struct mem_unpack *u, struct unpack_slot *slot,
 			   const struct mem_unpack_job *job);
 
-/* The words of the lanes, in memory that is zero. */
+/* Places the words of the lanes in zeroed memory. */
 static inline void unpack_words_at(struct mem_unpack *u, void *memory)
 {
 	for (int i = 0; i < UNPACK_LANES; i++)
 		u->lanes[i].word = (_Atomic uint32_t *)((uint8_t *)memory + i * UNPACK_WORD_GAP);
 }
 
-/* Fills in backend, slots and words. On an error everything is let go of. */
+/* Fills in backend, slots and words. On an error everything is released. */
 tcpx_status mem_unpack_cuda_open(struct mem_unpack *u);
 tcpx_status mem_unpack_cpu_open(struct mem_unpack *u);
 

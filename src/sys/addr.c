@@ -20,7 +20,7 @@ static const struct sockaddr_in6 *v6(const struct sockaddr_storage *addr)
 	return (const struct sockaddr_in6 *)addr;
 }
 
-/* The bits of the address; *len is 0 for a family that is neither. */
+/* The bytes of the address; *len is 0 for a family other than v4 and v6. */
 static const uint8_t *host_bits(const struct sockaddr_storage *addr, unsigned *len)
 {
 	*len = 0;
@@ -40,7 +40,8 @@ static int parse_scope(const char *text, uint32_t *out_scope)
 	char *end;
 	unsigned long number;
 
-	*out_scope = strchr(text, ':') ? 0 : if_nametoindex(text); /* which cuts at a colon */
+	/* if_nametoindex() would cut the name at a colon */
+	*out_scope = strchr(text, ':') ? 0 : if_nametoindex(text);
 	if (*out_scope)
 		return 1;
 	if (*text < '0' || *text > '9')
@@ -78,7 +79,7 @@ tcpx_status sys_addr_parse(const char *text, uint16_t port, struct sockaddr_stor
 	return TCPX_OK;
 }
 
-/* 1 .. 65535; 0: it is none. */
+/* Parses 1 .. 65535; 0: invalid. */
 static uint16_t parse_port(const char *text)
 {
 	size_t len = strspn(text, "0123456789");
@@ -91,8 +92,9 @@ static uint16_t parse_port(const char *text)
 	return port <= UINT16_MAX ? (uint16_t)port : 0;
 }
 
-/* "fd09::1:20000" is no address, and one with a port but for the brackets. */
-static const char *check_bare_v6(const char *text)
+/* Explains why a text with several colons is not an address. "fd09::1:20000" is one with a port
+ * whose brackets are missing. */
+static const char *explain_bare_v6(const char *text)
 {
 	static _Thread_local char hint[SYS_ADDR_TEXT + 24];
 	const char *colon = strrchr(text, ':'), *scope = text + strcspn(text, "%");
@@ -109,7 +111,7 @@ static const char *check_bare_v6(const char *text)
 	snprintf(host, sizeof(host), "%.*s", (int)(scope - text), text);
 	if (*scope && sys_addr_parse(host, 0, &addr) == TCPX_OK)
 		return "no interface has the name after the %";
-	return "more than one colon, and no IPv6 address";
+	return "it has several colons and is not an IPv6 address";
 }
 
 const char *sys_addr_split(const char *text, char host[SYS_HOST_MAX], uint16_t *out_port)
@@ -123,12 +125,12 @@ const char *sys_addr_split(const char *text, char host[SYS_HOST_MAX], uint16_t *
 		if (!end)
 			return "the ] is missing";
 		if (end[1] && end[1] != ':')
-			return "after ] comes :PORT or nothing";
+			return "only :PORT may follow the ]";
 		colon = end[1] ? end + 1 : NULL;
 	} else {
 		colon = strchr(text, ':');
 		if (colon && strchr(colon + 1, ':')) {
-			why = check_bare_v6(text);
+			why = explain_bare_v6(text);
 			if (why)
 				return why;
 			colon = NULL;
@@ -143,7 +145,7 @@ const char *sys_addr_split(const char *text, char host[SYS_HOST_MAX], uint16_t *
 	if (colon) {
 		port = parse_port(colon + 1);
 		if (!port)
-			return "the port is none of 1..65535";
+			return "the port is not in 1..65535";
 		*out_port = port;
 	}
 	memcpy(host, text, len);
@@ -240,7 +242,7 @@ static enum sys_scope scope_of_v4(uint32_t host)
 {
 	if (host >> 24 == 127)
 		return SYS_SCOPE_LOOPBACK;
-	if (host >> 16 == 0xa9fe) /* 169.254/16; what serves a cloud's metadata is there, too */
+	if (host >> 16 == 0xa9fe) /* 169.254/16; the metadata server of a cloud is there, too */
 		return SYS_SCOPE_LINK;
 	return host >> 24 && host >> 24 < 224 ? SYS_SCOPE_WIDE : SYS_SCOPE_NONE;
 }

@@ -74,7 +74,7 @@ static unsigned affinity_cores(void)
 	return configured > 0 ? (unsigned)configured : 1;
 }
 
-static unsigned cores_of(long long quota, long long period)
+static unsigned quota_cores(long long quota, long long period)
 {
 	if (quota <= 0 || period <= 0)
 		return 0;
@@ -83,7 +83,7 @@ static unsigned cores_of(long long quota, long long period)
 	return (unsigned)((quota + period - 1) / period);
 }
 
-/* The quota written in one folder, 0: none there. v2: "max 100000" or "150000 100000". */
+/* The quota of one folder; 0: none. v2: "max 100000" or "150000 100000". */
 static unsigned folder_quota(const char *folder, int v2)
 {
 	char path[CPU_PATH_MAX + 32], text[64];
@@ -95,7 +95,7 @@ static unsigned folder_quota(const char *folder, int v2)
 			return 0;
 		if (sscanf(text, "%lld %lld", &quota, &period) != 2)
 			return 0;
-		return cores_of(quota, period);
+		return quota_cores(quota, period);
 	}
 	snprintf(path, sizeof(path), "%s/cpu.cfs_quota_us", folder);
 	if (read_text(path, text, sizeof(text)) <= 0 || sscanf(text, "%lld", &quota) != 1)
@@ -103,16 +103,16 @@ static unsigned folder_quota(const char *folder, int v2)
 	snprintf(path, sizeof(path), "%s/cpu.cfs_period_us", folder);
 	if (read_text(path, text, sizeof(text)) <= 0 || sscanf(text, "%lld", &period) != 1)
 		return 0;
-	return cores_of(quota, period);
+	return quota_cores(quota, period);
 }
 
-static unsigned smaller(unsigned a, unsigned b)
+static unsigned smaller_quota(unsigned a, unsigned b)
 {
 	return !a ? b : !b ? a : a < b ? a : b;
 }
 
-/* The smallest quota of a group and its ancestors. A group named from outside a container's
- * namespace does not exist below root; its missing levels then just say nothing. */
+/* The smallest quota of a group and its ancestors. A group that is named from outside of a
+ * container's namespace does not exist below root; its missing levels count as no quota. */
 static unsigned group_quota(const char *mount, const char *group, int v2)
 {
 	char folder[CPU_PATH_MAX];
@@ -125,7 +125,7 @@ static unsigned group_quota(const char *mount, const char *group, int v2)
 	for (;;) {
 		char *slash;
 
-		least = smaller(least, folder_quota(folder, v2));
+		least = smaller_quota(least, folder_quota(folder, v2));
 		slash = strrchr(folder + floor, '/');
 		if (!slash)
 			return least;
@@ -167,12 +167,12 @@ unsigned sys_cpu_quota(const char *membership, const char *root)
 			continue;
 		*controllers++ = *group++ = '\0';
 		if (!*controllers) {
-			least = smaller(least, group_quota(root, group, 1));
+			least = smaller_quota(least, group_quota(root, group, 1));
 		} else if (names_cpu(controllers)) {
 			snprintf(mount, sizeof(mount), "%.400s/%.400s", root, controllers);
 			if (access(mount, F_OK))
 				snprintf(mount, sizeof(mount), "%.400s/cpu", root);
-			least = smaller(least, group_quota(mount, group, 0));
+			least = smaller_quota(least, group_quota(mount, group, 0));
 		}
 	}
 	return least;
@@ -184,7 +184,7 @@ unsigned sys_cpu_usable(void)
 
 	if (read_text("/proc/self/cgroup", membership, sizeof(membership)) < 0)
 		membership[0] = '\0';
-	return smaller(affinity_cores(), sys_cpu_quota(membership, "/sys/fs/cgroup"));
+	return smaller_quota(affinity_cores(), sys_cpu_quota(membership, "/sys/fs/cgroup"));
 }
 
 void sys_thread_slice(uint64_t ns)

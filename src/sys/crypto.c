@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OpenSSL 3's hashes and keys, loaded when first needed; constant-time comparison; the kernel's
- * randomness. */
+/* OpenSSL 3's hashes and keys, loaded at first use; constant-time comparison; random bytes of the
+ * kernel. */
 #include "sys/crypto.h"
 
 #include <dlfcn.h>
@@ -37,18 +37,18 @@ static const struct {
 };
 
 static struct libcrypto crypto; /* stays loaded */
-static libcrypto_mac *hmac;	/* likewise */
+static libcrypto_mac *hmac;	/* stays allocated */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool there;
-static char reason[256]; /* lock, until it is there */
+static char reason[256]; /* guarded by lock until there is set, constant after that */
 
-static tcpx_status failed(const char *what)
+static tcpx_status openssl_failed(const char *what)
 {
-	crypto.clear_errors(); /* the application's queue of this thread */
-	return error_set(TCPX_ERR_INTERNAL, 0, "OpenSSL computes no %s", what);
+	crypto.clear_errors(); /* the error queue of this thread belongs to the application */
+	return error_set(TCPX_ERR_INTERNAL, 0, "OpenSSL failed to compute %s", what);
 }
 
-static tcpx_status public_of(const char *type, const uint8_t *secret, uint8_t *out_public)
+static tcpx_status derive_public(const char *type, const uint8_t *secret, uint8_t *out_public)
 {
 	libcrypto_key *key = crypto.private_key(NULL, type, NULL, secret, SYS_KEY_BYTES);
 	size_t len = SYS_KEY_BYTES;
@@ -56,44 +56,47 @@ static tcpx_status public_of(const char *type, const uint8_t *secret, uint8_t *o
 
 	if (key)
 		crypto.key_free(key);
-	return ok ? TCPX_OK : failed(type);
+	return ok ? TCPX_OK : openssl_failed(type);
 }
 
-static tcpx_status sign(const uint8_t *secret, const uint8_t *hash, uint8_t *out_signature)
+static tcpx_status ed25519_sign(const uint8_t *secret, const uint8_t *digest,
+				uint8_t *out_signature)
 {
 	libcrypto_key *key = crypto.private_key(NULL, "ED25519", NULL, secret, SYS_KEY_BYTES);
 	libcrypto_md_ctx *ctx = key ? crypto.md_new() : NULL;
 	size_t len = SYS_SIGNATURE_BYTES;
 	int ok = ctx && crypto.sign_init(ctx, NULL, NULL, NULL, NULL, key, NULL) == 1 &&
-		 crypto.sign(ctx, out_signature, &len, hash, SYS_HASH_BYTES) == 1 &&
+		 crypto.sign(ctx, out_signature, &len, digest, SYS_HASH_BYTES) == 1 &&
 		 len == SYS_SIGNATURE_BYTES;
 
 	if (ctx)
 		crypto.md_free(ctx);
 	if (key)
 		crypto.key_free(key);
-	return ok ? TCPX_OK : failed("Ed25519 signature");
+	return ok ? TCPX_OK : openssl_failed("Ed25519 signature");
 }
 
-static tcpx_status verify(const uint8_t *public_key, const uint8_t *hash, const uint8_t *signature)
+static tcpx_status ed25519_verify(const uint8_t *public_key, const uint8_t *digest,
+				  const uint8_t *signature)
 {
 	libcrypto_key *key = crypto.public_key(NULL, "ED25519", NULL, public_key, SYS_KEY_BYTES);
 	libcrypto_md_ctx *ctx = key ? crypto.md_new() : NULL;
 	int ready = ctx && crypto.verify_init(ctx, NULL, NULL, NULL, NULL, key, NULL) == 1;
 	int ok = ready &&
-		 crypto.verify(ctx, signature, SYS_SIGNATURE_BYTES, hash, SYS_HASH_BYTES) == 1;
+		 crypto.verify(ctx, signature, SYS_SIGNATURE_BYTES, digest, SYS_HASH_BYTES) == 1;
 
 	if (ctx)
 		crypto.md_free(ctx);
 	if (key)
 		crypto.key_free(key);
 	if (key && !ready)
-		return failed("Ed25519 verification");
+		return openssl_failed("Ed25519 verification");
 	crypto.clear_errors();
 	return ok ? TCPX_OK : TCPX_ERR_AUTH;
 }
 
-static tcpx_status shared(const uint8_t *secret, const uint8_t *public_key, uint8_t *out_shared)
+static tcpx_status x25519_shared(const uint8_t *secret, const uint8_t *public_key,
+				 uint8_t *out_shared)
 {
 	libcrypto_key *ours = crypto.private_key(NULL, "X25519", NULL, secret, SYS_KEY_BYTES);
 	libcrypto_key *theirs = crypto.public_key(NULL, "X25519", NULL, public_key, SYS_KEY_BYTES);
@@ -110,39 +113,41 @@ static tcpx_status shared(const uint8_t *secret, const uint8_t *public_key, uint
 	if (ours)
 		crypto.key_free(ours);
 	if (!ready)
-		return failed("X25519 exchange");
+		return openssl_failed("X25519 exchange");
 	crypto.clear_errors();
 	return ok ? TCPX_OK : TCPX_ERR_AUTH;
 }
 
-static tcpx_status hash(const void *data, size_t len, uint8_t *out)
+static tcpx_status sha256(const void *data, size_t len, uint8_t *out)
 {
 	size_t bytes = 0;
 
 	if (crypto.digest(NULL, "SHA256", NULL, data, len, out, &bytes) == 1 &&
 	    bytes == SYS_HASH_BYTES)
 		return TCPX_OK;
-	return failed("SHA-256");
+	return openssl_failed("SHA-256");
 }
 
-/* lock held. A library may have the functions and refuse them, as in FIPS mode. */
-static const char *refused(void)
+/* Returns the first algorithm that the library refuses, as in FIPS mode, or NULL. Under lock. */
+static const char *refused_algorithm(void)
 {
 	uint8_t secret[SYS_KEY_BYTES] = {1}, key[SYS_KEY_BYTES], digest[SYS_HASH_BYTES];
 	uint8_t signature[SYS_SIGNATURE_BYTES];
 
-	if (hash(secret, sizeof(secret), digest) != TCPX_OK)
+	if (sha256(secret, sizeof(secret), digest) != TCPX_OK)
 		return "SHA-256";
-	if (public_of("ED25519", secret, key) != TCPX_OK ||
-	    sign(secret, digest, signature) != TCPX_OK || verify(key, digest, signature) != TCPX_OK)
+	if (derive_public("ED25519", secret, key) != TCPX_OK ||
+	    ed25519_sign(secret, digest, signature) != TCPX_OK ||
+	    ed25519_verify(key, digest, signature) != TCPX_OK)
 		return "Ed25519";
-	if (public_of("X25519", secret, key) != TCPX_OK || shared(secret, key, digest) != TCPX_OK)
+	if (derive_public("X25519", secret, key) != TCPX_OK ||
+	    x25519_shared(secret, key, digest) != TCPX_OK)
 		return "X25519";
 	return NULL;
 }
 
-/* lock held. */
-static void load(void)
+/* Under lock. */
+static void load_libcrypto(void)
 {
 	const char *path = config_text(CONFIG_CRYPTO_LIBRARY), *why;
 	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -157,15 +162,16 @@ static void load(void)
 		void *symbol = dlsym(handle, entries[i].symbol);
 
 		if (!symbol) {
-			text_format(reason, sizeof(reason),
-				    "%.100s has no %s, which OpenSSL 3 has: peers on loopback only",
-				    path, entries[i].symbol);
+			text_format(
+				reason, sizeof(reason),
+				"%.100s has no %s, so it is not OpenSSL 3: peers on loopback only",
+				path, entries[i].symbol);
 			dlclose(handle);
 			return;
 		}
 		memcpy((char *)&crypto + entries[i].offset, &symbol, sizeof(symbol));
 	}
-	why = refused();
+	why = refused_algorithm();
 	hmac = why ? NULL : crypto.mac_fetch(NULL, "HMAC", NULL);
 	if (!why && !hmac)
 		why = "HMAC";
@@ -180,13 +186,13 @@ static void load(void)
 	atomic_store_explicit(&there, true, memory_order_release);
 }
 
-/* A process that had no descriptor left when it asked may have one later. */
+/* Tries again after a failure: dlopen may have failed because no descriptor was left. */
 int sys_crypto_available(void)
 {
 	if (!atomic_load_explicit(&there, memory_order_acquire)) {
 		pthread_mutex_lock(&lock);
 		if (!there)
-			load();
+			load_libcrypto();
 		pthread_mutex_unlock(&lock);
 	}
 	return there;
@@ -220,10 +226,10 @@ tcpx_status sys_hmac_sha256(const uint8_t key[32], const struct sys_span *spans,
 	ok = ok && crypto.final(ctx, out, &len, 32) && len == 32;
 	if (ctx)
 		crypto.ctx_free(ctx);
-	return ok ? TCPX_OK : failed("HMAC-SHA256");
+	return ok ? TCPX_OK : openssl_failed("HMAC-SHA256");
 }
 
-static tcpx_status unavailable(void)
+static tcpx_status crypto_unavailable(void)
 {
 	return error_set(TCPX_ERR_UNSUPPORTED, 0, "%s", reason);
 }
@@ -234,7 +240,7 @@ tcpx_status sys_sha256(const struct sys_span *spans, unsigned count, uint8_t out
 	size_t len = 0;
 
 	if (!sys_crypto_available())
-		return unavailable();
+		return crypto_unavailable();
 	for (unsigned i = 0; i < count; i++) {
 		if (spans[i].len > sizeof(all) - len)
 			return error_set(TCPX_ERR_INTERNAL, 0, "more than %d bytes to hash",
@@ -243,38 +249,43 @@ tcpx_status sys_sha256(const struct sys_span *spans, unsigned count, uint8_t out
 			memcpy(all + len, spans[i].data, spans[i].len);
 		len += spans[i].len;
 	}
-	return hash(all, len, out);
+	return sha256(all, len, out);
 }
 
 tcpx_status sys_sign_public(const uint8_t secret[SYS_KEY_BYTES], uint8_t out_public[SYS_KEY_BYTES])
 {
-	return sys_crypto_available() ? public_of("ED25519", secret, out_public) : unavailable();
+	return sys_crypto_available() ? derive_public("ED25519", secret, out_public)
+				      : crypto_unavailable();
 }
 
 tcpx_status sys_sign(const uint8_t secret[SYS_KEY_BYTES], const uint8_t digest[SYS_HASH_BYTES],
 		     uint8_t out_signature[SYS_SIGNATURE_BYTES])
 {
-	return sys_crypto_available() ? sign(secret, digest, out_signature) : unavailable();
+	return sys_crypto_available() ? ed25519_sign(secret, digest, out_signature)
+				      : crypto_unavailable();
 }
 
 tcpx_status sys_sign_verify(const uint8_t public_key[SYS_KEY_BYTES],
 			    const uint8_t digest[SYS_HASH_BYTES],
 			    const uint8_t signature[SYS_SIGNATURE_BYTES])
 {
-	return sys_crypto_available() ? verify(public_key, digest, signature) : unavailable();
+	return sys_crypto_available() ? ed25519_verify(public_key, digest, signature)
+				      : crypto_unavailable();
 }
 
 tcpx_status sys_exchange_public(const uint8_t secret[SYS_KEY_BYTES],
 				uint8_t out_public[SYS_KEY_BYTES])
 {
-	return sys_crypto_available() ? public_of("X25519", secret, out_public) : unavailable();
+	return sys_crypto_available() ? derive_public("X25519", secret, out_public)
+				      : crypto_unavailable();
 }
 
 tcpx_status sys_exchange_shared(const uint8_t secret[SYS_KEY_BYTES],
 				const uint8_t public_key[SYS_KEY_BYTES],
 				uint8_t out_shared[SYS_KEY_BYTES])
 {
-	return sys_crypto_available() ? shared(secret, public_key, out_shared) : unavailable();
+	return sys_crypto_available() ? x25519_shared(secret, public_key, out_shared)
+				      : crypto_unavailable();
 }
 
 #else
@@ -289,7 +300,7 @@ const char *sys_crypto_reason(void)
 	return "built without crypto: peers on loopback only";
 }
 
-static tcpx_status unavailable(void)
+static tcpx_status crypto_unavailable(void)
 {
 	return error_set(TCPX_ERR_UNSUPPORTED, 0, "%s", sys_crypto_reason());
 }
@@ -301,7 +312,7 @@ tcpx_status sys_hmac_sha256(const uint8_t key[32], const struct sys_span *spans,
 	(void)spans;
 	(void)count;
 	(void)out;
-	return unavailable();
+	return crypto_unavailable();
 }
 
 tcpx_status sys_sha256(const struct sys_span *spans, unsigned count, uint8_t out[SYS_HASH_BYTES])
@@ -309,14 +320,14 @@ tcpx_status sys_sha256(const struct sys_span *spans, unsigned count, uint8_t out
 	(void)spans;
 	(void)count;
 	(void)out;
-	return unavailable();
+	return crypto_unavailable();
 }
 
 tcpx_status sys_sign_public(const uint8_t secret[SYS_KEY_BYTES], uint8_t out_public[SYS_KEY_BYTES])
 {
 	(void)secret;
 	(void)out_public;
-	return unavailable();
+	return crypto_unavailable();
 }
 
 tcpx_status sys_sign(const uint8_t secret[SYS_KEY_BYTES], const uint8_t digest[SYS_HASH_BYTES],
@@ -325,7 +336,7 @@ tcpx_status sys_sign(const uint8_t secret[SYS_KEY_BYTES], const uint8_t digest[S
 	(void)secret;
 	(void)digest;
 	(void)out_signature;
-	return unavailable();
+	return crypto_unavailable();
 }
 
 tcpx_status sys_sign_verify(const uint8_t public_key[SYS_KEY_BYTES],
@@ -335,7 +346,7 @@ tcpx_status sys_sign_verify(const uint8_t public_key[SYS_KEY_BYTES],
 	(void)public_key;
 	(void)digest;
 	(void)signature;
-	return unavailable();
+	return crypto_unavailable();
 }
 
 tcpx_status sys_exchange_public(const uint8_t secret[SYS_KEY_BYTES],
@@ -351,7 +362,7 @@ tcpx_status sys_exchange_shared(const uint8_t secret[SYS_KEY_BYTES],
 	(void)secret;
 	(void)public_key;
 	(void)out_shared;
-	return unavailable();
+	return crypto_unavailable();
 }
 
 #endif
@@ -376,7 +387,7 @@ tcpx_status sys_random(void *out, size_t len)
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got <= 0)
-			return error_set(TCPX_ERR_SYSTEM, errno, "getrandom gives no random bytes");
+			return error_set(TCPX_ERR_SYSTEM, errno, "getrandom failed");
 		pos += got;
 		len -= (size_t)got;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HMAC-SHA256, SHA-256, Ed25519 and X25519 by OpenSSL 3 where there is one; the kernel's
- * randomness. */
+/* HMAC-SHA256, SHA-256, Ed25519 and X25519 by OpenSSL 3 if it is installed; random bytes of the
+ * kernel. */
 #ifndef SYS_CRYPTO_H
 #define SYS_CRYPTO_H
 
@@ -18,26 +18,26 @@ struct sys_span {
 #define SYS_SIGNATURE_BYTES 64
 #define SYS_HASH_BYTES 32
 
-/* 1: all that is declared here works in this process. A library that refuses one of them, as in
- * FIPS mode, counts as none. */
+/* 1: everything that is declared here works in this process. A library that refuses one of the
+ * algorithms, as in FIPS mode, counts as missing. */
 int sys_crypto_available(void);
-const char *sys_crypto_reason(void); /* by what, or why not; static */
+const char *sys_crypto_reason(void); /* what provides it, or why it is missing; static */
 /* Over the concatenation of spans. ERR_UNSUPPORTED without crypto. */
 tcpx_status sys_hmac_sha256(const uint8_t key[32], const struct sys_span *spans, unsigned count,
 			    uint8_t out[32]);
-/* Over the concatenation of spans, 4 KiB at most. The calls below: ERR_UNSUPPORTED without crypto,
- * ERR_INTERNAL where the library fails. */
+/* Over the concatenation of spans, at most 4 KiB. Errors of this and the calls below:
+ * ERR_UNSUPPORTED without crypto, ERR_INTERNAL if the library fails. */
 tcpx_status sys_sha256(const struct sys_span *spans, unsigned count, uint8_t out[SYS_HASH_BYTES]);
-/* Ed25519 (RFC 8032). The secret half is 32 random bytes. verify: ERR_AUTH when the signature is
- * not by that key, or the key is not a valid one. */
+/* Ed25519 (RFC 8032). The secret key is 32 random bytes. verify: ERR_AUTH if the signature is not
+ * by that key, or the key is invalid. */
 tcpx_status sys_sign_public(const uint8_t secret[SYS_KEY_BYTES], uint8_t out_public[SYS_KEY_BYTES]);
 tcpx_status sys_sign(const uint8_t secret[SYS_KEY_BYTES], const uint8_t digest[SYS_HASH_BYTES],
 		     uint8_t out_signature[SYS_SIGNATURE_BYTES]);
 tcpx_status sys_sign_verify(const uint8_t public_key[SYS_KEY_BYTES],
 			    const uint8_t digest[SYS_HASH_BYTES],
 			    const uint8_t signature[SYS_SIGNATURE_BYTES]);
-/* X25519 (RFC 7748). The secret half is 32 random bytes. shared: ERR_AUTH when the other public
- * half gives the same result for every secret. */
+/* X25519 (RFC 7748). The secret key is 32 random bytes. shared: ERR_AUTH if the other public key
+ * gives the same result for every secret. */
 tcpx_status sys_exchange_public(const uint8_t secret[SYS_KEY_BYTES],
 				uint8_t out_public[SYS_KEY_BYTES]);
 tcpx_status sys_exchange_shared(const uint8_t secret[SYS_KEY_BYTES],

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA driver, loaded at run time: one list of functions, devices with their primary context.
+ * The CUDA driver, loaded at run time: a table of functions, and devices with their primary
+ * context.
  *
- * Context rule: a call that needs a context runs between sys_cuda_push and sys_cuda_pop on the same
- * thread; whatever was current before is current after. The primary context of a device is retained
- * while somebody holds the device (sys_cuda_get .. sys_cuda_put), once per process.
+ * Context rule: a call that needs a context runs between sys_cuda_push and sys_cuda_pop on the
+ * same thread; the context that was current before is current again afterwards. The primary
+ * context of a device is retained from sys_cuda_get to sys_cuda_put, once per process.
  */
 #ifndef SYS_CUDA_H
 #define SYS_CUDA_H
@@ -13,8 +14,8 @@
 #include <tcpx/types.h>
 
 /*
- * X(name, symbol, oldest driver that has it, parameters). Missing ones of a driver as old as
- * SYS_CUDA_DRIVER_MIN make the driver unusable; those of newer ones are NULL where it is older.
+ * X(name, symbol, oldest driver that has it, parameters). A driver that lacks a function that
+ * SYS_CUDA_DRIVER_MIN has is unusable; newer functions are NULL in older drivers.
  */
 #define SYS_CUDA_DRIVER_MIN 11040
 #define SYS_CUDA_LIST(X)                                                                           \
@@ -130,7 +131,7 @@ struct sys_cuda {
 	int devices; /* visible to this process, > 0 */
 };
 
-/* A visible device. Its ordinal is this process's; its identity is the PCI address. */
+/* A visible device. Its ordinal is valid in this process only; its identity is the PCI address. */
 struct sys_cuda_gpu {
 	const struct sys_cuda *api;
 	uint32_t ordinal;
@@ -138,15 +139,15 @@ struct sys_cuda_gpu {
 	cuda_ctx ctx; /* the primary one, retained */
 	char pci[16]; /* "0000:17:00.0", lower case, as sysfs spells it */
 	char name[64];
-	int numa;		  /* of the host memory next to it; -1: unknown */
+	int numa;		  /* node of the host memory next to it; -1: unknown */
 	uint32_t sms, capability; /* capability: 10 x major + minor */
 	uint64_t bytes;
 };
 
 /*
- * The driver, loaded and initialised at the first call (CONFIG_CUDA_LIBRARY names the file).
- * NULL with ERR_UNSUPPORTED as the last error, which names the cause: no driver, no device, too
- * old, a stub. The answer of a process never changes. Any thread.
+ * The driver, loaded and initialised at the first call (CONFIG_CUDA_LIBRARY names the file). NULL
+ * with ERR_UNSUPPORTED as the last error, which names the cause: no driver, no device, too old, a
+ * stub. The result of the first call is final. Any thread.
  */
 const struct sys_cuda *sys_cuda_driver(void);
 
@@ -155,8 +156,8 @@ const struct sys_cuda *sys_cuda_driver(void);
 tcpx_status sys_cuda_get(uint32_t ordinal, struct sys_cuda_gpu **out_gpu);
 void sys_cuda_put(struct sys_cuda_gpu *gpu); /* the last one releases the primary context */
 
-/* The device's context becomes current on this thread, on top of what was. ERR_SYSTEM. Also puts
- * the thread into relaxed capture mode, which pop undoes. */
+/* Pushes the device's context onto the stack of this thread and switches the thread to relaxed
+ * capture mode; pop undoes both. ERR_SYSTEM. */
 struct sys_cuda_scope {
 	const struct sys_cuda_gpu *gpu;
 	int mode;
@@ -166,8 +167,8 @@ void sys_cuda_pop(struct sys_cuda_scope *scope);
 
 /*
  * Loads kernels of this build into the current context, which is gpu's. image: a fatbin, or PTX
- * text that ends in a zero byte; the driver compiles that first, which takes up to a second where
- * its cache does not have the result. what: "copy", for the text of an error. May wait for the GPU.
+ * text that ends in a zero byte; the driver compiles PTX first, which takes up to a second if its
+ * cache does not have the result. what: "copy", for error texts. May wait for the GPU.
  * ERR_UNSUPPORTED (no kernel for this GPU, or a driver that does not compile PTX), ERR_NO_MEMORY,
  * ERR_SYSTEM.
  */
@@ -177,11 +178,11 @@ tcpx_status sys_cuda_module_load(const struct sys_cuda_gpu *gpu, const void *ima
 tcpx_status sys_cuda_module_find(const struct sys_cuda_gpu *gpu, cuda_module module,
 				 const char *name, cuda_function *out_function);
 
-/* The last error for a call that failed: "WHAT: CUDA_ERROR_X (text)". OUT_OF_MEMORY becomes
- * ERR_NO_MEMORY, INVALID_DEVICE and NO_DEVICE ERR_UNSUPPORTED, else ERR_SYSTEM. Never called with
- * CUDA_OK. */
+/* Sets the last error for a failed call: "WHAT: CUDA_ERROR_X (text)". OUT_OF_MEMORY becomes
+ * ERR_NO_MEMORY, INVALID_DEVICE and NO_DEVICE become ERR_UNSUPPORTED, all others ERR_SYSTEM. Not
+ * for CUDA_OK. */
 tcpx_status sys_cuda_error(cuda_result result, const char *what);
-/* The process ends, or the context is broken for good: nothing but a restart helps. */
+/* Whether the context is broken for good, so that only a restart of the process helps. */
 int sys_cuda_fatal(cuda_result result);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads the CUDA driver once, and turns its errors into ours. */
+/* Loads the CUDA driver once, and maps its errors to status codes. */
 #include "sys/cuda.h"
 
 #include <dlfcn.h>
@@ -16,7 +16,7 @@ enum load_state { LOAD_NEVER, LOAD_UNDER_WAY, LOAD_DONE, LOAD_FAILED };
 
 /*
  * state is written under the lock and read without it: a reader that sees DONE or FAILED may read
- * driver or cause, which are never written again.
+ * driver or cause, which do not change any more.
  */
 static struct {
 	pthread_mutex_t lock;
@@ -37,7 +37,8 @@ static const struct entry {
 #undef CUDA_ENTRY
 };
 
-/* The driver does not survive a fork; a child that finds it loaded, or half loaded, is told so. */
+/* The driver does not survive a fork: a child that inherits it loaded, or half loaded, gets an
+ * error. */
 static void cuda_in_child(void)
 {
 	pthread_mutex_init(&cuda.lock, NULL);
@@ -48,7 +49,8 @@ static void cuda_in_child(void)
 
 static void cuda_at_fork(void)
 {
-	(void)pthread_atfork(NULL, NULL, cuda_in_child); /* without it a child's calls just fail */
+	/* without the handler a child's calls fail with the driver's error */
+	(void)pthread_atfork(NULL, NULL, cuda_in_child);
 }
 
 static const char *call_name(const struct sys_cuda *api, cuda_result result)
@@ -86,7 +88,7 @@ static tcpx_status load_open(const char *path, void **out_handle)
 	return TCPX_OK;
 }
 
-/* Functions that are newer than the driver stay NULL. */
+/* Functions newer than the driver stay NULL. */
 static tcpx_status load_symbols(const char *path, void *handle, struct sys_cuda *api)
 {
 	int oldest = api->version > SYS_CUDA_DRIVER_MIN ? api->version : SYS_CUDA_DRIVER_MIN;
@@ -95,7 +97,7 @@ static tcpx_status load_symbols(const char *path, void *handle, struct sys_cuda 
 		void *symbol = dlsym(handle, entries[i].symbol);
 
 		if (!symbol && entries[i].since <= oldest) {
-			error_set(TCPX_ERR_UNSUPPORTED, 0, "the CUDA driver %s has no %s", path,
+			error_set(TCPX_ERR_UNSUPPORTED, 0, "the CUDA driver %s lacks %s", path,
 				  entries[i].symbol);
 			return error_next("install a driver of CUDA %d.%d or newer",
 					  SYS_CUDA_DRIVER_MIN / 1000,
@@ -106,7 +108,7 @@ static tcpx_status load_symbols(const char *path, void *handle, struct sys_cuda 
 	return TCPX_OK;
 }
 
-/* Before anything else, so that an old driver is called old and not incomplete. */
+/* Runs first, so that an old driver is reported as old and not as incomplete. */
 static tcpx_status load_version(const char *path, void *handle, struct sys_cuda *api)
 {
 	cuda_result (*ask)(int *out) = NULL;
@@ -162,8 +164,9 @@ static tcpx_status load_start(struct sys_cuda *api)
 	return TCPX_OK;
 }
 
-/* Under the lock. A driver that was initialised stays loaded whatever comes: it has threads. */
-static tcpx_status load(void)
+/* Under the lock. An initialised driver stays loaded, even after a failure, because it has
+ * threads. */
+static tcpx_status load_driver(void)
 {
 	const char *path = config_text(CONFIG_CUDA_LIBRARY);
 	void *handle = NULL;
@@ -192,7 +195,7 @@ static int load_once(void)
 	if (state == LOAD_NEVER) {
 		atomic_store_explicit(&cuda.state, LOAD_UNDER_WAY, memory_order_relaxed);
 		state = LOAD_DONE;
-		if (load()) {
+		if (load_driver()) {
 			cuda.cause = *error_last();
 			state = LOAD_FAILED;
 		}
@@ -212,8 +215,8 @@ const struct sys_cuda *sys_cuda_driver(void)
 
 	if (atomic_load_explicit(&cuda.forked, memory_order_relaxed)) {
 		error_set(TCPX_ERR_UNSUPPORTED, 0,
-			  "CUDA was started before this process was forked off: it does not work "
-			  "here");
+			  "CUDA was initialised before this process was forked: it does not work "
+			  "in the child");
 		error_next("start processes that use GPUs by exec, or fork before the first use");
 		return NULL;
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices with their primary context, counted, one table in a process; contexts in a scope. */
+/* One table of devices per process, with counted references to their primary context; contexts made
+ * current in a scope. */
 #include "sys/cuda.h"
 
 #include <ctype.h>
@@ -23,7 +24,7 @@ struct gpu_row {
 /* Rows never move and are never freed, so a pointer to one outlives its last put. */
 static struct {
 	pthread_mutex_t lock;
-	struct gpu_row *rows; /* one a visible device */
+	struct gpu_row *rows; /* one per visible device */
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void sys_cuda_gpus_forked(void)
@@ -31,7 +32,7 @@ void sys_cuda_gpus_forked(void)
 	pthread_mutex_init(&table.lock, NULL);
 }
 
-/* The node that the kernel tells for the device's slot; -1. */
+/* The NUMA node of the PCI slot according to the kernel; -1: unknown. */
 static int gpu_slot_numa(const char *pci)
 {
 	char path[96], text[16];
@@ -50,7 +51,7 @@ static int gpu_slot_numa(const char *pci)
 	return atoi(text);
 }
 
-/* The driver writes "0000:3B:00.0" in either case; sysfs knows the lower one. */
+/* The driver writes "0000:3B:00.0" in either case; sysfs uses lower case. */
 static void gpu_lower(char *text)
 {
 	for (; *text; text++)
@@ -89,7 +90,8 @@ static cuda_result gpu_describe(const struct sys_cuda *api, struct sys_cuda_gpu 
 		rc = api->device_attribute(&minor, CUDA_DEVICE_CAPABILITY_MINOR, gpu->device);
 	if (rc)
 		return rc;
-	/* Newer than the oldest driver, and -1 on many a machine where the kernel knows. */
+	/* The attribute is newer than the oldest driver, and -1 on many machines on which the
+	 * kernel knows the node. */
 	if (api->device_attribute(&numa, CUDA_DEVICE_HOST_NUMA_ID, gpu->device) || numa < 0)
 		numa = gpu_slot_numa(gpu->pci);
 	gpu->numa = numa;
@@ -173,7 +175,8 @@ tcpx_status sys_cuda_push(const struct sys_cuda_gpu *gpu, struct sys_cuda_scope 
 	struct sys_cuda_scope scope = {.gpu = gpu, .mode = CUDA_CAPTURE_RELAXED};
 	cuda_result rc;
 
-	/* Relaxed, so that a capture of the application forbids us nothing and we break none. */
+	/* In relaxed mode a stream capture of the application restricts no call of ours, and no
+	 * call of ours breaks it. */
 	rc = gpu->api->capture_mode(&scope.mode);
 	if (rc)
 		return sys_cuda_error(rc, "cuThreadExchangeStreamCaptureMode");
@@ -218,8 +221,8 @@ tcpx_status sys_cuda_module_load(const struct sys_cuda_gpu *gpu, const void *ima
 			  "this build has no machine code of the %s kernels for %s, and the driver "
 			  "does not compile their PTX (CUDA error %d)",
 			  what, gpu->name, result);
-		return error_next("make libnvidia-ptxjitcompiler.so.1 of the driver visible, unset "
-				  "CUDA_DISABLE_PTX_JIT, or build where nvcc is");
+		return error_next("make the driver's libnvidia-ptxjitcompiler.so.1 visible, unset "
+				  "CUDA_DISABLE_PTX_JIT, or build with nvcc");
 	default:
 		break;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Statistics of a NIC by the ethtool ioctl, or from a file in its place. */
+/* Statistics of a NIC by the ethtool ioctl, or from a file. */
 #include "sys/ethtool.h"
 
 #include <ctype.h>
@@ -20,7 +20,7 @@
 #include "sys/fd.h"
 #include "sys/sock.h"
 
-#define STATISTICS_MAX 65536 /* drivers of many queues have thousands */
+#define STATISTICS_MAX 65536 /* drivers with many queues have */
 
 static int all_digits(const char *text, size_t len)
 {
@@ -45,7 +45,7 @@ int sys_ethtool_counts(const char *label, const char *name)
 	return !strcmp(label + digits, name + 2) || !strcmp(label + digits + 1, name);
 }
 
-static tcpx_status not_there(const char *nic, const char *name)
+static tcpx_status statistic_missing(const char *nic, const char *name)
 {
 	error_set(TCPX_ERR_NOT_FOUND, 0, "NIC %.16s has no statistic %.40s", nic, name);
 	return error_next("only NICs whose driver can place packets in GPU memory have it");
@@ -60,7 +60,7 @@ static tcpx_status ioctl_failed(const char *nic)
 	return error_set(status, errno, "cannot read the statistics of NIC %.16s", nic);
 }
 
-static int ask(int fd, const char *nic, void *command)
+static int ethtool_ioctl(int fd, const char *nic, void *command)
 {
 	struct ifreq ifr = {0};
 
@@ -69,7 +69,7 @@ static int ask(int fd, const char *nic, void *command)
 	return ioctl(fd, SIOCETHTOOL, &ifr);
 }
 
-static int count_of(int fd, const char *nic, unsigned *out_count)
+static int count_statistics(int fd, const char *nic, unsigned *out_count)
 {
 	union {
 		struct ethtool_sset_info info;
@@ -78,27 +78,29 @@ static int count_of(int fd, const char *nic, unsigned *out_count)
 
 	set.info.cmd = ETHTOOL_GSSET_INFO;
 	set.info.sset_mask = 1ull << ETH_SS_STATS;
-	if (ask(fd, nic, &set))
+	if (ethtool_ioctl(fd, nic, &set))
 		return -1;
 	*out_count = set.info.sset_mask ? set.info.data[0] : 0;
 	return 0;
 }
 
-struct listener {
+struct statistic_sink {
 	void (*fn)(void *arg, const char *label, uint64_t value);
 	void *arg;
 };
 
-/* Names and values have room for count; the driver may tell fewer by now, never more. */
-static tcpx_status list(int fd, const char *nic, unsigned count, struct ethtool_gstrings *names,
-			struct ethtool_stats *values, const struct listener *to)
+/* Reads names and values into buffers for count entries. The driver may report fewer by now, never
+ * more. */
+static tcpx_status list_statistics(int fd, const char *nic, unsigned count,
+				   struct ethtool_gstrings *names, struct ethtool_stats *values,
+				   const struct statistic_sink *to)
 {
 	names->cmd = ETHTOOL_GSTRINGS;
 	names->string_set = ETH_SS_STATS;
 	names->len = count;
 	values->cmd = ETHTOOL_GSTATS;
 	values->n_stats = count;
-	if (ask(fd, nic, names) || ask(fd, nic, values))
+	if (ethtool_ioctl(fd, nic, names) || ethtool_ioctl(fd, nic, values))
 		return ioctl_failed(nic);
 	for (unsigned i = 0; i < count && i < names->len && i < values->n_stats; i++) {
 		char label[ETH_GSTRING_LEN + 1];
@@ -110,22 +112,22 @@ static tcpx_status list(int fd, const char *nic, unsigned count, struct ethtool_
 	return TCPX_OK;
 }
 
-static tcpx_status from_kernel(int fd, const char *nic, const struct listener *to)
+static tcpx_status read_kernel(int fd, const char *nic, const struct statistic_sink *to)
 {
 	struct ethtool_gstrings *names = NULL;
 	struct ethtool_stats *values = NULL;
 	tcpx_status status;
 	unsigned count;
 
-	if (count_of(fd, nic, &count))
+	if (count_statistics(fd, nic, &count))
 		return ioctl_failed(nic);
 	if (!count || count > STATISTICS_MAX)
 		return TCPX_OK;
-	/* A driver fills what it has now: room for twice as many, should queues have been added. */
+	/* A driver fills in what it has now: twice the room, in case queues were added. */
 	names = calloc(1, sizeof(*names) + 2 * (size_t)count * ETH_GSTRING_LEN);
 	values = calloc(1, sizeof(*values) + 2 * (size_t)count * sizeof(uint64_t));
 	if (names && values)
-		status = list(fd, nic, count, names, values, to);
+		status = list_statistics(fd, nic, count, names, values, to);
 	else
 		status = error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for %u statistics", count);
 	free(names);
@@ -133,7 +135,7 @@ static tcpx_status from_kernel(int fd, const char *nic, const struct listener *t
 	return status;
 }
 
-static void from_file(FILE *file, const struct listener *to)
+static void read_statistics_file(FILE *file, const struct statistic_sink *to)
 {
 	char line[256], label[128];
 	uint64_t value;
@@ -143,7 +145,7 @@ static void from_file(FILE *file, const struct listener *to)
 			to->fn(to->arg, label, value);
 }
 
-/* The path of a source: its "%s" is the NIC. */
+/* The path of a source, with its "%s" replaced by the NIC. */
 static int source_path(const char *source, const char *nic, char path[PATH_MAX])
 {
 	const char *mark = strstr(source, "%s");
@@ -157,7 +159,7 @@ static int source_path(const char *source, const char *nic, char path[PATH_MAX])
 tcpx_status sys_ethtool_each(const char *nic, const char *source,
 			     void (*fn)(void *arg, const char *label, uint64_t value), void *arg)
 {
-	const struct listener to = {fn, arg};
+	const struct statistic_sink to = {fn, arg};
 	char path[PATH_MAX];
 	tcpx_status status;
 	FILE *file;
@@ -165,21 +167,21 @@ tcpx_status sys_ethtool_each(const char *nic, const char *source,
 
 	if (strlen(nic) >= IFNAMSIZ || strchr(nic, '/') ||
 	    (source && source_path(source, nic, path)))
-		return error_set(TCPX_ERR_INVALID, 0, "%.40s is no name of a NIC, or too long",
+		return error_set(TCPX_ERR_INVALID, 0, "%.40s is not the name of a NIC, or too long",
 				 nic);
 	if (source) {
 		file = fopen(path, "re");
 		if (!file)
 			return error_set(TCPX_ERR_NOT_FOUND, errno, "no statistics at %.100s",
 					 path);
-		from_file(file, &to);
+		read_statistics_file(file, &to);
 		fclose(file);
 		return TCPX_OK;
 	}
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return error_set(sys_errno_status(errno), errno, "cannot open a socket");
-	status = from_kernel(fd, nic, &to);
+	status = read_kernel(fd, nic, &to);
 	sys_fd_close(fd);
 	return status;
 }
@@ -190,7 +192,7 @@ struct sum {
 	int found;
 };
 
-static void add(void *arg, const char *label, uint64_t value)
+static void add_statistic(void *arg, const char *label, uint64_t value)
 {
 	struct sum *sum = arg;
 
@@ -208,9 +210,9 @@ tcpx_status sys_ethtool_statistic(const char *nic, const char *name, const char 
 
 	if (strlen(name) >= ETH_GSTRING_LEN)
 		return error_set(TCPX_ERR_INVALID, 0, "%.40s is too long for a statistic", name);
-	status = sys_ethtool_each(nic, source, add, &sum);
+	status = sys_ethtool_each(nic, source, add_statistic, &sum);
 	if (status == TCPX_OK && !sum.found)
-		return not_there(nic, name);
+		return statistic_missing(nic, name);
 	if (status == TCPX_OK)
 		*out_value = sum.value;
 	return status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A bitmap of our descriptors, and a gate that keeps forks out of the moment between a call that
- * opens one and its entry. */
+/* A bitmap of the library's descriptors, and a gate that keeps a fork from happening between a call
+ * that opens one and its record. */
 #include "sys/fd.h"
 
 #include <errno.h>
@@ -12,18 +12,18 @@
 #include "base/clock.h"
 #include "base/law.h"
 
-#define FD_LIMIT (1u << 20) /* Linux's default fs.nr_open; one above it stays open in a child */
+#define FD_LIMIT (1u << 20) /* default of fs.nr_open; descriptors above it stay open in a child */
 #define WORD_BITS 64u
-/* Neither side of the gate waits longer: the fork handler of another library may wait for a lock
- * that our caller holds, and a signal handler may fork in the middle of a call. After such a wait a
+/* Limit for both sides of the gate: the fork handler of another library may wait for a lock that
+ * our caller holds, and a signal handler may fork in the middle of a call. After such a wait a
  * child may keep one descriptor. */
 #define GATE_NS (100 * CLOCK_MS_NS)
 
 static _Atomic uint64_t table[FD_LIMIT / WORD_BITS];
-static _Atomic uint32_t words; /* of the table that were ever used */
+static _Atomic uint32_t words; /* words of the table that were ever used */
 static _Atomic uint32_t inside, forking;
 
-static void wait_for_none(_Atomic uint32_t *count)
+static void wait_until_zero(_Atomic uint32_t *count)
 {
 	int64_t until = clock_now_ns() + GATE_NS;
 
@@ -36,9 +36,10 @@ void sys_fd_begin(void)
 	atomic_fetch_add(&inside, 1);
 	if (!atomic_load(&forking))
 		return;
-	/* Each side announces itself first and then looks, so one of them sees the other. */
+	/* Each side sets its counter before it reads the other one, so at least one of them sees
+	 * the other. */
 	atomic_fetch_sub(&inside, 1);
-	wait_for_none(&forking);
+	wait_until_zero(&forking);
 	atomic_fetch_add(&inside, 1);
 }
 
@@ -56,7 +57,7 @@ void sys_fd_own(int fd)
 int sys_fd_end(int fd)
 {
 	sys_fd_own(fd);
-	atomic_fetch_sub(&inside, 1); /* no system call: errno is that of the call */
+	atomic_fetch_sub(&inside, 1); /* no system call after the call, which keeps its errno */
 	return fd;
 }
 
@@ -66,7 +67,7 @@ void sys_fd_close(int fd)
 
 	law_free("close");
 	sys_fd_begin();
-	/* First, or the entry would be that of whoever gets the number next. */
+	/* Before close(), or another thread that gets the same number would lose its record. */
 	if (fd >= 0 && (uint32_t)fd < FD_LIMIT)
 		atomic_fetch_and(&table[(uint32_t)fd / WORD_BITS],
 				 ~(UINT64_C(1) << (uint32_t)fd % WORD_BITS));
@@ -78,7 +79,7 @@ void sys_fd_close(int fd)
 void sys_fd_before_fork(void)
 {
 	atomic_fetch_add(&forking, 1);
-	wait_for_none(&inside);
+	wait_until_zero(&inside);
 }
 
 void sys_fd_in_parent(void)
@@ -86,7 +87,7 @@ void sys_fd_in_parent(void)
 	atomic_fetch_sub(&forking, 1);
 }
 
-/* close() alone: it drops the child's reference. A shutdown() would end the parent's connection. */
+/* Only close(): it drops the child's reference. shutdown() would end the parent's connection. */
 void sys_fd_in_child(void)
 {
 	uint32_t used = atomic_load(&words);
@@ -98,7 +99,7 @@ void sys_fd_in_child(void)
 		for (; bits; bits &= bits - 1)
 			close((int)(word * WORD_BITS + (uint32_t)__builtin_ctzll(bits)));
 	}
-	atomic_store(&inside, 0); /* threads that are not here */
+	atomic_store(&inside, 0); /* those threads do not exist in the child */
 	atomic_store(&forking, 0);
 	errno = err;
 }

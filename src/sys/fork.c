@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What pthread_atfork does in every child: moves the stamp and closes our descriptors. */
+/* The pthread_atfork handlers: count the generation and close the descriptors in a child. */
 #include "sys/fork.h"
 
 #include <pthread.h>
@@ -12,8 +12,8 @@ static _Atomic uint32_t generation, owner;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int register_err;
 
-/* No lock and no memory here: the parent's other threads may have held any. */
-static void in_child(void)
+/* Takes no lock and allocates nothing: other threads of the parent may have held any lock. */
+static void fork_in_child(void)
 {
 	sys_fd_in_child();
 	atomic_fetch_add_explicit(&generation, 1, memory_order_relaxed);
@@ -21,7 +21,7 @@ static void in_child(void)
 
 static void register_handler(void)
 {
-	register_err = pthread_atfork(sys_fd_before_fork, sys_fd_in_parent, in_child);
+	register_err = pthread_atfork(sys_fd_before_fork, sys_fd_in_parent, fork_in_child);
 }
 
 tcpx_status sys_fork_init(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interface addresses by getifaddrs, and their interfaces' other names. */
+/* Interface addresses by getifaddrs, and alternative names of interfaces. */
 #include "sys/iface.h"
 
 #include <errno.h>
@@ -17,9 +17,9 @@
 #include "sys/addr.h"
 #include "sys/fd.h"
 
-#define ALT_NAME_MAX 128    /* of an alternative name, as the kernel has it */
-#define IFLA_ALT_IFNAME_ 53 /* which headers before Linux 5.5 lack */
-#define LOWER_UP (1u << 16) /* IFF_LOWER_UP, which <net/if.h> lacks */
+#define ALT_NAME_MAX 128    /* bytes of an alternative name, as in the kernel */
+#define IFLA_ALT_IFNAME_ 53 /* missing in headers before Linux 5.5 */
+#define LOWER_UP (1u << 16) /* IFF_LOWER_UP, missing in <net/if.h> */
 
 static unsigned prefix_bits(const struct sockaddr *mask)
 {
@@ -88,7 +88,7 @@ tcpx_status sys_iface_list(struct sys_iface **out_ifaces, unsigned *out_count)
 	return TCPX_OK;
 }
 
-/* if_nametoindex() knows an alternative name too, but none of more than 15 bytes. */
+/* if_nametoindex() accepts an alternative name too, but none of more than 15 bytes. */
 unsigned sys_iface_number(const char *name)
 {
 	struct {
@@ -187,7 +187,7 @@ int sys_iface_direct(const struct sys_iface *iface, const struct sockaddr_storag
 
 	if (!sys_addr_same_subnet(&iface->addr, remote, iface->prefix))
 		return 0;
-	/* Every interface has the link-local subnet; only the scope tells them apart. */
+	/* Every interface has the link-local subnet; only the scope distinguishes them. */
 	if (sys_addr_is_link_local(remote) && remote6->sin6_scope_id)
 		return remote6->sin6_scope_id == local6->sin6_scope_id;
 	return 1;

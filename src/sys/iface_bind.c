@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a user's bind list means: interfaces, patterns, subnets, exclusions. */
+/* The expansion of a bind list: interfaces, patterns, subnets, exclusions. */
 #include <ctype.h>
 #include <fnmatch.h>
 #include <limits.h>
@@ -21,14 +21,14 @@ struct expansion {
 	struct sockaddr_storage *out;
 	unsigned max, count;
 	bool without; /* the list excludes */
-	char *list;   /* then: its entries, without the ^ */
+	char *list;   /* if it excludes: its entries, without the ^ */
 };
 
 /* One entry of the list. */
 struct entry {
 	enum { NAMED, EXACT, BEGINNING, GLOB, SUBNET, ADDRESS } kind;
 	const char *text;
-	char name[IF_NAMESIZE]; /* of NAMED: the interface's own */
+	char name[IF_NAMESIZE]; /* of NAMED: the interface's primary name */
 	struct sockaddr_storage addr;
 	unsigned prefix;
 };
@@ -46,8 +46,8 @@ static tcpx_status bind_add(struct expansion *e, const struct sockaddr_storage *
 	return TCPX_OK;
 }
 
-/* As much as a next step has room for; what is left out is counted. */
-static tcpx_status name_choices(const struct expansion *e)
+/* Lists as many choices as a next step has room for; the others are counted. */
+static tcpx_status next_step_choices(const struct expansion *e)
 {
 	char text[120] = "", addr[SYS_ADDR_TEXT];
 	size_t len = 0;
@@ -76,7 +76,8 @@ static tcpx_status name_choices(const struct expansion *e)
 	return error_next("bring an interface up and give it an address");
 }
 
-/* A number of bits after the slash; false: it is none, or more than the family has. */
+/* Parses the prefix length after the slash; false: malformed, or longer than an address of the
+ * family. */
 static bool parse_bits(const char *text, const struct sockaddr_storage *addr, unsigned *out)
 {
 	char *end;
@@ -87,7 +88,8 @@ static bool parse_bits(const char *text, const struct sockaddr_storage *addr, un
 	       bits <= (addr->ss_family == AF_INET ? 32 : 128);
 }
 
-/* "10.0.0.1:80", "[::1]:80", "fd09::1:20000", "eth0:80": an address for connecting. */
+/* Whether the text is an address with a port, as for connecting: "10.0.0.1:80", "[::1]:80",
+ * "fd09::1:20000", "eth0:80". */
 static bool has_port(const char *text, char without[ENTRY_MAX])
 {
 	const char *colon = strrchr(text, ':');
@@ -111,7 +113,7 @@ static bool is_glob(const char *text)
 	return strpbrk(text, "*?[") && !strchr(text, ':');
 }
 
-static bool is_name(const struct expansion *e, const char *name, char out[IF_NAMESIZE])
+static bool is_interface(const struct expansion *e, const char *name, char out[IF_NAMESIZE])
 {
 	unsigned index;
 
@@ -120,26 +122,27 @@ static bool is_name(const struct expansion *e, const char *name, char out[IF_NAM
 			snprintf(out, IF_NAMESIZE, "%s", name);
 			return true;
 		}
-	index = strchr(name, ':') ? 0 : sys_iface_number(name); /* it would cut at the colon */
+	/* a name with a colon would be cut there */
+	index = strchr(name, ':') ? 0 : sys_iface_number(name);
 	return index && if_indextoname(index, out);
 }
 
-static tcpx_status wrong_entry(const struct expansion *e, const char *text)
+static tcpx_status entry_error(const struct expansion *e, const char *text)
 {
 	char without[ENTRY_MAX];
 
 	if (*text == '^') {
-		error_set(TCPX_ERR_INVALID, 0, "'%.60s': a ^ excludes only where the list begins",
-			  text);
-		return error_next("write ^A,B to exclude A and B, or name what is to be used");
+		error_set(TCPX_ERR_INVALID, 0,
+			  "'%.60s': ^ is allowed only at the start of the list", text);
+		return error_next("write ^A,B to exclude A and B, or name the interfaces to use");
 	}
 	if (has_port(text, without)) {
-		error_set(TCPX_ERR_INVALID, 0, "'%.60s' has a port, and what is bound to has none",
-			  text);
-		return error_next("write %.60s; the port is an option of its own", without);
+		error_set(TCPX_ERR_INVALID, 0,
+			  "'%.60s' has a port, which an address to bind to must not have", text);
+		return error_next("write %.60s; the port is a separate option", without);
 	}
-	error_set(TCPX_ERR_ADDRESS, 0, "%.60s is no interface and no address", text);
-	return name_choices(e);
+	error_set(TCPX_ERR_ADDRESS, 0, "%.60s is neither an interface nor an address", text);
+	return next_step_choices(e);
 }
 
 static tcpx_status parse_address(char *text, struct entry *out)
@@ -179,20 +182,20 @@ static tcpx_status parse_entry(const struct expansion *e, char *text, struct ent
 	if (parse_address(copy, out) == TCPX_OK)
 		return TCPX_OK;
 	if (out->kind == SUBNET) {
-		error_set(TCPX_ERR_INVALID, 0, "%.60s is no subnet", text);
+		error_set(TCPX_ERR_INVALID, 0, "%.60s is not a subnet", text);
 		return error_next("write it as 10.9.0.0/24 or fd09::/64");
 	}
 	if (*text == '=') {
 		out->kind = EXACT;
 		out->text = text + 1;
-		if (is_name(e, out->text, out->name) || e->without)
-			return TCPX_OK; /* what is not there is excluded */
+		if (is_interface(e, out->text, out->name) || e->without)
+			return TCPX_OK; /* an interface that does not exist is excluded anyway */
 	} else if (is_glob(text)) {
 		out->kind = GLOB;
 		return TCPX_OK;
 	} else if (*text != '^') {
 		out->kind = NAMED;
-		if (is_name(e, text, out->name))
+		if (is_interface(e, text, out->name))
 			return TCPX_OK;
 		out->kind = BEGINNING;
 		for (unsigned i = 0; i < e->niface; i++)
@@ -201,10 +204,10 @@ static tcpx_status parse_entry(const struct expansion *e, char *text, struct ent
 		if (e->without)
 			return TCPX_OK;
 	}
-	return wrong_entry(e, out->text);
+	return entry_error(e, out->text);
 }
 
-static bool entry_means(const struct entry *entry, const struct sys_iface *iface)
+static bool entry_matches(const struct entry *entry, const struct sys_iface *iface)
 {
 	switch (entry->kind) {
 	case SUBNET:
@@ -241,7 +244,7 @@ static tcpx_status add_interface(struct expansion *e, const char *name)
 		first6 = link6;
 	if (!first4 && !first6) {
 		error_set(TCPX_ERR_ADDRESS, 0, "interface %.32s is down or has no address", name);
-		return name_choices(e);
+		return next_step_choices(e);
 	}
 	if (first4)
 		status = bind_add(e, &first4->addr);
@@ -250,7 +253,7 @@ static tcpx_status add_interface(struct expansion *e, const char *name)
 	return status;
 }
 
-/* Interfaces that a pattern means: their names, or their first address in a subnet. */
+/* Adds the interfaces that match a pattern, or their first address in a subnet. */
 static tcpx_status add_matching(struct expansion *e, const struct entry *entry)
 {
 	tcpx_status status = TCPX_OK;
@@ -260,12 +263,12 @@ static tcpx_status add_matching(struct expansion *e, const struct entry *entry)
 		const struct sys_iface *iface = &e->ifaces[i];
 		bool again = false;
 
-		if (!iface->carrier || !entry_means(entry, iface))
+		if (!iface->carrier || !entry_matches(entry, iface))
 			continue;
 		for (unsigned k = 0; k < i; k++)
 			again |= !strcmp(e->ifaces[k].name, iface->name) &&
 				 e->ifaces[k].addr.ss_family == iface->addr.ss_family &&
-				 entry_means(entry, &e->ifaces[k]);
+				 entry_matches(entry, &e->ifaces[k]);
 		any = true;
 		if (entry->kind != SUBNET)
 			status = add_interface(e, iface->name);
@@ -274,12 +277,12 @@ static tcpx_status add_matching(struct expansion *e, const struct entry *entry)
 	}
 	if (any || status != TCPX_OK)
 		return status;
-	error_set(TCPX_ERR_ADDRESS, 0, "%.60s means no interface that is up with a carrier",
+	error_set(TCPX_ERR_ADDRESS, 0, "%.60s matches no interface that is up with a carrier",
 		  entry->text);
-	return name_choices(e);
+	return next_step_choices(e);
 }
 
-/* A link-local address is of one interface: written without, it has to be the only one. */
+/* Adds a local address. A link-local address without an interface must be unique. */
 static tcpx_status add_address(struct expansion *e, const struct entry *entry)
 {
 	struct sockaddr_storage addr = entry->addr;
@@ -292,7 +295,7 @@ static tcpx_status add_address(struct expansion *e, const struct entry *entry)
 		const struct sys_iface *iface = &e->ifaces[i];
 		const struct sockaddr_in6 *ours = (const struct sockaddr_in6 *)&iface->addr;
 
-		if (!entry_means(entry, iface))
+		if (!entry_matches(entry, iface))
 			continue;
 		if (sys_addr_is_link_local(&addr) && in6->sin6_scope_id &&
 		    in6->sin6_scope_id != ours->sin6_scope_id)
@@ -307,11 +310,11 @@ static tcpx_status add_address(struct expansion *e, const struct entry *entry)
 	}
 	if (found)
 		return bind_add(e, &found->addr);
-	error_set(TCPX_ERR_ADDRESS, 0, "%.60s is no address of this machine", entry->text);
-	return name_choices(e);
+	error_set(TCPX_ERR_ADDRESS, 0, "%.60s is not an address of this machine", entry->text);
+	return next_step_choices(e);
 }
 
-/* What container engines and hypervisors name their bridges and the ends of their cables. */
+/* Names that container engines and hypervisors give to bridges and virtual cables. */
 static int is_container(const char *name)
 {
 	static const char *const beginnings[] = {
@@ -324,8 +327,8 @@ static int is_container(const char *name)
 	return 0;
 }
 
-/* Mb/s; 0: it does not say. */
-static long speed_of(const char *name)
+/* Mb/s; 0: unknown. */
+static long interface_speed(const char *name)
 {
 	char path[PATH_MAX], text[32] = "";
 	long speed;
@@ -347,7 +350,8 @@ static bool is_excluded(const struct expansion *e, const struct sys_iface *iface
 	struct entry entry;
 
 	for (char *text = e->list; text; text = *text ? text + strlen(text) + 1 : NULL)
-		if (*text && parse_entry(e, text, &entry) == TCPX_OK && entry_means(&entry, iface))
+		if (*text && parse_entry(e, text, &entry) == TCPX_OK &&
+		    entry_matches(&entry, iface))
 			return true;
 	return false;
 }
@@ -366,7 +370,7 @@ static tcpx_status add_auto(struct expansion *e)
 
 	for (unsigned i = 0; i < e->niface; i++)
 		if (is_candidate(e, &e->ifaces[i]) &&
-		    (speed = speed_of(e->ifaces[i].name)) > fastest)
+		    (speed = interface_speed(e->ifaces[i].name)) > fastest)
 			fastest = speed;
 	for (unsigned i = 0; i < e->niface && status == TCPX_OK && e->count < e->max; i++) {
 		const struct sys_iface *iface = &e->ifaces[i];
@@ -377,19 +381,17 @@ static tcpx_status add_auto(struct expansion *e)
 				 !strcmp(e->ifaces[k].name, iface->name);
 		if (!is_candidate(e, iface) || again)
 			continue;
-		speed = speed_of(iface->name);
+		speed = interface_speed(iface->name);
 		if (!speed || speed * 2 >= fastest)
 			status = bind_add(e, &iface->addr);
 	}
 	if (status != TCPX_OK || e->count)
 		return status;
 	if (e->without) {
-		error_set(TCPX_ERR_ADDRESS, 0,
-			  "the list excludes every interface that could be "
-			  "used");
-		return name_choices(e);
+		error_set(TCPX_ERR_ADDRESS, 0, "the list excludes every usable interface");
+		return next_step_choices(e);
 	}
-	LOG_INFO("no interface that leads to other hosts: loopback alone");
+	LOG_INFO("no interface leads to other hosts: using loopback only");
 	status = sys_addr_parse("127.0.0.1", 0, &loopback);
 	return status == TCPX_OK ? bind_add(e, &loopback) : status;
 }
@@ -415,7 +417,7 @@ static tcpx_status add_entry(struct expansion *e, char *text)
 	}
 }
 
-/* The next entry without the blanks around it, in place; *list moves after its comma. */
+/* Cuts out the next entry, without the blanks around it; *list moves past its comma. */
 static char *next_entry(char **list)
 {
 	char *text = *list, *end = text + strcspn(text, ",");
@@ -429,8 +431,9 @@ static char *next_entry(char **list)
 	return text;
 }
 
-/* What is excluded becomes texts one after another in e->list, an empty one at the end. */
-static tcpx_status take_list(struct expansion *e, char *rest)
+/* Expands the list. Exclusions are collected in e->list as consecutive strings, with an empty one
+ * at the end. */
+static tcpx_status expand_list(struct expansion *e, char *rest)
 {
 	char *to = e->list;
 	tcpx_status status = TCPX_OK;
@@ -441,7 +444,7 @@ static tcpx_status take_list(struct expansion *e, char *rest)
 
 		if (bytes > ENTRY_MAX)
 			return error_set(TCPX_ERR_INVALID, 0,
-					 "'%.60s...' is no interface and no address", text);
+					 "'%.60s...' is neither an interface nor an address", text);
 		status = add_entry(e, text);
 		if (e->without)
 			to = (char *)memcpy(to, text, bytes) + bytes;
@@ -464,7 +467,7 @@ tcpx_status sys_iface_expand_of(const char *list, const struct sys_iface *ifaces
 	begin = copy + strspn(copy, " \t");
 	e.without = *begin == '^';
 	e.list = e.without ? copy + len + 2 : NULL;
-	status = take_list(&e, begin + e.without);
+	status = expand_list(&e, begin + e.without);
 	free(copy);
 	if (status == TCPX_OK)
 		*out_count = e.count;

@@ -15,10 +15,10 @@
 #include "sys/fd.h"
 #include "sys/sock.h"
 
-#define LOWER_UP (1u << 16) /* IFF_LOWER_UP, which <net/if.h> lacks */
-#define READ_BYTES 32768    /* what the kernel puts in one datagram at most */
+#define LOWER_UP (1u << 16) /* IFF_LOWER_UP, missing in <net/if.h> */
+#define READ_BYTES 32768    /* largest datagram of the kernel */
 
-static void tell(const struct sys_links *links, const struct nlmsghdr *head)
+static void report_link(const struct sys_links *links, const struct nlmsghdr *head)
 {
 	const struct ifinfomsg *info = NLMSG_DATA(head);
 	const struct rtattr *attr = IFLA_RTA(info);
@@ -28,7 +28,7 @@ static void tell(const struct sys_links *links, const struct nlmsghdr *head)
 	char name[IF_NAMESIZE] = "";
 
 	if (info->ifi_family != AF_UNSPEC || info->ifi_index <= 0)
-		return; /* a bridge says something about its ports */
+		return; /* a message of a bridge about its ports */
 	for (; RTA_OK(attr, left); attr = RTA_NEXT(attr, left)) {
 		size_t len = RTA_PAYLOAD(attr);
 
@@ -41,16 +41,16 @@ static void tell(const struct sys_links *links, const struct nlmsghdr *head)
 void sys_links_read(const struct sys_links *links, const void *messages, size_t len)
 {
 	const struct nlmsghdr *head = messages;
-	int left = (int)len; /* the last message may be padded beyond the end */
+	int left = (int)len; /* negative if the last message is padded beyond the end */
 
 	for (; NLMSG_OK(head, (unsigned)(left < 0 ? 0 : left)); head = NLMSG_NEXT(head, left))
 		if ((head->nlmsg_type == RTM_NEWLINK || head->nlmsg_type == RTM_DELLINK) &&
 		    head->nlmsg_len >= NLMSG_LENGTH(sizeof(struct ifinfomsg)))
-			tell(links, head);
+			report_link(links, head);
 }
 
-/* Changes were lost because there were too many: hear how all of them are now. */
-static void ask_all(const struct sys_links *links)
+/* Changes were lost because there were too many: request the state of all interfaces. */
+static void request_all_links(const struct sys_links *links)
 {
 	struct {
 		struct nlmsghdr head;
@@ -60,7 +60,7 @@ static void ask_all(const struct sys_links *links)
 			  .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP}};
 
 	if (send(links->watch.fd, &ask, sizeof(ask), MSG_NOSIGNAL) < 0)
-		LOG_DEBUG("links: cannot ask for the interfaces: errno %d", errno);
+		LOG_DEBUG("links: cannot request the interfaces: errno %d", errno);
 }
 
 static void on_message(struct sys_watch *watch, uint32_t events)
@@ -78,7 +78,7 @@ static void on_message(struct sys_watch *watch, uint32_t events)
 		if (got > 0 && !from.nl_pid) /* the kernel, not another process */
 			sys_links_read(links, buf, (size_t)got);
 		else if (got < 0 && errno == ENOBUFS)
-			ask_all(links);
+			request_all_links(links);
 		else if (got <= 0 && errno != EINTR)
 			return;
 	}
@@ -98,7 +98,7 @@ tcpx_status sys_links_open(struct sys_loop *loop, struct sys_links *links)
 		return error_set(sys_errno_status(errno), errno, "cannot open a netlink socket");
 	links->watch.fd = fd;
 	if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)))
-		status = error_set(TCPX_ERR_SYSTEM, errno, "cannot hear of the interfaces");
+		status = error_set(TCPX_ERR_SYSTEM, errno, "cannot subscribe to interface events");
 	else
 		status = sys_watch_add(loop, &links->watch);
 	if (status != TCPX_OK) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel says about interfaces: told at once when one gets or loses its carrier. */
+/* Change events of interfaces: reported as soon as one gets or loses its carrier. */
 #ifndef SYS_LINKS_H
 #define SYS_LINKS_H
 
@@ -10,17 +10,17 @@
 struct sys_links {
 	struct sys_loop *loop;
 	struct sys_watch watch;
-	/* up: the interface is up and has a carrier. Also told when nothing but its other
-	 * properties changed. On the loop's thread. */
+	/* up: the interface is up and has a carrier. Also called when only other properties
+	 * changed. Runs on the loop's thread. */
 	void (*changed)(void *arg, unsigned index, const char *name, int up);
 	void *arg;
 };
 
-/* changed and arg are the caller's. ERR_SYSTEM, ERR_NO_DESCRIPTORS: nobody tells, fd is -1. */
+/* The caller sets changed and arg. ERR_SYSTEM, ERR_NO_DESCRIPTORS: no events come, fd is -1. */
 tcpx_status sys_links_open(struct sys_loop *loop, struct sys_links *links);
-void sys_links_close(struct sys_links *links); /* also of one that did not open */
+void sys_links_close(struct sys_links *links); /* also after a failed open */
 
-/* Reads messages of the kernel; what is cut short or of another kind is skipped. */
+/* Parses messages of the kernel; truncated and unknown ones are skipped. */
 void sys_links_read(const struct sys_links *links, const void *messages, size_t len);
 
 #endif

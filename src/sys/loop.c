@@ -16,14 +16,14 @@
 #define LOOP_EVENTS 64
 
 /* Zeroed nodes and nodes taken out of a list both count as "in no list". */
-static int linked(const struct list_node *node)
+static int is_linked(const struct list_node *node)
 {
 	return node->next && !list_empty(node);
 }
 
 static void unlink_node(struct list_node *node)
 {
-	if (linked(node))
+	if (is_linked(node))
 		list_remove(node);
 }
 
@@ -40,7 +40,7 @@ static void run_posts(struct sys_watch *watch, uint32_t events)
 	pthread_mutex_lock(&loop->lock);
 	while ((node = list_pop_front(&loop->posts)))
 		list_push_back(&batch, node);
-	/* Popped under the lock: a post that is queued again meanwhile looks at its node. */
+	/* Popped under the lock, because a concurrent sys_loop_post() reads the node. */
 	while ((node = list_pop_front(&batch))) {
 		struct sys_post *post = LIST_ENTRY(node, struct sys_post, node);
 
@@ -125,21 +125,22 @@ void sys_watch_set(struct sys_loop *loop, struct sys_watch *watch, uint32_t even
 {
 	struct epoll_event event = {.events = events, .data.ptr = watch};
 
-	if (!linked(&watch->node) || watch->events == events)
+	if (!is_linked(&watch->node) || watch->events == events)
 		return;
 	if (epoll_ctl(loop->epfd, EPOLL_CTL_MOD, watch->fd, &event))
 		LOG_ERROR("loop: changing the events of descriptor %d failed: errno %d", watch->fd,
 			  errno);
 	else
-		watch->events = events; /* else the next call tries again */
+		/* unchanged after a failure, so the next call tries again */
+		watch->events = events;
 }
 
 void sys_watch_del(struct sys_loop *loop, struct sys_watch *watch)
 {
-	if (!linked(&watch->node))
+	if (!is_linked(&watch->node))
 		return;
 	list_remove(&watch->node);
-	/* Fails when the descriptor was closed before; then the kernel has forgotten it already. */
+	/* Fails if the descriptor was closed before; then the kernel has removed it already. */
 	(void)epoll_ctl(loop->epfd, EPOLL_CTL_DEL, watch->fd, NULL);
 	for (int i = 0; i < loop->nready; i++)
 		if (loop->ready[i] == watch)
@@ -151,7 +152,7 @@ void sys_timer_set(struct sys_loop *loop, struct sys_timer *timer, int64_t due_n
 	int64_t now_ns = clock_now_ns();
 	struct list_node *pos;
 
-	/* A time in the past means "now": it must not look like a stall of ours. */
+	/* A time in the past means "now", and must not count as a stall. */
 	timer->due_ns = due_ns < now_ns ? now_ns : due_ns;
 	unlink_node(&timer->node);
 	for (pos = loop->timers.prev; pos != &loop->timers; pos = pos->prev)
@@ -173,15 +174,15 @@ void sys_loop_post(struct sys_loop *loop, struct sys_post *post)
 
 	pthread_mutex_lock(&loop->lock);
 	wake = list_empty(&loop->posts);
-	if (!linked(&post->node))
+	if (!is_linked(&post->node))
 		list_push_back(&loop->posts, &post->node);
-	/* Under the lock: once it is free, the post may run and the loop may be gone. */
+	/* Written under the lock: after the unlock the post may run and the loop may be gone. */
 	if (wake && write(loop->wakefd, &one, sizeof(one)) < 0 && errno != EAGAIN)
 		LOG_ERROR("loop: waking the control thread failed: errno %d", errno);
 	pthread_mutex_unlock(&loop->lock);
 }
 
-/* Those due now, each once: a timer that sets itself again waits for the next round. */
+/* Runs the due timers, each once: a timer that sets itself again waits for the next round. */
 static void run_timers(struct sys_loop *loop)
 {
 	int64_t now_ns = clock_now_ns();
@@ -200,7 +201,7 @@ static void run_timers(struct sys_loop *loop)
 	while ((node = list_pop_front(&due))) {
 		struct sys_timer *timer = LIST_ENTRY(node, struct sys_timer, node);
 
-		timer->fn(timer, now_ns); /* may free it and delete others, due ones too */
+		timer->fn(timer, now_ns); /* may free itself and delete others, due ones too */
 	}
 }
 
@@ -221,7 +222,8 @@ static int wait_ms(const struct sys_loop *loop, int64_t max_ns)
 		return -1;
 	if (wait_ns > (int64_t)INT_MAX * CLOCK_MS_NS)
 		return INT_MAX;
-	return (int)((wait_ns + CLOCK_MS_NS - 1) / CLOCK_MS_NS); /* up, or it would spin */
+	/* rounded up, or the loop would spin */
+	return (int)((wait_ns + CLOCK_MS_NS - 1) / CLOCK_MS_NS);
 }
 
 void sys_loop_round(struct sys_loop *loop, int64_t max_ns)

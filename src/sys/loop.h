@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small epoll loop with timers for the control thread. One thread runs it; only wake and post may
+/* A small epoll loop with timers for the control thread. One thread runs it; only sys_loop_post may
  * be called from others. */
 #ifndef SYS_LOOP_H
 #define SYS_LOOP_H
@@ -25,7 +25,7 @@ struct sys_watch {
 struct sys_timer {
 	int64_t due_ns;
 	void (*fn)(struct sys_timer *timer, int64_t now_ns);
-	struct list_node node; /* sorted list: there are few */
+	struct list_node node; /* in a sorted list, because there are few */
 };
 
 /* A call from another thread; fn runs on the loop's thread, in order, once per post. */
@@ -40,9 +40,9 @@ struct sys_loop {
 	struct list_node timers, watches;
 	pthread_mutex_t lock; /* guards posts */
 	struct list_node posts;
-	struct sys_watch **ready; /* of the round under way, NULL = deleted */
+	struct sys_watch **ready; /* watches of the current round, NULL = deleted */
 	int nready;
-	int64_t late_ns; /* how late the last timer round was: our own stall */
+	int64_t late_ns; /* delay of the last timer round: a stall of this process */
 };
 
 tcpx_status sys_loop_init(struct sys_loop *loop);
@@ -50,14 +50,15 @@ void sys_loop_fini(struct sys_loop *loop);
 
 tcpx_status sys_watch_add(struct sys_loop *loop, struct sys_watch *watch);
 void sys_watch_set(struct sys_loop *loop, struct sys_watch *watch, uint32_t events);
-void sys_watch_del(struct sys_loop *loop, struct sys_watch *watch); /* idempotent, keeps the fd */
+void sys_watch_del(struct sys_loop *loop, struct sys_watch *watch); /* idempotent; does not close
+								     * fd */
 
 void sys_timer_set(struct sys_loop *loop, struct sys_timer *timer, int64_t due_ns);
 void sys_timer_del(struct sys_loop *loop, struct sys_timer *timer); /* idempotent */
 
 void sys_loop_post(struct sys_loop *loop, struct sys_post *post); /* any thread */
 
-/* One round: waits until something is due, at most max_ns (-1: for ever), and runs it. */
+/* One round: waits until something is due, at most max_ns (-1: no limit), and runs it. */
 void sys_loop_round(struct sys_loop *loop, int64_t max_ns);
 
 #endif

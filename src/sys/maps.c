@@ -15,7 +15,7 @@
 
 #include "sys/fd.h"
 
-/* Of <linux/fs.h> since 6.11; older headers lack it. */
+/* From <linux/fs.h> since 6.11; older headers lack it. */
 struct maps_query {
 	uint64_t size, flags, addr;
 	uint64_t start, end, perms, page_size, offset, inode;
@@ -44,7 +44,7 @@ struct look {
 	struct sys_maps found;
 };
 
-static void begin(struct look *look, const void *addr, uint64_t length)
+static void look_begin(struct look *look, const void *addr, uint64_t length)
 {
 	*look = (struct look){.at = (uintptr_t)addr,
 			      .end = (uintptr_t)addr + length,
@@ -60,7 +60,7 @@ static void perms_text(unsigned perms, char out[5])
 	out[4] = '\0';
 }
 
-static void no_read(struct look *look, const char *perms)
+static void note_unreadable(struct look *look, const char *perms)
 {
 	if (!look->found.readable)
 		return;
@@ -69,7 +69,7 @@ static void no_read(struct look *look, const char *perms)
 	memcpy(look->found.read_perms, perms, strlen(perms) + 1);
 }
 
-static void no_write(struct look *look, const char *perms)
+static void note_unwritable(struct look *look, const char *perms)
 {
 	if (!look->found.writable)
 		return;
@@ -78,8 +78,8 @@ static void no_write(struct look *look, const char *perms)
 	memcpy(look->found.write_perms, perms, strlen(perms) + 1);
 }
 
-/* Nobody can truncate a device (pinned memory of a GPU's driver is one's mapping), nor memory that
- * is anonymous but for the kernel's bookkeeping. */
+/* Whether memory can vanish by a truncation. Devices cannot be truncated (pinned memory of a GPU
+ * driver is a mapping of one), nor can anonymous memory that the kernel shows as a file. */
 static int can_shrink(const char *name)
 {
 	struct stat st;
@@ -89,35 +89,36 @@ static int can_shrink(const char *name)
 	return strncmp(name, "/dev/", 5) != 0 || stat(name, &st) || !S_ISCHR(st.st_mode);
 }
 
-/* The next mapping that ends after look->at. Returns 1 when the range is through. */
-static int take(struct look *look, const struct mapping *map)
+/* Accounts for the next mapping that ends after look->at. Returns 1 when the whole range is
+ * covered. */
+static int look_at_mapping(struct look *look, const struct mapping *map)
 {
 	char perms[5];
 
 	if (map->start > look->at) {
-		no_read(look, "");
-		no_write(look, "");
+		note_unreadable(look, "");
+		note_unwritable(look, "");
 		look->at = map->start;
 		if (look->at >= look->end)
 			return 1;
 	}
 	perms_text(map->perms, perms);
 	if (!(map->perms & MAPS_READABLE))
-		no_read(look, perms);
+		note_unreadable(look, perms);
 	if (!(map->perms & MAPS_WRITABLE))
-		no_write(look, perms);
+		note_unwritable(look, perms);
 	look->found.file |= map->inode && can_shrink(map->name);
 	look->at = map->end;
 	return look->at >= look->end;
 }
 
-static void nothing_left(struct look *look)
+static void note_unmapped_rest(struct look *look)
 {
-	no_read(look, "");
-	no_write(look, "");
+	note_unreadable(look, "");
+	note_unwritable(look, "");
 }
 
-static int query(int fd, struct look *look)
+static int look_by_ioctl(int fd, struct look *look)
 {
 	char name[PATH_MAX];
 
@@ -135,7 +136,7 @@ static int query(int fd, struct look *look)
 				continue;
 			if (errno != ENOENT)
 				return -1;
-			nothing_left(look);
+			note_unmapped_rest(look);
 			return 0;
 		}
 		map = (struct mapping){.start = ask.start,
@@ -143,7 +144,7 @@ static int query(int fd, struct look *look)
 				       .inode = ask.inode,
 				       .perms = (unsigned)ask.perms,
 				       .name = name};
-		if (take(look, &map))
+		if (look_at_mapping(look, &map))
 			return 0;
 	}
 }
@@ -175,11 +176,11 @@ int sys_maps_read(const void *addr, uint64_t length, struct sys_maps *out)
 
 	if (!file)
 		return -1;
-	begin(&look, addr, length);
+	look_begin(&look, addr, length);
 	while (!through && !wrong && getline(&line, &room, file) > 0) {
 		wrong = parse_line(line, &map);
 		if (!wrong && map.end > look.at)
-			through = take(&look, &map);
+			through = look_at_mapping(&look, &map);
 	}
 	wrong |= ferror(file);
 	free(line);
@@ -187,7 +188,7 @@ int sys_maps_read(const void *addr, uint64_t length, struct sys_maps *out)
 	if (wrong)
 		return -1;
 	if (!through)
-		nothing_left(&look);
+		note_unmapped_rest(&look);
 	*out = look.found;
 	return 0;
 }
@@ -199,8 +200,8 @@ int sys_maps_look(const void *addr, uint64_t length, struct sys_maps *out)
 
 	if (fd < 0)
 		return -1;
-	begin(&look, addr, length);
-	rc = query(fd, &look);
+	look_begin(&look, addr, length);
+	rc = look_by_ioctl(fd, &look);
 	sys_fd_close(fd);
 	if (rc)
 		return sys_maps_read(addr, length, out);

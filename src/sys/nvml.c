@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asks NVML, loaded for the question alone. */
+/* Reads the GPUs from NVML, which is loaded for this call only. */
 #include "sys/nvml.h"
 
 #include <dlfcn.h>
@@ -24,7 +24,7 @@ static const struct {
 #undef NVML_ENTRY
 };
 
-static tcpx_status load(void *handle, const char *path, struct nvml *nvml)
+static tcpx_status load_nvml(void *handle, const char *path, struct nvml *nvml)
 {
 	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
 		void *symbol = dlsym(handle, entries[i].symbol);
@@ -37,8 +37,8 @@ static tcpx_status load(void *handle, const char *path, struct nvml *nvml)
 	return TCPX_OK;
 }
 
-/* 0; -1: it cannot be said which GPU that is. */
-static int take(const struct nvml *nvml, unsigned index, struct sys_nvml_gpu *out)
+/* Describes one GPU. Returns 0, or -1 if its address is unknown. */
+static int describe_gpu(const struct nvml *nvml, unsigned index, struct sys_nvml_gpu *out)
 {
 	struct nvml_pci pci = {.domain = 0};
 	struct sys_nvml_gpu gpu = {.pci = PCI_NONE};
@@ -56,8 +56,8 @@ static int take(const struct nvml *nvml, unsigned index, struct sys_nvml_gpu *ou
 	return 0;
 }
 
-static tcpx_status ask(const struct nvml *nvml, const char *path, struct sys_nvml_gpu *out_gpus,
-		       unsigned max, unsigned *out_count)
+static tcpx_status list_gpus(const struct nvml *nvml, const char *path,
+			     struct sys_nvml_gpu *out_gpus, unsigned max, unsigned *out_count)
 {
 	unsigned there = 0, count = 0;
 	nvml_result rc = nvml->init();
@@ -67,7 +67,7 @@ static tcpx_status ask(const struct nvml *nvml, const char *path, struct sys_nvm
 				 path, rc);
 	rc = nvml->count(&there);
 	for (unsigned i = 0; !rc && i < there && count < max; i++)
-		count += !take(nvml, i, &out_gpus[count]);
+		count += !describe_gpu(nvml, i, &out_gpus[count]);
 	nvml->shutdown();
 	if (rc)
 		return error_set(TCPX_ERR_UNSUPPORTED, 0,
@@ -87,9 +87,9 @@ tcpx_status sys_nvml_gpus(struct sys_nvml_gpu *out_gpus, unsigned max, unsigned 
 		why = dlerror();
 		return error_set(TCPX_ERR_UNSUPPORTED, 0, "cannot load NVML: %s", why ? why : path);
 	}
-	status = load(handle, path, &nvml);
+	status = load_nvml(handle, path, &nvml);
 	if (status == TCPX_OK)
-		status = ask(&nvml, path, out_gpus, max, out_count);
+		status = list_gpus(&nvml, path, out_gpus, max, out_count);
 	dlclose(handle);
 	return status;
 }

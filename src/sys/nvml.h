@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which GPUs NVIDIA's management library (NVML) sees, and their names. No GPU is touched by it. */
+/* The GPUs that NVIDIA's management library (NVML) reports, and their names. It initialises no
+ * GPU. */
 #ifndef SYS_NVML_H
 #define SYS_NVML_H
 
@@ -10,13 +11,13 @@
 
 struct sys_nvml_gpu {
 	pci_addr pci;
-	char name[NVML_NAME_MAX]; /* "NVIDIA H100 80GB HBM3"; "": it does not say */
+	char name[NVML_NAME_MAX]; /* "NVIDIA H100 80GB HBM3"; "": unknown */
 };
 
 /*
- * The GPUs, at most max; out_count: how many were written. The library (CONFIG_NVML_LIBRARY) is
- * loaded, asked and let go again. ERR_UNSUPPORTED: there is none, or it does not start (no driver);
- * the error says which. A GPU that does not tell its address is left out: it has no identity.
+ * Lists at most max GPUs; out_count: how many were written. The library (CONFIG_NVML_LIBRARY) is
+ * loaded for this call only. ERR_UNSUPPORTED: it is missing, or does not start (no driver); the
+ * error says which. A GPU without an address is left out, because it has no identity.
  */
 tcpx_status sys_nvml_gpus(struct sys_nvml_gpu *out_gpus, unsigned max, unsigned *out_count);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TCP sockets with the flags everybody here wants. */
+/* Creation of TCP sockets, and their options. */
 #include "sys/sock.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ tcpx_status sys_errno_status(int err)
 	case EHOSTDOWN:
 	case ENETRESET:
 	case ENONET:
-	case EACCES: /* connect: a firewall's or a broadcast address's answer */
+	case EACCES: /* connect: the answer of a firewall, or a broadcast address */
 	case EPERM:
 		return TCPX_ERR_UNREACHABLE;
 	case ETIMEDOUT:
@@ -76,7 +76,7 @@ static tcpx_status bind_failed(const struct sockaddr_storage *addr, int err)
 		error_set(status, err, "%s is taken by another socket", text);
 		return error_next("choose another port, or end the process that has it (ss -ltnp)");
 	case EADDRNOTAVAIL:
-		error_set(status, err, "%s is no address of this machine", text);
+		error_set(status, err, "%s is not an address of this machine", text);
 		return error_next("name an address that 'ip address' lists");
 	case EACCES:
 	case EPERM:
@@ -225,7 +225,7 @@ void sys_sock_congestion_fit(int fd, const char *wanted)
 	    sys_sock_local(fd, &here) != TCPX_OK || sys_sock_remote(fd, &there) != TCPX_OK ||
 	    !sys_addr_same_host(&here, &there))
 		return;
-	/* bbr paces: half of what a host can move within itself, and a timer for each burst. */
+	/* bbr paces: within a host that costs half of the rate, and a timer per burst. */
 	if (sys_sock_congestion_set(fd, "cubic"))
 		sys_sock_congestion_set(fd, "reno"); /* always allowed */
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TCP sockets: creation, options, and what an errno means. */
+/* TCP sockets: creation, options, and the mapping of errno. */
 #ifndef SYS_SOCK_H
 #define SYS_SOCK_H
 
@@ -9,28 +9,29 @@
 
 #include <tcpx/types.h>
 
-/* What the errno of a socket call means; ERR_SYSTEM when nothing better fits. */
+/* The status for an errno of a socket call; ERR_SYSTEM if nothing better fits. */
 tcpx_status sys_errno_status(int err);
 
-/* A non-blocking CLOEXEC stream socket. ERR_NO_DESCRIPTORS; ERR_NO_MEMORY; ERR_ADDRESS (family not
- * there); ERR_SYSTEM. The functions below set the last error as well. */
+/* Opens a non-blocking CLOEXEC stream socket. ERR_NO_DESCRIPTORS; ERR_NO_MEMORY; ERR_ADDRESS
+ * (family not available); ERR_SYSTEM. The functions below set the last error as well. */
 tcpx_status sys_sock_open(int family, int *out_fd);
 
-/* Binds to an address; port 0 leaves the port to connect, so that one local port serves many. */
+/* Binds to an address; with port 0 connect() chooses the port, so that one local port can serve
+ * several connections. */
 tcpx_status sys_sock_bind(int fd, const struct sockaddr_storage *local);
 
-/* Only packets of that interface (or VRF) from here on; NULL or "": does nothing. ERR_ADDRESS: it
- * does not exist, or the process may not choose it; the next step says what to do. */
+/* Restricts the socket to that interface (or VRF); NULL or "": does nothing. ERR_ADDRESS: it does
+ * not exist, or the process lacks the right; the next step says what to do. */
 tcpx_status sys_sock_bind_device(int fd, const char *device);
 
-/* Opens, binds (SO_REUSEADDR, v6 sockets v6 only; to device, as above) and listens; *port 0: any,
- * the one in use is written back. ERR_ADDRESS: taken, not ours, or a privileged port. */
+/* Opens, binds (SO_REUSEADDR, v6 sockets v6 only; to device, as above) and listens; *port 0: any
+ * port, which is written back. ERR_ADDRESS: taken, not a local address, or a privileged port. */
 tcpx_status sys_sock_listen(const struct sockaddr_storage *addr, const char *device, uint16_t *port,
 			    int backlog, int *out_fd);
 
-/* Options: 0 or an errno. None of them matters enough to fail a connection. */
+/* Options; each returns 0 or an errno. No connection fails because of them. */
 int sys_sock_nodelay(int fd);
-/* Before connect or listen: the most payload that either end puts in one packet. */
+/* Before connect or listen: limits the payload of a packet in both directions. */
 int sys_sock_segment(int fd, unsigned bytes);
 int sys_sock_reuse(int fd); /* SO_REUSEADDR: a local port may serve several remote ones */
 int sys_sock_keepalive(int fd, int idle_s, int interval_s, int count);
@@ -39,12 +40,13 @@ int sys_sock_defer_accept(int fd, int seconds);
 int sys_sock_reset_on_close(int fd);
 int sys_sock_congestion_set(int fd, const char *name);
 int sys_sock_congestion_get(int fd, char *buf, size_t cap); /* "" on failure */
-/* Of a connection: the wanted one, "": one that does not pace if both ends are on this host. */
+/* Sets the wanted congestion control; "": one without pacing if both ends are on this host. */
 void sys_sock_congestion_fit(int fd, const char *wanted);
-int sys_sock_error(int fd); /* SO_ERROR, taken */
+int sys_sock_error(int fd); /* reads and clears SO_ERROR */
 
-/* The address that the kernel's routes let packets to remote leave from, through device unless that
- * is NULL or "". 0, or -1: there is no route. Sends nothing; sets no last error. */
+/* The source address that the kernel's routes choose for packets to remote, through device unless
+ * that is NULL or "". Returns 0, or -1 if there is no route. Sends nothing; does not set the last
+ * error. */
 int sys_sock_source(const struct sockaddr_storage *remote, const char *device,
 		    struct sockaddr_storage *out_local);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * process_vm_readv and _writev on ourselves. The user's memory is always their local side, which
- * the kernel touches as it does in any system call, so that memory of devices does as well; ours is
- * the remote side, whose pages it looks up. Where a sandbox forbids them, a pipe.
+ * process_vm_readv and _writev on our own process. The user's memory is always the local side,
+ * which the kernel accesses as in any system call, so memory of devices works too; our memory is
+ * the remote side, whose pages it looks up. If a sandbox forbids these calls, a pipe is used.
  */
 #include "sys/user.h"
 
@@ -15,13 +15,13 @@
 
 #include "sys/fd.h"
 
-#define PIPE_PART (64u << 10) /* what every pipe holds */
+#define PIPE_PART (64u << 10) /* capacity of every pipe */
 
 _Atomic int sys_user_by_pipe;
 
-/* Moves one part through the pipe; how much arrived. A part that did not come out stays in the
- * pipe, which is closed then. */
-static size_t pipe_part(const int fd[2], void *to, const void *from, size_t n)
+/* Moves one part through the pipe; returns how much arrived. A rest that was not read stays in the
+ * pipe, which the caller then closes. */
+static size_t copy_part_by_pipe(const int fd[2], void *to, const void *from, size_t n)
 {
 	ssize_t in, got;
 	size_t out = 0;
@@ -39,7 +39,7 @@ static size_t pipe_part(const int fd[2], void *to, const void *from, size_t n)
 	return out;
 }
 
-static size_t by_pipe(void *to, const void *from, size_t n)
+static size_t copy_by_pipe(void *to, const void *from, size_t n)
 {
 	size_t done = 0;
 	int fd[2];
@@ -48,7 +48,8 @@ static size_t by_pipe(void *to, const void *from, size_t n)
 		return 0;
 	while (done < n) {
 		size_t part = n - done < PIPE_PART ? n - done : PIPE_PART;
-		size_t moved = pipe_part(fd, (char *)to + done, (const char *)from + done, part);
+		size_t moved =
+			copy_part_by_pipe(fd, (char *)to + done, (const char *)from + done, part);
 
 		done += moved;
 		if (moved < part)
@@ -59,7 +60,7 @@ static size_t by_pipe(void *to, const void *from, size_t n)
 	return done;
 }
 
-static size_t copy(void *user, void *ours, size_t n, int to_user)
+static size_t copy_by_kernel(void *user, void *ours, size_t n, int to_user)
 {
 	int saved = errno;
 	size_t done = 0;
@@ -80,18 +81,18 @@ static size_t copy(void *user, void *ours, size_t n, int to_user)
 		}
 	}
 	if (done < n)
-		done += to_user ? by_pipe((char *)user + done, (char *)ours + done, n - done)
-				: by_pipe((char *)ours + done, (char *)user + done, n - done);
+		done += to_user ? copy_by_pipe((char *)user + done, (char *)ours + done, n - done)
+				: copy_by_pipe((char *)ours + done, (char *)user + done, n - done);
 	errno = saved;
 	return done;
 }
 
 size_t sys_user_read(void *ours, const void *user, size_t n)
 {
-	return copy((void *)(uintptr_t)user, ours, n, 0);
+	return copy_by_kernel((void *)(uintptr_t)user, ours, n, 0);
 }
 
 size_t sys_user_write(void *user, const void *ours, size_t n)
 {
-	return copy(user, (void *)(uintptr_t)ours, n, 1);
+	return copy_by_kernel(user, (void *)(uintptr_t)ours, n, 1);
 }

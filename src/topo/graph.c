@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking things up in a machine's graph, and how far they are from each other. */
+/* Look-ups in the graph of a machine, distances, and comparison. */
 #include "topo/graph.h"
 
 #include <stdio.h>
@@ -117,7 +117,7 @@ enum topo_distance topo_distance(const struct topo *topo, const struct topo_plac
 		common++;
 	if (!common)
 		return TOPO_PHB;
-	/* A switch is a bridge upstream, which both have, and one downstream for each. */
+	/* A switch is one upstream bridge, common to both, and one downstream bridge for each. */
 	return a->nbridges - common <= 1 && b->nbridges - common <= 1 ? TOPO_PIX : TOPO_PXB;
 }
 
@@ -139,8 +139,8 @@ static int same_place(const struct topo *topo, const struct topo_place *a,
 	return a->numa == b->numa || (!known && topo->nnodes == 1);
 }
 
-/* What is said of a device that differs; of none: PCI_NONE. */
-static int differs(char *why, size_t cap, const char *what, pci_addr pci)
+/* Writes the difference: a device, or PCI_NONE for something else. Returns 0. */
+static int report_difference(char *why, size_t cap, const char *what, pci_addr pci)
 {
 	char text[PCI_TEXT_MAX];
 
@@ -158,14 +158,14 @@ int topo_same(const struct topo *a, const struct topo *b, char *why, size_t cap)
 	for (unsigned i = 0; i < a->ngpus; i++)
 		if (a->gpus[i].place.pci != b->gpus[i].place.pci ||
 		    !same_place(a, &a->gpus[i].place, &b->gpus[i].place))
-			return differs(why, cap, "GPU", b->gpus[i].place.pci);
+			return report_difference(why, cap, "GPU", b->gpus[i].place.pci);
 	for (unsigned i = 0; i < a->nnics; i++)
 		if (a->nics[i].place.pci != b->nics[i].place.pci ||
 		    strcmp(a->nics[i].name, b->nics[i].name) ||
 		    !same_place(a, &a->nics[i].place, &b->nics[i].place))
-			return differs(why, cap, "NIC", b->nics[i].place.pci);
+			return report_difference(why, cap, "NIC", b->nics[i].place.pci);
 	for (unsigned i = 0; i < a->nnodes; i++)
 		if (a->nodes[i].id != b->nodes[i].id || strcmp(a->nodes[i].cpus, b->nodes[i].cpus))
-			return differs(why, cap, "the CPUs of nodes", PCI_NONE);
+			return report_difference(why, cap, "the CPUs of nodes", PCI_NONE);
 	return 1;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CPUs near a GPU and a NIC, inside the process's cpuset. */
+/* CPUs near a GPU and a NIC, within the cpuset of the process. */
 #include "topo/nearby.h"
 
-/* CPUs of the node of place that are allowed. 0: none is left, or the node is not known. */
+/* The allowed CPUs of the node of place. 0: there is none, or the node is unknown. */
 static int node_cpus(const struct topo *topo, const struct topo_place *place,
 		     const struct cpus *allowed, struct cpus *out_cpus)
 {
@@ -32,9 +32,9 @@ enum topo_near topo_place_cpus(const struct topo *topo, pci_addr gpu, pci_addr n
 	return TOPO_NEAR_ANY;
 }
 
-/* CPUs of the node that are allowed. 0: none. */
-static unsigned allowed_of(const struct topo_node *node, const struct cpus *allowed,
-			   struct cpus *out_cpus)
+/* The allowed CPUs of a node; returns how many. */
+static unsigned allowed_node_cpus(const struct topo_node *node, const struct cpus *allowed,
+				  struct cpus *out_cpus)
 {
 	if (cpus_parse(node->cpus, out_cpus))
 		return 0;
@@ -49,10 +49,10 @@ int topo_place_worker(const struct topo *topo, const struct cpus *allowed, unsig
 	struct cpus cpus;
 
 	for (unsigned i = 0; i < topo->nnodes; i++)
-		all += allowed_of(&topo->nodes[i], allowed, &cpus);
+		all += allowed_node_cpus(&topo->nodes[i], allowed, &cpus);
 	at = count ? (2ull * index + 1) * all / (2ull * count) : 0;
 	for (unsigned i = 0; i < topo->nnodes; i++) {
-		unsigned here = allowed_of(&topo->nodes[i], allowed, &cpus);
+		unsigned here = allowed_node_cpus(&topo->nodes[i], allowed, &cpus);
 
 		if (at < here) {
 			*out_cpus = cpus;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The owner NIC of each GPU: RxDM's preset or the nearest, held against what RxDM answers. */
+/* The owner NIC of each GPU: RxDM's preset or the nearest NIC, checked against RxDM's answers. */
 #include "topo/pairing.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #define QUEUES_MAX 64
 
-/* RxDM's preset "a3vm": GPUs below, their NIC above. Domain 0, device 0, function 0. */
+/* RxDM's preset "a3vm": each NIC with its two GPUs. Domain 0, device 0, function 0. */
 static const struct {
 	uint8_t nic_bus, gpu_bus[2];
 } preset[] = {
@@ -21,7 +21,7 @@ static const struct {
 
 #define PRESET_NICS (sizeof(preset) / sizeof(*preset))
 
-static int preset_is_here(const struct topo *topo)
+static int preset_exists(const struct topo *topo)
 {
 	for (unsigned i = 0; i < PRESET_NICS; i++)
 		if (!topo_nic_at(topo, (pci_addr)preset[i].nic_bus << 8))
@@ -66,7 +66,7 @@ struct queues {
 	unsigned count;
 };
 
-static int share_a_queue(const struct queues *a, const struct queues *b)
+static int have_common_queue(const struct queues *a, const struct queues *b)
 {
 	for (unsigned i = 0; i < a->count; i++)
 		for (unsigned k = 0; k < b->count; k++)
@@ -75,27 +75,27 @@ static int share_a_queue(const struct queues *a, const struct queues *b)
 	return 0;
 }
 
-/* Another GPU has the same NIC by the same source, and the same queue of it. */
-static int contradicted(const struct topo_pairs *pairs, const struct queues *queues, unsigned at)
+/* Whether another GPU has the same NIC by the same source, and a common queue. */
+static int is_contradicted(const struct topo_pairs *pairs, const struct queues *queues, unsigned at)
 {
 	const struct topo_owner *owner = &pairs->owners[at];
 
 	for (unsigned i = 0; i < pairs->count; i++)
 		if (i != at && pairs->owners[i].nic == owner->nic &&
-		    share_a_queue(&queues[i], &queues[at]))
+		    have_common_queue(&queues[i], &queues[at]))
 			return 1;
 	return 0;
 }
 
-/* One round: the owners of source that RxDM's queues contradict are found, then all of them lose
- * what they had and get what next says. */
+/* Replaces the owners of this source that RxDM's queues contradict: first finds all of them, then
+ * gives each the nearest NIC (after the preset) or no owner. */
 static void drop_contradicted(const struct topo *topo, struct topo_pairs *pairs,
 			      const struct queues *queues, enum topo_source source)
 {
 	uint8_t wrong[TOPO_GPUS_MAX] = {0};
 
 	for (unsigned i = 0; i < pairs->count; i++)
-		wrong[i] = pairs->owners[i].source == source && contradicted(pairs, queues, i);
+		wrong[i] = pairs->owners[i].source == source && is_contradicted(pairs, queues, i);
 	for (unsigned i = 0; i < pairs->count; i++) {
 		struct topo_owner *owner = &pairs->owners[i];
 		char gpu[PCI_TEXT_MAX], nic[PCI_TEXT_MAX];
@@ -105,8 +105,8 @@ static void drop_contradicted(const struct topo *topo, struct topo_pairs *pairs,
 		LOG_WARN("RxDM gives GPU %s a queue that another GPU of NIC %s (%s) has: %s",
 			 pci_format(owner->gpu, gpu), pci_format(owner->nic, nic), owner->nic_name,
 			 source == TOPO_SOURCE_PRESET
-				 ? "it runs another table than a3vm; the nearest NIC is taken"
-				 : "which NIC owns it is not known");
+				 ? "it runs another table than a3vm; using the nearest NIC"
+				 : "the NIC that owns it is unknown");
 		set_owner(owner,
 			  source == TOPO_SOURCE_PRESET ? nearest_nic(topo, &topo->gpus[i]) : NULL,
 			  TOPO_SOURCE_PCIE);
@@ -116,7 +116,7 @@ static void drop_contradicted(const struct topo *topo, struct topo_pairs *pairs,
 void topo_pairs_build(const struct topo *topo, topo_queues_fn ask, void *arg,
 		      struct topo_pairs *out_pairs)
 {
-	int a3vm = preset_is_here(topo);
+	int a3vm = preset_exists(topo);
 	struct queues queues[TOPO_GPUS_MAX];
 
 	memset(out_pairs, 0, sizeof(*out_pairs));
@@ -196,7 +196,7 @@ tcpx_status topo_pairing_check(const struct topo_pairs *pairs, pci_addr nic, pci
 	return error_next("use --nic %s for this GPU; TCPX_PAIRING=off tries it anyway", name);
 }
 
-/* The k-th GPU of a NIC, by address; PCI_NONE: it has no more. */
+/* The k-th GPU of a NIC, by address; PCI_NONE: no more. */
 static pci_addr gpu_of_nic(const struct topo_pairs *pairs, pci_addr nic, unsigned k)
 {
 	for (unsigned i = 0; i < pairs->count; i++)
@@ -205,8 +205,8 @@ static pci_addr gpu_of_nic(const struct topo_pairs *pairs, pci_addr nic, unsigne
 	return PCI_NONE;
 }
 
-/* Which of its NIC's GPUs gpu is; 0 as well when no NIC owns it. */
-static unsigned rank_of(const struct topo_pairs *pairs, pci_addr gpu)
+/* The rank of gpu among the GPUs of its NIC; 0 also without an owner. */
+static unsigned rank_in_nic(const struct topo_pairs *pairs, pci_addr gpu)
 {
 	const struct topo_owner *owner = topo_owner_of(pairs, gpu);
 	unsigned rank = 0;
@@ -216,9 +216,9 @@ static unsigned rank_of(const struct topo_pairs *pairs, pci_addr gpu)
 	return rank;
 }
 
-/* The GPU whose pages flows of nic land in for gpu; PCI_NONE: there is none. */
-static pci_addr landing_of(const struct topo_pairs *pairs, const struct topo_gpus *gpus,
-			   pci_addr nic, pci_addr gpu)
+/* The GPU into whose pages flows of nic arrive for gpu; PCI_NONE: none. */
+static pci_addr landing_gpu(const struct topo_pairs *pairs, const struct topo_gpus *gpus,
+			    pci_addr nic, pci_addr gpu)
 {
 	const struct topo_owner *owner = topo_owner_of(pairs, gpu);
 	unsigned count = 0, rank;
@@ -227,7 +227,7 @@ static pci_addr landing_of(const struct topo_pairs *pairs, const struct topo_gpu
 		return gpu;
 	while (gpu_of_nic(pairs, nic, count) != PCI_NONE)
 		count++;
-	rank = rank_of(pairs, gpu);
+	rank = rank_in_nic(pairs, gpu);
 	for (unsigned i = 0; i < count; i++) {
 		pci_addr other = gpu_of_nic(pairs, nic, (rank + i) % count);
 
@@ -244,7 +244,7 @@ tcpx_status topo_route(const struct topo_pairs *pairs, const struct topo_gpus *g
 	tcpx_status status;
 
 	if (nic != PCI_NONE && topo_owner_of(pairs, gpu))
-		landing = landing_of(pairs, gpus, nic, gpu);
+		landing = landing_gpu(pairs, gpus, nic, gpu);
 	if (landing == PCI_NONE) {
 		status = topo_pairing_check(pairs, nic, gpu);
 		if (status)
@@ -254,7 +254,7 @@ tcpx_status topo_route(const struct topo_pairs *pairs, const struct topo_gpus *g
 	return TCPX_OK;
 }
 
-/* The owned NIC with the least address above last; PCI_NONE: no more. */
+/* The owning NIC with the lowest address above last; PCI_NONE: no more. */
 static pci_addr next_nic(const struct topo_pairs *pairs, pci_addr last)
 {
 	pci_addr least = PCI_NONE;
@@ -280,7 +280,8 @@ unsigned topo_routes(const struct topo_pairs *pairs, const struct topo_gpus *gpu
 		out_routes[count++] = (struct topo_route){owner->nic, gpu, gpu};
 	for (pci_addr nic = next_nic(pairs, PCI_NONE); nic != PCI_NONE && count < max;
 	     nic = next_nic(pairs, nic)) {
-		pci_addr landing = nic == owner->nic ? PCI_NONE : landing_of(pairs, gpus, nic, gpu);
+		pci_addr landing =
+			nic == owner->nic ? PCI_NONE : landing_gpu(pairs, gpus, nic, gpu);
 
 		if (landing != PCI_NONE)
 			out_routes[count++] = (struct topo_route){nic, gpu, landing};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One question to RxDM: connect, ask, read one answer. */
+/* One query to RxDM: connect, send, read the answer. */
 #include "topo/rxdm_client.h"
 
 #include <errno.h>
@@ -15,13 +15,13 @@
 #include "base/error.h"
 #include "sys/fd.h"
 
-struct question {
+struct rxdm_query {
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	int64_t deadline_ns;
 	int fd;
 };
 
-static tcpx_status next_step(tcpx_status status, const struct question *q)
+static tcpx_status rxdm_next_step(tcpx_status status, const struct rxdm_query *q)
 {
 	switch ((int)status) {
 	case TCPX_ERR_REFUSED:
@@ -29,10 +29,10 @@ static tcpx_status next_step(tcpx_status status, const struct question *q)
 			   ")");
 		break;
 	case TCPX_ERR_TIMED_OUT:
-		error_next("look whether RxDM is stopped or still starting");
+		error_next("check whether RxDM is stopped or still starting");
 		break;
 	case TCPX_ERR_PROTOCOL:
-		error_next("look who listens at %.60s", q->path);
+		error_next("check which process listens at %.60s", q->path);
 		break;
 	default:
 		break;
@@ -40,7 +40,7 @@ static tcpx_status next_step(tcpx_status status, const struct question *q)
 	return status;
 }
 
-static tcpx_status failed(const struct question *q, const char *step, int err)
+static tcpx_status rxdm_failed(const struct rxdm_query *q, const char *step, int err)
 {
 	tcpx_status status = TCPX_ERR_SYSTEM;
 
@@ -53,15 +53,16 @@ static tcpx_status failed(const struct question *q, const char *step, int err)
 	else if (err == EMFILE || err == ENFILE)
 		status = TCPX_ERR_NO_DESCRIPTORS;
 	error_set(status, err, "cannot %s RxDM at %s", step, q->path);
-	return next_step(status, q);
+	return rxdm_next_step(status, q);
 }
 
-/* The next call on the socket waits until the deadline at most. -1: it is over. */
-static int arm(const struct question *q, int option)
+/* Limits the next call on the socket to the deadline. -1: it has passed. */
+static int set_timeout(const struct rxdm_query *q, int option)
 {
 	int64_t left_ns = q->deadline_ns - clock_now_ns();
 	struct timeval left = {.tv_sec = left_ns / CLOCK_S_NS,
-			       .tv_usec = left_ns % CLOCK_S_NS / 1000 + 1}; /* 0 is for ever */
+			       /* 0 would mean no limit */
+			       .tv_usec = left_ns % CLOCK_S_NS / 1000 + 1};
 
 	if (left_ns <= 0) {
 		errno = EAGAIN;
@@ -70,33 +71,35 @@ static int arm(const struct question *q, int option)
 	return setsockopt(q->fd, SOL_SOCKET, option, &left, sizeof(left));
 }
 
-static tcpx_status send_all(const struct question *q, const uint8_t *bytes, size_t len)
+static tcpx_status send_all(const struct rxdm_query *q, const uint8_t *bytes, size_t len)
 {
 	while (len) {
-		ssize_t sent = arm(q, SO_SNDTIMEO) ? -1 : send(q->fd, bytes, len, MSG_NOSIGNAL);
+		ssize_t sent =
+			set_timeout(q, SO_SNDTIMEO) ? -1 : send(q->fd, bytes, len, MSG_NOSIGNAL);
 
 		if (sent < 0 && errno == EINTR)
 			continue;
 		if (sent < 0)
-			return failed(q, "ask", errno);
+			return rxdm_failed(q, "send to", errno);
 		bytes += sent;
 		len -= (size_t)sent;
 	}
 	return TCPX_OK;
 }
 
-static tcpx_status recv_all(const struct question *q, uint8_t *bytes, size_t len)
+static tcpx_status recv_all(const struct rxdm_query *q, uint8_t *bytes, size_t len)
 {
 	while (len) {
-		ssize_t got = arm(q, SO_RCVTIMEO) ? -1 : recv(q->fd, bytes, len, 0);
+		ssize_t got = set_timeout(q, SO_RCVTIMEO) ? -1 : recv(q->fd, bytes, len, 0);
 
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)
-			return failed(q, "hear", errno);
+			return rxdm_failed(q, "read from", errno);
 		if (!got) {
-			error_set(TCPX_ERR_PROTOCOL, 0, "RxDM hung up at %s", q->path);
-			return next_step(TCPX_ERR_PROTOCOL, q);
+			error_set(TCPX_ERR_PROTOCOL, 0, "RxDM closed the connection at %s",
+				  q->path);
+			return rxdm_next_step(TCPX_ERR_PROTOCOL, q);
 		}
 		bytes += got;
 		len -= (size_t)got;
@@ -104,7 +107,7 @@ static tcpx_status recv_all(const struct question *q, uint8_t *bytes, size_t len
 	return TCPX_OK;
 }
 
-static tcpx_status open_path(struct question *q, const char *prefix, const char *name)
+static tcpx_status build_path(struct rxdm_query *q, const char *prefix, const char *name)
 {
 	size_t len = strlen(prefix);
 	int put;
@@ -114,15 +117,16 @@ static tcpx_status open_path(struct question *q, const char *prefix, const char 
 	put = snprintf(q->path, sizeof(q->path), "%.*s/%s", (int)(len < 200 ? len : 200), prefix,
 		       name);
 	if (!len || len >= sizeof(q->path) || put < 0 || (size_t)put >= sizeof(q->path)) {
-		error_set(TCPX_ERR_INVALID, 0, "%.80s is no folder for RxDM's sockets", prefix);
+		error_set(TCPX_ERR_INVALID, 0, "%.80s is not a folder for RxDM's sockets", prefix);
 		return error_next("name a folder of at most %zu bytes",
 				  sizeof(q->path) - sizeof("/get_gpu_metadata_0000:00:00.0"));
 	}
 	return TCPX_OK;
 }
 
-/* Connects; a full backlog waits as well. The length of the address has no NUL in it. */
-static tcpx_status dial(struct question *q)
+/* Connects; waits up to the deadline while the backlog is full. The length of the address has no
+ * NUL in it. */
+static tcpx_status connect_rxdm(struct rxdm_query *q)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
 	size_t len = strlen(q->path);
@@ -131,22 +135,22 @@ static tcpx_status dial(struct question *q)
 	memcpy(addr.sun_path, q->path, len);
 	q->fd = SYS_FD_OPEN(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
 	if (q->fd < 0)
-		return failed(q, "open a socket for", errno);
+		return rxdm_failed(q, "open a socket for", errno);
 	do {
-		rc = arm(q, SO_SNDTIMEO)
+		rc = set_timeout(q, SO_SNDTIMEO)
 			     ? -1
 			     : connect(q->fd, (struct sockaddr *)&addr,
 				       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len));
 	} while (rc && errno == EINTR);
-	return rc ? failed(q, "reach", errno) : TCPX_OK;
+	return rc ? rxdm_failed(q, "reach", errno) : TCPX_OK;
 }
 
-static tcpx_status talk(struct question *q, const struct wire_rxdm *message,
-			uint8_t body[WIRE_RXDM_BODY_MAX], struct wire_rxdm *out_answer)
+static tcpx_status exchange_messages(struct rxdm_query *q, const struct wire_rxdm *message,
+				     uint8_t body[WIRE_RXDM_BODY_MAX], struct wire_rxdm *out_answer)
 {
 	uint8_t bytes[256], head[WIRE_RXDM_HEAD];
 	size_t len = wire_rxdm_encode(message, bytes, sizeof(bytes));
-	tcpx_status status = dial(q);
+	tcpx_status status = connect_rxdm(q);
 
 	if (!status)
 		status = send_all(q, bytes, len);
@@ -156,29 +160,30 @@ static tcpx_status talk(struct question *q, const struct wire_rxdm *message,
 		return status;
 	len = wire_rxdm_length(head);
 	if (len > WIRE_RXDM_BODY_MAX) {
-		error_set(TCPX_ERR_PROTOCOL, 0, "RxDM announces %zu bytes at %s", len, q->path);
-		return next_step(TCPX_ERR_PROTOCOL, q);
+		error_set(TCPX_ERR_PROTOCOL, 0, "RxDM at %s announces a message of %zu bytes",
+			  q->path, len);
+		return rxdm_next_step(TCPX_ERR_PROTOCOL, q);
 	}
 	status = recv_all(q, body, len);
 	return status ? status : wire_rxdm_decode(body, len, out_answer);
 }
 
-static tcpx_status ask(const char *prefix, const char *name, const struct wire_rxdm *message,
-		       int64_t deadline_ns, uint8_t body[WIRE_RXDM_BODY_MAX],
-		       struct wire_rxdm *out_answer)
+static tcpx_status query_rxdm(const char *prefix, const char *name, const struct wire_rxdm *message,
+			      int64_t deadline_ns, uint8_t body[WIRE_RXDM_BODY_MAX],
+			      struct wire_rxdm *out_answer)
 {
-	struct question q = {.deadline_ns = deadline_ns, .fd = -1};
-	tcpx_status status = open_path(&q, prefix, name);
+	struct rxdm_query q = {.deadline_ns = deadline_ns, .fd = -1};
+	tcpx_status status = build_path(&q, prefix, name);
 
 	if (!status)
-		status = talk(&q, message, body, out_answer);
+		status = exchange_messages(&q, message, body, out_answer);
 	if (q.fd >= 0)
 		sys_fd_close(q.fd);
 	return status;
 }
 
-/* An answer that is not what was asked for: a refusal in words. */
-static tcpx_status refused(const struct wire_rxdm *answer, const char *gpu)
+/* Turns an answer of another kind into an error: a refusal in words. */
+static tcpx_status refusal_error(const struct wire_rxdm *answer, const char *gpu)
 {
 	const uint8_t *words = answer->bytes_len ? answer->bytes : answer->words;
 	size_t len = answer->bytes_len ? answer->bytes_len : answer->words_len, printable = 0;
@@ -202,11 +207,11 @@ tcpx_status topo_rxdm_queues(const char *prefix, pci_addr gpu, int64_t deadline_
 	tcpx_status status;
 
 	pci_format(gpu, message.gpu);
-	status = ask(prefix, "queue_ids_by_gpu", &message, deadline_ns, body, &answer);
+	status = query_rxdm(prefix, "queue_ids_by_gpu", &message, deadline_ns, body, &answer);
 	if (status)
 		return status;
 	if (answer.kind != WIRE_RXDM_QUEUES || answer.status)
-		return refused(&answer, message.gpu);
+		return refusal_error(&answer, message.gpu);
 	memcpy(out_queues->ids, answer.queues, sizeof(out_queues->ids));
 	out_queues->count = answer.nqueues;
 	return TCPX_OK;
@@ -223,11 +228,11 @@ tcpx_status topo_rxdm_memory(const char *prefix, pci_addr gpu, int64_t deadline_
 	message.bytes = (const uint8_t *)pci_format(gpu, text);
 	message.bytes_len = strlen(text);
 	snprintf(name, sizeof(name), "get_gpu_metadata_%s", text);
-	status = ask(prefix, name, &message, deadline_ns, body, &answer);
+	status = query_rxdm(prefix, name, &message, deadline_ns, body, &answer);
 	if (status)
 		return status;
 	if (answer.kind != WIRE_RXDM_BYTES || answer.status)
-		return refused(&answer, text);
+		return refusal_error(&answer, text);
 	return wire_rxdm_memory_decode(answer.bytes, answer.bytes_len, out_memory);
 }
 

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the scans of a machine share. */
+/* Shared by the scans of a machine. */
 #ifndef TOPO_SCAN_H
 #define TOPO_SCAN_H
 
 #include "topo/graph.h"
 
-/* Driver, MAC, state, speed and MTU of a NIC whose name and place are set, from sysfs at root. */
+/* Reads driver, MAC, state, speed and MTU of a NIC whose name and place are set, from sysfs at
+ * root. */
 void topo_nic_facts(const char *root, struct topo_nic *nic);
 
-/* Adds the interfaces of no PCI function. */
+/* Adds the interfaces without a PCI function. */
 void topo_scan_virtuals(const char *root, struct topo *topo);
 
-/* Puts devices and nodes into the order that graph.h tells. */
+/* Sorts devices and nodes as graph.h says. */
 void topo_sort(struct topo *topo);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A machine's graph by hwloc. */
+/* The graph of a machine by hwloc. */
 #include "topo/scan_hwloc.h"
 
 #include <errno.h>
@@ -13,8 +13,8 @@
 #ifdef TCPX_WITH_HWLOC
 #include <hwloc.h>
 
-/* The function that pci is, the bridges above it, the host bridge above them. */
-static int locate(hwloc_topology_t hwloc, hwloc_obj_t pci, struct topo_place *out)
+/* Fills in the place of a PCI function: its address, the bridges above it, the host bridge. */
+static int hwloc_place(hwloc_topology_t hwloc, hwloc_obj_t pci, struct topo_place *out)
 {
 	const struct hwloc_pcidev_attr_s *at = &pci->attr->pcidev;
 	struct topo_place place = {.located = 1, .numa = TOPO_NUMA_UNKNOWN};
@@ -50,19 +50,19 @@ static int locate(hwloc_topology_t hwloc, hwloc_obj_t pci, struct topo_place *ou
 	return 0;
 }
 
-static void take_gpus(hwloc_topology_t hwloc, struct topo *topo)
+static void hwloc_gpus(hwloc_topology_t hwloc, struct topo *topo)
 {
 	for (hwloc_obj_t o = NULL; (o = hwloc_get_next_pcidev(hwloc, o)) != NULL;) {
 		const struct hwloc_pcidev_attr_s *at = &o->attr->pcidev;
 
 		if (at->class_id >> 8 == 0x03 && at->vendor_id == TOPO_VENDOR_NVIDIA &&
 		    topo->ngpus < TOPO_GPUS_MAX &&
-		    !locate(hwloc, o, &topo->gpus[topo->ngpus].place))
+		    !hwloc_place(hwloc, o, &topo->gpus[topo->ngpus].place))
 			topo->ngpus++;
 	}
 }
 
-static void take_nics(hwloc_topology_t hwloc, const char *root, struct topo *topo)
+static void hwloc_nics(hwloc_topology_t hwloc, const char *root, struct topo *topo)
 {
 	for (hwloc_obj_t o = NULL; (o = hwloc_get_next_osdev(hwloc, o)) != NULL;) {
 		struct topo_nic *nic = &topo->nics[topo->nnics];
@@ -73,7 +73,7 @@ static void take_nics(hwloc_topology_t hwloc, const char *root, struct topo *top
 		if (o->attr->osdev.type != HWLOC_OBJ_OSDEV_NETWORK || !o->name ||
 		    strlen(o->name) >= sizeof(nic->name) || !above ||
 		    above->type != HWLOC_OBJ_PCI_DEVICE || topo->nnics == TOPO_NICS_MAX ||
-		    locate(hwloc, above, &nic->place))
+		    hwloc_place(hwloc, above, &nic->place))
 			continue;
 		snprintf(nic->name, sizeof(nic->name), "%s", o->name);
 		topo_nic_facts(root, nic);
@@ -81,7 +81,7 @@ static void take_nics(hwloc_topology_t hwloc, const char *root, struct topo *top
 	}
 }
 
-static void take_nodes(hwloc_topology_t hwloc, struct topo *topo)
+static void hwloc_nodes(hwloc_topology_t hwloc, struct topo *topo)
 {
 	hwloc_obj_t o = NULL;
 
@@ -96,9 +96,9 @@ static void take_nodes(hwloc_topology_t hwloc, struct topo *topo)
 	}
 }
 
-/* All devices, bridges among them, and the CPUs that this process may not use; but none of the
- * plugins that start a driver to look for more. */
-static int load(hwloc_topology_t hwloc)
+/* Loads the topology with all devices and bridges, and CPUs that this process may not use, but
+ * without the components that start a driver to find more. */
+static int load_hwloc(hwloc_topology_t hwloc)
 {
 	static const char *const drivers[] = {"cuda", "nvml", "opencl", "gl", "rsmi", "levelzero"};
 
@@ -122,18 +122,18 @@ tcpx_status topo_scan_hwloc(const char *root, struct topo **out_topo)
 		topo_free(topo);
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "hwloc does not start");
 	}
-	if (load(hwloc)) {
+	if (load_hwloc(hwloc)) {
 		int err = errno;
 
 		hwloc_topology_destroy(hwloc);
 		topo_free(topo);
 		return error_set(TCPX_ERR_SYSTEM, err, "hwloc cannot look at this machine");
 	}
-	take_gpus(hwloc, topo);
-	take_nics(hwloc, root, topo);
-	take_nodes(hwloc, topo);
+	hwloc_gpus(hwloc, topo);
+	hwloc_nics(hwloc, root, topo);
+	hwloc_nodes(hwloc, topo);
 	hwloc_topology_destroy(hwloc);
-	topo_scan_virtuals(root, topo); /* it does not tell of them */
+	topo_scan_virtuals(root, topo); /* hwloc does not report them */
 	topo_sort(topo);
 	*out_topo = topo;
 	return TCPX_OK;

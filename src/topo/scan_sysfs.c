@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A machine's graph from sysfs, or from a recording of it: nothing but files below the root. */
+/* The graph of a machine from sysfs, or from a recording of it: reads only files below the root. */
 #include "topo/scan.h"
 
 #include <ctype.h>
@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "sys/fd.h"
 
-/* The first line of folder/name, without its end; 0; -1: there is none, text is "". */
+/* Reads the first line of folder/name, without its end. 0, or -1: no such file, text is "". */
 static int read_line(const char *folder, const char *name, char *text, size_t cap)
 {
 	char path[PATH_MAX];
@@ -30,7 +30,7 @@ static int read_line(const char *folder, const char *name, char *text, size_t ca
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -1;
-	got = read(fd, text, cap - 1); /* files of sysfs come whole */
+	got = read(fd, text, cap - 1); /* one read returns a whole sysfs file */
 	sys_fd_close(fd);
 	text[got < 0 ? 0 : got] = '\0';
 	text[strcspn(text, "\n")] = '\0';
@@ -49,7 +49,7 @@ static long read_number(const char *folder, const char *name, long without)
 	return end == text || *end || errno ? without : value;
 }
 
-/* "pciDDDD:BB", the folder of a host bridge. */
+/* Parses "pciDDDD:BB", the folder of a host bridge. */
 static int parse_root(const char *name, uint64_t *out_root)
 {
 	unsigned domain, bus;
@@ -61,9 +61,10 @@ static int parse_root(const char *name, uint64_t *out_root)
 	return 0;
 }
 
-/* Where a device lies, from the folders above it: .../pci0000:00/BRIDGE/.../FUNCTION[/virtio0].
- * real is cut. -1: it is no part of PCI, or deeper than anything real. */
-static int locate(char *real, struct topo_place *place)
+/* Finds the place of a device from the folders above it:
+ * .../pci0000:00/BRIDGE/.../FUNCTION[/virtio0]. Modifies real. -1: not part of PCI, or nested too
+ * deeply. */
+static int place_from_path(char *real, struct topo_place *place)
 {
 	pci_addr path[TOPO_BRIDGES_MAX + 1], addr;
 	unsigned depth = 0;
@@ -90,15 +91,15 @@ static int locate(char *real, struct topo_place *place)
 	return 0;
 }
 
-/* The place of the device that link leads to, and the folder of its PCI function. */
-static int find_place(const char *root, const char *link, struct topo_place *place,
-		      char folder[PATH_MAX])
+/* Finds the place of the device that link leads to, and the folder of its PCI function. */
+static int place_from_link(const char *root, const char *link, struct topo_place *place,
+			   char folder[PATH_MAX])
 {
 	char real[PATH_MAX], pci[PCI_TEXT_MAX];
 	int len;
 
 	*place = (struct topo_place){.numa = TOPO_NUMA_UNKNOWN};
-	if (!realpath(link, real) || locate(real, place))
+	if (!realpath(link, real) || place_from_path(real, place))
 		return -1;
 	len = snprintf(folder, PATH_MAX, "%s/bus/pci/devices/%s", root,
 		       pci_format(place->pci, pci));
@@ -145,15 +146,15 @@ void topo_nic_facts(const char *root, struct topo_nic *nic)
 		read_driver(device, nic);
 	read_line(folder, "address", nic->mac, sizeof(nic->mac));
 	read_line(folder, "operstate", nic->state, sizeof(nic->state));
-	number = read_number(folder, "speed", 0); /* -1 or an error while it is down */
+	number = read_number(folder, "speed", 0); /* -1, or an error while the NIC is down */
 	nic->speed_mbps = number > 0 ? (uint64_t)number : 0;
 	number = read_number(folder, "mtu", 0);
 	nic->mtu = number > 0 && number < 1 << 20 ? (unsigned)number : 0;
 }
 
-/* The folder of an interface, and the link to its device. */
-static int name_paths(const char *root, const char *name, char at[PATH_MAX],
-		      char link[PATH_MAX + 8])
+/* Builds the paths of an interface: its folder, and the link to its device. */
+static int interface_paths(const char *root, const char *name, char at[PATH_MAX],
+			   char link[PATH_MAX + 8])
 {
 	int len = snprintf(at, PATH_MAX, "%s/class/net/%s", root, name);
 
@@ -163,17 +164,17 @@ static int name_paths(const char *root, const char *name, char at[PATH_MAX],
 	return 0;
 }
 
-/* An interface of no PCI function: not loopback, nor a file that lies among them. */
-static void take_virtual(struct topo *topo, const char *root, const char *name)
+/* Adds an interface without a PCI function, except loopback and files that are not interfaces. */
+static void add_virtual(struct topo *topo, const char *root, const char *name)
 {
 	char at[PATH_MAX], link[PATH_MAX + 8], folder[PATH_MAX];
 	struct topo_nic *nic = &topo->virtuals[topo->nvirtuals];
 	struct topo_place place;
 	struct stat st;
 
-	if (name_paths(root, name, at, link) || stat(at, &st) || !S_ISDIR(st.st_mode) ||
+	if (interface_paths(root, name, at, link) || stat(at, &st) || !S_ISDIR(st.st_mode) ||
 	    !strcmp(name, "lo") || read_number(at, "type", 0) == ARPHRD_LOOPBACK ||
-	    !find_place(root, link, &place, folder))
+	    !place_from_link(root, link, &place, folder))
 		return;
 	if (topo->nvirtuals == TOPO_NICS_MAX) {
 		LOG_DEBUG("more than %d interfaces without PCI; %s is left out", TOPO_NICS_MAX,
@@ -186,13 +187,13 @@ static void take_virtual(struct topo *topo, const char *root, const char *name)
 	topo->nvirtuals++;
 }
 
-static void take_nic(struct topo *topo, const char *root, const char *name)
+static void add_nic(struct topo *topo, const char *root, const char *name)
 {
 	char at[PATH_MAX], link[PATH_MAX + 8], folder[PATH_MAX];
 	struct topo_place place;
 	struct topo_nic *nic;
 
-	if (name_paths(root, name, at, link) || find_place(root, link, &place, folder))
+	if (interface_paths(root, name, at, link) || place_from_link(root, link, &place, folder))
 		return;
 	if (topo->nnics == TOPO_NICS_MAX) {
 		LOG_WARN("more than %d NICs; %s is left out", TOPO_NICS_MAX, name);
@@ -204,8 +205,8 @@ static void take_nic(struct topo *topo, const char *root, const char *name)
 	topo_nic_facts(root, nic);
 }
 
-/* A display controller of NVIDIA: with outputs (0x0300) or without (0x0302). */
-static void take_gpu(struct topo *topo, const char *root, const char *name)
+/* Adds a display controller of NVIDIA: with outputs (0x0300) or without (0x0302). */
+static void add_gpu(struct topo *topo, const char *root, const char *name)
 {
 	char link[PATH_MAX], folder[PATH_MAX];
 	struct topo_gpu *gpu;
@@ -222,11 +223,11 @@ static void take_gpu(struct topo *topo, const char *root, const char *name)
 		return;
 	}
 	gpu = &topo->gpus[topo->ngpus];
-	if (!find_place(root, link, &gpu->place, folder))
+	if (!place_from_link(root, link, &gpu->place, folder))
 		topo->ngpus++;
 }
 
-static void take_node(struct topo *topo, const char *root, const char *name)
+static void add_node(struct topo *topo, const char *root, const char *name)
 {
 	struct topo_node *node = &topo->nodes[topo->nnodes];
 	char folder[PATH_MAX];
@@ -238,13 +239,13 @@ static void take_node(struct topo *topo, const char *root, const char *name)
 		return;
 	if (read_line(folder, "cpulist", node->cpus, sizeof(node->cpus)))
 		return;
-	if (strlen(node->cpus) == sizeof(node->cpus) - 1) /* cut: perhaps inside a number */
+	if (strlen(node->cpus) == sizeof(node->cpus) - 1) /* truncated, perhaps inside a number */
 		node->cpus[0] = '\0';
 	topo->nnodes++;
 }
 
-static void each(struct topo *topo, const char *root, const char *folder,
-		 void (*take)(struct topo *topo, const char *root, const char *name))
+static void for_each_entry(struct topo *topo, const char *root, const char *folder,
+			   void (*take)(struct topo *topo, const char *root, const char *name))
 {
 	char path[PATH_MAX];
 	struct dirent *entry;
@@ -263,7 +264,7 @@ static void each(struct topo *topo, const char *root, const char *folder,
 
 void topo_scan_virtuals(const char *root, struct topo *topo)
 {
-	each(topo, root, "class/net", take_virtual);
+	for_each_entry(topo, root, "class/net", add_virtual);
 }
 
 static int gpu_order(const void *a, const void *b)
@@ -308,10 +309,10 @@ tcpx_status topo_scan(const char *root, struct topo **out_topo)
 	topo = calloc(1, sizeof(*topo));
 	if (!topo)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for a machine's topology");
-	each(topo, root, "class/net", take_nic);
+	for_each_entry(topo, root, "class/net", add_nic);
 	topo_scan_virtuals(root, topo);
-	each(topo, root, "bus/pci/devices", take_gpu);
-	each(topo, root, "devices/system/node", take_node);
+	for_each_entry(topo, root, "bus/pci/devices", add_gpu);
+	for_each_entry(topo, root, "devices/system/node", add_node);
 	topo_sort(topo);
 	*out_topo = topo;
 	return TCPX_OK;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Payloads of control frames: FENCE, LOCAL, RAILS. Layout: docs/design/wire.md. */
+/* Payloads of control frames: FENCE, LOCAL, RAILS. Layout: docs/design/wire-frames.md. */
 #include "base/error.h"
 #include "wire/control.h"
 
-#define STATUS_LOWEST 99 /* negated; tcpx/types.h ends its ranges there */
+#define STATUS_LOWEST 99 /* lowest status of tcpx/types.h, negated */
 
 void wire_put_refusal(struct wire_out *o, uint64_t seq, tcpx_status status)
 {
@@ -93,8 +93,8 @@ tcpx_status wire_rails_decode(const void *buf, size_t len,
 	uint32_t count = 0;
 
 	if (len > WIRE_RAILS_MAX)
-		return error_set(TCPX_ERR_PROTOCOL, 0, "%zu bytes of addresses, allowed are %u",
-				 len, WIRE_RAILS_MAX);
+		return error_set(TCPX_ERR_PROTOCOL, 0, "%zu bytes of addresses, allowed: %u", len,
+				 WIRE_RAILS_MAX);
 	while (wire_left(&c) && !wire_get_address(&c, &addrs[count]))
 		count++;
 	if (c.bad)

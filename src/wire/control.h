@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Payloads of control frames: FENCE, LOCAL, RAILS. Layout: docs/design/wire.md. */
+/* Payloads of control frames: FENCE, LOCAL, RAILS. Layout: docs/design/wire-frames.md. */
 #ifndef WIRE_CONTROL_H
 #define WIRE_CONTROL_H
 
@@ -7,16 +7,16 @@
 #include "wire/cursor.h"
 #include "wire/hello.h"
 
-/* FENCE: refused sequences, one after the other. */
+/* FENCE: refused sequences, concatenated. */
 #define WIRE_REFUSAL_BYTES 16
-#define WIRE_REFUSALS_MAX (FRAME_CONTROL_MAX / WIRE_REFUSAL_BYTES) /* of one frame */
+#define WIRE_REFUSALS_MAX (FRAME_CONTROL_MAX / WIRE_REFUSAL_BYTES) /* most of one frame */
 
-/* status: the refusal's, negative. */
+/* status: that of the refusal, negative. */
 void wire_put_refusal(struct wire_out *o, uint64_t seq, tcpx_status status);
 /* 1: a refusal; 0: the end; -1: malformed. */
 int wire_get_refusal(struct wire_cursor *c, uint64_t *out_seq, tcpx_status *out_status);
 
-/* LOCAL: where the same-host transport can be reached. */
+/* LOCAL: address of the same-host transport. */
 #define WIRE_LOCAL_NAME_MAX 63
 #define WIRE_LOCAL_MAX (WIRE_NONCE_BYTES + WIRE_LOCAL_NAME_MAX)
 
@@ -29,15 +29,15 @@ size_t wire_local_encode(const struct wire_local *local, uint8_t out[WIRE_LOCAL_
 /* ERR_PROTOCOL. */
 tcpx_status wire_local_decode(const void *buf, size_t len, struct wire_local *out_local);
 
-/* RAILS: addresses, one after the other; the same bytes as in a connection info. */
+/* RAILS: addresses, concatenated, encoded as in a connection info. */
 #define WIRE_ADDRESS_BYTES 23
 #define WIRE_RAILS_MAX (WIRE_ADDR_MAX * WIRE_ADDRESS_BYTES)
 
 void wire_put_address(struct wire_out *o, const struct wire_address *addr);
-/* 0; -1: malformed, and the cursor is bad. */
+/* 0, or -1 if malformed; then the cursor is bad. */
 int wire_get_address(struct wire_cursor *c, struct wire_address *out_addr);
 
-/* count <= WIRE_ADDR_MAX. Bytes written. */
+/* count <= WIRE_ADDR_MAX. Returns the number of bytes written. */
 size_t wire_rails_encode(const struct wire_address *addrs, uint32_t count,
 			 uint8_t out[WIRE_RAILS_MAX]);
 /* ERR_PROTOCOL. */

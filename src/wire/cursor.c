@@ -2,8 +2,8 @@
 /* The writing half of the bounded cursors. */
 #include "wire/cursor.h"
 
-/* Room for len bytes, or NULL. */
-static uint8_t *room(struct wire_out *o, size_t len)
+/* Reserves len bytes, or returns NULL. */
+static uint8_t *reserve_bytes(struct wire_out *o, size_t len)
 {
 	uint8_t *p = o->pos;
 
@@ -17,7 +17,7 @@ static uint8_t *room(struct wire_out *o, size_t len)
 
 void wire_put_uint(struct wire_out *o, uint64_t value, unsigned bytes)
 {
-	uint8_t *p = room(o, bytes);
+	uint8_t *p = reserve_bytes(o, bytes);
 
 	for (unsigned i = 0; p && i < bytes; i++)
 		p[i] = (uint8_t)(value >> (8 * i));
@@ -25,7 +25,7 @@ void wire_put_uint(struct wire_out *o, uint64_t value, unsigned bytes)
 
 void wire_put_bytes(struct wire_out *o, const void *bytes, size_t len)
 {
-	uint8_t *p = room(o, len);
+	uint8_t *p = reserve_bytes(o, len);
 
 	if (p && len)
 		memcpy(p, bytes, len);
@@ -33,7 +33,7 @@ void wire_put_bytes(struct wire_out *o, const void *bytes, size_t len)
 
 void wire_put_zero(struct wire_out *o, size_t len)
 {
-	uint8_t *p = room(o, len);
+	uint8_t *p = reserve_bytes(o, len);
 
 	if (p && len)
 		memset(p, 0, len);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bounded cursors: the only way bytes of the wire are parsed or written. Everything is
- * little-endian. A step beyond the end sets bad, yields zero and moves nothing; the caller looks at
- * bad once at the end. A wrapped or huge length cannot pass: it is compared with what is left.
+ * Bounded cursors, the only way in which bytes of the wire are parsed or written. Everything is
+ * little-endian. A step past the end sets bad, yields zero and moves nothing; the caller checks
+ * bad once at the end. A length is compared with the remaining bytes, so a huge or wrapped one
+ * cannot pass.
  */
 #ifndef WIRE_CURSOR_H
 #define WIRE_CURSOR_H
@@ -13,7 +14,7 @@
 
 #define WIRE_VARINT_MAX 10 /* bytes of a 64-bit varint */
 
-/* Reads. */
+/* Reading. */
 struct wire_cursor {
 	const uint8_t *pos, *end;
 	int bad;
@@ -21,7 +22,7 @@ struct wire_cursor {
 
 static inline struct wire_cursor wire_cursor_of(const void *buf, size_t len)
 {
-	/* no payload is NULL and 0 bytes, and even + 0 is not defined for NULL */
+	/* an empty payload is NULL, and even NULL + 0 is undefined */
 	struct wire_cursor c = {buf, len ? (const uint8_t *)buf + len : buf, 0};
 
 	return c;
@@ -87,8 +88,8 @@ static inline void wire_get_bytes(struct wire_cursor *c, void *out, size_t len)
 		memset(out, 0, len);
 }
 
-/* Seven bits a byte, low ones first, the top bit says that more follow. Only the shortest form of a
- * number is one. */
+/* Seven bits per byte, low ones first; the top bit says that more follow. Only the shortest
+ * encoding of a number is valid. */
 static inline uint64_t wire_get_varint(struct wire_cursor *c)
 {
 	uint64_t value = 0;
@@ -109,7 +110,7 @@ static inline uint64_t wire_get_varint(struct wire_cursor *c)
 	return 0;
 }
 
-/* Writes. */
+/* Writing. */
 struct wire_out {
 	uint8_t *start, *pos, *end;
 	int bad;
@@ -131,7 +132,7 @@ void wire_put_uint(struct wire_out *o, uint64_t value, unsigned bytes); /* 1 .. 
 void wire_put_bytes(struct wire_out *o, const void *bytes, size_t len);
 void wire_put_zero(struct wire_out *o, size_t len);
 
-/* Into memory that has WIRE_VARINT_MAX bytes; returns behind it. */
+/* Writes to memory with room for WIRE_VARINT_MAX bytes; returns the end. */
 static inline uint8_t *wire_varint(uint8_t *p, uint64_t value)
 {
 	while (value > 0x7f) {
@@ -142,7 +143,7 @@ static inline uint8_t *wire_varint(uint8_t *p, uint64_t value)
 	return p;
 }
 
-/* Signed numbers as unsigned ones, small magnitudes first. */
+/* Maps signed numbers to unsigned ones, small magnitudes first. */
 static inline uint64_t wire_zigzag(int64_t value)
 {
 	return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);

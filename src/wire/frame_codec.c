@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes of frame headers and trailers. Layout: docs/design/wire.md. */
+/* Encoding of frame headers and trailers. Layout: docs/design/wire-frames.md. */
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "wire/cursor.h"
@@ -10,7 +10,7 @@
 
 enum { HAS_NONE = 0, IS_TYPE = 1, HAS_TABLE = 2, HAS_PAYLOAD = 4, IS_CONTROL = 8, MAY_REF = 16 };
 
-/* What a frame of each type may carry; 0: no such type. */
+/* What a frame of each type may carry; 0: unknown type. */
 static const uint8_t shapes[256] = {
 	[FRAME_DATA] = IS_TYPE | HAS_TABLE | HAS_PAYLOAD | MAY_REF,
 	[FRAME_RDATA] = IS_TYPE | HAS_PAYLOAD | MAY_REF,
@@ -57,13 +57,14 @@ void wire_frame_encode(const struct frame *frame, uint8_t out[FRAME_HEADER_BYTES
 	wire_put_uint(&o, crc32c(0, out, CRC_COVERS), 4);
 }
 
-/* A chunk whose payload is not in the frame: the end of its table says where it lies. */
+/* Whether the frame is a chunk by reference: the end of its table names the location of its
+ * payload. */
 static int is_ref(const struct frame *frame)
 {
 	return frame->flags & FRAME_F_REF && shapes[frame->type] & HAS_PAYLOAD;
 }
 
-/* Whether the lengths are allowed for the type. */
+/* Checks the lengths against the limits of the type. */
 static tcpx_status check_shape(const struct frame *frame)
 {
 	unsigned shape = shapes[frame->type];
@@ -71,7 +72,7 @@ static tcpx_status check_shape(const struct frame *frame)
 
 	if (shape & HAS_TABLE)
 		table_max = FRAME_TABLE_MAX;
-	else if (is_ref(frame)) /* nothing but sources */
+	else if (is_ref(frame)) /* the table contains sources only */
 		table_max = frame->follows < FRAME_TABLE_MAX ? frame->follows : FRAME_TABLE_MAX;
 
 	if (!shape)
@@ -82,15 +83,16 @@ static tcpx_status check_shape(const struct frame *frame)
 						 : FRAME_PAYLOAD_MAX;
 	if (frame->table_bytes > table_max)
 		return error_set(TCPX_ERR_PROTOCOL, 0,
-				 "frame of type %u with a table of %u bytes, allowed are %u",
+				 "frame of type %u with a table of %u bytes, allowed: %u",
 				 frame->type, frame->table_bytes, table_max);
 	if (is_ref(frame) && (!frame->follows || frame->follows > frame->table_bytes))
-		return error_set(TCPX_ERR_PROTOCOL, 0,
-				 "frame of type %u by reference, %u bytes of sources in %u",
-				 frame->type, frame->follows, frame->table_bytes);
+		return error_set(
+			TCPX_ERR_PROTOCOL, 0,
+			"frame of type %u by reference with %u bytes of sources in a table of %u",
+			frame->type, frame->follows, frame->table_bytes);
 	if (frame->payload_bytes > payload_max)
 		return error_set(TCPX_ERR_PROTOCOL, 0,
-				 "frame of type %u with a payload of %u bytes, allowed are %u",
+				 "frame of type %u with a payload of %u bytes, allowed: %u",
 				 frame->type, frame->payload_bytes, payload_max);
 	return TCPX_OK;
 }

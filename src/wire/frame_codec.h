@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes of frame headers and trailers. Layout: docs/design/wire.md. */
+/* Encoding of frame headers and trailers. Layout: docs/design/wire-frames.md. */
 #ifndef WIRE_FRAME_CODEC_H
 #define WIRE_FRAME_CODEC_H
 

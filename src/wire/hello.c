@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The three handshake messages. Layout: docs/design/wire.md. */
+/* The three handshake messages. Layout: docs/design/wire-frames.md. */
 #include "base/error.h"
 #include "wire/cursor.h"
 #include "wire/hello.h"
@@ -103,16 +103,16 @@ size_t wire_hello_length(const uint8_t prefix[8])
 	return magic == MAGIC && len >= HELLO_MIN && len <= WIRE_HELLO_MAX ? len : 0;
 }
 
-/* A field may come once, with 8 bytes. 0 or -1. */
+/* Reads a budget, which occurs at most once and has 8 bytes. 0 or -1. */
 static int get_budget(struct wire_cursor *value, uint64_t *out)
 {
 	if (*out || wire_left(value) != 8)
 		return -1;
 	*out = wire_get_u64(value);
-	return *out ? 0 : -1; /* 0 is said by leaving it out */
+	return *out ? 0 : -1; /* a budget of 0 is expressed by leaving the field out */
 }
 
-/* The same; none is said by leaving it out. */
+/* The same for messages; no channels are expressed by leaving the field out. */
 static int get_messages(struct wire_cursor *value, struct wire_messages *out)
 {
 	if (out->channels || wire_left(value) != MESSAGES_BYTES)
@@ -126,7 +126,7 @@ static int get_messages(struct wire_cursor *value, struct wire_messages *out)
 
 enum { SEEN_KEY = 1, SEEN_EXCHANGE = 2, SEEN_SIGNATURE = 4 };
 
-/* Each once, of exactly that size. */
+/* Reads a field that occurs at most once and has exactly that size. */
 static int get_once(struct wire_cursor *value, unsigned bit, unsigned *seen, uint8_t *out,
 		    size_t bytes)
 {
@@ -137,7 +137,7 @@ static int get_once(struct wire_cursor *value, unsigned bit, unsigned *seen, uin
 	return 0;
 }
 
-/* None, or what a message of that step has. */
+/* Whether the identity fields are all absent, or exactly those of a message of this step. */
 static bool identity_fits(const struct wire_hello *hello, unsigned seen)
 {
 	if (!seen)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handshake messages, connection info and region tokens. Layout: docs/design/wire.md. */
+/* Handshake messages, connection info and region tokens. Layout: docs/design/wire-frames.md. */
 #ifndef WIRE_HELLO_H
 #define WIRE_HELLO_H
 
@@ -36,26 +36,27 @@ enum wire_hello_step { WIRE_HELLO_DIAL = 1, WIRE_HELLO_ANSWER = 2, WIRE_HELLO_PR
 enum wire_feature {
 	WIRE_FEATURE_LOCAL = 1u << 0,	 /* speaks the same-host transport */
 	WIRE_FEATURE_RESERVED = 1u << 1, /* sent as 0; a peer may set and require it */
-	/* says whether it takes a same-host channel, before bytes go there */
+	/* answers whether it accepts a same-host channel, before bytes are sent there */
 	WIRE_FEATURE_LOCAL_ANSWER = 1u << 2,
-	WIRE_FEATURE_SEGMENTS = 1u << 3, /* FENCE says how large packets may be */
-	WIRE_FEATURE_FIRST = 1u << 4,	 /* a comm's first message is an empty one, at setup */
+	WIRE_FEATURE_SEGMENTS = 1u << 3, /* FENCE states how large packets may be */
+	WIRE_FEATURE_FIRST = 1u << 4,	 /* the first message of a comm is an empty one, during
+					  * setup */
 };
 
-/* Channels of messages (docs/design/messages.md): wanted, granted. All 0: none. */
+/* Plugin channels (docs/design/messages.md): wanted, granted. All 0: none. */
 struct wire_messages {
 	uint32_t channels;
-	uint32_t bytes, window; /* most of a message; most that are sent and not acknowledged */
-	uint32_t plugin_chunk; /* what the plugin cuts messages into, the same at both ends; or 0 */
+	uint32_t bytes, window; /* bytes: largest message; window: most unacknowledged messages */
+	uint32_t plugin_chunk;	/* chunk size of the plugin, the same at both ends; or 0 */
 };
 
-/* Who speaks, and what the session key is made of. All or none of it in a DIAL, without signature;
- * in an ANSWER with it; a PROOF has the signature alone. */
+/* The identity of the sender, and its part of the session key. A DIAL has all or none of it,
+ * without the signature; an ANSWER includes the signature; a PROOF has the signature only. */
 struct wire_identity {
-	bool there;				 /* DIAL, ANSWER: key and exchange are */
-	bool is_signed;				 /* signature is */
+	bool there;				 /* DIAL, ANSWER: key and exchange are present */
+	bool is_signed;				 /* the signature is present */
 	uint8_t key[WIRE_KEY_BYTES];		 /* Ed25519, public */
-	uint8_t exchange[WIRE_KEY_BYTES];	 /* X25519, public, of this handshake alone */
+	uint8_t exchange[WIRE_KEY_BYTES];	 /* X25519, public, for this handshake only */
 	uint8_t signature[WIRE_SIGNATURE_BYTES]; /* by key, docs/design/trust.md */
 };
 
@@ -68,26 +69,26 @@ struct wire_hello {
 	uint32_t channels;	      /* control: bulk channels wanted / granted */
 	uint32_t chunk_bytes;
 	uint64_t features, required; /* bit sets; an unknown required bit is refused */
-	uint64_t key_id;	     /* which key; data: the link's id at the acceptor */
+	uint64_t key_id;	     /* id of the key; data: id of the link at the acceptor */
 	uint64_t notify_budget, eager_budget, read_budget; /* credits given to the other side */
-	uint64_t notify_cover;	       /* of notify_budget, granted from the first; 0: all of it */
+	uint64_t notify_cover;	       /* granted from the start; 0: all of notify_budget */
 	struct wire_messages messages; /* control */
 	struct wire_identity identity; /* control */
 	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES];
-	uint8_t want_uuid[WIRE_UUID_BYTES]; /* dialler: who it expects, zero = anyone */
+	uint8_t want_uuid[WIRE_UUID_BYTES]; /* dialler: the expected session; zero: any */
 	uint8_t nonce[WIRE_NONCE_BYTES];
 	uint8_t proof[WIRE_PROOF_BYTES];
 	char name[TCPX_NAME_MAX + 1];
 };
 
-/* Bytes written; the first 8 bytes are magic and the total length, so a reader knows how much to
- * wait for. The proof lies in the last WIRE_PROOF_BYTES, so that it can cover all before it. */
-/* A signature is the last field, right before the proof. */
+/* A signature is the last field, directly before the proof. */
 #define WIRE_SIGNATURE_FIELD (4 + WIRE_SIGNATURE_BYTES)
+/* Returns the number of bytes written. The first 8 bytes are magic and total length, so a reader
+ * knows how much to wait for. The proof is in the last WIRE_PROOF_BYTES and covers the rest. */
 size_t wire_hello_encode(const struct wire_hello *hello, uint8_t out[WIRE_HELLO_MAX]);
-/* Length of the whole message once 8 bytes are there; 0: not ours (wrong magic or a bad length). */
+/* Length of the whole message, from its first 8 bytes; 0: wrong magic or a bad length. */
 size_t wire_hello_length(const uint8_t prefix[8]);
-/* ERR_PROTOCOL malformed; ERR_VERSION no common version, or unknown required feature. */
+/* ERR_PROTOCOL: malformed; ERR_VERSION: no common version, or an unknown required feature. */
 tcpx_status wire_hello_decode(const void *buf, size_t len, struct wire_hello *out_hello);
 
 struct wire_address {
@@ -101,21 +102,21 @@ struct wire_info {
 	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES], secret[WIRE_SECRET_BYTES];
 	uint8_t reserved[WIRE_UUID_BYTES]; /* sent as 0, and ignored */
 	bool has_key;
-	uint8_t key[WIRE_KEY_BYTES]; /* Ed25519, public; none where the session has no crypto */
+	uint8_t key[WIRE_KEY_BYTES]; /* Ed25519, public; absent if the session has no crypto */
 	uint32_t naddrs;
 	struct wire_address addrs[WIRE_ADDR_MAX];
 	char name[TCPX_NAME_MAX + 1];
 };
 
-/* Bytes written (at least 128, at most TCPX_INFO_MAX_BYTES), 0 when cap is too small. */
+/* Returns the number of bytes written (128 .. TCPX_INFO_MAX_BYTES), 0 if cap is too small. */
 size_t wire_info_encode(const struct wire_info *info, void *out, size_t cap);
-/* ERR_INVALID not an info or cut; ERR_VERSION. crc protected, so that a typo is found. */
+/* ERR_INVALID: not an info, or truncated; ERR_VERSION. A CRC detects typing errors. */
 tcpx_status wire_info_decode(const void *buf, size_t len, struct wire_info *out_info);
 
 enum wire_token_flags {
 	WIRE_TOKEN_STABLE = 1u << 0,
 	WIRE_TOKEN_STAGED = 1u << 1,
-	WIRE_TOKEN_MESSAGES = 1u << 2, /* channels of messages reach it */
+	WIRE_TOKEN_MESSAGES = 1u << 2, /* plugin channels reach it */
 };
 
 struct wire_token {
@@ -127,7 +128,7 @@ struct wire_token {
 };
 
 void wire_token_encode(const struct wire_token *token, uint8_t out[TCPX_TOKEN_BYTES]);
-/* ERR_INVALID; ERR_VERSION. Reserved bytes must be zero. */
+/* ERR_INVALID; ERR_VERSION. The reserved bytes at offset 16 must be zero. */
 tcpx_status wire_token_decode(const void *buf, size_t len, struct wire_token *out_token);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connection info: what a session hands out so that a peer can find and prove it. Layout:
- * docs/design/wire.md. */
+/* Connection info: what a session hands out so that a peer can reach and authenticate it. Layout:
+ * docs/design/wire-frames.md. */
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "wire/control.h"
@@ -99,7 +99,7 @@ tcpx_status wire_info_decode(const void *buf, size_t len, struct wire_info *out_
 	struct wire_cursor c = wire_cursor_of(buf, len), tlvs;
 	struct wire_info info = {0};
 	uint8_t version, reserved;
-	const uint8_t *fields, *secret; /* the caller's copy alone holds it */
+	const uint8_t *fields, *secret; /* only the caller gets a copy */
 	tcpx_status status;
 
 	if (len < INFO_MIN || len > TCPX_INFO_MAX_BYTES || wire_get_u32(&c) != MAGIC)
@@ -107,7 +107,8 @@ tcpx_status wire_info_decode(const void *buf, size_t len, struct wire_info *out_
 	version = wire_get_u8(&c);
 	reserved = wire_get_u8(&c);
 	if (wire_get_u16(&c) != len)
-		return error_set(TCPX_ERR_INVALID, 0, "connection info cut or continued: %zu bytes",
+		return error_set(TCPX_ERR_INVALID, 0,
+				 "connection info is truncated or has trailing bytes: %zu bytes",
 				 len);
 	tlvs = wire_cursor_of((const uint8_t *)buf + len - CRC_BYTES, CRC_BYTES);
 	if (wire_get_u32(&tlvs) != crc32c(0, buf, len - CRC_BYTES))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RxDM's messages, to and from bytes: the few protobuf fields that they use. */
+/* Encoding of RxDM's messages: the few protobuf fields that they use. */
 #include "wire/rxdm.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 
 enum { FIELD_STATUS = 5 };
 
-/* Protobuf's forms of a field; the low three bits of its tag. */
+/* Protobuf's wire types; the low three bits of a tag. */
 enum form { FORM_VARINT = 0, FORM_8 = 1, FORM_BYTES = 2, FORM_4 = 5 };
 
 struct field {
@@ -19,7 +19,7 @@ struct field {
 	struct wire_cursor bytes; /* FORM_BYTES */
 };
 
-/* The next field; 0: none is left, or c is bad. */
+/* Reads the next field; 0: no more, or c is bad. */
 static int get_field(struct wire_cursor *c, struct field *out)
 {
 	const uint8_t *bytes;
@@ -46,14 +46,15 @@ static int get_field(struct wire_cursor *c, struct field *out)
 		bytes = c->bad ? NULL : wire_take(c, len);
 		out->bytes = wire_cursor_of(bytes, bytes ? len : 0);
 		break;
-	default: /* a group: nobody sends them any more */
+	default: /* a group, which is obsolete */
 		c->bad = 1;
 	}
 	return !c->bad;
 }
 
-/* A field of the number in the form that it must have; another form makes c bad. */
-static int is(struct wire_cursor *c, const struct field *field, uint32_t number, enum form form)
+/* Whether the field has this number; another wire type than form makes c bad. */
+static int is_field(struct wire_cursor *c, const struct field *field, uint32_t number,
+		    enum form form)
 {
 	if (field->number != number)
 		return 0;
@@ -79,9 +80,9 @@ static void get_end(struct wire_cursor *c, struct wire_cursor in, struct wire_rx
 	struct field field;
 
 	while (get_field(&in, &field)) {
-		if (is(&in, &field, 1, FORM_BYTES))
+		if (is_field(&in, &field, 1, FORM_BYTES))
 			get_text(&in, &field, out->ip);
-		else if (is(&in, &field, 2, FORM_VARINT))
+		else if (is_field(&in, &field, 2, FORM_VARINT))
 			out->port = (int32_t)field.value;
 	}
 	c->bad |= in.bad;
@@ -92,11 +93,11 @@ static void get_tuple(struct wire_cursor *c, struct wire_cursor in, struct wire_
 	struct field field;
 
 	while (get_field(&in, &field)) {
-		if (is(&in, &field, 1, FORM_VARINT))
+		if (is_field(&in, &field, 1, FORM_VARINT))
 			out->flow = (int32_t)field.value;
-		else if (is(&in, &field, 2, FORM_BYTES))
+		else if (is_field(&in, &field, 2, FORM_BYTES))
 			get_end(&in, field.bytes, &out->src);
-		else if (is(&in, &field, 3, FORM_BYTES))
+		else if (is_field(&in, &field, 3, FORM_BYTES))
 			get_end(&in, field.bytes, &out->dst);
 	}
 	c->bad |= in.bad;
@@ -109,11 +110,11 @@ static void get_rule(struct wire_cursor *c, struct wire_cursor in, struct wire_r
 	out->rule = (struct wire_rxdm_rule){.queue = -1};
 	out->gpu[0] = '\0';
 	while (get_field(&in, &field)) {
-		if (is(&in, &field, 1, FORM_BYTES))
+		if (is_field(&in, &field, 1, FORM_BYTES))
 			get_tuple(&in, field.bytes, &out->rule);
-		else if (is(&in, &field, 2, FORM_VARINT))
+		else if (is_field(&in, &field, 2, FORM_VARINT))
 			out->rule.queue = (int32_t)field.value;
-		else if (is(&in, &field, 3, FORM_BYTES))
+		else if (is_field(&in, &field, 3, FORM_BYTES))
 			get_text(&in, &field, out->gpu);
 	}
 	c->bad |= in.bad;
@@ -125,7 +126,7 @@ static void get_query(struct wire_cursor *c, struct wire_cursor in, struct wire_
 
 	out->gpu[0] = '\0';
 	while (get_field(&in, &field))
-		if (is(&in, &field, 1, FORM_BYTES))
+		if (is_field(&in, &field, 1, FORM_BYTES))
 			get_text(&in, &field, out->gpu);
 	c->bad |= in.bad;
 }
@@ -138,7 +139,7 @@ static void get_queue(struct wire_cursor *c, uint64_t value, struct wire_rxdm *o
 		out->queues[out->nqueues++] = (int32_t)value;
 }
 
-/* One number a field, or packed: a reader of protobuf takes both. */
+/* Queues are one number per field, or packed; a protobuf reader must accept both. */
 static void get_queues(struct wire_cursor *c, struct wire_cursor in, struct wire_rxdm *out)
 {
 	struct field field;
@@ -149,7 +150,7 @@ static void get_queues(struct wire_cursor *c, struct wire_cursor in, struct wire
 			continue;
 		if (field.form == FORM_VARINT)
 			get_queue(&in, field.value, out);
-		else if (is(&in, &field, 1, FORM_BYTES))
+		else if (is_field(&in, &field, 1, FORM_BYTES))
 			while (!in.bad && !field.bytes.bad && wire_left(&field.bytes))
 				get_queue(&in, wire_get_varint(&field.bytes), out);
 		in.bad |= field.bytes.bad;
@@ -162,9 +163,9 @@ static void get_status(struct wire_cursor *c, struct wire_cursor in, struct wire
 	struct field field;
 
 	while (get_field(&in, &field)) {
-		if (is(&in, &field, 1, FORM_VARINT)) {
+		if (is_field(&in, &field, 1, FORM_VARINT)) {
 			out->status = (int32_t)field.value;
-		} else if (is(&in, &field, 2, FORM_BYTES)) {
+		} else if (is_field(&in, &field, 2, FORM_BYTES)) {
 			out->words = field.bytes.pos;
 			out->words_len = wire_left(&field.bytes);
 		}
@@ -178,7 +179,7 @@ static void get_register(struct wire_cursor *c, struct wire_cursor in, struct wi
 
 	out->client = 0;
 	while (get_field(&in, &field))
-		if (is(&in, &field, 1, FORM_VARINT))
+		if (is_field(&in, &field, 1, FORM_VARINT))
 			out->client = field.value != 0;
 	c->bad |= in.bad;
 }
@@ -223,11 +224,11 @@ tcpx_status wire_rxdm_decode(const void *body, size_t len, struct wire_rxdm *out
 	while (get_field(&c, &field)) {
 		if (field.number > WIRE_RXDM_REGISTER)
 			continue;
-		if (is(&c, &field, field.number, FORM_BYTES))
+		if (is_field(&c, &field, field.number, FORM_BYTES))
 			get_content(&c, &field, &message);
 	}
 	if (c.bad)
-		return error_set(TCPX_ERR_PROTOCOL, 0, "%zu bytes are no message of RxDM", len);
+		return error_set(TCPX_ERR_PROTOCOL, 0, "%zu bytes are not a message of RxDM", len);
 	*out_message = message;
 	return TCPX_OK;
 }
@@ -262,7 +263,7 @@ static void put_text(struct wire_out *o, unsigned field, const char *text)
 	put_bytes(o, field, text, strnlen(text, WIRE_RXDM_TEXT_MAX));
 }
 
-/* A message inside one is written in a buffer of its own first: its length stands before it. */
+/* A nested message is encoded into a buffer of its own first, because its length precedes it. */
 static void put_inner(struct wire_out *o, unsigned field, const struct wire_out *inner)
 {
 	put_bytes(o, field, inner->start, wire_out_bytes(inner));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The messages of RxDM, the daemon that steers flows to a GPU's queues (docs/design/topo.md): a
- * length of two bytes, big-endian, then one protobuf message. Written by hand and bounded, in both
- * directions: the client uses one, its stand-in the other.
+ * length of two bytes, big-endian, then one protobuf message. A bounded codec written by hand for
+ * both directions: the client and the fake RxDM of the tests.
  */
 #ifndef WIRE_RXDM_H
 #define WIRE_RXDM_H
@@ -13,14 +13,14 @@
 #include <tcpx/types.h>
 
 #define WIRE_RXDM_HEAD 2	/* bytes of the length */
-#define WIRE_RXDM_BODY_MAX 4096 /* real ones stay far below */
+#define WIRE_RXDM_BODY_MAX 4096 /* real messages are much shorter */
 #define WIRE_RXDM_QUEUES_MAX 256
-#define WIRE_RXDM_TEXT_MAX 64 /* of an address, IP or PCI, with its NUL */
+#define WIRE_RXDM_TEXT_MAX 64 /* bytes of an address, IP or PCI, with its NUL */
 
-/* What a message carries; the numbers are those of its fields. Of several the last one counts. */
+/* Content of a message; the values are field numbers. If there are several, the last one counts. */
 enum wire_rxdm_kind {
 	WIRE_RXDM_EMPTY = 0,
-	WIRE_RXDM_BYTES = 1, /* a request for memory, "Ok.", or an error in words */
+	WIRE_RXDM_BYTES = 1, /* a request for memory, "Ok.", or an error text */
 	WIRE_RXDM_RULE = 2,
 	WIRE_RXDM_QUERY = 3,
 	WIRE_RXDM_QUEUES = 4,
@@ -42,27 +42,27 @@ struct wire_rxdm_rule {
 
 struct wire_rxdm {
 	enum wire_rxdm_kind kind;
-	/* BYTES; and whatever the kind, the words of a status other than OK. Both lie in the buffer
-	 * that was decoded. */
+	/* BYTES: the content. Any kind: the text of a status other than OK. Both point into the
+	 * decoded buffer. */
 	const uint8_t *bytes;
 	size_t bytes_len;
 	int32_t status; /* google.rpc.Code; 0: OK, or none was sent */
 	const uint8_t *words;
 	size_t words_len;
-	char gpu[WIRE_RXDM_TEXT_MAX]; /* RULE, QUERY: its PCI address; "": not named */
+	char gpu[WIRE_RXDM_TEXT_MAX]; /* RULE, QUERY: PCI address; "": not given */
 	struct wire_rxdm_rule rule;
 	int32_t queues[WIRE_RXDM_QUEUES_MAX]; /* QUEUES */
 	unsigned nqueues;
 	int client; /* REGISTER */
 };
 
-/* Head and body; returns their bytes, 0: they do not fit into cap or BODY_MAX. */
+/* Writes head and body; returns the number of bytes, 0: larger than cap or BODY_MAX. */
 size_t wire_rxdm_encode(const struct wire_rxdm *message, void *out, size_t cap);
 
-/* Bytes of the body that a head announces. */
+/* The length of the body according to the head. */
 size_t wire_rxdm_length(const uint8_t head[WIRE_RXDM_HEAD]);
 
-/* One body. ERR_PROTOCOL: it is none, or exceeds a bound; unknown fields are skipped. */
+/* Decodes one body. ERR_PROTOCOL: malformed, or it exceeds a bound; unknown fields are skipped. */
 tcpx_status wire_rxdm_decode(const void *body, size_t len, struct wire_rxdm *out_message);
 
 /* The answer to get_gpu_metadata: 24 bytes of a C structure {int, size_t size, size_t align}. */
@@ -74,7 +74,7 @@ struct wire_rxdm_memory {
 
 void wire_rxdm_memory_encode(const struct wire_rxdm_memory *memory,
 			     uint8_t out[WIRE_RXDM_MEMORY_BYTES]);
-/* ERR_PROTOCOL: another length, or a size or alignment that no memory has. */
+/* ERR_PROTOCOL: wrong length, or an impossible size or alignment. */
 tcpx_status wire_rxdm_memory_decode(const void *bytes, size_t len,
 				    struct wire_rxdm_memory *out_memory);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Segment tables. An op is one byte of bits and the numbers the bits announce, in this order:
- * key, length, offset, run. Layout: docs/design/wire.md. */
+/* Segment tables. An op is one byte of bits and the numbers that the bits announce, in this order:
+ * key, length, offset, run. Layout: docs/design/wire-frames.md. */
 #include "wire/table.h"
 
 enum {
 	OP_KEY = 1,    /* 8 bytes: the key from here on */
 	OP_LENGTH = 2, /* varint: the length from here on */
 	OP_DELTA = 4,  /* zigzag varint: offset from the end of the last piece */
-	OP_OFFSET = 8, /* varint: offset itself; neither: right behind the last piece */
+	OP_OFFSET = 8, /* varint: offset itself; neither: directly after the last piece */
 	OP_RUN = 16,   /* varint: pieces - 2; zigzag varint: stride - length */
 	OP_KNOWN = 31,
 };
@@ -20,9 +20,9 @@ void wire_table_begin(struct wire_table_writer *w, void *buf, size_t cap)
 }
 
 /* Writes count pieces from offset, stride apart. */
-static void emit(struct wire_table_writer *w, uint64_t offset, uint64_t stride, uint64_t count)
+static void emit_run(struct wire_table_writer *w, uint64_t offset, uint64_t stride, uint64_t count)
 {
-	/* the most that follows: op, key, length, offset, count of a run, stride */
+	/* room for the longest op: op, key, length, offset, count of a run, stride */
 	uint8_t scratch[1 + 8 + 4 * WIRE_VARINT_MAX], *p, *op;
 	int64_t delta = (int64_t)(offset - w->next_offset);
 	int roomy = w->cap - w->len >= sizeof(scratch);
@@ -64,21 +64,21 @@ static void emit(struct wire_table_writer *w, uint64_t offset, uint64_t stride, 
 	w->next_offset = offset + stride * (count - 1) + w->run_length;
 }
 
-/* Whether a stride can be told as the difference to a length without wrapping. */
-static int foldable(uint64_t from, uint64_t to, uint64_t length)
+/* Whether the stride can be expressed relative to the length without wrapping. */
+static int is_foldable(uint64_t from, uint64_t to, uint64_t length)
 {
 	const uint64_t limit = 1ULL << 62;
 
 	return length < limit && (to > from ? to - from : from - to) < limit;
 }
 
-static void flush(struct wire_table_writer *w)
+static void flush_run(struct wire_table_writer *w)
 {
-	if (w->run_count == 2) { /* two are no pattern: they are cheaper as single ones */
-		emit(w, w->run_offset, 0, 1);
-		emit(w, w->run_offset + w->run_stride, 0, 1);
+	if (w->run_count == 2) { /* two pieces cost less as single ones */
+		emit_run(w, w->run_offset, 0, 1);
+		emit_run(w, w->run_offset + w->run_stride, 0, 1);
 	} else if (w->run_count) {
-		emit(w, w->run_offset, w->run_stride, w->run_count);
+		emit_run(w, w->run_offset, w->run_stride, w->run_count);
 	}
 	w->run_count = 0;
 }
@@ -96,20 +96,21 @@ void wire_table_put(struct wire_table_writer *w, uint64_t key, uint64_t offset, 
 	if (w->run_count && w->run_key == key && w->run_length == length) {
 		last = w->run_offset + w->run_stride * (w->run_count - 1);
 		if (w->run_count >= 2 && offset - last == w->run_stride &&
-		    w->run_count < WIRE_TABLE_RUN_MAX && foldable(last, offset, length)) {
+		    w->run_count < WIRE_TABLE_RUN_MAX && is_foldable(last, offset, length)) {
 			w->run_count++;
 			return;
 		}
-		if (w->run_count <= 2 && foldable(last, offset, length)) {
-			if (w->run_count == 2) /* the older one goes, the younger may begin a run */
-				emit(w, w->run_offset, 0, 1);
+		if (w->run_count <= 2 && is_foldable(last, offset, length)) {
+			/* emit the older piece; the younger one may begin a run */
+			if (w->run_count == 2)
+				emit_run(w, w->run_offset, 0, 1);
 			w->run_offset = last;
 			w->run_stride = offset - last;
 			w->run_count = 2;
 			return;
 		}
 	}
-	flush(w);
+	flush_run(w);
 	w->run_key = key;
 	w->run_offset = offset;
 	w->run_length = length;
@@ -119,7 +120,7 @@ void wire_table_put(struct wire_table_writer *w, uint64_t key, uint64_t offset, 
 
 size_t wire_table_end(struct wire_table_writer *w)
 {
-	flush(w);
+	flush_run(w);
 	return w->overflow ? 0 : w->len;
 }
 
@@ -128,13 +129,13 @@ void wire_table_open(struct wire_table_reader *r, const void *buf, size_t len)
 	*r = (struct wire_table_reader){.in = wire_cursor_of(buf, len)};
 }
 
-static int fits(wide offset, uint64_t length)
+static int piece_fits(wide offset, uint64_t length)
 {
 	return offset >= 0 && offset + (wide)length <= (wide)UINT64_MAX;
 }
 
 /* Decodes an op into the pending run. 0 or -1. */
-static int next_op(struct wire_table_reader *r)
+static int decode_op(struct wire_table_reader *r)
 {
 	wide offset = (wide)r->next_offset, stride = 0, last;
 	uint64_t count = 1;
@@ -157,9 +158,10 @@ static int next_op(struct wire_table_reader *r)
 			return -1;
 		count += 2;
 	}
-	last = offset + stride * (wide)(count - 1); /* below 2^66 * 2^20: no wrap */
-	if (r->in.bad || !r->length || !fits(offset, r->length) || !fits(last, r->length))
-		return -1; /* what lies between two that fit fits */
+	last = offset + stride * (wide)(count - 1); /* below 2^66 * 2^20, so it cannot wrap */
+	if (r->in.bad || !r->length || !piece_fits(offset, r->length) ||
+	    !piece_fits(last, r->length))
+		return -1; /* the pieces between two that fit fit as well */
 	r->run_offset = (uint64_t)offset;
 	r->run_stride = (uint64_t)stride;
 	r->run_count = count;
@@ -173,7 +175,7 @@ int wire_table_next(struct wire_table_reader *r, uint64_t *out_key, uint64_t *ou
 	if (!r->run_count) {
 		if (!r->in.bad && !wire_left(&r->in))
 			return 0;
-		if (r->in.bad || next_op(r)) {
+		if (r->in.bad || decode_op(r)) {
 			r->in.bad = 1; /* stays malformed */
 			return -1;
 		}

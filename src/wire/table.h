@@ -10,34 +10,36 @@
 
 #include "wire/cursor.h"
 
-#define WIRE_TABLE_PIECE_MAX 40	      /* bytes a piece can cost at most */
+#define WIRE_TABLE_PIECE_MAX 40	      /* most bytes of one piece */
 #define WIRE_TABLE_RUN_MAX (1u << 20) /* pieces of one run */
 
-/* Pieces go in one by one; equal lengths and equal strides between pieces are folded into runs.
- * Sequence: begin, put*, end. */
+/* Pieces are added one by one; pieces of equal length and stride are folded into runs. Call order:
+ * begin, put*, end. */
 struct wire_table_writer {
 	uint8_t *buf;
 	size_t cap, len;
-	uint64_t key, next_offset, length; /* what a reader knows after the last op written */
+	uint64_t key, next_offset, length; /* state of a reader after the last op written */
 	uint64_t run_key, run_offset, run_length, run_stride, run_count; /* pending run */
 	int overflow;
 };
 
 void wire_table_begin(struct wire_table_writer *w, void *buf, size_t cap);
-/* length > 0; offset + length must not wrap. A breach counts as overflow. */
+/* length > 0; offset + length must not wrap. Otherwise the writer overflows. */
 void wire_table_put(struct wire_table_writer *w, uint64_t key, uint64_t offset, uint64_t length);
-/* Bytes written, 0 when the buffer was too small (callers size it by WIRE_TABLE_PIECE_MAX). */
+/* Returns the number of bytes written, 0 if the buffer was too small (size it by
+ * WIRE_TABLE_PIECE_MAX per piece). */
 size_t wire_table_end(struct wire_table_writer *w);
 
 struct wire_table_reader {
 	struct wire_cursor in;
 	uint64_t key, next_offset, length;
-	uint64_t run_offset, run_stride, run_count; /* pieces of the op still to be handed out */
+	uint64_t run_offset, run_stride, run_count; /* pieces of the op that were not returned
+						     * yet */
 };
 
 void wire_table_open(struct wire_table_reader *r, const void *buf, size_t len);
-/* 1: a piece (length > 0, offset + length does not wrap); 0: clean end; -1: malformed. Never reads
- * past the end, never loops without consuming (a run is bounded by 2^20 pieces). */
+/* 1: a piece (length > 0, offset + length does not wrap); 0: end of the table; -1: malformed. Never
+ * reads past the end; a run is bounded by 2^20 pieces. */
 int wire_table_next(struct wire_table_reader *r, uint64_t *out_key, uint64_t *out_offset,
 		    uint64_t *out_length);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Type-length-value fields at the end of handshake messages and connection infos: u16 type, u16
- * length, bytes. What a reader does not know it skips, unless the type says it must not. */
+ * length, bytes. A reader skips unknown types, unless the type has WIRE_TLV_REQUIRED. */
 #ifndef WIRE_TLV_H
 #define WIRE_TLV_H
 
@@ -9,7 +9,9 @@
 #include "wire/cursor.h"
 
 #define WIRE_TLV_HEAD 4
-#define WIRE_TLV_REQUIRED 0x8000u /* in the type: whoever does not know it refuses the message */
+#define WIRE_TLV_REQUIRED                                                                          \
+	0x8000u /* in the type: a reader that does not know it refuses the
+		 * message */
 
 struct wire_tlv {
 	uint16_t type;
@@ -23,7 +25,7 @@ static inline void wire_put_tlv(struct wire_out *o, uint16_t type, const void *v
 	wire_put_bytes(o, value, len);
 }
 
-/* 1: a field; 0: the end; c->bad when cut. */
+/* 1: a field; 0: the end, with c->bad set if truncated */
 static inline int wire_get_tlv(struct wire_cursor *c, struct wire_tlv *out)
 {
 	const uint8_t *value;
@@ -40,7 +42,7 @@ static inline int wire_get_tlv(struct wire_cursor *c, struct wire_tlv *out)
 	return 1;
 }
 
-/* A session's name: once, not empty, no NUL inside. 0 or -1. */
+/* Reads a session's name: at most once, not empty, without NUL. 0 or -1. */
 static inline int wire_get_name(struct wire_cursor *value, char name[TCPX_NAME_MAX + 1])
 {
 	size_t len = wire_left(value);

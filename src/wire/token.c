@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Region tokens: 24 bytes that name and unlock a region. Layout: docs/design/wire.md. */
+/* Region tokens: 24 bytes that name a region and grant access to it. Layout:
+ * docs/design/wire-frames.md. */
 #include "base/error.h"
 #include "wire/cursor.h"
 #include "wire/hello.h"

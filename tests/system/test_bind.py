@@ -46,10 +46,10 @@ def test_serve_binds_to(tool, serve, host, bind, want):
 
 
 @pytest.mark.parametrize("bind, says", [
-    ("fd09::1:20000", "write fd09::1; the port is an option of its own"),
-    ("wan7", "wan7 is no interface and no address; use one of: .*wan0 10.9.0.1"),
-    ("10.77.0.0/24", "means no interface that is up with a carrier; use one of: "),
-    ("wan0,^lo", "only where the list begins"),
+    ("fd09::1:20000", "write fd09::1; the port is a separate option"),
+    ("wan7", "wan7 is neither an interface nor an address; use one of: .*wan0 10.9.0.1"),
+    ("10.77.0.0/24", "matches no interface that is up with a carrier; use one of: "),
+    ("wan0,^lo", "only at the start of the list"),
 ])
 def test_an_entry_that_means_nothing(tool, host, bind, says):
     here = tool.at(host)
@@ -65,7 +65,7 @@ def test_the_field_takes_the_same(host):
         assert f"10.9.0.1:{port} " in host.run("ss", "-Hnlt") and "10.9.1.1" not in \
             host.run("ss", "-Hnlt")
     with Peer(host) as two:
-        assert "bind=wan7: wan7 is no interface" in two.ask("open", "bind=wan7")
+        assert "bind=wan7: wan7 is neither an interface" in two.ask("open", "bind=wan7")
 
 
 def test_a_name_of_a_subnet_only(tool, serve, host):

@@ -90,7 +90,7 @@ def test_local_alone_names_both_users(tool, serve, server, client):
     done = tool.at(User(client))("perf", *SMALL, "--transport", "local", one.address)
     assert done.returncode == 1, done.stdout
     assert f"uid {client} here, uid {server} there" in done.stderr
-    assert "run both as one user" in done.stderr
+    assert "run both as the same user" in done.stderr
 
 
 def test_the_api_falls_back_and_says_why(anyone, monkeypatch):

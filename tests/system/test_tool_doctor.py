@@ -214,7 +214,7 @@ def test_this_machine(tool, tmp_path):
 
 def test_keys_are_documented():
     source = (TOP / "tools/doctor/doctor_keys.c").read_text(encoding="utf-8")
-    page = (TOP / "docs/design/doctor.md").read_text(encoding="utf-8")
+    page = (TOP / "docs/design/doctor-facts.md").read_text(encoding="utf-8")
     for key in re.findall(r'^\t\{"([^"]+)", DOCTOR_', source, re.M):
         assert f"`{key}`" in page, key
 

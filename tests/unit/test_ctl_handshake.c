@@ -24,7 +24,7 @@ static void assert_connected(struct rig *rig)
 	assert_int_equal(sys_addr_port(&rig->accepted.local_addr), rig->port);
 	assert_int_equal(rig->counters.accepted, 1);
 	assert_int_equal(rig->counters.preauth_rejects, 0);
-	assert_int_equal(ctl_listener_strangers(rig->listener), 0);
+	assert_int_equal(ctl_listener_preauths(rig->listener), 0);
 	/* nothing was read beyond the handshake, and the sockets work both ways */
 	assert_int_equal(write(rig->dialled.fd, "x", 1), 1);
 	assert_int_equal(write(rig->accepted.fd, "y", 1), 1);
@@ -154,7 +154,7 @@ static void the_answers_status_reaches_the_dialler(void **state)
 	}
 	rig.answer_status = 200; /* of a later version */
 	assert_int_equal(rig_dial(&rig, &opts), TCPX_ERR_PROTOCOL);
-	RIG_UNTIL(&rig, ctl_listener_strangers(rig.listener) == 0);
+	RIG_UNTIL(&rig, ctl_listener_preauths(rig.listener) == 0);
 	assert_int_equal(rig.nready, 0);
 	rig_close(&rig);
 }

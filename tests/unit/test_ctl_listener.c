@@ -264,11 +264,11 @@ static void a_refusal_waits_to_be_read(void **state)
 	assert_int_equal(send(fd, http, sizeof(http), MSG_NOSIGNAL), sizeof(http));
 	for (int i = 0; i < 5; i++)
 		sys_loop_round(&rig.loop, CLOCK_MS_NS);
-	assert_int_equal(ctl_listener_strangers(rig.listener), 1);
+	assert_int_equal(ctl_listener_preauths(rig.listener), 1);
 	hs.answer_msg.len = read_message(&rig, fd, hs.answer_msg.bytes);
 	assert_int_equal(ctl_handshake_check_answer(&hs), TCPX_ERR_PEER_RESTARTED);
 	close(fd);
-	RIG_UNTIL(&rig, ctl_listener_strangers(rig.listener) == 0);
+	RIG_UNTIL(&rig, ctl_listener_preauths(rig.listener) == 0);
 	rig_close(&rig);
 }
 
@@ -285,16 +285,16 @@ static void three_hundred_strangers_stay_within_the_limits(void **state)
 		assert_int_equal(send(fds[i], "TCPH", 4, MSG_NOSIGNAL), 4);
 		if (i % 10 == 0)
 			sys_loop_round(&rig.loop, 0);
-		if (ctl_listener_strangers(rig.listener) > most)
-			most = ctl_listener_strangers(rig.listener);
+		if (ctl_listener_preauths(rig.listener) > most)
+			most = ctl_listener_preauths(rig.listener);
 	}
 	RIG_UNTIL(&rig, rig.counters.preauth_rejects == 300 - 64);
 	assert_true(most <= 64);
-	assert_int_equal(ctl_listener_strangers(rig.listener), 64);
+	assert_int_equal(ctl_listener_preauths(rig.listener), 64);
 	assert_still_serves(&rig); /* a newcomer pushes out the oldest stranger */
 	for (int i = 0; i < 300; i++)
 		close(fds[i]);
-	RIG_UNTIL(&rig, ctl_listener_strangers(rig.listener) == 0);
+	RIG_UNTIL(&rig, ctl_listener_preauths(rig.listener) == 0);
 	assert_int_equal(rig.counters.preauth_rejects, 300);
 	rig_close(&rig);
 	assert_int_equal(open_descriptors(), base);
@@ -333,7 +333,7 @@ static void each_source_has_its_share(void **state)
 		v4[i] = stranger_from(&rig, "192.0.2.7");
 		v6[i] = stranger_from(&rig, host);
 	}
-	assert_int_equal(ctl_listener_strangers(rig.listener), 16);
+	assert_int_equal(ctl_listener_preauths(rig.listener), 16);
 	for (int i = 0; i < 10; i++) { /* the oldest of each went */
 		assert_int_equal(is_closed(v4[i]), i < 2);
 		assert_int_equal(is_closed(v6[i]), i < 2);
@@ -342,9 +342,9 @@ static void each_source_has_its_share(void **state)
 		snprintf(host, sizeof(host), "198.51.100.%d", i);
 		all[i] = stranger_from(&rig, host);
 	}
-	assert_int_equal(ctl_listener_strangers(rig.listener), 128);
+	assert_int_equal(ctl_listener_preauths(rig.listener), 128);
 	late = stranger_from(&rig, "203.0.113.1"); /* the greediest source pays */
-	assert_int_equal(ctl_listener_strangers(rig.listener), 128);
+	assert_int_equal(ctl_listener_preauths(rig.listener), 128);
 	assert_true(is_closed(v4[2]));
 	assert_false(is_closed(v6[2]));
 	assert_false(is_closed(late));

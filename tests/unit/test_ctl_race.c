@@ -120,7 +120,7 @@ static void one_is_proven(void **state)
 	rig_open(&rig, "127.0.0.1");
 	ways[0] = ways[1] = rig_opts(&rig);
 	start(&out, ways, 2, 0);
-	RIG_UNTIL(&rig, out.ndone && !ctl_listener_strangers(rig.listener));
+	RIG_UNTIL(&rig, out.ndone && !ctl_listener_preauths(rig.listener));
 	assert_int_equal(out.status, TCPX_OK);
 	assert_int_equal(out.nagree, 1);
 	assert_int_equal(rig.nready, 1);

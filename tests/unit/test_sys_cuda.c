@@ -61,7 +61,7 @@ static int other_library(void)
 static int incomplete(void)
 {
 	setenv("TCPX_CUDA_LIBRARY", CUDA_INCOMPLETE, 1);
-	return refused("has no cuGetErrorName");
+	return refused("lacks cuGetErrorName");
 }
 
 static int too_old(void)

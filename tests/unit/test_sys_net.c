@@ -187,9 +187,9 @@ static void bad_bind_lists_name_cause_and_remedy(void **state)
 	char name[400] = "";
 
 	(void)state;
-	refuses("192.0.2.55", TCPX_ERR_ADDRESS, "192.0.2.55 is no address of this machine");
+	refuses("192.0.2.55", TCPX_ERR_ADDRESS, "192.0.2.55 is not an address of this machine");
 	assert_non_null(strstr(error_last()->next, "lo 127.0.0.1"));
-	refuses("nosuchif0", TCPX_ERR_ADDRESS, "nosuchif0 is no interface and no address");
+	refuses("nosuchif0", TCPX_ERR_ADDRESS, "nosuchif0 is neither an interface nor an address");
 	refuses("127.0.0.1,", TCPX_ERR_INVALID, "empty entry");
 	refuses("", TCPX_ERR_INVALID, "empty entry");
 	refuses("127.0.0.1,127.0.0.2,127.0.0.3", TCPX_ERR_LIMIT, "more than 2");
@@ -215,9 +215,9 @@ static void hosts_and_ports_are_split(void **state)
 		{"fd09::1:20000", NULL, 0, "write [fd09::1]:20000"},
 		{"fe80::1%lo:20000", NULL, 0, "write [fe80::1%lo]:20000"},
 		{"fe80::1%nosuch0", NULL, 0, "no interface has the name after the %"},
-		{"a:b:c", NULL, 0, "no IPv6 address"},
+		{"a:b:c", NULL, 0, "not an IPv6 address"},
 		{"[fd09::1", NULL, 0, "the ] is missing"},
-		{"[fd09::1]80", NULL, 0, "after ] comes :PORT or nothing"},
+		{"[fd09::1]80", NULL, 0, "only :PORT may follow the ]"},
 		{"a:", NULL, 0, "1..65535"},
 		{"a:0", NULL, 0, "1..65535"},
 		{"a:65536", NULL, 0, "1..65535"},

@@ -70,7 +70,7 @@ static void what_is_no_list_is_named(void **state)
 	refuse(&sizes, "1M,", "'' is not a size");
 	refuse(&sizes, "0", "out of range 1..1T");
 	refuse(&sizes, "2T", "2T is out of range 1..1T");
-	refuse(&sizes, "8:4", "does not rise");
+	refuse(&sizes, "8:4", "is not ascending");
 	refuse(&sizes, "4:8:2", "not a step");
 	refuse(&sizes, "4:8:x1", "out of range 2..1024");
 	refuse(&sizes, "4:8:x", "not a whole number");
@@ -115,8 +115,8 @@ static void choices_are_found_by_their_whole_word(void **state)
 	(void)state;
 	assert_int_equal(cli_value_parse(&rule, "local", &value, why, sizeof(why)), 0);
 	assert_int_equal(value, 1);
-	refuse(&rule, "loc", "'loc' is none of tcp|local|auto");
-	refuse(&rule, "local|auto", "is none of");
+	refuse(&rule, "loc", "invalid value 'loc'; choose from tcp|local|auto");
+	refuse(&rule, "local|auto", "choose from");
 	assert_string_equal(cli_choice_text(rule.choices, 2, word, sizeof(word)), "auto");
 	assert_string_equal(cli_choice_text(rule.choices, 3, word, sizeof(word)), "");
 }
@@ -142,12 +142,12 @@ static void a_choice_may_take_a_number(void **state)
 	assert_int_equal(cli_value_parse(&rules, "host,cuda:63", &list, why, sizeof(why)), 0);
 	assert_int_equal(list.count, 2);
 	assert_int_equal(cli_choice_number(list.values[1], 77), 63);
-	refuse(&rule, "slow:1", "is none of host|cuda[:N]|slow");
+	refuse(&rule, "slow:1", "choose from host|cuda[:N]|slow");
 	refuse(&rule, "cuda:", "not a whole number");
 	refuse(&rule, "cuda:x", "not a whole number");
 	refuse(&rule, "cuda:64", "out of range 0..63");
-	refuse(&rule, "cuda[:N]", "is none of");
-	refuse(&rule, ":1", "is none of");
+	refuse(&rule, "cuda[:N]", "choose from");
+	refuse(&rule, ":1", "choose from");
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What was found of a machine, apart from what is thought of it: keys and values, with a plain text
- * form of one "key=value" a line (docs/design/doctor.md). Probes fill it, rules read it.
+ * form of one "key=value" a line (docs/design/doctor-facts.md). Probes fill it, rules read it.
  */
 #ifndef TOOLS_DOCTOR_FACTS_H
 #define TOOLS_DOCTOR_FACTS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The counter of packets into GPU memory, before and after. */
+/* The counter of packets in GPU memory, before and after a run. */
 #include "cli_devmem.h"
 
 #include <stdio.h>

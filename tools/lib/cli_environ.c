@@ -14,7 +14,7 @@
 
 extern char **environ;
 
-/* Other variables are nobody's business. */
+/* Prefixes of the variables that are shown; others may be private. */
 static const char *const shown[] = {
 	"NCCL_",     "TCPX_",	    "UCCL_",
 	"CUDA_",     "NVIDIA_",	    "LD_",
@@ -74,7 +74,7 @@ void cli_environ_record(void)
 
 	if (out)
 		cli_environ_write(out);
-	/* in one piece: processes of a run write at once */
+	/* in one write, because the processes of a run write concurrently */
 	if (out && !fclose(out) && fd >= 0 && write(fd, text, len) < 0)
 		fd = -1;
 	if (fd >= 0)

@@ -8,8 +8,8 @@
 /* "NAME=value" lines, sorted. */
 void cli_environ_write(FILE *out);
 
-/* Appends them to the file that TCPX_RECIPE_FILE names: 'tcpx diag collect' learns by it what this
- * process has set for its plugin. Without the variable nothing happens. */
+/* Appends them to the file that TCPX_RECIPE_FILE names, from which 'tcpx diag collect' learns what
+ * this process has set for its plugin. Does nothing without the variable. */
 void cli_environ_record(void);
 
 #endif

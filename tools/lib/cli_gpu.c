@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the CUDA driver tells of this machine's GPUs. */
+/* Properties of this machine's GPUs according to the CUDA driver. */
 #include "cli_gpu.h"
 
 #include <ctype.h>
@@ -20,7 +20,7 @@ tcpx_status cli_gpu_count(uint32_t *out_count, int *out_version)
 	return TCPX_OK;
 }
 
-/* sysfs knows it with every driver, the attribute only with a new one. */
+/* sysfs has the node with every driver, the attribute only exists in new ones. */
 static int numa_node(const struct sys_cuda *api, cuda_device device, const char *pci)
 {
 	char path[64];
@@ -39,7 +39,7 @@ static int numa_node(const struct sys_cuda *api, cuda_device device, const char 
 	return node < 0 ? -1 : node;
 }
 
-static unsigned attribute(const struct sys_cuda *api, int number, cuda_device device)
+static unsigned gpu_attribute(const struct sys_cuda *api, int number, cuda_device device)
 {
 	int value;
 
@@ -80,10 +80,10 @@ tcpx_status cli_gpu_get(uint32_t ordinal, struct cli_gpu *out_gpu)
 	memcpy(gpu.uuid, uuid.bytes, sizeof(gpu.uuid));
 	gpu.bytes = bytes;
 	gpu.numa = numa_node(api, device, gpu.pci);
-	gpu.sms = attribute(api, CUDA_DEVICE_SM_COUNT, device);
-	gpu.capability = 10 * attribute(api, CUDA_DEVICE_CAPABILITY_MAJOR, device) +
-			 attribute(api, CUDA_DEVICE_CAPABILITY_MINOR, device);
-	gpu.copy_engines = attribute(api, CUDA_DEVICE_COPY_ENGINES, device);
+	gpu.sms = gpu_attribute(api, CUDA_DEVICE_SM_COUNT, device);
+	gpu.capability = 10 * gpu_attribute(api, CUDA_DEVICE_CAPABILITY_MAJOR, device) +
+			 gpu_attribute(api, CUDA_DEVICE_CAPABILITY_MINOR, device);
+	gpu.copy_engines = gpu_attribute(api, CUDA_DEVICE_COPY_ENGINES, device);
 	*out_gpu = gpu;
 	return TCPX_OK;
 }

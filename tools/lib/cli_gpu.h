@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the CUDA driver tells of this machine's GPUs; nothing here makes a context. */
+/* Properties of this machine's GPUs according to the CUDA driver; no function here creates a
+ * context. */
 #ifndef TOOLS_CLI_GPU_H
 #define TOOLS_CLI_GPU_H
 
@@ -20,17 +21,17 @@ struct cli_gpu {
 	uint8_t uuid[CLI_GPU_UUID_BYTES]; /* the same in every process, wherever it runs */
 };
 
-/* How many GPUs this process sees, and the driver's version, 1000 x major + 10 x minor.
- * ERR_UNSUPPORTED with the cause. */
+/* The number of GPUs that this process sees, and the version of the driver, 1000 x major + 10 x
+ * minor. ERR_UNSUPPORTED with the cause. */
 tcpx_status cli_gpu_count(uint32_t *out_count, int *out_version);
 
 /* ERR_UNSUPPORTED (no driver); ERR_INVALID (no such GPU: says how many there are); ERR_SYSTEM. */
 tcpx_status cli_gpu_get(uint32_t ordinal, struct cli_gpu *out_gpu);
 
-/* 1 when the first may read and write the other's memory directly. */
+/* 1 if the first can access the memory of the other directly. */
 int cli_gpu_reaches(uint32_t ordinal, uint32_t other);
 
-/* The ordinal of a GPU in this process. 0; -1 when this process does not see it. */
+/* The ordinal of a GPU in this process. 0, or -1 if this process does not see it. */
 int cli_gpu_find(const uint8_t uuid[CLI_GPU_UUID_BYTES], uint32_t *out_ordinal);
 
 #endif

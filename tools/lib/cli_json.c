@@ -28,7 +28,7 @@ void cli_json_free(struct cli_json *document)
 	json_decref((json_t *)document);
 }
 
-static struct cli_json *add(struct cli_json *parent, const char *key, json_t *value)
+static struct cli_json *add_member(struct cli_json *parent, const char *key, json_t *value)
 {
 	json_t *into = (json_t *)parent;
 
@@ -39,40 +39,40 @@ static struct cli_json *add(struct cli_json *parent, const char *key, json_t *va
 
 struct cli_json *cli_json_object(struct cli_json *parent, const char *key)
 {
-	return add(parent, key, json_object());
+	return add_member(parent, key, json_object());
 }
 
 struct cli_json *cli_json_array(struct cli_json *parent, const char *key)
 {
-	return add(parent, key, json_array());
+	return add_member(parent, key, json_array());
 }
 
 void cli_json_text(struct cli_json *parent, const char *key, const char *text)
 {
 	json_t *value = json_string(text);
 
-	/* what other hosts call themselves need not be UTF-8 */
-	add(parent, key, value ? value : json_string("?"));
+	/* names of other hosts need not be UTF-8 */
+	add_member(parent, key, value ? value : json_string("?"));
 }
 
 void cli_json_integer(struct cli_json *parent, const char *key, uint64_t value)
 {
-	add(parent, key, json_integer((json_int_t)value));
+	add_member(parent, key, json_integer((json_int_t)value));
 }
 
 void cli_json_real(struct cli_json *parent, const char *key, double value)
 {
-	add(parent, key, json_real(value));
+	add_member(parent, key, json_real(value));
 }
 
 void cli_json_bool(struct cli_json *parent, const char *key, int value)
 {
-	add(parent, key, json_boolean(value));
+	add_member(parent, key, json_boolean(value));
 }
 
 void cli_json_null(struct cli_json *parent, const char *key)
 {
-	add(parent, key, json_null());
+	add_member(parent, key, json_null());
 }
 
 struct cli_json *cli_json_read(FILE *in)

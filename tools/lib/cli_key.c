@@ -13,9 +13,9 @@
 #include "sys/crypto.h"
 
 #define KEY_BYTES (CLI_KEY_DIGITS / 2)
-#define FILE_MAX 4096 /* as the library's: a longer file is no key file */
+#define FILE_MAX 4096 /* same limit as in the library */
 
-/* The line has 64 hex digits, and no more, at its start. */
+/* Parses a line that begins with exactly 64 hex digits. */
 static bool parse_key(const char *line, size_t len, uint8_t key[KEY_BYTES])
 {
 	if (cli_hex_digits(line, len) != CLI_KEY_DIGITS)
@@ -29,8 +29,8 @@ static bool parse_key(const char *line, size_t len, uint8_t key[KEY_BYTES])
 	return true;
 }
 
-/* The id that hellos carry: the first 8 bytes of HMAC(key, "tcpx key id"). */
-static tcpx_status take_id(const uint8_t key[KEY_BYTES], struct cli_key_ids *ids)
+/* Adds the id that handshakes contain: the first 8 bytes of HMAC(key, "tcpx key id"). */
+static tcpx_status add_key_id(const uint8_t key[KEY_BYTES], struct cli_key_ids *ids)
 {
 	const struct sys_span span = {"tcpx key id", 11};
 	uint8_t id[32];
@@ -43,8 +43,8 @@ static tcpx_status take_id(const uint8_t key[KEY_BYTES], struct cli_key_ids *ids
 	return status;
 }
 
-/* Not by stdio, whose buffer is freed with the keys in it. 0; -1 with errno. */
-static int read_file(const char *path, char *buf, size_t size, size_t *out_len)
+/* Reads without stdio, whose buffer would be freed with the keys in it. 0, or -1 with errno. */
+static int read_key_file(const char *path, char *buf, size_t size, size_t *out_len)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC), err = 0;
 	size_t len = 0;
@@ -73,7 +73,7 @@ int cli_key_read(const char *path, struct cli_key_ids *out_ids, tcpx_status *out
 	char buf[FILE_MAX];
 	uint8_t key[KEY_BYTES];
 	size_t len = 0, pos = 0;
-	int failed = read_file(path, buf, sizeof(buf), &len), err = errno;
+	int failed = read_key_file(path, buf, sizeof(buf), &len), err = errno;
 
 	*out_status = TCPX_OK;
 	out_ids->count = 0;
@@ -82,7 +82,7 @@ int cli_key_read(const char *path, struct cli_key_ids *out_ids, tcpx_status *out
 		size_t line = end ? (size_t)(end - buf) - pos : len - pos;
 
 		if (parse_key(buf + pos, line, key))
-			*out_status = take_id(key, out_ids);
+			*out_status = add_key_id(key, out_ids);
 		pos += line + 1;
 	}
 	explicit_bzero(key, sizeof(key));

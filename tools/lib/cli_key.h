@@ -9,12 +9,12 @@
 #define CLI_KEY_ID_TEXT 17
 
 struct cli_key_ids {
-	unsigned count; /* keys in the file; those beyond the room are not kept */
+	unsigned count; /* keys in the file; ids beyond the array are dropped */
 	char ids[CLI_KEY_IDS_MAX][CLI_KEY_ID_TEXT];
 };
 
-/* Lines that are no key are skipped. 0; -1 with errno; the status of the crypto library else, also
- * as the last error. */
+/* Lines without a key are skipped. 0, or -1 with errno; *out_status: the status of the crypto
+ * library, also as the last error. */
 int cli_key_read(const char *path, struct cli_key_ids *out_ids, tcpx_status *out_status);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Option tables: parsing by getopt_long, help, suggestions for what was misspelt. */
+/* Option tables: parsing by getopt_long, help, suggestions for misspelt words. */
 #include "cli_options.h"
 
 #include <getopt.h>
@@ -14,10 +14,10 @@
 
 #define OPTIONS_MAX 48
 #define HELP_COLUMN 26
-#define OPT_FIRST 256 /* beyond every short option */
+#define OPT_FIRST 256 /* larger than every short option */
 #define OPT_HELP 1000
 
-static uint64_t given; /* a bit for each option of the table that was parsed */
+static uint64_t given; /* a bit per option that was given on the command line */
 _Static_assert(OPTIONS_MAX <= 64, "a bit each");
 
 static unsigned min3(unsigned a, unsigned b, unsigned c)
@@ -27,8 +27,8 @@ static unsigned min3(unsigned a, unsigned b, unsigned c)
 	return m < c ? m : c;
 }
 
-/* Levenshtein distance, both cut to 31 characters. */
-static unsigned distance(const char *a, const char *b)
+/* Levenshtein distance of the first 31 characters. */
+static unsigned word_distance(const char *a, const char *b)
 {
 	unsigned row[32], la = (unsigned)strnlen(a, 31), lb = (unsigned)strnlen(b, 31);
 
@@ -56,7 +56,7 @@ const char *cli_nearest(const char *text, const char *(*word)(const void *arg, u
 
 	for (unsigned i = 0; i < count; i++) {
 		const char *w = word(arg, i);
-		unsigned d = distance(text, w);
+		unsigned d = word_distance(text, w);
 
 		if (d < best_distance && d < strlen(w)) {
 			best = w;
@@ -107,7 +107,7 @@ static const char *get_environment(const char *name)
 	return getenv(name);
 }
 
-/* Sets one default: from the environment where the library's option is set, else the fallback. */
+/* Sets one default: from the environment if the library's option is set, else the fallback. */
 static int set_default(const struct cli_option *o, void *out)
 {
 	char why[160], *field = (char *)out + o->offset;
@@ -117,11 +117,11 @@ static int set_default(const struct cli_option *o, void *out)
 	if (row)
 		config_resolve(row, get_environment, &env);
 	if (env.wrong)
-		return cli_usage("%.*s in the environment: '%s' is not right; see 'tcpx info "
-				 "--env'",
-				 (int)strcspn(env.wrong, " "), env.wrong, env.wrong_text);
+		return cli_usage(
+			"%.*s in the environment: invalid value '%s'; see 'tcpx info --env'",
+			(int)strcspn(env.wrong, " "), env.wrong, env.wrong_text);
 	if (row && !strcmp(row->default_text, "auto") && !env.u64)
-		env.source = CONFIG_DEFAULT; /* whoever says auto leaves the choice to us */
+		env.source = CONFIG_DEFAULT; /* "auto" leaves the choice to the tool */
 	if (env.source != CONFIG_DEFAULT) {
 		if (o->rule.type == CLI_FLAG)
 			*(int *)field = env.u64 != 0;
@@ -211,7 +211,7 @@ int cli_parse(const struct cli_command *command, int argc, char **argv, void *ou
 	*out_first = optind;
 	args = (unsigned)(argc - optind);
 	if (args > command->max_args)
-		return cli_usage("argument '%s' is one too many; see 'tcpx %s --help'",
+		return cli_usage("unexpected argument '%s'; see 'tcpx %s --help'",
 				 argv[optind + (int)command->max_args], command->name);
 	if (args < command->min_args)
 		return cli_usage("usage: tcpx %s %s", command->name, command->args);

@@ -9,15 +9,15 @@
 
 struct cli_option {
 	const char *name; /* without the dashes */
-	const char *arg;  /* what help calls the value; NULL: a flag */
+	const char *arg;  /* name of the value in the help; NULL: a flag */
 	struct cli_rule rule;
-	size_t offset;	      /* of the value in the subcommand's struct */
-	const char *fallback; /* the default, parsed as if typed; NULL: stays zero */
-	unsigned env; /* CLI_ENV() of the library option that replaces the default when set; or 0 */
+	size_t offset;	      /* offset of the value in the subcommand's struct */
+	const char *fallback; /* the default, parsed like user input; NULL: stays zero */
+	unsigned env; /* CLI_ENV() of the library option that overrides the default if set; or 0 */
 	const char *help; /* one line */
 };
 
-/* The rules that bound nothing. */
+/* Rules without bounds. */
 #define CLI_RULE_FLAG                                                                              \
 	{                                                                                          \
 		CLI_FLAG                                                                           \
@@ -37,27 +37,27 @@ struct cli_command {
 	int (*run)(const struct cli_command *command, int argc, char **argv);
 };
 
-/* The answer of cli_parse() when there is work to do; else it is an exit code. */
+/* Result of cli_parse() if there is work to do; else it is an exit code. */
 #define CLI_GO (-1)
 
 /*
  * Parses argv[1..] into the struct at out (zeroed by the caller): defaults, then the environment,
- * then the options. Positional arguments are argv[*out_first .. argc - 1].
- * --help prints the help and answers 0; a wrong option is named on stderr and answers 2.
+ * then the options. Positional arguments are argv[*out_first .. argc - 1]. --help prints the help
+ * and returns 0; a wrong option is named on stderr and returns 2.
  */
 int cli_parse(const struct cli_command *command, int argc, char **argv, void *out, int *out_first);
 
-/* 1 when the option was on the command line that was parsed last. */
+/* 1 if the option was on the command line that was parsed last. */
 int cli_given(const struct cli_command *command, const char *name);
 
-/* Says on stderr which TCPX_* variables are no option; of one: 0 past the end. */
+/* Names unknown TCPX_* variables on stderr; cli_unknown: one of them, 0 past the end. */
 void cli_say_unknown(void);
 int cli_unknown(unsigned index, char *buf, size_t cap);
 
 /* Usage on stdout; one line per option. */
 void cli_help(const struct cli_command *command);
 
-/* The word of the list nearest to text, NULL when none is near. */
+/* The word of the list nearest to text; NULL if none is near. */
 const char *cli_nearest(const char *text, const char *(*word)(const void *arg, unsigned index),
 			const void *arg, unsigned count);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tool says and how it ends. */
+/* Output and exit of the tool. */
 #include "cli_output.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ volatile sig_atomic_t cli_interrupted;
 static const char *prefix = "tcpx";
 static int live_shown;
 static char error_text[1024];
-static int stdout_err; /* errno of the first write to stdout that failed */
+static int stdout_err; /* errno of the first failed write to stdout */
 
 void cli_interrupt(void)
 {
@@ -81,14 +81,14 @@ int cli_fail(tcpx_status status, const char *format, ...)
 {
 	const tcpx_error *last = tcpx_last_error();
 	const char *cause = last->system_errno ? strerror(last->system_errno) : "";
-	char text[400]; /* a host name fits */
+	char text[400]; /* long enough for a host name */
 	va_list ap;
 
 	va_start(ap, format);
 	vsnprintf(text, sizeof(text), format, ap);
 	va_end(ap);
 	if (last->status == status && *last->what) {
-		/* what the call tells itself is not told twice */
+		/* parts that the error contains already are not repeated */
 		if (strcasestr(last->what, cause))
 			cause = "";
 		if (strstr(last->what, text))
@@ -103,7 +103,7 @@ int cli_fail(tcpx_status status, const char *format, ...)
 	return status == TCPX_ERR_TIMED_OUT ? CLI_TIMED_OUT : CLI_FAILED;
 }
 
-static int colours(int fd)
+static int use_colours(int fd)
 {
 	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
 
@@ -133,17 +133,17 @@ void cli_live(const char *format, ...)
 
 const char *cli_red(void)
 {
-	return colours(STDOUT_FILENO) ? "\033[31m" : "";
+	return use_colours(STDOUT_FILENO) ? "\033[31m" : "";
 }
 
 const char *cli_green(void)
 {
-	return colours(STDOUT_FILENO) ? "\033[32m" : "";
+	return use_colours(STDOUT_FILENO) ? "\033[32m" : "";
 }
 
 const char *cli_plain(void)
 {
-	return colours(STDOUT_FILENO) ? "\033[0m" : "";
+	return use_colours(STDOUT_FILENO) ? "\033[0m" : "";
 }
 
 int cli_flush(FILE *out)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tool says: results on stdout, errors and a live line on stderr; exit codes; Ctrl-C. */
+/* Output of the tool: results on stdout, errors and a live line on stderr; exit codes; Ctrl-C. */
 #ifndef TOOLS_CLI_OUTPUT_H
 #define TOOLS_CLI_OUTPUT_H
 
@@ -19,37 +19,37 @@ enum cli_exit {
 
 extern volatile sig_atomic_t cli_interrupted; /* set by SIGINT and SIGTERM */
 
-/* What the first of them does: the next one takes its default action. */
+/* The action of the first signal: the next one takes its default action. */
 void cli_interrupt(void);
 
-/* Handlers for SIGINT and SIGTERM (no SA_RESTART), SIGPIPE ignored, stdout buffered until a flush;
- * name is put before errors. */
+/* Installs handlers for SIGINT and SIGTERM (no SA_RESTART), ignores SIGPIPE, buffers stdout until a
+ * flush; name is printed before errors. */
 void cli_output_init(const char *name);
 
-/* One line on stderr: "tcpx perf: ...". cli_usage() answers CLI_USAGE. */
+/* Prints a line on stderr: "tcpx perf: ...". cli_usage() returns CLI_USAGE. */
 void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The last line without the name before it; "" when there was none. */
+/* The last line without the name before it; "" if there was none. */
 const char *cli_error_text(void);
 
-/* The failed call's own text with the next step from the library's last error. The exit code:
- * CLI_TIMED_OUT for ERR_TIMED_OUT, else CLI_FAILED. */
+/* Prints the text with the cause and the next step of the library's last error. Returns the exit
+ * code: CLI_TIMED_OUT for ERR_TIMED_OUT, else CLI_FAILED. */
 int cli_fail(tcpx_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* A line that overwrites itself, on a terminal only; "" clears it. */
 void cli_live(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Escape sequence of a colour on stdout, "" where colours are off (no terminal, NO_COLOR). */
+/* Escape sequence of a colour on stdout, "" if colours are off (no terminal, NO_COLOR). */
 const char *cli_red(void);
 const char *cli_green(void);
 const char *cli_plain(void);
 
-/* Flushes a stream. -1 when it is stdout and that could not be written, now or before. */
+/* Flushes a stream. -1 if it is stdout and a write failed, now or before. */
 int cli_flush(FILE *out);
 
-/* Flushes stdout; CLI_FAILED with a line when it could not be written (no line
- * when its reader is gone), else code. */
+/* Flushes stdout; CLI_FAILED with a line if it could not be written (without a line if its reader
+ * is gone), else code. */
 int cli_finish(int code);
 
 #endif

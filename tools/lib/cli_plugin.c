@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The environment for plugins, of a tool's own process. */
+/* The environment of the tool's process for plugins. */
 #include "cli_plugin.h"
 
 #include <stdio.h>
@@ -13,8 +13,8 @@
 #include "cli_environ.h"
 #include "cli_output.h"
 
-/* What the user set by a variable or its aliases stays, unless by_option. */
-static void set(enum config_id id, const char *value, int by_option)
+/* Sets an option, unless the user set its variable or an alias; by_option overrides that. */
+static void set_option_env(enum config_id id, const char *value, int by_option)
 {
 	const struct config_row *row = config_row(id);
 	struct config_value found = {.source = CONFIG_DEFAULT};
@@ -29,10 +29,10 @@ static void set_number(enum config_id id, uint64_t value, int by_option)
 	char text[24];
 
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
-	set(id, text, by_option);
+	set_option_env(id, text, by_option);
 }
 
-/* The recipe, as far as the user has left it open. */
+/* Exports the recipe, except variables that the user has set. */
 static int set_recipe(uint64_t message_bytes, int verbose)
 {
 	tcpx_plugin_setting setting = {.sz = sizeof(setting)};
@@ -51,7 +51,7 @@ static int set_recipe(uint64_t message_bytes, int verbose)
 	return status == TCPX_ERR_NOT_FOUND ? CLI_GO : cli_fail(status, "environment of a plugin");
 }
 
-static int tell_problems(const char *nics, uint64_t message_bytes, int verbose)
+static int report_problems(const char *nics, uint64_t message_bytes, int verbose)
 {
 	tcpx_plugin_problem problem = {.sz = sizeof(problem)};
 	int rc = CLI_GO;
@@ -71,8 +71,8 @@ static void set_unpack(const struct cli_command *command, const struct cli_plugi
 	char text[16];
 
 	if (cli_given(command, "unpack"))
-		set(CONFIG_UNPACK_IMPL,
-		    cli_choice_text(CLI_UNPACKS, plugin->unpack, text, sizeof(text)), 1);
+		set_option_env(CONFIG_UNPACK_IMPL,
+			       cli_choice_text(CLI_UNPACKS, plugin->unpack, text, sizeof(text)), 1);
 }
 
 int cli_plugin_usage(const struct cli_command *command, int messages, int gpudirect)
@@ -104,7 +104,7 @@ int cli_plugin_prepare(const struct cli_command *command, const struct cli_plugi
 	if (message_bytes)
 		set_number(CONFIG_MESSAGE_BYTES, message_bytes, 1);
 	if (!gpudirect) {
-		set(CONFIG_PLUGIN_HOST, "1", 0);
+		set_option_env(CONFIG_PLUGIN_HOST, "1", 0);
 		cli_environ_record();
 		return CLI_GO;
 	}
@@ -115,7 +115,7 @@ int cli_plugin_prepare(const struct cli_command *command, const struct cli_plugi
 		set_number(CONFIG_LOCAL_DEVICE, (uint64_t)gpu, 1);
 	rc = set_recipe(message_bytes, plugin->verbose);
 	cli_environ_record();
-	return rc == CLI_GO ? tell_problems(nics, message_bytes, plugin->verbose) : rc;
+	return rc == CLI_GO ? report_problems(nics, message_bytes, plugin->verbose) : rc;
 }
 
 const char *cli_plugin_unpack(void)

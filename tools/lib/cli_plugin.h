@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --transport plugin and gpudirect, of perf and of serve: what the process's environment must say
- * before the library and the plugin read it, and the options that follow.
+ * --transport plugin and gpudirect of perf and serve: sets the environment before the library and
+ * the plugin read it, and defines the options for that.
  */
 #ifndef TOOLS_CLI_PLUGIN_H
 #define TOOLS_CLI_PLUGIN_H
@@ -24,7 +24,7 @@ struct cli_plugin {
 	 at(plugin.file),                                                                          \
 	 "default",                                                                                \
 	 CLI_ENV(PLUGIN),                                                                          \
-	 "ncclNet plugin; default: where TCPX's is"},                                              \
+	 "ncclNet plugin; default: the installed TCPX"},                                           \
 		{"nic",                                                                            \
 		 "NAME[,...]",                                                                     \
 		 CLI_RULE_TEXT,                                                                    \
@@ -32,8 +32,8 @@ struct cli_plugin {
 		 NULL,                                                                             \
 		 0,                                                                                \
 		 "the plugin's devices, or all (default: TCPX_NIC)"},                              \
-		{"plugin-channels",	    "N", {CLI_COUNT, 1, 63}, at(plugin.channels), NULL, 0, \
-		 "channels of messages [4]"},                                                      \
+		{"plugin-channels",    "N", {CLI_COUNT, 1, 63}, at(plugin.channels), NULL, 0,      \
+		 "plugin channels [4]"},                                                           \
 		{"gpu",                                                                            \
 		 "N",                                                                              \
 		 {CLI_COUNT, 0, 1023},                                                             \
@@ -53,23 +53,23 @@ struct cli_plugin {
 			"gpudirect: show the environment of the plugin"                            \
 	}
 
-/* Options that the command's transports have no use for: an exit code, said; else CLI_GO.
- * messages: plugin or gpudirect is one of them. */
+/* Refuses options that the transports of the command do not use: an exit code after a line; else
+ * CLI_GO. messages: plugin or gpudirect is one of the transports. */
 int cli_plugin_usage(const struct cli_command *command, int messages, int gpudirect);
 
 /*
  * Sets the environment of this process, before anything reads it. gpudirect: the rules of TCPX;
- * gpu: that of --mem, where --gpu is not given; -1: none; message_bytes: most of a message,
- * 0: the default. Answers CLI_GO, or an exit code when the environment is not one for the
- * plugin, each problem having been said with the line that helps.
+ * gpu: that of --mem, if --gpu is not given; -1: none; message_bytes: most bytes of a message, 0:
+ * the default. Returns CLI_GO, or an exit code if the environment does not suit the plugin, after
+ * printing each problem with its remedy.
  */
 int cli_plugin_prepare(const struct cli_command *command, const struct cli_plugin *plugin,
 		       int gpudirect, int gpu, uint64_t message_bytes);
 
-/* What becomes of messages that arrive, by option or environment: a word as of CLI_UNPACKS. Behind
+/* How arriving messages are unpacked, by option or environment: a word of CLI_UNPACKS. After
  * cli_plugin_prepare(). */
 const char *cli_plugin_unpack(void);
 #define CLI_HOST_RECV "host-recv" /* no packet is steered into GPU memory */
-#define CLI_UNPACK_NONE "none"	  /* what arrives is not looked at */
+#define CLI_UNPACK_NONE "none"	  /* received bytes are dropped */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Secrets by name and by look. */
+/* Secrets by name and by form. */
 #include "cli_secret.h"
 
 #include <ctype.h>
@@ -16,7 +16,7 @@ int cli_is_secret(const char *name, size_t len)
 		upper[used] = (char)toupper((unsigned char)name[used]);
 	upper[used] = '\0';
 	if (used > 9 && !strcmp(upper + used - 9, "_KEY_FILE"))
-		return 0; /* where it is, not what it is */
+		return 0; /* a path, not a secret */
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		if (strstr(upper, parts[i]))
 			return 1;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is never written down, not even on demand. */
+/* Detection of secrets, which are never written out. */
 #ifndef TOOLS_CLI_SECRET_H
 #define TOOLS_CLI_SECRET_H
 
 #include <stddef.h>
 
-#define CLI_KEY_DIGITS 64 /* a run of so many hex digits may be a key */
+#define CLI_KEY_DIGITS 64 /* this many consecutive hex digits may be a key */
 
-/* Whether a variable's name says that its value is a secret. */
+/* Whether the name of a variable indicates a secret value. */
 int cli_is_secret(const char *name, size_t len);
 
-/* Hex digits at the start of a text of len bytes. */
+/* Number of hex digits at the start of a text of len bytes. */
 size_t cli_hex_digits(const char *text, size_t len);
 
-/* Whether there may be a key in it. */
+/* Whether the text may contain a key. */
 int cli_has_key(const char *text);
 
 #endif

@@ -98,7 +98,7 @@ const char *cli_choice_text(const char *choices, uint64_t index, char *buf, size
 	return buf;
 }
 
-/* Does choice number index end in "[:N]"? */
+/* Whether choice number index ends in "[:N]". */
 static int takes_number(const char *choices, uint64_t index)
 {
 	while (index--)
@@ -124,7 +124,7 @@ static int parse_choice(const struct cli_rule *rule, const char *text, uint64_t 
 		*out = i | (colon ? number + 1 : 0) << 32;
 		return 0;
 	}
-	text_format(why, cap, "'%s' is none of %s", text, rule->choices);
+	text_format(why, cap, "invalid value '%s'; choose from %s", text, rule->choices);
 	return -1;
 }
 
@@ -160,7 +160,7 @@ static int add_range(const struct cli_rule *rule, char *item, struct cli_list *l
 	if (parse_bytes(rule, item, &first, why, cap) || parse_bytes(rule, second, &last, why, cap))
 		return -1;
 	if (first > last || !first) {
-		text_format(why, cap, "range %s:%s does not rise", item, second);
+		text_format(why, cap, "range %s:%s is not ascending", item, second);
 		return -1;
 	}
 	for (value = first; value <= last; value *= factor) {

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 enum cli_type {
-	CLI_FLAG,	 /* int, 1 when given */
+	CLI_FLAG,	 /* int, 1 if given */
 	CLI_TEXT,	 /* const char * */
 	CLI_COUNT,	 /* uint64_t */
 	CLI_BYTES,	 /* uint64_t */
@@ -19,27 +19,27 @@ enum cli_type {
 };
 
 #define CLI_LIST_MAX 64
-#define CLI_NUMBER_MAX 63 /* behind the colon of a choice */
+#define CLI_NUMBER_MAX 63 /* largest number after the colon of a choice */
 
 struct cli_list {
 	uint32_t count;
 	uint64_t values[CLI_LIST_MAX];
 };
 
-/* What a value must be; min and max bound counts, byte counts and seconds. */
+/* Rule for a value; min and max bound counts, byte counts and seconds. */
 struct cli_rule {
 	enum cli_type type;
 	uint64_t min, max;
 	const char *choices; /* "tcp|local|auto"; one that ends in [:N] takes a number */
 };
 
-/* Parses text into *out by the rule. 0; -1 with a text in why ("'x' is not a count", "1K is out of
- * range 4K..16M"), *out untouched. CLI_TEXT keeps the pointer. */
+/* Parses text into *out by the rule. 0, or -1 with a text in why ("'x' is not a count", "1K is out
+ * of range 4K..16M"); then *out is unchanged. CLI_TEXT keeps the pointer. */
 int cli_value_parse(const struct cli_rule *rule, const char *text, void *out, char *why,
 		    size_t why_cap);
 
-/* Of the value of a choice: its index in the choices, and the number behind its colon, where there
- * was one. A choice without a number is its index. */
+/* Parts of the value of a choice: its index in the choices, and the number after its colon, if
+ * there was one. A choice without a number is its index. */
 static inline uint32_t cli_choice_index(uint64_t value)
 {
 	return (uint32_t)value;

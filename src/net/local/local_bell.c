@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sleeping and waking. A side that is going to sleep sets a wait word in the shared header and
- * looks again; the other side, having moved its cursor, looks at the word, takes it back and sends
- * one byte over the socket: the bell. Bells are bytes of one stream for both roles (receiving,
- * sending), and both roles may sleep on the descriptor in two threads, so a bell may only be taken
- * out of the socket when no other thread still has to be woken by it. docs/design/local.md has the
+ * checks again; the other side, after moving its cursor, reads the word, resets it and sends one
+ * byte over the socket: the bell. Bells are bytes of one stream for both roles (receiving,
+ * sending), and both roles may sleep on the descriptor in two threads. So a bell may be read from
+ * the socket only if no other thread still has to be woken by it. docs/design/local.md has the
  * argument.
  */
 #include <errno.h>
@@ -23,19 +23,19 @@ void local_bell_ring(struct local_chan *chan, _Atomic uint32_t *wait)
 {
 	if (!atomic_exchange(wait, 0))
 		return;
-	/* A full socket holds bells that the peer has not taken yet: it is awake already. */
+	/* A full socket has bells that the peer has not read yet, so it is awake already. */
 	if (send(chan->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 || errno == EAGAIN)
 		return;
 	local_peer_check(chan);
 	if (!atomic_load(&chan->gone))
-		local_die(chan, TCPX_ERR_PEER_RESET); /* it sleeps and cannot be woken */
+		local_die(chan, TCPX_ERR_PEER_RESET); /* the peer sleeps and cannot be woken */
 }
 
-/* The owner of role does not sleep any more. */
-static void disarm(struct local_chan *chan, int role)
+/* Clears the state of a sleep: the owner of role is awake. */
+static void disarm_role(struct local_chan *chan, int role)
 {
 	atomic_store(&chan->armed[role], 0);
-	/* Taken back by the peer: it has rung, or is about to. */
+	/* The peer reset the word: it has rung, or is about to. */
 	if (!atomic_exchange(wait_word(chan, role), 0))
 		atomic_store(&chan->owed, 1);
 }
@@ -44,7 +44,7 @@ int local_bell_back(struct local_chan *chan, enum local_role role)
 {
 	if (!atomic_load_explicit(&chan->armed[role], memory_order_relaxed))
 		return 0;
-	disarm(chan, role);
+	disarm_role(chan, role);
 	return 1;
 }
 
@@ -83,23 +83,23 @@ void local_die(struct local_chan *chan, tcpx_status status)
 		atomic_store(&chan->out->head_closed, 1);
 		atomic_store(&chan->in->tail_closed, 1);
 	}
-	shutdown(chan->fd, SHUT_RDWR); /* wakes whoever sleeps, here and there */
+	shutdown(chan->fd, SHUT_RDWR); /* wakes sleepers at both ends */
 }
 
-/* Does the owner of role, who is not here, still have to wake up for a bell in the socket? He does
- * when he is armed and the peer has taken his wait word. */
-static int rung(struct local_chan *chan, int role)
+/* Whether the owner of role, another thread, still has to be woken by a bell in the socket: it is
+ * armed, and the peer has reset its wait word. */
+static int bell_pending(struct local_chan *chan, int role)
 {
 	return atomic_load(&chan->armed[role]) && !atomic_load(wait_word(chan, role));
 }
 
 /*
- * Takes the bells out of the socket; the roles with a want are the caller's. Returns 0 when he must
- * not sleep: the peer is gone, a bell there is the other owner's, or the other owner is at it.
- * The number of bells is read first and the other's state after it: a bell that is sent for a sleep
- * which begins later is not among them.
+ * Reads the bells from the socket; the caller owns the roles that have a want. Returns 0 if the
+ * caller must not sleep: the peer is gone, a bell is for the other owner, or the other owner is
+ * reading bells. The number of bells is read before the state of the other owner, so a bell that
+ * is sent for a later sleep is not among them.
  */
-static int bells_take(struct local_chan *chan, int want_recv, int want_send)
+static int drain_bells(struct local_chan *chan, int want_recv, int want_send)
 {
 	char bells[64];
 	int may_sleep = 0;
@@ -121,11 +121,12 @@ static int bells_take(struct local_chan *chan, int want_recv, int want_send)
 			local_peer_check(chan);
 			break;
 		}
-		if ((!want_recv && rung(chan, LOCAL_RX)) || (!want_send && rung(chan, LOCAL_TX)))
+		if ((!want_recv && bell_pending(chan, LOCAL_RX)) ||
+		    (!want_send && bell_pending(chan, LOCAL_TX)))
 			break;
 		(void)!recv(chan->fd, bells, (size_t)n, MSG_DONTWAIT);
 		if ((size_t)n < sizeof(bells)) {
-			may_sleep = 1; /* what comes from here on keeps the socket readable */
+			may_sleep = 1; /* later bells keep the socket readable */
 			break;
 		}
 	}
@@ -135,7 +136,8 @@ static int bells_take(struct local_chan *chan, int want_recv, int want_send)
 	return may_sleep;
 }
 
-/* Hints from the published cursors alone; a lie shows in the call that follows. */
+/* A hint from the published cursors only; an invalid cursor is detected by the call that
+ * follows. */
 static int rx_ready(struct local_chan *chan)
 {
 	uint64_t there = atomic_load(&chan->in->head) - atomic_load(&chan->in->tail);
@@ -150,7 +152,7 @@ static int tx_ready(struct local_chan *chan)
 {
 	uint64_t used = atomic_load(&chan->out->head) - atomic_load(&chan->out->tail);
 
-	/* What was lent comes before what there is room for. */
+	/* The end of a loan comes before room in the ring. */
 	if (local_lent_count(chan))
 		return local_loan_ended(chan) || atomic_load(&chan->out->tail_closed);
 	return used <= chan->ring_bytes - local_room_mark(chan) || used > chan->ring_bytes ||
@@ -164,14 +166,14 @@ int local_arm(struct net_chan *base, int want_recv, int want_send, uint32_t *out
 
 	*out_events = want_recv > 0 || want_send > 0 ? EPOLLIN : 0u;
 	if (want_recv && atomic_load(&chan->armed[LOCAL_RX]))
-		disarm(chan, LOCAL_RX);
+		disarm_role(chan, LOCAL_RX);
 	if (want_send && atomic_load(&chan->armed[LOCAL_TX]))
-		disarm(chan, LOCAL_TX);
+		disarm_role(chan, LOCAL_TX);
 	if (!*out_events)
 		return 0;
 	if (atomic_load(&chan->end) || atomic_load(&chan->gone))
 		return 1;
-	if (!bells_take(chan, want_recv, want_send))
+	if (!drain_bells(chan, want_recv, want_send))
 		return 1;
 	if (want_recv > 0) {
 		atomic_store(&chan->armed[LOCAL_RX], 1);
@@ -187,8 +189,8 @@ int local_arm(struct net_chan *base, int want_recv, int want_send, uint32_t *out
 	if (!ready && !atomic_load(&chan->end) && !atomic_load(&chan->gone))
 		return 0;
 	if (want_recv > 0)
-		disarm(chan, LOCAL_RX);
+		disarm_role(chan, LOCAL_RX);
 	if (want_send > 0)
-		disarm(chan, LOCAL_TX);
+		disarm_role(chan, LOCAL_TX);
 	return 1;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A same-host channel: the shared mapping, its making and its end. */
+/* A same-host channel: the shared mapping, its creation and its end. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -47,7 +47,7 @@ static tcpx_status map_memory(int memfd, size_t bytes, struct local_map **out_ma
 		return error_set(TCPX_ERR_NO_MEMORY, err, "mapping %zu bytes for a local channel",
 				 bytes);
 	}
-	/* A forked child must not keep or touch it. */
+	/* A forked child must neither keep nor touch it. */
 	madvise(map->base, bytes, MADV_DONTFORK);
 	madvise(map->base, bytes, MADV_DONTDUMP);
 	map->bytes = bytes;
@@ -97,9 +97,9 @@ tcpx_status local_map_import(int memfd, uint64_t ring_bytes, struct local_map **
 	int seals;
 
 	if (!local_ring_bytes_ok(ring_bytes))
-		return error_set(TCPX_ERR_PROTOCOL, 0, "local hello asks for rings of %llu bytes",
+		return error_set(TCPX_ERR_PROTOCOL, 0, "local hello requests rings of %llu bytes",
 				 (unsigned long long)ring_bytes);
-	/* Anything that could shrink, or fail to give us a page, would be a SIGBUS later. */
+	/* Memory that could shrink, or fail to provide a page, would raise SIGBUS later. */
 	seals = fcntl(memfd, F_GET_SEALS);
 	if (seals < 0 || !(seals & F_SEAL_SHRINK) || seals & F_SEAL_WRITE)
 		return error_set(TCPX_ERR_PROTOCOL, 0, "local hello with an unsealed descriptor");
@@ -176,7 +176,7 @@ static void local_close(struct net_chan *base)
 	free(chan);
 }
 
-/* Loans that the peer is not through with; any thread. */
+/* Number of loans that the peer has not finished; any thread. */
 static unsigned loans_open(const struct local_chan *chan, uint64_t *out_head)
 {
 	unsigned open = 0;
@@ -212,7 +212,7 @@ static void local_info(const struct net_chan *base, struct net_chan_info *out_in
 	out_info->same_process = chan->copy == COPY_DIRECT &&
 				 atomic_load_explicit(chan->lend_ok, memory_order_acquire);
 	moved = tail + loans - open;
-	/* The last time somebody asked and the peer had moved since the time before. */
+	/* The time of the last query at which the peer had made progress. */
 	if (atomic_exchange(&chan->info_tail, moved) != moved || (head == tail && !open) ||
 	    !atomic_load(&chan->info_ns))
 		atomic_store(&chan->info_ns, now);
@@ -223,7 +223,8 @@ void local_idle(struct net_chan *base)
 {
 	struct local_chan *chan = (struct local_chan *)base;
 
-	/* Only we write this ring, and the peer has read all of it: no byte in it matters. */
+	/* Only this side writes the ring, and the peer has read all of it, so its bytes are not
+	 * needed. */
 	if (base->ops != &local_ops || chan->punched == chan->head ||
 	    local_room(chan) != chan->ring_bytes)
 		return;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The two copies of a ring. Bulk memory is mostly cold on the user's side and hot on the ring's:
- * the copy in prefetches across page borders, where the hardware's prefetchers stop; the copy out
- * to memory that is not in the cache writes around it, which saves reading what is to be
+ * The two copies of a ring. Bulk memory is mostly cold on the user's side and hot on the ring's.
+ * The copy in prefetches across page borders, where hardware prefetchers stop. The copy out uses
+ * non-temporal stores for memory that is not in the cache, which avoids reading lines that are
  * overwritten.
  */
 #include <string.h>
@@ -13,22 +13,22 @@
 #include <emmintrin.h>
 
 #define LINE 64u
-#define AHEAD 2048     /* on the side that is read */
-#define AHEAD_RING 512 /* on the ring, whose lines the other core has: ask for them early */
+#define AHEAD 2048     /* prefetch distance on the source */
+#define AHEAD_RING 512 /* on the ring, whose lines are in the cache of the other core */
 
-/* An address beyond the end is no harm: prefetches never fault. */
+/* The address may be beyond the end: prefetches never fault. */
 static void prefetch_read(const void *p, size_t ahead)
 {
 	_mm_prefetch((const char *)((uintptr_t)p + ahead), _MM_HINT_T0);
 }
 
-/* For writing; the compiler's own falls back to one for reading on the oldest processors. */
+/* For writing; the compiler's builtin becomes a prefetch for reading on the oldest processors. */
 static void prefetch_write(void *p, size_t ahead)
 {
 	__asm__ volatile("prefetchw %0" ::"m"(*(char *)((uintptr_t)p + ahead)));
 }
 
-/* What is missing to the next line's beginning. */
+/* Bytes up to the next cache line. */
 static size_t line_gap(const void *p)
 {
 	return -(uintptr_t)p & (LINE - 1);
@@ -61,8 +61,8 @@ void local_copy_in(uint8_t *ring, const uint8_t *user, size_t n)
 	memcpy(ring + at, user + at, n - at);
 }
 
-/* Of one process, ring may be memory that user overlaps: then the bytes are mixed, and no more. */
-static void copy_around(uint8_t *user, const uint8_t *ring, size_t n)
+/* Within one process, ring may overlap user: then the bytes are mixed, which is harmless. */
+static void copy_non_temporal(uint8_t *user, const uint8_t *ring, size_t n)
 {
 	size_t at = line_gap(user);
 
@@ -83,11 +83,11 @@ static void copy_around(uint8_t *user, const uint8_t *ring, size_t n)
 		_mm_stream_si128(d + 3, e);
 	}
 	memmove(user + at, ring + at, n - at);
-	_mm_sfence(); /* such stores are not ordered by later releases */
+	_mm_sfence(); /* non-temporal stores are not ordered by later releases */
 }
 
-/* Was the beginning received into lately? Notes every block that n bytes finish. */
-static int heat_look(struct local_heat *heat, const uint8_t *user, size_t n)
+/* Whether the beginning was received into lately. Records every block that the n bytes complete. */
+static int heat_check(struct local_heat *heat, const uint8_t *user, size_t n)
 {
 	uintptr_t block = (uintptr_t)user / LOCAL_HEAT_BLOCK;
 	uintptr_t end = ((uintptr_t)user + n) / LOCAL_HEAT_BLOCK;
@@ -100,10 +100,10 @@ static int heat_look(struct local_heat *heat, const uint8_t *user, size_t n)
 
 void local_copy_out(struct local_heat *heat, uint8_t *user, const uint8_t *ring, size_t n)
 {
-	if (heat_look(heat, user, n) || n < LOCAL_AROUND_MIN)
+	if (heat_check(heat, user, n) || n < LOCAL_AROUND_MIN)
 		memmove(user, ring, n);
 	else
-		copy_around(user, ring, n);
+		copy_non_temporal(user, ring, n);
 }
 
 #else

@@ -52,7 +52,7 @@ static tcpx_status dial_failed(int err, const char *name)
 	tcpx_status status = TCPX_ERR_SYSTEM;
 
 	if (err == ECONNREFUSED || err == ENOENT)
-		status = TCPX_ERR_UNREACHABLE; /* nobody of that name in this namespace */
+		status = TCPX_ERR_UNREACHABLE; /* no listener of that name in this namespace */
 	else if (err == EACCES || err == EPERM)
 		status = TCPX_ERR_REFUSED;
 	else if (err == EAGAIN)
@@ -62,12 +62,12 @@ static tcpx_status dial_failed(int err, const char *name)
 	return error_set(status, err, "connecting to local address @%.*s", LOCAL_NAME_MAX, name);
 }
 
-static tcpx_status other_user(unsigned uid)
+static tcpx_status other_user_error(unsigned uid)
 {
 	error_set(TCPX_ERR_REFUSED, 0,
 		  "no shared memory between processes of two users: uid %u here, uid %u there",
 		  (unsigned)geteuid(), uid);
-	return error_next("run both as one user, or let them use tcp");
+	return error_next("run both as the same user, or use tcp");
 }
 
 tcpx_status local_dial_socket(const char *name, int *out_fd)
@@ -84,9 +84,9 @@ tcpx_status local_dial_socket(const char *name, int *out_fd)
 		sys_fd_close(fd);
 		return dial_failed(err, name);
 	}
-	if (!local_same_user(fd, &uid)) { /* before it sees the nonce */
+	if (!local_same_user(fd, &uid)) { /* before the nonce is sent */
 		sys_fd_close(fd);
-		return other_user(uid);
+		return other_user_error(uid);
 	}
 	*out_fd = fd;
 	return TCPX_OK;
@@ -123,7 +123,7 @@ static tcpx_status dial_chan(const char *name, const uint8_t nonce[LOCAL_NONCE_B
 	status = local_pass(fd, &hello, sizeof(hello), memfd);
 	sys_fd_close(memfd);
 	if (status)
-		chan->ops->close(chan); /* with fd and map */
+		chan->ops->close(chan); /* closes fd and map too */
 	else
 		*out_chan = chan;
 	return status;
@@ -169,7 +169,7 @@ static void dial_end(struct local_dial *dial, tcpx_status status)
 	dialled(arg, status, status == TCPX_OK ? chan : NULL);
 }
 
-/* The answer is the first byte of the socket; what follows it are bells. */
+/* The answer is the first byte on the socket; the bytes after it are bells. */
 static void dial_answered(struct sys_watch *watch, uint32_t events)
 {
 	struct local_dial *dial = LIST_ENTRY(watch, struct local_dial, watch);
@@ -184,10 +184,10 @@ static void dial_answered(struct sys_watch *watch, uint32_t events)
 		dial_end(dial, TCPX_OK);
 	} else if (n == 1 && answer == LOCAL_ANSWER_REFUSED) {
 		(void)local_same_user(watch->fd, &uid);
-		dial_end(dial, other_user(uid));
+		dial_end(dial, other_user_error(uid));
 	} else {
 		dial_end(dial, error_set(TCPX_ERR_PEER_CLOSED, n < 0 ? errno : 0,
-					 "the peer did not take the shared memory"));
+					 "the peer did not accept the shared memory"));
 	}
 }
 
@@ -196,7 +196,7 @@ static void dial_late(struct sys_timer *timer, int64_t now_ns)
 	struct local_dial *dial = LIST_ENTRY(timer, struct local_dial, timer);
 
 	(void)now_ns;
-	dial_end(dial, error_set(TCPX_ERR_AGAIN, 0, "the peer took no shared memory in time"));
+	dial_end(dial, error_set(TCPX_ERR_AGAIN, 0, "the peer accepted no shared memory in time"));
 }
 
 tcpx_status local_dial_start(struct sys_loop *loop, const char *name,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Descriptors between two processes of this host: one goes with a message over a unix socket; who
- * is to have one asks the other's listener for it, over a connection of its own.
+ * Passes descriptors between two processes of this host: over a unix socket with a message. A
+ * process that needs one asks the listener of the other process, on a separate connection.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ tcpx_status local_pass(int sock, const void *bytes, size_t n, int fd)
 	cmsg->cmsg_type = SCM_RIGHTS;
 	cmsg->cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(cmsg), &fd, sizeof(fd));
-	/* The socket is fresh, so its buffer takes the message whole. */
+	/* The socket is new, so its buffer has room for the whole message. */
 	if (sendmsg(sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)n)
 		return error_set(errno == EPIPE || errno == ECONNRESET ? TCPX_ERR_PEER_RESET
 								       : TCPX_ERR_SYSTEM,
@@ -50,8 +50,8 @@ tcpx_status local_pass(int sock, const void *bytes, size_t n, int fd)
 	return TCPX_OK;
 }
 
-/* Keeps the first descriptor that arrives; whatever else comes is closed. */
-static void take(struct msghdr *msg, int *inout_fd)
+/* Keeps the first descriptor that arrives; others are closed. */
+static void take_descriptors(struct msghdr *msg, int *inout_fd)
 {
 	struct cmsghdr *cmsg;
 
@@ -66,7 +66,7 @@ static void take(struct msghdr *msg, int *inout_fd)
 			if (*inout_fd < 0)
 				*inout_fd = fd;
 			else
-				close(fd); /* not entered yet */
+				close(fd); /* not recorded yet, so not sys_fd_close() */
 		}
 	}
 }
@@ -87,7 +87,7 @@ ssize_t local_pass_recv(int sock, void *bytes, size_t n, int *inout_fd)
 	sys_fd_begin();
 	got = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (got >= 0)
-		take(&msg, inout_fd);
+		take_descriptors(&msg, inout_fd);
 	sys_fd_end(*inout_fd);
 	return got;
 }
@@ -100,7 +100,7 @@ void local_fetch_cancel(struct local_fetch *fetch)
 	free(fetch);
 }
 
-/* Over: fd is the caller's from here on, or -1. */
+/* Ends the fetch; the callback owns fd from here on, or gets -1. */
 static void fetch_end(struct local_fetch *fetch, tcpx_status status, int fd)
 {
 	local_fetched_fn fetched = fetch->fetched;
@@ -123,7 +123,7 @@ static void fetch_ready(struct sys_watch *watch, uint32_t events)
 		return;
 	if (fd < 0)
 		status = error_set(TCPX_ERR_AGAIN, n < 0 ? errno : 0,
-				   "the peer did not hand over a descriptor");
+				   "the peer did not pass a descriptor");
 	fetch_end(fetch, status, fd);
 }
 
@@ -132,8 +132,7 @@ static void fetch_late(struct sys_timer *timer, int64_t now_ns)
 	struct local_fetch *fetch = LIST_ENTRY(timer, struct local_fetch, timer);
 
 	(void)now_ns;
-	fetch_end(fetch, error_set(TCPX_ERR_AGAIN, 0, "the peer hands over no descriptor in time"),
-		  -1);
+	fetch_end(fetch, error_set(TCPX_ERR_AGAIN, 0, "the peer passed no descriptor in time"), -1);
 }
 
 tcpx_status local_fetch_start(struct sys_loop *loop, const char *name,
@@ -155,7 +154,7 @@ tcpx_status local_fetch_start(struct sys_loop *loop, const char *name,
 	status = local_dial_socket(name, &fd);
 	if (status == TCPX_OK &&
 	    send(fd, &hello, sizeof(hello), MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof(hello))
-		status = error_set(TCPX_ERR_AGAIN, errno, "the peer takes no question");
+		status = error_set(TCPX_ERR_AGAIN, errno, "the peer did not accept the request");
 	explicit_bzero(&hello, sizeof(hello));
 	fetch->watch = (struct sys_watch){.fd = fd, .events = EPOLLIN, .fn = fetch_ready};
 	if (status == TCPX_OK)

@@ -16,9 +16,9 @@
 #include "sys/fd.h"
 
 #define LISTEN_PENDING 64		    /* connections without a complete hello */
-#define LISTEN_NS (2 * CLOCK_S_NS)	    /* for the hello */
-#define LISTEN_PAUSE_NS (100 * CLOCK_MS_NS) /* when out of descriptors */
-#define LISTEN_BATCH 16			    /* accepts of one round */
+#define LISTEN_NS (2 * CLOCK_S_NS)	    /* time for the hello */
+#define LISTEN_PAUSE_NS (100 * CLOCK_MS_NS) /* pause when out of descriptors */
+#define LISTEN_BATCH 16			    /* accepted connections per round */
 
 struct local_listener {
 	struct sys_loop *loop;
@@ -28,11 +28,11 @@ struct local_listener {
 	void *arg;
 	struct list_node pending; /* struct guest, the oldest first */
 	unsigned npending;
-	int64_t resume_ns; /* accept again then; 0: accepting */
+	int64_t resume_ns; /* accept again at that time; 0: accepting */
 	struct log_limit limit;
 };
 
-/* Somebody who has not shown a hello yet. */
+/* A connection that has not sent a complete hello yet. */
 struct guest {
 	struct list_node node;
 	struct sys_watch watch;
@@ -60,7 +60,7 @@ static void timer_update(struct local_listener *listener)
 		sys_timer_del(listener->loop, &listener->timer);
 }
 
-/* Forgets the guest but leaves its descriptors. */
+/* Removes the guest but keeps its descriptors. */
 static void guest_release(struct guest *guest)
 {
 	struct local_listener *listener = guest->listener;
@@ -88,7 +88,7 @@ static void guest_drop(struct guest *guest, const char *why)
 	guest_close(guest);
 }
 
-/* 1: the hello is complete; 0: not yet; -1: the guest left. */
+/* 1: the hello is complete; 0: not yet; -1: the connection ended. */
 static int guest_read(struct guest *guest)
 {
 	ssize_t n = local_pass_recv(guest->watch.fd, (char *)&guest->hello + guest->have,
@@ -105,7 +105,7 @@ static int guest_read(struct guest *guest)
 static const char *hello_fault(const struct guest *guest)
 {
 	if (guest->hello.magic != LOCAL_MAGIC)
-		return "not a hello of ours";
+		return "not a tcpx hello";
 	if (guest->hello.version != LOCAL_VERSION)
 		return "another version";
 	if (guest->memfd < 0)
@@ -113,14 +113,14 @@ static const char *hello_fault(const struct guest *guest)
 	return NULL;
 }
 
-/* A fresh socket has room; a dialler that has gone needs no answer. */
-static void answer(int fd, char byte)
+/* Sends the answer: a new socket has room, and a dialler that has gone needs no answer. */
+static void send_answer(int fd, char byte)
 {
 	(void)!send(fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* The guest wants a descriptor of ours, and nothing else. */
-static void guest_answer(struct guest *guest)
+/* Answers a guest that requests a descriptor, and closes it. */
+static void guest_pass_descriptor(struct guest *guest)
 {
 	struct local_listener *listener = guest->listener;
 	int fd = -1;
@@ -129,11 +129,12 @@ static void guest_answer(struct guest *guest)
 		fd = listener->ops->asked(listener->arg, guest->hello.nonce,
 					  guest->hello.ring_bytes);
 	if (fd >= 0 && local_pass(guest->watch.fd, "", 1, fd) != TCPX_OK)
-		LOG_DEBUG("local: a descriptor is not passed: %s", error_last()->what);
+		LOG_DEBUG("local: cannot pass a descriptor: %s", error_last()->what);
 	guest_close(guest);
 }
 
-/* The hello is complete. The callback may close the listener: nothing of it is touched after. */
+/* Handles a complete hello. The callback may close the listener, so nothing of it is accessed
+ * afterwards. */
 static void guest_arrive(struct guest *guest)
 {
 	struct local_listener *listener = guest->listener;
@@ -144,7 +145,7 @@ static void guest_arrive(struct guest *guest)
 	struct local_map *map = NULL;
 
 	if (!fault && !listener->ops->expected(arg, guest->hello.nonce))
-		fault = "nobody expects it";
+		fault = "it is not expected";
 	if (!fault && local_map_import(guest->memfd, guest->hello.ring_bytes, &map))
 		fault = "memory of a wrong shape";
 	if (!fault && local_chan_create(guest->watch.fd, map, guest->hello.ring_bytes, 1, &chan)) {
@@ -156,8 +157,8 @@ static void guest_arrive(struct guest *guest)
 		return;
 	}
 	guest_release(guest);
-	if (guest->hello.flags & LOCAL_WANTS_ANSWER) /* before anybody else has the channel */
-		answer(guest->watch.fd, LOCAL_ANSWER_TAKEN);
+	if (guest->hello.flags & LOCAL_WANTS_ANSWER) /* before the channel is handed to its owner */
+		send_answer(guest->watch.fd, LOCAL_ANSWER_TAKEN);
 	local_share_accept((struct local_chan *)chan, guest->memfd, &guest->hello);
 	sys_fd_close(guest->memfd);
 	if (!arrived(arg, guest->hello.nonce, guest->hello.channel, guest->hello.epoch, chan))
@@ -173,15 +174,15 @@ static void guest_ready(struct sys_watch *watch, uint32_t events)
 
 	(void)events;
 	if (rc > 0 && guest->hello.magic == LOCAL_FETCH_MAGIC)
-		guest_answer(guest);
+		guest_pass_descriptor(guest);
 	else if (rc > 0)
 		guest_arrive(guest);
 	else if (rc < 0)
-		guest_drop(guest, "it left");
+		guest_drop(guest, "the connection ended");
 }
 
-/* The oldest one of the process that has most of them. */
-static struct guest *greediest(struct local_listener *listener)
+/* The oldest guest of the process that has most of them. */
+static struct guest *guest_of_greediest(struct local_listener *listener)
 {
 	const struct list_node *pos, *other;
 	struct guest *best = NULL;
@@ -224,14 +225,15 @@ static void guest_add(struct local_listener *listener, int fd)
 	}
 	list_push_back(&listener->pending, &guest->node);
 	if (++listener->npending > LISTEN_PENDING)
-		guest_drop(greediest(listener), "too many of its process wait");
+		guest_drop(guest_of_greediest(listener),
+			   "too many connections of its process wait");
 	timer_update(listener);
 }
 
-/* The dialler may have judged otherwise: user namespaces show it other numbers. */
-static void refuse(struct local_listener *listener, int fd, unsigned uid)
+/* The dialler may have decided otherwise, because user ids differ between user namespaces. */
+static void refuse_user(struct local_listener *listener, int fd, unsigned uid)
 {
-	answer(fd, LOCAL_ANSWER_REFUSED);
+	send_answer(fd, LOCAL_ANSWER_REFUSED);
 	sys_fd_close(fd);
 	if (log_allow(&listener->limit, 5))
 		LOG_INFO("local: no shared memory with a process of uid %u, this one has uid %u",
@@ -251,12 +253,13 @@ static void listener_ready(struct sys_watch *watch, uint32_t events)
 			if (local_same_user(fd, &uid))
 				guest_add(listener, fd);
 			else
-				refuse(listener, fd, uid);
+				refuse_user(listener, fd, uid);
 			continue;
 		}
 		if (errno == EINTR || errno == ECONNABORTED)
 			continue;
-		if (errno != EAGAIN) { /* no descriptors or memory: the queue would keep us busy */
+		/* no descriptors or memory: pause, or the queue would keep us busy */
+		if (errno != EAGAIN) {
 			if (log_allow(&listener->limit, 5))
 				LOG_WARN("local: accept failed: errno %d", errno);
 			sys_watch_set(listener->loop, watch, 0);

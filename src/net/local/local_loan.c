@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loans: pieces of the producer's memory that the consumer reads from where they lie. A lease: the
- * producer has its memory again when the consumer answered, when it took the piece back before the
+ * Loans: pieces of the producer's memory that the consumer reads directly. The producer gets its
+ * memory back when the consumer finished, when the producer took the piece back before the
  * consumer began to read, or when the consumer's process is gone.
  */
 #include <errno.h>
@@ -16,19 +16,19 @@
 
 /* The producer's side. */
 
-static int is_home(uint32_t state)
+static int is_returned(uint32_t state)
 {
 	return state == LOAN_BACK || state == LOAN_FAILED || state == LOAN_OVER;
 }
 
-static struct local_loan *lent_at(const struct local_chan *chan, uint64_t index)
+static struct local_loan *lent_loan(const struct local_chan *chan, uint64_t index)
 {
 	return &chan->lend_to->loan[index % LOCAL_LOANS];
 }
 
 int local_loan_make(struct local_chan *chan, const void *addr, size_t bytes)
 {
-	struct local_loan *loan = lent_at(chan, chan->loan_head);
+	struct local_loan *loan = lent_loan(chan, chan->loan_head);
 	uint32_t state = atomic_load_explicit(&loan->state, memory_order_acquire);
 
 	if (local_lent_count(chan) == LOCAL_LOANS || (state != LOAN_NONE && state != LOAN_OVER))
@@ -40,24 +40,24 @@ int local_loan_make(struct local_chan *chan, const void *addr, size_t bytes)
 	atomic_store_explicit(&loan->state, LOAN_OUT, memory_order_release);
 	chan->lent[chan->loan_head % LOCAL_LOANS] = (struct local_lent){.begin = chan->put};
 	chan->put += bytes;
-	/* Before any byte behind it is published, and before the look at the consumer's wait. */
+	/* Before any byte after it is published, and before the consumer's wait word is read. */
 	atomic_store_explicit(&chan->lend_to->head, ++chan->loan_head, memory_order_seq_cst);
 	return 1;
 }
 
-static void look_home(struct local_chan *chan, uint64_t index)
+static void loan_check_home(struct local_chan *chan, uint64_t index)
 {
 	struct local_lent *lent = &chan->lent[index % LOCAL_LOANS];
-	struct local_loan *loan = lent_at(chan, index);
+	struct local_loan *loan = lent_loan(chan, index);
 
-	if (lent->home || !is_home(atomic_load_explicit(&loan->state, memory_order_acquire)))
+	if (lent->home || !is_returned(atomic_load_explicit(&loan->state, memory_order_acquire)))
 		return;
 	lent->home = 1;
 	if (atomic_load_explicit(&loan->error, memory_order_relaxed))
 		chan->lent_failed = 1;
 }
 
-static void first_advance(struct local_chan *chan)
+static void loan_advance_first(struct local_chan *chan)
 {
 	while (local_lent_count(chan) && chan->lent[chan->loan_first % LOCAL_LOANS].home)
 		chan->loan_first++;
@@ -68,8 +68,8 @@ int local_loan_settle(struct local_chan *chan)
 	int failed;
 
 	for (uint64_t i = chan->loan_first; i != chan->loan_head; i++)
-		look_home(chan, i);
-	first_advance(chan);
+		loan_check_home(chan, i);
+	loan_advance_first(chan);
 	failed = chan->lent_failed;
 	chan->lent_failed = 0;
 	return failed;
@@ -77,19 +77,20 @@ int local_loan_settle(struct local_chan *chan)
 
 int local_loan_ended(struct local_chan *chan)
 {
-	return is_home(atomic_load(&lent_at(chan, chan->loan_first)->state));
+	return is_returned(atomic_load(&lent_loan(chan, chan->loan_first)->state));
 }
 
-/* 1: the piece is ours again, and the consumer gets the rest of it torn. */
-static int take_back(struct local_chan *chan, uint64_t index)
+/* 1: the piece is ours again, and its rest is torn for the consumer. */
+static int loan_take_back(struct local_chan *chan, uint64_t index)
 {
 	struct local_lent *lent = &chan->lent[index % LOCAL_LOANS];
 	uint32_t out = LOAN_OUT;
 
-	look_home(chan, index);
+	loan_check_home(chan, index);
 	if (lent->home)
 		return 0;
-	lent->home = atomic_compare_exchange_strong(&lent_at(chan, index)->state, &out, LOAN_BACK);
+	lent->home =
+		atomic_compare_exchange_strong(&lent_loan(chan, index)->state, &out, LOAN_BACK);
 	return lent->home;
 }
 
@@ -100,9 +101,9 @@ void local_lent(struct net_chan *base, int back, struct net_lent *out_lent)
 	*out_lent = (struct net_lent){.ahead = chan->put - chan->counted};
 	for (uint64_t i = chan->loan_first; i != chan->loan_head; i++) {
 		if (back)
-			out_lent->torn += (unsigned)take_back(chan, i);
+			out_lent->torn += (unsigned)loan_take_back(chan, i);
 		else
-			look_home(chan, i);
+			loan_check_home(chan, i);
 		out_lent->pieces += !chan->lent[i % LOCAL_LOANS].home;
 	}
 	if (out_lent->pieces && atomic_load(&chan->end) && local_share_peer_gone(chan)) {
@@ -110,12 +111,12 @@ void local_lent(struct net_chan *base, int back, struct net_lent *out_lent)
 			chan->lent[i % LOCAL_LOANS].home = 1;
 		out_lent->pieces = 0;
 	}
-	first_advance(chan);
+	loan_advance_first(chan);
 }
 
 /* The consumer's side. */
 
-static struct local_loan *borrowed(const struct local_chan *chan)
+static struct local_loan *borrowed_loan(const struct local_chan *chan)
 {
 	return &chan->borrow->loan[chan->loan_tail % LOCAL_LOANS];
 }
@@ -131,13 +132,14 @@ int local_loan_look(struct local_chan *chan)
 	head = atomic_load_explicit(&chan->borrow->head, memory_order_seq_cst);
 	if (head == chan->loan_tail)
 		return 0;
-	loan = borrowed(chan);
+	loan = borrowed_loan(chan);
 	*now = (struct local_borrowed){
 		.addr = atomic_load_explicit(&loan->addr, memory_order_relaxed),
 		.left = atomic_load_explicit(&loan->bytes, memory_order_relaxed),
 		.at = atomic_load_explicit(&loan->at, memory_order_relaxed),
 	};
-	/* A claim like the cursors: read once and checked; the frame bounds what it names. */
+	/* Untrusted, like the cursors: read once and checked; the frame limits what it can refer
+	 * to. */
 	if (head - chan->loan_tail > LOCAL_LOANS || !now->left || now->left > LOCAL_LEND_MAX ||
 	    now->at - chan->tail > chan->ring_bytes) {
 		local_die(chan, TCPX_ERR_PROTOCOL);
@@ -147,7 +149,7 @@ int local_loan_look(struct local_chan *chan)
 	return 1;
 }
 
-/* Bytes of iov, at most max. */
+/* The number of bytes in iov, at most max. */
 static size_t iov_room(const struct iovec *iov, int niov, uint64_t max)
 {
 	uint64_t bytes = 0;
@@ -157,7 +159,7 @@ static size_t iov_room(const struct iovec *iov, int niov, uint64_t max)
 	return (size_t)(bytes < max ? bytes : max);
 }
 
-/* How many bytes were read: fewer where a buffer has vanished. */
+/* Reads by memcpy; returns how many bytes, fewer if a buffer has vanished. */
 static size_t read_direct(struct local_chan *chan, const struct iovec *iov, size_t n)
 {
 	/* NOLINTNEXTLINE(performance-no-int-to-ptr): the other end is in this process, and only it
@@ -179,7 +181,8 @@ static size_t read_direct(struct local_chan *chan, const struct iovec *iov, size
 	return done;
 }
 
-/* After EFAULT, which does not say whose memory it was: can all of the peer's be read? */
+/* After EFAULT, which does not tell which side's memory is missing: whether all of the peer's
+ * memory can be read. */
 static int peer_readable(const struct local_chan *chan, size_t bytes)
 {
 	uint8_t scratch[4096];
@@ -195,8 +198,9 @@ static int peer_readable(const struct local_chan *chan, size_t bytes)
 	return 1;
 }
 
-/* 0: *inout_bytes were read, none where a buffer of ours has vanished; EFAULT: the peer's memory is
- * not there; another errno: it cannot be read any more, or what is read is not the peer's. */
+/* Reads by process_vm_readv. 0: *inout_bytes were read, none if a buffer of ours has vanished;
+ * EFAULT: the memory of the peer is missing; another errno: it cannot be read any more, or the
+ * memory is not that of the peer. */
 static int read_peer(struct local_chan *chan, const struct iovec *iov, size_t *inout_bytes)
 {
 	uint8_t secret[LOCAL_SECRET_BYTES] = {0};
@@ -214,8 +218,8 @@ static int read_peer(struct local_chan *chan, const struct iovec *iov, size_t *i
 	*inout_bytes = bytes;
 	here[n++] = (struct iovec){secret, sizeof(secret)};
 	there[0] = (struct iovec){(void *)(uintptr_t)chan->loan.addr, bytes};
-	/* The secret in the same call: it is the peer's memory, not that of another process which
-	 * got its number, nor that of another program in the same process. */
+	/* The secret is read in the same call. It proves that the memory is the peer's, not that of
+	 * another process with the same number, nor of another program in that process. */
 	there[1] = (struct iovec){(void *)(uintptr_t)chan->peer_addr, sizeof(secret)};
 	got = process_vm_readv(chan->pid, here, n, there, 2, 0);
 	if (got < 0 && errno != EFAULT)
@@ -227,7 +231,7 @@ static int read_peer(struct local_chan *chan, const struct iovec *iov, size_t *i
 	return memcmp(secret, chan->peer_secret, sizeof(secret)) ? ESRCH : 0;
 }
 
-static void loan_ended(struct local_chan *chan, struct local_loan *loan, uint32_t state)
+static void loan_end(struct local_chan *chan, struct local_loan *loan, uint32_t state)
 {
 	atomic_store_explicit(&loan->state, state, memory_order_seq_cst);
 	if (state != LOAN_FAILED) {
@@ -243,15 +247,15 @@ static tcpx_status loan_unreadable(struct local_chan *chan, int err)
 	static struct log_limit limit;
 
 	if (err != ESRCH && log_allow(&limit, 1))
-		LOG_WARN("local: process %d cannot be read any more (errno %d); the channel is "
-			 "made anew",
+		LOG_WARN("local: memory of process %d cannot be read any more (errno %d); "
+			 "reconnecting the channel",
 			 chan->pid, err);
 	local_die(chan, TCPX_ERR_PEER_RESET);
 	errno = err;
 	return TCPX_ERR_PEER_RESET;
 }
 
-/* The loan cannot or must not be read: n bytes of it are counted. */
+/* Counts n bytes of a loan that cannot or must not be read. */
 static tcpx_status loan_skip(struct local_chan *chan, struct local_loan *loan, size_t n,
 			     size_t *out_bytes)
 {
@@ -260,14 +264,14 @@ static tcpx_status loan_skip(struct local_chan *chan, struct local_loan *loan, s
 	chan->loan.left -= n;
 	*out_bytes = n;
 	if (!chan->loan.left)
-		loan_ended(chan, loan, LOAN_OVER);
+		loan_end(chan, loan, LOAN_OVER);
 	return TCPX_OK;
 }
 
 tcpx_status local_loan_recv(struct local_chan *chan, const struct iovec *iov, int niov,
 			    size_t *out_bytes)
 {
-	struct local_loan *loan = borrowed(chan);
+	struct local_loan *loan = borrowed_loan(chan);
 	size_t n = iov_room(iov, niov, chan->loan.left), asked;
 	uint32_t state = LOAN_OUT;
 	int err = 0;
@@ -290,19 +294,19 @@ tcpx_status local_loan_recv(struct local_chan *chan, const struct iovec *iov, in
 	if (err == EFAULT) {
 		n = asked;
 		atomic_store_explicit(&loan->error, EFAULT, memory_order_relaxed);
-		loan_ended(chan, loan, LOAN_FAILED);
+		loan_end(chan, loan, LOAN_FAILED);
 		return loan_skip(chan, loan, n, out_bytes);
 	}
 	if (err) {
-		atomic_store(&loan->state, LOAN_OUT); /* not read, and never again */
+		atomic_store(&loan->state, LOAN_OUT); /* it was not read, and will not be */
 		return loan_unreadable(chan, err);
 	}
 	chan->loan.addr += n;
 	chan->loan.left -= n;
-	if (chan->loan.left) /* the rest waits for the caller's next buffers */
+	if (chan->loan.left) /* the rest is read into the next buffers of the caller */
 		atomic_store(&loan->state, LOAN_OUT);
 	else
-		loan_ended(chan, loan, LOAN_OVER);
+		loan_end(chan, loan, LOAN_OVER);
 	if (!n) {
 		errno = EFAULT;
 		return TCPX_ERR_INVALID; /* the caller's memory has vanished */

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two-copy ring: bytes into our outgoing ring, bytes out of the peer's; loans in between. */
+/* The two-copy ring: copies bytes into our outgoing ring, and out of the peer's; loans in
+ * between. */
 #include <errno.h>
 
 #include "base/law.h"
 #include "net/local/local_priv.h"
 #include "sys/user.h"
 
-#define PEER_CHECK_EVERY 256 /* fruitless polls between two questions to the socket */
+#define PEER_CHECK_EVERY 256 /* polls without progress between two checks of the socket */
 
-/* The peer's cursors are claims: they may neither run backwards nor past what we know. */
+/* Cursors of the peer are untrusted: they may neither decrease nor exceed what is possible. */
 uint64_t local_readable(struct local_chan *chan)
 {
 	uint64_t head = atomic_load_explicit(&chan->in->head, memory_order_seq_cst);
@@ -37,7 +38,8 @@ static void publish_head(struct local_chan *chan)
 {
 	uint32_t wait;
 
-	/* First the cursor, then the look at wait; the consumer does it the other way round. */
+	/* The cursor is stored before wait is read; the consumer does both in the opposite
+	 * order. */
 	atomic_store_explicit(&chan->out->head, chan->head, memory_order_seq_cst);
 	wait = atomic_load_explicit(&chan->out->tail_wait, memory_order_seq_cst);
 	if (wait && chan->head - chan->tail_seen >= wait)
@@ -55,17 +57,17 @@ static void publish_tail(struct local_chan *chan)
 		local_bell_ring(chan, &chan->in->head_wait);
 }
 
-static size_t least(size_t a, size_t b)
+static size_t smaller_size(size_t a, size_t b)
 {
 	return a < b ? a : b;
 }
 
-/* n <= ring_bytes bytes from src to the ring's place of head, around its end. Returns how many
- * went: fewer where src has vanished. */
+/* Copies n <= ring_bytes bytes from src to the position of head, around the end of the ring.
+ * Returns how many; fewer if src has vanished. */
 static size_t ring_put(struct local_chan *chan, const uint8_t *src, size_t n)
 {
 	size_t at = chan->head & (chan->ring_bytes - 1);
-	size_t first = least(n, chan->ring_bytes - at), rest = n - first;
+	size_t first = smaller_size(n, chan->ring_bytes - at), rest = n - first;
 
 	if (chan->base.tx_vanishing) {
 		n = sys_user_read(chan->out_ring + at, src, first);
@@ -82,7 +84,7 @@ static size_t ring_put(struct local_chan *chan, const uint8_t *src, size_t n)
 static size_t ring_get(struct local_chan *chan, uint8_t *dst, size_t n)
 {
 	size_t at = chan->tail & (chan->ring_bytes - 1);
-	size_t first = least(n, chan->ring_bytes - at), rest = n - first;
+	size_t first = smaller_size(n, chan->ring_bytes - at), rest = n - first;
 
 	if (chan->base.rx_vanishing) {
 		n = sys_user_write(dst, chan->in_ring + at, first);
@@ -96,7 +98,7 @@ static size_t ring_get(struct local_chan *chan, uint8_t *dst, size_t n)
 	return n;
 }
 
-static tcpx_status tx_end(struct local_chan *chan)
+static tcpx_status tx_status(struct local_chan *chan)
 {
 	int end = atomic_load_explicit(&chan->end, memory_order_acquire);
 
@@ -115,25 +117,25 @@ static tcpx_status tx_blocked(struct local_chan *chan, int back)
 		local_bell_missed(chan);
 	if (back || ++chan->full_count % PEER_CHECK_EVERY == 0)
 		local_peer_check(chan);
-	end = tx_end(chan);
+	end = tx_status(chan);
 	return end ? end : TCPX_IN_PROGRESS;
 }
 
-/* Copies what goes of n bytes, publishing every piece; returns how many. Memory that has vanished
- * is told by chan->put_failed. */
+/* Copies as many of n bytes as fit, publishing every piece; returns how many. chan->put_failed: the
+ * memory has vanished. */
 static size_t put_bytes(struct local_chan *chan, const uint8_t *src, size_t n, uint64_t *published)
 {
 	size_t left = n, went;
 
 	while (left) {
 		uint64_t room = chan->ring_bytes - (chan->head - chan->tail_seen);
-		size_t take = least(left, LOCAL_PIECE - (size_t)(chan->head - *published));
+		size_t take = smaller_size(left, LOCAL_PIECE - (size_t)(chan->head - *published));
 
 		if (!room)
 			room = local_room(chan);
 		if (!room)
 			break;
-		take = least(take, room);
+		take = smaller_size(take, room);
 		went = ring_put(chan, src, take);
 		src += went;
 		left -= went;
@@ -149,21 +151,21 @@ static size_t put_bytes(struct local_chan *chan, const uint8_t *src, size_t n, u
 	return n - left;
 }
 
-/* Puts as much as goes behind what is there already; skip: bytes of iov that are. */
-static void put_all(struct local_chan *chan, const struct iovec *iov, int niov, uint64_t skip,
-		    int lend)
+/* Puts as much of iov as fits; skip: bytes of iov that were put before. */
+static void put_pieces(struct local_chan *chan, const struct iovec *iov, int niov, uint64_t skip,
+		       int lend)
 {
 	uint64_t published = chan->head, loans = chan->loan_head;
 
 	for (int i = 0; i < niov; i++) {
-		size_t gone = least(skip, iov[i].iov_len), left = iov[i].iov_len - gone;
+		size_t gone = smaller_size(skip, iov[i].iov_len), left = iov[i].iov_len - gone;
 		const uint8_t *src = (const uint8_t *)iov[i].iov_base + gone;
 
 		skip -= gone;
 		if (lend && left >= LOCAL_LEND_MIN && local_loan_may(chan)) {
 			if (local_loan_make(chan, src, left))
 				continue;
-			if (local_lent_count(chan)) /* a place comes free */
+			if (local_lent_count(chan)) /* an entry will become free */
 				break;
 		}
 		if (left && put_bytes(chan, src, left, &published) < left)
@@ -176,12 +178,12 @@ static void put_all(struct local_chan *chan, const struct iovec *iov, int niov, 
 		local_bell_ring(chan, &chan->out->tail_wait);
 }
 
-/* Send and lend: a byte counts when its memory is the caller's again. */
-static tcpx_status move_out(struct local_chan *chan, const struct iovec *iov, int niov, int lend,
-			    size_t *out_bytes)
+/* Send and lend: a byte counts as sent when its memory belongs to the caller again. */
+static tcpx_status send_or_lend(struct local_chan *chan, const struct iovec *iov, int niov,
+				int lend, size_t *out_bytes)
 {
 	int back = local_bell_back(chan, LOCAL_TX);
-	tcpx_status end = tx_end(chan);
+	tcpx_status end = tx_status(chan);
 	uint64_t home;
 	size_t offered = 0;
 
@@ -192,7 +194,7 @@ static tcpx_status move_out(struct local_chan *chan, const struct iovec *iov, in
 		return TCPX_ERR_INVALID;
 	}
 	chan->put_failed = 0;
-	put_all(chan, iov, niov, chan->put - chan->counted, lend);
+	put_pieces(chan, iov, niov, chan->put - chan->counted, lend);
 	home = local_lent_count(chan) ? chan->lent[chan->loan_first % LOCAL_LOANS].begin
 				      : chan->put;
 	home -= chan->counted;
@@ -205,7 +207,7 @@ static tcpx_status move_out(struct local_chan *chan, const struct iovec *iov, in
 	if (!home || !offered)
 		return tx_blocked(chan, back);
 	chan->full_count = 0;
-	*out_bytes = least(home, offered);
+	*out_bytes = smaller_size(home, offered);
 	chan->counted += *out_bytes;
 	return TCPX_OK;
 }
@@ -213,7 +215,7 @@ static tcpx_status move_out(struct local_chan *chan, const struct iovec *iov, in
 tcpx_status local_send(struct net_chan *base, const struct iovec *iov, int niov, size_t *out_bytes)
 {
 	law_free("local_send");
-	return move_out((struct local_chan *)base, iov, niov, 0, out_bytes);
+	return send_or_lend((struct local_chan *)base, iov, niov, 0, out_bytes);
 }
 
 tcpx_status local_lend(struct net_chan *base, const struct iovec *iov, int niov, size_t *out_bytes)
@@ -222,28 +224,29 @@ tcpx_status local_lend(struct net_chan *base, const struct iovec *iov, int niov,
 	int lend = chan->lend_to && atomic_load_explicit(chan->lend_ok, memory_order_acquire) != 0;
 
 	law_free("local_lend");
-	return move_out(chan, iov, niov, lend, out_bytes);
+	return send_or_lend(chan, iov, niov, lend, out_bytes);
 }
 
-/* Bytes of the ring before the next loan. */
+/* Ring bytes before the next loan. */
 static uint64_t rx_avail(struct local_chan *chan)
 {
 	uint64_t there = chan->head_seen - chan->tail;
 
 	if (!there)
 		there = local_readable(chan);
-	/* The producer made a loan before it published a byte behind it: seen after the bytes. */
+	/* The producer publishes a loan before any byte after it, so the loan is read after the
+	 * bytes. */
 	if (chan->borrow && local_loan_look(chan) && chan->loan.at - chan->tail < there)
 		there = chan->loan.at - chan->tail;
 	return there;
 }
 
-static int loan_due(const struct local_chan *chan)
+static int loan_at_cursor(const struct local_chan *chan)
 {
 	return chan->loan.known && chan->loan.at == chan->tail;
 }
 
-/* The ring is empty: is that all there will ever be? */
+/* The ring is empty: returns the end of the channel, or IN_PROGRESS. */
 static tcpx_status rx_empty(struct local_chan *chan, int back)
 {
 	int gone, end;
@@ -254,9 +257,10 @@ static tcpx_status rx_empty(struct local_chan *chan, int back)
 		local_peer_closed(chan);
 	else if (back || ++chan->empty_count % PEER_CHECK_EVERY == 0)
 		local_peer_check(chan);
-	/* What the peer published last came before its end: look once more after having seen it. */
+	/* The peer published its last bytes before its end: check once more after seeing the
+	 * end. */
 	gone = atomic_load_explicit(&chan->gone, memory_order_acquire);
-	if (gone && (rx_avail(chan) || loan_due(chan)))
+	if (gone && (rx_avail(chan) || loan_at_cursor(chan)))
 		return TCPX_OK;
 	end = atomic_load_explicit(&chan->end, memory_order_acquire);
 	if (!end)
@@ -277,7 +281,7 @@ tcpx_status local_recv(struct net_chan *base, const struct iovec *iov, int niov,
 	if (chan->probe_due)
 		local_share_probe(chan);
 	avail = rx_avail(chan);
-	if (!avail && !loan_due(chan)) {
+	if (!avail && !loan_at_cursor(chan)) {
 		tcpx_status status = rx_empty(chan, back);
 
 		if (status)
@@ -294,14 +298,15 @@ tcpx_status local_recv(struct net_chan *base, const struct iovec *iov, int niov,
 		size_t left = iov[i].iov_len;
 
 		while (left) {
-			size_t n = least(left, LOCAL_PIECE - (size_t)(chan->tail - published));
+			size_t n =
+				smaller_size(left, LOCAL_PIECE - (size_t)(chan->tail - published));
 			size_t got;
 
 			if (!avail)
 				avail = rx_avail(chan);
 			if (!avail)
 				goto out;
-			n = least(n, avail);
+			n = smaller_size(n, avail);
 			got = ring_get(chan, dst, n);
 			dst += got;
 			left -= got;

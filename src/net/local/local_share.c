@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How loans are read. Both ends in one process: memcpy; that they are is proven by the kernel's
- * word for the pid on the socket and by a table in this process, and the loans lie in private
- * memory, where no other process can put an address. Two processes, with TCPX_ONE_COPY on both
- * sides: process_vm_readv by the consumer, when it found the producer's secret in the producer's
- * memory. Else, and until then, the ring.
+ * How loans are read. Both ends in one process: memcpy. That they are in one process is proven by
+ * the pid that the kernel reports for the socket, and by a table in this process; the loans are in
+ * private memory, to which no other process can write an address. Two processes with TCPX_ONE_COPY
+ * on both sides: process_vm_readv by the consumer, after it found the producer's secret in the
+ * producer's memory. Otherwise, and until then, the ring.
  */
 #include <errno.h>
 #include <poll.h>
@@ -28,7 +28,7 @@
 #include "sys/fd.h"
 #include "sys/fork.h"
 
-/* Which channel: the very memfd, and what the hello says. */
+/* Identifies a channel: the memfd, and the fields of the hello. */
 struct direct_key {
 	uint64_t device, inode;
 	uint32_t channel, epoch;
@@ -37,13 +37,13 @@ struct direct_key {
 
 struct local_direct {
 	struct local_loans loans[2];
-	struct list_node node; /* table.waiting, until the other end took it; table.lock */
+	struct list_node node; /* in table.waiting until the other end takes it; under table.lock */
 	struct direct_key key;
-	_Atomic uint32_t attached; /* both ends are there */
+	_Atomic uint32_t attached; /* both ends are attached */
 	int refs;		   /* table.lock */
 };
 
-/* What this process has of its own; a forked child begins anew. */
+/* State of this process; a forked child starts with an empty one. */
 static struct {
 	pthread_mutex_t lock;
 	uint32_t generation;
@@ -52,7 +52,8 @@ static struct {
 	uint8_t *secret; /* a page of its own, or NULL */
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Dials and hellos run on the control thread, so nobody else is here when a child begins anew. */
+/* Dials and hellos run on the control thread, so no other thread is here when a child resets the
+ * table. */
 static void table_lock(void)
 {
 	uint32_t generation = sys_fork_generation();
@@ -70,8 +71,8 @@ static void table_lock(void)
 	table.ready = 1;
 }
 
-/* The page that proves this process: not in a forked child, not in a core dump. */
-static const uint8_t *own_secret(void)
+/* The page with the secret of this process: not in a forked child, not in a core dump. */
+static const uint8_t *own_secret_page(void)
 {
 	size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
 	uint8_t *page;
@@ -93,7 +94,7 @@ static const uint8_t *own_secret(void)
 	return page;
 }
 
-static int key_make(int memfd, const struct local_hello *hello, struct direct_key *out_key)
+static int direct_key_make(int memfd, const struct local_hello *hello, struct direct_key *out_key)
 {
 	struct stat st;
 
@@ -125,25 +126,25 @@ static void use_direct(struct local_chan *chan, struct local_direct *direct)
 	chan->lend_ok = &direct->attached;
 }
 
-static struct local_header *header_of(const struct local_chan *chan)
+static struct local_header *shared_header(const struct local_chan *chan)
 {
 	return (struct local_header *)chan->map->base;
 }
 
-/* Says where the peer finds our secret; it lends from when the peer says that it did. */
+/* Publishes the address of our secret; we lend after the peer reported that it can read it. */
 static void use_peer(struct local_chan *chan)
 {
-	struct local_offer *offer = &header_of(chan)->offer[chan->side];
+	struct local_offer *offer = &shared_header(chan)->offer[chan->side];
 	const uint8_t *secret;
 
 	if (chan->pid <= 0 || !config_bool(CONFIG_ONE_COPY))
 		return;
-	secret = own_secret();
+	secret = own_secret_page();
 	if (!secret)
 		return;
 	chan->copy = COPY_PEER;
-	chan->lend_to = &header_of(chan)->loans[chan->side];
-	chan->lend_ok = &header_of(chan)->offer[!chan->side].reads;
+	chan->lend_to = &shared_header(chan)->loans[chan->side];
+	chan->lend_ok = &shared_header(chan)->offer[!chan->side].reads;
 	chan->probe_due = 1;
 	offer->addr = (uintptr_t)secret;
 	memcpy(offer->secret, secret, sizeof(offer->secret));
@@ -162,7 +163,7 @@ void local_share_dial(struct local_chan *chan, int memfd, const struct local_hel
 		return;
 	}
 	memset(direct, 0, sizeof(*direct));
-	if (key_make(memfd, hello, &direct->key)) {
+	if (direct_key_make(memfd, hello, &direct->key)) {
 		free(direct);
 		return;
 	}
@@ -180,7 +181,7 @@ void local_share_accept(struct local_chan *chan, int memfd, const struct local_h
 	struct list_node *pos;
 
 	chan->pid = peer_pid(chan->fd);
-	if (chan->pid == getpid() && !key_make(memfd, hello, &key)) {
+	if (chan->pid == getpid() && !direct_key_make(memfd, hello, &key)) {
 		table_lock();
 		LIST_FOREACH(pos, &table.waiting) {
 			struct local_direct *each = LIST_ENTRY(pos, struct local_direct, node);
@@ -221,8 +222,8 @@ void local_share_end(struct local_chan *chan)
 		free(direct);
 }
 
-/* May we read the peer's memory, and is it the peer's? 0 or an errno. */
-static int probe(struct local_chan *chan, const struct local_offer *offer)
+/* Checks that the memory at the offered address can be read and is the peer's. 0 or an errno. */
+static int probe_peer_memory(struct local_chan *chan, const struct local_offer *offer)
 {
 	uint8_t seen[LOCAL_SECRET_BYTES];
 	struct iovec here = {seen, sizeof(seen)}, there;
@@ -238,7 +239,7 @@ static int probe(struct local_chan *chan, const struct local_offer *offer)
 void local_share_probe(struct local_chan *chan)
 {
 	static _Atomic int said;
-	struct local_header *header = header_of(chan);
+	struct local_header *header = shared_header(chan);
 	struct local_offer *offer = &header->offer[!chan->side];
 	int err;
 
@@ -246,13 +247,13 @@ void local_share_probe(struct local_chan *chan)
 		return;
 	chan->probe_due = 0;
 	errno = 0;
-	err = probe(chan, offer);
+	err = probe_peer_memory(chan, offer);
 	if (!err) {
 		chan->borrow = &header->loans[!chan->side];
 		atomic_store_explicit(&header->offer[chan->side].reads, 1, memory_order_release);
 	} else if (!atomic_exchange(&said, 1)) {
-		LOG_WARN("local: memory of process %d cannot be read (%s): two copies instead of "
-			 "one; next: see TCPX_ONE_COPY in tcpx(7)",
+		LOG_WARN("local: memory of process %d cannot be read (%s): copying twice instead "
+			 "of once; next: see TCPX_ONE_COPY in tcpx(7)",
 			 chan->pid, error_errno_text(err));
 	}
 }
@@ -263,7 +264,7 @@ int local_share_peer_gone(const struct local_chan *chan)
 	int gone;
 
 	if (chan->copy == COPY_DIRECT || chan->pid <= 0)
-		return 0; /* this process, or one that cannot be seen: its other end answers */
+		return 0; /* this process, or one whose pid is unknown: its other end answers */
 #ifdef SYS_pidfd_open
 	poller.fd = (int)syscall(SYS_pidfd_open, chan->pid, 0);
 	if (poller.fd >= 0) {
@@ -272,7 +273,7 @@ int local_share_peer_gone(const struct local_chan *chan)
 		return gone;
 	}
 #endif
-	/* Another process may have its number by now: then the lease lasts longer, no harm. */
+	/* Another process may have the same number by now: then the lease only lasts longer. */
 	return kill(chan->pid, 0) && errno == ESRCH;
 }
 
@@ -280,17 +281,18 @@ void local_hold(struct net_chan *base, int on)
 {
 	struct local_chan *chan = (struct local_chan *)base;
 
-	atomic_fetch_add(&header_of(chan)->holds[chan->side], on ? 1u : UINT32_MAX);
+	atomic_fetch_add(&shared_header(chan)->holds[chan->side], on ? 1u : UINT32_MAX);
 }
 
-/* The word is a claim: who never takes it back keeps memory of ours from being deregistered for as
- * long as he lives, which is what a lease is. */
+/* The counter is untrusted: a peer that never decrements it keeps our memory from being
+ * deregistered as long as its process lives, which is the meaning of a lease. */
 int local_held(struct net_chan *base)
 {
 	struct local_chan *chan = (struct local_chan *)base;
 
 	law_free("local_held");
-	return atomic_load(&header_of(chan)->holds[!chan->side]) && !local_share_peer_gone(chan);
+	return atomic_load(&shared_header(chan)->holds[!chan->side]) &&
+	       !local_share_peer_gone(chan);
 }
 
 const char *local_share_name(const struct local_chan *chan)

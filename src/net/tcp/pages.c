@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "sys/fd.h"
 
-#define PIPE_BYTES (512u << 10) /* a chunk, for one that begins with a page */
+#define PIPE_BYTES (512u << 10) /* one chunk, if it begins with a page */
 #define PIPE_LEAST (64u << 10)
 
 void tcp_pages_init(struct tcp_pages *pages)
@@ -32,7 +32,7 @@ void tcp_pages_close(struct tcp_pages *pages)
 	pages->filled = 0;
 }
 
-static void give_up(struct tcp_pages *pages, const char *what)
+static void fall_back_to_copies(struct tcp_pages *pages, const char *what)
 {
 	static struct log_limit limit;
 
@@ -42,17 +42,18 @@ static void give_up(struct tcp_pages *pages, const char *what)
 	pages->impossible = 1;
 }
 
-/* 0; -1: it cannot be. A user may have so many pages in pipes, and then gets short ones. */
+/* Opens the pipe. 0, or -1 if that is impossible: the number of pages in pipes is limited per user,
+ * and beyond it pipes are short. */
 static int pages_open(struct tcp_pages *pages, int sock)
 {
 	int size, flags, failed;
 
 	if (pages->fd[0] >= 0)
 		return 0;
-	/* SPLICE_F_NONBLOCK is for the pipe alone. */
+	/* SPLICE_F_NONBLOCK applies to the pipe only. */
 	flags = fcntl(sock, F_GETFL);
 	if (flags < 0 || (!(flags & O_NONBLOCK) && fcntl(sock, F_SETFL, flags | O_NONBLOCK))) {
-		give_up(pages, "a socket that blocks");
+		fall_back_to_copies(pages, "the socket blocks");
 		return -1;
 	}
 	sys_fd_begin();
@@ -62,21 +63,21 @@ static int pages_open(struct tcp_pages *pages, int sock)
 	sys_fd_end(failed ? -1 : pages->fd[1]);
 	if (failed) {
 		pages->fd[0] = pages->fd[1] = -1;
-		give_up(pages, "no pipe");
+		fall_back_to_copies(pages, "no pipe");
 		return -1;
 	}
 	size = fcntl(pages->fd[1], F_SETPIPE_SZ, (int)PIPE_BYTES);
 	if (size < 0)
 		size = fcntl(pages->fd[1], F_GETPIPE_SZ);
 	if (size < (int)PIPE_LEAST) {
-		give_up(pages, "a pipe holds too little");
+		fall_back_to_copies(pages, "a pipe is too small");
 		return -1;
 	}
 	return 0;
 }
 
-/* As a send with MSG_NOSIGNAL, which splice does not know. It calls the socket for 16 pages at a
- * time: one that moved less than it was asked for may have met the end, and the signal, as well. */
+/* Like a send with MSG_NOSIGNAL, which splice lacks. splice calls the socket for 16 pages at a
+ * time: if it moved less than asked, it may have met the end, and raised the signal, as well. */
 static ssize_t splice_quietly(int from, int sock, size_t bytes, unsigned flags)
 {
 	const struct timespec now = {0, 0};
@@ -115,7 +116,9 @@ long tcp_pages_drain(struct tcp_pages *pages, int sock, int more)
 		}
 	}
 	if (n == 0 || (n < 0 && (errno == EINVAL || errno == ENOSYS || errno == EPERM))) {
-		give_up(pages, "no splice to the socket"); /* its bytes are offered again */
+		fall_back_to_copies(
+			pages,
+			"splice to the socket failed"); /* the caller offers its bytes again */
 		return (long)sum;
 	}
 	if (n < 0 && sum)
@@ -123,8 +126,8 @@ long tcp_pages_drain(struct tcp_pages *pages, int sock, int more)
 	return n > 0 || sum ? (long)sum : -1;
 }
 
-/* 0: the pipe holds the first bytes of the piece. -1: it cannot be. Memory that is gone, or of
- * which the kernel gives nobody pages, is for a copy to find out. */
+/* Fills the pipe with the first bytes of the piece. 0, or -1: impossible. Unmapped memory, or
+ * memory whose pages the kernel does not give out, is detected by the copy that follows. */
 static int pages_fill(struct tcp_pages *pages, int sock, const struct iovec *piece)
 {
 	ssize_t put;
@@ -135,7 +138,7 @@ static int pages_fill(struct tcp_pages *pages, int sock, const struct iovec *pie
 		put = vmsplice(pages->fd[1], piece, 1, SPLICE_F_NONBLOCK);
 	while (put < 0 && errno == EINTR);
 	if (put <= 0) {
-		give_up(pages, "no vmsplice");
+		fall_back_to_copies(pages, "vmsplice failed");
 		return -1;
 	}
 	pages->filled = (size_t)put;

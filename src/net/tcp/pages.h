@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes to a socket without a copy: the socket's queue holds on to the pages themselves. */
+/* Sends bytes to a socket without a copy: the socket's queue references the pages. */
 #ifndef NET_TCP_PAGES_H
 #define NET_TCP_PAGES_H
 
@@ -7,25 +7,27 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#define TCP_PAGES_MIN (32u << 10) /* fewer bytes are cheaper copied */
+#define TCP_PAGES_MIN (32u << 10) /* smaller pieces are cheaper to copy */
 
-/* The way there is a pipe: pages of the caller go in, the socket takes them out. What it has no
- * room for stays inside, and are the next bytes of the stream. tx owner. */
+/* Pages of the caller go into a pipe, from which the socket takes them. Pages for which the socket
+ * has no room stay in the pipe and are the next bytes of the stream. tx owner only. */
 struct tcp_pages {
 	int fd[2];	/* -1: not made yet */
 	size_t filled;	/* bytes in the pipe */
-	int impossible; /* the system does not let us: everything is copied */
-	int err; /* met behind the bytes that the last call says went, taken by the caller; or 0 */
+	int impossible; /* not possible on this system: everything is copied */
+	int err; /* errno that follows the bytes of the last call; the caller takes it; or 0 */
 };
 
 void tcp_pages_init(struct tcp_pages *pages);
 void tcp_pages_close(struct tcp_pages *pages);
 
-/* What the pipe holds goes to the socket; more: further bytes follow at once. Bytes that went, or
- * -1 and errno as of a send; 0: the pipe is gone, nothing went, it is impossible from now on. */
+/* Sends the content of the pipe to the socket; more: further bytes follow at once. Returns the
+ * number of bytes, or -1 and errno as send does; 0: the pipe is closed, nothing was sent, and it is
+ * impossible from now on. */
 long tcp_pages_drain(struct tcp_pages *pages, int sock, int more);
 
-/* The same for the first bytes of the piece, of which the pipe may hold the first ones already. */
+/* The same for the beginning of the piece, of which the pipe may already contain the first
+ * bytes. */
 long tcp_pages_send(struct tcp_pages *pages, int sock, const struct iovec *piece, int more);
 
 #endif

@@ -23,10 +23,10 @@
 struct tcp_chan {
 	struct net_chan base;
 	int fd;
-	/* The end of a direction as its owner met it; each is its owner's alone. */
+	/* The end of each direction as its owner met it; accessed by that owner only. */
 	tcpx_status tx_end, rx_end;
-	/* A failure either direction met: the kernel reports a reset to one call only, the other
-	 * direction then sees an end that looks orderly. */
+	/* The first failure of either direction: the kernel reports a reset to one call only, and
+	 * the other direction then sees an orderly end. */
 	_Atomic int lost;
 	_Atomic int down; /* shutdown was called here */
 	size_t mark;	  /* SO_RCVLOWAT in force; rx owner */
@@ -48,7 +48,7 @@ static tcpx_status tcp_failed(struct tcp_chan *chan, int err, tcpx_status *end)
 	return status;
 }
 
-/* What a call of the kernel says; n > 0 went. */
+/* Maps the result of a system call; n: bytes sent. */
 static tcpx_status tcp_sent(struct tcp_chan *chan, ssize_t n, size_t *out_bytes)
 {
 	if (n < 0)
@@ -70,7 +70,7 @@ static ssize_t tcp_copy(const struct tcp_chan *chan, const struct iovec *iov, in
 	return n;
 }
 
-/* Bytes went, and the pages met an error behind them: the next call says so. */
+/* Reports sent bytes; an error that followed them is returned by the next call. */
 static tcpx_status tcp_paged(struct tcp_chan *chan, size_t bytes, size_t *out_bytes)
 {
 	if (chan->pages.err)
@@ -87,7 +87,8 @@ static tcpx_status tcp_send(struct net_chan *base, const struct iovec *iov, int 
 	law_free("tcp_send");
 	if (chan->tx_end)
 		return chan->tx_end;
-	if (chan->pages.filled) { /* of a held piece: they are the next bytes whatever is offered */
+	/* The rest of a zero-copy piece: it comes first, whatever is offered now */
+	if (chan->pages.filled) {
 		long went = tcp_pages_drain(&chan->pages, chan->fd, 0);
 
 		if (went < 0)
@@ -98,7 +99,7 @@ static tcpx_status tcp_send(struct net_chan *base, const struct iovec *iov, int 
 	return tcp_sent(chan, tcp_copy(chan, iov, niov, 0), out_bytes);
 }
 
-/* Pieces that go in one call: one by its pages, or all that are copied up to the next such. */
+/* Pieces of one call: one by its pages, or all that are copied up to the next such piece. */
 struct tcp_part {
 	size_t bytes;
 	int niov;
@@ -135,7 +136,7 @@ static tcpx_status tcp_send_held(struct net_chan *base, const struct iovec *iov,
 	while (at < niov && !pages->impossible && !pages->err) {
 		struct tcp_part part = next_part(iov, niov, at, first, held);
 
-		if (pages->filled) /* of the first piece, which may be short by now */
+		if (pages->filled) /* rest of the first piece, which may be short by now */
 			part = (struct tcp_part){iov[at].iov_len, 1, 1};
 		if (part.by_pages)
 			went = tcp_pages_send(pages, chan->fd, &iov[at], at + 1 < niov);
@@ -179,13 +180,14 @@ static tcpx_status tcp_recv(struct net_chan *base, const struct iovec *iov, int 
 	if (chan->rx_end)
 		return chan->rx_end;
 	if (atomic_load_explicit(&chan->down, memory_order_acquire))
-		return tcp_eof(chan); /* bytes still queued are nobody's any more */
+		return tcp_eof(chan); /* queued bytes are discarded */
 	do
 		n = recvmsg(chan->fd, &msg, MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return tcp_failed(chan, errno, &chan->rx_end);
-	/* Our end may be told to the peer by now (ended), and its memory be used again. */
+	/* By now the peer may have been told that this channel ended (ended), and may reuse the
+	 * memory that it sent. */
 	if (n == 0 || atomic_load_explicit(&chan->down, memory_order_acquire))
 		return tcp_eof(chan);
 	*out_bytes = (size_t)n;
@@ -196,7 +198,7 @@ static int tcp_arm(struct net_chan *base, int want_recv, int want_send, uint32_t
 {
 	struct tcp_chan *chan = (struct tcp_chan *)base;
 
-	/* The kernel keeps readiness level-triggered, so there is nothing to re-check. */
+	/* Readiness of sockets is level-triggered, so nothing has to be checked again. */
 	*out_events = (want_recv > 0 ? EPOLLIN : 0u) | (want_send > 0 ? EPOLLOUT : 0u);
 	return atomic_load_explicit(&chan->down, memory_order_acquire);
 }
@@ -232,8 +234,8 @@ static void tcp_shutdown(struct net_chan *base)
 		shutdown(chan->fd, SHUT_RDWR);
 }
 
-/* A reset leaves in the receive queue what came before it, and that is whatever the pages of the
- * peer, on this host, hold by now. */
+/* After a reset the receive queue still has earlier bytes. Those of a peer on this host are
+ * references to its pages, which it may have changed by now. */
 static int tcp_intact(const struct net_chan *base)
 {
 	struct pollfd pfd = {.fd = ((const struct tcp_chan *)base)->fd};
@@ -241,10 +243,12 @@ static int tcp_intact(const struct net_chan *base)
 	return poll(&pfd, 1, 0) <= 0;
 }
 
-/* Its FIN or its reset is here. It sends FIN with shutdown, and recv gives nothing after that. */
+/* Whether the FIN or the reset of the peer has arrived. The peer sends FIN by shutdown, after which
+ * its recv returns nothing. */
 static int tcp_ended(const struct net_chan *base)
 {
-	enum { TIME_WAIT = 6 }; /* of the kernel; CLOSE, CLOSE_WAIT, LAST_ACK and CLOSING follow */
+	/* value of the kernel; CLOSE, CLOSE_WAIT, LAST_ACK and CLOSING follow */
+	enum { TIME_WAIT = 6 };
 	struct tcp_info info = {0};
 	socklen_t len = sizeof(info.tcpi_state);
 	int fd = ((const struct tcp_chan *)base)->fd;

@@ -13,76 +13,76 @@
 #include "sys/fd.h"
 #include "sys/sock.h"
 
-#define LINGER_NS CLOCK_S_NS /* for a refusal to be read */
-#define LINGER_BYTES 4096    /* what a refused dialler may still say */
+#define LINGER_NS CLOCK_S_NS /* time for a refusal to be read */
+#define LINGER_BYTES 4096    /* most bytes that a refused dialler may still send */
 
-static void count(_Atomic uint64_t *counter)
+static void count_one(_Atomic uint64_t *counter)
 {
 	atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
 /* ---- the end ---- */
 
-/* Takes it out of everything but its descriptor. */
-static void forget(struct ctl_stranger *s)
+/* Removes the connection from the loop and the list, but keeps its descriptor. */
+static void detach_preauth(struct ctl_preauth *s)
 {
 	struct ctl_listener *listener = s->listener;
 
 	sys_watch_del(listener->loop, &s->watch);
 	sys_timer_del(listener->loop, &s->timer);
 	list_remove(&s->node);
-	listener->nstrangers--;
+	listener->npreauths--;
 	if (!listener->closed)
 		sys_watch_set(listener->loop, &listener->watch, EPOLLIN);
 }
 
-static void destroy(struct ctl_stranger *s)
+static void destroy_preauth(struct ctl_preauth *s)
 {
 	ctl_handshake_wipe(&s->hs);
 	free(s);
 }
 
-void ctl_stranger_drop(struct ctl_stranger *s, int reset)
+void ctl_preauth_drop(struct ctl_preauth *s, int reset)
 {
 	int fd = s->watch.fd;
 
-	forget(s);
+	detach_preauth(s);
 	if (reset)
 		sys_sock_reset_on_close(fd);
 	sys_fd_close(fd);
-	destroy(s);
+	destroy_preauth(s);
 }
 
-void ctl_stranger_reject(struct ctl_stranger *s, tcpx_status status, const char *why)
+void ctl_preauth_reject(struct ctl_preauth *s, tcpx_status status, const char *why)
 {
 	struct ctl_listener *listener = s->listener;
 	char text[SYS_ADDR_TEXT];
 
-	count(&listener->counters->preauth_rejects);
+	count_one(&listener->counters->preauth_rejects);
 	if (status == TCPX_ERR_AUTH) {
-		count(&listener->counters->auth_failures);
+		count_one(&listener->counters->auth_failures);
 		if (log_allow(&listener->auth_log, 5))
 			LOG_WARN("refused %s: %s", sys_addr_text(&s->addr, text), why);
 	} else if (log_allow(&listener->reject_log, 5)) {
 		LOG_INFO("closed %s before authentication: %s", sys_addr_text(&s->addr, text), why);
 	}
-	ctl_stranger_drop(s, status != TCPX_ERR_AUTH);
+	ctl_preauth_drop(s, status != TCPX_ERR_AUTH);
 }
 
-static void too_late(struct sys_timer *timer, int64_t now_ns)
+static void on_preauth_timeout(struct sys_timer *timer, int64_t now_ns)
 {
-	struct ctl_stranger *s = LIST_ENTRY(timer, struct ctl_stranger, timer);
+	struct ctl_preauth *s = LIST_ENTRY(timer, struct ctl_preauth, timer);
 
 	(void)now_ns;
 	if (s->state == CTL_LINGER)
-		ctl_stranger_drop(s, 0);
+		ctl_preauth_drop(s, 0);
 	else
-		ctl_stranger_reject(s, TCPX_ERR_TIMED_OUT, "no complete handshake in time");
+		ctl_preauth_reject(s, TCPX_ERR_TIMED_OUT, "no complete handshake in time");
 }
 
 /* ---- the handshake ---- */
 
-static tcpx_status find_key(struct ctl_stranger *s)
+static tcpx_status find_and_check_key(struct ctl_preauth *s)
 {
 	struct ctl_listener *listener = s->listener;
 	int loopback = sys_addr_is_loopback(&s->addr);
@@ -94,7 +94,7 @@ static tcpx_status find_key(struct ctl_stranger *s)
 	return ctl_handshake_check_dial(&s->hs);
 }
 
-static tcpx_status prepare_answer(struct ctl_stranger *s)
+static tcpx_status prepare_answer(struct ctl_preauth *s)
 {
 	struct ctl_listener *listener = s->listener;
 	const struct ctl_identity *identity;
@@ -102,7 +102,7 @@ static tcpx_status prepare_answer(struct ctl_stranger *s)
 
 	if (version != TCPX_OK && version != TCPX_ERR_VERSION)
 		return version;
-	status = find_key(s);
+	status = find_and_check_key(s);
 	if (status != TCPX_OK)
 		return status;
 	memset(&s->hs.answer, 0, sizeof(s->hs.answer));
@@ -116,7 +116,7 @@ static tcpx_status prepare_answer(struct ctl_stranger *s)
 	return ctl_handshake_answer(&s->hs);
 }
 
-static void hand_up(struct ctl_stranger *s)
+static void hand_to_session(struct ctl_preauth *s)
 {
 	struct ctl_listener *listener = s->listener;
 	struct ctl_conn conn = {.fd = s->watch.fd, .local = s->hs.answer, .remote = s->hs.dial};
@@ -125,20 +125,20 @@ static void hand_up(struct ctl_stranger *s)
 	if (status == TCPX_OK)
 		status = sys_sock_local(conn.fd, &conn.local_addr);
 	if (status != TCPX_OK) {
-		ctl_stranger_reject(s, status, error_last()->what);
+		ctl_preauth_reject(s, status, error_last()->what);
 		return;
 	}
 	conn.remote_addr = s->addr;
 	conn.proven = ctl_handshake_proven(&s->hs);
-	forget(s);
-	destroy(s);
-	count(&listener->counters->accepted);
+	detach_preauth(s);
+	destroy_preauth(s);
+	count_one(&listener->counters->accepted);
 	listener->ops->ready(listener->arg, &conn); /* may close the listener */
 	explicit_bzero(conn.session_key, sizeof(conn.session_key));
 }
 
-/* The refusal is on its way: wait until the dialler closes, or close() would take it back. */
-static void linger(struct ctl_stranger *s)
+/* The refusal was sent: wait until the dialler closes, because close() could discard it. */
+static void linger_step(struct ctl_preauth *s)
 {
 	char bin[512];
 	ssize_t got;
@@ -151,14 +151,14 @@ static void linger(struct ctl_stranger *s)
 			return;
 		s->lingered_bytes += got > 0 ? (size_t)got : 0;
 		if (got <= 0 || s->lingered_bytes > LINGER_BYTES) {
-			ctl_stranger_drop(s, 0);
+			ctl_preauth_drop(s, 0);
 			return;
 		}
 	}
 }
 
-/* One step. TCPX_OK: the next state's turn; IN_PROGRESS: wait for the socket; else reject. */
-static tcpx_status step(struct ctl_stranger *s, const char **why)
+/* Runs one state. TCPX_OK: run the next one; IN_PROGRESS: wait for the socket; else reject. */
+static tcpx_status preauth_step(struct ctl_preauth *s, const char **why)
 {
 	struct sys_loop *loop = s->listener->loop;
 	int fd = s->watch.fd, err = 0;
@@ -166,7 +166,7 @@ static tcpx_status step(struct ctl_stranger *s, const char **why)
 
 	switch (s->state) {
 	case CTL_READ_DIAL:
-		*why = "no hello of ours";
+		*why = "it sent no tcpx handshake";
 		status = ctl_message_recv(fd, &s->hs.dial_msg, &err);
 		if (status != TCPX_OK)
 			return status;
@@ -198,54 +198,54 @@ static tcpx_status step(struct ctl_stranger *s, const char **why)
 		if (status != TCPX_OK)
 			return status;
 		status = ctl_handshake_check_proof(&s->hs);
-		*why = "wrong proof: a replayed hello?";
+		*why = "wrong proof: a replayed handshake?";
 		return status;
 	default:
 		return TCPX_OK;
 	}
 }
 
-static void run(struct ctl_stranger *s)
+static void run_preauth(struct ctl_preauth *s)
 {
 	const char *why = "";
 	tcpx_status status;
 
 	for (;;) {
-		enum ctl_stranger_state before = s->state;
+		enum ctl_preauth_state before = s->state;
 
 		if (before == CTL_LINGER) {
-			linger(s);
+			linger_step(s);
 			return;
 		}
-		status = step(s, &why);
+		status = preauth_step(s, &why);
 		if (status == TCPX_IN_PROGRESS)
 			return;
 		if (status != TCPX_OK) {
-			ctl_stranger_reject(s, status, why);
+			ctl_preauth_reject(s, status, why);
 			return;
 		}
 		if (before == CTL_READ_PROOF) {
-			hand_up(s);
+			hand_to_session(s);
 			return;
 		}
 	}
 }
 
-static void on_stranger(struct sys_watch *watch, uint32_t events)
+static void on_preauth_event(struct sys_watch *watch, uint32_t events)
 {
-	struct ctl_stranger *s = LIST_ENTRY(watch, struct ctl_stranger, watch);
+	struct ctl_preauth *s = LIST_ENTRY(watch, struct ctl_preauth, watch);
 	struct ctl_listener *listener = s->listener;
 
-	(void)events; /* errors show in recv and send */
+	(void)events; /* recv and send report errors */
 	listener->busy++;
-	run(s);
+	run_preauth(s);
 	if (!--listener->busy && listener->closed)
 		free(listener);
 }
 
-void ctl_stranger_admit(struct ctl_listener *listener, int fd, const struct sockaddr_storage *addr)
+void ctl_preauth_admit(struct ctl_listener *listener, int fd, const struct sockaddr_storage *addr)
 {
-	struct ctl_stranger *s = calloc(1, sizeof(*s));
+	struct ctl_preauth *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		goto fail;
@@ -253,18 +253,18 @@ void ctl_stranger_admit(struct ctl_listener *listener, int fd, const struct sock
 	s->addr = *addr;
 	s->source = sys_addr_source(addr);
 	s->since_ns = clock_now_ns();
-	s->watch = (struct sys_watch){.fd = fd, .events = EPOLLIN, .fn = on_stranger};
-	s->timer.fn = too_late;
+	s->watch = (struct sys_watch){.fd = fd, .events = EPOLLIN, .fn = on_preauth_event};
+	s->timer.fn = on_preauth_timeout;
 	if (sys_watch_add(listener->loop, &s->watch) != TCPX_OK)
 		goto fail;
 	sys_sock_nodelay(fd);
 	sys_timer_set(listener->loop, &s->timer, s->since_ns + listener->preauth_ns);
-	list_push_back(&listener->strangers, &s->node);
-	listener->nstrangers++;
-	run(s); /* with a deferred accept its dial is there already */
+	list_push_back(&listener->preauths, &s->node);
+	listener->npreauths++;
+	run_preauth(s); /* with a deferred accept its dial has arrived already */
 	return;
 fail:
-	count(&listener->counters->preauth_rejects);
+	count_one(&listener->counters->preauth_rejects);
 	sys_sock_reset_on_close(fd);
 	sys_fd_close(fd);
 	free(s);
