@@ -211,7 +211,7 @@ void victim_notify(struct victim *v, uint32_t bytes)
 
 void victim_take_notifications(struct victim *v)
 {
-	tcpx_notification note;
+	tcpx_notification note = {.sz = sizeof(note)};
 	uint64_t sum = 0;
 
 	while (tcpx_notify_take(v->session, 0, &note) == TCPX_OK) {

@@ -203,14 +203,17 @@ enum tcpx_event_type {
 	TCPX_EVENT_CHANNEL_UP = 7,
 };
 
+/** What happened to a peer or to one of its channels. */
 typedef struct tcpx_event {
+	size_t sz; /**< set by the caller */
 	enum tcpx_event_type type;
 	tcpx_status status; /**< why, for DOWN events */
 	tcpx_peer peer;
 	uint32_t channel; /**< for channel events */
 } tcpx_event;
 
-/** Takes the oldest event. @return TCPX_OK; TCPX_IN_PROGRESS when there is none. @threads any. */
+/** Takes the oldest event. @return TCPX_OK; TCPX_IN_PROGRESS when there is none; ERR_INVALID.
+ * @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_event(tcpx_session *session,
 							tcpx_event *out_event);
 
@@ -229,7 +232,7 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_wait(tcpx_session *session, in
 TCPX_API int tcpx_session_fd(tcpx_session *session);
 
 /** Stored reason of a dead peer; with `reconnect` of its last link, until the next one is up.
- * @return TCPX_OK; ERR_STALE. @threads any. */
+ * @return TCPX_OK; ERR_STALE; ERR_INVALID. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_peer_error(tcpx_session *session, tcpx_peer peer,
 						     tcpx_error *out_error);
 

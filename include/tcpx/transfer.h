@@ -10,7 +10,8 @@
 extern "C" {
 #endif
 
-/** One piece. SEND and RECV use the local half only. Offsets and length in bytes. */
+/** One piece. SEND and RECV use the local half only. Offsets and length in bytes. It has no sz: a
+ * list has many, and the layout never changes. */
 typedef struct tcpx_segment {
 	tcpx_region local;
 	uint64_t local_offset;
@@ -21,6 +22,7 @@ typedef struct tcpx_segment {
 
 /** How a request ended: from tcpx_request_test(), tcpx_request_wait(), tcpx_session_poll(). */
 typedef struct tcpx_completion {
+	size_t sz;		/**< set by the caller; in an array, that of the first counts */
 	tcpx_status status;	/**< TCPX_OK, or why it failed */
 	uint64_t bytes;		/**< bytes applied; for RECV the bytes received */
 	uint64_t message_bytes; /**< RECV: length of the peer's message, > bytes when truncated */
@@ -101,7 +103,7 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_start(tcpx_session *session, t
 /** Looks, and leaves the completion of a queued request in the queue.
  * @param out_completion written when it ended; may be NULL.
  * @return TCPX_IN_PROGRESS; else the final status, sticky until posted again; ERR_STALE; ERR_STATE
- * (never posted). @threads any. */
+ * (never posted); ERR_INVALID (out_completion->sz). @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_test(tcpx_session *session, tcpx_request request,
 						       tcpx_completion *out_completion);
 
@@ -118,10 +120,10 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_wait(tcpx_session *session, tc
  * where tcpx_request_opts.queue is 1, exactly once for each accepted post, whatever the end is. Of
  * several threads one gets a completion. Costs no lock of a peer, and a system call only where
  * tcpx_session_fd() is in use.
- * @param completions room for max
+ * @param completions room for max; sz of the first one is the size of each, and stays
  * @param max   at most so many are taken; 0: none
- * @return how many were written, 0 when there is none; a negative tcpx_status: ERR_INVALID (NULL, a
- *         closed session), ERR_FORKED. @threads any.
+ * @return how many were written, 0 when there is none; a negative tcpx_status: ERR_INVALID (NULL,
+ *         sz, a closed session), ERR_FORKED. @threads any.
  */
 TCPX_API TCPX_MUST_CHECK int tcpx_session_poll(tcpx_session *session, tcpx_completion *completions,
 					       uint32_t max);
@@ -142,7 +144,7 @@ TCPX_API tcpx_status tcpx_request_cancel_wait(tcpx_session *session, tcpx_reques
 TCPX_API tcpx_status tcpx_request_release(tcpx_session *session, tcpx_request request);
 
 /** Stored detail of a failed request, until it is released or posted again.
- * @return TCPX_OK; ERR_STALE; TCPX_IN_PROGRESS. @threads any. */
+ * @return TCPX_OK; ERR_STALE; TCPX_IN_PROGRESS; ERR_INVALID. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_error(tcpx_session *session, tcpx_request request,
 							tcpx_error *out_error);
 

@@ -87,6 +87,19 @@ typedef enum tcpx_status {
 #undef TCPX_STATUS_ENUM
 } tcpx_status;
 
+/*
+ * Sizes of structs. Every struct that may grow has its size as its first field, sz, so that a
+ * program and a library of different versions work together:
+ *   options  sz is set by the caller, see TCPX_OPTS(). What a shorter struct lacks is 0; what a
+ *            longer one has set beyond the library's fields is refused.
+ *   outputs  sz is set by the caller before the call: tcpx_event event = {.sz = sizeof(event)}. The
+ *            library writes no more than sz bytes, keeps sz, and sets to 0 what it does not know.
+ *   arrays   of outputs: sz of the first element is the size of each, and so their distance. The
+ *            library writes it to each element that it fills.
+ * A size below that of the struct's first version is ERR_INVALID, before the call has any effect.
+ * Fixed for ever, without a size: the handles below and tcpx_segment.
+ */
+
 /** An open session; see tcpx_session_open(). */
 typedef struct tcpx_session tcpx_session;
 

@@ -32,7 +32,7 @@ tcpx_status tcpx_plugin_query(const char *path, int64_t timeout_ns, tcpx_plugin_
 	struct net_plugin *plugin;
 	tcpx_status status;
 
-	API_NOT_NULL(out_info);
+	API_OUT(tcpx_plugin_info, out_info, consumes);
 	status = find(path, timeout_ns, &plugin);
 	if (status != TCPX_OK)
 		return status;
@@ -44,7 +44,8 @@ tcpx_status tcpx_plugin_query(const char *path, int64_t timeout_ns, tcpx_plugin_
 	info.versions = found.exported;
 	info.devices = found.devices;
 	info.consumes = found.has_consumed != 0;
-	return api_out("tcpx_plugin_info", out_info, &info, sizeof(info));
+	api_out_write(out_info, &info, sizeof(info));
+	return TCPX_OK;
 }
 
 tcpx_status tcpx_plugin_device_get(const char *path, int64_t timeout_ns, uint32_t index,
@@ -55,7 +56,7 @@ tcpx_status tcpx_plugin_device_get(const char *path, int64_t timeout_ns, uint32_
 	struct net_plugin *plugin;
 	tcpx_status status;
 
-	API_NOT_NULL(out_device);
+	API_OUT(tcpx_plugin_device, out_device, message_max);
 	status = find(path, timeout_ns, &plugin);
 	if (status != TCPX_OK)
 		return status;
@@ -70,7 +71,8 @@ tcpx_status tcpx_plugin_device_get(const char *path, int64_t timeout_ns, uint32_
 	device.max_comms = found->max_comms > 0 ? (uint32_t)found->max_comms : 0;
 	device.unpack = found->device_type == NCCLNET_DEVICE_UNPACK;
 	device.message_max = found->message_max;
-	return api_out("tcpx_plugin_device", out_device, &device, sizeof(device));
+	api_out_write(out_device, &device, sizeof(device));
+	return TCPX_OK;
 }
 
 tcpx_status tcpx_plugin_setting_get(uint64_t message_bytes, uint32_t index,
@@ -81,7 +83,7 @@ tcpx_status tcpx_plugin_setting_get(uint64_t message_bytes, uint32_t index,
 	unsigned count = 0;
 	tcpx_status status;
 
-	API_NOT_NULL(out_setting);
+	API_OUT(tcpx_plugin_setting, out_setting, why);
 	all = calloc(GPUDIRECT_SETTINGS_MAX, sizeof(*all));
 	if (!all)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "settings of a plugin");
@@ -93,7 +95,7 @@ tcpx_status tcpx_plugin_setting_get(uint64_t message_bytes, uint32_t index,
 		snprintf(setting.value, sizeof(setting.value), "%s", all[index].value);
 		text_format(setting.why, sizeof(setting.why), "%s", all[index].why);
 		setting.users = all[index].users;
-		status = api_out("tcpx_plugin_setting", out_setting, &setting, sizeof(setting));
+		api_out_write(out_setting, &setting, sizeof(setting));
 	}
 	free(all);
 	return status;
@@ -107,7 +109,7 @@ tcpx_status tcpx_plugin_problem_get(const char *nics, uint64_t message_bytes, ui
 	unsigned count = 0;
 	tcpx_status status;
 
-	API_NOT_NULL(out_problem);
+	API_OUT(tcpx_plugin_problem, out_problem, fix);
 	all = calloc(GPUDIRECT_PROBLEMS_MAX, sizeof(*all));
 	if (!all)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "problems of a plugin");
@@ -119,7 +121,7 @@ tcpx_status tcpx_plugin_problem_get(const char *nics, uint64_t message_bytes, ui
 		text_format(problem.what, sizeof(problem.what), "%s", all[index].what);
 		snprintf(problem.fix, sizeof(problem.fix), "%s", all[index].fix);
 		problem.fatal = all[index].fatal;
-		status = api_out("tcpx_plugin_problem", out_problem, &problem, sizeof(problem));
+		api_out_write(out_problem, &problem, sizeof(problem));
 	}
 	free(all);
 	return status;

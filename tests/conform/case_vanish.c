@@ -296,7 +296,7 @@ static void case_vanish_is_said(struct env *env)
 {
 	tcpx_segment segment = {.length = MIB};
 	tcpx_request request;
-	tcpx_error error;
+	tcpx_error error = {.sz = sizeof(error)};
 	struct buf buf;
 	char text[64];
 

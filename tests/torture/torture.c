@@ -137,7 +137,7 @@ static void move_bytes(struct scene *s)
 static void messages(struct scene *s)
 {
 	tcpx_segment out = {.local = s->local, .length = 100000};
-	tcpx_notification note;
+	tcpx_notification note = {.sz = sizeof(note)};
 	tcpx_request send;
 	tcpx_status status;
 

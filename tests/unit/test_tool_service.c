@@ -59,7 +59,7 @@ static int teardown(void **state)
 /* Bytes as they come from the client's notification; the answer in reply. */
 static void ask_bytes(struct rig *rig, const void *data, size_t len, struct perf_message *reply)
 {
-	tcpx_notification note;
+	tcpx_notification note = {.sz = sizeof(note)};
 
 	assert_int_equal(perf_service_give(rig->service, data, len), 0);
 	assert_int_equal(tcpx_notify_take(rig->client, HANG_NS, &note), TCPX_OK);

@@ -157,7 +157,7 @@ static tcpx_status look_at(struct node_gpu *gpu, struct node_link *link)
 	struct node *node = gpu->node;
 	tcpx_peer_info info = {.sz = sizeof(info)};
 	char name[TCPX_NAME_MAX + 1], text[160];
-	tcpx_error error;
+	tcpx_error error = {.sz = sizeof(error)};
 
 	if (!link->peer.id) {
 		session_name(node, link->far, name, sizeof(name));
@@ -181,7 +181,7 @@ tcpx_status node_gpu_look(struct node_gpu *gpu, uint32_t *out_links, uint32_t *o
 {
 	uint32_t links = 0, channels = 0;
 	tcpx_status status = TCPX_OK;
-	tcpx_event event;
+	tcpx_event event = {.sz = sizeof(event)};
 	tcpx_peer peer;
 
 	while (tcpx_session_event(gpu->session, &event) == TCPX_OK ||

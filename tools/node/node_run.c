@@ -94,7 +94,7 @@ static tcpx_status compare(struct node_gpu *gpu)
 static tcpx_status request_failed(struct node_gpu *gpu, struct node_link *link,
 				  tcpx_request request)
 {
-	tcpx_error error = {0};
+	tcpx_error error = {.sz = sizeof(error)};
 	char text[160];
 
 	if (tcpx_request_error(gpu->session, request, &error) != TCPX_OK)
@@ -105,7 +105,7 @@ static tcpx_status request_failed(struct node_gpu *gpu, struct node_link *link,
 
 static tcpx_status await(struct node_gpu *gpu, struct node_link *link, tcpx_request request)
 {
-	tcpx_completion end;
+	tcpx_completion end = {.sz = sizeof(end)};
 	tcpx_status status;
 
 	do {
@@ -158,7 +158,7 @@ static uint64_t since(const struct node_gpu *gpu)
 /* The others say when what they began with us has ended: the end by our own clock. */
 static tcpx_status await_others(struct node_gpu *gpu)
 {
-	tcpx_notification n;
+	tcpx_notification n = {.sz = sizeof(n)};
 
 	uint32_t wanted = 0;
 

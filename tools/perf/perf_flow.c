@@ -78,7 +78,7 @@ void perf_flow_close(struct perf_flow *flow)
 static tcpx_status wait_one(struct perf_flow *flow, tcpx_request request, int64_t limit_ns)
 {
 	for (;;) {
-		tcpx_completion done;
+		tcpx_completion done = {.sz = sizeof(done)};
 		tcpx_status status = tcpx_request_wait(flow->session, request, SLICE_NS, &done);
 
 		if (status == TCPX_OK && (done.bytes != flow->size))
@@ -87,6 +87,7 @@ static tcpx_status wait_one(struct perf_flow *flow, tcpx_request request, int64_
 					 (unsigned long long)flow->size,
 					 (unsigned long long)done.bytes);
 		if (status < 0) {
+			flow->error.sz = sizeof(flow->error);
 			if (tcpx_request_error(flow->session, request, &flow->error) == TCPX_OK)
 				return error_raise(&flow->error);
 			return status;

@@ -145,7 +145,7 @@ static void request_over(struct netpeer *np, const tcpx_completion *done)
 
 void take_completions(struct netpeer *np)
 {
-	tcpx_completion done[64];
+	tcpx_completion done[64] = {{.sz = sizeof(done[0])}};
 	int got;
 
 	while ((got = tcpx_session_poll(np->session, done, 64)) > 0)

@@ -124,7 +124,7 @@ static void do_peer(struct netpeer *np)
 {
 	tcpx_peer_info info = {.sz = sizeof(info)};
 	tcpx_status status = tcpx_peer_query(np->session, np->peer, &info);
-	tcpx_error error;
+	tcpx_error error = {.sz = sizeof(error)};
 
 	if (status)
 		answer_status(status);
