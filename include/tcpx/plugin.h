@@ -17,7 +17,7 @@ typedef struct tcpx_plugin_info {
 	uint32_t version;    /**< of the ncclNet table in use, 6..12: the newest it has */
 	uint32_t versions;   /**< all it has, bit v for version v */
 	uint32_t devices;
-	int32_t consumes; /**< 1: received messages are given back by irecvConsumed */
+	uint32_t consumes; /**< 1: received messages are given back by irecvConsumed */
 } tcpx_plugin_info;
 
 /** Bits of tcpx_plugin_device.pointers: memory that the plugin sends from and receives into. */
@@ -35,7 +35,7 @@ typedef struct tcpx_plugin_device {
 	uint32_t pointers;    /**< enum tcpx_plugin_pointers */
 	uint32_t speed_mbps;  /**< 0: not known */
 	uint32_t max_comms;   /**< connections at once */
-	int32_t unpack;	      /**< 1: what arrives lies in pages and must be unpacked by the GPU */
+	uint32_t unpack;      /**< 1: what arrives lies in pages and must be unpacked by the GPU */
 	uint64_t message_max; /**< bytes of one message */
 } tcpx_plugin_device;
 
@@ -64,14 +64,14 @@ typedef struct tcpx_plugin_setting {
 	size_t sz; /**< set by the caller; in an array, that of the first counts */
 	char name[64];
 	char value[512]; /**< that works on this machine, or what is set */
-	int32_t users;	 /**< 1: it is set in the environment, and left as it is */
+	uint32_t users;	 /**< 1: it is set in the environment, and left as it is */
 	char why[128];
 } tcpx_plugin_setting;
 
 /** Something of the environment that a TCPX plugin would stumble over. */
 typedef struct tcpx_plugin_problem {
-	size_t sz;     /**< set by the caller; in an array, that of the first counts */
-	int32_t fatal; /**< 1: the plugin would hang, fail or end the process; 0: a hint */
+	size_t sz;	/**< set by the caller; in an array, that of the first counts */
+	uint32_t fatal; /**< 1: the plugin would hang, fail or end the process; 0: a hint */
 	char what[256];
 	char fix[576]; /**< the line to use: "export NAME=VALUE", "unset NAME" */
 } tcpx_plugin_problem;

@@ -17,7 +17,7 @@ TCPX_API const char *tcpx_version(void);
 typedef struct tcpx_feature {
 	size_t sz;	    /**< set by the caller */
 	const char *name;   /**< "crypto", "tcp", "local", "cuda", ... */
-	int built;	    /**< 1: in this build */
+	uint32_t built;	    /**< 1: in this build */
 	const char *reason; /**< why not, or what it uses; never NULL */
 } tcpx_feature;
 
@@ -184,12 +184,12 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_identity_create(const char *path);
  */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_identity_key(const char *path, char out_key[65]);
 
-/** Makes a key file: 32 random bytes as text, mode 0600, never overwrites; append = 1 adds a second
+/** Makes a key file: 32 random bytes as text, mode 0600, never overwrites; append: adds a second
  * key to a file that is there.
  * @return TCPX_OK; ERR_INVALID (no path); ERR_EXISTS; when appending ERR_NOT_FOUND, ERR_AUTH (not a
  * key file, or others may use it; the next step repairs it) and ERR_LIMIT (it has two);
  * ERR_NO_DESCRIPTORS; ERR_SYSTEM (cannot be written). @threads any. */
-TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_key_create(const char *path, int append);
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_key_create(const char *path, bool append);
 
 #ifdef __cplusplus
 }

@@ -138,10 +138,10 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_info_key(const void *info, size_t len,
 /** Options of tcpx_session_connect() and tcpx_session_connect_to(). */
 typedef struct tcpx_connect_opts {
 	size_t sz;
-	int64_t timeout_ns; /**< name resolution included; 0: 10 s */
-	int nonblocking;    /**< 1: return at once, the event or the state tells */
-	int reconnect; /**< 1: a link that ended is dialled again by the next use of the handle,
-			       see tcpx_session(3) */
+	int64_t timeout_ns;	/**< name resolution included; 0: 10 s */
+	uint32_t nonblocking;	/**< 1: return at once, the event or the state tells */
+	uint32_t reconnect;	/**< 1: a link that ended is dialled again by the handle's next use,
+				 see tcpx_session(3) */
 	const char *expect_key; /**< 64 hex digits, as tcpx_session_key() gives them: only the
 				     session of that key will do, else ERR_AUTH; NULL: any */
 } tcpx_connect_opts;

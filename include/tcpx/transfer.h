@@ -35,7 +35,7 @@ typedef struct tcpx_request_opts {
 	size_t sz;
 	const void *notify; /**< notification attached to WRITE or READ, or the OP_NOTIFY's bytes */
 	size_t notify_bytes; /**< 0 .. TCPX_NOTIFY_MAX; copied by prepare */
-	int has_notify;	     /**< 1: attach it even when it has 0 bytes */
+	uint32_t has_notify; /**< 1: attach it even when it has 0 bytes */
 	int64_t deadline_ns; /**< from each post; 0: none. Ends with ERR_TIMED_OUT */
 	int32_t priority;    /**< hint: > 0 before, < 0 after the others of this peer */
 	uint32_t queue;	     /**< 1: each end enters the completion queue, tcpx_session_poll() */
@@ -61,12 +61,12 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_prepare(
 /** Another notification, or none, goes with the next posts of a WRITE or READ, or is what an
  * OP_NOTIFY sends. The segments stay as they were prepared.
  * @param data  copied by the call
- * @param has   1: attach it even when it has 0 bytes; 0 with 0 bytes: none
+ * @param has   true: attach it even when it has 0 bytes; false with 0 bytes: none
  * @return TCPX_OK; ERR_STATE (active); ERR_STALE; ERR_INVALID (SEND or RECV; NULL with bytes);
  *         ERR_LIMIT; ERR_NO_MEMORY. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_notify(tcpx_session *session,
 							 tcpx_request request, const void *data,
-							 size_t bytes, int has);
+							 size_t bytes, bool has);
 
 /**
  * Starts it. Never blocks, never waits. Legal when prepared or final. When it fails, the last end
@@ -161,8 +161,8 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_transfer_create(tcpx_session *session,
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_transfer_post(tcpx_transfer *transfer, enum tcpx_op op,
 							const tcpx_segment *segment);
 
-/** @return 1 when every post ended, 0 before, 0 for NULL. @threads one at a time. */
-TCPX_API int tcpx_transfer_is_complete(tcpx_transfer *transfer);
+/** @return true when every post ended; false before, and for NULL. @threads one at a time. */
+TCPX_API bool tcpx_transfer_is_complete(tcpx_transfer *transfer);
 
 /** Counts of posts that ended and of all posts; 0 for NULL. @threads one at a time. */
 TCPX_API uint64_t tcpx_transfer_completed(tcpx_transfer *transfer);

@@ -3,6 +3,7 @@
 #ifndef TCPX_TYPES_H
 #define TCPX_TYPES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -98,6 +99,9 @@ typedef enum tcpx_status {
  *            library writes it to each element that it fills.
  * A size below that of the struct's first version is ERR_INVALID, before the call has any effect.
  * Fixed for ever, without a size: the handles below and tcpx_segment.
+ *
+ * Yes or no is uint32_t in a struct, whose size must be the same for every compiler and language:
+ * the library writes 0 or 1, and takes anything but 0 for 1. Arguments and results are bool.
  */
 
 /** An open session; see tcpx_session_open(). */

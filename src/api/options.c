@@ -22,7 +22,7 @@
 
 static const struct {
 	const char *name;
-	int built;
+	uint32_t built;
 	const char *reason;
 } features[] = {
 	{"tcp", 1, "several channels per peer over epoll and non-blocking sockets"},

@@ -39,7 +39,7 @@ tcpx_status tcpx_request_prepare(tcpx_session *session, tcpx_peer peer, enum tcp
 }
 
 tcpx_status tcpx_request_notify(tcpx_session *session, tcpx_request request, const void *data,
-				size_t bytes, int has)
+				size_t bytes, bool has)
 {
 	API_ENTER(session);
 	return engine_request_notify(api_session(session), request.id, data, bytes, has);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Every header compiles alone; the public ones as C99, C11 and C++11, pedantically. Public structs
-begin with their size."""
+begin with their size, and say yes or no by a uint32_t."""
 import os
 import re
 import shutil
@@ -51,6 +51,10 @@ def check_sizes(report, name, text):
         if match[1] not in FIXED and match[2] != "size_t sz;":
             report.add("sizes", name, lint.line_of(text, match.start()),
                        f"{match[1]} does not begin with 'size_t sz;'")
+    flags = r"^\t(?!uint32_t )(\w+) \w+;\s*/\*\*< 1: |^\t(_?[Bb]ool) \w+;"
+    for match in re.finditer(flags, text, re.M):
+        report.add("flags", name, lint.line_of(text, match.start()),
+                   f"yes or no is uint32_t in a struct, not {match[1] or match[2]}")
 
 
 def main():
