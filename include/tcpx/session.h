@@ -37,7 +37,6 @@ typedef struct tcpx_session_opts {
 	const char *bind; /**< comma list of addresses, subnets, interfaces, eth*, ^docker0; each
 				 address is a rail; tcpx(7); NULL: TCPX_BIND, else loopback */
 	const char *key_file; /**< key(s) for a bootstrap port; default TCPX_KEY_FILE */
-	const char *filters;  /**< test filters, "fault:drop=1000,check"; NULL: none */
 	uint64_t flags;	      /**< enum tcpx_session_flags */
 	uint32_t channels;    /**< bulk channels per peer, 1..64; at most 63 open */
 	uint32_t chunk_bytes; /**< 4096..16 MiB; the smaller wish; default 512 KiB, staged 2 MiB */

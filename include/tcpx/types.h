@@ -134,7 +134,6 @@ typedef struct tcpx_request {
 enum tcpx_mem_kind {
 	TCPX_MEM_HOST = 0, /**< host memory, moved without a copy of ours above 16 KiB */
 	TCPX_MEM_CUDA = 1, /**< memory of GPU tcpx_region_opts.device, see tcpx(7) */
-	TCPX_MEM_SLOW = 2, /**< test kind: host memory behind an asynchronous staged path */
 };
 
 /** Operations of a request. */

@@ -14,7 +14,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "net/filter/filter.h"
 
 #define TX_BUDGET (1u << 20)   /* of one channel before the worker's next one */
 #define RX_BUDGET (512u << 10) /* of one channel before the worker's next one */
@@ -88,7 +87,10 @@ tcpx_status chan_create(struct engine_peer *peer, uint32_t index, uint32_t epoch
 		chan_free(chan);
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "channel %u", index);
 	}
-	status = filter_wrap(peer->link.session->filters, net, &chan->net);
+	chan->net = net;
+	status = peer->link.session->filters
+			 ? net_wrapper->wrap(peer->link.session->filters, net, &chan->net)
+			 : TCPX_OK;
 	if (status != TCPX_OK) {
 		chan->net = NULL; /* still the caller's */
 		chan_free(chan);

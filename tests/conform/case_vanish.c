@@ -300,7 +300,7 @@ static void case_vanish_is_said(struct env *env)
 	struct buf buf;
 	char text[64];
 
-	if (!cpu_memory() || config.mem.kind == TCPX_MEM_SLOW)
+	if (!cpu_memory() || config.mem.kind == MEM_KIND_TEST)
 		return;
 	buf_make_at(&buf, file_here(), MIB, 0);
 	segment.local = near_register(env, &buf, 0);

@@ -176,8 +176,8 @@ tcpx_region near_host(struct env *env, void *addr, uint64_t len, uint32_t rights
 	TCPX_OPTS(tcpx_region_opts, opts, .rights = rights);
 	tcpx_region region;
 
-	if (config.mem.kind == TCPX_MEM_SLOW)
-		opts.kind = TCPX_MEM_SLOW;
+	if (config.mem.kind == MEM_KIND_TEST)
+		opts.kind = MEM_KIND_TEST;
 	OK(tcpx_region_register(env->session, addr, len, &opts, &region));
 	return region;
 }
@@ -214,7 +214,7 @@ static bool copy_held(struct env *env, tcpx_request request)
 {
 	tcpx_completion done = {.sz = sizeof(done)};
 
-	if (config.mem.kind == TCPX_MEM_SLOW) {
+	if (config.mem.kind == MEM_KIND_TEST) {
 		hold_await(1);
 		return true;
 	}

@@ -150,9 +150,6 @@ static void wrong_rows_are_refused_in_words(void **state)
 	spec.bidir = 1;
 	ask_row(rig, &spec, PERF_REFUSED, "max-memory");
 	spec = good;
-	spec.kind = TCPX_MEM_SLOW;
-	ask_row(rig, &spec, PERF_REFUSED, "serve --mem");
-	spec = good;
 	spec.kind = 1000;
 	ask_row(rig, &spec, PERF_REFUSED, "kind");
 	spec = good;

@@ -59,7 +59,7 @@ const char *perf_spec_wrong(const struct perf_spec *spec, uint64_t limit)
 	if (!spec->depth || spec->bidir > 1 || spec->check > 1 || spec->pong > 1 ||
 	    (spec->pong && (spec->op != TCPX_OP_WRITE || !spec->bidir)))
 		return "a number is out of range";
-	if (spec->kind > TCPX_MEM_SLOW ||
+	if (spec->kind > TCPX_MEM_CUDA ||
 	    (spec->device > CLI_NUMBER_MAX && spec->device != PERF_DEVICE_FIRST))
 		return "no such kind of memory, or no such device";
 	if (spec->working_set > limit || perf_side_bytes(PERF_SERVER, spec) > limit)
