@@ -136,6 +136,10 @@ static tcpx_status open_flow(struct perf_side *side, struct perf_flow *flow, enu
 		.deadline_ns = side->deadline_ns,
 	};
 
+	/* A server has one session for all its clients, each on a thread of its own. */
+	opts.queue = side->end == PERF_CLIENT && !side->spec.pong && opts.depth > 1 &&
+		     op != TCPX_OP_RECV;
+
 	if (op == TCPX_OP_WRITE || op == TCPX_OP_SEND)
 		opts.local = side->src.region;
 	else
