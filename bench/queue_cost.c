@@ -43,7 +43,7 @@ static double post(struct bench_pair *pair, uint32_t count, int many)
 /* Nanoseconds for each completion, all of which wait. */
 static double take(struct bench_pair *pair, uint32_t count)
 {
-	tcpx_completion done[BATCH];
+	tcpx_completion done[BATCH] = {{.sz = sizeof(done[0])}};
 	uint32_t taken = 0;
 	int64_t begin;
 

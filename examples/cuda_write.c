@@ -25,7 +25,7 @@ static void must(const char *what, tcpx_status status)
 /* Waits until the writer has ended, then looks at what it wrote. */
 static int serve(int pipe_fd, pid_t writer, const void *gpu)
 {
-	tcpx_notification message;
+	tcpx_notification message = {.sz = sizeof(message)};
 	uint16_t port;
 	int status;
 

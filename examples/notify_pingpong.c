@@ -23,7 +23,7 @@ static void must(const char *what, tcpx_status status)
 static int answer(int pair_fd)
 {
 	unsigned char info[TCPX_INFO_MAX_BYTES];
-	tcpx_notification message;
+	tcpx_notification message = {.sz = sizeof(message)};
 	tcpx_session *session;
 	uint16_t port;
 	size_t len;
@@ -56,7 +56,7 @@ static double seconds(void)
 static int ask(int pair_fd)
 {
 	unsigned char info[TCPX_INFO_MAX_BYTES];
-	tcpx_notification message;
+	tcpx_notification message = {.sz = sizeof(message)};
 	tcpx_session *session;
 	tcpx_peer peer;
 	ssize_t part;

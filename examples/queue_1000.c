@@ -24,15 +24,15 @@ static unsigned rounds[REQUESTS];
 
 static int run(tcpx_session *session)
 {
+	tcpx_completion ends[BATCH] = {{.sz = sizeof(ends[0])}};
 	unsigned left = REQUESTS * ROUNDS;
 
 	MUST(tcpx_request_post_many(session, requests, REQUESTS, statuses));
 	while (left) {
-		tcpx_completion ends[BATCH];
 		tcpx_request again[BATCH];
 		int got = tcpx_session_poll(session, ends, BATCH);
 		unsigned count = 0;
-		tcpx_event event;
+		tcpx_event event = {.sz = sizeof(event)};
 
 		if (got < 0)
 			return 1;

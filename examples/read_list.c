@@ -48,7 +48,7 @@ int main(void)
 	unsigned char info[TCPX_INFO_MAX_BYTES], token[TCPX_TOKEN_BYTES];
 	tcpx_session *server, *session;
 	tcpx_region mine, theirs;
-	tcpx_completion end;
+	tcpx_completion end = {.sz = sizeof(end)};
 	tcpx_request request;
 	tcpx_peer peer;
 	size_t len, wrong = 0;

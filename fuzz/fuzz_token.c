@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		FUZZ_CHECK(token.kind == 0xee);
 		return 0;
 	}
-	FUZZ_CHECK(size == sizeof(again) && token.kind <= TCPX_MEM_SLOW && token.rights <= 3);
+	FUZZ_CHECK(size == sizeof(again) && token.kind <= WIRE_TOKEN_KIND_MAX && token.rights <= 3);
 	wire_token_encode(&token, again);
 	FUZZ_CHECK(!memcmp(data, again, sizeof(again)));
 	return 0;

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "mem/kind.h"
 #include "wire/hello.h"
 
 #define HANG_NS 20000000000 /* a guard, never a verdict about speed */
@@ -24,8 +25,8 @@ static const struct {
 	[VICTIM_READABLE] = {TCPX_RIGHT_READ, TCPX_MEM_HOST},
 	[VICTIM_SECRET] = {TCPX_RIGHT_WRITE, TCPX_MEM_HOST},
 	[VICTIM_LOCAL] = {0, TCPX_MEM_HOST},
-	[VICTIM_STAGED] = {TCPX_RIGHT_READ | TCPX_RIGHT_WRITE, TCPX_MEM_SLOW},
-	[VICTIM_STAGED_LOCAL] = {0, TCPX_MEM_SLOW},
+	[VICTIM_STAGED] = {TCPX_RIGHT_READ | TCPX_RIGHT_WRITE, MEM_KIND_TEST},
+	[VICTIM_STAGED_LOCAL] = {0, MEM_KIND_TEST},
 	[VICTIM_FLEETING] = {TCPX_RIGHT_READ | TCPX_RIGHT_WRITE, TCPX_MEM_HOST},
 	[VICTIM_FRIEND] = {TCPX_RIGHT_READ | TCPX_RIGHT_WRITE, TCPX_MEM_HOST},
 };
@@ -211,7 +212,7 @@ void victim_notify(struct victim *v, uint32_t bytes)
 
 void victim_take_notifications(struct victim *v)
 {
-	tcpx_notification note;
+	tcpx_notification note = {.sz = sizeof(note)};
 	uint64_t sum = 0;
 
 	while (tcpx_notify_take(v->session, 0, &note) == TCPX_OK) {

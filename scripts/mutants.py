@@ -40,7 +40,7 @@ PLACES = ("src/", "include/", "plugins/", "tools/", "emu/")
 # The stand-ins for hardware and plugins that files of tests/system load.
 STAND_INS = ["tools/tcpx", "emu/tcpxemu/libnccl-net-tcpxemu.so", "emu/fakerxdm/fakerxdm",
              "emu/fakecuda/libfakecuda.so", "emu/fakenvml/libfakenvml.so",
-             "emu/fakecuda/libfakekernels.so", "tests/system/netpeer"]
+             "emu/fakecuda/libfakekernels.so", "tests/system/netpeer", "tests/parts/tcpx_filters"]
 
 
 class Unfit(Exception):

@@ -20,6 +20,7 @@ enum tcpx_log_level {
 /** What failed, where, how far, and what to do next. A text that does not fit ends after a
  * whole word, with "...". */
 typedef struct tcpx_error {
+	size_t sz;	     /**< set by the caller; by the library in tcpx_last_error() */
 	tcpx_status status;  /**< the code */
 	int system_errno;    /**< errno of the failing call, 0 if none */
 	uint64_t bytes_done; /**< bytes applied before the failure, if a request failed */
@@ -51,7 +52,8 @@ TCPX_API const char *tcpx_status_next(tcpx_status status);
 /**
  * Detail of the calling thread's last call that returned an error; valid until its next error.
  * Asynchronous failures are not here: see tcpx_request_error() and tcpx_peer_error().
- * @return never NULL; status TCPX_OK when nothing failed yet. @threads any, per thread.
+ * @return never NULL; status TCPX_OK when nothing failed yet; sz is the size that this library has.
+ *         @threads any, per thread.
  */
 TCPX_API const tcpx_error *tcpx_last_error(void);
 

@@ -9,10 +9,12 @@
 extern "C" {
 #endif
 
+/** A notification that was taken. */
 typedef struct tcpx_notification {
-	tcpx_peer peer;	  /**< who sent it; stale once he is gone */
-	const char *name; /**< his session's name, the library's as data is */
-	const char *key;  /**< the public key that he proved to have, 64 hex digits; "": he proved
+	size_t sz;	  /**< set by the caller */
+	tcpx_peer peer;	  /**< the sender; stale once it is gone */
+	const char *name; /**< its session's name; the library's, as data is */
+	const char *key;  /**< the public key that it proved to have, 64 hex digits; "": it proved
 			       none. The library's, too */
 	const void *data; /**< owned by the library until tcpx_notification_release() */
 	size_t bytes;
@@ -30,12 +32,12 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_notify_send(tcpx_session *session, tcp
 
 /** Takes the oldest notification of any peer. Its budget goes back to the sender with the release.
  * @param timeout_ns 0: only look; TCPX_WAIT_FOREVER
- * @return TCPX_OK; TCPX_IN_PROGRESS (none within the time). @threads any. */
+ * @return TCPX_OK; TCPX_IN_PROGRESS (none within the time); ERR_INVALID (sz). @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_notify_take(tcpx_session *session, int64_t timeout_ns,
 						      tcpx_notification *out_notification);
 
-/** Gives it back; data is invalid afterwards. What is not released goes with the session's close.
- * @threads any. */
+/** Gives back what tcpx_notify_take() filled; data is invalid afterwards. What is not released goes
+ * with the session's close. @threads any. */
 TCPX_API void tcpx_notification_release(tcpx_session *session, tcpx_notification *notification);
 
 #ifdef __cplusplus

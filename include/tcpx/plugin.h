@@ -17,7 +17,7 @@ typedef struct tcpx_plugin_info {
 	uint32_t version;    /**< of the ncclNet table in use, 6..12: the newest it has */
 	uint32_t versions;   /**< all it has, bit v for version v */
 	uint32_t devices;
-	int32_t consumes; /**< 1: received messages are given back by irecvConsumed */
+	uint32_t consumes; /**< 1: received messages are given back by irecvConsumed */
 } tcpx_plugin_info;
 
 /** Bits of tcpx_plugin_device.pointers: memory that the plugin sends from and receives into. */
@@ -35,7 +35,7 @@ typedef struct tcpx_plugin_device {
 	uint32_t pointers;    /**< enum tcpx_plugin_pointers */
 	uint32_t speed_mbps;  /**< 0: not known */
 	uint32_t max_comms;   /**< connections at once */
-	int32_t unpack;	      /**< 1: what arrives lies in pages and must be unpacked by the GPU */
+	uint32_t unpack;      /**< 1: what arrives lies in pages and must be unpacked by the GPU */
 	uint64_t message_max; /**< bytes of one message */
 } tcpx_plugin_device;
 
@@ -61,45 +61,53 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_plugin_device_get(const char *path, in
 
 /** A variable of the environment that a TCPX plugin reads. */
 typedef struct tcpx_plugin_setting {
-	size_t sz; /**< set by the caller */
+	size_t sz; /**< set by the caller; in an array, that of the first counts */
 	char name[64];
 	char value[512]; /**< that works on this machine, or what is set */
-	int32_t users;	 /**< 1: it is set in the environment, and left as it is */
+	uint32_t users;	 /**< 1: it is set in the environment, and left as it is */
 	char why[128];
 } tcpx_plugin_setting;
 
 /** Something of the environment that a TCPX plugin would stumble over. */
 typedef struct tcpx_plugin_problem {
-	size_t sz;     /**< set by the caller */
-	int32_t fatal; /**< 1: the plugin would hang, fail or end the process; 0: a hint */
+	size_t sz;	/**< set by the caller; in an array, that of the first counts */
+	uint32_t fatal; /**< 1: the plugin would hang, fail or end the process; 0: a hint */
 	char what[256];
 	char fix[576]; /**< the line to use: "export NAME=VALUE", "unset NAME" */
 } tcpx_plugin_problem;
 
-/**
- * Setting number index of the environment for a TCPX plugin on this machine, derived from its NICs
- * and GPUs. The library never sets one; a program may, before the plugin is loaded (it reads them
- * once) and while nobody else uses the environment.
- * @param message_bytes most of a message; 0: TCPX_MESSAGE_BYTES. NCCL_DYNAMIC_CHUNK_SIZE, where it
- *                      is set and smaller, counts
- * @param out_setting   written on success
- * @return TCPX_OK; ERR_NOT_FOUND past the last; ERR_INVALID; ERR_NO_MEMORY; ERR_SYSTEM.
- * @threads any; asks RxDM, up to two seconds.
- */
-TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_plugin_setting_get(uint64_t message_bytes, uint32_t index,
-							     tcpx_plugin_setting *out_setting);
+#define TCPX_PLUGIN_SETTINGS_MAX 32 /**< no more are listed by this version */
+#define TCPX_PLUGIN_PROBLEMS_MAX 32 /**< the same of problems */
 
 /**
- * Problem number index of the environment as it is now, fatal ones first. A session with a TCPX
- * plugin is not opened while there is a fatal one.
+ * All settings of the environment for a TCPX plugin on this machine, derived from its NICs and
+ * GPUs. The library never sets one; a program may, before the plugin is loaded (it reads them once)
+ * and while nobody else uses the environment.
+ * @param message_bytes most of a message; 0: TCPX_MESSAGE_BYTES. NCCL_DYNAMIC_CHUNK_SIZE, where it
+ *                      is set and smaller, counts
+ * @param settings      room for max; sz of the first one is the size of each
+ * @param max           1 or more; at most so many are written: TCPX_PLUGIN_SETTINGS_MAX takes all
+ * @param out_count     how many were written
+ * @return TCPX_OK; ERR_INVALID; ERR_NO_MEMORY; ERR_SYSTEM. @threads any; asks RxDM, up to two
+ *         seconds.
+ */
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_plugin_settings(uint64_t message_bytes,
+							  tcpx_plugin_setting *settings,
+							  uint32_t max, uint32_t *out_count);
+
+/**
+ * All problems of the environment as it is now, fatal ones first. A session with a TCPX plugin is
+ * not opened while there is a fatal one.
  * @param nics          that are to be used, a comma list; NULL: those of the machine's GPUs
  * @param message_bytes as above
- * @param out_problem   written on success
- * @return as tcpx_plugin_setting_get(). @threads any; asks RxDM, up to two seconds.
+ * @param problems      as settings above
+ * @param max           1 or more; at most so many are written: TCPX_PLUGIN_PROBLEMS_MAX takes all
+ * @param out_count     how many were written; 0: nothing is wrong
+ * @return as tcpx_plugin_settings(). @threads any; asks RxDM, up to two seconds.
  */
-TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_plugin_problem_get(const char *nics,
-							     uint64_t message_bytes, uint32_t index,
-							     tcpx_plugin_problem *out_problem);
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_plugin_problems(const char *nics, uint64_t message_bytes,
+							  tcpx_plugin_problem *problems,
+							  uint32_t max, uint32_t *out_count);
 
 #ifdef __cplusplus
 }

@@ -15,16 +15,19 @@ TCPX_API const char *tcpx_version(void);
 
 /** One optional part of the build. */
 typedef struct tcpx_feature {
+	size_t sz;	    /**< set by the caller */
 	const char *name;   /**< "crypto", "tcp", "local", "cuda", ... */
-	int built;	    /**< 1: in this build */
+	uint32_t built;	    /**< 1: in this build */
 	const char *reason; /**< why not, or what it uses; never NULL */
 } tcpx_feature;
 
-/** Feature number index. @return TCPX_OK; ERR_NOT_FOUND past the end. @threads any. */
+/** Feature number index. @return TCPX_OK; ERR_NOT_FOUND past the end; ERR_INVALID.
+ * @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_feature_get(uint32_t index, tcpx_feature *out_feature);
 
 /** One option of the environment; the table behind 'tcpx info --env'. */
 typedef struct tcpx_option {
+	size_t sz;	   /**< set by the caller */
 	const char *name;  /**< "TCPX_CHUNK_BYTES" */
 	const char *alias; /**< the predecessor's name, or "" */
 	const char *type;  /**< "bytes", "count", "ms", "bool", "text", "path", "log" */
@@ -35,7 +38,7 @@ typedef struct tcpx_option {
 	const char *source; /**< "default", "environment", "alias", "set" */
 } tcpx_option;
 
-/** Option number index. @return TCPX_OK; ERR_NOT_FOUND past the end. @threads any. */
+/** Option number index. @return TCPX_OK; ERR_NOT_FOUND past the end; ERR_INVALID. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_option_get(uint32_t index, tcpx_option *out_option);
 
 /** Sets an option of this process in place of its environment's; a field of tcpx_session_opts that
@@ -181,12 +184,12 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_identity_create(const char *path);
  */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_identity_key(const char *path, char out_key[65]);
 
-/** Makes a key file: 32 random bytes as text, mode 0600, never overwrites; append = 1 adds a second
+/** Makes a key file: 32 random bytes as text, mode 0600, never overwrites; append: adds a second
  * key to a file that is there.
  * @return TCPX_OK; ERR_INVALID (no path); ERR_EXISTS; when appending ERR_NOT_FOUND, ERR_AUTH (not a
  * key file, or others may use it; the next step repairs it) and ERR_LIMIT (it has two);
  * ERR_NO_DESCRIPTORS; ERR_SYSTEM (cannot be written). @threads any. */
-TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_key_create(const char *path, int append);
+TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_key_create(const char *path, bool append);
 
 #ifdef __cplusplus
 }

@@ -37,7 +37,6 @@ typedef struct tcpx_session_opts {
 	const char *bind; /**< comma list of addresses, subnets, interfaces, eth*, ^docker0; each
 				 address is a rail; tcpx(7); NULL: TCPX_BIND, else loopback */
 	const char *key_file; /**< key(s) for a bootstrap port; default TCPX_KEY_FILE */
-	const char *filters;  /**< test filters, "fault:drop=1000,check"; NULL: none */
 	uint64_t flags;	      /**< enum tcpx_session_flags */
 	uint32_t channels;    /**< bulk channels per peer, 1..64; at most 63 open */
 	uint32_t chunk_bytes; /**< 4096..16 MiB; the smaller wish; default 512 KiB, staged 2 MiB */
@@ -138,10 +137,10 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_info_key(const void *info, size_t len,
 /** Options of tcpx_session_connect() and tcpx_session_connect_to(). */
 typedef struct tcpx_connect_opts {
 	size_t sz;
-	int64_t timeout_ns; /**< name resolution included; 0: 10 s */
-	int nonblocking;    /**< 1: return at once, the event or the state tells */
-	int reconnect; /**< 1: a link that ended is dialled again by the next use of the handle,
-			       see tcpx_session(3) */
+	int64_t timeout_ns;	/**< name resolution included; 0: 10 s */
+	uint32_t nonblocking;	/**< 1: return at once, the event or the state tells */
+	uint32_t reconnect;	/**< 1: a link that ended is dialled again by the handle's next use,
+				 see tcpx_session(3) */
 	const char *expect_key; /**< 64 hex digits, as tcpx_session_key() gives them: only the
 				     session of that key will do, else ERR_AUTH; NULL: any */
 } tcpx_connect_opts;
@@ -203,14 +202,17 @@ enum tcpx_event_type {
 	TCPX_EVENT_CHANNEL_UP = 7,
 };
 
+/** What happened to a peer or to one of its channels. */
 typedef struct tcpx_event {
+	size_t sz; /**< set by the caller */
 	enum tcpx_event_type type;
 	tcpx_status status; /**< why, for DOWN events */
 	tcpx_peer peer;
 	uint32_t channel; /**< for channel events */
 } tcpx_event;
 
-/** Takes the oldest event. @return TCPX_OK; TCPX_IN_PROGRESS when there is none. @threads any. */
+/** Takes the oldest event. @return TCPX_OK; TCPX_IN_PROGRESS when there is none; ERR_INVALID.
+ * @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_event(tcpx_session *session,
 							tcpx_event *out_event);
 
@@ -229,7 +231,7 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_wait(tcpx_session *session, in
 TCPX_API int tcpx_session_fd(tcpx_session *session);
 
 /** Stored reason of a dead peer; with `reconnect` of its last link, until the next one is up.
- * @return TCPX_OK; ERR_STALE. @threads any. */
+ * @return TCPX_OK; ERR_STALE; ERR_INVALID. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_peer_error(tcpx_session *session, tcpx_peer peer,
 						     tcpx_error *out_error);
 

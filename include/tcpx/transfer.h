@@ -10,7 +10,8 @@
 extern "C" {
 #endif
 
-/** One piece. SEND and RECV use the local half only. Offsets and length in bytes. */
+/** One piece. SEND and RECV use the local half only. Offsets and length in bytes. It has no sz: a
+ * list has many, and the layout never changes. */
 typedef struct tcpx_segment {
 	tcpx_region local;
 	uint64_t local_offset;
@@ -21,6 +22,7 @@ typedef struct tcpx_segment {
 
 /** How a request ended: from tcpx_request_test(), tcpx_request_wait(), tcpx_session_poll(). */
 typedef struct tcpx_completion {
+	size_t sz;		/**< set by the caller; in an array, that of the first counts */
 	tcpx_status status;	/**< TCPX_OK, or why it failed */
 	uint64_t bytes;		/**< bytes applied; for RECV the bytes received */
 	uint64_t message_bytes; /**< RECV: length of the peer's message, > bytes when truncated */
@@ -33,7 +35,7 @@ typedef struct tcpx_request_opts {
 	size_t sz;
 	const void *notify; /**< notification attached to WRITE or READ, or the OP_NOTIFY's bytes */
 	size_t notify_bytes; /**< 0 .. TCPX_NOTIFY_MAX; copied by prepare */
-	int has_notify;	     /**< 1: attach it even when it has 0 bytes */
+	uint32_t has_notify; /**< 1: attach it even when it has 0 bytes */
 	int64_t deadline_ns; /**< from each post; 0: none. Ends with ERR_TIMED_OUT */
 	int32_t priority;    /**< hint: > 0 before, < 0 after the others of this peer */
 	uint32_t queue;	     /**< 1: each end enters the completion queue, tcpx_session_poll() */
@@ -59,12 +61,12 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_prepare(
 /** Another notification, or none, goes with the next posts of a WRITE or READ, or is what an
  * OP_NOTIFY sends. The segments stay as they were prepared.
  * @param data  copied by the call
- * @param has   1: attach it even when it has 0 bytes; 0 with 0 bytes: none
+ * @param has   true: attach it even when it has 0 bytes; false with 0 bytes: none
  * @return TCPX_OK; ERR_STATE (active); ERR_STALE; ERR_INVALID (SEND or RECV; NULL with bytes);
  *         ERR_LIMIT; ERR_NO_MEMORY. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_notify(tcpx_session *session,
 							 tcpx_request request, const void *data,
-							 size_t bytes, int has);
+							 size_t bytes, bool has);
 
 /**
  * Starts it. Never blocks, never waits. Legal when prepared or final. When it fails, the last end
@@ -101,7 +103,7 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_start(tcpx_session *session, t
 /** Looks, and leaves the completion of a queued request in the queue.
  * @param out_completion written when it ended; may be NULL.
  * @return TCPX_IN_PROGRESS; else the final status, sticky until posted again; ERR_STALE; ERR_STATE
- * (never posted). @threads any. */
+ * (never posted); ERR_INVALID (out_completion->sz). @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_test(tcpx_session *session, tcpx_request request,
 						       tcpx_completion *out_completion);
 
@@ -118,10 +120,10 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_wait(tcpx_session *session, tc
  * where tcpx_request_opts.queue is 1, exactly once for each accepted post, whatever the end is. Of
  * several threads one gets a completion. Costs no lock of a peer, and a system call only where
  * tcpx_session_fd() is in use.
- * @param completions room for max
+ * @param completions room for max; sz of the first one is the size of each, and stays
  * @param max   at most so many are taken; 0: none
- * @return how many were written, 0 when there is none; a negative tcpx_status: ERR_INVALID (NULL, a
- *         closed session), ERR_FORKED. @threads any.
+ * @return how many were written, 0 when there is none; a negative tcpx_status: ERR_INVALID (NULL,
+ *         sz, a closed session), ERR_FORKED. @threads any.
  */
 TCPX_API TCPX_MUST_CHECK int tcpx_session_poll(tcpx_session *session, tcpx_completion *completions,
 					       uint32_t max);
@@ -142,7 +144,7 @@ TCPX_API tcpx_status tcpx_request_cancel_wait(tcpx_session *session, tcpx_reques
 TCPX_API tcpx_status tcpx_request_release(tcpx_session *session, tcpx_request request);
 
 /** Stored detail of a failed request, until it is released or posted again.
- * @return TCPX_OK; ERR_STALE; TCPX_IN_PROGRESS. @threads any. */
+ * @return TCPX_OK; ERR_STALE; TCPX_IN_PROGRESS; ERR_INVALID. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_error(tcpx_session *session, tcpx_request request,
 							tcpx_error *out_error);
 
@@ -159,8 +161,8 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_transfer_create(tcpx_session *session,
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_transfer_post(tcpx_transfer *transfer, enum tcpx_op op,
 							const tcpx_segment *segment);
 
-/** @return 1 when every post ended, 0 before, 0 for NULL. @threads one at a time. */
-TCPX_API int tcpx_transfer_is_complete(tcpx_transfer *transfer);
+/** @return true when every post ended; false before, and for NULL. @threads one at a time. */
+TCPX_API bool tcpx_transfer_is_complete(tcpx_transfer *transfer);
 
 /** Counts of posts that ended and of all posts; 0 for NULL. @threads one at a time. */
 TCPX_API uint64_t tcpx_transfer_completed(tcpx_transfer *transfer);

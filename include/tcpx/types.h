@@ -3,6 +3,7 @@
 #ifndef TCPX_TYPES_H
 #define TCPX_TYPES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -87,6 +88,22 @@ typedef enum tcpx_status {
 #undef TCPX_STATUS_ENUM
 } tcpx_status;
 
+/*
+ * Sizes of structs. Every struct that may grow has its size as its first field, sz, so that a
+ * program and a library of different versions work together:
+ *   options  sz is set by the caller, see TCPX_OPTS(). What a shorter struct lacks is 0; what a
+ *            longer one has set beyond the library's fields is refused.
+ *   outputs  sz is set by the caller before the call: tcpx_event event = {.sz = sizeof(event)}. The
+ *            library writes no more than sz bytes, keeps sz, and sets to 0 what it does not know.
+ *   arrays   of outputs: sz of the first element is the size of each, and so their distance. The
+ *            library writes it to each element that it fills.
+ * A size below that of the struct's first version is ERR_INVALID, before the call has any effect.
+ * Fixed for ever, without a size: the handles below and tcpx_segment.
+ *
+ * Yes or no is uint32_t in a struct, whose size must be the same for every compiler and language:
+ * the library writes 0 or 1, and takes anything but 0 for 1. Arguments and results are bool.
+ */
+
 /** An open session; see tcpx_session_open(). */
 typedef struct tcpx_session tcpx_session;
 
@@ -117,7 +134,6 @@ typedef struct tcpx_request {
 enum tcpx_mem_kind {
 	TCPX_MEM_HOST = 0, /**< host memory, moved without a copy of ours above 16 KiB */
 	TCPX_MEM_CUDA = 1, /**< memory of GPU tcpx_region_opts.device, see tcpx(7) */
-	TCPX_MEM_SLOW = 2, /**< test kind: host memory behind an asynchronous staged path */
 };
 
 /** Operations of a request. */

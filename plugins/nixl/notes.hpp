@@ -34,6 +34,11 @@ class notes
 	}
 
       public:
+	notes()
+	{
+		note_.sz = sizeof(note_);
+	}
+
 	~notes()
 	{
 		if (foreign_ > 1)

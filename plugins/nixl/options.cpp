@@ -47,6 +47,7 @@ nixl_b_params_t settings_list(bool alias)
 	nixl_b_params_t all = alias ? inert : nixl_b_params_t();
 	tcpx_option option;
 
+	option.sz = sizeof(option);
 	for (std::uint32_t i = 0; tcpx_option_get(i, &option) == TCPX_OK; i++)
 		all[short_name(option.name)] = option.value;
 	if (all["bind"].empty())

@@ -16,6 +16,7 @@ void agent::join()
 	must(!dropped, NIXL_ERR_REMOTE_DISCONNECT, "the agent was disconnected here");
 	if (!peer.id)
 		return dial();
+	why.sz = sizeof(why);
 	must(tcpx_peer_error(session, peer, &why));
 	must(why.status != TCPX_ERR_VERSION, NIXL_ERR_MISMATCH, why.what);
 	must(why.status != TCPX_ERR_PEER_RESTARTED, NIXL_ERR_REMOTE_DISCONNECT, why.what);
@@ -39,6 +40,7 @@ bool agent::gone() const
 {
 	tcpx_error why;
 
+	why.sz = sizeof(why);
 	return peer.id &&
 	       (tcpx_peer_error(session, peer, &why) != TCPX_OK || why.status != TCPX_OK);
 }
@@ -177,6 +179,7 @@ nixl_status_t transfer::look()
 	tcpx_status got = tcpx_request_test(owner->session, request, nullptr);
 	tcpx_error error;
 
+	error.sz = sizeof(error);
 	if (got == TCPX_IN_PROGRESS)
 		looked_in_vain();
 	if (got == TCPX_ERR_STATE)

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#define API_SIZE_MAX 65536 /* no struct has as much: what is larger was never set */
+
 tcpx_status api_null(const char *name)
 {
 	return error_set(TCPX_ERR_INVALID, 0, "argument %s is NULL", name);
@@ -18,7 +20,7 @@ tcpx_status api_opts(const char *name, const void *opts, size_t min, void *out, 
 	if (!opts)
 		return TCPX_OK;
 	memcpy(&given, opts, sizeof(given));
-	if (given < min || given > 65536) {
+	if (given < min || given > API_SIZE_MAX) {
 		error_set(TCPX_ERR_INVALID, 0, "%s.sz is %zu", name, given);
 		return error_next("fill the struct with TCPX_OPTS()");
 	}
@@ -33,17 +35,34 @@ tcpx_status api_opts(const char *name, const void *opts, size_t min, void *out, 
 	return TCPX_OK;
 }
 
-tcpx_status api_out(const char *name, void *out, const void *from, size_t size)
+tcpx_status api_out_check(const char *name, const void *out, size_t first)
+{
+	size_t given;
+
+	if (!out)
+		return error_set(TCPX_ERR_INVALID, 0, "the %s to write is NULL", name);
+	memcpy(&given, out, sizeof(given));
+	if (given >= first && given <= API_SIZE_MAX)
+		return TCPX_OK;
+	error_set(TCPX_ERR_INVALID, 0, "%s.sz is %zu, not %zu or more", name, given, first);
+	return error_next("set sz to sizeof(%s) before the call, in an array that of the first",
+			  name);
+}
+
+void api_out_write(void *out, const void *from, size_t size)
 {
 	size_t given;
 
 	memcpy(&given, out, sizeof(given));
-	if (given < sizeof(size_t) || given > 65536) {
-		error_set(TCPX_ERR_INVALID, 0, "%s.sz is %zu", name, given);
-		return error_next("set sz to the size of the struct");
-	}
-	memset(out, 0, given);
-	memcpy(out, from, given < size ? given : size);
-	memcpy(out, &given, sizeof(given));
-	return TCPX_OK;
+	api_out_element(out, 0, given, from, size);
+}
+
+void api_out_element(void *array, size_t index, size_t sz, const void *from, size_t size)
+{
+	unsigned char *out = (unsigned char *)array + index * sz;
+
+	memcpy(out, from, sz < size ? sz : size);
+	if (sz > size)
+		memset(out + size, 0, sz - size);
+	memcpy(out, &sz, sizeof(sz));
 }

@@ -4,6 +4,7 @@
 #define API_CHECKS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/error.h"
 #include "engine/calls.h"
@@ -17,14 +18,30 @@ static inline struct engine_session *api_session(tcpx_session *session)
  * have a zero tail. ERR_INVALID names it. */
 tcpx_status api_opts(const char *name, const void *opts, size_t min, void *out, size_t size);
 
-/* The output half: copies at most what the caller's struct holds. */
-tcpx_status api_out(const char *name, void *out, const void *from, size_t size);
+/* The output half, before the call has any effect: out is there, and out->sz is first or more, the
+ * size of the struct's first version. */
+tcpx_status api_out_check(const char *name, const void *out, size_t first);
+
+/* Copies at most what the caller's struct holds, whose sz was checked. */
+void api_out_write(void *out, const void *from, size_t size);
+
+/* The same for element index of an array whose elements have sz bytes; writes sz to it. */
+void api_out_element(void *array, size_t index, size_t sz, const void *from, size_t size);
 
 tcpx_status api_null(const char *name);
 
 #define API_ENTER(session)                                                                         \
 	do {                                                                                       \
 		tcpx_status api_status_ = engine_session_check(api_session(session));              \
+		if (api_status_ != TCPX_OK)                                                        \
+			return api_status_;                                                        \
+	} while (0)
+
+/* last: the last field of the first version of type. It never changes. */
+#define API_OUT(type, out, last)                                                                   \
+	do {                                                                                       \
+		tcpx_status api_status_ = api_out_check(                                           \
+			#type, (out), offsetof(type, last) + sizeof(((type *)0)->last));           \
 		if (api_status_ != TCPX_OK)                                                        \
 			return api_status_;                                                        \
 	} while (0)

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "ctl/conn.h"
 
-TCPX_API tcpx_status tcpx_key_create(const char *path, int append)
+TCPX_API tcpx_status tcpx_key_create(const char *path, bool append)
 {
 	if (!path || !*path)
 		return error_set(TCPX_ERR_INVALID, 0, "no path for the key file");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Public calls of include/tcpx/memory.h. */
 #include "api/checks.h"
+#include "mem/kind.h"
 #include "sys/cuda.h"
 
 tcpx_status tcpx_memory_devices(enum tcpx_mem_kind kind, uint32_t *out_count)
@@ -10,7 +11,6 @@ tcpx_status tcpx_memory_devices(enum tcpx_mem_kind kind, uint32_t *out_count)
 	API_NOT_NULL(out_count);
 	switch (kind) {
 	case TCPX_MEM_HOST:
-	case TCPX_MEM_SLOW:
 		*out_count = 1;
 		return TCPX_OK;
 	case TCPX_MEM_CUDA:
@@ -20,7 +20,10 @@ tcpx_status tcpx_memory_devices(enum tcpx_mem_kind kind, uint32_t *out_count)
 		*out_count = (uint32_t)cuda->devices;
 		return TCPX_OK;
 	default:
-		return error_set(TCPX_ERR_INVALID, 0, "memory kind %d is none", (int)kind);
+		if (!mem_kind_get(kind))
+			return error_set(TCPX_ERR_INVALID, 0, "memory kind %d is none", (int)kind);
+		*out_count = 1;
+		return TCPX_OK;
 	}
 }
 

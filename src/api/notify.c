@@ -16,9 +16,15 @@ tcpx_status tcpx_notify_send(tcpx_session *session, tcpx_peer peer, const void *
 tcpx_status tcpx_notify_take(tcpx_session *session, int64_t timeout_ns,
 			     tcpx_notification *out_notification)
 {
+	tcpx_notification taken;
+	tcpx_status status;
+
 	API_ENTER(session);
-	API_NOT_NULL(out_notification);
-	return engine_notify_take(api_session(session), timeout_ns, out_notification);
+	API_OUT(tcpx_notification, out_notification, opaque);
+	status = engine_notify_take(api_session(session), timeout_ns, &taken);
+	if (status == TCPX_OK)
+		api_out_write(out_notification, &taken, sizeof(taken));
+	return status;
 }
 
 void tcpx_notification_release(tcpx_session *session, tcpx_notification *notification)

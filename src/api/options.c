@@ -6,9 +6,9 @@
 
 #include <tcpx/query.h>
 
+#include "api/checks.h"
 #include "base/bytes.h"
 #include "base/config.h"
-#include "base/error.h"
 #include "sys/crypto.h"
 
 #define TEXT_OF(x) #x
@@ -20,7 +20,11 @@
 #define CUDA_REASON "GPU memory by copy engines and kernels that the driver compiles from PTX"
 #endif
 
-static const tcpx_feature features[] = {
+static const struct {
+	const char *name;
+	uint32_t built;
+	const char *reason;
+} features[] = {
 	{"tcp", 1, "several channels per peer over epoll and non-blocking sockets"},
 	{"local", 1, "same host: a ring in shared memory; one copy inside a process, or by option"},
 	{"crypto", 0, ""}, /* filled in when asked */
@@ -38,15 +42,19 @@ const char *tcpx_version(void)
 
 tcpx_status tcpx_feature_get(uint32_t index, tcpx_feature *out_feature)
 {
-	if (!out_feature)
-		return error_set(TCPX_ERR_INVALID, 0, "tcpx_feature_get: out_feature is NULL");
+	tcpx_feature feature;
+
+	API_OUT(tcpx_feature, out_feature, reason);
 	if (index >= sizeof(features) / sizeof(features[0]))
 		return TCPX_ERR_NOT_FOUND;
-	*out_feature = features[index];
-	if (!strcmp(out_feature->name, "crypto")) {
-		out_feature->built = sys_crypto_available();
-		out_feature->reason = sys_crypto_reason();
+	feature = (tcpx_feature){.name = features[index].name,
+				 .built = features[index].built,
+				 .reason = features[index].reason};
+	if (!strcmp(feature.name, "crypto")) {
+		feature.built = sys_crypto_available();
+		feature.reason = sys_crypto_reason();
 	}
+	api_out_write(out_feature, &feature, sizeof(feature));
 	return TCPX_OK;
 }
 
@@ -55,21 +63,21 @@ tcpx_status tcpx_option_get(uint32_t index, tcpx_option *out_option)
 	static const char *const sources[] = {"default", "environment", "alias", "set"};
 	const struct config_row *row = config_row(index);
 	const struct config_value *value;
+	tcpx_option option;
 
-	if (!out_option)
-		return error_set(TCPX_ERR_INVALID, 0, "tcpx_option_get: out_option is NULL");
+	API_OUT(tcpx_option, out_option, source);
 	if (!row)
 		return TCPX_ERR_NOT_FOUND;
 	value = config_value((enum config_id)index);
-	memset(out_option, 0, sizeof(*out_option));
-	out_option->name = row->name;
-	out_option->alias = row->aliases;
-	out_option->type = config_type_name(row->type);
-	out_option->default_text = row->default_text;
-	out_option->range = config_range(index);
-	out_option->help = row->help;
-	out_option->source = sources[value->source];
-	snprintf(out_option->value, sizeof(out_option->value), "%s", value->text);
+	option = (tcpx_option){.name = row->name,
+			       .alias = row->aliases,
+			       .type = config_type_name(row->type),
+			       .default_text = row->default_text,
+			       .range = config_range(index),
+			       .help = row->help,
+			       .source = sources[value->source]};
+	snprintf(option.value, sizeof(option.value), "%s", value->text);
+	api_out_write(out_option, &option, sizeof(option));
 	return TCPX_OK;
 }
 

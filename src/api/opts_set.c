@@ -22,7 +22,6 @@ static const struct field {
 	FIELD("ADVERTISE", TEXT, advertise),
 	FIELD("KEY_FILE", TEXT, key_file),
 	FIELD("IDENTITY_FILE", TEXT, identity_file),
-	FIELD("FILTERS", TEXT, filters),
 	FIELD("CHANNELS", U32, channels),
 	FIELD("CHUNK_BYTES", U32, chunk_bytes),
 	FIELD("WORKERS", U32, workers),

@@ -15,6 +15,9 @@ _Static_assert(TCPX_PLUGIN_HOST == (int)NCCLNET_PTR_HOST &&
 		       TCPX_PLUGIN_CUDA == (int)NCCLNET_PTR_CUDA &&
 		       TCPX_PLUGIN_DMABUF == (int)NCCLNET_PTR_DMABUF,
 	       "pointers are the plugin's bits");
+_Static_assert(TCPX_PLUGIN_SETTINGS_MAX >= GPUDIRECT_SETTINGS_MAX &&
+		       TCPX_PLUGIN_PROBLEMS_MAX >= GPUDIRECT_PROBLEMS_MAX,
+	       "a caller's array takes all");
 
 static tcpx_status find(const char *path, int64_t timeout_ns, struct net_plugin **out_plugin)
 {
@@ -32,7 +35,7 @@ tcpx_status tcpx_plugin_query(const char *path, int64_t timeout_ns, tcpx_plugin_
 	struct net_plugin *plugin;
 	tcpx_status status;
 
-	API_NOT_NULL(out_info);
+	API_OUT(tcpx_plugin_info, out_info, consumes);
 	status = find(path, timeout_ns, &plugin);
 	if (status != TCPX_OK)
 		return status;
@@ -44,7 +47,8 @@ tcpx_status tcpx_plugin_query(const char *path, int64_t timeout_ns, tcpx_plugin_
 	info.versions = found.exported;
 	info.devices = found.devices;
 	info.consumes = found.has_consumed != 0;
-	return api_out("tcpx_plugin_info", out_info, &info, sizeof(info));
+	api_out_write(out_info, &info, sizeof(info));
+	return TCPX_OK;
 }
 
 tcpx_status tcpx_plugin_device_get(const char *path, int64_t timeout_ns, uint32_t index,
@@ -55,7 +59,7 @@ tcpx_status tcpx_plugin_device_get(const char *path, int64_t timeout_ns, uint32_
 	struct net_plugin *plugin;
 	tcpx_status status;
 
-	API_NOT_NULL(out_device);
+	API_OUT(tcpx_plugin_device, out_device, message_max);
 	status = find(path, timeout_ns, &plugin);
 	if (status != TCPX_OK)
 		return status;
@@ -70,56 +74,77 @@ tcpx_status tcpx_plugin_device_get(const char *path, int64_t timeout_ns, uint32_
 	device.max_comms = found->max_comms > 0 ? (uint32_t)found->max_comms : 0;
 	device.unpack = found->device_type == NCCLNET_DEVICE_UNPACK;
 	device.message_max = found->message_max;
-	return api_out("tcpx_plugin_device", out_device, &device, sizeof(device));
+	api_out_write(out_device, &device, sizeof(device));
+	return TCPX_OK;
 }
 
-tcpx_status tcpx_plugin_setting_get(uint64_t message_bytes, uint32_t index,
-				    tcpx_plugin_setting *out_setting)
+static void put_setting(tcpx_plugin_setting *settings, unsigned index, size_t sz,
+			const struct gpudirect_setting *from)
 {
-	tcpx_plugin_setting setting = {.sz = sizeof(setting)};
+	tcpx_plugin_setting setting = {.users = from->users};
+
+	snprintf(setting.name, sizeof(setting.name), "%s", from->name);
+	snprintf(setting.value, sizeof(setting.value), "%s", from->value);
+	text_format(setting.why, sizeof(setting.why), "%s", from->why);
+	api_out_element(settings, index, sz, &setting, sizeof(setting));
+}
+
+tcpx_status tcpx_plugin_settings(uint64_t message_bytes, tcpx_plugin_setting *settings,
+				 uint32_t max, uint32_t *out_count)
+{
 	struct gpudirect_setting *all;
 	unsigned count = 0;
 	tcpx_status status;
 
-	API_NOT_NULL(out_setting);
+	API_NOT_NULL(out_count);
+	API_OUT(tcpx_plugin_setting, settings, why);
+	if (!max)
+		return error_set(TCPX_ERR_INVALID, 0, "tcpx_plugin_settings: max is 0");
 	all = calloc(GPUDIRECT_SETTINGS_MAX, sizeof(*all));
 	if (!all)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "settings of a plugin");
 	status = comms_env_settings(message_bytes, all, GPUDIRECT_SETTINGS_MAX, &count);
-	if (status == TCPX_OK && index >= count)
-		status = TCPX_ERR_NOT_FOUND;
 	if (status == TCPX_OK) {
-		snprintf(setting.name, sizeof(setting.name), "%s", all[index].name);
-		snprintf(setting.value, sizeof(setting.value), "%s", all[index].value);
-		text_format(setting.why, sizeof(setting.why), "%s", all[index].why);
-		setting.users = all[index].users;
-		status = api_out("tcpx_plugin_setting", out_setting, &setting, sizeof(setting));
+		count = count < max ? count : max;
+		for (unsigned i = 0; i < count; i++)
+			put_setting(settings, i, settings->sz, &all[i]);
+		*out_count = count;
 	}
 	free(all);
 	return status;
 }
 
-tcpx_status tcpx_plugin_problem_get(const char *nics, uint64_t message_bytes, uint32_t index,
-				    tcpx_plugin_problem *out_problem)
+static void put_problem(tcpx_plugin_problem *problems, unsigned index, size_t sz,
+			const struct gpudirect_problem *from)
 {
-	tcpx_plugin_problem problem = {.sz = sizeof(problem)};
+	tcpx_plugin_problem problem = {.fatal = from->fatal};
+
+	text_format(problem.what, sizeof(problem.what), "%s", from->what);
+	snprintf(problem.fix, sizeof(problem.fix), "%s", from->fix);
+	api_out_element(problems, index, sz, &problem, sizeof(problem));
+}
+
+tcpx_status tcpx_plugin_problems(const char *nics, uint64_t message_bytes,
+				 tcpx_plugin_problem *problems, uint32_t max, uint32_t *out_count)
+{
 	struct gpudirect_problem *all;
 	unsigned count = 0;
 	tcpx_status status;
 
-	API_NOT_NULL(out_problem);
+	API_NOT_NULL(out_count);
+	API_OUT(tcpx_plugin_problem, problems, fix);
+	if (!max)
+		return error_set(TCPX_ERR_INVALID, 0, "tcpx_plugin_problems: max is 0");
 	all = calloc(GPUDIRECT_PROBLEMS_MAX, sizeof(*all));
 	if (!all)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "problems of a plugin");
 	status = comms_env_problems(nics ? nics : "", message_bytes, all, GPUDIRECT_PROBLEMS_MAX,
 				    &count);
-	if (status == TCPX_OK && index >= count)
-		status = TCPX_ERR_NOT_FOUND;
 	if (status == TCPX_OK) {
-		text_format(problem.what, sizeof(problem.what), "%s", all[index].what);
-		snprintf(problem.fix, sizeof(problem.fix), "%s", all[index].fix);
-		problem.fatal = all[index].fatal;
-		status = api_out("tcpx_plugin_problem", out_problem, &problem, sizeof(problem));
+		count = count < max ? count : max;
+		for (unsigned i = 0; i < count; i++)
+			put_problem(problems, i, problems->sz, &all[i]);
+		*out_count = count;
 	}
 	free(all);
 	return status;

@@ -164,9 +164,15 @@ tcpx_status tcpx_peer_find(tcpx_session *session, const char *name, tcpx_peer *o
 
 tcpx_status tcpx_session_event(tcpx_session *session, tcpx_event *out_event)
 {
+	tcpx_event event;
+	tcpx_status status;
+
 	API_ENTER(session);
-	API_NOT_NULL(out_event);
-	return engine_event_take(api_session(session), out_event);
+	API_OUT(tcpx_event, out_event, channel);
+	status = engine_event_take(api_session(session), &event);
+	if (status == TCPX_OK)
+		api_out_write(out_event, &event, sizeof(event));
+	return status;
 }
 
 int tcpx_session_fd(tcpx_session *session)
@@ -176,13 +182,34 @@ int tcpx_session_fd(tcpx_session *session)
 		       : -1;
 }
 
+/* For a caller whose completions have another size than ours. */
+static uint32_t poll_sized(tcpx_session *session, tcpx_completion *completions, uint32_t max)
+{
+	size_t sz = completions->sz;
+	tcpx_completion some[16];
+	uint32_t taken = 0, got;
+
+	do {
+		uint32_t room = max - taken < 16 ? max - taken : 16;
+
+		got = engine_poll(api_session(session), some, room);
+		for (uint32_t i = 0; i < got; i++)
+			api_out_element(completions, taken++, sz, &some[i], sizeof(some[i]));
+	} while (got == 16 && taken < max);
+	return taken;
+}
+
 int tcpx_session_poll(tcpx_session *session, tcpx_completion *completions, uint32_t max)
 {
 	API_ENTER(session);
 	if (!max)
 		return 0;
-	API_NOT_NULL(completions);
-	return (int)engine_poll(api_session(session), completions, max > INT_MAX ? INT_MAX : max);
+	if (max > INT_MAX)
+		max = INT_MAX;
+	API_OUT(tcpx_completion, completions, elapsed_ns);
+	return (int)(completions->sz == sizeof(*completions)
+			     ? engine_poll(api_session(session), completions, max)
+			     : poll_sized(session, completions, max));
 }
 
 tcpx_status tcpx_session_wait(tcpx_session *session, int64_t timeout_ns)
@@ -193,9 +220,15 @@ tcpx_status tcpx_session_wait(tcpx_session *session, int64_t timeout_ns)
 
 tcpx_status tcpx_peer_error(tcpx_session *session, tcpx_peer peer, tcpx_error *out_error)
 {
+	tcpx_error error;
+	tcpx_status status;
+
 	API_ENTER(session);
-	API_NOT_NULL(out_error);
-	return engine_peer_error(api_session(session), peer.id, out_error);
+	API_OUT(tcpx_error, out_error, next);
+	status = engine_peer_error(api_session(session), peer.id, &error);
+	if (status == TCPX_OK)
+		api_out_write(out_error, &error, sizeof(error));
+	return status;
 }
 
 tcpx_status tcpx_peer_query(tcpx_session *session, tcpx_peer peer, tcpx_peer_info *out_info)
@@ -204,10 +237,11 @@ tcpx_status tcpx_peer_query(tcpx_session *session, tcpx_peer peer, tcpx_peer_inf
 	tcpx_status status;
 
 	API_ENTER(session);
-	API_NOT_NULL(out_info);
+	API_OUT(tcpx_peer_info, out_info, key);
 	status = engine_peer_query(api_session(session), peer.id, &info);
-	return status == TCPX_OK ? api_out("tcpx_peer_info", out_info, &info, sizeof(info))
-				 : status;
+	if (status == TCPX_OK)
+		api_out_write(out_info, &info, sizeof(info));
+	return status;
 }
 
 tcpx_status tcpx_channel_query(tcpx_session *session, tcpx_peer peer, uint32_t index,
@@ -217,10 +251,11 @@ tcpx_status tcpx_channel_query(tcpx_session *session, tcpx_peer peer, uint32_t i
 	tcpx_status status;
 
 	API_ENTER(session);
-	API_NOT_NULL(out_info);
+	API_OUT(tcpx_channel_info, out_info, unpack);
 	status = engine_channel_query(api_session(session), peer.id, index, &info);
-	return status == TCPX_OK ? api_out("tcpx_channel_info", out_info, &info, sizeof(info))
-				 : status;
+	if (status == TCPX_OK)
+		api_out_write(out_info, &info, sizeof(info));
+	return status;
 }
 
 tcpx_status tcpx_session_counters(tcpx_session *session, tcpx_counters *out_counters)
@@ -228,9 +263,11 @@ tcpx_status tcpx_session_counters(tcpx_session *session, tcpx_counters *out_coun
 	tcpx_counters counters = {.sz = sizeof(counters)};
 
 	API_ENTER(session);
-	API_NOT_NULL(out_counters);
+	API_OUT(tcpx_counters, out_counters,
+		tx_bytes); /* the others are as many as sz has room for */
 	engine_counters(api_session(session), &counters);
-	return api_out("tcpx_counters", out_counters, &counters, sizeof(counters));
+	api_out_write(out_counters, &counters, sizeof(counters));
+	return TCPX_OK;
 }
 
 const char *tcpx_session_trust(tcpx_session *session)

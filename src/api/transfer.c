@@ -39,7 +39,7 @@ tcpx_status tcpx_request_prepare(tcpx_session *session, tcpx_peer peer, enum tcp
 }
 
 tcpx_status tcpx_request_notify(tcpx_session *session, tcpx_request request, const void *data,
-				size_t bytes, int has)
+				size_t bytes, bool has)
 {
 	API_ENTER(session);
 	return engine_request_notify(api_session(session), request.id, data, bytes, has);
@@ -93,15 +93,33 @@ tcpx_status tcpx_request_start(tcpx_session *session, tcpx_peer peer, enum tcpx_
 tcpx_status tcpx_request_test(tcpx_session *session, tcpx_request request,
 			      tcpx_completion *out_completion)
 {
+	tcpx_completion end = {.sz = 0}; /* the engine sets it when it writes one */
+	tcpx_status status;
+
 	API_ENTER(session);
-	return engine_request_test(api_session(session), request.id, out_completion);
+	if (!out_completion)
+		return engine_request_test(api_session(session), request.id, NULL);
+	API_OUT(tcpx_completion, out_completion, elapsed_ns);
+	status = engine_request_test(api_session(session), request.id, &end);
+	if (end.sz)
+		api_out_write(out_completion, &end, sizeof(end));
+	return status;
 }
 
 tcpx_status tcpx_request_wait(tcpx_session *session, tcpx_request request, int64_t timeout_ns,
 			      tcpx_completion *out_completion)
 {
+	tcpx_completion end = {.sz = 0};
+	tcpx_status status;
+
 	API_ENTER(session);
-	return engine_request_wait(api_session(session), request.id, timeout_ns, out_completion);
+	if (!out_completion)
+		return engine_request_wait(api_session(session), request.id, timeout_ns, NULL);
+	API_OUT(tcpx_completion, out_completion, elapsed_ns);
+	status = engine_request_wait(api_session(session), request.id, timeout_ns, &end);
+	if (end.sz)
+		api_out_write(out_completion, &end, sizeof(end));
+	return status;
 }
 
 tcpx_status tcpx_request_cancel(tcpx_session *session, tcpx_request request)
@@ -130,7 +148,13 @@ tcpx_status tcpx_request_release(tcpx_session *session, tcpx_request request)
 
 tcpx_status tcpx_request_error(tcpx_session *session, tcpx_request request, tcpx_error *out_error)
 {
+	tcpx_error error;
+	tcpx_status status;
+
 	API_ENTER(session);
-	API_NOT_NULL(out_error);
-	return engine_request_error(api_session(session), request.id, out_error);
+	API_OUT(tcpx_error, out_error, next);
+	status = engine_request_error(api_session(session), request.id, &error);
+	if (status == TCPX_OK)
+		api_out_write(out_error, &error, sizeof(error));
+	return status;
 }

@@ -74,10 +74,10 @@ static void collect(tcpx_transfer *transfer)
 	}
 }
 
-int tcpx_transfer_is_complete(tcpx_transfer *transfer)
+bool tcpx_transfer_is_complete(tcpx_transfer *transfer)
 {
 	if (!transfer)
-		return 0;
+		return false;
 	collect(transfer);
 	return transfer->done == transfer->count;
 }

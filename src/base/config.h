@@ -101,8 +101,6 @@ enum config_type {
 	X(GPU_COPY, "TCPX_GPU_COPY", "", COPY, "auto", 0, 2,                                       \
 	  "how GPU memory is copied: copy engine, kernel, or auto: a kernel if it is "             \
 	  "scattered")                                                                             \
-	X(FILTERS, "TCPX_FILTERS", "", TEXT, "", 0, 1023,                                          \
-	  "test filters on every channel, \"fault:drop=1000,check\"")                              \
 	X(PERF, "TCPX_PERF", "UCCL_TCPX_PERF", BOOL, "0", 0, 1,                                    \
 	  "tools print the [PERF] lines, as with --perf-lines")                                    \
 	X(RECIPE_FILE, "TCPX_RECIPE_FILE", "", PATH, "", 0, 4095,                                  \

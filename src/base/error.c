@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-static _Thread_local tcpx_error last_error;
+static _Thread_local tcpx_error last_error = {.sz = sizeof(last_error)};
 
 const char *error_status_text(tcpx_status status)
 {
@@ -52,6 +52,7 @@ static void fill_error(tcpx_error *error, tcpx_status status, int err, const cha
 
 	text_vformat(text, sizeof(text), what, args);
 	memset(error, 0, sizeof(*error));
+	error->sz = sizeof(*error);
 	error->status = status;
 	error->system_errno = err;
 	memcpy(error->what, text, sizeof(error->what));
@@ -124,6 +125,7 @@ tcpx_status error_raise(const tcpx_error *error)
 {
 	if (error != &last_error)
 		last_error = *error;
+	last_error.sz = sizeof(last_error);
 	return last_error.status;
 }
 

@@ -14,7 +14,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "net/filter/filter.h"
 
 void chan_start(struct engine_chan *chan)
 {

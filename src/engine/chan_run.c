@@ -7,7 +7,6 @@
 #include "engine/comms_gpu.h"
 #include "engine/engine.h"
 #include "engine/hold.h"
-#include "net/filter/filter.h"
 #include "topo/graph.h"
 
 #define TX_BUDGET (1u << 20)   /* of one channel before the worker's next one */
@@ -148,7 +147,10 @@ tcpx_status chan_create(struct engine_peer *peer, uint32_t index, uint32_t epoch
 		chan_free(chan);
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "channel %u", index);
 	}
-	status = filter_wrap(peer->link.session->filters, net, &chan->net);
+	chan->net = net;
+	status = peer->link.session->filters
+			 ? net_wrapper->wrap(peer->link.session->filters, net, &chan->net)
+			 : TCPX_OK;
 	if (status != TCPX_OK) {
 		chan->net = NULL; /* still the caller's */
 		chan_free(chan);

@@ -161,7 +161,7 @@ struct engine_session {
 	uint32_t nrails;
 	bool bound, any_source; /* the user named rails; by "auto": other sources will do, too */
 	uint32_t rails_said;	/* control thread, by bit: that it leads nowhere */
-	char *filters;
+	char *filters;		/* what tests put around channels, net_wrapper; or NULL */
 	struct session_told told;
 	struct ctl_keys keys;
 	struct engine_plugin *plugin;	/* or NULL */

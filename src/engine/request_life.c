@@ -97,7 +97,8 @@ void request_ended(struct engine_request *request)
 
 	request_quiet(request);
 	request->completion =
-		(tcpx_completion){.status = xfer->status,
+		(tcpx_completion){.sz = sizeof(tcpx_completion),
+				  .status = xfer->status,
 				  .bytes = xfer->applied,
 				  .message_bytes = xfer->message_bytes,
 				  .request = {request->slot.id},

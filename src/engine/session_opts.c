@@ -11,7 +11,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "engine/calls.h"
-#include "net/filter/filter.h"
+#include "net/net.h"
 #include "sys/addr.h"
 #include "sys/cpu.h"
 #include "sys/crypto.h"
@@ -141,23 +141,6 @@ static tcpx_status take_identity(struct engine_session *session, const char *pat
 	return *path ? ctl_identity_load(path, &session->identity.own) : TCPX_OK;
 }
 
-static void nothing_closes(struct net_chan *chan)
-{
-	(void)chan;
-}
-
-/* A wrong filter is said at open, not when the first channel comes. */
-static tcpx_status check_filters(const char *spec)
-{
-	static const struct net_ops none = {.name = "none", .close = nothing_closes};
-	struct net_chan inner = {.ops = &none}, *outer;
-	tcpx_status status = filter_wrap(spec, &inner, &outer);
-
-	if (status == TCPX_OK)
-		outer->ops->close(outer);
-	return status;
-}
-
 static uint64_t environment_flags(void)
 {
 	uint64_t flags = config_bool(CONFIG_LOCAL) ? 0 : TCPX_SESSION_NO_LOCAL;
@@ -171,7 +154,6 @@ static uint64_t environment_flags(void)
 
 tcpx_status session_options(struct engine_session *session, const tcpx_session_opts *opts)
 {
-	const char *filters = opts->filters ? opts->filters : config_text(CONFIG_FILTERS);
 	const char *advertise = opts->advertise;
 	tcpx_status status;
 
@@ -188,14 +170,9 @@ tcpx_status session_options(struct engine_session *session, const tcpx_session_o
 	if ((session->flags & TCPX_SESSION_INFO_ONLY) && (session->flags & TCPX_SESSION_INSECURE))
 		return error_set(TCPX_ERR_INVALID, 0,
 				 "flags INFO_ONLY and INSECURE exclude one another");
-	status = check_filters(filters);
+	status = net_wrapper ? net_wrapper->spec(&session->filters) : TCPX_OK;
 	if (status != TCPX_OK)
 		return status;
-	if (*filters) {
-		session->filters = strdup(filters);
-		if (!session->filters)
-			return error_set(TCPX_ERR_NO_MEMORY, 0, "filters");
-	}
 	if (!advertise || !*advertise)
 		advertise = config_text(CONFIG_ADVERTISE);
 	if (*advertise) {

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "mem/cuda_kind.h"
 #include "mem/kind.h"
-#include "mem/slow.h"
 #include "sys/user.h"
 
 static tcpx_status host_probe(void *addr, uint64_t length, uint32_t device, uint64_t *out_id)
@@ -95,6 +94,8 @@ static const struct mem_kind mem_host = {
 	.slot_free = mem_slot_free,
 };
 
+const struct mem_kind *mem_test_kind;
+
 const struct mem_kind *mem_kind_get(enum tcpx_mem_kind kind)
 {
 	switch (kind) {
@@ -102,10 +103,8 @@ const struct mem_kind *mem_kind_get(enum tcpx_mem_kind kind)
 		return &mem_host;
 	case TCPX_MEM_CUDA:
 		return &mem_cuda;
-	case TCPX_MEM_SLOW:
-		return &mem_slow;
 	default:
-		return NULL;
+		return kind == MEM_KIND_TEST ? mem_test_kind : NULL;
 	}
 }
 
@@ -122,7 +121,7 @@ void mem_gpu_thread_starts(const char *pci)
 
 void mem_kinds_stop(void)
 {
-	static const enum tcpx_mem_kind kinds[] = {TCPX_MEM_HOST, TCPX_MEM_CUDA, TCPX_MEM_SLOW};
+	static const enum tcpx_mem_kind kinds[] = {TCPX_MEM_HOST, TCPX_MEM_CUDA, MEM_KIND_TEST};
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		const struct mem_kind *kind = mem_kind_get(kinds[i]);

@@ -114,6 +114,18 @@ struct mem_kind {
 	void (*stop)(void);
 };
 
+/* Moves the bytes of a copy between host addresses; slots in host memory. */
+tcpx_status mem_copy_run(const struct mem_copy *copy);
+void *mem_slot_alloc(size_t bytes, uint32_t device);
+void mem_slot_free(void *slot, size_t bytes, uint32_t device);
+
+/* The number of a kind that only tests have; the public header has no name for it. */
+#define MEM_KIND_TEST ((enum tcpx_mem_kind)2)
+#define MEM_KINDS 3
+
+/* That kind; NULL in what is shipped. A constructor of a test program sets it. */
+extern const struct mem_kind *mem_test_kind;
+
 /* NULL: the kind is not in this build. */
 const struct mem_kind *mem_kind_get(enum tcpx_mem_kind kind);
 

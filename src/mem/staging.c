@@ -30,7 +30,7 @@ struct mem_staging {
 
 static struct {
 	pthread_mutex_t lock; /* serialises opening and stopping */
-	struct mem_staging *_Atomic pool[TCPX_MEM_SLOW + 1][DEVICES_MAX][2];
+	struct mem_staging *_Atomic pool[MEM_KINDS][DEVICES_MAX][2];
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void bit_set(struct mem_staging *pool, unsigned order, uint32_t index)

@@ -7,6 +7,8 @@
 
 #include "sys/sock.h"
 
+const struct net_wrapper *net_wrapper;
+
 void net_none_recv_mark(struct net_chan *chan, size_t bytes)
 {
 	(void)chan;

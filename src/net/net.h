@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The transport contract. A channel moves bytes in order in both directions; the engine frames
- * them. Filters wrap a channel and have the same table.
+ * them.
  *
  * Thread rule: at any moment at most one thread sends (the tx owner) and at most one receives (the
  * rx owner); they may be different threads and may run at the same time. shutdown may come from any
@@ -170,6 +170,18 @@ struct net_chan {
 	 * direction. Buffers without that promise are there. */
 	int tx_vanishing, rx_vanishing;
 };
+
+/* What tests put around each new channel of a session. */
+struct net_wrapper {
+	/* For a session that opens: its text for wrap, from malloc; NULL: nothing is put around its
+	 * channels. ERR_INVALID names a mistake. */
+	tcpx_status (*spec)(char **out_spec);
+	/* The outermost channel, which owns chan. On failure chan is untouched. */
+	tcpx_status (*wrap)(const char *spec, struct net_chan *chan, struct net_chan **out_chan);
+};
+
+/* NULL in what is shipped. A constructor of a test program sets it. */
+extern const struct net_wrapper *net_wrapper;
 
 /* Optional members filled with "does nothing" for a transport without them. */
 void net_none_recv_mark(struct net_chan *chan, size_t bytes);

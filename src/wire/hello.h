@@ -119,6 +119,8 @@ enum wire_token_flags {
 	WIRE_TOKEN_MESSAGES = 1u << 2, /* plugin channels reach it */
 };
 
+#define WIRE_TOKEN_KIND_MAX 2u /* 2: the kind that only tests have */
+
 struct wire_token {
 	uint8_t kind;	   /* enum tcpx_mem_kind */
 	uint8_t rights;	   /* enum tcpx_rights */

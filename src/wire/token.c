@@ -44,7 +44,7 @@ tcpx_status wire_token_decode(const void *buf, size_t len, struct wire_token *ou
 	if (version != VERSION)
 		return error_set(TCPX_ERR_VERSION, 0, "region token of version %u, ours is %u",
 				 version, VERSION);
-	if (token.kind > TCPX_MEM_SLOW || token.rights & ~RIGHTS_KNOWN ||
+	if (token.kind > WIRE_TOKEN_KIND_MAX || token.rights & ~RIGHTS_KNOWN ||
 	    token.flags & ~(unsigned)FLAGS_KNOWN || mac)
 		return error_set(TCPX_ERR_INVALID, 0, "region token with unknown bits set");
 	*out_token = token;

@@ -3,7 +3,7 @@
 """The library exports what the headers declare and imports nothing that harms its host process;
 and the NIXL plugin its entry points, and needs nothing that a host may lack.
 
-Usage: check_symbols.py exports|imports|glibc|internal|link|plugin|stays FILE
+Usage: check_symbols.py exports|imports|shipped|glibc|internal|link|plugin|stays FILE
 """
 import os
 import re
@@ -67,6 +67,18 @@ def old_enough(rows):
     newer = {name for name, version in filter(None, map(split, rows))
              if version > GLIBC_MAX and name not in old and not name.startswith("__isoc23_")}
     return case(f"nothing that glibc {GLIBC_MAX[0]}.{GLIBC_MAX[1]} lacks is needed", newer)
+
+
+def shipped(path):
+    """Filters that damage traffic and the memory kind "slow" are in test programs only."""
+    names = {row[-1] for row in nm("--defined-only", path)}
+    bad = case("symbols of the tests' parts are not in it",
+               {name for name in names
+                if re.match(r"filter_(wrap|choose|fault|check)|mem_slow", name)})
+    with open(path, "rb") as file:
+        content = file.read()
+    return case("nor are their texts", {text for text in ("filter fault", "memory kind slow")
+                                        if text.encode() in content}) or bad
 
 
 def imports(path):
@@ -134,7 +146,7 @@ def stays(path):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1] not in ("exports", "imports", "glibc", "internal",
-                                                 "link", "plugin", "stays"):
+    if len(sys.argv) != 3 or sys.argv[1] not in ("exports", "imports", "shipped", "glibc",
+                                                 "internal", "link", "plugin", "stays"):
         sys.exit(__doc__)
     sys.exit(int(globals()[sys.argv[1]](sys.argv[2])))

@@ -38,8 +38,8 @@ static void keep(struct env *env)
 /* The far side ends the link, and the near one knows. */
 static void far_leaves(struct env *env)
 {
-	tcpx_error error;
-	tcpx_event event;
+	tcpx_error error = {.sz = sizeof(error)};
+	tcpx_event event = {.sz = sizeof(event)};
 
 	OK(far_simple(env, FAR_DISCONNECT, 0, 0, 0, 0, 0));
 	event = near_event(env, TCPX_EVENT_PEER_DOWN);
@@ -51,7 +51,7 @@ static void far_leaves(struct env *env)
 
 static void far_is_back(struct env *env)
 {
-	tcpx_error error;
+	tcpx_error error = {.sz = sizeof(error)};
 
 	CHECK_EQ(near_event(env, TCPX_EVENT_PEER_UP).peer.id, env->peer.id);
 	OK(far_simple(env, FAR_ACCEPT, 0, (uint64_t)LONG_NS, 0, 0, 0));
@@ -113,7 +113,7 @@ static void case_again_under_way(struct env *env)
 {
 	tcpx_segment segment = {.length = 64};
 	tcpx_request receive;
-	tcpx_error error;
+	tcpx_error error = {.sz = sizeof(error)};
 	uint8_t data[64] = {1};
 
 	keep(env);
@@ -193,7 +193,7 @@ static void case_again_gone(struct env *env)
 	tcpx_session_opts session;
 	tcpx_status status;
 	tcpx_request write;
-	tcpx_error error;
+	tcpx_error error = {.sz = sizeof(error)};
 	struct pair pair;
 	char address[64];
 
@@ -334,7 +334,7 @@ static void closes(struct env *env, enum tcpx_op op)
 	OK(far_simple(env, FAR_CLOSE, 0, 0, 0, 0, 0));
 	for (int i = 0; i <= COUNT; i++) {
 		tcpx_status status = near_wait(env, request[i], NULL);
-		tcpx_error error;
+		tcpx_error error = {.sz = sizeof(error)};
 
 		CHECK_MSG(status == TCPX_ERR_PEER_CLOSED ||
 				  (i < COUNT &&
@@ -364,7 +364,7 @@ static void case_closes_not(struct env *env)
 	tcpx_status status = TCPX_OK;
 	tcpx_request request;
 	struct pair pair;
-	tcpx_error error;
+	tcpx_error error = {.sz = sizeof(error)};
 
 	pair_make(env, &pair, 0, BYTES);
 	OK(far_simple(env, FAR_DEREG, 0, (uint64_t)LONG_NS, 0, 0, 0));

@@ -67,7 +67,7 @@ static void check_refused(struct other *other, const uint8_t *token, const struc
 {
 	static const enum tcpx_op ops[] = {TCPX_OP_WRITE, TCPX_OP_READ};
 	uint8_t unknown[TCPX_TOKEN_BYTES];
-	tcpx_error error[2];
+	tcpx_error error[2] = {{.sz = sizeof(error[0])}, {.sz = sizeof(error[0])}};
 
 	memcpy(unknown, token, sizeof(unknown));
 	unknown[KEY_AT + 3] ^= 0x10;

@@ -86,7 +86,7 @@ static void case_repost(struct env *env)
 	for (size_t i = 0; i < 3; i++) {
 		tcpx_segment segment = {.length = lengths[i]};
 		tcpx_request request;
-		tcpx_completion done;
+		tcpx_completion done = {.sz = sizeof(done)};
 
 		segment.local = near_register(env, &buf, 0);
 		segment.remote = far_buf(env, 0, lengths[i], RW, 0);

@@ -274,7 +274,7 @@ static void case_connect_nonblocking(struct env *env)
 {
 	TCPX_OPTS(tcpx_connect_opts, opts, .nonblocking = 1);
 	tcpx_peer_info info = {.sz = sizeof(info)};
-	tcpx_event event;
+	tcpx_event event = {.sz = sizeof(event)};
 	tcpx_peer again;
 
 	env_far(env, NULL);
@@ -294,8 +294,8 @@ static void case_connect_nonblocking(struct env *env)
 static void case_connect_nonblocking_refused(struct env *env)
 {
 	TCPX_OPTS(tcpx_connect_opts, opts, .nonblocking = 1);
-	tcpx_error error;
-	tcpx_event event;
+	tcpx_error error = {.sz = sizeof(error)};
+	tcpx_event event = {.sz = sizeof(event)};
 	tcpx_peer peer;
 	tcpx_status status;
 
@@ -320,7 +320,7 @@ static void case_connect_few_descriptors(struct env *env)
 	tcpx_peer_info info = {.sz = sizeof(info)};
 	struct rlimit all, few;
 	tcpx_status status;
-	tcpx_event event;
+	tcpx_event event = {.sz = sizeof(event)};
 	int first, refused = 0;
 
 	env_far(env, NULL);
@@ -371,7 +371,7 @@ static void case_connect_stranger(struct env *env)
 	TCPX_OPTS(tcpx_connect_opts, async, .nonblocking = 1, .timeout_ns = 20 * SEC);
 	static const char hello[] = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
 				    "and more, so that a whole header is there to be read ......";
-	tcpx_event event;
+	tcpx_event event = {.sz = sizeof(event)};
 	char address[64];
 	tcpx_peer peer;
 	int fd, one;
@@ -431,7 +431,7 @@ static void case_no_accept(struct env *env)
 	tcpx_peer_info info = {.sz = sizeof(info)};
 	tcpx_session_opts opts;
 	tcpx_session *guest;
-	tcpx_event event;
+	tcpx_event event = {.sz = sizeof(event)};
 	tcpx_peer host, peer;
 	uint8_t bytes[2][TCPX_INFO_MAX_BYTES];
 	size_t len[2];
@@ -443,7 +443,7 @@ static void case_no_accept(struct env *env)
 	OK(tcpx_session_listen(env->session, NULL, &port));
 	OK(tcpx_session_info(env->session, bytes[0], sizeof(bytes[0]), &len[0]));
 	for (int round = 0; round < 2; round++) { /* unknown, then known */
-		tcpx_notification note;
+		tcpx_notification note = {.sz = sizeof(note)};
 
 		conform_opts(&opts, round ? "known" : "unknown");
 		OK(tcpx_session_open(&opts, &guest));

@@ -23,7 +23,7 @@ static void case_dereg_waiting(struct env *env)
 	struct far_take take = {.timeout_ns = LONG_NS};
 	tcpx_segment segment = {.length = MIB};
 	tcpx_request request;
-	tcpx_error error;
+	tcpx_error error = {.sz = sizeof(error)};
 	struct buf buf;
 
 	buf_make(&buf, MIB, 0);

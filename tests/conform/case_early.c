@@ -58,7 +58,7 @@ static void case_early_done(struct env *env)
 	TCPX_OPTS(tcpx_request_opts, notify, .notify = word, .notify_bytes = sizeof(word));
 	tcpx_segment segment = {.length = BYTES};
 	tcpx_request write, read, alone;
-	tcpx_completion completion;
+	tcpx_completion completion = {.sz = sizeof(completion)};
 	struct buf source, sink;
 
 	env_far(env, NULL);
@@ -107,8 +107,8 @@ static void case_early_ends(struct env *env)
 	TCPX_OPTS(tcpx_request_opts, soon, .deadline_ns = 5 * MS);
 	tcpx_segment segment = {.length = 64}, other = {.length = 64};
 	tcpx_request cancelled, released, late, lost, dead;
-	tcpx_completion completion;
-	tcpx_error error;
+	tcpx_completion completion = {.sz = sizeof(completion)};
+	tcpx_error error = {.sz = sizeof(error)};
 	uint8_t data[2][64];
 
 	connecting(env, "nobody");

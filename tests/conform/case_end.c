@@ -52,9 +52,9 @@ static void case_flush(struct env *env)
 
 static void case_deadline(struct env *env)
 {
-	tcpx_completion done;
+	tcpx_completion done = {.sz = sizeof(done)};
 	tcpx_request request;
-	tcpx_error error;
+	tcpx_error error = {.sz = sizeof(error)};
 	struct pair pair;
 
 	pair_make(env, &pair, MIB);
@@ -105,7 +105,7 @@ static void case_cancel_states(struct env *env)
 {
 	tcpx_request request;
 	struct pair pair;
-	tcpx_completion done;
+	tcpx_completion done = {.sz = sizeof(done)};
 
 	pair_make(env, &pair, 1000);
 	OK(tcpx_request_prepare(env->session, env->peer, TCPX_OP_RECV, &pair.segment, 1, NULL,

@@ -11,7 +11,7 @@ static void stale_peer(struct env *env, tcpx_peer peer, const tcpx_segment *good
 	tcpx_transfer *transfer = NULL;
 	tcpx_request request;
 	tcpx_region region;
-	tcpx_error error;
+	tcpx_error error = {.sz = sizeof(error)};
 
 	far_token(env, 0, RW, 0, token);
 	EXPECT(tcpx_peer_disconnect(env->session, peer), TCPX_ERR_STALE);
@@ -31,9 +31,9 @@ static void stale_peer(struct env *env, tcpx_peer peer, const tcpx_segment *good
 
 static void stale_request(struct env *env, tcpx_request request)
 {
-	tcpx_completion done;
+	tcpx_completion done = {.sz = sizeof(done)};
 	tcpx_status posted;
-	tcpx_error error;
+	tcpx_error error = {.sz = sizeof(error)};
 
 	EXPECT(tcpx_request_post(env->session, request), TCPX_ERR_STALE);
 	EXPECT(tcpx_request_test(env->session, request, &done), TCPX_ERR_STALE);
@@ -161,6 +161,52 @@ static void case_option_sizes(struct env *env)
 	      tcpx_request_start(opened, env->peer, TCPX_OP_WRITE, &segment, 1, (void *)&s, &made));
 }
 
+/* Calls it with sizes that no version has, which must leave everything as it is, then with one that
+ * is only newer: its tail is zeroed, and the size stays. */
+#define OUT_SIZES(type, call)                                                                      \
+	do {                                                                                       \
+		struct {                                                                           \
+			type o;                                                                    \
+			uint8_t more[24];                                                          \
+		} out = {.o.sz = 0};                                                               \
+		static const size_t wrong[] = {0, sizeof(size_t), 65537, SIZE_MAX};                \
+		static const uint8_t zero[24];                                                     \
+		for (int i = 0; i < 4; i++) {                                                      \
+			out.o.sz = wrong[i];                                                       \
+			EXPECT(call, TCPX_ERR_INVALID);                                            \
+			CHECK(strstr(tcpx_last_error()->what, #type ".sz is "));                   \
+			CHECK(strstr(tcpx_last_error()->next, "sizeof(" #type ")"));               \
+		}                                                                                  \
+		out.o.sz = sizeof(out);                                                            \
+		memset(out.more, 9, sizeof(out.more));                                             \
+		OK(call);                                                                          \
+		CHECK_EQ(out.o.sz, sizeof(out));                                                   \
+		CHECK(!memcmp(out.more, zero, sizeof(zero)));                                      \
+	} while (0)
+
+/* What a call takes from a queue is still there after it was refused. */
+static void case_taken_sizes(struct env *env)
+{
+	tcpx_segment segment = {.length = 64};
+	tcpx_request request;
+	struct buf buf;
+
+	buf_make(&buf, 64, 0);
+	segment.local = near_register(env, &buf, 0);
+	segment.remote = far_buf(env, 0, 64, RW, 0);
+	OUT_SIZES(tcpx_event, tcpx_session_event(env->session, &out.o));
+	OK(far_simple(env, FAR_NOTIFY_SEND, 0, 100, 5, 0, 0));
+	OK(tcpx_session_wait(env->session, LONG_NS));
+	OUT_SIZES(tcpx_notification, tcpx_notify_take(env->session, 0, &out.o));
+	OK(tcpx_request_start(env->session, env->peer, TCPX_OP_WRITE, &segment, 1, NULL, &request));
+	OUT_SIZES(tcpx_completion, tcpx_request_wait(env->session, request, LONG_NS, &out.o));
+	OUT_SIZES(tcpx_completion, tcpx_request_test(env->session, request, &out.o));
+	OUT_SIZES(tcpx_error, tcpx_request_error(env->session, request, &out.o));
+	OK(tcpx_request_release(env->session, request));
+	OUT_SIZES(tcpx_error, tcpx_peer_error(env->session, env->peer, &out.o));
+	buf_free(&buf);
+}
+
 static void case_output_sizes(struct env *env)
 {
 	struct {
@@ -183,6 +229,12 @@ static void case_output_sizes(struct env *env)
 	OK(tcpx_peer_query(env->session, env->peer, &info.i));
 	older.c.sz = 0;
 	EXPECT(tcpx_session_counters(env->session, &older.c), TCPX_ERR_INVALID);
+	OUT_SIZES(tcpx_counters, tcpx_session_counters(env->session, &out.o));
+	OUT_SIZES(tcpx_peer_info, tcpx_peer_query(env->session, env->peer, &out.o));
+	OUT_SIZES(tcpx_channel_info, tcpx_channel_query(env->session, env->peer, 0, &out.o));
+	OUT_SIZES(tcpx_feature, tcpx_feature_get(0, &out.o));
+	OUT_SIZES(tcpx_option, tcpx_option_get(0, &out.o));
+	CHECK_EQ(tcpx_last_error()->sz, sizeof(tcpx_error));
 }
 
 /* NULL where something is needed. */
@@ -192,7 +244,7 @@ static void case_null_arguments(struct env *env)
 	tcpx_session *none;
 	tcpx_peer peer;
 	tcpx_segment segment = {0};
-	tcpx_notification note;
+	tcpx_notification note = {.sz = sizeof(note)};
 
 	EXPECT(tcpx_session_open(NULL, NULL), TCPX_ERR_INVALID);
 	OK(tcpx_session_open(NULL, &none));
@@ -223,6 +275,7 @@ const struct case_row cases_handle[] = {
 	{"stale", case_stale, 0},
 	{"option_sizes", case_option_sizes, CASE_BARE},
 	{"output_sizes", case_output_sizes, CASE_ONCE},
+	{"taken_sizes", case_taken_sizes, CASE_ONCE},
 	{"null_arguments", case_null_arguments, CASE_ONCE},
 	{0},
 };

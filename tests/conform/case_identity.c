@@ -74,7 +74,7 @@ static void check_key(tcpx_session *session, tcpx_peer peer, const char *key)
 /* What `from` sends to the peer arrives at `to`. */
 static void check_way(struct one *from, tcpx_peer peer, struct one *to)
 {
-	tcpx_notification note;
+	tcpx_notification note = {.sz = sizeof(note)};
 
 	OK(tcpx_notify_send(from->session, peer, "secret", 6));
 	OK(tcpx_notify_take(to->session, LONG_NS, &note));
@@ -88,7 +88,7 @@ static void case_identity_taken(struct env *env)
 	(void)env;
 	for (int how = OWN_KEY; how < DISGUISES; how++) {
 		struct one a = {0}, b = {0}, x = {0};
-		tcpx_notification note;
+		tcpx_notification note = {.sz = sizeof(note)};
 		tcpx_peer peer, of_x;
 		tcpx_status status;
 
@@ -134,7 +134,7 @@ static void case_identity_race(struct env *env)
 {
 	TCPX_OPTS(tcpx_connect_opts, opts, .nonblocking = 1, .timeout_ns = LONG_NS);
 	struct one b = {0}, x = {0};
-	tcpx_notification note;
+	tcpx_notification note = {.sz = sizeof(note)};
 	tcpx_status status;
 	tcpx_peer of_x;
 	uint64_t bytes;
@@ -205,7 +205,7 @@ static void case_identity_schedules(struct env *env)
 					   {.from = &b, .to = &a},
 					   {.from = &x[0], .to = &b},
 					   {.from = &x[1], .to = &a}};
-		tcpx_notification note;
+		tcpx_notification note = {.sz = sizeof(note)};
 		pthread_t threads[4];
 
 		one_open(&a, "alice", NULL);
@@ -327,7 +327,7 @@ static void case_identity_restart(struct env *env)
 	char path[] = "/tmp/tcpx-identity-XXXXXX";
 	struct one a[2] = {0}, b = {0};
 	tcpx_peer of_a, old, new;
-	tcpx_error error;
+	tcpx_error error = {.sz = sizeof(error)};
 
 	(void)env;
 	CHECK(mkdtemp(path));

@@ -137,7 +137,7 @@ static tcpx_request way_start(const struct way *way, enum tcpx_op op, uint64_t o
 
 static tcpx_status way_end(const struct way *way, tcpx_request request)
 {
-	tcpx_completion completion;
+	tcpx_completion completion = {.sz = sizeof(completion)};
 
 	CHECK_EQ(tcpx_request_wait(way->from->session, request, LONG_NS, &completion),
 		 completion.status);
@@ -159,7 +159,7 @@ static void way_lives(const struct way *way)
 /* A notification, a small WRITE and a small READ go through. */
 static void way_works(const struct way *way)
 {
-	tcpx_notification note;
+	tcpx_notification note = {.sz = sizeof(note)};
 
 	OK(tcpx_notify_send(way->from->session, way->peer, "x", 1));
 	OK(tcpx_notify_take(way->to->session, LONG_NS, &note));

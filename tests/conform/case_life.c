@@ -27,12 +27,12 @@ static void in_child(struct env *env, tcpx_request request, const tcpx_segment *
 	tcpx_counters counters = {.sz = sizeof(counters)};
 	tcpx_peer_info info = {.sz = sizeof(info)};
 	uint8_t bytes[TCPX_INFO_MAX_BYTES];
-	tcpx_notification note;
-	tcpx_completion done;
+	tcpx_notification note = {.sz = sizeof(note)};
+	tcpx_completion done = {.sz = sizeof(done)};
 	tcpx_status posted;
 	tcpx_region region;
 	tcpx_request made;
-	tcpx_event event;
+	tcpx_event event = {.sz = sizeof(event)};
 	tcpx_peer peer;
 	size_t len;
 
@@ -221,7 +221,7 @@ static void case_many_peers(struct env *env)
 	tcpx_session *session[PEERS];
 	tcpx_peer peer[PEERS], back;
 	tcpx_session_opts opts;
-	tcpx_event event;
+	tcpx_event event = {.sz = sizeof(event)};
 	char name[32];
 
 	if (config.processes == 2)
@@ -235,7 +235,7 @@ static void case_many_peers(struct env *env)
 	}
 	tcpx_session_close(session[3]);
 	for (int i = 0; i < PEERS; i++) {
-		tcpx_notification note;
+		tcpx_notification note = {.sz = sizeof(note)};
 
 		if (i == 3)
 			continue;
@@ -263,8 +263,8 @@ static void case_far_killed(struct env *env)
 	enum { COUNT = 8 };
 	tcpx_segment segment = {.length = 16 * MIB};
 	tcpx_request request[COUNT + 1];
-	tcpx_event event;
-	tcpx_error error;
+	tcpx_event event = {.sz = sizeof(event)};
+	tcpx_error error = {.sz = sizeof(error)};
 	struct buf buf;
 	int status;
 
@@ -333,8 +333,10 @@ static void case_close_note_taken(struct env *env)
 
 	for (uint64_t i = 0; i < COUNT; i++)
 		OK(far_simple(env, FAR_NOTIFY_SEND, 0, 20000 * i, i + 1, 0, 0));
-	for (int i = 0; i < COUNT; i++)
+	for (int i = 0; i < COUNT; i++) {
+		note[i].sz = sizeof(note[i]);
 		OK(tcpx_notify_take(env->session, LONG_NS, &note[i]));
+	}
 	tcpx_notification_release(env->session, &note[1]); /* out of order */
 	CHECK(runtime_refs() > 0);
 	tcpx_session_close(env->session);

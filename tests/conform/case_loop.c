@@ -7,7 +7,7 @@
 static void case_events(struct env *env)
 {
 	tcpx_event event = near_event(env, TCPX_EVENT_PEER_UP);
-	tcpx_error error;
+	tcpx_error error = {.sz = sizeof(error)};
 
 	CHECK_EQ(event.peer.id, env->peer.id);
 	OK(far_simple(env, FAR_DISCONNECT, 0, 0, 0, 0, 0));
@@ -77,8 +77,8 @@ static void case_counters(struct env *env)
 /* Names, texts, features, options: what needs no peer. */
 static void case_queries(struct env *env)
 {
-	tcpx_feature feature;
-	tcpx_option option;
+	tcpx_feature feature = {.sz = sizeof(feature)};
+	tcpx_option option = {.sz = sizeof(option)};
 	const char *nearest;
 	uint64_t bytes;
 	char name[64];

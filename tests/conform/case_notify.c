@@ -354,7 +354,7 @@ static void case_notify_repost_fails(struct env *env)
 	struct repost repost = {.env = env};
 	TCPX_OPTS(tcpx_request_opts, opts, .notify_bytes = 64 * KIB, .queue = 1);
 	tcpx_segment segment = {.length = 100000};
-	tcpx_completion done = {0};
+	tcpx_completion done = {.sz = sizeof(done)};
 	tcpx_status status;
 	pthread_t thread;
 	static uint8_t text[64 * KIB];
@@ -413,7 +413,7 @@ static void case_notify_changed(struct env *env)
 {
 	tcpx_segment segment = {.length = 1000};
 	uint8_t data[1000] = {0}, word[100];
-	tcpx_notification note;
+	tcpx_notification note = {.sz = sizeof(note)};
 	tcpx_request request;
 	uint64_t bytes;
 

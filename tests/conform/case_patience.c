@@ -26,7 +26,7 @@ static enum tcpx_peer_state state_of(struct env *env, tcpx_peer peer)
 static void case_connect_name_beside(struct env *env)
 {
 	TCPX_OPTS(tcpx_connect_opts, opts, .nonblocking = 1, .timeout_ns = LONG_NS);
-	tcpx_event event;
+	tcpx_event event = {.sz = sizeof(event)};
 	tcpx_peer nobody;
 	char target[32];
 
@@ -60,7 +60,7 @@ static void case_connect_own_patience(struct env *env)
 {
 	TCPX_OPTS(tcpx_connect_opts, slow, .nonblocking = 1, .timeout_ns = LONG_NS);
 	TCPX_OPTS(tcpx_connect_opts, quick, .timeout_ns = 50 * MS);
-	tcpx_event event;
+	tcpx_event event = {.sz = sizeof(event)};
 	tcpx_peer other;
 
 	env_far(env, NULL);
@@ -128,7 +128,7 @@ static void case_namesakes(struct env *env)
 {
 	uint8_t info[TCPX_INFO_MAX_BYTES];
 	tcpx_session *twins[2];
-	tcpx_notification note;
+	tcpx_notification note = {.sz = sizeof(note)};
 	tcpx_session_opts opts;
 	tcpx_peer host[2];
 	uint16_t port;

@@ -49,7 +49,7 @@ static tcpx_request rig_start(struct queue_rig *rig, enum tcpx_op op, uint64_t i
 /* The next one, which must come. */
 static tcpx_completion rig_take(struct queue_rig *rig)
 {
-	tcpx_completion done;
+	tcpx_completion done = {.sz = sizeof(done)};
 	int got;
 
 	while (!(got = tcpx_session_poll(rig->env->session, &done, 1)))
@@ -61,7 +61,7 @@ static tcpx_completion rig_take(struct queue_rig *rig)
 /* Nothing is in the queue, and nothing comes: all that was posted ended. */
 static void rig_empty(struct queue_rig *rig)
 {
-	tcpx_completion done;
+	tcpx_completion done = {.sz = sizeof(done)};
 
 	OK(tcpx_peer_flush(rig->env->session, rig->env->peer, LONG_NS));
 	CHECK_EQ(tcpx_session_poll(rig->env->session, &done, 1), 0);
@@ -90,7 +90,7 @@ static void *taker(void *arg)
 {
 	struct crowd *crowd = arg;
 	struct env *env = crowd->rig.env;
-	tcpx_completion done[5];
+	tcpx_completion done[5] = {{.sz = sizeof(done[0])}};
 
 	while (atomic_load(&crowd->left)) {
 		int got = tcpx_session_poll(env->session, done, 5);
@@ -148,7 +148,7 @@ static void case_queue_once(struct env *env)
 static void case_queue_unasked(struct env *env)
 {
 	tcpx_transfer *transfer;
-	tcpx_completion done;
+	tcpx_completion done = {.sz = sizeof(done)};
 	struct queue_rig rig;
 
 	rig_make(&rig, env, 1);
@@ -171,7 +171,7 @@ static void case_queue_unasked(struct env *env)
 static void case_queue_order(struct env *env)
 {
 	enum { COUNT = 10 };
-	tcpx_completion done[COUNT];
+	tcpx_completion done[COUNT] = {{.sz = sizeof(done[0])}};
 	tcpx_request request[COUNT];
 	struct queue_rig rig;
 
@@ -186,6 +186,7 @@ static void case_queue_order(struct env *env)
 	CHECK_EQ(tcpx_session_poll(NULL, done, 1), TCPX_ERR_INVALID);
 	CHECK_EQ(tcpx_session_poll(env->session, NULL, 0), 0);
 	CHECK_EQ(tcpx_session_poll(env->session, done, 3), 3);
+	done[3].sz = sizeof(done[3]);
 	CHECK_EQ(tcpx_session_poll(env->session, done + 3, UINT32_MAX), COUNT - 3);
 	for (int i = 0; i < COUNT; i++) {
 		CHECK_EQ(done[i].request.id, request[i * 7 % COUNT].id);
@@ -194,10 +195,45 @@ static void case_queue_order(struct env *env)
 	rig_empty(&rig);
 }
 
+/* A caller whose completions are larger: its elements lie as far apart as the first one's sz says,
+ * more of them than the library copies at a time; a size that no version has takes nothing. */
+static void case_queue_stride(struct env *env)
+{
+	enum { COUNT = 40, ROOM = 35 };
+	struct {
+		tcpx_completion c;
+		uint64_t more[2];
+	} done[ROOM + 1] = {{.c.sz = 0}};
+	struct queue_rig rig;
+	tcpx_request request[COUNT];
+
+	rig_make(&rig, env, COUNT);
+	for (int i = 0; i < COUNT; i++)
+		request[i] = rig_start(&rig, TCPX_OP_WRITE, (uint64_t)i);
+	OK(tcpx_peer_flush(env->session, env->peer, LONG_NS));
+	EXPECT(tcpx_session_poll(env->session, &done[0].c, ROOM), TCPX_ERR_INVALID);
+	CHECK(strstr(tcpx_last_error()->what, "tcpx_completion.sz is 0"));
+	memset(done, 7, sizeof(done));
+	done[0].c.sz = sizeof(done[0]);
+	CHECK_EQ(tcpx_session_poll(env->session, &done[0].c, ROOM), ROOM);
+	for (int i = 0; i < ROOM; i++) {
+		CHECK_EQ(done[i].c.sz, sizeof(done[i]));
+		CHECK_EQ(done[i].c.status, TCPX_OK);
+		CHECK_EQ(done[i].c.bytes, PIECE);
+		CHECK_EQ(done[i].more[0] | done[i].more[1], 0);
+	}
+	CHECK_EQ(byte_check(&done[ROOM], sizeof(done[ROOM]), 7), -1);
+	CHECK_EQ(tcpx_session_poll(env->session, &done[0].c, ROOM), COUNT - ROOM);
+	CHECK_EQ(tcpx_session_poll(env->session, &done[0].c, ROOM), 0);
+	for (int i = 0; i < COUNT; i++)
+		OK(tcpx_request_release(env->session, request[i]));
+	buf_free(&rig.buf);
+}
+
 /* Test and wait look: the completion stays where it is. */
 static void case_queue_look(struct env *env)
 {
-	tcpx_completion look, wait, done;
+	tcpx_completion look = {.sz = sizeof(look)}, wait = look, done = look;
 	struct queue_rig rig;
 	tcpx_request request;
 
@@ -279,7 +315,7 @@ static void case_queue_cancel(struct env *env)
 {
 	TCPX_OPTS(tcpx_request_opts, soon, .queue = 1, .deadline_ns = MS, .user = env);
 	struct queue_rig rig;
-	tcpx_completion done;
+	tcpx_completion done = {.sz = sizeof(done)};
 	tcpx_request request;
 
 	rig_make(&rig, env, 1);
@@ -304,7 +340,7 @@ static void case_queue_cancel(struct env *env)
 static void case_queue_peer_gone(struct env *env)
 {
 	enum { COUNT = 10 };
-	tcpx_completion done[COUNT + 1];
+	tcpx_completion done[COUNT + 1] = {{.sz = sizeof(done[0])}};
 	tcpx_request request[COUNT];
 	struct queue_rig rig;
 	int got = 0;
@@ -348,9 +384,9 @@ static void case_queue_close(struct env *env)
 /* The descriptor is readable as long as one of the three waits. */
 static void case_queue_fd(struct env *env)
 {
-	tcpx_completion done[3];
+	tcpx_completion done[3] = {{.sz = sizeof(done[0])}};
 	struct queue_rig rig;
-	tcpx_event event;
+	tcpx_event event = {.sz = sizeof(event)};
 
 	rig_make(&rig, env, 3);
 	for (uint64_t i = 0; i < 3; i++)
@@ -387,7 +423,7 @@ static void case_queue_wait(struct env *env)
 	struct far_start send = {.op = TCPX_OP_SEND, .len = PIECE};
 	pthread_t thread[THREADS];
 	struct queue_rig rig;
-	tcpx_event event;
+	tcpx_event event = {.sz = sizeof(event)};
 
 	rig_make(&rig, env, 1);
 	EXPECT(tcpx_session_wait(env->session, 0), TCPX_IN_PROGRESS);
@@ -485,6 +521,7 @@ const struct case_row cases_queue[] = {
 	{"queue_once", case_queue_once, 0},
 	{"queue_unasked", case_queue_unasked, 0},
 	{"queue_order", case_queue_order, 0},
+	{"queue_stride", case_queue_stride, 0},
 	{"queue_look", case_queue_look, 0},
 	{"queue_repost", case_queue_repost, 0},
 	{"queue_release", case_queue_release, 0},

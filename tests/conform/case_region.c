@@ -11,8 +11,8 @@ static tcpx_status reg(struct env *env, void *addr, uint64_t len, uint32_t right
 {
 	TCPX_OPTS(tcpx_region_opts, opts, .rights = rights, .flags = flags);
 
-	if (config.mem.kind == TCPX_MEM_SLOW)
-		opts.kind = TCPX_MEM_SLOW;
+	if (config.mem.kind == MEM_KIND_TEST)
+		opts.kind = MEM_KIND_TEST;
 	return tcpx_region_register(env->session, addr, len, &opts, out);
 }
 

@@ -141,7 +141,7 @@ static void case_one_bad_piece(struct env *env)
 	static tcpx_segment good[N], bad[N];
 	uint64_t slot = 700;
 	struct buf from, other;
-	tcpx_error error;
+	tcpx_error error = {.sz = sizeof(error)};
 
 	pieces_make(env, &from, 0, good, N, slot);
 	for (enum tcpx_op op = TCPX_OP_WRITE; op <= TCPX_OP_READ; op++) {

@@ -53,7 +53,7 @@ static void case_send_sizes(struct env *env)
 		for (int recv_first = 0; recv_first < 2; recv_first++) {
 			uint64_t size = sizes[i], bytes = 0, message = 0;
 			struct far_start back = {.op = TCPX_OP_SEND, .len = size};
-			tcpx_completion done = {0};
+			tcpx_completion done = {.sz = sizeof(done)};
 			struct post post, answer;
 
 			far_buf(env, 0, size + 10, 0, 3);

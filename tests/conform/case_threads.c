@@ -249,7 +249,7 @@ static void *meddler(void *arg)
 	for (int i = 0; !atomic_load(&storm->over); i++) {
 		tcpx_request request = {atomic_load(&storm->id)};
 		tcpx_status status = TCPX_ERR_STALE, good = TCPX_OK;
-		tcpx_error error;
+		tcpx_error error = {.sz = sizeof(error)};
 
 		switch (i % 6) {
 		case 0:

@@ -296,11 +296,11 @@ static void case_vanish_is_said(struct env *env)
 {
 	tcpx_segment segment = {.length = MIB};
 	tcpx_request request;
-	tcpx_error error;
+	tcpx_error error = {.sz = sizeof(error)};
 	struct buf buf;
 	char text[64];
 
-	if (!cpu_memory() || config.mem.kind == TCPX_MEM_SLOW)
+	if (!cpu_memory() || config.mem.kind == MEM_KIND_TEST)
 		return;
 	buf_make_at(&buf, file_here(), MIB, 0);
 	segment.local = near_register(env, &buf, 0);

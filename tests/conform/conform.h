@@ -9,6 +9,8 @@
 #include <stdbool.h>
 
 #include "check.h"
+#include "parts/filter.h"
+#include "parts/slow.h"
 #include <tcpx/tcpx.h>
 
 #define MS 1000000LL

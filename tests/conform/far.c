@@ -113,7 +113,7 @@ static tcpx_status far_do_start(struct far_side *side, const struct far_cmd *cmd
 static tcpx_status far_do_wait(struct far_side *side, const struct far_cmd *cmd,
 			       struct far_reply *reply)
 {
-	tcpx_completion done = {0};
+	tcpx_completion done = {.sz = sizeof(done)};
 	tcpx_status status;
 
 	status = tcpx_request_wait(side->session, side->request[cmd->id], (int64_t)cmd->arg[0],
@@ -140,7 +140,7 @@ static tcpx_status far_do_take(struct far_side *side, const struct far_cmd *cmd,
 			       struct far_reply *reply)
 {
 	const struct far_take *what = (const void *)cmd->data;
-	tcpx_notification note;
+	tcpx_notification note = {.sz = sizeof(note)};
 	tcpx_status status = tcpx_notify_take(side->session, what->timeout_ns, &note);
 
 	if (status)

@@ -6,7 +6,6 @@
 #include "conform.h"
 #include "cuda_map.h"
 #include "fakecuda/fakecuda.h"
-#include "mem/slow.h"
 #include "sys/cuda.h"
 
 #if defined(__SANITIZE_THREAD__)
@@ -187,13 +186,13 @@ bool hold_possible(void)
 	/* With its pages in ordinary memory a driver copies from them while the caller waits. */
 	if (conform_plugin() && pool && !strcmp(pool, "cpu"))
 		return false;
-	return (config.mem.kind == TCPX_MEM_SLOW && config.processes == 1) ||
+	return (config.mem.kind == MEM_KIND_TEST && config.processes == 1) ||
 	       (config.mem.kind == TCPX_MEM_CUDA && gpu_fake());
 }
 
 void hold_begin(void)
 {
-	if (config.mem.kind == TCPX_MEM_SLOW) {
+	if (config.mem.kind == MEM_KIND_TEST) {
 		mem_slow_hold(1);
 		return;
 	}
@@ -215,7 +214,7 @@ bool hold_begin_near(void)
 
 void hold_await(unsigned copies)
 {
-	if (config.mem.kind == TCPX_MEM_SLOW) {
+	if (config.mem.kind == MEM_KIND_TEST) {
 		mem_slow_await(copies);
 		return;
 	}
@@ -230,7 +229,7 @@ bool hold_come(unsigned copies)
 
 void hold_end(void)
 {
-	if (config.mem.kind == TCPX_MEM_SLOW) {
+	if (config.mem.kind == MEM_KIND_TEST) {
 		mem_slow_hold(0);
 		return;
 	}
@@ -240,7 +239,7 @@ void hold_end(void)
 
 void hold_settle(void)
 {
-	if (config.mem.kind == TCPX_MEM_SLOW) {
+	if (config.mem.kind == MEM_KIND_TEST) {
 		mem_slow_settle();
 		return;
 	}

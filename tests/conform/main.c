@@ -85,7 +85,7 @@ static bool place_parse(const char *text, struct place *out)
 
 	*out = none;
 	if (!strcmp(text, "host") || !strcmp(text, "slow") || !strcmp(text, "file")) {
-		out->kind = text[0] == 's' ? TCPX_MEM_SLOW : TCPX_MEM_HOST;
+		out->kind = text[0] == 's' ? MEM_KIND_TEST : TCPX_MEM_HOST;
 		out->file = text[0] == 'f';
 		return true;
 	}
@@ -250,6 +250,7 @@ int main(int argc, char **argv)
 			return c == 'h' ? 0 : 2;
 		}
 	}
+	filter_choose(config.filters);
 	if (!choice.far_mem)
 		config.far_mem = config.mem;
 	if (conform_plugin() && !plugin_take(getenv("TCPX_TEST_PLUGIN"))) {

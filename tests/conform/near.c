@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 
 #include "conform.h"
-#include "net/filter/filter.h"
 
 static const char *loopback(void)
 {
@@ -121,7 +120,6 @@ void conform_opts(tcpx_session_opts *opts, const char *name)
 	opts->name = name;
 	opts->bind = conform_bind();
 	opts->key_file = config.key;
-	opts->filters = config.filters;
 	opts->flags = strcmp(config.transport, "local") == 0 ? TCPX_SESSION_LOCAL_ONLY
 							     : TCPX_SESSION_NO_LOCAL;
 }

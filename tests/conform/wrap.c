@@ -176,8 +176,8 @@ tcpx_region near_host(struct env *env, void *addr, uint64_t len, uint32_t rights
 	TCPX_OPTS(tcpx_region_opts, opts, .rights = rights);
 	tcpx_region region;
 
-	if (config.mem.kind == TCPX_MEM_SLOW)
-		opts.kind = TCPX_MEM_SLOW;
+	if (config.mem.kind == MEM_KIND_TEST)
+		opts.kind = MEM_KIND_TEST;
 	OK(tcpx_region_register(env->session, addr, len, &opts, &region));
 	return region;
 }
@@ -190,7 +190,7 @@ tcpx_status near_wait(struct env *env, tcpx_request request, tcpx_completion *ou
 tcpx_status near_run(struct env *env, enum tcpx_op op, const tcpx_segment *segments, size_t count,
 		     const tcpx_request_opts *opts)
 {
-	tcpx_completion done = {0};
+	tcpx_completion done = {.sz = sizeof(done)};
 	tcpx_request request;
 	uint64_t total = 0;
 	tcpx_status status;
@@ -212,9 +212,9 @@ tcpx_status near_run(struct env *env, enum tcpx_op op, const tcpx_segment *segme
 /* False: it is over, for the far side knew the memory before it was posted and copied by itself. */
 static bool copy_held(struct env *env, tcpx_request request)
 {
-	tcpx_completion done;
+	tcpx_completion done = {.sz = sizeof(done)};
 
-	if (config.mem.kind == TCPX_MEM_SLOW) {
+	if (config.mem.kind == MEM_KIND_TEST) {
 		hold_await(1);
 		return true;
 	}
@@ -249,7 +249,7 @@ bool near_held_write(struct env *env, struct buf *out_buf, tcpx_region *out_sour
 
 tcpx_status near_take(struct env *env, uint64_t seed, uint64_t *out_bytes)
 {
-	tcpx_notification note;
+	tcpx_notification note = {.sz = sizeof(note)};
 	tcpx_status status = tcpx_notify_take(env->session, LONG_NS, &note);
 
 	if (status)
@@ -265,7 +265,7 @@ tcpx_status near_take(struct env *env, uint64_t seed, uint64_t *out_bytes)
 tcpx_event session_event(tcpx_session *session, enum tcpx_event_type type)
 {
 	struct pollfd pfd = {.fd = tcpx_session_fd(session), .events = POLLIN};
-	tcpx_event event;
+	tcpx_event event = {.sz = sizeof(event)};
 
 	for (;;) {
 		while (tcpx_session_event(session, &event) == TCPX_OK)

@@ -206,7 +206,7 @@ static void compare(struct beside *b, enum beside_kind kind)
 
 static void ended(struct beside *b, enum beside_kind kind, tcpx_status status)
 {
-	tcpx_error error;
+	tcpx_error error = {.sz = sizeof(error)};
 
 	if (status == TCPX_OK)
 		return;
@@ -221,8 +221,8 @@ static void ended(struct beside *b, enum beside_kind kind, tcpx_status status)
 static enum beside_kind take_one(struct beside *b)
 {
 	tcpx_session *session = b->end[0].session;
-	tcpx_completion done;
-	tcpx_event event;
+	tcpx_completion done = {.sz = sizeof(done)};
+	tcpx_event event = {.sz = sizeof(event)};
 	int got;
 
 	while (!(got = tcpx_session_poll(session, &done, 1))) {

@@ -59,7 +59,7 @@ def check_src(report, name, line, include, quoted):
 def check_other(report, root, name, line, include, quoted):
     top = name.split("/")[0]
     if not quoted:
-        if top == "include" and not re.match(r"tcpx/|std(def|int)\.h$", include):
+        if top == "include" and not re.match(r"tcpx/|std(bool|def|int)\.h$", include):
             report.add("layers", name, line, f"public headers stand alone: <{include}>")
         return
     first = include.split("/")[0]

@@ -35,6 +35,7 @@ None.
 .SH "SEE ALSO"
 .BR tcpx (7)
 """
+STRUCT_OUT = "typedef struct tcpx_out {\n\tint value; /* size_t sz; */\n} tcpx_out;\n"
 SOURCE = HEAD + """#include "base/thing.h"
 
 int api_value(void)
@@ -243,6 +244,14 @@ FAULTS = [
     ("headers", "include/tcpx/log.h", HEADER.replace("(void)", "(size_t n)"), "size_t"),
     ("headers", "include/tcpx/log.h", HEADER.replace("int tcpx", "_Bool tcpx"), "c++"),
     ("headers", "src/base/thing.h", HEAD + "struct twice { int a; };\n", "redefinition"),
+    ("headers", "include/tcpx/log.h", HEADER.replace("\n#endif", STRUCT_OUT + "\n#endif"),
+     "tcpx_out does not begin with"),
+    ("headers", "include/tcpx/log.h",
+     HEADER.replace("\n#endif", STRUCT_OUT.replace("value; /* s", "value; /**< 1: s") + "\n#endif"),
+     "is uint32_t in a struct, not int"),
+    ("headers", "include/tcpx/log.h",
+     HEADER.replace("\n#endif", STRUCT_OUT.replace("int", "_Bool") + "\n#endif"),
+     "is uint32_t in a struct, not _Bool"),
     ("man", "include/tcpx/log.h", HEADER.replace("tcpx_value", "tcpx_other"), "of no page"),
     ("man", "docs/man/tcpx_value.3", PAGE.replace('.SH ERRORS\nNone.\n', ""), "no section ERRORS"),
     ("man", "docs/man/tcpx_value.3",

@@ -343,9 +343,14 @@ UNSEEN bool host_same(const std::vector<unsigned char> &one,
 int process_main(const std::string &option)
 {
 	const std::size_t cut = option.find('=');
-	end far("far", option.empty()
-			       ? nixl_b_params_t()
-			       : nixl_b_params_t{{option.substr(0, cut), option.substr(cut + 1)}});
+	const std::string key = option.substr(0, cut);
+	nixl_b_params_t options;
+
+	if (key == "TESTS_FILTERS")
+		setenv(key.c_str(), option.substr(cut + 1).c_str(), 1);
+	else if (!option.empty())
+		options[key] = option.substr(cut + 1);
+	end far("far", options);
 	region_of mine(far, 32u << 20);
 
 	for (std::string line = line_of(0); !line.empty(); line = line_of(0)) {

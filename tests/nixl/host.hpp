@@ -101,7 +101,8 @@ struct process {
 	std::uintptr_t at = 0;
 	std::size_t size = 0;
 
-	explicit process(const std::string &option = ""); // "key=value" of its end
+	// option: "key=value" of its end, or TESTS_FILTERS=...
+	explicit process(const std::string &option = "");
 	~process();
 	std::string ask(const std::string &line) const;
 	void stop() const;

@@ -128,13 +128,13 @@ static void aborted_with_the_peer_stopped()
 
 static void aborted_with_a_slow_peer()
 {
-	abort_them("filters=fault:delay=2000", false);
+	abort_them("TESTS_FILTERS=fault:delay=2000", false);
 }
 
 // Once it has ended, which a release that succeeds at once says, too, the peer gets no more.
 static void aborted_strictly()
 {
-	scene all({{"strict_abort", "1"}}, "filters=fault:delay=2000");
+	scene all({{"strict_abort", "1"}}, "TESTS_FILTERS=fault:delay=2000");
 
 	for (int round = 0; round < 4; round++) {
 		all.catch_it(NIXL_WRITE, false);

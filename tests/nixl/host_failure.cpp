@@ -13,8 +13,7 @@ static void options_that_are_wrong()
 	const std::pair<std::string, std::string> wrong[] = {
 		{"channels", "900"},	{"channels", "many"},	       {"chunk_bytes", "1"},
 		{"nixl_port", "70000"}, {"bind", "no-such-interface"}, {"nixl_port", "x"},
-		{"port_retries", "-1"}, {"nixl_transport", "pigeon"},  {"TCPX_SILENT_MS", "5"},
-		{"filters", "nonsense"}};
+		{"port_retries", "-1"}, {"nixl_transport", "pigeon"},  {"TCPX_SILENT_MS", "5"}};
 
 	for (const auto &each : wrong)
 		host_refused({each});

@@ -111,7 +111,7 @@ static bool lost(struct side *side, const tcpx_segment *segment)
 {
 	tcpx_request request = side_start(side, TCPX_OP_WRITE, segment, 1);
 	tcpx_status status = tcpx_request_wait(side->session, request, LONG_NS, NULL);
-	tcpx_error error = {.what = ""};
+	tcpx_error error = {.sz = sizeof(error)};
 
 	if (status != TCPX_OK) {
 		EXPECT(status, TCPX_ERR_CHANNEL_LOST);

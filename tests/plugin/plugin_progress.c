@@ -64,7 +64,7 @@ static void idle(struct side *side)
 
 	side_meet(side);
 	for (int i = 0; i < NOTES; i++) {
-		tcpx_notification note;
+		tcpx_notification note = {.sz = sizeof(note)};
 
 		OK(tcpx_notify_send(side->session, side->peer, &i, sizeof(i)));
 		OK(tcpx_notify_take(side->session, LONG_NS, &note));

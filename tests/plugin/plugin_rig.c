@@ -131,7 +131,7 @@ tcpx_peer_info side_peer(struct side *side)
 static void await_channels(struct side *side, uint32_t channels)
 {
 	struct pollfd events = {.fd = tcpx_session_fd(side->session), .events = POLLIN};
-	tcpx_event event;
+	tcpx_event event = {.sz = sizeof(event)};
 
 	while (side_peer(side).message_channels < channels)
 		if (tcpx_session_event(side->session, &event) == TCPX_IN_PROGRESS)

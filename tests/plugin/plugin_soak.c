@@ -224,8 +224,8 @@ static void mails_go_on(struct soak *soak, uint64_t last)
 static void await_one(struct soak *soak)
 {
 	tcpx_session *session = soak->side->session;
-	tcpx_completion done[SLOTS];
-	tcpx_event event;
+	tcpx_completion done[SLOTS] = {{.sz = sizeof(done[0])}};
+	tcpx_event event = {.sz = sizeof(event)};
 
 	while (tcpx_session_event(session, &event) == TCPX_OK)
 		;

@@ -49,7 +49,7 @@ def test_a_doctor_is_served(tool, serve):
 
 
 @pytest.mark.parametrize("args, why", [
-    (["--remote-mem", "slow"], "the other end refused: --remote-mem"),
+    (["--remote-mem", "cuda"], "the other end refused: --remote-mem"),
     (["--inject-fault"], r"\d+ wrong bytes")])
 def test_a_run_that_failed(tool, serve, args, why):
     server = serve("--once", "--mem", "host")

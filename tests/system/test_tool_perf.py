@@ -57,7 +57,6 @@ def test_sizes(tool, text, expected):
 @pytest.mark.parametrize("args", [
     ["--batch", "16"], ["--bidir"], ["--bidir", "--op", "read"], ["--bidir", "--op", "send"],
     ["--batch", "8", "--op", "read"], ["--batch", "8", "--op", "send"], ["--busy-poll"],
-    ["--mem", "slow"], ["--remote-mem", "slow"], ["--mem", "slow", "--op", "read"],
     ["--channels", "1"], ["--channels", "3", "--chunk", "16K"], ["--depth", "1"],
     ["--working-set", "32K"], ["--seed", "77", "--batch", "4"],
 ])
@@ -363,7 +362,7 @@ def test_serve_refuses_what_it_does_not_allow(tool, serve):
     server = serve("--mem", "host", "--max-memory", "1M")
     done = tool("perf", server.address, "--size", "64K", "--working-set", "2M", "--iters", "1")
     assert done.returncode == 1 and "--max-memory" in done.stderr
-    done = tool("perf", server.address, *SMALL, "--remote-mem", "slow")
+    done = tool("perf", server.address, *SMALL, "--remote-mem", "cuda")
     assert done.returncode == 1 and "serve --mem" in done.stderr
     assert tool("perf", server.address, *SMALL).returncode == 0, "it still serves others"
 

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "check.h"
+#include "parts/slow.h"
 #include "torture.h"
 #include <tcpx/tcpx.h>
 
@@ -137,7 +138,7 @@ static void move_bytes(struct scene *s)
 static void messages(struct scene *s)
 {
 	tcpx_segment out = {.local = s->local, .length = 100000};
-	tcpx_notification note;
+	tcpx_notification note = {.sz = sizeof(note)};
 	tcpx_request send;
 	tcpx_status status;
 
@@ -233,7 +234,7 @@ int main(int argc, char **argv)
 	static struct scene scenes[] = {
 		{.flags = TCPX_SESSION_NO_LOCAL},
 		{.flags = TCPX_SESSION_LOCAL_ONLY},
-		{.flags = TCPX_SESSION_NO_LOCAL, .kind = TCPX_MEM_SLOW},
+		{.flags = TCPX_SESSION_NO_LOCAL, .kind = MEM_KIND_TEST},
 	};
 	static const char *const names[] = {"tcp", "local", "slow"};
 	const char *only = argc > 1 ? argv[1] : NULL, *longer = getenv("TEST_LONG");

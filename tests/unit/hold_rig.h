@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "engine/engine.h"
 #include "raw_rig.h"
-#include "mem/slow.h"
+#include "parts/slow.h"
 #include "mem/staging.h"
 #include "wire/frame_codec.h"
 #include "wire/table.h"
@@ -30,7 +30,7 @@ static struct mem_staging *pool;
 
 static inline void source_open(struct source *source, unsigned salt)
 {
-	TCPX_OPTS(tcpx_region_opts, opts, .kind = TCPX_MEM_SLOW, .rights = TCPX_RIGHT_READ);
+	TCPX_OPTS(tcpx_region_opts, opts, .kind = MEM_KIND_TEST, .rights = TCPX_RIGHT_READ);
 
 	for (uint32_t i = 0; i < sizeof(source->bytes); i++)
 		source->bytes[i] = (uint8_t)(i * 7 + i / 1021 + salt);
@@ -47,7 +47,7 @@ static inline int open_all(void **state)
 		return -1;
 	source_open(&first, 1);
 	source_open(&second, 101);
-	pool = mem_staging_get(TCPX_MEM_SLOW, 0, MEM_OUT);
+	pool = mem_staging_get(MEM_KIND_TEST, 0, MEM_OUT);
 	return pool ? 0 : -1;
 }
 

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "net/filter/filter.h"
+#include "parts/filter.h"
 #include "net/local/local.h"
 #include "net/net.h"
 

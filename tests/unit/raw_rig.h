@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 static inline tcpx_event await(enum tcpx_event_type type)
 {
 	struct pollfd pfd = {.fd = tcpx_session_fd(session), .events = POLLIN};
-	tcpx_event event;
+	tcpx_event event = {.sz = sizeof(event)};
 
 	for (int i = 0; i < 1000; i++) { /* a wide guard */
 		while (tcpx_session_event(session, &event) == TCPX_OK)

@@ -6,6 +6,8 @@
 
 #include <tcpx/tcpx.h>
 
+#include "api/checks.h"
+
 static int find(const char *name, tcpx_option *out_option)
 {
 	for (uint32_t i = 0; tcpx_option_get(i, out_option) == TCPX_OK; i++)
@@ -16,7 +18,7 @@ static int find(const char *name, tcpx_option *out_option)
 
 static void options_tell_value_and_source(void **state)
 {
-	tcpx_option option;
+	tcpx_option option = {.sz = sizeof(option)};
 	uint32_t count = 0;
 
 	(void)state;
@@ -74,7 +76,7 @@ static void unknown_variables_are_named(void **state)
 
 static void features_have_reasons(void **state)
 {
-	tcpx_feature feature;
+	tcpx_feature feature = {.sz = sizeof(feature)};
 	int tcp = 0, cuda = 0;
 	uint32_t i;
 
@@ -121,7 +123,7 @@ static void byte_counts_name_what_is_wrong(void **state)
 
 static const tcpx_option *option_named(const char *name)
 {
-	static tcpx_option option;
+	static tcpx_option option = {.sz = sizeof(option)};
 
 	for (uint32_t i = 0; tcpx_option_get(i, &option) == TCPX_OK; i++)
 		if (!strcmp(option.name, name))
@@ -227,6 +229,30 @@ static void plugins_are_asked_for_properly(void **state)
 	assert_int_equal(device.max_comms, 0);
 }
 
+/* A program that knows fewer fields than the library gets those, and nothing is written beyond. */
+static void shorter_outputs_are_filled_as_far_as_they_go(void **state)
+{
+	struct {
+		size_t sz;
+		uint32_t a, b;
+	} from = {0, 1, 2}, out[3] = {{12, 7, 7}, {7, 7, 7}, {7, 7, 7}};
+	const uint8_t *second = (const uint8_t *)out + 12;
+	size_t sz;
+
+	(void)state;
+	assert_int_equal(api_out_check("out", out, 12), TCPX_OK);
+	assert_int_equal(api_out_check("out", out, 13), TCPX_ERR_INVALID);
+	api_out_write(out, &from, sizeof(from));
+	assert_int_equal(out[0].sz, 12);
+	assert_int_equal(out[0].a, 1);
+	assert_int_equal(out[0].b, 7);
+	api_out_element(out, 1, 12, &from, sizeof(from));
+	memcpy(&sz, second, sizeof(sz));
+	assert_int_equal(sz, 12);
+	assert_int_equal(second[8], 1);
+	assert_int_equal(out[1].a, 7);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -236,6 +262,7 @@ int main(void)
 		cmocka_unit_test(version_is_the_headers),
 		cmocka_unit_test(byte_counts_name_what_is_wrong),
 		cmocka_unit_test(plugins_are_asked_for_properly),
+		cmocka_unit_test(shorter_outputs_are_filled_as_far_as_they_go),
 		cmocka_unit_test(options_are_set),
 		cmocka_unit_test(options_are_parsed),
 		cmocka_unit_test(flags_are_set_and_taken_away),

@@ -94,7 +94,7 @@ static tcpx_status reach(const struct end *end, enum tcpx_op op, const struct wi
 	uint8_t bytes[TCPX_TOKEN_BYTES];
 	tcpx_segment segment = {.length = 1};
 	tcpx_request request;
-	tcpx_completion completion;
+	tcpx_completion completion = {.sz = sizeof(completion)};
 	tcpx_status status;
 
 	wire_token_encode(token, bytes);

@@ -81,7 +81,7 @@ static void long_texts_are_cut(void **state)
 
 static void stored_ones_are_separate(void **state)
 {
-	tcpx_error stored;
+	tcpx_error stored = {.sz = sizeof(stored)};
 
 	(void)state;
 	(void)error_set(TCPX_ERR_INVALID, 0, "mine");

@@ -24,7 +24,7 @@ static tcpx_session *dialler_open(const struct rig *rig, tcpx_peer *out_peer)
 static void accepts_and_says_nothing(void **state)
 {
 	struct rig rig;
-	tcpx_event event;
+	tcpx_event event = {.sz = sizeof(event)};
 	tcpx_peer peer, found;
 	tcpx_session *session;
 

@@ -95,7 +95,7 @@ static void announce(struct raw *from, uint64_t number, uint64_t total, uint64_t
 
 static void arrives(size_t bytes)
 {
-	tcpx_notification note;
+	tcpx_notification note = {.sz = sizeof(note)};
 
 	assert_int_equal(tcpx_notify_take(session, WAIT_NS, &note), TCPX_OK);
 	assert_int_equal(note.bytes, bytes);
@@ -207,8 +207,8 @@ static void the_stuck_one_ends(void **state)
 	for (int moves = 0; moves < 2; moves++) {
 		int64_t now = clock_now_ns(), second = CLOCK_S_NS;
 		const int ended = moves ? 3 : 2;
-		tcpx_event event;
-		tcpx_error error;
+		tcpx_event event = {.sz = sizeof(event)};
+		tcpx_error error = {.sz = sizeof(error)};
 
 		open_with(64 * MIB);
 		ask(&raws[2], COST(20 * MIB));
@@ -257,8 +257,10 @@ static void who_waits_for_itself(void **state)
 	for (int i = 0; i < 4; i++) /* 32 MiB, and the account has as much beyond the shares */
 		assert_int_equal(tcpx_notify_send(client, there, text, sizeof(text) - 4096),
 				 TCPX_OK);
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 4; i++) {
+		notes[i].sz = sizeof(notes[i]);
 		assert_int_equal(tcpx_notify_take(session, WAIT_NS, &notes[i]), TCPX_OK);
+	}
 	ask(&raws[0], COST(8 * MIB)); /* the application has it all */
 	await_waiting(1);
 	look_at(now);
@@ -276,7 +278,7 @@ static void who_waits_for_itself(void **state)
 /* Nothing stays set aside when peers are gone, but for what the application has. */
 static void given_back_in_the_end(void **state)
 {
-	tcpx_notification note;
+	tcpx_notification note = {.sz = sizeof(note)};
 
 	(void)state;
 	open_with(64 * MIB);

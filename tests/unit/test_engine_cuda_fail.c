@@ -135,7 +135,7 @@ static void memory_check(cuda_ptr at, enum step step, const char *what)
 
 static unsigned both_write(struct both *both)
 {
-	tcpx_notification note;
+	tcpx_notification note = {.sz = sizeof(note)};
 	tcpx_request request;
 
 	memory_fill(near, far, STEP_WRITE);

@@ -202,7 +202,7 @@ static void a_session_that_closes_gives_them_back(void **state)
 	assert_int_equal(mem_staging_used(pool), ALL);
 	tcpx_session_close(session);
 	/* The runtime has ended, and freed the pools of which nothing was out. */
-	assert_null(mem_staging_get(TCPX_MEM_SLOW, 0, MEM_OUT));
+	assert_null(mem_staging_get(MEM_KIND_TEST, 0, MEM_OUT));
 	raw_close(&raw);
 	reader_close(&reader);
 	assert_int_equal(open_session(state), 0);

@@ -188,8 +188,8 @@ static void malformed_frames_are_typed_and_counted(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++) {
 		tcpx_counters before = counters_now();
-		tcpx_event event;
-		tcpx_error error;
+		tcpx_event event = {.sz = sizeof(event)};
+		tcpx_error error = {.sz = sizeof(error)};
 
 		connect_raw();
 		break_rule(&faults[i]);
@@ -216,7 +216,7 @@ static void an_echo_of_no_time_of_ours(void **state)
 	for (size_t i = 0; i < sizeof(times) / sizeof(*times); i++) {
 		struct frame beat = {.type = FRAME_HEARTBEAT, .offset = times[i]};
 		tcpx_peer_info info = {.sz = sizeof(info)};
-		tcpx_event event;
+		tcpx_event event = {.sz = sizeof(event)};
 
 		connect_raw();
 		raw_control(&raw, &beat, NULL);
@@ -239,7 +239,7 @@ static void truncated_frames(void **state)
 				      .seq = place != CONTROL};
 		uint8_t header[FRAME_HEADER_BYTES];
 		tcpx_counters before = counters_now();
-		tcpx_event event;
+		tcpx_event event = {.sz = sizeof(event)};
 
 		connect_raw();
 		wire_frame_encode(&frame, header);
@@ -255,8 +255,8 @@ static void truncated_frames(void **state)
 /* No call of ours fails by it: the error is not that of an earlier one. */
 static void an_orderly_end_of_all_channels(void **state)
 {
-	tcpx_event event;
-	tcpx_error error;
+	tcpx_event event = {.sz = sizeof(event)};
+	tcpx_error error = {.sz = sizeof(error)};
 
 	(void)state;
 	connect_raw();
@@ -297,7 +297,7 @@ static void a_handle_stays_when_its_peer_never_came_up(void **state)
  * class. */
 static void fences_of_all_channels(void **state)
 {
-	tcpx_event event;
+	tcpx_event event = {.sz = sizeof(event)};
 
 	(void)state;
 	connect_raw();

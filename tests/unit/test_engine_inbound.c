@@ -114,12 +114,12 @@ static void the_last_dead_are_remembered(void **state)
 	(void)state;
 	for (int taken = 0; taken < 2; taken++) {
 		tcpx_peer first = {0};
-		tcpx_error error;
+		tcpx_error error = {.sz = sizeof(error)};
 
 		open_with(0);
 		for (int i = 0; i < KEPT + 10; i++) {
 			struct client client;
-			tcpx_event event;
+			tcpx_event event = {.sz = sizeof(event)};
 
 			assert_int_equal(client_open(&client), TCPX_OK);
 			if (taken)

@@ -129,7 +129,7 @@ static void no_room_at_any_message(void **state)
 	for (unsigned k = 0; k < 2 * 4; k++) {
 		struct share_pair pair;
 		tcpx_status status = TCPX_OK;
-		tcpx_error error;
+		tcpx_error error = {.sz = sizeof(error)};
 
 		share_memory = kinds[k % 2];
 		share_open(&pair, true, 0, 1);

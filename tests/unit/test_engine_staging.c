@@ -3,7 +3,7 @@
  * gets room all the same. */
 #include "raw_rig.h"
 
-#include "mem/slow.h"
+#include "parts/slow.h"
 #include "mem/staging.h"
 
 #define POOL_BYTES (32u << 20)
@@ -87,7 +87,7 @@ static void reader_start(struct reader *reader)
 
 static void who_does_not_take_it_makes_room(void **state)
 {
-	TCPX_OPTS(tcpx_region_opts, opts, .kind = TCPX_MEM_SLOW,
+	TCPX_OPTS(tcpx_region_opts, opts, .kind = MEM_KIND_TEST,
 		  .rights = TCPX_RIGHT_READ | TCPX_RIGHT_WRITE);
 	uint8_t token[TCPX_TOKEN_BYTES];
 	tcpx_request requests[2];
@@ -101,7 +101,7 @@ static void who_does_not_take_it_makes_room(void **state)
 	assert_int_equal(tcpx_region_register(session, source, sizeof(source), &opts, &region),
 			 TCPX_OK);
 	assert_int_equal(tcpx_region_export(session, region, token), TCPX_OK);
-	pool = mem_staging_get(TCPX_MEM_SLOW, 0, MEM_OUT);
+	pool = mem_staging_get(MEM_KIND_TEST, 0, MEM_OUT);
 	assert_non_null(pool);
 	reader_open(&reader, token);
 	for (int i = 0; i < 2; i++) {

@@ -99,7 +99,7 @@ static void *say_the_rest(void *arg)
 
 static void take_note(int64_t timeout_ns, size_t bytes)
 {
-	tcpx_notification note;
+	tcpx_notification note = {.sz = sizeof(note)};
 
 	assert_int_equal(tcpx_notify_take(session, timeout_ns, &note), TCPX_OK);
 	assert_int_equal(note.bytes, bytes);

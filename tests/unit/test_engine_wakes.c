@@ -362,7 +362,7 @@ static void say(struct pair *pair)
 
 static bool heard(struct pair *pair, int64_t timeout_ns)
 {
-	tcpx_notification n;
+	tcpx_notification n = {.sz = sizeof(n)};
 	tcpx_status status = tcpx_notify_take(pair->far, timeout_ns, &n);
 
 	if (status == TCPX_OK)

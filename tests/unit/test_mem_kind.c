@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "mem/slow.h"
+#include "parts/slow.h"
 #include "sys/futex.h"
 
 #define COPIES 200
@@ -99,7 +99,7 @@ static void unknown_kind_is_absent(void **state)
 
 static void slow_ends_each_copy_once_out_of_order(void **state)
 {
-	const struct mem_kind *kind = mem_kind_get(TCPX_MEM_SLOW);
+	const struct mem_kind *kind = mem_kind_get(MEM_KIND_TEST);
 	struct job *jobs = calloc(COPIES, sizeof(*jobs));
 	unsigned swapped = 0;
 
@@ -138,7 +138,7 @@ static void slow_ends_each_copy_once_out_of_order(void **state)
 
 static void slow_hold_freezes(void **state)
 {
-	const struct mem_kind *kind = mem_kind_get(TCPX_MEM_SLOW);
+	const struct mem_kind *kind = mem_kind_get(MEM_KIND_TEST);
 	struct job job, other;
 
 	(void)state;
@@ -167,7 +167,7 @@ static void slow_hold_freezes(void **state)
 
 static void slots_are_page_aligned(void **state)
 {
-	const struct mem_kind *kind = mem_kind_get(TCPX_MEM_SLOW);
+	const struct mem_kind *kind = mem_kind_get(MEM_KIND_TEST);
 	void *slot = kind->slot_alloc(100000, 0);
 
 	(void)state;

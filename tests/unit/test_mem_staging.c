@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/rng.h"
-#include "mem/slow.h"
+#include "parts/slow.h"
 #include "mem/staging.h"
 
 #define POOL_BYTES (8u << 20)
@@ -22,7 +22,7 @@ static int open_pool(void **state)
 	(void)state;
 	if (mem_staging_open(&mem_slow, 0))
 		return -1;
-	pool = mem_staging_get(TCPX_MEM_SLOW, 0, MEM_OUT);
+	pool = mem_staging_get(MEM_KIND_TEST, 0, MEM_OUT);
 	return pool ? 0 : -1;
 }
 
@@ -30,7 +30,7 @@ static int close_pool(void **state)
 {
 	(void)state;
 	mem_staging_stop();
-	return mem_staging_get(TCPX_MEM_SLOW, 0, MEM_OUT) ? -1 : 0;
+	return mem_staging_get(MEM_KIND_TEST, 0, MEM_OUT) ? -1 : 0;
 }
 
 static void *take(struct mem_stager *stager, uint64_t bytes)
@@ -306,11 +306,11 @@ static void a_pool_lives_while_slots_are_out(void **state)
 	(void)state;
 	memset(slot, 1, MEM_SLOT_MAX);
 	mem_staging_stop();
-	assert_ptr_equal(mem_staging_get(TCPX_MEM_SLOW, 0, MEM_OUT), pool);
-	assert_null(mem_staging_get(TCPX_MEM_SLOW, 0, MEM_IN));
+	assert_ptr_equal(mem_staging_get(MEM_KIND_TEST, 0, MEM_OUT), pool);
+	assert_null(mem_staging_get(MEM_KIND_TEST, 0, MEM_IN));
 	assert_int_equal(mem_staging_open(&mem_slow, 0), TCPX_OK);
-	assert_ptr_equal(mem_staging_get(TCPX_MEM_SLOW, 0, MEM_OUT), pool);
-	assert_non_null(mem_staging_get(TCPX_MEM_SLOW, 0, MEM_IN));
+	assert_ptr_equal(mem_staging_get(MEM_KIND_TEST, 0, MEM_OUT), pool);
+	assert_non_null(mem_staging_get(MEM_KIND_TEST, 0, MEM_IN));
 	again = take(NULL, MEM_SLOT_MAX);
 	assert_ptr_not_equal(again, slot);
 	give_max(again, NULL);

@@ -5,7 +5,7 @@
 #include "wire/hello.h"
 
 static const struct wire_token golden = {
-	.kind = TCPX_MEM_SLOW,
+	.kind = WIRE_TOKEN_KIND_MAX,
 	.rights = 3,
 	.flags = WIRE_TOKEN_STABLE | WIRE_TOKEN_STAGED,
 	.reserved = 0x04030201,
@@ -44,7 +44,7 @@ static void unknown_values_are_refused(void **state)
 	assert_int_equal(decode_with(0, 0), TCPX_ERR_INVALID); /* zeros are no token */
 	assert_int_equal(decode_with(0, 2), TCPX_ERR_VERSION);
 	assert_int_equal(decode_with(1, TCPX_MEM_HOST), TCPX_OK);
-	assert_int_equal(decode_with(1, TCPX_MEM_SLOW + 1), TCPX_ERR_INVALID);
+	assert_int_equal(decode_with(1, WIRE_TOKEN_KIND_MAX + 1), TCPX_ERR_INVALID);
 	assert_int_equal(decode_with(2, 0), TCPX_OK);
 	assert_int_equal(decode_with(2, 4), TCPX_ERR_INVALID);
 	assert_int_equal(decode_with(3, 0), TCPX_OK);

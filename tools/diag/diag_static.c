@@ -183,7 +183,7 @@ char *diag_topology(void)
 char *diag_versions(void)
 {
 	struct utsname name;
-	tcpx_feature feature;
+	tcpx_feature feature = {.sz = sizeof(feature)};
 	char *text = NULL, line[256];
 	size_t len;
 	FILE *out = open_memstream(&text, &len);

@@ -63,32 +63,31 @@ static void put_variables(struct doctor_facts *facts, int served)
 /* What tcpx sets for its own process is no fault of the user's. Only this process has it. */
 static void set_recipe(int64_t deadline_ns)
 {
-	tcpx_plugin_setting setting = {.sz = sizeof(setting)};
+	tcpx_plugin_setting settings[TCPX_PLUGIN_SETTINGS_MAX] = {{.sz = sizeof(settings[0])}};
+	uint32_t count;
 
-	for (uint32_t i = 0; clock_now_ns() < deadline_ns; i++) {
-		if (tcpx_plugin_setting_get(0, i, &setting) != TCPX_OK)
-			return;
-		if (!setting.users)
-			setenv(setting.name, setting.value, 1);
-	}
+	if (clock_now_ns() >= deadline_ns ||
+	    tcpx_plugin_settings(0, settings, TCPX_PLUGIN_SETTINGS_MAX, &count) != TCPX_OK)
+		return;
+	for (uint32_t i = 0; i < count; i++)
+		if (!settings[i].users)
+			setenv(settings[i].name, settings[i].value, 1);
 }
 
 static void put_problems(struct doctor_facts *facts, const char *nic, int64_t deadline_ns)
 {
-	tcpx_plugin_problem problem = {.sz = sizeof(problem)};
-	tcpx_status status = TCPX_OK;
-	uint32_t i = 0;
+	tcpx_plugin_problem problems[TCPX_PLUGIN_PROBLEMS_MAX] = {{.sz = sizeof(problems[0])}};
+	uint32_t count;
 
-	for (; clock_now_ns() < deadline_ns; i++) {
-		status = tcpx_plugin_problem_get(nic, 0, i, &problem);
-		if (status != TCPX_OK)
-			break;
-		doctor_put_text(facts, problem.what, "problem.%u.what", i);
-		doctor_put_text(facts, problem.fix, "problem.%u.fix", i);
-		doctor_put_flag(facts, problem.fatal, "problem.%u.fatal", i);
+	if (clock_now_ns() >= deadline_ns ||
+	    tcpx_plugin_problems(nic, 0, problems, TCPX_PLUGIN_PROBLEMS_MAX, &count) != TCPX_OK)
+		return;
+	for (uint32_t i = 0; i < count; i++) {
+		doctor_put_text(facts, problems[i].what, "problem.%u.what", i);
+		doctor_put_text(facts, problems[i].fix, "problem.%u.fix", i);
+		doctor_put_flag(facts, problems[i].fatal, "problem.%u.fatal", i);
 	}
-	if (status == TCPX_ERR_NOT_FOUND)
-		doctor_put_count(facts, i, "problem.count");
+	doctor_put_count(facts, count, "problem.count");
 }
 
 /* RxDM takes connections and answers nothing. */

@@ -35,35 +35,42 @@ static void set_number(enum config_id id, uint64_t value, int by_option)
 /* Exports the recipe, except variables that the user has set. */
 static int set_recipe(uint64_t message_bytes, int verbose)
 {
-	tcpx_plugin_setting setting = {.sz = sizeof(setting)};
-	tcpx_status status;
+	tcpx_plugin_setting settings[TCPX_PLUGIN_SETTINGS_MAX] = {{.sz = sizeof(settings[0])}};
+	uint32_t count;
+	tcpx_status status =
+		tcpx_plugin_settings(message_bytes, settings, TCPX_PLUGIN_SETTINGS_MAX, &count);
 
-	for (uint32_t i = 0;; i++) {
-		status = tcpx_plugin_setting_get(message_bytes, i, &setting);
-		if (status != TCPX_OK)
-			break;
+	if (status != TCPX_OK)
+		return cli_fail(status, "environment of a plugin");
+	for (uint32_t i = 0; i < count; i++) {
+		const tcpx_plugin_setting *setting = &settings[i];
+
 		if (verbose)
-			fprintf(stderr, "# %s=%s  (%s)\n", setting.name, setting.value,
-				setting.why);
-		if (!setting.users)
-			setenv(setting.name, setting.value, 1);
+			fprintf(stderr, "# %s=%s  (%s)\n", setting->name, setting->value,
+				setting->why);
+		if (!setting->users)
+			setenv(setting->name, setting->value, 1);
 	}
-	return status == TCPX_ERR_NOT_FOUND ? CLI_GO : cli_fail(status, "environment of a plugin");
+	return CLI_GO;
 }
 
 static int report_problems(const char *nics, uint64_t message_bytes, int verbose)
 {
-	tcpx_plugin_problem problem = {.sz = sizeof(problem)};
+	tcpx_plugin_problem problems[TCPX_PLUGIN_PROBLEMS_MAX] = {{.sz = sizeof(problems[0])}};
+	uint32_t count;
+	tcpx_status status = tcpx_plugin_problems(nics, message_bytes, problems,
+						  TCPX_PLUGIN_PROBLEMS_MAX, &count);
 	int rc = CLI_GO;
 
-	for (uint32_t i = 0;; i++) {
-		if (tcpx_plugin_problem_get(nics, message_bytes, i, &problem) != TCPX_OK)
-			return rc;
-		if (problem.fatal)
+	if (status != TCPX_OK)
+		return cli_fail(status, "environment of a plugin");
+	for (uint32_t i = 0; i < count; i++) {
+		if (problems[i].fatal)
 			rc = CLI_FAILED;
-		if (problem.fatal || verbose)
-			cli_error("%s; %s", problem.what, problem.fix);
+		if (problems[i].fatal || verbose)
+			cli_error("%s; %s", problems[i].what, problems[i].fix);
 	}
+	return rc;
 }
 
 static void set_unpack(const struct cli_command *command, const struct cli_plugin *plugin)

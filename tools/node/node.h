@@ -79,13 +79,20 @@ struct node_tokens {
 	uint8_t src[TCPX_TOKEN_BYTES], dst[TCPX_TOKEN_BYTES];
 };
 
+/* The requests of one direction, one a slot. It is the user of their completions. */
+struct node_lane {
+	struct node_link *link;
+	uint32_t *left; /* those of a window that have not ended, of all links */
+	tcpx_request *slots;
+};
+
 /* A GPU's way to one of another rank. */
 struct node_link {
 	struct node_end far;
 	uint32_t far_link; /* of ours among the far one's links */
 	tcpx_peer peer;
 	tcpx_region remote; /* what we write to, or read from */
-	tcpx_request *requests, *receives;
+	struct node_lane requests, receives;
 	uint64_t seed_out, seed_in;
 	bool up;
 	bool out, in;		 /* the directions that a window moves */
@@ -121,7 +128,9 @@ struct node_gpu {
 	struct node_tokens tokens;
 	struct node_link *links;
 	uint32_t nlinks;
-	struct perf_layout layout; /* of one link's area */
+	uint32_t left_out, left_in; /* of a window: requests and receives that have not ended */
+	uint32_t left_others;	    /* and ends of links that have not said that theirs have */
+	struct perf_layout layout;  /* of one link's area */
 	struct node_row row;
 	bool came;			 /* bytes did, in any window */
 	uint64_t began_ns;		 /* of its window */

@@ -208,7 +208,7 @@ static void take(struct node_control *c, const tcpx_notification *n)
  * what it had to may end. */
 static void note_gone(struct node_control *c, tcpx_peer peer)
 {
-	tcpx_error error = {0};
+	tcpx_error error = {.sz = sizeof(error)};
 
 	if (tcpx_peer_error(c->session, peer, &error) != TCPX_OK)
 		text_format(error.what, sizeof(error.what), "its process ended");
@@ -236,7 +236,7 @@ static void look_for_gone(struct node_control *c)
 
 static void take_all(struct node_control *c)
 {
-	tcpx_notification n;
+	tcpx_notification n = {.sz = sizeof(n)};
 
 	while (tcpx_notify_take(c->session, 0, &n) == TCPX_OK) {
 		take(c, &n);
@@ -247,7 +247,7 @@ static void take_all(struct node_control *c)
 /* What is there now. */
 static void drain(struct node_control *c)
 {
-	tcpx_event event;
+	tcpx_event event = {.sz = sizeof(event)};
 
 	take_all(c);
 	while (tcpx_session_event(c->session, &event) == TCPX_OK) {

@@ -81,7 +81,7 @@ static tcpx_status dial(struct node_control *c)
 {
 	int64_t end = clock_now_ns() + c->opts.timeout_ns, say = clock_now_ns() + SAY_NS;
 	uint32_t pause_us = AGAIN_US;
-	tcpx_error why = {0};
+	tcpx_error why = {.sz = sizeof(why)};
 
 	for (;;) {
 		tcpx_status status = try_once(c, end - clock_now_ns());

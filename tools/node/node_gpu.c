@@ -157,7 +157,7 @@ static tcpx_status look_at(struct node_gpu *gpu, struct node_link *link)
 	struct node *node = gpu->node;
 	tcpx_peer_info info = {.sz = sizeof(info)};
 	char name[TCPX_NAME_MAX + 1], text[160];
-	tcpx_error error;
+	tcpx_error error = {.sz = sizeof(error)};
 
 	if (!link->peer.id) {
 		session_name(node, link->far, name, sizeof(name));
@@ -181,7 +181,7 @@ tcpx_status node_gpu_look(struct node_gpu *gpu, uint32_t *out_links, uint32_t *o
 {
 	uint32_t links = 0, channels = 0;
 	tcpx_status status = TCPX_OK;
-	tcpx_event event;
+	tcpx_event event = {.sz = sizeof(event)};
 	tcpx_peer peer;
 
 	while (tcpx_session_event(gpu->session, &event) == TCPX_OK ||
@@ -212,6 +212,8 @@ static tcpx_status prepare_one(struct node_gpu *gpu, struct node_link *link, uin
 				.remote_offset = there,
 				.length = size};
 	tcpx_segment receive = {.local = gpu->dst.region, .local_offset = here, .length = size};
+	TCPX_OPTS(tcpx_request_opts, sending, .queue = 1, .user = &link->requests);
+	TCPX_OPTS(tcpx_request_opts, receiving, .queue = 1, .user = &link->receives);
 	tcpx_status status;
 
 	if (node->options->op == NODE_READ)
@@ -220,14 +222,14 @@ static tcpx_status prepare_one(struct node_gpu *gpu, struct node_link *link, uin
 		return tcpx_request_prepare(gpu->session, link->peer,
 					    node->options->op == NODE_READ ? TCPX_OP_READ
 									   : TCPX_OP_WRITE,
-					    &segment, 1, NULL, &link->requests[slot]);
+					    &segment, 1, &sending, &link->requests.slots[slot]);
 	segment.remote = (tcpx_region){0};
 	segment.remote_offset = 0;
-	status = tcpx_request_prepare(gpu->session, link->peer, TCPX_OP_SEND, &segment, 1, NULL,
-				      &link->requests[slot]);
+	status = tcpx_request_prepare(gpu->session, link->peer, TCPX_OP_SEND, &segment, 1, &sending,
+				      &link->requests.slots[slot]);
 	if (status == TCPX_OK)
 		status = tcpx_request_prepare(gpu->session, link->peer, TCPX_OP_RECV, &receive, 1,
-					      NULL, &link->receives[slot]);
+					      &receiving, &link->receives.slots[slot]);
 	return status;
 }
 
@@ -238,9 +240,11 @@ static tcpx_status prepare_link(struct node_gpu *gpu, uint32_t at)
 	const struct node_tokens *far = &node->tokens[node_end_at(node->hellos, link->far)];
 	tcpx_status status = TCPX_OK;
 
-	link->requests = calloc(node->slots, sizeof(*link->requests));
-	link->receives = calloc(node->slots, sizeof(*link->receives));
-	if (!link->requests || !link->receives)
+	link->requests = (struct node_lane){link, &gpu->left_out,
+					    calloc(node->slots, sizeof(*link->requests.slots))};
+	link->receives = (struct node_lane){link, &gpu->left_in,
+					    calloc(node->slots, sizeof(*link->receives.slots))};
+	if (!link->requests.slots || !link->receives.slots)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "requests of a link");
 	if (node->options->op != NODE_SEND)
 		status = tcpx_region_import(gpu->session, link->peer,
@@ -287,20 +291,21 @@ void node_gpu_nics(struct node_gpu *gpu)
 		snprintf(gpu->used, sizeof(gpu->used), "%s", *gpu->nic ? gpu->nic : "-");
 }
 
+static void lane_close(struct node_gpu *gpu, struct node_lane *lane)
+{
+	for (uint32_t s = 0; lane->slots && s < gpu->node->slots; s++)
+		if (lane->slots[s].id)
+			(void)tcpx_request_release(gpu->session, lane->slots[s]);
+	free(lane->slots);
+}
+
 void node_gpu_close(struct node_gpu *gpu)
 {
 	for (uint32_t i = 0; i < gpu->nlinks; i++) {
 		struct node_link *link = &gpu->links[i];
 
-		for (uint32_t s = 0; link->requests && link->receives && s < gpu->node->slots;
-		     s++) {
-			if (link->requests[s].id)
-				(void)tcpx_request_release(gpu->session, link->requests[s]);
-			if (link->receives[s].id)
-				(void)tcpx_request_release(gpu->session, link->receives[s]);
-		}
-		free(link->requests);
-		free(link->receives);
+		lane_close(gpu, &link->requests);
+		lane_close(gpu, &link->receives);
 	}
 	if (gpu->session) {
 		perf_buffer_close(&gpu->src, gpu->session);

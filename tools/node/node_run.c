@@ -94,28 +94,13 @@ static tcpx_status compare(struct node_gpu *gpu)
 static tcpx_status request_failed(struct node_gpu *gpu, struct node_link *link,
 				  tcpx_request request)
 {
-	tcpx_error error = {0};
+	tcpx_error error = {.sz = sizeof(error)};
 	char text[160];
 
 	if (tcpx_request_error(gpu->session, request, &error) != TCPX_OK)
 		error = *tcpx_last_error();
 	return error_set(error.status ? error.status : TCPX_ERR_REMOTE, 0, "transfer with %s: %s",
 			 node_end_name(gpu->node, link->far, text, sizeof(text)), error.what);
-}
-
-static tcpx_status await(struct node_gpu *gpu, struct node_link *link, tcpx_request request)
-{
-	tcpx_completion end;
-	tcpx_status status;
-
-	do {
-		status = tcpx_request_wait(gpu->session, request, LOOK_NS, &end);
-		if (status == TCPX_IN_PROGRESS && atomic_load(&gpu->node->stop))
-			return error_set(TCPX_ERR_CANCELLED, 0, "the run is over");
-	} while (status == TCPX_IN_PROGRESS);
-	if (status == TCPX_OK && end.status == TCPX_OK)
-		return TCPX_OK;
-	return request_failed(gpu, link, request);
 }
 
 static tcpx_status post_all(struct node_gpu *gpu, bool receives)
@@ -125,28 +110,53 @@ static tcpx_status post_all(struct node_gpu *gpu, bool receives)
 	for (uint32_t slot = 0; slot < gpu->node->used; slot++)
 		for (uint32_t i = 0; i < gpu->nlinks && status == TCPX_OK; i++) {
 			struct node_link *link = &gpu->links[i];
+			struct node_lane *lane = receives ? &link->receives : &link->requests;
 
-			if (receives ? link->in : posts(gpu, link))
-				status = tcpx_request_post(gpu->session,
-							   receives ? link->receives[slot]
-								    : link->requests[slot]);
+			if (!(receives ? link->in : posts(gpu, link)))
+				continue;
+			status = tcpx_request_post(gpu->session, lane->slots[slot]);
+			*lane->left += status == TCPX_OK;
 		}
 	return status;
 }
 
-static tcpx_status await_all(struct node_gpu *gpu, bool receives)
+/* What ended, and what the others say; events would keep a wait awake. */
+static tcpx_status take(struct node_gpu *gpu)
 {
-	tcpx_status status = TCPX_OK;
+	tcpx_completion ends[64] = {{.sz = sizeof(ends[0])}};
+	tcpx_notification n = {.sz = sizeof(n)};
+	tcpx_event event = {.sz = sizeof(event)};
+	int got;
 
-	for (uint32_t slot = 0; slot < gpu->node->used; slot++)
-		for (uint32_t i = 0; i < gpu->nlinks && status == TCPX_OK; i++) {
-			struct node_link *link = &gpu->links[i];
+	while ((got = tcpx_session_poll(gpu->session, ends, 64)) > 0)
+		for (int i = 0; i < got; i++) {
+			struct node_lane *lane = ends[i].user;
 
-			if (receives ? link->in : posts(gpu, link))
-				status = await(gpu, link,
-					       receives ? link->receives[slot]
-							: link->requests[slot]);
+			if (ends[i].status != TCPX_OK)
+				return request_failed(gpu, lane->link, ends[i].request);
+			(*lane->left)--;
 		}
+	while (tcpx_notify_take(gpu->session, 0, &n) == TCPX_OK) {
+		tcpx_notification_release(gpu->session, &n);
+		gpu->left_others--;
+	}
+	while (tcpx_session_event(gpu->session, &event) == TCPX_OK)
+		continue;
+	return (tcpx_status)got;
+}
+
+/* Until none of them is left. */
+static tcpx_status await(struct node_gpu *gpu, const uint32_t *left)
+{
+	tcpx_status status = take(gpu);
+
+	while (status == TCPX_OK && *left) {
+		status = tcpx_session_wait(gpu->session, LOOK_NS);
+		if (status == TCPX_IN_PROGRESS && atomic_load(&gpu->node->stop))
+			return error_set(TCPX_ERR_CANCELLED, 0, "the run is over");
+		if (status >= TCPX_OK)
+			status = take(gpu);
+	}
 	return status;
 }
 
@@ -156,25 +166,13 @@ static uint64_t since(const struct node_gpu *gpu)
 }
 
 /* The others say when what they began with us has ended: the end by our own clock. */
-static tcpx_status await_others(struct node_gpu *gpu)
+static uint32_t others(const struct node_gpu *gpu)
 {
-	tcpx_notification n;
-
 	uint32_t wanted = 0;
 
 	for (uint32_t i = 0; i < gpu->nlinks; i++)
 		wanted += far_posts(gpu, &gpu->links[i]);
-	while (wanted > 0) {
-		tcpx_status status = tcpx_notify_take(gpu->session, LOOK_NS, &n);
-
-		if (status == TCPX_OK) {
-			tcpx_notification_release(gpu->session, &n);
-			wanted--;
-		} else if (atomic_load(&gpu->node->stop)) {
-			return error_set(TCPX_ERR_CANCELLED, 0, "the run is over");
-		}
-	}
-	return TCPX_OK;
+	return wanted;
 }
 
 static tcpx_status tell_others(struct node_gpu *gpu)
@@ -208,20 +206,24 @@ static void count(struct node_gpu *gpu, uint64_t ns_own, uint64_t ns_others)
 static tcpx_status move(struct node_gpu *gpu)
 {
 	uint64_t own = 0;
-	tcpx_status status = sends(gpu) ? post_all(gpu, true) : TCPX_OK;
+	tcpx_status status = TCPX_OK;
 
+	gpu->left_out = gpu->left_in = 0;
+	gpu->left_others = sends(gpu) ? 0 : others(gpu);
+	if (sends(gpu))
+		status = post_all(gpu, true);
 	gpu->began_ns = gpu->node->began_ns;
 	if (status == TCPX_OK)
 		status = post_all(gpu, false);
 	if (status == TCPX_OK)
-		status = await_all(gpu, false);
+		status = await(gpu, &gpu->left_out);
 	own = since(gpu);
 	if (status == TCPX_OK && sends(gpu))
-		status = await_all(gpu, true);
+		status = await(gpu, &gpu->left_in);
 	else if (status == TCPX_OK)
 		status = tell_others(gpu);
 	if (status == TCPX_OK && !sends(gpu))
-		status = await_others(gpu);
+		status = await(gpu, &gpu->left_others);
 	if (status == TCPX_OK)
 		count(gpu, own, since(gpu));
 	return status;

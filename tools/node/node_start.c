@@ -263,7 +263,7 @@ static int drive(struct node *node, tcpx_status (*work)(struct node *, int *))
 {
 	int rc = CLI_OK;
 	tcpx_status status = node_setup(node);
-	tcpx_error error;
+	tcpx_error error = {.sz = sizeof(error)};
 
 	if (status == TCPX_OK)
 		status = work(node, &rc);

@@ -60,7 +60,7 @@ tcpx_status perf_send(struct perf_client *client, struct perf_message *m)
 tcpx_status perf_peer_lost(struct perf_client *client)
 {
 	tcpx_peer_info info = {.sz = sizeof(info)};
-	tcpx_error error;
+	tcpx_error error = {.sz = sizeof(error)};
 	tcpx_status status = tcpx_peer_query(client->session, client->peer, &info);
 
 	if (status != TCPX_OK)
@@ -90,7 +90,7 @@ tcpx_status perf_answer(struct perf_client *client, struct perf_message *reply)
 	int64_t limit = clock_now_ns() + perf_time_left(client, ANSWER_NS);
 
 	for (;;) {
-		tcpx_notification note;
+		tcpx_notification note = {.sz = sizeof(note)};
 		tcpx_status status = tcpx_notify_take(client->session, SLICE_NS, &note);
 
 		if (status == TCPX_OK) {
@@ -168,7 +168,7 @@ tcpx_status perf_client_open(struct perf_client *client, const tcpx_session_opts
 			     const char *address, const char *key, int64_t deadline_ns)
 {
 	TCPX_OPTS(tcpx_connect_opts, connect, .timeout_ns = CONNECT_NS, .expect_key = key);
-	tcpx_error error;
+	tcpx_error error = {.sz = sizeof(error)};
 	tcpx_status status;
 
 	*client = (struct perf_client){.deadline_ns = deadline_ns};

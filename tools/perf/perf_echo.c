@@ -29,7 +29,7 @@ struct echo {
 static tcpx_status take_back(struct echo *e, int64_t *out_now)
 {
 	int64_t limit = clock_now_ns() + perf_time_left(e->client, STEP_NS);
-	tcpx_notification note;
+	tcpx_notification note = {.sz = sizeof(note)};
 	tcpx_status status;
 
 	for (;;) {

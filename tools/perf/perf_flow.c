@@ -31,7 +31,7 @@ static void segment_set(tcpx_segment *s, const struct perf_flow_opts *o, uint32_
 tcpx_status perf_flow_open(struct perf_flow *flow, const struct perf_flow_opts *opts)
 {
 	static const uint8_t pong = PERF_PONG;
-	TCPX_OPTS(tcpx_request_opts, more, .notify = &pong, .notify_bytes = 1);
+	TCPX_OPTS(tcpx_request_opts, more, .queue = opts->queue != 0);
 	const struct perf_layout *layout = opts->layout;
 	tcpx_segment *segments = calloc(layout->batch, sizeof(*segments));
 	uint32_t depth = opts->depth < DEPTH_MAX ? opts->depth : DEPTH_MAX;
@@ -44,18 +44,25 @@ tcpx_status perf_flow_open(struct perf_flow *flow, const struct perf_flow_opts *
 		.peer = opts->peer,
 		.requests = calloc(count, sizeof(*flow->requests)),
 		.idle = calloc(count, sizeof(*flow->idle)),
+		.order = calloc(count, sizeof(*flow->order)),
+		.posted_ns = calloc(count, sizeof(*flow->posted_ns)),
 		.depth = depth,
+		.queue = opts->queue,
 		.size = layout->size,
 		.deadline_ns = opts->deadline_ns,
 	};
-	if (!segments || !flow->requests || !flow->idle)
+	if (opts->pong) {
+		more.notify = &pong;
+		more.notify_bytes = 1;
+	}
+	if (!segments || !flow->requests || !flow->idle || !flow->order || !flow->posted_ns)
 		status = error_set(TCPX_ERR_NO_MEMORY, 0, "requests of a row");
 	for (uint32_t t = 0; status == TCPX_OK && t < count; t++) {
 		for (uint32_t i = 0; i < layout->batch; i++)
 			segment_set(&segments[i], opts, t % layout->transfers * layout->batch + i);
+		more.user = (void *)(uintptr_t)t;
 		status = tcpx_request_prepare(opts->session, opts->peer, opts->op, segments,
-					      layout->batch, opts->pong ? &more : NULL,
-					      &flow->requests[t]);
+					      layout->batch, &more, &flow->requests[t]);
 		if (status == TCPX_OK)
 			flow->prepared++;
 	}
@@ -71,6 +78,8 @@ void perf_flow_close(struct perf_flow *flow)
 		tcpx_request_release(flow->session, flow->requests[i]);
 	free(flow->requests);
 	free(flow->idle);
+	free(flow->order);
+	free(flow->posted_ns);
 	*flow = (struct perf_flow){0};
 }
 
@@ -78,7 +87,7 @@ void perf_flow_close(struct perf_flow *flow)
 static tcpx_status wait_one(struct perf_flow *flow, tcpx_request request, int64_t limit_ns)
 {
 	for (;;) {
-		tcpx_completion done;
+		tcpx_completion done = {.sz = sizeof(done)};
 		tcpx_status status = tcpx_request_wait(flow->session, request, SLICE_NS, &done);
 
 		if (status == TCPX_OK && (done.bytes != flow->size))
@@ -87,6 +96,7 @@ static tcpx_status wait_one(struct perf_flow *flow, tcpx_request request, int64_
 					 (unsigned long long)flow->size,
 					 (unsigned long long)done.bytes);
 		if (status < 0) {
+			flow->error.sz = sizeof(flow->error);
 			if (tcpx_request_error(flow->session, request, &flow->error) == TCPX_OK)
 				return error_raise(&flow->error);
 			return status;
@@ -164,6 +174,64 @@ static tcpx_status stopped(void)
 	return error_set(TCPX_ERR_TIMED_OUT, 0, "the time of --timeout is over");
 }
 
+/* The longest in flight of the posts from first on. */
+static uint64_t oldest(const struct perf_flow *flow, uint64_t first, uint64_t posted)
+{
+	if (posted - first > flow->prepared) /* the ring has no more */
+		first = posted - flow->prepared;
+	while (!flow->posted_ns[flow->order[first % flow->prepared]])
+		first++;
+	return first;
+}
+
+/* perf_flow_run() of a flow with queue. It sleeps until the oldest has ended, and then takes what
+ * else has: a wait for any end would wake up for each. */
+static tcpx_status run_queued(struct perf_flow *flow, uint32_t used, struct perf_samples *samples,
+			      int64_t *out_elapsed_ns)
+{
+	tcpx_completion ends[64] = {{.sz = sizeof(ends[0])}};
+	int64_t start = clock_now_ns(), now = start;
+	int64_t limit = flow->deadline_ns ? flow->deadline_ns : INT64_MAX;
+	uint32_t most = flow->depth < flow->prepared ? flow->depth : flow->prepared;
+	uint64_t posted = 0, ended = 0, first = 0;
+	tcpx_status status = TCPX_OK;
+	int got;
+
+	while (ended < used) {
+		for (; posted < used && posted - ended < most; posted++) {
+			uint32_t index = flow->idle[posted % flow->prepared];
+
+			flow->order[posted % flow->prepared] = index;
+			flow->posted_ns[index] = clock_now_ns();
+			status = tcpx_request_post(flow->session, flow->requests[index]);
+			if (status != TCPX_OK)
+				return status;
+		}
+		first = oldest(flow, first, posted);
+		status = wait_one(flow, flow->requests[flow->order[first % flow->prepared]],
+				  step_limit(flow, now));
+		now = clock_now_ns();
+		if (status == TCPX_OK && (cli_interrupted || now > limit))
+			status = stopped();
+		if (status != TCPX_OK)
+			return status;
+		while ((got = tcpx_session_poll(flow->session, ends, 64)) > 0)
+			for (int i = 0; i < got; i++) {
+				uint32_t index = (uint32_t)(uintptr_t)ends[i].user;
+
+				if (ends[i].status != TCPX_OK || ends[i].bytes != flow->size)
+					return wait_one(flow, ends[i].request, now); /* says why */
+				perf_samples_add(samples, (uint64_t)(now - flow->posted_ns[index]));
+				flow->posted_ns[index] = 0;
+				flow->idle[ended++ % flow->prepared] = index;
+			}
+		if (got < 0)
+			return (tcpx_status)got;
+	}
+	*out_elapsed_ns = now - start;
+	return TCPX_OK;
+}
+
 tcpx_status perf_flow_run(struct perf_flow *flow, uint32_t used, struct perf_samples *samples,
 			  int64_t *out_elapsed_ns)
 {
@@ -176,6 +244,8 @@ tcpx_status perf_flow_run(struct perf_flow *flow, uint32_t used, struct perf_sam
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "samples");
 	for (uint32_t i = 0; i < flow->prepared; i++)
 		flow->idle[i] = i;
+	if (flow->queue)
+		return run_queued(flow, used, samples, out_elapsed_ns);
 	while (f.posted < used || f.count) {
 		while (f.posted < used && f.count < flow->depth &&
 		       f.posted - f.ended < flow->prepared) {

@@ -13,7 +13,10 @@ struct perf_flow {
 	tcpx_peer peer;
 	tcpx_request *requests; /* one per transfer of a window */
 	uint32_t prepared;
-	uint32_t *idle; /* a ring of the requests that may be posted, longest idle first */
+	int queue;	    /* ends come from the session's completion queue */
+	uint32_t *order;    /* with queue, of posts: a ring as long */
+	int64_t *posted_ns; /* with queue, of each request; 0: it is not in flight */
+	uint32_t *idle;	    /* a ring of the requests that may be posted, longest idle first */
 	uint32_t depth;
 	uint64_t size;
 	int64_t deadline_ns; /* absolute; 0: none */
@@ -27,6 +30,7 @@ struct perf_flow_opts {
 	const struct perf_layout *layout;
 	tcpx_region local, remote; /* remote: WRITE and READ only */
 	uint32_t depth;
+	int queue; /* the session has no other user: ends come from its completion queue */
 	int pong;  /* each carries a notification, PERF_PONG */
 	int share; /* as many requests as depth, on the same slots where there are fewer */
 	int64_t deadline_ns;

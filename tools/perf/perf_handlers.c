@@ -68,7 +68,7 @@ static int find_place(struct perf_service *s, uint64_t kind, uint64_t device,
 	const struct perf_house *house = s->house;
 
 	*out = (struct perf_place){.kind = (enum tcpx_mem_kind)kind};
-	if (kind > TCPX_MEM_SLOW || !(house->kinds >> kind & 1)) {
+	if (kind > TCPX_MEM_CUDA || !(house->kinds >> kind & 1)) {
 		perf_service_refuse(reply, PERF_REFUSED,
 				    "--remote-mem: this kind is not allowed (serve --mem)");
 		return -1;

@@ -4,7 +4,7 @@
 
 #include "cli_values.h"
 
-static const enum tcpx_mem_kind kinds[] = {TCPX_MEM_HOST, TCPX_MEM_SLOW, TCPX_MEM_CUDA};
+static const enum tcpx_mem_kind kinds[] = {TCPX_MEM_HOST, TCPX_MEM_CUDA};
 
 struct perf_place perf_place_of(uint64_t value, uint32_t none)
 {
@@ -17,10 +17,7 @@ struct perf_place perf_place_of(uint64_t value, uint32_t none)
 
 const char *perf_place_kind(enum tcpx_mem_kind kind)
 {
-	static const char *const names[] = {
-		[TCPX_MEM_HOST] = "host", [TCPX_MEM_CUDA] = "cuda", [TCPX_MEM_SLOW] = "slow"};
-
-	return names[kind];
+	return kind == TCPX_MEM_CUDA ? "cuda" : "host";
 }
 
 tcpx_status perf_place_check(const struct perf_place *place)

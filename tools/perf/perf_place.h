@@ -5,7 +5,7 @@
 
 #include "cli_gpu.h"
 
-#define PERF_MEMS "host|slow|cuda[:N]"
+#define PERF_MEMS "host|cuda[:N]"
 #define PERF_DEVICE_FIRST UINT32_MAX /* of another process: the first it may use */
 
 struct perf_place {
@@ -16,7 +16,7 @@ struct perf_place {
 /* The value of an option over PERF_MEMS; none: the device where none is given. */
 struct perf_place perf_place_of(uint64_t value, uint32_t none);
 
-/* "host", "slow", "cuda". */
+/* "host", "cuda". */
 const char *perf_place_kind(enum tcpx_mem_kind kind);
 
 /* Whether this process has such memory: TCPX_OK, or why not, with the next step. */

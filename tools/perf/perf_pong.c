@@ -11,7 +11,7 @@
 /* A WRITE that failed brings no answer. */
 static tcpx_status still_well(struct perf_client *client, tcpx_request request, int64_t limit_ns)
 {
-	tcpx_error error;
+	tcpx_error error = {.sz = sizeof(error)};
 	tcpx_status status = tcpx_request_test(client->session, request, NULL);
 
 	if (status < 0 && tcpx_request_error(client->session, request, &error) == TCPX_OK)
@@ -29,7 +29,7 @@ static tcpx_status still_well(struct perf_client *client, tcpx_request request, 
 static tcpx_status take_answer(struct perf_client *client, tcpx_request request)
 {
 	int64_t limit = clock_now_ns() + perf_time_left(client, STEP_NS);
-	tcpx_notification note;
+	tcpx_notification note = {.sz = sizeof(note)};
 	tcpx_status status;
 
 	for (;;) {

@@ -215,7 +215,7 @@ static void deliver(struct serve *s, tcpx_notification *note)
 /* All that is there; of clients that go on sending, so much. */
 static void take_notes(struct serve *s)
 {
-	tcpx_notification note;
+	tcpx_notification note = {.sz = sizeof(note)};
 
 	for (int i = 0; i < NOTES_AT_ONCE; i++) {
 		if (tcpx_notify_take(s->house->session, 0, &note) != TCPX_OK)
@@ -226,7 +226,7 @@ static void take_notes(struct serve *s)
 
 static void take_events(struct serve *s)
 {
-	tcpx_event event;
+	tcpx_event event = {.sz = sizeof(event)};
 
 	while (tcpx_session_event(s->house->session, &event) == TCPX_OK) {
 		if (event.type == TCPX_EVENT_PEER_UP || event.type == TCPX_EVENT_PEER_RESTARTED) {
@@ -260,7 +260,7 @@ int perf_serve_loop(struct perf_house *house, int once)
 	sigaddset(&signals, SIGTERM);
 	pthread_sigmask(SIG_BLOCK, &signals, &before);
 	while (!s.over && !cli_interrupted) {
-		tcpx_notification note;
+		tcpx_notification note = {.sz = sizeof(note)};
 		tcpx_status status;
 
 		take_events(&s);

@@ -59,7 +59,7 @@ const char *perf_spec_wrong(const struct perf_spec *spec, uint64_t limit)
 	if (!spec->depth || spec->bidir > 1 || spec->check > 1 || spec->pong > 1 ||
 	    (spec->pong && (spec->op != TCPX_OP_WRITE || !spec->bidir)))
 		return "a number is out of range";
-	if (spec->kind > TCPX_MEM_SLOW ||
+	if (spec->kind > TCPX_MEM_CUDA ||
 	    (spec->device > CLI_NUMBER_MAX && spec->device != PERF_DEVICE_FIRST))
 		return "no such kind of memory, or no such device";
 	if (spec->working_set > limit || perf_side_bytes(PERF_SERVER, spec) > limit)
@@ -135,6 +135,10 @@ static tcpx_status open_flow(struct perf_side *side, struct perf_flow *flow, enu
 		.pong = (int)side->spec.pong,
 		.deadline_ns = side->deadline_ns,
 	};
+
+	/* A server has one session for all its clients, each on a thread of its own. */
+	opts.queue = side->end == PERF_CLIENT && !side->spec.pong && opts.depth > 1 &&
+		     op != TCPX_OP_RECV;
 
 	if (op == TCPX_OP_WRITE || op == TCPX_OP_SEND)
 		opts.local = side->src.region;

@@ -34,17 +34,23 @@ static const struct cli_option options[] = {
 /* What this program adds to the library's features. */
 static tcpx_feature json_feature(void)
 {
-	tcpx_feature f = {"json", cli_json_available(),
-			  cli_json_available() ? "--json by jansson" : "built without jansson"};
+	tcpx_feature f = {.sz = sizeof(f),
+			  .name = "json",
+			  .built = cli_json_available(),
+			  .reason = cli_json_available() ? "--json by jansson"
+							 : "built without jansson"};
 
 	return f;
 }
 
 static tcpx_feature pmix_feature(void)
 {
-	tcpx_feature f = {"pmix", launch_pmix_built(),
-			  launch_pmix_built() ? "ranks of a launcher share their secret by it"
-					      : "built without PMIx, or no libpmix here"};
+	tcpx_feature f = {.sz = sizeof(f),
+			  .name = "pmix",
+			  .built = launch_pmix_built(),
+			  .reason = launch_pmix_built()
+					    ? "ranks of a launcher share their secret by it"
+					    : "built without PMIx, or no libpmix here"};
 
 	return f;
 }
@@ -98,7 +104,7 @@ static const char *iface_fact(const char *iface, const char *fact, char *buf, si
 
 static void print_features(void)
 {
-	tcpx_feature f;
+	tcpx_feature f = {.sz = sizeof(f)};
 
 	printf("features:\n");
 	for (uint32_t i = 0; feature(i, &f); i++)
@@ -139,7 +145,7 @@ static void print_unknown(void)
 
 static void print_options(void)
 {
-	tcpx_option o;
+	tcpx_option o = {.sz = sizeof(o)};
 
 	for (uint32_t i = 0; tcpx_option_get(i, &o) == TCPX_OK; i++) {
 		printf("%s=%s  (%s)\n    %s; default %s; %s\n", o.name, o.value, o.source, o.type,
@@ -172,7 +178,7 @@ static void put_interfaces(struct cli_json *json, const struct sys_iface *ifaces
  * of no use is said. */
 static void identity_key(char out_key[65])
 {
-	tcpx_option o;
+	tcpx_option o = {.sz = sizeof(o)};
 
 	*out_key = '\0';
 	for (uint32_t i = 0; tcpx_option_get(i, &o) == TCPX_OK; i++)
@@ -185,7 +191,7 @@ static void put_features(struct cli_json *json)
 {
 	struct cli_json *list = cli_json_array(json, "features");
 	struct cli_json *transports = cli_json_array(json, "transports");
-	tcpx_feature f;
+	tcpx_feature f = {.sz = sizeof(f)};
 
 	for (uint32_t i = 0; list && transports && feature(i, &f); i++) {
 		struct cli_json *o = cli_json_object(list, NULL);
@@ -209,7 +215,7 @@ static void put_options(struct cli_json *json)
 	struct cli_json *unknown = cli_json_array(json, "unknown");
 	const char *nearest;
 	char name[96];
-	tcpx_option v;
+	tcpx_option v = {.sz = sizeof(v)};
 
 	for (uint32_t i = 0; list && tcpx_option_get(i, &v) == TCPX_OK; i++) {
 		struct cli_json *o = cli_json_object(list, NULL);

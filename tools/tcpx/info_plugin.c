@@ -54,13 +54,17 @@ static void print_plugin(const char *path, const tcpx_plugin_info *info)
 /* Of a TCPX plugin: what it would stumble over. */
 static void print_environment(void)
 {
-	tcpx_plugin_problem problem = {.sz = sizeof(problem)};
-	uint32_t i = 0;
+	tcpx_plugin_problem problems[TCPX_PLUGIN_PROBLEMS_MAX] = {{.sz = sizeof(problems[0])}};
+	uint32_t count;
 
-	for (; tcpx_plugin_problem_get(NULL, 0, i, &problem) == TCPX_OK; i++)
-		printf("environment: %s%s; %s\n", problem.fatal ? "" : "(hint) ", problem.what,
-		       problem.fix);
-	if (!i)
+	if (tcpx_plugin_problems(NULL, 0, problems, TCPX_PLUGIN_PROBLEMS_MAX, &count) != TCPX_OK) {
+		printf("environment: not known: %s\n", tcpx_last_error()->what);
+		return;
+	}
+	for (uint32_t i = 0; i < count; i++)
+		printf("environment: %s%s; %s\n", problems[i].fatal ? "" : "(hint) ",
+		       problems[i].what, problems[i].fix);
+	if (!count)
 		printf("environment: nothing wrong with it\n");
 }
 
@@ -97,15 +101,17 @@ static void put_device(struct cli_json *list, const tcpx_plugin_device *device)
 
 static void put_environment(struct cli_json *list)
 {
-	tcpx_plugin_problem problem = {.sz = sizeof(problem)};
+	tcpx_plugin_problem problems[TCPX_PLUGIN_PROBLEMS_MAX] = {{.sz = sizeof(problems[0])}};
+	uint32_t count;
 
-	for (uint32_t i = 0; list && tcpx_plugin_problem_get(NULL, 0, i, &problem) == TCPX_OK;
-	     i++) {
+	if (!list || tcpx_plugin_problems(NULL, 0, problems, TCPX_PLUGIN_PROBLEMS_MAX, &count))
+		return;
+	for (uint32_t i = 0; i < count; i++) {
 		struct cli_json *o = cli_json_object(list, NULL);
 
-		cli_json_text(o, "what", problem.what);
-		cli_json_text(o, "fix", problem.fix);
-		cli_json_bool(o, "fatal", problem.fatal != 0);
+		cli_json_text(o, "what", problems[i].what);
+		cli_json_text(o, "fix", problems[i].fix);
+		cli_json_bool(o, "fatal", problems[i].fatal != 0);
 	}
 }
 

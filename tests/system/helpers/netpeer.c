@@ -44,7 +44,7 @@ void answer_status(tcpx_status status)
 
 static void take_notes(struct netpeer *np)
 {
-	tcpx_notification note;
+	tcpx_notification note = {.sz = sizeof(note)};
 
 	while (!np->deaf && tcpx_notify_take(np->session, 0, &note) == TCPX_OK) {
 		printf("note %zu %.9f %.*s\n", note.bytes, now(),
@@ -60,7 +60,7 @@ void pump(struct netpeer *np)
 	static const char *const names[] = {
 		"",	     "peer-up",	       "peer-suspect", "peer-recovered",
 		"peer-down", "peer-restarted", "channel-down", "channel-up"};
-	tcpx_event event;
+	tcpx_event event = {.sz = sizeof(event)};
 
 	if (!np->session)
 		return;

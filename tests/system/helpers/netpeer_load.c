@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "mem/slow.h"
+#include "parts/slow.h"
 #include "netpeer.h"
 
 static uint64_t pattern_word(uint64_t seed, uint64_t index)
@@ -36,7 +36,7 @@ int64_t pattern_check(const uint8_t *p, uint64_t len, uint64_t seed, uint64_t po
 static void do_mem(struct netpeer *np, char **word, int words)
 {
 	TCPX_OPTS(tcpx_region_opts, opts, .rights = TCPX_RIGHT_READ | TCPX_RIGHT_WRITE,
-		  .kind = words > 3 && strcmp(word[3], "slow") == 0 ? TCPX_MEM_SLOW
+		  .kind = words > 3 && strcmp(word[3], "slow") == 0 ? MEM_KIND_TEST
 								    : TCPX_MEM_HOST);
 	struct memory *memory = &np->memory[atoi(word[1]) % MEMORIES];
 	uint8_t token[TCPX_TOKEN_BYTES];
@@ -145,7 +145,7 @@ static void request_over(struct netpeer *np, const tcpx_completion *done)
 
 void take_completions(struct netpeer *np)
 {
-	tcpx_completion done[64];
+	tcpx_completion done[64] = {{.sz = sizeof(done[0])}};
 	int got;
 
 	while ((got = tcpx_session_poll(np->session, done, 64)) > 0)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "netpeer.h"
+#include "parts/filter.h"
 
 /* key=value words to options. */
 static int parse_open(tcpx_session_opts *opts, char **word, int words)
@@ -25,7 +26,7 @@ static int parse_open(tcpx_session_opts *opts, char **word, int words)
 		else if (strcmp(word[i], "key") == 0)
 			opts->key_file = value;
 		else if (strcmp(word[i], "filters") == 0)
-			opts->filters = value;
+			filter_choose(value);
 		else if (strcmp(word[i], "flags") == 0)
 			opts->flags = strtoull(value, NULL, 0);
 		else if (strcmp(word[i], "channels") == 0)
@@ -124,7 +125,7 @@ static void do_peer(struct netpeer *np)
 {
 	tcpx_peer_info info = {.sz = sizeof(info)};
 	tcpx_status status = tcpx_peer_query(np->session, np->peer, &info);
-	tcpx_error error;
+	tcpx_error error = {.sz = sizeof(error)};
 
 	if (status)
 		answer_status(status);

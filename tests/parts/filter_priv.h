@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside of the filters: their common head and the options a spec can give. */
-#ifndef NET_FILTER_FILTER_PRIV_H
-#define NET_FILTER_FILTER_PRIV_H
+#ifndef PARTS_FILTER_PRIV_H
+#define PARTS_FILTER_PRIV_H
 
-#include "net/filter/filter.h"
+#include "parts/filter.h"
 
 /* First member of every filter. The table is its own: name and capabilities are the inner one's. */
 struct filter_chan {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The test kind "slow": copies run on a thread of its own, 0-300 us late and out of order. */
-#include "mem/slow.h"
+#include "parts/slow.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -199,7 +199,7 @@ void mem_slow_settle(void)
 
 const struct mem_kind mem_slow = {
 	.name = "slow",
-	.kind = TCPX_MEM_SLOW,
+	.kind = MEM_KIND_TEST,
 	.staged = 1,
 	.mapped = 1,
 	.probe = slow_probe,
@@ -208,3 +208,8 @@ const struct mem_kind mem_slow = {
 	.slot_alloc = mem_slot_alloc,
 	.slot_free = mem_slot_free,
 };
+
+__attribute__((constructor)) static void slow_enrol(void)
+{
+	mem_test_kind = &mem_slow;
+}

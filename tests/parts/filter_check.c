@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/frame.h"
-#include "net/filter/filter_priv.h"
+#include "parts/filter_priv.h"
 
 /* Headers, tables and trailers may go beside NET_CALL_BYTES of user memory. */
 #define CHECK_CALL_BYTES (NET_CALL_BYTES + (FRAME_TABLE_MAX) + (64u << 10))

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
-#include "net/filter/filter_priv.h"
+#include "parts/filter_priv.h"
 
 #define MIB (1ull << 20)
 

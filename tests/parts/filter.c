@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "net/filter/filter_priv.h"
+#include "parts/filter_priv.h"
 
 static struct net_chan *inner_of(const struct net_chan *chan)
 {
@@ -288,4 +288,35 @@ tcpx_status filter_wrap(const char *spec, struct net_chan *chan, struct net_chan
 	else
 		*out_chan = outer;
 	return status;
+}
+
+static char *chosen; /* by filter_choose(); NULL: the environment says */
+
+void filter_choose(const char *spec)
+{
+	free(chosen);
+	chosen = spec ? strdup(spec) : NULL;
+}
+
+/* A mistake is said when the session opens, not when the first channel comes. */
+static tcpx_status filter_spec(char **out_spec)
+{
+	const char *spec = chosen ? chosen : getenv("TESTS_FILTERS");
+	struct net_chan *none = NULL;
+	tcpx_status status;
+
+	if (!spec || !*spec)
+		return TCPX_OK;
+	status = wrap_all(spec, &none);
+	if (status != TCPX_OK)
+		return status;
+	*out_spec = strdup(spec);
+	return *out_spec ? TCPX_OK : error_set(TCPX_ERR_NO_MEMORY, 0, "filters");
+}
+
+static const struct net_wrapper filter_wrapper = {.spec = filter_spec, .wrap = filter_wrap};
+
+__attribute__((constructor)) static void filter_enrol(void)
+{
+	net_wrapper = &filter_wrapper;
 }

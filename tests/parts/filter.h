@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Filters: channels that wrap a channel. They own the inner one. */
-#ifndef NET_FILTER_FILTER_H
-#define NET_FILTER_FILTER_H
+#ifndef PARTS_FILTER_H
+#define PARTS_FILTER_H
 
 #include "net/net.h"
 
@@ -18,6 +18,10 @@
  * NULL or "": chan itself. ERR_INVALID: unknown filter or key, named.
  */
 tcpx_status filter_wrap(const char *spec, struct net_chan *chan, struct net_chan **out_chan);
+
+/* The filters of each session that this process opens from now on, in place of what the variable
+ * TESTS_FILTERS says; NULL: that again. One thread. */
+void filter_choose(const char *spec);
 
 /* Breaches seen by check in this process; tests demand 0. */
 uint64_t filter_check_breaches(void);

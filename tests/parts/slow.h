@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The test kind "slow": host memory with copies that end late and out of order; and functions
- * shared by kinds on host memory. */
-#ifndef MEM_SLOW_H
-#define MEM_SLOW_H
+/* The test kind "slow": host memory with copies that end late and out of order. Its number is
+ * MEM_KIND_TEST. */
+#ifndef PARTS_SLOW_H
+#define PARTS_SLOW_H
 
 #include "mem/kind.h"
 
@@ -19,11 +19,5 @@ void mem_slow_await(unsigned pending);
 
 /* Tests: returns when no copy is left, with the hold off. */
 void mem_slow_settle(void);
-
-/* Moves the bytes of a copy between host addresses. */
-tcpx_status mem_copy_run(const struct mem_copy *copy);
-
-void *mem_slot_alloc(size_t bytes, uint32_t device);
-void mem_slot_free(void *slot, size_t bytes, uint32_t device);
 
 #endif
