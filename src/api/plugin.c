@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 #include "api/checks.h"
-#include "engine/comms_env.h"
+#include "engine/channel/comms_env.h"
 #include "net/ncclnet/plugin.h"
 
 _Static_assert(TCPX_PLUGIN_HOST == (int)NCCLNET_PTR_HOST &&

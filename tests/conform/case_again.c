@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "conform.h"
-#include "engine/again.h"
+#include "engine/request/again.h"
 #include "engine/engine.h"
 
 #define RW (TCPX_RIGHT_READ | TCPX_RIGHT_WRITE)

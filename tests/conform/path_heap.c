@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "engine/path/paths.h"
-#include "engine/stage.h"
+#include "engine/link/stage.h"
 #include "sys/user.h"
 
 /* One frame a direction and channel. */

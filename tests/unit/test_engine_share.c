@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GPU memory between two sessions of one host by reference: bytes, fall-back, leases, the end. */
 #include "runtime_refs.h"
-#include "engine/share.h"
+#include "engine/path/share.h"
 #include "share_rig.h"
 #include "sys/crypto.h"
 

@@ -15,12 +15,12 @@
 #include "base/law.h"
 #include "base/list.h"
 #include "core/link.h"
-#include "engine/account.h"
-#include "engine/block.h"
-#include "engine/handles.h"
-#include "engine/hold.h"
+#include "engine/link/account.h"
+#include "engine/link/block.h"
+#include "engine/runtime/handles.h"
+#include "engine/link/hold.h"
 #include "engine/link/deferred_state.h"
-#include "engine/prefill.h"
+#include "engine/link/prefill.h"
 #include "sys/loop.h"
 
 struct engine_chan;
@@ -55,6 +55,10 @@ struct link_events {
 	/* Peers on this host can reach the session from now on. False: they cannot. */
 	bool (*listen_local)(struct link *link);
 };
+
+/* Both are defined above, where what they call is: session/hooks.c. */
+extern const struct core_ops engine_core_ops;
+extern const struct link_events engine_link_events;
 
 struct link {
 	struct handle_slot slot; /* first: id, references */

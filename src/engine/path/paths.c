@@ -2,7 +2,7 @@
 /* Which way the payload of a request goes. */
 #include "engine/path/paths.h"
 
-#include "engine/tx_table.h"
+#include "engine/link/tx_table.h"
 #include "wire/frame_codec.h"
 
 #define PATHS_MAX 8

@@ -7,9 +7,9 @@
 
 #include "base/error.h"
 #include "engine/path/paths.h"
-#include "engine/share.h"
-#include "engine/stage.h"
-#include "engine/tx_table.h"
+#include "engine/path/share.h"
+#include "engine/link/stage.h"
+#include "engine/link/tx_table.h"
 #include "wire/table.h"
 
 static enum path_loaded reference_load(struct engine_chan *chan, bool *out_valid)

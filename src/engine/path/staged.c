@@ -4,10 +4,10 @@
  * memory that they were filled into, and received into slots that are copied to where they belong.
  */
 #include "base/error.h"
-#include "engine/hold.h"
+#include "engine/link/hold.h"
 #include "engine/path/paths.h"
-#include "engine/prefill.h"
-#include "engine/stage.h"
+#include "engine/link/prefill.h"
+#include "engine/link/stage.h"
 
 static bool staged_sources(const struct core_tx *frame)
 {

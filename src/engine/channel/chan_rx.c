@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The receiving half of a channel: bytes of the transport become frames for the core. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/engine.h"
+#include "engine/link/hold.h"
+#include "engine/path/paths.h"
+#include "engine/channel/rx_into.h"
+#include "engine/link/stage.h"
+#include "engine/link/vanish.h"
+#include "engine/link/warm.h"
+#include "sys/user.h"
+#include "wire/frame_codec.h"
+
+#define AHEAD_BULK 1024u	/* read beyond a large payload: trailer, next header, a table */
+#define AHEAD_SMALL (32u << 10) /* read at once while frames are small */
+
+#define RECV_MARK (128u << 10) /* peers.md: a third of the sleeps at the same speed */
+
+/* peer.lock: a region goes away while its chunk is parked here. In a call the chunk's regions are
+ * the receiver's alone; it looks whether they are retired when the call is over. */
+void chan_rx_forget(struct engine_chan *chan, struct mem_region *region)
+{
+	uint32_t i;
+
+	if (core_rx_in_call(&chan->peer->link.core, chan->index))
+		return;
+	for (i = 0; i < chan->rx.nheld; i++)
+		if (chan->rx.held[i].region == region)
+			break;
+	if (i == chan->rx.nheld)
+		return;
+	core_rx_redirect(&chan->peer->link.core, chan->index);
+	rx_release(&chan->rx);
+}
+
+/* peer.lock, rx owner: a chunk of a region that was deregistered during the call is refused. */
+static void note_retired(struct engine_chan *chan)
+{
+	const struct chan_rx *rx = &chan->rx;
+	uint32_t i;
+
+	for (i = 0; i < rx->nheld; i++)
+		if (atomic_load(&rx->held[i].region->retired))
+			core_rx_redirect(&chan->peer->link.core, chan->index);
+}
+
+/* peer.lock. What the core says about the parked frame. */
+static void pause_call(struct engine_chan *chan)
+{
+	note_retired(chan);
+	if (!core_rx_pause(&chan->peer->link.core, chan->index))
+		return;
+	chan->rx.aborted = true;
+	rx_release(&chan->rx);
+}
+
+static void to_scratch(struct chan_rx *rx)
+{
+	rx->aborted = true;
+}
+
+/* Where the next bytes of the payload go, at most max of them. */
+static uint32_t destination(struct chan_rx *rx, struct iovec *iov, uint64_t max,
+			    uint64_t *out_bytes)
+{
+	uint64_t left = rx->left < max ? rx->left : max, bytes = 0;
+	uint32_t n = 0, i;
+
+	if (rx->aborted) {
+		while (bytes < left && n < 32) {
+			uint64_t take = left - bytes;
+
+			if (take > ENGINE_COPY_BYTES)
+				take = ENGINE_COPY_BYTES;
+			iov[n++] = (struct iovec){rx->message, take};
+			bytes += take;
+		}
+	} else {
+		if (rx->at == rx->niov && rx->beyond)
+			path_more(rx);
+		for (i = rx->at; i < rx->niov && bytes < left && n < NET_IOV_MAX - 1; i++) {
+			uint64_t take = rx->iov[i].iov_len;
+
+			if (take > left - bytes)
+				take = left - bytes;
+			iov[n++] = (struct iovec){rx->iov[i].iov_base, take};
+			bytes += take;
+		}
+	}
+	*out_bytes = bytes;
+	return n;
+}
+
+static void advance(struct chan_rx *rx, uint64_t bytes)
+{
+	rx->left -= bytes;
+	while (bytes && rx->at < rx->niov && !rx->aborted) {
+		struct iovec *iov = &rx->iov[rx->at];
+
+		if (bytes < iov->iov_len) {
+			iov->iov_base = (char *)iov->iov_base + bytes;
+			iov->iov_len -= bytes;
+			return;
+		}
+		bytes -= iov->iov_len;
+		rx->at++;
+	}
+}
+
+/* The destination is not mapped any more: this chunk ends here, the channel lives. */
+static void refuse_gone(struct chan_rx *rx)
+{
+	rx_refuse(rx, rx->core.kind == CORE_RX_PROG ? TCPX_ERR_INVALID : TCPX_ERR_REMOTE);
+}
+
+/* How many of the piece's bytes were copied: fewer where it has vanished. */
+static size_t put_piece(const struct chan_rx *rx, const struct iovec *piece)
+{
+	if (rx->vanishing && !rx->aborted)
+		return sys_user_write(piece->iov_base, rx->buf + rx->used, piece->iov_len);
+	memcpy(piece->iov_base, rx->buf + rx->used, piece->iov_len);
+	return piece->iov_len;
+}
+
+/* Payload bytes that lie in the buffer already. The frame's call is under way. */
+static void copy_buffered(struct engine_chan *chan)
+{
+	struct chan_rx *rx = &chan->rx;
+	struct iovec iov[NET_IOV_MAX];
+
+	while (rx->left && rx->used < rx->have) {
+		uint64_t bytes, done = 0;
+		uint32_t n = destination(rx, iov, rx->have - rx->used, &bytes), i;
+
+		for (i = 0; i < n; i++) {
+			size_t got = put_piece(rx, &iov[i]);
+
+			rx->used += (uint32_t)got;
+			done += got;
+			if (got < iov[i].iov_len)
+				break;
+		}
+		if (i < n)
+			vanish_sink(chan, &iov[i], n - i);
+		advance(rx, done);
+		if (i < n)
+			refuse_gone(rx);
+	}
+}
+
+/* A header is whole: asks the core, finds the destination. 1: go on; 0: more bytes are needed;
+ * < 0: the link is over. */
+static int take_header(struct engine_chan *chan)
+{
+	struct engine_peer *peer = chan->peer;
+	struct chan_rx *rx = &chan->rx;
+	uint32_t have = rx->have - rx->used;
+	tcpx_status status;
+
+	if (have < FRAME_HEADER_BYTES)
+		return 0;
+	status = wire_frame_decode(rx->buf + rx->used, &rx->frame);
+	if (status != TCPX_OK)
+		return status;
+	if (have < FRAME_HEADER_BYTES + rx->frame.table_bytes)
+		return 0;
+	rx->aborted = rx->torn = rx->vanishing = false;
+	rx->verdict = TCPX_OK;
+	rx->niov = rx->at = 0;
+	rx->beyond = 0;
+	rx->path = path_of_frame(chan);
+	link_lock(&peer->link);
+	status = core_rx_begin(&peer->link.core, chan->index, &rx->frame, &rx->core);
+	link_unlock_only(&peer->link);
+	if (status == TCPX_OK)
+		status = rx_into(chan, rx->buf + rx->used + FRAME_HEADER_BYTES);
+	rx->used += FRAME_HEADER_BYTES + rx->frame.table_bytes;
+	if (status != TCPX_OK)
+		return status;
+	rx->left = rx->path->apart ? 0 : rx->frame.payload_bytes;
+	rx->bulk = rx->left > ENGINE_COPY_BYTES;
+	rx->state = rx->left ? RX_PAYLOAD : RX_TRAILER;
+	return 1;
+}
+
+static tcpx_status end_frame(struct engine_chan *chan, bool valid)
+{
+	struct engine_peer *peer = chan->peer;
+	struct chan_rx *rx = &chan->rx;
+	tcpx_status verdict = rx->verdict, status;
+	bool lost;
+
+	link_lock(&peer->link);
+	note_retired(chan);
+	lost = core_rx_aborted(&peer->link.core, chan->index);
+	link_unlock_only(&peer->link);
+	if (lost && rx->core.kind == CORE_RX_REGION)
+		verdict = TCPX_ERR_REMOTE_KEY; /* deregistered in between */
+	if (valid && !lost && rx->stage && verdict == TCPX_OK)
+		verdict = stage_commit(chan);
+	else if (rx->stage)
+		stage_close(rx->stage);
+	rx->stage = NULL;
+	/* Before the acknowledgement can leave: what it promises is no longer ours to touch. */
+	if (verdict != TCPX_IN_PROGRESS)
+		rx_release(rx);
+	link_lock(&peer->link);
+	status = core_rx_end(&peer->link.core, chan->index, valid, verdict, rx->message);
+	hold_got(chan);
+	link_unlock_only(&peer->link);
+	rx->state = RX_HEADER;
+	if (!rx->commit && rx->path->discard)
+		rx->path->discard(chan);
+	if (rx->commit && status == TCPX_OK)
+		rx->path->commit(chan, rx->commit);
+	else if (rx->commit)
+		stage_close(rx->commit); /* the link is over, nothing was promised */
+	rx->commit = NULL;
+	return status;
+}
+
+static int take_trailer(struct engine_chan *chan)
+{
+	struct chan_rx *rx = &chan->rx;
+	struct frame_trailer trailer = {.status = FRAME_VALID};
+	tcpx_status status;
+
+	if (rx->frame.payload_bytes && !rx->path->apart) {
+		if (rx->have - rx->used < FRAME_TRAILER_BYTES)
+			return 0;
+		status = wire_trailer_decode(rx->buf + rx->used, rx->frame.seq, &trailer);
+		if (status != TCPX_OK)
+			return status;
+		rx->used += FRAME_TRAILER_BYTES;
+		/* What is small was copied by its sender. */
+		if (rx->frame.payload_bytes > ENGINE_COPY_BYTES && chan->net->ops->intact &&
+		    !chan->net->ops->intact(chan->net))
+			return TCPX_ERR_PEER_RESET;
+	}
+	status = end_frame(chan, trailer.status == FRAME_VALID && !rx->torn);
+	return status == TCPX_OK ? 1 : (int)status;
+}
+
+/* Everything the buffer allows. */
+static tcpx_status parse(struct engine_chan *chan)
+{
+	struct engine_peer *peer = chan->peer;
+	struct chan_rx *rx = &chan->rx;
+
+	for (;;) {
+		int step = 1;
+
+		switch (rx->state) {
+		case RX_HEADER:
+			step = take_header(chan);
+			break;
+		case RX_PAYLOAD:
+			copy_buffered(chan);
+			if (rx->left)
+				step = 0;
+			else
+				rx->state = RX_TRAILER;
+			break;
+		case RX_TRAILER:
+			step = take_trailer(chan);
+			break;
+		}
+		if (step < 0)
+			return (tcpx_status)step;
+		if (step)
+			continue;
+		if (rx->state != RX_HEADER) {
+			link_lock(&peer->link);
+			pause_call(chan);
+			link_unlock_only(&peer->link);
+		}
+		if (rx->used == rx->have) {
+			rx->used = rx->have = 0;
+		} else if (rx->used) {
+			memmove(rx->buf, rx->buf + rx->used, rx->have - rx->used);
+			rx->have -= rx->used;
+			rx->used = 0;
+		}
+		return TCPX_OK;
+	}
+}
+
+/* One call of the transport. *out_all: it took everything that was there. */
+static tcpx_status receive(struct engine_chan *chan, uint64_t *out_bytes, bool *out_all)
+{
+	struct engine_peer *peer = chan->peer;
+	struct chan_rx *rx = &chan->rx;
+	struct iovec iov[NET_IOV_MAX + 1];
+	uint64_t direct = 0, offered;
+	uint32_t n = 0, room;
+	size_t got = 0;
+	tcpx_status status;
+
+	if (rx->state != RX_HEADER) {
+		link_lock(&peer->link);
+		if (core_rx_resume(&peer->link.core, chan->index))
+			to_scratch(rx);
+		link_unlock_only(&peer->link);
+	}
+	if (rx->state == RX_PAYLOAD) {
+		n = destination(rx, iov, NET_CALL_BYTES, &direct);
+		warm_write(iov, n);
+	}
+	room = ENGINE_RX_BUFFER - rx->have;
+	if (room > (rx->bulk ? AHEAD_BULK : AHEAD_SMALL))
+		room = rx->bulk ? AHEAD_BULK : AHEAD_SMALL;
+	offered = direct;
+	if (direct == rx->left || rx->state != RX_PAYLOAD) {
+		iov[n++] = (struct iovec){rx->buf + rx->have, room};
+		offered += room;
+	}
+	chan->net->rx_vanishing = rx->vanishing && direct && !rx->aborted;
+	status = chan->net->ops->recv(chan->net, iov, (int)n, &got);
+	if (status == TCPX_OK) {
+		uint64_t take = got < direct ? got : direct;
+
+		if (chan->net->ops->torn && chan->net->ops->torn(chan->net)) {
+			if (rx->state != RX_PAYLOAD)
+				return TCPX_ERR_PROTOCOL; /* only payload is ever lent */
+			rx->torn = true;
+		}
+		advance(rx, take);
+		rx->have += (uint32_t)(got - take);
+		*out_bytes += got;
+		*out_all = got < offered;
+	} else if (rx->state != RX_HEADER) {
+		if (status == TCPX_ERR_INVALID && !rx->aborted)
+			vanish_sink(chan, iov, n - (direct == rx->left));
+		link_lock(&peer->link);
+		pause_call(chan);
+		link_unlock_only(&peer->link);
+	}
+	if (status == TCPX_ERR_INVALID && !rx->aborted) {
+		refuse_gone(rx);
+		return TCPX_OK;
+	}
+	return status;
+}
+
+void chan_rx_run(struct engine_chan *chan, uint64_t budget)
+{
+	uint64_t bytes = 0;
+	tcpx_status status = TCPX_OK;
+	bool all = false;
+	int err = 0;
+
+	if (atomic_load(&chan->failed))
+		return;
+	while (status == TCPX_OK && bytes < budget) {
+		uint64_t before = bytes;
+
+		errno = 0; /* an end that is no call's failure has none */
+		status = receive(chan, &bytes, &all);
+		err = errno;
+		if (status == TCPX_OK && bytes > before) {
+			status = parse(chan);
+			err = 0; /* what is wrong with a frame is no system call's fault */
+		}
+		if (status == TCPX_OK && all && chan->rx.state == RX_HEADER && !chan->rx.have)
+			break; /* whole frames: who waits is told of the next one */
+	}
+	if (bytes)
+		atomic_store_explicit(&chan->heard_ns, clock_now_ns(), memory_order_relaxed);
+	if (status != TCPX_OK && status != TCPX_IN_PROGRESS)
+		chan_fail(chan, status, err);
+}
+
+void chan_rx_mark(struct engine_chan *chan)
+{
+	struct chan_rx *rx = &chan->rx;
+	uint64_t expected = rx->left + FRAME_TRAILER_BYTES;
+	size_t mark = 1;
+
+	/* Never more than what surely comes: the rest of the payload and its trailer. */
+	if (rx->state == RX_PAYLOAD && rx->left > ENGINE_COPY_BYTES)
+		mark = expected < RECV_MARK ? expected : RECV_MARK;
+	chan->net->ops->recv_mark(chan->net, mark);
+}
+
+/* The channel is stopped: a partial frame is forgotten. */
+void chan_rx_drop(struct engine_chan *chan)
+{
+	rx_release(&chan->rx);
+	if (chan->rx.stage)
+		stage_close(chan->rx.stage);
+	chan->rx.stage = NULL;
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sending half of a channel: frames from the core become bytes of the transport. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "engine/engine.h"
+#include "engine/path/paths.h"
+#include "engine/link/tx_table.h"
+#include "engine/link/vanish.h"
+#include "engine/link/warm.h"
+#include "wire/frame_codec.h"
+#include "wire/table.h"
+
+#define BATCH_BYTES (32u << 10) /* small frames gathered for one call */
+
+/* What an aborted chunk is finished with. */
+static const uint8_t zeros[64u << 10];
+
+static void put_trailer(const struct frame *frame, bool valid, uint8_t *out)
+{
+	struct frame_trailer trailer = {.seq = frame->seq,
+					.status = valid ? FRAME_VALID : FRAME_ABORTED};
+
+	wire_trailer_encode(&trailer, out);
+}
+
+/* False: some of it has vanished, and the frame goes as aborted. */
+static bool copy_payload(struct engine_chan *chan)
+{
+	struct chan_tx *tx = &chan->tx;
+	const struct frame *frame = &tx->frame.frame;
+	bool whole = vanish_gather(tx, tx->iov, tx->niov, tx->buf + tx->end);
+
+	if (!whole)
+		vanish_source(chan, tx->iov, tx->niov);
+	tx->end += frame->payload_bytes;
+	put_trailer(frame, whole, tx->buf + tx->end);
+	tx->end += FRAME_TRAILER_BYTES;
+	return whole;
+}
+
+/* peer.lock: a frame was cut. */
+static void claim(struct engine_chan *chan)
+{
+	struct chan_tx *tx = &chan->tx;
+
+	tx->niov = tx->nslices = 0;
+	tx->vanishing = tx->held = tx->aborted = tx->torn = false;
+	tx->path = path_of_source(&tx->frame);
+	if (tx->path->claim)
+		tx->path->claim(chan);
+}
+
+/* The payload goes from where it lies, by calls of its own. */
+static void begin_big(struct chan_tx *tx)
+{
+	tx->big = true;
+	tx->at = 0;
+	tx->trailer_sent = 0;
+	tx->left = tx->frame.frame.payload_bytes;
+}
+
+/* Gathers frames until the buffer is full, a large one came, or there is nothing more. */
+static void gather(struct engine_chan *chan)
+{
+	struct engine_peer *peer = chan->peer;
+	struct chan_tx *tx = &chan->tx;
+	bool sent = false, valid = true, whole = true;
+
+	for (;;) {
+		uint64_t bytes;
+		bool room = !tx->big && tx->end < BATCH_BYTES &&
+			    ENGINE_TX_BUFFER - tx->end >
+				    FRAME_HEADER_BYTES + 2 * CORE_PIECES_MAX * WIRE_TABLE_PIECE_MAX;
+		int got = tx->posting;
+		enum path_loaded loaded;
+
+		link_lock(&peer->link);
+		if (!whole)
+			core_tx_spoiled(&peer->link.core, chan->index, TCPX_ERR_INVALID);
+		if (sent)
+			core_tx_sent(&peer->link.core, chan->index, valid && whole);
+		if (!got && room) {
+			got = core_tx_next(&peer->link.core, chan->index, &tx->frame);
+			if (got)
+				claim(chan);
+		}
+		link_unlock_only(&peer->link);
+		if (!got)
+			return;
+		sent = false;
+		valid = whole = true;
+		bytes = tx->frame.frame.payload_bytes;
+		loaded = tx->path->load(chan, &valid);
+		tx->posting = loaded == PATH_LATER;
+		if (tx->posting)
+			return;
+		if (loaded == PATH_FILLED || (loaded == PATH_INLINE && bytes > ENGINE_COPY_BYTES)) {
+			begin_big(tx);
+			return;
+		}
+		sent = true;
+		if (loaded == PATH_INLINE && bytes)
+			whole = copy_payload(chan);
+		path_unload(chan);
+	}
+}
+
+/* The pieces of one call; *out_user: the first of the frame's own memory. The buffer before it and
+ * the trailer behind it are used again for the next frame. */
+static uint32_t build(struct chan_tx *tx, struct iovec *iov, uint32_t *out_user,
+		      uint32_t *out_users)
+{
+	uint32_t n = 0, i;
+	uint64_t user = 0, take;
+
+	*out_users = 0;
+
+	if (tx->start < tx->end)
+		iov[n++] = (struct iovec){tx->buf + tx->start, tx->end - tx->start};
+	*out_user = n;
+	if (!tx->big)
+		return n;
+	if (tx->aborted) {
+		while (user < tx->left && user < NET_CALL_BYTES && n < NET_IOV_MAX - 1) {
+			take = tx->left - user < sizeof(zeros) ? tx->left - user : sizeof(zeros);
+			iov[n++] = (struct iovec){(void *)zeros, take};
+			user += take;
+		}
+	} else {
+		for (i = tx->at; i < tx->niov && n < NET_IOV_MAX - 1 && user < NET_CALL_BYTES;
+		     i++) {
+			take = tx->iov[i].iov_len;
+			if (take > NET_CALL_BYTES - user)
+				take = NET_CALL_BYTES - user;
+			iov[n++] = (struct iovec){tx->iov[i].iov_base, take};
+			user += take;
+		}
+	}
+	*out_users = n - *out_user;
+	if (user == tx->left) {
+		if (!tx->trailer_sent)
+			put_trailer(&tx->frame.frame, !tx->aborted, tx->trailer);
+		iov[n++] = (struct iovec){tx->trailer + tx->trailer_sent,
+					  FRAME_TRAILER_BYTES - tx->trailer_sent};
+	}
+	return n;
+}
+
+/* bytes went out: advances; true when all of the batch is through. */
+static bool advance(struct chan_tx *tx, size_t bytes)
+{
+	uint64_t take = tx->end - tx->start < bytes ? tx->end - tx->start : bytes;
+
+	tx->start += (uint32_t)take;
+	bytes -= take;
+	if (tx->start == tx->end)
+		tx->start = tx->end = 0;
+	if (!tx->big)
+		return tx->start == tx->end;
+	take = tx->left < bytes ? tx->left : bytes;
+	tx->left -= take;
+	bytes -= take;
+	while (take && tx->at < tx->niov && !tx->aborted) {
+		struct iovec *iov = &tx->iov[tx->at];
+
+		if (take < iov->iov_len) {
+			iov->iov_base = (char *)iov->iov_base + take;
+			iov->iov_len -= take;
+			break;
+		}
+		take -= iov->iov_len;
+		tx->at++;
+	}
+	tx->trailer_sent += (uint32_t)bytes;
+	return !tx->left && tx->trailer_sent == FRAME_TRAILER_BYTES;
+}
+
+/* The trailer is not with the transport yet: it may still say ABORTED. */
+static bool trailer_open(const struct chan_tx *tx, const struct net_lent *lent)
+{
+	return tx->left && lent->ahead <= tx->end - tx->start + tx->left;
+}
+
+/*
+ * The frame under way is not to be read from the caller's memory any more. What is lent comes back
+ * now, or when the peer is through with it. A trailer that is with the transport already stays
+ * VALID: the frame is aborted when a piece came back unread, which the peer sees as well, and else
+ * the peer has all of it.
+ */
+static void abort_rest(struct engine_chan *chan, bool torn)
+{
+	struct chan_tx *tx = &chan->tx;
+	struct net_lent lent = {0};
+
+	if (chan->net->ops->lend)
+		chan->net->ops->lent(chan->net, 1, &lent);
+	tx->torn |= torn || lent.torn;
+	tx->aborted |= trailer_open(tx, &lent);
+}
+
+/* What the peer still reads of what the last calls lent. */
+static void lent_now(struct engine_chan *chan, struct net_lent *out_lent)
+{
+	if (!chan->net->ops->lend)
+		return;
+	chan->net->ops->lent(chan->net, 0, out_lent);
+	atomic_store(&chan->tx.lent, out_lent->pieces > 0);
+}
+
+static tcpx_status call_out(struct engine_chan *chan, size_t *out_bytes)
+{
+	const struct net_ops *ops = chan->net->ops;
+	struct chan_tx *tx = &chan->tx;
+	struct iovec iov[NET_IOV_MAX + 2];
+	uint32_t user, users;
+	int n = (int)build(tx, iov, &user, &users);
+
+	warm_read(iov, (uint32_t)n);
+	chan->net->tx_vanishing = tx->big && tx->vanishing && !tx->aborted;
+	/* A notification's bytes are the link's, and go with it. */
+	if (ops->lend && tx->big && tx->frame.prog && tx->left && !tx->aborted)
+		return ops->lend(chan->net, iov, n, out_bytes);
+	if (tx->big && tx->held && !tx->aborted)
+		return ops->send_held(chan->net, iov, n, (int)user, (int)users, out_bytes);
+	return ops->send(chan->net, iov, n, out_bytes);
+}
+
+/* One call. OK: go on; IN_PROGRESS: wait for room; else the channel is lost. */
+static tcpx_status send_once(struct engine_chan *chan, uint64_t *sum)
+{
+	struct engine_peer *peer = chan->peer;
+	struct chan_tx *tx = &chan->tx;
+	size_t bytes = 0;
+	tcpx_status status;
+	struct net_lent lent = {0};
+	bool done, over = false;
+
+	if (tx->big) {
+		link_lock(&peer->link);
+		over = core_tx_resume(&peer->link.core, chan->index) && tx->left;
+		link_unlock_only(&peer->link);
+	}
+	if (over && (atomic_load(&tx->lent) || (!tx->aborted && !tx->torn)))
+		abort_rest(chan, false);
+	status = call_out(chan, &bytes);
+	done = advance(tx, status == TCPX_OK ? bytes : 0);
+	*sum += bytes;
+	if (!tx->big)
+		return status;
+	over = status == TCPX_ERR_INVALID && !tx->aborted && !tx->torn;
+	if (over) {
+		vanish_source(chan, tx->iov + tx->at, tx->niov - tx->at);
+		abort_rest(chan, chan->net->ops->lend != NULL);
+	}
+	if (!done)
+		lent_now(chan, &lent);
+	link_lock(&peer->link);
+	if (over) {
+		/* The caller's memory is gone: this frame ends from scratch, the channel lives. */
+		core_tx_torn(&peer->link.core, chan->index);
+		core_tx_spoiled(&peer->link.core, chan->index, TCPX_ERR_INVALID);
+	}
+	if (done) {
+		atomic_store(&tx->lent, 0);
+		core_tx_sent(&peer->link.core, chan->index, !tx->aborted && !tx->torn);
+		tx->big = false;
+	} else if (!lent.pieces) {
+		core_tx_pause(&peer->link.core,
+			      chan->index); /* had it to end, the next call hears it */
+	}
+	link_unlock_only(&peer->link);
+	if (status == TCPX_ERR_INVALID && (over || tx->aborted || tx->torn))
+		status = TCPX_OK;
+	if (done)
+		path_unload(chan);
+	return status;
+}
+
+/* Sends until there is nothing to send, no room, or others of the worker have waited enough: then
+ * the worker comes back. tx owner. */
+void chan_tx_run(struct engine_chan *chan, uint64_t budget)
+{
+	struct chan_tx *tx = &chan->tx;
+	uint64_t bytes = 0;
+	bool awake = false; /* the last wait said that something came */
+	tcpx_status status;
+
+	if (atomic_load(&chan->failed) || atomic_load(&tx->filling))
+		return;
+	for (;;) {
+		if (!tx->big && tx->start == tx->end)
+			gather(chan);
+		if (atomic_load(&chan->failed))
+			return;
+		if (atomic_load(&tx->filling) || (!tx->big && tx->start == tx->end))
+			return;
+		if (bytes >= budget) {
+			worker_kick(chan);
+			return;
+		}
+		errno = 0; /* as in chan_rx_run() */
+		status = send_once(chan, &bytes);
+		if (status == TCPX_IN_PROGRESS) {
+			if (!chan_wait_send(chan))
+				return;
+			if (awake) {
+				/* Not for us: the receiver is wanted, maybe on this very thread. */
+				worker_again(chan);
+				return;
+			}
+			awake = true;
+			continue;
+		}
+		awake = false;
+		if (status != TCPX_OK) {
+			chan_fail(chan, status, errno);
+			return;
+		}
+	}
+}
+
+/* The channel is stopped. */
+void chan_tx_drop(struct engine_chan *chan)
+{
+	struct engine_peer *peer = chan->peer;
+	struct net_lent lent = {0};
+
+	if (chan->tx.big && chan->net->ops->lend)
+		chan->net->ops->lent(chan->net, 1, &lent);
+	if (lent.torn) {
+		link_lock(&peer->link);
+		core_tx_unread(&peer->link.core, chan->index);
+		link_unlock_only(&peer->link);
+	}
+	if (lent.pieces) {
+		lease_start(chan);
+		return;
+	}
+	link_lock(&peer->link);
+	if (atomic_load(&chan->tx.filling))
+		core_tx_take(&peer->link.core, chan->index, chan->tx.orphan);
+	else if (chan->tx.big || chan->tx.posting) /* not sent yet: nobody is inside any more */
+		core_tx_pause(&peer->link.core, chan->index);
+	chan->tx.orphan = NULL;
+	link_unlock_only(&peer->link);
+	path_unload(chan);
+	chan->tx.big = chan->tx.posting = false;
+}

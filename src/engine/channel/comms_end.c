@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Comms are closed: behind their channel, behind an attempt that failed, behind a dead peer. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "engine/channel/comms_gpu.h"
+#include "engine/path/share.h"
+
+#define CLOSE_NS (5 * CLOCK_S_NS)
+#define BARREN_MAX 4u		   /* times in a row, before it rests */
+#define LOST_LINES 64u		   /* that a peer may fill the log with */
+#define CAUSE_NS (10 * CLOCK_S_NS) /* within that it is the same one */
+#define DIGITS "0123456789"
+#define LOOK_NS CLOCK_MS_NS /* at copies of a GPU, which nobody else waits for */
+
+/* Comms that could not be closed: the plugin may use their memory for ever. Control thread. */
+static struct list_node *lost_list(void)
+{
+	static struct list_node lost;
+
+	if (!lost.next)
+		list_init(&lost);
+	return &lost;
+}
+
+void comms_slot_set(struct engine_peer *peer, uint32_t channel, struct engine_comms *comms)
+{
+	link_lock(&peer->link);
+	comms_slot(peer, channel)->comms = comms;
+	link_unlock(&peer->link);
+}
+
+static bool some_up(const struct engine_peer_comms *table)
+{
+	for (uint32_t i = 0; i < table->count; i++)
+		if (table->slots[i].comms && table->slots[i].comms->state == COMMS_UP)
+			return true;
+	return false;
+}
+
+static void strand_due(struct sys_timer *timer, int64_t now_ns)
+{
+	struct engine_peer_comms *table = LIST_ENTRY(timer, struct engine_peer_comms, strand);
+	struct engine_peer *peer = table->peer;
+
+	(void)now_ns;
+	if (some_up(table))
+		return;
+	LOG_WARN("peer '%s': no channel of messages came back: what waits for one ends",
+		 peer->who.name);
+	link_lock(&peer->link);
+	core_link_strand(&peer->link.core, TCPX_ERR_CHANNEL_LOST);
+	link_unlock(&peer->link);
+}
+
+void comms_strand_later(struct engine_peer *peer)
+{
+	struct engine_peer_comms *table = peer->comms;
+
+	if (some_up(table))
+		return;
+	table->strand.fn = strand_due;
+	sys_timer_set(&engine_runtime.loop, &table->strand,
+		      clock_now_ns() + peer->link.session->plugin->message_ns);
+}
+
+void comms_free(struct engine_comms *comms)
+{
+	pthread_mutex_destroy(&comms->lock);
+	free(comms->bounce);
+	free(comms);
+}
+
+static void close_one(struct engine_comms *comms, struct net_comm **comm, struct net_setup **op)
+{
+	struct net_setup_opts opts = comms_opts(comms, comms->deadline_ns);
+
+	if (comm == &comms->in)
+		opts.gpu = comms_nic(comms)->landing;
+	if (*comm && net_close_start(&opts, *comm, op) == TCPX_OK)
+		*comm = NULL; /* the operation's */
+}
+
+static void abandon_setup(struct engine_comms *comms)
+{
+	struct net_setup_opts opts = comms_opts(comms, comms->deadline_ns);
+	struct net_setup *end;
+
+	opts.gpu = comms_nic(comms)->landing;
+	for (int i = 0; i < COMMS_OPS; i++) {
+		if (comms->op[i])
+			net_setup_abandon(comms->op[i]);
+		comms->op[i] = NULL;
+	}
+	if (comms->listener && net_unlisten_start(&opts, comms->listener, &end) == TCPX_OK)
+		net_setup_abandon(end);
+	comms->listener = NULL;
+	if (comms->guide)
+		comms->guide->ops->close(comms->guide);
+	comms->guide = NULL;
+}
+
+void comms_close(struct engine_comms *comms, bool lost)
+{
+	comms->state = COMMS_CLOSING;
+	comms->lost = lost;
+	comms->deadline_ns = clock_now_ns() + CLOSE_NS;
+	abandon_setup(comms);
+	comms_mem_stop(comms);
+	list_push_back(&comms->peer->comms->closing, &comms->node);
+	comms_close_step(comms);
+}
+
+/* One that did not end, or could not be begun, stays in *comm's place: op is NULL then, too. */
+static bool closed(struct net_setup **op, bool *out_stuck)
+{
+	tcpx_status status;
+
+	if (!*op)
+		return true;
+	status = net_setup_finish(*op, NULL);
+	if (status == TCPX_IN_PROGRESS)
+		return false;
+	*op = NULL;
+	*out_stuck |= status == TCPX_ERR_TIMED_OUT;
+	return true;
+}
+
+static void tell_core(struct engine_comms *comms)
+{
+	struct engine_peer *peer = comms->peer;
+
+	if (!comms->lost || peer->died)
+		return;
+	link_lock(&peer->link);
+	core_chan_lost(&peer->link.core, comms->channel);
+	link_unlock(&peer->link);
+}
+
+/* Behind the last copy out of its messages, however long that takes. */
+static bool closes(struct engine_comms *comms)
+{
+	int64_t now_ns = clock_now_ns();
+
+	if (comms->closes)
+		return true;
+	/* What opens the GPU's part reads the queue, which the plugin frees with the comm; its end
+	 * wakes us. */
+	if (comms_gpu_opens(comms))
+		return false;
+	comms_gpu_abandon(comms);
+	if (comms->gpu && comms_unpack_run(comms, NULL)) {
+		sys_timer_set(&engine_runtime.loop, &comms->timer, now_ns + LOOK_NS);
+		return false;
+	}
+	comms->closes = true;
+	comms->deadline_ns = now_ns + CLOSE_NS;
+	close_one(comms, &comms->out, &comms->close_out);
+	close_one(comms, &comms->in, &comms->close_in);
+	sys_timer_set(&engine_runtime.loop, &comms->timer, comms->deadline_ns + CLOCK_MS_NS);
+	return true;
+}
+
+void comms_close_step(struct engine_comms *comms)
+{
+	struct engine_peer *peer = comms->peer;
+	bool stuck;
+
+	if (!closes(comms))
+		return;
+	stuck = comms->out || comms->in;
+	if (!closed(&comms->close_out, &stuck) || !closed(&comms->close_in, &stuck))
+		return;
+	list_remove(&comms->node);
+	sys_timer_del(&engine_runtime.loop, &comms->timer);
+	if (stuck) {
+		LOG_WARN("peer '%s': channel %u of messages does not close: memory that its plugin "
+			 "has stays as it is",
+			 peer->who.name, comms->channel);
+		list_push_back(lost_list(), &comms->node);
+	} else {
+		comms_mem_drop(comms);
+		comms_gpu_close(comms);
+	}
+	tell_core(comms);
+	if (peer->died)
+		share_lease_over(peer);
+	if (stuck)
+		comms->peer = NULL;
+	else
+		comms_free(comms);
+	peer_put(peer);
+}
+
+/* What differs between channels that one cause hits are numbers. */
+static bool same_cause(const char *a, const char *b)
+{
+	for (;; a++, b++) {
+		a += strspn(a, DIGITS);
+		b += strspn(b, DIGITS);
+		if (*a != *b)
+			return false;
+		if (!*a)
+			return true;
+	}
+}
+
+/* Of one cause one channel is told; the others are for who asks. */
+static void choose_level(struct engine_peer_comms *table, const char *why)
+{
+	int64_t now_ns = clock_now_ns();
+	bool again = same_cause(why, table->cause) && now_ns - table->cause_ns < CAUSE_NS;
+
+	table->level = again ? TCPX_LOG_INFO : TCPX_LOG_WARN;
+	if (again)
+		return;
+	text_format(table->cause, sizeof(table->cause), "%s", why);
+	table->cause_ns = now_ns;
+}
+
+enum tcpx_log_level comms_level(const struct engine_peer *peer, bool of_messages)
+{
+	return of_messages ? peer->comms->level : TCPX_LOG_WARN;
+}
+
+/* Both sides say why, and how far they came: where they differ is where a message was lost. */
+static void tell_lost(struct engine_comms *comms, const char *why,
+		      const struct net_message_counts *counts)
+{
+	char text[COMMS_TOLD + 1];
+
+	if (why) {
+		text_format(text, sizeof(text), "%s", why);
+		comms_tell(comms, FRAME_COMM_LOST, text, (uint32_t)strlen(text));
+	}
+	text_format(text, sizeof(text),
+		    "sends posted %llu, done %llu; receives posted %llu, done %llu, unpacked %llu, "
+		    "consumed %llu",
+		    (unsigned long long)counts->sends_posted,
+		    (unsigned long long)counts->sends_done, (unsigned long long)counts->posted,
+		    (unsigned long long)counts->done, (unsigned long long)counts->unpacked,
+		    (unsigned long long)counts->consumed);
+	LOG(comms->peer->comms->level, "peer '%s': channel %u, here: %s", comms->peer->who.name,
+	    comms->channel, text);
+	comms_tell(comms, FRAME_COMM_LOST, text, (uint32_t)strlen(text));
+}
+
+/* In a direction that it was used in nothing arrived. Dialled at once, it would carry the same
+ * again, be lost again, and so for ever. */
+static void look_barren(struct engine_peer *peer, struct comms_slot *slot, uint32_t channel,
+			const struct net_message_counts *counts)
+{
+	int64_t rest =
+		2 * peer->link.session->plugin->message_ns; /* what waits is stranded before */
+	uint32_t unacked;
+
+	link_lock(&peer->link);
+	unacked = core_tx_messages(&peer->link.core, channel);
+	link_unlock(&peer->link);
+	if ((!counts->sends_posted || unacked < counts->sends_posted) &&
+	    (!counts->posted || counts->consumed)) {
+		if (counts->sends_posted || counts->posted)
+			slot->barren = 0;
+		return;
+	}
+	if (++slot->barren < BARREN_MAX || !peer->dialler)
+		return;
+	rest = rest > peer->link.session->plugin->rest_ns ? rest
+							  : peer->link.session->plugin->rest_ns;
+	slot->rests_ns = clock_now_ns() + rest;
+	LOG_WARN("peer '%s': channel %u, NIC %s: nothing arrived by it %u times in a row: it rests "
+		 "%lld ms",
+		 peer->who.name, channel, comms_nic_name(slot->comms), slot->barren,
+		 (long long)(rest / CLOCK_MS_NS));
+}
+
+/* Whoever was first to see the fault has more to say. */
+static bool follows(struct engine_comms *comms)
+{
+	static const tcpx_status ends[] = {TCPX_ERR_CHANNEL_LOST, TCPX_ERR_PEER_CLOSED,
+					   TCPX_ERR_PEER_RESET};
+	bool same;
+
+	pthread_mutex_lock(&comms->lock);
+	same = !*comms->why; /* its fence */
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
+		same |= !strcmp(comms->why, error_status_text(ends[i]));
+	pthread_mutex_unlock(&comms->lock);
+	return same;
+}
+
+/* For who asks about a request. */
+static void keep_why(struct engine_peer *peer, const char *why, bool first)
+{
+	link_lock(&peer->link);
+	if (first || !*peer->comms->lost)
+		text_format(peer->comms->lost, sizeof(peer->comms->lost), "%s", why);
+	link_unlock(&peer->link);
+}
+
+void comms_lost_there(struct engine_peer *peer, uint32_t channel, const char *why)
+{
+	bool counts = strncmp(why, "channel ", 8) != 0;
+
+	if (comms_slot(peer, channel)->told) /* that it was not set up */
+		peer->comms->level = TCPX_LOG_INFO;
+	else if (!counts)
+		choose_level(peer->comms, why);
+	if (log_allow(&peer->comms->lost_log, LOST_LINES))
+		LOG(peer->comms->level, "peer '%s': channel %u, over there: %s", peer->who.name,
+		    channel, why);
+	if (counts)
+		return;
+	link_lock(&peer->link);
+	text_format(peer->comms->lost, sizeof(peer->comms->lost), "over there: %s", why);
+	link_unlock(&peer->link);
+}
+
+bool comms_rests(const struct engine_peer *peer, uint32_t channel)
+{
+	const struct comms_slot *slot = comms_slot(peer, channel);
+
+	return slot && slot->rests_ns > clock_now_ns();
+}
+
+static void stays_no_more(struct engine_comms *comms)
+{
+	comms->peer->comms->staying -= comms->stays;
+	comms->stays = false;
+}
+
+bool comms_stopped(struct engine_chan *chan, const char *why)
+{
+	const struct net_ops *ops = chan->net->ops;
+	struct engine_peer *peer = chan->peer;
+	uint32_t channel = chan->index;
+	struct comms_slot *slot = comms_slot(peer, channel);
+	struct engine_comms *comms = slot ? slot->comms : NULL;
+	struct net_chan_info info = {{0}};
+	bool first;
+
+	if (!comms)
+		return false;
+	first = !follows(comms);
+	keep_why(peer, why, first);
+	choose_level(peer->comms, why);
+	ops->info(chan->net, &info);
+	look_barren(peer, slot, channel, &info.messages);
+	comms_slot_set(peer, channel, NULL);
+	stays_no_more(comms);
+	if (info.stuck_ns > (uint64_t)peer->link.session->plugin->message_ns / 2) {
+		link_lock(&peer->link);
+		core_chan_stuck(&peer->link.core, channel, TCPX_ERR_CHANNEL_LOST);
+		link_unlock(&peer->link);
+	}
+	tell_lost(comms, first ? why : NULL, &info.messages);
+	if (!peer->died)
+		comms_strand_later(peer);
+	comms_close(comms, true);
+	return true;
+}
+
+/* It did not wait for its channels of messages: what this end knows of them, once. */
+static void left_early(const struct engine_peer *peer)
+{
+	const struct engine_peer_comms *table = peer->comms;
+	char awaits[COMMS_TOLD], why[COMMS_WHY_BYTES];
+
+	if (*table->missing)
+		return; /* it is told */
+	for (uint32_t i = 0; i < table->count; i++) {
+		const struct engine_comms *comms = table->slots[i].comms;
+
+		if (!comms || comms->state != COMMS_SETUP)
+			continue;
+		comms_awaits(comms, awaits, sizeof(awaits));
+		comms_named(comms, awaits, why, sizeof(why));
+		LOG_WARN("peer '%s' is gone before a channel of messages came up: %s",
+			 peer->who.name, why);
+		return;
+	}
+}
+
+void comms_stays(struct engine_comms *comms)
+{
+	if (!comms)
+		return;
+	comms->stays = true;
+	comms->peer->comms->staying++;
+}
+
+void comms_left(struct engine_comms *comms)
+{
+	stays_no_more(comms);
+	comms_close(comms, false);
+}
+
+void comms_peer_dead(struct engine_peer *peer)
+{
+	struct engine_peer_comms *table = peer->comms;
+
+	if (!table)
+		return;
+	sys_timer_del(&engine_runtime.loop, &table->strand);
+	left_early(peer);
+	for (uint32_t i = 0; i < table->count; i++) {
+		struct engine_comms *comms = table->slots[i].comms;
+
+		if (!comms)
+			continue;
+		comms_slot_set(peer, table->first + i, NULL);
+		if (!comms->stays)
+			comms_close(comms, false);
+	}
+}
+
+void comms_beat(struct engine_peer *peer, int64_t now_ns)
+{
+	for (uint32_t i = 0; peer->comms && i < peer->comms->count; i++) {
+		struct engine_comms *comms = peer->comms->slots[i].comms;
+		uint32_t channel = peer->comms->first + i;
+		uint64_t acked;
+		bool waits;
+
+		if (!comms || comms->state != COMMS_UP)
+			continue;
+		link_lock(&peer->link);
+		acked = core_tx_acked(&peer->link.core, channel);
+		waits = core_tx_messages(&peer->link.core, channel) && acked == comms->acked_seq;
+		comms->acked_seq = acked;
+		link_unlock(&peer->link);
+		waits = waits && !comms_mem_begins(comms); /* that has a deadline of its own */
+		if (!waits || !comms->waits)		   /* since this beat at the earliest */
+			comms->acked_ns = now_ns;
+		comms->waits = waits;
+		if (now_ns - comms->acked_ns <= peer->link.session->plugin->message_ns)
+			continue;
+		(void)error_set(TCPX_ERR_CHANNEL_LOST, 0,
+				"what was sent from frame %llu on was not acknowledged within %lld "
+				"ms",
+				(unsigned long long)comms->acked_seq + 1,
+				(long long)(peer->link.session->plugin->message_ns / CLOCK_MS_NS));
+		chan_fail(peer->link.chan[comms->channel], TCPX_ERR_CHANNEL_LOST, 0);
+	}
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The first message of each comm, an empty one. A plugin may move nothing outside of its calls, and
+ * take no message before both ends have called it; but a receiver posts nothing before a message
+ * was announced, and none is announced before it was taken. So both ends call the plugin here until
+ * an empty message is through; docs/design/messages.md, "Plugins that move when called".
+ */
+#include "engine/channel/comms.h"
+
+#include "base/error.h"
+
+bool comms_first_known(const struct engine_session *session)
+{
+	const struct engine_plugin *plugin = session->plugin;
+
+	return plugin && net_plugin_device(plugin->plugin, plugin->nics[0].dev)->ptr_support &
+				 NCCLNET_PTR_HOST;
+}
+
+/* Each direction by itself: the sender's once the peer is ready, so that its accept is through. */
+static tcpx_status first_begin(struct engine_comms *comms)
+{
+	struct net_setup_opts opts = comms_opts(comms, comms->deadline_ns);
+	tcpx_status status = TCPX_OK;
+
+	if (comms->ready_came && !comms->first_out_begun) {
+		comms->first_out_begun = true;
+		status = net_first_send_start(&opts, comms->out, &comms->op[COMMS_FIRST_OUT]);
+	}
+	if (status == TCPX_OK && comms->ready_told && !comms->first_in_begun) {
+		comms->first_in_begun = true;
+		opts.gpu = comms_nic(comms)->landing;
+		status = net_first_recv_start(&opts, comms->in, comms->bounce_mr,
+					      &comms->op[COMMS_FIRST_IN]);
+	}
+	return status;
+}
+
+bool comms_first(struct engine_comms *comms)
+{
+	struct engine_peer *peer = comms->peer;
+	struct comms_slot *slot = comms_slot(peer, comms->channel);
+	struct net_setup_result result;
+
+	if (!peer->comms->begin_empty)
+		return comms->ready_told && comms->ready_came;
+	if (comms_took(comms, COMMS_FIRST_OUT, &result))
+		comms->first_out = true;
+	if (slot->comms != comms)
+		return false;
+	if (comms_took(comms, COMMS_FIRST_IN, &result))
+		comms->first_in = true;
+	if (slot->comms != comms)
+		return false;
+	if (first_begin(comms) != TCPX_OK) {
+		comms_fail(comms, error_last()->what);
+		return false;
+	}
+	return comms->first_out && comms->first_in;
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of regions with the comm that sends it: registered at its first use, and taken back. */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/channel/comms.h"
+
+#define LOOK_NS CLOCK_MS_NS /* a request that the peer has acknowledged ends about now */
+
+/* lock */
+static struct comms_mem *find(struct engine_comms *comms, const struct mem_region *region)
+{
+	struct list_node *pos;
+
+	LIST_FOREACH(pos, &comms->mems) {
+		struct comms_mem *mem = LIST_ENTRY(pos, struct comms_mem, node);
+
+		if (mem->region == region)
+			return mem;
+	}
+	return NULL;
+}
+
+/* lock; NULL: the last error says why. */
+static struct comms_mem *mem_new(struct engine_comms *comms, struct mem_region *region)
+{
+	struct comms_mem *mem = calloc(1, sizeof(*mem));
+
+	if (!mem) {
+		(void)error_set(TCPX_ERR_NO_MEMORY, 0, "memory of channel %u", comms->channel);
+		return NULL;
+	}
+	if (!mem_region_io_get(region)) {
+		free(mem);
+		(void)error_set(TCPX_ERR_DEREGISTERED, 0,
+				"a local region of the request was deregistered");
+		return NULL;
+	}
+	mem_region_hold(region);
+	mem->region = region;
+	list_push_back(&comms->mems, &mem->node);
+	return mem;
+}
+
+static void mem_free(struct comms_mem *mem)
+{
+	list_remove(&mem->node);
+	mem_region_access_end(mem->region);
+	free(mem);
+}
+
+/* The frame's memory as the comm knows it. IN_PROGRESS: it will, and the channel is kicked. */
+static tcpx_status mem_use(struct engine_chan *chan, struct mem_region *region,
+			   struct comms_mem **out_mem)
+{
+	struct engine_comms *comms = chan->comms;
+	tcpx_status status = TCPX_IN_PROGRESS;
+	struct comms_mem *mem;
+	bool fresh;
+
+	pthread_mutex_lock(&comms->lock);
+	mem = find(comms, region);
+	fresh = !mem;
+	if (fresh)
+		mem = mem_new(comms, region);
+	if (!mem) {
+		status = error_last()->status;
+	} else if (mem->state == MEM_FAILED) {
+		status = error_raise(&mem->error);
+	} else if (mem->state == MEM_READY) {
+		mem->last = ++comms->posted; /* it is in use from here on */
+		status = TCPX_OK;
+	}
+	pthread_mutex_unlock(&comms->lock);
+	if (fresh && mem)
+		link_wake(&chan->peer->link);
+	*out_mem = mem;
+	return status;
+}
+
+static tcpx_status post(struct engine_chan *chan, struct comms_mem *mem, const void *data)
+{
+	struct engine_comms *comms = chan->comms;
+	tcpx_status status;
+
+	status = chan->net->ops->post(chan->net, mem->mr, data, &chan->tx.frame.frame);
+	if (status == TCPX_OK) {
+		worker_again(chan); /* nothing moves unless somebody receives */
+		return TCPX_OK;
+	}
+	pthread_mutex_lock(&comms->lock);
+	mem->last = --comms->posted; /* as those before it */
+	pthread_mutex_unlock(&comms->lock);
+	if (status == TCPX_IN_PROGRESS)
+		worker_kick(chan); /* asked again in the next round: the plugin has no event */
+	else
+		chan_fail(chan, status, 0);
+	return status;
+}
+
+/* It is not sent any more, and was not posted: the place of its sequence is filled. */
+static void blank(struct frame *frame)
+{
+	*frame = (struct frame){.type = FRAME_NOP,
+				.flags = frame->flags & FRAME_F_ACK,
+				.epoch = frame->epoch,
+				.seq = frame->seq};
+}
+
+bool comms_post(struct engine_chan *chan, bool *out_valid)
+{
+	struct core_tx *tx = &chan->tx.frame;
+	const struct core_seg *seg = &tx->prog->seg[tx->at.seg];
+	struct mem_region *region = tx->prog->local[seg->local];
+	struct engine_peer *peer = chan->peer;
+	struct comms_mem *mem;
+	tcpx_status status = TCPX_ERR_CANCELLED;
+	bool refused = false;
+
+	link_lock(&peer->link);
+	*out_valid = !core_tx_resume(&peer->link.core, chan->index);
+	link_unlock_only(&peer->link);
+	if (*out_valid) {
+		status = mem_use(chan, region, &mem);
+		refused = status < 0;
+		if (status == TCPX_OK)
+			status = post(chan, mem, region->base + seg->local_off + tx->at.off);
+	}
+	link_lock(&peer->link);
+	if (refused)
+		core_tx_spoiled(&peer->link.core, chan->index, status);
+	else if (status == TCPX_IN_PROGRESS)
+		core_tx_pause(&peer->link.core, chan->index);
+	link_unlock_only(&peer->link);
+	*out_valid &= !refused;
+	if (!*out_valid)
+		blank(&tx->frame);
+	return status == TCPX_OK || !*out_valid;
+}
+
+void comms_forget(struct engine_peer *peer, struct mem_region *region)
+{
+	bool some = false;
+
+	for (uint32_t i = 0; peer->comms && i < peer->comms->count; i++) {
+		struct engine_comms *comms = peer->comms->slots[i].comms;
+		struct comms_mem *mem;
+
+		if (!comms)
+			continue;
+		pthread_mutex_lock(&comms->lock);
+		mem = find(comms, region);
+		if (mem)
+			mem->retired = some = true;
+		pthread_mutex_unlock(&comms->lock);
+	}
+	if (some)
+		link_wake(&peer->link);
+}
+
+/* An operation of the memory's begins. */
+static struct net_setup_opts begin(struct engine_comms *comms, struct comms_mem *mem)
+{
+	mem->due_ns = clock_now_ns() + comms->peer->link.session->plugin->setup_ns;
+	return comms_opts(comms, mem->due_ns);
+}
+
+static void failed(struct comms_mem *mem)
+{
+	mem->error = *error_last();
+	mem->state = MEM_FAILED;
+}
+
+static void start(struct engine_comms *comms, struct comms_mem *mem)
+{
+	struct net_setup_opts opts = begin(comms, mem);
+	struct mem_region *region = mem->region;
+	uintptr_t base = (uintptr_t)region->base;
+	uint64_t bytes = region->length;
+	int type = NCCLNET_PTR_HOST;
+
+	mem->state = MEM_STARTED;
+	if (region->kind->kind == TCPX_MEM_CUDA) {
+		type = NCCLNET_PTR_CUDA;
+		bytes = comms_cover(region, &base);
+	}
+	if (net_register_start(&opts, comms->out, (void *)base, bytes, type, &mem->op) != TCPX_OK)
+		failed(mem);
+}
+
+/* What the peer has acknowledged may still be with the plugin, for a moment. */
+static tcpx_status end(struct engine_comms *comms, struct comms_mem *mem)
+{
+	struct net_setup_opts opts;
+
+	if (net_comm_ended(comms->out) < mem->last) {
+		mem->due_ns = clock_now_ns() + LOOK_NS;
+		return TCPX_OK;
+	}
+	opts = begin(comms, mem);
+	mem->state = MEM_ENDING;
+	return net_deregister_start(&opts, mem->mr, &mem->op);
+}
+
+/* lock. What became of its operation; *out_moved: a sender that waits for it looks again. */
+static tcpx_status step(struct engine_comms *comms, struct comms_mem *mem, bool *out_moved)
+{
+	struct net_setup_result result;
+	tcpx_status status = TCPX_OK;
+
+	if (mem->state == MEM_NEW)
+		start(comms, mem);
+	if (mem->op) {
+		status = net_setup_finish(mem->op, &result);
+		if (status == TCPX_IN_PROGRESS)
+			return TCPX_OK;
+		mem->op = NULL;
+		mem->due_ns = 0;
+	}
+	if (mem->state == MEM_STARTED && status == TCPX_OK) {
+		mem->mr = result.mr;
+		mem->state = MEM_READY;
+		*out_moved = true;
+	} else if (mem->state == MEM_STARTED) {
+		failed(mem);
+	}
+	if (mem->state == MEM_FAILED)
+		*out_moved = true;
+	if (mem->state == MEM_READY && mem->retired)
+		return end(comms, mem);
+	if (mem->state == MEM_ENDING && status != TCPX_OK)
+		return status;
+	if (mem->state == MEM_ENDING || (mem->state == MEM_FAILED && mem->retired))
+		mem_free(mem);
+	return TCPX_OK;
+}
+
+void comms_mem_step(struct engine_comms *comms)
+{
+	struct engine_chan *chan = comms->peer->link.chan[comms->channel];
+	struct list_node *pos, *tmp;
+	tcpx_status status = TCPX_OK;
+	int64_t next_ns = 0;
+	bool moved = false;
+
+	pthread_mutex_lock(&comms->lock);
+	LIST_FOREACH_SAFE(pos, tmp, &comms->mems)
+		if (status == TCPX_OK)
+			status = step(comms, LIST_ENTRY(pos, struct comms_mem, node), &moved);
+	LIST_FOREACH(pos, &comms->mems) {
+		int64_t due_ns = LIST_ENTRY(pos, struct comms_mem, node)->due_ns;
+
+		if (due_ns && (!next_ns || due_ns < next_ns))
+			next_ns = due_ns;
+	}
+	pthread_mutex_unlock(&comms->lock);
+	if (next_ns)
+		sys_timer_set(&engine_runtime.loop, &comms->timer, next_ns);
+	if (!chan)
+		return;
+	if (status != TCPX_OK) /* the comm still has the region: only its close takes it back */
+		chan_fail(chan, TCPX_ERR_CHANNEL_LOST, 0);
+	else if (moved)
+		worker_kick(chan);
+}
+
+bool comms_mem_begins(struct engine_comms *comms)
+{
+	struct list_node *pos;
+	bool some = false;
+
+	pthread_mutex_lock(&comms->lock);
+	LIST_FOREACH(pos, &comms->mems)
+		some |= LIST_ENTRY(pos, struct comms_mem, node)->state <= MEM_STARTED;
+	pthread_mutex_unlock(&comms->lock);
+	return some;
+}
+
+void comms_mem_stop(struct engine_comms *comms)
+{
+	struct list_node *pos;
+
+	LIST_FOREACH(pos, &comms->mems) {
+		struct comms_mem *mem = LIST_ENTRY(pos, struct comms_mem, node);
+
+		if (mem->op)
+			net_setup_abandon(mem->op);
+		mem->op = NULL;
+	}
+}
+
+void comms_mem_drop(struct engine_comms *comms)
+{
+	while (!list_empty(&comms->mems))
+		mem_free(LIST_ENTRY(comms->mems.next, struct comms_mem, node));
+}

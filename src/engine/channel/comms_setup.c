@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Comms of a channel are made: listen and connect on both sides, told over the control link. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "engine/channel/comms_gpu.h"
+
+#define TRIES 4	       /* attempts of a channel, one after the other, that may fail */
+#define CLOSING_MAX 4u /* attempts of a channel that are being closed */
+#define HURRIED "not in time; it may come later"
+
+static struct net_setup_opts setup_opts(const struct engine_comms *comms, enum comms_op op)
+{
+	struct net_setup_opts opts = comms_opts(comms, comms->deadline_ns);
+
+	comms_where(comms, op, opts.where, sizeof(opts.where));
+	return opts;
+}
+
+/* Of what receives: with the GPU current whose pages it comes into. */
+static struct net_setup_opts landing_opts(const struct engine_comms *comms, enum comms_op op)
+{
+	struct net_setup_opts opts = setup_opts(comms, op);
+
+	opts.gpu = comms_nic(comms)->landing;
+	return opts;
+}
+
+uint32_t comms_next_epoch(struct engine_peer *peer, uint32_t channel)
+{
+	struct comms_slot *slot = comms_slot(peer, channel);
+	uint32_t epoch;
+
+	link_lock(&peer->link);
+	epoch = core_chan_epoch(&peer->link.core, channel);
+	link_unlock(&peer->link);
+	if (!slot)
+		return epoch + 1;
+	slot->dialled = 1 + (slot->epoch > epoch ? slot->epoch : epoch);
+	return slot->dialled;
+}
+
+static bool told_one(const struct engine_peer *peer)
+{
+	for (uint32_t i = 0; i < peer->comms->count; i++)
+		if (peer->comms->slots[i].told)
+			return true;
+	return false;
+}
+
+/* late: it may come yet, and whatever keeps it has not said so. */
+static void give_up(struct engine_peer *peer, struct comms_slot *slot, const char *why, bool late)
+{
+	/* One of them is told as loudly as all are. */
+	bool again = late ? comms_given_up(peer) : told_one(peer);
+
+	link_lock(&peer->link);
+	if (!late || !*peer->comms->missing)
+		text_format(peer->comms->missing, sizeof(peer->comms->missing), "%s", why);
+	link_unlock(&peer->link);
+	if (!slot->told)
+		LOG(again ? TCPX_LOG_INFO : TCPX_LOG_WARN,
+		    "peer '%s': channel %u of messages is not there: %s", peer->who.name,
+		    peer->comms->first + (uint32_t)(slot - peer->comms->slots), why);
+	slot->told |= !late;
+	slot->given_up = true;
+	peer->link.events->settled(&peer->link);
+}
+
+/* The attempt ends here; what it began is closed. */
+static void attempt_over(struct engine_comms *comms, const char *why)
+{
+	struct engine_peer *peer = comms->peer;
+	struct comms_slot *slot = comms_slot(peer, comms->channel);
+	uint32_t channel = comms->channel;
+
+	comms_slot_set(peer, channel, NULL);
+	slot->tries++;
+	comms_close(comms, false); /* gone, maybe */
+	if (peer->died)
+		return;
+	give_up(peer, slot, why, false);
+	if (peer->dialler && slot->tries < TRIES && !peer->died)
+		peer->link.events->dial_later(&peer->link, channel);
+}
+
+void comms_fail(struct engine_comms *comms, const char *why)
+{
+	struct engine_peer *peer = comms->peer;
+	char said[COMMS_TOLD + 1];
+
+	comms_named(comms, why, said, sizeof(said)); /* why may be the thread's last error */
+	comms_tell(comms, FRAME_COMM_FAILED, said, (uint32_t)strlen(said));
+	if (!peer->died)
+		attempt_over(comms, said);
+}
+
+static void fail_last(struct engine_comms *comms)
+{
+	comms_fail(comms, error_last()->what);
+}
+
+bool comms_took(struct engine_comms *comms, enum comms_op which, struct net_setup_result *result)
+{
+	tcpx_status status;
+
+	if (!comms->op[which])
+		return false;
+	status = net_setup_finish(comms->op[which], result);
+	if (status == TCPX_IN_PROGRESS)
+		return false;
+	comms->op[which] = NULL;
+	if (status == TCPX_OK)
+		return true;
+	fail_last(comms);
+	return false;
+}
+
+static void due(struct sys_timer *timer, int64_t now_ns)
+{
+	struct engine_comms *comms = LIST_ENTRY(timer, struct engine_comms, timer);
+
+	(void)now_ns;
+	link_wake(&comms->peer->link); /* the operation that is late says so */
+}
+
+static struct engine_comms *attempt_new(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
+{
+	struct comms_slot *slot = comms_slot(peer, channel);
+	struct engine_comms *comms = calloc(1, sizeof(*comms));
+
+	if (!comms) {
+		(void)error_set(TCPX_ERR_NO_MEMORY, 0, "comms of channel %u", channel);
+		return NULL;
+	}
+	peer_get(peer);
+	comms->peer = peer;
+	comms->channel = channel;
+	comms->epoch = epoch;
+	comms->deadline_ns = clock_now_ns() + peer->link.session->plugin->setup_ns;
+	comms->timer.fn = due;
+	list_init(&comms->node);
+	list_init(&comms->timer.node);
+	list_init(&comms->mems);
+	list_init(&comms->jobs);
+	pthread_mutex_init(&comms->lock, NULL);
+	comms_slot_set(peer, channel, comms);
+	slot->epoch = epoch;
+	sys_timer_set(&engine_runtime.loop, &comms->timer, comms->deadline_ns + CLOCK_MS_NS);
+	return comms;
+}
+
+/* A peer that begins anew before what it began is closed. */
+static bool too_many(const struct engine_peer *peer)
+{
+	const struct list_node *pos;
+	uint32_t count = 0;
+
+	LIST_FOREACH(pos, &peer->comms->closing)
+		count++;
+	return count > CLOSING_MAX * peer->comms->count;
+}
+
+/* The attempt of that epoch, begun if it is new; NULL: it is over, or cannot be begun. */
+static struct engine_comms *attempt(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
+{
+	struct comms_slot *slot = comms_slot(peer, channel);
+	struct engine_comms *comms = slot->comms;
+	struct net_setup_opts opts;
+
+	if (comms && comms->epoch == epoch)
+		return comms;
+	if (epoch <= slot->epoch || (comms && comms->state != COMMS_SETUP) || too_many(peer) ||
+	    (peer->dialler && epoch != slot->dialled)) {
+		(void)error_set(TCPX_ERR_STALE, 0, "channel %u: attempt %u is over", channel,
+				epoch);
+		return NULL;
+	}
+	if (comms) { /* the peer began anew */
+		comms_slot_set(peer, channel, NULL);
+		comms_close(comms, false);
+	}
+	comms = attempt_new(peer, channel, epoch);
+	if (!comms)
+		return NULL;
+	opts = landing_opts(comms, COMMS_LISTEN);
+	if (net_listen_start(&opts, &comms->op[COMMS_LISTEN]) == TCPX_OK)
+		return comms;
+	fail_last(comms);
+	return NULL;
+}
+
+tcpx_status comms_guide(struct engine_peer *peer, uint32_t channel, uint32_t epoch,
+			struct net_chan *guide)
+{
+	struct engine_comms *comms = attempt(peer, channel, epoch);
+
+	if (!comms || comms->state != COMMS_SETUP || comms->guide) {
+		guide->ops->close(guide);
+		return TCPX_ERR_STALE;
+	}
+	comms->guide = guide;
+	link_wake(&peer->link);
+	return TCPX_OK;
+}
+
+tcpx_status comms_frame(struct engine_peer *peer, const struct frame *frame, const void *payload)
+{
+	bool failed = frame->key == FRAME_COMM_FAILED;
+	struct comms_slot *slot = frame->linear < CORE_CHANNELS_MAX
+					  ? comms_slot(peer, (uint32_t)frame->linear)
+					  : NULL;
+	struct engine_comms *comms;
+	bool text = failed || frame->key == FRAME_COMM_LOST;
+	char why[COMMS_TOLD + 1] = "", there[sizeof(why) + 16];
+
+	if (!slot || frame->key < FRAME_COMM_LISTEN || frame->key > FRAME_COMM_LOST ||
+	    (frame->key == FRAME_COMM_LISTEN ? frame->payload_bytes != NCCLNET_HANDLE_BYTES
+					     : frame->payload_bytes > (text ? COMMS_TOLD : 0)))
+		return TCPX_ERR_PROTOCOL;
+	if (text)
+		memcpy(why, payload, frame->payload_bytes);
+	if (frame->key == FRAME_COMM_LOST) {
+		if (frame->epoch <= slot->epoch)
+			comms_lost_there(peer, (uint32_t)frame->linear, why);
+		return TCPX_OK;
+	}
+	if (failed && !frame->epoch) { /* it does not even try */
+		give_up(peer, slot, why, false);
+		return TCPX_OK;
+	}
+	if (failed && !slot->comms && frame->epoch == slot->epoch) /* it is over here, too */
+		comms_lost_there(peer, (uint32_t)frame->linear, why);
+	comms = failed ? slot->comms : attempt(peer, (uint32_t)frame->linear, frame->epoch);
+	if (!comms || comms->epoch != frame->epoch || comms->state != COMMS_SETUP)
+		return TCPX_OK; /* of an attempt that is over */
+	switch (frame->key) {
+	case FRAME_COMM_LISTEN:
+		if (comms_take_handle(comms, payload) != TCPX_OK) {
+			fail_last(comms);
+			return TCPX_OK;
+		}
+		break;
+	case FRAME_COMM_CONNECT:
+		comms->connect_came = true;
+		break;
+	case FRAME_COMM_READY:
+		comms->ready_came = true;
+		break;
+	default:
+		text_format(there, sizeof(there), "over there: %s", why);
+		attempt_over(comms, there);
+		return TCPX_OK;
+	}
+	link_wake(&peer->link);
+	return TCPX_OK;
+}
+
+void comms_give_up(struct engine_peer *peer, uint32_t channel, const char *why)
+{
+	struct frame frame = {.type = FRAME_COMM,
+			      .key = FRAME_COMM_FAILED,
+			      .linear = channel,
+			      .payload_bytes = (uint32_t)strlen(why)};
+
+	link_tell(&peer->link, &frame, why);
+	if (!peer->died)
+		give_up(peer, comms_slot(peer, channel), why, false);
+}
+
+static void hurried(const struct engine_comms *comms, char *out_text, size_t size)
+{
+	char awaits[COMMS_TOLD], why[COMMS_TOLD];
+
+	comms_awaits(comms, awaits, sizeof(awaits));
+	text_format(why, sizeof(why), HURRIED ": %s", awaits);
+	comms_named(comms, why, out_text, size);
+}
+
+bool comms_hurry(struct engine_peer *peer)
+{
+	bool some = false;
+	char why[COMMS_TOLD + 1];
+
+	for (uint32_t i = 0; peer->comms && i < peer->comms->count && !peer->died; i++) {
+		struct comms_slot *slot = &peer->comms->slots[i];
+
+		if (slot->given_up || (slot->comms && slot->comms->state == COMMS_UP))
+			continue;
+		some = true;
+		if (slot->comms)
+			hurried(slot->comms, why, sizeof(why));
+		give_up(peer, slot, slot->comms ? why : HURRIED, true);
+	}
+	return some && peer->counted_up;
+}
+
+static bool gone(const struct engine_peer *peer, uint32_t channel, const struct engine_comms *comms)
+{
+	return comms_slot(peer, channel)->comms != comms;
+}
+
+static tcpx_status begin_register(struct engine_comms *comms)
+{
+	const struct engine_peer_comms *table = comms->peer->comms;
+	uint64_t bytes = (uint64_t)table->window * table->message_bytes;
+	struct net_setup_opts opts = setup_opts(comms, COMMS_REGISTER);
+
+	comms->bounce = malloc(bytes);
+	if (!comms->bounce)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "%llu bytes for messages",
+				 (unsigned long long)bytes);
+	return net_register_start(&opts, comms->in, comms->bounce, bytes, NCCLNET_PTR_HOST,
+				  &comms->op[COMMS_REGISTER]);
+}
+
+/* What may begin now. */
+static tcpx_status begin(struct engine_comms *comms)
+{
+	struct engine_peer *peer = comms->peer;
+	const struct engine_plugin *plugin = peer->link.session->plugin;
+	struct net_setup_opts opts = setup_opts(comms, COMMS_CONNECT);
+	struct net_setup_opts landing = landing_opts(comms, COMMS_ACCEPT);
+	tcpx_status status = TCPX_OK;
+
+	if (comms->handle_came && !comms->connect_begun) {
+		comms->connect_begun = true;
+		comms_tell(comms, FRAME_COMM_CONNECT, NULL, 0);
+		if (peer->died)
+			return TCPX_OK;
+		status = net_connect_start(&opts, comms->handle, &comms->op[COMMS_CONNECT]);
+	}
+	if (status == TCPX_OK && comms->connect_came && comms->listener && !comms->accept_begun) {
+		comms->accept_begun = true;
+		status = net_accept_start(&landing, comms->listener, &comms->op[COMMS_ACCEPT]);
+		if (status == TCPX_OK)
+			comms->listener = NULL; /* the operation's */
+	}
+	if (status == TCPX_OK && comms->in && !comms->memory_begun) {
+		comms->memory_begun = true;
+		status = plugin->gpu < 0 ? begin_register(comms) : comms_gpu_open(comms);
+	}
+	if (status == TCPX_OK && comms->gpu_op && !comms->gpu) {
+		status = comms_gpu_opened(comms);
+		if (status == TCPX_OK)
+			status = net_register_start(
+				&landing, comms->in, comms->gpu->landing, comms->gpu->landing_bytes,
+				plugin->host_recv ? NCCLNET_PTR_HOST : NCCLNET_PTR_CUDA,
+				&comms->op[COMMS_REGISTER]);
+	}
+	return status < 0 ? status : TCPX_OK;
+}
+
+static void attach(struct engine_comms *comms)
+{
+	const struct engine_peer_comms *table = comms->peer->comms;
+	struct net_messages_opts opts = {
+		.guide = comms->guide,
+		.out = comms->out,
+		.in = comms->in,
+		.window = table->window,
+		.message_bytes = table->message_bytes,
+		.bounce = comms->bounce,
+		.bounce_mr = comms->bounce_mr,
+		.timeout_ns = comms->peer->link.session->plugin->message_ns,
+	};
+	struct engine_peer *peer = comms->peer;
+	struct comms_slot *slot = comms_slot(peer, comms->channel);
+	struct net_chan *net;
+
+	if (comms->gpu) {
+		opts.meta = comms->gpu->meta;
+		opts.pool = comms->gpu->pool;
+		opts.pool_bytes = comms->gpu->pool_bytes;
+		opts.landing = comms->gpu->landing;
+	}
+	if (peer->link.session->plugin->host_recv) {
+		opts.bounce = comms->gpu->landing;
+		opts.whole = true;
+	}
+	if (net_messages_open(&opts, &net) != TCPX_OK) {
+		fail_last(comms);
+		return;
+	}
+	comms->guide = NULL;
+	comms->state = COMMS_UP;
+	sys_timer_del(&engine_runtime.loop, &comms->timer);
+	if (peer->link.events->attach(&peer->link, comms->channel, comms->epoch, net) != TCPX_OK) {
+		comms_slot_set(peer, comms->channel, NULL);
+		comms_close(comms, false);
+		return;
+	}
+	slot->tries = 0;
+	slot->given_up = slot->told = false;
+	sys_timer_del(&engine_runtime.loop, &peer->comms->strand);
+	peer->link.events->settled(&peer->link);
+}
+
+/* One step of a setup; the attempt may be over behind it. */
+static void step(struct engine_comms *comms)
+{
+	struct engine_peer *peer = comms->peer;
+	uint32_t channel = comms->channel;
+	struct net_setup_result result;
+	tcpx_status status;
+
+	if (comms_took(comms, COMMS_LISTEN, &result)) {
+		comms->listener = result.listener;
+		memcpy(comms->own_handle, net_listener_handle(result.listener),
+		       sizeof(comms->own_handle));
+		comms_tell(comms, FRAME_COMM_LISTEN, net_listener_handle(comms->listener),
+			   NCCLNET_HANDLE_BYTES);
+	}
+	if (!gone(peer, channel, comms) && comms_took(comms, COMMS_CONNECT, &result))
+		comms->out = result.comm;
+	if (!gone(peer, channel, comms) && comms_took(comms, COMMS_ACCEPT, &result))
+		comms->in = result.comm;
+	if (!gone(peer, channel, comms) && comms_took(comms, COMMS_REGISTER, &result)) {
+		comms->bounce_mr = result.mr;
+		comms->ready_told = true;
+		comms_tell(comms, FRAME_COMM_READY, NULL, 0);
+	}
+	if (peer->died || gone(peer, channel, comms))
+		return;
+	status = begin(comms);
+	if (peer->died)
+		return;
+	if (status != TCPX_OK)
+		fail_last(comms);
+	else if (comms->out && comms_first(comms) && comms->guide)
+		attach(comms);
+	else if (peer->died || gone(peer, channel, comms))
+		return;
+	else if (clock_now_ns() >= comms->deadline_ns)
+		comms_fail(comms, comms->guide ? "the peer's side of its setup did not come in time"
+					       : "its guide did not come in time");
+}
+
+void comms_run(struct engine_peer *peer)
+{
+	struct engine_peer_comms *table = peer->comms;
+	struct list_node *pos, *tmp;
+
+	for (uint32_t i = 0; table && i < table->count && !peer->died; i++) {
+		struct engine_comms *comms = table->slots[i].comms;
+
+		if (!comms)
+			continue;
+		if (comms->state == COMMS_SETUP)
+			step(comms);
+		else
+			comms_mem_step(comms);
+	}
+	if (!table)
+		return;
+	LIST_FOREACH_SAFE(pos, tmp, &table->closing)
+		comms_close_step(LIST_ENTRY(pos, struct engine_comms, node));
+}

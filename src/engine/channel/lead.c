@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Leader and followers: a waiting thread drives the lanes itself while their worker sleeps, so that
+ * a short exchange costs one wake-up instead of two. Whatever else ends the wait rings the leader's
+ * eventfd.
+ */
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "engine/channel/lead.h"
+#include "sys/fd.h"
+
+#define LEAD_LANES 8
+
+struct engine_lead {
+	int fd;
+	_Atomic int rung;
+	struct engine_lead *next;
+};
+
+static _Thread_local struct engine_lead *mine_now; /* this thread is that leader */
+
+static struct engine_lead *lead_take(struct engine_session *session)
+{
+	struct engine_lead *lead;
+
+	pthread_mutex_lock(&session->queue_lock);
+	lead = session->leads;
+	if (lead)
+		session->leads = lead->next;
+	pthread_mutex_unlock(&session->queue_lock);
+	if (lead)
+		return lead;
+	lead = calloc(1, sizeof(*lead));
+	if (!lead)
+		return NULL;
+	lead->fd = SYS_FD_OPEN(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (lead->fd >= 0)
+		return lead;
+	free(lead);
+	return NULL;
+}
+
+static void silence(struct engine_lead *lead)
+{
+	uint64_t count;
+
+	(void)!read(lead->fd, &count, sizeof(count));
+}
+
+/* Nobody can ring it any more. */
+static void lead_give(struct engine_session *session, struct engine_lead *lead)
+{
+	if (atomic_exchange(&lead->rung, 0))
+		silence(lead);
+	pthread_mutex_lock(&session->queue_lock);
+	lead->next = session->leads;
+	session->leads = lead;
+	pthread_mutex_unlock(&session->queue_lock);
+}
+
+void lead_wake(struct engine_lead *lead)
+{
+	uint64_t one = 1;
+
+	if (lead == mine_now)
+		return; /* it looks before it sleeps */
+	atomic_store(&lead->rung, 1);
+	(void)!write(lead->fd, &one, sizeof(one));
+}
+
+void leads_free(struct engine_session *session)
+{
+	while (session->leads) {
+		struct engine_lead *lead = session->leads;
+
+		session->leads = lead->next;
+		sys_fd_close(lead->fd);
+		free(lead);
+	}
+}
+
+/* Takes the receiving side of a peer's lane, if it is free. */
+static bool lane_take(struct engine_peer *peer, struct engine_chan **out_chan)
+{
+	struct engine_chan *chan;
+
+	link_lock(&peer->link);
+	chan = peer->link.chan[CORE_LANE];
+	if (chan)
+		chan_get(chan);
+	link_unlock_only(&peer->link);
+	if (!chan)
+		return false;
+	if (!chan_rx_try(chan)) {
+		chan_put(chan);
+		return false;
+	}
+	chan_keep_recv(chan);
+	*out_chan = chan;
+	return true;
+}
+
+static void lane_give(struct engine_chan *chan)
+{
+	bool again = false;
+
+	if (!atomic_load(&chan->failed)) {
+		chan_rx_mark(chan);
+		again = chan_wait_recv(chan);
+	}
+	chan_rx_leave(chan);
+	if (again)
+		worker_again(chan);
+	chan_put(chan);
+}
+
+static uint32_t lanes_take(struct engine_session *session, struct engine_peer *peer,
+			   struct engine_chan **lanes)
+{
+	struct engine_peer *each = NULL;
+	uint32_t n = 0;
+
+	if (peer)
+		return lane_take(peer, &lanes[0]);
+	while (n < LEAD_LANES && (each = session_next_peer(session, each)))
+		n += lane_take(each, &lanes[n]);
+	if (each)
+		peer_put(each);
+	return n;
+}
+
+/* Looks at every lane once. */
+static void drive(struct engine_chan **lanes, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		struct engine_chan *chan = lanes[i];
+
+		chan_rx_run(chan, 256u << 10);
+		if (chan->net->ops->caps & NET_CAP_DOORBELL) {
+			atomic_store(&chan->tx_blocked, 0);
+			chan_tx_kick(chan);
+		}
+		link_run_deferred(&chan->peer->link);
+	}
+}
+
+/* Sleeps until a lane or the leader's bell rings. */
+static void doze(struct engine_lead *lead, struct engine_chan **lanes, uint32_t n,
+		 int64_t deadline_ns)
+{
+	struct pollfd fds[LEAD_LANES + 1];
+	struct timespec ts, *timeout = NULL;
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		struct net_chan *net = lanes[i]->net;
+		uint32_t events;
+
+		chan_rx_mark(lanes[i]); /* of its worker's last sleep, or ours */
+		if (net->ops->arm(net, 1, 0, &events))
+			return;
+		fds[i] = (struct pollfd){.fd = net->ops->fd(net), .events = POLLIN};
+	}
+	fds[n] = (struct pollfd){.fd = lead->fd, .events = POLLIN};
+	if (deadline_ns >= 0) {
+		int64_t left = deadline_ns - clock_now_ns();
+
+		left = left < 0 ? 0 : left;
+		ts = (struct timespec){.tv_sec = left / CLOCK_S_NS, .tv_nsec = left % CLOCK_S_NS};
+		timeout = &ts;
+	}
+	/* rung stays: a second bell may be between its two steps. */
+	if (ppoll(fds, n + 1, timeout, NULL) > 0 && fds[n].revents)
+		silence(lead);
+}
+
+bool lead_wait(struct engine_session *session, struct engine_peer *peer, struct engine_lead **where,
+	       pthread_mutex_t *where_lock, bool (*done)(void *arg), void *arg, int64_t deadline_ns)
+{
+	bool busy = session->flags & TCPX_SESSION_BUSY_POLL;
+	struct engine_chan *lanes[LEAD_LANES];
+	struct engine_lead *lead;
+	uint32_t n, i, spins = 0;
+	bool mine = false, lost = false;
+
+	n = lanes_take(session, peer, lanes);
+	if (!n)
+		return false;
+	lead = lead_take(session);
+	if (lead) {
+		pthread_mutex_lock(where_lock);
+		mine = !*where;
+		if (mine)
+			*where = mine_now = lead;
+		pthread_mutex_unlock(where_lock);
+	}
+	while (mine && !lost) {
+		if (done(arg))
+			break;
+		for (i = 0; i < n; i++)
+			lost |= atomic_load(&lanes[i]->failed) != 0;
+		if (deadline_ns >= 0 && (!busy || ++spins % 16 == 0) &&
+		    clock_now_ns() >= deadline_ns)
+			break;
+		if (!busy)
+			doze(lead, lanes, n, deadline_ns); /* not if something is there */
+		drive(lanes, n);
+	}
+	if (mine) {
+		mine_now = NULL;
+		pthread_mutex_lock(where_lock);
+		*where = NULL;
+		pthread_mutex_unlock(where_lock);
+	}
+	for (i = 0; i < n; i++)
+		lane_give(lanes[i]);
+	if (lead)
+		lead_give(session, lead);
+	return mine && !lost;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Payloads as messages of a plugin, from memory of the kind that it was made for. To host memory
+ * they come like a stream; to a GPU's they come in pieces, to be unpacked.
+ */
+#include "engine/channel/comms_gpu.h"
+#include "engine/path/paths.h"
+
+static enum path_loaded message_load(struct engine_chan *chan, bool *out_valid)
+{
+	if (!comms_post(chan, out_valid))
+		return PATH_LATER;
+	path_header(&chan->tx, NULL);
+	return PATH_APART;
+}
+
+static bool message_sinks(const struct engine_chan *chan, const struct core_prog *prog)
+{
+	(void)prog;
+	return comms_in_pieces(chan);
+}
+
+static tcpx_status message_receive(struct engine_chan *chan, const struct core_prog *prog,
+				   const uint8_t *sources, uint32_t bytes)
+{
+	const struct engine_session *session = chan->peer->link.session;
+	const struct chan_rx *rx = &chan->rx;
+
+	(void)sources;
+	(void)bytes;
+	for (uint32_t i = 0; i < rx->nheld; i++)
+		if (!comms_takes(session, rx->held[i].region))
+			return TCPX_ERR_REMOTE_KEY; /* a token that is not what we exported */
+	for (uint32_t i = 0; prog && i < prog->nlocal; i++)
+		if (!comms_takes(session, prog->local[i]))
+			return TCPX_ERR_PROTOCOL;
+	return comms_receive(chan, prog);
+}
+
+const struct path_ops path_message = {
+	.name = "message",
+	.core = CORE_PATH_MESSAGE,
+	.apart = true,
+	.carries = comms_carries,
+	.serve = comms_serve,
+	.forget = comms_forget,
+	.load = message_load,
+	.sinks = message_sinks,
+	.receive = message_receive,
+	.commit = comms_unpack_start,
+	.discard = comms_message_drop,
+};

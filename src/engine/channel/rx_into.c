@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Destinations of payloads: regions a peer names, programs of our own, buffers; and READ lists. */
+#include "engine/channel/rx_into.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "engine/path/lone.h"
+#include "engine/path/paths.h"
+#include "wire/table.h"
+
+/* Lets go of the regions a chunk was written to. */
+void rx_release(struct chan_rx *rx)
+{
+	while (rx->nheld)
+		mem_region_access_end(rx->held[--rx->nheld].region);
+}
+
+static void *region_addr(const struct mem_region *region, uint64_t offset)
+{
+	return region->base + offset;
+}
+
+static bool hold(struct chan_rx *rx, struct mem_region *region, uint64_t key)
+{
+	if (rx->nheld == rx->cap_held) {
+		uint32_t cap = rx->cap_held ? rx->cap_held * 2 : 8;
+		struct chan_held *more = realloc(rx->held, cap * sizeof(*more));
+
+		if (!more) {
+			mem_region_access_end(region);
+			return false;
+		}
+		rx->held = more;
+		rx->cap_held = cap;
+	}
+	rx->held[rx->nheld++] = (struct chan_held){region, key, 1};
+	return true;
+}
+
+/* One destination piece. OK, a refusal, or NO_MEMORY. */
+static tcpx_status add_piece(struct engine_chan *chan, uint64_t key, uint64_t offset,
+			     uint64_t length)
+{
+	struct chan_rx *rx = &chan->rx;
+	struct chan_held *last = rx->nheld ? &rx->held[rx->nheld - 1] : NULL;
+	struct mem_region *region;
+	tcpx_status status;
+
+	if (last && last->key == key &&
+	    mem_region_access_more(last->region, offset, length, TCPX_RIGHT_WRITE) == TCPX_OK) {
+		rx->iov[rx->niov++] = (struct iovec){region_addr(last->region, offset), length};
+		last->pieces++;
+		return TCPX_OK;
+	}
+	status = mem_region_access(chan->peer->link.session->regions,
+				   identity_proven(&chan->peer->who), key, offset, length,
+				   TCPX_RIGHT_WRITE, &region);
+	if (status != TCPX_OK)
+		return status;
+	rx->iov[rx->niov++] = (struct iovec){region_addr(region, offset), length};
+	rx->vanishing |= mem_region_vanishes(region);
+	return hold(rx, region, key) ? TCPX_OK : TCPX_ERR_NO_MEMORY;
+}
+
+/* Scratch is the message buffer; it must be there. */
+static tcpx_status need_message(struct chan_rx *rx)
+{
+	if (!rx->message)
+		rx->message = malloc(ENGINE_COPY_BYTES);
+	return rx->message ? TCPX_OK : TCPX_ERR_NO_MEMORY;
+}
+
+void rx_refuse(struct chan_rx *rx, tcpx_status status)
+{
+	rx->verdict = status;
+	rx->aborted = true;
+	rx_release(rx);
+}
+
+/* The destination is known: rx->held, or prog. */
+static tcpx_status into(struct engine_chan *chan, const struct core_prog *prog,
+			const uint8_t *sources, uint32_t bytes)
+{
+	struct chan_rx *rx = &chan->rx;
+	tcpx_status status;
+
+	rx->path = path_of_sink(chan, prog);
+	status = rx->path->receive(chan, prog, sources, bytes);
+	if (status == TCPX_OK || status == TCPX_ERR_PROTOCOL)
+		return status;
+	rx_refuse(rx, status);
+	return TCPX_OK;
+}
+
+static tcpx_status into_regions(struct engine_chan *chan, const uint8_t *table)
+{
+	struct chan_rx *rx = &chan->rx;
+	const struct frame *frame = &rx->frame;
+	uint32_t sources = core_path_of(frame) == CORE_PATH_REFERENCE ? frame->follows : 0;
+	uint32_t bytes = frame->table_bytes - sources;
+	struct wire_table_reader reader;
+	uint64_t key, offset, length, sum = 0;
+	tcpx_status status = TCPX_OK;
+	uint32_t pieces = 0;
+	int more;
+
+	if (!bytes) {
+		status = add_piece(chan, frame->key, frame->offset, frame->payload_bytes);
+	} else {
+		wire_table_open(&reader, table, bytes);
+		while ((more = wire_table_next(&reader, &key, &offset, &length)) > 0) {
+			/* a refused one is read on, for its form only */
+			if (length > frame->payload_bytes - sum || ++pieces > CORE_PIECES_MAX)
+				return TCPX_ERR_PROTOCOL;
+			sum += length;
+			if (status == TCPX_OK)
+				status = add_piece(chan, key, offset, length);
+		}
+		if (more < 0 || sum != frame->payload_bytes)
+			return TCPX_ERR_PROTOCOL;
+	}
+	if (status == TCPX_OK)
+		return into(chan, NULL, table + bytes, sources);
+	rx_refuse(rx, status);
+	return TCPX_OK;
+}
+
+struct served {
+	struct core_push push;
+	struct engine_peer *peer;
+	uint32_t nregions, cap;
+	size_t bytes;
+	uint64_t *keys; /* by which the peer named them */
+	struct mem_region *regions[];
+};
+
+/* The responder's copy of a piece of a READ's list: everything checked, regions held. */
+void served_free(struct core_push *push)
+{
+	struct served *served = (struct served *)push;
+	uint32_t i;
+
+	lone_served(push);
+	for (i = 0; i < served->nregions; i++)
+		mem_region_access_end(served->regions[i]);
+	session_free(served->peer->link.session, served, served->bytes);
+}
+
+/* peer.lock */
+bool served_uses(const struct core_push *push, const struct mem_region *region)
+{
+	const struct served *served = (const struct served *)push;
+	uint32_t i;
+
+	for (i = 0; i < served->nregions; i++)
+		if (served->regions[i] == region)
+			return true;
+	return false;
+}
+
+static bool served_retired(const struct served *served)
+{
+	uint32_t i;
+
+	for (i = 0; i < served->nregions; i++)
+		if (atomic_load(&served->regions[i]->retired))
+			return true;
+	return false;
+}
+
+static uint32_t count_pieces(const struct frame *frame, const uint8_t *table)
+{
+	struct wire_table_reader reader;
+	uint64_t key, offset, length, sum = 0;
+	uint32_t n = 0;
+	int more;
+
+	wire_table_open(&reader, table, frame->table_bytes);
+	while ((more = wire_table_next(&reader, &key, &offset, &length)) > 0) {
+		if (++n > CORE_PIECES_MAX || length > frame->offset - sum)
+			return 0;
+		sum += length;
+	}
+	return more < 0 || sum != frame->offset ? 0 : n;
+}
+
+static tcpx_status fill_served(struct engine_peer *peer, struct served *served,
+			       const struct frame *frame, const uint8_t *table)
+{
+	struct core_prog *prog = &served->push.prog;
+	struct wire_table_reader reader;
+	uint64_t key, offset, length;
+	struct mem_region *region = NULL; /* the last one held */
+	tcpx_status status;
+
+	wire_table_open(&reader, table, frame->table_bytes);
+	while (wire_table_next(&reader, &key, &offset, &length) > 0) {
+		struct core_seg *seg = &prog->seg[prog->nseg];
+
+		if (!region || served->keys[served->nregions - 1] != key ||
+		    mem_region_access_more(region, offset, length, TCPX_RIGHT_READ) != TCPX_OK) {
+			status = mem_region_access(peer->link.session->regions,
+						   identity_proven(&peer->who), key, offset, length,
+						   TCPX_RIGHT_READ, &region);
+			if (status != TCPX_OK)
+				return status;
+			served->keys[served->nregions] = key;
+			served->regions[served->nregions++] = region;
+			prog->vanishing |= mem_region_vanishes(region);
+		}
+		*seg = (struct core_seg){
+			.linear = prog->total, .local_off = offset, .local = served->nregions - 1};
+		served->push.job.fills |= region->kind->staged;
+		prog->total += length;
+		prog->nseg++;
+		seg[1].linear = prog->total;
+	}
+	prog->nlocal = served->nregions;
+	return TCPX_OK;
+}
+
+static tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table)
+{
+	struct engine_peer *peer = chan->peer;
+	const struct frame *frame = &chan->rx.frame;
+	uint32_t pieces = count_pieces(frame, table);
+	struct served *served;
+	tcpx_status status;
+	size_t bytes;
+
+	if (!pieces)
+		return TCPX_ERR_PROTOCOL;
+	bytes = sizeof(*served) + (pieces + 1) * sizeof(struct core_seg) +
+		pieces * (sizeof(served->regions[0]) + sizeof(served->keys[0]));
+	served = session_alloc(peer->link.session, bytes);
+	status = served ? TCPX_OK : TCPX_ERR_NO_MEMORY;
+	if (served) {
+		memset(served, 0, sizeof(*served));
+		served->peer = peer;
+		served->bytes = bytes;
+		served->push.prog.seg = (struct core_seg *)&served->regions[pieces];
+		served->keys = (uint64_t *)&served->push.prog.seg[pieces + 1];
+		served->push.prog.local = (void *const *)served->regions;
+		served->push.job.peer_xfer = frame->xfer;
+		served->push.job.linear_base = frame->linear;
+		status = fill_served(peer, served, frame, table);
+		if (status == TCPX_OK)
+			status = path_serve(peer, &served->push, frame, served->keys);
+		if (status == TCPX_OK) {
+			lone_serve(&served->push, frame);
+		} else {
+			served_free(&served->push);
+			served = NULL;
+		}
+	}
+	link_lock(&peer->link);
+	if (served && !peer->link.core.dead) {
+		core_push_start(&peer->link.core, &served->push);
+		/* Who deregistered meanwhile did not find it among the pushes. */
+		if (served_retired(served))
+			core_push_stop(&peer->link.core, &served->push, TCPX_ERR_REMOTE_KEY);
+	} else if (served) {
+		served_free(&served->push);
+	} else if (!peer->link.core.dead) {
+		core_push_refuse(&peer->link.core, frame->xfer, status);
+	}
+	link_unlock_only(&peer->link);
+	return TCPX_OK;
+}
+
+tcpx_status rx_into(struct engine_chan *chan, const uint8_t *table)
+{
+	struct chan_rx *rx = &chan->rx;
+	tcpx_status status = TCPX_OK;
+
+	if (rx->frame.payload_bytes)
+		status = need_message(rx);
+	if (status != TCPX_OK)
+		return status;
+	switch (rx->core.kind) {
+	case CORE_RX_NONE:
+		break;
+	case CORE_RX_SCRATCH:
+		rx->aborted = true;
+		break;
+	case CORE_RX_REGION:
+		return into_regions(chan, table);
+	case CORE_RX_PROG:
+		return into(chan, rx->core.prog, table, rx->frame.follows);
+	case CORE_RX_MESSAGE:
+		rx->iov[0] = (struct iovec){rx->message, rx->frame.payload_bytes};
+		rx->niov = 1;
+		break;
+	case CORE_RX_NOTE:
+		rx->iov[0] = (struct iovec){rx->core.note->data + rx->core.linear,
+					    rx->frame.payload_bytes};
+		rx->niov = 1;
+		break;
+	case CORE_RX_LIST:
+		return serve_list(chan, table);
+	}
+	return status;
+}

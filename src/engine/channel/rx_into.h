@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where an arriving frame's payload goes. */
+#ifndef ENGINE_CHANNEL_RX_INTO_H
+#define ENGINE_CHANNEL_RX_INTO_H
+
+#include "engine/engine.h"
+
+/* rx owner, after core_rx_begin: fills rx->iov (or marks the payload for scratch and sets
+ * rx->verdict). table: the frame's, in the buffer. A status < 0 ends the link. */
+tcpx_status rx_into(struct engine_chan *chan, const uint8_t *table);
+
+void served_free(struct core_push *push);
+bool served_uses(const struct core_push *push, const struct mem_region *region); /* peer.lock */
+
+void rx_release(struct chan_rx *rx);
+/* The rest of the payload goes to scratch, and the chunk counts as refused with status. */
+void rx_refuse(struct chan_rx *rx, tcpx_status status);
+
+#endif

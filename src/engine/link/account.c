@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The memory of a session: what is allocated, and what is set aside for peers' notifications. */
+#include "engine/link/account.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/engine.h"
+
+#define SHARE_MIN (16u << 10) /* a link's rings alone take more */
+#define LOOK_NS (CLOCK_S_NS / 4)
+
+static void run(struct sys_post *post);
+
+void account_init(struct engine_session *session)
+{
+	struct session_account *account = &session->account;
+
+	pthread_mutex_init(&account->lock, NULL);
+	list_init(&account->waiting);
+	list_init(&account->post.node);
+	account->post.fn = run;
+}
+
+void account_fini(struct engine_session *session)
+{
+	pthread_mutex_destroy(&session->account.lock);
+}
+
+void account_open(struct engine_session *session, uint64_t memory, uint64_t notify, uint32_t peers)
+{
+	struct session_account *account = &session->account;
+	uint64_t share = memory / 2 / peers;
+
+	if (share < SHARE_MIN)
+		share = SHARE_MIN;
+	/* No more is ever set aside: a larger notification is refused when it is posted. */
+	if (notify > memory / 2)
+		notify = memory / 2;
+	account->budget = memory;
+	account->share = share < notify ? share : notify;
+	session->notify_budget = notify;
+}
+
+/* What is refused was never charged: somebody else's small piece must not fail beside it. */
+static bool commit(struct session_account *account, uint64_t bytes)
+{
+	uint64_t used = atomic_load(&account->committed);
+
+	do {
+		if (used > account->budget || bytes > account->budget - used)
+			return false;
+	} while (!atomic_compare_exchange_weak(&account->committed, &used, used + bytes));
+	return true;
+}
+
+static void wake(struct engine_session *session)
+{
+	struct session_account *account = &session->account;
+
+	if (atomic_load(&account->nwaiting) && !atomic_exchange(&account->posted, 1))
+		sys_loop_post(&engine_runtime.loop, &account->post);
+}
+
+static void uncommit(struct engine_session *session, uint64_t bytes)
+{
+	atomic_fetch_sub(&session->account.committed, bytes);
+	wake(session);
+}
+
+uint64_t account_bytes(struct engine_session *session)
+{
+	struct session_account *account = &session->account;
+	uint64_t bytes;
+
+	pthread_mutex_lock(&account->lock);
+	bytes = atomic_load(&account->committed) - account->aside + atomic_load(&account->notes);
+	pthread_mutex_unlock(&account->lock);
+	return bytes;
+}
+
+void *session_alloc(struct engine_session *session, size_t bytes)
+{
+	bool charged = commit(&session->account, bytes);
+	void *ptr = charged ? malloc(bytes) : NULL;
+
+	if (!ptr) {
+		if (charged)
+			uncommit(session, bytes);
+		atomic_store(&session->account.over_budget, !charged);
+	}
+	return ptr;
+}
+
+/* Why session_alloc failed last, as the thread's last error. */
+tcpx_status session_memory_error(struct engine_session *session)
+{
+	if (!atomic_load(&session->account.over_budget))
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "memory of the library");
+	error_set(TCPX_ERR_LIMIT, 0, "memory budget of %llu bytes is used up",
+		  (unsigned long long)session->account.budget);
+	return error_next("raise memory_budget_bytes (TCPX_MEMORY_BUDGET_BYTES), or let peers "
+			  "consume first");
+}
+
+void session_uncharge(struct engine_session *session, size_t bytes)
+{
+	uncommit(session, bytes);
+}
+
+void session_free(struct engine_session *session, void *ptr, size_t bytes)
+{
+	if (!ptr)
+		return;
+	free(ptr);
+	uncommit(session, bytes);
+}
+
+void *account_note_alloc(struct engine_session *session, size_t bytes, size_t there)
+{
+	void *ptr = malloc(bytes);
+
+	if (ptr)
+		atomic_fetch_add(&session->account.notes, there);
+	else
+		atomic_store(&session->account.over_budget, false);
+	return ptr;
+}
+
+void account_note_grew(struct engine_session *session, size_t more)
+{
+	atomic_fetch_add(&session->account.notes, more);
+}
+
+void account_note_free(struct engine_session *session, void *ptr, size_t there)
+{
+	free(ptr);
+	atomic_fetch_sub(&session->account.notes, there);
+}
+
+/* account.lock */
+static void set_aside(struct engine_peer *peer, uint64_t bytes)
+{
+	struct session_account *account = &peer->link.session->account;
+	uint64_t share = account->share, before = peer->link.account.aside, after = before + bytes;
+
+	peer->link.account.aside = after;
+	account->aside += bytes;
+	account->extra += after > share ? after - share : 0;
+	account->extra -= before > share ? before - share : 0;
+}
+
+bool account_begin(struct engine_peer *peer)
+{
+	struct session_account *account = &peer->link.session->account;
+	bool there;
+
+	pthread_mutex_lock(&account->lock);
+	there = commit(account, account->share);
+	if (there)
+		set_aside(peer, account->share);
+	pthread_mutex_unlock(&account->lock);
+	if (!there)
+		atomic_store(&account->over_budget, true);
+	return there;
+}
+
+/* account.lock */
+static bool claim(struct engine_peer *peer, uint64_t bytes)
+{
+	struct session_account *account = &peer->link.session->account;
+
+	if (bytes > account->budget / 2 || account->extra > account->budget / 2 - bytes ||
+	    !commit(account, bytes))
+		return false;
+	set_aside(peer, bytes);
+	return true;
+}
+
+/* account.lock. What is asked for ahead may not be used for long: it has half of what goes beyond
+ * the shares. */
+static bool plenty(const struct session_account *account, uint64_t bytes)
+{
+	return account->extra <= account->budget / 4 &&
+	       bytes <= account->budget / 4 - account->extra;
+}
+
+/* account.lock */
+static void leave_line(struct engine_peer *peer)
+{
+	if (list_empty(&peer->link.account.waiting))
+		return;
+	list_remove(&peer->link.account.waiting);
+	atomic_fetch_sub(&peer->link.session->account.nwaiting, 1);
+}
+
+uint64_t account_take(struct engine_peer *peer, uint64_t want, uint64_t least)
+{
+	struct session_account *account = &peer->link.session->account;
+	uint64_t got = 0;
+
+	pthread_mutex_lock(&account->lock);
+	if (peer->link.account.turn || list_empty(&account->waiting) ||
+	    account->waiting.next == &peer->link.account.waiting)
+		got = plenty(account, want) && claim(peer, want) ? want
+		      : claim(peer, least)			 ? least
+								 : 0;
+	if (got) {
+		leave_line(peer);
+	} else if (list_empty(&peer->link.account.waiting)) {
+		if (peer->link.account.turn)
+			list_push_front(&account->waiting, &peer->link.account.waiting);
+		else
+			list_push_back(&account->waiting, &peer->link.account.waiting);
+		atomic_fetch_add(&account->nwaiting, 1);
+	}
+	pthread_mutex_unlock(&account->lock);
+	/* Memory that came back before it stood in line woke nobody, and whoever stands before it
+	 * may have got what it wants otherwise. */
+	if (!got && !peer->link.account.turn)
+		wake(peer->link.session);
+	return got;
+}
+
+void account_give(struct engine_peer *peer, uint64_t bytes)
+{
+	struct engine_session *session = peer->link.session;
+
+	pthread_mutex_lock(&session->account.lock);
+	set_aside(peer, -bytes);
+	atomic_fetch_sub(&session->account.committed, bytes);
+	if (peer->link.core.dead)
+		leave_line(peer);
+	pthread_mutex_unlock(&session->account.lock);
+	wake(session);
+}
+
+/* Control thread, where peers die: the first in line lives. False: there is not enough for it. */
+static bool serve(struct engine_peer *peer)
+{
+	struct session_account *account = &peer->link.session->account;
+	bool waits;
+
+	link_lock(&peer->link);
+	pthread_mutex_lock(&account->lock);
+	leave_line(peer); /* what it waited for may have come otherwise */
+	pthread_mutex_unlock(&account->lock);
+	peer->link.account.turn = true;
+	core_note_more(&peer->link.core);
+	peer->link.account.turn = false;
+	pthread_mutex_lock(&account->lock);
+	waits = !list_empty(&peer->link.account.waiting);
+	pthread_mutex_unlock(&account->lock);
+	link_unlock(&peer->link);
+	return !waits;
+}
+
+static void offer(struct engine_session *session)
+{
+	struct session_account *account = &session->account;
+	struct engine_peer *first;
+	bool served = true;
+
+	while (served) {
+		pthread_mutex_lock(&account->lock);
+		first = list_empty(&account->waiting)
+				? NULL
+				: LIST_ENTRY(account->waiting.next, struct engine_peer,
+					     link.account.waiting);
+		if (first)
+			peer_get(first);
+		pthread_mutex_unlock(&account->lock);
+		if (!first)
+			return;
+		served = serve(first);
+		peer_put(first);
+	}
+}
+
+static void run(struct sys_post *post)
+{
+	struct session_account *account = LIST_ENTRY(post, struct session_account, post);
+
+	atomic_store(&account->posted, 0);
+	offer(LIST_ENTRY(account, struct engine_session, account));
+}
+
+/* peer.lock: bytes of a notification have come since then, though no frame has ended. */
+static bool comes(const struct engine_peer *peer, int64_t since_ns)
+{
+	for (uint32_t i = 0; i <= peer->nbulk; i++) {
+		if (peer->link.chan[i] && core_rx_notes(&peer->link.core, i) &&
+		    atomic_load(&peer->link.chan[i]->heard_ns) > since_ns)
+			return true;
+	}
+	return false;
+}
+
+/* How much it keeps from others, while nothing of it comes: since when. */
+static uint64_t holds(struct engine_peer *peer, int64_t now_ns)
+{
+	struct peer_account *own = &peer->link.account;
+	uint64_t held = 0, moves = own->moves;
+	bool moved = false;
+
+	link_lock(&peer->link);
+	if (peer->link.core_ready && !peer->link.core.dead) {
+		held = core_note_held(&peer->link.core);
+		moves = core_note_moves(&peer->link.core);
+		moved = moves != own->moves || comes(peer, own->moved_ns);
+	}
+	link_unlock(&peer->link);
+	/* What was asked for ahead, or for a request that was cancelled, is not used at once. */
+	if (held <= (1 + CORE_COVER_AHEAD) * peer->link.session->account.share)
+		held = 0;
+	if (!held || moved || !own->moved_ns)
+		own->moved_ns = now_ns;
+	own->moves = moves;
+	return held;
+}
+
+/* The one that holds most, of those that sent nothing for too long. With a reference. */
+static struct engine_peer *find_stuck(struct engine_session *session, int64_t now_ns)
+{
+	struct session_account *account = &session->account;
+	uint32_t waiting = atomic_load(&account->nwaiting);
+	struct engine_peer *stuck = NULL;
+	struct list_node *pos;
+	uint64_t most = 0;
+
+	session_lock(session);
+	LIST_FOREACH(pos, &session->peer_list) {
+		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
+		uint64_t held = holds(peer, now_ns);
+		bool alone;
+
+		pthread_mutex_lock(&account->lock);
+		alone = waiting == 1 && !list_empty(&peer->link.account.waiting);
+		pthread_mutex_unlock(&account->lock);
+		if (held <= most || alone || peer->died ||
+		    now_ns - peer->link.account.moved_ns < session->silent_ns)
+			continue;
+		stuck = peer;
+		most = held;
+	}
+	if (stuck)
+		peer_get(stuck);
+	session_unlock(session);
+	return stuck;
+}
+
+struct engine_peer *account_look(struct engine_session *session, int64_t now_ns)
+{
+	struct session_account *account = &session->account;
+	bool begins = !account->short_ns;
+	struct engine_peer *stuck;
+
+	if (!atomic_load(&account->nwaiting)) {
+		account->short_ns = 0;
+		return NULL;
+	}
+	if (!begins && now_ns - account->looked_ns < LOOK_NS)
+		return NULL;
+	account->looked_ns = now_ns;
+	if (begins)
+		account->short_ns = now_ns;
+	offer(session);
+	stuck = find_stuck(session, now_ns);
+	if (stuck && now_ns - account->short_ns < session->silent_ns) {
+		peer_put(stuck);
+		stuck = NULL;
+	}
+	if (stuck) {
+		atomic_fetch_add(&account->ended, 1);
+		error_set(TCPX_ERR_LIMIT, 0,
+			  "memory: it sent nothing of its unfinished notifications for %lld s "
+			  "while other peers waited for what it holds",
+			  (long long)(session->silent_ns / CLOCK_S_NS));
+		error_next("look why that peer does not send; raise memory_budget_bytes "
+			   "(TCPX_MEMORY_BUDGET_BYTES)");
+	}
+	return stuck;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which interfaces have a carrier now. Control thread. */
+#ifndef ENGINE_LINK_CARRIER_STATE_H
+#define ENGINE_LINK_CARRIER_STATE_H
+
+#include "engine/engine.h"
+
+uint32_t carrier_iface(int fd); /* what engine_chan.iface says of a socket */
+/* The rail of that number, or the next one that has a carrier. */
+uint32_t carrier_rail(const struct engine_session *session, uint32_t rail);
+bool carrier_lost(const struct engine_session *session, uint32_t rail);
+
+#endif

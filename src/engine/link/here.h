@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which addresses are this host's. Any thread. */
+#ifndef ENGINE_LINK_HERE_H
+#define ENGINE_LINK_HERE_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "sys/iface.h"
+
+/* This host's addresses as they were; here_free() it. */
+struct here {
+	struct sys_iface *ifaces;
+	unsigned count;
+};
+
+struct here here_now(void);
+void here_free(struct here *here);
+bool here_is(const struct here *here, const struct sockaddr_storage *addr);
+/* What leaves from local reaches addr without a router. */
+bool here_is_direct(const struct here *here, const struct sockaddr_storage *local,
+		    const struct sockaddr_storage *addr);
+bool here_now_is(const struct sockaddr_storage *addr); /* as they are now */
+
+#endif

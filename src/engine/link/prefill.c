@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Slices of staged sources: begun as far as there is room, filled, sent, let go of. */
+#include "engine/engine.h"
+#include "engine/link/hold.h"
+#include "engine/link/prefill.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/link/stage.h"
+
+#define FILL_STALE_NS (100 * CLOCK_MS_NS) /* decision 23: not pulled in time */
+
+struct prefill_slice {
+	struct list_node node; /* job->slices; peer->dropped */
+	struct engine_peer *peer;
+	struct core_job *job; /* good until the fill ended */
+	struct stage_block *block;
+	uint64_t linear;
+	uint32_t bytes;
+	bool ready, dropped; /* peer.lock */
+	int64_t ready_ns;
+	_Atomic uint32_t refs;
+	struct stage_copies copies;
+};
+
+static uint8_t *slice_addr(const struct prefill_slice *slice)
+{
+	return slice->block->addr + (slice->linear - slice->block->linear);
+}
+
+void prefill_get(struct prefill_slice *slice)
+{
+	atomic_fetch_add(&slice->refs, 1);
+}
+
+void prefill_put(struct prefill_slice *slice)
+{
+	if (atomic_fetch_sub(&slice->refs, 1) != 1)
+		return;
+	copies_free(&slice->copies);
+	if (slice->block)
+		block_put(slice->block);
+	free(slice);
+}
+
+void prefill_spend(struct engine_peer *peer, struct stage_block *block)
+{
+	list_push_back(&peer->link.prefill.spent, &block->node);
+	atomic_store(&peer->link.prefill.due, true);
+}
+
+void prefill_defer(struct engine_peer *peer, struct engine_stage *stage)
+{
+	list_push_back(&peer->link.prefill.deliveries, &stage->node);
+	atomic_store(&peer->link.prefill.due, true);
+}
+
+/* peer.lock: the job puts no more slices there. */
+static void block_spent(struct engine_peer *peer, struct core_job *job)
+{
+	struct stage_block *block = job->block;
+
+	if (!block)
+		return;
+	job->block = NULL;
+	prefill_spend(peer, block);
+}
+
+void prefill_hook_due(struct engine_peer *peer)
+{
+	atomic_store(&peer->link.prefill.due, true);
+}
+
+void prefill_hook_drop(struct engine_peer *peer, struct core_job *job)
+{
+	struct list_node *node;
+
+	while ((node = list_pop_front(&job->slices))) {
+		LIST_ENTRY(node, struct prefill_slice, node)->dropped = true;
+		list_push_back(&peer->link.prefill.dropped, node);
+		atomic_store(&peer->link.prefill.due, true);
+	}
+	block_spent(peer, job);
+}
+
+/* peer.lock: the slice is filled. How far the job is. */
+static uint64_t ready_upto(const struct core_job *job)
+{
+	uint64_t ready = job->ready;
+	struct list_node *pos;
+
+	LIST_FOREACH(pos, &job->slices) {
+		const struct prefill_slice *slice = LIST_ENTRY(pos, struct prefill_slice, node);
+
+		if (!slice->ready)
+			break;
+		ready = slice->linear + slice->bytes;
+	}
+	return ready;
+}
+
+/* On the kind's thread, or on that of the pump for memory it can read itself. */
+static void filled(struct stage_copies *copies, tcpx_status status)
+{
+	struct prefill_slice *slice = LIST_ENTRY(copies, struct prefill_slice, copies);
+	struct engine_peer *peer = slice->peer;
+	struct core_job *job = slice->job;
+	int64_t now = clock_now_ns();
+
+	link_lock(&peer->link);
+	slice->ready = status == TCPX_OK;
+	slice->ready_ns = now;
+	core_fill_end(&peer->link.core, job, slice->dropped ? 0 : ready_upto(job), status);
+	link_unlock_only(&peer->link);
+	copies_ended(peer);
+	prefill_put(slice);
+	peer_put(peer);
+}
+
+static bool fits(const struct stage_block *block, const struct mem_region *region,
+		 const struct core_fill *fill)
+{
+	return block && block->kind == region->kind && block->device == region->device &&
+	       fill->linear + fill->bytes <= block->linear + block->bytes;
+}
+
+/* peer.lock. Room for the slice: behind the last one, at the begin of a new block, or alone. */
+static struct stage_block *room_for(struct engine_peer *peer, const struct core_fill *fill,
+				    bool *out_waits)
+{
+	const struct mem_region *region = copies_staged_in(fill->job->prog, fill->at, fill->pieces);
+	struct core_job *job = fill->job;
+	struct stage_share *share = block_share(peer, region->kind, region->device);
+	uint64_t bytes = MEM_SLOT_MAX - (job->linear_base + fill->linear) % MEM_SLOT_MAX;
+	enum block_want want = BLOCK_ANYHOW;
+
+	if (!fits(job->block, region, fill))
+		block_spent(peer, job);
+	if (share)
+		share->ahead = fill->ahead;
+	if (bytes > job->end - fill->linear)
+		bytes = job->end - fill->linear;
+	if (!job->block && bytes > fill->bytes && !job->unpulled)
+		job->block = block_open(peer, region->kind, region->device, MEM_OUT, fill->linear,
+					bytes, share, BLOCK_OR_NOTHING, NULL);
+	if (job->block) {
+		block_get(job->block);
+		return job->block;
+	}
+	/* A peer that has nothing yet never waits for others; what is ahead waits for its own. */
+	if (share && (fill->ahead || share->spilled || mem_stager_held(&share->stager)))
+		want = BLOCK_OR_WAIT;
+	return block_open(peer, region->kind, region->device, MEM_OUT, fill->linear, fill->bytes,
+			  share, want, out_waits);
+}
+
+/* peer.lock. NULL: in line for memory, or there is none. */
+static struct prefill_slice *slice_begin(struct engine_peer *peer, const struct core_fill *fill,
+					 bool *out_waits)
+{
+	struct prefill_slice *slice = calloc(1, sizeof(*slice));
+
+	if (slice)
+		slice->block = room_for(peer, fill, out_waits);
+	if (!slice || !slice->block) {
+		free(slice);
+		return NULL;
+	}
+	slice->peer = peer;
+	peer_get(peer); /* the fill's */
+	slice->job = fill->job;
+	slice->linear = fill->linear;
+	slice->bytes = fill->bytes;
+	atomic_store(&slice->refs, 2); /* the job's and the fill's */
+	list_push_back(&fill->job->slices, &slice->node);
+	core_fill_begin(&peer->link.core, fill);
+	if (fill->linear + fill->bytes == slice->block->linear + slice->block->bytes)
+		block_spent(peer, fill->job);
+	return slice;
+}
+
+/* peer.lock: the next slice, already counted as under way; NULL: nothing may begin. */
+static struct prefill_slice *begin_next(struct engine_peer *peer, struct core_fill *out_fill,
+					bool *out_waits)
+{
+	while (peer->link.core_ready && core_fill_next(&peer->link.core, out_fill)) {
+		struct prefill_slice *slice = slice_begin(peer, out_fill, out_waits);
+
+		if (slice || *out_waits)
+			return slice;
+		core_fill_begin(&peer->link.core, out_fill);
+		core_fill_end(&peer->link.core, out_fill->job, 0, TCPX_ERR_NO_MEMORY);
+	}
+	return NULL;
+}
+
+/* One slice at a time, in order, whichever threads ask: neighbours reach the device as such. */
+void prefill_pump(struct engine_peer *peer)
+{
+	struct prefill_slice *slice;
+	struct core_fill fill;
+	bool waits = false;
+
+	link_lock(&peer->link);
+	if (peer->link.prefill.pumping) {
+		link_unlock_only(&peer->link);
+		return; /* the one who does looks again before he leaves */
+	}
+	peer->link.prefill.pumping = true;
+	while ((slice = begin_next(peer, &fill, &waits))) {
+		tcpx_status status;
+
+		link_unlock_only(&peer->link);
+		status = copies_init(&slice->copies, slice_addr(slice), fill.pieces, filled);
+		if (status == TCPX_OK)
+			status = copies_add_local(&slice->copies, fill.job->prog, fill.at,
+						  fill.bytes);
+		copies_start(&slice->copies, true, status);
+		link_lock(&peer->link);
+	}
+	peer->link.prefill.pumping = false;
+	link_unlock_only(&peer->link);
+}
+
+/* Copies into the caller's memory, which may wait for a page: not on the control thread. False:
+ * a worker does it. peer.lock. */
+static bool deliver_here(struct engine_peer *peer)
+{
+	if (!runtime_is_control() || peer->link.core.dead ||
+	    list_empty(&peer->link.prefill.deliveries))
+		return true;
+	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++) {
+		if (!peer->link.chan[i])
+			continue;
+		atomic_store(&peer->link.prefill.due, true);
+		worker_look(peer->link.chan[i]);
+		return false;
+	}
+	return true;
+}
+
+void prefill_flush(struct engine_peer *peer)
+{
+	struct list_node slices, blocks, deliveries, *node;
+	tcpx_status status;
+
+	if (!atomic_load_explicit(&peer->link.prefill.due, memory_order_relaxed) ||
+	    !atomic_exchange(&peer->link.prefill.due, false))
+		return;
+	list_init(&slices);
+	list_init(&blocks);
+	list_init(&deliveries);
+	link_lock(&peer->link);
+	list_splice(&slices, &peer->link.prefill.dropped);
+	list_splice(&blocks, &peer->link.prefill.spent);
+	if (deliver_here(peer))
+		list_splice(&deliveries, &peer->link.prefill.deliveries);
+	status = peer->link.core.dead ? peer->link.core.dead_status
+				      : TCPX_OK; /* nobody waits for them */
+	link_unlock_only(&peer->link);
+	hold_flush(peer);
+	while ((node = list_pop_front(&slices)))
+		prefill_put(LIST_ENTRY(node, struct prefill_slice, node));
+	while ((node = list_pop_front(&blocks)))
+		block_put(LIST_ENTRY(node, struct stage_block, node));
+	while ((node = list_pop_front(&deliveries)))
+		stage_deliver_start(LIST_ENTRY(node, struct engine_stage, node), status);
+	prefill_pump(peer);
+}
+
+uint32_t prefill_claim(const struct core_tx *tx, struct prefill_slice **slices, struct iovec *iov)
+{
+	uint64_t at = core_cursor_linear(tx->prog, tx->at), end = at + tx->frame.payload_bytes;
+	struct list_node *pos;
+	uint32_t n = 0, i;
+
+	for (pos = tx->job->slices.next; pos != &tx->job->slices && at < end; pos = pos->next) {
+		struct prefill_slice *slice = LIST_ENTRY(pos, struct prefill_slice, node);
+		uint64_t till = slice->linear + slice->bytes;
+
+		if (till <= at)
+			continue;
+		if (slice->linear > at || !slice->ready || n == CHAN_SLICES_MAX)
+			return 0;
+		if (till > end)
+			till = end;
+		iov[n] = (struct iovec){slice_addr(slice) + (at - slice->linear), till - at};
+		slices[n++] = slice;
+		at = till;
+	}
+	for (i = 0; i < n && at == end; i++)
+		if (slices[i]->linear + slices[i]->bytes <= tx->job->linear)
+			list_remove(&slices[i]->node); /* the job's reference goes along */
+		else
+			prefill_get(slices[i]);
+	return at == end ? n : 0;
+}
+
+/* peer.lock: some of it lies where somebody waits for room. */
+static bool in_the_way(const struct core_job *job)
+{
+	struct list_node *pos;
+
+	LIST_FOREACH(pos, &job->slices) {
+		const struct stage_block *block =
+			LIST_ENTRY(pos, struct prefill_slice, node)->block;
+
+		if (block->pool && block->share &&
+		    mem_staging_short(block->pool, &block->share->stager))
+			return true;
+	}
+	return false;
+}
+
+/* peer.lock */
+static void look_at(struct engine_peer *peer, struct core_job *job, int64_t now_ns)
+{
+	const struct prefill_slice *first;
+
+	if (!job->fills || list_empty(&job->slices))
+		return;
+	first = LIST_ENTRY(job->slices.next, struct prefill_slice, node);
+	if (first->ready && now_ns - first->ready_ns > FILL_STALE_NS && in_the_way(job) &&
+	    core_fill_back(&peer->link.core, job))
+		LOG_DEBUG("peer '%s': what is filled from byte %llu on and not pulled is given up",
+			  peer->who.name, (unsigned long long)job->linear);
+}
+
+/* True: somebody is still in line for what this peer holds a part of. */
+static bool look_into(struct engine_peer *peer, int64_t now_ns)
+{
+	struct stage_share *share;
+	struct core_xfer *xfer = NULL;
+	struct core_push *push = NULL;
+	bool wanted = false;
+
+	link_lock(&peer->link);
+	for (share = peer->link.blocks.shares; share; share = share->next)
+		wanted |= mem_staging_short(share->stager.pool, &share->stager);
+	if (wanted && peer->link.core_ready) {
+		while ((xfer = core_xfer_after(&peer->link.core, xfer)))
+			look_at(peer, &xfer->job, now_ns);
+		while ((push = core_push_after(&peer->link.core, push)))
+			look_at(peer, &push->job, now_ns);
+	}
+	link_unlock(&peer->link);
+	return wanted;
+}
+
+static void look(struct sys_timer *timer, int64_t now_ns)
+{
+	struct engine_runtime *runtime = LIST_ENTRY(timer, struct engine_runtime, prefill_timer);
+	struct engine_peer *peer;
+	struct list_node *at;
+	bool wanted = false;
+
+	atomic_store(&runtime->prefill_watched, false); /* who comes into line from now on posts */
+	LIST_FOREACH(at, &runtime->sessions) {
+		struct engine_session *session = LIST_ENTRY(at, struct engine_session, node);
+
+		for (peer = session_next_peer(session, NULL); peer;
+		     peer = session_next_peer(session, peer))
+			wanted |= look_into(peer, now_ns);
+	}
+	if (wanted)
+		prefill_watch();
+}
+
+static void watch(struct sys_post *post)
+{
+	struct engine_runtime *runtime = LIST_ENTRY(post, struct engine_runtime, prefill_post);
+
+	sys_timer_set(&runtime->loop, &runtime->prefill_timer, clock_now_ns() + FILL_STALE_NS / 2);
+}
+
+void prefill_watch(void)
+{
+	if (!atomic_exchange(&engine_runtime.prefill_watched, true))
+		sys_loop_post(&engine_runtime.loop, &engine_runtime.prefill_post);
+}
+
+void prefill_init(struct engine_runtime *runtime)
+{
+	list_init(&runtime->prefill_timer.node);
+	runtime->prefill_timer.fn = look;
+	list_init(&runtime->prefill_post.node);
+	runtime->prefill_post.fn = watch;
+	atomic_store(&runtime->prefill_watched, false);
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Validates segment lists once: regions looked up, ranges checked, neighbours folded. */
+#include "engine/link/comms_state.h"
+#include "engine/import.h"
+#include "engine/link/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+/* A small open-addressing map from handles to indices in a request's region tables. */
+struct idmap {
+	uint64_t *id;
+	uint32_t *index;
+	uint32_t cap, used;
+};
+
+struct builder {
+	struct engine_request *request;
+	struct idmap local, remote;
+	uint32_t cap_regions, cap_keys;
+	uint64_t last_local, last_remote;
+	uint32_t last_local_at, last_remote_at;
+	uint32_t needs; /* enum mem_traits, of local memory */
+	size_t at;	/* segment being looked at */
+};
+
+static uint32_t *idmap_find(struct idmap *map, uint64_t id, bool *out_new)
+{
+	uint32_t slot;
+
+	if (map->used * 2 >= map->cap) {
+		struct idmap bigger = {.cap = map->cap ? map->cap * 2 : 64};
+
+		bigger.id = calloc(bigger.cap, sizeof(*bigger.id));
+		bigger.index = calloc(bigger.cap, sizeof(*bigger.index));
+		if (!bigger.id || !bigger.index) {
+			free(bigger.id);
+			free(bigger.index);
+			return NULL;
+		}
+		for (uint32_t i = 0; i < map->cap; i++) {
+			bool ignored;
+
+			if (map->id[i])
+				*idmap_find(&bigger, map->id[i], &ignored) = map->index[i];
+		}
+		free(map->id);
+		free(map->index);
+		*map = bigger;
+	}
+	slot = (uint32_t)((id * 0x9e3779b97f4a7c15ull) >> 32) & (map->cap - 1);
+	while (map->id[slot] && map->id[slot] != id)
+		slot = (slot + 1) & (map->cap - 1);
+	*out_new = !map->id[slot];
+	if (*out_new) {
+		map->id[slot] = id;
+		map->used++;
+	}
+	return &map->index[slot];
+}
+
+static tcpx_status no_memory(void)
+{
+	return error_set(TCPX_ERR_NO_MEMORY, 0, "segment list");
+}
+
+static tcpx_status local_add(struct builder *b, uint64_t id, uint32_t *out_index)
+{
+	struct engine_request *request = b->request;
+	struct mem_region *region;
+	tcpx_status status;
+
+	if (request->nregions == b->cap_regions) {
+		uint32_t cap = b->cap_regions ? b->cap_regions * 2 : 8;
+		struct mem_region **more =
+			realloc(b->cap_regions ? request->regions : NULL, cap * sizeof(*more));
+
+		if (!more)
+			return no_memory();
+		request->regions = more;
+		b->cap_regions = cap;
+	}
+	region = mem_region_get(request->session->regions, id);
+	if (!region)
+		return error_set(TCPX_ERR_STALE, 0, "segment %zu: local region is not registered",
+				 b->at);
+	status = mem_region_same(region);
+	if (status == TCPX_OK)
+		status = mem_region_allows(region, b->needs);
+	if (status != TCPX_OK) {
+		mem_region_put(region);
+		return status;
+	}
+	request->prog.vanishing |= mem_region_vanishes(region);
+	request->regions[request->nregions] = region;
+	*out_index = request->nregions++;
+	return TCPX_OK;
+}
+
+static tcpx_status local_index(struct builder *b, uint64_t id, uint32_t *out_index)
+{
+	uint32_t *index;
+	tcpx_status status;
+	bool fresh;
+
+	if (id == b->last_local && b->request->nregions) {
+		*out_index = b->last_local_at;
+		return TCPX_OK;
+	}
+	if (!id || id >> 63)
+		return error_set(TCPX_ERR_INVALID, 0, "segment %zu: local is not a local region",
+				 b->at);
+	index = idmap_find(&b->local, id, &fresh);
+	if (!index)
+		return no_memory();
+	if (fresh) {
+		status = local_add(b, id, index);
+		if (status != TCPX_OK)
+			return status;
+	}
+	b->last_local = id;
+	b->last_local_at = *out_index = *index;
+	return TCPX_OK;
+}
+
+static tcpx_status remote_add(struct builder *b, uint64_t id, uint32_t *out_index)
+{
+	struct engine_request *request = b->request;
+	struct handles *imports = &request->session->imports;
+	struct engine_import *import = handle_get(imports, id);
+	struct wire_token token = {0};
+	const struct mem_kind *kind;
+	bool ours = import && (import->peer_id == request->peer_id ||
+			       import->link_id == atomic_load(&request->peer)->slot_id);
+
+	if (ours)
+		token = import->token;
+	if (import)
+		handle_put(imports, import);
+	if (!ours)
+		return error_set(TCPX_ERR_STALE, 0,
+				 "segment %zu: remote region is not one of this peer", b->at);
+	if (request->prog.nremote == b->cap_keys) {
+		uint32_t cap = b->cap_keys ? b->cap_keys * 2 : 8;
+		uint64_t *more = realloc(b->cap_keys ? request->keys : NULL, cap * sizeof(*more));
+
+		if (!more)
+			return no_memory();
+		request->keys = more;
+		b->cap_keys = cap;
+	}
+	kind = mem_kind_get(token.kind);
+	request->remote_staged |= (token.flags & WIRE_TOKEN_STAGED) != 0;
+	request->remote_shares &= kind && kind->move;
+	request->remote_messages &= (token.flags & WIRE_TOKEN_MESSAGES) != 0;
+	request->keys[request->prog.nremote] = token.key;
+	*out_index = request->prog.nremote++;
+	return TCPX_OK;
+}
+
+static tcpx_status remote_index(struct builder *b, uint64_t id, uint32_t *out_index)
+{
+	uint32_t *index;
+	tcpx_status status;
+	bool fresh;
+
+	if (id == b->last_remote && b->request->prog.nremote) {
+		*out_index = b->last_remote_at;
+		return TCPX_OK;
+	}
+	if (!(id >> 63))
+		return error_set(TCPX_ERR_INVALID, 0,
+				 "segment %zu: remote is not an imported region", b->at);
+	index = idmap_find(&b->remote, id, &fresh);
+	if (!index)
+		return no_memory();
+	if (fresh) {
+		status = remote_add(b, id, index);
+		if (status != TCPX_OK)
+			return status;
+	}
+	b->last_remote = id;
+	b->last_remote_at = *out_index = *index;
+	return TCPX_OK;
+}
+
+static tcpx_status add(struct builder *b, const tcpx_segment *segment, bool remote)
+{
+	struct core_prog *prog = &b->request->prog;
+	struct core_seg *seg = &prog->seg[prog->nseg], *last = seg - 1;
+	const struct mem_region *region;
+	uint32_t local = 0, far = 0;
+	tcpx_status status;
+
+	status = local_index(b, segment->local.id, &local);
+	if (status == TCPX_OK && remote)
+		status = remote_index(b, segment->remote.id, &far);
+	if (status != TCPX_OK)
+		return status;
+	region = b->request->regions[local];
+	if (segment->local_offset > region->length ||
+	    segment->length > region->length - segment->local_offset)
+		return error_set(TCPX_ERR_RANGE, 0,
+				 "segment %zu: %llu bytes at offset %llu leave the local region of "
+				 "%llu bytes",
+				 b->at, (unsigned long long)segment->length,
+				 (unsigned long long)segment->local_offset,
+				 (unsigned long long)region->length);
+	if (remote && segment->remote_offset + segment->length < segment->remote_offset)
+		return error_set(TCPX_ERR_RANGE, 0, "segment %zu: remote offset wraps around",
+				 b->at);
+	if (segment->length > TCPX_TOTAL_MAX - prog->total)
+		return error_set(TCPX_ERR_LIMIT, 0, "segment %zu: more than 2^48 bytes in all",
+				 b->at);
+	if (!segment->length)
+		return TCPX_OK;
+	if (prog->nseg && last->local == local && last->remote == far &&
+	    last->local_off + (prog->total - last->linear) == segment->local_offset &&
+	    (!remote ||
+	     last->remote_off + (prog->total - last->linear) == segment->remote_offset)) {
+		prog->total += segment->length; /* goes on where the last one ended */
+		return TCPX_OK;
+	}
+	*seg = (struct core_seg){.linear = prog->total,
+				 .local_off = segment->local_offset,
+				 .remote_off = segment->remote_offset,
+				 .local = local,
+				 .remote = far};
+	prog->total += segment->length;
+	prog->nseg++;
+	return TCPX_OK;
+}
+
+/* The segments of a request, with their sentinel. */
+static size_t list_bytes(uint64_t count)
+{
+	return (size_t)(count + 1) * sizeof(struct core_seg);
+}
+
+static tcpx_status list_memory(struct engine_session *session, size_t count)
+{
+	tcpx_status status = session_memory_error(session);
+
+	if (status != TCPX_ERR_LIMIT)
+		return no_memory();
+	error_set(status, 0,
+		  "a list of %zu segments needs %zu bytes of the session's memory budget, which is "
+		  "%llu bytes with %llu in use",
+		  count, list_bytes(count), (unsigned long long)session->account.budget,
+		  (unsigned long long)account_bytes(session));
+	return error_next("raise memory_budget_bytes (TCPX_MEMORY_BUDGET_BYTES), release requests, "
+			  "or use shorter lists");
+}
+
+/* Neighbours that were folded need no room. */
+static void list_shrink(struct engine_request *request, size_t count)
+{
+	struct core_prog *prog = &request->prog;
+	struct core_seg *less;
+
+	if (!request->segs || prog->nseg == count)
+		return;
+	less = realloc(request->segs, list_bytes(prog->nseg));
+	if (less)
+		request->segs = prog->seg = less;
+	session_uncharge(request->session, list_bytes(count) - list_bytes(prog->nseg));
+}
+
+tcpx_status program_build(struct engine_request *request, enum tcpx_op op,
+			  const tcpx_segment *segments, size_t count)
+{
+	bool reads = op == TCPX_OP_WRITE || op == TCPX_OP_SEND;
+	struct builder b = {.request = request, .needs = reads ? MEM_CAN_READ : MEM_CAN_WRITE};
+	struct core_prog *prog = &request->prog;
+	tcpx_status status = TCPX_OK;
+	bool remote = op == TCPX_OP_WRITE || op == TCPX_OP_READ;
+
+	request->local_shares = request->remote_shares = true;
+	request->local_messages = request->remote_messages = true;
+	request->segs = count > 1 ? session_alloc(request->session, list_bytes(count)) : NULL;
+	prog->seg = count > 1 ? request->segs : request->one;
+	if (!prog->seg)
+		return list_memory(request->session, count);
+	for (b.at = 0; b.at < count && status == TCPX_OK; b.at++)
+		status = add(&b, &segments[b.at], remote);
+	free(b.local.id);
+	free(b.local.index);
+	free(b.remote.id);
+	free(b.remote.index);
+	list_shrink(request, count);
+	if (status != TCPX_OK) {
+		program_free(request);
+		return status;
+	}
+	prog->seg[prog->nseg].linear = prog->total;
+	prog->local = (void *const *)request->regions;
+	prog->nlocal = request->nregions;
+	prog->remote = request->keys;
+	for (uint32_t i = 0; i < request->nregions; i++) {
+		request->local_staged |= request->regions[i]->kind->staged;
+		request->local_shares &= request->regions[i]->kind->share != NULL;
+		request->local_messages &= comms_takes(request->session, request->regions[i]);
+	}
+	return TCPX_OK;
+}
+
+void program_free(struct engine_request *request)
+{
+	while (request->nregions)
+		mem_region_put(request->regions[--request->nregions]);
+	free(request->regions);
+	free(request->keys);
+	if (request->segs)
+		session_free(request->session, request->segs, list_bytes(request->prog.nseg));
+	request->regions = NULL;
+	request->keys = NULL;
+	request->segs = NULL;
+	memset(&request->prog, 0, sizeof(request->prog));
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that is gone under a request: copies that end there, and the words for it. */
+#include "engine/link/vanish.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "sys/user.h"
+
+bool vanish_gather(const struct chan_tx *tx, const struct iovec *iov, uint32_t n, uint8_t *out)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		if (!tx->vanishing)
+			memcpy(out, iov[i].iov_base, iov[i].iov_len);
+		else if (sys_user_read(out, iov[i].iov_base, iov[i].iov_len) < iov[i].iov_len)
+			return false;
+		out += iov[i].iov_len;
+	}
+	return true;
+}
+
+/* The first byte that cannot be read; where all can, the first one: then it cannot be written. */
+static const uint8_t *first_gone(const struct iovec *iov, uint32_t n)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+
+	for (uint32_t i = 0; i < n; i++) {
+		const uint8_t *at = iov[i].iov_base, *end = at + iov[i].iov_len;
+		uint8_t byte;
+
+		for (; at < end; at += page - ((uintptr_t)at & (page - 1)))
+			if (!sys_user_read(&byte, at, 1))
+				return at;
+	}
+	return n ? iov[0].iov_base : NULL;
+}
+
+static bool inside(const struct mem_region *region, const uint8_t *at)
+{
+	return at >= region->base && (uint64_t)(at - region->base) < region->length;
+}
+
+static const struct mem_region *region_of(const struct core_prog *prog, const uint8_t *at)
+{
+	for (uint32_t i = 0; prog && i < prog->nlocal; i++)
+		if (inside(prog->local[i], at))
+			return prog->local[i];
+	return NULL;
+}
+
+/* xfer: the request's own, or NULL: the peer's. */
+static void tell(struct engine_chan *chan, struct core_xfer *xfer, const struct mem_region *region,
+		 const uint8_t *at, const char *verb)
+{
+	static struct log_limit limit;
+	struct engine_peer *peer = chan->peer;
+	uint64_t offset = region ? (uint64_t)(at - region->base) : 0;
+
+	if (xfer && region) {
+		struct engine_request *request = LIST_ENTRY(xfer, struct engine_request, xfer);
+
+		link_lock(&peer->link);
+		request->gone_at = offset;
+		request->gone_base = (uintptr_t)region->base;
+		link_unlock_only(&peer->link);
+	}
+	if (!log_allow(&limit, 3))
+		return;
+	LOG_WARN("peer '%s': memory %p, at offset %" PRIu64 " of the region of %" PRIu64
+		 " bytes at %p, cannot be %s any more: %s ends; next: keep memory mapped, and "
+		 "files as long as they are, until it is deregistered",
+		 peer->who.name, (const void *)at, offset, region ? region->length : 0,
+		 region ? (const void *)region->base : NULL, verb,
+		 xfer ? "the request" : "the peer's request");
+}
+
+void vanish_source(struct engine_chan *chan, const struct iovec *iov, uint32_t n)
+{
+	const struct core_tx *frame = &chan->tx.frame;
+	const uint8_t *at = first_gone(iov, n);
+	struct core_xfer *xfer;
+
+	link_lock(&chan->peer->link);
+	xfer = core_tx_xfer(&chan->peer->link.core, chan->index);
+	link_unlock_only(&chan->peer->link);
+	if (frame->prog && at)
+		tell(chan, xfer, region_of(frame->prog, at), at, "read");
+}
+
+void vanish_sink(struct engine_chan *chan, const struct iovec *iov, uint32_t n)
+{
+	const struct chan_rx *rx = &chan->rx;
+	const uint8_t *at = first_gone(iov, n);
+	const struct mem_region *region = NULL;
+
+	if (!at)
+		return;
+	if (rx->core.kind == CORE_RX_PROG)
+		region = region_of(rx->core.prog, at);
+	for (uint32_t i = 0; i < rx->nheld && !region; i++)
+		if (inside(rx->held[i].region, at))
+			region = rx->held[i].region;
+	tell(chan, rx->core.kind == CORE_RX_PROG ? rx->core.xfer : NULL, region, at, "written");
+}
+
+void vanish_words(const struct engine_request *request, char *out, size_t bytes)
+{
+	const struct core_xfer *xfer = &request->xfer;
+
+	*out = '\0';
+	if (xfer->status == TCPX_ERR_INVALID && request->gone_base)
+		snprintf(out, bytes,
+			 ", whose memory is gone at offset %" PRIu64 " of the region at 0x%" PRIx64,
+			 request->gone_at, request->gone_base);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Small pieces of a call are touched ahead: hardware prefetchers stop at page borders, so the
+ * kernel's copy would wait for memory at the start of each one (docs/performance.md). */
+#ifndef ENGINE_LINK_WARM_H
+#define ENGINE_LINK_WARM_H
+
+#include <stdint.h>
+#include <sys/uio.h>
+
+#define WARM_PIECE_MAX (16u << 10) /* longer ones are prefetched by the hardware */
+#define WARM_BYTES 256u		   /* of each; more was not faster */
+#define WARM_LINE 64u
+#define WARM_AHEAD 64u /* pieces of a receive, which takes what is there */
+
+static inline size_t warm_bytes(const struct iovec *piece)
+{
+	if (piece->iov_len > WARM_PIECE_MAX)
+		return 0;
+	return piece->iov_len < WARM_BYTES ? piece->iov_len : WARM_BYTES;
+}
+
+static inline void warm_read(const struct iovec *iov, uint32_t n)
+{
+	for (uint32_t i = 0; n > 2 && i < n; i++)
+		for (size_t at = 0; at < warm_bytes(&iov[i]); at += WARM_LINE)
+			__builtin_prefetch((const char *)iov[i].iov_base + at, 0, 2);
+}
+
+static inline void warm_write(const struct iovec *iov, uint32_t n)
+{
+	for (uint32_t i = 0; n > 2 && i < n && i < WARM_AHEAD; i++)
+		for (size_t at = 0; at < warm_bytes(&iov[i]); at += WARM_LINE)
+			__builtin_prefetch((const char *)iov[i].iov_base + at, 1, 2);
+}
+
+#endif

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which memory a peer on this host may copy from by itself, and which requests use that. */
+#include "engine/path/share.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/error.h"
+
+#define PIECE_MIN (64u << 10) /* smaller ones are cheaper in the big copies of staging */
+#define PIECES_FEW 8u
+
+_Atomic uint32_t share_gate;
+
+struct engine_shares *share_table(struct engine_peer *peer, bool make)
+{
+	struct engine_shares *table = peer->shared;
+
+	if (table || !make)
+		return table;
+	table = peer->shared = calloc(1, sizeof(*table));
+	if (!table)
+		return NULL;
+	for (uint32_t i = 0; i < ENGINE_SHARE_BUCKETS; i++) {
+		list_init(&table->out[i]);
+		list_init(&table->in[i]);
+		list_init(&table->keys[i]);
+	}
+	list_init(&table->out_due);
+	list_init(&table->in_due);
+	list_init(&table->out_wait);
+	return table;
+}
+
+struct engine_share *share_find(struct engine_peer *peer, uint64_t id)
+{
+	struct engine_shares *table = peer->shared;
+	struct list_node *pos;
+
+	if (!table)
+		return NULL;
+	LIST_FOREACH(pos, &table->out[id % ENGINE_SHARE_BUCKETS]) {
+		struct engine_share *share = LIST_ENTRY(pos, struct engine_share, node);
+
+		if (share->region->serial == id)
+			return share;
+	}
+	return NULL;
+}
+
+struct engine_map *share_map_find(struct engine_peer *peer, uint64_t id)
+{
+	struct engine_shares *table = peer->shared;
+	struct list_node *pos;
+
+	if (!table)
+		return NULL;
+	if (table->last && table->last->id == id)
+		return table->last;
+	LIST_FOREACH(pos, &table->in[id % ENGINE_SHARE_BUCKETS]) {
+		struct engine_map *map = LIST_ENTRY(pos, struct engine_map, node);
+
+		if (map->id == id)
+			return table->last = map;
+	}
+	return NULL;
+}
+
+/* Whose words are on this host; NULL: the peer is not, or may not be asked. */
+struct engine_chan *share_chan(struct engine_peer *peer)
+{
+	if (!peer->link.core_ready || peer->link.core_done || !config_bool(CONFIG_GPU_PEER))
+		return NULL;
+	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++)
+		if (peer->link.chan[i] && peer->link.chan[i]->net->ops->hold)
+			return peer->link.chan[i];
+	return NULL;
+}
+
+void share_due(struct engine_share *share)
+{
+	struct engine_peer *peer = share->peer;
+
+	list_remove(&share->due);
+	list_push_back(&peer->shared->out_due, &share->due);
+	link_wake(&peer->link);
+}
+
+static bool has_io(const struct engine_share *share)
+{
+	return share->state != SHARE_REFUSED;
+}
+
+void share_free(struct engine_share *share)
+{
+	struct engine_peer *peer = share->peer;
+	int fd;
+
+	link_lock(&peer->link);
+	list_remove(&share->node);
+	list_remove(&share->due);
+	fd = share_fd_end(share);
+	link_unlock(&peer->link);
+	share_fd_close(fd);
+	if (has_io(share))
+		mem_region_io_put(share->region);
+	mem_region_put(share->region);
+	chan_put(share->chan);
+	free(share);
+	peer_put(peer);
+}
+
+static void share_begin(struct engine_peer *peer, struct engine_chan *chan,
+			struct mem_region *region, uint64_t key)
+{
+	struct engine_shares *table = share_table(peer, true);
+	struct engine_share *share = table ? calloc(1, sizeof(*share)) : NULL;
+
+	if (!share || !mem_region_io_get(region)) {
+		free(share);
+		return;
+	}
+	mem_region_hold(region);
+	chan_get(chan);
+	peer_get(peer);
+	share->peer = peer;
+	share->region = region;
+	share->chan = chan;
+	share->key = key;
+	share->job.fd = -1;
+	list_init(&share->due);
+	list_push_back(&table->out[region->serial % ENGINE_SHARE_BUCKETS], &share->node);
+	share_due(share);
+}
+
+/* peer.lock. May chunks of the region go by reference? Asks the peer where nobody did. key: to be
+ * told to it, or 0. */
+static bool region_ready(struct engine_peer *peer, struct mem_region *region, uint64_t key)
+{
+	struct engine_share *share = share_find(peer, region->serial);
+	struct engine_chan *chan;
+
+	if (!share) {
+		chan = share_chan(peer);
+		if (chan)
+			share_begin(peer, chan, region, key);
+		return false;
+	}
+	if (share->state == SHARE_REFUSED && share->again_ns && !share->retired &&
+	    clock_now_ns() > share->again_ns && mem_region_io_get(region)) {
+		share->again_ns = 0;
+		share->state = SHARE_NEW;
+		share_due(share);
+	}
+	if (key && !share->key) {
+		share->key = key;
+		if (share->state == SHARE_OFFERED || share->state == SHARE_OPEN)
+			share_due(share);
+	}
+	return share->state == SHARE_OPEN;
+}
+
+static bool regions_ready(struct engine_request *request)
+{
+	bool ready = true;
+
+	for (uint32_t i = 0; i < request->nregions; i++)
+		ready &= region_ready(request->peer, request->regions[i], 0);
+	return ready;
+}
+
+/* peer.lock. Is the region of that key mapped here? */
+static bool key_mapped(struct engine_peer *peer, uint64_t key)
+{
+	struct list_node *pos;
+
+	LIST_FOREACH(pos, &peer->shared->keys[key % ENGINE_SHARE_BUCKETS]) {
+		struct engine_map *map = LIST_ENTRY(pos, struct engine_map, key_node);
+
+		if (map->key == key)
+			return map->state == MAP_OPEN && !map->revoked;
+	}
+	return false;
+}
+
+static bool keys_mapped(struct engine_request *request)
+{
+	if (!request->peer->shared || !request->peer->shared->nin)
+		return false;
+	for (uint32_t i = 0; i < request->prog.nremote; i++)
+		if (!key_mapped(request->peer, request->keys[i]))
+			return false;
+	return true;
+}
+
+static bool worth_it(const struct core_prog *prog)
+{
+	return prog->total && (prog->nseg <= PIECES_FEW || prog->total / prog->nseg >= PIECE_MIN);
+}
+
+bool share_carries(struct engine_request *request)
+{
+	if (!request->nregions || !request->local_shares || !worth_it(&request->prog) ||
+	    !share_chan(request->peer))
+		return false;
+	switch (request->xfer.op) {
+	case TCPX_OP_WRITE:
+		return request->remote_shares && regions_ready(request);
+	case TCPX_OP_READ:
+		return request->remote_shares && keys_mapped(request);
+	case TCPX_OP_SEND:
+		return regions_ready(request); /* the peer decides, by its CTS */
+	case TCPX_OP_RECV:
+		return true;
+	case TCPX_OP_NOTIFY:
+		break;
+	}
+	return false;
+}
+
+void share_ahead(struct engine_request *request)
+{
+	struct engine_peer *peer = request->peer;
+
+	if (!request->nregions || !request->local_shares ||
+	    (request->xfer.op != TCPX_OP_WRITE && request->xfer.op != TCPX_OP_SEND))
+		return;
+	link_lock(&peer->link);
+	share_carries(request); /* offers what was not offered yet */
+	link_unlock(&peer->link);
+}
+
+tcpx_status share_serve(struct engine_peer *peer, struct core_push *push, const uint64_t *keys,
+			bool asked)
+{
+	const struct core_prog *prog = &push->prog;
+	bool ready = true;
+
+	if (!asked && !push->job.fills)
+		return TCPX_OK;
+	link_lock(&peer->link);
+	for (uint32_t i = 0; i < prog->nlocal; i++) {
+		struct mem_region *region = prog->local[i];
+		struct engine_share *share = share_find(peer, region->serial);
+
+		if (region->kind->share && !region_ready(peer, region, keys[i]) && share && asked &&
+		    share->state == SHARE_OFFERED)
+			share->state = SHARE_OPEN; /* its READ was faster than its answer */
+		ready &= share && share->state == SHARE_OPEN;
+	}
+	link_unlock(&peer->link);
+	if (!asked)
+		return TCPX_OK;
+	push->job.path = ready ? CORE_PATH_REFERENCE : CORE_PATH_STREAM;
+	push->job.fills = false;
+	return ready ? TCPX_OK : TCPX_ERR_REMOTE;
+}
+
+void share_forget(struct engine_peer *peer, struct mem_region *region)
+{
+	struct engine_share *share = share_find(peer, region->serial);
+
+	if (!share || peer->link.core_done) /* of a dead peer its lease tells */
+		return;
+	switch (share->state) {
+	case SHARE_EXPORTING:
+		share->retired = true;
+		break;
+	case SHARE_NEW:
+	case SHARE_TELL:
+	case SHARE_REFUSED:
+		share->retired = true;
+		share_due(share);
+		break;
+	case SHARE_OFFERED:
+	case SHARE_OPEN:
+		share->state = SHARE_REVOKE;
+		share_due(share);
+		break;
+	case SHARE_REVOKE:
+	case SHARE_REVOKED:
+		break;
+	}
+}
+
+bool share_map_idle(struct engine_map *map)
+{
+	if (!map->revoked || map->uses || map->state != MAP_OPEN)
+		return false;
+	map->state = MAP_CLOSING;
+	return true;
+}
+
+void share_map_put(struct engine_map *map)
+{
+	struct engine_peer *peer = map->peer;
+	bool idle;
+
+	link_lock(&peer->link);
+	map->uses--;
+	idle = share_map_idle(map);
+	link_unlock(&peer->link);
+	if (idle)
+		share_map_close(map);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Offers whose memory is a descriptor. The control link carries none, and the socket of a channel
+ * has bells that are counted: so the peer asks our local listener for it, by the number of the
+ * region, over a connection of its own. Nobody but it knows the nonce of the link.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "engine/path/share.h"
+#include "sys/crypto.h"
+#include "sys/fd.h"
+#include "wire/control.h"
+
+/* So many descriptors at once wait for the peer, and so many are asked of it: an application, and a
+ * peer, may have regions in any number. */
+#define FDS_MAX 16u
+
+/* peer.lock. One that cannot begin is due again when another one has its answer. */
+bool share_fd_begin(struct engine_share *share)
+{
+	struct engine_shares *table = share->peer->shared;
+
+	if (table->out_fds >= FDS_MAX) {
+		list_remove(&share->due);
+		list_push_back(&table->out_wait, &share->due);
+		return false;
+	}
+	table->out_fds++;
+	share->counted = true;
+	return true;
+}
+
+int share_fd_end(struct engine_share *share)
+{
+	struct engine_shares *table = share->peer->shared;
+	struct list_node *next;
+	int fd = share->job.fd;
+
+	share->job.fd = -1;
+	if (!share->counted)
+		return fd;
+	share->counted = false;
+	table->out_fds--;
+	next = list_pop_front(&table->out_wait);
+	if (next)
+		share_due(LIST_ENTRY(next, struct engine_share, due));
+	return fd;
+}
+
+void share_fd_close(int fd)
+{
+	if (fd >= 0)
+		sys_fd_close(fd);
+}
+
+/* Where the peer is to ask, told right before the offer. A dialler may have no listener yet. */
+bool share_fd_tell(struct engine_peer *peer)
+{
+	struct engine_session *session = peer->link.session;
+	struct wire_local offer = {0};
+	uint8_t bytes[WIRE_LOCAL_MAX];
+	struct frame frame = {.type = FRAME_LOCAL};
+
+	if (!peer->link.events->listen_local(&peer->link))
+		return false;
+	if (!peer->dialler) /* it dials there, so it knows */
+		return true;
+	memcpy(offer.nonce, peer->shared_memory.nonce, sizeof(offer.nonce));
+	memcpy(offer.name, session->local_name, sizeof(offer.name) - 1);
+	frame.payload_bytes = (uint32_t)wire_local_encode(&offer, bytes);
+	link_tell(&peer->link, &frame, bytes);
+	return true;
+}
+
+int share_fd_asked(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint64_t number)
+{
+	struct engine_session *session = arg;
+	struct list_node *pos;
+	int fd = -1;
+
+	session_lock(session);
+	LIST_FOREACH(pos, &session->peer_list) {
+		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
+		struct engine_share *share;
+
+		if (peer->died ||
+		    !(peer->shared_memory.offered || peer->shared_memory.have_offer) ||
+		    !sys_equal_secret(peer->shared_memory.nonce, nonce, LOCAL_NONCE_BYTES))
+			continue;
+		link_lock(&peer->link);
+		share = share_find(peer, number);
+		if (share && (share->state == SHARE_OFFERED || share->state == SHARE_OPEN))
+			fd = share->job.fd;
+		link_unlock_only(&peer->link);
+	}
+	session_unlock(session);
+	return fd;
+}
+
+static void fetched(void *arg, tcpx_status status, int fd)
+{
+	struct engine_map *map = arg;
+
+	map->fetch = NULL;
+	map->job.fd = fd;
+	share_map_open(map, status);
+}
+
+tcpx_status share_fetch_start(struct engine_map *map)
+{
+	struct engine_peer *peer = map->peer;
+	tcpx_status status;
+
+	if (!peer->shared_memory.name[0])
+		return error_set(TCPX_ERR_UNSUPPORTED, 0, "no address to ask for a descriptor");
+	status = local_fetch_start(&engine_runtime.loop, peer->shared_memory.name,
+				   peer->shared_memory.nonce, map->id, fetched, map, &map->fetch);
+	/* what may be better soon: then it is offered once more */
+	return status == TCPX_ERR_NO_DESCRIPTORS || status == TCPX_ERR_NO_MEMORY ? TCPX_ERR_AGAIN
+										 : status;
+}
+
+bool share_fetch_begin(struct engine_map *map, struct engine_shares *table)
+{
+	if (table->in_fds >= FDS_MAX)
+		return false;
+	table->in_fds++;
+	map->counted = true;
+	return true;
+}
+
+void share_fetch_end(struct engine_map *map)
+{
+	if (map->counted)
+		map->peer->shared->in_fds--;
+	map->counted = false;
+}
+
+bool share_fetch_stop(struct engine_map *map)
+{
+	if (!map->fetch)
+		return false;
+	share_fetch_end(map);
+	map->state = MAP_FAILED;
+	map->status = TCPX_ERR_CANCELLED;
+	return true;
+}
+
+void share_fetch_cancel(struct engine_map *map)
+{
+	if (map->fetch)
+		local_fetch_cancel(map->fetch);
+	map->fetch = NULL;
+}

@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Offers of memory to a peer on this host, and their answers. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "core/status.h"
+#include "engine/path/share.h"
+#include "sys/fd.h"
+
+#define MAPS_MAX 65536u	    /* of one peer */
+#define AGAIN_NS CLOCK_S_NS /* a peer without GPU memory is not asked more often */
+
+/* Is the other end in this process? Proven by its channel. */
+static int same_process(const struct engine_chan *chan)
+{
+	struct net_chan_info info = {0};
+
+	chan->net->ops->info(chan->net, &info);
+	return info.same_process;
+}
+
+/* Not by reference, then; deregister need not wait for the peer. */
+static int refuse(struct engine_share *share)
+{
+	share->state = SHARE_REFUSED;
+	mem_region_io_put(share->region);
+	return share_fd_end(share);
+}
+
+static void export_done(struct mem_share *job, tcpx_status status)
+{
+	struct engine_share *share = (struct engine_share *)job;
+	struct engine_peer *peer = share->peer;
+	bool over;
+	int fd = -1;
+
+	if (status != TCPX_OK)
+		LOG_DEBUG("peer '%s': GPU memory is not shared: %s", peer->who.name,
+			  error_last()->what);
+	link_lock(&peer->link);
+	over = share->retired || peer->link.core_done;
+	share->by_fd = share->job.fd >= 0;
+	if (!share->by_fd)
+		(void)share_fd_end(share); /* it has none; the next one may begin */
+	if (!over && status == TCPX_OK) {
+		share->state = SHARE_TELL;
+		share_due(share);
+	} else if (!over) {
+		fd = refuse(share);
+	}
+	link_unlock(&peer->link);
+	share_fd_close(fd);
+	if (over)
+		share_free(share);
+}
+
+static void export_start(struct engine_share *share)
+{
+	struct engine_peer *peer = share->peer;
+	struct mem_region *region = share->region;
+	int fd;
+
+	share->job = (struct mem_share){.op = MEM_SHARE_EXPORT,
+					.same = same_process(share->chan),
+					.addr = region->base,
+					.length = region->length,
+					.device = region->device,
+					.fd = -1,
+					.done = export_done};
+	if (region->kind->share(&share->job) == TCPX_OK)
+		return;
+	link_lock(&peer->link);
+	fd = refuse(share);
+	link_unlock(&peer->link);
+	share_fd_close(fd);
+}
+
+/* Nothing that the peer could open. */
+static void offer_later(struct engine_share *share)
+{
+	int fd = -1;
+
+	link_lock(&share->peer->link);
+	if (share->state == SHARE_OFFERED) {
+		fd = refuse(share);
+		share->again_ns = clock_after(AGAIN_NS);
+	}
+	link_unlock(&share->peer->link);
+	share_fd_close(fd);
+}
+
+static void offer(struct engine_share *share, uint64_t key)
+{
+	struct frame frame = {.type = FRAME_SHARE,
+			      .key = FRAME_SHARE_OFFER,
+			      .seq = share->by_fd ? FRAME_SHARE_FD : FRAME_SHARE_BYTES,
+			      .xfer = share->region->serial,
+			      .offset = key,
+			      .linear = share->chan->index,
+			      .epoch = share->chan->epoch,
+			      .payload_bytes = share->job.handle_bytes};
+
+	if (share->by_fd && !share_fd_tell(share->peer)) {
+		offer_later(share);
+		return;
+	}
+	link_tell(&share->peer->link, &frame, share->job.handle);
+}
+
+static void tell(struct engine_peer *peer, enum frame_share what, uint64_t id, tcpx_status status)
+{
+	struct frame frame = {
+		.type = FRAME_SHARE, .key = what, .xfer = id, .linear = core_status_pack(status)};
+
+	if (what == FRAME_SHARE_ANSWER && status == TCPX_OK)
+		frame.offset = CORE_REF_MOST;
+
+	link_tell(&peer->link, &frame, NULL);
+}
+
+static void run_share(struct engine_share *share)
+{
+	struct engine_peer *peer = share->peer;
+	enum share_state state;
+	uint64_t id = share->region->serial, key;
+	bool retired;
+
+	link_lock(&peer->link);
+	state = share->state;
+	retired = share->retired;
+	key = share->key;
+	if (state == SHARE_NEW && !retired && !share_fd_begin(share)) {
+		link_unlock(&peer->link);
+		return;
+	}
+	if (state == SHARE_NEW && !retired)
+		share->state = SHARE_EXPORTING;
+	else if (state == SHARE_TELL && !retired)
+		share->state = SHARE_OFFERED;
+	else if (state == SHARE_REVOKE)
+		share->state = SHARE_REVOKED;
+	link_unlock(&peer->link);
+	if (retired)
+		share_free(share);
+	else if (state == SHARE_NEW)
+		export_start(share);
+	else if (state == SHARE_REVOKE || state == SHARE_REVOKED)
+		tell(peer, FRAME_SHARE_REVOKE, id, TCPX_OK);
+	else if (state != SHARE_REFUSED)
+		offer(share, key);
+}
+
+void share_map_free(struct engine_map *map)
+{
+	struct engine_peer *peer = map->peer;
+
+	link_lock(&peer->link);
+	list_remove(&map->node);
+	list_remove(&map->key_node);
+	list_remove(&map->due);
+	peer->shared->nin--;
+	if (peer->shared->last == map)
+		peer->shared->last = NULL;
+	link_unlock(&peer->link);
+	map->chan->net->ops->hold(map->chan->net, 0);
+	chan_put(map->chan);
+	free(map);
+	peer_put(peer);
+}
+
+/* peer.lock */
+static void map_due(struct engine_map *map)
+{
+	list_remove(&map->due);
+	list_push_back(&map->peer->shared->in_due, &map->due);
+	link_wake(&map->peer->link);
+}
+
+static void run_map(struct engine_map *map)
+{
+	struct engine_peer *peer = map->peer;
+	enum map_state state;
+	tcpx_status status;
+	bool revoked;
+
+	link_lock(&peer->link);
+	state = map->state;
+	status = map->status;
+	revoked = map->revoked;
+	link_unlock(&peer->link);
+	if (state == MAP_CLOSED || (state == MAP_FAILED && revoked))
+		tell(peer, FRAME_SHARE_GONE, map->id, TCPX_OK);
+	else if (!revoked)
+		tell(peer, FRAME_SHARE_ANSWER, map->id, status);
+	if (state == MAP_CLOSED || state == MAP_FAILED)
+		share_map_free(map);
+}
+
+void share_run(struct engine_peer *peer)
+{
+	for (;;) {
+		struct list_node *out = NULL, *in = NULL;
+
+		link_lock(&peer->link);
+		if (peer->shared && peer->control.link && !peer->died) {
+			out = list_pop_front(&peer->shared->out_due);
+			in = out ? NULL : list_pop_front(&peer->shared->in_due);
+		}
+		link_unlock(&peer->link);
+		if (out)
+			run_share(LIST_ENTRY(out, struct engine_share, due));
+		else if (in)
+			run_map(LIST_ENTRY(in, struct engine_map, due));
+		else
+			return;
+	}
+}
+
+/* What had no answer may have been lost with the control link; a message that comes twice does no
+ * harm. */
+void share_again(struct engine_peer *peer)
+{
+	struct list_node *pos;
+
+	for (uint32_t i = 0; peer->shared && i < ENGINE_SHARE_BUCKETS; i++) {
+		LIST_FOREACH(pos, &peer->shared->out[i]) {
+			struct engine_share *share = LIST_ENTRY(pos, struct engine_share, node);
+
+			if (share->state == SHARE_OFFERED || share->state == SHARE_REVOKED ||
+			    (share->state == SHARE_OPEN && share->counted))
+				share_due(share);
+		}
+	}
+	link_wake(&peer->link);
+}
+
+static void close_done(struct mem_share *job, tcpx_status status)
+{
+	struct engine_map *map = (struct engine_map *)job;
+	struct engine_peer *peer = map->peer;
+	bool dead;
+
+	(void)status;
+	link_lock(&peer->link);
+	dead = peer->link.core_done; /* then nobody else frees it */
+	if (!dead) {
+		map->state = MAP_CLOSED;
+		map_due(map);
+	}
+	link_unlock(&peer->link);
+	if (dead)
+		share_map_free(map);
+}
+
+void share_map_close(struct engine_map *map)
+{
+	const struct mem_kind *kind = mem_kind_get(TCPX_MEM_CUDA);
+
+	map->job = (struct mem_share){
+		.op = MEM_SHARE_CLOSE, .mapping = map->mapping, .done = close_done};
+	if (kind->share(&map->job) != TCPX_OK) /* it stays mapped, and the peer is not told */
+		LOG_WARN("peer '%s': its GPU memory stays mapped: %s", map->peer->who.name,
+			 error_last()->what);
+}
+
+static void open_done(struct mem_share *job, tcpx_status status)
+{
+	struct engine_map *map = (struct engine_map *)job;
+	struct engine_peer *peer = map->peer;
+	bool idle = false, dead;
+
+	if (status != TCPX_OK && status != TCPX_ERR_AGAIN)
+		LOG_INFO("peer '%s': its GPU memory cannot be read from here (%s); bytes are sent",
+			 peer->who.name, error_last()->what);
+	if (status == TCPX_OK)
+		LOG_DEBUG("peer '%s': %llu bytes of its GPU memory are read from here%s",
+			  peer->who.name, (unsigned long long)job->length,
+			  map->counted ? ", by a descriptor" : "");
+	link_lock(&peer->link);
+	dead = peer->link.core_done;
+	map->revoked |= dead;
+	share_fetch_end(map);
+	map->status = status;
+	map->mapping = job->mapping;
+	map->length = job->length;
+	if (status == TCPX_OK) {
+		map->state = MAP_OPEN;
+		idle = share_map_idle(map);
+	} else if (!dead) { /* else nobody but this thread frees it */
+		map->state = MAP_FAILED;
+	}
+	if (!idle && !dead)
+		map_due(map);
+	link_unlock(&peer->link);
+	if (idle)
+		share_map_close(map);
+	else if (dead)
+		share_map_free(map);
+}
+
+/* peer.lock. The channel that the peer means, with a reference; NULL. */
+static struct engine_chan *chan_meant(struct engine_peer *peer, const struct frame *frame)
+{
+	struct engine_chan *chan = NULL;
+
+	if (frame->linear < CORE_CHANNELS_MAX && share_chan(peer))
+		chan = peer->link.chan[frame->linear];
+	if (!chan || chan->epoch != frame->epoch || !chan->net->ops->hold)
+		return NULL;
+	chan_get(chan);
+	return chan;
+}
+
+/* peer.lock. What it is called in READs; once. */
+static void map_key(struct engine_map *map, uint64_t key)
+{
+	if (!key || map->key)
+		return;
+	map->key = key;
+	list_push_back(&map->peer->shared->keys[key % ENGINE_SHARE_BUCKETS], &map->key_node);
+}
+
+/* peer.lock. A new one, with its table's place; NULL: *out_status says why. */
+static struct engine_map *map_make(struct engine_peer *peer, const struct frame *frame,
+				   tcpx_status *out_status)
+{
+	struct engine_shares *table = share_table(peer, true);
+	struct engine_chan *chan = NULL;
+	struct engine_map *map = NULL;
+
+	*out_status = TCPX_ERR_NO_MEMORY;
+	if (!mem_kind_get(TCPX_MEM_CUDA) || (table && table->nin >= MAPS_MAX))
+		*out_status = TCPX_ERR_LIMIT;
+	else if (table && !(chan = chan_meant(peer, frame)))
+		*out_status = TCPX_ERR_AGAIN;
+	else if (table)
+		map = calloc(1, sizeof(*map));
+	if (map && frame->seq == FRAME_SHARE_FD && !share_fetch_begin(map, table)) {
+		*out_status = TCPX_ERR_AGAIN;
+		free(map);
+		map = NULL;
+	}
+	if (!map) {
+		if (chan)
+			chan_put(chan);
+		return NULL;
+	}
+	map->peer = peer;
+	map->chan = chan;
+	map->id = frame->xfer;
+	list_init(&map->due);
+	list_init(&map->key_node);
+	map_key(map, frame->offset);
+	list_push_back(&table->in[map->id % ENGINE_SHARE_BUCKETS], &map->node);
+	table->nin++;
+	peer_get(peer);
+	chan->net->ops->hold(chan->net, 1);
+	return map;
+}
+
+void share_map_open(struct engine_map *map, tcpx_status status)
+{
+	if (status == TCPX_OK)
+		status = mem_kind_get(TCPX_MEM_CUDA)->share(&map->job);
+	else
+		map->job.fd = -1;
+	if (status == TCPX_OK)
+		return;
+	if (map->job.fd >= 0)
+		sys_fd_close(map->job.fd);
+	open_done(&map->job, status);
+}
+
+static tcpx_status take_offer(struct engine_peer *peer, const struct frame *frame,
+			      const void *payload)
+{
+	struct engine_map *map;
+	tcpx_status status = TCPX_OK;
+
+	if (!frame->payload_bytes || frame->payload_bytes > MEM_HANDLE_MAX)
+		return TCPX_ERR_PROTOCOL;
+	if (frame->seq > FRAME_SHARE_FD) { /* of a later library */
+		tell(peer, FRAME_SHARE_ANSWER, frame->xfer, TCPX_ERR_UNSUPPORTED);
+		return TCPX_OK;
+	}
+	link_lock(&peer->link);
+	map = share_map_find(peer, frame->xfer);
+	if (map) { /* once more, with its key; or the answer was lost */
+		map_key(map, frame->offset);
+		if (map->state == MAP_OPEN && !map->revoked)
+			map_due(map);
+		link_unlock(&peer->link);
+		return TCPX_OK;
+	}
+	map = map_make(peer, frame, &status);
+	link_unlock(&peer->link);
+	if (!map) {
+		tell(peer, FRAME_SHARE_ANSWER, frame->xfer, status);
+		return TCPX_OK;
+	}
+	map->job = (struct mem_share){.op = MEM_SHARE_OPEN,
+				      .same = same_process(map->chan),
+				      .handle_bytes = frame->payload_bytes,
+				      .fd = -1,
+				      .done = open_done};
+	memcpy(map->job.handle, payload, frame->payload_bytes);
+	if (!map->counted)
+		share_map_open(map, TCPX_OK);
+	else if ((status = share_fetch_start(map)) != TCPX_OK)
+		share_map_open(map, status);
+	return TCPX_OK;
+}
+
+static void take_answer(struct engine_peer *peer, const struct frame *frame)
+{
+	struct engine_share *share;
+	int fd = -1;
+
+	link_lock(&peer->link);
+	share = share_find(peer, frame->xfer);
+	if (share && (share->state == SHARE_OFFERED || share->state == SHARE_OPEN)) {
+		if (!frame->linear) {
+			share->state = SHARE_OPEN;
+			core_link_refs(&peer->link.core, frame->offset);
+			fd = share_fd_end(share);
+		} else {
+			fd = refuse(share);
+			if (frame->linear == core_status_pack(TCPX_ERR_AGAIN))
+				share->again_ns = clock_after(AGAIN_NS);
+		}
+	}
+	link_unlock(&peer->link);
+	share_fd_close(fd);
+}
+
+static void take_revoke(struct engine_peer *peer, const struct frame *frame)
+{
+	struct engine_map *map;
+	bool idle = false;
+
+	link_lock(&peer->link);
+	map = share_map_find(peer, frame->xfer);
+	if (map) {
+		map->revoked = true;
+		idle = share_map_idle(map);
+		if (share_fetch_stop(map))
+			map_due(map);
+	}
+	link_unlock(&peer->link);
+	if (map)
+		share_fetch_cancel(map);
+	if (idle)
+		share_map_close(map);
+	if (!map)
+		tell(peer, FRAME_SHARE_GONE, frame->xfer, TCPX_OK);
+}
+
+static void take_gone(struct engine_peer *peer, const struct frame *frame)
+{
+	struct engine_share *share;
+
+	link_lock(&peer->link);
+	share = share_find(peer, frame->xfer);
+	if (share && share->state != SHARE_REVOKED)
+		share = NULL;
+	link_unlock(&peer->link);
+	if (share)
+		share_free(share);
+}
+
+tcpx_status share_take(struct engine_peer *peer, const struct frame *frame, const void *payload)
+{
+	if (frame->key != FRAME_SHARE_OFFER && frame->payload_bytes)
+		return TCPX_ERR_PROTOCOL;
+	switch (frame->key) {
+	case FRAME_SHARE_OFFER:
+		return take_offer(peer, frame, payload);
+	case FRAME_SHARE_ANSWER:
+		take_answer(peer, frame);
+		return TCPX_OK;
+	case FRAME_SHARE_REVOKE:
+		take_revoke(peer, frame);
+		return TCPX_OK;
+	case FRAME_SHARE_GONE:
+		take_gone(peer, frame);
+		return TCPX_OK;
+	default:
+		return TCPX_ERR_PROTOCOL;
+	}
+}

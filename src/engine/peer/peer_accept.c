@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The accepting side: who may connect, what is answered, and the link that comes of it. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/error.h"
+#include "engine/calls.h"
+#include "engine/channel/comms.h"
+#include "engine/request/early.h"
+#include "engine/link/place.h"
+#include "engine/path/share.h"
+#include "sys/addr.h"
+#include "sys/crypto.h"
+#include "sys/fd.h"
+#include "sys/sock.h"
+
+#define ACCEPT_NS (10 * CLOCK_S_NS)
+
+static struct engine_peer *peer_by_link(struct engine_session *session, uint64_t link_id)
+{
+	struct engine_peer *found = NULL;
+	struct list_node *pos;
+
+	session_lock(session);
+	LIST_FOREACH(pos, &session->peer_list) {
+		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
+
+		if (!peer->died && !peer->dialler && peer->control.link_id == link_id && link_id) {
+			found = peer;
+			break;
+		}
+	}
+	session_unlock(session);
+	return found;
+}
+
+static bool is_link(const struct wire_hello *dial)
+{
+	return dial->role == WIRE_ROLE_DATA || dial->auth == WIRE_AUTH_LINK ||
+	       (dial->auth == WIRE_AUTH_BARE && dial->key_id);
+}
+
+static int accept_key(void *arg, const struct wire_hello *dial, int loopback,
+		      uint8_t key[CTL_KEY_BYTES])
+{
+	struct engine_session *session = arg;
+	struct engine_peer *peer;
+
+	if (is_link(dial)) {
+		peer = peer_by_link(session, dial->key_id);
+		if (!peer || dial->auth != ctl_data_auth((enum wire_auth)peer->dialling.hello.auth,
+							 loopback))
+			return 0;
+		memcpy(key, peer->control.key, CTL_KEY_BYTES);
+		return 1;
+	}
+	switch (dial->auth) {
+	case WIRE_AUTH_SECRET:
+		memcpy(key, session->secret, CTL_KEY_BYTES);
+		return 1;
+	case WIRE_AUTH_BARE:
+		memcpy(key, session->secret, CTL_KEY_BYTES);
+		return loopback;
+	case WIRE_AUTH_KEY:
+		if (session->flags & TCPX_SESSION_INFO_ONLY)
+			return 0;
+		for (unsigned i = 0; i < session->keys.count; i++) {
+			if (session->keys.id[i] != dial->key_id)
+				continue;
+			memcpy(key, session->keys.key[i], CTL_KEY_BYTES);
+			return 1;
+		}
+		return 0;
+	case WIRE_AUTH_NONE:
+		if (session->flags & TCPX_SESSION_INFO_ONLY)
+			return 0;
+		memset(key, 0, CTL_KEY_BYTES);
+		return (session->flags & TCPX_SESSION_INSECURE) ||
+		       (loopback && !session->keys.count);
+	default:
+		return 0;
+	}
+}
+
+static bool same(const uint8_t *a, const uint8_t *b)
+{
+	return !memcmp(a, b, WIRE_UUID_BYTES);
+}
+
+/* One link per pair: one that is up stays; of two dials that cross the lower uuid's survives. */
+static bool ours_wins(struct engine_session *session, const struct wire_hello *dial)
+{
+	struct engine_peer *peer;
+	bool wins;
+
+	if (same(dial->uuid, session->uuid))
+		return false; /* a session may be its own peer */
+	peer = peer_by_uuid(session, dial->uuid,
+			    session->identity.own.there && dial->identity.there, NULL);
+	if (!peer)
+		return false;
+	wins = peer->link.core_ready || (peer->dialler && !peer->reconnect.awaiting &&
+					 memcmp(session->uuid, dial->uuid, WIRE_UUID_BYTES) < 0);
+	peer_put(peer);
+	return wins;
+}
+
+static void accept_answer(void *arg, const struct wire_hello *dial,
+			  const struct sockaddr_storage *from, struct wire_hello *answer)
+{
+	static const uint8_t anyone[WIRE_UUID_BYTES];
+	struct engine_session *session = arg;
+	struct engine_peer *peer;
+
+	peer_fill_hello(session, answer);
+	answer->role = dial->role;
+	answer->auth = dial->auth;
+	answer->channel = dial->channel;
+	answer->epoch = dial->epoch;
+	if (session->closing) {
+		answer->status = -TCPX_ERR_REFUSED;
+		return;
+	}
+	if (is_link(dial)) {
+		peer = peer_by_link(session, dial->key_id);
+		answer->key_id = dial->key_id;
+		if (!peer || dial->channel > peer->nbulk)
+			answer->status = -TCPX_ERR_STALE;
+		return;
+	}
+	if (!same(dial->want_uuid, anyone) && !same(dial->want_uuid, session->uuid)) {
+		answer->status = -TCPX_ERR_PEER_RESTARTED;
+		return;
+	}
+	if (ours_wins(session, dial)) {
+		answer->status = -TCPX_ERR_EXISTS;
+		return;
+	}
+	if (!inbound_has_room(session, from)) {
+		answer->status = -TCPX_ERR_BUSY;
+		return;
+	}
+	answer->channels =
+		dial->channels && session->channels
+			? (dial->channels < session->channels ? dial->channels : session->channels)
+			: dial->channels + session->channels;
+	if (!answer->channels)
+		answer->channels = session_auto_channels();
+	comms_grant(session, &dial->messages, &answer->messages);
+	if (answer->channels + answer->messages.channels > CORE_CHANNELS_MAX - 1)
+		answer->channels = CORE_CHANNELS_MAX - 1 - answer->messages.channels;
+	if (sys_random(&answer->key_id, sizeof(answer->key_id)) != TCPX_OK)
+		answer->status = -TCPX_ERR_INTERNAL;
+}
+
+/* Two dials that knew of each other too late, each answered, each proven: the lower uuid's is the
+ * link. The other connection stays open until that link is up, or its end would be heard first. */
+static bool wins_late(struct engine_peer *ours, const struct ctl_conn *conn)
+{
+	if (memcmp(ours->link.session->uuid, conn->remote.uuid, WIRE_UUID_BYTES) > 0)
+		return false;
+	peer_rival_close(ours);
+	ours->control.rival = conn->fd;
+	return true;
+}
+
+static bool settle_dial(struct engine_peer *old, const struct ctl_conn *conn,
+			struct engine_peer **out_adopt)
+{
+	if (old->counted_up) { /* ours was quicker after all */
+		sys_fd_close(conn->fd);
+		return false;
+	}
+	if (old->dialler && old->link.core_ready && wins_late(old, conn))
+		return false;
+	if (!old->dialler || old->dialling.channels_begun) {
+		peer_die(old, TCPX_ERR_PEER_CLOSED, 0, "peer connected anew");
+		return true;
+	}
+	peer_dial_cancel(old);
+	if (old->control.link)
+		ctl_link_close(old->control.link);
+	old->control.link = NULL;
+	*out_adopt = old;
+	return true;
+}
+
+/* What we have of this uuid: the new connection is of no use (false), or takes the place of our own
+ * dial, whose handle and requests live on (*out_adopt), or of an older one of the peer. The adopted
+ * one comes without a reference: while it lives, only this thread takes it off the list. */
+static bool settle_dials(struct engine_session *session, const struct ctl_conn *conn,
+			 struct engine_peer **out_adopt)
+{
+	struct engine_peer *old = peer_by_uuid(session, conn->remote.uuid, conn->proven, NULL);
+	bool of_use = true;
+
+	*out_adopt = NULL;
+	if (old && !same(conn->remote.uuid, session->uuid))
+		of_use = settle_dial(old, conn, out_adopt);
+	if (old)
+		peer_put(old);
+	return of_use;
+}
+
+static void ready_control(struct engine_session *session, const struct ctl_conn *conn)
+{
+	struct engine_peer *peer;
+	tcpx_status status;
+
+	if (identity_is_impostor(session, conn)) {
+		identity_count_impostor(session, &conn->remote_addr);
+		sys_fd_close(conn->fd);
+		return;
+	}
+	if (!settle_dials(session, conn, &peer))
+		return;
+	if (peer) {
+		session_lock(session); /* look-ups by address */
+		peer->dialler = false;
+		session_unlock(session);
+	} else {
+		peer = peer_create(session);
+		if (!peer) {
+			sys_fd_close(conn->fd);
+			return;
+		}
+		memcpy(peer->who.uuid, conn->remote.uuid,
+		       sizeof(peer->who.uuid)); /* look-ups find it */
+		peer->who.keyed = conn->proven;
+		inbound_begins(peer, &conn->remote_addr);
+		peer_enlist(peer);
+	}
+	peer->reconnect.awaiting = false;
+	peer->dialling.deadline_ns = clock_now_ns() + ACCEPT_NS;
+	if (session->plugin) /* its setup may take longer, and is waited for */
+		peer->dialling.deadline_ns += session->plugin->setup_ns;
+	peer_connect_timer(peer);
+	status = peer_control_up(peer, conn, false);
+	if (status != TCPX_OK)
+		peer_die(peer, status, 0, error_last()->what);
+}
+
+static void accept_ready(void *arg, const struct ctl_conn *conn)
+{
+	struct engine_session *session = arg;
+	struct engine_peer *peer;
+	struct net_chan *net;
+
+	if (!is_link(&conn->remote)) {
+		ready_control(session, conn);
+		return;
+	}
+	peer = peer_by_link(session, conn->remote.key_id);
+	if (!peer) {
+		sys_fd_close(conn->fd);
+		return;
+	}
+	if (conn->remote.role == WIRE_ROLE_CONTROL) {
+		peer_control_again(peer, conn);
+		return;
+	}
+	sys_sock_congestion_fit(conn->fd, config_text(CONFIG_CONGESTION));
+	if (net_tcp_wrap(conn->fd, &net) != TCPX_OK) {
+		sys_fd_close(conn->fd);
+		return;
+	}
+	if (peer_attach(peer, conn->remote.channel, conn->remote.epoch, net) != TCPX_OK)
+		LOG_DEBUG("peer '%s': channel %u not attached", peer->who.name,
+			  conn->remote.channel);
+}
+
+static const struct ctl_identity *accept_identity(void *arg)
+{
+	return &((struct engine_session *)arg)->identity.own;
+}
+
+const struct ctl_accept_ops peer_accept_ops = {
+	.key = accept_key,
+	.answer = accept_answer,
+	.ready = accept_ready,
+	.identity = accept_identity,
+};
+
+/* Whom we offered that nonce. */
+static struct engine_peer *peer_of_nonce(struct engine_session *session,
+					 const uint8_t nonce[LOCAL_NONCE_BYTES])
+{
+	struct engine_peer *found = NULL;
+	struct list_node *pos;
+
+	session_lock(session);
+	LIST_FOREACH(pos, &session->peer_list) {
+		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
+
+		if (!peer->died && !peer->dialler && peer->shared_memory.offered &&
+		    sys_equal_secret(peer->shared_memory.nonce, nonce, LOCAL_NONCE_BYTES))
+			found = peer;
+	}
+	session_unlock(session);
+	return found;
+}
+
+int peer_local_expected(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES])
+{
+	return peer_of_nonce(arg, nonce) != NULL;
+}
+
+int peer_local_arrived(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
+		       uint32_t epoch, struct net_chan *chan)
+{
+	struct engine_peer *found = peer_of_nonce(arg, nonce);
+
+	if (!found || channel > found->nbulk)
+		return 0;
+	peer_attach(found, channel, epoch, chan); /* owns it either way */
+	return 1;
+}
+
+/* Both sides cut chunks of one size: the smaller of two wishes, the only one, or the default. */

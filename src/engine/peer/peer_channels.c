@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The channels of a peer: attached, lost one by one, left behind by its death. Control thread. */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "engine/peer/carrier.h"
+#include "engine/channel/comms.h"
+#include "engine/link/hold.h"
+#include "engine/peer/path_mtu.h"
+#include "engine/link/place.h"
+
+/* Control thread. Owns net in every case. */
+tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epoch,
+			struct net_chan *net)
+{
+	uint32_t iface = carrier_iface(net->ops->fd(net));
+	const char *transport = net->ops->name;
+	struct engine_chan *chan;
+	struct comms_slot *slot = comms_slot(peer, channel);
+	tcpx_status status;
+
+	if (slot && !net->ops->post)
+		return comms_guide(peer, channel, epoch, net); /* comes again with its comms */
+	status = chan_create(peer, channel, epoch, net,
+			     place_of_nic(slot ? comms_nic_name(slot->comms) : NULL, iface), &chan);
+	if (status != TCPX_OK) {
+		net->ops->close(net);
+		return status;
+	}
+	chan->iface = iface;
+	chan->comms = slot ? slot->comms : NULL;
+	path_mtu_ends(chan);
+	atomic_store(&chan->tx_owner, OWNER_BUSY); /* until the worker polls it */
+	link_lock(&peer->link);
+	status = peer->link.chan[channel] || peer->died
+			 ? TCPX_ERR_STALE
+			 : core_chan_up(&peer->link.core, channel, epoch);
+	if (status == TCPX_OK) {
+		peer->link.chan[channel] = chan;
+		chan_get(chan);
+	}
+	link_unlock_only(&peer->link);
+	if (status != TCPX_OK) {
+		chan_put(chan);
+		return status;
+	}
+	link_lock(&peer->link);
+	if (slot || !core_link_messages_up(&peer->link.core))
+		peer->transport = transport;
+	link_unlock_only(&peer->link);
+	atomic_store(&chan->tx_owner, OWNER_FREE);
+	chan_start(chan); /* one that cannot be polled fails like any other later on */
+	chan_put(chan);
+	link_run_deferred(&peer->link);
+	if (peer->counted_up)
+		peer_event(peer, TCPX_EVENT_CHANNEL_UP, TCPX_OK, channel);
+	peer_check_up(peer);
+	return TCPX_OK;
+}
+
+/* Control thread: a channel is torn down; its peer lives while another one does. */
+static void channel_gone(struct engine_chan *chan)
+{
+	struct engine_peer *peer = chan->peer;
+	tcpx_status status = (tcpx_status)atomic_load(&chan->failed);
+	int err = atomic_load(&chan->failed_errno);
+	uint32_t channel = chan->index, up;
+	bool fatal = peer_malformed(status), later, replacing;
+	char what[COMMS_WHY_BYTES];
+
+	if (chan->comms)
+		comms_reason(chan->comms, status, what, sizeof(what));
+	else
+		text_format(what, sizeof(what), "channel %u: %s", channel,
+			    err == EMSGSIZE ? "its full packets are lost, it gets smaller ones"
+					    : error_status_text(status));
+	later = !fatal && comms_stopped(chan, what);
+	link_lock(&peer->link);
+	if (!later)
+		core_chan_lost(&peer->link.core, channel);
+	up = core_link_channels_up(&peer->link.core) - core_link_messages_up(&peer->link.core);
+	link_unlock(&peer->link);
+	chan_put(chan);
+	/* While channels are replaced, perhaps by both ends, the control link stands for it. */
+	replacing = peer->control.link && clock_now_ns() < peer->rails.replacing_ns;
+	if (fatal || (!up && !replacing) || (!peer->counted_up && !later)) {
+		/* The peer's fence told of the loss before our own socket did. */
+		peer_die(peer, status == TCPX_ERR_CHANNEL_LOST ? TCPX_ERR_PEER_RESET : status, err,
+			 what);
+		return;
+	}
+	LOG(comms_level(peer, later), "peer '%s': %s; %u channels live on", peer->who.name, what,
+	    up);
+	atomic_fetch_add(&peer->link.session->channels_lost, 1);
+	peer_event(peer, TCPX_EVENT_CHANNEL_DOWN, TCPX_ERR_CHANNEL_LOST, channel);
+}
+
+static void left(struct engine_chan *chan)
+{
+	if (chan->peer->died)
+		peer_left_dead(chan);
+	else
+		channel_gone(chan);
+}
+
+/* Control thread: a channel is lost. */
+static void channel_down(struct engine_peer *peer, struct engine_chan *chan)
+{
+	tcpx_status status = (tcpx_status)atomic_load(&chan->failed);
+
+	/* A peer that closes says goodbye before its channels end: hear it first. */
+	if (status == TCPX_ERR_PEER_CLOSED && peer->control.link)
+		ctl_link_poll(peer->control.link);
+	if (peer->died)
+		return;
+	link_lock(&peer->link);
+	peer->link.chan[chan->index] = NULL;
+	link_unlock(&peer->link);
+	if (chan_stop(chan, left)) {
+		channel_gone(chan);
+	} else {
+		comms_stays(chan->comms);
+		LOG_INFO("peer '%s': channel %u is lost while a call of it waits for memory",
+			 peer->who.name, chan->index);
+	}
+}
+
+void peer_take_down(struct engine_peer *peer)
+{
+	uint64_t closing;
+	uint32_t i;
+
+	link_lock(&peer->link);
+	closing = peer->link.wake.close_mask;
+	peer->link.wake.close_mask = 0;
+	link_unlock(&peer->link);
+	for (i = 0; i < CORE_CHANNELS_MAX && !peer->died; i++) {
+		struct engine_chan *chan = peer->link.chan[i]; /* written by this thread only */
+
+		int none = 0;
+
+		if (chan && closing & (1ull << i)) /* unless it has failed here */
+			atomic_compare_exchange_strong(&chan->failed, &none, TCPX_ERR_CHANNEL_LOST);
+		if (chan && atomic_load(&chan->failed))
+			channel_down(peer, chan);
+	}
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The control link of a peer stands: what was agreed, and what is told by it at once. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/link/account.h"
+#include "engine/request/again.h"
+#include "engine/peer/carrier.h"
+#include "engine/channel/comms.h"
+#include "engine/request/early.h"
+#include "engine/peer/path_mtu.h"
+#include "engine/peer/peer_dial.h"
+#include "engine/path/share.h"
+#include "net/ncclnet/plugin.h"
+#include "sys/addr.h"
+#include "sys/fd.h"
+#include "sys/crypto.h"
+#include "wire/control.h"
+
+void peer_send_fences(struct engine_peer *peer)
+{
+	struct fence_out *fence;
+	uint32_t i;
+
+	if (!peer->control.link)
+		return; /* core_link_refence makes them again */
+	for (;;) {
+		struct frame frame = {.type = FRAME_FENCE};
+		uint8_t *payload;
+		struct wire_out out;
+
+		link_lock(&peer->link);
+		fence = peer->link.wake.fences;
+		if (fence)
+			peer->link.wake.fences = fence->next;
+		link_unlock(&peer->link);
+		if (!fence)
+			return;
+		payload = malloc((size_t)fence->count * WIRE_REFUSAL_BYTES + 1);
+		if (!payload || fence->count > WIRE_REFUSALS_MAX) {
+			free(payload);
+			free(fence);
+			peer_die(peer, TCPX_ERR_NO_MEMORY, 0, "fence of a lost channel");
+			return;
+		}
+		out = wire_out_of(payload, (size_t)fence->count * WIRE_REFUSAL_BYTES);
+		for (i = 0; i < fence->count; i++)
+			wire_put_refusal(&out, fence->nacks[i].seq,
+					 (tcpx_status)fence->nacks[i].status);
+		frame.key = fence->channel;
+		frame.epoch = fence->epoch;
+		frame.linear = fence->applied;
+		frame.payload_bytes = fence->count * WIRE_REFUSAL_BYTES;
+		frame.offset = path_mtu_told(peer, fence->channel);
+		link_tell(&peer->link, &frame, payload);
+		free(payload);
+		free(fence);
+		if (peer->died)
+			return;
+	}
+}
+
+/* What the dialler needs to know before it opens data channels. */
+void peer_send_offers(struct engine_peer *peer, bool local)
+{
+	struct engine_session *session = peer->link.session;
+	struct frame frame = {.type = FRAME_RAILS};
+	uint8_t payload[WIRE_RAILS_MAX];
+	struct wire_address addrs[WIRE_ADDR_MAX];
+
+	frame.payload_bytes =
+		(uint32_t)wire_rails_encode(addrs, session_addresses(session, addrs), payload);
+	link_tell(&peer->link, &frame, payload);
+	if (local) {
+		struct wire_local offer = {0};
+		uint8_t bytes[WIRE_LOCAL_MAX];
+
+		memcpy(offer.nonce, peer->shared_memory.nonce, sizeof(offer.nonce));
+		memcpy(offer.name, session->local_name, sizeof(offer.name) - 1);
+		frame = (struct frame){.type = FRAME_LOCAL};
+		frame.payload_bytes = (uint32_t)wire_local_encode(&offer, bytes);
+		link_tell(&peer->link, &frame, bytes);
+	}
+	frame = (struct frame){.type = FRAME_CHANNELS, .linear = peer->nbulk};
+	link_tell(&peer->link, &frame, NULL);
+}
+
+tcpx_status peer_ctl_open(struct engine_peer *peer, int fd)
+{
+	peer->control.iface = carrier_iface(fd);
+	return ctl_link_open(&engine_runtime.loop, fd, peer->link.events->control, peer,
+			     &peer->control.link);
+}
+
+static uint32_t agree_chunk(uint32_t ours, uint32_t theirs)
+{
+	uint32_t chunk = !ours || (theirs && theirs < ours) ? theirs : ours;
+
+	if (!chunk)
+		return ENGINE_CHUNK_BYTES;
+	if (chunk < ENGINE_CHUNK_MIN)
+		return ENGINE_CHUNK_MIN;
+	return chunk < ENGINE_CHUNK_MAX ? chunk : ENGINE_CHUNK_MAX;
+}
+
+static tcpx_status core_start(struct engine_peer *peer, const struct wire_hello *remote)
+{
+	struct engine_session *session = peer->link.session;
+	struct core_config cfg = {
+		.chunk_bytes = peer->chunk_bytes,
+		.filled_chunk_bytes = session->chunk_bytes || remote->chunk_bytes
+					      ? peer->chunk_bytes
+					      : ENGINE_FILLED_CHUNK_BYTES,
+		.bulk_channels = peer->nbulk,
+		.message_channels = peer->comms ? peer->comms->count : 0,
+		.message_bytes = peer->comms ? peer->comms->message_bytes : 0,
+		.message_window = peer->comms ? peer->comms->window : 0,
+		.ops = &engine_core_ops,
+		.arg = peer,
+	};
+	tcpx_status status;
+
+	cfg.credit_out[FRAME_CREDIT_NOTIFY] = remote->notify_budget;
+	cfg.credit_out[FRAME_CREDIT_EAGER] = remote->eager_budget;
+	cfg.credit_out[FRAME_CREDIT_READ] = remote->read_budget;
+	cfg.credit_in[FRAME_CREDIT_NOTIFY] = session->notify_budget;
+	cfg.cover_out = remote->notify_cover;
+	cfg.cover_in = session->account.share;
+	cfg.credit_in[FRAME_CREDIT_EAGER] = ENGINE_EAGER_BUDGET;
+	cfg.credit_in[FRAME_CREDIT_READ] = ENGINE_READ_WINDOW;
+	status = sys_random(cfg.secret, sizeof(cfg.secret));
+	if (status != TCPX_OK)
+		return status;
+	if (!account_begin(peer))
+		return session_memory_error(session);
+	link_lock(&peer->link);
+	status = core_link_init(&peer->link.core, &cfg);
+	peer->link.core_ready = status == TCPX_OK;
+	if (peer->link.core_ready)
+		early_start(peer);
+	link_unlock(&peer->link);
+	return status;
+}
+
+static const char *auth_name(uint8_t auth, const struct engine_peer *peer)
+{
+	switch (auth) {
+	case WIRE_AUTH_SECRET:
+	case WIRE_AUTH_BARE:
+		return "secret";
+	case WIRE_AUTH_KEY:
+		return "key";
+	default:
+		return sys_addr_is_loopback(&peer->address.remote) ? "loopback" : "insecure";
+	}
+}
+
+/* The control link stands. Control thread; owns conn->fd. */
+tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *conn, bool dialler)
+{
+	struct engine_session *session = peer->link.session;
+	const struct wire_hello *remote = &conn->remote;
+	const struct wire_hello *answer = dialler ? &conn->remote : &conn->local;
+	struct core_alive_config alive = {.silent_ns = session->silent_ns,
+					  .stopped_ns = session->stopped_ns};
+	bool local = (conn->local.features & conn->remote.features & WIRE_FEATURE_LOCAL);
+	uint64_t channels = (uint64_t)answer->channels + answer->messages.channels;
+	tcpx_status status;
+
+	/* A core that is there already was made by a dial of ours that gave way. */
+	if (!answer->channels || channels > CORE_CHANNELS_MAX - 1 ||
+	    (peer->link.core_ready && channels != peer->nbulk)) {
+		sys_fd_close(conn->fd);
+		return error_set(TCPX_ERR_PROTOCOL, 0, "%llu channels agreed, of 1..%u",
+				 (unsigned long long)channels, CORE_CHANNELS_MAX - 1);
+	}
+	peer->nbulk = (uint32_t)channels;
+	peer->rails.segments_told = remote->features & WIRE_FEATURE_SEGMENTS;
+	peer->shared_memory.answers = remote->features & WIRE_FEATURE_LOCAL_ANSWER;
+	status = comms_peer_open(peer, &answer->messages,
+				 conn->local.features & remote->features & WIRE_FEATURE_FIRST);
+	if (status != TCPX_OK) {
+		sys_fd_close(conn->fd);
+		return status;
+	}
+	session_lock(session);	/* look-ups by uuid and name */
+	link_lock(&peer->link); /* queries */
+	peer->chunk_bytes = agree_chunk(session->chunk_bytes, remote->chunk_bytes);
+	memcpy(peer->who.name, remote->name, sizeof(peer->who.name));
+	memcpy(peer->who.uuid, remote->uuid, sizeof(peer->who.uuid));
+	memcpy(peer->who.incarnation, remote->incarnation, sizeof(peer->who.incarnation));
+	peer->who.keyed = peer->who.proven = conn->proven;
+	memcpy(peer->who.key, remote->identity.key, sizeof(peer->who.key));
+	if (conn->proven)
+		ctl_key_text(peer->who.key, peer->who.text);
+	memcpy(peer->control.key, conn->session_key, sizeof(peer->control.key));
+	peer->control.link_id = answer->key_id;
+	peer->address.remote = conn->remote_addr;
+	peer->dialling.hello.auth = (dialler ? conn->local : conn->remote).auth;
+	peer->who.auth = auth_name(peer->dialling.hello.auth, peer);
+	link_unlock_only(&peer->link);
+	session_unlock(session);
+	if (conn->proven)
+		identity_end_others(session, peer);
+	status = peer->link.core_ready ? TCPX_OK : core_start(peer, remote);
+	if (status == TCPX_OK)
+		status = peer_ctl_open(peer, conn->fd);
+	if (status != TCPX_OK) {
+		sys_fd_close(conn->fd);
+		return status;
+	}
+	explicit_bzero(peer->dialling.key,
+		       sizeof(peer->dialling.key)); /* what follows has the link's key */
+	core_alive_init(&peer->control.alive, &alive, clock_now_ns());
+	peer->control.timer.fn = peer_beat;
+	sys_timer_set(&engine_runtime.loop, &peer->control.timer, peer->control.alive.due_ns);
+	if (dialler)
+		return TCPX_OK;
+	local = local && session->local &&
+		sys_random(peer->shared_memory.nonce, sizeof(peer->shared_memory.nonce)) == TCPX_OK;
+	peer->shared_memory.offered = local;
+	peer_send_offers(peer, local);
+	return TCPX_OK;
+}
+
+/* The control link stands again. Owns conn->fd. */
+void peer_control_again(struct engine_peer *peer, const struct ctl_conn *conn)
+{
+	tcpx_status status;
+
+	if (peer->control.link)
+		ctl_link_close(peer->control.link); /* the other side lost it first */
+	peer->control.link = NULL;
+	status = peer_ctl_open(peer, conn->fd);
+	if (status != TCPX_OK) {
+		sys_fd_close(conn->fd);
+		peer_die(peer, status, 0, "control link");
+		return;
+	}
+	atomic_fetch_add(&peer->link.session->redials, 1);
+	LOG_INFO("peer '%s': control link is back", peer->who.name);
+	session_lock(peer->link.session); /* look-ups by address */
+	link_lock(&peer->link);		  /* queries */
+	peer->address.remote = conn->remote_addr;
+	link_unlock_only(&peer->link);
+	session_unlock(peer->link.session);
+	if (!peer->dialler || peer->dialling.connect_timer.fn)
+		sys_timer_del(&engine_runtime.loop, &peer->dialling.connect_timer);
+	link_lock(&peer->link);
+	core_link_refence(&peer->link.core);
+	share_again(peer);
+	link_unlock(&peer->link);
+	peer_send_fences(peer);
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The control link of a peer: fences, offers, heartbeats, and the judgement whether it lives. */
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/engine.h"
+#include "engine/link/here.h"
+#include "engine/calls.h"
+#include "engine/peer/carrier.h"
+#include "engine/channel/comms.h"
+#include "engine/request/early.h"
+#include "engine/peer/path_mtu.h"
+#include "engine/peer/peer_route.h"
+#include "engine/peer/rails.h"
+#include "engine/path/share.h"
+#include "sys/addr.h"
+#include "wire/control.h"
+
+/* A peer whose link is full ends behind this, not in it: callers go on with what is of it. */
+
+static tcpx_status take_fence(struct engine_peer *peer, const struct frame *frame,
+			      const void *payload)
+{
+	uint32_t max = frame->payload_bytes / WIRE_REFUSAL_BYTES + 1, count = 0;
+	struct core_nack *nacks = calloc(max, sizeof(*nacks));
+	struct wire_cursor cursor;
+	tcpx_status status, why;
+	int more;
+
+	if (!nacks)
+		return TCPX_ERR_NO_MEMORY;
+	cursor = wire_cursor_of(payload, frame->payload_bytes);
+	while (count < max && (more = wire_get_refusal(&cursor, &nacks[count].seq, &why)) > 0)
+		nacks[count++].status = why;
+	if (frame->key < CORE_CHANNELS_MAX)
+		path_mtu_take(peer, (uint32_t)frame->key, frame->offset);
+	link_lock(&peer->link);
+	if (frame->key >= CORE_CHANNELS_MAX || more < 0)
+		status = TCPX_ERR_PROTOCOL;
+	else
+		status = core_chan_fence(&peer->link.core, (uint32_t)frame->key, frame->epoch,
+					 frame->linear, nacks, count);
+	link_unlock(&peer->link);
+	free(nacks);
+	return status;
+}
+
+static tcpx_status take_rails(struct engine_peer *peer, const struct frame *frame,
+			      const void *payload)
+{
+	bool here = here_now_is(&peer->address.remote);
+	struct wire_address addrs[WIRE_ADDR_MAX];
+	char text[SYS_ADDR_TEXT];
+	uint32_t count;
+	tcpx_status status;
+
+	status = wire_rails_decode(payload, frame->payload_bytes, addrs, &count);
+	if (status != TCPX_OK)
+		return status;
+	peer->address.count = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		struct sockaddr_storage *addr = &peer->address.known[peer->address.count];
+
+		peer_addr_from_wire(&addrs[i], addr);
+		if (sys_addr_may_be_of(addr, &peer->address.remote, here))
+			peer->address.count++;
+		else
+			LOG_INFO("peer '%s': its rail %s is not dialled: nobody else has it",
+				 peer->who.name, sys_addr_text(addr, text));
+	}
+	return TCPX_OK;
+}
+
+static tcpx_status take_local(struct engine_peer *peer, const struct frame *frame,
+			      const void *payload)
+{
+	struct wire_local local;
+	tcpx_status status = wire_local_decode(payload, frame->payload_bytes, &local);
+
+	if (status != TCPX_OK)
+		return status;
+	memcpy(peer->shared_memory.name, local.name, sizeof(peer->shared_memory.name));
+	if (!peer->dialler) /* where its descriptors are asked for, by the nonce that we made */
+		return TCPX_OK;
+	memcpy(peer->shared_memory.nonce, local.nonce, sizeof(peer->shared_memory.nonce));
+	peer->shared_memory.have_offer = true;
+	return TCPX_OK;
+}
+
+static void take_heartbeat(struct engine_peer *peer, const struct frame *frame, int64_t now)
+{
+	core_alive_heard_beat(&peer->control.alive, now);
+	peer->control.echo_ns = frame->linear;
+	if (frame->offset && frame->offset <= (uint64_t)now)
+		atomic_store(&peer->control.rtt_ns, now - (int64_t)frame->offset);
+}
+
+static tcpx_status on_frame(void *arg, const struct frame *frame, const void *payload)
+{
+	struct engine_peer *peer = arg;
+	int64_t now = clock_now_ns();
+
+	core_alive_heard(&peer->control.alive, now);
+	switch (frame->type) {
+	case FRAME_HEARTBEAT:
+		take_heartbeat(peer, frame, now);
+		return TCPX_OK;
+	case FRAME_GOODBYE:
+		peer_die(peer, TCPX_ERR_PEER_CLOSED, 0, "peer said goodbye");
+		return TCPX_OK;
+	case FRAME_FENCE:
+		return take_fence(peer, frame, payload);
+	case FRAME_SHARE:
+		return share_take(peer, frame, payload);
+	case FRAME_COMM:
+		return comms_frame(peer, frame, payload);
+	case FRAME_RAILS:
+		return take_rails(peer, frame, payload);
+	case FRAME_LOCAL:
+		return take_local(peer, frame, payload);
+	case FRAME_CHANNELS:
+		if (peer->dialler && !peer->dialling.channels_begun) {
+			peer->dialling.channels_begun = true;
+			peer_dial_channels(peer);
+		}
+		return TCPX_OK;
+	case FRAME_PAUSE:
+		core_alive_heard_pause(&peer->control.alive, now,
+				       frame->linear < 600000 ? (int64_t)frame->linear * CLOCK_MS_NS
+							      : 600 * CLOCK_S_NS);
+		return TCPX_OK;
+	default:
+		return TCPX_ERR_PROTOCOL;
+	}
+}
+
+static void on_lost(void *arg, tcpx_status status, int err)
+{
+	struct engine_peer *peer = arg;
+
+	if (peer->control.link)
+		ctl_link_close(peer->control.link);
+	peer->control.link = NULL;
+	if (!peer->counted_up || status == TCPX_ERR_PROTOCOL || status == TCPX_ERR_CORRUPT ||
+	    status == TCPX_ERR_VERSION || status == TCPX_ERR_LIMIT) {
+		peer_die(peer, status, err, "control link lost");
+		return;
+	}
+	peer->control.lost_ns = clock_now_ns();
+	peer->control.stuck_ns = 0;
+	LOG_INFO("peer '%s': control link lost (%s)", peer->who.name, error_status_text(status));
+	if (peer->dialler)
+		peer_dial_control(peer);
+}
+
+void peer_control_lost(struct engine_peer *peer, tcpx_status status, int err)
+{
+	on_lost(peer, status, err);
+}
+
+const struct ctl_link_ops peer_ctl_ops = {.frame = on_frame, .lost = on_lost};
+
+void peer_send_goodbye(struct engine_peer *peer)
+{
+	struct frame frame = {.type = FRAME_GOODBYE};
+
+	if (peer->control.link)
+		ctl_link_send(peer->control.link, &frame, NULL);
+}
+
+/* What the kernels say of the control link: our heartbeats are acknowledged or not. */
+static void sample(struct engine_peer *peer, int64_t now)
+{
+	struct tcp_info info = {0};
+	socklen_t len = sizeof(info);
+	bool progress, unacked;
+
+	if (!peer->control.link ||
+	    getsockopt(ctl_link_fd(peer->control.link), IPPROTO_TCP, TCP_INFO, &info, &len))
+		return;
+	/* Progress, and no ACK alone: the peer's own frames carry ACKs of nothing new. It was made
+	 * at the last ACK at the latest, up to a beat ago. */
+	progress = info.tcpi_bytes_acked != peer->control.acked_bytes;
+	peer->control.acked_bytes = info.tcpi_bytes_acked;
+	/* What a local filter or a dead route holds back was never sent, nor acknowledged. */
+	unacked = info.tcpi_unacked || info.tcpi_notsent_bytes;
+	core_alive_sample(&peer->control.alive,
+			  now - (int64_t)info.tcpi_last_ack_recv * CLOCK_MS_NS, unacked, progress);
+	if (!unacked || progress)
+		peer->control.stuck_ns = 0;
+	else if (!peer->control.stuck_ns)
+		peer->control.stuck_ns = now;
+}
+
+/* The data channels live, the control link hangs: its rail is dead, another one may not be. */
+static bool ctl_hangs(const struct engine_peer *peer, int64_t now)
+{
+	return peer->dialler && peer->control.link && peer->counted_up &&
+	       peer->link.session->nrails > 1 && peer->control.stuck_ns &&
+	       now - peer->control.stuck_ns >= peer->link.session->silent_ns / 3;
+}
+
+static void judge(struct engine_peer *peer, enum core_alive_verdict verdict)
+{
+	switch (verdict) {
+	case CORE_ALIVE_OK:
+		break;
+	case CORE_ALIVE_SUSPECT:
+		if (!peer->counted_up)
+			break; /* it connects still: nobody may take it for a peer that was up */
+		LOG_WARN("peer '%s' was not heard of for %d s", peer->who.name, 3);
+		peer_set_state(peer, TCPX_PEER_SUSPECT);
+		peer_event(peer, TCPX_EVENT_PEER_SUSPECT, TCPX_OK, 0);
+		break;
+	case CORE_ALIVE_RECOVERED:
+		if (!peer->counted_up)
+			break;
+		peer_set_state(peer, TCPX_PEER_UP);
+		peer_event(peer, TCPX_EVENT_PEER_RECOVERED, TCPX_OK, 0);
+		break;
+	case CORE_ALIVE_DEAD_SILENT:
+		peer_die(peer, TCPX_ERR_PEER_SILENT, 0, "peer silent: no sign of life in time");
+		break;
+	case CORE_ALIVE_DEAD_STOPPED:
+		peer_die(peer, TCPX_ERR_PEER_STOPPED, 0,
+			 "peer stopped: its kernel answers, its process does not");
+		break;
+	}
+}
+
+static void heard_on_channels(struct engine_peer *peer, int64_t now)
+{
+	for (uint32_t i = 0; i <= peer->nbulk; i++) {
+		struct engine_chan *chan = peer->link.chan[i];
+
+		if (!chan)
+			continue;
+		chan_trim(chan, now);
+		core_alive_heard(&peer->control.alive,
+				 atomic_load_explicit(&chan->heard_ns, memory_order_relaxed));
+	}
+}
+
+static void beat(struct engine_peer *peer, int64_t now_ns)
+{
+	struct engine_peer *holder;
+	enum core_alive_verdict verdict;
+	int64_t due;
+
+	/* A late timer means that we slept: let what arrived meanwhile speak first. */
+	heard_on_channels(peer, now_ns);
+	carrier_look(peer, now_ns);
+	comms_beat(peer, now_ns);
+	rails_look(peer, now_ns);
+	path_mtu_look(peer, now_ns);
+	if (peer->died)
+		return;
+	sample(peer, now_ns);
+	link_lock(&peer->link);
+	if (!list_empty(&peer->pending.notes) && peer->link.core_ready && !peer->link.core.dead)
+		early_notes_go(peer);
+	link_unlock(&peer->link);
+	holder = account_look(peer->link.session, now_ns);
+	if (holder) {
+		peer_die_last(holder);
+		peer_put(holder);
+	}
+	if (peer->died)
+		return;
+	if (core_alive_beat_due(&peer->control.alive, now_ns) && peer->control.link) {
+		struct frame frame = {.type = FRAME_HEARTBEAT,
+				      .linear = (uint64_t)now_ns,
+				      .offset = peer->control.echo_ns};
+
+		link_tell(&peer->link, &frame, NULL);
+	}
+	if (peer->died)
+		return;
+	verdict = core_alive_tick(&peer->control.alive, now_ns, &due);
+	judge(peer, verdict);
+	if (peer->died)
+		return;
+	if (ctl_hangs(peer, now_ns))
+		on_lost(peer, TCPX_ERR_PEER_SILENT, 0);
+	if (peer->control.link && peer->control.stuck_ns &&
+	    now_ns - peer->control.stuck_ns >= peer->link.session->silent_ns) {
+		/* It may be heard: then the way there is cut, and it believes us silent. */
+		peer_die(peer, TCPX_ERR_PEER_SILENT, 0, "peer silent: nothing is acknowledged");
+		return;
+	}
+	if (!peer->control.link && peer->counted_up &&
+	    now_ns - peer->control.lost_ns > peer->link.session->silent_ns) {
+		peer_die(peer, TCPX_ERR_PEER_SILENT, 0, "control link did not come back");
+		return;
+	}
+	sys_timer_set(&engine_runtime.loop, &peer->control.timer, due);
+}
+
+void peer_beat(struct sys_timer *timer, int64_t now_ns)
+{
+	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, control.timer);
+
+	/* One that dies before it was up is forgotten at once: its slot may be another's next. */
+	peer_get(peer);
+	beat(peer, now_ns);
+	peer_put(peer);
+}

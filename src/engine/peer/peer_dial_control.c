@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The dialling side of a control link: the first time, and again when it is lost. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "engine/calls.h"
+#include "engine/channel/comms.h"
+#include "engine/peer/path_mtu.h"
+#include "engine/peer/peer_dial.h"
+#include "sys/addr.h"
+
+static bool is_proven(const struct engine_session *session, const struct wire_hello *answer)
+{
+	return session->identity.own.there && answer->identity.there;
+}
+
+#define OTHER_KEY "what answers has another key than is expected"
+#define OTHER_KEY_NEXT "compare the expected key with the one that the other side says it has"
+
+/* What the caller will hear of an answer that proved what it says. */
+static tcpx_status refuse(struct peer_dial *dial, tcpx_status status, const char *what,
+			  const char *next)
+{
+	error_set(status, 0, "%s", what);
+	error_next("%s", next);
+	dial->refusal = *error_last();
+	return status;
+}
+
+/* Whom the answer proves is whom we want. Its own dial may have become a link meanwhile: ours ends
+ * before it is one. */
+static tcpx_status agrees(void *arg, const struct wire_hello *answer)
+{
+	struct peer_dial *dial = arg;
+	struct engine_peer *peer = dial->peer, *other;
+	struct engine_session *session = peer->link.session;
+	bool proven = is_proven(session, answer);
+
+	if (peer->who.expects && (!proven || memcmp(answer->identity.key, peer->who.expected,
+						    sizeof(peer->who.expected)) != 0))
+		return refuse(dial, TCPX_ERR_AUTH, OTHER_KEY, OTHER_KEY_NEXT);
+	if (!memcmp(answer->uuid, session->uuid, sizeof(answer->uuid)))
+		return !memcmp(peer->dialling.hello.want_uuid, session->uuid, sizeof(answer->uuid))
+			       ? TCPX_OK /* it may be its own peer */
+			       : refuse(dial, TCPX_ERR_INVALID, "this session itself answered",
+					"name another session's address; a session connects to "
+					"itself by its connection info");
+	other = peer_by_uuid(session, answer->uuid, proven, peer);
+	if (!other)
+		return TCPX_OK;
+	peer_put(other);
+	return TCPX_ERR_EXISTS;
+}
+
+static void control_missed(void *arg, unsigned at, tcpx_status status, int err)
+{
+	const struct peer_dial *dial = arg;
+	char text[SYS_ADDR_TEXT];
+
+	(void)err;
+	if (dial->count > 1)
+		LOG_INFO("peer '%s': no link by %s: %s", dial->peer->who.name,
+			 sys_addr_text(&dial->ways[at].remote, text), error_status_text(status));
+}
+
+static void control_dialled(void *arg, unsigned at, tcpx_status status, int err,
+			    const struct ctl_conn *conn);
+
+/* Dials every address, one after another with a head start; false when none could be dialled, and
+ * the last error says why. */
+static bool dial_control(struct engine_peer *peer)
+{
+	struct ctl_dial_opts opts[PEER_WAYS] = {0};
+	struct ctl_race_opts race = {
+		.ways = opts,
+		.head_start_ns = CTL_HEAD_START_NS,
+		.agree = agrees,
+		.missed = control_missed,
+		.done = control_dialled,
+	};
+	struct peer_dial *dial = peer_dial_new(peer);
+
+	if (!dial)
+		return false;
+	race.count = dial->count = peer_route_first(peer, dial->ways);
+	for (unsigned i = 0; i < race.count; i++) {
+		peer_route_opts(&dial->ways[i], &opts[i]);
+		opts[i].hello = peer->dialling.hello;
+		opts[i].identity = &peer->link.session->identity.own;
+		opts[i].segment_bytes = path_mtu_control(&dial->ways[i]);
+		opts[i].deadline_ns = peer->dialling.deadline_ns;
+		memcpy(opts[i].key, peer->dialling.key, sizeof(opts[i].key));
+	}
+	peer->rails.dialled_ns = clock_now_ns();
+	if (peer_dial_race(dial, &race, opts) != TCPX_OK) {
+		free(dial);
+		return false;
+	}
+	peer->dialling.control = dial;
+	link_lock(&peer->link); /* queries */
+	peer->address.remote = dial->ways[0].remote;
+	link_unlock(&peer->link);
+	return true;
+}
+
+static void await_due(struct sys_timer *timer, int64_t now_ns)
+{
+	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, dialling.redial_timer);
+
+	(void)now_ns;
+	if (peer->link.core_ready || peer->died)
+		return;
+	peer->reconnect.awaiting = false;
+	if (!dial_control(peer))
+		peer_die_last(peer); /* not one dial could be started */
+}
+
+/* The other side has a link with us already, or its own dial is on the way: that link is the one.
+ * A link that only the other side still believes in goes away there: the dial is tried again. */
+static void exists(struct engine_peer *peer, const struct ctl_conn *conn)
+{
+	struct engine_session *session = peer->link.session;
+	struct engine_peer *other;
+
+	session_lock(session);
+	if (conn) {
+		memcpy(peer->who.uuid, conn->remote.uuid, sizeof(peer->who.uuid));
+		peer->who.keyed = is_proven(session, &conn->remote);
+	}
+	session_unlock(session);
+	other = peer_by_uuid(session, peer->who.uuid, peer->who.keyed, peer);
+	if (other && !peer_is_expected(other, peer)) {
+		error_set(TCPX_ERR_AUTH, 0, "%s", OTHER_KEY);
+		error_next("%s", OTHER_KEY_NEXT);
+		peer_put(other);
+		peer_die_last(peer);
+		return;
+	}
+	if (other) {
+		peer->dialling.same_as = other->slot_id;
+		peer_put(other);
+		/* Who used the handle meanwhile is told to use it again, and gets that link. */
+		peer_die(peer, peer->reconnect.lent ? TCPX_ERR_PEER_CLOSED : TCPX_ERR_EXISTS, 0,
+			 "linked already");
+		return;
+	}
+	peer->reconnect.awaiting = true;
+	peer->dialling.redial_timer.fn = await_due;
+	sys_timer_set(&engine_runtime.loop, &peer->dialling.redial_timer,
+		      clock_now_ns() + 50 * CLOCK_MS_NS);
+}
+
+static void control_dialled(void *arg, unsigned at, tcpx_status status, int err,
+			    const struct ctl_conn *conn)
+{
+	struct peer_dial *dial = arg;
+	struct engine_peer *peer = dial->peer;
+	struct peer_way way = dial->ways[at];
+	tcpx_error refusal = dial->refusal;
+	char text[SYS_ADDR_TEXT], what[256];
+
+	free(dial);
+	peer->dialling.control = NULL;
+	if (status == TCPX_OK) {
+		peer->rails.local = way.local;
+		/* Without the head starts of those before it. */
+		peer->rails.took_ns =
+			clock_now_ns() - peer->rails.dialled_ns - at * CTL_HEAD_START_NS;
+		status = peer_control_up(peer, conn, true);
+		if (status != TCPX_OK)
+			peer_die(peer, status, 0, error_last()->what);
+		return;
+	}
+	if (status == TCPX_ERR_EXISTS) {
+		exists(peer, conn);
+		return;
+	}
+	if (status == TCPX_ERR_BUSY) {
+		error_set(status, 0, "connecting to %s: it has as many peers as it takes",
+			  sys_addr_text(&way.remote, text));
+		error_next("raise TCPX_MAX_PEERS there, or wait until others have left");
+		peer_die_last(peer);
+		return;
+	}
+	if (refusal.status == status) {
+		error_set(status, 0, "connecting to %s: %s", sys_addr_text(&way.remote, text),
+			  refusal.what);
+		error_next("%s", refusal.next);
+		peer_die_last(peer);
+		return;
+	}
+	text_format(what, sizeof(what), "connecting to %s: %s", sys_addr_text(&way.remote, text),
+		    error_status_text(status));
+	peer_die(peer, status, err, what);
+}
+
+/* Control thread: everything about the dial is in the peer already. */
+void peer_dial_start(struct engine_peer *peer)
+{
+	if (peer->link.core_ready || peer->died)
+		return; /* the peer's own dial was quicker */
+	peer_connect_timer(peer);
+	if (!dial_control(peer))
+		peer_die_last(peer); /* not one dial could be started */
+}
+
+static void control_again(void *arg, unsigned at, tcpx_status status, int err,
+			  const struct ctl_conn *conn)
+{
+	struct peer_dial *dial = arg;
+	struct engine_peer *peer = dial->peer;
+	struct sockaddr_storage local = dial->ways[at].local;
+
+	(void)err;
+	free(dial);
+	peer->dialling.control = NULL;
+	if (status == TCPX_OK) {
+		peer->rails.local = local;
+		peer_control_again(peer, conn);
+		return;
+	}
+	if (status == TCPX_ERR_STALE) {
+		peer_die(peer, TCPX_ERR_PEER_CLOSED, 0, "peer does not know the link any more");
+		return;
+	}
+	peer_control_later(peer);
+}
+
+static void control_due(struct sys_timer *timer, int64_t now_ns)
+{
+	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, dialling.connect_timer);
+
+	(void)now_ns;
+	peer_dial_control(peer);
+}
+
+/* Control thread: the connect timer is free once the peer is up. */
+void peer_control_later(struct engine_peer *peer)
+{
+	peer->dialling.connect_timer.fn = control_due;
+	sys_timer_set(&engine_runtime.loop, &peer->dialling.connect_timer,
+		      clock_now_ns() + 100 * CLOCK_MS_NS);
+}
+
+/* The control link again, over another rail each time. */
+void peer_dial_control(struct engine_peer *peer)
+{
+	struct ctl_dial_opts opts[PEER_WAYS] = {0};
+	struct ctl_race_opts race = {
+		.ways = opts, .head_start_ns = CTL_HEAD_START_NS, .done = control_again};
+	int64_t limit = peer->control.lost_ns + peer->link.session->silent_ns;
+	struct peer_dial *dial;
+
+	if (peer->died || peer->dialling.control || peer->control.link)
+		return;
+	peer->dialling.control_tries++; /* never the rail that was lost first */
+	dial = peer_dial_new(peer);
+	if (!dial) {
+		peer_control_later(peer);
+		return;
+	}
+	race.count = dial->count = peer_route_again(
+		peer, peer->dialling.control_tries % peer->link.session->nrails, dial->ways);
+	for (unsigned i = 0; i < race.count; i++) {
+		peer_route_opts(&dial->ways[i], &opts[i]);
+		peer_route_hello(peer, &opts[i], WIRE_ROLE_CONTROL);
+		opts[i].segment_bytes = path_mtu_control(&dial->ways[i]);
+		opts[i].deadline_ns = clock_now_ns() + CLOCK_S_NS;
+		if (opts[i].deadline_ns > limit)
+			opts[i].deadline_ns = limit;
+	}
+	if (peer_dial_race(dial, &race, opts) == TCPX_OK) {
+		peer->dialling.control = dial;
+		return;
+	}
+	free(dial);
+	peer_control_later(peer);
+}

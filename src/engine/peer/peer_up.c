@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A peer comes up: its channels are there. And the time that it has for that. */
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "engine/request/again.h"
+#include "engine/calls.h"
+#include "engine/channel/comms.h"
+#include "sys/addr.h"
+
+void peer_check_up(struct engine_peer *peer)
+{
+	struct engine_session *session = peer->link.session;
+	bool unknown;
+	uint32_t up;
+
+	link_lock(&peer->link);
+	up = core_link_channels_up(&peer->link.core);
+	link_unlock(&peer->link);
+	if (peer->counted_up || up + comms_given_up(peer) < peer->nbulk + 1)
+		return;
+	peer->counted_up = true;
+	inbound_is_up(peer);
+	peer_rival_close(peer);
+	sys_timer_del(&engine_runtime.loop, &peer->dialling.connect_timer);
+	atomic_fetch_add(&session->peers_up, 1);
+	again_up(peer);
+	LOG_INFO("peer '%s' is up: %s, %u channels", peer->who.name, peer->transport, peer->nbulk);
+	peer_set_state(peer, TCPX_PEER_UP);
+	session_lock(session);
+	unknown = peer_unknown(peer);
+	session_unlock(session);
+	if (unknown)
+		return;
+	peer_event(peer, TCPX_EVENT_PEER_UP, TCPX_OK, 0);
+	if (!peer->dialler)
+		session_accepted(session, peer);
+}
+
+static void connect_due(struct sys_timer *timer, int64_t now_ns)
+{
+	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, dialling.connect_timer);
+	char text[SYS_ADDR_TEXT], what[128];
+
+	(void)now_ns;
+	if (comms_hurry(peer))
+		return;
+	text_format(what, sizeof(what), "connecting to %s: no answer in time",
+		    sys_addr_text(&peer->address.remote, text));
+	peer_die(peer, TCPX_ERR_TIMED_OUT, 0, what);
+}
+
+void peer_connect_timer(struct engine_peer *peer)
+{
+	peer->dialling.connect_timer.fn = connect_due;
+	sys_timer_set(&engine_runtime.loop, &peer->dialling.connect_timer,
+		      peer->dialling.deadline_ns + 20 * CLOCK_MS_NS);
+}

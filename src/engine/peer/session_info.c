@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a session tells others of how it is reached. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/error.h"
+#include "engine/channel/comms.h"
+#include "engine/engine.h"
+#include "engine/peer/peer_route.h"
+#include "sys/addr.h"
+#include "sys/iface.h"
+
+#define ADVERTISE_NS (10 * CLOCK_S_NS) /* for names */
+#define ADVERTISE_MAX 280	       /* of an entry: a name and a port */
+
+tcpx_status session_option_error(enum config_id id, const char *text)
+{
+	const struct config_value *value = config_value(id);
+	const char *name = config_row(id)->name;
+	bool theirs = value->source != CONFIG_DEFAULT && !strcmp(text, value->text);
+	tcpx_error error = *error_last();
+	char field[32];
+	size_t len = 0;
+
+	for (const char *at = name + strlen("TCPX_"); *at && len + 1 < sizeof(field); at++)
+		field[len++] = (char)tolower((unsigned char)*at);
+	field[len] = '\0';
+	(void)error_set(error.status, error.system_errno, "%s=%.*s%s: %s", theirs ? name : field,
+			40, text, strlen(text) > 40 ? "..." : "", error.what);
+	return error_next("%s", error.next);
+}
+
+static void add_address(struct wire_address *addrs, uint32_t *count,
+			const struct sockaddr_storage *addr, uint16_t port)
+{
+	if (*count == WIRE_ADDR_MAX)
+		return;
+	peer_addr_to_wire(addr, &addrs[*count]);
+	addrs[(*count)++].port = port;
+}
+
+/* From how far away an address can be used: 0 anywhere, 1 on its link, 2 here. */
+static unsigned reach(const struct sys_iface *iface)
+{
+	if (iface->loopback)
+		return 2;
+	return sys_addr_is_link_local(&iface->addr) ? 1 : 0;
+}
+
+/* What TCPX_CTRL_IP says: *out_set is 0 when it says nothing. */
+static tcpx_status published(uint16_t port, struct sockaddr_storage *out_addr, bool *out_set)
+{
+	const char *text = config_text(CONFIG_CTRL_IP);
+
+	*out_set = *text != '\0';
+	return *text ? sys_addr_parse(text, port, out_addr) : TCPX_OK;
+}
+
+tcpx_status session_published_check(void)
+{
+	struct sockaddr_storage addr;
+	bool set;
+
+	if (published(0, &addr, &set) == TCPX_OK)
+		return TCPX_OK;
+	(void)error_set(TCPX_ERR_INVALID, 0, "%s=%s is no IP address",
+			config_row(CONFIG_CTRL_IP)->name, config_text(CONFIG_CTRL_IP));
+	return error_next("set the address that peers reach this process by, or unset it");
+}
+
+static bool same_address(const struct wire_address *a, const struct wire_address *b)
+{
+	return a->family == b->family && a->port == b->port && a->scope == b->scope &&
+	       !memcmp(a->bytes, b->bytes, sizeof(a->bytes));
+}
+
+/* One of ours comes first; another one, behind which a NAT or a service is, comes alone. */
+static void publish(const struct engine_session *session, struct wire_address *addrs,
+		    uint32_t *count)
+{
+	struct sockaddr_storage addr;
+	struct wire_address wire;
+	uint32_t at = 0;
+	bool set;
+
+	if (published(session->port, &addr, &set) != TCPX_OK || !set)
+		return;
+	peer_addr_to_wire(&addr, &wire);
+	wire.port = session->port;
+	while (at < *count && !same_address(&addrs[at], &wire))
+		at++;
+	if (at == *count)
+		*count = at = 0;
+	memmove(&addrs[1], &addrs[0], at * sizeof(*addrs));
+	addrs[0] = wire;
+	*count += !*count;
+}
+
+/* One entry: an address or a name, each with a port or without. */
+static tcpx_status advertise_one(const char *text, int64_t deadline_ns, struct wire_address *out,
+				 uint32_t *count)
+{
+	struct sockaddr_storage addrs[WIRE_ADDR_MAX];
+	unsigned found = 0;
+	tcpx_status status = ctl_resolve(text, 0, deadline_ns, addrs, WIRE_ADDR_MAX, &found);
+
+	for (unsigned i = 0; i < found && status == TCPX_OK; i++) {
+		if (sys_addr_is_any(&addrs[i])) {
+			(void)error_set(TCPX_ERR_INVALID, 0, "no peer can connect to %.80s", text);
+			return error_next("name the address that leads here from outside");
+		}
+		if (*count == WIRE_ADDR_MAX)
+			return error_set(TCPX_ERR_LIMIT, 0, "more than %d addresses",
+					 WIRE_ADDR_MAX);
+		peer_addr_to_wire(&addrs[i], &out[(*count)++]);
+	}
+	return status;
+}
+
+tcpx_status session_told_find(const struct engine_session *session, struct wire_address *out_addrs,
+			      uint32_t *out_count)
+{
+	int64_t deadline_ns = clock_now_ns() + ADVERTISE_NS;
+	const char *rest = session->told.advertise;
+	tcpx_status status = TCPX_OK;
+	uint32_t count = 0;
+
+	while (rest && status == TCPX_OK) {
+		char text[ADVERTISE_MAX];
+		size_t skip = strspn(rest, " \t"), len = strcspn(rest, ",");
+		size_t end = len;
+
+		while (end > skip && (rest[end - 1] == ' ' || rest[end - 1] == '\t'))
+			end--;
+		skip = skip < end ? skip : end;
+		snprintf(text, sizeof(text), "%.*s", (int)(end - skip), rest + skip);
+		status = advertise_one(text, deadline_ns, out_addrs, &count);
+		rest = rest[len] ? rest + len + 1 : NULL;
+	}
+	if (status != TCPX_OK)
+		return session_option_error(CONFIG_ADVERTISE, session->told.advertise);
+	*out_count = count;
+	return TCPX_OK;
+}
+
+/* Where we listen; a wildcard stands for every address that others may reach, the best ones first
+ * since there is room for WIRE_ADDR_MAX. */
+uint32_t session_addresses(struct engine_session *session, struct wire_address addrs[WIRE_ADDR_MAX])
+{
+	struct sys_iface *ifaces;
+	unsigned nifaces, j;
+	uint32_t count = 0, i;
+
+	for (i = 0; i < session->told.count; i++) {
+		addrs[i] = session->told.addrs[i];
+		if (!addrs[i].port)
+			addrs[i].port = session->port;
+	}
+	if (session->told.count)
+		return session->told.count;
+	for (i = 0; i < session->nrails; i++) {
+		const struct sockaddr_storage *rail = &session->rails[i];
+
+		if (!sys_addr_is_any(rail)) {
+			add_address(addrs, &count, rail, session->port);
+			continue;
+		}
+		if (sys_iface_list(&ifaces, &nifaces) != TCPX_OK)
+			continue;
+		for (j = 0; j < 3 * nifaces; j++) {
+			const struct sys_iface *iface = &ifaces[j % nifaces];
+
+			if (iface->addr.ss_family == rail->ss_family && reach(iface) == j / nifaces)
+				add_address(addrs, &count, &iface->addr, session->port);
+		}
+		free(ifaces);
+	}
+	publish(session, addrs, &count);
+	return count;
+}
+
+tcpx_status engine_info(struct engine_session *session, void *buf, size_t cap, size_t *out_len)
+{
+	struct wire_info info = {0};
+	size_t len;
+
+	if (!session->port)
+		return error_set(TCPX_ERR_STATE, 0, "session does not listen");
+	memcpy(info.uuid, session->uuid, sizeof(info.uuid));
+	memcpy(info.incarnation, session->incarnation, sizeof(info.incarnation));
+	memcpy(info.secret, session->secret, sizeof(info.secret));
+	memcpy(info.name, session->name, sizeof(info.name));
+	info.has_key = session->identity.own.there;
+	memcpy(info.key, session->identity.own.public_key, sizeof(info.key));
+	info.naddrs = session_addresses(session, info.addrs);
+	len = wire_info_encode(&info, buf, cap);
+	explicit_bzero(info.secret, sizeof(info.secret));
+	if (!len)
+		return error_set(TCPX_ERR_RANGE, 0, "buffer of %zu bytes is too small for the info",
+				 cap);
+	*out_len = len;
+	return TCPX_OK;
+}
+
+void peer_fill_hello(struct engine_session *session, struct wire_hello *hello)
+{
+	hello->proto_min = WIRE_PROTO_MIN;
+	hello->proto_max = WIRE_PROTO_MAX;
+	memcpy(hello->uuid, session->uuid, sizeof(hello->uuid));
+	memcpy(hello->incarnation, session->incarnation, sizeof(hello->incarnation));
+	memcpy(hello->name, session->name, sizeof(hello->name));
+	hello->channels = session->channels;
+	hello->chunk_bytes = session->chunk_bytes;
+	hello->features = WIRE_FEATURE_SEGMENTS;
+	if (!(session->flags & TCPX_SESSION_NO_LOCAL))
+		hello->features |= WIRE_FEATURE_LOCAL | WIRE_FEATURE_LOCAL_ANSWER;
+	if (comms_first_known(session))
+		hello->features |= WIRE_FEATURE_FIRST;
+	hello->notify_budget = session->notify_budget;
+	hello->notify_cover = session->account.share;
+	hello->eager_budget = ENGINE_EAGER_BUDGET;
+	hello->read_budget = ENGINE_READ_WINDOW;
+	comms_hello(session, &hello->messages);
+}

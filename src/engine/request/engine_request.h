@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A request, from its preparation to its release. */
+#ifndef ENGINE_REQUEST_ENGINE_REQUEST_H
+#define ENGINE_REQUEST_ENGINE_REQUEST_H
+
+#include "base/list.h"
+#include "core/link.h"
+#include "engine/link/account.h"
+#include "engine/runtime/handles.h"
+#include "mem/region.h"
+
+#include <tcpx/tcpx.h>
+
+struct engine_lead;
+struct engine_peer;
+struct engine_session;
+
+enum engine_request_state { REQUEST_IDLE = 0, REQUEST_ACTIVE = 1, REQUEST_FINAL = 2 };
+
+struct engine_request {
+	struct handle_slot slot;
+	struct engine_session *session;
+	_Atomic(struct engine_peer *) peer; /* again.h: another one once its link ended */
+	uint64_t peer_id;		    /* the handle that it was prepared by */
+	struct core_xfer xfer;
+	struct core_prog prog;
+	struct core_seg one[2]; /* program of a single piece */
+	struct core_seg *segs;
+	struct mem_region **regions;
+	uint64_t *keys;
+	uint32_t nregions;
+	void *notify;
+	int64_t deadline_ns; /* relative */
+	void *user;
+	_Atomic uint32_t state; /* futex */
+	_Atomic uint32_t waiters;
+	_Atomic bool leads;	  /* its end comes by the lane: who waits may lead */
+	struct engine_lead *lead; /* peer lock */
+	struct list_node done;	  /* session->completions, peer->buried, ->early, ->doubts */
+	bool early, doubted;	  /* peer lock: waits in peer->early, peer->doubts */
+	int64_t doubt_ns;	  /* not longer than that */
+	_Atomic bool queued;	  /* in session->completions: set under both locks, cleared under
+				     queue_lock */
+	bool wants_queue, io_held, zombie;
+	bool sends;			       /* who posts it sends the first of it */
+	bool local_staged, remote_staged;      /* as the regions say */
+	bool local_shares, remote_shares;      /* all of it is memory that can go by reference */
+	bool local_messages, remote_messages;  /* the same, as messages */
+	uint64_t post_seq, gone_at, gone_base; /* peer lock; memory that vanished: offset, region */
+	int64_t posted_ns;
+	tcpx_completion completion;
+};
+
+/* request.c */
+void request_ended(struct engine_request *request);
+/* peer.lock: its memory is used no more. */
+void request_quiet(struct engine_request *request);
+/* peer.lock: not active any more, or again as it was; whoever waits hears of it. */
+void request_set_state(struct engine_request *request, uint32_t state);
+/* request_opts.c */
+tcpx_status request_take_options(struct engine_request *request, const tcpx_request_opts *opts);
+/* request_post.c, peer.lock: an active one to the core, its status; its regions are free to go. */
+tcpx_status request_hand_over(struct engine_request *request);
+void request_io_put(struct engine_request *request);
+void request_free(void *object);
+/* The request of a handle with a reference, or NULL and ERR_STALE as the last error. It may be
+ * released meanwhile: slot.id tells. request_put: no lock held. */
+struct engine_request *request_get(struct engine_session *session, uint64_t id);
+void request_put(struct engine_request *request);
+tcpx_status request_stale(void);
+/* A request's peer with a reference; locked, too. */
+struct engine_peer *request_peer(struct engine_request *request);
+struct engine_peer *request_lock(struct engine_request *request);
+void request_unlock(struct engine_peer *peer);
+
+/* notes.c */
+void note_published(struct engine_peer *peer, struct core_notify_in *msg);
+void notes_drop_all(struct engine_session *session);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests: prepared, posted, ended, released. */
+#include <limits.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/request/again.h"
+#include "engine/calls.h"
+#include "engine/request/doubt.h"
+#include "engine/request/early.h"
+#include "engine/channel/lead.h"
+#include "engine/path/lone.h"
+#include "engine/link/program.h"
+#include "engine/request/ready.h"
+#include "engine/channel/rx_into.h"
+#include "engine/path/share.h"
+#include "sys/futex.h"
+
+tcpx_status engine_request_prepare(struct engine_session *session, uint64_t peer_id,
+				   enum tcpx_op op, const tcpx_segment *segments, size_t count,
+				   const tcpx_request_opts *opts, tcpx_request *out_request)
+{
+	struct engine_peer *peer = again_use(session, peer_id, true);
+	struct engine_request *request;
+	tcpx_status status;
+
+	if (!peer)
+		return TCPX_ERR_STALE;
+	request = handle_take(&session->requests);
+	if (!request) {
+		peer_put(peer);
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "request");
+	}
+	request->session = session;
+	request->peer = peer;
+	request->peer_id = peer_id;
+	request->xfer.op = op;
+	list_init(&request->done);
+	status = request_take_options(request, opts);
+	if (status == TCPX_OK)
+		status = program_build(request, op, segments, count);
+	if (status != TCPX_OK) {
+		request_put(request);
+		return status;
+	}
+	request->xfer.prog = &request->prog;
+	share_ahead(request);
+	handle_publish(&session->requests, request);
+	out_request->id = request->slot.id;
+	return TCPX_OK;
+}
+
+/* peer.lock held, the request is active: it ends as soon as its memory is quiet. */
+static void stop(struct engine_request *request)
+{
+	if (request->early)
+		early_end(request, TCPX_ERR_CANCELLED);
+	else if (request->doubted)
+		doubt_end(request);
+	else
+		core_xfer_cancel(&request->peer->link.core, &request->xfer, TCPX_ERR_CANCELLED);
+}
+
+tcpx_status engine_request_cancel(struct engine_session *session, uint64_t id)
+{
+	struct engine_request *request = request_get(session, id);
+	struct engine_peer *peer;
+	tcpx_status status = TCPX_OK;
+
+	if (!request)
+		return TCPX_ERR_STALE;
+	peer = request_lock(request);
+	if (request->slot.id != id)
+		status = request_stale();
+	else if (atomic_load(&request->state) == REQUEST_ACTIVE)
+		stop(request);
+	else
+		status = error_set(TCPX_ERR_STATE, 0, "request is not active");
+	link_unlock(&peer->link);
+	peer_put(peer);
+	request_put(request);
+	return status;
+}
+
+tcpx_status engine_request_release(struct engine_session *session, uint64_t id)
+{
+	struct engine_request *request = request_get(session, id);
+	struct engine_peer *peer;
+	bool active;
+
+	if (!request)
+		return TCPX_ERR_STALE;
+	peer = request_lock(request);
+	if (request->slot.id != id) {
+		request_unlock(peer);
+		request_put(request);
+		return request_stale();
+	}
+	handle_hide(request);
+	active = atomic_load(&request->state) == REQUEST_ACTIVE;
+	if (active) {
+		request->zombie = true;
+		stop(request);
+	}
+	link_unlock(&peer->link);
+	if (!active) {
+		completion_discard(request);
+		request_put(request); /* the handle's; that of an active one goes with its end */
+	}
+	peer_put(peer);
+	request_put(request);
+	return TCPX_OK;
+}

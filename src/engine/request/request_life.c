@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A request between its calls: found, handed to the core, ended by it, given back. */
+#include <limits.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/engine.h"
+#include "engine/channel/lead.h"
+#include "engine/path/lone.h"
+#include "engine/path/paths.h"
+#include "engine/link/program.h"
+#include "engine/request/ready.h"
+#include "sys/futex.h"
+
+#define MEASURED_BYTES 65536
+
+tcpx_status request_stale(void)
+{
+	return error_set(TCPX_ERR_STALE, 0, "request handle is not valid any more");
+}
+
+struct engine_request *request_get(struct engine_session *session, uint64_t id)
+{
+	struct engine_request *request = handle_get(&session->requests, id);
+
+	if (!request)
+		request_stale();
+	return request;
+}
+
+void request_put(struct engine_request *request)
+{
+	handle_put(&request->session->requests, request);
+}
+
+void request_set_state(struct engine_request *request, uint32_t state)
+{
+	/* Sequentially consistent, as the waiters' side is: who counts himself in and still sees it
+	 * active is seen here. */
+	atomic_store(&request->state, state);
+	if (request->lead)
+		lead_wake(request->lead);
+	if (atomic_load(&request->waiters))
+		sys_futex_wake(&request->state, INT_MAX);
+}
+
+void request_io_put(struct engine_request *request)
+{
+	if (!request->io_held)
+		return;
+	request->io_held = false;
+	for (uint32_t i = 0; i < request->nregions; i++)
+		mem_region_io_put(request->regions[i]);
+}
+
+tcpx_status request_hand_over(struct engine_request *request)
+{
+	tcpx_status status;
+
+	path_choose(request);
+	lone_choose(request);
+	status = core_xfer_post(&request->peer->link.core, &request->xfer);
+	if (status != TCPX_OK)
+		lone_over(request);
+	return status;
+}
+
+/* peer.lock held: how fast whole transfers go. What is smaller measures the way there and back. */
+static void measure(struct engine_request *request)
+{
+	const tcpx_completion *end = &request->completion;
+	uint32_t op = request->xfer.op;
+	uint64_t *mean, now;
+
+	if (end->status != TCPX_OK || end->bytes < MEASURED_BYTES || !end->elapsed_ns ||
+	    (op != TCPX_OP_READ && op != TCPX_OP_WRITE))
+		return;
+	mean = &request->peer->rate[op == TCPX_OP_WRITE];
+	now = (uint64_t)((double)end->bytes * 1e9 / (double)end->elapsed_ns);
+	*mean = *mean ? *mean - *mean / 5 + now / 5 : now;
+}
+
+void request_quiet(struct engine_request *request)
+{
+	request_io_put(request);
+	lone_over(request);
+}
+
+/* peer.lock held, from the core: the memory is the caller's again. */
+void request_ended(struct engine_request *request)
+{
+	struct engine_session *session = request->session;
+	struct core_xfer *xfer = &request->xfer;
+	struct engine_peer *peer = request->peer;
+	bool zombie = request->zombie;
+
+	request_quiet(request);
+	request->completion =
+		(tcpx_completion){.sz = sizeof(tcpx_completion),
+				  .status = xfer->status,
+				  .bytes = xfer->applied,
+				  .message_bytes = xfer->message_bytes,
+				  .request = {request->slot.id},
+				  .user = request->user,
+				  .elapsed_ns = (uint64_t)(clock_now_ns() - request->posted_ns)};
+	measure(request);
+	atomic_fetch_sub(&session->active, 1);
+	atomic_fetch_add(xfer->status == TCPX_OK ? &session->done_count : &session->failed, 1);
+	request_set_state(request, REQUEST_FINAL);
+	if (request->wants_queue && !zombie) /* final before it can be taken */
+		completion_enter(request);
+	link_progress(&peer->link);
+	if (zombie) { /* released while active: nobody looks any more */
+		list_push_back(&peer->link.wake.buried, &request->done);
+		link_wake(&peer->link);
+	}
+}
+
+/* The last reference went: no lock held, the request is not active. */
+void request_free(void *object)
+{
+	struct engine_request *request = object;
+	struct engine_session *session = request->session;
+	struct engine_peer *peer = request->peer;
+
+	program_free(request);
+	free(request->notify);
+	request->notify = NULL;
+	handle_give(&session->requests, request);
+	peer_put(peer);
+}
+
+struct engine_peer *request_peer(struct engine_request *request)
+{
+	for (;;) {
+		struct engine_peer *peer = atomic_load(&request->peer);
+		uint32_t refs = atomic_load(&peer->link.slot.refs);
+
+		/* It may move, and its last peer be freed, before we have a reference: the slot
+		 * stays, and one without references is nobody's. */
+		while (refs &&
+		       !atomic_compare_exchange_weak(&peer->link.slot.refs, &refs, refs + 1))
+			;
+		if (!refs)
+			continue;
+		if (atomic_load(&request->peer) == peer)
+			return peer;
+		peer_put(peer);
+	}
+}
+
+struct engine_peer *request_lock(struct engine_request *request)
+{
+	for (;;) {
+		struct engine_peer *peer = request_peer(request);
+
+		link_lock(&peer->link);
+		if (atomic_load(&request->peer) == peer)
+			return peer;
+		request_unlock(peer);
+	}
+}
+
+void request_unlock(struct engine_peer *peer)
+{
+	link_unlock(&peer->link);
+	peer_put(peer);
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Posting: one request, many of them under one lock, a notification alone. */
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/request/again.h"
+#include "engine/calls.h"
+#include "engine/channel/comms.h"
+#include "engine/request/early.h"
+#include "engine/path/lone.h"
+#include "engine/path/paths.h"
+#include "engine/request/ready.h"
+#include "engine/path/share.h"
+
+#define POST_MOST 64 /* of one batch: so long is a link's lock held */
+
+/* Requests of one peer that are posted under one hold of its lock, with one kick behind it. */
+struct post_batch {
+	struct engine_peer *peer; /* locked, with a reference; NULL: there is none */
+	uint64_t posted, most_bytes;
+	bool sends, timed;
+};
+
+static tcpx_status io_get(struct engine_request *request)
+{
+	uint32_t i;
+
+	for (i = 0; i < request->nregions; i++)
+		if (!mem_region_io_get(request->regions[i]))
+			break;
+	request->io_held = i == request->nregions;
+	if (request->io_held)
+		return TCPX_OK;
+	while (i)
+		mem_region_io_put(request->regions[--i]);
+	return error_set(TCPX_ERR_DEREGISTERED, 0,
+			 "a local region of the request was deregistered");
+}
+
+/* Why the core did not take it. */
+static tcpx_status post_error(struct engine_request *request, tcpx_status status)
+{
+	struct engine_peer *peer = request->peer;
+
+	switch (status) {
+	case TCPX_ERR_AGAIN:
+		if (request->xfer.op == TCPX_OP_SEND)
+			return error_set(status, 0, "peer '%s' receives none of %d cancelled SENDs",
+					 peer->who.name, CORE_VOIDS_MAX);
+		return error_set(status, 0, "notification budget of peer '%s' is used up",
+				 peer->who.name);
+	case TCPX_ERR_LIMIT:
+		return error_set(status, 0, "notification is larger than the budget of peer '%s'",
+				 peer->who.name);
+	case TCPX_ERR_NO_MEMORY:
+		return session_memory_error(peer->link.session);
+	default:
+		return error_raise(&peer->error);
+	}
+}
+
+/* peer.lock held. When it fails, everything is as before: the last end stays. */
+static tcpx_status start(struct engine_request *request)
+{
+	struct engine_session *session = request->session;
+	struct engine_peer *peer = request->peer;
+	uint32_t before = atomic_load(&request->state);
+	tcpx_status status = io_get(request);
+
+	if (status != TCPX_OK)
+		return status;
+	request->xfer.deadline_ns = request->deadline_ns ? clock_after(request->deadline_ns) : 0;
+	atomic_store(&request->state, REQUEST_ACTIVE);
+	atomic_fetch_add(&session->active, 1);
+	request->post_seq = ++peer->post_seq;
+	request->posted_ns = clock_now_ns();
+	request->gone_base = 0;
+	if (!peer->link.core_ready) {
+		early_add(request);
+		return TCPX_OK;
+	}
+	status = request_hand_over(request);
+	if (status == TCPX_OK)
+		return TCPX_OK;
+	atomic_fetch_sub(&session->active, 1);
+	request_io_put(request);
+	request_set_state(request, before);
+	return post_error(request, status);
+}
+
+/* What a post has to send, roughly: a READ's is its list, the bytes are for the peer to send. */
+static uint64_t own_bytes(const struct engine_request *request)
+{
+	if (request->xfer.op == TCPX_OP_READ)
+		return (uint64_t)request->prog.nseg * sizeof(struct core_seg);
+	return request->prog.total;
+}
+
+static enum post_sends what_to_send(const struct engine_session *session, uint64_t bytes, bool lone)
+{
+	if (session->flags & TCPX_SESSION_NO_INLINE)
+		return POST_NOTHING;
+	if (lone)
+		return POST_FIRST;
+	return bytes <= session->inline_bytes ? POST_LANE : POST_NOTHING;
+}
+
+/* peer.lock held. */
+static tcpx_status post_one(struct engine_request *request, uint64_t id)
+{
+	struct engine_peer *peer = request->peer;
+
+	if (request->slot.id != id) /* released since it was found */
+		return request_stale();
+	if (atomic_load(&request->state) == REQUEST_ACTIVE)
+		return error_set(TCPX_ERR_STATE, 0, "request is active");
+	if (atomic_load_explicit(&request->queued, memory_order_acquire)) {
+		error_set(TCPX_ERR_STATE, 0, "request is in the completion queue");
+		return error_next("take its completion with tcpx_session_poll() before the next "
+				  "post");
+	}
+	if (peer->link.core_done && !peer->link.core_ready)
+		return error_raise(&peer->error);
+	return start(request);
+}
+
+static void batch_end(struct post_batch *batch)
+{
+	struct engine_peer *peer = batch->peer;
+	struct engine_session *session;
+
+	if (!peer)
+		return;
+	link_unlock_only(&peer->link);
+	session = peer->link.session;
+	if (batch->posted) {
+		atomic_fetch_add(&session->posted, batch->posted);
+		if (batch->timed)
+			session_timer_kick(session);
+		link_run_posted(&peer->link,
+				what_to_send(session, batch->most_bytes, batch->sends));
+	} else {
+		link_run_deferred(&peer->link); /* another thread's */
+	}
+	peer_put(peer);
+	*batch = (struct post_batch){0};
+}
+
+/* One more of the batch; of another peer it ends the batch and begins the next one. */
+static tcpx_status batch_post(struct post_batch *batch, struct engine_request *request, uint64_t id)
+{
+	uint64_t bytes = own_bytes(request);
+	tcpx_status status;
+
+	/* A request that leads to the peer whose lock is held does not move. */
+	if (batch->peer && atomic_load(&request->peer) != batch->peer)
+		batch_end(batch);
+	if (!batch->peer)
+		batch->peer = request_lock(request);
+	status = post_one(request, id);
+	if (status != TCPX_OK)
+		return status;
+	batch->posted++;
+	batch->sends |= request->sends;
+	batch->timed |= request->deadline_ns != 0;
+	batch->most_bytes = bytes > batch->most_bytes ? bytes : batch->most_bytes;
+	return TCPX_OK;
+}
+
+static tcpx_status post(struct engine_request *request, uint64_t id)
+{
+	struct post_batch batch = {0};
+	tcpx_status status = batch_post(&batch, request, id);
+
+	batch_end(&batch);
+	return status;
+}
+
+/* It was refused with status: where its link ended it goes with the handle's next one. */
+static tcpx_status post_again(struct engine_request *request, uint64_t id, tcpx_status status)
+{
+	tcpx_error why = *error_last();
+
+	if (status == TCPX_ERR_STATE || status == TCPX_ERR_STALE)
+		return status;
+	return again_request(request, id) ? post(request, id) : error_raise(&why);
+}
+
+tcpx_status engine_request_post(struct engine_session *session, uint64_t id)
+{
+	struct engine_request *request = request_get(session, id);
+	tcpx_status status;
+
+	if (!request)
+		return TCPX_ERR_STALE;
+	status = post(request, id);
+	if (status != TCPX_OK)
+		status = post_again(request, id, status);
+	request_put(request);
+	return status;
+}
+
+/* At most POST_MOST. first: the first failure of all, or TCPX_OK. */
+static void post_some(struct engine_session *session, const tcpx_request *requests, uint32_t count,
+		      tcpx_status *statuses, tcpx_error *first)
+{
+	struct engine_request *got[POST_MOST];
+	struct post_batch batch = {0};
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t id = requests[i].id;
+
+		got[i] = handle_get(&session->requests, id);
+		statuses[i] = got[i] ? batch_post(&batch, got[i], id) : TCPX_ERR_STALE;
+		if (statuses[i] == TCPX_OK)
+			continue;
+		batch_end(&batch);
+		statuses[i] = got[i] ? post_again(got[i], id, statuses[i]) : request_stale();
+		if (statuses[i] != TCPX_OK && first->status == TCPX_OK)
+			*first = *error_last();
+	}
+	batch_end(&batch);
+	for (uint32_t i = 0; i < count; i++)
+		if (got[i])
+			request_put(got[i]);
+}
+
+tcpx_status engine_request_post_many(struct engine_session *session, const tcpx_request *requests,
+				     uint32_t count, tcpx_status *statuses)
+{
+	tcpx_error first = {.status = TCPX_OK};
+
+	for (uint32_t i = 0; i < count; i += POST_MOST)
+		post_some(session, requests + i, count - i < POST_MOST ? count - i : POST_MOST,
+			  statuses + i, &first);
+	return first.status == TCPX_OK ? TCPX_OK : error_raise(&first);
+}
+
+static void refused(const struct engine_peer *peer, tcpx_status status, size_t bytes)
+{
+	error_set(status, 0, "notification of %zu bytes to peer '%s'%s", bytes, peer->who.name,
+		  status == TCPX_ERR_AGAIN ? ", whose budget for those it has not read is used up"
+					   : "");
+	if (status == TCPX_ERR_AGAIN || status == TCPX_ERR_LIMIT)
+		error_next("let it take some first, or raise notify_budget_bytes and, at least "
+			   "twice as much, memory_budget_bytes of its session");
+}
+
+tcpx_status engine_notify_send(struct engine_session *session, uint64_t peer_id, const void *data,
+			       size_t bytes)
+{
+	struct engine_peer *peer = again_use(session, peer_id, false);
+	tcpx_status status;
+
+	if (!peer)
+		return TCPX_ERR_STALE;
+	link_lock(&peer->link);
+	if (peer->link.core_ready && list_empty(&peer->pending.notes))
+		status = core_note_send(&peer->link.core, data, bytes);
+	else
+		status = peer->link.core_done ? peer->error.status : early_note(peer, data, bytes);
+	if (status == TCPX_ERR_NO_MEMORY)
+		status = session_memory_error(session);
+	else if (status <= TCPX_ERR_PEER_CLOSED)
+		error_raise(&peer->error);
+	else if (status != TCPX_OK)
+		refused(peer, status, bytes);
+	link_unlock_only(&peer->link);
+	if (status == TCPX_OK) {
+		atomic_fetch_add(&session->notes_out, 1);
+		link_run_posted(&peer->link, what_to_send(session, bytes, false));
+	} else {
+		link_run_deferred(&peer->link); /* another thread's */
+	}
+	peer_put(peer);
+	return status;
+}

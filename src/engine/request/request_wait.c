@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Looking at a request, waiting for its end, asking why it failed. */
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "engine/request/again.h"
+#include "engine/calls.h"
+#include "engine/channel/comms.h"
+#include "engine/channel/lead.h"
+#include "engine/link/vanish.h"
+#include "sys/futex.h"
+
+static tcpx_status look(struct engine_request *request, uint64_t id, tcpx_completion *out)
+{
+	uint32_t state = atomic_load_explicit(&request->state, memory_order_acquire);
+	tcpx_completion completion;
+	struct engine_peer *peer;
+
+	if (atomic_load(&request->slot.id) != id)
+		return request_stale();
+	if (state == REQUEST_ACTIVE)
+		return TCPX_IN_PROGRESS;
+	if (state == REQUEST_IDLE)
+		return error_set(TCPX_ERR_STATE, 0, "request was never posted");
+	peer = request_lock(request); /* another thread may post it again */
+	completion = request->completion;
+	request_unlock(peer);
+	if (out)
+		*out = completion;
+	return completion.status;
+}
+
+tcpx_status engine_request_test(struct engine_session *session, uint64_t id,
+				tcpx_completion *out_completion)
+{
+	struct engine_request *request = request_get(session, id);
+	tcpx_status status;
+
+	if (!request)
+		return TCPX_ERR_STALE;
+	status = look(request, id, out_completion);
+	request_put(request);
+	if (status == TCPX_IN_PROGRESS)
+		worker_looked();
+	return status;
+}
+
+static bool ended(void *arg)
+{
+	struct engine_request *request = arg;
+
+	return atomic_load(&request->state) != REQUEST_ACTIVE;
+}
+
+/* Polls the peer's lane for its end, as lead_wait. */
+static bool lead(struct engine_request *request, int64_t deadline)
+{
+	struct engine_peer *peer = request_peer(request);
+	bool led = lead_wait(request->session, peer, &request->lead, &peer->link.lock, ended,
+			     request, deadline);
+
+	peer_put(peer);
+	return led;
+}
+
+static tcpx_status await(struct engine_request *request, uint64_t id, int64_t timeout_ns,
+			 tcpx_completion *out_completion)
+{
+	int64_t deadline = timeout_ns < 0 ? -1 : clock_after(timeout_ns);
+	tcpx_status status;
+
+	for (;;) {
+		int rc = 0;
+
+		status = look(request, id, out_completion);
+		if (status != TCPX_IN_PROGRESS || !timeout_ns)
+			return status;
+		if (atomic_load(&request->leads) && lead(request, deadline)) {
+			if (ended(request) || deadline < 0 || clock_now_ns() < deadline)
+				continue;
+			return TCPX_IN_PROGRESS;
+		}
+		atomic_fetch_add(&request->waiters, 1);
+		if (!ended(request))
+			rc = sys_futex_wait(&request->state, REQUEST_ACTIVE, deadline);
+		atomic_fetch_sub(&request->waiters, 1);
+		if (rc < 0 && !ended(request))
+			return TCPX_IN_PROGRESS;
+	}
+}
+
+tcpx_status engine_request_wait(struct engine_session *session, uint64_t id, int64_t timeout_ns,
+				tcpx_completion *out_completion)
+{
+	struct engine_request *request = request_get(session, id);
+	tcpx_status status;
+
+	if (!request)
+		return TCPX_ERR_STALE;
+	status = await(request, id, timeout_ns, out_completion);
+	request_put(request);
+	return status;
+}
+
+tcpx_status engine_request_error(struct engine_session *session, uint64_t id, tcpx_error *out_error)
+{
+	struct engine_request *request = request_get(session, id);
+	tcpx_completion completion = {.status = TCPX_IN_PROGRESS};
+	struct engine_peer *peer;
+	const char *lost = "";
+	tcpx_status status;
+	char gone[96];
+
+	if (!request)
+		return TCPX_ERR_STALE;
+	status = look(request, id, &completion);
+	if (status == TCPX_IN_PROGRESS || status == TCPX_ERR_STATE || status == TCPX_ERR_STALE)
+		goto out;
+	status = TCPX_OK;
+	peer = request_lock(request);
+	if (completion.status == TCPX_ERR_CHANNEL_LOST && peer->comms)
+		lost = peer->comms->lost; /* one of those that the request was on */
+	vanish_words(request, gone, sizeof(gone));
+	if (completion.status <= TCPX_ERR_PEER_CLOSED && peer->error.status == completion.status)
+		*out_error = peer->error;
+	else
+		error_fill(out_error, completion.status, 0,
+			   "%s of %llu bytes%s with peer '%s': %s%s%s",
+			   (const char *[]){"", "WRITE", "READ", "SEND", "RECV",
+					    "notification"}[request->xfer.op],
+			   (unsigned long long)request->prog.total, gone, peer->who.name,
+			   error_status_text(completion.status), *lost ? ": " : "", lost);
+	if (completion.status == TCPX_ERR_CHANNEL_LOST) /* of a channel the status says otherwise */
+		text_format(out_error->next, sizeof(out_error->next),
+			    "remove the cause, then post it again");
+	out_error->bytes_done = completion.bytes;
+	out_error->bytes_total = request->prog.total;
+	request_unlock(peer);
+out:
+	request_put(request);
+	return status;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Handles: type-stable objects found by index and generation without a lock. Memory of a slot lives
+ * until the table is freed, so that a stale or racing handle finds an object whose id differs,
+ * never freed memory.
+ */
+#ifndef ENGINE_RUNTIME_HANDLES_H
+#define ENGINE_RUNTIME_HANDLES_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HANDLES_CHUNK 256
+#define HANDLES_CHUNKS 4096
+
+/* First member of every object in a table. */
+struct handle_slot {
+	_Atomic uint64_t id;   /* 0: free */
+	_Atomic uint32_t refs; /* 0: free, and nobody but handle_take makes it 1 */
+	uint32_t index, generation;
+	struct handle_slot *next_free;
+};
+
+struct handles {
+	pthread_mutex_t lock;
+	size_t size;		    /* of an object */
+	uint64_t tag;		    /* or-ed into ids, so that kinds differ */
+	void (*last)(void *object); /* its last reference went by handle_put */
+	_Atomic(char *) chunk[HANDLES_CHUNKS];
+	uint32_t count;
+	struct handle_slot *free;
+	_Atomic uint32_t live;
+};
+
+void handles_init(struct handles *table, size_t size, uint64_t tag, void (*last)(void *object));
+void handles_fini(struct handles *table);
+
+/* A zeroed object (behind its slot; a recycled one keeps nothing) with one reference and its id not
+ * visible yet: handle_publish makes it so. NULL: out of memory. */
+void *handle_take(struct handles *table);
+void handle_publish(struct handles *table, void *object);
+/* Nobody finds it any more; the memory stays until handle_give. */
+void handle_hide(void *object);
+void handle_give(struct handles *table, void *object);
+
+/* The object of an id, or NULL. The caller must not touch it after it could be given back; where
+ * that matters it checks the id again under the object's own lock. */
+void *handle_find(struct handles *table, uint64_t id);
+
+/* The same with a reference: while it is held the object is neither freed nor made another's. Its
+ * handle may be hidden meanwhile. */
+void *handle_get(struct handles *table, uint64_t id);
+void handle_put(struct handles *table, void *object);
+
+/* As handle_find, and nobody finds it any more: of several callers one gets it, who puts it. */
+void *handle_claim(struct handles *table, uint64_t id);
+
+/* Every object that is or was in use, for clean-up and scans: index 0 .. count. NULL: free. */
+void *handle_at(struct handles *table, uint32_t index);
+
+#endif

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A worker: sleeps on its channels' descriptors, receives and sends for them. */
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/engine.h"
+#include "sys/cpu.h"
+#include "sys/fd.h"
+
+#define EVENTS 64
+#define LANES_SLICE_NS 100000 /* it runs for microseconds, and then at once */
+/* Behind the last event, where sessions poll busily: 1 MiB x 8 between GPUs 7.8, then 11.9 GB/s. */
+#define SPIN_NS (200 * 1000ll)
+/* A look that found nothing counts so long: between those of who spins are microseconds. */
+#define LOOK_NS (20 * 1000ll)
+#define WATCH_NS (50 * 1000ll) /* between two transfers nobody looks for longer than that */
+#define LOOK_CORES 8	       /* fewer are the application's that looks, and the workers' */
+
+static _Thread_local const struct engine_worker *current;
+
+bool worker_is_current(const struct engine_worker *worker)
+{
+	return current == worker;
+}
+
+static void run_kicked(struct engine_worker *worker)
+{
+	struct list_node batch;
+
+	/* Only those of now: who asks again waits for the next round, behind the others' events. */
+	list_init(&batch);
+	pthread_mutex_lock(&worker->lock);
+	list_splice(&batch, &worker->kicked);
+	pthread_mutex_unlock(&worker->lock);
+	for (;;) {
+		struct list_node *node;
+		struct engine_chan *chan;
+
+		pthread_mutex_lock(&worker->lock);
+		node = list_pop_front(&batch);
+		chan = node ? LIST_ENTRY(node, struct engine_chan, kick_node) : NULL;
+		if (chan)
+			atomic_store(&chan->kicked, 0);
+		pthread_mutex_unlock(&worker->lock);
+		if (!chan)
+			return;
+		chan->calls->kicked(chan);
+	}
+}
+
+/* Nothing of the last round refers to them any more. */
+static void bury(struct engine_worker *worker)
+{
+	for (;;) {
+		struct engine_chan *chan;
+		struct list_node *node;
+
+		pthread_mutex_lock(&worker->lock);
+		node = list_pop_front(&worker->graves);
+		pthread_mutex_unlock(&worker->lock);
+		if (!node)
+			return;
+		chan = LIST_ENTRY(node, struct engine_chan, grave);
+		chan->calls->buried(chan);
+	}
+}
+
+#define POLL_NS (CLOCK_MS_NS / 10) /* of polling between two yields */
+#define MOMENT_NS (CLOCK_MS_NS / 20)
+#define TAKEN_NS CLOCK_MS_NS  /* a yield that took so long gave the core to somebody who spins */
+#define CROWDED_NS CLOCK_S_NS /* so long it sleeps in place of yielding */
+
+static _Atomic int64_t looked_ns; /* the last of worker_looked() */
+static _Atomic bool look_room;
+
+/* Whoever spins must not take a core from those he waits for. */
+static bool may_spin(void)
+{
+	return sys_cpu_usable() >= 2 * engine_runtime.nworkers && engine_runtime.nworkers > 1;
+}
+
+void worker_looked(void)
+{
+	if (atomic_load_explicit(&look_room, memory_order_relaxed))
+		atomic_store_explicit(&looked_ns, clock_now_ns(), memory_order_relaxed);
+}
+
+bool worker_watched(void)
+{
+	int64_t look_ns = atomic_load_explicit(&looked_ns, memory_order_relaxed);
+
+	return look_ns && clock_now_ns() - look_ns < WATCH_NS;
+}
+
+/* Sessions poll busily; or an application looks for the lanes' news as fast as it can: then their
+ * worker's wake-up is most of what it waits for. */
+static bool spins(const struct engine_worker *worker, int64_t moved_ns)
+{
+	bool busy = atomic_load(&mem_busy_sessions) > 0;
+	int64_t now_ns, look_ns = atomic_load_explicit(&looked_ns, memory_order_relaxed);
+
+	if (!busy && !(worker->lanes && look_ns))
+		return false;
+	now_ns = clock_now_ns();
+	return now_ns - moved_ns < SPIN_NS && (busy || now_ns - look_ns < LOOK_NS);
+}
+
+/* When a worker that polls lets others have its core. */
+struct turn {
+	int64_t began_ns;   /* it has the core since */
+	int64_t crowded_ns; /* a yield took long then */
+};
+
+/* A thread that is waited for may need this core. A yield gives the whole slice away: when every
+ * round yields and other threads spin, one round in 30 ms is left. So it polls for a while first,
+ * and where others have taken the core it sleeps for a moment, which the scheduler pays back. */
+static void let_others_run(struct turn *turn)
+{
+	const struct timespec moment = {0, MOMENT_NS};
+	int64_t now_ns = clock_now_ns();
+
+	if (now_ns - turn->began_ns < POLL_NS)
+		return;
+	if (turn->crowded_ns && now_ns - turn->crowded_ns < CROWDED_NS) {
+		nanosleep(&moment, NULL);
+	} else {
+		sched_yield();
+		turn->crowded_ns = clock_now_ns() - now_ns > TAKEN_NS ? now_ns : 0;
+	}
+	turn->began_ns = clock_now_ns();
+}
+
+static void *worker_main(void *arg)
+{
+	struct engine_worker *worker = arg;
+	struct epoll_event events[EVENTS];
+	const bool roomy = may_spin();
+	struct turn turn = {0};
+	int64_t moved_ns = 0;
+
+	current = worker;
+	if (worker->lanes) {
+		sys_thread_slice(LANES_SLICE_NS);
+		atomic_store(&look_room, roomy && sys_cpu_usable() >= LOOK_CORES);
+	}
+	while (!atomic_load_explicit(&worker->stop, memory_order_acquire)) {
+		bool idle, awake = roomy && spins(worker, moved_ns);
+		int n, i;
+
+		if (!awake)
+			atomic_store(&worker->sleeping, 1);
+		pthread_mutex_lock(&worker->lock);
+		idle = list_empty(&worker->kicked);
+		pthread_mutex_unlock(&worker->lock);
+		n = epoll_wait(worker->epfd, events, EVENTS, idle && !awake ? -1 : 0);
+		atomic_store(&worker->sleeping, 0);
+		if (n > 0 || !idle)
+			moved_ns = clock_now_ns();
+		for (i = 0; i < n; i++) {
+			if (events[i].data.ptr) {
+				struct engine_chan *chan = events[i].data.ptr;
+
+				chan->calls->event(chan, events[i].events);
+			} else {
+				uint64_t count;
+				ssize_t got = read(worker->wakefd, &count, sizeof(count));
+
+				(void)got;
+			}
+		}
+		run_kicked(worker);
+		if (worker->polls && !roomy)
+			let_others_run(&turn);
+		worker->polls = false;
+		bury(worker);
+	}
+	bury(worker);
+	return NULL;
+}
+
+tcpx_status worker_start(struct engine_worker *worker, uint32_t index, bool lanes)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	char name[16];
+	tcpx_status status;
+
+	worker->index = index;
+	worker->lanes = lanes;
+	list_init(&worker->kicked);
+	list_init(&worker->graves);
+	sys_mutex_init_short(&worker->lock);
+	worker->epfd = SYS_FD_OPEN(epoll_create1(EPOLL_CLOEXEC));
+	worker->wakefd = SYS_FD_OPEN(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (worker->epfd < 0 || worker->wakefd < 0 ||
+	    epoll_ctl(worker->epfd, EPOLL_CTL_ADD, worker->wakefd, &event)) {
+		status = error_set(errno == EMFILE || errno == ENFILE ? TCPX_ERR_NO_DESCRIPTORS
+								      : TCPX_ERR_SYSTEM,
+				   errno, "epoll of worker %u", index);
+		goto fail;
+	}
+	if (lanes)
+		snprintf(name, sizeof(name), "tcpx-lanes");
+	else
+		snprintf(name, sizeof(name), "tcpx-work-%u", index);
+	status = sys_thread_start(&worker->thread, name, worker_main, worker);
+	if (status == TCPX_OK)
+		return TCPX_OK;
+fail:
+	if (worker->epfd >= 0)
+		sys_fd_close(worker->epfd);
+	if (worker->wakefd >= 0)
+		sys_fd_close(worker->wakefd);
+	pthread_mutex_destroy(&worker->lock);
+	return status;
+}
+
+static void wake(struct engine_worker *worker)
+{
+	uint64_t one = 1;
+	ssize_t put = write(worker->wakefd, &one, sizeof(one));
+
+	(void)put;
+}
+
+void worker_stop(struct engine_worker *worker)
+{
+	atomic_store_explicit(&worker->stop, 1, memory_order_release);
+	wake(worker);
+	pthread_join(worker->thread, NULL);
+	sys_fd_close(worker->epfd);
+	sys_fd_close(worker->wakefd);
+	pthread_mutex_destroy(&worker->lock);
+}
+
+static void enlist(struct engine_chan *chan)
+{
+	struct engine_worker *worker = chan->worker;
+	bool stopped;
+
+	if (atomic_exchange(&chan->kicked, 1))
+		return;
+	pthread_mutex_lock(&worker->lock);
+	stopped = chan->stopped; /* meanwhile: the list must not keep what is going to be freed */
+	if (!stopped)
+		list_push_back(&worker->kicked, &chan->kick_node);
+	pthread_mutex_unlock(&worker->lock);
+	if (!stopped && atomic_load(&worker->sleeping))
+		wake(worker);
+}
+
+/* The channel's sender has work; the worker runs it soon. */
+void worker_kick(struct engine_chan *chan)
+{
+	if (!atomic_load(&chan->tx_blocked) || atomic_load(&chan->tx.lent))
+		enlist(chan);
+}
+
+/* A kick would wake the channel's worker. */
+bool worker_sleeps(const struct engine_chan *chan)
+{
+	return atomic_load(&chan->worker->sleeping) && !atomic_load(&chan->tx_blocked);
+}
+
+void worker_poll(struct engine_chan *chan)
+{
+	chan->worker->polls = true;
+	worker_again(chan);
+}
+
+void worker_again(struct engine_chan *chan)
+{
+	atomic_store(&chan->again, 1);
+	enlist(chan);
+}
+
+void worker_look(struct engine_chan *chan)
+{
+	enlist(chan);
+}
+
+void worker_bury(struct engine_chan *chan)
+{
+	struct engine_worker *worker = chan->worker;
+
+	pthread_mutex_lock(&worker->lock);
+	list_push_back(&worker->graves, &chan->grave);
+	pthread_mutex_unlock(&worker->lock);
+	wake(worker);
+}

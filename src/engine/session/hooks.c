@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the core asks for: its effects, and the kicks that follow once the lock is free. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "engine/request/doubt.h"
+#include "engine/engine.h"
+#include "engine/link/hold.h"
+#include "engine/link/prefill.h"
+#include "engine/channel/rx_into.h"
+#include "engine/link/stage.h"
+
+static void hook_ended(void *arg, struct core_xfer *xfer)
+{
+	struct engine_request *request = LIST_ENTRY(xfer, struct engine_request, xfer);
+
+	(void)arg;
+	if (!doubt_add(request))
+		request_ended(request);
+}
+
+static void hook_push_ended(void *arg, struct core_push *push)
+{
+	(void)arg;
+	served_free(push);
+}
+
+static void hook_kick(void *arg, uint32_t channel)
+{
+	struct engine_peer *peer = arg;
+
+	atomic_fetch_or(&peer->link.kick_mask, 1ull << channel);
+}
+
+static void hook_close_channel(void *arg, uint32_t channel)
+{
+	struct engine_peer *peer = arg;
+
+	/* The peer gave it up. */
+	peer->link.wake.close_mask |= 1ull << channel;
+	link_wake(&peer->link);
+}
+
+static void hook_fence(void *arg, uint32_t channel, uint32_t epoch, uint64_t applied,
+		       const struct core_nack *nacks, uint32_t count)
+{
+	struct engine_peer *peer = arg;
+	struct fence_out *fence = malloc(sizeof(*fence) + count * sizeof(*nacks)), **tail;
+
+	if (!fence) {
+		peer->link.wake.failed = true;
+		peer->link.wake.failed_status = TCPX_ERR_NO_MEMORY;
+		link_wake(&peer->link);
+		return;
+	}
+	*fence = (struct fence_out){
+		.channel = channel, .epoch = epoch, .count = count, .applied = applied};
+	if (count)
+		memcpy(fence->nacks, nacks, count * sizeof(*nacks));
+	for (tail = &peer->link.wake.fences; *tail; tail = &(*tail)->next)
+		;
+	*tail = fence;
+	link_wake(&peer->link);
+}
+
+static void hook_channel_free(void *arg, uint32_t channel)
+{
+	struct engine_peer *peer = arg;
+
+	hold_fenced(peer, channel);
+	peer->link.wake.free_mask |= 1ull << channel;
+	link_wake(&peer->link);
+}
+
+static void hook_notify(void *arg, struct core_notify_in *msg)
+{
+	note_published(arg, msg);
+}
+
+static void hook_note_ended(void *arg)
+{
+	link_progress(&((struct engine_peer *)arg)->link);
+}
+
+static tcpx_status hook_deliver(void *arg, struct core_xfer *xfer, const void *data, uint64_t bytes)
+{
+	/* Under the lock nothing is copied to memory of the caller: a page of it may come late. */
+	return bytes ? stage_deliver(arg, LIST_ENTRY(xfer, struct engine_request, xfer), data,
+				     bytes)
+		     : TCPX_OK;
+}
+
+/* queue_lock */
+static void set_hungry(struct engine_peer *peer, bool hungry)
+{
+	peer->link.session->stage_hungry += (uint32_t)hungry - (uint32_t)peer->link.quota.hungry;
+	peer->link.quota.hungry = hungry;
+}
+
+static uint64_t hook_stage_take(void *arg, uint64_t want, uint64_t least)
+{
+	struct engine_peer *peer = arg;
+	struct engine_session *session = peer->link.session;
+	uint64_t quota = session->stage_pool / 2, got;
+
+	pthread_mutex_lock(&session->queue_lock);
+	got = want < session->stage_free ? want : session->stage_free;
+	if (peer->link.quota.held + got > quota)
+		got = quota > peer->link.quota.held ? quota - peer->link.quota.held : 0;
+	if (got < least)
+		got = 0;
+	session->stage_free -= got;
+	peer->link.quota.held += got;
+	set_hungry(peer, got < want);
+	pthread_mutex_unlock(&session->queue_lock);
+	return got;
+}
+
+/* All that rest have an eighth of the pool together. */
+static uint64_t hook_stage_ahead(void *arg, uint64_t want)
+{
+	struct engine_peer *peer = arg;
+	struct engine_session *session = peer->link.session;
+
+	pthread_mutex_lock(&session->queue_lock);
+	if (session->stage_ahead + want > session->stage_pool / 8)
+		want = 0;
+	session->stage_ahead += want;
+	peer->link.quota.ahead += want;
+	pthread_mutex_unlock(&session->queue_lock);
+	return want;
+}
+
+/* The link itself tries again at once; the control thread offers the room to others that wait. */
+static void hook_stage_give(void *arg, uint64_t bytes)
+{
+	struct engine_peer *peer = arg;
+	struct engine_session *session = peer->link.session;
+	bool others;
+
+	pthread_mutex_lock(&session->queue_lock);
+	if (peer->link.core.dead) {
+		set_hungry(peer, false);
+		session->stage_ahead -= peer->link.quota.ahead;
+		peer->link.quota.ahead = 0;
+	}
+	session->stage_free += bytes;
+	peer->link.quota.held -= bytes;
+	others = session->stage_hungry > peer->link.quota.hungry;
+	others &= bytes > 0;
+	session->stage_returned |= others;
+	pthread_mutex_unlock(&session->queue_lock);
+	if (others)
+		link_wake(&peer->link);
+}
+
+static void hook_fill(void *arg)
+{
+	prefill_hook_due(arg);
+}
+
+static void hook_fill_drop(void *arg, struct core_job *job)
+{
+	prefill_hook_drop(arg, job);
+}
+
+static void *hook_alloc(void *arg, size_t bytes)
+{
+	return session_alloc(((struct engine_peer *)arg)->link.session, bytes);
+}
+
+static void hook_free(void *arg, void *ptr, size_t bytes)
+{
+	session_free(((struct engine_peer *)arg)->link.session, ptr, bytes);
+}
+
+static void *hook_note_alloc(void *arg, size_t bytes, size_t there)
+{
+	return account_note_alloc(((struct engine_peer *)arg)->link.session, bytes, there);
+}
+
+static void hook_note_grew(void *arg, size_t more)
+{
+	account_note_grew(((struct engine_peer *)arg)->link.session, more);
+}
+
+static void hook_note_free(void *arg, void *ptr, size_t there)
+{
+	account_note_free(((struct engine_peer *)arg)->link.session, ptr, there);
+}
+
+static uint64_t hook_note_take(void *arg, uint64_t want, uint64_t least)
+{
+	return account_take(arg, want, least);
+}
+
+static void hook_note_give(void *arg, uint64_t bytes)
+{
+	account_give(arg, bytes);
+}
+
+static void hook_fail(void *arg, tcpx_status status)
+{
+	struct engine_peer *peer = arg;
+
+	if (!peer->link.wake.failed) {
+		peer->link.wake.failed = true;
+		peer->link.wake.failed_status = status;
+	}
+	link_wake(&peer->link);
+}
+
+const struct core_ops engine_core_ops = {
+	.ended = hook_ended,
+	.push_ended = hook_push_ended,
+	.kick = hook_kick,
+	.close_channel = hook_close_channel,
+	.fence = hook_fence,
+	.channel_free = hook_channel_free,
+	.notify = hook_notify,
+	.note_ended = hook_note_ended,
+	.deliver = hook_deliver,
+	.stage_take = hook_stage_take,
+	.stage_ahead = hook_stage_ahead,
+	.stage_give = hook_stage_give,
+	.fill = hook_fill,
+	.fill_drop = hook_fill_drop,
+	.alloc = hook_alloc,
+	.free = hook_free,
+	.note_alloc = hook_note_alloc,
+	.note_grew = hook_note_grew,
+	.note_free = hook_note_free,
+	.note_take = hook_note_take,
+	.note_give = hook_note_give,
+	.fail = hook_fail,
+};
+
+static struct engine_chan *get_chan(struct engine_peer *peer, uint32_t channel)
+{
+	struct engine_chan *chan;
+
+	link_lock(&peer->link);
+	chan = peer->link.chan[channel];
+	if (chan)
+		chan_get(chan);
+	link_unlock_only(&peer->link);
+	return chan;
+}
+
+static void kick_one(struct engine_peer *peer, uint32_t channel, bool here)
+{
+	struct engine_chan *chan = get_chan(peer, channel);
+
+	if (!chan)
+		return;
+	if (worker_is_current(chan->worker) ||
+	    (channel == CORE_LANE && here && !runtime_is_control()))
+		chan_tx_kick(chan);
+	else
+		worker_kick(chan);
+	chan_put(chan);
+}
+
+/* here: the lane may be served on this thread, if it is not the control thread. */
+static void run_deferred(struct engine_peer *peer, bool here)
+{
+	uint64_t mask;
+
+	prefill_flush(peer);
+	while ((mask = atomic_exchange(&peer->link.kick_mask, 0))) {
+		while (mask) {
+			uint32_t channel = (uint32_t)__builtin_ctzll(mask);
+
+			mask &= mask - 1;
+			kick_one(peer, channel, here);
+		}
+	}
+}
+
+static void deferred(struct link *link)
+{
+	run_deferred(link_peer(link), true);
+}
+
+/*
+ * On the thread of a post: of the workers that sleep one is woken, which then wakes the others. A
+ * second wake-up would often take the caller's core from him in the middle of his call. But one who
+ * sends the first one's share himself wakes the others before, to send beside him.
+ */
+static void hooks_posted(struct link *link, enum post_sends sends)
+{
+	struct engine_peer *peer = link_peer(link);
+	struct engine_chan *first = NULL;
+	uint64_t mask, later = 0;
+
+	prefill_flush(peer);
+	mask = atomic_exchange(&peer->link.kick_mask, 0);
+	if (sends != POST_NOTHING && (mask & 1ull << CORE_LANE)) {
+		kick_one(peer, CORE_LANE, true);
+		/* A kick of the lane that came since then is another's, and nobody else's now. */
+		mask = (mask & ~(1ull << CORE_LANE)) | atomic_exchange(&peer->link.kick_mask, 0);
+	}
+	while (mask) {
+		uint32_t channel = (uint32_t)__builtin_ctzll(mask);
+		struct engine_chan *chan = get_chan(peer, channel);
+
+		mask &= mask - 1;
+		if (!chan)
+			continue;
+		if (!first && worker_sleeps(chan)) {
+			first = chan;
+			continue;
+		} else if (sends == POST_FIRST || !worker_sleeps(chan)) {
+			worker_kick(chan);
+		} else {
+			later |= 1ull << channel;
+		}
+		chan_put(chan);
+	}
+	atomic_fetch_or(&peer->link.kick_mask, later); /* before the one that finds it is woken */
+	if (first && sends == POST_FIRST) {
+		chan_tx_kick(first);
+		run_deferred(peer, false);
+		chan_put(first);
+	} else if (first) {
+		worker_kick(first);
+		if (later && atomic_load(&first->tx_blocked))
+			run_deferred(peer, false); /* out of room just now: it was not woken */
+		chan_put(first);
+	}
+}
+
+static void hooks_dying(struct link *link)
+{
+	peer_dial_cancel(link_peer(link));
+}
+
+static tcpx_status hooks_attach(struct link *link, uint32_t channel, uint32_t epoch,
+				struct net_chan *chan)
+{
+	return peer_attach(link_peer(link), channel, epoch, chan);
+}
+
+static void hooks_settled(struct link *link)
+{
+	peer_check_up(link_peer(link));
+}
+
+static void hooks_dial_later(struct link *link, uint32_t channel)
+{
+	peer_redial_later(link_peer(link), channel);
+}
+
+static bool hooks_listen_local(struct link *link)
+{
+	return session_local_open(link->session);
+}
+
+const struct link_events engine_link_events = {
+	.deferred = deferred,
+	.posted = hooks_posted,
+	.free = peer_free,
+	.dying = hooks_dying,
+	.woken = peer_woken,
+	.control = &peer_ctl_ops,
+	.attach = hooks_attach,
+	.settled = hooks_settled,
+	.dial_later = hooks_dial_later,
+	.listen_local = hooks_listen_local,
+};

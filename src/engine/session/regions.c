@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Regions: ours with the requests and pushes that use them, and the peers' that were imported. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/calls.h"
+#include "engine/channel/comms.h"
+#include "engine/request/early.h"
+#include "engine/import.h"
+#include "engine/path/paths.h"
+#include "engine/channel/rx_into.h"
+#include "engine/path/share.h"
+
+#define IMPORT_TAG (1ull << 63)
+
+tcpx_status engine_region_register(struct engine_session *session, void *addr, uint64_t length,
+				   const tcpx_region_opts *opts, tcpx_region *out_region)
+{
+	tcpx_status status = mem_region_add(session->regions, addr, length, opts, &out_region->id);
+	struct mem_region *region = NULL;
+
+	if (status == TCPX_OK && session->plugin)
+		region = mem_region_get(session->regions, out_region->id);
+	if (region) {
+		comms_cover_check(session, region);
+		mem_region_put(region);
+	}
+	return status;
+}
+
+static bool request_uses(const struct engine_request *request, const struct mem_region *region)
+{
+	for (uint32_t i = 0; i < request->nregions; i++)
+		if (request->regions[i] == region)
+			return true;
+	return false;
+}
+
+/* Ends what uses the region on one peer. */
+static void peer_forget_region(struct engine_peer *peer, struct mem_region *region)
+{
+	struct core_xfer *xfer, *next_xfer;
+	struct core_push *push, *next_push;
+	uint32_t i;
+
+	link_lock(&peer->link);
+	early_forget(peer, request_uses, region);
+	if (peer->link.core_ready) {
+		for (xfer = core_xfer_after(&peer->link.core, NULL); xfer; xfer = next_xfer) {
+			next_xfer = core_xfer_after(&peer->link.core, xfer);
+			if (request_uses(LIST_ENTRY(xfer, struct engine_request, xfer), region))
+				core_xfer_cancel(&peer->link.core, xfer, TCPX_ERR_DEREGISTERED);
+		}
+		for (push = core_push_after(&peer->link.core, NULL); push; push = next_push) {
+			next_push = core_push_after(&peer->link.core, push);
+			if (served_uses(push, region))
+				core_push_stop(&peer->link.core, push, TCPX_ERR_REMOTE_KEY);
+		}
+		for (i = 0; i < CORE_CHANNELS_MAX; i++)
+			if (peer->link.chan[i])
+				chan_rx_forget(peer->link.chan[i], region);
+		path_forget(peer, region);
+	}
+	link_unlock(&peer->link);
+}
+
+/* The last reference went. */
+void import_free(void *object)
+{
+	struct engine_import *import = object;
+
+	handle_give(&import->session->imports, import);
+}
+
+static tcpx_status import_forget(struct engine_session *session, uint64_t id)
+{
+	struct engine_import *import = handle_claim(&session->imports, id);
+
+	if (!import)
+		return error_set(TCPX_ERR_STALE, 0, "imported region is not valid any more");
+	handle_put(&session->imports, import);
+	return TCPX_OK;
+}
+
+tcpx_status engine_region_deregister(struct engine_session *session, uint64_t id,
+				     int64_t timeout_ns)
+{
+	int64_t deadline = clock_after(timeout_ns > 0 ? timeout_ns : CLOCK_S_NS);
+	struct mem_region *region;
+	struct engine_peer *peer;
+	tcpx_status status;
+
+	if (id & IMPORT_TAG)
+		return import_forget(session, id);
+	status = mem_region_retire(session->regions, id, &region);
+	if (status != TCPX_OK)
+		return error_set(TCPX_ERR_STALE, 0, "region is not registered");
+	if (!region)
+		return TCPX_OK; /* registered once more: nothing changes for anybody */
+	for (peer = session_next_peer(session, NULL); peer; peer = session_next_peer(session, peer))
+		peer_forget_region(peer, region);
+	status = mem_region_quiesce(region, timeout_ns < 0 ? -1 : deadline);
+	if (status == TCPX_OK)
+		mem_region_remove(session->regions, id);
+	else
+		error_set(status, 0, "region is still accessed");
+	mem_region_put(region);
+	return status;
+}
+
+/* Our region of that id with a struct reference; NULL: the last error says why. */
+static struct mem_region *region_of(struct engine_session *session, uint64_t id)
+{
+	struct mem_region *region = NULL;
+
+	if (id & IMPORT_TAG)
+		error_set(TCPX_ERR_INVALID, 0, "an imported region has no token of ours");
+	else if (!(region = mem_region_get(session->regions, id)))
+		error_set(TCPX_ERR_STALE, 0, "region is not registered");
+	return region;
+}
+
+static void write_token(struct engine_session *session, struct mem_region *region, uint64_t key,
+			uint8_t *token)
+{
+	struct wire_token parts = {
+		.kind = (uint8_t)region->kind->kind, .rights = (uint8_t)region->rights, .key = key};
+
+	parts.flags = region->flags & TCPX_REGION_STABLE ? WIRE_TOKEN_STABLE : 0;
+	if (region->kind->staged)
+		parts.flags |= WIRE_TOKEN_STAGED;
+	if (comms_takes(session, region))
+		parts.flags |= WIRE_TOKEN_MESSAGES;
+	wire_token_encode(&parts, token);
+}
+
+tcpx_status engine_region_export(struct engine_session *session, uint64_t id, uint8_t *token)
+{
+	struct mem_region *region = region_of(session, id);
+
+	if (!region)
+		return error_last()->status;
+	write_token(session, region, region->own.key, token);
+	mem_region_put(region);
+	return TCPX_OK;
+}
+
+/* peer.lock */
+static tcpx_status not_proven(const struct engine_peer *peer)
+{
+	if (!peer->link.core_ready) {
+		error_set(TCPX_ERR_STATE, 0, "the peer has not connected, so it has proven no key");
+		return error_next("bind tokens to it when it is up (TCPX_EVENT_PEER_UP)");
+	}
+	error_set(TCPX_ERR_UNSUPPORTED, 0, "peer '%s' has proven no key: %s has no crypto library",
+		  peer->who.name,
+		  peer->link.session->identity.own.there ? "its session" : "this session");
+	return error_next("install OpenSSL 3 at both ends, or give it the token of "
+			  "tcpx_region_export, which serves every peer");
+}
+
+/* The public key that the peer of the handle proved. */
+static tcpx_status proven_key(struct engine_session *session, uint64_t peer_id,
+			      uint8_t out_key[WIRE_KEY_BYTES])
+{
+	struct engine_peer *peer = engine_peer_get(session, peer_id);
+	tcpx_status status = TCPX_OK;
+	const uint8_t *key;
+
+	if (!peer)
+		return TCPX_ERR_STALE;
+	link_lock(&peer->link);
+	key = identity_proven(&peer->who);
+	if (key)
+		memcpy(out_key, key, WIRE_KEY_BYTES);
+	else
+		status = not_proven(peer);
+	link_unlock(&peer->link);
+	peer_put(peer);
+	return status;
+}
+
+tcpx_status engine_region_token_for(struct engine_session *session, uint64_t id, uint64_t peer_id,
+				    uint8_t *token)
+{
+	struct mem_region *region = region_of(session, id);
+	uint8_t peer[WIRE_KEY_BYTES];
+	tcpx_status status;
+	uint64_t key;
+
+	_Static_assert(sizeof(peer) == MEM_PEER_BYTES, "a public key");
+	if (!region)
+		return error_last()->status;
+	status = proven_key(session, peer_id, peer);
+	if (status == TCPX_OK)
+		status = mem_region_bind(session->regions, region, peer, &key);
+	if (status == TCPX_OK)
+		write_token(session, region, key, token);
+	mem_region_put(region);
+	return status;
+}
+
+tcpx_status engine_region_import(struct engine_session *session, uint64_t peer_id,
+				 const void *token, size_t len, tcpx_region *out_region)
+{
+	struct engine_import *import;
+	struct engine_peer *peer;
+	struct wire_token parts;
+	uint64_t link_id;
+	tcpx_status status;
+
+	status = wire_token_decode(token, len, &parts);
+	if (status != TCPX_OK)
+		return error_set(status, 0, "region token of %zu bytes", len);
+	peer = engine_peer_get(session, peer_id);
+	if (!peer)
+		return TCPX_ERR_STALE;
+	link_id = peer->slot_id;
+	peer_put(peer);
+	import = handle_take(&session->imports);
+	if (!import)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "imported region");
+	import->session = session;
+	import->peer_id = peer_id;
+	import->link_id = link_id;
+	import->token = parts;
+	handle_publish(&session->imports, import);
+	out_region->id = import->slot.id;
+	return TCPX_OK;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The process-wide runtime: a control thread and the workers, alive while a session is open. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/error.h"
+#include "engine/peer/carrier.h"
+#include "engine/engine.h"
+#include "engine/link/hold.h"
+#include "engine/link/place.h"
+#include "engine/link/prefill.h"
+#include "sys/cpu.h"
+#include "sys/fork.h"
+
+static void *control_main(void *arg)
+{
+	struct engine_runtime *runtime = arg;
+
+	while (!atomic_load_explicit(&runtime->stop, memory_order_acquire))
+		sys_loop_round(&runtime->loop, -1);
+	return NULL;
+}
+
+/* peers.md §7: half the cores, at most 16, but two on the smallest machines, where one thread a
+ * side leaves a core idle. */
+static uint32_t default_workers(void)
+{
+	uint32_t cores = sys_cpu_usable(), half = cores / 2;
+
+	if (half > 16)
+		return 16;
+	return half < 2 ? (cores < 2 ? 1 : 2) : half;
+}
+
+static void stop_post(struct sys_post *post)
+{
+	(void)post;
+}
+
+static void stop_all(struct engine_runtime *runtime, uint32_t started, bool control)
+{
+	static struct sys_post post = {.fn = stop_post};
+
+	if (control) {
+		atomic_store_explicit(&runtime->stop, 1, memory_order_release);
+		sys_loop_post(&runtime->loop, &post);
+		pthread_join(runtime->control, NULL);
+	}
+	for (uint32_t i = 0; i < started; i++)
+		worker_stop(&runtime->workers[i]);
+	place_stop();
+	free(runtime->workers);
+	runtime->workers = NULL;
+	sys_links_close(&runtime->links);
+	leases_forget(runtime);
+	sys_timer_del(&runtime->loop, &runtime->prefill_timer);
+	hold_stop(runtime);
+	sys_loop_fini(&runtime->loop);
+	mem_staging_stop();
+}
+
+static tcpx_status start_all(struct engine_runtime *runtime, uint32_t workers)
+{
+	tcpx_status status;
+	uint32_t i;
+
+	if (!workers)
+		workers = (uint32_t)config_u64(CONFIG_WORKERS);
+	if (!workers)
+		workers = default_workers();
+	status = sys_fork_init();
+	if (status != TCPX_OK)
+		return status;
+	status = sys_loop_init(&runtime->loop);
+	if (status != TCPX_OK)
+		return status;
+	list_init(&runtime->sessions);
+	list_init(&runtime->late);
+	runtime->links.changed = carrier_changed;
+	if (sys_links_open(&runtime->loop, &runtime->links) != TCPX_OK)
+		LOG_DEBUG("lost carriers show by silence only: %s", error_last()->what);
+	leases_init(runtime);
+	prefill_init(runtime);
+	hold_init(runtime);
+	runtime->workers = calloc(workers + 1, sizeof(*runtime->workers));
+	runtime->nworkers = workers;
+	atomic_store(&runtime->stop, 0);
+	if (!runtime->workers) {
+		stop_all(runtime, 0, false);
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "workers");
+	}
+	place_start();
+	for (i = 0; i <= workers; i++) {
+		status = worker_start(&runtime->workers[i], i, i == workers);
+		if (status != TCPX_OK) {
+			stop_all(runtime, i, false);
+			return status;
+		}
+		place_worker(&runtime->workers[i], workers);
+	}
+	status = sys_thread_start(&runtime->control, "tcpx-control", control_main, runtime);
+	if (status != TCPX_OK)
+		stop_all(runtime, workers + 1, false);
+	return status;
+}
+
+tcpx_status runtime_get(uint32_t workers)
+{
+	struct engine_runtime *runtime = &engine_runtime;
+	tcpx_status status = TCPX_OK;
+
+	if (runtime->refs && runtime->fork_generation != sys_fork_generation()) {
+		/* A forked child: the parent's threads are not here, its lock may be held. */
+		memset(runtime, 0, sizeof(*runtime));
+		pthread_mutex_init(&runtime->lock, NULL);
+	}
+	pthread_mutex_lock(&runtime->lock);
+	if (runtime->refs == 0)
+		status = start_all(runtime, workers);
+	runtime->fork_generation = sys_fork_generation();
+	if (status == TCPX_OK)
+		runtime->refs++;
+	pthread_mutex_unlock(&runtime->lock);
+	return status;
+}
+
+void runtime_put(void)
+{
+	struct engine_runtime *runtime = &engine_runtime;
+
+	pthread_mutex_lock(&runtime->lock);
+	if (--runtime->refs == 0) {
+		stop_all(runtime, runtime->nworkers + 1, true);
+		mem_kinds_stop();
+	}
+	pthread_mutex_unlock(&runtime->lock);
+}
