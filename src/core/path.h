@@ -32,7 +32,8 @@ static inline enum core_path core_path_of(const struct frame *frame)
 	return frame->flags & FRAME_F_MSG ? CORE_PATH_MESSAGE : CORE_PATH_STREAM;
 }
 
-/* Of a frame whose bytes do not follow it, the way in which they go. */
+/* How the frame's payload goes; STREAM if it has none: a READ's request and a CTS carry the flag
+ * without one. */
 static inline enum core_path core_path_of_payload(const struct frame *frame)
 {
 	return frame->payload_bytes ? core_path_of(frame) : CORE_PATH_STREAM;

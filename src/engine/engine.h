@@ -11,6 +11,7 @@
 #define ENGINE_ENGINE_H
 
 #include "base/law.h"
+#include "engine/channel/chan_calls.h"
 #include "engine/link/channel.h"
 #include "engine/peer/engine_peer.h"
 #include "engine/request/engine_request.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What every transport shares: members that do nothing, and errno as a status. */
-#include "net/net.h"
+#include "net/net_wrapper.h"
 
 #include <errno.h>
 #include <string.h>

@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "base/frag.h"
+#include "net/net_info.h"
 #include <tcpx/types.h>
 
 enum net_caps {
@@ -26,41 +26,6 @@ enum net_caps {
 
 struct frame;
 struct net_chan;
-
-/* A received message that lies in pieces (net_ops.take). */
-struct net_message {
-	const struct base_frag *frags; /* the transport's, or its peer's: not to be trusted */
-	uint64_t nfrags;
-	uint64_t pool, pool_bytes; /* what they lie in: an address of the GPU */
-};
-
-/* Of messages: how many sends were begun and ended, and of those that come how many were posted,
- * are there, were copied to where they belong, and were given back to the plugin. */
-struct net_message_counts {
-	uint64_t sends_posted, sends_done;
-	uint64_t posted, done, unpacked, consumed;
-};
-
-/* Sums since the channel began; what a transport cannot know stays 0. */
-struct net_chan_info {
-	char congestion[16];
-	uint64_t busy_ns, rwnd_limited_ns, sndbuf_limited_ns, retransmits, rtt_ns;
-	uint64_t unacked_bytes, acked_bytes;
-	uint32_t segment_bytes; /* payload of a full packet */
-	uint32_t timeouts;	/* in a row, each of which sent the oldest packet again */
-	uint64_t last_ack_ms, last_send_ms; /* ago; of packets with payload, sent again or not */
-	uint64_t stuck_ns;		    /* for so long the oldest message has not been taken */
-	const char *copy; /* how bulk bytes move: "ring", "memcpy", ...; or NULL */
-	int same_process; /* both ends are in this process, which is proven */
-	struct net_message_counts messages;
-};
-
-/* What a sender lent and did not get back yet. */
-struct net_lent {
-	unsigned pieces; /* the peer may read their memory at any time */
-	size_t ahead;	 /* bytes that are with the transport and not counted by a call yet */
-	unsigned torn;	 /* pieces just taken back: the peer gets so much of the stream torn */
-};
 
 struct net_ops {
 	const char *name; /* "tcp", "local" */
@@ -170,18 +135,6 @@ struct net_chan {
 	 * direction. Buffers without that promise are there. */
 	int tx_vanishing, rx_vanishing;
 };
-
-/* What tests put around each new channel of a session. */
-struct net_wrapper {
-	/* For a session that opens: its text for wrap, from malloc; NULL: nothing is put around its
-	 * channels. ERR_INVALID names a mistake. */
-	tcpx_status (*spec)(char **out_spec);
-	/* The outermost channel, which owns chan. On failure chan is untouched. */
-	tcpx_status (*wrap)(const char *spec, struct net_chan *chan, struct net_chan **out_chan);
-};
-
-/* NULL in what is shipped. A constructor of a test program sets it. */
-extern const struct net_wrapper *net_wrapper;
 
 /* Optional members filled with "does nothing" for a transport without them. */
 void net_none_recv_mark(struct net_chan *chan, size_t bytes);

@@ -17,7 +17,7 @@
 #include "fake_net.h"
 #include "net/ncclnet/comm.h"
 #include "net/ncclnet/plugin.h"
-#include "net/ncclnet/priv.h"
+#include "net/ncclnet/setup_priv.h"
 #include "net/ncclnet/setup.h"
 #include "sys/futex.h"
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/net_wrapper.h"
 #include "base/error.h"
 #include "parts/filter_priv.h"
 

@@ -7,6 +7,7 @@
 #include "engine/channel/comms_gpu.h"
 #include "engine/engine.h"
 #include "engine/link/hold.h"
+#include "net/net_wrapper.h"
 #include "topo/graph.h"
 
 #define TX_BUDGET (1u << 20)   /* of one channel before the worker's next one */

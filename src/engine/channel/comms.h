@@ -17,6 +17,10 @@
 #include "base/error.h"
 #include "engine/link/comms_state.h"
 
+#define COMMS_NICS_ALL "all"
+#define COMMS_TOLD 240u /* most of a reason that is told the peer */
+#define COMMS_WHERE_BYTES sizeof(((struct net_setup_opts *)0)->where)
+
 struct comms_place;
 
 /* comms.c */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Payloads as messages of a plugin, from memory of the kind that it was made for. To host memory
+ * Payloads as messages of a plugin, from memory of the kind that it was made for. In this folder,
+ * since it calls comms. To host memory
  * they come like a stream; to a GPU's they come in pieces, to be unpacked.
  */
 #include "engine/channel/comms_gpu.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared memory of a peer that is dead: leases that outlive it, mappings that are closed. */
+/* Shared memory of a peer that is dead: leases that outlive it, mappings that are closed. In this
+ * folder, since leases of comms end with them; declared in path/share.h. */
 #include <stdlib.h>
 
 #include "base/clock.h"

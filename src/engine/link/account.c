@@ -310,7 +310,7 @@ static uint64_t holds(struct engine_peer *peer, int64_t now_ns)
 		moves = core_note_moves(&peer->link.core);
 		moved = moves != own->moves || comes(peer, own->moved_ns);
 	}
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	/* What was asked for ahead, or for a request that was cancelled, is not used at once. */
 	if (held <= (1 + CORE_COVER_AHEAD) * peer->link.session->account.share)
 		held = 0;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What channels of messages consist of: the plugin of a session, comms, slots. The rules and calls
- * are in comms.h. */
+/* What channels of messages consist of: a session's plugin, comms, slots. Rules: comms.h. */
 #ifndef ENGINE_LINK_COMMS_STATE_H
 #define ENGINE_LINK_COMMS_STATE_H
 
@@ -12,9 +11,6 @@
 #include "net/ncclnet/setup.h"
 
 #define COMMS_NICS_MAX 16
-#define COMMS_NICS_ALL "all"
-#define COMMS_TOLD 240u /* most of a reason that is told the peer */
-#define COMMS_WHERE_BYTES sizeof(((struct net_setup_opts *)0)->where)
 #define COMMS_WHY_BYTES 320u /* of one that is kept, with its end */
 
 struct engine_nic {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is done for a link by other threads: the control thread's part of it, and its peer. */
+/* Wakes and progress of a link, what is told by its control link, and the links of a session. */
 #include "engine/link/engine_link.h"
 
 #include <limits.h>

@@ -56,7 +56,7 @@ struct link_events {
 	bool (*listen_local)(struct link *link);
 };
 
-/* Both are defined above, where what they call is: session/hooks.c. */
+/* Both are in session/hooks.c, since what they call is in the folders above. */
 extern const struct core_ops engine_core_ops;
 extern const struct link_events engine_link_events;
 
@@ -90,8 +90,8 @@ static inline void link_lock(struct link *link)
 }
 
 /*
- * For code whose caller does what is deferred: the owner of a channel's direction, what runs as
- * deferred, and who holds session.lock. Such a caller ends with link_run_deferred().
+ * For the owner of a channel's direction and for deferred work itself, whose callers end with
+ * link_run_deferred(); and for holders of session.lock, who ask nothing of the core.
  */
 static inline void link_unlock_only(struct link *link)
 {
@@ -107,6 +107,7 @@ static inline void link_run_deferred(struct link *link)
 static inline void link_unlock(struct link *link)
 {
 	link_unlock_only(link);
+	law_free("link_unlock");
 	if (atomic_load(&link->kick_mask) ||
 	    atomic_load_explicit(&link->prefill.due, memory_order_relaxed))
 		link_run_deferred(link);

@@ -12,7 +12,7 @@
 #define HOLD_LOOK_NS (5 * CLOCK_MS_NS)
 
 struct hold {
-	struct list_node node; /* chan.holds, by sequence; peer.unheld */
+	struct list_node node; /* chan.holds, by sequence; link.pins.unheld */
 	uint64_t seq;
 	uint32_t n;
 	struct prefill_slice *slices[];

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "ctl/conn.h"
+#include "ctl/keys.h"
 #include "wire/hello.h"
 
 struct peer_identity {

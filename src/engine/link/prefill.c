@@ -224,21 +224,21 @@ void prefill_pump(struct engine_peer *peer)
 	link_unlock_only(&peer->link);
 }
 
-/* Copies into the caller's memory, which may wait for a page: not on the control thread. False:
- * a worker does it. peer.lock. */
+/* Copies into the caller's memory, which may wait for a page: not on the control thread. False: a
+ * worker does it, of the next channel where there is none; or they end with the link. Its lock. */
 static bool deliver_here(struct engine_peer *peer)
 {
 	if (!runtime_is_control() || peer->link.core.dead ||
 	    list_empty(&peer->link.prefill.deliveries))
 		return true;
+	atomic_store(&peer->link.prefill.due, true);
 	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++) {
 		if (!peer->link.chan[i])
 			continue;
-		atomic_store(&peer->link.prefill.due, true);
 		worker_look(peer->link.chan[i]);
-		return false;
+		break;
 	}
-	return true;
+	return false;
 }
 
 void prefill_flush(struct engine_peer *peer)

@@ -72,7 +72,7 @@ struct engine_stage {
 	/* Or NULL: the copies ended; last: the stage ends. Lets go of these. No lock held. */
 	void (*release)(struct engine_stage *stage, bool last);
 	_Atomic uint32_t refs;
-	struct list_node node; /* peer->deliveries */
+	struct list_node node; /* link.prefill.deliveries */
 	struct core_io orphan; /* fill: its channel went away meanwhile; peer.lock */
 };
 

@@ -38,7 +38,8 @@ struct path_ops {
 	bool (*sources)(const struct core_tx *frame);
 	/* peer.lock: takes hold of what load needs. */
 	void (*claim)(struct engine_chan *chan);
-	/* Puts the header into tx->buf, and sets tx->iov. *out_valid: false: it goes as aborted. */
+	/* Puts the header into tx->buf, and sets tx->iov. *out_valid: of PATH_APART; false: the
+	 * frame is aborted. */
 	enum path_loaded (*load)(struct engine_chan *chan, bool *out_valid);
 	/* The frame is with the transport, or never will be. */
 	void (*unload)(struct engine_chan *chan);
@@ -54,7 +55,7 @@ struct path_ops {
 	/* The core knows that the chunk has come: does what is left, by copies_start() with the end
 	 * stage_commit_done. */
 	void (*commit)(struct engine_chan *chan, struct engine_stage *stage);
-	/* The chunk was refused or aborted. */
+	/* The chunk was refused or aborted, or needs no commit. */
 	void (*discard)(struct engine_chan *chan);
 };
 

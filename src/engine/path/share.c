@@ -249,7 +249,7 @@ tcpx_status share_serve(struct engine_peer *peer, struct core_push *push, const 
 			share->state = SHARE_OPEN; /* its READ was faster than its answer */
 		ready &= share && share->state == SHARE_OPEN;
 	}
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	if (!asked)
 		return TCPX_OK;
 	push->job.path = ready ? CORE_PATH_REFERENCE : CORE_PATH_STREAM;
@@ -300,7 +300,7 @@ void share_map_put(struct engine_map *map)
 	link_lock(&peer->link);
 	map->uses--;
 	idle = share_map_idle(map);
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	if (idle)
 		share_map_close(map);
 }

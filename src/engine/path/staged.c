@@ -99,6 +99,7 @@ static void staged_unload(struct engine_chan *chan)
 	struct engine_stage *stage = chan->tx.stage;
 
 	chan->tx.stage = NULL;
+	chan->tx.orphan = NULL;
 	if (stage)
 		stage_close(stage);
 	while (chan->tx.nslices)

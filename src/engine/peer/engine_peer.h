@@ -53,7 +53,7 @@ struct engine_peer {
 	bool in_view; /* session.lock: its handle was given out before it came up */
 };
 
-/* peer.c, peer_channels.c, peer_dial*.c, peer_accept.c: control thread unless said otherwise */
+/* peer_*.c, request/peer_make.c: control thread unless said otherwise */
 struct engine_peer *peer_create(struct engine_session *session); /* any thread */
 void peer_enlist(struct engine_peer *peer); /* any thread: who it is stands, look-ups find it */
 void peer_woken(struct sys_post *post);

@@ -167,7 +167,7 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 	peer->link.core_done = true;
 	memcpy(chans, peer->link.chan, sizeof(chans));
 	memset(peer->link.chan, 0, sizeof(peer->link.chan));
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	log_death(peer);
 	for (i = 0; i < CORE_CHANNELS_MAX; i++)
 		if (chans[i] && !chan_stop(chans[i], peer_left_dead)) {

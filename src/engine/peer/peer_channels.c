@@ -117,7 +117,7 @@ static void channel_down(struct engine_peer *peer, struct engine_chan *chan)
 		return;
 	link_lock(&peer->link);
 	peer->link.chan[chan->index] = NULL;
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	if (chan_stop(chan, left)) {
 		channel_gone(chan);
 	} else {

@@ -8,7 +8,6 @@
 #include "engine/path/share.h"
 #include "engine/link/stage.h"
 
-/* What other threads left for the control thread. */
 void peer_woken(struct sys_post *post)
 {
 	struct engine_peer *peer = LIST_ENTRY(post, struct engine_peer, link.wake.post);

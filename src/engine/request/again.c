@@ -115,7 +115,7 @@ static bool may_return(struct engine_peer *peer)
 	link_lock(&peer->link);
 	if (peer->link.core_done)
 		status = peer->error.status;
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	switch (status) {
 	case TCPX_OK:
 	case TCPX_ERR_PEER_RESTARTED: /* another session */
@@ -189,7 +189,7 @@ static struct engine_peer *dial(struct engine_peer *root, struct engine_peer *ol
 	memcpy(peer->who.expected, old->who.expected, sizeof(peer->who.expected));
 	link_lock(&old->link);
 	peer->error = old->error; /* why there is none, until it is up */
-	link_unlock(&old->link);
+	link_unlock_only(&old->link);
 	list_push_back(&session->peer_list, &peer->node);
 	return peer;
 }

@@ -51,7 +51,7 @@ struct engine_request {
 	tcpx_completion completion;
 };
 
-/* request.c */
+/* request_life.c */
 void request_ended(struct engine_request *request);
 /* peer.lock: its memory is used no more. */
 void request_quiet(struct engine_request *request);
@@ -59,7 +59,7 @@ void request_quiet(struct engine_request *request);
 void request_set_state(struct engine_request *request, uint32_t state);
 /* request_opts.c */
 tcpx_status request_take_options(struct engine_request *request, const tcpx_request_opts *opts);
-/* request_post.c, peer.lock: an active one to the core, its status; its regions are free to go. */
+/* request_life.c, peer.lock: an active one to the core, its status; its regions are free to go. */
 tcpx_status request_hand_over(struct engine_request *request);
 void request_io_put(struct engine_request *request);
 void request_free(void *object);

@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "base/list.h"
 #include "sys/links.h"
 #include "sys/loop.h"
 
@@ -69,7 +68,7 @@ tcpx_status worker_start(struct engine_worker *worker, uint32_t index, bool lane
 void worker_stop(struct engine_worker *worker);
 void worker_kick(struct engine_chan *chan);
 bool worker_sleeps(const struct engine_chan *chan);
-void worker_again(struct engine_chan *chan); /* runs chan_event(EPOLLIN) soon */
+void worker_again(struct engine_chan *chan); /* calls->event(EPOLLIN) soon */
 void worker_poll(struct engine_chan *chan);  /* its own thread: the same, and who else may run */
 void worker_look(struct engine_chan *chan);  /* at what it is asked for */
 void worker_bury(struct engine_chan *chan);  /* takes over one reference */

@@ -82,6 +82,7 @@ struct engine_session {
 bool session_local_open(struct engine_session *session);
 /* session_opts.c */
 tcpx_status session_options(struct engine_session *session, const tcpx_session_opts *opts);
-void session_timer_kick(struct engine_session *session); /* any thread: a deadline is near */
+/* link/engine_link.c, any thread: a deadline is near */
+void session_timer_kick(struct engine_session *session);
 
 #endif

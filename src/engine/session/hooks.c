@@ -278,9 +278,18 @@ static void run_deferred(struct engine_peer *peer, bool here)
 	}
 }
 
+/* Whoever unlocks may be about to return an error: it stays the thread's last one. */
 static void deferred(struct link *link)
 {
+	tcpx_error last;
+
+	if (!error_last()->status) {
+		run_deferred(link_peer(link), true);
+		return;
+	}
+	last = *error_last();
 	run_deferred(link_peer(link), true);
+	(void)error_raise(&last);
 }
 
 /*

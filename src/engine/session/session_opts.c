@@ -11,7 +11,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "engine/calls.h"
-#include "net/net.h"
+#include "net/net_wrapper.h"
 #include "sys/addr.h"
 #include "sys/cpu.h"
 #include "sys/crypto.h"

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/config.h"
-#include "net/ncclnet/priv.h"
+#include "net/ncclnet/setup_priv.h"
 #include "sys/fork.h"
 
 /* Where the plugin is looked for after the default of TCPX_PLUGIN_PATH. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "net/ncclnet/priv.h"
+#include "net/ncclnet/setup_priv.h"
 #include "sys/cpu.h"
 
 #define LATE_LINES 1u /* of the log, for failures that nobody waited for */

@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "net/ncclnet/priv.h"
+#include "net/ncclnet/setup_priv.h"
 
 #define PAUSE_FIRST_NS 20000 /* between calls: the plugin has no event, and may need the peer's */
 #define PAUSE_MAX_NS 1000000

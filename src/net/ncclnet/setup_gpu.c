@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "net/ncclnet/priv.h"
+#include "net/ncclnet/setup_priv.h"
 
 /* Calls that make no pool are kept apart, too, but not for long: an accept that blocks may need the
  * connect of another process, and that one ours. */

@@ -2,7 +2,7 @@
 /* The operations that register memory with a comm, piece by piece, and take it back. */
 #include <stdlib.h>
 
-#include "net/ncclnet/priv.h"
+#include "net/ncclnet/setup_priv.h"
 
 tcpx_status net_mr_drop(struct net_setup *setup, struct net_mr *mr)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "net/ncclnet/priv.h"
+#include "net/ncclnet/setup_priv.h"
 
 #define RETRY_FIRST_NS 100000 /* between calls that gave no comm yet: there is no event for it */
 #define RETRY_MAX_NS 5000000

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Keys: the pair of a session, and the files that hold keys. Any thread. */
+#ifndef CTL_KEYS_H
+#define CTL_KEYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/hello.h"
+
+#define CTL_KEY_BYTES 32
+
+/* The key pair of a session (Ed25519). */
+struct ctl_identity {
+	bool there; /* false: there is no crypto library, and nothing is proven */
+	uint8_t secret[CTL_KEY_BYTES], public_key[CTL_KEY_BYTES];
+};
+/* Makes a fresh key pair, or none if there is no crypto. */
+tcpx_status ctl_identity_make(struct ctl_identity *out_identity);
+/* The uuid of a session with that key and incarnation; no other key gives the same. */
+tcpx_status ctl_identity_uuid(const uint8_t public_key[CTL_KEY_BYTES],
+			      const uint8_t incarnation[WIRE_UUID_BYTES],
+			      uint8_t out_uuid[WIRE_UUID_BYTES]);
+
+/* The keys of a key file: one or two lines of 64 hex digits, '#' comments; mode 0600 or stricter,
+ * owned by us or root. The id is the first 8 bytes of HMAC(key, "tcpx key id"). ERR_AUTH with the
+ * remedy; ERR_NOT_FOUND; ERR_UNSUPPORTED without crypto. */
+struct ctl_keys {
+	unsigned count;
+	uint64_t id[2];
+	uint8_t key[2][CTL_KEY_BYTES];
+};
+#define CTL_KEY_TEXT (2 * CTL_KEY_BYTES + 1)
+void ctl_key_text(const uint8_t key[CTL_KEY_BYTES], char out_text[CTL_KEY_TEXT]);
+/* Parses exactly 64 hex digits: 1, else 0. */
+int ctl_key_parse(const char *text, size_t len, uint8_t out_key[CTL_KEY_BYTES]);
+tcpx_status ctl_keys_load(const char *path, struct ctl_keys *out_keys);
+/* Writes a fresh key to a new file (ERR_EXISTS), or appends it as the second one (ERR_NOT_FOUND;
+ * ERR_LIMIT: there are two already; ERR_AUTH as above). A dialler uses the first key, an acceptor
+ * accepts both. */
+tcpx_status ctl_keys_create(const char *path, int append);
+/* An identity file has one line, "identity " and the 64 hex digits of the secret key. Mode, owner
+ * and errors are those of a key file. */
+tcpx_status ctl_identity_load(const char *path, struct ctl_identity *out_identity);
+tcpx_status ctl_identity_create(const char *path);
+
+#endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A same-host channel, as one of its ends has it. */
+#ifndef NET_LOCAL_LOCAL_CHAN_H
+#define NET_LOCAL_LOCAL_CHAN_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "net/local/local.h"
+#include "net/local/local_shm.h"
+
+struct local_map {
+	uint8_t *base;
+	size_t bytes;
+	_Atomic int refs; /* 2 for a pair in one process */
+};
+
+/*
+ * Memory that was received into lately: a buffer that is used again within a few MiB is in the
+ * cache and should stay there; others are written with non-temporal stores.
+ */
+#define LOCAL_HEAT_BLOCK (64u << 10)
+#define LOCAL_HEAT_SLOTS 32u
+#define LOCAL_AROUND_MIN (32u << 10)
+struct local_heat {
+	uintptr_t block[LOCAL_HEAT_SLOTS];
+};
+
+/* How a loan is read, see local_share.c. */
+enum local_copy {
+	COPY_RING,   /* not at all: two copies through the ring */
+	COPY_DIRECT, /* memcpy: both ends are in this process */
+	COPY_PEER,   /* process_vm_readv by the consumer, after it reported that it can */
+};
+
+struct local_direct;
+
+/* The private record of a loan at its producer; the fields in shared memory are untrusted. */
+struct local_lent {
+	uint64_t begin; /* in bytes of the stream */
+	int home;	/* the memory was returned to the producer */
+};
+
+/* Private copy of the loan that the consumer reads. */
+struct local_borrowed {
+	uint64_t addr, left, at;
+	int known;
+	int torn; /* the rest is counted but not read */
+};
+
+enum local_role { LOCAL_RX, LOCAL_TX };
+
+struct local_chan {
+	struct net_chan base;
+	int fd;
+	size_t ring_bytes;
+	struct local_map *map;
+	struct local_lane *out, *in;
+	uint8_t *out_ring, *in_ring;
+
+	_Atomic int end;  /* a status: ended in both directions (PROTOCOL, DISCONNECTED) */
+	_Atomic int gone; /* a status: the peer left; bytes that it sent before still count */
+
+	/* The doorbell, see local_bell.c. */
+	_Atomic int armed[2]; /* per role: its owner may be asleep */
+	_Atomic int owed;     /* the socket may have bells that were not read yet */
+	atomic_flag draining;
+
+	/* For info: last observed progress of the peer. */
+	_Atomic uint64_t info_tail;
+	_Atomic int64_t info_ns;
+
+	/* Lending; set while the channel is made. */
+	enum local_copy copy;
+	int side;
+	int pid;		     /* of the peer, according to the kernel */
+	struct local_direct *direct; /* COPY_DIRECT: what both ends share */
+	struct local_loans *lend_to; /* NULL: never lend */
+	_Atomic uint32_t *lend_ok;   /* lend if it is set */
+
+	/* tx owner's */
+	alignas(LOCAL_LINE) uint64_t head;
+	uint64_t tail_seen, punched;
+	unsigned full_count;
+	uint64_t put, counted; /* bytes of the stream: put: passed to the transport; counted:
+				* reported by a call */
+	uint64_t loan_head, loan_first; /* loan_head: made; loan_first: the first one whose memory
+					 * is not returned */
+	struct local_lent lent[LOCAL_LOANS];
+	int lent_failed; /* to be reported by the next call */
+	int put_failed;	 /* the memory of the last piece put has vanished */
+
+	/* rx owner's */
+	alignas(LOCAL_LINE) uint64_t tail;
+	uint64_t head_seen;
+	_Atomic size_t mark;
+	unsigned empty_count;
+	struct local_heat heat;
+	struct local_loans *borrow; /* NULL: loans of the peer are ignored */
+	uint64_t loan_tail;
+	struct local_borrowed loan;
+	int torn;      /* the bytes of the last recv are torn */
+	int probe_due; /* COPY_PEER: it is unknown yet whether the memory of the peer can be read */
+	uint64_t peer_addr;
+	uint8_t peer_secret[LOCAL_SECRET_BYTES];
+};
+
+#endif
