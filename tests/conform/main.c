@@ -3,6 +3,7 @@
 #include <getopt.h>
 
 #include "conform.h"
+#include "runtime_refs.h"
 #include "sys/crypto.h"
 
 struct config config = {.transport = "tcp", .processes = 1, .family = 4};
@@ -16,6 +17,16 @@ static const struct case_row *const tables[] = {
 	cases_vanish,  cases_again,	 cases_identity, cases_bound,	 cases_late,
 };
 
+/* A session that closes while a look-up runs ends later, and the library's threads with it. The
+ * leak check that follows takes what an ending thread has for lost. Some look-ups never end. */
+static void await_runtime(void)
+{
+	const struct timespec moment = {0, MS};
+
+	for (int i = 0; i < 1000 && runtime_refs(); i++)
+		nanosleep(&moment, NULL);
+}
+
 static void run_case(void *arg)
 {
 	const struct case_row *row = arg;
@@ -28,6 +39,7 @@ static void run_case(void *arg)
 	buf_free_all();
 	gpu_check_empty();
 	plugin_check();
+	await_runtime();
 }
 
 /* The driver is not asked before this process has forked its cases: it would not survive that. */
