@@ -211,8 +211,8 @@ typedef struct tcpx_event {
 	uint32_t channel; /**< for channel events */
 } tcpx_event;
 
-/** Takes the oldest event. @return TCPX_OK; TCPX_IN_PROGRESS when there is none; ERR_INVALID.
- * @threads any. */
+/** Removes the oldest event from the queue.
+ * @return TCPX_OK, TCPX_IN_PROGRESS if the queue is empty, or ERR_INVALID. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_event(tcpx_session *session,
 							tcpx_event *out_event);
 
