@@ -2,6 +2,7 @@
 /* The serve loop. */
 #include "perf_serve.h"
 
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -116,19 +117,6 @@ static void peer_down(struct serve *s, tcpx_peer peer, tcpx_status status)
 		cli_error("the client left before a measurement of it ended");
 }
 
-/* Of a peer whose first message came before it was up, and that never was, there is no event. */
-static void look_for_dead(struct serve *s)
-{
-	for (unsigned i = 0; i < s->count;) {
-		tcpx_peer peer = perf_service_peer(s->clients[i].service);
-
-		if (!is_dead(s, peer))
-			i++;
-		else
-			peer_down(s, peer, TCPX_ERR_PEER_CLOSED);
-	}
-}
-
 /* A client that ended before it was up is one that failed, unless it tries another way: of several
  * addresses the slower attempts are given up. */
 static void look_for_failed(struct serve *s)
@@ -184,6 +172,8 @@ static void name(struct serve *s, struct client *client, const tcpx_notification
 	say(s, note->peer, "connected");
 }
 
+static void end_client(struct serve *s, tcpx_peer peer, tcpx_status status);
+
 static void deliver(struct serve *s, tcpx_notification *note)
 {
 	struct client *slot;
@@ -206,7 +196,7 @@ static void deliver(struct serve *s, tcpx_notification *note)
 			name(s, slot, note);
 		if (slot && perf_service_give(slot->service, note->data, note->bytes)) {
 			cli_error("a client floods: disconnected");
-			peer_down(s, note->peer, TCPX_ERR_DISCONNECTED);
+			end_client(s, note->peer, TCPX_ERR_DISCONNECTED);
 		}
 	}
 	tcpx_notification_release(s->house->session, note);
@@ -235,6 +225,27 @@ static void take_events(struct serve *s)
 			take_notes(s); /* its last words, which came before it went */
 			peer_down(s, event.peer, event.status);
 		}
+	}
+}
+
+/* A client ends here, not by an event. That it came up may still wait among the events, and would
+ * make it a new client, one that failed. */
+static void end_client(struct serve *s, tcpx_peer peer, tcpx_status status)
+{
+	take_events(s);
+	peer_down(s, peer, status);
+}
+
+/* Of a peer whose first message came before it was up, and that never was, there is no event. */
+static void look_for_dead(struct serve *s)
+{
+	for (unsigned i = 0; i < s->count; i++) {
+		tcpx_peer peer = perf_service_peer(s->clients[i].service);
+
+		if (!is_dead(s, peer))
+			continue;
+		end_client(s, peer, TCPX_ERR_PEER_CLOSED);
+		i = UINT_MAX; /* others may have ended, too: from the first one on */
 	}
 }
 
