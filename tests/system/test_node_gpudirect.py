@@ -2,12 +2,15 @@
 """tcpx node over the emulated plugin: what becomes of messages, and what is evidence that they
 came into GPU memory."""
 import json
+import os
 import re
+import threading
 
 import pytest
 
 from test_launch import plain
-from test_node import Ranks, build, ends_of, fixture_a3, fixture_messages, rows  # noqa: F401
+from test_node import (HANG, Ranks, build, ends_of, fixture_a3, fixture_messages,  # noqa: F401
+                       port_base, rows)
 
 
 def said(name, value, env):
@@ -80,6 +83,35 @@ def test_each_nic_must_have_counted(tool, a3, messages, tmp_path): # noqa: F811
                          "rx_devmem_pkts did not rise", one.stderr), one.stderr
         assert "through NIC eth2" not in one.stderr
     assert any("tcpx doctor --nic eth3" in one.stderr for one in done)
+
+
+def feed(fifo, text):
+    """Gives text to whoever reads the FIFO next."""
+    writer = threading.Thread(target=fifo.write_text, args=[text], daemon=True)
+    writer.start()
+    writer.join(HANG)
+    assert not writer.is_alive(), "nobody read the counters"
+
+
+def test_a_rank_judges_what_came_after_the_other_has_left(tool, a3, messages, # noqa: F811
+                                                          tmp_path):
+    """Rank 1 is held at its counters until rank 0, which found the same fault, has ended."""
+    slow = tmp_path / "slow"
+    slow.mkdir()
+    for nic in ("eth1", "eth2", "eth3"):
+        (slow / nic).symlink_to(tmp_path / "still" / nic)
+    os.mkfifo(slow / "eth4")
+    env = {**a3, **still(tmp_path, "eth3")}
+    args = ["node", *messages, "--gpus", "2-5", "--port-base", port_base()]
+    first = tool.start(*args, env=env)
+    second = tool.start(*args, "127.0.0.1", env={**env, "TCPX_DEVMEM_STATS": f"{slow}/%s"})
+    feed(slow / "eth4", "rx_devmem_pkts: 7\n")
+    done = ends_of([first])
+    feed(slow / "eth4", "rx_devmem_pkts: 8\n")
+    done += ends_of([second])
+    assert [one.returncode for one in done] == [1, 1]
+    for one in done:
+        assert "messages came to GPU 4 through NIC eth3" in one.stderr, one.stderr
 
 
 def test_each_nic_of_the_mesh_must_have_counted(tool, a3, messages, tmp_path): # noqa: F811

@@ -108,6 +108,12 @@ struct node_row {
 	uint32_t links, channels;
 };
 
+/* A NIC that message channels of a GPU use, and how many messages came through it. */
+struct node_carrier {
+	char nic[64];
+	uint64_t messages;
+};
+
 struct node;
 
 struct node_gpu {
@@ -118,9 +124,10 @@ struct node_gpu {
 	char pci[16];
 	char nic[NODE_NICS_TEXT]; /* "": the transport's choice */
 	int numa, nic_numa;	  /* of the GPU, and of the NIC before the run; TOPO_NUMA_UNKNOWN */
-	char used[NODE_NICS_TEXT]; /* those that it had in the end; "-": none is known */
-	bool relayed;		   /* one of them is another GPU's, and so receives land there */
-	char unpack[12];	   /* how messages were unpacked; "": none were */
+	struct node_carrier carriers[CLI_DEVMEM_NICS]; /* as of the last window's end */
+	uint32_t ncarriers;
+	bool relayed;	 /* one of them is another GPU's, and so receives land there */
+	char unpack[12]; /* how messages were unpacked; "": none were */
 	tcpx_session *session;
 	struct perf_gpu *gpu; /* NULL: host memory */
 	struct perf_buffer src, dst;
@@ -236,7 +243,11 @@ tcpx_status node_gpu_dial(struct node_gpu *gpu);     /* those that it dials; doe
  * never be. Never blocks; the main thread's. */
 tcpx_status node_gpu_look(struct node_gpu *gpu, uint32_t *out_links, uint32_t *out_channels);
 tcpx_status node_gpu_prepare(struct node_gpu *gpu); /* requests; imports are made */
-void node_gpu_nics(struct node_gpu *gpu);	    /* used and relayed, while its links are up */
+/* Sets carriers, relayed and unpack. Called while every link is up: a rank that has left takes its
+ * channels with it. */
+void node_gpu_carriers(struct node_gpu *gpu);
+/* "eth1,eth2": the carriers, else the NIC that it was given; "-": none is known. */
+void node_gpu_nics(const struct node_gpu *gpu, char text[NODE_NICS_TEXT]);
 void node_gpu_close(struct node_gpu *gpu);
 /* Of one link of a GPU that has so many: its share of --channels, one at least. */
 uint32_t node_share(const struct node_options *options, uint32_t links);

@@ -9,14 +9,11 @@
 /* Messages that came to a GPU through a NIC; NULL: through any. */
 static uint64_t messages_of(const struct node_gpu *gpu, const char *nic)
 {
-	tcpx_channel_info info = {.sz = sizeof(info)};
 	uint64_t sum = 0;
 
-	for (uint32_t i = 0; i < gpu->nlinks; i++)
-		for (uint32_t k = 0;
-		     tcpx_channel_query(gpu->session, gpu->links[i].peer, k, &info) == TCPX_OK; k++)
-			if (info.messages && (!nic || !strcmp(nic, info.nic)))
-				sum += info.done;
+	for (uint32_t i = 0; i < gpu->ncarriers; i++)
+		if (!nic || !strcmp(nic, gpu->carriers[i].nic))
+			sum += gpu->carriers[i].messages;
 	return sum;
 }
 

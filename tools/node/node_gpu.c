@@ -264,31 +264,45 @@ tcpx_status node_gpu_prepare(struct node_gpu *gpu)
 	return status;
 }
 
-/* The word is in the list, or comes behind it. */
-static void add_word(char *list, size_t cap, const char *word)
+static void carrier_add(struct node_gpu *gpu, const char *nic, uint64_t messages)
 {
-	size_t used = strlen(list), len = strlen(word);
+	uint32_t i = 0;
 
-	for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',')
-		if (!strncmp(at, word, len) && (at[len] == ',' || !at[len]))
-			return;
-	snprintf(list + used, cap - used, "%s%s", used ? "," : "", word);
+	while (i < gpu->ncarriers && strcmp(gpu->carriers[i].nic, nic) != 0)
+		i++;
+	if (i == CLI_DEVMEM_NICS)
+		return;
+	if (i == gpu->ncarriers) {
+		snprintf(gpu->carriers[i].nic, sizeof(gpu->carriers[i].nic), "%s", nic);
+		gpu->carriers[i].messages = 0;
+		gpu->ncarriers++;
+	}
+	gpu->carriers[i].messages += messages;
 }
 
-void node_gpu_nics(struct node_gpu *gpu)
+void node_gpu_carriers(struct node_gpu *gpu)
 {
 	tcpx_channel_info info = {.sz = sizeof(info)};
 
+	gpu->ncarriers = 0;
 	for (uint32_t i = 0; messages(gpu->node) && i < gpu->nlinks; i++)
 		for (uint32_t k = 0;
 		     tcpx_channel_query(gpu->session, gpu->links[i].peer, k, &info) == TCPX_OK; k++)
 			if (info.messages) {
-				add_word(gpu->used, sizeof(gpu->used), info.nic);
+				carrier_add(gpu, info.nic, info.done);
 				gpu->relayed |= info.relayed;
 				memcpy(gpu->unpack, info.unpack, sizeof(gpu->unpack));
 			}
-	if (!*gpu->used)
-		snprintf(gpu->used, sizeof(gpu->used), "%s", *gpu->nic ? gpu->nic : "-");
+}
+
+void node_gpu_nics(const struct node_gpu *gpu, char text[NODE_NICS_TEXT])
+{
+	size_t used = 0;
+
+	snprintf(text, NODE_NICS_TEXT, "%s", *gpu->nic ? gpu->nic : "-");
+	for (uint32_t i = 0; i < gpu->ncarriers && used < NODE_NICS_TEXT; i++)
+		used += (size_t)snprintf(text + used, NODE_NICS_TEXT - used, "%s%s", i ? "," : "",
+					 gpu->carriers[i].nic);
 }
 
 static void lane_close(struct node_gpu *gpu, struct node_lane *lane)

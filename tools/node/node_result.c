@@ -58,7 +58,7 @@ static void fill_report(struct node *node, struct report *r)
 		r->gpus[i].row = gpu->row;
 		r->gpus[i].numa = gpu->numa;
 		r->gpus[i].nic_numa = gpu->nic_numa;
-		snprintf(r->gpus[i].nic, sizeof(r->gpus[i].nic), "%s", gpu->used);
+		node_gpu_nics(gpu, r->gpus[i].nic);
 		memcpy(r->gpus[i].unpack, gpu->unpack, sizeof(gpu->unpack));
 		snprintf(r->gpus[i].transport, sizeof(r->gpus[i].transport), "%s",
 			 gpu->relayed  ? RELAY

@@ -224,8 +224,10 @@ static tcpx_status move(struct node_gpu *gpu)
 		status = tell_others(gpu);
 	if (status == TCPX_OK && !sends(gpu))
 		status = await(gpu, &gpu->left_others);
-	if (status == TCPX_OK)
+	if (status == TCPX_OK) {
 		count(gpu, own, since(gpu));
+		node_gpu_carriers(gpu);
+	}
 	return status;
 }
 
@@ -281,8 +283,6 @@ tcpx_status node_run(struct node *node)
 		gpu->row.links = gpu->nlinks;
 		for (uint32_t k = 0; k < gpu->nlinks; k++)
 			gpu->row.channels += gpu->links[k].channels;
-		if (status == TCPX_OK)
-			node_gpu_nics(gpu);
 	}
 	return status;
 }
