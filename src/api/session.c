@@ -137,7 +137,7 @@ tcpx_status tcpx_session_accept(tcpx_session *session, int64_t timeout_ns, tcpx_
 {
 	API_ENTER(session);
 	API_NOT_NULL(out_peer);
-	if (!api_session(session)->port)
+	if (!api_session(session)->listen.port)
 		return error_set(TCPX_ERR_STATE, 0, "session does not listen");
 	return engine_accept(api_session(session), timeout_ns, out_peer);
 }

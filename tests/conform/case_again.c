@@ -306,7 +306,7 @@ static void case_again_threads(struct env *env)
 /* How long a refused request waits here for a goodbye; read by each as it is refused. */
 static void wait_for_goodbyes(struct env *env, int64_t ns)
 {
-	((struct engine_session *)env->session)->goodbye_ns = ns;
+	((struct engine_session *)env->session)->tuning.goodbye_ns = ns;
 }
 
 /* The far side ends in order: memory first, then the session. It is gone for every request, under

@@ -191,8 +191,8 @@ void comms_hello(const struct engine_session *session, struct wire_messages *out
 		return;
 	out_messages->channels = plugin->channels;
 	out_messages->bytes = plugin->message_bytes;
-	if (session->chunk_bytes && session->chunk_bytes < plugin->message_bytes)
-		out_messages->bytes = session->chunk_bytes;
+	if (session->tuning.chunk_bytes && session->tuning.chunk_bytes < plugin->message_bytes)
+		out_messages->bytes = session->tuning.chunk_bytes;
 	out_messages->window = least(plugin->sends, plugin->receives);
 	out_messages->plugin_chunk = plugin->chunk;
 }

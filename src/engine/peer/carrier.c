@@ -47,7 +47,7 @@ static void peer_moves(struct engine_peer *peer, uint32_t iface, const char *nam
 		return;
 	LOG_WARN("peer '%s': interface %s lost its carrier: %u connections are given up",
 		 peer->who.name, name, moved);
-	atomic_fetch_add(&peer->link.session->carrier_losses, moved);
+	atomic_fetch_add(&peer->link.session->counters.carrier_losses, moved);
 }
 
 /* What was sent last is not answered. A reader that takes nothing answers all the same. */
@@ -84,7 +84,7 @@ void carrier_look(struct engine_peer *peer, int64_t now_ns)
 	for (uint32_t i = 0; lives && i <= peer->nbulk; i++) {
 		struct engine_chan *chan = peer->link.chan[i];
 
-		if (!chan || chan->stuck_ns < peer->link.session->silent_ns)
+		if (!chan || chan->stuck_ns < peer->link.session->tuning.silent_ns)
 			continue;
 		if (path_mtu_in_vain(peer, chan))
 			return;

@@ -67,10 +67,10 @@ static tcpx_status check_links(struct engine_peer *peer)
 
 		if (!sys_addr_is_link_local(&peer->address.known[i]))
 			continue;
-		for (uint32_t k = 0; k < session->nrails && !addr->sin6_scope_id; k++)
-			if (sys_addr_is_link_local(&session->rails[k]))
+		for (uint32_t k = 0; k < session->rails.count && !addr->sin6_scope_id; k++)
+			if (sys_addr_is_link_local(&session->rails.at[k]))
 				addr->sin6_scope_id =
-					((const struct sockaddr_in6 *)&session->rails[k])
+					((const struct sockaddr_in6 *)&session->rails.at[k])
 						->sin6_scope_id;
 		if (addr->sin6_scope_id)
 			continue;

@@ -33,7 +33,7 @@ struct engine_peer {
 	uint32_t nbulk, chunk_bytes;
 	uint64_t post_seq;		 /* lock */
 	uint64_t rate[2];		 /* lock: bytes a second of READs, WRITEs */
-	uint64_t unread;		 /* session.queue_lock: notifications */
+	uint64_t unread;		 /* session.queue.lock: notifications */
 	struct peer_pending pending;	 /* lock: posted while it connects */
 	struct peer_doubt doubt;	 /* requests that wait for a goodbye */
 	struct peer_reconnect reconnect; /* session.lock */
@@ -48,7 +48,7 @@ struct engine_peer {
 	struct peer_local shared_memory; /* dialling channels of it */
 	struct peer_inbound inbound;
 	struct list_node node;	      /* session->peers */
-	struct list_node accept_node; /* session->accepts, with a reference */
+	struct list_node accept_node; /* session->queue.accepts, with a reference */
 	bool dialler, counted_up, released, died;
 	bool in_view; /* session.lock: its handle was given out before it came up */
 };

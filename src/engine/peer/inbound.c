@@ -62,10 +62,10 @@ static void leave_accepts(struct engine_peer *peer)
 	struct engine_session *session = peer->link.session;
 	bool queued;
 
-	pthread_mutex_lock(&session->queue_lock);
+	pthread_mutex_lock(&session->queue.lock);
 	queued = !list_empty(&peer->accept_node);
 	list_remove(&peer->accept_node);
-	pthread_mutex_unlock(&session->queue_lock);
+	pthread_mutex_unlock(&session->queue.lock);
 	if (queued)
 		peer_put(peer);
 }

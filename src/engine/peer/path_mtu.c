@@ -176,7 +176,7 @@ static bool is_hole(struct engine_peer *peer, const struct engine_chan *chan,
 		return false;
 	/* Where full packets have passed the way has changed: the next channel tells. */
 	return info->timeouts >= hole->timeouts + !young &&
-	       stalled_ns >= (young ? HOLE_NS : peer->link.session->silent_ns);
+	       stalled_ns >= (young ? HOLE_NS : peer->link.session->tuning.silent_ns);
 }
 
 static bool in_vain(struct engine_peer *peer, const struct engine_chan *chan,

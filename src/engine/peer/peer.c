@@ -84,9 +84,9 @@ void peer_counters_add(tcpx_counters *sum, const struct core_link *link)
 
 static void session_remember(struct engine_session *session, const struct core_link *link)
 {
-	pthread_mutex_lock(&session->queue_lock);
-	peer_counters_add(&session->counters, link);
-	pthread_mutex_unlock(&session->queue_lock);
+	pthread_mutex_lock(&session->queue.lock);
+	peer_counters_add(&session->counters.gone, link);
+	pthread_mutex_unlock(&session->queue.lock);
 }
 
 void peer_rival_close(struct engine_peer *peer)
@@ -199,11 +199,11 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 		if (chans[i])
 			chan_put(chans[i]);
 	if (was_up)
-		atomic_fetch_add(&session->peers_lost, 1);
+		atomic_fetch_add(&session->counters.peers_lost, 1);
 	else
-		atomic_fetch_add(&session->peers_failed, 1);
+		atomic_fetch_add(&session->counters.peers_failed, 1);
 	if (peer_malformed(status) && peer->link.core_ready)
-		atomic_fetch_add(&session->protocol_errors, 1);
+		atomic_fetch_add(&session->counters.protocol_errors, 1);
 	peer_set_state(peer, TCPX_PEER_DEAD);
 	link_progress(&peer->link);
 	if (in_view) /* of another one nobody has a handle */

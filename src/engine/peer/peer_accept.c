@@ -144,9 +144,10 @@ static void accept_answer(void *arg, const struct wire_hello *dial,
 		return;
 	}
 	answer->channels =
-		dial->channels && session->channels
-			? (dial->channels < session->channels ? dial->channels : session->channels)
-			: dial->channels + session->channels;
+		dial->channels && session->tuning.channels
+			? (dial->channels < session->tuning.channels ? dial->channels
+								     : session->tuning.channels)
+			: dial->channels + session->tuning.channels;
 	if (!answer->channels)
 		answer->channels = session_auto_channels();
 	comms_grant(session, &dial->messages, &answer->messages);

@@ -220,10 +220,10 @@ void engine_counters(struct engine_session *session, tcpx_counters *out_counters
 	struct list_node *pos;
 
 	session_lock(session);
-	pthread_mutex_lock(&session->queue_lock);
-	sum = session->counters;
-	sum.staging_bytes = session->stage_pool - session->stage_free;
-	pthread_mutex_unlock(&session->queue_lock);
+	pthread_mutex_lock(&session->queue.lock);
+	sum = session->counters.gone;
+	sum.staging_bytes = session->staging.pool - session->staging.free;
+	pthread_mutex_unlock(&session->queue.lock);
 	LIST_FOREACH(pos, &session->peer_list) {
 		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
 
@@ -235,22 +235,22 @@ void engine_counters(struct engine_session *session, tcpx_counters *out_counters
 	}
 	session_unlock(session);
 	sum.sz = out_counters->sz;
-	sum.requests_posted = atomic_load(&session->posted);
-	sum.requests_done = atomic_load(&session->done_count);
-	sum.requests_failed = atomic_load(&session->failed);
-	sum.requests_active = atomic_load(&session->active);
-	sum.notifications_sent = atomic_load(&session->notes_out);
-	sum.notifications_received = atomic_load(&session->notes_in);
-	sum.peers_up = atomic_load(&session->peers_up);
-	sum.peers_lost = atomic_load(&session->peers_lost);
-	sum.peers_failed = atomic_load(&session->peers_failed);
-	sum.channels_lost = atomic_load(&session->channels_lost);
-	sum.control_redials = atomic_load(&session->redials);
-	sum.carrier_losses = atomic_load(&session->carrier_losses);
-	sum.protocol_errors = atomic_load(&session->protocol_errors);
-	sum.accepted = atomic_load(&session->ctl_counters.accepted);
-	sum.preauth_rejects = atomic_load(&session->ctl_counters.preauth_rejects);
-	sum.auth_failures = atomic_load(&session->ctl_counters.auth_failures);
+	sum.requests_posted = atomic_load(&session->counters.posted);
+	sum.requests_done = atomic_load(&session->counters.done);
+	sum.requests_failed = atomic_load(&session->counters.failed);
+	sum.requests_active = atomic_load(&session->counters.active);
+	sum.notifications_sent = atomic_load(&session->counters.notes_out);
+	sum.notifications_received = atomic_load(&session->counters.notes_in);
+	sum.peers_up = atomic_load(&session->counters.peers_up);
+	sum.peers_lost = atomic_load(&session->counters.peers_lost);
+	sum.peers_failed = atomic_load(&session->counters.peers_failed);
+	sum.channels_lost = atomic_load(&session->counters.channels_lost);
+	sum.control_redials = atomic_load(&session->counters.redials);
+	sum.carrier_losses = atomic_load(&session->counters.carrier_losses);
+	sum.protocol_errors = atomic_load(&session->counters.protocol_errors);
+	sum.accepted = atomic_load(&session->counters.ctl.accepted);
+	sum.preauth_rejects = atomic_load(&session->counters.ctl.preauth_rejects);
+	sum.auth_failures = atomic_load(&session->counters.ctl.auth_failures);
 	sum.impostors = atomic_load(&session->identity.impostors);
 	sum.regions = mem_regions_count(session->regions);
 	sum.memory_bytes = account_bytes(session);

@@ -93,7 +93,7 @@ static void channel_gone(struct engine_chan *chan)
 	}
 	LOG(comms_level(peer, later), "peer '%s': %s; %u channels live on", peer->who.name, what,
 	    up);
-	atomic_fetch_add(&peer->link.session->channels_lost, 1);
+	atomic_fetch_add(&peer->link.session->counters.channels_lost, 1);
 	peer_event(peer, TCPX_EVENT_CHANNEL_DOWN, TCPX_ERR_CHANNEL_LOST, channel);
 }
 

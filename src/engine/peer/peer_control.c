@@ -78,7 +78,7 @@ void peer_send_offers(struct engine_peer *peer, bool local)
 		uint8_t bytes[WIRE_LOCAL_MAX];
 
 		memcpy(offer.nonce, peer->shared_memory.nonce, sizeof(offer.nonce));
-		memcpy(offer.name, session->local_name, sizeof(offer.name) - 1);
+		memcpy(offer.name, session->listen.local_name, sizeof(offer.name) - 1);
 		frame = (struct frame){.type = FRAME_LOCAL};
 		frame.payload_bytes = (uint32_t)wire_local_encode(&offer, bytes);
 		link_tell(&peer->link, &frame, bytes);
@@ -110,7 +110,7 @@ static tcpx_status core_start(struct engine_peer *peer, const struct wire_hello 
 	struct engine_session *session = peer->link.session;
 	struct core_config cfg = {
 		.chunk_bytes = peer->chunk_bytes,
-		.filled_chunk_bytes = session->chunk_bytes || remote->chunk_bytes
+		.filled_chunk_bytes = session->tuning.chunk_bytes || remote->chunk_bytes
 					      ? peer->chunk_bytes
 					      : ENGINE_FILLED_CHUNK_BYTES,
 		.bulk_channels = peer->nbulk,
@@ -125,7 +125,7 @@ static tcpx_status core_start(struct engine_peer *peer, const struct wire_hello 
 	cfg.credit_out[FRAME_CREDIT_NOTIFY] = remote->notify_budget;
 	cfg.credit_out[FRAME_CREDIT_EAGER] = remote->eager_budget;
 	cfg.credit_out[FRAME_CREDIT_READ] = remote->read_budget;
-	cfg.credit_in[FRAME_CREDIT_NOTIFY] = session->notify_budget;
+	cfg.credit_in[FRAME_CREDIT_NOTIFY] = session->tuning.notify_budget;
 	cfg.cover_out = remote->notify_cover;
 	cfg.cover_in = session->account.share;
 	cfg.credit_in[FRAME_CREDIT_EAGER] = ENGINE_EAGER_BUDGET;
@@ -163,8 +163,8 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	struct engine_session *session = peer->link.session;
 	const struct wire_hello *remote = &conn->remote;
 	const struct wire_hello *answer = dialler ? &conn->remote : &conn->local;
-	struct core_alive_config alive = {.silent_ns = session->silent_ns,
-					  .stopped_ns = session->stopped_ns};
+	struct core_alive_config alive = {.silent_ns = session->tuning.silent_ns,
+					  .stopped_ns = session->tuning.stopped_ns};
 	bool local = (conn->local.features & conn->remote.features & WIRE_FEATURE_LOCAL);
 	uint64_t channels = (uint64_t)answer->channels + answer->messages.channels;
 	tcpx_status status;
@@ -187,7 +187,7 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	}
 	session_lock(session);	/* look-ups by uuid and name */
 	link_lock(&peer->link); /* queries */
-	peer->chunk_bytes = agree_chunk(session->chunk_bytes, remote->chunk_bytes);
+	peer->chunk_bytes = agree_chunk(session->tuning.chunk_bytes, remote->chunk_bytes);
 	memcpy(peer->who.name, remote->name, sizeof(peer->who.name));
 	memcpy(peer->who.uuid, remote->uuid, sizeof(peer->who.uuid));
 	memcpy(peer->who.incarnation, remote->incarnation, sizeof(peer->who.incarnation));
@@ -218,7 +218,7 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	sys_timer_set(&engine_runtime.loop, &peer->control.timer, peer->control.alive.due_ns);
 	if (dialler)
 		return TCPX_OK;
-	local = local && session->local &&
+	local = local && session->listen.local &&
 		sys_random(peer->shared_memory.nonce, sizeof(peer->shared_memory.nonce)) == TCPX_OK;
 	peer->shared_memory.offered = local;
 	peer_send_offers(peer, local);
@@ -239,7 +239,7 @@ void peer_control_again(struct engine_peer *peer, const struct ctl_conn *conn)
 		peer_die(peer, status, 0, "control link");
 		return;
 	}
-	atomic_fetch_add(&peer->link.session->redials, 1);
+	atomic_fetch_add(&peer->link.session->counters.redials, 1);
 	LOG_INFO("peer '%s': control link is back", peer->who.name);
 	session_lock(peer->link.session); /* look-ups by address */
 	link_lock(&peer->link);		  /* queries */

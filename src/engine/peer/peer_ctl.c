@@ -201,8 +201,8 @@ static void sample(struct engine_peer *peer, int64_t now)
 static bool ctl_hangs(const struct engine_peer *peer, int64_t now)
 {
 	return peer->dialler && peer->control.link && peer->counted_up &&
-	       peer->link.session->nrails > 1 && peer->control.stuck_ns &&
-	       now - peer->control.stuck_ns >= peer->link.session->silent_ns / 3;
+	       peer->link.session->rails.count > 1 && peer->control.stuck_ns &&
+	       now - peer->control.stuck_ns >= peer->link.session->tuning.silent_ns / 3;
 }
 
 static void judge(struct engine_peer *peer, enum core_alive_verdict verdict)
@@ -288,13 +288,13 @@ static void beat(struct engine_peer *peer, int64_t now_ns)
 	if (ctl_hangs(peer, now_ns))
 		on_lost(peer, TCPX_ERR_PEER_SILENT, 0);
 	if (peer->control.link && peer->control.stuck_ns &&
-	    now_ns - peer->control.stuck_ns >= peer->link.session->silent_ns) {
+	    now_ns - peer->control.stuck_ns >= peer->link.session->tuning.silent_ns) {
 		/* It may be heard: then the way there is cut, and it believes us silent. */
 		peer_die(peer, TCPX_ERR_PEER_SILENT, 0, "peer silent: nothing is acknowledged");
 		return;
 	}
 	if (!peer->control.link && peer->counted_up &&
-	    now_ns - peer->control.lost_ns > peer->link.session->silent_ns) {
+	    now_ns - peer->control.lost_ns > peer->link.session->tuning.silent_ns) {
 		peer_die(peer, TCPX_ERR_PEER_SILENT, 0, "control link did not come back");
 		return;
 	}

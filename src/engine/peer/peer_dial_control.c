@@ -251,7 +251,7 @@ void peer_dial_control(struct engine_peer *peer)
 	struct ctl_dial_opts opts[PEER_WAYS] = {0};
 	struct ctl_race_opts race = {
 		.ways = opts, .head_start_ns = CTL_HEAD_START_NS, .done = control_again};
-	int64_t limit = peer->control.lost_ns + peer->link.session->silent_ns;
+	int64_t limit = peer->control.lost_ns + peer->link.session->tuning.silent_ns;
 	struct peer_dial *dial;
 
 	if (peer->died || peer->dialling.control || peer->control.link)
@@ -263,7 +263,7 @@ void peer_dial_control(struct engine_peer *peer)
 		return;
 	}
 	race.count = dial->count = peer_route_again(
-		peer, peer->dialling.control_tries % peer->link.session->nrails, dial->ways);
+		peer, peer->dialling.control_tries % peer->link.session->rails.count, dial->ways);
 	for (unsigned i = 0; i < race.count; i++) {
 		peer_route_opts(&dial->ways[i], &opts[i]);
 		peer_route_hello(peer, &opts[i], WIRE_ROLE_CONTROL);

@@ -114,9 +114,10 @@ static void add_way(struct peer_way *ways, unsigned *count, const struct peer_wa
 static bool serves(const struct engine_session *session, uint32_t rail,
 		   const struct sockaddr_storage *remote)
 {
-	const struct sockaddr_storage *local = &session->rails[rail];
+	const struct sockaddr_storage *local = &session->rails.at[rail];
 
-	return session->bound && local->ss_family == remote->ss_family && !sys_addr_is_any(local);
+	return session->rails.named && local->ss_family == remote->ss_family &&
+	       !sys_addr_is_any(local);
 }
 
 /* The rail with the source address that the kernel's routes choose; PEER_RAIL_NONE: it is none of
@@ -127,18 +128,19 @@ static uint32_t rail_by_route(const struct engine_session *session,
 	uint32_t one = PEER_RAIL_NONE, found = 0;
 	struct sockaddr_storage source;
 
-	for (uint32_t i = 0; i < session->nrails; i++) {
+	for (uint32_t i = 0; i < session->rails.count; i++) {
 		if (!serves(session, i, remote))
 			continue;
 		one = i;
 		found++;
 	}
-	if (found == 1 && !session->any_source)
+	if (found == 1 && !session->rails.any_source)
 		return one;
 	if (!found || sys_sock_source(remote, config_text(CONFIG_BIND_DEVICE), &source))
 		return PEER_RAIL_NONE;
-	for (uint32_t i = 0; i < session->nrails; i++)
-		if (serves(session, i, remote) && sys_addr_same_host(&session->rails[i], &source))
+	for (uint32_t i = 0; i < session->rails.count; i++)
+		if (serves(session, i, remote) &&
+		    sys_addr_same_host(&session->rails.at[i], &source))
 			return i;
 	return PEER_RAIL_NONE;
 }
@@ -149,7 +151,7 @@ static struct peer_way way_by(const struct engine_session *session, uint32_t rai
 	struct peer_way way = {.remote = *remote, .rail = rail};
 
 	if (rail != PEER_RAIL_NONE)
-		way.local = session->rails[rail];
+		way.local = session->rails.at[rail];
 	return way;
 }
 
@@ -168,9 +170,10 @@ static void add_by_turns(const struct engine_peer *peer, const bool *skip, struc
 {
 	const struct engine_session *session = peer->link.session;
 
-	for (uint32_t n = 0; n < session->nrails * peer->address.count; n++) {
+	for (uint32_t n = 0; n < session->rails.count * peer->address.count; n++) {
 		const struct sockaddr_storage *addr = &peer->address.known[n % peer->address.count];
-		uint32_t rail = carrier_rail(session, n / peer->address.count) % session->nrails;
+		uint32_t rail =
+			carrier_rail(session, n / peer->address.count) % session->rails.count;
 		struct peer_way way = way_by(session, rail, addr);
 
 		if (!skip[n % peer->address.count] && serves(session, rail, addr))
@@ -202,12 +205,13 @@ unsigned peer_route_first(const struct engine_peer *peer, struct peer_way *ways)
 		/* One that we have as well would meet somebody here. */
 		if (elsewhere && here_is(&here, addr))
 			say_ours(peer, addr);
-		else if (rail != PEER_RAIL_NONE || session->any_source || !session->bound)
+		else if (rail != PEER_RAIL_NONE || session->rails.any_source ||
+			 !session->rails.named)
 			add_way(ways, &count, &way);
 		else
 			settled[i] = false;
 	}
-	if (session->bound && !session->any_source)
+	if (session->rails.named && !session->rails.any_source)
 		add_by_turns(peer, settled, ways, &count);
 	here_free(&here);
 	return count;
@@ -217,7 +221,7 @@ unsigned peer_route_first(const struct engine_peer *peer, struct peer_way *ways)
  * address that this host has, too, is the peer's only when the peer is here. */
 static bool pick_remote(const struct engine_peer *peer, uint32_t rail, struct sockaddr_storage *out)
 {
-	const struct sockaddr_storage *local = &peer->link.session->rails[rail];
+	const struct sockaddr_storage *local = &peer->link.session->rails.at[rail];
 	struct here here = here_now();
 	bool together = here_is(&here, &peer->address.remote), found = false, direct = false;
 
@@ -244,10 +248,10 @@ bool peer_route_over(const struct engine_peer *peer, uint32_t rail, struct peer_
 	const struct engine_session *session = peer->link.session;
 	struct peer_way way = {.rail = rail};
 
-	if (!session->bound || sys_addr_is_any(&session->rails[rail]) ||
+	if (!session->rails.named || sys_addr_is_any(&session->rails.at[rail]) ||
 	    !pick_remote(peer, rail, &way.remote))
 		return false;
-	way.local = session->rails[rail];
+	way.local = session->rails.at[rail];
 	*out_way = way;
 	return true;
 }
@@ -259,8 +263,8 @@ static struct peer_way control_way(const struct engine_peer *peer)
 	struct peer_way way = {
 		.remote = peer->address.remote, .local = peer->rails.local, .rail = PEER_RAIL_NONE};
 
-	for (uint32_t i = 0; i < session->nrails && way.local.ss_family; i++)
-		if (sys_addr_same_host(&session->rails[i], &way.local))
+	for (uint32_t i = 0; i < session->rails.count && way.local.ss_family; i++)
+		if (sys_addr_same_host(&session->rails.at[i], &way.local))
 			way.rail = i;
 	return way;
 }
@@ -278,12 +282,12 @@ unsigned peer_route_channel(const struct engine_peer *peer, uint32_t channel, st
 	const struct peer_way control = control_way(peer);
 	uint32_t home = peer_route_home(peer, channel);
 	/* One that connects still has nothing to fear from rails beyond the two. */
-	uint32_t others = peer->counted_up ? session->nrails : 1;
+	uint32_t others = peer->counted_up ? session->rails.count : 1;
 	struct peer_way way;
 	unsigned count = 0;
 
 	for (uint32_t i = 0; i < others; i++) {
-		uint32_t rail = (home + i) % session->nrails;
+		uint32_t rail = (home + i) % session->rails.count;
 
 		if (((!i && peer->counted_up) || rail_tried(peer, rail)) &&
 		    !carrier_lost(session, rail) && peer_route_over(peer, rail, &way))
@@ -301,8 +305,8 @@ unsigned peer_route_again(const struct engine_peer *peer, uint32_t first, struct
 	struct peer_way way;
 	unsigned count = 0;
 
-	for (uint32_t i = 0; i < session->nrails; i++) {
-		uint32_t rail = (first + i) % session->nrails;
+	for (uint32_t i = 0; i < session->rails.count; i++) {
+		uint32_t rail = (first + i) % session->rails.count;
 
 		if (!carrier_lost(session, rail) && peer_route_over(peer, rail, &way))
 			add_way(ways, &count, &way);
@@ -313,7 +317,7 @@ unsigned peer_route_again(const struct engine_peer *peer, uint32_t first, struct
 
 uint32_t peer_route_home(const struct engine_peer *peer, uint32_t channel)
 {
-	return (channel ? channel - 1 : peer->nbulk) % peer->link.session->nrails;
+	return (channel ? channel - 1 : peer->nbulk) % peer->link.session->rails.count;
 }
 
 /* An info names every address of its host: when one is not ours, the peer is elsewhere. */
@@ -340,8 +344,8 @@ void peer_route_targets(struct engine_peer *peer, const struct wire_info *info)
 		struct sockaddr_storage *addr = &peer->address.known[peer->address.count];
 
 		peer_addr_from_wire(&info->addrs[i], addr);
-		for (uint32_t r = 0; session->bound && r < session->nrails; r++)
-			take_scope(addr, &session->rails[r]);
+		for (uint32_t r = 0; session->rails.named && r < session->rails.count; r++)
+			take_scope(addr, &session->rails.at[r]);
 		/* One that we have as well (127.0.0.1, a container bridge) meets others here. */
 		if (elsewhere && here_is(&here, addr))
 			say_ours(peer, addr);

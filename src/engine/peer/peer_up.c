@@ -23,7 +23,7 @@ void peer_check_up(struct engine_peer *peer)
 	inbound_is_up(peer);
 	peer_rival_close(peer);
 	sys_timer_del(&engine_runtime.loop, &peer->dialling.connect_timer);
-	atomic_fetch_add(&session->peers_up, 1);
+	atomic_fetch_add(&session->counters.peers_up, 1);
 	again_up(peer);
 	LOG_INFO("peer '%s' is up: %s, %u channels", peer->who.name, peer->transport, peer->nbulk);
 	peer_set_state(peer, TCPX_PEER_UP);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the dialling side of a link knows of its rails towards that peer. Control thread only. */
+/* The rails of a session, and what the dialling side of a link knows of them towards its peer. */
 #ifndef ENGINE_PEER_RAIL_STATE_H
 #define ENGINE_PEER_RAIL_STATE_H
 
@@ -13,6 +13,16 @@
 
 struct ctl_dial;
 
+/* Constant once the options are taken, except for `said`. */
+struct session_rails {
+	struct sockaddr_storage at[ENGINE_RAILS_MAX];
+	uint32_t count;
+	bool named;	 /* by the option bind */
+	bool any_source; /* bind says "auto" or excludes interfaces: other sources will do, too */
+	uint32_t said;	 /* control thread: rails, by bit, whose failure is in the log */
+};
+
+/* Of one peer. Control thread, as all that follows. */
 struct peer_rail {
 	bool dead;		/* it did not lead to the peer at the last attempt */
 	bool back;		/* it does again: its channels come back to it */

@@ -42,9 +42,9 @@ static void say(struct engine_peer *peer, const struct peer_way *way, tcpx_statu
 	char from[SYS_ADDR_TEXT], to[SYS_ADDR_TEXT], name[IF_NAMESIZE];
 	unsigned index = sys_iface_index(&way->local);
 
-	if (session->rails_said & 1u << way->rail)
+	if (session->rails.said & 1u << way->rail)
 		return;
-	session->rails_said |= 1u << way->rail;
+	session->rails.said |= 1u << way->rail;
 	if (!index || !if_indextoname(index, name))
 		name[0] = '\0';
 	LOG_WARN("interface %s (%s) does not lead to peer '%s' at %s: %s; it is left out and tried "
@@ -93,9 +93,9 @@ void rail_works(struct engine_peer *peer, uint32_t at)
 	rail->dead = false;
 	rail->back = true;
 	rail->back_ns = clock_now_ns();
-	peer->link.session->rails_said &= ~(1u << at);
+	peer->link.session->rails.said &= ~(1u << at);
 	LOG_INFO("peer '%s': the rail of %s leads there again", peer->who.name,
-		 sys_addr_host_text(&peer->link.session->rails[at], text));
+		 sys_addr_host_text(&peer->link.session->rails.at[at], text));
 }
 
 static void probed(void *arg, tcpx_status status, int err, const struct ctl_conn *conn)
@@ -156,7 +156,7 @@ static void come_back(struct engine_peer *peer, int64_t now_ns)
 		up--;
 		path_mtu_replace(chan, 0);
 	}
-	for (uint32_t i = 0; i < peer->link.session->nrails && !away; i++)
+	for (uint32_t i = 0; i < peer->link.session->rails.count && !away; i++)
 		peer->rails.at[i].back = false;
 }
 
@@ -165,7 +165,7 @@ void rails_look(struct engine_peer *peer, int64_t now_ns)
 	if (!peer->dialler || !peer->counted_up)
 		return;
 	come_back(peer, now_ns);
-	for (uint32_t i = 0; i < peer->link.session->nrails && !peer->rails.probe; i++) {
+	for (uint32_t i = 0; i < peer->link.session->rails.count && !peer->rails.probe; i++) {
 		struct peer_rail *rail = &peer->rails.at[i];
 
 		if (rail->dead && now_ns >= rail->due_ns && !carrier_lost(peer->link.session, i))
@@ -175,7 +175,7 @@ void rails_look(struct engine_peer *peer, int64_t now_ns)
 
 void rails_now(struct engine_peer *peer)
 {
-	for (uint32_t i = 0; i < peer->link.session->nrails; i++) {
+	for (uint32_t i = 0; i < peer->link.session->rails.count; i++) {
 		peer->rails.at[i].due_ns = 0;
 		peer->rails.at[i].tries = 0;
 	}

@@ -87,10 +87,10 @@ static void publish(const struct engine_session *session, struct wire_address *a
 	uint32_t at = 0;
 	bool set;
 
-	if (published(session->port, &addr, &set) != TCPX_OK || !set)
+	if (published(session->listen.port, &addr, &set) != TCPX_OK || !set)
 		return;
 	peer_addr_to_wire(&addr, &wire);
-	wire.port = session->port;
+	wire.port = session->listen.port;
 	while (at < *count && !same_address(&addrs[at], &wire))
 		at++;
 	if (at == *count)
@@ -158,15 +158,15 @@ uint32_t session_addresses(struct engine_session *session, struct wire_address a
 	for (i = 0; i < session->told.count; i++) {
 		addrs[i] = session->told.addrs[i];
 		if (!addrs[i].port)
-			addrs[i].port = session->port;
+			addrs[i].port = session->listen.port;
 	}
 	if (session->told.count)
 		return session->told.count;
-	for (i = 0; i < session->nrails; i++) {
-		const struct sockaddr_storage *rail = &session->rails[i];
+	for (i = 0; i < session->rails.count; i++) {
+		const struct sockaddr_storage *rail = &session->rails.at[i];
 
 		if (!sys_addr_is_any(rail)) {
-			add_address(addrs, &count, rail, session->port);
+			add_address(addrs, &count, rail, session->listen.port);
 			continue;
 		}
 		if (sys_iface_list(&ifaces, &nifaces) != TCPX_OK)
@@ -175,7 +175,7 @@ uint32_t session_addresses(struct engine_session *session, struct wire_address a
 			const struct sys_iface *iface = &ifaces[j % nifaces];
 
 			if (iface->addr.ss_family == rail->ss_family && reach(iface) == j / nifaces)
-				add_address(addrs, &count, &iface->addr, session->port);
+				add_address(addrs, &count, &iface->addr, session->listen.port);
 		}
 		free(ifaces);
 	}
@@ -188,7 +188,7 @@ tcpx_status engine_info(struct engine_session *session, void *buf, size_t cap, s
 	struct wire_info info = {0};
 	size_t len;
 
-	if (!session->port)
+	if (!session->listen.port)
 		return error_set(TCPX_ERR_STATE, 0, "session does not listen");
 	memcpy(info.uuid, session->uuid, sizeof(info.uuid));
 	memcpy(info.incarnation, session->incarnation, sizeof(info.incarnation));
@@ -213,14 +213,14 @@ void peer_fill_hello(struct engine_session *session, struct wire_hello *hello)
 	memcpy(hello->uuid, session->uuid, sizeof(hello->uuid));
 	memcpy(hello->incarnation, session->incarnation, sizeof(hello->incarnation));
 	memcpy(hello->name, session->name, sizeof(hello->name));
-	hello->channels = session->channels;
-	hello->chunk_bytes = session->chunk_bytes;
+	hello->channels = session->tuning.channels;
+	hello->chunk_bytes = session->tuning.chunk_bytes;
 	hello->features = WIRE_FEATURE_SEGMENTS;
 	if (!(session->flags & TCPX_SESSION_NO_LOCAL))
 		hello->features |= WIRE_FEATURE_LOCAL | WIRE_FEATURE_LOCAL_ANSWER;
 	if (comms_first_known(session))
 		hello->features |= WIRE_FEATURE_FIRST;
-	hello->notify_budget = session->notify_budget;
+	hello->notify_budget = session->tuning.notify_budget;
 	hello->notify_cover = session->account.share;
 	hello->eager_budget = ENGINE_EAGER_BUDGET;
 	hello->read_budget = ENGINE_READ_WINDOW;

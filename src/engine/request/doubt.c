@@ -24,11 +24,11 @@ bool doubt_add(struct engine_request *request)
 		request->xfer.status = peer->error.status;
 		return false;
 	}
-	if (request->zombie || peer->link.core.dead || !peer->link.session->goodbye_ns)
+	if (request->zombie || peer->link.core.dead || !peer->link.session->tuning.goodbye_ns)
 		return false;
 	request_quiet(request);
 	request->doubted = true;
-	request->doubt_ns = clock_after(peer->link.session->goodbye_ns);
+	request->doubt_ns = clock_after(peer->link.session->tuning.goodbye_ns);
 	list_push_back(&peer->doubt.waiting, &request->done);
 	link_wake(&peer->link);
 	return true;

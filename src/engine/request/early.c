@@ -64,7 +64,7 @@ tcpx_status early_note(struct engine_peer *peer, const void *data, size_t bytes)
 	if (bytes > TCPX_NOTIFY_MAX)
 		return TCPX_ERR_LIMIT;
 	/* what the peer will give is not known: no more than we would */
-	if (peer->pending.note_bytes + size > session->notify_budget)
+	if (peer->pending.note_bytes + size > session->tuning.notify_budget)
 		return TCPX_ERR_AGAIN;
 	note = session_alloc(session, size);
 	if (!note)

@@ -36,11 +36,11 @@ struct engine_request {
 	_Atomic uint32_t waiters;
 	_Atomic bool leads;	  /* its end comes by the lane: who waits may lead */
 	struct engine_lead *lead; /* peer lock */
-	struct list_node done;	  /* session->completions, peer->buried, ->early, ->doubts */
+	struct list_node done;	  /* session->queue.completions, peer->buried, ->early, ->doubts */
 	bool early, doubted;	  /* peer lock: waits in peer->early, peer->doubts */
 	int64_t doubt_ns;	  /* not longer than that */
-	_Atomic bool queued;	  /* in session->completions: set under both locks, cleared under
-				     queue_lock */
+	_Atomic bool queued; /* in session->queue.completions: set under both locks, cleared under
+				     queue.lock */
 	bool wants_queue, io_held, zombie;
 	bool sends;			       /* who posts it sends the first of it */
 	bool local_staged, remote_staged;      /* as the regions say */

@@ -105,8 +105,9 @@ void request_ended(struct engine_request *request)
 				  .user = request->user,
 				  .elapsed_ns = (uint64_t)(clock_now_ns() - request->posted_ns)};
 	measure(request);
-	atomic_fetch_sub(&session->active, 1);
-	atomic_fetch_add(xfer->status == TCPX_OK ? &session->done_count : &session->failed, 1);
+	atomic_fetch_sub(&session->counters.active, 1);
+	atomic_fetch_add(
+		xfer->status == TCPX_OK ? &session->counters.done : &session->counters.failed, 1);
 	request_set_state(request, REQUEST_FINAL);
 	if (request->wants_queue && !zombie) /* final before it can be taken */
 		completion_enter(request);

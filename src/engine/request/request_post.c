@@ -70,7 +70,7 @@ static tcpx_status start(struct engine_request *request)
 		return status;
 	request->xfer.deadline_ns = request->deadline_ns ? clock_after(request->deadline_ns) : 0;
 	atomic_store(&request->state, REQUEST_ACTIVE);
-	atomic_fetch_add(&session->active, 1);
+	atomic_fetch_add(&session->counters.active, 1);
 	request->post_seq = ++peer->post_seq;
 	request->posted_ns = clock_now_ns();
 	request->gone_base = 0;
@@ -81,7 +81,7 @@ static tcpx_status start(struct engine_request *request)
 	status = request_hand_over(request);
 	if (status == TCPX_OK)
 		return TCPX_OK;
-	atomic_fetch_sub(&session->active, 1);
+	atomic_fetch_sub(&session->counters.active, 1);
 	request_io_put(request);
 	request_set_state(request, before);
 	return post_error(request, status);
@@ -101,7 +101,7 @@ static enum post_sends what_to_send(const struct engine_session *session, uint64
 		return POST_NOTHING;
 	if (lone)
 		return POST_FIRST;
-	return bytes <= session->inline_bytes ? POST_LANE : POST_NOTHING;
+	return bytes <= session->tuning.inline_bytes ? POST_LANE : POST_NOTHING;
 }
 
 /* peer.lock held. */
@@ -133,7 +133,7 @@ static void batch_end(struct post_batch *batch)
 	link_unlock_only(&peer->link);
 	session = peer->link.session;
 	if (batch->posted) {
-		atomic_fetch_add(&session->posted, batch->posted);
+		atomic_fetch_add(&session->counters.posted, batch->posted);
 		if (batch->timed)
 			session_timer_kick(session);
 		link_run_posted(&peer->link,
@@ -266,7 +266,7 @@ tcpx_status engine_notify_send(struct engine_session *session, uint64_t peer_id,
 		refused(peer, status, bytes);
 	link_unlock_only(&peer->link);
 	if (status == TCPX_OK) {
-		atomic_fetch_add(&session->notes_out, 1);
+		atomic_fetch_add(&session->counters.notes_out, 1);
 		link_run_posted(&peer->link, what_to_send(session, bytes, false));
 	} else {
 		link_run_deferred(&peer->link); /* another thread's */

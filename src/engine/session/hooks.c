@@ -91,10 +91,10 @@ static tcpx_status hook_deliver(void *arg, struct core_xfer *xfer, const void *d
 		     : TCPX_OK;
 }
 
-/* queue_lock */
+/* queue.lock */
 static void set_hungry(struct engine_peer *peer, bool hungry)
 {
-	peer->link.session->stage_hungry += (uint32_t)hungry - (uint32_t)peer->link.quota.hungry;
+	peer->link.session->staging.hungry += (uint32_t)hungry - (uint32_t)peer->link.quota.hungry;
 	peer->link.quota.hungry = hungry;
 }
 
@@ -102,18 +102,18 @@ static uint64_t hook_stage_take(void *arg, uint64_t want, uint64_t least)
 {
 	struct engine_peer *peer = arg;
 	struct engine_session *session = peer->link.session;
-	uint64_t quota = session->stage_pool / 2, got;
+	uint64_t quota = session->staging.pool / 2, got;
 
-	pthread_mutex_lock(&session->queue_lock);
-	got = want < session->stage_free ? want : session->stage_free;
+	pthread_mutex_lock(&session->queue.lock);
+	got = want < session->staging.free ? want : session->staging.free;
 	if (peer->link.quota.held + got > quota)
 		got = quota > peer->link.quota.held ? quota - peer->link.quota.held : 0;
 	if (got < least)
 		got = 0;
-	session->stage_free -= got;
+	session->staging.free -= got;
 	peer->link.quota.held += got;
 	set_hungry(peer, got < want);
-	pthread_mutex_unlock(&session->queue_lock);
+	pthread_mutex_unlock(&session->queue.lock);
 	return got;
 }
 
@@ -123,12 +123,12 @@ static uint64_t hook_stage_ahead(void *arg, uint64_t want)
 	struct engine_peer *peer = arg;
 	struct engine_session *session = peer->link.session;
 
-	pthread_mutex_lock(&session->queue_lock);
-	if (session->stage_ahead + want > session->stage_pool / 8)
+	pthread_mutex_lock(&session->queue.lock);
+	if (session->staging.ahead + want > session->staging.pool / 8)
 		want = 0;
-	session->stage_ahead += want;
+	session->staging.ahead += want;
 	peer->link.quota.ahead += want;
-	pthread_mutex_unlock(&session->queue_lock);
+	pthread_mutex_unlock(&session->queue.lock);
 	return want;
 }
 
@@ -139,18 +139,18 @@ static void hook_stage_give(void *arg, uint64_t bytes)
 	struct engine_session *session = peer->link.session;
 	bool others;
 
-	pthread_mutex_lock(&session->queue_lock);
+	pthread_mutex_lock(&session->queue.lock);
 	if (peer->link.core.dead) {
 		set_hungry(peer, false);
-		session->stage_ahead -= peer->link.quota.ahead;
+		session->staging.ahead -= peer->link.quota.ahead;
 		peer->link.quota.ahead = 0;
 	}
-	session->stage_free += bytes;
+	session->staging.free += bytes;
 	peer->link.quota.held -= bytes;
-	others = session->stage_hungry > peer->link.quota.hungry;
+	others = session->staging.hungry > peer->link.quota.hungry;
 	others &= bytes > 0;
-	session->stage_returned |= others;
-	pthread_mutex_unlock(&session->queue_lock);
+	session->staging.returned |= others;
+	pthread_mutex_unlock(&session->queue.lock);
 	if (others)
 		link_wake(&peer->link);
 }

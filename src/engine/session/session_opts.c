@@ -62,19 +62,19 @@ static tcpx_status take_numbers(struct engine_session *session, const tcpx_sessi
 			     &inline_bytes)))
 		return status;
 	/* 64 may be asked for, 63 are the most that a link opens: its masks hold the lane, too. */
-	session->channels =
+	session->tuning.channels =
 		channels < CORE_CHANNELS_MAX ? (uint32_t)channels : CORE_CHANNELS_MAX - 1;
 	/* A wish only where somebody has one: the peer may have another. */
-	session->chunk_bytes =
+	session->tuning.chunk_bytes =
 		opts->chunk_bytes || config_value(CONFIG_CHUNK_BYTES)->source != CONFIG_DEFAULT
 			? (uint32_t)chunk
 			: 0;
-	session->silent_ns = (int64_t)silent * CLOCK_MS_NS;
-	session->stopped_ns = (int64_t)stopped * CLOCK_MS_NS;
-	session->goodbye_ns = (int64_t)goodbye * CLOCK_MS_NS;
+	session->tuning.silent_ns = (int64_t)silent * CLOCK_MS_NS;
+	session->tuning.stopped_ns = (int64_t)stopped * CLOCK_MS_NS;
+	session->tuning.goodbye_ns = (int64_t)goodbye * CLOCK_MS_NS;
 	session->inbound.most = (uint32_t)peers;
 	account_open(session, memory, notify, (uint32_t)peers);
-	session->inline_bytes = (uint32_t)inline_bytes;
+	session->tuning.inline_bytes = (uint32_t)inline_bytes;
 	return TCPX_OK;
 }
 
@@ -111,7 +111,7 @@ static tcpx_status take_rails(struct engine_session *session, const char *bind)
 	if (!bind || !*bind)
 		bind = config_text(CONFIG_BIND);
 	if (!*bind)
-		return sys_addr_parse("127.0.0.1", 0, &session->rails[session->nrails++]);
+		return sys_addr_parse("127.0.0.1", 0, &session->rails.at[session->rails.count++]);
 	if (!strcmp(bind, "auto") && session->flags & TCPX_SESSION_INFO_ONLY &&
 	    !sys_crypto_available()) {
 		LOG_WARN("session '%s' listens on loopback alone: nothing here can prove who "
@@ -119,10 +119,10 @@ static tcpx_status take_rails(struct engine_session *session, const char *bind)
 			 session->name);
 		bind = "127.0.0.1";
 	}
-	status = sys_iface_expand(bind, session->rails, ENGINE_RAILS_MAX, &count);
-	session->nrails = count;
-	session->bound = true;
-	session->any_source =
+	status = sys_iface_expand(bind, session->rails.at, ENGINE_RAILS_MAX, &count);
+	session->rails.count = count;
+	session->rails.named = true;
+	session->rails.any_source =
 		strchr(bind, '^') || !strncmp(bind, "auto", 4) || strstr(bind, ",auto");
 	return status == TCPX_OK ? TCPX_OK : session_option_error(CONFIG_BIND, bind);
 }
