@@ -17,36 +17,53 @@ struct engine_session;
 
 enum engine_request_state { REQUEST_IDLE = 0, REQUEST_ACTIVE = 1, REQUEST_FINAL = 2 };
 
+/* The memory of a request. */
+struct request_regions {
+	struct mem_region **at; /* local ones, by their index in the program */
+	uint32_t count;
+	bool held;	/* peer.lock: none of them can go, mem_region_io_get() */
+	uint64_t *keys; /* of the peer's, by their index in the program */
+};
+
+/* What the memory of one side is. */
+struct request_side {
+	bool staged;   /* some of it is staged */
+	bool shares;   /* all of it can go by reference */
+	bool messages; /* all of it can go over plugin channels */
+};
+
+/* Local memory that was gone when the transfer came to it. peer.lock. */
+struct request_gone {
+	uint64_t base, offset; /* of its region, in the region; base 0: none */
+};
+
 struct engine_request {
 	struct handle_slot slot;
 	struct engine_session *session;
 	_Atomic(struct engine_peer *) peer; /* again.h: another one once its link ended */
-	uint64_t peer_id;		    /* the handle that it was prepared by */
+	uint64_t peer_id;		    /* the handle that it was prepared with */
 	struct core_xfer xfer;
 	struct core_prog prog;
 	struct core_seg one[2]; /* program of a single piece */
-	struct core_seg *segs;
-	struct mem_region **regions;
-	uint64_t *keys;
-	uint32_t nregions;
+	struct core_seg *segs;	/* of more pieces; or NULL */
+	struct request_regions regions;
+	struct request_side local, remote;
 	void *notify;
-	int64_t deadline_ns; /* relative */
+	int64_t deadline_ns; /* from the post on; 0: none */
 	void *user;
 	_Atomic uint32_t state; /* futex */
 	_Atomic uint32_t waiters;
-	_Atomic bool leads;	  /* its end comes by the lane: who waits may lead */
-	struct engine_lead *lead; /* peer lock */
-	struct list_node done;	  /* session->queue.completions, peer->buried, ->early, ->doubts */
-	bool early, doubted;	  /* peer lock: waits in peer->early, peer->doubts */
-	int64_t doubt_ns;	  /* not longer than that */
-	_Atomic bool queued; /* in session->queue.completions: set under both locks, cleared under
-				     queue.lock */
-	bool wants_queue, io_held, zombie;
-	bool sends;			       /* who posts it sends the first of it */
-	bool local_staged, remote_staged;      /* as the regions say */
-	bool local_shares, remote_shares;      /* all of it is memory that can go by reference */
-	bool local_messages, remote_messages;  /* the same, as messages */
-	uint64_t post_seq, gone_at, gone_base; /* peer lock; memory that vanished: offset, region */
+	_Atomic bool leads;	  /* its end comes over the lane: a thread that waits may lead */
+	struct engine_lead *lead; /* peer.lock */
+	bool wants_queue;	  /* its completion enters session->queue */
+	_Atomic bool queued;	  /* it is there: set under both locks, cleared under queue.lock */
+	struct list_node done;	  /* queue.completions, peer->pending, ->doubt, wake.buried */
+	bool early, doubted;	  /* peer.lock: waits in peer->pending, peer->doubt */
+	int64_t doubt_ns;	  /* until when it waits there */
+	bool zombie;		  /* peer.lock: released while active */
+	bool sends;		  /* the thread that posts it sends the first part of it */
+	uint64_t post_seq;	  /* peer.lock */
+	struct request_gone gone;
 	int64_t posted_ns;
 	tcpx_completion completion;
 };

@@ -47,11 +47,11 @@ void request_set_state(struct engine_request *request, uint32_t state)
 
 void request_io_put(struct engine_request *request)
 {
-	if (!request->io_held)
+	if (!request->regions.held)
 		return;
-	request->io_held = false;
-	for (uint32_t i = 0; i < request->nregions; i++)
-		mem_region_io_put(request->regions[i]);
+	request->regions.held = false;
+	for (uint32_t i = 0; i < request->regions.count; i++)
+		mem_region_io_put(request->regions.at[i]);
 }
 
 tcpx_status request_hand_over(struct engine_request *request)

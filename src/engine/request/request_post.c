@@ -24,14 +24,14 @@ static tcpx_status io_get(struct engine_request *request)
 {
 	uint32_t i;
 
-	for (i = 0; i < request->nregions; i++)
-		if (!mem_region_io_get(request->regions[i]))
+	for (i = 0; i < request->regions.count; i++)
+		if (!mem_region_io_get(request->regions.at[i]))
 			break;
-	request->io_held = i == request->nregions;
-	if (request->io_held)
+	request->regions.held = i == request->regions.count;
+	if (request->regions.held)
 		return TCPX_OK;
 	while (i)
-		mem_region_io_put(request->regions[--i]);
+		mem_region_io_put(request->regions.at[--i]);
 	return error_set(TCPX_ERR_DEREGISTERED, 0,
 			 "a local region of the request was deregistered");
 }
@@ -73,7 +73,7 @@ static tcpx_status start(struct engine_request *request)
 	atomic_fetch_add(&session->counters.active, 1);
 	request->post_seq = ++peer->post_seq;
 	request->posted_ns = clock_now_ns();
-	request->gone_base = 0;
+	request->gone.base = 0;
 	if (!peer->link.core_ready) {
 		early_add(request);
 		return TCPX_OK;

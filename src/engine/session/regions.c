@@ -31,8 +31,8 @@ tcpx_status engine_region_register(struct engine_session *session, void *addr, u
 
 static bool request_uses(const struct engine_request *request, const struct mem_region *region)
 {
-	for (uint32_t i = 0; i < request->nregions; i++)
-		if (request->regions[i] == region)
+	for (uint32_t i = 0; i < request->regions.count; i++)
+		if (request->regions.at[i] == region)
 			return true;
 	return false;
 }
