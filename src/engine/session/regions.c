@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Regions: ours with the requests and pushes that use them, and the peers' that were imported. */
+/* Regions: this session's, with the requests and pushes that use them, and imported ones. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -37,7 +37,7 @@ static bool request_uses(const struct engine_request *request, const struct mem_
 	return false;
 }
 
-/* Ends what uses the region on one peer. */
+/* Ends every request and push of one peer that uses the region. */
 static void peer_forget_region(struct engine_peer *peer, struct mem_region *region)
 {
 	struct core_xfer *xfer, *next_xfer;
@@ -78,7 +78,7 @@ static tcpx_status import_forget(struct engine_session *session, uint64_t id)
 	struct engine_import *import = handle_claim(&session->imports, id);
 
 	if (!import)
-		return error_set(TCPX_ERR_STALE, 0, "imported region is not valid any more");
+		return error_set(TCPX_ERR_STALE, 0, "imported region is no longer valid");
 	handle_put(&session->imports, import);
 	return TCPX_OK;
 }
@@ -97,7 +97,7 @@ tcpx_status engine_region_deregister(struct engine_session *session, uint64_t id
 	if (status != TCPX_OK)
 		return error_set(TCPX_ERR_STALE, 0, "region is not registered");
 	if (!region)
-		return TCPX_OK; /* registered once more: nothing changes for anybody */
+		return TCPX_OK; /* it is registered more than once, so it stays */
 	for (peer = session_next_peer(session, NULL); peer; peer = session_next_peer(session, peer))
 		peer_forget_region(peer, region);
 	status = mem_region_quiesce(region, timeout_ns < 0 ? -1 : deadline);
@@ -109,20 +109,20 @@ tcpx_status engine_region_deregister(struct engine_session *session, uint64_t id
 	return status;
 }
 
-/* Our region of that id with a struct reference; NULL: the last error says why. */
-static struct mem_region *region_of(struct engine_session *session, uint64_t id)
+/* This session's region of that id, with a reference; NULL: the last error says why. */
+static struct mem_region *region_get_own(struct engine_session *session, uint64_t id)
 {
 	struct mem_region *region = NULL;
 
 	if (id & IMPORT_TAG)
-		error_set(TCPX_ERR_INVALID, 0, "an imported region has no token of ours");
+		error_set(TCPX_ERR_INVALID, 0, "an imported region cannot be exported");
 	else if (!(region = mem_region_get(session->regions, id)))
 		error_set(TCPX_ERR_STALE, 0, "region is not registered");
 	return region;
 }
 
-static void write_token(struct engine_session *session, struct mem_region *region, uint64_t key,
-			uint8_t *token)
+static void region_token_write(struct engine_session *session, struct mem_region *region,
+			       uint64_t key, uint8_t *token)
 {
 	struct wire_token parts = {
 		.kind = (uint8_t)region->kind->kind, .rights = (uint8_t)region->rights, .key = key};
@@ -137,32 +137,32 @@ static void write_token(struct engine_session *session, struct mem_region *regio
 
 tcpx_status engine_region_export(struct engine_session *session, uint64_t id, uint8_t *token)
 {
-	struct mem_region *region = region_of(session, id);
+	struct mem_region *region = region_get_own(session, id);
 
 	if (!region)
 		return error_last()->status;
-	write_token(session, region, region->own.key, token);
+	region_token_write(session, region, region->own.key, token);
 	mem_region_put(region);
 	return TCPX_OK;
 }
 
 /* peer.lock */
-static tcpx_status not_proven(const struct engine_peer *peer)
+static tcpx_status region_peer_unproven(const struct engine_peer *peer)
 {
 	if (!peer->link.core_ready) {
 		error_set(TCPX_ERR_STATE, 0, "the peer has not connected, so it has proven no key");
-		return error_next("bind tokens to it when it is up (TCPX_EVENT_PEER_UP)");
+		return error_next("call again once it is up (TCPX_EVENT_PEER_UP)");
 	}
 	error_set(TCPX_ERR_UNSUPPORTED, 0, "peer '%s' has proven no key: %s has no crypto library",
 		  peer->who.name,
 		  peer->link.session->identity.own.there ? "its session" : "this session");
-	return error_next("install OpenSSL 3 at both ends, or give it the token of "
-			  "tcpx_region_export, which serves every peer");
+	return error_next("install OpenSSL 3 on both sides, or use the token of "
+			  "tcpx_region_export, which is valid for every peer");
 }
 
-/* The public key that the peer of the handle proved. */
-static tcpx_status proven_key(struct engine_session *session, uint64_t peer_id,
-			      uint8_t out_key[WIRE_KEY_BYTES])
+/* The public key that the peer has proven. */
+static tcpx_status region_peer_key(struct engine_session *session, uint64_t peer_id,
+				   uint8_t out_key[WIRE_KEY_BYTES])
 {
 	struct engine_peer *peer = engine_peer_get(session, peer_id);
 	tcpx_status status = TCPX_OK;
@@ -175,7 +175,7 @@ static tcpx_status proven_key(struct engine_session *session, uint64_t peer_id,
 	if (key)
 		memcpy(out_key, key, WIRE_KEY_BYTES);
 	else
-		status = not_proven(peer);
+		status = region_peer_unproven(peer);
 	link_unlock(&peer->link);
 	peer_put(peer);
 	return status;
@@ -184,7 +184,7 @@ static tcpx_status proven_key(struct engine_session *session, uint64_t peer_id,
 tcpx_status engine_region_token_for(struct engine_session *session, uint64_t id, uint64_t peer_id,
 				    uint8_t *token)
 {
-	struct mem_region *region = region_of(session, id);
+	struct mem_region *region = region_get_own(session, id);
 	uint8_t peer[WIRE_KEY_BYTES];
 	tcpx_status status;
 	uint64_t key;
@@ -192,11 +192,11 @@ tcpx_status engine_region_token_for(struct engine_session *session, uint64_t id,
 	_Static_assert(sizeof(peer) == MEM_PEER_BYTES, "a public key");
 	if (!region)
 		return error_last()->status;
-	status = proven_key(session, peer_id, peer);
+	status = region_peer_key(session, peer_id, peer);
 	if (status == TCPX_OK)
 		status = mem_region_bind(session->regions, region, peer, &key);
 	if (status == TCPX_OK)
-		write_token(session, region, key, token);
+		region_token_write(session, region, key, token);
 	mem_region_put(region);
 	return status;
 }

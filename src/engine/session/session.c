@@ -68,8 +68,8 @@ static void session_destroy(struct engine_session *session)
 	free(session);
 }
 
-/* Those that ended; one whose staged memory is still in a copy's hands comes later. */
-static void free_requests(struct engine_session *session)
+/* Releases the requests that ended. One whose staged memory is still being copied ends later. */
+static void session_requests_free(struct engine_session *session)
 {
 	for (uint32_t i = 0; i < session->requests.count; i++) {
 		struct engine_request *request = handle_at(&session->requests, i);
@@ -81,8 +81,8 @@ static void free_requests(struct engine_session *session)
 	}
 }
 
-/* Sessions that closed while a copy had memory of theirs in its hands, which has it no more. */
-static void free_late_ones(void)
+/* Frees sessions that closed while a copy used their memory, once that copy has ended. */
+static void sessions_free_late(void)
 {
 	for (;;) {
 		struct engine_session *late = NULL;
@@ -92,7 +92,7 @@ static void free_late_ones(void)
 		LIST_FOREACH(pos, &engine_runtime.late) {
 			struct engine_session *one = LIST_ENTRY(pos, struct engine_session, node);
 
-			free_requests(one);
+			session_requests_free(one);
 			if (atomic_load(&one->peers.live))
 				continue;
 			late = one;
@@ -107,15 +107,15 @@ static void free_late_ones(void)
 	}
 }
 
-/* For as long as it takes: nobody else may ever open or close a session. */
-static void *late_main(void *arg)
+/* Waits as long as it takes: the application may never open or close another session. */
+static void *sessions_late_main(void *arg)
 {
 	struct engine_runtime *runtime = arg;
 	bool left;
 
 	do {
 		usleep(LATE_LOOK_US);
-		free_late_ones();
+		sessions_free_late();
 		pthread_mutex_lock(&runtime->lock);
 		left = runtime->late_looked = !list_empty(&runtime->late);
 		pthread_mutex_unlock(&runtime->lock);
@@ -123,8 +123,8 @@ static void *late_main(void *arg)
 	return NULL;
 }
 
-/* Without a thread the next open or close frees it. */
-static void be_late(struct engine_session *session)
+/* If no thread can be started, the next open or close frees the session. */
+static void session_free_later(struct engine_session *session)
 {
 	struct engine_runtime *runtime = &engine_runtime;
 	pthread_t thread;
@@ -132,14 +132,14 @@ static void be_late(struct engine_session *session)
 	pthread_mutex_lock(&runtime->lock);
 	list_push_back(&runtime->late, &session->node);
 	if (!runtime->late_looked &&
-	    sys_thread_start(&thread, "tcpx-late", late_main, runtime) == TCPX_OK) {
+	    sys_thread_start(&thread, "tcpx-late", sessions_late_main, runtime) == TCPX_OK) {
 		runtime->late_looked = true;
 		pthread_detach(thread);
 	}
 	pthread_mutex_unlock(&runtime->lock);
 }
 
-static void enlist(void *arg)
+static void session_enlist(void *arg)
 {
 	struct engine_session *session = arg;
 
@@ -155,7 +155,7 @@ tcpx_status engine_session_open(const tcpx_session_opts *opts, struct engine_ses
 	tcpx_status status;
 
 	if (!session)
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "session");
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for a session");
 	session_init(session);
 	status = session_options(session, opts ? opts : &none);
 	if (status == TCPX_OK)
@@ -170,7 +170,7 @@ tcpx_status engine_session_open(const tcpx_session_opts *opts, struct engine_ses
 			status = error_set(errno == EMFILE || errno == ENFILE
 						   ? TCPX_ERR_NO_DESCRIPTORS
 						   : TCPX_ERR_SYSTEM,
-					   errno, "eventfd of the session");
+					   errno, "cannot create the eventfd of the session");
 	}
 	if (status == TCPX_OK)
 		status = comms_session_open(session, opts ? opts : &none);
@@ -181,9 +181,9 @@ tcpx_status engine_session_open(const tcpx_session_opts *opts, struct engine_ses
 		return status;
 	}
 	config_fix();
-	free_late_ones();
+	sessions_free_late();
 	session->fork_generation = sys_fork_generation();
-	runtime_call(enlist, session);
+	runtime_call(session_enlist, session);
 	atomic_store(&session->magic, SESSION_MAGIC);
 	*out_session = session;
 	return TCPX_OK;
@@ -198,7 +198,7 @@ tcpx_status engine_session_check(struct engine_session *session)
 	return TCPX_OK;
 }
 
-static void close_run(void *arg)
+static void session_close_run(void *arg)
 {
 	struct engine_session *session = arg;
 
@@ -223,14 +223,14 @@ static void close_run(void *arg)
 		peer_forget(peer);
 		peer_put(peer);
 	}
-	/* Nothing waits for notifications any more. */
+	/* Callers that wait for notifications or peers return. */
 	pthread_mutex_lock(&session->queue.lock);
 	atomic_fetch_add(&session->queue.note_word, 1);
 	atomic_fetch_add(&session->queue.accept_word, 1);
 	pthread_mutex_unlock(&session->queue.lock);
 }
 
-static void nothing(void *arg)
+static void session_close_barrier(void *arg)
 {
 	(void)arg;
 }
@@ -242,11 +242,11 @@ void engine_session_close(struct engine_session *session)
 
 	if (session->fork_generation != sys_fork_generation()) {
 		atomic_store(&session->magic, 0);
-		return; /* a forked child has no threads of ours: it only forgets */
+		return; /* a forked child has none of the threads: it only forgets the session */
 	}
-	runtime_call(close_run, session);
-	/* What the control thread was still asked to do is behind this. */
-	runtime_call(nothing, NULL);
+	runtime_call(session_close_run, session);
+	/* The control thread has done all that it was asked to do before. */
+	runtime_call(session_close_barrier, NULL);
 	notes_drop_all(session);
 	for (i = 0; i < session->imports.count; i++) {
 		struct engine_import *import = handle_at(&session->imports, i);
@@ -256,26 +256,26 @@ void engine_session_close(struct engine_session *session)
 		handle_hide(import);
 		handle_put(&session->imports, import);
 	}
-	/* Commits of staged memory and channels in a worker's hands hold their peer a while. */
+	/* Copies of staged memory and channels that a worker serves keep their peer a while. */
 	deadline = clock_after(CLOSE_WAIT_NS);
-	free_requests(session);
+	session_requests_free(session);
 	while (atomic_load(&session->peers.live) && clock_now_ns() < deadline) {
 		usleep(1000);
-		free_requests(session);
+		session_requests_free(session);
 	}
-	runtime_call(nothing, NULL);
-	free_late_ones();
+	runtime_call(session_close_barrier, NULL);
+	sessions_free_late();
 	if (!atomic_load(&session->peers.live)) {
 		runtime_put();
 		session_destroy(session);
 		return;
 	}
-	/* The copy's end comes to a worker: the runtime lives on with it. */
+	/* A worker handles the end of the copy, so the runtime goes on. */
 	LOG_WARN("session '%s': memory of %u peers is still in use and stays until its copies and "
 		 "look-ups end",
 		 session->name, atomic_load(&session->peers.live));
 	atomic_store(&session->magic, 0);
-	be_late(session);
+	session_free_later(session);
 }
 
 const char *engine_trust(struct engine_session *session)

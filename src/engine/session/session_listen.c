@@ -37,7 +37,7 @@ void session_listen_close(struct engine_session *session)
 	listen->local = NULL;
 }
 
-static tcpx_status check_trust(const struct engine_session *session)
+static tcpx_status listen_check_trust(const struct engine_session *session)
 {
 	char text[SYS_ADDR_TEXT];
 
@@ -68,7 +68,7 @@ static tcpx_status listen_on(struct engine_session *session, uint16_t port)
 	uint32_t i;
 
 	for (i = 0; i < session->rails.count && status == TCPX_OK; i++) {
-		/* The first address finds a free port, the others take the same one. */
+		/* The first address finds a free port; the others use the same one. */
 		status = ctl_listener_open(&engine_runtime.loop, &session->rails.at[i],
 					   config_text(CONFIG_BIND_DEVICE), &port, &peer_accept_ops,
 					   session, &session->counters.ctl, &session->listen.at[i]);
@@ -100,7 +100,7 @@ static void listen_run(void *arg)
 			break;
 	}
 	if (call->status == TCPX_OK && !(call->session->flags & TCPX_SESSION_NO_LOCAL))
-		(void)session_local_open(call->session); /* without it channels go over tcp */
+		(void)session_local_open(call->session); /* if it fails, channels use TCP */
 	call->error = *error_last();
 }
 
@@ -116,12 +116,12 @@ tcpx_status engine_listen(struct engine_session *session, uint32_t port, uint32_
 		return status;
 	session_lock(session);
 	if (session->listen.begun)
-		status = error_set(TCPX_ERR_STATE, 0, "session listens already, on port %u",
+		status = error_set(TCPX_ERR_STATE, 0, "session already listens on port %u",
 				   session->listen.port);
 	else if (port > 65535)
 		status = error_set(TCPX_ERR_INVALID, 0, "port %u is outside 0..65535", port);
 	else
-		status = check_trust(session);
+		status = listen_check_trust(session);
 	if (status == TCPX_OK)
 		status = session_published_check();
 	if (status == TCPX_OK && count) {
