@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Links that ended and are dialled again: by whom, when, and what moves to the new one. */
+/* Dialling links again that ended: when, by which handle, and what moves to the new link. */
 #include "engine/engine.h"
 #include "engine/request/again.h"
 
@@ -9,14 +9,14 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-#define REST_NS (100 * CLOCK_MS_NS) /* between two attempts at first, twice as long each time */
+#define REST_NS (100 * CLOCK_MS_NS) /* pause after the first attempt, doubled by each further one */
 #define REST_MAX_NS CLOCK_S_NS
 
-/* How a session is dialled. Shared by the links of one handle; session.lock. */
+/* How to dial a session. The links of one handle share it; session.lock. */
 struct engine_again {
 	uint32_t refs;
-	uint32_t tries; /* since the last link was up */
-	int64_t due_ns; /* no attempt before */
+	uint32_t tries; /* attempts since a link was last up */
+	int64_t due_ns; /* no attempt before this time */
 	int64_t timeout_ns;
 	struct wire_hello hello;
 	uint8_t key[CTL_KEY_BYTES];
@@ -24,12 +24,12 @@ struct engine_again {
 	uint32_t naddrs;
 };
 
-static bool same(const uint8_t *a, const uint8_t *b)
+static bool again_same_uuid(const uint8_t *a, const uint8_t *b)
 {
 	return !memcmp(a, b, WIRE_UUID_BYTES);
 }
 
-static void take_addresses(struct engine_again *again, const struct engine_peer *peer)
+static void again_take_addresses(struct engine_again *again, const struct engine_peer *peer)
 {
 	memcpy(again->addrs, peer->address.known, sizeof(again->addrs));
 	again->naddrs = peer->address.count;
@@ -40,13 +40,13 @@ tcpx_status again_keep(struct engine_peer *peer, int64_t timeout_ns)
 	struct engine_again *again = calloc(1, sizeof(*again));
 
 	if (!again)
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "how peer '%s' is dialled again",
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory to dial peer '%s' again",
 				 peer->who.name);
 	again->refs = 1;
 	again->timeout_ns = timeout_ns;
 	again->hello = peer->dialling.hello;
 	memcpy(again->key, peer->dialling.key, sizeof(again->key));
-	take_addresses(again, peer);
+	again_take_addresses(again, peer);
 	peer->reconnect.kept = again;
 	return TCPX_OK;
 }
@@ -67,7 +67,7 @@ void again_addresses(struct engine_peer *peer)
 
 	session_lock(session);
 	if (peer->reconnect.kept)
-		take_addresses(peer->reconnect.kept, peer);
+		again_take_addresses(peer->reconnect.kept, peer);
 	session_unlock(session);
 }
 
@@ -101,14 +101,14 @@ void again_put(struct engine_peer *peer)
 	free(again);
 }
 
-/* session.lock: the link of a handle. */
-static struct engine_peer *link_of(struct engine_peer *peer)
+/* session.lock: the present link of a handle. */
+static struct engine_peer *again_link(struct engine_peer *peer)
 {
 	return peer && peer->reconnect.now ? peer->reconnect.now : peer;
 }
 
-/* session.lock: it ended, and not for good. */
-static bool may_return(struct engine_peer *peer)
+/* session.lock: the link ended for a reason that allows another one. */
+static bool again_allowed(struct engine_peer *peer)
 {
 	tcpx_status status = TCPX_OK;
 
@@ -128,12 +128,14 @@ static bool may_return(struct engine_peer *peer)
 	}
 }
 
-/* session.lock. A session that is its own peer has two links of its uuid, and needs both. */
-static struct engine_peer *linked(struct engine_session *session, const uint8_t *uuid, bool keyed)
+/* session.lock. The link with that session, if there is one. A session that is its own peer has two
+ * links of its own uuid and needs both, so none counts. */
+static struct engine_peer *again_linked(struct engine_session *session, const uint8_t *uuid,
+					bool keyed)
 {
 	static const uint8_t anyone[WIRE_UUID_BYTES];
 
-	if (same(uuid, anyone) || same(uuid, session->uuid))
+	if (again_same_uuid(uuid, anyone) || again_same_uuid(uuid, session->uuid))
 		return NULL;
 	return peer_linked(session, uuid, keyed, NULL);
 }
@@ -148,8 +150,8 @@ uint64_t again_find(struct engine_session *session, const uint8_t *uuid, bool ke
 		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
 
 		if (!peer->reconnect.kept || peer->reconnect.lent ||
-		    !same(link_of(peer)->who.uuid, uuid) || link_of(peer)->who.keyed != keyed ||
-		    !may_return(link_of(peer)))
+		    !again_same_uuid(again_link(peer)->who.uuid, uuid) ||
+		    again_link(peer)->who.keyed != keyed || !again_allowed(again_link(peer)))
 			continue;
 		id = peer->slot_id;
 		peer->reconnect.kept->due_ns = 0;
@@ -159,8 +161,8 @@ uint64_t again_find(struct engine_session *session, const uint8_t *uuid, bool ke
 }
 
 /* session.lock: a link for the handle of `root`, whose last one was `old`. The control thread dials
- * it. Until it does, the other side's own dial is welcome. */
-static struct engine_peer *dial(struct engine_peer *root, struct engine_peer *old)
+ * it; until then the link may also come from the other side's dial. */
+static struct engine_peer *again_link_new(struct engine_peer *root, struct engine_peer *old)
 {
 	struct engine_session *session = root->link.session;
 	struct engine_again *again = root->reconnect.kept;
@@ -179,7 +181,7 @@ static struct engine_peer *dial(struct engine_peer *root, struct engine_peer *ol
 	memcpy(peer->who.uuid, old->who.uuid, sizeof(peer->who.uuid));
 	peer->who.keyed = old->who.keyed;
 	peer->dialling.hello = again->hello;
-	/* what answers may be another session by now */
+	/* another session may answer at that address by now */
 	memcpy(peer->dialling.hello.want_uuid, old->who.uuid,
 	       sizeof(peer->dialling.hello.want_uuid));
 	memcpy(peer->dialling.key, again->key, sizeof(peer->dialling.key));
@@ -188,7 +190,7 @@ static struct engine_peer *dial(struct engine_peer *root, struct engine_peer *ol
 	peer->who.expects = old->who.expects;
 	memcpy(peer->who.expected, old->who.expected, sizeof(peer->who.expected));
 	link_lock(&old->link);
-	peer->error = old->error; /* why there is none, until it is up */
+	peer->error = old->error; /* until it is up: why there is no link */
 	link_unlock_only(&old->link);
 	list_push_back(&session->peer_list, &peer->node);
 	return peer;
@@ -200,12 +202,12 @@ struct engine_peer *again_use(struct engine_session *session, uint64_t peer_id, 
 
 	session_lock(session);
 	root = handle_find(&session->peers, peer_id);
-	peer = link_of(root);
-	if (peer && root->reconnect.kept && root->reconnect.kept->naddrs && may_return(peer)) {
-		next = linked(session, peer->who.uuid, peer->who.keyed);
+	peer = again_link(root);
+	if (peer && root->reconnect.kept && root->reconnect.kept->naddrs && again_allowed(peer)) {
+		next = again_linked(session, peer->who.uuid, peer->who.keyed);
 		if (!next && (rest || !root->reconnect.kept->tries ||
 			      root->reconnect.kept->due_ns <= clock_now_ns()))
-			next = dial(root, peer);
+			next = again_link_new(root, peer);
 	}
 	if (next) {
 		old = root->reconnect.now;
@@ -216,7 +218,7 @@ struct engine_peer *again_use(struct engine_session *session, uint64_t peer_id, 
 		peer_get(peer);
 	session_unlock(session);
 	if (!peer)
-		error_set(TCPX_ERR_STALE, 0, "peer handle is not valid any more");
+		error_set(TCPX_ERR_STALE, 0, "peer handle is no longer valid");
 	else if (next && next->reconnect.at_ns)
 		link_wake(&next->link);
 	if (old)
@@ -224,8 +226,7 @@ struct engine_peer *again_use(struct engine_session *session, uint64_t peer_id, 
 	return peer;
 }
 
-/* Only attempts count: links that the other side makes while one waits for its time would add up
- * the rests between them. */
+/* Counts attempts only: a link that the other side makes during the pause must not lengthen it. */
 void again_attempted(struct engine_peer *peer)
 {
 	struct engine_again *again = peer->reconnect.kept;
@@ -251,8 +252,9 @@ void again_up(struct engine_peer *peer)
 	link_unlock(&peer->link);
 }
 
-/* peer.lock of its peer: nobody has anything of it but its handle. */
-static bool movable(struct engine_request *request, uint64_t id, const struct engine_peer *from)
+/* peer.lock of its peer: the request exists only as a handle; nothing is under way. */
+static bool again_movable(struct engine_request *request, uint64_t id,
+			  const struct engine_peer *from)
 {
 	return request->slot.id == id && atomic_load(&request->peer) == from &&
 	       from->link.core_done && atomic_load(&request->state) != REQUEST_ACTIVE &&
@@ -262,7 +264,7 @@ static bool movable(struct engine_request *request, uint64_t id, const struct en
 bool again_request(struct engine_request *request, uint64_t id)
 {
 	struct engine_peer *from = request_lock(request), *to = NULL;
-	bool moved = movable(request, id, from);
+	bool moved = again_movable(request, id, from);
 
 	link_unlock(&from->link);
 	if (moved)
@@ -270,9 +272,9 @@ bool again_request(struct engine_request *request, uint64_t id)
 	moved = to && to != from;
 	if (moved) {
 		link_lock(&from->link);
-		moved = movable(request, id, from);
+		moved = again_movable(request, id, from);
 		if (moved)
-			atomic_store(&request->peer, to); /* the reference goes along */
+			atomic_store(&request->peer, to); /* with its reference */
 		link_unlock(&from->link);
 	}
 	if (moved)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests that were refused and wait for a goodbye of the peer, in the order of their refusals. */
+/* Refused requests that wait for a goodbye of the peer, in the order of their refusals. */
 #include "engine/engine.h"
 #include "engine/request/doubt.h"
 
 #include "base/clock.h"
 
-static void due(struct sys_timer *timer, int64_t now_ns);
+static void doubt_due(struct sys_timer *timer, int64_t now_ns);
 
 void doubt_init(struct engine_peer *peer)
 {
 	list_init(&peer->doubt.waiting);
 	list_init(&peer->doubt.timer.node);
-	peer->doubt.timer.fn = due;
+	peer->doubt.timer.fn = doubt_due;
 }
 
 bool doubt_add(struct engine_request *request)
@@ -20,7 +20,7 @@ bool doubt_add(struct engine_request *request)
 
 	if (request->xfer.status != TCPX_ERR_REMOTE_KEY)
 		return false;
-	if (peer->link.core_done) { /* the goodbye came while the request's memory got quiet */
+	if (peer->link.core_done) { /* the goodbye came before the request's memory was free */
 		request->xfer.status = peer->error.status;
 		return false;
 	}
@@ -34,7 +34,7 @@ bool doubt_add(struct engine_request *request)
 	return true;
 }
 
-static void end(struct engine_request *request, tcpx_status status)
+static void doubt_end_with(struct engine_request *request, tcpx_status status)
 {
 	list_remove(&request->done);
 	request->doubted = false;
@@ -44,7 +44,7 @@ static void end(struct engine_request *request, tcpx_status status)
 
 void doubt_end(struct engine_request *request)
 {
-	end(request, request->xfer.status);
+	doubt_end_with(request, request->xfer.status);
 }
 
 bool doubt_waits(const struct engine_peer *peer, uint64_t until)
@@ -60,11 +60,12 @@ bool doubt_waits(const struct engine_peer *peer, uint64_t until)
 void doubts_fail(struct engine_peer *peer, tcpx_status status)
 {
 	while (!list_empty(&peer->doubt.waiting))
-		end(LIST_ENTRY(peer->doubt.waiting.next, struct engine_request, done), status);
+		doubt_end_with(LIST_ENTRY(peer->doubt.waiting.next, struct engine_request, done),
+			       status);
 }
 
-/* Ends those whose time is over at `now_ns`; when the next one's is, or 0. */
-static int64_t expire(struct engine_peer *peer, int64_t now_ns)
+/* Ends the requests whose time is over at `now_ns`. Returns the time of the next one, or 0. */
+static int64_t doubts_expire(struct engine_peer *peer, int64_t now_ns)
 {
 	int64_t next = 0;
 
@@ -82,29 +83,29 @@ static int64_t expire(struct engine_peer *peer, int64_t now_ns)
 	return next;
 }
 
-static void watch(struct engine_peer *peer, int64_t now_ns)
+static void doubts_watch(struct engine_peer *peer, int64_t now_ns)
 {
-	int64_t next = expire(peer, now_ns);
+	int64_t next = doubts_expire(peer, now_ns);
 
 	if (next)
 		sys_timer_set(&engine_runtime.loop, &peer->doubt.timer, next);
 }
 
-static void due(struct sys_timer *timer, int64_t now_ns)
+static void doubt_due(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, doubt.timer);
 
 	peer_get(peer);
-	/* On a busy machine we come late, and the goodbye is there, not read yet. */
+	/* The timer may be late on a busy machine: the goodbye may have arrived unread. */
 	if (peer->control.link)
 		ctl_link_poll(peer->control.link);
 	if (!peer->died)
-		watch(peer, now_ns);
+		doubts_watch(peer, now_ns);
 	peer_put(peer);
 }
 
 void doubts_look(struct engine_peer *peer)
 {
 	if (!peer->died && list_empty(&peer->doubt.timer.node))
-		watch(peer, 0);
+		doubts_watch(peer, 0);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A region that the peer does not know any more: did it take the region back, or does it close? A
- * program that ends deregisters its memory first and says goodbye after that. A request that is
- * refused so waits for the goodbye for a short time (TCPX_GOODBYE_MS). peer.lock is held in every
- * call but doubts_look.
+ * Requests that the peer refused because it no longer knows the region. Either it deregistered the
+ * region, or it is about to close: a program that ends deregisters its memory first and says
+ * goodbye after that. Such a request waits a short time (TCPX_GOODBYE_MS) for the goodbye, which
+ * would be the better reason. Every call but doubts_look() needs peer.lock.
  */
 #ifndef ENGINE_REQUEST_DOUBT_H
 #define ENGINE_REQUEST_DOUBT_H
@@ -24,15 +24,15 @@ struct peer_doubt {
 };
 
 void doubt_init(struct engine_peer *peer);
-/* True: the request, which the core ended, waits; its memory is quiet. */
+/* The core ended the request. True: it waits here; its memory is no longer used. */
 bool doubt_add(struct engine_request *request);
-/* It ends as refused, without any more waiting. */
+/* Ends the request now, as refused. */
 void doubt_end(struct engine_request *request);
-/* One that was posted up to then waits. */
+/* Whether a request waits whose post_seq is at most `until`. */
 bool doubt_waits(const struct engine_peer *peer, uint64_t until);
-/* The peer is dead: all end with that. */
+/* The peer is dead: all end with that status. */
 void doubts_fail(struct engine_peer *peer, tcpx_status status);
-/* Control thread: the time of those that wait is watched. */
+/* Control thread: ends the requests whose time is over, and sets the timer for the others. */
 void doubts_look(struct engine_peer *peer);
 
 #endif

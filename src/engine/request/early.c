@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is posted while a peer still connects: it waits here, goes with the link, ends with it. */
+/* Requests and notifications that are posted while the peer still connects wait here: the link
+ * sends them once it is up, or ends them if it fails. */
 #include "engine/request/early.h"
 
 #include <stdlib.h>
@@ -8,9 +9,9 @@
 #include "base/error.h"
 #include "engine/calls.h"
 
-#define LOSSES_SAID 10 /* in 10 s */
+#define LOSSES_SAID 10 /* lines in 10 s */
 
-/* A notification of its own, copied. */
+/* A notification that belongs to no request. */
 struct early_note {
 	struct list_node node;
 	size_t bytes;
@@ -35,13 +36,13 @@ void early_add(struct engine_request *request)
 	list_push_back(&request->peer->pending.requests, &request->done);
 }
 
-static void leave(struct engine_request *request)
+static void early_leave(struct engine_request *request)
 {
 	list_remove(&request->done);
 	request->early = false;
 }
 
-static void end(struct engine_request *request, tcpx_status status)
+static void early_ended(struct engine_request *request, tcpx_status status)
 {
 	request->xfer.status = status;
 	request->xfer.applied = 0;
@@ -51,8 +52,8 @@ static void end(struct engine_request *request, tcpx_status status)
 
 void early_end(struct engine_request *request, tcpx_status status)
 {
-	leave(request);
-	end(request, status);
+	early_leave(request);
+	early_ended(request, status);
 }
 
 tcpx_status early_note(struct engine_peer *peer, const void *data, size_t bytes)
@@ -63,7 +64,7 @@ tcpx_status early_note(struct engine_peer *peer, const void *data, size_t bytes)
 
 	if (bytes > TCPX_NOTIFY_MAX)
 		return TCPX_ERR_LIMIT;
-	/* what the peer will give is not known: no more than we would */
+	/* The peer's budget is not known yet: its own is the limit. */
 	if (peer->pending.note_bytes + size > session->tuning.notify_budget)
 		return TCPX_ERR_AGAIN;
 	note = session_alloc(session, size);
@@ -77,8 +78,8 @@ tcpx_status early_note(struct engine_peer *peer, const void *data, size_t bytes)
 	return TCPX_OK;
 }
 
-/* The first one is not wanted any more. */
-static void note_pop(struct engine_peer *peer)
+/* Drops the first one. */
+static void early_note_drop(struct engine_peer *peer)
 {
 	struct early_note *note =
 		LIST_ENTRY(list_pop_front(&peer->pending.notes), struct early_note, node);
@@ -96,13 +97,13 @@ void early_notes_go(struct engine_peer *peer)
 		tcpx_status status = core_note_send(&peer->link.core, note->data, note->bytes);
 
 		if (status == TCPX_ERR_AGAIN || status == TCPX_ERR_NO_MEMORY)
-			break; /* with the next beat */
+			break; /* the next beat tries again */
 		if (status == TCPX_ERR_LIMIT)
-			LOG_WARN("peer '%s' takes no notification of %zu bytes: one that was sent "
-				 "while it connected is dropped; raise its "
-				 "TCPX_NOTIFY_BUDGET_BYTES",
+			LOG_WARN("peer '%s' does not accept notifications of %zu bytes: one "
+				 "sent while it connected is dropped; next: raise "
+				 "TCPX_NOTIFY_BUDGET_BYTES there",
 				 peer->who.name, note->bytes);
-		note_pop(peer);
+		early_note_drop(peer);
 		link_progress(&peer->link);
 	}
 }
@@ -116,10 +117,10 @@ void early_start(struct engine_peer *peer)
 		struct engine_request *request = LIST_ENTRY(pos, struct engine_request, done);
 		tcpx_status status;
 
-		leave(request);
+		early_leave(request);
 		status = request_hand_over(request);
 		if (status != TCPX_OK)
-			end(request, status);
+			early_ended(request, status);
 	}
 	link_progress(&peer->link);
 }
@@ -132,7 +133,7 @@ uint32_t early_fail(struct engine_peer *peer, tcpx_status status)
 	LIST_FOREACH_SAFE(pos, tmp, &peer->pending.requests)
 		early_end(LIST_ENTRY(pos, struct engine_request, done), status);
 	for (; !list_empty(&peer->pending.notes); lost++)
-		note_pop(peer);
+		early_note_drop(peer);
 	return lost;
 }
 
@@ -141,7 +142,7 @@ void early_say_lost(const struct engine_peer *peer, uint32_t notes)
 	static struct log_limit limit;
 
 	if (notes && log_allow(&limit, LOSSES_SAID))
-		LOG_WARN("peer '%s': %u notifications sent while it was dialled are lost",
+		LOG_WARN("peer '%s': %u notifications that were sent while it connected are lost",
 			 peer->who.name, notes);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is posted while a peer still connects. peer.lock is held in every call. */
+/* Requests and notifications that are posted while the peer still connects. Every call needs
+ * peer.lock unless it says otherwise. */
 #ifndef ENGINE_REQUEST_EARLY_H
 #define ENGINE_REQUEST_EARLY_H
 
@@ -14,35 +15,36 @@ struct engine_peer;
 struct engine_request;
 struct mem_region;
 
-/* Of one peer; its link's lock. */
+/* Of one peer; peer.lock. */
 struct peer_pending {
 	struct list_node requests, notes;
 	size_t note_bytes;
 };
 
 void early_init(struct engine_peer *peer);
-/* Is anything waiting? */
+/* Whether anything waits. */
 bool early_waits(const struct engine_peer *peer);
-/* An active request waits from now on. */
+/* An active request waits until the link is there. */
 void early_add(struct engine_request *request);
-/* One that waits ends. */
+/* Ends a request that waits. */
 void early_end(struct engine_request *request, tcpx_status status);
-/* A notification waits. ERR_AGAIN: too much does; ERR_LIMIT; ERR_NO_MEMORY. */
+/* Keeps a copy of a notification. ERR_AGAIN: too many bytes wait; ERR_LIMIT; ERR_NO_MEMORY. */
 tcpx_status early_note(struct engine_peer *peer, const void *data, size_t bytes);
-/* With each beat: notifications that the peer had no budget for. */
+/* Each beat: sends the notifications that the peer had no budget for. */
 void early_notes_go(struct engine_peer *peer);
-/* The core is there: notifications go, then requests, each in their order. What it does not take
- * ends with its status. */
+/* The core is there: hands it the notifications, then the requests, each in their order. A request
+ * that it does not take ends with its status. */
 void early_start(struct engine_peer *peer);
-/* The peer is dead. How many notifications are lost. */
+/* The peer is dead. Returns how many notifications are lost. */
 uint32_t early_fail(struct engine_peer *peer, tcpx_status status);
-void early_say_lost(const struct engine_peer *peer, uint32_t notes); /* no lock held */
-/* A region goes. */
+/* Logs that. No lock held. */
+void early_say_lost(const struct engine_peer *peer, uint32_t notes);
+/* A region is deregistered: requests that use it end. */
 void early_forget(struct engine_peer *peer,
 		  bool (*uses)(const struct engine_request *request,
 			       const struct mem_region *region),
 		  const struct mem_region *region);
-/* Deadlines. Returns the next one, or 0. */
+/* Ends requests whose deadline is over. Returns the next deadline, or 0. */
 int64_t early_expire(struct engine_peer *peer, int64_t now_ns);
 
 #endif

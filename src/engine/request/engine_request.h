@@ -40,7 +40,7 @@ struct request_gone {
 struct engine_request {
 	struct handle_slot slot;
 	struct engine_session *session;
-	_Atomic(struct engine_peer *) peer; /* again.h: another one once its link ended */
+	_Atomic(struct engine_peer *) peer; /* again.h: it changes when its link ended */
 	uint64_t peer_id;		    /* the handle that it was prepared with */
 	struct core_xfer xfer;
 	struct core_prog prog;
@@ -70,22 +70,23 @@ struct engine_request {
 
 /* request_life.c */
 void request_ended(struct engine_request *request);
-/* peer.lock: its memory is used no more. */
+/* peer.lock: its memory is no longer used. */
 void request_quiet(struct engine_request *request);
-/* peer.lock: not active any more, or again as it was; whoever waits hears of it. */
+/* peer.lock: it is no longer active. Wakes the threads that wait. */
 void request_set_state(struct engine_request *request, uint32_t state);
-/* request_opts.c */
+/* request_opts.c: checks the options and takes them over. */
 tcpx_status request_take_options(struct engine_request *request, const tcpx_request_opts *opts);
-/* request_life.c, peer.lock: an active one to the core, its status; its regions are free to go. */
+/* request_life.c, peer.lock: gives an active request to the core, whose status it returns. On an
+ * error the caller gives the regions back. */
 tcpx_status request_hand_over(struct engine_request *request);
 void request_io_put(struct engine_request *request);
 void request_free(void *object);
-/* The request of a handle with a reference, or NULL and ERR_STALE as the last error. It may be
- * released meanwhile: slot.id tells. request_put: no lock held. */
+/* The request of a handle, with a reference, or NULL and ERR_STALE as the last error. Another
+ * thread may release it meanwhile: compare slot.id under the lock. request_put: no lock held. */
 struct engine_request *request_get(struct engine_session *session, uint64_t id);
 void request_put(struct engine_request *request);
 tcpx_status request_stale(void);
-/* A request's peer with a reference; locked, too. */
+/* A request's peer with a reference; request_lock() also locks it. */
 struct engine_peer *request_peer(struct engine_request *request);
 struct engine_peer *request_lock(struct engine_request *request);
 void request_unlock(struct engine_peer *peer);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queues towards the application: notifications, events, peers to accept. */
+/* Queues to the application: notifications, events, peers to accept. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +54,7 @@ static bool note_there(void *arg)
 	return there;
 }
 
-static bool note_pop(struct engine_session *session, tcpx_notification *out)
+static bool note_take(struct engine_session *session, tcpx_notification *out)
 {
 	struct list_node *node;
 	struct core_notify_in *msg;
@@ -85,7 +85,7 @@ tcpx_status engine_notify_take(struct engine_session *session, int64_t timeout_n
 	for (;;) {
 		uint32_t word = atomic_load(&session->queue.note_word);
 
-		if (note_pop(session, out))
+		if (note_take(session, out))
 			return TCPX_OK;
 		if (timeout_ns == 0) {
 			worker_looked();
@@ -102,8 +102,8 @@ tcpx_status engine_notify_take(struct engine_session *session, int64_t timeout_n
 	}
 }
 
-/* A taken one; with it its peer's reference. */
-static void note_free(struct engine_session *session, struct core_notify_in *msg)
+/* Frees a notification that was taken, and drops its reference to the peer. */
+static void note_release(struct engine_session *session, struct core_notify_in *msg)
 {
 	struct engine_peer *peer = note_peer(msg);
 	uint64_t bytes = msg->bytes;
@@ -132,20 +132,20 @@ void engine_note_release(struct engine_session *session, tcpx_notification *noti
 	notification->opaque = NULL;
 	notification->data = NULL;
 	notification->name = notification->key = NULL;
-	note_free(session, msg);
+	note_release(session, msg);
 }
 
-/* Also what was taken and never released. */
+/* Also frees notifications that were taken and never released. */
 void notes_drop_all(struct engine_session *session)
 {
 	tcpx_notification note;
 	struct list_node *node;
 
-	while (note_pop(session, &note))
+	while (note_take(session, &note))
 		;
 	while (!list_empty(&session->queue.taken))
-		note_free(session,
-			  LIST_ENTRY(session->queue.taken.next, struct core_notify_in, node));
+		note_release(session,
+			     LIST_ENTRY(session->queue.taken.next, struct core_notify_in, node));
 	while ((node = list_pop_front(&session->queue.events)))
 		free(LIST_ENTRY(node, struct engine_event, node));
 	while ((node = list_pop_front(&session->queue.accepts)))
@@ -173,7 +173,7 @@ void peer_event(struct engine_peer *peer, enum tcpx_event_type type, tcpx_status
 		return;
 	pthread_mutex_lock(&session->queue.lock);
 	ready_add(session, &session->queue.events, &event->node);
-	/* Nobody may ever take them: the oldest go. */
+	/* The application may never take them: the oldest are dropped. */
 	if (++session->queue.nevents > 4096) {
 		free(LIST_ENTRY(list_pop_front(&session->queue.events), struct engine_event, node));
 		session->queue.nevents--;
@@ -197,7 +197,7 @@ tcpx_status engine_event_take(struct engine_session *session, tcpx_event *out)
 	return TCPX_OK;
 }
 
-/* A peer that connected to us is up. */
+/* A peer that dialled this session is up. */
 void session_accepted(struct engine_session *session, struct engine_peer *peer)
 {
 	peer_get(peer);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A peer begins: its slot, and its parts before there is a link. */
+/* Creates a peer: its slot, and its parts before there is a link. */
 #include "engine/link/block.h"
 #include "engine/request/doubt.h"
 #include "engine/request/early.h"

@@ -22,7 +22,7 @@ static bool ready_nothing(const struct engine_session *session)
 	       list_empty(&session->queue.events);
 }
 
-/* queue.lock held. Without a user of the descriptor no system call is made for it. */
+/* queue.lock held. No system call unless the application uses the descriptor. */
 static void ready_signal(struct engine_session *session)
 {
 	uint64_t one = 1;
@@ -39,7 +39,7 @@ void ready_add(struct engine_session *session, struct list_node *list, struct li
 	list_push_back(list, node);
 	ready_signal(session);
 	if (!first)
-		return; /* whoever waits was woken by the first one, and looks under the lock */
+		return; /* the first one woke all waiters, which look under the lock */
 	if (session->queue.ready_lead)
 		lead_wake(session->queue.ready_lead);
 	atomic_fetch_add(&session->queue.ready_word, 1);
@@ -94,7 +94,7 @@ uint32_t engine_poll(struct engine_session *session, tcpx_completion *completion
 		__builtin_prefetch(node->next);
 		completions[taken++] = request->completion;
 		list_remove(node);
-		/* Now it may be posted again, which writes its completion: only after the copy. */
+		/* Only after the copy: from here on a post may write the completion again. */
 		atomic_store_explicit(&request->queued, false, memory_order_release);
 	}
 	if (taken)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests: prepared, posted, ended, released. */
+/* Requests: prepared, cancelled, released. */
 #include <limits.h>
 #include <stdlib.h>
 
@@ -30,7 +30,7 @@ tcpx_status engine_request_prepare(struct engine_session *session, uint64_t peer
 	request = handle_take(&session->requests);
 	if (!request) {
 		peer_put(peer);
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "request");
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for a request");
 	}
 	request->session = session;
 	request->peer = peer;
@@ -51,8 +51,8 @@ tcpx_status engine_request_prepare(struct engine_session *session, uint64_t peer
 	return TCPX_OK;
 }
 
-/* peer.lock held, the request is active: it ends as soon as its memory is quiet. */
-static void stop(struct engine_request *request)
+/* peer.lock held, the request is active: it ends as soon as its memory is no longer used. */
+static void request_stop(struct engine_request *request)
 {
 	if (request->early)
 		early_end(request, TCPX_ERR_CANCELLED);
@@ -74,7 +74,7 @@ tcpx_status engine_request_cancel(struct engine_session *session, uint64_t id)
 	if (request->slot.id != id)
 		status = request_stale();
 	else if (atomic_load(&request->state) == REQUEST_ACTIVE)
-		stop(request);
+		request_stop(request);
 	else
 		status = error_set(TCPX_ERR_STATE, 0, "request is not active");
 	link_unlock(&peer->link);
@@ -101,12 +101,12 @@ tcpx_status engine_request_release(struct engine_session *session, uint64_t id)
 	active = atomic_load(&request->state) == REQUEST_ACTIVE;
 	if (active) {
 		request->zombie = true;
-		stop(request);
+		request_stop(request);
 	}
 	link_unlock(&peer->link);
 	if (!active) {
 		completion_discard(request);
-		request_put(request); /* the handle's; that of an active one goes with its end */
+		request_put(request); /* the handle's reference; the end drops an active one's */
 	}
 	peer_put(peer);
 	request_put(request);
