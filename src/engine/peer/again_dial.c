@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control thread's part of dialling again: it begins when the rest is over. */
+/* The control thread's part of dialling again: begins the dial when its pause is over. */
 #include "base/clock.h"
 #include "engine/request/again.h"
 #include "engine/engine.h"
@@ -13,7 +13,7 @@ static void again_begin(struct engine_peer *peer)
 	peer_dial_start(peer);
 }
 
-static void rested(struct sys_timer *timer, int64_t now_ns)
+static void again_due(struct sys_timer *timer, int64_t now_ns)
 {
 	(void)now_ns;
 	again_begin(LIST_ENTRY(timer, struct engine_peer, dialling.redial_timer));
@@ -29,6 +29,6 @@ void again_start(struct engine_peer *peer)
 		again_begin(peer);
 		return;
 	}
-	peer->dialling.redial_timer.fn = rested;
+	peer->dialling.redial_timer.fn = again_due;
 	sys_timer_set(&engine_runtime.loop, &peer->dialling.redial_timer, at);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A peer's life: created, attached to channels, up, dead, given back. */
+/* The end of a peer: how it dies, what ends with it, and when its slot is freed. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -25,8 +25,8 @@
 #define CONNECT_LIMIT_NS (10 * CLOCK_S_NS)
 #define DEATHS_SAID 50 /* lines about dead peers in 10 s */
 
-/* Its slot is kept for the next peer, and freed with the session. */
-static void wipe(struct engine_peer *peer)
+/* Wipes its keys: the slot is used for another peer and freed only with the session. */
+static void peer_wipe_keys(struct engine_peer *peer)
 {
 	explicit_bzero(peer->dialling.key, sizeof(peer->dialling.key));
 	explicit_bzero(peer->control.key, sizeof(peer->control.key));
@@ -37,7 +37,7 @@ void peer_free(struct link *link)
 {
 	struct engine_peer *peer = link_peer(link);
 
-	wipe(peer);
+	peer_wipe_keys(peer);
 	if (peer->link.core_ready)
 		core_link_fini(&peer->link.core);
 	block_shares_free(peer);
@@ -52,7 +52,7 @@ struct engine_peer *engine_peer_get(struct engine_session *session, uint64_t pee
 {
 	struct engine_peer *peer;
 
-	/* The list's reference goes only under session.lock. */
+	/* The reference of the list is dropped only under session.lock. */
 	session_lock(session);
 	peer = handle_find(&session->peers, peer_id);
 	if (peer && peer->reconnect.now)
@@ -61,7 +61,7 @@ struct engine_peer *engine_peer_get(struct engine_session *session, uint64_t pee
 		peer_get(peer);
 	session_unlock(session);
 	if (!peer)
-		error_set(TCPX_ERR_STALE, 0, "peer handle is not valid any more");
+		error_set(TCPX_ERR_STALE, 0, "peer handle is no longer valid");
 	return peer;
 }
 
@@ -82,7 +82,7 @@ void peer_counters_add(tcpx_counters *sum, const struct core_link *link)
 	sum->remote_rejects += link->refused;
 }
 
-static void session_remember(struct engine_session *session, const struct core_link *link)
+static void peer_keep_counters(struct engine_session *session, const struct core_link *link)
 {
 	pthread_mutex_lock(&session->queue.lock);
 	peer_counters_add(&session->counters.gone, link);
@@ -112,7 +112,7 @@ void peer_left_dead(struct engine_chan *chan)
 	chan_put(chan);
 }
 
-static void drop_fences(struct engine_peer *peer)
+static void peer_drop_fences(struct engine_peer *peer)
 {
 	while (peer->link.wake.fences) {
 		struct fence_out *fence = peer->link.wake.fences;
@@ -122,20 +122,21 @@ static void drop_fences(struct engine_peer *peer)
 	}
 }
 
-static void log_death(const struct engine_peer *peer)
+static void peer_log_death(const struct engine_peer *peer)
 {
-	static struct log_limit limit; /* one that comes again and again does not fill the log */
+	static struct log_limit
+		limit; /* a peer that returns again and again must not fill the log */
 	const tcpx_error *error = &peer->error;
 
 	if (error->status == TCPX_ERR_DISCONNECTED || error->status == TCPX_ERR_SESSION_CLOSED ||
 	    error->status == TCPX_ERR_PEER_CLOSED || error->status == TCPX_ERR_EXISTS ||
-	    (peer->reconnect.lent && !peer->counted_up)) /* that it cannot be reached was said */
+	    (peer->reconnect.lent && !peer->counted_up)) /* the log already has the loss */
 		LOG_INFO("%s", error->what);
 	else if (log_allow(&limit, DEATHS_SAID))
 		LOG_WARN("%s; next: %s", error->what, error->next);
 }
 
-/* It connected to a session that does not want to know, and we did not to it. */
+/* It connected to a session with NO_ACCEPT, which did not connect to it. */
 bool peer_unknown(const struct engine_peer *peer)
 {
 	return (peer->link.session->flags & TCPX_SESSION_NO_ACCEPT) && !peer->dialler &&
@@ -143,7 +144,7 @@ bool peer_unknown(const struct engine_peer *peer)
 }
 
 /* Control thread. Everything of the peer ends with the error's status. */
-static void die(struct engine_peer *peer, const tcpx_error *error)
+static void peer_end(struct engine_peer *peer, const tcpx_error *error)
 {
 	struct engine_chan *chans[CORE_CHANNELS_MAX];
 	tcpx_status status = error->status;
@@ -168,29 +169,29 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 	memcpy(chans, peer->link.chan, sizeof(chans));
 	memset(peer->link.chan, 0, sizeof(peer->link.chan));
 	link_unlock_only(&peer->link);
-	log_death(peer);
+	peer_log_death(peer);
 	for (i = 0; i < CORE_CHANNELS_MAX; i++)
 		if (chans[i] && !chan_stop(chans[i], peer_left_dead)) {
 			comms_stays(chans[i]->comms);
-			chans[i] = NULL; /* peer_left_dead()'s */
+			chans[i] = NULL; /* peer_left_dead() frees it */
 		}
 	comms_peer_dead(peer);
 	if (peer->control.link)
 		ctl_link_close(peer->control.link);
 	peer->control.link = NULL;
 	peer_rival_close(peer);
-	wipe(peer); /* its handle may be held for long */
+	peer_wipe_keys(peer); /* the application may keep its handle for long */
 	leased = share_leased(peer);
 	link_lock(&peer->link);
 	if (peer->link.core_ready) {
 		if (leased)
 			core_link_lease(&peer->link.core);
 		core_link_fail(&peer->link.core, status);
-		session_remember(session, &peer->link.core);
+		peer_keep_counters(session, &peer->link.core);
 	}
 	lost = early_fail(peer, status);
 	doubts_fail(peer, status);
-	drop_fences(peer);
+	peer_drop_fences(peer);
 	link_unlock(&peer->link);
 	early_say_lost(peer, lost);
 	share_peer_dead(peer);
@@ -206,12 +207,12 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 		atomic_fetch_add(&session->counters.protocol_errors, 1);
 	peer_set_state(peer, TCPX_PEER_DEAD);
 	link_progress(&peer->link);
-	if (in_view) /* of another one nobody has a handle */
+	if (in_view) /* the application has a handle of no other peer */
 		peer_event(peer,
 			   status == TCPX_ERR_PEER_RESTARTED ? TCPX_EVENT_PEER_RESTARTED
 							     : TCPX_EVENT_PEER_DOWN,
 			   status, 0);
-	/* a stranger that never got through, or nobody was told of; whose handle is out stays */
+	/* The application never had its handle, or it belongs to another handle. Others stay. */
 	if ((!in_view && !peer->dialler) || unknown || peer->reconnect.lent)
 		peer_forget(peer);
 	else if (!peer->dialler)
@@ -225,7 +226,7 @@ void peer_die(struct engine_peer *peer, tcpx_status status, int err, const char 
 	if (peer->died)
 		return;
 	error_fill(&error, status, err, "peer '%s': %s", peer->who.name, what);
-	die(peer, &error);
+	peer_end(peer, &error);
 }
 
 void peer_die_last(struct engine_peer *peer)
@@ -238,10 +239,11 @@ void peer_die_last(struct engine_peer *peer)
 	error_fill(&error, status, last.system_errno, "peer '%s': %s", peer->who.name, last.what);
 	if (last.status)
 		memcpy(error.next, last.next, sizeof(error.next));
-	die(peer, &error);
+	peer_end(peer, &error);
 }
 
-/* Out of the session's list; the handle is stale from here on. Control thread, after death. */
+/* Removes it from the session's list; its handle is stale from now on. Control thread, after it
+ * died. */
 void peer_forget(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->link.session;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls about peers that are connected: flush, find, look. */
+/* Calls about connected peers: flush, find, query. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,8 +14,8 @@
 #include "sys/addr.h"
 #include "sys/futex.h"
 
-/* peer.lock: is anything posted up to then still under way? */
-static bool pending(struct engine_peer *peer, uint64_t until, uint64_t notes)
+/* peer.lock: whether anything is under way that was posted no later than `until` and `notes`. */
+static bool flush_pending(struct engine_peer *peer, uint64_t until, uint64_t notes)
 {
 	struct core_xfer *xfer = NULL;
 
@@ -43,7 +43,7 @@ tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64
 		link_lock(&peer->link);
 		if (peer->link.core_done)
 			status = error_raise(&peer->error);
-		else if (early_waits(peer)) /* goes with the link: looked at then */
+		else if (early_waits(peer)) /* it is sent when the link is up: look again then */
 			wait = true;
 		else if (peer->link.core_ready && first) {
 			first = false;
@@ -52,12 +52,12 @@ tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64
 			core_link_ask(&peer->link.core);
 		}
 		if (status == TCPX_OK && !first)
-			wait = pending(peer, until, notes);
+			wait = flush_pending(peer, until, notes);
 		link_unlock(&peer->link);
 		if (!wait)
 			break;
 		if (sys_futex_wait(&peer->link.flush.word, word, deadline) < 0) {
-			status = TCPX_IN_PROGRESS; /* what was posted goes on */
+			status = TCPX_IN_PROGRESS; /* the posted requests go on */
 			break;
 		}
 	}
@@ -87,8 +87,8 @@ tcpx_status engine_peer_find(struct engine_session *session, const char *name, t
 	return TCPX_OK;
 }
 
-/* New samples of its channels. */
-static void sample(struct engine_peer *peer)
+/* Takes new samples of its channels. */
+static void peer_sample_channels(struct engine_peer *peer)
 {
 	struct engine_chan *chans[CORE_CHANNELS_MAX];
 	uint32_t count = 0;
@@ -115,7 +115,7 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 
 	if (!peer)
 		return TCPX_ERR_STALE;
-	sample(peer);
+	peer_sample_channels(peer);
 	link_lock(&peer->link);
 	memcpy(info.name, peer->who.name, sizeof(info.name));
 	info.state = (enum tcpx_peer_state)atomic_load(&peer->state);
@@ -155,7 +155,7 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 }
 
 /* peer.lock */
-static void describe(struct engine_chan *chan, tcpx_channel_info *out_info)
+static void channel_describe(struct engine_chan *chan, tcpx_channel_info *out_info)
 {
 	struct net_chan_info net = {{0}};
 
@@ -185,19 +185,19 @@ tcpx_status engine_channel_query(struct engine_session *session, uint64_t peer_i
 
 	if (!peer)
 		return TCPX_ERR_STALE;
-	sample(peer);
+	peer_sample_channels(peer);
 	link_lock(&peer->link);
 	for (uint32_t i = 0; i < CORE_CHANNELS_MAX && status != TCPX_OK; i++) {
 		if (!peer->link.chan[i] || up++ != index)
 			continue;
-		describe(peer->link.chan[i], out_info);
+		channel_describe(peer->link.chan[i], out_info);
 		status = TCPX_OK;
 	}
 	link_unlock(&peer->link);
 	peer_put(peer);
 	return status == TCPX_OK
 		       ? status
-		       : error_set(status, 0, "the peer has %u channels, none %u", up, index);
+		       : error_set(status, 0, "there is no channel %u: the peer has %u", index, up);
 }
 
 tcpx_status engine_peer_error(struct engine_session *session, uint64_t peer_id,

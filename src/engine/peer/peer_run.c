@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What other threads left for the control thread: of one peer, once it is woken. */
+/* The control thread does what other threads left to it for one peer. */
 #include "base/error.h"
 #include "engine/request/again.h"
 #include "engine/channel/comms.h"
@@ -19,7 +19,7 @@ void peer_woken(struct sys_post *post)
 	atomic_store(&peer->link.wake.posted, 0);
 	again_start(peer);
 	if (peer->control.full)
-		peer_die(peer, TCPX_ERR_PEER_STOPPED, 0, "control link does not drain");
+		peer_die(peer, TCPX_ERR_PEER_STOPPED, 0, "peer does not read the control link");
 	peer_take_down(peer);
 	link_lock(&peer->link);
 	failed = peer->link.wake.failed;

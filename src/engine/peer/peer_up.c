@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A peer comes up: its channels are there. And the time that it has for that. */
+/* A peer comes up once its channels are there; a timer limits how long that may take. */
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -37,7 +37,7 @@ void peer_check_up(struct engine_peer *peer)
 		session_accepted(session, peer);
 }
 
-static void connect_due(struct sys_timer *timer, int64_t now_ns)
+static void peer_connect_due(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, dialling.connect_timer);
 	char text[SYS_ADDR_TEXT], what[128];
@@ -52,7 +52,7 @@ static void connect_due(struct sys_timer *timer, int64_t now_ns)
 
 void peer_connect_timer(struct engine_peer *peer)
 {
-	peer->dialling.connect_timer.fn = connect_due;
+	peer->dialling.connect_timer.fn = peer_connect_due;
 	sys_timer_set(&engine_runtime.loop, &peer->dialling.connect_timer,
 		      peer->dialling.deadline_ns + 20 * CLOCK_MS_NS);
 }

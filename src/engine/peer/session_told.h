@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where peers are told that they reach a session. */
+/* The addresses that a session advertises to its peers. */
 #ifndef ENGINE_PEER_SESSION_TOLD_H
 #define ENGINE_PEER_SESSION_TOLD_H
 
@@ -9,21 +9,22 @@
 struct engine_session;
 
 struct session_told {
-	char *advertise; /* as it was written, or NULL */
-	/* what it means, since the session listens; port 0: the session's own */
+	char *advertise; /* the option's text, or NULL */
+	/* its addresses, set once the session listens; port 0: the session's port */
 	struct wire_address addrs[WIRE_ADDR_MAX];
 	uint32_t count;
 };
 
-tcpx_status session_published_check(void); /* ERR_INVALID: TCPX_CTRL_IP is no address */
-/* What advertise means. Waits for names: ERR_NOT_FOUND, ERR_TIMED_OUT; ERR_INVALID; ERR_LIMIT. */
+tcpx_status session_published_check(void); /* ERR_INVALID: TCPX_CTRL_IP is not an address */
+/* The addresses of the option advertise. Waits for name look-ups. ERR_NOT_FOUND; ERR_TIMED_OUT;
+ * ERR_INVALID; ERR_LIMIT. */
 tcpx_status session_told_find(const struct engine_session *session, struct wire_address *out_addrs,
 			      uint32_t *out_count);
-/* Once it listens. */
+/* The addresses to advertise; the session listens. Returns their number. */
 uint32_t session_addresses(struct engine_session *session,
 			   struct wire_address addrs[WIRE_ADDR_MAX]);
 
-/* The error that stands, with the option's text and whether the environment said it. */
+/* Adds the option's name and text to the last error: its field, or its environment variable. */
 tcpx_status session_option_error(enum config_id id, const char *text);
 
 #endif
