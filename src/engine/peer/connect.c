@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
-#include "engine/request/again.h"
+#include "engine/request/reconnect.h"
 #include "engine/calls.h"
 #include "engine/peer/peer_route.h"
 #include "sys/addr.h"
@@ -31,8 +31,8 @@ static void connect_dial_run(void *arg)
 		peer_dial_start(peer);
 		return;
 	}
-	peer->in_view = false; /* its handle is not given out */
-	peer->dialling.same_as = other->slot_id;
+	peer->exposed = false; /* its handle is not given out */
+	peer->dialling.duplicate_of = other->slot_id;
 	peer_put(other);
 	peer_die(peer, TCPX_ERR_EXISTS, 0, "already linked");
 }
@@ -157,7 +157,7 @@ static void connect_looked_up(void *arg)
 		call->status = connect_check_scopes(peer);
 		if (call->status == TCPX_OK)
 			call->status = connect_check_target(peer);
-		again_addresses(peer);
+		reconnect_addresses(peer);
 	} else {
 		error_raise(&call->error);
 	}
@@ -191,7 +191,7 @@ static tcpx_status connect_look_up_start(struct engine_peer *peer, const char *a
 	snprintf(peer->who.name, sizeof(peer->who.name), "%s", address);
 	memcpy(call->address, address, len);
 	call->peer = peer;
-	peer->in_view = true;
+	peer->exposed = true;
 	peer_get(peer);
 	peer_enlist(peer);
 	status = sys_thread_start(&thread, "tcpx-connect", connect_look_up_main, call);
@@ -199,7 +199,7 @@ static tcpx_status connect_look_up_start(struct engine_peer *peer, const char *a
 		pthread_detach(thread);
 		return TCPX_OK;
 	}
-	peer->in_view = false;
+	peer->exposed = false;
 	peer_put(peer);
 	free(call);
 	return status;
@@ -259,14 +259,14 @@ static void connect_forget_run(void *arg)
 }
 
 /* The handle is given out while the peer connects, so its end raises an event. False: it ended. */
-static bool peer_show(struct engine_peer *peer)
+static bool peer_expose(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->link.session;
 	bool lives;
 
 	session_lock(session);
 	lives = !peer->died;
-	peer->in_view |= lives;
+	peer->exposed |= lives;
 	session_unlock(session);
 	return lives;
 }
@@ -276,10 +276,10 @@ static tcpx_status connect_known(struct engine_peer *peer, int64_t deadline_ns, 
 				 tcpx_peer *out_peer)
 {
 	tcpx_status status =
-		nonblocking && peer_show(peer) ? TCPX_OK : connect_wait(peer, deadline_ns);
+		nonblocking && peer_expose(peer) ? TCPX_OK : connect_wait(peer, deadline_ns);
 
 	if (status == TCPX_OK) {
-		(void)peer_show(peer); /* the application has its handle from now on */
+		(void)peer_expose(peer); /* the application has its handle from now on */
 		out_peer->id = peer->slot_id;
 	}
 	return status;
@@ -322,12 +322,12 @@ static struct engine_peer *peer_of_info(struct engine_session *session,
 	if (!memcmp(info->uuid, session->uuid, sizeof(info->uuid)))
 		return NULL; /* a session may be its own peer */
 	peer = peer_by_uuid(session, info->uuid, identity_is_keyed(info), NULL);
-	id = peer ? peer->slot_id : again_find(session, info->uuid, identity_is_keyed(info));
+	id = peer ? peer->slot_id : reconnect_find(session, info->uuid, identity_is_keyed(info));
 	if (peer)
 		peer_put(peer);
-	peer = id ? again_use(session, id, true) : NULL; /* it may end at any moment */
+	peer = id ? reconnect_use(session, id, true) : NULL; /* it may end at any moment */
 	/* The handle may point to the link of another session by now, or the link just ended. */
-	if (peer && (!peer_is(peer, info->uuid) || (nonblocking && !peer_show(peer)))) {
+	if (peer && (!peer_is(peer, info->uuid) || (nonblocking && !peer_expose(peer)))) {
 		peer_put(peer);
 		peer = NULL;
 	}
@@ -354,7 +354,7 @@ static tcpx_status connect_dial(struct engine_peer *peer, const struct wire_info
 	if (aside)
 		connect_choose_auth(peer, NULL);
 	if (status == TCPX_OK && call->reconnect)
-		status = again_keep(peer, call->timeout_ns);
+		status = reconnect_keep(peer, call->timeout_ns);
 	if (status != TCPX_OK)
 		return status;
 	if (aside)
@@ -362,14 +362,14 @@ static tcpx_status connect_dial(struct engine_peer *peer, const struct wire_info
 	if (!info)
 		*out_known = peer_by_address(peer);
 	if (*out_known) {
-		again_pass(peer, *out_known);
+		reconnect_pass(peer, *out_known);
 		return TCPX_OK;
 	}
-	peer->in_view = call->nonblocking;
+	peer->exposed = call->nonblocking;
 	peer_enlist(peer);
 	runtime_call(connect_dial_run, peer);
 	if (call->nonblocking)
-		return peer->in_view ? TCPX_OK : TCPX_ERR_EXISTS;
+		return peer->exposed ? TCPX_OK : TCPX_ERR_EXISTS;
 	/* the connect timer fires first, and its error says more */
 	return connect_wait(peer, call->deadline_ns + 200 * CLOCK_MS_NS);
 }
@@ -405,7 +405,7 @@ tcpx_status engine_connect(struct engine_session *session, const struct wire_inf
 	call.timeout_ns = opts->timeout_ns > 0 ? opts->timeout_ns : CONNECT_NS;
 	call.deadline_ns = clock_after(call.timeout_ns);
 	known = info ? peer_of_info(session, info, call.nonblocking) : NULL;
-	if (!known || (call.reconnect && !again_kept(known))) {
+	if (!known || (call.reconnect && !reconnect_kept(known))) {
 		peer = peer_create(session);
 		if (!peer) {
 			if (known)
@@ -426,8 +426,8 @@ tcpx_status engine_connect(struct engine_session *session, const struct wire_inf
 		peer_put(known);
 		return status;
 	}
-	if (status == TCPX_ERR_EXISTS && peer->dialling.same_as) {
-		struct engine_peer *other = engine_peer_get(session, peer->dialling.same_as);
+	if (status == TCPX_ERR_EXISTS && peer->dialling.duplicate_of) {
+		struct engine_peer *other = engine_peer_get(session, peer->dialling.duplicate_of);
 
 		forget = (struct forget_call){.peer = peer};
 		runtime_call(connect_forget_run, &forget);
@@ -439,7 +439,7 @@ tcpx_status engine_connect(struct engine_session *session, const struct wire_inf
 			other = NULL;
 		}
 		if (other)
-			again_pass(peer, other);
+			reconnect_pass(peer, other);
 		status = other ? connect_known(other, call.deadline_ns, call.nonblocking, out_peer)
 			       : TCPX_ERR_STALE;
 		if (other)

@@ -18,7 +18,7 @@ struct peer_control {
 	struct ctl_link *link; /* or NULL */
 	uint32_t iface;	       /* as in engine_chan */
 	bool full;	       /* the peer does not read it, and is about to be given up */
-	int rival;	       /* the peer's simultaneous dial, which lost against ours; or -1 */
+	int lost_dial_fd;      /* the peer's simultaneous dial, which lost against ours; or -1 */
 	struct core_alive alive;
 	struct sys_timer timer;
 	uint64_t echo_ns;

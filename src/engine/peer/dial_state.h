@@ -24,7 +24,7 @@ struct peer_dialling {
 	struct sys_timer connect_timer, redial_timer;
 	uint64_t redial_mask; /* channels to dial again, by index */
 	uint32_t tries, control_tries;
-	uint64_t same_as; /* handle of the link with that session that already existed; or 0 */
+	uint64_t duplicate_of; /* handle of the link with that session that already existed; or 0 */
 };
 
 #endif

@@ -12,9 +12,9 @@
 #include "engine/peer/peer_local.h"
 #include "engine/peer/peer_route.h"
 #include "engine/peer/rail_state.h"
-#include "engine/request/again.h"
-#include "engine/request/doubt.h"
-#include "engine/request/early.h"
+#include "engine/request/reconnect.h"
+#include "engine/request/goodbye_wait.h"
+#include "engine/request/pending.h"
 #include "net/net.h"
 
 #include <tcpx/tcpx.h>
@@ -31,14 +31,14 @@ struct engine_peer {
 	tcpx_error error;	/* lock: why it is dead */
 	const char *transport;
 	uint32_t nbulk, chunk_bytes;
-	uint64_t post_seq;		 /* lock */
-	uint64_t rate[2];		 /* lock: bytes a second of READs, WRITEs */
-	uint64_t unread;		 /* session.queue.lock: notifications */
-	struct peer_pending pending;	 /* lock: posted while it connects */
-	struct peer_doubt doubt;	 /* lock: refused requests that wait for a goodbye */
-	struct peer_reconnect reconnect; /* session.lock */
-	struct engine_shares *shared;	 /* lock: memory shared with it; or NULL */
-	struct engine_peer_comms *comms; /* its plugin channels; or NULL */
+	uint64_t post_seq;		       /* lock */
+	uint64_t rate[2];		       /* lock: bytes a second of READs, WRITEs */
+	uint64_t unread;		       /* session.queue.lock: notifications */
+	struct peer_pending pending;	       /* lock: posted while it connects */
+	struct peer_goodbye_wait goodbye_wait; /* lock: refused requests that wait for a goodbye */
+	struct peer_reconnect reconnect;       /* session.lock */
+	struct engine_shares *shared;	       /* lock: memory shared with it; or NULL */
+	struct engine_peer_comms *comms;       /* its plugin channels; or NULL */
 
 	/* control thread only */
 	struct peer_address address;
@@ -50,7 +50,7 @@ struct engine_peer {
 	struct list_node node;	      /* session->peer_list */
 	struct list_node accept_node; /* session->queue.accepts, with a reference */
 	bool dialler, counted_up, released, died;
-	bool in_view; /* session.lock: the application had its handle before it was up */
+	bool exposed; /* session.lock: the application had its handle before it was up */
 };
 
 /* peer_*.c, request/peer_make.c: control thread unless said otherwise */
@@ -60,8 +60,8 @@ void peer_woken(struct sys_post *post);
 void peer_free(struct link *link); /* any thread: the last reference is gone */
 void peer_counters_add(tcpx_counters *sum, const struct core_link *link);
 void peer_die(struct engine_peer *peer, tcpx_status status, int err, const char *what);
-void peer_die_last(struct engine_peer *peer);	   /* with this thread's last error */
-bool peer_unknown(const struct engine_peer *peer); /* session.lock held; see NO_ACCEPT */
+void peer_die_last(struct engine_peer *peer);	  /* with this thread's last error */
+bool peer_hidden(const struct engine_peer *peer); /* session.lock held; see NO_ACCEPT */
 tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *conn, bool dialler);
 void peer_control_again(struct engine_peer *peer, const struct ctl_conn *conn);
 tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epoch,
@@ -93,7 +93,7 @@ void peer_beat(struct sys_timer *timer, int64_t now_ns);
 tcpx_status peer_ctl_open(struct engine_peer *peer, int fd);
 extern const struct ctl_link_ops peer_ctl_ops;
 void peer_send_offers(struct engine_peer *peer, bool local);
-void peer_rival_close(struct engine_peer *peer);
+void peer_close_lost_dial(struct engine_peer *peer);
 void peer_send_fences(struct engine_peer *peer);
 void peer_send_goodbye(struct engine_peer *peer);
 

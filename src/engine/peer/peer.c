@@ -9,12 +9,12 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "engine/request/again.h"
+#include "engine/request/reconnect.h"
 #include "engine/link/block.h"
 #include "engine/calls.h"
 #include "engine/channel/comms.h"
-#include "engine/request/doubt.h"
-#include "engine/request/early.h"
+#include "engine/request/goodbye_wait.h"
+#include "engine/request/pending.h"
 #include "engine/link/hold.h"
 #include "engine/path/share.h"
 #include "engine/link/stage.h"
@@ -43,7 +43,7 @@ void peer_free(struct link *link)
 	block_shares_free(peer);
 	share_peer_free(peer);
 	comms_peer_free(peer);
-	again_put(peer);
+	reconnect_put(peer);
 	pthread_mutex_destroy(&peer->link.lock);
 	handle_give(&peer->link.session->peers, peer);
 }
@@ -89,11 +89,11 @@ static void peer_keep_counters(struct engine_session *session, const struct core
 	pthread_mutex_unlock(&session->queue.lock);
 }
 
-void peer_rival_close(struct engine_peer *peer)
+void peer_close_lost_dial(struct engine_peer *peer)
 {
-	if (peer->control.rival >= 0)
-		sys_fd_close(peer->control.rival);
-	peer->control.rival = -1;
+	if (peer->control.lost_dial_fd >= 0)
+		sys_fd_close(peer->control.lost_dial_fd);
+	peer->control.lost_dial_fd = -1;
 }
 
 bool peer_malformed(tcpx_status status)
@@ -130,17 +130,17 @@ static void peer_log_death(const struct engine_peer *peer)
 
 	if (error->status == TCPX_ERR_DISCONNECTED || error->status == TCPX_ERR_SESSION_CLOSED ||
 	    error->status == TCPX_ERR_PEER_CLOSED || error->status == TCPX_ERR_EXISTS ||
-	    (peer->reconnect.lent && !peer->counted_up)) /* the log already has the loss */
+	    (peer->reconnect.successor && !peer->counted_up)) /* the log already has the loss */
 		LOG_INFO("%s", error->what);
 	else if (log_allow(&limit, DEATHS_SAID))
 		LOG_WARN("%s; next: %s", error->what, error->next);
 }
 
 /* It connected to a session with NO_ACCEPT, which did not connect to it. */
-bool peer_unknown(const struct engine_peer *peer)
+bool peer_hidden(const struct engine_peer *peer)
 {
 	return (peer->link.session->flags & TCPX_SESSION_NO_ACCEPT) && !peer->dialler &&
-	       !peer->in_view;
+	       !peer->exposed;
 }
 
 /* Control thread. Everything of the peer ends with the error's status. */
@@ -149,18 +149,18 @@ static void peer_end(struct engine_peer *peer, const tcpx_error *error)
 	struct engine_chan *chans[CORE_CHANNELS_MAX];
 	tcpx_status status = error->status;
 	struct engine_session *session = peer->link.session;
-	bool was_up = peer->counted_up, in_view, unknown, leased;
+	bool was_up = peer->counted_up, exposed, unknown, leased;
 	uint32_t i, lost;
 
 	session_lock(session); /* look-ups by any thread */
 	peer->died = true;
-	unknown = peer_unknown(peer);
-	in_view = (was_up && !unknown) || peer->in_view;
+	unknown = peer_hidden(peer);
+	exposed = (was_up && !unknown) || peer->exposed;
 	session_unlock(session);
 	sys_timer_del(&engine_runtime.loop, &peer->dialling.connect_timer);
 	sys_timer_del(&engine_runtime.loop, &peer->dialling.redial_timer);
 	sys_timer_del(&engine_runtime.loop, &peer->control.timer);
-	sys_timer_del(&engine_runtime.loop, &peer->doubt.timer);
+	sys_timer_del(&engine_runtime.loop, &peer->goodbye_wait.timer);
 	peer->link.events->dying(&peer->link);
 	inbound_ends(peer);
 	link_lock(&peer->link);
@@ -179,7 +179,7 @@ static void peer_end(struct engine_peer *peer, const tcpx_error *error)
 	if (peer->control.link)
 		ctl_link_close(peer->control.link);
 	peer->control.link = NULL;
-	peer_rival_close(peer);
+	peer_close_lost_dial(peer);
 	peer_wipe_keys(peer); /* the application may keep its handle for long */
 	leased = share_leased(peer);
 	link_lock(&peer->link);
@@ -189,11 +189,11 @@ static void peer_end(struct engine_peer *peer, const tcpx_error *error)
 		core_link_fail(&peer->link.core, status);
 		peer_keep_counters(session, &peer->link.core);
 	}
-	lost = early_fail(peer, status);
-	doubts_fail(peer, status);
+	lost = pending_fail(peer, status);
+	goodbye_waits_fail(peer, status);
 	peer_drop_fences(peer);
 	link_unlock(&peer->link);
-	early_say_lost(peer, lost);
+	pending_say_lost(peer, lost);
 	share_peer_dead(peer);
 	hold_dead(peer, chans);
 	for (i = 0; i < CORE_CHANNELS_MAX; i++)
@@ -207,13 +207,13 @@ static void peer_end(struct engine_peer *peer, const tcpx_error *error)
 		atomic_fetch_add(&session->counters.protocol_errors, 1);
 	peer_set_state(peer, TCPX_PEER_DEAD);
 	link_progress(&peer->link);
-	if (in_view) /* the application has a handle of no other peer */
+	if (exposed) /* the application has a handle of no other peer */
 		peer_event(peer,
 			   status == TCPX_ERR_PEER_RESTARTED ? TCPX_EVENT_PEER_RESTARTED
 							     : TCPX_EVENT_PEER_DOWN,
 			   status, 0);
 	/* The application never had its handle, or it belongs to another handle. Others stay. */
-	if ((!in_view && !peer->dialler) || unknown || peer->reconnect.lent)
+	if ((!exposed && !peer->dialler) || unknown || peer->reconnect.successor)
 		peer_forget(peer);
 	else if (!peer->dialler)
 		inbound_remember(peer);

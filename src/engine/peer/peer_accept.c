@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "engine/calls.h"
 #include "engine/channel/comms.h"
-#include "engine/request/early.h"
+#include "engine/request/pending.h"
 #include "engine/link/place.h"
 #include "engine/path/share.h"
 #include "sys/addr.h"
@@ -165,8 +165,8 @@ static bool accept_own_dial_won(struct engine_peer *ours, const struct ctl_conn 
 {
 	if (memcmp(ours->link.session->uuid, conn->remote.uuid, WIRE_UUID_BYTES) > 0)
 		return false;
-	peer_rival_close(ours);
-	ours->control.rival = conn->fd;
+	peer_close_lost_dial(ours);
+	ours->control.lost_dial_fd = conn->fd;
 	return true;
 }
 

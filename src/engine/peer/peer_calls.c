@@ -9,8 +9,8 @@
 #include "engine/engine.h"
 #include "engine/calls.h"
 #include "engine/channel/comms.h"
-#include "engine/request/doubt.h"
-#include "engine/request/early.h"
+#include "engine/request/goodbye_wait.h"
+#include "engine/request/pending.h"
 #include "sys/addr.h"
 #include "sys/futex.h"
 
@@ -22,7 +22,7 @@ static bool flush_pending(struct engine_peer *peer, uint64_t until, uint64_t not
 	while ((xfer = core_xfer_after(&peer->link.core, xfer)))
 		if (LIST_ENTRY(xfer, struct engine_request, xfer)->post_seq <= until)
 			return true;
-	return core_notes_wait(&peer->link.core, notes) || doubt_waits(peer, until);
+	return core_notes_wait(&peer->link.core, notes) || goodbye_wait_has(peer, until);
 }
 
 tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64_t timeout_ns)
@@ -43,7 +43,7 @@ tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64
 		link_lock(&peer->link);
 		if (peer->link.core_done)
 			status = error_raise(&peer->error);
-		else if (early_waits(peer)) /* it is sent when the link is up: look again then */
+		else if (pending_waits(peer)) /* it is sent when the link is up: look again then */
 			wait = true;
 		else if (peer->link.core_ready && first) {
 			first = false;

@@ -6,10 +6,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/link/account.h"
-#include "engine/request/again.h"
+#include "engine/request/reconnect.h"
 #include "engine/peer/carrier.h"
 #include "engine/channel/comms.h"
-#include "engine/request/early.h"
+#include "engine/request/pending.h"
 #include "engine/peer/path_mtu.h"
 #include "engine/peer/peer_dial.h"
 #include "engine/path/share.h"
@@ -141,7 +141,7 @@ static tcpx_status control_core_start(struct engine_peer *peer, const struct wir
 	status = core_link_init(&peer->link.core, &cfg);
 	peer->link.core_ready = status == TCPX_OK;
 	if (peer->link.core_ready)
-		early_start(peer);
+		pending_start(peer);
 	link_unlock(&peer->link);
 	return status;
 }

@@ -13,7 +13,7 @@
 #include "engine/calls.h"
 #include "engine/peer/carrier.h"
 #include "engine/channel/comms.h"
-#include "engine/request/early.h"
+#include "engine/request/pending.h"
 #include "engine/peer/path_mtu.h"
 #include "engine/peer/peer_route.h"
 #include "engine/peer/rails.h"
@@ -263,7 +263,7 @@ static void ctl_beat(struct engine_peer *peer, int64_t now_ns)
 	ctl_sample(peer, now_ns);
 	link_lock(&peer->link);
 	if (!list_empty(&peer->pending.notes) && peer->link.core_ready && !peer->link.core.dead)
-		early_notes_go(peer);
+		pending_notes_go(peer);
 	link_unlock(&peer->link);
 	holder = account_look(peer->link.session, now_ns);
 	if (holder) {

@@ -141,12 +141,12 @@ static void dial_exists(struct engine_peer *peer, const struct ctl_conn *conn)
 		return;
 	}
 	if (other) {
-		peer->dialling.same_as = other->slot_id;
+		peer->dialling.duplicate_of = other->slot_id;
 		peer_put(other);
 		/* Callers that used the handle meanwhile get an error, use it again, and get that
 		 * link. */
-		peer_die(peer, peer->reconnect.lent ? TCPX_ERR_PEER_CLOSED : TCPX_ERR_EXISTS, 0,
-			 "already linked");
+		peer_die(peer, peer->reconnect.successor ? TCPX_ERR_PEER_CLOSED : TCPX_ERR_EXISTS,
+			 0, "already linked");
 		return;
 	}
 	peer->reconnect.awaiting = true;

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "engine/request/again.h"
+#include "engine/request/reconnect.h"
 #include "engine/calls.h"
 #include "engine/channel/comms.h"
 #include "sys/addr.h"
@@ -21,14 +21,14 @@ void peer_check_up(struct engine_peer *peer)
 		return;
 	peer->counted_up = true;
 	inbound_is_up(peer);
-	peer_rival_close(peer);
+	peer_close_lost_dial(peer);
 	sys_timer_del(&engine_runtime.loop, &peer->dialling.connect_timer);
 	atomic_fetch_add(&session->counters.peers_up, 1);
-	again_up(peer);
+	reconnect_up(peer);
 	LOG_INFO("peer '%s' is up: %s, %u channels", peer->who.name, peer->transport, peer->nbulk);
 	peer_set_state(peer, TCPX_PEER_UP);
 	session_lock(session);
-	unknown = peer_unknown(peer);
+	unknown = peer_hidden(peer);
 	session_unlock(session);
 	if (unknown)
 		return;

@@ -34,8 +34,8 @@ tcpx_status session_option_error(enum config_id id, const char *text)
 	return error_next("%s", error.next);
 }
 
-static void told_add_address(struct wire_address *addrs, uint32_t *count,
-			     const struct sockaddr_storage *addr, uint16_t port)
+static void advertised_add_address(struct wire_address *addrs, uint32_t *count,
+				   const struct sockaddr_storage *addr, uint16_t port)
 {
 	if (*count == WIRE_ADDR_MAX)
 		return;
@@ -44,7 +44,7 @@ static void told_add_address(struct wire_address *addrs, uint32_t *count,
 }
 
 /* From where an address can be used: 0 anywhere, 1 on its link, 2 on this host only. */
-static unsigned told_reach(const struct sys_iface *iface)
+static unsigned advertised_reach(const struct sys_iface *iface)
 {
 	if (iface->loopback)
 		return 2;
@@ -52,7 +52,8 @@ static unsigned told_reach(const struct sys_iface *iface)
 }
 
 /* The value of TCPX_CTRL_IP. *out_set: it is set. */
-static tcpx_status told_published(uint16_t port, struct sockaddr_storage *out_addr, bool *out_set)
+static tcpx_status advertised_published(uint16_t port, struct sockaddr_storage *out_addr,
+					bool *out_set)
 {
 	const char *text = config_text(CONFIG_CTRL_IP);
 
@@ -65,14 +66,14 @@ tcpx_status session_published_check(void)
 	struct sockaddr_storage addr;
 	bool set;
 
-	if (told_published(0, &addr, &set) == TCPX_OK)
+	if (advertised_published(0, &addr, &set) == TCPX_OK)
 		return TCPX_OK;
 	(void)error_set(TCPX_ERR_INVALID, 0, "%s=%s is not an IP address",
 			config_row(CONFIG_CTRL_IP)->name, config_text(CONFIG_CTRL_IP));
 	return error_next("set it to an address at which peers reach this process, or unset it");
 }
 
-static bool told_same_address(const struct wire_address *a, const struct wire_address *b)
+static bool advertised_same_address(const struct wire_address *a, const struct wire_address *b)
 {
 	return a->family == b->family && a->port == b->port && a->scope == b->scope &&
 	       !memcmp(a->bytes, b->bytes, sizeof(a->bytes));
@@ -80,19 +81,19 @@ static bool told_same_address(const struct wire_address *a, const struct wire_ad
 
 /* Moves the address of TCPX_CTRL_IP to the front if it is one of ours. Another one, such as that of
  * a NAT or a service, replaces all. */
-static void told_publish(const struct engine_session *session, struct wire_address *addrs,
-			 uint32_t *count)
+static void advertised_publish(const struct engine_session *session, struct wire_address *addrs,
+			       uint32_t *count)
 {
 	struct sockaddr_storage addr;
 	struct wire_address wire;
 	uint32_t at = 0;
 	bool set;
 
-	if (told_published(session->listen.port, &addr, &set) != TCPX_OK || !set)
+	if (advertised_published(session->listen.port, &addr, &set) != TCPX_OK || !set)
 		return;
 	peer_addr_to_wire(&addr, &wire);
 	wire.port = session->listen.port;
-	while (at < *count && !told_same_address(&addrs[at], &wire))
+	while (at < *count && !advertised_same_address(&addrs[at], &wire))
 		at++;
 	if (at == *count)
 		*count = at = 0;
@@ -102,8 +103,8 @@ static void told_publish(const struct engine_session *session, struct wire_addre
 }
 
 /* One entry: an address or a name, each with a port or without. */
-static tcpx_status told_advertise_one(const char *text, int64_t deadline_ns,
-				      struct wire_address *out, uint32_t *count)
+static tcpx_status advertised_advertise_one(const char *text, int64_t deadline_ns,
+					    struct wire_address *out, uint32_t *count)
 {
 	struct sockaddr_storage addrs[WIRE_ADDR_MAX];
 	unsigned found = 0;
@@ -123,11 +124,11 @@ static tcpx_status told_advertise_one(const char *text, int64_t deadline_ns,
 	return status;
 }
 
-tcpx_status session_told_find(const struct engine_session *session, struct wire_address *out_addrs,
-			      uint32_t *out_count)
+tcpx_status session_advertised_find(const struct engine_session *session,
+				    struct wire_address *out_addrs, uint32_t *out_count)
 {
 	int64_t deadline_ns = clock_now_ns() + ADVERTISE_NS;
-	const char *rest = session->told.advertise;
+	const char *rest = session->advertised.option;
 	tcpx_status status = TCPX_OK;
 	uint32_t count = 0;
 
@@ -140,11 +141,11 @@ tcpx_status session_told_find(const struct engine_session *session, struct wire_
 			end--;
 		skip = skip < end ? skip : end;
 		snprintf(text, sizeof(text), "%.*s", (int)(end - skip), rest + skip);
-		status = told_advertise_one(text, deadline_ns, out_addrs, &count);
+		status = advertised_advertise_one(text, deadline_ns, out_addrs, &count);
 		rest = rest[len] ? rest + len + 1 : NULL;
 	}
 	if (status != TCPX_OK)
-		return session_option_error(CONFIG_ADVERTISE, session->told.advertise);
+		return session_option_error(CONFIG_ADVERTISE, session->advertised.option);
 	*out_count = count;
 	return TCPX_OK;
 }
@@ -157,18 +158,18 @@ uint32_t session_addresses(struct engine_session *session, struct wire_address a
 	unsigned nifaces, j;
 	uint32_t count = 0, i;
 
-	for (i = 0; i < session->told.count; i++) {
-		addrs[i] = session->told.addrs[i];
+	for (i = 0; i < session->advertised.count; i++) {
+		addrs[i] = session->advertised.addrs[i];
 		if (!addrs[i].port)
 			addrs[i].port = session->listen.port;
 	}
-	if (session->told.count)
-		return session->told.count;
+	if (session->advertised.count)
+		return session->advertised.count;
 	for (i = 0; i < session->rails.count; i++) {
 		const struct sockaddr_storage *rail = &session->rails.at[i];
 
 		if (!sys_addr_is_any(rail)) {
-			told_add_address(addrs, &count, rail, session->listen.port);
+			advertised_add_address(addrs, &count, rail, session->listen.port);
 			continue;
 		}
 		if (sys_iface_list(&ifaces, &nifaces) != TCPX_OK)
@@ -177,12 +178,13 @@ uint32_t session_addresses(struct engine_session *session, struct wire_address a
 			const struct sys_iface *iface = &ifaces[j % nifaces];
 
 			if (iface->addr.ss_family == rail->ss_family &&
-			    told_reach(iface) == j / nifaces)
-				told_add_address(addrs, &count, &iface->addr, session->listen.port);
+			    advertised_reach(iface) == j / nifaces)
+				advertised_add_address(addrs, &count, &iface->addr,
+						       session->listen.port);
 		}
 		free(ifaces);
 	}
-	told_publish(session, addrs, &count);
+	advertised_publish(session, addrs, &count);
 	return count;
 }
 

@@ -40,7 +40,7 @@ struct request_gone {
 struct engine_request {
 	struct handle_slot slot;
 	struct engine_session *session;
-	_Atomic(struct engine_peer *) peer; /* again.h: it changes when its link ended */
+	_Atomic(struct engine_peer *) peer; /* reconnect.h: it changes when its link ended */
 	uint64_t peer_id;		    /* the handle that it was prepared with */
 	struct core_xfer xfer;
 	struct core_prog prog;
@@ -57,12 +57,12 @@ struct engine_request {
 	struct engine_lead *lead; /* peer.lock */
 	bool wants_queue;	  /* its completion enters session->queue */
 	_Atomic bool queued;	  /* it is there: set under both locks, cleared under queue.lock */
-	struct list_node done;	  /* queue.completions, peer->pending, ->doubt, wake.buried */
-	bool early, doubted;	  /* peer.lock: waits in peer->pending, peer->doubt */
-	int64_t doubt_ns;	  /* until when it waits there */
-	bool zombie;		  /* peer.lock: released while active */
-	bool sends;		  /* the thread that posts it sends the first part of it */
-	uint64_t post_seq;	  /* peer.lock */
+	struct list_node done;	  /* queue.completions, or a list of its peer */
+	bool pending, awaits_goodbye; /* peer.lock: waits in peer->pending, peer->goodbye_wait */
+	int64_t goodbye_ns;	      /* until when it waits there */
+	bool zombie;		      /* peer.lock: released while active */
+	bool sends;		      /* the thread that posts it sends the first part of it */
+	uint64_t post_seq;	      /* peer.lock */
 	struct request_gone gone;
 	int64_t posted_ns;
 	tcpx_completion completion;

@@ -5,10 +5,10 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/request/again.h"
+#include "engine/request/reconnect.h"
 #include "engine/calls.h"
-#include "engine/request/doubt.h"
-#include "engine/request/early.h"
+#include "engine/request/goodbye_wait.h"
+#include "engine/request/pending.h"
 #include "engine/channel/lead.h"
 #include "engine/path/lone.h"
 #include "engine/link/program.h"
@@ -21,7 +21,7 @@ tcpx_status engine_request_prepare(struct engine_session *session, uint64_t peer
 				   enum tcpx_op op, const tcpx_segment *segments, size_t count,
 				   const tcpx_request_opts *opts, tcpx_request *out_request)
 {
-	struct engine_peer *peer = again_use(session, peer_id, true);
+	struct engine_peer *peer = reconnect_use(session, peer_id, true);
 	struct engine_request *request;
 	tcpx_status status;
 
@@ -54,10 +54,10 @@ tcpx_status engine_request_prepare(struct engine_session *session, uint64_t peer
 /* peer.lock held, the request is active: it ends as soon as its memory is no longer used. */
 static void request_stop(struct engine_request *request)
 {
-	if (request->early)
-		early_end(request, TCPX_ERR_CANCELLED);
-	else if (request->doubted)
-		doubt_end(request);
+	if (request->pending)
+		pending_end(request, TCPX_ERR_CANCELLED);
+	else if (request->awaits_goodbye)
+		goodbye_wait_end(request);
 	else
 		core_xfer_cancel(&request->peer->link.core, &request->xfer, TCPX_ERR_CANCELLED);
 }

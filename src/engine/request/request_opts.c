@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "engine/request/again.h"
+#include "engine/request/reconnect.h"
 #include "engine/calls.h"
 
 static tcpx_status request_copy_notify(enum tcpx_op op, const void *data, size_t bytes, int has,

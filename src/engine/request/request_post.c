@@ -2,10 +2,10 @@
 /* Posts one request, many under one lock, or a notification alone. */
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/request/again.h"
+#include "engine/request/reconnect.h"
 #include "engine/calls.h"
 #include "engine/channel/comms.h"
-#include "engine/request/early.h"
+#include "engine/request/pending.h"
 #include "engine/path/lone.h"
 #include "engine/path/paths.h"
 #include "engine/request/ready.h"
@@ -76,7 +76,7 @@ static tcpx_status request_start(struct engine_request *request)
 	request->posted_ns = clock_now_ns();
 	request->gone.base = 0;
 	if (!peer->link.core_ready) {
-		early_add(request);
+		pending_add(request);
 		return TCPX_OK;
 	}
 	status = request_hand_over(request);
@@ -184,7 +184,7 @@ static tcpx_status post_again(struct engine_request *request, uint64_t id, tcpx_
 
 	if (status == TCPX_ERR_STATE || status == TCPX_ERR_STALE)
 		return status;
-	return again_request(request, id) ? post_alone(request, id) : error_raise(&why);
+	return reconnect_request(request, id) ? post_alone(request, id) : error_raise(&why);
 }
 
 tcpx_status engine_request_post(struct engine_session *session, uint64_t id)
@@ -249,7 +249,7 @@ static void note_refused(const struct engine_peer *peer, tcpx_status status, siz
 tcpx_status engine_notify_send(struct engine_session *session, uint64_t peer_id, const void *data,
 			       size_t bytes)
 {
-	struct engine_peer *peer = again_use(session, peer_id, false);
+	struct engine_peer *peer = reconnect_use(session, peer_id, false);
 	tcpx_status status;
 
 	if (!peer)
@@ -258,7 +258,8 @@ tcpx_status engine_notify_send(struct engine_session *session, uint64_t peer_id,
 	if (peer->link.core_ready && list_empty(&peer->pending.notes))
 		status = core_note_send(&peer->link.core, data, bytes);
 	else
-		status = peer->link.core_done ? peer->error.status : early_note(peer, data, bytes);
+		status =
+			peer->link.core_done ? peer->error.status : pending_note(peer, data, bytes);
 	if (status == TCPX_ERR_NO_MEMORY)
 		status = session_memory_error(session);
 	else if (status <= TCPX_ERR_PEER_CLOSED)

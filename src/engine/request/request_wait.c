@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "engine/request/again.h"
+#include "engine/request/reconnect.h"
 #include "engine/calls.h"
 #include "engine/channel/comms.h"
 #include "engine/channel/lead.h"

@@ -11,7 +11,7 @@
 #include "engine/peer/peer_identity.h"
 #include "engine/peer/rail_state.h"
 #include "engine/peer/session_counters.h"
-#include "engine/peer/session_told.h"
+#include "engine/peer/session_advertised.h"
 #include "engine/request/ready.h"
 #include "engine/session/session_deadline.h"
 #include "engine/session/session_listen.h"
@@ -34,7 +34,7 @@ struct engine_session {
 	struct session_inbound inbound;
 	struct session_rails rails;
 	struct session_tuning tuning;
-	struct session_told told;
+	struct session_advertised advertised;
 	char *filters; /* what tests put around channels, net_wrapper; or NULL */
 	struct ctl_keys keys;
 	struct engine_plugin *plugin; /* or NULL */

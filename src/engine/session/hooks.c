@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "engine/request/doubt.h"
+#include "engine/request/goodbye_wait.h"
 #include "engine/engine.h"
 #include "engine/link/hold.h"
 #include "engine/link/prefill.h"
@@ -16,7 +16,7 @@ static void hook_ended(void *arg, struct core_xfer *xfer)
 	struct engine_request *request = LIST_ENTRY(xfer, struct engine_request, xfer);
 
 	(void)arg;
-	if (!doubt_add(request))
+	if (!goodbye_wait_add(request))
 		request_ended(request);
 }
 

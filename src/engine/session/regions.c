@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "engine/calls.h"
 #include "engine/channel/comms.h"
-#include "engine/request/early.h"
+#include "engine/request/pending.h"
 #include "engine/import.h"
 #include "engine/path/paths.h"
 #include "engine/channel/rx_into.h"
@@ -45,7 +45,7 @@ static void peer_forget_region(struct engine_peer *peer, struct mem_region *regi
 	uint32_t i;
 
 	link_lock(&peer->link);
-	early_forget(peer, request_uses, region);
+	pending_forget(peer, request_uses, region);
 	if (peer->link.core_ready) {
 		for (xfer = core_xfer_after(&peer->link.core, NULL); xfer; xfer = next_xfer) {
 			next_xfer = core_xfer_after(&peer->link.core, xfer);

@@ -56,7 +56,7 @@ static void session_destroy(struct engine_session *session)
 	if (session->queue.eventfd >= 0)
 		sys_fd_close(session->queue.eventfd);
 	free(session->filters);
-	free(session->told.advertise);
+	free(session->advertised.option);
 	comms_session_close(session);
 	pthread_mutex_destroy(&session->lock);
 	pthread_mutex_destroy(&session->queue.lock);

@@ -3,7 +3,7 @@
 #include "engine/engine.h"
 
 #include "base/clock.h"
-#include "engine/request/early.h"
+#include "engine/request/pending.h"
 
 static void deadline_run(struct sys_timer *timer, int64_t now_ns)
 {
@@ -19,7 +19,7 @@ static void deadline_run(struct sys_timer *timer, int64_t now_ns)
 		if (peer->link.core_ready && !peer->link.core.dead)
 			due = core_link_expire(&peer->link.core, now_ns);
 		else
-			due = early_expire(peer, now_ns);
+			due = pending_expire(peer, now_ns);
 		link_unlock(&peer->link);
 		if (due && (!next || due < next))
 			next = due;

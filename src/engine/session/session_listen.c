@@ -110,7 +110,7 @@ tcpx_status engine_listen(struct engine_session *session, uint32_t port, uint32_
 	struct listen_call call = {.session = session, .port = port, .retries = retries};
 	struct wire_address advertised[WIRE_ADDR_MAX];
 	uint32_t count = 0;
-	tcpx_status status = session_told_find(session, advertised, &count);
+	tcpx_status status = session_advertised_find(session, advertised, &count);
 
 	if (status != TCPX_OK)
 		return status;
@@ -125,8 +125,8 @@ tcpx_status engine_listen(struct engine_session *session, uint32_t port, uint32_
 	if (status == TCPX_OK)
 		status = session_published_check();
 	if (status == TCPX_OK && count) {
-		memcpy(session->told.addrs, advertised, count * sizeof(*advertised));
-		session->told.count = count;
+		memcpy(session->advertised.addrs, advertised, count * sizeof(*advertised));
+		session->advertised.count = count;
 	}
 	session->listen.begun |= status == TCPX_OK;
 	session_unlock(session);

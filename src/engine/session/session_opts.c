@@ -177,8 +177,8 @@ tcpx_status session_options(struct engine_session *session, const tcpx_session_o
 	if (!advertise || !*advertise)
 		advertise = config_text(CONFIG_ADVERTISE);
 	if (*advertise) {
-		session->told.advertise = strdup(advertise);
-		if (!session->told.advertise)
+		session->advertised.option = strdup(advertise);
+		if (!session->advertised.option)
 			return error_set(TCPX_ERR_NO_MEMORY, 0,
 					 "no memory for the option advertise");
 	}

@@ -16,7 +16,7 @@ struct session_tuning {
 	uint32_t chunk_bytes; /* 0: as the peer wants */
 	uint32_t inline_bytes;
 	int64_t silent_ns, stopped_ns;
-	_Atomic int64_t goodbye_ns; /* doubt.h */
+	_Atomic int64_t goodbye_ns; /* goodbye_wait.h */
 	uint64_t notify_budget;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dialling links again that ended: when, by which handle, and what moves to the new link. */
 #include "engine/engine.h"
-#include "engine/request/again.h"
+#include "engine/request/reconnect.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +9,12 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-#define REST_NS (100 * CLOCK_MS_NS) /* pause after the first attempt, doubled by each further one */
-#define REST_MAX_NS CLOCK_S_NS
+#define PAUSE_NS                                                                                   \
+	(100 * CLOCK_MS_NS) /* pause after the first attempt, doubled by each further one */
+#define PAUSE_MAX_NS CLOCK_S_NS
 
 /* How to dial a session. The links of one handle share it; session.lock. */
-struct engine_again {
+struct reconnect_target {
 	uint32_t refs;
 	uint32_t tries; /* attempts since a link was last up */
 	int64_t due_ns; /* no attempt before this time */
@@ -24,91 +25,92 @@ struct engine_again {
 	uint32_t naddrs;
 };
 
-static bool again_same_uuid(const uint8_t *a, const uint8_t *b)
+static bool reconnect_same_uuid(const uint8_t *a, const uint8_t *b)
 {
 	return !memcmp(a, b, WIRE_UUID_BYTES);
 }
 
-static void again_take_addresses(struct engine_again *again, const struct engine_peer *peer)
+static void reconnect_take_addresses(struct reconnect_target *target,
+				     const struct engine_peer *peer)
 {
-	memcpy(again->addrs, peer->address.known, sizeof(again->addrs));
-	again->naddrs = peer->address.count;
+	memcpy(target->addrs, peer->address.known, sizeof(target->addrs));
+	target->naddrs = peer->address.count;
 }
 
-tcpx_status again_keep(struct engine_peer *peer, int64_t timeout_ns)
+tcpx_status reconnect_keep(struct engine_peer *peer, int64_t timeout_ns)
 {
-	struct engine_again *again = calloc(1, sizeof(*again));
+	struct reconnect_target *target = calloc(1, sizeof(*target));
 
-	if (!again)
+	if (!target)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory to dial peer '%s' again",
 				 peer->who.name);
-	again->refs = 1;
-	again->timeout_ns = timeout_ns;
-	again->hello = peer->dialling.hello;
-	memcpy(again->key, peer->dialling.key, sizeof(again->key));
-	again_take_addresses(again, peer);
-	peer->reconnect.kept = again;
+	target->refs = 1;
+	target->timeout_ns = timeout_ns;
+	target->hello = peer->dialling.hello;
+	memcpy(target->key, peer->dialling.key, sizeof(target->key));
+	reconnect_take_addresses(target, peer);
+	peer->reconnect.target = target;
 	return TCPX_OK;
 }
 
-bool again_kept(struct engine_peer *peer)
+bool reconnect_kept(struct engine_peer *peer)
 {
 	bool kept;
 
 	session_lock(peer->link.session);
-	kept = peer->reconnect.kept != NULL;
+	kept = peer->reconnect.target != NULL;
 	session_unlock(peer->link.session);
 	return kept;
 }
 
-void again_addresses(struct engine_peer *peer)
+void reconnect_addresses(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->link.session;
 
 	session_lock(session);
-	if (peer->reconnect.kept)
-		again_take_addresses(peer->reconnect.kept, peer);
+	if (peer->reconnect.target)
+		reconnect_take_addresses(peer->reconnect.target, peer);
 	session_unlock(session);
 }
 
-void again_pass(struct engine_peer *from, struct engine_peer *to)
+void reconnect_pass(struct engine_peer *from, struct engine_peer *to)
 {
 	struct engine_session *session = from->link.session;
 
 	session_lock(session);
-	if (!to->reconnect.kept) {
-		to->reconnect.kept = from->reconnect.kept;
-		from->reconnect.kept = NULL;
+	if (!to->reconnect.target) {
+		to->reconnect.target = from->reconnect.target;
+		from->reconnect.target = NULL;
 	}
 	session_unlock(session);
 }
 
-void again_put(struct engine_peer *peer)
+void reconnect_put(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->link.session;
-	struct engine_again *again = peer->reconnect.kept;
+	struct reconnect_target *target = peer->reconnect.target;
 	bool last = false;
 
-	if (!again)
+	if (!target)
 		return;
-	peer->reconnect.kept = NULL;
+	peer->reconnect.target = NULL;
 	session_lock(session);
-	last = !--again->refs;
+	last = !--target->refs;
 	session_unlock(session);
 	if (!last)
 		return;
-	explicit_bzero(again->key, sizeof(again->key));
-	free(again);
+	explicit_bzero(target->key, sizeof(target->key));
+	free(target);
 }
 
 /* session.lock: the present link of a handle. */
-static struct engine_peer *again_link(struct engine_peer *peer)
+static struct engine_peer *reconnect_link(struct engine_peer *peer)
 {
 	return peer && peer->reconnect.now ? peer->reconnect.now : peer;
 }
 
 /* session.lock: the link ended for a reason that allows another one. */
-static bool again_allowed(struct engine_peer *peer)
+static bool reconnect_allowed(struct engine_peer *peer)
 {
 	tcpx_status status = TCPX_OK;
 
@@ -130,17 +132,17 @@ static bool again_allowed(struct engine_peer *peer)
 
 /* session.lock. The link with that session, if there is one. A session that is its own peer has two
  * links of its own uuid and needs both, so none counts. */
-static struct engine_peer *again_linked(struct engine_session *session, const uint8_t *uuid,
-					bool keyed)
+static struct engine_peer *reconnect_linked(struct engine_session *session, const uint8_t *uuid,
+					    bool keyed)
 {
 	static const uint8_t anyone[WIRE_UUID_BYTES];
 
-	if (again_same_uuid(uuid, anyone) || again_same_uuid(uuid, session->uuid))
+	if (reconnect_same_uuid(uuid, anyone) || reconnect_same_uuid(uuid, session->uuid))
 		return NULL;
 	return peer_linked(session, uuid, keyed, NULL);
 }
 
-uint64_t again_find(struct engine_session *session, const uint8_t *uuid, bool keyed)
+uint64_t reconnect_find(struct engine_session *session, const uint8_t *uuid, bool keyed)
 {
 	struct list_node *pos;
 	uint64_t id = 0;
@@ -149,12 +151,13 @@ uint64_t again_find(struct engine_session *session, const uint8_t *uuid, bool ke
 	LIST_FOREACH(pos, &session->peer_list) {
 		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
 
-		if (!peer->reconnect.kept || peer->reconnect.lent ||
-		    !again_same_uuid(again_link(peer)->who.uuid, uuid) ||
-		    again_link(peer)->who.keyed != keyed || !again_allowed(again_link(peer)))
+		if (!peer->reconnect.target || peer->reconnect.successor ||
+		    !reconnect_same_uuid(reconnect_link(peer)->who.uuid, uuid) ||
+		    reconnect_link(peer)->who.keyed != keyed ||
+		    !reconnect_allowed(reconnect_link(peer)))
 			continue;
 		id = peer->slot_id;
-		peer->reconnect.kept->due_ns = 0;
+		peer->reconnect.target->due_ns = 0;
 	}
 	session_unlock(session);
 	return id;
@@ -162,31 +165,31 @@ uint64_t again_find(struct engine_session *session, const uint8_t *uuid, bool ke
 
 /* session.lock: a link for the handle of `root`, whose last one was `old`. The control thread dials
  * it; until then the link may also come from the other side's dial. */
-static struct engine_peer *again_link_new(struct engine_peer *root, struct engine_peer *old)
+static struct engine_peer *reconnect_link_new(struct engine_peer *root, struct engine_peer *old)
 {
 	struct engine_session *session = root->link.session;
-	struct engine_again *again = root->reconnect.kept;
+	struct reconnect_target *target = root->reconnect.target;
 	struct engine_peer *peer = peer_create(session);
 	int64_t now = clock_now_ns();
 
 	if (!peer)
 		return NULL;
 	peer->slot_id = root->slot_id;
-	peer->reconnect.lent = peer->in_view = peer->dialler = peer->reconnect.awaiting = true;
-	peer->reconnect.kept = again;
-	again->refs++;
-	peer->reconnect.at_ns = again->due_ns > now ? again->due_ns : now;
-	peer->dialling.deadline_ns = peer->reconnect.at_ns + again->timeout_ns;
+	peer->reconnect.successor = peer->exposed = peer->dialler = peer->reconnect.awaiting = true;
+	peer->reconnect.target = target;
+	target->refs++;
+	peer->reconnect.at_ns = target->due_ns > now ? target->due_ns : now;
+	peer->dialling.deadline_ns = peer->reconnect.at_ns + target->timeout_ns;
 	memcpy(peer->who.name, old->who.name, sizeof(peer->who.name));
 	memcpy(peer->who.uuid, old->who.uuid, sizeof(peer->who.uuid));
 	peer->who.keyed = old->who.keyed;
-	peer->dialling.hello = again->hello;
+	peer->dialling.hello = target->hello;
 	/* another session may answer at that address by now */
 	memcpy(peer->dialling.hello.want_uuid, old->who.uuid,
 	       sizeof(peer->dialling.hello.want_uuid));
-	memcpy(peer->dialling.key, again->key, sizeof(peer->dialling.key));
-	memcpy(peer->address.known, again->addrs, sizeof(peer->address.known));
-	peer->address.count = again->naddrs;
+	memcpy(peer->dialling.key, target->key, sizeof(peer->dialling.key));
+	memcpy(peer->address.known, target->addrs, sizeof(peer->address.known));
+	peer->address.count = target->naddrs;
 	peer->who.expects = old->who.expects;
 	memcpy(peer->who.expected, old->who.expected, sizeof(peer->who.expected));
 	link_lock(&old->link);
@@ -196,18 +199,19 @@ static struct engine_peer *again_link_new(struct engine_peer *root, struct engin
 	return peer;
 }
 
-struct engine_peer *again_use(struct engine_session *session, uint64_t peer_id, bool rest)
+struct engine_peer *reconnect_use(struct engine_session *session, uint64_t peer_id, bool wait)
 {
 	struct engine_peer *root, *peer, *next = NULL, *old = NULL;
 
 	session_lock(session);
 	root = handle_find(&session->peers, peer_id);
-	peer = again_link(root);
-	if (peer && root->reconnect.kept && root->reconnect.kept->naddrs && again_allowed(peer)) {
-		next = again_linked(session, peer->who.uuid, peer->who.keyed);
-		if (!next && (rest || !root->reconnect.kept->tries ||
-			      root->reconnect.kept->due_ns <= clock_now_ns()))
-			next = again_link_new(root, peer);
+	peer = reconnect_link(root);
+	if (peer && root->reconnect.target && root->reconnect.target->naddrs &&
+	    reconnect_allowed(peer)) {
+		next = reconnect_linked(session, peer->who.uuid, peer->who.keyed);
+		if (!next && (wait || !root->reconnect.target->tries ||
+			      root->reconnect.target->due_ns <= clock_now_ns()))
+			next = reconnect_link_new(root, peer);
 	}
 	if (next) {
 		old = root->reconnect.now;
@@ -227,25 +231,25 @@ struct engine_peer *again_use(struct engine_session *session, uint64_t peer_id, 
 }
 
 /* Counts attempts only: a link that the other side makes during the pause must not lengthen it. */
-void again_attempted(struct engine_peer *peer)
+void reconnect_attempted(struct engine_peer *peer)
 {
-	struct engine_again *again = peer->reconnect.kept;
-	int64_t rest;
+	struct reconnect_target *target = peer->reconnect.target;
+	int64_t pause_ns;
 
 	session_lock(peer->link.session);
-	rest = REST_NS << (again->tries < 4 ? again->tries : 4);
-	again->due_ns = clock_now_ns() + (rest < REST_MAX_NS ? rest : REST_MAX_NS);
-	again->tries++;
+	pause_ns = PAUSE_NS << (target->tries < 4 ? target->tries : 4);
+	target->due_ns = clock_now_ns() + (pause_ns < PAUSE_MAX_NS ? pause_ns : PAUSE_MAX_NS);
+	target->tries++;
 	session_unlock(peer->link.session);
 }
 
-void again_up(struct engine_peer *peer)
+void reconnect_up(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->link.session;
 
 	session_lock(session);
-	if (peer->reconnect.kept)
-		peer->reconnect.kept->tries = 0;
+	if (peer->reconnect.target)
+		peer->reconnect.target->tries = 0;
 	session_unlock(session);
 	link_lock(&peer->link);
 	memset(&peer->error, 0, sizeof(peer->error));
@@ -253,26 +257,26 @@ void again_up(struct engine_peer *peer)
 }
 
 /* peer.lock of its peer: the request exists only as a handle; nothing is under way. */
-static bool again_movable(struct engine_request *request, uint64_t id,
-			  const struct engine_peer *from)
+static bool reconnect_movable(struct engine_request *request, uint64_t id,
+			      const struct engine_peer *from)
 {
 	return request->slot.id == id && atomic_load(&request->peer) == from &&
 	       from->link.core_done && atomic_load(&request->state) != REQUEST_ACTIVE &&
 	       !request->lead;
 }
 
-bool again_request(struct engine_request *request, uint64_t id)
+bool reconnect_request(struct engine_request *request, uint64_t id)
 {
 	struct engine_peer *from = request_lock(request), *to = NULL;
-	bool moved = again_movable(request, id, from);
+	bool moved = reconnect_movable(request, id, from);
 
 	link_unlock(&from->link);
 	if (moved)
-		to = again_use(request->session, request->peer_id, true);
+		to = reconnect_use(request->session, request->peer_id, true);
 	moved = to && to != from;
 	if (moved) {
 		link_lock(&from->link);
-		moved = again_movable(request, id, from);
+		moved = reconnect_movable(request, id, from);
 		if (moved)
 			atomic_store(&request->peer, to); /* with its reference */
 		link_unlock(&from->link);
