@@ -21,8 +21,8 @@ tcpx_status api_opts(const char *name, const void *opts, size_t min, void *out, 
 		return TCPX_OK;
 	memcpy(&given, opts, sizeof(given));
 	if (given < min || given > API_SIZE_MAX) {
-		error_set(TCPX_ERR_INVALID, 0, "%s.sz = %zu is not the size of that struct", name,
-			  given);
+		error_set(TCPX_ERR_INVALID, 0, "%s.sz is %zu, which is not the size of that struct",
+			  name, given);
 		return error_next("fill the struct with TCPX_OPTS()");
 	}
 	for (size_t i = size; i < given; i++)
@@ -45,7 +45,7 @@ tcpx_status api_out_check(const char *name, const void *out, size_t first)
 	memcpy(&given, out, sizeof(given));
 	if (given >= first && given <= API_SIZE_MAX)
 		return TCPX_OK;
-	error_set(TCPX_ERR_INVALID, 0, "%s.sz = %zu is below %zu", name, given, first);
+	error_set(TCPX_ERR_INVALID, 0, "%s.sz is %zu, below %zu", name, given, first);
 	return error_next("set sz to sizeof(%s) before the call; in an array, in the first "
 			  "element",
 			  name);

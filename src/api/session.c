@@ -138,8 +138,10 @@ tcpx_status tcpx_session_accept(tcpx_session *session, int64_t timeout_ns, tcpx_
 {
 	API_ENTER(session);
 	API_NOT_NULL(out_peer);
-	if (!api_session(session)->listen.port)
-		return error_set(TCPX_ERR_STATE, 0, "session does not listen");
+	if (!api_session(session)->listen.port) {
+		error_set(TCPX_ERR_STATE, 0, "session does not listen");
+		return error_next("call tcpx_session_listen() first");
+	}
 	return engine_accept(api_session(session), timeout_ns, out_peer);
 }
 

@@ -467,7 +467,8 @@ tcpx_status engine_disconnect(struct engine_session *session, uint64_t peer_id)
 		peer_get(call.peer);
 	session_unlock(session);
 	if (!call.peer)
-		return error_set(TCPX_ERR_STALE, 0, "peer handle is no longer valid");
+		return error_set(TCPX_ERR_STALE, 0, "peer handle %llx is no longer valid",
+				 (unsigned long long)peer_id);
 	runtime_call(connect_forget_run, &call);
 	peer_put(call.peer);
 	return TCPX_OK;

@@ -61,7 +61,8 @@ struct engine_peer *engine_peer_get(struct engine_session *session, uint64_t pee
 		peer_get(peer);
 	session_unlock(session);
 	if (!peer)
-		error_set(TCPX_ERR_STALE, 0, "peer handle is no longer valid");
+		error_set(TCPX_ERR_STALE, 0, "peer handle %llx is no longer valid",
+			  (unsigned long long)peer_id);
 	return peer;
 }
 

@@ -193,8 +193,10 @@ tcpx_status engine_info(struct engine_session *session, void *buf, size_t cap, s
 	struct wire_info info = {0};
 	size_t len;
 
-	if (!session->listen.port)
-		return error_set(TCPX_ERR_STATE, 0, "session does not listen");
+	if (!session->listen.port) {
+		error_set(TCPX_ERR_STATE, 0, "session does not listen");
+		return error_next("call tcpx_session_listen() first");
+	}
 	memcpy(info.uuid, session->uuid, sizeof(info.uuid));
 	memcpy(info.incarnation, session->incarnation, sizeof(info.incarnation));
 	memcpy(info.secret, session->secret, sizeof(info.secret));

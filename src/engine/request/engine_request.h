@@ -40,7 +40,7 @@ struct request_gone {
 struct engine_request {
 	struct handle_slot slot;
 	struct engine_session *session;
-	_Atomic(struct engine_peer *) peer; /* reconnect.h: it changes when its link ended */
+	_Atomic(struct engine_peer *) peer; /* reconnect.h: another one after its link ended */
 	uint64_t peer_id;		    /* the handle that it was prepared with */
 	struct core_xfer xfer;
 	struct core_prog prog;
@@ -60,7 +60,7 @@ struct engine_request {
 	struct list_node done;	  /* queue.completions, or a list of its peer */
 	bool pending, awaits_goodbye; /* peer.lock: waits in peer->pending, peer->goodbye_wait */
 	int64_t goodbye_ns;	      /* until when it waits there */
-	bool zombie;		      /* peer.lock: released while active */
+	bool detached;		      /* peer.lock: released while active */
 	bool sends;		      /* the thread that posts it sends the first part of it */
 	uint64_t post_seq;	      /* peer.lock */
 	struct request_gone gone;
@@ -85,7 +85,8 @@ void request_free(void *object);
  * thread may release it meanwhile: compare slot.id under the lock. request_put: no lock held. */
 struct engine_request *request_get(struct engine_session *session, uint64_t id);
 void request_put(struct engine_request *request);
-tcpx_status request_stale(void);
+tcpx_status request_stale(void);	/* sets the error ERR_STALE */
+tcpx_status request_still_active(void); /* sets the error ERR_STATE */
 /* A request's peer with a reference; request_lock() also locks it. */
 struct engine_peer *request_peer(struct engine_request *request);
 struct engine_peer *request_lock(struct engine_request *request);

@@ -24,7 +24,7 @@ bool goodbye_wait_add(struct engine_request *request)
 		request->xfer.status = peer->error.status;
 		return false;
 	}
-	if (request->zombie || peer->link.core.dead || !peer->link.session->tuning.goodbye_ns)
+	if (request->detached || peer->link.core.dead || !peer->link.session->tuning.goodbye_ns)
 		return false;
 	request_quiet(request);
 	request->awaits_goodbye = true;

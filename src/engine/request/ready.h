@@ -15,7 +15,8 @@ struct engine_lead;
 struct engine_request;
 struct engine_session;
 
-/* Of one session; its lock is a leaf, which also guards what the session counts of its peers. */
+/* Of one session. The lock is a leaf. It also guards session_staging, session_counters.gone,
+ * link_quota and engine_peer.unread. */
 struct session_queue {
 	pthread_mutex_t lock;
 	struct list_node notes;	      /* core_notify_in with a header */

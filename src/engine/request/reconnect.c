@@ -222,7 +222,8 @@ struct engine_peer *reconnect_use(struct engine_session *session, uint64_t peer_
 		peer_get(peer);
 	session_unlock(session);
 	if (!peer)
-		error_set(TCPX_ERR_STALE, 0, "peer handle is no longer valid");
+		error_set(TCPX_ERR_STALE, 0, "peer handle %llx is no longer valid",
+			  (unsigned long long)peer_id);
 	else if (next && next->reconnect.at_ns)
 		link_wake(&next->link);
 	if (old)

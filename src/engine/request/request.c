@@ -76,7 +76,8 @@ tcpx_status engine_request_cancel(struct engine_session *session, uint64_t id)
 	else if (atomic_load(&request->state) == REQUEST_ACTIVE)
 		request_stop(request);
 	else
-		status = error_set(TCPX_ERR_STATE, 0, "request is not active");
+		status = error_set(TCPX_ERR_STATE, 0,
+				   "request is not active: it was never posted, or it has ended");
 	link_unlock(&peer->link);
 	peer_put(peer);
 	request_put(request);
@@ -100,7 +101,7 @@ tcpx_status engine_request_release(struct engine_session *session, uint64_t id)
 	handle_hide(request);
 	active = atomic_load(&request->state) == REQUEST_ACTIVE;
 	if (active) {
-		request->zombie = true;
+		request->detached = true;
 		request_stop(request);
 	}
 	link_unlock(&peer->link);

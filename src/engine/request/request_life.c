@@ -20,6 +20,12 @@ tcpx_status request_stale(void)
 	return error_set(TCPX_ERR_STALE, 0, "request handle is no longer valid");
 }
 
+tcpx_status request_still_active(void)
+{
+	error_set(TCPX_ERR_STATE, 0, "request is active");
+	return error_next("wait for its end, or cancel it and wait");
+}
+
 struct engine_request *request_get(struct engine_session *session, uint64_t id)
 {
 	struct engine_request *request = handle_get(&session->requests, id);
@@ -93,7 +99,7 @@ void request_ended(struct engine_request *request)
 	struct engine_session *session = request->session;
 	struct core_xfer *xfer = &request->xfer;
 	struct engine_peer *peer = request->peer;
-	bool zombie = request->zombie;
+	bool detached = request->detached;
 
 	request_quiet(request);
 	request->completion =
@@ -109,10 +115,10 @@ void request_ended(struct engine_request *request)
 	atomic_fetch_add(
 		xfer->status == TCPX_OK ? &session->counters.done : &session->counters.failed, 1);
 	request_set_state(request, REQUEST_FINAL);
-	if (request->wants_queue && !zombie) /* final before it can be taken */
+	if (request->wants_queue && !detached) /* final before it can be taken */
 		completion_enter(request);
 	link_progress(&peer->link);
-	if (zombie) { /* released while active: the control thread frees it */
+	if (detached) { /* released while active: the control thread frees it */
 		list_push_back(&peer->link.wake.buried, &request->done);
 		link_wake(&peer->link);
 	}

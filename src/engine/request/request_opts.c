@@ -84,7 +84,7 @@ tcpx_status engine_request_notify(struct engine_session *session, uint64_t id, c
 	if (request->slot.id != id)
 		status = request_stale();
 	else if (status == TCPX_OK && atomic_load(&request->state) == REQUEST_ACTIVE)
-		status = error_set(TCPX_ERR_STATE, 0, "request is active");
+		status = request_still_active();
 	if (status == TCPX_OK)
 		spare = request_set_notify(request, spare, bytes, has);
 	request_unlock(peer);

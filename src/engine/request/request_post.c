@@ -114,7 +114,7 @@ static tcpx_status post_one(struct engine_request *request, uint64_t id)
 	if (request->slot.id != id) /* another thread has released it */
 		return request_stale();
 	if (atomic_load(&request->state) == REQUEST_ACTIVE)
-		return error_set(TCPX_ERR_STATE, 0, "request is active");
+		return request_still_active();
 	if (atomic_load_explicit(&request->queued, memory_order_acquire)) {
 		error_set(TCPX_ERR_STATE, 0, "request is in the completion queue");
 		return error_next("take its completion with tcpx_session_poll() before the next "

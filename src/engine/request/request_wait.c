@@ -20,8 +20,10 @@ static tcpx_status request_look(struct engine_request *request, uint64_t id, tcp
 		return request_stale();
 	if (state == REQUEST_ACTIVE)
 		return TCPX_IN_PROGRESS;
-	if (state == REQUEST_IDLE)
-		return error_set(TCPX_ERR_STATE, 0, "request was never posted");
+	if (state == REQUEST_IDLE) {
+		error_set(TCPX_ERR_STATE, 0, "request was never posted");
+		return error_next("post it with tcpx_request_post() first");
+	}
 	peer = request_lock(request); /* another thread may post it again */
 	completion = request->completion;
 	request_unlock(peer);

@@ -78,7 +78,8 @@ static tcpx_status import_forget(struct engine_session *session, uint64_t id)
 	struct engine_import *import = handle_claim(&session->imports, id);
 
 	if (!import)
-		return error_set(TCPX_ERR_STALE, 0, "imported region is no longer valid");
+		return error_set(TCPX_ERR_STALE, 0, "imported region %llx is no longer valid",
+				 (unsigned long long)id);
 	handle_put(&session->imports, import);
 	return TCPX_OK;
 }
@@ -95,16 +96,20 @@ tcpx_status engine_region_deregister(struct engine_session *session, uint64_t id
 		return import_forget(session, id);
 	status = mem_region_retire(session->regions, id, &region);
 	if (status != TCPX_OK)
-		return error_set(TCPX_ERR_STALE, 0, "region is not registered");
+		return error_set(TCPX_ERR_STALE, 0, "region %llx is not registered",
+				 (unsigned long long)id);
 	if (!region)
 		return TCPX_OK; /* it is registered more than once, so it stays */
 	for (peer = session_next_peer(session, NULL); peer; peer = session_next_peer(session, peer))
 		peer_forget_region(peer, region);
 	status = mem_region_quiesce(region, timeout_ns < 0 ? -1 : deadline);
-	if (status == TCPX_OK)
+	if (status == TCPX_OK) {
 		mem_region_remove(session->regions, id);
-	else
-		error_set(status, 0, "region is still accessed");
+	} else {
+		error_set(status, 0, "the region of %llu bytes at %p is still accessed",
+			  (unsigned long long)region->length, (void *)region->base);
+		error_next("wait until its requests end, or allow a longer time");
+	}
 	mem_region_put(region);
 	return status;
 }
@@ -117,7 +122,8 @@ static struct mem_region *region_get_own(struct engine_session *session, uint64_
 	if (id & IMPORT_TAG)
 		error_set(TCPX_ERR_INVALID, 0, "an imported region cannot be exported");
 	else if (!(region = mem_region_get(session->regions, id)))
-		error_set(TCPX_ERR_STALE, 0, "region is not registered");
+		error_set(TCPX_ERR_STALE, 0, "region %llx is not registered",
+			  (unsigned long long)id);
 	return region;
 }
 
@@ -212,7 +218,7 @@ tcpx_status engine_region_import(struct engine_session *session, uint64_t peer_i
 
 	status = wire_token_decode(token, len, &parts);
 	if (status != TCPX_OK)
-		return error_set(status, 0, "region token of %zu bytes", len);
+		return error_set(status, 0, "the region token of %zu bytes is not usable", len);
 	peer = engine_peer_get(session, peer_id);
 	if (!peer)
 		return TCPX_ERR_STALE;
@@ -220,7 +226,7 @@ tcpx_status engine_region_import(struct engine_session *session, uint64_t peer_i
 	peer_put(peer);
 	import = handle_take(&session->imports);
 	if (!import)
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "imported region");
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for an imported region");
 	import->session = session;
 	import->peer_id = peer_id;
 	import->link_id = link_id;
