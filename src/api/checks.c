@@ -45,7 +45,8 @@ tcpx_status api_out_check(const char *name, const void *out, size_t first)
 	memcpy(&given, out, sizeof(given));
 	if (given >= first && given <= API_SIZE_MAX)
 		return TCPX_OK;
-	error_set(TCPX_ERR_INVALID, 0, "%s.sz is %zu, below %zu", name, given, first);
+	error_set(TCPX_ERR_INVALID, 0, "%s.sz is %zu, outside %zu..%d", name, given, first,
+		  API_SIZE_MAX);
 	return error_next("set sz to sizeof(%s) before the call; in an array, in the first "
 			  "element",
 			  name);
