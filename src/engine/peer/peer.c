@@ -125,8 +125,7 @@ static void peer_drop_fences(struct engine_peer *peer)
 
 static void peer_log_death(const struct engine_peer *peer)
 {
-	static struct log_limit
-		limit; /* a peer that returns again and again must not fill the log */
+	static struct log_limit limit; /* a peer that keeps returning must not fill the log */
 	const tcpx_error *error = &peer->error;
 
 	if (error->status == TCPX_ERR_DISCONNECTED || error->status == TCPX_ERR_SESSION_CLOSED ||

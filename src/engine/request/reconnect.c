@@ -9,8 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-#define PAUSE_NS                                                                                   \
-	(100 * CLOCK_MS_NS) /* pause after the first attempt, doubled by each further one */
+#define PAUSE_NS (100 * CLOCK_MS_NS) /* after the first attempt; doubled by each further one */
 #define PAUSE_MAX_NS CLOCK_S_NS
 
 /* How to dial a session. The links of one handle share it; session.lock. */
