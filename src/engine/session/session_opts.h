@@ -10,11 +10,11 @@
 
 struct engine_session;
 
-/* Numbers among the options. A peer may want others: with each the two sides agree on a value. */
+/* The numbers among the options. For channels and chunk_bytes the two ends of a link use the
+ * smaller value; 0: the other end decides. */
 struct session_tuning {
-	uint32_t channels;    /* to each peer, at most */
-	uint32_t chunk_bytes; /* 0: as the peer wants */
-	uint32_t inline_bytes;
+	uint32_t channels, chunk_bytes;
+	uint32_t inline_bytes; /* a post sends so much itself */
 	int64_t silent_ns, stopped_ns;
 	_Atomic int64_t goodbye_ns; /* goodbye_wait.h */
 	uint64_t notify_budget;
