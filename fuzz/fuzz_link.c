@@ -223,12 +223,12 @@ static void peer_ack(struct world *w, struct wire_cursor *in)
 {
 	uint32_t channel = wire_get_u8(in) % WORLD_CHANNELS;
 	struct core_chan *chan = &w->link.chan[channel];
-	uint64_t used = chan->next_seq - 1 - chan->acked_seq;
+	uint64_t used = chan->inflight.next_seq - 1 - chan->inflight.acked_seq;
 	struct frame frame = {.type = FRAME_ACK, .epoch = chan->epoch};
 	struct core_rx rx;
 	tcpx_status status;
 
-	frame.linear = chan->acked_seq + (used ? wire_get_u8(in) % (used + 1) : 0);
+	frame.linear = chan->inflight.acked_seq + (used ? wire_get_u8(in) % (used + 1) : 0);
 	frame.key = frame.linear;
 	if (chan->state != CORE_CHAN_UP || w->rx[channel].busy)
 		return;
@@ -258,7 +258,7 @@ static void channel_change(struct world *w, struct wire_cursor *in)
 		break;
 	default:
 		status = core_chan_fence(&w->link, channel, chan->epoch + (how % 8 == 7),
-					 chan->acked_seq + how / 16, nacks, how / 4 % 3);
+					 chan->inflight.acked_seq + how / 16, nacks, how / 4 % 3);
 		if (status != TCPX_OK && !w->link.dead)
 			world_fail(w, status);
 	}

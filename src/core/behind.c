@@ -21,7 +21,7 @@ bool core_behind_fits(struct core_link *link, const struct core_chan *chan,
 		return false;
 	note = core_job_xfer(job)->note;
 	return note && note->bytes <= CORE_BEHIND_BYTES &&
-	       core_ring_used(chan) + CORE_RING_SPARE + 1 < CORE_RING &&
+	       core_inflight_count(&chan->inflight) + CORE_RING_SPARE + 1 < CORE_RING &&
 	       core_cover_take(link, note);
 }
 
@@ -29,10 +29,10 @@ bool core_behind_fits(struct core_link *link, const struct core_chan *chan,
  * acknowledged since its frame was cut has none. */
 struct core_note *core_behind_next(struct core_chan *chan)
 {
-	struct core_chunk *chunk = core_ring_at(chan, chan->next_seq - 1);
+	struct core_chunk *chunk = core_inflight_at(&chan->inflight, chan->inflight.next_seq - 1);
 	struct core_xfer *xfer;
 
-	if (!core_ring_used(chan) || !chunk->leads || !chunk->job)
+	if (!core_inflight_count(&chan->inflight) || !chunk->leads || !chunk->job)
 		return NULL;
 	xfer = core_job_xfer(chunk->job);
 	return xfer->state == CORE_ACTIVE ? xfer->note : NULL;

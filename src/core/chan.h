@@ -8,11 +8,9 @@
 
 #include "base/frame.h"
 #include "base/list.h"
-#include "core/path.h"
-#include "core/prog.h"
+#include "core/inflight.h"
 #include "core/rxseq.h"
 
-struct core_job;
 struct core_notify_in;
 struct core_note;
 struct core_push;
@@ -22,21 +20,6 @@ struct core_xfer;
 struct core_ctl {
 	struct list_node node;
 	struct frame frame;
-};
-
-/* A sent frame that is not acknowledged yet. */
-struct core_chunk {
-	struct core_job *job; /* NULL: control frame, or its job is gone */
-	struct core_ctl *ctl;
-	struct core_cursor at;
-	uint64_t linear;
-	uint32_t bytes, pieces;
-	uint8_t type;
-	bool refused, aborted, staged;
-	enum core_path path; /* by reference it counts in ref_bytes, as a message in messages */
-	bool filled;	     /* counts in filled_bytes */
-	bool leads;	     /* all of a WRITE: its notification is the next frame */
-	bool unread;	     /* taken away before the peer read it, whatever it acknowledges */
 };
 
 enum core_chan_state {
@@ -63,20 +46,13 @@ struct core_chan {
 	bool idle;		 /* tx_next said there is nothing; a kick is due when there is */
 	bool tx_stays, rx_stays; /* core_chan_stays() */
 	/* tx */
-	uint64_t next_seq, acked_seq; /* sequences start at 1; acked = cumulative */
-	uint64_t asked_seq;	      /* highest sequence that asked for an ack */
-	uint64_t unasked_bytes;
-	struct core_chunk *ring; /* CORE_RING, by sequence */
+	struct core_inflight inflight;
 	struct core_io tx;
 	uint64_t tx_seq;   /* of the frame under way; 0: not sequenced */
 	uint32_t tx_bytes; /* its payload */
 	bool tx_torn;	   /* it counts as aborted */
 	/* rx */
 	struct core_rxseq rxseq;
-	uint64_t got_seq;      /* the peer has taken all up to it out of the transport */
-	uint64_t filled_bytes; /* of filled jobs, on their way there */
-	uint32_t messages;     /* sent, not acknowledged */
-	bool ack_needed;       /* some unasked frame ends a transfer of ours */
 	struct core_io rx;
 	struct frame rx_frame;
 	uint32_t commits; /* staged chunks not applied yet */

@@ -29,7 +29,8 @@ static bool needs_ack(const struct core_link *link, const struct core_job *job)
 struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan,
 				  struct frame *frame, struct core_job *job)
 {
-	struct core_chunk *chunk = core_ring_at(chan, chan->next_seq);
+	struct core_inflight *inflight = &chan->inflight;
+	struct core_chunk *chunk = core_inflight_at(inflight, inflight->next_seq);
 	uint64_t bulk = (uint64_t)core_stream_channels(link) * link->cfg.chunk_bytes;
 	bool needed = needs_ack(link, job), ask;
 
@@ -41,36 +42,30 @@ struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan
 	chunk->leads = core_behind_fits(link, chan, frame, job);
 	chunk->filled = job && job->fills && !job->small;
 	if (chunk->filled)
-		chan->filled_bytes += chunk->bytes;
+		inflight->filled_bytes += chunk->bytes;
 	chunk->path = core_path_of_payload(frame);
 	if (chunk->path != CORE_PATH_STREAM)
 		job->lent++;
 	if (chunk->path == CORE_PATH_REFERENCE)
 		link->ref_bytes += chunk->bytes;
 	else if (chunk->path == CORE_PATH_MESSAGE)
-		chan->messages++;
+		inflight->messages++;
 	chunk->linear = frame->linear;
-	frame->seq = chan->next_seq++;
+	frame->seq = inflight->next_seq++;
 	frame->epoch = chan->epoch;
-	chan->unasked_bytes += frame->payload_bytes;
+	inflight->unasked_bytes += frame->payload_bytes;
 	if (job)
 		job->inflight++;
-	chan->ack_needed |= needed;
-	/* The last frame a transfer puts on a channel asks, so that DONE needs no extra frame. */
-	/* One whose notification is the next frame leaves it to that. */
+	inflight->ack_needed |= needed;
+	/* The last frame that a transfer puts on a channel asks, so that DONE needs no extra frame.
+	 * If its notification is the next frame, that asks for both. */
 	ask = (needed && !chunk->leads &&
 	       ((job->end - job->linear < bulk && !job->redo) || job->fills ||
 		chunk->path == CORE_PATH_MESSAGE)) ||
-	      chan->unasked_bytes >= CORE_ACK_BYTES ||
-	      chan->next_seq - 1 -
-			      (chan->asked_seq > chan->acked_seq ? chan->asked_seq
-								 : chan->acked_seq) >=
-		      CORE_RING / 4;
+	      core_inflight_must_ask(inflight);
 	if (ask || frame->type == FRAME_NOP) {
 		frame->flags |= FRAME_F_ACK;
-		chan->asked_seq = frame->seq;
-		chan->unasked_bytes = 0;
-		chan->ack_needed = false;
+		core_inflight_ask(inflight);
 	}
 	return chunk;
 }
@@ -126,7 +121,7 @@ static void loan_over(struct core_link *link, struct core_chan *chan, struct cor
 	if (path == CORE_PATH_REFERENCE)
 		ref_over(link, chunk);
 	else
-		chan->messages--; /* whoever acknowledged it looks for more to send */
+		chan->inflight.messages--; /* whoever acknowledged it looks for more to send */
 }
 
 static void chunk_acked(struct core_link *link, struct core_chan *chan, struct core_chunk *chunk)
@@ -156,22 +151,24 @@ static void chunk_acked(struct core_link *link, struct core_chan *chan, struct c
 
 void core_messages_back(struct core_link *link, struct core_chan *chan)
 {
+	struct core_inflight *inflight = &chan->inflight;
 	uint64_t seq;
 
-	for (seq = chan->acked_seq + 1; seq < chan->next_seq; seq++)
-		if (core_ring_at(chan, seq)->path == CORE_PATH_MESSAGE)
-			loan_over(link, chan, core_ring_at(chan, seq));
+	for (seq = inflight->acked_seq + 1; seq < inflight->next_seq; seq++)
+		if (core_inflight_at(inflight, seq)->path == CORE_PATH_MESSAGE)
+			loan_over(link, chan, core_inflight_at(inflight, seq));
 	/* Who ends is in the ring no more. */
-	for (seq = chan->acked_seq + 1; seq < chan->next_seq; seq++)
-		if (core_ring_at(chan, seq)->job)
-			job_check(link, core_ring_at(chan, seq)->job);
+	for (seq = inflight->acked_seq + 1; seq < inflight->next_seq; seq++)
+		if (core_inflight_at(inflight, seq)->job)
+			job_check(link, core_inflight_at(inflight, seq)->job);
 }
 
 static struct core_job *oldest_message(struct core_chan *chan)
 {
-	for (uint64_t seq = chan->acked_seq + 1; seq < chan->next_seq; seq++)
-		if (core_ring_at(chan, seq)->path == CORE_PATH_MESSAGE)
-			return core_ring_at(chan, seq)->job;
+	struct core_inflight *inflight = &chan->inflight;
+	for (uint64_t seq = inflight->acked_seq + 1; seq < inflight->next_seq; seq++)
+		if (core_inflight_at(inflight, seq)->path == CORE_PATH_MESSAGE)
+			return core_inflight_at(inflight, seq)->job;
 	return NULL;
 }
 
@@ -194,11 +191,12 @@ void core_chan_stuck(struct core_link *link, uint32_t channel, tcpx_status statu
 
 void core_chunks_ack(struct core_link *link, struct core_chan *chan, uint64_t seq)
 {
-	bool was_full = core_ring_used(chan) >= CORE_RING - CORE_RING_SPARE;
+	struct core_inflight *inflight = &chan->inflight;
+	bool was_full = core_inflight_count(inflight) >= CORE_RING - CORE_RING_SPARE;
 
-	while (chan->acked_seq < seq) {
-		chan->acked_seq++;
-		chunk_acked(link, chan, core_ring_at(chan, chan->acked_seq));
+	while (inflight->acked_seq < seq) {
+		inflight->acked_seq++;
+		chunk_acked(link, chan, core_inflight_at(inflight, inflight->acked_seq));
 	}
 	if (was_full)
 		core_kick(link, chan);
@@ -207,11 +205,12 @@ void core_chunks_ack(struct core_link *link, struct core_chan *chan, uint64_t se
 void core_chunk_refuse(struct core_link *link, struct core_chan *chan, uint64_t seq,
 		       tcpx_status status)
 {
+	struct core_inflight *inflight = &chan->inflight;
 	struct core_chunk *chunk;
 
-	if (seq <= chan->acked_seq || seq >= chan->next_seq)
+	if (seq <= inflight->acked_seq || seq >= inflight->next_seq)
 		return;
-	chunk = core_ring_at(chan, seq);
+	chunk = core_inflight_at(inflight, seq);
 	if (chunk->refused)
 		return;
 	chunk->refused = true;
@@ -234,10 +233,11 @@ static void uncharge(struct core_link *link, struct core_chunk *chunk)
  * the link ends and the ring stays for core_link_fail. */
 bool core_chunks_requeue(struct core_link *link, struct core_chan *chan)
 {
+	struct core_inflight *inflight = &chan->inflight;
 	uint64_t seq;
 
-	for (seq = chan->acked_seq + 1; seq < chan->next_seq; seq++) {
-		struct core_chunk *chunk = core_ring_at(chan, seq);
+	for (seq = inflight->acked_seq + 1; seq < inflight->next_seq; seq++) {
+		struct core_chunk *chunk = core_inflight_at(inflight, seq);
 		struct core_job *job = chunk->job;
 
 		if (chunk->ctl) {
@@ -264,6 +264,6 @@ bool core_chunks_requeue(struct core_link *link, struct core_chan *chan)
 		core_job_queue(link, job);
 		job_check(link, job);
 	}
-	chan->acked_seq = chan->next_seq - 1;
+	inflight->acked_seq = inflight->next_seq - 1;
 	return true;
 }

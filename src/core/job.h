@@ -10,12 +10,13 @@
 #include "core/path.h"
 #include "core/prog.h"
 
+struct core_redo;
+
 #define CORE_LANE 0		      /* channel of small messages, and of what is by_lane */
 #define CORE_CHANNELS_MAX 64	      /* the lane and 63 bulk channels: one word is a mask */
 #define CORE_SMALL_BYTES (16u << 10)  /* greatest eager SEND; up to here the lane carries it */
 #define CORE_PIECES_MAX 1000	      /* pieces of one chunk */
 #define CORE_REQUEST_BYTES (1u << 30) /* one piece of a READ's list */
-#define CORE_ACK_BYTES (8u << 20)     /* an acknowledgement is asked for at least so often */
 #define CORE_FILLED_CHUNKS 4u	      /* staged sources: on the way on one channel */
 #define CORE_QUANTUM_BYTES (4u << 20) /* of one transfer before the next one's turn */
 #define CORE_GRANT_BYTES (4u << 20)   /* staging is granted so much at once, while some is left */
@@ -38,15 +39,6 @@ enum core_job_kind {
 	CORE_JOB_SEND,	    /* SEND or RTS, then SDATA frames of a core_xfer */
 	CORE_JOB_PUSH,	    /* RDATA frames of a core_push */
 	CORE_JOB_NOTE,	    /* NOTIFY frames of a core_note */
-};
-
-/* A chunk to be cut again after a lost channel. */
-struct core_redo {
-	struct core_redo *next;
-	struct core_cursor at;
-	uint64_t linear;
-	uint32_t bytes, pieces;
-	uint8_t type;
 };
 
 /* Something that is cut into frames. Embedded in a transfer, a push or a note. */

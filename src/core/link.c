@@ -77,14 +77,15 @@ void core_link_refs(struct core_link *link, uint64_t bytes)
 
 static void chan_free(struct core_link *link, struct core_chan *chan)
 {
+	struct core_inflight *inflight = &chan->inflight;
 	struct core_rxseq *seq = &chan->rxseq;
 	void *arg = link->cfg.arg;
 
-	if (chan->ring)
-		link->cfg.ops->free(arg, chan->ring, CORE_RING * sizeof(*chan->ring));
+	if (inflight->chunks)
+		link->cfg.ops->free(arg, inflight->chunks, CORE_RING * sizeof(*inflight->chunks));
 	if (seq->nacks)
 		link->cfg.ops->free(arg, seq->nacks, seq->cap_nacks * sizeof(*seq->nacks));
-	chan->ring = NULL;
+	inflight->chunks = NULL;
 	seq->nacks = NULL;
 	seq->nnacks = seq->cap_nacks = seq->untold = 0;
 }
@@ -135,12 +136,13 @@ static void free_messages(struct core_link *link)
 
 static void forget_ring(struct core_link *link, struct core_chan *chan)
 {
+	struct core_inflight *inflight = &chan->inflight;
 	uint64_t seq;
 
-	if (!chan->ring)
+	if (!inflight->chunks)
 		return;
-	for (seq = chan->acked_seq + 1; seq < chan->next_seq; seq++) {
-		struct core_chunk *chunk = core_ring_at(chan, seq);
+	for (seq = inflight->acked_seq + 1; seq < inflight->next_seq; seq++) {
+		struct core_chunk *chunk = core_inflight_at(inflight, seq);
 
 		if (chunk->ctl)
 			link->cfg.ops->free(link->cfg.arg, chunk->ctl, sizeof(*chunk->ctl));
@@ -149,7 +151,7 @@ static void forget_ring(struct core_link *link, struct core_chan *chan)
 		chunk->ctl = NULL;
 		chunk->job = NULL;
 	}
-	chan->acked_seq = chan->next_seq - 1;
+	inflight->acked_seq = inflight->next_seq - 1;
 }
 
 /* One whose staged source is still being read ends with core_io_drop. */
@@ -323,19 +325,16 @@ tcpx_status core_chan_up(struct core_link *link, uint32_t channel, uint32_t epoc
 	chan = &link->chan[channel];
 	if (chan->state != CORE_CHAN_DOWN || epoch <= chan->epoch)
 		return TCPX_ERR_STALE;
-	if (!chan->ring)
-		chan->ring = link->cfg.ops->alloc(link->cfg.arg, CORE_RING * sizeof(*chan->ring));
-	if (!chan->ring)
+	if (!chan->inflight.chunks)
+		chan->inflight.chunks = link->cfg.ops->alloc(
+			link->cfg.arg, CORE_RING * sizeof(*chan->inflight.chunks));
+	if (!chan->inflight.chunks)
 		return TCPX_ERR_NO_MEMORY;
 	chan->state = CORE_CHAN_UP;
 	chan->epoch = epoch;
-	chan->next_seq = 1;
-	chan->acked_seq = chan->got_seq = chan->asked_seq = 0;
-	chan->unasked_bytes = chan->filled_bytes = 0;
-	chan->messages = 0;
+	core_inflight_open(&chan->inflight);
 	core_rxseq_open(&chan->rxseq);
 	chan->lead_seq = chan->lead_xfer = 0;
-	chan->ack_needed = false;
 	chan->fence_sent = chan->fence_got = false;
 	memset(&chan->tx, 0, sizeof(chan->tx));
 	memset(&chan->rx, 0, sizeof(chan->rx));
@@ -447,7 +446,7 @@ tcpx_status core_chan_fence(struct core_link *link, uint32_t channel, uint32_t e
 	}
 	if (chan->fence_got)
 		return TCPX_OK;
-	if (applied < chan->acked_seq || applied >= chan->next_seq)
+	if (applied < chan->inflight.acked_seq || applied >= chan->inflight.next_seq)
 		return TCPX_ERR_PROTOCOL;
 	for (i = 0; i < count; i++)
 		core_chunk_refuse(link, chan, nacks[i].seq, nacks[i].status);
@@ -466,7 +465,7 @@ void core_link_ask(struct core_link *link)
 
 	link->flush = !list_empty(&link->notes);
 	for (i = 0; i < link->nchan && !link->dead; i++) {
-		link->chan[i].ack_needed = true;
+		link->chan[i].inflight.ack_needed = true;
 		core_kick(link, &link->chan[i]);
 	}
 }

@@ -263,15 +263,15 @@ void core_rx_applied(struct core_link *link, struct core_chan *chan, uint64_t se
 static tcpx_status take_ack(struct core_link *link, struct core_chan *chan,
 			    const struct frame *frame)
 {
-	uint64_t last = chan->next_seq - 1;
+	uint64_t last = chan->inflight.next_seq - 1;
 
 	/* A frame whose call is still under way may be acknowledged; a later one may not. */
-	if (frame->linear < chan->acked_seq || frame->linear > last || frame->key < frame->linear ||
-	    frame->key > last)
+	if (frame->linear < chan->inflight.acked_seq || frame->linear > last ||
+	    frame->key < frame->linear || frame->key > last)
 		return TCPX_ERR_PROTOCOL;
-	core_chunks_got(chan, frame->key);
+	core_inflight_taken(&chan->inflight, frame->key);
 	core_chunks_ack(link, chan, frame->linear);
-	if (chan->idle && (chan->ack_needed || !list_empty(&link->bulk)))
+	if (chan->idle && (chan->inflight.ack_needed || !list_empty(&link->bulk)))
 		core_kick(link, chan);
 	return TCPX_OK;
 }

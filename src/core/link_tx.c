@@ -6,7 +6,7 @@
 
 static bool room(const struct core_chan *chan, uint32_t spare)
 {
-	return core_ring_used(chan) + spare < CORE_RING;
+	return core_inflight_count(&chan->inflight) + spare < CORE_RING;
 }
 
 static void begin(struct core_chan *chan, const struct frame *frame)
@@ -193,8 +193,8 @@ static uint64_t allowance(struct core_link *link, struct core_job *job, uint64_t
 static bool window(const struct core_link *link, const struct core_chan *chan)
 {
 	if (core_carries_messages(link, chan->index))
-		return chan->messages < link->cfg.message_window;
-	return chan->filled_bytes < core_filled_window(&link->cfg);
+		return chan->inflight.messages < link->cfg.message_window;
+	return chan->inflight.filled_bytes < core_filled_window(&link->cfg);
 }
 
 /* Messages go on their own channels, and nothing else does. */
@@ -203,7 +203,7 @@ static bool right_kind(const struct core_link *link, const struct core_chan *cha
 {
 	if (core_carries_messages(link, chan->index) != core_job_messages(job))
 		return false;
-	return !core_job_messages(job) || chan->messages < link->cfg.message_window;
+	return !core_job_messages(job) || chan->inflight.messages < link->cfg.message_window;
 }
 
 /* Cuts the job's next chunk; false: nothing may be cut of it now. */
@@ -414,7 +414,8 @@ int core_tx_next(struct core_link *link, uint32_t channel, struct core_tx *tx)
 			return 1;
 		memset(tx, 0, sizeof(*tx));
 		/* Going idle: whoever waits for an acknowledgement here must get one. */
-		if (chan->ack_needed && chan->asked_seq < chan->next_seq - 1) {
+		if (chan->inflight.ack_needed &&
+		    chan->inflight.asked_seq < chan->inflight.next_seq - 1) {
 			tx->channel = channel;
 			tx->frame.type = FRAME_NOP;
 			core_chunk_add(link, chan, &tx->frame, NULL);

@@ -42,7 +42,7 @@ static void kick_messages(struct core_link *link, const struct core_job *job)
 		struct core_chan *chan = &link->chan[link->nchan - n + (link->rotor + i) % n];
 
 		if (chan->state != CORE_CHAN_UP || !chan->idle ||
-		    chan->messages >= link->cfg.message_window)
+		    chan->inflight.messages >= link->cfg.message_window)
 			continue;
 		core_kick(link, chan);
 		sent += link->cfg.message_bytes;

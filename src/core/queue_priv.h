@@ -9,22 +9,11 @@
 
 #define CORE_RING_SPARE 16 /* ring places kept for NACKs, so that acknowledgements never wait */
 
-static inline struct core_chunk *core_ring_at(const struct core_chan *chan, uint64_t seq)
-{
-	return &chan->ring[seq % CORE_RING];
-}
-
-static inline uint64_t core_ring_used(const struct core_chan *chan)
-{
-	return chan->next_seq - 1 - chan->acked_seq;
-}
-
-/* ring.c: the ring as far as no request is looked at, and what is to be cut again */
+/* inflight.c: chunks to be cut again, and a job that leaves the rings */
 int core_redo_add(struct core_link *link, const struct core_chunk *chunk);
 void core_redo_pop(struct core_link *link, struct core_job *job);
 void core_redo_free(struct core_link *link, struct core_job *job);
 void core_chunks_detach(struct core_link *link, struct core_job *job);
-void core_chunks_got(struct core_chan *chan, uint64_t seq);
 
 /* queue.c: who wants to send */
 void core_job_queue(struct core_link *link, struct core_job *job);

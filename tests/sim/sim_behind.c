@@ -71,7 +71,7 @@ static bool waiting(struct sim *sim, void *arg)
 static bool acknowledged(struct sim *sim, void *arg)
 {
 	(void)arg;
-	return lane(sim, 0)->acked_seq > 0;
+	return lane(sim, 0)->inflight.acked_seq > 0;
 }
 
 /* The frame that side's lane has under way is the notification, in parts. */
@@ -119,13 +119,13 @@ static void notification_leaves_with_its_write(struct sim *sim)
 	struct sim_xfer *xfer = start(sim, 8);
 
 	sim_until(sim, seen, xfer, "the notification is there");
-	SIM_CHECK(sim, !lane(sim, 0)->acked_seq, "it waited for an acknowledgement");
+	SIM_CHECK(sim, !lane(sim, 0)->inflight.acked_seq, "it waited for an acknowledgement");
 	sim_until(sim, acknowledged, NULL, "an acknowledgement");
-	SIM_CHECK(sim, lane(sim, 0)->acked_seq == 2, "the first one is of %llu frames",
-		  (unsigned long long)lane(sim, 0)->acked_seq);
+	SIM_CHECK(sim, lane(sim, 0)->inflight.acked_seq == 2, "the first one is of %llu frames",
+		  (unsigned long long)lane(sim, 0)->inflight.acked_seq);
 	SIM_CHECK(sim, xfer->status == TCPX_OK && !xfer->active, "it did not end with that");
 	sim_run_all(sim);
-	SIM_CHECK(sim, lane(sim, 0)->next_seq == 3, "more frames than two");
+	SIM_CHECK(sim, lane(sim, 0)->inflight.next_seq == 3, "more frames than two");
 }
 CASE(notification_leaves_with_its_write, NULL)
 
@@ -137,7 +137,7 @@ static void notification_waits_for_the_commit(struct sim *sim)
 	SIM_CHECK(sim, !first->notified || !second->notified, "both were published");
 	sim_wait(sim, first, TCPX_OK);
 	sim_wait(sim, second, TCPX_OK);
-	SIM_CHECK(sim, lane(sim, 0)->next_seq == 5, "more frames than four");
+	SIM_CHECK(sim, lane(sim, 0)->inflight.next_seq == 5, "more frames than four");
 }
 CASE(notification_waits_for_the_commit, staged())
 
@@ -317,7 +317,8 @@ static void rings_without_room_for_two(struct sim *sim)
 		SIM_CHECK(sim, sim_post(xfers[i]) == TCPX_OK, "post");
 	}
 	while (first->active || xfers[MANY - 1]->active) {
-		uint64_t used = lane(sim, 0)->next_seq - 1 - lane(sim, 0)->acked_seq;
+		uint64_t used =
+			lane(sim, 0)->inflight.next_seq - 1 - lane(sim, 0)->inflight.acked_seq;
 
 		SIM_CHECK(sim, used <= CORE_RING - 16, "%llu places used",
 			  (unsigned long long)used);

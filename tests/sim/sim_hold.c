@@ -49,7 +49,7 @@ void sim_hold_got(struct sim_side *side, uint32_t channel)
 		struct sim_hold *hold = LIST_ENTRY(pos, struct sim_hold, node);
 
 		if (hold->conn == side->chan[channel].conn &&
-		    hold->seq <= side->link.chan[channel].got_seq)
+		    hold->seq <= side->link.chan[channel].inflight.taken_seq)
 			let_go(hold);
 	}
 }
@@ -168,7 +168,7 @@ static bool waits_lent(const struct core_link *link, const struct core_job *job)
 
 static bool has_places(const struct core_chan *chan)
 {
-	return chan->next_seq - 1 - chan->acked_seq < CORE_RING / 2;
+	return chan->inflight.next_seq - 1 - chan->inflight.acked_seq < CORE_RING / 2;
 }
 
 static bool has_room(const struct sim *sim, const struct core_chan *chan)
@@ -176,7 +176,7 @@ static bool has_room(const struct sim *sim, const struct core_chan *chan)
 	uint64_t chunks = CORE_FILLED_CHUNKS * (uint64_t)sim->p.chunk_bytes;
 	uint64_t large = (uint64_t)sim->p.filled_chunk_bytes + sim->p.chunk_bytes;
 
-	return chan->filled_bytes < (chunks > large ? chunks : large) && has_places(chan);
+	return chan->inflight.filled_bytes < (chunks > large ? chunks : large) && has_places(chan);
 }
 
 /* The channel found nothing: where no other one is going to look either, there is nothing. */
@@ -193,7 +193,7 @@ void sim_idle_check(struct sim *sim, const struct sim_side *side)
 		if (!link->chan[i].idle)
 			return;
 		if (sim_msg_channel(sim, i)) {
-			messages |= link->chan[i].messages < sim->p.message_window &&
+			messages |= link->chan[i].inflight.messages < sim->p.message_window &&
 				    has_places(&link->chan[i]);
 			continue;
 		}

@@ -72,7 +72,8 @@ static bool acked(struct sim *sim, void *arg)
 	const struct core_chan *chan = &sim->side[0].link.chan[1];
 
 	(void)arg;
-	return chan->acked_seq > 0 && chan->acked_seq + 1 < chan->next_seq;
+	return chan->inflight.acked_seq > 0 &&
+	       chan->inflight.acked_seq + 1 < chan->inflight.next_seq;
 }
 
 static void loss_right_after_an_acknowledgement(struct sim *sim)

@@ -223,7 +223,9 @@ void sim_side_check(struct sim_side *side)
 	if (!side->alive)
 		return;
 	for (i = 0; i < link->nchan; i++)
-		SIM_CHECK(sim, link->chan[i].next_seq <= link->chan[i].acked_seq + CORE_RING + 1,
+		SIM_CHECK(sim,
+			  link->chan[i].inflight.next_seq <=
+				  link->chan[i].inflight.acked_seq + CORE_RING + 1,
 			  "the ring of channel %u overflows", i);
 	for (i = 0; i < FRAME_CREDIT_STAGE; i++)
 		SIM_CHECK(sim, link->credit[i].used <= link->credit[i].limit,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A channel's ring and the list of what is to be cut again, as far as no request needs to be looked
- * at: what an acknowledgement or a loss means to requests is in chunk.c. */
+/* Frames in flight on a channel, and a job's list of chunks to be cut again. */
 #include "core/queue_priv.h"
 
 int core_redo_add(struct core_link *link, const struct core_chunk *chunk)
@@ -52,10 +51,10 @@ void core_chunks_detach(struct core_link *link, struct core_job *job)
 		struct core_chan *chan = &link->chan[i];
 		uint64_t seq;
 
-		if (!chan->ring)
+		if (!chan->inflight.chunks)
 			continue;
-		for (seq = chan->acked_seq + 1; seq < chan->next_seq; seq++) {
-			struct core_chunk *chunk = core_ring_at(chan, seq);
+		for (seq = chan->inflight.acked_seq + 1; seq < chan->inflight.next_seq; seq++) {
+			struct core_chunk *chunk = core_inflight_at(&chan->inflight, seq);
 
 			if (chunk->job != job)
 				continue;
@@ -65,14 +64,18 @@ void core_chunks_detach(struct core_link *link, struct core_job *job)
 	}
 }
 
-/* What the peer took out of the transport makes room there for more. */
-void core_chunks_got(struct core_chan *chan, uint64_t seq)
+void core_inflight_open(struct core_inflight *inflight)
 {
-	while (chan->got_seq < seq) {
-		struct core_chunk *chunk = core_ring_at(chan, ++chan->got_seq);
+	*inflight = (struct core_inflight){.next_seq = 1, .chunks = inflight->chunks};
+}
+
+void core_inflight_taken(struct core_inflight *inflight, uint64_t seq)
+{
+	while (inflight->taken_seq < seq) {
+		struct core_chunk *chunk = core_inflight_at(inflight, ++inflight->taken_seq);
 
 		if (chunk->filled)
-			chan->filled_bytes -= chunk->bytes;
+			inflight->filled_bytes -= chunk->bytes;
 		chunk->filled = false;
 	}
 }
