@@ -16,12 +16,6 @@ struct core_note;
 struct core_push;
 struct core_xfer;
 
-/* A small sequenced frame of our own: CTS, FINAL, CANCEL, NACK. */
-struct core_ctl {
-	struct list_node node;
-	struct frame frame;
-};
-
 enum core_chan_state {
 	CORE_CHAN_DOWN = 0,
 	CORE_CHAN_UP,

@@ -241,8 +241,8 @@ bool core_chunks_requeue(struct core_link *link, struct core_chan *chan)
 		struct core_job *job = chunk->job;
 
 		if (chunk->ctl) {
-			list_push_back(&link->ctl, &chunk->ctl->node);
-			link->nctl++;
+			list_push_back(&link->sendq.ctl, &chunk->ctl->node);
+			link->sendq.nctl++;
 			chunk->ctl = NULL;
 			core_kick_small(link);
 		}

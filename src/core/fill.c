@@ -28,17 +28,17 @@ static struct core_job *fill_first(struct core_link *link)
 {
 	struct list_node *node;
 
-	while ((node = link->fills.next) != &link->fills) {
+	while ((node = link->fillq.jobs.next) != &link->fillq.jobs) {
 		struct core_job *job = LIST_ENTRY(node, struct core_job, fill_node);
 
 		if (!core_fill_is_ahead(link, job))
 			return job;
 		list_remove(node);
-		list_push_back(&link->fills_ahead, node);
+		list_push_back(&link->fillq.ahead, node);
 	}
-	if (list_empty(&link->fills_ahead))
+	if (list_empty(&link->fillq.ahead))
 		return NULL;
-	return LIST_ENTRY(link->fills_ahead.next, struct core_job, fill_node);
+	return LIST_ENTRY(link->fillq.ahead.next, struct core_job, fill_node);
 }
 
 bool core_fill_next(struct core_link *link, struct core_fill *out_fill)
@@ -78,7 +78,7 @@ void core_fill_begin(struct core_link *link, const struct core_fill *fill)
 	} else if (job->fill_quantum >= CORE_QUANTUM_BYTES) {
 		job->fill_quantum = 0;
 		list_remove(&job->fill_node);
-		list_push_back(&link->fills, &job->fill_node);
+		list_push_back(&link->fillq.jobs, &job->fill_node);
 	}
 }
 

@@ -12,6 +12,12 @@
 
 struct core_link;
 
+/* Jobs of which more is to be filled, by priority. */
+struct core_fillq {
+	struct list_node jobs;
+	struct list_node ahead; /* filled as far as is worth others' room: they come last */
+};
+
 /* Filling staged sources ahead of what is cut (fill.c). */
 struct core_fill {
 	struct core_job *job;

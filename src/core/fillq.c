@@ -36,11 +36,11 @@ void core_fill_init(struct core_job *job)
 
 void core_fill_want(struct core_link *link, struct core_job *job)
 {
-	struct list_node *pos = link->fills.prev;
+	struct list_node *pos = link->fillq.jobs.prev;
 
 	if (!core_fill_wants_more(job) || !list_empty(&job->fill_node))
 		return;
-	while (pos != &link->fills &&
+	while (pos != &link->fillq.jobs &&
 	       fill_goes_before(job, LIST_ENTRY(pos, struct core_job, fill_node)))
 		pos = pos->prev;
 	list_insert_before(pos->next, &job->fill_node);
@@ -68,10 +68,10 @@ bool core_fill_is_ahead(const struct core_link *link, const struct core_job *job
 /* Some may not be ahead any more; who was told so may have let them wait. */
 void core_fill_granted(struct core_link *link)
 {
-	if (list_empty(&link->fills_ahead))
+	if (list_empty(&link->fillq.ahead))
 		return;
-	list_splice(&link->fills_ahead, &link->fills);
-	list_splice(&link->fills, &link->fills_ahead);
+	list_splice(&link->fillq.ahead, &link->fillq.jobs);
+	list_splice(&link->fillq.jobs, &link->fillq.ahead);
 	link->cfg.ops->fill(link->cfg.arg);
 }
 

@@ -29,8 +29,6 @@ struct core_redo;
 #define CORE_BEHIND_BYTES 4096	   /* greatest notification that leaves with its WRITE */
 #define CORE_NOTE_COST 128	   /* budget bytes of a notification beyond its payload */
 #define CORE_COVER_AHEAD 8u	   /* shares that a wish goes beyond what waits */
-#define CORE_VOIDS_MAX 65536	   /* SENDs that ended unannounced before another may be posted */
-#define CORE_CTL_MAX 65536	   /* control frames that wait for a peer who does not take them */
 
 /* What a push is made of. */
 enum core_job_kind {
@@ -66,7 +64,7 @@ struct core_job {
 	uint64_t quantum;
 	uint64_t acked; /* bytes */
 	/* fills */
-	struct list_node fill_node; /* link->fills: more is to be filled */
+	struct list_node fill_node; /* link->fillq.jobs: more is to be filled */
 	struct list_node slices;    /* the engine's: what is filled, or being filled */
 	void *block;		    /* the engine's */
 	struct core_cursor fill_at; /* of filling */

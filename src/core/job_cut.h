@@ -35,7 +35,7 @@ static inline uint64_t core_chunk_bytes(const struct core_link *link, const stru
 					uint64_t linear)
 {
 	uint64_t chunk = link->cfg.chunk_bytes, left = job->end - linear;
-	bool others = link->bulk.next != link->bulk.prev;
+	bool others = link->sendq.bulk.next != link->sendq.bulk.prev;
 
 	if (job->path == CORE_PATH_REFERENCE)
 		return link->ref_chunk;

@@ -33,13 +33,9 @@ tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg
 		link->chan[i].index = i;
 		list_init(&link->chan[i].behind);
 	}
-	list_init(&link->ctl);
-	list_init(&link->small);
-	list_init(&link->bulk);
-	list_init(&link->fills);
-	list_init(&link->fills_ahead);
-	list_init(&link->sends);
-	list_init(&link->voids);
+	core_sendq_init(&link->sendq);
+	list_init(&link->fillq.jobs);
+	list_init(&link->fillq.ahead);
 	list_init(&link->active);
 	list_init(&link->receives);
 	list_init(&link->messages);
@@ -130,8 +126,8 @@ static void free_messages(struct core_link *link)
 	core_incoming_fini(&link->incoming);
 	for (i = 0; i < link->nchan; i++)
 		core_notes_free(link, &link->chan[i].behind);
-	free_ctl(link, &link->ctl);
-	free_ctl(link, &link->voids);
+	free_ctl(link, &link->sendq.ctl);
+	free_ctl(link, &link->sendq.cancelled);
 }
 
 static void forget_ring(struct core_link *link, struct core_chan *chan)

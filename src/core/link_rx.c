@@ -271,7 +271,7 @@ static tcpx_status take_ack(struct core_link *link, struct core_chan *chan,
 		return TCPX_ERR_PROTOCOL;
 	core_inflight_taken(&chan->inflight, frame->key);
 	core_chunks_ack(link, chan, frame->linear);
-	if (chan->idle && (chan->inflight.ack_needed || !list_empty(&link->bulk)))
+	if (chan->idle && (chan->inflight.ack_needed || !list_empty(&link->sendq.bulk)))
 		core_kick(link, chan);
 	return TCPX_OK;
 }

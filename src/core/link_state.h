@@ -11,7 +11,9 @@
 #include "core/chan.h"
 #include "core/cover.h"
 #include "core/credit.h"
+#include "core/fill.h"
 #include "core/link_ops.h"
+#include "core/sendq.h"
 #include "core/stage_quota.h"
 #include "core/xfer.h"
 #include <tcpx/types.h>
@@ -24,15 +26,8 @@ struct core_link {
 	bool leased; /* dead, but the peer may still read what was lent to it */
 	tcpx_status dead_status;
 
-	struct list_node ctl;	      /* core_ctl */
-	uint32_t nctl;		      /* of them */
-	struct list_node small;	      /* jobs for the lane */
-	struct list_node bulk;	      /* jobs for bulk channels */
-	struct list_node fills;	      /* jobs of which more is to be filled */
-	struct list_node fills_ahead; /* the same, filled as far as is worth others' room */
-	struct list_node sends;	      /* SENDs not announced yet, in order */
-	struct list_node voids;	      /* core_ctl: SENDs that ended unannounced, by number */
-	uint32_t nvoids;
+	struct core_sendq sendq;
+	struct core_fillq fillq;
 	struct list_node active;   /* core_xfer */
 	struct list_node receives; /* RECVs not matched */
 	struct list_node messages; /* core_send_in: SENDs not matched, by number */
@@ -46,10 +41,9 @@ struct core_link {
 	struct core_credit credit[FRAME_CREDIT_STAGE]; /* by kind */
 	struct core_stage_out stage_out;	       /* what we want at the peer */
 	struct core_stage_in stage_in;		       /* what the peer wants here */
-	uint32_t npushes, rotor;
+	uint32_t npushes;
 	uint32_t ref_chunk; /* most bytes of a chunk by reference, as the peer takes it */
 	uint64_t ref_bytes; /* of bulk chunks by reference in the rings */
-	bool turn;	    /* sends or small jobs next */
 	bool flush;	    /* notifications ask for acknowledgements until all are taken */
 
 	struct core_xfer **table; /* by id */

@@ -72,13 +72,13 @@ static bool next_told(struct core_link *link, struct core_chan *chan, struct cor
 
 static bool next_ctl(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
 {
-	struct list_node *node = list_pop_front(&link->ctl);
+	struct list_node *node = list_pop_front(&link->sendq.ctl);
 	struct core_chunk *chunk;
 	struct core_ctl *ctl;
 
 	if (!node)
 		return false;
-	link->nctl--;
+	link->sendq.nctl--;
 	ctl = LIST_ENTRY(node, struct core_ctl, node);
 	tx->frame = ctl->frame;
 	chunk = core_chunk_add(link, chan, &tx->frame, NULL);
@@ -290,7 +290,7 @@ static bool next_job(struct core_link *link, struct core_chan *chan, struct list
 		struct core_job *job = LIST_ENTRY(pos, struct core_job, node);
 
 		if (!cut(link, chan, job, tx)) {
-			if (queue == &link->sends)
+			if (queue == &link->sendq.sends)
 				return false; /* SENDs keep their order */
 			continue;
 		}
@@ -321,17 +321,17 @@ static bool next_send(struct core_link *link, struct core_chan *chan, struct cor
 	struct core_chunk *chunk;
 	struct core_ctl *ctl;
 
-	if (list_empty(&link->voids))
-		return next_job(link, chan, &link->sends, tx);
-	ctl = LIST_ENTRY(link->voids.next, struct core_ctl, node);
-	if (!list_empty(&link->sends) &&
-	    core_job_xfer(LIST_ENTRY(link->sends.next, struct core_job, node))->message <
+	if (list_empty(&link->sendq.cancelled))
+		return next_job(link, chan, &link->sendq.sends, tx);
+	ctl = LIST_ENTRY(link->sendq.cancelled.next, struct core_ctl, node);
+	if (!list_empty(&link->sendq.sends) &&
+	    core_job_xfer(LIST_ENTRY(link->sendq.sends.next, struct core_job, node))->message <
 		    ctl->frame.linear)
-		return next_job(link, chan, &link->sends, tx);
+		return next_job(link, chan, &link->sendq.sends, tx);
 	if (!core_credit_take(&link->credit[FRAME_CREDIT_EAGER], CORE_NOTE_COST))
 		return false;
 	list_remove(&ctl->node);
-	link->nvoids--;
+	link->sendq.ncancelled--;
 	tx->frame = ctl->frame;
 	chunk = core_chunk_add(link, chan, &tx->frame, NULL);
 	chunk->ctl = ctl;
@@ -341,10 +341,10 @@ static bool next_send(struct core_link *link, struct core_chan *chan, struct cor
 
 static bool next_small(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
 {
-	link->turn = !link->turn;
-	if (link->turn)
-		return next_send(link, chan, tx) || next_job(link, chan, &link->small, tx);
-	return next_job(link, chan, &link->small, tx) || next_send(link, chan, tx);
+	link->sendq.sends_first = !link->sendq.sends_first;
+	if (link->sendq.sends_first)
+		return next_send(link, chan, tx) || next_job(link, chan, &link->sendq.small, tx);
+	return next_job(link, chan, &link->sendq.small, tx) || next_send(link, chan, tx);
 }
 
 /* The notification of the transfer whose only frame was the channel's last. */
@@ -370,7 +370,7 @@ static void pass_on(struct core_link *link, const struct core_chan *full)
 {
 	uint32_t i;
 
-	if (list_empty(&link->bulk) || (room(full, CORE_RING_SPARE) && window(link, full)))
+	if (list_empty(&link->sendq.bulk) || (room(full, CORE_RING_SPARE) && window(link, full)))
 		return;
 	for (i = 1; i < link->nchan; i++) {
 		struct core_chan *chan = &link->chan[i];
@@ -410,7 +410,7 @@ int core_tx_next(struct core_link *link, uint32_t channel, struct core_tx *tx)
 				return 1;
 		}
 		if ((core_carries_bulk(link, channel) || core_carries_messages(link, channel)) &&
-		    next_job(link, chan, &link->bulk, tx))
+		    next_job(link, chan, &link->sendq.bulk, tx))
 			return 1;
 		memset(tx, 0, sizeof(*tx));
 		/* Going idle: whoever waits for an acknowledgement here must get one. */

@@ -273,10 +273,10 @@ void core_sends_charge(struct core_link *link)
 {
 	struct list_node *pos;
 
-	if (!list_empty(&link->voids) || list_empty(&link->sends) ||
-	    core_job_xfer(LIST_ENTRY(link->sends.prev, struct core_job, node))->charged)
+	if (!list_empty(&link->sendq.cancelled) || list_empty(&link->sendq.sends) ||
+	    core_job_xfer(LIST_ENTRY(link->sendq.sends.prev, struct core_job, node))->charged)
 		return;
-	LIST_FOREACH(pos, &link->sends)
+	LIST_FOREACH(pos, &link->sendq.sends)
 		if (!core_send_charge(link, core_job_xfer(LIST_ENTRY(pos, struct core_job, node))))
 			return;
 }

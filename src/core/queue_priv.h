@@ -15,7 +15,7 @@ void core_redo_pop(struct core_link *link, struct core_job *job);
 void core_redo_free(struct core_link *link, struct core_job *job);
 void core_chunks_detach(struct core_link *link, struct core_job *job);
 
-/* queue.c: who wants to send */
+/* sendq.c: who wants to send */
 void core_job_queue(struct core_link *link, struct core_job *job);
 void core_job_unqueue(struct core_job *job);
 bool core_job_has_more(const struct core_job *job);
@@ -27,7 +27,7 @@ void core_kick_small(struct core_link *link);
 void core_kick_bulk(struct core_link *link, uint64_t bytes);
 void core_kick_all(struct core_link *link);
 void core_ctl_queue(struct core_link *link, const struct frame *frame);
-void core_void_queue(struct core_link *link, const struct frame *frame);
+void core_cancelled_queue(struct core_link *link, const struct frame *frame);
 
 /* fillq.c */
 void core_fill_init(struct core_job *job);
@@ -39,7 +39,7 @@ bool core_fill_wants_more(struct core_job *job);
 bool core_fill_is_ahead(const struct core_link *link, const struct core_job *job);
 void core_fill_pulled(struct core_link *link, struct core_job *job); /* a channel cut of it */
 
-/* queue.c: credits and staging of a link, where channels are to be woken */
+/* sendq.c: credits and staging of a link, where channels are to be woken */
 bool core_link_pay(struct core_link *link, enum frame_credit kind, uint64_t amount);
 void core_link_give(struct core_link *link, enum frame_credit kind, uint64_t amount, bool empty);
 void core_stage_want(struct core_link *link, uint64_t bytes);

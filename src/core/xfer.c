@@ -238,7 +238,7 @@ static void tell_peer(struct core_link *link, struct core_xfer *xfer)
 		frame.key = FRAME_CANCEL_SEND;
 		frame.linear = xfer->message;
 		if (!xfer->charged) {
-			core_void_queue(link, &frame);
+			core_cancelled_queue(link, &frame);
 			return;
 		}
 		frame.offset = xfer->eager ? xfer->prog->total : 0;
@@ -370,7 +370,7 @@ tcpx_status core_xfer_post(struct core_link *link, struct core_xfer *xfer)
 		return TCPX_ERR_STATE;
 	if (link->dead)
 		return link->dead_status;
-	if (xfer->op == TCPX_OP_SEND && link->nvoids >= CORE_VOIDS_MAX)
+	if (xfer->op == TCPX_OP_SEND && link->sendq.ncancelled >= CORE_CANCELLED_MAX)
 		return TCPX_ERR_AGAIN;
 	xfer->note = NULL;
 	status = id_take(link, xfer);

@@ -49,7 +49,7 @@ struct core_xfer {
 	uint64_t sender;	/* RECV: the SEND's id */
 	uint64_t message;	/* SEND: message number, given at post */
 	bool matched;		/* RECV: has its message; SEND: the peer said how it ended */
-	bool charged;		/* SEND: paid its eager credit; those of link->sends first */
+	bool charged;		/* SEND: paid its eager credit; those of link->sendq.sends first */
 	bool eager;		/* SEND */
 	bool truncated;		/* RECV */
 	uint64_t reserved;	/* READ into staged memory: staging bytes not used yet */

@@ -381,9 +381,9 @@ static void check_order(struct sim_side *side)
 }
 
 /* A SEND that ended unannounced waits for its number's turn, or for nothing but credit. */
-static bool voids_wait_for_credit(const struct core_link *link)
+static bool cancelled_wait_for_credit(const struct core_link *link)
 {
-	return list_empty(&link->voids) ||
+	return list_empty(&link->sendq.cancelled) ||
 	       link->credit[FRAME_CREDIT_EAGER].limit - link->credit[FRAME_CREDIT_EAGER].used <
 		       CORE_NOTE_COST;
 }
@@ -458,12 +458,12 @@ void sim_final_check(struct sim *sim)
 			  "%llu bytes of staging are held for nobody, %llu granted ahead",
 			  (unsigned long long)side->stage_used, (unsigned long long)ahead);
 		SIM_CHECK(sim,
-			  pushes_sent(a) && list_empty(&a->notes) && list_empty(&a->ctl) &&
-				  list_empty(&a->small) && list_empty(&a->bulk) &&
-				  list_empty(&a->sends) && list_empty(&a->cover.unpaid) &&
-				  list_empty(&a->incoming.list) && list_empty(&a->fills) &&
-				  list_empty(&a->fills_ahead) && !side->fill_used &&
-				  voids_wait_for_credit(a) && list_empty(&a->active),
+			  pushes_sent(a) && list_empty(&a->notes) && list_empty(&a->sendq.ctl) &&
+				  list_empty(&a->sendq.small) && list_empty(&a->sendq.bulk) &&
+				  list_empty(&a->sendq.sends) && list_empty(&a->cover.unpaid) &&
+				  list_empty(&a->incoming.list) && list_empty(&a->fillq.jobs) &&
+				  list_empty(&a->fillq.ahead) && !side->fill_used &&
+				  cancelled_wait_for_credit(a) && list_empty(&a->active),
 			  "side %d is idle and has work left", s);
 	}
 }

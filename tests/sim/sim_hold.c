@@ -200,7 +200,7 @@ void sim_idle_check(struct sim *sim, const struct sim_side *side)
 		room |= has_room(sim, &link->chan[i]);
 		places |= has_places(&link->chan[i]);
 	}
-	LIST_FOREACH(pos, &link->bulk) {
+	LIST_FOREACH(pos, &link->sendq.bulk) {
 		const struct core_job *job = LIST_ENTRY(pos, struct core_job, node);
 
 		SIM_CHECK(sim, !room || !waits(link, job),

@@ -88,7 +88,7 @@ static void test_cancelled_sends_nobody_takes(void **state)
 	struct core_xfer send = {.op = TCPX_OP_SEND, .prog = &prog};
 
 	(void)state;
-	for (uint32_t i = 0; i < CORE_VOIDS_MAX; i++) {
+	for (uint32_t i = 0; i < CORE_CANCELLED_MAX; i++) {
 		assert_int_equal(core_xfer_post(&w->link, &send), TCPX_OK);
 		assert_int_equal(core_xfer_cancel(&w->link, &send, TCPX_ERR_CANCELLED), TCPX_OK);
 	}

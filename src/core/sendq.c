@@ -2,6 +2,17 @@
 /* The link's queues: which jobs wait, and which channels are told that they do. */
 #include "core/queue_priv.h"
 
+void core_sendq_init(struct core_sendq *sendq)
+{
+	list_init(&sendq->ctl);
+	list_init(&sendq->small);
+	list_init(&sendq->bulk);
+	list_init(&sendq->sends);
+	list_init(&sendq->cancelled);
+	sendq->nctl = sendq->ncancelled = sendq->rotor = 0;
+	sendq->sends_first = false;
+}
+
 bool core_job_has_more(const struct core_job *job)
 {
 	if (job->redo)
@@ -37,9 +48,9 @@ static void kick_messages(struct core_link *link, const struct core_job *job)
 	uint64_t bytes = job->redo ? UINT64_MAX : job->end - job->linear, sent = 0;
 	uint32_t i, n = link->cfg.message_channels;
 
-	link->rotor++;
+	link->sendq.rotor++;
 	for (i = 0; i < n && sent < bytes; i++) {
-		struct core_chan *chan = &link->chan[link->nchan - n + (link->rotor + i) % n];
+		struct core_chan *chan = &link->chan[link->nchan - n + (link->sendq.rotor + i) % n];
 
 		if (chan->state != CORE_CHAN_UP || !chan->idle ||
 		    chan->inflight.messages >= link->cfg.message_window)
@@ -55,11 +66,11 @@ void core_job_queue(struct core_link *link, struct core_job *job)
 		return;
 	job->queued = true;
 	if (job->kind == CORE_JOB_SEND && !job->announced && !job->redo) {
-		list_push_back(&link->sends, &job->node);
+		list_push_back(&link->sendq.sends, &job->node);
 		core_kick_small(link);
 		return;
 	}
-	insert_by_priority(job->small ? &link->small : &link->bulk, job);
+	insert_by_priority(job->small ? &link->sendq.small : &link->sendq.bulk, job);
 	if (job->small)
 		core_kick_small(link);
 	else if (core_job_messages(job))
@@ -124,7 +135,9 @@ void core_kick_bulk(struct core_link *link, uint64_t bytes)
 	uint32_t i, bulk = core_stream_channels(link);
 	uint64_t chunk = link->cfg.chunk_bytes, chunks;
 	const struct core_job *job =
-		list_empty(&link->bulk) ? NULL : LIST_ENTRY(link->bulk.next, struct core_job, node);
+		list_empty(&link->sendq.bulk)
+			? NULL
+			: LIST_ENTRY(link->sendq.bulk.next, struct core_job, node);
 
 	if (job && job->fills)
 		chunk = core_chunk_bytes(link, job, job->linear);
@@ -134,9 +147,9 @@ void core_kick_bulk(struct core_link *link, uint64_t bytes)
 		return;
 	}
 	/* A different first channel each time spreads transfers of one chunk. */
-	link->rotor++;
+	link->sendq.rotor++;
 	for (i = 0; i < bulk && chunks > 0; i++) {
-		struct core_chan *chan = &link->chan[1 + (link->rotor + i) % bulk];
+		struct core_chan *chan = &link->chan[1 + (link->sendq.rotor + i) % bulk];
 
 		if (chan->state != CORE_CHAN_UP || !chan->idle)
 			continue;
@@ -171,7 +184,7 @@ void core_ctl_queue(struct core_link *link, const struct frame *frame)
 
 	if (link->dead)
 		return;
-	if (link->nctl >= CORE_CTL_MAX) {
+	if (link->sendq.nctl >= CORE_CTL_MAX) {
 		/* An honest peer's credits end long before. */
 		link->cfg.ops->fail(link->cfg.arg, TCPX_ERR_PROTOCOL);
 		return;
@@ -179,26 +192,26 @@ void core_ctl_queue(struct core_link *link, const struct frame *frame)
 	ctl = ctl_new(link, frame);
 	if (!ctl)
 		return;
-	list_push_back(&link->ctl, &ctl->node);
-	link->nctl++;
+	list_push_back(&link->sendq.ctl, &ctl->node);
+	link->sendq.nctl++;
 	core_kick_small(link);
 }
 
 /* A SEND that ended before it was announced has a number all the same, and the peer must hear of
  * it. It takes the SEND's place: what is older goes first, or credit could be spent in an order in
  * which the peer cannot give it back. */
-void core_void_queue(struct core_link *link, const struct frame *frame)
+void core_cancelled_queue(struct core_link *link, const struct frame *frame)
 {
-	struct list_node *pos = link->voids.prev;
+	struct list_node *pos = link->sendq.cancelled.prev;
 	struct core_ctl *ctl = ctl_new(link, frame);
 
 	if (!ctl)
 		return;
-	while (pos != &link->voids &&
+	while (pos != &link->sendq.cancelled &&
 	       LIST_ENTRY(pos, struct core_ctl, node)->frame.linear > frame->linear)
 		pos = pos->prev;
 	list_insert_before(pos->next, &ctl->node);
-	link->nvoids++;
+	link->sendq.ncancelled++;
 	core_kick_small(link);
 }
 
