@@ -4,7 +4,7 @@
  * what is cut, and only what is there is cut. The core says what is next; the engine has the memory
  * and says when it came.
  *
- * linear <= ready <= filling for the bytes of one job that go out for the first time. What goes out
+ * linear <= ready <= begun for the bytes of one job that go out for the first time. What goes out
  * again after a lost channel is not in staging any more: its channel fetches it by itself.
  */
 #include "core/link_priv.h"
@@ -29,7 +29,7 @@ static struct core_job *fill_first(struct core_link *link)
 	struct list_node *node;
 
 	while ((node = link->fillq.jobs.next) != &link->fillq.jobs) {
-		struct core_job *job = LIST_ENTRY(node, struct core_job, fill_node);
+		struct core_job *job = LIST_ENTRY(node, struct core_job, fill.node);
 
 		if (!core_fill_is_ahead(link, job))
 			return job;
@@ -38,7 +38,7 @@ static struct core_job *fill_first(struct core_link *link)
 	}
 	if (list_empty(&link->fillq.ahead))
 		return NULL;
-	return LIST_ENTRY(link->fillq.ahead.next, struct core_job, fill_node);
+	return LIST_ENTRY(link->fillq.ahead.next, struct core_job, fill.node);
 }
 
 bool core_fill_next(struct core_link *link, struct core_fill *out_fill)
@@ -49,15 +49,15 @@ bool core_fill_next(struct core_link *link, struct core_fill *out_fill)
 
 	if (!job)
 		return false;
-	bytes = job->end - job->filling;
+	bytes = job->end - job->fill.begun;
 	if (job->end > CORE_SMALL_BYTES)
-		bytes = core_chunk_limit(link, job, job->filling, bytes);
+		bytes = core_chunk_limit(link, job, job->fill.begun, bytes);
 	if (bytes > CORE_FILL_BYTES)
 		bytes = CORE_FILL_BYTES;
-	at = job->fill_at;
+	at = job->fill.at;
 	*out_fill = (struct core_fill){.job = job,
 				       .at = at,
-				       .linear = job->filling,
+				       .linear = job->fill.begun,
 				       .ahead = core_fill_is_ahead(link, job)};
 	out_fill->bytes = (uint32_t)core_cursor_advance(job->prog, &at, bytes, CORE_PIECES_MAX,
 							&out_fill->pieces);
@@ -69,16 +69,16 @@ void core_fill_begin(struct core_link *link, const struct core_fill *fill)
 	struct core_job *job = fill->job;
 	uint32_t pieces;
 
-	core_cursor_advance(job->prog, &job->fill_at, fill->bytes, CORE_PIECES_MAX, &pieces);
-	job->filling += fill->bytes;
-	job->fill_quantum += fill->bytes;
+	core_cursor_advance(job->prog, &job->fill.at, fill->bytes, CORE_PIECES_MAX, &pieces);
+	job->fill.begun += fill->bytes;
+	job->fill.quantum += fill->bytes;
 	++*refs_of(job);
 	if (!core_fill_wants_more(job)) {
-		list_remove(&job->fill_node);
-	} else if (job->fill_quantum >= CORE_QUANTUM_BYTES) {
-		job->fill_quantum = 0;
-		list_remove(&job->fill_node);
-		list_push_back(&link->fillq.jobs, &job->fill_node);
+		list_remove(&job->fill.node);
+	} else if (job->fill.quantum >= CORE_QUANTUM_BYTES) {
+		job->fill.quantum = 0;
+		list_remove(&job->fill.node);
+		list_push_back(&link->fillq.jobs, &job->fill.node);
 	}
 }
 
@@ -101,10 +101,10 @@ void core_fill_end(struct core_link *link, struct core_job *job, uint64_t ready,
 		fail(link, job, status);
 		return;
 	}
-	if (ready > job->ready) {
-		uint64_t more = ready - job->ready;
+	if (ready > job->fill.ready) {
+		uint64_t more = ready - job->fill.ready;
 
-		job->ready = ready;
+		job->fill.ready = ready;
 		if (!job->queued)
 			core_job_queue(link, job);
 		else if (job->small || core_fill_leaves_eagerly(job))
@@ -117,15 +117,15 @@ void core_fill_end(struct core_link *link, struct core_job *job, uint64_t ready,
 
 bool core_fill_back(struct core_link *link, struct core_job *job)
 {
-	if (job->stopped || job->ready <= job->linear || core_fill_leaves_eagerly(job))
+	if (job->stopped || job->fill.ready <= job->linear || core_fill_leaves_eagerly(job))
 		return false;
-	job->unpulled = true;
-	job->filling = job->ready = job->linear;
-	job->fill_at = job->at;
+	job->fill.unpulled = true;
+	job->fill.begun = job->fill.ready = job->linear;
+	job->fill.at = job->at;
 	if (job->queued && !job->redo)
 		core_job_unqueue(job);
 	link->cfg.ops->fill_drop(link->cfg.arg, job);
-	list_remove(&job->fill_node);
+	list_remove(&job->fill.node);
 	core_fill_want(link, job);
 	return true;
 }

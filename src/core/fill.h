@@ -6,11 +6,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/job.h"
+#include "base/list.h"
 #include "core/prog.h"
 #include <tcpx/types.h>
 
+struct core_job;
 struct core_link;
+
+/* How far the source of a job is filled. */
+struct core_fill_state {
+	struct list_node node;	 /* in a core_fillq while more is to be filled */
+	struct list_node slices; /* the engine's: what is filled, or being filled */
+	void *block;		 /* the engine's */
+	struct core_cursor at;	 /* of begun */
+	uint64_t begun, ready;	 /* bytes up to there are being filled; are in staging */
+	uint64_t quantum;
+	bool unpulled; /* what was filled was taken back, and nothing of it was cut since */
+};
 
 /* Jobs of which more is to be filled, by priority. */
 struct core_fillq {

@@ -12,7 +12,7 @@ bool core_fill_leaves_eagerly(struct core_job *job)
  * the peer's application, and room must not. */
 bool core_fill_wants_more(struct core_job *job)
 {
-	if (!job->fills || job->stopped || job->filling >= job->end)
+	if (!job->fills || job->stopped || job->fill.begun >= job->end)
 		return false;
 	return job->kind != CORE_JOB_SEND || job->cleared || core_fill_leaves_eagerly(job);
 }
@@ -26,24 +26,24 @@ static bool fill_goes_before(struct core_job *job, struct core_job *other)
 
 void core_fill_init(struct core_job *job)
 {
-	list_init(&job->fill_node);
-	list_init(&job->slices);
-	job->block = NULL;
-	job->filling = job->ready = job->fill_quantum = 0;
-	job->unpulled = false;
-	job->fill_at = (struct core_cursor){0};
+	list_init(&job->fill.node);
+	list_init(&job->fill.slices);
+	job->fill.block = NULL;
+	job->fill.begun = job->fill.ready = job->fill.quantum = 0;
+	job->fill.unpulled = false;
+	job->fill.at = (struct core_cursor){0};
 }
 
 void core_fill_want(struct core_link *link, struct core_job *job)
 {
 	struct list_node *pos = link->fillq.jobs.prev;
 
-	if (!core_fill_wants_more(job) || !list_empty(&job->fill_node))
+	if (!core_fill_wants_more(job) || !list_empty(&job->fill.node))
 		return;
 	while (pos != &link->fillq.jobs &&
-	       fill_goes_before(job, LIST_ENTRY(pos, struct core_job, fill_node)))
+	       fill_goes_before(job, LIST_ENTRY(pos, struct core_job, fill.node)))
 		pos = pos->prev;
-	list_insert_before(pos->next, &job->fill_node);
+	list_insert_before(pos->next, &job->fill.node);
 	link->cfg.ops->fill(link->cfg.arg);
 }
 
@@ -51,7 +51,7 @@ void core_fill_stop(struct core_link *link, struct core_job *job)
 {
 	if (!job->fills)
 		return;
-	list_remove(&job->fill_node);
+	list_remove(&job->fill.node);
 	link->cfg.ops->fill_drop(link->cfg.arg, job);
 }
 
@@ -59,10 +59,10 @@ void core_fill_stop(struct core_link *link, struct core_job *job)
  * taken back because no channel pulled it, and one slice is there for a channel that begins to. */
 bool core_fill_is_ahead(const struct core_link *link, const struct core_job *job)
 {
-	uint64_t filled = job->filling - job->linear;
+	uint64_t filled = job->fill.begun - job->linear;
 
 	return (job->staged && filled >= core_stage_out_left(&link->stage_out)) ||
-	       (job->unpulled && filled);
+	       (job->fill.unpulled && filled);
 }
 
 /* Some may not be ahead any more; who was told so may have let them wait. */
@@ -77,8 +77,8 @@ void core_fill_granted(struct core_link *link)
 
 void core_fill_pulled(struct core_link *link, struct core_job *job)
 {
-	if (!job->unpulled)
+	if (!job->fill.unpulled)
 		return;
-	job->unpulled = false;
+	job->fill.unpulled = false;
 	core_fill_granted(link);
 }

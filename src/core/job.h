@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "core/fill.h"
 #include "core/path.h"
 #include "core/prog.h"
 
@@ -62,15 +63,8 @@ struct core_job {
 	uint32_t inflight;	/* frames in channels' rings */
 	uint32_t lent;		/* of them chunks by reference, or messages: the source is in use */
 	uint64_t quantum;
-	uint64_t acked; /* bytes */
-	/* fills */
-	struct list_node fill_node; /* link->fillq.jobs: more is to be filled */
-	struct list_node slices;    /* the engine's: what is filled, or being filled */
-	void *block;		    /* the engine's */
-	struct core_cursor fill_at; /* of filling */
-	uint64_t filling, ready;    /* up to there: asked for; there */
-	uint64_t fill_quantum;
-	bool unpulled; /* what was filled was taken back, and nothing of it was cut since */
+	uint64_t acked;		     /* bytes */
+	struct core_fill_state fill; /* if it fills */
 };
 
 #endif

@@ -79,7 +79,7 @@ static inline uint64_t core_job_quantum(const struct core_link *link, const stru
 /* Up to where its bytes may be cut for the first time. */
 static inline uint64_t core_job_cut_end(const struct core_job *job)
 {
-	return job->fills && job->ready < job->end ? job->ready : job->end;
+	return job->fills && job->fill.ready < job->end ? job->fill.ready : job->end;
 }
 
 #endif

@@ -95,7 +95,7 @@ static bool cut_send(struct core_link *link, struct core_chan *chan, struct core
 
 	if (!core_send_charge(link, xfer))
 		return false;
-	if (job->fills && xfer->eager && job->ready < total) {
+	if (job->fills && xfer->eager && job->fill.ready < total) {
 		core_sends_charge(link);
 		return false;
 	}

@@ -29,7 +29,7 @@ bool core_job_cuttable(const struct core_job *job)
 {
 	if (!core_job_has_more(job) || job->redo || !job->fills)
 		return core_job_has_more(job);
-	return (job->kind == CORE_JOB_SEND && !job->announced) || job->linear < job->ready;
+	return (job->kind == CORE_JOB_SEND && !job->announced) || job->linear < job->fill.ready;
 }
 
 /* Ahead of jobs of a lower priority, behind its equals. */

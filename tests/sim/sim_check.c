@@ -40,8 +40,8 @@ static void check_memory_quiet(struct sim_xfer *xfer)
 	SIM_CHECK(sim, !sim_fill_under_way(side, xfer),
 		  "transfer %u ended while a fill reads its memory", xfer->number);
 	if (xfer->x.job.fills)
-		SIM_CHECK(sim, list_empty(&xfer->x.job.slices), "transfer %u ended with slices",
-			  xfer->number);
+		SIM_CHECK(sim, list_empty(&xfer->x.job.fill.slices),
+			  "transfer %u ended with slices", xfer->number);
 	sim_ref_ended(xfer);
 	SIM_CHECK(sim, !xfer->x.refs, "transfer %u ended with %u references", xfer->number,
 		  xfer->x.refs);

@@ -155,7 +155,7 @@ void sim_told(struct sim *sim, struct sim_rx *rx, const struct frame *frame)
 /* A chunk of it could go out over a channel with room. */
 static bool waits(const struct core_link *link, const struct core_job *job)
 {
-	return job->fills && !job->small && !job->redo && job->linear < job->ready &&
+	return job->fills && !job->small && !job->redo && job->linear < job->fill.ready &&
 	       !(job->staged && link->stage_out.granted == link->stage_out.used);
 }
 
