@@ -30,7 +30,7 @@ static uint64_t value(struct world *w, struct wire_cursor *in)
 	case 4:
 		return UINT64_MAX - how / 8;
 	case 5:
-		return w->link.recv_next + how / 64;
+		return w->link.sendrecv.recv_next + how / 64;
 	default:
 		xfer = w->xfers[how / 8 % WORLD_XFERS];
 		return xfer ? xfer->x.id : 1;

@@ -5,7 +5,7 @@
 /* A SEND that has its eager credit and is not on its way. */
 bool core_fill_leaves_eagerly(struct core_job *job)
 {
-	return job->kind == CORE_JOB_SEND && !job->announced && core_job_xfer(job)->eager;
+	return job->kind == CORE_JOB_SEND && !job->announced && core_job_xfer(job)->send.eager;
 }
 
 /* Nothing of a SEND is needed before it may go eagerly, or is wanted: until then it may wait for

@@ -37,13 +37,12 @@ tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg
 	list_init(&link->fillq.jobs);
 	list_init(&link->fillq.ahead);
 	list_init(&link->active);
-	list_init(&link->receives);
-	list_init(&link->messages);
+	core_sendrecv_init(&link->sendrecv);
 	list_init(&link->pushes);
 	list_init(&link->notes);
 	core_incoming_init(&link->incoming, &link->cfg);
 	core_cover_init(link);
-	link->recv_next = link->note_due = 1;
+	link->note_due = 1;
 	for (kind = 0; kind < FRAME_CREDIT_STAGE; kind++)
 		core_credit_init(&link->credit[kind], cfg->credit_out[kind], cfg->credit_in[kind],
 				 cfg->credit_in[kind] < prompt_below[kind]);
@@ -121,8 +120,9 @@ static void free_messages(struct core_link *link)
 {
 	uint32_t i;
 
-	while (!list_empty(&link->messages))
-		core_message_free(link, LIST_ENTRY(link->messages.next, struct core_send_in, node));
+	while (!list_empty(&link->sendrecv.sends))
+		core_send_in_free(link,
+				  LIST_ENTRY(link->sendrecv.sends.next, struct core_send_in, node));
 	core_incoming_fini(&link->incoming);
 	for (i = 0; i < link->nchan; i++)
 		core_notes_free(link, &link->chan[i].behind);

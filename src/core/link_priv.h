@@ -49,15 +49,14 @@ uint64_t core_behind_committed(struct core_link *link, struct core_chan *chan, u
 			       tcpx_status status);
 
 /* message.c: SEND and RECV */
-tcpx_status core_message_arrived(struct core_link *link, const struct frame *frame,
-				 const void *data);
-void core_message_match(struct core_link *link);
+tcpx_status core_send_arrived(struct core_link *link, const struct frame *frame, const void *data);
+void core_sendrecv_match(struct core_link *link);
 bool core_send_charge(struct core_link *link, struct core_xfer *xfer);
-void core_sends_charge(struct core_link *link);
-void core_message_cts(struct core_link *link, const struct frame *frame);
-tcpx_status core_message_cancelled(struct core_link *link, const struct frame *frame);
-void core_message_final(struct core_link *link, const struct frame *frame);
-void core_message_free(struct core_link *link, struct core_send_in *msg);
+void core_sendrecv_charge(struct core_link *link);
+void core_send_cleared(struct core_link *link, const struct frame *frame);
+tcpx_status core_send_cancelled(struct core_link *link, const struct frame *frame);
+void core_final_arrived(struct core_link *link, const struct frame *frame);
+void core_send_in_free(struct core_link *link, struct core_send_in *msg);
 
 /* note.c */
 tcpx_status core_note_make(struct core_link *link, const void *data, uint64_t bytes,

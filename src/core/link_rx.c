@@ -26,7 +26,7 @@ static tcpx_status begin_into(struct core_link *link, struct core_chan *chan,
 	 * they said so. */
 	if (path != xfer->path && (read || path != CORE_PATH_STREAM))
 		return TCPX_ERR_PROTOCOL;
-	end = read ? xfer->job.linear : xfer->limit;
+	end = read ? xfer->job.linear : xfer->recv.limit;
 	if (frame->linear > end || frame->payload_bytes > end - frame->linear ||
 	    frame->payload_bytes > end - xfer->arrived)
 		return TCPX_ERR_PROTOCOL;
@@ -330,16 +330,16 @@ static tcpx_status act(struct core_link *link, struct core_chan *chan, const str
 	switch (frame->type) {
 	case FRAME_SEND:
 	case FRAME_RTS:
-		return core_message_arrived(link, frame, data);
+		return core_send_arrived(link, frame, data);
 	case FRAME_CTS:
-		core_message_cts(link, frame);
+		core_send_cleared(link, frame);
 		break;
 	case FRAME_FINAL:
-		core_message_final(link, frame);
+		core_final_arrived(link, frame);
 		break;
 	case FRAME_CANCEL:
 		if (frame->key != FRAME_CANCEL_READ)
-			return core_message_cancelled(link, frame);
+			return core_send_cancelled(link, frame);
 		core_push_cancel(link, frame->xfer);
 		break;
 	case FRAME_NACK:

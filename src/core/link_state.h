@@ -14,6 +14,7 @@
 #include "core/fill.h"
 #include "core/link_ops.h"
 #include "core/sendq.h"
+#include "core/sendrecv.h"
 #include "core/stage_quota.h"
 #include "core/xfer.h"
 #include <tcpx/types.h>
@@ -28,13 +29,11 @@ struct core_link {
 
 	struct core_sendq sendq;
 	struct core_fillq fillq;
-	struct list_node active;   /* core_xfer */
-	struct list_node receives; /* RECVs not matched */
-	struct list_node messages; /* core_send_in: SENDs not matched, by number */
+	struct list_node active; /* core_xfer */
+	struct core_sendrecv sendrecv;
 	struct core_incoming incoming;
 	struct core_cover cover;
 	struct list_node pushes, notes;
-	uint64_t send_next, recv_next;	 /* message numbers */
 	uint64_t note_next, attach_next; /* notification numbers we give */
 	uint64_t note_due;		 /* next standalone number to publish */
 

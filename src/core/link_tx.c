@@ -95,14 +95,14 @@ static bool cut_send(struct core_link *link, struct core_chan *chan, struct core
 
 	if (!core_send_charge(link, xfer))
 		return false;
-	if (job->fills && xfer->eager && job->fill.ready < total) {
-		core_sends_charge(link);
+	if (job->fills && xfer->send.eager && job->fill.ready < total) {
+		core_sendrecv_charge(link);
 		return false;
 	}
-	tx->frame.type = xfer->eager ? FRAME_SEND : FRAME_RTS;
+	tx->frame.type = xfer->send.eager ? FRAME_SEND : FRAME_RTS;
 	tx->frame.xfer = xfer->id;
-	tx->frame.linear = xfer->message;
-	if (xfer->eager) {
+	tx->frame.linear = xfer->send.number;
+	if (xfer->send.eager) {
 		struct core_cursor at = {0};
 
 		tx->prog = xfer->prog;
@@ -325,7 +325,7 @@ static bool next_send(struct core_link *link, struct core_chan *chan, struct cor
 		return next_job(link, chan, &link->sendq.sends, tx);
 	ctl = LIST_ENTRY(link->sendq.cancelled.next, struct core_ctl, node);
 	if (!list_empty(&link->sendq.sends) &&
-	    core_job_xfer(LIST_ENTRY(link->sendq.sends.next, struct core_job, node))->message <
+	    core_job_xfer(LIST_ENTRY(link->sendq.sends.next, struct core_job, node))->send.number <
 		    ctl->frame.linear)
 		return next_job(link, chan, &link->sendq.sends, tx);
 	if (!core_credit_take(&link->credit[FRAME_CREDIT_EAGER], CORE_NOTE_COST))

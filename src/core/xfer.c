@@ -142,7 +142,7 @@ static void finish(struct core_link *link, struct core_xfer *xfer, tcpx_status s
 	core_redo_free(link, &xfer->job);
 	core_job_unqueue(&xfer->job);
 	core_fill_stop(link, &xfer->job);
-	list_remove(&xfer->recv);
+	list_remove(&xfer->recv.node);
 	list_remove(&xfer->node);
 	if (xfer->reserved)
 		core_stage_free(link, xfer->reserved);
@@ -172,10 +172,11 @@ static void data_done(struct core_link *link, struct core_xfer *xfer)
 
 static void recv_done(struct core_link *link, struct core_xfer *xfer)
 {
-	struct frame final = {.type = FRAME_FINAL, .xfer = xfer->sender, .offset = xfer->applied};
+	struct frame final = {
+		.type = FRAME_FINAL, .xfer = xfer->recv.sender, .offset = xfer->applied};
 
 	core_ctl_queue(link, &final);
-	finish(link, xfer, xfer->truncated ? TCPX_ERR_TRUNCATED : TCPX_OK);
+	finish(link, xfer, xfer->recv.truncated ? TCPX_ERR_TRUNCATED : TCPX_OK);
 }
 
 /* Frames are under way whose end must be known: the bytes may land, or be read, until then. */
@@ -212,7 +213,7 @@ void core_xfer_check(struct core_link *link, struct core_xfer *xfer)
 			finish(link, xfer, TCPX_OK);
 		break;
 	case TCPX_OP_RECV:
-		if (xfer->matched && xfer->applied == xfer->limit)
+		if (xfer->matched && xfer->applied == xfer->recv.limit)
 			recv_done(link, xfer);
 		break;
 	case TCPX_OP_NOTIFY:
@@ -236,18 +237,18 @@ static void tell_peer(struct core_link *link, struct core_xfer *xfer)
 		if (xfer->matched)
 			return;
 		frame.key = FRAME_CANCEL_SEND;
-		frame.linear = xfer->message;
-		if (!xfer->charged) {
+		frame.linear = xfer->send.number;
+		if (!xfer->send.charged) {
 			core_cancelled_queue(link, &frame);
 			return;
 		}
-		frame.offset = xfer->eager ? xfer->prog->total : 0;
+		frame.offset = xfer->send.eager ? xfer->prog->total : 0;
 		break;
 	case TCPX_OP_RECV:
 		if (!xfer->matched)
 			return;
 		frame.type = FRAME_FINAL;
-		frame.xfer = xfer->sender;
+		frame.xfer = xfer->recv.sender;
 		frame.linear = core_status_pack(TCPX_ERR_REMOTE);
 		frame.offset = xfer->applied;
 		break;
@@ -286,7 +287,7 @@ void core_xfer_end(struct core_link *link, struct core_xfer *xfer, tcpx_status s
 	core_redo_free(link, job);
 	core_job_unqueue(job);
 	core_fill_stop(link, job);
-	list_remove(&xfer->recv);
+	list_remove(&xfer->recv.node);
 	/* One reference of ours, so that aborting cannot end it half-way. */
 	xfer->refs++;
 	abort_all(link, xfer);
@@ -346,14 +347,14 @@ static void start(struct core_link *link, struct core_xfer *xfer)
 		break;
 	case TCPX_OP_SEND:
 		/* The k-th SEND that was posted is the peer's k-th message, however it ends. */
-		xfer->message = ++link->send_next;
+		xfer->send.number = ++link->sendrecv.send_next;
 		core_job_queue(link, &xfer->job);
 		if (xfer->job.fills)
-			core_sends_charge(link);
+			core_sendrecv_charge(link);
 		break;
 	case TCPX_OP_RECV:
-		list_push_back(&link->receives, &xfer->recv);
-		core_message_match(link);
+		list_push_back(&link->sendrecv.receives, &xfer->recv.node);
+		core_sendrecv_match(link);
 		break;
 	case TCPX_OP_NOTIFY:
 		data_done(link, xfer);
@@ -386,12 +387,13 @@ tcpx_status core_xfer_post(struct core_link *link, struct core_xfer *xfer)
 		xfer->note->xfer = xfer;
 	xfer->state = CORE_ACTIVE;
 	xfer->status = TCPX_IN_PROGRESS;
-	xfer->applied = xfer->arrived = xfer->limit = xfer->message_bytes = xfer->sender =
-		xfer->message = 0;
-	xfer->matched = xfer->charged = xfer->eager = xfer->truncated = false;
+	xfer->applied = xfer->arrived = 0;
+	xfer->matched = false;
+	xfer->send = (struct core_send){0};
+	xfer->recv = (struct core_recv){0};
 	xfer->refs = 0;
 	xfer->reserved = 0;
-	list_init(&xfer->recv);
+	list_init(&xfer->recv.node);
 	list_push_back(&link->active, &xfer->node);
 	job_init(link, xfer);
 	start(link, xfer);

@@ -10,6 +10,7 @@
 #include "base/list.h"
 #include "core/job.h"
 #include "core/prog.h"
+#include "core/sendrecv.h"
 #include <tcpx/types.h>
 
 enum core_xfer_state {
@@ -40,24 +41,18 @@ struct core_xfer {
 	int64_t deadline_ns; /* absolute; 0: none */
 
 	enum core_xfer_state state;
-	tcpx_status status;	/* decided end; TCPX_IN_PROGRESS before */
-	uint64_t id;		/* on the wire */
-	uint64_t applied;	/* bytes */
-	uint64_t arrived;	/* READ, RECV: bytes of chunks that came or are coming */
-	uint64_t limit;		/* RECV: bytes agreed */
-	uint64_t message_bytes; /* RECV: the peer's length */
-	uint64_t sender;	/* RECV: the SEND's id */
-	uint64_t message;	/* SEND: message number, given at post */
-	bool matched;		/* RECV: has its message; SEND: the peer said how it ended */
-	bool charged;		/* SEND: paid its eager credit; those of link->sendq.sends first */
-	bool eager;		/* SEND */
-	bool truncated;		/* RECV */
-	uint64_t reserved;	/* READ into staged memory: staging bytes not used yet */
-	uint32_t refs;		/* channel operations that use its local memory */
+	tcpx_status status; /* decided end; TCPX_IN_PROGRESS before */
+	uint64_t id;	    /* on the wire */
+	uint64_t applied;   /* bytes */
+	uint64_t arrived;   /* READ, RECV: bytes of chunks that came or are coming */
+	bool matched;	    /* RECV: has its message; SEND: the peer said how it ended */
+	struct core_send send;
+	struct core_recv recv;
+	uint64_t reserved; /* READ into staged memory: staging bytes not used yet */
+	uint32_t refs;	   /* channel operations that use its local memory */
 	struct core_job job;
 	struct core_note *note;
 	struct list_node node; /* link->active */
-	struct list_node recv; /* link->receives */
 };
 
 /* The responder's part of a READ: pushes one requested piece. Owned by the engine, which frees it
@@ -100,19 +95,6 @@ struct core_notify_in {
 	bool standalone;
 	bool whole; /* waits for those before it */
 	unsigned char data[];
-};
-
-/* A SEND that waits for its RECV, by ops->alloc. */
-struct core_send_in {
-	struct list_node node; /* link->messages, by number */
-	uint64_t number;
-	uint64_t bytes;	 /* whole length */
-	uint64_t sender; /* its transfer id */
-	uint64_t cost;	 /* of the eager budget */
-	bool eager;	 /* its bytes are in data */
-	bool dead;
-	tcpx_status status;   /* dead: why */
-	unsigned char data[]; /* eager: bytes */
 };
 
 #endif

@@ -63,17 +63,18 @@ static void check_recv(struct sim_xfer *xfer)
 {
 	struct sim_side *from = xfer->side->peer;
 	struct sim *sim = from->sim;
-	uint32_t place = find_sent(from, xfer->x.sender);
+	uint32_t place = find_sent(from, xfer->x.recv.sender);
 	uint64_t room = xfer->prog.total, bytes;
 	const struct sim_sent *sent;
 
 	SIM_CHECK(sim, place, "RECV %u got a message that nobody sent", xfer->number);
 	sent = &from->sent[place - 1];
 	bytes = sent->total < room ? sent->total : room;
-	SIM_CHECK(sim, xfer->x.message_bytes == sent->total && xfer->x.applied == bytes,
+	SIM_CHECK(sim, xfer->x.recv.message_bytes == sent->total && xfer->x.applied == bytes,
 		  "RECV %u: %llu of %llu bytes, SEND %u has %llu, room for %llu", xfer->number,
-		  (unsigned long long)xfer->x.applied, (unsigned long long)xfer->x.message_bytes,
-		  sent->xfer->number, (unsigned long long)sent->total, (unsigned long long)room);
+		  (unsigned long long)xfer->x.applied,
+		  (unsigned long long)xfer->x.recv.message_bytes, sent->xfer->number,
+		  (unsigned long long)sent->total, (unsigned long long)room);
 	SIM_CHECK(sim, (xfer->x.status == TCPX_ERR_TRUNCATED) == (sent->total > room),
 		  "RECV %u: truncation of %llu to %llu ended with %d", xfer->number,
 		  (unsigned long long)sent->total, (unsigned long long)room, xfer->x.status);
@@ -84,7 +85,7 @@ static void check_recv(struct sim_xfer *xfer)
 /* A RECV that was paired: with a message, or with the number of one that failed. */
 static void record_pair(struct sim_xfer *xfer)
 {
-	uint32_t place = find_sent(xfer->side->peer, xfer->x.sender);
+	uint32_t place = find_sent(xfer->side->peer, xfer->x.recv.sender);
 
 	SIM_CHECK(xfer->side->sim, place, "RECV %u is paired with a SEND that nobody posted",
 		  xfer->number);
@@ -192,7 +193,7 @@ void sim_ended(struct sim_xfer *xfer)
 	if (!sim->p.hostile && xfer->x.op == TCPX_OP_RECV &&
 	    (status == TCPX_OK || status == TCPX_ERR_TRUNCATED))
 		check_recv(xfer);
-	if (!sim->p.hostile && xfer->x.op == TCPX_OP_RECV && xfer->x.sender)
+	if (!sim->p.hostile && xfer->x.op == TCPX_OP_RECV && xfer->x.recv.sender)
 		record_pair(xfer);
 	if (xfer->x.op == TCPX_OP_NOTIFY && status != TCPX_OK)
 		side->noted[xfer->noted].dropped = true;
@@ -313,7 +314,7 @@ void sim_budget_check(struct sim_side *side)
 
 	if (!side->alive)
 		return;
-	LIST_FOREACH(pos, &side->link.messages)
+	LIST_FOREACH(pos, &side->link.sendrecv.sends)
 		eager += LIST_ENTRY(pos, struct core_send_in, node)->cost;
 	LIST_FOREACH(pos, &side->link.incoming.list)
 		notes += CORE_NOTE_COST + LIST_ENTRY(pos, struct core_notify_in, node)->bytes;
@@ -398,7 +399,7 @@ static uint64_t kept(const struct core_link *link, int kind)
 		return link->npushes; /* sent, and nobody needs to know that they arrived */
 	if (kind != FRAME_CREDIT_EAGER)
 		return 0;
-	LIST_FOREACH(pos, &link->messages)
+	LIST_FOREACH(pos, &link->sendrecv.sends)
 		sum += LIST_ENTRY(pos, struct core_send_in, node)->cost;
 	return sum;
 }

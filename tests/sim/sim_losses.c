@@ -285,7 +285,7 @@ static void receive_cancelled_before_its_message(struct sim *sim)
 	sim_wait(sim, c, TCPX_OK);
 	sim_wait(sim, first, TCPX_OK);
 	sim_wait(sim, second, TCPX_OK);
-	SIM_CHECK(sim, c->x.message_bytes == 290, "a hole");
+	SIM_CHECK(sim, c->x.recv.message_bytes == 290, "a hole");
 }
 CASE(receive_cancelled_before_its_message, NULL)
 
@@ -321,7 +321,7 @@ static void cancelled_send(struct sim *sim, uint64_t bytes, bool before)
 		  "RECV ended with %d", recv->status);
 	sim_wait(sim, next, TCPX_OK);
 	sim_wait(sim, later, TCPX_OK);
-	SIM_CHECK(sim, later->x.message_bytes == 77, "a hole");
+	SIM_CHECK(sim, later->x.recv.message_bytes == 77, "a hole");
 }
 
 static void send_cancelled_after_its_announcement(struct sim *sim)

@@ -4,7 +4,15 @@
 
 #include <string.h>
 
-void core_message_free(struct core_link *link, struct core_send_in *msg)
+void core_sendrecv_init(struct core_sendrecv *sr)
+{
+	list_init(&sr->receives);
+	list_init(&sr->sends);
+	sr->send_next = 0;
+	sr->recv_next = 1;
+}
+
+void core_send_in_free(struct core_link *link, struct core_send_in *msg)
 {
 	list_remove(&msg->node);
 	link->cfg.ops->free(link->cfg.arg, msg, sizeof(*msg) + (msg->eager ? msg->bytes : 0));
@@ -22,81 +30,82 @@ static void send_final(struct core_link *link, uint64_t sender, tcpx_status stat
 
 static void consumed(struct core_link *link, const struct core_send_in *msg)
 {
-	core_link_give(link, FRAME_CREDIT_EAGER, msg->cost, list_empty(&link->messages));
+	core_link_give(link, FRAME_CREDIT_EAGER, msg->cost, list_empty(&link->sendrecv.sends));
 }
 
-/* recv and msg belong together; data: the eager payload. */
-static void pair(struct core_link *link, struct core_xfer *recv, const struct core_send_in *msg,
+/* Pairs a RECV with its message; data: the eager payload. */
+static void pair(struct core_link *link, struct core_xfer *xfer, const struct core_send_in *msg,
 		 const void *data)
 {
-	uint64_t room = recv->prog ? recv->prog->total : 0;
+	uint64_t room = xfer->prog ? xfer->prog->total : 0;
 	uint64_t bytes = msg->bytes < room ? msg->bytes : room;
 	tcpx_status status;
 
-	list_remove(&recv->recv);
-	link->recv_next++;
-	recv->matched = true;
-	recv->sender = msg->sender;
-	recv->message_bytes = msg->bytes;
-	recv->truncated = msg->bytes > room;
-	recv->limit = bytes;
+	list_remove(&xfer->recv.node);
+	link->sendrecv.recv_next++;
+	xfer->matched = true;
+	xfer->recv.sender = msg->sender;
+	xfer->recv.message_bytes = msg->bytes;
+	xfer->recv.truncated = msg->bytes > room;
+	xfer->recv.limit = bytes;
 	consumed(link, msg);
 	if (msg->dead) {
-		recv->matched = false; /* the sender knows */
-		core_xfer_end(link, recv, msg->status);
+		xfer->matched = false; /* the sender knows */
+		core_xfer_end(link, xfer, msg->status);
 		return;
 	}
 	if (!msg->eager) {
 		struct frame cts = {.type = FRAME_CTS,
 				    .xfer = msg->sender,
-				    .key = recv->id,
+				    .key = xfer->id,
 				    .offset = bytes,
-				    .flags = (uint16_t)((recv->local_staged ? FRAME_F_STAGED : 0) |
-							core_path_flag(recv->path))};
+				    .flags = (uint16_t)((xfer->local_staged ? FRAME_F_STAGED : 0) |
+							core_path_flag(xfer->path))};
 
 		if (bytes)
 			core_ctl_queue(link, &cts);
-		core_xfer_check(link, recv);
+		core_xfer_check(link, xfer);
 		return;
 	}
-	status = bytes ? link->cfg.ops->deliver(link->cfg.arg, recv, data, bytes) : TCPX_OK;
+	status = bytes ? link->cfg.ops->deliver(link->cfg.arg, xfer, data, bytes) : TCPX_OK;
 	if (status == TCPX_IN_PROGRESS) {
-		recv->refs++; /* until core_recv_applied */
+		xfer->refs++; /* until core_recv_applied */
 		return;
 	}
 	if (status != TCPX_OK) {
-		core_xfer_end(link, recv, status);
+		core_xfer_end(link, xfer, status);
 		return;
 	}
-	recv->applied = bytes;
+	xfer->applied = bytes;
 	link->rx_bytes += bytes;
-	core_xfer_check(link, recv);
+	core_xfer_check(link, xfer);
 }
 
-void core_recv_applied(struct core_link *link, struct core_xfer *recv, tcpx_status status)
+void core_recv_applied(struct core_link *link, struct core_xfer *xfer, tcpx_status status)
 {
-	recv->refs--;
-	if (recv->state == CORE_ACTIVE && status != TCPX_OK) {
-		core_xfer_end(link, recv, status);
+	xfer->refs--;
+	if (xfer->state == CORE_ACTIVE && status != TCPX_OK) {
+		core_xfer_end(link, xfer, status);
 		return;
 	}
-	recv->applied = recv->limit;
-	link->rx_bytes += recv->limit;
-	core_xfer_check(link, recv);
+	xfer->applied = xfer->recv.limit;
+	link->rx_bytes += xfer->recv.limit;
+	core_xfer_check(link, xfer);
 }
 
-void core_message_match(struct core_link *link)
+void core_sendrecv_match(struct core_link *link)
 {
-	while (!list_empty(&link->receives) && !list_empty(&link->messages)) {
+	while (!list_empty(&link->sendrecv.receives) && !list_empty(&link->sendrecv.sends)) {
 		struct core_send_in *msg =
-			LIST_ENTRY(link->messages.next, struct core_send_in, node);
-		struct core_xfer *recv = LIST_ENTRY(link->receives.next, struct core_xfer, recv);
+			LIST_ENTRY(link->sendrecv.sends.next, struct core_send_in, node);
+		struct core_xfer *recv =
+			LIST_ENTRY(link->sendrecv.receives.next, struct core_xfer, recv.node);
 
-		if (msg->number != link->recv_next)
+		if (msg->number != link->sendrecv.recv_next)
 			return;
 		list_remove(&msg->node);
 		pair(link, recv, msg, msg->data);
-		core_message_free(link, msg);
+		core_send_in_free(link, msg);
 	}
 }
 
@@ -104,7 +113,7 @@ static struct core_send_in *message_find(struct core_link *link, uint64_t number
 {
 	struct list_node *pos;
 
-	for (pos = link->messages.prev; pos != &link->messages; pos = pos->prev) {
+	for (pos = link->sendrecv.sends.prev; pos != &link->sendrecv.sends; pos = pos->prev) {
 		struct core_send_in *msg = LIST_ENTRY(pos, struct core_send_in, node);
 
 		if (msg->number <= number)
@@ -128,18 +137,17 @@ static tcpx_status message_keep(struct core_link *link, const struct core_send_i
 	memcpy(msg, head, sizeof(*head));
 	if (bytes)
 		memcpy(msg->data, data, bytes);
-	pos = link->messages.prev;
-	while (pos != &link->messages &&
+	pos = link->sendrecv.sends.prev;
+	while (pos != &link->sendrecv.sends &&
 	       LIST_ENTRY(pos, struct core_send_in, node)->number > msg->number)
 		pos = pos->prev;
 	list_insert_before(pos->next, &msg->node);
-	core_message_match(link);
+	core_sendrecv_match(link);
 	return TCPX_OK;
 }
 
 /* A SEND (with its payload) or an RTS arrived. */
-tcpx_status core_message_arrived(struct core_link *link, const struct frame *frame,
-				 const void *data)
+tcpx_status core_send_arrived(struct core_link *link, const struct frame *frame, const void *data)
 {
 	bool eager = frame->type == FRAME_SEND;
 	uint64_t bytes = eager ? frame->payload_bytes : frame->offset;
@@ -151,36 +159,38 @@ tcpx_status core_message_arrived(struct core_link *link, const struct frame *fra
 
 	if (bytes > TCPX_TOTAL_MAX)
 		return TCPX_ERR_PROTOCOL;
-	if (frame->linear < link->recv_next || message_find(link, frame->linear))
+	if (frame->linear < link->sendrecv.recv_next || message_find(link, frame->linear))
 		return TCPX_OK; /* its CANCEL came first */
 	if (!core_link_pay(link, FRAME_CREDIT_EAGER, head.cost))
 		return TCPX_ERR_PROTOCOL;
-	if (!list_empty(&link->receives) && frame->linear == link->recv_next) {
-		pair(link, LIST_ENTRY(link->receives.next, struct core_xfer, recv), &head, data);
-		core_message_match(link);
+	if (!list_empty(&link->sendrecv.receives) && frame->linear == link->sendrecv.recv_next) {
+		pair(link, LIST_ENTRY(link->sendrecv.receives.next, struct core_xfer, recv.node),
+		     &head, data);
+		core_sendrecv_match(link);
 		return TCPX_OK;
 	}
 	return message_keep(link, &head, data);
 }
 
-void core_message_cts(struct core_link *link, const struct frame *frame)
+void core_send_cleared(struct core_link *link, const struct frame *frame)
 {
-	struct core_xfer *send = core_xfer_find(link, frame->xfer);
+	struct core_xfer *xfer = core_xfer_find(link, frame->xfer);
 	struct core_job *job;
 
-	if (!send || send->op != TCPX_OP_SEND || send->state != CORE_ACTIVE) {
+	if (!xfer || xfer->op != TCPX_OP_SEND || xfer->state != CORE_ACTIVE) {
 		send_final(link, frame->key, TCPX_ERR_REMOTE, 0);
 		return;
 	}
-	job = &send->job;
-	if (!job->announced || send->eager || job->cleared || frame->offset > send->prog->total)
+	job = &xfer->job;
+	if (!job->announced || xfer->send.eager || job->cleared ||
+	    frame->offset > xfer->prog->total)
 		return;
 	job->cleared = true;
 	job->peer_xfer = frame->key;
 	job->linear = 0;
 	job->at = (struct core_cursor){0};
 	job->end = frame->offset;
-	job->path = core_path_of(frame) == send->path ? send->path : CORE_PATH_STREAM;
+	job->path = core_path_of(frame) == xfer->path ? xfer->path : CORE_PATH_STREAM;
 	job->small = core_job_is_small(link, job);
 	job->fills &= job->path == CORE_PATH_STREAM;
 	job->staged = frame->flags & FRAME_F_STAGED && job->path == CORE_PATH_STREAM;
@@ -192,7 +202,7 @@ void core_message_cts(struct core_link *link, const struct frame *frame)
 
 /* A SEND is over at the sender. Its number must be filled all the same: the SEND may have been cut
  * short, or never come. */
-tcpx_status core_message_cancelled(struct core_link *link, const struct frame *frame)
+tcpx_status core_send_cancelled(struct core_link *link, const struct frame *frame)
 {
 	struct core_send_in *msg = message_find(link, frame->linear);
 	struct core_send_in head = {.number = frame->linear,
@@ -207,7 +217,7 @@ tcpx_status core_message_cancelled(struct core_link *link, const struct frame *f
 		msg->status = TCPX_ERR_REMOTE;
 		return TCPX_OK;
 	}
-	if (frame->linear >= link->recv_next) {
+	if (frame->linear >= link->sendrecv.recv_next) {
 		if (frame->offset > CORE_SMALL_BYTES ||
 		    !core_link_pay(link, FRAME_CREDIT_EAGER, head.cost))
 			return TCPX_ERR_PROTOCOL;
@@ -216,7 +226,7 @@ tcpx_status core_message_cancelled(struct core_link *link, const struct frame *f
 	LIST_FOREACH_SAFE(pos, tmp, &link->active) {
 		struct core_xfer *xfer = LIST_ENTRY(pos, struct core_xfer, node);
 
-		if (xfer->op != TCPX_OP_RECV || !xfer->matched || xfer->sender != frame->xfer)
+		if (xfer->op != TCPX_OP_RECV || !xfer->matched || xfer->recv.sender != frame->xfer)
 			continue;
 		xfer->matched = false; /* the sender need not hear of it */
 		core_xfer_end(link, xfer, TCPX_ERR_REMOTE);
@@ -225,7 +235,7 @@ tcpx_status core_message_cancelled(struct core_link *link, const struct frame *f
 	return TCPX_OK;
 }
 
-void core_message_final(struct core_link *link, const struct frame *frame)
+void core_final_arrived(struct core_link *link, const struct frame *frame)
 {
 	struct core_xfer *xfer = core_xfer_find(link, frame->xfer);
 	tcpx_status status = core_status_unpack(frame->linear);
@@ -257,24 +267,25 @@ bool core_send_charge(struct core_link *link, struct core_xfer *xfer)
 {
 	uint64_t total = xfer->prog->total;
 
-	if (xfer->charged)
+	if (xfer->send.charged)
 		return true;
-	xfer->eager = total <= CORE_SMALL_BYTES && xfer->path != CORE_PATH_MESSAGE &&
-		      xfer->prog->nseg <= CORE_PIECES_MAX &&
-		      core_credit_take(&link->credit[FRAME_CREDIT_EAGER], total + CORE_NOTE_COST);
-	xfer->charged =
-		xfer->eager || core_credit_take(&link->credit[FRAME_CREDIT_EAGER], CORE_NOTE_COST);
+	xfer->send.eager =
+		total <= CORE_SMALL_BYTES && xfer->path != CORE_PATH_MESSAGE &&
+		xfer->prog->nseg <= CORE_PIECES_MAX &&
+		core_credit_take(&link->credit[FRAME_CREDIT_EAGER], total + CORE_NOTE_COST);
+	xfer->send.charged = xfer->send.eager ||
+			     core_credit_take(&link->credit[FRAME_CREDIT_EAGER], CORE_NOTE_COST);
 	core_fill_want(link, &xfer->job);
-	return xfer->charged;
+	return xfer->send.charged;
 }
 
 /* Charges SENDs after the first one, too: in their order, as the peer gives the credit back. */
-void core_sends_charge(struct core_link *link)
+void core_sendrecv_charge(struct core_link *link)
 {
 	struct list_node *pos;
 
 	if (!list_empty(&link->sendq.cancelled) || list_empty(&link->sendq.sends) ||
-	    core_job_xfer(LIST_ENTRY(link->sendq.sends.prev, struct core_job, node))->charged)
+	    core_job_xfer(LIST_ENTRY(link->sendq.sends.prev, struct core_job, node))->send.charged)
 		return;
 	LIST_FOREACH(pos, &link->sendq.sends)
 		if (!core_send_charge(link, core_job_xfer(LIST_ENTRY(pos, struct core_job, node))))
