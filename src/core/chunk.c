@@ -17,7 +17,8 @@ static bool needs_ack(const struct core_link *link, const struct core_job *job)
 	case CORE_JOB_WRITE:
 		return true;
 	case CORE_JOB_NOTE:
-		return link->flush || LIST_ENTRY(job, const struct core_note, job)->xfer != NULL;
+		return link->notify.flush ||
+		       LIST_ENTRY(job, const struct core_note, job)->xfer != NULL;
 	case CORE_JOB_PUSH: /* only memory here waits; the reader knows its bytes */
 		return !job->small || job->by_lane ||
 		       link->npushes * 4 >= link->cfg.credit_in[FRAME_CREDIT_READ];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notifications of a link: those that arrive, and how far each side may go on. */
+/* How far notifications may leave: what the receiver's account has set aside for them. */
 #ifndef CORE_COVER_H
 #define CORE_COVER_H
 
@@ -7,30 +7,6 @@
 #include <stdint.h>
 
 #include "base/list.h"
-
-#define CORE_INCOMING_BITS 4 /* log2 of the buckets that a link always has */
-
-struct core_config;
-struct core_notify_in;
-struct core_ops;
-
-/* Notifications that arrive, or that are whole and wait for the order. */
-struct core_incoming {
-	struct list_node list; /* core_notify_in */
-	struct core_notify_in **heads, *few[1u << CORE_INCOMING_BITS];
-	uint32_t bits, count;
-	uint64_t multiplier;
-	const struct core_ops *ops; /* note_alloc and note_free */
-	void *arg;
-};
-
-/* incoming.c: knows no link */
-void core_incoming_init(struct core_incoming *in, const struct core_config *cfg);
-void core_incoming_fini(struct core_incoming *in); /* frees those that are in it */
-struct core_notify_in *core_incoming_find(struct core_incoming *in, uint64_t number,
-					  bool standalone);
-void core_incoming_add(struct core_incoming *in, struct core_notify_in *msg);
-void core_incoming_remove(struct core_incoming *in, struct core_notify_in *msg);
 
 /* cover.c: what the receiver's account has set aside. Cumulative costs. */
 struct core_cover {

@@ -2,9 +2,8 @@
 /* Notifications that arrive and are not published yet, found by their number. */
 #include <string.h>
 
-#include "core/cover.h"
 #include "core/link_ops.h"
-#include "core/xfer.h"
+#include "core/notify.h"
 
 /* The peer chooses the numbers, so the multiplier is one that it does not know. */
 static uint32_t bucket(const struct core_incoming *in, uint64_t number, bool standalone)

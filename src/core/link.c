@@ -39,10 +39,8 @@ tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg
 	list_init(&link->active);
 	core_sendrecv_init(&link->sendrecv);
 	list_init(&link->pushes);
-	list_init(&link->notes);
-	core_incoming_init(&link->incoming, &link->cfg);
+	core_notify_init(&link->notify, &link->cfg);
 	core_cover_init(link);
-	link->note_due = 1;
 	for (kind = 0; kind < FRAME_CREDIT_STAGE; kind++)
 		core_credit_init(&link->credit[kind], cfg->credit_out[kind], cfg->credit_in[kind],
 				 cfg->credit_in[kind] < prompt_below[kind]);
@@ -123,7 +121,7 @@ static void free_messages(struct core_link *link)
 	while (!list_empty(&link->sendrecv.sends))
 		core_send_in_free(link,
 				  LIST_ENTRY(link->sendrecv.sends.next, struct core_send_in, node));
-	core_incoming_fini(&link->incoming);
+	core_incoming_fini(&link->notify.incoming);
 	for (i = 0; i < link->nchan; i++)
 		core_notes_free(link, &link->chan[i].behind);
 	free_ctl(link, &link->sendq.ctl);
@@ -247,8 +245,8 @@ void core_link_fail(struct core_link *link, tcpx_status status)
 		chan_free(link, chan); /* a dead peer's handle may be kept for long */
 	}
 	end_all(link, status);
-	while (!list_empty(&link->notes))
-		core_note_drop(link, LIST_ENTRY(link->notes.next, struct core_note, node));
+	while (!list_empty(&link->notify.notes))
+		core_note_drop(link, LIST_ENTRY(link->notify.notes.next, struct core_note, node));
 	if (!receives_still(link))
 		free_messages(link);
 	core_cover_end(link);
@@ -459,7 +457,7 @@ void core_link_ask(struct core_link *link)
 {
 	uint32_t i;
 
-	link->flush = !list_empty(&link->notes);
+	link->notify.flush = !list_empty(&link->notify.notes);
 	for (i = 0; i < link->nchan && !link->dead; i++) {
 		link->chan[i].inflight.ack_needed = true;
 		core_kick(link, &link->chan[i]);

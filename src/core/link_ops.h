@@ -12,6 +12,8 @@
 #include "core/xfer.h"
 #include <tcpx/types.h>
 
+struct core_notify_in;
+
 /* Effects. Called under the link's lock; must not call the core. */
 struct core_ops {
 	void (*ended)(void *arg, struct core_xfer *xfer); /* xfer->status is final */

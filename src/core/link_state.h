@@ -13,6 +13,7 @@
 #include "core/credit.h"
 #include "core/fill.h"
 #include "core/link_ops.h"
+#include "core/notify.h"
 #include "core/sendq.h"
 #include "core/sendrecv.h"
 #include "core/stage_quota.h"
@@ -31,11 +32,9 @@ struct core_link {
 	struct core_fillq fillq;
 	struct list_node active; /* core_xfer */
 	struct core_sendrecv sendrecv;
-	struct core_incoming incoming;
+	struct core_notify notify;
 	struct core_cover cover;
-	struct list_node pushes, notes;
-	uint64_t note_next, attach_next; /* notification numbers we give */
-	uint64_t note_due;		 /* next standalone number to publish */
+	struct list_node pushes;
 
 	struct core_credit credit[FRAME_CREDIT_STAGE]; /* by kind */
 	struct core_stage_out stage_out;	       /* what we want at the peer */
@@ -43,7 +42,6 @@ struct core_link {
 	uint32_t npushes;
 	uint32_t ref_chunk; /* most bytes of a chunk by reference, as the peer takes it */
 	uint64_t ref_bytes; /* of bulk chunks by reference in the rings */
-	bool flush;	    /* notifications ask for acknowledgements until all are taken */
 
 	struct core_xfer **table; /* by id */
 	uint32_t *generation;

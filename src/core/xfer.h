@@ -65,36 +65,4 @@ struct core_push {
 	bool ended;
 };
 
-/* An outgoing notification; the data is a copy behind the struct. */
-struct core_note {
-	struct core_job job;
-	struct core_xfer *xfer; /* who waits for it, or NULL */
-	uint64_t number;
-	uint64_t bytes;
-	uint32_t refs; /* frames of it under way */
-	bool standalone;
-	bool behind;		 /* its frame left behind its WRITE's only one */
-	bool paid;		 /* of what the peer granted */
-	struct list_node node;	 /* link->notes */
-	struct list_node unpaid; /* cover.unpaid */
-	const void *data;
-};
-
-/* A notification that arrives, by ops->note_alloc: until it is published the core's, then the
- * engine's. */
-struct core_notify_in {
-	struct list_node node;
-	struct core_notify_in *chain; /* incoming.c */
-	uint64_t number;	      /* its own; of one behind a WRITE: the WRITE's sequence */
-	uint64_t bytes;		      /* whole length */
-	uint64_t got;		      /* bytes of parts that are in place */
-	uint64_t begun;		      /* bytes of parts that came or are coming, <= bytes */
-	uint64_t seams;		      /* keyed sum over the ends of its parts */
-	uint64_t there;		      /* bytes of memory that are charged */
-	void *from;		      /* the engine's, after ops->notify */
-	bool standalone;
-	bool whole; /* waits for those before it */
-	unsigned char data[];
-};
-
 #endif

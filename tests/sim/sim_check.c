@@ -316,7 +316,7 @@ void sim_budget_check(struct sim_side *side)
 		return;
 	LIST_FOREACH(pos, &side->link.sendrecv.sends)
 		eager += LIST_ENTRY(pos, struct core_send_in, node)->cost;
-	LIST_FOREACH(pos, &side->link.incoming.list)
+	LIST_FOREACH(pos, &side->link.notify.incoming.list)
 		notes += CORE_NOTE_COST + LIST_ENTRY(pos, struct core_notify_in, node)->bytes;
 	for (i = 0; i < side->link.nchan; i++)
 		notes += notes_behind(&side->link.chan[i]);
@@ -459,12 +459,14 @@ void sim_final_check(struct sim *sim)
 			  "%llu bytes of staging are held for nobody, %llu granted ahead",
 			  (unsigned long long)side->stage_used, (unsigned long long)ahead);
 		SIM_CHECK(sim,
-			  pushes_sent(a) && list_empty(&a->notes) && list_empty(&a->sendq.ctl) &&
-				  list_empty(&a->sendq.small) && list_empty(&a->sendq.bulk) &&
-				  list_empty(&a->sendq.sends) && list_empty(&a->cover.unpaid) &&
-				  list_empty(&a->incoming.list) && list_empty(&a->fillq.jobs) &&
-				  list_empty(&a->fillq.ahead) && !side->fill_used &&
-				  cancelled_wait_for_credit(a) && list_empty(&a->active),
+			  pushes_sent(a) && list_empty(&a->notify.notes) &&
+				  list_empty(&a->sendq.ctl) && list_empty(&a->sendq.small) &&
+				  list_empty(&a->sendq.bulk) && list_empty(&a->sendq.sends) &&
+				  list_empty(&a->cover.unpaid) &&
+				  list_empty(&a->notify.incoming.list) &&
+				  list_empty(&a->fillq.jobs) && list_empty(&a->fillq.ahead) &&
+				  !side->fill_used && cancelled_wait_for_credit(a) &&
+				  list_empty(&a->active),
 			  "side %d is idle and has work left", s);
 	}
 }

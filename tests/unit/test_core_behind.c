@@ -466,7 +466,7 @@ static void test_fences(void **state)
 			assert_int_equal(write.status, TCPX_ERR_REMOTE_KEY);
 			assert_int_equal(core_tx_next(&w->link, 1, &tx), 0);
 			assert_int_equal(w->link.credit[FRAME_CREDIT_NOTIFY].used, used);
-			assert_true(list_empty(&w->link.notes));
+			assert_true(list_empty(&w->link.notify.notes));
 			break;
 		}
 		world_close(w);

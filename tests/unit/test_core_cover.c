@@ -271,7 +271,7 @@ static void found_among_few(void **state)
 	(void)state;
 	for (size_t s = 0; s < sizeof(strides) / sizeof(*strides); s++) {
 		struct world *w = world_open();
-		const struct core_incoming *in = &w->link.incoming;
+		const struct core_incoming *in = &w->link.notify.incoming;
 		uint32_t longest = 0;
 
 		for (uint64_t i = 0; i < COUNT; i++) {

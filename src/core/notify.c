@@ -9,6 +9,15 @@
 _Static_assert(sizeof(struct core_notify_in) + 3 * sizeof(void *) <= CORE_NOTE_COST,
 	       "a notification takes more memory than it costs");
 
+void core_notify_init(struct core_notify *notify, const struct core_config *cfg)
+{
+	list_init(&notify->notes);
+	core_incoming_init(&notify->incoming, cfg);
+	notify->alone_last = notify->attached_last = 0;
+	notify->alone_due = 1;
+	notify->flush = false;
+}
+
 tcpx_status core_note_make(struct core_link *link, const void *data, uint64_t bytes,
 			   bool standalone, struct core_note **out_note)
 {
@@ -34,7 +43,7 @@ tcpx_status core_note_make(struct core_link *link, const void *data, uint64_t by
 	note->job.small = bytes <= link->cfg.small_bytes;
 	list_init(&note->job.node);
 	list_init(&note->unpaid);
-	list_push_back(&link->notes, &note->node);
+	list_push_back(&link->notify.notes, &note->node);
 	*out_note = note;
 	return TCPX_OK;
 }
@@ -49,8 +58,8 @@ static void note_free(struct core_link *link, struct core_note *note)
 	list_remove(&note->unpaid);
 	if (note->xfer)
 		note->xfer->note = NULL;
-	if (list_empty(&link->notes))
-		link->flush = false;
+	if (list_empty(&link->notify.notes))
+		link->notify.flush = false;
 	link->cfg.ops->free(link->cfg.arg, note, sizeof(*note) + note->bytes);
 }
 
@@ -58,7 +67,7 @@ void core_note_start(struct core_link *link, struct core_note *note)
 {
 	/* Numbered here, in posting order; the queue keeps it for those of one size class and the
 	 * receiver restores it between the classes. */
-	note->number = note->standalone ? ++link->note_next : ++link->attach_next;
+	note->number = note->standalone ? ++link->notify.alone_last : ++link->notify.attached_last;
 	if (core_cover_take(link, note))
 		core_job_queue(link, &note->job);
 	else
@@ -114,14 +123,14 @@ tcpx_status core_note_send(struct core_link *link, const void *data, uint64_t by
 
 uint64_t core_note_last(const struct core_link *link)
 {
-	return link->note_next;
+	return link->notify.alone_last;
 }
 
 bool core_notes_wait(const struct core_link *link, uint64_t number)
 {
 	const struct list_node *pos;
 
-	LIST_FOREACH(pos, &link->notes) {
+	LIST_FOREACH(pos, &link->notify.notes) {
 		const struct core_note *note = LIST_ENTRY(pos, const struct core_note, node);
 
 		if (note->standalone && note->number && note->number <= number)
@@ -207,7 +216,8 @@ tcpx_status core_note_begin(struct core_link *link, const struct frame *frame,
 			    struct core_notify_in **out_msg)
 {
 	bool standalone = frame->key == FRAME_NOTE_ALONE;
-	struct core_notify_in *msg = core_incoming_find(&link->incoming, frame->xfer, standalone);
+	struct core_notify_in *msg =
+		core_incoming_find(&link->notify.incoming, frame->xfer, standalone);
 	tcpx_status status;
 
 	if (frame->key > FRAME_NOTE_ALONE || frame->offset > TCPX_NOTIFY_MAX || !frame->xfer ||
@@ -221,7 +231,7 @@ tcpx_status core_note_begin(struct core_link *link, const struct frame *frame,
 		*out_msg = msg;
 		return TCPX_OK;
 	}
-	if (standalone && frame->xfer < link->note_due)
+	if (standalone && frame->xfer < link->notify.alone_due)
 		return TCPX_ERR_PROTOCOL;
 	status = core_note_keep(link, frame, &msg);
 	if (status != TCPX_OK)
@@ -230,7 +240,7 @@ tcpx_status core_note_begin(struct core_link *link, const struct frame *frame,
 	msg->number = frame->xfer;
 	msg->begun = frame->payload_bytes;
 	msg->standalone = standalone;
-	core_incoming_add(&link->incoming, msg);
+	core_incoming_add(&link->notify.incoming, msg);
 	*out_msg = msg;
 	return TCPX_OK;
 }
@@ -239,7 +249,7 @@ tcpx_status core_note_begin(struct core_link *link, const struct frame *frame,
 void core_note_undo(struct core_link *link, const struct frame *frame)
 {
 	struct core_notify_in *msg =
-		core_incoming_find(&link->incoming, frame->xfer, frame->key == 1);
+		core_incoming_find(&link->notify.incoming, frame->xfer, frame->key == 1);
 
 	if (msg)
 		msg->begun -= frame->payload_bytes;
@@ -249,7 +259,7 @@ void core_note_undo(struct core_link *link, const struct frame *frame)
 tcpx_status core_note_part(struct core_link *link, const struct frame *frame)
 {
 	struct core_notify_in *msg =
-		core_incoming_find(&link->incoming, frame->xfer, frame->key == 1);
+		core_incoming_find(&link->notify.incoming, frame->xfer, frame->key == 1);
 
 	if (!msg)
 		return TCPX_ERR_PROTOCOL; /* an empty one, twice at once */
@@ -264,14 +274,15 @@ tcpx_status core_note_part(struct core_link *link, const struct frame *frame)
 	    msg->seams != seam(link, msg->bytes) - seam(link, 0))
 		return TCPX_ERR_PROTOCOL;
 	if (!msg->standalone) {
-		core_incoming_remove(&link->incoming, msg);
+		core_incoming_remove(&link->notify.incoming, msg);
 		core_note_publish(link, msg);
 		return TCPX_OK;
 	}
 	msg->whole = true;
-	while ((msg = core_incoming_find(&link->incoming, link->note_due, true)) && msg->whole) {
-		link->note_due++;
-		core_incoming_remove(&link->incoming, msg);
+	while ((msg = core_incoming_find(&link->notify.incoming, link->notify.alone_due, true)) &&
+	       msg->whole) {
+		link->notify.alone_due++;
+		core_incoming_remove(&link->notify.incoming, msg);
 		core_note_publish(link, msg);
 	}
 	return TCPX_OK;
