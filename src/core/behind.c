@@ -49,7 +49,7 @@ void core_behind_lost(struct core_link *link, struct core_note *note)
 		core_note_drop(link, note);
 		link->cfg.ops->note_ended(link->cfg.arg);
 	} else if (note->xfer->state == CORE_NOTIFYING) {
-		link->resent++;
+		link->count.resent++;
 		core_note_start(link, note);
 	}
 }

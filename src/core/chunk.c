@@ -95,7 +95,7 @@ static bool requeue(struct core_link *link, const struct core_chunk *chunk)
 		link->cfg.ops->fail(link->cfg.arg, TCPX_ERR_NO_MEMORY);
 		return false;
 	}
-	link->resent++;
+	link->count.resent++;
 	return true;
 }
 

@@ -97,12 +97,13 @@ void core_link_fini(struct core_link *link)
 		link->redo_pool = redo->next;
 		ops->free(arg, redo, sizeof(*redo));
 	}
-	if (link->ntable) {
-		ops->free(arg, link->table, link->ntable * sizeof(*link->table));
-		ops->free(arg, link->generation, link->ntable * sizeof(*link->generation));
+	if (link->xfers.count) {
+		ops->free(arg, link->xfers.slots, link->xfers.count * sizeof(*link->xfers.slots));
+		ops->free(arg, link->xfers.generation,
+			  link->xfers.count * sizeof(*link->xfers.generation));
 	}
-	link->table = NULL;
-	link->ntable = 0;
+	link->xfers.slots = NULL;
+	link->xfers.count = 0;
 }
 
 static void free_ctl(struct core_link *link, struct list_node *head)
@@ -404,7 +405,7 @@ void core_rx_committed(struct core_link *link, uint32_t channel, uint32_t epoch,
 	}
 	if (!link->dead && chan->epoch == epoch) {
 		chan->commits--;
-		link->rx_bytes += bytes;
+		link->count.rx_bytes += bytes;
 		core_rx_applied(link, chan, seq, xfer ? TCPX_OK : status);
 		next = core_behind_committed(link, chan, seq, status);
 		if (next)

@@ -245,7 +245,7 @@ static bool nack_add(struct core_link *link, struct core_chan *chan, uint64_t se
 			ops->free(link->cfg.arg, old, had * sizeof(*old));
 	}
 	core_rxseq_refuse(rx, seq, xfer, status);
-	link->refused++;
+	link->count.refused++;
 	core_kick(link, chan);
 	return true;
 }
@@ -404,7 +404,7 @@ static tcpx_status settle(struct core_link *link, struct core_chan *chan, bool v
 	if (frame->type == FRAME_NOTIFY)
 		return core_note_part(link, frame);
 	if (status == TCPX_OK)
-		link->rx_bytes += frame->payload_bytes;
+		link->count.rx_bytes += frame->payload_bytes;
 	if (xfer && status == TCPX_OK)
 		xfer->applied += frame->payload_bytes;
 	else if (xfer)
@@ -432,7 +432,7 @@ tcpx_status core_rx_end(struct core_link *link, uint32_t channel, bool valid, tc
 	chan->rx.busy = false;
 	/* What could not be kept was not applied: it comes again over another channel. */
 	if (frame.seq && result == TCPX_OK) {
-		link->rx_chunks++;
+		link->count.rx_chunks++;
 		if (frame.seq == chan->lead_seq)
 			chan->lead_ok = valid && status == TCPX_OK;
 		if (valid && status == TCPX_IN_PROGRESS)

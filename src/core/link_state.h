@@ -20,6 +20,14 @@
 #include "core/xfer.h"
 #include <tcpx/types.h>
 
+/* For the statistics of a peer. Chunks are sequenced frames. */
+struct core_counters {
+	uint64_t tx_bytes, rx_bytes, tx_chunks, rx_chunks;
+	uint64_t resent;  /* chunks queued again after a lost channel */
+	uint64_t aborted; /* chunks that left torn */
+	uint64_t refused; /* chunks and READ requests of the peer */
+};
+
 struct core_link {
 	struct core_config cfg;
 	struct core_chan chan[CORE_CHANNELS_MAX];
@@ -43,11 +51,9 @@ struct core_link {
 	uint32_t ref_chunk; /* most bytes of a chunk by reference, as the peer takes it */
 	uint64_t ref_bytes; /* of bulk chunks by reference in the rings */
 
-	struct core_xfer **table; /* by id */
-	uint32_t *generation;
-	uint32_t ntable, table_free; /* table_free: hint */
-	struct core_redo *redo_pool;
-	uint64_t tx_bytes, rx_bytes, tx_chunks, rx_chunks, resent, aborted, refused;
+	struct core_xfer_table xfers;
+	struct core_redo *redo_pool; /* of entries that no job uses */
+	struct core_counters count;
 };
 
 #endif

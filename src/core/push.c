@@ -53,7 +53,7 @@ void core_push_refuse(struct core_link *link, uint64_t xfer_id, tcpx_status stat
 	struct frame final = {
 		.type = FRAME_FINAL, .xfer = xfer_id, .linear = core_status_pack(status)};
 
-	link->refused++;
+	link->count.refused++;
 	core_ctl_queue(link, &final);
 	core_link_give(link, FRAME_CREDIT_READ, 1, link->npushes == 0);
 }

@@ -77,7 +77,7 @@ static void pair(struct core_link *link, struct core_xfer *xfer, const struct co
 		return;
 	}
 	xfer->applied = bytes;
-	link->rx_bytes += bytes;
+	link->count.rx_bytes += bytes;
 	core_xfer_check(link, xfer);
 }
 
@@ -89,7 +89,7 @@ void core_recv_applied(struct core_link *link, struct core_xfer *xfer, tcpx_stat
 		return;
 	}
 	xfer->applied = xfer->recv.limit;
-	link->rx_bytes += xfer->recv.limit;
+	link->count.rx_bytes += xfer->recv.limit;
 	core_xfer_check(link, xfer);
 }
 

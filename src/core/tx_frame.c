@@ -27,7 +27,7 @@ void core_tx_torn(struct core_link *link, uint32_t channel)
 	if (chan->tx_torn || !seq)
 		return;
 	chan->tx_torn = true;
-	link->aborted++;
+	link->count.aborted++;
 	if (seq > chan->inflight.acked_seq)
 		core_inflight_at(&chan->inflight, seq)->aborted = true;
 	else if (xfer && xfer->job.kind == CORE_JOB_WRITE)
@@ -66,10 +66,11 @@ void core_tx_sent(struct core_link *link, uint32_t channel, bool valid)
 	if (!valid)
 		core_tx_torn(link, channel);
 	if (seq)
-		link->tx_chunks++;
+		link->count.tx_chunks++;
 	if (seq && valid)
-		link->tx_bytes += seq > inflight->acked_seq ? core_inflight_at(inflight, seq)->bytes
-							    : chan->tx_bytes;
+		link->count.tx_bytes += seq > inflight->acked_seq
+						? core_inflight_at(inflight, seq)->bytes
+						: chan->tx_bytes;
 	core_io_release(link, &chan->tx);
 }
 

@@ -9,18 +9,18 @@
 static tcpx_status id_take(struct core_link *link, struct core_xfer *xfer)
 {
 	const struct core_ops *ops = link->cfg.ops;
-	uint32_t i, count = link->ntable, bigger;
+	uint32_t i, count = link->xfers.count, bigger;
 	struct core_xfer **table;
 	uint32_t *generation;
 
 	for (i = 0; i < count; i++) {
-		uint32_t slot = (link->table_free + i) % count;
+		uint32_t slot = (link->xfers.hint + i) % count;
 
-		if (link->table[slot])
+		if (link->xfers.slots[slot])
 			continue;
-		link->table[slot] = xfer;
-		link->table_free = (slot + 1) % count;
-		xfer->id = ((uint64_t)link->generation[slot] << 32) | slot;
+		link->xfers.slots[slot] = xfer;
+		link->xfers.hint = (slot + 1) % count;
+		xfer->id = ((uint64_t)link->xfers.generation[slot] << 32) | slot;
 		return TCPX_OK;
 	}
 	bigger = count ? count * 2 : TABLE_FIRST;
@@ -34,17 +34,17 @@ static tcpx_status id_take(struct core_link *link, struct core_xfer *xfer)
 		return TCPX_ERR_NO_MEMORY;
 	}
 	for (i = 0; i < bigger; i++) {
-		table[i] = i < count ? link->table[i] : NULL;
-		generation[i] = i < count ? link->generation[i] : 1;
+		table[i] = i < count ? link->xfers.slots[i] : NULL;
+		generation[i] = i < count ? link->xfers.generation[i] : 1;
 	}
 	if (count) {
-		ops->free(link->cfg.arg, link->table, count * sizeof(*table));
-		ops->free(link->cfg.arg, link->generation, count * sizeof(*generation));
+		ops->free(link->cfg.arg, link->xfers.slots, count * sizeof(*table));
+		ops->free(link->cfg.arg, link->xfers.generation, count * sizeof(*generation));
 	}
-	link->table = table;
-	link->generation = generation;
-	link->ntable = bigger;
-	link->table_free = count;
+	link->xfers.slots = table;
+	link->xfers.generation = generation;
+	link->xfers.count = bigger;
+	link->xfers.hint = count;
 	return id_take(link, xfer);
 }
 
@@ -52,18 +52,19 @@ static void id_drop(struct core_link *link, struct core_xfer *xfer)
 {
 	uint32_t slot = (uint32_t)xfer->id;
 
-	link->table[slot] = NULL;
-	link->table_free = slot;
-	link->generation[slot]++;
+	link->xfers.slots[slot] = NULL;
+	link->xfers.hint = slot;
+	link->xfers.generation[slot]++;
 }
 
 struct core_xfer *core_xfer_find(struct core_link *link, uint64_t id)
 {
 	uint32_t slot = (uint32_t)id;
 
-	if (slot >= link->ntable || !link->table[slot] || link->generation[slot] != id >> 32)
+	if (slot >= link->xfers.count || !link->xfers.slots[slot] ||
+	    link->xfers.generation[slot] != id >> 32)
 		return NULL;
-	return link->table[slot];
+	return link->xfers.slots[slot];
 }
 
 void core_io_hold(struct core_io *io, struct core_xfer *xfer, struct core_push *push)

@@ -55,6 +55,13 @@ struct core_xfer {
 	struct list_node node; /* link->active */
 };
 
+/* Requests by id. An id is a slot and its generation, so a late frame finds no later request. */
+struct core_xfer_table {
+	struct core_xfer **slots; /* NULL: free */
+	uint32_t *generation;	  /* of each slot */
+	uint32_t count, hint;	  /* of slots; where the search for a free one begins */
+};
+
 /* The responder's part of a READ: pushes one requested piece. Owned by the engine, which frees it
  * (and its region references) in ops->push_ended. */
 struct core_push {

@@ -109,8 +109,9 @@ static bool in_call(struct sim *sim, void *arg)
 
 static void check_alone_again(struct sim *sim, uint64_t resent)
 {
-	SIM_CHECK(sim, sim->side[0].link.resent == resent, "%llu frames were sent again, not %llu",
-		  (unsigned long long)sim->side[0].link.resent, (unsigned long long)resent);
+	SIM_CHECK(sim, sim->side[0].link.count.resent == resent,
+		  "%llu frames were sent again, not %llu",
+		  (unsigned long long)sim->side[0].link.count.resent, (unsigned long long)resent);
 }
 
 /* Seen before anything was acknowledged, and one acknowledgement ends both frames. */

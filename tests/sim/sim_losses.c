@@ -63,7 +63,7 @@ static void fence_with_a_chunk_half_received(struct sim *sim)
 	sim_until(sim, half_received, &at, "a chunk half received");
 	sim_cut_force(sim, at.channel);
 	sim_wait(sim, xfer, TCPX_OK);
-	SIM_CHECK(sim, sim->side[0].link.resent, "nothing was sent again");
+	SIM_CHECK(sim, sim->side[0].link.count.resent, "nothing was sent again");
 }
 CASE(fence_with_a_chunk_half_received, sim_profile_parts())
 
@@ -116,7 +116,7 @@ CASE(loss_of_the_lane, NULL)
 static bool refused_untold(struct sim *sim, void *arg)
 {
 	(void)arg;
-	return sim->side[1].link.refused > 0;
+	return sim->side[1].link.count.refused > 0;
 }
 
 static void refusal_lost_with_its_channel(struct sim *sim)
@@ -208,8 +208,8 @@ static void cancel_of_a_send_parked_in_a_frame(struct sim *sim)
 	sim_cancel(xfer, TCPX_ERR_CANCELLED);
 	SIM_CHECK(sim, !xfer->active, "it did not end within the cancel");
 	sim_run_all(sim);
-	SIM_CHECK(sim, sim->side[0].link.aborted == 1, "%llu frames aborted",
-		  (unsigned long long)sim->side[0].link.aborted);
+	SIM_CHECK(sim, sim->side[0].link.count.aborted == 1, "%llu frames aborted",
+		  (unsigned long long)sim->side[0].link.count.aborted);
 }
 CASE(cancel_of_a_send_parked_in_a_frame, sim_profile_parts())
 
