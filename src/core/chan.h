@@ -34,6 +34,20 @@ struct core_io {
 	struct core_note *note;
 };
 
+/* Arriving notifications that belong to the DATA frame directly before them (piggyback.c). */
+struct core_piggyback {
+	uint64_t write_seq, write_xfer; /* the last DATA frame that was all of its WRITE; 0: none */
+	bool write_ok;			/* it is applied */
+	struct core_notify_in *arriving; /* the frame under way is its notification */
+	struct list_node waiting; /* core_notify_in: whole, their DATA frames are being committed */
+};
+
+/* The fences of a lost channel: ours, the peer's. */
+struct core_fence {
+	bool sent, got;
+	uint64_t applied; /* up to this sequence the peer has applied our frames */
+};
+
 struct core_chan {
 	enum core_chan_state state;
 	uint32_t index, epoch;
@@ -50,14 +64,8 @@ struct core_chan {
 	struct core_io rx;
 	struct frame rx_frame;
 	uint32_t commits; /* staged chunks not applied yet */
-	/* behind.c */
-	uint64_t lead_seq, lead_xfer;	  /* the last DATA frame that was all of its WRITE */
-	bool lead_ok;			  /* it is applied */
-	struct core_notify_in *rx_behind; /* the frame under way is the notification behind it */
-	struct list_node behind; /* core_notify_in: whole, their DATA frames are being committed */
-	/* fence */
-	bool fence_sent, fence_got;
-	uint64_t fence_seq;
+	struct core_piggyback piggyback;
+	struct core_fence fence;
 };
 
 #endif

@@ -40,7 +40,7 @@ struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan
 	chunk->type = frame->type;
 	chunk->bytes = frame->payload_bytes;
 	chunk->staged = job && job->staged;
-	chunk->leads = core_behind_fits(link, chan, frame, job);
+	chunk->piggyback = core_piggyback_fits(link, chan, frame, job);
 	chunk->filled = job && job->fills && !job->small;
 	if (chunk->filled)
 		inflight->filled_bytes += chunk->bytes;
@@ -60,7 +60,7 @@ struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan
 	inflight->ack_needed |= needed;
 	/* The last frame that a transfer puts on a channel asks, so that DONE needs no extra frame.
 	 * If its notification is the next frame, that asks for both. */
-	ask = (needed && !chunk->leads &&
+	ask = (needed && !chunk->piggyback &&
 	       ((job->end - job->linear < bulk && !job->redo) || job->fills ||
 		chunk->path == CORE_PATH_MESSAGE)) ||
 	      core_inflight_must_ask(inflight);
@@ -251,10 +251,10 @@ bool core_chunks_requeue(struct core_link *link, struct core_chan *chan)
 		uncharge(link, chunk);
 		if (!job)
 			continue;
-		if (job->kind == CORE_JOB_NOTE && core_job_note(job)->behind) {
+		if (job->kind == CORE_JOB_NOTE && core_job_note(job)->piggybacked) {
 			chunk->job = NULL;
 			job->inflight--;
-			core_behind_lost(link, core_job_note(job));
+			core_piggyback_lost(link, core_job_note(job));
 			continue;
 		}
 		if (!requeue(link, chunk))

@@ -34,7 +34,7 @@ struct core_chunk {
 	bool refused, aborted, staged;
 	enum core_path path; /* REFERENCE counts in link->ref_bytes, MESSAGE in messages */
 	bool filled;	     /* counts in filled_bytes */
-	bool leads;	     /* all of a WRITE: its notification is the next frame */
+	bool piggyback;	     /* all of a WRITE: its notification is the next frame */
 	bool unread;	     /* taken away before the peer read it, whatever it acknowledges */
 };
 

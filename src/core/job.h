@@ -27,7 +27,7 @@ struct core_redo;
 #define CORE_REF_WINDOW                                                                            \
 	(512u << 20)		   /* of them, sent and not acknowledged: a cancel waits for them */
 #define CORE_FILL_BYTES (4u << 20) /* most of a source that is filled as one */
-#define CORE_BEHIND_BYTES 4096	   /* greatest notification that leaves with its WRITE */
+#define CORE_PIGGYBACK_BYTES 4096  /* greatest notification that leaves with its WRITE */
 #define CORE_NOTE_COST 128	   /* budget bytes of a notification beyond its payload */
 #define CORE_COVER_AHEAD 8u	   /* shares that a wish goes beyond what waits */
 

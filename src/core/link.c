@@ -31,7 +31,7 @@ tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg
 	link->nchan = cfg->bulk_channels + 1;
 	for (i = 0; i < CORE_CHANNELS_MAX; i++) {
 		link->chan[i].index = i;
-		list_init(&link->chan[i].behind);
+		list_init(&link->chan[i].piggyback.waiting);
 	}
 	core_sendq_init(&link->sendq);
 	list_init(&link->fillq.jobs);
@@ -124,7 +124,7 @@ static void free_messages(struct core_link *link)
 				  LIST_ENTRY(link->sendrecv.sends.next, struct core_send_in, node));
 	core_incoming_fini(&link->notify.incoming);
 	for (i = 0; i < link->nchan; i++)
-		core_notes_free(link, &link->chan[i].behind);
+		core_notes_free(link, &link->chan[i].piggyback.waiting);
 	free_ctl(link, &link->sendq.ctl);
 	free_ctl(link, &link->sendq.cancelled);
 }
@@ -329,8 +329,8 @@ tcpx_status core_chan_up(struct core_link *link, uint32_t channel, uint32_t epoc
 	chan->epoch = epoch;
 	core_inflight_open(&chan->inflight);
 	core_rxseq_open(&chan->rxseq);
-	chan->lead_seq = chan->lead_xfer = 0;
-	chan->fence_sent = chan->fence_got = false;
+	chan->piggyback.write_seq = chan->piggyback.write_xfer = 0;
+	chan->fence.sent = chan->fence.got = false;
 	memset(&chan->tx, 0, sizeof(chan->tx));
 	memset(&chan->rx, 0, sizeof(chan->rx));
 	chan->idle = true;
@@ -341,10 +341,10 @@ tcpx_status core_chan_up(struct core_link *link, uint32_t channel, uint32_t epoc
 /* Both sides know what arrived: the rest goes to other channels. */
 static void fence_through(struct core_link *link, struct core_chan *chan)
 {
-	if (chan->state != CORE_CHAN_FENCING || !chan->fence_got || !chan->fence_sent)
+	if (chan->state != CORE_CHAN_FENCING || !chan->fence.got || !chan->fence.sent)
 		return;
 	chan->state = CORE_CHAN_DOWN;
-	core_chunks_ack(link, chan, chan->fence_seq);
+	core_chunks_ack(link, chan, chan->fence.applied);
 	if (!core_chunks_requeue(link, chan))
 		return;
 	link_retell(link);
@@ -356,12 +356,12 @@ static void fence_send(struct core_link *link, struct core_chan *chan)
 {
 	link->cfg.ops->fence(link->cfg.arg, chan->index, chan->epoch, chan->rxseq.applied,
 			     chan->rxseq.nacks, chan->rxseq.nnacks);
-	chan->fence_sent = true;
+	chan->fence.sent = true;
 }
 
 static void fence_try(struct core_link *link, struct core_chan *chan)
 {
-	if (chan->state != CORE_CHAN_FENCING || chan->commits || chan->fence_sent)
+	if (chan->state != CORE_CHAN_FENCING || chan->commits || chan->fence.sent)
 		return;
 	fence_send(link, chan);
 	fence_through(link, chan);
@@ -407,7 +407,7 @@ void core_rx_committed(struct core_link *link, uint32_t channel, uint32_t epoch,
 		chan->commits--;
 		link->count.rx_bytes += bytes;
 		core_rx_applied(link, chan, seq, xfer ? TCPX_OK : status);
-		next = core_behind_committed(link, chan, seq, status);
+		next = core_piggyback_committed(link, chan, seq, status);
 		if (next)
 			core_rx_applied(link, chan, next, TCPX_OK);
 		fence_try(link, chan);
@@ -439,14 +439,14 @@ tcpx_status core_chan_fence(struct core_link *link, uint32_t channel, uint32_t e
 		link->cfg.ops->channel_free(link->cfg.arg, chan->index);
 		return TCPX_OK;
 	}
-	if (chan->fence_got)
+	if (chan->fence.got)
 		return TCPX_OK;
 	if (applied < chan->inflight.acked_seq || applied >= chan->inflight.next_seq)
 		return TCPX_ERR_PROTOCOL;
 	for (i = 0; i < count; i++)
 		core_chunk_refuse(link, chan, nacks[i].seq, nacks[i].status);
-	chan->fence_got = true;
-	chan->fence_seq = applied;
+	chan->fence.got = true;
+	chan->fence.applied = applied;
 	if (chan->state == CORE_CHAN_UP)
 		link->cfg.ops->close_channel(link->cfg.arg, channel);
 	else
@@ -470,6 +470,6 @@ void core_link_refence(struct core_link *link)
 	uint32_t i;
 
 	for (i = 0; i < link->nchan && !link->dead; i++)
-		if (link->chan[i].fence_sent)
+		if (link->chan[i].fence.sent)
 			fence_send(link, &link->chan[i]);
 }

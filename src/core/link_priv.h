@@ -36,17 +36,17 @@ void core_rx_lost(struct core_link *link, struct core_chan *chan);
 void core_rx_applied(struct core_link *link, struct core_chan *chan, uint64_t seq,
 		     tcpx_status status);
 
-/* behind.c */
-bool core_behind_fits(struct core_link *link, const struct core_chan *chan,
-		      const struct frame *frame, struct core_job *job);
-struct core_note *core_behind_next(struct core_chan *chan);
-void core_behind_lost(struct core_link *link, struct core_note *note);
-tcpx_status core_behind_begin(struct core_link *link, struct core_chan *chan,
-			      const struct frame *frame, struct core_notify_in **out_msg);
-void core_behind_undo(struct core_link *link, struct core_chan *chan);
-bool core_behind_end(struct core_link *link, struct core_chan *chan, bool valid);
-uint64_t core_behind_committed(struct core_link *link, struct core_chan *chan, uint64_t seq,
-			       tcpx_status status);
+/* piggyback.c */
+bool core_piggyback_fits(struct core_link *link, const struct core_chan *chan,
+			 const struct frame *frame, struct core_job *job);
+struct core_note *core_piggyback_next(struct core_chan *chan);
+void core_piggyback_lost(struct core_link *link, struct core_note *note);
+tcpx_status core_piggyback_begin(struct core_link *link, struct core_chan *chan,
+				 const struct frame *frame, struct core_notify_in **out_msg);
+void core_piggyback_undo(struct core_link *link, struct core_chan *chan);
+bool core_piggyback_end(struct core_link *link, struct core_chan *chan, bool valid);
+uint64_t core_piggyback_committed(struct core_link *link, struct core_chan *chan, uint64_t seq,
+				  tcpx_status status);
 
 /* message.c: SEND and RECV */
 tcpx_status core_send_arrived(struct core_link *link, const struct frame *frame, const void *data);

@@ -80,7 +80,7 @@ static tcpx_status begin_type(struct core_link *link, struct core_chan *chan,
 		return frame->payload_bytes <= CORE_SMALL_BYTES ? TCPX_OK : TCPX_ERR_PROTOCOL;
 	case FRAME_NOTIFY:
 		status = frame->key == FRAME_NOTE_BEHIND
-				 ? core_behind_begin(link, chan, frame, &rx->note)
+				 ? core_piggyback_begin(link, chan, frame, &rx->note)
 				 : core_note_begin(link, frame, &rx->note);
 		rx->kind = frame->payload_bytes ? CORE_RX_NOTE : CORE_RX_NONE;
 		rx->linear = frame->linear;
@@ -175,9 +175,9 @@ tcpx_status core_rx_begin(struct core_link *link, uint32_t channel, const struct
 	/* By reference `follows` says something else; who lies there harms his own request. */
 	if (frame->type == FRAME_DATA && !frame->linear &&
 	    (!frame->follows || core_path_of(frame) == CORE_PATH_REFERENCE)) {
-		chan->lead_seq = frame->seq;
-		chan->lead_xfer = frame->xfer;
-		chan->lead_ok = false;
+		chan->piggyback.write_seq = frame->seq;
+		chan->piggyback.write_xfer = frame->xfer;
+		chan->piggyback.write_ok = false;
 	}
 	chan->rx_frame = *frame;
 	return TCPX_OK;
@@ -364,8 +364,8 @@ static void undo(struct core_link *link, struct core_chan *chan)
 {
 	if (chan->rx.xfer)
 		chan->rx.xfer->arrived -= chan->rx_frame.payload_bytes;
-	if (chan->rx_behind)
-		core_behind_undo(link, chan);
+	if (chan->piggyback.arriving)
+		core_piggyback_undo(link, chan);
 	else if (chan->rx_frame.type == FRAME_NOTIFY)
 		core_note_undo(link, &chan->rx_frame);
 }
@@ -387,8 +387,8 @@ static tcpx_status settle(struct core_link *link, struct core_chan *chan, bool v
 	struct core_xfer *xfer = chan->rx.xfer;
 	uint32_t staged = chan->rx.staged;
 
-	if (chan->rx_behind)
-		return TCPX_OK; /* core_behind_end decides */
+	if (chan->piggyback.arriving)
+		return TCPX_OK; /* core_piggyback_end decides */
 	chan->rx.staged = 0;
 	if (staged && (!valid || status != TCPX_IN_PROGRESS))
 		core_stage_free(link, staged);
@@ -433,11 +433,11 @@ tcpx_status core_rx_end(struct core_link *link, uint32_t channel, bool valid, tc
 	/* What could not be kept was not applied: it comes again over another channel. */
 	if (frame.seq && result == TCPX_OK) {
 		link->count.rx_chunks++;
-		if (frame.seq == chan->lead_seq)
-			chan->lead_ok = valid && status == TCPX_OK;
+		if (frame.seq == chan->piggyback.write_seq)
+			chan->piggyback.write_ok = valid && status == TCPX_OK;
 		if (valid && status == TCPX_IN_PROGRESS)
 			chan->commits++;
-		else if (!chan->rx_behind || core_behind_end(link, chan, valid))
+		else if (!chan->piggyback.arriving || core_piggyback_end(link, chan, valid))
 			core_rx_applied(link, chan, frame.seq,
 					frame.type == FRAME_DATA && valid ? status : TCPX_OK);
 	}

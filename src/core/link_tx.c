@@ -348,16 +348,16 @@ static bool next_small(struct core_link *link, struct core_chan *chan, struct co
 }
 
 /* The notification of the transfer whose only frame was the channel's last. */
-static bool next_behind(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
+static bool next_piggyback(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
 {
-	struct core_note *note = core_behind_next(chan);
+	struct core_note *note = core_piggyback_next(chan);
 
 	if (!note)
 		return false;
 	fill_frame(&note->job, tx, 0, (uint32_t)note->bytes);
 	tx->frame.xfer = note->xfer->id;
 	tx->frame.key = FRAME_NOTE_BEHIND;
-	note->behind = true;
+	note->piggybacked = true;
 	note->job.linear = note->job.end;
 	core_chunk_add(link, chan, &tx->frame, &note->job);
 	begin(chan, &tx->frame);
@@ -394,7 +394,7 @@ int core_tx_next(struct core_link *link, uint32_t channel, struct core_tx *tx)
 	tx->channel = channel;
 	if (!list_empty(&link->cover.unpaid))
 		core_cover_more(link);
-	if (next_behind(link, chan, tx))
+	if (next_piggyback(link, chan, tx))
 		return 1;
 	if (next_nack(link, chan, tx) || next_told(link, chan, tx)) {
 		begin(chan, &tx->frame);

@@ -78,7 +78,7 @@ void core_note_start(struct core_link *link, struct core_note *note)
  * that was given must be filled; one that was never started leaves no trace. */
 void core_note_drop(struct core_link *link, struct core_note *note)
 {
-	if ((note->number || note->behind) && !link->dead)
+	if ((note->number || note->piggybacked) && !link->dead)
 		return;
 	core_credit_refund(&link->credit[FRAME_CREDIT_NOTIFY], note->bytes + CORE_NOTE_COST);
 	core_cover_back(link, note);

@@ -28,7 +28,7 @@ struct core_note {
 	uint64_t bytes;
 	uint32_t refs; /* frames of it under way */
 	bool standalone;
-	bool behind;		 /* its frame left behind its WRITE's only one */
+	bool piggybacked;	 /* its frame left right after its WRITE's only one */
 	bool paid;		 /* of what the peer granted */
 	struct list_node node;	 /* link->notify.notes */
 	struct list_node unpaid; /* cover.unpaid */

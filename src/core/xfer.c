@@ -167,7 +167,7 @@ static void data_done(struct core_link *link, struct core_xfer *xfer)
 		return;
 	}
 	xfer->state = CORE_NOTIFYING;
-	if (!xfer->note->behind)
+	if (!xfer->note->piggybacked)
 		core_note_start(link, xfer->note);
 }
 

@@ -65,7 +65,7 @@ static bool seen(struct sim *sim, void *arg)
 static bool waiting(struct sim *sim, void *arg)
 {
 	(void)arg;
-	return !list_empty(&lane(sim, 1)->behind);
+	return !list_empty(&lane(sim, 1)->piggyback.waiting);
 }
 
 static bool acknowledged(struct sim *sim, void *arg)
@@ -349,7 +349,7 @@ static void link_fails_under_a_waiting_notification(struct sim *sim)
 
 	sim_until(sim, waiting, NULL, "the notification waits for its bytes");
 	sim_link_fail(&sim->side[1], TCPX_ERR_PEER_CLOSED);
-	SIM_CHECK(sim, list_empty(&lane(sim, 1)->behind), "a dead link keeps it");
+	SIM_CHECK(sim, list_empty(&lane(sim, 1)->piggyback.waiting), "a dead link keeps it");
 	sim_until(sim, sim_case_over, xfer, "the WRITE ends");
 	SIM_CHECK(sim, !xfer->notified, "published by a dead link");
 }

@@ -283,10 +283,11 @@ void sim_notified(struct sim_side *side, const struct core_notify_in *msg)
 /* Notifications that arrive behind their WRITE, or wait until it is committed. */
 static uint64_t notes_behind(const struct core_chan *chan)
 {
-	uint64_t sum = chan->rx_behind ? CORE_NOTE_COST + chan->rx_behind->bytes : 0;
+	uint64_t sum =
+		chan->piggyback.arriving ? CORE_NOTE_COST + chan->piggyback.arriving->bytes : 0;
 	struct list_node *pos;
 
-	LIST_FOREACH(pos, &chan->behind)
+	LIST_FOREACH(pos, &chan->piggyback.waiting)
 		sum += CORE_NOTE_COST + LIST_ENTRY(pos, struct core_notify_in, node)->bytes;
 	return sum;
 }

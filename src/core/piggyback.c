@@ -4,15 +4,15 @@
  * leaves right behind the chunk's, on the same channel. The receiver publishes it when the chunk is
  * applied and drops it when the chunk was refused or aborted.
  *
- * note->behind: the frame is in a ring. It ends there, or starts anew (core_behind_lost).
+ * note->piggybacked: the frame is in a ring. It ends there, or starts anew (core_piggyback_lost).
  */
 #include <string.h>
 
 #include "core/link_priv.h"
 
 /* The frame is all of a WRITE, and its notification may follow at once. */
-bool core_behind_fits(struct core_link *link, const struct core_chan *chan,
-		      const struct frame *frame, struct core_job *job)
+bool core_piggyback_fits(struct core_link *link, const struct core_chan *chan,
+			 const struct frame *frame, struct core_job *job)
 {
 	struct core_note *note;
 
@@ -20,19 +20,19 @@ bool core_behind_fits(struct core_link *link, const struct core_chan *chan,
 	    job->path == CORE_PATH_MESSAGE)
 		return false;
 	note = core_job_xfer(job)->note;
-	return note && note->bytes <= CORE_BEHIND_BYTES &&
+	return note && note->bytes <= CORE_PIGGYBACK_BYTES &&
 	       core_inflight_count(&chan->inflight) + CORE_RING_SPARE + 1 < CORE_RING &&
 	       core_cover_take(link, note);
 }
 
 /* Whose frame must be the channel's next one. A transfer that was cancelled, refused or
  * acknowledged since its frame was cut has none. */
-struct core_note *core_behind_next(struct core_chan *chan)
+struct core_note *core_piggyback_next(struct core_chan *chan)
 {
 	struct core_chunk *chunk = core_inflight_at(&chan->inflight, chan->inflight.next_seq - 1);
 	struct core_xfer *xfer;
 
-	if (!core_inflight_count(&chan->inflight) || !chunk->leads || !chunk->job)
+	if (!core_inflight_count(&chan->inflight) || !chunk->piggyback || !chunk->job)
 		return NULL;
 	xfer = core_job_xfer(chunk->job);
 	return xfer->state == CORE_ACTIVE ? xfer->note : NULL;
@@ -40,9 +40,9 @@ struct core_note *core_behind_next(struct core_chan *chan)
 
 /* The peer's fence says that it was not published. It starts anew: at once where the bytes are
  * applied, else with its transfer; one whose transfer has ended does not. */
-void core_behind_lost(struct core_link *link, struct core_note *note)
+void core_piggyback_lost(struct core_link *link, struct core_note *note)
 {
-	note->behind = false;
+	note->piggybacked = false;
 	note->job.announced = false;
 	note->job.linear = 0;
 	if (!note->xfer) {
@@ -54,28 +54,29 @@ void core_behind_lost(struct core_link *link, struct core_note *note)
 	}
 }
 
-tcpx_status core_behind_begin(struct core_link *link, struct core_chan *chan,
-			      const struct frame *frame, struct core_notify_in **out_msg)
+tcpx_status core_piggyback_begin(struct core_link *link, struct core_chan *chan,
+				 const struct frame *frame, struct core_notify_in **out_msg)
 {
 	tcpx_status status;
 
-	if (!chan->lead_seq || frame->seq != chan->lead_seq + 1 || frame->xfer != chan->lead_xfer ||
-	    frame->linear || frame->offset != frame->payload_bytes)
+	if (!chan->piggyback.write_seq || frame->seq != chan->piggyback.write_seq + 1 ||
+	    frame->xfer != chan->piggyback.write_xfer || frame->linear ||
+	    frame->offset != frame->payload_bytes)
 		return TCPX_ERR_PROTOCOL;
 	status = core_note_keep(link, frame, out_msg);
 	if (status != TCPX_OK)
 		return status;
-	(*out_msg)->number = chan->lead_seq;
-	chan->rx_behind = *out_msg;
+	(*out_msg)->number = chan->piggyback.write_seq;
+	chan->piggyback.arriving = *out_msg;
 	return TCPX_OK;
 }
 
 /* The frame is lost half-way: if it comes again it pays again. */
-void core_behind_undo(struct core_link *link, struct core_chan *chan)
+void core_piggyback_undo(struct core_link *link, struct core_chan *chan)
 {
-	struct core_notify_in *msg = chan->rx_behind;
+	struct core_notify_in *msg = chan->piggyback.arriving;
 
-	chan->rx_behind = NULL;
+	chan->piggyback.arriving = NULL;
 	core_credit_unpay(&link->credit[FRAME_CREDIT_NOTIFY], msg->bytes + CORE_NOTE_COST);
 	core_note_free(link, msg);
 }
@@ -95,29 +96,30 @@ static void decide(struct core_link *link, struct core_notify_in *msg, bool appl
 }
 
 /* The frame is whole. False: it is not through before its chunk is committed. */
-bool core_behind_end(struct core_link *link, struct core_chan *chan, bool valid)
+bool core_piggyback_end(struct core_link *link, struct core_chan *chan, bool valid)
 {
-	struct core_notify_in *msg = chan->rx_behind;
+	struct core_notify_in *msg = chan->piggyback.arriving;
 
-	chan->rx_behind = NULL;
-	if (valid && !core_rxseq_through(&chan->rxseq, chan->lead_seq)) {
-		list_push_back(&chan->behind, &msg->node);
+	chan->piggyback.arriving = NULL;
+	if (valid && !core_rxseq_through(&chan->rxseq, chan->piggyback.write_seq)) {
+		list_push_back(&chan->piggyback.waiting, &msg->node);
 		return false;
 	}
-	decide(link, msg, valid && chan->lead_ok);
+	decide(link, msg, valid && chan->piggyback.write_ok);
 	return true;
 }
 
 /* The commit of a chunk ended, and with it what waits behind it. Returns the sequence that is
  * applied by that, or 0. */
-uint64_t core_behind_committed(struct core_link *link, struct core_chan *chan, uint64_t seq,
-			       tcpx_status status)
+uint64_t core_piggyback_committed(struct core_link *link, struct core_chan *chan, uint64_t seq,
+				  tcpx_status status)
 {
 	struct list_node *pos;
 
-	if (seq == chan->lead_seq)
-		chan->lead_ok = status == TCPX_OK; /* its notification may still be on its way */
-	LIST_FOREACH(pos, &chan->behind) {
+	if (seq == chan->piggyback.write_seq)
+		chan->piggyback.write_ok =
+			status == TCPX_OK; /* its notification may still be on its way */
+	LIST_FOREACH(pos, &chan->piggyback.waiting) {
 		struct core_notify_in *msg = LIST_ENTRY(pos, struct core_notify_in, node);
 
 		if (msg->number != seq)
