@@ -143,8 +143,8 @@ static void peer_behind(struct world *w, struct wire_cursor *in)
 	struct frame data = {.type = FRAME_DATA, .xfer = how / 32, .payload_bytes = size};
 	struct frame note = {.type = FRAME_NOTIFY, .key = FRAME_NOTE_BEHIND, .xfer = how / 32};
 	struct frame wish = {.type = FRAME_STAGE_REQ,
-			     .linear = stage->wanted + size,
-			     .key = stage->unwanted,
+			     .linear = stage->requested + size,
+			     .key = stage->withdrawn,
 			     .offset = stage->dropped};
 
 	if (how & 1) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One channel of a link: its ring, the frame under way in each direction, what the fence needs. */
+/* One channel of a link: its frames in flight, the frame under way in each direction, the fence. */
 #ifndef CORE_CHAN_H
 #define CORE_CHAN_H
 
@@ -19,18 +19,18 @@ struct core_xfer;
 enum core_chan_state {
 	CORE_CHAN_DOWN = 0,
 	CORE_CHAN_UP,
-	CORE_CHAN_FENCING, /* lost here; waits for the peer's fence */
+	CORE_CHAN_FENCING, /* lost; the fences are not exchanged yet */
 };
 
-/* One call of the transport under way, or a frame it stopped in. */
+/* A frame under way in one direction, inside a call of the transport or between two. */
 struct core_io {
 	bool busy;	/* a frame is under way */
-	bool in_call;	/* the transport has the buffers now */
-	bool aborted;	/* use scratch from here on */
-	uint32_t *refs; /* who is kept alive by it; NULL when released */
+	bool in_call;	/* the transport has the buffers */
+	bool aborted;	/* the rest goes to or comes from scratch memory */
+	uint32_t *refs; /* counts this use of xfer, push or note; NULL when released */
 	struct core_xfer *xfer;
 	struct core_push *push;
-	uint32_t staged; /* rx: bytes of staging taken for this frame, not accounted for yet */
+	uint32_t staged; /* rx: bytes of staging taken for this frame and not passed on yet */
 	struct core_note *note;
 };
 
@@ -51,14 +51,14 @@ struct core_fence {
 struct core_chan {
 	enum core_chan_state state;
 	uint32_t index, epoch;
-	bool idle;		 /* tx_next said there is nothing; a kick is due when there is */
+	bool idle;		 /* core_tx_next found nothing; the next work needs a kick */
 	bool tx_stays, rx_stays; /* core_chan_stays() */
 	/* tx */
 	struct core_inflight inflight;
 	struct core_io tx;
 	uint64_t tx_seq;   /* of the frame under way; 0: not sequenced */
 	uint32_t tx_bytes; /* its payload */
-	bool tx_torn;	   /* it counts as aborted */
+	bool tx_torn;	   /* it is counted as aborted */
 	/* rx */
 	struct core_rxseq rxseq;
 	struct core_io rx;

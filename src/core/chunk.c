@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Does somebody of ours wait for this frame's acknowledgement? */
-static bool needs_ack(const struct core_link *link, const struct core_job *job)
+static bool chunk_needs_ack(const struct core_link *link, const struct core_job *job)
 {
 	if (!job)
 		return false;
@@ -33,7 +33,7 @@ struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan
 	struct core_inflight *inflight = &chan->inflight;
 	struct core_chunk *chunk = core_inflight_at(inflight, inflight->next_seq);
 	uint64_t bulk = (uint64_t)core_stream_channels(link) * link->cfg.chunk_bytes;
-	bool needed = needs_ack(link, job), ask;
+	bool needed = chunk_needs_ack(link, job), ask;
 
 	memset(chunk, 0, sizeof(*chunk));
 	chunk->job = job;
@@ -46,7 +46,7 @@ struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan
 		inflight->filled_bytes += chunk->bytes;
 	chunk->path = core_path_of_payload(frame);
 	if (chunk->path != CORE_PATH_STREAM)
-		job->lent++;
+		job->reading++;
 	if (chunk->path == CORE_PATH_REFERENCE)
 		link->ref_bytes += chunk->bytes;
 	else if (chunk->path == CORE_PATH_MESSAGE)
@@ -61,7 +61,7 @@ struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan
 	/* The last frame that a transfer puts on a channel asks, so that DONE needs no extra frame.
 	 * If its notification is the next frame, that asks for both. */
 	ask = (needed && !chunk->piggyback &&
-	       ((job->end - job->linear < bulk && !job->redo) || job->fills ||
+	       ((job->end - job->linear < bulk && !job->retransmit) || job->fills ||
 		chunk->path == CORE_PATH_MESSAGE)) ||
 	      core_inflight_must_ask(inflight);
 	if (ask || frame->type == FRAME_NOP) {
@@ -71,7 +71,7 @@ struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan
 	return chunk;
 }
 
-static void job_check(struct core_link *link, struct core_job *job)
+static void chunk_job_check(struct core_link *link, struct core_job *job)
 {
 	switch (job->kind) {
 	case CORE_JOB_PUSH:
@@ -87,11 +87,11 @@ static void job_check(struct core_link *link, struct core_job *job)
 }
 
 /* Back to where it came from. False: no memory, the link ends. */
-static bool requeue(struct core_link *link, const struct core_chunk *chunk)
+static bool chunk_requeue(struct core_link *link, const struct core_chunk *chunk)
 {
 	if (chunk->job->stopped || chunk->refused || chunk->aborted)
 		return true;
-	if (core_redo_add(link, chunk)) {
+	if (core_retransmit_add(link, chunk)) {
 		link->cfg.ops->fail(link->cfg.arg, TCPX_ERR_NO_MEMORY);
 		return false;
 	}
@@ -99,7 +99,7 @@ static bool requeue(struct core_link *link, const struct core_chunk *chunk)
 	return true;
 }
 
-static void ref_over(struct core_link *link, struct core_chunk *chunk)
+static void chunk_ref_end(struct core_link *link, struct core_chunk *chunk)
 {
 	uint64_t window = link->cfg.ref_window;
 	bool was_full = link->ref_bytes >= window;
@@ -110,7 +110,8 @@ static void ref_over(struct core_link *link, struct core_chunk *chunk)
 }
 
 /* What its memory was in use for is through, or will come again. */
-static void loan_over(struct core_link *link, struct core_chan *chan, struct core_chunk *chunk)
+static void chunk_source_end(struct core_link *link, struct core_chan *chan,
+			     struct core_chunk *chunk)
 {
 	enum core_path path = chunk->path;
 
@@ -118,9 +119,9 @@ static void loan_over(struct core_link *link, struct core_chan *chan, struct cor
 		return;
 	chunk->path = CORE_PATH_STREAM;
 	if (chunk->job)
-		chunk->job->lent--;
+		chunk->job->reading--;
 	if (path == CORE_PATH_REFERENCE)
-		ref_over(link, chunk);
+		chunk_ref_end(link, chunk);
 	else
 		chan->inflight.messages--; /* whoever acknowledged it looks for more to send */
 }
@@ -129,7 +130,7 @@ static void chunk_acked(struct core_link *link, struct core_chan *chan, struct c
 {
 	struct core_job *job = chunk->job;
 
-	loan_over(link, chan, chunk);
+	chunk_source_end(link, chan, chunk);
 	if (chunk->type == FRAME_NACK)
 		core_rxseq_nack_forget(&chan->rxseq, chunk->linear);
 	if (chunk->ctl)
@@ -137,7 +138,7 @@ static void chunk_acked(struct core_link *link, struct core_chan *chan, struct c
 	chunk->ctl = NULL;
 	if (!job)
 		return;
-	if (chunk->unread && !requeue(link, chunk))
+	if (chunk->unread && !chunk_requeue(link, chunk))
 		return;
 	chunk->job = NULL;
 	job->inflight--;
@@ -147,21 +148,21 @@ static void chunk_acked(struct core_link *link, struct core_chan *chan, struct c
 	} else if (!chunk->refused && !chunk->aborted) {
 		job->acked += chunk->bytes;
 	}
-	job_check(link, job);
+	chunk_job_check(link, job);
 }
 
-void core_messages_back(struct core_link *link, struct core_chan *chan)
+void core_chunks_release_messages(struct core_link *link, struct core_chan *chan)
 {
 	struct core_inflight *inflight = &chan->inflight;
 	uint64_t seq;
 
 	for (seq = inflight->acked_seq + 1; seq < inflight->next_seq; seq++)
 		if (core_inflight_at(inflight, seq)->path == CORE_PATH_MESSAGE)
-			loan_over(link, chan, core_inflight_at(inflight, seq));
+			chunk_source_end(link, chan, core_inflight_at(inflight, seq));
 	/* Who ends is in the ring no more. */
 	for (seq = inflight->acked_seq + 1; seq < inflight->next_seq; seq++)
 		if (core_inflight_at(inflight, seq)->job)
-			job_check(link, core_inflight_at(inflight, seq)->job);
+			chunk_job_check(link, core_inflight_at(inflight, seq)->job);
 }
 
 static struct core_job *oldest_message(struct core_chan *chan)
@@ -182,8 +183,8 @@ void core_chan_stuck(struct core_link *link, uint32_t channel, tcpx_status statu
 		job = oldest_message(chan);
 	if (!job)
 		return;
-	if (!job->stuck)
-		job->stuck = true;
+	if (!job->stalled)
+		job->stalled = true;
 	else if (job->kind == CORE_JOB_PUSH)
 		core_push_stop(link, core_job_push(job), TCPX_ERR_REMOTE);
 	else
@@ -220,7 +221,7 @@ void core_chunk_refuse(struct core_link *link, struct core_chan *chan, uint64_t 
 }
 
 /* A frame that never arrived gives back what it cost, since the peer will not. */
-static void uncharge(struct core_link *link, struct core_chunk *chunk)
+static void chunk_refund(struct core_link *link, struct core_chunk *chunk)
 {
 	struct core_job *job = chunk->job;
 
@@ -247,8 +248,8 @@ bool core_chunks_requeue(struct core_link *link, struct core_chan *chan)
 			chunk->ctl = NULL;
 			core_kick_small(link);
 		}
-		loan_over(link, chan, chunk);
-		uncharge(link, chunk);
+		chunk_source_end(link, chan, chunk);
+		chunk_refund(link, chunk);
 		if (!job)
 			continue;
 		if (job->kind == CORE_JOB_NOTE && core_job_note(job)->piggybacked) {
@@ -257,13 +258,13 @@ bool core_chunks_requeue(struct core_link *link, struct core_chan *chan)
 			core_piggyback_lost(link, core_job_note(job));
 			continue;
 		}
-		if (!requeue(link, chunk))
+		if (!chunk_requeue(link, chunk))
 			return false;
 		chunk->job = NULL;
 		job->inflight--;
 		core_job_unqueue(job);
 		core_job_queue(link, job);
-		job_check(link, job);
+		chunk_job_check(link, job);
 	}
 	inflight->acked_seq = inflight->next_seq - 1;
 	return true;

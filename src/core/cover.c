@@ -8,7 +8,7 @@
 
 #define PAID_AT_ONCE 16
 
-static uint64_t cost(const struct core_note *note)
+static uint64_t note_cost(const struct core_note *note)
 {
 	return note->bytes + CORE_NOTE_COST;
 }
@@ -29,9 +29,9 @@ void core_cover_init(struct core_link *link)
 
 /* --- the sender --- */
 
-static bool affordable(const struct core_cover *cover, const struct core_note *note)
+static bool note_affordable(const struct core_cover *cover, const struct core_note *note)
 {
-	return cover->first_out + cover->granted_out - cover->sent >= cost(note);
+	return cover->first_out + cover->granted_out - cover->sent >= note_cost(note);
 }
 
 /* Pays for one that may leave at once; false: it must wait for its turn. */
@@ -41,11 +41,11 @@ bool core_cover_take(struct core_link *link, struct core_note *note)
 
 	if (note->paid)
 		return true;
-	if (!list_empty(&cover->unpaid) || !affordable(cover, note))
+	if (!list_empty(&cover->unpaid) || !note_affordable(cover, note))
 		return false;
 	note->paid = true;
-	cover->sent += cost(note);
-	cover->wanted += cost(note);
+	cover->sent += note_cost(note);
+	cover->queued += note_cost(note);
 	return true;
 }
 
@@ -55,11 +55,11 @@ void core_cover_wait(struct core_link *link, struct core_note *note)
 {
 	struct core_cover *cover = &link->cover;
 
-	cover->wanted += cost(note);
+	cover->queued += note_cost(note);
 	list_push_back(&cover->unpaid, &note->unpaid);
-	if (cover->wished)
+	if (cover->request_open)
 		return; /* one for all of them, when the last one is answered */
-	cover->wish_due = true;
+	cover->request_due = true;
 	core_kick_small(link);
 }
 
@@ -69,8 +69,8 @@ void core_cover_back(struct core_link *link, struct core_note *note)
 	if (!note->paid)
 		return;
 	note->paid = false;
-	link->cover.sent -= cost(note);
-	link->cover.wanted -= cost(note);
+	link->cover.sent -= note_cost(note);
+	link->cover.queued -= note_cost(note);
 }
 
 /* A few at a time, with the grant and before each frame: thousands under the lock would keep others
@@ -82,16 +82,16 @@ void core_cover_more(struct core_link *link)
 	for (uint32_t i = 0; i < PAID_AT_ONCE && !list_empty(&cover->unpaid); i++) {
 		struct core_note *note = LIST_ENTRY(cover->unpaid.next, struct core_note, unpaid);
 
-		if (!affordable(cover, note)) {
-			if (cover->wished)
+		if (!note_affordable(cover, note)) {
+			if (cover->request_open)
 				return;
-			cover->wish_due = true; /* the least that helps is another now */
+			cover->request_due = true; /* the least that helps is another now */
 			core_kick_small(link);
 			return;
 		}
 		list_remove(&note->unpaid);
 		note->paid = true;
-		cover->sent += cost(note);
+		cover->sent += note_cost(note);
 		core_job_queue(link, &note->job);
 	}
 }
@@ -102,34 +102,34 @@ void core_cover_granted(struct core_link *link, uint64_t granted)
 	if (granted <= link->cover.granted_out || granted > UINT64_MAX / 4)
 		return;
 	link->cover.granted_out = granted;
-	link->cover.wished = false;
+	link->cover.request_open = false;
 	core_cover_more(link);
 }
 
 /* What is sent next does not wait for an answer each time, where the receiver has plenty. */
-static uint64_t ahead(const struct core_link *link)
+static uint64_t cover_request_ahead(const struct core_link *link)
 {
 	uint64_t most = CORE_COVER_AHEAD * link->cover.first_out;
-	uint64_t room = link->credit[FRAME_CREDIT_NOTIFY].limit - link->cover.wanted;
+	uint64_t room = link->credit[FRAME_CREDIT_NOTIFY].limit - link->cover.queued;
 
 	return most < room ? most : room;
 }
 
 /* What is asked for, as a frame. */
-bool core_wish_next(struct core_link *link, struct frame *frame)
+bool core_cover_request_next(struct core_link *link, struct frame *frame)
 {
 	struct core_cover *cover = &link->cover;
 
-	if (cover->wish_due && !list_empty(&cover->unpaid)) {
+	if (cover->request_due && !list_empty(&cover->unpaid)) {
 		const struct core_note *first =
 			LIST_ENTRY(cover->unpaid.next, struct core_note, unpaid);
 
-		cover->wish_due = false;
-		cover->wished = true;
+		cover->request_due = false;
+		cover->request_open = true;
 		frame->type = FRAME_CREDIT;
 		frame->key = FRAME_CREDIT_WISH;
-		frame->linear = cover->wanted + ahead(link);
-		frame->offset = cover->sent + cost(first);
+		frame->linear = cover->queued + cover_request_ahead(link);
+		frame->offset = cover->sent + note_cost(first);
 		return true;
 	}
 	return false;
@@ -138,40 +138,40 @@ bool core_wish_next(struct core_link *link, struct frame *frame)
 /* --- the receiver --- */
 
 /* What the account has set aside for the peer: unspent, arriving, or with the application. */
-static uint64_t window(const struct core_link *link)
+static uint64_t cover_reserved(const struct core_link *link)
 {
 	return link->cover.first + link->cover.granted - link->credit[FRAME_CREDIT_NOTIFY].given;
 }
 
 uint64_t core_note_held(const struct core_link *link)
 {
-	uint64_t held = window(link) - link->cover.out;
+	uint64_t held = cover_reserved(link) - link->cover.out;
 
 	return held > link->cover.first ? held - link->cover.first : 0;
 }
 
-static void tell(struct core_link *link)
+static void cover_credit_due(struct core_link *link)
 {
 	link->credit[FRAME_CREDIT_NOTIFY].due = true;
 	core_kick_small(link);
 }
 
-/* As core_credit_give: at an eighth, and each byte to one that runs short. */
-static void tell_grants(struct core_link *link)
+/* As core_credit_return: at an eighth, and each byte to one that runs short. */
+static void cover_grants_due(struct core_link *link)
 {
 	const struct core_cover *cover = &link->cover;
-	uint64_t untold = cover->granted - cover->told;
-	uint64_t left = cover->first + cover->told - link->credit[FRAME_CREDIT_NOTIFY].taken;
+	uint64_t untold = cover->granted - cover->advertised;
+	uint64_t left = cover->first + cover->advertised - link->credit[FRAME_CREDIT_NOTIFY].taken;
 
 	if (untold && (left < cover->first / 8 || untold >= cover->first / 8 ||
-		       cover->asked > cover->first + cover->told))
-		tell(link);
+		       cover->requested > cover->first + cover->advertised))
+		cover_credit_due(link);
 }
 
 uint64_t core_cover_tell(struct core_link *link)
 {
-	link->cover.told = link->cover.granted;
-	return link->cover.told;
+	link->cover.advertised = link->cover.granted;
+	return link->cover.advertised;
 }
 
 /* One begins to arrive. False: it was not granted. */
@@ -180,13 +180,13 @@ bool core_cover_pay(struct core_link *link, uint64_t amount)
 	const struct core_cover *cover = &link->cover;
 
 	if (cover->first + cover->granted - link->credit[FRAME_CREDIT_NOTIFY].taken < amount ||
-	    !core_link_pay(link, FRAME_CREDIT_NOTIFY, amount))
+	    !core_link_charge(link, FRAME_CREDIT_NOTIFY, amount))
 		return false;
-	tell_grants(link);
+	cover_grants_due(link);
 	return true;
 }
 
-static void spare_back(struct core_link *link)
+static void cover_spare_return(struct core_link *link)
 {
 	uint64_t spare = link->cover.spare;
 
@@ -202,24 +202,24 @@ void core_note_more(struct core_link *link)
 	struct core_cover *cover = &link->cover;
 	uint64_t upto = cover->first + cover->granted, got;
 
-	if (link->dead || cover->asked <= upto)
+	if (link->dead || cover->requested <= upto)
 		return;
-	if (cover->spare >= cover->asked - upto) {
-		cover->spare -= cover->asked - upto;
-		cover->granted = cover->asked - cover->first;
-		tell(link);
+	if (cover->spare >= cover->requested - upto) {
+		cover->spare -= cover->requested - upto;
+		cover->granted = cover->requested - cover->first;
+		cover_credit_due(link);
 		return;
 	}
-	spare_back(link);
-	got = link->cfg.ops->note_take(link->cfg.arg, cover->asked - upto,
+	cover_spare_return(link);
+	got = link->cfg.ops->note_take(link->cfg.arg, cover->requested - upto,
 				       cover->least > upto ? cover->least - upto : 1);
 	cover->granted += got;
 	if (got)
-		tell(link);
+		cover_credit_due(link);
 }
 
 /* The peer wants to go up to there, and as far as `least` at least. */
-void core_cover_wish(struct core_link *link, const struct frame *frame)
+void core_cover_requested(struct core_link *link, const struct frame *frame)
 {
 	struct core_cover *cover = &link->cover;
 	uint64_t most =
@@ -228,12 +228,12 @@ void core_cover_wish(struct core_link *link, const struct frame *frame)
 	if (frame->linear > most || frame->offset > frame->linear)
 		return; /* nobody who keeps to the budget says so */
 	/* Each by itself: an older wish may come later, and a cancelled request wants less. */
-	if (frame->linear > cover->asked)
-		cover->asked = frame->linear;
+	if (frame->linear > cover->requested)
+		cover->requested = frame->linear;
 	if (frame->offset > cover->least)
 		cover->least = frame->offset;
 	core_note_more(link);
-	tell_grants(link);
+	cover_grants_due(link);
 }
 
 /* The application has it, and gives it back. The share is the peer's again; what goes beyond it is
@@ -246,7 +246,7 @@ void core_cover_published(struct core_link *link, uint64_t amount)
 void core_cover_released(struct core_link *link, uint64_t amount)
 {
 	struct core_cover *cover = &link->cover;
-	uint64_t now = window(link), extra = now + amount - cover->first;
+	uint64_t now = cover_reserved(link), extra = now + amount - cover->first;
 
 	if (now < cover->first)
 		cover->granted += cover->first - now;
@@ -254,13 +254,14 @@ void core_cover_released(struct core_link *link, uint64_t amount)
 	core_note_more(link);
 	/* Small ones together: a lock that all peers share is not taken for each. */
 	if (cover->spare >= cover->first / 4 || !cover->out)
-		spare_back(link);
-	tell_grants(link);
+		cover_spare_return(link);
+	cover_grants_due(link);
 }
 
 void core_cover_end(struct core_link *link)
 {
 	/* What the application has stays set aside until it is released. */
-	link->cfg.ops->note_give(link->cfg.arg, window(link) + link->cover.spare - link->cover.out);
+	link->cfg.ops->note_give(link->cfg.arg,
+				 cover_reserved(link) + link->cover.spare - link->cover.out);
 	link->cover.spare = 0;
 }

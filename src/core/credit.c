@@ -7,7 +7,7 @@ void core_credit_init(struct core_credit *credit, uint64_t out, uint64_t in, boo
 	*credit = (struct core_credit){.out = out, .in = in, .limit = out, .prompt = prompt};
 }
 
-bool core_credit_take(struct core_credit *credit, uint64_t amount)
+bool core_credit_acquire(struct core_credit *credit, uint64_t amount)
 {
 	if (credit->limit - credit->used < amount)
 		return false;
@@ -36,13 +36,13 @@ bool core_credit_returned(struct core_credit *credit, uint64_t total)
  * the application gives back for long. */
 static bool credit_worth_telling(const struct core_credit *credit)
 {
-	uint64_t untold = credit->given - credit->told;
-	uint64_t left = credit->in + credit->told - credit->taken;
+	uint64_t untold = credit->given - credit->advertised;
+	uint64_t left = credit->in + credit->advertised - credit->taken;
 
 	return untold && (left < credit->in / 8 || untold >= credit->in / 8);
 }
 
-bool core_credit_pay(struct core_credit *credit, uint64_t amount, bool *out_tell)
+bool core_credit_charge(struct core_credit *credit, uint64_t amount, bool *out_tell)
 {
 	if (credit->in + credit->given - credit->taken < amount)
 		return false;
@@ -53,12 +53,12 @@ bool core_credit_pay(struct core_credit *credit, uint64_t amount, bool *out_tell
 	return true;
 }
 
-void core_credit_unpay(struct core_credit *credit, uint64_t amount)
+void core_credit_uncharge(struct core_credit *credit, uint64_t amount)
 {
 	credit->taken -= amount;
 }
 
-bool core_credit_give(struct core_credit *credit, uint64_t amount, bool empty)
+bool core_credit_return(struct core_credit *credit, uint64_t amount, bool empty)
 {
 	bool tell;
 
@@ -68,14 +68,14 @@ bool core_credit_give(struct core_credit *credit, uint64_t amount, bool empty)
 	return tell;
 }
 
-uint64_t core_credit_tell(struct core_credit *credit)
+uint64_t core_credit_advertise(struct core_credit *credit)
 {
 	credit->due = false;
-	credit->told = credit->given;
-	return credit->told;
+	credit->advertised = credit->given;
+	return credit->advertised;
 }
 
-void core_credit_retell(struct core_credit *credit)
+void core_credit_readvertise(struct core_credit *credit)
 {
-	credit->due |= credit->told > 0;
+	credit->due |= credit->advertised > 0;
 }

@@ -1,20 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Sources that sockets cannot read: their bytes are brought into staging in linear order, ahead of
- * what is cut, and only what is there is cut. The core says what is next; the engine has the memory
- * and says when it came.
- *
- * linear <= ready <= begun for the bytes of one job that go out for the first time. What goes out
- * again after a lost channel is not in staging any more: its channel fetches it by itself.
- */
+/* Filling staged sources: what comes next, what is under way, what is taken back. */
 #include "core/link_priv.h"
 
-static uint32_t *refs_of(struct core_job *job)
+static uint32_t *fill_refs(struct core_job *job)
 {
 	return job->kind == CORE_JOB_PUSH ? &core_job_push(job)->refs : &core_job_xfer(job)->refs;
 }
 
-static void check(struct core_link *link, struct core_job *job)
+static void fill_job_check(struct core_link *link, struct core_job *job)
 {
 	if (job->kind == CORE_JOB_PUSH)
 		core_push_check(link, core_job_push(job));
@@ -72,7 +65,7 @@ void core_fill_begin(struct core_link *link, const struct core_fill *fill)
 	core_cursor_advance(job->prog, &job->fill.at, fill->bytes, CORE_PIECES_MAX, &pieces);
 	job->fill.begun += fill->bytes;
 	job->fill.quantum += fill->bytes;
-	++*refs_of(job);
+	++*fill_refs(job);
 	if (!core_fill_wants_more(job)) {
 		list_remove(&job->fill.node);
 	} else if (job->fill.quantum >= CORE_QUANTUM_BYTES) {
@@ -82,7 +75,7 @@ void core_fill_begin(struct core_link *link, const struct core_fill *fill)
 	}
 }
 
-static void fail(struct core_link *link, struct core_job *job, tcpx_status status)
+static void fill_job_fail(struct core_link *link, struct core_job *job, tcpx_status status)
 {
 	if (job->kind == CORE_JOB_PUSH)
 		core_push_stop(link, core_job_push(job), TCPX_ERR_REMOTE);
@@ -92,13 +85,13 @@ static void fail(struct core_link *link, struct core_job *job, tcpx_status statu
 
 void core_fill_end(struct core_link *link, struct core_job *job, uint64_t ready, tcpx_status status)
 {
-	--*refs_of(job);
+	--*fill_refs(job);
 	if (job->stopped) {
-		check(link, job);
+		fill_job_check(link, job);
 		return;
 	}
 	if (status != TCPX_OK) {
-		fail(link, job, status);
+		fill_job_fail(link, job, status);
 		return;
 	}
 	if (ready > job->fill.ready) {
@@ -112,7 +105,7 @@ void core_fill_end(struct core_link *link, struct core_job *job, uint64_t ready,
 		else
 			core_kick_bulk(link, more);
 	}
-	check(link, job);
+	fill_job_check(link, job);
 }
 
 bool core_fill_back(struct core_link *link, struct core_job *job)
@@ -122,7 +115,7 @@ bool core_fill_back(struct core_link *link, struct core_job *job)
 	job->fill.unpulled = true;
 	job->fill.begun = job->fill.ready = job->linear;
 	job->fill.at = job->at;
-	if (job->queued && !job->redo)
+	if (job->queued && !job->retransmit)
 		core_job_unqueue(job);
 	link->cfg.ops->fill_drop(link->cfg.arg, job);
 	list_remove(&job->fill.node);

@@ -2,44 +2,44 @@
 /* Frames in flight on a channel, and a job's list of chunks to be cut again. */
 #include "core/queue_priv.h"
 
-int core_redo_add(struct core_link *link, const struct core_chunk *chunk)
+int core_retransmit_add(struct core_link *link, const struct core_chunk *chunk)
 {
-	struct core_redo *redo = link->redo_pool, **tail = &chunk->job->redo;
+	struct core_retransmit *redo = link->retransmit_pool, **tail = &chunk->job->retransmit;
 
 	if (redo)
-		link->redo_pool = redo->next;
+		link->retransmit_pool = redo->next;
 	else
 		redo = link->cfg.ops->alloc(link->cfg.arg, sizeof(*redo));
 	if (!redo)
 		return -1;
-	*redo = (struct core_redo){.at = chunk->at,
-				   .linear = chunk->linear,
-				   .bytes = chunk->bytes,
-				   .pieces = chunk->pieces,
-				   .type = chunk->type};
+	*redo = (struct core_retransmit){.at = chunk->at,
+					 .linear = chunk->linear,
+					 .bytes = chunk->bytes,
+					 .pieces = chunk->pieces,
+					 .type = chunk->type};
 	while (*tail)
 		tail = &(*tail)->next;
 	*tail = redo;
 	return 0;
 }
 
-void core_redo_pop(struct core_link *link, struct core_job *job)
+void core_retransmit_pop(struct core_link *link, struct core_job *job)
 {
-	struct core_redo *redo = job->redo;
+	struct core_retransmit *redo = job->retransmit;
 
-	job->redo = redo->next;
-	redo->next = link->redo_pool;
-	link->redo_pool = redo;
+	job->retransmit = redo->next;
+	redo->next = link->retransmit_pool;
+	link->retransmit_pool = redo;
 }
 
-void core_redo_free(struct core_link *link, struct core_job *job)
+void core_retransmit_free(struct core_link *link, struct core_job *job)
 {
-	while (job->redo) {
-		struct core_redo *redo = job->redo;
+	while (job->retransmit) {
+		struct core_retransmit *redo = job->retransmit;
 
-		job->redo = redo->next;
-		redo->next = link->redo_pool;
-		link->redo_pool = redo;
+		job->retransmit = redo->next;
+		redo->next = link->retransmit_pool;
+		link->retransmit_pool = redo;
 	}
 }
 

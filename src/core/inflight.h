@@ -39,8 +39,8 @@ struct core_chunk {
 };
 
 /* A chunk to be cut again after a lost channel. */
-struct core_redo {
-	struct core_redo *next;
+struct core_retransmit {
+	struct core_retransmit *next;
 	struct core_cursor at;
 	uint64_t linear;
 	uint32_t bytes, pieces;
@@ -72,7 +72,7 @@ static inline uint64_t core_inflight_count(const struct core_inflight *inflight)
 	return inflight->next_seq - 1 - inflight->acked_seq;
 }
 
-/* Whether so much was sent since the last frame that asked that the next one must ask, too. */
+/* Whether the last frame must ask for an acknowledgement, since no other one did for long. */
 static inline bool core_inflight_must_ask(const struct core_inflight *inflight)
 {
 	uint64_t asked = inflight->asked_seq > inflight->acked_seq ? inflight->asked_seq

@@ -48,16 +48,16 @@ tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg
 }
 
 /* Unsequenced frames may have died with a channel: say everything cumulative again. */
-static void link_retell(struct core_link *link)
+static void link_readvertise(struct core_link *link)
 {
 	int kind;
 
 	for (kind = 0; kind < FRAME_CREDIT_STAGE; kind++)
-		core_credit_retell(&link->credit[kind]);
-	link->credit[FRAME_CREDIT_NOTIFY].due |= link->cover.told > 0;
-	core_stage_in_retell(&link->stage_in);
-	core_stage_out_retell(&link->stage_out);
-	link->cover.wish_due = true;
+		core_credit_readvertise(&link->credit[kind]);
+	link->credit[FRAME_CREDIT_NOTIFY].due |= link->cover.advertised > 0;
+	core_stage_in_readvertise(&link->stage_in);
+	core_stage_out_repeat(&link->stage_out);
+	link->cover.request_due = true;
 }
 
 void core_link_refs(struct core_link *link, uint64_t bytes)
@@ -68,7 +68,7 @@ void core_link_refs(struct core_link *link, uint64_t bytes)
 		link->ref_chunk = (uint32_t)bytes;
 }
 
-static void chan_free(struct core_link *link, struct core_chan *chan)
+static void chan_memory_free(struct core_link *link, struct core_chan *chan)
 {
 	struct core_inflight *inflight = &chan->inflight;
 	struct core_rxseq *seq = &chan->rxseq;
@@ -80,7 +80,7 @@ static void chan_free(struct core_link *link, struct core_chan *chan)
 		link->cfg.ops->free(arg, seq->nacks, seq->cap_nacks * sizeof(*seq->nacks));
 	inflight->chunks = NULL;
 	seq->nacks = NULL;
-	seq->nnacks = seq->cap_nacks = seq->untold = 0;
+	seq->nnacks = seq->cap_nacks = seq->unsent = 0;
 }
 
 void core_link_fini(struct core_link *link)
@@ -90,11 +90,11 @@ void core_link_fini(struct core_link *link)
 	uint32_t i;
 
 	for (i = 0; i < CORE_CHANNELS_MAX; i++)
-		chan_free(link, &link->chan[i]);
-	while (link->redo_pool) {
-		struct core_redo *redo = link->redo_pool;
+		chan_memory_free(link, &link->chan[i]);
+	while (link->retransmit_pool) {
+		struct core_retransmit *redo = link->retransmit_pool;
 
-		link->redo_pool = redo->next;
+		link->retransmit_pool = redo->next;
 		ops->free(arg, redo, sizeof(*redo));
 	}
 	if (link->xfers.count) {
@@ -106,7 +106,7 @@ void core_link_fini(struct core_link *link)
 	link->xfers.count = 0;
 }
 
-static void free_ctl(struct core_link *link, struct list_node *head)
+static void ctl_list_free(struct core_link *link, struct list_node *head)
 {
 	struct list_node *node;
 
@@ -115,7 +115,7 @@ static void free_ctl(struct core_link *link, struct list_node *head)
 				    sizeof(struct core_ctl));
 }
 
-static void free_messages(struct core_link *link)
+static void link_free_arrived(struct core_link *link)
 {
 	uint32_t i;
 
@@ -124,12 +124,12 @@ static void free_messages(struct core_link *link)
 				  LIST_ENTRY(link->sendrecv.sends.next, struct core_send_in, node));
 	core_incoming_fini(&link->notify.incoming);
 	for (i = 0; i < link->nchan; i++)
-		core_notes_free(link, &link->chan[i].piggyback.waiting);
-	free_ctl(link, &link->sendq.ctl);
-	free_ctl(link, &link->sendq.cancelled);
+		core_notify_in_free_all(link, &link->chan[i].piggyback.waiting);
+	ctl_list_free(link, &link->sendq.ctl);
+	ctl_list_free(link, &link->sendq.cancelled);
 }
 
-static void forget_ring(struct core_link *link, struct core_chan *chan)
+static void chan_forget_ring(struct core_link *link, struct core_chan *chan)
 {
 	struct core_inflight *inflight = &chan->inflight;
 	uint64_t seq;
@@ -150,7 +150,7 @@ static void forget_ring(struct core_link *link, struct core_chan *chan)
 }
 
 /* One whose staged source is still being read ends with core_io_drop. */
-static void end_all(struct core_link *link, tcpx_status status)
+static void link_end_requests(struct core_link *link, tcpx_status status)
 {
 	struct list_node *pos, *tmp;
 
@@ -183,7 +183,7 @@ void core_link_unlease(struct core_link *link)
 		return;
 	link->leased = false;
 	if (link->dead)
-		end_all(link, link->dead_status);
+		link_end_requests(link, link->dead_status);
 }
 
 /* Nobody is inside, unless it was said; a frame may have been refused half-way, with its call
@@ -196,7 +196,7 @@ static void io_fail(struct core_link *link, struct core_io *io, bool stays)
 }
 
 /* Whether a receive call is still under way, which may write into an incoming message. */
-static bool receives_still(const struct core_link *link)
+static bool link_in_receive(const struct core_link *link)
 {
 	for (uint32_t i = 0; i < link->nchan; i++)
 		if (link->chan[i].rx_stays)
@@ -222,8 +222,8 @@ void core_chan_left(struct core_link *link, uint32_t channel)
 		core_rx_lost(link, chan);
 	io_fail(link, &chan->tx, false);
 	io_fail(link, &chan->rx, false);
-	if (received && !receives_still(link))
-		free_messages(link);
+	if (received && !link_in_receive(link))
+		link_free_arrived(link);
 }
 
 void core_link_fail(struct core_link *link, tcpx_status status)
@@ -242,14 +242,14 @@ void core_link_fail(struct core_link *link, tcpx_status status)
 		io_fail(link, &chan->tx, chan->tx_stays);
 		io_fail(link, &chan->rx, chan->rx_stays);
 		chan->state = CORE_CHAN_DOWN;
-		forget_ring(link, chan);
-		chan_free(link, chan); /* a dead peer's handle may be kept for long */
+		chan_forget_ring(link, chan);
+		chan_memory_free(link, chan); /* a dead peer's handle may be kept for long */
 	}
-	end_all(link, status);
+	link_end_requests(link, status);
 	while (!list_empty(&link->notify.notes))
 		core_note_drop(link, LIST_ENTRY(link->notify.notes.next, struct core_note, node));
-	if (!receives_still(link))
-		free_messages(link);
+	if (!link_in_receive(link))
+		link_free_arrived(link);
 	core_cover_end(link);
 	link->cfg.ops->stage_give(link->cfg.arg, core_stage_in_close(&link->stage_in));
 }
@@ -347,7 +347,7 @@ static void fence_through(struct core_link *link, struct core_chan *chan)
 	core_chunks_ack(link, chan, chan->fence.applied);
 	if (!core_chunks_requeue(link, chan))
 		return;
-	link_retell(link);
+	link_readvertise(link);
 	core_kick_all(link);
 	link->cfg.ops->channel_free(link->cfg.arg, chan->index);
 }
@@ -380,9 +380,9 @@ void core_chan_lost(struct core_link *link, uint32_t channel)
 	core_io_release(link, &chan->rx);
 	chan->tx.busy = chan->rx.busy = false;
 	if (core_carries_messages(link, chan->index))
-		core_messages_back(link, chan);
+		core_chunks_release_messages(link, chan);
 	fence_try(link, chan);
-	link_retell(link);
+	link_readvertise(link);
 	core_kick_all(link);
 }
 

@@ -52,7 +52,7 @@ struct core_link {
 	uint64_t ref_bytes; /* of bulk chunks by reference in the rings */
 
 	struct core_xfer_table xfers;
-	struct core_redo *redo_pool; /* of entries that no job uses */
+	struct core_retransmit *retransmit_pool; /* of entries that no job uses */
 	struct core_counters count;
 };
 

@@ -25,7 +25,7 @@ tcpx_status core_note_make(struct core_link *link, const void *data, uint64_t by
 
 	if (bytes + CORE_NOTE_COST > link->cfg.credit_out[FRAME_CREDIT_NOTIFY])
 		return TCPX_ERR_LIMIT;
-	if (!core_credit_take(&link->credit[FRAME_CREDIT_NOTIFY], bytes + CORE_NOTE_COST))
+	if (!core_credit_acquire(&link->credit[FRAME_CREDIT_NOTIFY], bytes + CORE_NOTE_COST))
 		return TCPX_ERR_AGAIN;
 	note = link->cfg.ops->alloc(link->cfg.arg, sizeof(*note) + bytes);
 	if (!note) {
@@ -48,11 +48,11 @@ tcpx_status core_note_make(struct core_link *link, const void *data, uint64_t by
 	return TCPX_OK;
 }
 
-static void note_free(struct core_link *link, struct core_note *note)
+static void note_destroy(struct core_link *link, struct core_note *note)
 {
 	if (note->job.inflight)
 		core_chunks_detach(link, &note->job);
-	core_redo_free(link, &note->job);
+	core_retransmit_free(link, &note->job);
 	core_job_unqueue(&note->job);
 	list_remove(&note->node);
 	list_remove(&note->unpaid);
@@ -85,7 +85,7 @@ void core_note_drop(struct core_link *link, struct core_note *note)
 	if (note->refs)
 		list_remove(&note->node); /* the link is dead, and a call has not returned */
 	else
-		note_free(link, note);
+		note_destroy(link, note);
 }
 
 void core_note_check(struct core_link *link, struct core_note *note)
@@ -94,7 +94,7 @@ void core_note_check(struct core_link *link, struct core_note *note)
 
 	if (note->refs || (!link->dead && (core_job_has_more(&note->job) || note->job.inflight)))
 		return;
-	note_free(link, note);
+	note_destroy(link, note);
 	if (link->dead)
 		return; /* whoever waited for it has been told */
 	if (!xfer) {
@@ -147,32 +147,32 @@ uint64_t core_note_moves(const struct core_link *link)
 void core_note_consumed(struct core_link *link, uint64_t bytes, bool empty)
 {
 	link->cover.out -= bytes + CORE_NOTE_COST;
-	core_link_give(link, FRAME_CREDIT_NOTIFY, bytes + CORE_NOTE_COST, empty);
+	core_link_return(link, FRAME_CREDIT_NOTIFY, bytes + CORE_NOTE_COST, empty);
 	core_cover_released(link, bytes + CORE_NOTE_COST);
 }
 
 /* Parts tile a notification when the ends of all cancel out but the first and the last: with a key
  * that the peer does not know, nothing else sums up to the same. Memory of
  * nobody's is not published. */
-static uint64_t seam(const struct core_link *link, uint64_t at)
+static uint64_t note_seam(const struct core_link *link, uint64_t at)
 {
 	return siphash(link->cfg.secret, &at, sizeof(at));
 }
 
-void core_note_free(struct core_link *link, struct core_notify_in *msg)
+void core_notify_in_free(struct core_link *link, struct core_notify_in *msg)
 {
 	link->cfg.ops->note_free(link->cfg.arg, msg, msg->there);
 }
 
-void core_notes_free(struct core_link *link, struct list_node *head)
+void core_notify_in_free_all(struct core_link *link, struct list_node *head)
 {
 	struct list_node *node;
 
 	while ((node = list_pop_front(head)))
-		core_note_free(link, LIST_ENTRY(node, struct core_notify_in, node));
+		core_notify_in_free(link, LIST_ENTRY(node, struct core_notify_in, node));
 }
 
-void core_note_publish(struct core_link *link, struct core_notify_in *msg)
+void core_notify_in_publish(struct core_link *link, struct core_notify_in *msg)
 {
 	core_cover_published(link, msg->bytes + CORE_NOTE_COST);
 	link->cfg.ops->notify(link->cfg.arg, msg);
@@ -181,8 +181,8 @@ void core_note_publish(struct core_link *link, struct core_notify_in *msg)
 /* Memory for one that arrives, paid for. It is all asked for, since its parts go to their places
  * whatever their order; pages that nothing was written to take no memory, and only what arrived is
  * charged. */
-tcpx_status core_note_keep(struct core_link *link, const struct frame *frame,
-			   struct core_notify_in **out_msg)
+tcpx_status core_notify_in_new(struct core_link *link, const struct frame *frame,
+			       struct core_notify_in **out_msg)
 {
 	uint64_t bytes = frame->offset;
 	size_t there = sizeof(struct core_notify_in) + (frame->payload_bytes == bytes ? bytes : 0);
@@ -192,7 +192,7 @@ tcpx_status core_note_keep(struct core_link *link, const struct frame *frame,
 		return TCPX_ERR_PROTOCOL;
 	msg = link->cfg.ops->note_alloc(link->cfg.arg, sizeof(*msg) + bytes, there);
 	if (!msg) {
-		core_credit_unpay(&link->credit[FRAME_CREDIT_NOTIFY], bytes + CORE_NOTE_COST);
+		core_credit_uncharge(&link->credit[FRAME_CREDIT_NOTIFY], bytes + CORE_NOTE_COST);
 		return TCPX_ERR_NO_MEMORY;
 	}
 	memset(msg, 0, sizeof(*msg));
@@ -203,7 +203,7 @@ tcpx_status core_note_keep(struct core_link *link, const struct frame *frame,
 }
 
 /* A part is in place. */
-static void note_grew(struct core_link *link, struct core_notify_in *msg, uint32_t bytes)
+static void notify_in_grew(struct core_link *link, struct core_notify_in *msg, uint32_t bytes)
 {
 	msg->got += bytes;
 	if (msg->got <= msg->there - sizeof(*msg))
@@ -212,8 +212,8 @@ static void note_grew(struct core_link *link, struct core_notify_in *msg, uint32
 	link->cfg.ops->note_grew(link->cfg.arg, bytes);
 }
 
-tcpx_status core_note_begin(struct core_link *link, const struct frame *frame,
-			    struct core_notify_in **out_msg)
+tcpx_status core_notify_in_begin(struct core_link *link, const struct frame *frame,
+				 struct core_notify_in **out_msg)
 {
 	bool standalone = frame->key == FRAME_NOTE_ALONE;
 	struct core_notify_in *msg =
@@ -233,7 +233,7 @@ tcpx_status core_note_begin(struct core_link *link, const struct frame *frame,
 	}
 	if (standalone && frame->xfer < link->notify.alone_due)
 		return TCPX_ERR_PROTOCOL;
-	status = core_note_keep(link, frame, &msg);
+	status = core_notify_in_new(link, frame, &msg);
 	if (status != TCPX_OK)
 		return status;
 	link->cover.moves++;
@@ -246,7 +246,7 @@ tcpx_status core_note_begin(struct core_link *link, const struct frame *frame,
 }
 
 /* A part that was begun did not come through. */
-void core_note_undo(struct core_link *link, const struct frame *frame)
+void core_notify_in_undo(struct core_link *link, const struct frame *frame)
 {
 	struct core_notify_in *msg =
 		core_incoming_find(&link->notify.incoming, frame->xfer, frame->key == 1);
@@ -256,7 +256,7 @@ void core_note_undo(struct core_link *link, const struct frame *frame)
 }
 
 /* A part is in place: publishes what became whole, standalone ones in order of their numbers. */
-tcpx_status core_note_part(struct core_link *link, const struct frame *frame)
+tcpx_status core_notify_in_part(struct core_link *link, const struct frame *frame)
 {
 	struct core_notify_in *msg =
 		core_incoming_find(&link->notify.incoming, frame->xfer, frame->key == 1);
@@ -264,18 +264,18 @@ tcpx_status core_note_part(struct core_link *link, const struct frame *frame)
 	if (!msg)
 		return TCPX_ERR_PROTOCOL; /* an empty one, twice at once */
 	link->cover.moves++;
-	note_grew(link, msg, frame->payload_bytes);
+	notify_in_grew(link, msg, frame->payload_bytes);
 	if (frame->payload_bytes < msg->bytes)
-		msg->seams += seam(link, frame->linear + frame->payload_bytes) -
-			      seam(link, frame->linear);
+		msg->seams += note_seam(link, frame->linear + frame->payload_bytes) -
+			      note_seam(link, frame->linear);
 	if (msg->got < msg->bytes)
 		return TCPX_OK;
 	if (frame->payload_bytes < msg->bytes &&
-	    msg->seams != seam(link, msg->bytes) - seam(link, 0))
+	    msg->seams != note_seam(link, msg->bytes) - note_seam(link, 0))
 		return TCPX_ERR_PROTOCOL;
 	if (!msg->standalone) {
 		core_incoming_remove(&link->notify.incoming, msg);
-		core_note_publish(link, msg);
+		core_notify_in_publish(link, msg);
 		return TCPX_OK;
 	}
 	msg->whole = true;
@@ -283,7 +283,7 @@ tcpx_status core_note_part(struct core_link *link, const struct frame *frame)
 	       msg->whole) {
 		link->notify.alone_due++;
 		core_incoming_remove(&link->notify.incoming, msg);
-		core_note_publish(link, msg);
+		core_notify_in_publish(link, msg);
 	}
 	return TCPX_OK;
 }

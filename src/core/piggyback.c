@@ -63,7 +63,7 @@ tcpx_status core_piggyback_begin(struct core_link *link, struct core_chan *chan,
 	    frame->xfer != chan->piggyback.write_xfer || frame->linear ||
 	    frame->offset != frame->payload_bytes)
 		return TCPX_ERR_PROTOCOL;
-	status = core_note_keep(link, frame, out_msg);
+	status = core_notify_in_new(link, frame, out_msg);
 	if (status != TCPX_OK)
 		return status;
 	(*out_msg)->number = chan->piggyback.write_seq;
@@ -77,21 +77,21 @@ void core_piggyback_undo(struct core_link *link, struct core_chan *chan)
 	struct core_notify_in *msg = chan->piggyback.arriving;
 
 	chan->piggyback.arriving = NULL;
-	core_credit_unpay(&link->credit[FRAME_CREDIT_NOTIFY], msg->bytes + CORE_NOTE_COST);
-	core_note_free(link, msg);
+	core_credit_uncharge(&link->credit[FRAME_CREDIT_NOTIFY], msg->bytes + CORE_NOTE_COST);
+	core_notify_in_free(link, msg);
 }
 
-static void decide(struct core_link *link, struct core_notify_in *msg, bool applied)
+static void piggyback_decide(struct core_link *link, struct core_notify_in *msg, bool applied)
 {
 	uint64_t bytes = msg->bytes;
 
 	if (applied) {
-		core_note_publish(link, msg);
+		core_notify_in_publish(link, msg);
 		return;
 	}
-	core_note_free(link, msg);
+	core_notify_in_free(link, msg);
 	/* Nobody else gives it back, so it is told as of an application that has read all. */
-	core_link_give(link, FRAME_CREDIT_NOTIFY, bytes + CORE_NOTE_COST, true);
+	core_link_return(link, FRAME_CREDIT_NOTIFY, bytes + CORE_NOTE_COST, true);
 	core_cover_released(link, bytes + CORE_NOTE_COST);
 }
 
@@ -105,7 +105,7 @@ bool core_piggyback_end(struct core_link *link, struct core_chan *chan, bool val
 		list_push_back(&chan->piggyback.waiting, &msg->node);
 		return false;
 	}
-	decide(link, msg, valid && chan->piggyback.write_ok);
+	piggyback_decide(link, msg, valid && chan->piggyback.write_ok);
 	return true;
 }
 
@@ -125,7 +125,7 @@ uint64_t core_piggyback_committed(struct core_link *link, struct core_chan *chan
 		if (msg->number != seq)
 			continue;
 		list_remove(pos);
-		decide(link, msg, status == TCPX_OK);
+		piggyback_decide(link, msg, status == TCPX_OK);
 		return seq + 1;
 	}
 	return 0;

@@ -10,9 +10,9 @@
 #define CORE_RING_SPARE 16 /* ring places kept for NACKs, so that acknowledgements never wait */
 
 /* inflight.c: chunks to be cut again, and a job that leaves the rings */
-int core_redo_add(struct core_link *link, const struct core_chunk *chunk);
-void core_redo_pop(struct core_link *link, struct core_job *job);
-void core_redo_free(struct core_link *link, struct core_job *job);
+int core_retransmit_add(struct core_link *link, const struct core_chunk *chunk);
+void core_retransmit_pop(struct core_link *link, struct core_job *job);
+void core_retransmit_free(struct core_link *link, struct core_job *job);
 void core_chunks_detach(struct core_link *link, struct core_job *job);
 
 /* sendq.c: who wants to send */
@@ -40,17 +40,17 @@ bool core_fill_is_ahead(const struct core_link *link, const struct core_job *job
 void core_fill_pulled(struct core_link *link, struct core_job *job); /* a channel cut of it */
 
 /* sendq.c: credits and staging of a link, where channels are to be woken */
-bool core_link_pay(struct core_link *link, enum frame_credit kind, uint64_t amount);
-void core_link_give(struct core_link *link, enum frame_credit kind, uint64_t amount, bool empty);
-void core_stage_want(struct core_link *link, uint64_t bytes);
-void core_stage_unwant(struct core_link *link, uint64_t bytes);
+bool core_link_charge(struct core_link *link, enum frame_credit kind, uint64_t amount);
+void core_link_return(struct core_link *link, enum frame_credit kind, uint64_t amount, bool empty);
+void core_stage_request(struct core_link *link, uint64_t bytes);
+void core_stage_withdraw(struct core_link *link, uint64_t bytes);
 uint64_t core_stage_take(struct core_link *link, uint64_t want, uint64_t left);
 void core_stage_free(struct core_link *link, uint64_t bytes);
 
 /* Chunks of it are under way on another path than the stream: its source may be read. */
-static inline bool core_job_lent(const struct core_link *link, const struct core_job *job)
+static inline bool core_job_source_read(const struct core_link *link, const struct core_job *job)
 {
-	return job->lent && (!link->dead || link->leased);
+	return job->reading && (!link->dead || link->leased);
 }
 
 static inline struct core_xfer *core_job_xfer(struct core_job *job)

@@ -34,7 +34,7 @@ bool core_rxseq_apply(struct core_rxseq *rx, uint64_t seq)
 		rx->ack_due = true;
 		return true;
 	}
-	return rx->untold > 0; /* refusals may have waited for this one */
+	return rx->unsent > 0; /* refusals may have waited for this one */
 }
 
 uint32_t core_rxseq_nacks_wanted(const struct core_rxseq *rx)
@@ -58,7 +58,7 @@ struct core_nack *core_rxseq_nacks_move(struct core_rxseq *rx, struct core_nack 
 void core_rxseq_refuse(struct core_rxseq *rx, uint64_t seq, uint64_t xfer, int32_t status)
 {
 	rx->nacks[rx->nnacks++] = (struct core_nack){.seq = seq, .xfer = xfer, .status = status};
-	rx->untold++;
+	rx->unsent++;
 	rx->ack_due = true;
 }
 
@@ -79,12 +79,12 @@ static struct core_nack *rxseq_oldest_nack(struct core_rxseq *rx)
 
 const struct core_nack *core_rxseq_nack_next(struct core_rxseq *rx)
 {
-	struct core_nack *nack = rx->untold ? rxseq_oldest_nack(rx) : NULL;
+	struct core_nack *nack = rx->unsent ? rxseq_oldest_nack(rx) : NULL;
 
 	if (!nack)
 		return NULL;
 	nack->sent = true;
-	rx->untold--;
+	rx->unsent--;
 	return nack;
 }
 
@@ -104,7 +104,7 @@ static uint64_t rxseq_ack_upto(const struct core_rxseq *rx)
 {
 	uint64_t upto = rx->applied;
 
-	for (uint32_t i = 0; rx->untold && i < rx->nnacks; i++)
+	for (uint32_t i = 0; rx->unsent && i < rx->nnacks; i++)
 		if (!rx->nacks[i].sent && rx->nacks[i].seq <= upto)
 			upto = rx->nacks[i].seq - 1;
 	return upto;
@@ -118,12 +118,12 @@ bool core_rxseq_ack_next(struct core_rxseq *rx, bool busy, uint64_t *out_applied
 	if (!rx->ack_due)
 		return false;
 	upto = rxseq_ack_upto(rx);
-	if (rx->untold && upto <= rx->acked)
+	if (rx->unsent && upto <= rx->acked)
 		return false;
 	rx->acked = upto;
 	if (rx->ask_first <= upto && rx->ask_last > upto)
 		rx->ask_first = upto + 1; /* which one asked is not kept */
-	rx->ack_due = rx->untold > 0;
+	rx->ack_due = rx->unsent > 0;
 	*out_applied = upto;
 	*out_taken = taken > upto ? taken : upto;
 	return true;

@@ -15,7 +15,7 @@ void core_sendq_init(struct core_sendq *sendq)
 
 bool core_job_has_more(const struct core_job *job)
 {
-	if (job->redo)
+	if (job->retransmit)
 		return true;
 	if (job->stopped)
 		return false;
@@ -27,13 +27,13 @@ bool core_job_has_more(const struct core_job *job)
 /* A frame of it may be cut now, as far as its source is concerned. */
 bool core_job_cuttable(const struct core_job *job)
 {
-	if (!core_job_has_more(job) || job->redo || !job->fills)
+	if (!core_job_has_more(job) || job->retransmit || !job->fills)
 		return core_job_has_more(job);
 	return (job->kind == CORE_JOB_SEND && !job->announced) || job->linear < job->fill.ready;
 }
 
 /* Ahead of jobs of a lower priority, behind its equals. */
-static void insert_by_priority(struct list_node *head, struct core_job *job)
+static void job_insert_by_priority(struct list_node *head, struct core_job *job)
 {
 	struct list_node *pos = head->prev;
 
@@ -43,9 +43,9 @@ static void insert_by_priority(struct list_node *head, struct core_job *job)
 }
 
 /* As many message channels as it has messages; those that are full hear of the room. */
-static void kick_messages(struct core_link *link, const struct core_job *job)
+static void kick_message_channels(struct core_link *link, const struct core_job *job)
 {
-	uint64_t bytes = job->redo ? UINT64_MAX : job->end - job->linear, sent = 0;
+	uint64_t bytes = job->retransmit ? UINT64_MAX : job->end - job->linear, sent = 0;
 	uint32_t i, n = link->cfg.message_channels;
 
 	link->sendq.rotor++;
@@ -65,21 +65,21 @@ void core_job_queue(struct core_link *link, struct core_job *job)
 	if (job->queued || !core_job_cuttable(job))
 		return;
 	job->queued = true;
-	if (job->kind == CORE_JOB_SEND && !job->announced && !job->redo) {
+	if (job->kind == CORE_JOB_SEND && !job->announced && !job->retransmit) {
 		list_push_back(&link->sendq.sends, &job->node);
 		core_kick_small(link);
 		return;
 	}
-	insert_by_priority(job->small ? &link->sendq.small : &link->sendq.bulk, job);
+	job_insert_by_priority(job->small ? &link->sendq.small : &link->sendq.bulk, job);
 	if (job->small)
 		core_kick_small(link);
 	else if (core_job_messages(job))
-		kick_messages(link, job);
+		kick_message_channels(link, job);
 	else
 		core_kick_bulk(link, job->path == CORE_PATH_REFERENCE
 					     ? 1 /* one channel carries them all */
-				     : job->redo ? UINT64_MAX
-						 : core_job_cut_end(job) - job->linear);
+				     : job->retransmit ? UINT64_MAX
+						       : core_job_cut_end(job) - job->linear);
 }
 
 void core_job_unqueue(struct core_job *job)
@@ -218,11 +218,11 @@ void core_cancelled_queue(struct core_link *link, const struct frame *frame)
 /* --- credits and staging, and the channels that they wake --- */
 
 /* The peer makes us keep something. False: it has no credit for it. */
-bool core_link_pay(struct core_link *link, enum frame_credit kind, uint64_t amount)
+bool core_link_charge(struct core_link *link, enum frame_credit kind, uint64_t amount)
 {
 	bool tell;
 
-	if (!core_credit_pay(&link->credit[kind], amount, &tell))
+	if (!core_credit_charge(&link->credit[kind], amount, &tell))
 		return false;
 	if (tell)
 		core_kick_small(link);
@@ -230,23 +230,23 @@ bool core_link_pay(struct core_link *link, enum frame_credit kind, uint64_t amou
 }
 
 /* empty: nothing is unread. */
-void core_link_give(struct core_link *link, enum frame_credit kind, uint64_t amount, bool empty)
+void core_link_return(struct core_link *link, enum frame_credit kind, uint64_t amount, bool empty)
 {
-	if (core_credit_give(&link->credit[kind], amount, empty))
+	if (core_credit_return(&link->credit[kind], amount, empty))
 		core_kick_small(link);
 }
 
-void core_stage_want(struct core_link *link, uint64_t bytes)
+void core_stage_request(struct core_link *link, uint64_t bytes)
 {
-	if (core_stage_out_want(&link->stage_out, bytes))
+	if (core_stage_out_request(&link->stage_out, bytes))
 		core_kick_small(link);
 }
 
-void core_stage_unwant(struct core_link *link, uint64_t bytes)
+void core_stage_withdraw(struct core_link *link, uint64_t bytes)
 {
 	if (!bytes)
 		return;
-	core_stage_out_unwant(&link->stage_out, bytes);
+	core_stage_out_withdraw(&link->stage_out, bytes);
 	core_kick_small(link);
 }
 
@@ -280,7 +280,7 @@ void core_stage_more(struct core_link *link)
 	if (in->waiting)
 		core_kick_small(link); /* READs into staged memory try again */
 	in->waiting = false;
-	if (in->wanted && !in->asked) {
+	if (in->requested && !in->asked) {
 		in->asked = true;
 		in->ahead = link->cfg.ops->stage_ahead(link->cfg.arg, link->cfg.chunk_bytes);
 	}

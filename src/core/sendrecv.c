@@ -18,7 +18,7 @@ void core_send_in_free(struct core_link *link, struct core_send_in *msg)
 	link->cfg.ops->free(link->cfg.arg, msg, sizeof(*msg) + (msg->eager ? msg->bytes : 0));
 }
 
-static void send_final(struct core_link *link, uint64_t sender, tcpx_status status, uint64_t bytes)
+static void final_queue(struct core_link *link, uint64_t sender, tcpx_status status, uint64_t bytes)
 {
 	struct frame final = {.type = FRAME_FINAL,
 			      .xfer = sender,
@@ -28,14 +28,14 @@ static void send_final(struct core_link *link, uint64_t sender, tcpx_status stat
 	core_ctl_queue(link, &final);
 }
 
-static void consumed(struct core_link *link, const struct core_send_in *msg)
+static void send_in_consumed(struct core_link *link, const struct core_send_in *msg)
 {
-	core_link_give(link, FRAME_CREDIT_EAGER, msg->cost, list_empty(&link->sendrecv.sends));
+	core_link_return(link, FRAME_CREDIT_EAGER, msg->cost, list_empty(&link->sendrecv.sends));
 }
 
 /* Pairs a RECV with its message; data: the eager payload. */
-static void pair(struct core_link *link, struct core_xfer *xfer, const struct core_send_in *msg,
-		 const void *data)
+static void recv_pair(struct core_link *link, struct core_xfer *xfer,
+		      const struct core_send_in *msg, const void *data)
 {
 	uint64_t room = xfer->prog ? xfer->prog->total : 0;
 	uint64_t bytes = msg->bytes < room ? msg->bytes : room;
@@ -48,7 +48,7 @@ static void pair(struct core_link *link, struct core_xfer *xfer, const struct co
 	xfer->recv.message_bytes = msg->bytes;
 	xfer->recv.truncated = msg->bytes > room;
 	xfer->recv.limit = bytes;
-	consumed(link, msg);
+	send_in_consumed(link, msg);
 	if (msg->dead) {
 		xfer->matched = false; /* the sender knows */
 		core_xfer_end(link, xfer, msg->status);
@@ -104,12 +104,12 @@ void core_sendrecv_match(struct core_link *link)
 		if (msg->number != link->sendrecv.recv_next)
 			return;
 		list_remove(&msg->node);
-		pair(link, recv, msg, msg->data);
+		recv_pair(link, recv, msg, msg->data);
 		core_send_in_free(link, msg);
 	}
 }
 
-static struct core_send_in *message_find(struct core_link *link, uint64_t number)
+static struct core_send_in *send_in_find(struct core_link *link, uint64_t number)
 {
 	struct list_node *pos;
 
@@ -123,7 +123,7 @@ static struct core_send_in *message_find(struct core_link *link, uint64_t number
 }
 
 /* Keeps a message, which is paid for, until its RECV comes, in the order of the numbers. */
-static tcpx_status message_keep(struct core_link *link, const struct core_send_in *head,
+static tcpx_status send_in_keep(struct core_link *link, const struct core_send_in *head,
 				const void *data)
 {
 	uint64_t bytes = head->eager ? head->bytes : 0;
@@ -131,7 +131,7 @@ static tcpx_status message_keep(struct core_link *link, const struct core_send_i
 	struct list_node *pos;
 
 	if (!msg) {
-		core_credit_unpay(&link->credit[FRAME_CREDIT_EAGER], head->cost);
+		core_credit_uncharge(&link->credit[FRAME_CREDIT_EAGER], head->cost);
 		return TCPX_ERR_NO_MEMORY;
 	}
 	memcpy(msg, head, sizeof(*head));
@@ -159,17 +159,18 @@ tcpx_status core_send_arrived(struct core_link *link, const struct frame *frame,
 
 	if (bytes > TCPX_TOTAL_MAX)
 		return TCPX_ERR_PROTOCOL;
-	if (frame->linear < link->sendrecv.recv_next || message_find(link, frame->linear))
+	if (frame->linear < link->sendrecv.recv_next || send_in_find(link, frame->linear))
 		return TCPX_OK; /* its CANCEL came first */
-	if (!core_link_pay(link, FRAME_CREDIT_EAGER, head.cost))
+	if (!core_link_charge(link, FRAME_CREDIT_EAGER, head.cost))
 		return TCPX_ERR_PROTOCOL;
 	if (!list_empty(&link->sendrecv.receives) && frame->linear == link->sendrecv.recv_next) {
-		pair(link, LIST_ENTRY(link->sendrecv.receives.next, struct core_xfer, recv.node),
-		     &head, data);
+		recv_pair(link,
+			  LIST_ENTRY(link->sendrecv.receives.next, struct core_xfer, recv.node),
+			  &head, data);
 		core_sendrecv_match(link);
 		return TCPX_OK;
 	}
-	return message_keep(link, &head, data);
+	return send_in_keep(link, &head, data);
 }
 
 void core_send_cleared(struct core_link *link, const struct frame *frame)
@@ -178,7 +179,7 @@ void core_send_cleared(struct core_link *link, const struct frame *frame)
 	struct core_job *job;
 
 	if (!xfer || xfer->op != TCPX_OP_SEND || xfer->state != CORE_ACTIVE) {
-		send_final(link, frame->key, TCPX_ERR_REMOTE, 0);
+		final_queue(link, frame->key, TCPX_ERR_REMOTE, 0);
 		return;
 	}
 	job = &xfer->job;
@@ -195,7 +196,7 @@ void core_send_cleared(struct core_link *link, const struct frame *frame)
 	job->fills &= job->path == CORE_PATH_STREAM;
 	job->staged = frame->flags & FRAME_F_STAGED && job->path == CORE_PATH_STREAM;
 	if (job->staged)
-		core_stage_want(link, job->end);
+		core_stage_request(link, job->end);
 	core_fill_want(link, job);
 	core_job_queue(link, job);
 }
@@ -204,7 +205,7 @@ void core_send_cleared(struct core_link *link, const struct frame *frame)
  * short, or never come. */
 tcpx_status core_send_cancelled(struct core_link *link, const struct frame *frame)
 {
-	struct core_send_in *msg = message_find(link, frame->linear);
+	struct core_send_in *msg = send_in_find(link, frame->linear);
 	struct core_send_in head = {.number = frame->linear,
 				    .sender = frame->xfer,
 				    .cost = CORE_NOTE_COST + frame->offset,
@@ -219,9 +220,9 @@ tcpx_status core_send_cancelled(struct core_link *link, const struct frame *fram
 	}
 	if (frame->linear >= link->sendrecv.recv_next) {
 		if (frame->offset > CORE_SMALL_BYTES ||
-		    !core_link_pay(link, FRAME_CREDIT_EAGER, head.cost))
+		    !core_link_charge(link, FRAME_CREDIT_EAGER, head.cost))
 			return TCPX_ERR_PROTOCOL;
-		return message_keep(link, &head, NULL);
+		return send_in_keep(link, &head, NULL);
 	}
 	LIST_FOREACH_SAFE(pos, tmp, &link->active) {
 		struct core_xfer *xfer = LIST_ENTRY(pos, struct core_xfer, node);
@@ -263,31 +264,33 @@ void core_final_arrived(struct core_link *link, const struct frame *frame)
 }
 
 /* A SEND goes eagerly within the budget, else it is announced. False: no credit, all SENDs wait. */
-bool core_send_charge(struct core_link *link, struct core_xfer *xfer)
+bool core_send_acquire(struct core_link *link, struct core_xfer *xfer)
 {
 	uint64_t total = xfer->prog->total;
 
-	if (xfer->send.charged)
+	if (xfer->send.has_credit)
 		return true;
 	xfer->send.eager =
 		total <= CORE_SMALL_BYTES && xfer->path != CORE_PATH_MESSAGE &&
 		xfer->prog->nseg <= CORE_PIECES_MAX &&
-		core_credit_take(&link->credit[FRAME_CREDIT_EAGER], total + CORE_NOTE_COST);
-	xfer->send.charged = xfer->send.eager ||
-			     core_credit_take(&link->credit[FRAME_CREDIT_EAGER], CORE_NOTE_COST);
+		core_credit_acquire(&link->credit[FRAME_CREDIT_EAGER], total + CORE_NOTE_COST);
+	xfer->send.has_credit =
+		xfer->send.eager ||
+		core_credit_acquire(&link->credit[FRAME_CREDIT_EAGER], CORE_NOTE_COST);
 	core_fill_want(link, &xfer->job);
-	return xfer->send.charged;
+	return xfer->send.has_credit;
 }
 
 /* Charges SENDs after the first one, too: in their order, as the peer gives the credit back. */
-void core_sendrecv_charge(struct core_link *link)
+void core_sendrecv_acquire(struct core_link *link)
 {
 	struct list_node *pos;
 
 	if (!list_empty(&link->sendq.cancelled) || list_empty(&link->sendq.sends) ||
-	    core_job_xfer(LIST_ENTRY(link->sendq.sends.prev, struct core_job, node))->send.charged)
+	    core_job_xfer(LIST_ENTRY(link->sendq.sends.prev, struct core_job, node))
+		    ->send.has_credit)
 		return;
 	LIST_FOREACH(pos, &link->sendq.sends)
-		if (!core_send_charge(link, core_job_xfer(LIST_ENTRY(pos, struct core_job, node))))
+		if (!core_send_acquire(link, core_job_xfer(LIST_ENTRY(pos, struct core_job, node))))
 			return;
 }

@@ -15,7 +15,7 @@
 /* Of a request that is a SEND. */
 struct core_send {
 	uint64_t number; /* of the message, given at post */
-	bool charged;	 /* has its eager credit; SENDs are charged in order */
+	bool has_credit; /* of the eager budget, which SENDs acquire in order */
 	bool eager;	 /* its bytes leave with the announcement */
 };
 

@@ -6,7 +6,7 @@
 
 #define TABLE_FIRST 64
 
-static tcpx_status id_take(struct core_link *link, struct core_xfer *xfer)
+static tcpx_status xfer_id_take(struct core_link *link, struct core_xfer *xfer)
 {
 	const struct core_ops *ops = link->cfg.ops;
 	uint32_t i, count = link->xfers.count, bigger;
@@ -45,10 +45,10 @@ static tcpx_status id_take(struct core_link *link, struct core_xfer *xfer)
 	link->xfers.generation = generation;
 	link->xfers.count = bigger;
 	link->xfers.hint = count;
-	return id_take(link, xfer);
+	return xfer_id_take(link, xfer);
 }
 
-static void id_drop(struct core_link *link, struct core_xfer *xfer)
+static void xfer_id_drop(struct core_link *link, struct core_xfer *xfer)
 {
 	uint32_t slot = (uint32_t)xfer->id;
 
@@ -67,7 +67,7 @@ struct core_xfer *core_xfer_find(struct core_link *link, uint64_t id)
 	return link->xfers.slots[slot];
 }
 
-void core_io_hold(struct core_io *io, struct core_xfer *xfer, struct core_push *push)
+void core_io_ref(struct core_io *io, struct core_xfer *xfer, struct core_push *push)
 {
 	io->xfer = xfer;
 	io->push = push;
@@ -77,7 +77,7 @@ void core_io_hold(struct core_io *io, struct core_xfer *xfer, struct core_push *
 }
 
 /* The peer may acknowledge a frame before its call is through: the bytes stay until then. */
-void core_io_hold_note(struct core_io *io, struct core_note *note)
+void core_io_ref_note(struct core_io *io, struct core_note *note)
 {
 	io->note = note;
 	io->refs = &note->refs;
@@ -122,7 +122,7 @@ void core_tx_abort(struct core_link *link, struct core_chan *chan)
 	core_io_abort(link, &chan->tx);
 }
 
-static void abort_all(struct core_link *link, struct core_xfer *xfer)
+static void xfer_abort_io(struct core_link *link, struct core_xfer *xfer)
 {
 	uint32_t i;
 
@@ -134,13 +134,13 @@ static void abort_all(struct core_link *link, struct core_xfer *xfer)
 	}
 }
 
-static void finish(struct core_link *link, struct core_xfer *xfer, tcpx_status status)
+static void xfer_finish(struct core_link *link, struct core_xfer *xfer, tcpx_status status)
 {
 	struct core_note *note = xfer->note;
 
 	if (xfer->job.inflight)
 		core_chunks_detach(link, &xfer->job);
-	core_redo_free(link, &xfer->job);
+	core_retransmit_free(link, &xfer->job);
 	core_job_unqueue(&xfer->job);
 	core_fill_stop(link, &xfer->job);
 	list_remove(&xfer->recv.node);
@@ -148,7 +148,7 @@ static void finish(struct core_link *link, struct core_xfer *xfer, tcpx_status s
 	if (xfer->reserved)
 		core_stage_free(link, xfer->reserved);
 	xfer->reserved = 0;
-	id_drop(link, xfer);
+	xfer_id_drop(link, xfer);
 	xfer->note = NULL;
 	if (note) {
 		note->xfer = NULL;
@@ -160,10 +160,10 @@ static void finish(struct core_link *link, struct core_xfer *xfer, tcpx_status s
 }
 
 /* All bytes are where they belong: the notification's turn, if there is one. */
-static void data_done(struct core_link *link, struct core_xfer *xfer)
+static void xfer_data_done(struct core_link *link, struct core_xfer *xfer)
 {
 	if (!xfer->note) {
-		finish(link, xfer, TCPX_OK);
+		xfer_finish(link, xfer, TCPX_OK);
 		return;
 	}
 	xfer->state = CORE_NOTIFYING;
@@ -171,19 +171,19 @@ static void data_done(struct core_link *link, struct core_xfer *xfer)
 		core_note_start(link, xfer->note);
 }
 
-static void recv_done(struct core_link *link, struct core_xfer *xfer)
+static void xfer_recv_done(struct core_link *link, struct core_xfer *xfer)
 {
 	struct frame final = {
 		.type = FRAME_FINAL, .xfer = xfer->recv.sender, .offset = xfer->applied};
 
 	core_ctl_queue(link, &final);
-	finish(link, xfer, xfer->recv.truncated ? TCPX_ERR_TRUNCATED : TCPX_OK);
+	xfer_finish(link, xfer, xfer->recv.truncated ? TCPX_ERR_TRUNCATED : TCPX_OK);
 }
 
 /* Frames are under way whose end must be known: the bytes may land, or be read, until then. */
-static bool waits_for_peer(const struct core_link *link, const struct core_xfer *xfer)
+static bool xfer_waits_for_peer(const struct core_link *link, const struct core_xfer *xfer)
 {
-	return core_job_lent(link, &xfer->job) ||
+	return core_job_source_read(link, &xfer->job) ||
 	       (!link->dead && xfer->strict && xfer->op == TCPX_OP_WRITE && xfer->job.inflight);
 }
 
@@ -193,8 +193,8 @@ void core_xfer_check(struct core_link *link, struct core_xfer *xfer)
 	if (xfer->refs)
 		return;
 	if (xfer->state == CORE_ENDING) {
-		if (!waits_for_peer(link, xfer))
-			finish(link, xfer, xfer->status);
+		if (!xfer_waits_for_peer(link, xfer))
+			xfer_finish(link, xfer, xfer->status);
 		return;
 	}
 	if (xfer->state != CORE_ACTIVE)
@@ -203,28 +203,28 @@ void core_xfer_check(struct core_link *link, struct core_xfer *xfer)
 	case TCPX_OP_WRITE:
 		xfer->applied = xfer->job.acked;
 		if (xfer->job.acked == xfer->prog->total)
-			data_done(link, xfer);
+			xfer_data_done(link, xfer);
 		break;
 	case TCPX_OP_READ:
 		if (xfer->applied == xfer->prog->total)
-			data_done(link, xfer);
+			xfer_data_done(link, xfer);
 		break;
 	case TCPX_OP_SEND:
 		if (xfer->matched)
-			finish(link, xfer, TCPX_OK);
+			xfer_finish(link, xfer, TCPX_OK);
 		break;
 	case TCPX_OP_RECV:
 		if (xfer->matched && xfer->applied == xfer->recv.limit)
-			recv_done(link, xfer);
+			xfer_recv_done(link, xfer);
 		break;
 	case TCPX_OP_NOTIFY:
-		finish(link, xfer, TCPX_OK);
+		xfer_finish(link, xfer, TCPX_OK);
 		break;
 	}
 }
 
 /* Tells the peer that a transfer it works on is over here. */
-static void tell_peer(struct core_link *link, struct core_xfer *xfer)
+static void xfer_cancel_at_peer(struct core_link *link, struct core_xfer *xfer)
 {
 	struct frame frame = {.type = FRAME_CANCEL, .xfer = xfer->id};
 
@@ -239,7 +239,7 @@ static void tell_peer(struct core_link *link, struct core_xfer *xfer)
 			return;
 		frame.key = FRAME_CANCEL_SEND;
 		frame.linear = xfer->send.number;
-		if (!xfer->send.charged) {
+		if (!xfer->send.has_credit) {
 			core_cancelled_queue(link, &frame);
 			return;
 		}
@@ -260,12 +260,12 @@ static void tell_peer(struct core_link *link, struct core_xfer *xfer)
 }
 
 /* Bytes that wait to be cut, for the first time or again. */
-static uint64_t uncut(const struct core_job *job)
+static uint64_t job_uncut_bytes(const struct core_job *job)
 {
-	const struct core_redo *redo;
+	const struct core_retransmit *redo;
 	uint64_t bytes = job->end - job->linear;
 
-	for (redo = job->redo; redo; redo = redo->next)
+	for (redo = job->retransmit; redo; redo = redo->next)
 		bytes += redo->bytes;
 	return bytes;
 }
@@ -277,23 +277,23 @@ void core_xfer_end(struct core_link *link, struct core_xfer *xfer, tcpx_status s
 	if (xfer->state == CORE_ENDING || xfer->state == CORE_FINAL || xfer->state == CORE_IDLE)
 		return;
 	if (!link->dead)
-		tell_peer(link, xfer);
+		xfer_cancel_at_peer(link, xfer);
 	if (job->staged && !job->stopped && !link->dead)
-		core_stage_unwant(link, uncut(job));
+		core_stage_withdraw(link, job_uncut_bytes(job));
 	xfer->state = CORE_ENDING;
 	xfer->status = status;
 	if (xfer->op == TCPX_OP_WRITE)
 		xfer->applied = job->acked;
 	job->stopped = true;
-	core_redo_free(link, job);
+	core_retransmit_free(link, job);
 	core_job_unqueue(job);
 	core_fill_stop(link, job);
 	list_remove(&xfer->recv.node);
 	/* One reference of ours, so that aborting cannot end it half-way. */
 	xfer->refs++;
-	abort_all(link, xfer);
+	xfer_abort_io(link, xfer);
 	xfer->refs--;
-	if (((xfer->strict && job->inflight) || job->lent) && !link->dead)
+	if (((xfer->strict && job->inflight) || job->reading) && !link->dead)
 		core_kick_all(link); /* an idle channel asks for what it is owed */
 	core_xfer_check(link, xfer);
 }
@@ -306,7 +306,7 @@ tcpx_status core_xfer_cancel(struct core_link *link, struct core_xfer *xfer, tcp
 	return TCPX_OK;
 }
 
-static void job_init(const struct core_link *link, struct core_xfer *xfer)
+static void xfer_job_init(const struct core_link *link, struct core_xfer *xfer)
 {
 	struct core_job *job = &xfer->job;
 	uint64_t total = xfer->prog ? xfer->prog->total : 0;
@@ -332,17 +332,17 @@ static void job_init(const struct core_link *link, struct core_xfer *xfer)
 		job->small = true; /* requests ride the lane; the data finds its own way */
 }
 
-static void start(struct core_link *link, struct core_xfer *xfer)
+static void xfer_start(struct core_link *link, struct core_xfer *xfer)
 {
 	switch (xfer->op) {
 	case TCPX_OP_WRITE:
 	case TCPX_OP_READ:
 		if (!xfer->prog->total) {
-			data_done(link, xfer);
+			xfer_data_done(link, xfer);
 			break;
 		}
 		if (xfer->job.staged)
-			core_stage_want(link, xfer->prog->total);
+			core_stage_request(link, xfer->prog->total);
 		core_fill_want(link, &xfer->job);
 		core_job_queue(link, &xfer->job);
 		break;
@@ -351,14 +351,14 @@ static void start(struct core_link *link, struct core_xfer *xfer)
 		xfer->send.number = ++link->sendrecv.send_next;
 		core_job_queue(link, &xfer->job);
 		if (xfer->job.fills)
-			core_sendrecv_charge(link);
+			core_sendrecv_acquire(link);
 		break;
 	case TCPX_OP_RECV:
 		list_push_back(&link->sendrecv.receives, &xfer->recv.node);
 		core_sendrecv_match(link);
 		break;
 	case TCPX_OP_NOTIFY:
-		data_done(link, xfer);
+		xfer_data_done(link, xfer);
 		break;
 	}
 }
@@ -375,12 +375,12 @@ tcpx_status core_xfer_post(struct core_link *link, struct core_xfer *xfer)
 	if (xfer->op == TCPX_OP_SEND && link->sendq.ncancelled >= CORE_CANCELLED_MAX)
 		return TCPX_ERR_AGAIN;
 	xfer->note = NULL;
-	status = id_take(link, xfer);
+	status = xfer_id_take(link, xfer);
 	if (status == TCPX_OK && note) {
 		status = core_note_make(link, xfer->notify, xfer->notify_bytes,
 					xfer->op == TCPX_OP_NOTIFY, &xfer->note);
 		if (status != TCPX_OK)
-			id_drop(link, xfer);
+			xfer_id_drop(link, xfer);
 	}
 	if (status != TCPX_OK)
 		return status;
@@ -396,8 +396,8 @@ tcpx_status core_xfer_post(struct core_link *link, struct core_xfer *xfer)
 	xfer->reserved = 0;
 	list_init(&xfer->recv.node);
 	list_push_back(&link->active, &xfer->node);
-	job_init(link, xfer);
-	start(link, xfer);
+	xfer_job_init(link, xfer);
+	xfer_start(link, xfer);
 	return TCPX_OK;
 }
 

@@ -412,7 +412,7 @@ static bool pushes_sent(const struct core_link *link)
 	LIST_FOREACH(pos, &link->pushes) {
 		const struct core_push *push = LIST_ENTRY(pos, struct core_push, node);
 
-		if (push->job.linear < push->job.end || push->job.redo || push->refs)
+		if (push->job.linear < push->job.end || push->job.retransmit || push->refs)
 			return false;
 	}
 	return true;

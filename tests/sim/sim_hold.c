@@ -155,7 +155,7 @@ void sim_told(struct sim *sim, struct sim_rx *rx, const struct frame *frame)
 /* A chunk of it could go out over a channel with room. */
 static bool waits(const struct core_link *link, const struct core_job *job)
 {
-	return job->fills && !job->small && !job->redo && job->linear < job->fill.ready &&
+	return job->fills && !job->small && !job->retransmit && job->linear < job->fill.ready &&
 	       !(job->staged && link->stage_out.granted == link->stage_out.used);
 }
 
@@ -163,7 +163,8 @@ static bool waits(const struct core_link *link, const struct core_job *job)
 static bool waits_lent(const struct core_link *link, const struct core_job *job)
 {
 	return job->path == CORE_PATH_REFERENCE && !job->small &&
-	       (job->redo || job->linear < job->end) && link->ref_bytes < link->cfg.ref_window;
+	       (job->retransmit || job->linear < job->end) &&
+	       link->ref_bytes < link->cfg.ref_window;
 }
 
 static bool has_places(const struct core_chan *chan)
@@ -218,7 +219,7 @@ void sim_asked_check(struct sim *sim, const struct sim_side *side, uint32_t chan
 	const struct core_chan *chan = &side->link.chan[channel];
 	const struct sim_rx *rx = &side->chan[channel].rx;
 
-	if (!side->alive || chan->state != CORE_CHAN_UP || chan->rxseq.untold || !rx->nasked)
+	if (!side->alive || chan->state != CORE_CHAN_UP || chan->rxseq.unsent || !rx->nasked)
 		return;
 	SIM_CHECK(sim, rx->asked[0] > chan->rxseq.applied,
 		  "channel %u: %llu asked, %llu is applied, and nothing is said", channel,

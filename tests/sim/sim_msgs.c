@@ -71,5 +71,5 @@ void sim_msg_check(struct sim_side *side, const struct core_tx *tx, uint32_t oth
 bool sim_msg_waits(const struct core_job *job)
 {
 	return job->path == CORE_PATH_MESSAGE && job->kind != CORE_JOB_REQUEST &&
-	       (job->redo || job->linear < job->end);
+	       (job->retransmit || job->linear < job->end);
 }

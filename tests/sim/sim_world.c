@@ -127,7 +127,7 @@ void sim_none_outlives(struct sim_side *side)
 
 	for (i = 0; i < side->nxfers; i++) {
 		struct sim_xfer *xfer = side->xfers[i];
-		bool waits = side->link.leased && xfer->x.job.lent;
+		bool waits = side->link.leased && xfer->x.job.reading;
 
 		LIST_FOREACH(pos, &side->commits)
 			waits |= LIST_ENTRY(pos, struct sim_commit, node)->xfer == xfer;

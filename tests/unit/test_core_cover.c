@@ -116,7 +116,7 @@ static void a_wish_beyond_the_budget(void **state)
 	wish(w, 1 << 20, 1);
 	assert_int_equal(w->taken, (1 << 20) - SHARE);
 	wish(w, 0, 0); /* an older one */
-	assert_int_equal(w->link.cover.asked, 1 << 20);
+	assert_int_equal(w->link.cover.requested, 1 << 20);
 	world_close(w);
 }
 
