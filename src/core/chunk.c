@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A channel's ring of unacknowledged frames: acknowledged, refused, queued again or forgotten. */
+/* What becomes of frames in flight: acknowledged, refused, or queued again after a lost channel. */
 #include "core/link_priv.h"
 
 #include <string.h>
 
-/* Does somebody of ours wait for this frame's acknowledgement? */
+/* Whether a request or memory of this side waits for the frame's acknowledgement. */
 static bool chunk_needs_ack(const struct core_link *link, const struct core_job *job)
 {
 	if (!job)
 		return false;
 	if (job->fills && !job->small)
-		return true; /* its staging is held until then */
+		return true; /* it occupies staging until then */
 	if (job->path != CORE_PATH_STREAM && job->kind != CORE_JOB_REQUEST)
 		return true;
 	switch (job->kind) {
@@ -19,7 +19,7 @@ static bool chunk_needs_ack(const struct core_link *link, const struct core_job 
 	case CORE_JOB_NOTE:
 		return link->notify.flush ||
 		       LIST_ENTRY(job, const struct core_note, job)->xfer != NULL;
-	case CORE_JOB_PUSH: /* only memory here waits; the reader knows its bytes */
+	case CORE_JOB_PUSH: /* only memory here waits: the peer counts the bytes itself */
 		return !job->small || job->by_lane ||
 		       link->npushes * 4 >= link->cfg.credit_in[FRAME_CREDIT_READ];
 	default:
@@ -86,7 +86,7 @@ static void chunk_job_check(struct core_link *link, struct core_job *job)
 	}
 }
 
-/* Back to where it came from. False: no memory, the link ends. */
+/* The chunk is to be cut again. False: no memory, the link ends. */
 static bool chunk_requeue(struct core_link *link, const struct core_chunk *chunk)
 {
 	if (chunk->job->stopped || chunk->refused || chunk->aborted)
@@ -106,10 +106,10 @@ static void chunk_ref_end(struct core_link *link, struct core_chunk *chunk)
 
 	link->ref_bytes -= chunk->bytes;
 	if (was_full && link->ref_bytes < window)
-		core_kick_bulk(link, 1); /* one carries them all */
+		core_kick_bulk(link, 1); /* one channel carries them all */
 }
 
-/* What its memory was in use for is through, or will come again. */
+/* The chunk's source is not read any more: it arrived, or will be sent again. */
 static void chunk_source_end(struct core_link *link, struct core_chan *chan,
 			     struct core_chunk *chunk)
 {
@@ -123,7 +123,7 @@ static void chunk_source_end(struct core_link *link, struct core_chan *chan,
 	if (path == CORE_PATH_REFERENCE)
 		chunk_ref_end(link, chunk);
 	else
-		chan->inflight.messages--; /* whoever acknowledged it looks for more to send */
+		chan->inflight.messages--; /* the caller kicks the channel */
 }
 
 static void chunk_acked(struct core_link *link, struct core_chan *chan, struct core_chunk *chunk)
@@ -159,7 +159,7 @@ void core_chunks_release_messages(struct core_link *link, struct core_chan *chan
 	for (seq = inflight->acked_seq + 1; seq < inflight->next_seq; seq++)
 		if (core_inflight_at(inflight, seq)->path == CORE_PATH_MESSAGE)
 			chunk_source_end(link, chan, core_inflight_at(inflight, seq));
-	/* Who ends is in the ring no more. */
+	/* A request that ends here leaves the ring. */
 	for (seq = inflight->acked_seq + 1; seq < inflight->next_seq; seq++)
 		if (core_inflight_at(inflight, seq)->job)
 			chunk_job_check(link, core_inflight_at(inflight, seq)->job);
@@ -220,7 +220,7 @@ void core_chunk_refuse(struct core_link *link, struct core_chan *chan, uint64_t 
 		core_xfer_end(link, core_job_xfer(chunk->job), status);
 }
 
-/* A frame that never arrived gives back what it cost, since the peer will not. */
+/* A frame never arrived, so the peer cannot return what it cost. */
 static void chunk_refund(struct core_link *link, struct core_chunk *chunk)
 {
 	struct core_job *job = chunk->job;
@@ -231,8 +231,8 @@ static void chunk_refund(struct core_link *link, struct core_chunk *chunk)
 		core_stage_out_lost(&link->stage_out, chunk->bytes, job && !job->stopped);
 }
 
-/* What the peer did not apply goes back to where it came from, in its old order. False: no memory,
- * the link ends and the ring stays for core_link_fail. */
+/* Queues again what the peer did not apply, in the old order. False: no memory, the link ends and
+ * the ring stays for core_link_fail. */
 bool core_chunks_requeue(struct core_link *link, struct core_chan *chan)
 {
 	struct core_inflight *inflight = &chan->inflight;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Notifications leave as far as the receiver's account covers them (docs/design/core.md, "Cover").
- * Positions are sums of costs since the link began: what the sender paid, what it wants, and how
- * far it may go (first + granted).
+ * Positions are sums of costs since the link began: what the sender paid, what it has queued, and
+ * how far it may go (first + granted).
  */
 #include "core/link_priv.h"
 
@@ -34,7 +34,7 @@ static bool note_affordable(const struct core_cover *cover, const struct core_no
 	return cover->first_out + cover->granted_out - cover->sent >= note_cost(note);
 }
 
-/* Pays for one that may leave at once; false: it must wait for its turn. */
+/* Pays for a notification that may leave at once; false if it must wait for its turn. */
 bool core_cover_take(struct core_link *link, struct core_note *note)
 {
 	struct core_cover *cover = &link->cover;
@@ -49,8 +49,8 @@ bool core_cover_take(struct core_link *link, struct core_note *note)
 	return true;
 }
 
-/* Waits for its turn: in order, or a large one would never have its, and what was sent after it
- * could not be published. */
+/* The notification waits for its turn, in posted order: a large one would never have it otherwise,
+ * and those sent after it could not be published. */
 void core_cover_wait(struct core_link *link, struct core_note *note)
 {
 	struct core_cover *cover = &link->cover;
@@ -58,12 +58,12 @@ void core_cover_wait(struct core_link *link, struct core_note *note)
 	cover->queued += note_cost(note);
 	list_push_back(&cover->unpaid, &note->unpaid);
 	if (cover->request_open)
-		return; /* one for all of them, when the last one is answered */
+		return; /* the next request is for all of them, after the answer */
 	cover->request_due = true;
 	core_kick_small(link);
 }
 
-/* The peer saw nothing of it. */
+/* The peer saw nothing of the notification. */
 void core_cover_back(struct core_link *link, struct core_note *note)
 {
 	if (!note->paid)
@@ -73,8 +73,8 @@ void core_cover_back(struct core_link *link, struct core_note *note)
 	link->cover.queued -= note_cost(note);
 }
 
-/* A few at a time, with the grant and before each frame: thousands under the lock would keep others
- * from it. */
+/* Pays for a few that wait, with each grant and before each frame: thousands at once would hold the
+ * lock for too long. */
 void core_cover_more(struct core_link *link)
 {
 	struct core_cover *cover = &link->cover;
@@ -85,7 +85,7 @@ void core_cover_more(struct core_link *link)
 		if (!note_affordable(cover, note)) {
 			if (cover->request_open)
 				return;
-			cover->request_due = true; /* the least that helps is another now */
+			cover->request_due = true; /* there is another least */
 			core_kick_small(link);
 			return;
 		}
@@ -96,7 +96,7 @@ void core_cover_more(struct core_link *link)
 	}
 }
 
-/* A CREDIT says how far we may go. */
+/* A CREDIT frame: how far notifications may leave. */
 void core_cover_granted(struct core_link *link, uint64_t granted)
 {
 	if (granted <= link->cover.granted_out || granted > UINT64_MAX / 4)
@@ -106,7 +106,8 @@ void core_cover_granted(struct core_link *link, uint64_t granted)
 	core_cover_more(link);
 }
 
-/* What is sent next does not wait for an answer each time, where the receiver has plenty. */
+/* How much is requested beyond what is queued, so that a later notification need not wait for an
+ * answer if the receiver has plenty. */
 static uint64_t cover_request_ahead(const struct core_link *link)
 {
 	uint64_t most = CORE_COVER_AHEAD * link->cover.first_out;
@@ -115,7 +116,7 @@ static uint64_t cover_request_ahead(const struct core_link *link)
 	return most < room ? most : room;
 }
 
-/* What is asked for, as a frame. */
+/* The request as a frame. */
 bool core_cover_request_next(struct core_link *link, struct frame *frame)
 {
 	struct core_cover *cover = &link->cover;
@@ -137,7 +138,7 @@ bool core_cover_request_next(struct core_link *link, struct frame *frame)
 
 /* --- the receiver --- */
 
-/* What the account has set aside for the peer: unspent, arriving, or with the application. */
+/* What the account has set aside for the peer: unused, arriving, or with the application. */
 static uint64_t cover_reserved(const struct core_link *link)
 {
 	return link->cover.first + link->cover.granted - link->credit[FRAME_CREDIT_NOTIFY].given;
@@ -156,7 +157,7 @@ static void cover_credit_due(struct core_link *link)
 	core_kick_small(link);
 }
 
-/* As core_credit_return: at an eighth, and each byte to one that runs short. */
+/* Due as in core_credit_return: at an eighth of the window, or at once if the peer runs short. */
 static void cover_grants_due(struct core_link *link)
 {
 	const struct core_cover *cover = &link->cover;
@@ -174,7 +175,7 @@ uint64_t core_cover_tell(struct core_link *link)
 	return link->cover.advertised;
 }
 
-/* One begins to arrive. False: it was not granted. */
+/* A notification begins to arrive. False if it is not covered. */
 bool core_cover_pay(struct core_link *link, uint64_t amount)
 {
 	const struct core_cover *cover = &link->cover;
@@ -195,8 +196,8 @@ static void cover_spare_return(struct core_link *link)
 		link->cfg.ops->note_give(link->cfg.arg, spare);
 }
 
-/* Grants all that is wanted, or if there is not enough the least that helps: it is spent at once,
- * so that nobody keeps what others wait for. */
+/* Grants all that is requested, or the least that helps if there is not enough: the peer uses that
+ * at once, so no peer keeps what others wait for. */
 void core_note_more(struct core_link *link)
 {
 	struct core_cover *cover = &link->cover;
@@ -218,7 +219,7 @@ void core_note_more(struct core_link *link)
 		cover_credit_due(link);
 }
 
-/* The peer wants to go up to there, and as far as `least` at least. */
+/* The peer requests cover up to a position, and at least up to another. */
 void core_cover_requested(struct core_link *link, const struct frame *frame)
 {
 	struct core_cover *cover = &link->cover;
@@ -226,8 +227,9 @@ void core_cover_requested(struct core_link *link, const struct frame *frame)
 		link->cfg.credit_in[FRAME_CREDIT_NOTIFY] + link->credit[FRAME_CREDIT_NOTIFY].given;
 
 	if (frame->linear > most || frame->offset > frame->linear)
-		return; /* nobody who keeps to the budget says so */
-	/* Each by itself: an older wish may come later, and a cancelled request wants less. */
+		return; /* beyond the budget: a peer that obeys it never asks */
+	/* Each of the two by itself: an older frame may arrive later, and after a cancel less is
+	 * requested. */
 	if (frame->linear > cover->requested)
 		cover->requested = frame->linear;
 	if (frame->offset > cover->least)
@@ -236,8 +238,8 @@ void core_cover_requested(struct core_link *link, const struct frame *frame)
 	cover_grants_due(link);
 }
 
-/* The application has it, and gives it back. The share is the peer's again; what goes beyond it is
- * everybody's. */
+/* The application gets a notification, and releases it later. The first window is then the peer's
+ * again; what exceeds it returns to the account, for all peers. */
 void core_cover_published(struct core_link *link, uint64_t amount)
 {
 	link->cover.out += amount;
@@ -252,7 +254,7 @@ void core_cover_released(struct core_link *link, uint64_t amount)
 		cover->granted += cover->first - now;
 	cover->spare += extra < amount ? extra : amount;
 	core_note_more(link);
-	/* Small ones together: a lock that all peers share is not taken for each. */
+	/* Small amounts are returned together: the account has a lock that all peers share. */
 	if (cover->spare >= cover->first / 4 || !cover->out)
 		cover_spare_return(link);
 	cover_grants_due(link);

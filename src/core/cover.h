@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How far notifications may leave: what the receiver's account has set aside for them. All
- * counters are sums of costs since the link began (docs/design/core.md, "Cover"). */
+/* How far notifications may leave: what the receiver's account has set aside for them. All counters
+ * are sums of costs since the link began (docs/design/core.md, "Cover"). */
 #ifndef CORE_COVER_H
 #define CORE_COVER_H
 

@@ -31,9 +31,9 @@ bool core_credit_returned(struct core_credit *credit, uint64_t total)
 	return true;
 }
 
-/* Told at an eighth of the budget, which leaves the sender room for its largest message. A sender
- * that has less than an eighth left is told of every byte: what it waits for may be the last that
- * the application gives back for long. */
+/* An eighth of the budget is worth a CREDIT frame; that leaves the sender room for its largest
+ * message. If the sender has less than an eighth left every byte is: the application may release no
+ * more for long. */
 static bool credit_worth_telling(const struct core_credit *credit)
 {
 	uint64_t untold = credit->given - credit->advertised;
@@ -47,7 +47,7 @@ bool core_credit_charge(struct core_credit *credit, uint64_t amount, bool *out_t
 	if (credit->in + credit->given - credit->taken < amount)
 		return false;
 	credit->taken += amount;
-	/* The peer runs short: what was kept back for later is due now. */
+	/* The peer runs short: credit that was kept back for a larger frame is due now. */
 	*out_tell = credit_worth_telling(credit);
 	credit->due |= *out_tell;
 	return true;

@@ -15,8 +15,8 @@ static void fill_job_check(struct core_link *link, struct core_job *job)
 		core_xfer_check(link, core_job_xfer(job));
 }
 
-/* Those that are ahead come last, whatever their priority: two sides whose WRITEs hold all room,
- * each until the other's READs give staging back, would wait for each other. */
+/* Jobs that are ahead come last, whatever their priority: otherwise the WRITEs of two sides could
+ * occupy all room, each until the other side's READs free staging, and wait for each other. */
 static struct core_job *fill_first(struct core_link *link)
 {
 	struct list_node *node;

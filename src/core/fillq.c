@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queue of jobs of which more is to be filled: who is in it, and in which order. */
+/* The queue of jobs of which more is to be filled. */
 #include "core/queue_priv.h"
 
-/* A SEND that has its eager credit and is not on its way. */
+/* Whether the job is a SEND that has eager credit and is not announced yet. */
 bool core_fill_leaves_eagerly(struct core_job *job)
 {
 	return job->kind == CORE_JOB_SEND && !job->announced && core_job_xfer(job)->send.eager;
 }
 
-/* Nothing of a SEND is needed before it may go eagerly, or is wanted: until then it may wait for
- * the peer's application, and room must not. */
+/* A SEND is filled only when it may go eagerly or its RECV is known: until then it waits for the
+ * peer's application, and staging must not wait for that. */
 bool core_fill_wants_more(struct core_job *job)
 {
 	if (!job->fills || job->stopped || job->fill.begun >= job->end)
@@ -17,7 +17,7 @@ bool core_fill_wants_more(struct core_job *job)
 	return job->kind != CORE_JOB_SEND || job->cleared || core_fill_leaves_eagerly(job);
 }
 
-/* By priority, behind its equals; eager SENDs leave in their order, so they are filled in it. */
+/* By priority, equals in order; eager SENDs leave in their order, so they are filled in it. */
 static bool fill_goes_before(struct core_job *job, struct core_job *other)
 {
 	return other->priority < job->priority &&
@@ -55,8 +55,9 @@ void core_fill_stop(struct core_link *link, struct core_job *job)
 	link->cfg.ops->fill_drop(link->cfg.arg, job);
 }
 
-/* More of it would wait: as much is filled as the peer granted staging for, or what was filled was
- * taken back because no channel pulled it, and one slice is there for a channel that begins to. */
+/* Whether more of the job would only wait. Either as much is filled as the peer granted staging
+ * for; or what was filled was taken back because no channel pulled it, and one slice is there again
+ * for a channel that does. */
 bool core_fill_is_ahead(const struct core_link *link, const struct core_job *job)
 {
 	uint64_t filled = job->fill.begun - job->linear;
@@ -65,7 +66,7 @@ bool core_fill_is_ahead(const struct core_link *link, const struct core_job *job
 	       (job->fill.unpulled && filled);
 }
 
-/* Some may not be ahead any more; who was told so may have let them wait. */
+/* Some jobs may not be ahead any more. The engine may have put off filling those. */
 void core_fill_granted(struct core_link *link)
 {
 	if (list_empty(&link->fillq.ahead))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notifications that arrive and are not published yet, found by their number. */
+/* The table of notifications that arrive and are not published yet, by number. */
 #include <string.h>
 
 #include "core/link_ops.h"
 #include "core/notify.h"
 
-/* The peer chooses the numbers, so the multiplier is one that it does not know. */
+/* The peer chooses the numbers, so it must not know the multiplier. */
 static uint32_t incoming_bucket(const struct core_incoming *in, uint64_t number, bool standalone)
 {
 	return (uint32_t)(((number << 1 | standalone) * in->multiplier) >> (64 - in->bits));
@@ -34,7 +34,7 @@ static void incoming_heads_free(struct core_incoming *in)
 	in->bits = CORE_INCOMING_BITS;
 }
 
-/* CORE_NOTE_COST pays for the table, too. Without memory the chains become longer. */
+/* CORE_NOTE_COST includes the table. Without memory for more the chains become longer. */
 static void incoming_grow(struct core_incoming *in)
 {
 	uint32_t bits = in->bits + 1;

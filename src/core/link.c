@@ -6,7 +6,7 @@
 
 #include "core/link_priv.h"
 
-/* Budgets so small are told of at once when nothing is unread. */
+/* Smaller budgets are advertised as soon as nothing is unread. */
 static const uint64_t prompt_below[FRAME_CREDIT_STAGE] = {
 	[FRAME_CREDIT_NOTIFY] = 2ull * TCPX_NOTIFY_MAX,
 	[FRAME_CREDIT_EAGER] = 8ull * CORE_SMALL_BYTES,
@@ -47,7 +47,7 @@ tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg
 	return TCPX_OK;
 }
 
-/* Unsequenced frames may have died with a channel: say everything cumulative again. */
+/* Frames without a sequence may be lost with a channel: their values are sent again. */
 static void link_readvertise(struct core_link *link)
 {
 	int kind;
@@ -149,7 +149,7 @@ static void chan_forget_ring(struct core_link *link, struct core_chan *chan)
 	inflight->acked_seq = inflight->next_seq - 1;
 }
 
-/* One whose staged source is still being read ends with core_io_drop. */
+/* A request whose staged source is still being read ends later, with core_io_drop. */
 static void link_end_requests(struct core_link *link, tcpx_status status)
 {
 	struct list_node *pos, *tmp;
@@ -158,7 +158,7 @@ static void link_end_requests(struct core_link *link, tcpx_status status)
 		struct core_push *push = LIST_ENTRY(pos, struct core_push, node);
 
 		if (push->job.stopped)
-			core_push_check(link, push); /* waits for the reader no more */
+			core_push_check(link, push); /* the peer's reading no longer matters */
 		else
 			core_push_stop(link, push, status);
 	}
@@ -166,7 +166,7 @@ static void link_end_requests(struct core_link *link, tcpx_status status)
 		struct core_xfer *xfer = LIST_ENTRY(pos, struct core_xfer, node);
 
 		if (xfer->state == CORE_ENDING)
-			core_xfer_check(link, xfer); /* a strict one waits no more */
+			core_xfer_check(link, xfer); /* a strict one no longer waits for the peer */
 		else
 			core_xfer_end(link, xfer, status);
 	}
@@ -186,8 +186,8 @@ void core_link_unlease(struct core_link *link)
 		link_end_requests(link, link->dead_status);
 }
 
-/* Nobody is inside, unless it was said; a frame may have been refused half-way, with its call
- * open. */
+/* No thread is inside a call, unless core_chan_stays said so. in_call may still be set, if a frame
+ * was refused half-way. */
 static void io_fail(struct core_link *link, struct core_io *io, bool stays)
 {
 	if (!stays)
@@ -195,7 +195,7 @@ static void io_fail(struct core_link *link, struct core_io *io, bool stays)
 	core_io_abort(link, io);
 }
 
-/* Whether a receive call is still under way, which may write into an incoming message. */
+/* Whether a receive call is still under way, which may write to an arriving notification. */
 static bool link_in_receive(const struct core_link *link)
 {
 	for (uint32_t i = 0; i < link->nchan; i++)
@@ -243,7 +243,8 @@ void core_link_fail(struct core_link *link, tcpx_status status)
 		io_fail(link, &chan->rx, chan->rx_stays);
 		chan->state = CORE_CHAN_DOWN;
 		chan_forget_ring(link, chan);
-		chan_memory_free(link, chan); /* a dead peer's handle may be kept for long */
+		chan_memory_free(link,
+				 chan); /* the application may keep a dead peer's handle for long */
 	}
 	link_end_requests(link, status);
 	while (!list_empty(&link->notify.notes))
@@ -338,7 +339,7 @@ tcpx_status core_chan_up(struct core_link *link, uint32_t channel, uint32_t epoc
 	return TCPX_OK;
 }
 
-/* Both sides know what arrived: the rest goes to other channels. */
+/* Once both fences are exchanged, what did not arrive goes to other channels. */
 static void fence_through(struct core_link *link, struct core_chan *chan)
 {
 	if (chan->state != CORE_CHAN_FENCING || !chan->fence.got || !chan->fence.sent)
@@ -386,7 +387,7 @@ void core_chan_lost(struct core_link *link, uint32_t channel)
 	core_kick_all(link);
 }
 
-/* A commit of a staged chunk ended; the fence may have waited for it. */
+/* The fence may have waited for this commit. */
 void core_rx_committed(struct core_link *link, uint32_t channel, uint32_t epoch, uint64_t seq,
 		       uint64_t xfer_id, uint64_t bytes, uint64_t staged, tcpx_status status)
 {
@@ -428,9 +429,9 @@ tcpx_status core_chan_fence(struct core_link *link, uint32_t channel, uint32_t e
 		return TCPX_ERR_PROTOCOL;
 	chan = &link->chan[channel];
 	if (epoch < chan->epoch || (epoch == chan->epoch && chan->state == CORE_CHAN_DOWN))
-		return TCPX_OK; /* settled long ago */
+		return TCPX_OK; /* exchanged long ago */
 	if (epoch > chan->epoch) {
-		/* It came up at the peer only, and died before we saw it. */
+		/* The channel came up at the peer only, and was lost before it did here. */
 		if (chan->state != CORE_CHAN_DOWN || applied)
 			return TCPX_ERR_PROTOCOL;
 		chan->epoch = epoch;

@@ -7,10 +7,10 @@
 #include "core/queue_priv.h"
 #include "core/status.h"
 
-/* chunk.c: the ring */
+/* chunk.c */
 struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan,
 				  struct frame *frame, struct core_job *job);
-/* Its comm is closed: nothing reads the memory of its messages any more. */
+/* The channel's plugin connection is closed, so nothing reads the sources of its messages. */
 void core_chunks_release_messages(struct core_link *link, struct core_chan *chan);
 void core_chunks_ack(struct core_link *link, struct core_chan *chan, uint64_t seq);
 bool core_chunks_requeue(struct core_link *link, struct core_chan *chan);
@@ -48,7 +48,7 @@ bool core_piggyback_end(struct core_link *link, struct core_chan *chan, bool val
 uint64_t core_piggyback_committed(struct core_link *link, struct core_chan *chan, uint64_t seq,
 				  tcpx_status status);
 
-/* message.c: SEND and RECV */
+/* sendrecv.c */
 tcpx_status core_send_arrived(struct core_link *link, const struct frame *frame, const void *data);
 void core_sendrecv_match(struct core_link *link);
 bool core_send_acquire(struct core_link *link, struct core_xfer *xfer);
@@ -58,7 +58,7 @@ tcpx_status core_send_cancelled(struct core_link *link, const struct frame *fram
 void core_final_arrived(struct core_link *link, const struct frame *frame);
 void core_send_in_free(struct core_link *link, struct core_send_in *msg);
 
-/* note.c */
+/* notify.c */
 tcpx_status core_note_make(struct core_link *link, const void *data, uint64_t bytes,
 			   bool standalone, struct core_note **out_note);
 void core_note_start(struct core_link *link, struct core_note *note);

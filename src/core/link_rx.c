@@ -22,8 +22,8 @@ static tcpx_status rx_begin_request(struct core_link *link, struct core_chan *ch
 		return TCPX_OK;
 	if (!read && !xfer->matched)
 		return TCPX_ERR_PROTOCOL;
-	/* A READ by reference, or as messages, has no staging; others may be answered so only if
-	 * they said so. */
+	/* A READ that is not a stream has reserved no staging, so its chunks go as requested; a
+	 * RECV gets another path than the stream only if it allowed that. */
 	if (path != xfer->path && (read || path != CORE_PATH_STREAM))
 		return TCPX_ERR_PROTOCOL;
 	end = read ? xfer->job.linear : xfer->recv.limit;
@@ -39,8 +39,8 @@ static tcpx_status rx_begin_request(struct core_link *link, struct core_chan *ch
 	return TCPX_OK;
 }
 
-/* A channel of messages has nothing else but what is about its own frames, and others have no
- * messages; neither a table nor staging goes with one. */
+/* A channel of plugin messages carries besides them only what concerns its own frames; other
+ * channels carry no messages. A message has neither a table nor staging. */
 static bool rx_channel_fits(const struct core_link *link, const struct core_chan *chan,
 			    const struct frame *frame)
 {
@@ -107,8 +107,8 @@ static tcpx_status rx_begin_type(struct core_link *link, struct core_chan *chan,
 	}
 }
 
-/* A frame's payload takes its staging when it begins: of the grants, or of what a READ reserved.
- * ERR_PROTOCOL: the peer had none. */
+/* A frame's payload takes its staging when it begins, from the peer's grants or from what a READ
+ * reserved. ERR_PROTOCOL if there is none. */
 static tcpx_status rx_staging_take(struct core_link *link, struct core_chan *chan,
 				   const struct frame *frame)
 {
@@ -133,7 +133,7 @@ static tcpx_status rx_staging_take(struct core_link *link, struct core_chan *cha
 	return TCPX_OK;
 }
 
-/* The frame under way is lost: it will come again and take its staging then. */
+/* The frame under way is lost; when it is sent again it takes its staging again. */
 static void rx_staging_undo(struct core_link *link, struct core_chan *chan)
 {
 	struct core_io *io = &chan->rx;
@@ -173,7 +173,8 @@ tcpx_status core_rx_begin(struct core_link *link, uint32_t channel, const struct
 	}
 	if (frame->seq)
 		core_rxseq_begin(&chan->rxseq, frame->seq);
-	/* By reference `follows` says something else; who lies there harms his own request. */
+	/* By reference `follows` means something else. A wrong value harms the sender's own request
+	 * only. */
 	if (frame->type == FRAME_DATA && !frame->linear &&
 	    (!frame->follows || core_path_of(frame) == CORE_PATH_REFERENCE)) {
 		chan->piggyback.write_seq = frame->seq;
@@ -222,9 +223,10 @@ bool core_rx_notes(const struct core_link *link, uint32_t channel)
 	return chan->rx.busy && chan->rx_frame.type == FRAME_NOTIFY;
 }
 
-/* False: the link ends, since the peer would take the chunk for applied. */
-static bool rx_refuse(struct core_link *link, struct core_chan *chan, uint64_t seq, uint64_t xfer,
-		      tcpx_status status)
+/* False: no memory for the refusal. The link ends, since the peer would believe the chunk
+ * applied. */
+static bool rx_nack(struct core_link *link, struct core_chan *chan, uint64_t seq, uint64_t xfer,
+		    tcpx_status status)
 {
 	const struct core_ops *ops = link->cfg.ops;
 	struct core_rxseq *rx = &chan->rxseq;
@@ -251,11 +253,11 @@ static bool rx_refuse(struct core_link *link, struct core_chan *chan, uint64_t s
 	return true;
 }
 
-/* A sequence is through, in whatever order. */
+/* A sequence is applied or refused, in whatever order. */
 void core_rx_applied(struct core_link *link, struct core_chan *chan, uint64_t seq,
 		     tcpx_status status)
 {
-	if (status < 0 && !rx_refuse(link, chan, seq, 0, status))
+	if (status < 0 && !rx_nack(link, chan, seq, 0, status))
 		return;
 	if (core_rxseq_apply(&chan->rxseq, seq))
 		core_kick(link, chan);
@@ -265,7 +267,7 @@ static tcpx_status rx_ack(struct core_link *link, struct core_chan *chan, const 
 {
 	uint64_t last = chan->inflight.next_seq - 1;
 
-	/* A frame whose call is still under way may be acknowledged; a later one may not. */
+	/* The last frame may be acknowledged although its call is still under way. */
 	if (frame->linear < chan->inflight.acked_seq || frame->linear > last ||
 	    frame->key < frame->linear || frame->key > last)
 		return TCPX_ERR_PROTOCOL;
@@ -287,7 +289,7 @@ static void rx_stage_credit(struct core_link *link, const struct frame *frame)
 		core_kick_small(link);
 	core_fill_granted(link);
 	core_kick_small(link);
-	core_kick_bulk(link, more); /* the others would only find that they are gone */
+	core_kick_bulk(link, more); /* more channels would find no grants left */
 }
 
 static void rx_credit(struct core_link *link, const struct frame *frame)
@@ -312,7 +314,7 @@ static void rx_credit(struct core_link *link, const struct frame *frame)
 		core_kick_all(link);
 }
 
-/* The peer's wishes for staging, and grants that it gives back. */
+/* The peer requests staging, and gives back grants. */
 static void rx_stage_request(struct core_link *link, const struct frame *frame)
 {
 	uint64_t back;
@@ -359,7 +361,7 @@ static tcpx_status rx_act(struct core_link *link, struct core_chan *chan, const 
 	return TCPX_OK;
 }
 
-/* A payload that did not come through: its bytes may come again. */
+/* The payload is lost or invalid: its bytes may be sent again. */
 static void rx_undo(struct core_link *link, struct core_chan *chan)
 {
 	if (chan->rx.xfer)
@@ -370,7 +372,7 @@ static void rx_undo(struct core_link *link, struct core_chan *chan)
 		core_notify_in_undo(link, &chan->rx_frame);
 }
 
-/* The frame under way ends with its channel. */
+/* The frame under way is lost with its channel. */
 void core_rx_lost(struct core_link *link, struct core_chan *chan)
 {
 	if (!chan->rx.busy)
@@ -379,7 +381,7 @@ void core_rx_lost(struct core_link *link, struct core_chan *chan)
 	rx_staging_undo(link, chan);
 }
 
-/* The payload's own bookkeeping; the io is still held. */
+/* Accounts for the payload, while the frame still has its references. */
 static tcpx_status rx_settle(struct core_link *link, struct core_chan *chan, bool valid,
 			     tcpx_status status, const void *data)
 {
@@ -425,12 +427,13 @@ tcpx_status core_rx_end(struct core_link *link, uint32_t channel, bool valid, tc
 		chan->rx.busy = false;
 		return link->dead_status;
 	}
-	/* An aborted chunk counts as received, never as applied. */
+	/* An aborted frame is acknowledged like any other: its sender knows that it aborted it. */
 	if (frame.seq && (frame.flags & FRAME_F_ACK))
 		core_rxseq_asked(&chan->rxseq, frame.seq);
 	result = rx_settle(link, chan, valid, status, data);
 	chan->rx.busy = false;
-	/* What could not be kept was not applied: it comes again over another channel. */
+	/* After an error the sequence is not applied: the peer sends the frame on another
+	 * channel. */
 	if (frame.seq && result == TCPX_OK) {
 		link->count.rx_chunks++;
 		if (frame.seq == chan->piggyback.write_seq)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of a link. Its owner embeds it; the core and its tests alone read and write the fields,
- * others call the functions of core/link.h. */
+/* The state of a link. Its owner embeds it. Only the core and its tests use the fields; others call
+ * the functions of core/link.h. */
 #ifndef CORE_LINK_STATE_H
 #define CORE_LINK_STATE_H
 
@@ -31,9 +31,9 @@ struct core_counters {
 struct core_link {
 	struct core_config cfg;
 	struct core_chan chan[CORE_CHANNELS_MAX];
-	uint32_t nchan; /* lane + bulk */
+	uint32_t nchan; /* the priority channel and the bulk ones */
 	bool dead;
-	bool leased; /* dead, but the peer may still read what was lent to it */
+	bool leased; /* the peer may still read sources after the link died */
 	tcpx_status dead_status;
 
 	struct core_sendq sendq;
@@ -45,11 +45,11 @@ struct core_link {
 	struct list_node pushes;
 
 	struct core_credit credit[FRAME_CREDIT_STAGE]; /* by kind */
-	struct core_stage_out stage_out;	       /* what we want at the peer */
-	struct core_stage_in stage_in;		       /* what the peer wants here */
+	struct core_stage_out stage_out;	       /* for staging at the peer */
+	struct core_stage_in stage_in;		       /* for the peer's staging here */
 	uint32_t npushes;
-	uint32_t ref_chunk; /* most bytes of a chunk by reference, as the peer takes it */
-	uint64_t ref_bytes; /* of bulk chunks by reference in the rings */
+	uint32_t ref_chunk; /* largest chunk by reference that the peer takes */
+	uint64_t ref_bytes; /* of chunks by reference in the rings */
 
 	struct core_xfer_table xfers;
 	struct core_retransmit *retransmit_pool; /* of entries that no job uses */

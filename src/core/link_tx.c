@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes next on a channel. */
+/* The next frame of a channel. */
 #include <string.h>
 
 #include "core/link_priv.h"
@@ -54,7 +54,7 @@ static bool tx_next_credit(struct core_link *link, struct frame *frame)
 	return true;
 }
 
-/* Frames without a sequence: acknowledgement, credits, staging wishes. */
+/* Frames without a sequence: acknowledgement, credits, requests for cover and staging. */
 static bool tx_next_unsequenced(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
 {
 	struct frame *frame = &tx->frame;
@@ -171,7 +171,7 @@ static void tx_set_frame(struct core_job *job, struct core_tx *tx, uint64_t line
 	frame->flags |= core_path_flag(job->path);
 }
 
-/* How much of the job may be cut now; 0: it waits for a credit. */
+/* How many of `want` bytes of the job may be cut now; 0: it waits for credit or grants. */
 static uint64_t tx_allowance(struct core_link *link, struct core_job *job, uint64_t want)
 {
 	if (job->kind == CORE_JOB_REQUEST) {
@@ -197,7 +197,7 @@ static bool chan_has_window(const struct core_link *link, const struct core_chan
 	return chan->inflight.filled_bytes < core_filled_window(&link->cfg);
 }
 
-/* Messages go on their own channels, and nothing else does. */
+/* Message channels carry messages of a plugin and nothing else. */
 static bool chan_takes_job(const struct core_link *link, const struct core_chan *chan,
 			   const struct core_job *job)
 {
@@ -206,7 +206,7 @@ static bool chan_takes_job(const struct core_link *link, const struct core_chan 
 	return !core_job_messages(job) || chan->inflight.messages < link->cfg.message_window;
 }
 
-/* Cuts the job's next chunk; false: nothing may be cut of it now. */
+/* Cuts the job's next chunk; false if nothing of it may be cut now. */
 static bool tx_cut(struct core_link *link, struct core_chan *chan, struct core_job *job,
 		   struct core_tx *tx)
 {
@@ -235,7 +235,7 @@ static bool tx_cut(struct core_link *link, struct core_chan *chan, struct core_j
 		bytes = tx_allowance(link, job, bytes);
 	if (!bytes && job->kind != CORE_JOB_NOTE)
 		return false;
-	/* More would lie in the transport, and its staging memory with it. */
+	/* More would only wait in the transport, and its staging memory with it. */
 	if (job->fills && !job->small && !chan_has_window(link, chan))
 		return false;
 	if (job->path == CORE_PATH_REFERENCE && !job->small &&
@@ -256,7 +256,8 @@ static bool tx_cut(struct core_link *link, struct core_chan *chan, struct core_j
 		bytes = took;
 	}
 	if (request)
-		(void)core_credit_acquire(&link->credit[FRAME_CREDIT_READ], 1); /* there is one */
+		(void)core_credit_acquire(&link->credit[FRAME_CREDIT_READ],
+					  1); /* tx_allowance found one */
 	if (job->staged)
 		core_stage_out_use(&link->stage_out, bytes);
 	tx_set_frame(job, tx, linear, (uint32_t)(request ? 0 : bytes));
@@ -280,7 +281,7 @@ static bool tx_cut(struct core_link *link, struct core_chan *chan, struct core_j
 	return true;
 }
 
-/* The first job of a queue that can be cut; it goes to the back when its turn is over. */
+/* Cuts the first job of a queue that can be cut, which goes to the back when its turn is over. */
 static bool tx_next_job(struct core_link *link, struct core_chan *chan, struct list_node *queue,
 			struct core_tx *tx)
 {
@@ -315,7 +316,7 @@ static bool tx_next_job(struct core_link *link, struct core_chan *chan, struct l
 	return false;
 }
 
-/* SENDs that wait to be announced and those that ended instead, by their numbers. */
+/* SENDs that wait to be announced, and CANCELs of those that ended before, by number. */
 static bool tx_next_send(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
 {
 	struct core_chunk *chunk;
@@ -348,7 +349,7 @@ static bool tx_next_small(struct core_link *link, struct core_chan *chan, struct
 	return tx_next_job(link, chan, &link->sendq.small, tx) || tx_next_send(link, chan, tx);
 }
 
-/* The notification of the transfer whose only frame was the channel's last. */
+/* The notification of the WRITE whose only frame was the channel's last one. */
 static bool tx_next_piggyback(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
 {
 	struct core_note *note = core_piggyback_next(chan);
@@ -366,7 +367,7 @@ static bool tx_next_piggyback(struct core_link *link, struct core_chan *chan, st
 	return true;
 }
 
-/* The channel is full: a kick that it got for a chunk is another one's, which has room. */
+/* A full channel passes its kick for a chunk on to another channel that has room. */
 static void tx_pass_kick_on(struct core_link *link, const struct core_chan *full)
 {
 	uint32_t i;
@@ -415,7 +416,8 @@ int core_tx_next(struct core_link *link, uint32_t channel, struct core_tx *tx)
 		    tx_next_job(link, chan, &link->sendq.bulk, tx))
 			return 1;
 		memset(tx, 0, sizeof(*tx));
-		/* Going idle: whoever waits for an acknowledgement here must get one. */
+		/* Before the channel goes idle it asks for the acknowledgement that is waited
+		 * for. */
 		if (chan->inflight.ack_needed &&
 		    chan->inflight.asked_seq < chan->inflight.next_seq - 1) {
 			tx->channel = channel;

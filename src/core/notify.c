@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notifications: budgeted, cut like everything else, published once, standalone ones in order. */
+/* Notifications: cut like other jobs within a budget; published once, standalone ones in order. */
 #include <string.h>
 
 #include "base/siphash.h"
 #include "core/link_priv.h"
 
-/* What one costs is what it takes: its record, the allocator's word, its place in the table. */
+/* The cost covers the memory of one: its record, the allocator's header, its place in the table. */
 _Static_assert(sizeof(struct core_notify_in) + 3 * sizeof(void *) <= CORE_NOTE_COST,
 	       "a notification takes more memory than it costs");
 
@@ -65,8 +65,8 @@ static void note_destroy(struct core_link *link, struct core_note *note)
 
 void core_note_start(struct core_link *link, struct core_note *note)
 {
-	/* Numbered here, in posting order; the queue keeps it for those of one size class and the
-	 * receiver restores it between the classes. */
+	/* The number is the posting order. The queue keeps it among notes of one size class, small
+	 * or bulk, and the receiver restores it between the classes. */
 	note->number = note->standalone ? ++link->notify.alone_last : ++link->notify.attached_last;
 	if (core_cover_take(link, note))
 		core_job_queue(link, &note->job);
@@ -74,8 +74,8 @@ void core_note_start(struct core_link *link, struct core_note *note)
 		core_cover_wait(link, note);
 }
 
-/* Nobody waits for it any more. What the peer has seen a part of must arrive whole, and a number
- * that was given must be filled; one that was never started leaves no trace. */
+/* No request waits for the notification any more. One that was started must arrive whole, since the
+ * peer may have a part of it, or waits for its number; another one is dropped. */
 void core_note_drop(struct core_link *link, struct core_note *note)
 {
 	if ((note->number || note->piggybacked) && !link->dead)
@@ -83,7 +83,7 @@ void core_note_drop(struct core_link *link, struct core_note *note)
 	core_credit_refund(&link->credit[FRAME_CREDIT_NOTIFY], note->bytes + CORE_NOTE_COST);
 	core_cover_back(link, note);
 	if (note->refs)
-		list_remove(&note->node); /* the link is dead, and a call has not returned */
+		list_remove(&note->node); /* the link is dead, and a call still reads it */
 	else
 		note_destroy(link, note);
 }
@@ -96,14 +96,14 @@ void core_note_check(struct core_link *link, struct core_note *note)
 		return;
 	note_destroy(link, note);
 	if (link->dead)
-		return; /* whoever waited for it has been told */
+		return; /* its request has ended */
 	if (!xfer) {
 		link->cfg.ops->note_ended(link->cfg.arg);
 		return;
 	}
 	xfer->note = NULL;
 	if (xfer->state == CORE_NOTIFYING) {
-		xfer->state = CORE_ACTIVE; /* its data are in place: the check ends it */
+		xfer->state = CORE_ACTIVE; /* all bytes are in place: the check ends it */
 		core_xfer_check(link, xfer);
 	}
 }
@@ -151,9 +151,10 @@ void core_note_consumed(struct core_link *link, uint64_t bytes, bool empty)
 	core_cover_released(link, bytes + CORE_NOTE_COST);
 }
 
-/* Parts tile a notification when the ends of all cancel out but the first and the last: with a key
- * that the peer does not know, nothing else sums up to the same. Memory of
- * nobody's is not published. */
+/* Proves that the parts of a notification cover it without gaps, so that no memory is published
+ * that was not received. Each part adds the hash of its end and subtracts that of its start; only
+ * if the parts tile the notification, the sum is the hash of its end less that of 0. The peer does
+ * not know the key and cannot forge the sum. */
 static uint64_t note_seam(const struct core_link *link, uint64_t at)
 {
 	return siphash(link->cfg.secret, &at, sizeof(at));
@@ -178,9 +179,9 @@ void core_notify_in_publish(struct core_link *link, struct core_notify_in *msg)
 	link->cfg.ops->notify(link->cfg.arg, msg);
 }
 
-/* Memory for one that arrives, paid for. It is all asked for, since its parts go to their places
- * whatever their order; pages that nothing was written to take no memory, and only what arrived is
- * charged. */
+/* Charges the peer for a notification that arrives, and allocates it. The memory is allocated as a
+ * whole, since parts go to their places in any order; pages that were never written to take none,
+ * so only what arrived is charged to the account. */
 tcpx_status core_notify_in_new(struct core_link *link, const struct frame *frame,
 			       struct core_notify_in **out_msg)
 {
@@ -202,12 +203,12 @@ tcpx_status core_notify_in_new(struct core_link *link, const struct frame *frame
 	return TCPX_OK;
 }
 
-/* A part is in place. */
+/* A part is in place: its memory is charged. */
 static void notify_in_grew(struct core_link *link, struct core_notify_in *msg, uint32_t bytes)
 {
 	msg->got += bytes;
 	if (msg->got <= msg->there - sizeof(*msg))
-		return; /* charged when it began, all of it */
+		return; /* charged as a whole when it began */
 	msg->there += bytes;
 	link->cfg.ops->note_grew(link->cfg.arg, bytes);
 }
@@ -245,7 +246,7 @@ tcpx_status core_notify_in_begin(struct core_link *link, const struct frame *fra
 	return TCPX_OK;
 }
 
-/* A part that was begun did not come through. */
+/* A part that began to arrive is lost or invalid. */
 void core_notify_in_undo(struct core_link *link, const struct frame *frame)
 {
 	struct core_notify_in *msg =
@@ -255,14 +256,15 @@ void core_notify_in_undo(struct core_link *link, const struct frame *frame)
 		msg->begun -= frame->payload_bytes;
 }
 
-/* A part is in place: publishes what became whole, standalone ones in order of their numbers. */
+/* A part is in place: publishes a notification that is whole, standalone ones in order of
+ * number. */
 tcpx_status core_notify_in_part(struct core_link *link, const struct frame *frame)
 {
 	struct core_notify_in *msg =
 		core_incoming_find(&link->notify.incoming, frame->xfer, frame->key == 1);
 
 	if (!msg)
-		return TCPX_ERR_PROTOCOL; /* an empty one, twice at once */
+		return TCPX_ERR_PROTOCOL; /* an empty one that arrived twice */
 	link->cover.moves++;
 	notify_in_grew(link, msg, frame->payload_bytes);
 	if (frame->payload_bytes < msg->bytes)

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The notification of a WRITE of one chunk does not wait for the chunk's acknowledgement: its frame
- * leaves right behind the chunk's, on the same channel. The receiver publishes it when the chunk is
+ * leaves right after the chunk, on the same channel. The receiver publishes it when the chunk is
  * applied and drops it when the chunk was refused or aborted.
  *
- * note->piggybacked: the frame is in a ring. It ends there, or starts anew (core_piggyback_lost).
+ * While note->piggybacked is set the frame is in a ring. There the notification ends, or it starts
+ * anew (core_piggyback_lost).
  */
 #include <string.h>
 
 #include "core/link_priv.h"
 
-/* The frame is all of a WRITE, and its notification may follow at once. */
+/* Whether the frame is all of a WRITE whose notification may follow at once. */
 bool core_piggyback_fits(struct core_link *link, const struct core_chan *chan,
 			 const struct frame *frame, struct core_job *job)
 {
@@ -25,8 +26,8 @@ bool core_piggyback_fits(struct core_link *link, const struct core_chan *chan,
 	       core_cover_take(link, note);
 }
 
-/* Whose frame must be the channel's next one. A transfer that was cancelled, refused or
- * acknowledged since its frame was cut has none. */
+/* The notification whose frame must be the channel's next one, or NULL. There is none if the
+ * transfer was cancelled, refused or acknowledged since its frame was cut. */
 struct core_note *core_piggyback_next(struct core_chan *chan)
 {
 	struct core_chunk *chunk = core_inflight_at(&chan->inflight, chan->inflight.next_seq - 1);
@@ -38,8 +39,8 @@ struct core_note *core_piggyback_next(struct core_chan *chan)
 	return xfer->state == CORE_ACTIVE ? xfer->note : NULL;
 }
 
-/* The peer's fence says that it was not published. It starts anew: at once where the bytes are
- * applied, else with its transfer; one whose transfer has ended does not. */
+/* The peer's fence says that the notification was not published. It starts anew, at once if the
+ * bytes are applied, else when they are; it is dropped if its transfer has ended. */
 void core_piggyback_lost(struct core_link *link, struct core_note *note)
 {
 	note->piggybacked = false;
@@ -71,7 +72,7 @@ tcpx_status core_piggyback_begin(struct core_link *link, struct core_chan *chan,
 	return TCPX_OK;
 }
 
-/* The frame is lost half-way: if it comes again it pays again. */
+/* The frame is lost half-way: it is charged again if it is sent again. */
 void core_piggyback_undo(struct core_link *link, struct core_chan *chan)
 {
 	struct core_notify_in *msg = chan->piggyback.arriving;
@@ -90,12 +91,12 @@ static void piggyback_decide(struct core_link *link, struct core_notify_in *msg,
 		return;
 	}
 	core_notify_in_free(link, msg);
-	/* Nobody else gives it back, so it is told as of an application that has read all. */
+	/* No application will release it: return the credit as if one had read everything. */
 	core_link_return(link, FRAME_CREDIT_NOTIFY, bytes + CORE_NOTE_COST, true);
 	core_cover_released(link, bytes + CORE_NOTE_COST);
 }
 
-/* The frame is whole. False: it is not through before its chunk is committed. */
+/* The frame is whole. False: it is not applied before its chunk is committed. */
 bool core_piggyback_end(struct core_link *link, struct core_chan *chan, bool valid)
 {
 	struct core_notify_in *msg = chan->piggyback.arriving;
@@ -109,16 +110,15 @@ bool core_piggyback_end(struct core_link *link, struct core_chan *chan, bool val
 	return true;
 }
 
-/* The commit of a chunk ended, and with it what waits behind it. Returns the sequence that is
- * applied by that, or 0. */
+/* The commit of a chunk ended, and the notification that waited for it is decided. Returns the
+ * sequence of that notification, which is now applied, or 0. */
 uint64_t core_piggyback_committed(struct core_link *link, struct core_chan *chan, uint64_t seq,
 				  tcpx_status status)
 {
 	struct list_node *pos;
 
 	if (seq == chan->piggyback.write_seq)
-		chan->piggyback.write_ok =
-			status == TCPX_OK; /* its notification may still be on its way */
+		chan->piggyback.write_ok = status == TCPX_OK; /* for one that arrives later */
 	LIST_FOREACH(pos, &chan->piggyback.waiting) {
 		struct core_notify_in *msg = LIST_ENTRY(pos, struct core_notify_in, node);
 

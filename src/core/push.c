@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The responder's side of READ: pieces of the reader's list, pushed and forgotten when applied. */
+/* The responder's side of READ: pieces of the peer's list, pushed until they are acknowledged. */
 #include "core/link_priv.h"
 
 static void push_finish(struct core_link *link, struct core_push *push)
@@ -72,7 +72,7 @@ static void push_abort(struct core_link *link, struct core_push *push)
 			core_tx_abort(link, &link->chan[i]);
 	push->refs--;
 	if (push->job.reading && !link->dead)
-		core_kick_all(link); /* as of a transfer that waits */
+		core_kick_all(link); /* idle channels ask for the acknowledgements */
 	core_push_check(link, push);
 }
 

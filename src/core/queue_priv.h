@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the lower files of the core share: rings, queues, and which channels are woken. None of them
- * ends a request. */
+/* What the lower files of the core share: frames in flight, queues, kicks. None of them ends a
+ * request. */
 #ifndef CORE_QUEUE_PRIV_H
 #define CORE_QUEUE_PRIV_H
 
@@ -15,7 +15,7 @@ void core_retransmit_pop(struct core_link *link, struct core_job *job);
 void core_retransmit_free(struct core_link *link, struct core_job *job);
 void core_chunks_detach(struct core_link *link, struct core_job *job);
 
-/* sendq.c: who wants to send */
+/* sendq.c */
 void core_job_queue(struct core_link *link, struct core_job *job);
 void core_job_unqueue(struct core_job *job);
 bool core_job_has_more(const struct core_job *job);
@@ -37,9 +37,9 @@ void core_fill_granted(struct core_link *link);
 bool core_fill_leaves_eagerly(struct core_job *job);
 bool core_fill_wants_more(struct core_job *job);
 bool core_fill_is_ahead(const struct core_link *link, const struct core_job *job);
-void core_fill_pulled(struct core_link *link, struct core_job *job); /* a channel cut of it */
+void core_fill_pulled(struct core_link *link, struct core_job *job);
 
-/* sendq.c: credits and staging of a link, where channels are to be woken */
+/* sendq.c: credits and staging of a link, with the kicks that they cause */
 bool core_link_charge(struct core_link *link, enum frame_credit kind, uint64_t amount);
 void core_link_return(struct core_link *link, enum frame_credit kind, uint64_t amount, bool empty);
 void core_stage_request(struct core_link *link, uint64_t bytes);
@@ -47,7 +47,7 @@ void core_stage_withdraw(struct core_link *link, uint64_t bytes);
 uint64_t core_stage_take(struct core_link *link, uint64_t want, uint64_t left);
 void core_stage_free(struct core_link *link, uint64_t bytes);
 
-/* Chunks of it are under way on another path than the stream: its source may be read. */
+/* Chunks of the job are in flight on another path than the stream: its source may be read. */
 static inline bool core_job_source_read(const struct core_link *link, const struct core_job *job)
 {
 	return job->reading && (!link->dead || link->leased);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The link's queues: which jobs wait, and which channels are told that they do. */
+/* The link's send queue: which jobs wait, and which channels are kicked for them. */
 #include "core/queue_priv.h"
 
 void core_sendq_init(struct core_sendq *sendq)
@@ -24,7 +24,7 @@ bool core_job_has_more(const struct core_job *job)
 	return job->linear < job->end;
 }
 
-/* A frame of it may be cut now, as far as its source is concerned. */
+/* Whether a frame of the job may be cut now, as far as its source is concerned. */
 bool core_job_cuttable(const struct core_job *job)
 {
 	if (!core_job_has_more(job) || job->retransmit || !job->fills)
@@ -32,7 +32,7 @@ bool core_job_cuttable(const struct core_job *job)
 	return (job->kind == CORE_JOB_SEND && !job->announced) || job->linear < job->fill.ready;
 }
 
-/* Ahead of jobs of a lower priority, behind its equals. */
+/* Before jobs of a lower priority, after those of the same. */
 static void job_insert_by_priority(struct list_node *head, struct core_job *job)
 {
 	struct list_node *pos = head->prev;
@@ -42,7 +42,7 @@ static void job_insert_by_priority(struct list_node *head, struct core_job *job)
 	list_insert_before(pos->next, &job->node);
 }
 
-/* As many message channels as it has messages; those that are full hear of the room. */
+/* Kicks as many message channels as the job has messages. A full one is kicked when it has room. */
 static void kick_message_channels(struct core_link *link, const struct core_job *job)
 {
 	uint64_t bytes = job->retransmit ? UINT64_MAX : job->end - job->linear, sent = 0;
@@ -77,7 +77,7 @@ void core_job_queue(struct core_link *link, struct core_job *job)
 		kick_message_channels(link, job);
 	else
 		core_kick_bulk(link, job->path == CORE_PATH_REFERENCE
-					     ? 1 /* one channel carries them all */
+					     ? 1 /* one channel carries all its chunks */
 				     : job->retransmit ? UINT64_MAX
 						       : core_job_cut_end(job) - job->linear);
 }
@@ -96,7 +96,7 @@ bool core_carries_small(const struct core_link *link, uint32_t channel)
 					!core_carries_messages(link, channel));
 }
 
-/* The lane carries what is bulk while no other stream is up. */
+/* The priority channel carries bulk jobs while no other stream is up. */
 bool core_carries_bulk(const struct core_link *link, uint32_t channel)
 {
 	uint32_t i;
@@ -129,7 +129,7 @@ void core_kick_small(struct core_link *link)
 		core_kick(link, &link->chan[i]);
 }
 
-/* As many channels as so many bytes have chunks. */
+/* Kicks as many channels as there are chunks in so many bytes. */
 void core_kick_bulk(struct core_link *link, uint64_t bytes)
 {
 	uint32_t i, bulk = core_stream_channels(link);
@@ -185,7 +185,7 @@ void core_ctl_queue(struct core_link *link, const struct frame *frame)
 	if (link->dead)
 		return;
 	if (link->sendq.nctl >= CORE_CTL_MAX) {
-		/* An honest peer's credits end long before. */
+		/* A peer that obeys the protocol runs out of credit long before. */
 		link->cfg.ops->fail(link->cfg.arg, TCPX_ERR_PROTOCOL);
 		return;
 	}
@@ -197,9 +197,9 @@ void core_ctl_queue(struct core_link *link, const struct frame *frame)
 	core_kick_small(link);
 }
 
-/* A SEND that ended before it was announced has a number all the same, and the peer must hear of
- * it. It takes the SEND's place: what is older goes first, or credit could be spent in an order in
- * which the peer cannot give it back. */
+/* A SEND that ended before it was announced has a number, which the peer must hear of. Its CANCEL
+ * takes its place in the order of numbers: the peer returns eager credit in that order, so it must
+ * be acquired in it. */
 void core_cancelled_queue(struct core_link *link, const struct frame *frame)
 {
 	struct list_node *pos = link->sendq.cancelled.prev;
@@ -215,9 +215,9 @@ void core_cancelled_queue(struct core_link *link, const struct frame *frame)
 	core_kick_small(link);
 }
 
-/* --- credits and staging, and the channels that they wake --- */
+/* --- credits and staging, and the channels that they kick --- */
 
-/* The peer makes us keep something. False: it has no credit for it. */
+/* A frame arrives that is to be kept. False if the peer has no credit for it. */
 bool core_link_charge(struct core_link *link, enum frame_credit kind, uint64_t amount)
 {
 	bool tell;
@@ -250,8 +250,8 @@ void core_stage_withdraw(struct core_link *link, uint64_t bytes)
 	core_kick_small(link);
 }
 
-/* Of the pool. left: what its user still has. A little is not worth a frame to one that can go on
- * with what it has. */
+/* Takes from the pool. left: what the user of the staging still has; while it can go on with that,
+ * a small grant is not worth a frame. */
 uint64_t core_stage_take(struct core_link *link, uint64_t want, uint64_t left)
 {
 	uint64_t least = left >= link->cfg.chunk_bytes ? CORE_GRANT_BYTES : 1, got;
@@ -263,7 +263,7 @@ uint64_t core_stage_take(struct core_link *link, uint64_t want, uint64_t left)
 	return got;
 }
 
-/* Ours to use again: this link first, others hear of it from the pool. */
+/* Staging is free again. This link may use it first; the pool tells the others. */
 void core_stage_free(struct core_link *link, uint64_t bytes)
 {
 	link->cfg.ops->stage_give(link->cfg.arg, bytes);
@@ -271,7 +271,7 @@ void core_stage_free(struct core_link *link, uint64_t bytes)
 		core_stage_more(link);
 }
 
-/* Grants what the pool has, and a chunk ahead of all wishes where it has room for that. */
+/* Grants what the pool has, and a chunk ahead of all requests if it has room for that. */
 void core_stage_more(struct core_link *link)
 {
 	struct core_stage_in *in = &link->stage_in;

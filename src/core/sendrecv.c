@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SEND meets RECV: in order, eager ones within a budget, large ones after a clear-to-send. */
+/* SEND and RECV: matched in order; small SENDs go eagerly within a budget, others after a CTS. */
 #include "core/link_priv.h"
 
 #include <string.h>
@@ -50,7 +50,7 @@ static void recv_pair(struct core_link *link, struct core_xfer *xfer,
 	xfer->recv.limit = bytes;
 	send_in_consumed(link, msg);
 	if (msg->dead) {
-		xfer->matched = false; /* the sender knows */
+		xfer->matched = false; /* so the peer gets no FINAL: it knows */
 		core_xfer_end(link, xfer, msg->status);
 		return;
 	}
@@ -122,7 +122,7 @@ static struct core_send_in *send_in_find(struct core_link *link, uint64_t number
 	return NULL;
 }
 
-/* Keeps a message, which is paid for, until its RECV comes, in the order of the numbers. */
+/* Keeps a SEND that was charged until its RECV is posted, in the order of the numbers. */
 static tcpx_status send_in_keep(struct core_link *link, const struct core_send_in *head,
 				const void *data)
 {
@@ -201,8 +201,8 @@ void core_send_cleared(struct core_link *link, const struct frame *frame)
 	core_job_queue(link, job);
 }
 
-/* A SEND is over at the sender. Its number must be filled all the same: the SEND may have been cut
- * short, or never come. */
+/* A SEND ended at the sender. Its number must be filled, since the SEND may have been aborted, or
+ * may never arrive. */
 tcpx_status core_send_cancelled(struct core_link *link, const struct frame *frame)
 {
 	struct core_send_in *msg = send_in_find(link, frame->linear);
@@ -229,7 +229,7 @@ tcpx_status core_send_cancelled(struct core_link *link, const struct frame *fram
 
 		if (xfer->op != TCPX_OP_RECV || !xfer->matched || xfer->recv.sender != frame->xfer)
 			continue;
-		xfer->matched = false; /* the sender need not hear of it */
+		xfer->matched = false; /* so the peer gets no FINAL: it cancelled */
 		core_xfer_end(link, xfer, TCPX_ERR_REMOTE);
 		break;
 	}
@@ -244,10 +244,10 @@ void core_final_arrived(struct core_link *link, const struct frame *frame)
 	if (!xfer || xfer->state == CORE_ENDING)
 		return;
 	if (xfer->state == CORE_NOTIFYING)
-		return; /* a READ that has its bytes: the source is too late to matter */
+		return; /* a READ that has all its bytes: the source no longer matters */
 	if (xfer->op == TCPX_OP_SEND) {
 		if (!xfer->job.announced)
-			return; /* the peer cannot know of it yet */
+			return; /* the peer cannot know it: a stale or forged id */
 		xfer->matched = true;
 		xfer->applied = frame->offset <= xfer->prog->total ? frame->offset : 0;
 		if (status == TCPX_OK)
@@ -263,7 +263,8 @@ void core_final_arrived(struct core_link *link, const struct frame *frame)
 	core_xfer_end(link, xfer, status);
 }
 
-/* A SEND goes eagerly within the budget, else it is announced. False: no credit, all SENDs wait. */
+/* A SEND goes eagerly if the budget allows, else by an RTS. False: no credit for either, so all
+ * SENDs wait. */
 bool core_send_acquire(struct core_link *link, struct core_xfer *xfer)
 {
 	uint64_t total = xfer->prog->total;
@@ -281,7 +282,8 @@ bool core_send_acquire(struct core_link *link, struct core_xfer *xfer)
 	return xfer->send.has_credit;
 }
 
-/* Charges SENDs after the first one, too: in their order, as the peer gives the credit back. */
+/* Acquires credit for the SENDs after the first one, too, in the order in which the peer returns
+ * it. */
 void core_sendrecv_acquire(struct core_link *link)
 {
 	struct list_node *pos;

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Staging at the destination: wishes of the sender, grants of the receiver. */
+/* Staging at the destination: requests of the sender, grants of the receiver. */
 #include "core/stage_quota.h"
 
-/* What the wishes leave of the grants goes back, but for what the peer lets us keep: a small WRITE
- * that is posted next does not wait for a grant. */
+/* Grants that the requests do not need go back, except for what the peer lets us keep: that serves
+ * the next small WRITE without a round trip. */
 static void stage_out_trim(struct core_stage_out *out)
 {
 	uint64_t need = out->requested - out->withdrawn - out->used + out->ahead;
 	uint64_t have = out->granted - out->used;
 
-	/* used counts dropped grants too, so a surplus is what exceeds all wishes */
+	/* used includes dropped grants, so a surplus is what exceeds all requests */
 	if (have <= need)
 		return;
 	out->dropped += have - need;
 	out->used += have - need;
-	out->requested += have - need; /* keeps wanted >= used */
+	out->requested += have - need; /* keeps requested >= used */
 	out->due = true;
 }
 
-/* Told when more than half of what was granted ahead is spoken for. */
+/* A frame is due when more than half of what was granted ahead is requested. */
 bool core_stage_out_request(struct core_stage_out *out, uint64_t bytes)
 {
 	out->requested += bytes;

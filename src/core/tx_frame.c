@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The frame that a channel has under way: interrupted, spoiled, sent, or lost with its channel. */
+/* The frame that a channel is sending: interrupted, aborted, sent, or lost with its channel. */
 #include "core/link_priv.h"
 
 int core_tx_pause(struct core_link *link, uint32_t channel)
@@ -31,7 +31,7 @@ void core_tx_torn(struct core_link *link, uint32_t channel)
 	if (seq > chan->inflight.acked_seq)
 		core_inflight_at(&chan->inflight, seq)->aborted = true;
 	else if (xfer && xfer->job.kind == CORE_JOB_WRITE)
-		xfer->job.acked -= chan->tx_bytes; /* the acknowledgement was faster */
+		xfer->job.acked -= chan->tx_bytes; /* the acknowledgement came first */
 }
 
 void core_tx_spoiled(struct core_link *link, uint32_t channel, tcpx_status status)

@@ -76,7 +76,7 @@ void core_io_ref(struct core_io *io, struct core_xfer *xfer, struct core_push *p
 		++*io->refs;
 }
 
-/* The peer may acknowledge a frame before its call is through: the bytes stay until then. */
+/* The peer may acknowledge a frame before its call returns; the bytes must stay until then. */
 void core_io_ref_note(struct core_io *io, struct core_note *note)
 {
 	io->note = note;
@@ -114,7 +114,8 @@ void core_io_abort(struct core_link *link, struct core_io *io)
 		core_io_release(link, io);
 }
 
-/* A sender that lent the frame's memory has left it in the call: he must come back for it. */
+/* A transport may keep the buffers, so that the call stays open: the kick makes the sender take
+ * them back. */
 void core_tx_abort(struct core_link *link, struct core_chan *chan)
 {
 	if (chan->tx.busy && chan->tx.in_call)
@@ -159,7 +160,7 @@ static void xfer_finish(struct core_link *link, struct core_xfer *xfer, tcpx_sta
 	link->cfg.ops->ended(link->cfg.arg, xfer);
 }
 
-/* All bytes are where they belong: the notification's turn, if there is one. */
+/* All bytes are in place; a notification follows. */
 static void xfer_data_done(struct core_link *link, struct core_xfer *xfer)
 {
 	if (!xfer->note) {
@@ -180,14 +181,14 @@ static void xfer_recv_done(struct core_link *link, struct core_xfer *xfer)
 	xfer_finish(link, xfer, xfer->recv.truncated ? TCPX_ERR_TRUNCATED : TCPX_OK);
 }
 
-/* Frames are under way whose end must be known: the bytes may land, or be read, until then. */
+/* Frames are in flight whose end must be known: until then their bytes may be written or read. */
 static bool xfer_waits_for_peer(const struct core_link *link, const struct core_xfer *xfer)
 {
 	return core_job_source_read(link, &xfer->job) ||
 	       (!link->dead && xfer->strict && xfer->op == TCPX_OP_WRITE && xfer->job.inflight);
 }
 
-/* Looks whether the transfer can take its next step; called after anything that may allow it. */
+/* Takes the transfer's next step if it can; called after each change that may allow it. */
 void core_xfer_check(struct core_link *link, struct core_xfer *xfer)
 {
 	if (xfer->refs)
@@ -223,7 +224,7 @@ void core_xfer_check(struct core_link *link, struct core_xfer *xfer)
 	}
 }
 
-/* Tells the peer that a transfer it works on is over here. */
+/* Tells the peer that a transfer that it knows is over here. */
 static void xfer_cancel_at_peer(struct core_link *link, struct core_xfer *xfer)
 {
 	struct frame frame = {.type = FRAME_CANCEL, .xfer = xfer->id};
@@ -259,7 +260,7 @@ static void xfer_cancel_at_peer(struct core_link *link, struct core_xfer *xfer)
 	core_ctl_queue(link, &frame);
 }
 
-/* Bytes that wait to be cut, for the first time or again. */
+/* Bytes that are not cut yet, or to be cut again. */
 static uint64_t job_uncut_bytes(const struct core_job *job)
 {
 	const struct core_retransmit *redo;
@@ -289,12 +290,12 @@ void core_xfer_end(struct core_link *link, struct core_xfer *xfer, tcpx_status s
 	core_job_unqueue(job);
 	core_fill_stop(link, job);
 	list_remove(&xfer->recv.node);
-	/* One reference of ours, so that aborting cannot end it half-way. */
+	/* A reference of this function, so that aborting cannot end the transfer half-way. */
 	xfer->refs++;
 	xfer_abort_io(link, xfer);
 	xfer->refs--;
 	if (((xfer->strict && job->inflight) || job->reading) && !link->dead)
-		core_kick_all(link); /* an idle channel asks for what it is owed */
+		core_kick_all(link); /* idle channels ask for acknowledgements */
 	core_xfer_check(link, xfer);
 }
 
@@ -329,7 +330,7 @@ static void xfer_job_init(const struct core_link *link, struct core_xfer *xfer)
 		    : xfer->op == TCPX_OP_READ ? CORE_JOB_REQUEST
 					       : CORE_JOB_SEND;
 	if (job->kind == CORE_JOB_REQUEST)
-		job->small = true; /* requests ride the lane; the data finds its own way */
+		job->small = true; /* only the data goes by another path */
 }
 
 static void xfer_start(struct core_link *link, struct core_xfer *xfer)
@@ -347,7 +348,7 @@ static void xfer_start(struct core_link *link, struct core_xfer *xfer)
 		core_job_queue(link, &xfer->job);
 		break;
 	case TCPX_OP_SEND:
-		/* The k-th SEND that was posted is the peer's k-th message, however it ends. */
+		/* It has a number however it ends. */
 		xfer->send.number = ++link->sendrecv.send_next;
 		core_job_queue(link, &xfer->job);
 		if (xfer->job.fills)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the core works on: requests, pushes, notifications, SENDs that wait. */
+/* Requests, and the responses to READs of the peer. */
 #ifndef CORE_XFER_H
 #define CORE_XFER_H
 
@@ -16,8 +16,8 @@
 enum core_xfer_state {
 	CORE_IDLE = 0, /* never posted */
 	CORE_ACTIVE,
-	CORE_NOTIFYING,
-	CORE_ENDING,
+	CORE_NOTIFYING, /* all bytes are in place, the notification is not taken yet */
+	CORE_ENDING,	/* the status is decided, the memory is still in use */
 	CORE_FINAL
 };
 
@@ -27,29 +27,28 @@ struct core_note;
 struct core_xfer {
 	enum tcpx_op op;
 	const struct core_prog *prog; /* also for SEND and RECV; nseg may be 0 */
-	const void *notify;	      /* attached or alone; copied by the core's owner */
+	const void *notify;	      /* attached, or that of an OP_NOTIFY; the core copies it */
 	uint32_t notify_bytes;
 	bool has_notify;
-	bool strict;	    /* a cancelled WRITE waits for the peer */
-	bool remote_staged; /* some destination is staged at the peer */
-	bool local_staged;  /* some local region is: of a source, all of it is filled */
-	enum core_path
-		path; /* of its chunks; nothing is staged beside a path that is not the stream.
-			      * SEND, RECV: what both ends may agree on */
-	bool by_lane; /* WRITE, READ: they go by the lane, whatever their size */
+	bool strict;	     /* a cancelled WRITE ends when no frame of it is in flight */
+	bool remote_staged;  /* a destination is staged at the peer: all are treated so */
+	bool local_staged;   /* a local region is; then the whole source is filled */
+	enum core_path path; /* of its chunks, which are staged for STREAM alone; SEND, RECV: what
+			      * both ends may agree on */
+	bool by_lane;	     /* WRITE, READ: chunks of any size go by the priority channel */
 	int32_t priority;
 	int64_t deadline_ns; /* absolute; 0: none */
 
 	enum core_xfer_state state;
-	tcpx_status status; /* decided end; TCPX_IN_PROGRESS before */
+	tcpx_status status; /* TCPX_IN_PROGRESS until the end is decided */
 	uint64_t id;	    /* on the wire */
-	uint64_t applied;   /* bytes */
-	uint64_t arrived;   /* READ, RECV: bytes of chunks that came or are coming */
-	bool matched;	    /* RECV: has its message; SEND: the peer said how it ended */
+	uint64_t applied;   /* bytes in place */
+	uint64_t arrived;   /* READ, RECV: bytes of chunks that arrived or are arriving */
+	bool matched;	    /* RECV: has its SEND; SEND: the peer said how it ended */
 	struct core_send send;
 	struct core_recv recv;
-	uint64_t reserved; /* READ into staged memory: staging bytes not used yet */
-	uint32_t refs;	   /* channel operations that use its local memory */
+	uint64_t reserved; /* READ into staged memory: staging that no chunk used yet */
+	uint32_t refs;	   /* calls and copies that use its local memory */
 	struct core_job job;
 	struct core_note *note;
 	struct list_node node; /* link->active */
@@ -62,8 +61,8 @@ struct core_xfer_table {
 	uint32_t count, hint;	  /* of slots; where the search for a free one begins */
 };
 
-/* The responder's part of a READ: pushes one requested piece. Owned by the engine, which frees it
- * (and its region references) in ops->push_ended. */
+/* The response to one requested piece of the peer's READ. It belongs to the engine, which frees it
+ * and its region references in ops->push_ended. */
 struct core_push {
 	struct core_job job;
 	struct core_prog prog;
