@@ -44,11 +44,11 @@ struct core_xfer {
 	uint64_t id;	    /* on the wire */
 	uint64_t applied;   /* bytes in place */
 	uint64_t arrived;   /* READ, RECV: bytes of chunks that arrived or are arriving */
-	bool matched;	    /* RECV: has its SEND; SEND: the peer said how it ended */
 	struct core_send send;
 	struct core_recv recv;
 	uint64_t reserved; /* READ into staged memory: staging that no chunk used yet */
 	uint32_t refs;	   /* calls and copies that use its local memory */
+	bool matched;	   /* RECV: has its SEND; SEND: the peer said how it ended */
 	struct core_job job;
 	struct core_note *note;
 	struct list_node node; /* link->active */
