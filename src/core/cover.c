@@ -35,7 +35,7 @@ static bool note_affordable(const struct core_cover *cover, const struct core_no
 }
 
 /* Pays for a notification that may leave at once; false if it must wait for its turn. */
-bool core_cover_take(struct core_link *link, struct core_note *note)
+bool core_cover_acquire(struct core_link *link, struct core_note *note)
 {
 	struct core_cover *cover = &link->cover;
 
@@ -64,7 +64,7 @@ void core_cover_wait(struct core_link *link, struct core_note *note)
 }
 
 /* The peer saw nothing of the notification. */
-void core_cover_back(struct core_link *link, struct core_note *note)
+void core_cover_refund(struct core_link *link, struct core_note *note)
 {
 	if (!note->paid)
 		return;
@@ -169,14 +169,14 @@ static void cover_grants_due(struct core_link *link)
 		cover_credit_due(link);
 }
 
-uint64_t core_cover_tell(struct core_link *link)
+uint64_t core_cover_advertise(struct core_link *link)
 {
 	link->cover.advertised = link->cover.granted;
 	return link->cover.advertised;
 }
 
 /* A notification begins to arrive. False if it is not covered. */
-bool core_cover_pay(struct core_link *link, uint64_t amount)
+bool core_cover_charge(struct core_link *link, uint64_t amount)
 {
 	const struct core_cover *cover = &link->cover;
 

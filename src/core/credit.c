@@ -34,7 +34,7 @@ bool core_credit_returned(struct core_credit *credit, uint64_t total)
 /* An eighth of the budget is worth a CREDIT frame; that leaves the sender room for its largest
  * message. If the sender has less than an eighth left every byte is: the application may release no
  * more for long. */
-static bool credit_worth_telling(const struct core_credit *credit)
+static bool credit_worth_a_frame(const struct core_credit *credit)
 {
 	uint64_t untold = credit->given - credit->advertised;
 	uint64_t left = credit->in + credit->advertised - credit->taken;
@@ -42,14 +42,14 @@ static bool credit_worth_telling(const struct core_credit *credit)
 	return untold && (left < credit->in / 8 || untold >= credit->in / 8);
 }
 
-bool core_credit_charge(struct core_credit *credit, uint64_t amount, bool *out_tell)
+bool core_credit_charge(struct core_credit *credit, uint64_t amount, bool *out_due)
 {
 	if (credit->in + credit->given - credit->taken < amount)
 		return false;
 	credit->taken += amount;
 	/* The peer runs short: credit that was kept back for a larger frame is due now. */
-	*out_tell = credit_worth_telling(credit);
-	credit->due |= *out_tell;
+	*out_due = credit_worth_a_frame(credit);
+	credit->due |= *out_due;
 	return true;
 }
 
@@ -60,12 +60,12 @@ void core_credit_uncharge(struct core_credit *credit, uint64_t amount)
 
 bool core_credit_return(struct core_credit *credit, uint64_t amount, bool empty)
 {
-	bool tell;
+	bool due;
 
 	credit->given += amount;
-	tell = credit_worth_telling(credit) || (empty && credit->prompt);
-	credit->due |= tell;
-	return tell;
+	due = credit_worth_a_frame(credit) || (empty && credit->prompt);
+	credit->due |= due;
+	return due;
 }
 
 uint64_t core_credit_advertise(struct core_credit *credit)

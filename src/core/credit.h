@@ -46,9 +46,9 @@ bool core_credit_returned(struct core_credit *credit, uint64_t total);
 
 /* --- the receiver --- */
 
-/* A frame arrives that is to be kept. False if the peer has no credit for it. *out_tell: a CREDIT
+/* A frame arrives that is to be kept. False if the peer has no credit for it. *out_due: a CREDIT
  * frame became due, since the peer runs short. */
-bool core_credit_charge(struct core_credit *credit, uint64_t amount, bool *out_tell);
+bool core_credit_charge(struct core_credit *credit, uint64_t amount, bool *out_due);
 
 /* The frame was not kept after all: the peer sends it again and is charged again. */
 void core_credit_uncharge(struct core_credit *credit, uint64_t amount);

@@ -77,14 +77,14 @@ tcpx_status core_notify_in_part(struct core_link *link, const struct frame *fram
 /* cover.c */
 void core_cover_init(struct core_link *link);
 void core_cover_end(struct core_link *link);
-bool core_cover_take(struct core_link *link, struct core_note *note);
+bool core_cover_acquire(struct core_link *link, struct core_note *note);
 void core_cover_wait(struct core_link *link, struct core_note *note);
-void core_cover_back(struct core_link *link, struct core_note *note);
+void core_cover_refund(struct core_link *link, struct core_note *note);
 void core_cover_granted(struct core_link *link, uint64_t granted);
 void core_cover_more(struct core_link *link);
 bool core_cover_request_next(struct core_link *link, struct frame *frame);
-uint64_t core_cover_tell(struct core_link *link);
-bool core_cover_pay(struct core_link *link, uint64_t amount);
+uint64_t core_cover_advertise(struct core_link *link);
+bool core_cover_charge(struct core_link *link, uint64_t amount);
 void core_cover_requested(struct core_link *link, const struct frame *frame);
 void core_cover_published(struct core_link *link, uint64_t amount);
 void core_cover_released(struct core_link *link, uint64_t amount);

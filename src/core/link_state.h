@@ -24,7 +24,7 @@
 struct core_counters {
 	uint64_t tx_bytes, rx_bytes, tx_chunks, rx_chunks;
 	uint64_t resent;  /* chunks queued again after a lost channel */
-	uint64_t aborted; /* chunks that left torn */
+	uint64_t aborted; /* chunks that were sent with wrong bytes */
 	uint64_t refused; /* chunks and READ requests of the peer */
 };
 

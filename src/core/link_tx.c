@@ -43,7 +43,7 @@ static bool tx_next_credit(struct core_link *link, struct frame *frame)
 		frame->type = FRAME_CREDIT;
 		frame->key = (uint64_t)kind;
 		frame->linear = core_credit_advertise(&link->credit[kind]);
-		frame->offset = kind == FRAME_CREDIT_NOTIFY ? core_cover_tell(link) : 0;
+		frame->offset = kind == FRAME_CREDIT_NOTIFY ? core_cover_advertise(link) : 0;
 		return true;
 	}
 	if (!link->stage_in.due)

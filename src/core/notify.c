@@ -68,7 +68,7 @@ void core_note_start(struct core_link *link, struct core_note *note)
 	/* The number is the posting order. The queue keeps it among notes of one size class, small
 	 * or bulk, and the receiver restores it between the classes. */
 	note->number = note->standalone ? ++link->notify.alone_last : ++link->notify.attached_last;
-	if (core_cover_take(link, note))
+	if (core_cover_acquire(link, note))
 		core_job_queue(link, &note->job);
 	else
 		core_cover_wait(link, note);
@@ -81,7 +81,7 @@ void core_note_drop(struct core_link *link, struct core_note *note)
 	if ((note->number || note->piggybacked) && !link->dead)
 		return;
 	core_credit_refund(&link->credit[FRAME_CREDIT_NOTIFY], note->bytes + CORE_NOTE_COST);
-	core_cover_back(link, note);
+	core_cover_refund(link, note);
 	if (note->refs)
 		list_remove(&note->node); /* the link is dead, and a call still reads it */
 	else
@@ -189,7 +189,7 @@ tcpx_status core_notify_in_new(struct core_link *link, const struct frame *frame
 	size_t there = sizeof(struct core_notify_in) + (frame->payload_bytes == bytes ? bytes : 0);
 	struct core_notify_in *msg;
 
-	if (!core_cover_pay(link, bytes + CORE_NOTE_COST))
+	if (!core_cover_charge(link, bytes + CORE_NOTE_COST))
 		return TCPX_ERR_PROTOCOL;
 	msg = link->cfg.ops->note_alloc(link->cfg.arg, sizeof(*msg) + bytes, there);
 	if (!msg) {

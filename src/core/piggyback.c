@@ -23,7 +23,7 @@ bool core_piggyback_fits(struct core_link *link, const struct core_chan *chan,
 	note = core_job_xfer(job)->note;
 	return note && note->bytes <= CORE_PIGGYBACK_BYTES &&
 	       core_inflight_count(&chan->inflight) + CORE_RING_SPARE + 1 < CORE_RING &&
-	       core_cover_take(link, note);
+	       core_cover_acquire(link, note);
 }
 
 /* The notification whose frame must be the channel's next one, or NULL. There is none if the

@@ -220,11 +220,11 @@ void core_cancelled_queue(struct core_link *link, const struct frame *frame)
 /* A frame arrives that is to be kept. False if the peer has no credit for it. */
 bool core_link_charge(struct core_link *link, enum frame_credit kind, uint64_t amount)
 {
-	bool tell;
+	bool due;
 
-	if (!core_credit_charge(&link->credit[kind], amount, &tell))
+	if (!core_credit_charge(&link->credit[kind], amount, &due))
 		return false;
-	if (tell)
+	if (due)
 		core_kick_small(link);
 	return true;
 }

@@ -10,7 +10,7 @@
 #include "base/frame.h"
 #include "base/list.h"
 
-#define CORE_CTL_MAX 65536	 /* control frames that wait for a peer who does not take them */
+#define CORE_CTL_MAX 65536	 /* control frames that wait for a peer that does not take them */
 #define CORE_CANCELLED_MAX 65536 /* cancelled SENDs of which the peer has not heard */
 
 /* A small sequenced frame of our own: CTS, FINAL, CANCEL. */

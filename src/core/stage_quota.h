@@ -62,7 +62,7 @@ struct core_stage_in {
 	uint64_t requested, withdrawn, dropped; /* as the peer said last */
 	uint64_t granted, used;
 	uint64_t ahead;	     /* what the peer may keep without a request */
-	uint64_t advertised; /* part of the grants that a CREDIT frame told */
+	uint64_t advertised; /* part of the grants that a CREDIT frame carried */
 	bool asked;	     /* the pool was asked for `ahead` */
 	bool due;	     /* a CREDIT frame is to be sent */
 	bool waiting;	     /* the pool had less than was needed, for grants or for READs */
