@@ -74,13 +74,13 @@ void peer_set_state(struct engine_peer *peer, enum tcpx_peer_state state)
 
 void peer_counters_add(tcpx_counters *sum, const struct core_link *link)
 {
-	sum->tx_bytes += link->tx_bytes;
-	sum->rx_bytes += link->rx_bytes;
-	sum->tx_chunks += link->tx_chunks;
-	sum->rx_chunks += link->rx_chunks;
-	sum->resent_chunks += link->resent;
-	sum->aborted_chunks += link->aborted;
-	sum->remote_rejects += link->refused;
+	sum->tx_bytes += link->count.tx_bytes;
+	sum->rx_bytes += link->count.rx_bytes;
+	sum->tx_chunks += link->count.tx_chunks;
+	sum->rx_chunks += link->count.rx_chunks;
+	sum->resent_chunks += link->count.resent;
+	sum->aborted_chunks += link->count.aborted;
+	sum->remote_rejects += link->count.refused;
 }
 
 static void peer_keep_counters(struct engine_session *session, const struct core_link *link)

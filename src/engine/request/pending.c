@@ -46,7 +46,7 @@ static void pending_ended(struct engine_request *request, tcpx_status status)
 {
 	request->xfer.status = status;
 	request->xfer.applied = 0;
-	request->xfer.message_bytes = 0;
+	request->xfer.recv.message_bytes = 0;
 	request_ended(request);
 }
 

@@ -106,7 +106,7 @@ void request_ended(struct engine_request *request)
 		(tcpx_completion){.sz = sizeof(tcpx_completion),
 				  .status = xfer->status,
 				  .bytes = xfer->applied,
-				  .message_bytes = xfer->message_bytes,
+				  .message_bytes = xfer->recv.message_bytes,
 				  .request = {request->slot.id},
 				  .user = request->user,
 				  .elapsed_ns = (uint64_t)(clock_now_ns() - request->posted_ns)};

@@ -46,7 +46,7 @@ static tcpx_status post_error(struct engine_request *request, tcpx_status status
 		if (request->xfer.op == TCPX_OP_SEND)
 			return error_set(status, 0,
 					 "peer '%s' has not received %d cancelled SENDs yet",
-					 peer->who.name, CORE_VOIDS_MAX);
+					 peer->who.name, CORE_CANCELLED_MAX);
 		return error_set(status, 0, "notification budget of peer '%s' is used up",
 				 peer->who.name);
 	case TCPX_ERR_LIMIT:
