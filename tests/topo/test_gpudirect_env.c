@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "net/gpudirect/env.h"
+#include "plugin/env.h"
 #include "sysfs_tree.h"
 #include "topo/rxdm_client.h"
 

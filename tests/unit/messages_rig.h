@@ -8,7 +8,7 @@
 #include "unit.h"
 
 #include "base/frame.h"
-#include "net/ncclnet/messages.h"
+#include "plugin/messages.h"
 #include "net_pair.h"
 #include "wire/frame_codec.h"
 

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* v9: messages have a size_t, and properties say the longest one. */
+#include "plugin/adapter_parts.h"
+
+#define ADAPT_TABLE struct ncclnet_table_v9
+
+ADAPT_COMMON;
+ADAPT_INIT;
+ADAPT_LISTEN;
+ADAPT_CONNECT;
+ADAPT_QUEUE;
+ADAPT_REG;
+ADAPT_DATA(size_t);
+
+ADAPT_TRANSLATE(struct ncclnet_props_v9);
+
+const struct net_adapter net_adapter_v9 = {
+	ADAPT_ROWS,
+	.version = 9,
+	.symbol = "ncclNetPlugin_v9",
+	.props_bytes = sizeof(struct ncclnet_props_v9),
+	.message_max = SIZE_MAX,
+};

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What arrives on a channel of messages: frames of the guide, and the messages behind them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "plugin/messages_priv.h"
+#include "wire/frame_codec.h"
+
+#define STUCK_PARTS 8 /* of the time of a message: the pool's other users wait so long for one */
+
+/* A frame of the guide, whole. */
+static tcpx_status take_frame(struct messages *m, const uint8_t *header)
+{
+	struct waiting *w = waiting_at(m, m->count);
+	struct frame frame;
+	tcpx_status status = wire_frame_decode(header, &frame);
+	bool message;
+
+	if (status != TCPX_OK)
+		return status;
+	message = frame.flags & FRAME_F_MSG && frame.payload_bytes;
+	if (frame.table_bytes || (!message && frame.type != FRAME_ACK && frame.type != FRAME_NACK &&
+				  frame.type != FRAME_NOP))
+		return error_set(TCPX_ERR_PROTOCOL, 0, "frame of type %u on a channel of messages",
+				 frame.type);
+	if (frame.type == FRAME_ACK) {
+		/* One that is half given out stays as it is; the next says more. */
+		if (!m->in_ack)
+			memcpy(m->ack, header, sizeof(m->ack));
+		m->acked = true;
+		return m->in_ack ? TCPX_IN_PROGRESS : TCPX_OK;
+	}
+	if (message && (frame.payload_bytes > m->o.message_bytes || m->messages == m->o.window))
+		return error_set(TCPX_ERR_PROTOCOL, 0,
+				 "message of %u bytes, and %u are not taken; agreed are %u of %u",
+				 frame.payload_bytes, m->messages, m->o.window, m->o.message_bytes);
+	*w = (struct waiting){.seq = frame.seq,
+			      .bytes = message ? frame.payload_bytes : 0,
+			      .nack = frame.type == FRAME_NACK};
+	m->nacks += w->nack;
+	memcpy(w->header, header, sizeof(w->header));
+	if (message) {
+		w->slot = m->next_slot;
+		m->next_slot = (m->next_slot + 1) % m->o.window;
+		m->messages++;
+	}
+	m->count++;
+	return TCPX_OK;
+}
+
+/* The frames that are there, as far as there is room for them. */
+static tcpx_status take_frames(struct messages *m)
+{
+	uint32_t used = 0;
+	tcpx_status status = TCPX_OK;
+
+	while (status == TCPX_OK && m->have - used >= FRAME_HEADER_BYTES && m->count < WAITING) {
+		status = take_frame(m, m->guide + used);
+		if (status == TCPX_OK)
+			used += FRAME_HEADER_BYTES;
+	}
+	memmove(m->guide, m->guide + used, m->have - used);
+	m->have -= used;
+	return status < 0 ? status : TCPX_OK;
+}
+
+static tcpx_status read_guide(struct messages *m)
+{
+	tcpx_status status = take_frames(m);
+
+	while (status == TCPX_OK && m->ended == TCPX_OK && m->have < FRAME_HEADER_BYTES) {
+		struct iovec iov = {m->guide + m->have, sizeof(m->guide) - m->have};
+		size_t got = 0;
+
+		status = m->o.guide->ops->recv(m->o.guide, &iov, 1, &got);
+		if (status == TCPX_OK) {
+			m->have += (uint32_t)got;
+			status = take_frames(m);
+		} else if (status < 0) {
+			m->ended = status; /* what waits comes first */
+			return TCPX_OK;
+		}
+	}
+	return status < 0 ? status : TCPX_OK;
+}
+
+static void *where(const struct messages *m, const struct waiting *w)
+{
+	return m->o.bounce ? m->o.bounce + (size_t)w->slot * m->o.message_bytes : m->o.landing;
+}
+
+static void trace_receive(const struct waiting *w)
+{
+	struct frame frame;
+
+	if (log_level < TCPX_LOG_TRACE || wire_frame_decode(w->header, &frame) != TCPX_OK)
+		return;
+	LOG(TCPX_LOG_TRACE, "[PERF][SERVER] chunk_idx=%llu tag=%u size=%u offset=%llu frame=%llu",
+	    (unsigned long long)w->number, net_comm_tag(w->number), w->bytes,
+	    (unsigned long long)frame.linear, (unsigned long long)frame.seq);
+}
+
+/* Receives for the frames that came, in their order. */
+static tcpx_status post_receives(struct messages *m)
+{
+	for (uint32_t i = 0; i < m->count; i++) {
+		struct waiting *w = waiting_at(m, i);
+		tcpx_status status;
+
+		if (!w->bytes || w->posted)
+			continue;
+		if (m->pool.pool && !w->pages &&
+		    !(w->pages = messages_pool_take(&m->pool, w->bytes, clock_now_ns())))
+			return TCPX_OK;
+		status = net_comm_recv(m->o.in, m->o.bounce_mr, where(m, w), m->o.message_bytes,
+				       &w->number);
+		if (status != TCPX_OK && m->pool.pool) {
+			messages_pool_untake(&m->pool, w->pages);
+			w->pages = 0;
+		}
+		if (status != TCPX_OK)
+			return status < 0 && status != TCPX_ERR_AGAIN ? status : TCPX_OK;
+		w->posted = true;
+		message_counted(&m->counts.posted);
+		trace_receive(w);
+		if (!m->posted++)
+			m->came_ns = clock_now_ns();
+	}
+	return TCPX_OK;
+}
+
+static struct waiting *oldest_posted(struct messages *m)
+{
+	for (uint32_t i = 0; i < m->count; i++) {
+		struct waiting *w = waiting_at(m, i);
+
+		if (w->bytes && !w->done)
+			return w->posted ? w : NULL;
+	}
+	return NULL;
+}
+
+static void pages_known(struct messages *m, const struct waiting *w)
+{
+	unsigned slot = net_comm_slot(m->o.in, w->number);
+	uint64_t count = *(const volatile uint64_t *)&m->o.meta->count[slot];
+
+	messages_pool_done(&m->pool, w->pages, w->bytes,
+			   (const struct base_frag *)m->o.meta->pieces[slot],
+			   count < NCCLNET_QUEUE_PIECES ? count : NCCLNET_QUEUE_PIECES, m->came_ns);
+}
+
+static tcpx_status poll_received(struct messages *m)
+{
+	while (m->posted) {
+		struct waiting *w = oldest_posted(m);
+		uint64_t number;
+		size_t bytes;
+		tcpx_status status = net_comm_poll(m->o.in, &number, &bytes);
+
+		if (status != TCPX_OK)
+			return status < 0 ? status : TCPX_OK;
+		if (!w || number != w->number || (bytes != NET_COMM_UNKNOWN && bytes != w->bytes))
+			return error_set(TCPX_ERR_CHANNEL_LOST, 0, /* the plugin's word */
+					 "message %llu has %zu bytes, its frame says %u",
+					 (unsigned long long)number, bytes, w ? w->bytes : 0);
+		w->done = true;
+		message_counted(&m->counts.done);
+		m->posted--;
+		m->came_ns = clock_now_ns();
+		if (m->pool.pool)
+			pages_known(m, w);
+	}
+	return TCPX_OK;
+}
+
+static tcpx_status poll_sent(struct messages *m)
+{
+	while (m->sending) {
+		uint64_t number;
+		size_t bytes;
+		tcpx_status status = net_comm_poll(m->o.out, &number, &bytes);
+
+		if (status != TCPX_OK)
+			return status < 0 ? status : TCPX_OK;
+		m->sending--;
+		message_counted(&m->counts.sends_done);
+		atomic_store_explicit(&m->sent_ns, m->sending ? clock_now_ns() : 0,
+				      memory_order_relaxed);
+	}
+	return TCPX_OK;
+}
+
+static const char *op_of(uint8_t frame_type)
+{
+	return frame_type == FRAME_RDATA ? "READ" : frame_type == FRAME_SDATA ? "SEND" : "WRITE";
+}
+
+/* Which message a transfer waits for, and hint: what else is known. */
+static tcpx_status stalled(const struct messages *m, uint64_t number, const struct sent *of,
+			   const char *what, const char *hint)
+{
+	return error_set(
+		TCPX_ERR_CHANNEL_LOST, 0,
+		"message %llu (tag %u, %u bytes at offset %llu of a %s, frame %llu) was %s "
+		"within %lld ms%s",
+		(unsigned long long)number, net_comm_tag(number), of->bytes,
+		(unsigned long long)of->linear, op_of(of->type), (unsigned long long)of->seq, what,
+		(long long)(m->o.timeout_ns / CLOCK_MS_NS), hint);
+}
+
+/* A pool with fewer pages than one message never completes it, and does not say so. */
+static void pool_hint(const struct messages *m, uint32_t bytes, char *out, size_t size)
+{
+	struct messages_pool_info info;
+
+	out[0] = '\0';
+	if (!m->pool.pool)
+		return;
+	messages_pool_info(&m->pool, bytes, &info);
+	if (info.known < info.need)
+		text_format(out, size,
+			    "; %llu pages of the GPU's pool seen, %llu needed: a smaller "
+			    "NCCL_DYNAMIC_CHUNK_SIZE may help",
+			    (unsigned long long)info.known, (unsigned long long)info.need);
+}
+
+static tcpx_status did_not_come(struct messages *m)
+{
+	const struct waiting *w = oldest_posted(m);
+	struct frame frame = {0};
+	struct sent of;
+	char hint[128];
+
+	(void)wire_frame_decode(w->header, &frame); /* it was decoded when it came */
+	of = (struct sent){w->seq, frame.linear, w->bytes, frame.type};
+	pool_hint(m, w->bytes, hint, sizeof(hint));
+	return stalled(m, w->number, &of, "announced and did not come", hint);
+}
+
+/* A plugin's errors may be silent. */
+static tcpx_status look_at_time(struct messages *m)
+{
+	int64_t now = m->posted || m->sending ? clock_now_ns() : 0;
+
+	if (m->posted && m->pool.pool && now - m->came_ns > m->o.timeout_ns / STUCK_PARTS)
+		messages_pool_stuck(&m->pool, now, m->o.timeout_ns / STUCK_PARTS);
+	if (m->posted && now - m->came_ns > m->o.timeout_ns)
+		return did_not_come(m);
+	if (m->sending && now - m->sent_ns > m->o.timeout_ns) {
+		uint64_t number = m->counts.sends_done;
+
+		return stalled(m, number, &m->sent[number % NET_COMM_WINDOW],
+			       "not taken by the plugin", "");
+	}
+	return TCPX_OK;
+}
+
+tcpx_status messages_move(struct messages *m)
+{
+	tcpx_status status = read_guide(m);
+
+	if (status == TCPX_OK)
+		status = post_receives(m);
+	if (status == TCPX_OK)
+		status = poll_received(m);
+	if (status == TCPX_OK)
+		status = poll_sent(m);
+	return status == TCPX_OK ? look_at_time(m) : status;
+}
+
+/* An ACK comes next: behind the frame that is half given out and behind refusals, before all
+ * others. */
+static bool ack_next(const struct messages *m)
+{
+	return m->in_ack || (m->acked && !m->nacks && m->part == PART_HEADER && !m->at);
+}
+
+static bool frame_next(const struct messages *m)
+{
+	const struct waiting *w = &m->waiting[m->first];
+
+	return m->count && (!w->bytes || w->done);
+}
+
+uint32_t messages_next(struct messages *m, const uint8_t **out_bytes)
+{
+	struct waiting *w = waiting_at(m, 0);
+	const uint8_t *parts[] = {w->header, where(m, w), m->trailer};
+	const uint32_t bytes[] = {FRAME_HEADER_BYTES, w->bytes, FRAME_TRAILER_BYTES};
+
+	if (ack_next(m)) {
+		m->in_ack = true;
+		*out_bytes = m->ack + m->at;
+		return FRAME_HEADER_BYTES - m->at;
+	}
+	if (!frame_next(m))
+		return 0;
+	*out_bytes = parts[m->part] + m->at;
+	return bytes[m->part] - m->at;
+}
+
+/* The first frame is given out, and its message with it. */
+static tcpx_status frame_over(struct messages *m)
+{
+	struct waiting *w = waiting_at(m, 0);
+	tcpx_status status = TCPX_OK;
+
+	if (w->bytes && !messages_taken(m)) {
+		message_counted(&m->counts.unpacked);
+		status = net_comm_consumed(m->o.in, w->number);
+		if (status == TCPX_OK)
+			message_counted(&m->counts.consumed);
+		m->messages--;
+	} else if (w->bytes) {
+		m->taken[m->takes++ % NET_COMM_WINDOW] = (struct taken){
+			.seq = w->seq,
+			.number = w->number,
+			.whole = {.src = w->slot * m->o.message_bytes, .len = w->bytes}};
+	}
+	m->nacks -= w->nack;
+	m->part = PART_HEADER;
+	m->first = (m->first + 1) % WAITING;
+	m->count--;
+	return status;
+}
+
+tcpx_status messages_given(struct messages *m, uint32_t bytes)
+{
+	struct waiting *w = waiting_at(m, 0);
+	struct frame_trailer trailer = {.seq = w->seq, .status = FRAME_VALID};
+
+	m->at += bytes;
+	if (m->in_ack) {
+		if (m->at < FRAME_HEADER_BYTES)
+			return TCPX_OK;
+		m->in_ack = m->acked = false;
+		m->at = 0;
+		return TCPX_OK;
+	}
+	if (m->at < (m->part == PART_HEADER    ? FRAME_HEADER_BYTES
+		     : m->part == PART_PAYLOAD ? w->bytes
+					       : FRAME_TRAILER_BYTES))
+		return TCPX_OK;
+	m->at = 0;
+	if (!w->bytes || messages_taken(m) || m->part == PART_TRAILER)
+		return frame_over(m);
+	if (++m->part == PART_TRAILER)
+		wire_trailer_encode(&trailer, m->trailer);
+	return TCPX_OK;
+}
+
+bool messages_ready(const struct messages *m)
+{
+	return ack_next(m) || frame_next(m);
+}
