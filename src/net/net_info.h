@@ -8,7 +8,7 @@
 
 #include "base/frag.h"
 
-/* A received message that lies in pieces (net_ops.take). */
+/* A received message that lies in pieces (net_message_ops.take). */
 struct net_message {
 	const struct base_frag *frags; /* the transport's, or its peer's: not to be trusted */
 	uint64_t nfrags;

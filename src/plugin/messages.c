@@ -235,6 +235,12 @@ static void messages_info(const struct net_chan *chan, struct net_chan_info *out
 #undef COUNT
 }
 
+static const struct net_message_ops messages_message = {
+	.post = messages_post,
+	.take = messages_take,
+	.give = messages_give,
+};
+
 static const struct net_ops messages_ops = {
 	.name = "plugin",
 	.send = messages_send,
@@ -244,8 +250,9 @@ static const struct net_ops messages_ops = {
 	.recv_mark = net_none_recv_mark,
 	.shutdown = messages_shutdown,
 	.close = messages_close,
-	.post = messages_post,
 	.info = messages_info,
+	.trim = net_none_trim,
+	.message = &messages_message,
 };
 
 tcpx_status net_messages_open(const struct net_messages_opts *opts, struct net_chan **out_chan)
@@ -266,12 +273,7 @@ tcpx_status net_messages_open(const struct net_messages_opts *opts, struct net_c
 		free(m);
 		return TCPX_ERR_NO_MEMORY;
 	}
-	m->ops = messages_ops;
-	if (messages_taken(m)) {
-		m->ops.take = messages_take;
-		m->ops.give = messages_give;
-	}
-	m->chan.ops = &m->ops;
+	m->chan.ops = &messages_ops;
 	*out_chan = &m->chan;
 	return TCPX_OK;
 }

@@ -27,7 +27,7 @@ struct net_messages_opts {
 	uint32_t window;	   /* most messages of the peer's that are not taken; 1 to 16 */
 	uint32_t message_bytes;	   /* most of one */
 	/* Host memory: window times so much, the caller's. NULL: messages come in pieces, which
-	 * are taken (net_ops.take); then the four below it. */
+	 * are taken (net_message_ops.take); then the four below it. */
 	uint8_t *bounce;
 	bool whole; /* messages come into bounce, and are taken from there, each one piece */
 	const struct ncclnet_queue_meta *meta; /* of in's queue, as the CPU sees it */

@@ -46,7 +46,6 @@ enum part { PART_HEADER = 0, PART_PAYLOAD, PART_TRAILER };
 
 struct messages {
 	struct net_chan chan;
-	struct net_ops ops;
 	struct net_messages_opts o;
 	struct messages_pool_user pool; /* where messages come in pieces */
 	tcpx_status ended;		/* of the guide: what comes behind all that waits */

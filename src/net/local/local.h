@@ -73,11 +73,6 @@ tcpx_status local_fetch_start(struct sys_loop *loop, const char *name,
 			      local_fetched_fn fetched, void *arg, struct local_fetch **out_fetch);
 void local_fetch_cancel(struct local_fetch *fetch); /* loop's thread */
 
-/* Returns the pages of an empty ring to the system; they must be faulted in again later. For a
- * channel that has been idle for a while; does nothing while bytes are under way, or for another
- * transport. tx owner. */
-void local_idle(struct net_chan *chan);
-
 /* Both ends of a ring in one process, for tests. */
 tcpx_status local_pair(size_t ring_bytes, struct net_chan **out_a, struct net_chan **out_b);
 

@@ -305,20 +305,25 @@ static void tcp_info_get(const struct net_chan *base, struct net_chan_info *out_
 		out_info->congestion[0] = '\0';
 }
 
+static const struct net_zerocopy_ops tcp_zerocopy = {
+	.send_held = tcp_send_held,
+	.intact = tcp_intact,
+	.ended = tcp_ended,
+	.purge = tcp_purge,
+};
+
 static const struct net_ops tcp_ops = {
 	.name = "tcp",
 	.send = tcp_send,
-	.send_held = tcp_send_held,
 	.recv = tcp_recv,
 	.arm = tcp_arm,
 	.fd = tcp_fd,
 	.recv_mark = tcp_recv_mark,
 	.shutdown = tcp_shutdown,
-	.intact = tcp_intact,
-	.ended = tcp_ended,
-	.purge = tcp_purge,
 	.close = tcp_close,
 	.info = tcp_info_get,
+	.trim = net_none_trim,
+	.zerocopy = &tcp_zerocopy,
 };
 
 tcpx_status net_tcp_wrap(int fd, struct net_chan **out_chan)
