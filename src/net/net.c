@@ -24,7 +24,7 @@ tcpx_status net_status_errno(int err)
 	tcpx_status status;
 
 	if (err == EAGAIN || err == ENOBUFS || err == ENOMEM)
-		return TCPX_IN_PROGRESS; /* the kernel is short of memory for now; the channel is whole */
+		return TCPX_IN_PROGRESS; /* short of memory for now; the channel is whole */
 	if (err == EFAULT)
 		return TCPX_ERR_INVALID; /* the caller's memory is gone; the channel is whole */
 	status = sys_errno_status(err);

@@ -7,12 +7,11 @@
 #include "base/error.h"
 #include "engine/calls.h"
 
-#define LOCAL_RING_BYTES (2u << 20) /* measured: docs/design/local.md */
-#define LOCAL_TRIES 4		    /* dials of a channel that the peer closes without a word */
+#define LOCAL_TRIES 4 /* dials of a channel that the peer closes without a word */
 
 /* A channel that the peer has not taken yet; in peer->local_dial until it did, or cancelled. */
 struct peer_local_dial {
-	struct local_dial *dial;
+	struct transport_dial *dial;
 	struct engine_peer *peer;
 	uint32_t channel, epoch;
 };
@@ -72,31 +71,28 @@ static void channel_dialled(void *arg, tcpx_status status, struct net_chan *net)
 		peer_dial_channel(peer, dial.channel);
 }
 
-/* A peer that answers may refuse, and is told from one that does not while tcp is still open. */
-static tcpx_status dial_start(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
+/* Only a peer that answers can refuse a channel while tcp is still possible. */
+static tcpx_status dial_by_offer(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
 {
 	struct peer_local_dial *dial = malloc(sizeof(*dial));
+	struct transport_target target = {.name = peer->shared_memory.name,
+					  .nonce = peer->shared_memory.nonce,
+					  .answers = peer->shared_memory.answers,
+					  .channel = (uint16_t)channel,
+					  .epoch = epoch};
+	struct net_chan *net = NULL;
 	tcpx_status status;
 
 	if (!dial)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "dial of channel %u", channel);
 	*dial = (struct peer_local_dial){.peer = peer, .channel = channel, .epoch = epoch};
-	status = local_dial_start(&engine_runtime.loop, peer->shared_memory.name,
-				  peer->shared_memory.nonce, (uint16_t)channel, epoch,
-				  LOCAL_RING_BYTES, channel_dialled, dial, &dial->dial);
-	if (status == TCPX_OK)
+	status = net_transport_of_offers()->dial(&engine_runtime.loop, &target, channel_dialled,
+						 dial, &dial->dial, &net);
+	if (status == TCPX_OK && !net) {
 		peer->shared_memory.dial[channel] = dial;
-	else
-		free(dial);
-	return status;
-}
-
-static tcpx_status dial_at_once(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
-{
-	struct net_chan *net;
-	tcpx_status status = local_dial(peer->shared_memory.name, peer->shared_memory.nonce,
-					(uint16_t)channel, epoch, LOCAL_RING_BYTES, &net);
-
+		return TCPX_OK;
+	}
+	free(dial);
 	if (status == TCPX_OK)
 		(void)peer_attach(peer, channel, epoch, net);
 	return status;
@@ -108,17 +104,18 @@ bool peer_local_dial(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
 
 	if (!peer->shared_memory.have_offer || (peer->link.session->flags & TCPX_SESSION_NO_LOCAL))
 		return false;
-	status = peer->shared_memory.answers ? dial_start(peer, channel, epoch)
-					     : dial_at_once(peer, channel, epoch);
+	status = dial_by_offer(peer, channel, epoch);
 	return status == TCPX_OK || dial_failed(peer, channel, status);
 }
 
 void peer_local_cancel(struct engine_peer *peer)
 {
 	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++) {
-		if (peer->shared_memory.dial[i])
-			local_dial_cancel(peer->shared_memory.dial[i]->dial);
-		free(peer->shared_memory.dial[i]);
+		struct peer_local_dial *dial = peer->shared_memory.dial[i];
+
+		if (dial)
+			dial->dial->ops->cancel(dial->dial);
+		free(dial);
 		peer->shared_memory.dial[i] = NULL;
 	}
 }

@@ -48,7 +48,7 @@ struct engine_session {
 	struct ctl_listener *listeners[ENGINE_RAILS_MAX];
 	uint32_t nlisteners;
 	uint16_t port;
-	struct local_listener *local;
+	struct transport_listener *local;
 	char local_name[LOCAL_NAME_MAX];
 	bool listening, closing;
 	struct list_node node; /* runtime's; control thread */

@@ -190,7 +190,7 @@ static void enlist(void *arg)
 
 bool session_local_open(struct engine_session *session)
 {
-	static const struct local_listener_ops ops = {
+	static const struct transport_listen_ops ops = {
 		.expected = peer_local_expected,
 		.arrived = peer_local_arrived,
 		.asked = share_fd_asked,
@@ -198,8 +198,8 @@ bool session_local_open(struct engine_session *session)
 
 	if (session->local)
 		return true;
-	if (local_listener_open(&engine_runtime.loop, &ops, session, session->local_name,
-				&session->local) != TCPX_OK)
+	if (net_transport_of_offers()->listen(&engine_runtime.loop, &ops, session,
+					      session->local_name, &session->local) != TCPX_OK)
 		session->local = NULL;
 	return session->local != NULL;
 }
@@ -266,7 +266,7 @@ static void close_run(void *arg)
 		ctl_listener_close(session->listeners[i]);
 	session->nlisteners = 0;
 	if (session->local)
-		local_listener_close(session->local);
+		session->local->ops->unlisten(session->local);
 	session->local = NULL;
 	sys_timer_del(&engine_runtime.loop, &session->deadline_timer);
 	for (;;) {

@@ -258,6 +258,14 @@ const struct net_ops local_ops = {
 	.reading = &local_reading_ops,
 };
 
+const struct transport_ops transport_local = {
+	.name = "local",
+	.listen = local_listener_open,
+	.unlisten = local_listener_close,
+	.dial = local_dial_target,
+	.cancel = local_dial_cancel,
+};
+
 tcpx_status local_pair(size_t ring_bytes, struct net_chan **out_a, struct net_chan **out_b)
 {
 	struct local_map *map = NULL;

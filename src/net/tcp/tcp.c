@@ -15,8 +15,8 @@
 
 #include "base/error.h"
 #include "base/law.h"
-#include "net/net.h"
 #include "net/tcp/pages.h"
+#include "net/transport.h"
 #include "sys/fd.h"
 #include "sys/sock.h"
 
@@ -326,7 +326,7 @@ static const struct net_ops tcp_ops = {
 	.zerocopy = &tcp_zerocopy,
 };
 
-tcpx_status net_tcp_wrap(int fd, struct net_chan **out_chan)
+static tcpx_status tcp_adopt(int fd, struct net_chan **out_chan)
 {
 	struct tcp_chan *chan = calloc(1, sizeof(*chan));
 
@@ -339,3 +339,8 @@ tcpx_status net_tcp_wrap(int fd, struct net_chan **out_chan)
 	*out_chan = &chan->base;
 	return TCPX_OK;
 }
+
+const struct transport_ops transport_tcp = {
+	.name = "tcp",
+	.adopt = tcp_adopt,
+};
