@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one internal table: what every version of ncclNet can do, with the plugin's own table as the
- * first argument. An adapter_v<n>.c translates; nothing else knows a version.
+ * One internal table for all versions of ncclNet. Each function takes the plugin's own table as the
+ * first argument. Only adapter_v<n>.c knows the layout of version n.
  */
 #ifndef PLUGIN_ADAPTER_H
 #define PLUGIN_ADAPTER_H
@@ -11,10 +11,10 @@
 
 #include "abi/ncclnet.h"
 
-#define NET_PROPS_BYTES 256 /* room for the properties of any version, and for those that are not */
+#define NET_PROPS_BYTES 256 /* more than the properties of any version */
 
-/* Properties as a version has them, with what it lacks filled in. Not checked yet; the strings are
- * the plugin's. */
+/* Properties in a form for all versions; those that a version does not have are filled in. Not
+ * checked yet; the strings belong to the plugin. */
 struct net_props {
 	const char *name, *pci_path;
 	uint64_t guid;
@@ -27,21 +27,22 @@ struct net_props {
 struct net_adapter {
 	int version;
 	const char *symbol;
-	size_t props_bytes; /* of this version's properties: more must not be written */
-	size_t message_max; /* what a size's type holds */
+	size_t props_bytes; /* size of this version's properties */
+	size_t message_max; /* largest value of this version's type for sizes */
 
-	/* The name of a member that must not be NULL and is; NULL: all are there. */
+	/* The name of a required member that is NULL; NULL: all are set. */
 	const char *(*missing)(const void *table);
 	const char *(*name)(const void *table);
 	ncclnet_result (*init)(const void *table, ncclnet_logger logger, void **out_context);
 	ncclnet_result (*devices)(const void *table, int *out_count);
-	/* room: NET_PROPS_BYTES, into which the plugin writes. */
+	/* The plugin writes to room, which has NET_PROPS_BYTES. */
 	ncclnet_result (*properties)(const void *table, int dev, void *room);
 	void (*translate)(const void *room, struct net_props *out_props);
 
 	ncclnet_result (*listen)(const void *table, void *context, int dev, void *handle,
 				 void **out_comm);
-	/* *device: storage that stays; *out_comm NULL: call again with the same arguments. */
+	/* *device: storage that lives as long as the comm. *out_comm NULL: call again with the same
+	 * arguments. */
 	ncclnet_result (*connect)(const void *table, void *context, int dev, void *handle,
 				  void **out_comm, struct ncclnet_device_handle **device);
 	ncclnet_result (*take)(const void *table, void *listener, void **out_comm,
@@ -55,7 +56,7 @@ struct net_adapter {
 	ncclnet_result (*irecv)(const void *table, void *comm, void *data, size_t bytes, int tag,
 				void *mr, void **out_request);
 	ncclnet_result (*test)(const void *table, void *request, int *out_done, int *out_bytes);
-	/* The plugin without it needs no word: success. */
+	/* Success if the plugin does not have it. */
 	ncclnet_result (*consumed)(const void *table, void *comm, void *request);
 	int (*has_consumed)(const void *table);
 	int (*has_device_mr)(const void *table);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A channel of messages: a stream channel, the guide, carries its frames, and a comm each way
- * carries the payloads of those with FRAME_F_MSG, the k-th of them the comm's k-th message. To its
- * user it is a stream in which every payload stands behind its header, with a trailer: what
- * arrives waits in a bounce buffer until recv takes it from there. Frames without a sequence come
- * before those that wait for their message, but not before a refusal.
+ * A plugin channel: its frames travel on a stream channel, the guide, and the payloads of frames
+ * with FRAME_F_MSG through a comm in each direction; the payload of the k-th such frame is the
+ * comm's k-th message. The user of the channel receives a stream in which the payload, with a
+ * trailer, follows its header: an arriving message waits in a bounce buffer until recv copies it.
+ * Frames without a sequence number overtake frames that wait for their message, except for ACKs,
+ * which do not overtake a NACK.
  *
- * Invariants: a receive is posted when its frame came, never before, so that an idle channel has
- * nothing posted; messages are taken and consumed in the order of their frames; a message whose
- * length is not its frame's ends the channel, as does one that does not come in time.
+ * Invariants: a receive is posted after its frame has arrived, never before, so an idle channel has
+ * nothing posted. Messages are taken and consumed in the order of their frames. A message that is
+ * late, or whose length differs from its frame's, ends the channel.
  *
- * Thread rule: both owners are the same thread, the comms' driver. While anything is posted arm
- * says 1, for nothing moves unless recv is called.
+ * Threads: both owners are one thread, the comms' driver. While anything is posted arm returns 1,
+ * because the plugin progresses only when recv calls it.
  */
 #ifndef PLUGIN_MESSAGES_H
 #define PLUGIN_MESSAGES_H
@@ -22,22 +23,23 @@
 #include "net/net.h"
 
 struct net_messages_opts {
-	struct net_chan *guide;	   /* the channel's, on success */
-	struct net_comm *out, *in; /* the caller's, who closes them behind the channel */
-	uint32_t window;	   /* most messages of the peer's that are not taken; 1 to 16 */
-	uint32_t message_bytes;	   /* most of one */
-	/* Host memory: window times so much, the caller's. NULL: messages come in pieces, which
-	 * are taken (net_message_ops.take); then the four below it. */
+	struct net_chan *guide;	   /* owned by the channel on success */
+	struct net_comm *out, *in; /* the caller's; closed after the channel */
+	uint32_t window;	   /* messages of the peer that are not received yet; 1 to 16 */
+	uint32_t message_bytes;	   /* of the largest message */
+	/* Host memory of the caller, window * message_bytes. NULL: messages arrive in pieces of a
+	 * page pool and are taken (net_message_ops.take); meta to landing describe it. */
 	uint8_t *bounce;
-	bool whole; /* messages come into bounce, and are taken from there, each one piece */
+	bool whole; /* messages arrive in bounce and are taken from there, as one piece each */
 	const struct ncclnet_queue_meta *meta; /* of in's queue, as the CPU sees it */
-	uint64_t pool, pool_bytes;	       /* where its pieces lie */
-	void *landing;		  /* GPU memory of message_bytes, for the plugin's checks alone */
+	uint64_t pool, pool_bytes;	       /* the page pool */
+	void *landing;		  /* GPU memory of message_bytes, which the plugin only checks */
 	struct net_mr *bounce_mr; /* of bounce or landing, registered with in */
-	int64_t timeout_ns;	  /* for a message to come, or to be taken by the plugin */
+	int64_t timeout_ns;	  /* for a message to arrive, or to be sent by the plugin */
 };
 
-/* Its post takes a struct net_mr of out. ERR_INVALID, ERR_NO_MEMORY. */
+/* Makes the channel. The mr of its net_message_ops.post is a struct net_mr of out. ERR_INVALID: a
+ * window, size or timeout out of range; ERR_NO_MEMORY. */
 tcpx_status net_messages_open(const struct net_messages_opts *opts,
 			      struct net_chan **out_chan) TCPX_MUST_CHECK;
 

@@ -8,26 +8,26 @@
 enum net_setup_state { NET_SETUP_RUNNING, NET_SETUP_ENDED, NET_SETUP_ABANDONED };
 
 struct net_setup {
-	struct list_node node; /* of the plugin's lost ones */
+	struct list_node node; /* in plugin->lost */
 	struct net_setup_opts opts;
 	const char *stage;
 	tcpx_status (*body)(struct net_setup *setup);
-	/* Ends what body gave when nobody wants it any more; body has returned OK. */
+	/* Closes the result of a body that returned OK, when it is no longer wanted. */
 	void (*undo)(struct net_setup *setup);
 	unsigned warned;
-	/* What body works with, and what it gives. */
+	/* Arguments and working state of body. */
 	struct net_listener *listener;
 	struct net_comm *comm;
 	struct net_mr *mr;
 	void *base;
 	uint64_t bytes;
 	int type;
-	bool leaks;	 /* body gave up between two calls: what it worked with stays */
-	bool makes_pool; /* an accept: its completing call makes the GPU's page pool */
-	/* Where its thread is, for the error of one that is late. */
-	_Atomic bool waits;	   /* for its turn with the GPU */
-	_Atomic int64_t called_ns; /* since when it is in a call of the plugin; 0: it is in none */
-	_Atomic(const char *) lacks; /* what its body waits for, since: */
+	bool leaks;	 /* body gave up between two calls: its objects stay open */
+	bool makes_pool; /* an accept: the call that completes it makes the GPU's page pool */
+	/* Where its thread is, for the error of a late operation. */
+	_Atomic bool waits;	     /* for its turn with the GPU */
+	_Atomic int64_t called_ns;   /* start of its call of the plugin; 0: it is in none */
+	_Atomic(const char *) lacks; /* what body waits for since lacks_ns; or NULL */
 	int64_t lacks_ns;
 	struct net_setup_result result;
 	pthread_mutex_t lock; /* guards what follows */
@@ -37,27 +37,29 @@ struct net_setup {
 	tcpx_error error;
 };
 
-/* setup.c. new: NULL and ERR_NO_MEMORY; run: it is under way, or it is freed and its error told. */
+/* setup.c. new: NULL with the last error set. run: starts the thread, or frees setup on an
+ * error. */
 struct net_setup *net_setup_new(const struct net_setup_opts *opts, const char *stage,
 				tcpx_status (*body)(struct net_setup *setup),
 				void (*undo)(struct net_setup *setup));
 tcpx_status net_setup_run(struct net_setup *setup, struct net_setup **out_setup);
 void net_setup_free(struct net_setup *setup);
-void net_cond_init(pthread_cond_t *cond); /* of the monotonic clock */
-/* 0, or -1: the deadline is over. */
+void net_cond_init(pthread_cond_t *cond); /* with the monotonic clock */
+/* Waits until signalled, or until the deadline: -1. */
 int net_cond_until(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t deadline_ns);
-/* 1: nobody waits for it any more, or the deadline is over. On its thread. */
+/* 1: it was abandoned, or the deadline has passed. Called by its body. */
 int net_setup_over(struct net_setup *setup);
-/* A call of the plugin answered rc: the error of the operation. */
+/* Sets and returns the error for a call of the plugin that returned rc. */
 tcpx_status net_setup_refused(struct net_setup *setup, ncclnet_result rc);
 tcpx_status net_setup_late(struct net_setup *setup); /* ERR_TIMED_OUT */
-void net_setup_warn(struct net_setup *setup, const char *call, ncclnet_result rc); /* if rc */
+/* Logs a result that has no other effect; rc 0: nothing. */
+void net_setup_warn(struct net_setup *setup, const char *call, ncclnet_result rc);
 tcpx_status net_opts_check(const struct net_setup_opts *opts);
-/* setup_mr.c: an operation works with the comm, which is not closed meanwhile. mr: to be the
- * comm's, or NULL. */
+/* setup_mr.c: between use and unuse the comm is not closed. mr: a registration to enter into the
+ * comm's list, or NULL. */
 void net_comm_use(struct net_comm *comm);
 void net_comm_unuse(struct net_comm *comm, struct net_mr *mr);
-/* Deregisters its pieces and frees it; it is in no list. On a setup's thread. */
+/* Deregisters the pieces of mr, which is in no list, and frees it. On an operation's thread. */
 tcpx_status net_mr_drop(struct net_setup *setup, struct net_mr *mr);
 /* setup_gpu.c: around each call of the plugin. */
 struct net_gpu_scope {
@@ -66,9 +68,9 @@ struct net_gpu_scope {
 };
 tcpx_status net_gpu_enter(struct net_setup *setup, struct net_gpu_scope *out_scope);
 void net_gpu_leave(struct net_setup *setup, struct net_gpu_scope *scope);
-/* An accept has given its comm: from now on calls with the GPU go side by side. Before leave. */
+/* An accept has completed: from now on calls with the GPU may run at the same time. Before leave. */
 void net_gpu_ready(struct net_setup *setup);
-/* what, and where its thread is. */
+/* Writes what, followed by where the operation's thread is. */
 void net_gpu_state(struct net_setup *setup, const char *what, char *out, size_t size);
 
 #endif
