@@ -2,6 +2,7 @@
 /* v10: a profiler's handles, and a configuration at connect. */
 #include "plugin/adapter_parts.h"
 
+#define ADAPT_VERSION 10
 #define ADAPT_TABLE struct ncclnet_table_v10
 
 ADAPT_COMMON;
@@ -10,14 +11,14 @@ ADAPT_QUEUE;
 ADAPT_REG;
 ADAPT_DATA_PROFILED;
 
-static ncclnet_result init(const void *table, ncclnet_logger logger, void **out_context)
+static ncclnet_result init_v10(const void *table, ncclnet_logger logger, void **out_context)
 {
 	*out_context = NULL;
 	return ADAPT(table)->init(logger, NULL);
 }
 
-static ncclnet_result connect_to(const void *table, void *context, int dev, void *handle,
-				 void **out_comm, struct ncclnet_device_handle **device)
+static ncclnet_result connect_v10(const void *table, void *context, int dev, void *handle,
+				  void **out_comm, struct ncclnet_device_handle **device)
 {
 	static struct ncclnet_config config = {.traffic_class = -1}; /* may be kept */
 

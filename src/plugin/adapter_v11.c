@@ -2,6 +2,7 @@
 /* v11: init gives a context, which listen and connect take. */
 #include "plugin/adapter_parts.h"
 
+#define ADAPT_VERSION 11
 #define ADAPT_TABLE struct ncclnet_table_v11
 
 ADAPT_COMMON;

@@ -2,6 +2,7 @@
 /* v12: v11 with devices of up to eight parts, a rail and a plane. */
 #include "plugin/adapter_parts.h"
 
+#define ADAPT_VERSION 12
 #define ADAPT_TABLE struct ncclnet_table_v12
 
 ADAPT_COMMON;

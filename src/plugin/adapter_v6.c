@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* v6: host memory or CUDA, no device queue, nothing to consume. */
+/* v6: host or CUDA memory, no device queue, nothing to consume. */
 #include "plugin/adapter_parts.h"
 
+#define ADAPT_VERSION 6
 #define ADAPT_TABLE struct ncclnet_table_v6
 
 ADAPT_COMMON;
@@ -10,7 +11,7 @@ ADAPT_LISTEN;
 ADAPT_REG_INT;
 ADAPT_DATA(int);
 
-static ncclnet_result connect_to(const void *table, void *context, int dev, void *handle,
+static ncclnet_result connect_v6(const void *table, void *context, int dev, void *handle,
 				 void **out_comm, struct ncclnet_device_handle **device)
 {
 	(void)context;
@@ -18,14 +19,14 @@ static ncclnet_result connect_to(const void *table, void *context, int dev, void
 	return ADAPT(table)->connect(dev, handle, out_comm);
 }
 
-static ncclnet_result take(const void *table, void *listener, void **out_comm,
-			   struct ncclnet_device_handle **device)
+static ncclnet_result accept_v6(const void *table, void *listener, void **out_comm,
+				struct ncclnet_device_handle **device)
 {
 	(void)device;
 	return (ADAPT(table)->accept)(listener, out_comm);
 }
 
-static ncclnet_result consumed(const void *table, void *comm, void *request)
+static ncclnet_result consumed_v6(const void *table, void *comm, void *request)
 {
 	(void)table;
 	(void)comm;
@@ -33,19 +34,19 @@ static ncclnet_result consumed(const void *table, void *comm, void *request)
 	return NCCLNET_OK;
 }
 
-static int has_consumed(const void *table)
+static int has_consumed_v6(const void *table)
 {
 	(void)table;
 	return 0;
 }
 
-static int has_device_mr(const void *table)
+static int has_device_mr_v6(const void *table)
 {
 	(void)table;
 	return 0;
 }
 
-static void translate(const void *room, struct net_props *out_props)
+static void translate_v6(const void *room, struct net_props *out_props)
 {
 	const struct ncclnet_props_v6 *props = room;
 

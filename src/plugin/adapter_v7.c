@@ -2,6 +2,7 @@
 /* v7, the version of TCPX: device handles, sizes are ints. */
 #include "plugin/adapter_parts.h"
 
+#define ADAPT_VERSION 7
 #define ADAPT_TABLE struct ncclnet_table_v7
 
 ADAPT_COMMON;
@@ -12,7 +13,7 @@ ADAPT_QUEUE;
 ADAPT_REG_INT;
 ADAPT_DATA(int);
 
-static void translate(const void *room, struct net_props *out_props)
+static void translate_v7(const void *room, struct net_props *out_props)
 {
 	const struct ncclnet_props_v7 *props = room;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* v8: registrations have a size_t, and properties one number more. */
+/* v8: sizes of registrations are size_t, and properties have one more number. */
 #include "plugin/adapter_parts.h"
 
+#define ADAPT_VERSION 8
 #define ADAPT_TABLE struct ncclnet_table_v8
 
 ADAPT_COMMON;
@@ -12,7 +13,7 @@ ADAPT_QUEUE;
 ADAPT_REG;
 ADAPT_DATA(int);
 
-static void translate(const void *room, struct net_props *out_props)
+static void translate_v8(const void *room, struct net_props *out_props)
 {
 	const struct ncclnet_props_v8 *props = room;
 

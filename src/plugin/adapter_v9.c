@@ -2,6 +2,7 @@
 /* v9: messages have a size_t, and properties say the longest one. */
 #include "plugin/adapter_parts.h"
 
+#define ADAPT_VERSION 9
 #define ADAPT_TABLE struct ncclnet_table_v9
 
 ADAPT_COMMON;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The data calls of a comm, and the rules of the ring that plugins keep behind it. */
+/* The data calls of a comm, and the rules that plugins impose on them. */
 #include "base/law.h"
 #include "plugin/comm.h"
 
@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "plugin/priv.h"
 
-/* The comm is lost: what is kept answers every call from here on. */
+/* Ends the comm: every later call returns this error. */
 __attribute__((format(printf, 3, 4))) static tcpx_status
 comm_lose(struct net_comm *comm, tcpx_status status, const char *what, ...)
 {
@@ -31,7 +31,7 @@ static tcpx_status comm_refused(struct net_comm *comm, const char *call, uint64_
 			 (unsigned long long)number, net_plugin_result(rc));
 }
 
-/* Every data call begins here. */
+/* The checks of every data call: the comm is not lost, and the thread is its driver. */
 static tcpx_status comm_enter(struct net_comm *comm)
 {
 	sigset_t blocked;
@@ -41,14 +41,14 @@ static tcpx_status comm_enter(struct net_comm *comm)
 	if (atomic_load_explicit(&comm->driven, memory_order_acquire)) {
 		if (pthread_equal(comm->driver, pthread_self()))
 			return TCPX_OK;
-		return error_set(TCPX_ERR_STATE, 0, "channel %u: a second thread drives its comm",
+		return error_set(TCPX_ERR_STATE, 0, "channel %u: a second thread called its comm",
 				 comm->channel);
 	}
 	pthread_sigmask(SIG_SETMASK, NULL, &blocked);
 	if (!sigismember(&blocked, SIGPIPE))
 		return error_set(TCPX_ERR_STATE, 0,
-				 "channel %u: a thread that takes SIGPIPE drives "
-				 "a plugin's comm",
+				 "channel %u: its comm was called on a thread that does "
+				 "not block SIGPIPE",
 				 comm->channel);
 	comm->driver = pthread_self();
 	atomic_store_explicit(&comm->driven, true, memory_order_release);
@@ -80,16 +80,18 @@ static tcpx_status comm_post(struct net_comm *comm, bool sends, struct net_mr *m
 		return status;
 	if (comm->sends != sends || mr->comm != comm)
 		return error_set(TCPX_ERR_STATE, 0, "channel %u: %s", comm->channel,
-				 mr->comm != comm ? "memory of another comm"
-						  : "a comm has one direction");
+				 mr->comm != comm ? "the memory is registered with another comm"
+				 : comm->sends	  ? "its comm only sends"
+						  : "its comm only receives");
 	if (number - counts->consumed >= comm->window)
-		return error_set(TCPX_ERR_AGAIN, 0, "channel %u: %u requests of its comm are open",
+		return error_set(TCPX_ERR_AGAIN, 0,
+				 "channel %u: all %u requests of its comm are in use",
 				 comm->channel, comm->window);
 	if (bytes > net_mr_reach(mr, data) || at >= mr->bytes ||
 	    bytes > comm->plugin->devices[comm->dev].message_max)
 		return error_set(TCPX_ERR_RANGE, 0,
-				 "channel %u: a message of %zu bytes at %llu of "
-				 "%llu registered",
+				 "channel %u: a message of %zu bytes at offset %llu of %llu "
+				 "registered bytes",
 				 comm->channel, bytes, (unsigned long long)at,
 				 (unsigned long long)mr->bytes);
 	piece = mr->pieces[at / NET_MR_PIECE < mr->npieces ? at / NET_MR_PIECE : mr->npieces - 1];
@@ -166,7 +168,8 @@ tcpx_status net_comm_consumed(struct net_comm *comm, uint64_t number)
 		return status;
 	if (comm->sends || number != counts->consumed || number >= counts->done)
 		return error_set(TCPX_ERR_STATE, 0,
-				 "channel %u: message %llu consumed; done are %llu to %llu",
+				 "channel %u: message %llu cannot be consumed; %llu is next, and "
+				 "those before %llu are done",
 				 comm->channel, (unsigned long long)number,
 				 (unsigned long long)counts->consumed,
 				 (unsigned long long)counts->done);

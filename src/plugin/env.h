@@ -69,8 +69,8 @@ struct gpudirect_problem {
 	char fix[GPUDIRECT_VALUE_MAX + 64]; /* the line to use: "export NAME=VALUE", "unset NAME" */
 };
 
-/* Finds problems of the environment, and writes at most max of them, fatal ones first. Returns their
- * number; 0: none. */
+/* Finds problems of the environment, and writes at most max of them, fatal ones first. Returns
+ * their number; 0: none. */
 unsigned gpudirect_env_check(const struct gpudirect_place *place, gpudirect_get_fn get, void *arg,
 			     struct gpudirect_problem *out_problems, unsigned max);
 

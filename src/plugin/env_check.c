@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of the environment a TCPX plugin would stumble over, each with the line that helps. */
+/* Checks the environment for values that break a TCPX plugin, and gives the line that fixes
+ * each. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,12 +17,12 @@ struct check {
 	const struct gpudirect_place *place;
 	gpudirect_get_fn get;
 	void *arg;
-	struct gpudirect_problem found[GPUDIRECT_PROBLEMS_MAX + 1]; /* the last: what is beyond */
+	struct gpudirect_problem found[GPUDIRECT_PROBLEMS_MAX + 1]; /* the last: surplus ones */
 	unsigned count;
 };
 
 __attribute__((format(printf, 3, 4))) static struct gpudirect_problem *
-problem(struct check *c, int fatal, const char *what, ...)
+check_problem(struct check *c, int fatal, const char *what, ...)
 {
 	struct gpudirect_problem *p = &c->found[c->count];
 	va_list args;
@@ -41,23 +42,24 @@ static void fix_by(struct gpudirect_problem *p, const char *name, const char *va
 	gpudirect_env_line(name, value, p->fix, sizeof(p->fix));
 }
 
-static const char *get(const struct check *c, const char *name)
+static const char *check_get(const struct check *c, const char *name)
 {
 	return c->get(c->arg, name);
 }
 
-static size_t message_bytes(const struct check *c)
+static size_t check_message_bytes(const struct check *c)
 {
 	return c->place->message_bytes ? c->place->message_bytes : GPUDIRECT_CHUNK;
 }
 
-/* Values outside of a variable's range or other than the one that works; names nobody reads. */
+/* Values outside a variable's range, values other than the only one that works, and variables that
+ * the plugin does not read. */
 static void check_table(struct check *c)
 {
 	const struct gpudirect_var *var;
 
 	for (unsigned i = 0; (var = gpudirect_var(i)); i++) {
-		const char *text = get(c, var->name);
+		const char *text = check_get(c, var->name);
 		unsigned long long value;
 		char *end;
 
@@ -65,23 +67,24 @@ static void check_table(struct check *c)
 			continue;
 		value = strtoull(text, &end, 0);
 		if (var->form == GPUDIRECT_UNREAD) {
-			snprintf(problem(c, 0, "%s is not read by the plugin: it does %s",
-					 var->name, var->meaning)
+			snprintf(check_problem(c, 0, "%s is not read by the plugin: it does %s",
+					       var->name, var->meaning)
 					 ->fix,
 				 sizeof(c->found->fix), "unset %s", var->name);
 		} else if (var->must && strcmp(text, var->must) &&
 			   (var->form != GPUDIRECT_NUMBER || end == text || *end ||
 			    value != strtoull(var->must, NULL, 0))) {
-			fix_by(problem(c, 1, "%s=%.40s: %s", var->name, text, var->meaning),
+			fix_by(check_problem(c, 1, "%s=%.40s: %s", var->name, text, var->meaning),
 			       var->name, var->must);
 		} else if (var->form == GPUDIRECT_NUMBER &&
 			   (end == text || *end || *text == '-' || value < var->min ||
 			    value > var->max)) {
-			/* the chunk's own check says more */
+			/* check_chunk says more */
 			if (strcmp(var->name, "NCCL_DYNAMIC_CHUNK_SIZE"))
-				fix_by(problem(c, 0,
+				fix_by(check_problem(
+					       c, 0,
 					       "%s=%.40s is outside of %llu to %llu; the plugin "
-					       "takes %s instead",
+					       "uses %s instead",
 					       var->name, text, (unsigned long long)var->min,
 					       (unsigned long long)var->max, var->without),
 				       var->name, var->without);
@@ -89,7 +92,7 @@ static void check_table(struct check *c)
 	}
 }
 
-/* The largest message of whole pages that arrives in few enough fragments. */
+/* The largest message of whole pages whose fragments the plugin can take. */
 static size_t fitting_message(unsigned mtu, size_t from)
 {
 	const size_t page = 4096;
@@ -102,18 +105,19 @@ static size_t fitting_message(unsigned mtu, size_t from)
 
 static void check_chunk(struct check *c)
 {
-	const char *name = "NCCL_DYNAMIC_CHUNK_SIZE", *text = get(c, name);
+	const char *name = "NCCL_DYNAMIC_CHUNK_SIZE", *text = check_get(c, name);
 	uint64_t chunk = gpudirect_env_number(c->get, c->arg, name);
-	size_t bytes = message_bytes(c);
+	size_t bytes = check_message_bytes(c);
 	char value[32];
 
 	snprintf(value, sizeof(value), "%zu", bytes);
 	if (!chunk)
-		fix_by(problem(c, 1, "%s is %s: every transfer would hang", name,
-			       text ? "no chunk size" : "not set"),
+		fix_by(check_problem(c, 1, "%s is %s: every transfer would hang", name,
+				     text ? "not a size" : "not set"),
 		       name, value);
 	else if (chunk < bytes)
-		fix_by(problem(c, 1,
+		fix_by(check_problem(
+			       c, 1,
 			       "%s=%llu is less than a message of %zu bytes: each would leak pages "
 			       "until everything hangs",
 			       name, (unsigned long long)chunk, bytes),
@@ -125,9 +129,9 @@ static void check_chunk(struct check *c)
 
 		if (count <= GPUDIRECT_FRAGMENTS_MAX)
 			continue;
-		p = problem(
+		p = check_problem(
 			c, 1,
-			"a message of %zu bytes arrives on %s (MTU %u) in %zu fragments, at most "
+			"a message of %zu bytes arrives on %s (MTU %u) in %zu fragments; at most "
 			"%d are safe",
 			bytes, nic->name, nic->mtu, count, GPUDIRECT_FRAGMENTS_MAX);
 		snprintf(value, sizeof(value), "%zu", fitting_message(nic->mtu, bytes));
@@ -146,17 +150,21 @@ static void check_sockets(struct check *c)
 	snprintf(value, sizeof(value), "%llu",
 		 (unsigned long long)(GPUDIRECT_SOCKETS_MAX / threads));
 	if (threads > GPUDIRECT_SOCKETS_MAX)
-		fix_by(problem(c, 1, "%llu threads a channel: at most %d sockets, one each",
+		fix_by(check_problem(
+			       c, 1,
+			       "%llu threads per channel, each with a socket: at most %d work",
 			       (unsigned long long)threads, GPUDIRECT_SOCKETS_MAX),
 		       "NCCL_SOCKET_NTHREADS", "1");
 	else
-		fix_by(problem(c, 1, "%llu sockets in %llu threads: a channel has at most %d",
-			       (unsigned long long)sockets, (unsigned long long)threads,
-			       GPUDIRECT_SOCKETS_MAX),
+		fix_by(check_problem(c, 1,
+				     "%llu sockets in each of %llu threads: a channel has at most "
+				     "%d sockets",
+				     (unsigned long long)sockets, (unsigned long long)threads,
+				     GPUDIRECT_SOCKETS_MAX),
 		       "NCCL_NSOCKS_PERTHREAD", value);
 }
 
-static int is_iface(const struct check *c, const char *name, size_t len)
+static int check_is_iface(const struct check *c, const char *name, size_t len)
 {
 	for (unsigned i = 0; i < c->place->nifaces; i++)
 		if (strlen(c->place->ifaces[i]) == len && !memcmp(c->place->ifaces[i], name, len))
@@ -166,14 +174,15 @@ static int is_iface(const struct check *c, const char *name, size_t len)
 
 static void check_control(struct check *c)
 {
-	const char *name = G "CTRL_DEV", *dev = get(c, name);
+	const char *name = G "CTRL_DEV", *dev = check_get(c, name);
 	struct gpudirect_problem *p;
 
-	if (!dev || is_iface(c, dev, strlen(dev)))
+	if (!dev || check_is_iface(c, dev, strlen(dev)))
 		return;
-	p = problem(c, 1, "%s=%.40s: there is no such interface; the plugin would use some address",
-		    name, dev);
-	if (is_iface(c, "eth0", 4))
+	p = check_problem(c, 1,
+			  "%s=%.40s: there is no such interface; the plugin would use any address",
+			  name, dev);
+	if (check_is_iface(c, "eth0", 4))
 		fix_by(p, name, "eth0");
 	else
 		snprintf(p->fix, sizeof(p->fix), "unset %s", name);
@@ -195,7 +204,7 @@ int gpudirect_env_chooses(const char *list, const char *iface)
 	return found != except;
 }
 
-static int is_wanted(const struct check *c, const char *iface)
+static int check_is_used(const struct check *c, const char *iface)
 {
 	for (unsigned i = 0; i < c->place->nnics; i++)
 		if (!strcmp(c->place->nics[i].name, iface))
@@ -205,24 +214,24 @@ static int is_wanted(const struct check *c, const char *iface)
 
 static void check_nics(struct check *c)
 {
-	const char *list = get(c, IFNAME);
+	const char *list = check_get(c, IFNAME);
 	char value[GPUDIRECT_VALUE_MAX];
 	unsigned chosen = 0;
 
 	gpudirect_env_nics(c->place, value, sizeof(value));
 	if (!list || !*list) {
 		if (c->place->nnics)
-			fix_by(problem(c, 1,
-				       "%s is not set: the plugin would take every interface, the "
-				       "control one included",
-				       IFNAME),
+			fix_by(check_problem(c, 1,
+					     "%s is not set: the plugin would use every interface, "
+					     "including that for control",
+					     IFNAME),
 			       IFNAME, value);
 		return;
 	}
 	for (unsigned i = 0; i < c->place->nnics; i++)
 		if (!gpudirect_env_chooses(list, c->place->nics[i].name))
-			fix_by(problem(c, 1, "%s=%.80s leaves %s out", IFNAME, list,
-				       c->place->nics[i].name),
+			fix_by(check_problem(c, 1, "%s=%.80s does not select %s", IFNAME, list,
+					     c->place->nics[i].name),
 			       IFNAME, value);
 	for (unsigned i = 0; i < c->place->nifaces; i++) {
 		const char *iface = c->place->ifaces[i];
@@ -231,19 +240,21 @@ static void check_nics(struct check *c)
 			continue;
 		chosen++;
 		if (strlen(iface) > NAME_MAX_PLUGIN)
-			fix_by(problem(c, 1, "%s chooses %.40s, a name longer than %d", IFNAME,
-				       iface, NAME_MAX_PLUGIN),
+			fix_by(check_problem(c, 1,
+					     "%s selects %.40s, a name longer than %d characters",
+					     IFNAME, iface, NAME_MAX_PLUGIN),
 			       IFNAME, value);
-		else if (c->place->nnics && !is_wanted(c, iface))
-			fix_by(problem(c, 0,
-				       "%s=%.80s chooses %s as well%s; NICs are numbered by name",
+		else if (c->place->nnics && !check_is_used(c, iface))
+			fix_by(check_problem(
+				       c, 0,
+				       "%s=%.80s selects %s as well%s; NICs are numbered by name",
 				       IFNAME, list, iface,
 				       *list == '=' ? "" : ": names are prefixes without \"=\""),
 			       IFNAME, value);
 	}
 	if (chosen > GPUDIRECT_NICS_MAX)
-		fix_by(problem(c, 1, "%s chooses %u interfaces, the plugin has room for %d", IFNAME,
-			       chosen, GPUDIRECT_NICS_MAX),
+		fix_by(check_problem(c, 1, "%s selects %u interfaces; the plugin has room for %d",
+				     IFNAME, chosen, GPUDIRECT_NICS_MAX),
 		       IFNAME, value);
 }
 
@@ -262,14 +273,14 @@ static int is_range(const char *text, size_t len)
 	return end == text + len && low <= high;
 }
 
-/* "eth1:8-21,112-125": what is wrong with one part; NULL: nothing. */
+/* The fault of one part such as "eth1:8-21,112-125"; NULL: none. */
 static const char *binding_fault(const struct check *c, const char *text, size_t len)
 {
 	const char *end = text + len, *ranges = memchr(text, ':', len);
 
 	if (!ranges || ranges == text)
 		return "has no \"NIC:\" in front";
-	if (!is_iface(c, text, (size_t)(ranges - text)))
+	if (!check_is_iface(c, text, (size_t)(ranges - text)))
 		return "names no interface of this machine";
 	for (ranges++; ranges <= end; ranges++) {
 		size_t one = 0;
@@ -285,7 +296,7 @@ static const char *binding_fault(const struct check *c, const char *text, size_t
 
 static void check_bindings(struct check *c, const char *name, int sending)
 {
-	const char *text = get(c, name);
+	const char *text = check_get(c, name);
 	char value[GPUDIRECT_VALUE_MAX];
 	struct gpudirect_problem *p;
 	size_t len;
@@ -297,8 +308,8 @@ static void check_bindings(struct check *c, const char *name, int sending)
 		fault = len ? binding_fault(c, text, len) : NULL;
 		if (!fault)
 			continue;
-		p = problem(c, 1, "%s: \"%.*s\" %s; the plugin would crash or pin nothing", name,
-			    (int)(len < 60 ? len : 60), text, fault);
+		p = check_problem(c, 1, "%s: \"%.*s\" %s; the plugin would crash or pin nothing",
+				  name, (int)(len < 60 ? len : 60), text, fault);
 		gpudirect_env_bindings(c->place, sending, value, sizeof(value));
 		if (*value)
 			fix_by(p, name, value);
@@ -307,41 +318,43 @@ static void check_bindings(struct check *c, const char *name, int sending)
 	}
 }
 
-/* Bindings make up for a node whose CPUs have no "-". */
-static void lone_cpus(struct check *c, const struct gpudirect_nic *nic, const char *name,
-		      int sending)
+/* Without bindings the plugin parses the CPUs of the node, and fails on a list without a "-". */
+static void check_lone_cpus(struct check *c, const struct gpudirect_nic *nic, const char *name,
+			    int sending)
 {
 	char value[GPUDIRECT_VALUE_MAX];
 
-	if (get(c, name))
+	if (check_get(c, name))
 		return;
 	gpudirect_env_bindings(c->place, sending, value, sizeof(value));
-	fix_by(problem(c, 1,
+	fix_by(check_problem(
+		       c, 1,
 		       "the CPUs of %s's NUMA node are \"%.40s\", without a range, and %s is not "
 		       "set; the plugin would divide by 0",
 		       nic->name, nic->cpus, name),
 	       name, value);
 }
 
-/* Without a node sysfs says -1, which the plugin reads as node 1. A NIC without the file gets every
- * CPU. */
+/* Without a node sysfs says -1, which the plugin reads as node 1. For a NIC without the file it
+ * uses every CPU. */
 static void check_nodes(struct check *c)
 {
 	for (unsigned i = 0; i < c->place->nnics; i++) {
 		const struct gpudirect_nic *nic = &c->place->nics[i];
 
 		if (nic->numa == GPUDIRECT_NUMA_NONE && c->place->nnodes < 2) {
-			snprintf(problem(c, 1,
-					 "the NUMA node of %s is -1, which the plugin takes for "
-					 "node 1; there is none, and it would crash",
+			snprintf(check_problem(
+					 c, 1,
+					 "the NUMA node of %s is -1, which the plugin reads as "
+					 "node 1; there is no node 1, and it would crash",
 					 nic->name)
 					 ->fix,
 				 sizeof(c->found->fix),
 				 "echo 0 > /sys/class/net/%s/device/numa_node", nic->name);
 		} else if (nic->numa != GPUDIRECT_NUMA_UNTOLD && nic->cpus &&
 			   !strchr(nic->cpus, '-')) {
-			lone_cpus(c, nic, G "TX_BINDINGS", 1);
-			lone_cpus(c, nic, G "RX_BINDINGS", 0);
+			check_lone_cpus(c, nic, G "TX_BINDINGS", 1);
+			check_lone_cpus(c, nic, G "RX_BINDINGS", 0);
 		}
 	}
 }
@@ -355,27 +368,30 @@ const char *gpudirect_env_prefix(gpudirect_get_fn get_fn, void *arg)
 
 static void check_rxdm(struct check *c)
 {
-	const char *name = G "UNIX_CLIENT_PREFIX", *prefix = get(c, name);
+	const char *name = G "UNIX_CLIENT_PREFIX", *prefix = check_get(c, name);
 
 	if (!c->place->rxdm_error)
 		return;
 	if (!prefix || !*prefix)
-		fix_by(problem(c, 1, "%s is not set, and RxDM does not answer at /tmp: %.100s",
-			       name, c->place->rxdm_error),
+		fix_by(check_problem(c, 1,
+				     "%s is not set, and RxDM does not answer at /tmp: %.100s",
+				     name, c->place->rxdm_error),
 		       name, "/run/tcpx");
 	else
-		fix_by(problem(c, 1, "RxDM does not answer at %.80s: %.100s", prefix,
-			       c->place->rxdm_error),
+		fix_by(check_problem(c, 1, "RxDM does not answer at %.80s: %.100s", prefix,
+				     c->place->rxdm_error),
 		       name, strcmp(prefix, "/run/tcpx") ? "/run/tcpx" : prefix);
 }
 
 static void check_telemetry(struct check *c)
 {
-	const char *export = get(c, G "TELEMETRY_EXPORT_STATS_TO_FILE");
+	const char *export = check_get(c, G "TELEMETRY_EXPORT_STATS_TO_FILE");
 	const char *name = G "TELEMETRY_EXPORTER_PATH";
 
-	if (export && strtol(export, NULL, 0) == 1 && !get(c, name))
-		fix_by(problem(c, 1, "statistics go to a file without a name: the plugin crashes"),
+	if (export && strtol(export, NULL, 0) == 1 && !check_get(c, name))
+		fix_by(check_problem(
+			       c, 1,
+			       "statistics are on without a file name: the plugin would crash"),
 		       name, "/tmp/tcpx-telemetry");
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The recipe: values that work on this machine, derived from its NICs and their NUMA nodes. */
+/* Values that work on this machine, derived from its NICs and their NUMA nodes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 char *gpudirect_env_line(const char *name, const char *value, char *buf, size_t cap)
 {
-	/* '=' in front means something to zsh */
+	/* zsh expands a leading '=' */
 	int plain = *value != '=' && !value[strcspn(value, " \t\n;&|<>()$`\\\"'*?[#~!{}")];
 	size_t len;
 
@@ -40,8 +40,8 @@ size_t gpudirect_env_fragments(size_t message_bytes, unsigned mtu)
 	return packets * ((payload + page - 1) / page) + (rest + page - 1) / page;
 }
 
-/* Appends to a text; -1: there is no room, and it stays as it was. */
-static int append(char *text, size_t cap, const char *more, const char *between)
+/* Appends to text. -1: there is no room, and text is unchanged. */
+static int text_append(char *text, size_t cap, const char *more, const char *between)
 {
 	size_t len = strlen(text);
 	int put = snprintf(text + len, cap - len, "%s%s", len ? between : "", more);
@@ -53,9 +53,9 @@ static int append(char *text, size_t cap, const char *more, const char *between)
 }
 
 /*
- * Of every range of the node (a socket's cores, and their siblings) 2/13 are left to the system,
- * then 7/26 send and 7/26 receive: 8-21 and 22-35 of 0-51, as A3 hosts run it. A range too small
- * for that serves both whole.
+ * In each range of the node (the cores of a socket, and their siblings) the first 2/13 are left to
+ * the system, the next 7/26 send and the next 7/26 receive: 8-21 and 22-35 of 0-51, as on A3 hosts.
+ * A range too small for that serves both purposes.
  */
 int gpudirect_env_cpus(const char *node_cpus, int sending, char *out, size_t cap)
 {
@@ -83,7 +83,7 @@ int gpudirect_env_cpus(const char *node_cpus, int sending, char *out, size_t cap
 			high = low + each - 1;
 		}
 		snprintf(text, sizeof(text), "%lu-%lu", low, high);
-		if (append(out, cap, text, ","))
+		if (text_append(out, cap, text, ","))
 			return -1;
 	}
 	return *out ? 0 : -1;
@@ -100,7 +100,7 @@ void gpudirect_env_bindings(const struct gpudirect_place *place, int sending, ch
 		if (gpudirect_env_cpus(nic->cpus, sending, cpus, sizeof(cpus)))
 			continue;
 		snprintf(one, sizeof(one), "%s:%s", nic->name, cpus);
-		if (append(out, cap, one, ";"))
+		if (text_append(out, cap, one, ";"))
 			return;
 	}
 }
@@ -109,11 +109,11 @@ void gpudirect_env_nics(const struct gpudirect_place *place, char *out, size_t c
 {
 	snprintf(out, cap, "%s", place->nnics ? "=" : "");
 	for (unsigned i = 0; i < place->nnics; i++)
-		if (append(out, cap, place->nics[i].name, i ? "," : ""))
+		if (text_append(out, cap, place->nics[i].name, i ? "," : ""))
 			return;
 }
 
-static int is_iface(const struct gpudirect_place *place, const char *name)
+static int place_has_iface(const struct gpudirect_place *place, const char *name)
 {
 	for (unsigned i = 0; i < place->nifaces; i++)
 		if (!strcmp(place->ifaces[i], name))
@@ -129,8 +129,8 @@ struct recipe {
 	unsigned max, count;
 };
 
-/* value "" (nothing known): only what the user set is shown. */
-static void add(struct recipe *r, const char *name, const char *value, const char *why)
+/* value "": unknown, so the variable is added only if the user has set it. */
+static void recipe_add(struct recipe *r, const char *name, const char *value, const char *why)
 {
 	const char *users = r->get(r->arg, name);
 	struct gpudirect_setting *setting = &r->out[r->count];
@@ -144,14 +144,14 @@ static void add(struct recipe *r, const char *name, const char *value, const cha
 	r->count++;
 }
 
-static void add_chunk(struct recipe *r)
+static void recipe_add_chunk(struct recipe *r)
 {
 	size_t bytes = r->place->message_bytes ? r->place->message_bytes : GPUDIRECT_CHUNK;
 	char text[32];
 
 	snprintf(text, sizeof(text), "%zu", bytes);
-	add(r, "NCCL_DYNAMIC_CHUNK_SIZE", text,
-	    "one chunk a message: without it transfers hang, with more chunks pages leak");
+	recipe_add(r, "NCCL_DYNAMIC_CHUNK_SIZE", text,
+		   "one chunk per message: without it transfers hang, with more chunks pages leak");
 }
 
 unsigned gpudirect_env_recipe(const struct gpudirect_place *place, gpudirect_get_fn get, void *arg,
@@ -161,29 +161,32 @@ unsigned gpudirect_env_recipe(const struct gpudirect_place *place, gpudirect_get
 	char text[GPUDIRECT_VALUE_MAX];
 	const struct gpudirect_var *var;
 
-	add_chunk(&r);
-	add(&r, "NCCL_NSOCKS_PERTHREAD", "2", "two sockets a channel");
-	add(&r, "NCCL_SOCKET_NTHREADS", "1", "one thread a channel");
+	recipe_add_chunk(&r);
+	recipe_add(&r, "NCCL_NSOCKS_PERTHREAD", "2", "two sockets per channel");
+	recipe_add(&r, "NCCL_SOCKET_NTHREADS", "1", "one thread per channel");
 	gpudirect_env_nics(place, text, sizeof(text));
-	add(&r, G "SOCKET_IFNAME", text, "exactly these NICs: a bare name matches longer ones too");
-	add(&r, G "CTRL_DEV", is_iface(place, CONTROL) ? CONTROL : "",
-	    "control sockets beside the NICs for data");
-	add(&r, G "UNIX_CLIENT_PREFIX", RXDM_PREFIX, "where RxDM has its sockets");
+	recipe_add(&r, G "SOCKET_IFNAME", text,
+		   "exactly these NICs: a bare name matches longer ones too");
+	recipe_add(&r, G "CTRL_DEV", place_has_iface(place, CONTROL) ? CONTROL : "",
+		   "control sockets on a NIC of their own");
+	recipe_add(&r, G "UNIX_CLIENT_PREFIX", RXDM_PREFIX, "where RxDM has its sockets");
 	gpudirect_env_bindings(place, 1, text, sizeof(text));
-	add(&r, G "TX_BINDINGS", text, "sending threads near their NIC");
+	recipe_add(&r, G "TX_BINDINGS", text, "sending threads near their NIC");
 	gpudirect_env_bindings(place, 0, text, sizeof(text));
-	add(&r, G "RX_BINDINGS", text, "receiving threads near their NIC");
-	add(&r, G "PROGRAM_FLOW_STEERING_WAIT_MICROS", "50000", "the default is five seconds");
-	add(&r, "NCCL_MIN_ZCOPY_SIZE", "4096", "smaller sends are cheaper copied");
-	add(&r, "NCCL_TCPX_RXMEM_IMPORT_USE_GPU_PCI_CLIENT", "1",
-	    "the pool comes by RxDM's sockets");
-	for (unsigned i = 0; (var = gpudirect_var(i)); i++) { /* whatever else the user set */
+	recipe_add(&r, G "RX_BINDINGS", text, "receiving threads near their NIC");
+	recipe_add(&r, G "PROGRAM_FLOW_STEERING_WAIT_MICROS", "50000",
+		   "the default is five seconds");
+	recipe_add(&r, "NCCL_MIN_ZCOPY_SIZE", "4096", "copying smaller sends is cheaper");
+	recipe_add(&r, "NCCL_TCPX_RXMEM_IMPORT_USE_GPU_PCI_CLIENT", "1",
+		   "the page pool is passed through RxDM's sockets");
+	for (unsigned i = 0; (var = gpudirect_var(i));
+	     i++) { /* other variables that the user has set */
 		unsigned k = 0;
 
 		while (k < r.count && strcmp(r.out[k].name, var->name))
 			k++;
 		if (k == r.count)
-			add(&r, var->name, "", "");
+			recipe_add(&r, var->name, "", "");
 	}
 	return r.count;
 }

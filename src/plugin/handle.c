@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handles of other processes. A plugin takes one for its own and looks at nothing in it: TCPX
- * follows a pointer, counts by two numbers into arrays and dials two addresses. Its layout is that
- * of version 7 of the table; of any other plugin nothing is known.
+ * Checks handles of other processes. A plugin trusts every field of a handle: TCPX follows a
+ * pointer in it, indexes arrays by two numbers and dials two addresses. The layout here is that of
+ * TCPX with version 7 of the table; the layouts of other plugins are not known.
  */
 #include <netinet/in.h>
 #include <stdio.h>
@@ -15,15 +15,15 @@
 
 #define TCPX_NAME "TCPX"
 #define TCPX_VERSION 7
-#define TCPX_COUNT_MAX 8 /* sockets, and threads */
+#define TCPX_COUNT_MAX 8 /* of sockets, and of threads */
 
 struct tcpx_handle {
 	uint8_t data[28]; /* a sockaddr_in or sockaddr_in6 */
 	int32_t port_start, port_count, sockets, threads;
 	uint8_t redirect, unused[3];
-	uint8_t ctrl[28]; /* where it is redirected to; else none, or likewise */
+	uint8_t ctrl[28]; /* the control address; with redirect 0 it may be empty */
 	uint8_t unused_too[4];
-	uint64_t state; /* a pointer of the process that connects, NULL before */
+	uint64_t state; /* a pointer in the connecting process, NULL in a new handle */
 	uint8_t rest[NCCLNET_HANDLE_BYTES - 88];
 };
 _Static_assert(offsetof(struct tcpx_handle, sockets) == 36, "as TCPX has it");
@@ -44,15 +44,16 @@ static tcpx_status check_addr(const uint8_t bytes[28], const char *which, bool s
 
 	memcpy(&addr, bytes, sizeof(struct sockaddr_in6));
 	if (addr.ss_family != AF_INET && addr.ss_family != AF_INET6)
-		return error_set(TCPX_ERR_PROTOCOL, 0,
-				 "the peer's handle for the plugin: its %s address is of family %u",
-				 which, addr.ss_family);
+		return error_set(
+			TCPX_ERR_PROTOCOL, 0,
+			"the peer's plugin handle has a %s address of family %u, not IPv4 or IPv6",
+			which, addr.ss_family);
 	scope = sys_addr_scope(&addr);
 	if (!sys_addr_port(&addr) ||
 	    !(scope == SYS_SCOPE_WIDE || (scope == SYS_SCOPE_LOOPBACK && same_host)))
 		return error_set(TCPX_ERR_PROTOCOL, 0,
-				 "the peer's handle for the plugin: its %s address is %s, which no "
-				 "peer of another host has",
+				 "the peer's plugin handle has the %s address %s, which is not the "
+				 "address of another host",
 				 which, sys_addr_text(&addr, text));
 	return TCPX_OK;
 }
@@ -65,13 +66,14 @@ static tcpx_status check_tcpx(struct tcpx_handle *handle, bool same_host)
 	if (handle->sockets < 1 || handle->sockets > TCPX_COUNT_MAX || handle->threads < 1 ||
 	    handle->threads > TCPX_COUNT_MAX)
 		return error_set(TCPX_ERR_PROTOCOL, 0,
-				 "the peer's handle for the plugin: %d sockets, %d threads, at "
-				 "most %d of each",
+				 "the peer's plugin handle has %d sockets and %d threads; 1 to %d "
+				 "of each are valid",
 				 handle->sockets, handle->threads, TCPX_COUNT_MAX);
 	if (handle->port_start < -1 || handle->port_start > UINT16_MAX || handle->port_count < -1 ||
 	    handle->port_count > UINT16_MAX || handle->redirect > 1)
 		return error_set(TCPX_ERR_PROTOCOL, 0,
-				 "the peer's handle for the plugin: %d ports from %d on",
+				 "the peer's plugin handle has the invalid range of %d ports from "
+				 "port %d",
 				 handle->port_count, handle->port_start);
 	status = check_addr(handle->data, "data", same_host);
 	memcpy(&family, handle->ctrl, sizeof(family));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The images of the process: found, loaded, started once, kept. */
+/* The images of a process: found, loaded, started once, never unloaded. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "plugin/setup_priv.h"
 #include "sys/fork.h"
 
-/* Where the plugin is looked for after the default of TCPX_PLUGIN_PATH. */
+/* Tried after the default of TCPX_PLUGIN_PATH. */
 static const char second_place[] = "/var/lib/tcpx/lib64/libnccl-net-tcpx.so";
 
 static const struct net_adapter *const adapters[] = {
@@ -24,8 +24,8 @@ static const struct net_adapter *const adapters[] = {
 static struct {
 	pthread_mutex_t lock; /* guards what follows; held while a plugin is loaded */
 	struct list_node list;
-	unsigned slots; /* loggers given away */
-	/* Read without the lock, which a child of a fork may find taken for ever. */
+	unsigned slots; /* loggers in use */
+	/* Read without the lock, because a forked child may find it locked for ever. */
 	_Atomic unsigned loaded;
 	_Atomic uint32_t generation;
 } images = {.lock = PTHREAD_MUTEX_INITIALIZER, .list = {&images.list, &images.list}};
@@ -39,7 +39,7 @@ const char *net_plugin_result(ncclnet_result rc)
 	};
 
 	if (rc < 0 || (size_t)rc >= sizeof(names) / sizeof(names[0]))
-		return "a result that ncclNet has not";
+		return "a result code that ncclNet does not define";
 	return names[rc];
 }
 
@@ -63,7 +63,7 @@ static struct net_plugin *plugin_new(const char *path, const char *resolved)
 	return plugin;
 }
 
-/* One that was not started: nothing of it runs. */
+/* An image that was not started, so no thread runs its code. */
 static void plugin_free(struct net_plugin *plugin)
 {
 	if (plugin->dl)
@@ -76,7 +76,7 @@ static void plugin_free(struct net_plugin *plugin)
 	free(plugin);
 }
 
-/* A library that the plugin wants is not found: where it usually lies. */
+/* Sets the next step: if a library of the plugin was not found, the folder that has it. */
 static tcpx_status suggest_folder(const char *why, const char *file)
 {
 	static const char *const folders[] = {"/usr/local/nvidia/lib64", "/usr/local/cuda/lib64",
@@ -132,13 +132,13 @@ static tcpx_status find_table(struct net_plugin *plugin)
 	if (!plugin->adapter) {
 		error_set(TCPX_ERR_VERSION, 0, "%s has no ncclNetPlugin_v%d ... _v%d",
 			  plugin->resolved, NCCLNET_VERSION_MIN, NCCLNET_VERSION_MAX);
-		return error_next("name an ncclNet plugin of those versions");
+		return error_next("give the path of an ncclNet plugin of one of those versions");
 	}
 	missing = plugin->adapter->missing(plugin->table);
 	if (missing) {
 		error_set(TCPX_ERR_VERSION, 0, "%s of %s has no %s", plugin->adapter->symbol,
 			  plugin->log.file, missing);
-		return error_next("take a plugin whose table is complete");
+		return error_next("use a plugin whose table is complete");
 	}
 	return TCPX_OK;
 }
@@ -152,10 +152,9 @@ static tcpx_status init_refused(struct net_setup *setup, const char *call, nccln
 	error_set(TCPX_ERR_UNSUPPORTED, 0, "%s of %s: %s%s", call, plugin->log.file,
 		  net_plugin_result(rc), said);
 	if (plugin->shared)
-		return error_next(
-			"it was in this process before, started by somebody else (NCCL?): "
-			"give us a copy of the file");
-	return error_next("set what it asks for, and start the process again");
+		return error_next("another component of this process (NCCL?) has loaded it before: "
+				  "set TCPX_PLUGIN_PATH to a copy of the file");
+	return error_next("set what the plugin asks for and restart the process");
 }
 
 static tcpx_status devices_read(struct net_setup *setup)
@@ -170,10 +169,10 @@ static tcpx_status devices_read(struct net_setup *setup)
 	if (count < 1) {
 		error_set(TCPX_ERR_UNSUPPORTED, 0, "%s finds no NIC that it can use",
 			  plugin->log.file);
-		return error_next("see which interfaces its variables choose (..._SOCKET_IFNAME)");
+		return error_next("check which interfaces its ..._SOCKET_IFNAME selects");
 	}
 	if (count > NET_PLUGIN_DEVICES) {
-		LOG_WARN("%s: %d devices, the first %d are used", plugin->log.file, count,
+		LOG_WARN("%s has %d devices; only the first %d are used", plugin->log.file, count,
 			 NET_PLUGIN_DEVICES);
 		count = NET_PLUGIN_DEVICES;
 	}
@@ -196,7 +195,7 @@ static tcpx_status start_body(struct net_setup *setup)
 	return devices_read(setup);
 }
 
-/* On a thread of its own, no longer than that. */
+/* Runs body on a thread of its own, for at most timeout_ns. */
 static tcpx_status plugin_run(struct net_plugin *plugin, const char *stage, int64_t timeout_ns,
 			      tcpx_status (*body)(struct net_setup *))
 {
@@ -213,7 +212,7 @@ static tcpx_status plugin_run(struct net_plugin *plugin, const char *stage, int6
 	return status ? status : net_setup_wait(setup, NULL);
 }
 
-/* Under the lock. The image of the same object under another name. */
+/* Under the lock. An image of the same object, loaded by another path. */
 static struct net_plugin *find_same(const struct net_plugin *plugin)
 {
 	struct list_node *node;
@@ -234,7 +233,7 @@ static void image_keep(struct net_plugin *plugin)
 	atomic_fetch_add_explicit(&images.loaded, 1, memory_order_release);
 }
 
-/* Under the lock. *out_plugin is in the list when it is set, whatever the status is. */
+/* Under the lock. If *out_plugin is set, on success or not, it is in the list. */
 static tcpx_status image_load(const struct net_plugin_opts *opts, const char *path,
 			      const char *resolved, struct net_plugin **out_plugin)
 {
@@ -242,10 +241,10 @@ static tcpx_status image_load(const struct net_plugin_opts *opts, const char *pa
 	tcpx_status status;
 
 	if (!plugin)
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "image of %s", path);
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for plugin %s", path);
 	status = plugin_run(plugin, "dlopen", opts->timeout_ns, open_body);
 	if (status == TCPX_ERR_TIMED_OUT) {
-		image_keep(plugin); /* its thread is in there still */
+		image_keep(plugin); /* its thread is still in dlopen */
 		*out_plugin = plugin;
 		return status;
 	}
@@ -258,7 +257,8 @@ static tcpx_status image_load(const struct net_plugin_opts *opts, const char *pa
 	if (!status)
 		status = find_table(plugin);
 	if (!status && images.slots == NET_PLUGIN_IMAGES)
-		status = error_set(TCPX_ERR_LIMIT, 0, "%d plugins are loaded", NET_PLUGIN_IMAGES);
+		status = error_set(TCPX_ERR_LIMIT, 0, "%d plugins are loaded, and no more can be",
+				   NET_PLUGIN_IMAGES);
 	if (status) {
 		plugin_free(plugin);
 		return status;
@@ -269,7 +269,7 @@ static tcpx_status image_load(const struct net_plugin_opts *opts, const char *pa
 	return TCPX_OK;
 }
 
-/* Under the lock, once. */
+/* Under the lock; calls init once. */
 static tcpx_status image_start(const struct net_plugin_opts *opts, struct net_plugin *plugin)
 {
 	tcpx_status status = TCPX_OK;
@@ -298,7 +298,7 @@ static struct net_plugin *find_resolved(const char *resolved)
 	return NULL;
 }
 
-static tcpx_status resolve(const char *path, char *out, size_t bytes)
+static tcpx_status image_resolve(const char *path, char *out, size_t bytes)
 {
 	char *real = realpath(path, NULL);
 
@@ -318,16 +318,16 @@ static tcpx_status resolve(const char *path, char *out, size_t bytes)
 	return TCPX_OK;
 }
 
-static tcpx_status locate(const char **path, char *resolved, size_t bytes)
+static tcpx_status image_locate(const char **path, char *resolved, size_t bytes)
 {
 	if (*path && **path)
-		return resolve(*path, resolved, bytes);
+		return image_resolve(*path, resolved, bytes);
 	*path = config_text(CONFIG_PLUGIN_PATH);
 	if (config_value(CONFIG_PLUGIN_PATH)->source != CONFIG_DEFAULT || !access(*path, F_OK))
-		return resolve(*path, resolved, bytes);
+		return image_resolve(*path, resolved, bytes);
 	*path = second_place;
 	if (!access(*path, F_OK))
-		return resolve(*path, resolved, bytes);
+		return image_resolve(*path, resolved, bytes);
 	error_set(TCPX_ERR_NOT_FOUND, 0, "no plugin at %s or %s", config_text(CONFIG_PLUGIN_PATH),
 		  second_place);
 	return error_next("install the TCPX plugin there, or give its path");
@@ -338,13 +338,13 @@ tcpx_status net_plugin_get(const struct net_plugin_opts *opts, struct net_plugin
 	char resolved[NET_PLUGIN_PATH_BYTES];
 	const char *path = opts->path;
 	struct net_plugin *plugin;
-	tcpx_status status = locate(&path, resolved, sizeof(resolved));
+	tcpx_status status = image_locate(&path, resolved, sizeof(resolved));
 
 	if (status)
 		return status;
 	if (atomic_load_explicit(&images.loaded, memory_order_acquire) &&
 	    atomic_load_explicit(&images.generation, memory_order_relaxed) != sys_fork_generation())
-		return error_set(TCPX_ERR_FORKED, 0, "plugins were loaded before the fork");
+		return error_set(TCPX_ERR_FORKED, 0, "a plugin was loaded before fork()");
 	pthread_mutex_lock(&images.lock);
 	plugin = find_resolved(resolved);
 	if (!plugin) {
@@ -371,7 +371,7 @@ void net_plugin_put(struct net_plugin *plugin)
 
 void net_plugin_describe(struct net_plugin *plugin, struct net_plugin_info *out_info)
 {
-	/* Read before the others, which are told of it. */
+	/* Read before leaked: a thread that returns counts its leak before it leaves abandoned. */
 	unsigned abandoned = atomic_load_explicit(&plugin->abandoned, memory_order_acquire);
 	struct net_plugin_info info = {
 		.version = plugin->adapter->version,

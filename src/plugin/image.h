@@ -52,7 +52,7 @@ struct net_plugin_info {
 
 struct net_plugin_opts {
 	const char *path;   /* NULL or "": the first place where TCPX is usually installed */
-	int64_t timeout_ns; /* for loading, and again for init; waiting for other callers is extra */
+	int64_t timeout_ns; /* for loading, and again for init; not for other callers */
 	/* Optional: called with the plugin's name before init, if it has not been called yet. An
 	 * error prevents init and is returned; a later net_plugin_get may try again. */
 	tcpx_status (*before_start)(void *arg, const char *name);

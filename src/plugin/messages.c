@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A guide and two comms as one channel. */
+/* A plugin channel: the operations of a stream channel over a guide and two comms. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,19 +8,20 @@
 #include "plugin/messages_priv.h"
 #include "sys/user.h"
 
-static struct messages *of(struct net_chan *chan)
+static struct messages *messages_of(struct net_chan *chan)
 {
 	return (struct messages *)chan;
 }
 
-static tcpx_status fail(struct messages *m, tcpx_status status)
+static tcpx_status messages_fail(struct messages *m, tcpx_status status)
 {
 	m->failed = status;
 	return status;
 }
 
-/* How many of the bytes were copied: fewer where the caller's memory has vanished. */
-static uint32_t copy_out(const struct messages *m, void *to, const void *from, uint32_t bytes)
+/* Returns how many bytes were copied: fewer if the caller's memory has vanished. */
+static uint32_t messages_copy_out(const struct messages *m, void *to, const void *from,
+				  uint32_t bytes)
 {
 	if (m->chan.rx_vanishing)
 		return (uint32_t)sys_user_write(to, from, bytes);
@@ -31,7 +32,7 @@ static uint32_t copy_out(const struct messages *m, void *to, const void *from, u
 static tcpx_status messages_recv(struct net_chan *chan, const struct iovec *iov, int niov,
 				 size_t *out_bytes)
 {
-	struct messages *m = of(chan);
+	struct messages *m = messages_of(chan);
 	size_t total = 0, off = 0;
 	const uint8_t *from;
 	uint32_t bytes, got;
@@ -42,14 +43,14 @@ static tcpx_status messages_recv(struct net_chan *chan, const struct iovec *iov,
 		size_t room = iov->iov_len - off;
 
 		bytes = bytes < room ? bytes : (uint32_t)room;
-		got = copy_out(m, (uint8_t *)iov->iov_base + off, from, bytes);
+		got = messages_copy_out(m, (uint8_t *)iov->iov_base + off, from, bytes);
 		if (!got && !total)
 			return TCPX_ERR_INVALID;
 		total += got;
 		off += got;
 		m->failed = messages_given(m, got);
 		if (m->failed != TCPX_OK || got < bytes)
-			break; /* told by the next call */
+			break; /* the next call returns the error */
 		if (off < iov->iov_len)
 			continue;
 		iov++;
@@ -62,19 +63,19 @@ static tcpx_status messages_recv(struct net_chan *chan, const struct iovec *iov,
 	}
 	if (m->failed != TCPX_OK)
 		return m->failed;
-	return m->ended != TCPX_OK && !m->posted ? fail(m, m->ended) : TCPX_IN_PROGRESS;
+	return m->ended != TCPX_OK && !m->posted ? messages_fail(m, m->ended) : TCPX_IN_PROGRESS;
 }
 
 static tcpx_status messages_send(struct net_chan *chan, const struct iovec *iov, int niov,
 				 size_t *out_bytes)
 {
-	struct messages *m = of(chan);
+	struct messages *m = messages_of(chan);
 
 	return m->o.guide->ops->send(m->o.guide, iov, niov, out_bytes);
 }
 
-/* The plugin took no message, for now; it is asked again. Not for ever. */
-static tcpx_status put_off(struct messages *m)
+/* The plugin did not accept a message. It is asked again until the message time has passed. */
+static tcpx_status messages_put_off(struct messages *m)
 {
 	int64_t now_ns = clock_now_ns();
 	int64_t since_ns = atomic_load_explicit(&m->put_off_ns, memory_order_relaxed);
@@ -92,7 +93,7 @@ static tcpx_status put_off(struct messages *m)
 static tcpx_status messages_post(struct net_chan *chan, void *mr, const void *data,
 				 const struct frame *frame)
 {
-	struct messages *m = of(chan);
+	struct messages *m = messages_of(chan);
 	uint64_t number;
 	tcpx_status status;
 
@@ -113,10 +114,10 @@ static tcpx_status messages_post(struct net_chan *chan, void *mr, const void *da
 		return TCPX_OK;
 	}
 	if (status == TCPX_IN_PROGRESS)
-		status = put_off(m);
+		status = messages_put_off(m);
 	if (status == TCPX_IN_PROGRESS || status == TCPX_ERR_AGAIN)
 		return TCPX_IN_PROGRESS;
-	return fail(m, status);
+	return messages_fail(m, status);
 }
 
 static struct taken *taken_find(struct messages *m, uint64_t seq)
@@ -130,12 +131,13 @@ static struct taken *taken_find(struct messages *m, uint64_t seq)
 static tcpx_status messages_take(struct net_chan *chan, uint64_t seq,
 				 struct net_message *out_message)
 {
-	struct messages *m = of(chan);
+	struct messages *m = messages_of(chan);
 	const struct taken *taken = taken_find(m, seq);
 	unsigned slot;
 
 	if (!taken)
-		return error_set(TCPX_ERR_STATE, 0, "frame %llu has no message",
+		return error_set(TCPX_ERR_STATE, 0,
+				 "frame %llu has no message that waits to be taken",
 				 (unsigned long long)seq);
 	if (m->o.whole) {
 		*out_message = (struct net_message){.frags = &taken->whole,
@@ -153,10 +155,10 @@ static tcpx_status messages_take(struct net_chan *chan, uint64_t seq,
 	return TCPX_OK;
 }
 
-/* Consumed in their order, whatever order they are given back in. */
+/* Messages may be given back in any order, and are consumed in theirs. */
 static void messages_give(struct net_chan *chan, uint64_t seq)
 {
-	struct messages *m = of(chan);
+	struct messages *m = messages_of(chan);
 	struct taken *taken = taken_find(m, seq);
 
 	if (taken && !taken->given) {
@@ -188,7 +190,7 @@ static bool restless(struct messages *m)
 
 static int messages_arm(struct net_chan *chan, int want_recv, int want_send, uint32_t *out_events)
 {
-	struct messages *m = of(chan);
+	struct messages *m = messages_of(chan);
 
 	if (want_recv > 0 && restless(m))
 		return 1;
@@ -204,12 +206,12 @@ static int messages_fd(const struct net_chan *chan)
 
 static void messages_shutdown(struct net_chan *chan)
 {
-	of(chan)->o.guide->ops->shutdown(of(chan)->o.guide);
+	messages_of(chan)->o.guide->ops->shutdown(messages_of(chan)->o.guide);
 }
 
 static void messages_close(struct net_chan *chan)
 {
-	struct messages *m = of(chan);
+	struct messages *m = messages_of(chan);
 
 	messages_pool_leave(&m->pool);
 	m->o.guide->ops->close(m->o.guide);
@@ -229,7 +231,7 @@ static void messages_info(const struct net_chan *chan, struct net_chan_info *out
 		out_info->stuck_ns = (uint64_t)(clock_now_ns() - sent_ns);
 #define COUNT(name)                                                                                \
 	(out_info->messages.name = atomic_load_explicit(&m->counts.name, memory_order_relaxed))
-	/* The later ones first: none is more than those before it. */
+	/* The later stages first, so that no stage has more than the one before it. */
 	COUNT(sends_done), COUNT(sends_posted);
 	COUNT(consumed), COUNT(unpacked), COUNT(done), COUNT(posted);
 #undef COUNT
@@ -261,11 +263,12 @@ tcpx_status net_messages_open(const struct net_messages_opts *opts, struct net_c
 
 	if (!opts->window || opts->window > NET_COMM_WINDOW || !opts->message_bytes ||
 	    opts->message_bytes > FRAME_PAYLOAD_MAX || opts->timeout_ns <= 0)
-		return error_set(TCPX_ERR_INVALID, 0, "%u messages of %u bytes", opts->window,
-				 opts->message_bytes);
+		return error_set(TCPX_ERR_INVALID, 0,
+				 "a plugin channel cannot have a window of %u messages of %u bytes",
+				 opts->window, opts->message_bytes);
 	m = calloc(1, sizeof(*m));
 	if (!m)
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "channel of messages");
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for a plugin channel");
 	m->o = *opts;
 	if (!opts->bounce &&
 	    messages_pool_join(&m->pool, opts->pool, opts->pool_bytes,

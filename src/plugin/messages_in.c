@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What arrives on a channel of messages: frames of the guide, and the messages behind them. */
+/* The receiving side of a plugin channel: frames of the guide and the messages they announce. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,10 +9,11 @@
 #include "plugin/messages_priv.h"
 #include "wire/frame_codec.h"
 
-#define STUCK_PARTS 8 /* of the time of a message: the pool's other users wait so long for one */
+#define STUCK_PARTS                                                                                \
+	8 /* a receive is stuck for the pool's other users after 1/8 of the message time */
 
-/* A frame of the guide, whole. */
-static tcpx_status take_frame(struct messages *m, const uint8_t *header)
+/* Takes a whole frame of the guide. */
+static tcpx_status guide_take_frame(struct messages *m, const uint8_t *header)
 {
 	struct waiting *w = waiting_at(m, m->count);
 	struct frame frame;
@@ -24,10 +25,10 @@ static tcpx_status take_frame(struct messages *m, const uint8_t *header)
 	message = frame.flags & FRAME_F_MSG && frame.payload_bytes;
 	if (frame.table_bytes || (!message && frame.type != FRAME_ACK && frame.type != FRAME_NACK &&
 				  frame.type != FRAME_NOP))
-		return error_set(TCPX_ERR_PROTOCOL, 0, "frame of type %u on a channel of messages",
+		return error_set(TCPX_ERR_PROTOCOL, 0, "frame of type %u on a plugin channel",
 				 frame.type);
 	if (frame.type == FRAME_ACK) {
-		/* One that is half given out stays as it is; the next says more. */
+		/* An ACK that recv has returned in part stays; the next one covers this one. */
 		if (!m->in_ack)
 			memcpy(m->ack, header, sizeof(m->ack));
 		m->acked = true;
@@ -35,7 +36,8 @@ static tcpx_status take_frame(struct messages *m, const uint8_t *header)
 	}
 	if (message && (frame.payload_bytes > m->o.message_bytes || m->messages == m->o.window))
 		return error_set(TCPX_ERR_PROTOCOL, 0,
-				 "message of %u bytes, and %u are not taken; agreed are %u of %u",
+				 "the peer announced a message of %u bytes while %u wait; at most "
+				 "%u of %u bytes are agreed",
 				 frame.payload_bytes, m->messages, m->o.window, m->o.message_bytes);
 	*w = (struct waiting){.seq = frame.seq,
 			      .bytes = message ? frame.payload_bytes : 0,
@@ -51,14 +53,14 @@ static tcpx_status take_frame(struct messages *m, const uint8_t *header)
 	return TCPX_OK;
 }
 
-/* The frames that are there, as far as there is room for them. */
-static tcpx_status take_frames(struct messages *m)
+/* Takes the frames that have been read, as far as there is room for them. */
+static tcpx_status guide_take_frames(struct messages *m)
 {
 	uint32_t used = 0;
 	tcpx_status status = TCPX_OK;
 
 	while (status == TCPX_OK && m->have - used >= FRAME_HEADER_BYTES && m->count < WAITING) {
-		status = take_frame(m, m->guide + used);
+		status = guide_take_frame(m, m->guide + used);
 		if (status == TCPX_OK)
 			used += FRAME_HEADER_BYTES;
 	}
@@ -67,9 +69,9 @@ static tcpx_status take_frames(struct messages *m)
 	return status < 0 ? status : TCPX_OK;
 }
 
-static tcpx_status read_guide(struct messages *m)
+static tcpx_status guide_read(struct messages *m)
 {
-	tcpx_status status = take_frames(m);
+	tcpx_status status = guide_take_frames(m);
 
 	while (status == TCPX_OK && m->ended == TCPX_OK && m->have < FRAME_HEADER_BYTES) {
 		struct iovec iov = {m->guide + m->have, sizeof(m->guide) - m->have};
@@ -78,16 +80,16 @@ static tcpx_status read_guide(struct messages *m)
 		status = m->o.guide->ops->recv(m->o.guide, &iov, 1, &got);
 		if (status == TCPX_OK) {
 			m->have += (uint32_t)got;
-			status = take_frames(m);
+			status = guide_take_frames(m);
 		} else if (status < 0) {
-			m->ended = status; /* what waits comes first */
+			m->ended = status; /* returned after the frames that wait */
 			return TCPX_OK;
 		}
 	}
 	return status < 0 ? status : TCPX_OK;
 }
 
-static void *where(const struct messages *m, const struct waiting *w)
+static void *waiting_place(const struct messages *m, const struct waiting *w)
 {
 	return m->o.bounce ? m->o.bounce + (size_t)w->slot * m->o.message_bytes : m->o.landing;
 }
@@ -103,7 +105,7 @@ static void trace_receive(const struct waiting *w)
 	    (unsigned long long)frame.linear, (unsigned long long)frame.seq);
 }
 
-/* Receives for the frames that came, in their order. */
+/* Posts receives for frames that have arrived, in their order. */
 static tcpx_status post_receives(struct messages *m)
 {
 	for (uint32_t i = 0; i < m->count; i++) {
@@ -115,8 +117,8 @@ static tcpx_status post_receives(struct messages *m)
 		if (m->pool.pool && !w->pages &&
 		    !(w->pages = messages_pool_take(&m->pool, w->bytes, clock_now_ns())))
 			return TCPX_OK;
-		status = net_comm_recv(m->o.in, m->o.bounce_mr, where(m, w), m->o.message_bytes,
-				       &w->number);
+		status = net_comm_recv(m->o.in, m->o.bounce_mr, waiting_place(m, w),
+				       m->o.message_bytes, &w->number);
 		if (status != TCPX_OK && m->pool.pool) {
 			messages_pool_untake(&m->pool, w->pages);
 			w->pages = 0;
@@ -143,7 +145,7 @@ static struct waiting *oldest_posted(struct messages *m)
 	return NULL;
 }
 
-static void pages_known(struct messages *m, const struct waiting *w)
+static void receive_count_pages(struct messages *m, const struct waiting *w)
 {
 	unsigned slot = net_comm_slot(m->o.in, w->number);
 	uint64_t count = *(const volatile uint64_t *)&m->o.meta->count[slot];
@@ -164,15 +166,16 @@ static tcpx_status poll_received(struct messages *m)
 		if (status != TCPX_OK)
 			return status < 0 ? status : TCPX_OK;
 		if (!w || number != w->number || (bytes != NET_COMM_UNKNOWN && bytes != w->bytes))
-			return error_set(TCPX_ERR_CHANNEL_LOST, 0, /* the plugin's word */
-					 "message %llu has %zu bytes, its frame says %u",
+			return error_set(TCPX_ERR_CHANNEL_LOST, 0,
+					 "the plugin received message %llu with %zu bytes; its "
+					 "frame says %u",
 					 (unsigned long long)number, bytes, w ? w->bytes : 0);
 		w->done = true;
 		message_counted(&m->counts.done);
 		m->posted--;
 		m->came_ns = clock_now_ns();
 		if (m->pool.pool)
-			pages_known(m, w);
+			receive_count_pages(m, w);
 	}
 	return TCPX_OK;
 }
@@ -194,26 +197,27 @@ static tcpx_status poll_sent(struct messages *m)
 	return TCPX_OK;
 }
 
-static const char *op_of(uint8_t frame_type)
+static const char *frame_op_name(uint8_t frame_type)
 {
 	return frame_type == FRAME_RDATA ? "READ" : frame_type == FRAME_SDATA ? "SEND" : "WRITE";
 }
 
-/* Which message a transfer waits for, and hint: what else is known. */
-static tcpx_status stalled(const struct messages *m, uint64_t number, const struct sent *of,
-			   const char *what, const char *hint)
+/* The error for a message that is late; hint: a possible cause, or "". */
+static tcpx_status message_stalled(const struct messages *m, uint64_t number, const struct sent *of,
+				   const char *what, const char *hint)
 {
 	return error_set(
 		TCPX_ERR_CHANNEL_LOST, 0,
 		"message %llu (tag %u, %u bytes at offset %llu of a %s, frame %llu) was %s "
 		"within %lld ms%s",
 		(unsigned long long)number, net_comm_tag(number), of->bytes,
-		(unsigned long long)of->linear, op_of(of->type), (unsigned long long)of->seq, what,
-		(long long)(m->o.timeout_ns / CLOCK_MS_NS), hint);
+		(unsigned long long)of->linear, frame_op_name(of->type),
+		(unsigned long long)of->seq, what, (long long)(m->o.timeout_ns / CLOCK_MS_NS),
+		hint);
 }
 
-/* A pool with fewer pages than one message never completes it, and does not say so. */
-static void pool_hint(const struct messages *m, uint32_t bytes, char *out, size_t size)
+/* With fewer pages than a message needs, the plugin never completes it, without an error. */
+static void receive_pool_hint(const struct messages *m, uint32_t bytes, char *out, size_t size)
 {
 	struct messages_pool_info info;
 
@@ -228,40 +232,40 @@ static void pool_hint(const struct messages *m, uint32_t bytes, char *out, size_
 			    (unsigned long long)info.known, (unsigned long long)info.need);
 }
 
-static tcpx_status did_not_come(struct messages *m)
+static tcpx_status receive_stalled(struct messages *m)
 {
 	const struct waiting *w = oldest_posted(m);
 	struct frame frame = {0};
 	struct sent of;
 	char hint[128];
 
-	(void)wire_frame_decode(w->header, &frame); /* it was decoded when it came */
+	(void)wire_frame_decode(w->header, &frame); /* valid: it was decoded on arrival */
 	of = (struct sent){w->seq, frame.linear, w->bytes, frame.type};
-	pool_hint(m, w->bytes, hint, sizeof(hint));
-	return stalled(m, w->number, &of, "announced and did not come", hint);
+	receive_pool_hint(m, w->bytes, hint, sizeof(hint));
+	return message_stalled(m, w->number, &of, "announced and did not arrive", hint);
 }
 
-/* A plugin's errors may be silent. */
-static tcpx_status look_at_time(struct messages *m)
+/* A plugin may stall without an error. */
+static tcpx_status messages_check_time(struct messages *m)
 {
 	int64_t now = m->posted || m->sending ? clock_now_ns() : 0;
 
 	if (m->posted && m->pool.pool && now - m->came_ns > m->o.timeout_ns / STUCK_PARTS)
 		messages_pool_stuck(&m->pool, now, m->o.timeout_ns / STUCK_PARTS);
 	if (m->posted && now - m->came_ns > m->o.timeout_ns)
-		return did_not_come(m);
+		return receive_stalled(m);
 	if (m->sending && now - m->sent_ns > m->o.timeout_ns) {
 		uint64_t number = m->counts.sends_done;
 
-		return stalled(m, number, &m->sent[number % NET_COMM_WINDOW],
-			       "not taken by the plugin", "");
+		return message_stalled(m, number, &m->sent[number % NET_COMM_WINDOW],
+				       "not taken by the plugin", "");
 	}
 	return TCPX_OK;
 }
 
 tcpx_status messages_move(struct messages *m)
 {
-	tcpx_status status = read_guide(m);
+	tcpx_status status = guide_read(m);
 
 	if (status == TCPX_OK)
 		status = post_receives(m);
@@ -269,11 +273,11 @@ tcpx_status messages_move(struct messages *m)
 		status = poll_received(m);
 	if (status == TCPX_OK)
 		status = poll_sent(m);
-	return status == TCPX_OK ? look_at_time(m) : status;
+	return status == TCPX_OK ? messages_check_time(m) : status;
 }
 
-/* An ACK comes next: behind the frame that is half given out and behind refusals, before all
- * others. */
+/* Whether an ACK is next in the stream. It overtakes waiting frames, but neither NACKs nor the
+ * frame that recv has returned in part. */
 static bool ack_next(const struct messages *m)
 {
 	return m->in_ack || (m->acked && !m->nacks && m->part == PART_HEADER && !m->at);
@@ -289,7 +293,7 @@ static bool frame_next(const struct messages *m)
 uint32_t messages_next(struct messages *m, const uint8_t **out_bytes)
 {
 	struct waiting *w = waiting_at(m, 0);
-	const uint8_t *parts[] = {w->header, where(m, w), m->trailer};
+	const uint8_t *parts[] = {w->header, waiting_place(m, w), m->trailer};
 	const uint32_t bytes[] = {FRAME_HEADER_BYTES, w->bytes, FRAME_TRAILER_BYTES};
 
 	if (ack_next(m)) {
@@ -303,8 +307,8 @@ uint32_t messages_next(struct messages *m, const uint8_t **out_bytes)
 	return bytes[m->part] - m->at;
 }
 
-/* The first frame is given out, and its message with it. */
-static tcpx_status frame_over(struct messages *m)
+/* recv has returned the whole first frame. */
+static tcpx_status frame_end(struct messages *m)
 {
 	struct waiting *w = waiting_at(m, 0);
 	tcpx_status status = TCPX_OK;
@@ -347,7 +351,7 @@ tcpx_status messages_given(struct messages *m, uint32_t bytes)
 		return TCPX_OK;
 	m->at = 0;
 	if (!w->bytes || messages_taken(m) || m->part == PART_TRAILER)
-		return frame_over(m);
+		return frame_end(m);
 	if (++m->part == PART_TRAILER)
 		wire_trailer_encode(&trailer, m->trailer);
 	return TCPX_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much may be posted into a page pool that all channels of a GPU share. */
+/* Limits the receives that are posted into a page pool, which all channels of a GPU share. */
 #include "plugin/messages_pool.h"
 
 #include <pthread.h>
@@ -8,19 +8,21 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-#define SILENT_NS (10 * CLOCK_MS_NS) /* a user that did not ask for so long loses its turn */
+#define SILENT_NS                                                                                  \
+	(10 * CLOCK_MS_NS) /* a user that has not asked for that long keeps no other waiting */
 #define WORD_BITS 64u
 
 struct messages_pool {
-	struct list_node node; /* of the pools in use; under pools_lock, as refs is */
+	struct list_node node; /* in pools; under pools_lock, as is refs */
 	uint64_t at, bytes;
 	unsigned refs;
 	pthread_mutex_t lock;	/* guards what follows */
-	struct list_node turns; /* users that wait for room, in their order */
-	uint64_t *seen;		/* a bit a page */
+	struct list_node turns; /* users that wait for room, the longest wait first */
+	uint64_t *seen;		/* one bit per page */
 	uint64_t known, posted, full_bytes;
-	uint64_t worst_pages, worst_bytes; /* of the message that took most pages for its size */
-	int64_t done_ns;		   /* when a message was done last */
+	uint64_t worst_pages,
+		worst_bytes; /* of the message that needed the most pages for its size */
+	int64_t done_ns;     /* when the last message was done */
 };
 
 static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -31,7 +33,7 @@ static uint64_t pool_pages(const struct messages_pool *pool)
 	return (pool->bytes + MESSAGES_POOL_PAGE - 1) / MESSAGES_POOL_PAGE;
 }
 
-static struct messages_pool *pool_new(uint64_t at, uint64_t bytes)
+static struct messages_pool *messages_pool_new(uint64_t at, uint64_t bytes)
 {
 	struct messages_pool *pool = calloc(1, sizeof(*pool));
 
@@ -52,7 +54,7 @@ static struct messages_pool *pool_new(uint64_t at, uint64_t bytes)
 	return pool;
 }
 
-static struct messages_pool *pool_find(uint64_t at, uint64_t bytes)
+static struct messages_pool *messages_pool_find(uint64_t at, uint64_t bytes)
 {
 	struct list_node *pos;
 
@@ -71,14 +73,15 @@ tcpx_status messages_pool_join(struct messages_pool_user *user, uint64_t at, uin
 	struct messages_pool *pool;
 
 	pthread_mutex_lock(&pools_lock);
-	pool = pool_find(at, bytes);
+	pool = messages_pool_find(at, bytes);
 	if (!pool)
-		pool = pool_new(at, bytes);
+		pool = messages_pool_new(at, bytes);
 	if (pool)
 		pool->refs++;
 	pthread_mutex_unlock(&pools_lock);
 	if (!pool)
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "the pages of a pool of %llu bytes",
+		return error_set(TCPX_ERR_NO_MEMORY, 0,
+				 "no memory for the page table of a pool of %llu bytes",
 				 (unsigned long long)bytes);
 	*user = (struct messages_pool_user){.pool = pool, .full_bytes = full_bytes};
 	list_init(&user->turn);
@@ -114,15 +117,15 @@ void messages_pool_leave(struct messages_pool_user *user)
 	free(pool);
 }
 
-/* As the message with the worst fragments so far would need. */
-static uint64_t need(const struct messages_pool *pool, uint64_t bytes)
+/* The pages that a message would need with the worst fragments seen so far. */
+static uint64_t pool_pages_needed(const struct messages_pool *pool, uint64_t bytes)
 {
 	return (bytes * pool->worst_pages + pool->worst_bytes - 1) / pool->worst_bytes;
 }
 
-/* No user that still asks waits for longer. */
-static bool is_next(const struct messages_pool *pool, const struct messages_pool_user *user,
-		    int64_t now_ns)
+/* Whether no user that still asks has waited longer. */
+static bool pool_is_next(const struct messages_pool *pool, const struct messages_pool_user *user,
+			 int64_t now_ns)
 {
 	const struct list_node *pos;
 
@@ -144,9 +147,9 @@ uint64_t messages_pool_take(struct messages_pool_user *user, uint64_t bytes, int
 	uint64_t pages;
 
 	pthread_mutex_lock(&pool->lock);
-	pages = need(pool, bytes);
+	pages = pool_pages_needed(pool, bytes);
 	user->asked_ns = now_ns;
-	if (!user->stuck && is_next(pool, user, now_ns) &&
+	if (!user->stuck && pool_is_next(pool, user, now_ns) &&
 	    (!pool->posted || pool->posted + pages <= pool->known)) {
 		list_remove(&user->turn);
 		pool->posted += pages;
@@ -160,9 +163,9 @@ uint64_t messages_pool_take(struct messages_pool_user *user, uint64_t bytes, int
 	return pages;
 }
 
-static void give_back(struct messages_pool_user *user, uint64_t pages)
+static void pool_give_back(struct messages_pool_user *user, uint64_t pages)
 {
-	if (user->stuck) { /* what is left of it counts again */
+	if (user->stuck) { /* its posted pages count again */
 		user->stuck = false;
 		user->pool->posted += user->posted;
 	}
@@ -173,11 +176,11 @@ static void give_back(struct messages_pool_user *user, uint64_t pages)
 void messages_pool_untake(struct messages_pool_user *user, uint64_t pages)
 {
 	pthread_mutex_lock(&user->pool->lock);
-	give_back(user, pages);
+	pool_give_back(user, pages);
 	pthread_mutex_unlock(&user->pool->lock);
 }
 
-static void look_at(struct messages_pool *pool, const struct base_frag *frags, uint64_t nfrags)
+static void pool_look_at(struct messages_pool *pool, const struct base_frag *frags, uint64_t nfrags)
 {
 	for (uint64_t i = 0; i < nfrags; i++) {
 		uint64_t page = frags[i].src / MESSAGES_POOL_PAGE;
@@ -196,16 +199,17 @@ void messages_pool_done(struct messages_pool_user *user, uint64_t pages, uint64_
 	struct messages_pool *pool = user->pool;
 
 	pthread_mutex_lock(&pool->lock);
-	give_back(user, pages);
+	pool_give_back(user, pages);
 	pool->done_ns = now_ns;
-	/* A small message says little of how a large one is cut. */
+	/* A small message says little about the fragments of a large one. */
 	if (bytes >= pool->worst_bytes / 2 &&
 	    nfrags * pool->worst_bytes > pool->worst_pages * bytes) {
 		pool->worst_pages = nfrags;
 		pool->worst_bytes = bytes;
 	}
-	if (pool->known < need(pool, pool->full_bytes)) /* else nobody has to wait */
-		look_at(pool, frags, nfrags);
+	if (pool->known <
+	    pool_pages_needed(pool, pool->full_bytes)) /* otherwise no user must wait */
+		pool_look_at(pool, frags, nfrags);
 	pthread_mutex_unlock(&pool->lock);
 }
 
@@ -232,6 +236,7 @@ void messages_pool_info(const struct messages_pool_user *user, uint64_t bytes,
 	struct messages_pool *pool = user->pool;
 
 	pthread_mutex_lock(&pool->lock);
-	*out_info = (struct messages_pool_info){pool->known, pool->posted, need(pool, bytes)};
+	*out_info = (struct messages_pool_info){pool->known, pool->posted,
+						pool_pages_needed(pool, bytes)};
 	pthread_mutex_unlock(&pool->lock);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plugin's logger: filtered as NCCL filters, forwarded to our log, the last warning kept. */
+/* The logger of a plugin: filters as NCCL does, forwards to the library's log, keeps the last
+ * warning. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +47,7 @@ static const struct {
 	[NCCLNET_LOG_TRACE] = {"TRACE", TCPX_LOG_TRACE},
 };
 
-/* images[i] is where the lines of the i-th logger go; set before the logger is given away. */
+/* images[i] receives the lines of the i-th logger; set before the plugin gets the logger. */
 static struct net_plugin_log *_Atomic images[NET_PLUGIN_IMAGES];
 static struct net_plugin_filter filter;
 static pthread_once_t filter_once = PTHREAD_ONCE_INIT;
@@ -94,7 +95,7 @@ int net_plugin_filter_passes(const struct net_plugin_filter *is, int level, unsi
 static void filter_read(void)
 {
 	filter = net_plugin_filter_parse(getenv("NCCL_DEBUG"), getenv("NCCL_DEBUG_SUBSYS"));
-	if (filter.level >= NCCLNET_LOG_TRACE) /* what passes is to be seen */
+	if (filter.level >= NCCLNET_LOG_TRACE) /* lines that pass must be visible */
 		log_level_atleast(TCPX_LOG_TRACE);
 	else if (filter.level >= NCCLNET_LOG_INFO)
 		log_level_atleast(TCPX_LOG_INFO);
@@ -111,7 +112,7 @@ static void keep_warning(struct net_plugin_log *log, const char *line, bool show
 	pthread_mutex_unlock(&log->lock);
 }
 
-/* What a plugin says before it ends the process; NCCL_DEBUG does not hide that. */
+/* What a plugin logs before it ends the process: shown whatever NCCL_DEBUG is. */
 static bool last_words(int level, const char *text)
 {
 	static const char mark[] = "fatal";
@@ -157,7 +158,7 @@ static void take_line(unsigned slot, int level, unsigned long flags, const char 
 		va_end(args);                                                                      \
 	}
 #define LOGGER_NAME(n) logger_##n,
-/* In octal, so that the digits put together count on: 000 ... 037. */
+/* In octal, so that pasted digits form consecutive numbers: 000 ... 037. */
 #define LOGGERS_8(X, d)                                                                            \
 	X(0##d##0) X(0##d##1) X(0##d##2) X(0##d##3) X(0##d##4) X(0##d##5) X(0##d##6) X(0##d##7)
 #define LOGGERS(X) LOGGERS_8(X, 0) LOGGERS_8(X, 1) LOGGERS_8(X, 2) LOGGERS_8(X, 3)
@@ -172,8 +173,8 @@ ncclnet_logger net_plugin_logger(unsigned slot, struct net_plugin_log *log)
 	return loggers[slot];
 }
 
-/* The process ends while a plugin is in use: it may be the plugin that ends it, and the warning
- * that NCCL_DEBUG kept back may say why. An application's sink may be gone already. */
+/* The process ends while a plugin is in use. The plugin may be what ends it, and a warning that
+ * NCCL_DEBUG suppressed may say why. Not with an application's log sink, which may be gone. */
 __attribute__((destructor)) static void say_last_words(void)
 {
 	for (unsigned i = 0; i < NET_PLUGIN_IMAGES && !log_sink_is_set(); i++) {

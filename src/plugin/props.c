@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Properties of a device: read into room that no version fills, and believed only when they can be
- * what they claim to be. A table under another version's name shows here. */
+/* Reads a device's properties into a buffer larger than those of any version, and accepts them only
+ * if they are plausible. A table under another version's symbol is detected here. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,8 +14,8 @@
 #define PROPS_SPEED_MAX 100000000 /* Mb/s */
 #define PROPS_P2P_MAX ((size_t)1 << 40)
 
-/* A string of the plugin's, cut to what fits. A pointer that is none is found out by the kernel,
- * which may be forbidden to tell (seccomp): then it is followed. 0, or -1: no string is there. */
+/* Copies a string of the plugin, cut to what fits. -1: the pointer is not valid. The kernel checks
+ * that without a fault; where seccomp forbids the call, the pointer is trusted. */
 static int copy_string(const char *from, char *out, size_t bytes)
 {
 	size_t done = 0, end;
@@ -45,7 +45,7 @@ static int copy_string(const char *from, char *out, size_t bytes)
 	return 0;
 }
 
-/* What cannot be, or NULL. */
+/* The first property that is not plausible, or NULL. */
 static const char *implausible(const struct net_props *props)
 {
 	if (props->ptr_support & ~7 || !(props->ptr_support & NCCLNET_PTR_HOST))
@@ -59,24 +59,25 @@ static const char *implausible(const struct net_props *props)
 	if (!isfinite(props->latency) || props->latency < 0)
 		return "latency";
 	if (props->max_comms <= 0)
-		return "number of comms";
+		return "limit of comms";
 	if (props->max_recvs < 1)
-		return "number of receives";
+		return "limit of receives";
 	if (props->device_type < NCCLNET_DEVICE_HOST || props->device_type > NCCLNET_DEVICE_GIN_GPI)
 		return "device type";
 	if (props->device_type == NCCLNET_DEVICE_UNPACK &&
 	    props->device_version != NCCLNET_UNPACK_VERSION)
 		return "version of the device type";
 	if (!props->max_p2p_bytes || props->max_p2p_bytes > PROPS_P2P_MAX)
-		return "longest message";
+		return "message size limit";
 	return NULL;
 }
 
 static tcpx_status props_wrong(const struct net_plugin *plugin, int dev, const char *what)
 {
-	error_set(TCPX_ERR_VERSION, 0, "%s of %s is no v%d: the %s of device %d cannot be",
+	error_set(TCPX_ERR_VERSION, 0,
+		  "%s of %s is not a v%d table: the %s of device %d is invalid",
 		  plugin->adapter->symbol, plugin->log.file, plugin->adapter->version, what, dev);
-	return error_next("take a plugin whose table is what its symbol says");
+	return error_next("use a plugin whose table matches its symbol");
 }
 
 static void device_fill(const struct net_plugin *plugin, const struct net_props *props,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations on threads of their own: started, waited for, abandoned, come back late. */
+/* Operations on threads of their own: started, waited for, abandoned, returned late. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "plugin/setup_priv.h"
 #include "sys/cpu.h"
 
-#define LATE_LINES 1u /* of the log, for failures that nobody waited for */
+#define LATE_LINES 1u /* of the log per 10 s, for failures of abandoned operations */
 
 void net_cond_init(pthread_cond_t *cond)
 {
@@ -35,7 +35,8 @@ struct net_setup *net_setup_new(const struct net_setup_opts *opts, const char *s
 	struct net_setup *setup = calloc(1, sizeof(*setup));
 
 	if (!setup) {
-		(void)error_set(TCPX_ERR_NO_MEMORY, 0, "setup of a plugin's comm: %s", stage);
+		(void)error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for the plugin operation %s",
+				stage);
 		return NULL;
 	}
 	setup->opts = *opts;
@@ -56,7 +57,7 @@ void net_setup_free(struct net_setup *setup)
 	free(setup);
 }
 
-/* What stays for the plugin to write to stays reachable, so that it is no leak but a decision. */
+/* Keeps memory that the plugin may write to, reachable so that leak checkers accept it. */
 static void setup_keep(struct net_setup *setup)
 {
 	struct net_plugin *plugin = setup->opts.plugin;
@@ -83,7 +84,7 @@ static void count_abandoned(struct net_plugin *plugin, int more)
 	pthread_mutex_unlock(&plugin->lost_lock);
 }
 
-/* Its thread is through and its result is taken. */
+/* The thread has ended and the result was taken. */
 static void setup_end(struct net_setup *setup)
 {
 	if (!setup->leaks) {
@@ -94,15 +95,15 @@ static void setup_end(struct net_setup *setup)
 	setup_keep(setup);
 }
 
-/* Nobody wants what came out. On a thread where it may take its time. The count goes down last: who
- * sees nothing abandoned any more sees what is leaked, too. */
+/* Closes the result of an abandoned operation, on a thread that may block. The count of abandoned
+ * threads falls last, so that a reader that sees 0 sees what leaked, too. */
 static void setup_discard(struct net_setup *setup)
 {
 	struct net_plugin *plugin = setup->opts.plugin;
 
 	if (!setup->status && setup->undo)
 		setup->undo(setup);
-	/* Both ends of a setup fail, and the one that knows why may be the later one. */
+	/* Both ends of a setup fail, and the cause may be known to the later one only. */
 	if (setup->status && setup->status != TCPX_ERR_TIMED_OUT &&
 	    log_allow(&plugin->late_log, LATE_LINES))
 		LOG_WARN("%s", setup->error.what);
@@ -143,7 +144,7 @@ static void *discard_main(void *arg)
 tcpx_status net_setup_run(struct net_setup *setup, struct net_setup **out_setup)
 {
 	pthread_t thread;
-	/* The thread may end, and a waiter free it, before this returns. */
+	/* The thread may end, and a waiter free setup, before this returns. */
 	tcpx_status status = sys_thread_start(&thread, "tcpx-plugin", setup_main, setup);
 
 	if (status) {
@@ -168,7 +169,7 @@ int net_setup_over(struct net_setup *setup)
 static tcpx_status setup_fail(struct net_setup *setup, tcpx_status status, const char *why)
 {
 	const struct net_setup_opts *opts = &setup->opts;
-	const struct net_plugin_device *device = NULL; /* of dlopen and init: none */
+	const struct net_plugin_device *device = NULL; /* NULL for dlopen and init */
 	char said[NET_PLUGIN_LINE_BYTES];
 
 	if (opts->dev < NET_PLUGIN_DEVICES)
@@ -190,11 +191,11 @@ tcpx_status net_setup_late(struct net_setup *setup)
 {
 	char why[200];
 
-	net_gpu_state(setup, "not through in time", why, sizeof(why));
+	net_gpu_state(setup, "not finished in time", why, sizeof(why));
 	return setup_fail(setup, TCPX_ERR_TIMED_OUT, why);
 }
 
-/* Under its lock. */
+/* Under setup->lock. */
 static void setup_leave(struct net_setup *setup)
 {
 	setup->state = NET_SETUP_ABANDONED;
@@ -245,7 +246,7 @@ void net_setup_abandon(struct net_setup *setup)
 	running = setup->state == NET_SETUP_RUNNING;
 	setup_leave(setup);
 	pthread_mutex_unlock(&setup->lock);
-	/* A thread that cannot be had: what came out stays, and stays counted. */
+	/* If no thread can be started, the result stays open, and counted. */
 	if (!running && !sys_thread_start(&thread, "tcpx-plugin", discard_main, setup))
 		pthread_detach(thread);
 }

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operations that send and receive the first message of a comm, which is empty. */
+/* Sending and receiving the first message of a comm, which is empty. */
 #include <stdlib.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "plugin/setup_priv.h"
 
-#define PAUSE_FIRST_NS 20000 /* between calls: the plugin has no event, and may need the peer's */
+#define PAUSE_FIRST_NS 20000 /* between calls, which have no event and may depend on the peer's */
 #define PAUSE_MAX_NS 1000000
 
 #define NOT_TAKEN "the plugin took no message (tcpx-gpudirect(7), OTHER PLUGINS)"
-#define NOT_SENT "the plugin did not end the send of its first message"
-#define NOT_COME "the peer's first message did not come"
+#define NOT_SENT "the plugin did not complete the send of its first message"
+#define NOT_ARRIVED "the peer's first message did not arrive"
 
-static void lacks(struct net_setup *setup, const char *what)
+static void setup_lacks(struct net_setup *setup, const char *what)
 {
 	setup->lacks_ns = clock_now_ns();
 	atomic_store_explicit(&setup->lacks, what, memory_order_release);
@@ -41,20 +41,21 @@ static tcpx_status first_step(struct net_setup *setup, struct net_mr *mr, bool *
 		status = first_post(setup, mr);
 		*posted = status == TCPX_OK;
 		if (*posted && comm->sends)
-			lacks(setup, NOT_SENT);
+			setup_lacks(setup, NOT_SENT);
 		return *posted ? TCPX_IN_PROGRESS : status;
 	}
 	status = net_comm_poll(comm, &number, &bytes);
 	if (status != TCPX_OK || comm->sends)
 		return status;
 	if (bytes && bytes != NET_COMM_UNKNOWN)
-		return error_set(TCPX_ERR_PROTOCOL, 0, "channel %u: a first message of %zu bytes",
+		return error_set(TCPX_ERR_PROTOCOL, 0,
+				 "channel %u: the peer's first message has %zu bytes instead of 0",
 				 comm->channel, bytes);
 	return net_comm_consumed(comm, number);
 }
 
-/* It is no message of whoever drives the comm from now on: the next one has number 0. */
-static void forget(struct net_comm *comm)
+/* Hides the first message from the later driver of the comm: the next one has number 0. */
+static void first_forget(struct net_comm *comm)
 {
 	comm->before = comm->counts.posted;
 	comm->counts = (struct net_comm_counts){0};
@@ -68,7 +69,7 @@ static tcpx_status first_through(struct net_setup *setup, struct net_mr *mr)
 	bool posted = false;
 	tcpx_status status;
 
-	lacks(setup, setup->comm->sends ? NOT_TAKEN : NOT_COME);
+	setup_lacks(setup, setup->comm->sends ? NOT_TAKEN : NOT_ARRIVED);
 	while ((status = first_step(setup, mr, &posted)) == TCPX_IN_PROGRESS) {
 		if (net_setup_over(setup))
 			return net_setup_late(setup);
@@ -77,11 +78,12 @@ static tcpx_status first_through(struct net_setup *setup, struct net_mr *mr)
 			pause.tv_nsec *= 2;
 	}
 	if (status == TCPX_OK)
-		forget(setup->comm);
+		first_forget(setup->comm);
 	return status;
 }
 
-/* Memory that nothing is read from: an empty message has to come from some that is registered. */
+/* Registers a page to send the empty message from: the plugin wants registered memory, but reads
+ * nothing of it. */
 static tcpx_status first_memory(struct net_setup *setup, struct net_mr **out_mr)
 {
 	static _Alignas(NET_MR_PAGE) char page[NET_MR_PAGE];
@@ -92,8 +94,8 @@ static tcpx_status first_memory(struct net_setup *setup, struct net_mr **out_mr)
 	ncclnet_result rc;
 
 	if (!mr)
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "first message of channel %u",
-				 comm->channel);
+		return error_set(TCPX_ERR_NO_MEMORY, 0,
+				 "no memory for the first message of channel %u", comm->channel);
 	*mr = (struct net_mr){.comm = comm,
 			      .base = page,
 			      .bytes = sizeof(page),
@@ -126,7 +128,7 @@ static tcpx_status first_send_body(struct net_setup *setup)
 		status = net_mr_drop(setup, mr);
 		mr = NULL;
 	}
-	net_comm_unuse(comm, mr); /* the plugin may have it: it goes with the comm */
+	net_comm_unuse(comm, mr); /* the plugin may still use mr: it is closed with the comm */
 	return status;
 }
 

@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The GPU around calls of a plugin: made current, and until it is ready one call at a time.
+ * The GPU around calls of a plugin: it is made current, and until it is ready one call runs at a
+ * time.
  *
  * A TCPX plugin makes a GPU's page pool in the call that completes an accept, on the caller's
- * thread and without a lock: two of them at once unmap each other's pages. Nothing else makes the
- * pool, so only an accept that gave its comm proves that it is there. Which call of an accept
- * completes is not known before, so each call takes a turn and gives it back when it returns: a
- * turn is not kept while an operation waits for its peer. A call that does not come back loses
- * its turn after half of the time that its operation had left, so that the GPU's other channels go
- * on. docs/design/ncclnet.md says why no two processes wait for each other in this.
+ * thread and without a lock: two such calls at the same time unmap each other's pages. Nothing else
+ * makes the pool, so only an accept that returned a comm proves that it exists. It is not known
+ * before which call of an accept completes it, so each call takes a turn and returns it at its end:
+ * no turn is held while an operation waits for its peer. A call that does not return loses its turn
+ * after half of the time that its operation had left, so that the GPU's other channels can
+ * continue. docs/design/ncclnet.md says why two processes never wait for each other here.
  */
 #include <stdio.h>
 
 #include "base/clock.h"
 #include "plugin/setup_priv.h"
 
-/* Calls that make no pool are kept apart, too, but not for long: an accept that blocks may need the
- * connect of another process, and that one ours. */
+/* Calls that make no pool wait for their turn as well, but not for long: an accept that blocks may
+ * need the connect of another process, and that process may need one of this process. */
 #define OTHERS_WAIT_NS (500 * CLOCK_MS_NS)
 
-static int64_t sooner(int64_t a, int64_t b)
+static int64_t sooner_ns(int64_t a, int64_t b)
 {
 	return a < b ? a : b;
 }
 
-/* The GPU whose pool an accept makes; -1: the plugin makes none. On a thread that never made a GPU
- * current that is the first one. */
+/* The GPU whose pool an accept makes; -1: the plugin makes no pools. On a thread on which no GPU
+ * was made current, that is the first GPU. */
 static int pool_gpu(const struct net_setup *setup)
 {
 	const struct net_setup_opts *opts = &setup->opts;
@@ -43,7 +44,7 @@ static bool gpu_ready(const struct net_plugin *plugin, int gpu)
 	       atomic_load_explicit(&plugin->gpus_ready, memory_order_acquire) >> gpu & 1;
 }
 
-/* first_lock. Until the turn is free, or its holder is taken for stuck, or nobody needs it. */
+/* Under first_lock. Waits until the turn is free, its holder is stuck, or the GPU is ready. */
 static int64_t turn_wait(struct net_setup *setup, int gpu)
 {
 	struct net_plugin *plugin = setup->opts.plugin;
@@ -51,11 +52,11 @@ static int64_t turn_wait(struct net_setup *setup, int gpu)
 	int64_t now_ns = clock_now_ns(), end_ns = setup->opts.deadline_ns;
 
 	if (!setup->makes_pool)
-		end_ns = sooner(end_ns, now_ns + OTHERS_WAIT_NS);
+		end_ns = sooner_ns(end_ns, now_ns + OTHERS_WAIT_NS);
 	while (turn->holder && !gpu_ready(plugin, gpu) && now_ns < end_ns &&
 	       now_ns < turn->until_ns) {
 		(void)net_cond_until(&plugin->first_free, &plugin->first_lock,
-				     sooner(end_ns, turn->until_ns));
+				     sooner_ns(end_ns, turn->until_ns));
 		now_ns = clock_now_ns();
 	}
 	return now_ns;
@@ -83,8 +84,8 @@ static tcpx_status turn_take(struct net_setup *setup, struct net_gpu_scope *scop
 					      now_ns + (setup->opts.deadline_ns - now_ns) / 2};
 	pthread_mutex_unlock(&plugin->first_lock);
 	if (stuck_ns)
-		LOG_WARN("%s: a call with GPU %d has not come back for %lld ms: channel %u's %s "
-			 "goes on without it",
+		LOG_WARN("%s: a call with GPU %d has not returned for %lld ms: channel %u's %s "
+			 "no longer waits for it",
 			 plugin->log.file, gpu, (long long)(stuck_ns / CLOCK_MS_NS),
 			 setup->opts.channel, setup->stage);
 	if (setup->makes_pool && !scope->turn && !gpu_ready(plugin, gpu))
@@ -102,7 +103,7 @@ static void turn_give(struct net_setup *setup, struct net_gpu_scope *scope)
 		return;
 	turn = &plugin->turns[pool_gpu(setup)];
 	pthread_mutex_lock(&plugin->first_lock);
-	if (turn->holder == setup) /* else it was taken for stuck */
+	if (turn->holder == setup) /* otherwise it counted as stuck, and another took the turn */
 		turn->holder = NULL;
 	pthread_cond_broadcast(&plugin->first_free);
 	pthread_mutex_unlock(&plugin->first_lock);
@@ -144,7 +145,7 @@ void net_gpu_ready(struct net_setup *setup)
 					 memory_order_release);
 }
 
-/* first_lock. Who has the turn that it waits for. */
+/* Under first_lock. Writes which operation has the turn that setup waits for. */
 static void turn_state(const struct net_setup *setup, int gpu, char *out, size_t size)
 {
 	const struct net_gpu_turn *turn = &setup->opts.plugin->turns[gpu];
@@ -171,7 +172,7 @@ void net_gpu_state(struct net_setup *setup, const char *what, char *out, size_t 
 		turn_state(setup, pool_gpu(setup), state, sizeof(state));
 		pthread_mutex_unlock(&plugin->first_lock);
 	} else if (called_ns) {
-		snprintf(state, sizeof(state), "its call has not come back for %lld ms",
+		snprintf(state, sizeof(state), "its call has not returned for %lld ms",
 			 (long long)((clock_now_ns() - called_ns) / CLOCK_MS_NS));
 	}
 	if (!*state && lacks)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operations that register memory with a comm, piece by piece, and take it back. */
+/* Registering memory with a comm, piece by piece, and deregistering it. */
 #include <stdlib.h>
 
 #include "plugin/setup_priv.h"
@@ -80,7 +80,7 @@ static tcpx_status register_pieces(struct net_setup *setup, struct net_mr *mr, u
 	return TCPX_OK;
 }
 
-/* What nobody takes stays the comm's until it is closed. */
+/* A result that is not taken stays in the comm's list until the comm is closed. */
 static tcpx_status register_body(struct net_setup *setup)
 {
 	struct net_mr *mr = setup->mr;
@@ -109,14 +109,16 @@ static tcpx_status register_check(const struct net_comm *comm, const void *base,
 
 	if ((type != NCCLNET_PTR_HOST && type != NCCLNET_PTR_CUDA) ||
 	    !(device->ptr_support & (uint32_t)type))
-		return error_set(TCPX_ERR_UNSUPPORTED, 0, "NIC %s of %s takes no memory of type %d",
-				 device->name, comm->plugin->log.file, type);
+		return error_set(TCPX_ERR_UNSUPPORTED, 0,
+				 "NIC %s of %s does not support memory of type %d", device->name,
+				 comm->plugin->log.file, type);
 	if (!bytes || !base || (uintptr_t)base + bytes < (uintptr_t)base)
 		return error_set(TCPX_ERR_INVALID, 0, "%llu bytes at %p cannot be registered",
 				 (unsigned long long)bytes, base);
 	if (type == NCCLNET_PTR_CUDA && ((uintptr_t)base | bytes) % NET_MR_PAGE)
-		return error_set(TCPX_ERR_INVALID, 0, "CUDA memory of no whole pages: %p, %llu",
-				 base, (unsigned long long)bytes);
+		return error_set(TCPX_ERR_INVALID, 0,
+				 "CUDA memory is registered in whole pages: %p, %llu bytes", base,
+				 (unsigned long long)bytes);
 	return TCPX_OK;
 }
 
@@ -136,7 +138,7 @@ tcpx_status net_register_start(const struct net_setup_opts *opts, struct net_com
 	setup = mr ? net_setup_new(opts, "regMr", register_body, NULL) : NULL;
 	if (!setup) {
 		free(mr);
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "registration with a comm");
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for a registration with a comm");
 	}
 	mr->comm = comm;
 	mr->base = base;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operations that make and end comms: listen, connect, accept, close. */
+/* Making and closing comms: listen, connect, accept, close. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "plugin/setup_priv.h"
 
-#define RETRY_FIRST_NS 100000 /* between calls that gave no comm yet: there is no event for it */
+#define RETRY_FIRST_NS 100000 /* between calls that returned no comm, for which there is no event */
 #define RETRY_MAX_NS 5000000
 
 tcpx_status net_opts_check(const struct net_setup_opts *opts)
@@ -14,9 +14,9 @@ tcpx_status net_opts_check(const struct net_setup_opts *opts)
 	unsigned stuck = atomic_load_explicit(&opts->plugin->abandoned, memory_order_relaxed);
 
 	if (stuck >= NET_SETUPS_ABANDONED_MAX) {
-		(void)error_set(TCPX_ERR_LIMIT, 0, "%u calls of %s have not come back", stuck,
+		(void)error_set(TCPX_ERR_LIMIT, 0, "%u calls of %s have not returned", stuck,
 				opts->plugin->log.file);
-		return error_next("if they never do, start the process again");
+		return error_next("restart the process if they never return");
 	}
 	if (!net_plugin_device(opts->plugin, opts->dev))
 		return error_set(TCPX_ERR_INVALID, 0, "%s has no device %u", opts->plugin->log.file,
@@ -39,13 +39,13 @@ static struct net_comm *comm_new(const struct net_setup_opts *opts, bool sends)
 	struct net_comm *comm;
 
 	if (opts->window < 1 || opts->window > NET_COMM_WINDOW) {
-		(void)error_set(TCPX_ERR_INVALID, 0, "window of %u requests: 1 to %d", opts->window,
-				NET_COMM_WINDOW);
+		(void)error_set(TCPX_ERR_INVALID, 0, "window of %u requests; 1 to %d are valid",
+				opts->window, NET_COMM_WINDOW);
 		return NULL;
 	}
 	comm = calloc(1, sizeof(*comm));
 	if (!comm) {
-		(void)error_set(TCPX_ERR_NO_MEMORY, 0, "comm of a plugin");
+		(void)error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for a comm of a plugin");
 		return NULL;
 	}
 	comm->plugin = opts->plugin;
@@ -63,7 +63,7 @@ static struct net_comm *comm_new(const struct net_setup_opts *opts, bool sends)
 	return comm;
 }
 
-/* The calls that go on with what started before. rc 0 and no comm: call again. */
+/* One call of a connect or accept. rc 0 without a comm: call again. */
 static ncclnet_result call_connect(struct net_setup *setup)
 {
 	struct net_comm *comm = setup->comm;
@@ -87,7 +87,8 @@ static ncclnet_result call_accept(struct net_setup *setup)
 	return rc;
 }
 
-static tcpx_status until_comm(struct net_setup *setup, ncclnet_result (*call)(struct net_setup *))
+static tcpx_status retry_until_comm(struct net_setup *setup,
+				    ncclnet_result (*call)(struct net_setup *))
 {
 	struct timespec pause = {0, RETRY_FIRST_NS};
 	struct net_gpu_scope scope;
@@ -121,7 +122,7 @@ static tcpx_status until_comm(struct net_setup *setup, ncclnet_result (*call)(st
 void net_setup_warn(struct net_setup *setup, const char *call, ncclnet_result rc)
 {
 	if (rc)
-		LOG_WARN("%s: %s answers %s", setup->opts.plugin->log.file, call,
+		LOG_WARN("%s: %s returned %s", setup->opts.plugin->log.file, call,
 			 net_plugin_result(rc));
 }
 
@@ -181,7 +182,7 @@ tcpx_status net_listen_start(const struct net_setup_opts *opts, struct net_setup
 		return status;
 	listener = calloc(1, sizeof(*listener));
 	if (!listener)
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "listener of a plugin");
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for a listener of a plugin");
 	setup = net_setup_new(opts, "listen", listen_body, listen_undo);
 	if (setup) {
 		listener->plugin = opts->plugin;
@@ -218,7 +219,8 @@ tcpx_status net_unlisten_start(const struct net_setup_opts *opts, struct net_lis
 	return net_setup_run(setup, out_setup);
 }
 
-/* Received messages that nobody waits for any more, in order, so that their pages come back. */
+/* Consumes received messages that are no longer wanted, in order, so that their pages are free
+ * again. */
 static void consume_rest(struct net_comm *comm)
 {
 	struct net_comm_counts *counts = &comm->counts;
@@ -232,7 +234,8 @@ static void consume_rest(struct net_comm *comm)
 	}
 }
 
-/* A registration that is stuck in the plugin is in the comm: then it cannot be closed. */
+/* Waits until no operation uses the comm. A registration that is stuck in the plugin uses it for
+ * ever: then the comm cannot be closed. */
 static tcpx_status comm_alone(struct net_setup *setup)
 {
 	struct net_comm *comm = setup->comm;
@@ -259,8 +262,8 @@ static tcpx_status drop_all(struct net_setup *setup)
 	return status;
 }
 
-/* NCCL deregisters before it closes. But TCPX's helpers use a registration as long as a request is
- * under way, until close has joined them, and its deregMr uses nothing of the comm. */
+/* NCCL deregisters before it closes. But while a request is under way, TCPX's helper threads use
+ * registrations until close has joined them, and TCPX's deregMr does not use the comm. */
 static int drops_last(const struct net_comm *comm)
 {
 	return comm->counts.posted != comm->counts.done &&
@@ -281,7 +284,7 @@ static tcpx_status comm_shut(struct net_setup *setup)
 	if (!last)
 		status = drop_all(setup);
 	if (net_gpu_enter(setup, &scope)) {
-		setup->leaks = true; /* the plugin has it, maybe for ever */
+		setup->leaks = true; /* the plugin may use the comm for ever */
 		return error_set(TCPX_ERR_TIMED_OUT, 0, "close: %s", error_last()->what);
 	}
 	rc = comm->sends ? comm->calls->close_send(comm->table, comm->comm)
@@ -303,15 +306,15 @@ static void comm_undo(struct net_setup *setup)
 
 static tcpx_status connect_body(struct net_setup *setup)
 {
-	tcpx_status status = until_comm(setup, call_connect);
+	tcpx_status status = retry_until_comm(setup, call_connect);
 
 	if (status && !setup->leaks)
 		comm_free(setup->comm);
 	return status;
 }
 
-/* With a comm of its own, which is gone when it does not start. handle: of a connect; listener: of
- * an accept. */
+/* Starts an operation with a new comm, which is freed if the start fails. handle: for a connect;
+ * listener: for an accept. */
 static tcpx_status comm_start(const struct net_setup_opts *opts, const char *name,
 			      tcpx_status (*body)(struct net_setup *setup), const uint8_t *handle,
 			      struct net_listener *listener, struct net_setup **out_setup)
@@ -348,15 +351,16 @@ tcpx_status net_connect_start(const struct net_setup_opts *opts,
 	return comm_start(opts, "connect", connect_body, handle, NULL, out_setup);
 }
 
-/* The listener goes with the accept, whether it gave a comm or not. */
+/* Closes the listener in any case. */
 static tcpx_status accept_body(struct net_setup *setup)
 {
-	tcpx_status status = until_comm(setup, call_accept);
+	tcpx_status status = retry_until_comm(setup, call_accept);
 	tcpx_error error = *error_last();
 
 	if (setup->leaks)
 		return status;
-	setup->makes_pool = false; /* also after the deadline, when no turn is given */
+	setup->makes_pool =
+		false; /* closing needs no turn, which none would get after the deadline */
 	(void)listener_close(setup);
 	if (!status)
 		return TCPX_OK;

@@ -68,7 +68,8 @@ struct net_gpu_scope {
 };
 tcpx_status net_gpu_enter(struct net_setup *setup, struct net_gpu_scope *out_scope);
 void net_gpu_leave(struct net_setup *setup, struct net_gpu_scope *scope);
-/* An accept has completed: from now on calls with the GPU may run at the same time. Before leave. */
+/* An accept has completed: calls with the GPU may run at the same time from now on. Before
+ * leave. */
 void net_gpu_ready(struct net_setup *setup);
 /* Writes what, followed by where the operation's thread is. */
 void net_gpu_state(struct net_setup *setup, const char *what, char *out, size_t size);

@@ -362,7 +362,7 @@ static void silence_has_an_end(void **state)
 	assert_int_equal(get_end(&rig, 1), TCPX_ERR_CHANNEL_LOST);
 	assert_string_equal(error_last()->what,
 			    "message 1 (tag 1, 9 bytes at offset 3145728 of a READ, frame 2) "
-			    "was announced and did not come within 1 ms");
+			    "was announced and did not arrive within 1 ms");
 	rig_close(&rig);
 	rig_open(&rig, 1000000);
 	rig.comm[0].ends = 0;

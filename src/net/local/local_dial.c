@@ -48,7 +48,7 @@ unsigned local_address(const char *name, struct sockaddr_un *out_addr)
 	return (unsigned)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
 }
 
-static tcpx_status dial_failed(int err, const char *name)
+static tcpx_status dial_error(int err, const char *name)
 {
 	tcpx_status status = TCPX_ERR_SYSTEM;
 
@@ -79,11 +79,11 @@ tcpx_status local_dial_socket(const char *name, int *out_fd)
 	unsigned uid;
 
 	if (fd < 0)
-		return dial_failed(errno, name);
+		return dial_error(errno, name);
 	if (connect(fd, (struct sockaddr *)&addr, len)) {
 		err = errno;
 		sys_fd_close(fd);
-		return dial_failed(err, name);
+		return dial_error(err, name);
 	}
 	if (!local_same_user(fd, &uid)) { /* before the nonce is sent */
 		sys_fd_close(fd);
