@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* v10: a profiler's handles, and a configuration at connect. */
+/* v10: handles of a profiler, and a configuration for connect. */
 #include "plugin/adapter_parts.h"
 
 #define ADAPT_VERSION 10

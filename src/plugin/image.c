@@ -371,7 +371,8 @@ void net_plugin_put(struct net_plugin *plugin)
 
 void net_plugin_describe(struct net_plugin *plugin, struct net_plugin_info *out_info)
 {
-	/* Read before leaked: a thread that returns counts its leak before it leaves abandoned. */
+	/* Read before leaked, because a returning thread counts its leak before it decrements
+	 * abandoned. */
 	unsigned abandoned = atomic_load_explicit(&plugin->abandoned, memory_order_acquire);
 	struct net_plugin_info info = {
 		.version = plugin->adapter->version,

@@ -177,8 +177,9 @@ static void messages_give(struct net_chan *chan, uint64_t seq)
 	}
 }
 
-/* Something moves only if recv is called, or is there for it already. */
-static bool restless(struct messages *m)
+/* Whether arm must forbid sleep: bytes are ready, or messages are pending, which progress only when
+ * recv calls the plugin. */
+static bool messages_must_poll(struct messages *m)
 {
 	if (m->failed != TCPX_OK || m->posted || m->sending || messages_ready(m))
 		return true;
@@ -192,7 +193,7 @@ static int messages_arm(struct net_chan *chan, int want_recv, int want_send, uin
 {
 	struct messages *m = messages_of(chan);
 
-	if (want_recv > 0 && restless(m))
+	if (want_recv > 0 && messages_must_poll(m))
 		return 1;
 	return m->o.guide->ops->arm(m->o.guide, want_recv, want_send, out_events);
 }

@@ -259,7 +259,7 @@ static void listener_ready(struct sys_watch *watch, uint32_t events)
 		}
 		if (errno == EINTR || errno == ECONNABORTED)
 			continue;
-		/* no descriptors or memory: pause, or the queue would keep us busy */
+		/* no descriptors or memory: pause, or the queue keeps the loop busy */
 		if (errno != EAGAIN) {
 			if (log_allow(&listener->limit, 5))
 				LOG_WARN("local: accept failed: errno %d", errno);

@@ -23,7 +23,7 @@
 struct tcp_chan {
 	struct net_chan base;
 	int fd;
-	/* The end of each direction as its owner met it; accessed by that owner only. */
+	/* The end of each direction, as its owner saw it; accessed by that owner only. */
 	tcpx_status tx_end, rx_end;
 	/* The first failure of either direction: the kernel reports a reset to one call only, and
 	 * the other direction then sees an orderly end. */
@@ -186,7 +186,7 @@ static tcpx_status tcp_recv(struct net_chan *base, const struct iovec *iov, int 
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return tcp_failed(chan, errno, &chan->rx_end);
-	/* By now the peer may have been told that this channel ended (ended), and may reuse the
+	/* The peer may have seen the end of this channel (tcp_ended) in between, and reused the
 	 * memory that it sent. */
 	if (n == 0 || atomic_load_explicit(&chan->down, memory_order_acquire))
 		return tcp_eof(chan);
