@@ -194,7 +194,7 @@ static int shared_in_child(void)
 
 	if (!before || try_get(RIG_FAKE("init-fails")) != TCPX_ERR_UNSUPPORTED)
 		return 1;
-	return strstr(error_last()->next, "in this process before") ? 0 : 2;
+	return strstr(error_last()->next, "another component of this process") ? 0 : 2;
 }
 
 static void somebody_elses(void **state)
