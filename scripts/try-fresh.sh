@@ -21,7 +21,7 @@ suite=bookworm
 case "${1:-}" in
 bookworm | trixie | bullseye) suite=$1 && shift ;;
 esac
-[ "$(id -u)" = 0 ] || { echo "try-fresh: needs root (chroot, debootstrap)" >&2 && exit 1; }
+[ "$(id -u)" = 0 ] || { echo "try-fresh: needs root (mounts, debootstrap)" >&2 && exit 1; }
 command -v debootstrap >/dev/null || { echo "try-fresh: install debootstrap" >&2 && exit 1; }
 [ -n "$root" ] || root=$(mktemp -d "${TMPDIR:-/tmp}/tcpx-fresh.XXXXXX")
 mkdir -p "$root" && chmod 755 "$root" # it will be /, for every user
@@ -69,16 +69,21 @@ for place in proc sys dev dev/pts dev/shm; do
 	mounted="$root/$place $mounted"
 done
 
+# The root becomes / of a mount namespace of its own: a process that chroot put there could not make
+# user namespaces, which tests need.
 inside()
 {
 	# Only the proxy settings of our environment; no terminal, no input.
+	# shellcheck disable=SC2016 # expanded by the shell that is started
 	env -i HOME=/root LANG=C.UTF-8 TERM=dumb \
 		PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
 		${http_proxy:+"http_proxy=$http_proxy"} ${https_proxy:+"https_proxy=$https_proxy"} \
 		${PIP_INDEX_URL:+"PIP_INDEX_URL=$PIP_INDEX_URL"} \
 		PIP_CERT=/etc/ssl/fresh.crt SSL_CERT_FILE=/etc/ssl/fresh.crt \
 		${STRICT_SKIPS:+"STRICT_SKIPS=$STRICT_SKIPS"} \
-		chroot "$root" /bin/bash -c "$1" </dev/null
+		unshare --mount --propagation private /bin/bash -c '
+			cd "$1" && pivot_root . . && umount -l . && exec /bin/bash -c "$2"' \
+		inside "$root" "$1" </dev/null
 }
 
 inside 'export DEBIAN_FRONTEND=noninteractive

@@ -90,10 +90,17 @@ static void job_check(struct core_link *link, struct core_job *job)
 	}
 }
 
+/* An announcement that the peer answered, although its fence denies that it came, is not needed
+ * again: it would stand before the SEND's bytes for ever. */
+static bool chunk_answered(const struct core_chunk *chunk)
+{
+	return chunk->type == FRAME_RTS && chunk->job->cleared;
+}
+
 /* Back to where it came from. False: no memory, the link ends. */
 static bool requeue(struct core_link *link, const struct core_chunk *chunk)
 {
-	if (chunk->job->stopped || chunk->refused || chunk->aborted)
+	if (chunk->job->stopped || chunk->refused || chunk->aborted || chunk_answered(chunk))
 		return true;
 	if (core_redo_add(link, chunk)) {
 		link->cfg.ops->fail(link->cfg.arg, TCPX_ERR_NO_MEMORY);

@@ -175,6 +175,7 @@ void core_message_cts(struct core_link *link, const struct frame *frame)
 	job = &send->job;
 	if (!job->announced || send->eager || job->cleared || frame->offset > send->prog->total)
 		return;
+	core_redo_free(link, job); /* an announcement that was to go again */
 	job->cleared = true;
 	job->peer_xfer = frame->key;
 	job->linear = 0;

@@ -47,7 +47,7 @@ static bool is_alone(const struct engine_request *request)
 {
 	struct engine_peer *peer = request->peer;
 
-	if (atomic_load(&request->session->active) > 1) {
+	if (atomic_load(&request->session->counters.active) > 1) {
 		peer->link.lone_streak = 0;
 		return false;
 	}

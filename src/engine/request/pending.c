@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is posted while a peer still connects: it waits here, goes with the link, ends with it. */
-#include "engine/request/early.h"
+/* Requests and notifications that are posted while the peer still connects wait here: the link
+ * sends them once it is up, or ends them if it fails. */
+#include "engine/request/pending.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,40 +9,40 @@
 #include "base/error.h"
 #include "engine/calls.h"
 
-#define LOSSES_SAID 10 /* in 10 s */
+#define LOSSES_SAID 10 /* lines in 10 s */
 
-/* A notification of its own, copied. */
-struct early_note {
+/* A notification that belongs to no request. */
+struct pending_note {
 	struct list_node node;
 	size_t bytes;
 	uint8_t data[];
 };
 
-void early_init(struct engine_peer *peer)
+void pending_init(struct engine_peer *peer)
 {
 	list_init(&peer->pending.requests);
 	list_init(&peer->pending.notes);
 	peer->pending.note_bytes = 0;
 }
 
-bool early_waits(const struct engine_peer *peer)
+bool pending_waits(const struct engine_peer *peer)
 {
 	return !list_empty(&peer->pending.requests) || !list_empty(&peer->pending.notes);
 }
 
-void early_add(struct engine_request *request)
+void pending_add(struct engine_request *request)
 {
-	request->early = true;
+	request->pending = true;
 	list_push_back(&request->peer->pending.requests, &request->done);
 }
 
-static void leave(struct engine_request *request)
+static void pending_leave(struct engine_request *request)
 {
 	list_remove(&request->done);
-	request->early = false;
+	request->pending = false;
 }
 
-static void end(struct engine_request *request, tcpx_status status)
+static void pending_ended(struct engine_request *request, tcpx_status status)
 {
 	request->xfer.status = status;
 	request->xfer.applied = 0;
@@ -49,22 +50,22 @@ static void end(struct engine_request *request, tcpx_status status)
 	request_ended(request);
 }
 
-void early_end(struct engine_request *request, tcpx_status status)
+void pending_end(struct engine_request *request, tcpx_status status)
 {
-	leave(request);
-	end(request, status);
+	pending_leave(request);
+	pending_ended(request, status);
 }
 
-tcpx_status early_note(struct engine_peer *peer, const void *data, size_t bytes)
+tcpx_status pending_note(struct engine_peer *peer, const void *data, size_t bytes)
 {
 	struct engine_session *session = peer->link.session;
-	size_t size = sizeof(struct early_note) + bytes;
-	struct early_note *note;
+	size_t size = sizeof(struct pending_note) + bytes;
+	struct pending_note *note;
 
 	if (bytes > TCPX_NOTIFY_MAX)
 		return TCPX_ERR_LIMIT;
-	/* what the peer will give is not known: no more than we would */
-	if (peer->pending.note_bytes + size > session->notify_budget)
+	/* The peer's budget is not known yet: its own is the limit. */
+	if (peer->pending.note_bytes + size > session->tuning.notify_budget)
 		return TCPX_ERR_AGAIN;
 	note = session_alloc(session, size);
 	if (!note)
@@ -77,78 +78,78 @@ tcpx_status early_note(struct engine_peer *peer, const void *data, size_t bytes)
 	return TCPX_OK;
 }
 
-/* The first one is not wanted any more. */
-static void note_pop(struct engine_peer *peer)
+/* Drops the first one. */
+static void pending_note_drop(struct engine_peer *peer)
 {
-	struct early_note *note =
-		LIST_ENTRY(list_pop_front(&peer->pending.notes), struct early_note, node);
+	struct pending_note *note =
+		LIST_ENTRY(list_pop_front(&peer->pending.notes), struct pending_note, node);
 	size_t size = sizeof(*note) + note->bytes;
 
 	peer->pending.note_bytes -= size;
 	session_free(peer->link.session, note, size);
 }
 
-void early_notes_go(struct engine_peer *peer)
+void pending_notes_go(struct engine_peer *peer)
 {
 	while (!list_empty(&peer->pending.notes)) {
-		struct early_note *note =
-			LIST_ENTRY(peer->pending.notes.next, struct early_note, node);
+		struct pending_note *note =
+			LIST_ENTRY(peer->pending.notes.next, struct pending_note, node);
 		tcpx_status status = core_note_send(&peer->link.core, note->data, note->bytes);
 
 		if (status == TCPX_ERR_AGAIN || status == TCPX_ERR_NO_MEMORY)
-			break; /* with the next beat */
+			break; /* the next beat tries again */
 		if (status == TCPX_ERR_LIMIT)
-			LOG_WARN("peer '%s' takes no notification of %zu bytes: one that was sent "
-				 "while it connected is dropped; raise its "
-				 "TCPX_NOTIFY_BUDGET_BYTES",
+			LOG_WARN("peer '%s' does not accept notifications of %zu bytes: one "
+				 "sent while it connected is dropped; next: raise "
+				 "TCPX_NOTIFY_BUDGET_BYTES there",
 				 peer->who.name, note->bytes);
-		note_pop(peer);
+		pending_note_drop(peer);
 		link_progress(&peer->link);
 	}
 }
 
-void early_start(struct engine_peer *peer)
+void pending_start(struct engine_peer *peer)
 {
 	struct list_node *pos, *tmp;
 
-	early_notes_go(peer);
+	pending_notes_go(peer);
 	LIST_FOREACH_SAFE(pos, tmp, &peer->pending.requests) {
 		struct engine_request *request = LIST_ENTRY(pos, struct engine_request, done);
 		tcpx_status status;
 
-		leave(request);
+		pending_leave(request);
 		status = request_hand_over(request);
 		if (status != TCPX_OK)
-			end(request, status);
+			pending_ended(request, status);
 	}
 	link_progress(&peer->link);
 }
 
-uint32_t early_fail(struct engine_peer *peer, tcpx_status status)
+uint32_t pending_fail(struct engine_peer *peer, tcpx_status status)
 {
 	struct list_node *pos, *tmp;
 	uint32_t lost = 0;
 
 	LIST_FOREACH_SAFE(pos, tmp, &peer->pending.requests)
-		early_end(LIST_ENTRY(pos, struct engine_request, done), status);
+		pending_end(LIST_ENTRY(pos, struct engine_request, done), status);
 	for (; !list_empty(&peer->pending.notes); lost++)
-		note_pop(peer);
+		pending_note_drop(peer);
 	return lost;
 }
 
-void early_say_lost(const struct engine_peer *peer, uint32_t notes)
+void pending_say_lost(const struct engine_peer *peer, uint32_t notes)
 {
 	static struct log_limit limit;
 
 	if (notes && log_allow(&limit, LOSSES_SAID))
-		LOG_WARN("peer '%s': %u notifications sent while it was dialled are lost",
+		LOG_WARN("peer '%s': %u notifications that were sent while it connected are lost",
 			 peer->who.name, notes);
 }
 
-void early_forget(struct engine_peer *peer,
-		  bool (*uses)(const struct engine_request *request,
-			       const struct mem_region *region),
-		  const struct mem_region *region)
+void pending_forget(struct engine_peer *peer,
+		    bool (*uses)(const struct engine_request *request,
+				 const struct mem_region *region),
+		    const struct mem_region *region)
 {
 	struct list_node *pos, *tmp;
 
@@ -156,11 +157,11 @@ void early_forget(struct engine_peer *peer,
 		struct engine_request *request = LIST_ENTRY(pos, struct engine_request, done);
 
 		if (uses(request, region))
-			early_end(request, TCPX_ERR_DEREGISTERED);
+			pending_end(request, TCPX_ERR_DEREGISTERED);
 	}
 }
 
-int64_t early_expire(struct engine_peer *peer, int64_t now_ns)
+int64_t pending_expire(struct engine_peer *peer, int64_t now_ns)
 {
 	struct list_node *pos, *tmp;
 	int64_t next = 0;
@@ -170,7 +171,7 @@ int64_t early_expire(struct engine_peer *peer, int64_t now_ns)
 		int64_t due = request->xfer.deadline_ns;
 
 		if (due && due <= now_ns)
-			early_end(request, TCPX_ERR_TIMED_OUT);
+			pending_end(request, TCPX_ERR_TIMED_OUT);
 		else if (due && (!next || due < next))
 			next = due;
 	}
