@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "api/checks.h"
 #include "engine/channel/comms_env.h"
-#include "net/ncclnet/plugin.h"
+#include "plugin/plugin.h"
 
 _Static_assert(TCPX_PLUGIN_HOST == (int)NCCLNET_PTR_HOST &&
 		       TCPX_PLUGIN_CUDA == (int)NCCLNET_PTR_CUDA &&

@@ -30,7 +30,7 @@ static bool plain(const struct engine_request *request)
 	const struct engine_chan *lane = request->peer->link.chan[CORE_LANE];
 
 	return xfer->path == CORE_PATH_STREAM && !xfer->local_staged && !xfer->remote_staged &&
-	       lane && !lane->net->ops->lend;
+	       lane && !lane->net->ops->loan;
 }
 
 static uint64_t lane_bytes(const struct engine_request *request)

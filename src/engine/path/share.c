@@ -73,7 +73,7 @@ struct engine_chan *share_chan(struct engine_peer *peer)
 	if (!peer->link.core_ready || peer->link.core_done || !config_bool(CONFIG_GPU_PEER))
 		return NULL;
 	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++)
-		if (peer->link.chan[i] && peer->link.chan[i]->net->ops->hold)
+		if (peer->link.chan[i] && peer->link.chan[i]->net->ops->reading)
 			return peer->link.chan[i];
 	return NULL;
 }

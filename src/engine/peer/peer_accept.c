@@ -12,6 +12,7 @@
 #include "engine/request/pending.h"
 #include "engine/link/place.h"
 #include "engine/path/share.h"
+#include "net/transport.h"
 #include "sys/addr.h"
 #include "sys/crypto.h"
 #include "sys/fd.h"
@@ -267,7 +268,7 @@ static void accept_ready(void *arg, const struct ctl_conn *conn)
 		return;
 	}
 	sys_sock_congestion_fit(conn->fd, config_text(CONFIG_CONGESTION));
-	if (net_tcp_wrap(conn->fd, &net) != TCPX_OK) {
+	if (net_transport_adopt(conn->fd, &net) != TCPX_OK) {
 		sys_fd_close(conn->fd);
 		return;
 	}

@@ -21,7 +21,7 @@ tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epo
 	struct comms_slot *slot = comms_slot(peer, channel);
 	tcpx_status status;
 
-	if (slot && !net->ops->post)
+	if (slot && !net->ops->message)
 		return comms_guide(peer, channel, epoch, net); /* attached with its comms */
 	status = chan_create(peer, channel, epoch, net,
 			     place_of_nic(slot ? comms_nic_name(slot->comms) : NULL, iface), &chan);

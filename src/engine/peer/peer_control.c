@@ -13,7 +13,7 @@
 #include "engine/peer/path_mtu.h"
 #include "engine/peer/peer_dial.h"
 #include "engine/path/share.h"
-#include "net/ncclnet/plugin.h"
+#include "plugin/plugin.h"
 #include "sys/addr.h"
 #include "sys/fd.h"
 #include "sys/crypto.h"

@@ -12,6 +12,7 @@
 #include "engine/peer/path_mtu.h"
 #include "engine/peer/peer_dial.h"
 #include "engine/peer/rails.h"
+#include "net/transport.h"
 #include "sys/fd.h"
 #include "sys/sock.h"
 
@@ -94,7 +95,7 @@ static void dial_channel_done(void *arg, unsigned at, tcpx_status status, int er
 		peer->rails.of_channel[channel] =
 			(uint8_t)rail; /* PEER_RAIL_NONE stays different from every rail */
 		sys_sock_congestion_fit(conn->fd, config_text(CONFIG_CONGESTION));
-		status = net_tcp_wrap(conn->fd, &net);
+		status = net_transport_adopt(conn->fd, &net);
 		if (status != TCPX_OK)
 			sys_fd_close(conn->fd);
 	}

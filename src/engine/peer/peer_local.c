@@ -7,12 +7,11 @@
 #include "base/error.h"
 #include "engine/calls.h"
 
-#define LOCAL_RING_BYTES (2u << 20) /* measured: docs/design/local.md */
 #define LOCAL_TRIES 4 /* dials of a channel that the peer may close without an answer */
 
 /* A channel that the peer has not taken yet; in peer->shared_memory.dial until then. */
 struct peer_local_dial {
-	struct local_dial *dial;
+	struct transport_dial *dial;
 	struct engine_peer *peer;
 	uint32_t channel, epoch;
 };
@@ -73,31 +72,28 @@ static void local_channel_done(void *arg, tcpx_status status, struct net_chan *n
 		peer_dial_channel(peer, dial.channel);
 }
 
-/* For a peer that answers: waits for the answer, which may be a refusal. */
+/* Only a peer that answers can refuse a channel while tcp is still possible. */
 static tcpx_status local_channel_start(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
 {
 	struct peer_local_dial *dial = malloc(sizeof(*dial));
+	struct transport_target target = {.name = peer->shared_memory.name,
+					  .nonce = peer->shared_memory.nonce,
+					  .answers = peer->shared_memory.answers,
+					  .channel = (uint16_t)channel,
+					  .epoch = epoch};
+	struct net_chan *net = NULL;
 	tcpx_status status;
 
 	if (!dial)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory to dial channel %u", channel);
 	*dial = (struct peer_local_dial){.peer = peer, .channel = channel, .epoch = epoch};
-	status = local_dial_start(&engine_runtime.loop, peer->shared_memory.name,
-				  peer->shared_memory.nonce, (uint16_t)channel, epoch,
-				  LOCAL_RING_BYTES, local_channel_done, dial, &dial->dial);
-	if (status == TCPX_OK)
+	status = net_transport_of_offers()->dial(&engine_runtime.loop, &target, local_channel_done,
+						 dial, &dial->dial, &net);
+	if (status == TCPX_OK && !net) {
 		peer->shared_memory.dial[channel] = dial;
-	else
-		free(dial);
-	return status;
-}
-
-static tcpx_status local_channel_now(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
-{
-	struct net_chan *net;
-	tcpx_status status = local_dial(peer->shared_memory.name, peer->shared_memory.nonce,
-					(uint16_t)channel, epoch, LOCAL_RING_BYTES, &net);
-
+		return TCPX_OK;
+	}
+	free(dial);
 	if (status == TCPX_OK)
 		(void)peer_attach(peer, channel, epoch, net);
 	return status;
@@ -109,17 +105,18 @@ bool peer_local_dial(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
 
 	if (!peer->shared_memory.have_offer || (peer->link.session->flags & TCPX_SESSION_NO_LOCAL))
 		return false;
-	status = peer->shared_memory.answers ? local_channel_start(peer, channel, epoch)
-					     : local_channel_now(peer, channel, epoch);
+	status = local_channel_start(peer, channel, epoch);
 	return status == TCPX_OK || local_channel_failed(peer, channel, status);
 }
 
 void peer_local_cancel(struct engine_peer *peer)
 {
 	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++) {
-		if (peer->shared_memory.dial[i])
-			local_dial_cancel(peer->shared_memory.dial[i]->dial);
-		free(peer->shared_memory.dial[i]);
+		struct peer_local_dial *dial = peer->shared_memory.dial[i];
+
+		if (dial)
+			dial->dial->ops->cancel(dial->dial);
+		free(dial);
 		peer->shared_memory.dial[i] = NULL;
 	}
 }

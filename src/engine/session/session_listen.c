@@ -12,7 +12,7 @@
 
 bool session_local_open(struct engine_session *session)
 {
-	static const struct local_listener_ops ops = {
+	static const struct transport_listen_ops ops = {
 		.expected = peer_local_expected,
 		.arrived = peer_local_arrived,
 		.asked = share_fd_asked,
@@ -20,8 +20,9 @@ bool session_local_open(struct engine_session *session)
 
 	if (session->listen.local)
 		return true;
-	if (local_listener_open(&engine_runtime.loop, &ops, session, session->listen.local_name,
-				&session->listen.local) != TCPX_OK)
+	if (net_transport_of_offers()->listen(&engine_runtime.loop, &ops, session,
+					      session->listen.local_name,
+					      &session->listen.local) != TCPX_OK)
 		session->listen.local = NULL;
 	return session->listen.local != NULL;
 }
@@ -33,7 +34,7 @@ void session_listen_close(struct engine_session *session)
 	while (listen->count)
 		ctl_listener_close(listen->at[--listen->count]);
 	if (listen->local)
-		local_listener_close(listen->local);
+		listen->local->ops->unlisten(listen->local);
 	listen->local = NULL;
 }
 

@@ -17,7 +17,7 @@ struct session_listen {
 	uint16_t port;
 	struct ctl_listener *at[ENGINE_RAILS_MAX]; /* by rail */
 	uint32_t count;
-	struct local_listener *local; /* or NULL */
+	struct transport_listener *local; /* or NULL */
 	char local_name[LOCAL_NAME_MAX];
 };
 
