@@ -20,11 +20,11 @@ void chan_start(struct engine_chan *chan)
 	int err = 0;
 
 	atomic_fetch_add(&chan->worker->channels, 1);
-	pthread_mutex_lock(&chan->poll_lock); /* nobody is inside yet */
+	pthread_mutex_lock(&chan->poll.lock); /* nobody is inside yet */
 	if (epoll_ctl(chan->worker->epfd, EPOLL_CTL_ADD, chan->net->ops->fd(chan->net), &event))
 		err = errno;
-	atomic_store(&chan->polled, !err);
-	pthread_mutex_unlock(&chan->poll_lock);
+	atomic_store(&chan->poll.watched, !err);
+	pthread_mutex_unlock(&chan->poll.lock);
 	if (err)
 		chan_fail(chan, TCPX_ERR_SYSTEM, err);
 	else
@@ -34,14 +34,14 @@ void chan_start(struct engine_chan *chan)
 /* poll_lock held. */
 static void poll_change(struct engine_chan *chan)
 {
-	uint32_t events = chan->recv_events | chan->send_events;
+	uint32_t events = chan->poll.recv_events | chan->poll.send_events;
 	struct epoll_event event = {.events = events, .data.ptr = chan};
 
-	if (events == chan->poll_events || !atomic_load(&chan->polled))
+	if (events == chan->poll.events || !atomic_load(&chan->poll.watched))
 		return;
-	chan->poll_events = events;
+	chan->poll.events = events;
 	if (epoll_ctl(chan->worker->epfd, EPOLL_CTL_MOD, chan->net->ops->fd(chan->net), &event) &&
-	    atomic_load(&chan->polled)) /* not stopped meanwhile: nobody would be told any more */
+	    atomic_load(&chan->poll.watched)) /* a channel stopped meanwhile fails no more */
 		chan_fail(chan, TCPX_ERR_SYSTEM, errno);
 }
 
@@ -51,23 +51,23 @@ int chan_wait_recv(struct engine_chan *chan)
 	uint32_t events;
 	int ready;
 
-	pthread_mutex_lock(&chan->poll_lock);
+	pthread_mutex_lock(&chan->poll.lock);
 	ready = chan->net->ops->arm(chan->net, 1, 0, &events);
 	if (!ready) {
-		chan->recv_events = events;
+		chan->poll.recv_events = events;
 		poll_change(chan);
 	}
-	pthread_mutex_unlock(&chan->poll_lock);
+	pthread_mutex_unlock(&chan->poll.lock);
 	return ready;
 }
 
 /* rx owner: the worker is not to be told; this thread looks itself. */
 void chan_keep_recv(struct engine_chan *chan)
 {
-	pthread_mutex_lock(&chan->poll_lock);
-	chan->recv_events = 0;
+	pthread_mutex_lock(&chan->poll.lock);
+	chan->poll.recv_events = 0;
 	poll_change(chan);
-	pthread_mutex_unlock(&chan->poll_lock);
+	pthread_mutex_unlock(&chan->poll.lock);
 }
 
 /* tx owner: the worker is told when there is room. 1: there is already, send. */
@@ -77,13 +77,13 @@ int chan_wait_send(struct engine_chan *chan)
 	int ready;
 
 	atomic_store(&chan->tx_blocked, 1);
-	pthread_mutex_lock(&chan->poll_lock);
+	pthread_mutex_lock(&chan->poll.lock);
 	ready = chan->net->ops->arm(chan->net, 0, 1, &events);
 	if (!ready) {
-		chan->send_events = events;
+		chan->poll.send_events = events;
 		poll_change(chan);
 	}
-	pthread_mutex_unlock(&chan->poll_lock);
+	pthread_mutex_unlock(&chan->poll.lock);
 	if (ready)
 		atomic_store(&chan->tx_blocked, 0);
 	return ready;
@@ -94,19 +94,19 @@ void chan_sent_all(struct engine_chan *chan)
 {
 	uint32_t events;
 
-	pthread_mutex_lock(&chan->poll_lock);
-	if (chan->send_events && !atomic_load(&chan->tx_blocked)) {
-		chan->send_events = 0;
+	pthread_mutex_lock(&chan->poll.lock);
+	if (chan->poll.send_events && !atomic_load(&chan->tx_blocked)) {
+		chan->poll.send_events = 0;
 		chan->net->ops->arm(chan->net, 0, -1, &events);
 		poll_change(chan);
 	}
-	pthread_mutex_unlock(&chan->poll_lock);
+	pthread_mutex_unlock(&chan->poll.lock);
 }
 
 static void chan_leaves(struct engine_chan *chan)
 {
-	if (atomic_fetch_sub(&chan->inside, 1) == 1)
-		sys_loop_post(&engine_runtime.loop, &chan->left_post);
+	if (atomic_fetch_sub(&chan->stop.inside, 1) == 1)
+		sys_loop_post(&engine_runtime.loop, &chan->stop.left_post);
 }
 
 static bool owner_take(_Atomic int *owner)
@@ -149,7 +149,7 @@ void chan_tx_leave(struct engine_chan *chan)
 	if (!owner_leave(chan, &chan->tx_owner))
 		return;
 	/* What others post meanwhile is not this caller's to send. */
-	if (atomic_load(&chan->sample_asked))
+	if (atomic_load(&chan->sample.asked))
 		worker_look(chan);
 	else
 		worker_kick(chan);

@@ -72,12 +72,12 @@ static void chan_event(struct engine_chan *chan, uint32_t events)
 /* Somebody asked the worker for a sample, to receive, or to send. */
 static void chan_kicked(struct engine_chan *chan)
 {
-	if (atomic_load(&chan->stopping)) {
+	if (atomic_load(&chan->stop.shutdown)) {
 		chan->net->ops->shutdown(chan->net);
 		return;
 	}
 	chan_sample_take(chan);
-	if (atomic_exchange(&chan->again, 0))
+	if (atomic_exchange(&chan->kick.again, 0))
 		chan_event(chan, EPOLLIN);
 	link_run_deferred(&chan->peer->link); /* what link_run_posted left to us */
 	chan_tx_kick(chan);
@@ -164,10 +164,10 @@ tcpx_status chan_create(struct engine_peer *peer, uint32_t index, uint32_t epoch
 	peer_get(peer);
 	chan->index = index;
 	chan->epoch = epoch;
-	list_init(&chan->kick_node);
-	list_init(&chan->leased);
-	pthread_mutex_init(&chan->poll_lock, NULL);
-	pthread_mutex_init(&chan->sample_lock, NULL);
+	list_init(&chan->kick.node);
+	list_init(&chan->lease.node);
+	pthread_mutex_init(&chan->poll.lock, NULL);
+	pthread_mutex_init(&chan->sample.lock, NULL);
 	chan->worker = worker_for(peer, index, node);
 	*out_chan = chan;
 	return TCPX_OK;

@@ -16,7 +16,7 @@ static void poll_end(struct engine_chan *chan)
 {
 	int fd = chan->net->ops->fd(chan->net);
 
-	atomic_store(&chan->polled, false);
+	atomic_store(&chan->poll.watched, false);
 	if (epoll_ctl(chan->worker->epfd, EPOLL_CTL_DEL, fd, NULL) && errno != ENOENT)
 		LOG_ERROR("channel %u: descriptor %d stays watched: errno %d", chan->index, fd,
 			  errno);
@@ -40,9 +40,9 @@ static void take_down(struct engine_chan *chan)
 
 	chan->net->ops->shutdown(chan->net);
 	pthread_mutex_lock(&worker->lock);
-	list_remove(&chan->kick_node);
-	chan->stopped = true;
-	atomic_store(&chan->kicked, 1); /* and no new kick enters */
+	list_remove(&chan->kick.node);
+	chan->kick.closed = true;
+	atomic_store(&chan->kick.queued, 1); /* and no new kick enters */
 	pthread_mutex_unlock(&worker->lock);
 	chan_sample_drop(chan);
 	chan_tx_drop(chan);
@@ -54,14 +54,14 @@ static void take_down(struct engine_chan *chan)
 
 static void left_run(struct sys_post *post)
 {
-	struct engine_chan *chan = LIST_ENTRY(post, struct engine_chan, left_post);
+	struct engine_chan *chan = LIST_ENTRY(post, struct engine_chan, stop.left_post);
 	struct engine_peer *peer = chan->peer;
 
 	take_down(chan);
 	link_lock(&peer->link);
 	core_chan_left(&peer->link.core, chan->index);
 	link_unlock(&peer->link);
-	chan->left(chan);
+	chan->stop.left(chan);
 	chan_put(chan);
 }
 
@@ -73,13 +73,13 @@ bool chan_stop(struct engine_chan *chan, void (*left)(struct engine_chan *chan))
 
 	atomic_fetch_sub(&chan->worker->channels, 1);
 	poll_end(chan);
-	chan->left = left;
-	chan->left_post.fn = left_run;
-	atomic_store(&chan->inside, 2);
+	chan->stop.left = left;
+	chan->stop.left_post.fn = left_run;
+	atomic_store(&chan->stop.inside, 2);
 	tx = !owner_close(&chan->tx_owner);
 	rx = !owner_close(&chan->rx_owner);
 	closed = (uint32_t)!tx + !rx;
-	if (closed && atomic_fetch_sub(&chan->inside, closed) == closed) {
+	if (closed && atomic_fetch_sub(&chan->stop.inside, closed) == closed) {
 		take_down(chan);
 		return true;
 	}
@@ -88,7 +88,7 @@ bool chan_stop(struct engine_chan *chan, void (*left)(struct engine_chan *chan))
 	core_chan_stays(&peer->link.core, chan->index, tx, rx);
 	link_unlock(&peer->link);
 	/* A waiting thread sleeps on the lane: the worker wakes it, if it is not inside itself. */
-	atomic_store(&chan->stopping, 1);
+	atomic_store(&chan->stop.shutdown, 1);
 	worker_look(chan);
 	return false;
 }

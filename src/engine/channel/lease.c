@@ -19,7 +19,7 @@ static void lease_end(struct engine_chan *chan)
 
 	chan->tx.big = false;
 	link_lock(&peer->link);
-	core_io_drop(&peer->link.core, &chan->lease);
+	core_io_drop(&peer->link.core, &chan->lease.io);
 	link_unlock(&peer->link);
 	path_unload(chan);
 	chan_put(chan);
@@ -31,13 +31,13 @@ static void leases_look(struct sys_timer *timer, int64_t now_ns)
 	struct list_node *pos, *tmp;
 
 	LIST_FOREACH_SAFE(pos, tmp, &runtime->leases) {
-		struct engine_chan *chan = LIST_ENTRY(pos, struct engine_chan, leased);
+		struct engine_chan *chan = LIST_ENTRY(pos, struct engine_chan, lease.node);
 		struct net_lent lent = {0};
 
 		chan->net->ops->lent(chan->net, 1, &lent);
 		if (lent.pieces)
 			continue;
-		list_remove(&chan->leased);
+		list_remove(&chan->lease.node);
 		lease_end(chan);
 	}
 	if (!list_empty(&runtime->leases))
@@ -52,10 +52,10 @@ void lease_start(struct engine_chan *chan)
 	LOG_INFO("peer '%s': channel %u ended while the peer reads our memory", peer->who.name,
 		 chan->index);
 	link_lock(&peer->link);
-	core_tx_take(&peer->link.core, chan->index, &chan->lease);
+	core_tx_take(&peer->link.core, chan->index, &chan->lease.io);
 	link_unlock(&peer->link);
 	chan_get(chan);
-	list_push_back(&runtime->leases, &chan->leased);
+	list_push_back(&runtime->leases, &chan->lease.node);
 	sys_timer_set(&runtime->loop, &runtime->lease_timer, clock_now_ns() + LEASE_LOOK_NS);
 }
 

@@ -27,8 +27,8 @@ void hold_peer_init(struct engine_peer *peer)
 
 void hold_chan_init(struct engine_chan *chan)
 {
-	list_init(&chan->holds);
-	list_init(&chan->lost);
+	list_init(&chan->pins.frames);
+	list_init(&chan->pins.node);
 }
 
 bool hold_frame(struct engine_chan *chan)
@@ -48,7 +48,7 @@ bool hold_frame(struct engine_chan *chan)
 		prefill_get(tx->slices[i]);
 		hold->slices[i] = tx->slices[i];
 	}
-	list_push_back(&chan->holds, &hold->node);
+	list_push_back(&chan->pins.frames, &hold->node);
 	return true;
 }
 
@@ -64,7 +64,7 @@ void hold_got(struct engine_chan *chan)
 	uint64_t got = core_tx_taken(&chan->peer->link.core, chan->index);
 	struct list_node *pos, *tmp;
 
-	LIST_FOREACH_SAFE(pos, tmp, &chan->holds) {
+	LIST_FOREACH_SAFE(pos, tmp, &chan->pins.frames) {
 		if (LIST_ENTRY(pos, struct hold, node)->seq > got)
 			return;
 		over(chan->peer, pos);
@@ -76,8 +76,8 @@ void hold_lost(struct engine_chan *chan)
 	struct engine_peer *peer = chan->peer;
 
 	link_lock(&peer->link);
-	if (!list_empty(&chan->holds) && !peer->link.core_done) {
-		list_push_back(&peer->link.pins.lost, &chan->lost);
+	if (!list_empty(&chan->pins.frames) && !peer->link.core_done) {
+		list_push_back(&peer->link.pins.lost, &chan->pins.node);
 		chan_get(chan);
 	}
 	link_unlock(&peer->link);
@@ -88,11 +88,11 @@ void hold_fenced(struct engine_peer *peer, uint32_t channel)
 	struct list_node *pos, *tmp, *hold, *next;
 
 	LIST_FOREACH_SAFE(pos, tmp, &peer->link.pins.lost) {
-		struct engine_chan *chan = LIST_ENTRY(pos, struct engine_chan, lost);
+		struct engine_chan *chan = LIST_ENTRY(pos, struct engine_chan, pins.node);
 
 		if (chan->index != channel)
 			continue;
-		LIST_FOREACH_SAFE(hold, next, &chan->holds)
+		LIST_FOREACH_SAFE(hold, next, &chan->pins.frames)
 			over(peer, hold);
 		list_remove(pos);
 		list_push_back(&peer->link.pins.fenced, pos);
@@ -122,14 +122,14 @@ static void dead_look(struct sys_timer *timer, int64_t now_ns)
 	struct list_node *pos, *tmp, *node;
 
 	LIST_FOREACH_SAFE(pos, tmp, &runtime->holding) {
-		struct engine_chan *chan = LIST_ENTRY(pos, struct engine_chan, lost);
+		struct engine_chan *chan = LIST_ENTRY(pos, struct engine_chan, pins.node);
 
-		if (now_ns < chan->held_until_ns && chan->net->ops->ended &&
+		if (now_ns < chan->pins.until_ns && chan->net->ops->ended &&
 		    !chan->net->ops->ended(chan->net))
 			continue;
 		list_remove(pos);
 		purge(chan);
-		while ((node = list_pop_front(&chan->holds)))
+		while ((node = list_pop_front(&chan->pins.frames)))
 			hold_put(LIST_ENTRY(node, struct hold, node));
 		chan_put(chan);
 	}
@@ -147,14 +147,14 @@ void hold_dead(struct engine_peer *peer, struct engine_chan *const *chans)
 	link_lock(&peer->link);
 	list_splice(&lost, &peer->link.pins.lost);
 	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++) {
-		if (!chans[i] || list_empty(&chans[i]->holds))
+		if (!chans[i] || list_empty(&chans[i]->pins.frames))
 			continue;
 		chan_get(chans[i]);
-		list_push_back(&lost, &chans[i]->lost);
+		list_push_back(&lost, &chans[i]->pins.node);
 	}
 	link_unlock(&peer->link);
 	LIST_FOREACH(pos, &lost)
-		LIST_ENTRY(pos, struct engine_chan, lost)->held_until_ns = now + HOLD_DEAD_NS;
+		LIST_ENTRY(pos, struct engine_chan, pins.node)->pins.until_ns = now + HOLD_DEAD_NS;
 	list_splice(&runtime->holding, &lost);
 	hold_flush(peer);
 	dead_look(&runtime->hold_timer, now);
@@ -171,11 +171,11 @@ void hold_flush(struct engine_peer *peer)
 	list_splice(&chans, &peer->link.pins.fenced);
 	link_unlock_only(&peer->link);
 	LIST_FOREACH(node, &chans)
-		purge(LIST_ENTRY(node, struct engine_chan, lost));
+		purge(LIST_ENTRY(node, struct engine_chan, pins.node));
 	while ((node = list_pop_front(&holds)))
 		hold_put(LIST_ENTRY(node, struct hold, node));
 	while ((node = list_pop_front(&chans)))
-		chan_put(LIST_ENTRY(node, struct engine_chan, lost));
+		chan_put(LIST_ENTRY(node, struct engine_chan, pins.node));
 }
 
 void hold_init(struct engine_runtime *runtime)

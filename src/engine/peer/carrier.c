@@ -76,8 +76,8 @@ void carrier_look(struct engine_peer *peer, int64_t now_ns)
 			continue;
 		/* A worker that owes a sample since the last beat is in a call: nothing is known
 		 * of the channel. */
-		chan->busy = chan->iface && !chan_sample_ask(chan);
-		if (!chan->busy)
+		chan->sample.late = chan->iface && !chan_sample_ask(chan);
+		if (!chan->sample.late)
 			chan->stuck_ns = unanswered(chan) ? chan->stuck_ns + step : 0;
 		lives |= !chan->stuck_ns;
 	}

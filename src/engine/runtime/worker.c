@@ -44,9 +44,9 @@ static void run_kicked(struct engine_worker *worker)
 
 		pthread_mutex_lock(&worker->lock);
 		node = list_pop_front(&batch);
-		chan = node ? LIST_ENTRY(node, struct engine_chan, kick_node) : NULL;
+		chan = node ? LIST_ENTRY(node, struct engine_chan, kick.node) : NULL;
 		if (chan)
-			atomic_store(&chan->kicked, 0);
+			atomic_store(&chan->kick.queued, 0);
 		pthread_mutex_unlock(&worker->lock);
 		if (!chan)
 			return;
@@ -66,7 +66,7 @@ static void bury(struct engine_worker *worker)
 		pthread_mutex_unlock(&worker->lock);
 		if (!node)
 			return;
-		chan = LIST_ENTRY(node, struct engine_chan, grave);
+		chan = LIST_ENTRY(node, struct engine_chan, stop.grave);
 		chan->calls->buried(chan);
 	}
 }
@@ -243,12 +243,12 @@ static void enlist(struct engine_chan *chan)
 	struct engine_worker *worker = chan->worker;
 	bool stopped;
 
-	if (atomic_exchange(&chan->kicked, 1))
+	if (atomic_exchange(&chan->kick.queued, 1))
 		return;
 	pthread_mutex_lock(&worker->lock);
-	stopped = chan->stopped; /* meanwhile: the list must not keep what is going to be freed */
+	stopped = chan->kick.closed; /* the list must not keep a channel that is freed soon */
 	if (!stopped)
-		list_push_back(&worker->kicked, &chan->kick_node);
+		list_push_back(&worker->kicked, &chan->kick.node);
 	pthread_mutex_unlock(&worker->lock);
 	if (!stopped && atomic_load(&worker->sleeping))
 		wake(worker);
@@ -275,7 +275,7 @@ void worker_poll(struct engine_chan *chan)
 
 void worker_again(struct engine_chan *chan)
 {
-	atomic_store(&chan->again, 1);
+	atomic_store(&chan->kick.again, 1);
 	enlist(chan);
 }
 
@@ -289,7 +289,7 @@ void worker_bury(struct engine_chan *chan)
 	struct engine_worker *worker = chan->worker;
 
 	pthread_mutex_lock(&worker->lock);
-	list_push_back(&worker->graves, &chan->grave);
+	list_push_back(&worker->graves, &chan->stop.grave);
 	pthread_mutex_unlock(&worker->lock);
 	wake(worker);
 }
