@@ -283,11 +283,12 @@ tcpx_status comms_take_handle(struct engine_comms *comms, const uint8_t *handle)
 {
 	const struct engine_peer *peer = comms->peer;
 
-	memcpy(comms->handle, handle, sizeof(comms->handle));
-	comms->handle_came =
+	memcpy(comms->setup.handle, handle, sizeof(comms->setup.handle));
+	comms->setup.handle_came =
 		net_handle_check(peer->link.session->plugin->plugin, trusts(peer),
-				 here_now_is(&peer->address.remote), comms->handle) == TCPX_OK;
-	return comms->handle_came ? TCPX_OK : error_last()->status;
+				 here_now_is(&peer->address.remote),
+				 comms->setup.handle) == TCPX_OK;
+	return comms->setup.handle_came ? TCPX_OK : error_last()->status;
 }
 
 bool comms_senseless(const struct engine_peer *peer, const char **out_why)

@@ -92,22 +92,23 @@ static void abandon_setup(struct engine_comms *comms)
 
 	opts.gpu = comms_nic(comms)->landing;
 	for (int i = 0; i < COMMS_OPS; i++) {
-		if (comms->op[i])
-			net_setup_abandon(comms->op[i]);
-		comms->op[i] = NULL;
+		if (comms->setup.op[i])
+			net_setup_abandon(comms->setup.op[i]);
+		comms->setup.op[i] = NULL;
 	}
-	if (comms->listener && net_unlisten_start(&opts, comms->listener, &end) == TCPX_OK)
+	if (comms->setup.listener &&
+	    net_unlisten_start(&opts, comms->setup.listener, &end) == TCPX_OK)
 		net_setup_abandon(end);
-	comms->listener = NULL;
-	if (comms->guide)
-		comms->guide->ops->close(comms->guide);
-	comms->guide = NULL;
+	comms->setup.listener = NULL;
+	if (comms->setup.guide)
+		comms->setup.guide->ops->close(comms->setup.guide);
+	comms->setup.guide = NULL;
 }
 
 void comms_close(struct engine_comms *comms, bool lost)
 {
 	comms->state = COMMS_CLOSING;
-	comms->lost = lost;
+	comms->end.lost = lost;
 	comms->deadline_ns = clock_now_ns() + CLOSE_NS;
 	abandon_setup(comms);
 	comms_mem_stop(comms);
@@ -134,7 +135,7 @@ static void tell_core(struct engine_comms *comms)
 {
 	struct engine_peer *peer = comms->peer;
 
-	if (!comms->lost || peer->died)
+	if (!comms->end.lost || peer->died)
 		return;
 	link_lock(&peer->link);
 	core_chan_lost(&peer->link.core, comms->channel);
@@ -146,7 +147,7 @@ static bool closes(struct engine_comms *comms)
 {
 	int64_t now_ns = clock_now_ns();
 
-	if (comms->closes)
+	if (comms->end.begun)
 		return true;
 	/* What opens the GPU's part reads the queue, which the plugin frees with the comm; its end
 	 * wakes us. */
@@ -157,10 +158,10 @@ static bool closes(struct engine_comms *comms)
 		sys_timer_set(&engine_runtime.loop, &comms->timer, now_ns + LOOK_NS);
 		return false;
 	}
-	comms->closes = true;
+	comms->end.begun = true;
 	comms->deadline_ns = now_ns + CLOSE_NS;
-	close_one(comms, &comms->out, &comms->close_out);
-	close_one(comms, &comms->in, &comms->close_in);
+	close_one(comms, &comms->out, &comms->end.out);
+	close_one(comms, &comms->in, &comms->end.in);
 	sys_timer_set(&engine_runtime.loop, &comms->timer, comms->deadline_ns + CLOCK_MS_NS);
 	return true;
 }
@@ -173,7 +174,7 @@ void comms_close_step(struct engine_comms *comms)
 	if (!closes(comms))
 		return;
 	stuck = comms->out || comms->in;
-	if (!closed(&comms->close_out, &stuck) || !closed(&comms->close_in, &stuck))
+	if (!closed(&comms->end.out, &stuck) || !closed(&comms->end.in, &stuck))
 		return;
 	list_remove(&comms->node);
 	sys_timer_del(&engine_runtime.loop, &comms->timer);
@@ -329,8 +330,8 @@ bool comms_rests(const struct engine_peer *peer, uint32_t channel)
 
 static void stays_no_more(struct engine_comms *comms)
 {
-	comms->peer->comms->staying -= comms->stays;
-	comms->stays = false;
+	comms->peer->comms->staying -= comms->end.stays;
+	comms->end.stays = false;
 }
 
 bool comms_stopped(struct engine_chan *chan, const char *why)
@@ -389,7 +390,7 @@ void comms_stays(struct engine_comms *comms)
 {
 	if (!comms)
 		return;
-	comms->stays = true;
+	comms->end.stays = true;
 	comms->peer->comms->staying++;
 }
 
@@ -413,7 +414,7 @@ void comms_peer_dead(struct engine_peer *peer)
 		if (!comms)
 			continue;
 		comms_slot_set(peer, table->first + i, NULL);
-		if (!comms->stays)
+		if (!comms->end.stays)
 			comms_close(comms, false);
 	}
 }
@@ -430,19 +431,19 @@ void comms_beat(struct engine_peer *peer, int64_t now_ns)
 			continue;
 		link_lock(&peer->link);
 		acked = core_tx_acked(&peer->link.core, channel);
-		waits = core_tx_messages(&peer->link.core, channel) && acked == comms->acked_seq;
-		comms->acked_seq = acked;
+		waits = core_tx_messages(&peer->link.core, channel) && acked == comms->acked.seq;
+		comms->acked.seq = acked;
 		link_unlock(&peer->link);
 		waits = waits && !comms_mem_begins(comms); /* that has a deadline of its own */
-		if (!waits || !comms->waits)		   /* since this beat at the earliest */
-			comms->acked_ns = now_ns;
-		comms->waits = waits;
-		if (now_ns - comms->acked_ns <= peer->link.session->plugin->message_ns)
+		if (!waits || !comms->acked.waits)	   /* since this beat at the earliest */
+			comms->acked.since_ns = now_ns;
+		comms->acked.waits = waits;
+		if (now_ns - comms->acked.since_ns <= peer->link.session->plugin->message_ns)
 			continue;
 		(void)error_set(TCPX_ERR_CHANNEL_LOST, 0,
 				"what was sent from frame %llu on was not acknowledged within %lld "
 				"ms",
-				(unsigned long long)comms->acked_seq + 1,
+				(unsigned long long)comms->acked.seq + 1,
 				(long long)(peer->link.session->plugin->message_ns / CLOCK_MS_NS));
 		chan_fail(peer->link.chan[comms->channel], TCPX_ERR_CHANNEL_LOST, 0);
 	}

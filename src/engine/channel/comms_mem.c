@@ -8,6 +8,19 @@
 
 #define LOOK_NS CLOCK_MS_NS /* a request that the peer has acknowledged ends about now */
 
+/* Memory of a region that is registered with the comm that sends. */
+struct comms_mem {
+	struct list_node node; /* engine_comms.mems */
+	struct mem_region *region;
+	enum { MEM_NEW = 0, MEM_STARTED, MEM_READY, MEM_FAILED, MEM_ENDING } state;
+	bool retired;	      /* it is to be deregistered; lock */
+	uint64_t last;	      /* the number of the last message from it, from 1; lock */
+	struct net_setup *op; /* STARTED, ENDING */
+	struct net_mr *mr;    /* READY */
+	int64_t due_ns;	      /* when it is to be looked at without being told; 0: never */
+	tcpx_error error;     /* FAILED */
+};
+
 /* lock */
 static struct comms_mem *find(struct engine_comms *comms, const struct mem_region *region)
 {

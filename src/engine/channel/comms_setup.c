@@ -108,12 +108,12 @@ bool comms_took(struct engine_comms *comms, enum comms_op which, struct net_setu
 {
 	tcpx_status status;
 
-	if (!comms->op[which])
+	if (!comms->setup.op[which])
 		return false;
-	status = net_setup_finish(comms->op[which], result);
+	status = net_setup_finish(comms->setup.op[which], result);
 	if (status == TCPX_IN_PROGRESS)
 		return false;
-	comms->op[which] = NULL;
+	comms->setup.op[which] = NULL;
 	if (status == TCPX_OK)
 		return true;
 	fail_last(comms);
@@ -188,7 +188,7 @@ static struct engine_comms *attempt(struct engine_peer *peer, uint32_t channel, 
 	if (!comms)
 		return NULL;
 	opts = landing_opts(comms, COMMS_LISTEN);
-	if (net_listen_start(&opts, &comms->op[COMMS_LISTEN]) == TCPX_OK)
+	if (net_listen_start(&opts, &comms->setup.op[COMMS_LISTEN]) == TCPX_OK)
 		return comms;
 	fail_last(comms);
 	return NULL;
@@ -199,11 +199,11 @@ tcpx_status comms_guide(struct engine_peer *peer, uint32_t channel, uint32_t epo
 {
 	struct engine_comms *comms = attempt(peer, channel, epoch);
 
-	if (!comms || comms->state != COMMS_SETUP || comms->guide) {
+	if (!comms || comms->state != COMMS_SETUP || comms->setup.guide) {
 		guide->ops->close(guide);
 		return TCPX_ERR_STALE;
 	}
-	comms->guide = guide;
+	comms->setup.guide = guide;
 	link_wake(&peer->link);
 	return TCPX_OK;
 }
@@ -246,10 +246,10 @@ tcpx_status comms_frame(struct engine_peer *peer, const struct frame *frame, con
 		}
 		break;
 	case FRAME_COMM_CONNECT:
-		comms->connect_came = true;
+		comms->setup.connect_came = true;
 		break;
 	case FRAME_COMM_READY:
-		comms->ready_came = true;
+		comms->setup.ready_came = true;
 		break;
 	default:
 		text_format(there, sizeof(there), "over there: %s", why);
@@ -315,7 +315,7 @@ static tcpx_status begin_register(struct engine_comms *comms)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "%llu bytes for messages",
 				 (unsigned long long)bytes);
 	return net_register_start(&opts, comms->in, comms->bounce, bytes, NCCLNET_PTR_HOST,
-				  &comms->op[COMMS_REGISTER]);
+				  &comms->setup.op[COMMS_REGISTER]);
 }
 
 /* What may begin now. */
@@ -327,21 +327,24 @@ static tcpx_status begin(struct engine_comms *comms)
 	struct net_setup_opts landing = landing_opts(comms, COMMS_ACCEPT);
 	tcpx_status status = TCPX_OK;
 
-	if (comms->handle_came && !comms->connect_begun) {
-		comms->connect_begun = true;
+	if (comms->setup.handle_came && !comms->setup.connect_begun) {
+		comms->setup.connect_begun = true;
 		comms_tell(comms, FRAME_COMM_CONNECT, NULL, 0);
 		if (peer->died)
 			return TCPX_OK;
-		status = net_connect_start(&opts, comms->handle, &comms->op[COMMS_CONNECT]);
+		status = net_connect_start(&opts, comms->setup.handle,
+					   &comms->setup.op[COMMS_CONNECT]);
 	}
-	if (status == TCPX_OK && comms->connect_came && comms->listener && !comms->accept_begun) {
-		comms->accept_begun = true;
-		status = net_accept_start(&landing, comms->listener, &comms->op[COMMS_ACCEPT]);
+	if (status == TCPX_OK && comms->setup.connect_came && comms->setup.listener &&
+	    !comms->setup.accept_begun) {
+		comms->setup.accept_begun = true;
+		status = net_accept_start(&landing, comms->setup.listener,
+					  &comms->setup.op[COMMS_ACCEPT]);
 		if (status == TCPX_OK)
-			comms->listener = NULL; /* the operation's */
+			comms->setup.listener = NULL; /* the operation's */
 	}
-	if (status == TCPX_OK && comms->in && !comms->memory_begun) {
-		comms->memory_begun = true;
+	if (status == TCPX_OK && comms->in && !comms->setup.memory_begun) {
+		comms->setup.memory_begun = true;
 		status = plugin->gpu < 0 ? begin_register(comms) : comms_gpu_open(comms);
 	}
 	if (status == TCPX_OK && comms->gpu_op && !comms->gpu) {
@@ -350,7 +353,7 @@ static tcpx_status begin(struct engine_comms *comms)
 			status = net_register_start(
 				&landing, comms->in, comms->gpu->landing, comms->gpu->landing_bytes,
 				plugin->host_recv ? NCCLNET_PTR_HOST : NCCLNET_PTR_CUDA,
-				&comms->op[COMMS_REGISTER]);
+				&comms->setup.op[COMMS_REGISTER]);
 	}
 	return status < 0 ? status : TCPX_OK;
 }
@@ -359,7 +362,7 @@ static void attach(struct engine_comms *comms)
 {
 	const struct engine_peer_comms *table = comms->peer->comms;
 	struct net_messages_opts opts = {
-		.guide = comms->guide,
+		.guide = comms->setup.guide,
 		.out = comms->out,
 		.in = comms->in,
 		.window = table->window,
@@ -386,7 +389,7 @@ static void attach(struct engine_comms *comms)
 		fail_last(comms);
 		return;
 	}
-	comms->guide = NULL;
+	comms->setup.guide = NULL;
 	comms->state = COMMS_UP;
 	sys_timer_del(&engine_runtime.loop, &comms->timer);
 	if (peer->link.events->attach(&peer->link, comms->channel, comms->epoch, net) != TCPX_OK) {
@@ -409,10 +412,10 @@ static void step(struct engine_comms *comms)
 	tcpx_status status;
 
 	if (comms_took(comms, COMMS_LISTEN, &result)) {
-		comms->listener = result.listener;
-		memcpy(comms->own_handle, net_listener_handle(result.listener),
-		       sizeof(comms->own_handle));
-		comms_tell(comms, FRAME_COMM_LISTEN, net_listener_handle(comms->listener),
+		comms->setup.listener = result.listener;
+		memcpy(comms->setup.own_handle, net_listener_handle(result.listener),
+		       sizeof(comms->setup.own_handle));
+		comms_tell(comms, FRAME_COMM_LISTEN, net_listener_handle(comms->setup.listener),
 			   NCCLNET_HANDLE_BYTES);
 	}
 	if (!gone(peer, channel, comms) && comms_took(comms, COMMS_CONNECT, &result))
@@ -421,7 +424,7 @@ static void step(struct engine_comms *comms)
 		comms->in = result.comm;
 	if (!gone(peer, channel, comms) && comms_took(comms, COMMS_REGISTER, &result)) {
 		comms->bounce_mr = result.mr;
-		comms->ready_told = true;
+		comms->setup.ready_told = true;
 		comms_tell(comms, FRAME_COMM_READY, NULL, 0);
 	}
 	if (peer->died || gone(peer, channel, comms))
@@ -431,13 +434,14 @@ static void step(struct engine_comms *comms)
 		return;
 	if (status != TCPX_OK)
 		fail_last(comms);
-	else if (comms->out && comms_first(comms) && comms->guide)
+	else if (comms->out && comms_first(comms) && comms->setup.guide)
 		attach(comms);
 	else if (peer->died || gone(peer, channel, comms))
 		return;
 	else if (clock_now_ns() >= comms->deadline_ns)
-		comms_fail(comms, comms->guide ? "the peer's side of its setup did not come in time"
-					       : "its guide did not come in time");
+		comms_fail(comms, comms->setup.guide
+					  ? "the peer's side of its setup did not come in time"
+					  : "its guide did not come in time");
 }
 
 void comms_run(struct engine_peer *peer)

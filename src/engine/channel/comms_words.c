@@ -70,9 +70,9 @@ void comms_where(const struct engine_comms *comms, enum comms_op op, char *out_t
 	struct sockaddr_storage here, there;
 	char own[SYS_ADDR_TEXT], far[SYS_ADDR_TEXT];
 
-	bool ours = handle_addr(comms->own_handle, &here) || nic_addr(comms, &here), theirs;
+	bool ours = handle_addr(comms->setup.own_handle, &here) || nic_addr(comms, &here), theirs;
 
-	theirs = handle_addr(comms->handle, &there);
+	theirs = handle_addr(comms->setup.handle, &there);
 	out_text[0] = '\0';
 	if (op == COMMS_CONNECT && theirs)
 		text_format(out_text, size, ours ? " (to %s from %s)" : " (to %s)",
@@ -94,23 +94,23 @@ void comms_awaits(const struct engine_comms *comms, char *out_text, size_t size)
 	size_t len = 0;
 
 	out_text[0] = '\0';
-	if (comms->op[COMMS_LISTEN])
+	if (comms->setup.op[COMMS_LISTEN])
 		len = add(out_text, len, size, "listen is under way", "");
-	else if (!comms->handle_came)
+	else if (!comms->setup.handle_came)
 		len = add(out_text, len, size, "the peer does not listen yet", "");
-	if (comms->op[COMMS_CONNECT]) {
+	if (comms->setup.op[COMMS_CONNECT]) {
 		comms_where(comms, COMMS_CONNECT, where, sizeof(where));
 		len = add(out_text, len, size, "connect is under way", where);
 	}
-	if (comms->op[COMMS_ACCEPT]) {
+	if (comms->setup.op[COMMS_ACCEPT]) {
 		comms_where(comms, COMMS_ACCEPT, where, sizeof(where));
 		len = add(out_text, len, size, "accept is under way", where);
 	}
-	if (comms->memory_begun && !comms->ready_told)
+	if (comms->setup.memory_begun && !comms->setup.ready_told)
 		len = add(out_text, len, size, "memory is being prepared", "");
-	if (comms->op[COMMS_FIRST_OUT])
+	if (comms->setup.op[COMMS_FIRST_OUT])
 		len = add(out_text, len, size, "the plugin did not take the first message", "");
-	if (comms->op[COMMS_FIRST_IN])
+	if (comms->setup.op[COMMS_FIRST_IN])
 		len = add(out_text, len, size, "the peer's first message did not come", "");
 	if (!len)
 		(void)add(out_text, len, size, "the peer is not ready", "");

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plugin of a session: its NICs and limits, and which memory it carries. */
+#ifndef ENGINE_LINK_PLUGIN_STATE_H
+#define ENGINE_LINK_PLUGIN_STATE_H
+
+#include "base/error.h"
+#include "engine/engine.h"
+#include "mem/unpack.h"
+#include "net/ncclnet/plugin.h"
+
+#define COMMS_NICS_MAX 16
+
+struct engine_nic {
+	unsigned dev; /* of the plugin */
+	int landing;  /* the GPU whose pages receives come into; -1: host memory */
+};
+
+/* What a session wants of its plugin; constant after open. */
+struct engine_plugin {
+	struct net_plugin *plugin;
+	struct engine_nic nics[COMMS_NICS_MAX]; /* of the channels in turn */
+	unsigned nnics;
+	uint32_t channels, message_bytes, sends, receives;
+	uint64_t message_above; /* up to here a transfer goes over tcp: messages cost more */
+	uint32_t chunk;		/* what the plugin cuts messages into; 0: it does not */
+	int64_t setup_ns, message_ns, rest_ns;
+	bool host; /* host memory goes as messages */
+	int gpu;   /* or that of this GPU; -1 */
+	enum mem_unpack_mode unpack;
+	bool chosen;	/* by the caller, or his environment: no other takes its place */
+	bool host_recv; /* messages for the GPU come into host memory, and are copied */
+	_Atomic uint32_t uncovered; /* regions whose pages the driver does not give out */
+};
+
+/* May memory of the region go as messages? Any thread. */
+static inline bool comms_takes(const struct engine_session *session,
+			       const struct mem_region *region)
+{
+	const struct engine_plugin *plugin = session->plugin;
+
+	if (!plugin)
+		return false;
+	/* A plugin reads memory by itself, and may not bear that it vanishes. */
+	if (plugin->host && !region->kind->staged)
+		return !mem_region_vanishes(region);
+	return region->kind->kind == TCPX_MEM_CUDA && plugin->gpu == (int)region->device &&
+	       atomic_load_explicit(&region->cover, memory_order_relaxed) == MEM_COVER_GIVEN;
+}
+
+#endif
