@@ -91,7 +91,7 @@ tcpx_status mem_copy_plan(const struct mem_copy_piece *pieces, uint32_t count, u
 	return TCPX_OK;
 }
 
-static void *same_address(uint64_t addr, uint64_t bytes)
+static void *copy_same_address(uint64_t addr, uint64_t bytes)
 {
 	(void)bytes;
 	return (void *)(uintptr_t)addr;
@@ -125,7 +125,7 @@ void mem_copy_cpu(const struct mem_copy_args *args, int to_slot,
 	struct mem_copy_mark *mark;
 
 	if (!at)
-		at = same_address;
+		at = copy_same_address;
 	pieces = at(args->pieces, args->count * sizeof(*pieces));
 	mark = at(args->mark, sizeof(*mark));
 	state = at(args->state, sizeof(*state));

@@ -342,7 +342,7 @@ static tcpx_status share_open(struct mem_share *share)
 	return TCPX_OK;
 }
 
-static void share_run(struct mem_share *share)
+static void share_op_run(struct mem_share *share)
 {
 	tcpx_status status = TCPX_OK;
 
@@ -401,7 +401,7 @@ static void *share_main(void *arg)
 		if (late)
 			move_late(late);
 		else
-			share_run(share);
+			share_op_run(share);
 		pthread_mutex_lock(&shares.lock);
 	}
 	pthread_mutex_unlock(&shares.lock);
