@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the transport says of a channel, as its worker saw it: asking it may wait for a call that is
- * under way, and that for a page of the caller's memory. */
+/* Samples of the transport, taken by the channel's worker. To ask the transport from another thread
+ * could wait for a call under way, which may wait for a page of the caller's memory. */
 #include <limits.h>
 
 #include "base/clock.h"
@@ -18,7 +18,7 @@ bool chan_sample_ask(struct engine_chan *chan)
 	return true;
 }
 
-static void answered(struct engine_chan *chan)
+static void sample_answered(struct engine_chan *chan)
 {
 	atomic_store(&chan->sample.asked, 0);
 	sys_futex_wake(&chan->sample.asked, INT_MAX);
@@ -26,7 +26,7 @@ static void answered(struct engine_chan *chan)
 
 void chan_sample_drop(struct engine_chan *chan)
 {
-	answered(chan);
+	sample_answered(chan);
 }
 
 void chan_sample_take(struct engine_chan *chan)
@@ -39,7 +39,7 @@ void chan_sample_take(struct engine_chan *chan)
 	pthread_mutex_lock(&chan->sample.lock);
 	chan->sample.info = info;
 	pthread_mutex_unlock(&chan->sample.lock);
-	answered(chan);
+	sample_answered(chan);
 	chan_tx_leave(chan);
 }
 
@@ -60,6 +60,6 @@ void chan_sample_all(struct engine_chan *const *chans, uint32_t count)
 
 		while (atomic_load(&chan->sample.asked))
 			if (sys_futex_wait(&chan->sample.asked, 1, deadline_ns) < 0)
-				break; /* its worker is in a call, and was asked long ago */
+				break; /* the worker is in a call; the last sample has to do */
 	}
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The first message of each comm, an empty one. A plugin may move nothing outside of its calls, and
- * take no message before both ends have called it; but a receiver posts nothing before a message
- * was announced, and none is announced before it was taken. So both ends call the plugin here until
- * an empty message is through; docs/design/messages.md, "Plugins that move when called".
+ * The first message of each comm, which is empty. Some plugins make progress only within their
+ * calls and accept no message before both ends have called them; but a receiver posts nothing
+ * before a message was announced, and none is announced before the plugin accepted it. So both ends
+ * call the plugin here until an empty message has arrived; docs/design/messages.md, "Plugins that
+ * move when called".
  */
 #include "engine/channel/comms.h"
 
@@ -17,7 +18,8 @@ bool comms_first_known(const struct engine_session *session)
 				 NCCLNET_PTR_HOST;
 }
 
-/* Each direction by itself: the sender's once the peer is ready, so that its accept is through. */
+/* Each direction begins alone; the sender once the peer is ready, since then its accept has
+ * ended. */
 static tcpx_status first_begin(struct engine_comms *comms)
 {
 	struct net_setup_opts opts = comms_opts(comms, comms->deadline_ns);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Leases that outlive their channel: the peer was reading lent memory when the channel was stopped,
- * and has not answered since. The frame's memory stays in use, which deregister says by BUSY, until
- * the peer answers or its process is gone. Rare: looked at by a timer.
+ * and has not answered since. The memory of the frame stays in use (deregister returns ERR_BUSY)
+ * until the peer answers or its process is gone. This is rare, so a timer polls.
  */
 #include "base/clock.h"
 #include "base/error.h"
@@ -49,8 +49,8 @@ void lease_start(struct engine_chan *chan)
 	struct engine_runtime *runtime = &engine_runtime;
 	struct engine_peer *peer = chan->peer;
 
-	LOG_INFO("peer '%s': channel %u ended while the peer reads our memory", peer->who.name,
-		 chan->index);
+	LOG_INFO("peer '%s': channel %u ended while the peer was reading our memory",
+		 peer->who.name, chan->index);
 	link_lock(&peer->link);
 	core_tx_take(&peer->link.core, chan->index, &chan->lease.io);
 	link_unlock(&peer->link);
@@ -70,7 +70,7 @@ void leases_init(struct engine_runtime *runtime)
 void leases_forget(struct engine_runtime *runtime)
 {
 	while (list_pop_front(&runtime->leases))
-		; /* their sessions said that this memory stays */
+		; /* tcpx_session_close() has reported that this memory stays in use */
 	while (list_pop_front(&runtime->shares))
 		;
 	sys_timer_del(&runtime->loop, &runtime->lease_timer);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where an arriving frame's payload goes. */
+/* Finds the destination of an arriving payload. */
 #ifndef ENGINE_CHANNEL_RX_INTO_H
 #define ENGINE_CHANNEL_RX_INTO_H
 

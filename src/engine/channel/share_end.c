@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared memory of a peer that is dead: leases that outlive it, mappings that are closed. In this
- * folder, since leases of comms end with them; declared in path/share.h. */
+/* Memory shared with a peer that is dead: leases that outlive it, and mappings that are closed. It
+ * is in this folder because the leases of comms end with them; path/share.h declares it. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -19,7 +19,8 @@ static bool share_read(const struct engine_share *share)
 	return share_told(share) && share->chan->net->ops->held(share->chan->net);
 }
 
-/* The channels whose peers say that they read, with references; the same one once. peer.lock. */
+/* The channels on which the peer says that it reads offered memory, each once and with a reference.
+ * link.lock. */
 static uint32_t chans_told(struct engine_peer *peer, struct engine_chan **chans)
 {
 	uint32_t n = 0;
@@ -60,7 +61,7 @@ bool share_leased(struct engine_peer *peer)
 	return reads;
 }
 
-/* With the last lease the requests end that waited for it. */
+/* Requests that wait for the leases end with the last one. */
 void share_lease_over(struct engine_peer *peer)
 {
 	if ((peer->shared && peer->shared->norphans) || comms_lend(peer))
@@ -71,7 +72,7 @@ void share_lease_over(struct engine_peer *peer)
 	link_unlock(&peer->link);
 }
 
-static void leases_look(struct sys_timer *timer, int64_t now_ns)
+static void shares_look(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_runtime *runtime = LIST_ENTRY(timer, struct engine_runtime, share_timer);
 	struct list_node *pos, *tmp;
@@ -93,11 +94,11 @@ void share_leases_init(struct engine_runtime *runtime)
 {
 	list_init(&runtime->shares);
 	list_init(&runtime->share_timer.node);
-	runtime->share_timer.fn = leases_look;
+	runtime->share_timer.fn = shares_look;
 }
 
-/* The peer is dead here, and maybe only here: what it had mapped it may read until it says that it
- * does not, or its process is gone. */
+/* The peer is dead on this side, but its process may live. It may read what it had mapped until it
+ * says that it does not, or its process is gone. */
 static void share_orphan(struct engine_share *share)
 {
 	struct engine_runtime *runtime = &engine_runtime;
@@ -117,8 +118,8 @@ static void share_orphan(struct engine_share *share)
 	sys_timer_set(&runtime->loop, &runtime->share_timer, clock_now_ns() + LEASE_LOOK_NS);
 }
 
-/* The next of those that were there when the peer died; false: none is left. One that is in use is
- * closed behind its last use, by whoever ends that. */
+/* Revokes the next mapping that existed when the peer died; false: none is left. A mapping in use
+ * is closed after its last use, by the thread that ends that use. */
 static bool map_orphan(struct engine_peer *peer, struct list_node *maps)
 {
 	struct engine_map *map = NULL;
@@ -141,8 +142,8 @@ static bool map_orphan(struct engine_peer *peer, struct list_node *maps)
 	return node != NULL;
 }
 
-/* core_done is set: who ends something of it from now on frees it. Collected first: what ends now
- * is freed by its own end, on its own thread. */
+/* core_done is set, so an operation that ends from now on frees its share or mapping on its own
+ * thread. The lists are collected first for that reason. */
 void share_peer_dead(struct engine_peer *peer)
 {
 	struct list_node shares, maps, *node;

@@ -79,7 +79,7 @@ void block_get(struct stage_block *block)
 }
 
 /* Whoever waits for the pool and may have of it now tries again, the longest first. */
-static void offer(struct mem_staging *pool)
+static void block_offer(struct mem_staging *pool)
 {
 	struct mem_stager *stager;
 
@@ -113,7 +113,7 @@ void block_put(struct stage_block *block)
 		free(block->addr);
 	free(block);
 	if (pool)
-		offer(pool);
+		block_offer(pool);
 	if (counted)
 		prefill_pump(peer); /* who has nothing now need not wait for others */
 	peer_put(peer);
@@ -149,8 +149,8 @@ void block_shares_free(struct engine_peer *peer)
 }
 
 /* peer.lock. The block that a neighbour of the frame opened. */
-static struct stage_block *landing(struct engine_peer *peer, const struct mem_kind *kind,
-				   uint32_t device, const struct frame *frame)
+static struct stage_block *block_landing(struct engine_peer *peer, const struct mem_kind *kind,
+					 uint32_t device, const struct frame *frame)
 {
 	uint64_t end = frame->linear + frame->payload_bytes;
 	struct list_node *pos;
@@ -179,7 +179,7 @@ struct stage_block *block_land(struct engine_peer *peer, const struct mem_kind *
 		shared = frame->payload_bytes < end - begin;
 	link_lock(&peer->link);
 	if (shared)
-		block = landing(peer, kind, device, frame);
+		block = block_landing(peer, kind, device, frame);
 	if (block) {
 		block_get(block);
 	} else if (shared) {

@@ -23,7 +23,7 @@ enum comms_op {
 enum comms_state {
 	COMMS_SETUP = 0,
 	COMMS_UP,      /* its channel is attached */
-	COMMS_CLOSING, /* nobody calls its comms any more */
+	COMMS_CLOSING, /* no channel uses the comms any more */
 };
 
 /* How far a setup has come: comms_setup.c, comms_first.c. */
@@ -76,36 +76,38 @@ struct engine_comms {
 	struct comms_end end;
 };
 
-/* Of one message channel of a peer. */
+/* A plugin channel of a peer, whether it is up or not. */
 struct comms_slot {
-	struct engine_comms *comms; /* SETUP or UP; written under peer.lock */
-	uint32_t epoch;		    /* the last that was tried */
-	uint32_t dialled;	    /* the dialler: the last that it chose; no other is taken */
-	uint32_t tries;		    /* that failed, one after the other */
-	bool given_up;		    /* the peer is up without it */
-	bool told;		    /* the log says why */
-	uint32_t barren;	    /* times in a row that it was lost and nothing had arrived */
-	int64_t rests_ns;	    /* it is not dialled before */
+	struct engine_comms *comms; /* in SETUP or UP; written under link.lock */
+	uint32_t epoch;		    /* of the last attempt */
+	uint32_t dialled;	    /* dialler: the last epoch that it chose; it accepts no other */
+	uint32_t tries;		    /* failed attempts in a row */
+	bool given_up;		    /* the peer may come up without it */
+	bool told;		    /* the log has said why it is not up */
+	uint32_t barren;	    /* losses in a row before anything had arrived */
+	int64_t rests_ns;	    /* it is not dialled before this time */
 };
 
+/* The plugin channels of a peer. */
 struct engine_peer_comms {
 	uint32_t first, count; /* its channels */
 	uint32_t message_bytes, window;
-	bool begin_empty; /* comms begin with an empty message: both ends know that */
+	bool begin_empty; /* comms begin with an empty message, as both ends agreed */
 	struct comms_slot *slots;
-	char lost[COMMS_WHY_BYTES];    /* why the last channel was; peer.lock */
-	char missing[COMMS_WHY_BYTES]; /* why one was not set up; peer.lock */
+	char lost[COMMS_WHY_BYTES];    /* why the last channel was lost; link.lock */
+	char missing[COMMS_WHY_BYTES]; /* why one was not set up; link.lock */
 	struct list_node closing;
-	uint32_t staying; /* comms that stay */
+	uint32_t staying; /* number of comms with end.stays */
 	struct engine_peer *peer;
-	struct sys_timer strand; /* no channel of messages is up: what waits for one ends */
+	struct sys_timer
+		strand; /* no plugin channel is up: at its end requests that need one fail */
 	struct log_limit lost_log;
-	enum tcpx_log_level level; /* of what is said of the last loss */
+	enum tcpx_log_level level; /* at which the last loss is logged */
 	char cause[COMMS_WHY_BYTES];
 	int64_t cause_ns;
 };
 
-/* A comm may still read memory of requests. Control thread. */
+/* Whether a comm may still read memory of requests. Control thread. */
 static inline bool comms_lend(const struct engine_peer *peer)
 {
 	return peer->comms && (peer->comms->staying || !list_empty(&peer->comms->closing));

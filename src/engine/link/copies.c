@@ -39,8 +39,8 @@ void copies_free(struct stage_copies *copies)
 }
 
 /* The part that goes on with memory of the region; behind: the last one ends where it begins. */
-static struct stage_part *part_for(struct stage_copies *copies, const struct mem_region *region,
-				   bool behind)
+static struct stage_part *copies_part_for(struct stage_copies *copies,
+					  const struct mem_region *region, bool behind)
 {
 	struct stage_part *part = copies->last;
 
@@ -78,7 +78,7 @@ tcpx_status copies_move(struct stage_copies *copies, const struct mem_region *re
 	struct stage_part *last = copies->last, *part;
 	bool behind = last->copy.from == mapping && from == copies->from_end;
 
-	part = part_for(copies, region, behind);
+	part = copies_part_for(copies, region, behind);
 	if (part && !part->copy.npieces) {
 		part->copy.from = mapping;
 		part->copy.slot = (void *)(uintptr_t)from;
@@ -90,7 +90,7 @@ tcpx_status copies_move(struct stage_copies *copies, const struct mem_region *re
 tcpx_status copies_add(struct stage_copies *copies, const struct mem_region *region,
 		       uint64_t offset, uint64_t length)
 {
-	return piece_add(copies, part_for(copies, region, true), region, offset, length);
+	return piece_add(copies, copies_part_for(copies, region, true), region, offset, length);
 }
 
 static const struct mem_region *region_at(const struct core_prog *prog, uint32_t seg)
@@ -122,7 +122,7 @@ const struct mem_region *copies_staged_in(const struct core_prog *prog, struct c
 }
 
 /* One of them ended, or the starter is through. */
-static void end_one(struct stage_copies *copies, tcpx_status status)
+static void copies_end_one(struct stage_copies *copies, tcpx_status status)
 {
 	int none = TCPX_OK;
 
@@ -161,7 +161,7 @@ void copies_ended(struct engine_peer *peer)
 static void copy_done(struct mem_copy *copy, tcpx_status status)
 {
 	batch.more = copy->more; /* it may be gone behind end_one */
-	end_one(copy->owner, status);
+	copies_end_one(copy->owner, status);
 	if (!batch.more)
 		batch_flush();
 }
@@ -186,7 +186,7 @@ void copies_start(struct stage_copies *copies, bool to_slot, tcpx_status status)
 		if (status != TCPX_OK)
 			atomic_fetch_sub(&copies->left, 1);
 	}
-	end_one(copies, status);
+	copies_end_one(copies, status);
 	if (!batch.more)
 		batch_flush();
 }

@@ -52,7 +52,7 @@ bool hold_frame(struct engine_chan *chan)
 	return true;
 }
 
-static void over(struct engine_peer *peer, struct list_node *node)
+static void hold_over(struct engine_peer *peer, struct list_node *node)
 {
 	list_remove(node);
 	list_push_back(&peer->link.pins.unheld, node);
@@ -67,7 +67,7 @@ void hold_got(struct engine_chan *chan)
 	LIST_FOREACH_SAFE(pos, tmp, &chan->pins.frames) {
 		if (LIST_ENTRY(pos, struct hold, node)->seq > got)
 			return;
-		over(chan->peer, pos);
+		hold_over(chan->peer, pos);
 	}
 }
 
@@ -93,7 +93,7 @@ void hold_fenced(struct engine_peer *peer, uint32_t channel)
 		if (chan->index != channel)
 			continue;
 		LIST_FOREACH_SAFE(hold, next, &chan->pins.frames)
-			over(peer, hold);
+			hold_over(peer, hold);
 		list_remove(pos);
 		list_push_back(&peer->link.pins.fenced, pos);
 	}
@@ -107,7 +107,7 @@ static void hold_put(struct hold *hold)
 }
 
 /* Nobody takes what is queued there any more; what lies in memory that others get is not sent. */
-static void purge(struct engine_chan *chan)
+static void chan_purge(struct engine_chan *chan)
 {
 	if (chan->net->ops->purge)
 		chan->net->ops->purge(chan->net);
@@ -116,7 +116,7 @@ static void purge(struct engine_chan *chan)
 /* Control thread. A peer that lives but is told of its death only now may still read its queue: its
  * FIN says that it does not. The reset makes one that comes back later see that its queue is not to
  * be believed (net_ops.intact). */
-static void dead_look(struct sys_timer *timer, int64_t now_ns)
+static void holds_dead_look(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_runtime *runtime = LIST_ENTRY(timer, struct engine_runtime, hold_timer);
 	struct list_node *pos, *tmp, *node;
@@ -128,7 +128,7 @@ static void dead_look(struct sys_timer *timer, int64_t now_ns)
 		    !chan->net->ops->ended(chan->net))
 			continue;
 		list_remove(pos);
-		purge(chan);
+		chan_purge(chan);
 		while ((node = list_pop_front(&chan->pins.frames)))
 			hold_put(LIST_ENTRY(node, struct hold, node));
 		chan_put(chan);
@@ -157,7 +157,7 @@ void hold_dead(struct engine_peer *peer, struct engine_chan *const *chans)
 		LIST_ENTRY(pos, struct engine_chan, pins.node)->pins.until_ns = now + HOLD_DEAD_NS;
 	list_splice(&runtime->holding, &lost);
 	hold_flush(peer);
-	dead_look(&runtime->hold_timer, now);
+	holds_dead_look(&runtime->hold_timer, now);
 }
 
 void hold_flush(struct engine_peer *peer)
@@ -171,7 +171,7 @@ void hold_flush(struct engine_peer *peer)
 	list_splice(&chans, &peer->link.pins.fenced);
 	link_unlock_only(&peer->link);
 	LIST_FOREACH(node, &chans)
-		purge(LIST_ENTRY(node, struct engine_chan, pins.node));
+		chan_purge(LIST_ENTRY(node, struct engine_chan, pins.node));
 	while ((node = list_pop_front(&holds)))
 		hold_put(LIST_ENTRY(node, struct hold, node));
 	while ((node = list_pop_front(&chans)))
@@ -182,7 +182,7 @@ void hold_init(struct engine_runtime *runtime)
 {
 	list_init(&runtime->holding);
 	list_init(&runtime->hold_timer.node);
-	runtime->hold_timer.fn = dead_look;
+	runtime->hold_timer.fn = holds_dead_look;
 }
 
 /* No session is left, so nothing is held. */

@@ -11,28 +11,28 @@
 #define COMMS_NICS_MAX 16
 
 struct engine_nic {
-	unsigned dev; /* of the plugin */
+	unsigned dev; /* the plugin's number */
 	int landing;  /* the GPU whose pages receives come into; -1: host memory */
 };
 
-/* What a session wants of its plugin; constant after open. */
+/* The plugin of a session; constant after open, except for uncovered. */
 struct engine_plugin {
 	struct net_plugin *plugin;
-	struct engine_nic nics[COMMS_NICS_MAX]; /* of the channels in turn */
+	struct engine_nic nics[COMMS_NICS_MAX]; /* the channels take them in turn */
 	unsigned nnics;
 	uint32_t channels, message_bytes, sends, receives;
-	uint64_t message_above; /* up to here a transfer goes over tcp: messages cost more */
-	uint32_t chunk;		/* what the plugin cuts messages into; 0: it does not */
+	uint64_t message_above; /* transfers up to this size go over tcp, which is cheaper */
+	uint32_t chunk;		/* the pieces that the plugin cuts messages into; 0: it does not */
 	int64_t setup_ns, message_ns, rest_ns;
 	bool host; /* host memory goes as messages */
-	int gpu;   /* or that of this GPU; -1 */
+	int gpu;   /* otherwise memory of this GPU; -1 */
 	enum mem_unpack_mode unpack;
-	bool chosen;	/* by the caller, or his environment: no other takes its place */
-	bool host_recv; /* messages for the GPU come into host memory, and are copied */
-	_Atomic uint32_t uncovered; /* regions whose pages the driver does not give out */
+	bool chosen;	/* the caller or the environment chose unpack: no other mode replaces it */
+	bool host_recv; /* messages for the GPU are received into host memory and copied */
+	_Atomic uint32_t uncovered; /* regions whose pages the driver does not export */
 };
 
-/* May memory of the region go as messages? Any thread. */
+/* Whether memory of the region may go as messages. Any thread. */
 static inline bool comms_takes(const struct engine_session *session,
 			       const struct mem_region *region)
 {
@@ -40,7 +40,7 @@ static inline bool comms_takes(const struct engine_session *session,
 
 	if (!plugin)
 		return false;
-	/* A plugin reads memory by itself, and may not bear that it vanishes. */
+	/* A plugin may crash when memory vanishes that it reads. */
 	if (plugin->host && !region->kind->staged)
 		return !mem_region_vanishes(region);
 	return region->kind->kind == TCPX_MEM_CUDA && plugin->gpu == (int)region->device &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slices of staged sources: begun as far as there is room, filled, sent, let go of. */
+/* Slices of staged sources: begun while there is room, filled, sent, released. */
 #include "engine/engine.h"
 #include "engine/link/hold.h"
 #include "engine/link/prefill.h"
@@ -102,7 +102,7 @@ static uint64_t ready_upto(const struct core_job *job)
 }
 
 /* On the kind's thread, or on that of the pump for memory it can read itself. */
-static void filled(struct stage_copies *copies, tcpx_status status)
+static void slice_filled(struct stage_copies *copies, tcpx_status status)
 {
 	struct prefill_slice *slice = LIST_ENTRY(copies, struct prefill_slice, copies);
 	struct engine_peer *peer = slice->peer;
@@ -119,16 +119,16 @@ static void filled(struct stage_copies *copies, tcpx_status status)
 	peer_put(peer);
 }
 
-static bool fits(const struct stage_block *block, const struct mem_region *region,
-		 const struct core_fill *fill)
+static bool block_fits(const struct stage_block *block, const struct mem_region *region,
+		       const struct core_fill *fill)
 {
 	return block && block->kind == region->kind && block->device == region->device &&
 	       fill->linear + fill->bytes <= block->linear + block->bytes;
 }
 
 /* peer.lock. Room for the slice: behind the last one, at the begin of a new block, or alone. */
-static struct stage_block *room_for(struct engine_peer *peer, const struct core_fill *fill,
-				    bool *out_waits)
+static struct stage_block *slice_room(struct engine_peer *peer, const struct core_fill *fill,
+				      bool *out_waits)
 {
 	const struct mem_region *region = copies_staged_in(fill->job->prog, fill->at, fill->pieces);
 	struct core_job *job = fill->job;
@@ -136,7 +136,7 @@ static struct stage_block *room_for(struct engine_peer *peer, const struct core_
 	uint64_t bytes = MEM_SLOT_MAX - (job->linear_base + fill->linear) % MEM_SLOT_MAX;
 	enum block_want want = BLOCK_ANYHOW;
 
-	if (!fits(job->block, region, fill))
+	if (!block_fits(job->block, region, fill))
 		block_spent(peer, job);
 	if (share)
 		share->ahead = fill->ahead;
@@ -163,7 +163,7 @@ static struct prefill_slice *slice_begin(struct engine_peer *peer, const struct 
 	struct prefill_slice *slice = calloc(1, sizeof(*slice));
 
 	if (slice)
-		slice->block = room_for(peer, fill, out_waits);
+		slice->block = slice_room(peer, fill, out_waits);
 	if (!slice || !slice->block) {
 		free(slice);
 		return NULL;
@@ -182,8 +182,8 @@ static struct prefill_slice *slice_begin(struct engine_peer *peer, const struct 
 }
 
 /* peer.lock: the next slice, already counted as under way; NULL: nothing may begin. */
-static struct prefill_slice *begin_next(struct engine_peer *peer, struct core_fill *out_fill,
-					bool *out_waits)
+static struct prefill_slice *slice_begin_next(struct engine_peer *peer, struct core_fill *out_fill,
+					      bool *out_waits)
 {
 	while (peer->link.core_ready && core_fill_next(&peer->link.core, out_fill)) {
 		struct prefill_slice *slice = slice_begin(peer, out_fill, out_waits);
@@ -209,11 +209,11 @@ void prefill_pump(struct engine_peer *peer)
 		return; /* the one who does looks again before he leaves */
 	}
 	peer->link.prefill.pumping = true;
-	while ((slice = begin_next(peer, &fill, &waits))) {
+	while ((slice = slice_begin_next(peer, &fill, &waits))) {
 		tcpx_status status;
 
 		link_unlock_only(&peer->link);
-		status = copies_init(&slice->copies, slice_addr(slice), fill.pieces, filled);
+		status = copies_init(&slice->copies, slice_addr(slice), fill.pieces, slice_filled);
 		if (status == TCPX_OK)
 			status = copies_add_local(&slice->copies, fill.job->prog, fill.at,
 						  fill.bytes);
@@ -226,7 +226,7 @@ void prefill_pump(struct engine_peer *peer)
 
 /* Copies into the caller's memory, which may wait for a page: not on the control thread. False: a
  * worker does it, of the next channel where there is none; or they end with the link. Its lock. */
-static bool deliver_here(struct engine_peer *peer)
+static bool deliveries_run_here(struct engine_peer *peer)
 {
 	if (!runtime_is_control() || peer->link.core.dead ||
 	    list_empty(&peer->link.prefill.deliveries))
@@ -255,7 +255,7 @@ void prefill_flush(struct engine_peer *peer)
 	link_lock(&peer->link);
 	list_splice(&slices, &peer->link.prefill.dropped);
 	list_splice(&blocks, &peer->link.prefill.spent);
-	if (deliver_here(peer))
+	if (deliveries_run_here(peer))
 		list_splice(&deliveries, &peer->link.prefill.deliveries);
 	status = peer->link.core.dead ? peer->link.core.dead_status
 				      : TCPX_OK; /* nobody waits for them */
@@ -299,7 +299,7 @@ uint32_t prefill_claim(const struct core_tx *tx, struct prefill_slice **slices, 
 }
 
 /* peer.lock: some of it lies where somebody waits for room. */
-static bool in_the_way(const struct core_job *job)
+static bool slices_in_the_way(const struct core_job *job)
 {
 	struct list_node *pos;
 
@@ -315,21 +315,21 @@ static bool in_the_way(const struct core_job *job)
 }
 
 /* peer.lock */
-static void look_at(struct engine_peer *peer, struct core_job *job, int64_t now_ns)
+static void stale_look_job(struct engine_peer *peer, struct core_job *job, int64_t now_ns)
 {
 	const struct prefill_slice *first;
 
 	if (!job->fills || list_empty(&job->slices))
 		return;
 	first = LIST_ENTRY(job->slices.next, struct prefill_slice, node);
-	if (first->ready && now_ns - first->ready_ns > FILL_STALE_NS && in_the_way(job) &&
+	if (first->ready && now_ns - first->ready_ns > FILL_STALE_NS && slices_in_the_way(job) &&
 	    core_fill_back(&peer->link.core, job))
 		LOG_DEBUG("peer '%s': what is filled from byte %llu on and not pulled is given up",
 			  peer->who.name, (unsigned long long)job->linear);
 }
 
 /* True: somebody is still in line for what this peer holds a part of. */
-static bool look_into(struct engine_peer *peer, int64_t now_ns)
+static bool stale_look_peer(struct engine_peer *peer, int64_t now_ns)
 {
 	struct stage_share *share;
 	struct core_xfer *xfer = NULL;
@@ -341,15 +341,15 @@ static bool look_into(struct engine_peer *peer, int64_t now_ns)
 		wanted |= mem_staging_short(share->stager.pool, &share->stager);
 	if (wanted && peer->link.core_ready) {
 		while ((xfer = core_xfer_after(&peer->link.core, xfer)))
-			look_at(peer, &xfer->job, now_ns);
+			stale_look_job(peer, &xfer->job, now_ns);
 		while ((push = core_push_after(&peer->link.core, push)))
-			look_at(peer, &push->job, now_ns);
+			stale_look_job(peer, &push->job, now_ns);
 	}
 	link_unlock(&peer->link);
 	return wanted;
 }
 
-static void look(struct sys_timer *timer, int64_t now_ns)
+static void stale_look(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_runtime *runtime = LIST_ENTRY(timer, struct engine_runtime, prefill_timer);
 	struct engine_peer *peer;
@@ -362,13 +362,13 @@ static void look(struct sys_timer *timer, int64_t now_ns)
 
 		for (peer = session_next_peer(session, NULL); peer;
 		     peer = session_next_peer(session, peer))
-			wanted |= look_into(peer, now_ns);
+			wanted |= stale_look_peer(peer, now_ns);
 	}
 	if (wanted)
 		prefill_watch();
 }
 
-static void watch(struct sys_post *post)
+static void stale_watch(struct sys_post *post)
 {
 	struct engine_runtime *runtime = LIST_ENTRY(post, struct engine_runtime, prefill_post);
 
@@ -384,8 +384,8 @@ void prefill_watch(void)
 void prefill_init(struct engine_runtime *runtime)
 {
 	list_init(&runtime->prefill_timer.node);
-	runtime->prefill_timer.fn = look;
+	runtime->prefill_timer.fn = stale_look;
 	list_init(&runtime->prefill_post.node);
-	runtime->prefill_post.fn = watch;
+	runtime->prefill_post.fn = stale_watch;
 	atomic_store(&runtime->prefill_watched, false);
 }

@@ -61,7 +61,7 @@ static uint32_t *idmap_find(struct idmap *map, uint64_t id, bool *out_new)
 	return &map->index[slot];
 }
 
-static tcpx_status no_memory(void)
+static tcpx_status program_no_memory(void)
 {
 	return error_set(TCPX_ERR_NO_MEMORY, 0, "segment list");
 }
@@ -78,7 +78,7 @@ static tcpx_status local_add(struct builder *b, uint64_t id, uint32_t *out_index
 			realloc(b->cap_regions ? request->regions : NULL, cap * sizeof(*more));
 
 		if (!more)
-			return no_memory();
+			return program_no_memory();
 		request->regions = more;
 		b->cap_regions = cap;
 	}
@@ -114,7 +114,7 @@ static tcpx_status local_index(struct builder *b, uint64_t id, uint32_t *out_ind
 				 b->at);
 	index = idmap_find(&b->local, id, &fresh);
 	if (!index)
-		return no_memory();
+		return program_no_memory();
 	if (fresh) {
 		status = local_add(b, id, index);
 		if (status != TCPX_OK)
@@ -147,7 +147,7 @@ static tcpx_status remote_add(struct builder *b, uint64_t id, uint32_t *out_inde
 		uint64_t *more = realloc(b->cap_keys ? request->keys : NULL, cap * sizeof(*more));
 
 		if (!more)
-			return no_memory();
+			return program_no_memory();
 		request->keys = more;
 		b->cap_keys = cap;
 	}
@@ -175,7 +175,7 @@ static tcpx_status remote_index(struct builder *b, uint64_t id, uint32_t *out_in
 				 "segment %zu: remote is not an imported region", b->at);
 	index = idmap_find(&b->remote, id, &fresh);
 	if (!index)
-		return no_memory();
+		return program_no_memory();
 	if (fresh) {
 		status = remote_add(b, id, index);
 		if (status != TCPX_OK)
@@ -186,7 +186,7 @@ static tcpx_status remote_index(struct builder *b, uint64_t id, uint32_t *out_in
 	return TCPX_OK;
 }
 
-static tcpx_status add(struct builder *b, const tcpx_segment *segment, bool remote)
+static tcpx_status segment_add(struct builder *b, const tcpx_segment *segment, bool remote)
 {
 	struct core_prog *prog = &b->request->prog;
 	struct core_seg *seg = &prog->seg[prog->nseg], *last = seg - 1;
@@ -244,7 +244,7 @@ static tcpx_status list_memory(struct engine_session *session, size_t count)
 	tcpx_status status = session_memory_error(session);
 
 	if (status != TCPX_ERR_LIMIT)
-		return no_memory();
+		return program_no_memory();
 	error_set(status, 0,
 		  "a list of %zu segments needs %zu bytes of the session's memory budget, which is "
 		  "%llu bytes with %llu in use",
@@ -284,7 +284,7 @@ tcpx_status program_build(struct engine_request *request, enum tcpx_op op,
 	if (!prog->seg)
 		return list_memory(request->session, count);
 	for (b.at = 0; b.at < count && status == TCPX_OK; b.at++)
-		status = add(&b, &segments[b.at], remote);
+		status = segment_add(&b, &segments[b.at], remote);
 	free(b.local.id);
 	free(b.local.index);
 	free(b.remote.id);

@@ -15,7 +15,7 @@
 #define SENT_BYTES (1u << 20)	 /* by who posts it, a channel's share at most */
 #define STREAK 3 /* so many without company before it, or a burst's first one would go astray */
 
-static bool take_turn(_Atomic uint32_t *turn)
+static bool lone_take_turn(_Atomic uint32_t *turn)
 {
 	uint32_t none = 0;
 
@@ -24,7 +24,7 @@ static bool take_turn(_Atomic uint32_t *turn)
 
 /* Between memories that a socket call takes, by a socket: what is staged, fetched or lent, and
  * messages, have windows and wake-ups of their own. */
-static bool plain(const struct engine_request *request)
+static bool is_plain_stream(const struct engine_request *request)
 {
 	const struct core_xfer *xfer = &request->xfer;
 	const struct engine_chan *lane = request->peer->link.chan[CORE_LANE];
@@ -37,7 +37,7 @@ static uint64_t lane_bytes(const struct engine_request *request)
 {
 	if (request->xfer.path == CORE_PATH_REFERENCE)
 		return REF_BYTES;
-	if (!plain(request))
+	if (!is_plain_stream(request))
 		return 0;
 	return worker_watched() ? WATCHED_BYTES : LONE_BYTES;
 }
@@ -65,7 +65,8 @@ void lone_choose(struct engine_request *request)
 	bool lone = is_alone(request) && moves && total > CORE_SMALL_BYTES && most;
 	bool ref = xfer->path == CORE_PATH_REFERENCE;
 
-	xfer->by_lane = lone && total <= most && (ref || take_turn(&engine_runtime.lone_posted));
+	xfer->by_lane =
+		lone && total <= most && (ref || lone_take_turn(&engine_runtime.lone_posted));
 	request->sends =
 		lone && xfer->op == TCPX_OP_WRITE && (ref ? xfer->by_lane : total <= SENT_BYTES);
 	atomic_store(&request->leads, total <= CORE_SMALL_BYTES || xfer->by_lane);
@@ -85,9 +86,10 @@ void lone_serve(struct core_push *push, const struct frame *request)
 
 	if (request->key != FRAME_READ_BY_LANE || job->fills || job->path == CORE_PATH_MESSAGE)
 		return;
-	job->by_lane = job->path == CORE_PATH_REFERENCE
-			       ? total <= REF_BYTES
-			       : total <= WATCHED_BYTES && take_turn(&engine_runtime.lone_answered);
+	job->by_lane =
+		job->path == CORE_PATH_REFERENCE
+			? total <= REF_BYTES
+			: total <= WATCHED_BYTES && lone_take_turn(&engine_runtime.lone_answered);
 }
 
 void lone_served(const struct core_push *push)

@@ -107,8 +107,8 @@ static struct engine_map *map_use(struct engine_peer *peer, struct engine_stage 
 	return map;
 }
 
-static tcpx_status add_source(struct engine_stage *stage, struct target *to, struct engine_map *map,
-			      uint64_t offset, uint64_t length)
+static tcpx_status reference_add_source(struct engine_stage *stage, struct target *to,
+					struct engine_map *map, uint64_t offset, uint64_t length)
 {
 	tcpx_status status = TCPX_OK;
 
@@ -130,8 +130,9 @@ static tcpx_status add_source(struct engine_stage *stage, struct target *to, str
 	return status;
 }
 
-static tcpx_status add_all(struct engine_chan *chan, struct engine_stage *stage,
-			   const struct core_prog *prog, const uint8_t *sources, uint32_t bytes)
+static tcpx_status reference_add_sources(struct engine_chan *chan, struct engine_stage *stage,
+					 const struct core_prog *prog, const uint8_t *sources,
+					 uint32_t bytes)
 {
 	struct target to = {.rx = &chan->rx, .prog = prog};
 	struct wire_table_reader reader;
@@ -144,7 +145,8 @@ static tcpx_status add_all(struct engine_chan *chan, struct engine_stage *stage,
 	while (status == TCPX_OK && wire_table_next(&reader, &id, &offset, &length) > 0) {
 		struct engine_map *map = map_use(chan->peer, stage, id, offset, length);
 
-		status = map ? add_source(stage, &to, map, offset, length) : TCPX_ERR_REMOTE;
+		status = map ? reference_add_source(stage, &to, map, offset, length)
+			     : TCPX_ERR_REMOTE;
 	}
 	return status;
 }
@@ -179,7 +181,7 @@ static tcpx_status reference_receive(struct engine_chan *chan, const struct core
 		status = copies_init(&stage->copies, NULL, pieces + count_targets(rx, prog),
 				     stage_commit_done);
 	if (status == TCPX_OK)
-		status = add_all(chan, stage, prog, sources, bytes);
+		status = reference_add_sources(chan, stage, prog, sources, bytes);
 	if (status != TCPX_OK) {
 		stage_close(stage);
 		return status;

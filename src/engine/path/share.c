@@ -194,14 +194,14 @@ static bool keys_mapped(struct engine_request *request)
 	return true;
 }
 
-static bool worth_it(const struct core_prog *prog)
+static bool by_reference_pays(const struct core_prog *prog)
 {
 	return prog->total && (prog->nseg <= PIECES_FEW || prog->total / prog->nseg >= PIECE_MIN);
 }
 
 bool share_carries(struct engine_request *request)
 {
-	if (!request->nregions || !request->local_shares || !worth_it(&request->prog) ||
+	if (!request->nregions || !request->local_shares || !by_reference_pays(&request->prog) ||
 	    !share_chan(request->peer))
 		return false;
 	switch (request->xfer.op) {

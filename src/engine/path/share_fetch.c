@@ -99,7 +99,7 @@ int share_fd_asked(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint64_t n
 	return fd;
 }
 
-static void fetched(void *arg, tcpx_status status, int fd)
+static void share_fetched(void *arg, tcpx_status status, int fd)
 {
 	struct engine_map *map = arg;
 
@@ -116,7 +116,8 @@ tcpx_status share_fetch_start(struct engine_map *map)
 	if (!peer->shared_memory.name[0])
 		return error_set(TCPX_ERR_UNSUPPORTED, 0, "no address to ask for a descriptor");
 	status = local_fetch_start(&engine_runtime.loop, peer->shared_memory.name,
-				   peer->shared_memory.nonce, map->id, fetched, map, &map->fetch);
+				   peer->shared_memory.nonce, map->id, share_fetched, map,
+				   &map->fetch);
 	/* what may be better soon: then it is offered once more */
 	return status == TCPX_ERR_NO_DESCRIPTORS || status == TCPX_ERR_NO_MEMORY ? TCPX_ERR_AGAIN
 										 : status;

@@ -23,14 +23,14 @@ static int same_process(const struct engine_chan *chan)
 }
 
 /* Not by reference, then; deregister need not wait for the peer. */
-static int refuse(struct engine_share *share)
+static int share_refuse(struct engine_share *share)
 {
 	share->state = SHARE_REFUSED;
 	mem_region_io_put(share->region);
 	return share_fd_end(share);
 }
 
-static void export_done(struct mem_share *job, tcpx_status status)
+static void share_export_done(struct mem_share *job, tcpx_status status)
 {
 	struct engine_share *share = (struct engine_share *)job;
 	struct engine_peer *peer = share->peer;
@@ -49,7 +49,7 @@ static void export_done(struct mem_share *job, tcpx_status status)
 		share->state = SHARE_TELL;
 		share_due(share);
 	} else if (!over) {
-		fd = refuse(share);
+		fd = share_refuse(share);
 	}
 	link_unlock(&peer->link);
 	share_fd_close(fd);
@@ -57,7 +57,7 @@ static void export_done(struct mem_share *job, tcpx_status status)
 		share_free(share);
 }
 
-static void export_start(struct engine_share *share)
+static void share_export_start(struct engine_share *share)
 {
 	struct engine_peer *peer = share->peer;
 	struct mem_region *region = share->region;
@@ -69,30 +69,30 @@ static void export_start(struct engine_share *share)
 					.length = region->length,
 					.device = region->device,
 					.fd = -1,
-					.done = export_done};
+					.done = share_export_done};
 	if (region->kind->share(&share->job) == TCPX_OK)
 		return;
 	link_lock(&peer->link);
-	fd = refuse(share);
+	fd = share_refuse(share);
 	link_unlock(&peer->link);
 	share_fd_close(fd);
 }
 
 /* Nothing that the peer could open. */
-static void offer_later(struct engine_share *share)
+static void share_offer_later(struct engine_share *share)
 {
 	int fd = -1;
 
 	link_lock(&share->peer->link);
 	if (share->state == SHARE_OFFERED) {
-		fd = refuse(share);
+		fd = share_refuse(share);
 		share->again_ns = clock_after(AGAIN_NS);
 	}
 	link_unlock(&share->peer->link);
 	share_fd_close(fd);
 }
 
-static void offer(struct engine_share *share, uint64_t key)
+static void share_offer(struct engine_share *share, uint64_t key)
 {
 	struct frame frame = {.type = FRAME_SHARE,
 			      .key = FRAME_SHARE_OFFER,
@@ -104,13 +104,14 @@ static void offer(struct engine_share *share, uint64_t key)
 			      .payload_bytes = share->job.handle_bytes};
 
 	if (share->by_fd && !share_fd_tell(share->peer)) {
-		offer_later(share);
+		share_offer_later(share);
 		return;
 	}
 	link_tell(&share->peer->link, &frame, share->job.handle);
 }
 
-static void tell(struct engine_peer *peer, enum frame_share what, uint64_t id, tcpx_status status)
+static void share_tell(struct engine_peer *peer, enum frame_share what, uint64_t id,
+		       tcpx_status status)
 {
 	struct frame frame = {
 		.type = FRAME_SHARE, .key = what, .xfer = id, .linear = core_status_pack(status)};
@@ -121,7 +122,7 @@ static void tell(struct engine_peer *peer, enum frame_share what, uint64_t id, t
 	link_tell(&peer->link, &frame, NULL);
 }
 
-static void run_share(struct engine_share *share)
+static void share_tell_due(struct engine_share *share)
 {
 	struct engine_peer *peer = share->peer;
 	enum share_state state;
@@ -146,11 +147,11 @@ static void run_share(struct engine_share *share)
 	if (retired)
 		share_free(share);
 	else if (state == SHARE_NEW)
-		export_start(share);
+		share_export_start(share);
 	else if (state == SHARE_REVOKE || state == SHARE_REVOKED)
-		tell(peer, FRAME_SHARE_REVOKE, id, TCPX_OK);
+		share_tell(peer, FRAME_SHARE_REVOKE, id, TCPX_OK);
 	else if (state != SHARE_REFUSED)
-		offer(share, key);
+		share_offer(share, key);
 }
 
 void share_map_free(struct engine_map *map)
@@ -179,7 +180,7 @@ static void map_due(struct engine_map *map)
 	link_wake(&map->peer->link);
 }
 
-static void run_map(struct engine_map *map)
+static void map_tell_due(struct engine_map *map)
 {
 	struct engine_peer *peer = map->peer;
 	enum map_state state;
@@ -192,9 +193,9 @@ static void run_map(struct engine_map *map)
 	revoked = map->revoked;
 	link_unlock(&peer->link);
 	if (state == MAP_CLOSED || (state == MAP_FAILED && revoked))
-		tell(peer, FRAME_SHARE_GONE, map->id, TCPX_OK);
+		share_tell(peer, FRAME_SHARE_GONE, map->id, TCPX_OK);
 	else if (!revoked)
-		tell(peer, FRAME_SHARE_ANSWER, map->id, status);
+		share_tell(peer, FRAME_SHARE_ANSWER, map->id, status);
 	if (state == MAP_CLOSED || state == MAP_FAILED)
 		share_map_free(map);
 }
@@ -211,9 +212,9 @@ void share_run(struct engine_peer *peer)
 		}
 		link_unlock(&peer->link);
 		if (out)
-			run_share(LIST_ENTRY(out, struct engine_share, due));
+			share_tell_due(LIST_ENTRY(out, struct engine_share, due));
 		else if (in)
-			run_map(LIST_ENTRY(in, struct engine_map, due));
+			map_tell_due(LIST_ENTRY(in, struct engine_map, due));
 		else
 			return;
 	}
@@ -237,7 +238,7 @@ void share_again(struct engine_peer *peer)
 	link_wake(&peer->link);
 }
 
-static void close_done(struct mem_share *job, tcpx_status status)
+static void map_close_done(struct mem_share *job, tcpx_status status)
 {
 	struct engine_map *map = (struct engine_map *)job;
 	struct engine_peer *peer = map->peer;
@@ -260,13 +261,13 @@ void share_map_close(struct engine_map *map)
 	const struct mem_kind *kind = mem_kind_get(TCPX_MEM_CUDA);
 
 	map->job = (struct mem_share){
-		.op = MEM_SHARE_CLOSE, .mapping = map->mapping, .done = close_done};
+		.op = MEM_SHARE_CLOSE, .mapping = map->mapping, .done = map_close_done};
 	if (kind->share(&map->job) != TCPX_OK) /* it stays mapped, and the peer is not told */
 		LOG_WARN("peer '%s': its GPU memory stays mapped: %s", map->peer->who.name,
 			 error_last()->what);
 }
 
-static void open_done(struct mem_share *job, tcpx_status status)
+static void map_open_done(struct mem_share *job, tcpx_status status)
 {
 	struct engine_map *map = (struct engine_map *)job;
 	struct engine_peer *peer = map->peer;
@@ -371,11 +372,11 @@ void share_map_open(struct engine_map *map, tcpx_status status)
 		return;
 	if (map->job.fd >= 0)
 		sys_fd_close(map->job.fd);
-	open_done(&map->job, status);
+	map_open_done(&map->job, status);
 }
 
-static tcpx_status take_offer(struct engine_peer *peer, const struct frame *frame,
-			      const void *payload)
+static tcpx_status share_take_offer(struct engine_peer *peer, const struct frame *frame,
+				    const void *payload)
 {
 	struct engine_map *map;
 	tcpx_status status = TCPX_OK;
@@ -383,7 +384,7 @@ static tcpx_status take_offer(struct engine_peer *peer, const struct frame *fram
 	if (!frame->payload_bytes || frame->payload_bytes > MEM_HANDLE_MAX)
 		return TCPX_ERR_PROTOCOL;
 	if (frame->seq > FRAME_SHARE_FD) { /* of a later library */
-		tell(peer, FRAME_SHARE_ANSWER, frame->xfer, TCPX_ERR_UNSUPPORTED);
+		share_tell(peer, FRAME_SHARE_ANSWER, frame->xfer, TCPX_ERR_UNSUPPORTED);
 		return TCPX_OK;
 	}
 	link_lock(&peer->link);
@@ -398,14 +399,14 @@ static tcpx_status take_offer(struct engine_peer *peer, const struct frame *fram
 	map = map_make(peer, frame, &status);
 	link_unlock(&peer->link);
 	if (!map) {
-		tell(peer, FRAME_SHARE_ANSWER, frame->xfer, status);
+		share_tell(peer, FRAME_SHARE_ANSWER, frame->xfer, status);
 		return TCPX_OK;
 	}
 	map->job = (struct mem_share){.op = MEM_SHARE_OPEN,
 				      .same = same_process(map->chan),
 				      .handle_bytes = frame->payload_bytes,
 				      .fd = -1,
-				      .done = open_done};
+				      .done = map_open_done};
 	memcpy(map->job.handle, payload, frame->payload_bytes);
 	if (!map->counted)
 		share_map_open(map, TCPX_OK);
@@ -414,7 +415,7 @@ static tcpx_status take_offer(struct engine_peer *peer, const struct frame *fram
 	return TCPX_OK;
 }
 
-static void take_answer(struct engine_peer *peer, const struct frame *frame)
+static void share_take_answer(struct engine_peer *peer, const struct frame *frame)
 {
 	struct engine_share *share;
 	int fd = -1;
@@ -427,7 +428,7 @@ static void take_answer(struct engine_peer *peer, const struct frame *frame)
 			core_link_refs(&peer->link.core, frame->offset);
 			fd = share_fd_end(share);
 		} else {
-			fd = refuse(share);
+			fd = share_refuse(share);
 			if (frame->linear == core_status_pack(TCPX_ERR_AGAIN))
 				share->again_ns = clock_after(AGAIN_NS);
 		}
@@ -436,7 +437,7 @@ static void take_answer(struct engine_peer *peer, const struct frame *frame)
 	share_fd_close(fd);
 }
 
-static void take_revoke(struct engine_peer *peer, const struct frame *frame)
+static void share_take_revoke(struct engine_peer *peer, const struct frame *frame)
 {
 	struct engine_map *map;
 	bool idle = false;
@@ -455,10 +456,10 @@ static void take_revoke(struct engine_peer *peer, const struct frame *frame)
 	if (idle)
 		share_map_close(map);
 	if (!map)
-		tell(peer, FRAME_SHARE_GONE, frame->xfer, TCPX_OK);
+		share_tell(peer, FRAME_SHARE_GONE, frame->xfer, TCPX_OK);
 }
 
-static void take_gone(struct engine_peer *peer, const struct frame *frame)
+static void share_take_gone(struct engine_peer *peer, const struct frame *frame)
 {
 	struct engine_share *share;
 
@@ -477,15 +478,15 @@ tcpx_status share_take(struct engine_peer *peer, const struct frame *frame, cons
 		return TCPX_ERR_PROTOCOL;
 	switch (frame->key) {
 	case FRAME_SHARE_OFFER:
-		return take_offer(peer, frame, payload);
+		return share_take_offer(peer, frame, payload);
 	case FRAME_SHARE_ANSWER:
-		take_answer(peer, frame);
+		share_take_answer(peer, frame);
 		return TCPX_OK;
 	case FRAME_SHARE_REVOKE:
-		take_revoke(peer, frame);
+		share_take_revoke(peer, frame);
 		return TCPX_OK;
 	case FRAME_SHARE_GONE:
-		take_gone(peer, frame);
+		share_take_gone(peer, frame);
 		return TCPX_OK;
 	default:
 		return TCPX_ERR_PROTOCOL;

@@ -29,7 +29,7 @@ bool worker_is_current(const struct engine_worker *worker)
 	return current == worker;
 }
 
-static void run_kicked(struct engine_worker *worker)
+static void worker_run_kicked(struct engine_worker *worker)
 {
 	struct list_node batch;
 
@@ -55,7 +55,7 @@ static void run_kicked(struct engine_worker *worker)
 }
 
 /* Nothing of the last round refers to them any more. */
-static void bury(struct engine_worker *worker)
+static void worker_put_buried(struct engine_worker *worker)
 {
 	for (;;) {
 		struct engine_chan *chan;
@@ -80,7 +80,7 @@ static _Atomic int64_t looked_ns; /* the last of worker_looked() */
 static _Atomic bool look_room;
 
 /* Whoever spins must not take a core from those he waits for. */
-static bool may_spin(void)
+static bool worker_may_spin(void)
 {
 	return sys_cpu_usable() >= 2 * engine_runtime.nworkers && engine_runtime.nworkers > 1;
 }
@@ -100,7 +100,7 @@ bool worker_watched(void)
 
 /* Sessions poll busily; or an application looks for the lanes' news as fast as it can: then their
  * worker's wake-up is most of what it waits for. */
-static bool spins(const struct engine_worker *worker, int64_t moved_ns)
+static bool worker_spins(const struct engine_worker *worker, int64_t moved_ns)
 {
 	bool busy = atomic_load(&mem_busy_sessions) > 0;
 	int64_t now_ns, look_ns = atomic_load_explicit(&looked_ns, memory_order_relaxed);
@@ -140,7 +140,7 @@ static void *worker_main(void *arg)
 {
 	struct engine_worker *worker = arg;
 	struct epoll_event events[EVENTS];
-	const bool roomy = may_spin();
+	const bool roomy = worker_may_spin();
 	struct turn turn = {0};
 	int64_t moved_ns = 0;
 
@@ -150,7 +150,7 @@ static void *worker_main(void *arg)
 		atomic_store(&look_room, roomy && sys_cpu_usable() >= LOOK_CORES);
 	}
 	while (!atomic_load_explicit(&worker->stop, memory_order_acquire)) {
-		bool idle, awake = roomy && spins(worker, moved_ns);
+		bool idle, awake = roomy && worker_spins(worker, moved_ns);
 		int n, i;
 
 		if (!awake)
@@ -174,13 +174,13 @@ static void *worker_main(void *arg)
 				(void)got;
 			}
 		}
-		run_kicked(worker);
+		worker_run_kicked(worker);
 		if (worker->polls && !roomy)
 			let_others_run(&turn);
 		worker->polls = false;
-		bury(worker);
+		worker_put_buried(worker);
 	}
-	bury(worker);
+	worker_put_buried(worker);
 	return NULL;
 }
 
@@ -220,7 +220,7 @@ fail:
 	return status;
 }
 
-static void wake(struct engine_worker *worker)
+static void worker_wake(struct engine_worker *worker)
 {
 	uint64_t one = 1;
 	ssize_t put = write(worker->wakefd, &one, sizeof(one));
@@ -231,14 +231,14 @@ static void wake(struct engine_worker *worker)
 void worker_stop(struct engine_worker *worker)
 {
 	atomic_store_explicit(&worker->stop, 1, memory_order_release);
-	wake(worker);
+	worker_wake(worker);
 	pthread_join(worker->thread, NULL);
 	sys_fd_close(worker->epfd);
 	sys_fd_close(worker->wakefd);
 	pthread_mutex_destroy(&worker->lock);
 }
 
-static void enlist(struct engine_chan *chan)
+static void worker_enlist(struct engine_chan *chan)
 {
 	struct engine_worker *worker = chan->worker;
 	bool stopped;
@@ -251,14 +251,14 @@ static void enlist(struct engine_chan *chan)
 		list_push_back(&worker->kicked, &chan->kick.node);
 	pthread_mutex_unlock(&worker->lock);
 	if (!stopped && atomic_load(&worker->sleeping))
-		wake(worker);
+		worker_wake(worker);
 }
 
 /* The channel's sender has work; the worker runs it soon. */
 void worker_kick(struct engine_chan *chan)
 {
 	if (!atomic_load(&chan->tx_blocked) || atomic_load(&chan->tx.lent))
-		enlist(chan);
+		worker_enlist(chan);
 }
 
 /* A kick would wake the channel's worker. */
@@ -276,12 +276,12 @@ void worker_poll(struct engine_chan *chan)
 void worker_again(struct engine_chan *chan)
 {
 	atomic_store(&chan->kick.again, 1);
-	enlist(chan);
+	worker_enlist(chan);
 }
 
 void worker_look(struct engine_chan *chan)
 {
-	enlist(chan);
+	worker_enlist(chan);
 }
 
 void worker_bury(struct engine_chan *chan)
@@ -291,5 +291,5 @@ void worker_bury(struct engine_chan *chan)
 	pthread_mutex_lock(&worker->lock);
 	list_push_back(&worker->graves, &chan->stop.grave);
 	pthread_mutex_unlock(&worker->lock);
-	wake(worker);
+	worker_wake(worker);
 }
