@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One transfer at a time waits for wake-ups more than for bytes. The threads of the lanes are those
- * that are awake or lead, so what is alone in its session, as those of its link before it were,
- * goes by the lane up to a greater size; and who posts a WRITE sends the first of it himself. One
- * thread serves all lanes of a process, and must not do the workers' work: one that is posted and
- * one that is answered at a time, whatever the number of sessions and peers. What goes by reference
- * has frames without bytes, and no such turn.
+ * A transfer with no other under way waits for wake-ups more than for bytes. The threads that serve
+ * lanes are awake, or lead. So a transfer that is alone in its session, as the last ones of its
+ * link were, goes by the lane up to a larger size, and the thread that posts a WRITE sends its
+ * first part itself. One worker serves all lanes of the process and must not do the other workers'
+ * work: only one such transfer that is posted and one that is answered has the turn at a time,
+ * whatever the number of sessions and peers. Transfers by reference need no turn, since their
+ * frames carry no bytes.
  */
 #include "engine/path/lone.h"
 
 #define LONE_BYTES (256u << 10)
-#define WATCHED_BYTES (1u << 20) /* while the lanes' worker stays awake beside who looks */
-#define REF_BYTES (256ull << 20) /* by reference: what is behind it waits for its end */
-#define SENT_BYTES (1u << 20)	 /* by who posts it, a channel's share at most */
-#define STREAK 3 /* so many without company before it, or a burst's first one would go astray */
+#define WATCHED_BYTES (1u << 20) /* while an application polls and the lanes' worker is awake */
+#define REF_BYTES (256ull << 20) /* by reference: later frames of the lane wait for its end */
+#define SENT_BYTES (1u << 20)	 /* sent by the thread that posts, a channel's part at most */
+#define STREAK 3 /* posts alone before it, or the first one of a burst would be misrouted */
 
 static bool lone_take_turn(_Atomic uint32_t *turn)
 {
@@ -22,8 +23,8 @@ static bool lone_take_turn(_Atomic uint32_t *turn)
 	return atomic_compare_exchange_strong(turn, &none, 1);
 }
 
-/* Between memories that a socket call takes, by a socket: what is staged, fetched or lent, and
- * messages, have windows and wake-ups of their own. */
+/* By a socket, between memories that a socket call can use. Staged memory, references, loans and
+ * messages have windows and wake-ups of their own. */
 static bool is_plain_stream(const struct engine_request *request)
 {
 	const struct core_xfer *xfer = &request->xfer;
@@ -42,7 +43,7 @@ static uint64_t lane_bytes(const struct engine_request *request)
 	return worker_watched() ? WATCHED_BYTES : LONE_BYTES;
 }
 
-/* Nothing else is under way, and nothing was when the last ones were posted. */
+/* No other transfer is under way, nor was one at the last STREAK posts. */
 static bool is_alone(const struct engine_request *request)
 {
 	struct engine_peer *peer = request->peer;

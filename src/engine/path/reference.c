@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Payloads by reference, on one host: the header says where they lie in memory that was shared, and
- * the receiver copies them from there.
+ * Payloads by reference, on one host: the header says where they are in shared memory, and the
+ * receiver copies them from there.
  */
 #include <stdlib.h>
 
@@ -20,17 +20,17 @@ static enum path_loaded reference_load(struct engine_chan *chan, bool *out_valid
 	return PATH_APART;
 }
 
-/* Where the payload goes, piece by piece: of regions a peer named, or of a program of ours. */
+/* The destination of a payload, piece by piece: regions that the peer named, or an sg list. */
 struct target {
 	const struct chan_rx *rx;
 	const struct core_prog *prog;
 	struct core_cursor at;
 	uint32_t held, in_held, iov;
-	const struct mem_region *region; /* the piece at hand */
+	const struct mem_region *region; /* the current piece */
 	uint64_t offset, left;
 };
 
-/* The next piece; there is one. */
+/* Advances to the next piece, which must exist. */
 static void target_next(struct target *to)
 {
 	if (to->prog) {
@@ -54,7 +54,7 @@ static void target_next(struct target *to)
 	to->iov++;
 }
 
-/* How many pieces the sources have; 0: malformed. */
+/* Number of pieces in the table of sources; 0: it is malformed. */
 static uint32_t count_sources(const uint8_t *sources, uint32_t bytes, uint64_t total)
 {
 	struct wire_table_reader reader;
@@ -84,7 +84,8 @@ static uint32_t count_targets(const struct chan_rx *rx, const struct core_prog *
 	return n;
 }
 
-/* The mapping of a piece, with one use of it for this chunk; NULL. */
+/* The mapping of a piece, used once by this chunk; NULL: it is not open, or the piece exceeds
+ * it. */
 static struct engine_map *map_use(struct engine_peer *peer, struct engine_stage *stage, uint64_t id,
 				  uint64_t offset, uint64_t length)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Offers of memory to a peer on this host, and their answers. */
+/* Frames that offer memory to a peer on this host, and the answers. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,9 +11,9 @@
 #include "sys/fd.h"
 
 #define MAPS_MAX 65536u	    /* of one peer */
-#define AGAIN_NS CLOCK_S_NS /* a peer without GPU memory is not asked more often */
+#define AGAIN_NS CLOCK_S_NS /* a region that the peer cannot map yet is not offered more often */
 
-/* Is the other end in this process? Proven by its channel. */
+/* Whether the other end is in this process, as its channel has proved. */
 static int same_process(const struct engine_chan *chan)
 {
 	struct net_chan_info info = {0};
@@ -22,7 +22,7 @@ static int same_process(const struct engine_chan *chan)
 	return info.same_process;
 }
 
-/* Not by reference, then; deregister need not wait for the peer. */
+/* The region does not go by reference, and deregister need not wait for the peer. */
 static int share_refuse(struct engine_share *share)
 {
 	share->state = SHARE_REFUSED;
@@ -38,13 +38,13 @@ static void share_export_done(struct mem_share *job, tcpx_status status)
 	int fd = -1;
 
 	if (status != TCPX_OK)
-		LOG_DEBUG("peer '%s': GPU memory is not shared: %s", peer->who.name,
-			  error_last()->what);
+		LOG_DEBUG("peer '%s': GPU memory cannot be shared, so bytes are sent: %s",
+			  peer->who.name, error_last()->what);
 	link_lock(&peer->link);
 	over = share->retired || peer->link.core_done;
 	share->by_fd = share->job.fd >= 0;
 	if (!share->by_fd)
-		(void)share_fd_end(share); /* it has none; the next one may begin */
+		(void)share_fd_end(share); /* it has no descriptor, so the next one may begin */
 	if (!over && status == TCPX_OK) {
 		share->state = SHARE_TELL;
 		share_due(share);
@@ -78,7 +78,7 @@ static void share_export_start(struct engine_share *share)
 	share_fd_close(fd);
 }
 
-/* Nothing that the peer could open. */
+/* The peer cannot fetch the descriptor now: offers the region later. */
 static void share_offer_later(struct engine_share *share)
 {
 	int fd = -1;
@@ -172,7 +172,7 @@ void share_map_free(struct engine_map *map)
 	peer_put(peer);
 }
 
-/* peer.lock */
+/* link.lock */
 static void map_due(struct engine_map *map)
 {
 	list_remove(&map->due);
@@ -220,7 +220,7 @@ void share_run(struct engine_peer *peer)
 	}
 }
 
-/* What had no answer may have been lost with the control link; a message that comes twice does no
+/* Frames without an answer may have been lost with the control link; one that arrives twice does no
  * harm. */
 void share_again(struct engine_peer *peer)
 {
@@ -246,7 +246,7 @@ static void map_close_done(struct mem_share *job, tcpx_status status)
 
 	(void)status;
 	link_lock(&peer->link);
-	dead = peer->link.core_done; /* then nobody else frees it */
+	dead = peer->link.core_done; /* then this thread must free it */
 	if (!dead) {
 		map->state = MAP_CLOSED;
 		map_due(map);
@@ -262,7 +262,7 @@ void share_map_close(struct engine_map *map)
 
 	map->job = (struct mem_share){
 		.op = MEM_SHARE_CLOSE, .mapping = map->mapping, .done = map_close_done};
-	if (kind->share(&map->job) != TCPX_OK) /* it stays mapped, and the peer is not told */
+	if (kind->share(&map->job) != TCPX_OK) /* it stays mapped, and GONE is never sent */
 		LOG_WARN("peer '%s': its GPU memory stays mapped: %s", map->peer->who.name,
 			 error_last()->what);
 }
@@ -290,7 +290,7 @@ static void map_open_done(struct mem_share *job, tcpx_status status)
 	if (status == TCPX_OK) {
 		map->state = MAP_OPEN;
 		idle = share_map_idle(map);
-	} else if (!dead) { /* else nobody but this thread frees it */
+	} else if (!dead) { /* of a dead peer this thread frees it below */
 		map->state = MAP_FAILED;
 	}
 	if (!idle && !dead)
@@ -302,7 +302,7 @@ static void map_open_done(struct mem_share *job, tcpx_status status)
 		share_map_free(map);
 }
 
-/* peer.lock. The channel that the peer means, with a reference; NULL. */
+/* link.lock. The channel that the frame names, with a reference; NULL: there is none. */
 static struct engine_chan *chan_meant(struct engine_peer *peer, const struct frame *frame)
 {
 	struct engine_chan *chan = NULL;
@@ -315,7 +315,7 @@ static struct engine_chan *chan_meant(struct engine_peer *peer, const struct fra
 	return chan;
 }
 
-/* peer.lock. What it is called in READs; once. */
+/* link.lock. Sets the key that names it in READs, once. */
 static void map_key(struct engine_map *map, uint64_t key)
 {
 	if (!key || map->key)
@@ -324,7 +324,7 @@ static void map_key(struct engine_map *map, uint64_t key)
 	list_push_back(&map->peer->shared->keys[key % ENGINE_SHARE_BUCKETS], &map->key_node);
 }
 
-/* peer.lock. A new one, with its table's place; NULL: *out_status says why. */
+/* link.lock. A new mapping in the peer's table; NULL: *out_status says why. */
 static struct engine_map *map_make(struct engine_peer *peer, const struct frame *frame,
 				   tcpx_status *out_status)
 {
@@ -383,13 +383,13 @@ static tcpx_status share_take_offer(struct engine_peer *peer, const struct frame
 
 	if (!frame->payload_bytes || frame->payload_bytes > MEM_HANDLE_MAX)
 		return TCPX_ERR_PROTOCOL;
-	if (frame->seq > FRAME_SHARE_FD) { /* of a later library */
+	if (frame->seq > FRAME_SHARE_FD) { /* a form of a later library */
 		share_tell(peer, FRAME_SHARE_ANSWER, frame->xfer, TCPX_ERR_UNSUPPORTED);
 		return TCPX_OK;
 	}
 	link_lock(&peer->link);
 	map = share_map_find(peer, frame->xfer);
-	if (map) { /* once more, with its key; or the answer was lost */
+	if (map) { /* offered again, with its key, or since the answer was lost */
 		map_key(map, frame->offset);
 		if (map->state == MAP_OPEN && !map->revoked)
 			map_due(map);
