@@ -259,9 +259,7 @@ static void loss_tell_peer(struct engine_comms *comms, const char *why,
 static void loss_count_barren(struct engine_peer *peer, struct comms_slot *slot, uint32_t channel,
 			      const struct net_message_counts *counts)
 {
-	int64_t rest =
-		2 *
-		peer->link.session->plugin->message_ns; /* requests that wait fail before that */
+	int64_t rest = 2 * peer->link.session->plugin->message_ns; /* strand ends before */
 	uint32_t unacked;
 
 	link_lock(&peer->link);
@@ -438,8 +436,7 @@ void comms_beat(struct engine_peer *peer, int64_t now_ns)
 		waits = core_tx_messages(&peer->link.core, channel) && acked == comms->acked.seq;
 		comms->acked.seq = acked;
 		link_unlock(&peer->link);
-		waits = waits &&
-			!comms_mem_begins(comms);  /* a registration has a deadline of its own */
+		waits = waits && !comms_mem_begins(comms); /* that has its own deadline */
 		if (!waits || !comms->acked.waits) /* the time counts from this heartbeat on */
 			comms->acked.since_ns = now_ns;
 		comms->acked.waits = waits;

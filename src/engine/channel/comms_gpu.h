@@ -34,8 +34,7 @@ struct comms_job {
 	uint64_t seq;
 	struct iovec *to; /* destinations, in order */
 	uint32_t nto, pushed, ended;
-	struct base_frag
-		*frags; /* copies, cut at the destinations' borders; NULL: one destination */
+	struct base_frag *frags;     /* copies, cut at destinations; NULL: there is only one */
 	struct mem_unpack_job *jobs; /* one for each destination */
 	tcpx_status status;
 	tcpx_error error; /* why, where it failed */

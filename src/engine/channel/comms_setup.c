@@ -238,8 +238,7 @@ tcpx_status comms_frame(struct engine_peer *peer, const struct frame *frame, con
 		slot_give_up(peer, slot, why, false);
 		return TCPX_OK;
 	}
-	if (failed && !slot->comms &&
-	    frame->epoch == slot->epoch) /* the attempt has ended here as well */
+	if (failed && !slot->comms && frame->epoch == slot->epoch) /* it ended here, too */
 		comms_lost_there(peer, (uint32_t)frame->linear, why);
 	comms = failed ? slot->comms : attempt_of(peer, (uint32_t)frame->linear, frame->epoch);
 	if (!comms || comms->epoch != frame->epoch || comms->state != COMMS_SETUP)

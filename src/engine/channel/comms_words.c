@@ -28,8 +28,7 @@ void comms_named(const struct engine_comms *comms, const char *text, char *out_t
 	int len = snprintf(name, sizeof(name), "channel %u, NIC %s", comms->channel,
 			   comms_nic_name(comms));
 
-	if (strncmp(text, name, (size_t)len) !=
-	    0) /* errors of the plugin's calls have that prefix */
+	if (strncmp(text, name, (size_t)len) != 0) /* errors of plugin calls have it */
 		text_format(out_text, size, "%s: %s", name, text);
 	else
 		text_format(out_text, size, "%s", text);

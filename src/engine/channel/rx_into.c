@@ -149,7 +149,7 @@ void served_free(struct core_push *push)
 	session_free(served->peer->link.session, served, served->bytes);
 }
 
-/* peer.lock */
+/* link.lock */
 bool served_uses(const struct core_push *push, const struct mem_region *region)
 {
 	const struct served *served = (const struct served *)push;

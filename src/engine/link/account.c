@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of a session: what is allocated, and what is set aside for peers' notifications. */
+/* The memory account of a session: what is allocated, and what is set aside for peers'
+ * notifications. */
 #include "engine/link/account.h"
 
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 #include "base/error.h"
 #include "engine/engine.h"
 
-#define SHARE_MIN (16u << 10) /* a link's rings alone take more */
+#define SHARE_MIN (16u << 10) /* the rings of a link alone take more */
 #define LOOK_NS (CLOCK_S_NS / 4)
 
 static void account_run(struct sys_post *post);
@@ -35,7 +36,8 @@ void account_open(struct engine_session *session, uint64_t memory, uint64_t noti
 
 	if (share < SHARE_MIN)
 		share = SHARE_MIN;
-	/* No more is ever set aside: a larger notification is refused when it is posted. */
+	/* The most that is ever set aside for a notification: a larger one is refused at its
+	 * post. */
 	if (notify > memory / 2)
 		notify = memory / 2;
 	account->budget = memory;
@@ -43,7 +45,8 @@ void account_open(struct engine_session *session, uint64_t memory, uint64_t noti
 	session->notify_budget = notify;
 }
 
-/* What is refused was never charged: somebody else's small piece must not fail beside it. */
+/* Charges all or nothing at once, so that a large request that is refused does not make a small one
+ * fail meanwhile. */
 static bool account_charge(struct session_account *account, uint64_t bytes)
 {
 	uint64_t used = atomic_load(&account->committed);
@@ -178,8 +181,8 @@ static bool account_claim(struct engine_peer *peer, uint64_t bytes)
 	return true;
 }
 
-/* account.lock. What is asked for ahead may not be used for long: it has half of what goes beyond
- * the shares. */
+/* account.lock. Memory that is requested ahead may stay unused for long, so it gets at most half of
+ * what is beyond the shares. */
 static bool account_has_plenty(const struct session_account *account, uint64_t bytes)
 {
 	return account->extra <= account->budget / 4 &&
@@ -216,8 +219,8 @@ uint64_t account_take(struct engine_peer *peer, uint64_t want, uint64_t least)
 		atomic_fetch_add(&account->nwaiting, 1);
 	}
 	pthread_mutex_unlock(&account->lock);
-	/* Memory that came back before it stood in line woke nobody, and whoever stands before it
-	 * may have got what it wants otherwise. */
+	/* Memory that was returned before this peer waited has woken no thread, and the peers
+	 * before it may not need it any more. */
 	if (!got && !peer->link.account.turn)
 		account_wake(peer->link.session);
 	return got;
@@ -236,7 +239,7 @@ void account_give(struct engine_peer *peer, uint64_t bytes)
 	account_wake(session);
 }
 
-/* Control thread, where peers die: the first in line lives. False: there is not enough for it. */
+/* Control thread, which also ends peers, so the peer is alive. False: it still waits. */
 static bool account_serve(struct engine_peer *peer)
 {
 	struct session_account *account = &peer->link.session->account;
@@ -244,7 +247,7 @@ static bool account_serve(struct engine_peer *peer)
 
 	link_lock(&peer->link);
 	pthread_mutex_lock(&account->lock);
-	account_leave_line(peer); /* what it waited for may have come otherwise */
+	account_leave_line(peer); /* it may not need the memory any more */
 	pthread_mutex_unlock(&account->lock);
 	peer->link.account.turn = true;
 	core_note_more(&peer->link.core);
@@ -286,7 +289,7 @@ static void account_run(struct sys_post *post)
 	account_offer(LIST_ENTRY(account, struct engine_session, account));
 }
 
-/* peer.lock: bytes of a notification have come since then, though no frame has ended. */
+/* link.lock: bytes of a notification have arrived since then, although no frame has ended. */
 static bool note_bytes_come(const struct engine_peer *peer, int64_t since_ns)
 {
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
@@ -297,7 +300,8 @@ static bool note_bytes_come(const struct engine_peer *peer, int64_t since_ns)
 	return false;
 }
 
-/* How much it keeps from others, while nothing of it comes: since when. */
+/* How many bytes the peer withholds from others; moved_ns: since when nothing has arrived for
+ * them. */
 static uint64_t account_held(struct engine_peer *peer, int64_t now_ns)
 {
 	struct peer_account *own = &peer->link.account;
@@ -311,7 +315,8 @@ static uint64_t account_held(struct engine_peer *peer, int64_t now_ns)
 		moved = moves != own->moves || note_bytes_come(peer, own->moved_ns);
 	}
 	link_unlock_only(&peer->link);
-	/* What was asked for ahead, or for a request that was cancelled, is not used at once. */
+	/* Memory that was requested ahead, or for a request that was cancelled, is not used at
+	 * once. */
 	if (held <= (1 + CORE_COVER_AHEAD) * peer->link.session->account.share)
 		held = 0;
 	if (!held || moved || !own->moved_ns)
@@ -320,7 +325,7 @@ static uint64_t account_held(struct engine_peer *peer, int64_t now_ns)
 	return held;
 }
 
-/* The one that holds most, of those that sent nothing for too long. With a reference. */
+/* The peer that holds most among those that have sent nothing for too long, with a reference. */
 static struct engine_peer *account_find_stuck(struct engine_session *session, int64_t now_ns)
 {
 	struct session_account *account = &session->account;
@@ -375,9 +380,9 @@ struct engine_peer *account_look(struct engine_session *session, int64_t now_ns)
 		atomic_fetch_add(&account->ended, 1);
 		error_set(TCPX_ERR_LIMIT, 0,
 			  "memory: it sent nothing of its unfinished notifications for %lld s "
-			  "while other peers waited for what it holds",
+			  "while other peers waited for the memory that it holds",
 			  (long long)(session->silent_ns / CLOCK_S_NS));
-		error_next("look why that peer does not send; raise memory_budget_bytes "
+		error_next("find out why that peer does not send, or raise memory_budget_bytes "
 			   "(TCPX_MEMORY_BUDGET_BYTES)");
 	}
 	return stuck;

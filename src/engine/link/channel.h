@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A channel: one data connection of a peer, and whoever runs its two directions. Between chan_start
- * and chan_stop only the owners of its directions make calls of its transport; the control thread
- * makes none, since the kernel holds the socket's lock while a call waits for a page.
+ * A channel: one data connection of a peer, and the owners of its two directions. Between
+ * chan_start and chan_stop only the owners call its transport. The control thread does not, since
+ * the kernel holds the lock of a socket while a call waits for a page.
  */
 #ifndef ENGINE_LINK_CHANNEL_H
 #define ENGINE_LINK_CHANNEL_H
@@ -26,21 +26,21 @@ struct engine_comms;
 struct engine_peer;
 struct engine_worker;
 
-/* Who may run one direction of a channel. */
+/* The owner of a direction of a channel: a thread that sends or receives. */
 enum engine_owner {
 	OWNER_FREE = 0,
 	OWNER_BUSY,
-	OWNER_AGAIN, /* busy, and somebody came by meanwhile */
-	OWNER_LAST,  /* busy, and closes when it leaves */
+	OWNER_AGAIN, /* busy, and another thread has asked for the direction meanwhile */
+	OWNER_LAST,  /* busy, and its owner closes it at the end */
 	OWNER_CLOSED
 };
 
-/* What its worker, and who holds a reference, call of a channel. No lock held. */
+/* What the worker, or the holder of a reference, calls. No lock held. */
 struct chan_calls {
-	void (*event)(struct engine_chan *chan, uint32_t events); /* of epoll */
+	void (*event)(struct engine_chan *chan, uint32_t events); /* events: of epoll */
 	void (*kicked)(struct engine_chan *chan); /* the worker took it from its list */
-	void (*buried)(struct engine_chan *chan); /* worker_bury(): its reference goes */
-	void (*free)(struct engine_chan *chan);	  /* the last reference went */
+	void (*buried)(struct engine_chan *chan); /* after worker_bury(): drops its reference */
+	void (*free)(struct engine_chan *chan);	  /* the last reference is gone */
 };
 
 /* What its worker's epoll watches. */
@@ -118,7 +118,7 @@ struct engine_chan {
 	struct chan_stop stop;
 };
 
-/* peer.lock, or a reference is held */
+/* link.lock is held, or a reference. */
 static inline void chan_get(struct engine_chan *chan)
 {
 	atomic_fetch_add(&chan->refs, 1);

@@ -99,8 +99,7 @@ struct engine_peer_comms {
 	struct list_node closing;
 	uint32_t staying; /* number of comms with end.stays */
 	struct engine_peer *peer;
-	struct sys_timer
-		strand; /* no plugin channel is up: at its end requests that need one fail */
+	struct sys_timer strand; /* set while none is up; then requests that need one fail */
 	struct log_limit lost_log;
 	enum tcpx_log_level level; /* at which the last loss is logged */
 	char cause[COMMS_WHY_BYTES];

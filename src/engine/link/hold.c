@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slices of frames that were sent without a copy, kept until nobody reads them any more. */
+/* Pins the slices of frames that were sent without a copy until they are read no more. */
 #include "engine/engine.h"
 #include "engine/link/hold.h"
 
@@ -106,16 +106,17 @@ static void hold_put(struct hold *hold)
 	free(hold);
 }
 
-/* Nobody takes what is queued there any more; what lies in memory that others get is not sent. */
+/* The connection is over: drops what its socket still queues, since other data will use that
+ * memory. */
 static void chan_purge(struct engine_chan *chan)
 {
 	if (chan->net->ops->purge)
 		chan->net->ops->purge(chan->net);
 }
 
-/* Control thread. A peer that lives but is told of its death only now may still read its queue: its
- * FIN says that it does not. The reset makes one that comes back later see that its queue is not to
- * be believed (net_ops.intact). */
+/* Control thread. A peer that lives and learns only now that it counts as dead may still read its
+ * queue, until its FIN arrives. After the reset a peer that resumes later sees that its queue
+ * cannot be trusted (net_ops.intact). */
 static void holds_dead_look(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_runtime *runtime = LIST_ENTRY(timer, struct engine_runtime, hold_timer);
@@ -185,7 +186,7 @@ void hold_init(struct engine_runtime *runtime)
 	runtime->hold_timer.fn = holds_dead_look;
 }
 
-/* No session is left, so nothing is held. */
+/* No session is left, so nothing is pinned. */
 void hold_stop(struct engine_runtime *runtime)
 {
 	sys_timer_del(&runtime->loop, &runtime->hold_timer);

@@ -10,16 +10,16 @@
 #include "base/error.h"
 #include "engine/link/stage.h"
 
-#define FILL_STALE_NS (100 * CLOCK_MS_NS) /* decision 23: not pulled in time */
+#define FILL_STALE_NS (100 * CLOCK_MS_NS) /* decision 23: not sent in time */
 
 struct prefill_slice {
 	struct list_node node; /* job->slices; peer->dropped */
 	struct engine_peer *peer;
-	struct core_job *job; /* good until the fill ended */
+	struct core_job *job; /* valid until the fill has ended */
 	struct stage_block *block;
 	uint64_t linear;
 	uint32_t bytes;
-	bool ready, dropped; /* peer.lock */
+	bool ready, dropped; /* link.lock */
 	int64_t ready_ns;
 	_Atomic uint32_t refs;
 	struct stage_copies copies;
@@ -57,7 +57,7 @@ void prefill_defer(struct engine_peer *peer, struct engine_stage *stage)
 	atomic_store(&peer->link.prefill.due, true);
 }
 
-/* peer.lock: the job puts no more slices there. */
+/* link.lock: the job puts no more slices into its block. */
 static void block_spent(struct engine_peer *peer, struct core_job *job)
 {
 	struct stage_block *block = job->block;
@@ -85,7 +85,7 @@ void prefill_hook_drop(struct engine_peer *peer, struct core_job *job)
 	block_spent(peer, job);
 }
 
-/* peer.lock: the slice is filled. How far the job is. */
+/* link.lock: up to which byte the job's slices are filled. */
 static uint64_t ready_upto(const struct core_job *job)
 {
 	uint64_t ready = job->ready;
@@ -101,7 +101,7 @@ static uint64_t ready_upto(const struct core_job *job)
 	return ready;
 }
 
-/* On the kind's thread, or on that of the pump for memory it can read itself. */
+/* On a thread of the kind, or on that of the pump if the kind copies at once. */
 static void slice_filled(struct stage_copies *copies, tcpx_status status)
 {
 	struct prefill_slice *slice = LIST_ENTRY(copies, struct prefill_slice, copies);
@@ -126,7 +126,8 @@ static bool block_fits(const struct stage_block *block, const struct mem_region 
 	       fill->linear + fill->bytes <= block->linear + block->bytes;
 }
 
-/* peer.lock. Room for the slice: behind the last one, at the begin of a new block, or alone. */
+/* link.lock. The block for the slice, with a reference: the job's block, a new one that it begins,
+ * or one of its own. */
 static struct stage_block *slice_room(struct engine_peer *peer, const struct core_fill *fill,
 				      bool *out_waits)
 {
@@ -149,14 +150,15 @@ static struct stage_block *slice_room(struct engine_peer *peer, const struct cor
 		block_get(job->block);
 		return job->block;
 	}
-	/* A peer that has nothing yet never waits for others; what is ahead waits for its own. */
+	/* A peer that holds nothing never waits for others; a fill-ahead always waits for the
+	 * pool. */
 	if (share && (fill->ahead || share->spilled || mem_stager_held(&share->stager)))
 		want = BLOCK_OR_WAIT;
 	return block_open(peer, region->kind, region->device, MEM_OUT, fill->linear, fill->bytes,
 			  share, want, out_waits);
 }
 
-/* peer.lock. NULL: in line for memory, or there is none. */
+/* link.lock. NULL: the peer waits for staging memory, or there is no memory. */
 static struct prefill_slice *slice_begin(struct engine_peer *peer, const struct core_fill *fill,
 					 bool *out_waits)
 {
@@ -169,7 +171,7 @@ static struct prefill_slice *slice_begin(struct engine_peer *peer, const struct 
 		return NULL;
 	}
 	slice->peer = peer;
-	peer_get(peer); /* the fill's */
+	peer_get(peer); /* the fill's reference */
 	slice->job = fill->job;
 	slice->linear = fill->linear;
 	slice->bytes = fill->bytes;
@@ -181,7 +183,7 @@ static struct prefill_slice *slice_begin(struct engine_peer *peer, const struct 
 	return slice;
 }
 
-/* peer.lock: the next slice, already counted as under way; NULL: nothing may begin. */
+/* link.lock: begins the next slice; NULL: none may begin. */
 static struct prefill_slice *slice_begin_next(struct engine_peer *peer, struct core_fill *out_fill,
 					      bool *out_waits)
 {
@@ -196,7 +198,8 @@ static struct prefill_slice *slice_begin_next(struct engine_peer *peer, struct c
 	return NULL;
 }
 
-/* One slice at a time, in order, whichever threads ask: neighbours reach the device as such. */
+/* Only one thread pumps, one slice at a time and in order, so that neighbours are neighbours for
+ * the device, too. */
 void prefill_pump(struct engine_peer *peer)
 {
 	struct prefill_slice *slice;
@@ -206,7 +209,7 @@ void prefill_pump(struct engine_peer *peer)
 	link_lock(&peer->link);
 	if (peer->link.prefill.pumping) {
 		link_unlock_only(&peer->link);
-		return; /* the one who does looks again before he leaves */
+		return; /* the thread that pumps looks again before it ends */
 	}
 	peer->link.prefill.pumping = true;
 	while ((slice = slice_begin_next(peer, &fill, &waits))) {
@@ -224,8 +227,9 @@ void prefill_pump(struct engine_peer *peer)
 	link_unlock_only(&peer->link);
 }
 
-/* Copies into the caller's memory, which may wait for a page: not on the control thread. False: a
- * worker does it, of the next channel where there is none; or they end with the link. Its lock. */
+/* link.lock. Deliveries copy into the caller's memory, which may wait for a page, so the control
+ * thread does not run them. False: the worker of a channel runs them, that of the next one if there
+ * is none now, or they end with the link. */
 static bool deliveries_run_here(struct engine_peer *peer)
 {
 	if (!runtime_is_control() || peer->link.core.dead ||
@@ -257,8 +261,8 @@ void prefill_flush(struct engine_peer *peer)
 	list_splice(&blocks, &peer->link.prefill.spent);
 	if (deliveries_run_here(peer))
 		list_splice(&deliveries, &peer->link.prefill.deliveries);
-	status = peer->link.core.dead ? peer->link.core.dead_status
-				      : TCPX_OK; /* nobody waits for them */
+	/* No request waits for the deliveries of a dead link. */
+	status = peer->link.core.dead ? peer->link.core.dead_status : TCPX_OK;
 	link_unlock_only(&peer->link);
 	hold_flush(peer);
 	while ((node = list_pop_front(&slices)))
@@ -292,13 +296,13 @@ uint32_t prefill_claim(const struct core_tx *tx, struct prefill_slice **slices, 
 	}
 	for (i = 0; i < n && at == end; i++)
 		if (slices[i]->linear + slices[i]->bytes <= tx->job->linear)
-			list_remove(&slices[i]->node); /* the job's reference goes along */
+			list_remove(&slices[i]->node); /* takes over the job's reference */
 		else
 			prefill_get(slices[i]);
 	return at == end ? n : 0;
 }
 
-/* peer.lock: some of it lies where somebody waits for room. */
+/* link.lock: slices of the job use a pool that another client waits for. */
 static bool slices_in_the_way(const struct core_job *job)
 {
 	struct list_node *pos;
@@ -314,7 +318,7 @@ static bool slices_in_the_way(const struct core_job *job)
 	return false;
 }
 
-/* peer.lock */
+/* link.lock. Gives up the slices of a job that were not sent in time. */
 static void stale_look_job(struct engine_peer *peer, struct core_job *job, int64_t now_ns)
 {
 	const struct prefill_slice *first;
@@ -324,11 +328,11 @@ static void stale_look_job(struct engine_peer *peer, struct core_job *job, int64
 	first = LIST_ENTRY(job->slices.next, struct prefill_slice, node);
 	if (first->ready && now_ns - first->ready_ns > FILL_STALE_NS && slices_in_the_way(job) &&
 	    core_fill_back(&peer->link.core, job))
-		LOG_DEBUG("peer '%s': what is filled from byte %llu on and not pulled is given up",
+		LOG_DEBUG("peer '%s': gives up bytes from %llu on that were staged and not sent",
 			  peer->who.name, (unsigned long long)job->linear);
 }
 
-/* True: somebody is still in line for what this peer holds a part of. */
+/* True: another client still waits for a pool that this peer uses. */
 static bool stale_look_peer(struct engine_peer *peer, int64_t now_ns)
 {
 	struct stage_share *share;
@@ -356,7 +360,8 @@ static void stale_look(struct sys_timer *timer, int64_t now_ns)
 	struct list_node *at;
 	bool wanted = false;
 
-	atomic_store(&runtime->prefill_watched, false); /* who comes into line from now on posts */
+	atomic_store(&runtime->prefill_watched,
+		     false); /* a peer that waits from now on posts again */
 	LIST_FOREACH(at, &runtime->sessions) {
 		struct engine_session *session = LIST_ENTRY(at, struct engine_session, node);
 

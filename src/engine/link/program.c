@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Validates segment lists once: regions looked up, ranges checked, neighbours folded. */
+/* Builds the sg list of a request: looks up regions, checks ranges, folds neighbours, once. */
 #include "engine/link/comms_state.h"
 #include "engine/import.h"
 #include "engine/link/program.h"
@@ -23,7 +23,7 @@ struct builder {
 	uint64_t last_local, last_remote;
 	uint32_t last_local_at, last_remote_at;
 	uint32_t needs; /* enum mem_traits, of local memory */
-	size_t at;	/* segment being looked at */
+	size_t at;	/* index of the current segment */
 };
 
 static uint32_t *idmap_find(struct idmap *map, uint64_t id, bool *out_new)
@@ -141,7 +141,8 @@ static tcpx_status remote_add(struct builder *b, uint64_t id, uint32_t *out_inde
 		handle_put(imports, import);
 	if (!ours)
 		return error_set(TCPX_ERR_STALE, 0,
-				 "segment %zu: remote region is not one of this peer", b->at);
+				 "segment %zu: remote region was not imported from this peer",
+				 b->at);
 	if (request->prog.nremote == b->cap_keys) {
 		uint32_t cap = b->cap_keys ? b->cap_keys * 2 : 8;
 		uint64_t *more = realloc(b->cap_keys ? request->keys : NULL, cap * sizeof(*more));
@@ -212,15 +213,15 @@ static tcpx_status segment_add(struct builder *b, const tcpx_segment *segment, b
 		return error_set(TCPX_ERR_RANGE, 0, "segment %zu: remote offset wraps around",
 				 b->at);
 	if (segment->length > TCPX_TOTAL_MAX - prog->total)
-		return error_set(TCPX_ERR_LIMIT, 0, "segment %zu: more than 2^48 bytes in all",
-				 b->at);
+		return error_set(TCPX_ERR_LIMIT, 0,
+				 "segment %zu: the list has more than 2^48 bytes", b->at);
 	if (!segment->length)
 		return TCPX_OK;
 	if (prog->nseg && last->local == local && last->remote == far &&
 	    last->local_off + (prog->total - last->linear) == segment->local_offset &&
 	    (!remote ||
 	     last->remote_off + (prog->total - last->linear) == segment->remote_offset)) {
-		prog->total += segment->length; /* goes on where the last one ended */
+		prog->total += segment->length; /* continues the last segment */
 		return TCPX_OK;
 	}
 	*seg = (struct core_seg){.linear = prog->total,
@@ -233,7 +234,7 @@ static tcpx_status segment_add(struct builder *b, const tcpx_segment *segment, b
 	return TCPX_OK;
 }
 
-/* The segments of a request, with their sentinel. */
+/* Bytes of count segments and their sentinel. */
 static size_t list_bytes(uint64_t count)
 {
 	return (size_t)(count + 1) * sizeof(struct core_seg);
@@ -254,7 +255,7 @@ static tcpx_status list_memory(struct engine_session *session, size_t count)
 			  "or use shorter lists");
 }
 
-/* Neighbours that were folded need no room. */
+/* Frees the room of neighbours that were folded. */
 static void list_shrink(struct engine_request *request, size_t count)
 {
 	struct core_prog *prog = &request->prog;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that is gone under a request: copies that end there, and the words for it. */
+/* Memory that vanishes while a request uses it: copies that stop there, and the error text. */
 #include "engine/link/vanish.h"
 
 #include <inttypes.h>
@@ -22,7 +22,8 @@ bool vanish_gather(const struct chan_tx *tx, const struct iovec *iov, uint32_t n
 	return true;
 }
 
-/* The first byte that cannot be read; where all can, the first one: then it cannot be written. */
+/* The first byte that cannot be read; if all can be read, the first byte, since then it is a write
+ * that failed. */
 static const uint8_t *vanish_first_gone(const struct iovec *iov, uint32_t n)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -51,7 +52,7 @@ static const struct mem_region *prog_region_of(const struct core_prog *prog, con
 	return NULL;
 }
 
-/* xfer: the request's own, or NULL: the peer's. */
+/* xfer: the transfer of a request of ours; NULL: the request is the peer's. */
 static void vanish_tell(struct engine_chan *chan, struct core_xfer *xfer,
 			const struct mem_region *region, const uint8_t *at, const char *verb)
 {

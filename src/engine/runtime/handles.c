@@ -116,14 +116,14 @@ void *handle_get(struct handles *table, uint64_t id)
 	struct handle_slot *slot = handle_find(table, id);
 	uint32_t refs = slot ? atomic_load(&slot->refs) : 0;
 
-	/* What is free, or about to be, stays so. */
+	/* An object without references is free, or about to be freed, and stays so. */
 	while (refs && !atomic_compare_exchange_weak(&slot->refs, &refs, refs + 1))
 		;
 	if (!refs)
 		return NULL;
 	if (atomic_load(&slot->id) == id)
 		return slot;
-	handle_put(table, slot); /* it was released, or is another one now */
+	handle_put(table, slot); /* it was released, or reused */
 	return NULL;
 }
 
