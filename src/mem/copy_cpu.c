@@ -43,7 +43,8 @@ static tcpx_status check_list(const struct mem_copy_piece *pieces, uint32_t coun
 		    p->length > END_MOST - p->slot_off)
 			return error_set(TCPX_ERR_INVALID, 0,
 					 "piece %u of a copy: %" PRIu64
-					 " bytes at slot offset %" PRIu64 " behind %" PRIu64,
+					 " bytes at slot offset %" PRIu64 ", not from %" PRIu64
+					 " on",
 					 i, p->length, p->slot_off, end);
 		end = p->slot_off + p->length;
 	}

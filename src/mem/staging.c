@@ -128,8 +128,8 @@ tcpx_status mem_staging_open(const struct mem_kind *kind, uint32_t device)
 	int direction;
 
 	if (device >= DEVICES_MAX)
-		return error_set(TCPX_ERR_LIMIT, 0, "%s:%u, at most %d devices", kind->name, device,
-				 DEVICES_MAX);
+		return error_set(TCPX_ERR_LIMIT, 0, "%s:%u: only the first %d devices can be used",
+				 kind->name, device, DEVICES_MAX);
 	pthread_mutex_lock(&all.lock);
 	for (direction = 0; direction < 2 && status == TCPX_OK; direction++) {
 		struct mem_staging *pool = atomic_load(&all.pool[kind->kind][device][direction]);

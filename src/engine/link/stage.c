@@ -56,9 +56,7 @@ void stage_commit_done(struct stage_copies *copies, tcpx_status status)
 	while (stage->nheld)
 		mem_region_access_end(stage->held[--stage->nheld].region);
 	if (stage->release)
-		stage->release(
-			stage,
-			false); /* first, since the peer may free the memory once it is told */
+		stage->release(stage, false); /* first: the peer may then free the memory */
 	if (status == TCPX_ERR_INVALID && !stage->recv && !stage->xfer_id)
 		status = TCPX_ERR_REMOTE; /* our memory is gone, in the peer's request */
 	link_lock(&peer->link);
