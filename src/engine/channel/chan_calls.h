@@ -50,8 +50,6 @@ void chan_tx_drop(struct engine_chan *chan);
 /* lease.c, control thread: the peer may still read memory that the stopped channel lent; takes over
  * the frame's io. */
 void lease_start(struct engine_chan *chan);
-void leases_init(struct engine_runtime *runtime);
-void leases_forget(struct engine_runtime *runtime); /* the runtime stops */
 /* Receives until nothing is left or budget bytes have come. */
 void chan_rx_run(struct engine_chan *chan, uint64_t budget);
 void chan_rx_drop(struct engine_chan *chan);

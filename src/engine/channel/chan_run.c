@@ -165,7 +165,6 @@ tcpx_status chan_create(struct engine_peer *peer, uint32_t index, uint32_t epoch
 	chan->index = index;
 	chan->epoch = epoch;
 	list_init(&chan->kick.node);
-	list_init(&chan->lease.node);
 	pthread_mutex_init(&chan->poll.lock, NULL);
 	pthread_mutex_init(&chan->sample.lock, NULL);
 	chan->worker = worker_for(peer, index, node);

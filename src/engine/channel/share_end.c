@@ -3,11 +3,8 @@
  * is in this folder because the leases of comms end with them; path/share.h declares it. */
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "engine/channel/comms.h"
 #include "engine/path/share.h"
-
-#define LEASE_LOOK_NS (5 * CLOCK_MS_NS)
 
 static bool share_told(const struct engine_share *share)
 {
@@ -72,36 +69,23 @@ void share_lease_over(struct engine_peer *peer)
 	link_unlock(&peer->link);
 }
 
-static void shares_look(struct sys_timer *timer, int64_t now_ns)
+static bool share_lease_ended(struct reap_item *item, int64_t now_ns)
 {
-	struct engine_runtime *runtime = LIST_ENTRY(timer, struct engine_runtime, share_timer);
-	struct list_node *pos, *tmp;
+	struct engine_share *share = LIST_ENTRY(item, struct engine_share, reap);
 
-	LIST_FOREACH_SAFE(pos, tmp, &runtime->shares) {
-		struct engine_share *share = LIST_ENTRY(pos, struct engine_share, due);
-
-		if (share->chan->net->ops->held(share->chan->net))
-			continue;
-		share->peer->shared->norphans--;
-		share_lease_over(share->peer);
-		share_free(share);
-	}
-	if (!list_empty(&runtime->shares))
-		sys_timer_set(&runtime->loop, timer, now_ns + LEASE_LOOK_NS);
-}
-
-void share_leases_init(struct engine_runtime *runtime)
-{
-	list_init(&runtime->shares);
-	list_init(&runtime->share_timer.node);
-	runtime->share_timer.fn = shares_look;
+	(void)now_ns;
+	if (share->chan->net->ops->held(share->chan->net))
+		return false;
+	share->peer->shared->norphans--;
+	share_lease_over(share->peer);
+	share_free(share);
+	return true;
 }
 
 /* The peer is dead on this side, but its process may live. It may read what it had mapped until it
  * says that it does not, or its process is gone. */
 static void share_orphan(struct engine_share *share)
 {
-	struct engine_runtime *runtime = &engine_runtime;
 	int fd;
 
 	if (!share_read(share)) {
@@ -114,8 +98,7 @@ static void share_orphan(struct engine_share *share)
 	link_unlock(&share->peer->link);
 	share_fd_close(fd);
 	list_remove(&share->due);
-	list_push_back(&runtime->shares, &share->due);
-	sys_timer_set(&runtime->loop, &runtime->share_timer, clock_now_ns() + LEASE_LOOK_NS);
+	reaper_add(&share->reap, share_lease_ended);
 }
 
 /* Revokes the next mapping that existed when the peer died; false: none is left. A mapping in use

@@ -16,6 +16,7 @@
 #include "core/chan.h"
 #include "core/link.h"
 #include "engine/link/chan_frames.h"
+#include "engine/runtime/reaper.h"
 #include "net/net.h"
 #include "sys/loop.h"
 #include "wire/table.h"
@@ -80,13 +81,14 @@ struct chan_stop {
 /* Frames that it sent without a copy: hold.h. */
 struct chan_pins {
 	struct list_node frames; /* link.lock */
-	struct list_node node;	 /* pins.lost, pins.fenced or runtime.holding, with a reference */
-	int64_t until_ns;	 /* control thread: the latest time in runtime.holding */
+	struct list_node node;	 /* link.pins.lost or fenced, with a reference */
+	struct reap_item reap;	 /* of a dead peer, with a reference */
+	int64_t until_ns;	 /* control thread: the latest end of reap */
 };
 
 /* Of a stopped channel: the memory that its last frame lent to the peer: lease.c. */
 struct chan_lease {
-	struct list_node node; /* runtime.leases, with a reference */
+	struct reap_item reap; /* with a reference */
 	struct core_io io;
 };
 

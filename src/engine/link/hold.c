@@ -9,7 +9,6 @@
 #include "engine/link/prefill.h"
 
 #define HOLD_DEAD_NS (500 * CLOCK_MS_NS)
-#define HOLD_LOOK_NS (5 * CLOCK_MS_NS)
 
 struct hold {
 	struct list_node node; /* chan.holds, by sequence; link.pins.unheld */
@@ -117,32 +116,25 @@ static void chan_purge(struct engine_chan *chan)
 /* Control thread. A peer that lives and learns only now that it counts as dead may still read its
  * queue, until its FIN arrives. After the reset a peer that resumes later sees that its queue
  * cannot be trusted (net_ops.intact). */
-static void holds_dead_look(struct sys_timer *timer, int64_t now_ns)
+static bool pins_of_dead_ended(struct reap_item *item, int64_t now_ns)
 {
-	struct engine_runtime *runtime = LIST_ENTRY(timer, struct engine_runtime, hold_timer);
-	struct list_node *pos, *tmp, *node;
+	struct engine_chan *chan = LIST_ENTRY(item, struct engine_chan, pins.reap);
+	struct list_node *node;
 
-	LIST_FOREACH_SAFE(pos, tmp, &runtime->holding) {
-		struct engine_chan *chan = LIST_ENTRY(pos, struct engine_chan, pins.node);
-
-		if (now_ns < chan->pins.until_ns && chan->net->ops->ended &&
-		    !chan->net->ops->ended(chan->net))
-			continue;
-		list_remove(pos);
-		chan_purge(chan);
-		while ((node = list_pop_front(&chan->pins.frames)))
-			hold_put(LIST_ENTRY(node, struct hold, node));
-		chan_put(chan);
-	}
-	if (!list_empty(&runtime->holding))
-		sys_timer_set(&runtime->loop, timer, now_ns + HOLD_LOOK_NS);
+	if (now_ns < chan->pins.until_ns && chan->net->ops->ended &&
+	    !chan->net->ops->ended(chan->net))
+		return false;
+	chan_purge(chan);
+	while ((node = list_pop_front(&chan->pins.frames)))
+		hold_put(LIST_ENTRY(node, struct hold, node));
+	chan_put(chan);
+	return true;
 }
 
 void hold_dead(struct engine_peer *peer, struct engine_chan *const *chans)
 {
-	struct engine_runtime *runtime = &engine_runtime;
 	int64_t now = clock_now_ns();
-	struct list_node lost, *pos;
+	struct list_node lost, *node;
 
 	list_init(&lost);
 	link_lock(&peer->link);
@@ -154,11 +146,14 @@ void hold_dead(struct engine_peer *peer, struct engine_chan *const *chans)
 		list_push_back(&lost, &chans[i]->pins.node);
 	}
 	link_unlock(&peer->link);
-	LIST_FOREACH(pos, &lost)
-		LIST_ENTRY(pos, struct engine_chan, pins.node)->pins.until_ns = now + HOLD_DEAD_NS;
-	list_splice(&runtime->holding, &lost);
 	hold_flush(peer);
-	holds_dead_look(&runtime->hold_timer, now);
+	while ((node = list_pop_front(&lost))) {
+		struct engine_chan *chan = LIST_ENTRY(node, struct engine_chan, pins.node);
+
+		chan->pins.until_ns = now + HOLD_DEAD_NS;
+		if (!pins_of_dead_ended(&chan->pins.reap, now))
+			reaper_add(&chan->pins.reap, pins_of_dead_ended);
+	}
 }
 
 void hold_flush(struct engine_peer *peer)
@@ -177,17 +172,4 @@ void hold_flush(struct engine_peer *peer)
 		hold_put(LIST_ENTRY(node, struct hold, node));
 	while ((node = list_pop_front(&chans)))
 		chan_put(LIST_ENTRY(node, struct engine_chan, pins.node));
-}
-
-void hold_init(struct engine_runtime *runtime)
-{
-	list_init(&runtime->holding);
-	list_init(&runtime->hold_timer.node);
-	runtime->hold_timer.fn = holds_dead_look;
-}
-
-/* No session is left, so nothing is pinned. */
-void hold_stop(struct engine_runtime *runtime)
-{
-	sys_timer_del(&runtime->loop, &runtime->hold_timer);
 }

@@ -17,7 +17,6 @@
 
 struct engine_chan;
 struct engine_peer;
-struct engine_runtime;
 
 /* The pins of a link; link.lock. */
 struct link_pins {
@@ -45,8 +44,5 @@ void hold_dead(struct engine_peer *peer, struct engine_chan *const *chans);
 
 /* No lock held: releases the slices of pins that have ended. */
 void hold_flush(struct engine_peer *peer);
-
-void hold_init(struct engine_runtime *runtime);
-void hold_stop(struct engine_runtime *runtime);
 
 #endif

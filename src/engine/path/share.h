@@ -23,11 +23,12 @@ enum share_state {
 	SHARE_REVOKED, /* waits for GONE */
 };
 
-/* A region of ours that is offered. Fields: link.lock; in runtime.shares: control thread. */
+/* A region of ours that is offered. Fields: link.lock; at the reaper: control thread. */
 struct engine_share {
 	struct mem_share job;  /* first */
 	struct list_node node; /* engine_shares.out */
-	struct list_node due;  /* engine_shares.out_due, or runtime.shares */
+	struct list_node due;  /* engine_shares.out_due, or out_wait */
+	struct reap_item reap; /* of a dead peer */
 	struct engine_peer *peer;
 	struct mem_region *region;
 	struct engine_chan *chan; /* its shared memory says whether the peer still reads */
@@ -65,7 +66,7 @@ struct engine_shares {
 	struct list_node out_wait; /* shares that wait, since out_fds is at its limit */
 	uint32_t out_fds, in_fds;  /* descriptors that the peer, and we, may fetch now */
 	uint32_t nin;
-	uint32_t norphans;	 /* shares in runtime.shares; control thread */
+	uint32_t norphans;	 /* shares at the reaper; control thread */
 	struct engine_map *last; /* the last one that was found */
 };
 
@@ -94,7 +95,6 @@ bool share_leased(struct engine_peer *peer);
 void share_peer_dead(struct engine_peer *peer);
 void share_lease_over(struct engine_peer *peer); /* dead peer: ends requests if no lease is left */
 void share_peer_free(struct engine_peer *peer);
-void share_leases_init(struct engine_runtime *runtime);
 
 /* between the files */
 struct engine_shares *share_table(struct engine_peer *peer, bool make);	  /* link.lock; or NULL */

@@ -47,10 +47,8 @@ struct engine_runtime {
 	/* control thread only */
 	struct sys_links links;
 	struct list_node sessions;
-	struct list_node leases;  /* stopped channels whose peer still reads lent memory */
-	struct list_node shares;  /* shares of dead peers that may still read them */
-	struct list_node holding; /* channels with pinned frames of dead peers */
-	struct sys_timer lease_timer, prefill_timer, share_timer, hold_timer;
+	struct list_node reap; /* reap_item: reaper.h */
+	struct sys_timer reap_timer, prefill_timer;
 };
 
 extern struct engine_runtime engine_runtime;

@@ -53,9 +53,8 @@ static void stop_all(struct engine_runtime *runtime, uint32_t started, bool cont
 	free(runtime->workers);
 	runtime->workers = NULL;
 	sys_links_close(&runtime->links);
-	leases_forget(runtime);
+	reaper_stop(runtime);
 	sys_timer_del(&runtime->loop, &runtime->prefill_timer);
-	hold_stop(runtime);
 	sys_loop_fini(&runtime->loop);
 	mem_staging_stop();
 }
@@ -80,9 +79,8 @@ static tcpx_status start_all(struct engine_runtime *runtime, uint32_t workers)
 	runtime->links.changed = carrier_changed;
 	if (sys_links_open(&runtime->loop, &runtime->links) != TCPX_OK)
 		LOG_DEBUG("lost carriers show by silence only: %s", error_last()->what);
-	leases_init(runtime);
+	reaper_init(runtime);
 	prefill_init(runtime);
-	hold_init(runtime);
 	runtime->workers = calloc(workers + 1, sizeof(*runtime->workers));
 	runtime->nworkers = workers;
 	atomic_store(&runtime->stop, 0);
