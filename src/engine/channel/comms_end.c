@@ -264,7 +264,7 @@ static void loss_count_barren(struct engine_peer *peer, struct comms_slot *slot,
 
 	link_lock(&peer->link);
 	unacked = core_tx_messages(&peer->link.core, channel);
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	if ((!counts->sends_posted || unacked < counts->sends_posted) &&
 	    (!counts->posted || counts->consumed)) {
 		if (counts->sends_posted || counts->posted)
@@ -435,7 +435,7 @@ void comms_beat(struct engine_peer *peer, int64_t now_ns)
 		acked = core_tx_acked(&peer->link.core, channel);
 		waits = core_tx_messages(&peer->link.core, channel) && acked == comms->acked.seq;
 		comms->acked.seq = acked;
-		link_unlock(&peer->link);
+		link_unlock_only(&peer->link);
 		waits = waits && !comms_mem_begins(comms); /* that has its own deadline */
 		if (!waits || !comms->acked.waits) /* the time counts from this heartbeat on */
 			comms->acked.since_ns = now_ns;

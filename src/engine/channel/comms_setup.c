@@ -39,7 +39,7 @@ uint32_t comms_next_epoch(struct engine_peer *peer, uint32_t channel)
 
 	link_lock(&peer->link);
 	epoch = core_chan_epoch(&peer->link.core, channel);
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	if (!slot)
 		return epoch + 1;
 	slot->dialled = 1 + (slot->epoch > epoch ? slot->epoch : epoch);

@@ -48,7 +48,7 @@ bool share_leased(struct engine_peer *peer)
 
 	link_lock(&peer->link);
 	n = chans_told(peer, chans);
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	while (n) {
 		struct engine_chan *chan = chans[--n];
 

@@ -92,7 +92,8 @@ static inline void link_lock(struct link *link)
 
 /*
  * Runs no deferred work. For the owner of a channel's direction and for deferred work itself, whose
- * callers end with link_run_deferred(); and for callers that defer nothing and hold session.lock.
+ * callers end with link_run_deferred(); and for callers that defer nothing, because they only read
+ * or because they hold session.lock.
  */
 static inline void link_unlock_only(struct link *link)
 {

@@ -191,7 +191,7 @@ static void map_tell_due(struct engine_map *map)
 	state = map->state;
 	status = map->status;
 	revoked = map->revoked;
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	if (state == MAP_CLOSED || (state == MAP_FAILED && revoked))
 		share_tell(peer, FRAME_SHARE_GONE, map->id, TCPX_OK);
 	else if (!revoked)
