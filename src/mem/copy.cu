@@ -34,28 +34,28 @@ struct view {
 	uint32_t lane;
 };
 
-static __device__ __forceinline__ uint32_t look(const uint32_t *word)
+static __device__ __forceinline__ uint32_t word_load(const uint32_t *word)
 {
 	return *(const volatile uint32_t *)word;
 }
 
-static __device__ __forceinline__ void tell(uint32_t *word, uint32_t value)
+static __device__ __forceinline__ void word_store(uint32_t *word, uint32_t value)
 {
 	*(volatile uint32_t *)word = value;
 }
 
-static __device__ __forceinline__ uint4 load16(uint64_t addr)
+static __device__ __forceinline__ uint4 copy_load16(uint64_t addr)
 {
 	return __ldcs((const uint4 *)addr);
 }
 
-static __device__ __forceinline__ void store16(uint64_t addr, uint4 word)
+static __device__ __forceinline__ void copy_store16(uint64_t addr, uint4 word)
 {
 	__stcs((uint4 *)addr, word);
 }
 
 /* Bytes by .. by + 15 of the 32 in low, high; by < 16. */
-static __device__ __forceinline__ uint4 shifted(uint4 low, uint4 high, uint32_t by)
+static __device__ __forceinline__ uint4 copy_shifted(uint4 low, uint4 high, uint32_t by)
 {
 	uint32_t x[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
 	uint32_t bits = by % 4 * 8;
@@ -128,7 +128,7 @@ static __device__ __forceinline__ void gather_bytes(const struct view *v, uint32
 		for (int i = 0; i < 4; i++)
 			x[i] = byte[i * 4] | byte[i * 4 + 1] << 8 | byte[i * 4 + 2] << 16 |
 			       byte[i * 4 + 3] << 24;
-		store16(v->base + pos, make_uint4(x[0], x[1], x[2], x[3]));
+		copy_store16(v->base + pos, make_uint4(x[0], x[1], x[2], x[3]));
 		return;
 	}
 #pragma unroll
@@ -161,9 +161,9 @@ static __device__ __forceinline__ void gather_step(const struct view *v, uint32_
 		by[j] = (uint32_t)(t->delta[p] + pos) % WORD;
 		if (t->from[p] + by[j] <= pos &&
 		    (by[j] ? pos - by[j] + 2 * WORD : pos + WORD) <= t->end[p]) {
-			low[j] = load16(t->delta[p] + pos - by[j]);
+			low[j] = copy_load16(t->delta[p] + pos - by[j]);
 			if (by[j])
-				high[j] = load16(t->delta[p] + pos - by[j] + WORD);
+				high[j] = copy_load16(t->delta[p] + pos - by[j] + WORD);
 			whole |= 1u << j;
 		} else {
 			shared |= 1u << j;
@@ -172,8 +172,8 @@ static __device__ __forceinline__ void gather_step(const struct view *v, uint32_
 #pragma unroll
 	for (uint32_t j = 0; j < UNROLL; j++)
 		if (whole >> j & 1)
-			store16(v->base + at + (j * LANES + v->lane) * WORD,
-				shifted(low[j], high[j], by[j]));
+			copy_store16(v->base + at + (j * LANES + v->lane) * WORD,
+				     copy_shifted(low[j], high[j], by[j]));
 #pragma unroll
 	for (uint32_t j = 0; j < UNROLL; j++)
 		if (shared >> j & 1)
@@ -211,7 +211,7 @@ static __device__ __forceinline__ void scatter_word(uint32_t lane, uint32_t p, u
 
 	if (!__any_sync(ALL, p != NONE && off)) {
 		if (p != NONE)
-			store16(addr, word);
+			copy_store16(addr, word);
 		return;
 	}
 	before = __shfl_up_sync(ALL, p, 1);
@@ -223,11 +223,11 @@ static __device__ __forceinline__ void scatter_word(uint32_t lane, uint32_t p, u
 	if (p == NONE)
 		return;
 	if (!off) {
-		store16(addr, word);
+		copy_store16(addr, word);
 		return;
 	}
 	if (lane < LANES - 1 && behind == p)
-		store16(addr - off + WORD, shifted(word, next, WORD - off));
+		copy_store16(addr - off + WORD, copy_shifted(word, next, WORD - off));
 	else
 		store_bytes(addr, word, WORD - off, WORD);
 	if (lane == 0 || before != p)
@@ -253,7 +253,7 @@ static __device__ __forceinline__ void scatter_step(const struct view *v, uint32
 		place[j] = p;
 		if (p == v->n || t->from[p] >= pos + WORD)
 			continue;
-		word[j] = load16(v->base + pos);
+		word[j] = copy_load16(v->base + pos);
 		if (t->from[p] <= pos && pos + WORD <= t->end[p])
 			whole |= 1u << j;
 		else
@@ -299,16 +299,16 @@ static __device__ uint32_t list_stopped(const struct mem_copy_args *a)
 	uint32_t serial = a->serial, verdict;
 
 	if (atomicExch(&state->claimed, serial) != serial) {
-		tell(&mark->started, serial);
+		word_store(&mark->started, serial);
 		__threadfence_system();
-		verdict = look(&mark->abort) ? serial | MEM_COPY_STOP : serial;
+		verdict = word_load(&mark->abort) ? serial | MEM_COPY_STOP : serial;
 		if (verdict != serial)
-			tell(&mark->stopped, 1);
+			word_store(&mark->stopped, 1);
 		__threadfence();
-		tell(&state->verdict, verdict);
+		word_store(&state->verdict, verdict);
 	} else {
 		do
-			verdict = look(&state->verdict);
+			verdict = word_load(&state->verdict);
 		while ((verdict & ~MEM_COPY_STOP) != serial);
 		__threadfence();
 	}

@@ -43,7 +43,8 @@ static tcpx_status check_list(const struct mem_copy_piece *pieces, uint32_t coun
 		    p->length > END_MOST - p->slot_off)
 			return error_set(TCPX_ERR_INVALID, 0,
 					 "piece %u of a copy: %" PRIu64
-					 " bytes at slot offset %" PRIu64 " behind %" PRIu64,
+					 " bytes at slot offset %" PRIu64 ", not from %" PRIu64
+					 " on",
 					 i, p->length, p->slot_off, end);
 		end = p->slot_off + p->length;
 	}
@@ -91,7 +92,7 @@ tcpx_status mem_copy_plan(const struct mem_copy_piece *pieces, uint32_t count, u
 	return TCPX_OK;
 }
 
-static void *same_address(uint64_t addr, uint64_t bytes)
+static void *copy_same_address(uint64_t addr, uint64_t bytes)
 {
 	(void)bytes;
 	return (void *)(uintptr_t)addr;
@@ -125,7 +126,7 @@ void mem_copy_cpu(const struct mem_copy_args *args, int to_slot,
 	struct mem_copy_mark *mark;
 
 	if (!at)
-		at = same_address;
+		at = copy_same_address;
 	pieces = at(args->pieces, args->count * sizeof(*pieces));
 	mark = at(args->mark, sizeof(*mark));
 	state = at(args->state, sizeof(*state));

@@ -174,7 +174,7 @@ enum mem_launch_result mem_launch_put(struct cuda_launcher *launcher, struct cud
 		return MEM_LAUNCH_ALL;
 	/* If the device is broken, the copy engine reports it again. */
 	if (log_allow(&limit, 3))
-		LOG_INFO("%s; by the copy engine then", error_last()->what);
+		LOG_INFO("%s; the copy engine is used instead", error_last()->what);
 	return i ? MEM_LAUNCH_PART : MEM_LAUNCH_NONE;
 }
 

@@ -144,7 +144,7 @@ static tcpx_status lanes_open(struct cuda_owner *owner, int priority)
 	if (!owner->mapped)
 		return error_last()->status;
 	if (!mem_cuda_slot_mapped(owner->mapped, owner->mapped_bytes, owner->device, &mapped_at))
-		return error_set(TCPX_ERR_SYSTEM, 0, "GPU %u does not reach its mapped words",
+		return error_set(TCPX_ERR_SYSTEM, 0, "GPU %u cannot write to mapped host memory",
 				 owner->device);
 	for (int i = 0; i < CUDA_LANES && status == TCPX_OK; i++, at += bytes) {
 		int moves = i == CUDA_LANE_MOVE;
@@ -373,7 +373,8 @@ tcpx_status mem_cuda_owner_start(uint32_t device)
 	tcpx_status status = TCPX_OK;
 
 	if (device >= OWNERS)
-		return error_set(TCPX_ERR_INVALID, 0, "GPU %u: the first %u only", device, OWNERS);
+		return error_set(TCPX_ERR_INVALID, 0, "GPU %u: only the first %u GPUs can be used",
+				 device, OWNERS);
 	pthread_once(&owners_once, owners_first);
 	if (fork_err)
 		return error_set(TCPX_ERR_NO_MEMORY, fork_err, "fork handler of GPU memory");

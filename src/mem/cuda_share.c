@@ -116,7 +116,8 @@ static tcpx_status handle_make(const struct sys_cuda_gpu *gpu, struct cuda_handl
 		return sys_cuda_error(result, "handle of GPU memory for another process");
 	if (handle->addr < start || handle->length > size ||
 	    handle->addr - start > size - handle->length)
-		return error_set(TCPX_ERR_UNSUPPORTED, 0, "region is more than one allocation");
+		return error_set(TCPX_ERR_UNSUPPORTED, 0,
+				 "the region spans more than one allocation");
 	handle->offset = handle->addr - start;
 	handle->form = HANDLE_LEGACY;
 	return TCPX_OK;
@@ -319,12 +320,14 @@ static tcpx_status share_open(struct mem_share *share)
 	mapping->fd = share->fd;
 	if (!handle_ok(share, &mapping->handle)) {
 		free(mapping);
-		return error_set(TCPX_ERR_PROTOCOL, 0, "handle of GPU memory of %u bytes",
+		return error_set(TCPX_ERR_PROTOCOL, 0, "malformed handle of GPU memory (%u bytes)",
 				 share->handle_bytes);
 	}
 	mapping->source = source_of(api, mapping->handle.pci);
 	if (share->same && mapping->source == NOWHERE)
-		status = error_set(TCPX_ERR_PROTOCOL, 0, "no GPU %s", mapping->handle.pci);
+		status = error_set(TCPX_ERR_PROTOCOL, 0,
+				   "the peer's handle names GPU %s, which does not exist",
+				   mapping->handle.pci);
 	for (uint32_t i = 0; i < MEM_CUDA_DEVICES && status == TCPX_OK; i++) {
 		if (!mem_cuda_owner_runs(i))
 			continue;
@@ -342,7 +345,7 @@ static tcpx_status share_open(struct mem_share *share)
 	return TCPX_OK;
 }
 
-static void share_run(struct mem_share *share)
+static void share_op_run(struct mem_share *share)
 {
 	tcpx_status status = TCPX_OK;
 
@@ -401,7 +404,7 @@ static void *share_main(void *arg)
 		if (late)
 			move_late(late);
 		else
-			share_run(share);
+			share_op_run(share);
 		pthread_mutex_lock(&shares.lock);
 	}
 	pthread_mutex_unlock(&shares.lock);

@@ -110,7 +110,7 @@ static tcpx_status export_found(struct found *found, cuda_ptr addr, uint64_t len
 	if (result != CUDA_OK)
 		return sys_cuda_error(result, "bounds of mapped GPU memory");
 	if (length > end - addr)
-		return error_set(TCPX_ERR_UNSUPPORTED, 0, "region is more than one mapping");
+		return error_set(TCPX_ERR_UNSUPPORTED, 0, "the region spans more than one mapping");
 	result = found->api->vmm_export(&fd, found->alloc, CUDA_HANDLE_FD, 0);
 	if (result != CUDA_OK)
 		return sys_cuda_error(result, "descriptor of mapped GPU memory");

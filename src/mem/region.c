@@ -96,7 +96,10 @@ static tcpx_status slot_take(struct mem_regions *regions, uint32_t *out_index)
 
 		index = regions->used;
 		if (index == SLOT_CHUNK * SLOT_CHUNKS)
-			return error_set(TCPX_ERR_LIMIT, 0, "%u registered regions", index);
+			return error_set(
+				TCPX_ERR_LIMIT, 0,
+				"%u regions are registered, which is the most that is possible",
+				index);
 		chunk = &regions->chunks[index / SLOT_CHUNK];
 		if (!*chunk)
 			*chunk = calloc(SLOT_CHUNK, sizeof(**chunk));
@@ -328,7 +331,8 @@ tcpx_status mem_region_retire(struct mem_regions *regions, uint64_t id,
 	}
 	pthread_rwlock_unlock(&regions->lock);
 	if (!region)
-		return error_set(TCPX_ERR_STALE, 0, "region handle 0x%llx", (unsigned long long)id);
+		return error_set(TCPX_ERR_STALE, 0, "region handle 0x%llx is not registered",
+				 (unsigned long long)id);
 	return TCPX_OK;
 }
 

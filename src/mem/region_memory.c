@@ -75,9 +75,10 @@ tcpx_status mem_region_check(void *addr, uint64_t length, const tcpx_region_opts
 		return error_set(TCPX_ERR_INVALID, 0, "region %p of %llu bytes", addr,
 				 (unsigned long long)length);
 	if (opts->rights & ~(uint32_t)(TCPX_RIGHT_READ | TCPX_RIGHT_WRITE))
-		return error_set(TCPX_ERR_INVALID, 0, "region rights 0x%x", opts->rights);
+		return error_set(TCPX_ERR_INVALID, 0, "unknown region rights in 0x%x",
+				 opts->rights);
 	if (opts->flags & ~(uint32_t)TCPX_REGION_STABLE)
-		return error_set(TCPX_ERR_INVALID, 0, "region flags 0x%x", opts->flags);
+		return error_set(TCPX_ERR_INVALID, 0, "unknown region flags in 0x%x", opts->flags);
 	if (!kind)
 		return error_set(TCPX_ERR_UNSUPPORTED, 0, "memory kind %d is not in this build",
 				 (int)opts->kind);

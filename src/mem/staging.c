@@ -68,7 +68,7 @@ static unsigned order_of(uint64_t bytes)
 	return order;
 }
 
-static void pool_free(struct mem_staging *pool)
+static void staging_pool_free(struct mem_staging *pool)
 {
 	unsigned order;
 
@@ -84,8 +84,8 @@ static void pool_free(struct mem_staging *pool)
 	free(pool);
 }
 
-static tcpx_status pool_new(const struct mem_kind *kind, uint32_t device,
-			    struct mem_staging **out_pool)
+static tcpx_status staging_pool_new(const struct mem_kind *kind, uint32_t device,
+				    struct mem_staging **out_pool)
 {
 	struct mem_staging *pool = calloc(1, sizeof(*pool));
 	uint64_t bytes = config_u64(CONFIG_STAGING_BYTES) / MEM_SLOT_MAX * MEM_SLOT_MAX;
@@ -104,14 +104,14 @@ static tcpx_status pool_new(const struct mem_kind *kind, uint32_t device,
 		pool->words[order] = (uint32_t)(bytes / (MEM_SLOT_MIN << order) + 63) / 64;
 		pool->free[order] = calloc(pool->words[order], sizeof(uint64_t));
 		if (!pool->free[order]) {
-			pool_free(pool);
+			staging_pool_free(pool);
 			return error_set(TCPX_ERR_NO_MEMORY, 0, "staging of %s:%u", kind->name,
 					 device);
 		}
 	}
 	pool->base = kind->slot_alloc(bytes, device);
 	if (!pool->base) {
-		pool_free(pool);
+		staging_pool_free(pool);
 		error_set(TCPX_ERR_NO_MEMORY, 0, "%llu bytes of staging memory for %s:%u",
 			  (unsigned long long)bytes, kind->name, device);
 		return error_next("lower TCPX_STAGING_BYTES, or raise the limit of locked memory");
@@ -128,15 +128,15 @@ tcpx_status mem_staging_open(const struct mem_kind *kind, uint32_t device)
 	int direction;
 
 	if (device >= DEVICES_MAX)
-		return error_set(TCPX_ERR_LIMIT, 0, "%s:%u, at most %d devices", kind->name, device,
-				 DEVICES_MAX);
+		return error_set(TCPX_ERR_LIMIT, 0, "%s:%u: only the first %d devices can be used",
+				 kind->name, device, DEVICES_MAX);
 	pthread_mutex_lock(&all.lock);
 	for (direction = 0; direction < 2 && status == TCPX_OK; direction++) {
 		struct mem_staging *pool = atomic_load(&all.pool[kind->kind][device][direction]);
 
 		if (pool)
 			continue;
-		status = pool_new(kind, device, &pool);
+		status = staging_pool_new(kind, device, &pool);
 		if (status == TCPX_OK)
 			atomic_store(&all.pool[kind->kind][device][direction], pool);
 	}
@@ -156,7 +156,7 @@ void mem_staging_stop(void)
 		if (!pool || mem_staging_used(pool))
 			continue;
 		atomic_store(&at[i], NULL);
-		pool_free(pool);
+		staging_pool_free(pool);
 	}
 	pthread_mutex_unlock(&all.lock);
 }

@@ -31,7 +31,7 @@ tcpx_status mem_unpack_open(const struct mem_unpack_opts *opts, struct mem_unpac
 	tcpx_status status;
 
 	if (opts->mode > MEM_UNPACK_NONE)
-		return error_set(TCPX_ERR_INVALID, 0, "mode %d of unpacking", (int)opts->mode);
+		return error_set(TCPX_ERR_INVALID, 0, "unknown unpack mode %d", (int)opts->mode);
 	if (!opts->job_bytes || opts->job_bytes > MEM_UNPACK_JOB_MAX)
 		return error_set(TCPX_ERR_INVALID, 0,
 				 "messages of %llu bytes to unpack, not 1 .. %llu",

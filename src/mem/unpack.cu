@@ -20,18 +20,18 @@
 static_assert(STEP == MEM_UNPACK_WORDS, "the host divides long fragments so");
 
 /* Bypasses the L1, which may have stale lines of a page that the NIC has written again. */
-static __device__ __forceinline__ uint4 load16(uint64_t addr)
+static __device__ __forceinline__ uint4 unpack_load16(uint64_t addr)
 {
 	return __ldcg((const uint4 *)addr);
 }
 
-static __device__ __forceinline__ void store16(uint64_t addr, uint4 word)
+static __device__ __forceinline__ void unpack_store16(uint64_t addr, uint4 word)
 {
 	*(uint4 *)addr = word;
 }
 
 /* Bytes by .. by + 15 of the 32 in low, high; by < 16. */
-static __device__ __forceinline__ uint4 shifted(uint4 low, uint4 high, uint32_t by)
+static __device__ __forceinline__ uint4 unpack_shifted(uint4 low, uint4 high, uint32_t by)
 {
 	uint32_t x[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
 	uint32_t bits = by % 4 * 8;
@@ -54,10 +54,10 @@ static __device__ __forceinline__ uint4 load_part(uint64_t src, uint32_t from, u
 	uint4 low = make_uint4(0, 0, 0, 0), high = low;
 
 	if (by + from < WORD)
-		low = load16(src - by);
+		low = unpack_load16(src - by);
 	if (by + upto > WORD)
-		high = load16(src - by + WORD);
-	return shifted(low, high, by);
+		high = unpack_load16(src - by + WORD);
+	return unpack_shifted(low, high, by);
 }
 
 /* Stores bytes from .. upto - 1 of the word at addr, which is aligned, with accesses as wide as
@@ -99,10 +99,10 @@ static __device__ __forceinline__ void move_words(uint64_t src, uint64_t dst, ui
 	for (uint32_t j = 0; j < UNROLL; j++) {
 		word[j] = make_uint4(0, 0, 0, 0);
 		if (j * LANES + lane < need)
-			word[j] = load16(src + (j * LANES + lane) * WORD);
+			word[j] = unpack_load16(src + (j * LANES + lane) * WORD);
 	}
 	if (need > STEP)
-		beyond = load16(src + STEP * WORD);
+		beyond = unpack_load16(src + STEP * WORD);
 #pragma unroll
 	for (uint32_t j = 0; j < UNROLL; j++) {
 		if (by && j * LANES < words) { /* the same for all lanes */
@@ -114,10 +114,10 @@ static __device__ __forceinline__ void move_words(uint64_t src, uint64_t dst, ui
 			next.y = __shfl_sync(ALL, give.y, lane + 1);
 			next.z = __shfl_sync(ALL, give.z, lane + 1);
 			next.w = __shfl_sync(ALL, give.w, lane + 1);
-			word[j] = shifted(word[j], next, by);
+			word[j] = unpack_shifted(word[j], next, by);
 		}
 		if (j * LANES + lane < words)
-			store16(dst + (j * LANES + lane) * WORD, word[j]);
+			unpack_store16(dst + (j * LANES + lane) * WORD, word[j]);
 	}
 }
 

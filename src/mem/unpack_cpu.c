@@ -22,7 +22,7 @@ void mem_unpack_frags(const struct base_frag *frags, uint32_t nfrags, const void
 		       frags[i].len);
 }
 
-static void *same_address(uint64_t addr, uint64_t bytes)
+static void *unpack_same_address(uint64_t addr, uint64_t bytes)
 {
 	(void)bytes;
 	return (void *)(uintptr_t)addr;
@@ -34,7 +34,7 @@ void mem_unpack_cpu(const struct mem_unpack_args *args, const struct base_frag *
 	_Atomic uint32_t *word;
 
 	if (!at)
-		at = same_address;
+		at = unpack_same_address;
 	for (uint32_t i = 0; i < args->count; i++)
 		if (pieces[i].len)
 			memcpy(at(pieces[i].dst, pieces[i].len),

@@ -247,7 +247,8 @@ static tcpx_status cuda_reach(struct mem_unpack *u, uint32_t device)
 	if (device == u->opts.device || (device < PEERS && cuda->peers[device]))
 		return TCPX_OK;
 	if (device >= PEERS)
-		return error_set(TCPX_ERR_INVALID, 0, "GPU %u: the first %u only", device, PEERS);
+		return error_set(TCPX_ERR_INVALID, 0, "GPU %u: only the first %u GPUs can be used",
+				 device, PEERS);
 	status = sys_cuda_get(device, &peer);
 	if (status != TCPX_OK)
 		return status;
@@ -308,7 +309,7 @@ static tcpx_status open_memory(struct mem_unpack *u)
 	if (!cuda->mapped)
 		return error_last()->status;
 	if (!mem_cuda_slot_mapped(cuda->mapped, MAPPED_BYTES, device, &cuda->word_at))
-		return error_set(TCPX_ERR_SYSTEM, 0, "GPU %u does not reach its mapped words",
+		return error_set(TCPX_ERR_SYSTEM, 0, "GPU %u cannot write to mapped host memory",
 				 device);
 	unpack_words_at(u, cuda->mapped);
 	if (u->opts.mode == MEM_UNPACK_HOST) {

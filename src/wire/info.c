@@ -72,7 +72,7 @@ static int get_key(struct wire_cursor *value, struct wire_info *info)
 	return 0;
 }
 
-static tcpx_status get_fields(struct wire_cursor *c, struct wire_info *info)
+static tcpx_status info_get_fields(struct wire_cursor *c, struct wire_info *info)
 {
 	struct wire_tlv tlv;
 	int rc = 0;
@@ -122,7 +122,7 @@ tcpx_status wire_info_decode(const void *buf, size_t len, struct wire_info *out_
 	secret = wire_take(&c, WIRE_SECRET_BYTES);
 	fields = wire_take(&c, len - FIXED_BYTES - CRC_BYTES);
 	tlvs = wire_cursor_of(fields, len - FIXED_BYTES - CRC_BYTES);
-	status = get_fields(&tlvs, &info);
+	status = info_get_fields(&tlvs, &info);
 	if (status)
 		return status;
 	if (reserved)

@@ -105,7 +105,7 @@ static void strict_run(struct side *side, void *arg)
 	said_keep(TCPX_LOG_INFO);
 	carried(side, SMALL, WHOLE, false); /* one end is enough */
 	CHECK_EQ(said_count(SAID), 2);	    /* and each one at INFO */
-	CHECK_EQ(said_count("channel &not there"), 0);
+	CHECK_EQ(said_count("channel &not up"), 0);
 	side_close(side);
 }
 
@@ -135,7 +135,7 @@ static void landing_run(struct side *side, void *arg)
 	CHECK_EQ(driver.fail_call(CALL, 0, CUDA_ERR_INVALID_VALUE), 0);
 	side_open(side, TCPXEMU);
 	side_connect(side, 0);
-	said_await("channel &not there&" CALL);
+	said_await("channel &not up&" CALL);
 	CHECK_EQ(side_peer(side).message_channels, 0);
 	carried(side, WHOLE, WHOLE, false);
 	side_close_broken(side);

@@ -160,7 +160,7 @@ static const struct fault faults[] = {
 	 .loses = true},
 	{.name = "helper_death_far",
 	 .far = "helper-death:side=recv:comm=1:bytes=10000",
-	 .says = "peer 'second'&over there: sends posted&receives posted&unpacked&consumed",
+	 .says = "peer 'second'&at the peer: sends posted&receives posted&unpacked&consumed",
 	 .says_far = "peer 'first': channel &, NIC eth1: message &announced and did not arrive",
 	 .loses = true,
 	 .first = 2},
@@ -173,28 +173,32 @@ static const struct fault faults[] = {
 	{.name = "test_rc",
 	 .faults = "test-rc:side=send:nth=4",
 	 .says = "peer 'second': channel &, NIC eth1, peer second: test of message &: rc 2",
-	 .says_far = "peer 'first': channel &over there: channel &, NIC eth1, peer second: test of",
+	 .says_far =
+		 "peer 'first': channel &at the peer: channel &, NIC eth1, peer second: test of",
 	 .loses = true},
 	{.name = "accept_rc",
 	 .faults = "accept-rc",
 	 .expect = NONE,
-	 .says = "peer 'second': channel &not there: channel &, NIC eth1, peer second: accept: rc "
+	 .says = "peer 'second': plugin channel &not up: channel &, NIC eth1, peer second: accept: "
+		 "rc "
 		 "3",
-	 .says_far =
-		 "peer 'first': channel &not there: over there: channel &, NIC eth1, peer second: "
-		 "accept: rc 3",
+	 .says_far = "peer 'first': plugin channel &not up: at the peer: channel &, NIC eth1, peer "
+		     "second: "
+		     "accept: rc 3",
 	 .loses = true},
 	{.name = "connect_never",
 	 .faults = "connect-never:side=send",
 	 .expect = SOME,
-	 .says = "peer 'second': channel &, NIC eth1, peer second: connect: not finished in time",
-	 .says_far = "over there: channel &, NIC eth1, peer second: connect: not finished in time",
+	 .says = "peer 'second': plugin channel &not up: channel &, NIC eth1, peer second: "
+		 "connect: not finished in time",
+	 .says_far = "at the peer: channel &, NIC eth1, peer second: connect: not finished in time",
 	 .loses = true},
 	{.name = "accept_never",
 	 .far = "connect-never:side=send",
 	 .expect = SOME,
-	 .says = "peer 'second': channel &, NIC eth1, peer second: accept: not finished in time",
-	 .says_far = "over there: channel &, NIC eth1, peer second: accept: not finished in time",
+	 .says = "peer 'second': plugin channel &not up: channel &, NIC eth1, peer second: accept: "
+		 "not finished in time",
+	 .says_far = "at the peer: channel &, NIC eth1, peer second: accept: not finished in time",
 	 .loses = true},
 	{.name = "no_plugin_there", .expect = NONE, .no_far_plugin = true},
 	{.name = "chunks_differ",

@@ -128,7 +128,7 @@ static void no_kernels_run(struct side *side, void *unpack)
 	side_open(side, TCPXEMU);
 	side_connect(side, unpack ? 0 : 1);
 	if (unpack) {
-		said_await("channel &not there&no unpack kernel");
+		said_await("channel &not up&no unpack kernel");
 		CHECK_EQ(side_peer(side).message_channels, 0);
 	}
 	side_meet(side);
@@ -171,15 +171,18 @@ static void rest_run(struct side *side, void *arg)
 	area_make(side, &mine, LARGE);
 	area_make(side, &open, LARGE);
 	area_swap(side, &open);
-	while (!side->index && !said_count("nothing arrived by it 5 times in a row: it rests")) {
+	while (!side->index &&
+	       !said_count("nothing arrived 5 times in a row: it is not dialled for")) {
 		tcpx_segment segment = {
 			.local = mine.region, .remote = open.remote, .length = LARGE};
 		tcpx_request request = side_start(side, TCPX_OP_WRITE, &segment, 1);
 		tcpx_status status = side_end(side, request);
 
 		CHECK(status == TCPX_OK || status == TCPX_ERR_CHANNEL_LOST);
-		rested |= status == TCPX_OK && side_peer(side).message_channels == 0 &&
-			  said_count("nothing arrived by it 4 times in a row: it rests 2000 ms");
+		rested |=
+			status == TCPX_OK && side_peer(side).message_channels == 0 &&
+			said_count(
+				"nothing arrived 4 times in a row: it is not dialled for 2000 ms");
 	}
 	CHECK(side->index || rested);
 	side_meet(side);
@@ -307,10 +310,12 @@ static void late_run(struct side *side, void *arg)
 	side_open(side, TCPXEMU);
 	side_connect(side, 0);
 	if (!side->index) {
-		CHECK(said("peer 'second': channel &not there: channel &, NIC eth1: not in time; "
-			   "it may come later"));
-		said_await("peer 'second': channel &not there: channel &, NIC eth1, peer second: "
-			   "accept: not finished in time");
+		CHECK(said("peer 'second': plugin channel &not up: channel &, NIC eth1: its setup "
+			   "takes too long; "
+			   "it may come up later"));
+		said_await(
+			"peer 'second': plugin channel &not up: channel &, NIC eth1, peer second: "
+			"accept: not finished in time");
 	}
 	side_meet(side);
 	side_close_broken(side);
@@ -359,7 +364,7 @@ static void no_rule(struct side *side)
 	struct area mine, open;
 
 	side_connect(side, 0);
-	said_await("channel &not there: &channel &, NIC eth1, peer &: rc 3");
+	said_await("channel &not up: &channel &, NIC eth1, peer &: rc 3");
 	/* Both ends of a setup hear of it, and either may be first: who knows why says it, however
 	 * late that is. */
 	if (!side->index)

@@ -132,10 +132,10 @@ static void fails(struct side *side, const struct row *row, struct area *mine, s
 	tcpx_segment segment = {.local = mine->region, .remote = open->remote, .length = SIZE};
 
 	CHECK(lost(side, &segment));
-	while (said_count("nothing arrived by it 4 times in a row: it rests") < CHANNELS)
+	while (said_count("nothing arrived 4 times in a row: it is not dialled for") < CHANNELS)
 		(void)lost(side, &segment);
 	/* The end that receives saw it first, and told before the channel was dialled again. */
-	CHECK(said(words("peer 'second': channel &over there: channel &, NIC %s&%s", row->nic,
+	CHECK(said(words("peer 'second': channel &at the peer: channel &, NIC %s&%s", row->nic,
 			 stage)));
 	CHECK_EQ(side_peer(side).state, TCPX_PEER_UP);
 	CHECK_EQ(side_peer(side).message_channels, 0);
@@ -159,7 +159,7 @@ static void off_run(struct side *side, void *arg)
 	row_env(side, row, "off");
 	side_env("TCPXEMU_FATAL", "rc");
 	side_open(side, TCPXEMU);
-	CHECK_EQ(said_count("TCPX_PAIRING being off"), side->index && row->end == NO_CMSG);
+	CHECK_EQ(said_count("because TCPX_PAIRING is off"), side->index && row->end == NO_CMSG);
 	if (side->index && row->end == NO_CMSG)
 		CHECK(said(row->says));
 	side_connect(side, CHANNELS);
@@ -194,7 +194,8 @@ static void parent(const struct row *row, pid_t child, int fd)
 	CHECK(waitpid(child, &status, 0) == child);
 	CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 1, "it ended with %#x: %s", status,
 		  text);
-	CHECK_MSG(said_in(text, row->says) && said_in(text, "TCPX_PAIRING being off"), "%s", text);
+	CHECK_MSG(said_in(text, row->says) && said_in(text, "because TCPX_PAIRING is off"), "%s",
+		  text);
 	CHECK_MSG(said_in(text, words("VIOLATION no-cmsg: NIC %s&GPU %u", row->nic, row->gpu)),
 		  "%s", text);
 }

@@ -92,10 +92,10 @@ def test_a_failure_of_ones_own_is_the_reason(tool, plugin, gpus):  # noqa: F811
     code, _, err = serve.wait()
     assert (done.returncode, code) == (1, 1)
     reason = r"channel \d+, NIC eth\d.*: .*no unpack kernel"
-    assert re.search(rf"^tcpx: WARN peer .* is not there: {reason}", done.stderr, re.M)
-    assert re.search(rf"^tcpx perf: .*over tcp: (over there: )?{reason}.*tcpx doctor --peer",
+    assert re.search(rf"^tcpx: WARN peer .* is not up: {reason}", done.stderr, re.M)
+    assert re.search(rf"^tcpx perf: .*over tcp: (at the peer: )?{reason}.*tcpx doctor --peer",
                      done.stderr, re.M), done.stderr
-    assert re.search(rf"^tcpx: WARN peer .* is not there: over there: {reason}", err, re.M), err
+    assert re.search(rf"^tcpx: WARN peer .* is not up: at the peer: {reason}", err, re.M), err
 
 
 LOGGED = [({}, "warn"), ({"NCCL_DEBUG": "WARN"}, "warn"), ({"NCCL_DEBUG": "INFO"}, "info"),

@@ -163,7 +163,7 @@ def test_a_foreign_nic_taken_by_force_ends_the_run_and_is_named(tool, plugin, a3
                 env=a3 | {"TCPX_PAIRING": "off"})
     assert done.returncode != 0
     assert not wrong_of(done)
-    assert "NIC eth2 is taken for GPU 0, TCPX_PAIRING being off: GPU 0000:04:00.0" in done.stderr
+    assert "NIC eth2 is used for GPU 0 because TCPX_PAIRING is off: GPU 0000:04:00.0" in done.stderr
     assert "VIOLATION no-cmsg: NIC eth2" in done.stderr
 
 
@@ -228,7 +228,7 @@ def test_unsteered_packets_come_to_host_memory(tool, plugin, gpus, tmp_path, op,
 def test_the_predecessors_name_for_that(tool, plugin, gpus):
     done = host_recv(tool, plugin, gpus | {"UCCL_TCPX_HOST_RECV_DEBUG": "1"}, "2")
     assert done.returncode == 1
-    assert "host-recv: NIC eth1 steers what comes for every visible GPU" in done.stderr
+    assert "host-recv: NIC eth1 steers flows of every visible GPU" in done.stderr
     assert "make a GPU of another NIC visible" in done.stderr
 
 

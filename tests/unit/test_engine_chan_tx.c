@@ -132,7 +132,7 @@ static void world_open(struct world *w)
 		assert_int_equal(core_chan_up(&w->peer.link.core, i, 1), TCPX_OK);
 	w->sink.base.ops = &sink_ops;
 	w->chan = (struct engine_chan){.peer = &w->peer, .index = CHANNEL, .net = &w->sink.base};
-	pthread_mutex_init(&w->chan.poll_lock, NULL);
+	pthread_mutex_init(&w->chan.poll.lock, NULL);
 	w->chan.tx.buf = malloc(ENGINE_TX_BUFFER);
 	w->chan.tx.iov = calloc(CORE_PIECES_MAX + 2, sizeof(struct iovec));
 	assert_true(w->chan.tx.buf && w->chan.tx.iov);
@@ -161,7 +161,7 @@ static void world_close(struct world *w)
 	free(w->chan.tx.buf);
 	free(w->chan.tx.iov);
 	pthread_mutex_destroy(&w->peer.link.lock);
-	pthread_mutex_destroy(&w->chan.poll_lock);
+	pthread_mutex_destroy(&w->chan.poll.lock);
 }
 
 /* Lets so many bytes more leave. */

@@ -34,7 +34,7 @@ static void through_kernel(struct local_chan *chan)
 	chan->copy = COPY_PEER;
 	chan->lend_to = &header->loans[chan->side];
 	chan->lend_ok = &header->offer[!chan->side].reads;
-	chan->probe_due = 1;
+	chan->rx.probe_due = 1;
 	header->offer[chan->side].addr = (uintptr_t)secret;
 	memcpy(header->offer[chan->side].secret, secret, sizeof(secret));
 	atomic_store(&header->offer[chan->side].ready, 1);
@@ -196,12 +196,12 @@ static void reader_inside_keeps_it(void **state)
 	(void)state;
 	pair_any(&pair, 1);
 	assert_int_equal(lend(pair.a, src, PIECE, &moved), TCPX_IN_PROGRESS);
-	atomic_store(&inside(pair.b)->borrow->loan[0].state, LOAN_READING);
+	atomic_store(&inside(pair.b)->rx.borrow->loan[0].state, LOAN_READING);
 	assert_int_equal(lent(pair.a, 1).pieces, 1);
 	assert_int_equal(lend(pair.a, src, PIECE, &moved), TCPX_IN_PROGRESS);
 	pair.a->ops->shutdown(pair.a); /* the process lives: it may still answer */
 	assert_int_equal(lent(pair.a, 1).pieces, 1);
-	atomic_store(&inside(pair.b)->borrow->loan[0].state, LOAN_OVER);
+	atomic_store(&inside(pair.b)->rx.borrow->loan[0].state, LOAN_OVER);
 	assert_int_equal(lent(pair.a, 1).pieces, 0);
 	pair_close(&pair);
 }
@@ -216,7 +216,7 @@ static void dead_reader_reads_nothing(void **state)
 	(void)state;
 	pair_any(&pair, 1);
 	assert_int_equal(lend(pair.a, src, PIECE, &moved), TCPX_IN_PROGRESS);
-	atomic_store(&inside(pair.b)->borrow->loan[0].state, LOAN_READING);
+	atomic_store(&inside(pair.b)->rx.borrow->loan[0].state, LOAN_READING);
 	pid = fork();
 	assert_true(pid >= 0);
 	if (!pid)
@@ -263,7 +263,7 @@ static void other_process_is_noticed(void **state)
 
 	(void)state;
 	pair_any(&pair, 1);
-	inside(pair.b)->peer_secret[3] ^= 1;
+	inside(pair.b)->rx.peer_secret[3] ^= 1;
 	assert_int_equal(lend(pair.a, src, PIECE, &moved), TCPX_IN_PROGRESS);
 	assert_int_equal(take(pair.b, dst, PIECE, &moved), TCPX_ERR_PEER_RESET);
 	assert_int_equal(lent(pair.a, 1).torn, 1); /* not left as being read */
@@ -285,7 +285,7 @@ static void wrong_offer_is_not_taken(void **state)
 	header->offer[0].secret[0] ^= 1;
 	through_kernel(inside(pair.b));
 	local_share_probe(inside(pair.b));
-	assert_null(inside(pair.b)->borrow);
+	assert_null(inside(pair.b)->rx.borrow);
 	pair.a->ops->info(pair.a, &info);
 	assert_string_equal(info.copy, "ring");
 	assert_int_equal(lend(pair.a, src, 40000, &moved), TCPX_OK);
@@ -324,7 +324,7 @@ static void lying_loans_end_the_channel(void **state)
 		size_t moved;
 
 		pair_any(&pair, 1);
-		loans = inside(pair.b)->borrow;
+		loans = inside(pair.b)->rx.borrow;
 		atomic_store(&loans->loan[0].bytes, lies[i].bytes);
 		atomic_store(&loans->loan[0].at, lies[i].at);
 		atomic_store(&loans->loan[0].state, lies[i].loan_state);
@@ -346,7 +346,7 @@ static void random_loans_break_nothing(void **state)
 		struct pair pair;
 
 		pair_any(&pair, 1);
-		loans = rng_one_in(&rng, 2) ? inside(pair.b)->borrow : inside(pair.b)->lend_to;
+		loans = rng_one_in(&rng, 2) ? inside(pair.b)->rx.borrow : inside(pair.b)->lend_to;
 		for (int step = 0; step < 20; step++) {
 			struct local_loan *loan = &loans->loan[rng_below(&rng, LOCAL_LOANS)];
 			uint32_t events;

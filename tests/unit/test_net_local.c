@@ -171,7 +171,7 @@ static void bells_flood_is_survived(void **state)
 			break;
 	assert_int_equal(try_recv(pair.a, 1), TCPX_IN_PROGRESS);
 	/* At worst a few rounds of "need not sleep", then quiet. */
-	atomic_store(&inside(pair.a)->owed, 1);
+	atomic_store(&inside(pair.a)->bell.owed, 1);
 	for (int i = 0; pair.a->ops->arm(pair.a, 1, 0, &events); i++)
 		assert_true(i < 1000);
 	assert_int_equal(try_send(pair.b, 1), TCPX_OK);
@@ -192,7 +192,7 @@ static void given_up_direction_lets_the_other_sleep(void **state)
 	assert_int_equal(pair.a->ops->arm(pair.a, 0, 1, &events), 0);
 	assert_int_equal(try_recv(pair.b, RING), TCPX_OK); /* room: it rings */
 	assert_int_equal(try_recv(pair.a, 1), TCPX_IN_PROGRESS);
-	atomic_store(&inside(pair.a)->owed, 1);
+	atomic_store(&inside(pair.a)->bell.owed, 1);
 	for (int i = 0; i < 10; i++)
 		assert_int_equal(pair.a->ops->arm(pair.a, 1, 0, &events), 1);
 	assert_int_equal(pair.a->ops->arm(pair.a, 0, -1, &events), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A channel: who runs it, when it is polled, how it starts and stops. */
+/* A channel: which thread runs its directions, and what epoll watches. */
 #include "engine/channel/comms_gpu.h"
 #include "engine/engine.h"
 #include "engine/link/hold.h"
@@ -20,93 +20,95 @@ void chan_start(struct engine_chan *chan)
 	int err = 0;
 
 	atomic_fetch_add(&chan->worker->channels, 1);
-	pthread_mutex_lock(&chan->poll_lock); /* nobody is inside yet */
+	pthread_mutex_lock(&chan->poll.lock); /* no direction has an owner yet */
 	if (epoll_ctl(chan->worker->epfd, EPOLL_CTL_ADD, chan->net->ops->fd(chan->net), &event))
 		err = errno;
-	atomic_store(&chan->polled, !err);
-	pthread_mutex_unlock(&chan->poll_lock);
+	atomic_store(&chan->poll.watched, !err);
+	pthread_mutex_unlock(&chan->poll.lock);
 	if (err)
 		chan_fail(chan, TCPX_ERR_SYSTEM, err);
 	else
-		worker_again(chan); /* arms, and takes what came before */
+		worker_again(chan); /* arms the descriptor, and receives what came before */
 }
 
 /* poll_lock held. */
-static void poll_change(struct engine_chan *chan)
+static void chan_poll_change(struct engine_chan *chan)
 {
-	uint32_t events = chan->recv_events | chan->send_events;
+	uint32_t events = chan->poll.recv_events | chan->poll.send_events;
 	struct epoll_event event = {.events = events, .data.ptr = chan};
 
-	if (events == chan->poll_events || !atomic_load(&chan->polled))
+	if (events == chan->poll.events || !atomic_load(&chan->poll.watched))
 		return;
-	chan->poll_events = events;
+	chan->poll.events = events;
 	if (epoll_ctl(chan->worker->epfd, EPOLL_CTL_MOD, chan->net->ops->fd(chan->net), &event) &&
-	    atomic_load(&chan->polled)) /* not stopped meanwhile: nobody would be told any more */
+	    atomic_load(&chan->poll.watched)) /* a channel stopped meanwhile fails no more */
 		chan_fail(chan, TCPX_ERR_SYSTEM, errno);
 }
 
-/* rx owner: from now on the worker is told of what arrives. 1: something did already, receive. */
+/* rx owner: the worker's epoll reports what arrives from now on. 1: something has arrived already,
+ * so receive. */
 int chan_wait_recv(struct engine_chan *chan)
 {
 	uint32_t events;
 	int ready;
 
-	pthread_mutex_lock(&chan->poll_lock);
+	pthread_mutex_lock(&chan->poll.lock);
 	ready = chan->net->ops->arm(chan->net, 1, 0, &events);
 	if (!ready) {
-		chan->recv_events = events;
-		poll_change(chan);
+		chan->poll.recv_events = events;
+		chan_poll_change(chan);
 	}
-	pthread_mutex_unlock(&chan->poll_lock);
+	pthread_mutex_unlock(&chan->poll.lock);
 	return ready;
 }
 
-/* rx owner: the worker is not to be told; this thread looks itself. */
+/* rx owner: epoll reports nothing to the worker, since this thread polls the channel itself. */
 void chan_keep_recv(struct engine_chan *chan)
 {
-	pthread_mutex_lock(&chan->poll_lock);
-	chan->recv_events = 0;
-	poll_change(chan);
-	pthread_mutex_unlock(&chan->poll_lock);
+	pthread_mutex_lock(&chan->poll.lock);
+	chan->poll.recv_events = 0;
+	chan_poll_change(chan);
+	pthread_mutex_unlock(&chan->poll.lock);
 }
 
-/* tx owner: the worker is told when there is room. 1: there is already, send. */
+/* tx owner: the worker's epoll reports when there is room. 1: there is room already, so send. */
 int chan_wait_send(struct engine_chan *chan)
 {
 	uint32_t events;
 	int ready;
 
 	atomic_store(&chan->tx_blocked, 1);
-	pthread_mutex_lock(&chan->poll_lock);
+	pthread_mutex_lock(&chan->poll.lock);
 	ready = chan->net->ops->arm(chan->net, 0, 1, &events);
 	if (!ready) {
-		chan->send_events = events;
-		poll_change(chan);
+		chan->poll.send_events = events;
+		chan_poll_change(chan);
 	}
-	pthread_mutex_unlock(&chan->poll_lock);
+	pthread_mutex_unlock(&chan->poll.lock);
 	if (ready)
 		atomic_store(&chan->tx_blocked, 0);
 	return ready;
 }
 
-/* The sender has all it wanted: no more events for room. */
+/* Nothing is left to send: epoll reports no more room. */
 void chan_sent_all(struct engine_chan *chan)
 {
 	uint32_t events;
 
-	pthread_mutex_lock(&chan->poll_lock);
-	if (chan->send_events && !atomic_load(&chan->tx_blocked)) {
-		chan->send_events = 0;
+	pthread_mutex_lock(&chan->poll.lock);
+	if (chan->poll.send_events && !atomic_load(&chan->tx_blocked)) {
+		chan->poll.send_events = 0;
 		chan->net->ops->arm(chan->net, 0, -1, &events);
-		poll_change(chan);
+		chan_poll_change(chan);
 	}
-	pthread_mutex_unlock(&chan->poll_lock);
+	pthread_mutex_unlock(&chan->poll.lock);
 }
 
+/* A direction of a stopped channel has no owner any more. */
 static void chan_leaves(struct engine_chan *chan)
 {
-	if (atomic_fetch_sub(&chan->inside, 1) == 1)
-		sys_loop_post(&engine_runtime.loop, &chan->left_post);
+	if (atomic_fetch_sub(&chan->stop.inside, 1) == 1)
+		sys_loop_post(&engine_runtime.loop, &chan->stop.left_post);
 }
 
 static bool owner_take(_Atomic int *owner)
@@ -116,7 +118,7 @@ static bool owner_take(_Atomic int *owner)
 	return atomic_compare_exchange_strong(owner, &state, OWNER_BUSY);
 }
 
-/* True: somebody came by meanwhile. */
+/* True: another thread asked for the direction meanwhile, so its work must be looked for again. */
 static bool owner_leave(struct engine_chan *chan, _Atomic int *owner)
 {
 	int state = OWNER_BUSY;
@@ -148,8 +150,8 @@ void chan_tx_leave(struct engine_chan *chan)
 {
 	if (!owner_leave(chan, &chan->tx_owner))
 		return;
-	/* What others post meanwhile is not this caller's to send. */
-	if (atomic_load(&chan->sample_asked))
+	/* The worker sends what other threads posted meanwhile, not this caller. */
+	if (atomic_load(&chan->sample.asked))
 		worker_look(chan);
 	else
 		worker_kick(chan);
@@ -165,8 +167,9 @@ void chan_rx_leave(struct engine_chan *chan)
 	(void)owner_leave(chan, &chan->rx_owner);
 }
 
-/* Whole pages of a buffer go back to the system; they come again when they are touched. */
-static void give_pages(void *buffer, size_t bytes)
+/* Returns the whole pages of a buffer to the system, which provides them again when they are
+ * touched. */
+static void pages_give_back(void *buffer, size_t bytes)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	uintptr_t from = ((uintptr_t)buffer + page - 1) & ~(page - 1);
@@ -185,29 +188,29 @@ void chan_trim(struct engine_chan *chan, int64_t now_ns)
 	chan->trimmed_ns = heard;
 	if (owner_take(&chan->tx_owner)) {
 		if (chan->tx.start == chan->tx.end && !chan->tx.big) {
-			give_pages(chan->tx.buf, ENGINE_TX_BUFFER);
+			pages_give_back(chan->tx.buf, ENGINE_TX_BUFFER);
 			chan->net->ops->trim(chan->net);
 		}
 		chan_tx_leave(chan);
 	}
 	if (chan_rx_try(chan)) {
 		if (chan->rx.state == RX_HEADER && chan->rx.used == chan->rx.have) {
-			give_pages(chan->rx.buf, ENGINE_RX_BUFFER);
+			pages_give_back(chan->rx.buf, ENGINE_RX_BUFFER);
 			free(chan->rx.message);
 			chan->rx.message = NULL;
 		}
 		chan_rx_leave(chan);
-		worker_again(chan); /* an event may have met a busy channel */
+		worker_again(chan); /* an event may have found the direction busy */
 	}
 }
 
-/* First failure of a channel: the control thread takes it down. Any thread, so the socket is left
- * alone. */
+/* Records the first failure of a channel, for which the control thread stops it. May run on any
+ * thread, so it does not touch the socket. */
 void chan_fail(struct engine_chan *chan, tcpx_status status, int err)
 {
 	int none = 0;
 
-	if (chan->comms) /* before the control thread sees the failure, and asks */
+	if (chan->comms) /* before the control thread sees the failure and asks for the reason */
 		comms_why(chan->comms, status);
 	if (!atomic_compare_exchange_strong(&chan->failed, &none, status))
 		return;

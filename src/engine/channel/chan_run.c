@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A channel from its making to its last reference, and what its worker runs in between. */
+/* Creates and frees a channel, and runs it on its worker. */
 #include <stdlib.h>
 #include <sys/epoll.h>
 
@@ -10,29 +10,29 @@
 #include "net/net_wrapper.h"
 #include "topo/graph.h"
 
-#define TX_BUDGET (1u << 20)   /* of one channel before the worker's next one */
-#define RX_BUDGET (512u << 10) /* of one channel before the worker's next one */
+#define TX_BUDGET (1u << 20)   /* bytes of one channel before the worker's next one */
+#define RX_BUDGET (512u << 10) /* likewise */
 
-/* Runs the sender here, or makes whoever runs it look again. */
+/* Runs the sender on this thread, or makes the thread that runs it look for work again. */
 void chan_tx_kick(struct engine_chan *chan)
 {
 	bool mine = worker_is_current(chan->worker);
 	int state;
 
 	if (chan->comms && !mine) {
-		worker_kick(chan); /* one thread drives a comm */
+		worker_kick(chan); /* only the worker calls a comm */
 		return;
 	}
 	if (atomic_load(&chan->tx_blocked)) {
 		if (!atomic_load(&chan->tx.lent))
 			return;
-		/* It waits for the peer to give lent memory back; somebody wants it now. */
+		/* It waits for the peer to return lent memory, and has to take it back now. */
 		atomic_store(&chan->tx_blocked, 0);
 	}
 	if (!chan_tx_try(chan))
 		return;
 	do {
-		/* Of a bulk channel somebody else sends what he has just posted. */
+		/* Another thread sends on a bulk channel only what it has just posted. */
 		chan_tx_run(chan, mine || chan->index != CORE_LANE ? TX_BUDGET : ENGINE_TX_BUFFER);
 		state = OWNER_AGAIN;
 	} while (mine && atomic_load(&chan->tx_owner) == OWNER_AGAIN &&
@@ -40,7 +40,7 @@ void chan_tx_kick(struct engine_chan *chan)
 	chan_tx_leave(chan);
 }
 
-/* The worker's epoll reported the channel, or somebody says that there is something. */
+/* epoll of the worker reported these events, or another thread did. */
 static void chan_event(struct engine_chan *chan, uint32_t events)
 {
 	bool doorbell = chan->net->ops->caps & NET_CAP_DOORBELL;
@@ -69,22 +69,22 @@ static void chan_event(struct engine_chan *chan, uint32_t events)
 		worker_again(chan);
 }
 
-/* Somebody asked the worker for a sample, to receive, or to send. */
+/* The worker was asked to shut the channel down, for a sample, to receive, or to send. */
 static void chan_kicked(struct engine_chan *chan)
 {
-	if (atomic_load(&chan->stopping)) {
+	if (atomic_load(&chan->stop.shutdown)) {
 		chan->net->ops->shutdown(chan->net);
 		return;
 	}
 	chan_sample_take(chan);
-	if (atomic_exchange(&chan->again, 0))
+	if (atomic_exchange(&chan->kick.again, 0))
 		chan_event(chan, EPOLLIN);
-	link_run_deferred(&chan->peer->link); /* what link_run_posted left to us */
+	link_run_deferred(&chan->peer->link); /* what link_run_posted() left to the worker */
 	chan_tx_kick(chan);
 	link_run_deferred(&chan->peer->link);
 }
 
-static void chan_free(struct engine_chan *chan)
+static void chan_release(struct engine_chan *chan)
 {
 	if (!chan)
 		return;
@@ -105,13 +105,13 @@ static const struct chan_calls chan_calls = {
 	.event = chan_event,
 	.kicked = chan_kicked,
 	.buried = chan_put,
-	.free = chan_free,
+	.free = chan_release,
 };
 
-/* Lanes have the last one to themselves, so that a small frame does not wait for big ones. A bulk
- * channel goes where the fewest are, whatever their peers and sessions: those of a GPU beside
- * another do not meet on the same threads while others sleep. Where workers are placed,
- * it is one of its NIC's node. */
+/* Lanes have the last worker to themselves, so that a small frame does not wait for large ones. A
+ * bulk channel goes to the worker with the fewest channels of all peers and sessions, or the
+ * channels of two GPUs might share some workers while others sleep. Where workers are pinned, only
+ * those on the NUMA node of the channel's NIC are considered. */
 static struct engine_worker *worker_for(const struct engine_peer *peer, uint32_t index, int node)
 {
 	struct engine_runtime *runtime = &engine_runtime;
@@ -146,7 +146,7 @@ tcpx_status chan_create(struct engine_peer *peer, uint32_t index, uint32_t epoch
 		chan->rx.iov = calloc(CORE_PIECES_MAX + 2, sizeof(struct iovec));
 	}
 	if (!chan || !chan->tx.buf || !chan->rx.buf || !chan->tx.iov || !chan->rx.iov) {
-		chan_free(chan);
+		chan_release(chan);
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "channel %u", index);
 	}
 	chan->net = net;
@@ -155,19 +155,18 @@ tcpx_status chan_create(struct engine_peer *peer, uint32_t index, uint32_t epoch
 			 : TCPX_OK;
 	if (status != TCPX_OK) {
 		chan->net = NULL; /* still the caller's */
-		chan_free(chan);
+		chan_release(chan);
 		return status;
 	}
 	chan->calls = &chan_calls;
 	atomic_store(&chan->refs, 1);
-	chan->peer = peer; /* whoever is still inside a channel needs its peer */
+	chan->peer = peer; /* the owner of a direction uses the peer */
 	peer_get(peer);
 	chan->index = index;
 	chan->epoch = epoch;
-	list_init(&chan->kick_node);
-	list_init(&chan->leased);
-	pthread_mutex_init(&chan->poll_lock, NULL);
-	pthread_mutex_init(&chan->sample_lock, NULL);
+	list_init(&chan->kick.node);
+	pthread_mutex_init(&chan->poll.lock, NULL);
+	pthread_mutex_init(&chan->sample.lock, NULL);
 	chan->worker = worker_for(peer, index, node);
 	*out_chan = chan;
 	return TCPX_OK;

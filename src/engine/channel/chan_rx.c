@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The receiving half of a channel: bytes of the transport become frames for the core. */
+/* The receiver of a channel: turns bytes of the transport into frames for the core. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +16,14 @@
 #include "sys/user.h"
 #include "wire/frame_codec.h"
 
-#define AHEAD_BULK 1024u	/* read beyond a large payload: trailer, next header, a table */
-#define AHEAD_SMALL (32u << 10) /* read at once while frames are small */
+#define AHEAD_BULK 1024u /* bytes read beyond a large payload: trailer, next header, a table */
+#define AHEAD_SMALL (32u << 10) /* bytes read in one call while frames are small */
 
-#define RECV_MARK (128u << 10) /* peers.md: a third of the sleeps at the same speed */
+#define RECV_MARK (128u << 10) /* a third of the sleeps at the same speed */
 
-/* peer.lock: a region goes away while its chunk is parked here. In a call the chunk's regions are
- * the receiver's alone; it looks whether they are retired when the call is over. */
+/* link.lock: a region is deregistered, and a chunk for it may be parked between two calls. While a
+ * call is under way the regions of the chunk belong to the receiver alone, which checks after the
+ * call whether they are retired. */
 void chan_rx_forget(struct engine_chan *chan, struct mem_region *region)
 {
 	uint32_t i;
@@ -38,8 +39,8 @@ void chan_rx_forget(struct engine_chan *chan, struct mem_region *region)
 	rx_release(&chan->rx);
 }
 
-/* peer.lock, rx owner: a chunk of a region that was deregistered during the call is refused. */
-static void note_retired(struct engine_chan *chan)
+/* link.lock, rx owner: refuses the chunk if one of its regions was deregistered during the call. */
+static void rx_note_retired(struct engine_chan *chan)
 {
 	const struct chan_rx *rx = &chan->rx;
 	uint32_t i;
@@ -49,24 +50,24 @@ static void note_retired(struct engine_chan *chan)
 			core_rx_redirect(&chan->peer->link.core, chan->index);
 }
 
-/* peer.lock. What the core says about the parked frame. */
-static void pause_call(struct engine_chan *chan)
+/* link.lock. Parks the frame between two calls, unless the core wants it aborted. */
+static void rx_pause_call(struct engine_chan *chan)
 {
-	note_retired(chan);
+	rx_note_retired(chan);
 	if (!core_rx_pause(&chan->peer->link.core, chan->index))
 		return;
 	chan->rx.aborted = true;
 	rx_release(&chan->rx);
 }
 
-static void to_scratch(struct chan_rx *rx)
+static void rx_to_scratch(struct chan_rx *rx)
 {
 	rx->aborted = true;
 }
 
-/* Where the next bytes of the payload go, at most max of them. */
-static uint32_t destination(struct chan_rx *rx, struct iovec *iov, uint64_t max,
-			    uint64_t *out_bytes)
+/* The pieces of memory for the next bytes of the payload, at most max. */
+static uint32_t rx_next_pieces(struct chan_rx *rx, struct iovec *iov, uint64_t max,
+			       uint64_t *out_bytes)
 {
 	uint64_t left = rx->left < max ? rx->left : max, bytes = 0;
 	uint32_t n = 0, i;
@@ -96,7 +97,7 @@ static uint32_t destination(struct chan_rx *rx, struct iovec *iov, uint64_t max,
 	return n;
 }
 
-static void advance(struct chan_rx *rx, uint64_t bytes)
+static void rx_advance(struct chan_rx *rx, uint64_t bytes)
 {
 	rx->left -= bytes;
 	while (bytes && rx->at < rx->niov && !rx->aborted) {
@@ -112,14 +113,14 @@ static void advance(struct chan_rx *rx, uint64_t bytes)
 	}
 }
 
-/* The destination is not mapped any more: this chunk ends here, the channel lives. */
-static void refuse_gone(struct chan_rx *rx)
+/* The destination is not mapped any more: this chunk is refused, and the channel goes on. */
+static void rx_refuse_gone(struct chan_rx *rx)
 {
 	rx_refuse(rx, rx->core.kind == CORE_RX_PROG ? TCPX_ERR_INVALID : TCPX_ERR_REMOTE);
 }
 
-/* How many of the piece's bytes were copied: fewer where it has vanished. */
-static size_t put_piece(const struct chan_rx *rx, const struct iovec *piece)
+/* Returns how many bytes of the piece were copied: fewer than all if it has vanished. */
+static size_t rx_put_piece(const struct chan_rx *rx, const struct iovec *piece)
 {
 	if (rx->vanishing && !rx->aborted)
 		return sys_user_write(piece->iov_base, rx->buf + rx->used, piece->iov_len);
@@ -127,18 +128,18 @@ static size_t put_piece(const struct chan_rx *rx, const struct iovec *piece)
 	return piece->iov_len;
 }
 
-/* Payload bytes that lie in the buffer already. The frame's call is under way. */
-static void copy_buffered(struct engine_chan *chan)
+/* Copies the payload bytes that are in the buffer already. */
+static void rx_copy_buffered(struct engine_chan *chan)
 {
 	struct chan_rx *rx = &chan->rx;
 	struct iovec iov[NET_IOV_MAX];
 
 	while (rx->left && rx->used < rx->have) {
 		uint64_t bytes, done = 0;
-		uint32_t n = destination(rx, iov, rx->have - rx->used, &bytes), i;
+		uint32_t n = rx_next_pieces(rx, iov, rx->have - rx->used, &bytes), i;
 
 		for (i = 0; i < n; i++) {
-			size_t got = put_piece(rx, &iov[i]);
+			size_t got = rx_put_piece(rx, &iov[i]);
 
 			rx->used += (uint32_t)got;
 			done += got;
@@ -147,15 +148,15 @@ static void copy_buffered(struct engine_chan *chan)
 		}
 		if (i < n)
 			vanish_sink(chan, &iov[i], n - i);
-		advance(rx, done);
+		rx_advance(rx, done);
 		if (i < n)
-			refuse_gone(rx);
+			rx_refuse_gone(rx);
 	}
 }
 
-/* A header is whole: asks the core, finds the destination. 1: go on; 0: more bytes are needed;
- * < 0: the link is over. */
-static int take_header(struct engine_chan *chan)
+/* With a whole header: asks the core and finds the destination. 1: go on; 0: more bytes are needed;
+ * < 0: an error that ends the channel. */
+static int rx_take_header(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
 	struct chan_rx *rx = &chan->rx;
@@ -188,7 +189,7 @@ static int take_header(struct engine_chan *chan)
 	return 1;
 }
 
-static tcpx_status end_frame(struct engine_chan *chan, bool valid)
+static tcpx_status rx_end_frame(struct engine_chan *chan, bool valid)
 {
 	struct engine_peer *peer = chan->peer;
 	struct chan_rx *rx = &chan->rx;
@@ -196,17 +197,18 @@ static tcpx_status end_frame(struct engine_chan *chan, bool valid)
 	bool lost;
 
 	link_lock(&peer->link);
-	note_retired(chan);
+	rx_note_retired(chan);
 	lost = core_rx_aborted(&peer->link.core, chan->index);
 	link_unlock_only(&peer->link);
 	if (lost && rx->core.kind == CORE_RX_REGION)
-		verdict = TCPX_ERR_REMOTE_KEY; /* deregistered in between */
+		verdict = TCPX_ERR_REMOTE_KEY; /* deregistered meanwhile */
 	if (valid && !lost && rx->stage && verdict == TCPX_OK)
 		verdict = stage_commit(chan);
 	else if (rx->stage)
 		stage_close(rx->stage);
 	rx->stage = NULL;
-	/* Before the acknowledgement can leave: what it promises is no longer ours to touch. */
+	/* Before the acknowledgement can leave: after it the memory belongs to the application
+	 * again. */
 	if (verdict != TCPX_IN_PROGRESS)
 		rx_release(rx);
 	link_lock(&peer->link);
@@ -219,12 +221,12 @@ static tcpx_status end_frame(struct engine_chan *chan, bool valid)
 	if (rx->commit && status == TCPX_OK)
 		rx->path->commit(chan, rx->commit);
 	else if (rx->commit)
-		stage_close(rx->commit); /* the link is over, nothing was promised */
+		stage_close(rx->commit); /* the channel ends, and nothing was acknowledged */
 	rx->commit = NULL;
 	return status;
 }
 
-static int take_trailer(struct engine_chan *chan)
+static int rx_take_trailer(struct engine_chan *chan)
 {
 	struct chan_rx *rx = &chan->rx;
 	struct frame_trailer trailer = {.status = FRAME_VALID};
@@ -237,17 +239,18 @@ static int take_trailer(struct engine_chan *chan)
 		if (status != TCPX_OK)
 			return status;
 		rx->used += FRAME_TRAILER_BYTES;
-		/* What is small was copied by its sender. */
+		/* A small payload was copied by its sender, so it cannot have changed on the
+		 * way. */
 		if (rx->frame.payload_bytes > ENGINE_COPY_BYTES && chan->net->ops->zerocopy &&
 		    !chan->net->ops->zerocopy->intact(chan->net))
 			return TCPX_ERR_PEER_RESET;
 	}
-	status = end_frame(chan, trailer.status == FRAME_VALID && !rx->torn);
+	status = rx_end_frame(chan, trailer.status == FRAME_VALID && !rx->torn);
 	return status == TCPX_OK ? 1 : (int)status;
 }
 
-/* Everything the buffer allows. */
-static tcpx_status parse(struct engine_chan *chan)
+/* Processes all that is in the buffer. */
+static tcpx_status rx_parse(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
 	struct chan_rx *rx = &chan->rx;
@@ -257,17 +260,17 @@ static tcpx_status parse(struct engine_chan *chan)
 
 		switch (rx->state) {
 		case RX_HEADER:
-			step = take_header(chan);
+			step = rx_take_header(chan);
 			break;
 		case RX_PAYLOAD:
-			copy_buffered(chan);
+			rx_copy_buffered(chan);
 			if (rx->left)
 				step = 0;
 			else
 				rx->state = RX_TRAILER;
 			break;
 		case RX_TRAILER:
-			step = take_trailer(chan);
+			step = rx_take_trailer(chan);
 			break;
 		}
 		if (step < 0)
@@ -276,7 +279,7 @@ static tcpx_status parse(struct engine_chan *chan)
 			continue;
 		if (rx->state != RX_HEADER) {
 			link_lock(&peer->link);
-			pause_call(chan);
+			rx_pause_call(chan);
 			link_unlock_only(&peer->link);
 		}
 		if (rx->used == rx->have) {
@@ -290,8 +293,8 @@ static tcpx_status parse(struct engine_chan *chan)
 	}
 }
 
-/* One call of the transport. *out_all: it took everything that was there. */
-static tcpx_status receive(struct engine_chan *chan, uint64_t *out_bytes, bool *out_all)
+/* One call of the transport. *out_all: nothing more was there. */
+static tcpx_status rx_receive(struct engine_chan *chan, uint64_t *out_bytes, bool *out_all)
 {
 	struct engine_peer *peer = chan->peer;
 	struct chan_rx *rx = &chan->rx;
@@ -304,11 +307,11 @@ static tcpx_status receive(struct engine_chan *chan, uint64_t *out_bytes, bool *
 	if (rx->state != RX_HEADER) {
 		link_lock(&peer->link);
 		if (core_rx_resume(&peer->link.core, chan->index))
-			to_scratch(rx);
+			rx_to_scratch(rx);
 		link_unlock_only(&peer->link);
 	}
 	if (rx->state == RX_PAYLOAD) {
-		n = destination(rx, iov, NET_CALL_BYTES, &direct);
+		n = rx_next_pieces(rx, iov, NET_CALL_BYTES, &direct);
 		warm_write(iov, n);
 	}
 	room = ENGINE_RX_BUFFER - rx->have;
@@ -326,10 +329,10 @@ static tcpx_status receive(struct engine_chan *chan, uint64_t *out_bytes, bool *
 
 		if (chan->net->ops->loan && chan->net->ops->loan->torn(chan->net)) {
 			if (rx->state != RX_PAYLOAD)
-				return TCPX_ERR_PROTOCOL; /* only payload is ever lent */
+				return TCPX_ERR_PROTOCOL; /* only payloads are lent */
 			rx->torn = true;
 		}
-		advance(rx, take);
+		rx_advance(rx, take);
 		rx->have += (uint32_t)(got - take);
 		*out_bytes += got;
 		*out_all = got < offered;
@@ -337,11 +340,11 @@ static tcpx_status receive(struct engine_chan *chan, uint64_t *out_bytes, bool *
 		if (status == TCPX_ERR_INVALID && !rx->aborted)
 			vanish_sink(chan, iov, n - (direct == rx->left));
 		link_lock(&peer->link);
-		pause_call(chan);
+		rx_pause_call(chan);
 		link_unlock_only(&peer->link);
 	}
 	if (status == TCPX_ERR_INVALID && !rx->aborted) {
-		refuse_gone(rx);
+		rx_refuse_gone(rx);
 		return TCPX_OK;
 	}
 	return status;
@@ -359,15 +362,15 @@ void chan_rx_run(struct engine_chan *chan, uint64_t budget)
 	while (status == TCPX_OK && bytes < budget) {
 		uint64_t before = bytes;
 
-		errno = 0; /* an end that is no call's failure has none */
-		status = receive(chan, &bytes, &all);
+		errno = 0; /* a connection that ends without a failed call has no errno */
+		status = rx_receive(chan, &bytes, &all);
 		err = errno;
 		if (status == TCPX_OK && bytes > before) {
-			status = parse(chan);
-			err = 0; /* what is wrong with a frame is no system call's fault */
+			status = rx_parse(chan);
+			err = 0; /* a malformed frame is no system call's failure */
 		}
 		if (status == TCPX_OK && all && chan->rx.state == RX_HEADER && !chan->rx.have)
-			break; /* whole frames: who waits is told of the next one */
+			break; /* only whole frames came, and epoll reports the next one */
 	}
 	if (bytes)
 		atomic_store_explicit(&chan->heard_ns, clock_now_ns(), memory_order_relaxed);
@@ -381,13 +384,13 @@ void chan_rx_mark(struct engine_chan *chan)
 	uint64_t expected = rx->left + FRAME_TRAILER_BYTES;
 	size_t mark = 1;
 
-	/* Never more than what surely comes: the rest of the payload and its trailer. */
+	/* Never more than what is sure to come: the rest of the payload and its trailer. */
 	if (rx->state == RX_PAYLOAD && rx->left > ENGINE_COPY_BYTES)
 		mark = expected < RECV_MARK ? expected : RECV_MARK;
 	chan->net->ops->recv_mark(chan->net, mark);
 }
 
-/* The channel is stopped: a partial frame is forgotten. */
+/* Control thread: the channel is stopped, and a partial frame is dropped. */
 void chan_rx_drop(struct engine_chan *chan)
 {
 	rx_release(&chan->rx);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the transport says of a channel, as its worker saw it: asking it may wait for a call that is
- * under way, and that for a page of the caller's memory. */
+/* Samples of the transport, taken by the channel's worker. To ask the transport from another thread
+ * could wait for a call under way, which may wait for a page of the caller's memory. */
 #include <limits.h>
 
 #include "base/clock.h"
@@ -11,43 +11,43 @@
 
 bool chan_sample_ask(struct engine_chan *chan)
 {
-	if (atomic_exchange(&chan->sample_asked, 1))
+	if (atomic_exchange(&chan->sample.asked, 1))
 		return false;
-	atomic_store(&chan->asked_ns, clock_now_ns());
+	atomic_store(&chan->sample.asked_ns, clock_now_ns());
 	worker_look(chan);
 	return true;
 }
 
-static void answered(struct engine_chan *chan)
+static void sample_answered(struct engine_chan *chan)
 {
-	atomic_store(&chan->sample_asked, 0);
-	sys_futex_wake(&chan->sample_asked, INT_MAX);
+	atomic_store(&chan->sample.asked, 0);
+	sys_futex_wake(&chan->sample.asked, INT_MAX);
 }
 
 void chan_sample_drop(struct engine_chan *chan)
 {
-	answered(chan);
+	sample_answered(chan);
 }
 
 void chan_sample_take(struct engine_chan *chan)
 {
 	struct net_chan_info info = {0};
 
-	if (!atomic_load(&chan->sample_asked) || !chan_tx_try(chan))
+	if (!atomic_load(&chan->sample.asked) || !chan_tx_try(chan))
 		return;
 	chan->net->ops->info(chan->net, &info);
-	pthread_mutex_lock(&chan->sample_lock);
-	chan->sample = info;
-	pthread_mutex_unlock(&chan->sample_lock);
-	answered(chan);
+	pthread_mutex_lock(&chan->sample.lock);
+	chan->sample.info = info;
+	pthread_mutex_unlock(&chan->sample.lock);
+	sample_answered(chan);
 	chan_tx_leave(chan);
 }
 
 void chan_sample_read(struct engine_chan *chan, struct net_chan_info *out_info)
 {
-	pthread_mutex_lock(&chan->sample_lock);
-	*out_info = chan->sample;
-	pthread_mutex_unlock(&chan->sample_lock);
+	pthread_mutex_lock(&chan->sample.lock);
+	*out_info = chan->sample.info;
+	pthread_mutex_unlock(&chan->sample.lock);
 }
 
 void chan_sample_all(struct engine_chan *const *chans, uint32_t count)
@@ -56,10 +56,10 @@ void chan_sample_all(struct engine_chan *const *chans, uint32_t count)
 		(void)chan_sample_ask(chans[i]);
 	for (uint32_t i = 0; i < count; i++) {
 		struct engine_chan *chan = chans[i];
-		int64_t deadline_ns = atomic_load(&chan->asked_ns) + SAMPLE_WAIT_NS;
+		int64_t deadline_ns = atomic_load(&chan->sample.asked_ns) + SAMPLE_WAIT_NS;
 
-		while (atomic_load(&chan->sample_asked))
-			if (sys_futex_wait(&chan->sample_asked, 1, deadline_ns) < 0)
-				break; /* its worker is in a call, and was asked long ago */
+		while (atomic_load(&chan->sample.asked))
+			if (sys_futex_wait(&chan->sample.asked, 1, deadline_ns) < 0)
+				break; /* the worker is in a call; the last sample has to do */
 	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Channels are taken down by the control thread, which waits for nobody: whoever is in a call may
- * stay there until a page of the caller's memory comes, and closes the direction when he leaves.
+ * The control thread stops channels and never waits for their owners: a call may last until a page
+ * of the caller's memory arrives. The owner closes its direction when the call has returned.
  */
 #include <errno.h>
 #include <sys/epoll.h>
@@ -10,20 +10,20 @@
 #include "engine/engine.h"
 #include "engine/link/hold.h"
 
-/* No round of the worker that begins now is told of the channel. Taking a descriptor out asks the
- * kernel for nothing, so it fails only for one that is not in: adding it had failed. */
-static void poll_end(struct engine_chan *chan)
+/* Rounds of the worker that begin from now on get no event of the channel. Removing a descriptor
+ * allocates nothing, so it fails only for one that could not be added. */
+static void chan_poll_end(struct engine_chan *chan)
 {
 	int fd = chan->net->ops->fd(chan->net);
 
-	atomic_store(&chan->polled, false);
+	atomic_store(&chan->poll.watched, false);
 	if (epoll_ctl(chan->worker->epfd, EPOLL_CTL_DEL, fd, NULL) && errno != ENOENT)
-		LOG_ERROR("channel %u: descriptor %d stays watched: errno %d", chan->index, fd,
-			  errno);
+		LOG_ERROR("channel %u: epoll does not remove descriptor %d (errno %d)", chan->index,
+			  fd, errno);
 }
 
-/* True: nobody is inside. */
-static bool owner_close(_Atomic int *owner)
+/* True: the direction had no owner. */
+static bool direction_close(_Atomic int *owner)
 {
 	int state = OWNER_FREE;
 
@@ -33,16 +33,16 @@ static bool owner_close(_Atomic int *owner)
 	return state == OWNER_FREE;
 }
 
-/* Nobody is inside, and nobody gets in. */
-static void take_down(struct engine_chan *chan)
+/* No direction has an owner, and none will get one. */
+static void chan_take_down(struct engine_chan *chan)
 {
 	struct engine_worker *worker = chan->worker;
 
 	chan->net->ops->shutdown(chan->net);
 	pthread_mutex_lock(&worker->lock);
-	list_remove(&chan->kick_node);
-	chan->stopped = true;
-	atomic_store(&chan->kicked, 1); /* and no new kick enters */
+	list_remove(&chan->kick.node);
+	chan->kick.closed = true;
+	atomic_store(&chan->kick.queued, 1); /* and no new kick enters */
 	pthread_mutex_unlock(&worker->lock);
 	chan_sample_drop(chan);
 	chan_tx_drop(chan);
@@ -52,16 +52,16 @@ static void take_down(struct engine_chan *chan)
 	worker_bury(chan);
 }
 
-static void left_run(struct sys_post *post)
+static void chan_left_run(struct sys_post *post)
 {
-	struct engine_chan *chan = LIST_ENTRY(post, struct engine_chan, left_post);
+	struct engine_chan *chan = LIST_ENTRY(post, struct engine_chan, stop.left_post);
 	struct engine_peer *peer = chan->peer;
 
-	take_down(chan);
+	chan_take_down(chan);
 	link_lock(&peer->link);
 	core_chan_left(&peer->link.core, chan->index);
 	link_unlock(&peer->link);
-	chan->left(chan);
+	chan->stop.left(chan);
 	chan_put(chan);
 }
 
@@ -72,23 +72,23 @@ bool chan_stop(struct engine_chan *chan, void (*left)(struct engine_chan *chan))
 	bool tx, rx;
 
 	atomic_fetch_sub(&chan->worker->channels, 1);
-	poll_end(chan);
-	chan->left = left;
-	chan->left_post.fn = left_run;
-	atomic_store(&chan->inside, 2);
-	tx = !owner_close(&chan->tx_owner);
-	rx = !owner_close(&chan->rx_owner);
+	chan_poll_end(chan);
+	chan->stop.left = left;
+	chan->stop.left_post.fn = chan_left_run;
+	atomic_store(&chan->stop.inside, 2);
+	tx = !direction_close(&chan->tx_owner);
+	rx = !direction_close(&chan->rx_owner);
 	closed = (uint32_t)!tx + !rx;
-	if (closed && atomic_fetch_sub(&chan->inside, closed) == closed) {
-		take_down(chan);
+	if (closed && atomic_fetch_sub(&chan->stop.inside, closed) == closed) {
+		chan_take_down(chan);
 		return true;
 	}
 	chan_get(chan);
 	link_lock(&peer->link);
 	core_chan_stays(&peer->link.core, chan->index, tx, rx);
 	link_unlock(&peer->link);
-	/* A waiting thread sleeps on the lane: the worker wakes it, if it is not inside itself. */
-	atomic_store(&chan->stopping, 1);
+	/* A waiting thread may sleep on the lane; the shutdown by the worker wakes it. */
+	atomic_store(&chan->stop.shutdown, 1);
 	worker_look(chan);
 	return false;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sending half of a channel: frames from the core become bytes of the transport. */
+/* The sender of a channel: turns frames of the core into bytes of the transport. */
 #include <errno.h>
 #include <string.h>
 
@@ -14,10 +14,10 @@
 
 #define BATCH_BYTES (32u << 10) /* small frames gathered for one call */
 
-/* What an aborted chunk is finished with. */
+/* The rest of an aborted chunk. */
 static const uint8_t zeros[64u << 10];
 
-static void put_trailer(const struct frame *frame, bool valid, uint8_t *out)
+static void tx_put_trailer(const struct frame *frame, bool valid, uint8_t *out)
 {
 	struct frame_trailer trailer = {.seq = frame->seq,
 					.status = valid ? FRAME_VALID : FRAME_ABORTED};
@@ -25,8 +25,8 @@ static void put_trailer(const struct frame *frame, bool valid, uint8_t *out)
 	wire_trailer_encode(&trailer, out);
 }
 
-/* False: some of it has vanished, and the frame goes as aborted. */
-static bool copy_payload(struct engine_chan *chan)
+/* False: some of the payload has vanished, and the frame is sent as aborted. */
+static bool tx_copy_payload(struct engine_chan *chan)
 {
 	struct chan_tx *tx = &chan->tx;
 	const struct frame *frame = &tx->frame.frame;
@@ -35,13 +35,13 @@ static bool copy_payload(struct engine_chan *chan)
 	if (!whole)
 		vanish_source(chan, tx->iov, tx->niov);
 	tx->end += frame->payload_bytes;
-	put_trailer(frame, whole, tx->buf + tx->end);
+	tx_put_trailer(frame, whole, tx->buf + tx->end);
 	tx->end += FRAME_TRAILER_BYTES;
 	return whole;
 }
 
-/* peer.lock: a frame was cut. */
-static void claim(struct engine_chan *chan)
+/* link.lock: tx->frame was just cut. */
+static void tx_claim(struct engine_chan *chan)
 {
 	struct chan_tx *tx = &chan->tx;
 
@@ -52,8 +52,8 @@ static void claim(struct engine_chan *chan)
 		tx->path->claim(chan);
 }
 
-/* The payload goes from where it lies, by calls of its own. */
-static void begin_big(struct chan_tx *tx)
+/* The payload is sent from its own memory, by calls of its own. */
+static void tx_begin_big(struct chan_tx *tx)
 {
 	tx->big = true;
 	tx->at = 0;
@@ -61,8 +61,8 @@ static void begin_big(struct chan_tx *tx)
 	tx->left = tx->frame.frame.payload_bytes;
 }
 
-/* Gathers frames until the buffer is full, a large one came, or there is nothing more. */
-static void gather(struct engine_chan *chan)
+/* Gathers frames until the buffer is full, a large one is next, or none is left. */
+static void tx_gather(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
 	struct chan_tx *tx = &chan->tx;
@@ -84,7 +84,7 @@ static void gather(struct engine_chan *chan)
 		if (!got && room) {
 			got = core_tx_next(&peer->link.core, chan->index, &tx->frame);
 			if (got)
-				claim(chan);
+				tx_claim(chan);
 		}
 		link_unlock_only(&peer->link);
 		if (!got)
@@ -97,20 +97,20 @@ static void gather(struct engine_chan *chan)
 		if (tx->posting)
 			return;
 		if (loaded == PATH_FILLED || (loaded == PATH_INLINE && bytes > ENGINE_COPY_BYTES)) {
-			begin_big(tx);
+			tx_begin_big(tx);
 			return;
 		}
 		sent = true;
 		if (loaded == PATH_INLINE && bytes)
-			whole = copy_payload(chan);
+			whole = tx_copy_payload(chan);
 		path_unload(chan);
 	}
 }
 
-/* The pieces of one call; *out_user: the first of the frame's own memory. The buffer before it and
- * the trailer behind it are used again for the next frame. */
-static uint32_t build(struct chan_tx *tx, struct iovec *iov, uint32_t *out_user,
-		      uint32_t *out_users)
+/* The pieces of one call. Those of the frame's own memory are *out_users pieces from *out_user on;
+ * the buffer before them and the trailer after them are reused for the next frame. */
+static uint32_t tx_next_pieces(struct chan_tx *tx, struct iovec *iov, uint32_t *out_user,
+			       uint32_t *out_users)
 {
 	uint32_t n = 0, i;
 	uint64_t user = 0, take;
@@ -141,15 +141,15 @@ static uint32_t build(struct chan_tx *tx, struct iovec *iov, uint32_t *out_user,
 	*out_users = n - *out_user;
 	if (user == tx->left) {
 		if (!tx->trailer_sent)
-			put_trailer(&tx->frame.frame, !tx->aborted, tx->trailer);
+			tx_put_trailer(&tx->frame.frame, !tx->aborted, tx->trailer);
 		iov[n++] = (struct iovec){tx->trailer + tx->trailer_sent,
 					  FRAME_TRAILER_BYTES - tx->trailer_sent};
 	}
 	return n;
 }
 
-/* bytes went out: advances; true when all of the batch is through. */
-static bool advance(struct chan_tx *tx, size_t bytes)
+/* Advances by the bytes that were sent; true: all of the batch is sent. */
+static bool tx_advance(struct chan_tx *tx, size_t bytes)
 {
 	uint64_t take = tx->end - tx->start < bytes ? tx->end - tx->start : bytes;
 
@@ -177,19 +177,18 @@ static bool advance(struct chan_tx *tx, size_t bytes)
 	return !tx->left && tx->trailer_sent == FRAME_TRAILER_BYTES;
 }
 
-/* The trailer is not with the transport yet: it may still say ABORTED. */
-static bool trailer_open(const struct chan_tx *tx, const struct net_lent *lent)
+/* The transport does not have the trailer yet, so it may still say ABORTED. */
+static bool tx_trailer_open(const struct chan_tx *tx, const struct net_lent *lent)
 {
 	return tx->left && lent->ahead <= tx->end - tx->start + tx->left;
 }
 
 /*
- * The frame under way is not to be read from the caller's memory any more. What is lent comes back
- * now, or when the peer is through with it. A trailer that is with the transport already stays
- * VALID: the frame is aborted when a piece came back unread, which the peer sees as well, and else
- * the peer has all of it.
+ * Nothing more of the frame may be read from the caller's memory. A lent piece comes back now, or
+ * when the peer has read it. If the transport has the trailer already, that says VALID: then the
+ * frame is torn if a piece came back unread, which the peer sees too; else the peer has all of it.
  */
-static void abort_rest(struct engine_chan *chan, bool torn)
+static void tx_abort_rest(struct engine_chan *chan, bool torn)
 {
 	struct chan_tx *tx = &chan->tx;
 	struct net_lent lent = {0};
@@ -197,11 +196,11 @@ static void abort_rest(struct engine_chan *chan, bool torn)
 	if (chan->net->ops->loan)
 		chan->net->ops->loan->lent(chan->net, 1, &lent);
 	tx->torn |= torn || lent.torn;
-	tx->aborted |= trailer_open(tx, &lent);
+	tx->aborted |= tx_trailer_open(tx, &lent);
 }
 
-/* What the peer still reads of what the last calls lent. */
-static void lent_now(struct engine_chan *chan, struct net_lent *out_lent)
+/* Which pieces of the last calls the peer still has on loan. */
+static void tx_look_lent(struct engine_chan *chan, struct net_lent *out_lent)
 {
 	if (!chan->net->ops->loan)
 		return;
@@ -209,17 +208,18 @@ static void lent_now(struct engine_chan *chan, struct net_lent *out_lent)
 	atomic_store(&chan->tx.lent, out_lent->pieces > 0);
 }
 
-static tcpx_status call_out(struct engine_chan *chan, size_t *out_bytes)
+static tcpx_status tx_call(struct engine_chan *chan, size_t *out_bytes)
 {
 	const struct net_ops *ops = chan->net->ops;
 	struct chan_tx *tx = &chan->tx;
 	struct iovec iov[NET_IOV_MAX + 2];
 	uint32_t user, users;
-	int n = (int)build(tx, iov, &user, &users);
+	int n = (int)tx_next_pieces(tx, iov, &user, &users);
 
 	warm_read(iov, (uint32_t)n);
 	chan->net->tx_vanishing = tx->big && tx->vanishing && !tx->aborted;
-	/* A notification's bytes are the link's, and go with it. */
+	/* The bytes of a notification belong to the link and are freed with it, so they are not
+	 * lent. */
 	if (ops->loan && tx->big && tx->frame.prog && tx->left && !tx->aborted)
 		return ops->loan->lend(chan->net, iov, n, out_bytes);
 	if (tx->big && tx->held && !tx->aborted)
@@ -228,8 +228,8 @@ static tcpx_status call_out(struct engine_chan *chan, size_t *out_bytes)
 	return ops->send(chan->net, iov, n, out_bytes);
 }
 
-/* One call. OK: go on; IN_PROGRESS: wait for room; else the channel is lost. */
-static tcpx_status send_once(struct engine_chan *chan, uint64_t *sum)
+/* One call of the transport. OK: go on; IN_PROGRESS: wait for room; else the channel is lost. */
+static tcpx_status tx_send_once(struct engine_chan *chan, uint64_t *sum)
 {
 	struct engine_peer *peer = chan->peer;
 	struct chan_tx *tx = &chan->tx;
@@ -244,22 +244,23 @@ static tcpx_status send_once(struct engine_chan *chan, uint64_t *sum)
 		link_unlock_only(&peer->link);
 	}
 	if (over && (atomic_load(&tx->lent) || (!tx->aborted && !tx->torn)))
-		abort_rest(chan, false);
-	status = call_out(chan, &bytes);
-	done = advance(tx, status == TCPX_OK ? bytes : 0);
+		tx_abort_rest(chan, false);
+	status = tx_call(chan, &bytes);
+	done = tx_advance(tx, status == TCPX_OK ? bytes : 0);
 	*sum += bytes;
 	if (!tx->big)
 		return status;
 	over = status == TCPX_ERR_INVALID && !tx->aborted && !tx->torn;
 	if (over) {
 		vanish_source(chan, tx->iov + tx->at, tx->niov - tx->at);
-		abort_rest(chan, chan->net->ops->loan != NULL);
+		tx_abort_rest(chan, chan->net->ops->loan != NULL);
 	}
 	if (!done)
-		lent_now(chan, &lent);
+		tx_look_lent(chan, &lent);
 	link_lock(&peer->link);
 	if (over) {
-		/* The caller's memory is gone: this frame ends from scratch, the channel lives. */
+		/* The caller's memory is gone: the rest of the frame is scratch, and the channel
+		 * goes on. */
 		core_tx_torn(&peer->link.core, chan->index);
 		core_tx_spoiled(&peer->link.core, chan->index, TCPX_ERR_INVALID);
 	}
@@ -268,8 +269,8 @@ static tcpx_status send_once(struct engine_chan *chan, uint64_t *sum)
 		core_tx_sent(&peer->link.core, chan->index, !tx->aborted && !tx->torn);
 		tx->big = false;
 	} else if (!lent.pieces) {
-		core_tx_pause(&peer->link.core,
-			      chan->index); /* had it to end, the next call hears it */
+		/* If the job has to end, the next call learns it. */
+		core_tx_pause(&peer->link.core, chan->index);
 	}
 	link_unlock_only(&peer->link);
 	if (status == TCPX_ERR_INVALID && (over || tx->aborted || tx->torn))
@@ -279,20 +280,20 @@ static tcpx_status send_once(struct engine_chan *chan, uint64_t *sum)
 	return status;
 }
 
-/* Sends until there is nothing to send, no room, or others of the worker have waited enough: then
- * the worker comes back. tx owner. */
+/* tx owner. Sends until nothing is left or there is no room. After budget bytes the worker serves
+ * its other channels first and then comes back. */
 void chan_tx_run(struct engine_chan *chan, uint64_t budget)
 {
 	struct chan_tx *tx = &chan->tx;
 	uint64_t bytes = 0;
-	bool awake = false; /* the last wait said that something came */
+	bool awake = false; /* the last wait returned at once */
 	tcpx_status status;
 
 	if (atomic_load(&chan->failed) || atomic_load(&tx->filling))
 		return;
 	for (;;) {
 		if (!tx->big && tx->start == tx->end)
-			gather(chan);
+			tx_gather(chan);
 		if (atomic_load(&chan->failed))
 			return;
 		if (atomic_load(&tx->filling) || (!tx->big && tx->start == tx->end))
@@ -302,12 +303,13 @@ void chan_tx_run(struct engine_chan *chan, uint64_t budget)
 			return;
 		}
 		errno = 0; /* as in chan_rx_run() */
-		status = send_once(chan, &bytes);
+		status = tx_send_once(chan, &bytes);
 		if (status == TCPX_IN_PROGRESS) {
 			if (!chan_wait_send(chan))
 				return;
 			if (awake) {
-				/* Not for us: the receiver is wanted, maybe on this very thread. */
+				/* There was no room: the event is for the receiver, maybe on this
+				 * very thread. */
 				worker_again(chan);
 				return;
 			}
@@ -322,7 +324,7 @@ void chan_tx_run(struct engine_chan *chan, uint64_t budget)
 	}
 }
 
-/* The channel is stopped. */
+/* Control thread: the channel is stopped, and no direction has an owner. */
 void chan_tx_drop(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
@@ -342,7 +344,7 @@ void chan_tx_drop(struct engine_chan *chan)
 	link_lock(&peer->link);
 	if (atomic_load(&chan->tx.filling))
 		core_tx_take(&peer->link.core, chan->index, chan->tx.orphan);
-	else if (chan->tx.big || chan->tx.posting) /* not sent yet: nobody is inside any more */
+	else if (chan->tx.big || chan->tx.posting) /* not sent yet, and no call is under way */
 		core_tx_pause(&peer->link.core, chan->index);
 	chan->tx.orphan = NULL;
 	link_unlock_only(&peer->link);

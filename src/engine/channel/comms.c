@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What sessions and peers agree on about channels of messages, and which transfers take them. */
+/* What sessions and peers agree on about plugin channels, and which transfers use them. */
 #include "engine/channel/comms_env.h"
 #include "engine/link/here.h"
 #include "engine/channel/comms_gpu.h"
@@ -13,25 +13,26 @@
 #include "base/error.h"
 #include "sys/cuda.h"
 
-#define PLUGIN_DEFAULT "default"	       /* where a TCPX plugin is installed */
-#define CHANNELS_ASKED 63u		       /* may be asked for */
-#define CHANNELS_MOST (CORE_CHANNELS_MAX - 2u) /* open, next to the lane and a stream channel */
+#define PLUGIN_DEFAULT "default" /* the path at which a TCPX plugin is installed */
+#define CHANNELS_ASKED 63u	 /* most that may be requested */
+#define CHANNELS_MOST                                                                              \
+	(CORE_CHANNELS_MAX - 2u) /* most that open, besides the lane and a stream channel */
 
-static uint32_t least(uint32_t a, uint32_t b)
+static uint32_t smaller_u32(uint32_t a, uint32_t b)
 {
 	return a < b ? a : b;
 }
 
-/* A plugin's image stays in the process, and with it what the plugin made in a GPU's context: so
- * that context stays, too. And to make one takes 0.2 s, which is not for every call. */
-static tcpx_status hold_gpu(uint32_t gpu)
+/* The image of a plugin stays loaded, and so do its objects in a GPU's context; therefore the
+ * context stays as well. Besides, to create one takes 0.2 s. */
+static tcpx_status gpu_context_keep(uint32_t gpu)
 {
 	static struct sys_cuda_gpu *_Atomic all[NET_PLUGIN_GPUS];
 	struct sys_cuda_gpu *held, *none = NULL;
 	tcpx_status status;
 
 	if (gpu >= NET_PLUGIN_GPUS)
-		return error_set(TCPX_ERR_LIMIT, 0, "GPU %u: a plugin is used with GPUs below %u",
+		return error_set(TCPX_ERR_LIMIT, 0, "GPU %u: a plugin can serve GPUs below %u only",
 				 gpu, NET_PLUGIN_GPUS);
 	if (atomic_load(&all[gpu]))
 		return TCPX_OK;
@@ -41,63 +42,63 @@ static tcpx_status hold_gpu(uint32_t gpu)
 	return status;
 }
 
-/* One that is there; its memory is what messages carry. */
-static tcpx_status pick_gpu(struct engine_plugin *plugin, const tcpx_session_opts *opts)
+/* Chooses the GPU whose memory goes as messages. */
+static tcpx_status plugin_pick_gpu(struct engine_plugin *plugin, const tcpx_session_opts *opts)
 {
 	uint32_t gpu = opts->message_gpu ? opts->message_gpu - 1
 					 : (uint32_t)config_u64(CONFIG_LOCAL_DEVICE);
 	tcpx_status status = comms_gpu_mode(opts->unpack, plugin);
 
 	if (status == TCPX_OK)
-		status = hold_gpu(gpu);
+		status = gpu_context_keep(gpu);
 	if (status != TCPX_OK)
 		return status;
 	plugin->gpu = (int)gpu;
 	return TCPX_OK;
 }
 
-/* GPUs of relayed and of unsteered receives, too. */
-static tcpx_status hold_landings(const struct engine_plugin *plugin)
+/* Likewise for the GPUs that relayed and unsteered receives land on. */
+static tcpx_status landing_contexts_keep(const struct engine_plugin *plugin)
 {
 	tcpx_status status = TCPX_OK;
 
 	for (unsigned i = 0; status == TCPX_OK && i < plugin->nnics; i++)
 		if (plugin->nics[i].landing >= 0)
-			status = hold_gpu((uint32_t)plugin->nics[i].landing);
+			status = gpu_context_keep((uint32_t)plugin->nics[i].landing);
 	return status;
 }
 
-/* What a session is opened with, on the way. */
+/* State while a session is opened. */
 struct opening {
 	const tcpx_session_opts *opts;
 	const char *nics;
 	struct engine_plugin *plugin;
-	struct comms_place *place; /* NULL until it is asked for */
-	bool checked;		   /* the environment, before the plugin was started */
+	struct comms_place *place; /* NULL until it is needed */
+	bool checked;		   /* the environment was checked before the plugin started */
 };
 
-static tcpx_status find_place(struct opening *o)
+static tcpx_status opening_find_place(struct opening *o)
 {
 	return o->place ? TCPX_OK : comms_place_get(&o->place);
 }
 
-/* Its own variables are read at its start, and a wrong one ends the process, or hangs it. */
-static tcpx_status before_start(void *arg, const char *name)
+/* A TCPX plugin reads its variables when it starts, and a wrong one ends or hangs the process. */
+static tcpx_status opening_before_start(void *arg, const char *name)
 {
 	struct opening *o = arg;
 	tcpx_status status;
 
 	if (!comms_env_reads(name))
 		return TCPX_OK;
-	status = find_place(o);
+	status = opening_find_place(o);
 	if (status == TCPX_OK)
 		status = comms_env_before(o->place, o->nics, o->plugin->message_bytes);
 	o->checked = status == TCPX_OK;
 	return status;
 }
 
-/* Of one kind all of them: a plugin's devices differ by their places alone. */
-static tcpx_status pick_device(struct opening *o)
+/* All devices of a plugin are of one kind and differ by their place only. */
+static tcpx_status opening_pick_device(struct opening *o)
 {
 	struct engine_plugin *plugin = o->plugin;
 	const struct net_plugin_device *device = net_plugin_device(plugin->plugin, 0);
@@ -108,22 +109,22 @@ static tcpx_status pick_device(struct opening *o)
 		plugin->message_bytes = (uint32_t)device->message_max;
 	plugin->chunk = unpack ? comms_env_chunk() : 0;
 	if (plugin->chunk && plugin->chunk < plugin->message_bytes)
-		plugin->message_bytes = plugin->chunk; /* with more chunks pages leak */
+		plugin->message_bytes = plugin->chunk; /* several chunks in a message leak pages */
 	/* A device that leaves fragments in GPU memory is for GPU memory (decision 26). */
 	plugin->host = device->ptr_support & NCCLNET_PTR_HOST &&
 		       (!unpack || o->opts->flags & TCPX_SESSION_PLUGIN_HOST ||
 			config_bool(CONFIG_PLUGIN_HOST));
 	if (!plugin->host && unpack && device->ptr_support & NCCLNET_PTR_CUDA)
-		status = pick_gpu(plugin, o->opts);
+		status = plugin_pick_gpu(plugin, o->opts);
 	if (plugin->host_recv && !(device->ptr_support & NCCLNET_PTR_HOST))
 		return error_set(TCPX_ERR_UNSUPPORTED, 0,
 				 "host-recv: the plugin receives into GPU memory only");
 	if (status == TCPX_OK && unpack)
-		status = find_place(o);
+		status = opening_find_place(o);
 	if (status == TCPX_OK)
 		status = comms_nics_pick(plugin, o->nics, o->place);
 	if (status == TCPX_OK)
-		status = hold_landings(plugin);
+		status = landing_contexts_keep(plugin);
 	if (status == TCPX_OK && unpack && !o->checked)
 		status = comms_env_check(o->place, plugin);
 	return status;
@@ -135,7 +136,7 @@ tcpx_status comms_session_open(struct engine_session *session, const tcpx_sessio
 	struct opening opening = {.opts = opts,
 				  .nics = opts->nic ? opts->nic : config_text(CONFIG_NIC)};
 	struct net_plugin_opts load = {.path = strcmp(path, PLUGIN_DEFAULT) ? path : NULL,
-				       .before_start = before_start,
+				       .before_start = opening_before_start,
 				       .arg = &opening};
 	uint32_t channels = opts->plugin_channels;
 	struct engine_plugin *plugin;
@@ -165,7 +166,7 @@ tcpx_status comms_session_open(struct engine_session *session, const tcpx_sessio
 	status = net_plugin_get(&load, &plugin->plugin);
 	if (status == TCPX_OK) {
 		session->plugin = plugin;
-		status = pick_device(&opening);
+		status = opening_pick_device(&opening);
 	} else {
 		free(plugin);
 	}
@@ -193,7 +194,7 @@ void comms_hello(const struct engine_session *session, struct wire_messages *out
 	out_messages->bytes = plugin->message_bytes;
 	if (session->tuning.chunk_bytes && session->tuning.chunk_bytes < plugin->message_bytes)
 		out_messages->bytes = session->tuning.chunk_bytes;
-	out_messages->window = least(plugin->sends, plugin->receives);
+	out_messages->window = smaller_u32(plugin->sends, plugin->receives);
 	out_messages->plugin_chunk = plugin->chunk;
 }
 
@@ -206,9 +207,9 @@ void comms_grant(const struct engine_session *session, const struct wire_message
 	*out_messages = (struct wire_messages){0};
 	if (!ours.channels || !wish->channels || ours.plugin_chunk != wish->plugin_chunk)
 		return;
-	out_messages->channels = least(ours.channels, wish->channels);
-	out_messages->bytes = least(ours.bytes, wish->bytes);
-	out_messages->window = least(ours.window, wish->window);
+	out_messages->channels = smaller_u32(ours.channels, wish->channels);
+	out_messages->bytes = smaller_u32(ours.bytes, wish->bytes);
+	out_messages->window = smaller_u32(ours.window, wish->window);
 	out_messages->plugin_chunk = ours.plugin_chunk;
 }
 
@@ -225,14 +226,14 @@ tcpx_status comms_peer_open(struct engine_peer *peer, const struct wire_messages
 	    granted->window > ours.window || !granted->window ||
 	    granted->plugin_chunk != ours.plugin_chunk)
 		return error_set(TCPX_ERR_PROTOCOL, 0,
-				 "%u channels of %u messages of %u bytes agreed", granted->channels,
-				 granted->window, granted->bytes);
+				 "the peer granted %u plugin channels of %u messages of %u bytes",
+				 granted->channels, granted->window, granted->bytes);
 	table = calloc(1, sizeof(*table));
 	if (table)
 		table->slots = calloc(granted->channels, sizeof(*table->slots));
 	if (!table || !table->slots) {
 		free(table);
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "channels of messages");
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "table of plugin channels");
 	}
 	table->first = peer->nbulk - granted->channels + 1;
 	table->count = granted->channels;
@@ -273,8 +274,8 @@ uint32_t comms_given_up(const struct engine_peer *peer)
 	return count;
 }
 
-/* With what a plugin takes for its own. */
-static bool trusts(const struct engine_peer *peer)
+/* The plugin may follow what the peer's handles say. */
+static bool peer_is_trusted(const struct engine_peer *peer)
 {
 	return peer->dialling.hello.auth == WIRE_AUTH_KEY || config_bool(CONFIG_PLUGIN_TRUST_PEERS);
 }
@@ -283,11 +284,12 @@ tcpx_status comms_take_handle(struct engine_comms *comms, const uint8_t *handle)
 {
 	const struct engine_peer *peer = comms->peer;
 
-	memcpy(comms->handle, handle, sizeof(comms->handle));
-	comms->handle_came =
-		net_handle_check(peer->link.session->plugin->plugin, trusts(peer),
-				 here_now_is(&peer->address.remote), comms->handle) == TCPX_OK;
-	return comms->handle_came ? TCPX_OK : error_last()->status;
+	memcpy(comms->setup.handle, handle, sizeof(comms->setup.handle));
+	comms->setup.handle_came =
+		net_handle_check(peer->link.session->plugin->plugin, peer_is_trusted(peer),
+				 here_now_is(&peer->address.remote),
+				 comms->setup.handle) == TCPX_OK;
+	return comms->setup.handle_came ? TCPX_OK : error_last()->status;
 }
 
 bool comms_senseless(const struct engine_peer *peer, const char **out_why)
@@ -295,12 +297,12 @@ bool comms_senseless(const struct engine_peer *peer, const char **out_why)
 	*out_why =
 		"handles of a plugin that is not TCPX cannot be checked: let peers prove a key "
 		"file (TCPX_KEY_FILE), or set TCPX_PLUGIN_TRUST_PEERS=1 where each may be trusted";
-	if (!net_handle_is_known(peer->link.session->plugin->plugin) && !trusts(peer))
+	if (!net_handle_is_known(peer->link.session->plugin->plugin) && !peer_is_trusted(peer))
 		return true;
 	*out_why = "the peer is on this host, and reached by the local transport";
 	if (peer->shared_memory.have_offer)
 		return true;
-	/* Flows are steered where packets arrive from outside. */
+	/* A NIC steers only packets that arrive from outside. */
 	*out_why = "the peer is on this host, where a NIC steers nothing; let the local transport "
 		   "be used, or try TCPX_GPUDIRECT_SAME_HOST=1";
 	return peer->link.session->plugin->gpu >= 0 && !config_bool(CONFIG_GPUDIRECT_SAME_HOST) &&
@@ -322,7 +324,7 @@ bool comms_carries(struct engine_request *request)
 		return request->remote.messages;
 	case TCPX_OP_SEND:
 	case TCPX_OP_RECV:
-		return true; /* the receiver decides, by its CTS */
+		return true; /* the receiver decides by its CTS */
 	case TCPX_OP_NOTIFY:
 		break;
 	}
@@ -359,7 +361,7 @@ void comms_tell(struct engine_comms *comms, enum frame_comm what, const void *pa
 	link_tell(&comms->peer->link, &frame, payload);
 }
 
-static void setup_ended(void *arg)
+static void comms_setup_ended(void *arg)
 {
 	struct engine_peer *peer = arg;
 
@@ -377,7 +379,7 @@ struct net_setup_opts comms_opts(const struct engine_comms *comms, int64_t deadl
 		.deadline_ns = deadline_ns,
 		.channel = comms->channel,
 		.window = comms->peer->comms->window,
-		.ended = setup_ended,
+		.ended = comms_setup_ended,
 		.ended_arg = comms->peer,
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides, when a region is registered, whether a plugin may have the pages around it. */
+/* Decides, when a region is registered, whether the plugin can get the pages around it. */
 #include "engine/channel/comms.h"
 
 #include "base/config.h"
@@ -14,8 +14,8 @@ uint64_t comms_cover(const struct mem_region *region, uintptr_t *out_base)
 	return ((end + in_page) & ~in_page) - *out_base;
 }
 
-/* Piece by piece, as the plugin will ask. */
-static tcpx_status ask_pieces(const struct sys_cuda_gpu *gpu, const struct mem_region *region)
+/* Asks for the pieces that the plugin will ask for. */
+static tcpx_status cover_ask_pieces(const struct sys_cuda_gpu *gpu, const struct mem_region *region)
 {
 	uintptr_t base;
 	uint64_t bytes = comms_cover(region, &base);
@@ -27,7 +27,7 @@ static tcpx_status ask_pieces(const struct sys_cuda_gpu *gpu, const struct mem_r
 	return status;
 }
 
-static tcpx_status ask(const struct mem_region *region)
+static tcpx_status cover_ask(const struct mem_region *region)
 {
 	struct sys_cuda_scope scope;
 	struct sys_cuda_gpu *gpu;
@@ -37,15 +37,16 @@ static tcpx_status ask(const struct mem_region *region)
 		return status;
 	status = sys_cuda_push(gpu, &scope);
 	if (status == TCPX_OK) {
-		status = ask_pieces(gpu, region);
+		status = cover_ask_pieces(gpu, region);
 		sys_cuda_pop(&scope);
 	}
 	sys_cuda_put(gpu);
 	return status;
 }
 
-/* The first of a session at WARN: an application may register thousands alike. */
-static void say(struct engine_plugin *plugin, const struct mem_region *region)
+/* Only the first region of a session is logged at WARN, since an application may register
+ * thousands. */
+static void cover_log_refusal(struct engine_plugin *plugin, const struct mem_region *region)
 {
 	const tcpx_error *error = error_last();
 	enum tcpx_log_level level =
@@ -62,10 +63,10 @@ void comms_cover_check(const struct engine_session *session, struct mem_region *
 	if (!plugin || plugin->gpu < 0 || region->kind->kind != TCPX_MEM_CUDA ||
 	    plugin->gpu != (int)region->device || atomic_load(&region->cover) != MEM_COVER_UNASKED)
 		return;
-	if (!config_bool(CONFIG_GPUDIRECT_COVER) || ask(region) == TCPX_OK) {
+	if (!config_bool(CONFIG_GPUDIRECT_COVER) || cover_ask(region) == TCPX_OK) {
 		atomic_store(&region->cover, MEM_COVER_GIVEN);
 		return;
 	}
 	atomic_store(&region->cover, MEM_COVER_REFUSED);
-	say(plugin, region);
+	cover_log_refusal(plugin, region);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Comms are closed: behind their channel, behind an attempt that failed, behind a dead peer. */
+/* Closes comms: after their channel, after an attempt that failed, after their peer died. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,14 +11,15 @@
 #include "engine/path/share.h"
 
 #define CLOSE_NS (5 * CLOCK_S_NS)
-#define BARREN_MAX 4u		   /* times in a row, before it rests */
-#define LOST_LINES 64u		   /* that a peer may fill the log with */
-#define CAUSE_NS (10 * CLOCK_S_NS) /* within that it is the same one */
+#define BARREN_MAX 4u		   /* losses in a row before it rests */
+#define LOST_LINES 64u		   /* of the log per interval, caused by a peer */
+#define CAUSE_NS (10 * CLOCK_S_NS) /* equal reasons within this time have one cause */
 #define DIGITS "0123456789"
-#define LOOK_NS CLOCK_MS_NS /* at copies of a GPU, which nobody else waits for */
+#define LOOK_NS CLOCK_MS_NS /* how often copies of a GPU are polled */
 
-/* Comms that could not be closed: the plugin may use their memory for ever. Control thread. */
-static struct list_node *lost_list(void)
+/* Comms that could not be closed: the plugin may use their memory for ever, so they are never
+ * freed. Control thread. */
+static struct list_node *unclosed_list(void)
 {
 	static struct list_node lost;
 
@@ -34,7 +35,7 @@ void comms_slot_set(struct engine_peer *peer, uint32_t channel, struct engine_co
 	link_unlock(&peer->link);
 }
 
-static bool some_up(const struct engine_peer_comms *table)
+static bool any_channel_up(const struct engine_peer_comms *table)
 {
 	for (uint32_t i = 0; i < table->count; i++)
 		if (table->slots[i].comms && table->slots[i].comms->state == COMMS_UP)
@@ -42,15 +43,15 @@ static bool some_up(const struct engine_peer_comms *table)
 	return false;
 }
 
-static void strand_due(struct sys_timer *timer, int64_t now_ns)
+static void comms_strand_due(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_peer_comms *table = LIST_ENTRY(timer, struct engine_peer_comms, strand);
 	struct engine_peer *peer = table->peer;
 
 	(void)now_ns;
-	if (some_up(table))
+	if (any_channel_up(table))
 		return;
-	LOG_WARN("peer '%s': no channel of messages came back: what waits for one ends",
+	LOG_WARN("peer '%s': no plugin channel came back in time: requests that need one fail",
 		 peer->who.name);
 	link_lock(&peer->link);
 	core_link_strand(&peer->link.core, TCPX_ERR_CHANNEL_LOST);
@@ -61,9 +62,9 @@ void comms_strand_later(struct engine_peer *peer)
 {
 	struct engine_peer_comms *table = peer->comms;
 
-	if (some_up(table))
+	if (any_channel_up(table))
 		return;
-	table->strand.fn = strand_due;
+	table->strand.fn = comms_strand_due;
 	sys_timer_set(&engine_runtime.loop, &table->strand,
 		      clock_now_ns() + peer->link.session->plugin->message_ns);
 }
@@ -75,7 +76,8 @@ void comms_free(struct engine_comms *comms)
 	free(comms);
 }
 
-static void close_one(struct engine_comms *comms, struct net_comm **comm, struct net_setup **op)
+static void comm_close_start(struct engine_comms *comms, struct net_comm **comm,
+			     struct net_setup **op)
 {
 	struct net_setup_opts opts = comms_opts(comms, comms->deadline_ns);
 
@@ -85,38 +87,39 @@ static void close_one(struct engine_comms *comms, struct net_comm **comm, struct
 		*comm = NULL; /* the operation's */
 }
 
-static void abandon_setup(struct engine_comms *comms)
+static void comms_abandon_setup(struct engine_comms *comms)
 {
 	struct net_setup_opts opts = comms_opts(comms, comms->deadline_ns);
 	struct net_setup *end;
 
 	opts.gpu = comms_nic(comms)->landing;
 	for (int i = 0; i < COMMS_OPS; i++) {
-		if (comms->op[i])
-			net_setup_abandon(comms->op[i]);
-		comms->op[i] = NULL;
+		if (comms->setup.op[i])
+			net_setup_abandon(comms->setup.op[i]);
+		comms->setup.op[i] = NULL;
 	}
-	if (comms->listener && net_unlisten_start(&opts, comms->listener, &end) == TCPX_OK)
+	if (comms->setup.listener &&
+	    net_unlisten_start(&opts, comms->setup.listener, &end) == TCPX_OK)
 		net_setup_abandon(end);
-	comms->listener = NULL;
-	if (comms->guide)
-		comms->guide->ops->close(comms->guide);
-	comms->guide = NULL;
+	comms->setup.listener = NULL;
+	if (comms->setup.guide)
+		comms->setup.guide->ops->close(comms->setup.guide);
+	comms->setup.guide = NULL;
 }
 
 void comms_close(struct engine_comms *comms, bool lost)
 {
 	comms->state = COMMS_CLOSING;
-	comms->lost = lost;
+	comms->end.lost = lost;
 	comms->deadline_ns = clock_now_ns() + CLOSE_NS;
-	abandon_setup(comms);
+	comms_abandon_setup(comms);
 	comms_mem_stop(comms);
 	list_push_back(&comms->peer->comms->closing, &comms->node);
 	comms_close_step(comms);
 }
 
-/* One that did not end, or could not be begun, stays in *comm's place: op is NULL then, too. */
-static bool closed(struct net_setup **op, bool *out_stuck)
+/* True: the close has ended, or was never begun. *out_stuck: it did not end in time. */
+static bool comm_close_ended(struct net_setup **op, bool *out_stuck)
 {
 	tcpx_status status;
 
@@ -130,26 +133,27 @@ static bool closed(struct net_setup **op, bool *out_stuck)
 	return true;
 }
 
-static void tell_core(struct engine_comms *comms)
+static void core_hears_of_loss(struct engine_comms *comms)
 {
 	struct engine_peer *peer = comms->peer;
 
-	if (!comms->lost || peer->died)
+	if (!comms->end.lost || peer->died)
 		return;
 	link_lock(&peer->link);
 	core_chan_lost(&peer->link.core, comms->channel);
 	link_unlock(&peer->link);
 }
 
-/* Behind the last copy out of its messages, however long that takes. */
-static bool closes(struct engine_comms *comms)
+/* Begins the closes after the last copy out of the comms' messages, however long that takes. True:
+ * they have begun. */
+static bool comms_close_begin(struct engine_comms *comms)
 {
 	int64_t now_ns = clock_now_ns();
 
-	if (comms->closes)
+	if (comms->end.begun)
 		return true;
-	/* What opens the GPU's part reads the queue, which the plugin frees with the comm; its end
-	 * wakes us. */
+	/* The thread that opens the GPU's part reads the queue, which the plugin frees with the
+	 * comm. Its end wakes the peer. */
 	if (comms_gpu_opens(comms))
 		return false;
 	comms_gpu_abandon(comms);
@@ -157,10 +161,10 @@ static bool closes(struct engine_comms *comms)
 		sys_timer_set(&engine_runtime.loop, &comms->timer, now_ns + LOOK_NS);
 		return false;
 	}
-	comms->closes = true;
+	comms->end.begun = true;
 	comms->deadline_ns = now_ns + CLOSE_NS;
-	close_one(comms, &comms->out, &comms->close_out);
-	close_one(comms, &comms->in, &comms->close_in);
+	comm_close_start(comms, &comms->out, &comms->end.out);
+	comm_close_start(comms, &comms->in, &comms->end.in);
 	sys_timer_set(&engine_runtime.loop, &comms->timer, comms->deadline_ns + CLOCK_MS_NS);
 	return true;
 }
@@ -170,23 +174,23 @@ void comms_close_step(struct engine_comms *comms)
 	struct engine_peer *peer = comms->peer;
 	bool stuck;
 
-	if (!closes(comms))
+	if (!comms_close_begin(comms))
 		return;
 	stuck = comms->out || comms->in;
-	if (!closed(&comms->close_out, &stuck) || !closed(&comms->close_in, &stuck))
+	if (!comm_close_ended(&comms->end.out, &stuck) || !comm_close_ended(&comms->end.in, &stuck))
 		return;
 	list_remove(&comms->node);
 	sys_timer_del(&engine_runtime.loop, &comms->timer);
 	if (stuck) {
-		LOG_WARN("peer '%s': channel %u of messages does not close: memory that its plugin "
-			 "has stays as it is",
+		LOG_WARN("peer '%s': plugin channel %u does not close: memory that is registered "
+			 "with it is not released",
 			 peer->who.name, comms->channel);
-		list_push_back(lost_list(), &comms->node);
+		list_push_back(unclosed_list(), &comms->node);
 	} else {
 		comms_mem_drop(comms);
 		comms_gpu_close(comms);
 	}
-	tell_core(comms);
+	core_hears_of_loss(comms);
 	if (peer->died)
 		share_lease_over(peer);
 	if (stuck)
@@ -196,8 +200,8 @@ void comms_close_step(struct engine_comms *comms)
 	peer_put(peer);
 }
 
-/* What differs between channels that one cause hits are numbers. */
-static bool same_cause(const char *a, const char *b)
+/* Reasons that one cause gives to several channels differ in numbers only. */
+static bool loss_same_cause(const char *a, const char *b)
 {
 	for (;; a++, b++) {
 		a += strspn(a, DIGITS);
@@ -209,11 +213,11 @@ static bool same_cause(const char *a, const char *b)
 	}
 }
 
-/* Of one cause one channel is told; the others are for who asks. */
-static void choose_level(struct engine_peer_comms *table, const char *why)
+/* Of the channels that one cause hits only the first is logged at WARN. */
+static void loss_choose_level(struct engine_peer_comms *table, const char *why)
 {
 	int64_t now_ns = clock_now_ns();
-	bool again = same_cause(why, table->cause) && now_ns - table->cause_ns < CAUSE_NS;
+	bool again = loss_same_cause(why, table->cause) && now_ns - table->cause_ns < CAUSE_NS;
 
 	table->level = again ? TCPX_LOG_INFO : TCPX_LOG_WARN;
 	if (again)
@@ -227,9 +231,10 @@ enum tcpx_log_level comms_level(const struct engine_peer *peer, bool of_messages
 	return of_messages ? peer->comms->level : TCPX_LOG_WARN;
 }
 
-/* Both sides say why, and how far they came: where they differ is where a message was lost. */
-static void tell_lost(struct engine_comms *comms, const char *why,
-		      const struct net_message_counts *counts)
+/* Sends the reason and the counts to the peer and logs the counts. Where the counts of the two ends
+ * differ a message was lost. */
+static void loss_tell_peer(struct engine_comms *comms, const char *why,
+			   const struct net_message_counts *counts)
 {
 	char text[COMMS_TOLD + 1];
 
@@ -249,18 +254,17 @@ static void tell_lost(struct engine_comms *comms, const char *why,
 	comms_tell(comms, FRAME_COMM_LOST, text, (uint32_t)strlen(text));
 }
 
-/* In a direction that it was used in nothing arrived. Dialled at once, it would carry the same
- * again, be lost again, and so for ever. */
-static void look_barren(struct engine_peer *peer, struct comms_slot *slot, uint32_t channel,
-			const struct net_message_counts *counts)
+/* Counts losses of a channel that had carried nothing in a direction that it was used in. Dialled
+ * at once, it would be given the same transfers and be lost again, for ever. */
+static void loss_count_barren(struct engine_peer *peer, struct comms_slot *slot, uint32_t channel,
+			      const struct net_message_counts *counts)
 {
-	int64_t rest =
-		2 * peer->link.session->plugin->message_ns; /* what waits is stranded before */
+	int64_t rest = 2 * peer->link.session->plugin->message_ns; /* strand ends before */
 	uint32_t unacked;
 
 	link_lock(&peer->link);
 	unacked = core_tx_messages(&peer->link.core, channel);
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	if ((!counts->sends_posted || unacked < counts->sends_posted) &&
 	    (!counts->posted || counts->consumed)) {
 		if (counts->sends_posted || counts->posted)
@@ -272,29 +276,29 @@ static void look_barren(struct engine_peer *peer, struct comms_slot *slot, uint3
 	rest = rest > peer->link.session->plugin->rest_ns ? rest
 							  : peer->link.session->plugin->rest_ns;
 	slot->rests_ns = clock_now_ns() + rest;
-	LOG_WARN("peer '%s': channel %u, NIC %s: nothing arrived by it %u times in a row: it rests "
-		 "%lld ms",
+	LOG_WARN("peer '%s': channel %u, NIC %s: nothing arrived %u times in a row: it is not "
+		 "dialled for %lld ms",
 		 peer->who.name, channel, comms_nic_name(slot->comms), slot->barren,
 		 (long long)(rest / CLOCK_MS_NS));
 }
 
-/* Whoever was first to see the fault has more to say. */
-static bool follows(struct engine_comms *comms)
+/* The channel failed as a consequence of a failure that the peer saw first and knows more about. */
+static bool loss_follows(struct engine_comms *comms)
 {
 	static const tcpx_status ends[] = {TCPX_ERR_CHANNEL_LOST, TCPX_ERR_PEER_CLOSED,
 					   TCPX_ERR_PEER_RESET};
 	bool same;
 
 	pthread_mutex_lock(&comms->lock);
-	same = !*comms->why; /* its fence */
+	same = !*comms->why; /* the peer sent a fence */
 	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
 		same |= !strcmp(comms->why, error_status_text(ends[i]));
 	pthread_mutex_unlock(&comms->lock);
 	return same;
 }
 
-/* For who asks about a request. */
-static void keep_why(struct engine_peer *peer, const char *why, bool first)
+/* Keeps the reason for tcpx_request_error(). */
+static void loss_keep_reason(struct engine_peer *peer, const char *why, bool first)
 {
 	link_lock(&peer->link);
 	if (first || !*peer->comms->lost)
@@ -306,17 +310,17 @@ void comms_lost_there(struct engine_peer *peer, uint32_t channel, const char *wh
 {
 	bool counts = strncmp(why, "channel ", 8) != 0;
 
-	if (comms_slot(peer, channel)->told) /* that it was not set up */
+	if (comms_slot(peer, channel)->told) /* the log has said why it is not up */
 		peer->comms->level = TCPX_LOG_INFO;
 	else if (!counts)
-		choose_level(peer->comms, why);
+		loss_choose_level(peer->comms, why);
 	if (log_allow(&peer->comms->lost_log, LOST_LINES))
-		LOG(peer->comms->level, "peer '%s': channel %u, over there: %s", peer->who.name,
+		LOG(peer->comms->level, "peer '%s': channel %u, at the peer: %s", peer->who.name,
 		    channel, why);
 	if (counts)
 		return;
 	link_lock(&peer->link);
-	text_format(peer->comms->lost, sizeof(peer->comms->lost), "over there: %s", why);
+	text_format(peer->comms->lost, sizeof(peer->comms->lost), "at the peer: %s", why);
 	link_unlock(&peer->link);
 }
 
@@ -327,10 +331,10 @@ bool comms_rests(const struct engine_peer *peer, uint32_t channel)
 	return slot && slot->rests_ns > clock_now_ns();
 }
 
-static void stays_no_more(struct engine_comms *comms)
+static void comms_stay_end(struct engine_comms *comms)
 {
-	comms->peer->comms->staying -= comms->stays;
-	comms->stays = false;
+	comms->peer->comms->staying -= comms->end.stays;
+	comms->end.stays = false;
 }
 
 bool comms_stopped(struct engine_chan *chan, const char *why)
@@ -345,33 +349,33 @@ bool comms_stopped(struct engine_chan *chan, const char *why)
 
 	if (!comms)
 		return false;
-	first = !follows(comms);
-	keep_why(peer, why, first);
-	choose_level(peer->comms, why);
+	first = !loss_follows(comms);
+	loss_keep_reason(peer, why, first);
+	loss_choose_level(peer->comms, why);
 	ops->info(chan->net, &info);
-	look_barren(peer, slot, channel, &info.messages);
+	loss_count_barren(peer, slot, channel, &info.messages);
 	comms_slot_set(peer, channel, NULL);
-	stays_no_more(comms);
+	comms_stay_end(comms);
 	if (info.stuck_ns > (uint64_t)peer->link.session->plugin->message_ns / 2) {
 		link_lock(&peer->link);
 		core_chan_stuck(&peer->link.core, channel, TCPX_ERR_CHANNEL_LOST);
 		link_unlock(&peer->link);
 	}
-	tell_lost(comms, first ? why : NULL, &info.messages);
+	loss_tell_peer(comms, first ? why : NULL, &info.messages);
 	if (!peer->died)
 		comms_strand_later(peer);
 	comms_close(comms, true);
 	return true;
 }
 
-/* It did not wait for its channels of messages: what this end knows of them, once. */
-static void left_early(const struct engine_peer *peer)
+/* The peer left before its plugin channels were up: logs once what this end knows of them. */
+static void peer_left_early(const struct engine_peer *peer)
 {
 	const struct engine_peer_comms *table = peer->comms;
 	char awaits[COMMS_TOLD], why[COMMS_WHY_BYTES];
 
 	if (*table->missing)
-		return; /* it is told */
+		return; /* it is logged already */
 	for (uint32_t i = 0; i < table->count; i++) {
 		const struct engine_comms *comms = table->slots[i].comms;
 
@@ -379,8 +383,7 @@ static void left_early(const struct engine_peer *peer)
 			continue;
 		comms_awaits(comms, awaits, sizeof(awaits));
 		comms_named(comms, awaits, why, sizeof(why));
-		LOG_WARN("peer '%s' is gone before a channel of messages came up: %s",
-			 peer->who.name, why);
+		LOG_WARN("peer '%s' left before a plugin channel came up: %s", peer->who.name, why);
 		return;
 	}
 }
@@ -389,13 +392,13 @@ void comms_stays(struct engine_comms *comms)
 {
 	if (!comms)
 		return;
-	comms->stays = true;
+	comms->end.stays = true;
 	comms->peer->comms->staying++;
 }
 
 void comms_left(struct engine_comms *comms)
 {
-	stays_no_more(comms);
+	comms_stay_end(comms);
 	comms_close(comms, false);
 }
 
@@ -406,14 +409,14 @@ void comms_peer_dead(struct engine_peer *peer)
 	if (!table)
 		return;
 	sys_timer_del(&engine_runtime.loop, &table->strand);
-	left_early(peer);
+	peer_left_early(peer);
 	for (uint32_t i = 0; i < table->count; i++) {
 		struct engine_comms *comms = table->slots[i].comms;
 
 		if (!comms)
 			continue;
 		comms_slot_set(peer, table->first + i, NULL);
-		if (!comms->stays)
+		if (!comms->end.stays)
 			comms_close(comms, false);
 	}
 }
@@ -430,19 +433,19 @@ void comms_beat(struct engine_peer *peer, int64_t now_ns)
 			continue;
 		link_lock(&peer->link);
 		acked = core_tx_acked(&peer->link.core, channel);
-		waits = core_tx_messages(&peer->link.core, channel) && acked == comms->acked_seq;
-		comms->acked_seq = acked;
-		link_unlock(&peer->link);
-		waits = waits && !comms_mem_begins(comms); /* that has a deadline of its own */
-		if (!waits || !comms->waits)		   /* since this beat at the earliest */
-			comms->acked_ns = now_ns;
-		comms->waits = waits;
-		if (now_ns - comms->acked_ns <= peer->link.session->plugin->message_ns)
+		waits = core_tx_messages(&peer->link.core, channel) && acked == comms->acked.seq;
+		comms->acked.seq = acked;
+		link_unlock_only(&peer->link);
+		waits = waits && !comms_mem_begins(comms); /* that has its own deadline */
+		if (!waits || !comms->acked.waits) /* the time counts from this heartbeat on */
+			comms->acked.since_ns = now_ns;
+		comms->acked.waits = waits;
+		if (now_ns - comms->acked.since_ns <= peer->link.session->plugin->message_ns)
 			continue;
 		(void)error_set(TCPX_ERR_CHANNEL_LOST, 0,
 				"what was sent from frame %llu on was not acknowledged within %lld "
 				"ms",
-				(unsigned long long)comms->acked_seq + 1,
+				(unsigned long long)comms->acked.seq + 1,
 				(long long)(peer->link.session->plugin->message_ns / CLOCK_MS_NS));
 		chan_fail(peer->link.chan[comms->channel], TCPX_ERR_CHANNEL_LOST, 0);
 	}

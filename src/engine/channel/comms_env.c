@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of this machine, for the environment that a TCPX plugin reads. */
+/* Checks the environment that a TCPX plugin reads against this machine. */
 #include "engine/channel/comms_env.h"
 
 #include <stdio.h>
@@ -11,16 +11,17 @@
 #include "base/error.h"
 
 #define CHUNK_NAME "NCCL_DYNAMIC_CHUNK_SIZE"
-#define TCPX_MARK "TCPX" /* in the name of a plugin that reads such an environment */
+#define TCPX_MARK "TCPX" /* in the names of plugins that read such an environment */
 
-/* The place as src/plugin wants it told. */
+/* The place, in the form of src/plugin. */
 struct question {
 	struct gpudirect_place place;
 	struct gpudirect_nic nics[GPUDIRECT_NICS_MAX];
 	const struct comms_place *at;
 };
 
-/* The environment where no NIC is an interface: what names interfaces means something else there */
+/* The environment when no NIC is an interface of this machine: then variables that name interfaces
+ * mean something else. */
 static const char *without_interfaces(void *arg, const char *name)
 {
 	for (unsigned i = 0; gpudirect_var(i); i++) {
@@ -34,8 +35,9 @@ static const char *without_interfaces(void *arg, const char *name)
 	return comms_place_getenv(arg, name);
 }
 
-/* A message is one chunk: a smaller chunk makes it as small, down to the smallest that there is. */
-static size_t message_of(size_t wish)
+/* A message is one chunk, so a smaller chunk makes it smaller, down to the minimum of the
+ * option. */
+static size_t env_message_bytes(size_t wish)
 {
 	uint32_t chunk = comms_env_chunk();
 
@@ -48,14 +50,15 @@ static void question_init(struct question *q, const struct comms_place *place, s
 {
 	*q = (struct question){.at = place};
 	q->place.nics = q->nics;
-	q->place.message_bytes = message_of(message_bytes);
+	q->place.message_bytes = env_message_bytes(message_bytes);
 	q->place.ifaces = place->ifaces;
 	q->place.nifaces = place->nifaces;
 	q->place.nnodes = place->topo->nnodes;
 }
 
-/* As the plugin reads it. A NIC that is no device of a bus, a veth for one, has no such file. */
-static int numa_of(const struct topo_nic *nic)
+/* The NUMA node as the plugin reads it. A NIC that is no device of a bus, such as a veth, has no
+ * such file. */
+static int env_numa_of(const struct topo_nic *nic)
 {
 	char path[256];
 	int len = snprintf(path, sizeof(path), "%s/class/net/%s/device/numa_node",
@@ -68,8 +71,8 @@ static int numa_of(const struct topo_nic *nic)
 	return GPUDIRECT_NUMA_NONE;
 }
 
-/* name is a NIC that is used. */
-static void add_nic(struct question *q, const char *name)
+/* Adds the NIC if it is an interface of this machine. */
+static void env_add_nic(struct question *q, const char *name)
 {
 	const struct topo *topo = q->at->topo;
 	const struct topo_nic *nic = topo_nic_named(topo, name);
@@ -83,39 +86,39 @@ static void add_nic(struct question *q, const char *name)
 	q->nics[q->place.nnics++] = (struct gpudirect_nic){
 		.name = nic->name,
 		.cpus = topo_node_cpus(topo, nic->place.numa),
-		.numa = numa_of(nic),
+		.numa = env_numa_of(nic),
 		.mtu = nic->mtu,
 	};
 }
 
-static void add_owners(struct question *q)
+static void env_add_owners(struct question *q)
 {
 	const struct topo_pairs *pairs = &q->at->pairs;
 
 	for (unsigned i = 0; i < pairs->count; i++)
 		if (pairs->owners[i].nic != PCI_NONE)
-			add_nic(q, pairs->owners[i].nic_name);
+			env_add_nic(q, pairs->owners[i].nic_name);
 }
 
-static void add_named(struct question *q, const char *names)
+static void env_add_named(struct question *q, const char *names)
 {
 	char name[64];
 
 	if (!*names || !strcmp(names, COMMS_NICS_ALL)) {
-		if (config_bool(CONFIG_PAIRING)) /* else the plugin's devices say which */
-			add_owners(q);
+		if (config_bool(CONFIG_PAIRING)) /* otherwise the plugin's devices decide */
+			env_add_owners(q);
 		return;
 	}
 	while (*names) {
 		size_t len = strcspn(names, ",");
 
 		snprintf(name, sizeof(name), "%.*s", (int)len, names);
-		add_nic(q, name);
+		env_add_nic(q, name);
 		names += len + (names[len] == ',');
 	}
 }
 
-static unsigned check(struct question *q, struct gpudirect_problem *out, unsigned max)
+static unsigned env_check(struct question *q, struct gpudirect_problem *out, unsigned max)
 {
 	unsigned count;
 
@@ -139,7 +142,7 @@ tcpx_status comms_env_settings(size_t message_bytes, struct gpudirect_setting *o
 	if (status != TCPX_OK)
 		return status;
 	question_init(&q, place, message_bytes);
-	add_named(&q, COMMS_NICS_ALL);
+	env_add_named(&q, COMMS_NICS_ALL);
 	*out_count = gpudirect_env_recipe(&q.place, comms_place_getenv, NULL, out_settings, max);
 	comms_place_free(place);
 	return TCPX_OK;
@@ -156,13 +159,13 @@ tcpx_status comms_env_problems(const char *nics, size_t message_bytes,
 	if (status != TCPX_OK)
 		return status;
 	question_init(&q, place, message_bytes);
-	add_named(&q, nics);
-	*out_count = check(&q, out_problems, max);
+	env_add_named(&q, nics);
+	*out_count = env_check(&q, out_problems, max);
 	comms_place_free(place);
 	return TCPX_OK;
 }
 
-static tcpx_status refuse(const struct gpudirect_problem *problems, unsigned count)
+static tcpx_status env_report(const struct gpudirect_problem *problems, unsigned count)
 {
 	tcpx_status status;
 
@@ -182,14 +185,14 @@ static tcpx_status refuse(const struct gpudirect_problem *problems, unsigned cou
 	return status;
 }
 
-static tcpx_status judge(struct question *q)
+static tcpx_status env_judge(struct question *q)
 {
 	struct gpudirect_problem *problems = calloc(GPUDIRECT_PROBLEMS_MAX, sizeof(*problems));
 	tcpx_status status = TCPX_OK;
 
 	if (!problems)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "environment of a plugin");
-	status = refuse(problems, check(q, problems, GPUDIRECT_PROBLEMS_MAX));
+	status = env_report(problems, env_check(q, problems, GPUDIRECT_PROBLEMS_MAX));
 	free(problems);
 	return status;
 }
@@ -205,8 +208,8 @@ tcpx_status comms_env_before(const struct comms_place *place, const char *nics,
 	struct question q;
 
 	question_init(&q, place, message_bytes);
-	add_named(&q, nics);
-	return judge(&q);
+	env_add_named(&q, nics);
+	return env_judge(&q);
 }
 
 tcpx_status comms_env_check(const struct comms_place *place, const struct engine_plugin *plugin)
@@ -215,8 +218,8 @@ tcpx_status comms_env_check(const struct comms_place *place, const struct engine
 
 	question_init(&q, place, plugin->message_bytes);
 	for (unsigned i = 0; i < plugin->nnics; i++)
-		add_nic(&q, net_plugin_device(plugin->plugin, plugin->nics[i].dev)->name);
-	return judge(&q);
+		env_add_nic(&q, net_plugin_device(plugin->plugin, plugin->nics[i].dev)->name);
+	return env_judge(&q);
 }
 
 uint32_t comms_env_chunk(void)

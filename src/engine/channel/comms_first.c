@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The first message of each comm, an empty one. A plugin may move nothing outside of its calls, and
- * take no message before both ends have called it; but a receiver posts nothing before a message
- * was announced, and none is announced before it was taken. So both ends call the plugin here until
- * an empty message is through; docs/design/messages.md, "Plugins that move when called".
+ * The first message of each comm, which is empty. Some plugins make progress only within their
+ * calls and accept no message before both ends have called them; but a receiver posts nothing
+ * before a message was announced, and none is announced before the plugin accepted it. So both ends
+ * call the plugin here until an empty message has arrived; docs/design/messages.md, "Plugins that
+ * move when called".
  */
 #include "engine/channel/comms.h"
 
@@ -17,21 +18,22 @@ bool comms_first_known(const struct engine_session *session)
 				 NCCLNET_PTR_HOST;
 }
 
-/* Each direction by itself: the sender's once the peer is ready, so that its accept is through. */
+/* Each direction begins alone; the sender once the peer is ready, since then its accept has
+ * ended. */
 static tcpx_status first_begin(struct engine_comms *comms)
 {
 	struct net_setup_opts opts = comms_opts(comms, comms->deadline_ns);
 	tcpx_status status = TCPX_OK;
 
-	if (comms->ready_came && !comms->first_out_begun) {
-		comms->first_out_begun = true;
-		status = net_first_send_start(&opts, comms->out, &comms->op[COMMS_FIRST_OUT]);
+	if (comms->setup.ready_came && !comms->setup.first_out_begun) {
+		comms->setup.first_out_begun = true;
+		status = net_first_send_start(&opts, comms->out, &comms->setup.op[COMMS_FIRST_OUT]);
 	}
-	if (status == TCPX_OK && comms->ready_told && !comms->first_in_begun) {
-		comms->first_in_begun = true;
+	if (status == TCPX_OK && comms->setup.ready_told && !comms->setup.first_in_begun) {
+		comms->setup.first_in_begun = true;
 		opts.gpu = comms_nic(comms)->landing;
 		status = net_first_recv_start(&opts, comms->in, comms->bounce_mr,
-					      &comms->op[COMMS_FIRST_IN]);
+					      &comms->setup.op[COMMS_FIRST_IN]);
 	}
 	return status;
 }
@@ -43,18 +45,18 @@ bool comms_first(struct engine_comms *comms)
 	struct net_setup_result result;
 
 	if (!peer->comms->begin_empty)
-		return comms->ready_told && comms->ready_came;
+		return comms->setup.ready_told && comms->setup.ready_came;
 	if (comms_took(comms, COMMS_FIRST_OUT, &result))
-		comms->first_out = true;
+		comms->setup.first_out = true;
 	if (slot->comms != comms)
 		return false;
 	if (comms_took(comms, COMMS_FIRST_IN, &result))
-		comms->first_in = true;
+		comms->setup.first_in = true;
 	if (slot->comms != comms)
 		return false;
 	if (first_begin(comms) != TCPX_OK) {
 		comms_fail(comms, error_last()->what);
 		return false;
 	}
-	return comms->first_out && comms->first_in;
+	return comms->setup.first_out && comms->setup.first_in;
 }

@@ -19,13 +19,13 @@ enum op_state { OP_RUNNING = 0, OP_ENDED };
 struct comms_gpu_op {
 	struct engine_peer *peer; /* with a reference: to be woken */
 	struct mem_unpack_opts opts;
-	bool chosen;	   /* the mode: without it there is none */
-	uint32_t home;	   /* whose memory the messages go to */
+	bool chosen;	   /* the user chose the mode, so no other one replaces it */
+	uint32_t home;	   /* the GPU whose memory the messages go to */
 	uint64_t queue_at; /* device address */
-	uint64_t window;   /* host-recv: so many messages of host memory; else 0 */
+	uint64_t window;   /* host-recv: number of messages in host memory; else 0 */
 	struct sys_cuda_gpu *device;
 	struct comms_gpu gpu;
-	cuda_ptr block; /* what landing lies in */
+	cuda_ptr block; /* the allocation that contains landing */
 	_Atomic int state;
 	tcpx_status status;
 	tcpx_error error;
@@ -60,9 +60,10 @@ tcpx_status comms_gpu_mode(const char *text, struct engine_plugin *plugin)
 		plugin->unpack = (enum mem_unpack_mode)i;
 		return TCPX_OK;
 	}
-	return error_set(TCPX_ERR_INVALID, 0,
-			 "TCPX_UNPACK_IMPL '%s' is not kernel, d2d, host, cpu, none or " HOST_RECV,
-			 text);
+	return error_set(
+		TCPX_ERR_INVALID, 0,
+		"TCPX_UNPACK_IMPL '%s' is unknown: use kernel, d2d, host, cpu, none or " HOST_RECV,
+		text);
 }
 
 struct entered {
@@ -105,8 +106,8 @@ static void gpu_leave(void *arg, int gpu, void *before)
 
 const struct net_gpu_ops comms_gpu_ops = {gpu_enter, gpu_leave};
 
-/* The memory that an address lies in, from there on. */
-static uint64_t bytes_behind(const struct sys_cuda *api, cuda_ptr at)
+/* The bytes of the allocation from that address on. */
+static uint64_t bytes_from(const struct sys_cuda *api, cuda_ptr at)
 {
 	cuda_ptr start = 0;
 	size_t bytes = 0;
@@ -118,8 +119,8 @@ static uint64_t bytes_behind(const struct sys_cuda *api, cuda_ptr at)
 	return bytes - (at - start);
 }
 
-/* The queue is read once: what it points to stays where it is as long as the comm lives. */
-static tcpx_status read_queue(struct comms_gpu_op *op)
+/* Reads the queue once: what it points to stays in place for as long as the comm lives. */
+static tcpx_status queue_read(struct comms_gpu_op *op)
 {
 	const struct sys_cuda *api = op->device->api;
 	struct ncclnet_queue queue;
@@ -131,19 +132,20 @@ static tcpx_status read_queue(struct comms_gpu_op *op)
 	rc = api->copy((cuda_ptr)(uintptr_t)&queue, op->queue_at, sizeof(queue));
 	if (rc != CUDA_OK)
 		return sys_cuda_error(rc, "reading the plugin's queue");
-	/* Mapped host memory; a driver that knows nothing of it sees what the CPU sees. */
+	/* Mapped host memory; if the driver does not know it, the CPU address is the same. */
 	if (api->pointer_attribute(&meta, CUDA_POINTER_HOST, queue.meta) != CUDA_OK || !meta)
 		meta = (void *)(uintptr_t)queue.meta;
 	if (!meta || !queue.bounce)
-		return error_set(TCPX_ERR_UNSUPPORTED, 0, "the plugin's queue is empty");
+		return error_set(TCPX_ERR_UNSUPPORTED, 0,
+				 "the plugin's device queue names no memory");
 	op->gpu.meta = meta;
 	op->gpu.pool = queue.bounce;
-	op->gpu.pool_bytes = bytes_behind(api, queue.bounce);
+	op->gpu.pool_bytes = bytes_from(api, queue.bounce);
 	return TCPX_OK;
 }
 
-/* Pinned, so that it is copied from without another copy. */
-static tcpx_status make_host(struct comms_gpu_op *op)
+/* Host memory, pinned so that the driver copies from it directly. */
+static tcpx_status landing_make_host(struct comms_gpu_op *op)
 {
 	uint64_t bytes = op->window * op->opts.job_bytes;
 	cuda_result rc = op->device->api->host_alloc(&op->gpu.landing, bytes, 0);
@@ -157,7 +159,7 @@ static tcpx_status make_host(struct comms_gpu_op *op)
 	return TCPX_OK;
 }
 
-static tcpx_status make_landing(struct comms_gpu_op *op)
+static tcpx_status landing_make(struct comms_gpu_op *op)
 {
 	const uint64_t page = NET_MR_PAGE;
 	uint64_t bytes = (op->opts.job_bytes + page - 1) & ~(page - 1);
@@ -174,7 +176,7 @@ static tcpx_status make_landing(struct comms_gpu_op *op)
 	return mem_cuda_cover(op->device, (cuda_ptr)(uintptr_t)op->gpu.landing, bytes);
 }
 
-static void let_go(struct comms_gpu_op *op)
+static void gpu_op_release(struct comms_gpu_op *op)
 {
 	struct sys_cuda_scope scope;
 
@@ -190,7 +192,7 @@ static void let_go(struct comms_gpu_op *op)
 		sys_cuda_put(op->device);
 }
 
-static tcpx_status open_all(struct comms_gpu_op *op)
+static tcpx_status gpu_op_open(struct comms_gpu_op *op)
 {
 	struct sys_cuda_scope scope;
 	tcpx_status status = sys_cuda_get(op->opts.device, &op->device);
@@ -200,14 +202,14 @@ static tcpx_status open_all(struct comms_gpu_op *op)
 	status = sys_cuda_push(op->device, &scope);
 	if (status != TCPX_OK)
 		return status;
-	status = op->window ? make_host(op) : read_queue(op);
+	status = op->window ? landing_make_host(op) : queue_read(op);
 	if (status == TCPX_OK && !op->window)
-		status = make_landing(op);
+		status = landing_make(op);
 	sys_cuda_pop(&scope);
 	if (status != TCPX_OK)
 		return status;
 	status = mem_unpack_open(&op->opts, &op->gpu.unpack);
-	if (status == TCPX_ERR_UNSUPPORTED && !op->chosen) { /* no kernel runs here */
+	if (status == TCPX_ERR_UNSUPPORTED && !op->chosen) { /* this GPU has no kernel */
 		op->opts.mode = MEM_UNPACK_D2D;
 		status = mem_unpack_open(&op->opts, &op->gpu.unpack);
 	}
@@ -217,49 +219,50 @@ static tcpx_status open_all(struct comms_gpu_op *op)
 	return status;
 }
 
-static void *open_main(void *arg)
+static void *gpu_open_main(void *arg)
 {
 	struct comms_gpu_op *op = arg;
 	struct engine_peer *peer = op->peer;
 
-	op->status = open_all(op);
+	op->status = gpu_op_open(op);
 	op->error = *error_last();
 	if (op->status != TCPX_OK) {
-		let_go(op);
+		gpu_op_release(op);
 		op->gpu.unpack = NULL;
 		op->gpu.landing = NULL;
 		op->block = 0;
 		op->device = NULL;
 	}
-	atomic_store(&op->state, OP_ENDED); /* it is the control thread's from here on */
+	atomic_store(&op->state, OP_ENDED); /* op belongs to the control thread from here on */
 	link_wake(&peer->link);
 	peer_put(peer);
 	return NULL;
 }
 
-static void *close_main(void *arg)
+static void *gpu_close_main(void *arg)
 {
 	struct comms_gpu_op *op = arg;
 	struct engine_peer *peer = op->peer;
 
-	let_go(op);
+	gpu_op_release(op);
 	free(op);
 	peer_put(peer);
 	return NULL;
 }
 
-/* Whoever closes the session waits for it, as long as he waits for anything. */
-static tcpx_status close_later(struct comms_gpu_op *op)
+/* Closes on a thread of its own. The close of the session waits for it as long as for anything
+ * else. */
+static tcpx_status gpu_close_later(struct comms_gpu_op *op)
 {
 	pthread_t thread;
 	tcpx_status status;
 
 	peer_get(op->peer);
-	status = sys_thread_start(&thread, "tcpx-plugin", close_main, op);
+	status = sys_thread_start(&thread, "tcpx-plugin", gpu_close_main, op);
 	if (status == TCPX_OK)
 		pthread_detach(thread);
 	else
-		peer_put(op->peer); /* what the GPU holds stays */
+		peer_put(op->peer); /* the memory on the GPU stays allocated */
 	return status;
 }
 
@@ -283,7 +286,7 @@ tcpx_status comms_gpu_open(struct engine_comms *comms)
 	op->window = plugin->host_recv ? comms->peer->comms->window : 0;
 	peer_get(op->peer);
 	comms->gpu_op = op;
-	status = sys_thread_start(&thread, "tcpx-plugin", open_main, op);
+	status = sys_thread_start(&thread, "tcpx-plugin", gpu_open_main, op);
 	if (status == TCPX_OK) {
 		pthread_detach(thread);
 		return TCPX_OK;
@@ -327,14 +330,14 @@ void comms_gpu_abandon(struct engine_comms *comms)
 	if (op->status != TCPX_OK)
 		free(op);
 	else
-		(void)close_later(op);
+		(void)gpu_close_later(op);
 }
 
 void comms_gpu_close(struct engine_comms *comms)
 {
 	if (!comms->gpu)
 		return;
-	if (close_later(comms->gpu_op) == TCPX_OK)
+	if (gpu_close_later(comms->gpu_op) == TCPX_OK)
 		comms->gpu_op = NULL;
 	comms->gpu = NULL;
 }

@@ -1,15 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of regions with the comm that sends it: registered at its first use, and taken back. */
+/* Registers the memory of regions with the comm that sends it, at its first use, and deregisters
+ * it. */
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/channel/comms.h"
 
-#define LOOK_NS CLOCK_MS_NS /* a request that the peer has acknowledged ends about now */
+#define LOOK_NS CLOCK_MS_NS /* the plugin ends a message soon after the peer acknowledged it */
+
+/* The registration of a region with the comm that sends it. */
+struct comms_mem {
+	struct list_node node; /* engine_comms.mems */
+	struct mem_region *region;
+	enum { MEM_NEW = 0, MEM_STARTED, MEM_READY, MEM_FAILED, MEM_ENDING } state;
+	bool retired;	      /* the region is being deregistered; lock */
+	uint64_t last;	      /* number of the last message from it, from 1; lock */
+	struct net_setup *op; /* STARTED, ENDING */
+	struct net_mr *mr;    /* READY */
+	int64_t due_ns;	      /* when to look at it although no operation ended; 0: never */
+	tcpx_error error;     /* FAILED */
+};
 
 /* lock */
-static struct comms_mem *find(struct engine_comms *comms, const struct mem_region *region)
+static struct comms_mem *mem_find(struct engine_comms *comms, const struct mem_region *region)
 {
 	struct list_node *pos;
 
@@ -28,7 +42,8 @@ static struct comms_mem *mem_new(struct engine_comms *comms, struct mem_region *
 	struct comms_mem *mem = calloc(1, sizeof(*mem));
 
 	if (!mem) {
-		(void)error_set(TCPX_ERR_NO_MEMORY, 0, "memory of channel %u", comms->channel);
+		(void)error_set(TCPX_ERR_NO_MEMORY, 0, "registration with plugin channel %u",
+				comms->channel);
 		return NULL;
 	}
 	if (!mem_region_io_get(region)) {
@@ -50,7 +65,8 @@ static void mem_free(struct comms_mem *mem)
 	free(mem);
 }
 
-/* The frame's memory as the comm knows it. IN_PROGRESS: it will, and the channel is kicked. */
+/* The registration of the frame's memory. IN_PROGRESS: it is under way, and its end kicks the
+ * channel. */
 static tcpx_status mem_use(struct engine_chan *chan, struct mem_region *region,
 			   struct comms_mem **out_mem)
 {
@@ -60,7 +76,7 @@ static tcpx_status mem_use(struct engine_chan *chan, struct mem_region *region,
 	bool fresh;
 
 	pthread_mutex_lock(&comms->lock);
-	mem = find(comms, region);
+	mem = mem_find(comms, region);
 	fresh = !mem;
 	if (fresh)
 		mem = mem_new(comms, region);
@@ -79,28 +95,28 @@ static tcpx_status mem_use(struct engine_chan *chan, struct mem_region *region,
 	return status;
 }
 
-static tcpx_status post(struct engine_chan *chan, struct comms_mem *mem, const void *data)
+static tcpx_status mem_post(struct engine_chan *chan, struct comms_mem *mem, const void *data)
 {
 	struct engine_comms *comms = chan->comms;
 	tcpx_status status;
 
 	status = chan->net->ops->message->post(chan->net, mem->mr, data, &chan->tx.frame.frame);
 	if (status == TCPX_OK) {
-		worker_again(chan); /* nothing moves unless somebody receives */
+		worker_again(chan); /* the plugin makes progress only when it is polled */
 		return TCPX_OK;
 	}
 	pthread_mutex_lock(&comms->lock);
-	mem->last = --comms->posted; /* as those before it */
+	mem->last = --comms->posted; /* it was not posted */
 	pthread_mutex_unlock(&comms->lock);
 	if (status == TCPX_IN_PROGRESS)
-		worker_kick(chan); /* asked again in the next round: the plugin has no event */
+		worker_kick(chan); /* tries again in the next round, since plugins have no events */
 	else
 		chan_fail(chan, status, 0);
 	return status;
 }
 
-/* It is not sent any more, and was not posted: the place of its sequence is filled. */
-static void blank(struct frame *frame)
+/* The payload was not posted and never will be; a NOP takes the frame's sequence number. */
+static void frame_blank(struct frame *frame)
 {
 	*frame = (struct frame){.type = FRAME_NOP,
 				.flags = frame->flags & FRAME_F_ACK,
@@ -125,7 +141,7 @@ bool comms_post(struct engine_chan *chan, bool *out_valid)
 		status = mem_use(chan, region, &mem);
 		refused = status < 0;
 		if (status == TCPX_OK)
-			status = post(chan, mem, region->base + seg->local_off + tx->at.off);
+			status = mem_post(chan, mem, region->base + seg->local_off + tx->at.off);
 	}
 	link_lock(&peer->link);
 	if (refused)
@@ -135,7 +151,7 @@ bool comms_post(struct engine_chan *chan, bool *out_valid)
 	link_unlock_only(&peer->link);
 	*out_valid &= !refused;
 	if (!*out_valid)
-		blank(&tx->frame);
+		frame_blank(&tx->frame);
 	return status == TCPX_OK || !*out_valid;
 }
 
@@ -150,7 +166,7 @@ void comms_forget(struct engine_peer *peer, struct mem_region *region)
 		if (!comms)
 			continue;
 		pthread_mutex_lock(&comms->lock);
-		mem = find(comms, region);
+		mem = mem_find(comms, region);
 		if (mem)
 			mem->retired = some = true;
 		pthread_mutex_unlock(&comms->lock);
@@ -159,22 +175,22 @@ void comms_forget(struct engine_peer *peer, struct mem_region *region)
 		link_wake(&peer->link);
 }
 
-/* An operation of the memory's begins. */
-static struct net_setup_opts begin(struct engine_comms *comms, struct comms_mem *mem)
+/* Options of an operation, which must end by due_ns. */
+static struct net_setup_opts mem_op_begin(struct engine_comms *comms, struct comms_mem *mem)
 {
 	mem->due_ns = clock_now_ns() + comms->peer->link.session->plugin->setup_ns;
 	return comms_opts(comms, mem->due_ns);
 }
 
-static void failed(struct comms_mem *mem)
+static void mem_failed(struct comms_mem *mem)
 {
 	mem->error = *error_last();
 	mem->state = MEM_FAILED;
 }
 
-static void start(struct engine_comms *comms, struct comms_mem *mem)
+static void mem_register(struct engine_comms *comms, struct comms_mem *mem)
 {
-	struct net_setup_opts opts = begin(comms, mem);
+	struct net_setup_opts opts = mem_op_begin(comms, mem);
 	struct mem_region *region = mem->region;
 	uintptr_t base = (uintptr_t)region->base;
 	uint64_t bytes = region->length;
@@ -186,11 +202,11 @@ static void start(struct engine_comms *comms, struct comms_mem *mem)
 		bytes = comms_cover(region, &base);
 	}
 	if (net_register_start(&opts, comms->out, (void *)base, bytes, type, &mem->op) != TCPX_OK)
-		failed(mem);
+		mem_failed(mem);
 }
 
-/* What the peer has acknowledged may still be with the plugin, for a moment. */
-static tcpx_status end(struct engine_comms *comms, struct comms_mem *mem)
+/* The plugin may still use a message for a moment after the peer has acknowledged it. */
+static tcpx_status mem_deregister(struct engine_comms *comms, struct comms_mem *mem)
 {
 	struct net_setup_opts opts;
 
@@ -198,19 +214,19 @@ static tcpx_status end(struct engine_comms *comms, struct comms_mem *mem)
 		mem->due_ns = clock_now_ns() + LOOK_NS;
 		return TCPX_OK;
 	}
-	opts = begin(comms, mem);
+	opts = mem_op_begin(comms, mem);
 	mem->state = MEM_ENDING;
 	return net_deregister_start(&opts, mem->mr, &mem->op);
 }
 
-/* lock. What became of its operation; *out_moved: a sender that waits for it looks again. */
-static tcpx_status step(struct engine_comms *comms, struct comms_mem *mem, bool *out_moved)
+/* lock. Takes the next step; *out_moved: a sender that waits for the registration looks again. */
+static tcpx_status mem_step(struct engine_comms *comms, struct comms_mem *mem, bool *out_moved)
 {
 	struct net_setup_result result;
 	tcpx_status status = TCPX_OK;
 
 	if (mem->state == MEM_NEW)
-		start(comms, mem);
+		mem_register(comms, mem);
 	if (mem->op) {
 		status = net_setup_finish(mem->op, &result);
 		if (status == TCPX_IN_PROGRESS)
@@ -223,12 +239,12 @@ static tcpx_status step(struct engine_comms *comms, struct comms_mem *mem, bool 
 		mem->state = MEM_READY;
 		*out_moved = true;
 	} else if (mem->state == MEM_STARTED) {
-		failed(mem);
+		mem_failed(mem);
 	}
 	if (mem->state == MEM_FAILED)
 		*out_moved = true;
 	if (mem->state == MEM_READY && mem->retired)
-		return end(comms, mem);
+		return mem_deregister(comms, mem);
 	if (mem->state == MEM_ENDING && status != TCPX_OK)
 		return status;
 	if (mem->state == MEM_ENDING || (mem->state == MEM_FAILED && mem->retired))
@@ -247,7 +263,7 @@ void comms_mem_step(struct engine_comms *comms)
 	pthread_mutex_lock(&comms->lock);
 	LIST_FOREACH_SAFE(pos, tmp, &comms->mems)
 		if (status == TCPX_OK)
-			status = step(comms, LIST_ENTRY(pos, struct comms_mem, node), &moved);
+			status = mem_step(comms, LIST_ENTRY(pos, struct comms_mem, node), &moved);
 	LIST_FOREACH(pos, &comms->mems) {
 		int64_t due_ns = LIST_ENTRY(pos, struct comms_mem, node)->due_ns;
 
@@ -259,7 +275,7 @@ void comms_mem_step(struct engine_comms *comms)
 		sys_timer_set(&engine_runtime.loop, &comms->timer, next_ns);
 	if (!chan)
 		return;
-	if (status != TCPX_OK) /* the comm still has the region: only its close takes it back */
+	if (status != TCPX_OK) /* only the close of the comm releases the region now */
 		chan_fail(chan, TCPX_ERR_CHANNEL_LOST, 0);
 	else if (moved)
 		worker_kick(chan);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which NICs of a plugin a session uses, and through which GPU each of them receives. */
+/* Chooses the NICs of a plugin for a session, and the GPU that each of them receives through. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "engine/channel/comms_place.h"
 #include "sys/cuda.h"
 
-static int ordinal_of(const struct comms_place *place, pci_addr gpu)
+static int gpu_ordinal(const struct comms_place *place, pci_addr gpu)
 {
 	for (uint32_t i = 0; i < place->ngpus; i++)
 		if (place->gpus[i] == gpu)
@@ -18,48 +18,51 @@ static int ordinal_of(const struct comms_place *place, pci_addr gpu)
 	return -1;
 }
 
-static int is_visible(void *arg, pci_addr gpu)
+static int gpu_is_visible(void *arg, pci_addr gpu)
 {
-	return ordinal_of(arg, gpu) >= 0;
+	return gpu_ordinal(arg, gpu) >= 0;
 }
 
-static int can_reach(void *arg, pci_addr from, pci_addr to)
+static int gpu_can_reach(void *arg, pci_addr from, pci_addr to)
 {
 	const struct comms_place *place = arg;
 	cuda_device a, b;
 	int can = 0;
 
-	return place->api->device_get(&a, ordinal_of(place, from)) == CUDA_OK &&
-	       place->api->device_get(&b, ordinal_of(place, to)) == CUDA_OK &&
+	return place->api->device_get(&a, gpu_ordinal(place, from)) == CUDA_OK &&
+	       place->api->device_get(&b, gpu_ordinal(place, to)) == CUDA_OK &&
 	       place->api->device_can_access(&can, a, b) == CUDA_OK && can;
 }
 
-static tcpx_status add_nic(struct engine_plugin *plugin, unsigned dev, int landing)
+static tcpx_status nics_add(struct engine_plugin *plugin, unsigned dev, int landing)
 {
 	if (plugin->nnics == COMMS_NICS_MAX)
-		return error_set(TCPX_ERR_LIMIT, 0, "more than %d NICs", COMMS_NICS_MAX);
+		return error_set(TCPX_ERR_LIMIT, 0, "more than %d NICs for a plugin: name fewer",
+				 COMMS_NICS_MAX);
 	plugin->nics[plugin->nnics++] = (struct engine_nic){.dev = dev, .landing = landing};
 	return TCPX_OK;
 }
 
-/* One NIC for the session's GPU: its own, or by relay through one of that NIC's GPUs. */
-static tcpx_status add_route(struct engine_plugin *plugin, struct comms_place *place, unsigned dev)
+/* Adds a NIC for the session's GPU: directly if it is that GPU's, else by relay through one of the
+ * NIC's GPUs. */
+static tcpx_status nics_add_route(struct engine_plugin *plugin, struct comms_place *place,
+				  unsigned dev)
 {
-	const struct topo_gpus gpus = {is_visible, can_reach, place};
+	const struct topo_gpus gpus = {gpu_is_visible, gpu_can_reach, place};
 	pci_addr gpu = place->gpus[plugin->gpu];
 	char at[PCI_TEXT_MAX], to[PCI_TEXT_MAX];
 	struct topo_route route;
 	tcpx_status status;
 
-	if (plugin->host_recv) /* where it lands is looked for later */
-		return add_nic(plugin, dev, plugin->gpu);
+	if (plugin->host_recv) /* nic_unsteer() chooses the GPU later */
+		return nics_add(plugin, dev, plugin->gpu);
 	if (!config_bool(CONFIG_PAIRING)) {
-		/* The plugin may end the process at the first message: said while it can be. */
+		/* The plugin may end the process at the first message, so the warning comes now. */
 		if (topo_pairing_check(&place->pairs, place->nics[dev], gpu) != TCPX_OK)
-			LOG_WARN("NIC %s is taken for GPU %d, TCPX_PAIRING being off: %s",
+			LOG_WARN("NIC %s is used for GPU %d because TCPX_PAIRING is off: %s",
 				 net_plugin_device(plugin->plugin, dev)->name, plugin->gpu,
 				 error_last()->what);
-		return add_nic(plugin, dev, plugin->gpu);
+		return nics_add(plugin, dev, plugin->gpu);
 	}
 	status = topo_route(&place->pairs, &gpus, place->nics[dev], gpu, &route);
 	if (status != TCPX_OK)
@@ -68,12 +71,13 @@ static tcpx_status add_route(struct engine_plugin *plugin, struct comms_place *p
 		LOG_INFO("NIC %s is not GPU %d's: receives land on GPU %s and are relayed to %s",
 			 net_plugin_device(plugin->plugin, dev)->name, plugin->gpu,
 			 pci_format(route.landing, at), pci_format(gpu, to));
-	return add_nic(plugin, dev, ordinal_of(place, route.landing));
+	return nics_add(plugin, dev, gpu_ordinal(place, route.landing));
 }
 
-/* Where a flow of the NIC is not steered into GPU memory: a GPU that receives through another. */
-static tcpx_status unsteer(const struct engine_plugin *plugin, const struct comms_place *place,
-			   struct engine_nic *nic)
+/* Chooses a landing GPU for which the NIC does not steer flows into GPU memory: one that receives
+ * through another NIC. */
+static tcpx_status nic_unsteer(const struct engine_plugin *plugin, const struct comms_place *place,
+			       struct engine_nic *nic)
 {
 	pci_addr owner;
 
@@ -85,13 +89,13 @@ static tcpx_status unsteer(const struct engine_plugin *plugin, const struct comm
 		return TCPX_OK;
 	}
 	(void)error_set(TCPX_ERR_UNSUPPORTED, 0,
-			"host-recv: NIC %s steers what comes for every visible GPU into its memory",
+			"host-recv: NIC %s steers flows of every visible GPU into GPU memory",
 			net_plugin_device(plugin->plugin, nic->dev)->name);
 	return error_next("make a GPU of another NIC visible (CUDA_VISIBLE_DEVICES), or take "
 			  "another unpack mode");
 }
 
-static tcpx_status add_owner(struct engine_plugin *plugin, struct comms_place *place)
+static tcpx_status nics_add_owner(struct engine_plugin *plugin, struct comms_place *place)
 {
 	pci_addr nic;
 	tcpx_status status = topo_pairing(&place->pairs, place->gpus[plugin->gpu], &nic);
@@ -100,26 +104,26 @@ static tcpx_status add_owner(struct engine_plugin *plugin, struct comms_place *p
 		return status;
 	for (unsigned dev = 0; status == TCPX_OK && dev < place->nnics; dev++)
 		if (place->nics[dev] == nic)
-			return add_nic(plugin, dev, plugin->gpu);
+			return nics_add(plugin, dev, plugin->gpu);
 	if (!config_bool(CONFIG_PAIRING))
-		return add_nic(plugin, 0, plugin->gpu);
+		return nics_add(plugin, 0, plugin->gpu);
 	return error_set(TCPX_ERR_NOT_FOUND, 0, "the plugin has no device for GPU %d's NIC %s",
 			 plugin->gpu, topo_nic_at(place->topo, nic)->name);
 }
 
-/* Every NIC that leads to the GPU; the others are left out. */
-static tcpx_status add_all(struct engine_plugin *plugin, struct comms_place *place)
+/* Adds every NIC that reaches the GPU. */
+static tcpx_status nics_add_all(struct engine_plugin *plugin, struct comms_place *place)
 {
-	tcpx_status status = add_owner(plugin, place);
+	tcpx_status status = nics_add_owner(plugin, place);
 
 	for (unsigned dev = 0; status == TCPX_OK && dev < place->nnics; dev++)
 		if (dev != plugin->nics[0].dev)
-			(void)add_route(plugin, place, dev);
+			(void)nics_add_route(plugin, place, dev);
 	return status;
 }
 
-static tcpx_status add_named(struct engine_plugin *plugin, struct comms_place *place,
-			     const char *names)
+static tcpx_status nics_add_named(struct engine_plugin *plugin, struct comms_place *place,
+				  const char *names)
 {
 	char name[64];
 	unsigned dev;
@@ -131,22 +135,23 @@ static tcpx_status add_named(struct engine_plugin *plugin, struct comms_place *p
 		snprintf(name, sizeof(name), "%.*s", (int)len, names);
 		status = net_plugin_find(plugin->plugin, name, &dev);
 		if (status == TCPX_OK)
-			status = place ? add_route(plugin, place, dev) : add_nic(plugin, dev, -1);
+			status = place ? nics_add_route(plugin, place, dev)
+				       : nics_add(plugin, dev, -1);
 		names += len + (names[len] == ',');
 	}
 	return status;
 }
 
-static tcpx_status pick_for_host(struct engine_plugin *plugin, const char *names)
+static tcpx_status nics_pick_for_host(struct engine_plugin *plugin, const char *names)
 {
 	tcpx_status status = TCPX_OK;
 
 	if (!*names)
-		return add_nic(plugin, 0, -1);
+		return nics_add(plugin, 0, -1);
 	if (strcmp(names, COMMS_NICS_ALL) != 0)
-		return add_named(plugin, NULL, names);
+		return nics_add_named(plugin, NULL, names);
 	for (unsigned dev = 0; status == TCPX_OK && net_plugin_device(plugin->plugin, dev); dev++)
-		status = add_nic(plugin, dev, -1);
+		status = nics_add(plugin, dev, -1);
 	return status;
 }
 
@@ -156,16 +161,16 @@ tcpx_status comms_nics_pick(struct engine_plugin *plugin, const char *names,
 	tcpx_status status;
 
 	if (plugin->gpu < 0)
-		return pick_for_host(plugin, names);
+		return nics_pick_for_host(plugin, names);
 	status = comms_place_plugin(place, plugin->plugin);
 	if (status == TCPX_OK && !*names)
-		status = add_owner(plugin, place);
+		status = nics_add_owner(plugin, place);
 	else if (status == TCPX_OK && !strcmp(names, COMMS_NICS_ALL))
-		status = add_all(plugin, place);
+		status = nics_add_all(plugin, place);
 	else if (status == TCPX_OK)
-		status = add_named(plugin, place, names);
+		status = nics_add_named(plugin, place, names);
 	for (unsigned i = 0; status == TCPX_OK && plugin->host_recv && i < plugin->nnics; i++)
-		status = unsteer(plugin, place, &plugin->nics[i]);
+		status = nic_unsteer(plugin, place, &plugin->nics[i]);
 	return status;
 }
 

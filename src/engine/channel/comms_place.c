@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of this machine for channels of messages. */
+/* Collects what plugin channels need to know about this machine. */
 #include "engine/channel/comms_place.h"
 
 #include <stdio.h>
@@ -30,19 +30,19 @@ bool comms_place_has_iface(const struct comms_place *place, const char *name)
 	return false;
 }
 
-static tcpx_status find_ifaces(struct comms_place *place)
+static tcpx_status place_find_ifaces(struct comms_place *place)
 {
 	unsigned count = 0;
 	tcpx_status status = sys_iface_list(&place->list, &count);
 
 	for (unsigned i = 0; status == TCPX_OK && i < count && place->nifaces < COMMS_IFACES_MAX;
-	     i++) /* one for each address */
+	     i++) /* the list has an entry per address */
 		if (!comms_place_has_iface(place, place->list[i].name))
 			place->ifaces[place->nifaces++] = place->list[i].name;
 	return status;
 }
 
-static void ask_rxdm(struct comms_place *place)
+static void place_ask_rxdm(struct comms_place *place)
 {
 	struct topo_rxdm_asker asker = {.prefix = gpudirect_env_prefix(comms_place_getenv, NULL),
 					.deadline_ns = clock_now_ns() + RXDM_NS};
@@ -71,17 +71,17 @@ tcpx_status comms_place_get(struct comms_place **out_place)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "place of a plugin");
 	status = topo_scan(config_text(CONFIG_SYSFS), &place->topo);
 	if (status == TCPX_OK)
-		status = find_ifaces(place);
+		status = place_find_ifaces(place);
 	if (status != TCPX_OK) {
 		comms_place_free(place);
 		return status;
 	}
-	ask_rxdm(place);
+	place_ask_rxdm(place);
 	*out_place = place;
 	return TCPX_OK;
 }
 
-static void add_nics(struct comms_place *place, const struct net_plugin *plugin)
+static void place_add_nics(struct comms_place *place, const struct net_plugin *plugin)
 {
 	const struct net_plugin_device *device;
 
@@ -96,7 +96,7 @@ static void add_nics(struct comms_place *place, const struct net_plugin *plugin)
 	}
 }
 
-static void add_gpus(struct comms_place *place)
+static void place_add_gpus(struct comms_place *place)
 {
 	char text[PCI_TEXT_MAX] = "";
 	cuda_device device;
@@ -120,9 +120,9 @@ tcpx_status comms_place_plugin(struct comms_place *place, const struct net_plugi
 	place->api = sys_cuda_driver();
 	if (!place->api)
 		return error_last()->status;
-	add_nics(place, plugin);
-	add_gpus(place);
-	if (place->topo->nnics + place->topo->ngpus != known) /* sysfs did not say all of it */
-		ask_rxdm(place);
+	place_add_nics(place, plugin);
+	place_add_gpus(place);
+	if (place->topo->nnics + place->topo->ngpus != known) /* sysfs did not name all of them */
+		place_ask_rxdm(place);
 	return TCPX_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a plugin's devices and the process's GPUs are: sysfs, the interfaces and RxDM, asked once
- * for each opening of a session. One owner, any thread.
+ * Where a plugin's devices and this process's GPUs are, according to sysfs, the interfaces and
+ * RxDM, which are asked once when a session is opened. One owner, any thread.
  */
 #ifndef ENGINE_CHANNEL_COMMS_PLACE_H
 #define ENGINE_CHANNEL_COMMS_PLACE_H
@@ -19,11 +19,11 @@ struct sys_cuda;
 struct comms_place {
 	struct topo *topo;
 	struct topo_pairs pairs;
-	char rxdm_error[160]; /* "": it answered, or was not asked */
+	char rxdm_error[160]; /* "": RxDM answered, or was not asked */
 	struct sys_iface *list;
 	const char *ifaces[COMMS_IFACES_MAX]; /* each name once */
 	unsigned nifaces;
-	/* Behind comms_place_plugin. */
+	/* After comms_place_plugin(). */
 	pci_addr nics[NET_PLUGIN_DEVICES]; /* the plugin's devices, in its order */
 	unsigned nnics;
 	pci_addr gpus[TOPO_GPUS_MAX]; /* visible ones, in the driver's order */
@@ -34,12 +34,12 @@ struct comms_place {
 /* ERR_NO_MEMORY, or why sysfs or the interfaces cannot be read. */
 tcpx_status comms_place_get(struct comms_place **out_place) TCPX_MUST_CHECK;
 void comms_place_free(struct comms_place *place); /* NULL: nothing */
-/* The plugin's devices and the GPUs of this process come in; nobody's context is made for that.
+/* Adds the plugin's devices and the GPUs of this process, without creating a context.
  * ERR_UNSUPPORTED: no driver. */
 tcpx_status comms_place_plugin(struct comms_place *place,
 			       const struct net_plugin *plugin) TCPX_MUST_CHECK;
 bool comms_place_has_iface(const struct comms_place *place, const char *name);
-/* getenv, as src/plugin asks for it. */
+/* getenv() in the form that src/plugin takes. */
 const char *comms_place_getenv(void *arg, const char *name);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Comms of a channel are made: listen and connect on both sides, told over the control link. */
+/* Sets up the comms of a channel: both sides listen and connect, and exchange frames over the
+ * control link. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +10,9 @@
 #include "base/text.h"
 #include "engine/channel/comms_gpu.h"
 
-#define TRIES 4	       /* attempts of a channel, one after the other, that may fail */
-#define CLOSING_MAX 4u /* attempts of a channel that are being closed */
-#define HURRIED "not in time; it may come later"
+#define TRIES 4	       /* failed attempts in a row before a channel is given up */
+#define CLOSING_MAX 4u /* attempts per channel that may be closing at a time */
+#define LATE_TEXT "its setup takes too long; it may come up later"
 
 static struct net_setup_opts setup_opts(const struct engine_comms *comms, enum comms_op op)
 {
@@ -21,7 +22,8 @@ static struct net_setup_opts setup_opts(const struct engine_comms *comms, enum c
 	return opts;
 }
 
-/* Of what receives: with the GPU current whose pages it comes into. */
+/* For operations of the receiving comm: they run with the GPU current whose pages it receives
+ * into. */
 static struct net_setup_opts landing_opts(const struct engine_comms *comms, enum comms_op op)
 {
 	struct net_setup_opts opts = setup_opts(comms, op);
@@ -37,14 +39,14 @@ uint32_t comms_next_epoch(struct engine_peer *peer, uint32_t channel)
 
 	link_lock(&peer->link);
 	epoch = core_chan_epoch(&peer->link.core, channel);
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	if (!slot)
 		return epoch + 1;
 	slot->dialled = 1 + (slot->epoch > epoch ? slot->epoch : epoch);
 	return slot->dialled;
 }
 
-static bool told_one(const struct engine_peer *peer)
+static bool any_slot_told(const struct engine_peer *peer)
 {
 	for (uint32_t i = 0; i < peer->comms->count; i++)
 		if (peer->comms->slots[i].told)
@@ -52,11 +54,13 @@ static bool told_one(const struct engine_peer *peer)
 	return false;
 }
 
-/* late: it may come yet, and whatever keeps it has not said so. */
-static void give_up(struct engine_peer *peer, struct comms_slot *slot, const char *why, bool late)
+/* The peer may come up without the channel. late: its setup has not failed, and it may still come
+ * up. */
+static void slot_give_up(struct engine_peer *peer, struct comms_slot *slot, const char *why,
+			 bool late)
 {
-	/* One of them is told as loudly as all are. */
-	bool again = late ? comms_given_up(peer) : told_one(peer);
+	/* Only the first channel is logged at WARN. */
+	bool again = late ? comms_given_up(peer) : any_slot_told(peer);
 
 	link_lock(&peer->link);
 	if (!late || !*peer->comms->missing)
@@ -64,14 +68,14 @@ static void give_up(struct engine_peer *peer, struct comms_slot *slot, const cha
 	link_unlock(&peer->link);
 	if (!slot->told)
 		LOG(again ? TCPX_LOG_INFO : TCPX_LOG_WARN,
-		    "peer '%s': channel %u of messages is not there: %s", peer->who.name,
+		    "peer '%s': plugin channel %u is not up: %s", peer->who.name,
 		    peer->comms->first + (uint32_t)(slot - peer->comms->slots), why);
 	slot->told |= !late;
 	slot->given_up = true;
 	peer->link.events->settled(&peer->link);
 }
 
-/* The attempt ends here; what it began is closed. */
+/* Ends the attempt, closes its comms, and dials again unless too many attempts failed. */
 static void attempt_over(struct engine_comms *comms, const char *why)
 {
 	struct engine_peer *peer = comms->peer;
@@ -80,10 +84,10 @@ static void attempt_over(struct engine_comms *comms, const char *why)
 
 	comms_slot_set(peer, channel, NULL);
 	slot->tries++;
-	comms_close(comms, false); /* gone, maybe */
+	comms_close(comms, false); /* comms may be freed */
 	if (peer->died)
 		return;
-	give_up(peer, slot, why, false);
+	slot_give_up(peer, slot, why, false);
 	if (peer->dialler && slot->tries < TRIES && !peer->died)
 		peer->link.events->dial_later(&peer->link, channel);
 }
@@ -93,13 +97,14 @@ void comms_fail(struct engine_comms *comms, const char *why)
 	struct engine_peer *peer = comms->peer;
 	char said[COMMS_TOLD + 1];
 
-	comms_named(comms, why, said, sizeof(said)); /* why may be the thread's last error */
+	comms_named(comms, why, said,
+		    sizeof(said)); /* a copy, since why may be the thread's last error */
 	comms_tell(comms, FRAME_COMM_FAILED, said, (uint32_t)strlen(said));
 	if (!peer->died)
 		attempt_over(comms, said);
 }
 
-static void fail_last(struct engine_comms *comms)
+static void comms_fail_last(struct engine_comms *comms)
 {
 	comms_fail(comms, error_last()->what);
 }
@@ -108,24 +113,24 @@ bool comms_took(struct engine_comms *comms, enum comms_op which, struct net_setu
 {
 	tcpx_status status;
 
-	if (!comms->op[which])
+	if (!comms->setup.op[which])
 		return false;
-	status = net_setup_finish(comms->op[which], result);
+	status = net_setup_finish(comms->setup.op[which], result);
 	if (status == TCPX_IN_PROGRESS)
 		return false;
-	comms->op[which] = NULL;
+	comms->setup.op[which] = NULL;
 	if (status == TCPX_OK)
 		return true;
-	fail_last(comms);
+	comms_fail_last(comms);
 	return false;
 }
 
-static void due(struct sys_timer *timer, int64_t now_ns)
+static void comms_setup_due(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_comms *comms = LIST_ENTRY(timer, struct engine_comms, timer);
 
 	(void)now_ns;
-	link_wake(&comms->peer->link); /* the operation that is late says so */
+	link_wake(&comms->peer->link); /* the step then finds which operation is late */
 }
 
 static struct engine_comms *attempt_new(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
@@ -134,7 +139,7 @@ static struct engine_comms *attempt_new(struct engine_peer *peer, uint32_t chann
 	struct engine_comms *comms = calloc(1, sizeof(*comms));
 
 	if (!comms) {
-		(void)error_set(TCPX_ERR_NO_MEMORY, 0, "comms of channel %u", channel);
+		(void)error_set(TCPX_ERR_NO_MEMORY, 0, "plugin channel %u", channel);
 		return NULL;
 	}
 	peer_get(peer);
@@ -142,7 +147,7 @@ static struct engine_comms *attempt_new(struct engine_peer *peer, uint32_t chann
 	comms->channel = channel;
 	comms->epoch = epoch;
 	comms->deadline_ns = clock_now_ns() + peer->link.session->plugin->setup_ns;
-	comms->timer.fn = due;
+	comms->timer.fn = comms_setup_due;
 	list_init(&comms->node);
 	list_init(&comms->timer.node);
 	list_init(&comms->mems);
@@ -154,8 +159,8 @@ static struct engine_comms *attempt_new(struct engine_peer *peer, uint32_t chann
 	return comms;
 }
 
-/* A peer that begins anew before what it began is closed. */
-static bool too_many(const struct engine_peer *peer)
+/* A peer begins new attempts faster than the old ones close. */
+static bool attempts_too_many(const struct engine_peer *peer)
 {
 	const struct list_node *pos;
 	uint32_t count = 0;
@@ -165,8 +170,8 @@ static bool too_many(const struct engine_peer *peer)
 	return count > CLOSING_MAX * peer->comms->count;
 }
 
-/* The attempt of that epoch, begun if it is new; NULL: it is over, or cannot be begun. */
-static struct engine_comms *attempt(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
+/* The attempt of that epoch, begun if it is new; NULL: it has ended, or cannot begin. */
+static struct engine_comms *attempt_of(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
 {
 	struct comms_slot *slot = comms_slot(peer, channel);
 	struct engine_comms *comms = slot->comms;
@@ -174,13 +179,13 @@ static struct engine_comms *attempt(struct engine_peer *peer, uint32_t channel, 
 
 	if (comms && comms->epoch == epoch)
 		return comms;
-	if (epoch <= slot->epoch || (comms && comms->state != COMMS_SETUP) || too_many(peer) ||
-	    (peer->dialler && epoch != slot->dialled)) {
-		(void)error_set(TCPX_ERR_STALE, 0, "channel %u: attempt %u is over", channel,
+	if (epoch <= slot->epoch || (comms && comms->state != COMMS_SETUP) ||
+	    attempts_too_many(peer) || (peer->dialler && epoch != slot->dialled)) {
+		(void)error_set(TCPX_ERR_STALE, 0, "channel %u: attempt %u has ended", channel,
 				epoch);
 		return NULL;
 	}
-	if (comms) { /* the peer began anew */
+	if (comms) { /* the peer began a new attempt */
 		comms_slot_set(peer, channel, NULL);
 		comms_close(comms, false);
 	}
@@ -188,22 +193,22 @@ static struct engine_comms *attempt(struct engine_peer *peer, uint32_t channel, 
 	if (!comms)
 		return NULL;
 	opts = landing_opts(comms, COMMS_LISTEN);
-	if (net_listen_start(&opts, &comms->op[COMMS_LISTEN]) == TCPX_OK)
+	if (net_listen_start(&opts, &comms->setup.op[COMMS_LISTEN]) == TCPX_OK)
 		return comms;
-	fail_last(comms);
+	comms_fail_last(comms);
 	return NULL;
 }
 
 tcpx_status comms_guide(struct engine_peer *peer, uint32_t channel, uint32_t epoch,
 			struct net_chan *guide)
 {
-	struct engine_comms *comms = attempt(peer, channel, epoch);
+	struct engine_comms *comms = attempt_of(peer, channel, epoch);
 
-	if (!comms || comms->state != COMMS_SETUP || comms->guide) {
+	if (!comms || comms->state != COMMS_SETUP || comms->setup.guide) {
 		guide->ops->close(guide);
 		return TCPX_ERR_STALE;
 	}
-	comms->guide = guide;
+	comms->setup.guide = guide;
 	link_wake(&peer->link);
 	return TCPX_OK;
 }
@@ -229,30 +234,30 @@ tcpx_status comms_frame(struct engine_peer *peer, const struct frame *frame, con
 			comms_lost_there(peer, (uint32_t)frame->linear, why);
 		return TCPX_OK;
 	}
-	if (failed && !frame->epoch) { /* it does not even try */
-		give_up(peer, slot, why, false);
+	if (failed && !frame->epoch) { /* the peer does not try at all */
+		slot_give_up(peer, slot, why, false);
 		return TCPX_OK;
 	}
-	if (failed && !slot->comms && frame->epoch == slot->epoch) /* it is over here, too */
+	if (failed && !slot->comms && frame->epoch == slot->epoch) /* it ended here, too */
 		comms_lost_there(peer, (uint32_t)frame->linear, why);
-	comms = failed ? slot->comms : attempt(peer, (uint32_t)frame->linear, frame->epoch);
+	comms = failed ? slot->comms : attempt_of(peer, (uint32_t)frame->linear, frame->epoch);
 	if (!comms || comms->epoch != frame->epoch || comms->state != COMMS_SETUP)
-		return TCPX_OK; /* of an attempt that is over */
+		return TCPX_OK; /* the frame is of an attempt that has ended */
 	switch (frame->key) {
 	case FRAME_COMM_LISTEN:
 		if (comms_take_handle(comms, payload) != TCPX_OK) {
-			fail_last(comms);
+			comms_fail_last(comms);
 			return TCPX_OK;
 		}
 		break;
 	case FRAME_COMM_CONNECT:
-		comms->connect_came = true;
+		comms->setup.connect_came = true;
 		break;
 	case FRAME_COMM_READY:
-		comms->ready_came = true;
+		comms->setup.ready_came = true;
 		break;
 	default:
-		text_format(there, sizeof(there), "over there: %s", why);
+		text_format(there, sizeof(there), "at the peer: %s", why);
 		attempt_over(comms, there);
 		return TCPX_OK;
 	}
@@ -269,15 +274,15 @@ void comms_give_up(struct engine_peer *peer, uint32_t channel, const char *why)
 
 	link_tell(&peer->link, &frame, why);
 	if (!peer->died)
-		give_up(peer, comms_slot(peer, channel), why, false);
+		slot_give_up(peer, comms_slot(peer, channel), why, false);
 }
 
-static void hurried(const struct engine_comms *comms, char *out_text, size_t size)
+static void attempt_late_text(const struct engine_comms *comms, char *out_text, size_t size)
 {
 	char awaits[COMMS_TOLD], why[COMMS_TOLD];
 
 	comms_awaits(comms, awaits, sizeof(awaits));
-	text_format(why, sizeof(why), HURRIED ": %s", awaits);
+	text_format(why, sizeof(why), LATE_TEXT ": %s", awaits);
 	comms_named(comms, why, out_text, size);
 }
 
@@ -293,18 +298,19 @@ bool comms_hurry(struct engine_peer *peer)
 			continue;
 		some = true;
 		if (slot->comms)
-			hurried(slot->comms, why, sizeof(why));
-		give_up(peer, slot, slot->comms ? why : HURRIED, true);
+			attempt_late_text(slot->comms, why, sizeof(why));
+		slot_give_up(peer, slot, slot->comms ? why : LATE_TEXT, true);
 	}
 	return some && peer->counted_up;
 }
 
-static bool gone(const struct engine_peer *peer, uint32_t channel, const struct engine_comms *comms)
+static bool attempt_gone(const struct engine_peer *peer, uint32_t channel,
+			 const struct engine_comms *comms)
 {
 	return comms_slot(peer, channel)->comms != comms;
 }
 
-static tcpx_status begin_register(struct engine_comms *comms)
+static tcpx_status setup_register(struct engine_comms *comms)
 {
 	const struct engine_peer_comms *table = comms->peer->comms;
 	uint64_t bytes = (uint64_t)table->window * table->message_bytes;
@@ -312,14 +318,14 @@ static tcpx_status begin_register(struct engine_comms *comms)
 
 	comms->bounce = malloc(bytes);
 	if (!comms->bounce)
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "%llu bytes for messages",
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "%llu bytes for received messages",
 				 (unsigned long long)bytes);
 	return net_register_start(&opts, comms->in, comms->bounce, bytes, NCCLNET_PTR_HOST,
-				  &comms->op[COMMS_REGISTER]);
+				  &comms->setup.op[COMMS_REGISTER]);
 }
 
-/* What may begin now. */
-static tcpx_status begin(struct engine_comms *comms)
+/* Begins the operations that may begin now. */
+static tcpx_status setup_begin(struct engine_comms *comms)
 {
 	struct engine_peer *peer = comms->peer;
 	const struct engine_plugin *plugin = peer->link.session->plugin;
@@ -327,22 +333,25 @@ static tcpx_status begin(struct engine_comms *comms)
 	struct net_setup_opts landing = landing_opts(comms, COMMS_ACCEPT);
 	tcpx_status status = TCPX_OK;
 
-	if (comms->handle_came && !comms->connect_begun) {
-		comms->connect_begun = true;
+	if (comms->setup.handle_came && !comms->setup.connect_begun) {
+		comms->setup.connect_begun = true;
 		comms_tell(comms, FRAME_COMM_CONNECT, NULL, 0);
 		if (peer->died)
 			return TCPX_OK;
-		status = net_connect_start(&opts, comms->handle, &comms->op[COMMS_CONNECT]);
+		status = net_connect_start(&opts, comms->setup.handle,
+					   &comms->setup.op[COMMS_CONNECT]);
 	}
-	if (status == TCPX_OK && comms->connect_came && comms->listener && !comms->accept_begun) {
-		comms->accept_begun = true;
-		status = net_accept_start(&landing, comms->listener, &comms->op[COMMS_ACCEPT]);
+	if (status == TCPX_OK && comms->setup.connect_came && comms->setup.listener &&
+	    !comms->setup.accept_begun) {
+		comms->setup.accept_begun = true;
+		status = net_accept_start(&landing, comms->setup.listener,
+					  &comms->setup.op[COMMS_ACCEPT]);
 		if (status == TCPX_OK)
-			comms->listener = NULL; /* the operation's */
+			comms->setup.listener = NULL; /* the operation's */
 	}
-	if (status == TCPX_OK && comms->in && !comms->memory_begun) {
-		comms->memory_begun = true;
-		status = plugin->gpu < 0 ? begin_register(comms) : comms_gpu_open(comms);
+	if (status == TCPX_OK && comms->in && !comms->setup.memory_begun) {
+		comms->setup.memory_begun = true;
+		status = plugin->gpu < 0 ? setup_register(comms) : comms_gpu_open(comms);
 	}
 	if (status == TCPX_OK && comms->gpu_op && !comms->gpu) {
 		status = comms_gpu_opened(comms);
@@ -350,16 +359,16 @@ static tcpx_status begin(struct engine_comms *comms)
 			status = net_register_start(
 				&landing, comms->in, comms->gpu->landing, comms->gpu->landing_bytes,
 				plugin->host_recv ? NCCLNET_PTR_HOST : NCCLNET_PTR_CUDA,
-				&comms->op[COMMS_REGISTER]);
+				&comms->setup.op[COMMS_REGISTER]);
 	}
 	return status < 0 ? status : TCPX_OK;
 }
 
-static void attach(struct engine_comms *comms)
+static void setup_attach(struct engine_comms *comms)
 {
 	const struct engine_peer_comms *table = comms->peer->comms;
 	struct net_messages_opts opts = {
-		.guide = comms->guide,
+		.guide = comms->setup.guide,
 		.out = comms->out,
 		.in = comms->in,
 		.window = table->window,
@@ -383,10 +392,10 @@ static void attach(struct engine_comms *comms)
 		opts.whole = true;
 	}
 	if (net_messages_open(&opts, &net) != TCPX_OK) {
-		fail_last(comms);
+		comms_fail_last(comms);
 		return;
 	}
-	comms->guide = NULL;
+	comms->setup.guide = NULL;
 	comms->state = COMMS_UP;
 	sys_timer_del(&engine_runtime.loop, &comms->timer);
 	if (peer->link.events->attach(&peer->link, comms->channel, comms->epoch, net) != TCPX_OK) {
@@ -400,8 +409,8 @@ static void attach(struct engine_comms *comms)
 	peer->link.events->settled(&peer->link);
 }
 
-/* One step of a setup; the attempt may be over behind it. */
-static void step(struct engine_comms *comms)
+/* One step of a setup; the attempt may have ended afterwards. */
+static void setup_step(struct engine_comms *comms)
 {
 	struct engine_peer *peer = comms->peer;
 	uint32_t channel = comms->channel;
@@ -409,35 +418,36 @@ static void step(struct engine_comms *comms)
 	tcpx_status status;
 
 	if (comms_took(comms, COMMS_LISTEN, &result)) {
-		comms->listener = result.listener;
-		memcpy(comms->own_handle, net_listener_handle(result.listener),
-		       sizeof(comms->own_handle));
-		comms_tell(comms, FRAME_COMM_LISTEN, net_listener_handle(comms->listener),
+		comms->setup.listener = result.listener;
+		memcpy(comms->setup.own_handle, net_listener_handle(result.listener),
+		       sizeof(comms->setup.own_handle));
+		comms_tell(comms, FRAME_COMM_LISTEN, net_listener_handle(comms->setup.listener),
 			   NCCLNET_HANDLE_BYTES);
 	}
-	if (!gone(peer, channel, comms) && comms_took(comms, COMMS_CONNECT, &result))
+	if (!attempt_gone(peer, channel, comms) && comms_took(comms, COMMS_CONNECT, &result))
 		comms->out = result.comm;
-	if (!gone(peer, channel, comms) && comms_took(comms, COMMS_ACCEPT, &result))
+	if (!attempt_gone(peer, channel, comms) && comms_took(comms, COMMS_ACCEPT, &result))
 		comms->in = result.comm;
-	if (!gone(peer, channel, comms) && comms_took(comms, COMMS_REGISTER, &result)) {
+	if (!attempt_gone(peer, channel, comms) && comms_took(comms, COMMS_REGISTER, &result)) {
 		comms->bounce_mr = result.mr;
-		comms->ready_told = true;
+		comms->setup.ready_told = true;
 		comms_tell(comms, FRAME_COMM_READY, NULL, 0);
 	}
-	if (peer->died || gone(peer, channel, comms))
+	if (peer->died || attempt_gone(peer, channel, comms))
 		return;
-	status = begin(comms);
+	status = setup_begin(comms);
 	if (peer->died)
 		return;
 	if (status != TCPX_OK)
-		fail_last(comms);
-	else if (comms->out && comms_first(comms) && comms->guide)
-		attach(comms);
-	else if (peer->died || gone(peer, channel, comms))
+		comms_fail_last(comms);
+	else if (comms->out && comms_first(comms) && comms->setup.guide)
+		setup_attach(comms);
+	else if (peer->died || attempt_gone(peer, channel, comms))
 		return;
 	else if (clock_now_ns() >= comms->deadline_ns)
-		comms_fail(comms, comms->guide ? "the peer's side of its setup did not come in time"
-					       : "its guide did not come in time");
+		comms_fail(comms, comms->setup.guide
+					  ? "the peer did not finish its part of the setup in time"
+					  : "its guide connection did not come up in time");
 }
 
 void comms_run(struct engine_peer *peer)
@@ -451,7 +461,7 @@ void comms_run(struct engine_peer *peer)
 		if (!comms)
 			continue;
 		if (comms->state == COMMS_SETUP)
-			step(comms);
+			setup_step(comms);
 		else
 			comms_mem_step(comms);
 	}

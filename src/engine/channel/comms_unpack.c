@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages in pieces: unpacked from the plugin's pool to where they belong, then given back. */
+/* Unpacks messages in pieces from the plugin's pool to their destinations, and gives them back. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ bool comms_in_pieces(const struct engine_chan *chan)
 	       frame->payload_bytes;
 }
 
-static void job_free(struct comms_job *job)
+static void unpack_job_free(struct comms_job *job)
 {
 	free(job->to);
 	free(job->frags);
@@ -22,15 +22,15 @@ static void job_free(struct comms_job *job)
 	free(job);
 }
 
-static void release_job(struct engine_stage *stage, bool last)
+static void unpack_job_release(struct engine_stage *stage, bool last)
 {
 	if (last)
-		job_free(stage->job);
+		unpack_job_free(stage->job);
 }
 
-/* The pieces of a program's local side. */
-static uint32_t destinations(const struct core_prog *prog, struct core_cursor at, uint64_t bytes,
-			     struct iovec *to)
+/* The pieces of the local side of an sg list; to NULL: counts them only. */
+static uint32_t unpack_job_pieces(const struct core_prog *prog, struct core_cursor at,
+				  uint64_t bytes, struct iovec *to)
 {
 	struct core_piece piece;
 	uint32_t n = 0;
@@ -59,13 +59,13 @@ tcpx_status comms_receive(struct engine_chan *chan, const struct core_prog *prog
 		return TCPX_ERR_NO_MEMORY;
 	}
 	stage->job = job;
-	stage->release = release_job;
+	stage->release = unpack_job_release;
 	(void)copies_init(&stage->copies, NULL, 0, stage_commit_done);
 	list_init(&job->node);
 	job->comms = chan->comms;
 	job->stage = stage;
 	job->seq = rx->frame.seq;
-	job->nto = prog ? destinations(prog, at, bytes, NULL) : rx->niov;
+	job->nto = prog ? unpack_job_pieces(prog, at, bytes, NULL) : rx->niov;
 	job->to = malloc(job->nto * sizeof(*job->to));
 	job->jobs = calloc(job->nto, sizeof(*job->jobs));
 	if (!job->to || !job->jobs) {
@@ -73,7 +73,7 @@ tcpx_status comms_receive(struct engine_chan *chan, const struct core_prog *prog
 		return TCPX_ERR_NO_MEMORY;
 	}
 	if (prog)
-		(void)destinations(prog, at, bytes, job->to);
+		(void)unpack_job_pieces(prog, at, bytes, job->to);
 	else
 		memcpy(job->to, rx->iov, job->nto * sizeof(*job->to));
 	rx->stage = stage;
@@ -85,10 +85,10 @@ void comms_message_drop(struct engine_chan *chan)
 	chan->net->ops->message->give(chan->net, chan->rx.frame.seq);
 }
 
-/* The parts of fragments in bytes from to from + bytes of the message, as if that were all; at most
- * room of them. Returns how many; room + 1: more. */
-static uint64_t cut(const struct base_frag *frags, uint64_t n, uint64_t from, uint64_t bytes,
-		    struct base_frag *out, uint64_t room)
+/* Cuts out the parts of fragments that lie in bytes from to from + bytes of the message, at most
+ * room of them. Returns their number; room + 1: there are more. */
+static uint64_t frags_cut(const struct base_frag *frags, uint64_t n, uint64_t from, uint64_t bytes,
+			  struct base_frag *out, uint64_t room)
 {
 	uint64_t count = 0;
 
@@ -109,8 +109,8 @@ static uint64_t cut(const struct base_frag *frags, uint64_t n, uint64_t from, ui
 	return count;
 }
 
-/* None leaves the message; that they cover it is looked at piece by piece. */
-static bool inside(const struct base_frag *frags, uint64_t n, uint64_t bytes)
+/* No fragment reaches beyond the message. Whether they cover it is checked for each destination. */
+static bool frags_inside(const struct base_frag *frags, uint64_t n, uint64_t bytes)
 {
 	for (uint64_t i = 0; i < n; i++)
 		if (frags[i].dst > bytes || frags[i].len > bytes - frags[i].dst ||
@@ -119,26 +119,27 @@ static bool inside(const struct base_frag *frags, uint64_t n, uint64_t bytes)
 	return true;
 }
 
-/* Several destinations: each gets the fragments that it is concerned by, of a copy that the plugin
- * cannot change. */
-static tcpx_status split(struct comms_job *job, const struct net_message *message)
+/* Gives each of several destinations its part of the fragments, from a copy that the plugin cannot
+ * change. */
+static tcpx_status unpack_job_split(struct comms_job *job, const struct net_message *message)
 {
 	uint64_t n = message->nfrags, room = n + job->nto, from = 0;
 	struct base_frag *all, *parts;
 
 	if (n > NCCLNET_QUEUE_PIECES)
-		return error_set(TCPX_ERR_LIMIT, 0, "a message in %llu fragments",
-				 (unsigned long long)n);
+		return error_set(TCPX_ERR_LIMIT, 0,
+				 "a message has %llu fragments, at most %u are possible",
+				 (unsigned long long)n, NCCLNET_QUEUE_PIECES);
 	all = job->frags = malloc((n + room) * sizeof(*all));
 	if (!all)
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "a message in fragments");
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "fragments of a message");
 	memcpy(all, message->frags, n * sizeof(*all));
-	if (!inside(all, n, job->stage->bytes))
-		return error_set(TCPX_ERR_CORRUPT, 0, "a fragment leaves its message");
+	if (!frags_inside(all, n, job->stage->bytes))
+		return error_set(TCPX_ERR_CORRUPT, 0, "a fragment reaches beyond its message");
 	parts = all + n;
 	for (uint32_t i = 0; i < job->nto; i++) {
 		uint64_t bytes = job->to[i].iov_len;
-		uint64_t count = cut(all, n, from, bytes, parts, room);
+		uint64_t count = frags_cut(all, n, from, bytes, parts, room);
 
 		if (count > room)
 			return error_set(TCPX_ERR_CORRUPT, 0, "fragments of a message overlap");
@@ -151,22 +152,22 @@ static tcpx_status split(struct comms_job *job, const struct net_message *messag
 	return TCPX_OK;
 }
 
-/* As the last error says. */
-static void failed(struct comms_job *job, tcpx_status status)
+/* Keeps the last error. */
+static void unpack_job_failed(struct comms_job *job, tcpx_status status)
 {
 	job->status = status;
 	job->error = *error_last();
 }
 
-static void prepare(struct comms_job *job, struct engine_chan *chan)
+static void unpack_job_prepare(struct comms_job *job, struct engine_chan *chan)
 {
 	struct net_message message;
 	tcpx_status status = chan->net->ops->message->take(chan->net, job->seq, &message);
 
 	if (status == TCPX_OK && job->nto > 1)
-		status = split(job, &message);
+		status = unpack_job_split(job, &message);
 	if (status != TCPX_OK) {
-		failed(job, status);
+		unpack_job_failed(job, status);
 		return;
 	}
 	for (uint32_t i = 0; i < job->nto; i++) {
@@ -183,8 +184,8 @@ static void prepare(struct comms_job *job, struct engine_chan *chan)
 	}
 }
 
-/* False: no room for the next one yet. */
-static bool push(struct comms_job *job)
+/* False: the unpacker has no room yet. */
+static bool unpack_job_push(struct comms_job *job)
 {
 	struct mem_unpack *unpack = job->comms->gpu->unpack;
 
@@ -194,15 +195,15 @@ static bool push(struct comms_job *job)
 		if (status == TCPX_ERR_AGAIN)
 			return false;
 		if (status != TCPX_OK)
-			failed(job, status);
+			unpack_job_failed(job, status);
 		else
 			job->pushed++;
 	}
 	return true;
 }
 
-/* False: some of it is under way. */
-static bool over(struct comms_job *job)
+/* False: some copies are under way. */
+static bool unpack_job_over(struct comms_job *job)
 {
 	struct mem_unpack *unpack = job->comms->gpu->unpack;
 
@@ -213,7 +214,7 @@ static bool over(struct comms_job *job)
 			return false;
 		job->ended++;
 		if (status != TCPX_OK && job->status == TCPX_OK)
-			failed(job, status);
+			unpack_job_failed(job, status);
 	}
 	return job->status != TCPX_OK || job->ended == job->nto;
 }
@@ -223,11 +224,11 @@ void comms_unpack_start(struct engine_chan *chan, struct engine_stage *stage)
 	struct comms_job *job = stage->job;
 
 	list_push_back(&job->comms->jobs, &job->node);
-	prepare(job, chan);
+	unpack_job_prepare(job, chan);
 }
 
-/* What the plugin says of its memory is wrong: nothing of that comm can be believed. */
-static void distrust(struct engine_chan *chan, const struct comms_job *job)
+/* The plugin's description of its memory is wrong, so nothing that the comm says can be trusted. */
+static void comm_distrust(struct engine_chan *chan, const struct comms_job *job)
 {
 	(void)error_set(TCPX_ERR_CHANNEL_LOST, 0, "%s", job->error.what);
 	chan_fail(chan, TCPX_ERR_CHANNEL_LOST, 0);
@@ -238,7 +239,7 @@ bool comms_unpack_run(struct engine_comms *comms, struct engine_chan *chan)
 	struct list_node *pos, *tmp;
 
 	LIST_FOREACH(pos, &comms->jobs)
-		if (!push(LIST_ENTRY(pos, struct comms_job, node)))
+		if (!unpack_job_push(LIST_ENTRY(pos, struct comms_job, node)))
 			break;
 	if (!list_empty(&comms->jobs))
 		mem_unpack_flush(comms->gpu->unpack);
@@ -246,15 +247,15 @@ bool comms_unpack_run(struct engine_comms *comms, struct engine_chan *chan)
 		struct comms_job *job = LIST_ENTRY(pos, struct comms_job, node);
 		tcpx_status status;
 
-		if (!over(job))
+		if (!unpack_job_over(job))
 			break;
 		status = job->status;
 		list_remove(&job->node);
 		if (chan && (status == TCPX_ERR_CORRUPT || status == TCPX_ERR_LIMIT))
-			distrust(chan, job);
+			comm_distrust(chan, job);
 		else if (chan)
 			chan->net->ops->message->give(chan->net, job->seq);
-		copies_start(&job->stage->copies, false, status); /* the job goes with it */
+		copies_start(&job->stage->copies, false, status); /* frees the job */
 	}
 	return !list_empty(&comms->jobs);
 }

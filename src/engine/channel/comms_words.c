@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A channel of messages in words: which one, between which addresses, what its setup waits for. */
+/* Texts about a plugin channel: its NIC, its addresses, what its setup waits for. */
 #include <stdio.h>
 #include <string.h>
 
@@ -28,13 +28,14 @@ void comms_named(const struct engine_comms *comms, const char *text, char *out_t
 	int len = snprintf(name, sizeof(name), "channel %u, NIC %s", comms->channel,
 			   comms_nic_name(comms));
 
-	if (strncmp(text, name, (size_t)len) != 0) /* the plugin's calls say it themselves */
+	if (strncmp(text, name, (size_t)len) != 0) /* errors of plugin calls have it */
 		text_format(out_text, size, "%s: %s", name, text);
 	else
 		text_format(out_text, size, "%s", text);
 }
 
-/* A handle is the plugin's own, but those over IP begin with the address that they listen at. */
+/* The format of a handle is the plugin's own, but handles over IP begin with the listening
+ * address. */
 static bool handle_addr(const uint8_t handle[NCCLNET_HANDLE_BYTES], struct sockaddr_storage *out)
 {
 	memset(out, 0, sizeof(*out));
@@ -48,7 +49,7 @@ static bool handle_addr(const uint8_t handle[NCCLNET_HANDLE_BYTES], struct socka
 	return sys_addr_port(out) != 0;
 }
 
-/* That of the interface with the NIC's name, while the plugin does not listen yet. */
+/* The address of the interface with the NIC's name, for as long as the plugin does not listen. */
 static bool nic_addr(const struct engine_comms *comms, struct sockaddr_storage *out)
 {
 	struct sockaddr_storage addrs[4];
@@ -58,7 +59,7 @@ static bool nic_addr(const struct engine_comms *comms, struct sockaddr_storage *
 
 	snprintf(exact, sizeof(exact), "=%s", comms_nic_name(comms));
 	if (sys_iface_expand(exact, addrs, 4, &count) != TCPX_OK || !count) {
-		(void)error_raise(&kept); /* the caller is about to tell it */
+		(void)error_raise(&kept); /* the caller is about to report it */
 		return false;
 	}
 	*out = addrs[0];
@@ -70,9 +71,9 @@ void comms_where(const struct engine_comms *comms, enum comms_op op, char *out_t
 	struct sockaddr_storage here, there;
 	char own[SYS_ADDR_TEXT], far[SYS_ADDR_TEXT];
 
-	bool ours = handle_addr(comms->own_handle, &here) || nic_addr(comms, &here), theirs;
+	bool ours = handle_addr(comms->setup.own_handle, &here) || nic_addr(comms, &here), theirs;
 
-	theirs = handle_addr(comms->handle, &there);
+	theirs = handle_addr(comms->setup.handle, &there);
 	out_text[0] = '\0';
 	if (op == COMMS_CONNECT && theirs)
 		text_format(out_text, size, ours ? " (to %s from %s)" : " (to %s)",
@@ -82,8 +83,8 @@ void comms_where(const struct engine_comms *comms, enum comms_op op, char *out_t
 			    sys_addr_text(&here, own), sys_addr_host_text(&there, far));
 }
 
-/* What comes before ends with a separator, or is nothing. */
-static size_t add(char *text, size_t len, size_t size, const char *what, const char *where)
+/* Appends to text, after a separator unless text is empty. */
+static size_t awaits_add(char *text, size_t len, size_t size, const char *what, const char *where)
 {
 	return len + text_format(text + len, size - len, "%s%s%s", len ? "; " : "", what, where);
 }
@@ -94,26 +95,27 @@ void comms_awaits(const struct engine_comms *comms, char *out_text, size_t size)
 	size_t len = 0;
 
 	out_text[0] = '\0';
-	if (comms->op[COMMS_LISTEN])
-		len = add(out_text, len, size, "listen is under way", "");
-	else if (!comms->handle_came)
-		len = add(out_text, len, size, "the peer does not listen yet", "");
-	if (comms->op[COMMS_CONNECT]) {
+	if (comms->setup.op[COMMS_LISTEN])
+		len = awaits_add(out_text, len, size, "listen is under way", "");
+	else if (!comms->setup.handle_came)
+		len = awaits_add(out_text, len, size, "the peer does not listen yet", "");
+	if (comms->setup.op[COMMS_CONNECT]) {
 		comms_where(comms, COMMS_CONNECT, where, sizeof(where));
-		len = add(out_text, len, size, "connect is under way", where);
+		len = awaits_add(out_text, len, size, "connect is under way", where);
 	}
-	if (comms->op[COMMS_ACCEPT]) {
+	if (comms->setup.op[COMMS_ACCEPT]) {
 		comms_where(comms, COMMS_ACCEPT, where, sizeof(where));
-		len = add(out_text, len, size, "accept is under way", where);
+		len = awaits_add(out_text, len, size, "accept is under way", where);
 	}
-	if (comms->memory_begun && !comms->ready_told)
-		len = add(out_text, len, size, "memory is being prepared", "");
-	if (comms->op[COMMS_FIRST_OUT])
-		len = add(out_text, len, size, "the plugin did not take the first message", "");
-	if (comms->op[COMMS_FIRST_IN])
-		len = add(out_text, len, size, "the peer's first message did not come", "");
+	if (comms->setup.memory_begun && !comms->setup.ready_told)
+		len = awaits_add(out_text, len, size, "memory is being prepared", "");
+	if (comms->setup.op[COMMS_FIRST_OUT])
+		len = awaits_add(out_text, len, size, "the plugin did not take the first message",
+				 "");
+	if (comms->setup.op[COMMS_FIRST_IN])
+		len = awaits_add(out_text, len, size, "the peer's first message did not come", "");
 	if (!len)
-		(void)add(out_text, len, size, "the peer is not ready", "");
+		(void)awaits_add(out_text, len, size, "the peer is not ready", "");
 }
 
 void comms_why(struct engine_comms *comms, tcpx_status status)

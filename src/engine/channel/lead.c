@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Leader and followers: a waiting thread drives the lanes itself while their worker sleeps, so that
- * a short exchange costs one wake-up instead of two. Whatever else ends the wait rings the leader's
- * eventfd.
+ * Leader and followers: a waiting thread polls the lanes itself while their worker sleeps, so that
+ * a short exchange costs one wake-up instead of two. Any other event that ends the wait is
+ * signalled by the leader's eventfd.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ struct engine_lead {
 	struct engine_lead *next;
 };
 
-static _Thread_local struct engine_lead *mine_now; /* this thread is that leader */
+static _Thread_local struct engine_lead *mine_now; /* not NULL: this thread is that leader */
 
 static struct engine_lead *lead_take(struct engine_session *session)
 {
@@ -45,18 +45,18 @@ static struct engine_lead *lead_take(struct engine_session *session)
 	return NULL;
 }
 
-static void silence(struct engine_lead *lead)
+static void lead_silence(struct engine_lead *lead)
 {
 	uint64_t count;
 
 	(void)!read(lead->fd, &count, sizeof(count));
 }
 
-/* Nobody can ring it any more. */
+/* No thread can signal it any more. */
 static void lead_give(struct engine_session *session, struct engine_lead *lead)
 {
 	if (atomic_exchange(&lead->rung, 0))
-		silence(lead);
+		lead_silence(lead);
 	pthread_mutex_lock(&session->queue.lock);
 	lead->next = session->queue.leads;
 	session->queue.leads = lead;
@@ -68,7 +68,7 @@ void lead_wake(struct engine_lead *lead)
 	uint64_t one = 1;
 
 	if (lead == mine_now)
-		return; /* it looks before it sleeps */
+		return; /* this thread checks again before it sleeps */
 	atomic_store(&lead->rung, 1);
 	(void)!write(lead->fd, &one, sizeof(one));
 }
@@ -84,7 +84,7 @@ void leads_free(struct engine_session *session)
 	}
 }
 
-/* Takes the receiving side of a peer's lane, if it is free. */
+/* Becomes the rx owner of a peer's lane, if that is free. */
 static bool lane_take(struct engine_peer *peer, struct engine_chan **out_chan)
 {
 	struct engine_chan *chan;
@@ -134,8 +134,8 @@ static uint32_t lanes_take(struct engine_session *session, struct engine_peer *p
 	return n;
 }
 
-/* Looks at every lane once. */
-static void drive(struct engine_chan **lanes, uint32_t n)
+/* Polls every lane once. */
+static void lanes_poll(struct engine_chan **lanes, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		struct engine_chan *chan = lanes[i];
@@ -149,9 +149,9 @@ static void drive(struct engine_chan **lanes, uint32_t n)
 	}
 }
 
-/* Sleeps until a lane or the leader's bell rings. */
-static void doze(struct engine_lead *lead, struct engine_chan **lanes, uint32_t n,
-		 int64_t deadline_ns)
+/* Sleeps until a lane has an event or the leader is signalled. */
+static void lead_sleep(struct engine_lead *lead, struct engine_chan **lanes, uint32_t n,
+		       int64_t deadline_ns)
 {
 	struct pollfd fds[LEAD_LANES + 1];
 	struct timespec ts, *timeout = NULL;
@@ -161,7 +161,7 @@ static void doze(struct engine_lead *lead, struct engine_chan **lanes, uint32_t 
 		struct net_chan *net = lanes[i]->net;
 		uint32_t events;
 
-		chan_rx_mark(lanes[i]); /* of its worker's last sleep, or ours */
+		chan_rx_mark(lanes[i]); /* the worker's last sleep, or ours, left another mark */
 		if (net->ops->arm(net, 1, 0, &events))
 			return;
 		fds[i] = (struct pollfd){.fd = net->ops->fd(net), .events = POLLIN};
@@ -174,9 +174,9 @@ static void doze(struct engine_lead *lead, struct engine_chan **lanes, uint32_t 
 		ts = (struct timespec){.tv_sec = left / CLOCK_S_NS, .tv_nsec = left % CLOCK_S_NS};
 		timeout = &ts;
 	}
-	/* rung stays: a second bell may be between its two steps. */
+	/* rung stays set: another thread may be between its store to rung and its write. */
 	if (ppoll(fds, n + 1, timeout, NULL) > 0 && fds[n].revents)
-		silence(lead);
+		lead_silence(lead);
 }
 
 bool lead_wait(struct engine_session *session, struct engine_peer *peer, struct engine_lead **where,
@@ -208,8 +208,9 @@ bool lead_wait(struct engine_session *session, struct engine_peer *peer, struct 
 		    clock_now_ns() >= deadline_ns)
 			break;
 		if (!busy)
-			doze(lead, lanes, n, deadline_ns); /* not if something is there */
-		drive(lanes, n);
+			lead_sleep(lead, lanes, n,
+				   deadline_ns); /* returns at once if a lane has data */
+		lanes_poll(lanes, n);
 	}
 	if (mine) {
 		mine_now = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Payloads as messages of a plugin, from memory of the kind that it was made for. In this folder,
- * since it calls comms. To host memory
- * they come like a stream; to a GPU's they come in pieces, to be unpacked.
+ * Payloads as messages of a plugin, from memory of the kind that it serves. A message to host
+ * memory arrives like a stream, one to GPU memory in pieces that are unpacked. The file is in this
+ * folder because it calls comms.
  */
 #include "engine/channel/comms_gpu.h"
 #include "engine/path/paths.h"
@@ -31,7 +31,7 @@ static tcpx_status message_receive(struct engine_chan *chan, const struct core_p
 	(void)bytes;
 	for (uint32_t i = 0; i < rx->nheld; i++)
 		if (!comms_takes(session, rx->held[i].region))
-			return TCPX_ERR_REMOTE_KEY; /* a token that is not what we exported */
+			return TCPX_ERR_REMOTE_KEY; /* the token does not say what was exported */
 	for (uint32_t i = 0; prog && i < prog->nlocal; i++)
 		if (!comms_takes(session, prog->local[i]))
 			return TCPX_ERR_PROTOCOL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Destinations of payloads: regions a peer names, programs of our own, buffers; and READ lists. */
+/* Finds the destination of a payload: regions that the peer names, the sg list of a request of
+ * ours, or a buffer. Serves the lists of READs. */
 #include "engine/channel/rx_into.h"
 
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #include "engine/path/paths.h"
 #include "wire/table.h"
 
-/* Lets go of the regions a chunk was written to. */
+/* Releases the regions of the chunk. */
 void rx_release(struct chan_rx *rx)
 {
 	while (rx->nheld)
@@ -22,7 +23,7 @@ static void *region_addr(const struct mem_region *region, uint64_t offset)
 	return region->base + offset;
 }
 
-static bool hold(struct chan_rx *rx, struct mem_region *region, uint64_t key)
+static bool rx_hold_region(struct chan_rx *rx, struct mem_region *region, uint64_t key)
 {
 	if (rx->nheld == rx->cap_held) {
 		uint32_t cap = rx->cap_held ? rx->cap_held * 2 : 8;
@@ -39,9 +40,9 @@ static bool hold(struct chan_rx *rx, struct mem_region *region, uint64_t key)
 	return true;
 }
 
-/* One destination piece. OK, a refusal, or NO_MEMORY. */
-static tcpx_status add_piece(struct engine_chan *chan, uint64_t key, uint64_t offset,
-			     uint64_t length)
+/* Adds one destination piece. OK, a refusal, or ERR_NO_MEMORY. */
+static tcpx_status rx_add_piece(struct engine_chan *chan, uint64_t key, uint64_t offset,
+				uint64_t length)
 {
 	struct chan_rx *rx = &chan->rx;
 	struct chan_held *last = rx->nheld ? &rx->held[rx->nheld - 1] : NULL;
@@ -61,11 +62,11 @@ static tcpx_status add_piece(struct engine_chan *chan, uint64_t key, uint64_t of
 		return status;
 	rx->iov[rx->niov++] = (struct iovec){region_addr(region, offset), length};
 	rx->vanishing |= mem_region_vanishes(region);
-	return hold(rx, region, key) ? TCPX_OK : TCPX_ERR_NO_MEMORY;
+	return rx_hold_region(rx, region, key) ? TCPX_OK : TCPX_ERR_NO_MEMORY;
 }
 
-/* Scratch is the message buffer; it must be there. */
-static tcpx_status need_message(struct chan_rx *rx)
+/* rx->message takes the bytes of chunks that are refused, so each payload needs it. */
+static tcpx_status rx_need_scratch(struct chan_rx *rx)
 {
 	if (!rx->message)
 		rx->message = malloc(ENGINE_COPY_BYTES);
@@ -79,9 +80,9 @@ void rx_refuse(struct chan_rx *rx, tcpx_status status)
 	rx_release(rx);
 }
 
-/* The destination is known: rx->held, or prog. */
-static tcpx_status into(struct engine_chan *chan, const struct core_prog *prog,
-			const uint8_t *sources, uint32_t bytes)
+/* The destination is known: rx->held, or the sg list prog. */
+static tcpx_status rx_into_path(struct engine_chan *chan, const struct core_prog *prog,
+				const uint8_t *sources, uint32_t bytes)
 {
 	struct chan_rx *rx = &chan->rx;
 	tcpx_status status;
@@ -94,7 +95,7 @@ static tcpx_status into(struct engine_chan *chan, const struct core_prog *prog,
 	return TCPX_OK;
 }
 
-static tcpx_status into_regions(struct engine_chan *chan, const uint8_t *table)
+static tcpx_status rx_into_regions(struct engine_chan *chan, const uint8_t *table)
 {
 	struct chan_rx *rx = &chan->rx;
 	const struct frame *frame = &rx->frame;
@@ -107,22 +108,22 @@ static tcpx_status into_regions(struct engine_chan *chan, const uint8_t *table)
 	int more;
 
 	if (!bytes) {
-		status = add_piece(chan, frame->key, frame->offset, frame->payload_bytes);
+		status = rx_add_piece(chan, frame->key, frame->offset, frame->payload_bytes);
 	} else {
 		wire_table_open(&reader, table, bytes);
 		while ((more = wire_table_next(&reader, &key, &offset, &length)) > 0) {
-			/* a refused one is read on, for its form only */
+			/* after a refusal the rest is read to check its form only */
 			if (length > frame->payload_bytes - sum || ++pieces > CORE_PIECES_MAX)
 				return TCPX_ERR_PROTOCOL;
 			sum += length;
 			if (status == TCPX_OK)
-				status = add_piece(chan, key, offset, length);
+				status = rx_add_piece(chan, key, offset, length);
 		}
 		if (more < 0 || sum != frame->payload_bytes)
 			return TCPX_ERR_PROTOCOL;
 	}
 	if (status == TCPX_OK)
-		return into(chan, NULL, table + bytes, sources);
+		return rx_into_path(chan, NULL, table + bytes, sources);
 	rx_refuse(rx, status);
 	return TCPX_OK;
 }
@@ -132,11 +133,11 @@ struct served {
 	struct engine_peer *peer;
 	uint32_t nregions, cap;
 	size_t bytes;
-	uint64_t *keys; /* by which the peer named them */
+	uint64_t *keys; /* keys by which the peer named the regions */
 	struct mem_region *regions[];
 };
 
-/* The responder's copy of a piece of a READ's list: everything checked, regions held. */
+/* The responder's checked copy of a piece of a READ's list, with references of its regions. */
 void served_free(struct core_push *push)
 {
 	struct served *served = (struct served *)push;
@@ -148,7 +149,7 @@ void served_free(struct core_push *push)
 	session_free(served->peer->link.session, served, served->bytes);
 }
 
-/* peer.lock */
+/* link.lock */
 bool served_uses(const struct core_push *push, const struct mem_region *region)
 {
 	const struct served *served = (const struct served *)push;
@@ -170,7 +171,7 @@ static bool served_retired(const struct served *served)
 	return false;
 }
 
-static uint32_t count_pieces(const struct frame *frame, const uint8_t *table)
+static uint32_t served_count_pieces(const struct frame *frame, const uint8_t *table)
 {
 	struct wire_table_reader reader;
 	uint64_t key, offset, length, sum = 0;
@@ -186,7 +187,7 @@ static uint32_t count_pieces(const struct frame *frame, const uint8_t *table)
 	return more < 0 || sum != frame->offset ? 0 : n;
 }
 
-static tcpx_status fill_served(struct engine_peer *peer, struct served *served,
+static tcpx_status served_fill(struct engine_peer *peer, struct served *served,
 			       const struct frame *frame, const uint8_t *table)
 {
 	struct core_prog *prog = &served->push.prog;
@@ -225,7 +226,7 @@ static tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table)
 {
 	struct engine_peer *peer = chan->peer;
 	const struct frame *frame = &chan->rx.frame;
-	uint32_t pieces = count_pieces(frame, table);
+	uint32_t pieces = served_count_pieces(frame, table);
 	struct served *served;
 	tcpx_status status;
 	size_t bytes;
@@ -245,7 +246,7 @@ static tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table)
 		served->push.prog.local = (void *const *)served->regions;
 		served->push.job.peer_xfer = frame->xfer;
 		served->push.job.linear_base = frame->linear;
-		status = fill_served(peer, served, frame, table);
+		status = served_fill(peer, served, frame, table);
 		if (status == TCPX_OK)
 			status = path_serve(peer, &served->push, frame, served->keys);
 		if (status == TCPX_OK) {
@@ -258,7 +259,7 @@ static tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table)
 	link_lock(&peer->link);
 	if (served && !peer->link.core.dead) {
 		core_push_start(&peer->link.core, &served->push);
-		/* Who deregistered meanwhile did not find it among the pushes. */
+		/* A deregistration meanwhile did not find it among the pushes. */
 		if (served_retired(served))
 			core_push_stop(&peer->link.core, &served->push, TCPX_ERR_REMOTE_KEY);
 	} else if (served) {
@@ -276,7 +277,7 @@ tcpx_status rx_into(struct engine_chan *chan, const uint8_t *table)
 	tcpx_status status = TCPX_OK;
 
 	if (rx->frame.payload_bytes)
-		status = need_message(rx);
+		status = rx_need_scratch(rx);
 	if (status != TCPX_OK)
 		return status;
 	switch (rx->core.kind) {
@@ -286,9 +287,9 @@ tcpx_status rx_into(struct engine_chan *chan, const uint8_t *table)
 		rx->aborted = true;
 		break;
 	case CORE_RX_REGION:
-		return into_regions(chan, table);
+		return rx_into_regions(chan, table);
 	case CORE_RX_PROG:
-		return into(chan, rx->core.prog, table, rx->frame.follows);
+		return rx_into_path(chan, rx->core.prog, table, rx->frame.follows);
 	case CORE_RX_MESSAGE:
 		rx->iov[0] = (struct iovec){rx->message, rx->frame.payload_bytes};
 		rx->niov = 1;

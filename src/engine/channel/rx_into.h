@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where an arriving frame's payload goes. */
+/* Finds the destination of an arriving payload. */
 #ifndef ENGINE_CHANNEL_RX_INTO_H
 #define ENGINE_CHANNEL_RX_INTO_H
 
@@ -10,7 +10,7 @@
 tcpx_status rx_into(struct engine_chan *chan, const uint8_t *table);
 
 void served_free(struct core_push *push);
-bool served_uses(const struct core_push *push, const struct mem_region *region); /* peer.lock */
+bool served_uses(const struct core_push *push, const struct mem_region *region); /* link.lock */
 
 void rx_release(struct chan_rx *rx);
 /* The rest of the payload goes to scratch, and the chunk counts as refused with status. */

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared memory of a peer that is dead: leases that outlive it, mappings that are closed. In this
- * folder, since leases of comms end with them; declared in path/share.h. */
+/* Memory shared with a peer that is dead: leases that outlive it, and mappings that are closed. It
+ * is in this folder because the leases of comms end with them; path/share.h declares it. */
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "engine/channel/comms.h"
 #include "engine/path/share.h"
-
-#define LEASE_LOOK_NS (5 * CLOCK_MS_NS)
 
 static bool share_told(const struct engine_share *share)
 {
@@ -19,7 +16,8 @@ static bool share_read(const struct engine_share *share)
 	return share_told(share) && share->chan->net->ops->reading->peer(share->chan->net);
 }
 
-/* The channels whose peers say that they read, with references; the same one once. peer.lock. */
+/* The channels on which the peer says that it reads offered memory, each once and with a reference.
+ * link.lock. */
 static uint32_t chans_told(struct engine_peer *peer, struct engine_chan **chans)
 {
 	uint32_t n = 0;
@@ -50,7 +48,7 @@ bool share_leased(struct engine_peer *peer)
 
 	link_lock(&peer->link);
 	n = chans_told(peer, chans);
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	while (n) {
 		struct engine_chan *chan = chans[--n];
 
@@ -60,7 +58,7 @@ bool share_leased(struct engine_peer *peer)
 	return reads;
 }
 
-/* With the last lease the requests end that waited for it. */
+/* Requests that wait for the leases end with the last one. */
 void share_lease_over(struct engine_peer *peer)
 {
 	if ((peer->shared && peer->shared->norphans) || comms_lend(peer))
@@ -71,36 +69,23 @@ void share_lease_over(struct engine_peer *peer)
 	link_unlock(&peer->link);
 }
 
-static void leases_look(struct sys_timer *timer, int64_t now_ns)
+static bool share_lease_ended(struct reap_item *item, int64_t now_ns)
 {
-	struct engine_runtime *runtime = LIST_ENTRY(timer, struct engine_runtime, share_timer);
-	struct list_node *pos, *tmp;
+	struct engine_share *share = LIST_ENTRY(item, struct engine_share, reap);
 
-	LIST_FOREACH_SAFE(pos, tmp, &runtime->shares) {
-		struct engine_share *share = LIST_ENTRY(pos, struct engine_share, due);
-
-		if (share->chan->net->ops->reading->peer(share->chan->net))
-			continue;
-		share->peer->shared->norphans--;
-		share_lease_over(share->peer);
-		share_free(share);
-	}
-	if (!list_empty(&runtime->shares))
-		sys_timer_set(&runtime->loop, timer, now_ns + LEASE_LOOK_NS);
+	(void)now_ns;
+	if (share->chan->net->ops->reading->peer(share->chan->net))
+		return false;
+	share->peer->shared->norphans--;
+	share_lease_over(share->peer);
+	share_free(share);
+	return true;
 }
 
-void share_leases_init(struct engine_runtime *runtime)
-{
-	list_init(&runtime->shares);
-	list_init(&runtime->share_timer.node);
-	runtime->share_timer.fn = leases_look;
-}
-
-/* The peer is dead here, and maybe only here: what it had mapped it may read until it says that it
- * does not, or its process is gone. */
+/* The peer is dead on this side, but its process may live. It may read what it had mapped until it
+ * says that it does not, or its process is gone. */
 static void share_orphan(struct engine_share *share)
 {
-	struct engine_runtime *runtime = &engine_runtime;
 	int fd;
 
 	if (!share_read(share)) {
@@ -113,12 +98,11 @@ static void share_orphan(struct engine_share *share)
 	link_unlock(&share->peer->link);
 	share_fd_close(fd);
 	list_remove(&share->due);
-	list_push_back(&runtime->shares, &share->due);
-	sys_timer_set(&runtime->loop, &runtime->share_timer, clock_now_ns() + LEASE_LOOK_NS);
+	reaper_add(&share->reap, share_lease_ended);
 }
 
-/* The next of those that were there when the peer died; false: none is left. One that is in use is
- * closed behind its last use, by whoever ends that. */
+/* Revokes the next mapping that existed when the peer died; false: none is left. A mapping in use
+ * is closed after its last use, by the thread that ends that use. */
 static bool map_orphan(struct engine_peer *peer, struct list_node *maps)
 {
 	struct engine_map *map = NULL;
@@ -141,8 +125,8 @@ static bool map_orphan(struct engine_peer *peer, struct list_node *maps)
 	return node != NULL;
 }
 
-/* core_done is set: who ends something of it from now on frees it. Collected first: what ends now
- * is freed by its own end, on its own thread. */
+/* core_done is set, so an operation that ends from now on frees its share or mapping on its own
+ * thread. The lists are collected first for that reason. */
 void share_peer_dead(struct engine_peer *peer)
 {
 	struct list_node shares, maps, *node;

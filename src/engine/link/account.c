@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of a session: what is allocated, and what is set aside for peers' notifications. */
+/* The memory account of a session: what is allocated, and what is set aside for peers'
+ * notifications. */
 #include "engine/link/account.h"
 
 #include <stdlib.h>
@@ -8,10 +9,10 @@
 #include "base/error.h"
 #include "engine/engine.h"
 
-#define SHARE_MIN (16u << 10) /* a link's rings alone take more */
+#define SHARE_MIN (16u << 10) /* the rings of a link alone take more */
 #define LOOK_NS (CLOCK_S_NS / 4)
 
-static void run(struct sys_post *post);
+static void account_run(struct sys_post *post);
 
 void account_init(struct engine_session *session)
 {
@@ -20,7 +21,7 @@ void account_init(struct engine_session *session)
 	pthread_mutex_init(&account->lock, NULL);
 	list_init(&account->waiting);
 	list_init(&account->post.node);
-	account->post.fn = run;
+	account->post.fn = account_run;
 }
 
 void account_fini(struct engine_session *session)
@@ -35,7 +36,8 @@ void account_open(struct engine_session *session, uint64_t memory, uint64_t noti
 
 	if (share < SHARE_MIN)
 		share = SHARE_MIN;
-	/* No more is ever set aside: a larger notification is refused when it is posted. */
+	/* The most that is ever set aside for a notification: a larger one is refused at its
+	 * post. */
 	if (notify > memory / 2)
 		notify = memory / 2;
 	account->budget = memory;
@@ -43,8 +45,9 @@ void account_open(struct engine_session *session, uint64_t memory, uint64_t noti
 	session->tuning.notify_budget = notify;
 }
 
-/* What is refused was never charged: somebody else's small piece must not fail beside it. */
-static bool commit(struct session_account *account, uint64_t bytes)
+/* Charges all or nothing at once, so that a large request that is refused does not make a small one
+ * fail meanwhile. */
+static bool account_charge(struct session_account *account, uint64_t bytes)
 {
 	uint64_t used = atomic_load(&account->committed);
 
@@ -55,7 +58,7 @@ static bool commit(struct session_account *account, uint64_t bytes)
 	return true;
 }
 
-static void wake(struct engine_session *session)
+static void account_wake(struct engine_session *session)
 {
 	struct session_account *account = &session->account;
 
@@ -63,10 +66,10 @@ static void wake(struct engine_session *session)
 		sys_loop_post(&engine_runtime.loop, &account->post);
 }
 
-static void uncommit(struct engine_session *session, uint64_t bytes)
+static void account_refund(struct engine_session *session, uint64_t bytes)
 {
 	atomic_fetch_sub(&session->account.committed, bytes);
-	wake(session);
+	account_wake(session);
 }
 
 uint64_t account_bytes(struct engine_session *session)
@@ -82,12 +85,12 @@ uint64_t account_bytes(struct engine_session *session)
 
 void *session_alloc(struct engine_session *session, size_t bytes)
 {
-	bool charged = commit(&session->account, bytes);
+	bool charged = account_charge(&session->account, bytes);
 	void *ptr = charged ? malloc(bytes) : NULL;
 
 	if (!ptr) {
 		if (charged)
-			uncommit(session, bytes);
+			account_refund(session, bytes);
 		atomic_store(&session->account.over_budget, !charged);
 	}
 	return ptr;
@@ -106,7 +109,7 @@ tcpx_status session_memory_error(struct engine_session *session)
 
 void session_uncharge(struct engine_session *session, size_t bytes)
 {
-	uncommit(session, bytes);
+	account_refund(session, bytes);
 }
 
 void session_free(struct engine_session *session, void *ptr, size_t bytes)
@@ -114,7 +117,7 @@ void session_free(struct engine_session *session, void *ptr, size_t bytes)
 	if (!ptr)
 		return;
 	free(ptr);
-	uncommit(session, bytes);
+	account_refund(session, bytes);
 }
 
 void *account_note_alloc(struct engine_session *session, size_t bytes, size_t there)
@@ -140,7 +143,7 @@ void account_note_free(struct engine_session *session, void *ptr, size_t there)
 }
 
 /* account.lock */
-static void set_aside(struct engine_peer *peer, uint64_t bytes)
+static void account_set_aside(struct engine_peer *peer, uint64_t bytes)
 {
 	struct session_account *account = &peer->link.session->account;
 	uint64_t share = account->share, before = peer->link.account.aside, after = before + bytes;
@@ -157,9 +160,9 @@ bool account_begin(struct engine_peer *peer)
 	bool there;
 
 	pthread_mutex_lock(&account->lock);
-	there = commit(account, account->share);
+	there = account_charge(account, account->share);
 	if (there)
-		set_aside(peer, account->share);
+		account_set_aside(peer, account->share);
 	pthread_mutex_unlock(&account->lock);
 	if (!there)
 		atomic_store(&account->over_budget, true);
@@ -167,27 +170,27 @@ bool account_begin(struct engine_peer *peer)
 }
 
 /* account.lock */
-static bool claim(struct engine_peer *peer, uint64_t bytes)
+static bool account_claim(struct engine_peer *peer, uint64_t bytes)
 {
 	struct session_account *account = &peer->link.session->account;
 
 	if (bytes > account->budget / 2 || account->extra > account->budget / 2 - bytes ||
-	    !commit(account, bytes))
+	    !account_charge(account, bytes))
 		return false;
-	set_aside(peer, bytes);
+	account_set_aside(peer, bytes);
 	return true;
 }
 
-/* account.lock. What is asked for ahead may not be used for long: it has half of what goes beyond
- * the shares. */
-static bool plenty(const struct session_account *account, uint64_t bytes)
+/* account.lock. Memory that is requested ahead may stay unused for long, so it gets at most half of
+ * what is beyond the shares. */
+static bool account_has_plenty(const struct session_account *account, uint64_t bytes)
 {
 	return account->extra <= account->budget / 4 &&
 	       bytes <= account->budget / 4 - account->extra;
 }
 
 /* account.lock */
-static void leave_line(struct engine_peer *peer)
+static void account_leave_line(struct engine_peer *peer)
 {
 	if (list_empty(&peer->link.account.waiting))
 		return;
@@ -203,11 +206,11 @@ uint64_t account_take(struct engine_peer *peer, uint64_t want, uint64_t least)
 	pthread_mutex_lock(&account->lock);
 	if (peer->link.account.turn || list_empty(&account->waiting) ||
 	    account->waiting.next == &peer->link.account.waiting)
-		got = plenty(account, want) && claim(peer, want) ? want
-		      : claim(peer, least)			 ? least
-								 : 0;
+		got = account_has_plenty(account, want) && account_claim(peer, want) ? want
+		      : account_claim(peer, least)				     ? least
+										     : 0;
 	if (got) {
-		leave_line(peer);
+		account_leave_line(peer);
 	} else if (list_empty(&peer->link.account.waiting)) {
 		if (peer->link.account.turn)
 			list_push_front(&account->waiting, &peer->link.account.waiting);
@@ -216,10 +219,10 @@ uint64_t account_take(struct engine_peer *peer, uint64_t want, uint64_t least)
 		atomic_fetch_add(&account->nwaiting, 1);
 	}
 	pthread_mutex_unlock(&account->lock);
-	/* Memory that came back before it stood in line woke nobody, and whoever stands before it
-	 * may have got what it wants otherwise. */
+	/* Memory that was returned before this peer waited has woken no thread, and the peers
+	 * before it may not need it any more. */
 	if (!got && !peer->link.account.turn)
-		wake(peer->link.session);
+		account_wake(peer->link.session);
 	return got;
 }
 
@@ -228,23 +231,23 @@ void account_give(struct engine_peer *peer, uint64_t bytes)
 	struct engine_session *session = peer->link.session;
 
 	pthread_mutex_lock(&session->account.lock);
-	set_aside(peer, -bytes);
+	account_set_aside(peer, -bytes);
 	atomic_fetch_sub(&session->account.committed, bytes);
 	if (peer->link.core.dead)
-		leave_line(peer);
+		account_leave_line(peer);
 	pthread_mutex_unlock(&session->account.lock);
-	wake(session);
+	account_wake(session);
 }
 
-/* Control thread, where peers die: the first in line lives. False: there is not enough for it. */
-static bool serve(struct engine_peer *peer)
+/* Control thread, which also ends peers, so the peer is alive. False: it still waits. */
+static bool account_serve(struct engine_peer *peer)
 {
 	struct session_account *account = &peer->link.session->account;
 	bool waits;
 
 	link_lock(&peer->link);
 	pthread_mutex_lock(&account->lock);
-	leave_line(peer); /* what it waited for may have come otherwise */
+	account_leave_line(peer); /* it may not need the memory any more */
 	pthread_mutex_unlock(&account->lock);
 	peer->link.account.turn = true;
 	core_note_more(&peer->link.core);
@@ -256,7 +259,7 @@ static bool serve(struct engine_peer *peer)
 	return !waits;
 }
 
-static void offer(struct engine_session *session)
+static void account_offer(struct engine_session *session)
 {
 	struct session_account *account = &session->account;
 	struct engine_peer *first;
@@ -273,21 +276,21 @@ static void offer(struct engine_session *session)
 		pthread_mutex_unlock(&account->lock);
 		if (!first)
 			return;
-		served = serve(first);
+		served = account_serve(first);
 		peer_put(first);
 	}
 }
 
-static void run(struct sys_post *post)
+static void account_run(struct sys_post *post)
 {
 	struct session_account *account = LIST_ENTRY(post, struct session_account, post);
 
 	atomic_store(&account->posted, 0);
-	offer(LIST_ENTRY(account, struct engine_session, account));
+	account_offer(LIST_ENTRY(account, struct engine_session, account));
 }
 
-/* peer.lock: bytes of a notification have come since then, though no frame has ended. */
-static bool comes(const struct engine_peer *peer, int64_t since_ns)
+/* link.lock: bytes of a notification have arrived since then, although no frame has ended. */
+static bool note_bytes_come(const struct engine_peer *peer, int64_t since_ns)
 {
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
 		if (peer->link.chan[i] && core_rx_notes(&peer->link.core, i) &&
@@ -297,8 +300,9 @@ static bool comes(const struct engine_peer *peer, int64_t since_ns)
 	return false;
 }
 
-/* How much it keeps from others, while nothing of it comes: since when. */
-static uint64_t holds(struct engine_peer *peer, int64_t now_ns)
+/* How many bytes the peer withholds from others; moved_ns: since when nothing has arrived for
+ * them. */
+static uint64_t account_held(struct engine_peer *peer, int64_t now_ns)
 {
 	struct peer_account *own = &peer->link.account;
 	uint64_t held = 0, moves = own->moves;
@@ -308,10 +312,11 @@ static uint64_t holds(struct engine_peer *peer, int64_t now_ns)
 	if (peer->link.core_ready && !peer->link.core.dead) {
 		held = core_note_held(&peer->link.core);
 		moves = core_note_moves(&peer->link.core);
-		moved = moves != own->moves || comes(peer, own->moved_ns);
+		moved = moves != own->moves || note_bytes_come(peer, own->moved_ns);
 	}
 	link_unlock_only(&peer->link);
-	/* What was asked for ahead, or for a request that was cancelled, is not used at once. */
+	/* Memory that was requested ahead, or for a request that was cancelled, is not used at
+	 * once. */
 	if (held <= (1 + CORE_COVER_AHEAD) * peer->link.session->account.share)
 		held = 0;
 	if (!held || moved || !own->moved_ns)
@@ -320,8 +325,8 @@ static uint64_t holds(struct engine_peer *peer, int64_t now_ns)
 	return held;
 }
 
-/* The one that holds most, of those that sent nothing for too long. With a reference. */
-static struct engine_peer *find_stuck(struct engine_session *session, int64_t now_ns)
+/* The peer that holds most among those that have sent nothing for too long, with a reference. */
+static struct engine_peer *account_find_stuck(struct engine_session *session, int64_t now_ns)
 {
 	struct session_account *account = &session->account;
 	uint32_t waiting = atomic_load(&account->nwaiting);
@@ -332,7 +337,7 @@ static struct engine_peer *find_stuck(struct engine_session *session, int64_t no
 	session_lock(session);
 	LIST_FOREACH(pos, &session->peer_list) {
 		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
-		uint64_t held = holds(peer, now_ns);
+		uint64_t held = account_held(peer, now_ns);
 		bool alone;
 
 		pthread_mutex_lock(&account->lock);
@@ -365,8 +370,8 @@ struct engine_peer *account_look(struct engine_session *session, int64_t now_ns)
 	account->looked_ns = now_ns;
 	if (begins)
 		account->short_ns = now_ns;
-	offer(session);
-	stuck = find_stuck(session, now_ns);
+	account_offer(session);
+	stuck = account_find_stuck(session, now_ns);
 	if (stuck && now_ns - account->short_ns < session->tuning.silent_ns) {
 		peer_put(stuck);
 		stuck = NULL;
@@ -375,9 +380,9 @@ struct engine_peer *account_look(struct engine_session *session, int64_t now_ns)
 		atomic_fetch_add(&account->ended, 1);
 		error_set(TCPX_ERR_LIMIT, 0,
 			  "memory: it sent nothing of its unfinished notifications for %lld s "
-			  "while other peers waited for what it holds",
+			  "while other peers waited for the memory that it holds",
 			  (long long)(session->tuning.silent_ns / CLOCK_S_NS));
-		error_next("look why that peer does not send; raise memory_budget_bytes "
+		error_next("find out why that peer does not send, or raise memory_budget_bytes "
 			   "(TCPX_MEMORY_BUDGET_BYTES)");
 	}
 	return stuck;

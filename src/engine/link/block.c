@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of staging memory and where arriving slices land in them. */
+/* Blocks of staging memory, and the blocks that arriving slices land in. */
 #include "engine/engine.h"
 #include "engine/link/block.h"
 
@@ -30,7 +30,7 @@ static uint8_t *block_memory(struct stage_block *block, struct engine_peer *peer
 		addr = mem_staging_take(block->pool, block->bytes, stager_of(block), ahead,
 					want == BLOCK_OR_WAIT ? &lined : NULL);
 	if (lined)
-		peer_get(peer); /* the line's */
+		peer_get(peer); /* the queue's reference */
 	if (addr || (want == BLOCK_OR_NOTHING && block->pool))
 		return addr;
 	if (want == BLOCK_OR_WAIT && block->pool) {
@@ -78,8 +78,8 @@ void block_get(struct stage_block *block)
 	atomic_fetch_add(&block->refs, 1);
 }
 
-/* Whoever waits for the pool and may have of it now tries again, the longest first. */
-static void offer(struct mem_staging *pool)
+/* Lets peers that wait for the pool try again, the longest waiting first. */
+static void block_offer(struct mem_staging *pool)
 {
 	struct mem_stager *stager;
 
@@ -87,7 +87,7 @@ static void offer(struct mem_staging *pool)
 		struct engine_peer *peer = LIST_ENTRY(stager, struct stage_share, stager)->peer;
 
 		prefill_pump(peer);
-		peer_put(peer); /* the line's */
+		peer_put(peer); /* the queue's reference */
 	}
 }
 
@@ -97,7 +97,7 @@ void block_put(struct stage_block *block)
 	struct mem_staging *pool = block->pool;
 	bool last, counted = block->share;
 
-	/* Under the lock, as a landing block may be found until then. */
+	/* Under the lock, since a landing block can be found until it is removed. */
 	link_lock(&peer->link);
 	last = atomic_fetch_sub(&block->refs, 1) == 1;
 	if (last)
@@ -113,9 +113,9 @@ void block_put(struct stage_block *block)
 		free(block->addr);
 	free(block);
 	if (pool)
-		offer(pool);
+		block_offer(pool);
 	if (counted)
-		prefill_pump(peer); /* who has nothing now need not wait for others */
+		prefill_pump(peer); /* a peer that has nothing need not wait for others */
 	peer_put(peer);
 }
 
@@ -148,9 +148,9 @@ void block_shares_free(struct engine_peer *peer)
 	}
 }
 
-/* peer.lock. The block that a neighbour of the frame opened. */
-static struct stage_block *landing(struct engine_peer *peer, const struct mem_kind *kind,
-				   uint32_t device, const struct frame *frame)
+/* link.lock. The block that a neighbour of the frame opened, or NULL. */
+static struct stage_block *block_landing(struct engine_peer *peer, const struct mem_kind *kind,
+					 uint32_t device, const struct frame *frame)
 {
 	uint64_t end = frame->linear + frame->payload_bytes;
 	struct list_node *pos;
@@ -174,12 +174,12 @@ struct stage_block *block_land(struct engine_peer *peer, const struct mem_kind *
 	struct stage_block *block = NULL;
 
 	if (__builtin_add_overflow(begin, MEM_SLOT_MAX, &end) || end > total)
-		end = total; /* linear is the peer's, and may be anything */
+		end = total; /* linear comes from the peer and may have any value */
 	if (frame->linear <= end && frame->payload_bytes <= end - frame->linear)
 		shared = frame->payload_bytes < end - begin;
 	link_lock(&peer->link);
 	if (shared)
-		block = landing(peer, kind, device, frame);
+		block = block_landing(peer, kind, device, frame);
 	if (block) {
 		block_get(block);
 	} else if (shared) {

@@ -5,7 +5,7 @@
 
 #include "engine/engine.h"
 
-uint32_t carrier_iface(int fd); /* what engine_chan.iface says of a socket */
+uint32_t carrier_iface(int fd); /* the value of engine_chan.iface for a socket */
 /* The rail of that number, or the next one that has a carrier. */
 uint32_t carrier_rail(const struct engine_session *session, uint32_t rail);
 bool carrier_lost(const struct engine_session *session, uint32_t rail);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies between a slot and pieces of regions: one for each run of the same kind and device. */
+/* Copies between a slot and pieces of regions: one for each run of pieces of one kind and
+ * device. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,9 +39,10 @@ void copies_free(struct stage_copies *copies)
 		free(copies->pieces);
 }
 
-/* The part that goes on with memory of the region; behind: the last one ends where it begins. */
-static struct stage_part *part_for(struct stage_copies *copies, const struct mem_region *region,
-				   bool behind)
+/* The part that the next piece of the region belongs to: the last one if kind and device are the
+ * same and behind says that the piece follows it, else a new one. NULL: no memory. */
+static struct stage_part *copies_part_for(struct stage_copies *copies,
+					  const struct mem_region *region, bool behind)
 {
 	struct stage_part *part = copies->last;
 
@@ -78,7 +80,7 @@ tcpx_status copies_move(struct stage_copies *copies, const struct mem_region *re
 	struct stage_part *last = copies->last, *part;
 	bool behind = last->copy.from == mapping && from == copies->from_end;
 
-	part = part_for(copies, region, behind);
+	part = copies_part_for(copies, region, behind);
 	if (part && !part->copy.npieces) {
 		part->copy.from = mapping;
 		part->copy.slot = (void *)(uintptr_t)from;
@@ -90,7 +92,7 @@ tcpx_status copies_move(struct stage_copies *copies, const struct mem_region *re
 tcpx_status copies_add(struct stage_copies *copies, const struct mem_region *region,
 		       uint64_t offset, uint64_t length)
 {
-	return piece_add(copies, part_for(copies, region, true), region, offset, length);
+	return piece_add(copies, copies_part_for(copies, region, true), region, offset, length);
 }
 
 static const struct mem_region *region_at(const struct core_prog *prog, uint32_t seg)
@@ -121,8 +123,8 @@ const struct mem_region *copies_staged_in(const struct core_prog *prog, struct c
 	return region_at(prog, at.seg);
 }
 
-/* One of them ended, or the starter is through. */
-static void end_one(struct stage_copies *copies, tcpx_status status)
+/* A copy has ended, or all of them have been started. */
+static void copies_end_one(struct stage_copies *copies, tcpx_status status)
 {
 	int none = TCPX_OK;
 
@@ -132,7 +134,8 @@ static void end_one(struct stage_copies *copies, tcpx_status status)
 		copies->done(copies, (tcpx_status)atomic_load(&copies->status));
 }
 
-/* What ended copies ask for waits for the last one of a batch: waking others is what costs. */
+/* Deferred work of copies that end is run once, after the last copy of a batch, since waking other
+ * threads is the largest cost. */
 static _Thread_local struct {
 	bool more;
 	struct engine_peer *peer; /* with a reference; NULL: nothing waits */
@@ -160,8 +163,8 @@ void copies_ended(struct engine_peer *peer)
 
 static void copy_done(struct mem_copy *copy, tcpx_status status)
 {
-	batch.more = copy->more; /* it may be gone behind end_one */
-	end_one(copy->owner, status);
+	batch.more = copy->more; /* copies_end_one() may free copy */
+	copies_end_one(copy->owner, status);
 	if (!batch.more)
 		batch_flush();
 }
@@ -173,7 +176,7 @@ void copies_start(struct stage_copies *copies, bool to_slot, tcpx_status status)
 	law_free("a memory kind");
 	atomic_store(&copies->left, 1);
 	for (part = &copies->first; part && part->kind && status == TCPX_OK; part = next) {
-		/* The starter's own count keeps them all until the last one is started. */
+		/* The count of 1 from above keeps copies alive until the last one is started. */
 		next = part->next;
 		part->copy.owner = copies;
 		part->copy.done = copy_done;
@@ -186,7 +189,7 @@ void copies_start(struct stage_copies *copies, bool to_slot, tcpx_status status)
 		if (status != TCPX_OK)
 			atomic_fetch_sub(&copies->left, 1);
 	}
-	end_one(copies, status);
+	copies_end_one(copies, status);
 	if (!batch.more)
 		batch_flush();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Wakes and progress of a link, what is told by its control link, and the links of a session. */
+/* Wakes, progress and control frames of a link, and the loop over the links of a session. */
 #include "engine/link/engine_link.h"
 
 #include <limits.h>
@@ -45,7 +45,7 @@ struct engine_peer *session_next_peer(struct engine_session *session, struct eng
 
 	session_lock(session);
 	node = peer ? peer->node.next : session->peer_list.next;
-	if (peer && node == &peer->node) /* it was forgotten meanwhile, and is in no list */
+	if (peer && node == &peer->node) /* it has left the list meanwhile */
 		node = session->peer_list.next;
 	if (node != &session->peer_list) {
 		next = LIST_ENTRY(node, struct engine_peer, node);

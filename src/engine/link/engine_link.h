@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A link: the bottom half of a peer. Its lock, the core that decides, its channels, and what is
- * left to be done once the lock is free or by the control thread. Who the peer is, how it is
- * reached and whether it lives is the business of struct engine_peer, which contains the link.
+ * A link: the bottom half of a peer. It holds the lock, the core, the channels, and the work that
+ * is deferred until the lock is free or to the control thread. Identity, addresses and liveness of
+ * the peer belong to struct engine_peer, which contains the link.
  */
 #ifndef ENGINE_LINK_ENGINE_LINK_H
 #define ENGINE_LINK_ENGINE_LINK_H
@@ -28,35 +28,36 @@ struct ctl_link_ops;
 struct engine_session;
 struct net_chan;
 
-/* What a post sends itself: nothing, what is for the lane, or the first channel's share, too. */
+/* What the thread of a post sends itself: nothing, the frames of the lane, or the first bulk
+ * channel's part as well. */
 enum post_sends { POST_NOTHING, POST_LANE, POST_FIRST };
 
 struct link;
 
-/* What a link calls of its owner. Any thread, no lock. */
+/* What a link calls of the layers above. Any thread, no lock. */
 struct link_events {
-	/* Kicks the channels that have something, lets go of memory. */
+	/* Kicks the channels that have work, and releases memory. */
 	void (*deferred)(struct link *link);
-	/* The same, on the thread of a post. */
+	/* The same on the thread of a post. */
 	void (*posted)(struct link *link, enum post_sends sends);
 	void (*free)(struct link *link); /* the last reference went */
 
-	/* Control thread. Nothing is dialled for it any more. */
+	/* Control thread. The peer is dying, and nothing is dialled for it any more. */
 	void (*dying)(struct link *link);
-	/* Something of link->wake is there. */
+	/* Something was left in link->wake. */
 	void (*woken)(struct sys_post *post);
-	/* A channel is there; owns chan. An error: it is not wanted any more. */
+	/* A channel is connected; takes over chan. An error: the channel is not needed any more. */
 	tcpx_status (*attach)(struct link *link, uint32_t channel, uint32_t epoch,
 			      struct net_chan *chan);
-	/* A channel came or is given up: the link may be up now. */
+	/* A channel is up or given up, so the link may be up now. */
 	void (*settled)(struct link *link);
-	void (*dial_later)(struct link *link, uint32_t channel); /* anew, after a rest */
-	const struct ctl_link_ops *control; /* of the control link; its argument: the peer */
-	/* Peers on this host can reach the session from now on. False: they cannot. */
+	void (*dial_later)(struct link *link, uint32_t channel); /* again, after a pause */
+	const struct ctl_link_ops *control; /* of the control link; their argument is the peer */
+	/* Lets peers on this host reach the session. False: it failed. */
 	bool (*listen_local)(struct link *link);
 };
 
-/* Both are in session/hooks.c, since what they call is in the folders above. */
+/* Both are in session/hooks.c, since they call functions of the folders above. */
 extern const struct core_ops engine_core_ops;
 extern const struct link_events engine_link_events;
 
@@ -68,8 +69,8 @@ struct link {
 	struct core_link core;
 	bool core_ready, core_done;		     /* lock */
 	struct engine_chan *chan[CORE_CHANNELS_MAX]; /* lock; the control thread alone writes it */
-	_Atomic uint64_t kick_mask;		     /* channels that have something to send */
-	uint32_t lone_streak;			     /* lock: the last posts that had no company */
+	_Atomic uint64_t kick_mask;		     /* channels that have frames to send */
+	uint32_t lone_streak; /* lock: number of posts in a row with no other transfer under way */
 	struct link_flush flush;
 	struct link_wake wake;
 	struct link_quota quota;
@@ -80,8 +81,8 @@ struct link {
 };
 
 /*
- * base/law.h says what is not done while the lock is held. What the core asks for meanwhile waits,
- * and link_unlock() does it: nobody has to remember.
+ * base/law.h lists what is forbidden while the lock is held. Work that the core asks for meanwhile
+ * is deferred, and link_unlock() runs it, so no caller can forget it.
  */
 static inline void link_lock(struct link *link)
 {
@@ -90,8 +91,9 @@ static inline void link_lock(struct link *link)
 }
 
 /*
- * For the owner of a channel's direction and for deferred work itself, whose callers end with
- * link_run_deferred(); and for holders of session.lock, who ask nothing of the core.
+ * Runs no deferred work. For the owner of a channel's direction and for deferred work itself, whose
+ * callers end with link_run_deferred(); and for callers that defer nothing, because they only read
+ * or because they hold session.lock.
  */
 static inline void link_unlock_only(struct link *link)
 {
@@ -113,7 +115,7 @@ static inline void link_unlock(struct link *link)
 		link_run_deferred(link);
 }
 
-/* On the thread of a post, which used link_unlock_only(). */
+/* On the thread of a post, after link_unlock_only(). */
 static inline void link_run_posted(struct link *link, enum post_sends sends)
 {
 	link->events->posted(link, sends);
@@ -131,15 +133,15 @@ static inline void link_put(struct link *link)
 		link->events->free(link);
 }
 
-/* Any thread, any lock: the control thread is to look at link->wake. */
+/* Any thread, any lock: makes the control thread look at link->wake. */
 void link_wake(struct link *link);
-/* Any thread: something ended, and callers of tcpx_peer_flush() look again. */
+/* Any thread: a transfer ended, so callers of tcpx_peer_flush() check again. */
 void link_progress(struct link *link);
-/* Control thread: to the peer by its control link, if that stands. */
+/* Control thread: sends a frame to the peer by its control link, if that is up. */
 void link_tell(struct link *link, const struct frame *frame, const void *payload);
-/* The first peer, or the one behind peer, with a reference; takes over peer's. So no lock is held
- * while something is done to each. Where peer left the list meanwhile they begin anew: what is done
- * may be done twice. Any thread. */
+/* The first peer of a session, or the one after peer, with a reference; drops that of peer. So a
+ * loop over the peers holds no lock. If peer has left the list meanwhile the loop begins again, and
+ * may visit a peer twice. Any thread. */
 struct engine_peer *session_next_peer(struct engine_session *session, struct engine_peer *peer);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which addresses are this host's. */
+/* Whether an address belongs to this host. */
 #include "engine/link/here.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ struct here here_now(void)
 	struct here here = {0};
 
 	if (sys_iface_list(&here.ifaces, &here.count) != TCPX_OK)
-		here.count = 0; /* then nothing is known to be ours, or direct */
+		here.count = 0; /* then no address is known to be local or direct */
 	return here;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which addresses are this host's. Any thread. */
+/* Whether an address belongs to this host. Any thread. */
 #ifndef ENGINE_LINK_HERE_H
 #define ENGINE_LINK_HERE_H
 
@@ -8,7 +8,7 @@
 
 #include "sys/iface.h"
 
-/* This host's addresses as they were; here_free() it. */
+/* The addresses of this host at one moment; freed by here_free(). */
 struct here {
 	struct sys_iface *ifaces;
 	unsigned count;
@@ -17,9 +17,9 @@ struct here {
 struct here here_now(void);
 void here_free(struct here *here);
 bool here_is(const struct here *here, const struct sockaddr_storage *addr);
-/* What leaves from local reaches addr without a router. */
+/* Whether packets from local reach addr without a router. */
 bool here_is_direct(const struct here *here, const struct sockaddr_storage *local,
 		    const struct sockaddr_storage *addr);
-bool here_now_is(const struct sockaddr_storage *addr); /* as they are now */
+bool here_now_is(const struct sockaddr_storage *addr); /* with the addresses of this moment */
 
 #endif

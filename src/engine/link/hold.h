@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames whose payload went to the transport without a copy: the kernel, on one host even the
- * peer's socket, goes on reading the slices they lie in. They stay as they are until the peer has
- * said that it took the frame out of its transport; of a lost channel until its fence is through,
- * which says that the peer takes nothing of it any more; of a dead peer until its end of the
- * connection is closed or gone, or for HOLD_DEAD_NS and then until the connection is reset
+ * Zero-copy pins: the payload of a frame was given to the transport without a copy, so the kernel,
+ * on one host even the peer's socket, still reads the slices that hold it. A pin keeps them until
+ * the peer says that it has taken the frame out of its transport. On a lost channel pins end with
+ * its fence, after which the peer takes nothing more from it. Those of a dead peer end when its end
+ * of the connection is closed or gone, or after HOLD_DEAD_NS with a reset of the connection
  * (docs/design/zerocopy.md).
  */
 #ifndef ENGINE_LINK_HOLD_H
@@ -17,36 +17,32 @@
 
 struct engine_chan;
 struct engine_peer;
-struct engine_runtime;
 
-/* Of one link; its lock. */
+/* The pins of a link; link.lock. */
 struct link_pins {
-	struct list_node lost;	 /* stopped channels with frames that are held */
-	struct list_node fenced; /* of them those whose fence is through */
-	struct list_node unheld; /* frames that are held no more */
+	struct list_node lost;	 /* stopped channels with pinned frames */
+	struct list_node fenced; /* stopped channels whose fence has come */
+	struct list_node unheld; /* frames whose pins have ended */
 };
 
 void hold_peer_init(struct engine_peer *peer);
 void hold_chan_init(struct engine_chan *chan);
 
-/* peer.lock, behind prefill_claim: the frame just cut may go without a copy. False: it may not. */
+/* link.lock, after prefill_claim(): pins the frame that was just cut. False: it must be copied. */
 bool hold_frame(struct engine_chan *chan);
 
-/* peer.lock: acknowledgements came on the channel. */
+/* link.lock: acknowledgements came on the channel. */
 void hold_got(struct engine_chan *chan);
 
-/* Control thread, no lock: the channel is stopped. Takes a reference while something is held. */
+/* Control thread, no lock: the channel is stopped. Keeps it while frames of it are pinned. */
 void hold_lost(struct engine_chan *chan);
-/* peer.lock: the fence of a lost channel is through. */
+/* link.lock: the fence of a lost channel has come. */
 void hold_fenced(struct engine_peer *peer, uint32_t channel);
-/* Control thread, no lock: the peer is dead, these channels (CORE_CHANNELS_MAX, NULL: none) of it
- * are stopped. */
+/* Control thread, no lock: the peer is dead and its channels are stopped: CORE_CHANNELS_MAX
+ * entries, NULL: none. */
 void hold_dead(struct engine_peer *peer, struct engine_chan *const *chans);
 
-/* No lock held: lets go of what is over. */
+/* No lock held: releases the slices of pins that have ended. */
 void hold_flush(struct engine_peer *peer);
-
-void hold_init(struct engine_runtime *runtime);
-void hold_stop(struct engine_runtime *runtime);
 
 #endif

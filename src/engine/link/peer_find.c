@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks up the live peer of a session. */
+/* Finds a live peer of a session by its uuid. */
 #include <string.h>
 
 #include "engine/engine.h"

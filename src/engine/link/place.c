@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads near their NIC and their GPU. */
+/* Places threads near their NIC and their GPU. */
 #include "engine/link/place.h"
 
 #include <net/if.h>
@@ -14,7 +14,7 @@ static struct {
 	struct cpus allowed;
 } place;
 
-/* Of the thread that serves a GPU, which calls it. */
+/* Called by the thread that serves the GPU at this PCI address. */
 static void place_gpu_thread(const char *text)
 {
 	pci_addr pci;
@@ -35,7 +35,7 @@ void place_start(void)
 	sys_cpu_allowed(&place.allowed);
 	if (topo_scan(config_text(CONFIG_SYSFS), &place.topo) != TCPX_OK)
 		return;
-	/* The first and the last of many are on different nodes, or there is one. */
+	/* If the first and the last of many workers go to one node, there is only one node. */
 	if (topo_place_worker(place.topo, &place.allowed, 0, CPUS_MAX, &cpus) ==
 	    topo_place_worker(place.topo, &place.allowed, CPUS_MAX - 1, CPUS_MAX, &cpus)) {
 		place_stop();
@@ -80,8 +80,8 @@ uint32_t session_auto_channels(void)
 {
 	uint32_t cores = sys_cpu_usable();
 
-	/* Four fill what a small machine can copy; a large one copies more with more of them, as
-	 * long as both ends of a connection find cores (docs/performance.md). */
+	/* Four channels use all that a small machine can copy; a large one copies more with more
+	 * channels, as long as both ends of a connection find cores (docs/performance.md). */
 	if (cores >= 16)
 		return cores * 3 / 8 < 16 ? cores * 3 / 8 : 16;
 	return cores < 4 ? 2 : cores > 8 ? 4 : cores / 2;

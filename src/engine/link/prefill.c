@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slices of staged sources: begun as far as there is room, filled, sent, let go of. */
+/* Slices of staged sources: begun while there is room, filled, sent, released. */
 #include "engine/engine.h"
 #include "engine/link/hold.h"
 #include "engine/link/prefill.h"
@@ -10,16 +10,16 @@
 #include "base/error.h"
 #include "engine/link/stage.h"
 
-#define FILL_STALE_NS (100 * CLOCK_MS_NS) /* decision 23: not pulled in time */
+#define FILL_STALE_NS (100 * CLOCK_MS_NS) /* decision 23: not sent in time */
 
 struct prefill_slice {
 	struct list_node node; /* job->fill.slices; peer->dropped */
 	struct engine_peer *peer;
-	struct core_job *job; /* good until the fill ended */
+	struct core_job *job; /* valid until the fill has ended */
 	struct stage_block *block;
 	uint64_t linear;
 	uint32_t bytes;
-	bool ready, dropped; /* peer.lock */
+	bool ready, dropped; /* link.lock */
 	int64_t ready_ns;
 	_Atomic uint32_t refs;
 	struct stage_copies copies;
@@ -57,7 +57,7 @@ void prefill_defer(struct engine_peer *peer, struct engine_stage *stage)
 	atomic_store(&peer->link.prefill.due, true);
 }
 
-/* peer.lock: the job puts no more slices there. */
+/* link.lock: the job puts no more slices into its block. */
 static void block_spent(struct engine_peer *peer, struct core_job *job)
 {
 	struct stage_block *block = job->fill.block;
@@ -85,7 +85,7 @@ void prefill_hook_drop(struct engine_peer *peer, struct core_job *job)
 	block_spent(peer, job);
 }
 
-/* peer.lock: the slice is filled. How far the job is. */
+/* link.lock: up to which byte the job's slices are filled. */
 static uint64_t ready_upto(const struct core_job *job)
 {
 	uint64_t ready = job->fill.ready;
@@ -101,8 +101,8 @@ static uint64_t ready_upto(const struct core_job *job)
 	return ready;
 }
 
-/* On the kind's thread, or on that of the pump for memory it can read itself. */
-static void filled(struct stage_copies *copies, tcpx_status status)
+/* On a thread of the kind, or on that of the pump if the kind copies at once. */
+static void slice_filled(struct stage_copies *copies, tcpx_status status)
 {
 	struct prefill_slice *slice = LIST_ENTRY(copies, struct prefill_slice, copies);
 	struct engine_peer *peer = slice->peer;
@@ -119,16 +119,17 @@ static void filled(struct stage_copies *copies, tcpx_status status)
 	peer_put(peer);
 }
 
-static bool fits(const struct stage_block *block, const struct mem_region *region,
-		 const struct core_fill *fill)
+static bool block_fits(const struct stage_block *block, const struct mem_region *region,
+		       const struct core_fill *fill)
 {
 	return block && block->kind == region->kind && block->device == region->device &&
 	       fill->linear + fill->bytes <= block->linear + block->bytes;
 }
 
-/* peer.lock. Room for the slice: behind the last one, at the begin of a new block, or alone. */
-static struct stage_block *room_for(struct engine_peer *peer, const struct core_fill *fill,
-				    bool *out_waits)
+/* link.lock. The block for the slice, with a reference: the job's block, a new one that it begins,
+ * or one of its own. */
+static struct stage_block *slice_room(struct engine_peer *peer, const struct core_fill *fill,
+				      bool *out_waits)
 {
 	const struct mem_region *region = copies_staged_in(fill->job->prog, fill->at, fill->pieces);
 	struct core_job *job = fill->job;
@@ -136,7 +137,7 @@ static struct stage_block *room_for(struct engine_peer *peer, const struct core_
 	uint64_t bytes = MEM_SLOT_MAX - (job->linear_base + fill->linear) % MEM_SLOT_MAX;
 	enum block_want want = BLOCK_ANYHOW;
 
-	if (!fits(job->fill.block, region, fill))
+	if (!block_fits(job->fill.block, region, fill))
 		block_spent(peer, job);
 	if (share)
 		share->ahead = fill->ahead;
@@ -149,27 +150,28 @@ static struct stage_block *room_for(struct engine_peer *peer, const struct core_
 		block_get(job->fill.block);
 		return job->fill.block;
 	}
-	/* A peer that has nothing yet never waits for others; what is ahead waits for its own. */
+	/* A peer that holds nothing never waits for others; a fill-ahead always waits for the
+	 * pool. */
 	if (share && (fill->ahead || share->spilled || mem_stager_held(&share->stager)))
 		want = BLOCK_OR_WAIT;
 	return block_open(peer, region->kind, region->device, MEM_OUT, fill->linear, fill->bytes,
 			  share, want, out_waits);
 }
 
-/* peer.lock. NULL: in line for memory, or there is none. */
+/* link.lock. NULL: the peer waits for staging memory, or there is no memory. */
 static struct prefill_slice *slice_begin(struct engine_peer *peer, const struct core_fill *fill,
 					 bool *out_waits)
 {
 	struct prefill_slice *slice = calloc(1, sizeof(*slice));
 
 	if (slice)
-		slice->block = room_for(peer, fill, out_waits);
+		slice->block = slice_room(peer, fill, out_waits);
 	if (!slice || !slice->block) {
 		free(slice);
 		return NULL;
 	}
 	slice->peer = peer;
-	peer_get(peer); /* the fill's */
+	peer_get(peer); /* the fill's reference */
 	slice->job = fill->job;
 	slice->linear = fill->linear;
 	slice->bytes = fill->bytes;
@@ -181,9 +183,9 @@ static struct prefill_slice *slice_begin(struct engine_peer *peer, const struct 
 	return slice;
 }
 
-/* peer.lock: the next slice, already counted as under way; NULL: nothing may begin. */
-static struct prefill_slice *begin_next(struct engine_peer *peer, struct core_fill *out_fill,
-					bool *out_waits)
+/* link.lock: begins the next slice; NULL: none may begin. */
+static struct prefill_slice *slice_begin_next(struct engine_peer *peer, struct core_fill *out_fill,
+					      bool *out_waits)
 {
 	while (peer->link.core_ready && core_fill_next(&peer->link.core, out_fill)) {
 		struct prefill_slice *slice = slice_begin(peer, out_fill, out_waits);
@@ -196,7 +198,8 @@ static struct prefill_slice *begin_next(struct engine_peer *peer, struct core_fi
 	return NULL;
 }
 
-/* One slice at a time, in order, whichever threads ask: neighbours reach the device as such. */
+/* Only one thread pumps, one slice at a time and in order, so that neighbours are neighbours for
+ * the device, too. */
 void prefill_pump(struct engine_peer *peer)
 {
 	struct prefill_slice *slice;
@@ -206,14 +209,14 @@ void prefill_pump(struct engine_peer *peer)
 	link_lock(&peer->link);
 	if (peer->link.prefill.pumping) {
 		link_unlock_only(&peer->link);
-		return; /* the one who does looks again before he leaves */
+		return; /* the thread that pumps looks again before it ends */
 	}
 	peer->link.prefill.pumping = true;
-	while ((slice = begin_next(peer, &fill, &waits))) {
+	while ((slice = slice_begin_next(peer, &fill, &waits))) {
 		tcpx_status status;
 
 		link_unlock_only(&peer->link);
-		status = copies_init(&slice->copies, slice_addr(slice), fill.pieces, filled);
+		status = copies_init(&slice->copies, slice_addr(slice), fill.pieces, slice_filled);
 		if (status == TCPX_OK)
 			status = copies_add_local(&slice->copies, fill.job->prog, fill.at,
 						  fill.bytes);
@@ -224,9 +227,10 @@ void prefill_pump(struct engine_peer *peer)
 	link_unlock_only(&peer->link);
 }
 
-/* Copies into the caller's memory, which may wait for a page: not on the control thread. False: a
- * worker does it, of the next channel where there is none; or they end with the link. Its lock. */
-static bool deliver_here(struct engine_peer *peer)
+/* link.lock. Deliveries copy into the caller's memory, which may wait for a page, so the control
+ * thread does not run them. False: the worker of a channel runs them, that of the next one if there
+ * is none now, or they end with the link. */
+static bool deliveries_run_here(struct engine_peer *peer)
 {
 	if (!runtime_is_control() || peer->link.core.dead ||
 	    list_empty(&peer->link.prefill.deliveries))
@@ -255,10 +259,10 @@ void prefill_flush(struct engine_peer *peer)
 	link_lock(&peer->link);
 	list_splice(&slices, &peer->link.prefill.dropped);
 	list_splice(&blocks, &peer->link.prefill.spent);
-	if (deliver_here(peer))
+	if (deliveries_run_here(peer))
 		list_splice(&deliveries, &peer->link.prefill.deliveries);
-	status = peer->link.core.dead ? peer->link.core.dead_status
-				      : TCPX_OK; /* nobody waits for them */
+	/* No request waits for the deliveries of a dead link. */
+	status = peer->link.core.dead ? peer->link.core.dead_status : TCPX_OK;
 	link_unlock_only(&peer->link);
 	hold_flush(peer);
 	while ((node = list_pop_front(&slices)))
@@ -293,14 +297,14 @@ uint32_t prefill_claim(const struct core_tx *tx, struct prefill_slice **slices, 
 	}
 	for (i = 0; i < n && at == end; i++)
 		if (slices[i]->linear + slices[i]->bytes <= tx->job->linear)
-			list_remove(&slices[i]->node); /* the job's reference goes along */
+			list_remove(&slices[i]->node); /* takes over the job's reference */
 		else
 			prefill_get(slices[i]);
 	return at == end ? n : 0;
 }
 
-/* peer.lock: some of it lies where somebody waits for room. */
-static bool in_the_way(const struct core_job *job)
+/* link.lock: slices of the job use a pool that another client waits for. */
+static bool slices_in_the_way(const struct core_job *job)
 {
 	struct list_node *pos;
 
@@ -315,22 +319,22 @@ static bool in_the_way(const struct core_job *job)
 	return false;
 }
 
-/* peer.lock */
-static void look_at(struct engine_peer *peer, struct core_job *job, int64_t now_ns)
+/* link.lock. Gives up the slices of a job that were not sent in time. */
+static void stale_look_job(struct engine_peer *peer, struct core_job *job, int64_t now_ns)
 {
 	const struct prefill_slice *first;
 
 	if (!job->fills || list_empty(&job->fill.slices))
 		return;
 	first = LIST_ENTRY(job->fill.slices.next, struct prefill_slice, node);
-	if (first->ready && now_ns - first->ready_ns > FILL_STALE_NS && in_the_way(job) &&
+	if (first->ready && now_ns - first->ready_ns > FILL_STALE_NS && slices_in_the_way(job) &&
 	    core_fill_back(&peer->link.core, job))
-		LOG_DEBUG("peer '%s': what is filled from byte %llu on and not pulled is given up",
+		LOG_DEBUG("peer '%s': gives up bytes from %llu on that were staged and not sent",
 			  peer->who.name, (unsigned long long)job->linear);
 }
 
-/* True: somebody is still in line for what this peer holds a part of. */
-static bool look_into(struct engine_peer *peer, int64_t now_ns)
+/* True: another client still waits for a pool that this peer uses. */
+static bool stale_look_peer(struct engine_peer *peer, int64_t now_ns)
 {
 	struct stage_share *share;
 	struct core_xfer *xfer = NULL;
@@ -342,34 +346,35 @@ static bool look_into(struct engine_peer *peer, int64_t now_ns)
 		wanted |= mem_staging_short(share->stager.pool, &share->stager);
 	if (wanted && peer->link.core_ready) {
 		while ((xfer = core_xfer_after(&peer->link.core, xfer)))
-			look_at(peer, &xfer->job, now_ns);
+			stale_look_job(peer, &xfer->job, now_ns);
 		while ((push = core_push_after(&peer->link.core, push)))
-			look_at(peer, &push->job, now_ns);
+			stale_look_job(peer, &push->job, now_ns);
 	}
 	link_unlock(&peer->link);
 	return wanted;
 }
 
-static void look(struct sys_timer *timer, int64_t now_ns)
+static void stale_look(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_runtime *runtime = LIST_ENTRY(timer, struct engine_runtime, prefill_timer);
 	struct engine_peer *peer;
 	struct list_node *at;
 	bool wanted = false;
 
-	atomic_store(&runtime->prefill_watched, false); /* who comes into line from now on posts */
+	atomic_store(&runtime->prefill_watched,
+		     false); /* a peer that waits from now on posts again */
 	LIST_FOREACH(at, &runtime->sessions) {
 		struct engine_session *session = LIST_ENTRY(at, struct engine_session, node);
 
 		for (peer = session_next_peer(session, NULL); peer;
 		     peer = session_next_peer(session, peer))
-			wanted |= look_into(peer, now_ns);
+			wanted |= stale_look_peer(peer, now_ns);
 	}
 	if (wanted)
 		prefill_watch();
 }
 
-static void watch(struct sys_post *post)
+static void stale_watch(struct sys_post *post)
 {
 	struct engine_runtime *runtime = LIST_ENTRY(post, struct engine_runtime, prefill_post);
 
@@ -385,8 +390,8 @@ void prefill_watch(void)
 void prefill_init(struct engine_runtime *runtime)
 {
 	list_init(&runtime->prefill_timer.node);
-	runtime->prefill_timer.fn = look;
+	runtime->prefill_timer.fn = stale_look;
 	list_init(&runtime->prefill_post.node);
-	runtime->prefill_post.fn = watch;
+	runtime->prefill_post.fn = stale_watch;
 	atomic_store(&runtime->prefill_watched, false);
 }

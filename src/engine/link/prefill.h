@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sources in staged memory: slices of their bytes are copied into blocks ahead of the channels,
- * which send from there. The core says what is next (core/fill.c); a slice lives from then until
- * the last channel that sends of it is through.
+ * Sources in staged memory: slices of their bytes are copied into blocks before the channels need
+ * them, which send from there. The core chooses the next slice (core/fill.c), which lives until the
+ * last channel has sent its part.
  */
 #ifndef ENGINE_LINK_PREFILL_H
 #define ENGINE_LINK_PREFILL_H
@@ -18,35 +18,36 @@ struct engine_runtime;
 struct engine_stage;
 struct prefill_slice;
 
-/* Of one link; its lock. */
+/* The deferred work of a link's staging; link.lock. */
 struct link_prefill {
-	struct list_node dropped, spent, deliveries; /* left for prefill_flush */
+	struct list_node dropped, spent, deliveries; /* what prefill_flush() has to do */
 	_Atomic bool due;
 	bool pumping;
 };
 
-/* Begins what may begin. No lock held. Any thread. */
+/* Begins all slices that may begin. No lock held. Any thread. */
 void prefill_pump(struct engine_peer *peer);
 
-/* From the core, under peer.lock: there is something to fill; a job needs no more. */
+/* From the core, under link.lock: there are slices to fill; a job needs its slices no more. */
 void prefill_hook_due(struct engine_peer *peer);
 void prefill_hook_drop(struct engine_peer *peer, struct core_job *job);
-/* peer.lock: a block that is given back, a message that is committed, when the lock is free. */
+/* link.lock: a block is released, or a message committed, when the lock is free. */
 void prefill_spend(struct engine_peer *peer, struct stage_block *block);
 void prefill_defer(struct engine_peer *peer, struct engine_stage *stage);
-/* After peer.lock is free: does what the four asked for. */
+/* When link.lock is free: does the work that the four functions above have left. */
 void prefill_flush(struct engine_peer *peer);
 
 /*
- * peer.lock, behind core_tx_next: the slices the frame lies in, with a reference each, and its
- * payload as iovecs (room for CHAN_SLICES_MAX). 0: it is not there; the channel fetches it itself.
+ * link.lock, after core_tx_next(): the slices that hold the frame's payload, with a reference each,
+ * and the payload as iovecs (room for CHAN_SLICES_MAX). 0: no slices hold it, so the channel fills
+ * a slot itself.
  */
 uint32_t prefill_claim(const struct core_tx *tx, struct prefill_slice **slices, struct iovec *iov);
 void prefill_get(struct prefill_slice *slice); /* a reference is held */
 void prefill_put(struct prefill_slice *slice); /* no lock held */
 
-/* Somebody stands in line: what others had filled and do not send for 100 ms is given up, as long
- * as the line lasts. Any thread, any lock. */
+/* A peer waits for staging memory: while one does, slices that other peers have filled and not sent
+ * for 100 ms are given up. Any thread, any lock. */
 void prefill_watch(void);
 void prefill_init(struct engine_runtime *runtime);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Validates segment lists once: regions looked up, ranges checked, neighbours folded. */
+/* Builds the sg list of a request: looks up regions, checks ranges, folds neighbours, once. */
 #include "engine/link/comms_state.h"
 #include "engine/import.h"
 #include "engine/link/program.h"
@@ -23,7 +23,7 @@ struct builder {
 	uint64_t last_local, last_remote;
 	uint32_t last_local_at, last_remote_at;
 	uint32_t needs; /* enum mem_traits, of local memory */
-	size_t at;	/* segment being looked at */
+	size_t at;	/* index of the current segment */
 };
 
 static uint32_t *idmap_find(struct idmap *map, uint64_t id, bool *out_new)
@@ -61,7 +61,7 @@ static uint32_t *idmap_find(struct idmap *map, uint64_t id, bool *out_new)
 	return &map->index[slot];
 }
 
-static tcpx_status no_memory(void)
+static tcpx_status program_no_memory(void)
 {
 	return error_set(TCPX_ERR_NO_MEMORY, 0, "segment list");
 }
@@ -78,7 +78,7 @@ static tcpx_status local_add(struct builder *b, uint64_t id, uint32_t *out_index
 			realloc(b->cap_regions ? request->regions.at : NULL, cap * sizeof(*more));
 
 		if (!more)
-			return no_memory();
+			return program_no_memory();
 		request->regions.at = more;
 		b->cap_regions = cap;
 	}
@@ -114,7 +114,7 @@ static tcpx_status local_index(struct builder *b, uint64_t id, uint32_t *out_ind
 				 b->at);
 	index = idmap_find(&b->local, id, &fresh);
 	if (!index)
-		return no_memory();
+		return program_no_memory();
 	if (fresh) {
 		status = local_add(b, id, index);
 		if (status != TCPX_OK)
@@ -141,14 +141,15 @@ static tcpx_status remote_add(struct builder *b, uint64_t id, uint32_t *out_inde
 		handle_put(imports, import);
 	if (!ours)
 		return error_set(TCPX_ERR_STALE, 0,
-				 "segment %zu: remote region is not one of this peer", b->at);
+				 "segment %zu: remote region was not imported from this peer",
+				 b->at);
 	if (request->prog.nremote == b->cap_keys) {
 		uint32_t cap = b->cap_keys ? b->cap_keys * 2 : 8;
 		uint64_t *more =
 			realloc(b->cap_keys ? request->regions.keys : NULL, cap * sizeof(*more));
 
 		if (!more)
-			return no_memory();
+			return program_no_memory();
 		request->regions.keys = more;
 		b->cap_keys = cap;
 	}
@@ -176,7 +177,7 @@ static tcpx_status remote_index(struct builder *b, uint64_t id, uint32_t *out_in
 				 "segment %zu: remote is not an imported region", b->at);
 	index = idmap_find(&b->remote, id, &fresh);
 	if (!index)
-		return no_memory();
+		return program_no_memory();
 	if (fresh) {
 		status = remote_add(b, id, index);
 		if (status != TCPX_OK)
@@ -187,7 +188,7 @@ static tcpx_status remote_index(struct builder *b, uint64_t id, uint32_t *out_in
 	return TCPX_OK;
 }
 
-static tcpx_status add(struct builder *b, const tcpx_segment *segment, bool remote)
+static tcpx_status segment_add(struct builder *b, const tcpx_segment *segment, bool remote)
 {
 	struct core_prog *prog = &b->request->prog;
 	struct core_seg *seg = &prog->seg[prog->nseg], *last = seg - 1;
@@ -213,15 +214,15 @@ static tcpx_status add(struct builder *b, const tcpx_segment *segment, bool remo
 		return error_set(TCPX_ERR_RANGE, 0, "segment %zu: remote offset wraps around",
 				 b->at);
 	if (segment->length > TCPX_TOTAL_MAX - prog->total)
-		return error_set(TCPX_ERR_LIMIT, 0, "segment %zu: more than 2^48 bytes in all",
-				 b->at);
+		return error_set(TCPX_ERR_LIMIT, 0,
+				 "segment %zu: the list has more than 2^48 bytes", b->at);
 	if (!segment->length)
 		return TCPX_OK;
 	if (prog->nseg && last->local == local && last->remote == far &&
 	    last->local_off + (prog->total - last->linear) == segment->local_offset &&
 	    (!remote ||
 	     last->remote_off + (prog->total - last->linear) == segment->remote_offset)) {
-		prog->total += segment->length; /* goes on where the last one ended */
+		prog->total += segment->length; /* continues the last segment */
 		return TCPX_OK;
 	}
 	*seg = (struct core_seg){.linear = prog->total,
@@ -234,7 +235,7 @@ static tcpx_status add(struct builder *b, const tcpx_segment *segment, bool remo
 	return TCPX_OK;
 }
 
-/* The segments of a request, with their sentinel. */
+/* Bytes of count segments and their sentinel. */
 static size_t list_bytes(uint64_t count)
 {
 	return (size_t)(count + 1) * sizeof(struct core_seg);
@@ -245,7 +246,7 @@ static tcpx_status list_memory(struct engine_session *session, size_t count)
 	tcpx_status status = session_memory_error(session);
 
 	if (status != TCPX_ERR_LIMIT)
-		return no_memory();
+		return program_no_memory();
 	error_set(status, 0,
 		  "a list of %zu segments needs %zu bytes of the session's memory budget, which is "
 		  "%llu bytes with %llu in use",
@@ -255,7 +256,7 @@ static tcpx_status list_memory(struct engine_session *session, size_t count)
 			  "or use shorter lists");
 }
 
-/* Neighbours that were folded need no room. */
+/* Frees the room of neighbours that were folded. */
 static void list_shrink(struct engine_request *request, size_t count)
 {
 	struct core_prog *prog = &request->prog;
@@ -285,7 +286,7 @@ tcpx_status program_build(struct engine_request *request, enum tcpx_op op,
 	if (!prog->seg)
 		return list_memory(request->session, count);
 	for (b.at = 0; b.at < count && status == TCPX_OK; b.at++)
-		status = add(&b, &segments[b.at], remote);
+		status = segment_add(&b, &segments[b.at], remote);
 	free(b.local.id);
 	free(b.local.index);
 	free(b.remote.id);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slots of staged memory: filled before sending, committed after receiving. */
+/* Slots of staged memory: filled before a send, committed after a receive. */
 #include "engine/link/stage.h"
 
 #include <stdlib.h>
@@ -56,9 +56,9 @@ void stage_commit_done(struct stage_copies *copies, tcpx_status status)
 	while (stage->nheld)
 		mem_region_access_end(stage->held[--stage->nheld].region);
 	if (stage->release)
-		stage->release(stage, false); /* whoever is told may take the memory away */
+		stage->release(stage, false); /* first: the peer may then free the memory */
 	if (status == TCPX_ERR_INVALID && !stage->recv && !stage->xfer_id)
-		status = TCPX_ERR_REMOTE; /* the peer's request: it was our memory that is gone */
+		status = TCPX_ERR_REMOTE; /* our memory is gone, in the peer's request */
 	link_lock(&peer->link);
 	if (stage->recv)
 		core_recv_applied(&peer->link.core, &stage->recv->xfer, status);
@@ -84,8 +84,8 @@ tcpx_status stage_commit(struct engine_chan *chan)
 	stage->nheld = rx->nheld;
 	rx->held = NULL;
 	rx->nheld = rx->cap_held = 0;
-	/* The commit may end before core_rx_end said that it is under way: peer.lock is taken by
-	 * both, so the engine starts it only behind core_rx_end. */
+	/* The core must learn that the commit is under way before it ends, so it begins after
+	 * core_rx_end(). */
 	rx->commit = stage;
 	return TCPX_IN_PROGRESS;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Staged memory in the data path: copies between slots and regions, slots that a channel fills for
- * itself before sending, slots that are committed after receiving. */
+/* Staged memory in the data path: copies between slots and regions, slots that a channel fills
+ * before it sends, slots that are committed after a receive. */
 #ifndef ENGINE_LINK_STAGE_H
 #define ENGINE_LINK_STAGE_H
 
@@ -9,14 +9,14 @@
 
 #define STAGE_PIECES_INSIDE 4
 
-/* What of the copies goes to one kind and device. */
+/* The copies for one kind and device. */
 struct stage_part {
 	struct mem_copy copy;
 	const struct mem_kind *kind;
 	struct stage_part *next;
 };
 
-/* The copies between one slot and the pieces of a transfer, whatever regions those are of. */
+/* The copies between one slot and pieces of any regions. */
 struct stage_copies {
 	uint8_t *slot;
 	uint64_t bytes, from_end;
@@ -28,29 +28,29 @@ struct stage_copies {
 	void (*done)(struct stage_copies *copies, tcpx_status status);
 };
 
-/* Room for npieces. ERR_NO_MEMORY, which copies_start may be given. */
+/* Makes room for npieces. ERR_NO_MEMORY, which may be passed to copies_start(). */
 tcpx_status copies_init(struct stage_copies *copies, uint8_t *slot, uint32_t npieces,
 			void (*done)(struct stage_copies *copies, tcpx_status status));
-/* The next length bytes of the slot. ERR_NO_MEMORY. */
+/* Adds a piece: the next length bytes of the slot. ERR_NO_MEMORY. */
 tcpx_status copies_add(struct stage_copies *copies, const struct mem_region *region,
 		       uint64_t offset, uint64_t length);
-/* The next length bytes come from memory of another session, at from of mapping; the copies have no
- * slot. ERR_NO_MEMORY. */
+/* Adds a piece that is copied from memory of another session, at from of mapping; such copies have
+ * no slot. ERR_NO_MEMORY. */
 tcpx_status copies_move(struct stage_copies *copies, const struct mem_region *region,
 			uint64_t offset, uint64_t length, struct mem_mapping *mapping,
 			uint64_t from);
-/* The next bytes of the program's local side. ERR_NO_MEMORY. */
+/* Adds the next bytes of the local side of an sg list. ERR_NO_MEMORY. */
 tcpx_status copies_add_local(struct stage_copies *copies, const struct core_prog *prog,
 			     struct core_cursor at, uint64_t bytes);
-/* The region that gives the slot: the first of the pieces that needs one. */
+/* The region that decides the kind of the slot: the first one among the pieces that is staged. */
 const struct mem_region *copies_staged_in(const struct core_prog *prog, struct core_cursor at,
 					  uint32_t pieces);
-/* done runs once, maybe before this returns: with status if that is an error, else how the copies
- * ended. No lock held. */
+/* done runs once, maybe before this returns: with status if that is an error, else with how the
+ * copies ended. No lock held. */
 void copies_start(struct stage_copies *copies, bool to_slot, tcpx_status status);
 void copies_free(struct stage_copies *copies);
-/* From done, peer.lock being free: what the core asked for is done behind the last copy that ends
- * with this one. */
+/* From done, with link.lock free: runs the link's deferred work after the last copy of the
+ * batch. */
 void copies_ended(struct engine_peer *peer);
 
 struct comms_job;
@@ -60,36 +60,38 @@ struct engine_stage {
 	struct stage_block *block;
 	uint64_t bytes;
 	struct engine_peer *peer;
-	struct engine_chan *chan; /* fill: to be kicked */
+	struct engine_chan *chan; /* fill: the channel to kick */
 	uint32_t channel, epoch;
 	uint64_t seq, xfer_id;
-	struct engine_request *recv; /* eager message: whose RECV */
-	struct chan_held *held;	     /* regions, released when the commit ended */
+	struct engine_request *recv; /* eager message: its RECV */
+	struct chan_held *held;	     /* regions, released when the commit has ended */
 	uint32_t nheld;
-	struct comms_job *job;	  /* its bytes are a message in pieces */
-	struct engine_map **maps; /* moves: what is read from */
+	struct comms_job *job;	  /* the payload is a message in pieces */
+	struct engine_map **maps; /* moves: the mappings that they read */
 	uint32_t nmaps;
-	/* Or NULL: the copies ended; last: the stage ends. Lets go of these. No lock held. */
+	/* Or NULL. Releases job and maps: when the copies have ended, and with last when the stage
+	 * ends. No lock held. */
 	void (*release)(struct engine_stage *stage, bool last);
 	_Atomic uint32_t refs;
 	struct list_node node; /* link.prefill.deliveries */
-	struct core_io orphan; /* fill: its channel went away meanwhile; peer.lock */
+	struct core_io orphan; /* fill: the frame, if its channel ended meanwhile; link.lock */
 };
 
-/* Owns block, or NULL: moves have none. NULL: no memory. */
+/* Takes over block, which is NULL for moves. NULL: no memory. */
 struct engine_stage *stage_open(struct engine_peer *peer, struct stage_block *block,
 				uint64_t bytes);
 void stage_close(struct engine_stage *stage); /* drops a reference; no lock held */
 
-/* The slot is full: starts the commit, which ends in the core. TCPX_IN_PROGRESS, or an error. */
+/* The slot is full: prepares its commit, whose end the core learns. TCPX_IN_PROGRESS. */
 tcpx_status stage_commit(struct engine_chan *chan);
-void stage_commit_done(struct stage_copies *copies, tcpx_status status); /* the copies' end */
-/* An eager message for a RECV with staged memory. peer.lock. TCPX_IN_PROGRESS, or an error. */
+void stage_commit_done(struct stage_copies *copies, tcpx_status status); /* done of the copies */
+/* Delivers an eager message to a RECV with staged memory. link.lock. TCPX_IN_PROGRESS, or an
+ * error. */
 tcpx_status stage_deliver(struct engine_peer *peer, struct engine_request *recv, const void *data,
 			  uint64_t bytes);
-/* The same, no lock held: unless status is an error the bytes are copied. */
+/* Its second part, no lock held: copies the bytes unless status is an error. */
 void stage_deliver_start(struct engine_stage *stage, tcpx_status status);
-/* Control thread: staging memory that came back goes to the peers that wait for some. */
+/* Control thread: offers staging memory that was returned to the peers that wait for some. */
 void stage_offer(struct engine_session *session);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables behind a frame's header: where its payload goes, and where it lies. */
+/* Encodes the tables that follow a frame's header: destination and source of its payload. */
 #include "engine/link/tx_table.h"
 
 #include "mem/region.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that is gone under a request: copies that end there, and the words for it. */
+/* Memory that vanishes while a request uses it: copies that stop there, and the error text. */
 #include "engine/link/vanish.h"
 
 #include <inttypes.h>
@@ -22,8 +22,9 @@ bool vanish_gather(const struct chan_tx *tx, const struct iovec *iov, uint32_t n
 	return true;
 }
 
-/* The first byte that cannot be read; where all can, the first one: then it cannot be written. */
-static const uint8_t *first_gone(const struct iovec *iov, uint32_t n)
+/* The first byte that cannot be read; if all can be read, the first byte, since then it is a write
+ * that failed. */
+static const uint8_t *vanish_first_gone(const struct iovec *iov, uint32_t n)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 
@@ -38,22 +39,22 @@ static const uint8_t *first_gone(const struct iovec *iov, uint32_t n)
 	return n ? iov[0].iov_base : NULL;
 }
 
-static bool inside(const struct mem_region *region, const uint8_t *at)
+static bool region_has(const struct mem_region *region, const uint8_t *at)
 {
 	return at >= region->base && (uint64_t)(at - region->base) < region->length;
 }
 
-static const struct mem_region *region_of(const struct core_prog *prog, const uint8_t *at)
+static const struct mem_region *prog_region_of(const struct core_prog *prog, const uint8_t *at)
 {
 	for (uint32_t i = 0; prog && i < prog->nlocal; i++)
-		if (inside(prog->local[i], at))
+		if (region_has(prog->local[i], at))
 			return prog->local[i];
 	return NULL;
 }
 
-/* xfer: the request's own, or NULL: the peer's. */
-static void tell(struct engine_chan *chan, struct core_xfer *xfer, const struct mem_region *region,
-		 const uint8_t *at, const char *verb)
+/* xfer: the transfer of a request of ours; NULL: the request is the peer's. */
+static void vanish_tell(struct engine_chan *chan, struct core_xfer *xfer,
+			const struct mem_region *region, const uint8_t *at, const char *verb)
 {
 	static struct log_limit limit;
 	struct engine_peer *peer = chan->peer;
@@ -80,30 +81,31 @@ static void tell(struct engine_chan *chan, struct core_xfer *xfer, const struct 
 void vanish_source(struct engine_chan *chan, const struct iovec *iov, uint32_t n)
 {
 	const struct core_tx *frame = &chan->tx.frame;
-	const uint8_t *at = first_gone(iov, n);
+	const uint8_t *at = vanish_first_gone(iov, n);
 	struct core_xfer *xfer;
 
 	link_lock(&chan->peer->link);
 	xfer = core_tx_xfer(&chan->peer->link.core, chan->index);
 	link_unlock_only(&chan->peer->link);
 	if (frame->prog && at)
-		tell(chan, xfer, region_of(frame->prog, at), at, "read");
+		vanish_tell(chan, xfer, prog_region_of(frame->prog, at), at, "read");
 }
 
 void vanish_sink(struct engine_chan *chan, const struct iovec *iov, uint32_t n)
 {
 	const struct chan_rx *rx = &chan->rx;
-	const uint8_t *at = first_gone(iov, n);
+	const uint8_t *at = vanish_first_gone(iov, n);
 	const struct mem_region *region = NULL;
 
 	if (!at)
 		return;
 	if (rx->core.kind == CORE_RX_PROG)
-		region = region_of(rx->core.prog, at);
+		region = prog_region_of(rx->core.prog, at);
 	for (uint32_t i = 0; i < rx->nheld && !region; i++)
-		if (inside(rx->held[i].region, at))
+		if (region_has(rx->held[i].region, at))
 			region = rx->held[i].region;
-	tell(chan, rx->core.kind == CORE_RX_PROG ? rx->core.xfer : NULL, region, at, "written");
+	vanish_tell(chan, rx->core.kind == CORE_RX_PROG ? rx->core.xfer : NULL, region, at,
+		    "written");
 }
 
 void vanish_words(const struct engine_request *request, char *out, size_t bytes)

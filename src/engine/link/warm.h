@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small pieces of a call are touched ahead: hardware prefetchers stop at page borders, so the
- * kernel's copy would wait for memory at the start of each one (docs/performance.md). */
+/* Prefetches the small pieces of a call: hardware prefetchers stop at page borders, so the kernel's
+ * copy would wait for memory at the start of each piece (docs/performance.md). */
 #ifndef ENGINE_LINK_WARM_H
 #define ENGINE_LINK_WARM_H
 
 #include <stdint.h>
 #include <sys/uio.h>
 
-#define WARM_PIECE_MAX (16u << 10) /* longer ones are prefetched by the hardware */
-#define WARM_BYTES 256u		   /* of each; more was not faster */
+#define WARM_PIECE_MAX (16u << 10) /* the hardware prefetches longer pieces */
+#define WARM_BYTES 256u		   /* prefetched of each piece; more was not faster */
 #define WARM_LINE 64u
-#define WARM_AHEAD 64u /* pieces of a receive, which takes what is there */
+#define WARM_AHEAD 64u /* most pieces of a receive, which may use only the first ones */
 
 static inline size_t warm_bytes(const struct iovec *piece)
 {

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One transfer at a time waits for wake-ups more than for bytes. The threads of the lanes are those
- * that are awake or lead, so what is alone in its session, as those of its link before it were,
- * goes by the lane up to a greater size; and who posts a WRITE sends the first of it himself. One
- * thread serves all lanes of a process, and must not do the workers' work: one that is posted and
- * one that is answered at a time, whatever the number of sessions and peers. What goes by reference
- * has frames without bytes, and no such turn.
+ * A transfer with no other under way waits for wake-ups more than for bytes. The threads that serve
+ * lanes are awake, or lead. So a transfer that is alone in its session, as the last ones of its
+ * link were, goes by the lane up to a larger size, and the thread that posts a WRITE sends its
+ * first part itself. One worker serves all lanes of the process and must not do the other workers'
+ * work: only one such transfer that is posted and one that is answered has the turn at a time,
+ * whatever the number of sessions and peers. Transfers by reference need no turn, since their
+ * frames carry no bytes.
  */
 #include "engine/path/lone.h"
 
 #define LONE_BYTES (256u << 10)
-#define WATCHED_BYTES (1u << 20) /* while the lanes' worker stays awake beside who looks */
-#define REF_BYTES (256ull << 20) /* by reference: what is behind it waits for its end */
-#define SENT_BYTES (1u << 20)	 /* by who posts it, a channel's share at most */
-#define STREAK 3 /* so many without company before it, or a burst's first one would go astray */
+#define WATCHED_BYTES (1u << 20) /* while an application polls and the lanes' worker is awake */
+#define REF_BYTES (256ull << 20) /* by reference: later frames of the lane wait for its end */
+#define SENT_BYTES (1u << 20)	 /* sent by the thread that posts, a channel's part at most */
+#define STREAK 3 /* posts alone before it, or the first one of a burst would be misrouted */
 
-static bool take_turn(_Atomic uint32_t *turn)
+static bool lone_take_turn(_Atomic uint32_t *turn)
 {
 	uint32_t none = 0;
 
 	return atomic_compare_exchange_strong(turn, &none, 1);
 }
 
-/* Between memories that a socket call takes, by a socket: what is staged, fetched or lent, and
- * messages, have windows and wake-ups of their own. */
-static bool plain(const struct engine_request *request)
+/* By a socket, between memories that a socket call can use. Staged memory, references, loans and
+ * messages have windows and wake-ups of their own. */
+static bool is_plain_stream(const struct engine_request *request)
 {
 	const struct core_xfer *xfer = &request->xfer;
 	const struct engine_chan *lane = request->peer->link.chan[CORE_LANE];
@@ -37,12 +38,12 @@ static uint64_t lane_bytes(const struct engine_request *request)
 {
 	if (request->xfer.path == CORE_PATH_REFERENCE)
 		return REF_BYTES;
-	if (!plain(request))
+	if (!is_plain_stream(request))
 		return 0;
 	return worker_watched() ? WATCHED_BYTES : LONE_BYTES;
 }
 
-/* Nothing else is under way, and nothing was when the last ones were posted. */
+/* No other transfer is under way, nor was one at the last STREAK posts. */
 static bool is_alone(const struct engine_request *request)
 {
 	struct engine_peer *peer = request->peer;
@@ -65,7 +66,8 @@ void lone_choose(struct engine_request *request)
 	bool lone = is_alone(request) && moves && total > CORE_SMALL_BYTES && most;
 	bool ref = xfer->path == CORE_PATH_REFERENCE;
 
-	xfer->by_lane = lone && total <= most && (ref || take_turn(&engine_runtime.lone_posted));
+	xfer->by_lane =
+		lone && total <= most && (ref || lone_take_turn(&engine_runtime.lone_posted));
 	request->sends =
 		lone && xfer->op == TCPX_OP_WRITE && (ref ? xfer->by_lane : total <= SENT_BYTES);
 	atomic_store(&request->leads, total <= CORE_SMALL_BYTES || xfer->by_lane);
@@ -85,9 +87,10 @@ void lone_serve(struct core_push *push, const struct frame *request)
 
 	if (request->key != FRAME_READ_BY_LANE || job->fills || job->path == CORE_PATH_MESSAGE)
 		return;
-	job->by_lane = job->path == CORE_PATH_REFERENCE
-			       ? total <= REF_BYTES
-			       : total <= WATCHED_BYTES && take_turn(&engine_runtime.lone_answered);
+	job->by_lane =
+		job->path == CORE_PATH_REFERENCE
+			? total <= REF_BYTES
+			: total <= WATCHED_BYTES && lone_take_turn(&engine_runtime.lone_answered);
 }
 
 void lone_served(const struct core_push *push)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which way the payload of a request goes. */
+/* Chooses the path of a payload. */
 #include "engine/path/paths.h"
 
 #include "engine/link/tx_table.h"
@@ -7,7 +7,7 @@
 
 #define PATHS_MAX 8
 
-/* The last one takes what the others leave. */
+/* The last path takes every payload that the others do not. */
 static const struct path_ops *paths[PATHS_MAX + 1] = {
 	&path_reference,
 	&path_message,
@@ -35,7 +35,7 @@ void path_choose(struct engine_request *request)
 	while (path[1] && !((*path)->carries && (*path)->carries(request)))
 		path++;
 	xfer->path = (*path)->core;
-	/* The other end of a SEND or a RECV may still want the stream. */
+	/* The other end of a SEND or a RECV may still choose the stream. */
 	xfer->local_staged = request->local.staged && (xfer->path == CORE_PATH_STREAM || !moves);
 	xfer->remote_staged = request->remote.staged && (xfer->path == CORE_PATH_STREAM || !moves);
 }
@@ -107,7 +107,7 @@ uint32_t path_map(const struct core_prog *prog, struct core_cursor *at, uint64_t
 	return n;
 }
 
-/* The program is kept alive by the core while its frame is not aborted. */
+/* The core keeps the sg list alive until its frame is aborted. */
 void path_more(struct chan_rx *rx)
 {
 	rx->at = 0;

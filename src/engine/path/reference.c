@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Payloads by reference, on one host: the header says where they lie in memory that was shared, and
- * the receiver copies them from there.
+ * Payloads by reference, on one host: the header says where they are in shared memory, and the
+ * receiver copies them from there.
  */
 #include <stdlib.h>
 
@@ -20,17 +20,17 @@ static enum path_loaded reference_load(struct engine_chan *chan, bool *out_valid
 	return PATH_APART;
 }
 
-/* Where the payload goes, piece by piece: of regions a peer named, or of a program of ours. */
+/* The destination of a payload, piece by piece: regions that the peer named, or an sg list. */
 struct target {
 	const struct chan_rx *rx;
 	const struct core_prog *prog;
 	struct core_cursor at;
 	uint32_t held, in_held, iov;
-	const struct mem_region *region; /* the piece at hand */
+	const struct mem_region *region; /* the current piece */
 	uint64_t offset, left;
 };
 
-/* The next piece; there is one. */
+/* Advances to the next piece, which must exist. */
 static void target_next(struct target *to)
 {
 	if (to->prog) {
@@ -54,7 +54,7 @@ static void target_next(struct target *to)
 	to->iov++;
 }
 
-/* How many pieces the sources have; 0: malformed. */
+/* Number of pieces in the table of sources; 0: it is malformed. */
 static uint32_t count_sources(const uint8_t *sources, uint32_t bytes, uint64_t total)
 {
 	struct wire_table_reader reader;
@@ -84,7 +84,8 @@ static uint32_t count_targets(const struct chan_rx *rx, const struct core_prog *
 	return n;
 }
 
-/* The mapping of a piece, with one use of it for this chunk; NULL. */
+/* The mapping of a piece, used once by this chunk; NULL: it is not open, or the piece exceeds
+ * it. */
 static struct engine_map *map_use(struct engine_peer *peer, struct engine_stage *stage, uint64_t id,
 				  uint64_t offset, uint64_t length)
 {
@@ -107,8 +108,8 @@ static struct engine_map *map_use(struct engine_peer *peer, struct engine_stage 
 	return map;
 }
 
-static tcpx_status add_source(struct engine_stage *stage, struct target *to, struct engine_map *map,
-			      uint64_t offset, uint64_t length)
+static tcpx_status reference_add_source(struct engine_stage *stage, struct target *to,
+					struct engine_map *map, uint64_t offset, uint64_t length)
 {
 	tcpx_status status = TCPX_OK;
 
@@ -130,8 +131,9 @@ static tcpx_status add_source(struct engine_stage *stage, struct target *to, str
 	return status;
 }
 
-static tcpx_status add_all(struct engine_chan *chan, struct engine_stage *stage,
-			   const struct core_prog *prog, const uint8_t *sources, uint32_t bytes)
+static tcpx_status reference_add_sources(struct engine_chan *chan, struct engine_stage *stage,
+					 const struct core_prog *prog, const uint8_t *sources,
+					 uint32_t bytes)
 {
 	struct target to = {.rx = &chan->rx, .prog = prog};
 	struct wire_table_reader reader;
@@ -144,7 +146,8 @@ static tcpx_status add_all(struct engine_chan *chan, struct engine_stage *stage,
 	while (status == TCPX_OK && wire_table_next(&reader, &id, &offset, &length) > 0) {
 		struct engine_map *map = map_use(chan->peer, stage, id, offset, length);
 
-		status = map ? add_source(stage, &to, map, offset, length) : TCPX_ERR_REMOTE;
+		status = map ? reference_add_source(stage, &to, map, offset, length)
+			     : TCPX_ERR_REMOTE;
 	}
 	return status;
 }
@@ -179,7 +182,7 @@ static tcpx_status reference_receive(struct engine_chan *chan, const struct core
 		status = copies_init(&stage->copies, NULL, pieces + count_targets(rx, prog),
 				     stage_commit_done);
 	if (status == TCPX_OK)
-		status = add_all(chan, stage, prog, sources, bytes);
+		status = reference_add_sources(chan, stage, prog, sources, bytes);
 	if (status != TCPX_OK) {
 		stage_close(stage);
 		return status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which memory a peer on this host may copy from by itself, and which requests use that. */
+/* Which memory a peer on this host may copy from directly, and which requests use that. */
 #include "engine/path/share.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "base/config.h"
 #include "base/error.h"
 
-#define PIECE_MIN (64u << 10) /* smaller ones are cheaper in the big copies of staging */
+#define PIECE_MIN (64u << 10) /* for smaller pieces the large copies of staging are cheaper */
 #define PIECES_FEW 8u
 
 _Atomic uint32_t share_gate;
@@ -67,7 +67,7 @@ struct engine_map *share_map_find(struct engine_peer *peer, uint64_t id)
 	return NULL;
 }
 
-/* Whose words are on this host; NULL: the peer is not, or may not be asked. */
+/* A channel over shared memory; NULL: the peer is not on this host, or must not be asked. */
 struct engine_chan *share_chan(struct engine_peer *peer)
 {
 	if (!peer->link.core_ready || peer->link.core_done || !config_bool(CONFIG_GPU_PEER))
@@ -134,8 +134,8 @@ static void share_begin(struct engine_peer *peer, struct engine_chan *chan,
 	share_due(share);
 }
 
-/* peer.lock. May chunks of the region go by reference? Asks the peer where nobody did. key: to be
- * told to it, or 0. */
+/* link.lock. Whether chunks of the region may go by reference. Offers it to the peer if that was
+ * not done. key: sent to the peer, or 0. */
 static bool region_ready(struct engine_peer *peer, struct mem_region *region, uint64_t key)
 {
 	struct engine_share *share = share_find(peer, region->serial);
@@ -170,7 +170,7 @@ static bool regions_ready(struct engine_request *request)
 	return ready;
 }
 
-/* peer.lock. Is the region of that key mapped here? */
+/* link.lock. Whether the region of that key is mapped here. */
 static bool key_mapped(struct engine_peer *peer, uint64_t key)
 {
 	struct list_node *pos;
@@ -194,15 +194,15 @@ static bool keys_mapped(struct engine_request *request)
 	return true;
 }
 
-static bool worth_it(const struct core_prog *prog)
+static bool by_reference_pays(const struct core_prog *prog)
 {
 	return prog->total && (prog->nseg <= PIECES_FEW || prog->total / prog->nseg >= PIECE_MIN);
 }
 
 bool share_carries(struct engine_request *request)
 {
-	if (!request->regions.count || !request->local.shares || !worth_it(&request->prog) ||
-	    !share_chan(request->peer))
+	if (!request->regions.count || !request->local.shares ||
+	    !by_reference_pays(&request->prog) || !share_chan(request->peer))
 		return false;
 	switch (request->xfer.op) {
 	case TCPX_OP_WRITE:
@@ -210,7 +210,7 @@ bool share_carries(struct engine_request *request)
 	case TCPX_OP_READ:
 		return request->remote.shares && keys_mapped(request);
 	case TCPX_OP_SEND:
-		return regions_ready(request); /* the peer decides, by its CTS */
+		return regions_ready(request); /* the peer decides by its CTS */
 	case TCPX_OP_RECV:
 		return true;
 	case TCPX_OP_NOTIFY:
@@ -227,7 +227,7 @@ void share_ahead(struct engine_request *request)
 	    (request->xfer.op != TCPX_OP_WRITE && request->xfer.op != TCPX_OP_SEND))
 		return;
 	link_lock(&peer->link);
-	share_carries(request); /* offers what was not offered yet */
+	share_carries(request); /* offers the regions that were not offered yet */
 	link_unlock(&peer->link);
 }
 
@@ -246,7 +246,7 @@ tcpx_status share_serve(struct engine_peer *peer, struct core_push *push, const 
 
 		if (region->kind->share && !region_ready(peer, region, keys[i]) && share && asked &&
 		    share->state == SHARE_OFFERED)
-			share->state = SHARE_OPEN; /* its READ was faster than its answer */
+			share->state = SHARE_OPEN; /* its READ came before its answer */
 		ready &= share && share->state == SHARE_OPEN;
 	}
 	link_unlock_only(&peer->link);
@@ -261,7 +261,7 @@ void share_forget(struct engine_peer *peer, struct mem_region *region)
 {
 	struct engine_share *share = share_find(peer, region->serial);
 
-	if (!share || peer->link.core_done) /* of a dead peer its lease tells */
+	if (!share || peer->link.core_done) /* for a dead peer its lease decides */
 		return;
 	switch (share->state) {
 	case SHARE_EXPORTING:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Offers whose memory is a descriptor. The control link carries none, and the socket of a channel
- * has bells that are counted: so the peer asks our local listener for it, by the number of the
- * region, over a connection of its own. Nobody but it knows the nonce of the link.
+ * Offers whose memory is a descriptor. The control link cannot carry one, and on the socket of a
+ * channel bells are counted. So the peer fetches it from our local listener, by the number of the
+ * region, over a connection of its own. Only the peer knows the nonce of the link.
  */
 #include <string.h>
 #include <unistd.h>
@@ -13,11 +13,11 @@
 #include "sys/fd.h"
 #include "wire/control.h"
 
-/* So many descriptors at once wait for the peer, and so many are asked of it: an application, and a
- * peer, may have regions in any number. */
+/* Most descriptors that wait for the peer, and most that are fetched from it, at a time: an
+ * application may have any number of regions. */
 #define FDS_MAX 16u
 
-/* peer.lock. One that cannot begin is due again when another one has its answer. */
+/* A share that cannot begin becomes due when another one has its answer. */
 bool share_fd_begin(struct engine_share *share)
 {
 	struct engine_shares *table = share->peer->shared;
@@ -55,7 +55,7 @@ void share_fd_close(int fd)
 		sys_fd_close(fd);
 }
 
-/* Where the peer is to ask, told right before the offer. A dialler may have no listener yet. */
+/* Tells the peer where to fetch, right before the offer. A dialler may have no listener yet. */
 bool share_fd_tell(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->link.session;
@@ -65,7 +65,7 @@ bool share_fd_tell(struct engine_peer *peer)
 
 	if (!peer->link.events->listen_local(&peer->link))
 		return false;
-	if (!peer->dialler) /* it dials there, so it knows */
+	if (!peer->dialler) /* the peer dials our listener, so it knows the address */
 		return true;
 	memcpy(offer.nonce, peer->shared_memory.nonce, sizeof(offer.nonce));
 	memcpy(offer.name, session->listen.local_name, sizeof(offer.name) - 1);
@@ -99,7 +99,7 @@ int share_fd_asked(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint64_t n
 	return fd;
 }
 
-static void fetched(void *arg, tcpx_status status, int fd)
+static void share_fetched(void *arg, tcpx_status status, int fd)
 {
 	struct engine_map *map = arg;
 
@@ -114,10 +114,12 @@ tcpx_status share_fetch_start(struct engine_map *map)
 	tcpx_status status;
 
 	if (!peer->shared_memory.name[0])
-		return error_set(TCPX_ERR_UNSUPPORTED, 0, "no address to ask for a descriptor");
+		return error_set(TCPX_ERR_UNSUPPORTED, 0,
+				 "the peer gave no address to fetch a descriptor from");
 	status = local_fetch_start(&engine_runtime.loop, peer->shared_memory.name,
-				   peer->shared_memory.nonce, map->id, fetched, map, &map->fetch);
-	/* what may be better soon: then it is offered once more */
+				   peer->shared_memory.nonce, map->id, share_fetched, map,
+				   &map->fetch);
+	/* AGAIN: the peer offers the region once more later */
 	return status == TCPX_ERR_NO_DESCRIPTORS || status == TCPX_ERR_NO_MEMORY ? TCPX_ERR_AGAIN
 										 : status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Offers of memory to a peer on this host, and their answers. */
+/* Frames that offer memory to a peer on this host, and the answers. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,9 +11,9 @@
 #include "sys/fd.h"
 
 #define MAPS_MAX 65536u	    /* of one peer */
-#define AGAIN_NS CLOCK_S_NS /* a peer without GPU memory is not asked more often */
+#define AGAIN_NS CLOCK_S_NS /* a region that the peer cannot map yet is not offered more often */
 
-/* Is the other end in this process? Proven by its channel. */
+/* Whether the other end is in this process, as its channel has proved. */
 static int same_process(const struct engine_chan *chan)
 {
 	struct net_chan_info info = {0};
@@ -22,15 +22,15 @@ static int same_process(const struct engine_chan *chan)
 	return info.same_process;
 }
 
-/* Not by reference, then; deregister need not wait for the peer. */
-static int refuse(struct engine_share *share)
+/* The region does not go by reference, and deregister need not wait for the peer. */
+static int share_refuse(struct engine_share *share)
 {
 	share->state = SHARE_REFUSED;
 	mem_region_io_put(share->region);
 	return share_fd_end(share);
 }
 
-static void export_done(struct mem_share *job, tcpx_status status)
+static void share_export_done(struct mem_share *job, tcpx_status status)
 {
 	struct engine_share *share = (struct engine_share *)job;
 	struct engine_peer *peer = share->peer;
@@ -38,18 +38,18 @@ static void export_done(struct mem_share *job, tcpx_status status)
 	int fd = -1;
 
 	if (status != TCPX_OK)
-		LOG_DEBUG("peer '%s': GPU memory is not shared: %s", peer->who.name,
-			  error_last()->what);
+		LOG_DEBUG("peer '%s': GPU memory cannot be shared, so bytes are sent: %s",
+			  peer->who.name, error_last()->what);
 	link_lock(&peer->link);
 	over = share->retired || peer->link.core_done;
 	share->by_fd = share->job.fd >= 0;
 	if (!share->by_fd)
-		(void)share_fd_end(share); /* it has none; the next one may begin */
+		(void)share_fd_end(share); /* it has no descriptor, so the next one may begin */
 	if (!over && status == TCPX_OK) {
 		share->state = SHARE_TELL;
 		share_due(share);
 	} else if (!over) {
-		fd = refuse(share);
+		fd = share_refuse(share);
 	}
 	link_unlock(&peer->link);
 	share_fd_close(fd);
@@ -57,7 +57,7 @@ static void export_done(struct mem_share *job, tcpx_status status)
 		share_free(share);
 }
 
-static void export_start(struct engine_share *share)
+static void share_export_start(struct engine_share *share)
 {
 	struct engine_peer *peer = share->peer;
 	struct mem_region *region = share->region;
@@ -69,30 +69,30 @@ static void export_start(struct engine_share *share)
 					.length = region->length,
 					.device = region->device,
 					.fd = -1,
-					.done = export_done};
+					.done = share_export_done};
 	if (region->kind->share(&share->job) == TCPX_OK)
 		return;
 	link_lock(&peer->link);
-	fd = refuse(share);
+	fd = share_refuse(share);
 	link_unlock(&peer->link);
 	share_fd_close(fd);
 }
 
-/* Nothing that the peer could open. */
-static void offer_later(struct engine_share *share)
+/* The peer cannot fetch the descriptor now: offers the region later. */
+static void share_offer_later(struct engine_share *share)
 {
 	int fd = -1;
 
 	link_lock(&share->peer->link);
 	if (share->state == SHARE_OFFERED) {
-		fd = refuse(share);
+		fd = share_refuse(share);
 		share->again_ns = clock_after(AGAIN_NS);
 	}
 	link_unlock(&share->peer->link);
 	share_fd_close(fd);
 }
 
-static void offer(struct engine_share *share, uint64_t key)
+static void share_offer(struct engine_share *share, uint64_t key)
 {
 	struct frame frame = {.type = FRAME_SHARE,
 			      .key = FRAME_SHARE_OFFER,
@@ -104,13 +104,14 @@ static void offer(struct engine_share *share, uint64_t key)
 			      .payload_bytes = share->job.handle_bytes};
 
 	if (share->by_fd && !share_fd_tell(share->peer)) {
-		offer_later(share);
+		share_offer_later(share);
 		return;
 	}
 	link_tell(&share->peer->link, &frame, share->job.handle);
 }
 
-static void tell(struct engine_peer *peer, enum frame_share what, uint64_t id, tcpx_status status)
+static void share_tell(struct engine_peer *peer, enum frame_share what, uint64_t id,
+		       tcpx_status status)
 {
 	struct frame frame = {
 		.type = FRAME_SHARE, .key = what, .xfer = id, .linear = core_status_pack(status)};
@@ -121,7 +122,7 @@ static void tell(struct engine_peer *peer, enum frame_share what, uint64_t id, t
 	link_tell(&peer->link, &frame, NULL);
 }
 
-static void run_share(struct engine_share *share)
+static void share_tell_due(struct engine_share *share)
 {
 	struct engine_peer *peer = share->peer;
 	enum share_state state;
@@ -146,11 +147,11 @@ static void run_share(struct engine_share *share)
 	if (retired)
 		share_free(share);
 	else if (state == SHARE_NEW)
-		export_start(share);
+		share_export_start(share);
 	else if (state == SHARE_REVOKE || state == SHARE_REVOKED)
-		tell(peer, FRAME_SHARE_REVOKE, id, TCPX_OK);
+		share_tell(peer, FRAME_SHARE_REVOKE, id, TCPX_OK);
 	else if (state != SHARE_REFUSED)
-		offer(share, key);
+		share_offer(share, key);
 }
 
 void share_map_free(struct engine_map *map)
@@ -171,7 +172,7 @@ void share_map_free(struct engine_map *map)
 	peer_put(peer);
 }
 
-/* peer.lock */
+/* link.lock */
 static void map_due(struct engine_map *map)
 {
 	list_remove(&map->due);
@@ -179,7 +180,7 @@ static void map_due(struct engine_map *map)
 	link_wake(&map->peer->link);
 }
 
-static void run_map(struct engine_map *map)
+static void map_tell_due(struct engine_map *map)
 {
 	struct engine_peer *peer = map->peer;
 	enum map_state state;
@@ -190,11 +191,11 @@ static void run_map(struct engine_map *map)
 	state = map->state;
 	status = map->status;
 	revoked = map->revoked;
-	link_unlock(&peer->link);
+	link_unlock_only(&peer->link);
 	if (state == MAP_CLOSED || (state == MAP_FAILED && revoked))
-		tell(peer, FRAME_SHARE_GONE, map->id, TCPX_OK);
+		share_tell(peer, FRAME_SHARE_GONE, map->id, TCPX_OK);
 	else if (!revoked)
-		tell(peer, FRAME_SHARE_ANSWER, map->id, status);
+		share_tell(peer, FRAME_SHARE_ANSWER, map->id, status);
 	if (state == MAP_CLOSED || state == MAP_FAILED)
 		share_map_free(map);
 }
@@ -211,15 +212,15 @@ void share_run(struct engine_peer *peer)
 		}
 		link_unlock(&peer->link);
 		if (out)
-			run_share(LIST_ENTRY(out, struct engine_share, due));
+			share_tell_due(LIST_ENTRY(out, struct engine_share, due));
 		else if (in)
-			run_map(LIST_ENTRY(in, struct engine_map, due));
+			map_tell_due(LIST_ENTRY(in, struct engine_map, due));
 		else
 			return;
 	}
 }
 
-/* What had no answer may have been lost with the control link; a message that comes twice does no
+/* Frames without an answer may have been lost with the control link; one that arrives twice does no
  * harm. */
 void share_again(struct engine_peer *peer)
 {
@@ -237,7 +238,7 @@ void share_again(struct engine_peer *peer)
 	link_wake(&peer->link);
 }
 
-static void close_done(struct mem_share *job, tcpx_status status)
+static void map_close_done(struct mem_share *job, tcpx_status status)
 {
 	struct engine_map *map = (struct engine_map *)job;
 	struct engine_peer *peer = map->peer;
@@ -245,7 +246,7 @@ static void close_done(struct mem_share *job, tcpx_status status)
 
 	(void)status;
 	link_lock(&peer->link);
-	dead = peer->link.core_done; /* then nobody else frees it */
+	dead = peer->link.core_done; /* then this thread must free it */
 	if (!dead) {
 		map->state = MAP_CLOSED;
 		map_due(map);
@@ -260,13 +261,13 @@ void share_map_close(struct engine_map *map)
 	const struct mem_kind *kind = mem_kind_get(TCPX_MEM_CUDA);
 
 	map->job = (struct mem_share){
-		.op = MEM_SHARE_CLOSE, .mapping = map->mapping, .done = close_done};
-	if (kind->share(&map->job) != TCPX_OK) /* it stays mapped, and the peer is not told */
+		.op = MEM_SHARE_CLOSE, .mapping = map->mapping, .done = map_close_done};
+	if (kind->share(&map->job) != TCPX_OK) /* it stays mapped, and GONE is never sent */
 		LOG_WARN("peer '%s': its GPU memory stays mapped: %s", map->peer->who.name,
 			 error_last()->what);
 }
 
-static void open_done(struct mem_share *job, tcpx_status status)
+static void map_open_done(struct mem_share *job, tcpx_status status)
 {
 	struct engine_map *map = (struct engine_map *)job;
 	struct engine_peer *peer = map->peer;
@@ -289,7 +290,7 @@ static void open_done(struct mem_share *job, tcpx_status status)
 	if (status == TCPX_OK) {
 		map->state = MAP_OPEN;
 		idle = share_map_idle(map);
-	} else if (!dead) { /* else nobody but this thread frees it */
+	} else if (!dead) { /* of a dead peer this thread frees it below */
 		map->state = MAP_FAILED;
 	}
 	if (!idle && !dead)
@@ -301,7 +302,7 @@ static void open_done(struct mem_share *job, tcpx_status status)
 		share_map_free(map);
 }
 
-/* peer.lock. The channel that the peer means, with a reference; NULL. */
+/* link.lock. The channel that the frame names, with a reference; NULL: there is none. */
 static struct engine_chan *chan_meant(struct engine_peer *peer, const struct frame *frame)
 {
 	struct engine_chan *chan = NULL;
@@ -314,7 +315,7 @@ static struct engine_chan *chan_meant(struct engine_peer *peer, const struct fra
 	return chan;
 }
 
-/* peer.lock. What it is called in READs; once. */
+/* link.lock. Sets the key that names it in READs, once. */
 static void map_key(struct engine_map *map, uint64_t key)
 {
 	if (!key || map->key)
@@ -323,7 +324,7 @@ static void map_key(struct engine_map *map, uint64_t key)
 	list_push_back(&map->peer->shared->keys[key % ENGINE_SHARE_BUCKETS], &map->key_node);
 }
 
-/* peer.lock. A new one, with its table's place; NULL: *out_status says why. */
+/* link.lock. A new mapping in the peer's table; NULL: *out_status says why. */
 static struct engine_map *map_make(struct engine_peer *peer, const struct frame *frame,
 				   tcpx_status *out_status)
 {
@@ -371,24 +372,24 @@ void share_map_open(struct engine_map *map, tcpx_status status)
 		return;
 	if (map->job.fd >= 0)
 		sys_fd_close(map->job.fd);
-	open_done(&map->job, status);
+	map_open_done(&map->job, status);
 }
 
-static tcpx_status take_offer(struct engine_peer *peer, const struct frame *frame,
-			      const void *payload)
+static tcpx_status share_take_offer(struct engine_peer *peer, const struct frame *frame,
+				    const void *payload)
 {
 	struct engine_map *map;
 	tcpx_status status = TCPX_OK;
 
 	if (!frame->payload_bytes || frame->payload_bytes > MEM_HANDLE_MAX)
 		return TCPX_ERR_PROTOCOL;
-	if (frame->seq > FRAME_SHARE_FD) { /* of a later library */
-		tell(peer, FRAME_SHARE_ANSWER, frame->xfer, TCPX_ERR_UNSUPPORTED);
+	if (frame->seq > FRAME_SHARE_FD) { /* a form of a later library */
+		share_tell(peer, FRAME_SHARE_ANSWER, frame->xfer, TCPX_ERR_UNSUPPORTED);
 		return TCPX_OK;
 	}
 	link_lock(&peer->link);
 	map = share_map_find(peer, frame->xfer);
-	if (map) { /* once more, with its key; or the answer was lost */
+	if (map) { /* offered again, with its key, or since the answer was lost */
 		map_key(map, frame->offset);
 		if (map->state == MAP_OPEN && !map->revoked)
 			map_due(map);
@@ -398,14 +399,14 @@ static tcpx_status take_offer(struct engine_peer *peer, const struct frame *fram
 	map = map_make(peer, frame, &status);
 	link_unlock(&peer->link);
 	if (!map) {
-		tell(peer, FRAME_SHARE_ANSWER, frame->xfer, status);
+		share_tell(peer, FRAME_SHARE_ANSWER, frame->xfer, status);
 		return TCPX_OK;
 	}
 	map->job = (struct mem_share){.op = MEM_SHARE_OPEN,
 				      .same = same_process(map->chan),
 				      .handle_bytes = frame->payload_bytes,
 				      .fd = -1,
-				      .done = open_done};
+				      .done = map_open_done};
 	memcpy(map->job.handle, payload, frame->payload_bytes);
 	if (!map->counted)
 		share_map_open(map, TCPX_OK);
@@ -414,7 +415,7 @@ static tcpx_status take_offer(struct engine_peer *peer, const struct frame *fram
 	return TCPX_OK;
 }
 
-static void take_answer(struct engine_peer *peer, const struct frame *frame)
+static void share_take_answer(struct engine_peer *peer, const struct frame *frame)
 {
 	struct engine_share *share;
 	int fd = -1;
@@ -427,7 +428,7 @@ static void take_answer(struct engine_peer *peer, const struct frame *frame)
 			core_link_refs(&peer->link.core, frame->offset);
 			fd = share_fd_end(share);
 		} else {
-			fd = refuse(share);
+			fd = share_refuse(share);
 			if (frame->linear == core_status_pack(TCPX_ERR_AGAIN))
 				share->again_ns = clock_after(AGAIN_NS);
 		}
@@ -436,7 +437,7 @@ static void take_answer(struct engine_peer *peer, const struct frame *frame)
 	share_fd_close(fd);
 }
 
-static void take_revoke(struct engine_peer *peer, const struct frame *frame)
+static void share_take_revoke(struct engine_peer *peer, const struct frame *frame)
 {
 	struct engine_map *map;
 	bool idle = false;
@@ -455,10 +456,10 @@ static void take_revoke(struct engine_peer *peer, const struct frame *frame)
 	if (idle)
 		share_map_close(map);
 	if (!map)
-		tell(peer, FRAME_SHARE_GONE, frame->xfer, TCPX_OK);
+		share_tell(peer, FRAME_SHARE_GONE, frame->xfer, TCPX_OK);
 }
 
-static void take_gone(struct engine_peer *peer, const struct frame *frame)
+static void share_take_gone(struct engine_peer *peer, const struct frame *frame)
 {
 	struct engine_share *share;
 
@@ -477,15 +478,15 @@ tcpx_status share_take(struct engine_peer *peer, const struct frame *frame, cons
 		return TCPX_ERR_PROTOCOL;
 	switch (frame->key) {
 	case FRAME_SHARE_OFFER:
-		return take_offer(peer, frame, payload);
+		return share_take_offer(peer, frame, payload);
 	case FRAME_SHARE_ANSWER:
-		take_answer(peer, frame);
+		share_take_answer(peer, frame);
 		return TCPX_OK;
 	case FRAME_SHARE_REVOKE:
-		take_revoke(peer, frame);
+		share_take_revoke(peer, frame);
 		return TCPX_OK;
 	case FRAME_SHARE_GONE:
-		take_gone(peer, frame);
+		share_take_gone(peer, frame);
 		return TCPX_OK;
 	default:
 		return TCPX_ERR_PROTOCOL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Payloads of memory that no socket call takes, a GPU's: they are sent from the slices of host
- * memory that they were filled into, and received into slots that are copied to where they belong.
+ * Payloads in memory that no socket call can use, such as a GPU's: they are sent from slices of
+ * host memory that were filled with them, and received into slots that are copied to their
+ * destination.
  */
 #include "base/error.h"
 #include "engine/link/hold.h"
@@ -43,8 +44,8 @@ static void staged_fill_done(struct stage_copies *copies, tcpx_status status)
 }
 
 /*
- * What was lost with a channel, or is sent once more, has no slice; neighbours are not to be
- * expected. The payload goes into a slot of its own; tx->filling until it is there.
+ * A chunk that is sent again has no slice, and neighbours are not likely. Its payload is copied
+ * into a slot of its own; tx->filling is set until it is there.
  */
 static void staged_fill(struct engine_chan *chan)
 {
@@ -61,7 +62,7 @@ static void staged_fill(struct engine_chan *chan)
 	if (!stage) {
 		if (block)
 			block_put(block);
-		tx->aborted = true; /* the transfer fails below */
+		tx->aborted = true; /* core_tx_spoiled() makes the transfer fail */
 		link_lock(&peer->link);
 		core_tx_spoiled(&peer->link.core, chan->index, TCPX_ERR_NO_MEMORY);
 		link_unlock_only(&peer->link);
@@ -129,7 +130,7 @@ static bool staged_sinks(const struct engine_chan *chan, const struct core_prog 
 	return false;
 }
 
-/* The slot of a payload; stage_commit_done ends it. */
+/* The slot for a payload; stage_commit_done() ends it. */
 static struct engine_stage *staged_slot_for(struct engine_chan *chan,
 					    const struct mem_region *region, uint64_t total)
 {
@@ -149,7 +150,7 @@ static uint8_t *staged_slot_addr(const struct engine_stage *stage, const struct 
 	return stage->block->addr + (frame->linear - stage->block->linear);
 }
 
-/* The slot is where the payload goes. */
+/* Makes the slot the destination of the payload. */
 static tcpx_status staged_into_slot(struct chan_rx *rx, struct engine_stage *stage,
 				    tcpx_status status)
 {
@@ -221,7 +222,7 @@ static tcpx_status staged_receive(struct engine_chan *chan, const struct core_pr
 	if (prog)
 		return frame->type == FRAME_SDATA && !granted ? TCPX_ERR_PROTOCOL
 							      : staged_into_prog(chan, prog);
-	/* Else it is a token that is not what we exported. */
+	/* Without a grant the token does not say what was exported. */
 	return granted ? staged_into_regions(chan) : TCPX_ERR_REMOTE_KEY;
 }
 

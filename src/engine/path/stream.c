@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Payloads behind their headers, from and to memory that a socket call takes. */
+/* Payloads that follow their headers, from and to memory that a socket call can use. */
 #include "engine/path/paths.h"
 
 static void stream_claim(struct engine_chan *chan)
@@ -36,7 +36,7 @@ static tcpx_status stream_receive(struct engine_chan *chan, const struct core_pr
 	(void)sources;
 	(void)bytes;
 	if (!prog)
-		return TCPX_OK; /* rx->iov is the pieces of its regions */
+		return TCPX_OK; /* rx->iov holds the pieces of the regions already */
 	rx->next = core_cursor_at(prog, rx->core.linear);
 	rx->beyond = rx->frame.payload_bytes;
 	rx->vanishing = prog->vanishing;

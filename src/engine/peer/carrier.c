@@ -74,10 +74,10 @@ void carrier_look(struct engine_peer *peer, int64_t now_ns)
 
 		if (!chan || atomic_load(&chan->failed))
 			continue;
-		/* If the worker has not taken a sample since the last beat, it is in a call, and
-		 * the state of the channel is not known. */
-		chan->busy = chan->iface && !chan_sample_ask(chan);
-		if (!chan->busy)
+		/* A worker that owes a sample since the last beat is in a call: nothing is known
+		 * of the channel. */
+		chan->sample.late = chan->iface && !chan_sample_ask(chan);
+		if (!chan->sample.late)
 			chan->stuck_ns = carrier_unanswered(chan) ? chan->stuck_ns + step : 0;
 		lives |= !chan->stuck_ns;
 	}

@@ -264,7 +264,7 @@ void path_mtu_look(struct engine_peer *peer, int64_t now_ns)
 		struct engine_chan *chan = peer->link.chan[i];
 
 		/* The same-host transport has no interface. */
-		if (chan && chan->iface && !chan->busy && !comms_slot(peer, i) &&
+		if (chan && chan->iface && !chan->sample.late && !comms_slot(peer, i) &&
 		    !atomic_load(&chan->failed))
 			path_mtu_look_channel(peer, chan, &up, now_ns);
 	}

@@ -19,12 +19,12 @@ struct engine_chan;
 struct engine_worker {
 	int epfd, wakefd;
 	uint32_t index;
-	_Atomic uint32_t channels; /* that it serves; the next one goes where they are fewest */
-	int node;		   /* whose CPUs it runs on; TOPO_NUMA_UNKNOWN: any */
-	bool lanes, polls;	   /* polls: some channel is looked at again without an event */
+	_Atomic uint32_t channels; /* a new one goes to the worker with the fewest */
+	int node;		   /* NUMA node of its CPUs; TOPO_NUMA_UNKNOWN: any CPU */
+	bool lanes, polls;	   /* polls: a channel asked for a round without an event */
 	pthread_t thread;
-	pthread_mutex_t lock;		 /* guards kicked */
-	struct list_node kicked, graves; /* graves: channels to let go of after this round */
+	pthread_mutex_t lock;		 /* guards the two lists */
+	struct list_node kicked, graves; /* graves: channels to drop after this round */
 	_Atomic uint32_t sleeping;
 	_Atomic int stop;
 };
@@ -36,21 +36,19 @@ struct engine_runtime {
 	pthread_t control;
 	_Atomic int stop;
 	struct engine_worker *workers;
-	uint32_t nworkers; /* of bulk channels; one more behind them serves the lanes */
-	_Atomic uint32_t fork_generation; /* of the process that started it */
-	struct list_node late;		  /* closed sessions whose memory a copy still has; lock */
-	bool late_looked;		  /* a thread looks after them; lock */
-	struct sys_post prefill_post;	  /* somebody waits for staging memory */
+	uint32_t nworkers; /* for bulk channels; one more after them serves the lanes */
+	_Atomic uint32_t fork_generation; /* of the process that started the runtime */
+	struct list_node late;		  /* closed sessions whose memory a copy still uses; lock */
+	bool late_looked;		  /* a thread waits for them; lock */
+	struct sys_post prefill_post;	  /* a peer waits for staging memory */
 	_Atomic bool prefill_watched;
-	_Atomic uint32_t lone_posted, lone_answered; /* lone.c: how many there are */
+	_Atomic uint32_t lone_posted, lone_answered; /* lone.c: transfers that have the turn */
 
 	/* control thread only */
 	struct sys_links links;
 	struct list_node sessions;
-	struct list_node leases;  /* stopped channels whose peer still reads */
-	struct list_node shares;  /* of dead peers that may still read */
-	struct list_node holding; /* of dead peers that may still take what is held */
-	struct sys_timer lease_timer, prefill_timer, share_timer, hold_timer;
+	struct list_node reap; /* reap_item: reaper.h */
+	struct sys_timer reap_timer, prefill_timer;
 };
 
 extern struct engine_runtime engine_runtime;
@@ -61,19 +59,21 @@ void runtime_put(void);
 /* runtime.c */
 /* Runs fn(arg) on the control thread and waits for its end. */
 void runtime_call(void (*fn)(void *arg), void *arg);
-bool runtime_is_control(void); /* this thread is; it touches no memory of the caller */
+bool runtime_is_control(void); /* the calling thread is the control thread */
 
 /* worker.c */
 tcpx_status worker_start(struct engine_worker *worker, uint32_t index, bool lanes);
 void worker_stop(struct engine_worker *worker);
 void worker_kick(struct engine_chan *chan);
 bool worker_sleeps(const struct engine_chan *chan);
-void worker_again(struct engine_chan *chan); /* calls->event(EPOLLIN) soon */
-void worker_poll(struct engine_chan *chan);  /* its own thread: the same, and who else may run */
-void worker_look(struct engine_chan *chan);  /* at what it is asked for */
-void worker_bury(struct engine_chan *chan);  /* takes over one reference */
-void worker_looked(void);  /* an application did, and found nothing: it may spin */
-bool worker_watched(void); /* one did just now, and the lanes' worker may stay awake beside it */
+void worker_again(struct engine_chan *chan); /* the worker calls calls->event(EPOLLIN) soon */
+void worker_poll(struct engine_chan *chan);  /* the same on the worker, which also yields */
+void worker_look(struct engine_chan *chan);  /* the worker calls calls->kicked() soon */
+void worker_bury(struct engine_chan *chan);  /* takes over a reference, dropped after the round */
+/* An application polled and found nothing, so the lanes' worker may spin. */
+void worker_looked(void);
+/* An application polled just now, so the lanes' worker may be awake. */
+bool worker_watched(void);
 bool worker_is_current(const struct engine_worker *worker);
 
 #endif

@@ -21,7 +21,7 @@ void handles_fini(struct handles *table)
 	pthread_mutex_destroy(&table->lock);
 }
 
-static struct handle_slot *slot_at(struct handles *table, uint32_t index)
+static struct handle_slot *handle_slot_at(struct handles *table, uint32_t index)
 {
 	char *chunk;
 
@@ -33,7 +33,7 @@ static struct handle_slot *slot_at(struct handles *table, uint32_t index)
 	return (struct handle_slot *)(chunk + (index % HANDLES_CHUNK) * table->size);
 }
 
-static struct handle_slot *slot_new(struct handles *table)
+static struct handle_slot *handle_slot_new(struct handles *table)
 {
 	uint32_t index = table->count;
 	struct handle_slot *slot;
@@ -49,7 +49,7 @@ static struct handle_slot *slot_new(struct handles *table)
 				      memory_order_release);
 	}
 	table->count++;
-	slot = slot_at(table, index);
+	slot = handle_slot_at(table, index);
 	slot->index = index;
 	return slot;
 }
@@ -63,7 +63,7 @@ void *handle_take(struct handles *table)
 	if (slot)
 		table->free = slot->next_free;
 	else
-		slot = slot_new(table);
+		slot = handle_slot_new(table);
 	pthread_mutex_unlock(&table->lock);
 	if (!slot)
 		return NULL;
@@ -104,7 +104,7 @@ void handle_give(struct handles *table, void *object)
 
 void *handle_find(struct handles *table, uint64_t id)
 {
-	struct handle_slot *slot = slot_at(table, (uint32_t)(id & 0xfffffff));
+	struct handle_slot *slot = handle_slot_at(table, (uint32_t)(id & 0xfffffff));
 
 	if (!slot || !id || atomic_load_explicit(&slot->id, memory_order_acquire) != id)
 		return NULL;
@@ -116,14 +116,14 @@ void *handle_get(struct handles *table, uint64_t id)
 	struct handle_slot *slot = handle_find(table, id);
 	uint32_t refs = slot ? atomic_load(&slot->refs) : 0;
 
-	/* What is free, or about to be, stays so. */
+	/* An object without references is free, or about to be freed, and stays so. */
 	while (refs && !atomic_compare_exchange_weak(&slot->refs, &refs, refs + 1))
 		;
 	if (!refs)
 		return NULL;
 	if (atomic_load(&slot->id) == id)
 		return slot;
-	handle_put(table, slot); /* it was released, or is another one now */
+	handle_put(table, slot); /* it was released, or reused */
 	return NULL;
 }
 
@@ -144,7 +144,7 @@ void *handle_claim(struct handles *table, uint64_t id)
 
 void *handle_at(struct handles *table, uint32_t index)
 {
-	struct handle_slot *slot = slot_at(table, index);
+	struct handle_slot *slot = handle_slot_at(table, index);
 
 	if (!slot || !atomic_load_explicit(&slot->id, memory_order_acquire))
 		return NULL;

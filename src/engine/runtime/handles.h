@@ -18,16 +18,16 @@
 /* First member of every object in a table. */
 struct handle_slot {
 	_Atomic uint64_t id;   /* 0: free */
-	_Atomic uint32_t refs; /* 0: free, and nobody but handle_take makes it 1 */
+	_Atomic uint32_t refs; /* 0: free, and only handle_take() makes it 1 */
 	uint32_t index, generation;
 	struct handle_slot *next_free;
 };
 
 struct handles {
 	pthread_mutex_t lock;
-	size_t size;		    /* of an object */
-	uint64_t tag;		    /* or-ed into ids, so that kinds differ */
-	void (*last)(void *object); /* its last reference went by handle_put */
+	size_t size;		    /* size of an object */
+	uint64_t tag;		    /* or-ed into ids, so that those of different tables differ */
+	void (*last)(void *object); /* handle_put() dropped the last reference */
 	_Atomic(char *) chunk[HANDLES_CHUNKS];
 	uint32_t count;
 	struct handle_slot *free;
@@ -37,27 +37,28 @@ struct handles {
 void handles_init(struct handles *table, size_t size, uint64_t tag, void (*last)(void *object));
 void handles_fini(struct handles *table);
 
-/* A zeroed object (behind its slot; a recycled one keeps nothing) with one reference and its id not
- * visible yet: handle_publish makes it so. NULL: out of memory. */
+/* A new object, zeroed after its slot, with one reference. handle_publish() makes its id visible.
+ * NULL: out of memory. */
 void *handle_take(struct handles *table);
 void handle_publish(struct handles *table, void *object);
-/* Nobody finds it any more; the memory stays until handle_give. */
+/* The object cannot be found any more; its memory stays until handle_give(). */
 void handle_hide(void *object);
 void handle_give(struct handles *table, void *object);
 
-/* The object of an id, or NULL. The caller must not touch it after it could be given back; where
- * that matters it checks the id again under the object's own lock. */
+/* The object of an id, or NULL. It may be given back at any time, so a caller that needs more than
+ * an unlocked look checks the id again under the object's own lock. */
 void *handle_find(struct handles *table, uint64_t id);
 
-/* The same with a reference: while it is held the object is neither freed nor made another's. Its
- * handle may be hidden meanwhile. */
+/* The same with a reference, which keeps the object from being freed or reused. Its handle may be
+ * hidden meanwhile. */
 void *handle_get(struct handles *table, uint64_t id);
 void handle_put(struct handles *table, void *object);
 
-/* As handle_find, and nobody finds it any more: of several callers one gets it, who puts it. */
+/* As handle_find(), and hides the object: only one of several callers gets it, and that one drops
+ * its reference. */
 void *handle_claim(struct handles *table, uint64_t id);
 
-/* Every object that is or was in use, for clean-up and scans: index 0 .. count. NULL: free. */
+/* The object at an index from 0 to count, for clean-up and scans. NULL: free. */
 void *handle_at(struct handles *table, uint32_t index);
 
 #endif

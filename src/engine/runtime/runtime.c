@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The process-wide runtime: calls on its control thread. */
+/* Runs functions on the control thread of the runtime. */
 #include "engine/engine.h"
 
 struct engine_runtime engine_runtime = {.lock = PTHREAD_MUTEX_INITIALIZER};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worker: sleeps on its channels' descriptors, receives and sends for them. */
+/* A worker: waits for events of its channels, and receives and sends for them. */
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -14,13 +14,14 @@
 #include "sys/fd.h"
 
 #define EVENTS 64
-#define LANES_SLICE_NS 100000 /* it runs for microseconds, and then at once */
-/* Behind the last event, where sessions poll busily: 1 MiB x 8 between GPUs 7.8, then 11.9 GB/s. */
+#define LANES_SLICE_NS 100000 /* it runs for microseconds, but must run at once */
+/* Time to spin after the last event while sessions poll busily: 1 MiB x 8 between GPUs went from
+ * 7.8 to 11.9 GB/s. */
 #define SPIN_NS (200 * 1000ll)
-/* A look that found nothing counts so long: between those of who spins are microseconds. */
+/* An application that polled within this time counts as spinning. */
 #define LOOK_NS (20 * 1000ll)
-#define WATCH_NS (50 * 1000ll) /* between two transfers nobody looks for longer than that */
-#define LOOK_CORES 8	       /* fewer are the application's that looks, and the workers' */
+#define WATCH_NS (50 * 1000ll) /* between two transfers an application that polls pauses for less */
+#define LOOK_CORES 8 /* fewer cores are needed by the application that polls and by the workers */
 
 static _Thread_local const struct engine_worker *current;
 
@@ -29,11 +30,12 @@ bool worker_is_current(const struct engine_worker *worker)
 	return current == worker;
 }
 
-static void run_kicked(struct engine_worker *worker)
+static void worker_run_kicked(struct engine_worker *worker)
 {
 	struct list_node batch;
 
-	/* Only those of now: who asks again waits for the next round, behind the others' events. */
+	/* Only those of this moment: a channel that is kicked again waits for the next round, after
+	 * the events of the others. */
 	list_init(&batch);
 	pthread_mutex_lock(&worker->lock);
 	list_splice(&batch, &worker->kicked);
@@ -44,9 +46,9 @@ static void run_kicked(struct engine_worker *worker)
 
 		pthread_mutex_lock(&worker->lock);
 		node = list_pop_front(&batch);
-		chan = node ? LIST_ENTRY(node, struct engine_chan, kick_node) : NULL;
+		chan = node ? LIST_ENTRY(node, struct engine_chan, kick.node) : NULL;
 		if (chan)
-			atomic_store(&chan->kicked, 0);
+			atomic_store(&chan->kick.queued, 0);
 		pthread_mutex_unlock(&worker->lock);
 		if (!chan)
 			return;
@@ -54,8 +56,8 @@ static void run_kicked(struct engine_worker *worker)
 	}
 }
 
-/* Nothing of the last round refers to them any more. */
-static void bury(struct engine_worker *worker)
+/* The events of the last round, which may point to these channels, are done. */
+static void worker_put_buried(struct engine_worker *worker)
 {
 	for (;;) {
 		struct engine_chan *chan;
@@ -66,21 +68,21 @@ static void bury(struct engine_worker *worker)
 		pthread_mutex_unlock(&worker->lock);
 		if (!node)
 			return;
-		chan = LIST_ENTRY(node, struct engine_chan, grave);
+		chan = LIST_ENTRY(node, struct engine_chan, stop.grave);
 		chan->calls->buried(chan);
 	}
 }
 
-#define POLL_NS (CLOCK_MS_NS / 10) /* of polling between two yields */
+#define POLL_NS (CLOCK_MS_NS / 10) /* polling time between two yields */
 #define MOMENT_NS (CLOCK_MS_NS / 20)
-#define TAKEN_NS CLOCK_MS_NS  /* a yield that took so long gave the core to somebody who spins */
-#define CROWDED_NS CLOCK_S_NS /* so long it sleeps in place of yielding */
+#define TAKEN_NS CLOCK_MS_NS  /* a yield that took this long gave the core to a thread that spins */
+#define CROWDED_NS CLOCK_S_NS /* for this time it sleeps in place of yielding */
 
-static _Atomic int64_t looked_ns; /* the last of worker_looked() */
+static _Atomic int64_t looked_ns; /* time of the last worker_looked() */
 static _Atomic bool look_room;
 
-/* Whoever spins must not take a core from those he waits for. */
-static bool may_spin(void)
+/* A thread that spins must not take a core from the threads that it waits for. */
+static bool worker_may_spin(void)
 {
 	return sys_cpu_usable() >= 2 * engine_runtime.nworkers && engine_runtime.nworkers > 1;
 }
@@ -98,9 +100,9 @@ bool worker_watched(void)
 	return look_ns && clock_now_ns() - look_ns < WATCH_NS;
 }
 
-/* Sessions poll busily; or an application looks for the lanes' news as fast as it can: then their
- * worker's wake-up is most of what it waits for. */
-static bool spins(const struct engine_worker *worker, int64_t moved_ns)
+/* Whether to spin: sessions poll busily; or an application polls as fast as it can, and the wake-up
+ * of the lanes' worker is most of the time that it waits. */
+static bool worker_spins(const struct engine_worker *worker, int64_t moved_ns)
 {
 	bool busy = atomic_load(&mem_busy_sessions) > 0;
 	int64_t now_ns, look_ns = atomic_load_explicit(&looked_ns, memory_order_relaxed);
@@ -111,15 +113,16 @@ static bool spins(const struct engine_worker *worker, int64_t moved_ns)
 	return now_ns - moved_ns < SPIN_NS && (busy || now_ns - look_ns < LOOK_NS);
 }
 
-/* When a worker that polls lets others have its core. */
+/* State of a worker that polls and lets other threads use its core. */
 struct turn {
-	int64_t began_ns;   /* it has the core since */
-	int64_t crowded_ns; /* a yield took long then */
+	int64_t began_ns;   /* since when it has had the core */
+	int64_t crowded_ns; /* when a yield took long; 0: the last one was short */
 };
 
-/* A thread that is waited for may need this core. A yield gives the whole slice away: when every
- * round yields and other threads spin, one round in 30 ms is left. So it polls for a while first,
- * and where others have taken the core it sleeps for a moment, which the scheduler pays back. */
+/* A thread that this one waits for may need the core. A yield gives the whole time slice away: if
+ * every round yielded while other threads spin, a round would take 30 ms. So it polls for a while
+ * first, and after a long yield it sleeps briefly instead, for which the scheduler compensates
+ * it. */
 static void let_others_run(struct turn *turn)
 {
 	const struct timespec moment = {0, MOMENT_NS};
@@ -140,7 +143,7 @@ static void *worker_main(void *arg)
 {
 	struct engine_worker *worker = arg;
 	struct epoll_event events[EVENTS];
-	const bool roomy = may_spin();
+	const bool roomy = worker_may_spin();
 	struct turn turn = {0};
 	int64_t moved_ns = 0;
 
@@ -150,7 +153,7 @@ static void *worker_main(void *arg)
 		atomic_store(&look_room, roomy && sys_cpu_usable() >= LOOK_CORES);
 	}
 	while (!atomic_load_explicit(&worker->stop, memory_order_acquire)) {
-		bool idle, awake = roomy && spins(worker, moved_ns);
+		bool idle, awake = roomy && worker_spins(worker, moved_ns);
 		int n, i;
 
 		if (!awake)
@@ -174,13 +177,13 @@ static void *worker_main(void *arg)
 				(void)got;
 			}
 		}
-		run_kicked(worker);
+		worker_run_kicked(worker);
 		if (worker->polls && !roomy)
 			let_others_run(&turn);
 		worker->polls = false;
-		bury(worker);
+		worker_put_buried(worker);
 	}
-	bury(worker);
+	worker_put_buried(worker);
 	return NULL;
 }
 
@@ -220,7 +223,7 @@ fail:
 	return status;
 }
 
-static void wake(struct engine_worker *worker)
+static void worker_wake(struct engine_worker *worker)
 {
 	uint64_t one = 1;
 	ssize_t put = write(worker->wakefd, &one, sizeof(one));
@@ -231,37 +234,37 @@ static void wake(struct engine_worker *worker)
 void worker_stop(struct engine_worker *worker)
 {
 	atomic_store_explicit(&worker->stop, 1, memory_order_release);
-	wake(worker);
+	worker_wake(worker);
 	pthread_join(worker->thread, NULL);
 	sys_fd_close(worker->epfd);
 	sys_fd_close(worker->wakefd);
 	pthread_mutex_destroy(&worker->lock);
 }
 
-static void enlist(struct engine_chan *chan)
+static void worker_enlist(struct engine_chan *chan)
 {
 	struct engine_worker *worker = chan->worker;
 	bool stopped;
 
-	if (atomic_exchange(&chan->kicked, 1))
+	if (atomic_exchange(&chan->kick.queued, 1))
 		return;
 	pthread_mutex_lock(&worker->lock);
-	stopped = chan->stopped; /* meanwhile: the list must not keep what is going to be freed */
+	stopped = chan->kick.closed; /* then the channel is freed soon and must not enter */
 	if (!stopped)
-		list_push_back(&worker->kicked, &chan->kick_node);
+		list_push_back(&worker->kicked, &chan->kick.node);
 	pthread_mutex_unlock(&worker->lock);
 	if (!stopped && atomic_load(&worker->sleeping))
-		wake(worker);
+		worker_wake(worker);
 }
 
-/* The channel's sender has work; the worker runs it soon. */
+/* The channel has something to send; the worker does so soon. */
 void worker_kick(struct engine_chan *chan)
 {
 	if (!atomic_load(&chan->tx_blocked) || atomic_load(&chan->tx.lent))
-		enlist(chan);
+		worker_enlist(chan);
 }
 
-/* A kick would wake the channel's worker. */
+/* Whether a kick would wake the channel's worker. */
 bool worker_sleeps(const struct engine_chan *chan)
 {
 	return atomic_load(&chan->worker->sleeping) && !atomic_load(&chan->tx_blocked);
@@ -275,13 +278,13 @@ void worker_poll(struct engine_chan *chan)
 
 void worker_again(struct engine_chan *chan)
 {
-	atomic_store(&chan->again, 1);
-	enlist(chan);
+	atomic_store(&chan->kick.again, 1);
+	worker_enlist(chan);
 }
 
 void worker_look(struct engine_chan *chan)
 {
-	enlist(chan);
+	worker_enlist(chan);
 }
 
 void worker_bury(struct engine_chan *chan)
@@ -289,7 +292,7 @@ void worker_bury(struct engine_chan *chan)
 	struct engine_worker *worker = chan->worker;
 
 	pthread_mutex_lock(&worker->lock);
-	list_push_back(&worker->graves, &chan->grave);
+	list_push_back(&worker->graves, &chan->stop.grave);
 	pthread_mutex_unlock(&worker->lock);
-	wake(worker);
+	worker_wake(worker);
 }

@@ -53,9 +53,8 @@ static void runtime_stop(struct engine_runtime *runtime, uint32_t started, bool 
 	free(runtime->workers);
 	runtime->workers = NULL;
 	sys_links_close(&runtime->links);
-	leases_forget(runtime);
+	reaper_stop(runtime);
 	sys_timer_del(&runtime->loop, &runtime->prefill_timer);
-	hold_stop(runtime);
 	sys_loop_fini(&runtime->loop);
 	mem_staging_stop();
 }
@@ -79,10 +78,9 @@ static tcpx_status runtime_start(struct engine_runtime *runtime, uint32_t worker
 	list_init(&runtime->late);
 	runtime->links.changed = carrier_changed;
 	if (sys_links_open(&runtime->loop, &runtime->links) != TCPX_OK)
-		LOG_DEBUG("a lost carrier is noticed by silence only: %s", error_last()->what);
-	leases_init(runtime);
+		LOG_DEBUG("lost carriers show by silence only: %s", error_last()->what);
+	reaper_init(runtime);
 	prefill_init(runtime);
-	hold_init(runtime);
 	runtime->workers = calloc(workers + 1, sizeof(*runtime->workers));
 	runtime->nworkers = workers;
 	atomic_store(&runtime->stop, 0);

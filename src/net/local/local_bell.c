@@ -34,15 +34,15 @@ void local_bell_ring(struct local_chan *chan, _Atomic uint32_t *wait)
 /* Clears the state of a sleep: the owner of role is awake. */
 static void disarm_role(struct local_chan *chan, int role)
 {
-	atomic_store(&chan->armed[role], 0);
+	atomic_store(&chan->bell.armed[role], 0);
 	/* The peer reset the word: it has rung, or is about to. */
 	if (!atomic_exchange(wait_word(chan, role), 0))
-		atomic_store(&chan->owed, 1);
+		atomic_store(&chan->bell.owed, 1);
 }
 
 int local_bell_back(struct local_chan *chan, enum local_role role)
 {
-	if (!atomic_load_explicit(&chan->armed[role], memory_order_relaxed))
+	if (!atomic_load_explicit(&chan->bell.armed[role], memory_order_relaxed))
 		return 0;
 	disarm_role(chan, role);
 	return 1;
@@ -50,7 +50,7 @@ int local_bell_back(struct local_chan *chan, enum local_role role)
 
 void local_bell_missed(struct local_chan *chan)
 {
-	atomic_store(&chan->owed, 1);
+	atomic_store(&chan->bell.owed, 1);
 }
 
 void local_peer_closed(struct local_chan *chan)
@@ -90,7 +90,7 @@ void local_die(struct local_chan *chan, tcpx_status status)
  * armed, and the peer has reset its wait word. */
 static int bell_pending(struct local_chan *chan, int role)
 {
-	return atomic_load(&chan->armed[role]) && !atomic_load(wait_word(chan, role));
+	return atomic_load(&chan->bell.armed[role]) && !atomic_load(wait_word(chan, role));
 }
 
 /*
@@ -104,10 +104,10 @@ static int drain_bells(struct local_chan *chan, int want_recv, int want_send)
 	char bells[64];
 	int may_sleep = 0;
 
-	if (!atomic_exchange(&chan->owed, 0))
+	if (!atomic_exchange(&chan->bell.owed, 0))
 		return 1;
-	if (atomic_flag_test_and_set(&chan->draining)) {
-		atomic_store(&chan->owed, 1);
+	if (atomic_flag_test_and_set(&chan->bell.draining)) {
+		atomic_store(&chan->bell.owed, 1);
 		return 0;
 	}
 	for (int round = 0; round < 8; round++) {
@@ -130,9 +130,9 @@ static int drain_bells(struct local_chan *chan, int want_recv, int want_send)
 			break;
 		}
 	}
-	atomic_flag_clear(&chan->draining);
+	atomic_flag_clear(&chan->bell.draining);
 	if (!may_sleep)
-		atomic_store(&chan->owed, 1);
+		atomic_store(&chan->bell.owed, 1);
 	return may_sleep;
 }
 
@@ -142,9 +142,9 @@ static int rx_ready(struct local_chan *chan)
 {
 	uint64_t there = atomic_load(&chan->in->head) - atomic_load(&chan->in->tail);
 
-	if (chan->borrow && atomic_load(&chan->borrow->head) != chan->loan_tail)
+	if (chan->rx.borrow && atomic_load(&chan->rx.borrow->head) != chan->rx.loan_tail)
 		return 1;
-	return there >= atomic_load_explicit(&chan->mark, memory_order_relaxed) ||
+	return there >= atomic_load_explicit(&chan->rx.mark, memory_order_relaxed) ||
 	       atomic_load(&chan->in->head_closed);
 }
 
@@ -165,9 +165,9 @@ int local_arm(struct net_chan *base, int want_recv, int want_send, uint32_t *out
 	int ready = 0;
 
 	*out_events = want_recv > 0 || want_send > 0 ? EPOLLIN : 0u;
-	if (want_recv && atomic_load(&chan->armed[LOCAL_RX]))
+	if (want_recv && atomic_load(&chan->bell.armed[LOCAL_RX]))
 		disarm_role(chan, LOCAL_RX);
-	if (want_send && atomic_load(&chan->armed[LOCAL_TX]))
+	if (want_send && atomic_load(&chan->bell.armed[LOCAL_TX]))
 		disarm_role(chan, LOCAL_TX);
 	if (!*out_events)
 		return 0;
@@ -176,12 +176,12 @@ int local_arm(struct net_chan *base, int want_recv, int want_send, uint32_t *out
 	if (!drain_bells(chan, want_recv, want_send))
 		return 1;
 	if (want_recv > 0) {
-		atomic_store(&chan->armed[LOCAL_RX], 1);
-		atomic_store(wait_word(chan, LOCAL_RX), (uint32_t)atomic_load(&chan->mark));
+		atomic_store(&chan->bell.armed[LOCAL_RX], 1);
+		atomic_store(wait_word(chan, LOCAL_RX), (uint32_t)atomic_load(&chan->rx.mark));
 		ready |= rx_ready(chan);
 	}
 	if (want_send > 0) {
-		atomic_store(&chan->armed[LOCAL_TX], 1);
+		atomic_store(&chan->bell.armed[LOCAL_TX], 1);
 		atomic_store(wait_word(chan, LOCAL_TX),
 			     local_lent_count(chan) ? LOCAL_WAIT_LOAN : LOCAL_WAIT_ROOM);
 		ready |= tx_ready(chan);

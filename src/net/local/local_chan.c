@@ -135,9 +135,9 @@ tcpx_status local_chan_create(int fd, struct local_map *map, size_t ring_bytes, 
 	chan->in = &header->lane[!side];
 	chan->out_ring = rings + (side ? ring_bytes : 0);
 	chan->in_ring = rings + (side ? 0 : ring_bytes);
-	chan->mark = 1;
+	chan->rx.mark = 1;
 	chan->side = side;
-	atomic_flag_clear(&chan->draining);
+	atomic_flag_clear(&chan->bell.draining);
 	*out_chan = &chan->base;
 	return TCPX_OK;
 }
@@ -155,7 +155,7 @@ static void local_recv_mark(struct net_chan *base, size_t bytes)
 		bytes = 1;
 	if (bytes > chan->ring_bytes / 2) /* see local_room_mark */
 		bytes = chan->ring_bytes / 2;
-	atomic_store_explicit(&chan->mark, bytes, memory_order_relaxed);
+	atomic_store_explicit(&chan->rx.mark, bytes, memory_order_relaxed);
 }
 
 static void local_shutdown(struct net_chan *base)
@@ -213,10 +213,10 @@ static void local_info(const struct net_chan *base, struct net_chan_info *out_in
 				 atomic_load_explicit(chan->lend_ok, memory_order_acquire);
 	moved = tail + loans - open;
 	/* The time of the last query at which the peer had made progress. */
-	if (atomic_exchange(&chan->info_tail, moved) != moved || (head == tail && !open) ||
-	    !atomic_load(&chan->info_ns))
-		atomic_store(&chan->info_ns, now);
-	out_info->last_ack_ms = (uint64_t)(now - atomic_load(&chan->info_ns)) / CLOCK_MS_NS;
+	if (atomic_exchange(&chan->progress.moved, moved) != moved || (head == tail && !open) ||
+	    !atomic_load(&chan->progress.ns))
+		atomic_store(&chan->progress.ns, now);
+	out_info->last_ack_ms = (uint64_t)(now - atomic_load(&chan->progress.ns)) / CLOCK_MS_NS;
 }
 
 static void local_trim(struct net_chan *base)
@@ -225,10 +225,11 @@ static void local_trim(struct net_chan *base)
 
 	/* Only this side writes the ring, and the peer has read all of it, so its bytes are not
 	 * needed. */
-	if (chan->punched == chan->head || local_room(chan) != chan->ring_bytes)
+	if (base->ops != &local_ops || chan->tx.punched == chan->tx.head ||
+	    local_room(chan) != chan->ring_bytes)
 		return;
 	if (!madvise(chan->out_ring, chan->ring_bytes, MADV_REMOVE))
-		chan->punched = chan->head;
+		chan->tx.punched = chan->tx.head;
 }
 
 static const struct net_loan_ops local_loan_ops = {

@@ -50,47 +50,35 @@ struct local_borrowed {
 
 enum local_role { LOCAL_RX, LOCAL_TX };
 
-struct local_chan {
-	struct net_chan base;
-	int fd;
-	size_t ring_bytes;
-	struct local_map *map;
-	struct local_lane *out, *in;
-	uint8_t *out_ring, *in_ring;
-
-	_Atomic int end;  /* a status: ended in both directions (PROTOCOL, DISCONNECTED) */
-	_Atomic int gone; /* a status: the peer left; bytes that it sent before still count */
-
-	/* The doorbell, see local_bell.c. */
+/* The doorbell, see local_bell.c. */
+struct local_bell {
 	_Atomic int armed[2]; /* per role: its owner may be asleep */
 	_Atomic int owed;     /* the socket may have bells that were not read yet */
 	atomic_flag draining;
+};
 
-	/* For info: last observed progress of the peer. */
-	_Atomic uint64_t info_tail;
-	_Atomic int64_t info_ns;
+/* For info: the last observed progress of the peer. */
+struct local_progress {
+	_Atomic uint64_t moved; /* bytes and loans that the peer had finished */
+	_Atomic int64_t ns;
+};
 
-	/* Lending; set while the channel is made. */
-	enum local_copy copy;
-	int side;
-	int pid;		     /* of the peer, according to the kernel */
-	struct local_direct *direct; /* COPY_DIRECT: what both ends share */
-	struct local_loans *lend_to; /* NULL: never lend */
-	_Atomic uint32_t *lend_ok;   /* lend if it is set */
-
-	/* tx owner's */
+/* What the owner of the sending direction alone touches. */
+struct local_tx {
 	alignas(LOCAL_LINE) uint64_t head;
 	uint64_t tail_seen, punched;
 	unsigned full_count;
-	uint64_t put, counted; /* bytes of the stream: put: passed to the transport; counted:
-				* reported by a call */
-	uint64_t loan_head, loan_first; /* loan_head: made; loan_first: the first one whose memory
-					 * is not returned */
+	/* Bytes of the stream. put: passed to the transport; counted: reported by a call. */
+	uint64_t put, counted;
+	/* loan_head: made; loan_first: the first one whose memory is not returned. */
+	uint64_t loan_head, loan_first;
 	struct local_lent lent[LOCAL_LOANS];
 	int lent_failed; /* to be reported by the next call */
 	int put_failed;	 /* the memory of the last piece put has vanished */
+};
 
-	/* rx owner's */
+/* What the owner of the receiving direction alone touches, but for mark. */
+struct local_rx {
 	alignas(LOCAL_LINE) uint64_t tail;
 	uint64_t head_seen;
 	_Atomic size_t mark;
@@ -103,6 +91,32 @@ struct local_chan {
 	int probe_due; /* COPY_PEER: it is unknown yet whether the memory of the peer can be read */
 	uint64_t peer_addr;
 	uint8_t peer_secret[LOCAL_SECRET_BYTES];
+};
+
+struct local_chan {
+	struct net_chan base;
+	int fd;
+	size_t ring_bytes;
+	struct local_map *map;
+	struct local_lane *out, *in;
+	uint8_t *out_ring, *in_ring;
+
+	_Atomic int end;  /* a status: ended in both directions (PROTOCOL, DISCONNECTED) */
+	_Atomic int gone; /* a status: the peer left; bytes that it sent before still count */
+
+	struct local_bell bell;
+	struct local_progress progress;
+
+	/* Lending; set while the channel is made. */
+	enum local_copy copy;
+	int side;
+	int pid;		     /* of the peer, according to the kernel */
+	struct local_direct *direct; /* COPY_DIRECT: what both ends share */
+	struct local_loans *lend_to; /* NULL: never lend */
+	_Atomic uint32_t *lend_ok;   /* lend if it is set */
+
+	struct local_tx tx;
+	struct local_rx rx;
 };
 
 #endif

@@ -28,62 +28,63 @@ static struct local_loan *lent_loan(const struct local_chan *chan, uint64_t inde
 
 int local_loan_make(struct local_chan *chan, const void *addr, size_t bytes)
 {
-	struct local_loan *loan = lent_loan(chan, chan->loan_head);
+	struct local_loan *loan = lent_loan(chan, chan->tx.loan_head);
 	uint32_t state = atomic_load_explicit(&loan->state, memory_order_acquire);
 
 	if (local_lent_count(chan) == LOCAL_LOANS || (state != LOAN_NONE && state != LOAN_OVER))
 		return 0;
 	atomic_store_explicit(&loan->addr, (uintptr_t)addr, memory_order_relaxed);
 	atomic_store_explicit(&loan->bytes, bytes, memory_order_relaxed);
-	atomic_store_explicit(&loan->at, chan->head, memory_order_relaxed);
+	atomic_store_explicit(&loan->at, chan->tx.head, memory_order_relaxed);
 	atomic_store_explicit(&loan->error, 0, memory_order_relaxed);
 	atomic_store_explicit(&loan->state, LOAN_OUT, memory_order_release);
-	chan->lent[chan->loan_head % LOCAL_LOANS] = (struct local_lent){.begin = chan->put};
-	chan->put += bytes;
+	chan->tx.lent[chan->tx.loan_head % LOCAL_LOANS] =
+		(struct local_lent){.begin = chan->tx.put};
+	chan->tx.put += bytes;
 	/* Before any byte after it is published, and before the consumer's wait word is read. */
-	atomic_store_explicit(&chan->lend_to->head, ++chan->loan_head, memory_order_seq_cst);
+	atomic_store_explicit(&chan->lend_to->head, ++chan->tx.loan_head, memory_order_seq_cst);
 	return 1;
 }
 
 static void loan_check_home(struct local_chan *chan, uint64_t index)
 {
-	struct local_lent *lent = &chan->lent[index % LOCAL_LOANS];
+	struct local_lent *lent = &chan->tx.lent[index % LOCAL_LOANS];
 	struct local_loan *loan = lent_loan(chan, index);
 
 	if (lent->home || !is_returned(atomic_load_explicit(&loan->state, memory_order_acquire)))
 		return;
 	lent->home = 1;
 	if (atomic_load_explicit(&loan->error, memory_order_relaxed))
-		chan->lent_failed = 1;
+		chan->tx.lent_failed = 1;
 }
 
 static void loan_advance_first(struct local_chan *chan)
 {
-	while (local_lent_count(chan) && chan->lent[chan->loan_first % LOCAL_LOANS].home)
-		chan->loan_first++;
+	while (local_lent_count(chan) && chan->tx.lent[chan->tx.loan_first % LOCAL_LOANS].home)
+		chan->tx.loan_first++;
 }
 
 int local_loan_settle(struct local_chan *chan)
 {
 	int failed;
 
-	for (uint64_t i = chan->loan_first; i != chan->loan_head; i++)
+	for (uint64_t i = chan->tx.loan_first; i != chan->tx.loan_head; i++)
 		loan_check_home(chan, i);
 	loan_advance_first(chan);
-	failed = chan->lent_failed;
-	chan->lent_failed = 0;
+	failed = chan->tx.lent_failed;
+	chan->tx.lent_failed = 0;
 	return failed;
 }
 
 int local_loan_ended(struct local_chan *chan)
 {
-	return is_returned(atomic_load(&lent_loan(chan, chan->loan_first)->state));
+	return is_returned(atomic_load(&lent_loan(chan, chan->tx.loan_first)->state));
 }
 
 /* 1: the piece is ours again, and its rest is torn for the consumer. */
 static int loan_take_back(struct local_chan *chan, uint64_t index)
 {
-	struct local_lent *lent = &chan->lent[index % LOCAL_LOANS];
+	struct local_lent *lent = &chan->tx.lent[index % LOCAL_LOANS];
 	uint32_t out = LOAN_OUT;
 
 	loan_check_home(chan, index);
@@ -98,17 +99,17 @@ void local_lent(struct net_chan *base, int back, struct net_lent *out_lent)
 {
 	struct local_chan *chan = (struct local_chan *)base;
 
-	*out_lent = (struct net_lent){.ahead = chan->put - chan->counted};
-	for (uint64_t i = chan->loan_first; i != chan->loan_head; i++) {
+	*out_lent = (struct net_lent){.ahead = chan->tx.put - chan->tx.counted};
+	for (uint64_t i = chan->tx.loan_first; i != chan->tx.loan_head; i++) {
 		if (back)
 			out_lent->torn += (unsigned)loan_take_back(chan, i);
 		else
 			loan_check_home(chan, i);
-		out_lent->pieces += !chan->lent[i % LOCAL_LOANS].home;
+		out_lent->pieces += !chan->tx.lent[i % LOCAL_LOANS].home;
 	}
 	if (out_lent->pieces && atomic_load(&chan->end) && local_share_peer_gone(chan)) {
-		for (uint64_t i = chan->loan_first; i != chan->loan_head; i++)
-			chan->lent[i % LOCAL_LOANS].home = 1;
+		for (uint64_t i = chan->tx.loan_first; i != chan->tx.loan_head; i++)
+			chan->tx.lent[i % LOCAL_LOANS].home = 1;
 		out_lent->pieces = 0;
 	}
 	loan_advance_first(chan);
@@ -118,19 +119,19 @@ void local_lent(struct net_chan *base, int back, struct net_lent *out_lent)
 
 static struct local_loan *borrowed_loan(const struct local_chan *chan)
 {
-	return &chan->borrow->loan[chan->loan_tail % LOCAL_LOANS];
+	return &chan->rx.borrow->loan[chan->rx.loan_tail % LOCAL_LOANS];
 }
 
 int local_loan_look(struct local_chan *chan)
 {
-	struct local_borrowed *now = &chan->loan;
+	struct local_borrowed *now = &chan->rx.loan;
 	struct local_loan *loan;
 	uint64_t head;
 
 	if (now->known)
 		return 1;
-	head = atomic_load_explicit(&chan->borrow->head, memory_order_seq_cst);
-	if (head == chan->loan_tail)
+	head = atomic_load_explicit(&chan->rx.borrow->head, memory_order_seq_cst);
+	if (head == chan->rx.loan_tail)
 		return 0;
 	loan = borrowed_loan(chan);
 	*now = (struct local_borrowed){
@@ -140,8 +141,8 @@ int local_loan_look(struct local_chan *chan)
 	};
 	/* Untrusted, like the cursors: read once and checked; the frame limits what it can refer
 	 * to. */
-	if (head - chan->loan_tail > LOCAL_LOANS || !now->left || now->left > LOCAL_LEND_MAX ||
-	    now->at - chan->tail > chan->ring_bytes) {
+	if (head - chan->rx.loan_tail > LOCAL_LOANS || !now->left || now->left > LOCAL_LEND_MAX ||
+	    now->at - chan->rx.tail > chan->ring_bytes) {
 		local_die(chan, TCPX_ERR_PROTOCOL);
 		return 0;
 	}
@@ -164,7 +165,7 @@ static size_t read_direct(struct local_chan *chan, const struct iovec *iov, size
 {
 	/* NOLINTNEXTLINE(performance-no-int-to-ptr): the other end is in this process, and only it
 	 * writes where this comes from */
-	const uint8_t *src = (const uint8_t *)(uintptr_t)chan->loan.addr;
+	const uint8_t *src = (const uint8_t *)(uintptr_t)chan->rx.loan.addr;
 	size_t done = 0;
 
 	for (; done < n; iov++) {
@@ -173,7 +174,7 @@ static size_t read_direct(struct local_chan *chan, const struct iovec *iov, size
 		if (chan->base.rx_vanishing)
 			got = sys_user_write(iov->iov_base, src + done, take);
 		else
-			local_copy_out(&chan->heat, iov->iov_base, src + done, take);
+			local_copy_out(&chan->rx.heat, iov->iov_base, src + done, take);
 		done += got;
 		if (got < take)
 			break;
@@ -190,7 +191,7 @@ static int peer_readable(const struct local_chan *chan, size_t bytes)
 	for (size_t at = 0; at < bytes; at += sizeof(scratch)) {
 		size_t n = bytes - at < sizeof(scratch) ? bytes - at : sizeof(scratch);
 		struct iovec here = {scratch, n};
-		struct iovec there = {(void *)(uintptr_t)(chan->loan.addr + at), n};
+		struct iovec there = {(void *)(uintptr_t)(chan->rx.loan.addr + at), n};
 
 		if (process_vm_readv(chan->pid, &here, 1, &there, 1, 0) != (ssize_t)n)
 			return 0;
@@ -217,10 +218,10 @@ static int read_peer(struct local_chan *chan, const struct iovec *iov, size_t *i
 	}
 	*inout_bytes = bytes;
 	here[n++] = (struct iovec){secret, sizeof(secret)};
-	there[0] = (struct iovec){(void *)(uintptr_t)chan->loan.addr, bytes};
+	there[0] = (struct iovec){(void *)(uintptr_t)chan->rx.loan.addr, bytes};
 	/* The secret is read in the same call. It proves that the memory is the peer's, not that of
 	 * another process with the same number, nor of another program in that process. */
-	there[1] = (struct iovec){(void *)(uintptr_t)chan->peer_addr, sizeof(secret)};
+	there[1] = (struct iovec){(void *)(uintptr_t)chan->rx.peer_addr, sizeof(secret)};
 	got = process_vm_readv(chan->pid, here, n, there, 2, 0);
 	if (got < 0 && errno != EFAULT)
 		return errno;
@@ -228,15 +229,15 @@ static int read_peer(struct local_chan *chan, const struct iovec *iov, size_t *i
 		*inout_bytes = 0;
 		return peer_readable(chan, bytes) ? 0 : EFAULT;
 	}
-	return memcmp(secret, chan->peer_secret, sizeof(secret)) ? ESRCH : 0;
+	return memcmp(secret, chan->rx.peer_secret, sizeof(secret)) ? ESRCH : 0;
 }
 
 static void loan_end(struct local_chan *chan, struct local_loan *loan, uint32_t state)
 {
 	atomic_store_explicit(&loan->state, state, memory_order_seq_cst);
 	if (state != LOAN_FAILED) {
-		chan->loan.known = 0;
-		chan->loan_tail++;
+		chan->rx.loan.known = 0;
+		chan->rx.loan_tail++;
 	}
 	if (atomic_load_explicit(&chan->in->head_wait, memory_order_seq_cst) == LOCAL_WAIT_LOAN)
 		local_bell_ring(chan, &chan->in->head_wait);
@@ -259,11 +260,11 @@ static tcpx_status loan_unreadable(struct local_chan *chan, int err)
 static tcpx_status loan_skip(struct local_chan *chan, struct local_loan *loan, size_t n,
 			     size_t *out_bytes)
 {
-	chan->loan.torn = 1;
-	chan->torn = 1;
-	chan->loan.left -= n;
+	chan->rx.loan.torn = 1;
+	chan->rx.torn = 1;
+	chan->rx.loan.left -= n;
 	*out_bytes = n;
-	if (!chan->loan.left)
+	if (!chan->rx.loan.left)
 		loan_end(chan, loan, LOAN_OVER);
 	return TCPX_OK;
 }
@@ -272,13 +273,13 @@ tcpx_status local_loan_recv(struct local_chan *chan, const struct iovec *iov, in
 			    size_t *out_bytes)
 {
 	struct local_loan *loan = borrowed_loan(chan);
-	size_t n = iov_room(iov, niov, chan->loan.left), asked;
+	size_t n = iov_room(iov, niov, chan->rx.loan.left), asked;
 	uint32_t state = LOAN_OUT;
 	int err = 0;
 
 	if (!n)
 		return TCPX_IN_PROGRESS;
-	if (chan->loan.torn)
+	if (chan->rx.loan.torn)
 		return loan_skip(chan, loan, n, out_bytes);
 	if (!atomic_compare_exchange_strong(&loan->state, &state, LOAN_READING)) {
 		if (state == LOAN_BACK)
@@ -301,9 +302,9 @@ tcpx_status local_loan_recv(struct local_chan *chan, const struct iovec *iov, in
 		atomic_store(&loan->state, LOAN_OUT); /* it was not read, and will not be */
 		return loan_unreadable(chan, err);
 	}
-	chan->loan.addr += n;
-	chan->loan.left -= n;
-	if (chan->loan.left) /* the rest is read into the next buffers of the caller */
+	chan->rx.loan.addr += n;
+	chan->rx.loan.left -= n;
+	if (chan->rx.loan.left) /* the rest is read into the next buffers of the caller */
 		atomic_store(&loan->state, LOAN_OUT);
 	else
 		loan_end(chan, loan, LOAN_OVER);
@@ -318,8 +319,8 @@ tcpx_status local_loan_recv(struct local_chan *chan, const struct iovec *iov, in
 int local_torn(struct net_chan *base)
 {
 	struct local_chan *chan = (struct local_chan *)base;
-	int torn = chan->torn;
+	int torn = chan->rx.torn;
 
-	chan->torn = 0;
+	chan->rx.torn = 0;
 	return torn;
 }

@@ -31,11 +31,11 @@ static inline int local_loan_may(const struct local_chan *chan)
 int local_loan_settle(struct local_chan *chan);
 static inline uint64_t local_lent_count(const struct local_chan *chan)
 {
-	return chan->loan_head - chan->loan_first;
+	return chan->tx.loan_head - chan->tx.loan_first;
 }
 /* tx owner, before it sleeps: whether the first loan has ended meanwhile. */
 int local_loan_ended(struct local_chan *chan);
-/* rx owner: 1 if chan->loan is the next loan, whose position is not before the cursor. */
+/* rx owner: 1 if chan->rx.loan is the next loan, whose position is not before the cursor. */
 int local_loan_look(struct local_chan *chan);
 /* rx owner, with a loan at the cursor: reads its bytes, or returns the end of the channel. */
 tcpx_status local_loan_recv(struct local_chan *chan, const struct iovec *iov, int niov,

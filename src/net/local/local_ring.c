@@ -14,24 +14,24 @@ uint64_t local_readable(struct local_chan *chan)
 {
 	uint64_t head = atomic_load_explicit(&chan->in->head, memory_order_seq_cst);
 
-	if (head - chan->head_seen > chan->tail + chan->ring_bytes - chan->head_seen) {
+	if (head - chan->rx.head_seen > chan->rx.tail + chan->ring_bytes - chan->rx.head_seen) {
 		local_die(chan, TCPX_ERR_PROTOCOL);
 		return 0;
 	}
-	chan->head_seen = head;
-	return head - chan->tail;
+	chan->rx.head_seen = head;
+	return head - chan->rx.tail;
 }
 
 uint64_t local_room(struct local_chan *chan)
 {
 	uint64_t tail = atomic_load_explicit(&chan->out->tail, memory_order_seq_cst);
 
-	if (tail - chan->tail_seen > chan->head - chan->tail_seen) {
+	if (tail - chan->tx.tail_seen > chan->tx.head - chan->tx.tail_seen) {
 		local_die(chan, TCPX_ERR_PROTOCOL);
 		return 0;
 	}
-	chan->tail_seen = tail;
-	return chan->ring_bytes - (chan->head - tail);
+	chan->tx.tail_seen = tail;
+	return chan->ring_bytes - (chan->tx.head - tail);
 }
 
 static void publish_head(struct local_chan *chan)
@@ -40,9 +40,9 @@ static void publish_head(struct local_chan *chan)
 
 	/* The cursor is stored before wait is read; the consumer does both in the opposite
 	 * order. */
-	atomic_store_explicit(&chan->out->head, chan->head, memory_order_seq_cst);
+	atomic_store_explicit(&chan->out->head, chan->tx.head, memory_order_seq_cst);
 	wait = atomic_load_explicit(&chan->out->tail_wait, memory_order_seq_cst);
-	if (wait && chan->head - chan->tail_seen >= wait)
+	if (wait && chan->tx.head - chan->tx.tail_seen >= wait)
 		local_bell_ring(chan, &chan->out->tail_wait);
 }
 
@@ -50,10 +50,10 @@ static void publish_tail(struct local_chan *chan)
 {
 	uint32_t wait;
 
-	atomic_store_explicit(&chan->in->tail, chan->tail, memory_order_seq_cst);
+	atomic_store_explicit(&chan->in->tail, chan->rx.tail, memory_order_seq_cst);
 	wait = atomic_load_explicit(&chan->in->head_wait, memory_order_seq_cst);
 	if (wait && wait != LOCAL_WAIT_LOAN &&
-	    chan->ring_bytes - (chan->head_seen - chan->tail) >= local_room_mark(chan))
+	    chan->ring_bytes - (chan->rx.head_seen - chan->rx.tail) >= local_room_mark(chan))
 		local_bell_ring(chan, &chan->in->head_wait);
 }
 
@@ -66,7 +66,7 @@ static size_t smaller_size(size_t a, size_t b)
  * Returns how many; fewer if src has vanished. */
 static size_t ring_put(struct local_chan *chan, const uint8_t *src, size_t n)
 {
-	size_t at = chan->head & (chan->ring_bytes - 1);
+	size_t at = chan->tx.head & (chan->ring_bytes - 1);
 	size_t first = smaller_size(n, chan->ring_bytes - at), rest = n - first;
 
 	if (chan->base.tx_vanishing) {
@@ -77,13 +77,13 @@ static size_t ring_put(struct local_chan *chan, const uint8_t *src, size_t n)
 		local_copy_in(chan->out_ring + at, src, first);
 		local_copy_in(chan->out_ring, src + first, rest);
 	}
-	chan->head += n;
+	chan->tx.head += n;
 	return n;
 }
 
 static size_t ring_get(struct local_chan *chan, uint8_t *dst, size_t n)
 {
-	size_t at = chan->tail & (chan->ring_bytes - 1);
+	size_t at = chan->rx.tail & (chan->ring_bytes - 1);
 	size_t first = smaller_size(n, chan->ring_bytes - at), rest = n - first;
 
 	if (chan->base.rx_vanishing) {
@@ -91,10 +91,10 @@ static size_t ring_get(struct local_chan *chan, uint8_t *dst, size_t n)
 		if (n == first)
 			n += sys_user_write(dst + first, chan->in_ring, rest);
 	} else {
-		local_copy_out(&chan->heat, dst, chan->in_ring + at, first);
-		local_copy_out(&chan->heat, dst + first, chan->in_ring, rest);
+		local_copy_out(&chan->rx.heat, dst, chan->in_ring + at, first);
+		local_copy_out(&chan->rx.heat, dst + first, chan->in_ring, rest);
 	}
-	chan->tail += n;
+	chan->rx.tail += n;
 	return n;
 }
 
@@ -115,13 +115,13 @@ static tcpx_status tx_blocked(struct local_chan *chan, int back)
 
 	if (back)
 		local_bell_missed(chan);
-	if (back || ++chan->full_count % PEER_CHECK_EVERY == 0)
+	if (back || ++chan->tx.full_count % PEER_CHECK_EVERY == 0)
 		local_peer_check(chan);
 	end = tx_status(chan);
 	return end ? end : TCPX_IN_PROGRESS;
 }
 
-/* Copies as many of n bytes as fit, publishing every piece; returns how many. chan->put_failed: the
+/* Copies as many of n bytes as fit, publishing every piece; returns how many. tx.put_failed: the
  * memory has vanished. */
 static size_t ring_put_bytes(struct local_chan *chan, const uint8_t *src, size_t n,
 			     uint64_t *published)
@@ -129,8 +129,9 @@ static size_t ring_put_bytes(struct local_chan *chan, const uint8_t *src, size_t
 	size_t left = n, went;
 
 	while (left) {
-		uint64_t room = chan->ring_bytes - (chan->head - chan->tail_seen);
-		size_t take = smaller_size(left, LOCAL_PIECE - (size_t)(chan->head - *published));
+		uint64_t room = chan->ring_bytes - (chan->tx.head - chan->tx.tail_seen);
+		size_t take =
+			smaller_size(left, LOCAL_PIECE - (size_t)(chan->tx.head - *published));
 
 		if (!room)
 			room = local_room(chan);
@@ -140,15 +141,15 @@ static size_t ring_put_bytes(struct local_chan *chan, const uint8_t *src, size_t
 		went = ring_put(chan, src, take);
 		src += went;
 		left -= went;
-		chan->put_failed = went < take;
-		if (chan->put_failed)
+		chan->tx.put_failed = went < take;
+		if (chan->tx.put_failed)
 			break;
-		if (chan->head - *published == LOCAL_PIECE) {
+		if (chan->tx.head - *published == LOCAL_PIECE) {
 			publish_head(chan);
-			*published = chan->head;
+			*published = chan->tx.head;
 		}
 	}
-	chan->put += n - left;
+	chan->tx.put += n - left;
 	return n - left;
 }
 
@@ -156,7 +157,7 @@ static size_t ring_put_bytes(struct local_chan *chan, const uint8_t *src, size_t
 static void put_pieces(struct local_chan *chan, const struct iovec *iov, int niov, uint64_t skip,
 		       int lend)
 {
-	uint64_t published = chan->head, loans = chan->loan_head;
+	uint64_t published = chan->tx.head, loans = chan->tx.loan_head;
 
 	for (int i = 0; i < niov; i++) {
 		size_t gone = smaller_size(skip, iov[i].iov_len), left = iov[i].iov_len - gone;
@@ -172,9 +173,9 @@ static void put_pieces(struct local_chan *chan, const struct iovec *iov, int nio
 		if (left && ring_put_bytes(chan, src, left, &published) < left)
 			break;
 	}
-	if (chan->head != published)
+	if (chan->tx.head != published)
 		publish_head(chan);
-	if (chan->loan_head != loans &&
+	if (chan->tx.loan_head != loans &&
 	    atomic_load_explicit(&chan->out->tail_wait, memory_order_seq_cst))
 		local_bell_ring(chan, &chan->out->tail_wait);
 }
@@ -194,22 +195,22 @@ static tcpx_status send_or_lend(struct local_chan *chan, const struct iovec *iov
 		errno = EFAULT;
 		return TCPX_ERR_INVALID;
 	}
-	chan->put_failed = 0;
-	put_pieces(chan, iov, niov, chan->put - chan->counted, lend);
-	home = local_lent_count(chan) ? chan->lent[chan->loan_first % LOCAL_LOANS].begin
-				      : chan->put;
-	home -= chan->counted;
+	chan->tx.put_failed = 0;
+	put_pieces(chan, iov, niov, chan->tx.put - chan->tx.counted, lend);
+	home = local_lent_count(chan) ? chan->tx.lent[chan->tx.loan_first % LOCAL_LOANS].begin
+				      : chan->tx.put;
+	home -= chan->tx.counted;
 	for (int i = 0; i < niov && offered < home; i++)
 		offered += iov[i].iov_len;
-	if ((!home || !offered) && chan->put_failed) {
+	if ((!home || !offered) && chan->tx.put_failed) {
 		errno = EFAULT;
 		return TCPX_ERR_INVALID;
 	}
 	if (!home || !offered)
 		return tx_blocked(chan, back);
-	chan->full_count = 0;
+	chan->tx.full_count = 0;
 	*out_bytes = smaller_size(home, offered);
-	chan->counted += *out_bytes;
+	chan->tx.counted += *out_bytes;
 	return TCPX_OK;
 }
 
@@ -231,20 +232,20 @@ tcpx_status local_lend(struct net_chan *base, const struct iovec *iov, int niov,
 /* Ring bytes before the next loan. */
 static uint64_t rx_avail(struct local_chan *chan)
 {
-	uint64_t there = chan->head_seen - chan->tail;
+	uint64_t there = chan->rx.head_seen - chan->rx.tail;
 
 	if (!there)
 		there = local_readable(chan);
 	/* The producer publishes a loan before any byte after it, so the loan is read after the
 	 * bytes. */
-	if (chan->borrow && local_loan_look(chan) && chan->loan.at - chan->tail < there)
-		there = chan->loan.at - chan->tail;
+	if (chan->rx.borrow && local_loan_look(chan) && chan->rx.loan.at - chan->rx.tail < there)
+		there = chan->rx.loan.at - chan->rx.tail;
 	return there;
 }
 
 static int loan_at_cursor(const struct local_chan *chan)
 {
-	return chan->loan.known && chan->loan.at == chan->tail;
+	return chan->rx.loan.known && chan->rx.loan.at == chan->rx.tail;
 }
 
 /* The ring is empty: returns the end of the channel, or IN_PROGRESS. */
@@ -256,7 +257,7 @@ static tcpx_status rx_empty(struct local_chan *chan, int back)
 		local_bell_missed(chan);
 	if (atomic_load_explicit(&chan->in->head_closed, memory_order_acquire))
 		local_peer_closed(chan);
-	else if (back || ++chan->empty_count % PEER_CHECK_EVERY == 0)
+	else if (back || ++chan->rx.empty_count % PEER_CHECK_EVERY == 0)
 		local_peer_check(chan);
 	/* The peer published its last bytes before its end: check once more after seeing the
 	 * end. */
@@ -274,12 +275,12 @@ tcpx_status local_recv(struct net_chan *base, const struct iovec *iov, int niov,
 	struct local_chan *chan = (struct local_chan *)base;
 	int back = local_bell_back(chan, LOCAL_RX);
 	int end = atomic_load_explicit(&chan->end, memory_order_acquire);
-	uint64_t avail, begin = chan->tail, published = begin;
+	uint64_t avail, begin = chan->rx.tail, published = begin;
 
 	law_free("local_recv");
 	if (end)
 		return (tcpx_status)end;
-	if (chan->probe_due)
+	if (chan->rx.probe_due)
 		local_share_probe(chan);
 	avail = rx_avail(chan);
 	if (!avail && !loan_at_cursor(chan)) {
@@ -290,17 +291,17 @@ tcpx_status local_recv(struct net_chan *base, const struct iovec *iov, int niov,
 		avail = rx_avail(chan);
 	}
 	if (!avail) {
-		chan->empty_count = 0;
+		chan->rx.empty_count = 0;
 		return local_loan_recv(chan, iov, niov, out_bytes);
 	}
-	chan->empty_count = 0;
+	chan->rx.empty_count = 0;
 	for (int i = 0; i < niov; i++) {
 		uint8_t *dst = iov[i].iov_base;
 		size_t left = iov[i].iov_len;
 
 		while (left) {
-			size_t n =
-				smaller_size(left, LOCAL_PIECE - (size_t)(chan->tail - published));
+			size_t n = smaller_size(left,
+						LOCAL_PIECE - (size_t)(chan->rx.tail - published));
 			size_t got;
 
 			if (!avail)
@@ -314,19 +315,19 @@ tcpx_status local_recv(struct net_chan *base, const struct iovec *iov, int niov,
 			avail -= got;
 			if (got < n)
 				goto out; /* the caller's memory has vanished */
-			if (chan->tail - published == LOCAL_PIECE) {
+			if (chan->rx.tail - published == LOCAL_PIECE) {
 				publish_tail(chan);
-				published = chan->tail;
+				published = chan->rx.tail;
 			}
 		}
 	}
 out:
-	if (chan->tail != published)
+	if (chan->rx.tail != published)
 		publish_tail(chan);
-	if (chan->tail == begin) {
+	if (chan->rx.tail == begin) {
 		errno = EFAULT;
 		return TCPX_ERR_INVALID;
 	}
-	*out_bytes = (size_t)(chan->tail - begin);
+	*out_bytes = (size_t)(chan->rx.tail - begin);
 	return TCPX_OK;
 }

@@ -122,7 +122,7 @@ static void use_direct(struct local_chan *chan, struct local_direct *direct)
 	chan->copy = COPY_DIRECT;
 	chan->direct = direct;
 	chan->lend_to = &direct->loans[chan->side];
-	chan->borrow = &direct->loans[!chan->side];
+	chan->rx.borrow = &direct->loans[!chan->side];
 	chan->lend_ok = &direct->attached;
 }
 
@@ -145,7 +145,7 @@ static void use_peer(struct local_chan *chan)
 	chan->copy = COPY_PEER;
 	chan->lend_to = &shared_header(chan)->loans[chan->side];
 	chan->lend_ok = &shared_header(chan)->offer[!chan->side].reads;
-	chan->probe_due = 1;
+	chan->rx.probe_due = 1;
 	offer->addr = (uintptr_t)secret;
 	memcpy(offer->secret, secret, sizeof(offer->secret));
 	atomic_store_explicit(&offer->ready, 1, memory_order_release);
@@ -198,7 +198,7 @@ void local_share_accept(struct local_chan *chan, int memfd, const struct local_h
 	}
 	if (!found) { /* another process, or another copy of the library in this one */
 		use_peer(chan);
-		if (chan->probe_due)
+		if (chan->rx.probe_due)
 			local_share_probe(chan);
 		return;
 	}
@@ -228,12 +228,12 @@ static int probe_peer_memory(struct local_chan *chan, const struct local_offer *
 	uint8_t seen[LOCAL_SECRET_BYTES];
 	struct iovec here = {seen, sizeof(seen)}, there;
 
-	chan->peer_addr = offer->addr;
-	memcpy(chan->peer_secret, offer->secret, sizeof(chan->peer_secret));
-	there = (struct iovec){(void *)(uintptr_t)chan->peer_addr, sizeof(seen)};
+	chan->rx.peer_addr = offer->addr;
+	memcpy(chan->rx.peer_secret, offer->secret, sizeof(chan->rx.peer_secret));
+	there = (struct iovec){(void *)(uintptr_t)chan->rx.peer_addr, sizeof(seen)};
 	if (process_vm_readv(chan->pid, &here, 1, &there, 1, 0) != (ssize_t)sizeof(seen))
 		return errno ? errno : EFAULT;
-	return memcmp(seen, chan->peer_secret, sizeof(seen)) ? ESRCH : 0;
+	return memcmp(seen, chan->rx.peer_secret, sizeof(seen)) ? ESRCH : 0;
 }
 
 void local_share_probe(struct local_chan *chan)
@@ -245,11 +245,11 @@ void local_share_probe(struct local_chan *chan)
 
 	if (!atomic_load_explicit(&offer->ready, memory_order_acquire))
 		return;
-	chan->probe_due = 0;
+	chan->rx.probe_due = 0;
 	errno = 0;
 	err = probe_peer_memory(chan, offer);
 	if (!err) {
-		chan->borrow = &header->loans[!chan->side];
+		chan->rx.borrow = &header->loans[!chan->side];
 		atomic_store_explicit(&header->offer[chan->side].reads, 1, memory_order_release);
 	} else if (!atomic_exchange(&said, 1)) {
 		LOG_WARN("local: memory of process %d cannot be read (%s): copying twice instead "
