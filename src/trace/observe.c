@@ -524,7 +524,9 @@ static void put_tested(struct trace_span *span, int result, int done, const int 
 			continue;
 		r->number = request ? request->number : 0;
 		r->tag = request ? request->kind : 0;
-		r->bytes = done && sizes && r->tag == TRACE_KIND_RECEIVE ? (unsigned)sizes[i] : 0;
+		/* below 0: the host's own value, which the plugin has not written */
+		if (done && sizes && r->tag == TRACE_KIND_RECEIVE && sizes[i] > 0)
+			r->bytes = (uint64_t)sizes[i];
 		r->part = (uint8_t)i;
 		r->parts = (uint8_t)parts;
 		r->flags = flags;
