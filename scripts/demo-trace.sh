@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # One program, two runs: on the emulated A3 host GPU 0 receives through eth1, its own NIC, and then
-# through eth2, which is another GPU's. 'tcpx trace' names the first call where the two runs diverge,
+# through eth2, which is not. The traces name the first call where the two runs diverge,
 # and the cause. A third run, GPU 2 through eth2, its own NIC, does not diverge from the first.
 # Usage: scripts/demo-trace.sh BUILD [FOLDER for the traces]
 set -eu

@@ -307,6 +307,10 @@ static int say_stream(struct maker *m, const struct pairing *p, unsigned k, uint
 	r = ra ? ra : rb;
 	if (!r)
 		return 0;
+	if (k == STREAM_SETUP && !*(ra ? tb : ta))
+		text_format(ra ? tb : ta, sizeof(ta), "never: the process %s after %.3f ms",
+			    (ra ? m->b.file : m->a.file)->ended ? "ended" : "was killed",
+			    (double)(ra ? m->b.file : m->a.file)->span_ns / 1e6);
 	if (!ra && !*ta) {
 		text_format(ta, sizeof(ta), "no more: %" PRIu64 " messages", p->a->posted);
 		section = DIFF_REMARK;

@@ -8,13 +8,12 @@
 #include "base/text.h"
 #include "trace_find.h"
 
-#define HOT_CALLS 1000u	    /* retries of a setup ... */
-#define HOT_RATE 20000.0    /* ... so many in a second are a hot loop */
-#define REGISTERED 16u	    /* registrations of a comm ... */
-#define RING 16u	    /* bounce slots of a comm with a device queue */
-#define CONSUME_NS 1000	    /* no copy of GPU memory is started and seen to end in less */
-#define CONSUME_BYTES 65536 /* of smaller messages nothing is concluded */
-#define COPY_BPS 8e12	    /* no GPU copies faster */
+#define HOT_CALLS 1000u	 /* retries of a setup ... */
+#define HOT_RATE 20000.0 /* ... so many in a second are a hot loop */
+#define REGISTERED 16u	 /* registrations of a comm ... */
+#define RING 16u	 /* bounce slots of a comm with a device queue */
+#define CONSUME_NS 1000	 /* no kernel or copy engine starts and is seen to end in less ... */
+#define CONSUME_RATE 64	 /* ... and no CPU copies more bytes in a nanosecond */
 
 static const struct trace_rule rules[] = {
 	{"T01", "a received message is done and never consumed"},
@@ -89,15 +88,14 @@ static struct request *request_of(struct lint *l, uint64_t number)
 static void lint_consumed(struct lint *l, const struct trace_record *r, struct request *q)
 {
 	int64_t begin = trace_begin_ns(l->file, r), since = begin - q->done_ns;
-	int64_t least = (int64_t)((double)q->bytes / COPY_BPS * 1e9);
 
 	if (r->result) {
 		q->refused = 1;
 		return;
 	}
 	q->consumed = 1;
-	least = least > CONSUME_NS ? least : CONSUME_NS;
-	if (l->end->gpu_memory && q->done && q->bytes >= CONSUME_BYTES && since < least)
+	if (l->end->gpu_memory && q->done && since < CONSUME_NS &&
+	    q->bytes > (uint64_t)CONSUME_RATE * (uint64_t)(since > 0 ? since : 1))
 		trace_find(l->f, "T03", "", l->end->name, begin,
 			   "message %" PRIu64 " (%" PRIu64 " bytes) is consumed %" PRId64
 			   " ns after it was done: no copy is over by then, so its pages are "
@@ -149,18 +147,16 @@ static void lint_events(struct lint *l)
 
 static void lint_unconsumed(struct lint *l)
 {
-	uint64_t left = 0, first = 0, later = 0;
+	uint64_t left = 0, first = 0, later = 0; /* later: consumed, or the plugin refused it */
 
 	if (!l->queue || l->end->kind != END_RECEIVE)
 		return;
 	for (uint64_t i = 0; i < l->count; i++) {
 		const struct request *q = &l->requests[i];
 
-		if (q->done && !q->consumed) {
+		later += left && (q->consumed || q->refused);
+		if (q->done && !q->consumed)
 			first = left++ ? first : i;
-		} else if (q->consumed && left) {
-			later++;
-		}
 	}
 	/* the last ones may be on their way when the comm is closed */
 	if (left && (later || left >= RING || (l->end->closed && l->end->consumed)))
