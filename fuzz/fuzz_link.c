@@ -30,7 +30,7 @@ static uint64_t value(struct world *w, struct wire_cursor *in)
 	case 4:
 		return UINT64_MAX - how / 8;
 	case 5:
-		return w->link.recv_next + how / 64;
+		return w->link.sendrecv.recv_next + how / 64;
 	default:
 		xfer = w->xfers[how / 8 % WORLD_XFERS];
 		return xfer ? xfer->x.id : 1;
@@ -143,8 +143,8 @@ static void peer_behind(struct world *w, struct wire_cursor *in)
 	struct frame data = {.type = FRAME_DATA, .xfer = how / 32, .payload_bytes = size};
 	struct frame note = {.type = FRAME_NOTIFY, .key = FRAME_NOTE_BEHIND, .xfer = how / 32};
 	struct frame wish = {.type = FRAME_STAGE_REQ,
-			     .linear = stage->wanted + size,
-			     .key = stage->unwanted,
+			     .linear = stage->requested + size,
+			     .key = stage->withdrawn,
 			     .offset = stage->dropped};
 
 	if (how & 1) {
@@ -223,12 +223,12 @@ static void peer_ack(struct world *w, struct wire_cursor *in)
 {
 	uint32_t channel = wire_get_u8(in) % WORLD_CHANNELS;
 	struct core_chan *chan = &w->link.chan[channel];
-	uint64_t used = chan->next_seq - 1 - chan->acked_seq;
+	uint64_t used = chan->inflight.next_seq - 1 - chan->inflight.acked_seq;
 	struct frame frame = {.type = FRAME_ACK, .epoch = chan->epoch};
 	struct core_rx rx;
 	tcpx_status status;
 
-	frame.linear = chan->acked_seq + (used ? wire_get_u8(in) % (used + 1) : 0);
+	frame.linear = chan->inflight.acked_seq + (used ? wire_get_u8(in) % (used + 1) : 0);
 	frame.key = frame.linear;
 	if (chan->state != CORE_CHAN_UP || w->rx[channel].busy)
 		return;
@@ -258,7 +258,7 @@ static void channel_change(struct world *w, struct wire_cursor *in)
 		break;
 	default:
 		status = core_chan_fence(&w->link, channel, chan->epoch + (how % 8 == 7),
-					 chan->acked_seq + how / 16, nacks, how / 4 % 3);
+					 chan->inflight.acked_seq + how / 16, nacks, how / 4 % 3);
 		if (status != TCPX_OK && !w->link.dead)
 			world_fail(w, status);
 	}

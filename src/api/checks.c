@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define API_SIZE_MAX 65536 /* no struct has as much: what is larger was never set */
+#define API_SIZE_MAX 65536 /* larger than any struct: such a size was never set */
 
 tcpx_status api_null(const char *name)
 {
@@ -21,7 +21,8 @@ tcpx_status api_opts(const char *name, const void *opts, size_t min, void *out, 
 		return TCPX_OK;
 	memcpy(&given, opts, sizeof(given));
 	if (given < min || given > API_SIZE_MAX) {
-		error_set(TCPX_ERR_INVALID, 0, "%s.sz is %zu", name, given);
+		error_set(TCPX_ERR_INVALID, 0, "%s.sz is %zu, which is not the size of that struct",
+			  name, given);
 		return error_next("fill the struct with TCPX_OPTS()");
 	}
 	for (size_t i = size; i < given; i++)
@@ -40,12 +41,14 @@ tcpx_status api_out_check(const char *name, const void *out, size_t first)
 	size_t given;
 
 	if (!out)
-		return error_set(TCPX_ERR_INVALID, 0, "the %s to write is NULL", name);
+		return error_set(TCPX_ERR_INVALID, 0, "the %s to fill is NULL", name);
 	memcpy(&given, out, sizeof(given));
 	if (given >= first && given <= API_SIZE_MAX)
 		return TCPX_OK;
-	error_set(TCPX_ERR_INVALID, 0, "%s.sz is %zu, not %zu or more", name, given, first);
-	return error_next("set sz to sizeof(%s) before the call, in an array that of the first",
+	error_set(TCPX_ERR_INVALID, 0, "%s.sz is %zu, outside %zu..%d", name, given, first,
+		  API_SIZE_MAX);
+	return error_next("set sz to sizeof(%s) before the call; in an array, in the first "
+			  "element",
 			  name);
 }
 

@@ -4,20 +4,20 @@
 
 #include <tcpx/query.h>
 
-#include "base/error.h"
+#include "api/checks.h"
 #include "ctl/conn.h"
 
 TCPX_API tcpx_status tcpx_key_create(const char *path, bool append)
 {
 	if (!path || !*path)
-		return error_set(TCPX_ERR_INVALID, 0, "no path for the key file");
+		return error_set(TCPX_ERR_INVALID, 0, "the path of the key file is empty");
 	return ctl_keys_create(path, append);
 }
 
 TCPX_API tcpx_status tcpx_identity_create(const char *path)
 {
 	if (!path || !*path)
-		return error_set(TCPX_ERR_INVALID, 0, "no path for the identity file");
+		return error_set(TCPX_ERR_INVALID, 0, "the path of the identity file is empty");
 	return ctl_identity_create(path);
 }
 
@@ -26,8 +26,9 @@ TCPX_API tcpx_status tcpx_identity_key(const char *path, char out_key[65])
 	struct ctl_identity identity;
 	tcpx_status status;
 
-	if (!path || !*path || !out_key)
-		return error_set(TCPX_ERR_INVALID, 0, "no path for the identity file");
+	if (!path || !*path)
+		return error_set(TCPX_ERR_INVALID, 0, "the path of the identity file is empty");
+	API_NOT_NULL(out_key);
 	status = ctl_identity_load(path, &identity);
 	if (status == TCPX_OK)
 		ctl_key_text(identity.public_key, out_key);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Doors of tcpx/log.h. */
+/* Public calls of include/tcpx/log.h. */
 #include <tcpx/log.h>
 
 #include "base/error.h"

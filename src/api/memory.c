@@ -21,7 +21,8 @@ tcpx_status tcpx_memory_devices(enum tcpx_mem_kind kind, uint32_t *out_count)
 		return TCPX_OK;
 	default:
 		if (!mem_kind_get(kind))
-			return error_set(TCPX_ERR_INVALID, 0, "memory kind %d is none", (int)kind);
+			return error_set(TCPX_ERR_INVALID, 0, "there is no memory kind %d",
+					 (int)kind);
 		*out_count = 1;
 		return TCPX_OK;
 	}
@@ -37,10 +38,10 @@ tcpx_status tcpx_region_register(tcpx_session *session, void *addr, uint64_t len
 	API_NOT_NULL(addr);
 	API_NOT_NULL(out_region);
 	if (!length)
-		return error_set(TCPX_ERR_INVALID, 0, "length is 0");
+		return error_set(TCPX_ERR_INVALID, 0, "length is 0, a region has at least 1 byte");
 	if ((uint64_t)(uintptr_t)addr + length < length)
-		return error_set(TCPX_ERR_INVALID, 0, "%p and length %llu wrap around", addr,
-				 (unsigned long long)length);
+		return error_set(TCPX_ERR_INVALID, 0, "address %p with length %llu wraps around",
+				 addr, (unsigned long long)length);
 	status = api_opts("tcpx_region_opts", opts, sizeof(size_t), &copy, sizeof(copy));
 	if (status != TCPX_OK)
 		return status;

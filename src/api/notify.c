@@ -8,7 +8,8 @@ tcpx_status tcpx_notify_send(tcpx_session *session, tcpx_peer peer, const void *
 	if (bytes && !data)
 		return api_null("data");
 	if (bytes > TCPX_NOTIFY_MAX)
-		return error_set(TCPX_ERR_LIMIT, 0, "notification of %zu bytes, at most %u", bytes,
+		return error_set(TCPX_ERR_LIMIT, 0,
+				 "notification has %zu bytes, at most %u are allowed", bytes,
 				 TCPX_NOTIFY_MAX);
 	return engine_notify_send(api_session(session), peer.id, data, bytes);
 }

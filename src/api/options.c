@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Doors of tcpx/query.h that need no session: version, features, options. */
+/* Public calls of include/tcpx/query.h that need no session: version, features, options. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,12 +27,11 @@ static const struct {
 } features[] = {
 	{"tcp", 1, "several channels per peer over epoll and non-blocking sockets"},
 	{"local", 1, "same host: a ring in shared memory; one copy inside a process, or by option"},
-	{"crypto", 0, ""}, /* filled in when asked */
+	{"crypto", 0, ""}, /* tcpx_feature_get() fills it in */
 	{"cuda", 1, CUDA_REASON},
-	{"ncclnet", 1,
-	 "channels of messages over ncclNet plugins, v6 to v12, for host and GPU memory"},
-	{"tls", 0, "not in this version: connections are proven, not encrypted"},
-	{"io_uring", 0, "not used: no gain over epoll was measured"},
+	{"ncclnet", 1, "plugin channels over ncclNet plugins, v6 to v12, for host and GPU memory"},
+	{"tls", 0, "not in this version: connections are authenticated, not encrypted"},
+	{"io_uring", 0, "not used: measurements show no gain over epoll"},
 };
 
 const char *tcpx_version(void)
@@ -103,7 +102,9 @@ tcpx_status tcpx_option_unknown(uint32_t index, char *name, size_t cap, const ch
 {
 	if (!name || !cap || !out_nearest)
 		return error_set(TCPX_ERR_INVALID, 0, "tcpx_option_unknown: %s",
-				 name && cap ? "out_nearest is NULL" : "no room for the name");
+				 !name	? "name is NULL"
+				 : !cap ? "cap is 0"
+					: "out_nearest is NULL");
 	for (char **entry = environ; entry && *entry; entry++) {
 		size_t len = strcspn(*entry, "=");
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options by name: a session's own into its struct, the process's into its table. */
+/* Sets options by name: those of a session in its struct, the others in the process's table. */
 #include <string.h>
 
 #include "api/checks.h"
@@ -43,7 +43,7 @@ static const struct field {
 	{"TCPX_STRICT_CANCEL", FIELD_FLAG, 0, TCPX_SESSION_STRICT_CANCEL},
 };
 
-static const struct field *field_of(const char *name)
+static const struct field *opts_field(const char *name)
 {
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
 		if (!strcmp(fields[i].name, name))
@@ -51,7 +51,7 @@ static const struct field *field_of(const char *name)
 	return NULL;
 }
 
-static void set_flag(tcpx_session_opts *opts, const struct field *field, bool on)
+static void opts_set_flag(tcpx_session_opts *opts, const struct field *field, bool on)
 {
 	uint64_t *where = on == (field->type == FIELD_FLAG) ? &opts->flags : &opts->without;
 
@@ -70,7 +70,7 @@ tcpx_status tcpx_session_opts_set(tcpx_session_opts *opts, const char *name, con
 	API_NOT_NULL(opts);
 	API_NOT_NULL(name);
 	API_NOT_NULL(value);
-	field = field_of(name);
+	field = opts_field(name);
 	if (!field)
 		return config_set(name, value);
 	status = config_check(name, value, &parsed);
@@ -91,7 +91,7 @@ tcpx_status tcpx_session_opts_set(tcpx_session_opts *opts, const char *name, con
 		*(const char **)(void *)at = value;
 		break;
 	default:
-		set_flag(opts, field, parsed != 0);
+		opts_set_flag(opts, field, parsed != 0);
 	}
 	return TCPX_OK;
 }

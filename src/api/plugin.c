@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Doors of tcpx/plugin.h. */
+/* Public calls of include/tcpx/plugin.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,20 +9,20 @@
 #include "base/text.h"
 #include "api/checks.h"
 #include "engine/channel/comms_env.h"
-#include "net/ncclnet/plugin.h"
+#include "plugin/plugin.h"
 
 _Static_assert(TCPX_PLUGIN_HOST == (int)NCCLNET_PTR_HOST &&
 		       TCPX_PLUGIN_CUDA == (int)NCCLNET_PTR_CUDA &&
 		       TCPX_PLUGIN_DMABUF == (int)NCCLNET_PTR_DMABUF,
-	       "pointers are the plugin's bits");
+	       "the bits for pointers are those of ncclNet");
 _Static_assert(TCPX_PLUGIN_SETTINGS_MAX >= GPUDIRECT_SETTINGS_MAX &&
 		       TCPX_PLUGIN_PROBLEMS_MAX >= GPUDIRECT_PROBLEMS_MAX,
-	       "a caller's array takes all");
+	       "the array of a caller has room for all");
 
-static tcpx_status find(const char *path, int64_t timeout_ns, struct net_plugin **out_plugin)
+static tcpx_status plugin_open(const char *path, int64_t timeout_ns, struct net_plugin **out_plugin)
 {
 	if (timeout_ns <= 0)
-		return error_set(TCPX_ERR_INVALID, 0, "plugin: timeout_ns is %lld",
+		return error_set(TCPX_ERR_INVALID, 0, "plugin: timeout_ns = %lld is not positive",
 				 (long long)timeout_ns);
 	return net_plugin_get(&(struct net_plugin_opts){.path = path, .timeout_ns = timeout_ns},
 			      out_plugin);
@@ -36,7 +36,7 @@ tcpx_status tcpx_plugin_query(const char *path, int64_t timeout_ns, tcpx_plugin_
 	tcpx_status status;
 
 	API_OUT(tcpx_plugin_info, out_info, consumes);
-	status = find(path, timeout_ns, &plugin);
+	status = plugin_open(path, timeout_ns, &plugin);
 	if (status != TCPX_OK)
 		return status;
 	net_plugin_describe(plugin, &found);
@@ -60,7 +60,7 @@ tcpx_status tcpx_plugin_device_get(const char *path, int64_t timeout_ns, uint32_
 	tcpx_status status;
 
 	API_OUT(tcpx_plugin_device, out_device, message_max);
-	status = find(path, timeout_ns, &plugin);
+	status = plugin_open(path, timeout_ns, &plugin);
 	if (status != TCPX_OK)
 		return status;
 	found = net_plugin_device(plugin, index);
@@ -78,8 +78,8 @@ tcpx_status tcpx_plugin_device_get(const char *path, int64_t timeout_ns, uint32_
 	return TCPX_OK;
 }
 
-static void put_setting(tcpx_plugin_setting *settings, unsigned index, size_t sz,
-			const struct gpudirect_setting *from)
+static void plugin_put_setting(tcpx_plugin_setting *settings, unsigned index, size_t sz,
+			       const struct gpudirect_setting *from)
 {
 	tcpx_plugin_setting setting = {.users = from->users};
 
@@ -102,20 +102,20 @@ tcpx_status tcpx_plugin_settings(uint64_t message_bytes, tcpx_plugin_setting *se
 		return error_set(TCPX_ERR_INVALID, 0, "tcpx_plugin_settings: max is 0");
 	all = calloc(GPUDIRECT_SETTINGS_MAX, sizeof(*all));
 	if (!all)
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "settings of a plugin");
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for the settings of a plugin");
 	status = comms_env_settings(message_bytes, all, GPUDIRECT_SETTINGS_MAX, &count);
 	if (status == TCPX_OK) {
 		count = count < max ? count : max;
 		for (unsigned i = 0; i < count; i++)
-			put_setting(settings, i, settings->sz, &all[i]);
+			plugin_put_setting(settings, i, settings->sz, &all[i]);
 		*out_count = count;
 	}
 	free(all);
 	return status;
 }
 
-static void put_problem(tcpx_plugin_problem *problems, unsigned index, size_t sz,
-			const struct gpudirect_problem *from)
+static void plugin_put_problem(tcpx_plugin_problem *problems, unsigned index, size_t sz,
+			       const struct gpudirect_problem *from)
 {
 	tcpx_plugin_problem problem = {.fatal = from->fatal};
 
@@ -137,13 +137,13 @@ tcpx_status tcpx_plugin_problems(const char *nics, uint64_t message_bytes,
 		return error_set(TCPX_ERR_INVALID, 0, "tcpx_plugin_problems: max is 0");
 	all = calloc(GPUDIRECT_PROBLEMS_MAX, sizeof(*all));
 	if (!all)
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "problems of a plugin");
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for the problems of a plugin");
 	status = comms_env_problems(nics ? nics : "", message_bytes, all, GPUDIRECT_PROBLEMS_MAX,
 				    &count);
 	if (status == TCPX_OK) {
 		count = count < max ? count : max;
 		for (unsigned i = 0; i < count; i++)
-			put_problem(problems, i, problems->sz, &all[i]);
+			plugin_put_problem(problems, i, problems->sz, &all[i]);
 		*out_count = count;
 	}
 	free(all);

@@ -57,9 +57,9 @@ tcpx_status tcpx_session_key(tcpx_session *session, char out_key[65])
 	return TCPX_OK;
 }
 
-static tcpx_status connect_any(tcpx_session *session, const struct wire_info *info,
-			       const char *address, const tcpx_connect_opts *opts,
-			       tcpx_peer *out_peer)
+static tcpx_status session_connect_any(tcpx_session *session, const struct wire_info *info,
+				       const char *address, const tcpx_connect_opts *opts,
+				       tcpx_peer *out_peer)
 {
 	tcpx_connect_opts copy;
 	tcpx_status status;
@@ -68,7 +68,8 @@ static tcpx_status connect_any(tcpx_session *session, const struct wire_info *in
 	if (status != TCPX_OK)
 		return status;
 	if (copy.timeout_ns < 0)
-		return error_set(TCPX_ERR_INVALID, 0, "timeout_ns is negative");
+		return error_set(TCPX_ERR_INVALID, 0, "timeout_ns = %lld is negative",
+				 (long long)copy.timeout_ns);
 	return engine_connect(api_session(session), info, address, &copy, out_peer);
 }
 
@@ -84,7 +85,7 @@ tcpx_status tcpx_session_connect(tcpx_session *session, const void *info, size_t
 	status = wire_info_decode(info, len, &parts);
 	if (status != TCPX_OK)
 		return error_set(status, 0, "connection info of %zu bytes is not usable", len);
-	status = connect_any(session, &parts, NULL, opts, out_peer);
+	status = session_connect_any(session, &parts, NULL, opts, out_peer);
 	explicit_bzero(parts.secret, sizeof(parts.secret));
 	return status;
 }
@@ -101,7 +102,7 @@ tcpx_status tcpx_info_name(const void *info, size_t len, char *name, size_t cap)
 		return error_set(status, 0, "connection info of %zu bytes is not usable", len);
 	explicit_bzero(parts.secret, sizeof(parts.secret));
 	if (strlen(parts.name) >= cap)
-		return error_set(TCPX_ERR_RANGE, 0, "a name of %zu bytes, room for %zu",
+		return error_set(TCPX_ERR_RANGE, 0, "a name of %zu bytes does not fit into %zu",
 				 strlen(parts.name), cap);
 	memcpy(name, parts.name, strlen(parts.name) + 1);
 	return TCPX_OK;
@@ -130,15 +131,17 @@ tcpx_status tcpx_session_connect_to(tcpx_session *session, const char *address,
 	API_ENTER(session);
 	API_NOT_NULL(address);
 	API_NOT_NULL(out_peer);
-	return connect_any(session, NULL, address, opts, out_peer);
+	return session_connect_any(session, NULL, address, opts, out_peer);
 }
 
 tcpx_status tcpx_session_accept(tcpx_session *session, int64_t timeout_ns, tcpx_peer *out_peer)
 {
 	API_ENTER(session);
 	API_NOT_NULL(out_peer);
-	if (!api_session(session)->port)
-		return error_set(TCPX_ERR_STATE, 0, "session does not listen");
+	if (!api_session(session)->listen.port) {
+		error_set(TCPX_ERR_STATE, 0, "session does not listen");
+		return error_next("call tcpx_session_listen() first");
+	}
 	return engine_accept(api_session(session), timeout_ns, out_peer);
 }
 
@@ -182,8 +185,9 @@ int tcpx_session_fd(tcpx_session *session)
 		       : -1;
 }
 
-/* For a caller whose completions have another size than ours. */
-static uint32_t poll_sized(tcpx_session *session, tcpx_completion *completions, uint32_t max)
+/* For a caller whose tcpx_completion has another size than this library's. */
+static uint32_t session_poll_sized(tcpx_session *session, tcpx_completion *completions,
+				   uint32_t max)
 {
 	size_t sz = completions->sz;
 	tcpx_completion some[16];
@@ -209,7 +213,7 @@ int tcpx_session_poll(tcpx_session *session, tcpx_completion *completions, uint3
 	API_OUT(tcpx_completion, completions, elapsed_ns);
 	return (int)(completions->sz == sizeof(*completions)
 			     ? engine_poll(api_session(session), completions, max)
-			     : poll_sized(session, completions, max));
+			     : session_poll_sized(session, completions, max));
 }
 
 tcpx_status tcpx_session_wait(tcpx_session *session, int64_t timeout_ns)
@@ -264,7 +268,7 @@ tcpx_status tcpx_session_counters(tcpx_session *session, tcpx_counters *out_coun
 
 	API_ENTER(session);
 	API_OUT(tcpx_counters, out_counters,
-		tx_bytes); /* the others are as many as sz has room for */
+		tx_bytes); /* sz says how many of the other fields there are */
 	engine_counters(api_session(session), &counters);
 	api_out_write(out_counters, &counters, sizeof(counters));
 	return TCPX_OK;

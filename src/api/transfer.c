@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Public calls of include/tcpx/transfer.h but the transfer object. */
+/* Public calls of include/tcpx/transfer.h, without the transfer object. */
 #include "api/checks.h"
 
-static tcpx_status check_segments(enum tcpx_op op, const tcpx_segment *segments, size_t count,
-				  const tcpx_request_opts *opts)
+static tcpx_status request_check_segments(enum tcpx_op op, const tcpx_segment *segments,
+					  size_t count)
 {
 	if (op < TCPX_OP_WRITE || op > TCPX_OP_NOTIFY)
-		return error_set(TCPX_ERR_INVALID, 0, "operation %d is none", (int)op);
+		return error_set(TCPX_ERR_INVALID, 0, "there is no operation %d", (int)op);
 	if (count > TCPX_SEGMENTS_MAX)
-		return error_set(TCPX_ERR_LIMIT, 0, "%zu segments, at most %u", count,
+		return error_set(TCPX_ERR_LIMIT, 0,
+				 "a list of %zu segments, at most %u are allowed", count,
 				 TCPX_SEGMENTS_MAX);
 	if (count && !segments)
 		return api_null("segments");
 	if (op == TCPX_OP_NOTIFY && count)
-		return error_set(TCPX_ERR_INVALID, 0, "a notification has no segments");
+		return error_set(TCPX_ERR_INVALID, 0, "a NOTIFY takes no segments, %zu are given",
+				 count);
 	if (!count && (op == TCPX_OP_WRITE || op == TCPX_OP_READ))
-		return error_set(TCPX_ERR_INVALID, 0, "WRITE and READ need a segment");
-	(void)opts;
+		return error_set(TCPX_ERR_INVALID, 0, "WRITE and READ need at least one segment");
 	return TCPX_OK;
 }
 
@@ -29,7 +30,7 @@ tcpx_status tcpx_request_prepare(tcpx_session *session, tcpx_peer peer, enum tcp
 
 	API_ENTER(session);
 	API_NOT_NULL(out_request);
-	status = check_segments(op, segments, count, opts);
+	status = request_check_segments(op, segments, count);
 	if (status == TCPX_OK)
 		status = api_opts("tcpx_request_opts", opts, sizeof(size_t), &copy, sizeof(copy));
 	if (status != TCPX_OK)
@@ -135,7 +136,7 @@ tcpx_status tcpx_request_cancel_wait(tcpx_session *session, tcpx_request request
 
 	API_ENTER(session);
 	status = engine_request_cancel(api_session(session), request.id);
-	if (status != TCPX_OK && status != TCPX_ERR_STATE) /* final already: wait says how */
+	if (status != TCPX_OK && status != TCPX_ERR_STATE) /* it has ended: the wait returns how */
 		return status;
 	return engine_request_wait(api_session(session), request.id, timeout_ns, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The transfer object: many posts on one peer, one wait, one release. Only public calls inside. */
+/* The transfer object: many posts to one peer, one wait, one release. Built on public calls. */
 #include <stdlib.h>
 
 #include "api/checks.h"
@@ -8,7 +8,7 @@
 struct tcpx_transfer {
 	tcpx_session *session;
 	tcpx_peer peer;
-	tcpx_request *requests; /* those from done on are not known to have ended */
+	tcpx_request *requests; /* the first `done` have ended */
 	size_t count, cap, done;
 	tcpx_status failed;
 };
@@ -27,7 +27,7 @@ tcpx_status tcpx_transfer_create(tcpx_session *session, tcpx_peer peer,
 	peer_put(known);
 	transfer = calloc(1, sizeof(*transfer));
 	if (!transfer)
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "transfer object");
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for a transfer object");
 	transfer->session = session;
 	transfer->peer = peer;
 	*out_transfer = transfer;
@@ -46,7 +46,8 @@ tcpx_status tcpx_transfer_post(tcpx_transfer *transfer, enum tcpx_op op,
 		tcpx_request *more = realloc(transfer->requests, cap * sizeof(*more));
 
 		if (!more)
-			return error_set(TCPX_ERR_NO_MEMORY, 0, "transfer object of %zu posts",
+			return error_set(TCPX_ERR_NO_MEMORY, 0,
+					 "no memory for a transfer object of %zu posts",
 					 transfer->count);
 		transfer->requests = more;
 		transfer->cap = cap;
@@ -58,8 +59,8 @@ tcpx_status tcpx_transfer_post(tcpx_transfer *transfer, enum tcpx_op op,
 	return status;
 }
 
-/* Moves what ended in front of done; the order of posts does not matter to anybody. */
-static void collect(tcpx_transfer *transfer)
+/* Moves the requests that ended to the front; their order does not matter. */
+static void transfer_collect(tcpx_transfer *transfer)
 {
 	for (size_t i = transfer->done; i < transfer->count; i++) {
 		tcpx_request request = transfer->requests[i];
@@ -78,7 +79,7 @@ bool tcpx_transfer_is_complete(tcpx_transfer *transfer)
 {
 	if (!transfer)
 		return false;
-	collect(transfer);
+	transfer_collect(transfer);
 	return transfer->done == transfer->count;
 }
 
@@ -86,7 +87,7 @@ uint64_t tcpx_transfer_completed(tcpx_transfer *transfer)
 {
 	if (!transfer)
 		return 0;
-	collect(transfer);
+	transfer_collect(transfer);
 	return transfer->done;
 }
 
@@ -104,7 +105,7 @@ tcpx_status tcpx_transfer_wait(tcpx_transfer *transfer, int64_t timeout_ns)
 	for (;;) {
 		int64_t left = timeout_ns < 0 ? TCPX_WAIT_FOREVER : deadline - clock_now_ns();
 
-		collect(transfer);
+		transfer_collect(transfer);
 		if (transfer->done == transfer->count)
 			return transfer->failed;
 		if (timeout_ns >= 0 && left <= 0)

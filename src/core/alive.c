@@ -2,20 +2,20 @@
 /* Judges whether a peer lives: suspect, recovered, silent, stopped. */
 #include "core/alive.h"
 
-static int64_t later(int64_t a, int64_t b)
+static int64_t alive_later(int64_t a, int64_t b)
 {
 	return a > b ? a : b;
 }
 
-static int64_t sooner(int64_t a, int64_t b)
+static int64_t alive_sooner(int64_t a, int64_t b)
 {
 	return a < b ? a : b;
 }
 
-/* Often enough that a lost or late one alone is no silence: an answer to ours is a sign, too. */
-static int64_t beat_ns(const struct core_alive *alive)
+/* Often enough that one lost or late heartbeat is no silence. */
+static int64_t alive_beat_ns(const struct core_alive *alive)
 {
-	return sooner(CORE_ALIVE_BEAT_NS, alive->cfg.silent_ns / 3);
+	return alive_sooner(CORE_ALIVE_BEAT_NS, alive->cfg.silent_ns / 3);
 }
 
 void core_alive_init(struct core_alive *alive, const struct core_alive_config *cfg, int64_t now_ns)
@@ -27,22 +27,22 @@ void core_alive_init(struct core_alive *alive, const struct core_alive_config *c
 		.sent_ns = now_ns,
 		.pause_ns = now_ns,
 	};
-	alive->due_ns = now_ns + beat_ns(alive);
+	alive->due_ns = now_ns + alive_beat_ns(alive);
 	if (alive->cfg.suspect_ns <= 0)
 		alive->cfg.suspect_ns = CORE_ALIVE_SUSPECT_NS;
-	alive->cfg.suspect_ns = sooner(alive->cfg.suspect_ns, alive->cfg.silent_ns);
+	alive->cfg.suspect_ns = alive_sooner(alive->cfg.suspect_ns, alive->cfg.silent_ns);
 	if (alive->cfg.stopped_ns > 0)
-		alive->cfg.suspect_ns = sooner(alive->cfg.suspect_ns, alive->cfg.stopped_ns);
+		alive->cfg.suspect_ns = alive_sooner(alive->cfg.suspect_ns, alive->cfg.stopped_ns);
 }
 
 void core_alive_heard(struct core_alive *alive, int64_t now_ns)
 {
-	alive->heard_ns = later(alive->heard_ns, now_ns);
+	alive->heard_ns = alive_later(alive->heard_ns, now_ns);
 }
 
 void core_alive_heard_beat(struct core_alive *alive, int64_t now_ns)
 {
-	alive->pause_ns = sooner(alive->pause_ns, now_ns);
+	alive->pause_ns = alive_sooner(alive->pause_ns, now_ns);
 	core_alive_heard(alive, now_ns);
 }
 
@@ -50,38 +50,38 @@ void core_alive_heard_pause(struct core_alive *alive, int64_t now_ns, int64_t le
 {
 	core_alive_heard(alive, now_ns);
 	if (length_ns > 0)
-		alive->pause_ns = now_ns + sooner(length_ns, CORE_ALIVE_PAUSE_MAX_NS);
+		alive->pause_ns = now_ns + alive_sooner(length_ns, CORE_ALIVE_PAUSE_MAX_NS);
 }
 
 void core_alive_sent(struct core_alive *alive, int64_t now_ns)
 {
-	alive->sent_ns = later(alive->sent_ns, now_ns);
+	alive->sent_ns = alive_later(alive->sent_ns, now_ns);
 	alive->unacked_sent = true;
 }
 
 void core_alive_sample(struct core_alive *alive, int64_t now_ns, bool unacked, bool progress)
 {
-	/* Everything sent is acknowledged, our last heartbeat included: as good as an ACK seen. */
+	/* All that was sent since the last sample is acknowledged: an acknowledgement arrived. */
 	if (progress || (!unacked && alive->unacked_sent))
-		alive->acked_ns = later(alive->acked_ns, now_ns);
+		alive->acked_ns = alive_later(alive->acked_ns, now_ns);
 	if (!unacked)
 		alive->unacked_sent = false;
 }
 
 bool core_alive_beat_due(const struct core_alive *alive, int64_t now_ns)
 {
-	return !alive->dead && now_ns - alive->sent_ns >= beat_ns(alive);
+	return !alive->dead && now_ns - alive->sent_ns >= alive_beat_ns(alive);
 }
 
-/* When the verdict of this instant may change by time alone. */
-static int64_t next_change(const struct core_alive *alive, int64_t heard, int64_t sign)
+/* When the verdict may change because time passes. */
+static int64_t alive_next_change(const struct core_alive *alive, int64_t heard, int64_t sign)
 {
 	int64_t due = sign + alive->cfg.silent_ns;
 
 	if (!alive->suspect)
-		due = sooner(due, heard + alive->cfg.suspect_ns);
+		due = alive_sooner(due, heard + alive->cfg.suspect_ns);
 	if (alive->cfg.stopped_ns > 0)
-		due = sooner(due, heard + alive->cfg.stopped_ns);
+		due = alive_sooner(due, heard + alive->cfg.stopped_ns);
 	return due;
 }
 
@@ -91,19 +91,19 @@ enum core_alive_verdict core_alive_tick(struct core_alive *alive, int64_t now_ns
 	int64_t heard, sign;
 
 	if (now_ns - alive->due_ns > CORE_ALIVE_STALL_NS) {
-		/* We slept: what they said meanwhile may not have been read yet. */
-		alive->pause_ns = later(alive->pause_ns, now_ns);
+		/* We were stopped: what the peer sent meanwhile may not be read yet. */
+		alive->pause_ns = alive_later(alive->pause_ns, now_ns);
 		alive->stalls++;
 	}
-	heard = later(alive->heard_ns, alive->pause_ns);
-	sign = later(heard, alive->acked_ns);
+	heard = alive_later(alive->heard_ns, alive->pause_ns);
+	sign = alive_later(heard, alive->acked_ns);
 	if (alive->dead) {
 		verdict = alive->dead;
 	} else if (now_ns - sign >= alive->cfg.silent_ns) {
 		verdict = alive->dead = CORE_ALIVE_DEAD_SILENT;
 	} else if (alive->cfg.stopped_ns > 0 && now_ns - heard >= alive->cfg.stopped_ns &&
 		   now_ns - alive->acked_ns < alive->cfg.suspect_ns) {
-		/* An old acknowledgement proves nothing of now: then the silence decides. */
+		/* Without a recent acknowledgement only the silence decides. */
 		verdict = alive->dead = CORE_ALIVE_DEAD_STOPPED;
 	} else if (now_ns - heard >= alive->cfg.suspect_ns) {
 		if (!alive->suspect) {
@@ -116,8 +116,10 @@ enum core_alive_verdict core_alive_tick(struct core_alive *alive, int64_t now_ns
 		alive->suspect = false; /* a restarted clock alone is no sign of life */
 		verdict = CORE_ALIVE_RECOVERED;
 	}
-	alive->due_ns = sooner(alive->sent_ns + beat_ns(alive), next_change(alive, heard, sign));
-	alive->due_ns = sooner(later(alive->due_ns, now_ns + 1), now_ns + beat_ns(alive));
+	alive->due_ns = alive_sooner(alive->sent_ns + alive_beat_ns(alive),
+				     alive_next_change(alive, heard, sign));
+	alive->due_ns =
+		alive_sooner(alive_later(alive->due_ns, now_ns + 1), now_ns + alive_beat_ns(alive));
 	*out_due = alive->due_ns;
 	return verdict;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One channel of a link: its ring, the frame under way in each direction, what the fence needs. */
+/* One channel of a link: its frames in flight, the frame under way in each direction, the fence. */
 #ifndef CORE_CHAN_H
 #define CORE_CHAN_H
 
@@ -8,86 +8,64 @@
 
 #include "base/frame.h"
 #include "base/list.h"
-#include "core/path.h"
-#include "core/prog.h"
+#include "core/inflight.h"
 #include "core/rxseq.h"
 
-struct core_job;
 struct core_notify_in;
 struct core_note;
 struct core_push;
 struct core_xfer;
 
-/* A small sequenced frame of our own: CTS, FINAL, CANCEL, NACK. */
-struct core_ctl {
-	struct list_node node;
-	struct frame frame;
-};
-
-/* A sent frame that is not acknowledged yet. */
-struct core_chunk {
-	struct core_job *job; /* NULL: control frame, or its job is gone */
-	struct core_ctl *ctl;
-	struct core_cursor at;
-	uint64_t linear;
-	uint32_t bytes, pieces;
-	uint8_t type;
-	bool refused, aborted, staged;
-	enum core_path path; /* by reference it counts in ref_bytes, as a message in messages */
-	bool filled;	     /* counts in filled_bytes */
-	bool leads;	     /* all of a WRITE: its notification is the next frame */
-	bool unread;	     /* taken away before the peer read it, whatever it acknowledges */
-};
-
 enum core_chan_state {
 	CORE_CHAN_DOWN = 0,
 	CORE_CHAN_UP,
-	CORE_CHAN_FENCING, /* lost here; waits for the peer's fence */
+	CORE_CHAN_FENCING, /* lost; the fences are not exchanged yet */
 };
 
-/* One call of the transport under way, or a frame it stopped in. */
+/* A frame under way in one direction, inside a call of the transport or between two. */
 struct core_io {
 	bool busy;	/* a frame is under way */
-	bool in_call;	/* the transport has the buffers now */
-	bool aborted;	/* use scratch from here on */
-	uint32_t *refs; /* who is kept alive by it; NULL when released */
+	bool in_call;	/* the transport has the buffers */
+	bool aborted;	/* the rest goes to or comes from scratch memory */
+	uint32_t *refs; /* counts this use of xfer, push or note; NULL when released */
 	struct core_xfer *xfer;
 	struct core_push *push;
-	uint32_t staged; /* rx: bytes of staging taken for this frame, not accounted for yet */
+	uint32_t staged; /* rx: bytes of staging taken for this frame and not passed on yet */
 	struct core_note *note;
+};
+
+/* Arriving notifications that belong to the DATA frame directly before them (piggyback.c). */
+struct core_piggyback {
+	uint64_t write_seq, write_xfer; /* the last DATA frame that was all of its WRITE; 0: none */
+	bool write_ok;			/* it is applied */
+	struct core_notify_in *arriving; /* the frame under way is its notification */
+	struct list_node waiting; /* core_notify_in: whole, their DATA frames are being committed */
+};
+
+/* The fences of a lost channel: ours, the peer's. */
+struct core_fence {
+	bool sent, got;
+	uint64_t applied; /* up to this sequence the peer has applied our frames */
 };
 
 struct core_chan {
 	enum core_chan_state state;
 	uint32_t index, epoch;
-	bool idle;		 /* tx_next said there is nothing; a kick is due when there is */
+	bool idle;		 /* core_tx_next found nothing; the next work needs a kick */
 	bool tx_stays, rx_stays; /* core_chan_stays() */
 	/* tx */
-	uint64_t next_seq, acked_seq; /* sequences start at 1; acked = cumulative */
-	uint64_t asked_seq;	      /* highest sequence that asked for an ack */
-	uint64_t unasked_bytes;
-	struct core_chunk *ring; /* CORE_RING, by sequence */
+	struct core_inflight inflight;
 	struct core_io tx;
 	uint64_t tx_seq;   /* of the frame under way; 0: not sequenced */
 	uint32_t tx_bytes; /* its payload */
-	bool tx_torn;	   /* it counts as aborted */
+	bool tx_torn;	   /* it is counted as aborted */
 	/* rx */
 	struct core_rxseq rxseq;
-	uint64_t got_seq;      /* the peer has taken all up to it out of the transport */
-	uint64_t filled_bytes; /* of filled jobs, on their way there */
-	uint32_t messages;     /* sent, not acknowledged */
-	bool ack_needed;       /* some unasked frame ends a transfer of ours */
 	struct core_io rx;
 	struct frame rx_frame;
 	uint32_t commits; /* staged chunks not applied yet */
-	/* behind.c */
-	uint64_t lead_seq, lead_xfer;	  /* the last DATA frame that was all of its WRITE */
-	bool lead_ok;			  /* it is applied */
-	struct core_notify_in *rx_behind; /* the frame under way is the notification behind it */
-	struct list_node behind; /* core_notify_in: whole, their DATA frames are being committed */
-	/* fence */
-	bool fence_sent, fence_got;
-	uint64_t fence_seq;
+	struct core_piggyback piggyback;
+	struct core_fence fence;
 };
 
 #endif

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A channel's ring of unacknowledged frames: acknowledged, refused, queued again or forgotten. */
+/* What becomes of frames in flight: acknowledged, refused, or queued again after a lost channel. */
 #include "core/link_priv.h"
 
 #include <string.h>
 
-/* Does somebody of ours wait for this frame's acknowledgement? */
-static bool needs_ack(const struct core_link *link, const struct core_job *job)
+/* Whether a request or memory of this side waits for the frame's acknowledgement. */
+static bool chunk_needs_ack(const struct core_link *link, const struct core_job *job)
 {
 	if (!job)
 		return false;
 	if (job->fills && !job->small)
-		return true; /* its staging is held until then */
+		return true; /* it occupies staging until then */
 	if (job->path != CORE_PATH_STREAM && job->kind != CORE_JOB_REQUEST)
 		return true;
 	switch (job->kind) {
 	case CORE_JOB_WRITE:
 		return true;
 	case CORE_JOB_NOTE:
-		return link->flush || LIST_ENTRY(job, const struct core_note, job)->xfer != NULL;
-	case CORE_JOB_PUSH: /* only memory here waits; the reader knows its bytes */
+		return link->notify.flush ||
+		       LIST_ENTRY(job, const struct core_note, job)->xfer != NULL;
+	case CORE_JOB_PUSH: /* only memory here waits: the peer counts the bytes itself */
 		return !job->small || job->by_lane ||
 		       link->npushes * 4 >= link->cfg.credit_in[FRAME_CREDIT_READ];
 	default:
@@ -29,53 +30,48 @@ static bool needs_ack(const struct core_link *link, const struct core_job *job)
 struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan,
 				  struct frame *frame, struct core_job *job)
 {
-	struct core_chunk *chunk = core_ring_at(chan, chan->next_seq);
+	struct core_inflight *inflight = &chan->inflight;
+	struct core_chunk *chunk = core_inflight_at(inflight, inflight->next_seq);
 	uint64_t bulk = (uint64_t)core_stream_channels(link) * link->cfg.chunk_bytes;
-	bool needed = needs_ack(link, job), ask;
+	bool needed = chunk_needs_ack(link, job), ask;
 
 	memset(chunk, 0, sizeof(*chunk));
 	chunk->job = job;
 	chunk->type = frame->type;
 	chunk->bytes = frame->payload_bytes;
 	chunk->staged = job && job->staged;
-	chunk->leads = core_behind_fits(link, chan, frame, job);
+	chunk->piggyback = core_piggyback_fits(link, chan, frame, job);
 	chunk->filled = job && job->fills && !job->small;
 	if (chunk->filled)
-		chan->filled_bytes += chunk->bytes;
+		inflight->filled_bytes += chunk->bytes;
 	chunk->path = core_path_of_payload(frame);
 	if (chunk->path != CORE_PATH_STREAM)
-		job->lent++;
+		job->reading++;
 	if (chunk->path == CORE_PATH_REFERENCE)
 		link->ref_bytes += chunk->bytes;
 	else if (chunk->path == CORE_PATH_MESSAGE)
-		chan->messages++;
+		inflight->messages++;
 	chunk->linear = frame->linear;
-	frame->seq = chan->next_seq++;
+	frame->seq = inflight->next_seq++;
 	frame->epoch = chan->epoch;
-	chan->unasked_bytes += frame->payload_bytes;
+	inflight->unasked_bytes += frame->payload_bytes;
 	if (job)
 		job->inflight++;
-	chan->ack_needed |= needed;
-	/* The last frame a transfer puts on a channel asks, so that DONE needs no extra frame. */
-	/* One whose notification is the next frame leaves it to that. */
-	ask = (needed && !chunk->leads &&
-	       ((job->end - job->linear < bulk && !job->redo) || job->fills ||
+	inflight->ack_needed |= needed;
+	/* The last frame that a transfer puts on a channel asks, so that DONE needs no extra frame.
+	 * If its notification is the next frame, that asks for both. */
+	ask = (needed && !chunk->piggyback &&
+	       ((job->end - job->linear < bulk && !job->retransmit) || job->fills ||
 		chunk->path == CORE_PATH_MESSAGE)) ||
-	      chan->unasked_bytes >= CORE_ACK_BYTES ||
-	      chan->next_seq - 1 -
-			      (chan->asked_seq > chan->acked_seq ? chan->asked_seq
-								 : chan->acked_seq) >=
-		      CORE_RING / 4;
+	      core_inflight_must_ask(inflight);
 	if (ask || frame->type == FRAME_NOP) {
 		frame->flags |= FRAME_F_ACK;
-		chan->asked_seq = frame->seq;
-		chan->unasked_bytes = 0;
-		chan->ack_needed = false;
+		core_inflight_ask(inflight);
 	}
 	return chunk;
 }
 
-static void job_check(struct core_link *link, struct core_job *job)
+static void chunk_job_check(struct core_link *link, struct core_job *job)
 {
 	switch (job->kind) {
 	case CORE_JOB_PUSH:
@@ -92,36 +88,37 @@ static void job_check(struct core_link *link, struct core_job *job)
 
 /* An announcement that the peer answered, although its fence denies that it came, is not needed
  * again: it would stand before the SEND's bytes for ever. */
-static bool answered(const struct core_chunk *chunk)
+static bool chunk_answered(const struct core_chunk *chunk)
 {
 	return chunk->type == FRAME_RTS && chunk->job->cleared;
 }
 
-/* Back to where it came from. False: no memory, the link ends. */
-static bool requeue(struct core_link *link, const struct core_chunk *chunk)
+/* The chunk is to be cut again. False: no memory, the link ends. */
+static bool chunk_requeue(struct core_link *link, const struct core_chunk *chunk)
 {
-	if (chunk->job->stopped || chunk->refused || chunk->aborted || answered(chunk))
+	if (chunk->job->stopped || chunk->refused || chunk->aborted || chunk_answered(chunk))
 		return true;
-	if (core_redo_add(link, chunk)) {
+	if (core_retransmit_add(link, chunk)) {
 		link->cfg.ops->fail(link->cfg.arg, TCPX_ERR_NO_MEMORY);
 		return false;
 	}
-	link->resent++;
+	link->count.resent++;
 	return true;
 }
 
-static void ref_over(struct core_link *link, struct core_chunk *chunk)
+static void chunk_ref_end(struct core_link *link, struct core_chunk *chunk)
 {
 	uint64_t window = link->cfg.ref_window;
 	bool was_full = link->ref_bytes >= window;
 
 	link->ref_bytes -= chunk->bytes;
 	if (was_full && link->ref_bytes < window)
-		core_kick_bulk(link, 1); /* one carries them all */
+		core_kick_bulk(link, 1); /* one channel carries them all */
 }
 
-/* What its memory was in use for is through, or will come again. */
-static void loan_over(struct core_link *link, struct core_chan *chan, struct core_chunk *chunk)
+/* The chunk's source is not read any more: it arrived, or will be sent again. */
+static void chunk_source_end(struct core_link *link, struct core_chan *chan,
+			     struct core_chunk *chunk)
 {
 	enum core_path path = chunk->path;
 
@@ -129,18 +126,18 @@ static void loan_over(struct core_link *link, struct core_chan *chan, struct cor
 		return;
 	chunk->path = CORE_PATH_STREAM;
 	if (chunk->job)
-		chunk->job->lent--;
+		chunk->job->reading--;
 	if (path == CORE_PATH_REFERENCE)
-		ref_over(link, chunk);
+		chunk_ref_end(link, chunk);
 	else
-		chan->messages--; /* whoever acknowledged it looks for more to send */
+		chan->inflight.messages--; /* the caller kicks the channel */
 }
 
 static void chunk_acked(struct core_link *link, struct core_chan *chan, struct core_chunk *chunk)
 {
 	struct core_job *job = chunk->job;
 
-	loan_over(link, chan, chunk);
+	chunk_source_end(link, chan, chunk);
 	if (chunk->type == FRAME_NACK)
 		core_rxseq_nack_forget(&chan->rxseq, chunk->linear);
 	if (chunk->ctl)
@@ -148,7 +145,7 @@ static void chunk_acked(struct core_link *link, struct core_chan *chan, struct c
 	chunk->ctl = NULL;
 	if (!job)
 		return;
-	if (chunk->unread && !requeue(link, chunk))
+	if (chunk->unread && !chunk_requeue(link, chunk))
 		return;
 	chunk->job = NULL;
 	job->inflight--;
@@ -158,27 +155,29 @@ static void chunk_acked(struct core_link *link, struct core_chan *chan, struct c
 	} else if (!chunk->refused && !chunk->aborted) {
 		job->acked += chunk->bytes;
 	}
-	job_check(link, job);
+	chunk_job_check(link, job);
 }
 
-void core_messages_back(struct core_link *link, struct core_chan *chan)
+void core_chunks_release_messages(struct core_link *link, struct core_chan *chan)
 {
+	struct core_inflight *inflight = &chan->inflight;
 	uint64_t seq;
 
-	for (seq = chan->acked_seq + 1; seq < chan->next_seq; seq++)
-		if (core_ring_at(chan, seq)->path == CORE_PATH_MESSAGE)
-			loan_over(link, chan, core_ring_at(chan, seq));
-	/* Who ends is in the ring no more. */
-	for (seq = chan->acked_seq + 1; seq < chan->next_seq; seq++)
-		if (core_ring_at(chan, seq)->job)
-			job_check(link, core_ring_at(chan, seq)->job);
+	for (seq = inflight->acked_seq + 1; seq < inflight->next_seq; seq++)
+		if (core_inflight_at(inflight, seq)->path == CORE_PATH_MESSAGE)
+			chunk_source_end(link, chan, core_inflight_at(inflight, seq));
+	/* A request that ends here leaves the ring. */
+	for (seq = inflight->acked_seq + 1; seq < inflight->next_seq; seq++)
+		if (core_inflight_at(inflight, seq)->job)
+			chunk_job_check(link, core_inflight_at(inflight, seq)->job);
 }
 
 static struct core_job *oldest_message(struct core_chan *chan)
 {
-	for (uint64_t seq = chan->acked_seq + 1; seq < chan->next_seq; seq++)
-		if (core_ring_at(chan, seq)->path == CORE_PATH_MESSAGE)
-			return core_ring_at(chan, seq)->job;
+	struct core_inflight *inflight = &chan->inflight;
+	for (uint64_t seq = inflight->acked_seq + 1; seq < inflight->next_seq; seq++)
+		if (core_inflight_at(inflight, seq)->path == CORE_PATH_MESSAGE)
+			return core_inflight_at(inflight, seq)->job;
 	return NULL;
 }
 
@@ -191,8 +190,8 @@ void core_chan_stuck(struct core_link *link, uint32_t channel, tcpx_status statu
 		job = oldest_message(chan);
 	if (!job)
 		return;
-	if (!job->stuck)
-		job->stuck = true;
+	if (!job->stalled)
+		job->stalled = true;
 	else if (job->kind == CORE_JOB_PUSH)
 		core_push_stop(link, core_job_push(job), TCPX_ERR_REMOTE);
 	else
@@ -201,11 +200,12 @@ void core_chan_stuck(struct core_link *link, uint32_t channel, tcpx_status statu
 
 void core_chunks_ack(struct core_link *link, struct core_chan *chan, uint64_t seq)
 {
-	bool was_full = core_ring_used(chan) >= CORE_RING - CORE_RING_SPARE;
+	struct core_inflight *inflight = &chan->inflight;
+	bool was_full = core_inflight_count(inflight) >= CORE_RING - CORE_RING_SPARE;
 
-	while (chan->acked_seq < seq) {
-		chan->acked_seq++;
-		chunk_acked(link, chan, core_ring_at(chan, chan->acked_seq));
+	while (inflight->acked_seq < seq) {
+		inflight->acked_seq++;
+		chunk_acked(link, chan, core_inflight_at(inflight, inflight->acked_seq));
 	}
 	if (was_full)
 		core_kick(link, chan);
@@ -214,11 +214,12 @@ void core_chunks_ack(struct core_link *link, struct core_chan *chan, uint64_t se
 void core_chunk_refuse(struct core_link *link, struct core_chan *chan, uint64_t seq,
 		       tcpx_status status)
 {
+	struct core_inflight *inflight = &chan->inflight;
 	struct core_chunk *chunk;
 
-	if (seq <= chan->acked_seq || seq >= chan->next_seq)
+	if (seq <= inflight->acked_seq || seq >= inflight->next_seq)
 		return;
-	chunk = core_ring_at(chan, seq);
+	chunk = core_inflight_at(inflight, seq);
 	if (chunk->refused)
 		return;
 	chunk->refused = true;
@@ -226,8 +227,8 @@ void core_chunk_refuse(struct core_link *link, struct core_chan *chan, uint64_t 
 		core_xfer_end(link, core_job_xfer(chunk->job), status);
 }
 
-/* A frame that never arrived gives back what it cost, since the peer will not. */
-static void uncharge(struct core_link *link, struct core_chunk *chunk)
+/* A frame never arrived, so the peer cannot return what it cost. */
+static void chunk_refund(struct core_link *link, struct core_chunk *chunk)
 {
 	struct core_job *job = chunk->job;
 
@@ -237,40 +238,41 @@ static void uncharge(struct core_link *link, struct core_chunk *chunk)
 		core_stage_out_lost(&link->stage_out, chunk->bytes, job && !job->stopped);
 }
 
-/* What the peer did not apply goes back to where it came from, in its old order. False: no memory,
- * the link ends and the ring stays for core_link_fail. */
+/* Queues again what the peer did not apply, in the old order. False: no memory, the link ends and
+ * the ring stays for core_link_fail. */
 bool core_chunks_requeue(struct core_link *link, struct core_chan *chan)
 {
+	struct core_inflight *inflight = &chan->inflight;
 	uint64_t seq;
 
-	for (seq = chan->acked_seq + 1; seq < chan->next_seq; seq++) {
-		struct core_chunk *chunk = core_ring_at(chan, seq);
+	for (seq = inflight->acked_seq + 1; seq < inflight->next_seq; seq++) {
+		struct core_chunk *chunk = core_inflight_at(inflight, seq);
 		struct core_job *job = chunk->job;
 
 		if (chunk->ctl) {
-			list_push_back(&link->ctl, &chunk->ctl->node);
-			link->nctl++;
+			list_push_back(&link->sendq.ctl, &chunk->ctl->node);
+			link->sendq.nctl++;
 			chunk->ctl = NULL;
 			core_kick_small(link);
 		}
-		loan_over(link, chan, chunk);
-		uncharge(link, chunk);
+		chunk_source_end(link, chan, chunk);
+		chunk_refund(link, chunk);
 		if (!job)
 			continue;
-		if (job->kind == CORE_JOB_NOTE && core_job_note(job)->behind) {
+		if (job->kind == CORE_JOB_NOTE && core_job_note(job)->piggybacked) {
 			chunk->job = NULL;
 			job->inflight--;
-			core_behind_lost(link, core_job_note(job));
+			core_piggyback_lost(link, core_job_note(job));
 			continue;
 		}
-		if (!requeue(link, chunk))
+		if (!chunk_requeue(link, chunk))
 			return false;
 		chunk->job = NULL;
 		job->inflight--;
 		core_job_unqueue(job);
 		core_job_queue(link, job);
-		job_check(link, job);
+		chunk_job_check(link, job);
 	}
-	chan->acked_seq = chan->next_seq - 1;
+	inflight->acked_seq = inflight->next_seq - 1;
 	return true;
 }

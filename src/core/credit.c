@@ -7,7 +7,7 @@ void core_credit_init(struct core_credit *credit, uint64_t out, uint64_t in, boo
 	*credit = (struct core_credit){.out = out, .in = in, .limit = out, .prompt = prompt};
 }
 
-bool core_credit_take(struct core_credit *credit, uint64_t amount)
+bool core_credit_acquire(struct core_credit *credit, uint64_t amount)
 {
 	if (credit->limit - credit->used < amount)
 		return false;
@@ -31,51 +31,51 @@ bool core_credit_returned(struct core_credit *credit, uint64_t total)
 	return true;
 }
 
-/* Told at an eighth of the budget, which leaves the sender room for its largest message. A sender
- * that has less than an eighth left is told of every byte: what it waits for may be the last that
- * the application gives back for long. */
-static bool credit_worth_telling(const struct core_credit *credit)
+/* An eighth of the budget is worth a CREDIT frame; that leaves the sender room for its largest
+ * message. If the sender has less than an eighth left every byte is: the application may release no
+ * more for long. */
+static bool credit_worth_a_frame(const struct core_credit *credit)
 {
-	uint64_t untold = credit->given - credit->told;
-	uint64_t left = credit->in + credit->told - credit->taken;
+	uint64_t untold = credit->given - credit->advertised;
+	uint64_t left = credit->in + credit->advertised - credit->taken;
 
 	return untold && (left < credit->in / 8 || untold >= credit->in / 8);
 }
 
-bool core_credit_pay(struct core_credit *credit, uint64_t amount, bool *out_tell)
+bool core_credit_charge(struct core_credit *credit, uint64_t amount, bool *out_due)
 {
 	if (credit->in + credit->given - credit->taken < amount)
 		return false;
 	credit->taken += amount;
-	/* The peer runs short: what was kept back for later is due now. */
-	*out_tell = credit_worth_telling(credit);
-	credit->due |= *out_tell;
+	/* The peer runs short: credit that was kept back for a larger frame is due now. */
+	*out_due = credit_worth_a_frame(credit);
+	credit->due |= *out_due;
 	return true;
 }
 
-void core_credit_unpay(struct core_credit *credit, uint64_t amount)
+void core_credit_uncharge(struct core_credit *credit, uint64_t amount)
 {
 	credit->taken -= amount;
 }
 
-bool core_credit_give(struct core_credit *credit, uint64_t amount, bool empty)
+bool core_credit_return(struct core_credit *credit, uint64_t amount, bool empty)
 {
-	bool tell;
+	bool due;
 
 	credit->given += amount;
-	tell = credit_worth_telling(credit) || (empty && credit->prompt);
-	credit->due |= tell;
-	return tell;
+	due = credit_worth_a_frame(credit) || (empty && credit->prompt);
+	credit->due |= due;
+	return due;
 }
 
-uint64_t core_credit_tell(struct core_credit *credit)
+uint64_t core_credit_advertise(struct core_credit *credit)
 {
 	credit->due = false;
-	credit->told = credit->given;
-	return credit->told;
+	credit->advertised = credit->given;
+	return credit->advertised;
 }
 
-void core_credit_retell(struct core_credit *credit)
+void core_credit_readvertise(struct core_credit *credit)
 {
-	credit->due |= credit->told > 0;
+	credit->due |= credit->advertised > 0;
 }

@@ -1,20 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Sources that sockets cannot read: their bytes are brought into staging in linear order, ahead of
- * what is cut, and only what is there is cut. The core says what is next; the engine has the memory
- * and says when it came.
- *
- * linear <= ready <= filling for the bytes of one job that go out for the first time. What goes out
- * again after a lost channel is not in staging any more: its channel fetches it by itself.
- */
+/* Filling staged sources: what comes next, what is under way, what is taken back. */
 #include "core/link_priv.h"
 
-static uint32_t *refs_of(struct core_job *job)
+static uint32_t *fill_refs(struct core_job *job)
 {
 	return job->kind == CORE_JOB_PUSH ? &core_job_push(job)->refs : &core_job_xfer(job)->refs;
 }
 
-static void check(struct core_link *link, struct core_job *job)
+static void fill_job_check(struct core_link *link, struct core_job *job)
 {
 	if (job->kind == CORE_JOB_PUSH)
 		core_push_check(link, core_job_push(job));
@@ -22,23 +15,23 @@ static void check(struct core_link *link, struct core_job *job)
 		core_xfer_check(link, core_job_xfer(job));
 }
 
-/* Those that are ahead come last, whatever their priority: two sides whose WRITEs hold all room,
- * each until the other's READs give staging back, would wait for each other. */
+/* Jobs that are ahead come last, whatever their priority: otherwise the WRITEs of two sides could
+ * occupy all room, each until the other side's READs free staging, and wait for each other. */
 static struct core_job *fill_first(struct core_link *link)
 {
 	struct list_node *node;
 
-	while ((node = link->fills.next) != &link->fills) {
-		struct core_job *job = LIST_ENTRY(node, struct core_job, fill_node);
+	while ((node = link->fillq.jobs.next) != &link->fillq.jobs) {
+		struct core_job *job = LIST_ENTRY(node, struct core_job, fill.node);
 
 		if (!core_fill_is_ahead(link, job))
 			return job;
 		list_remove(node);
-		list_push_back(&link->fills_ahead, node);
+		list_push_back(&link->fillq.ahead, node);
 	}
-	if (list_empty(&link->fills_ahead))
+	if (list_empty(&link->fillq.ahead))
 		return NULL;
-	return LIST_ENTRY(link->fills_ahead.next, struct core_job, fill_node);
+	return LIST_ENTRY(link->fillq.ahead.next, struct core_job, fill.node);
 }
 
 bool core_fill_next(struct core_link *link, struct core_fill *out_fill)
@@ -49,15 +42,15 @@ bool core_fill_next(struct core_link *link, struct core_fill *out_fill)
 
 	if (!job)
 		return false;
-	bytes = job->end - job->filling;
+	bytes = job->end - job->fill.begun;
 	if (job->end > CORE_SMALL_BYTES)
-		bytes = core_chunk_limit(link, job, job->filling, bytes);
+		bytes = core_chunk_limit(link, job, job->fill.begun, bytes);
 	if (bytes > CORE_FILL_BYTES)
 		bytes = CORE_FILL_BYTES;
-	at = job->fill_at;
+	at = job->fill.at;
 	*out_fill = (struct core_fill){.job = job,
 				       .at = at,
-				       .linear = job->filling,
+				       .linear = job->fill.begun,
 				       .ahead = core_fill_is_ahead(link, job)};
 	out_fill->bytes = (uint32_t)core_cursor_advance(job->prog, &at, bytes, CORE_PIECES_MAX,
 							&out_fill->pieces);
@@ -69,20 +62,20 @@ void core_fill_begin(struct core_link *link, const struct core_fill *fill)
 	struct core_job *job = fill->job;
 	uint32_t pieces;
 
-	core_cursor_advance(job->prog, &job->fill_at, fill->bytes, CORE_PIECES_MAX, &pieces);
-	job->filling += fill->bytes;
-	job->fill_quantum += fill->bytes;
-	++*refs_of(job);
+	core_cursor_advance(job->prog, &job->fill.at, fill->bytes, CORE_PIECES_MAX, &pieces);
+	job->fill.begun += fill->bytes;
+	job->fill.quantum += fill->bytes;
+	++*fill_refs(job);
 	if (!core_fill_wants_more(job)) {
-		list_remove(&job->fill_node);
-	} else if (job->fill_quantum >= CORE_QUANTUM_BYTES) {
-		job->fill_quantum = 0;
-		list_remove(&job->fill_node);
-		list_push_back(&link->fills, &job->fill_node);
+		list_remove(&job->fill.node);
+	} else if (job->fill.quantum >= CORE_QUANTUM_BYTES) {
+		job->fill.quantum = 0;
+		list_remove(&job->fill.node);
+		list_push_back(&link->fillq.jobs, &job->fill.node);
 	}
 }
 
-static void fail(struct core_link *link, struct core_job *job, tcpx_status status)
+static void fill_job_fail(struct core_link *link, struct core_job *job, tcpx_status status)
 {
 	if (job->kind == CORE_JOB_PUSH)
 		core_push_stop(link, core_job_push(job), TCPX_ERR_REMOTE);
@@ -92,19 +85,19 @@ static void fail(struct core_link *link, struct core_job *job, tcpx_status statu
 
 void core_fill_end(struct core_link *link, struct core_job *job, uint64_t ready, tcpx_status status)
 {
-	--*refs_of(job);
+	--*fill_refs(job);
 	if (job->stopped) {
-		check(link, job);
+		fill_job_check(link, job);
 		return;
 	}
 	if (status != TCPX_OK) {
-		fail(link, job, status);
+		fill_job_fail(link, job, status);
 		return;
 	}
-	if (ready > job->ready) {
-		uint64_t more = ready - job->ready;
+	if (ready > job->fill.ready) {
+		uint64_t more = ready - job->fill.ready;
 
-		job->ready = ready;
+		job->fill.ready = ready;
 		if (!job->queued)
 			core_job_queue(link, job);
 		else if (job->small || core_fill_leaves_eagerly(job))
@@ -112,20 +105,20 @@ void core_fill_end(struct core_link *link, struct core_job *job, uint64_t ready,
 		else
 			core_kick_bulk(link, more);
 	}
-	check(link, job);
+	fill_job_check(link, job);
 }
 
 bool core_fill_back(struct core_link *link, struct core_job *job)
 {
-	if (job->stopped || job->ready <= job->linear || core_fill_leaves_eagerly(job))
+	if (job->stopped || job->fill.ready <= job->linear || core_fill_leaves_eagerly(job))
 		return false;
-	job->unpulled = true;
-	job->filling = job->ready = job->linear;
-	job->fill_at = job->at;
-	if (job->queued && !job->redo)
+	job->fill.unpulled = true;
+	job->fill.begun = job->fill.ready = job->linear;
+	job->fill.at = job->at;
+	if (job->queued && !job->retransmit)
 		core_job_unqueue(job);
 	link->cfg.ops->fill_drop(link->cfg.arg, job);
-	list_remove(&job->fill_node);
+	list_remove(&job->fill.node);
 	core_fill_want(link, job);
 	return true;
 }

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queue of jobs of which more is to be filled: who is in it, and in which order. */
+/* The queue of jobs of which more is to be filled. */
 #include "core/queue_priv.h"
 
-/* A SEND that has its eager credit and is not on its way. */
+/* Whether the job is a SEND that has eager credit and is not announced yet. */
 bool core_fill_leaves_eagerly(struct core_job *job)
 {
-	return job->kind == CORE_JOB_SEND && !job->announced && core_job_xfer(job)->eager;
+	return job->kind == CORE_JOB_SEND && !job->announced && core_job_xfer(job)->send.eager;
 }
 
-/* Nothing of a SEND is needed before it may go eagerly, or is wanted: until then it may wait for
- * the peer's application, and room must not. */
+/* A SEND is filled only when it may go eagerly or its RECV is known: until then it waits for the
+ * peer's application, and staging must not wait for that. */
 bool core_fill_wants_more(struct core_job *job)
 {
-	if (!job->fills || job->stopped || job->filling >= job->end)
+	if (!job->fills || job->stopped || job->fill.begun >= job->end)
 		return false;
 	return job->kind != CORE_JOB_SEND || job->cleared || core_fill_leaves_eagerly(job);
 }
 
-/* By priority, behind its equals; eager SENDs leave in their order, so they are filled in it. */
+/* By priority, equals in order; eager SENDs leave in their order, so they are filled in it. */
 static bool fill_goes_before(struct core_job *job, struct core_job *other)
 {
 	return other->priority < job->priority &&
@@ -26,24 +26,24 @@ static bool fill_goes_before(struct core_job *job, struct core_job *other)
 
 void core_fill_init(struct core_job *job)
 {
-	list_init(&job->fill_node);
-	list_init(&job->slices);
-	job->block = NULL;
-	job->filling = job->ready = job->fill_quantum = 0;
-	job->unpulled = false;
-	job->fill_at = (struct core_cursor){0};
+	list_init(&job->fill.node);
+	list_init(&job->fill.slices);
+	job->fill.block = NULL;
+	job->fill.begun = job->fill.ready = job->fill.quantum = 0;
+	job->fill.unpulled = false;
+	job->fill.at = (struct core_cursor){0};
 }
 
 void core_fill_want(struct core_link *link, struct core_job *job)
 {
-	struct list_node *pos = link->fills.prev;
+	struct list_node *pos = link->fillq.jobs.prev;
 
-	if (!core_fill_wants_more(job) || !list_empty(&job->fill_node))
+	if (!core_fill_wants_more(job) || !list_empty(&job->fill.node))
 		return;
-	while (pos != &link->fills &&
-	       fill_goes_before(job, LIST_ENTRY(pos, struct core_job, fill_node)))
+	while (pos != &link->fillq.jobs &&
+	       fill_goes_before(job, LIST_ENTRY(pos, struct core_job, fill.node)))
 		pos = pos->prev;
-	list_insert_before(pos->next, &job->fill_node);
+	list_insert_before(pos->next, &job->fill.node);
 	link->cfg.ops->fill(link->cfg.arg);
 }
 
@@ -51,34 +51,35 @@ void core_fill_stop(struct core_link *link, struct core_job *job)
 {
 	if (!job->fills)
 		return;
-	list_remove(&job->fill_node);
+	list_remove(&job->fill.node);
 	link->cfg.ops->fill_drop(link->cfg.arg, job);
 }
 
-/* More of it would wait: as much is filled as the peer granted staging for, or what was filled was
- * taken back because no channel pulled it, and one slice is there for a channel that begins to. */
+/* Whether more of the job would only wait. Either as much is filled as the peer granted staging
+ * for; or what was filled was taken back because no channel pulled it, and one slice is there again
+ * for a channel that does. */
 bool core_fill_is_ahead(const struct core_link *link, const struct core_job *job)
 {
-	uint64_t filled = job->filling - job->linear;
+	uint64_t filled = job->fill.begun - job->linear;
 
 	return (job->staged && filled >= core_stage_out_left(&link->stage_out)) ||
-	       (job->unpulled && filled);
+	       (job->fill.unpulled && filled);
 }
 
-/* Some may not be ahead any more; who was told so may have let them wait. */
+/* Some jobs may not be ahead any more. The engine may have put off filling those. */
 void core_fill_granted(struct core_link *link)
 {
-	if (list_empty(&link->fills_ahead))
+	if (list_empty(&link->fillq.ahead))
 		return;
-	list_splice(&link->fills_ahead, &link->fills);
-	list_splice(&link->fills, &link->fills_ahead);
+	list_splice(&link->fillq.ahead, &link->fillq.jobs);
+	list_splice(&link->fillq.jobs, &link->fillq.ahead);
 	link->cfg.ops->fill(link->cfg.arg);
 }
 
 void core_fill_pulled(struct core_link *link, struct core_job *job)
 {
-	if (!job->unpulled)
+	if (!job->fill.unpulled)
 		return;
-	job->unpulled = false;
+	job->fill.unpulled = false;
 	core_fill_granted(link);
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notifications that arrive and are not published yet, found by their number. */
+/* The table of notifications that arrive and are not published yet, by number. */
 #include <string.h>
 
-#include "core/cover.h"
 #include "core/link_ops.h"
-#include "core/xfer.h"
+#include "core/notify.h"
 
-/* The peer chooses the numbers, so the multiplier is one that it does not know. */
-static uint32_t bucket(const struct core_incoming *in, uint64_t number, bool standalone)
+/* The peer chooses the numbers, so it must not know the multiplier. */
+static uint32_t incoming_bucket(const struct core_incoming *in, uint64_t number, bool standalone)
 {
 	return (uint32_t)(((number << 1 | standalone) * in->multiplier) >> (64 - in->bits));
 }
@@ -24,7 +23,7 @@ void core_incoming_init(struct core_incoming *in, const struct core_config *cfg)
 	in->multiplier = (in->multiplier ^ 0x9e3779b97f4a7c15) | 1;
 }
 
-static void heads_free(struct core_incoming *in)
+static void incoming_heads_free(struct core_incoming *in)
 {
 	size_t bytes = sizeof(*in->heads) << in->bits;
 
@@ -35,8 +34,8 @@ static void heads_free(struct core_incoming *in)
 	in->bits = CORE_INCOMING_BITS;
 }
 
-/* CORE_NOTE_COST pays for the table, too. Without memory the chains become longer. */
-static void grow(struct core_incoming *in)
+/* CORE_NOTE_COST includes the table. Without memory for more the chains become longer. */
+static void incoming_grow(struct core_incoming *in)
 {
 	uint32_t bits = in->bits + 1;
 	size_t bytes = sizeof(*in->heads) << bits;
@@ -46,12 +45,13 @@ static void grow(struct core_incoming *in)
 	if (!heads)
 		return;
 	memset(heads, 0, bytes);
-	heads_free(in);
+	incoming_heads_free(in);
 	in->heads = heads;
 	in->bits = bits;
 	LIST_FOREACH(pos, &in->list) {
 		struct core_notify_in *msg = LIST_ENTRY(pos, struct core_notify_in, node);
-		struct core_notify_in **head = &heads[bucket(in, msg->number, msg->standalone)];
+		struct core_notify_in **head =
+			&heads[incoming_bucket(in, msg->number, msg->standalone)];
 
 		msg->chain = *head;
 		*head = msg;
@@ -65,7 +65,7 @@ struct core_notify_in *core_incoming_find(struct core_incoming *in, uint64_t num
 
 	if (!in->count)
 		return NULL;
-	for (msg = in->heads[bucket(in, number, standalone)]; msg; msg = msg->chain)
+	for (msg = in->heads[incoming_bucket(in, number, standalone)]; msg; msg = msg->chain)
 		if (msg->number == number && msg->standalone == standalone)
 			break;
 	return msg;
@@ -76,8 +76,8 @@ void core_incoming_add(struct core_incoming *in, struct core_notify_in *msg)
 	struct core_notify_in **head;
 
 	if (in->count >> in->bits)
-		grow(in);
-	head = &in->heads[bucket(in, msg->number, msg->standalone)];
+		incoming_grow(in);
+	head = &in->heads[incoming_bucket(in, msg->number, msg->standalone)];
 	msg->chain = *head;
 	*head = msg;
 	list_push_back(&in->list, &msg->node);
@@ -86,14 +86,14 @@ void core_incoming_add(struct core_incoming *in, struct core_notify_in *msg)
 
 void core_incoming_remove(struct core_incoming *in, struct core_notify_in *msg)
 {
-	struct core_notify_in **at = &in->heads[bucket(in, msg->number, msg->standalone)];
+	struct core_notify_in **at = &in->heads[incoming_bucket(in, msg->number, msg->standalone)];
 
 	while (*at != msg)
 		at = &(*at)->chain;
 	*at = msg->chain;
 	list_remove(&msg->node);
 	if (!--in->count && in->heads != in->few)
-		heads_free(in);
+		incoming_heads_free(in);
 }
 
 void core_incoming_fini(struct core_incoming *in)
@@ -106,5 +106,5 @@ void core_incoming_fini(struct core_incoming *in)
 		in->ops->note_free(in->arg, msg, msg->there);
 	}
 	in->count = 0;
-	heads_free(in);
+	incoming_heads_free(in);
 }

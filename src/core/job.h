@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Something that is cut into frames, and the sizes it is cut in. */
+/* A job: what is cut into frames, and the sizes that it is cut in. */
 #ifndef CORE_JOB_H
 #define CORE_JOB_H
 
@@ -7,31 +7,30 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "core/fill.h"
 #include "core/path.h"
 #include "core/prog.h"
 
-#define CORE_LANE 0		      /* channel of small messages, and of what is by_lane */
-#define CORE_CHANNELS_MAX 64	      /* the lane and 63 bulk channels: one word is a mask */
-#define CORE_SMALL_BYTES (16u << 10)  /* greatest eager SEND; up to here the lane carries it */
-#define CORE_PIECES_MAX 1000	      /* pieces of one chunk */
-#define CORE_REQUEST_BYTES (1u << 30) /* one piece of a READ's list */
-#define CORE_ACK_BYTES (8u << 20)     /* an acknowledgement is asked for at least so often */
-#define CORE_FILLED_CHUNKS 4u	      /* staged sources: on the way on one channel */
-#define CORE_QUANTUM_BYTES (4u << 20) /* of one transfer before the next one's turn */
-#define CORE_GRANT_BYTES (4u << 20)   /* staging is granted so much at once, while some is left */
-#define CORE_REF_BYTES (16u << 20)    /* a chunk that goes by reference */
-#define CORE_REF_MOST (128u << 20)    /* one to a peer who takes it: a copy begins slowly */
-#define CORE_REF_QUANTUM 8u	      /* of them, as CORE_QUANTUM_BYTES */
-#define CORE_REF_WINDOW                                                                            \
-	(512u << 20)		   /* of them, sent and not acknowledged: a cancel waits for them */
-#define CORE_FILL_BYTES (4u << 20) /* most of a source that is filled as one */
-#define CORE_BEHIND_BYTES 4096	   /* greatest notification that leaves with its WRITE */
-#define CORE_NOTE_COST 128	   /* budget bytes of a notification beyond its payload */
-#define CORE_COVER_AHEAD 8u	   /* shares that a wish goes beyond what waits */
-#define CORE_VOIDS_MAX 65536	   /* SENDs that ended unannounced before another may be posted */
-#define CORE_CTL_MAX 65536	   /* control frames that wait for a peer who does not take them */
+struct core_retransmit;
 
-/* What a push is made of. */
+#define CORE_LANE 0		     /* the priority channel: small jobs, and those by_lane */
+#define CORE_CHANNELS_MAX 64	     /* the priority channel and 63 bulk ones: a mask is one word */
+#define CORE_SMALL_BYTES (16u << 10) /* largest eager SEND; largest small job by default */
+#define CORE_PIECES_MAX 1000	     /* pieces of one chunk */
+#define CORE_REQUEST_BYTES (1u << 30) /* of a READ's list in one READ_REQ */
+#define CORE_FILLED_CHUNKS 4u	      /* of staged sources: in flight on one channel */
+#define CORE_QUANTUM_BYTES (4u << 20) /* cut of one job before the next one's turn */
+#define CORE_GRANT_BYTES (4u << 20)   /* least staging that is granted while some is left */
+#define CORE_REF_BYTES (16u << 20)    /* a chunk by reference, unless the peer takes larger ones */
+#define CORE_REF_MOST (128u << 20)    /* the largest: a copy takes long to begin */
+#define CORE_REF_QUANTUM 8u	      /* chunks by reference, as CORE_QUANTUM_BYTES */
+#define CORE_REF_WINDOW (512u << 20)  /* bytes by reference in flight; a cancel waits for them */
+#define CORE_FILL_BYTES (4u << 20)    /* of a staged source that are filled at once */
+#define CORE_PIGGYBACK_BYTES 4096     /* largest notification that leaves with its WRITE */
+#define CORE_NOTE_COST 128	      /* of the budget, for a notification beyond its payload */
+#define CORE_COVER_AHEAD 8u	      /* first windows that a request for cover goes ahead */
+
+/* What a job is made of. */
 enum core_job_kind {
 	CORE_JOB_WRITE = 1, /* DATA frames of a core_xfer */
 	CORE_JOB_REQUEST,   /* READ_REQ frames of a core_xfer */
@@ -40,47 +39,31 @@ enum core_job_kind {
 	CORE_JOB_NOTE,	    /* NOTIFY frames of a core_note */
 };
 
-/* A chunk to be cut again after a lost channel. */
-struct core_redo {
-	struct core_redo *next;
-	struct core_cursor at;
-	uint64_t linear;
-	uint32_t bytes, pieces;
-	uint8_t type;
-};
-
-/* Something that is cut into frames. Embedded in a transfer, a push or a note. */
+/* Embedded in a transfer, a push or a note. */
 struct core_job {
-	struct list_node node; /* in one of the link's queues */
+	struct list_node node; /* in one of the lists of core_sendq */
 	enum core_job_kind kind;
 	bool queued, small, stopped;
-	bool announced;	     /* SEND: its SEND or RTS is on the way */
-	bool staged;	     /* destination is staged: needs grants */
-	bool fills;	     /* source is staged: only what is ready is cut */
-	enum core_path path; /* of another one than the stream the source is read until the peer has
-			      * acknowledged the chunk */
-	bool by_lane;	     /* the lane carries it, whatever its size */
-	bool stuck;	     /* one of them has ended a channel */
-	bool cleared;	     /* SEND: the receiver has taken it, and its CTS came */
+	bool announced;	     /* SEND: its SEND or RTS is in flight or arrived */
+	bool staged;	     /* the destination is staged: chunks need grants */
+	bool fills;	     /* the source is staged: only what is filled is cut */
+	enum core_path path; /* if not STREAM, the source is read until the peer has acknowledged
+			      * the chunk */
+	bool by_lane;	     /* goes by the priority channel, whatever its size */
+	bool stalled;	     /* a message of it has ended a channel */
+	bool cleared;	     /* SEND: its CTS came, so the receiver has matched it */
 	int32_t priority;
 	const struct core_prog *prog; /* NULL for notes */
 	struct core_cursor at;
-	uint64_t linear, end;	/* next byte to cut; where to stop */
-	uint64_t peer_xfer;	/* PUSH, SEND: the receiver's id */
-	uint64_t linear_base;	/* PUSH: linear offset of the request's piece */
-	struct core_redo *redo; /* before anything new */
-	uint32_t inflight;	/* frames in channels' rings */
-	uint32_t lent;		/* of them chunks by reference, or messages: the source is in use */
-	uint64_t quantum;
-	uint64_t acked; /* bytes */
-	/* fills */
-	struct list_node fill_node; /* link->fills: more is to be filled */
-	struct list_node slices;    /* the engine's: what is filled, or being filled */
-	void *block;		    /* the engine's */
-	struct core_cursor fill_at; /* of filling */
-	uint64_t filling, ready;    /* up to there: asked for; there */
-	uint64_t fill_quantum;
-	bool unpulled; /* what was filled was taken back, and nothing of it was cut since */
+	uint64_t linear, end;		    /* next byte to cut; where to stop */
+	uint64_t peer_xfer;		    /* PUSH, SEND: the receiver's id */
+	uint64_t linear_base;		    /* PUSH: where the request's piece begins in the READ */
+	struct core_retransmit *retransmit; /* chunks that go before anything new */
+	uint32_t inflight;		    /* frames in the channels' rings */
+	uint32_t reading;		    /* of them, by another path: the source is being read */
+	uint64_t quantum;		    /* bytes cut in this turn */
+	uint64_t acked;			    /* bytes */
+	struct core_fill_state fill;	    /* if it fills */
 };
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Into which chunks a job is cut, and for which channels: what depends on its path. */
+/* The chunks that a job is cut into, and the channels that may carry them, by its path. */
 #ifndef CORE_JOB_CUT_H
 #define CORE_JOB_CUT_H
 
 #include "core/link.h"
 
-/* Bulk channels 1 to this one carry their payloads behind the headers, those behind it messages. */
+/* Bulk channels 1 to this one carry streams; the ones after it carry messages of a plugin. */
 static inline uint32_t core_stream_channels(const struct core_link *link)
 {
 	return link->cfg.bulk_channels - link->cfg.message_channels;
@@ -16,26 +16,26 @@ static inline bool core_carries_messages(const struct core_link *link, uint32_t 
 	return channel > core_stream_channels(link);
 }
 
-/* Small jobs go by the lane; messages have channels of their own. */
+/* Small jobs go by the priority channel; messages of a plugin have channels of their own. */
 static inline bool core_job_is_small(const struct core_link *link, const struct core_job *job)
 {
 	return job->by_lane ||
 	       (job->end <= link->cfg.small_bytes && job->path != CORE_PATH_MESSAGE);
 }
 
-/* What is cut of the job now are messages; a READ's requests are not. */
+/* Chunks of the job go as messages of a plugin. Requests of a READ never do. */
 static inline bool core_job_messages(const struct core_job *job)
 {
 	return job->path == CORE_PATH_MESSAGE && job->kind != CORE_JOB_REQUEST;
 }
 
-/* Of a staged source chunks are larger while there is enough for every channel: fewer frames, and
- * larger copies at the far side. */
+/* Chunks of a staged source are larger while there are enough for every channel: fewer frames, and
+ * larger copies at the peer. */
 static inline uint64_t core_chunk_bytes(const struct core_link *link, const struct core_job *job,
 					uint64_t linear)
 {
 	uint64_t chunk = link->cfg.chunk_bytes, left = job->end - linear;
-	bool others = link->bulk.next != link->bulk.prev;
+	bool others = link->sendq.bulk.next != link->sendq.bulk.prev;
 
 	if (job->path == CORE_PATH_REFERENCE)
 		return link->ref_chunk;
@@ -47,8 +47,8 @@ static inline uint64_t core_chunk_bytes(const struct core_link *link, const stru
 	return chunk;
 }
 
-/* A chunk ends where a multiple of the chunk size lies in the transfer, so that neighbours in
- * staging fit together. */
+/* A chunk ends at a multiple of the chunk size in the transfer, so that neighbours in staging fit
+ * together. */
 static inline uint64_t core_chunk_limit(const struct core_link *link, const struct core_job *job,
 					uint64_t linear, uint64_t bytes)
 {
@@ -58,8 +58,8 @@ static inline uint64_t core_chunk_limit(const struct core_link *link, const stru
 	return bytes < most ? bytes : most;
 }
 
-/* Bytes of staged sources that are on their way on a channel before it takes no more: four chunks,
- * of large ones two. */
+/* A channel takes no more of staged sources while so many bytes are in flight: four chunks, or two
+ * large ones. */
 static inline uint64_t core_filled_window(const struct core_config *cfg)
 {
 	uint64_t few = CORE_FILLED_CHUNKS * (uint64_t)cfg->chunk_bytes;
@@ -68,18 +68,18 @@ static inline uint64_t core_filled_window(const struct core_config *cfg)
 	return few > large ? few : large;
 }
 
-/* What is cut of it before the next one's turn. By reference so much that the peer finds neighbours
- * to copy as one. */
+/* Bytes that are cut of the job before the next one's turn. By reference it is so much that the
+ * peer finds neighbours to copy as one. */
 static inline uint64_t core_job_quantum(const struct core_link *link, const struct core_job *job)
 {
 	return job->path == CORE_PATH_REFERENCE ? CORE_REF_QUANTUM * (uint64_t)link->cfg.ref_chunk
 						: CORE_QUANTUM_BYTES;
 }
 
-/* Up to where its bytes may be cut for the first time. */
+/* Bytes before it may be cut for the first time. */
 static inline uint64_t core_job_cut_end(const struct core_job *job)
 {
-	return job->fills && job->ready < job->end ? job->ready : job->end;
+	return job->fills && job->fill.ready < job->end ? job->fill.ready : job->end;
 }
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "core/link_priv.h"
 
-/* Budgets so small are told of at once when nothing is unread. */
+/* Smaller budgets are advertised as soon as nothing is unread. */
 static const uint64_t prompt_below[FRAME_CREDIT_STAGE] = {
 	[FRAME_CREDIT_NOTIFY] = 2ull * TCPX_NOTIFY_MAX,
 	[FRAME_CREDIT_EAGER] = 8ull * CORE_SMALL_BYTES,
@@ -31,40 +31,33 @@ tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg
 	link->nchan = cfg->bulk_channels + 1;
 	for (i = 0; i < CORE_CHANNELS_MAX; i++) {
 		link->chan[i].index = i;
-		list_init(&link->chan[i].behind);
+		list_init(&link->chan[i].piggyback.waiting);
 	}
-	list_init(&link->ctl);
-	list_init(&link->small);
-	list_init(&link->bulk);
-	list_init(&link->fills);
-	list_init(&link->fills_ahead);
-	list_init(&link->sends);
-	list_init(&link->voids);
+	core_sendq_init(&link->sendq);
+	list_init(&link->fillq.jobs);
+	list_init(&link->fillq.ahead);
 	list_init(&link->active);
-	list_init(&link->receives);
-	list_init(&link->messages);
+	core_sendrecv_init(&link->sendrecv);
 	list_init(&link->pushes);
-	list_init(&link->notes);
-	core_incoming_init(&link->incoming, &link->cfg);
+	core_notify_init(&link->notify, &link->cfg);
 	core_cover_init(link);
-	link->recv_next = link->note_due = 1;
 	for (kind = 0; kind < FRAME_CREDIT_STAGE; kind++)
 		core_credit_init(&link->credit[kind], cfg->credit_out[kind], cfg->credit_in[kind],
 				 cfg->credit_in[kind] < prompt_below[kind]);
 	return TCPX_OK;
 }
 
-/* Unsequenced frames may have died with a channel: say everything cumulative again. */
-static void link_retell(struct core_link *link)
+/* Frames without a sequence may be lost with a channel: their values are sent again. */
+static void link_readvertise(struct core_link *link)
 {
 	int kind;
 
 	for (kind = 0; kind < FRAME_CREDIT_STAGE; kind++)
-		core_credit_retell(&link->credit[kind]);
-	link->credit[FRAME_CREDIT_NOTIFY].due |= link->cover.told > 0;
-	core_stage_in_retell(&link->stage_in);
-	core_stage_out_retell(&link->stage_out);
-	link->cover.wish_due = true;
+		core_credit_readvertise(&link->credit[kind]);
+	link->credit[FRAME_CREDIT_NOTIFY].due |= link->cover.advertised > 0;
+	core_stage_in_readvertise(&link->stage_in);
+	core_stage_out_repeat(&link->stage_out);
+	link->cover.request_due = true;
 }
 
 void core_link_refs(struct core_link *link, uint64_t bytes)
@@ -75,18 +68,19 @@ void core_link_refs(struct core_link *link, uint64_t bytes)
 		link->ref_chunk = (uint32_t)bytes;
 }
 
-static void chan_free(struct core_link *link, struct core_chan *chan)
+static void chan_memory_free(struct core_link *link, struct core_chan *chan)
 {
+	struct core_inflight *inflight = &chan->inflight;
 	struct core_rxseq *seq = &chan->rxseq;
 	void *arg = link->cfg.arg;
 
-	if (chan->ring)
-		link->cfg.ops->free(arg, chan->ring, CORE_RING * sizeof(*chan->ring));
+	if (inflight->chunks)
+		link->cfg.ops->free(arg, inflight->chunks, CORE_RING * sizeof(*inflight->chunks));
 	if (seq->nacks)
 		link->cfg.ops->free(arg, seq->nacks, seq->cap_nacks * sizeof(*seq->nacks));
-	chan->ring = NULL;
+	inflight->chunks = NULL;
 	seq->nacks = NULL;
-	seq->nnacks = seq->cap_nacks = seq->untold = 0;
+	seq->nnacks = seq->cap_nacks = seq->unsent = 0;
 }
 
 void core_link_fini(struct core_link *link)
@@ -96,22 +90,23 @@ void core_link_fini(struct core_link *link)
 	uint32_t i;
 
 	for (i = 0; i < CORE_CHANNELS_MAX; i++)
-		chan_free(link, &link->chan[i]);
-	while (link->redo_pool) {
-		struct core_redo *redo = link->redo_pool;
+		chan_memory_free(link, &link->chan[i]);
+	while (link->retransmit_pool) {
+		struct core_retransmit *redo = link->retransmit_pool;
 
-		link->redo_pool = redo->next;
+		link->retransmit_pool = redo->next;
 		ops->free(arg, redo, sizeof(*redo));
 	}
-	if (link->ntable) {
-		ops->free(arg, link->table, link->ntable * sizeof(*link->table));
-		ops->free(arg, link->generation, link->ntable * sizeof(*link->generation));
+	if (link->xfers.count) {
+		ops->free(arg, link->xfers.slots, link->xfers.count * sizeof(*link->xfers.slots));
+		ops->free(arg, link->xfers.generation,
+			  link->xfers.count * sizeof(*link->xfers.generation));
 	}
-	link->table = NULL;
-	link->ntable = 0;
+	link->xfers.slots = NULL;
+	link->xfers.count = 0;
 }
 
-static void free_ctl(struct core_link *link, struct list_node *head)
+static void ctl_list_free(struct core_link *link, struct list_node *head)
 {
 	struct list_node *node;
 
@@ -120,27 +115,29 @@ static void free_ctl(struct core_link *link, struct list_node *head)
 				    sizeof(struct core_ctl));
 }
 
-static void free_messages(struct core_link *link)
+static void link_free_arrived(struct core_link *link)
 {
 	uint32_t i;
 
-	while (!list_empty(&link->messages))
-		core_message_free(link, LIST_ENTRY(link->messages.next, struct core_send_in, node));
-	core_incoming_fini(&link->incoming);
+	while (!list_empty(&link->sendrecv.sends))
+		core_send_in_free(link,
+				  LIST_ENTRY(link->sendrecv.sends.next, struct core_send_in, node));
+	core_incoming_fini(&link->notify.incoming);
 	for (i = 0; i < link->nchan; i++)
-		core_notes_free(link, &link->chan[i].behind);
-	free_ctl(link, &link->ctl);
-	free_ctl(link, &link->voids);
+		core_notify_in_free_all(link, &link->chan[i].piggyback.waiting);
+	ctl_list_free(link, &link->sendq.ctl);
+	ctl_list_free(link, &link->sendq.cancelled);
 }
 
-static void forget_ring(struct core_link *link, struct core_chan *chan)
+static void chan_forget_ring(struct core_link *link, struct core_chan *chan)
 {
+	struct core_inflight *inflight = &chan->inflight;
 	uint64_t seq;
 
-	if (!chan->ring)
+	if (!inflight->chunks)
 		return;
-	for (seq = chan->acked_seq + 1; seq < chan->next_seq; seq++) {
-		struct core_chunk *chunk = core_ring_at(chan, seq);
+	for (seq = inflight->acked_seq + 1; seq < inflight->next_seq; seq++) {
+		struct core_chunk *chunk = core_inflight_at(inflight, seq);
 
 		if (chunk->ctl)
 			link->cfg.ops->free(link->cfg.arg, chunk->ctl, sizeof(*chunk->ctl));
@@ -149,11 +146,11 @@ static void forget_ring(struct core_link *link, struct core_chan *chan)
 		chunk->ctl = NULL;
 		chunk->job = NULL;
 	}
-	chan->acked_seq = chan->next_seq - 1;
+	inflight->acked_seq = inflight->next_seq - 1;
 }
 
-/* One whose staged source is still being read ends with core_io_drop. */
-static void end_all(struct core_link *link, tcpx_status status)
+/* A request whose staged source is still being read ends later, with core_io_drop. */
+static void link_end_requests(struct core_link *link, tcpx_status status)
 {
 	struct list_node *pos, *tmp;
 
@@ -161,7 +158,7 @@ static void end_all(struct core_link *link, tcpx_status status)
 		struct core_push *push = LIST_ENTRY(pos, struct core_push, node);
 
 		if (push->job.stopped)
-			core_push_check(link, push); /* waits for the reader no more */
+			core_push_check(link, push); /* the peer's reading no longer matters */
 		else
 			core_push_stop(link, push, status);
 	}
@@ -169,7 +166,7 @@ static void end_all(struct core_link *link, tcpx_status status)
 		struct core_xfer *xfer = LIST_ENTRY(pos, struct core_xfer, node);
 
 		if (xfer->state == CORE_ENDING)
-			core_xfer_check(link, xfer); /* a strict one waits no more */
+			core_xfer_check(link, xfer); /* a strict one no longer waits for the peer */
 		else
 			core_xfer_end(link, xfer, status);
 	}
@@ -186,11 +183,11 @@ void core_link_unlease(struct core_link *link)
 		return;
 	link->leased = false;
 	if (link->dead)
-		end_all(link, link->dead_status);
+		link_end_requests(link, link->dead_status);
 }
 
-/* Nobody is inside, unless it was said; a frame may have been refused half-way, with its call
- * open. */
+/* No thread is inside a call, unless core_chan_stays said so. in_call may still be set, if a frame
+ * was refused half-way. */
 static void io_fail(struct core_link *link, struct core_io *io, bool stays)
 {
 	if (!stays)
@@ -198,8 +195,8 @@ static void io_fail(struct core_link *link, struct core_io *io, bool stays)
 	core_io_abort(link, io);
 }
 
-/* Whether a receive call is still under way, which may write into an incoming message. */
-static bool receives_still(const struct core_link *link)
+/* Whether a receive call is still under way, which may write to an arriving notification. */
+static bool link_in_receive(const struct core_link *link)
 {
 	for (uint32_t i = 0; i < link->nchan; i++)
 		if (link->chan[i].rx_stays)
@@ -225,8 +222,8 @@ void core_chan_left(struct core_link *link, uint32_t channel)
 		core_rx_lost(link, chan);
 	io_fail(link, &chan->tx, false);
 	io_fail(link, &chan->rx, false);
-	if (received && !receives_still(link))
-		free_messages(link);
+	if (received && !link_in_receive(link))
+		link_free_arrived(link);
 }
 
 void core_link_fail(struct core_link *link, tcpx_status status)
@@ -245,14 +242,15 @@ void core_link_fail(struct core_link *link, tcpx_status status)
 		io_fail(link, &chan->tx, chan->tx_stays);
 		io_fail(link, &chan->rx, chan->rx_stays);
 		chan->state = CORE_CHAN_DOWN;
-		forget_ring(link, chan);
-		chan_free(link, chan); /* a dead peer's handle may be kept for long */
+		chan_forget_ring(link, chan);
+		chan_memory_free(link,
+				 chan); /* the application may keep a dead peer's handle for long */
 	}
-	end_all(link, status);
-	while (!list_empty(&link->notes))
-		core_note_drop(link, LIST_ENTRY(link->notes.next, struct core_note, node));
-	if (!receives_still(link))
-		free_messages(link);
+	link_end_requests(link, status);
+	while (!list_empty(&link->notify.notes))
+		core_note_drop(link, LIST_ENTRY(link->notify.notes.next, struct core_note, node));
+	if (!link_in_receive(link))
+		link_free_arrived(link);
 	core_cover_end(link);
 	link->cfg.ops->stage_give(link->cfg.arg, core_stage_in_close(&link->stage_in));
 }
@@ -323,20 +321,17 @@ tcpx_status core_chan_up(struct core_link *link, uint32_t channel, uint32_t epoc
 	chan = &link->chan[channel];
 	if (chan->state != CORE_CHAN_DOWN || epoch <= chan->epoch)
 		return TCPX_ERR_STALE;
-	if (!chan->ring)
-		chan->ring = link->cfg.ops->alloc(link->cfg.arg, CORE_RING * sizeof(*chan->ring));
-	if (!chan->ring)
+	if (!chan->inflight.chunks)
+		chan->inflight.chunks = link->cfg.ops->alloc(
+			link->cfg.arg, CORE_RING * sizeof(*chan->inflight.chunks));
+	if (!chan->inflight.chunks)
 		return TCPX_ERR_NO_MEMORY;
 	chan->state = CORE_CHAN_UP;
 	chan->epoch = epoch;
-	chan->next_seq = 1;
-	chan->acked_seq = chan->got_seq = chan->asked_seq = 0;
-	chan->unasked_bytes = chan->filled_bytes = 0;
-	chan->messages = 0;
+	core_inflight_open(&chan->inflight);
 	core_rxseq_open(&chan->rxseq);
-	chan->lead_seq = chan->lead_xfer = 0;
-	chan->ack_needed = false;
-	chan->fence_sent = chan->fence_got = false;
+	chan->piggyback.write_seq = chan->piggyback.write_xfer = 0;
+	chan->fence.sent = chan->fence.got = false;
 	memset(&chan->tx, 0, sizeof(chan->tx));
 	memset(&chan->rx, 0, sizeof(chan->rx));
 	chan->idle = true;
@@ -344,16 +339,16 @@ tcpx_status core_chan_up(struct core_link *link, uint32_t channel, uint32_t epoc
 	return TCPX_OK;
 }
 
-/* Both sides know what arrived: the rest goes to other channels. */
+/* Once both fences are exchanged, what did not arrive goes to other channels. */
 static void fence_through(struct core_link *link, struct core_chan *chan)
 {
-	if (chan->state != CORE_CHAN_FENCING || !chan->fence_got || !chan->fence_sent)
+	if (chan->state != CORE_CHAN_FENCING || !chan->fence.got || !chan->fence.sent)
 		return;
 	chan->state = CORE_CHAN_DOWN;
-	core_chunks_ack(link, chan, chan->fence_seq);
+	core_chunks_ack(link, chan, chan->fence.applied);
 	if (!core_chunks_requeue(link, chan))
 		return;
-	link_retell(link);
+	link_readvertise(link);
 	core_kick_all(link);
 	link->cfg.ops->channel_free(link->cfg.arg, chan->index);
 }
@@ -362,12 +357,12 @@ static void fence_send(struct core_link *link, struct core_chan *chan)
 {
 	link->cfg.ops->fence(link->cfg.arg, chan->index, chan->epoch, chan->rxseq.applied,
 			     chan->rxseq.nacks, chan->rxseq.nnacks);
-	chan->fence_sent = true;
+	chan->fence.sent = true;
 }
 
 static void fence_try(struct core_link *link, struct core_chan *chan)
 {
-	if (chan->state != CORE_CHAN_FENCING || chan->commits || chan->fence_sent)
+	if (chan->state != CORE_CHAN_FENCING || chan->commits || chan->fence.sent)
 		return;
 	fence_send(link, chan);
 	fence_through(link, chan);
@@ -386,13 +381,13 @@ void core_chan_lost(struct core_link *link, uint32_t channel)
 	core_io_release(link, &chan->rx);
 	chan->tx.busy = chan->rx.busy = false;
 	if (core_carries_messages(link, chan->index))
-		core_messages_back(link, chan);
+		core_chunks_release_messages(link, chan);
 	fence_try(link, chan);
-	link_retell(link);
+	link_readvertise(link);
 	core_kick_all(link);
 }
 
-/* A commit of a staged chunk ended; the fence may have waited for it. */
+/* The fence may have waited for this commit. */
 void core_rx_committed(struct core_link *link, uint32_t channel, uint32_t epoch, uint64_t seq,
 		       uint64_t xfer_id, uint64_t bytes, uint64_t staged, tcpx_status status)
 {
@@ -411,9 +406,9 @@ void core_rx_committed(struct core_link *link, uint32_t channel, uint32_t epoch,
 	}
 	if (!link->dead && chan->epoch == epoch) {
 		chan->commits--;
-		link->rx_bytes += bytes;
+		link->count.rx_bytes += bytes;
 		core_rx_applied(link, chan, seq, xfer ? TCPX_OK : status);
-		next = core_behind_committed(link, chan, seq, status);
+		next = core_piggyback_committed(link, chan, seq, status);
 		if (next)
 			core_rx_applied(link, chan, next, TCPX_OK);
 		fence_try(link, chan);
@@ -434,9 +429,9 @@ tcpx_status core_chan_fence(struct core_link *link, uint32_t channel, uint32_t e
 		return TCPX_ERR_PROTOCOL;
 	chan = &link->chan[channel];
 	if (epoch < chan->epoch || (epoch == chan->epoch && chan->state == CORE_CHAN_DOWN))
-		return TCPX_OK; /* settled long ago */
+		return TCPX_OK; /* exchanged long ago */
 	if (epoch > chan->epoch) {
-		/* It came up at the peer only, and died before we saw it. */
+		/* The channel came up at the peer only, and was lost before it did here. */
 		if (chan->state != CORE_CHAN_DOWN || applied)
 			return TCPX_ERR_PROTOCOL;
 		chan->epoch = epoch;
@@ -445,14 +440,14 @@ tcpx_status core_chan_fence(struct core_link *link, uint32_t channel, uint32_t e
 		link->cfg.ops->channel_free(link->cfg.arg, chan->index);
 		return TCPX_OK;
 	}
-	if (chan->fence_got)
+	if (chan->fence.got)
 		return TCPX_OK;
-	if (applied < chan->acked_seq || applied >= chan->next_seq)
+	if (applied < chan->inflight.acked_seq || applied >= chan->inflight.next_seq)
 		return TCPX_ERR_PROTOCOL;
 	for (i = 0; i < count; i++)
 		core_chunk_refuse(link, chan, nacks[i].seq, nacks[i].status);
-	chan->fence_got = true;
-	chan->fence_seq = applied;
+	chan->fence.got = true;
+	chan->fence.applied = applied;
 	if (chan->state == CORE_CHAN_UP)
 		link->cfg.ops->close_channel(link->cfg.arg, channel);
 	else
@@ -464,9 +459,9 @@ void core_link_ask(struct core_link *link)
 {
 	uint32_t i;
 
-	link->flush = !list_empty(&link->notes);
+	link->notify.flush = !list_empty(&link->notify.notes);
 	for (i = 0; i < link->nchan && !link->dead; i++) {
-		link->chan[i].ack_needed = true;
+		link->chan[i].inflight.ack_needed = true;
 		core_kick(link, &link->chan[i]);
 	}
 }
@@ -476,6 +471,6 @@ void core_link_refence(struct core_link *link)
 	uint32_t i;
 
 	for (i = 0; i < link->nchan && !link->dead; i++)
-		if (link->chan[i].fence_sent)
+		if (link->chan[i].fence.sent)
 			fence_send(link, &link->chan[i]);
 }

@@ -4,13 +4,13 @@
 
 #include "core/link_priv.h"
 
-static bool sequenced(uint8_t type)
+static bool frame_is_sequenced(uint8_t type)
 {
 	return type != FRAME_ACK && type != FRAME_CREDIT && type != FRAME_STAGE_REQ;
 }
 
-static tcpx_status begin_into(struct core_link *link, struct core_chan *chan,
-			      const struct frame *frame, struct core_rx *rx)
+static tcpx_status rx_begin_request(struct core_link *link, struct core_chan *chan,
+				    const struct frame *frame, struct core_rx *rx)
 {
 	enum core_path path = core_path_of(frame);
 	bool read = frame->type == FRAME_RDATA;
@@ -22,11 +22,11 @@ static tcpx_status begin_into(struct core_link *link, struct core_chan *chan,
 		return TCPX_OK;
 	if (!read && !xfer->matched)
 		return TCPX_ERR_PROTOCOL;
-	/* A READ by reference, or as messages, has no staging; others may be answered so only if
-	 * they said so. */
+	/* A READ that is not a stream has reserved no staging, so its chunks go as requested; a
+	 * RECV gets another path than the stream only if it allowed that. */
 	if (path != xfer->path && (read || path != CORE_PATH_STREAM))
 		return TCPX_ERR_PROTOCOL;
-	end = read ? xfer->job.linear : xfer->limit;
+	end = read ? xfer->job.linear : xfer->recv.limit;
 	if (frame->linear > end || frame->payload_bytes > end - frame->linear ||
 	    frame->payload_bytes > end - xfer->arrived)
 		return TCPX_ERR_PROTOCOL;
@@ -35,14 +35,14 @@ static tcpx_status begin_into(struct core_link *link, struct core_chan *chan,
 	rx->prog = xfer->prog;
 	rx->xfer = xfer;
 	rx->linear = frame->linear;
-	core_io_hold(&chan->rx, xfer, NULL);
+	core_io_ref(&chan->rx, xfer, NULL);
 	return TCPX_OK;
 }
 
-/* A channel of messages has nothing else but what is about its own frames, and others have no
- * messages; neither a table nor staging goes with one. */
-static bool place_fits(const struct core_link *link, const struct core_chan *chan,
-		       const struct frame *frame)
+/* A channel of plugin messages carries besides them only what concerns its own frames; other
+ * channels carry no messages. A message has neither a table nor staging. */
+static bool rx_channel_fits(const struct core_link *link, const struct core_chan *chan,
+			    const struct frame *frame)
 {
 	bool msg = core_path_of_payload(frame) == CORE_PATH_MESSAGE;
 
@@ -55,15 +55,15 @@ static bool place_fits(const struct core_link *link, const struct core_chan *cha
 	       frame->payload_bytes <= link->cfg.message_bytes;
 }
 
-static tcpx_status begin_type(struct core_link *link, struct core_chan *chan,
-			      const struct frame *frame, struct core_rx *rx)
+static tcpx_status rx_begin_type(struct core_link *link, struct core_chan *chan,
+				 const struct frame *frame, struct core_rx *rx)
 {
 	bool ref = core_path_of(frame) == CORE_PATH_REFERENCE;
 	tcpx_status status;
 
 	if (ref && (frame->flags & FRAME_F_STAGED) && frame->type != FRAME_CTS)
 		return TCPX_ERR_PROTOCOL;
-	if (!place_fits(link, chan, frame))
+	if (!rx_channel_fits(link, chan, frame))
 		return TCPX_ERR_PROTOCOL;
 	switch (frame->type) {
 	case FRAME_DATA:
@@ -73,22 +73,22 @@ static tcpx_status begin_type(struct core_link *link, struct core_chan *chan,
 	case FRAME_RDATA:
 	case FRAME_SDATA:
 		return frame->payload_bytes && !frame->table_bytes == !ref
-			       ? begin_into(link, chan, frame, rx)
+			       ? rx_begin_request(link, chan, frame, rx)
 			       : TCPX_ERR_PROTOCOL;
 	case FRAME_SEND:
 		rx->kind = CORE_RX_MESSAGE;
 		return frame->payload_bytes <= CORE_SMALL_BYTES ? TCPX_OK : TCPX_ERR_PROTOCOL;
 	case FRAME_NOTIFY:
 		status = frame->key == FRAME_NOTE_BEHIND
-				 ? core_behind_begin(link, chan, frame, &rx->note)
-				 : core_note_begin(link, frame, &rx->note);
+				 ? core_piggyback_begin(link, chan, frame, &rx->note)
+				 : core_notify_in_begin(link, frame, &rx->note);
 		rx->kind = frame->payload_bytes ? CORE_RX_NOTE : CORE_RX_NONE;
 		rx->linear = frame->linear;
 		return status;
 	case FRAME_READ_REQ:
 		rx->kind = CORE_RX_LIST;
 		return !frame->payload_bytes && frame->key <= FRAME_READ_BY_LANE &&
-				       core_link_pay(link, FRAME_CREDIT_READ, 1)
+				       core_link_charge(link, FRAME_CREDIT_READ, 1)
 			       ? TCPX_OK
 			       : TCPX_ERR_PROTOCOL;
 	case FRAME_RTS:
@@ -107,10 +107,10 @@ static tcpx_status begin_type(struct core_link *link, struct core_chan *chan,
 	}
 }
 
-/* A frame's payload takes its staging when it begins: of the grants, or of what a READ reserved.
- * ERR_PROTOCOL: the peer had none. */
-static tcpx_status staging_arrive(struct core_link *link, struct core_chan *chan,
-				  const struct frame *frame)
+/* A frame's payload takes its staging when it begins, from the peer's grants or from what a READ
+ * reserved. ERR_PROTOCOL if there is none. */
+static tcpx_status rx_staging_take(struct core_link *link, struct core_chan *chan,
+				   const struct frame *frame)
 {
 	struct core_xfer *xfer = chan->rx.xfer;
 	bool flagged = frame->flags & FRAME_F_STAGED;
@@ -133,8 +133,8 @@ static tcpx_status staging_arrive(struct core_link *link, struct core_chan *chan
 	return TCPX_OK;
 }
 
-/* The frame under way is lost: it will come again and take its staging then. */
-static void staging_undo(struct core_link *link, struct core_chan *chan)
+/* The frame under way is lost; when it is sent again it takes its staging again. */
+static void rx_staging_undo(struct core_link *link, struct core_chan *chan)
 {
 	struct core_io *io = &chan->rx;
 
@@ -159,12 +159,13 @@ tcpx_status core_rx_begin(struct core_link *link, uint32_t channel, const struct
 	if (link->dead)
 		return link->dead_status;
 	if (chan->state != CORE_CHAN_UP || chan->rx.busy || frame->epoch != chan->epoch ||
-	    (sequenced(frame->type) ? !core_rxseq_fits(&chan->rxseq, frame->seq) : frame->seq != 0))
+	    (frame_is_sequenced(frame->type) ? !core_rxseq_fits(&chan->rxseq, frame->seq)
+					     : frame->seq != 0))
 		return TCPX_ERR_PROTOCOL;
 	chan->rx = (struct core_io){.busy = true, .in_call = true};
-	status = begin_type(link, chan, frame, out_rx);
+	status = rx_begin_type(link, chan, frame, out_rx);
 	if (status == TCPX_OK)
-		status = staging_arrive(link, chan, frame);
+		status = rx_staging_take(link, chan, frame);
 	if (status != TCPX_OK) {
 		core_io_release(link, &chan->rx);
 		chan->rx.busy = false;
@@ -172,12 +173,13 @@ tcpx_status core_rx_begin(struct core_link *link, uint32_t channel, const struct
 	}
 	if (frame->seq)
 		core_rxseq_begin(&chan->rxseq, frame->seq);
-	/* By reference `follows` says something else; who lies there harms his own request. */
+	/* By reference `follows` means something else. A wrong value harms the sender's own request
+	 * only. */
 	if (frame->type == FRAME_DATA && !frame->linear &&
 	    (!frame->follows || core_path_of(frame) == CORE_PATH_REFERENCE)) {
-		chan->lead_seq = frame->seq;
-		chan->lead_xfer = frame->xfer;
-		chan->lead_ok = false;
+		chan->piggyback.write_seq = frame->seq;
+		chan->piggyback.write_xfer = frame->xfer;
+		chan->piggyback.write_ok = false;
 	}
 	chan->rx_frame = *frame;
 	return TCPX_OK;
@@ -221,9 +223,10 @@ bool core_rx_notes(const struct core_link *link, uint32_t channel)
 	return chan->rx.busy && chan->rx_frame.type == FRAME_NOTIFY;
 }
 
-/* False: the link ends, since the peer would take the chunk for applied. */
-static bool nack_add(struct core_link *link, struct core_chan *chan, uint64_t seq, uint64_t xfer,
-		     tcpx_status status)
+/* False: no memory for the refusal. The link ends, since the peer would believe the chunk
+ * applied. */
+static bool rx_nack(struct core_link *link, struct core_chan *chan, uint64_t seq, uint64_t xfer,
+		    tcpx_status status)
 {
 	const struct core_ops *ops = link->cfg.ops;
 	struct core_rxseq *rx = &chan->rxseq;
@@ -245,38 +248,37 @@ static bool nack_add(struct core_link *link, struct core_chan *chan, uint64_t se
 			ops->free(link->cfg.arg, old, had * sizeof(*old));
 	}
 	core_rxseq_refuse(rx, seq, xfer, status);
-	link->refused++;
+	link->count.refused++;
 	core_kick(link, chan);
 	return true;
 }
 
-/* A sequence is through, in whatever order. */
+/* A sequence is applied or refused, in whatever order. */
 void core_rx_applied(struct core_link *link, struct core_chan *chan, uint64_t seq,
 		     tcpx_status status)
 {
-	if (status < 0 && !nack_add(link, chan, seq, 0, status))
+	if (status < 0 && !rx_nack(link, chan, seq, 0, status))
 		return;
 	if (core_rxseq_apply(&chan->rxseq, seq))
 		core_kick(link, chan);
 }
 
-static tcpx_status take_ack(struct core_link *link, struct core_chan *chan,
-			    const struct frame *frame)
+static tcpx_status rx_ack(struct core_link *link, struct core_chan *chan, const struct frame *frame)
 {
-	uint64_t last = chan->next_seq - 1;
+	uint64_t last = chan->inflight.next_seq - 1;
 
-	/* A frame whose call is still under way may be acknowledged; a later one may not. */
-	if (frame->linear < chan->acked_seq || frame->linear > last || frame->key < frame->linear ||
-	    frame->key > last)
+	/* The last frame may be acknowledged although its call is still under way. */
+	if (frame->linear < chan->inflight.acked_seq || frame->linear > last ||
+	    frame->key < frame->linear || frame->key > last)
 		return TCPX_ERR_PROTOCOL;
-	core_chunks_got(chan, frame->key);
+	core_inflight_taken(&chan->inflight, frame->key);
 	core_chunks_ack(link, chan, frame->linear);
-	if (chan->idle && (chan->ack_needed || !list_empty(&link->bulk)))
+	if (chan->idle && (chan->inflight.ack_needed || !list_empty(&link->sendq.bulk)))
 		core_kick(link, chan);
 	return TCPX_OK;
 }
 
-static void stage_granted(struct core_link *link, const struct frame *frame)
+static void rx_stage_credit(struct core_link *link, const struct frame *frame)
 {
 	uint64_t ahead = frame->offset <= link->cfg.chunk_bytes ? frame->offset : 0;
 	uint64_t more = core_stage_out_grant(&link->stage_out, frame->linear, ahead);
@@ -287,17 +289,17 @@ static void stage_granted(struct core_link *link, const struct frame *frame)
 		core_kick_small(link);
 	core_fill_granted(link);
 	core_kick_small(link);
-	core_kick_bulk(link, more); /* the others would only find that they are gone */
+	core_kick_bulk(link, more); /* more channels would find no grants left */
 }
 
-static void credit_arrived(struct core_link *link, const struct frame *frame)
+static void rx_credit(struct core_link *link, const struct frame *frame)
 {
 	switch (frame->key) {
 	case FRAME_CREDIT_WISH:
-		core_cover_wish(link, frame);
+		core_cover_requested(link, frame);
 		return;
 	case FRAME_CREDIT_STAGE:
-		stage_granted(link, frame);
+		rx_stage_credit(link, frame);
 		return;
 	case FRAME_CREDIT_NOTIFY:
 		core_cover_granted(link, frame->offset);
@@ -312,46 +314,46 @@ static void credit_arrived(struct core_link *link, const struct frame *frame)
 		core_kick_all(link);
 }
 
-/* The peer's wishes for staging, and grants that it gives back. */
-static void stage_requested(struct core_link *link, const struct frame *frame)
+/* The peer requests staging, and gives back grants. */
+static void rx_stage_request(struct core_link *link, const struct frame *frame)
 {
 	uint64_t back;
 
-	if (!core_stage_in_request(&link->stage_in, frame, &back))
+	if (!core_stage_in_requested(&link->stage_in, frame, &back))
 		return;
 	if (back)
 		link->cfg.ops->stage_give(link->cfg.arg, back);
 	core_stage_more(link);
 }
 
-static tcpx_status act(struct core_link *link, struct core_chan *chan, const struct frame *frame,
-		       const void *data)
+static tcpx_status rx_act(struct core_link *link, struct core_chan *chan, const struct frame *frame,
+			  const void *data)
 {
 	switch (frame->type) {
 	case FRAME_SEND:
 	case FRAME_RTS:
-		return core_message_arrived(link, frame, data);
+		return core_send_arrived(link, frame, data);
 	case FRAME_CTS:
-		core_message_cts(link, frame);
+		core_send_cleared(link, frame);
 		break;
 	case FRAME_FINAL:
-		core_message_final(link, frame);
+		core_final_arrived(link, frame);
 		break;
 	case FRAME_CANCEL:
 		if (frame->key != FRAME_CANCEL_READ)
-			return core_message_cancelled(link, frame);
+			return core_send_cancelled(link, frame);
 		core_push_cancel(link, frame->xfer);
 		break;
 	case FRAME_NACK:
 		core_chunk_refuse(link, chan, frame->linear, core_status_unpack(frame->offset));
 		break;
 	case FRAME_ACK:
-		return take_ack(link, chan, frame);
+		return rx_ack(link, chan, frame);
 	case FRAME_CREDIT:
-		credit_arrived(link, frame);
+		rx_credit(link, frame);
 		break;
 	case FRAME_STAGE_REQ:
-		stage_requested(link, frame);
+		rx_stage_request(link, frame);
 		break;
 	default:
 		break;
@@ -359,36 +361,36 @@ static tcpx_status act(struct core_link *link, struct core_chan *chan, const str
 	return TCPX_OK;
 }
 
-/* A payload that did not come through: its bytes may come again. */
-static void undo(struct core_link *link, struct core_chan *chan)
+/* The payload is lost or invalid: its bytes may be sent again. */
+static void rx_undo(struct core_link *link, struct core_chan *chan)
 {
 	if (chan->rx.xfer)
 		chan->rx.xfer->arrived -= chan->rx_frame.payload_bytes;
-	if (chan->rx_behind)
-		core_behind_undo(link, chan);
+	if (chan->piggyback.arriving)
+		core_piggyback_undo(link, chan);
 	else if (chan->rx_frame.type == FRAME_NOTIFY)
-		core_note_undo(link, &chan->rx_frame);
+		core_notify_in_undo(link, &chan->rx_frame);
 }
 
-/* The frame under way ends with its channel. */
+/* The frame under way is lost with its channel. */
 void core_rx_lost(struct core_link *link, struct core_chan *chan)
 {
 	if (!chan->rx.busy)
 		return;
-	undo(link, chan);
-	staging_undo(link, chan);
+	rx_undo(link, chan);
+	rx_staging_undo(link, chan);
 }
 
-/* The payload's own bookkeeping; the io is still held. */
-static tcpx_status settle(struct core_link *link, struct core_chan *chan, bool valid,
-			  tcpx_status status, const void *data)
+/* Accounts for the payload, while the frame still has its references. */
+static tcpx_status rx_settle(struct core_link *link, struct core_chan *chan, bool valid,
+			     tcpx_status status, const void *data)
 {
 	const struct frame *frame = &chan->rx_frame;
 	struct core_xfer *xfer = chan->rx.xfer;
 	uint32_t staged = chan->rx.staged;
 
-	if (chan->rx_behind)
-		return TCPX_OK; /* core_behind_end decides */
+	if (chan->piggyback.arriving)
+		return TCPX_OK; /* core_piggyback_end decides */
 	chan->rx.staged = 0;
 	if (staged && (!valid || status != TCPX_IN_PROGRESS))
 		core_stage_free(link, staged);
@@ -398,18 +400,18 @@ static tcpx_status settle(struct core_link *link, struct core_chan *chan, bool v
 		return TCPX_OK;
 	}
 	if (!valid)
-		undo(link, chan);
+		rx_undo(link, chan);
 	if (!valid || chan->rx.aborted)
 		return TCPX_OK;
 	if (frame->type == FRAME_NOTIFY)
-		return core_note_part(link, frame);
+		return core_notify_in_part(link, frame);
 	if (status == TCPX_OK)
-		link->rx_bytes += frame->payload_bytes;
+		link->count.rx_bytes += frame->payload_bytes;
 	if (xfer && status == TCPX_OK)
 		xfer->applied += frame->payload_bytes;
 	else if (xfer)
 		core_xfer_end(link, xfer, status);
-	return act(link, chan, frame, data);
+	return rx_act(link, chan, frame, data);
 }
 
 tcpx_status core_rx_end(struct core_link *link, uint32_t channel, bool valid, tcpx_status status,
@@ -425,19 +427,20 @@ tcpx_status core_rx_end(struct core_link *link, uint32_t channel, bool valid, tc
 		chan->rx.busy = false;
 		return link->dead_status;
 	}
-	/* An aborted chunk counts as received, never as applied. */
+	/* An aborted frame is acknowledged like any other: its sender knows that it aborted it. */
 	if (frame.seq && (frame.flags & FRAME_F_ACK))
 		core_rxseq_asked(&chan->rxseq, frame.seq);
-	result = settle(link, chan, valid, status, data);
+	result = rx_settle(link, chan, valid, status, data);
 	chan->rx.busy = false;
-	/* What could not be kept was not applied: it comes again over another channel. */
+	/* After an error the sequence is not applied: the peer sends the frame on another
+	 * channel. */
 	if (frame.seq && result == TCPX_OK) {
-		link->rx_chunks++;
-		if (frame.seq == chan->lead_seq)
-			chan->lead_ok = valid && status == TCPX_OK;
+		link->count.rx_chunks++;
+		if (frame.seq == chan->piggyback.write_seq)
+			chan->piggyback.write_ok = valid && status == TCPX_OK;
 		if (valid && status == TCPX_IN_PROGRESS)
 			chan->commits++;
-		else if (!chan->rx_behind || core_behind_end(link, chan, valid))
+		else if (!chan->piggyback.arriving || core_piggyback_end(link, chan, valid))
 			core_rx_applied(link, chan, frame.seq,
 					frame.type == FRAME_DATA && valid ? status : TCPX_OK);
 	}

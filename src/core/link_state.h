@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of a link. Its owner embeds it; the core and its tests alone read and write the fields,
- * others call the functions of core/link.h. */
+/* The state of a link. Its owner embeds it. Only the core and its tests use the fields; others call
+ * the functions of core/link.h. */
 #ifndef CORE_LINK_STATE_H
 #define CORE_LINK_STATE_H
 
@@ -11,52 +11,49 @@
 #include "core/chan.h"
 #include "core/cover.h"
 #include "core/credit.h"
+#include "core/fill.h"
 #include "core/link_ops.h"
+#include "core/notify.h"
+#include "core/sendq.h"
+#include "core/sendrecv.h"
 #include "core/stage_quota.h"
 #include "core/xfer.h"
 #include <tcpx/types.h>
 
+/* For the statistics of a peer. Chunks are sequenced frames. */
+struct core_counters {
+	uint64_t tx_bytes, rx_bytes, tx_chunks, rx_chunks;
+	uint64_t resent;  /* chunks queued again after a lost channel */
+	uint64_t aborted; /* chunks that were sent with wrong bytes */
+	uint64_t refused; /* chunks and READ requests of the peer */
+};
+
 struct core_link {
 	struct core_config cfg;
 	struct core_chan chan[CORE_CHANNELS_MAX];
-	uint32_t nchan; /* lane + bulk */
+	uint32_t nchan; /* the priority channel and the bulk ones */
 	bool dead;
-	bool leased; /* dead, but the peer may still read what was lent to it */
+	bool leased; /* the peer may still read sources after the link died */
 	tcpx_status dead_status;
 
-	struct list_node ctl;	      /* core_ctl */
-	uint32_t nctl;		      /* of them */
-	struct list_node small;	      /* jobs for the lane */
-	struct list_node bulk;	      /* jobs for bulk channels */
-	struct list_node fills;	      /* jobs of which more is to be filled */
-	struct list_node fills_ahead; /* the same, filled as far as is worth others' room */
-	struct list_node sends;	      /* SENDs not announced yet, in order */
-	struct list_node voids;	      /* core_ctl: SENDs that ended unannounced, by number */
-	uint32_t nvoids;
-	struct list_node active;   /* core_xfer */
-	struct list_node receives; /* RECVs not matched */
-	struct list_node messages; /* core_send_in: SENDs not matched, by number */
-	struct core_incoming incoming;
+	struct core_sendq sendq;
+	struct core_fillq fillq;
+	struct list_node active; /* core_xfer */
+	struct core_sendrecv sendrecv;
+	struct core_notify notify;
 	struct core_cover cover;
-	struct list_node pushes, notes;
-	uint64_t send_next, recv_next;	 /* message numbers */
-	uint64_t note_next, attach_next; /* notification numbers we give */
-	uint64_t note_due;		 /* next standalone number to publish */
+	struct list_node pushes;
 
 	struct core_credit credit[FRAME_CREDIT_STAGE]; /* by kind */
-	struct core_stage_out stage_out;	       /* what we want at the peer */
-	struct core_stage_in stage_in;		       /* what the peer wants here */
-	uint32_t npushes, rotor;
-	uint32_t ref_chunk; /* most bytes of a chunk by reference, as the peer takes it */
-	uint64_t ref_bytes; /* of bulk chunks by reference in the rings */
-	bool turn;	    /* sends or small jobs next */
-	bool flush;	    /* notifications ask for acknowledgements until all are taken */
+	struct core_stage_out stage_out;	       /* for staging at the peer */
+	struct core_stage_in stage_in;		       /* for the peer's staging here */
+	uint32_t npushes;
+	uint32_t ref_chunk; /* largest chunk by reference that the peer takes */
+	uint64_t ref_bytes; /* of chunks by reference in the rings */
 
-	struct core_xfer **table; /* by id */
-	uint32_t *generation;
-	uint32_t ntable, table_free; /* table_free: hint */
-	struct core_redo *redo_pool;
-	uint64_t tx_bytes, rx_bytes, tx_chunks, rx_chunks, resent, aborted, refused;
+	struct core_xfer_table xfers;
+	struct core_retransmit *retransmit_pool; /* of entries that no job uses */
+	struct core_counters count;
 };
 
 #endif

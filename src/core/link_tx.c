@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes next on a channel. */
+/* The next frame of a channel. */
 #include <string.h>
 
 #include "core/link_priv.h"
 
-static bool room(const struct core_chan *chan, uint32_t spare)
+static bool ring_has_room(const struct core_chan *chan, uint32_t spare)
 {
-	return core_ring_used(chan) + spare < CORE_RING;
+	return core_inflight_count(&chan->inflight) + spare < CORE_RING;
 }
 
-static void begin(struct core_chan *chan, const struct frame *frame)
+static void tx_begin(struct core_chan *chan, const struct frame *frame)
 {
 	chan->tx = (struct core_io){.busy = true, .in_call = true};
 	chan->tx_seq = frame->seq;
@@ -17,11 +17,11 @@ static void begin(struct core_chan *chan, const struct frame *frame)
 	chan->tx_torn = false;
 }
 
-static bool next_nack(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
+static bool tx_next_nack(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
 {
 	const struct core_nack *nack = NULL;
 
-	if (chan->rxseq.untold && room(chan, 0))
+	if (chan->rxseq.unsent && ring_has_room(chan, 0))
 		nack = core_rxseq_nack_next(&chan->rxseq);
 	if (!nack)
 		return false;
@@ -33,7 +33,7 @@ static bool next_nack(struct core_link *link, struct core_chan *chan, struct cor
 	return true;
 }
 
-static bool next_credit(struct core_link *link, struct frame *frame)
+static bool tx_next_credit(struct core_link *link, struct frame *frame)
 {
 	int kind;
 
@@ -42,20 +42,20 @@ static bool next_credit(struct core_link *link, struct frame *frame)
 			continue;
 		frame->type = FRAME_CREDIT;
 		frame->key = (uint64_t)kind;
-		frame->linear = core_credit_tell(&link->credit[kind]);
-		frame->offset = kind == FRAME_CREDIT_NOTIFY ? core_cover_tell(link) : 0;
+		frame->linear = core_credit_advertise(&link->credit[kind]);
+		frame->offset = kind == FRAME_CREDIT_NOTIFY ? core_cover_advertise(link) : 0;
 		return true;
 	}
 	if (!link->stage_in.due)
 		return false;
 	frame->type = FRAME_CREDIT;
 	frame->key = FRAME_CREDIT_STAGE;
-	frame->linear = core_stage_in_tell(&link->stage_in, &frame->offset);
+	frame->linear = core_stage_in_advertise(&link->stage_in, &frame->offset);
 	return true;
 }
 
-/* Frames without a sequence: acknowledgement, credits, staging wishes. */
-static bool next_told(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
+/* Frames without a sequence: acknowledgement, credits, requests for cover and staging. */
+static bool tx_next_unsequenced(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
 {
 	struct frame *frame = &tx->frame;
 
@@ -66,19 +66,19 @@ static bool next_told(struct core_link *link, struct core_chan *chan, struct cor
 	}
 	if (!core_carries_small(link, chan->index))
 		return false;
-	return next_credit(link, frame) || core_wish_next(link, frame) ||
+	return tx_next_credit(link, frame) || core_cover_request_next(link, frame) ||
 	       core_stage_out_next(&link->stage_out, frame);
 }
 
-static bool next_ctl(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
+static bool tx_next_ctl(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
 {
-	struct list_node *node = list_pop_front(&link->ctl);
+	struct list_node *node = list_pop_front(&link->sendq.ctl);
 	struct core_chunk *chunk;
 	struct core_ctl *ctl;
 
 	if (!node)
 		return false;
-	link->nctl--;
+	link->sendq.nctl--;
 	ctl = LIST_ENTRY(node, struct core_ctl, node);
 	tx->frame = ctl->frame;
 	chunk = core_chunk_add(link, chan, &tx->frame, NULL);
@@ -86,23 +86,23 @@ static bool next_ctl(struct core_link *link, struct core_chan *chan, struct core
 	return true;
 }
 
-static bool cut_send(struct core_link *link, struct core_chan *chan, struct core_xfer *xfer,
-		     struct core_tx *tx)
+static bool tx_cut_send(struct core_link *link, struct core_chan *chan, struct core_xfer *xfer,
+			struct core_tx *tx)
 {
 	uint64_t total = xfer->prog->total;
 	struct core_job *job = &xfer->job;
 	uint32_t pieces = 0;
 
-	if (!core_send_charge(link, xfer))
+	if (!core_send_acquire(link, xfer))
 		return false;
-	if (job->fills && xfer->eager && job->ready < total) {
-		core_sends_charge(link);
+	if (job->fills && xfer->send.eager && job->fill.ready < total) {
+		core_sendrecv_acquire(link);
 		return false;
 	}
-	tx->frame.type = xfer->eager ? FRAME_SEND : FRAME_RTS;
+	tx->frame.type = xfer->send.eager ? FRAME_SEND : FRAME_RTS;
 	tx->frame.xfer = xfer->id;
-	tx->frame.linear = xfer->message;
-	if (xfer->eager) {
+	tx->frame.linear = xfer->send.number;
+	if (xfer->send.eager) {
 		struct core_cursor at = {0};
 
 		tx->prog = xfer->prog;
@@ -119,7 +119,7 @@ static bool cut_send(struct core_link *link, struct core_chan *chan, struct core
 	return true;
 }
 
-static void fill_frame(struct core_job *job, struct core_tx *tx, uint64_t linear, uint32_t bytes)
+static void tx_set_frame(struct core_job *job, struct core_tx *tx, uint64_t linear, uint32_t bytes)
 {
 	struct frame *frame = &tx->frame;
 
@@ -171,8 +171,8 @@ static void fill_frame(struct core_job *job, struct core_tx *tx, uint64_t linear
 	frame->flags |= core_path_flag(job->path);
 }
 
-/* How much of the job may be cut now; 0: it waits for a credit. */
-static uint64_t allowance(struct core_link *link, struct core_job *job, uint64_t want)
+/* How many of `want` bytes of the job may be cut now; 0: it waits for credit or grants. */
+static uint64_t tx_allowance(struct core_link *link, struct core_job *job, uint64_t want)
 {
 	if (job->kind == CORE_JOB_REQUEST) {
 		struct core_xfer *xfer = core_job_xfer(job);
@@ -190,41 +190,41 @@ static uint64_t allowance(struct core_link *link, struct core_job *job, uint64_t
 	return want;
 }
 
-static bool window(const struct core_link *link, const struct core_chan *chan)
+static bool chan_has_window(const struct core_link *link, const struct core_chan *chan)
 {
 	if (core_carries_messages(link, chan->index))
-		return chan->messages < link->cfg.message_window;
-	return chan->filled_bytes < core_filled_window(&link->cfg);
+		return chan->inflight.messages < link->cfg.message_window;
+	return chan->inflight.filled_bytes < core_filled_window(&link->cfg);
 }
 
-/* Messages go on their own channels, and nothing else does. */
-static bool right_kind(const struct core_link *link, const struct core_chan *chan,
-		       const struct core_job *job)
+/* Message channels carry messages of a plugin and nothing else. */
+static bool chan_takes_job(const struct core_link *link, const struct core_chan *chan,
+			   const struct core_job *job)
 {
 	if (core_carries_messages(link, chan->index) != core_job_messages(job))
 		return false;
-	return !core_job_messages(job) || chan->messages < link->cfg.message_window;
+	return !core_job_messages(job) || chan->inflight.messages < link->cfg.message_window;
 }
 
-/* Cuts the job's next chunk; false: nothing may be cut of it now. */
-static bool cut(struct core_link *link, struct core_chan *chan, struct core_job *job,
-		struct core_tx *tx)
+/* Cuts the job's next chunk; false if nothing of it may be cut now. */
+static bool tx_cut(struct core_link *link, struct core_chan *chan, struct core_job *job,
+		   struct core_tx *tx)
 {
-	bool request = job->kind == CORE_JOB_REQUEST, again = job->redo != NULL;
+	bool request = job->kind == CORE_JOB_REQUEST, again = job->retransmit != NULL;
 	struct core_chunk *chunk;
 	struct core_cursor at;
 	uint64_t linear, bytes;
 
-	if (!right_kind(link, chan, job))
+	if (!chan_takes_job(link, chan, job))
 		return false;
 	if (job->kind == CORE_JOB_SEND && (!job->announced || (again && !job->cleared))) {
 		if (again)
-			core_redo_pop(link, job);
-		return cut_send(link, chan, core_job_xfer(job), tx);
+			core_retransmit_pop(link, job);
+		return tx_cut_send(link, chan, core_job_xfer(job), tx);
 	}
-	linear = again ? job->redo->linear : job->linear;
-	bytes = again ? job->redo->bytes : core_job_cut_end(job) - job->linear;
-	at = again ? job->redo->at : job->at;
+	linear = again ? job->retransmit->linear : job->linear;
+	bytes = again ? job->retransmit->bytes : core_job_cut_end(job) - job->linear;
+	at = again ? job->retransmit->at : job->at;
 	if (!request)
 		bytes = core_chunk_limit(link, job, linear, bytes);
 	else if (bytes > CORE_REQUEST_BYTES)
@@ -232,11 +232,11 @@ static bool cut(struct core_link *link, struct core_chan *chan, struct core_job 
 	if (request && again)
 		bytes = core_credit_left(&link->credit[FRAME_CREDIT_READ]) ? bytes : 0;
 	else if (bytes)
-		bytes = allowance(link, job, bytes);
+		bytes = tx_allowance(link, job, bytes);
 	if (!bytes && job->kind != CORE_JOB_NOTE)
 		return false;
-	/* More would lie in the transport, and its staging memory with it. */
-	if (job->fills && !job->small && !window(link, chan))
+	/* More would only wait in the transport, and its staging memory with it. */
+	if (job->fills && !job->small && !chan_has_window(link, chan))
 		return false;
 	if (job->path == CORE_PATH_REFERENCE && !job->small &&
 	    link->ref_bytes >= link->cfg.ref_window)
@@ -256,22 +256,23 @@ static bool cut(struct core_link *link, struct core_chan *chan, struct core_job 
 		bytes = took;
 	}
 	if (request)
-		(void)core_credit_take(&link->credit[FRAME_CREDIT_READ], 1); /* there is one */
+		(void)core_credit_acquire(&link->credit[FRAME_CREDIT_READ],
+					  1); /* tx_allowance found one */
 	if (job->staged)
 		core_stage_out_use(&link->stage_out, bytes);
-	fill_frame(job, tx, linear, (uint32_t)(request ? 0 : bytes));
+	tx_set_frame(job, tx, linear, (uint32_t)(request ? 0 : bytes));
 	if (request)
 		tx->frame.offset = bytes;
 	if (!again) {
 		job->linear += bytes;
 		job->at = at;
 		core_fill_pulled(link, job);
-	} else if (bytes == job->redo->bytes) {
-		core_redo_pop(link, job);
+	} else if (bytes == job->retransmit->bytes) {
+		core_retransmit_pop(link, job);
 	} else {
-		job->redo->linear += bytes;
-		job->redo->bytes -= (uint32_t)bytes;
-		job->redo->at = at;
+		job->retransmit->linear += bytes;
+		job->retransmit->bytes -= (uint32_t)bytes;
+		job->retransmit->at = at;
 	}
 	chunk = core_chunk_add(link, chan, &tx->frame, job);
 	chunk->at = tx->at;
@@ -280,27 +281,27 @@ static bool cut(struct core_link *link, struct core_chan *chan, struct core_job 
 	return true;
 }
 
-/* The first job of a queue that can be cut; it goes to the back when its turn is over. */
-static bool next_job(struct core_link *link, struct core_chan *chan, struct list_node *queue,
-		     struct core_tx *tx)
+/* Cuts the first job of a queue that can be cut, which goes to the back when its turn is over. */
+static bool tx_next_job(struct core_link *link, struct core_chan *chan, struct list_node *queue,
+			struct core_tx *tx)
 {
 	struct list_node *pos, *tmp;
 
 	LIST_FOREACH_SAFE(pos, tmp, queue) {
 		struct core_job *job = LIST_ENTRY(pos, struct core_job, node);
 
-		if (!cut(link, chan, job, tx)) {
-			if (queue == &link->sends)
+		if (!tx_cut(link, chan, job, tx)) {
+			if (queue == &link->sendq.sends)
 				return false; /* SENDs keep their order */
 			continue;
 		}
-		begin(chan, &tx->frame);
+		tx_begin(chan, &tx->frame);
 		if (job->kind == CORE_JOB_PUSH)
-			core_io_hold(&chan->tx, NULL, core_job_push(job));
+			core_io_ref(&chan->tx, NULL, core_job_push(job));
 		else if (job->kind == CORE_JOB_NOTE)
-			core_io_hold_note(&chan->tx, core_job_note(job));
+			core_io_ref_note(&chan->tx, core_job_note(job));
 		else
-			core_io_hold(&chan->tx, core_job_xfer(job), NULL);
+			core_io_ref(&chan->tx, core_job_xfer(job), NULL);
 		job->quantum += tx->frame.payload_bytes;
 		if (!core_job_cuttable(job)) {
 			core_job_unqueue(job);
@@ -315,68 +316,70 @@ static bool next_job(struct core_link *link, struct core_chan *chan, struct list
 	return false;
 }
 
-/* SENDs that wait to be announced and those that ended instead, by their numbers. */
-static bool next_send(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
+/* SENDs that wait to be announced, and CANCELs of those that ended before, by number. */
+static bool tx_next_send(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
 {
 	struct core_chunk *chunk;
 	struct core_ctl *ctl;
 
-	if (list_empty(&link->voids))
-		return next_job(link, chan, &link->sends, tx);
-	ctl = LIST_ENTRY(link->voids.next, struct core_ctl, node);
-	if (!list_empty(&link->sends) &&
-	    core_job_xfer(LIST_ENTRY(link->sends.next, struct core_job, node))->message <
+	if (list_empty(&link->sendq.cancelled))
+		return tx_next_job(link, chan, &link->sendq.sends, tx);
+	ctl = LIST_ENTRY(link->sendq.cancelled.next, struct core_ctl, node);
+	if (!list_empty(&link->sendq.sends) &&
+	    core_job_xfer(LIST_ENTRY(link->sendq.sends.next, struct core_job, node))->send.number <
 		    ctl->frame.linear)
-		return next_job(link, chan, &link->sends, tx);
-	if (!core_credit_take(&link->credit[FRAME_CREDIT_EAGER], CORE_NOTE_COST))
+		return tx_next_job(link, chan, &link->sendq.sends, tx);
+	if (!core_credit_acquire(&link->credit[FRAME_CREDIT_EAGER], CORE_NOTE_COST))
 		return false;
 	list_remove(&ctl->node);
-	link->nvoids--;
+	link->sendq.ncancelled--;
 	tx->frame = ctl->frame;
 	chunk = core_chunk_add(link, chan, &tx->frame, NULL);
 	chunk->ctl = ctl;
-	begin(chan, &tx->frame);
+	tx_begin(chan, &tx->frame);
 	return true;
 }
 
-static bool next_small(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
+static bool tx_next_small(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
 {
-	link->turn = !link->turn;
-	if (link->turn)
-		return next_send(link, chan, tx) || next_job(link, chan, &link->small, tx);
-	return next_job(link, chan, &link->small, tx) || next_send(link, chan, tx);
+	link->sendq.sends_first = !link->sendq.sends_first;
+	if (link->sendq.sends_first)
+		return tx_next_send(link, chan, tx) ||
+		       tx_next_job(link, chan, &link->sendq.small, tx);
+	return tx_next_job(link, chan, &link->sendq.small, tx) || tx_next_send(link, chan, tx);
 }
 
-/* The notification of the transfer whose only frame was the channel's last. */
-static bool next_behind(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
+/* The notification of the WRITE whose only frame was the channel's last one. */
+static bool tx_next_piggyback(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
 {
-	struct core_note *note = core_behind_next(chan);
+	struct core_note *note = core_piggyback_next(chan);
 
 	if (!note)
 		return false;
-	fill_frame(&note->job, tx, 0, (uint32_t)note->bytes);
+	tx_set_frame(&note->job, tx, 0, (uint32_t)note->bytes);
 	tx->frame.xfer = note->xfer->id;
 	tx->frame.key = FRAME_NOTE_BEHIND;
-	note->behind = true;
+	note->piggybacked = true;
 	note->job.linear = note->job.end;
 	core_chunk_add(link, chan, &tx->frame, &note->job);
-	begin(chan, &tx->frame);
-	core_io_hold_note(&chan->tx, note);
+	tx_begin(chan, &tx->frame);
+	core_io_ref_note(&chan->tx, note);
 	return true;
 }
 
-/* The channel is full: a kick that it got for a chunk is another one's, which has room. */
-static void pass_on(struct core_link *link, const struct core_chan *full)
+/* A full channel passes its kick for a chunk on to another channel that has room. */
+static void tx_pass_kick_on(struct core_link *link, const struct core_chan *full)
 {
 	uint32_t i;
 
-	if (list_empty(&link->bulk) || (room(full, CORE_RING_SPARE) && window(link, full)))
+	if (list_empty(&link->sendq.bulk) ||
+	    (ring_has_room(full, CORE_RING_SPARE) && chan_has_window(link, full)))
 		return;
 	for (i = 1; i < link->nchan; i++) {
 		struct core_chan *chan = &link->chan[i];
 
-		if (chan->state != CORE_CHAN_UP || !chan->idle || !room(chan, CORE_RING_SPARE) ||
-		    !window(link, chan) ||
+		if (chan->state != CORE_CHAN_UP || !chan->idle ||
+		    !ring_has_room(chan, CORE_RING_SPARE) || !chan_has_window(link, chan) ||
 		    core_carries_messages(link, i) != core_carries_messages(link, full->index))
 			continue;
 		core_kick(link, chan);
@@ -394,35 +397,37 @@ int core_tx_next(struct core_link *link, uint32_t channel, struct core_tx *tx)
 	tx->channel = channel;
 	if (!list_empty(&link->cover.unpaid))
 		core_cover_more(link);
-	if (next_behind(link, chan, tx))
+	if (tx_next_piggyback(link, chan, tx))
 		return 1;
-	if (next_nack(link, chan, tx) || next_told(link, chan, tx)) {
-		begin(chan, &tx->frame);
+	if (tx_next_nack(link, chan, tx) || tx_next_unsequenced(link, chan, tx)) {
+		tx_begin(chan, &tx->frame);
 		return 1;
 	}
-	if (room(chan, CORE_RING_SPARE)) {
+	if (ring_has_room(chan, CORE_RING_SPARE)) {
 		if (core_carries_small(link, channel)) {
-			if (next_ctl(link, chan, tx)) {
-				begin(chan, &tx->frame);
+			if (tx_next_ctl(link, chan, tx)) {
+				tx_begin(chan, &tx->frame);
 				return 1;
 			}
-			if (next_small(link, chan, tx))
+			if (tx_next_small(link, chan, tx))
 				return 1;
 		}
 		if ((core_carries_bulk(link, channel) || core_carries_messages(link, channel)) &&
-		    next_job(link, chan, &link->bulk, tx))
+		    tx_next_job(link, chan, &link->sendq.bulk, tx))
 			return 1;
 		memset(tx, 0, sizeof(*tx));
-		/* Going idle: whoever waits for an acknowledgement here must get one. */
-		if (chan->ack_needed && chan->asked_seq < chan->next_seq - 1) {
+		/* Before the channel goes idle it asks for the acknowledgement that is waited
+		 * for. */
+		if (chan->inflight.ack_needed &&
+		    chan->inflight.asked_seq < chan->inflight.next_seq - 1) {
 			tx->channel = channel;
 			tx->frame.type = FRAME_NOP;
 			core_chunk_add(link, chan, &tx->frame, NULL);
-			begin(chan, &tx->frame);
+			tx_begin(chan, &tx->frame);
 			return 1;
 		}
 	}
 	chan->idle = true;
-	pass_on(link, chan);
+	tx_pass_kick_on(link, chan);
 	return 0;
 }

@@ -8,12 +8,12 @@
 #include "base/frame.h"
 
 enum core_path {
-	CORE_PATH_STREAM = 0, /* behind the chunk's header */
+	CORE_PATH_STREAM = 0, /* on the channel, after the chunk's header */
 	CORE_PATH_REFERENCE,  /* not on the channel: the peer copies them out of the source */
-	CORE_PATH_MESSAGE,    /* as the next message of a channel of messages */
+	CORE_PATH_MESSAGE,    /* as the next message of a plugin's channel */
 };
 
-/* What says so in a chunk, and in a READ's request or a CTS, which agree to it. */
+/* The flag of a chunk that goes this way, and of a READ_REQ or CTS that allows it. */
 static inline uint16_t core_path_flag(enum core_path path)
 {
 	static const uint16_t flags[] = {
@@ -32,8 +32,7 @@ static inline enum core_path core_path_of(const struct frame *frame)
 	return frame->flags & FRAME_F_MSG ? CORE_PATH_MESSAGE : CORE_PATH_STREAM;
 }
 
-/* How the frame's payload goes; STREAM if it has none: a READ's request and a CTS carry the flag
- * without one. */
+/* How the frame's payload goes; STREAM if it has none, like a READ_REQ or CTS with the flag. */
 static inline enum core_path core_path_of_payload(const struct frame *frame)
 {
 	return frame->payload_bytes ? core_path_of(frame) : CORE_PATH_STREAM;

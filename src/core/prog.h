@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One folded piece. linear: where it begins in the transfer; its length is the next one's linear
- * less its own, so the array has a sentinel. local and remote index the program's region tables. */
+/* A segment. linear: where it begins in the transfer; its length is the difference to the next
+ * one's linear, so the array has a sentinel. local and remote index the region tables. */
 struct core_seg {
 	uint64_t linear;
 	uint64_t local_off;
@@ -22,7 +22,7 @@ struct core_prog {
 	void *const *local;	/* the engine's regions, opaque here */
 	const uint64_t *remote; /* region keys */
 	uint32_t nlocal, nremote;
-	int vanishing; /* the engine's: some local region may lose pages at any time */
+	int vanishing; /* the engine's: a local region may lose its pages at any time */
 };
 
 struct core_cursor {
@@ -67,8 +67,8 @@ static inline bool core_piece_next(const struct core_prog *prog, struct core_cur
 	return true;
 }
 
-/* Moves on by at most bytes and at most pieces pieces; returns the bytes passed and how many pieces
- * they touch. */
+/* Moves on by at most `bytes` and at most `pieces` pieces; returns the bytes passed and the number
+ * of pieces they touch. */
 uint64_t core_cursor_advance(const struct core_prog *prog, struct core_cursor *at, uint64_t bytes,
 			     uint32_t pieces, uint32_t *out_pieces);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The responder's side of READ: pieces of the reader's list, pushed and forgotten when applied. */
+/* The responder's side of READ: pieces of the peer's list, pushed until they are acknowledged. */
 #include "core/link_priv.h"
 
 static void push_finish(struct core_link *link, struct core_push *push)
@@ -9,12 +9,12 @@ static void push_finish(struct core_link *link, struct core_push *push)
 	push->ended = true;
 	if (push->job.inflight)
 		core_chunks_detach(link, &push->job);
-	core_redo_free(link, &push->job);
+	core_retransmit_free(link, &push->job);
 	core_job_unqueue(&push->job);
 	core_fill_stop(link, &push->job);
 	list_remove(&push->node);
 	link->npushes--;
-	core_link_give(link, FRAME_CREDIT_READ, 1, link->npushes == 0);
+	core_link_return(link, FRAME_CREDIT_READ, 1, link->npushes == 0);
 	link->cfg.ops->push_ended(link->cfg.arg, push);
 }
 
@@ -24,7 +24,7 @@ void core_push_check(struct core_link *link, struct core_push *push)
 
 	if (push->refs)
 		return;
-	if ((job->inflight && !job->stopped) || core_job_lent(link, job))
+	if ((job->inflight && !job->stopped) || core_job_source_read(link, job))
 		return;
 	if (job->stopped || !core_job_has_more(job))
 		push_finish(link, push);
@@ -53,9 +53,9 @@ void core_push_refuse(struct core_link *link, uint64_t xfer_id, tcpx_status stat
 	struct frame final = {
 		.type = FRAME_FINAL, .xfer = xfer_id, .linear = core_status_pack(status)};
 
-	link->refused++;
+	link->count.refused++;
 	core_ctl_queue(link, &final);
-	core_link_give(link, FRAME_CREDIT_READ, 1, link->npushes == 0);
+	core_link_return(link, FRAME_CREDIT_READ, 1, link->npushes == 0);
 }
 
 static void push_abort(struct core_link *link, struct core_push *push)
@@ -63,7 +63,7 @@ static void push_abort(struct core_link *link, struct core_push *push)
 	uint32_t i;
 
 	push->job.stopped = true;
-	core_redo_free(link, &push->job);
+	core_retransmit_free(link, &push->job);
 	core_job_unqueue(&push->job);
 	core_fill_stop(link, &push->job);
 	push->refs++;
@@ -71,8 +71,8 @@ static void push_abort(struct core_link *link, struct core_push *push)
 		if (link->chan[i].tx.push == push)
 			core_tx_abort(link, &link->chan[i]);
 	push->refs--;
-	if (push->job.lent && !link->dead)
-		core_kick_all(link); /* as of a transfer that waits */
+	if (push->job.reading && !link->dead)
+		core_kick_all(link); /* idle channels ask for the acknowledgements */
 	core_push_check(link, push);
 }
 

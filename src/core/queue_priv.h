@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the lower files of the core share: rings, queues, and which channels are woken. None of them
- * ends a request. */
+/* What the lower files of the core share: frames in flight, queues, kicks. None of them ends a
+ * request. */
 #ifndef CORE_QUEUE_PRIV_H
 #define CORE_QUEUE_PRIV_H
 
@@ -9,24 +9,13 @@
 
 #define CORE_RING_SPARE 16 /* ring places kept for NACKs, so that acknowledgements never wait */
 
-static inline struct core_chunk *core_ring_at(const struct core_chan *chan, uint64_t seq)
-{
-	return &chan->ring[seq % CORE_RING];
-}
-
-static inline uint64_t core_ring_used(const struct core_chan *chan)
-{
-	return chan->next_seq - 1 - chan->acked_seq;
-}
-
-/* ring.c: the ring as far as no request is looked at, and what is to be cut again */
-int core_redo_add(struct core_link *link, const struct core_chunk *chunk);
-void core_redo_pop(struct core_link *link, struct core_job *job);
-void core_redo_free(struct core_link *link, struct core_job *job);
+/* inflight.c: chunks to be cut again, and a job that leaves the rings */
+int core_retransmit_add(struct core_link *link, const struct core_chunk *chunk);
+void core_retransmit_pop(struct core_link *link, struct core_job *job);
+void core_retransmit_free(struct core_link *link, struct core_job *job);
 void core_chunks_detach(struct core_link *link, struct core_job *job);
-void core_chunks_got(struct core_chan *chan, uint64_t seq);
 
-/* queue.c: who wants to send */
+/* sendq.c */
 void core_job_queue(struct core_link *link, struct core_job *job);
 void core_job_unqueue(struct core_job *job);
 bool core_job_has_more(const struct core_job *job);
@@ -38,7 +27,7 @@ void core_kick_small(struct core_link *link);
 void core_kick_bulk(struct core_link *link, uint64_t bytes);
 void core_kick_all(struct core_link *link);
 void core_ctl_queue(struct core_link *link, const struct frame *frame);
-void core_void_queue(struct core_link *link, const struct frame *frame);
+void core_cancelled_queue(struct core_link *link, const struct frame *frame);
 
 /* fillq.c */
 void core_fill_init(struct core_job *job);
@@ -48,20 +37,20 @@ void core_fill_granted(struct core_link *link);
 bool core_fill_leaves_eagerly(struct core_job *job);
 bool core_fill_wants_more(struct core_job *job);
 bool core_fill_is_ahead(const struct core_link *link, const struct core_job *job);
-void core_fill_pulled(struct core_link *link, struct core_job *job); /* a channel cut of it */
+void core_fill_pulled(struct core_link *link, struct core_job *job);
 
-/* queue.c: credits and staging of a link, where channels are to be woken */
-bool core_link_pay(struct core_link *link, enum frame_credit kind, uint64_t amount);
-void core_link_give(struct core_link *link, enum frame_credit kind, uint64_t amount, bool empty);
-void core_stage_want(struct core_link *link, uint64_t bytes);
-void core_stage_unwant(struct core_link *link, uint64_t bytes);
+/* sendq.c: credits and staging of a link, with the kicks that they cause */
+bool core_link_charge(struct core_link *link, enum frame_credit kind, uint64_t amount);
+void core_link_return(struct core_link *link, enum frame_credit kind, uint64_t amount, bool empty);
+void core_stage_request(struct core_link *link, uint64_t bytes);
+void core_stage_withdraw(struct core_link *link, uint64_t bytes);
 uint64_t core_stage_take(struct core_link *link, uint64_t want, uint64_t left);
 void core_stage_free(struct core_link *link, uint64_t bytes);
 
-/* Chunks of it are under way on another path than the stream: its source may be read. */
-static inline bool core_job_lent(const struct core_link *link, const struct core_job *job)
+/* Chunks of the job are in flight on another path than the stream: its source may be read. */
+static inline bool core_job_source_read(const struct core_link *link, const struct core_job *job)
 {
-	return job->lent && (!link->dead || link->leased);
+	return job->reading && (!link->dead || link->leased);
 }
 
 static inline struct core_xfer *core_job_xfer(struct core_job *job)

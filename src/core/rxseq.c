@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sequences that arrive on a channel: which are applied, acknowledged, refused. */
+/* The sequences that arrive on a channel: begun, applied, acknowledged, refused. */
 #include "core/rxseq.h"
 
 #include <string.h>
@@ -28,13 +28,13 @@ bool core_rxseq_apply(struct core_rxseq *rx, uint64_t seq)
 		rx->done[next % CORE_RING / 64] &= ~bit;
 		rx->applied = next;
 	}
-	/* The oldest that asked, not the latest: while more arrives than is applied at once, it
-	 * would never come to that. */
+	/* The oldest that asked, not the latest: `applied` may never reach that while frames arrive
+	 * faster than they are applied. */
 	if (rx->ask_first > rx->acked && rx->applied >= rx->ask_first) {
 		rx->ack_due = true;
 		return true;
 	}
-	return rx->untold > 0; /* refusals may have waited for this one */
+	return rx->unsent > 0; /* refusals may have waited for this sequence */
 }
 
 uint32_t core_rxseq_nacks_wanted(const struct core_rxseq *rx)
@@ -58,12 +58,12 @@ struct core_nack *core_rxseq_nacks_move(struct core_rxseq *rx, struct core_nack 
 void core_rxseq_refuse(struct core_rxseq *rx, uint64_t seq, uint64_t xfer, int32_t status)
 {
 	rx->nacks[rx->nnacks++] = (struct core_nack){.seq = seq, .xfer = xfer, .status = status};
-	rx->untold++;
+	rx->unsent++;
 	rx->ack_due = true;
 }
 
-/* The oldest refusal that was not told, if all before it are through: others would take the places
- * of the ring that it may need, and bring no acknowledgement. */
+/* The oldest refusal that was not sent, if all sequences before it are applied. A later one would
+ * take a ring place that this one may need, and allow no acknowledgement. */
 static struct core_nack *rxseq_oldest_nack(struct core_rxseq *rx)
 {
 	struct core_nack *oldest = NULL;
@@ -79,12 +79,12 @@ static struct core_nack *rxseq_oldest_nack(struct core_rxseq *rx)
 
 const struct core_nack *core_rxseq_nack_next(struct core_rxseq *rx)
 {
-	struct core_nack *nack = rx->untold ? rxseq_oldest_nack(rx) : NULL;
+	struct core_nack *nack = rx->unsent ? rxseq_oldest_nack(rx) : NULL;
 
 	if (!nack)
 		return NULL;
 	nack->sent = true;
-	rx->untold--;
+	rx->unsent--;
 	return nack;
 }
 
@@ -98,13 +98,13 @@ void core_rxseq_nack_forget(struct core_rxseq *rx, uint64_t seq)
 	}
 }
 
-/* How far may be acknowledged: not past a refusal that the peer was not told yet. It may not wait
- * for all refusals to be told, or two full rings would wait for each other. */
+/* How far may be acknowledged: not past a refusal that was not sent. The acknowledgement may not
+ * wait for all refusals to be sent, or two full rings would wait for each other. */
 static uint64_t rxseq_ack_upto(const struct core_rxseq *rx)
 {
 	uint64_t upto = rx->applied;
 
-	for (uint32_t i = 0; rx->untold && i < rx->nnacks; i++)
+	for (uint32_t i = 0; rx->unsent && i < rx->nnacks; i++)
 		if (!rx->nacks[i].sent && rx->nacks[i].seq <= upto)
 			upto = rx->nacks[i].seq - 1;
 	return upto;
@@ -113,17 +113,17 @@ static uint64_t rxseq_ack_upto(const struct core_rxseq *rx)
 bool core_rxseq_ack_next(struct core_rxseq *rx, bool busy, uint64_t *out_applied,
 			 uint64_t *out_taken)
 {
-	uint64_t upto, taken = rx->begun - busy; /* an unsequenced frame, maybe */
+	uint64_t upto, taken = rx->begun - busy; /* one too few for a frame without sequence */
 
 	if (!rx->ack_due)
 		return false;
 	upto = rxseq_ack_upto(rx);
-	if (rx->untold && upto <= rx->acked)
+	if (rx->unsent && upto <= rx->acked)
 		return false;
 	rx->acked = upto;
 	if (rx->ask_first <= upto && rx->ask_last > upto)
-		rx->ask_first = upto + 1; /* which one asked is not kept */
-	rx->ack_due = rx->untold > 0;
+		rx->ask_first = upto + 1; /* which ones in between asked is not kept */
+	rx->ack_due = rx->unsent > 0;
 	*out_applied = upto;
 	*out_taken = taken > upto ? taken : upto;
 	return true;

@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Staging at the destination: wishes of the sender, grants of the receiver. */
+/* Staging at the destination: requests of the sender, grants of the receiver. */
 #include "core/stage_quota.h"
 
-/* What the wishes leave of the grants goes back, but for what the peer lets us keep: a small WRITE
- * that is posted next does not wait for a grant. */
+/* Grants that the requests do not need go back, except for what the peer lets us keep: that serves
+ * the next small WRITE without a round trip. */
 static void stage_out_trim(struct core_stage_out *out)
 {
-	uint64_t need = out->wanted - out->unwanted - out->used + out->ahead;
+	uint64_t need = out->requested - out->withdrawn - out->used + out->ahead;
 	uint64_t have = out->granted - out->used;
 
-	/* used counts dropped grants too, so a surplus is what exceeds all wishes */
+	/* used includes dropped grants, so a surplus is what exceeds all requests */
 	if (have <= need)
 		return;
 	out->dropped += have - need;
 	out->used += have - need;
-	out->wanted += have - need; /* keeps wanted >= used */
+	out->requested += have - need; /* keeps requested >= used */
 	out->due = true;
 }
 
-/* Told when more than half of what was granted ahead is spoken for. */
-bool core_stage_out_want(struct core_stage_out *out, uint64_t bytes)
+/* A frame is due when more than half of what was granted ahead is requested. */
+bool core_stage_out_request(struct core_stage_out *out, uint64_t bytes)
 {
-	out->wanted += bytes;
-	if (out->ahead && out->granted >= out->wanted - out->unwanted + out->ahead / 2)
+	out->requested += bytes;
+	if (out->ahead && out->granted >= out->requested - out->withdrawn + out->ahead / 2)
 		return false;
 	out->due = true;
 	return true;
 }
 
-void core_stage_out_unwant(struct core_stage_out *out, uint64_t bytes)
+void core_stage_out_withdraw(struct core_stage_out *out, uint64_t bytes)
 {
-	out->unwanted += bytes;
+	out->withdrawn += bytes;
 	out->due = true;
 	stage_out_trim(out);
 }
@@ -56,7 +56,7 @@ void core_stage_out_lost(struct core_stage_out *out, uint64_t bytes, bool again)
 {
 	out->dropped += bytes;
 	if (again)
-		out->wanted += bytes;
+		out->requested += bytes;
 	out->due = true;
 }
 
@@ -66,29 +66,30 @@ bool core_stage_out_next(struct core_stage_out *out, struct frame *frame)
 		return false;
 	out->due = false;
 	frame->type = FRAME_STAGE_REQ;
-	frame->linear = out->wanted;
-	frame->key = out->unwanted;
+	frame->linear = out->requested;
+	frame->key = out->withdrawn;
 	frame->offset = out->dropped;
 	return true;
 }
 
-void core_stage_out_retell(struct core_stage_out *out)
+void core_stage_out_repeat(struct core_stage_out *out)
 {
-	out->due |= out->wanted > 0;
+	out->due |= out->requested > 0;
 }
 
-bool core_stage_in_request(struct core_stage_in *in, const struct frame *frame, uint64_t *out_back)
+bool core_stage_in_requested(struct core_stage_in *in, const struct frame *frame,
+			     uint64_t *out_back)
 {
 	uint64_t back = frame->offset - in->dropped;
 
-	if (frame->linear < in->wanted || frame->key < in->unwanted ||
+	if (frame->linear < in->requested || frame->key < in->withdrawn ||
 	    frame->offset < in->dropped || frame->key > frame->linear)
 		return false;
 	if (back > in->granted - in->used)
 		back = in->granted - in->used;
 	in->used += back;
-	in->wanted = frame->linear;
-	in->unwanted = frame->key;
+	in->requested = frame->linear;
+	in->withdrawn = frame->key;
 	in->dropped = frame->offset;
 	*out_back = back;
 	return true;
@@ -96,7 +97,7 @@ bool core_stage_in_request(struct core_stage_in *in, const struct frame *frame, 
 
 uint64_t core_stage_in_missing(const struct core_stage_in *in)
 {
-	uint64_t want = in->wanted - in->unwanted + in->ahead;
+	uint64_t want = in->requested - in->withdrawn + in->ahead;
 
 	return want > in->granted ? want - in->granted : 0;
 }
@@ -128,15 +129,15 @@ uint64_t core_stage_in_close(struct core_stage_in *in)
 	return left;
 }
 
-uint64_t core_stage_in_tell(struct core_stage_in *in, uint64_t *out_ahead)
+uint64_t core_stage_in_advertise(struct core_stage_in *in, uint64_t *out_ahead)
 {
 	in->due = false;
-	in->told = in->granted;
+	in->advertised = in->granted;
 	*out_ahead = in->ahead;
-	return in->told;
+	return in->advertised;
 }
 
-void core_stage_in_retell(struct core_stage_in *in)
+void core_stage_in_readvertise(struct core_stage_in *in)
 {
-	in->due |= in->told > 0;
+	in->due |= in->advertised > 0;
 }

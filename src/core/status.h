@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A status as a field of a frame: the negated code. */
+/* A status in a field of a frame: the negated code. */
 #ifndef CORE_STATUS_H
 #define CORE_STATUS_H
 
@@ -12,7 +12,7 @@ static inline uint64_t core_status_pack(tcpx_status status)
 	return (uint64_t)(uint32_t)(-(int)status);
 }
 
-/* A peer's word: never better than it can be, never outside the enum's range. */
+/* From a peer: a code outside the range of the enum becomes ERR_REMOTE. */
 static inline tcpx_status core_status_unpack(uint64_t value)
 {
 	if (value == 0)

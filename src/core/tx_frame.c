@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The frame that a channel has under way: interrupted, spoiled, sent, or lost with its channel. */
+/* The frame that a channel is sending: interrupted, aborted, sent, or lost with its channel. */
 #include "core/link_priv.h"
 
 int core_tx_pause(struct core_link *link, uint32_t channel)
@@ -27,11 +27,11 @@ void core_tx_torn(struct core_link *link, uint32_t channel)
 	if (chan->tx_torn || !seq)
 		return;
 	chan->tx_torn = true;
-	link->aborted++;
-	if (seq > chan->acked_seq)
-		core_ring_at(chan, seq)->aborted = true;
+	link->count.aborted++;
+	if (seq > chan->inflight.acked_seq)
+		core_inflight_at(&chan->inflight, seq)->aborted = true;
 	else if (xfer && xfer->job.kind == CORE_JOB_WRITE)
-		xfer->job.acked -= chan->tx_bytes; /* the acknowledgement was faster */
+		xfer->job.acked -= chan->tx_bytes; /* the acknowledgement came first */
 }
 
 void core_tx_spoiled(struct core_link *link, uint32_t channel, tcpx_status status)
@@ -51,13 +51,14 @@ void core_tx_unread(struct core_link *link, uint32_t channel)
 {
 	struct core_chan *chan = &link->chan[channel];
 
-	if (chan->tx.busy && chan->tx_seq > chan->acked_seq)
-		core_ring_at(chan, chan->tx_seq)->unread = true;
+	if (chan->tx.busy && chan->tx_seq > chan->inflight.acked_seq)
+		core_inflight_at(&chan->inflight, chan->tx_seq)->unread = true;
 }
 
 void core_tx_sent(struct core_link *link, uint32_t channel, bool valid)
 {
 	struct core_chan *chan = &link->chan[channel];
+	struct core_inflight *inflight = &chan->inflight;
 	uint64_t seq = chan->tx_seq;
 
 	chan->tx.in_call = false;
@@ -65,10 +66,11 @@ void core_tx_sent(struct core_link *link, uint32_t channel, bool valid)
 	if (!valid)
 		core_tx_torn(link, channel);
 	if (seq)
-		link->tx_chunks++;
+		link->count.tx_chunks++;
 	if (seq && valid)
-		link->tx_bytes +=
-			seq > chan->acked_seq ? core_ring_at(chan, seq)->bytes : chan->tx_bytes;
+		link->count.tx_bytes += seq > inflight->acked_seq
+						? core_inflight_at(inflight, seq)->bytes
+						: chan->tx_bytes;
 	core_io_release(link, &chan->tx);
 }
 
@@ -92,15 +94,15 @@ struct core_xfer *core_tx_xfer(const struct core_link *link, uint32_t channel)
 
 uint64_t core_tx_taken(const struct core_link *link, uint32_t channel)
 {
-	return link->chan[channel].got_seq;
+	return link->chan[channel].inflight.taken_seq;
 }
 
 uint64_t core_tx_acked(const struct core_link *link, uint32_t channel)
 {
-	return link->chan[channel].acked_seq;
+	return link->chan[channel].inflight.acked_seq;
 }
 
 uint32_t core_tx_messages(const struct core_link *link, uint32_t channel)
 {
-	return link->chan[channel].messages;
+	return link->chan[channel].inflight.messages;
 }

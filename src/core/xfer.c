@@ -6,21 +6,21 @@
 
 #define TABLE_FIRST 64
 
-static tcpx_status id_take(struct core_link *link, struct core_xfer *xfer)
+static tcpx_status xfer_id_take(struct core_link *link, struct core_xfer *xfer)
 {
 	const struct core_ops *ops = link->cfg.ops;
-	uint32_t i, count = link->ntable, bigger;
+	uint32_t i, count = link->xfers.count, bigger;
 	struct core_xfer **table;
 	uint32_t *generation;
 
 	for (i = 0; i < count; i++) {
-		uint32_t slot = (link->table_free + i) % count;
+		uint32_t slot = (link->xfers.hint + i) % count;
 
-		if (link->table[slot])
+		if (link->xfers.slots[slot])
 			continue;
-		link->table[slot] = xfer;
-		link->table_free = (slot + 1) % count;
-		xfer->id = ((uint64_t)link->generation[slot] << 32) | slot;
+		link->xfers.slots[slot] = xfer;
+		link->xfers.hint = (slot + 1) % count;
+		xfer->id = ((uint64_t)link->xfers.generation[slot] << 32) | slot;
 		return TCPX_OK;
 	}
 	bigger = count ? count * 2 : TABLE_FIRST;
@@ -34,39 +34,40 @@ static tcpx_status id_take(struct core_link *link, struct core_xfer *xfer)
 		return TCPX_ERR_NO_MEMORY;
 	}
 	for (i = 0; i < bigger; i++) {
-		table[i] = i < count ? link->table[i] : NULL;
-		generation[i] = i < count ? link->generation[i] : 1;
+		table[i] = i < count ? link->xfers.slots[i] : NULL;
+		generation[i] = i < count ? link->xfers.generation[i] : 1;
 	}
 	if (count) {
-		ops->free(link->cfg.arg, link->table, count * sizeof(*table));
-		ops->free(link->cfg.arg, link->generation, count * sizeof(*generation));
+		ops->free(link->cfg.arg, link->xfers.slots, count * sizeof(*table));
+		ops->free(link->cfg.arg, link->xfers.generation, count * sizeof(*generation));
 	}
-	link->table = table;
-	link->generation = generation;
-	link->ntable = bigger;
-	link->table_free = count;
-	return id_take(link, xfer);
+	link->xfers.slots = table;
+	link->xfers.generation = generation;
+	link->xfers.count = bigger;
+	link->xfers.hint = count;
+	return xfer_id_take(link, xfer);
 }
 
-static void id_drop(struct core_link *link, struct core_xfer *xfer)
+static void xfer_id_drop(struct core_link *link, struct core_xfer *xfer)
 {
 	uint32_t slot = (uint32_t)xfer->id;
 
-	link->table[slot] = NULL;
-	link->table_free = slot;
-	link->generation[slot]++;
+	link->xfers.slots[slot] = NULL;
+	link->xfers.hint = slot;
+	link->xfers.generation[slot]++;
 }
 
 struct core_xfer *core_xfer_find(struct core_link *link, uint64_t id)
 {
 	uint32_t slot = (uint32_t)id;
 
-	if (slot >= link->ntable || !link->table[slot] || link->generation[slot] != id >> 32)
+	if (slot >= link->xfers.count || !link->xfers.slots[slot] ||
+	    link->xfers.generation[slot] != id >> 32)
 		return NULL;
-	return link->table[slot];
+	return link->xfers.slots[slot];
 }
 
-void core_io_hold(struct core_io *io, struct core_xfer *xfer, struct core_push *push)
+void core_io_ref(struct core_io *io, struct core_xfer *xfer, struct core_push *push)
 {
 	io->xfer = xfer;
 	io->push = push;
@@ -75,8 +76,8 @@ void core_io_hold(struct core_io *io, struct core_xfer *xfer, struct core_push *
 		++*io->refs;
 }
 
-/* The peer may acknowledge a frame before its call is through: the bytes stay until then. */
-void core_io_hold_note(struct core_io *io, struct core_note *note)
+/* The peer may acknowledge a frame before its call returns; the bytes must stay until then. */
+void core_io_ref_note(struct core_io *io, struct core_note *note)
 {
 	io->note = note;
 	io->refs = &note->refs;
@@ -113,7 +114,8 @@ void core_io_abort(struct core_link *link, struct core_io *io)
 		core_io_release(link, io);
 }
 
-/* A sender that lent the frame's memory has left it in the call: he must come back for it. */
+/* A transport may keep the buffers, so that the call stays open: the kick makes the sender take
+ * them back. */
 void core_tx_abort(struct core_link *link, struct core_chan *chan)
 {
 	if (chan->tx.busy && chan->tx.in_call)
@@ -121,7 +123,7 @@ void core_tx_abort(struct core_link *link, struct core_chan *chan)
 	core_io_abort(link, &chan->tx);
 }
 
-static void abort_all(struct core_link *link, struct core_xfer *xfer)
+static void xfer_abort_io(struct core_link *link, struct core_xfer *xfer)
 {
 	uint32_t i;
 
@@ -133,21 +135,21 @@ static void abort_all(struct core_link *link, struct core_xfer *xfer)
 	}
 }
 
-static void finish(struct core_link *link, struct core_xfer *xfer, tcpx_status status)
+static void xfer_finish(struct core_link *link, struct core_xfer *xfer, tcpx_status status)
 {
 	struct core_note *note = xfer->note;
 
 	if (xfer->job.inflight)
 		core_chunks_detach(link, &xfer->job);
-	core_redo_free(link, &xfer->job);
+	core_retransmit_free(link, &xfer->job);
 	core_job_unqueue(&xfer->job);
 	core_fill_stop(link, &xfer->job);
-	list_remove(&xfer->recv);
+	list_remove(&xfer->recv.node);
 	list_remove(&xfer->node);
 	if (xfer->reserved)
 		core_stage_free(link, xfer->reserved);
 	xfer->reserved = 0;
-	id_drop(link, xfer);
+	xfer_id_drop(link, xfer);
 	xfer->note = NULL;
 	if (note) {
 		note->xfer = NULL;
@@ -158,41 +160,42 @@ static void finish(struct core_link *link, struct core_xfer *xfer, tcpx_status s
 	link->cfg.ops->ended(link->cfg.arg, xfer);
 }
 
-/* All bytes are where they belong: the notification's turn, if there is one. */
-static void data_done(struct core_link *link, struct core_xfer *xfer)
+/* All bytes are in place; a notification follows. */
+static void xfer_data_done(struct core_link *link, struct core_xfer *xfer)
 {
 	if (!xfer->note) {
-		finish(link, xfer, TCPX_OK);
+		xfer_finish(link, xfer, TCPX_OK);
 		return;
 	}
 	xfer->state = CORE_NOTIFYING;
-	if (!xfer->note->behind)
+	if (!xfer->note->piggybacked)
 		core_note_start(link, xfer->note);
 }
 
-static void recv_done(struct core_link *link, struct core_xfer *xfer)
+static void xfer_recv_done(struct core_link *link, struct core_xfer *xfer)
 {
-	struct frame final = {.type = FRAME_FINAL, .xfer = xfer->sender, .offset = xfer->applied};
+	struct frame final = {
+		.type = FRAME_FINAL, .xfer = xfer->recv.sender, .offset = xfer->applied};
 
 	core_ctl_queue(link, &final);
-	finish(link, xfer, xfer->truncated ? TCPX_ERR_TRUNCATED : TCPX_OK);
+	xfer_finish(link, xfer, xfer->recv.truncated ? TCPX_ERR_TRUNCATED : TCPX_OK);
 }
 
-/* Frames are under way whose end must be known: the bytes may land, or be read, until then. */
-static bool waits_for_peer(const struct core_link *link, const struct core_xfer *xfer)
+/* Frames are in flight whose end must be known: until then their bytes may be written or read. */
+static bool xfer_waits_for_peer(const struct core_link *link, const struct core_xfer *xfer)
 {
-	return core_job_lent(link, &xfer->job) ||
+	return core_job_source_read(link, &xfer->job) ||
 	       (!link->dead && xfer->strict && xfer->op == TCPX_OP_WRITE && xfer->job.inflight);
 }
 
-/* Looks whether the transfer can take its next step; called after anything that may allow it. */
+/* Takes the transfer's next step if it can; called after each change that may allow it. */
 void core_xfer_check(struct core_link *link, struct core_xfer *xfer)
 {
 	if (xfer->refs)
 		return;
 	if (xfer->state == CORE_ENDING) {
-		if (!waits_for_peer(link, xfer))
-			finish(link, xfer, xfer->status);
+		if (!xfer_waits_for_peer(link, xfer))
+			xfer_finish(link, xfer, xfer->status);
 		return;
 	}
 	if (xfer->state != CORE_ACTIVE)
@@ -201,28 +204,28 @@ void core_xfer_check(struct core_link *link, struct core_xfer *xfer)
 	case TCPX_OP_WRITE:
 		xfer->applied = xfer->job.acked;
 		if (xfer->job.acked == xfer->prog->total)
-			data_done(link, xfer);
+			xfer_data_done(link, xfer);
 		break;
 	case TCPX_OP_READ:
 		if (xfer->applied == xfer->prog->total)
-			data_done(link, xfer);
+			xfer_data_done(link, xfer);
 		break;
 	case TCPX_OP_SEND:
 		if (xfer->matched)
-			finish(link, xfer, TCPX_OK);
+			xfer_finish(link, xfer, TCPX_OK);
 		break;
 	case TCPX_OP_RECV:
-		if (xfer->matched && xfer->applied == xfer->limit)
-			recv_done(link, xfer);
+		if (xfer->matched && xfer->applied == xfer->recv.limit)
+			xfer_recv_done(link, xfer);
 		break;
 	case TCPX_OP_NOTIFY:
-		finish(link, xfer, TCPX_OK);
+		xfer_finish(link, xfer, TCPX_OK);
 		break;
 	}
 }
 
-/* Tells the peer that a transfer it works on is over here. */
-static void tell_peer(struct core_link *link, struct core_xfer *xfer)
+/* Tells the peer that a transfer that it knows is over here. */
+static void xfer_cancel_at_peer(struct core_link *link, struct core_xfer *xfer)
 {
 	struct frame frame = {.type = FRAME_CANCEL, .xfer = xfer->id};
 
@@ -236,18 +239,18 @@ static void tell_peer(struct core_link *link, struct core_xfer *xfer)
 		if (xfer->matched)
 			return;
 		frame.key = FRAME_CANCEL_SEND;
-		frame.linear = xfer->message;
-		if (!xfer->charged) {
-			core_void_queue(link, &frame);
+		frame.linear = xfer->send.number;
+		if (!xfer->send.has_credit) {
+			core_cancelled_queue(link, &frame);
 			return;
 		}
-		frame.offset = xfer->eager ? xfer->prog->total : 0;
+		frame.offset = xfer->send.eager ? xfer->prog->total : 0;
 		break;
 	case TCPX_OP_RECV:
 		if (!xfer->matched)
 			return;
 		frame.type = FRAME_FINAL;
-		frame.xfer = xfer->sender;
+		frame.xfer = xfer->recv.sender;
 		frame.linear = core_status_pack(TCPX_ERR_REMOTE);
 		frame.offset = xfer->applied;
 		break;
@@ -257,13 +260,13 @@ static void tell_peer(struct core_link *link, struct core_xfer *xfer)
 	core_ctl_queue(link, &frame);
 }
 
-/* Bytes that wait to be cut, for the first time or again. */
-static uint64_t uncut(const struct core_job *job)
+/* Bytes that are not cut yet, or to be cut again. */
+static uint64_t job_uncut_bytes(const struct core_job *job)
 {
-	const struct core_redo *redo;
+	const struct core_retransmit *redo;
 	uint64_t bytes = job->end - job->linear;
 
-	for (redo = job->redo; redo; redo = redo->next)
+	for (redo = job->retransmit; redo; redo = redo->next)
 		bytes += redo->bytes;
 	return bytes;
 }
@@ -275,24 +278,24 @@ void core_xfer_end(struct core_link *link, struct core_xfer *xfer, tcpx_status s
 	if (xfer->state == CORE_ENDING || xfer->state == CORE_FINAL || xfer->state == CORE_IDLE)
 		return;
 	if (!link->dead)
-		tell_peer(link, xfer);
+		xfer_cancel_at_peer(link, xfer);
 	if (job->staged && !job->stopped && !link->dead)
-		core_stage_unwant(link, uncut(job));
+		core_stage_withdraw(link, job_uncut_bytes(job));
 	xfer->state = CORE_ENDING;
 	xfer->status = status;
 	if (xfer->op == TCPX_OP_WRITE)
 		xfer->applied = job->acked;
 	job->stopped = true;
-	core_redo_free(link, job);
+	core_retransmit_free(link, job);
 	core_job_unqueue(job);
 	core_fill_stop(link, job);
-	list_remove(&xfer->recv);
-	/* One reference of ours, so that aborting cannot end it half-way. */
+	list_remove(&xfer->recv.node);
+	/* A reference of this function, so that aborting cannot end the transfer half-way. */
 	xfer->refs++;
-	abort_all(link, xfer);
+	xfer_abort_io(link, xfer);
 	xfer->refs--;
-	if (((xfer->strict && job->inflight) || job->lent) && !link->dead)
-		core_kick_all(link); /* an idle channel asks for what it is owed */
+	if (((xfer->strict && job->inflight) || job->reading) && !link->dead)
+		core_kick_all(link); /* idle channels ask for acknowledgements */
 	core_xfer_check(link, xfer);
 }
 
@@ -304,7 +307,7 @@ tcpx_status core_xfer_cancel(struct core_link *link, struct core_xfer *xfer, tcp
 	return TCPX_OK;
 }
 
-static void job_init(const struct core_link *link, struct core_xfer *xfer)
+static void xfer_job_init(const struct core_link *link, struct core_xfer *xfer)
 {
 	struct core_job *job = &xfer->job;
 	uint64_t total = xfer->prog ? xfer->prog->total : 0;
@@ -327,36 +330,36 @@ static void job_init(const struct core_link *link, struct core_xfer *xfer)
 		    : xfer->op == TCPX_OP_READ ? CORE_JOB_REQUEST
 					       : CORE_JOB_SEND;
 	if (job->kind == CORE_JOB_REQUEST)
-		job->small = true; /* requests ride the lane; the data finds its own way */
+		job->small = true; /* only the data goes by another path */
 }
 
-static void start(struct core_link *link, struct core_xfer *xfer)
+static void xfer_start(struct core_link *link, struct core_xfer *xfer)
 {
 	switch (xfer->op) {
 	case TCPX_OP_WRITE:
 	case TCPX_OP_READ:
 		if (!xfer->prog->total) {
-			data_done(link, xfer);
+			xfer_data_done(link, xfer);
 			break;
 		}
 		if (xfer->job.staged)
-			core_stage_want(link, xfer->prog->total);
+			core_stage_request(link, xfer->prog->total);
 		core_fill_want(link, &xfer->job);
 		core_job_queue(link, &xfer->job);
 		break;
 	case TCPX_OP_SEND:
-		/* The k-th SEND that was posted is the peer's k-th message, however it ends. */
-		xfer->message = ++link->send_next;
+		/* It has a number however it ends. */
+		xfer->send.number = ++link->sendrecv.send_next;
 		core_job_queue(link, &xfer->job);
 		if (xfer->job.fills)
-			core_sends_charge(link);
+			core_sendrecv_acquire(link);
 		break;
 	case TCPX_OP_RECV:
-		list_push_back(&link->receives, &xfer->recv);
-		core_message_match(link);
+		list_push_back(&link->sendrecv.receives, &xfer->recv.node);
+		core_sendrecv_match(link);
 		break;
 	case TCPX_OP_NOTIFY:
-		data_done(link, xfer);
+		xfer_data_done(link, xfer);
 		break;
 	}
 }
@@ -370,15 +373,15 @@ tcpx_status core_xfer_post(struct core_link *link, struct core_xfer *xfer)
 		return TCPX_ERR_STATE;
 	if (link->dead)
 		return link->dead_status;
-	if (xfer->op == TCPX_OP_SEND && link->nvoids >= CORE_VOIDS_MAX)
+	if (xfer->op == TCPX_OP_SEND && link->sendq.ncancelled >= CORE_CANCELLED_MAX)
 		return TCPX_ERR_AGAIN;
 	xfer->note = NULL;
-	status = id_take(link, xfer);
+	status = xfer_id_take(link, xfer);
 	if (status == TCPX_OK && note) {
 		status = core_note_make(link, xfer->notify, xfer->notify_bytes,
 					xfer->op == TCPX_OP_NOTIFY, &xfer->note);
 		if (status != TCPX_OK)
-			id_drop(link, xfer);
+			xfer_id_drop(link, xfer);
 	}
 	if (status != TCPX_OK)
 		return status;
@@ -386,15 +389,16 @@ tcpx_status core_xfer_post(struct core_link *link, struct core_xfer *xfer)
 		xfer->note->xfer = xfer;
 	xfer->state = CORE_ACTIVE;
 	xfer->status = TCPX_IN_PROGRESS;
-	xfer->applied = xfer->arrived = xfer->limit = xfer->message_bytes = xfer->sender =
-		xfer->message = 0;
-	xfer->matched = xfer->charged = xfer->eager = xfer->truncated = false;
+	xfer->applied = xfer->arrived = 0;
+	xfer->matched = false;
+	xfer->send = (struct core_send){0};
+	xfer->recv = (struct core_recv){0};
 	xfer->refs = 0;
 	xfer->reserved = 0;
-	list_init(&xfer->recv);
+	list_init(&xfer->recv.node);
 	list_push_back(&link->active, &xfer->node);
-	job_init(link, xfer);
-	start(link, xfer);
+	xfer_job_init(link, xfer);
+	xfer_start(link, xfer);
 	return TCPX_OK;
 }
 

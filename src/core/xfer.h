@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the core works on: requests, pushes, notifications, SENDs that wait. */
+/* Requests, and the responses to READs of the peer. */
 #ifndef CORE_XFER_H
 #define CORE_XFER_H
 
@@ -10,13 +10,14 @@
 #include "base/list.h"
 #include "core/job.h"
 #include "core/prog.h"
+#include "core/sendrecv.h"
 #include <tcpx/types.h>
 
 enum core_xfer_state {
 	CORE_IDLE = 0, /* never posted */
 	CORE_ACTIVE,
-	CORE_NOTIFYING,
-	CORE_ENDING,
+	CORE_NOTIFYING, /* all bytes are in place, the notification is not taken yet */
+	CORE_ENDING,	/* the status is decided, the memory is still in use */
 	CORE_FINAL
 };
 
@@ -26,93 +27,48 @@ struct core_note;
 struct core_xfer {
 	enum tcpx_op op;
 	const struct core_prog *prog; /* also for SEND and RECV; nseg may be 0 */
-	const void *notify;	      /* attached or alone; copied by the core's owner */
+	const void *notify;	      /* attached, or that of an OP_NOTIFY; the core copies it */
 	uint32_t notify_bytes;
 	bool has_notify;
-	bool strict;	    /* a cancelled WRITE waits for the peer */
-	bool remote_staged; /* some destination is staged at the peer */
-	bool local_staged;  /* some local region is: of a source, all of it is filled */
-	enum core_path
-		path; /* of its chunks; nothing is staged beside a path that is not the stream.
-			      * SEND, RECV: what both ends may agree on */
-	bool by_lane; /* WRITE, READ: they go by the lane, whatever their size */
+	bool strict;	     /* a cancelled WRITE ends when no frame of it is in flight */
+	bool remote_staged;  /* a destination is staged at the peer: all are treated so */
+	bool local_staged;   /* a local region is; then the whole source is filled */
+	enum core_path path; /* of its chunks, which are staged for STREAM alone; SEND, RECV: what
+			      * both ends may agree on */
+	bool by_lane;	     /* WRITE, READ: chunks of any size go by the priority channel */
 	int32_t priority;
 	int64_t deadline_ns; /* absolute; 0: none */
 
 	enum core_xfer_state state;
-	tcpx_status status;	/* decided end; TCPX_IN_PROGRESS before */
-	uint64_t id;		/* on the wire */
-	uint64_t applied;	/* bytes */
-	uint64_t arrived;	/* READ, RECV: bytes of chunks that came or are coming */
-	uint64_t limit;		/* RECV: bytes agreed */
-	uint64_t message_bytes; /* RECV: the peer's length */
-	uint64_t sender;	/* RECV: the SEND's id */
-	uint64_t message;	/* SEND: message number, given at post */
-	bool matched;		/* RECV: has its message; SEND: the peer said how it ended */
-	bool charged;		/* SEND: paid its eager credit; those of link->sends first */
-	bool eager;		/* SEND */
-	bool truncated;		/* RECV */
-	uint64_t reserved;	/* READ into staged memory: staging bytes not used yet */
-	uint32_t refs;		/* channel operations that use its local memory */
+	tcpx_status status; /* TCPX_IN_PROGRESS until the end is decided */
+	uint64_t id;	    /* on the wire */
+	uint64_t applied;   /* bytes in place */
+	uint64_t arrived;   /* READ, RECV: bytes of chunks that arrived or are arriving */
+	struct core_send send;
+	struct core_recv recv;
+	uint64_t reserved; /* READ into staged memory: staging that no chunk used yet */
+	uint32_t refs;	   /* calls and copies that use its local memory */
+	bool matched;	   /* RECV: has its SEND; SEND: the peer said how it ended */
 	struct core_job job;
 	struct core_note *note;
 	struct list_node node; /* link->active */
-	struct list_node recv; /* link->receives */
 };
 
-/* The responder's part of a READ: pushes one requested piece. Owned by the engine, which frees it
- * (and its region references) in ops->push_ended. */
+/* Requests by id. An id is a slot and its generation, so a late frame finds no later request. */
+struct core_xfer_table {
+	struct core_xfer **slots; /* NULL: free */
+	uint32_t *generation;	  /* of each slot */
+	uint32_t count, hint;	  /* of slots; where the search for a free one begins */
+};
+
+/* The response to one requested piece of the peer's READ. It belongs to the engine, which frees it
+ * and its region references in ops->push_ended. */
 struct core_push {
 	struct core_job job;
 	struct core_prog prog;
 	struct list_node node; /* link->pushes */
 	uint32_t refs;
 	bool ended;
-};
-
-/* An outgoing notification; the data is a copy behind the struct. */
-struct core_note {
-	struct core_job job;
-	struct core_xfer *xfer; /* who waits for it, or NULL */
-	uint64_t number;
-	uint64_t bytes;
-	uint32_t refs; /* frames of it under way */
-	bool standalone;
-	bool behind;		 /* its frame left behind its WRITE's only one */
-	bool paid;		 /* of what the peer granted */
-	struct list_node node;	 /* link->notes */
-	struct list_node unpaid; /* cover.unpaid */
-	const void *data;
-};
-
-/* A notification that arrives, by ops->note_alloc: until it is published the core's, then the
- * engine's. */
-struct core_notify_in {
-	struct list_node node;
-	struct core_notify_in *chain; /* incoming.c */
-	uint64_t number;	      /* its own; of one behind a WRITE: the WRITE's sequence */
-	uint64_t bytes;		      /* whole length */
-	uint64_t got;		      /* bytes of parts that are in place */
-	uint64_t begun;		      /* bytes of parts that came or are coming, <= bytes */
-	uint64_t seams;		      /* keyed sum over the ends of its parts */
-	uint64_t there;		      /* bytes of memory that are charged */
-	void *from;		      /* the engine's, after ops->notify */
-	bool standalone;
-	bool whole; /* waits for those before it */
-	unsigned char data[];
-};
-
-/* A SEND that waits for its RECV, by ops->alloc. */
-struct core_send_in {
-	struct list_node node; /* link->messages, by number */
-	uint64_t number;
-	uint64_t bytes;	 /* whole length */
-	uint64_t sender; /* its transfer id */
-	uint64_t cost;	 /* of the eager budget */
-	bool eager;	 /* its bytes are in data */
-	bool dead;
-	tcpx_status status;   /* dead: why */
-	unsigned char data[]; /* eager: bytes */
 };
 
 #endif

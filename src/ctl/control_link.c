@@ -177,7 +177,7 @@ static tcpx_status begin_frame(struct ctl_link *link)
 }
 
 /* One recv and its consequences. IN_PROGRESS: nothing more to read. */
-static tcpx_status read_some(struct ctl_link *link, size_t *budget, int *err)
+static tcpx_status link_read_some(struct ctl_link *link, size_t *budget, int *err)
 {
 	int in_header = link->header_done < FRAME_HEADER_BYTES;
 	uint8_t *into =
@@ -204,13 +204,13 @@ static tcpx_status read_some(struct ctl_link *link, size_t *budget, int *err)
 }
 
 /* Reads what has arrived. IN_PROGRESS: that was all; OK: there may be more. */
-static tcpx_status read_all(struct ctl_link *link, int *err)
+static tcpx_status link_read_all(struct ctl_link *link, int *err)
 {
 	size_t budget = READ_BYTES_MAX;
 	tcpx_status status;
 
 	do {
-		status = read_some(link, &budget, err);
+		status = link_read_some(link, &budget, err);
 	} while (status == TCPX_OK && budget && !link->closed);
 	return status;
 }
@@ -224,7 +224,7 @@ static void handle_link_events(struct ctl_link *link, uint32_t events)
 	if (events & EPOLLOUT && link->send_status == TCPX_OK && flush_queue(link) == TCPX_OK)
 		sys_watch_set(link->loop, &link->watch, EPOLLIN);
 	if (events & ~(uint32_t)EPOLLOUT || link->send_status != TCPX_OK)
-		status = read_all(link, &err);
+		status = link_read_all(link, &err);
 	/* Frames that the peer sent before our sending failed count, so the failure is handled
 	 * last. */
 	if (status == TCPX_IN_PROGRESS && link->send_status != TCPX_OK) {

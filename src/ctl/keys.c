@@ -30,8 +30,8 @@ static const struct key_file_kind key_file = {"key file", "", 2, "tcpx key new"}
 static const struct key_file_kind identity_file = {"identity file", "identity ", 1,
 						   "tcpx key identity"};
 
-static tcpx_status system_error(const struct key_file_kind *kind, const char *path, int err,
-				const char *what)
+static tcpx_status key_file_error(const struct key_file_kind *kind, const char *path, int err,
+				  const char *what)
 {
 	if (err == EMFILE || err == ENFILE)
 		return error_set(TCPX_ERR_NO_DESCRIPTORS, err, "%s %s %.100s", what, kind->name,
@@ -40,13 +40,13 @@ static tcpx_status system_error(const struct key_file_kind *kind, const char *pa
 	return error_next("check the path and its permissions");
 }
 
-/* The file must be owned by us or root, and inaccessible to others. */
+/* The file must belong to this user or root, and be inaccessible to others. */
 static tcpx_status check_owner(const struct key_file_kind *kind, int fd, const char *path)
 {
 	struct stat st;
 
 	if (fstat(fd, &st))
-		return system_error(kind, path, errno, "look at");
+		return key_file_error(kind, path, errno, "look at");
 	if (!S_ISREG(st.st_mode)) {
 		error_set(TCPX_ERR_AUTH, 0, "%s %.100s is not a regular file", kind->name, path);
 		return error_next("name a file that '%s' made", kind->maker);
@@ -108,8 +108,9 @@ static tcpx_status key_id(const uint8_t key[CTL_KEY_BYTES], uint64_t *out_id)
 	return TCPX_OK;
 }
 
-static tcpx_status parse_line(const struct key_file_kind *kind, const char *text, size_t len,
-			      unsigned number, const char *path, struct ctl_keys *keys)
+static tcpx_status key_file_parse_line(const struct key_file_kind *kind, const char *text,
+				       size_t len, unsigned number, const char *path,
+				       struct ctl_keys *keys)
 {
 	size_t word = strlen(kind->word);
 
@@ -134,8 +135,8 @@ static tcpx_status parse_line(const struct key_file_kind *kind, const char *text
 	return TCPX_OK;
 }
 
-static tcpx_status read_all(const struct key_file_kind *kind, int fd, const char *path, char *buf,
-			    size_t *out_len)
+static tcpx_status key_file_read(const struct key_file_kind *kind, int fd, const char *path,
+				 char *buf, size_t *out_len)
 {
 	size_t len = 0;
 
@@ -145,7 +146,7 @@ static tcpx_status read_all(const struct key_file_kind *kind, int fd, const char
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)
-			return system_error(kind, path, errno, "read");
+			return key_file_error(kind, path, errno, "read");
 		if (got == 0)
 			break;
 		len += (size_t)got;
@@ -159,20 +160,20 @@ static tcpx_status read_all(const struct key_file_kind *kind, int fd, const char
 	return TCPX_OK;
 }
 
-static tcpx_status parse_file(const struct key_file_kind *kind, int fd, const char *path,
-			      struct ctl_keys *keys, int *ends_line)
+static tcpx_status key_file_parse(const struct key_file_kind *kind, int fd, const char *path,
+				  struct ctl_keys *keys, int *ends_line)
 {
 	char buf[FILE_MAX];
 	size_t len = 0, pos = 0;
 	unsigned number = 0;
-	tcpx_status status = read_all(kind, fd, path, buf, &len);
+	tcpx_status status = key_file_read(kind, fd, path, buf, &len);
 
 	keys->count = 0;
 	while (status == TCPX_OK && pos < len) {
 		const char *end = memchr(buf + pos, '\n', len - pos);
 		size_t line = end ? (size_t)(end - buf) - pos : len - pos;
 
-		status = parse_line(kind, buf + pos, line, ++number, path, keys);
+		status = key_file_parse_line(kind, buf + pos, line, ++number, path, keys);
 		pos += line + (end != NULL);
 	}
 	*ends_line = !len || buf[len - 1] == '\n';
@@ -180,8 +181,8 @@ static tcpx_status parse_file(const struct key_file_kind *kind, int fd, const ch
 	return status;
 }
 
-static tcpx_status open_file(const struct key_file_kind *kind, const char *path, int flags,
-			     int *out_fd)
+static tcpx_status key_file_open(const struct key_file_kind *kind, const char *path, int flags,
+				 int *out_fd)
 {
 	/* NONBLOCK: opening a pipe must not block. */
 	int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
@@ -199,20 +200,20 @@ static tcpx_status open_file(const struct key_file_kind *kind, const char *path,
 		return error_next(kind->keys > 1 ? "use another name, or append a second key to it"
 						 : "use another name, or remove it first");
 	}
-	return system_error(kind, path, errno, "open");
+	return key_file_error(kind, path, errno, "open");
 }
 
 static tcpx_status load_key_file(const struct key_file_kind *kind, const char *path,
 				 struct ctl_keys *out_keys)
 {
 	int fd = -1, ends_line;
-	tcpx_status status = open_file(kind, path, O_RDONLY, &fd);
+	tcpx_status status = key_file_open(kind, path, O_RDONLY, &fd);
 
 	if (status != TCPX_OK)
 		return status;
 	status = check_owner(kind, fd, path);
 	if (status == TCPX_OK)
-		status = parse_file(kind, fd, path, out_keys, &ends_line);
+		status = key_file_parse(kind, fd, path, out_keys, &ends_line);
 	sys_fd_close(fd);
 	if (status == TCPX_OK && !out_keys->count) {
 		error_set(TCPX_ERR_AUTH, 0, "%s %.100s holds no key", kind->name, path);
@@ -251,8 +252,8 @@ tcpx_status ctl_identity_load(const char *path, struct ctl_identity *out_identit
 }
 
 /* Writes a fresh key as one line, after a line feed if the file does not end with one. */
-static tcpx_status write_key(const struct key_file_kind *kind, int fd, const char *path,
-			     int ends_line)
+static tcpx_status key_file_write(const struct key_file_kind *kind, int fd, const char *path,
+				  int ends_line)
 {
 	uint8_t key[CTL_KEY_BYTES];
 	char text[WORD_MAX + LINE_BYTES + 2], *line = text + 1;
@@ -273,38 +274,38 @@ static tcpx_status write_key(const struct key_file_kind *kind, int fd, const cha
 	}
 	put = write(fd, line, len);
 	if (put < 0 || fsync(fd))
-		status = system_error(kind, path, errno, "write");
+		status = key_file_error(kind, path, errno, "write");
 	else if ((size_t)put != len)
-		status = system_error(kind, path, ENOSPC, "write");
+		status = key_file_error(kind, path, ENOSPC, "write");
 	explicit_bzero(key, sizeof(key));
 	explicit_bzero(text, sizeof(text));
 	return status;
 }
 
-static tcpx_status append_key(const char *path)
+static tcpx_status key_file_append(const char *path)
 {
 	const struct key_file_kind *kind = &key_file;
 	struct ctl_keys keys = {0};
 	struct stat st;
 	int fd = -1, ends_line;
-	tcpx_status status = open_file(kind, path, O_RDWR | O_APPEND, &fd);
+	tcpx_status status = key_file_open(kind, path, O_RDWR | O_APPEND, &fd);
 
 	if (status != TCPX_OK)
 		return status;
 	if (flock(fd, LOCK_EX))
-		status = system_error(kind, path, errno, "lock");
+		status = key_file_error(kind, path, errno, "lock");
 	if (status == TCPX_OK)
 		status = check_owner(kind, fd, path);
 	if (status == TCPX_OK)
-		status = parse_file(kind, fd, path, &keys, &ends_line);
+		status = key_file_parse(kind, fd, path, &keys, &ends_line);
 	if (status == TCPX_OK && keys.count == 2) {
 		error_set(TCPX_ERR_LIMIT, 0, "key file %.100s has two keys already", path);
 		status = error_next("remove the line of the older key first");
 	}
 	if (status == TCPX_OK && fstat(fd, &st))
-		status = system_error(kind, path, errno, "look at");
+		status = key_file_error(kind, path, errno, "look at");
 	if (status == TCPX_OK) {
-		status = write_key(kind, fd, path, ends_line);
+		status = key_file_write(kind, fd, path, ends_line);
 		/* Half a line would make the working key unusable. */
 		if (status != TCPX_OK && ftruncate(fd, st.st_size))
 			LOG_WARN("key file %s may end in half a line", path);
@@ -317,11 +318,11 @@ static tcpx_status append_key(const char *path)
 static tcpx_status create_key_file(const struct key_file_kind *kind, const char *path)
 {
 	int fd = -1;
-	tcpx_status status = open_file(kind, path, O_WRONLY | O_CREAT | O_EXCL, &fd);
+	tcpx_status status = key_file_open(kind, path, O_WRONLY | O_CREAT | O_EXCL, &fd);
 
 	if (status != TCPX_OK)
 		return status;
-	status = write_key(kind, fd, path, 1);
+	status = key_file_write(kind, fd, path, 1);
 	sys_fd_close(fd);
 	if (status != TCPX_OK)
 		unlink(path);
@@ -330,7 +331,7 @@ static tcpx_status create_key_file(const struct key_file_kind *kind, const char 
 
 tcpx_status ctl_keys_create(const char *path, int append)
 {
-	return append ? append_key(path) : create_key_file(&key_file, path);
+	return append ? key_file_append(path) : create_key_file(&key_file, path);
 }
 
 tcpx_status ctl_identity_create(const char *path)

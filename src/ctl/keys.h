@@ -23,9 +23,9 @@ tcpx_status ctl_identity_uuid(const uint8_t public_key[CTL_KEY_BYTES],
 			      const uint8_t incarnation[WIRE_UUID_BYTES],
 			      uint8_t out_uuid[WIRE_UUID_BYTES]);
 
-/* The keys of a key file: one or two lines of 64 hex digits, '#' comments; mode 0600 or stricter,
- * owned by us or root. The id is the first 8 bytes of HMAC(key, "tcpx key id"). ERR_AUTH with the
- * remedy; ERR_NOT_FOUND; ERR_UNSUPPORTED without crypto. */
+/* The keys of a key file: one or two lines of 64 hex digits, '#' comments; mode 0600 or stricter;
+ * it belongs to this user or root. The id is the first 8 bytes of HMAC(key, "tcpx key id").
+ * ERR_AUTH with the remedy; ERR_NOT_FOUND; ERR_UNSUPPORTED without crypto. */
 struct ctl_keys {
 	unsigned count;
 	uint64_t id[2];

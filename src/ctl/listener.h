@@ -43,12 +43,14 @@ struct ctl_preauth {
 	int64_t since_ns;
 	enum ctl_preauth_state state;
 	size_t lingered_bytes;
+	bool link_gone; /* it dials a channel of a link that the session does not have */
 	struct ctl_handshake hs;
 };
 
 /* Takes over the connection, or closes it if there is no memory. */
 void ctl_preauth_admit(struct ctl_listener *listener, int fd, const struct sockaddr_storage *addr);
-/* Counts, logs and closes. A wrong proof (ERR_AUTH) ends in an orderly close, anything else in a
+/* Counts, logs and closes. A channel of a link that is gone is no failure of authentication, and
+ * is not warned of. A wrong proof (ERR_AUTH) ends in an orderly close, anything else in a
  * reset, so that a dialler with the right key can distinguish "never" from "try again". */
 void ctl_preauth_reject(struct ctl_preauth *preauth, tcpx_status status, const char *why);
 /* Closes silently. */

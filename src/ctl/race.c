@@ -114,7 +114,7 @@ static tcpx_status on_answer_proven(void *arg, const struct wire_hello *answer)
 }
 
 /* Dials the next way that can be dialled; false: none is left. */
-static bool begin_next(struct ctl_race *race)
+static bool race_begin_next(struct ctl_race *race)
 {
 	while (race->next < race->opts.count) {
 		unsigned way = race->next++;
@@ -151,7 +151,7 @@ static void on_way_dialled(void *arg, tcpx_status status, int err, const struct 
 	keep_error(race, way, status, err);
 	report_missed(race, way, status, err);
 	race->winner = NULL; /* lost after its proof was sent: the others continue */
-	if (begin_next(race) || race->running)
+	if (race_begin_next(race) || race->running)
 		return;
 	error_raise(&race->error);
 	finish_race(race, race->failed_way, race->error.status, race->error.system_errno, NULL);
@@ -163,7 +163,7 @@ static void on_head_start_over(struct sys_timer *timer, int64_t now_ns)
 
 	(void)now_ns;
 	if (!race->winner)
-		(void)begin_next(race);
+		(void)race_begin_next(race);
 }
 
 tcpx_status ctl_race_start(struct sys_loop *loop, const struct ctl_race_opts *opts, void *arg,
@@ -186,7 +186,7 @@ tcpx_status ctl_race_start(struct sys_loop *loop, const struct ctl_race_opts *op
 		race->legs[i].race = race;
 		race->ways[i].agree = on_answer_proven;
 	}
-	if (begin_next(race)) {
+	if (race_begin_next(race)) {
 		*out_race = race;
 		return TCPX_OK;
 	}

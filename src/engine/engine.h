@@ -3,7 +3,7 @@
  * The engine's objects: one runtime a process, sessions, peers, channels, requests.
  *
  * Locks, in the order they may be taken: runtime.lock, session.lock, peer.lock, then the leaves
- * (worker.lock, session.queue_lock). Under the first three nothing is called out of the library, no
+ * (worker.lock, session.queue.lock). Under the first three nothing is called out of the library, no
  * line is logged, and no system call but a wake-up is made (base/law.h). Locks that are held across
  * a call of a transport (chan.poll_lock) are its owner's, and never the control thread's.
  */

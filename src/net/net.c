@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every transport shares: members that do nothing, and errno as a status. */
+/* What transports share: members that do nothing, and the status of an errno. */
 #include "net/net_wrapper.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "sys/sock.h"
 
@@ -15,10 +14,9 @@ void net_none_recv_mark(struct net_chan *chan, size_t bytes)
 	(void)bytes;
 }
 
-void net_none_info(const struct net_chan *chan, struct net_chan_info *out_info)
+void net_none_trim(struct net_chan *chan)
 {
 	(void)chan;
-	memset(out_info, 0, sizeof(*out_info));
 }
 
 tcpx_status net_status_errno(int err)
@@ -26,10 +24,10 @@ tcpx_status net_status_errno(int err)
 	tcpx_status status;
 
 	if (err == EAGAIN || err == ENOBUFS || err == ENOMEM)
-		return TCPX_IN_PROGRESS; /* the kernel's shortage passes, the channel is whole */
+		return TCPX_IN_PROGRESS; /* short of memory for now; the channel is whole */
 	if (err == EFAULT)
-		return TCPX_ERR_INVALID; /* the caller's memory is gone, not the channel */
+		return TCPX_ERR_INVALID; /* the caller's memory is gone; the channel is whole */
 	status = sys_errno_status(err);
-	/* Whatever is no judgement about the peer leaves this channel useless all the same. */
+	/* An errno that says nothing about the peer still leaves this channel unusable. */
 	return !err || status <= TCPX_ERR_CHANNEL_LOST ? status : TCPX_ERR_CHANNEL_LOST;
 }

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tests put around the channels of a session. */
+/* Lets a test program wrap the channels of a session, such as in filters that inject faults. */
 #ifndef NET_NET_WRAPPER_H
 #define NET_NET_WRAPPER_H
 
 #include "net/net.h"
 
-/* What tests put around each new channel of a session. */
 struct net_wrapper {
-	/* For a session that opens: its text for wrap, from malloc; NULL: nothing is put around its
-	 * channels. ERR_INVALID names a mistake. */
+	/* Called when a session opens: the text that is passed to wrap for its channels, from
+	 * malloc. NULL: they are not wrapped. ERR_INVALID: a mistake in the text. */
 	tcpx_status (*spec)(char **out_spec);
-	/* The outermost channel, which owns chan. On failure chan is untouched. */
+	/* Wraps a new channel: *out_chan owns chan. On failure chan is untouched. */
 	tcpx_status (*wrap)(const char *spec, struct net_chan *chan, struct net_chan **out_chan);
 };
 
-/* NULL in what is shipped. A constructor of a test program sets it. */
+/* NULL in the shipped library; set by a constructor of a test program. */
 extern const struct net_wrapper *net_wrapper;
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "conform.h"
-#include "engine/request/again.h"
+#include "engine/request/reconnect.h"
 #include "engine/engine.h"
 
 #define RW (TCPX_RIGHT_READ | TCPX_RIGHT_WRITE)
@@ -145,7 +145,7 @@ static void case_again_soon(struct env *env)
 	near_event(env, TCPX_EVENT_PEER_UP);
 	far_leaves(env);
 	for (int i = 0; i < 30; i++) {
-		struct engine_peer *peer = again_use(session, env->peer.id, true);
+		struct engine_peer *peer = reconnect_use(session, env->peer.id, true);
 
 		CHECK(peer);
 		CHECK(peer->reconnect.at_ns - clock_now_ns() <= SEC);
@@ -306,7 +306,7 @@ static void case_again_threads(struct env *env)
 /* How long a refused request waits here for a goodbye; read by each as it is refused. */
 static void wait_for_goodbyes(struct env *env, int64_t ns)
 {
-	((struct engine_session *)env->session)->goodbye_ns = ns;
+	((struct engine_session *)env->session)->tuning.goodbye_ns = ns;
 }
 
 /* The far side ends in order: memory first, then the session. It is gone for every request, under

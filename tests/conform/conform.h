@@ -30,7 +30,7 @@ struct place {
 };
 
 struct config {
-	const char *transport;	   /* "tcp", "local", "plugin" */
+	const char *transport;	   /* of the registry, or "plugin" */
 	struct place mem, far_mem; /* of the buffers of either side */
 	const char *filters;	   /* or NULL */
 	int processes;		   /* 1, 2 */

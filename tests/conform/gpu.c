@@ -186,6 +186,9 @@ bool hold_possible(void)
 	/* With its pages in ordinary memory a driver copies from them while the caller waits. */
 	if (conform_plugin() && pool && !strcmp(pool, "cpu"))
 		return false;
+	/* A plugin sends without a copy: the one that is held is the receiving process's. */
+	if (conform_plugin() && config.processes == 2)
+		return false;
 	return (config.mem.kind == MEM_KIND_TEST && config.processes == 1) ||
 	       (config.mem.kind == TCPX_MEM_CUDA && gpu_fake());
 }

@@ -20,6 +20,8 @@ BELOW = {
     "engine": L1 | L2 | {"trace", "plugin"},
     "api": L1 | L2 | {"trace", "plugin", "engine"},
 }
+# Layers that show one header to those above.
+DOORS = {"plugin": "plugin/plugin.h"}
 # Types everybody may see; the rest of the public headers is for these.
 PUBLIC_TYPES = {"tcpx/types.h", "tcpx/log.h", "tcpx/query.h"}
 PUBLIC_ALL = {"engine", "api"}
@@ -47,6 +49,8 @@ def check_src(report, name, line, include, quoted):
             report.add("layers", name, line, f'"{include}" is not relative to src/')
         elif target != folder and target not in BELOW[folder]:
             report.add("layers", name, line, f'{folder}/ must not include "{include}"')
+        elif target != folder and include != DOORS.get(target, include):
+            report.add("layers", name, line, f'include "{DOORS[target]}", not "{include}"')
     elif include.startswith("tcpx/"):
         allowed = PUBLIC_TYPES | PUBLIC_MORE.get(folder, set())
         if include not in allowed and folder not in PUBLIC_ALL:

@@ -168,6 +168,8 @@ FAULTS = [
     ("layers", "src/net/tcp/tcp.c", HEAD + '#include "mem/kind.h"\n', "net/ must not include"),
     ("layers", "src/mem/host.c", HEAD + '#include "ctl/conn.h"\n', "mem/ must not include"),
     ("layers", "src/engine/a.c", HEAD + '#include "api/b.h"\n', "engine/ must not include"),
+    ("layers", "src/net/tcp/tcp.c", HEAD + '#include "plugin/plugin.h"\n', "net/ must not include"),
+    ("layers", "src/engine/a.c", HEAD + '#include "plugin/comm.h"\n', 'include "plugin/plugin.h"'),
     ("layers", "src/wire/a.c", HEAD + "#include <tcpx/session.h>\n", "wire/ must not include"),
     ("layers", "src/wire/b.c", HEAD + "#include <openssl/hmac.h>\n", "belongs to sys/ alone"),
     ("layers", "src/new/a.c", HEAD + "#include <stdint.h>\n", "is no layer"),

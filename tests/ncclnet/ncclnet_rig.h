@@ -15,10 +15,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "fake_net.h"
-#include "net/ncclnet/comm.h"
-#include "net/ncclnet/plugin.h"
-#include "net/ncclnet/setup_priv.h"
-#include "net/ncclnet/setup.h"
+#include "plugin/comm.h"
+#include "plugin/image.h"
+#include "plugin/setup_priv.h"
+#include "plugin/setup.h"
 #include "sys/futex.h"
 
 #define RIG_GUARD_NS (30 * CLOCK_S_NS)

@@ -146,7 +146,7 @@ static void accept_hangs(void **state)
 	rig_until(&rig.fake->in_accept, 1);
 	accept_begin(&at[1], RIG_SHORT_NS);
 	assert_int_equal(net_setup_wait(at[1].setup, &result), TCPX_ERR_TIMED_OUT);
-	assert_said("channel 31, NIC fake0, peer rank1: accept: not through in time: it waits for "
+	assert_said("channel 31, NIC fake0, peer rank1: accept: not finished in time: it waits for "
 		    "channel 30's accept, which has been in the plugin with GPU 23 for ");
 	rig_until_abandoned(&rig, 0); /* its thread, too */
 	rig.plugin->turns[23].until_ns = clock_now_ns();
@@ -154,7 +154,7 @@ static void accept_hangs(void **state)
 	accept_end(&at[2]);
 	rig_due(at[0].setup);
 	assert_int_equal(net_setup_wait(at[0].setup, &result), TCPX_ERR_TIMED_OUT);
-	assert_said("accept: not through in time: its call has not come back for ");
+	assert_said("accept: not finished in time: its call has not returned for ");
 	rig_let(&rig.fake->hangs);
 	rig_until_abandoned(&rig, 0);
 	for (unsigned i = 0; i < 2; i++)

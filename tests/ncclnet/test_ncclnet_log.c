@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "net/ncclnet/plugin_log.h"
+#include "plugin/plugin_log.h"
 
 static atomic_int lines, floods;
 

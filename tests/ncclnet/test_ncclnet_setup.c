@@ -176,7 +176,7 @@ static void too_many_abandoned(void **state)
 		net_setup_abandon(setup);
 	}
 	assert_int_equal(net_listen_start(&opts, &setup), TCPX_ERR_LIMIT);
-	assert_said("256 calls of fake-net-v10.so have not come back");
+	assert_said("256 calls of fake-net-v10.so have not returned");
 	assert_int_equal(net_accept_start(&opts, spare, &setup), TCPX_ERR_LIMIT);
 	assert_int_equal(net_unlisten_start(&opts, spare, &setup), TCPX_OK);
 	assert_int_equal(net_setup_wait(setup, NULL), TCPX_OK);

@@ -25,22 +25,22 @@ static tcpx_status pass_send_held(struct net_chan *chan, const struct iovec *iov
 {
 	struct net_chan *inner = filter_tx((struct filter_chan *)chan);
 
-	return inner->ops->send_held(inner, iov, niov, first, held, out_bytes);
+	return inner->ops->zerocopy->send_held(inner, iov, niov, first, held, out_bytes);
 }
 
 static int pass_intact(const struct net_chan *chan)
 {
-	return inner_of(chan)->ops->intact(inner_of(chan));
+	return inner_of(chan)->ops->zerocopy->intact(inner_of(chan));
 }
 
 static int pass_ended(const struct net_chan *chan)
 {
-	return inner_of(chan)->ops->ended(inner_of(chan));
+	return inner_of(chan)->ops->zerocopy->ended(inner_of(chan));
 }
 
 static void pass_purge(struct net_chan *chan)
 {
-	inner_of(chan)->ops->purge(inner_of(chan));
+	inner_of(chan)->ops->zerocopy->purge(inner_of(chan));
 }
 
 static tcpx_status pass_recv(struct net_chan *chan, const struct iovec *iov, int niov,
@@ -56,43 +56,43 @@ static tcpx_status pass_lend(struct net_chan *chan, const struct iovec *iov, int
 {
 	struct net_chan *inner = filter_tx((struct filter_chan *)chan);
 
-	return inner->ops->lend(inner, iov, niov, out_bytes);
+	return inner->ops->loan->lend(inner, iov, niov, out_bytes);
 }
 
 static void pass_lent(struct net_chan *chan, int take_back, struct net_lent *out_lent)
 {
-	inner_of(chan)->ops->lent(inner_of(chan), take_back, out_lent);
+	inner_of(chan)->ops->loan->lent(inner_of(chan), take_back, out_lent);
 }
 
 static int pass_torn(struct net_chan *chan)
 {
-	return inner_of(chan)->ops->torn(inner_of(chan));
+	return inner_of(chan)->ops->loan->torn(inner_of(chan));
 }
 
-static void pass_hold(struct net_chan *chan, int on)
+static void pass_reading_set(struct net_chan *chan, int on)
 {
-	inner_of(chan)->ops->hold(inner_of(chan), on);
+	inner_of(chan)->ops->reading->set(inner_of(chan), on);
 }
 
-static int pass_held(struct net_chan *chan)
+static int pass_reading_peer(struct net_chan *chan)
 {
-	return inner_of(chan)->ops->held(inner_of(chan));
+	return inner_of(chan)->ops->reading->peer(inner_of(chan));
 }
 
 static tcpx_status pass_post(struct net_chan *chan, void *mr, const void *data,
 			     const struct frame *frame)
 {
-	return inner_of(chan)->ops->post(inner_of(chan), mr, data, frame);
+	return inner_of(chan)->ops->message->post(inner_of(chan), mr, data, frame);
 }
 
 static tcpx_status pass_take(struct net_chan *chan, uint64_t seq, struct net_message *out_message)
 {
-	return inner_of(chan)->ops->take(inner_of(chan), seq, out_message);
+	return inner_of(chan)->ops->message->take(inner_of(chan), seq, out_message);
 }
 
 static void pass_give(struct net_chan *chan, uint64_t seq)
 {
-	inner_of(chan)->ops->give(inner_of(chan), seq);
+	inner_of(chan)->ops->message->give(inner_of(chan), seq);
 }
 
 static int pass_arm(struct net_chan *chan, int want_recv, int want_send, uint32_t *out_events)
@@ -121,10 +121,26 @@ static void pass_close(struct net_chan *chan)
 	free(chan);
 }
 
+static void pass_trim(struct net_chan *chan)
+{
+	inner_of(chan)->ops->trim(inner_of(chan));
+}
+
 static void pass_info(const struct net_chan *chan, struct net_chan_info *out_info)
 {
 	inner_of(chan)->ops->info(inner_of(chan), out_info);
 }
+
+static const struct net_reading_ops pass_reading = {
+	.set = pass_reading_set,
+	.peer = pass_reading_peer,
+};
+
+static const struct net_message_ops pass_message = {
+	.post = pass_post,
+	.take = pass_take,
+	.give = pass_give,
+};
 
 void filter_init(struct filter_chan *filter, struct net_chan *inner)
 {
@@ -140,28 +156,23 @@ void filter_init(struct filter_chan *filter, struct net_chan *inner)
 		.shutdown = pass_shutdown,
 		.close = pass_close,
 		.info = pass_info,
+		.trim = pass_trim,
+		.zerocopy = inner->ops->zerocopy ? &filter->zerocopy : NULL,
+		.loan = inner->ops->loan ? &filter->loan : NULL,
+		.reading = inner->ops->reading ? &pass_reading : NULL,
+		.message = inner->ops->message ? &pass_message : NULL,
 	};
-	if (inner->ops->send_held) {
-		filter->ops.send_held = pass_send_held;
-		filter->ops.intact = pass_intact;
-		filter->ops.ended = pass_ended;
-		filter->ops.purge = pass_purge;
-	}
-	if (inner->ops->lend) {
-		filter->ops.lend = pass_lend;
-		filter->ops.lent = pass_lent;
-		filter->ops.torn = pass_torn;
-	}
-	if (inner->ops->hold) {
-		filter->ops.hold = pass_hold;
-		filter->ops.held = pass_held;
-	}
-	if (inner->ops->post)
-		filter->ops.post = pass_post;
-	if (inner->ops->take) {
-		filter->ops.take = pass_take;
-		filter->ops.give = pass_give;
-	}
+	filter->zerocopy = (struct net_zerocopy_ops){
+		.send_held = pass_send_held,
+		.intact = pass_intact,
+		.ended = pass_ended,
+		.purge = pass_purge,
+	};
+	filter->loan = (struct net_loan_ops){
+		.lend = pass_lend,
+		.lent = pass_lent,
+		.torn = pass_torn,
+	};
 	filter->base.ops = &filter->ops;
 }
 

@@ -161,8 +161,8 @@ static tcpx_status check_send_held(struct net_chan *base, const struct iovec *io
 	if (first < 0 || held < 0 || held > niov - first)
 		breach(chan, "send_held", "held pieces beyond the last one");
 	if (!check_enter(chan, &chan->tx, "send_held", iov, niov))
-		return inner->ops->send_held(inner, iov, niov, first, held, out_bytes);
-	status = inner->ops->send_held(inner, iov, niov, first, held, &moved);
+		return inner->ops->zerocopy->send_held(inner, iov, niov, first, held, out_bytes);
+	status = inner->ops->zerocopy->send_held(inner, iov, niov, first, held, &moved);
 	return check_leave(chan, &chan->tx, "send_held", iov, niov, status, moved, out_bytes);
 }
 
@@ -170,7 +170,9 @@ static int check_intact(const struct net_chan *base)
 {
 	const struct check_chan *chan = (const struct check_chan *)base;
 
-	return check_open(base, "intact") ? chan->head.inner->ops->intact(chan->head.inner) : 0;
+	return check_open(base, "intact")
+		       ? chan->head.inner->ops->zerocopy->intact(chan->head.inner)
+		       : 0;
 }
 
 static int check_ended(const struct net_chan *base)
@@ -181,7 +183,7 @@ static int check_ended(const struct net_chan *base)
 		return 1;
 	if (!atomic_load(&chan->down))
 		breach(chan, "ended", "before shutdown");
-	return chan->head.inner->ops->ended(chan->head.inner);
+	return chan->head.inner->ops->zerocopy->ended(chan->head.inner);
 }
 
 static void check_purge(struct net_chan *base)
@@ -194,7 +196,7 @@ static void check_purge(struct net_chan *base)
 		breach(chan, "purge", "before shutdown");
 	if (atomic_load(&chan->tx.inside) || atomic_load(&chan->rx.inside))
 		breach(chan, "purge", "while a call is under way");
-	chan->head.inner->ops->purge(chan->head.inner);
+	chan->head.inner->ops->zerocopy->purge(chan->head.inner);
 }
 
 static tcpx_status check_lend(struct net_chan *base, const struct iovec *iov, int niov,
@@ -202,7 +204,7 @@ static tcpx_status check_lend(struct net_chan *base, const struct iovec *iov, in
 {
 	struct check_chan *chan = (struct check_chan *)base;
 
-	return check_move(chan, &chan->tx, "lend", chan->head.inner->ops->lend, iov, niov,
+	return check_move(chan, &chan->tx, "lend", chan->head.inner->ops->loan->lend, iov, niov,
 			  out_bytes);
 }
 
@@ -258,6 +260,14 @@ static void check_info(const struct net_chan *base, struct net_chan_info *out_in
 		chan->head.inner->ops->info(chan->head.inner, out_info);
 }
 
+static void check_trim(struct net_chan *base)
+{
+	const struct check_chan *chan = (const struct check_chan *)base;
+
+	if (check_open(base, "trim"))
+		chan->head.inner->ops->trim(chan->head.inner);
+}
+
 /* The inner channel goes; the shell stays a while to catch late calls. */
 static void check_close(struct net_chan *base)
 {
@@ -269,10 +279,10 @@ static void check_close(struct net_chan *base)
 	}
 	if (atomic_load(&chan->tx.inside) || atomic_load(&chan->rx.inside))
 		breach(chan, "close", "while a call is under way");
-	if (chan->head.ops.lent) {
+	if (chan->head.ops.loan) {
 		struct net_lent lent = {0};
 
-		chan->head.inner->ops->lent(chan->head.inner, 0, &lent);
+		chan->head.inner->ops->loan->lent(chan->head.inner, 0, &lent);
 		if (lent.pieces)
 			breach(chan, "close", "while memory is lent");
 	}
@@ -294,20 +304,18 @@ tcpx_status filter_check_create(struct net_chan *chan, struct net_chan **out_cha
 	filter_init(&check->head, chan);
 	check->head.ops.send = check_send;
 	check->head.ops.recv = check_recv;
-	if (chan->ops->send_held) {
-		check->head.ops.send_held = check_send_held;
-		check->head.ops.intact = check_intact;
-		check->head.ops.ended = check_ended;
-		check->head.ops.purge = check_purge;
-	}
-	if (chan->ops->lend)
-		check->head.ops.lend = check_lend;
+	check->head.zerocopy.send_held = check_send_held;
+	check->head.zerocopy.intact = check_intact;
+	check->head.zerocopy.ended = check_ended;
+	check->head.zerocopy.purge = check_purge;
+	check->head.loan.lend = check_lend;
 	check->head.ops.arm = check_arm;
 	check->head.ops.fd = check_fd;
 	check->head.ops.recv_mark = check_recv_mark;
 	check->head.ops.shutdown = check_shutdown;
 	check->head.ops.close = check_close;
 	check->head.ops.info = check_info;
+	check->head.ops.trim = check_trim;
 	*out_chan = &check->head.base;
 	return TCPX_OK;
 }

@@ -129,7 +129,7 @@ static tcpx_status fault_send_held(struct net_chan *base, const struct iovec *io
 		first = niov;
 	if (held > niov - first)
 		held = niov - first;
-	status = inner->ops->send_held(inner, iov, niov, first, held, out_bytes);
+	status = inner->ops->zerocopy->send_held(inner, iov, niov, first, held, out_bytes);
 	chan->tx.ahead = status ? offered : offered - *out_bytes;
 	return fault_sent(chan, status, status ? 0 : *out_bytes);
 }
@@ -147,7 +147,7 @@ static tcpx_status fault_lend(struct net_chan *base, const struct iovec *iov, in
 {
 	struct fault_chan *chan = (struct fault_chan *)base;
 
-	return fault_out(chan, chan->head.inner->ops->lend, iov, niov, out_bytes);
+	return fault_out(chan, chan->head.inner->ops->loan->lend, iov, niov, out_bytes);
 }
 
 static void flip_byte(struct fault_side *side, const struct iovec *iov, size_t bytes)
@@ -214,10 +214,8 @@ tcpx_status filter_fault_create(const struct filter_fault_opts *opts, struct net
 	filter_init(&fault->head, chan);
 	fault->head.ops.send = fault_send;
 	fault->head.ops.recv = fault_recv;
-	if (chan->ops->send_held)
-		fault->head.ops.send_held = fault_send_held;
-	if (chan->ops->lend)
-		fault->head.ops.lend = fault_lend;
+	fault->head.zerocopy.send_held = fault_send_held;
+	fault->head.loan.lend = fault_lend;
 	fault->head.ops.arm = fault_arm;
 	fault->opts = *opts;
 	rng_seed(&fault->tx.rng, opts->seed + 2 * ordinal);

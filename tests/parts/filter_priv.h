@@ -9,6 +9,8 @@
 struct filter_chan {
 	struct net_chan base;
 	struct net_ops ops;
+	struct net_zerocopy_ops zerocopy; /* in ops if the inner one has it; so is loan */
+	struct net_loan_ops loan;
 	struct net_chan *inner;
 };
 

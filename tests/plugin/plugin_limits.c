@@ -310,7 +310,7 @@ static void late_run(struct side *side, void *arg)
 		CHECK(said("peer 'second': channel &not there: channel &, NIC eth1: not in time; "
 			   "it may come later"));
 		said_await("peer 'second': channel &not there: channel &, NIC eth1, peer second: "
-			   "accept: not through in time");
+			   "accept: not finished in time");
 	}
 	side_meet(side);
 	side_close_broken(side);

@@ -127,7 +127,7 @@ static bool lost(struct side *side, const tcpx_segment *segment)
 /* Until no channel is tried any more. Then all goes on by streams. */
 static void fails(struct side *side, const struct row *row, struct area *mine, struct area *open)
 {
-	const char *stage = row->end == SILENT ? "announced and did not come"
+	const char *stage = row->end == SILENT ? "announced and did not arrive"
 					       : "peer first: test of message 0: rc 3";
 	tcpx_segment segment = {.local = mine->region, .remote = open->remote, .length = SIZE};
 
@@ -145,7 +145,7 @@ static void fails(struct side *side, const struct row *row, struct area *mine, s
 static void failed_there(const struct row *row)
 {
 	said_await(words("peer 'first': channel &, NIC %s&%s", row->nic,
-			 row->end == SILENT ? "announced and did not come"
+			 row->end == SILENT ? "announced and did not arrive"
 					    : "peer first: test of message 0: rc 3"));
 	CHECK(side_violations(broken_rule[row->end]) > 0);
 }

@@ -160,8 +160,8 @@ static void refuses_run(struct side *side, void *arg)
 
 static const struct refusal refusals[] = {
 	{"takes_none", "no-send:nth=1",
-	 "peer 'second': channel &, NIC eth1, peer second: first message: not through in time: the "
-	 "plugin took no message (tcpx-gpudirect(7), OTHER PLUGINS) for ",
+	 "peer 'second': channel &, NIC eth1, peer second: first message: not finished in time: "
+	 "the plugin took no message (tcpx-gpudirect(7), OTHER PLUGINS) for ",
 	 0},
 	{"takes_no_more", "no-send:nth=2",
 	 "channel &, NIC eth1: the plugin took no message for &(tcpx-gpudirect(7), OTHER PLUGINS)",

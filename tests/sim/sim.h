@@ -131,7 +131,7 @@ struct sim_conn {
 
 /* Filled bytes of a job, or bytes being filled. */
 struct sim_slice {
-	struct list_node node, all; /* job->slices while listed; side->slices */
+	struct list_node node, all; /* job->fill.slices while listed; side->slices */
 	struct sim_side *side;
 	struct core_job *job;	     /* good while it is listed or being filled */
 	struct sim_xfer *xfer;	     /* NULL: a push */

@@ -20,7 +20,7 @@ static void expire(struct sim *sim, const struct sim_event *event)
 		if (!xfer->cancelled)
 			xfer->cancelled_ns = sim->now;
 		xfer->cancelled = sim->disturbed = true;
-		xfer->waits |= xfer->x.job.lent > 0;
+		xfer->waits |= xfer->x.job.reading > 0;
 	}
 	SIM_ENTER(sim);
 	next = core_link_expire(&side->link, sim->now);
@@ -164,7 +164,7 @@ tcpx_status sim_cancel(struct sim_xfer *xfer, tcpx_status cause)
 	if (!xfer->cancelled)
 		xfer->cancelled_ns = sim->now;
 	xfer->cancelled = sim->disturbed = true;
-	xfer->waits |= xfer->x.job.lent > 0;
+	xfer->waits |= xfer->x.job.reading > 0;
 	SIM_TRACE(sim, "%d cancel %u", xfer->side->index, xfer->number);
 	SIM_ENTER(sim);
 	status = core_xfer_cancel(&xfer->side->link, &xfer->x, cause);

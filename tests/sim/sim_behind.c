@@ -65,13 +65,13 @@ static bool seen(struct sim *sim, void *arg)
 static bool waiting(struct sim *sim, void *arg)
 {
 	(void)arg;
-	return !list_empty(&lane(sim, 1)->behind);
+	return !list_empty(&lane(sim, 1)->piggyback.waiting);
 }
 
 static bool acknowledged(struct sim *sim, void *arg)
 {
 	(void)arg;
-	return lane(sim, 0)->acked_seq > 0;
+	return lane(sim, 0)->inflight.acked_seq > 0;
 }
 
 /* The frame that side's lane has under way is the notification, in parts. */
@@ -109,8 +109,9 @@ static bool in_call(struct sim *sim, void *arg)
 
 static void check_alone_again(struct sim *sim, uint64_t resent)
 {
-	SIM_CHECK(sim, sim->side[0].link.resent == resent, "%llu frames were sent again, not %llu",
-		  (unsigned long long)sim->side[0].link.resent, (unsigned long long)resent);
+	SIM_CHECK(sim, sim->side[0].link.count.resent == resent,
+		  "%llu frames were sent again, not %llu",
+		  (unsigned long long)sim->side[0].link.count.resent, (unsigned long long)resent);
 }
 
 /* Seen before anything was acknowledged, and one acknowledgement ends both frames. */
@@ -119,13 +120,13 @@ static void notification_leaves_with_its_write(struct sim *sim)
 	struct sim_xfer *xfer = start(sim, 8);
 
 	sim_until(sim, seen, xfer, "the notification is there");
-	SIM_CHECK(sim, !lane(sim, 0)->acked_seq, "it waited for an acknowledgement");
+	SIM_CHECK(sim, !lane(sim, 0)->inflight.acked_seq, "it waited for an acknowledgement");
 	sim_until(sim, acknowledged, NULL, "an acknowledgement");
-	SIM_CHECK(sim, lane(sim, 0)->acked_seq == 2, "the first one is of %llu frames",
-		  (unsigned long long)lane(sim, 0)->acked_seq);
+	SIM_CHECK(sim, lane(sim, 0)->inflight.acked_seq == 2, "the first one is of %llu frames",
+		  (unsigned long long)lane(sim, 0)->inflight.acked_seq);
 	SIM_CHECK(sim, xfer->status == TCPX_OK && !xfer->active, "it did not end with that");
 	sim_run_all(sim);
-	SIM_CHECK(sim, lane(sim, 0)->next_seq == 3, "more frames than two");
+	SIM_CHECK(sim, lane(sim, 0)->inflight.next_seq == 3, "more frames than two");
 }
 CASE(notification_leaves_with_its_write, NULL)
 
@@ -137,7 +138,7 @@ static void notification_waits_for_the_commit(struct sim *sim)
 	SIM_CHECK(sim, !first->notified || !second->notified, "both were published");
 	sim_wait(sim, first, TCPX_OK);
 	sim_wait(sim, second, TCPX_OK);
-	SIM_CHECK(sim, lane(sim, 0)->next_seq == 5, "more frames than four");
+	SIM_CHECK(sim, lane(sim, 0)->inflight.next_seq == 5, "more frames than four");
 }
 CASE(notification_waits_for_the_commit, staged())
 
@@ -317,7 +318,8 @@ static void rings_without_room_for_two(struct sim *sim)
 		SIM_CHECK(sim, sim_post(xfers[i]) == TCPX_OK, "post");
 	}
 	while (first->active || xfers[MANY - 1]->active) {
-		uint64_t used = lane(sim, 0)->next_seq - 1 - lane(sim, 0)->acked_seq;
+		uint64_t used =
+			lane(sim, 0)->inflight.next_seq - 1 - lane(sim, 0)->inflight.acked_seq;
 
 		SIM_CHECK(sim, used <= CORE_RING - 16, "%llu places used",
 			  (unsigned long long)used);
@@ -347,7 +349,7 @@ static void link_fails_under_a_waiting_notification(struct sim *sim)
 
 	sim_until(sim, waiting, NULL, "the notification waits for its bytes");
 	sim_link_fail(&sim->side[1], TCPX_ERR_PEER_CLOSED);
-	SIM_CHECK(sim, list_empty(&lane(sim, 1)->behind), "a dead link keeps it");
+	SIM_CHECK(sim, list_empty(&lane(sim, 1)->piggyback.waiting), "a dead link keeps it");
 	sim_until(sim, sim_case_over, xfer, "the WRITE ends");
 	SIM_CHECK(sim, !xfer->notified, "published by a dead link");
 }

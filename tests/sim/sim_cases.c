@@ -65,7 +65,7 @@ void sim_case_all_ways(struct sim *sim)
 bool sim_case_lends(struct sim *sim, void *arg)
 {
 	(void)sim;
-	return ((struct sim_xfer *)arg)->x.job.lent > 1 && !((struct sim_xfer *)arg)->x.refs;
+	return ((struct sim_xfer *)arg)->x.job.reading > 1 && !((struct sim_xfer *)arg)->x.refs;
 }
 
 bool sim_case_over(struct sim *sim, void *arg)

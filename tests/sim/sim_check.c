@@ -40,8 +40,8 @@ static void check_memory_quiet(struct sim_xfer *xfer)
 	SIM_CHECK(sim, !sim_fill_under_way(side, xfer),
 		  "transfer %u ended while a fill reads its memory", xfer->number);
 	if (xfer->x.job.fills)
-		SIM_CHECK(sim, list_empty(&xfer->x.job.slices), "transfer %u ended with slices",
-			  xfer->number);
+		SIM_CHECK(sim, list_empty(&xfer->x.job.fill.slices),
+			  "transfer %u ended with slices", xfer->number);
 	sim_ref_ended(xfer);
 	SIM_CHECK(sim, !xfer->x.refs, "transfer %u ended with %u references", xfer->number,
 		  xfer->x.refs);
@@ -63,17 +63,18 @@ static void check_recv(struct sim_xfer *xfer)
 {
 	struct sim_side *from = xfer->side->peer;
 	struct sim *sim = from->sim;
-	uint32_t place = find_sent(from, xfer->x.sender);
+	uint32_t place = find_sent(from, xfer->x.recv.sender);
 	uint64_t room = xfer->prog.total, bytes;
 	const struct sim_sent *sent;
 
 	SIM_CHECK(sim, place, "RECV %u got a message that nobody sent", xfer->number);
 	sent = &from->sent[place - 1];
 	bytes = sent->total < room ? sent->total : room;
-	SIM_CHECK(sim, xfer->x.message_bytes == sent->total && xfer->x.applied == bytes,
+	SIM_CHECK(sim, xfer->x.recv.message_bytes == sent->total && xfer->x.applied == bytes,
 		  "RECV %u: %llu of %llu bytes, SEND %u has %llu, room for %llu", xfer->number,
-		  (unsigned long long)xfer->x.applied, (unsigned long long)xfer->x.message_bytes,
-		  sent->xfer->number, (unsigned long long)sent->total, (unsigned long long)room);
+		  (unsigned long long)xfer->x.applied,
+		  (unsigned long long)xfer->x.recv.message_bytes, sent->xfer->number,
+		  (unsigned long long)sent->total, (unsigned long long)room);
 	SIM_CHECK(sim, (xfer->x.status == TCPX_ERR_TRUNCATED) == (sent->total > room),
 		  "RECV %u: truncation of %llu to %llu ended with %d", xfer->number,
 		  (unsigned long long)sent->total, (unsigned long long)room, xfer->x.status);
@@ -84,7 +85,7 @@ static void check_recv(struct sim_xfer *xfer)
 /* A RECV that was paired: with a message, or with the number of one that failed. */
 static void record_pair(struct sim_xfer *xfer)
 {
-	uint32_t place = find_sent(xfer->side->peer, xfer->x.sender);
+	uint32_t place = find_sent(xfer->side->peer, xfer->x.recv.sender);
 
 	SIM_CHECK(xfer->side->sim, place, "RECV %u is paired with a SEND that nobody posted",
 		  xfer->number);
@@ -192,7 +193,7 @@ void sim_ended(struct sim_xfer *xfer)
 	if (!sim->p.hostile && xfer->x.op == TCPX_OP_RECV &&
 	    (status == TCPX_OK || status == TCPX_ERR_TRUNCATED))
 		check_recv(xfer);
-	if (!sim->p.hostile && xfer->x.op == TCPX_OP_RECV && xfer->x.sender)
+	if (!sim->p.hostile && xfer->x.op == TCPX_OP_RECV && xfer->x.recv.sender)
 		record_pair(xfer);
 	if (xfer->x.op == TCPX_OP_NOTIFY && status != TCPX_OK)
 		side->noted[xfer->noted].dropped = true;
@@ -282,10 +283,11 @@ void sim_notified(struct sim_side *side, const struct core_notify_in *msg)
 /* Notifications that arrive behind their WRITE, or wait until it is committed. */
 static uint64_t notes_behind(const struct core_chan *chan)
 {
-	uint64_t sum = chan->rx_behind ? CORE_NOTE_COST + chan->rx_behind->bytes : 0;
+	uint64_t sum =
+		chan->piggyback.arriving ? CORE_NOTE_COST + chan->piggyback.arriving->bytes : 0;
 	struct list_node *pos;
 
-	LIST_FOREACH(pos, &chan->behind)
+	LIST_FOREACH(pos, &chan->piggyback.waiting)
 		sum += CORE_NOTE_COST + LIST_ENTRY(pos, struct core_notify_in, node)->bytes;
 	return sum;
 }
@@ -313,9 +315,9 @@ void sim_budget_check(struct sim_side *side)
 
 	if (!side->alive)
 		return;
-	LIST_FOREACH(pos, &side->link.messages)
+	LIST_FOREACH(pos, &side->link.sendrecv.sends)
 		eager += LIST_ENTRY(pos, struct core_send_in, node)->cost;
-	LIST_FOREACH(pos, &side->link.incoming.list)
+	LIST_FOREACH(pos, &side->link.notify.incoming.list)
 		notes += CORE_NOTE_COST + LIST_ENTRY(pos, struct core_notify_in, node)->bytes;
 	for (i = 0; i < side->link.nchan; i++)
 		notes += notes_behind(&side->link.chan[i]);
@@ -381,9 +383,9 @@ static void check_order(struct sim_side *side)
 }
 
 /* A SEND that ended unannounced waits for its number's turn, or for nothing but credit. */
-static bool voids_wait_for_credit(const struct core_link *link)
+static bool cancelled_wait_for_credit(const struct core_link *link)
 {
-	return list_empty(&link->voids) ||
+	return list_empty(&link->sendq.cancelled) ||
 	       link->credit[FRAME_CREDIT_EAGER].limit - link->credit[FRAME_CREDIT_EAGER].used <
 		       CORE_NOTE_COST;
 }
@@ -398,7 +400,7 @@ static uint64_t kept(const struct core_link *link, int kind)
 		return link->npushes; /* sent, and nobody needs to know that they arrived */
 	if (kind != FRAME_CREDIT_EAGER)
 		return 0;
-	LIST_FOREACH(pos, &link->messages)
+	LIST_FOREACH(pos, &link->sendrecv.sends)
 		sum += LIST_ENTRY(pos, struct core_send_in, node)->cost;
 	return sum;
 }
@@ -410,7 +412,7 @@ static bool pushes_sent(const struct core_link *link)
 	LIST_FOREACH(pos, &link->pushes) {
 		const struct core_push *push = LIST_ENTRY(pos, struct core_push, node);
 
-		if (push->job.linear < push->job.end || push->job.redo || push->refs)
+		if (push->job.linear < push->job.end || push->job.retransmit || push->refs)
 			return false;
 	}
 	return true;
@@ -458,12 +460,14 @@ void sim_final_check(struct sim *sim)
 			  "%llu bytes of staging are held for nobody, %llu granted ahead",
 			  (unsigned long long)side->stage_used, (unsigned long long)ahead);
 		SIM_CHECK(sim,
-			  pushes_sent(a) && list_empty(&a->notes) && list_empty(&a->ctl) &&
-				  list_empty(&a->small) && list_empty(&a->bulk) &&
-				  list_empty(&a->sends) && list_empty(&a->cover.unpaid) &&
-				  list_empty(&a->incoming.list) && list_empty(&a->fills) &&
-				  list_empty(&a->fills_ahead) && !side->fill_used &&
-				  voids_wait_for_credit(a) && list_empty(&a->active),
+			  pushes_sent(a) && list_empty(&a->notify.notes) &&
+				  list_empty(&a->sendq.ctl) && list_empty(&a->sendq.small) &&
+				  list_empty(&a->sendq.bulk) && list_empty(&a->sendq.sends) &&
+				  list_empty(&a->cover.unpaid) &&
+				  list_empty(&a->notify.incoming.list) &&
+				  list_empty(&a->fillq.jobs) && list_empty(&a->fillq.ahead) &&
+				  !side->fill_used && cancelled_wait_for_credit(a) &&
+				  list_empty(&a->active),
 			  "side %d is idle and has work left", s);
 	}
 }

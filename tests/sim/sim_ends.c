@@ -97,14 +97,14 @@ static void flush_of_notifications(struct sim *sim)
 	for (i = 0; i < 5; i++)
 		SIM_CHECK(sim, sim_note(side, 100) == TCPX_OK, "post");
 	sim_run_all(sim);
-	SIM_CHECK(sim, !list_empty(&side->link.notes), "they asked by themselves");
+	SIM_CHECK(sim, !list_empty(&side->link.notify.notes), "they asked by themselves");
 	SIM_ENTER(sim);
 	core_link_ask(&side->link);
 	SIM_LEAVE(sim);
 	SIM_CHECK(sim, sim_note(side, 100) == TCPX_OK, "post"); /* queued while it asks */
 	sim_cut(sim, CORE_LANE);
 	sim_run_all(sim);
-	SIM_CHECK(sim, list_empty(&side->link.notes), "a flush that never ends");
+	SIM_CHECK(sim, list_empty(&side->link.notify.notes), "a flush that never ends");
 }
 
 void case_flush_of_notifications(void *arg)

@@ -65,10 +65,10 @@ void sim_fill_drop(struct sim_side *side, struct core_job *job)
 	struct list_node *node;
 
 	SIM_CHECK(side->sim, job->fills, "slices of a job that needs none are dropped");
-	while (!list_empty(&job->slices)) {
+	while (!list_empty(&job->fill.slices)) {
 		struct sim_slice *slice;
 
-		node = job->slices.next;
+		node = job->fill.slices.next;
 		slice = LIST_ENTRY(node, struct sim_slice, node);
 		unlist(slice);
 		settle(slice);
@@ -94,7 +94,7 @@ static uint64_t ready_upto(const struct core_job *job)
 	uint64_t ready = 0;
 	struct list_node *pos;
 
-	LIST_FOREACH(pos, &job->slices) {
+	LIST_FOREACH(pos, &job->fill.slices) {
 		const struct sim_slice *slice = LIST_ENTRY(pos, struct sim_slice, node);
 
 		if (!slice->ready)
@@ -161,7 +161,7 @@ static void slice_begin(struct sim_side *side, const struct core_fill *fill)
 	SIM_TRACE(sim, "%d fill %llu..%llu of transfer %u", side->index,
 		  (unsigned long long)fill->linear, (unsigned long long)fill->linear + fill->bytes,
 		  slice->xfer ? slice->xfer->number : 0);
-	list_push_back(&job->slices, &slice->node);
+	list_push_back(&job->fill.slices, &slice->node);
 	list_push_back(&side->slices, &slice->all);
 	side->fill_used += fill->bytes;
 	read_source(slice, slice->data);
@@ -186,9 +186,10 @@ static bool next(struct sim_side *side, struct core_fill *out_fill)
 		return false;
 	SIM_CHECK(sim, again.job == out_fill->job && again.linear == out_fill->linear,
 		  "two answers about filling");
-	SIM_CHECK(sim, out_fill->bytes && out_fill->linear == out_fill->job->filling,
+	SIM_CHECK(sim, out_fill->bytes && out_fill->linear == out_fill->job->fill.begun,
 		  "a fill of %u bytes at %llu, not %llu", out_fill->bytes,
-		  (unsigned long long)out_fill->linear, (unsigned long long)out_fill->job->filling);
+		  (unsigned long long)out_fill->linear,
+		  (unsigned long long)out_fill->job->fill.begun);
 	SIM_CHECK(sim, out_fill->bytes <= sim->p.fill_pool[side->index],
 		  "a fill of %u bytes is larger than the pool", out_fill->bytes);
 	return true;
@@ -210,7 +211,7 @@ static bool fill_back(struct sim_side *side, struct core_job *job)
 	SIM_TRACE(sim, "%d taken back from %llu on: %d", side->index,
 		  (unsigned long long)job->linear, back);
 	if (back)
-		SIM_CHECK(sim, list_empty(&job->slices) && job->ready == job->linear,
+		SIM_CHECK(sim, list_empty(&job->fill.slices) && job->fill.ready == job->linear,
 			  "taken back, and something is left");
 	return back;
 }
@@ -295,7 +296,7 @@ static uint32_t covering(struct core_job *job, uint64_t at, uint64_t end, struct
 	struct list_node *pos;
 	uint32_t count = 0;
 
-	LIST_FOREACH(pos, &job->slices) {
+	LIST_FOREACH(pos, &job->fill.slices) {
 		struct sim_slice *slice = LIST_ENTRY(pos, struct sim_slice, node);
 		uint64_t till = slice->linear + slice->bytes;
 
@@ -383,7 +384,7 @@ bool sim_fill_under_way(const struct sim_side *side, const struct sim_xfer *xfer
 	return false;
 }
 
-/* True of a job at every moment: linear <= ready <= filling, and linear is what was cut. */
+/* True of a job at every moment: linear <= ready <= begun, and linear is what was cut. */
 void sim_fill_check(struct sim_side *side, struct core_job *job)
 {
 	if (!job->fills || job->stopped)
@@ -391,10 +392,10 @@ void sim_fill_check(struct sim_side *side, struct core_job *job)
 	if (job->kind == CORE_JOB_SEND && job->announced && !*cut_of(job) && !job->peer_xfer)
 		return; /* announced alone: nothing of it was asked for */
 	SIM_CHECK(side->sim,
-		  job->linear == *cut_of(job) && job->linear <= job->ready &&
-			  job->ready <= job->filling && job->filling <= job->end,
-		  "a job at %llu, cut %llu, ready %llu, filling %llu of %llu",
+		  job->linear == *cut_of(job) && job->linear <= job->fill.ready &&
+			  job->fill.ready <= job->fill.begun && job->fill.begun <= job->end,
+		  "a job at %llu, cut %llu, ready %llu, begun %llu of %llu",
 		  (unsigned long long)job->linear, (unsigned long long)*cut_of(job),
-		  (unsigned long long)job->ready, (unsigned long long)job->filling,
+		  (unsigned long long)job->fill.ready, (unsigned long long)job->fill.begun,
 		  (unsigned long long)job->end);
 }

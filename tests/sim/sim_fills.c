@@ -151,7 +151,7 @@ static bool ready(struct sim *sim, void *arg)
 	const struct core_job *job = &((struct sim_xfer *)arg)->x.job;
 
 	(void)sim;
-	return job->ready > job->linear && job->linear;
+	return job->fill.ready > job->linear && job->linear;
 }
 
 /* What was taken back is asked for again, and goes out as it should. */

@@ -49,7 +49,7 @@ void sim_hold_got(struct sim_side *side, uint32_t channel)
 		struct sim_hold *hold = LIST_ENTRY(pos, struct sim_hold, node);
 
 		if (hold->conn == side->chan[channel].conn &&
-		    hold->seq <= side->link.chan[channel].got_seq)
+		    hold->seq <= side->link.chan[channel].inflight.taken_seq)
 			let_go(hold);
 	}
 }
@@ -155,7 +155,7 @@ void sim_told(struct sim *sim, struct sim_rx *rx, const struct frame *frame)
 /* A chunk of it could go out over a channel with room. */
 static bool waits(const struct core_link *link, const struct core_job *job)
 {
-	return job->fills && !job->small && !job->redo && job->linear < job->ready &&
+	return job->fills && !job->small && !job->retransmit && job->linear < job->fill.ready &&
 	       !(job->staged && link->stage_out.granted == link->stage_out.used);
 }
 
@@ -163,12 +163,13 @@ static bool waits(const struct core_link *link, const struct core_job *job)
 static bool waits_lent(const struct core_link *link, const struct core_job *job)
 {
 	return job->path == CORE_PATH_REFERENCE && !job->small &&
-	       (job->redo || job->linear < job->end) && link->ref_bytes < link->cfg.ref_window;
+	       (job->retransmit || job->linear < job->end) &&
+	       link->ref_bytes < link->cfg.ref_window;
 }
 
 static bool has_places(const struct core_chan *chan)
 {
-	return chan->next_seq - 1 - chan->acked_seq < CORE_RING / 2;
+	return chan->inflight.next_seq - 1 - chan->inflight.acked_seq < CORE_RING / 2;
 }
 
 static bool has_room(const struct sim *sim, const struct core_chan *chan)
@@ -176,7 +177,7 @@ static bool has_room(const struct sim *sim, const struct core_chan *chan)
 	uint64_t chunks = CORE_FILLED_CHUNKS * (uint64_t)sim->p.chunk_bytes;
 	uint64_t large = (uint64_t)sim->p.filled_chunk_bytes + sim->p.chunk_bytes;
 
-	return chan->filled_bytes < (chunks > large ? chunks : large) && has_places(chan);
+	return chan->inflight.filled_bytes < (chunks > large ? chunks : large) && has_places(chan);
 }
 
 /* The channel found nothing: where no other one is going to look either, there is nothing. */
@@ -193,14 +194,14 @@ void sim_idle_check(struct sim *sim, const struct sim_side *side)
 		if (!link->chan[i].idle)
 			return;
 		if (sim_msg_channel(sim, i)) {
-			messages |= link->chan[i].messages < sim->p.message_window &&
+			messages |= link->chan[i].inflight.messages < sim->p.message_window &&
 				    has_places(&link->chan[i]);
 			continue;
 		}
 		room |= has_room(sim, &link->chan[i]);
 		places |= has_places(&link->chan[i]);
 	}
-	LIST_FOREACH(pos, &link->bulk) {
+	LIST_FOREACH(pos, &link->sendq.bulk) {
 		const struct core_job *job = LIST_ENTRY(pos, struct core_job, node);
 
 		SIM_CHECK(sim, !room || !waits(link, job),
@@ -218,7 +219,7 @@ void sim_asked_check(struct sim *sim, const struct sim_side *side, uint32_t chan
 	const struct core_chan *chan = &side->link.chan[channel];
 	const struct sim_rx *rx = &side->chan[channel].rx;
 
-	if (!side->alive || chan->state != CORE_CHAN_UP || chan->rxseq.untold || !rx->nasked)
+	if (!side->alive || chan->state != CORE_CHAN_UP || chan->rxseq.unsent || !rx->nasked)
 		return;
 	SIM_CHECK(sim, rx->asked[0] > chan->rxseq.applied,
 		  "channel %u: %llu asked, %llu is applied, and nothing is said", channel,

@@ -63,7 +63,7 @@ static void fence_with_a_chunk_half_received(struct sim *sim)
 	sim_until(sim, half_received, &at, "a chunk half received");
 	sim_cut_force(sim, at.channel);
 	sim_wait(sim, xfer, TCPX_OK);
-	SIM_CHECK(sim, sim->side[0].link.resent, "nothing was sent again");
+	SIM_CHECK(sim, sim->side[0].link.count.resent, "nothing was sent again");
 }
 CASE(fence_with_a_chunk_half_received, sim_profile_parts())
 
@@ -72,7 +72,8 @@ static bool acked(struct sim *sim, void *arg)
 	const struct core_chan *chan = &sim->side[0].link.chan[1];
 
 	(void)arg;
-	return chan->acked_seq > 0 && chan->acked_seq + 1 < chan->next_seq;
+	return chan->inflight.acked_seq > 0 &&
+	       chan->inflight.acked_seq + 1 < chan->inflight.next_seq;
 }
 
 static void loss_right_after_an_acknowledgement(struct sim *sim)
@@ -115,7 +116,7 @@ CASE(loss_of_the_lane, NULL)
 static bool refused_untold(struct sim *sim, void *arg)
 {
 	(void)arg;
-	return sim->side[1].link.refused > 0;
+	return sim->side[1].link.count.refused > 0;
 }
 
 static void refusal_lost_with_its_channel(struct sim *sim)
@@ -207,8 +208,8 @@ static void cancel_of_a_send_parked_in_a_frame(struct sim *sim)
 	sim_cancel(xfer, TCPX_ERR_CANCELLED);
 	SIM_CHECK(sim, !xfer->active, "it did not end within the cancel");
 	sim_run_all(sim);
-	SIM_CHECK(sim, sim->side[0].link.aborted == 1, "%llu frames aborted",
-		  (unsigned long long)sim->side[0].link.aborted);
+	SIM_CHECK(sim, sim->side[0].link.count.aborted == 1, "%llu frames aborted",
+		  (unsigned long long)sim->side[0].link.count.aborted);
 }
 CASE(cancel_of_a_send_parked_in_a_frame, sim_profile_parts())
 
@@ -284,7 +285,7 @@ static void receive_cancelled_before_its_message(struct sim *sim)
 	sim_wait(sim, c, TCPX_OK);
 	sim_wait(sim, first, TCPX_OK);
 	sim_wait(sim, second, TCPX_OK);
-	SIM_CHECK(sim, c->x.message_bytes == 290, "a hole");
+	SIM_CHECK(sim, c->x.recv.message_bytes == 290, "a hole");
 }
 CASE(receive_cancelled_before_its_message, NULL)
 
@@ -320,7 +321,7 @@ static void cancelled_send(struct sim *sim, uint64_t bytes, bool before)
 		  "RECV ended with %d", recv->status);
 	sim_wait(sim, next, TCPX_OK);
 	sim_wait(sim, later, TCPX_OK);
-	SIM_CHECK(sim, later->x.message_bytes == 77, "a hole");
+	SIM_CHECK(sim, later->x.recv.message_bytes == 77, "a hole");
 }
 
 static void send_cancelled_after_its_announcement(struct sim *sim)

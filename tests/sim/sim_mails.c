@@ -162,13 +162,13 @@ static bool serves(struct sim *sim, void *arg)
 static bool under_way(struct sim *sim, void *arg)
 {
 	(void)arg;
-	return sim_case_all_up(sim, NULL) && sim->side[0].link.chan[3].messages > 1;
+	return sim_case_all_up(sim, NULL) && sim->side[0].link.chan[3].inflight.messages > 1;
 }
 
 static bool all_acknowledged(struct sim *sim, void *arg)
 {
 	(void)arg;
-	return !sim->side[0].link.chan[3].messages;
+	return !sim->side[0].link.chan[3].inflight.messages;
 }
 
 /* So many times side 0's plugin does not take the oldest message, and its channel is lost. */

@@ -59,9 +59,11 @@ void sim_msg_check(struct sim_side *side, const struct core_tx *tx, uint32_t oth
 		  frame->payload_bytes);
 	SIM_CHECK(sim, others < sim->p.message_window, "%u messages are under way, and one more",
 		  others);
-	SIM_CHECK(sim, side->fail_scheduled || side->link.chan[tx->channel].messages == others + 1,
+	SIM_CHECK(sim,
+		  side->fail_scheduled ||
+			  side->link.chan[tx->channel].inflight.messages == others + 1,
 		  "%u messages are under way, and %u are counted", others + 1,
-		  side->link.chan[tx->channel].messages);
+		  side->link.chan[tx->channel].inflight.messages);
 	sim->count.messages++;
 }
 
@@ -69,5 +71,5 @@ void sim_msg_check(struct sim_side *side, const struct core_tx *tx, uint32_t oth
 bool sim_msg_waits(const struct core_job *job)
 {
 	return job->path == CORE_PATH_MESSAGE && job->kind != CORE_JOB_REQUEST &&
-	       (job->redo || job->linear < job->end);
+	       (job->retransmit || job->linear < job->end);
 }

@@ -34,7 +34,7 @@ static void op_push_ended(void *arg, struct core_push *core)
 			  "a push ended in the middle of a call");
 	}
 	if (core->job.fills)
-		SIM_CHECK(side->sim, list_empty(&core->job.slices), "slices of an ended push");
+		SIM_CHECK(side->sim, list_empty(&core->job.fill.slices), "slices of an ended push");
 	sim_ref_push_ended(push);
 	for (i = 0; i < push->nregions; i++)
 		sim_region_put(push->regions[i]);

@@ -66,7 +66,7 @@ static bool under_way(const struct sim_side *side, const struct sim_lent *lent)
 	if (!side->alive)
 		return true; /* until the lease is over */
 	return side->chan[channel].conn == lent->conn && chan->state != CORE_CHAN_DOWN &&
-	       lent->seq > chan->acked_seq;
+	       lent->seq > chan->inflight.acked_seq;
 }
 
 /* Bytes that are lent; and how many chunks of them on one connection. */
@@ -185,7 +185,7 @@ void sim_ref_closed(struct sim_side *side, const struct sim_conn *conn)
 		if (lent->conn != conn || !sim_msg_channel(side->sim, conn->channel))
 			continue;
 		list_remove(pos);
-		if (lent->seq <= side->link.chan[conn->channel].acked_seq)
+		if (lent->seq <= side->link.chan[conn->channel].inflight.acked_seq)
 			continue; /* it is not lent any more */
 		lent->copy = sim_alloc(lent->bytes + 1);
 		read_pieces(lent, lent->copy);

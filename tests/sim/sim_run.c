@@ -41,9 +41,9 @@ static void finish(struct sim *sim)
 	}
 	sim_final_check(sim);
 	for (s = 0; s < 2; s++) {
-		sim->count.resent += sim->side[s].link.resent;
-		sim->count.aborted += sim->side[s].link.aborted;
-		sim->count.refused += sim->side[s].link.refused;
+		sim->count.resent += sim->side[s].link.count.resent;
+		sim->count.aborted += sim->side[s].link.count.aborted;
+		sim->count.refused += sim->side[s].link.count.refused;
 		sim->p.restart = false;
 		sim_link_fail(&sim->side[s], TCPX_ERR_DISCONNECTED);
 	}

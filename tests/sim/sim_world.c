@@ -127,7 +127,7 @@ void sim_none_outlives(struct sim_side *side)
 
 	for (i = 0; i < side->nxfers; i++) {
 		struct sim_xfer *xfer = side->xfers[i];
-		bool waits = side->link.leased && xfer->x.job.lent;
+		bool waits = side->link.leased && xfer->x.job.reading;
 
 		LIST_FOREACH(pos, &side->commits)
 			waits |= LIST_ENTRY(pos, struct sim_commit, node)->xfer == xfer;
@@ -223,7 +223,9 @@ void sim_side_check(struct sim_side *side)
 	if (!side->alive)
 		return;
 	for (i = 0; i < link->nchan; i++)
-		SIM_CHECK(sim, link->chan[i].next_seq <= link->chan[i].acked_seq + CORE_RING + 1,
+		SIM_CHECK(sim,
+			  link->chan[i].inflight.next_seq <=
+				  link->chan[i].inflight.acked_seq + CORE_RING + 1,
 			  "the ring of channel %u overflows", i);
 	for (i = 0; i < FRAME_CREDIT_STAGE; i++)
 		SIM_CHECK(sim, link->credit[i].used <= link->credit[i].limit,

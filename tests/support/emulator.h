@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "check.h"
-#include "net/ncclnet/plugin.h"
+#include "plugin/image.h"
 #include "tcpxemu/tcpxemu.h"
 
 /* Of the copy that is loaded. */

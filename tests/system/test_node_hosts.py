@@ -210,7 +210,7 @@ def test_local_wants_one_host(tool, pair, played):
                  "--size", "64K", "--iters", "2", "--memory", "128K")
     assert [one.returncode for one in done] == [1, 1]
     for one in done:
-        assert "peer is not on this host, local only" in one.stderr
+        assert "peer is not on this host, and the session is LOCAL_ONLY" in one.stderr
 
 
 @pytest.mark.usefixtures("with_crypto", "with_json")

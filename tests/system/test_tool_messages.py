@@ -92,7 +92,7 @@ def test_gpu_memory_with_the_recipe(tool, plugin, gpus, tmp_path):
                 env=gpus)
     assert done.returncode == 0, done.stderr
     assert wrong_of(done) == ["0", "0"]
-    assert "# NCCL_DYNAMIC_CHUNK_SIZE=524288  (one chunk a message" in done.stderr
+    assert "# NCCL_DYNAMIC_CHUNK_SIZE=524288  (one chunk per message" in done.stderr
     assert "NOTE" not in done.stdout
     seen = counted(tmp_path)
     assert seen["received_bytes"] >= 6 * (65536 + 300000)

@@ -44,7 +44,7 @@ def test_json_says_the_same(tool, fakes):
 
 
 WRONG = [("fake-net-no-table.so", "table"), ("fake-net-no-devices.so", "finds no NIC"),
-         ("fake-net-init-fails.so", "init"), ("fake-net-v7-as-v8.so", "is no v8"),
+         ("fake-net-init-fails.so", "init"), ("fake-net-v7-as-v8.so", "is not a v8"),
          ("nothing-here.so", "No such file")]
 
 

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "net/gpudirect/env.h"
+#include "plugin/env.h"
 #include "sysfs_tree.h"
 #include "topo/rxdm_client.h"
 
@@ -145,14 +145,14 @@ static void what_the_plugin_stumbles_over(void **state)
 		       "export NCCL_NSOCKS_PERTHREAD=1");
 	assert_problem(&a3, "NCCL_SOCKET_NTHREADS", "16", 1, "16 threads",
 		       "export NCCL_SOCKET_NTHREADS=1");
-	assert_problem(&a3, "NCCL_NSOCKS_PERTHREAD", "9", 0, "takes 1 instead",
+	assert_problem(&a3, "NCCL_NSOCKS_PERTHREAD", "9", 0, "uses 1 instead",
 		       "export NCCL_NSOCKS_PERTHREAD=1");
 	assert_problem(&a3, "NCCL_NSOCKS_PERTHREAD", "-1", 0, "outside of 1 to 8",
 		       "export NCCL_NSOCKS_PERTHREAD=1");
 	assert_problem(&a3, names, NULL, 1, "every interface", all);
-	assert_problem(&a3, names, "=eth1,eth2,eth3", 1, "leaves eth4 out", all);
+	assert_problem(&a3, names, "=eth1,eth2,eth3", 1, "does not select eth4", all);
 	assert_problem(&a3, names, "eth1,eth2,eth3,eth4", 0, "eth10 as well", all);
-	assert_problem(&a3, names, "^lo,eth0,eth1", 1, "leaves eth1 out", all);
+	assert_problem(&a3, names, "^lo,eth0,eth1", 1, "does not select eth1", all);
 	assert_problem(&a3, G "CTRL_DEV", "eth9", 1, "eth9: there is no such interface",
 		       "export " G "CTRL_DEV=eth0");
 	assert_problem(&a3, G "FLOW_STEERING_STRATEGY", "1", 1, "does not start",
@@ -162,9 +162,9 @@ static void what_the_plugin_stumbles_over(void **state)
 		       "export NCCL_INLINE_THRESHOLD=0");
 	assert_problem(&a3, G "SOCKET_FAMILY", "AF_INET6", 1, "v4",
 		       "export " G "SOCKET_FAMILY=AF_INET");
-	assert_problem(&a3, G "REPORT_LIFECYCLE", "1", 1, "ends itself",
+	assert_problem(&a3, G "REPORT_LIFECYCLE", "1", 1, "RxDM exits",
 		       "export " G "REPORT_LIFECYCLE=0");
-	assert_problem(&a3, G "TELEMETRY_EXPORT_STATS_TO_FILE", "1", 1, "crashes",
+	assert_problem(&a3, G "TELEMETRY_EXPORT_STATS_TO_FILE", "1", 1, "would crash",
 		       "export " G "TELEMETRY_EXPORTER_PATH=/tmp/tcpx-telemetry");
 	assert_problem(&a3, G "DEBUG_LEVEL", "5", 0, "not read", "unset " G "DEBUG_LEVEL");
 }

@@ -26,7 +26,7 @@
 
 struct door {
 	struct sys_loop loop;
-	struct local_listener *listener;
+	struct transport_listener *listener;
 	char name[LOCAL_NAME_MAX];
 	int arrivals, keep, asked, expects_nobody;
 	struct net_chan *chan;
@@ -58,8 +58,8 @@ static inline int door_expects(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES]
 	return !door->expects_nobody;
 }
 
-static const struct local_listener_ops door_ops = {.expected = door_expects,
-						   .arrived = door_arrived};
+static const struct transport_listen_ops door_ops = {.expected = door_expects,
+						     .arrived = door_arrived};
 
 static inline void door_open(struct door *door)
 {

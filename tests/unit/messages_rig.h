@@ -8,7 +8,7 @@
 #include "unit.h"
 
 #include "base/frame.h"
-#include "net/ncclnet/messages.h"
+#include "plugin/messages.h"
 #include "net_pair.h"
 #include "wire/frame_codec.h"
 
@@ -204,7 +204,7 @@ static tcpx_status post(struct rig *rig, unsigned end, const void *data, uint32_
 		.type = FRAME_RDATA, .seq = rig->seq[end] + 1, .payload_bytes = bytes};
 
 	sender = &rig->comm[end];
-	return rig->end[end]->ops->post(rig->end[end], NULL, data, &frame);
+	return rig->end[end]->ops->message->post(rig->end[end], NULL, data, &frame);
 }
 
 /* A look at what moved, and nothing is taken. */

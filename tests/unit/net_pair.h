@@ -15,7 +15,7 @@
 
 #include "parts/filter.h"
 #include "net/local/local.h"
-#include "net/net.h"
+#include "net/transport.h"
 
 struct pair {
 	struct net_chan *a, *b;
@@ -29,7 +29,8 @@ struct pair {
 		}                                                                                  \
 	} while (0)
 
-static inline void pair_tcp(struct pair *pair)
+/* Of a transport that adopts sockets. */
+static inline void pair_adopted(const struct transport_ops *transport, struct pair *pair)
 {
 	struct sockaddr_in addr = {.sin_family = AF_INET,
 				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -46,7 +47,12 @@ static inline void pair_tcp(struct pair *pair)
 	close(listener);
 	MUST(!setsockopt(a, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)));
 	MUST(!setsockopt(b, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)));
-	MUST(net_tcp_wrap(a, &pair->a) == TCPX_OK && net_tcp_wrap(b, &pair->b) == TCPX_OK);
+	MUST(transport->adopt(a, &pair->a) == TCPX_OK && transport->adopt(b, &pair->b) == TCPX_OK);
+}
+
+static inline void pair_tcp(struct pair *pair)
+{
+	pair_adopted(&transport_tcp, pair);
 }
 
 static inline void pair_ring(struct pair *pair, size_t ring_bytes)
@@ -75,9 +81,9 @@ static inline int pair_expected(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES
 static inline void pair_dialled(struct pair *pair, size_t ring_bytes)
 {
 	uint8_t nonce[LOCAL_NONCE_BYTES] = {0};
-	static const struct local_listener_ops ops = {.expected = pair_expected,
-						      .arrived = pair_arrived};
-	struct local_listener *listener = NULL;
+	static const struct transport_listen_ops ops = {.expected = pair_expected,
+							.arrived = pair_arrived};
+	struct transport_listener *listener = NULL;
 	char name[LOCAL_NAME_MAX];
 	struct sys_loop loop;
 
@@ -89,6 +95,43 @@ static inline void pair_dialled(struct pair *pair, size_t ring_bytes)
 		sys_loop_round(&loop, -1);
 	local_listener_close(listener);
 	sys_loop_fini(&loop);
+}
+
+static inline void pair_dial_ended(void *arg, tcpx_status status, struct net_chan *chan)
+{
+	MUST(status == TCPX_OK);
+	*(struct net_chan **)arg = chan;
+}
+
+/* Of a transport that is dialled by an offer. */
+static inline void pair_offered(const struct transport_ops *transport, struct pair *pair)
+{
+	static const struct transport_listen_ops ops = {.expected = pair_expected,
+							.arrived = pair_arrived};
+	uint8_t nonce[TRANSPORT_NONCE_BYTES] = {0};
+	char name[TRANSPORT_NAME_MAX];
+	struct transport_target target = {.name = name, .nonce = nonce, .answers = true};
+	struct transport_listener *listener = NULL;
+	struct transport_dial *dial = NULL;
+	struct sys_loop loop;
+
+	pair->a = pair->b = NULL;
+	MUST(sys_loop_init(&loop) == TCPX_OK);
+	MUST(transport->listen(&loop, &ops, &pair->b, name, &listener) == TCPX_OK);
+	MUST(transport->dial(&loop, &target, pair_dial_ended, &pair->a, &dial, &pair->a) ==
+	     TCPX_OK);
+	while (!pair->a || !pair->b)
+		sys_loop_round(&loop, -1);
+	listener->ops->unlisten(listener);
+	sys_loop_fini(&loop);
+}
+
+static inline void pair_of(const struct transport_ops *transport, struct pair *pair)
+{
+	if (transport->adopt)
+		pair_adopted(transport, pair);
+	else
+		pair_offered(transport, pair);
 }
 
 static inline void pair_filter(struct pair *pair, const char *spec)

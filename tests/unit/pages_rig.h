@@ -148,7 +148,7 @@ static inline void take(struct net_chan *chan, struct rng *rng, uint8_t *to, uin
 
 		if (status == TCPX_IN_PROGRESS)
 			return;
-		MUST(status == TCPX_OK && chan->ops->intact(chan));
+		MUST(status == TCPX_OK && chan->ops->zerocopy->intact(chan));
 		*at += moved;
 	}
 }

@@ -220,7 +220,7 @@ static inline int side_chunks(const struct side *side, uint32_t bytes)
 		peer->link.core.ref_chunk = bytes;
 	}
 	for (uint32_t i = CORE_LANE + 1; i < peer->link.core.nchan; i++)
-		frames += (int)peer->link.core.chan[i].next_seq;
+		frames += (int)peer->link.core.chan[i].inflight.next_seq;
 	pthread_mutex_unlock(&peer->link.lock);
 	peer_put(peer);
 	return frames;

@@ -39,7 +39,7 @@ static int told(void)
 		return 1;
 	if (!want) {
 		if (tcpx_session_listen(session, NULL, &port) != TCPX_ERR_INVALID ||
-		    !strstr(tcpx_last_error()->what, "TCPX_CTRL_IP=eth0 is no IP address"))
+		    !strstr(tcpx_last_error()->what, "TCPX_CTRL_IP=eth0 is not an IP address"))
 			return 2;
 		tcpx_session_close(session);
 		return 0;

@@ -232,7 +232,7 @@ static const struct core_prog prog = {
 
 static void post(struct world *w, struct core_xfer *write, uint32_t bytes)
 {
-	static const char text[CORE_BEHIND_BYTES + 1];
+	static const char text[CORE_PIGGYBACK_BYTES + 1];
 
 	*write = (struct core_xfer){.op = TCPX_OP_WRITE,
 				    .prog = &prog,
@@ -339,8 +339,8 @@ static void test_large_ones_wait(void **state)
 	struct core_tx tx;
 
 	(void)state;
-	w->link.cfg.chunk_bytes = 2 * CORE_BEHIND_BYTES;
-	post(w, &write, CORE_BEHIND_BYTES + 1);
+	w->link.cfg.chunk_bytes = 2 * CORE_PIGGYBACK_BYTES;
+	post(w, &write, CORE_PIGGYBACK_BYTES + 1);
 	assert_true(next(w, 0).flags & FRAME_F_ACK);
 	core_tx_sent(&w->link, 0, true);
 	assert_int_equal(core_tx_next(&w->link, 0, &tx), 0);
@@ -349,7 +349,7 @@ static void test_large_ones_wait(void **state)
 	core_tx_sent(&w->link, 0, true);
 	acknowledge(w, 0, 2);
 	assert_int_equal(write.status, TCPX_OK);
-	post(w, &write, CORE_BEHIND_BYTES);
+	post(w, &write, CORE_PIGGYBACK_BYTES);
 	assert_int_equal(next(w, 0).type, FRAME_DATA);
 	core_tx_sent(&w->link, 0, true);
 	check_behind(next(w, 0), &write);
@@ -466,7 +466,7 @@ static void test_fences(void **state)
 			assert_int_equal(write.status, TCPX_ERR_REMOTE_KEY);
 			assert_int_equal(core_tx_next(&w->link, 1, &tx), 0);
 			assert_int_equal(w->link.credit[FRAME_CREDIT_NOTIFY].used, used);
-			assert_true(list_empty(&w->link.notes));
+			assert_true(list_empty(&w->link.notify.notes));
 			break;
 		}
 		world_close(w);

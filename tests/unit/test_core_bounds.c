@@ -88,7 +88,7 @@ static void test_cancelled_sends_nobody_takes(void **state)
 	struct core_xfer send = {.op = TCPX_OP_SEND, .prog = &prog};
 
 	(void)state;
-	for (uint32_t i = 0; i < CORE_VOIDS_MAX; i++) {
+	for (uint32_t i = 0; i < CORE_CANCELLED_MAX; i++) {
 		assert_int_equal(core_xfer_post(&w->link, &send), TCPX_OK);
 		assert_int_equal(core_xfer_cancel(&w->link, &send, TCPX_ERR_CANCELLED), TCPX_OK);
 	}
@@ -246,7 +246,7 @@ static void test_lent_frame_taken_back(void **state)
 	core_tx_unread(&w->link, 1);
 	core_chan_lost(&w->link, 1);
 	assert_int_equal(core_chan_fence(&w->link, 1, 1, 2, NULL, 0), TCPX_OK);
-	assert_int_equal(w->link.resent, 1);
+	assert_int_equal(w->link.count.resent, 1);
 	assert_int_equal(core_tx_next(&w->link, 2, &tx), 1);
 	assert_int_equal(tx.frame.linear, first.frame.linear);
 	assert_int_equal(tx.frame.payload_bytes, first.frame.payload_bytes);

@@ -116,7 +116,7 @@ static void a_wish_beyond_the_budget(void **state)
 	wish(w, 1 << 20, 1);
 	assert_int_equal(w->taken, (1 << 20) - SHARE);
 	wish(w, 0, 0); /* an older one */
-	assert_int_equal(w->link.cover.asked, 1 << 20);
+	assert_int_equal(w->link.cover.requested, 1 << 20);
 	world_close(w);
 }
 
@@ -271,7 +271,7 @@ static void found_among_few(void **state)
 	(void)state;
 	for (size_t s = 0; s < sizeof(strides) / sizeof(*strides); s++) {
 		struct world *w = world_open();
-		const struct core_incoming *in = &w->link.incoming;
+		const struct core_incoming *in = &w->link.notify.incoming;
 		uint32_t longest = 0;
 
 		for (uint64_t i = 0; i < COUNT; i++) {

@@ -11,8 +11,8 @@ static void test_sender_uses_what_it_has(void **state)
 
 	(void)state;
 	core_credit_init(&credit, BUDGET, 0, false);
-	assert_true(core_credit_take(&credit, BUDGET - 1));
-	assert_false(core_credit_take(&credit, 2));
+	assert_true(core_credit_acquire(&credit, BUDGET - 1));
+	assert_false(core_credit_acquire(&credit, 2));
 	assert_int_equal(core_credit_left(&credit), 1);
 	core_credit_refund(&credit, 9);
 	assert_int_equal(core_credit_left(&credit), 10);
@@ -24,7 +24,7 @@ static void test_peer_returns_at_most_what_was_used(void **state)
 
 	(void)state;
 	core_credit_init(&credit, BUDGET, 0, false);
-	assert_true(core_credit_take(&credit, 100));
+	assert_true(core_credit_acquire(&credit, 100));
 	assert_false(core_credit_returned(&credit, 101));
 	assert_true(core_credit_returned(&credit, 60));
 	assert_int_equal(core_credit_left(&credit), BUDGET - 40);
@@ -39,11 +39,11 @@ static void test_receiver_refuses_what_is_not_paid(void **state)
 
 	(void)state;
 	core_credit_init(&credit, 0, BUDGET, false);
-	assert_true(core_credit_pay(&credit, BUDGET, &tell));
-	assert_false(core_credit_pay(&credit, 1, &tell));
+	assert_true(core_credit_charge(&credit, BUDGET, &tell));
+	assert_false(core_credit_charge(&credit, 1, &tell));
 	assert_int_equal(core_credit_held(&credit), BUDGET);
-	core_credit_unpay(&credit, 1);
-	assert_true(core_credit_pay(&credit, 1, &tell));
+	core_credit_uncharge(&credit, 1);
+	assert_true(core_credit_charge(&credit, 1, &tell));
 }
 
 /* An eighth at a time, while the sender has more than an eighth. */
@@ -54,13 +54,13 @@ static void test_told_at_an_eighth(void **state)
 
 	(void)state;
 	core_credit_init(&credit, 0, BUDGET, false);
-	assert_true(core_credit_pay(&credit, 200, &tell));
+	assert_true(core_credit_charge(&credit, 200, &tell));
 	assert_false(tell);
-	assert_false(core_credit_give(&credit, 99, true));
+	assert_false(core_credit_return(&credit, 99, true));
 	assert_false(credit.due);
-	assert_true(core_credit_give(&credit, 1, false));
+	assert_true(core_credit_return(&credit, 1, false));
 	assert_true(credit.due);
-	assert_int_equal(core_credit_tell(&credit), 100);
+	assert_int_equal(core_credit_advertise(&credit), 100);
 	assert_false(credit.due);
 }
 
@@ -73,14 +73,14 @@ static void test_told_to_one_that_runs_short(void **state)
 
 	(void)state;
 	core_credit_init(&credit, 0, BUDGET, false);
-	assert_true(core_credit_pay(&credit, 600, &tell));
-	assert_false(core_credit_give(&credit, 10, false));
-	assert_true(core_credit_pay(&credit, 101, &tell));
+	assert_true(core_credit_charge(&credit, 600, &tell));
+	assert_false(core_credit_return(&credit, 10, false));
+	assert_true(core_credit_charge(&credit, 101, &tell));
 	assert_true(tell && credit.due);
-	assert_int_equal(core_credit_tell(&credit), 10);
-	assert_true(core_credit_pay(&credit, 100, &tell));
+	assert_int_equal(core_credit_advertise(&credit), 10);
+	assert_true(core_credit_charge(&credit, 100, &tell));
 	assert_false(tell); /* there is nothing to tell */
-	assert_true(core_credit_give(&credit, 1, false));
+	assert_true(core_credit_return(&credit, 1, false));
 }
 
 static void test_small_budget_is_told_at_once(void **state)
@@ -90,9 +90,9 @@ static void test_small_budget_is_told_at_once(void **state)
 
 	(void)state;
 	core_credit_init(&credit, 0, BUDGET, true);
-	assert_true(core_credit_pay(&credit, 10, &tell));
-	assert_false(core_credit_give(&credit, 5, false));
-	assert_true(core_credit_give(&credit, 5, true));
+	assert_true(core_credit_charge(&credit, 10, &tell));
+	assert_false(core_credit_return(&credit, 5, false));
+	assert_true(core_credit_return(&credit, 5, true));
 }
 
 /* A frame that was lost is repeated; one that was never sent is not. */
@@ -103,14 +103,14 @@ static void test_told_again(void **state)
 
 	(void)state;
 	core_credit_init(&credit, 0, BUDGET, false);
-	core_credit_retell(&credit);
+	core_credit_readvertise(&credit);
 	assert_false(credit.due);
-	assert_true(core_credit_pay(&credit, BUDGET, &tell));
-	assert_true(core_credit_give(&credit, 7, false));
-	assert_int_equal(core_credit_tell(&credit), 7);
-	core_credit_retell(&credit);
+	assert_true(core_credit_charge(&credit, BUDGET, &tell));
+	assert_true(core_credit_return(&credit, 7, false));
+	assert_int_equal(core_credit_advertise(&credit), 7);
+	core_credit_readvertise(&credit);
 	assert_true(credit.due);
-	assert_int_equal(core_credit_tell(&credit), 7);
+	assert_int_equal(core_credit_advertise(&credit), 7);
 }
 
 int main(void)

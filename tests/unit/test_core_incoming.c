@@ -2,7 +2,7 @@
 /* The table of notifications that arrive, without a link. */
 #include <stdlib.h>
 
-#include "core/cover.h"
+#include "core/notify.h"
 #include "core/link_ops.h"
 #include "unit.h"
 

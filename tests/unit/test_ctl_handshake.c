@@ -100,6 +100,24 @@ static void a_wrong_key_is_refused_without_a_byte(void **state)
 	}
 }
 
+/* A peer that is slow to notice the end of a link still dials its channels. */
+static void a_channel_of_a_link_that_is_gone_is_no_wrong_key(void **state)
+{
+	struct rig rig;
+	struct ctl_dial_opts opts;
+
+	(void)state;
+	rig_open(&rig, "127.0.0.1"); /* knows no link */
+	opts = rig_opts(&rig);
+	opts.hello.role = WIRE_ROLE_DATA;
+	opts.hello.auth = sys_crypto_available() ? WIRE_AUTH_LINK : WIRE_AUTH_BARE;
+	assert_int_equal(rig_dial(&rig, &opts), TCPX_ERR_AUTH);
+	assert_int_equal(rig.counters.preauth_rejects, 1);
+	assert_int_equal(rig.counters.auth_failures, 0);
+	assert_int_equal(rig.nready, 0);
+	rig_close(&rig);
+}
+
 static void another_method_is_refused(void **state)
 {
 	struct rig rig;
@@ -384,6 +402,7 @@ int main(void)
 		cmocka_unit_test(every_method_connects),
 		cmocka_unit_test(ipv6_connects),
 		cmocka_unit_test(a_wrong_key_is_refused_without_a_byte),
+		cmocka_unit_test(a_channel_of_a_link_that_is_gone_is_no_wrong_key),
 		cmocka_unit_test(another_method_is_refused),
 		cmocka_unit_test(another_version_is_named_on_the_dialler),
 		cmocka_unit_test(the_answers_status_reaches_the_dialler),

@@ -212,11 +212,11 @@ static void test_aborted_stays_aborted(void **state)
 		assert_int_equal(w.ended, 1);
 		memset(w.source, 0xee, sizeof(w.source)); /* it is the caller's again */
 		send_bytes(&w, PAYLOAD_BYTES / 2 + part);
-		assert_int_equal(w.peer.link.core.aborted, 0); /* not through yet */
+		assert_int_equal(w.peer.link.core.count.aborted, 0); /* not through yet */
 		send_bytes(&w, PAYLOAD_BYTES);
 		assert_int_equal(trailer_status(&w), FRAME_ABORTED);
-		assert_int_equal(w.peer.link.core.aborted, 1);
-		assert_int_equal(w.peer.link.core.tx_bytes, 0);
+		assert_int_equal(w.peer.link.core.count.aborted, 1);
+		assert_int_equal(w.peer.link.core.count.tx_bytes, 0);
 		for (uint32_t i = 0; i < PAYLOAD_BYTES; i++)
 			assert_int_equal(w.sink.taken[w.head_bytes + i],
 					 i < PAYLOAD_BYTES / 2 ? SOURCE : 0);
@@ -251,7 +251,7 @@ static void test_cancel_inside_a_call(void **state)
 		memset(w.source, 0xee, sizeof(w.source)); /* it is the caller's again */
 		send_bytes(&w, PAYLOAD_BYTES * 2);
 		assert_int_equal(trailer_status(&w), FRAME_ABORTED);
-		assert_int_equal(w.peer.link.core.aborted, 1);
+		assert_int_equal(w.peer.link.core.count.aborted, 1);
 		for (uint32_t i = 0; i < PAYLOAD_BYTES; i++)
 			assert_int_equal(w.sink.taken[w.head_bytes + i], i < steps[n] ? SOURCE : 0);
 		world_close(&w);
@@ -274,7 +274,7 @@ static void test_whole_stays_valid(void **state)
 		memset(w.source, 0xee, sizeof(w.source));
 		send_bytes(&w, PAYLOAD_BYTES);
 		assert_int_equal(trailer_status(&w), FRAME_VALID);
-		assert_int_equal(w.peer.link.core.aborted, 0);
+		assert_int_equal(w.peer.link.core.count.aborted, 0);
 		for (uint32_t i = 0; i < PAYLOAD_BYTES; i++)
 			assert_int_equal(w.sink.taken[w.head_bytes + i], SOURCE);
 		world_close(&w);
@@ -295,7 +295,7 @@ static void test_short_calls(void **state)
 			send_bytes(&w, steps[i]);
 		assert_int_equal(trailer_status(&w), FRAME_VALID);
 		assert_memory_equal(w.sink.taken + w.head_bytes, w.source, PAYLOAD_BYTES);
-		assert_int_equal(w.peer.link.core.tx_bytes, PAYLOAD_BYTES);
+		assert_int_equal(w.peer.link.core.count.tx_bytes, PAYLOAD_BYTES);
 		world_close(&w);
 	}
 }

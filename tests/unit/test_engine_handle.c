@@ -11,8 +11,8 @@
 
 #include "abi/ncclnet.h"
 #include "base/clock.h"
-#include "net/ncclnet/plugin.h"
-#include "net/ncclnet/setup.h"
+#include "plugin/image.h"
+#include "plugin/setup.h"
 #include "tcpxemu/tcpxemu.h"
 
 #define WAIT_NS (20 * CLOCK_S_NS)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The transport contract, the same suite over every transport, bare and behind each filter. */
+/* The transport contract: one suite over every transport of the registry, bare and within each
+ * filter, and over the same-host transport with rings of several sizes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +17,8 @@
 
 struct flavour {
 	const char *name;
-	void (*make)(struct pair *pair);
+	void (*make)(struct pair *pair); /* NULL: of the transport */
+	const struct transport_ops *transport;
 	const char *filters;
 	size_t bytes;	 /* of the bulk case, each way */
 	unsigned rounds; /* of the ping-pong case */
@@ -44,24 +46,31 @@ static void make_dialled(struct pair *pair)
 #endif
 #define FAULT "fault:seed=7:short=30:again=20"
 
-static const struct flavour flavours[] = {
-	{"tcp", pair_tcp, NULL, 24u << 20, 10000},
-	{"tcp+check", pair_tcp, "check", 8u << 20, 500},
-	{"tcp+fault", pair_tcp, FAULT, 2u << 20, 500},
-	{"tcp+fault+check", pair_tcp, "check," FAULT ",check", 2u << 20, 500},
-	{"local", make_local, NULL, 64u << 20, 100000},
-	{"local small", make_local_small, NULL, 4u << 20, 10000},
-	{"local dialled", make_dialled, NULL, 16u << 20, 10000},
-	{"local+check", make_local, "check", 8u << 20, 500},
-	{"local+fault", make_local_small, FAULT, 1u << 20, 500},
-	{"local+fault+check", make_local, "check," FAULT ",check", 2u << 20, 500},
+/* Each transport of the registry, in every row. */
+static const struct flavour of_registry[] = {
+	{.name = "", .bytes = 24u << 20, .rounds = 10000},
+	{.name = "+check", .filters = "check", .bytes = 8u << 20, .rounds = 500},
+	{.name = "+fault", .filters = FAULT, .bytes = 2u << 20, .rounds = 500},
+	{"+fault+check", NULL, NULL, "check," FAULT ",check", 2u << 20, 500},
 };
 
-static struct pair pair_of(const struct flavour *flavour)
+static const struct flavour flavours[] = {
+	{"ring", make_local, NULL, NULL, 64u << 20, 100000},
+	{"small ring", make_local_small, NULL, NULL, 4u << 20, 10000},
+	{"dialled ring", make_dialled, NULL, NULL, 16u << 20, 10000},
+	{"ring+check", make_local, NULL, "check", 8u << 20, 500},
+	{"small ring+fault", make_local_small, NULL, FAULT, 1u << 20, 500},
+	{"ring+fault+check", make_local, NULL, "check," FAULT ",check", 2u << 20, 500},
+};
+
+static struct pair pair_new(const struct flavour *flavour)
 {
 	struct pair pair;
 
-	flavour->make(&pair);
+	if (flavour->make)
+		flavour->make(&pair);
+	else
+		pair_of(flavour->transport, &pair);
 	pair_filter(&pair, flavour->filters);
 	return pair;
 }
@@ -159,7 +168,7 @@ static void *stream_main(void *arg)
 static void bytes_are_exact_both_ways(void **state)
 {
 	const struct flavour *flavour = *state;
-	struct pair pair = pair_of(flavour);
+	struct pair pair = pair_new(flavour);
 	size_t bytes = SHARE(flavour->bytes);
 	struct stream streams[4] = {
 		{pair.a, bytes, 1, 11, 1, 0, 0},
@@ -203,7 +212,7 @@ static size_t fill_up(struct net_chan *chan)
 
 static void full_and_empty_say_in_progress(void **state)
 {
-	struct pair pair = pair_of(*state);
+	struct pair pair = pair_new(*state);
 	uint8_t byte = 0, *sink = malloc(1u << 20);
 	struct iovec iov = {&byte, 1};
 	size_t moved = 77, sent;
@@ -231,7 +240,7 @@ static void full_and_empty_say_in_progress(void **state)
 
 static void end_comes_after_the_last_byte(void **state)
 {
-	struct pair pair = pair_of(*state);
+	struct pair pair = pair_new(*state);
 	int epa = chan_epoll(pair.a), epb = chan_epoll(pair.b);
 	uint8_t out[1000], in[1000];
 
@@ -271,7 +280,7 @@ static void *blocked_main(void *arg)
 
 static void shutdown_frees_blocked_threads(void **state)
 {
-	struct pair pair = pair_of(*state);
+	struct pair pair = pair_new(*state);
 	struct stream streams[4] = {
 		{pair.a, 0, 0, 0, 1, 0, 0},
 		{pair.a, 0, 0, 0, 0, 0, 0},
@@ -324,7 +333,7 @@ static void *pong_main(void *arg)
 static void no_wake_up_is_lost(void **state)
 {
 	const struct flavour *flavour = *state;
-	struct pair pair = pair_of(flavour);
+	struct pair pair = pair_new(flavour);
 	unsigned rounds = SHARE(flavour->rounds);
 	struct ponger ponger = {pair.b, rounds};
 	int epfd = chan_epoll(pair.a);
@@ -346,7 +355,7 @@ static void no_wake_up_is_lost(void **state)
 
 static void mark_delays_the_wake_up_only(void **state)
 {
-	struct pair pair = pair_of(*state);
+	struct pair pair = pair_new(*state);
 	int epa = chan_epoll(pair.a), epb = chan_epoll(pair.b);
 	uint8_t bytes[1500] = {0};
 	struct iovec iov = {bytes, sizeof(bytes)};
@@ -375,7 +384,7 @@ static void mark_delays_the_wake_up_only(void **state)
 
 static void info_counts_what_is_under_way(void **state)
 {
-	struct pair pair = pair_of(*state);
+	struct pair pair = pair_new(*state);
 	struct net_chan_info info;
 	size_t sent = fill_up(pair.a);
 
@@ -398,23 +407,40 @@ static void info_counts_what_is_under_way(void **state)
 	X(mark_delays_the_wake_up_only)                                                            \
 	X(info_counts_what_is_under_way)
 
+/* only: a flavour's name; NULL: any. */
+static int run_flavour(const struct flavour *flavour, const char *only)
+{
+#define CASE(name) cmocka_unit_test_prestate(name, (void *)flavour),
+	const struct CMUnitTest tests[] = {CASES(CASE)};
+
+	if (only && strcmp(only, flavour->name))
+		return 0;
+	return _cmocka_run_group_tests(flavour->name, tests, sizeof(tests) / sizeof(tests[0]), NULL,
+				       NULL);
+}
+
 int main(int argc, char **argv)
 {
+	const char *only = argc > 1 ? argv[1] : NULL;
+	const struct transport_ops *transport;
 	int failed = 0;
 	struct rng rng;
 
 	rng_seed(&rng, 1);
 	rng_fill(&rng, pattern, sizeof(pattern));
-	for (size_t i = 0; i < sizeof(flavours) / sizeof(flavours[0]); i++) {
-		void *flavour = (void *)&flavours[i];
-#define CASE(name) cmocka_unit_test_prestate(name, flavour),
-		const struct CMUnitTest tests[] = {CASES(CASE)};
+	for (unsigned at = 0; (transport = net_transport_at(at)); at++) {
+		for (size_t i = 0; i < sizeof(of_registry) / sizeof(of_registry[0]); i++) {
+			struct flavour flavour = of_registry[i];
+			char name[64];
 
-		if (argc > 1 && strcmp(argv[1], flavours[i].name))
-			continue;
-		failed += _cmocka_run_group_tests(flavours[i].name, tests,
-						  sizeof(tests) / sizeof(tests[0]), NULL, NULL);
+			snprintf(name, sizeof(name), "%s%s", transport->name, flavour.name);
+			flavour.name = name;
+			flavour.transport = transport;
+			failed += run_flavour(&flavour, only);
+		}
 	}
+	for (size_t i = 0; i < sizeof(flavours) / sizeof(flavours[0]); i++)
+		failed += run_flavour(&flavours[i], only);
 	if (filter_check_breaches()) {
 		fprintf(stderr, "contract breaches: %llu\n",
 			(unsigned long long)filter_check_breaches());

@@ -75,7 +75,7 @@ static void dialled(void *arg, tcpx_status status, struct net_chan *chan)
 static void taken_dial_is_a_channel(void **state)
 {
 	uint8_t nonce[LOCAL_NONCE_BYTES] = {0};
-	struct local_dial *dial;
+	struct transport_dial *dial;
 	struct told told = {0};
 	struct door door;
 
@@ -103,7 +103,7 @@ static void dial_to_one_that_says(const char *bytes, size_t count, tcpx_status w
 	uint8_t nonce[LOCAL_NONCE_BYTES] = {0};
 	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), fd;
 	char name[LOCAL_NAME_MAX] = "tcpx-test-";
-	struct local_dial *dial;
+	struct transport_dial *dial;
 	struct told told = {0};
 	struct sys_loop loop;
 	struct sockaddr_un addr;

@@ -16,7 +16,7 @@
 /* A listener that has one descriptor, and somebody who asks. */
 struct house {
 	struct sys_loop loop;
-	struct local_listener *listener;
+	struct transport_listener *listener;
 	struct local_fetch *fetch;
 	char name[LOCAL_NAME_MAX];
 	uint8_t nonce[LOCAL_NONCE_BYTES];
@@ -61,7 +61,7 @@ static int nobody_expected(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES])
 	return 0;
 }
 
-static const struct local_listener_ops house_ops = {
+static const struct transport_listen_ops house_ops = {
 	.expected = nobody_expected, .arrived = nobody_arrives, .asked = house_asked};
 
 static void house_open(struct house *house)

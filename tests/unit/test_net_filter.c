@@ -251,15 +251,17 @@ static void liar_close(struct net_chan *base)
 static const struct net_ops liar_ops = {
 	.name = "liar", .send = liar_move, .recv = liar_move, .fd = liar_fd, .close = liar_close};
 
+static const struct net_zerocopy_ops liar_zerocopy = {.send_held = liar_move_held,
+						      .intact = liar_says_no,
+						      .ended = liar_says_no,
+						      .purge = liar_shutdown};
+
 static const struct net_ops liar_held_ops = {.name = "liar",
 					     .send = liar_move,
-					     .send_held = liar_move_held,
-					     .intact = liar_says_no,
-					     .ended = liar_says_no,
-					     .purge = liar_shutdown,
 					     .recv = liar_move,
 					     .shutdown = liar_shutdown,
-					     .close = liar_close};
+					     .close = liar_close,
+					     .zerocopy = &liar_zerocopy};
 
 static unsigned new_breaches(void)
 {
@@ -347,28 +349,28 @@ static void check_watches_held_pieces(void **state)
 	(void)state;
 	assert_int_equal(filter_wrap("check", &liar.base, &chan), TCPX_OK);
 	(void)new_breaches();
-	assert_int_equal(chan->ops->send_held(chan, iov, 3, 1, 2, &moved), TCPX_OK);
+	assert_int_equal(chan->ops->zerocopy->send_held(chan, iov, 3, 1, 2, &moved), TCPX_OK);
 	assert_int_equal(liar.held, 102);
 	assert_int_equal(moved, 9);
-	assert_false(chan->ops->intact(chan));
+	assert_false(chan->ops->zerocopy->intact(chan));
 	assert_int_equal(liar.asked, 1);
 	assert_int_equal(new_breaches(), 0);
-	(void)!chan->ops->send_held(chan, iov, 3, 2, 2, &moved);
+	(void)!chan->ops->zerocopy->send_held(chan, iov, 3, 2, 2, &moved);
 	assert_int_equal(new_breaches(), 1);
 	liar.moved = 10;
-	(void)!chan->ops->send_held(chan, iov, 3, 1, 1, &moved);
+	(void)!chan->ops->zerocopy->send_held(chan, iov, 3, 1, 1, &moved);
 	assert_int_equal(new_breaches(), 1);
-	(void)chan->ops->ended(chan); /* both come after shutdown */
-	chan->ops->purge(chan);
+	(void)chan->ops->zerocopy->ended(chan); /* both come after shutdown */
+	chan->ops->zerocopy->purge(chan);
 	assert_int_equal(new_breaches(), 2);
 	chan->ops->shutdown(chan);
 	liar.asked = 0;
-	assert_false(chan->ops->ended(chan));
-	chan->ops->purge(chan);
+	assert_false(chan->ops->zerocopy->ended(chan));
+	chan->ops->zerocopy->purge(chan);
 	assert_int_equal(liar.asked, 2);
 	assert_int_equal(new_breaches(), 0);
 	chan->ops->close(chan);
-	assert_true(chan->ops->ended(chan));
+	assert_true(chan->ops->zerocopy->ended(chan));
 	assert_int_equal(new_breaches(), 1);
 }
 
@@ -391,7 +393,7 @@ static void fault_cuts_held_pieces(void **state)
 		if (i % 4 == 3)
 			(void)!chan->ops->send(chan, iov, 3, &moved);
 		else
-			(void)!chan->ops->send_held(chan, iov, 3, 1, 2, &moved);
+			(void)!chan->ops->zerocopy->send_held(chan, iov, 3, 1, 2, &moved);
 		assert_true(liar.offered >= ahead);
 		ahead = i % 2 ? 0 : liar.offered - 1;
 		cut += liar.offered < sizeof(bytes);
@@ -401,30 +403,62 @@ static void fault_cuts_held_pieces(void **state)
 	chan->ops->close(chan);
 }
 
+/* A table of operations that are all the same one. */
+static void fill_table(void *table, size_t bytes)
+{
+	for (size_t at = 0; at < bytes; at += sizeof(void (*)(void)))
+		memcpy((char *)table + at, &(void (*)(void)){(void (*)(void))liar_fd},
+		       sizeof(void (*)(void)));
+}
+
+/* A filter's table: each operation is there, and is the filter's own. */
+static void table_is_filtered(const void *table, size_t bytes)
+{
+	assert_non_null(table);
+	for (size_t at = 0; at < bytes; at += sizeof(void (*)(void))) {
+		void (*of)(void);
+
+		memcpy(&of, (const char *)table + at, sizeof(of));
+		assert_true(of != NULL);
+		assert_true(of != (void (*)(void))liar_fd);
+	}
+}
+
 /* Every operation of a transport is one of its filters, too: a new one must not be forgotten. */
 static void filters_have_every_operation(void **state)
 {
 	static const char *const specs[] = {"check", "fault:short=1"};
-	const size_t begin = offsetof(struct net_ops, send), end = sizeof(struct net_ops);
-	struct net_ops all = {.name = "all"};
+	/* The operations stand between the capabilities and the extras. */
+	const size_t begin = offsetof(struct net_ops, send),
+		     end = offsetof(struct net_ops, zerocopy);
+	struct net_zerocopy_ops zerocopy;
+	struct net_loan_ops loan;
+	struct net_reading_ops reading;
+	struct net_message_ops message;
+	struct net_ops all = {.name = "all",
+			      .zerocopy = &zerocopy,
+			      .loan = &loan,
+			      .reading = &reading,
+			      .message = &message};
 	struct liar liar = {.base.ops = &all};
 
 	(void)state;
-	for (size_t at = begin; at < end; at += sizeof(void (*)(void)))
-		memcpy((char *)&all + at, &(void (*)(void)){(void (*)(void))liar_fd},
-		       sizeof(void (*)(void)));
+	assert_int_equal(sizeof(all) - end, 4 * sizeof(void *)); /* each extra is below */
+	fill_table((char *)&all + begin, end - begin);
+	fill_table(&zerocopy, sizeof(zerocopy));
+	fill_table(&loan, sizeof(loan));
+	fill_table(&reading, sizeof(reading));
+	fill_table(&message, sizeof(message));
 	all.close = liar_close;
 	for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
 		struct net_chan *chan = NULL;
 
 		assert_int_equal(filter_wrap(specs[i], &liar.base, &chan), TCPX_OK);
-		for (size_t at = begin; at < end; at += sizeof(void (*)(void))) {
-			void (*of)(void);
-
-			memcpy(&of, (const char *)chan->ops + at, sizeof(of));
-			assert_true(of != NULL);
-			assert_true(of != (void (*)(void))liar_fd);
-		}
+		table_is_filtered((const char *)chan->ops + begin, end - begin);
+		table_is_filtered(chan->ops->zerocopy, sizeof(zerocopy));
+		table_is_filtered(chan->ops->loan, sizeof(loan));
+		table_is_filtered(chan->ops->reading, sizeof(reading));
+		table_is_filtered(chan->ops->message, sizeof(message));
 		free(chan);
 	}
 }

@@ -66,7 +66,7 @@ static tcpx_status lend(struct net_chan *chan, const void *src, size_t n, size_t
 	struct iovec iov = {(void *)src, n};
 
 	*moved = 0;
-	return chan->ops->lend(chan, &iov, 1, moved);
+	return chan->ops->loan->lend(chan, &iov, 1, moved);
 }
 
 static tcpx_status take(struct net_chan *chan, void *dst, size_t n, size_t *moved)
@@ -81,7 +81,7 @@ static struct net_lent lent(struct net_chan *chan, int back)
 {
 	struct net_lent out;
 
-	chan->ops->lent(chan, back, &out);
+	chan->ops->loan->lent(chan, back, &out);
 	return out;
 }
 
@@ -114,7 +114,7 @@ static void piece_is_read_in_place(void **state)
 			assert_int_equal(take(pair.b, dst + at, 70001, &moved), TCPX_OK);
 		assert_memory_equal(dst, src, PIECE);
 		assert_int_equal(dst[PIECE], 0xee);
-		assert_false(pair.b->ops->torn(pair.b));
+		assert_false(pair.b->ops->loan->torn(pair.b));
 		assert_int_equal(atomic_load(&inside(pair.a)->out->head), 0);
 		assert_int_equal(lent(pair.a, 0).pieces, 0);
 		assert_int_equal(lend(pair.a, src, PIECE, &moved), TCPX_OK);
@@ -134,7 +134,7 @@ static void order_is_kept(void **state)
 	(void)state;
 	fill();
 	pair_any(&pair, 0);
-	assert_int_equal(pair.a->ops->lend(pair.a, iov, 3, &moved), TCPX_OK);
+	assert_int_equal(pair.a->ops->loan->lend(pair.a, iov, 3, &moved), TCPX_OK);
 	assert_int_equal(moved, 4);
 	assert_int_equal(lent(pair.a, 0).ahead, PIECE + 4);
 	assert_int_equal(take(pair.b, dst, sizeof(dst), &moved), TCPX_OK);
@@ -168,7 +168,7 @@ static void taken_back_is_torn(void **state)
 			assert_int_equal(lend(pair.a, src, PIECE, &moved), TCPX_IN_PROGRESS);
 			if (read) {
 				assert_int_equal(take(pair.b, dst, 1000, &moved), TCPX_OK);
-				assert_false(pair.b->ops->torn(pair.b));
+				assert_false(pair.b->ops->loan->torn(pair.b));
 				all = moved;
 			}
 			assert_int_equal(lent(pair.a, 1).torn, 1);
@@ -176,7 +176,7 @@ static void taken_back_is_torn(void **state)
 			assert_int_equal(lent(pair.a, 0).pieces, 0);
 			for (; all < PIECE; all += moved) {
 				assert_int_equal(take(pair.b, dst + all, 70001, &moved), TCPX_OK);
-				assert_true(pair.b->ops->torn(pair.b));
+				assert_true(pair.b->ops->loan->torn(pair.b));
 			}
 			assert_int_equal(all, PIECE);
 			assert_int_equal(dst[read ? 1000 : 0], 0xee);
@@ -241,7 +241,7 @@ static void unmapped_source_is_told(void **state)
 	assert_int_equal(lend(pair.a, hole, PIECE, &moved), TCPX_IN_PROGRESS);
 	for (all = 0; all < PIECE; all += moved) {
 		assert_int_equal(take(pair.b, dst, 70001, &moved), TCPX_OK);
-		assert_true(pair.b->ops->torn(pair.b));
+		assert_true(pair.b->ops->loan->torn(pair.b));
 	}
 	assert_int_equal(lend(pair.a, src, PIECE, &moved), TCPX_ERR_INVALID);
 	assert_int_equal(lend(pair.a, src, PIECE, &moved), TCPX_OK);
@@ -369,7 +369,7 @@ static void random_loans_break_nothing(void **state)
 			default:
 				lend(pair.b, src, 1 + rng_below(&rng, PIECE), &moved);
 				take(pair.b, dst, 1 + rng_below(&rng, PIECE), &moved);
-				pair.b->ops->torn(pair.b);
+				pair.b->ops->loan->torn(pair.b);
 				pair.b->ops->arm(pair.b, 1, 1, &events);
 				lent(pair.b, (int)rng_below(&rng, 2));
 			}
@@ -406,7 +406,7 @@ static void *flow_out(void *arg)
 			iov[n] = (struct iovec){flow->data + to, len};
 			to += len;
 		}
-		status = flow->chan->ops->lend(flow->chan, iov, (int)n, &moved);
+		status = flow->chan->ops->loan->lend(flow->chan, iov, (int)n, &moved);
 		if (status == TCPX_IN_PROGRESS)
 			chan_sleep(flow->chan, epfd, 0, 1);
 		else

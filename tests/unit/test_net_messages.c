@@ -174,7 +174,7 @@ static void expect_pieces(struct rig *rig, uint64_t seq, const struct base_frag 
 {
 	struct net_message message;
 
-	assert_int_equal(rig->end[1]->ops->take(rig->end[1], seq, &message), TCPX_OK);
+	assert_int_equal(rig->end[1]->ops->message->take(rig->end[1], seq, &message), TCPX_OK);
 	assert_ptr_equal(message.frags, first);
 	assert_int_equal(message.nfrags, n);
 	assert_int_equal(message.pool, POOL);
@@ -200,19 +200,20 @@ static void messages_in_pieces_are_taken(void **state)
 		get_frame(&rig, 1, FRAME_RDATA, &frame);
 	for (unsigned i = 0; i < WINDOW; i++)
 		expect_pieces(&rig, i + 1, (const struct base_frag *)meta->pieces[i], i + 1);
-	assert_int_equal(rig.end[1]->ops->take(rig.end[1], WINDOW + 1, &none), TCPX_ERR_STATE);
-	rig.end[1]->ops->give(rig.end[1], 2);
+	assert_int_equal(rig.end[1]->ops->message->take(rig.end[1], WINDOW + 1, &none),
+			 TCPX_ERR_STATE);
+	rig.end[1]->ops->message->give(rig.end[1], 2);
 	assert_int_equal(rig.comm[0].nconsumed, 0);
 	expect_counts(&rig, 1, (struct net_message_counts){0, 0, WINDOW, WINDOW, 1, 0});
-	rig.end[1]->ops->give(rig.end[1], 1);
+	rig.end[1]->ops->message->give(rig.end[1], 1);
 	assert_int_equal(rig.comm[0].nconsumed, 2);
 	expect_counts(&rig, 1, (struct net_message_counts){0, 0, WINDOW, WINDOW, 2, 2});
-	assert_int_equal(rig.end[1]->ops->take(rig.end[1], 1, &none), TCPX_ERR_STATE);
+	assert_int_equal(rig.end[1]->ops->message->take(rig.end[1], 1, &none), TCPX_ERR_STATE);
 	put_message(&rig, 0, 7, 50);
 	get_frame(&rig, 1, FRAME_RDATA, &frame);
 	expect_pieces(&rig, 4, (const struct base_frag *)meta->pieces[3], 4);
-	rig.end[1]->ops->give(rig.end[1], 3);
-	rig.end[1]->ops->give(rig.end[1], 4);
+	rig.end[1]->ops->message->give(rig.end[1], 3);
+	rig.end[1]->ops->message->give(rig.end[1], 4);
 	assert_int_equal(rig.comm[0].nconsumed, 4);
 	assert_int_equal(restless(&rig, 1), 0);
 	rig_close(&rig);
@@ -236,8 +237,9 @@ static void whole_messages_are_taken(void **state)
 		for (unsigned i = 0; i < WINDOW; i++)
 			get_frame(&rig, 1, FRAME_RDATA, &frame);
 		for (unsigned i = WINDOW; i-- > 0;) {
-			assert_int_equal(rig.end[1]->ops->take(rig.end[1], first + i, &message),
-					 TCPX_OK);
+			assert_int_equal(
+				rig.end[1]->ops->message->take(rig.end[1], first + i, &message),
+				TCPX_OK);
 			assert_int_equal(message.nfrags, 1);
 			assert_int_equal(message.frags->len, 100 + i);
 			assert_int_equal(message.frags->dst, 0);
@@ -245,7 +247,7 @@ static void whole_messages_are_taken(void **state)
 			for (unsigned at = 0; at < 100 + i; at++)
 				assert_int_equal(rig.bounce[1][message.frags->src + at],
 						 (uint8_t)(round + i));
-			rig.end[1]->ops->give(rig.end[1], first + i);
+			rig.end[1]->ops->message->give(rig.end[1], first + i);
 		}
 		assert_int_equal(rig.comm[0].nconsumed, (round + 1) * WINDOW);
 	}
@@ -360,7 +362,7 @@ static void silence_has_an_end(void **state)
 	assert_int_equal(get_end(&rig, 1), TCPX_ERR_CHANNEL_LOST);
 	assert_string_equal(error_last()->what,
 			    "message 1 (tag 1, 9 bytes at offset 3145728 of a READ, frame 2) "
-			    "was announced and did not come within 1 ms");
+			    "was announced and did not arrive within 1 ms");
 	rig_close(&rig);
 	rig_open(&rig, 1000000);
 	rig.comm[0].ends = 0;

@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "base/clock.h"
-#include "net/ncclnet/messages_pool.h"
+#include "plugin/messages_pool.h"
 
 #define AT 0x70000000u
 #define PAGE MESSAGES_POOL_PAGE

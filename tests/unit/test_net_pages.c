@@ -99,8 +99,8 @@ static tcpx_status send_some(struct out *out)
 	if (out->abandoned)
 		status = out->chan->ops->send(out->chan, out->iov, out->niov, &moved);
 	else
-		status = out->chan->ops->send_held(out->chan, out->iov, out->niov, out->first,
-						   out->count, &moved);
+		status = out->chan->ops->zerocopy->send_held(out->chan, out->iov, out->niov,
+							     out->first, out->count, &moved);
 	if (status == TCPX_OK) {
 		MUST(moved && moved <= out->left);
 		advance(out, moved);
@@ -255,7 +255,8 @@ static void everything_is_copied(uint64_t seed)
 	pair_tcp(&pair);
 	epfd = chan_epoll(pair.b);
 	while (total < 2) { /* one call, maybe in two parts */
-		assert_int_equal(pair.a->ops->send_held(pair.a, iov, 2, 1, 1, &moved), TCPX_OK);
+		assert_int_equal(pair.a->ops->zerocopy->send_held(pair.a, iov, 2, 1, 1, &moved),
+				 TCPX_OK);
 		total += moved;
 	}
 	memset(bytes, 0xee, HELD_BYTES);

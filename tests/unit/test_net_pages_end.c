@@ -22,7 +22,7 @@ static void what_is_not_held_is_free_at_once(void **state)
 	memset(plain[1], 3, PLAIN_BYTES);
 	pair_tcp(&pair);
 	epfd = chan_epoll(pair.b);
-	assert_int_equal(pair.a->ops->send_held(pair.a, iov, 3, 1, 1, &moved), TCPX_OK);
+	assert_int_equal(pair.a->ops->zerocopy->send_held(pair.a, iov, 3, 1, 1, &moved), TCPX_OK);
 	assert_int_equal(moved, sizeof(got)); /* there is room for it */
 	memset(plain, 0xee, sizeof(plain));
 	memset(held, 4, sizeof(held)); /* the test knows what it does */
@@ -50,7 +50,7 @@ static uint64_t fill_up(struct net_chan *chan, uint8_t *held)
 
 	for (;;) {
 		struct iovec iov = {held + sent % 4096, HELD_BYTES / 2};
-		tcpx_status status = chan->ops->send_held(chan, &iov, 1, 0, 1, &moved);
+		tcpx_status status = chan->ops->zerocopy->send_held(chan, &iov, 1, 0, 1, &moved);
 
 		if (status == TCPX_IN_PROGRESS)
 			break;
@@ -127,11 +127,11 @@ static void reset_behind_a_part(void **state)
 	pair_tcp(&pair);
 	kernel.err_after = ECONNRESET;
 	kernel.signal_after = 1;
-	assert_int_equal(pair.a->ops->send_held(pair.a, &iov, 1, 0, 1, &moved), TCPX_OK);
+	assert_int_equal(pair.a->ops->zerocopy->send_held(pair.a, &iov, 1, 0, 1, &moved), TCPX_OK);
 	assert_in_range(moved, 1, HELD_BYTES / 4 - 1);
 	setsockopt(pair.b->ops->fd(pair.b), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(pair.a->ops->send_held(pair.a, &iov, 1, 0, 1, &moved),
+		assert_int_equal(pair.a->ops->zerocopy->send_held(pair.a, &iov, 1, 0, 1, &moved),
 				 TCPX_ERR_PEER_RESET);
 	assert_int_equal(pair.a->ops->send(pair.a, &iov, 1, &moved), TCPX_ERR_PEER_RESET);
 	shutdown(pair.b->ops->fd(pair.b), SHUT_WR); /* an end that looks orderly */
@@ -171,13 +171,13 @@ static void no_signal_is_raised_and_none_is_lost(void **state)
 		pair.b->ops->close(pair.b);
 		pair.b = NULL;
 		do
-			status = pair.a->ops->send_held(pair.a, &iov, 1, 0, 1, &moved);
+			status = pair.a->ops->zerocopy->send_held(pair.a, &iov, 1, 0, 1, &moved);
 		while (status == TCPX_OK || status == TCPX_IN_PROGRESS);
 		assert_true(status <= TCPX_ERR_CHANNEL_LOST);
 		pair.a->ops->close(pair.a);
 		pair_tcp(&pair); /* and one that says EPIPE the first time */
 		shutdown(pair.a->ops->fd(pair.a), SHUT_WR);
-		assert_true(pair.a->ops->send_held(pair.a, &iov, 1, 0, 1, &moved) < 0);
+		assert_true(pair.a->ops->zerocopy->send_held(pair.a, &iov, 1, 0, 1, &moved) < 0);
 		pair_close(&pair);
 		sigpending(&pending);
 		assert_int_equal(sigismember(&pending, SIGPIPE), before);
@@ -192,7 +192,7 @@ static void await_ended(struct net_chan *chan)
 {
 	struct pollfd nothing = {.fd = -1};
 
-	for (int i = 0; !chan->ops->ended(chan); i++) {
+	for (int i = 0; !chan->ops->zerocopy->ended(chan); i++) {
 		assert_true(i < 20000); /* a wide guard */
 		(void)poll(&nothing, 1, 1);
 	}
@@ -207,9 +207,9 @@ static void the_peers_end_shows(void **state)
 	for (int how = 0; how < 3; how++) {
 		pair_tcp(&pair);
 		assert_int_equal(try_send(pair.a, 1000), TCPX_OK);
-		assert_false(pair.a->ops->ended(pair.a));
+		assert_false(pair.a->ops->zerocopy->ended(pair.a));
 		pair.a->ops->shutdown(pair.a);
-		assert_false(pair.a->ops->ended(pair.a));
+		assert_false(pair.a->ops->zerocopy->ended(pair.a));
 		if (how == 0)
 			pair.b->ops->shutdown(pair.b);
 		else if (how == 1)
@@ -227,7 +227,7 @@ static void await_reset(struct net_chan *chan)
 {
 	struct pollfd nothing = {.fd = -1};
 
-	for (int i = 0; chan->ops->intact(chan); i++) {
+	for (int i = 0; chan->ops->zerocopy->intact(chan); i++) {
 		assert_true(i < 20000); /* a wide guard */
 		(void)poll(&nothing, 1, 1);
 	}
@@ -243,15 +243,15 @@ static void a_purge_shows_in_what_was_queued(void **state)
 	(void)state;
 	pair_tcp(&pair);
 	fill_up(pair.a, held);
-	assert_true(pair.b->ops->intact(pair.b));
+	assert_true(pair.b->ops->zerocopy->intact(pair.b));
 	pair.a->ops->shutdown(pair.a);
 	assert_int_equal(try_recv(pair.b, 1000), TCPX_OK);
-	assert_true(pair.b->ops->intact(pair.b)); /* an end alone does not harm */
-	pair.a->ops->purge(pair.a);
+	assert_true(pair.b->ops->zerocopy->intact(pair.b)); /* an end alone does not harm */
+	pair.a->ops->zerocopy->purge(pair.a);
 	memset(held, 0xee, HELD_BYTES);
 	await_reset(pair.b);
 	assert_int_equal(try_recv(pair.b, 1000), TCPX_OK);
-	assert_false(pair.b->ops->intact(pair.b));
+	assert_false(pair.b->ops->zerocopy->intact(pair.b));
 	pair_close(&pair);
 	free(held);
 }
@@ -287,7 +287,7 @@ static void descriptors_come_back(void **state)
 		fill_up(pair.a, held);
 		pair.a->ops->shutdown(pair.a);
 		if (purge)
-			pair.a->ops->purge(pair.a);
+			pair.a->ops->zerocopy->purge(pair.a);
 		pair_close(&pair);
 		assert_int_equal(open_descriptors(), before);
 	}

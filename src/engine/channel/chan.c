@@ -186,7 +186,7 @@ void chan_trim(struct engine_chan *chan, int64_t now_ns)
 	if (owner_take(&chan->tx_owner)) {
 		if (chan->tx.start == chan->tx.end && !chan->tx.big) {
 			give_pages(chan->tx.buf, ENGINE_TX_BUFFER);
-			local_idle(chan->net);
+			chan->net->ops->trim(chan->net);
 		}
 		chan_tx_leave(chan);
 	}

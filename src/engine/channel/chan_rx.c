@@ -238,8 +238,8 @@ static int take_trailer(struct engine_chan *chan)
 			return status;
 		rx->used += FRAME_TRAILER_BYTES;
 		/* What is small was copied by its sender. */
-		if (rx->frame.payload_bytes > ENGINE_COPY_BYTES && chan->net->ops->intact &&
-		    !chan->net->ops->intact(chan->net))
+		if (rx->frame.payload_bytes > ENGINE_COPY_BYTES && chan->net->ops->zerocopy &&
+		    !chan->net->ops->zerocopy->intact(chan->net))
 			return TCPX_ERR_PEER_RESET;
 	}
 	status = end_frame(chan, trailer.status == FRAME_VALID && !rx->torn);
@@ -324,7 +324,7 @@ static tcpx_status receive(struct engine_chan *chan, uint64_t *out_bytes, bool *
 	if (status == TCPX_OK) {
 		uint64_t take = got < direct ? got : direct;
 
-		if (chan->net->ops->torn && chan->net->ops->torn(chan->net)) {
+		if (chan->net->ops->loan && chan->net->ops->loan->torn(chan->net)) {
 			if (rx->state != RX_PAYLOAD)
 				return TCPX_ERR_PROTOCOL; /* only payload is ever lent */
 			rx->torn = true;

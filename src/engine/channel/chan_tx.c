@@ -194,8 +194,8 @@ static void abort_rest(struct engine_chan *chan, bool torn)
 	struct chan_tx *tx = &chan->tx;
 	struct net_lent lent = {0};
 
-	if (chan->net->ops->lend)
-		chan->net->ops->lent(chan->net, 1, &lent);
+	if (chan->net->ops->loan)
+		chan->net->ops->loan->lent(chan->net, 1, &lent);
 	tx->torn |= torn || lent.torn;
 	tx->aborted |= trailer_open(tx, &lent);
 }
@@ -203,9 +203,9 @@ static void abort_rest(struct engine_chan *chan, bool torn)
 /* What the peer still reads of what the last calls lent. */
 static void lent_now(struct engine_chan *chan, struct net_lent *out_lent)
 {
-	if (!chan->net->ops->lend)
+	if (!chan->net->ops->loan)
 		return;
-	chan->net->ops->lent(chan->net, 0, out_lent);
+	chan->net->ops->loan->lent(chan->net, 0, out_lent);
 	atomic_store(&chan->tx.lent, out_lent->pieces > 0);
 }
 
@@ -220,10 +220,11 @@ static tcpx_status call_out(struct engine_chan *chan, size_t *out_bytes)
 	warm_read(iov, (uint32_t)n);
 	chan->net->tx_vanishing = tx->big && tx->vanishing && !tx->aborted;
 	/* A notification's bytes are the link's, and go with it. */
-	if (ops->lend && tx->big && tx->frame.prog && tx->left && !tx->aborted)
-		return ops->lend(chan->net, iov, n, out_bytes);
+	if (ops->loan && tx->big && tx->frame.prog && tx->left && !tx->aborted)
+		return ops->loan->lend(chan->net, iov, n, out_bytes);
 	if (tx->big && tx->held && !tx->aborted)
-		return ops->send_held(chan->net, iov, n, (int)user, (int)users, out_bytes);
+		return ops->zerocopy->send_held(chan->net, iov, n, (int)user, (int)users,
+						out_bytes);
 	return ops->send(chan->net, iov, n, out_bytes);
 }
 
@@ -252,7 +253,7 @@ static tcpx_status send_once(struct engine_chan *chan, uint64_t *sum)
 	over = status == TCPX_ERR_INVALID && !tx->aborted && !tx->torn;
 	if (over) {
 		vanish_source(chan, tx->iov + tx->at, tx->niov - tx->at);
-		abort_rest(chan, chan->net->ops->lend != NULL);
+		abort_rest(chan, chan->net->ops->loan != NULL);
 	}
 	if (!done)
 		lent_now(chan, &lent);
@@ -327,8 +328,8 @@ void chan_tx_drop(struct engine_chan *chan)
 	struct engine_peer *peer = chan->peer;
 	struct net_lent lent = {0};
 
-	if (chan->tx.big && chan->net->ops->lend)
-		chan->net->ops->lent(chan->net, 1, &lent);
+	if (chan->tx.big && chan->net->ops->loan)
+		chan->net->ops->loan->lent(chan->net, 1, &lent);
 	if (lent.torn) {
 		link_lock(&peer->link);
 		core_tx_unread(&peer->link.core, chan->index);

@@ -191,8 +191,8 @@ void comms_hello(const struct engine_session *session, struct wire_messages *out
 		return;
 	out_messages->channels = plugin->channels;
 	out_messages->bytes = plugin->message_bytes;
-	if (session->chunk_bytes && session->chunk_bytes < plugin->message_bytes)
-		out_messages->bytes = session->chunk_bytes;
+	if (session->tuning.chunk_bytes && session->tuning.chunk_bytes < plugin->message_bytes)
+		out_messages->bytes = session->tuning.chunk_bytes;
 	out_messages->window = least(plugin->sends, plugin->receives);
 	out_messages->plugin_chunk = plugin->chunk;
 }
@@ -313,13 +313,13 @@ bool comms_carries(struct engine_request *request)
 	const struct engine_plugin *plugin = request->peer->link.session->plugin;
 
 	if (!request->peer->comms || prog->total <= plugin->message_above ||
-	    prog->total / prog->nseg < plugin->message_above || !request->local_messages ||
+	    prog->total / prog->nseg < plugin->message_above || !request->local.messages ||
 	    !core_link_messages_up(&request->peer->link.core))
 		return false;
 	switch (request->xfer.op) {
 	case TCPX_OP_WRITE:
 	case TCPX_OP_READ:
-		return request->remote_messages;
+		return request->remote.messages;
 	case TCPX_OP_SEND:
 	case TCPX_OP_RECV:
 		return true; /* the receiver decides, by its CTS */

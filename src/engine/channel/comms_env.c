@@ -13,7 +13,7 @@
 #define CHUNK_NAME "NCCL_DYNAMIC_CHUNK_SIZE"
 #define TCPX_MARK "TCPX" /* in the name of a plugin that reads such an environment */
 
-/* The place as src/net/gpudirect wants it told. */
+/* The place as src/plugin wants it told. */
 struct question {
 	struct gpudirect_place place;
 	struct gpudirect_nic nics[GPUDIRECT_NICS_MAX];

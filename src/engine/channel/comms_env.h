@@ -10,7 +10,7 @@
 
 #include "engine/channel/comms.h"
 #include "engine/channel/comms_place.h"
-#include "net/gpudirect/env.h"
+#include "plugin/plugin.h"
 
 /* message_bytes here: the wish, 0: TCPX_MESSAGE_BYTES. A smaller NCCL_DYNAMIC_CHUNK_SIZE makes
  * messages as small. */

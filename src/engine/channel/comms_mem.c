@@ -84,7 +84,7 @@ static tcpx_status post(struct engine_chan *chan, struct comms_mem *mem, const v
 	struct engine_comms *comms = chan->comms;
 	tcpx_status status;
 
-	status = chan->net->ops->post(chan->net, mem->mr, data, &chan->tx.frame.frame);
+	status = chan->net->ops->message->post(chan->net, mem->mr, data, &chan->tx.frame.frame);
 	if (status == TCPX_OK) {
 		worker_again(chan); /* nothing moves unless somebody receives */
 		return TCPX_OK;

@@ -10,7 +10,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "net/gpudirect/env.h"
+#include "plugin/plugin.h"
 #include "sys/cuda.h"
 #include "topo/rxdm_client.h"
 

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "net/ncclnet/plugin.h"
+#include "plugin/plugin.h"
 #include "sys/iface.h"
 #include "topo/pairing.h"
 
@@ -39,7 +39,7 @@ void comms_place_free(struct comms_place *place); /* NULL: nothing */
 tcpx_status comms_place_plugin(struct comms_place *place,
 			       const struct net_plugin *plugin) TCPX_MUST_CHECK;
 bool comms_place_has_iface(const struct comms_place *place, const char *name);
-/* getenv, as src/net/gpudirect asks for it. */
+/* getenv, as src/plugin asks for it. */
 const char *comms_place_getenv(void *arg, const char *name);
 
 #endif

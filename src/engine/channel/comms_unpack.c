@@ -82,7 +82,7 @@ tcpx_status comms_receive(struct engine_chan *chan, const struct core_prog *prog
 
 void comms_message_drop(struct engine_chan *chan)
 {
-	chan->net->ops->give(chan->net, chan->rx.frame.seq);
+	chan->net->ops->message->give(chan->net, chan->rx.frame.seq);
 }
 
 /* The parts of fragments in bytes from to from + bytes of the message, as if that were all; at most
@@ -161,7 +161,7 @@ static void failed(struct comms_job *job, tcpx_status status)
 static void prepare(struct comms_job *job, struct engine_chan *chan)
 {
 	struct net_message message;
-	tcpx_status status = chan->net->ops->take(chan->net, job->seq, &message);
+	tcpx_status status = chan->net->ops->message->take(chan->net, job->seq, &message);
 
 	if (status == TCPX_OK && job->nto > 1)
 		status = split(job, &message);
@@ -253,7 +253,7 @@ bool comms_unpack_run(struct engine_comms *comms, struct engine_chan *chan)
 		if (chan && (status == TCPX_ERR_CORRUPT || status == TCPX_ERR_LIMIT))
 			distrust(chan, job);
 		else if (chan)
-			chan->net->ops->give(chan->net, job->seq);
+			chan->net->ops->message->give(chan->net, job->seq);
 		copies_start(&job->stage->copies, false, status); /* the job goes with it */
 	}
 	return !list_empty(&comms->jobs);

@@ -28,11 +28,11 @@ static struct engine_lead *lead_take(struct engine_session *session)
 {
 	struct engine_lead *lead;
 
-	pthread_mutex_lock(&session->queue_lock);
-	lead = session->leads;
+	pthread_mutex_lock(&session->queue.lock);
+	lead = session->queue.leads;
 	if (lead)
-		session->leads = lead->next;
-	pthread_mutex_unlock(&session->queue_lock);
+		session->queue.leads = lead->next;
+	pthread_mutex_unlock(&session->queue.lock);
 	if (lead)
 		return lead;
 	lead = calloc(1, sizeof(*lead));
@@ -57,10 +57,10 @@ static void lead_give(struct engine_session *session, struct engine_lead *lead)
 {
 	if (atomic_exchange(&lead->rung, 0))
 		silence(lead);
-	pthread_mutex_lock(&session->queue_lock);
-	lead->next = session->leads;
-	session->leads = lead;
-	pthread_mutex_unlock(&session->queue_lock);
+	pthread_mutex_lock(&session->queue.lock);
+	lead->next = session->queue.leads;
+	session->queue.leads = lead;
+	pthread_mutex_unlock(&session->queue.lock);
 }
 
 void lead_wake(struct engine_lead *lead)
@@ -75,10 +75,10 @@ void lead_wake(struct engine_lead *lead)
 
 void leads_free(struct engine_session *session)
 {
-	while (session->leads) {
-		struct engine_lead *lead = session->leads;
+	while (session->queue.leads) {
+		struct engine_lead *lead = session->queue.leads;
 
-		session->leads = lead->next;
+		session->queue.leads = lead->next;
 		sys_fd_close(lead->fd);
 		free(lead);
 	}

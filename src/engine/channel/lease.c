@@ -34,7 +34,7 @@ static void leases_look(struct sys_timer *timer, int64_t now_ns)
 		struct engine_chan *chan = LIST_ENTRY(pos, struct engine_chan, leased);
 		struct net_lent lent = {0};
 
-		chan->net->ops->lent(chan->net, 1, &lent);
+		chan->net->ops->loan->lent(chan->net, 1, &lent);
 		if (lent.pieces)
 			continue;
 		list_remove(&chan->leased);

@@ -16,7 +16,7 @@ static bool share_told(const struct engine_share *share)
 
 static bool share_read(const struct engine_share *share)
 {
-	return share_told(share) && share->chan->net->ops->held(share->chan->net);
+	return share_told(share) && share->chan->net->ops->reading->peer(share->chan->net);
 }
 
 /* The channels whose peers say that they read, with references; the same one once. peer.lock. */
@@ -54,7 +54,7 @@ bool share_leased(struct engine_peer *peer)
 	while (n) {
 		struct engine_chan *chan = chans[--n];
 
-		reads |= chan->net->ops->held(chan->net) != 0;
+		reads |= chan->net->ops->reading->peer(chan->net) != 0;
 		chan_put(chan);
 	}
 	return reads;
@@ -79,7 +79,7 @@ static void leases_look(struct sys_timer *timer, int64_t now_ns)
 	LIST_FOREACH_SAFE(pos, tmp, &runtime->shares) {
 		struct engine_share *share = LIST_ENTRY(pos, struct engine_share, due);
 
-		if (share->chan->net->ops->held(share->chan->net))
+		if (share->chan->net->ops->reading->peer(share->chan->net))
 			continue;
 		share->peer->shared->norphans--;
 		share_lease_over(share->peer);

@@ -40,7 +40,7 @@ void account_open(struct engine_session *session, uint64_t memory, uint64_t noti
 		notify = memory / 2;
 	account->budget = memory;
 	account->share = share < notify ? share : notify;
-	session->notify_budget = notify;
+	session->tuning.notify_budget = notify;
 }
 
 /* What is refused was never charged: somebody else's small piece must not fail beside it. */
@@ -339,7 +339,7 @@ static struct engine_peer *find_stuck(struct engine_session *session, int64_t no
 		alone = waiting == 1 && !list_empty(&peer->link.account.waiting);
 		pthread_mutex_unlock(&account->lock);
 		if (held <= most || alone || peer->died ||
-		    now_ns - peer->link.account.moved_ns < session->silent_ns)
+		    now_ns - peer->link.account.moved_ns < session->tuning.silent_ns)
 			continue;
 		stuck = peer;
 		most = held;
@@ -367,7 +367,7 @@ struct engine_peer *account_look(struct engine_session *session, int64_t now_ns)
 		account->short_ns = now_ns;
 	offer(session);
 	stuck = find_stuck(session, now_ns);
-	if (stuck && now_ns - account->short_ns < session->silent_ns) {
+	if (stuck && now_ns - account->short_ns < session->tuning.silent_ns) {
 		peer_put(stuck);
 		stuck = NULL;
 	}
@@ -376,7 +376,7 @@ struct engine_peer *account_look(struct engine_session *session, int64_t now_ns)
 		error_set(TCPX_ERR_LIMIT, 0,
 			  "memory: it sent nothing of its unfinished notifications for %lld s "
 			  "while other peers waited for what it holds",
-			  (long long)(session->silent_ns / CLOCK_S_NS));
+			  (long long)(session->tuning.silent_ns / CLOCK_S_NS));
 		error_next("look why that peer does not send; raise memory_budget_bytes "
 			   "(TCPX_MEMORY_BUDGET_BYTES)");
 	}

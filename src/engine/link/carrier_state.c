@@ -18,15 +18,15 @@ uint32_t carrier_iface(int fd)
 
 bool carrier_lost(const struct engine_session *session, uint32_t rail)
 {
-	const struct sockaddr_storage *addr = &session->rails[rail % session->nrails];
+	const struct sockaddr_storage *addr = &session->rails.at[rail % session->rails.count];
 
-	return session->bound && session->nrails > 1 && !sys_addr_is_any(addr) &&
+	return session->rails.named && session->rails.count > 1 && !sys_addr_is_any(addr) &&
 	       !sys_iface_carrier(addr);
 }
 
 uint32_t carrier_rail(const struct engine_session *session, uint32_t rail)
 {
-	for (uint32_t i = 0; i < session->nrails; i++)
+	for (uint32_t i = 0; i < session->rails.count; i++)
 		if (!carrier_lost(session, rail + i))
 			return rail + i;
 	return rail;

@@ -6,9 +6,7 @@
 #include "base/error.h"
 #include "engine/engine.h"
 #include "mem/unpack.h"
-#include "net/ncclnet/messages.h"
-#include "net/ncclnet/plugin.h"
-#include "net/ncclnet/setup.h"
+#include "plugin/plugin.h"
 
 #define COMMS_NICS_MAX 16
 #define COMMS_WHY_BYTES 320u /* of one that is kept, with its end */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of a link waits for another thread, or for others. */
+/* What of a link waits for another thread or for other links. */
 #ifndef ENGINE_LINK_DEFERRED_STATE_H
 #define ENGINE_LINK_DEFERRED_STATE_H
 
@@ -34,7 +34,14 @@ struct link_flush {
 	_Atomic uint32_t word, waiters; /* word: futex, counts what ended */
 };
 
-/* Of the session's staging memory. session.queue_lock. */
+/* The staging memory that a session may use. session.queue.lock. */
+struct session_staging {
+	uint64_t pool, free, ahead;
+	uint32_t hungry; /* links that are */
+	bool returned;	 /* some came back that other links wait for */
+};
+
+/* A link's part of it. session.queue.lock. */
 struct link_quota {
 	uint64_t held, ahead;
 	bool hungry; /* got less than it asked for */

@@ -59,6 +59,6 @@ struct engine_peer *session_next_peer(struct engine_session *session, struct eng
 
 void session_timer_kick(struct engine_session *session)
 {
-	if (!atomic_exchange(&session->deadline_posted, 1))
-		sys_loop_post(&engine_runtime.loop, &session->deadline_post);
+	if (!atomic_exchange(&session->deadline.posted, 1))
+		sys_loop_post(&engine_runtime.loop, &session->deadline.post);
 }

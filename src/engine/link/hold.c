@@ -36,7 +36,7 @@ bool hold_frame(struct engine_chan *chan)
 	const struct chan_tx *tx = &chan->tx;
 	struct hold *hold;
 
-	if (!chan->net->ops->send_held || !tx->nslices ||
+	if (!chan->net->ops->zerocopy || !tx->nslices ||
 	    tx->frame.frame.payload_bytes <= ENGINE_COPY_BYTES)
 		return false;
 	hold = malloc(sizeof(*hold) + tx->nslices * sizeof(hold->slices[0]));
@@ -109,13 +109,13 @@ static void hold_put(struct hold *hold)
 /* Nobody takes what is queued there any more; what lies in memory that others get is not sent. */
 static void purge(struct engine_chan *chan)
 {
-	if (chan->net->ops->purge)
-		chan->net->ops->purge(chan->net);
+	if (chan->net->ops->zerocopy)
+		chan->net->ops->zerocopy->purge(chan->net);
 }
 
 /* Control thread. A peer that lives but is told of its death only now may still read its queue: its
  * FIN says that it does not. The reset makes one that comes back later see that its queue is not to
- * be believed (net_ops.intact). */
+ * be believed (net_zerocopy_ops.intact). */
 static void dead_look(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_runtime *runtime = LIST_ENTRY(timer, struct engine_runtime, hold_timer);
@@ -124,8 +124,8 @@ static void dead_look(struct sys_timer *timer, int64_t now_ns)
 	LIST_FOREACH_SAFE(pos, tmp, &runtime->holding) {
 		struct engine_chan *chan = LIST_ENTRY(pos, struct engine_chan, lost);
 
-		if (now_ns < chan->held_until_ns && chan->net->ops->ended &&
-		    !chan->net->ops->ended(chan->net))
+		if (now_ns < chan->held_until_ns && chan->net->ops->zerocopy &&
+		    !chan->net->ops->zerocopy->ended(chan->net))
 			continue;
 		list_remove(pos);
 		purge(chan);

@@ -13,7 +13,7 @@
 #define FILL_STALE_NS (100 * CLOCK_MS_NS) /* decision 23: not pulled in time */
 
 struct prefill_slice {
-	struct list_node node; /* job->slices; peer->dropped */
+	struct list_node node; /* job->fill.slices; peer->dropped */
 	struct engine_peer *peer;
 	struct core_job *job; /* good until the fill ended */
 	struct stage_block *block;
@@ -60,11 +60,11 @@ void prefill_defer(struct engine_peer *peer, struct engine_stage *stage)
 /* peer.lock: the job puts no more slices there. */
 static void block_spent(struct engine_peer *peer, struct core_job *job)
 {
-	struct stage_block *block = job->block;
+	struct stage_block *block = job->fill.block;
 
 	if (!block)
 		return;
-	job->block = NULL;
+	job->fill.block = NULL;
 	prefill_spend(peer, block);
 }
 
@@ -77,7 +77,7 @@ void prefill_hook_drop(struct engine_peer *peer, struct core_job *job)
 {
 	struct list_node *node;
 
-	while ((node = list_pop_front(&job->slices))) {
+	while ((node = list_pop_front(&job->fill.slices))) {
 		LIST_ENTRY(node, struct prefill_slice, node)->dropped = true;
 		list_push_back(&peer->link.prefill.dropped, node);
 		atomic_store(&peer->link.prefill.due, true);
@@ -88,10 +88,10 @@ void prefill_hook_drop(struct engine_peer *peer, struct core_job *job)
 /* peer.lock: the slice is filled. How far the job is. */
 static uint64_t ready_upto(const struct core_job *job)
 {
-	uint64_t ready = job->ready;
+	uint64_t ready = job->fill.ready;
 	struct list_node *pos;
 
-	LIST_FOREACH(pos, &job->slices) {
+	LIST_FOREACH(pos, &job->fill.slices) {
 		const struct prefill_slice *slice = LIST_ENTRY(pos, struct prefill_slice, node);
 
 		if (!slice->ready)
@@ -136,18 +136,18 @@ static struct stage_block *room_for(struct engine_peer *peer, const struct core_
 	uint64_t bytes = MEM_SLOT_MAX - (job->linear_base + fill->linear) % MEM_SLOT_MAX;
 	enum block_want want = BLOCK_ANYHOW;
 
-	if (!fits(job->block, region, fill))
+	if (!fits(job->fill.block, region, fill))
 		block_spent(peer, job);
 	if (share)
 		share->ahead = fill->ahead;
 	if (bytes > job->end - fill->linear)
 		bytes = job->end - fill->linear;
-	if (!job->block && bytes > fill->bytes && !job->unpulled)
-		job->block = block_open(peer, region->kind, region->device, MEM_OUT, fill->linear,
-					bytes, share, BLOCK_OR_NOTHING, NULL);
-	if (job->block) {
-		block_get(job->block);
-		return job->block;
+	if (!job->fill.block && bytes > fill->bytes && !job->fill.unpulled)
+		job->fill.block = block_open(peer, region->kind, region->device, MEM_OUT,
+					     fill->linear, bytes, share, BLOCK_OR_NOTHING, NULL);
+	if (job->fill.block) {
+		block_get(job->fill.block);
+		return job->fill.block;
 	}
 	/* A peer that has nothing yet never waits for others; what is ahead waits for its own. */
 	if (share && (fill->ahead || share->spilled || mem_stager_held(&share->stager)))
@@ -174,7 +174,7 @@ static struct prefill_slice *slice_begin(struct engine_peer *peer, const struct 
 	slice->linear = fill->linear;
 	slice->bytes = fill->bytes;
 	atomic_store(&slice->refs, 2); /* the job's and the fill's */
-	list_push_back(&fill->job->slices, &slice->node);
+	list_push_back(&fill->job->fill.slices, &slice->node);
 	core_fill_begin(&peer->link.core, fill);
 	if (fill->linear + fill->bytes == slice->block->linear + slice->block->bytes)
 		block_spent(peer, fill->job);
@@ -276,7 +276,8 @@ uint32_t prefill_claim(const struct core_tx *tx, struct prefill_slice **slices, 
 	struct list_node *pos;
 	uint32_t n = 0, i;
 
-	for (pos = tx->job->slices.next; pos != &tx->job->slices && at < end; pos = pos->next) {
+	for (pos = tx->job->fill.slices.next; pos != &tx->job->fill.slices && at < end;
+	     pos = pos->next) {
 		struct prefill_slice *slice = LIST_ENTRY(pos, struct prefill_slice, node);
 		uint64_t till = slice->linear + slice->bytes;
 
@@ -303,7 +304,7 @@ static bool in_the_way(const struct core_job *job)
 {
 	struct list_node *pos;
 
-	LIST_FOREACH(pos, &job->slices) {
+	LIST_FOREACH(pos, &job->fill.slices) {
 		const struct stage_block *block =
 			LIST_ENTRY(pos, struct prefill_slice, node)->block;
 
@@ -319,9 +320,9 @@ static void look_at(struct engine_peer *peer, struct core_job *job, int64_t now_
 {
 	const struct prefill_slice *first;
 
-	if (!job->fills || list_empty(&job->slices))
+	if (!job->fills || list_empty(&job->fill.slices))
 		return;
-	first = LIST_ENTRY(job->slices.next, struct prefill_slice, node);
+	first = LIST_ENTRY(job->fill.slices.next, struct prefill_slice, node);
 	if (first->ready && now_ns - first->ready_ns > FILL_STALE_NS && in_the_way(job) &&
 	    core_fill_back(&peer->link.core, job))
 		LOG_DEBUG("peer '%s': what is filled from byte %llu on and not pulled is given up",

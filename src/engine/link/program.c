@@ -72,14 +72,14 @@ static tcpx_status local_add(struct builder *b, uint64_t id, uint32_t *out_index
 	struct mem_region *region;
 	tcpx_status status;
 
-	if (request->nregions == b->cap_regions) {
+	if (request->regions.count == b->cap_regions) {
 		uint32_t cap = b->cap_regions ? b->cap_regions * 2 : 8;
 		struct mem_region **more =
-			realloc(b->cap_regions ? request->regions : NULL, cap * sizeof(*more));
+			realloc(b->cap_regions ? request->regions.at : NULL, cap * sizeof(*more));
 
 		if (!more)
 			return no_memory();
-		request->regions = more;
+		request->regions.at = more;
 		b->cap_regions = cap;
 	}
 	region = mem_region_get(request->session->regions, id);
@@ -94,8 +94,8 @@ static tcpx_status local_add(struct builder *b, uint64_t id, uint32_t *out_index
 		return status;
 	}
 	request->prog.vanishing |= mem_region_vanishes(region);
-	request->regions[request->nregions] = region;
-	*out_index = request->nregions++;
+	request->regions.at[request->regions.count] = region;
+	*out_index = request->regions.count++;
 	return TCPX_OK;
 }
 
@@ -105,7 +105,7 @@ static tcpx_status local_index(struct builder *b, uint64_t id, uint32_t *out_ind
 	tcpx_status status;
 	bool fresh;
 
-	if (id == b->last_local && b->request->nregions) {
+	if (id == b->last_local && b->request->regions.count) {
 		*out_index = b->last_local_at;
 		return TCPX_OK;
 	}
@@ -144,18 +144,19 @@ static tcpx_status remote_add(struct builder *b, uint64_t id, uint32_t *out_inde
 				 "segment %zu: remote region is not one of this peer", b->at);
 	if (request->prog.nremote == b->cap_keys) {
 		uint32_t cap = b->cap_keys ? b->cap_keys * 2 : 8;
-		uint64_t *more = realloc(b->cap_keys ? request->keys : NULL, cap * sizeof(*more));
+		uint64_t *more =
+			realloc(b->cap_keys ? request->regions.keys : NULL, cap * sizeof(*more));
 
 		if (!more)
 			return no_memory();
-		request->keys = more;
+		request->regions.keys = more;
 		b->cap_keys = cap;
 	}
 	kind = mem_kind_get(token.kind);
-	request->remote_staged |= (token.flags & WIRE_TOKEN_STAGED) != 0;
-	request->remote_shares &= kind && kind->move;
-	request->remote_messages &= (token.flags & WIRE_TOKEN_MESSAGES) != 0;
-	request->keys[request->prog.nremote] = token.key;
+	request->remote.staged |= (token.flags & WIRE_TOKEN_STAGED) != 0;
+	request->remote.shares &= kind && kind->move;
+	request->remote.messages &= (token.flags & WIRE_TOKEN_MESSAGES) != 0;
+	request->regions.keys[request->prog.nremote] = token.key;
 	*out_index = request->prog.nremote++;
 	return TCPX_OK;
 }
@@ -199,7 +200,7 @@ static tcpx_status add(struct builder *b, const tcpx_segment *segment, bool remo
 		status = remote_index(b, segment->remote.id, &far);
 	if (status != TCPX_OK)
 		return status;
-	region = b->request->regions[local];
+	region = b->request->regions.at[local];
 	if (segment->local_offset > region->length ||
 	    segment->length > region->length - segment->local_offset)
 		return error_set(TCPX_ERR_RANGE, 0,
@@ -277,8 +278,8 @@ tcpx_status program_build(struct engine_request *request, enum tcpx_op op,
 	tcpx_status status = TCPX_OK;
 	bool remote = op == TCPX_OP_WRITE || op == TCPX_OP_READ;
 
-	request->local_shares = request->remote_shares = true;
-	request->local_messages = request->remote_messages = true;
+	request->local.shares = request->remote.shares = true;
+	request->local.messages = request->remote.messages = true;
 	request->segs = count > 1 ? session_alloc(request->session, list_bytes(count)) : NULL;
 	prog->seg = count > 1 ? request->segs : request->one;
 	if (!prog->seg)
@@ -295,27 +296,27 @@ tcpx_status program_build(struct engine_request *request, enum tcpx_op op,
 		return status;
 	}
 	prog->seg[prog->nseg].linear = prog->total;
-	prog->local = (void *const *)request->regions;
-	prog->nlocal = request->nregions;
-	prog->remote = request->keys;
-	for (uint32_t i = 0; i < request->nregions; i++) {
-		request->local_staged |= request->regions[i]->kind->staged;
-		request->local_shares &= request->regions[i]->kind->share != NULL;
-		request->local_messages &= comms_takes(request->session, request->regions[i]);
+	prog->local = (void *const *)request->regions.at;
+	prog->nlocal = request->regions.count;
+	prog->remote = request->regions.keys;
+	for (uint32_t i = 0; i < request->regions.count; i++) {
+		request->local.staged |= request->regions.at[i]->kind->staged;
+		request->local.shares &= request->regions.at[i]->kind->share != NULL;
+		request->local.messages &= comms_takes(request->session, request->regions.at[i]);
 	}
 	return TCPX_OK;
 }
 
 void program_free(struct engine_request *request)
 {
-	while (request->nregions)
-		mem_region_put(request->regions[--request->nregions]);
-	free(request->regions);
-	free(request->keys);
+	while (request->regions.count)
+		mem_region_put(request->regions.at[--request->regions.count]);
+	free(request->regions.at);
+	free(request->regions.keys);
 	if (request->segs)
 		session_free(request->session, request->segs, list_bytes(request->prog.nseg));
-	request->regions = NULL;
-	request->keys = NULL;
+	request->regions.at = NULL;
+	request->regions.keys = NULL;
 	request->segs = NULL;
 	memset(&request->prog, 0, sizeof(request->prog));
 }

@@ -133,10 +133,10 @@ void stage_offer(struct engine_session *session)
 	struct engine_peer *peer;
 	bool returned;
 
-	pthread_mutex_lock(&session->queue_lock);
-	returned = session->stage_returned;
-	session->stage_returned = false;
-	pthread_mutex_unlock(&session->queue_lock);
+	pthread_mutex_lock(&session->queue.lock);
+	returned = session->staging.returned;
+	session->staging.returned = false;
+	pthread_mutex_unlock(&session->queue.lock);
 	if (!returned)
 		return;
 	for (peer = session_next_peer(session, NULL); peer;

@@ -63,8 +63,8 @@ static void tell(struct engine_chan *chan, struct core_xfer *xfer, const struct 
 		struct engine_request *request = LIST_ENTRY(xfer, struct engine_request, xfer);
 
 		link_lock(&peer->link);
-		request->gone_at = offset;
-		request->gone_base = (uintptr_t)region->base;
+		request->gone.offset = offset;
+		request->gone.base = (uintptr_t)region->base;
 		link_unlock_only(&peer->link);
 	}
 	if (!log_allow(&limit, 3))
@@ -111,8 +111,8 @@ void vanish_words(const struct engine_request *request, char *out, size_t bytes)
 	const struct core_xfer *xfer = &request->xfer;
 
 	*out = '\0';
-	if (xfer->status == TCPX_ERR_INVALID && request->gone_base)
+	if (xfer->status == TCPX_ERR_INVALID && request->gone.base)
 		snprintf(out, bytes,
 			 ", whose memory is gone at offset %" PRIu64 " of the region at 0x%" PRIx64,
-			 request->gone_at, request->gone_base);
+			 request->gone.offset, request->gone.base);
 }

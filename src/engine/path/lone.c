@@ -30,7 +30,7 @@ static bool plain(const struct engine_request *request)
 	const struct engine_chan *lane = request->peer->link.chan[CORE_LANE];
 
 	return xfer->path == CORE_PATH_STREAM && !xfer->local_staged && !xfer->remote_staged &&
-	       lane && !lane->net->ops->lend;
+	       lane && !lane->net->ops->loan;
 }
 
 static uint64_t lane_bytes(const struct engine_request *request)
@@ -47,7 +47,7 @@ static bool is_alone(const struct engine_request *request)
 {
 	struct engine_peer *peer = request->peer;
 
-	if (atomic_load(&request->session->active) > 1) {
+	if (atomic_load(&request->session->counters.active) > 1) {
 		peer->link.lone_streak = 0;
 		return false;
 	}

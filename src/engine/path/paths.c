@@ -36,8 +36,8 @@ void path_choose(struct engine_request *request)
 		path++;
 	xfer->path = (*path)->core;
 	/* The other end of a SEND or a RECV may still want the stream. */
-	xfer->local_staged = request->local_staged && (xfer->path == CORE_PATH_STREAM || !moves);
-	xfer->remote_staged = request->remote_staged && (xfer->path == CORE_PATH_STREAM || !moves);
+	xfer->local_staged = request->local.staged && (xfer->path == CORE_PATH_STREAM || !moves);
+	xfer->remote_staged = request->remote.staged && (xfer->path == CORE_PATH_STREAM || !moves);
 }
 
 tcpx_status path_serve(struct engine_peer *peer, struct core_push *push, const struct frame *frame,

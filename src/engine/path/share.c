@@ -73,7 +73,7 @@ struct engine_chan *share_chan(struct engine_peer *peer)
 	if (!peer->link.core_ready || peer->link.core_done || !config_bool(CONFIG_GPU_PEER))
 		return NULL;
 	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++)
-		if (peer->link.chan[i] && peer->link.chan[i]->net->ops->hold)
+		if (peer->link.chan[i] && peer->link.chan[i]->net->ops->reading)
 			return peer->link.chan[i];
 	return NULL;
 }
@@ -165,8 +165,8 @@ static bool regions_ready(struct engine_request *request)
 {
 	bool ready = true;
 
-	for (uint32_t i = 0; i < request->nregions; i++)
-		ready &= region_ready(request->peer, request->regions[i], 0);
+	for (uint32_t i = 0; i < request->regions.count; i++)
+		ready &= region_ready(request->peer, request->regions.at[i], 0);
 	return ready;
 }
 
@@ -189,7 +189,7 @@ static bool keys_mapped(struct engine_request *request)
 	if (!request->peer->shared || !request->peer->shared->nin)
 		return false;
 	for (uint32_t i = 0; i < request->prog.nremote; i++)
-		if (!key_mapped(request->peer, request->keys[i]))
+		if (!key_mapped(request->peer, request->regions.keys[i]))
 			return false;
 	return true;
 }
@@ -201,14 +201,14 @@ static bool worth_it(const struct core_prog *prog)
 
 bool share_carries(struct engine_request *request)
 {
-	if (!request->nregions || !request->local_shares || !worth_it(&request->prog) ||
+	if (!request->regions.count || !request->local.shares || !worth_it(&request->prog) ||
 	    !share_chan(request->peer))
 		return false;
 	switch (request->xfer.op) {
 	case TCPX_OP_WRITE:
-		return request->remote_shares && regions_ready(request);
+		return request->remote.shares && regions_ready(request);
 	case TCPX_OP_READ:
-		return request->remote_shares && keys_mapped(request);
+		return request->remote.shares && keys_mapped(request);
 	case TCPX_OP_SEND:
 		return regions_ready(request); /* the peer decides, by its CTS */
 	case TCPX_OP_RECV:
@@ -223,7 +223,7 @@ void share_ahead(struct engine_request *request)
 {
 	struct engine_peer *peer = request->peer;
 
-	if (!request->nregions || !request->local_shares ||
+	if (!request->regions.count || !request->local.shares ||
 	    (request->xfer.op != TCPX_OP_WRITE && request->xfer.op != TCPX_OP_SEND))
 		return;
 	link_lock(&peer->link);

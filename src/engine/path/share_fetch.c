@@ -68,7 +68,7 @@ bool share_fd_tell(struct engine_peer *peer)
 	if (!peer->dialler) /* it dials there, so it knows */
 		return true;
 	memcpy(offer.nonce, peer->shared_memory.nonce, sizeof(offer.nonce));
-	memcpy(offer.name, session->local_name, sizeof(offer.name) - 1);
+	memcpy(offer.name, session->listen.local_name, sizeof(offer.name) - 1);
 	frame.payload_bytes = (uint32_t)wire_local_encode(&offer, bytes);
 	link_tell(&peer->link, &frame, bytes);
 	return true;

@@ -165,7 +165,7 @@ void share_map_free(struct engine_map *map)
 	if (peer->shared->last == map)
 		peer->shared->last = NULL;
 	link_unlock(&peer->link);
-	map->chan->net->ops->hold(map->chan->net, 0);
+	map->chan->net->ops->reading->set(map->chan->net, 0);
 	chan_put(map->chan);
 	free(map);
 	peer_put(peer);
@@ -308,7 +308,7 @@ static struct engine_chan *chan_meant(struct engine_peer *peer, const struct fra
 
 	if (frame->linear < CORE_CHANNELS_MAX && share_chan(peer))
 		chan = peer->link.chan[frame->linear];
-	if (!chan || chan->epoch != frame->epoch || !chan->net->ops->hold)
+	if (!chan || chan->epoch != frame->epoch || !chan->net->ops->reading)
 		return NULL;
 	chan_get(chan);
 	return chan;
@@ -357,7 +357,7 @@ static struct engine_map *map_make(struct engine_peer *peer, const struct frame 
 	list_push_back(&table->in[map->id % ENGINE_SHARE_BUCKETS], &map->node);
 	table->nin++;
 	peer_get(peer);
-	chan->net->ops->hold(chan->net, 1);
+	chan->net->ops->reading->set(chan->net, 1);
 	return map;
 }
 

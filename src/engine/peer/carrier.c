@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interfaces that lose their carrier: what runs over them moves at once, where it can. */
+/* Interfaces that lose their carrier: the connections over them move at once, if they can. */
 #include "engine/peer/carrier.h"
 
 #include <errno.h>
@@ -12,9 +12,9 @@
 #include "sys/iface.h"
 #include "sys/sock.h"
 
-/* Whether a channel lives on another interface. Without one nothing is given up: a short flap is
- * TCP's to repair, a long one the silence limit's to end. */
-static bool lives_elsewhere(const struct engine_peer *peer, uint32_t iface)
+/* Whether a channel works on another interface. Without one nothing is given up: TCP repairs a
+ * short loss of the carrier, and the silence limit ends a long one. */
+static bool carrier_other_works(const struct engine_peer *peer, uint32_t iface)
 {
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
 		struct engine_chan *chan = peer->link.chan[i];
@@ -25,11 +25,11 @@ static bool lives_elsewhere(const struct engine_peer *peer, uint32_t iface)
 	return false;
 }
 
-static void peer_moves(struct engine_peer *peer, uint32_t iface, const char *name)
+static void carrier_peer_moves(struct engine_peer *peer, uint32_t iface, const char *name)
 {
 	uint32_t moved = 0;
 
-	if (peer->died || !peer->counted_up || !lives_elsewhere(peer, iface))
+	if (peer->died || !peer->counted_up || !carrier_other_works(peer, iface))
 		return;
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
 		struct engine_chan *chan = peer->link.chan[i]; /* written by this thread only */
@@ -47,11 +47,11 @@ static void peer_moves(struct engine_peer *peer, uint32_t iface, const char *nam
 		return;
 	LOG_WARN("peer '%s': interface %s lost its carrier: %u connections are given up",
 		 peer->who.name, name, moved);
-	atomic_fetch_add(&peer->link.session->carrier_losses, moved);
+	atomic_fetch_add(&peer->link.session->counters.carrier_losses, moved);
 }
 
-/* What was sent last is not answered. A reader that takes nothing answers all the same. */
-static bool unanswered(struct engine_chan *chan)
+/* The last data is not acknowledged. The kernel acknowledges even if the reader takes nothing. */
+static bool carrier_unanswered(struct engine_chan *chan)
 {
 	struct net_chan_info info = {0};
 
@@ -67,24 +67,24 @@ void carrier_look(struct engine_peer *peer, int64_t now_ns)
 	bool lives = false;
 
 	if (step > 2 * CLOCK_S_NS)
-		step = 0; /* the first look, or we slept ourselves */
+		step = 0; /* the first look, or this process did not run meanwhile */
 	peer->control.looked_ns = now_ns;
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
 		struct engine_chan *chan = peer->link.chan[i];
 
 		if (!chan || atomic_load(&chan->failed))
 			continue;
-		/* A worker that owes a sample since the last beat is in a call: nothing is known
-		 * of the channel. */
+		/* If the worker has not taken a sample since the last beat, it is in a call, and
+		 * the state of the channel is not known. */
 		chan->busy = chan->iface && !chan_sample_ask(chan);
 		if (!chan->busy)
-			chan->stuck_ns = unanswered(chan) ? chan->stuck_ns + step : 0;
+			chan->stuck_ns = carrier_unanswered(chan) ? chan->stuck_ns + step : 0;
 		lives |= !chan->stuck_ns;
 	}
 	for (uint32_t i = 0; lives && i <= peer->nbulk; i++) {
 		struct engine_chan *chan = peer->link.chan[i];
 
-		if (!chan || chan->stuck_ns < peer->link.session->silent_ns)
+		if (!chan || chan->stuck_ns < peer->link.session->tuning.silent_ns)
 			continue;
 		if (path_mtu_in_vain(peer, chan))
 			return;
@@ -107,7 +107,7 @@ void carrier_changed(void *arg, unsigned index, const char *name, int up)
 				peer_redial_now(peer);
 				rails_now(peer);
 			} else {
-				peer_moves(peer, index, name);
+				carrier_peer_moves(peer, index, name);
 			}
 		}
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interfaces that lose their carrier, and rails that are dead further on. Control thread. */
+/* Interfaces that lose their carrier, and rails whose network fails elsewhere. Control thread. */
 #ifndef ENGINE_PEER_CARRIER_H
 #define ENGINE_PEER_CARRIER_H
 
@@ -7,7 +7,7 @@
 #include "engine/link/carrier_state.h"
 
 void carrier_changed(void *arg, unsigned index, const char *name, int up);
-/* Each beat: a channel over a rail that is dead further on is given up, where another one lives. */
+/* Each beat: gives up channels whose data is not acknowledged, if another channel still works. */
 void carrier_look(struct engine_peer *peer, int64_t now_ns);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connecting to a peer, by its info or its address, and disconnecting. */
+/* Connects to a peer, by its info or its address, and disconnects from it. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
-#include "engine/request/again.h"
+#include "engine/request/reconnect.h"
 #include "engine/calls.h"
 #include "engine/peer/peer_route.h"
 #include "sys/addr.h"
@@ -18,8 +18,8 @@
 
 #define CONNECT_NS (10 * CLOCK_S_NS)
 
-/* Control thread, as all accepts: a link with that session that came meanwhile is the one. */
-static void dial_run(void *arg)
+/* Control thread, which also accepts: if there is a link with that session by now, it is used. */
+static void connect_dial_run(void *arg)
 {
 	struct engine_peer *peer = arg, *other = NULL;
 	static const uint8_t anyone[WIRE_UUID_BYTES];
@@ -31,14 +31,14 @@ static void dial_run(void *arg)
 		peer_dial_start(peer);
 		return;
 	}
-	peer->in_view = false; /* its handle is not given out */
-	peer->dialling.same_as = other->slot_id;
+	peer->exposed = false; /* its handle is not given out */
+	peer->dialling.duplicate_of = other->slot_id;
 	peer_put(other);
-	peer_die(peer, TCPX_ERR_EXISTS, 0, "linked already");
+	peer_die(peer, TCPX_ERR_EXISTS, 0, "already linked");
 }
 
-/* How the dial proves itself. */
-static void choose_auth(struct engine_peer *peer, const struct wire_info *info)
+/* Chooses how the dial authenticates. */
+static void connect_choose_auth(struct engine_peer *peer, const struct wire_info *info)
 {
 	struct engine_session *session = peer->link.session;
 	struct wire_hello *hello = &peer->dialling.hello;
@@ -56,8 +56,8 @@ static void choose_auth(struct engine_peer *peer, const struct wire_info *info)
 	}
 }
 
-/* A link-local address is of one link: that of a rail, if it names none. */
-static tcpx_status check_links(struct engine_peer *peer)
+/* A link-local address belongs to one link: if it names none, to that of a rail. */
+static tcpx_status connect_check_scopes(struct engine_peer *peer)
 {
 	const struct engine_session *session = peer->link.session;
 	char text[SYS_ADDR_TEXT];
@@ -67,25 +67,22 @@ static tcpx_status check_links(struct engine_peer *peer)
 
 		if (!sys_addr_is_link_local(&peer->address.known[i]))
 			continue;
-		for (uint32_t k = 0; k < session->nrails && !addr->sin6_scope_id; k++)
-			if (sys_addr_is_link_local(&session->rails[k]))
+		for (uint32_t k = 0; k < session->rails.count && !addr->sin6_scope_id; k++)
+			if (sys_addr_is_link_local(&session->rails.at[k]))
 				addr->sin6_scope_id =
-					((const struct sockaddr_in6 *)&session->rails[k])
+					((const struct sockaddr_in6 *)&session->rails.at[k])
 						->sin6_scope_id;
 		if (addr->sin6_scope_id)
 			continue;
 		sys_addr_host_text(&peer->address.known[i], text);
-		error_set(TCPX_ERR_INVALID, 0,
-			  "%s is link-local, and several interfaces could "
-			  "lead there",
-			  text);
+		error_set(TCPX_ERR_INVALID, 0, "%s is link-local, and no interface is named", text);
 		return error_next("write %s%%IF with the interface's name for IF", text);
 	}
 	return TCPX_OK;
 }
 
-/* Without a key only this machine, but where the user said otherwise. */
-static tcpx_status check_target(struct engine_peer *peer)
+/* Without a key only this host may be dialled, unless the session is INSECURE. */
+static tcpx_status connect_check_target(struct engine_peer *peer)
 {
 	if (peer->dialling.hello.auth == WIRE_AUTH_NONE &&
 	    !(peer->link.session->flags & TCPX_SESSION_INSECURE)) {
@@ -102,20 +99,20 @@ static tcpx_status check_target(struct engine_peer *peer)
 	return TCPX_OK;
 }
 
-static tcpx_status resolve(struct engine_peer *peer, const char *address,
-			   struct sockaddr_storage *out_addrs, unsigned *out_count)
+static tcpx_status connect_resolve(struct engine_peer *peer, const char *address,
+				   struct sockaddr_storage *out_addrs, unsigned *out_count)
 {
 	return ctl_resolve(address, (uint16_t)config_u64(CONFIG_PORT_BASE),
 			   peer->dialling.deadline_ns, out_addrs, WIRE_ADDR_MAX, out_count);
 }
 
-static tcpx_status take_target(struct engine_peer *peer, const struct wire_info *info,
-			       const char *address)
+static tcpx_status connect_take_target(struct engine_peer *peer, const struct wire_info *info,
+				       const char *address)
 {
 	unsigned count = 0;
 	tcpx_status status;
 
-	choose_auth(peer, info);
+	connect_choose_auth(peer, info);
 	if (info) {
 		status = identity_check_info(info);
 		if (status != TCPX_OK)
@@ -125,21 +122,21 @@ static tcpx_status take_target(struct engine_peer *peer, const struct wire_info 
 		memcpy(peer->who.name, info->name, sizeof(peer->who.name));
 		peer_route_targets(peer, info);
 	} else {
-		status = resolve(peer, address, peer->address.known, &count);
+		status = connect_resolve(peer, address, peer->address.known, &count);
 		if (status != TCPX_OK)
 			return status;
 		snprintf(peer->who.name, sizeof(peer->who.name), "%s", address);
 		peer->address.count = count;
-		status = check_links(peer);
+		status = connect_check_scopes(peer);
 		if (status != TCPX_OK)
 			return status;
 	}
-	return check_target(peer);
+	return connect_check_target(peer);
 }
 
-/* A name that is looked up while the caller goes on. */
+/* A name that a thread looks up while the caller goes on. */
 struct look_up {
-	struct engine_peer *peer; /* with a reference: its session lives */
+	struct engine_peer *peer; /* with a reference, which keeps its session, too */
 	tcpx_status status;
 	tcpx_error error;
 	struct sockaddr_storage addrs[WIRE_ADDR_MAX];
@@ -147,7 +144,7 @@ struct look_up {
 	char address[];
 };
 
-static void looked_up(void *arg)
+static void connect_looked_up(void *arg)
 {
 	struct look_up *call = arg;
 	struct engine_peer *peer = call->peer;
@@ -157,10 +154,10 @@ static void looked_up(void *arg)
 	if (call->status == TCPX_OK) {
 		memcpy(peer->address.known, call->addrs, sizeof(peer->address.known));
 		peer->address.count = call->count;
-		call->status = check_links(peer);
+		call->status = connect_check_scopes(peer);
 		if (call->status == TCPX_OK)
-			call->status = check_target(peer);
-		again_addresses(peer);
+			call->status = connect_check_target(peer);
+		reconnect_addresses(peer);
 	} else {
 		error_raise(&call->error);
 	}
@@ -170,19 +167,19 @@ static void looked_up(void *arg)
 		peer_die_last(peer);
 }
 
-static void *look_up_main(void *arg)
+static void *connect_look_up_main(void *arg)
 {
 	struct look_up *call = arg;
 
-	call->status = resolve(call->peer, call->address, call->addrs, &call->count);
+	call->status = connect_resolve(call->peer, call->address, call->addrs, &call->count);
 	call->error = *error_last();
-	runtime_call(looked_up, call);
+	runtime_call(connect_looked_up, call);
 	peer_put(call->peer);
 	free(call);
 	return NULL;
 }
 
-static tcpx_status look_up_beside(struct engine_peer *peer, const char *address)
+static tcpx_status connect_look_up_start(struct engine_peer *peer, const char *address)
 {
 	size_t len = strlen(address);
 	struct look_up *call = calloc(1, sizeof(*call) + len + 1);
@@ -190,26 +187,26 @@ static tcpx_status look_up_beside(struct engine_peer *peer, const char *address)
 	tcpx_status status;
 
 	if (!call)
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "looking up %.80s", address);
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory to look up %.80s", address);
 	snprintf(peer->who.name, sizeof(peer->who.name), "%s", address);
 	memcpy(call->address, address, len);
 	call->peer = peer;
-	peer->in_view = true;
+	peer->exposed = true;
 	peer_get(peer);
 	peer_enlist(peer);
-	status = sys_thread_start(&thread, "tcpx-connect", look_up_main, call);
+	status = sys_thread_start(&thread, "tcpx-connect", connect_look_up_main, call);
 	if (status == TCPX_OK) {
 		pthread_detach(thread);
 		return TCPX_OK;
 	}
-	peer->in_view = false;
+	peer->exposed = false;
 	peer_put(peer);
 	free(call);
 	return status;
 }
 
-/* Waits while the peer connects; its end is the peer's stored error. */
-static tcpx_status wait_up(struct engine_peer *peer, int64_t deadline_ns)
+/* Waits while the peer connects. If it fails: the peer's stored error. */
+static tcpx_status connect_wait(struct engine_peer *peer, int64_t deadline_ns)
 {
 	tcpx_status status = TCPX_OK;
 
@@ -221,7 +218,7 @@ static tcpx_status wait_up(struct engine_peer *peer, int64_t deadline_ns)
 		if (state == TCPX_PEER_DEAD)
 			break;
 		if (sys_futex_wait(&peer->state, state, deadline_ns) < 0)
-			return error_set(TCPX_ERR_TIMED_OUT, 0, "peer '%s' still connects",
+			return error_set(TCPX_ERR_TIMED_OUT, 0, "peer '%s' is not connected yet",
 					 peer->who.name);
 	}
 	link_lock(&peer->link);
@@ -232,7 +229,7 @@ static tcpx_status wait_up(struct engine_peer *peer, int64_t deadline_ns)
 
 struct connect_call {
 	int nonblocking, reconnect;
-	bool expects; /* only the session of that key will do */
+	bool expects; /* only a session with this key is accepted */
 	uint8_t expected[WIRE_KEY_BYTES];
 	int64_t timeout_ns, deadline_ns;
 };
@@ -242,8 +239,8 @@ struct forget_call {
 	bool goodbye;
 };
 
-/* The handle goes first: nobody dials its link again. */
-static void forget_run(void *arg)
+/* Hides the handle first, so that no caller dials its link again. */
+static void connect_forget_run(void *arg)
 {
 	struct forget_call *call = arg;
 	struct engine_peer *peer = call->peer, *link;
@@ -261,27 +258,28 @@ static void forget_run(void *arg)
 	peer_put(link);
 }
 
-/* Its handle is given out while it connects: its end will be an event. False: it ended. */
-static bool peer_show(struct engine_peer *peer)
+/* The handle is given out while the peer connects, so its end raises an event. False: it ended. */
+static bool peer_expose(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->link.session;
 	bool lives;
 
 	session_lock(session);
 	lives = !peer->died;
-	peer->in_view |= lives;
+	peer->exposed |= lives;
 	session_unlock(session);
 	return lives;
 }
 
-/* Others wait for that peer too: it goes on when this caller's time is over. */
-static tcpx_status connect_again(struct engine_peer *peer, int64_t deadline_ns, int nonblocking,
+/* Other callers may wait for that peer, too: it goes on when this caller's time is over. */
+static tcpx_status connect_known(struct engine_peer *peer, int64_t deadline_ns, int nonblocking,
 				 tcpx_peer *out_peer)
 {
-	tcpx_status status = nonblocking && peer_show(peer) ? TCPX_OK : wait_up(peer, deadline_ns);
+	tcpx_status status =
+		nonblocking && peer_expose(peer) ? TCPX_OK : connect_wait(peer, deadline_ns);
 
 	if (status == TCPX_OK) {
-		(void)peer_show(peer); /* somebody has its handle from now on */
+		(void)peer_expose(peer); /* the application has its handle from now on */
 		out_peer->id = peer->slot_id;
 	}
 	return status;
@@ -314,7 +312,7 @@ static struct engine_peer *peer_by_address(const struct engine_peer *fresh)
 	return found;
 }
 
-/* The link with the session of an info that is there, or is dialled again; with a reference. */
+/* The link with the session of an info, if it exists or may be dialled again; with a reference. */
 static struct engine_peer *peer_of_info(struct engine_session *session,
 					const struct wire_info *info, int nonblocking)
 {
@@ -324,70 +322,73 @@ static struct engine_peer *peer_of_info(struct engine_session *session,
 	if (!memcmp(info->uuid, session->uuid, sizeof(info->uuid)))
 		return NULL; /* a session may be its own peer */
 	peer = peer_by_uuid(session, info->uuid, identity_is_keyed(info), NULL);
-	id = peer ? peer->slot_id : again_find(session, info->uuid, identity_is_keyed(info));
+	id = peer ? peer->slot_id : reconnect_find(session, info->uuid, identity_is_keyed(info));
 	if (peer)
 		peer_put(peer);
-	peer = id ? again_use(session, id, true) : NULL; /* it may end at any moment */
-	/* Its handle may lead to the link of another session by now, or it just ended. */
-	if (peer && (!peer_is(peer, info->uuid) || (nonblocking && !peer_show(peer)))) {
+	peer = id ? reconnect_use(session, id, true) : NULL; /* it may end at any moment */
+	/* The handle may point to the link of another session by now, or the link just ended. */
+	if (peer && (!peer_is(peer, info->uuid) || (nonblocking && !peer_expose(peer)))) {
 		peer_put(peer);
 		peer = NULL;
 	}
 	return peer;
 }
 
-/* What was made for a dial is not needed: there is a link. */
-static void unmake(struct engine_peer *peer)
+/* Drops the peer that was made for a dial: there already is a link. */
+static void connect_drop(struct engine_peer *peer)
 {
 	struct forget_call forget = {.peer = peer};
 
-	runtime_call(forget_run, &forget);
+	runtime_call(connect_forget_run, &forget);
 	peer_put(peer);
 }
 
-/* TCPX_OK, with *out_known: that one is linked, or `peer` is on its way. */
-static tcpx_status dial(struct engine_peer *peer, const struct wire_info *info, const char *address,
-			const struct connect_call *call, struct engine_peer **out_known)
+/* TCPX_OK: *out_known is already linked, or, if it is NULL, `peer` connects. */
+static tcpx_status connect_dial(struct engine_peer *peer, const struct wire_info *info,
+				const char *address, const struct connect_call *call,
+				struct engine_peer **out_known)
 {
 	bool aside = call->nonblocking && !info && ctl_resolve_is_name(address);
-	tcpx_status status = aside ? TCPX_OK : take_target(peer, info, address);
+	tcpx_status status = aside ? TCPX_OK : connect_take_target(peer, info, address);
 
 	if (aside)
-		choose_auth(peer, NULL);
+		connect_choose_auth(peer, NULL);
 	if (status == TCPX_OK && call->reconnect)
-		status = again_keep(peer, call->timeout_ns);
+		status = reconnect_keep(peer, call->timeout_ns);
 	if (status != TCPX_OK)
 		return status;
 	if (aside)
-		return look_up_beside(peer, address);
+		return connect_look_up_start(peer, address);
 	if (!info)
 		*out_known = peer_by_address(peer);
 	if (*out_known) {
-		again_pass(peer, *out_known);
+		reconnect_pass(peer, *out_known);
 		return TCPX_OK;
 	}
-	peer->in_view = call->nonblocking;
+	peer->exposed = call->nonblocking;
 	peer_enlist(peer);
-	runtime_call(dial_run, peer);
+	runtime_call(connect_dial_run, peer);
 	if (call->nonblocking)
-		return peer->in_view ? TCPX_OK : TCPX_ERR_EXISTS;
-	/* the connect timer comes first and knows more */
-	return wait_up(peer, call->deadline_ns + 200 * CLOCK_MS_NS);
+		return peer->exposed ? TCPX_OK : TCPX_ERR_EXISTS;
+	/* the connect timer fires first, and its error says more */
+	return connect_wait(peer, call->deadline_ns + 200 * CLOCK_MS_NS);
 }
 
-static tcpx_status take_expected(struct connect_call *call, const struct wire_info *info,
-				 const char *text)
+static tcpx_status connect_take_expected(struct connect_call *call, const struct wire_info *info,
+					 const char *text)
 {
 	if (!text || !*text)
 		return TCPX_OK;
 	call->expects = true;
 	if (!ctl_key_parse(text, strlen(text), call->expected))
-		return error_set(TCPX_ERR_INVALID, 0, "expect_key is not 64 hex digits");
+		return error_set(TCPX_ERR_INVALID, 0, "expect_key '%.70s' is not 64 hex digits",
+				 text);
 	if (!sys_crypto_available())
-		return error_set(TCPX_ERR_UNSUPPORTED, 0, "no key can be proven here: %s",
+		return error_set(TCPX_ERR_UNSUPPORTED, 0, "expect_key needs a crypto library: %s",
 				 sys_crypto_reason());
 	if (info && (!info->has_key || memcmp(info->key, call->expected, sizeof(info->key)) != 0))
-		return error_set(TCPX_ERR_AUTH, 0, "the connection info is of another key");
+		return error_set(TCPX_ERR_AUTH, 0,
+				 "the connection info has another key than expect_key");
 	return TCPX_OK;
 }
 
@@ -397,48 +398,49 @@ tcpx_status engine_connect(struct engine_session *session, const struct wire_inf
 	struct connect_call call = {.nonblocking = opts->nonblocking, .reconnect = opts->reconnect};
 	struct engine_peer *peer = NULL, *known;
 	struct forget_call forget;
-	tcpx_status status = take_expected(&call, info, opts->expect_key);
+	tcpx_status status = connect_take_expected(&call, info, opts->expect_key);
 
 	if (status != TCPX_OK)
 		return status;
 	call.timeout_ns = opts->timeout_ns > 0 ? opts->timeout_ns : CONNECT_NS;
 	call.deadline_ns = clock_after(call.timeout_ns);
 	known = info ? peer_of_info(session, info, call.nonblocking) : NULL;
-	if (!known || (call.reconnect && !again_kept(known))) {
+	if (!known || (call.reconnect && !reconnect_kept(known))) {
 		peer = peer_create(session);
 		if (!peer) {
 			if (known)
 				peer_put(known);
-			return error_set(TCPX_ERR_NO_MEMORY, 0, "peer");
+			return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for a peer");
 		}
 		peer_get(peer);
 		peer->dialler = true;
 		peer->who.expects = call.expects;
 		memcpy(peer->who.expected, call.expected, sizeof(peer->who.expected));
 		peer->dialling.deadline_ns = call.deadline_ns;
-		status = dial(peer, info, address, &call, &known);
+		status = connect_dial(peer, info, address, &call, &known);
 	}
 	if (known) {
-		if (peer) /* the handle made above was for nothing */
-			unmake(peer);
-		status = connect_again(known, call.deadline_ns, call.nonblocking, out_peer);
+		if (peer) /* the peer created above is not needed */
+			connect_drop(peer);
+		status = connect_known(known, call.deadline_ns, call.nonblocking, out_peer);
 		peer_put(known);
 		return status;
 	}
-	if (status == TCPX_ERR_EXISTS && peer->dialling.same_as) {
-		struct engine_peer *other = engine_peer_get(session, peer->dialling.same_as);
+	if (status == TCPX_ERR_EXISTS && peer->dialling.duplicate_of) {
+		struct engine_peer *other = engine_peer_get(session, peer->dialling.duplicate_of);
 
 		forget = (struct forget_call){.peer = peer};
-		runtime_call(forget_run, &forget);
+		runtime_call(connect_forget_run, &forget);
 		if (other && !peer_is(other, peer->who.uuid)) {
-			error_set(TCPX_ERR_STALE, 0, "peer '%s' ended meanwhile", other->who.name);
+			error_set(TCPX_ERR_STALE, 0, "peer '%s' ended while it was dialled",
+				  other->who.name);
 			error_next("connect again");
 			peer_put(other);
 			other = NULL;
 		}
 		if (other)
-			again_pass(peer, other);
-		status = other ? connect_again(other, call.deadline_ns, call.nonblocking, out_peer)
+			reconnect_pass(peer, other);
+		status = other ? connect_known(other, call.deadline_ns, call.nonblocking, out_peer)
 			       : TCPX_ERR_STALE;
 		if (other)
 			peer_put(other);
@@ -448,7 +450,7 @@ tcpx_status engine_connect(struct engine_session *session, const struct wire_inf
 		tcpx_error error = *error_last();
 
 		forget = (struct forget_call){.peer = peer};
-		runtime_call(forget_run, &forget);
+		runtime_call(connect_forget_run, &forget);
 		error_raise(&error);
 	}
 	peer_put(peer);
@@ -460,13 +462,14 @@ tcpx_status engine_disconnect(struct engine_session *session, uint64_t peer_id)
 	struct forget_call call = {.goodbye = true};
 
 	session_lock(session);
-	call.peer = handle_find(&session->peers, peer_id); /* not its link of now */
+	call.peer = handle_find(&session->peers, peer_id); /* not its present link */
 	if (call.peer)
 		peer_get(call.peer);
 	session_unlock(session);
 	if (!call.peer)
-		return error_set(TCPX_ERR_STALE, 0, "peer handle is not valid any more");
-	runtime_call(forget_run, &call);
+		return error_set(TCPX_ERR_STALE, 0, "peer handle %llx is no longer valid",
+				 (unsigned long long)peer_id);
+	runtime_call(connect_forget_run, &call);
 	peer_put(call.peer);
 	return TCPX_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a link that we dial knows of its dials: the control link's, those of channels, and when one
- * is made again. Control thread only. */
+/* The dials of a link: those of its control link and of its channels, and when one is repeated.
+ * Control thread only. */
 #ifndef ENGINE_PEER_DIAL_STATE_H
 #define ENGINE_PEER_DIAL_STATE_H
 
@@ -16,7 +16,7 @@ struct peer_dial;
 
 struct peer_dialling {
 	struct peer_dial *control;		      /* under way; or NULL */
-	struct peer_dial *channel[CORE_CHANNELS_MAX]; /* the same, by index */
+	struct peer_dial *channel[CORE_CHANNELS_MAX]; /* the same of each channel, by index */
 	bool channels_begun;
 	struct wire_hello hello;
 	uint8_t key[CTL_KEY_BYTES];
@@ -24,7 +24,7 @@ struct peer_dialling {
 	struct sys_timer connect_timer, redial_timer;
 	uint64_t redial_mask; /* channels to dial again, by index */
 	uint32_t tries, control_tries;
-	uint64_t same_as; /* the handle of the link that this dial found in place */
+	uint64_t duplicate_of; /* handle of the link with that session that already existed; or 0 */
 };
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits of peers that dialled us. Who may dial may do so as often as he likes, and each peer takes
- * some 40 KB. */
+/* Limits of inbound peers. A process with the key may dial as often as it likes, and each peer
+ * takes about 40 KB. */
 #include "engine/peer/inbound.h"
 
 #include "engine/engine.h"
 #include "sys/addr.h"
 
-#define HALF_OF_SOURCE 256 /* a host starts all its ranks at once */
-#define DEAD_KEPT 64	   /* an application that looks has looked by then */
+#define HALF_OF_SOURCE 256 /* a host may start all its ranks at once */
+#define DEAD_KEPT 64	   /* the application can query that many dead peers */
 
 void inbound_init(struct session_inbound *inbound)
 {
@@ -56,16 +56,16 @@ void inbound_ends(struct engine_peer *peer)
 	peer->link.session->inbound.live -= peer->inbound.live;
 }
 
-/* Nobody took it from the queue of those that connected. */
-static void leave_accepts(struct engine_peer *peer)
+/* Removes it from the queue of peers to accept, if no caller took it. */
+static void inbound_leave_accepts(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->link.session;
 	bool queued;
 
-	pthread_mutex_lock(&session->queue_lock);
+	pthread_mutex_lock(&session->queue.lock);
 	queued = !list_empty(&peer->accept_node);
 	list_remove(&peer->accept_node);
-	pthread_mutex_unlock(&session->queue_lock);
+	pthread_mutex_unlock(&session->queue.lock);
 	if (queued)
 		peer_put(peer);
 }
@@ -81,7 +81,7 @@ void inbound_remember(struct engine_peer *peer)
 	if (++inbound->ndead <= DEAD_KEPT)
 		return;
 	oldest = LIST_ENTRY(inbound->dead.next, struct engine_peer, inbound.dead);
-	leave_accepts(oldest);
+	inbound_leave_accepts(oldest);
 	peer_forget(oldest);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Peers that dialled us: how many may be, how many of one source may be half-open, and how many of
- * the dead are remembered. Control thread, but for the session's init. */
+/* Limits of inbound peers: how many there may be, how many of one source may be half-open, and how
+ * many dead ones are remembered. Control thread, except for inbound_init(). */
 #ifndef ENGINE_PEER_INBOUND_H
 #define ENGINE_PEER_INBOUND_H
 
@@ -16,24 +16,24 @@ struct engine_session;
 struct session_inbound {
 	uint32_t most, live; /* most: TCPX_MAX_PEERS */
 	uint32_t nhalf, ndead;
-	struct list_node half; /* the control link is proven, channels are missing */
-	struct list_node dead; /* oldest first; their handles are out */
+	struct list_node half; /* control link authenticated, channels still missing */
+	struct list_node dead; /* oldest first; the application has their handles */
 };
 
 struct peer_inbound {
-	bool live; /* it is counted */
+	bool live; /* it counts in session_inbound.live */
 	uint64_t source;
 	struct list_node half, dead;
 };
 
 void inbound_init(struct session_inbound *inbound);
 
-/* One more, from there. A false answer is to be told as ERR_BUSY. */
+/* Whether another peer from that address is allowed. If not, the answer is ERR_BUSY. */
 bool inbound_has_room(struct engine_session *session, const struct sockaddr_storage *from);
 void inbound_begins(struct engine_peer *peer, const struct sockaddr_storage *from);
-void inbound_is_up(struct engine_peer *peer); /* of any peer */
-void inbound_ends(struct engine_peer *peer);  /* it died */
-/* A dead one whose handle the application has: the oldest of too many becomes stale. */
+void inbound_is_up(struct engine_peer *peer); /* also for other peers */
+void inbound_ends(struct engine_peer *peer);  /* it died; also for other peers */
+/* Keeps a dead peer whose handle the application has; if there are too many, drops the oldest. */
 void inbound_remember(struct engine_peer *peer);
 void inbound_forget(struct engine_peer *peer); /* its handle is stale now */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Paths that lose full-sized packets in silence: their channels go on with smaller ones. */
+/* Paths that silently lose full-sized packets: their channels go on with smaller ones. */
 #include "engine/peer/path_mtu.h"
 
 #include <errno.h>
@@ -14,19 +14,19 @@
 #include "sys/addr.h"
 #include "sys/sock.h"
 
-/* Payloads of packets that pass where full ones do not: IPv6 guarantees 1280 bytes a packet, IPv4
- * 576 in practice. */
+/* Payloads of packets that pass where full ones do not: IPv6 guarantees packets of 1280 bytes, IPv4
+ * of 576 in practice. */
 #define SEGMENT_V6 1220
 #define SEGMENT_V4 536
-#define HOLE_NS (5 * CLOCK_S_NS / 2) /* so long nothing is acknowledged */
-#define TIMEOUTS 3		     /* and so often in a row the first packet was sent again */
-#define PROVEN_BYTES (64u << 10) /* of a channel that carried so much full packets have passed */
+#define HOLE_NS (5 * CLOCK_S_NS / 2) /* nothing is acknowledged for this time */
+#define TIMEOUTS 3		     /* and the first packet was sent again this often in a row */
+#define PROVEN_BYTES (64u << 10)     /* after so many bytes, full packets have passed */
 #define CHANNELS_IN_VAIN 3
 #define REPLACE_NS (10 * CLOCK_S_NS)
 #define SETTLED_NS CLOCK_S_NS
-#define SEEN_NS (100 * CLOCK_MS_NS) /* what was on its way has arrived */
+#define SEEN_NS (100 * CLOCK_MS_NS) /* packets under way have arrived by then */
 
-static const struct peer_rail *rail_at(const struct engine_peer *peer, uint32_t rail)
+static const struct peer_rail *path_mtu_rail(const struct engine_peer *peer, uint32_t rail)
 {
 	return &peer->rails.at[rail < ENGINE_RAILS_MAX ? rail : ENGINE_RAILS_MAX];
 }
@@ -38,10 +38,10 @@ uint16_t path_mtu_control(const struct peer_way *way)
 
 uint16_t path_mtu_channel(const struct engine_peer *peer, uint32_t rail)
 {
-	return rail_at(peer, rail)->segment_bytes;
+	return path_mtu_rail(peer, rail)->segment_bytes;
 }
 
-static void limit_rail(struct engine_peer *peer, uint32_t rail, uint16_t bytes)
+static void path_mtu_limit_rail(struct engine_peer *peer, uint32_t rail, uint16_t bytes)
 {
 	struct peer_rail *at = &peer->rails.at[rail < ENGINE_RAILS_MAX ? rail : ENGINE_RAILS_MAX];
 
@@ -59,21 +59,22 @@ void path_mtu_take(struct engine_peer *peer, uint32_t channel, uint64_t bytes)
 	if (!peer->dialler || !peer->rails.segments_told || bytes < SEGMENT_V4 ||
 	    bytes > UINT16_MAX)
 		return;
-	limit_rail(peer, peer->rails.of_channel[channel], (uint16_t)bytes);
+	path_mtu_limit_rail(peer, peer->rails.of_channel[channel], (uint16_t)bytes);
 }
 
-static bool ends_of(int fd, struct sockaddr_storage *local, struct sockaddr_storage *remote)
+static bool path_mtu_ends_of(int fd, struct sockaddr_storage *local,
+			     struct sockaddr_storage *remote)
 {
 	return sys_sock_local(fd, local) == TCPX_OK && sys_sock_remote(fd, remote) == TCPX_OK;
 }
 
-/* The control link, whose packets are small, goes the same way. */
-static bool control_goes_there(const struct engine_peer *peer, const struct engine_chan *chan)
+/* Whether the control link, whose packets are small, uses the same path. */
+static bool path_mtu_same_as_control(const struct engine_peer *peer, const struct engine_chan *chan)
 {
 	struct sockaddr_storage local, remote;
 
 	return peer->control.link && chan->ends_known &&
-	       ends_of(ctl_link_fd(peer->control.link), &local, &remote) &&
+	       path_mtu_ends_of(ctl_link_fd(peer->control.link), &local, &remote) &&
 	       sys_addr_same_host(&chan->ends[0], &local) &&
 	       sys_addr_same_host(&chan->ends[1], &remote);
 }
@@ -82,12 +83,13 @@ void path_mtu_ends(struct engine_chan *chan)
 {
 	int fd = chan->net->ops->fd(chan->net);
 
-	chan->ends_known = chan->iface && ends_of(fd, &chan->ends[0], &chan->ends[1]);
+	chan->ends_known = chan->iface && path_mtu_ends_of(fd, &chan->ends[0], &chan->ends[1]);
 }
 
-/* Whether more of what we sent on it was acknowledged. A segment of the other side alone would not
- * do: where only our packets are lost they come all the time, each with an old acknowledgement. */
-static void look_at_control(struct engine_peer *peer, int64_t now_ns)
+/* Whether more of the data sent on the control link was acknowledged. Segments of the other side
+ * prove nothing: if only our packets are lost, they keep coming, each with an old
+ * acknowledgement. */
+static void path_mtu_look_control(struct engine_peer *peer, int64_t now_ns)
 {
 	struct peer_rails *rails = &peer->rails;
 	struct tcp_info info = {0};
@@ -98,12 +100,12 @@ static void look_at_control(struct engine_peer *peer, int64_t now_ns)
 		return;
 	if (info.tcpi_bytes_acked > rails->ctl_acked_bytes)
 		rails->ctl_answered_ns = rails->ctl_looked_ns;
-	rails->ctl_acked_bytes = info.tcpi_bytes_acked; /* less: it is another one */
+	rails->ctl_acked_bytes = info.tcpi_bytes_acked; /* less: it is another connection */
 	rails->ctl_looked_ns = now_ns;
 }
 
-static void say(struct engine_peer *peer, const struct engine_chan *chan,
-		const struct net_chan_info *info, uint16_t next)
+static void path_mtu_say(struct engine_peer *peer, const struct engine_chan *chan,
+			 const struct net_chan_info *info, uint16_t next)
 {
 	char from[SYS_ADDR_TEXT], to[SYS_ADDR_TEXT];
 
@@ -124,8 +126,8 @@ void path_mtu_replace(struct engine_chan *chan, int err)
 	chan_fail(chan, TCPX_ERR_CHANNEL_LOST, err);
 }
 
-/* One that leaves channels enough to work on. */
-static void replace(struct engine_chan *chan, uint32_t *up)
+/* Replaces a channel, of which `up` are there. */
+static void path_mtu_replace_one(struct engine_chan *chan, uint32_t *up)
 {
 	--*up;
 	path_mtu_replace(chan, EMSGSIZE);
@@ -145,9 +147,9 @@ uint32_t path_mtu_settled(const struct engine_peer *peer, int64_t now_ns)
 	return count;
 }
 
-/* Full packets are lost for so long that it is no congestion, and smaller ones are not. */
-static bool is_hole(struct engine_peer *peer, const struct engine_chan *chan,
-		    const struct net_chan_info *info, int64_t now_ns)
+/* Whether full packets are lost for too long to be congestion, while smaller ones pass. */
+static bool path_mtu_is_hole(struct engine_peer *peer, const struct engine_chan *chan,
+			     const struct net_chan_info *info, int64_t now_ns)
 {
 	struct path_hole *hole = &peer->rails.holes[chan->index];
 	int64_t stalled_ns = now_ns - hole->stalled_ns;
@@ -161,26 +163,27 @@ static bool is_hole(struct engine_peer *peer, const struct engine_chan *chan,
 		return false;
 	if (!hole->seen_ns)
 		hole->seen_ns = now_ns;
-	/* Without it its own handshake, which passed just before, says that small ones pass. */
-	if (!control_goes_there(peer, chan))
+	/* Without the control link, the channel's own handshake just before shows that small ones
+	 * pass. */
+	if (!path_mtu_same_as_control(peer, chan))
 		return young && info->timeouts >= TIMEOUTS && stalled_ns >= HOLE_NS &&
 		       hole->stalled_ns - hole->began_ns < HOLE_NS;
-	/* After a cut of the network the control link may be answered long before TCP sends the
-	 * lost packet again: only what was sent after that counts. An answer of the first second,
-	 * or from before the stall was seen, which late beats delay, may have come before the
-	 * cut. */
+	/* After the network was cut, the control link may be answered long before TCP sends the
+	 * lost packet again: only retransmissions after that answer count. An answer of the first
+	 * second, or from before the stall was seen, which a late beat delays, may be older than
+	 * the cut. */
 	if (!hole->timeouts && peer->rails.ctl_answered_ns > hole->stalled_ns + CLOCK_S_NS &&
 	    peer->rails.ctl_answered_ns > hole->seen_ns + SEEN_NS)
 		hole->timeouts = info->timeouts + 1;
 	if (!hole->timeouts || info->timeouts < TIMEOUTS || info->last_send_ms < 300)
 		return false;
-	/* Where full packets have passed the way has changed: the next channel tells. */
+	/* If full packets have passed before, the path has changed: the next channel shows it. */
 	return info->timeouts >= hole->timeouts + !young &&
-	       stalled_ns >= (young ? HOLE_NS : peer->link.session->silent_ns);
+	       stalled_ns >= (young ? HOLE_NS : peer->link.session->tuning.silent_ns);
 }
 
-static bool in_vain(struct engine_peer *peer, const struct engine_chan *chan,
-		    const struct net_chan_info *info)
+static bool path_mtu_count_vain(struct engine_peer *peer, const struct engine_chan *chan,
+				const struct net_chan_info *info)
 {
 	char what[160];
 
@@ -188,7 +191,7 @@ static bool in_vain(struct engine_peer *peer, const struct engine_chan *chan,
 	    peer->rails.holes[chan->index].in_vain++ < CHANNELS_IN_VAIN)
 		return false;
 	text_format(what, sizeof(what),
-		    "path MTU: packets of %u bytes of payload are not acknowledged, on none of %d "
+		    "path MTU: packets of %u bytes of payload are acknowledged on none of %d "
 		    "connections",
 		    info->segment_bytes, CHANNELS_IN_VAIN + 1);
 	peer_die(peer, TCPX_ERR_PEER_SILENT, EMSGSIZE, what);
@@ -200,28 +203,28 @@ bool path_mtu_in_vain(struct engine_peer *peer, struct engine_chan *chan)
 	struct net_chan_info info = {0};
 
 	chan_sample_read(chan, &info);
-	return in_vain(peer, chan, &info);
+	return path_mtu_count_vain(peer, chan, &info);
 }
 
-static void found(struct engine_peer *peer, struct engine_chan *chan,
-		  const struct net_chan_info *info, uint32_t *up)
+static void path_mtu_found(struct engine_peer *peer, struct engine_chan *chan,
+			   const struct net_chan_info *info, uint32_t *up)
 {
 	struct path_hole *hole = &peer->rails.holes[chan->index];
 	uint16_t next = info->segment_bytes > SEGMENT_V6 ? SEGMENT_V6 : SEGMENT_V4;
 
-	if (in_vain(peer, chan, info))
+	if (path_mtu_count_vain(peer, chan, info))
 		return;
 	if (info->acked_bytes < PROVEN_BYTES) {
-		say(peer, chan, info, next);
+		path_mtu_say(peer, chan, info, next);
 		hole->told = next;
 		if (peer->dialler)
-			limit_rail(peer, peer->rails.of_channel[chan->index], next);
+			path_mtu_limit_rail(peer, peer->rails.of_channel[chan->index], next);
 	}
-	replace(chan, up);
+	path_mtu_replace_one(chan, up);
 }
 
-static void look_at(struct engine_peer *peer, struct engine_chan *chan, uint32_t *up,
-		    int64_t now_ns)
+static void path_mtu_look_channel(struct engine_peer *peer, struct engine_chan *chan, uint32_t *up,
+				  int64_t now_ns)
 {
 	struct path_hole *hole = &peer->rails.holes[chan->index];
 	struct net_chan_info info = {0};
@@ -242,27 +245,27 @@ static void look_at(struct engine_peer *peer, struct engine_chan *chan, uint32_t
 	}
 	if (*up < 2)
 		return;
-	if (is_hole(peer, chan, &info, now_ns)) {
-		found(peer, chan, &info, up);
+	if (path_mtu_is_hole(peer, chan, &info, now_ns)) {
+		path_mtu_found(peer, chan, &info, up);
 		return;
 	}
-	/* The others of that rail need not find out for themselves. */
+	/* The other channels of that rail need not find out for themselves. */
 	limit = peer->dialler ? path_mtu_channel(peer, peer->rails.of_channel[chan->index]) : 0;
 	if (limit && info.segment_bytes > limit)
-		replace(chan, up);
+		path_mtu_replace_one(chan, up);
 }
 
 void path_mtu_look(struct engine_peer *peer, int64_t now_ns)
 {
 	uint32_t up = path_mtu_settled(peer, now_ns);
 
-	look_at_control(peer, now_ns);
+	path_mtu_look_control(peer, now_ns);
 	for (uint32_t i = 0; peer->counted_up && i <= peer->nbulk && !peer->died; i++) {
 		struct engine_chan *chan = peer->link.chan[i];
 
 		/* The same-host transport has no interface. */
 		if (chan && chan->iface && !chan->busy && !comms_slot(peer, i) &&
 		    !atomic_load(&chan->failed))
-			look_at(peer, chan, &up, now_ns);
+			path_mtu_look_channel(peer, chan, &up, now_ns);
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A peer's life: created, attached to channels, up, dead, given back. */
+/* The end of a peer: how it dies, what ends with it, and when its slot is freed. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -9,12 +9,12 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "engine/request/again.h"
+#include "engine/request/reconnect.h"
 #include "engine/link/block.h"
 #include "engine/calls.h"
 #include "engine/channel/comms.h"
-#include "engine/request/doubt.h"
-#include "engine/request/early.h"
+#include "engine/request/goodbye_wait.h"
+#include "engine/request/pending.h"
 #include "engine/link/hold.h"
 #include "engine/path/share.h"
 #include "engine/link/stage.h"
@@ -25,8 +25,8 @@
 #define CONNECT_LIMIT_NS (10 * CLOCK_S_NS)
 #define DEATHS_SAID 50 /* lines about dead peers in 10 s */
 
-/* Its slot is kept for the next peer, and freed with the session. */
-static void wipe(struct engine_peer *peer)
+/* Wipes its keys: the slot is used for another peer and freed only with the session. */
+static void peer_wipe_keys(struct engine_peer *peer)
 {
 	explicit_bzero(peer->dialling.key, sizeof(peer->dialling.key));
 	explicit_bzero(peer->control.key, sizeof(peer->control.key));
@@ -37,13 +37,13 @@ void peer_free(struct link *link)
 {
 	struct engine_peer *peer = link_peer(link);
 
-	wipe(peer);
+	peer_wipe_keys(peer);
 	if (peer->link.core_ready)
 		core_link_fini(&peer->link.core);
 	block_shares_free(peer);
 	share_peer_free(peer);
 	comms_peer_free(peer);
-	again_put(peer);
+	reconnect_put(peer);
 	pthread_mutex_destroy(&peer->link.lock);
 	handle_give(&peer->link.session->peers, peer);
 }
@@ -52,7 +52,7 @@ struct engine_peer *engine_peer_get(struct engine_session *session, uint64_t pee
 {
 	struct engine_peer *peer;
 
-	/* The list's reference goes only under session.lock. */
+	/* The reference of the list is dropped only under session.lock. */
 	session_lock(session);
 	peer = handle_find(&session->peers, peer_id);
 	if (peer && peer->reconnect.now)
@@ -61,7 +61,8 @@ struct engine_peer *engine_peer_get(struct engine_session *session, uint64_t pee
 		peer_get(peer);
 	session_unlock(session);
 	if (!peer)
-		error_set(TCPX_ERR_STALE, 0, "peer handle is not valid any more");
+		error_set(TCPX_ERR_STALE, 0, "peer handle %llx is no longer valid",
+			  (unsigned long long)peer_id);
 	return peer;
 }
 
@@ -73,27 +74,27 @@ void peer_set_state(struct engine_peer *peer, enum tcpx_peer_state state)
 
 void peer_counters_add(tcpx_counters *sum, const struct core_link *link)
 {
-	sum->tx_bytes += link->tx_bytes;
-	sum->rx_bytes += link->rx_bytes;
-	sum->tx_chunks += link->tx_chunks;
-	sum->rx_chunks += link->rx_chunks;
-	sum->resent_chunks += link->resent;
-	sum->aborted_chunks += link->aborted;
-	sum->remote_rejects += link->refused;
+	sum->tx_bytes += link->count.tx_bytes;
+	sum->rx_bytes += link->count.rx_bytes;
+	sum->tx_chunks += link->count.tx_chunks;
+	sum->rx_chunks += link->count.rx_chunks;
+	sum->resent_chunks += link->count.resent;
+	sum->aborted_chunks += link->count.aborted;
+	sum->remote_rejects += link->count.refused;
 }
 
-static void session_remember(struct engine_session *session, const struct core_link *link)
+static void peer_keep_counters(struct engine_session *session, const struct core_link *link)
 {
-	pthread_mutex_lock(&session->queue_lock);
-	peer_counters_add(&session->counters, link);
-	pthread_mutex_unlock(&session->queue_lock);
+	pthread_mutex_lock(&session->queue.lock);
+	peer_counters_add(&session->counters.gone, link);
+	pthread_mutex_unlock(&session->queue.lock);
 }
 
-void peer_rival_close(struct engine_peer *peer)
+void peer_close_lost_dial(struct engine_peer *peer)
 {
-	if (peer->control.rival >= 0)
-		sys_fd_close(peer->control.rival);
-	peer->control.rival = -1;
+	if (peer->control.lost_dial_fd >= 0)
+		sys_fd_close(peer->control.lost_dial_fd);
+	peer->control.lost_dial_fd = -1;
 }
 
 bool peer_malformed(tcpx_status status)
@@ -112,7 +113,7 @@ void peer_left_dead(struct engine_chan *chan)
 	chan_put(chan);
 }
 
-static void drop_fences(struct engine_peer *peer)
+static void peer_drop_fences(struct engine_peer *peer)
 {
 	while (peer->link.wake.fences) {
 		struct fence_out *fence = peer->link.wake.fences;
@@ -122,44 +123,44 @@ static void drop_fences(struct engine_peer *peer)
 	}
 }
 
-static void log_death(const struct engine_peer *peer)
+static void peer_log_death(const struct engine_peer *peer)
 {
-	static struct log_limit limit; /* one that comes again and again does not fill the log */
+	static struct log_limit limit; /* a peer that keeps returning must not fill the log */
 	const tcpx_error *error = &peer->error;
 
 	if (error->status == TCPX_ERR_DISCONNECTED || error->status == TCPX_ERR_SESSION_CLOSED ||
 	    error->status == TCPX_ERR_PEER_CLOSED || error->status == TCPX_ERR_EXISTS ||
-	    (peer->reconnect.lent && !peer->counted_up)) /* that it cannot be reached was said */
+	    (peer->reconnect.successor && !peer->counted_up)) /* the log already has the loss */
 		LOG_INFO("%s", error->what);
 	else if (log_allow(&limit, DEATHS_SAID))
 		LOG_WARN("%s; next: %s", error->what, error->next);
 }
 
-/* It connected to a session that does not want to know, and we did not to it. */
-bool peer_unknown(const struct engine_peer *peer)
+/* It connected to a session with NO_ACCEPT, which did not connect to it. */
+bool peer_hidden(const struct engine_peer *peer)
 {
 	return (peer->link.session->flags & TCPX_SESSION_NO_ACCEPT) && !peer->dialler &&
-	       !peer->in_view;
+	       !peer->exposed;
 }
 
 /* Control thread. Everything of the peer ends with the error's status. */
-static void die(struct engine_peer *peer, const tcpx_error *error)
+static void peer_end(struct engine_peer *peer, const tcpx_error *error)
 {
 	struct engine_chan *chans[CORE_CHANNELS_MAX];
 	tcpx_status status = error->status;
 	struct engine_session *session = peer->link.session;
-	bool was_up = peer->counted_up, in_view, unknown, leased;
+	bool was_up = peer->counted_up, exposed, unknown, leased;
 	uint32_t i, lost;
 
 	session_lock(session); /* look-ups by any thread */
 	peer->died = true;
-	unknown = peer_unknown(peer);
-	in_view = (was_up && !unknown) || peer->in_view;
+	unknown = peer_hidden(peer);
+	exposed = (was_up && !unknown) || peer->exposed;
 	session_unlock(session);
 	sys_timer_del(&engine_runtime.loop, &peer->dialling.connect_timer);
 	sys_timer_del(&engine_runtime.loop, &peer->dialling.redial_timer);
 	sys_timer_del(&engine_runtime.loop, &peer->control.timer);
-	sys_timer_del(&engine_runtime.loop, &peer->doubt.timer);
+	sys_timer_del(&engine_runtime.loop, &peer->goodbye_wait.timer);
 	peer->link.events->dying(&peer->link);
 	inbound_ends(peer);
 	link_lock(&peer->link);
@@ -168,51 +169,51 @@ static void die(struct engine_peer *peer, const tcpx_error *error)
 	memcpy(chans, peer->link.chan, sizeof(chans));
 	memset(peer->link.chan, 0, sizeof(peer->link.chan));
 	link_unlock_only(&peer->link);
-	log_death(peer);
+	peer_log_death(peer);
 	for (i = 0; i < CORE_CHANNELS_MAX; i++)
 		if (chans[i] && !chan_stop(chans[i], peer_left_dead)) {
 			comms_stays(chans[i]->comms);
-			chans[i] = NULL; /* peer_left_dead()'s */
+			chans[i] = NULL; /* peer_left_dead() frees it */
 		}
 	comms_peer_dead(peer);
 	if (peer->control.link)
 		ctl_link_close(peer->control.link);
 	peer->control.link = NULL;
-	peer_rival_close(peer);
-	wipe(peer); /* its handle may be held for long */
+	peer_close_lost_dial(peer);
+	peer_wipe_keys(peer); /* the application may keep its handle for long */
 	leased = share_leased(peer);
 	link_lock(&peer->link);
 	if (peer->link.core_ready) {
 		if (leased)
 			core_link_lease(&peer->link.core);
 		core_link_fail(&peer->link.core, status);
-		session_remember(session, &peer->link.core);
+		peer_keep_counters(session, &peer->link.core);
 	}
-	lost = early_fail(peer, status);
-	doubts_fail(peer, status);
-	drop_fences(peer);
+	lost = pending_fail(peer, status);
+	goodbye_waits_fail(peer, status);
+	peer_drop_fences(peer);
 	link_unlock(&peer->link);
-	early_say_lost(peer, lost);
+	pending_say_lost(peer, lost);
 	share_peer_dead(peer);
 	hold_dead(peer, chans);
 	for (i = 0; i < CORE_CHANNELS_MAX; i++)
 		if (chans[i])
 			chan_put(chans[i]);
 	if (was_up)
-		atomic_fetch_add(&session->peers_lost, 1);
+		atomic_fetch_add(&session->counters.peers_lost, 1);
 	else
-		atomic_fetch_add(&session->peers_failed, 1);
+		atomic_fetch_add(&session->counters.peers_failed, 1);
 	if (peer_malformed(status) && peer->link.core_ready)
-		atomic_fetch_add(&session->protocol_errors, 1);
+		atomic_fetch_add(&session->counters.protocol_errors, 1);
 	peer_set_state(peer, TCPX_PEER_DEAD);
 	link_progress(&peer->link);
-	if (in_view) /* of another one nobody has a handle */
+	if (exposed) /* the application has a handle of no other peer */
 		peer_event(peer,
 			   status == TCPX_ERR_PEER_RESTARTED ? TCPX_EVENT_PEER_RESTARTED
 							     : TCPX_EVENT_PEER_DOWN,
 			   status, 0);
-	/* a stranger that never got through, or nobody was told of; whose handle is out stays */
-	if ((!in_view && !peer->dialler) || unknown || peer->reconnect.lent)
+	/* The application never had its handle, or it belongs to another handle. Others stay. */
+	if ((!exposed && !peer->dialler) || unknown || peer->reconnect.successor)
 		peer_forget(peer);
 	else if (!peer->dialler)
 		inbound_remember(peer);
@@ -225,7 +226,7 @@ void peer_die(struct engine_peer *peer, tcpx_status status, int err, const char 
 	if (peer->died)
 		return;
 	error_fill(&error, status, err, "peer '%s': %s", peer->who.name, what);
-	die(peer, &error);
+	peer_end(peer, &error);
 }
 
 void peer_die_last(struct engine_peer *peer)
@@ -238,10 +239,11 @@ void peer_die_last(struct engine_peer *peer)
 	error_fill(&error, status, last.system_errno, "peer '%s': %s", peer->who.name, last.what);
 	if (last.status)
 		memcpy(error.next, last.next, sizeof(error.next));
-	die(peer, &error);
+	peer_end(peer, &error);
 }
 
-/* Out of the session's list; the handle is stale from here on. Control thread, after death. */
+/* Removes it from the session's list; its handle is stale from now on. Control thread, after it
+ * died. */
 void peer_forget(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->link.session;

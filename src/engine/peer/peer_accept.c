@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The accepting side: who may connect, what is answered, and the link that comes of it. */
+/* The accepting side: which dials are allowed, how they are answered, and the links they become. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,9 +9,10 @@
 #include "base/error.h"
 #include "engine/calls.h"
 #include "engine/channel/comms.h"
-#include "engine/request/early.h"
+#include "engine/request/pending.h"
 #include "engine/link/place.h"
 #include "engine/path/share.h"
+#include "net/transport.h"
 #include "sys/addr.h"
 #include "sys/crypto.h"
 #include "sys/fd.h"
@@ -37,7 +38,7 @@ static struct engine_peer *peer_by_link(struct engine_session *session, uint64_t
 	return found;
 }
 
-static bool is_link(const struct wire_hello *dial)
+static bool accept_is_of_link(const struct wire_hello *dial)
 {
 	return dial->role == WIRE_ROLE_DATA || dial->auth == WIRE_AUTH_LINK ||
 	       (dial->auth == WIRE_AUTH_BARE && dial->key_id);
@@ -49,7 +50,7 @@ static int accept_key(void *arg, const struct wire_hello *dial, int loopback,
 	struct engine_session *session = arg;
 	struct engine_peer *peer;
 
-	if (is_link(dial)) {
+	if (accept_is_of_link(dial)) {
 		peer = peer_by_link(session, dial->key_id);
 		if (!peer || dial->auth != ctl_data_auth((enum wire_auth)peer->dialling.hello.auth,
 							 loopback))
@@ -85,18 +86,19 @@ static int accept_key(void *arg, const struct wire_hello *dial, int loopback,
 	}
 }
 
-static bool same(const uint8_t *a, const uint8_t *b)
+static bool accept_same_uuid(const uint8_t *a, const uint8_t *b)
 {
 	return !memcmp(a, b, WIRE_UUID_BYTES);
 }
 
-/* One link per pair: one that is up stays; of two dials that cross the lower uuid's survives. */
-static bool ours_wins(struct engine_session *session, const struct wire_hello *dial)
+/* One link per pair: a link that is up stays; of two simultaneous dials that of the lower uuid
+ * survives. */
+static bool accept_own_dial_wins(struct engine_session *session, const struct wire_hello *dial)
 {
 	struct engine_peer *peer;
 	bool wins;
 
-	if (same(dial->uuid, session->uuid))
+	if (accept_same_uuid(dial->uuid, session->uuid))
 		return false; /* a session may be its own peer */
 	peer = peer_by_uuid(session, dial->uuid,
 			    session->identity.own.there && dial->identity.there, NULL);
@@ -124,18 +126,19 @@ static void accept_answer(void *arg, const struct wire_hello *dial,
 		answer->status = -TCPX_ERR_REFUSED;
 		return;
 	}
-	if (is_link(dial)) {
+	if (accept_is_of_link(dial)) {
 		peer = peer_by_link(session, dial->key_id);
 		answer->key_id = dial->key_id;
 		if (!peer || dial->channel > peer->nbulk)
 			answer->status = -TCPX_ERR_STALE;
 		return;
 	}
-	if (!same(dial->want_uuid, anyone) && !same(dial->want_uuid, session->uuid)) {
+	if (!accept_same_uuid(dial->want_uuid, anyone) &&
+	    !accept_same_uuid(dial->want_uuid, session->uuid)) {
 		answer->status = -TCPX_ERR_PEER_RESTARTED;
 		return;
 	}
-	if (ours_wins(session, dial)) {
+	if (accept_own_dial_wins(session, dial)) {
 		answer->status = -TCPX_ERR_EXISTS;
 		return;
 	}
@@ -144,9 +147,10 @@ static void accept_answer(void *arg, const struct wire_hello *dial,
 		return;
 	}
 	answer->channels =
-		dial->channels && session->channels
-			? (dial->channels < session->channels ? dial->channels : session->channels)
-			: dial->channels + session->channels;
+		dial->channels && session->tuning.channels
+			? (dial->channels < session->tuning.channels ? dial->channels
+								     : session->tuning.channels)
+			: dial->channels + session->tuning.channels;
 	if (!answer->channels)
 		answer->channels = session_auto_channels();
 	comms_grant(session, &dial->messages, &answer->messages);
@@ -156,28 +160,28 @@ static void accept_answer(void *arg, const struct wire_hello *dial,
 		answer->status = -TCPX_ERR_INTERNAL;
 }
 
-/* Two dials that knew of each other too late, each answered, each proven: the lower uuid's is the
- * link. The other connection stays open until that link is up, or its end would be heard first. */
-static bool wins_late(struct engine_peer *ours, const struct ctl_conn *conn)
+/* Two simultaneous dials, both answered and authenticated: that of the lower uuid becomes the link.
+ * The other connection stays open until the link is up, or the peer would see its end first. */
+static bool accept_own_dial_won(struct engine_peer *ours, const struct ctl_conn *conn)
 {
 	if (memcmp(ours->link.session->uuid, conn->remote.uuid, WIRE_UUID_BYTES) > 0)
 		return false;
-	peer_rival_close(ours);
-	ours->control.rival = conn->fd;
+	peer_close_lost_dial(ours);
+	ours->control.lost_dial_fd = conn->fd;
 	return true;
 }
 
-static bool settle_dial(struct engine_peer *old, const struct ctl_conn *conn,
-			struct engine_peer **out_adopt)
+static bool accept_settle_dial(struct engine_peer *old, const struct ctl_conn *conn,
+			       struct engine_peer **out_adopt)
 {
-	if (old->counted_up) { /* ours was quicker after all */
+	if (old->counted_up) { /* our dial was quicker */
 		sys_fd_close(conn->fd);
 		return false;
 	}
-	if (old->dialler && old->link.core_ready && wins_late(old, conn))
+	if (old->dialler && old->link.core_ready && accept_own_dial_won(old, conn))
 		return false;
 	if (!old->dialler || old->dialling.channels_begun) {
-		peer_die(old, TCPX_ERR_PEER_CLOSED, 0, "peer connected anew");
+		peer_die(old, TCPX_ERR_PEER_CLOSED, 0, "peer has connected again");
 		return true;
 	}
 	peer_dial_cancel(old);
@@ -188,24 +192,25 @@ static bool settle_dial(struct engine_peer *old, const struct ctl_conn *conn,
 	return true;
 }
 
-/* What we have of this uuid: the new connection is of no use (false), or takes the place of our own
- * dial, whose handle and requests live on (*out_adopt), or of an older one of the peer. The adopted
- * one comes without a reference: while it lives, only this thread takes it off the list. */
-static bool settle_dials(struct engine_session *session, const struct ctl_conn *conn,
-			 struct engine_peer **out_adopt)
+/* Settles the new connection with a peer of the same uuid. False: the connection is not needed.
+ * Else it replaces our own dial, whose handle and requests go on (*out_adopt), or an older
+ * connection of the peer. *out_adopt has no reference: only this thread removes a live peer from
+ * the list. */
+static bool accept_settle(struct engine_session *session, const struct ctl_conn *conn,
+			  struct engine_peer **out_adopt)
 {
 	struct engine_peer *old = peer_by_uuid(session, conn->remote.uuid, conn->proven, NULL);
 	bool of_use = true;
 
 	*out_adopt = NULL;
-	if (old && !same(conn->remote.uuid, session->uuid))
-		of_use = settle_dial(old, conn, out_adopt);
+	if (old && !accept_same_uuid(conn->remote.uuid, session->uuid))
+		of_use = accept_settle_dial(old, conn, out_adopt);
 	if (old)
 		peer_put(old);
 	return of_use;
 }
 
-static void ready_control(struct engine_session *session, const struct ctl_conn *conn)
+static void accept_control(struct engine_session *session, const struct ctl_conn *conn)
 {
 	struct engine_peer *peer;
 	tcpx_status status;
@@ -215,7 +220,7 @@ static void ready_control(struct engine_session *session, const struct ctl_conn 
 		sys_fd_close(conn->fd);
 		return;
 	}
-	if (!settle_dials(session, conn, &peer))
+	if (!accept_settle(session, conn, &peer))
 		return;
 	if (peer) {
 		session_lock(session); /* look-ups by address */
@@ -235,7 +240,7 @@ static void ready_control(struct engine_session *session, const struct ctl_conn 
 	}
 	peer->reconnect.awaiting = false;
 	peer->dialling.deadline_ns = clock_now_ns() + ACCEPT_NS;
-	if (session->plugin) /* its setup may take longer, and is waited for */
+	if (session->plugin) /* wait for its setup, which may take longer */
 		peer->dialling.deadline_ns += session->plugin->setup_ns;
 	peer_connect_timer(peer);
 	status = peer_control_up(peer, conn, false);
@@ -249,8 +254,8 @@ static void accept_ready(void *arg, const struct ctl_conn *conn)
 	struct engine_peer *peer;
 	struct net_chan *net;
 
-	if (!is_link(&conn->remote)) {
-		ready_control(session, conn);
+	if (!accept_is_of_link(&conn->remote)) {
+		accept_control(session, conn);
 		return;
 	}
 	peer = peer_by_link(session, conn->remote.key_id);
@@ -263,7 +268,7 @@ static void accept_ready(void *arg, const struct ctl_conn *conn)
 		return;
 	}
 	sys_sock_congestion_fit(conn->fd, config_text(CONFIG_CONGESTION));
-	if (net_tcp_wrap(conn->fd, &net) != TCPX_OK) {
+	if (net_transport_adopt(conn->fd, &net) != TCPX_OK) {
 		sys_fd_close(conn->fd);
 		return;
 	}
@@ -284,9 +289,9 @@ const struct ctl_accept_ops peer_accept_ops = {
 	.identity = accept_identity,
 };
 
-/* Whom we offered that nonce. */
-static struct engine_peer *peer_of_nonce(struct engine_session *session,
-					 const uint8_t nonce[LOCAL_NONCE_BYTES])
+/* The peer that this nonce was offered to. */
+static struct engine_peer *accept_peer_of_nonce(struct engine_session *session,
+						const uint8_t nonce[LOCAL_NONCE_BYTES])
 {
 	struct engine_peer *found = NULL;
 	struct list_node *pos;
@@ -305,18 +310,16 @@ static struct engine_peer *peer_of_nonce(struct engine_session *session,
 
 int peer_local_expected(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES])
 {
-	return peer_of_nonce(arg, nonce) != NULL;
+	return accept_peer_of_nonce(arg, nonce) != NULL;
 }
 
 int peer_local_arrived(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
 		       uint32_t epoch, struct net_chan *chan)
 {
-	struct engine_peer *found = peer_of_nonce(arg, nonce);
+	struct engine_peer *found = accept_peer_of_nonce(arg, nonce);
 
 	if (!found || channel > found->nbulk)
 		return 0;
 	peer_attach(found, channel, epoch, chan); /* owns it either way */
 	return 1;
 }
-
-/* Both sides cut chunks of one size: the smaller of two wishes, the only one, or the default. */

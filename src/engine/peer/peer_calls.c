@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls about peers that are connected: flush, find, look. */
+/* Calls about connected peers: flush, find, query. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,20 +9,20 @@
 #include "engine/engine.h"
 #include "engine/calls.h"
 #include "engine/channel/comms.h"
-#include "engine/request/doubt.h"
-#include "engine/request/early.h"
+#include "engine/request/goodbye_wait.h"
+#include "engine/request/pending.h"
 #include "sys/addr.h"
 #include "sys/futex.h"
 
-/* peer.lock: is anything posted up to then still under way? */
-static bool pending(struct engine_peer *peer, uint64_t until, uint64_t notes)
+/* peer.lock: whether anything is under way that was posted no later than `until` and `notes`. */
+static bool flush_pending(struct engine_peer *peer, uint64_t until, uint64_t notes)
 {
 	struct core_xfer *xfer = NULL;
 
 	while ((xfer = core_xfer_after(&peer->link.core, xfer)))
 		if (LIST_ENTRY(xfer, struct engine_request, xfer)->post_seq <= until)
 			return true;
-	return core_notes_wait(&peer->link.core, notes) || doubt_waits(peer, until);
+	return core_notes_wait(&peer->link.core, notes) || goodbye_wait_has(peer, until);
 }
 
 tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64_t timeout_ns)
@@ -43,7 +43,7 @@ tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64
 		link_lock(&peer->link);
 		if (peer->link.core_done)
 			status = error_raise(&peer->error);
-		else if (early_waits(peer)) /* goes with the link: looked at then */
+		else if (pending_waits(peer)) /* it is sent when the link is up: look again then */
 			wait = true;
 		else if (peer->link.core_ready && first) {
 			first = false;
@@ -52,12 +52,12 @@ tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64
 			core_link_ask(&peer->link.core);
 		}
 		if (status == TCPX_OK && !first)
-			wait = pending(peer, until, notes);
+			wait = flush_pending(peer, until, notes);
 		link_unlock(&peer->link);
 		if (!wait)
 			break;
 		if (sys_futex_wait(&peer->link.flush.word, word, deadline) < 0) {
-			status = TCPX_IN_PROGRESS; /* what was posted goes on */
+			status = TCPX_IN_PROGRESS; /* the posted requests go on */
 			break;
 		}
 	}
@@ -87,8 +87,8 @@ tcpx_status engine_peer_find(struct engine_session *session, const char *name, t
 	return TCPX_OK;
 }
 
-/* New samples of its channels. */
-static void sample(struct engine_peer *peer)
+/* Takes new samples of its channels. */
+static void peer_sample_channels(struct engine_peer *peer)
 {
 	struct engine_chan *chans[CORE_CHANNELS_MAX];
 	uint32_t count = 0;
@@ -115,7 +115,7 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 
 	if (!peer)
 		return TCPX_ERR_STALE;
-	sample(peer);
+	peer_sample_channels(peer);
 	link_lock(&peer->link);
 	memcpy(info.name, peer->who.name, sizeof(info.name));
 	info.state = (enum tcpx_peer_state)atomic_load(&peer->state);
@@ -155,7 +155,7 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 }
 
 /* peer.lock */
-static void describe(struct engine_chan *chan, tcpx_channel_info *out_info)
+static void channel_describe(struct engine_chan *chan, tcpx_channel_info *out_info)
 {
 	struct net_chan_info net = {{0}};
 
@@ -185,19 +185,19 @@ tcpx_status engine_channel_query(struct engine_session *session, uint64_t peer_i
 
 	if (!peer)
 		return TCPX_ERR_STALE;
-	sample(peer);
+	peer_sample_channels(peer);
 	link_lock(&peer->link);
 	for (uint32_t i = 0; i < CORE_CHANNELS_MAX && status != TCPX_OK; i++) {
 		if (!peer->link.chan[i] || up++ != index)
 			continue;
-		describe(peer->link.chan[i], out_info);
+		channel_describe(peer->link.chan[i], out_info);
 		status = TCPX_OK;
 	}
 	link_unlock(&peer->link);
 	peer_put(peer);
 	return status == TCPX_OK
 		       ? status
-		       : error_set(status, 0, "the peer has %u channels, none %u", up, index);
+		       : error_set(status, 0, "there is no channel %u: the peer has %u", index, up);
 }
 
 tcpx_status engine_peer_error(struct engine_session *session, uint64_t peer_id,
@@ -220,10 +220,10 @@ void engine_counters(struct engine_session *session, tcpx_counters *out_counters
 	struct list_node *pos;
 
 	session_lock(session);
-	pthread_mutex_lock(&session->queue_lock);
-	sum = session->counters;
-	sum.staging_bytes = session->stage_pool - session->stage_free;
-	pthread_mutex_unlock(&session->queue_lock);
+	pthread_mutex_lock(&session->queue.lock);
+	sum = session->counters.gone;
+	sum.staging_bytes = session->staging.pool - session->staging.free;
+	pthread_mutex_unlock(&session->queue.lock);
 	LIST_FOREACH(pos, &session->peer_list) {
 		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
 
@@ -235,22 +235,22 @@ void engine_counters(struct engine_session *session, tcpx_counters *out_counters
 	}
 	session_unlock(session);
 	sum.sz = out_counters->sz;
-	sum.requests_posted = atomic_load(&session->posted);
-	sum.requests_done = atomic_load(&session->done_count);
-	sum.requests_failed = atomic_load(&session->failed);
-	sum.requests_active = atomic_load(&session->active);
-	sum.notifications_sent = atomic_load(&session->notes_out);
-	sum.notifications_received = atomic_load(&session->notes_in);
-	sum.peers_up = atomic_load(&session->peers_up);
-	sum.peers_lost = atomic_load(&session->peers_lost);
-	sum.peers_failed = atomic_load(&session->peers_failed);
-	sum.channels_lost = atomic_load(&session->channels_lost);
-	sum.control_redials = atomic_load(&session->redials);
-	sum.carrier_losses = atomic_load(&session->carrier_losses);
-	sum.protocol_errors = atomic_load(&session->protocol_errors);
-	sum.accepted = atomic_load(&session->ctl_counters.accepted);
-	sum.preauth_rejects = atomic_load(&session->ctl_counters.preauth_rejects);
-	sum.auth_failures = atomic_load(&session->ctl_counters.auth_failures);
+	sum.requests_posted = atomic_load(&session->counters.posted);
+	sum.requests_done = atomic_load(&session->counters.done);
+	sum.requests_failed = atomic_load(&session->counters.failed);
+	sum.requests_active = atomic_load(&session->counters.active);
+	sum.notifications_sent = atomic_load(&session->counters.notes_out);
+	sum.notifications_received = atomic_load(&session->counters.notes_in);
+	sum.peers_up = atomic_load(&session->counters.peers_up);
+	sum.peers_lost = atomic_load(&session->counters.peers_lost);
+	sum.peers_failed = atomic_load(&session->counters.peers_failed);
+	sum.channels_lost = atomic_load(&session->counters.channels_lost);
+	sum.control_redials = atomic_load(&session->counters.redials);
+	sum.carrier_losses = atomic_load(&session->counters.carrier_losses);
+	sum.protocol_errors = atomic_load(&session->counters.protocol_errors);
+	sum.accepted = atomic_load(&session->counters.ctl.accepted);
+	sum.preauth_rejects = atomic_load(&session->counters.ctl.preauth_rejects);
+	sum.auth_failures = atomic_load(&session->counters.ctl.auth_failures);
 	sum.impostors = atomic_load(&session->identity.impostors);
 	sum.regions = mem_regions_count(session->regions);
 	sum.memory_bytes = account_bytes(session);

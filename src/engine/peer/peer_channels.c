@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The channels of a peer: attached, lost one by one, left behind by its death. Control thread. */
+/* The channels of a peer: attached, lost one by one, or ended by its death. Control thread. */
 #include <errno.h>
 
 #include "base/clock.h"
@@ -21,8 +21,8 @@ tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epo
 	struct comms_slot *slot = comms_slot(peer, channel);
 	tcpx_status status;
 
-	if (slot && !net->ops->post)
-		return comms_guide(peer, channel, epoch, net); /* comes again with its comms */
+	if (slot && !net->ops->message)
+		return comms_guide(peer, channel, epoch, net); /* attached with its comms */
 	status = chan_create(peer, channel, epoch, net,
 			     place_of_nic(slot ? comms_nic_name(slot->comms) : NULL, iface), &chan);
 	if (status != TCPX_OK) {
@@ -51,7 +51,7 @@ tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epo
 		peer->transport = transport;
 	link_unlock_only(&peer->link);
 	atomic_store(&chan->tx_owner, OWNER_FREE);
-	chan_start(chan); /* one that cannot be polled fails like any other later on */
+	chan_start(chan); /* if it cannot be polled, it fails later like any other channel */
 	chan_put(chan);
 	link_run_deferred(&peer->link);
 	if (peer->counted_up)
@@ -60,7 +60,7 @@ tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epo
 	return TCPX_OK;
 }
 
-/* Control thread: a channel is torn down; its peer lives while another one does. */
+/* Control thread: a channel has stopped. Its peer stays up while it has another channel. */
 static void channel_gone(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
@@ -74,8 +74,9 @@ static void channel_gone(struct engine_chan *chan)
 		comms_reason(chan->comms, status, what, sizeof(what));
 	else
 		text_format(what, sizeof(what), "channel %u: %s", channel,
-			    err == EMSGSIZE ? "its full packets are lost, it gets smaller ones"
-					    : error_status_text(status));
+			    err == EMSGSIZE
+				    ? "its full packets are lost, it is replaced with smaller ones"
+				    : error_status_text(status));
 	later = !fatal && comms_stopped(chan, what);
 	link_lock(&peer->link);
 	if (!later)
@@ -83,21 +84,21 @@ static void channel_gone(struct engine_chan *chan)
 	up = core_link_channels_up(&peer->link.core) - core_link_messages_up(&peer->link.core);
 	link_unlock(&peer->link);
 	chan_put(chan);
-	/* While channels are replaced, perhaps by both ends, the control link stands for it. */
+	/* While channels are replaced, maybe by both ends, the control link keeps the peer up. */
 	replacing = peer->control.link && clock_now_ns() < peer->rails.replacing_ns;
 	if (fatal || (!up && !replacing) || (!peer->counted_up && !later)) {
-		/* The peer's fence told of the loss before our own socket did. */
+		/* The peer's fence reported the loss before our own socket did. */
 		peer_die(peer, status == TCPX_ERR_CHANNEL_LOST ? TCPX_ERR_PEER_RESET : status, err,
 			 what);
 		return;
 	}
 	LOG(comms_level(peer, later), "peer '%s': %s; %u channels live on", peer->who.name, what,
 	    up);
-	atomic_fetch_add(&peer->link.session->channels_lost, 1);
+	atomic_fetch_add(&peer->link.session->counters.channels_lost, 1);
 	peer_event(peer, TCPX_EVENT_CHANNEL_DOWN, TCPX_ERR_CHANNEL_LOST, channel);
 }
 
-static void left(struct engine_chan *chan)
+static void channel_left(struct engine_chan *chan)
 {
 	if (chan->peer->died)
 		peer_left_dead(chan);
@@ -110,7 +111,7 @@ static void channel_down(struct engine_peer *peer, struct engine_chan *chan)
 {
 	tcpx_status status = (tcpx_status)atomic_load(&chan->failed);
 
-	/* A peer that closes says goodbye before its channels end: hear it first. */
+	/* A peer that closes says goodbye before its channels end: read that first. */
 	if (status == TCPX_ERR_PEER_CLOSED && peer->control.link)
 		ctl_link_poll(peer->control.link);
 	if (peer->died)
@@ -118,11 +119,11 @@ static void channel_down(struct engine_peer *peer, struct engine_chan *chan)
 	link_lock(&peer->link);
 	peer->link.chan[chan->index] = NULL;
 	link_unlock_only(&peer->link);
-	if (chan_stop(chan, left)) {
+	if (chan_stop(chan, channel_left)) {
 		channel_gone(chan);
 	} else {
 		comms_stays(chan->comms);
-		LOG_INFO("peer '%s': channel %u is lost while a call of it waits for memory",
+		LOG_INFO("peer '%s': channel %u is lost while one of its calls waits for memory",
 			 peer->who.name, chan->index);
 	}
 }

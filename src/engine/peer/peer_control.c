@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control link of a peer stands: what was agreed, and what is told by it at once. */
+/* The control link of a peer is up: takes over what was agreed, and sends the offers. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/link/account.h"
-#include "engine/request/again.h"
+#include "engine/request/reconnect.h"
 #include "engine/peer/carrier.h"
 #include "engine/channel/comms.h"
-#include "engine/request/early.h"
+#include "engine/request/pending.h"
 #include "engine/peer/path_mtu.h"
 #include "engine/peer/peer_dial.h"
 #include "engine/path/share.h"
-#include "net/ncclnet/plugin.h"
+#include "plugin/plugin.h"
 #include "sys/addr.h"
 #include "sys/fd.h"
 #include "sys/crypto.h"
@@ -25,7 +25,7 @@ void peer_send_fences(struct engine_peer *peer)
 	uint32_t i;
 
 	if (!peer->control.link)
-		return; /* core_link_refence makes them again */
+		return; /* core_link_refence() makes them again */
 	for (;;) {
 		struct frame frame = {.type = FRAME_FENCE};
 		uint8_t *payload;
@@ -42,7 +42,8 @@ void peer_send_fences(struct engine_peer *peer)
 		if (!payload || fence->count > WIRE_REFUSALS_MAX) {
 			free(payload);
 			free(fence);
-			peer_die(peer, TCPX_ERR_NO_MEMORY, 0, "fence of a lost channel");
+			peer_die(peer, TCPX_ERR_NO_MEMORY, 0,
+				 "no memory for the fence of a lost channel");
 			return;
 		}
 		out = wire_out_of(payload, (size_t)fence->count * WIRE_REFUSAL_BYTES);
@@ -62,7 +63,7 @@ void peer_send_fences(struct engine_peer *peer)
 	}
 }
 
-/* What the dialler needs to know before it opens data channels. */
+/* Sends what the dialler needs before it opens data channels. */
 void peer_send_offers(struct engine_peer *peer, bool local)
 {
 	struct engine_session *session = peer->link.session;
@@ -78,7 +79,7 @@ void peer_send_offers(struct engine_peer *peer, bool local)
 		uint8_t bytes[WIRE_LOCAL_MAX];
 
 		memcpy(offer.nonce, peer->shared_memory.nonce, sizeof(offer.nonce));
-		memcpy(offer.name, session->local_name, sizeof(offer.name) - 1);
+		memcpy(offer.name, session->listen.local_name, sizeof(offer.name) - 1);
 		frame = (struct frame){.type = FRAME_LOCAL};
 		frame.payload_bytes = (uint32_t)wire_local_encode(&offer, bytes);
 		link_tell(&peer->link, &frame, bytes);
@@ -94,7 +95,8 @@ tcpx_status peer_ctl_open(struct engine_peer *peer, int fd)
 			     &peer->control.link);
 }
 
-static uint32_t agree_chunk(uint32_t ours, uint32_t theirs)
+/* Both sides use one chunk size: the smaller one that they ask for, or the default. */
+static uint32_t control_agree_chunk(uint32_t ours, uint32_t theirs)
 {
 	uint32_t chunk = !ours || (theirs && theirs < ours) ? theirs : ours;
 
@@ -105,12 +107,12 @@ static uint32_t agree_chunk(uint32_t ours, uint32_t theirs)
 	return chunk < ENGINE_CHUNK_MAX ? chunk : ENGINE_CHUNK_MAX;
 }
 
-static tcpx_status core_start(struct engine_peer *peer, const struct wire_hello *remote)
+static tcpx_status control_core_start(struct engine_peer *peer, const struct wire_hello *remote)
 {
 	struct engine_session *session = peer->link.session;
 	struct core_config cfg = {
 		.chunk_bytes = peer->chunk_bytes,
-		.filled_chunk_bytes = session->chunk_bytes || remote->chunk_bytes
+		.filled_chunk_bytes = session->tuning.chunk_bytes || remote->chunk_bytes
 					      ? peer->chunk_bytes
 					      : ENGINE_FILLED_CHUNK_BYTES,
 		.bulk_channels = peer->nbulk,
@@ -125,7 +127,7 @@ static tcpx_status core_start(struct engine_peer *peer, const struct wire_hello 
 	cfg.credit_out[FRAME_CREDIT_NOTIFY] = remote->notify_budget;
 	cfg.credit_out[FRAME_CREDIT_EAGER] = remote->eager_budget;
 	cfg.credit_out[FRAME_CREDIT_READ] = remote->read_budget;
-	cfg.credit_in[FRAME_CREDIT_NOTIFY] = session->notify_budget;
+	cfg.credit_in[FRAME_CREDIT_NOTIFY] = session->tuning.notify_budget;
 	cfg.cover_out = remote->notify_cover;
 	cfg.cover_in = session->account.share;
 	cfg.credit_in[FRAME_CREDIT_EAGER] = ENGINE_EAGER_BUDGET;
@@ -139,12 +141,12 @@ static tcpx_status core_start(struct engine_peer *peer, const struct wire_hello 
 	status = core_link_init(&peer->link.core, &cfg);
 	peer->link.core_ready = status == TCPX_OK;
 	if (peer->link.core_ready)
-		early_start(peer);
+		pending_start(peer);
 	link_unlock(&peer->link);
 	return status;
 }
 
-static const char *auth_name(uint8_t auth, const struct engine_peer *peer)
+static const char *control_auth_name(uint8_t auth, const struct engine_peer *peer)
 {
 	switch (auth) {
 	case WIRE_AUTH_SECRET:
@@ -157,23 +159,23 @@ static const char *auth_name(uint8_t auth, const struct engine_peer *peer)
 	}
 }
 
-/* The control link stands. Control thread; owns conn->fd. */
+/* The control link is up. Control thread; owns conn->fd. */
 tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *conn, bool dialler)
 {
 	struct engine_session *session = peer->link.session;
 	const struct wire_hello *remote = &conn->remote;
 	const struct wire_hello *answer = dialler ? &conn->remote : &conn->local;
-	struct core_alive_config alive = {.silent_ns = session->silent_ns,
-					  .stopped_ns = session->stopped_ns};
+	struct core_alive_config alive = {.silent_ns = session->tuning.silent_ns,
+					  .stopped_ns = session->tuning.stopped_ns};
 	bool local = (conn->local.features & conn->remote.features & WIRE_FEATURE_LOCAL);
 	uint64_t channels = (uint64_t)answer->channels + answer->messages.channels;
 	tcpx_status status;
 
-	/* A core that is there already was made by a dial of ours that gave way. */
+	/* A core that exists already is that of our own dial, which this connection replaces. */
 	if (!answer->channels || channels > CORE_CHANNELS_MAX - 1 ||
 	    (peer->link.core_ready && channels != peer->nbulk)) {
 		sys_fd_close(conn->fd);
-		return error_set(TCPX_ERR_PROTOCOL, 0, "%llu channels agreed, of 1..%u",
+		return error_set(TCPX_ERR_PROTOCOL, 0, "peer wants %llu channels, outside 1..%u",
 				 (unsigned long long)channels, CORE_CHANNELS_MAX - 1);
 	}
 	peer->nbulk = (uint32_t)channels;
@@ -187,7 +189,7 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	}
 	session_lock(session);	/* look-ups by uuid and name */
 	link_lock(&peer->link); /* queries */
-	peer->chunk_bytes = agree_chunk(session->chunk_bytes, remote->chunk_bytes);
+	peer->chunk_bytes = control_agree_chunk(session->tuning.chunk_bytes, remote->chunk_bytes);
 	memcpy(peer->who.name, remote->name, sizeof(peer->who.name));
 	memcpy(peer->who.uuid, remote->uuid, sizeof(peer->who.uuid));
 	memcpy(peer->who.incarnation, remote->incarnation, sizeof(peer->who.incarnation));
@@ -199,12 +201,12 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	peer->control.link_id = answer->key_id;
 	peer->address.remote = conn->remote_addr;
 	peer->dialling.hello.auth = (dialler ? conn->local : conn->remote).auth;
-	peer->who.auth = auth_name(peer->dialling.hello.auth, peer);
+	peer->who.auth = control_auth_name(peer->dialling.hello.auth, peer);
 	link_unlock_only(&peer->link);
 	session_unlock(session);
 	if (conn->proven)
 		identity_end_others(session, peer);
-	status = peer->link.core_ready ? TCPX_OK : core_start(peer, remote);
+	status = peer->link.core_ready ? TCPX_OK : control_core_start(peer, remote);
 	if (status == TCPX_OK)
 		status = peer_ctl_open(peer, conn->fd);
 	if (status != TCPX_OK) {
@@ -212,20 +214,20 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 		return status;
 	}
 	explicit_bzero(peer->dialling.key,
-		       sizeof(peer->dialling.key)); /* what follows has the link's key */
+		       sizeof(peer->dialling.key)); /* further dials use the link's key */
 	core_alive_init(&peer->control.alive, &alive, clock_now_ns());
 	peer->control.timer.fn = peer_beat;
 	sys_timer_set(&engine_runtime.loop, &peer->control.timer, peer->control.alive.due_ns);
 	if (dialler)
 		return TCPX_OK;
-	local = local && session->local &&
+	local = local && session->listen.local &&
 		sys_random(peer->shared_memory.nonce, sizeof(peer->shared_memory.nonce)) == TCPX_OK;
 	peer->shared_memory.offered = local;
 	peer_send_offers(peer, local);
 	return TCPX_OK;
 }
 
-/* The control link stands again. Owns conn->fd. */
+/* The control link is up again. Owns conn->fd. */
 void peer_control_again(struct engine_peer *peer, const struct ctl_conn *conn)
 {
 	tcpx_status status;
@@ -236,10 +238,10 @@ void peer_control_again(struct engine_peer *peer, const struct ctl_conn *conn)
 	status = peer_ctl_open(peer, conn->fd);
 	if (status != TCPX_OK) {
 		sys_fd_close(conn->fd);
-		peer_die(peer, status, 0, "control link");
+		peer_die(peer, status, 0, "cannot open the control link again");
 		return;
 	}
-	atomic_fetch_add(&peer->link.session->redials, 1);
+	atomic_fetch_add(&peer->link.session->counters.redials, 1);
 	LOG_INFO("peer '%s': control link is back", peer->who.name);
 	session_lock(peer->link.session); /* look-ups by address */
 	link_lock(&peer->link);		  /* queries */

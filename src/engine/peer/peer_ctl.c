@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control link of a peer: fences, offers, heartbeats, and the judgement whether it lives. */
+/* The control link of a peer: fences, offers, heartbeats, and whether the peer is alive. */
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "engine/calls.h"
 #include "engine/peer/carrier.h"
 #include "engine/channel/comms.h"
-#include "engine/request/early.h"
+#include "engine/request/pending.h"
 #include "engine/peer/path_mtu.h"
 #include "engine/peer/peer_route.h"
 #include "engine/peer/rails.h"
@@ -21,10 +21,8 @@
 #include "sys/addr.h"
 #include "wire/control.h"
 
-/* A peer whose link is full ends behind this, not in it: callers go on with what is of it. */
-
-static tcpx_status take_fence(struct engine_peer *peer, const struct frame *frame,
-			      const void *payload)
+static tcpx_status ctl_take_fence(struct engine_peer *peer, const struct frame *frame,
+				  const void *payload)
 {
 	uint32_t max = frame->payload_bytes / WIRE_REFUSAL_BYTES + 1, count = 0;
 	struct core_nack *nacks = calloc(max, sizeof(*nacks));
@@ -50,8 +48,8 @@ static tcpx_status take_fence(struct engine_peer *peer, const struct frame *fram
 	return status;
 }
 
-static tcpx_status take_rails(struct engine_peer *peer, const struct frame *frame,
-			      const void *payload)
+static tcpx_status ctl_take_rails(struct engine_peer *peer, const struct frame *frame,
+				  const void *payload)
 {
 	bool here = here_now_is(&peer->address.remote);
 	struct wire_address addrs[WIRE_ADDR_MAX];
@@ -70,14 +68,15 @@ static tcpx_status take_rails(struct engine_peer *peer, const struct frame *fram
 		if (sys_addr_may_be_of(addr, &peer->address.remote, here))
 			peer->address.count++;
 		else
-			LOG_INFO("peer '%s': its rail %s is not dialled: nobody else has it",
+			LOG_INFO("peer '%s': its rail %s is not dialled: the address is not "
+				 "valid on the way to it",
 				 peer->who.name, sys_addr_text(addr, text));
 	}
 	return TCPX_OK;
 }
 
-static tcpx_status take_local(struct engine_peer *peer, const struct frame *frame,
-			      const void *payload)
+static tcpx_status ctl_take_local(struct engine_peer *peer, const struct frame *frame,
+				  const void *payload)
 {
 	struct wire_local local;
 	tcpx_status status = wire_local_decode(payload, frame->payload_bytes, &local);
@@ -85,14 +84,14 @@ static tcpx_status take_local(struct engine_peer *peer, const struct frame *fram
 	if (status != TCPX_OK)
 		return status;
 	memcpy(peer->shared_memory.name, local.name, sizeof(peer->shared_memory.name));
-	if (!peer->dialler) /* where its descriptors are asked for, by the nonce that we made */
+	if (!peer->dialler) /* the name serves to ask for descriptors, with our own nonce */
 		return TCPX_OK;
 	memcpy(peer->shared_memory.nonce, local.nonce, sizeof(peer->shared_memory.nonce));
 	peer->shared_memory.have_offer = true;
 	return TCPX_OK;
 }
 
-static void take_heartbeat(struct engine_peer *peer, const struct frame *frame, int64_t now)
+static void ctl_take_heartbeat(struct engine_peer *peer, const struct frame *frame, int64_t now)
 {
 	core_alive_heard_beat(&peer->control.alive, now);
 	peer->control.echo_ns = frame->linear;
@@ -100,7 +99,7 @@ static void take_heartbeat(struct engine_peer *peer, const struct frame *frame, 
 		atomic_store(&peer->control.rtt_ns, now - (int64_t)frame->offset);
 }
 
-static tcpx_status on_frame(void *arg, const struct frame *frame, const void *payload)
+static tcpx_status ctl_on_frame(void *arg, const struct frame *frame, const void *payload)
 {
 	struct engine_peer *peer = arg;
 	int64_t now = clock_now_ns();
@@ -108,21 +107,21 @@ static tcpx_status on_frame(void *arg, const struct frame *frame, const void *pa
 	core_alive_heard(&peer->control.alive, now);
 	switch (frame->type) {
 	case FRAME_HEARTBEAT:
-		take_heartbeat(peer, frame, now);
+		ctl_take_heartbeat(peer, frame, now);
 		return TCPX_OK;
 	case FRAME_GOODBYE:
 		peer_die(peer, TCPX_ERR_PEER_CLOSED, 0, "peer said goodbye");
 		return TCPX_OK;
 	case FRAME_FENCE:
-		return take_fence(peer, frame, payload);
+		return ctl_take_fence(peer, frame, payload);
 	case FRAME_SHARE:
 		return share_take(peer, frame, payload);
 	case FRAME_COMM:
 		return comms_frame(peer, frame, payload);
 	case FRAME_RAILS:
-		return take_rails(peer, frame, payload);
+		return ctl_take_rails(peer, frame, payload);
 	case FRAME_LOCAL:
-		return take_local(peer, frame, payload);
+		return ctl_take_local(peer, frame, payload);
 	case FRAME_CHANNELS:
 		if (peer->dialler && !peer->dialling.channels_begun) {
 			peer->dialling.channels_begun = true;
@@ -139,7 +138,7 @@ static tcpx_status on_frame(void *arg, const struct frame *frame, const void *pa
 	}
 }
 
-static void on_lost(void *arg, tcpx_status status, int err)
+static void ctl_on_lost(void *arg, tcpx_status status, int err)
 {
 	struct engine_peer *peer = arg;
 
@@ -160,10 +159,10 @@ static void on_lost(void *arg, tcpx_status status, int err)
 
 void peer_control_lost(struct engine_peer *peer, tcpx_status status, int err)
 {
-	on_lost(peer, status, err);
+	ctl_on_lost(peer, status, err);
 }
 
-const struct ctl_link_ops peer_ctl_ops = {.frame = on_frame, .lost = on_lost};
+const struct ctl_link_ops peer_ctl_ops = {.frame = ctl_on_frame, .lost = ctl_on_lost};
 
 void peer_send_goodbye(struct engine_peer *peer)
 {
@@ -173,8 +172,8 @@ void peer_send_goodbye(struct engine_peer *peer)
 		ctl_link_send(peer->control.link, &frame, NULL);
 }
 
-/* What the kernels say of the control link: our heartbeats are acknowledged or not. */
-static void sample(struct engine_peer *peer, int64_t now)
+/* Asks the kernel whether the peer's kernel acknowledges our heartbeats. */
+static void ctl_sample(struct engine_peer *peer, int64_t now)
 {
 	struct tcp_info info = {0};
 	socklen_t len = sizeof(info);
@@ -183,11 +182,11 @@ static void sample(struct engine_peer *peer, int64_t now)
 	if (!peer->control.link ||
 	    getsockopt(ctl_link_fd(peer->control.link), IPPROTO_TCP, TCP_INFO, &info, &len))
 		return;
-	/* Progress, and no ACK alone: the peer's own frames carry ACKs of nothing new. It was made
-	 * at the last ACK at the latest, up to a beat ago. */
+	/* An ACK alone is no progress: the peer's own frames carry ACKs of nothing new. The
+	 * progress is no later than the last ACK, and at most one beat old. */
 	progress = info.tcpi_bytes_acked != peer->control.acked_bytes;
 	peer->control.acked_bytes = info.tcpi_bytes_acked;
-	/* What a local filter or a dead route holds back was never sent, nor acknowledged. */
+	/* Bytes that a local filter or a dead route holds back were never sent; they count, too. */
 	unacked = info.tcpi_unacked || info.tcpi_notsent_bytes;
 	core_alive_sample(&peer->control.alive,
 			  now - (int64_t)info.tcpi_last_ack_recv * CLOCK_MS_NS, unacked, progress);
@@ -197,23 +196,24 @@ static void sample(struct engine_peer *peer, int64_t now)
 		peer->control.stuck_ns = now;
 }
 
-/* The data channels live, the control link hangs: its rail is dead, another one may not be. */
+/* The control link hangs while data channels work: its rail is dead, but another may work. */
 static bool ctl_hangs(const struct engine_peer *peer, int64_t now)
 {
 	return peer->dialler && peer->control.link && peer->counted_up &&
-	       peer->link.session->nrails > 1 && peer->control.stuck_ns &&
-	       now - peer->control.stuck_ns >= peer->link.session->silent_ns / 3;
+	       peer->link.session->rails.count > 1 && peer->control.stuck_ns &&
+	       now - peer->control.stuck_ns >= peer->link.session->tuning.silent_ns / 3;
 }
 
-static void judge(struct engine_peer *peer, enum core_alive_verdict verdict)
+static void ctl_judge(struct engine_peer *peer, enum core_alive_verdict verdict)
 {
 	switch (verdict) {
 	case CORE_ALIVE_OK:
 		break;
 	case CORE_ALIVE_SUSPECT:
 		if (!peer->counted_up)
-			break; /* it connects still: nobody may take it for a peer that was up */
-		LOG_WARN("peer '%s' was not heard of for %d s", peer->who.name, 3);
+			break; /* it still connects, and must not look like a peer that was up */
+		LOG_WARN("peer '%s': no sign of life for %d s", peer->who.name,
+			 (int)(peer->control.alive.cfg.suspect_ns / CLOCK_S_NS));
 		peer_set_state(peer, TCPX_PEER_SUSPECT);
 		peer_event(peer, TCPX_EVENT_PEER_SUSPECT, TCPX_OK, 0);
 		break;
@@ -233,7 +233,7 @@ static void judge(struct engine_peer *peer, enum core_alive_verdict verdict)
 	}
 }
 
-static void heard_on_channels(struct engine_peer *peer, int64_t now)
+static void ctl_heard_on_channels(struct engine_peer *peer, int64_t now)
 {
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
 		struct engine_chan *chan = peer->link.chan[i];
@@ -246,24 +246,24 @@ static void heard_on_channels(struct engine_peer *peer, int64_t now)
 	}
 }
 
-static void beat(struct engine_peer *peer, int64_t now_ns)
+static void ctl_beat(struct engine_peer *peer, int64_t now_ns)
 {
 	struct engine_peer *holder;
 	enum core_alive_verdict verdict;
 	int64_t due;
 
-	/* A late timer means that we slept: let what arrived meanwhile speak first. */
-	heard_on_channels(peer, now_ns);
+	/* A late timer means that this process did not run: first count what arrived meanwhile. */
+	ctl_heard_on_channels(peer, now_ns);
 	carrier_look(peer, now_ns);
 	comms_beat(peer, now_ns);
 	rails_look(peer, now_ns);
 	path_mtu_look(peer, now_ns);
 	if (peer->died)
 		return;
-	sample(peer, now_ns);
+	ctl_sample(peer, now_ns);
 	link_lock(&peer->link);
 	if (!list_empty(&peer->pending.notes) && peer->link.core_ready && !peer->link.core.dead)
-		early_notes_go(peer);
+		pending_notes_go(peer);
 	link_unlock(&peer->link);
 	holder = account_look(peer->link.session, now_ns);
 	if (holder) {
@@ -282,19 +282,19 @@ static void beat(struct engine_peer *peer, int64_t now_ns)
 	if (peer->died)
 		return;
 	verdict = core_alive_tick(&peer->control.alive, now_ns, &due);
-	judge(peer, verdict);
+	ctl_judge(peer, verdict);
 	if (peer->died)
 		return;
 	if (ctl_hangs(peer, now_ns))
-		on_lost(peer, TCPX_ERR_PEER_SILENT, 0);
+		ctl_on_lost(peer, TCPX_ERR_PEER_SILENT, 0);
 	if (peer->control.link && peer->control.stuck_ns &&
-	    now_ns - peer->control.stuck_ns >= peer->link.session->silent_ns) {
-		/* It may be heard: then the way there is cut, and it believes us silent. */
-		peer_die(peer, TCPX_ERR_PEER_SILENT, 0, "peer silent: nothing is acknowledged");
+	    now_ns - peer->control.stuck_ns >= peer->link.session->tuning.silent_ns) {
+		/* If the peer is still heard, only our packets are lost: it does not hear us. */
+		peer_die(peer, TCPX_ERR_PEER_SILENT, 0, "peer silent: it acknowledges nothing");
 		return;
 	}
 	if (!peer->control.link && peer->counted_up &&
-	    now_ns - peer->control.lost_ns > peer->link.session->silent_ns) {
+	    now_ns - peer->control.lost_ns > peer->link.session->tuning.silent_ns) {
 		peer_die(peer, TCPX_ERR_PEER_SILENT, 0, "control link did not come back");
 		return;
 	}
@@ -305,8 +305,8 @@ void peer_beat(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, control.timer);
 
-	/* One that dies before it was up is forgotten at once: its slot may be another's next. */
+	/* A peer that dies before it is up is freed at once, and its slot used again. */
 	peer_get(peer);
-	beat(peer, now_ns);
+	ctl_beat(peer, now_ns);
 	peer_put(peer);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dialling side of a link: data channels, and again when they are lost. */
+/* The dialling side of a link: dials data channels, and again when they are lost. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,11 +12,12 @@
 #include "engine/peer/path_mtu.h"
 #include "engine/peer/peer_dial.h"
 #include "engine/peer/rails.h"
+#include "net/transport.h"
 #include "sys/fd.h"
 #include "sys/sock.h"
 
 #define REDIAL_NS (50 * CLOCK_MS_NS)
-#define PATIENCE_NS (3 * CLOCK_S_NS) /* with a rail that may be coming up */
+#define PATIENCE_NS (3 * CLOCK_S_NS) /* for a rail that may be coming up */
 #define PARKED_NS (5 * CLOCK_S_NS)   /* normally the carrier's return ends it */
 
 struct peer_dial *peer_dial_new(struct engine_peer *peer)
@@ -55,7 +56,7 @@ void peer_channel_failed(struct engine_peer *peer, uint32_t channel, tcpx_status
 	peer_redial_later(peer, channel);
 }
 
-static void channel_missed(void *arg, unsigned at, tcpx_status status, int err)
+static void dial_channel_missed(void *arg, unsigned at, tcpx_status status, int err)
 {
 	struct peer_dial *dial = arg;
 
@@ -63,8 +64,8 @@ static void channel_missed(void *arg, unsigned at, tcpx_status status, int err)
 	dial->missed[at] = status;
 }
 
-/* A way led to the peer: those that did not are to blame themselves. */
-static void judge_rails(const struct peer_dial *dial, uint32_t taken)
+/* One way led to the peer, so the fault of the others is in their rails. */
+static void dial_judge_rails(const struct peer_dial *dial, uint32_t taken)
 {
 	struct engine_peer *peer = dial->peer;
 	uint32_t home = peer_route_home(peer, dial->channel);
@@ -78,8 +79,8 @@ static void judge_rails(const struct peer_dial *dial, uint32_t taken)
 		rail_failed(peer, &way, TCPX_ERR_UNREACHABLE);
 }
 
-static void channel_dialled(void *arg, unsigned at, tcpx_status status, int err,
-			    const struct ctl_conn *conn)
+static void dial_channel_done(void *arg, unsigned at, tcpx_status status, int err,
+			      const struct ctl_conn *conn)
 {
 	struct peer_dial *dial = arg;
 	struct engine_peer *peer = dial->peer;
@@ -87,14 +88,14 @@ static void channel_dialled(void *arg, unsigned at, tcpx_status status, int err,
 	struct net_chan *net;
 
 	if (status == TCPX_OK)
-		judge_rails(dial, rail);
+		dial_judge_rails(dial, rail);
 	free(dial);
 	peer->dialling.channel[channel] = NULL;
 	if (status == TCPX_OK) {
 		peer->rails.of_channel[channel] =
-			(uint8_t)rail; /* NONE is no rail's number either */
+			(uint8_t)rail; /* PEER_RAIL_NONE stays different from every rail */
 		sys_sock_congestion_fit(conn->fd, config_text(CONFIG_CONGESTION));
-		status = net_tcp_wrap(conn->fd, &net);
+		status = net_transport_adopt(conn->fd, &net);
 		if (status != TCPX_OK)
 			sys_fd_close(conn->fd);
 	}
@@ -106,23 +107,23 @@ static void channel_dialled(void *arg, unsigned at, tcpx_status status, int err,
 		peer->dialling.tries = 0;
 }
 
-/* A peer that connects waits for all its channels; one that is up has others meanwhile. */
-static int64_t head_start(const struct engine_peer *peer)
+/* A peer that connects waits for all its channels; one that is up has other channels. */
+static int64_t dial_head_start(const struct engine_peer *peer)
 {
 	int64_t start = peer->counted_up ? PATIENCE_NS : CTL_HEAD_START_NS;
 
 	return 3 * peer->rails.took_ns > start ? 3 * peer->rails.took_ns : start;
 }
 
-/* Any way but the control link's may lead nowhere: the next ones start before it has failed. */
-static void dial_tcp(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
+/* Any way except the control link's may lead nowhere: the next ones start before it has failed. */
+static void dial_tcp_start(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
 {
 	struct ctl_dial_opts opts[PEER_WAYS] = {0};
 	struct ctl_race_opts race = {
 		.ways = opts,
-		.head_start_ns = head_start(peer),
-		.missed = channel_missed,
-		.done = channel_dialled,
+		.head_start_ns = dial_head_start(peer),
+		.missed = dial_channel_missed,
+		.done = dial_channel_done,
 	};
 	struct peer_dial *dial = peer_dial_new(peer);
 	tcpx_status status;
@@ -165,7 +166,7 @@ void peer_dial_channel(struct engine_peer *peer, uint32_t channel)
 		peer_redial_parked(peer, channel);
 		return;
 	}
-	epoch = comms_next_epoch(peer, channel); /* it is the one that is dialled */
+	epoch = comms_next_epoch(peer, channel);
 	if (comms_slot(peer, channel) && comms_senseless(peer, &why)) {
 		comms_give_up(peer, channel, why);
 		return;
@@ -173,11 +174,12 @@ void peer_dial_channel(struct engine_peer *peer, uint32_t channel)
 	if (peer_local_dial(peer, channel, epoch) || peer->died)
 		return;
 	if (session->flags & TCPX_SESSION_LOCAL_ONLY)
-		peer_die(peer, TCPX_ERR_UNREACHABLE, 0, "peer offers no shared memory, local only");
+		peer_die(peer, TCPX_ERR_UNREACHABLE, 0,
+			 "peer offers no shared memory, and the session is LOCAL_ONLY");
 	else if (channel && peer->counted_up && carrier_lost(session, channel - 1))
 		peer_redial_parked(peer, channel); /* the other rails have their own channels */
 	else
-		dial_tcp(peer, channel, epoch);
+		dial_tcp_start(peer, channel, epoch);
 }
 
 void peer_dial_channels(struct engine_peer *peer)
@@ -186,7 +188,7 @@ void peer_dial_channels(struct engine_peer *peer)
 		peer_dial_channel(peer, i);
 }
 
-static void redial_due(struct sys_timer *timer, int64_t now_ns)
+static void dial_again_due(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, dialling.redial_timer);
 	uint64_t mask = peer->dialling.redial_mask;
@@ -204,7 +206,7 @@ void peer_redial_later(struct engine_peer *peer, uint32_t channel)
 	int64_t wait = REDIAL_NS << (peer->dialling.tries < 6 ? peer->dialling.tries : 6);
 
 	peer->dialling.redial_mask |= 1ull << channel;
-	peer->dialling.redial_timer.fn = redial_due;
+	peer->dialling.redial_timer.fn = dial_again_due;
 	sys_timer_set(&engine_runtime.loop, &peer->dialling.redial_timer, clock_now_ns() + wait);
 }
 
@@ -213,7 +215,7 @@ void peer_redial_parked(struct engine_peer *peer, uint32_t channel)
 	peer->dialling.redial_mask |= 1ull << channel;
 	if (!list_empty(&peer->dialling.redial_timer.node))
 		return;
-	peer->dialling.redial_timer.fn = redial_due;
+	peer->dialling.redial_timer.fn = dial_again_due;
 	sys_timer_set(&engine_runtime.loop, &peer->dialling.redial_timer,
 		      clock_now_ns() + PARKED_NS);
 }
@@ -223,11 +225,11 @@ void peer_redial_now(struct engine_peer *peer)
 	if (!peer->dialling.redial_mask || !peer->counted_up || peer->died)
 		return;
 	peer->dialling.tries = 0; /* each channel over its own rail first */
-	peer->dialling.redial_timer.fn = redial_due;
+	peer->dialling.redial_timer.fn = dial_again_due;
 	sys_timer_set(&engine_runtime.loop, &peer->dialling.redial_timer, clock_now_ns());
 }
 
-static void cancel(struct peer_dial **dial)
+static void dial_cancel(struct peer_dial **dial)
 {
 	if (*dial)
 		ctl_race_cancel((*dial)->race);
@@ -237,9 +239,9 @@ static void cancel(struct peer_dial **dial)
 
 void peer_dial_cancel(struct engine_peer *peer)
 {
-	cancel(&peer->dialling.control);
+	dial_cancel(&peer->dialling.control);
 	peer_local_cancel(peer);
 	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++)
-		cancel(&peer->dialling.channel[i]);
+		dial_cancel(&peer->dialling.channel[i]);
 	rail_probe_cancel(peer);
 }

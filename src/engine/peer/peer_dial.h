@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two halves of dialling share: control links (peer_dial_control.c) and data channels
- * (peer_dial.c). Control thread. */
+/* Dials of control links (peer_dial_control.c) and of data channels (peer_dial.c). Control
+ * thread. */
 #ifndef ENGINE_PEER_PEER_DIAL_H
 #define ENGINE_PEER_PEER_DIAL_H
 
@@ -8,8 +8,8 @@
 #include "engine/engine.h"
 #include "engine/peer/peer_route.h"
 
-/* A connection that is dialled: in peer->dial, or of a data channel in peer->chan_dial, until it
- * stands, failed or was cancelled. */
+/* A dial under way: in peer->dialling.control, or in peer->dialling.channel, until it is connected,
+ * failed or cancelled. */
 struct peer_dial {
 	struct ctl_race *race;
 	struct engine_peer *peer;
@@ -17,12 +17,12 @@ struct peer_dial {
 	unsigned count;
 	struct peer_way ways[PEER_WAYS];
 	tcpx_status missed[PEER_WAYS];
-	tcpx_error refusal; /* of the control link: ours, of an answer */
+	tcpx_error refusal; /* control link: why this side refused the answer */
 };
 
-/* NULL: no memory, and the last error says so. */
+/* NULL: no memory; the last error is set. */
 struct peer_dial *peer_dial_new(struct engine_peer *peer);
-/* Starts the race of a dial's ways. It has a copy of them, and theirs with the key is wiped. */
+/* Starts the race of a dial's ways. It copies them; the caller's, which hold the key, are wiped. */
 tcpx_status peer_dial_race(struct peer_dial *dial, const struct ctl_race_opts *race,
 			   struct ctl_dial_opts ways[PEER_WAYS]);
 

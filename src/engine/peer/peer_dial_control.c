@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dialling side of a control link: the first time, and again when it is lost. */
+/* The dialling side of a control link: dials it, and again when it is lost. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,17 +12,17 @@
 #include "engine/peer/peer_dial.h"
 #include "sys/addr.h"
 
-static bool is_proven(const struct engine_session *session, const struct wire_hello *answer)
+static bool dial_is_proven(const struct engine_session *session, const struct wire_hello *answer)
 {
 	return session->identity.own.there && answer->identity.there;
 }
 
-#define OTHER_KEY "what answers has another key than is expected"
-#define OTHER_KEY_NEXT "compare the expected key with the one that the other side says it has"
+#define OTHER_KEY "the session that answers has another key than expected"
+#define OTHER_KEY_NEXT "compare the expected key with the key of the other side"
 
-/* What the caller will hear of an answer that proved what it says. */
-static tcpx_status refuse(struct peer_dial *dial, tcpx_status status, const char *what,
-			  const char *next)
+/* Refuses an authenticated answer; the caller gets this error. */
+static tcpx_status dial_refuse(struct peer_dial *dial, tcpx_status status, const char *what,
+			       const char *next)
 {
 	error_set(status, 0, "%s", what);
 	error_next("%s", next);
@@ -30,24 +30,25 @@ static tcpx_status refuse(struct peer_dial *dial, tcpx_status status, const char
 	return status;
 }
 
-/* Whom the answer proves is whom we want. Its own dial may have become a link meanwhile: ours ends
- * before it is one. */
-static tcpx_status agrees(void *arg, const struct wire_hello *answer)
+/* Checks that the session that answers is the one that is wanted. If its own dial has become a link
+ * meanwhile, ours ends with ERR_EXISTS. */
+static tcpx_status dial_agrees(void *arg, const struct wire_hello *answer)
 {
 	struct peer_dial *dial = arg;
 	struct engine_peer *peer = dial->peer, *other;
 	struct engine_session *session = peer->link.session;
-	bool proven = is_proven(session, answer);
+	bool proven = dial_is_proven(session, answer);
 
 	if (peer->who.expects && (!proven || memcmp(answer->identity.key, peer->who.expected,
 						    sizeof(peer->who.expected)) != 0))
-		return refuse(dial, TCPX_ERR_AUTH, OTHER_KEY, OTHER_KEY_NEXT);
+		return dial_refuse(dial, TCPX_ERR_AUTH, OTHER_KEY, OTHER_KEY_NEXT);
 	if (!memcmp(answer->uuid, session->uuid, sizeof(answer->uuid)))
 		return !memcmp(peer->dialling.hello.want_uuid, session->uuid, sizeof(answer->uuid))
-			       ? TCPX_OK /* it may be its own peer */
-			       : refuse(dial, TCPX_ERR_INVALID, "this session itself answered",
-					"name another session's address; a session connects to "
-					"itself by its connection info");
+			       ? TCPX_OK /* a session may be its own peer */
+			       : dial_refuse(
+					 dial, TCPX_ERR_INVALID, "this session itself answered",
+					 "name another session's address; a session connects to "
+					 "itself by its connection info");
 	other = peer_by_uuid(session, answer->uuid, proven, peer);
 	if (!other)
 		return TCPX_OK;
@@ -55,7 +56,7 @@ static tcpx_status agrees(void *arg, const struct wire_hello *answer)
 	return TCPX_ERR_EXISTS;
 }
 
-static void control_missed(void *arg, unsigned at, tcpx_status status, int err)
+static void dial_control_missed(void *arg, unsigned at, tcpx_status status, int err)
 {
 	const struct peer_dial *dial = arg;
 	char text[SYS_ADDR_TEXT];
@@ -66,20 +67,20 @@ static void control_missed(void *arg, unsigned at, tcpx_status status, int err)
 			 sys_addr_text(&dial->ways[at].remote, text), error_status_text(status));
 }
 
-static void control_dialled(void *arg, unsigned at, tcpx_status status, int err,
-			    const struct ctl_conn *conn);
+static void dial_control_done(void *arg, unsigned at, tcpx_status status, int err,
+			      const struct ctl_conn *conn);
 
-/* Dials every address, one after another with a head start; false when none could be dialled, and
- * the last error says why. */
-static bool dial_control(struct engine_peer *peer)
+/* Dials every address, each with a head start before the next. False: none could be dialled; the
+ * last error says why. */
+static bool dial_control_start(struct engine_peer *peer)
 {
 	struct ctl_dial_opts opts[PEER_WAYS] = {0};
 	struct ctl_race_opts race = {
 		.ways = opts,
 		.head_start_ns = CTL_HEAD_START_NS,
-		.agree = agrees,
-		.missed = control_missed,
-		.done = control_dialled,
+		.agree = dial_agrees,
+		.missed = dial_control_missed,
+		.done = dial_control_done,
 	};
 	struct peer_dial *dial = peer_dial_new(peer);
 
@@ -106,7 +107,7 @@ static bool dial_control(struct engine_peer *peer)
 	return true;
 }
 
-static void await_due(struct sys_timer *timer, int64_t now_ns)
+static void dial_await_due(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, dialling.redial_timer);
 
@@ -114,13 +115,13 @@ static void await_due(struct sys_timer *timer, int64_t now_ns)
 	if (peer->link.core_ready || peer->died)
 		return;
 	peer->reconnect.awaiting = false;
-	if (!dial_control(peer))
-		peer_die_last(peer); /* not one dial could be started */
+	if (!dial_control_start(peer))
+		peer_die_last(peer); /* no dial could be started */
 }
 
-/* The other side has a link with us already, or its own dial is on the way: that link is the one.
- * A link that only the other side still believes in goes away there: the dial is tried again. */
-static void exists(struct engine_peer *peer, const struct ctl_conn *conn)
+/* The other side already has a link with this session, or its own dial is under way: that link is
+ * used. If only the other side still knows the link, it will end there: the dial is repeated. */
+static void dial_exists(struct engine_peer *peer, const struct ctl_conn *conn)
 {
 	struct engine_session *session = peer->link.session;
 	struct engine_peer *other;
@@ -128,7 +129,7 @@ static void exists(struct engine_peer *peer, const struct ctl_conn *conn)
 	session_lock(session);
 	if (conn) {
 		memcpy(peer->who.uuid, conn->remote.uuid, sizeof(peer->who.uuid));
-		peer->who.keyed = is_proven(session, &conn->remote);
+		peer->who.keyed = dial_is_proven(session, &conn->remote);
 	}
 	session_unlock(session);
 	other = peer_by_uuid(session, peer->who.uuid, peer->who.keyed, peer);
@@ -140,21 +141,22 @@ static void exists(struct engine_peer *peer, const struct ctl_conn *conn)
 		return;
 	}
 	if (other) {
-		peer->dialling.same_as = other->slot_id;
+		peer->dialling.duplicate_of = other->slot_id;
 		peer_put(other);
-		/* Who used the handle meanwhile is told to use it again, and gets that link. */
-		peer_die(peer, peer->reconnect.lent ? TCPX_ERR_PEER_CLOSED : TCPX_ERR_EXISTS, 0,
-			 "linked already");
+		/* Callers that used the handle meanwhile get an error, use it again, and get that
+		 * link. */
+		peer_die(peer, peer->reconnect.successor ? TCPX_ERR_PEER_CLOSED : TCPX_ERR_EXISTS,
+			 0, "already linked");
 		return;
 	}
 	peer->reconnect.awaiting = true;
-	peer->dialling.redial_timer.fn = await_due;
+	peer->dialling.redial_timer.fn = dial_await_due;
 	sys_timer_set(&engine_runtime.loop, &peer->dialling.redial_timer,
 		      clock_now_ns() + 50 * CLOCK_MS_NS);
 }
 
-static void control_dialled(void *arg, unsigned at, tcpx_status status, int err,
-			    const struct ctl_conn *conn)
+static void dial_control_done(void *arg, unsigned at, tcpx_status status, int err,
+			      const struct ctl_conn *conn)
 {
 	struct peer_dial *dial = arg;
 	struct engine_peer *peer = dial->peer;
@@ -166,7 +168,7 @@ static void control_dialled(void *arg, unsigned at, tcpx_status status, int err,
 	peer->dialling.control = NULL;
 	if (status == TCPX_OK) {
 		peer->rails.local = way.local;
-		/* Without the head starts of those before it. */
+		/* Without the head starts of the ways before it. */
 		peer->rails.took_ns =
 			clock_now_ns() - peer->rails.dialled_ns - at * CTL_HEAD_START_NS;
 		status = peer_control_up(peer, conn, true);
@@ -175,11 +177,11 @@ static void control_dialled(void *arg, unsigned at, tcpx_status status, int err,
 		return;
 	}
 	if (status == TCPX_ERR_EXISTS) {
-		exists(peer, conn);
+		dial_exists(peer, conn);
 		return;
 	}
 	if (status == TCPX_ERR_BUSY) {
-		error_set(status, 0, "connecting to %s: it has as many peers as it takes",
+		error_set(status, 0, "connecting to %s: it has reached its limit of peers",
 			  sys_addr_text(&way.remote, text));
 		error_next("raise TCPX_MAX_PEERS there, or wait until others have left");
 		peer_die_last(peer);
@@ -197,18 +199,18 @@ static void control_dialled(void *arg, unsigned at, tcpx_status status, int err,
 	peer_die(peer, status, err, what);
 }
 
-/* Control thread: everything about the dial is in the peer already. */
+/* Control thread: the peer holds all that the dial needs. */
 void peer_dial_start(struct engine_peer *peer)
 {
 	if (peer->link.core_ready || peer->died)
 		return; /* the peer's own dial was quicker */
 	peer_connect_timer(peer);
-	if (!dial_control(peer))
-		peer_die_last(peer); /* not one dial could be started */
+	if (!dial_control_start(peer))
+		peer_die_last(peer); /* no dial could be started */
 }
 
-static void control_again(void *arg, unsigned at, tcpx_status status, int err,
-			  const struct ctl_conn *conn)
+static void dial_control_again(void *arg, unsigned at, tcpx_status status, int err,
+			       const struct ctl_conn *conn)
 {
 	struct peer_dial *dial = arg;
 	struct engine_peer *peer = dial->peer;
@@ -223,13 +225,13 @@ static void control_again(void *arg, unsigned at, tcpx_status status, int err,
 		return;
 	}
 	if (status == TCPX_ERR_STALE) {
-		peer_die(peer, TCPX_ERR_PEER_CLOSED, 0, "peer does not know the link any more");
+		peer_die(peer, TCPX_ERR_PEER_CLOSED, 0, "peer no longer knows the link");
 		return;
 	}
 	peer_control_later(peer);
 }
 
-static void control_due(struct sys_timer *timer, int64_t now_ns)
+static void dial_control_due(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, dialling.connect_timer);
 
@@ -240,30 +242,30 @@ static void control_due(struct sys_timer *timer, int64_t now_ns)
 /* Control thread: the connect timer is free once the peer is up. */
 void peer_control_later(struct engine_peer *peer)
 {
-	peer->dialling.connect_timer.fn = control_due;
+	peer->dialling.connect_timer.fn = dial_control_due;
 	sys_timer_set(&engine_runtime.loop, &peer->dialling.connect_timer,
 		      clock_now_ns() + 100 * CLOCK_MS_NS);
 }
 
-/* The control link again, over another rail each time. */
+/* Dials the control link again, over another rail each time. */
 void peer_dial_control(struct engine_peer *peer)
 {
 	struct ctl_dial_opts opts[PEER_WAYS] = {0};
 	struct ctl_race_opts race = {
-		.ways = opts, .head_start_ns = CTL_HEAD_START_NS, .done = control_again};
-	int64_t limit = peer->control.lost_ns + peer->link.session->silent_ns;
+		.ways = opts, .head_start_ns = CTL_HEAD_START_NS, .done = dial_control_again};
+	int64_t limit = peer->control.lost_ns + peer->link.session->tuning.silent_ns;
 	struct peer_dial *dial;
 
 	if (peer->died || peer->dialling.control || peer->control.link)
 		return;
-	peer->dialling.control_tries++; /* never the rail that was lost first */
+	peer->dialling.control_tries++; /* so that the lost rail is not the first */
 	dial = peer_dial_new(peer);
 	if (!dial) {
 		peer_control_later(peer);
 		return;
 	}
 	race.count = dial->count = peer_route_again(
-		peer, peer->dialling.control_tries % peer->link.session->nrails, dial->ways);
+		peer, peer->dialling.control_tries % peer->link.session->rails.count, dial->ways);
 	for (unsigned i = 0; i < race.count; i++) {
 		peer_route_opts(&dial->ways[i], &opts[i]);
 		peer_route_hello(peer, &opts[i], WIRE_ROLE_CONTROL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who a session is and who its peers are: by their keys, never by what they only say. */
+/* The identity of a session and of its peers: by their keys, never by a mere claim. */
 #include "engine/peer/peer_identity.h"
 
 #include <string.h>
@@ -8,9 +8,8 @@
 #include "sys/addr.h"
 #include "sys/crypto.h"
 
-/* ---- our own ---- */
+/* ---- this session ---- */
 
-/* Options may have named a file that it is in. */
 tcpx_status identity_of_session(struct engine_session *session)
 {
 	struct ctl_identity *identity = &session->identity.own;
@@ -32,9 +31,8 @@ void engine_key(struct engine_session *session, char out_key[65])
 		ctl_key_text(session->identity.own.public_key, out_key);
 }
 
-/* ---- others ---- */
+/* ---- peers ---- */
 
-/* The session of an info proves itself by its key, where both ends have crypto. */
 bool identity_is_keyed(const struct wire_info *info)
 {
 	return info->has_key && sys_crypto_available();
@@ -50,7 +48,7 @@ tcpx_status identity_check_info(const struct wire_info *info)
 	status = ctl_identity_uuid(info->key, info->incarnation, uuid);
 	if (status == TCPX_OK && memcmp(uuid, info->uuid, sizeof(uuid)) != 0)
 		status = error_set(TCPX_ERR_INVALID, 0,
-				   "connection info whose key is not its session's");
+				   "the key of the connection info does not match its session");
 	return status;
 }
 
@@ -60,13 +58,13 @@ bool peer_is_expected(const struct engine_peer *peer, const struct engine_peer *
 								  sizeof(dial->who.expected)));
 }
 
-static bool same(const uint8_t *a, const uint8_t *b)
+static bool identity_same_uuid(const uint8_t *a, const uint8_t *b)
 {
 	return !memcmp(a, b, WIRE_UUID_BYTES);
 }
 
-/* An earlier incarnation of the same key is gone. A name alone is nobody's. */
-static void end_earlier(struct engine_session *session, const struct engine_peer *peer)
+/* Ends earlier incarnations of the same key. A name alone identifies no peer. */
+static void identity_end_earlier(struct engine_session *session, const struct engine_peer *peer)
 {
 	for (;;) {
 		struct engine_peer *old = NULL;
@@ -78,13 +76,13 @@ static void end_earlier(struct engine_session *session, const struct engine_peer
 
 			if (each != peer && !each->died && each->who.proven &&
 			    !memcmp(each->who.key, peer->who.key, sizeof(peer->who.key)) &&
-			    !same(each->who.uuid, peer->who.uuid))
+			    !identity_same_uuid(each->who.uuid, peer->who.uuid))
 				old = each;
 		}
 		session_unlock(session);
 		if (!old)
 			return;
-		peer_die(old, TCPX_ERR_PEER_RESTARTED, 0, "peer of that key restarted");
+		peer_die(old, TCPX_ERR_PEER_RESTARTED, 0, "the peer with this key restarted");
 	}
 }
 
@@ -94,11 +92,11 @@ void identity_count_impostor(struct engine_session *session, const struct sockad
 
 	atomic_fetch_add(&session->identity.impostors, 1);
 	if (log_allow(&session->identity.impostor_log, 1))
-		LOG_WARN("%s said to be a session whose key it does not have: its link is ended",
-			 sys_addr_text(addr, text));
+		LOG_WARN(
+			"%s claimed to be a session whose key it does not have: its link is closed",
+			sys_addr_text(addr, text));
 }
 
-/* Who only says to be a session that proves itself, or that we dial by its key, or ourselves. */
 bool identity_is_impostor(struct engine_session *session, const struct ctl_conn *conn)
 {
 	const uint8_t *uuid = conn->remote.uuid;
@@ -106,7 +104,7 @@ bool identity_is_impostor(struct engine_session *session, const struct ctl_conn 
 
 	if (conn->proven)
 		return false;
-	if (session->identity.own.there && same(uuid, session->uuid))
+	if (session->identity.own.there && identity_same_uuid(uuid, session->uuid))
 		return true;
 	other = peer_by_uuid(session, uuid, true, NULL);
 	if (other)
@@ -114,18 +112,17 @@ bool identity_is_impostor(struct engine_session *session, const struct ctl_conn 
 	return other != NULL;
 }
 
-/* The link of a proven session: who said to be it, and what it was before, ends. */
 void identity_end_others(struct engine_session *session, struct engine_peer *peer)
 {
 	struct engine_peer *other;
 
-	if (same(peer->who.uuid, session->uuid))
+	if (identity_same_uuid(peer->who.uuid, session->uuid))
 		return;
 	while ((other = peer_by_uuid(session, peer->who.uuid, false, NULL))) {
 		identity_count_impostor(session, &other->address.remote);
 		peer_die(other, TCPX_ERR_AUTH, 0,
-			 "another session proved to be the one that this said to be");
+			 "another session proved that it is the one that this peer claimed to be");
 		peer_put(other);
 	}
-	end_earlier(session, peer);
+	identity_end_earlier(session, peer);
 }

@@ -1,36 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dialling data channels through shared memory, and the way back to tcp where the peer is elsewhere
- * or another user's. */
+/* Dials data channels through shared memory, and falls back to TCP when the peer is on another host
+ * or belongs to another user. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "engine/calls.h"
 
-#define LOCAL_RING_BYTES (2u << 20) /* measured: docs/design/local.md */
-#define LOCAL_TRIES 4		    /* dials of a channel that the peer closes without a word */
+#define LOCAL_TRIES 4 /* dials of a channel that the peer may close without an answer */
 
-/* A channel that the peer has not taken yet; in peer->local_dial until it did, or cancelled. */
+/* A channel that the peer has not taken yet; in peer->shared_memory.dial until then. */
 struct peer_local_dial {
-	struct local_dial *dial;
+	struct transport_dial *dial;
 	struct engine_peer *peer;
 	uint32_t channel, epoch;
 };
 
-/* What the failure means, as the thread's last error says it. False: tcp is left. */
-static bool dial_failed(struct engine_peer *peer, uint32_t channel, tcpx_status status)
+/* Handles the failure of a dial; the last error says why. False: use TCP. */
+static bool local_channel_failed(struct engine_peer *peer, uint32_t channel, tcpx_status status)
 {
 	bool only = peer->link.session->flags & TCPX_SESSION_LOCAL_ONLY;
 	tcpx_error why;
 
 	switch (status) {
-	case TCPX_ERR_PEER_CLOSED: /* it was short of room, or something else is wrong there */
+	case TCPX_ERR_PEER_CLOSED: /* the peer had no room, or failed otherwise */
 		if (!peer->counted_up &&
 		    peer->shared_memory.tries++ >= LOCAL_TRIES * (peer->nbulk + 1))
 			break;
 		peer_redial_later(peer, channel);
 		return true;
-	case TCPX_ERR_AGAIN: /* it is here, and busy */
+	case TCPX_ERR_AGAIN: /* the peer is on this host, but busy */
 	case TCPX_ERR_PEER_RESET:
 		peer_redial_later(peer, channel);
 		return true;
@@ -41,25 +40,26 @@ static bool dial_failed(struct engine_peer *peer, uint32_t channel, tcpx_status 
 	default:
 		break;
 	}
-	if (!peer->shared_memory.have_offer) /* another channel was told already */
+	if (!peer->shared_memory.have_offer) /* another channel has already failed */
 		return only;
 	peer->shared_memory.have_offer = false;
 	why = *error_last();
 	if (!only && status == TCPX_ERR_UNREACHABLE)
-		LOG_INFO("peer '%s' is not on this host: tcp", peer->who.name);
+		LOG_INFO("peer '%s' is not on this host: its channels use tcp", peer->who.name);
 	else if (!only)
-		LOG_INFO("peer '%s': %s: tcp", peer->who.name, why.what);
+		LOG_INFO("peer '%s': %s: its channels use tcp", peer->who.name, why.what);
 	if (!only)
 		return false;
 	if (status == TCPX_ERR_UNREACHABLE)
-		(void)error_set(status, 0, "peer is not on this host, local only");
+		(void)error_set(status, 0,
+				"peer is not on this host, and the session is LOCAL_ONLY");
 	else
 		(void)error_raise(&why);
 	peer_die_last(peer);
 	return true;
 }
 
-static void channel_dialled(void *arg, tcpx_status status, struct net_chan *net)
+static void local_channel_done(void *arg, tcpx_status status, struct net_chan *net)
 {
 	struct peer_local_dial dial = *(struct peer_local_dial *)arg;
 	struct engine_peer *peer = dial.peer;
@@ -68,35 +68,32 @@ static void channel_dialled(void *arg, tcpx_status status, struct net_chan *net)
 	peer->shared_memory.dial[dial.channel] = NULL;
 	if (status == TCPX_OK)
 		(void)peer_attach(peer, dial.channel, dial.epoch, net);
-	else if (!dial_failed(peer, dial.channel, status))
+	else if (!local_channel_failed(peer, dial.channel, status))
 		peer_dial_channel(peer, dial.channel);
 }
 
-/* A peer that answers may refuse, and is told from one that does not while tcp is still open. */
-static tcpx_status dial_start(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
+/* Only a peer that answers can refuse a channel while tcp is still possible. */
+static tcpx_status local_channel_start(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
 {
 	struct peer_local_dial *dial = malloc(sizeof(*dial));
+	struct transport_target target = {.name = peer->shared_memory.name,
+					  .nonce = peer->shared_memory.nonce,
+					  .answers = peer->shared_memory.answers,
+					  .channel = (uint16_t)channel,
+					  .epoch = epoch};
+	struct net_chan *net = NULL;
 	tcpx_status status;
 
 	if (!dial)
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "dial of channel %u", channel);
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory to dial channel %u", channel);
 	*dial = (struct peer_local_dial){.peer = peer, .channel = channel, .epoch = epoch};
-	status = local_dial_start(&engine_runtime.loop, peer->shared_memory.name,
-				  peer->shared_memory.nonce, (uint16_t)channel, epoch,
-				  LOCAL_RING_BYTES, channel_dialled, dial, &dial->dial);
-	if (status == TCPX_OK)
+	status = net_transport_of_offers()->dial(&engine_runtime.loop, &target, local_channel_done,
+						 dial, &dial->dial, &net);
+	if (status == TCPX_OK && !net) {
 		peer->shared_memory.dial[channel] = dial;
-	else
-		free(dial);
-	return status;
-}
-
-static tcpx_status dial_at_once(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
-{
-	struct net_chan *net;
-	tcpx_status status = local_dial(peer->shared_memory.name, peer->shared_memory.nonce,
-					(uint16_t)channel, epoch, LOCAL_RING_BYTES, &net);
-
+		return TCPX_OK;
+	}
+	free(dial);
 	if (status == TCPX_OK)
 		(void)peer_attach(peer, channel, epoch, net);
 	return status;
@@ -108,17 +105,18 @@ bool peer_local_dial(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
 
 	if (!peer->shared_memory.have_offer || (peer->link.session->flags & TCPX_SESSION_NO_LOCAL))
 		return false;
-	status = peer->shared_memory.answers ? dial_start(peer, channel, epoch)
-					     : dial_at_once(peer, channel, epoch);
-	return status == TCPX_OK || dial_failed(peer, channel, status);
+	status = local_channel_start(peer, channel, epoch);
+	return status == TCPX_OK || local_channel_failed(peer, channel, status);
 }
 
 void peer_local_cancel(struct engine_peer *peer)
 {
 	for (uint32_t i = 0; i < CORE_CHANNELS_MAX; i++) {
-		if (peer->shared_memory.dial[i])
-			local_dial_cancel(peer->shared_memory.dial[i]->dial);
-		free(peer->shared_memory.dial[i]);
+		struct peer_local_dial *dial = peer->shared_memory.dial[i];
+
+		if (dial)
+			dial->dial->ops->cancel(dial->dial);
+		free(dial);
 		peer->shared_memory.dial[i] = NULL;
 	}
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data channels through shared memory: dialling them, and taking those that are dialled. Control
- * thread. */
+/* Data channels through shared memory: dialling and accepting them. Control thread. */
 #ifndef ENGINE_PEER_PEER_LOCAL_H
 #define ENGINE_PEER_PEER_LOCAL_H
 
@@ -13,18 +12,19 @@ struct engine_peer;
 struct peer_local_dial;
 
 struct peer_local {
-	bool answers;	/* the peer says whether it takes a channel */
-	uint32_t tries; /* dials that it closed without a word */
+	bool answers;	/* the peer answers whether it takes a channel */
+	uint32_t tries; /* dials that it closed without an answer */
 	struct peer_local_dial *dial[CORE_CHANNELS_MAX];
-	bool have_offer, offered; /* the peer's; ours */
+	bool have_offer; /* the peer offers shared memory, */
+	bool offered;	 /* or this side does */
 	uint8_t nonce[LOCAL_NONCE_BYTES];
 	char name[LOCAL_NAME_MAX];
 };
 
-/* False: the channel is to be dialled over tcp. */
+/* False: dial the channel over TCP. */
 bool peer_local_dial(struct engine_peer *peer, uint32_t channel, uint32_t epoch);
 void peer_local_cancel(struct engine_peer *peer);
-/* A data channel of either kind could not be dialled. */
+/* A data channel could not be dialled, through shared memory or TCP. */
 void peer_channel_failed(struct engine_peer *peer, uint32_t channel, tcpx_status status, int err);
 
 int peer_local_expected(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which way a connection goes. Control thread unless said otherwise. */
+/* The routes of connections to a peer. Control thread unless it says otherwise. */
 #ifndef ENGINE_PEER_PEER_ROUTE_H
 #define ENGINE_PEER_PEER_ROUTE_H
 
@@ -29,28 +29,28 @@ void peer_addr_to_wire(const struct sockaddr_storage *from, struct wire_address 
 /* A way to the peer. local without a family: the kernel chooses. */
 struct peer_way {
 	struct sockaddr_storage remote, local;
-	uint32_t rail; /* that local is of; or PEER_RAIL_NONE */
+	uint32_t rail; /* the rail of local; or PEER_RAIL_NONE */
 };
 
-/* The ends of a connection by that way. */
+/* Fills in both ends of a connection that takes this way. */
 void peer_route_opts(const struct peer_way *way, struct ctl_dial_opts *opts);
-/* The proof of a connection of a link that stands, by the way that opts has already. */
+/* Fills in the authentication of a further connection of a link; opts already has its ends. */
 void peer_route_hello(struct engine_peer *peer, struct ctl_dial_opts *opts, uint8_t role);
-/* Each of these fills up to PEER_WAYS ways, the best first, and returns how many:
- * of the first control link: the peer's addresses in their order, from the source that the routes
- * choose among the rails; */
+/* Each of these fills up to PEER_WAYS ways, the best first, and returns how many.
+ * The first control link: the peer's addresses in their order, from the source that the routes
+ * choose among the rails. */
 unsigned peer_route_first(const struct engine_peer *peer, struct peer_way *ways);
-/* of a channel: its own rail unless that is dead, then where the control link goes, which is known
- * to work; of a peer that is up the other rails, too; */
+/* A channel: its own rail unless that is dead, then the way of the control link, which is known to
+ * work; if the peer is up, the other rails, too. */
 unsigned peer_route_channel(const struct engine_peer *peer, uint32_t channel,
 			    struct peer_way *ways);
-/* of a control link that was lost: over each rail, this one first. */
+/* A control link that was lost: over each rail, `first` first. */
 unsigned peer_route_again(const struct engine_peer *peer, uint32_t first, struct peer_way *ways);
 /* The rail that a channel belongs to. */
 uint32_t peer_route_home(const struct engine_peer *peer, uint32_t channel);
-/* The way over a rail; false: it has no address, or the peer none of its family. */
+/* The way over a rail. False: the rail has no address, or the peer has none of its family. */
 bool peer_route_over(const struct engine_peer *peer, uint32_t rail, struct peer_way *out_way);
-/* Where to dial the peer of an info. Any thread. */
+/* Takes the addresses to dial from an info. Any thread. */
 void peer_route_targets(struct engine_peer *peer, const struct wire_info *info);
 
 #endif

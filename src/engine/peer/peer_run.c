@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What other threads left for the control thread: of one peer, once it is woken. */
+/* The control thread does what other threads left to it for one peer. */
 #include "base/error.h"
-#include "engine/request/again.h"
+#include "engine/request/reconnect.h"
 #include "engine/channel/comms.h"
-#include "engine/request/doubt.h"
+#include "engine/request/goodbye_wait.h"
 #include "engine/peer/peer_dial.h"
 #include "engine/path/share.h"
 #include "engine/link/stage.h"
@@ -17,9 +17,9 @@ void peer_woken(struct sys_post *post)
 	tcpx_status status;
 
 	atomic_store(&peer->link.wake.posted, 0);
-	again_start(peer);
+	reconnect_start(peer);
 	if (peer->control.full)
-		peer_die(peer, TCPX_ERR_PEER_STOPPED, 0, "control link does not drain");
+		peer_die(peer, TCPX_ERR_PEER_STOPPED, 0, "peer does not read the control link");
 	peer_take_down(peer);
 	link_lock(&peer->link);
 	failed = peer->link.wake.failed;
@@ -40,7 +40,7 @@ void peer_woken(struct sys_post *post)
 	if (!peer->died)
 		share_run(peer);
 	comms_run(peer);
-	doubts_look(peer);
+	goodbye_waits_look(peer);
 	for (;;) {
 		struct list_node *node;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A peer comes up: its channels are there. And the time that it has for that. */
+/* A peer comes up once its channels are there; a timer limits how long that may take. */
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "engine/request/again.h"
+#include "engine/request/reconnect.h"
 #include "engine/calls.h"
 #include "engine/channel/comms.h"
 #include "sys/addr.h"
@@ -21,14 +21,14 @@ void peer_check_up(struct engine_peer *peer)
 		return;
 	peer->counted_up = true;
 	inbound_is_up(peer);
-	peer_rival_close(peer);
+	peer_close_lost_dial(peer);
 	sys_timer_del(&engine_runtime.loop, &peer->dialling.connect_timer);
-	atomic_fetch_add(&session->peers_up, 1);
-	again_up(peer);
+	atomic_fetch_add(&session->counters.peers_up, 1);
+	reconnect_up(peer);
 	LOG_INFO("peer '%s' is up: %s, %u channels", peer->who.name, peer->transport, peer->nbulk);
 	peer_set_state(peer, TCPX_PEER_UP);
 	session_lock(session);
-	unknown = peer_unknown(peer);
+	unknown = peer_hidden(peer);
 	session_unlock(session);
 	if (unknown)
 		return;
@@ -37,7 +37,7 @@ void peer_check_up(struct engine_peer *peer)
 		session_accepted(session, peer);
 }
 
-static void connect_due(struct sys_timer *timer, int64_t now_ns)
+static void peer_connect_due(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, dialling.connect_timer);
 	char text[SYS_ADDR_TEXT], what[128];
@@ -52,7 +52,7 @@ static void connect_due(struct sys_timer *timer, int64_t now_ns)
 
 void peer_connect_timer(struct engine_peer *peer)
 {
-	peer->dialling.connect_timer.fn = connect_due;
+	peer->dialling.connect_timer.fn = peer_connect_due;
 	sys_timer_set(&engine_runtime.loop, &peer->dialling.connect_timer,
 		      peer->dialling.deadline_ns + 20 * CLOCK_MS_NS);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rails of the dialling side that lead nowhere: left out, said once, tried again. */
+/* Rails of the dialling side that do not reach the peer: avoided, logged once, tried again. */
 #include "engine/peer/rails.h"
 
 #include <net/if.h>
@@ -15,12 +15,12 @@
 #include "sys/fd.h"
 #include "sys/iface.h"
 
-#define AGAIN_NS CLOCK_S_NS /* until a rail is tried again, doubled by each attempt in vain */
+#define AGAIN_NS CLOCK_S_NS /* until a rail is tried again, doubled by each failed attempt */
 #define AGAIN_DOUBLED_MAX 6
 #define PROBE_NS (2 * CLOCK_S_NS)
-#define GOOD_NS (60 * CLOCK_S_NS) /* a rail that worked for so long begins with AGAIN_NS anew */
+#define GOOD_NS (60 * CLOCK_S_NS) /* after working for so long, a rail starts with AGAIN_NS */
 
-static const char *cause(tcpx_status status)
+static const char *rail_cause(tcpx_status status)
 {
 	switch (status) {
 	case TCPX_ERR_TIMED_OUT:
@@ -36,25 +36,26 @@ static const char *cause(tcpx_status status)
 	}
 }
 
-static void say(struct engine_peer *peer, const struct peer_way *way, tcpx_status status)
+static void rail_say(struct engine_peer *peer, const struct peer_way *way, tcpx_status status)
 {
 	struct engine_session *session = peer->link.session;
 	char from[SYS_ADDR_TEXT], to[SYS_ADDR_TEXT], name[IF_NAMESIZE];
 	unsigned index = sys_iface_index(&way->local);
 
-	if (session->rails_said & 1u << way->rail)
+	if (session->rails.said & 1u << way->rail)
 		return;
-	session->rails_said |= 1u << way->rail;
+	session->rails.said |= 1u << way->rail;
 	if (!index || !if_indextoname(index, name))
 		name[0] = '\0';
-	LOG_WARN("interface %s (%s) does not lead to peer '%s' at %s: %s; it is left out and tried "
-		 "again; next: 'tcpx doctor --peer' checks each rail, --bind or TCPX_BIND names "
-		 "those to use",
-		 *name ? name : "(gone)", sys_addr_host_text(&way->local, from), peer->who.name,
-		 sys_addr_text(&way->remote, to), cause(status));
+	LOG_WARN(
+		"interface %s (%s) does not lead to peer '%s' at %s: %s; it is left out and tried "
+		"again; next: check each rail with 'tcpx doctor --peer', or name those to use with "
+		"--bind or TCPX_BIND",
+		*name ? name : "(gone)", sys_addr_host_text(&way->local, from), peer->who.name,
+		sys_addr_text(&way->remote, to), rail_cause(status));
 }
 
-static void again_later(struct peer_rail *rail)
+static void rail_again_later(struct peer_rail *rail)
 {
 	int64_t wait =
 		AGAIN_NS << (rail->tries < AGAIN_DOUBLED_MAX ? rail->tries : AGAIN_DOUBLED_MAX);
@@ -72,14 +73,14 @@ void rail_failed(struct engine_peer *peer, const struct peer_way *way, tcpx_stat
 		return;
 	rail = &peer->rails.at[way->rail];
 	if (rail->dead)
-		return; /* another channel's dial found out */
+		return; /* the dial of another channel has found out */
 	if (rail->back_ns && clock_now_ns() - rail->back_ns > GOOD_NS)
 		rail->tries = 0;
 	rail->dead = true;
 	rail->back = false;
-	rail->segment_bytes = 0; /* it was not the size of packets */
-	again_later(rail);
-	say(peer, way, status);
+	rail->segment_bytes = 0; /* the size of packets was not the cause */
+	rail_again_later(rail);
+	rail_say(peer, way, status);
 }
 
 void rail_works(struct engine_peer *peer, uint32_t at)
@@ -93,35 +94,35 @@ void rail_works(struct engine_peer *peer, uint32_t at)
 	rail->dead = false;
 	rail->back = true;
 	rail->back_ns = clock_now_ns();
-	peer->link.session->rails_said &= ~(1u << at);
+	peer->link.session->rails.said &= ~(1u << at);
 	LOG_INFO("peer '%s': the rail of %s leads there again", peer->who.name,
-		 sys_addr_host_text(&peer->link.session->rails[at], text));
+		 sys_addr_host_text(&peer->link.session->rails.at[at], text));
 }
 
-static void probed(void *arg, tcpx_status status, int err, const struct ctl_conn *conn)
+static void rail_probe_done(void *arg, tcpx_status status, int err, const struct ctl_conn *conn)
 {
 	struct engine_peer *peer = arg;
 
 	(void)err;
 	peer->rails.probe = NULL;
 	if (status != TCPX_OK) {
-		again_later(&peer->rails.at[peer->rails.probed]);
+		rail_again_later(&peer->rails.at[peer->rails.probed]);
 		return;
 	}
 	sys_fd_close(conn->fd);
 	rail_works(peer, peer->rails.probed);
 }
 
-/* A connection as a data channel makes it. Its channel is there already and its epoch is none, so
- * the peer, too, closes it. */
-static void probe(struct engine_peer *peer, uint32_t at)
+/* Dials as a data channel would. That channel already exists and the epoch is invalid, so the peer
+ * closes the connection. */
+static void rail_probe(struct engine_peer *peer, uint32_t at)
 {
 	struct ctl_dial_opts opts = {0};
 	struct peer_way way;
 	tcpx_status status;
 
 	if (!peer_route_over(peer, at, &way)) {
-		again_later(&peer->rails.at[at]);
+		rail_again_later(&peer->rails.at[at]);
 		return;
 	}
 	peer_route_opts(&way, &opts);
@@ -129,17 +130,18 @@ static void probe(struct engine_peer *peer, uint32_t at)
 	opts.hello.channel = CORE_LANE;
 	opts.deadline_ns = clock_now_ns() + PROBE_NS;
 	peer->rails.probed = at;
-	status = ctl_dial_start(&engine_runtime.loop, &opts, probed, peer, &peer->rails.probe);
+	status = ctl_dial_start(&engine_runtime.loop, &opts, rail_probe_done, peer,
+				&peer->rails.probe);
 	explicit_bzero(opts.key, sizeof(opts.key));
 	if (status == TCPX_OK)
 		return;
 	peer->rails.probe = NULL;
-	again_later(&peer->rails.at[at]);
+	rail_again_later(&peer->rails.at[at]);
 }
 
-/* Channels that went elsewhere leave the connection that they have and dial the rail; one stays, or
- * the peer would be lost. */
-static void come_back(struct engine_peer *peer, int64_t now_ns)
+/* Channels that moved to another rail drop their connection and dial their own rail again. One
+ * stays up, or the peer would be lost. */
+static void rails_come_back(struct engine_peer *peer, int64_t now_ns)
 {
 	uint32_t up = path_mtu_settled(peer, now_ns), away = 0;
 
@@ -156,7 +158,7 @@ static void come_back(struct engine_peer *peer, int64_t now_ns)
 		up--;
 		path_mtu_replace(chan, 0);
 	}
-	for (uint32_t i = 0; i < peer->link.session->nrails && !away; i++)
+	for (uint32_t i = 0; i < peer->link.session->rails.count && !away; i++)
 		peer->rails.at[i].back = false;
 }
 
@@ -164,18 +166,18 @@ void rails_look(struct engine_peer *peer, int64_t now_ns)
 {
 	if (!peer->dialler || !peer->counted_up)
 		return;
-	come_back(peer, now_ns);
-	for (uint32_t i = 0; i < peer->link.session->nrails && !peer->rails.probe; i++) {
+	rails_come_back(peer, now_ns);
+	for (uint32_t i = 0; i < peer->link.session->rails.count && !peer->rails.probe; i++) {
 		struct peer_rail *rail = &peer->rails.at[i];
 
 		if (rail->dead && now_ns >= rail->due_ns && !carrier_lost(peer->link.session, i))
-			probe(peer, i);
+			rail_probe(peer, i);
 	}
 }
 
 void rails_now(struct engine_peer *peer)
 {
-	for (uint32_t i = 0; i < peer->link.session->nrails; i++) {
+	for (uint32_t i = 0; i < peer->link.session->rails.count; i++) {
 		peer->rails.at[i].due_ns = 0;
 		peer->rails.at[i].tries = 0;
 	}

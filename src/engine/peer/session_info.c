@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a session tells others of how it is reached. */
+/* The addresses that a session advertises, its connection info, and its hello. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "sys/addr.h"
 #include "sys/iface.h"
 
-#define ADVERTISE_NS (10 * CLOCK_S_NS) /* for names */
+#define ADVERTISE_NS (10 * CLOCK_S_NS) /* to look up names */
 #define ADVERTISE_MAX 280	       /* of an entry: a name and a port */
 
 tcpx_status session_option_error(enum config_id id, const char *text)
@@ -34,8 +34,8 @@ tcpx_status session_option_error(enum config_id id, const char *text)
 	return error_next("%s", error.next);
 }
 
-static void add_address(struct wire_address *addrs, uint32_t *count,
-			const struct sockaddr_storage *addr, uint16_t port)
+static void advertised_add_address(struct wire_address *addrs, uint32_t *count,
+				   const struct sockaddr_storage *addr, uint16_t port)
 {
 	if (*count == WIRE_ADDR_MAX)
 		return;
@@ -43,16 +43,17 @@ static void add_address(struct wire_address *addrs, uint32_t *count,
 	addrs[(*count)++].port = port;
 }
 
-/* From how far away an address can be used: 0 anywhere, 1 on its link, 2 here. */
-static unsigned reach(const struct sys_iface *iface)
+/* From where an address can be used: 0 anywhere, 1 on its link, 2 on this host only. */
+static unsigned advertised_reach(const struct sys_iface *iface)
 {
 	if (iface->loopback)
 		return 2;
 	return sys_addr_is_link_local(&iface->addr) ? 1 : 0;
 }
 
-/* What TCPX_CTRL_IP says: *out_set is 0 when it says nothing. */
-static tcpx_status published(uint16_t port, struct sockaddr_storage *out_addr, bool *out_set)
+/* The value of TCPX_CTRL_IP. *out_set: it is set. */
+static tcpx_status advertised_published(uint16_t port, struct sockaddr_storage *out_addr,
+					bool *out_set)
 {
 	const char *text = config_text(CONFIG_CTRL_IP);
 
@@ -65,33 +66,34 @@ tcpx_status session_published_check(void)
 	struct sockaddr_storage addr;
 	bool set;
 
-	if (published(0, &addr, &set) == TCPX_OK)
+	if (advertised_published(0, &addr, &set) == TCPX_OK)
 		return TCPX_OK;
-	(void)error_set(TCPX_ERR_INVALID, 0, "%s=%s is no IP address",
+	(void)error_set(TCPX_ERR_INVALID, 0, "%s=%s is not an IP address",
 			config_row(CONFIG_CTRL_IP)->name, config_text(CONFIG_CTRL_IP));
-	return error_next("set the address that peers reach this process by, or unset it");
+	return error_next("set it to an address at which peers reach this process, or unset it");
 }
 
-static bool same_address(const struct wire_address *a, const struct wire_address *b)
+static bool advertised_same_address(const struct wire_address *a, const struct wire_address *b)
 {
 	return a->family == b->family && a->port == b->port && a->scope == b->scope &&
 	       !memcmp(a->bytes, b->bytes, sizeof(a->bytes));
 }
 
-/* One of ours comes first; another one, behind which a NAT or a service is, comes alone. */
-static void publish(const struct engine_session *session, struct wire_address *addrs,
-		    uint32_t *count)
+/* Moves the address of TCPX_CTRL_IP to the front if it is one of ours. Another one, such as that of
+ * a NAT or a service, replaces all. */
+static void advertised_publish(const struct engine_session *session, struct wire_address *addrs,
+			       uint32_t *count)
 {
 	struct sockaddr_storage addr;
 	struct wire_address wire;
 	uint32_t at = 0;
 	bool set;
 
-	if (published(session->port, &addr, &set) != TCPX_OK || !set)
+	if (advertised_published(session->listen.port, &addr, &set) != TCPX_OK || !set)
 		return;
 	peer_addr_to_wire(&addr, &wire);
-	wire.port = session->port;
-	while (at < *count && !same_address(&addrs[at], &wire))
+	wire.port = session->listen.port;
+	while (at < *count && !advertised_same_address(&addrs[at], &wire))
 		at++;
 	if (at == *count)
 		*count = at = 0;
@@ -101,8 +103,8 @@ static void publish(const struct engine_session *session, struct wire_address *a
 }
 
 /* One entry: an address or a name, each with a port or without. */
-static tcpx_status advertise_one(const char *text, int64_t deadline_ns, struct wire_address *out,
-				 uint32_t *count)
+static tcpx_status advertised_advertise_one(const char *text, int64_t deadline_ns,
+					    struct wire_address *out, uint32_t *count)
 {
 	struct sockaddr_storage addrs[WIRE_ADDR_MAX];
 	unsigned found = 0;
@@ -110,22 +112,23 @@ static tcpx_status advertise_one(const char *text, int64_t deadline_ns, struct w
 
 	for (unsigned i = 0; i < found && status == TCPX_OK; i++) {
 		if (sys_addr_is_any(&addrs[i])) {
-			(void)error_set(TCPX_ERR_INVALID, 0, "no peer can connect to %.80s", text);
-			return error_next("name the address that leads here from outside");
+			(void)error_set(TCPX_ERR_INVALID, 0,
+					"no peer can connect to the wildcard %.80s", text);
+			return error_next("name an address at which peers reach this host");
 		}
 		if (*count == WIRE_ADDR_MAX)
-			return error_set(TCPX_ERR_LIMIT, 0, "more than %d addresses",
+			return error_set(TCPX_ERR_LIMIT, 0, "more than %d addresses to advertise",
 					 WIRE_ADDR_MAX);
 		peer_addr_to_wire(&addrs[i], &out[(*count)++]);
 	}
 	return status;
 }
 
-tcpx_status session_told_find(const struct engine_session *session, struct wire_address *out_addrs,
-			      uint32_t *out_count)
+tcpx_status session_advertised_find(const struct engine_session *session,
+				    struct wire_address *out_addrs, uint32_t *out_count)
 {
 	int64_t deadline_ns = clock_now_ns() + ADVERTISE_NS;
-	const char *rest = session->told.advertise;
+	const char *rest = session->advertised.option;
 	tcpx_status status = TCPX_OK;
 	uint32_t count = 0;
 
@@ -138,35 +141,35 @@ tcpx_status session_told_find(const struct engine_session *session, struct wire_
 			end--;
 		skip = skip < end ? skip : end;
 		snprintf(text, sizeof(text), "%.*s", (int)(end - skip), rest + skip);
-		status = advertise_one(text, deadline_ns, out_addrs, &count);
+		status = advertised_advertise_one(text, deadline_ns, out_addrs, &count);
 		rest = rest[len] ? rest + len + 1 : NULL;
 	}
 	if (status != TCPX_OK)
-		return session_option_error(CONFIG_ADVERTISE, session->told.advertise);
+		return session_option_error(CONFIG_ADVERTISE, session->advertised.option);
 	*out_count = count;
 	return TCPX_OK;
 }
 
-/* Where we listen; a wildcard stands for every address that others may reach, the best ones first
- * since there is room for WIRE_ADDR_MAX. */
+/* The addresses where this session listens. A wildcard stands for all addresses of the host, those
+ * with the widest reach first, since there is room for WIRE_ADDR_MAX only. */
 uint32_t session_addresses(struct engine_session *session, struct wire_address addrs[WIRE_ADDR_MAX])
 {
 	struct sys_iface *ifaces;
 	unsigned nifaces, j;
 	uint32_t count = 0, i;
 
-	for (i = 0; i < session->told.count; i++) {
-		addrs[i] = session->told.addrs[i];
+	for (i = 0; i < session->advertised.count; i++) {
+		addrs[i] = session->advertised.addrs[i];
 		if (!addrs[i].port)
-			addrs[i].port = session->port;
+			addrs[i].port = session->listen.port;
 	}
-	if (session->told.count)
-		return session->told.count;
-	for (i = 0; i < session->nrails; i++) {
-		const struct sockaddr_storage *rail = &session->rails[i];
+	if (session->advertised.count)
+		return session->advertised.count;
+	for (i = 0; i < session->rails.count; i++) {
+		const struct sockaddr_storage *rail = &session->rails.at[i];
 
 		if (!sys_addr_is_any(rail)) {
-			add_address(addrs, &count, rail, session->port);
+			advertised_add_address(addrs, &count, rail, session->listen.port);
 			continue;
 		}
 		if (sys_iface_list(&ifaces, &nifaces) != TCPX_OK)
@@ -174,12 +177,14 @@ uint32_t session_addresses(struct engine_session *session, struct wire_address a
 		for (j = 0; j < 3 * nifaces; j++) {
 			const struct sys_iface *iface = &ifaces[j % nifaces];
 
-			if (iface->addr.ss_family == rail->ss_family && reach(iface) == j / nifaces)
-				add_address(addrs, &count, &iface->addr, session->port);
+			if (iface->addr.ss_family == rail->ss_family &&
+			    advertised_reach(iface) == j / nifaces)
+				advertised_add_address(addrs, &count, &iface->addr,
+						       session->listen.port);
 		}
 		free(ifaces);
 	}
-	publish(session, addrs, &count);
+	advertised_publish(session, addrs, &count);
 	return count;
 }
 
@@ -188,8 +193,10 @@ tcpx_status engine_info(struct engine_session *session, void *buf, size_t cap, s
 	struct wire_info info = {0};
 	size_t len;
 
-	if (!session->port)
-		return error_set(TCPX_ERR_STATE, 0, "session does not listen");
+	if (!session->listen.port) {
+		error_set(TCPX_ERR_STATE, 0, "session does not listen");
+		return error_next("call tcpx_session_listen() first");
+	}
 	memcpy(info.uuid, session->uuid, sizeof(info.uuid));
 	memcpy(info.incarnation, session->incarnation, sizeof(info.incarnation));
 	memcpy(info.secret, session->secret, sizeof(info.secret));
@@ -200,8 +207,8 @@ tcpx_status engine_info(struct engine_session *session, void *buf, size_t cap, s
 	len = wire_info_encode(&info, buf, cap);
 	explicit_bzero(info.secret, sizeof(info.secret));
 	if (!len)
-		return error_set(TCPX_ERR_RANGE, 0, "buffer of %zu bytes is too small for the info",
-				 cap);
+		return error_set(TCPX_ERR_RANGE, 0,
+				 "a buffer of %zu bytes is too small for the info", cap);
 	*out_len = len;
 	return TCPX_OK;
 }
@@ -213,14 +220,14 @@ void peer_fill_hello(struct engine_session *session, struct wire_hello *hello)
 	memcpy(hello->uuid, session->uuid, sizeof(hello->uuid));
 	memcpy(hello->incarnation, session->incarnation, sizeof(hello->incarnation));
 	memcpy(hello->name, session->name, sizeof(hello->name));
-	hello->channels = session->channels;
-	hello->chunk_bytes = session->chunk_bytes;
+	hello->channels = session->tuning.channels;
+	hello->chunk_bytes = session->tuning.chunk_bytes;
 	hello->features = WIRE_FEATURE_SEGMENTS;
 	if (!(session->flags & TCPX_SESSION_NO_LOCAL))
 		hello->features |= WIRE_FEATURE_LOCAL | WIRE_FEATURE_LOCAL_ANSWER;
 	if (comms_first_known(session))
 		hello->features |= WIRE_FEATURE_FIRST;
-	hello->notify_budget = session->notify_budget;
+	hello->notify_budget = session->tuning.notify_budget;
 	hello->notify_cover = session->account.share;
 	hello->eager_budget = ENGINE_EAGER_BUDGET;
 	hello->read_budget = ENGINE_READ_WINDOW;

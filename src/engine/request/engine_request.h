@@ -17,58 +17,77 @@ struct engine_session;
 
 enum engine_request_state { REQUEST_IDLE = 0, REQUEST_ACTIVE = 1, REQUEST_FINAL = 2 };
 
+/* The memory of a request. */
+struct request_regions {
+	struct mem_region **at; /* local ones, by their index in the program */
+	uint32_t count;
+	bool held;	/* peer.lock: none of them can go, mem_region_io_get() */
+	uint64_t *keys; /* of the peer's, by their index in the program */
+};
+
+/* What the memory of one side is. */
+struct request_side {
+	bool staged;   /* some of it is staged */
+	bool shares;   /* all of it can go by reference */
+	bool messages; /* all of it can go over plugin channels */
+};
+
+/* Local memory that was gone when the transfer came to it. peer.lock. */
+struct request_gone {
+	uint64_t base, offset; /* of its region, in the region; base 0: none */
+};
+
 struct engine_request {
 	struct handle_slot slot;
 	struct engine_session *session;
-	_Atomic(struct engine_peer *) peer; /* again.h: another one once its link ended */
-	uint64_t peer_id;		    /* the handle that it was prepared by */
+	_Atomic(struct engine_peer *) peer; /* reconnect.h: another one after its link ended */
+	uint64_t peer_id;		    /* the handle that it was prepared with */
 	struct core_xfer xfer;
 	struct core_prog prog;
 	struct core_seg one[2]; /* program of a single piece */
-	struct core_seg *segs;
-	struct mem_region **regions;
-	uint64_t *keys;
-	uint32_t nregions;
+	struct core_seg *segs;	/* of more pieces; or NULL */
+	struct request_regions regions;
+	struct request_side local, remote;
 	void *notify;
-	int64_t deadline_ns; /* relative */
+	int64_t deadline_ns; /* from the post on; 0: none */
 	void *user;
 	_Atomic uint32_t state; /* futex */
 	_Atomic uint32_t waiters;
-	_Atomic bool leads;	  /* its end comes by the lane: who waits may lead */
-	struct engine_lead *lead; /* peer lock */
-	struct list_node done;	  /* session->completions, peer->buried, ->early, ->doubts */
-	bool early, doubted;	  /* peer lock: waits in peer->early, peer->doubts */
-	int64_t doubt_ns;	  /* not longer than that */
-	_Atomic bool queued;	  /* in session->completions: set under both locks, cleared under
-				     queue_lock */
-	bool wants_queue, io_held, zombie;
-	bool sends;			       /* who posts it sends the first of it */
-	bool local_staged, remote_staged;      /* as the regions say */
-	bool local_shares, remote_shares;      /* all of it is memory that can go by reference */
-	bool local_messages, remote_messages;  /* the same, as messages */
-	uint64_t post_seq, gone_at, gone_base; /* peer lock; memory that vanished: offset, region */
+	_Atomic bool leads;	  /* its end comes over the lane: a thread that waits may lead */
+	struct engine_lead *lead; /* peer.lock */
+	bool wants_queue;	  /* its completion enters session->queue */
+	_Atomic bool queued;	  /* it is there: set under both locks, cleared under queue.lock */
+	struct list_node done;	  /* queue.completions, or a list of its peer */
+	bool pending, awaits_goodbye; /* peer.lock: waits in peer->pending, peer->goodbye_wait */
+	int64_t goodbye_ns;	      /* until when it waits there */
+	bool detached;		      /* peer.lock: released while active */
+	bool sends;		      /* the thread that posts it sends the first part of it */
+	uint64_t post_seq;	      /* peer.lock */
+	struct request_gone gone;
 	int64_t posted_ns;
 	tcpx_completion completion;
 };
 
 /* request_life.c */
 void request_ended(struct engine_request *request);
-/* peer.lock: its memory is used no more. */
+/* peer.lock: its memory is no longer used. */
 void request_quiet(struct engine_request *request);
-/* peer.lock: not active any more, or again as it was; whoever waits hears of it. */
+/* peer.lock: it is no longer active. Wakes the threads that wait. */
 void request_set_state(struct engine_request *request, uint32_t state);
-/* request_opts.c */
+/* request_opts.c: checks the options and takes them over. */
 tcpx_status request_take_options(struct engine_request *request, const tcpx_request_opts *opts);
-/* request_life.c, peer.lock: an active one to the core, its status; its regions are free to go. */
+/* request_life.c, peer.lock: gives an active request to the core, whose status it returns. On an
+ * error the caller gives the regions back. */
 tcpx_status request_hand_over(struct engine_request *request);
 void request_io_put(struct engine_request *request);
 void request_free(void *object);
-/* The request of a handle with a reference, or NULL and ERR_STALE as the last error. It may be
- * released meanwhile: slot.id tells. request_put: no lock held. */
+/* The request of a handle, with a reference, or NULL and ERR_STALE as the last error. Another
+ * thread may release it meanwhile: compare slot.id under the lock. request_put: no lock held. */
 struct engine_request *request_get(struct engine_session *session, uint64_t id);
 void request_put(struct engine_request *request);
-tcpx_status request_stale(void);
-/* A request's peer with a reference; locked, too. */
+tcpx_status request_stale(void);	/* sets the error ERR_STALE */
+tcpx_status request_still_active(void); /* sets the error ERR_STATE */
+/* A request's peer with a reference; request_lock() also locks it. */
 struct engine_peer *request_peer(struct engine_request *request);
 struct engine_peer *request_lock(struct engine_request *request);
 void request_unlock(struct engine_peer *peer);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queues towards the application: notifications, events, peers to accept. */
+/* Queues to the application: notifications, events, peers to accept. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,17 +30,17 @@ void note_published(struct engine_peer *peer, struct core_notify_in *msg)
 
 	msg->from = peer;
 	peer_get(peer);
-	atomic_fetch_add(&session->notes_in, 1);
-	pthread_mutex_lock(&session->queue_lock);
-	ready_add(session, &session->notes, &msg->node);
+	atomic_fetch_add(&session->counters.notes_in, 1);
+	pthread_mutex_lock(&session->queue.lock);
+	ready_add(session, &session->queue.notes, &msg->node);
 	peer->unread++;
-	lead = session->note_lead;
+	lead = session->queue.note_lead;
 	if (lead)
 		lead_wake(lead);
-	atomic_fetch_add(&session->note_word, 1);
-	pthread_mutex_unlock(&session->queue_lock);
-	if (atomic_load(&session->note_waiters))
-		sys_futex_wake(&session->note_word, 1);
+	atomic_fetch_add(&session->queue.note_word, 1);
+	pthread_mutex_unlock(&session->queue.lock);
+	if (atomic_load(&session->queue.note_waiters))
+		sys_futex_wake(&session->queue.note_word, 1);
 }
 
 static bool note_there(void *arg)
@@ -48,23 +48,23 @@ static bool note_there(void *arg)
 	struct engine_session *session = arg;
 	bool there;
 
-	pthread_mutex_lock(&session->queue_lock);
-	there = !list_empty(&session->notes) || session->closing;
-	pthread_mutex_unlock(&session->queue_lock);
+	pthread_mutex_lock(&session->queue.lock);
+	there = !list_empty(&session->queue.notes) || session->closing;
+	pthread_mutex_unlock(&session->queue.lock);
 	return there;
 }
 
-static bool note_pop(struct engine_session *session, tcpx_notification *out)
+static bool note_take(struct engine_session *session, tcpx_notification *out)
 {
 	struct list_node *node;
 	struct core_notify_in *msg;
 
-	pthread_mutex_lock(&session->queue_lock);
-	node = list_pop_front(&session->notes);
+	pthread_mutex_lock(&session->queue.lock);
+	node = list_pop_front(&session->queue.notes);
 	if (node)
-		list_push_back(&session->taken, node);
+		list_push_back(&session->queue.taken, node);
 	ready_taken(session);
-	pthread_mutex_unlock(&session->queue_lock);
+	pthread_mutex_unlock(&session->queue.lock);
 	if (!node)
 		return false;
 	msg = LIST_ENTRY(node, struct core_notify_in, node);
@@ -83,9 +83,9 @@ tcpx_status engine_notify_take(struct engine_session *session, int64_t timeout_n
 	int64_t deadline = timeout_ns < 0 ? -1 : clock_after(timeout_ns);
 
 	for (;;) {
-		uint32_t word = atomic_load(&session->note_word);
+		uint32_t word = atomic_load(&session->queue.note_word);
 
-		if (note_pop(session, out))
+		if (note_take(session, out))
 			return TCPX_OK;
 		if (timeout_ns == 0) {
 			worker_looked();
@@ -93,26 +93,26 @@ tcpx_status engine_notify_take(struct engine_session *session, int64_t timeout_n
 		}
 		if (deadline >= 0 && clock_now_ns() >= deadline)
 			return TCPX_IN_PROGRESS;
-		if (lead_wait(session, NULL, &session->note_lead, &session->queue_lock, note_there,
-			      session, deadline))
+		if (lead_wait(session, NULL, &session->queue.note_lead, &session->queue.lock,
+			      note_there, session, deadline))
 			continue;
-		atomic_fetch_add(&session->note_waiters, 1);
-		sys_futex_wait(&session->note_word, word, deadline);
-		atomic_fetch_sub(&session->note_waiters, 1);
+		atomic_fetch_add(&session->queue.note_waiters, 1);
+		sys_futex_wait(&session->queue.note_word, word, deadline);
+		atomic_fetch_sub(&session->queue.note_waiters, 1);
 	}
 }
 
-/* A taken one; with it its peer's reference. */
-static void note_free(struct engine_session *session, struct core_notify_in *msg)
+/* Frees a notification that was taken, and drops its reference to the peer. */
+static void note_release(struct engine_session *session, struct core_notify_in *msg)
 {
 	struct engine_peer *peer = note_peer(msg);
 	uint64_t bytes = msg->bytes;
 	bool empty;
 
-	pthread_mutex_lock(&session->queue_lock);
+	pthread_mutex_lock(&session->queue.lock);
 	list_remove(&msg->node);
 	empty = --peer->unread == 0;
-	pthread_mutex_unlock(&session->queue_lock);
+	pthread_mutex_unlock(&session->queue.lock);
 	account_note_free(session, msg, msg->there);
 	link_lock(&peer->link);
 	if (peer->link.core_ready && !peer->link.core.dead)
@@ -132,22 +132,23 @@ void engine_note_release(struct engine_session *session, tcpx_notification *noti
 	notification->opaque = NULL;
 	notification->data = NULL;
 	notification->name = notification->key = NULL;
-	note_free(session, msg);
+	note_release(session, msg);
 }
 
-/* Also what was taken and never released. */
+/* Also frees notifications that were taken and never released. */
 void notes_drop_all(struct engine_session *session)
 {
 	tcpx_notification note;
 	struct list_node *node;
 
-	while (note_pop(session, &note))
+	while (note_take(session, &note))
 		;
-	while (!list_empty(&session->taken))
-		note_free(session, LIST_ENTRY(session->taken.next, struct core_notify_in, node));
-	while ((node = list_pop_front(&session->events)))
+	while (!list_empty(&session->queue.taken))
+		note_release(session,
+			     LIST_ENTRY(session->queue.taken.next, struct core_notify_in, node));
+	while ((node = list_pop_front(&session->queue.events)))
 		free(LIST_ENTRY(node, struct engine_event, node));
-	while ((node = list_pop_front(&session->accepts)))
+	while ((node = list_pop_front(&session->queue.accepts)))
 		peer_put(LIST_ENTRY(node, struct engine_peer, accept_node));
 }
 
@@ -170,25 +171,25 @@ void peer_event(struct engine_peer *peer, enum tcpx_event_type type, tcpx_status
 
 	if (!event)
 		return;
-	pthread_mutex_lock(&session->queue_lock);
-	ready_add(session, &session->events, &event->node);
-	/* Nobody may ever take them: the oldest go. */
-	if (++session->nevents > 4096) {
-		free(LIST_ENTRY(list_pop_front(&session->events), struct engine_event, node));
-		session->nevents--;
+	pthread_mutex_lock(&session->queue.lock);
+	ready_add(session, &session->queue.events, &event->node);
+	/* The application may never take them: the oldest are dropped. */
+	if (++session->queue.nevents > 4096) {
+		free(LIST_ENTRY(list_pop_front(&session->queue.events), struct engine_event, node));
+		session->queue.nevents--;
 	}
-	pthread_mutex_unlock(&session->queue_lock);
+	pthread_mutex_unlock(&session->queue.lock);
 }
 
 tcpx_status engine_event_take(struct engine_session *session, tcpx_event *out)
 {
 	struct list_node *node;
 
-	pthread_mutex_lock(&session->queue_lock);
-	node = list_pop_front(&session->events);
-	session->nevents -= node != NULL;
+	pthread_mutex_lock(&session->queue.lock);
+	node = list_pop_front(&session->queue.events);
+	session->queue.nevents -= node != NULL;
 	ready_taken(session);
-	pthread_mutex_unlock(&session->queue_lock);
+	pthread_mutex_unlock(&session->queue.lock);
 	if (!node)
 		return TCPX_IN_PROGRESS;
 	*out = LIST_ENTRY(node, struct engine_event, node)->event;
@@ -196,15 +197,15 @@ tcpx_status engine_event_take(struct engine_session *session, tcpx_event *out)
 	return TCPX_OK;
 }
 
-/* A peer that connected to us is up. */
+/* A peer that dialled this session is up. */
 void session_accepted(struct engine_session *session, struct engine_peer *peer)
 {
 	peer_get(peer);
-	pthread_mutex_lock(&session->queue_lock);
-	list_push_back(&session->accepts, &peer->accept_node);
-	atomic_fetch_add(&session->accept_word, 1);
-	pthread_mutex_unlock(&session->queue_lock);
-	sys_futex_wake(&session->accept_word, INT_MAX);
+	pthread_mutex_lock(&session->queue.lock);
+	list_push_back(&session->queue.accepts, &peer->accept_node);
+	atomic_fetch_add(&session->queue.accept_word, 1);
+	pthread_mutex_unlock(&session->queue.lock);
+	sys_futex_wake(&session->queue.accept_word, INT_MAX);
 }
 
 tcpx_status engine_accept(struct engine_session *session, int64_t timeout_ns, tcpx_peer *out_peer)
@@ -212,12 +213,12 @@ tcpx_status engine_accept(struct engine_session *session, int64_t timeout_ns, tc
 	int64_t deadline = timeout_ns < 0 ? -1 : clock_after(timeout_ns);
 
 	for (;;) {
-		uint32_t word = atomic_load(&session->accept_word);
+		uint32_t word = atomic_load(&session->queue.accept_word);
 		struct list_node *node;
 
-		pthread_mutex_lock(&session->queue_lock);
-		node = list_pop_front(&session->accepts);
-		pthread_mutex_unlock(&session->queue_lock);
+		pthread_mutex_lock(&session->queue.lock);
+		node = list_pop_front(&session->queue.accepts);
+		pthread_mutex_unlock(&session->queue.lock);
 		if (node) {
 			struct engine_peer *peer =
 				LIST_ENTRY(node, struct engine_peer, accept_node);
@@ -226,7 +227,8 @@ tcpx_status engine_accept(struct engine_session *session, int64_t timeout_ns, tc
 			peer_put(peer);
 			return TCPX_OK;
 		}
-		if (timeout_ns == 0 || sys_futex_wait(&session->accept_word, word, deadline) < 0)
+		if (timeout_ns == 0 ||
+		    sys_futex_wait(&session->queue.accept_word, word, deadline) < 0)
 			return TCPX_IN_PROGRESS;
 	}
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A peer begins: its slot, and its parts before there is a link. */
+/* Creates a peer: its slot, and its parts before there is a link. */
 #include "engine/link/block.h"
-#include "engine/request/doubt.h"
-#include "engine/request/early.h"
+#include "engine/request/goodbye_wait.h"
+#include "engine/request/pending.h"
 #include "engine/engine.h"
 #include "engine/link/hold.h"
 #include "sys/cpu.h"
@@ -17,8 +17,8 @@ struct engine_peer *peer_create(struct engine_session *session)
 	peer->link.events = &engine_link_events;
 	sys_mutex_init_short(&peer->link.lock);
 	list_init(&peer->link.wake.buried);
-	early_init(peer);
-	doubt_init(peer);
+	pending_init(peer);
+	goodbye_wait_init(peer);
 	block_peer_init(peer);
 	hold_peer_init(peer);
 	list_init(&peer->node);
@@ -36,7 +36,7 @@ struct engine_peer *peer_create(struct engine_session *session)
 	atomic_store(&peer->state, TCPX_PEER_CONNECTING);
 	handle_publish(&session->peers, peer);
 	peer->slot_id = peer->link.slot.id;
-	peer->control.rival = -1;
+	peer->control.lost_dial_fd = -1;
 	return peer;
 }
 

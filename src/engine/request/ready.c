@@ -15,56 +15,56 @@
 #include "engine/channel/lead.h"
 #include "sys/futex.h"
 
-/* queue_lock held. */
+/* queue.lock held. */
 static bool ready_nothing(const struct engine_session *session)
 {
-	return list_empty(&session->completions) && list_empty(&session->notes) &&
-	       list_empty(&session->events);
+	return list_empty(&session->queue.completions) && list_empty(&session->queue.notes) &&
+	       list_empty(&session->queue.events);
 }
 
-/* queue_lock held. Without a user of the descriptor no system call is made for it. */
+/* queue.lock held. No system call unless the application uses the descriptor. */
 static void ready_signal(struct engine_session *session)
 {
 	uint64_t one = 1;
 
-	if (session->signalled || !session->fd_used)
+	if (session->queue.signalled || !session->queue.fd_used)
 		return;
-	session->signalled = write(session->eventfd, &one, sizeof(one)) == sizeof(one);
+	session->queue.signalled = write(session->queue.eventfd, &one, sizeof(one)) == sizeof(one);
 }
 
-void ready_add(struct engine_session *session, struct list_node *queue, struct list_node *node)
+void ready_add(struct engine_session *session, struct list_node *list, struct list_node *node)
 {
 	bool first = ready_nothing(session);
 
-	list_push_back(queue, node);
+	list_push_back(list, node);
 	ready_signal(session);
 	if (!first)
-		return; /* whoever waits was woken by the first one, and looks under the lock */
-	if (session->ready_lead)
-		lead_wake(session->ready_lead);
-	atomic_fetch_add(&session->ready_word, 1);
-	if (atomic_load(&session->ready_waiters))
-		sys_futex_wake(&session->ready_word, INT_MAX);
+		return; /* the first one woke all waiters, which look under the lock */
+	if (session->queue.ready_lead)
+		lead_wake(session->queue.ready_lead);
+	atomic_fetch_add(&session->queue.ready_word, 1);
+	if (atomic_load(&session->queue.ready_waiters))
+		sys_futex_wake(&session->queue.ready_word, INT_MAX);
 }
 
 void ready_taken(struct engine_session *session)
 {
 	uint64_t count;
 
-	if (!session->signalled || !ready_nothing(session))
+	if (!session->queue.signalled || !ready_nothing(session))
 		return;
-	session->signalled = false;
-	(void)!read(session->eventfd, &count, sizeof(count));
+	session->queue.signalled = false;
+	(void)!read(session->queue.eventfd, &count, sizeof(count));
 }
 
 void completion_enter(struct engine_request *request)
 {
 	struct engine_session *session = request->session;
 
-	pthread_mutex_lock(&session->queue_lock);
+	pthread_mutex_lock(&session->queue.lock);
 	atomic_store(&request->queued, true);
-	ready_add(session, &session->completions, &request->done);
-	pthread_mutex_unlock(&session->queue_lock);
+	ready_add(session, &session->queue.completions, &request->done);
+	pthread_mutex_unlock(&session->queue.lock);
 }
 
 void completion_discard(struct engine_request *request)
@@ -73,33 +73,33 @@ void completion_discard(struct engine_request *request)
 
 	if (!request->wants_queue)
 		return;
-	pthread_mutex_lock(&session->queue_lock);
+	pthread_mutex_lock(&session->queue.lock);
 	if (atomic_load(&request->queued)) {
 		list_remove(&request->done);
 		atomic_store(&request->queued, false);
 		ready_taken(session);
 	}
-	pthread_mutex_unlock(&session->queue_lock);
+	pthread_mutex_unlock(&session->queue.lock);
 }
 
 uint32_t engine_poll(struct engine_session *session, tcpx_completion *completions, uint32_t max)
 {
 	uint32_t taken = 0;
 
-	pthread_mutex_lock(&session->queue_lock);
-	while (taken < max && !list_empty(&session->completions)) {
-		struct list_node *node = session->completions.next;
+	pthread_mutex_lock(&session->queue.lock);
+	while (taken < max && !list_empty(&session->queue.completions)) {
+		struct list_node *node = session->queue.completions.next;
 		struct engine_request *request = LIST_ENTRY(node, struct engine_request, done);
 
 		__builtin_prefetch(node->next);
 		completions[taken++] = request->completion;
 		list_remove(node);
-		/* Now it may be posted again, which writes its completion: only after the copy. */
+		/* Only after the copy: from here on a post may write the completion again. */
 		atomic_store_explicit(&request->queued, false, memory_order_release);
 	}
 	if (taken)
 		ready_taken(session);
-	pthread_mutex_unlock(&session->queue_lock);
+	pthread_mutex_unlock(&session->queue.lock);
 	if (!taken)
 		worker_looked();
 	return taken;
@@ -110,9 +110,9 @@ static bool ready_there(void *arg)
 	struct engine_session *session = arg;
 	bool there;
 
-	pthread_mutex_lock(&session->queue_lock);
+	pthread_mutex_lock(&session->queue.lock);
 	there = !ready_nothing(session);
-	pthread_mutex_unlock(&session->queue_lock);
+	pthread_mutex_unlock(&session->queue.lock);
 	return there;
 }
 
@@ -121,7 +121,7 @@ tcpx_status engine_wait(struct engine_session *session, int64_t timeout_ns)
 	int64_t deadline = timeout_ns < 0 ? -1 : clock_after(timeout_ns);
 
 	for (;;) {
-		uint32_t word = atomic_load(&session->ready_word);
+		uint32_t word = atomic_load(&session->queue.ready_word);
 
 		if (ready_there(session))
 			return TCPX_OK;
@@ -131,21 +131,21 @@ tcpx_status engine_wait(struct engine_session *session, int64_t timeout_ns)
 		}
 		if (deadline >= 0 && clock_now_ns() >= deadline)
 			return TCPX_IN_PROGRESS;
-		if (lead_wait(session, NULL, &session->ready_lead, &session->queue_lock,
+		if (lead_wait(session, NULL, &session->queue.ready_lead, &session->queue.lock,
 			      ready_there, session, deadline))
 			continue;
-		atomic_fetch_add(&session->ready_waiters, 1);
-		sys_futex_wait(&session->ready_word, word, deadline);
-		atomic_fetch_sub(&session->ready_waiters, 1);
+		atomic_fetch_add(&session->queue.ready_waiters, 1);
+		sys_futex_wait(&session->queue.ready_word, word, deadline);
+		atomic_fetch_sub(&session->queue.ready_waiters, 1);
 	}
 }
 
 int engine_session_fd(struct engine_session *session)
 {
-	pthread_mutex_lock(&session->queue_lock);
-	session->fd_used = true;
+	pthread_mutex_lock(&session->queue.lock);
+	session->queue.fd_used = true;
 	if (!ready_nothing(session))
 		ready_signal(session);
-	pthread_mutex_unlock(&session->queue_lock);
-	return session->eventfd;
+	pthread_mutex_unlock(&session->queue.lock);
+	return session->queue.eventfd;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests: prepared, posted, ended, released. */
+/* Requests: prepared, cancelled, released. */
 #include <limits.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/request/again.h"
+#include "engine/request/reconnect.h"
 #include "engine/calls.h"
-#include "engine/request/doubt.h"
-#include "engine/request/early.h"
+#include "engine/request/goodbye_wait.h"
+#include "engine/request/pending.h"
 #include "engine/channel/lead.h"
 #include "engine/path/lone.h"
 #include "engine/link/program.h"
@@ -21,7 +21,7 @@ tcpx_status engine_request_prepare(struct engine_session *session, uint64_t peer
 				   enum tcpx_op op, const tcpx_segment *segments, size_t count,
 				   const tcpx_request_opts *opts, tcpx_request *out_request)
 {
-	struct engine_peer *peer = again_use(session, peer_id, true);
+	struct engine_peer *peer = reconnect_use(session, peer_id, true);
 	struct engine_request *request;
 	tcpx_status status;
 
@@ -30,7 +30,7 @@ tcpx_status engine_request_prepare(struct engine_session *session, uint64_t peer
 	request = handle_take(&session->requests);
 	if (!request) {
 		peer_put(peer);
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "request");
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for a request");
 	}
 	request->session = session;
 	request->peer = peer;
@@ -51,13 +51,13 @@ tcpx_status engine_request_prepare(struct engine_session *session, uint64_t peer
 	return TCPX_OK;
 }
 
-/* peer.lock held, the request is active: it ends as soon as its memory is quiet. */
-static void stop(struct engine_request *request)
+/* peer.lock held, the request is active: it ends as soon as its memory is no longer used. */
+static void request_stop(struct engine_request *request)
 {
-	if (request->early)
-		early_end(request, TCPX_ERR_CANCELLED);
-	else if (request->doubted)
-		doubt_end(request);
+	if (request->pending)
+		pending_end(request, TCPX_ERR_CANCELLED);
+	else if (request->awaits_goodbye)
+		goodbye_wait_end(request);
 	else
 		core_xfer_cancel(&request->peer->link.core, &request->xfer, TCPX_ERR_CANCELLED);
 }
@@ -74,9 +74,10 @@ tcpx_status engine_request_cancel(struct engine_session *session, uint64_t id)
 	if (request->slot.id != id)
 		status = request_stale();
 	else if (atomic_load(&request->state) == REQUEST_ACTIVE)
-		stop(request);
+		request_stop(request);
 	else
-		status = error_set(TCPX_ERR_STATE, 0, "request is not active");
+		status = error_set(TCPX_ERR_STATE, 0,
+				   "request is not active: it was never posted, or it has ended");
 	link_unlock(&peer->link);
 	peer_put(peer);
 	request_put(request);
@@ -100,13 +101,13 @@ tcpx_status engine_request_release(struct engine_session *session, uint64_t id)
 	handle_hide(request);
 	active = atomic_load(&request->state) == REQUEST_ACTIVE;
 	if (active) {
-		request->zombie = true;
-		stop(request);
+		request->detached = true;
+		request_stop(request);
 	}
 	link_unlock(&peer->link);
 	if (!active) {
 		completion_discard(request);
-		request_put(request); /* the handle's; that of an active one goes with its end */
+		request_put(request); /* the handle's reference; the end drops an active one's */
 	}
 	peer_put(peer);
 	request_put(request);

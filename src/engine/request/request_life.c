@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request between its calls: found, handed to the core, ended by it, given back. */
+/* A request between its calls: found, handed to the core, ended, freed. */
 #include <limits.h>
 #include <stdlib.h>
 
@@ -17,7 +17,13 @@
 
 tcpx_status request_stale(void)
 {
-	return error_set(TCPX_ERR_STALE, 0, "request handle is not valid any more");
+	return error_set(TCPX_ERR_STALE, 0, "request handle is no longer valid");
+}
+
+tcpx_status request_still_active(void)
+{
+	error_set(TCPX_ERR_STATE, 0, "request is active");
+	return error_next("wait for its end, or cancel it and wait");
 }
 
 struct engine_request *request_get(struct engine_session *session, uint64_t id)
@@ -36,8 +42,8 @@ void request_put(struct engine_request *request)
 
 void request_set_state(struct engine_request *request, uint32_t state)
 {
-	/* Sequentially consistent, as the waiters' side is: who counts himself in and still sees it
-	 * active is seen here. */
+	/* Sequentially consistent, as in the waiter: a waiter that counts itself and then still
+	 * sees the request active is seen here. */
 	atomic_store(&request->state, state);
 	if (request->lead)
 		lead_wake(request->lead);
@@ -47,11 +53,11 @@ void request_set_state(struct engine_request *request, uint32_t state)
 
 void request_io_put(struct engine_request *request)
 {
-	if (!request->io_held)
+	if (!request->regions.held)
 		return;
-	request->io_held = false;
-	for (uint32_t i = 0; i < request->nregions; i++)
-		mem_region_io_put(request->regions[i]);
+	request->regions.held = false;
+	for (uint32_t i = 0; i < request->regions.count; i++)
+		mem_region_io_put(request->regions.at[i]);
 }
 
 tcpx_status request_hand_over(struct engine_request *request)
@@ -66,8 +72,8 @@ tcpx_status request_hand_over(struct engine_request *request)
 	return status;
 }
 
-/* peer.lock held: how fast whole transfers go. What is smaller measures the way there and back. */
-static void measure(struct engine_request *request)
+/* peer.lock held: the speed of whole transfers. Small ones would only measure the round trip. */
+static void request_measure(struct engine_request *request)
 {
 	const tcpx_completion *end = &request->completion;
 	uint32_t op = request->xfer.op;
@@ -87,37 +93,38 @@ void request_quiet(struct engine_request *request)
 	lone_over(request);
 }
 
-/* peer.lock held, from the core: the memory is the caller's again. */
+/* peer.lock held, from the core: the memory belongs to the caller again. */
 void request_ended(struct engine_request *request)
 {
 	struct engine_session *session = request->session;
 	struct core_xfer *xfer = &request->xfer;
 	struct engine_peer *peer = request->peer;
-	bool zombie = request->zombie;
+	bool detached = request->detached;
 
 	request_quiet(request);
 	request->completion =
 		(tcpx_completion){.sz = sizeof(tcpx_completion),
 				  .status = xfer->status,
 				  .bytes = xfer->applied,
-				  .message_bytes = xfer->message_bytes,
+				  .message_bytes = xfer->recv.message_bytes,
 				  .request = {request->slot.id},
 				  .user = request->user,
 				  .elapsed_ns = (uint64_t)(clock_now_ns() - request->posted_ns)};
-	measure(request);
-	atomic_fetch_sub(&session->active, 1);
-	atomic_fetch_add(xfer->status == TCPX_OK ? &session->done_count : &session->failed, 1);
+	request_measure(request);
+	atomic_fetch_sub(&session->counters.active, 1);
+	atomic_fetch_add(
+		xfer->status == TCPX_OK ? &session->counters.done : &session->counters.failed, 1);
 	request_set_state(request, REQUEST_FINAL);
-	if (request->wants_queue && !zombie) /* final before it can be taken */
+	if (request->wants_queue && !detached) /* final before it can be taken */
 		completion_enter(request);
 	link_progress(&peer->link);
-	if (zombie) { /* released while active: nobody looks any more */
+	if (detached) { /* released while active: the control thread frees it */
 		list_push_back(&peer->link.wake.buried, &request->done);
 		link_wake(&peer->link);
 	}
 }
 
-/* The last reference went: no lock held, the request is not active. */
+/* The last reference is gone. No lock held; the request is not active. */
 void request_free(void *object)
 {
 	struct engine_request *request = object;
@@ -137,8 +144,8 @@ struct engine_peer *request_peer(struct engine_request *request)
 		struct engine_peer *peer = atomic_load(&request->peer);
 		uint32_t refs = atomic_load(&peer->link.slot.refs);
 
-		/* It may move, and its last peer be freed, before we have a reference: the slot
-		 * stays, and one without references is nobody's. */
+		/* The request may move, and this peer be freed, before the reference is taken. The
+		 * slot's memory stays, and a free slot has no references. */
 		while (refs &&
 		       !atomic_compare_exchange_weak(&peer->link.slot.refs, &refs, refs + 1))
 			;

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes along with a request: notification, deadline, priority, completion queue. */
+/* Options of a request: notification, deadline, priority, completion queue. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "engine/request/again.h"
+#include "engine/request/reconnect.h"
 #include "engine/calls.h"
 
-static tcpx_status copy_notify(enum tcpx_op op, const void *data, size_t bytes, int has,
-			       void **out_copy)
+static tcpx_status request_copy_notify(enum tcpx_op op, const void *data, size_t bytes, int has,
+				       void **out_copy)
 {
 	*out_copy = NULL;
 	if (bytes > TCPX_NOTIFY_MAX)
-		return error_set(TCPX_ERR_LIMIT, 0, "notification of %zu bytes, at most %u", bytes,
+		return error_set(TCPX_ERR_LIMIT, 0,
+				 "notification has %zu bytes, at most %u are allowed", bytes,
 				 TCPX_NOTIFY_MAX);
 	if (bytes && !data)
 		return error_set(TCPX_ERR_INVALID, 0, "notify is NULL with notify_bytes %zu",
@@ -23,13 +24,14 @@ static tcpx_status copy_notify(enum tcpx_op op, const void *data, size_t bytes, 
 		return TCPX_OK;
 	*out_copy = malloc(bytes);
 	if (!*out_copy)
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "notification of %zu bytes", bytes);
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for a notification of %zu bytes",
+				 bytes);
 	memcpy(*out_copy, data, bytes);
 	return TCPX_OK;
 }
 
-/* In place of the one that it has, which is returned. */
-static void *set_notify(struct engine_request *request, void *copy, size_t bytes, int has)
+/* Sets the notification of a request and returns the former one. */
+static void *request_set_notify(struct engine_request *request, void *copy, size_t bytes, int has)
 {
 	struct core_xfer *xfer = &request->xfer;
 	void *before = request->notify;
@@ -51,13 +53,15 @@ tcpx_status request_take_options(struct engine_request *request, const tcpx_requ
 	if (!opts)
 		return TCPX_OK;
 	if (opts->deadline_ns < 0)
-		return error_set(TCPX_ERR_INVALID, 0, "deadline_ns is negative");
+		return error_set(TCPX_ERR_INVALID, 0, "deadline_ns = %lld is negative",
+				 (long long)opts->deadline_ns);
 	if (opts->queue > 1)
-		return error_set(TCPX_ERR_INVALID, 0, "queue is %u, not 0 or 1", opts->queue);
-	status = copy_notify(xfer->op, opts->notify, opts->notify_bytes, opts->has_notify, &copy);
+		return error_set(TCPX_ERR_INVALID, 0, "queue = %u is neither 0 nor 1", opts->queue);
+	status = request_copy_notify(xfer->op, opts->notify, opts->notify_bytes, opts->has_notify,
+				     &copy);
 	if (status != TCPX_OK)
 		return status;
-	set_notify(request, copy, opts->notify_bytes, opts->has_notify);
+	request_set_notify(request, copy, opts->notify_bytes, opts->has_notify);
 	xfer->priority = opts->priority;
 	request->deadline_ns = opts->deadline_ns;
 	request->wants_queue = opts->queue != 0;
@@ -75,14 +79,14 @@ tcpx_status engine_request_notify(struct engine_session *session, uint64_t id, c
 
 	if (!request)
 		return TCPX_ERR_STALE;
-	status = copy_notify(request->xfer.op, data, bytes, has, &spare);
+	status = request_copy_notify(request->xfer.op, data, bytes, has, &spare);
 	peer = request_lock(request);
 	if (request->slot.id != id)
 		status = request_stale();
 	else if (status == TCPX_OK && atomic_load(&request->state) == REQUEST_ACTIVE)
-		status = error_set(TCPX_ERR_STATE, 0, "request is active");
+		status = request_still_active();
 	if (status == TCPX_OK)
-		spare = set_notify(request, spare, bytes, has);
+		spare = request_set_notify(request, spare, bytes, has);
 	request_unlock(peer);
 	free(spare);
 	request_put(request);

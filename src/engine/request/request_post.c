@@ -1,42 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Posting: one request, many of them under one lock, a notification alone. */
+/* Posts one request, many under one lock, or a notification alone. */
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/request/again.h"
+#include "engine/request/reconnect.h"
 #include "engine/calls.h"
 #include "engine/channel/comms.h"
-#include "engine/request/early.h"
+#include "engine/request/pending.h"
 #include "engine/path/lone.h"
 #include "engine/path/paths.h"
 #include "engine/request/ready.h"
 #include "engine/path/share.h"
 
-#define POST_MOST 64 /* of one batch: so long is a link's lock held */
+#define POST_MOST 64 /* of one batch, which holds a link's lock */
 
-/* Requests of one peer that are posted under one hold of its lock, with one kick behind it. */
+/* Requests of one peer that are posted while its lock is held once, with one kick after it. */
 struct post_batch {
-	struct engine_peer *peer; /* locked, with a reference; NULL: there is none */
+	struct engine_peer *peer; /* locked, with a reference; NULL: the batch is empty */
 	uint64_t posted, most_bytes;
 	bool sends, timed;
 };
 
-static tcpx_status io_get(struct engine_request *request)
+static tcpx_status request_io_get(struct engine_request *request)
 {
 	uint32_t i;
 
-	for (i = 0; i < request->nregions; i++)
-		if (!mem_region_io_get(request->regions[i]))
+	for (i = 0; i < request->regions.count; i++)
+		if (!mem_region_io_get(request->regions.at[i]))
 			break;
-	request->io_held = i == request->nregions;
-	if (request->io_held)
+	request->regions.held = i == request->regions.count;
+	if (request->regions.held)
 		return TCPX_OK;
 	while (i)
-		mem_region_io_put(request->regions[--i]);
+		mem_region_io_put(request->regions.at[--i]);
 	return error_set(TCPX_ERR_DEREGISTERED, 0,
 			 "a local region of the request was deregistered");
 }
 
-/* Why the core did not take it. */
+/* Turns a refusal of the core into an error. */
 static tcpx_status post_error(struct engine_request *request, tcpx_status status)
 {
 	struct engine_peer *peer = request->peer;
@@ -44,8 +44,9 @@ static tcpx_status post_error(struct engine_request *request, tcpx_status status
 	switch (status) {
 	case TCPX_ERR_AGAIN:
 		if (request->xfer.op == TCPX_OP_SEND)
-			return error_set(status, 0, "peer '%s' receives none of %d cancelled SENDs",
-					 peer->who.name, CORE_VOIDS_MAX);
+			return error_set(status, 0,
+					 "peer '%s' has not received %d cancelled SENDs yet",
+					 peer->who.name, CORE_CANCELLED_MAX);
 		return error_set(status, 0, "notification budget of peer '%s' is used up",
 				 peer->who.name);
 	case TCPX_ERR_LIMIT:
@@ -58,50 +59,51 @@ static tcpx_status post_error(struct engine_request *request, tcpx_status status
 	}
 }
 
-/* peer.lock held. When it fails, everything is as before: the last end stays. */
-static tcpx_status start(struct engine_request *request)
+/* peer.lock held. On an error the request is as before: its last completion stays. */
+static tcpx_status request_start(struct engine_request *request)
 {
 	struct engine_session *session = request->session;
 	struct engine_peer *peer = request->peer;
 	uint32_t before = atomic_load(&request->state);
-	tcpx_status status = io_get(request);
+	tcpx_status status = request_io_get(request);
 
 	if (status != TCPX_OK)
 		return status;
 	request->xfer.deadline_ns = request->deadline_ns ? clock_after(request->deadline_ns) : 0;
 	atomic_store(&request->state, REQUEST_ACTIVE);
-	atomic_fetch_add(&session->active, 1);
+	atomic_fetch_add(&session->counters.active, 1);
 	request->post_seq = ++peer->post_seq;
 	request->posted_ns = clock_now_ns();
-	request->gone_base = 0;
+	request->gone.base = 0;
 	if (!peer->link.core_ready) {
-		early_add(request);
+		pending_add(request);
 		return TCPX_OK;
 	}
 	status = request_hand_over(request);
 	if (status == TCPX_OK)
 		return TCPX_OK;
-	atomic_fetch_sub(&session->active, 1);
+	atomic_fetch_sub(&session->counters.active, 1);
 	request_io_put(request);
 	request_set_state(request, before);
 	return post_error(request, status);
 }
 
-/* What a post has to send, roughly: a READ's is its list, the bytes are for the peer to send. */
-static uint64_t own_bytes(const struct engine_request *request)
+/* About how many bytes a post sends. A READ sends only its list; the peer sends the data. */
+static uint64_t post_own_bytes(const struct engine_request *request)
 {
 	if (request->xfer.op == TCPX_OP_READ)
 		return (uint64_t)request->prog.nseg * sizeof(struct core_seg);
 	return request->prog.total;
 }
 
-static enum post_sends what_to_send(const struct engine_session *session, uint64_t bytes, bool lone)
+static enum post_sends post_sends_of(const struct engine_session *session, uint64_t bytes,
+				     bool lone)
 {
 	if (session->flags & TCPX_SESSION_NO_INLINE)
 		return POST_NOTHING;
 	if (lone)
 		return POST_FIRST;
-	return bytes <= session->inline_bytes ? POST_LANE : POST_NOTHING;
+	return bytes <= session->tuning.inline_bytes ? POST_LANE : POST_NOTHING;
 }
 
 /* peer.lock held. */
@@ -109,10 +111,10 @@ static tcpx_status post_one(struct engine_request *request, uint64_t id)
 {
 	struct engine_peer *peer = request->peer;
 
-	if (request->slot.id != id) /* released since it was found */
+	if (request->slot.id != id) /* another thread has released it */
 		return request_stale();
 	if (atomic_load(&request->state) == REQUEST_ACTIVE)
-		return error_set(TCPX_ERR_STATE, 0, "request is active");
+		return request_still_active();
 	if (atomic_load_explicit(&request->queued, memory_order_acquire)) {
 		error_set(TCPX_ERR_STATE, 0, "request is in the completion queue");
 		return error_next("take its completion with tcpx_session_poll() before the next "
@@ -120,7 +122,7 @@ static tcpx_status post_one(struct engine_request *request, uint64_t id)
 	}
 	if (peer->link.core_done && !peer->link.core_ready)
 		return error_raise(&peer->error);
-	return start(request);
+	return request_start(request);
 }
 
 static void batch_end(struct post_batch *batch)
@@ -133,25 +135,25 @@ static void batch_end(struct post_batch *batch)
 	link_unlock_only(&peer->link);
 	session = peer->link.session;
 	if (batch->posted) {
-		atomic_fetch_add(&session->posted, batch->posted);
+		atomic_fetch_add(&session->counters.posted, batch->posted);
 		if (batch->timed)
 			session_timer_kick(session);
 		link_run_posted(&peer->link,
-				what_to_send(session, batch->most_bytes, batch->sends));
+				post_sends_of(session, batch->most_bytes, batch->sends));
 	} else {
-		link_run_deferred(&peer->link); /* another thread's */
+		link_run_deferred(&peer->link); /* what other threads left */
 	}
 	peer_put(peer);
 	*batch = (struct post_batch){0};
 }
 
-/* One more of the batch; of another peer it ends the batch and begins the next one. */
+/* Adds a request to the batch. One of another peer ends the batch and begins a new one. */
 static tcpx_status batch_post(struct post_batch *batch, struct engine_request *request, uint64_t id)
 {
-	uint64_t bytes = own_bytes(request);
+	uint64_t bytes = post_own_bytes(request);
 	tcpx_status status;
 
-	/* A request that leads to the peer whose lock is held does not move. */
+	/* A request of the locked peer does not move to another one. */
 	if (batch->peer && atomic_load(&request->peer) != batch->peer)
 		batch_end(batch);
 	if (!batch->peer)
@@ -166,7 +168,7 @@ static tcpx_status batch_post(struct post_batch *batch, struct engine_request *r
 	return TCPX_OK;
 }
 
-static tcpx_status post(struct engine_request *request, uint64_t id)
+static tcpx_status post_alone(struct engine_request *request, uint64_t id)
 {
 	struct post_batch batch = {0};
 	tcpx_status status = batch_post(&batch, request, id);
@@ -175,14 +177,14 @@ static tcpx_status post(struct engine_request *request, uint64_t id)
 	return status;
 }
 
-/* It was refused with status: where its link ended it goes with the handle's next one. */
+/* The post failed with status. If the link has ended, posts it on the handle's next link. */
 static tcpx_status post_again(struct engine_request *request, uint64_t id, tcpx_status status)
 {
 	tcpx_error why = *error_last();
 
 	if (status == TCPX_ERR_STATE || status == TCPX_ERR_STALE)
 		return status;
-	return again_request(request, id) ? post(request, id) : error_raise(&why);
+	return reconnect_request(request, id) ? post_alone(request, id) : error_raise(&why);
 }
 
 tcpx_status engine_request_post(struct engine_session *session, uint64_t id)
@@ -192,14 +194,14 @@ tcpx_status engine_request_post(struct engine_session *session, uint64_t id)
 
 	if (!request)
 		return TCPX_ERR_STALE;
-	status = post(request, id);
+	status = post_alone(request, id);
 	if (status != TCPX_OK)
 		status = post_again(request, id, status);
 	request_put(request);
 	return status;
 }
 
-/* At most POST_MOST. first: the first failure of all, or TCPX_OK. */
+/* At most POST_MOST requests. first: the first failure of all calls, or TCPX_OK. */
 static void post_some(struct engine_session *session, const tcpx_request *requests, uint32_t count,
 		      tcpx_status *statuses, tcpx_error *first)
 {
@@ -235,20 +237,19 @@ tcpx_status engine_request_post_many(struct engine_session *session, const tcpx_
 	return first.status == TCPX_OK ? TCPX_OK : error_raise(&first);
 }
 
-static void refused(const struct engine_peer *peer, tcpx_status status, size_t bytes)
+static void note_refused(const struct engine_peer *peer, tcpx_status status, size_t bytes)
 {
-	error_set(status, 0, "notification of %zu bytes to peer '%s'%s", bytes, peer->who.name,
-		  status == TCPX_ERR_AGAIN ? ", whose budget for those it has not read is used up"
-					   : "");
+	error_set(status, 0, "peer '%s' cannot take a notification of %zu bytes%s", peer->who.name,
+		  bytes, status == TCPX_ERR_AGAIN ? ": its budget for unread ones is used up" : "");
 	if (status == TCPX_ERR_AGAIN || status == TCPX_ERR_LIMIT)
-		error_next("let it take some first, or raise notify_budget_bytes and, at least "
-			   "twice as much, memory_budget_bytes of its session");
+		error_next("wait until the peer has read some, or raise notify_budget_bytes "
+			   "and, to at least twice as much, memory_budget_bytes of its session");
 }
 
 tcpx_status engine_notify_send(struct engine_session *session, uint64_t peer_id, const void *data,
 			       size_t bytes)
 {
-	struct engine_peer *peer = again_use(session, peer_id, false);
+	struct engine_peer *peer = reconnect_use(session, peer_id, false);
 	tcpx_status status;
 
 	if (!peer)
@@ -257,19 +258,20 @@ tcpx_status engine_notify_send(struct engine_session *session, uint64_t peer_id,
 	if (peer->link.core_ready && list_empty(&peer->pending.notes))
 		status = core_note_send(&peer->link.core, data, bytes);
 	else
-		status = peer->link.core_done ? peer->error.status : early_note(peer, data, bytes);
+		status =
+			peer->link.core_done ? peer->error.status : pending_note(peer, data, bytes);
 	if (status == TCPX_ERR_NO_MEMORY)
 		status = session_memory_error(session);
 	else if (status <= TCPX_ERR_PEER_CLOSED)
 		error_raise(&peer->error);
 	else if (status != TCPX_OK)
-		refused(peer, status, bytes);
+		note_refused(peer, status, bytes);
 	link_unlock_only(&peer->link);
 	if (status == TCPX_OK) {
-		atomic_fetch_add(&session->notes_out, 1);
-		link_run_posted(&peer->link, what_to_send(session, bytes, false));
+		atomic_fetch_add(&session->counters.notes_out, 1);
+		link_run_posted(&peer->link, post_sends_of(session, bytes, false));
 	} else {
-		link_run_deferred(&peer->link); /* another thread's */
+		link_run_deferred(&peer->link); /* what other threads left */
 	}
 	peer_put(peer);
 	return status;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking at a request, waiting for its end, asking why it failed. */
+/* Tests a request, waits for its end, says why it failed. */
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "engine/request/again.h"
+#include "engine/request/reconnect.h"
 #include "engine/calls.h"
 #include "engine/channel/comms.h"
 #include "engine/channel/lead.h"
 #include "engine/link/vanish.h"
 #include "sys/futex.h"
 
-static tcpx_status look(struct engine_request *request, uint64_t id, tcpx_completion *out)
+static tcpx_status request_look(struct engine_request *request, uint64_t id, tcpx_completion *out)
 {
 	uint32_t state = atomic_load_explicit(&request->state, memory_order_acquire);
 	tcpx_completion completion;
@@ -20,8 +20,10 @@ static tcpx_status look(struct engine_request *request, uint64_t id, tcpx_comple
 		return request_stale();
 	if (state == REQUEST_ACTIVE)
 		return TCPX_IN_PROGRESS;
-	if (state == REQUEST_IDLE)
-		return error_set(TCPX_ERR_STATE, 0, "request was never posted");
+	if (state == REQUEST_IDLE) {
+		error_set(TCPX_ERR_STATE, 0, "request was never posted");
+		return error_next("post it with tcpx_request_post() first");
+	}
 	peer = request_lock(request); /* another thread may post it again */
 	completion = request->completion;
 	request_unlock(peer);
@@ -38,33 +40,33 @@ tcpx_status engine_request_test(struct engine_session *session, uint64_t id,
 
 	if (!request)
 		return TCPX_ERR_STALE;
-	status = look(request, id, out_completion);
+	status = request_look(request, id, out_completion);
 	request_put(request);
 	if (status == TCPX_IN_PROGRESS)
 		worker_looked();
 	return status;
 }
 
-static bool ended(void *arg)
+static bool request_has_ended(void *arg)
 {
 	struct engine_request *request = arg;
 
 	return atomic_load(&request->state) != REQUEST_ACTIVE;
 }
 
-/* Polls the peer's lane for its end, as lead_wait. */
-static bool lead(struct engine_request *request, int64_t deadline)
+/* Waits for its end by polling the peer's lane, as lead_wait() does. */
+static bool request_lead(struct engine_request *request, int64_t deadline)
 {
 	struct engine_peer *peer = request_peer(request);
-	bool led = lead_wait(request->session, peer, &request->lead, &peer->link.lock, ended,
-			     request, deadline);
+	bool led = lead_wait(request->session, peer, &request->lead, &peer->link.lock,
+			     request_has_ended, request, deadline);
 
 	peer_put(peer);
 	return led;
 }
 
-static tcpx_status await(struct engine_request *request, uint64_t id, int64_t timeout_ns,
-			 tcpx_completion *out_completion)
+static tcpx_status request_await(struct engine_request *request, uint64_t id, int64_t timeout_ns,
+				 tcpx_completion *out_completion)
 {
 	int64_t deadline = timeout_ns < 0 ? -1 : clock_after(timeout_ns);
 	tcpx_status status;
@@ -72,19 +74,19 @@ static tcpx_status await(struct engine_request *request, uint64_t id, int64_t ti
 	for (;;) {
 		int rc = 0;
 
-		status = look(request, id, out_completion);
+		status = request_look(request, id, out_completion);
 		if (status != TCPX_IN_PROGRESS || !timeout_ns)
 			return status;
-		if (atomic_load(&request->leads) && lead(request, deadline)) {
-			if (ended(request) || deadline < 0 || clock_now_ns() < deadline)
+		if (atomic_load(&request->leads) && request_lead(request, deadline)) {
+			if (request_has_ended(request) || deadline < 0 || clock_now_ns() < deadline)
 				continue;
 			return TCPX_IN_PROGRESS;
 		}
 		atomic_fetch_add(&request->waiters, 1);
-		if (!ended(request))
+		if (!request_has_ended(request))
 			rc = sys_futex_wait(&request->state, REQUEST_ACTIVE, deadline);
 		atomic_fetch_sub(&request->waiters, 1);
-		if (rc < 0 && !ended(request))
+		if (rc < 0 && !request_has_ended(request))
 			return TCPX_IN_PROGRESS;
 	}
 }
@@ -97,7 +99,7 @@ tcpx_status engine_request_wait(struct engine_session *session, uint64_t id, int
 
 	if (!request)
 		return TCPX_ERR_STALE;
-	status = await(request, id, timeout_ns, out_completion);
+	status = request_await(request, id, timeout_ns, out_completion);
 	request_put(request);
 	return status;
 }
@@ -113,13 +115,13 @@ tcpx_status engine_request_error(struct engine_session *session, uint64_t id, tc
 
 	if (!request)
 		return TCPX_ERR_STALE;
-	status = look(request, id, &completion);
+	status = request_look(request, id, &completion);
 	if (status == TCPX_IN_PROGRESS || status == TCPX_ERR_STATE || status == TCPX_ERR_STALE)
 		goto out;
 	status = TCPX_OK;
 	peer = request_lock(request);
 	if (completion.status == TCPX_ERR_CHANNEL_LOST && peer->comms)
-		lost = peer->comms->lost; /* one of those that the request was on */
+		lost = peer->comms->lost; /* why a channel was lost that the request used */
 	vanish_words(request, gone, sizeof(gone));
 	if (completion.status <= TCPX_ERR_PEER_CLOSED && peer->error.status == completion.status)
 		*out_error = peer->error;
@@ -130,7 +132,7 @@ tcpx_status engine_request_error(struct engine_session *session, uint64_t id, tc
 					    "notification"}[request->xfer.op],
 			   (unsigned long long)request->prog.total, gone, peer->who.name,
 			   error_status_text(completion.status), *lost ? ": " : "", lost);
-	if (completion.status == TCPX_ERR_CHANNEL_LOST) /* of a channel the status says otherwise */
+	if (completion.status == TCPX_ERR_CHANNEL_LOST) /* the status' text is about a channel */
 		text_format(out_error->next, sizeof(out_error->next),
 			    "remove the cause, then post it again");
 	out_error->bytes_done = completion.bytes;

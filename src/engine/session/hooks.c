@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the core asks for: its effects, and the kicks that follow once the lock is free. */
+/* The callbacks of the core and of the link, and the kicks that follow once the lock is free. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "engine/request/doubt.h"
+#include "engine/request/goodbye_wait.h"
 #include "engine/engine.h"
 #include "engine/link/hold.h"
 #include "engine/link/prefill.h"
@@ -16,7 +16,7 @@ static void hook_ended(void *arg, struct core_xfer *xfer)
 	struct engine_request *request = LIST_ENTRY(xfer, struct engine_request, xfer);
 
 	(void)arg;
-	if (!doubt_add(request))
+	if (!goodbye_wait_add(request))
 		request_ended(request);
 }
 
@@ -37,7 +37,7 @@ static void hook_close_channel(void *arg, uint32_t channel)
 {
 	struct engine_peer *peer = arg;
 
-	/* The peer gave it up. */
+	/* The peer closed it. */
 	peer->link.wake.close_mask |= 1ull << channel;
 	link_wake(&peer->link);
 }
@@ -85,16 +85,16 @@ static void hook_note_ended(void *arg)
 
 static tcpx_status hook_deliver(void *arg, struct core_xfer *xfer, const void *data, uint64_t bytes)
 {
-	/* Under the lock nothing is copied to memory of the caller: a page of it may come late. */
+	/* A page fault in the caller's memory may take long: nothing is copied under the lock. */
 	return bytes ? stage_deliver(arg, LIST_ENTRY(xfer, struct engine_request, xfer), data,
 				     bytes)
 		     : TCPX_OK;
 }
 
-/* queue_lock */
+/* queue.lock held. */
 static void set_hungry(struct engine_peer *peer, bool hungry)
 {
-	peer->link.session->stage_hungry += (uint32_t)hungry - (uint32_t)peer->link.quota.hungry;
+	peer->link.session->staging.hungry += (uint32_t)hungry - (uint32_t)peer->link.quota.hungry;
 	peer->link.quota.hungry = hungry;
 }
 
@@ -102,55 +102,55 @@ static uint64_t hook_stage_take(void *arg, uint64_t want, uint64_t least)
 {
 	struct engine_peer *peer = arg;
 	struct engine_session *session = peer->link.session;
-	uint64_t quota = session->stage_pool / 2, got;
+	uint64_t quota = session->staging.pool / 2, got;
 
-	pthread_mutex_lock(&session->queue_lock);
-	got = want < session->stage_free ? want : session->stage_free;
+	pthread_mutex_lock(&session->queue.lock);
+	got = want < session->staging.free ? want : session->staging.free;
 	if (peer->link.quota.held + got > quota)
 		got = quota > peer->link.quota.held ? quota - peer->link.quota.held : 0;
 	if (got < least)
 		got = 0;
-	session->stage_free -= got;
+	session->staging.free -= got;
 	peer->link.quota.held += got;
 	set_hungry(peer, got < want);
-	pthread_mutex_unlock(&session->queue_lock);
+	pthread_mutex_unlock(&session->queue.lock);
 	return got;
 }
 
-/* All that rest have an eighth of the pool together. */
+/* Prefetch grants of all links together take at most an eighth of the pool. */
 static uint64_t hook_stage_ahead(void *arg, uint64_t want)
 {
 	struct engine_peer *peer = arg;
 	struct engine_session *session = peer->link.session;
 
-	pthread_mutex_lock(&session->queue_lock);
-	if (session->stage_ahead + want > session->stage_pool / 8)
+	pthread_mutex_lock(&session->queue.lock);
+	if (session->staging.ahead + want > session->staging.pool / 8)
 		want = 0;
-	session->stage_ahead += want;
+	session->staging.ahead += want;
 	peer->link.quota.ahead += want;
-	pthread_mutex_unlock(&session->queue_lock);
+	pthread_mutex_unlock(&session->queue.lock);
 	return want;
 }
 
-/* The link itself tries again at once; the control thread offers the room to others that wait. */
+/* This link asks again at once; the control thread offers the room to other links that wait. */
 static void hook_stage_give(void *arg, uint64_t bytes)
 {
 	struct engine_peer *peer = arg;
 	struct engine_session *session = peer->link.session;
 	bool others;
 
-	pthread_mutex_lock(&session->queue_lock);
+	pthread_mutex_lock(&session->queue.lock);
 	if (peer->link.core.dead) {
 		set_hungry(peer, false);
-		session->stage_ahead -= peer->link.quota.ahead;
+		session->staging.ahead -= peer->link.quota.ahead;
 		peer->link.quota.ahead = 0;
 	}
-	session->stage_free += bytes;
+	session->staging.free += bytes;
 	peer->link.quota.held -= bytes;
-	others = session->stage_hungry > peer->link.quota.hungry;
+	others = session->staging.hungry > peer->link.quota.hungry;
 	others &= bytes > 0;
-	session->stage_returned |= others;
-	pthread_mutex_unlock(&session->queue_lock);
+	session->staging.returned |= others;
+	pthread_mutex_unlock(&session->queue.lock);
 	if (others)
 		link_wake(&peer->link);
 }
@@ -236,7 +236,7 @@ const struct core_ops engine_core_ops = {
 	.fail = hook_fail,
 };
 
-static struct engine_chan *get_chan(struct engine_peer *peer, uint32_t channel)
+static struct engine_chan *hooks_chan_get(struct engine_peer *peer, uint32_t channel)
 {
 	struct engine_chan *chan;
 
@@ -248,9 +248,9 @@ static struct engine_chan *get_chan(struct engine_peer *peer, uint32_t channel)
 	return chan;
 }
 
-static void kick_one(struct engine_peer *peer, uint32_t channel, bool here)
+static void hooks_kick(struct engine_peer *peer, uint32_t channel, bool here)
 {
-	struct engine_chan *chan = get_chan(peer, channel);
+	struct engine_chan *chan = hooks_chan_get(peer, channel);
 
 	if (!chan)
 		return;
@@ -262,8 +262,8 @@ static void kick_one(struct engine_peer *peer, uint32_t channel, bool here)
 	chan_put(chan);
 }
 
-/* here: the lane may be served on this thread, if it is not the control thread. */
-static void run_deferred(struct engine_peer *peer, bool here)
+/* here: this thread may serve the lane, unless it is the control thread. */
+static void hooks_run(struct engine_peer *peer, bool here)
 {
 	uint64_t mask;
 
@@ -273,29 +273,29 @@ static void run_deferred(struct engine_peer *peer, bool here)
 			uint32_t channel = (uint32_t)__builtin_ctzll(mask);
 
 			mask &= mask - 1;
-			kick_one(peer, channel, here);
+			hooks_kick(peer, channel, here);
 		}
 	}
 }
 
-/* Whoever unlocks may be about to return an error: it stays the thread's last one. */
-static void deferred(struct link *link)
+/* A caller that unlocks may be about to return an error: the thread's last error is kept. */
+static void hooks_deferred(struct link *link)
 {
 	tcpx_error last;
 
 	if (!error_last()->status) {
-		run_deferred(link_peer(link), true);
+		hooks_run(link_peer(link), true);
 		return;
 	}
 	last = *error_last();
-	run_deferred(link_peer(link), true);
+	hooks_run(link_peer(link), true);
 	(void)error_raise(&last);
 }
 
 /*
- * On the thread of a post: of the workers that sleep one is woken, which then wakes the others. A
- * second wake-up would often take the caller's core from him in the middle of his call. But one who
- * sends the first one's share himself wakes the others before, to send beside him.
+ * On the thread of a post. One of the sleeping workers is woken, and it wakes the others: a second
+ * wake-up would often take the caller's core away in the middle of its call. A thread that sends
+ * the first channel's share itself wakes the others first, so that they send at the same time.
  */
 static void hooks_posted(struct link *link, enum post_sends sends)
 {
@@ -306,13 +306,13 @@ static void hooks_posted(struct link *link, enum post_sends sends)
 	prefill_flush(peer);
 	mask = atomic_exchange(&peer->link.kick_mask, 0);
 	if (sends != POST_NOTHING && (mask & 1ull << CORE_LANE)) {
-		kick_one(peer, CORE_LANE, true);
-		/* A kick of the lane that came since then is another's, and nobody else's now. */
+		hooks_kick(peer, CORE_LANE, true);
+		/* Another thread may have kicked the lane since: this thread serves it, too. */
 		mask = (mask & ~(1ull << CORE_LANE)) | atomic_exchange(&peer->link.kick_mask, 0);
 	}
 	while (mask) {
 		uint32_t channel = (uint32_t)__builtin_ctzll(mask);
-		struct engine_chan *chan = get_chan(peer, channel);
+		struct engine_chan *chan = hooks_chan_get(peer, channel);
 
 		mask &= mask - 1;
 		if (!chan)
@@ -327,15 +327,15 @@ static void hooks_posted(struct link *link, enum post_sends sends)
 		}
 		chan_put(chan);
 	}
-	atomic_fetch_or(&peer->link.kick_mask, later); /* before the one that finds it is woken */
+	atomic_fetch_or(&peer->link.kick_mask, later); /* before the worker that serves it wakes */
 	if (first && sends == POST_FIRST) {
 		chan_tx_kick(first);
-		run_deferred(peer, false);
+		hooks_run(peer, false);
 		chan_put(first);
 	} else if (first) {
 		worker_kick(first);
 		if (later && atomic_load(&first->tx_blocked))
-			run_deferred(peer, false); /* out of room just now: it was not woken */
+			hooks_run(peer, false); /* it has no room to send and was not woken */
 		chan_put(first);
 	}
 }
@@ -367,7 +367,7 @@ static bool hooks_listen_local(struct link *link)
 }
 
 const struct link_events engine_link_events = {
-	.deferred = deferred,
+	.deferred = hooks_deferred,
 	.posted = hooks_posted,
 	.free = peer_free,
 	.dying = hooks_dying,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Regions: ours with the requests and pushes that use them, and the peers' that were imported. */
+/* Regions: this session's, with the requests and pushes that use them, and imported ones. */
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/calls.h"
 #include "engine/channel/comms.h"
-#include "engine/request/early.h"
+#include "engine/request/pending.h"
 #include "engine/import.h"
 #include "engine/path/paths.h"
 #include "engine/channel/rx_into.h"
@@ -31,13 +31,13 @@ tcpx_status engine_region_register(struct engine_session *session, void *addr, u
 
 static bool request_uses(const struct engine_request *request, const struct mem_region *region)
 {
-	for (uint32_t i = 0; i < request->nregions; i++)
-		if (request->regions[i] == region)
+	for (uint32_t i = 0; i < request->regions.count; i++)
+		if (request->regions.at[i] == region)
 			return true;
 	return false;
 }
 
-/* Ends what uses the region on one peer. */
+/* Ends every request and push of one peer that uses the region. */
 static void peer_forget_region(struct engine_peer *peer, struct mem_region *region)
 {
 	struct core_xfer *xfer, *next_xfer;
@@ -45,7 +45,7 @@ static void peer_forget_region(struct engine_peer *peer, struct mem_region *regi
 	uint32_t i;
 
 	link_lock(&peer->link);
-	early_forget(peer, request_uses, region);
+	pending_forget(peer, request_uses, region);
 	if (peer->link.core_ready) {
 		for (xfer = core_xfer_after(&peer->link.core, NULL); xfer; xfer = next_xfer) {
 			next_xfer = core_xfer_after(&peer->link.core, xfer);
@@ -78,7 +78,8 @@ static tcpx_status import_forget(struct engine_session *session, uint64_t id)
 	struct engine_import *import = handle_claim(&session->imports, id);
 
 	if (!import)
-		return error_set(TCPX_ERR_STALE, 0, "imported region is not valid any more");
+		return error_set(TCPX_ERR_STALE, 0, "imported region %llx is no longer valid",
+				 (unsigned long long)id);
 	handle_put(&session->imports, import);
 	return TCPX_OK;
 }
@@ -95,34 +96,39 @@ tcpx_status engine_region_deregister(struct engine_session *session, uint64_t id
 		return import_forget(session, id);
 	status = mem_region_retire(session->regions, id, &region);
 	if (status != TCPX_OK)
-		return error_set(TCPX_ERR_STALE, 0, "region is not registered");
+		return error_set(TCPX_ERR_STALE, 0, "region %llx is not registered",
+				 (unsigned long long)id);
 	if (!region)
-		return TCPX_OK; /* registered once more: nothing changes for anybody */
+		return TCPX_OK; /* it is registered more than once, so it stays */
 	for (peer = session_next_peer(session, NULL); peer; peer = session_next_peer(session, peer))
 		peer_forget_region(peer, region);
 	status = mem_region_quiesce(region, timeout_ns < 0 ? -1 : deadline);
-	if (status == TCPX_OK)
+	if (status == TCPX_OK) {
 		mem_region_remove(session->regions, id);
-	else
-		error_set(status, 0, "region is still accessed");
+	} else {
+		error_set(status, 0, "the region of %llu bytes at %p is still accessed",
+			  (unsigned long long)region->length, (void *)region->base);
+		error_next("wait until its requests end, or allow a longer time");
+	}
 	mem_region_put(region);
 	return status;
 }
 
-/* Our region of that id with a struct reference; NULL: the last error says why. */
-static struct mem_region *region_of(struct engine_session *session, uint64_t id)
+/* This session's region of that id, with a reference; NULL: the last error says why. */
+static struct mem_region *region_get_own(struct engine_session *session, uint64_t id)
 {
 	struct mem_region *region = NULL;
 
 	if (id & IMPORT_TAG)
-		error_set(TCPX_ERR_INVALID, 0, "an imported region has no token of ours");
+		error_set(TCPX_ERR_INVALID, 0, "an imported region cannot be exported");
 	else if (!(region = mem_region_get(session->regions, id)))
-		error_set(TCPX_ERR_STALE, 0, "region is not registered");
+		error_set(TCPX_ERR_STALE, 0, "region %llx is not registered",
+			  (unsigned long long)id);
 	return region;
 }
 
-static void write_token(struct engine_session *session, struct mem_region *region, uint64_t key,
-			uint8_t *token)
+static void region_token_write(struct engine_session *session, struct mem_region *region,
+			       uint64_t key, uint8_t *token)
 {
 	struct wire_token parts = {
 		.kind = (uint8_t)region->kind->kind, .rights = (uint8_t)region->rights, .key = key};
@@ -137,32 +143,32 @@ static void write_token(struct engine_session *session, struct mem_region *regio
 
 tcpx_status engine_region_export(struct engine_session *session, uint64_t id, uint8_t *token)
 {
-	struct mem_region *region = region_of(session, id);
+	struct mem_region *region = region_get_own(session, id);
 
 	if (!region)
 		return error_last()->status;
-	write_token(session, region, region->own.key, token);
+	region_token_write(session, region, region->own.key, token);
 	mem_region_put(region);
 	return TCPX_OK;
 }
 
 /* peer.lock */
-static tcpx_status not_proven(const struct engine_peer *peer)
+static tcpx_status region_peer_unproven(const struct engine_peer *peer)
 {
 	if (!peer->link.core_ready) {
 		error_set(TCPX_ERR_STATE, 0, "the peer has not connected, so it has proven no key");
-		return error_next("bind tokens to it when it is up (TCPX_EVENT_PEER_UP)");
+		return error_next("call again once it is up (TCPX_EVENT_PEER_UP)");
 	}
 	error_set(TCPX_ERR_UNSUPPORTED, 0, "peer '%s' has proven no key: %s has no crypto library",
 		  peer->who.name,
 		  peer->link.session->identity.own.there ? "its session" : "this session");
-	return error_next("install OpenSSL 3 at both ends, or give it the token of "
-			  "tcpx_region_export, which serves every peer");
+	return error_next("install OpenSSL 3 on both sides, or use the token of "
+			  "tcpx_region_export, which is valid for every peer");
 }
 
-/* The public key that the peer of the handle proved. */
-static tcpx_status proven_key(struct engine_session *session, uint64_t peer_id,
-			      uint8_t out_key[WIRE_KEY_BYTES])
+/* The public key that the peer has proven. */
+static tcpx_status region_peer_key(struct engine_session *session, uint64_t peer_id,
+				   uint8_t out_key[WIRE_KEY_BYTES])
 {
 	struct engine_peer *peer = engine_peer_get(session, peer_id);
 	tcpx_status status = TCPX_OK;
@@ -175,7 +181,7 @@ static tcpx_status proven_key(struct engine_session *session, uint64_t peer_id,
 	if (key)
 		memcpy(out_key, key, WIRE_KEY_BYTES);
 	else
-		status = not_proven(peer);
+		status = region_peer_unproven(peer);
 	link_unlock(&peer->link);
 	peer_put(peer);
 	return status;
@@ -184,7 +190,7 @@ static tcpx_status proven_key(struct engine_session *session, uint64_t peer_id,
 tcpx_status engine_region_token_for(struct engine_session *session, uint64_t id, uint64_t peer_id,
 				    uint8_t *token)
 {
-	struct mem_region *region = region_of(session, id);
+	struct mem_region *region = region_get_own(session, id);
 	uint8_t peer[WIRE_KEY_BYTES];
 	tcpx_status status;
 	uint64_t key;
@@ -192,11 +198,11 @@ tcpx_status engine_region_token_for(struct engine_session *session, uint64_t id,
 	_Static_assert(sizeof(peer) == MEM_PEER_BYTES, "a public key");
 	if (!region)
 		return error_last()->status;
-	status = proven_key(session, peer_id, peer);
+	status = region_peer_key(session, peer_id, peer);
 	if (status == TCPX_OK)
 		status = mem_region_bind(session->regions, region, peer, &key);
 	if (status == TCPX_OK)
-		write_token(session, region, key, token);
+		region_token_write(session, region, key, token);
 	mem_region_put(region);
 	return status;
 }
@@ -212,7 +218,7 @@ tcpx_status engine_region_import(struct engine_session *session, uint64_t peer_i
 
 	status = wire_token_decode(token, len, &parts);
 	if (status != TCPX_OK)
-		return error_set(status, 0, "region token of %zu bytes", len);
+		return error_set(status, 0, "the region token of %zu bytes is not usable", len);
 	peer = engine_peer_get(session, peer_id);
 	if (!peer)
 		return TCPX_ERR_STALE;
@@ -220,7 +226,7 @@ tcpx_status engine_region_import(struct engine_session *session, uint64_t peer_i
 	peer_put(peer);
 	import = handle_take(&session->imports);
 	if (!import)
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "imported region");
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for an imported region");
 	import->session = session;
 	import->peer_id = peer_id;
 	import->link_id = link_id;

@@ -22,8 +22,8 @@ static void *control_main(void *arg)
 	return NULL;
 }
 
-/* peers.md §7: half the cores, at most 16, but two on the smallest machines, where one thread a
- * side leaves a core idle. */
+/* Half of the cores, at most 16; two on the smallest machines, where one thread for each side
+ * leaves a core idle. */
 static uint32_t default_workers(void)
 {
 	uint32_t cores = sys_cpu_usable(), half = cores / 2;
@@ -33,14 +33,14 @@ static uint32_t default_workers(void)
 	return half < 2 ? (cores < 2 ? 1 : 2) : half;
 }
 
-static void stop_post(struct sys_post *post)
+static void runtime_stop_post(struct sys_post *post)
 {
 	(void)post;
 }
 
-static void stop_all(struct engine_runtime *runtime, uint32_t started, bool control)
+static void runtime_stop(struct engine_runtime *runtime, uint32_t started, bool control)
 {
-	static struct sys_post post = {.fn = stop_post};
+	static struct sys_post post = {.fn = runtime_stop_post};
 
 	if (control) {
 		atomic_store_explicit(&runtime->stop, 1, memory_order_release);
@@ -60,7 +60,7 @@ static void stop_all(struct engine_runtime *runtime, uint32_t started, bool cont
 	mem_staging_stop();
 }
 
-static tcpx_status start_all(struct engine_runtime *runtime, uint32_t workers)
+static tcpx_status runtime_start(struct engine_runtime *runtime, uint32_t workers)
 {
 	tcpx_status status;
 	uint32_t i;
@@ -79,7 +79,7 @@ static tcpx_status start_all(struct engine_runtime *runtime, uint32_t workers)
 	list_init(&runtime->late);
 	runtime->links.changed = carrier_changed;
 	if (sys_links_open(&runtime->loop, &runtime->links) != TCPX_OK)
-		LOG_DEBUG("lost carriers show by silence only: %s", error_last()->what);
+		LOG_DEBUG("a lost carrier is noticed by silence only: %s", error_last()->what);
 	leases_init(runtime);
 	prefill_init(runtime);
 	hold_init(runtime);
@@ -87,21 +87,21 @@ static tcpx_status start_all(struct engine_runtime *runtime, uint32_t workers)
 	runtime->nworkers = workers;
 	atomic_store(&runtime->stop, 0);
 	if (!runtime->workers) {
-		stop_all(runtime, 0, false);
-		return error_set(TCPX_ERR_NO_MEMORY, 0, "workers");
+		runtime_stop(runtime, 0, false);
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for %u workers", workers);
 	}
 	place_start();
 	for (i = 0; i <= workers; i++) {
 		status = worker_start(&runtime->workers[i], i, i == workers);
 		if (status != TCPX_OK) {
-			stop_all(runtime, i, false);
+			runtime_stop(runtime, i, false);
 			return status;
 		}
 		place_worker(&runtime->workers[i], workers);
 	}
 	status = sys_thread_start(&runtime->control, "tcpx-control", control_main, runtime);
 	if (status != TCPX_OK)
-		stop_all(runtime, workers + 1, false);
+		runtime_stop(runtime, workers + 1, false);
 	return status;
 }
 
@@ -111,13 +111,13 @@ tcpx_status runtime_get(uint32_t workers)
 	tcpx_status status = TCPX_OK;
 
 	if (runtime->refs && runtime->fork_generation != sys_fork_generation()) {
-		/* A forked child: the parent's threads are not here, its lock may be held. */
+		/* A forked child: it has none of the parent's threads, and the lock may be held. */
 		memset(runtime, 0, sizeof(*runtime));
 		pthread_mutex_init(&runtime->lock, NULL);
 	}
 	pthread_mutex_lock(&runtime->lock);
 	if (runtime->refs == 0)
-		status = start_all(runtime, workers);
+		status = runtime_start(runtime, workers);
 	runtime->fork_generation = sys_fork_generation();
 	if (status == TCPX_OK)
 		runtime->refs++;
@@ -131,7 +131,7 @@ void runtime_put(void)
 
 	pthread_mutex_lock(&runtime->lock);
 	if (--runtime->refs == 0) {
-		stop_all(runtime, runtime->nworkers + 1, true);
+		runtime_stop(runtime, runtime->nworkers + 1, true);
 		mem_kinds_stop();
 	}
 	pthread_mutex_unlock(&runtime->lock);

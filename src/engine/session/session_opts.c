@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options of a session: the caller's, else the environment's, else the defaults; checked. */
+/* Takes the options of a session: from the caller, else the environment, else the defaults. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +17,8 @@
 #include "sys/crypto.h"
 #include "sys/iface.h"
 
-static tcpx_status number(const char *name, uint64_t given, enum config_id id, uint64_t min,
-			  uint64_t max, uint64_t *out)
+static tcpx_status option_number(const char *name, uint64_t given, enum config_id id, uint64_t min,
+				 uint64_t max, uint64_t *out)
 {
 	char low[BYTES_TEXT_MAX], high[BYTES_TEXT_MAX];
 
@@ -36,49 +36,51 @@ static tcpx_status number(const char *name, uint64_t given, enum config_id id, u
 	return TCPX_OK;
 }
 
-static tcpx_status take_numbers(struct engine_session *session, const tcpx_session_opts *opts)
+static tcpx_status options_take_numbers(struct engine_session *session,
+					const tcpx_session_opts *opts)
 {
 	uint64_t channels = 0, chunk = 0, workers = 0, silent = 0, stopped = 0;
 	uint64_t notify = 0, memory = 0, inline_bytes = 0, goodbye = 0, peers = 0;
 	tcpx_status status;
 
-	if ((status = number("channels", opts->channels, CONFIG_CHANNELS, 1, 64, &channels)) ||
-	    (status = number("chunk_bytes", opts->chunk_bytes, CONFIG_CHUNK_BYTES, ENGINE_CHUNK_MIN,
-			     ENGINE_CHUNK_MAX, &chunk)) ||
-	    (status = number("workers", opts->workers, CONFIG_WORKERS, 1, 64, &workers)) ||
-	    (status = number("silent_ms", opts->silent_ms, CONFIG_SILENT_MS, 1000, 60000,
-			     &silent)) ||
-	    (status = number("stopped_ms", opts->stopped_ms, CONFIG_STOPPED_MS, 3000, 600000,
-			     &stopped)) ||
-	    (status = number("goodbye_ms", opts->goodbye_ms, CONFIG_GOODBYE_MS, 1, 10000,
-			     &goodbye)) ||
-	    (status =
-		     number("max_peers", opts->max_peers, CONFIG_MAX_PEERS, 1, 1u << 20, &peers)) ||
-	    (status = number("notify_budget_bytes", opts->notify_budget_bytes, CONFIG_NOTIFY_BUDGET,
-			     4096, 64ull << 30, &notify)) ||
-	    (status = number("memory_budget_bytes", opts->memory_budget_bytes, CONFIG_MEMORY_BUDGET,
-			     1u << 20, 16ull << 40, &memory)) ||
-	    (status = number("inline_bytes", opts->inline_bytes, CONFIG_INLINE_BYTES, 1, 8192,
-			     &inline_bytes)))
+	if ((status = option_number("channels", opts->channels, CONFIG_CHANNELS, 1, 64,
+				    &channels)) ||
+	    (status = option_number("chunk_bytes", opts->chunk_bytes, CONFIG_CHUNK_BYTES,
+				    ENGINE_CHUNK_MIN, ENGINE_CHUNK_MAX, &chunk)) ||
+	    (status = option_number("workers", opts->workers, CONFIG_WORKERS, 1, 64, &workers)) ||
+	    (status = option_number("silent_ms", opts->silent_ms, CONFIG_SILENT_MS, 1000, 60000,
+				    &silent)) ||
+	    (status = option_number("stopped_ms", opts->stopped_ms, CONFIG_STOPPED_MS, 3000, 600000,
+				    &stopped)) ||
+	    (status = option_number("goodbye_ms", opts->goodbye_ms, CONFIG_GOODBYE_MS, 1, 10000,
+				    &goodbye)) ||
+	    (status = option_number("max_peers", opts->max_peers, CONFIG_MAX_PEERS, 1, 1u << 20,
+				    &peers)) ||
+	    (status = option_number("notify_budget_bytes", opts->notify_budget_bytes,
+				    CONFIG_NOTIFY_BUDGET, 4096, 64ull << 30, &notify)) ||
+	    (status = option_number("memory_budget_bytes", opts->memory_budget_bytes,
+				    CONFIG_MEMORY_BUDGET, 1u << 20, 16ull << 40, &memory)) ||
+	    (status = option_number("inline_bytes", opts->inline_bytes, CONFIG_INLINE_BYTES, 1,
+				    8192, &inline_bytes)))
 		return status;
-	/* 64 may be asked for, 63 are the most that a link opens: its masks hold the lane, too. */
-	session->channels =
+	/* 64 is accepted, but a link opens at most 63: the lane needs a bit of its masks, too. */
+	session->tuning.channels =
 		channels < CORE_CHANNELS_MAX ? (uint32_t)channels : CORE_CHANNELS_MAX - 1;
-	/* A wish only where somebody has one: the peer may have another. */
-	session->chunk_bytes =
+	/* Without a value of the user's own the peer's value is taken. */
+	session->tuning.chunk_bytes =
 		opts->chunk_bytes || config_value(CONFIG_CHUNK_BYTES)->source != CONFIG_DEFAULT
 			? (uint32_t)chunk
 			: 0;
-	session->silent_ns = (int64_t)silent * CLOCK_MS_NS;
-	session->stopped_ns = (int64_t)stopped * CLOCK_MS_NS;
-	session->goodbye_ns = (int64_t)goodbye * CLOCK_MS_NS;
+	session->tuning.silent_ns = (int64_t)silent * CLOCK_MS_NS;
+	session->tuning.stopped_ns = (int64_t)stopped * CLOCK_MS_NS;
+	session->tuning.goodbye_ns = (int64_t)goodbye * CLOCK_MS_NS;
 	session->inbound.most = (uint32_t)peers;
 	account_open(session, memory, notify, (uint32_t)peers);
-	session->inline_bytes = (uint32_t)inline_bytes;
+	session->tuning.inline_bytes = (uint32_t)inline_bytes;
 	return TCPX_OK;
 }
 
-static tcpx_status take_name(struct engine_session *session, const char *name)
+static tcpx_status options_take_name(struct engine_session *session, const char *name)
 {
 	static _Atomic unsigned number_of;
 	char host[HOST_NAME_MAX + 1] = "host";
@@ -86,13 +88,14 @@ static tcpx_status take_name(struct engine_session *session, const char *name)
 
 	if (name && *name) {
 		if (strlen(name) > TCPX_NAME_MAX)
-			return error_set(TCPX_ERR_INVALID, 0, "name of %zu bytes, at most %d",
+			return error_set(TCPX_ERR_INVALID, 0,
+					 "session name has %zu bytes, at most %d are allowed",
 					 strlen(name), TCPX_NAME_MAX);
 		memcpy(session->name, name, strlen(name) + 1);
 		return TCPX_OK;
 	}
-	/* Containers share host names and process numbers, and a peer that meets a name again takes
-	 * it for a restart. */
+	/* Containers share host names and process ids, and a peer takes a session of a known name
+	 * for a restarted one: the salt tells them apart. */
 	if (sys_random(&salt, sizeof(salt)) != TCPX_OK)
 		return error_last()->status;
 	gethostname(host, sizeof(host) - 1);
@@ -101,9 +104,7 @@ static tcpx_status take_name(struct engine_session *session, const char *name)
 	return TCPX_OK;
 }
 
-/* The fields are named as the variables, without the prefix and in small letters. */
-
-static tcpx_status take_rails(struct engine_session *session, const char *bind)
+static tcpx_status options_take_rails(struct engine_session *session, const char *bind)
 {
 	tcpx_status status;
 	unsigned count = 0;
@@ -111,37 +112,37 @@ static tcpx_status take_rails(struct engine_session *session, const char *bind)
 	if (!bind || !*bind)
 		bind = config_text(CONFIG_BIND);
 	if (!*bind)
-		return sys_addr_parse("127.0.0.1", 0, &session->rails[session->nrails++]);
+		return sys_addr_parse("127.0.0.1", 0, &session->rails.at[session->rails.count++]);
 	if (!strcmp(bind, "auto") && session->flags & TCPX_SESSION_INFO_ONLY &&
 	    !sys_crypto_available()) {
-		LOG_WARN("session '%s' listens on loopback alone: nothing here can prove who "
-			 "connects from another host; install OpenSSL's libcrypto",
+		LOG_WARN("session '%s' listens on loopback only: without OpenSSL's libcrypto it "
+			 "cannot verify peers on other hosts; next: install libcrypto",
 			 session->name);
 		bind = "127.0.0.1";
 	}
-	status = sys_iface_expand(bind, session->rails, ENGINE_RAILS_MAX, &count);
-	session->nrails = count;
-	session->bound = true;
-	session->any_source =
+	status = sys_iface_expand(bind, session->rails.at, ENGINE_RAILS_MAX, &count);
+	session->rails.count = count;
+	session->rails.named = true;
+	session->rails.any_source =
 		strchr(bind, '^') || !strncmp(bind, "auto", 4) || strstr(bind, ",auto");
 	return status == TCPX_OK ? TCPX_OK : session_option_error(CONFIG_BIND, bind);
 }
 
-static tcpx_status take_keys(struct engine_session *session, const char *path)
+static tcpx_status options_take_keys(struct engine_session *session, const char *path)
 {
 	if (!path || !*path)
 		path = config_text(CONFIG_KEY_FILE);
 	return *path ? ctl_keys_load(path, &session->keys) : TCPX_OK;
 }
 
-static tcpx_status take_identity(struct engine_session *session, const char *path)
+static tcpx_status options_take_identity(struct engine_session *session, const char *path)
 {
 	if (!path || !*path)
 		path = config_text(CONFIG_IDENTITY_FILE);
 	return *path ? ctl_identity_load(path, &session->identity.own) : TCPX_OK;
 }
 
-static uint64_t environment_flags(void)
+static uint64_t options_environment_flags(void)
 {
 	uint64_t flags = config_bool(CONFIG_LOCAL) ? 0 : TCPX_SESSION_NO_LOCAL;
 
@@ -157,37 +158,38 @@ tcpx_status session_options(struct engine_session *session, const tcpx_session_o
 	const char *advertise = opts->advertise;
 	tcpx_status status;
 
-	session->flags = opts->flags | (environment_flags() & ~opts->without);
+	session->flags = opts->flags | (options_environment_flags() & ~opts->without);
 	if ((opts->flags | opts->without) & ~(uint64_t)(TCPX_SESSION_NO_ACCEPT * 2 - 1))
 		return error_set(TCPX_ERR_INVALID, 0,
-				 "options flags and without: unknown bit in 0x%llx, 0x%llx",
+				 "unknown bit in the options flags = 0x%llx, without = 0x%llx",
 				 (unsigned long long)opts->flags,
 				 (unsigned long long)opts->without);
 	if ((session->flags & TCPX_SESSION_NO_LOCAL) && (session->flags & TCPX_SESSION_LOCAL_ONLY))
 		return error_set(
 			TCPX_ERR_INVALID, 0,
-			"flags NO_LOCAL (or TCPX_LOCAL=0) and LOCAL_ONLY exclude one another");
+			"flags NO_LOCAL (or TCPX_LOCAL=0) and LOCAL_ONLY exclude each other");
 	if ((session->flags & TCPX_SESSION_INFO_ONLY) && (session->flags & TCPX_SESSION_INSECURE))
 		return error_set(TCPX_ERR_INVALID, 0,
-				 "flags INFO_ONLY and INSECURE exclude one another");
+				 "flags INFO_ONLY and INSECURE exclude each other");
 	status = net_wrapper ? net_wrapper->spec(&session->filters) : TCPX_OK;
 	if (status != TCPX_OK)
 		return status;
 	if (!advertise || !*advertise)
 		advertise = config_text(CONFIG_ADVERTISE);
 	if (*advertise) {
-		session->told.advertise = strdup(advertise);
-		if (!session->told.advertise)
-			return error_set(TCPX_ERR_NO_MEMORY, 0, "advertise");
+		session->advertised.option = strdup(advertise);
+		if (!session->advertised.option)
+			return error_set(TCPX_ERR_NO_MEMORY, 0,
+					 "no memory for the option advertise");
 	}
-	status = take_numbers(session, opts);
+	status = options_take_numbers(session, opts);
 	if (status == TCPX_OK)
-		status = take_name(session, opts->name);
+		status = options_take_name(session, opts->name);
 	if (status == TCPX_OK)
-		status = take_rails(session, opts->bind);
+		status = options_take_rails(session, opts->bind);
 	if (status == TCPX_OK)
-		status = take_keys(session, opts->key_file);
+		status = options_take_keys(session, opts->key_file);
 	if (status == TCPX_OK)
-		status = take_identity(session, opts->identity_file);
+		status = options_take_identity(session, opts->identity_file);
 	return status;
 }

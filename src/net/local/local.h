@@ -8,59 +8,35 @@
 #ifndef NET_LOCAL_LOCAL_H
 #define NET_LOCAL_LOCAL_H
 
-#include "net/net.h"
+#include "net/transport.h"
 #include "sys/loop.h"
 
-#define LOCAL_NONCE_BYTES 32
-#define LOCAL_NAME_MAX 64
+#define LOCAL_NONCE_BYTES TRANSPORT_NONCE_BYTES
+#define LOCAL_NAME_MAX TRANSPORT_NAME_MAX
 #define LOCAL_RING_MIN 4096u
 #define LOCAL_RING_MAX (1u << 30)
+#define LOCAL_RING_BYTES (2u << 20) /* of a dialled channel; measured: docs/design/local.md */
 
-struct local_listener;
-
-/* A channel arrived and presented a nonce: return 1 to keep it (the callee then owns chan), 0 to
- * refuse. Loop's thread. */
-typedef int (*local_arrived_fn)(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
-				uint32_t epoch, struct net_chan *chan);
-
-/* A peer asks for the descriptor of that number: return it (the callee keeps it), or -1. Loop's
- * thread; must not close the listener. */
-typedef int (*local_asked_fn)(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint64_t number);
-
-struct local_listener_ops {
-	/* Whether a peer with that nonce is expected; its memory is examined only then. Loop's
-	 * thread. */
-	int (*expected)(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES]);
-	local_arrived_fn arrived;
-	local_asked_fn asked; /* may be NULL */
-};
-
-/* name: receives the abstract address to offer, without the leading NUL byte. The caller keeps
- * ops. */
-tcpx_status local_listener_open(struct sys_loop *loop, const struct local_listener_ops *ops,
+/* transport_local.listen and unlisten, for tests too. The name is an abstract unix address without
+ * the leading NUL byte. */
+tcpx_status local_listener_open(struct sys_loop *loop, const struct transport_listen_ops *ops,
 				void *arg, char name[LOCAL_NAME_MAX],
-				struct local_listener **out_listener);
-void local_listener_close(struct local_listener *listener); /* loop's thread */
+				struct transport_listener **out_listener);
+void local_listener_close(struct transport_listener *listener); /* NULL: nothing */
 
-/* Dials the offer: creates the memfd (ring_bytes per direction, a power of two) and passes it. Does
- * not block. UNREACHABLE: other host or namespace; REFUSED: process of another user; AGAIN: the
- * queue of the listener is full; NO_DESCRIPTORS, NO_MEMORY, SYSTEM. A refusal by the listener shows
- * later as PEER_CLOSED. */
+/* The two forms of transport_local.dial, which tests call with a ring of their own size: ring_bytes
+ * per direction, a power of two. local_dial does not wait for an answer; local_dial_start does, for
+ * 5 s. The errors of both are those of transport_ops.dial. */
 tcpx_status local_dial(const char *name, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
 		       uint32_t epoch, size_t ring_bytes, struct net_chan **out_chan);
-
-/* The same, but waits until the listener accepted the channel. dialled is called once, on the
- * loop's thread, never from within start and not after cancel. OK: the callee owns chan; REFUSED:
- * process of another user; AGAIN: no answer within 5 s; PEER_CLOSED: the listener was out of
- * resources, or could not use the memory. The errors of start are those of local_dial. Only for a
- * peer with WIRE_FEATURE_LOCAL_ANSWER. */
-struct local_dial;
-typedef void (*local_dialled_fn)(void *arg, tcpx_status status, struct net_chan *chan);
 tcpx_status local_dial_start(struct sys_loop *loop, const char *name,
 			     const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
-			     uint32_t epoch, size_t ring_bytes, local_dialled_fn dialled, void *arg,
-			     struct local_dial **out_dial);
-void local_dial_cancel(struct local_dial *dial); /* loop's thread */
+			     uint32_t epoch, size_t ring_bytes, transport_dialled_fn dialled,
+			     void *arg, struct transport_dial **out_dial);
+void local_dial_cancel(struct transport_dial *dial); /* loop's thread */
+tcpx_status local_dial_target(struct sys_loop *loop, const struct transport_target *target,
+			      transport_dialled_fn dialled, void *arg,
+			      struct transport_dial **out_dial, struct net_chan **out_chan);
 
 /* Asks the listener of that name for a descriptor. fetched is called once, on the loop's thread,
  * never from within start and not after cancel. OK: the callee owns fd, which is close-on-exec
@@ -72,11 +48,6 @@ tcpx_status local_fetch_start(struct sys_loop *loop, const char *name,
 			      const uint8_t nonce[LOCAL_NONCE_BYTES], uint64_t number,
 			      local_fetched_fn fetched, void *arg, struct local_fetch **out_fetch);
 void local_fetch_cancel(struct local_fetch *fetch); /* loop's thread */
-
-/* Returns the pages of an empty ring to the system; they must be faulted in again later. For a
- * channel that has been idle for a while; does nothing while bytes are under way, or for another
- * transport. tx owner. */
-void local_idle(struct net_chan *chan);
 
 /* Both ends of a ring in one process, for tests. */
 tcpx_status local_pair(size_t ring_bytes, struct net_chan **out_a, struct net_chan **out_b);

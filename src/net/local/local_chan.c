@@ -219,28 +219,33 @@ static void local_info(const struct net_chan *base, struct net_chan_info *out_in
 	out_info->last_ack_ms = (uint64_t)(now - atomic_load(&chan->info_ns)) / CLOCK_MS_NS;
 }
 
-void local_idle(struct net_chan *base)
+static void local_trim(struct net_chan *base)
 {
 	struct local_chan *chan = (struct local_chan *)base;
 
 	/* Only this side writes the ring, and the peer has read all of it, so its bytes are not
 	 * needed. */
-	if (base->ops != &local_ops || chan->punched == chan->head ||
-	    local_room(chan) != chan->ring_bytes)
+	if (chan->punched == chan->head || local_room(chan) != chan->ring_bytes)
 		return;
 	if (!madvise(chan->out_ring, chan->ring_bytes, MADV_REMOVE))
 		chan->punched = chan->head;
 }
 
+static const struct net_loan_ops local_loan_ops = {
+	.lend = local_lend,
+	.lent = local_lent,
+	.torn = local_torn,
+};
+
+static const struct net_reading_ops local_reading_ops = {
+	.set = local_reading_set,
+	.peer = local_reading_peer,
+};
+
 const struct net_ops local_ops = {
 	.name = "local",
 	.caps = NET_CAP_DOORBELL,
 	.send = local_send,
-	.lend = local_lend,
-	.lent = local_lent,
-	.torn = local_torn,
-	.hold = local_hold,
-	.held = local_held,
 	.recv = local_recv,
 	.arm = local_arm,
 	.fd = local_fd,
@@ -248,6 +253,17 @@ const struct net_ops local_ops = {
 	.shutdown = local_shutdown,
 	.close = local_close,
 	.info = local_info,
+	.trim = local_trim,
+	.loan = &local_loan_ops,
+	.reading = &local_reading_ops,
+};
+
+const struct transport_ops transport_local = {
+	.name = "local",
+	.listen = local_listener_open,
+	.unlisten = local_listener_close,
+	.dial = local_dial_target,
+	.cancel = local_dial_cancel,
 };
 
 tcpx_status local_pair(size_t ring_bytes, struct net_chan **out_a, struct net_chan **out_b)

@@ -18,11 +18,12 @@
 
 /* A channel whose listener has not answered yet. */
 struct local_dial {
+	struct transport_dial base;
 	struct sys_watch watch;
 	struct sys_timer timer;
 	struct sys_loop *loop;
 	struct net_chan *chan;
-	local_dialled_fn dialled;
+	transport_dialled_fn dialled;
 	void *arg;
 };
 
@@ -47,7 +48,7 @@ unsigned local_address(const char *name, struct sockaddr_un *out_addr)
 	return (unsigned)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
 }
 
-static tcpx_status dial_failed(int err, const char *name)
+static tcpx_status dial_error(int err, const char *name)
 {
 	tcpx_status status = TCPX_ERR_SYSTEM;
 
@@ -78,11 +79,11 @@ tcpx_status local_dial_socket(const char *name, int *out_fd)
 	unsigned uid;
 
 	if (fd < 0)
-		return dial_failed(errno, name);
+		return dial_error(errno, name);
 	if (connect(fd, (struct sockaddr *)&addr, len)) {
 		err = errno;
 		sys_fd_close(fd);
-		return dial_failed(err, name);
+		return dial_error(err, name);
 	}
 	if (!local_same_user(fd, &uid)) { /* before the nonce is sent */
 		sys_fd_close(fd);
@@ -148,8 +149,9 @@ static void dial_free(struct local_dial *dial)
 	free(dial);
 }
 
-void local_dial_cancel(struct local_dial *dial)
+void local_dial_cancel(struct transport_dial *base)
 {
+	struct local_dial *dial = (struct local_dial *)base;
 	struct net_chan *chan = dial->chan;
 
 	dial_free(dial);
@@ -158,14 +160,14 @@ void local_dial_cancel(struct local_dial *dial)
 
 static void dial_end(struct local_dial *dial, tcpx_status status)
 {
-	local_dialled_fn dialled = dial->dialled;
+	transport_dialled_fn dialled = dial->dialled;
 	struct net_chan *chan = dial->chan;
 	void *arg = dial->arg;
 
 	if (status == TCPX_OK)
 		dial_free(dial);
 	else
-		local_dial_cancel(dial);
+		local_dial_cancel(&dial->base);
 	dialled(arg, status, status == TCPX_OK ? chan : NULL);
 }
 
@@ -201,15 +203,16 @@ static void dial_late(struct sys_timer *timer, int64_t now_ns)
 
 tcpx_status local_dial_start(struct sys_loop *loop, const char *name,
 			     const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
-			     uint32_t epoch, size_t ring_bytes, local_dialled_fn dialled, void *arg,
-			     struct local_dial **out_dial)
+			     uint32_t epoch, size_t ring_bytes, transport_dialled_fn dialled,
+			     void *arg, struct transport_dial **out_dial)
 {
 	struct local_dial *dial = calloc(1, sizeof(*dial));
 	tcpx_status status;
 
 	if (!dial)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "dial of a local channel");
-	*dial = (struct local_dial){.loop = loop, .dialled = dialled, .arg = arg};
+	*dial = (struct local_dial){
+		.base.ops = &transport_local, .loop = loop, .dialled = dialled, .arg = arg};
 	dial->timer.fn = dial_late;
 	list_init(&dial->timer.node);
 	status =
@@ -227,6 +230,17 @@ tcpx_status local_dial_start(struct sys_loop *loop, const char *name,
 		return status;
 	}
 	sys_timer_set(loop, &dial->timer, clock_now_ns() + ANSWER_NS);
-	*out_dial = dial;
+	*out_dial = &dial->base;
 	return TCPX_OK;
+}
+
+tcpx_status local_dial_target(struct sys_loop *loop, const struct transport_target *target,
+			      transport_dialled_fn dialled, void *arg,
+			      struct transport_dial **out_dial, struct net_chan **out_chan)
+{
+	if (!target->answers)
+		return local_dial(target->name, target->nonce, target->channel, target->epoch,
+				  LOCAL_RING_BYTES, out_chan);
+	return local_dial_start(loop, target->name, target->nonce, target->channel, target->epoch,
+				LOCAL_RING_BYTES, dialled, arg, out_dial);
 }

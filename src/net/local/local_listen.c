@@ -21,10 +21,11 @@
 #define LISTEN_BATCH 16			    /* accepted connections per round */
 
 struct local_listener {
+	struct transport_listener base;
 	struct sys_loop *loop;
 	struct sys_watch watch;
 	struct sys_timer timer;
-	const struct local_listener_ops *ops;
+	const struct transport_listen_ops *ops;
 	void *arg;
 	struct list_node pending; /* struct guest, the oldest first */
 	unsigned npending;
@@ -138,13 +139,13 @@ static void guest_pass_descriptor(struct guest *guest)
 static void guest_arrive(struct guest *guest)
 {
 	struct local_listener *listener = guest->listener;
-	local_arrived_fn arrived = listener->ops->arrived;
+	const struct transport_listen_ops *ops = listener->ops;
 	void *arg = listener->arg;
 	const char *fault = hello_fault(guest);
 	struct net_chan *chan = NULL;
 	struct local_map *map = NULL;
 
-	if (!fault && !listener->ops->expected(arg, guest->hello.nonce))
+	if (!fault && !ops->expected(arg, guest->hello.nonce))
 		fault = "it is not expected";
 	if (!fault && local_map_import(guest->memfd, guest->hello.ring_bytes, &map))
 		fault = "memory of a wrong shape";
@@ -161,7 +162,7 @@ static void guest_arrive(struct guest *guest)
 		send_answer(guest->watch.fd, LOCAL_ANSWER_TAKEN);
 	local_share_accept((struct local_chan *)chan, guest->memfd, &guest->hello);
 	sys_fd_close(guest->memfd);
-	if (!arrived(arg, guest->hello.nonce, guest->hello.channel, guest->hello.epoch, chan))
+	if (!ops->arrived(arg, guest->hello.nonce, guest->hello.channel, guest->hello.epoch, chan))
 		chan->ops->close(chan);
 	explicit_bzero(guest, sizeof(*guest));
 	free(guest);
@@ -258,7 +259,7 @@ static void listener_ready(struct sys_watch *watch, uint32_t events)
 		}
 		if (errno == EINTR || errno == ECONNABORTED)
 			continue;
-		/* no descriptors or memory: pause, or the queue would keep us busy */
+		/* no descriptors or memory: pause, or the queue keeps the loop busy */
 		if (errno != EAGAIN) {
 			if (log_allow(&listener->limit, 5))
 				LOG_WARN("local: accept failed: errno %d", errno);
@@ -314,9 +315,9 @@ static tcpx_status listener_socket(char name[LOCAL_NAME_MAX], int *out_fd)
 	return TCPX_OK;
 }
 
-tcpx_status local_listener_open(struct sys_loop *loop, const struct local_listener_ops *ops,
+tcpx_status local_listener_open(struct sys_loop *loop, const struct transport_listen_ops *ops,
 				void *arg, char name[LOCAL_NAME_MAX],
-				struct local_listener **out_listener)
+				struct transport_listener **out_listener)
 {
 	struct local_listener *listener = calloc(1, sizeof(*listener));
 	tcpx_status status;
@@ -324,6 +325,7 @@ tcpx_status local_listener_open(struct sys_loop *loop, const struct local_listen
 
 	if (!listener)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "local listener");
+	listener->base.ops = &transport_local;
 	listener->loop = loop;
 	listener->ops = ops;
 	listener->arg = arg;
@@ -337,7 +339,7 @@ tcpx_status local_listener_open(struct sys_loop *loop, const struct local_listen
 	status = sys_watch_add(loop, &listener->watch);
 	if (status)
 		goto out;
-	*out_listener = listener;
+	*out_listener = &listener->base;
 	return TCPX_OK;
 out:
 	if (fd >= 0)
@@ -346,8 +348,10 @@ out:
 	return status;
 }
 
-void local_listener_close(struct local_listener *listener)
+void local_listener_close(struct transport_listener *base)
 {
+	struct local_listener *listener = (struct local_listener *)base;
+
 	if (!listener)
 		return;
 	while (!list_empty(&listener->pending))

@@ -49,8 +49,8 @@ void local_share_accept(struct local_chan *chan, int memfd, const struct local_h
 void local_share_end(struct local_chan *chan);
 void local_share_probe(struct local_chan *chan); /* rx owner, while probe_due */
 int local_share_peer_gone(const struct local_chan *chan);
-void local_hold(struct net_chan *chan, int on);
-int local_held(struct net_chan *chan);
+void local_reading_set(struct net_chan *chan, int on);
+int local_reading_peer(struct net_chan *chan);
 /* How tx copies now: "ring", "memcpy", "one-copy". */
 const char *local_share_name(const struct local_chan *chan);
 

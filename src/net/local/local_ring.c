@@ -123,7 +123,8 @@ static tcpx_status tx_blocked(struct local_chan *chan, int back)
 
 /* Copies as many of n bytes as fit, publishing every piece; returns how many. chan->put_failed: the
  * memory has vanished. */
-static size_t put_bytes(struct local_chan *chan, const uint8_t *src, size_t n, uint64_t *published)
+static size_t ring_put_bytes(struct local_chan *chan, const uint8_t *src, size_t n,
+			     uint64_t *published)
 {
 	size_t left = n, went;
 
@@ -168,7 +169,7 @@ static void put_pieces(struct local_chan *chan, const struct iovec *iov, int nio
 			if (local_lent_count(chan)) /* an entry will become free */
 				break;
 		}
-		if (left && put_bytes(chan, src, left, &published) < left)
+		if (left && ring_put_bytes(chan, src, left, &published) < left)
 			break;
 	}
 	if (chan->head != published)

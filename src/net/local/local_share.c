@@ -277,7 +277,7 @@ int local_share_peer_gone(const struct local_chan *chan)
 	return kill(chan->pid, 0) && errno == ESRCH;
 }
 
-void local_hold(struct net_chan *base, int on)
+void local_reading_set(struct net_chan *base, int on)
 {
 	struct local_chan *chan = (struct local_chan *)base;
 
@@ -286,11 +286,11 @@ void local_hold(struct net_chan *base, int on)
 
 /* The counter is untrusted: a peer that never decrements it keeps our memory from being
  * deregistered as long as its process lives, which is the meaning of a lease. */
-int local_held(struct net_chan *base)
+int local_reading_peer(struct net_chan *base)
 {
 	struct local_chan *chan = (struct local_chan *)base;
 
-	law_free("local_held");
+	law_free("local_reading_peer");
 	return atomic_load(&shared_header(chan)->holds[!chan->side]) &&
 	       !local_share_peer_gone(chan);
 }

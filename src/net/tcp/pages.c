@@ -42,8 +42,8 @@ static void fall_back_to_copies(struct tcp_pages *pages, const char *what)
 	pages->impossible = 1;
 }
 
-/* Opens the pipe. 0, or -1 if that is impossible: the number of pages in pipes is limited per user,
- * and beyond it pipes are short. */
+/* Opens the pipe. -1: it cannot be opened, or is too small, since the pages that a user may have in
+ * pipes are limited. */
 static int pages_open(struct tcp_pages *pages, int sock)
 {
 	int size, flags, failed;
@@ -77,7 +77,7 @@ static int pages_open(struct tcp_pages *pages, int sock)
 }
 
 /* Like a send with MSG_NOSIGNAL, which splice lacks. splice calls the socket for 16 pages at a
- * time: if it moved less than asked, it may have met the end, and raised the signal, as well. */
+ * time: if it moved less than asked, it may have raised the signal as well. */
 static ssize_t splice_quietly(int from, int sock, size_t bytes, unsigned flags)
 {
 	const struct timespec now = {0, 0};

@@ -15,7 +15,7 @@ struct tcp_pages {
 	int fd[2];	/* -1: not made yet */
 	size_t filled;	/* bytes in the pipe */
 	int impossible; /* not possible on this system: everything is copied */
-	int err; /* errno that follows the bytes of the last call; the caller takes it; or 0 */
+	int err;	/* errno after the bytes of the last call, for the caller to clear; or 0 */
 };
 
 void tcp_pages_init(struct tcp_pages *pages);
@@ -26,8 +26,7 @@ void tcp_pages_close(struct tcp_pages *pages);
  * impossible from now on. */
 long tcp_pages_drain(struct tcp_pages *pages, int sock, int more);
 
-/* The same for the beginning of the piece, of which the pipe may already contain the first
- * bytes. */
+/* Sends the beginning of a piece in the same way; the pipe may already contain its first bytes. */
 long tcp_pages_send(struct tcp_pages *pages, int sock, const struct iovec *piece, int more);
 
 #endif

@@ -15,15 +15,15 @@
 
 #include "base/error.h"
 #include "base/law.h"
-#include "net/net.h"
 #include "net/tcp/pages.h"
+#include "net/transport.h"
 #include "sys/fd.h"
 #include "sys/sock.h"
 
 struct tcp_chan {
 	struct net_chan base;
 	int fd;
-	/* The end of each direction as its owner met it; accessed by that owner only. */
+	/* The end of each direction, as its owner saw it; accessed by that owner only. */
 	tcpx_status tx_end, rx_end;
 	/* The first failure of either direction: the kernel reports a reset to one call only, and
 	 * the other direction then sees an orderly end. */
@@ -186,7 +186,7 @@ static tcpx_status tcp_recv(struct net_chan *base, const struct iovec *iov, int 
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return tcp_failed(chan, errno, &chan->rx_end);
-	/* By now the peer may have been told that this channel ended (ended), and may reuse the
+	/* The peer may have seen the end of this channel (tcp_ended) in between, and reused the
 	 * memory that it sent. */
 	if (n == 0 || atomic_load_explicit(&chan->down, memory_order_acquire))
 		return tcp_eof(chan);
@@ -305,23 +305,28 @@ static void tcp_info_get(const struct net_chan *base, struct net_chan_info *out_
 		out_info->congestion[0] = '\0';
 }
 
+static const struct net_zerocopy_ops tcp_zerocopy = {
+	.send_held = tcp_send_held,
+	.intact = tcp_intact,
+	.ended = tcp_ended,
+	.purge = tcp_purge,
+};
+
 static const struct net_ops tcp_ops = {
 	.name = "tcp",
 	.send = tcp_send,
-	.send_held = tcp_send_held,
 	.recv = tcp_recv,
 	.arm = tcp_arm,
 	.fd = tcp_fd,
 	.recv_mark = tcp_recv_mark,
 	.shutdown = tcp_shutdown,
-	.intact = tcp_intact,
-	.ended = tcp_ended,
-	.purge = tcp_purge,
 	.close = tcp_close,
 	.info = tcp_info_get,
+	.trim = net_none_trim,
+	.zerocopy = &tcp_zerocopy,
 };
 
-tcpx_status net_tcp_wrap(int fd, struct net_chan **out_chan)
+static tcpx_status tcp_adopt(int fd, struct net_chan **out_chan)
 {
 	struct tcp_chan *chan = calloc(1, sizeof(*chan));
 
@@ -334,3 +339,8 @@ tcpx_status net_tcp_wrap(int fd, struct net_chan **out_chan)
 	*out_chan = &chan->base;
 	return TCPX_OK;
 }
+
+const struct transport_ops transport_tcp = {
+	.name = "tcp",
+	.adopt = tcp_adopt,
+};

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Frames in flight on a channel, and a job's list of chunks to be cut again. */
+#include "core/queue_priv.h"
+
+int core_retransmit_add(struct core_link *link, const struct core_chunk *chunk)
+{
+	struct core_retransmit *redo = link->retransmit_pool, **tail = &chunk->job->retransmit;
+
+	if (redo)
+		link->retransmit_pool = redo->next;
+	else
+		redo = link->cfg.ops->alloc(link->cfg.arg, sizeof(*redo));
+	if (!redo)
+		return -1;
+	*redo = (struct core_retransmit){.at = chunk->at,
+					 .linear = chunk->linear,
+					 .bytes = chunk->bytes,
+					 .pieces = chunk->pieces,
+					 .type = chunk->type};
+	while (*tail)
+		tail = &(*tail)->next;
+	*tail = redo;
+	return 0;
+}
+
+void core_retransmit_pop(struct core_link *link, struct core_job *job)
+{
+	struct core_retransmit *redo = job->retransmit;
+
+	job->retransmit = redo->next;
+	redo->next = link->retransmit_pool;
+	link->retransmit_pool = redo;
+}
+
+void core_retransmit_free(struct core_link *link, struct core_job *job)
+{
+	while (job->retransmit) {
+		struct core_retransmit *redo = job->retransmit;
+
+		job->retransmit = redo->next;
+		redo->next = link->retransmit_pool;
+		link->retransmit_pool = redo;
+	}
+}
+
+void core_chunks_detach(struct core_link *link, struct core_job *job)
+{
+	uint32_t i;
+
+	for (i = 0; i < link->nchan && job->inflight > 0; i++) {
+		struct core_chan *chan = &link->chan[i];
+		uint64_t seq;
+
+		if (!chan->inflight.chunks)
+			continue;
+		for (seq = chan->inflight.acked_seq + 1; seq < chan->inflight.next_seq; seq++) {
+			struct core_chunk *chunk = core_inflight_at(&chan->inflight, seq);
+
+			if (chunk->job != job)
+				continue;
+			chunk->job = NULL;
+			job->inflight--;
+		}
+	}
+}
+
+void core_inflight_open(struct core_inflight *inflight)
+{
+	*inflight = (struct core_inflight){.next_seq = 1, .chunks = inflight->chunks};
+}
+
+void core_inflight_taken(struct core_inflight *inflight, uint64_t seq)
+{
+	while (inflight->taken_seq < seq) {
+		struct core_chunk *chunk = core_inflight_at(inflight, ++inflight->taken_seq);
+
+		if (chunk->filled)
+			inflight->filled_bytes -= chunk->bytes;
+		chunk->filled = false;
+	}
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sent frames of a channel that the peer has not acknowledged: a ring by sequence. It knows no
+ * link and no request: chunk.c says what an acknowledgement, a refusal or a loss means to those.
+ *
+ * Invariants
+ *   acked_seq < next_seq <= acked_seq + 1 + CORE_RING
+ *   acked_seq <= taken_seq while the channel is up
+ *   filled_bytes and messages are sums over the chunks of the ring that say so
+ */
+#ifndef CORE_INFLIGHT_H
+#define CORE_INFLIGHT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/path.h"
+#include "core/prog.h"
+#include "core/rxseq.h"
+
+#define CORE_ACK_BYTES (8u << 20) /* an acknowledgement is asked for at least so often */
+
+struct core_ctl;
+struct core_job;
+
+/* A sent frame that is not acknowledged yet. */
+struct core_chunk {
+	struct core_job *job; /* NULL: control frame, or its job is gone */
+	struct core_ctl *ctl;
+	struct core_cursor at;
+	uint64_t linear;
+	uint32_t bytes, pieces;
+	uint8_t type;
+	bool refused, aborted, staged;
+	enum core_path path; /* REFERENCE counts in link->ref_bytes, MESSAGE in messages */
+	bool filled;	     /* counts in filled_bytes */
+	bool piggyback;	     /* all of a WRITE: its notification is the next frame */
+	bool unread;	     /* taken away before the peer read it, whatever it acknowledges */
+};
+
+/* A chunk to be cut again after a lost channel. */
+struct core_retransmit {
+	struct core_retransmit *next;
+	struct core_cursor at;
+	uint64_t linear;
+	uint32_t bytes, pieces;
+	uint8_t type;
+};
+
+struct core_inflight {
+	uint64_t next_seq, acked_seq; /* sequences start at 1; acked is cumulative */
+	uint64_t asked_seq;	      /* highest sequence that asked for an acknowledgement */
+	uint64_t unasked_bytes;	      /* sent since then */
+	struct core_chunk *chunks;    /* CORE_RING, by sequence; the caller's memory */
+	uint64_t taken_seq;	      /* the peer has taken frames up to it out of the transport */
+	uint64_t filled_bytes;	      /* of staged sources, sent and not taken */
+	uint32_t messages;	      /* sent and not acknowledged */
+	bool ack_needed;	      /* a frame that did not ask ends a transfer of ours */
+};
+
+/* A new epoch: the ring is empty. Its memory stays. */
+void core_inflight_open(struct core_inflight *inflight);
+
+static inline struct core_chunk *core_inflight_at(const struct core_inflight *inflight,
+						  uint64_t seq)
+{
+	return &inflight->chunks[seq % CORE_RING];
+}
+
+static inline uint64_t core_inflight_count(const struct core_inflight *inflight)
+{
+	return inflight->next_seq - 1 - inflight->acked_seq;
+}
+
+/* Whether the last frame must ask for an acknowledgement, since no other one did for long. */
+static inline bool core_inflight_must_ask(const struct core_inflight *inflight)
+{
+	uint64_t asked = inflight->asked_seq > inflight->acked_seq ? inflight->asked_seq
+								   : inflight->acked_seq;
+
+	return inflight->unasked_bytes >= CORE_ACK_BYTES ||
+	       inflight->next_seq - 1 - asked >= CORE_RING / 4;
+}
+
+/* The last frame asks for an acknowledgement of itself and of all before it. */
+static inline void core_inflight_ask(struct core_inflight *inflight)
+{
+	inflight->asked_seq = inflight->next_seq - 1;
+	inflight->unasked_bytes = 0;
+	inflight->ack_needed = false;
+}
+
+/* The peer has taken frames up to this one out of the transport, which makes room for more. */
+void core_inflight_taken(struct core_inflight *inflight, uint64_t seq);
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The notification of a WRITE of one chunk does not wait for the chunk's acknowledgement: its frame
+ * leaves right after the chunk, on the same channel. The receiver publishes it when the chunk is
+ * applied and drops it when the chunk was refused or aborted.
+ *
+ * While note->piggybacked is set the frame is in a ring. There the notification ends, or it starts
+ * anew (core_piggyback_lost).
+ */
+#include <string.h>
+
+#include "core/link_priv.h"
+
+/* Whether the frame is all of a WRITE whose notification may follow at once. */
+bool core_piggyback_fits(struct core_link *link, const struct core_chan *chan,
+			 const struct frame *frame, struct core_job *job)
+{
+	struct core_note *note;
+
+	if (!job || job->kind != CORE_JOB_WRITE || frame->payload_bytes != job->end ||
+	    job->path == CORE_PATH_MESSAGE)
+		return false;
+	note = core_job_xfer(job)->note;
+	return note && note->bytes <= CORE_PIGGYBACK_BYTES &&
+	       core_inflight_count(&chan->inflight) + CORE_RING_SPARE + 1 < CORE_RING &&
+	       core_cover_acquire(link, note);
+}
+
+/* The notification whose frame must be the channel's next one, or NULL. There is none if the
+ * transfer was cancelled, refused or acknowledged since its frame was cut. */
+struct core_note *core_piggyback_next(struct core_chan *chan)
+{
+	struct core_chunk *chunk = core_inflight_at(&chan->inflight, chan->inflight.next_seq - 1);
+	struct core_xfer *xfer;
+
+	if (!core_inflight_count(&chan->inflight) || !chunk->piggyback || !chunk->job)
+		return NULL;
+	xfer = core_job_xfer(chunk->job);
+	return xfer->state == CORE_ACTIVE ? xfer->note : NULL;
+}
+
+/* The peer's fence says that the notification was not published. It starts anew, at once if the
+ * bytes are applied, else when they are; it is dropped if its transfer has ended. */
+void core_piggyback_lost(struct core_link *link, struct core_note *note)
+{
+	note->piggybacked = false;
+	note->job.announced = false;
+	note->job.linear = 0;
+	if (!note->xfer) {
+		core_note_drop(link, note);
+		link->cfg.ops->note_ended(link->cfg.arg);
+	} else if (note->xfer->state == CORE_NOTIFYING) {
+		link->count.resent++;
+		core_note_start(link, note);
+	}
+}
+
+tcpx_status core_piggyback_begin(struct core_link *link, struct core_chan *chan,
+				 const struct frame *frame, struct core_notify_in **out_msg)
+{
+	tcpx_status status;
+
+	if (!chan->piggyback.write_seq || frame->seq != chan->piggyback.write_seq + 1 ||
+	    frame->xfer != chan->piggyback.write_xfer || frame->linear ||
+	    frame->offset != frame->payload_bytes)
+		return TCPX_ERR_PROTOCOL;
+	status = core_notify_in_new(link, frame, out_msg);
+	if (status != TCPX_OK)
+		return status;
+	(*out_msg)->number = chan->piggyback.write_seq;
+	chan->piggyback.arriving = *out_msg;
+	return TCPX_OK;
+}
+
+/* The frame is lost half-way: it is charged again if it is sent again. */
+void core_piggyback_undo(struct core_link *link, struct core_chan *chan)
+{
+	struct core_notify_in *msg = chan->piggyback.arriving;
+
+	chan->piggyback.arriving = NULL;
+	core_credit_uncharge(&link->credit[FRAME_CREDIT_NOTIFY], msg->bytes + CORE_NOTE_COST);
+	core_notify_in_free(link, msg);
+}
+
+static void piggyback_decide(struct core_link *link, struct core_notify_in *msg, bool applied)
+{
+	uint64_t bytes = msg->bytes;
+
+	if (applied) {
+		core_notify_in_publish(link, msg);
+		return;
+	}
+	core_notify_in_free(link, msg);
+	/* No application will release it: return the credit as if one had read everything. */
+	core_link_return(link, FRAME_CREDIT_NOTIFY, bytes + CORE_NOTE_COST, true);
+	core_cover_released(link, bytes + CORE_NOTE_COST);
+}
+
+/* The frame is whole. False: it is not applied before its chunk is committed. */
+bool core_piggyback_end(struct core_link *link, struct core_chan *chan, bool valid)
+{
+	struct core_notify_in *msg = chan->piggyback.arriving;
+
+	chan->piggyback.arriving = NULL;
+	if (valid && !core_rxseq_through(&chan->rxseq, chan->piggyback.write_seq)) {
+		list_push_back(&chan->piggyback.waiting, &msg->node);
+		return false;
+	}
+	piggyback_decide(link, msg, valid && chan->piggyback.write_ok);
+	return true;
+}
+
+/* The commit of a chunk ended, and the notification that waited for it is decided. Returns the
+ * sequence of that notification, which is now applied, or 0. */
+uint64_t core_piggyback_committed(struct core_link *link, struct core_chan *chan, uint64_t seq,
+				  tcpx_status status)
+{
+	struct list_node *pos;
+
+	if (seq == chan->piggyback.write_seq)
+		chan->piggyback.write_ok = status == TCPX_OK; /* for one that arrives later */
+	LIST_FOREACH(pos, &chan->piggyback.waiting) {
+		struct core_notify_in *msg = LIST_ENTRY(pos, struct core_notify_in, node);
+
+		if (msg->number != seq)
+			continue;
+		list_remove(pos);
+		piggyback_decide(link, msg, status == TCPX_OK);
+		return seq + 1;
+	}
+	return 0;
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The link's send queue: which jobs wait, and which channels are kicked for them. */
+#include "core/queue_priv.h"
+
+void core_sendq_init(struct core_sendq *sendq)
+{
+	list_init(&sendq->ctl);
+	list_init(&sendq->small);
+	list_init(&sendq->bulk);
+	list_init(&sendq->sends);
+	list_init(&sendq->cancelled);
+	sendq->nctl = sendq->ncancelled = sendq->rotor = 0;
+	sendq->sends_first = false;
+}
+
+bool core_job_has_more(const struct core_job *job)
+{
+	if (job->retransmit)
+		return true;
+	if (job->stopped)
+		return false;
+	if (job->kind == CORE_JOB_NOTE || job->kind == CORE_JOB_SEND)
+		return !job->announced || job->linear < job->end;
+	return job->linear < job->end;
+}
+
+/* Whether a frame of the job may be cut now, as far as its source is concerned. */
+bool core_job_cuttable(const struct core_job *job)
+{
+	if (!core_job_has_more(job) || job->retransmit || !job->fills)
+		return core_job_has_more(job);
+	return (job->kind == CORE_JOB_SEND && !job->announced) || job->linear < job->fill.ready;
+}
+
+/* Before jobs of a lower priority, after those of the same. */
+static void job_insert_by_priority(struct list_node *head, struct core_job *job)
+{
+	struct list_node *pos = head->prev;
+
+	while (pos != head && LIST_ENTRY(pos, struct core_job, node)->priority < job->priority)
+		pos = pos->prev;
+	list_insert_before(pos->next, &job->node);
+}
+
+/* Kicks as many message channels as the job has messages. A full one is kicked when it has room. */
+static void kick_message_channels(struct core_link *link, const struct core_job *job)
+{
+	uint64_t bytes = job->retransmit ? UINT64_MAX : job->end - job->linear, sent = 0;
+	uint32_t i, n = link->cfg.message_channels;
+
+	link->sendq.rotor++;
+	for (i = 0; i < n && sent < bytes; i++) {
+		struct core_chan *chan = &link->chan[link->nchan - n + (link->sendq.rotor + i) % n];
+
+		if (chan->state != CORE_CHAN_UP || !chan->idle ||
+		    chan->inflight.messages >= link->cfg.message_window)
+			continue;
+		core_kick(link, chan);
+		sent += link->cfg.message_bytes;
+	}
+}
+
+void core_job_queue(struct core_link *link, struct core_job *job)
+{
+	if (job->queued || !core_job_cuttable(job))
+		return;
+	job->queued = true;
+	if (job->kind == CORE_JOB_SEND && !job->announced && !job->retransmit) {
+		list_push_back(&link->sendq.sends, &job->node);
+		core_kick_small(link);
+		return;
+	}
+	job_insert_by_priority(job->small ? &link->sendq.small : &link->sendq.bulk, job);
+	if (job->small)
+		core_kick_small(link);
+	else if (core_job_messages(job))
+		kick_message_channels(link, job);
+	else
+		core_kick_bulk(link, job->path == CORE_PATH_REFERENCE
+					     ? 1 /* one channel carries all its chunks */
+				     : job->retransmit ? UINT64_MAX
+						       : core_job_cut_end(job) - job->linear);
+}
+
+void core_job_unqueue(struct core_job *job)
+{
+	if (!job->queued)
+		return;
+	job->queued = false;
+	list_remove(&job->node);
+}
+
+bool core_carries_small(const struct core_link *link, uint32_t channel)
+{
+	return channel == CORE_LANE || (link->chan[CORE_LANE].state != CORE_CHAN_UP &&
+					!core_carries_messages(link, channel));
+}
+
+/* The priority channel carries bulk jobs while no other stream is up. */
+bool core_carries_bulk(const struct core_link *link, uint32_t channel)
+{
+	uint32_t i;
+
+	if (channel != CORE_LANE)
+		return !core_carries_messages(link, channel);
+	for (i = 1; i <= core_stream_channels(link); i++)
+		if (link->chan[i].state == CORE_CHAN_UP)
+			return false;
+	return true;
+}
+
+void core_kick(struct core_link *link, struct core_chan *chan)
+{
+	if (chan->state != CORE_CHAN_UP || !chan->idle)
+		return;
+	chan->idle = false;
+	link->cfg.ops->kick(link->cfg.arg, chan->index);
+}
+
+void core_kick_small(struct core_link *link)
+{
+	uint32_t i;
+
+	if (link->chan[CORE_LANE].state == CORE_CHAN_UP) {
+		core_kick(link, &link->chan[CORE_LANE]);
+		return;
+	}
+	for (i = 1; i <= core_stream_channels(link); i++)
+		core_kick(link, &link->chan[i]);
+}
+
+/* Kicks as many channels as there are chunks in so many bytes. */
+void core_kick_bulk(struct core_link *link, uint64_t bytes)
+{
+	uint32_t i, bulk = core_stream_channels(link);
+	uint64_t chunk = link->cfg.chunk_bytes, chunks;
+	const struct core_job *job =
+		list_empty(&link->sendq.bulk)
+			? NULL
+			: LIST_ENTRY(link->sendq.bulk.next, struct core_job, node);
+
+	if (job && job->fills)
+		chunk = core_chunk_bytes(link, job, job->linear);
+	chunks = bytes / chunk + (bytes % chunk > 0);
+	if (core_carries_bulk(link, CORE_LANE)) {
+		core_kick(link, &link->chan[CORE_LANE]);
+		return;
+	}
+	/* A different first channel each time spreads transfers of one chunk. */
+	link->sendq.rotor++;
+	for (i = 0; i < bulk && chunks > 0; i++) {
+		struct core_chan *chan = &link->chan[1 + (link->sendq.rotor + i) % bulk];
+
+		if (chan->state != CORE_CHAN_UP || !chan->idle)
+			continue;
+		core_kick(link, chan);
+		chunks--;
+	}
+}
+
+void core_kick_all(struct core_link *link)
+{
+	uint32_t i;
+
+	for (i = 0; i < link->nchan; i++)
+		core_kick(link, &link->chan[i]);
+}
+
+static struct core_ctl *ctl_new(struct core_link *link, const struct frame *frame)
+{
+	struct core_ctl *ctl = link->cfg.ops->alloc(link->cfg.arg, sizeof(*ctl));
+
+	if (!ctl) {
+		link->cfg.ops->fail(link->cfg.arg, TCPX_ERR_NO_MEMORY);
+		return NULL;
+	}
+	ctl->frame = *frame;
+	return ctl;
+}
+
+void core_ctl_queue(struct core_link *link, const struct frame *frame)
+{
+	struct core_ctl *ctl;
+
+	if (link->dead)
+		return;
+	if (link->sendq.nctl >= CORE_CTL_MAX) {
+		/* A peer that obeys the protocol runs out of credit long before. */
+		link->cfg.ops->fail(link->cfg.arg, TCPX_ERR_PROTOCOL);
+		return;
+	}
+	ctl = ctl_new(link, frame);
+	if (!ctl)
+		return;
+	list_push_back(&link->sendq.ctl, &ctl->node);
+	link->sendq.nctl++;
+	core_kick_small(link);
+}
+
+/* A SEND that ended before it was announced has a number, which the peer must hear of. Its CANCEL
+ * takes its place in the order of numbers: the peer returns eager credit in that order, so it must
+ * be acquired in it. */
+void core_cancelled_queue(struct core_link *link, const struct frame *frame)
+{
+	struct list_node *pos = link->sendq.cancelled.prev;
+	struct core_ctl *ctl = ctl_new(link, frame);
+
+	if (!ctl)
+		return;
+	while (pos != &link->sendq.cancelled &&
+	       LIST_ENTRY(pos, struct core_ctl, node)->frame.linear > frame->linear)
+		pos = pos->prev;
+	list_insert_before(pos->next, &ctl->node);
+	link->sendq.ncancelled++;
+	core_kick_small(link);
+}
+
+/* --- credits and staging, and the channels that they kick --- */
+
+/* A frame arrives that is to be kept. False if the peer has no credit for it. */
+bool core_link_charge(struct core_link *link, enum frame_credit kind, uint64_t amount)
+{
+	bool due;
+
+	if (!core_credit_charge(&link->credit[kind], amount, &due))
+		return false;
+	if (due)
+		core_kick_small(link);
+	return true;
+}
+
+/* empty: nothing is unread. */
+void core_link_return(struct core_link *link, enum frame_credit kind, uint64_t amount, bool empty)
+{
+	if (core_credit_return(&link->credit[kind], amount, empty))
+		core_kick_small(link);
+}
+
+void core_stage_request(struct core_link *link, uint64_t bytes)
+{
+	if (core_stage_out_request(&link->stage_out, bytes))
+		core_kick_small(link);
+}
+
+void core_stage_withdraw(struct core_link *link, uint64_t bytes)
+{
+	if (!bytes)
+		return;
+	core_stage_out_withdraw(&link->stage_out, bytes);
+	core_kick_small(link);
+}
+
+/* Takes from the pool. left: what the user of the staging still has; while it can go on with that,
+ * a small grant is not worth a frame. */
+uint64_t core_stage_take(struct core_link *link, uint64_t want, uint64_t left)
+{
+	uint64_t least = left >= link->cfg.chunk_bytes ? CORE_GRANT_BYTES : 1, got;
+
+	if (least > want)
+		least = want;
+	got = link->cfg.ops->stage_take(link->cfg.arg, want, least);
+	link->stage_in.waiting |= got < want;
+	return got;
+}
+
+/* Staging is free again. This link may use it first; the pool tells the others. */
+void core_stage_free(struct core_link *link, uint64_t bytes)
+{
+	link->cfg.ops->stage_give(link->cfg.arg, bytes);
+	if (link->stage_in.waiting && !link->dead)
+		core_stage_more(link);
+}
+
+/* Grants what the pool has, and a chunk ahead of all requests if it has room for that. */
+void core_stage_more(struct core_link *link)
+{
+	struct core_stage_in *in = &link->stage_in;
+	uint64_t missing, got;
+
+	if (in->waiting)
+		core_kick_small(link); /* READs into staged memory try again */
+	in->waiting = false;
+	if (in->requested && !in->asked) {
+		in->asked = true;
+		in->ahead = link->cfg.ops->stage_ahead(link->cfg.arg, link->cfg.chunk_bytes);
+	}
+	missing = core_stage_in_missing(in);
+	got = missing ? core_stage_take(link, missing, core_stage_in_left(in)) : 0;
+	if (!got)
+		return;
+	core_stage_in_grant(in, got);
+	core_kick_small(link);
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SEND and RECV: matched in order; small SENDs go eagerly within a budget, others after a CTS. */
+#include "core/link_priv.h"
+
+#include <string.h>
+
+void core_sendrecv_init(struct core_sendrecv *sr)
+{
+	list_init(&sr->receives);
+	list_init(&sr->sends);
+	sr->send_next = 0;
+	sr->recv_next = 1;
+}
+
+void core_send_in_free(struct core_link *link, struct core_send_in *msg)
+{
+	list_remove(&msg->node);
+	link->cfg.ops->free(link->cfg.arg, msg, sizeof(*msg) + (msg->eager ? msg->bytes : 0));
+}
+
+static void final_queue(struct core_link *link, uint64_t sender, tcpx_status status, uint64_t bytes)
+{
+	struct frame final = {.type = FRAME_FINAL,
+			      .xfer = sender,
+			      .linear = core_status_pack(status),
+			      .offset = bytes};
+
+	core_ctl_queue(link, &final);
+}
+
+static void send_in_consumed(struct core_link *link, const struct core_send_in *msg)
+{
+	core_link_return(link, FRAME_CREDIT_EAGER, msg->cost, list_empty(&link->sendrecv.sends));
+}
+
+/* Pairs a RECV with its message; data: the eager payload. */
+static void recv_pair(struct core_link *link, struct core_xfer *xfer,
+		      const struct core_send_in *msg, const void *data)
+{
+	uint64_t room = xfer->prog ? xfer->prog->total : 0;
+	uint64_t bytes = msg->bytes < room ? msg->bytes : room;
+	tcpx_status status;
+
+	list_remove(&xfer->recv.node);
+	link->sendrecv.recv_next++;
+	xfer->matched = true;
+	xfer->recv.sender = msg->sender;
+	xfer->recv.message_bytes = msg->bytes;
+	xfer->recv.truncated = msg->bytes > room;
+	xfer->recv.limit = bytes;
+	send_in_consumed(link, msg);
+	if (msg->dead) {
+		xfer->matched = false; /* so the peer gets no FINAL: it knows */
+		core_xfer_end(link, xfer, msg->status);
+		return;
+	}
+	if (!msg->eager) {
+		struct frame cts = {.type = FRAME_CTS,
+				    .xfer = msg->sender,
+				    .key = xfer->id,
+				    .offset = bytes,
+				    .flags = (uint16_t)((xfer->local_staged ? FRAME_F_STAGED : 0) |
+							core_path_flag(xfer->path))};
+
+		if (bytes)
+			core_ctl_queue(link, &cts);
+		core_xfer_check(link, xfer);
+		return;
+	}
+	status = bytes ? link->cfg.ops->deliver(link->cfg.arg, xfer, data, bytes) : TCPX_OK;
+	if (status == TCPX_IN_PROGRESS) {
+		xfer->refs++; /* until core_recv_applied */
+		return;
+	}
+	if (status != TCPX_OK) {
+		core_xfer_end(link, xfer, status);
+		return;
+	}
+	xfer->applied = bytes;
+	link->count.rx_bytes += bytes;
+	core_xfer_check(link, xfer);
+}
+
+void core_recv_applied(struct core_link *link, struct core_xfer *xfer, tcpx_status status)
+{
+	xfer->refs--;
+	if (xfer->state == CORE_ACTIVE && status != TCPX_OK) {
+		core_xfer_end(link, xfer, status);
+		return;
+	}
+	xfer->applied = xfer->recv.limit;
+	link->count.rx_bytes += xfer->recv.limit;
+	core_xfer_check(link, xfer);
+}
+
+void core_sendrecv_match(struct core_link *link)
+{
+	while (!list_empty(&link->sendrecv.receives) && !list_empty(&link->sendrecv.sends)) {
+		struct core_send_in *msg =
+			LIST_ENTRY(link->sendrecv.sends.next, struct core_send_in, node);
+		struct core_xfer *recv =
+			LIST_ENTRY(link->sendrecv.receives.next, struct core_xfer, recv.node);
+
+		if (msg->number != link->sendrecv.recv_next)
+			return;
+		list_remove(&msg->node);
+		recv_pair(link, recv, msg, msg->data);
+		core_send_in_free(link, msg);
+	}
+}
+
+static struct core_send_in *send_in_find(struct core_link *link, uint64_t number)
+{
+	struct list_node *pos;
+
+	for (pos = link->sendrecv.sends.prev; pos != &link->sendrecv.sends; pos = pos->prev) {
+		struct core_send_in *msg = LIST_ENTRY(pos, struct core_send_in, node);
+
+		if (msg->number <= number)
+			return msg->number == number ? msg : NULL;
+	}
+	return NULL;
+}
+
+/* Keeps a SEND that was charged until its RECV is posted, in the order of the numbers. */
+static tcpx_status send_in_keep(struct core_link *link, const struct core_send_in *head,
+				const void *data)
+{
+	uint64_t bytes = head->eager ? head->bytes : 0;
+	struct core_send_in *msg = link->cfg.ops->alloc(link->cfg.arg, sizeof(*msg) + bytes);
+	struct list_node *pos;
+
+	if (!msg) {
+		core_credit_uncharge(&link->credit[FRAME_CREDIT_EAGER], head->cost);
+		return TCPX_ERR_NO_MEMORY;
+	}
+	memcpy(msg, head, sizeof(*head));
+	if (bytes)
+		memcpy(msg->data, data, bytes);
+	pos = link->sendrecv.sends.prev;
+	while (pos != &link->sendrecv.sends &&
+	       LIST_ENTRY(pos, struct core_send_in, node)->number > msg->number)
+		pos = pos->prev;
+	list_insert_before(pos->next, &msg->node);
+	core_sendrecv_match(link);
+	return TCPX_OK;
+}
+
+/* A SEND (with its payload) or an RTS arrived. */
+tcpx_status core_send_arrived(struct core_link *link, const struct frame *frame, const void *data)
+{
+	bool eager = frame->type == FRAME_SEND;
+	uint64_t bytes = eager ? frame->payload_bytes : frame->offset;
+	struct core_send_in head = {.number = frame->linear,
+				    .bytes = bytes,
+				    .sender = frame->xfer,
+				    .cost = CORE_NOTE_COST + (eager ? bytes : 0),
+				    .eager = eager};
+
+	if (bytes > TCPX_TOTAL_MAX)
+		return TCPX_ERR_PROTOCOL;
+	if (frame->linear < link->sendrecv.recv_next || send_in_find(link, frame->linear))
+		return TCPX_OK; /* its CANCEL came first */
+	if (!core_link_charge(link, FRAME_CREDIT_EAGER, head.cost))
+		return TCPX_ERR_PROTOCOL;
+	if (!list_empty(&link->sendrecv.receives) && frame->linear == link->sendrecv.recv_next) {
+		recv_pair(link,
+			  LIST_ENTRY(link->sendrecv.receives.next, struct core_xfer, recv.node),
+			  &head, data);
+		core_sendrecv_match(link);
+		return TCPX_OK;
+	}
+	return send_in_keep(link, &head, data);
+}
+
+void core_send_cleared(struct core_link *link, const struct frame *frame)
+{
+	struct core_xfer *xfer = core_xfer_find(link, frame->xfer);
+	struct core_job *job;
+
+	if (!xfer || xfer->op != TCPX_OP_SEND || xfer->state != CORE_ACTIVE) {
+		final_queue(link, frame->key, TCPX_ERR_REMOTE, 0);
+		return;
+	}
+	job = &xfer->job;
+	if (!job->announced || xfer->send.eager || job->cleared ||
+	    frame->offset > xfer->prog->total)
+		return;
+	core_retransmit_free(link, job); /* an announcement that was to go again */
+	job->cleared = true;
+	job->peer_xfer = frame->key;
+	job->linear = 0;
+	job->at = (struct core_cursor){0};
+	job->end = frame->offset;
+	job->path = core_path_of(frame) == xfer->path ? xfer->path : CORE_PATH_STREAM;
+	job->small = core_job_is_small(link, job);
+	job->fills &= job->path == CORE_PATH_STREAM;
+	job->staged = frame->flags & FRAME_F_STAGED && job->path == CORE_PATH_STREAM;
+	if (job->staged)
+		core_stage_request(link, job->end);
+	core_fill_want(link, job);
+	core_job_queue(link, job);
+}
+
+/* A SEND ended at the sender. Its number must be filled, since the SEND may have been aborted, or
+ * may never arrive. */
+tcpx_status core_send_cancelled(struct core_link *link, const struct frame *frame)
+{
+	struct core_send_in *msg = send_in_find(link, frame->linear);
+	struct core_send_in head = {.number = frame->linear,
+				    .sender = frame->xfer,
+				    .cost = CORE_NOTE_COST + frame->offset,
+				    .dead = true,
+				    .status = TCPX_ERR_REMOTE};
+	struct list_node *pos, *tmp;
+
+	if (msg) {
+		msg->dead = true;
+		msg->status = TCPX_ERR_REMOTE;
+		return TCPX_OK;
+	}
+	if (frame->linear >= link->sendrecv.recv_next) {
+		if (frame->offset > CORE_SMALL_BYTES ||
+		    !core_link_charge(link, FRAME_CREDIT_EAGER, head.cost))
+			return TCPX_ERR_PROTOCOL;
+		return send_in_keep(link, &head, NULL);
+	}
+	LIST_FOREACH_SAFE(pos, tmp, &link->active) {
+		struct core_xfer *xfer = LIST_ENTRY(pos, struct core_xfer, node);
+
+		if (xfer->op != TCPX_OP_RECV || !xfer->matched || xfer->recv.sender != frame->xfer)
+			continue;
+		xfer->matched = false; /* so the peer gets no FINAL: it cancelled */
+		core_xfer_end(link, xfer, TCPX_ERR_REMOTE);
+		break;
+	}
+	return TCPX_OK;
+}
+
+void core_final_arrived(struct core_link *link, const struct frame *frame)
+{
+	struct core_xfer *xfer = core_xfer_find(link, frame->xfer);
+	tcpx_status status = core_status_unpack(frame->linear);
+
+	if (!xfer || xfer->state == CORE_ENDING)
+		return;
+	if (xfer->state == CORE_NOTIFYING)
+		return; /* a READ that has all its bytes: the source no longer matters */
+	if (xfer->op == TCPX_OP_SEND) {
+		if (!xfer->job.announced)
+			return; /* the peer cannot know it: a stale or forged id */
+		xfer->matched = true;
+		xfer->applied = frame->offset <= xfer->prog->total ? frame->offset : 0;
+		if (status == TCPX_OK)
+			core_xfer_check(link, xfer);
+		else
+			core_xfer_end(link, xfer, status);
+		return;
+	}
+	if (status == TCPX_OK)
+		return;
+	if (xfer->op == TCPX_OP_RECV)
+		xfer->matched = false;
+	core_xfer_end(link, xfer, status);
+}
+
+/* A SEND goes eagerly if the budget allows, else by an RTS. False: no credit for either, so all
+ * SENDs wait. */
+bool core_send_acquire(struct core_link *link, struct core_xfer *xfer)
+{
+	uint64_t total = xfer->prog->total;
+
+	if (xfer->send.has_credit)
+		return true;
+	xfer->send.eager =
+		total <= CORE_SMALL_BYTES && xfer->path != CORE_PATH_MESSAGE &&
+		xfer->prog->nseg <= CORE_PIECES_MAX &&
+		core_credit_acquire(&link->credit[FRAME_CREDIT_EAGER], total + CORE_NOTE_COST);
+	xfer->send.has_credit =
+		xfer->send.eager ||
+		core_credit_acquire(&link->credit[FRAME_CREDIT_EAGER], CORE_NOTE_COST);
+	core_fill_want(link, &xfer->job);
+	return xfer->send.has_credit;
+}
+
+/* Acquires credit for the SENDs after the first one, too, in the order in which the peer returns
+ * it. */
+void core_sendrecv_acquire(struct core_link *link)
+{
+	struct list_node *pos;
+
+	if (!list_empty(&link->sendq.cancelled) || list_empty(&link->sendq.sends) ||
+	    core_job_xfer(LIST_ENTRY(link->sendq.sends.prev, struct core_job, node))
+		    ->send.has_credit)
+		return;
+	LIST_FOREACH(pos, &link->sendq.sends)
+		if (!core_send_acquire(link, core_job_xfer(LIST_ENTRY(pos, struct core_job, node))))
+			return;
+}

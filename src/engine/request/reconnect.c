@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Dialling links again that ended: when, by which handle, and what moves to the new link. */
+#include "engine/engine.h"
+#include "engine/request/reconnect.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+#define PAUSE_NS (100 * CLOCK_MS_NS) /* after the first attempt; doubled by each further one */
+#define PAUSE_MAX_NS CLOCK_S_NS
+
+/* How to dial a session. The links of one handle share it; session.lock. */
+struct reconnect_target {
+	uint32_t refs;
+	uint32_t tries; /* attempts since a link was last up */
+	int64_t due_ns; /* no attempt before this time */
+	int64_t timeout_ns;
+	struct wire_hello hello;
+	uint8_t key[CTL_KEY_BYTES];
+	struct sockaddr_storage addrs[WIRE_ADDR_MAX];
+	uint32_t naddrs;
+};
+
+static bool reconnect_same_uuid(const uint8_t *a, const uint8_t *b)
+{
+	return !memcmp(a, b, WIRE_UUID_BYTES);
+}
+
+static void reconnect_take_addresses(struct reconnect_target *target,
+				     const struct engine_peer *peer)
+{
+	memcpy(target->addrs, peer->address.known, sizeof(target->addrs));
+	target->naddrs = peer->address.count;
+}
+
+tcpx_status reconnect_keep(struct engine_peer *peer, int64_t timeout_ns)
+{
+	struct reconnect_target *target = calloc(1, sizeof(*target));
+
+	if (!target)
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory to dial peer '%s' again",
+				 peer->who.name);
+	target->refs = 1;
+	target->timeout_ns = timeout_ns;
+	target->hello = peer->dialling.hello;
+	memcpy(target->key, peer->dialling.key, sizeof(target->key));
+	reconnect_take_addresses(target, peer);
+	peer->reconnect.target = target;
+	return TCPX_OK;
+}
+
+bool reconnect_kept(struct engine_peer *peer)
+{
+	bool kept;
+
+	session_lock(peer->link.session);
+	kept = peer->reconnect.target != NULL;
+	session_unlock(peer->link.session);
+	return kept;
+}
+
+void reconnect_addresses(struct engine_peer *peer)
+{
+	struct engine_session *session = peer->link.session;
+
+	session_lock(session);
+	if (peer->reconnect.target)
+		reconnect_take_addresses(peer->reconnect.target, peer);
+	session_unlock(session);
+}
+
+void reconnect_pass(struct engine_peer *from, struct engine_peer *to)
+{
+	struct engine_session *session = from->link.session;
+
+	session_lock(session);
+	if (!to->reconnect.target) {
+		to->reconnect.target = from->reconnect.target;
+		from->reconnect.target = NULL;
+	}
+	session_unlock(session);
+}
+
+void reconnect_put(struct engine_peer *peer)
+{
+	struct engine_session *session = peer->link.session;
+	struct reconnect_target *target = peer->reconnect.target;
+	bool last = false;
+
+	if (!target)
+		return;
+	peer->reconnect.target = NULL;
+	session_lock(session);
+	last = !--target->refs;
+	session_unlock(session);
+	if (!last)
+		return;
+	explicit_bzero(target->key, sizeof(target->key));
+	free(target);
+}
+
+/* session.lock: the present link of a handle. */
+static struct engine_peer *reconnect_link(struct engine_peer *peer)
+{
+	return peer && peer->reconnect.now ? peer->reconnect.now : peer;
+}
+
+/* session.lock: the link ended for a reason that allows another one. */
+static bool reconnect_allowed(struct engine_peer *peer)
+{
+	tcpx_status status = TCPX_OK;
+
+	link_lock(&peer->link);
+	if (peer->link.core_done)
+		status = peer->error.status;
+	link_unlock_only(&peer->link);
+	switch (status) {
+	case TCPX_OK:
+	case TCPX_ERR_PEER_RESTARTED: /* another session */
+	case TCPX_ERR_VERSION:
+	case TCPX_ERR_DISCONNECTED: /* by the application */
+	case TCPX_ERR_SESSION_CLOSED:
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* session.lock. The link with that session, if there is one. A session that is its own peer has two
+ * links of its own uuid and needs both, so none counts. */
+static struct engine_peer *reconnect_linked(struct engine_session *session, const uint8_t *uuid,
+					    bool keyed)
+{
+	static const uint8_t anyone[WIRE_UUID_BYTES];
+
+	if (reconnect_same_uuid(uuid, anyone) || reconnect_same_uuid(uuid, session->uuid))
+		return NULL;
+	return peer_linked(session, uuid, keyed, NULL);
+}
+
+uint64_t reconnect_find(struct engine_session *session, const uint8_t *uuid, bool keyed)
+{
+	struct list_node *pos;
+	uint64_t id = 0;
+
+	session_lock(session);
+	LIST_FOREACH(pos, &session->peer_list) {
+		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
+
+		if (!peer->reconnect.target || peer->reconnect.successor ||
+		    !reconnect_same_uuid(reconnect_link(peer)->who.uuid, uuid) ||
+		    reconnect_link(peer)->who.keyed != keyed ||
+		    !reconnect_allowed(reconnect_link(peer)))
+			continue;
+		id = peer->slot_id;
+		peer->reconnect.target->due_ns = 0;
+	}
+	session_unlock(session);
+	return id;
+}
+
+/* session.lock: a link for the handle of `root`, whose last one was `old`. The control thread dials
+ * it; until then the link may also come from the other side's dial. */
+static struct engine_peer *reconnect_link_new(struct engine_peer *root, struct engine_peer *old)
+{
+	struct engine_session *session = root->link.session;
+	struct reconnect_target *target = root->reconnect.target;
+	struct engine_peer *peer = peer_create(session);
+	int64_t now = clock_now_ns();
+
+	if (!peer)
+		return NULL;
+	peer->slot_id = root->slot_id;
+	peer->reconnect.successor = peer->exposed = peer->dialler = peer->reconnect.awaiting = true;
+	peer->reconnect.target = target;
+	target->refs++;
+	peer->reconnect.at_ns = target->due_ns > now ? target->due_ns : now;
+	peer->dialling.deadline_ns = peer->reconnect.at_ns + target->timeout_ns;
+	memcpy(peer->who.name, old->who.name, sizeof(peer->who.name));
+	memcpy(peer->who.uuid, old->who.uuid, sizeof(peer->who.uuid));
+	peer->who.keyed = old->who.keyed;
+	peer->dialling.hello = target->hello;
+	/* another session may answer at that address by now */
+	memcpy(peer->dialling.hello.want_uuid, old->who.uuid,
+	       sizeof(peer->dialling.hello.want_uuid));
+	memcpy(peer->dialling.key, target->key, sizeof(peer->dialling.key));
+	memcpy(peer->address.known, target->addrs, sizeof(peer->address.known));
+	peer->address.count = target->naddrs;
+	peer->who.expects = old->who.expects;
+	memcpy(peer->who.expected, old->who.expected, sizeof(peer->who.expected));
+	link_lock(&old->link);
+	peer->error = old->error; /* until it is up: why there is no link */
+	link_unlock_only(&old->link);
+	list_push_back(&session->peer_list, &peer->node);
+	return peer;
+}
+
+struct engine_peer *reconnect_use(struct engine_session *session, uint64_t peer_id, bool wait)
+{
+	struct engine_peer *root, *peer, *next = NULL, *old = NULL;
+
+	session_lock(session);
+	root = handle_find(&session->peers, peer_id);
+	peer = reconnect_link(root);
+	if (peer && root->reconnect.target && root->reconnect.target->naddrs &&
+	    reconnect_allowed(peer)) {
+		next = reconnect_linked(session, peer->who.uuid, peer->who.keyed);
+		if (!next && (wait || !root->reconnect.target->tries ||
+			      root->reconnect.target->due_ns <= clock_now_ns()))
+			next = reconnect_link_new(root, peer);
+	}
+	if (next) {
+		old = root->reconnect.now;
+		root->reconnect.now = peer = next;
+		peer_get(next);
+	}
+	if (peer)
+		peer_get(peer);
+	session_unlock(session);
+	if (!peer)
+		error_set(TCPX_ERR_STALE, 0, "peer handle %llx is no longer valid",
+			  (unsigned long long)peer_id);
+	else if (next && next->reconnect.at_ns)
+		link_wake(&next->link);
+	if (old)
+		peer_put(old);
+	return peer;
+}
+
+/* Counts attempts only: a link that the other side makes during the pause must not lengthen it. */
+void reconnect_attempted(struct engine_peer *peer)
+{
+	struct reconnect_target *target = peer->reconnect.target;
+	int64_t pause_ns;
+
+	session_lock(peer->link.session);
+	pause_ns = PAUSE_NS << (target->tries < 4 ? target->tries : 4);
+	target->due_ns = clock_now_ns() + (pause_ns < PAUSE_MAX_NS ? pause_ns : PAUSE_MAX_NS);
+	target->tries++;
+	session_unlock(peer->link.session);
+}
+
+void reconnect_up(struct engine_peer *peer)
+{
+	struct engine_session *session = peer->link.session;
+
+	session_lock(session);
+	if (peer->reconnect.target)
+		peer->reconnect.target->tries = 0;
+	session_unlock(session);
+	link_lock(&peer->link);
+	memset(&peer->error, 0, sizeof(peer->error));
+	link_unlock(&peer->link);
+}
+
+/* peer.lock of its peer: the request exists only as a handle; nothing is under way. */
+static bool reconnect_movable(struct engine_request *request, uint64_t id,
+			      const struct engine_peer *from)
+{
+	return request->slot.id == id && atomic_load(&request->peer) == from &&
+	       from->link.core_done && atomic_load(&request->state) != REQUEST_ACTIVE &&
+	       !request->lead;
+}
+
+bool reconnect_request(struct engine_request *request, uint64_t id)
+{
+	struct engine_peer *from = request_lock(request), *to = NULL;
+	bool moved = reconnect_movable(request, id, from);
+
+	link_unlock(&from->link);
+	if (moved)
+		to = reconnect_use(request->session, request->peer_id, true);
+	moved = to && to != from;
+	if (moved) {
+		link_lock(&from->link);
+		moved = reconnect_movable(request, id, from);
+		if (moved)
+			atomic_store(&request->peer, to); /* with its reference */
+		link_unlock(&from->link);
+	}
+	if (moved)
+		peer_put(from); /* the request's */
+	else if (to)
+		peer_put(to);
+	peer_put(from);
+	return moved;
+}

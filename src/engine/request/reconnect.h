@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * With the option `reconnect` a handle outlives its link: the next use after the link ended dials a
+ * new one. The peer that was connected first keeps the handle, and `now` points to the present
+ * link. Requests and imports remember the handle, so they work over the new link, too.
+ */
+#ifndef ENGINE_REQUEST_RECONNECT_H
+#define ENGINE_REQUEST_RECONNECT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tcpx/types.h>
+
+struct engine_peer;
+struct engine_request;
+struct engine_session;
+struct reconnect_target;
+
+/* Of one peer; session.lock. */
+struct peer_reconnect {
+	struct reconnect_target *target; /* how to dial it again; or NULL */
+	struct engine_peer *now; /* the present link of the handle, after its own link ended */
+	bool successor;		 /* made for the handle of another peer: its end frees it */
+	bool awaiting;		 /* its dial waits: for a pause to end, or for the peer's dial */
+	int64_t at_ns;		 /* successor: when the dial begins */
+};
+
+/* Keeps what is needed to dial the peer again. ERR_NO_MEMORY. */
+tcpx_status reconnect_keep(struct engine_peer *peer, int64_t timeout_ns);
+bool reconnect_kept(struct engine_peer *peer);
+/* Keeps the peer's addresses, after its name was looked up. */
+void reconnect_addresses(struct engine_peer *peer);
+/* Moves the target of `from` to `to`, a link with the same session, unless `to` has its own. */
+void reconnect_pass(struct engine_peer *from, struct engine_peer *to);
+/* A handle whose link with that session has ended and may be dialled again; the next use dials it
+ * without a pause. 0: there is none. */
+uint64_t reconnect_find(struct engine_session *session, const uint8_t *uuid, bool keyed);
+/*
+ * The link of a handle, with a reference. A link that ended is dialled again: now, or after a pause
+ * when the last attempt has only just begun. wait: false for a caller that does not learn how the
+ * attempt ends; during the pause it gets the ended link. NULL: ERR_STALE. Any thread, no lock held;
+ * does not block.
+ */
+struct engine_peer *reconnect_use(struct engine_session *session, uint64_t peer_id, bool wait);
+/* Moves a request that is not active from a link that ended to the handle's present link. False:
+ * it did not move. */
+bool reconnect_request(struct engine_request *request, uint64_t id);
+/* Control thread: a dial begins. The pause before the next one grows with each attempt. */
+void reconnect_attempted(struct engine_peer *peer);
+/* peer/reconnect_dial.c, control thread: begins the dial that reconnect_use() asked for. */
+void reconnect_start(struct engine_peer *peer);
+/* Control thread: the link is up; the next attempt needs no pause. */
+void reconnect_up(struct engine_peer *peer);
+/* The peer's last reference is gone. */
+void reconnect_put(struct engine_peer *peer);
+
+#endif

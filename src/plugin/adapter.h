@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One internal table for all versions of ncclNet. Each function takes the plugin's own table as the
+ * first argument. Only adapter_v<n>.c knows the layout of version n.
+ */
+#ifndef PLUGIN_ADAPTER_H
+#define PLUGIN_ADAPTER_H
+
+#include <limits.h>
+#include <string.h>
+
+#include "abi/ncclnet.h"
+
+#define NET_PROPS_BYTES 256 /* more than the properties of any version */
+
+/* Properties in a form for all versions; those that a version does not have are filled in. Not
+ * checked yet; the strings belong to the plugin. */
+struct net_props {
+	const char *name, *pci_path;
+	uint64_t guid;
+	int ptr_support, reg_is_global, speed, port, max_comms, max_recvs, device_type,
+		device_version;
+	float latency;
+	size_t max_p2p_bytes;
+};
+
+struct net_adapter {
+	int version;
+	const char *symbol;
+	size_t props_bytes; /* size of this version's properties */
+	size_t message_max; /* largest value of this version's type for sizes */
+
+	/* The name of a required member that is NULL; NULL: all are set. */
+	const char *(*missing)(const void *table);
+	const char *(*name)(const void *table);
+	ncclnet_result (*init)(const void *table, ncclnet_logger logger, void **out_context);
+	ncclnet_result (*devices)(const void *table, int *out_count);
+	/* The plugin writes to room, which has NET_PROPS_BYTES. */
+	ncclnet_result (*properties)(const void *table, int dev, void *room);
+	void (*translate)(const void *room, struct net_props *out_props);
+
+	ncclnet_result (*listen)(const void *table, void *context, int dev, void *handle,
+				 void **out_comm);
+	/* *device: storage that lives as long as the comm. *out_comm NULL: call again with the same
+	 * arguments. */
+	ncclnet_result (*connect)(const void *table, void *context, int dev, void *handle,
+				  void **out_comm, struct ncclnet_device_handle **device);
+	ncclnet_result (*take)(const void *table, void *listener, void **out_comm,
+			       struct ncclnet_device_handle **device); /* accept */
+	ncclnet_result (*reg)(const void *table, void *comm, void *data, size_t bytes, int type,
+			      void **out_mr);
+	ncclnet_result (*dereg)(const void *table, void *comm, void *mr);
+
+	ncclnet_result (*isend)(const void *table, void *comm, void *data, size_t bytes, int tag,
+				void *mr, void **out_request);
+	ncclnet_result (*irecv)(const void *table, void *comm, void *data, size_t bytes, int tag,
+				void *mr, void **out_request);
+	ncclnet_result (*test)(const void *table, void *request, int *out_done, int *out_bytes);
+	/* Success if the plugin does not have it. */
+	ncclnet_result (*consumed)(const void *table, void *comm, void *request);
+	int (*has_consumed)(const void *table);
+	int (*has_device_mr)(const void *table);
+
+	ncclnet_result (*close_send)(const void *table, void *comm);
+	ncclnet_result (*close_recv)(const void *table, void *comm);
+	ncclnet_result (*close_listen)(const void *table, void *comm);
+};
+
+extern const struct net_adapter net_adapter_v6, net_adapter_v7, net_adapter_v8, net_adapter_v9,
+	net_adapter_v10, net_adapter_v11, net_adapter_v12;
+
+#endif

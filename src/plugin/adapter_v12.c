@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* v12: v11 with devices of up to eight parts, a rail and a plane. */
+#include "plugin/adapter_parts.h"
+
+#define ADAPT_VERSION 12
+#define ADAPT_TABLE struct ncclnet_table_v12
+
+ADAPT_COMMON;
+ADAPT_CONTEXT;
+ADAPT_QUEUE;
+ADAPT_REG;
+ADAPT_DATA_PROFILED;
+
+ADAPT_TRANSLATE(struct ncclnet_props_v12);
+
+const struct net_adapter net_adapter_v12 = {
+	ADAPT_ROWS,
+	.version = 12,
+	.symbol = "ncclNetPlugin_v12",
+	.props_bytes = sizeof(struct ncclnet_props_v12),
+	.message_max = SIZE_MAX,
+};

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Images of ncclNet plugins: one for each loaded object, for the life of the process. A plugin may
+ * block or hang in any call but the data calls (comm.h), so all others run with a deadline on
+ * threads made for them: dlopen and init here, the rest in setup.h.
+ */
+#ifndef PLUGIN_IMAGE_H
+#define PLUGIN_IMAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tcpx/types.h>
+
+#include "abi/ncclnet.h"
+
+#define NET_PLUGIN_DEVICES 32 /* devices of a plugin that are used; others are ignored */
+#define NET_PLUGIN_GPUS 64    /* GPUs whose first use is serialised (setup_gpu.c) */
+#define NET_PLUGIN_PATH_BYTES 1024
+#define NET_PLUGIN_LINE_BYTES 192 /* of a plugin's log line that is kept */
+
+struct net_plugin;
+
+/* The checked properties of a device. A property that the plugin's version does not have has the
+ * value that NCCL assumes for it. */
+struct net_plugin_device {
+	char name[64];
+	char pci_path[256]; /* "": a virtual device */
+	uint64_t guid;
+	uint32_t ptr_support; /* enum ncclnet_pointers */
+	uint32_t speed_mbps;  /* 0: the plugin does not know */
+	int port, max_comms, max_recvs;
+	int device_type, device_version; /* enum ncclnet_device_types */
+	float latency_us;
+	size_t message_max; /* bytes of the largest message in this version of the table */
+};
+
+/* What 'tcpx info --plugin' prints. */
+struct net_plugin_info {
+	char path[NET_PLUGIN_PATH_BYTES];     /* as first requested */
+	char resolved[NET_PLUGIN_PATH_BYTES]; /* the file it leads to */
+	char name[64];			      /* the plugin's name for itself */
+	int version;			      /* the table in use */
+	uint32_t exported;		      /* bit v: the object exports a table of version v */
+	int has_consumed, has_device_mr;
+	unsigned devices, refs;
+	unsigned abandoned; /* threads that are stuck in the plugin now */
+	unsigned leaked;    /* listeners and handles that were left open, see setup.h */
+	unsigned warnings;  /* log lines of level WARN so far */
+	char last_warning[NET_PLUGIN_LINE_BYTES];
+};
+
+struct net_plugin_opts {
+	const char *path;   /* NULL or "": the first place where TCPX is usually installed */
+	int64_t timeout_ns; /* for loading, and again for init; not for other callers */
+	/* Optional: called with the plugin's name before init, if it has not been called yet. An
+	 * error prevents init and is returned; a later net_plugin_get may try again. */
+	tcpx_status (*before_start)(void *arg, const char *name);
+	void *arg;
+};
+
+/*
+ * Loads a plugin and starts it, or finds the image of an earlier call. One object has one image,
+ * whatever path leads to it, because some plugins refuse a second init. Blocks; any thread.
+ * ERR_NOT_FOUND: no such file; ERR_UNSUPPORTED: it cannot be loaded, init failed, or it has no
+ * device; ERR_VERSION: no table of a known version, or one that does not match its symbol;
+ * ERR_TIMED_OUT: a call of the plugin did not return; ERR_LIMIT: too many different plugins;
+ * ERR_FORKED. A plugin that failed in init or later fails again with the same error.
+ */
+tcpx_status net_plugin_get(const struct net_plugin_opts *opts,
+			   struct net_plugin **out_plugin) TCPX_MUST_CHECK;
+
+/* Drops a reference. The image stays loaded, because its detached helper threads run its code. */
+void net_plugin_put(struct net_plugin *plugin);
+
+/* Any thread. */
+void net_plugin_describe(struct net_plugin *plugin, struct net_plugin_info *out_info);
+
+/* For tests: blocks until that number of threads is stuck in the plugin. 0: all have returned, and
+ * what they leak is counted. Any thread. */
+void net_plugin_wait(struct net_plugin *plugin, unsigned abandoned);
+
+/* NULL past the last device. Constant. */
+const struct net_plugin_device *net_plugin_device(const struct net_plugin *plugin, unsigned dev);
+
+/* The device with that name. ERR_NOT_FOUND: the error lists the names. */
+tcpx_status net_plugin_find(const struct net_plugin *plugin, const char *name,
+			    unsigned *out_dev) TCPX_MUST_CHECK;
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Limits the receives that are posted into a page pool, which all channels of a GPU share.
+ *
+ * A plugin fills the pages of several messages at once. If the pool has fewer pages than the posted
+ * receives need, each receive holds some of them and none completes; a posted receive cannot be
+ * taken back. The number of pages that are left for this process is not known: the driver reports
+ * only the size of the pool's memory.
+ *
+ * So the receives that are posted and not done may need at most as many pages as the pool is known
+ * to have: the number of different pages in which fragments were seen. All other pages belong to
+ * messages that are done, and are free again once those are copied out. One receive may always be
+ * posted, and the bound grows with the pages seen since.
+ *
+ * Any thread; a user belongs to the driver of its channel.
+ */
+#ifndef PLUGIN_MESSAGES_POOL_H
+#define PLUGIN_MESSAGES_POOL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tcpx/types.h>
+
+#include "base/frag.h"
+#include "base/list.h"
+
+#define MESSAGES_POOL_PAGE 4096u
+
+struct messages_pool;
+
+/* A channel that receives into a pool. */
+struct messages_pool_user {
+	struct messages_pool *pool;
+	struct list_node turn; /* of the pool's users that wait for room */
+	int64_t asked_ns;      /* time of its last messages_pool_take */
+	uint64_t full_bytes;   /* most bytes that it posts at once */
+	uint64_t posted;       /* pages of its receives that are not done */
+	bool stuck;	       /* nothing arrived for long: posted is not counted */
+};
+
+/* Joins the pool at that address. ERR_NO_MEMORY. */
+tcpx_status messages_pool_join(struct messages_pool_user *user, uint64_t at, uint64_t bytes,
+			       uint64_t full_bytes) TCPX_MUST_CHECK;
+void messages_pool_leave(struct messages_pool_user *user); /* not joined: nothing */
+
+/* Reserves the pages of a receive of that many bytes. Returns their number: it may be posted now.
+ * 0: not yet. */
+uint64_t messages_pool_take(struct messages_pool_user *user, uint64_t bytes, int64_t now_ns);
+/* Returns the pages of a receive that was not posted after all. */
+void messages_pool_untake(struct messages_pool_user *user, uint64_t pages);
+/* The receive is done, and arrived in these fragments. */
+void messages_pool_done(struct messages_pool_user *user, uint64_t pages, uint64_t bytes,
+			const struct base_frag *frags, uint64_t nfrags, int64_t now_ns);
+/* Nothing arrived for the user's oldest receive for after_ns: it no longer keeps other users from
+ * posting. If no user received anything in that time, the known size of the pool is reset. */
+void messages_pool_stuck(struct messages_pool_user *user, int64_t now_ns, int64_t after_ns);
+
+struct messages_pool_info {
+	uint64_t known;	 /* different pages seen so far */
+	uint64_t posted; /* pages of receives that are not done, of all users that are not stuck */
+	uint64_t need;	 /* pages that a message of the given size needs */
+};
+void messages_pool_info(const struct messages_pool_user *user, uint64_t bytes,
+			struct messages_pool_info *out_info);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inside of a plugin channel: frames that wait for their message, and messages taken. */
+#ifndef PLUGIN_MESSAGES_PRIV_H
+#define PLUGIN_MESSAGES_PRIV_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/frame.h"
+#include "plugin/messages.h"
+#include "plugin/messages_pool.h"
+
+#define WAITING 64u	  /* frames that may wait */
+#define GUIDE_BYTES 4096u /* read from the guide at once */
+
+/* A frame with a sequence number that recv has not returned yet. */
+struct waiting {
+	uint8_t header[FRAME_HEADER_BYTES];
+	uint64_t seq, number; /* number: of its message, once posted */
+	uint64_t pages;	      /* of the pool, reserved for its receive */
+	uint32_t bytes, slot; /* of its message; bytes 0: it has none */
+	bool posted, done, nack;
+};
+
+/* A message whose frame was returned by recv, and which may be taken. */
+struct taken {
+	uint64_t seq, number;
+	struct base_frag whole; /* its place, with net_messages_opts.whole */
+	bool given;		/* the user has given it back */
+};
+
+/* The frame of a message that was sent, for error texts. */
+struct sent {
+	uint64_t seq, linear;
+	uint32_t bytes;
+	uint8_t type;
+};
+
+/* net_message_counts; written by the driver, read by any thread. */
+struct message_counts {
+	_Atomic uint64_t sends_posted, sends_done, posted, done, unpacked, consumed;
+};
+
+/* The part of the first waiting frame that recv returns next. */
+enum part { PART_HEADER = 0, PART_PAYLOAD, PART_TRAILER };
+
+struct messages {
+	struct net_chan chan;
+	struct net_messages_opts o;
+	struct messages_pool_user pool; /* for messages that arrive in pieces */
+	tcpx_status ended;		/* end of the guide; returned after all that waits */
+	tcpx_status failed;		/* sticky */
+	uint8_t guide[GUIDE_BYTES];
+	uint32_t have;
+	struct waiting waiting[WAITING];     /* a ring */
+	uint32_t first, count, messages;     /* messages: frames in it that have one */
+	uint32_t nacks;			     /* NACKs in it, which no ACK may overtake */
+	uint32_t next_slot, posted;	     /* next_slot: below window; posted: not done */
+	struct taken taken[NET_COMM_WINDOW]; /* a ring, by number */
+	uint64_t takes, gives;		     /* entries of taken: made; consumed */
+	uint8_t ack[FRAME_HEADER_BYTES];     /* the latest ACK, which covers the earlier ones */
+	bool acked, in_ack;
+	enum part part;
+	uint32_t at; /* bytes of the part, or of the ACK, that recv has returned */
+	uint8_t trailer[FRAME_TRAILER_BYTES];
+	uint32_t sending;		   /* sends that are not done */
+	_Atomic int64_t put_off_ns;	   /* since when the plugin accepts no send; 0: it does */
+	int64_t came_ns;		   /* since when the oldest receive is pending */
+	_Atomic int64_t sent_ns;	   /* since when the oldest send is pending; 0: none */
+	struct sent sent[NET_COMM_WINDOW]; /* a ring, by number */
+	struct message_counts counts;
+};
+
+static inline void message_counted(_Atomic uint64_t *count)
+{
+	uint64_t before = atomic_load_explicit(count, memory_order_relaxed);
+
+	atomic_store_explicit(count, before + 1, memory_order_relaxed);
+}
+
+/* Payloads are taken by the user instead of read from the stream. */
+static inline bool messages_taken(const struct messages *m)
+{
+	return !m->o.bounce || m->o.whole;
+}
+
+static inline struct waiting *waiting_at(struct messages *m, uint32_t i)
+{
+	return &m->waiting[(m->first + i) % WAITING];
+}
+
+/* messages_in.c: reads the guide, posts receives, polls both comms. */
+tcpx_status messages_move(struct messages *m);
+/* The next bytes of the stream and their number; 0: not there yet. */
+uint32_t messages_next(struct messages *m, const uint8_t **out_bytes);
+/* recv has returned that many of them. */
+tcpx_status messages_given(struct messages *m, uint32_t bytes);
+/* messages_next would return some. */
+bool messages_ready(const struct messages *m);
+
+#endif
