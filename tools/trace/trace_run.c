@@ -80,11 +80,7 @@ static const char *find_plugin(const char *given, char *buf, size_t cap)
 	const char *word = given ? given : getenv("NCCL_NET_PLUGIN");
 	char name[300];
 
-	if (!word || !*word) {
-		word = getenv("TCPX_PLUGIN");
-		return word && *word && strcmp(word, "default") != 0 ? word : NULL;
-	}
-	if (!strcmp(word, "none"))
+	if (!word || !*word || !strcmp(word, "none"))
 		return NULL;
 	if (strchr(word, '/') || !access(word, R_OK))
 		return word;
@@ -160,6 +156,16 @@ static void prepend(const char *variable, const char *folder)
 	free(value);
 }
 
+/* This library records by itself what it calls; a plugin that was named for both has the tracer. */
+static void set_own(const char *real, const char *tracer)
+{
+	const char *own = getenv("TCPX_PLUGIN");
+	char path[PATH_MAX];
+
+	if (own && *own && realpath(own, path) && !strcmp(path, real))
+		setenv("TCPX_PLUGIN", tracer, 1);
+}
+
 /* Sets the environment of the command. CLI_OK, or an exit code after a line on stderr. */
 static int set_tracer(const struct trace_run *run, const char *plugin, const char *command)
 {
@@ -202,7 +208,7 @@ static int set_tracer(const struct trace_run *run, const char *plugin, const cha
 			accepted || run->table
 				? ""
 				: " (its newest; what the host accepts is not known: --host FILE)");
-	setenv("TCPX_PLUGIN", tracer, 1);
+	set_own(real, tracer);
 	slash = strrchr(tracer, '/');
 	*slash = '\0';
 	prepend("LD_LIBRARY_PATH", tracer); /* NCCL before 2.26 takes no path */

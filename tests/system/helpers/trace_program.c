@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A consumer of an ncclNet plugin (table v7) for the tests of tcpx trace: both ends of some channels
- * in one process, messages whose sizes a seed chooses, and on request one planted fault.
+ * A consumer of an ncclNet plugin (table v7) for the tests of tcpx trace: both ends of channels in
+ * one process, messages whose sizes a seed chooses, and on request one planted fault.
  * Usage: trace_program PLUGIN SEED [FAULT [MESSAGE]]
  */
 #include <dlfcn.h>
