@@ -10,9 +10,9 @@
 
 struct trace_all {
 	struct trace_header header;
-	struct trace_record *records; /* as they lie in the file */
-	uint64_t nrecords, missing;   /* missing: by gaps and positions */
-	uint64_t end_dropped;	      /* of the END block */
+	struct trace_record *records;	  /* as they lie in the file */
+	uint64_t nrecords, room, missing; /* missing: by gaps and positions */
+	uint64_t end_dropped;		  /* of the END block */
 	unsigned ended, texts, clocks, threads;
 	enum trace_read last;
 	char text[65536]; /* all lines of context */
@@ -38,7 +38,10 @@ static inline void trace_all_block(struct trace_all *all, const struct trace_blo
 		return;
 	all->missing += block->first - next[block->thread & 63];
 	next[block->thread & 63] = block->first + count;
-	all->records = realloc(all->records, (all->nrecords + count) * sizeof(*all->records));
+	if (all->nrecords + count > all->room) {
+		all->room = 2 * (all->nrecords + count);
+		all->records = realloc(all->records, all->room * sizeof(*all->records));
+	}
 	for (uint32_t i = 0; i < count; i++) {
 		struct trace_record *r = &all->records[all->nrecords++];
 

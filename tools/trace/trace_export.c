@@ -112,6 +112,13 @@ static double x_of(const struct trace_file *file, int64_t ns)
 	return LEFT + (double)WIDTH * (double)ns / (double)(file->span_ns ? file->span_ns : 1);
 }
 
+static int bin_of(int64_t ns, int64_t span)
+{
+	double bin = (double)ns * BINS / (double)span;
+
+	return bin < 0 ? 0 : bin >= BINS ? BINS - 1 : (int)bin;
+}
+
 /* Messages in flight over time, as the height of the line. */
 static void draw_flight(const struct trace_file *file, const struct trace_end *end, int y,
 			FILE *out)
@@ -124,8 +131,8 @@ static void draw_flight(const struct trace_file *file, const struct trace_end *e
 			i < end->nevents ? &file->records[end->events[i]] : NULL;
 		int64_t at = r ? trace_end_ns(file, r) : end->last_ns;
 
-		for (int64_t bin = last * BINS / span; now && bin <= at * BINS / span; bin++)
-			if (bin >= 0 && bin < BINS && (double)now > flight[bin])
+		for (int bin = bin_of(last, span); now && bin <= bin_of(at, span); bin++)
+			if ((double)now > flight[bin])
 				flight[bin] = (double)now;
 		last = at > last ? at : last;
 		if (!r || r->part || r->result || r->flags & TRACE_EMPTY)

@@ -15,6 +15,9 @@
 #define THREADS_MAX 65536u
 #define COMMS_MAX (1u << 22) /* ids above are damage */
 #define RECORDS_MAX (1ull << 31)
+/* Times of a damaged file are cut, so that sums and differences stay within an int64_t. */
+#define TIME_MAX 100000000000000000 /* three years, in ns */
+#define WALL_MAX 3000000000000000000
 
 static void *grown(void *array, uint64_t count, size_t bytes)
 {
@@ -164,6 +167,8 @@ int trace_file_open(const char *path, struct trace_file *out)
 		cli_error("%s: no trace file; 'tcpx trace run' writes them", path);
 		return CLI_FAILED;
 	}
+	if (out->header.start.wall_ns > WALL_MAX)
+		out->header.start.wall_ns = WALL_MAX;
 	out->in_gap = calloc(THREADS_MAX, 1);
 	if (read_blocks(out, &c) || out->nrecords > RECORDS_MAX)
 		return no_memory(path);
@@ -193,7 +198,7 @@ void trace_file_close(struct trace_file *file)
 
 static int64_t clamped(double ns)
 {
-	return ns > 9e18 ? INT64_MAX : ns < -9e18 ? INT64_MIN : (int64_t)ns;
+	return ns > TIME_MAX ? TIME_MAX : ns < -TIME_MAX ? -TIME_MAX : (int64_t)ns;
 }
 
 int64_t trace_file_ns(const struct trace_file *file, uint64_t ticks)
@@ -323,7 +328,7 @@ static int merge_records(struct trace_file *file)
 	for (uint32_t i = 0; i < file->nblocks; i++) {
 		struct run run = {.block = i, .count = trace_block_records(&file->blocks[i])};
 
-		if (seen[file->blocks[i].thread]++)
+		if (seen[file->blocks[i].thread])
 			continue;
 		seen[file->blocks[i].thread] = 1;
 		if (load_next(&m, &run))
