@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a recorded call costs beyond the call itself, by the TSC and by clock_gettime; and files of any
- * size for tcpx trace. Usage: trace_cost | trace_cost make FILE RECORDS [CHANGED: the record that
- * differs]
+ * What a recorded call costs beyond the call itself, by the TSC and by clock_gettime; and files for
+ * tcpx trace. Usage: trace_cost [clock] | trace_cost make FILE RECORDS [INDEX of one that differs]
  */
 #include <string.h>
 #include <unistd.h>

@@ -38,7 +38,7 @@ traced() {
 	local file best=0 count
 	for file in "$scratch/$1"/*.tct; do
 		count=$("$tool" trace show "$file" |
-			awk '/^recv/ { sum += $5 } END { print sum + 0 }')
+			awk '/^recv#/ { sum += $5 } END { print sum + 0 }')
 		if [ "$count" -ge "$best" ]; then
 			best=$count
 			cp "$file" "$folder/$1.tct"

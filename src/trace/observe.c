@@ -576,3 +576,56 @@ void trace_closed(struct trace_span *span, int result)
 		atomic_store_explicit(&span->comm->entry.live, 0, memory_order_relaxed);
 	span_leave(span);
 }
+
+void trace_stream_opened(const void *direction, enum trace_call call)
+{
+	struct trace_span span;
+	struct trace_record *r;
+
+	trace_begin(&span, call, NULL);
+	if (!span.ring)
+		return;
+	span.comm = comm_add(direction, TRACE_DEV_UNKNOWN);
+	r = put_record(&span, 0);
+	if (r) {
+		r->flags = TRACE_DONE;
+		trace_ring_publish(span.ring);
+	}
+	span_leave(&span);
+}
+
+void trace_streamed(struct trace_span *span, int64_t bytes, int result)
+{
+	struct trace_comm *comm;
+	struct trace_record *r;
+
+	if (!span->ring)
+		return;
+	comm = span->comm;
+	if (comm && !bytes && !result) {
+		put_waiting(span, &comm->waits, comm->posted);
+		span_leave(span);
+		return;
+	}
+	r = put_record(span, result);
+	if (r) {
+		r->number = comm ? comm->posted : 0;
+		r->bytes = (uint64_t)bytes;
+		if (comm)
+			waits_say(r, &comm->waits, TRACE_RETRIED);
+		trace_ring_publish(span->ring);
+	}
+	if (comm) {
+		comm->posted++;
+		comm->waits.count = 0;
+	}
+	span_leave(span);
+}
+
+void trace_stream_closed(const void *direction)
+{
+	struct trace_comm *comm = trace_table_find(&comms, direction);
+
+	if (comm)
+		atomic_store_explicit(&comm->entry.live, 0, memory_order_relaxed);
+}

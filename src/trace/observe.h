@@ -53,6 +53,12 @@ void trace_tested(struct trace_span *span, int result, int done, const int *size
 void trace_consumed(struct trace_span *span, int result);
 void trace_closed(struct trace_span *span, int result);
 
+/* A direction of a stream channel, named by an address: TRACE_STREAM_SEND or TRACE_STREAM_RECV. A
+ * span of it begins by trace_begin(). bytes 0 and result 0: nothing could move. */
+void trace_stream_opened(const void *direction, enum trace_call call);
+void trace_streamed(struct trace_span *span, int64_t bytes, int result);
+void trace_stream_closed(const void *direction);
+
 /* A device's properties were asked for. */
 void trace_device(struct trace_span *span, int dev, int result, const char *name,
 		  const char *pci_path);

@@ -96,6 +96,9 @@ static int stream_of(const struct trace_record *r)
 		return r->tag == TRACE_KIND_FLUSH ? -1 : STREAM_DONE;
 	case TRACE_CONSUMED:
 		return STREAM_CONSUMED;
+	case TRACE_STREAM_SEND: /* how many bytes a call moves is timing */
+	case TRACE_STREAM_RECV:
+		return -1;
 	default:
 		return r->result ? STREAM_SETUP : -1; /* a registration that failed, say */
 	}
@@ -251,6 +254,8 @@ static void ending_of(const struct side *s, const struct trace_end *end, char *b
 	for (uint32_t i = 0; i < end->nevents; i++) {
 		const struct trace_record *r = &file->records[end->events[i]];
 
+		if (end->kind >= END_OUT)
+			return;
 		if (r->flags & TRACE_UNFINISHED) {
 			text_format(buf, cap, "never: the process ended in %s after %.3f ms",
 				    trace_call_name(r->call), (double)trace_end_ns(file, r) / 1e6);

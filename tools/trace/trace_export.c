@@ -105,7 +105,7 @@ enum {
 	BINS = 300, /* of a comm's line */
 };
 
-static const char *const fills[] = {"#8c96a6", "#3b7dd8", "#2a9d62"}; /* listen, send, receive */
+static const char *const fills[] = {"#8c96a6", "#3b7dd8", "#2a9d62", "#7a5fb5", "#b5803c"};
 
 static double x_of(const struct trace_file *file, int64_t ns)
 {
@@ -185,8 +185,9 @@ static void draw_end(const struct trace_file *file, const struct trace_end *end,
 		from, y, to - from > 1 ? to - from : 1.0, ROW - 8, foreign ? "#c62828" : "#c5ccd6");
 	draw_flight(file, end, y, out);
 	draw_marks(file, end, y, out);
-	fprintf(out, "<text x=\"%d\" y=\"%d\">%" PRIu64 "/%" PRIu64 "</text>\n", LEFT + WIDTH + 8,
-		y + 14, end->done, end->posted);
+	if (end->posted)
+		fprintf(out, "<text x=\"%d\" y=\"%d\">%" PRIu64 "/%" PRIu64 "</text>\n",
+			LEFT + WIDTH + 8, y + 14, end->done, end->posted);
 }
 
 void trace_draw(const struct trace_file *file, FILE *out)

@@ -364,6 +364,10 @@ static enum trace_end_kinds kind_of(const struct trace_record *r)
 	case TRACE_ISEND:
 	case TRACE_CLOSE_SEND:
 		return END_SEND;
+	case TRACE_STREAM_SEND:
+		return END_OUT;
+	case TRACE_STREAM_RECV:
+		return END_IN;
 	case TRACE_ACCEPT: /* of one that is not done it is the listener */
 		return r->flags & TRACE_DONE ? END_RECEIVE : END_LISTEN;
 	case TRACE_IRECV:
@@ -379,6 +383,12 @@ static void count_event(struct trace_end *end, const struct trace_record *r)
 {
 	int first_part = !r->part, empty = r->flags & TRACE_EMPTY;
 
+	if (r->call == TRACE_STREAM_SEND || r->call == TRACE_STREAM_RECV) {
+		end->posted += r->bytes != 0; /* errors are the ends of connections */
+		end->done = end->posted;
+		end->bytes += r->bytes;
+		return;
+	}
 	end->errors += r->result != 0;
 	end->gpu_memory |= (r->flags & TRACE_GPU) != 0;
 	if (empty || r->flags & TRACE_UNFINISHED)
@@ -427,7 +437,7 @@ static void take_event(struct trace_file *file, struct trace_end *end, const str
 
 static void name_ends(struct trace_file *file)
 {
-	static const char *const words[] = {"listen", "send", "recv"};
+	static const char *const words[] = {"listen", "send", "recv", "out", "in"};
 	unsigned counts[END_KINDS] = {0};
 
 	for (uint32_t i = 0; i < file->nends; i++) {

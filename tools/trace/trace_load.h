@@ -9,7 +9,8 @@
 
 #include "trace/file.h"
 
-enum trace_end_kinds { END_LISTEN, END_SEND, END_RECEIVE, END_KINDS };
+/* OUT and IN: the directions of a stream channel. */
+enum trace_end_kinds { END_LISTEN, END_SEND, END_RECEIVE, END_OUT, END_IN, END_KINDS };
 
 struct trace_pair {		 /* a line of context */
 	const char *key, *value; /* NUL-terminated copies */
