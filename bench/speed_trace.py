@@ -3,10 +3,11 @@
 import json
 import os
 import shutil
+import statistics
 import tempfile
 import time
 
-PAIRS = 5 # of runs with and without a trace, in turn: the machine drifts
+PAIRS = 9 # of runs with and without a trace, in turn: the machine drifts
 MILLION, GIGABYTE = 1000448, 16777216 # records: whole blocks of the maker
 
 
@@ -32,8 +33,8 @@ def reading(env, r):
 
 
 def goodput(env, r, key, transport, more, *argv):
-    """Pairs of runs in turn; the ratio is that of their sums."""
-    sums = {"off": 0.0, "on": 0.0}
+    """Pairs of runs in turn; the ratio is that of their medians."""
+    rates = {"off": [], "on": []}
     folder = tempfile.mkdtemp(prefix="tcpx-trace-")
     try:
         for pair in range(1 if env.quick else PAIRS):
@@ -42,10 +43,10 @@ def goodput(env, r, key, transport, more, *argv):
                 out = env.run("lo", env.tcpx, "perf", "--loopback", "--transport", transport,
                               "--time", env.seconds(1.0), "--json", "-", *argv,
                               env={**more, **trace})
-                sums[state] += json.loads(out)["results"][0]["bytes_per_second"]
+                rates[state].append(json.loads(out)["results"][0]["bytes_per_second"])
     finally:
         shutil.rmtree(folder)
-    r[f"trace.{key}"] = sums["on"] / sums["off"]
+    r[f"trace.{key}"] = statistics.median(rates["on"]) / statistics.median(rates["off"])
 
 
 def goodput_tcp(env, r):

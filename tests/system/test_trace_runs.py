@@ -145,3 +145,33 @@ def without_block(data):
     head[8:12] = (length - 32 - 64).to_bytes(4, "little")
     head[16:24] = (1).to_bytes(8, "little")
     return data[:at] + bytes(head) + data[at + 96:]
+
+
+def test_more_blocks_than_a_byte_counts(tool, build, tmp_path): # noqa: F811
+    """Half a million records of four threads; one of them differs."""
+    make = build / "bench/trace_cost"
+    if not make.exists():
+        pytest.skip("no bench/trace_cost beside the tool")
+    for name, more in (("a", []), ("b", ["300000"])):
+        subprocess.run([make, "make", tmp_path / f"{name}.tct", "524288", *more], check=True)
+    done = tool("trace", "show", tmp_path / "a.tct")
+    assert done.returncode == 0 and "524288 records" in done.stdout
+    done = tool("trace", "diff", tmp_path / "a.tct", tmp_path / "b.tct")
+    assert done.returncode == 3 and "B: 1 bytes" in done.stdout
+    assert done.stdout.count("isend of message") == 1
+
+
+def test_no_byte_of_the_payload(traced, tmp_path):
+    """The messages are full of a word that must not be in the file."""
+    assert traced(tmp_path / "a.tct", 3).returncode == 0
+    data = (tmp_path / "a.tct").read_bytes()
+    assert b"PAYLOAD" not in data and b"nic.0.name=eth1" in data
+
+
+@pytest.mark.usefixtures("with_json")
+def test_the_receiver_never_saw_it(tool, traced, tmp_path):
+    """The receiver stops asking; the other end of the connection is in the same trace."""
+    traced(tmp_path / "a.tct", 3, "untested", 20)
+    found = json.loads(tool("trace", "lint", tmp_path / "a.tct", "--json", "-").stdout)["findings"]
+    lost = [one for one in found if one["rule"] == "T10" and "->" in one["where"]]
+    assert lost and "under way for 1." in lost[0]["text"] and "last call was" in lost[0]["text"]

@@ -195,7 +195,8 @@ static void lint_waiting(struct lint *l)
 {
 	for (uint64_t i = 0; i < l->count; i++) {
 		const struct request *q = &l->requests[i];
-		int64_t age = l->file->span_ns - q->posted_ns;
+		int64_t until = l->end->closed ? l->end->last_ns : l->file->span_ns;
+		int64_t age = until - q->posted_ns;
 
 		if (!q->posted || q->done || age < l->older_ns)
 			continue;

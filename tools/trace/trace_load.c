@@ -488,6 +488,8 @@ static int collect_ends(struct trace_file *file)
 		if (r->comm < file->nends)
 			take_event(file, &file->ends[r->comm], r, (uint32_t)i);
 	}
+	if (file->last.ticks && trace_file_ns(file, file->last.ticks) > file->span_ns)
+		file->span_ns = trace_file_ns(file, file->last.ticks);
 	if (file->end_dropped > file->missing) { /* the last ones of some thread */
 		file->missing = file->end_dropped;
 		memset(file->in_gap, 1, THREADS_MAX);

@@ -56,7 +56,7 @@ struct trace_file {
 	uint8_t *in_gap; /* by thread: it misses records */
 	struct trace_end *ends;
 	uint32_t nends;
-	int64_t span_ns; /* end of the last call */
+	int64_t span_ns; /* until the last call or CLOCK, whichever is later */
 };
 
 /* Maps and indexes the file, in time by its blocks and not its records. An exit code after a line

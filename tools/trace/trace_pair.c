@@ -242,28 +242,64 @@ static void compare_sizes(const struct trace_links *l, const struct trace_link *
 				   a->number, a->bytes, b->bytes);
 }
 
-/* Sent, and not seen although nothing says that the receiver had no time for it. */
+/* The last call that an end made, for the other end's question. */
+static const struct trace_record *last_call(const struct trace_file *file,
+					    const struct trace_end *end)
+{
+	return end->nevents ? &file->records[end->events[end->nevents - 1]] : NULL;
+}
+
+/* How long ago a moment of a file was when the trace of the other end ended. */
+static int64_t age_at_end(const struct trace_links *l, unsigned from, uint64_t ticks, unsigned to)
+{
+	const struct trace_file *file = l->files[to];
+	int64_t end_ns = (int64_t)file->header.start.wall_ns + file->span_ns;
+
+	return end_ns - (trace_links_ns(l, from, ticks) + (to ? l->offset_ns : 0));
+}
+
+static const struct trace_record *post_of(const struct trace_file *file,
+					  const struct trace_end *end, uint64_t number)
+{
+	struct walk posts = {file, end, 0};
+	const struct trace_record *r;
+
+	while ((r = walk_next(&posts, 1)) && r->number < number)
+		continue;
+	return r;
+}
+
+/* Sent long ago and not seen; or waited for and not sent. */
 static void lint_lost(const struct trace_links *l, const struct trace_link *link, const char *where,
 		      struct trace_findings *f, int64_t older_ns)
 {
-	const struct trace_file *to = l->files[link->to];
-	struct walk sends = {l->files[link->from], link->send, 0};
-	const struct trace_record *a;
-	int64_t age;
+	const struct trace_file *from = l->files[link->from], *to = l->files[link->to];
+	const struct trace_record *sent = post_of(from, link->send, link->seen);
+	const struct trace_record *waits = post_of(to, link->receive, link->seen);
+	const struct trace_record *last;
+	int64_t age = sent ? age_at_end(l, link->from, sent->time, link->to) : 0;
 
-	while ((a = walk_next(&sends, 1)) && a->number < link->seen)
-		continue;
-	if (!a)
+	if (sent && age >= older_ns) {
+		last = last_call(to, link->receive);
+		trace_find(f, "T10", "", where, link->receive->last_ns,
+			   "the sender posted %" PRIu64 " messages, the receiver saw %" PRIu64
+			   "; message %" PRIu64
+			   " is under way for %.3f s; the receiver posted %" PRIu64
+			   " receives, its last call was %s at %.3f ms",
+			   link->sent, link->seen, sent->number, (double)age / 1e9,
+			   link->receive->posted, trace_call_name(last->call),
+			   (double)trace_end_ns(to, last) / 1e6);
 		return;
-	age = (int64_t)to->header.start.wall_ns + to->span_ns -
-	      (trace_links_ns(l, link->from, a->time) + (link->to ? l->offset_ns : 0));
-	if (age < older_ns)
+	}
+	age = waits ? to->span_ns - trace_begin_ns(to, waits) : 0;
+	if (sent || !waits || age < older_ns || link->receive->closed)
 		return;
-	trace_find(f, "T10", "", where, link->receive->last_ns,
-		   "the sender posted %" PRIu64 " messages, the receiver saw %" PRIu64
-		   "; message %" PRIu64 " is under way for %.3f s, the receiver posted %" PRIu64
-		   " receives",
-		   link->sent, link->seen, a->number, (double)age / 1e9, link->receive->posted);
+	last = last_call(from, link->send);
+	trace_find(f, "T10", "", where, trace_begin_ns(to, waits),
+		   "the receiver waits for message %" PRIu64
+		   " for %.3f s, the sender posted %" PRIu64 "; its last call was %s at %.3f ms",
+		   waits->number, (double)age / 1e9, link->sent, trace_call_name(last->call),
+		   (double)trace_end_ns(from, last) / 1e6);
 }
 
 void trace_links_lint(const struct trace_links *l, struct trace_findings *f)

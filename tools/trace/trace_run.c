@@ -91,6 +91,14 @@ static const char *find_plugin(const char *given, char *buf, size_t cap)
 	return find_library(name, buf, cap);
 }
 
+/* NCCL_NET_PLUGIN names one. */
+static int wants_plugin(void)
+{
+	const char *word = getenv("NCCL_NET_PLUGIN");
+
+	return word && *word && strcmp(word, "none") != 0;
+}
+
 /* What the host accepts; 0: not known. */
 static int host_versions(const char *host, const char *command)
 {
@@ -305,8 +313,9 @@ static void say_files(const char *folder)
 	if (found.gl_pathc)
 		globfree(&found);
 	if (!shown)
-		cli_error("nothing was recorded in %s: no plugin was loaded, or it was loaded by "
-			  "another name than NCCL_NET_PLUGIN's (--plugin FILE names the real one)",
+		cli_error("nothing was recorded in %s: no plugin was loaded, or the program names "
+			  "it otherwise than by NCCL_NET_PLUGIN, or it does not accept this table "
+			  "(--host FILE, --table N)",
 			  folder);
 }
 
@@ -316,8 +325,9 @@ int trace_run(const struct trace_run *run, char **command)
 	const char *plugin = find_plugin(run->plugin, buf, sizeof(buf));
 	int rc;
 
-	if (!plugin && run->plugin) {
-		cli_error("--plugin %s: not found", run->plugin);
+	if (!plugin && (run->plugin || wants_plugin())) {
+		cli_error("plugin %s: not found; give its path with --plugin",
+			  run->plugin ? run->plugin : getenv("NCCL_NET_PLUGIN"));
 		return CLI_FAILED;
 	}
 	rc = set_folder(run->folder, folder, sizeof(folder));

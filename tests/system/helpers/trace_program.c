@@ -147,7 +147,8 @@ static void channel_open(struct channel *c)
 	if (posix_memalign((void **)&c->out, 4096, ROOM) ||
 	    posix_memalign((void **)&c->in, 4096, (size_t)WINDOW * ROOM))
 		must(-1, "memory");
-	memset(c->out, 1, ROOM);
+	for (unsigned i = 0; i + 8 <= ROOM; i += 8)
+		memcpy(c->out + i, "PAYLOAD", 8);
 	must(net->reg_mr(c->sends, c->out, ROOM, NCCLNET_PTR_CUDA, &c->out_mr), "regMr");
 	must(net->reg_mr(c->receives, c->in, WINDOW * ROOM,
 			 fault == FAULT_HOST && !c->number ? NCCLNET_PTR_HOST : NCCLNET_PTR_CUDA,
