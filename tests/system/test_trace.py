@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 
 import pytest
@@ -181,6 +182,40 @@ def test_each_table_is_forwarded(tool, build, tmp_path, version, by): # noqa: F8
     assert loaded == (by == "tracer")
     done = tool("trace", "lint", *files)
     assert done.returncode == 0, done.stdout
+
+
+def program(build, **env): # noqa: F811
+    """Runs the consumer of a plugin over the tracer object of v7."""
+    return subprocess.run([build / "tests/system/trace_program",
+                           build / "plugins/tracer/libnccl-net-tcpxtrace-v7.so", "1"],
+                          env={**os.environ, "NCCL_DYNAMIC_CHUNK_SIZE": "131072",
+                               "TCPXEMU_STEER": "off", **env}, timeout=HANG, check=False,
+                          capture_output=True, text=True)
+
+
+def test_a_tracer_without_its_plugin_refuses(build, tmp_path): # noqa: F811
+    for plugin in ("", "/no/such/plugin.so",
+                   str(build / "emu/tcpxemu/libnccl-net-tcpxemu-v9.so")):
+        done = program(build, TCPX_TRACE=f"{tmp_path}/x.tct", TCPX_TRACE_PLUGIN=plugin)
+        assert done.returncode == 1 and "init: 3" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("path", ["", "/no/such/folder/x.tct", "/dev/full"])
+def test_a_program_runs_without_its_trace(build, path): # noqa: F811
+    done = program(build, TCPX_TRACE=path, TCPX_TRACE_PLUGIN=str(build / EMU))
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_tracer_exports_its_table_alone(build): # noqa: F811
+    if not shutil.which("nm"):
+        pytest.skip("no nm")
+    for version in range(6, 13):
+        path = build / f"plugins/tracer/libnccl-net-tcpxtrace-v{version}.so"
+        done = subprocess.run(["nm", "-D", "--defined-only", path], text=True, capture_output=True,
+                              check=True)
+        assert {line.split()[-1] for line in done.stdout.splitlines()} == {
+            f"ncclNetPlugin_v{version}", "tcpx_tracer_version"}
 
 
 def test_any_other_plugin(tool, tmp_path):
