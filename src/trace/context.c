@@ -270,8 +270,10 @@ void trace_context_write(FILE *out, enum trace_context_places place)
 {
 	struct ifaddrs *list = NULL;
 
-	if (place == TRACE_AT_START)
+	if (place == TRACE_AT_START) {
 		write_environment(out);
+		trace_device_topology(out);
+	}
 	if (place != TRACE_BETWEEN) {
 		dl_iterate_phdr(write_object, out);
 		write_interfaces(out, place);

@@ -211,3 +211,17 @@ void trace_device_write(FILE *out)
 	}
 	pthread_mutex_unlock(&dev.lock);
 }
+
+void trace_device_topology(FILE *out)
+{
+	char pci[PCI_TEXT_MAX];
+
+	pthread_mutex_lock(&dev.lock);
+	for (unsigned i = 0; dev.topo && i < dev.pairs.count; i++) {
+		const struct topo_owner *owner = &dev.pairs.owners[i];
+
+		fprintf(out, "topo.gpu.%s=%s\n", pci_format(owner->gpu, pci),
+			owner->nic != PCI_NONE ? owner->nic_name : "-");
+	}
+	pthread_mutex_unlock(&dev.lock);
+}

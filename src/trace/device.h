@@ -20,6 +20,8 @@ int16_t trace_device_owner(int16_t gpu);
 
 /* "nic.N.name", "nic.N.pci", "gpu.N.pci", "gpu.N.owner". */
 void trace_device_write(FILE *out);
+/* "topo.gpu.PCI=NIC": each GPU of the machine with the NIC that owns it; "-": none. */
+void trace_device_topology(FILE *out);
 const char *trace_device_name(int dev); /* NULL: not known */
 int trace_device_is(const char *name);	/* a device of the plugin has the name */
 

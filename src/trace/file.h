@@ -28,8 +28,7 @@ enum trace_read trace_block_get(struct wire_cursor *c, struct trace_block *out_b
 
 /* Records in a block of records: whole ones only. */
 uint32_t trace_block_records(const struct trace_block *block);
-/* index < trace_block_records(). Values out of their range become neutral ones: an unknown call is
- * TRACE_NONE's neighbour TRACE_CALL_COUNT. */
+/* index < trace_block_records(). An unknown call becomes TRACE_CALL_COUNT. */
 void trace_block_record(const struct trace_block *block, uint32_t index,
 			struct trace_record *out_record);
 

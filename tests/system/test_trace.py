@@ -64,6 +64,8 @@ def test_the_divergence_as_json(tool, traces):
     assert found["diverged"] is True
     assert found["divergence"][0]["where"] == "recv#0"
     assert {item["doctor"] for item in found["context"]} == {"D01"}
+    shown = json.loads(tool("trace", "show", folder / "gpu0-eth2.tct", "--json", "-").stdout)
+    assert shown["context"]["topo.gpu.0000:04:00.0"] == "eth1"
     assert any(item["what"] == "eth1.rx_devmem_pkts" for item in found["counter"])
     done = tool("trace", "diff", folder / "gpu0-eth1.tct", folder / "gpu2-eth2.tct", "--json", "-")
     assert done.returncode == 0 and json.loads(done.stdout)["diverged"] is False

@@ -38,7 +38,7 @@ static char *copied(const char *text, size_t len)
 
 	if (!copy)
 		return NULL;
-	for (size_t i = 0; i < len; i++) /* a file's bytes are not a terminal's */
+	for (size_t i = 0; i < len; i++) /* no control character reaches a terminal */
 		copy[i] = (unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i];
 	copy[len] = '\0';
 	return copy;
