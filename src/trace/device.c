@@ -47,8 +47,6 @@ void trace_device_start(void)
 	int err = errno;
 
 	pthread_mutex_lock(&dev.lock);
-	for (unsigned i = 0; i < GPUS_MAX; i++)
-		dev.gpus[i] = PCI_NONE;
 	if (!dev.topo && topo_scan(config_text(CONFIG_SYSFS), &dev.topo) == TCPX_OK)
 		topo_pairs_build(dev.topo, NULL, NULL, &dev.pairs);
 	pthread_mutex_unlock(&dev.lock);

@@ -209,6 +209,13 @@ def test_a_program_runs_without_its_trace(build, path): # noqa: F811
     assert done.returncode == 0, done.stderr
 
 
+def test_the_library_goes_on_without_its_trace(tool):
+    done = tool("perf", "--loopback", "--transport", "tcp", "--size", "64K", "--iters", "4",
+                env={"TCPX_TRACE": "/no/such/folder/x.tct"})
+    assert done.returncode == 0
+    assert done.stderr.count("no trace of channels: /no/such/folder/x.tct: No such file") == 1
+
+
 def test_a_tracer_exports_its_table_alone(build): # noqa: F811
     if not shutil.which("nm"):
         pytest.skip("no nm")

@@ -208,12 +208,17 @@ static const struct net_message_ops traced_message = {
 struct net_chan *chan_traced(struct net_chan *chan)
 {
 	const struct net_ops *ops = chan->ops;
+	static _Atomic int warned;
 	struct traced_chan *traced;
 	char why[300];
 
-	if (!*config_text(CONFIG_TRACE) || *config_text(CONFIG_TRACE_PLUGIN) ||
-	    !trace_start(why, sizeof(why)))
+	if (!*config_text(CONFIG_TRACE) || *config_text(CONFIG_TRACE_PLUGIN))
 		return chan;
+	if (!trace_start(why, sizeof(why))) {
+		if (!atomic_exchange_explicit(&warned, 1, memory_order_relaxed))
+			LOG_WARN("no trace of channels: %s", why);
+		return chan;
+	}
 	traced = calloc(1, sizeof(*traced));
 	if (!traced)
 		return chan;
