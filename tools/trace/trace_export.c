@@ -168,6 +168,19 @@ static void draw_marks(const struct trace_file *file, const struct trace_end *en
 	}
 }
 
+/* A name of the file's, in XML. */
+static void put_escaped_name(const char *text, FILE *out)
+{
+	for (; *text; text++) {
+		if (*text == '<')
+			fputs("&lt;", out);
+		else if (*text == '&')
+			fputs("&amp;", out);
+		else
+			fputc(*text, out);
+	}
+}
+
 static void draw_end(const struct trace_file *file, const struct trace_end *end, int y, FILE *out)
 {
 	double from = x_of(file, end->first_ns), to = x_of(file, end->last_ns);
@@ -176,7 +189,8 @@ static void draw_end(const struct trace_file *file, const struct trace_end *end,
 
 	fprintf(out, "<text x=\"8\" y=\"%d\"%s>%s", y + 14, foreign ? " fill=\"#c62828\"" : "",
 		end->name);
-	fprintf(out, " %s", trace_nic_name(file, end->nic, nic, sizeof(nic)));
+	fputc(' ', out);
+	put_escaped_name(trace_nic_name(file, end->nic, nic, sizeof(nic)), out);
 	if (end->gpu >= 0)
 		fprintf(out, " GPU%d", end->gpu);
 	fprintf(out,

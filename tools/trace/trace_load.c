@@ -38,8 +38,9 @@ static char *copied(const char *text, size_t len)
 
 	if (!copy)
 		return NULL;
-	for (size_t i = 0; i < len; i++) /* no control character reaches a terminal */
-		copy[i] = (unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i];
+	for (size_t i = 0; i < len; i++) /* what a terminal and JSON take as it is */
+		copy[i] = (unsigned char)text[i] < ' ' || (unsigned char)text[i] >= 0x7f ? '?'
+											 : text[i];
 	copy[len] = '\0';
 	return copy;
 }
