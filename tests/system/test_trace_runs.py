@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from conftest import HANG
-from test_node import build  # noqa: F401 (fixture)
+from test_node import build, fixture_a3  # noqa: F401 (fixtures)
 
 LONG = os.environ.get("TEST_LONG") == "1"
 # (fault, message), and what must be said of it: a section of the diff, and a word there
@@ -175,3 +175,23 @@ def test_the_receiver_never_saw_it(tool, traced, tmp_path):
     found = json.loads(tool("trace", "lint", tmp_path / "a.tct", "--json", "-").stdout)["findings"]
     lost = [one for one in found if one["rule"] == "T10" and "->" in one["where"]]
     assert lost and "under way for 1." in lost[0]["text"] and "last call was" in lost[0]["text"]
+
+
+def test_the_library_has_no_finding(tool, build, a3, tmp_path): # noqa: F811
+    """Four channels to a GPU, whose threads share the messages otherwise in each run."""
+    env = {**a3, "TCPX_PLUGIN": str(build / "emu/tcpxemu/libnccl-net-tcpxemu.so")}
+    receivers = []
+    for i in range(6 if LONG else 3):
+        done = tool("trace", "run", "--quiet", "-o", tmp_path / f"t{i}", "--", tool.path, "perf",
+                    "--loopback", "--transport", "gpudirect", "--gpu", "0", "--mem", "cuda:0",
+                    "--remote-mem", "cuda:0", "--plugin-channels", "4", "--unpack", "d2d",
+                    "--size", "512K", "--iters", "20", "--working-set", "4M", env=env)
+        assert done.returncode == 0, done.stderr
+        files = sorted((tmp_path / f"t{i}").glob("*.tct"), key=lambda path: path.stat().st_size)
+        assert len(files) == 2
+        done = tool("trace", "lint", *files)
+        assert done.returncode == 0, done.stdout
+        receivers.append(files[1])
+    for other in receivers[1:]:
+        done = tool("trace", "diff", receivers[0], other)
+        assert done.returncode == 0 and done.stdout.rstrip().endswith("no divergence"), done.stdout

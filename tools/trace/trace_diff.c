@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "trace_pair.h"
 
 #define STREAMS 4u
 #define LATE_NS 250000000 /* a pause is late if it is so much longer than the other's ... */
@@ -592,6 +593,19 @@ static int has_rule(const struct trace_findings *f, const char *rule)
 	return 0;
 }
 
+/* With the rules over both ends, where both are in the trace. */
+static void lint_all(struct maker *m, const struct trace_file *file, struct trace_findings *f)
+{
+	struct trace_links links;
+
+	trace_lint(file, OLDER_NS, f);
+	if (trace_links_find(file, NULL, &links))
+		m->failed = 1;
+	else
+		trace_links_lint(&links, f);
+	trace_links_free(&links);
+}
+
 static void compare_lint(struct maker *m)
 {
 	struct trace_findings *f = calloc(2, sizeof(*f));
@@ -600,8 +614,8 @@ static void compare_lint(struct maker *m)
 		m->failed = 1;
 		return;
 	}
-	trace_lint(m->a.file, OLDER_NS, &f[0]);
-	trace_lint(m->b.file, OLDER_NS, &f[1]);
+	lint_all(m, m->a.file, &f[0]);
+	lint_all(m, m->b.file, &f[1]);
 	for (unsigned side = 0; side < 2; side++)
 		for (unsigned i = 0; i < f[side].count; i++) {
 			const struct trace_finding *found = &f[side].list[i];

@@ -30,6 +30,10 @@ const struct trace_rule *trace_rule(unsigned index); /* NULL past the end */
 void trace_find(struct trace_findings *f, const char *rule, const char *doctor, const char *where,
 		int64_t time_ns, const char *format, ...) __attribute__((format(printf, 6, 7)));
 
+/* T03, if a message of so many bytes cannot have been copied before it was consumed. */
+void trace_find_early(struct trace_findings *f, const char *where, int64_t time_ns,
+		      int64_t since_ns, uint64_t number, uint64_t bytes);
+
 /* All rules over one trace. older_ns: a request that waits longer is a finding. */
 void trace_lint(const struct trace_file *file, int64_t older_ns, struct trace_findings *f);
 

@@ -67,7 +67,7 @@ struct request {
 	int64_t posted_ns, done_ns, last_test_ns;
 	uint64_t bytes, tests;
 	int tag;
-	uint8_t posted, done, consumed, refused;
+	uint8_t posted, done, consumed, refused, told; /* told: bytes is what arrived */
 };
 
 struct lint {
@@ -85,23 +85,33 @@ static struct request *request_of(struct lint *l, uint64_t number)
 	return number < l->count ? &l->requests[number] : NULL;
 }
 
+void trace_find_early(struct trace_findings *f, const char *where, int64_t time_ns,
+		      int64_t since_ns, uint64_t number, uint64_t bytes)
+{
+	if (since_ns >= CONSUME_NS ||
+	    bytes <= (uint64_t)CONSUME_RATE * (uint64_t)(since_ns > 0 ? since_ns : 1))
+		return;
+	trace_find(f, "T03", "", where, time_ns,
+		   "message %" PRIu64 " (%" PRIu64 " bytes) is consumed %" PRId64
+		   " ns after it was done: no copy is over by then, so its pages are overwritten "
+		   "while "
+		   "they are read; call irecvConsumed after the copy's event",
+		   number, bytes, since_ns);
+}
+
 static void lint_consumed(struct lint *l, const struct trace_record *r, struct request *q)
 {
-	int64_t begin = trace_begin_ns(l->file, r), since = begin - q->done_ns;
+	int64_t begin = trace_begin_ns(l->file, r);
 
 	if (r->result) {
 		q->refused = 1;
 		return;
 	}
 	q->consumed = 1;
-	if (l->end->gpu_memory && q->done && since < CONSUME_NS &&
-	    q->bytes > (uint64_t)CONSUME_RATE * (uint64_t)(since > 0 ? since : 1))
-		trace_find(l->f, "T03", "", l->end->name, begin,
-			   "message %" PRIu64 " (%" PRIu64 " bytes) is consumed %" PRId64
-			   " ns after it was done: no copy is over by then, so its pages are "
-			   "overwritten while they are read; call irecvConsumed after the copy's "
-			   "event",
-			   r->number, q->bytes, since);
+	/* what was posted may be far more than what arrived: an empty message needs no copy */
+	if (l->end->gpu_memory && q->done && q->told)
+		trace_find_early(l->f, l->end->name, begin, begin - q->done_ns, r->number,
+				 q->bytes);
 }
 
 static void lint_tested(struct lint *l, const struct trace_record *r, struct request *q)
@@ -118,8 +128,10 @@ static void lint_tested(struct lint *l, const struct trace_record *r, struct req
 		return;
 	q->done = 1;
 	q->done_ns = trace_end_ns(l->file, r);
-	if (r->bytes)
+	if (r->bytes) {
 		q->bytes = r->bytes;
+		q->told = 1;
+	}
 }
 
 /* Fills the requests of an end from its records. */

@@ -242,6 +242,35 @@ static void compare_sizes(const struct trace_links *l, const struct trace_link *
 				   a->number, a->bytes, b->bytes);
 }
 
+/* Messages consumed too early: the sender tells how long they are. */
+static void lint_early(const struct trace_links *l, const struct trace_link *link,
+		       const char *where, struct trace_findings *f)
+{
+	const struct trace_file *to = l->files[link->to];
+	uint64_t count = link->sent < link->receive->nevents ? link->sent : link->receive->nevents;
+	struct walk sends = {l->files[link->from], link->send, 0};
+	uint64_t *bytes = calloc(count + 1, sizeof(*bytes));
+	int64_t *done_ns = calloc(count + 1, sizeof(*done_ns));
+	const struct trace_record *r;
+
+	while (bytes && done_ns && (r = walk_next(&sends, 1)))
+		if (r->number < count)
+			bytes[r->number] = r->bytes;
+	for (uint32_t i = 0; bytes && done_ns && i < link->receive->nevents; i++) {
+		r = &to->records[link->receive->events[i]];
+		if (r->number >= count || r->result)
+			continue;
+		if (r->call == TRACE_TEST && r->flags & TRACE_DONE && r->tag == TRACE_KIND_RECEIVE)
+			done_ns[r->number] = trace_end_ns(to, r);
+		else if (r->call == TRACE_CONSUMED && done_ns[r->number])
+			trace_find_early(f, where, trace_begin_ns(to, r),
+					 trace_begin_ns(to, r) - done_ns[r->number], r->number,
+					 bytes[r->number]);
+	}
+	free(bytes);
+	free(done_ns);
+}
+
 /* The last call that an end made, for the other end's question. */
 static const struct trace_record *last_call(const struct trace_file *file,
 					    const struct trace_end *end)
@@ -316,6 +345,8 @@ void trace_links_lint(const struct trace_links *l, struct trace_findings *f)
 		compare_posts(l, link, where, f);
 		compare_sizes(l, link, where, f);
 		lint_lost(l, link, where, f, older_ns);
+		if (link->receive->gpu_memory)
+			lint_early(l, link, where, f);
 	}
 	if (l->contradiction)
 		trace_find(f, "T12", "", "clocks", 0,
