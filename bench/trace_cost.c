@@ -14,7 +14,7 @@
 #define CALLS 200000
 #define ROUNDS 201
 #define BATCH 4000 /* messages that fit into a ring; the writer has time between two batches */
-#define PAUSE_US 15000
+#define PAUSE_US 35000
 
 /* The plugin: calls through a table, as a host makes them, that do next to nothing. */
 static char comm_object[64], request_objects[16][64];

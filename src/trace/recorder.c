@@ -21,7 +21,7 @@
 #define RING_RECORDS 16384u
 #define THREADS_MAX 60000u
 #define NAMES_MAX 64 /* numbers tried for a file that exists */
-#define DRAIN_MS 10
+#define DRAIN_MS 25
 #define IDLE_MS 100 /* after IDLE_ROUNDS without a record */
 #define IDLE_ROUNDS 100u
 #define CLOSE_MS 2000

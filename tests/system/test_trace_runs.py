@@ -121,7 +121,7 @@ def test_nothing_is_concluded_across_a_gap(tool, traced, tmp_path, monkeypatch):
     done = tool("trace", "diff", tmp_path / "a.tct", tmp_path / "b.tct")
     assert done.returncode == 0, done.stdout
     assert done.stdout.startswith("B: ") and "RECORDS ARE MISSING" in done.stdout.splitlines()[0]
-    assert "no conclusion for:" in done.stdout
+    assert "\nrecords are missing, no conclusion for:\n" in done.stdout
     done = tool("trace", "lint", tmp_path / "b.tct")
     assert done.returncode == 3 and done.stdout.startswith("T12") and "T01" not in done.stdout
 

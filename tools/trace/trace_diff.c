@@ -416,7 +416,7 @@ static void compare_devices(struct maker *m)
 		char a[240], b[240];
 		int other;
 
-		if (!p->a || !p->b)
+		if (!p->a || !p->b || p->a->gap || p->b->gap)
 			continue;
 		other = renamed(maps[0], maps[1], p->a->nic, p->b->nic) |
 			renamed(maps[2], maps[3], p->a->gpu, p->b->gpu);
@@ -608,8 +608,11 @@ static void lint_all(struct maker *m, const struct trace_file *file, struct trac
 
 static void compare_lint(struct maker *m)
 {
-	struct trace_findings *f = calloc(2, sizeof(*f));
+	struct trace_findings *f;
 
+	if (m->a.file->missing || m->b.file->missing)
+		return; /* a finding may be among what the other lost */
+	f = calloc(2, sizeof(*f));
 	if (!f) {
 		m->failed = 1;
 		return;

@@ -478,5 +478,6 @@ void trace_lint(const struct trace_file *file, int64_t older_ns, struct trace_fi
 		lint_registrations(&l);
 		lint_requests(&l);
 	}
-	lint_devices(file, f);
+	if (!file->missing)
+		lint_devices(file, f);
 }

@@ -77,7 +77,7 @@ static void item_text(const struct diff_item *item, FILE *out)
 static const char *section_head(unsigned section)
 {
 	static const char *const heads[] = {
-		"records are missing, no conclusion for:",
+		"records are missing, no conclusion for",
 		"divergence",
 		"devices",
 		"findings of lint",
