@@ -3,8 +3,8 @@
 # Meson does the work.
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: all build deps demo demo-tcpx demo-node demo-compat test test-full mutants bench install \
-	clean format ptx test_tcpx_perf_orchestrator test_tcpx_perf_multi
+.PHONY: all build deps demo demo-tcpx demo-node demo-trace demo-compat test test-full mutants \
+	bench install clean format ptx test_tcpx_perf_orchestrator test_tcpx_perf_multi
 PREFIX ?= /usr/local
 install: export PREFIX := $(PREFIX)
 
@@ -39,6 +39,12 @@ demo-node:
 	@scripts/deps.sh build part
 	@scripts/build.sh build
 	@scripts/demo-node.sh build
+
+# The same program through the GPU's own NIC and through another: where do the two runs diverge?
+demo-trace:
+	@scripts/deps.sh build part
+	@scripts/build.sh build
+	@scripts/demo-trace.sh build
 
 # The predecessor's commands on the same two hosts.
 demo-compat:

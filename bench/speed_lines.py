@@ -3,6 +3,7 @@
 A line without a must-value is there for scale."""
 from collections import namedtuple
 
+import speed_trace
 from speed_env import Missing
 
 M = 1 << 20
@@ -172,6 +173,8 @@ GROUPS = {
     "veth": [veth],
     "peers": [peers],
     "idle": [idle],
+    "trace": [speed_trace.cost, speed_trace.goodput_tcp, speed_trace.goodput_plugin,
+              speed_trace.reading],
 }
 ONCE = {"idle"}
 
@@ -237,7 +240,8 @@ def lines():
                         ratio(f"write/{batch}.cpu", "write/1.cpu"), "", None))
         out.append(Line("scattered", f"CPU of both ends, plain sockets: {text} of contiguous",
                         ratio(f"raw/{pieces}.cpu", "raw/0.cpu"), "", None))
-    return out + call_lines(at_least, at_most) + peer_lines(at_least, at_most)
+    return out + call_lines(at_least, at_most) + peer_lines(at_least, at_most) + \
+        speed_trace.lines(Line, value)
 
 
 def call_lines(at_least, at_most):

@@ -25,7 +25,7 @@ for target in build install; do
 done
 command -v cc >/dev/null && fail "make installed packages"
 
-for target in demo demo-tcpx demo-node demo-compat build; do
+for target in demo demo-tcpx demo-node demo-trace demo-compat build; do
 	say make $target
 	make $target
 done

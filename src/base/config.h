@@ -103,6 +103,12 @@ enum config_type {
 	  "scattered")                                                                             \
 	X(PERF, "TCPX_PERF", "UCCL_TCPX_PERF", BOOL, "0", 0, 1,                                    \
 	  "tools print the [PERF] lines, as with --perf-lines")                                    \
+	X(TRACE, "TCPX_TRACE", "", PATH, "", 0, 1000,                                              \
+	  "file that records the calls into plugins (tcpx trace), %p: the process; empty: none")   \
+	X(TRACE_PLUGIN, "TCPX_TRACE_PLUGIN", "", PATH, "", 0, 1000,                                \
+	  "tracer objects: the real plugin, to which they forward each call")                      \
+	X(TRACE_RECORDS, "TCPX_TRACE_RECORDS", "", COUNT, "16384", 64, 16777216,                   \
+	  "records in the ring of a traced thread, rounded up to a power of two")                  \
 	X(RECIPE_FILE, "TCPX_RECIPE_FILE", "", PATH, "", 0, 4095,                                  \
 	  "tools append the environment that they set for a plugin (tcpx diag collect)")           \
 	X(PERF_SIZE, "TCPX_PERF_SIZE", "UCCL_TCPX_PERF_SIZE", BYTES, "", 1, 1 * CONFIG_TIB,        \

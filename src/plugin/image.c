@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "base/config.h"
 #include "plugin/setup_priv.h"
+#include "plugin/traced.h"
 #include "sys/fork.h"
 
 /* Tried after the default of TCPX_PLUGIN_PATH. */
@@ -140,6 +141,7 @@ static tcpx_status find_table(struct net_plugin *plugin)
 			  plugin->log.file, missing);
 		return error_next("use a plugin whose table is complete");
 	}
+	net_traced_wrap(plugin);
 	return TCPX_OK;
 }
 

@@ -15,9 +15,10 @@ BELOW = {
     "base": set(), "abi": set(),
     "sys": L0, "wire": L0,
     "core": {"base"}, "net": L1, "mem": L1, "topo": L1, "ctl": L1,
-    "plugin": L1 | L2,
-    "engine": L1 | L2 | {"plugin"},
-    "api": L1 | L2 | {"plugin", "engine"},
+    "trace": L1 | {"topo"},
+    "plugin": L1 | L2 | {"trace"},
+    "engine": L1 | L2 | {"trace", "plugin"},
+    "api": L1 | L2 | {"trace", "plugin", "engine"},
 }
 # Layers that show one header to those above.
 DOORS = {"plugin": "plugin/plugin.h"}
@@ -26,7 +27,9 @@ PUBLIC_TYPES = {"tcpx/types.h", "tcpx/log.h", "tcpx/query.h"}
 PUBLIC_ALL = {"engine", "api"}
 # Public headers whose types a layer is built around.
 PUBLIC_MORE = {"mem": {"tcpx/memory.h"}}
-TOOLS = {"base", "wire", "sys", "topo"}
+TOOLS = {"base", "wire", "sys", "topo", "trace"}
+# The tracer objects are the recorder with another door.
+TRACER = {"abi", "base", "trace"}
 # Foreign headers have one home; everybody else goes through it.
 FOREIGN = {"openssl/": "sys", "cuda": "abi", "nvml": "abi", "libmnl/": "sys", "hwloc": "topo",
            "liburing": "sys"}
@@ -71,6 +74,9 @@ def check_other(report, root, name, line, include, quoted):
     beside = "/" not in include and os.path.exists(os.path.join(root, top, include))
     if top == "include" or top == "examples" and not beside:
         report.add("layers", name, line, f'{top}/ sees installed headers only, not "{include}"')
+    elif internal and name.startswith("plugins/tracer/"):
+        if first not in TRACER:
+            report.add("layers", name, line, f'a tracer must not include "{include}"')
     elif internal and top == "plugins":
         report.add("layers", name, line, f'plugins see installed headers only, not "{include}"')
     elif internal and top == "tools" and first not in TOOLS:

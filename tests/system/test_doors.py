@@ -11,7 +11,8 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", TOP / "build"))
 SHELL = ["bash", "sh", "env", "dirname", "grep", "cut", "sed", "sort", "paste", "id", "mktemp",
          "rm", "tail", "head", "find"]
-INSTALLERS = ["demo", "demo-tcpx", "demo-node", "demo-compat", "test", "test-full", "deps"]
+INSTALLERS = ["demo", "demo-tcpx", "demo-node", "demo-trace", "demo-compat", "test", "test-full",
+              "deps"]
 
 if not shutil.which("make") or not shutil.which("meson"):
     pytest.skip("no make, or no meson", allow_module_level=True)

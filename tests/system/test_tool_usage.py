@@ -9,8 +9,8 @@ import pytest
 from conftest import SMALL, Tool
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-COMMANDS = ["serve", "perf", "node", "mesh", "report", "topo", "doctor", "diag", "info", "key",
-            "version"]
+COMMANDS = ["serve", "perf", "node", "mesh", "report", "topo", "doctor", "diag", "trace", "info",
+            "key", "version"]
 
 
 def options_of(text):

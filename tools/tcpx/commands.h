@@ -8,6 +8,7 @@
 extern const struct cli_command command_serve;
 extern const struct cli_command command_perf;
 extern const struct cli_command command_info;
+extern const struct cli_command command_trace;
 extern const struct cli_command command_node;
 extern const struct cli_command command_mesh;
 extern const struct cli_command command_report;

@@ -9,9 +9,9 @@
 #include "commands.h"
 
 static const struct cli_command *const commands[] = {
-	&command_serve,	 &command_perf,	    &command_node,   &command_mesh,
-	&command_report, &command_topo,	    &command_doctor, &command_diag,
-	&command_info,	 &command_nixl_env, &command_key,    &command_version,
+	&command_serve,	   &command_perf,   &command_node,    &command_mesh,  &command_report,
+	&command_topo,	   &command_doctor, &command_diag,    &command_trace, &command_info,
+	&command_nixl_env, &command_key,    &command_version,
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 

@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 
 #include "base/error.h"
+#include "engine/channel/chan_traced.h"
 #include "engine/channel/comms_gpu.h"
 #include "engine/engine.h"
 #include "engine/link/hold.h"
@@ -158,6 +159,7 @@ tcpx_status chan_create(struct engine_peer *peer, uint32_t index, uint32_t epoch
 		chan_release(chan);
 		return status;
 	}
+	chan->net = chan_traced(chan->net);
 	chan->calls = &chan_calls;
 	atomic_store(&chan->refs, 1);
 	chan->peer = peer; /* the owner of a direction uses the peer */

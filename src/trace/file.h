@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Encoding and bounded decoding of a trace file; no I/O, no allocation. */
+#ifndef TRACE_FILE_H
+#define TRACE_FILE_H
+
+#include <stddef.h>
+
+#include "trace/record.h"
+#include "wire/cursor.h"
+
+void trace_header_put(uint8_t out[TRACE_HEADER_BYTES], const struct trace_header *header);
+void trace_block_put(uint8_t out[TRACE_BLOCK_BYTES], const struct trace_block *block);
+void trace_record_put(uint8_t out[TRACE_RECORD_BYTES], const struct trace_record *record);
+
+enum trace_read {
+	TRACE_READ_OK,
+	TRACE_READ_END,	      /* nothing is left */
+	TRACE_READ_CUT,	      /* the file ends within a block */
+	TRACE_READ_MALFORMED, /* no trace, or damaged from here on */
+	TRACE_READ_VERSION,   /* a trace of a newer format */
+};
+
+/* The header at the cursor's place, which moves past it. */
+enum trace_read trace_header_get(struct wire_cursor *c, struct trace_header *out_header);
+
+/* The next block; payload points into the cursor's bytes. The cursor moves only with OK. */
+enum trace_read trace_block_get(struct wire_cursor *c, struct trace_block *out_block);
+
+/* Records in a block of records: whole ones only. */
+uint32_t trace_block_records(const struct trace_block *block);
+/* index < trace_block_records(). An unknown call becomes TRACE_CALL_COUNT. */
+void trace_block_record(const struct trace_block *block, uint32_t index,
+			struct trace_record *out_record);
+
+/* A CLOCK block's moment; -1: malformed. */
+int trace_block_moment(const struct trace_block *block, struct trace_moment *out_moment);
+
+/* The next line "key=value" of a text block at *at. 1, or 0 at the end. Lines without '=' and
+ * empty ones are skipped. */
+struct trace_line {
+	const char *key, *value;
+	uint32_t key_len, value_len;
+};
+int trace_block_line(const struct trace_block *block, uint32_t *at, struct trace_line *out_line);
+
+const char *trace_call_name(unsigned call); /* "unknown call" */
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ring of a thread: one producer, which never waits, and one consumer, the writer. */
+#ifndef TRACE_RING_H
+#define TRACE_RING_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "trace/record.h"
+
+struct trace_ring {
+	/* The producer's. */
+	alignas(64) _Atomic uint32_t head;
+	uint32_t seen_tail, mask;
+	uint64_t missed; /* since the last record that had room */
+	_Atomic uint64_t dropped;
+	/* The call that the thread is in; call TRACE_GAP: in none. */
+	_Atomic uint64_t busy_time;
+	_Atomic uint32_t busy_comm;
+	_Atomic uint32_t busy_call;
+	/* The writer's. */
+	alignas(64) _Atomic uint32_t tail;
+	uint64_t written;  /* records taken out so far */
+	int named;	   /* the file has its THREAD block */
+	_Atomic int ended; /* the thread has */
+	uint16_t thread;
+	uint32_t tid;
+	size_t bytes; /* of the mapping */
+	struct trace_ring *next;
+	alignas(64) struct trace_record slots[];
+};
+
+/* Asks the writer to come; makes a system call only if it sleeps. */
+void trace_writer_wake(void);
+
+/* A slot to fill, or NULL: the ring is full. */
+static inline struct trace_record *trace_ring_room(struct trace_ring *ring)
+{
+	uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+
+	if (__builtin_expect(head - ring->seen_tail > ring->mask, 0)) {
+		ring->seen_tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
+		if (head - ring->seen_tail > ring->mask)
+			return NULL;
+	}
+	return &ring->slots[head & ring->mask];
+}
+
+/* A record is dropped. */
+static inline void trace_ring_miss(struct trace_ring *ring)
+{
+	ring->missed++;
+	atomic_fetch_add_explicit(&ring->dropped, 1, memory_order_relaxed);
+}
+
+/* The same for a record that counts as dropped if there is no room. */
+static inline struct trace_record *trace_ring_slot(struct trace_ring *ring)
+{
+	struct trace_record *slot = trace_ring_room(ring);
+
+	if (__builtin_expect(!slot, 0))
+		trace_ring_miss(ring);
+	return slot;
+}
+
+static inline void trace_ring_publish(struct trace_ring *ring)
+{
+	uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed) + 1;
+
+	atomic_store_explicit(&ring->head, head, memory_order_release);
+	if (__builtin_expect(!(head & (ring->mask >> 1)), 0))
+		trace_writer_wake();
+}
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ticks of a trace: the TSC where it runs at a constant rate in all states, else nanoseconds. */
+#ifndef TRACE_TICKS_H
+#define TRACE_TICKS_H
+
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "trace/record.h"
+
+/* 1: trace_ticks() reads the TSC. Constant after trace_clock_start(). */
+extern int trace_clock_tsc;
+
+/* Chooses the clock and estimates its rate, which takes about half a millisecond. force_clock: the
+ * TSC is not used. Returns ticks per second. */
+uint64_t trace_clock_start(int force_clock);
+
+static inline uint64_t trace_ticks(void)
+{
+#if defined(__x86_64__)
+	if (__builtin_expect(trace_clock_tsc, 1))
+		return __builtin_ia32_rdtsc();
+#endif
+	return (uint64_t)clock_now_ns();
+}
+
+/* All three clocks, read together. */
+void trace_moment_now(struct trace_moment *out_moment);
+
+#endif
