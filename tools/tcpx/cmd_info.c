@@ -27,8 +27,8 @@ static const struct cli_option options[] = {
 	 "every option: value, default, range, alias, help"},
 	{"plugin", "FILE", CLI_RULE_TEXT, offsetof(struct info_options, plugin), NULL, 0,
 	 "what an ncclNet plugin offers; default: TCPX's"},
-	{"json", "FILE|-", CLI_RULE_TEXT, offsetof(struct info_options, json), NULL, 0,
-	 "write it all as JSON"},
+	{"json", "FILE", CLI_RULE_TEXT, offsetof(struct info_options, json), NULL, 0,
+	 "write it all as JSON", .letter = 'J', .implied = "-"},
 };
 
 /* What this program adds to the library's features. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tcpx report: what a mesh says: slow links, stragglers, a drawing. */
 #include <stddef.h>
-#include <string.h>
 
 #include "cli_output.h"
 #include "commands.h"
@@ -14,7 +13,7 @@ struct report_options {
 
 static const struct cli_option options[] = {
 	{"output", "FILE", CLI_RULE_TEXT, offsetof(struct report_options, output), NULL, 0,
-	 "draw it, too: .svg, .png or .html; also -o FILE"},
+	 "draw it as well: .svg, .png or .html", .letter = 'o'},
 	{"slow",
 	 "PERCENT",
 	 {CLI_COUNT, 1, 99},
@@ -43,15 +42,11 @@ static int show(const struct report *report, const struct report_options *o, con
 
 static int run(const struct cli_command *command, int argc, char **argv)
 {
-	static char output[] = "--output";
 	struct report_options o = {NULL};
 	struct report report;
 	const char *why;
 	int first, rc;
 
-	for (int i = 1; i < argc; i++) /* as plotters and compilers have it */
-		if (!strcmp(argv[i], "-o"))
-			argv[i] = output;
 	rc = cli_parse(command, argc, argv, &o, &first);
 	if (rc != CLI_GO)
 		return rc;

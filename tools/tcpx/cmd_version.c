@@ -14,8 +14,8 @@ struct version_options {
 };
 
 static const struct cli_option options[] = {
-	{"json", "FILE|-", CLI_RULE_TEXT, offsetof(struct version_options, json), NULL, 0,
-	 "write it as JSON"},
+	{"json", "FILE", CLI_RULE_TEXT, offsetof(struct version_options, json), NULL, 0,
+	 "write it as JSON", .letter = 'J', .implied = "-"},
 };
 
 static int run(const struct cli_command *command, int argc, char **argv)

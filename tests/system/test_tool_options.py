@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How options are written: short forms, former names, values that may be left out, suggestions."""
+import json
+
+import pytest
+
+from conftest import SMALL
+
+
+@pytest.mark.parametrize("args, words", [
+    (["perf", "--loopback", "-t", "nan"], "--time: 'nan' is not a number of seconds"),
+    (["perf", "--loopback", "-P", "65"], "--channels: 65 is out of range 1..64"),
+    (["perf", "--loopback", "-P65"], "--channels: 65 is out of range 1..64"),
+    (["perf", "--loopback", "-n", "0"], "--iters: 0 is out of range"),
+    (["perf", "--loopback", "-n"], "-n needs a value"),
+    (["serve", "-p", "65536"], "--port: 65536 is out of range"),
+    (["node", "-p", "1"], "--port-base: 1 is out of range"),
+])
+def test_short_forms_are_the_long_options(tool, args, words):
+    done = tool(*args)
+    assert done.returncode == 2 and words in done.stderr
+
+
+@pytest.mark.parametrize("args", [["--json"], ["-J"], ["--json", "-"], ["--json=-"], ["-J-"]])
+def test_json_without_a_value_is_stdout(tool, with_json, args):
+    done = tool("version", *args)
+    assert done.returncode == 0 and json.loads(done.stdout)["tool"] == "version"
+
+
+def test_json_before_other_words(tool, with_json, tmp_path):
+    """The word after --json is its file, as before; -J takes none, and no option is one."""
+    path = tmp_path / "a.json"
+    for args in (["--json", path, "--env"], [f"--json={path}", "--env"], [f"-J{path}", "--env"]):
+        done = tool("info", *args)
+        assert done.returncode == 0 and done.stdout == ""
+        assert json.loads(path.read_text())["tool"] == "info"
+        path.unlink()
+    assert json.loads(tool("info", "--json", "--env").stdout)["tool"] == "info"
+    done = tool("perf", "-J", "host:0", *SMALL)
+    assert "'host:0' is not HOST[:PORT]" in done.stderr and not (tmp_path / "host:0").exists()
+
+
+def test_a_former_name_is_taken_and_not_shown(tool, key):
+    shown = tool("doctor", "--help").stdout
+    assert "--key FILE" in shown and "--key-file" not in shown
+    texts = [tool("doctor", "--only", "D17", option, key).stdout
+             for option in ("--key", "--key-file")]
+    assert texts[0] == texts[1] and texts[0].startswith("PASS D17 ")
+
+
+@pytest.mark.parametrize("args", [["topo", "--foo"], ["perf", "-x"], ["perf", "--xy"], ["abc"],
+                                  ["serve", "--pxyz", "1"]])
+def test_nothing_is_suggested_that_is_not_near(tool, args):
+    done = tool(*args)
+    assert done.returncode == 2 and "did you mean" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("args, near", [(["serve", "--prot", "1"], "--port"),
+                                        (["perf", "--lopback"], "--loopback"),
+                                        (["perf", "--workingset", "1M"], "--working-set"),
+                                        (["topoo"], "'topo'"), (["doktor"], "'doctor'")])
+def test_what_is_near_is_suggested(tool, args, near):
+    assert f"did you mean {near}?" in tool(*args).stderr
+
+
+@pytest.mark.parametrize("command", ["serve", "perf", "node", "mesh", "doctor"])
+def test_many_options_are_in_groups(tool, command):
+    lines = tool(command, "--help").stdout.splitlines()[2:]
+    assert lines[0].endswith(":") and not lines[0].startswith(" ")
+    assert len([line for line in lines if line.endswith(":")]) >= 3
