@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <spawn.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,19 +23,21 @@
 extern char **environ;
 
 struct nixl_env_options {
-	int alias;
+	int alias, alone;
 	const char *python, *package, *plugin;
 };
 
+#define AT(field) offsetof(struct nixl_env_options, field)
+
 static const struct cli_option options[] = {
-	{"alias", NULL, CLI_RULE_FLAG, offsetof(struct nixl_env_options, alias), NULL, 0,
-	 "ours under the name UCX as well, in place of it, for tools that know no other"},
-	{"python", "FILE", CLI_RULE_TEXT, offsetof(struct nixl_env_options, python), "python3", 0,
-	 "whose NIXL it is for"},
-	{"package", "NAME", CLI_RULE_TEXT, offsetof(struct nixl_env_options, package), NULL, 0,
-	 "which one, nixl_cu12 or nixl_cu13 (default: that which 'import nixl' takes)"},
-	{"plugin", "FILE", CLI_RULE_TEXT, offsetof(struct nixl_env_options, plugin), NULL, 0,
-	 "our plugin (default: the installed one, or this build's)"},
+	{"alias", NULL, CLI_RULE_FLAG, AT(alias), NULL, 0,
+	 "TCPX in place of UCX, for tools that know no other"},
+	{"alone", NULL, CLI_RULE_FLAG, AT(alone), NULL, 0, "TCPX alone where there is no NIXL"},
+	{"python", "FILE", CLI_RULE_TEXT, AT(python), "python3", 0, "whose NIXL it is for"},
+	{"package", "NAME", CLI_RULE_TEXT, AT(package), NULL, 0,
+	 "nixl_cu12 or nixl_cu13 (default: as 'import nixl')"},
+	{"plugin", "FILE", CLI_RULE_TEXT, AT(plugin), NULL, 0,
+	 "TCPX plugin (default: the installed or built one)"},
 };
 
 /* An installed NIXL; "" where there is none. */
@@ -268,14 +269,14 @@ static void print_line(const char *folder)
 	puts("'");
 }
 
-/* A folder without NIXL's own plugins is made where it was named, since it hides those of a NIXL
- * that comes later, or that another Python has. */
-static int check_nixl(const struct nixl_env_options *o, const struct nixl *nixl, bool named)
+/* A folder without NIXL's own plugins is made only on request: it hides those of a NIXL that is
+ * installed later, or in another Python. */
+static int check_nixl(const struct nixl_env_options *o, const struct nixl *nixl)
 {
-	if (*nixl->package || named)
+	if (*nixl->package || o->alone)
 		return CLI_OK;
 	cli_error("no NIXL in %s; 'pip install nixl' there, name another one with --python, or "
-		  "name a FOLDER to have TCPX alone in it",
+		  "give --alone for a folder that has TCPX alone",
 		  o->python);
 	return CLI_FAILED;
 }
@@ -293,7 +294,7 @@ static void say(const struct nixl_env_options *o, const struct nixl *nixl)
 			o->python);
 }
 
-static int make(const struct nixl_env_options *o, const char *wanted, bool named)
+static int make(const struct nixl_env_options *o, const char *wanted)
 {
 	char plugin[PATH_MAX], top[PATH_MAX], libs[PATH_MAX + 8], plugins[PATH_MAX + 16];
 	struct nixl nixl = {"", ""};
@@ -302,7 +303,7 @@ static int make(const struct nixl_env_options *o, const char *wanted, bool named
 	if (rc == CLI_OK)
 		rc = ask_python(o->python, o->package, &nixl);
 	if (rc == CLI_OK)
-		rc = check_nixl(o, &nixl, named);
+		rc = check_nixl(o, &nixl);
 	if (rc == CLI_OK)
 		rc = make_folder(wanted);
 	if (rc != CLI_OK)
@@ -339,10 +340,9 @@ static int run(const struct cli_command *command, int argc, char **argv)
 {
 	struct nixl_env_options o = {0};
 	int first, rc = cli_parse(command, argc, argv, &o, &first);
-	bool named = rc == CLI_GO && first < argc;
 
 	if (rc == CLI_GO)
-		rc = make(&o, named ? argv[first] : "tcpx-nixl", named);
+		rc = make(&o, argv[first]);
 	if (rc != CLI_OK)
 		puts("false # tcpx nixl-env failed"); /* or eval "$(...)" would succeed */
 	return rc;
@@ -350,9 +350,10 @@ static int run(const struct cli_command *command, int argc, char **argv)
 
 const struct cli_command command_nixl_env = {
 	.name = "nixl-env",
-	.args = "[FOLDER] [options]",
+	.args = "FOLDER [options]",
 	.summary = "Prepares a plugin folder for NIXL, prints the line to use it",
 	COMMAND_OPTIONS(options),
+	.min_args = 1,
 	.max_args = 1,
 	.run = run,
 };
