@@ -89,7 +89,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
 const struct cli_command command_key = {
 	.name = "key",
 	.args = "new|show-id|identity FILE [options]",
-	.summary = "Makes shared key files, names the keys in one, makes identity files",
+	.summary = "Makes shared key files and identity files, names keys",
 	COMMAND_OPTIONS(options),
 	.min_args = 2,
 	.max_args = 2,
