@@ -5,7 +5,8 @@
 
 #include "doctor_rules.h"
 
-void doctor_print_text(const struct doctor_report *report);
+/* all: skipped checks too, which are one line otherwise. */
+void doctor_print_text(const struct doctor_report *report, int all);
 void doctor_print_fixes(const struct doctor_report *report);
 /* An exit code; the document goes to path, "-" is stdout. */
 int doctor_print_json(const struct doctor_report *report, const struct doctor_facts *facts,

@@ -36,11 +36,12 @@ struct doctor_judge {
 };
 
 struct doctor_rule {
-	const char *id, *title;
+	const char *id, *name, *title; /* name: one word, for --only and for readers */
 	void (*judge)(struct doctor_judge *j);
 };
 
 const struct doctor_rule *doctor_rule(unsigned index); /* NULL past the end; in order */
+/* By id or name. */
 const struct doctor_rule *doctor_rule_named(const char *id, size_t len);
 const char *doctor_verdict_name(enum doctor_verdict verdict); /* "PASS" */
 

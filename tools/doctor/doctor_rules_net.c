@@ -174,7 +174,7 @@ static void bad_key(struct doctor_judge *j, const char *state)
 		doctor_fix(j, "chown $(id -u) %s", quoted);
 	} else if (!strcmp(state, "missing")) {
 		doctor_fail(j, "key file %s is not there", file);
-		doctor_cause(j, "TCPX_KEY_FILE or --key-file names it");
+		doctor_cause(j, "TCPX_KEY_FILE or --key names it");
 		doctor_fix(j, "tcpx key new %s", quoted);
 	} else {
 		doctor_fail(j, "key file %s %s", file,

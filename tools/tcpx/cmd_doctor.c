@@ -14,7 +14,7 @@
 #include "doctor_rules.h"
 
 struct doctor_options {
-	int fix, insecure;
+	int fix, all, insecure;
 	uint64_t gpu;
 	const char *facts, *save, *json, *only, *nic, *plugin, *key, *peer;
 };
@@ -23,22 +23,25 @@ struct doctor_options {
 
 static const struct cli_option options[] = {
 	{"peer", "HOST[:PORT]", CLI_RULE_TEXT, AT(peer), NULL, 0,
-	 "ask the 'tcpx serve' there as well, and compare"},
+	 "ask the 'tcpx serve' there as well, and compare", .group = "Checks"},
 	{"gpu", "N", {CLI_COUNT, 0, 1023}, AT(gpu), NULL, 0, "GPU of this process that is meant"},
 	{"nic", "NAME[,...]", CLI_RULE_TEXT, AT(nic), NULL, 0,
 	 "NICs that are listened on (default: TCPX_NIC)"},
 	{"plugin", "FILE", CLI_RULE_TEXT, AT(plugin), NULL, 0,
 	 "ncclNet plugin (default: where TCPX's is)"},
-	{"key-file", "FILE", CLI_RULE_TEXT, AT(key), NULL, 0,
-	 "shared key file (default: TCPX_KEY_FILE)"},
+	{"only", "ID[,...]", CLI_RULE_TEXT, AT(only), NULL, 0,
+	 "these checks alone, by id or name: D01,routes"},
+	{"all", NULL, CLI_RULE_FLAG, AT(all), NULL, 0, "show the skipped checks and why"},
+	{"key", "FILE", CLI_RULE_TEXT, AT(key), NULL, 0, "shared key file (default: TCPX_KEY_FILE)",
+	 .earlier = "key-file", .group = "Trust"},
 	{"insecure", NULL, CLI_RULE_FLAG, AT(insecure), NULL, 0,
 	 "reach --peer beyond loopback without a key"},
-	{"only", "ID[,...]", CLI_RULE_TEXT, AT(only), NULL, 0, "these checks alone: D01,D16"},
 	{"facts", "FILE", CLI_RULE_TEXT, AT(facts), NULL, 0,
-	 "judge what was found elsewhere, not this machine"},
+	 "judge what was found elsewhere, not this machine", .group = "Facts and output"},
 	{"save-facts", "FILE", CLI_RULE_TEXT, AT(save), NULL, 0, "write what was found"},
 	{"fix", NULL, CLI_RULE_FLAG, AT(fix), NULL, 0, "print the fixes alone; nothing runs them"},
-	{"json", "FILE|-", CLI_RULE_TEXT, AT(json), NULL, 0, "write the checks as JSON"},
+	{"json", "FILE", CLI_RULE_TEXT, AT(json), NULL, 0, "write the checks as JSON",
+	 .letter = 'J', .implied = "-"},
 };
 
 /* The rules of --only. CLI_GO; or an exit code. */
@@ -54,7 +57,8 @@ static int choose(const char *list, uint64_t *out_chosen)
 		len = strcspn(list, ",");
 		rule = doctor_rule_named(list, len);
 		if (!rule)
-			return cli_usage("--only: '%.*s' is no check; they are D01 to D20",
+			return cli_usage("--only: '%.*s' is no check; they are D01 to D22 or the "
+					 "names that 'tcpx doctor --all' prints",
 					 (int)len, list);
 		chosen |= 1ull << (rule - doctor_rule(0));
 		*out_chosen = chosen;
@@ -64,7 +68,7 @@ static int choose(const char *list, uint64_t *out_chosen)
 
 static int check_options(const struct cli_command *command, const struct doctor_options *o)
 {
-	static const char *const live[] = {"peer", "plugin", "key-file", "insecure"};
+	static const char *const live[] = {"peer", "plugin", "key", "insecure"};
 
 	for (unsigned i = 0; o->facts && i < sizeof(live) / sizeof(live[0]); i++)
 		if (cli_given(command, live[i]))
@@ -167,7 +171,7 @@ static int judge(const struct doctor_options *o, uint64_t chosen, const struct d
 	if (o->fix)
 		doctor_print_fixes(&report);
 	else if (!o->json || strcmp(o->json, "-"))
-		doctor_print_text(&report);
+		doctor_print_text(&report, o->all || o->only);
 	if (o->json)
 		rc = doctor_print_json(&report, facts, o->json);
 	return rc == CLI_OK && report.verdicts[DOCTOR_FAIL] ? CLI_FOUND : rc;
