@@ -97,7 +97,7 @@ def put(path, value):
 
 
 @pytest.mark.parametrize("change, words", [
-    (put(["tool"], "perf"), "not a mesh"), (without(["tool"]), 'no "tool"'),
+    (put(["tool"], "perf"), "of another command"), (without(["tool"]), 'no "tool"'),
     (put(["schema"], 2), '"schema" 1'), (put(["op"], "copy"), '"op"'), (put(["size"], -1), '"op"'),
     (without(["ranks"]), 'no "ranks"'), (put(["ranks"], []), 'no "ranks"'),
     (put(["ranks", 1, "rank"], 5), "ranks from 0"), (without(["ranks", 0, "host"]), "ranks from 0"),
@@ -121,11 +121,14 @@ def test_what_mesh_did_not_write(tool, write, change, words):
 def test_what_is_no_json(tool, write, text):
     done = tool("report", write(text))
     assert done.returncode == 1 and not done.stdout and len(done.stderr.splitlines()) == 1
+    assert ": not a result of 'tcpx mesh --json': " in done.stderr
 
 
 def test_usage(tool, write, tmp_path):
     assert tool("report").returncode == 2
-    assert tool("report", "/none/mesh.json").returncode == 1
+    missing = tool("report", "/none/mesh.json")
+    assert missing.returncode == 1
+    assert missing.stderr == "tcpx report: /none/mesh.json: No such file or directory\n"
     done = tool("report", write(mesh()), "-o", tmp_path / "mesh.pdf")
     assert done.returncode == 2 and ".svg, .png or .html" in done.stderr
 

@@ -7,6 +7,7 @@
 
 #ifdef TOOL_WITH_JANSSON
 
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
@@ -19,8 +20,22 @@ struct reading {
 
 static int wrong(const struct reading *r, const char *what)
 {
-	cli_error("%s: %s; give it a file of 'tcpx mesh --json'", r->path, what);
+	cli_error("%s: not a result of 'tcpx mesh --json': %s", r->path, what);
 	return -1;
+}
+
+/* By the parser: a line in the file, or no file at all. */
+static int report_unread(const struct reading *r, const json_error_t *error)
+{
+	char what[JSON_ERROR_TEXT_LENGTH + 32];
+	int err = errno;
+
+	if (json_error_code(error) == json_error_cannot_open_file) {
+		cli_error("%s: %s", r->path, strerror(err));
+		return -1;
+	}
+	snprintf(what, sizeof(what), "%s, line %d", error->text, error->line);
+	return wrong(r, what);
 }
 
 /* 0: a whole number up to max. */
@@ -156,7 +171,7 @@ static int read_document(struct reading *r, const json_t *root)
 	uint64_t schema = 0;
 
 	if (!tool || strcmp(tool, "mesh") != 0)
-		return wrong(r, tool ? "not a mesh, but of another command" : "no \"tool\"");
+		return wrong(r, tool ? "it is of another command" : "no \"tool\"");
 	if (number(root, "schema", 1, &schema) || schema != 1)
 		return wrong(r, "not \"schema\" 1");
 	if (!op || (strcmp(op, "write") && strcmp(op, "read") && strcmp(op, "send")) ||
@@ -177,11 +192,8 @@ int report_read(const char *path, struct report *out)
 	int rc;
 
 	*out = (struct report){.nranks = 0};
-	if (!root) {
-		cli_error("%s: %s (line %d); give it a file of 'tcpx mesh --json'", path,
-			  error.text, error.line);
-		return -1;
-	}
+	if (!root)
+		return report_unread(&r, &error);
 	rc = read_document(&r, root);
 	json_decref(root);
 	free(r.first);
