@@ -29,6 +29,7 @@ struct serve_options {
 
 #define AT(field) offsetof(struct serve_options, field)
 #define PORT_UNSET 65536
+#define FIRST_OPEN_PORT 1024 /* those below it are for services of the system */
 
 enum transport { TRANSPORT_AUTO, TRANSPORT_PLUGIN, TRANSPORT_GPUDIRECT };
 
@@ -99,6 +100,19 @@ static const struct cli_option options[] = {
 	{"die-with-parent", NULL, CLI_RULE_FLAG, AT(die_with_parent), NULL, 0,
 	 "end when the process that started it ends"},
 };
+
+/* Whoever reaches a port that others trust, as those below 1024 are, has to prove a key. */
+static int check_port(const struct serve_options *o)
+{
+	uint64_t port = o->port == PORT_UNSET ? perf_port_default() : o->port;
+
+	if (!port || port >= FIRST_OPEN_PORT || (o->key && *o->key) ||
+	    *config_text(CONFIG_KEY_FILE))
+		return CLI_GO;
+	return cli_usage("port %llu is below %d, and there is no key; choose another port, or give "
+			 "--key FILE",
+			 (unsigned long long)port, FIRST_OPEN_PORT);
+}
 
 /* A key is for clients on other hosts: they must reach this end without further options. */
 static tcpx_status choose_rails(struct serve_options *o)
@@ -275,6 +289,8 @@ static int run(const struct cli_command *command, int argc, char **argv)
 	if (rc == CLI_GO && o.transport != TRANSPORT_AUTO)
 		rc = cli_plugin_prepare(command, &o.plugin, o.transport == TRANSPORT_GPUDIRECT, -1,
 					o.chunk);
+	if (rc == CLI_GO)
+		rc = check_port(&o);
 	if (rc != CLI_GO)
 		return rc;
 	if (o.die_with_parent) {
