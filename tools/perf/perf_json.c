@@ -52,9 +52,8 @@ static void put_gpu(struct cli_json *path, const char *key, const struct perf_en
 static void put_path(struct cli_json *parent, const struct perf_path *path)
 {
 	struct cli_json *o = cli_json_object(parent, "path");
-	int known = *path->transport != 0;
 
-	if (!o)
+	if (!o || !*path->transport) /* nothing is known of a path that never was */
 		return;
 	cli_json_text(o, "transport", path->transport);
 	cli_json_text(o, "copy", path->copy);
@@ -68,8 +67,8 @@ static void put_path(struct cli_json *parent, const struct perf_path *path)
 		cli_json_text(o, "relay", path->relay);
 	}
 	cli_json_text(o, "congestion", path->congestion);
-	cli_json_text(o, "local_mem", known ? perf_place_kind(path->local.place.kind) : "");
-	cli_json_text(o, "remote_mem", known ? perf_place_kind(path->remote.place.kind) : "");
+	cli_json_text(o, "local_mem", perf_place_kind(path->local.place.kind));
+	cli_json_text(o, "remote_mem", perf_place_kind(path->remote.place.kind));
 	put_gpu(o, "local_gpu", &path->local);
 	put_gpu(o, "remote_gpu", &path->remote);
 	cli_json_text(o, "trust", path->auth);

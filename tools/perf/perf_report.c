@@ -23,7 +23,7 @@ struct perf_report {
 	struct cli_json *json; /* NULL: not asked for */
 	FILE *json_out;	       /* NULL: written, or none */
 	uint64_t wrong;
-	char best[48]; /* for the last line */
+	char best[80]; /* for the last line */
 	double best_rate, best_time;
 	struct cli_devmem devmem; /* gpudirect */
 	int messages_came;	  /* to this end, on the path */
@@ -92,12 +92,17 @@ void perf_report_path(struct perf_report *r, const struct perf_path *path,
 static void note_best(struct perf_report *r, const struct perf_row_plan *plan,
 		      const struct perf_result *result)
 {
+	int several = r->options->transports.count > 1;
+	const char *over = several ? " over " : "", *which = several ? r->path.transport : "";
+
 	if (perf_one_way(plan->op) && (!*r->best || result->time.p50 < r->best_time)) {
 		r->best_time = result->time.p50;
-		snprintf(r->best, sizeof(r->best), "best %.2f us one way", r->best_time * 1e6);
+		snprintf(r->best, sizeof(r->best), "best %.2f us one way%s%s", r->best_time * 1e6,
+			 over, which);
 	} else if (!perf_one_way(plan->op) && result->bytes_per_second > r->best_rate) {
 		r->best_rate = result->bytes_per_second;
-		snprintf(r->best, sizeof(r->best), "best %.2f GB/s", r->best_rate / 1e9);
+		snprintf(r->best, sizeof(r->best), "best %.2f GB/s%s%s", r->best_rate / 1e9, over,
+			 which);
 	}
 }
 

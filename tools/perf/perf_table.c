@@ -91,7 +91,7 @@ void perf_table_row(FILE *out, const struct perf_row_plan *plan, const struct pe
 	int one_way = perf_one_way(plan->op);
 	double bytes = (double)r->iters * (double)plan->size;
 	double cpu = (double)(r->local.cpu_ns + r->remote.cpu_ns) / bytes;
-	char size[BYTES_TEXT_MAX], share[16] = "-", wrong[24] = "-", cost[16] = "-";
+	char size[BYTES_TEXT_MAX], share[16] = "-", wrong[24] = "-", cost[16] = "-", rate[16] = "-";
 	double part = 0; /* of the ceiling, in % */
 
 	if (ceiling && ceiling->one_way > 0)
@@ -105,10 +105,12 @@ void perf_table_row(FILE *out, const struct perf_row_plan *plan, const struct pe
 		snprintf(wrong, sizeof(wrong), "%llu", (unsigned long long)r->wrong_bytes);
 	if (plan->size >= 4096) /* below, it says nothing */
 		snprintf(cost, sizeof(cost), "%.3f", cpu);
-	fprintf(out, " %10s %8llu %11.2f %8.3f %10.2f %10.2f %9s %7s %s%8s%s\n",
+	if (plan->op != PERF_OP_LATENCY) /* one small WRITE at a time is no rate */
+		snprintf(rate, sizeof(rate), "%.3f", r->bytes_per_second / 1e9);
+	fprintf(out, " %10s %8llu %11.2f %8s %10.2f %10.2f %9s %7s %s%8s%s\n",
 		bytes_compact(plan->size, size, sizeof(size)), (unsigned long long)r->iters,
-		(double)r->elapsed_ns / (double)r->iters / 1e3 / (one_way ? 2 : 1),
-		r->bytes_per_second / 1e9, r->time.p50 * 1e6, r->time.p99 * 1e6, cost, share,
+		(double)r->elapsed_ns / (double)r->iters / 1e3 / (one_way ? 2 : 1), rate,
+		r->time.p50 * 1e6, r->time.p99 * 1e6, cost, share,
 		r->wrong_bytes && out == stdout ? cli_red() : "", wrong,
 		r->wrong_bytes && out == stdout ? cli_plain() : "");
 	cli_flush(out);

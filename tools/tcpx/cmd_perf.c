@@ -23,7 +23,7 @@
 
 static const struct cli_option options[] = {
 	{"loopback", NULL, CLI_RULE_FLAG, AT(loopback), NULL, 0,
-	 "start a serve process here and use it", .group = "Path"},
+	 "serve in a process of its own; rows of tcp and local", .group = "Path"},
 	{"bind", "ADDR|IF[,...]", CLI_RULE_TEXT, AT(bind), NULL, 0,
 	 "local rails (default: direct routes)"},
 	{"transport",
@@ -170,8 +170,12 @@ static int local_is_off(void)
 /* What the options of the command line say about others. */
 static void settle(const struct cli_command *command, int no_local, struct perf_options *o)
 {
-	if (no_local && !cli_given(command, "transport"))
+	int chosen = cli_given(command, "transport");
+
+	if (!chosen && (no_local || o->loopback))
 		o->transports.values[0] = PERF_TRANSPORT_TCP;
+	if (!chosen && !no_local && o->loopback) /* auto would hide what tcp does */
+		o->transports.values[o->transports.count++] = PERF_TRANSPORT_LOCAL;
 	if (cli_given(command, "time") && !cli_given(command, "iters"))
 		o->iters = 0; /* TCPX_PERF_ITERS */
 	if (o->loopback && !o->bind)
