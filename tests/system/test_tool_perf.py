@@ -102,8 +102,8 @@ def test_json_in_a_file_leaves_the_table_on_stdout(tool, with_json, tmp_path, sc
 
 @pytest.mark.parametrize("op", ["write", "read", "send", "latency", "notify"])
 def test_one_flipped_byte_is_found_and_exits_4(tool, with_json, schema, op):
-    done = tool.perf("--loopback", "--transport", "auto", "--op", op, "--inject-fault", "--size", "4K",
-                     "--iters", "8", "--working-set", "1M")
+    done = tool.perf("--loopback", "--transport", "auto", "--op", op, "--inject-fault", "--size",
+                     "4K", "--iters", "8", "--working-set", "1M")
     assert done.returncode == 4
     schema.validate(done.json)
     assert done.json["verdict"] == "wrong_data"

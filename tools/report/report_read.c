@@ -2,6 +2,7 @@
 /* Reads what mesh wrote; nothing in it is believed. */
 #include <stdlib.h>
 
+#include "base/text.h"
 #include "cli_output.h"
 #include "report.h"
 
@@ -34,7 +35,7 @@ static int report_unread(const struct reading *r, const json_error_t *error)
 		cli_error("%s: %s", r->path, strerror(err));
 		return -1;
 	}
-	snprintf(what, sizeof(what), "%s, line %d", error->text, error->line);
+	text_format(what, sizeof(what), "%s, line %d", error->text, error->line);
 	return wrong(r, what);
 }
 
