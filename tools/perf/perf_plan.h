@@ -16,14 +16,17 @@ enum perf_transport {
 	PERF_TRANSPORT_GPUDIRECT,
 };
 #define PERF_TRANSPORTS "tcp|local|auto|plugin|gpudirect"
+#define PERF_UNITS "GB|Gbit" /* a second; of 10^9 */
 #define PERF_OPS "write|read|send|notify|latency|pingpong"
+
+enum perf_unit { PERF_UNIT_GB, PERF_UNIT_GBIT };
 
 /* The subcommand's options; offsets of the option table point in here. */
 struct perf_options {
 	int loopback, busy_poll, bidir, no_check, inject_fault, ceiling, perf_lines, insecure;
 	uint64_t op;		  /* index in PERF_OPS */
 	uint64_t mem, remote_mem; /* for perf_place_of() */
-	struct cli_list sizes, channels, chunks, transports;
+	struct cli_list sizes, channels, chunks, transports, units;
 	struct cli_plugin plugin;
 	uint64_t iters, batch, depth, working_set, seed, workers;
 	double seconds, timeout;

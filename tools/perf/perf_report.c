@@ -23,7 +23,7 @@ struct perf_report {
 	struct cli_json *json; /* NULL: not asked for */
 	FILE *json_out;	       /* NULL: written, or none */
 	uint64_t wrong;
-	char best[80]; /* for the last line */
+	char best[PERF_RATE_TEXT + 32]; /* for the last line */
 	double best_rate, best_time;
 	struct cli_devmem devmem; /* gpudirect */
 	int messages_came;	  /* to this end, on the path */
@@ -93,6 +93,7 @@ static void note_best(struct perf_report *r, const struct perf_row_plan *plan,
 		      const struct perf_result *result)
 {
 	int several = r->options->transports.count > 1;
+	char rate[PERF_RATE_TEXT];
 	const char *over = several ? " over " : "", *which = several ? r->path.transport : "";
 
 	if (perf_one_way(plan->op) && (!*r->best || result->time.p50 < r->best_time)) {
@@ -101,8 +102,8 @@ static void note_best(struct perf_report *r, const struct perf_row_plan *plan,
 			 over, which);
 	} else if (!perf_one_way(plan->op) && result->bytes_per_second > r->best_rate) {
 		r->best_rate = result->bytes_per_second;
-		snprintf(r->best, sizeof(r->best), "best %.2f GB/s%s%s", r->best_rate / 1e9, over,
-			 which);
+		snprintf(r->best, sizeof(r->best), "best %s%s%s",
+			 perf_rate_text(r->options, r->best_rate, rate), over, which);
 	}
 }
 
@@ -110,7 +111,7 @@ void perf_report_row(struct perf_report *r, const struct perf_row_plan *plan,
 		     const struct perf_result *result, const struct ceiling_result *ceiling)
 {
 	cli_live("%s", "");
-	perf_table_row(r->out, plan, result, ceiling);
+	perf_table_row(r->out, r->options, plan, result, ceiling);
 	if (!perf_one_way(plan->op))
 		perf_meter_add(&r->sender,
 			       plan->op == PERF_OP_READ ? &result->remote : &result->local);

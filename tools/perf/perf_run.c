@@ -16,6 +16,7 @@
 #include "perf_loopback.h"
 #include "perf_plan.h"
 #include "perf_report.h"
+#include "perf_table.h"
 
 #define SETTLE_BYTES (16u << 20)
 
@@ -35,13 +36,13 @@ struct run {
 static void on_progress(void *arg, double share, double rate)
 {
 	const struct run *run = arg;
-	char bar[] = "--------------------", size[BYTES_TEXT_MAX];
+	char bar[] = "--------------------", size[BYTES_TEXT_MAX], text[PERF_RATE_TEXT];
 	size_t full = (size_t)(share * (sizeof(bar) - 1));
 
 	for (size_t i = 0; i < full && i < sizeof(bar) - 1; i++)
 		bar[i] = '#';
-	cli_live("%6s  %s  %3.0f%%  %.2f GB/s", bytes_compact(run->size, size, sizeof(size)), bar,
-		 share * 100, rate / 1e9);
+	cli_live("%6s  %s  %3.0f%%  %s", bytes_compact(run->size, size, sizeof(size)), bar,
+		 share * 100, perf_rate_text(run->options, rate, text));
 }
 
 static struct perf_row_plan row_plan(const struct run *run, uint64_t size)

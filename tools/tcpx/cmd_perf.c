@@ -135,6 +135,13 @@ static const struct cli_option options[] = {
 	 "go beyond loopback without a key"},
 	{"json", "FILE", CLI_RULE_TEXT, AT(json), NULL, 0, "write the results as JSON",
 	 .letter = 'J', .implied = "-", .group = "Output"},
+	{"units",
+	 "LIST",
+	 {CLI_CHOICE_LIST, 0, 0, PERF_UNITS},
+	 AT(units),
+	 "GB",
+	 0,
+	 "rates in GB or Gbit a second, or both"},
 	{"perf-lines", NULL, CLI_RULE_FLAG, AT(perf_lines), NULL, CLI_ENV(PERF),
 	 "also the predecessor's [PERF] lines"},
 };
