@@ -23,3 +23,24 @@ def test_units_are_columns(tool, units):
     if len(rate) == 2:
         assert rate["Gbit/s"] == pytest.approx(8 * rate["GB/s"], abs=0.005)
     assert re.search("; best " + ", ".join(rf"[\d.]+ {unit}" for unit in units) + "$", done.stdout)
+
+
+def test_intervals(tool, with_json, schema):  # noqa: F811
+    args = [*TCP, "--size", "64K", "--working-set", "1M", "--time", "0.5", "-i", "0.05"]
+    done = tool.perf(*args)
+    assert done.returncode == 0, done.stderr
+    schema.validate(done.json)
+    row, = done.json["results"]
+    parts = row["intervals"]
+    assert parts and parts[0]["start"] == 0
+    assert all(part["end"] - part["start"] >= 0.05 for part in parts[:-1])
+    assert all(a["end"] == b["start"] for a, b in zip(parts, parts[1:]))
+    assert all(part["bytes_per_second"] > 0 for part in parts)
+    lines = re.findall(r"^# +64K +[\d.]+\.\.[\d.]+ +s  [\d.]+ GB/s$", done.stderr, re.M)
+    assert len(lines) == len(parts)
+    assert "intervals" not in tool.perf(*TCP, *SMALL).json["results"][0]
+
+
+def test_no_intervals_of_latency(tool):
+    done = tool("perf", *TCP, "--op", "latency", "--interval", "1")
+    assert done.returncode == 2 and "--interval is for --op write, read and send" in done.stderr

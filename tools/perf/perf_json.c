@@ -7,6 +7,7 @@
 
 struct perf_json {
 	struct cli_json *results, *channels;
+	struct cli_json *row; /* the last one */
 	unsigned paths;
 	int several; /* paths are asked for */
 	const struct cli_plugin *plugin;
@@ -149,6 +150,7 @@ void perf_json_row(struct cli_json *json, const struct perf_path *path,
 	char op[16];
 
 	(void)json;
+	state.row = row;
 	if (!row)
 		return;
 	cli_json_text(row, "op", cli_choice_text(PERF_OPS, plan->op, op, sizeof(op)));
@@ -175,6 +177,21 @@ void perf_json_row(struct cli_json *json, const struct perf_path *path,
 		cli_json_real(row, "ceiling_one_way", ceiling->one_way);
 	if (state.several)
 		put_path(row, path);
+}
+
+void perf_json_intervals(const struct perf_interval *intervals, uint32_t count)
+{
+	struct cli_json *list = count && state.row ? cli_json_array(state.row, "intervals") : NULL;
+
+	for (uint32_t i = 0; list && i < count; i++) {
+		struct cli_json *o = cli_json_object(list, NULL);
+
+		if (!o)
+			return;
+		cli_json_real(o, "start", intervals[i].start);
+		cli_json_real(o, "end", intervals[i].end);
+		cli_json_real(o, "bytes_per_second", intervals[i].bytes_per_second);
+	}
 }
 
 void perf_json_channels(struct cli_json *json, const tcpx_channel_info *rows, unsigned count)

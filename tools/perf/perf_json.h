@@ -5,6 +5,7 @@
 
 #include "cli_json.h"
 #include "perf_plan.h"
+#include "perf_report.h"
 
 /* NULL after a line on stderr. */
 /* Rows and channels of another document, whose paths are numbered from first on; its verdict
@@ -18,6 +19,8 @@ void perf_json_path(struct cli_json *json, const struct perf_path *path);
 void perf_json_row(struct cli_json *json, const struct perf_path *path,
 		   const struct perf_row_plan *plan, const struct perf_result *result,
 		   const struct ceiling_result *ceiling);
+/* Of the row that was added last. */
+void perf_json_intervals(const struct perf_interval *intervals, uint32_t count);
 /* error: why the run failed, NULL when it did not. */
 /* Of the path that ran last. */
 void perf_json_channels(struct cli_json *json, const tcpx_channel_info *rows, unsigned count);

@@ -29,7 +29,7 @@ struct perf_options {
 	struct cli_list sizes, channels, chunks, transports, units;
 	struct cli_plugin plugin;
 	uint64_t iters, batch, depth, working_set, seed, workers;
-	double seconds, timeout;
+	double seconds, timeout, interval; /* interval: 0, none */
 	const char *bind, *json, *key, *peer_key;
 	/* not from options */
 	const char *host; /* "host[:port]"; NULL with loopback */

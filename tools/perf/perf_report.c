@@ -25,10 +25,12 @@ struct perf_report {
 	uint64_t wrong;
 	char best[PERF_RATE_TEXT + 32]; /* for the last line */
 	double best_rate, best_time;
-	struct cli_devmem devmem; /* gpudirect */
-	int messages_came;	  /* to this end, on the path */
-	int messages_wanted;	  /* something was large enough for them */
-	int unsteered;		  /* and none of them past the host */
+	struct cli_devmem devmem;	 /* gpudirect */
+	struct perf_interval *intervals; /* of the row that runs */
+	uint32_t nintervals, room;
+	int messages_came;   /* to this end, on the path */
+	int messages_wanted; /* something was large enough for them */
+	int unsteered;	     /* and none of them past the host */
 };
 
 struct perf_report *perf_report_open(const struct perf_options *options)
@@ -107,6 +109,22 @@ static void note_best(struct perf_report *r, const struct perf_row_plan *plan,
 	}
 }
 
+void perf_report_interval(struct perf_report *r, uint64_t size, const struct perf_interval *one)
+{
+	cli_live("%s", "");
+	perf_table_interval(r->out, r->options, size, one->start, one->end, one->bytes_per_second);
+	if (r->nintervals == r->room) {
+		uint32_t room = r->room ? 2 * r->room : 64;
+		void *more = realloc(r->intervals, room * sizeof(*r->intervals));
+
+		if (!more)
+			return; /* it was shown */
+		r->intervals = more;
+		r->room = room;
+	}
+	r->intervals[r->nintervals++] = *one;
+}
+
 void perf_report_row(struct perf_report *r, const struct perf_row_plan *plan,
 		     const struct perf_result *result, const struct ceiling_result *ceiling)
 {
@@ -122,6 +140,9 @@ void perf_report_row(struct perf_report *r, const struct perf_row_plan *plan,
 	note_best(r, plan, result);
 	if (r->json)
 		perf_json_row(r->json, &r->path, plan, result, ceiling);
+	if (r->json)
+		perf_json_intervals(r->intervals, r->nintervals);
+	r->nintervals = 0;
 }
 
 /* Figures of tcp under the name of a plugin would mislead. */
@@ -206,5 +227,6 @@ void perf_report_close(struct perf_report *r)
 	if (r->json_out && r->json_out != stdout)
 		fclose(r->json_out);
 	cli_json_free(r->json);
+	free(r->intervals);
 	free(r);
 }

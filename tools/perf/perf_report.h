@@ -21,6 +21,14 @@ void perf_report_path(struct perf_report *report, const struct perf_path *path,
 void perf_report_row(struct perf_report *report, const struct perf_row_plan *plan,
 		     const struct perf_result *result, const struct ceiling_result *ceiling);
 
+/* What a part of the row that runs came to; before the row itself. */
+struct perf_interval {
+	double start, end; /* seconds since the row began */
+	double bytes_per_second;
+};
+void perf_report_interval(struct perf_report *report, uint64_t size,
+			  const struct perf_interval *interval);
+
 /* Behind the rows of a path over a plugin: what became of the messages. */
 void perf_report_channels(struct perf_report *report, tcpx_session *session, tcpx_peer peer);
 

@@ -20,6 +20,13 @@
 
 #define SETTLE_BYTES (16u << 20)
 
+/* Where the row was when the last interval ended. */
+struct interval_mark {
+	int64_t began_ns, at_ns; /* the row's begin; 0: it has not begun */
+	uint64_t elapsed_ns;
+	double bytes;
+};
+
 /* One path while it is measured. */
 struct run {
 	const struct perf_options *options;
@@ -28,19 +35,44 @@ struct run {
 	struct perf_client client;
 	struct perf_side side;
 	struct ceiling *ceiling;
-	struct ceiling_rates rates; /* of copy engines */
-	uint64_t size;		    /* of the row that runs, for the live line */
+	struct ceiling_rates rates;	  /* of copy engines */
+	uint64_t size;			  /* of the row that runs, for the live line */
+	const struct perf_result *result; /* of that row, so far */
+	struct interval_mark mark;
 	uint64_t wrong;
 };
 
+/* Reports what came since the last interval, if it has been as long as --interval says or the row
+ * is over. The rate is of the time that was clocked, without filling and comparing. */
+static void report_interval(struct run *run, int over)
+{
+	const struct perf_result *r = run->result;
+	double bytes = r->bytes_per_second * (double)r->elapsed_ns / 1e9;
+	uint64_t elapsed_ns = r->elapsed_ns - run->mark.elapsed_ns;
+	int64_t now = clock_now_ns(), began = run->mark.began_ns ? run->mark.began_ns : now;
+	struct perf_interval one = {.start = (double)(run->mark.at_ns - began) / 1e9,
+				    .end = (double)(now - began) / 1e9};
+	int first = !run->mark.began_ns;
+
+	if (!first && (!elapsed_ns || (!over && one.end - one.start < run->options->interval)))
+		return;
+	if (!first) {
+		one.bytes_per_second = (bytes - run->mark.bytes) * 1e9 / (double)elapsed_ns;
+		perf_report_interval(run->report, run->size, &one);
+	}
+	run->mark = (struct interval_mark){began, now, r->elapsed_ns, bytes};
+}
+
 static void on_progress(void *arg, double share, double rate)
 {
-	const struct run *run = arg;
+	struct run *run = arg;
 	char bar[] = "--------------------", size[BYTES_TEXT_MAX], text[PERF_RATE_TEXT];
 	size_t full = (size_t)(share * (sizeof(bar) - 1));
 
 	for (size_t i = 0; i < full && i < sizeof(bar) - 1; i++)
 		bar[i] = '#';
+	if (run->options->interval > 0)
+		report_interval(run, 0);
 	cli_live("%6s  %s  %3.0f%%  %s", bytes_compact(run->size, size, sizeof(size)), bar,
 		 share * 100, perf_rate_text(run->options, rate, text));
 }
@@ -70,10 +102,17 @@ static struct perf_row_plan row_plan(const struct run *run, uint64_t size)
 static tcpx_status run_row(struct run *run, const struct perf_row_plan *plan,
 			   struct perf_result *result)
 {
+	tcpx_status status;
+
 	run->size = plan->size;
+	run->result = result;
+	run->mark = (struct interval_mark){0};
 	if (plan->op == PERF_OP_NOTIFY)
 		return perf_echo_run(&run->client, plan, on_progress, run, result);
-	return perf_row_run(&run->client, &run->side, plan, on_progress, run, result);
+	status = perf_row_run(&run->client, &run->side, plan, on_progress, run, result);
+	if (status == TCPX_OK && run->options->interval > 0 && run->mark.began_ns)
+		report_interval(run, 1);
+	return status;
 }
 
 /* How this end unpacks, by the first channel of messages that does. */

@@ -152,6 +152,16 @@ void perf_table_row(FILE *out, const struct perf_options *o, const struct perf_r
 	cli_flush(out);
 }
 
+void perf_table_interval(FILE *out, const struct perf_options *o, uint64_t size, double start,
+			 double end, double bytes_per_second)
+{
+	char text[BYTES_TEXT_MAX], rate[PERF_RATE_TEXT];
+
+	fprintf(out, "#%10s %7.2f..%-7.2f s  %s\n", bytes_compact(size, text, sizeof(text)), start,
+		end, perf_rate_text(o, bytes_per_second, rate));
+	cli_flush(out);
+}
+
 void perf_table_limits(FILE *out, const struct perf_meter *sender)
 {
 	double busy = (double)sender->busy_ns;

@@ -135,6 +135,14 @@ static const struct cli_option options[] = {
 	 "go beyond loopback without a key"},
 	{"json", "FILE", CLI_RULE_TEXT, AT(json), NULL, 0, "write the results as JSON",
 	 .letter = 'J', .implied = "-", .group = "Output"},
+	{"interval",
+	 "S",
+	 {CLI_SECONDS, 0, 3600},
+	 AT(interval),
+	 NULL,
+	 0,
+	 "a line of the rate every S seconds of a row",
+	 .letter = 'i'},
 	{"units",
 	 "LIST",
 	 {CLI_CHOICE_LIST, 0, 0, PERF_UNITS},
@@ -295,6 +303,8 @@ static int check(const struct cli_command *command, const struct perf_options *o
 	if (perf_one_way(o->op) &&
 	    (o->bidir || o->batch > 1 || (o->depth > 1 && cli_given(command, "depth"))))
 		return cli_usage("--bidir, --batch and --depth are for --op write, read and send");
+	if (perf_one_way(o->op) && o->interval > 0)
+		return cli_usage("--interval is for --op write, read and send");
 	for (uint32_t i = 0; i < o->sizes.count; i++) {
 		char text[BYTES_TEXT_MAX];
 
