@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forms of perf's results: units, intervals, CSV."""
+import csv
+import json
 import re
 
 import pytest
@@ -44,3 +46,32 @@ def test_intervals(tool, with_json, schema):  # noqa: F811
 def test_no_intervals_of_latency(tool):
     done = tool("perf", *TCP, "--op", "latency", "--interval", "1")
     assert done.returncode == 2 and "--interval is for --op write, read and send" in done.stderr
+
+
+def test_csv(tool, with_json, tmp_path):
+    args = ["--loopback", "--transport", "tcp,local", "--ceiling", *SMALL, "--json",
+            tmp_path / "a.json"]
+    done = tool("perf", *args, "--csv")
+    assert done.returncode == 0, done.stderr
+    found = list(csv.DictReader(done.stdout.splitlines()))
+    assert [row["transport"] for row in found] == ["tcp", "local"]
+    assert len(rows(done.stderr)) == 2, "the table goes to stderr"
+    for row, wanted in zip(found, json.loads((tmp_path / "a.json").read_text())["results"]):
+        assert (row["op"], int(row["size"]), int(row["wrong_bytes"])) == ("write", 65536, 0)
+        assert row["transport"] == wanted["path"]["transport"]
+        for column, value in (("bytes_per_second", wanted["bytes_per_second"]),
+                              ("time_p99", wanted["time"]["p99"]),
+                              ("ceiling_bytes_per_second", wanted["ceiling_bytes_per_second"])):
+            assert float(row[column]) == pytest.approx(value, rel=1e-6)
+    done = tool("perf", *args[:3], *SMALL, "--csv", tmp_path / "a.csv")
+    found = list(csv.DictReader((tmp_path / "a.csv").read_text().splitlines()))
+    assert len(found) == 2 and len(rows(done.stdout)) == 2
+    assert found[0]["ceiling_bytes_per_second"] == ""
+
+
+def test_csv_to_a_place_that_cannot_be_written(tool, tmp_path):
+    done = tool("perf", *TCP, *SMALL, "--csv", tmp_path / "no" / "file")
+    assert done.returncode == 1 and "--csv" in done.stderr and "No such file" in done.stderr
+    assert tool("perf", *TCP, *SMALL, "--csv", "/dev/full").returncode == 1
+    done = tool("perf", *TCP, *SMALL, "--csv", "--json")
+    assert done.returncode == 2 and "cannot both have stdout" in done.stderr

@@ -30,7 +30,7 @@ struct perf_options {
 	struct cli_plugin plugin;
 	uint64_t iters, batch, depth, working_set, seed, workers;
 	double seconds, timeout, interval; /* interval: 0, none */
-	const char *bind, *json, *key, *peer_key;
+	const char *bind, *json, *csv, *key, *peer_key;
 	/* not from options */
 	const char *host; /* "host[:port]"; NULL with loopback */
 	int64_t deadline_ns;

@@ -11,6 +11,7 @@
 #include "cli_json.h"
 #include "cli_output.h"
 #include "perf_channels.h"
+#include "perf_csv.h"
 #include "perf_json.h"
 #include "perf_lines.h"
 #include "perf_table.h"
@@ -22,6 +23,7 @@ struct perf_report {
 	struct perf_meter sender;
 	struct cli_json *json; /* NULL: not asked for */
 	FILE *json_out;	       /* NULL: written, or none */
+	FILE *csv;	       /* NULL: not asked for */
 	uint64_t wrong;
 	char best[PERF_RATE_TEXT + 32]; /* for the last line */
 	double best_rate, best_time;
@@ -33,6 +35,11 @@ struct perf_report {
 	int unsteered;	     /* and none of them past the host */
 };
 
+static int takes_stdout(const char *path)
+{
+	return path && !strcmp(path, "-");
+}
+
 struct perf_report *perf_report_open(const struct perf_options *options)
 {
 	struct perf_report *r = calloc(1, sizeof(*r));
@@ -42,13 +49,12 @@ struct perf_report *perf_report_open(const struct perf_options *options)
 		return NULL;
 	}
 	r->options = options;
-	r->out = options->json && !strcmp(options->json, "-") ? stderr : stdout;
+	r->out = takes_stdout(options->json) || takes_stdout(options->csv) ? stderr : stdout;
 	perf_lines_to(r->out);
-	if (!options->json)
-		return r;
-	r->json_out = cli_json_open(options->json);
+	r->csv = options->csv ? perf_csv_open(options->csv) : NULL;
+	r->json_out = options->json ? cli_json_open(options->json) : NULL;
 	r->json = r->json_out ? perf_json_open(options) : NULL;
-	if (r->json)
+	if (!r->csv == !options->csv && !r->json == !options->json)
 		return r;
 	perf_report_close(r);
 	return NULL;
@@ -138,6 +144,8 @@ void perf_report_row(struct perf_report *r, const struct perf_row_plan *plan,
 	r->messages_came |= (plan->op == PERF_OP_READ || plan->bidir) &&
 			    plan->size / plan->batch > config_u64(CONFIG_MESSAGE_ABOVE);
 	note_best(r, plan, result);
+	if (r->csv)
+		perf_csv_row(r->csv, &r->path, plan, result, ceiling);
 	if (r->json)
 		perf_json_row(r->json, &r->path, plan, result, ceiling);
 	if (r->json)
@@ -210,6 +218,9 @@ int perf_report_end(struct perf_report *r, int code)
 						      : 0],
 			*colour ? cli_plain() : "", (unsigned long long)r->wrong);
 	cli_flush(r->out);
+	if (r->csv && perf_csv_close(r->csv, r->options->csv) && code == CLI_OK)
+		code = CLI_FAILED;
+	r->csv = NULL;
 	if (!r->json)
 		return code;
 	why = *cli_error_text() ? cli_error_text() : "cannot write results";
@@ -224,6 +235,8 @@ void perf_report_close(struct perf_report *r)
 {
 	if (!r)
 		return;
+	if (r->csv && r->csv != stdout)
+		fclose(r->csv);
 	if (r->json_out && r->json_out != stdout)
 		fclose(r->json_out);
 	cli_json_free(r->json);

@@ -9,7 +9,7 @@
 
 struct perf_report;
 
-/* The table goes to stdout, or to stderr where JSON takes stdout; the file of the JSON is made now.
+/* The table goes to stdout, or to stderr where JSON or CSV takes stdout; their files are made now.
  * NULL after a line on stderr. */
 struct perf_report *perf_report_open(const struct perf_options *options);
 

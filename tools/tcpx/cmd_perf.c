@@ -135,6 +135,8 @@ static const struct cli_option options[] = {
 	 "go beyond loopback without a key"},
 	{"json", "FILE", CLI_RULE_TEXT, AT(json), NULL, 0, "write the results as JSON",
 	 .letter = 'J', .implied = "-", .group = "Output"},
+	{"csv", "FILE", CLI_RULE_TEXT, AT(csv), NULL, 0, "write the rows as comma-separated values",
+	 .implied = "-"},
 	{"interval",
 	 "S",
 	 {CLI_SECONDS, 0, 3600},
@@ -315,6 +317,8 @@ static int check(const struct cli_command *command, const struct perf_options *o
 		if (o->op == PERF_OP_NOTIFY && o->sizes.values[i] > TCPX_NOTIFY_MAX)
 			return cli_usage("--size %s: a notification has at most 64M", text);
 	}
+	if (o->json && o->csv && !strcmp(o->json, "-") && !strcmp(o->csv, "-"))
+		return cli_usage("--json and --csv cannot both have stdout; give one a FILE");
 	if (o->json && cli_json_check())
 		return CLI_USAGE;
 	rc = check_memory(o);
@@ -334,7 +338,9 @@ static int run(const struct cli_command *command, int argc, char **argv)
 	settle(command, no_local, &o);
 	/* Its plugin's chunk follows from it, which a plugin reads once. */
 	if (o.loopback && !o.host && o.chunks.count > 1 && uses(&o, PERF_TRANSPORT_GPUDIRECT))
-		return perf_chunks_run(&o, argc, argv);
+		return o.csv ? cli_usage("--csv is for one --chunk over gpudirect; ask one after "
+					 "the other")
+			     : perf_chunks_run(&o, argc, argv);
 	rc = prepare_plugin(command, &o);
 	if (rc == CLI_GO)
 		rc = check(command, &o);
