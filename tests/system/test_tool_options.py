@@ -68,3 +68,41 @@ def test_many_options_are_in_groups(tool, command):
     lines = tool(command, "--help").stdout.splitlines()[2:]
     assert lines[0].endswith(":") and not lines[0].startswith(" ")
     assert len([line for line in lines if line.endswith(":")]) >= 3
+
+
+def test_port_and_reverse(tool, serve, with_json):
+    host, port = serve().address.rsplit(":", 1)
+    done = tool.perf(host, "-p", port, "-R", *SMALL)
+    assert done.returncode == 0, done.stderr
+    assert done.json["results"][0]["op"] == "read"
+
+
+@pytest.mark.parametrize("letter, address", [("-4", "127.0.0.1"), ("-6", "[::1]")])
+def test_ip_version(tool, serve, with_json, letter, address):
+    here = serve(letter)
+    assert [one.rsplit(":", 1)[0] for one in here.addresses] == [address]
+    port = here.address.rsplit(":", 1)[1]
+    done = tool.perf(address.strip("[]"), letter, "--port", port, *SMALL)
+    assert done.returncode == 0, done.stderr
+    assert done.json["path"]["remote_address"] == here.address
+    done = tool.perf("--loopback", letter, *SMALL)
+    assert done.json["path"]["remote_address"].rsplit(":", 1)[0] == address
+
+
+@pytest.mark.parametrize("args, words", [
+    (["perf", "host:1", "-p", "2"], "--port is for a HOST without a port"),
+    (["perf", "--loopback", "-p", "2"], "--port is for a HOST without a port"),
+    (["perf", "host", "-4", "-6"], "--ipv4 and --ipv6 exclude one another"),
+    (["serve", "-4", "-6"], "--ipv4 and --ipv6 exclude one another"),
+    (["perf", "host", "-R", "--op", "send"], "--reverse is for --op write"),
+])
+def test_what_contradicts(tool, args, words):
+    done = tool(*args)
+    assert done.returncode == 2 and words in done.stderr
+
+
+def test_a_host_without_such_an_address(tool):
+    done = tool("perf", "127.0.0.1:9", "-6", *SMALL)
+    assert done.returncode == 1 and "host '127.0.0.1' has no IPv6 address" in done.stderr
+    done = tool("serve", "-6", "--bind", "127.0.0.1")
+    assert done.returncode == 1 and "127.0.0.1 has no IPv6 address" in done.stderr

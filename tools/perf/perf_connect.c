@@ -10,6 +10,7 @@
 #include "perf_host.h"
 #include "perf_rails.h"
 #include "perf_resolve.h"
+#include "sys/addr.h"
 #include "sys/iface.h"
 
 struct target {
@@ -119,18 +120,47 @@ static tcpx_status connect_direct(struct target *t)
 	return connect_with(t, all);
 }
 
+/* Puts the host's first address of the family in its name's place. */
+static tcpx_status take_family(struct target *t, int family)
+{
+	struct addrinfo *list, *ai;
+	tcpx_status status = perf_resolve(t->host, t->options->deadline_ns, &list);
+	char name[PERF_HOST_MAX], text[SYS_ADDR_TEXT];
+	struct sockaddr_storage addr = {0};
+
+	if (status != TCPX_OK)
+		return status;
+	for (ai = list; ai && ai->ai_family != family; ai = ai->ai_next)
+		;
+	if (ai)
+		memcpy(&addr, ai->ai_addr, ai->ai_addrlen);
+	freeaddrinfo(list);
+	snprintf(name, sizeof(name), "%s", t->host);
+	if (!addr.ss_family) {
+		error_set(TCPX_ERR_ADDRESS, 0, "host '%.80s' has no IPv%d address", name,
+			  family == AF_INET ? 4 : 6);
+		return error_next("leave -%d out", family == AF_INET ? 4 : 6);
+	}
+	snprintf(t->host, sizeof(t->host), "%s", sys_addr_host_text(&addr, text));
+	return TCPX_OK;
+}
+
 tcpx_status perf_connect(const struct perf_options *o, const struct perf_path *path,
 			 const char *address, struct perf_client *client)
 {
 	struct target t = {.options = o, .path = path, .client = client};
 	const char *bind = o->bind ? o->bind : config_text(CONFIG_BIND);
 	const char *wrong = perf_host_split(address, t.host, &t.port);
-	tcpx_status status;
+	tcpx_status status = TCPX_OK;
 
 	if (wrong)
 		return error_set(TCPX_ERR_INVALID, 0, "%s", wrong);
 	if (!t.port)
-		t.port = perf_port_default();
+		t.port = o->port ? (unsigned)o->port : perf_port_default();
+	if (o->ipv4 || o->ipv6)
+		status = take_family(&t, o->ipv4 ? AF_INET : AF_INET6);
+	if (status != TCPX_OK)
+		return status;
 	if (!*bind)
 		return connect_direct(&t);
 	status = check_bind(&t, bind);

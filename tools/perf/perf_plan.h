@@ -23,12 +23,14 @@ enum perf_unit { PERF_UNIT_GB, PERF_UNIT_GBIT };
 
 /* The subcommand's options; offsets of the option table point in here. */
 struct perf_options {
-	int loopback, busy_poll, bidir, no_check, inject_fault, ceiling, perf_lines, insecure;
+	int loopback, reverse, ipv4, ipv6, busy_poll, bidir, no_check, inject_fault, ceiling,
+		perf_lines, insecure;
 	uint64_t op;		  /* index in PERF_OPS */
 	uint64_t mem, remote_mem; /* for perf_place_of() */
 	struct cli_list sizes, channels, chunks, transports, units;
 	struct cli_plugin plugin;
-	uint64_t iters, batch, depth, working_set, seed, workers;
+	uint64_t iters, batch, depth, working_set, seed, workers,
+		port;			   /* port: 0, by host or default */
 	double seconds, timeout, interval; /* interval: 0, none */
 	const char *bind, *json, *csv, *key, *peer_key;
 	/* not from options */

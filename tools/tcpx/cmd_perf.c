@@ -24,6 +24,16 @@
 static const struct cli_option options[] = {
 	{"loopback", NULL, CLI_RULE_FLAG, AT(loopback), NULL, 0,
 	 "serve in a process of its own; rows of tcp and local", .group = "Path"},
+	{"port",
+	 "P",
+	 {CLI_COUNT, 1, 65535},
+	 AT(port),
+	 NULL,
+	 0,
+	 "of HOST (default: 20000)",
+	 .letter = 'p'},
+	{"ipv4", NULL, CLI_RULE_FLAG, AT(ipv4), NULL, 0, "an IPv4 address of HOST", .letter = '4'},
+	{"ipv6", NULL, CLI_RULE_FLAG, AT(ipv6), NULL, 0, "an IPv6 address of HOST", .letter = '6'},
 	{"bind", "ADDR|IF[,...]", CLI_RULE_TEXT, AT(bind), NULL, 0,
 	 "local rails (default: direct routes)"},
 	{"transport",
@@ -58,6 +68,8 @@ static const struct cli_option options[] = {
 	 0,
 	 "write, read, send, notify, latency, pingpong",
 	 .group = "Transfers"},
+	{"reverse", NULL, CLI_RULE_FLAG, AT(reverse), NULL, 0, "the other end sends: --op read",
+	 .letter = 'R'},
 	{"size",
 	 "LIST",
 	 {CLI_BYTES_LIST, 1, TIB},
@@ -196,7 +208,9 @@ static void settle(const struct cli_command *command, int no_local, struct perf_
 	if (cli_given(command, "time") && !cli_given(command, "iters"))
 		o->iters = 0; /* TCPX_PERF_ITERS */
 	if (o->loopback && !o->bind)
-		o->bind = "127.0.0.1"; /* whatever the environment says */
+		o->bind = o->ipv6 ? "::1" : "127.0.0.1"; /* whatever the environment says */
+	if (o->reverse && o->op == PERF_OP_WRITE)
+		o->op = PERF_OP_READ;
 	set_sizes(o);
 }
 
@@ -290,7 +304,7 @@ static int check(const struct cli_command *command, const struct perf_options *o
 {
 	char host[PERF_HOST_MAX];
 	const char *wrong;
-	unsigned port;
+	unsigned port = 0;
 	int rc;
 
 	if (o->loopback && o->host)
@@ -300,6 +314,12 @@ static int check(const struct cli_command *command, const struct perf_options *o
 	wrong = o->host ? perf_host_split(o->host, host, &port) : NULL;
 	if (wrong)
 		return cli_usage("'%.80s' is not HOST[:PORT]: %s", o->host, wrong);
+	if (o->port && (o->loopback || port))
+		return cli_usage("--port is for a HOST without a port");
+	if (o->ipv4 && o->ipv6)
+		return cli_usage("--ipv4 and --ipv6 exclude one another");
+	if (o->reverse && o->op != PERF_OP_READ)
+		return cli_usage("--reverse is for --op write, which it makes a read");
 	if (o->no_check && o->inject_fault)
 		return cli_usage("--inject-fault needs the check that --no-check switches off");
 	if (perf_one_way(o->op) &&

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/config.h"
+#include "base/error.h"
 #include "cli_devmem.h"
 #include "cli_output.h"
 #include "cli_plugin.h"
@@ -17,10 +18,11 @@
 #include "perf_rails.h"
 #include "perf_serve.h"
 #include "sys/addr.h"
+#include "sys/iface.h"
 #include "wire/hello.h"
 
 struct serve_options {
-	int once, insecure, busy_poll, perf_lines, no_local, quiet, die_with_parent;
+	int ipv4, ipv6, once, insecure, busy_poll, perf_lines, no_local, quiet, die_with_parent;
 	uint64_t port, channels, chunk, max_memory, workers, transport;
 	struct cli_plugin plugin;
 	struct cli_list mem;
@@ -44,6 +46,10 @@ static const struct cli_option options[] = {
 	 0,
 	 "0: any free one (default: 20000, or the next)",
 	 .letter = 'p'},
+	{"ipv4", NULL, CLI_RULE_FLAG, AT(ipv4), NULL, 0, "listen on IPv4 addresses alone",
+	 .letter = '4'},
+	{"ipv6", NULL, CLI_RULE_FLAG, AT(ipv6), NULL, 0, "listen on IPv6 addresses alone",
+	 .letter = '6'},
 	{"advertise", "HOST[:PORT]", CLI_RULE_TEXT, AT(advertise), NULL, CLI_ENV(ADVERTISE),
 	 "where clients reach it, told in place of addresses"},
 	{"transport",
@@ -128,6 +134,41 @@ static tcpx_status choose_rails(struct serve_options *o)
 	if (status == TCPX_OK && *all)
 		o->bind = all;
 	return status;
+}
+
+/* Of the rails, the addresses of one family. */
+static tcpx_status keep_family(struct serve_options *o)
+{
+	static char list[PERF_BIND_MAX];
+	struct sockaddr_storage addrs[PERF_RAILS_MAX];
+	const char *bind = o->bind ? o->bind : config_text(CONFIG_BIND);
+	int family = o->ipv4 ? AF_INET : AF_INET6;
+	unsigned count = 0;
+	size_t used = 0;
+	tcpx_status status;
+
+	if (!*bind) { /* loopback */
+		o->bind = o->ipv4 ? "127.0.0.1" : "::1";
+		return TCPX_OK;
+	}
+	status = sys_iface_expand(bind, addrs, PERF_RAILS_MAX, &count);
+	if (status != TCPX_OK)
+		return status;
+	for (unsigned i = 0; i < count; i++) {
+		char text[SYS_ADDR_TEXT];
+
+		if (addrs[i].ss_family != family || used + SYS_ADDR_TEXT >= sizeof(list))
+			continue;
+		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", used ? "," : "",
+					 sys_addr_host_text(&addrs[i], text));
+	}
+	if (!used) {
+		error_set(TCPX_ERR_ADDRESS, 0, "%.80s has no IPv%d address", bind,
+			  family == AF_INET ? 4 : 6);
+		return error_next("leave -%d out, or bind something else", o->ipv4 ? 4 : 6);
+	}
+	o->bind = list;
+	return TCPX_OK;
 }
 
 /* Loopback leads to no other host, which a client there only sees as a refusal. */
@@ -291,6 +332,8 @@ static int run(const struct cli_command *command, int argc, char **argv)
 					o.chunk);
 	if (rc == CLI_GO)
 		rc = check_port(&o);
+	if (rc == CLI_GO && o.ipv4 && o.ipv6)
+		rc = cli_usage("--ipv4 and --ipv6 exclude one another");
 	if (rc != CLI_GO)
 		return rc;
 	if (o.die_with_parent) {
@@ -303,6 +346,8 @@ static int run(const struct cli_command *command, int argc, char **argv)
 	if (!o.die_with_parent) /* perf --loopback has said it */
 		cli_say_unknown();
 	status = choose_rails(&o);
+	if (status == TCPX_OK && (o.ipv4 || o.ipv6))
+		status = keep_family(&o);
 	if (status == TCPX_OK)
 		status = open_session(&o, &session);
 	if (status != TCPX_OK)
