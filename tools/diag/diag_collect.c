@@ -104,19 +104,36 @@ static int make_folder(const char *path)
 	return mkdir(part, 0700); /* what is in it is the user's own business */
 }
 
+/* Of the user's state, as the XDG base directory specification has it; nothing is made in the
+ * current folder unasked. */
+static int default_folder(char out[FOLDER_MAX])
+{
+	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+	int by_state = state && *state == '/'; /* a relative one is to be ignored */
+
+	if (!by_state && !(home && *home == '/'))
+		return cli_usage("neither XDG_STATE_HOME nor HOME names a folder; give --out DIR");
+	snprintf(out, FOLDER_MAX, "%s%s/tcpx/diagnostics", by_state ? state : home,
+		 by_state ? "" : "/.local/state");
+	return CLI_OK;
+}
+
 /* DIR/NAME_20261123_100216, with a number where that is taken. */
 static int open_folder(struct collection *c)
 {
 	const struct diag_options *o = c->options;
 	const char *slash = *o->argv ? strrchr(*o->argv, '/') : NULL;
 	const char *name = o->name ? o->name : slash ? slash + 1 : *o->argv ? *o->argv : "tcpx";
-	const char *top = o->out ? o->out : "diagnostics";
+	char top[FOLDER_MAX];
 	time_t now = time(NULL);
 	struct tm local;
 	char base[FOLDER_MAX - 8];
 
 	if (!*name || strchr(name, '/') || *name == '.' || strlen(name) > NAME_MAX_BYTES)
 		return cli_usage("--name '%.40s' is no name of a folder", name);
+	snprintf(top, sizeof(top), "%s", o->out ? o->out : "");
+	if (!o->out && default_folder(top))
+		return CLI_USAGE;
 	localtime_r(&now, &local);
 	strftime(c->when, sizeof(c->when), "%Y%m%d_%H%M%S", &local);
 	if ((size_t)snprintf(base, sizeof(base), "%s/%s_%s", top, name, c->when) >= sizeof(base))

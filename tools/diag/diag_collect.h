@@ -4,7 +4,7 @@
 #define TOOLS_DIAG_COLLECT_H
 
 struct diag_options {
-	const char *out, *name; /* NULL: "diagnostics", the command's name */
+	const char *out, *name; /* NULL: a folder of the user's state, the command's name */
 	int mask;
 	char *const *argv; /* of the command; *argv NULL: none */
 };

@@ -16,7 +16,8 @@ struct diag_command {
 #define AT(field) offsetof(struct diag_command, field)
 
 static const struct cli_option options[] = {
-	{"out", "DIR", CLI_RULE_TEXT, AT(out), NULL, 0, "where folders are made [diagnostics]"},
+	{"out", "DIR", CLI_RULE_TEXT, AT(out), NULL, 0,
+	 "where folders are made (default: the user's state)"},
 	{"name", "NAME", CLI_RULE_TEXT, AT(name), NULL, 0,
 	 "first part of the folder's name [the command's]"},
 	{"mask", NULL, CLI_RULE_FLAG, AT(mask), NULL, 0, "hide addresses and the host's name"},
