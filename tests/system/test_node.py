@@ -197,6 +197,34 @@ def test_a_rank_that_never_comes(tool):
     assert "rank 1 (never heard of) did not come to stage 'hello' within 1 s" in done.stderr
 
 
+@pytest.mark.parametrize("command", ["node", "mesh"])
+def test_rank_0_says_what_to_type_on_the_other_host(tool, command):
+    base = port_base()
+    run = [command, "--mem", "host", "--gpus", "0", "--timeout", "1", "--port-base", base]
+    first = tool(*run).stderr.splitlines()[0]
+    assert first.startswith(
+        f"tcpx {command}: waiting for rank 1 at 127.0.0.1 port {base - 1}; on this host run: "
+        f"tcpx {command} 127.0.0.1:{base}, with the options of this one")
+    assert "--bind and --key" in first
+    assert "waiting" not in tool(*run, "--quiet").stderr
+
+
+@pytest.mark.parametrize("text, words", [
+    (None, "is not same, all or a file: No such file"),
+    ("0:0 1:0\n1 2\n", "plan:2: '1 2' is no 'RANK:GPU RANK:GPU'"),
+    ("0:0 2:0\n", "plan:1: there is no rank 2 of 2"),
+    ("1:0 1:1\n", "plan:1: '1:0 1:1' pairs a rank with itself")])
+@pytest.mark.parametrize("host", [[], ["127.0.0.1"]])
+def test_a_wrong_plan_costs_no_wait(tool, tmp_path, text, words, host):
+    """It is found before anybody is met: nobody listens, and nobody is dialled."""
+    plan = tmp_path / "plan"
+    if text:
+        plan.write_text(text, encoding="ascii")
+    done = tool("node", *SMALL, "--gpus", "0", "--peers", plan, "--port-base", port_base(), *host)
+    assert done.returncode == 1 and words in done.stderr
+    assert len(done.stderr.splitlines()) == 1 and "this rank cannot start" in done.stderr
+
+
 def test_nobody_to_meet(tool):
     done = tool("node", *SMALL, "--gpus", "0", "--timeout", "1", "--port-base", port_base(),
                 "127.0.0.1")

@@ -23,7 +23,8 @@
 
 #define NODE_GPUS_MAX 64
 #define NODE_RANKS_MAX 1024
-#define NODE_LINKS_MAX 4096 /* of a GPU */
+#define NODE_PORT_BASE 20000 /* by default */
+#define NODE_LINKS_MAX 4096  /* of a GPU */
 #define NODE_NAME_MAX 64
 #define NODE_NICS_TEXT 64 /* "eth1,eth2" */
 #define NODE_TOLD_MAX 100 /* lines [PERF] Iter */
@@ -193,6 +194,9 @@ tcpx_status node_gpus_parse(const char *text, uint32_t *out_numbers, uint32_t *o
  * "all" or a file. Returns how many, at most NODE_LINKS_MAX; -1: the last error. */
 int node_plan_links(const struct node_hello *hellos, uint32_t size, const char *peers,
 		    struct node_end of, struct node_end *out_far);
+/* What of a plan can be judged before the other ranks are known: a file that is there, its lines
+ * and ranks. ERR_NOT_FOUND; ERR_INVALID. */
+tcpx_status node_plan_check(const char *peers, uint32_t size);
 /* The position of an end among those of all ranks. */
 uint32_t node_end_at(const struct node_hello *hellos, struct node_end end);
 /* Of two ends, the one that dials. */

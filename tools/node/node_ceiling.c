@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "ceiling_gpu.h"
 #include "ceiling_lane.h"
+#include "cli_address.h"
 #include "node.h"
 #include "node_control.h"
 #include "sys/addr.h"
@@ -76,26 +77,12 @@ static tcpx_status address_of(const struct node_contact *contact, uint32_t at, u
 			      struct sockaddr_storage *out)
 {
 	struct wire_info info;
-	const struct wire_address *from;
 	tcpx_status status = wire_info_decode(contact->info, contact->info_bytes, &info);
 
 	if (status != TCPX_OK)
 		return status;
 	explicit_bzero(info.secret, sizeof(info.secret));
-	from = &info.addrs[at % info.naddrs];
-	memset(out, 0, sizeof(*out));
-	if (from->family == 4) {
-		struct sockaddr_in *v4 = (struct sockaddr_in *)out;
-
-		v4->sin_family = AF_INET;
-		memcpy(&v4->sin_addr, from->bytes, 4);
-	} else {
-		struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
-
-		v6->sin6_family = AF_INET6;
-		memcpy(&v6->sin6_addr, from->bytes, 16);
-		v6->sin6_scope_id = from->scope;
-	}
+	cli_address(&info.addrs[at % info.naddrs], out);
 	sys_addr_set_port(out, port);
 	return TCPX_OK;
 }

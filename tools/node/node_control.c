@@ -14,7 +14,6 @@
 
 #define MAGIC 0x3265646f	    /* "ode2" */
 #define LOOK_NS (200 * CLOCK_MS_NS) /* at Ctrl-C and at deadlines, when nothing comes */
-#define SAY_NS (3 * CLOCK_S_NS)	    /* who is missing */
 #define GRACE_NS (5 * CLOCK_S_NS)   /* rank 0's verdict comes before ours */
 #define VERDICT_NS (2 * CLOCK_S_NS) /* until a lost rank's own words have come by rank 0 */
 #define LATE_NS (6 * CLOCK_S_NS)    /* for ranks that are still to hear of a failure */
@@ -336,7 +335,8 @@ static void tell_late(struct node_control *c)
 /* Rank 0 until all have come. */
 static void collect(struct node_control *c)
 {
-	int64_t end = clock_now_ns() + c->opts.timeout_ns, say = clock_now_ns() + SAY_NS;
+	int64_t end = clock_now_ns() + c->opts.timeout_ns;
+	struct node_pace pace = node_pace_start(clock_now_ns(), NODE_PACE_NS);
 	uint32_t ranks[NODE_CONTROL_NAMED], count;
 
 	while (!*c->failed && (count = missing(c, ranks, NODE_CONTROL_NAMED)) > 0) {
@@ -346,10 +346,8 @@ static void collect(struct node_control *c)
 			time_is_over(c);
 			return;
 		}
-		if (now >= say && c->opts.waits) {
-			c->opts.waits(c->opts.arg, c->stage, ranks, count);
-			say = now + SAY_NS;
-		}
+		if (c->opts.waits && node_pace_due(&pace, now))
+			c->opts.waits(c->opts.arg, c->stage, ranks, count, end - now);
 		wait_a_moment(c);
 		look_for_gone(c);
 	}

@@ -12,10 +12,32 @@
 #define TOOLS_NODE_CONTROL_H
 
 #include <stdbool.h>
+#include <sys/socket.h>
 
 #include <tcpx/tcpx.h>
 
 struct node_control;
+
+/* When a wait is mentioned again: after 3 seconds, 6 more, 12 more and so on. */
+struct node_pace {
+	int64_t next_ns, step_ns;
+};
+
+static inline struct node_pace node_pace_start(int64_t now_ns, int64_t first_ns)
+{
+	return (struct node_pace){now_ns + first_ns, first_ns};
+}
+
+static inline bool node_pace_due(struct node_pace *pace, int64_t now_ns)
+{
+	if (now_ns < pace->next_ns)
+		return false;
+	pace->step_ns *= 2;
+	pace->next_ns = now_ns + pace->step_ns;
+	return true;
+}
+
+#define NODE_PACE_NS (3 * 1000000000ll)
 
 #define NODE_CONTROL_NAMED 64 /* ranks that waits() is told of */
 
@@ -47,8 +69,9 @@ struct node_control_opts {
 	bool insecure;
 	uint32_t port;	    /* of rank 0; 0: any */
 	int64_t timeout_ns; /* of an exchange */
-	/* Optional: called now and then while it waits, with what is missing. */
-	void (*waits)(void *arg, const char *stage, const uint32_t *missing, uint32_t count);
+	/* Optional: called at a node_pace while it waits: what is missing, and the time left. */
+	void (*waits)(void *arg, const char *stage, const uint32_t *missing, uint32_t count,
+		      int64_t left_ns);
 	void *arg;
 };
 
@@ -59,6 +82,8 @@ tcpx_status node_control_open(const struct node_control_opts *opts,
 			      struct node_control **out_control);
 /* Rank 0's, for whoever hands it to the others. */
 tcpx_status node_control_info(struct node_control *control, void *buf, size_t cap, size_t *out_len);
+/* One address that rank 0 listens on, beyond loopback if there is such a one. */
+tcpx_status node_control_address(struct node_control *control, struct sockaddr_storage *out);
 void node_control_close(struct node_control *control); /* NULL is allowed */
 
 /* out_blobs: by rank; NULL: nobody here wants them. */

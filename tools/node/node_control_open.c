@@ -8,15 +8,17 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
+#include "cli_address.h"
 #include "cli_output.h"
 #include "node_control_priv.h"
+#include "sys/addr.h"
 #include "sys/crypto.h"
 
 #define FLUSH_NS (2 * CLOCK_S_NS)
 #define AGAIN_US 100000		   /* between two dials: nothing tells when rank 0 listens */
 #define TRY_NS (300 * CLOCK_MS_NS) /* that, and the least that a dial has */
 #define NAME_US 1000000	  /* most between two look-ups: the name server serves others, too */
-#define SAY_NS CLOCK_S_NS /* what is waited for */
+#define SAY_NS CLOCK_S_NS /* a name that is not there: it may be misspelt */
 
 static tcpx_status dial_once(struct node_control *c, int64_t left_ns)
 {
@@ -76,10 +78,27 @@ static tcpx_status try_once(struct node_control *c, int64_t left_ns)
 	return status;
 }
 
+/* At the pace of the waits, with what the last try met; about a name once, early. */
+static void say_dialling(const struct node_control *c, tcpx_status status, const tcpx_error *why,
+			 int64_t left_ns)
+{
+	long long seconds = (long long)(left_ns / CLOCK_S_NS);
+
+	if (status == TCPX_ERR_NOT_FOUND)
+		cli_error("%s; trying again for %lld s", why->what, seconds);
+	else if (c->opts.find)
+		cli_error("rank 0 has not come to the rendezvous; waiting for %lld s more",
+			  seconds);
+	else
+		cli_error("no rank 0 at %s port %u yet; waiting for %lld s more", c->opts.host,
+			  c->opts.port, seconds);
+}
+
 /* Until the deadline. */
 static tcpx_status dial(struct node_control *c)
 {
 	int64_t end = clock_now_ns() + c->opts.timeout_ns, say = clock_now_ns() + SAY_NS;
+	struct node_pace pace = node_pace_start(clock_now_ns(), NODE_PACE_NS);
 	uint32_t pause_us = AGAIN_US;
 	tcpx_error why = {.sz = sizeof(why)};
 
@@ -97,9 +116,10 @@ static tcpx_status dial(struct node_control *c)
 		if (!may_come(status) || now + TRY_NS >= end || cli_interrupted)
 			return nobody_came(c, status, &why);
 		if (status == TCPX_ERR_NOT_FOUND && now >= say) {
-			cli_error("%s; trying again for %lld s", why.what,
-				  (long long)((end - now) / CLOCK_S_NS));
+			say_dialling(c, status, &why, end - now);
 			say = end;
+		} else if (status != TCPX_ERR_NOT_FOUND && node_pace_due(&pace, now)) {
+			say_dialling(c, status, &why, end - now);
 		}
 		pause_us = status != TCPX_ERR_NOT_FOUND ? AGAIN_US
 			   : 2 * pause_us < NAME_US	? 2 * pause_us
@@ -157,6 +177,29 @@ tcpx_status node_control_open(const struct node_control_opts *opts,
 	}
 	*out_control = c;
 	return TCPX_OK;
+}
+
+tcpx_status node_control_address(struct node_control *c, struct sockaddr_storage *out)
+{
+	uint8_t buf[TCPX_INFO_MAX_BYTES];
+	struct wire_info info;
+	size_t bytes;
+	tcpx_status status = tcpx_session_info(c->session, buf, sizeof(buf), &bytes);
+
+	if (status == TCPX_OK)
+		status = wire_info_decode(buf, bytes, &info);
+	explicit_bzero(buf, sizeof(buf));
+	if (status != TCPX_OK)
+		return status;
+	explicit_bzero(info.secret, sizeof(info.secret));
+	for (uint32_t i = info.naddrs; i-- > 0;) {
+		struct sockaddr_storage addr;
+
+		cli_address(&info.addrs[i], &addr);
+		if (i == info.naddrs - 1 || !sys_addr_is_loopback(&addr))
+			*out = addr;
+	}
+	return info.naddrs ? TCPX_OK : error_set(TCPX_ERR_NOT_FOUND, 0, "no address");
 }
 
 /* What was said to it has arrived; false: it is gone, or hears nothing. */

@@ -102,11 +102,10 @@ static int plan_by_rule(const struct node_hello *hellos, uint32_t size, bool all
 	return count;
 }
 
-/* "RANK:GPU RANK:GPU" a line; '#' begins a comment. */
-static int plan_line(const struct node_hello *hellos, uint32_t size, const char *where, char *line,
-		     struct node_end *out_pair)
+/* "RANK:GPU RANK:GPU" a line; '#' begins a comment. 1; 0: no pair in it; -1: the last error. */
+static int read_pair(uint32_t size, const char *where, char *line, unsigned rank[2],
+		     unsigned gpu[2])
 {
-	unsigned rank[2], gpu[2];
 	char rest;
 
 	line[strcspn(line, "#\n")] = '\0';
@@ -118,7 +117,30 @@ static int plan_line(const struct node_hello *hellos, uint32_t size, const char 
 		return -1;
 	}
 	for (int i = 0; i < 2; i++) {
-		int at = rank[i] < size ? gpu_of(&hellos[rank[i]], gpu[i]) : -1;
+		if (rank[i] >= size) {
+			(void)error_set(TCPX_ERR_NOT_FOUND, 0, "%s: there is no rank %u of %u",
+					where, rank[i], size);
+			return -1;
+		}
+	}
+	if (rank[0] == rank[1]) {
+		(void)error_set(TCPX_ERR_INVALID, 0, "%s: '%s' pairs a rank with itself", where,
+				line);
+		return -1;
+	}
+	return 1;
+}
+
+static int plan_line(const struct node_hello *hellos, uint32_t size, const char *where, char *line,
+		     struct node_end *out_pair)
+{
+	unsigned rank[2], gpu[2];
+	int got = read_pair(size, where, line, rank, gpu);
+
+	if (got <= 0)
+		return got;
+	for (int i = 0; i < 2; i++) {
+		int at = gpu_of(&hellos[rank[i]], gpu[i]);
 
 		if (at < 0) {
 			(void)error_set(TCPX_ERR_NOT_FOUND, 0, "%s: there is no GPU %u of rank %u",
@@ -127,27 +149,49 @@ static int plan_line(const struct node_hello *hellos, uint32_t size, const char 
 		}
 		out_pair[i] = (struct node_end){rank[i], (uint32_t)at};
 	}
-	if (out_pair[0].rank == out_pair[1].rank) {
-		(void)error_set(TCPX_ERR_INVALID, 0, "%s: '%s' pairs a rank with itself", where,
-				line);
-		return -1;
-	}
 	return 1;
+}
+
+static FILE *open_plan(const char *path)
+{
+	FILE *file = fopen(path, "re");
+
+	if (!file)
+		(void)error_set(TCPX_ERR_NOT_FOUND, errno, "--peers %s is not same, all or a file",
+				path);
+	return file;
+}
+
+tcpx_status node_plan_check(const char *peers, uint32_t size)
+{
+	bool word = !strcmp(peers, "all") || !strcmp(peers, "same");
+	FILE *file = word ? NULL : open_plan(peers);
+	char line[256], where[300];
+	unsigned rank[2], gpu[2];
+	int got = 0;
+
+	if (word)
+		return TCPX_OK;
+	if (!file)
+		return tcpx_last_error()->status;
+	for (int number = 1; got >= 0 && fgets(line, sizeof(line), file); number++) {
+		snprintf(where, sizeof(where), "%s:%d", peers, number);
+		got = read_pair(size, where, line, rank, gpu);
+	}
+	fclose(file);
+	return got < 0 ? tcpx_last_error()->status : TCPX_OK;
 }
 
 static int plan_by_file(const struct node_hello *hellos, uint32_t size, const char *path,
 			struct node_end of, struct node_end *out_far)
 {
-	FILE *file = fopen(path, "re");
+	FILE *file = open_plan(path);
 	struct node_end pair[2];
 	char line[256], where[300];
 	int count = 0, got = 0;
 
-	if (!file) {
-		(void)error_set(TCPX_ERR_NOT_FOUND, errno, "--peers %s is not same, all or a file",
-				path);
+	if (!file)
 		return -1;
-	}
 	for (int number = 1; got >= 0 && count >= 0 && fgets(line, sizeof(line), file); number++) {
 		snprintf(where, sizeof(where), "%s:%d", path, number);
 		got = plan_line(hellos, size, where, line, pair);

@@ -18,7 +18,6 @@
 #include "sys/cpu.h"
 
 #define LOOK_MS 100
-#define SAY_NS (3 * CLOCK_S_NS)
 
 const char *node_end_name(const struct node *node, struct node_end end, char *buf, size_t cap)
 {
@@ -122,8 +121,8 @@ static const char *lacks(const struct node_gpu *gpu, const struct node_link *lin
 	return buf;
 }
 
-/* Every few seconds, until all are there. */
-static void say_missing(const struct node *node)
+/* What is missing, and for how long it is waited for. */
+static void say_missing(const struct node *node, int64_t left_ns)
 {
 	char text[512];
 	unsigned lines = 0;
@@ -135,6 +134,9 @@ static void say_missing(const struct node *node)
 				cli_error("waiting: %s", text);
 	if (lines > 16)
 		cli_error("waiting: and %u more", lines - 16);
+	if (lines && left_ns > 0)
+		cli_error("waiting: for %lld s more",
+			  (long long)((left_ns + CLOCK_S_NS / 2) / CLOCK_S_NS));
 }
 
 /* Whoever else hears of it is told of the first one. */
@@ -195,7 +197,8 @@ static void await_events(const struct node *node)
 
 static tcpx_status await_links(struct node *node, struct counts *out)
 {
-	int64_t now = clock_now_ns(), say_ns = now + SAY_NS;
+	int64_t now = clock_now_ns();
+	struct node_pace pace = node_pace_start(now, NODE_PACE_NS);
 	int64_t end = now + (int64_t)(node->options->timeout * 1e9);
 	tcpx_status status;
 
@@ -207,10 +210,8 @@ static tcpx_status await_links(struct node *node, struct counts *out)
 		if (status == TCPX_OK)
 			status = node_control_look(node->control);
 		now = clock_now_ns();
-		if (now >= say_ns || (status == TCPX_OK && now >= end)) {
-			say_missing(node);
-			say_ns = now + SAY_NS;
-		}
+		if (node_pace_due(&pace, now) || (status == TCPX_OK && now >= end))
+			say_missing(node, end - now);
 		if (status == TCPX_OK && now >= end)
 			status = too_late(node, out->channels, out->all_channels);
 		if (status != TCPX_OK)

@@ -3,12 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
 #include "cli_output.h"
 #include "node.h"
 #include "node_control.h"
 #include "perf_host.h"
+#include "sys/addr.h"
 
 static bool is_loopback(const char *host)
 {
@@ -194,7 +196,8 @@ int node_start(const struct cli_command *command, struct node *node, struct node
 	return CLI_GO;
 }
 
-static void say_waiting(void *arg, const char *stage, const uint32_t *missing, uint32_t count)
+static void say_waiting(void *arg, const char *stage, const uint32_t *missing, uint32_t count,
+			int64_t left_ns)
 {
 	char text[256] = "";
 	size_t len = 0;
@@ -203,8 +206,9 @@ static void say_waiting(void *arg, const char *stage, const uint32_t *missing, u
 	for (uint32_t i = 0; i < count && i < 16 && len < sizeof(text); i++)
 		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%u", i ? ", " : "",
 					missing[i]);
-	cli_error("stage '%s': waiting for rank%s %s%s", stage, count > 1 ? "s" : "", text,
-		  count > 16 ? ", ..." : "");
+	cli_error("stage '%s': waiting for rank%s %s%s, for %lld s more", stage,
+		  count > 1 ? "s" : "", text, count > 16 ? ", ..." : "",
+		  (long long)((left_ns + CLOCK_S_NS / 2) / CLOCK_S_NS));
 }
 
 static tcpx_status find_first(void *arg, void *info, size_t cap, size_t *out_bytes)
@@ -286,6 +290,25 @@ static int drive(struct node *node, tcpx_status (*work)(struct node *, int *))
 	return cli_fail(status, "the run failed");
 }
 
+/* By hand: what rank 0 waits for, and what to type for it. */
+static void say_first(const struct node *node)
+{
+	uint64_t base = node->options->port_base;
+	struct sockaddr_storage addr;
+	char host[SYS_ADDR_TEXT], text[SYS_ADDR_TEXT];
+
+	if (node_control_address(node->control, &addr) != TCPX_OK)
+		return;
+	sys_addr_host_text(&addr, host);
+	sys_addr_set_port(&addr, (uint16_t)base);
+	cli_error("waiting for rank 1 at %s port %u; %s run: tcpx %s %s, with the options of this "
+		  "one%s",
+		  host, node->port,
+		  sys_addr_is_loopback(&addr) ? "on this host" : "on the other host", node->job,
+		  base == NODE_PORT_BASE ? host : sys_addr_text(&addr, text),
+		  sys_addr_is_loopback(&addr) ? " (for another host: --bind and --key)" : "");
+}
+
 static int meet_and_drive(struct node *node, tcpx_status (*work)(struct node *, int *))
 {
 	tcpx_status status = node_find_gpus(node);
@@ -293,6 +316,8 @@ static int meet_and_drive(struct node *node, tcpx_status (*work)(struct node *, 
 
 	if (status == TCPX_OK)
 		status = node_nics_assign(node);
+	if (status == TCPX_OK)
+		status = node_plan_check(node->options->peers, node->size);
 	if (status != TCPX_OK)
 		return cli_fail(status, "this rank cannot start");
 	status = open_control(node);
@@ -301,6 +326,8 @@ static int meet_and_drive(struct node *node, tcpx_status (*work)(struct node *, 
 		node_control_close(node->control);
 		return rc;
 	}
+	if (!node->launched && !node->rank && !node->options->quiet)
+		say_first(node);
 	if (node->options->insecure)
 		cli_error("INSECURE: whoever reaches the ports may connect");
 	rc = drive(node, work);

@@ -9,6 +9,7 @@
 
 #include "base/config.h"
 #include "base/error.h"
+#include "cli_address.h"
 #include "cli_devmem.h"
 #include "cli_output.h"
 #include "cli_plugin.h"
@@ -218,23 +219,6 @@ static tcpx_status listen_on(const struct serve_options *o, tcpx_session *sessio
 	return tcpx_session_listen(session, &opts, &port);
 }
 
-static void to_sockaddr(const struct wire_address *from, struct sockaddr_storage *out)
-{
-	struct sockaddr_in *v4 = (struct sockaddr_in *)out;
-	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
-
-	memset(out, 0, sizeof(*out));
-	if (from->family == 4) {
-		v4->sin_family = AF_INET;
-		memcpy(&v4->sin_addr, from->bytes, 4);
-	} else {
-		v6->sin6_family = AF_INET6;
-		memcpy(&v6->sin6_addr, from->bytes, 16);
-		v6->sin6_scope_id = from->scope;
-	}
-	sys_addr_set_port(out, from->port);
-}
-
 /* Says "ready ADDR:PORT" for each address, as the connection info names them. */
 static tcpx_status say_ready(struct perf_house *house)
 {
@@ -252,7 +236,7 @@ static tcpx_status say_ready(struct perf_house *house)
 	for (unsigned i = 0; i < info.naddrs && i < PERF_ADDRESSES_MAX; i++) {
 		char text[SYS_ADDR_TEXT];
 
-		to_sockaddr(&info.addrs[i], &house->addresses[house->naddresses]);
+		cli_address(&info.addrs[i], &house->addresses[house->naddresses]);
 		printf("ready %s\n", sys_addr_text(&house->addresses[house->naddresses++], text));
 	}
 	return TCPX_OK;
