@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import pty
 import random
 import re
 import signal
@@ -223,6 +224,23 @@ def test_a_wrong_plan_costs_no_wait(tool, tmp_path, text, words, host):
     done = tool("node", *SMALL, "--gpus", "0", "--peers", plan, "--port-base", port_base(), *host)
     assert done.returncode == 1 and words in done.stderr
     assert len(done.stderr.splitlines()) == 1 and "this rank cannot start" in done.stderr
+
+
+@pytest.mark.parametrize("command, words", [("node", r"moving memory, window 1 of 1"),
+                                            ("mesh", r"measuring links, round 2 of 2")])
+def test_progress_on_a_terminal(tool, command, words):
+    ours, theirs = pty.openpty()
+    base = ["--mem", "host", "--gpus", "0", "--size", "64K", "--iters", "4", "--port-base",
+            port_base()]
+    server = subprocess.Popen([tool.path, command, *map(str, base)], stderr=theirs,
+                              stdout=subprocess.DEVNULL, env=tool.environment())
+    client = tool(command, *base, "127.0.0.1")
+    assert (server.wait(HANG), client.returncode) == (0, 0), client.stderr
+    os.close(theirs)
+    text = os.read(ours, 65536).decode()
+    os.close(ours)
+    assert re.search(words, text) and text.endswith("\r\033[K"), text
+    assert "of 1" not in client.stderr and "round" not in client.stderr
 
 
 def test_nobody_to_meet(tool):

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "cli_output.h"
 #include "node.h"
 #include "node_control.h"
 
@@ -116,6 +117,8 @@ static tcpx_status play_all(struct node *node, struct sample *samples, struct no
 	tcpx_status status = TCPX_OK;
 
 	for (uint32_t turn = 0; turn < 2 * rounds && status == TCPX_OK; turn++) {
+		if (node->say)
+			cli_live("measuring links, round %u of %u", turn + 1, 2 * rounds);
 		for (uint32_t i = 0; i < node->ngpus; i++) {
 			samples[i].wrong = 0;
 			samples[i].link = set_turn(&node->gpus[i], turn / 2, turn % 2);
@@ -124,6 +127,7 @@ static tcpx_status play_all(struct node *node, struct sample *samples, struct no
 		for (uint32_t i = 0; i < node->ngpus && status == TCPX_OK; i++)
 			note(node, &node->gpus[i], &samples[i], cells);
 	}
+	cli_live("%s", "");
 	return status;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "cli_output.h"
 #include "node.h"
 #include "node_control.h"
 #include "perf_meter.h"
@@ -275,8 +276,12 @@ tcpx_status node_run(struct node *node)
 {
 	tcpx_status status = warm_up(node);
 
-	for (uint32_t window = 0; window < node->windows && status == TCPX_OK; window++)
+	for (uint32_t window = 0; window < node->windows && status == TCPX_OK; window++) {
+		if (node->say)
+			cli_live("moving memory, window %u of %u", window + 1, node->windows);
 		status = node_window(node, window);
+	}
+	cli_live("%s", "");
 	for (uint32_t i = 0; i < node->ngpus; i++) {
 		struct node_gpu *gpu = &node->gpus[i];
 
