@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * --ceiling: what plain blocking sockets move between the same ranks, as many for each link and
- * direction as it has channels, a thread each, all at once. No libtcpx but to tell the ports.
- */
+/* --ceiling: the rate of plain blocking sockets between the same ranks. Each link and direction
+ * has as many sockets as channels, each with a thread, all at once. libtcpx only carries the
+ * port numbers. */
 #include <endian.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -26,20 +25,22 @@
 
 #define ROUNDS 3
 #define CALL_SECONDS 30
-#define PAGE_BYTES                                                                                 \
-	4096 /* whole ones: from an odd address a kernel copies at a tenth of its speed */
+/* buffers are page-aligned: from an odd address the kernel copies at a tenth of its
+	 * speed */
+#define PAGE_BYTES 4096
 
-/* Who connects says which socket it is. */
-struct call {
+	/* The first bytes on a connection, which tell the sockets apart. */
+	struct call {
 	uint64_t cookie;
-	uint32_t link, lane; /* of the listening GPU's links; its first half receives there */
+	/* link: index at the listening GPU, where the first half of the lanes receives */
+	uint32_t link, lane;
 };
 
 struct lane {
 	struct node_gpu *gpu;
 	int fd, sends, err;
 	uint8_t *share;
-	size_t share_bytes, bytes; /* bytes: of a round */
+	size_t share_bytes, bytes; /* bytes: of one round */
 	pthread_t thread;
 	bool running;
 };
@@ -47,7 +48,7 @@ struct lane {
 /* Of one GPU. */
 struct plain {
 	int listener;
-	uint8_t *buffers[2]; /* sent from, received into */
+	uint8_t *buffers[2]; /* source, destination */
 	size_t buffer_bytes;
 	struct lane *lanes; /* by link, then those that send, then those that receive */
 	uint32_t nlanes;
@@ -61,18 +62,19 @@ struct offer {
 struct node_ceiling {
 	struct node *node;
 	struct plain plains[NODE_GPUS_MAX];
-	struct offer *offers; /* of all ends, node_end_at() */
+	struct offer *offers; /* of all ends, by node_end_at() */
 	uint64_t cookie;
 };
 
-static struct node_ceiling *now; /* of the stages' threads; one a process */
+static struct node_ceiling *now; /* used by the threads of the stages; one per process */
 
 static tcpx_status failed(const char *what)
 {
 	return error_set(TCPX_ERR_SYSTEM, errno, "ceiling: %s", what);
 }
 
-/* Where the GPU's session listens, as its contact says; the port is ours. */
+/* An address on which the GPU's session listens, from its contact, with the port of the plain
+ * listener. */
 static tcpx_status address_of(const struct node_contact *contact, uint32_t at, uint16_t port,
 			      struct sockaddr_storage *out)
 {
@@ -95,7 +97,7 @@ static uint8_t *take(size_t bytes)
 	return at == MAP_FAILED ? NULL : at;
 }
 
-/* All lanes of the GPU, no sockets yet. */
+/* Allocates the lanes of a GPU, without sockets. */
 static tcpx_status make_lanes(struct node_gpu *gpu, struct plain *plain)
 {
 	const struct node *node = gpu->node;
@@ -105,7 +107,7 @@ static tcpx_status make_lanes(struct node_gpu *gpu, struct plain *plain)
 	for (uint32_t i = 0; i < gpu->nlinks; i++)
 		per_way += gpu->links[i].want;
 	if (gpu->gpu && bytes > CEILING_RING_BYTES)
-		bytes = CEILING_RING_BYTES; /* no more than staging has */
+		bytes = CEILING_RING_BYTES; /* as much as the staging ring has */
 	if (bytes / per_way < CEILING_CALL_BYTES)
 		bytes = (size_t)per_way * CEILING_CALL_BYTES;
 	plain->buffer_bytes = bytes;
@@ -179,7 +181,7 @@ static tcpx_status dial_link(struct node_gpu *gpu, struct node_link *link, struc
 		struct call call = {now->offers[at].cookie, link->far_link, k};
 		int fd = socket(addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-		/* what we send first is received there first */
+		/* what this end sends first, the far end receives first */
 		lanes[k].fd = fd;
 		if (fd >= 0)
 			ceiling_timeout(fd, CALL_SECONDS);
@@ -203,7 +205,7 @@ static tcpx_status accept_lane(struct node_gpu *gpu, struct plain *plain)
 	ceiling_timeout(fd, CALL_SECONDS);
 	if (ceiling_receive(fd, &call, sizeof(call)) || call.cookie != now->cookie ||
 	    call.link >= gpu->nlinks || call.lane >= 2 * gpu->links[call.link].want) {
-		close(fd); /* somebody else's */
+		close(fd); /* a connection of somebody else */
 		return TCPX_OK;
 	}
 	lanes = lanes_of(gpu, call.link);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The star of ranks: messages are notifications of a session. */
+/* Exchanges between rank 0 and the others; messages are notifications of a session. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -12,20 +12,24 @@
 #include "cli_output.h"
 #include "node_control_priv.h"
 
-#define MAGIC 0x3265646f	    /* "ode2" */
-#define LOOK_NS (200 * CLOCK_MS_NS) /* at Ctrl-C and at deadlines, when nothing comes */
-#define GRACE_NS (5 * CLOCK_S_NS)   /* rank 0's verdict comes before ours */
-#define VERDICT_NS (2 * CLOCK_S_NS) /* until a lost rank's own words have come by rank 0 */
-#define LATE_NS (6 * CLOCK_S_NS)    /* for ranks that are still to hear of a failure */
+#define MAGIC 0x3265646f /* "ode2" */
+/* how often Ctrl-C and deadlines are checked while nothing arrives */
+#define LOOK_NS (200 * CLOCK_MS_NS)
+/* other ranks wait this much longer, so that rank 0's verdict comes first */
+#define GRACE_NS (5 * CLOCK_S_NS)
+/* time for the failure text of a lost rank to arrive by way of rank 0 */
+#define VERDICT_NS (2 * CLOCK_S_NS)
+/* time to tell ranks that have not connected yet of a failure */
+#define LATE_NS (6 * CLOCK_S_NS)
 
-/* MISFIT: a FAIL of ranks that were started with different things. */
+/* MISFIT: a FAIL because ranks were started with different sizes or ranks. */
 enum type { TYPE_AT = 1, TYPE_ALL, TYPE_FAIL, TYPE_MISFIT };
 
 struct head {
 	uint32_t magic, type, rank, seq;
 	uint64_t bytes;
 	char stage[STAGE_MAX], host[HOST_MAX];
-	uint32_t size; /* how many ranks there are, as this one was told */
+	uint32_t size; /* number of ranks that the sender was started with */
 	char size_by[SIZE_BY_MAX];
 };
 
@@ -71,7 +75,7 @@ static tcpx_status send_to(struct node_control *c, tcpx_peer peer, enum type typ
 	return status;
 }
 
-/* Rank 0 to all that have come. */
+/* Rank 0: sends to all ranks that have connected. */
 static void tell_all(struct node_control *c, enum type type, const void *data, size_t bytes)
 {
 	for (uint32_t i = 1; i < c->opts.size; i++)
@@ -79,7 +83,7 @@ static void tell_all(struct node_control *c, enum type type, const void *data, s
 			(void)send_to(c, c->others[i].peer, type, data, bytes);
 }
 
-/* Rank 0: the failure is known, and told. */
+/* Rank 0: tells the failure to all. */
 static void spread(struct node_control *c)
 {
 	tell_all(c, c->disagree ? TYPE_MISFIT : TYPE_FAIL, c->failed, strlen(c->failed));
@@ -95,7 +99,7 @@ static const char *told(char *buf, size_t cap, const char *size_by, uint32_t siz
 	return buf;
 }
 
-/* Rank 0: a process repeats itself until it hears of the end, and is one all the same. */
+/* Rank 0: counts a process once, although it repeats its message until it hears of the failure. */
 static void count_told(struct node_control *c, tcpx_peer peer)
 {
 	for (uint32_t i = 0; i < c->told && i < NODE_CONTROL_NAMED; i++)
@@ -106,7 +110,8 @@ static void count_told(struct node_control *c, tcpx_peer peer)
 	c->told++;
 }
 
-/* Rank 0: ranks that have no place beside the others. They hear of it, too. */
+/* Rank 0: whether the sender cannot be a rank of this run; if so, the run fails and the sender
+ * is told as well. */
 static bool misfits(struct node_control *c, tcpx_peer peer, const struct head *head)
 {
 	const struct other *other = head->rank < c->opts.size ? &c->others[head->rank] : NULL;
@@ -163,7 +168,7 @@ static void take_fail(struct node_control *c, tcpx_peer peer, const struct head 
 {
 	char text[TEXT_MAX];
 
-	if (c->opts.rank) { /* rank 0 has named who */
+	if (c->opts.rank) { /* rank 0 has put the name of the failed rank into the text */
 		snprintf(text, sizeof(text), "%.*s", (int)head->bytes, (const char *)data);
 		c->disagree = head->type == TYPE_MISFIT;
 		failed(c, TCPX_ERR_REMOTE, text);
@@ -203,8 +208,8 @@ static void take(struct node_control *c, const tcpx_notification *n)
 	}
 }
 
-/* A rank that was there is there no more: whoever waits for it hears of it. One that has brought
- * what it had to may end. */
+/* Notes that a rank has left. That is a failure only if its contribution is still missing, which
+ * look_for_gone() decides. */
 static void note_gone(struct node_control *c, tcpx_peer peer)
 {
 	tcpx_error error = {.sz = sizeof(error)};
@@ -243,7 +248,7 @@ static void take_all(struct node_control *c)
 	}
 }
 
-/* What is there now. */
+/* Takes everything that has arrived. */
 static void drain(struct node_control *c)
 {
 	tcpx_event event = {.sz = sizeof(event)};
@@ -252,7 +257,7 @@ static void drain(struct node_control *c)
 	while (tcpx_session_event(c->session, &event) == TCPX_OK) {
 		if (event.type != TCPX_EVENT_PEER_DOWN)
 			continue;
-		take_all(c); /* its last words, which came before it went */
+		take_all(c); /* messages that arrived before the peer left */
 		note_gone(c, event.peer);
 	}
 }
@@ -281,7 +286,7 @@ static uint32_t missing(const struct node_control *c, uint32_t *out_ranks, uint3
 	return count;
 }
 
-/* Rank 0: the rendezvous names somebody else. */
+/* Rank 0: whether the rendezvous now names another process. */
 static bool ousted(struct node_control *c)
 {
 	uint8_t own[TCPX_INFO_MAX_BYTES], there[TCPX_INFO_MAX_BYTES];
@@ -314,8 +319,8 @@ static void time_is_over(struct node_control *c)
 	spread(c);
 }
 
-/* Rank 0 after ranks disagreed: those that are still on their way would else wait until their
- * deadline for somebody who has gone. */
+/* Rank 0, after ranks disagreed: stays until late ranks have connected and heard of it.
+ * Otherwise they would wait until their deadline for a rank that has left. */
 static void tell_late(struct node_control *c)
 {
 	uint32_t all = c->expected > c->opts.size ? c->expected : c->opts.size;
@@ -332,7 +337,7 @@ static void tell_late(struct node_control *c)
 	}
 }
 
-/* Rank 0 until all have come. */
+/* Rank 0: waits until all ranks have contributed. */
 static void collect(struct node_control *c)
 {
 	int64_t end = clock_now_ns() + c->opts.timeout_ns;
@@ -355,7 +360,7 @@ static void collect(struct node_control *c)
 		tell_late(c);
 }
 
-/* The others until rank 0 has answered. */
+/* The other ranks: wait for the answer of rank 0. */
 static void await_hub(struct node_control *c)
 {
 	int64_t end = clock_now_ns() + c->opts.timeout_ns + GRACE_NS;
@@ -373,7 +378,7 @@ static void await_hub(struct node_control *c)
 	}
 }
 
-/* Rank 0 has gone. It may have said why, and nobody has read that yet. */
+/* Rank 0 has left. It may have sent the reason, which has not been read yet. */
 static tcpx_status heard_before(struct node_control *c, tcpx_status status)
 {
 	tcpx_error error = *tcpx_last_error();
@@ -382,7 +387,8 @@ static tcpx_status heard_before(struct node_control *c, tcpx_status status)
 	return error.status == status ? error_raise(&error) : status;
 }
 
-/* What all brought, for rank 0; all: for the others as well, who get nothing else. */
+/* Packs the contributions of all ranks for rank 0, and answers the others: with all of them if
+ * all is set, else with nothing. */
 static tcpx_status pack(struct node_control *c, const void *own, size_t own_bytes, bool all)
 {
 	struct node_blob *blobs = calloc(c->opts.size, sizeof(*blobs));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How ranks come to their control link, and leave it. */
+/* Opening and closing of the control session. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +15,11 @@
 #include "sys/crypto.h"
 
 #define FLUSH_NS (2 * CLOCK_S_NS)
-#define AGAIN_US 100000		   /* between two dials: nothing tells when rank 0 listens */
-#define TRY_NS (300 * CLOCK_MS_NS) /* that, and the least that a dial has */
-#define NAME_US 1000000	  /* most between two look-ups: the name server serves others, too */
-#define SAY_NS CLOCK_S_NS /* a name that is not there: it may be misspelt */
+/* between two dials, since nothing signals that rank 0 listens */
+#define AGAIN_US 100000
+#define TRY_NS (300 * CLOCK_MS_NS) /* pause and shortest useful dial together */
+#define NAME_US 1000000	  /* longest pause between two look-ups, to spare the name server */
+#define SAY_NS CLOCK_S_NS /* an unknown name is reported early, since it may be misspelt */
 
 static tcpx_status dial_once(struct node_control *c, int64_t left_ns)
 {
@@ -30,7 +31,7 @@ static tcpx_status dial_once(struct node_control *c, int64_t left_ns)
 	return tcpx_session_connect_to(c->session, address, &opts, &hub(c)->peer);
 }
 
-/* Whatever is wrong with the info may be so because a run before ours left it there. */
+/* Any failure may be caused by info that an earlier run left there, so it only means "not yet". */
 static tcpx_status find_once(struct node_control *c, int64_t left_ns)
 {
 	TCPX_OPTS(tcpx_connect_opts, opts, .timeout_ns = left_ns);
@@ -44,14 +45,15 @@ static tcpx_status find_once(struct node_control *c, int64_t left_ns)
 	return status;
 }
 
-/* Rank 0 may come later than we do, and so may its host's name. */
+/* Whether a later try may succeed: rank 0 may start later, and its host's name may resolve
+ * later. */
 static bool may_come(tcpx_status status)
 {
 	return status == TCPX_IN_PROGRESS || status == TCPX_ERR_REFUSED ||
 	       status == TCPX_ERR_UNREACHABLE || status == TCPX_ERR_NOT_FOUND;
 }
 
-/* why: of the last try that ended before its time, or no error. */
+/* why: the error of the last try that failed before its deadline, or no error. */
 static tcpx_status nobody_came(struct node_control *c, tcpx_status status, const tcpx_error *why)
 {
 	long long seconds = (long long)(c->opts.timeout_ns / CLOCK_S_NS);
@@ -71,14 +73,14 @@ static tcpx_status try_once(struct node_control *c, int64_t left_ns)
 	int before = log_level;
 	tcpx_status status;
 
-	log_level_set(TCPX_LOG_ERROR); /* that nobody listens yet is no news */
+	log_level_set(TCPX_LOG_ERROR); /* a refusal is expected here and not worth a warning */
 	left_ns = left_ns > CLOCK_MS_NS ? left_ns : CLOCK_MS_NS;
 	status = c->opts.find ? find_once(c, left_ns) : dial_once(c, left_ns);
 	log_level_set(before);
 	return status;
 }
 
-/* At the pace of the waits, with what the last try met; about a name once, early. */
+/* Says what is waited for, after a try that failed with status. */
 static void say_dialling(const struct node_control *c, tcpx_status status, const tcpx_error *why,
 			 int64_t left_ns)
 {
@@ -94,7 +96,7 @@ static void say_dialling(const struct node_control *c, tcpx_status status, const
 			  c->opts.port, seconds);
 }
 
-/* Until the deadline. */
+/* Tries to connect until the deadline. */
 static tcpx_status dial(struct node_control *c)
 {
 	int64_t end = clock_now_ns() + c->opts.timeout_ns, say = clock_now_ns() + SAY_NS;
@@ -112,7 +114,7 @@ static tcpx_status dial(struct node_control *c)
 		}
 		if (status != TCPX_ERR_TIMED_OUT && status != TCPX_IN_PROGRESS)
 			why = *tcpx_last_error();
-		/* A try of a moment would end by its deadline, and not say why nobody is there. */
+		/* A very short try would only report its own timeout, not the cause. */
 		if (!may_come(status) || now + TRY_NS >= end || cli_interrupted)
 			return nobody_came(c, status, &why);
 		if (status == TCPX_ERR_NOT_FOUND && now >= say) {
@@ -157,7 +159,8 @@ tcpx_status node_control_open(const struct node_control_opts *opts,
 	if (gethostname(c->host, sizeof(c->host) - 1))
 		snprintf(c->host, sizeof(c->host), "?");
 	snprintf(c->stage, sizeof(c->stage), "control");
-	/* By a name of its own: two processes of one rank would take each other's place. */
+	/* The name is unique: with equal names two processes of one rank would replace each
+	 * other. */
 	if (sys_random(&salt, sizeof(salt)) != TCPX_OK)
 		salt = (uint32_t)getpid();
 	snprintf(name, sizeof(name), "%.30s-control-%u-%08x", opts->job, opts->rank, salt);
@@ -202,7 +205,7 @@ tcpx_status node_control_address(struct node_control *c, struct sockaddr_storage
 	return info.naddrs ? TCPX_OK : error_set(TCPX_ERR_NOT_FOUND, 0, "no address");
 }
 
-/* What was said to it has arrived; false: it is gone, or hears nothing. */
+/* Whether everything sent to the peer has arrived; false: the peer has left or does not answer. */
 static bool heard(struct node_control *c, tcpx_peer peer)
 {
 	return tcpx_peer_flush(c->session, peer, FLUSH_NS) == TCPX_OK;
@@ -217,7 +220,7 @@ void node_control_close(struct node_control *c)
 			c->others[i].known = heard(c, c->others[i].peer);
 		free(c->others[i].data);
 	}
-	/* those that have no place among the others were told why */
+	/* ranks that did not fit were told why */
 	for (uint32_t i = 0; i < c->told && i < NODE_CONTROL_NAMED; i++)
 		(void)heard(c, c->told_peers[i]);
 	tcpx_session_close(c->session);

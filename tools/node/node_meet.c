@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks learn of each other: what they are, what they were told, who is linked with whom. */
+/* Exchanges between ranks: hellos, contacts, tokens; and the links that follow from the hellos. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "node.h"
 #include "node_control.h"
 
-/* Of the file that --peers names: "FILE", and a word that goes with its contents. */
+/* A word that is equal at two ranks when their --peers files have the same contents. */
 static const char *peers_word(const char *peers, char *buf, size_t cap)
 {
 	uint32_t crc = 0;
@@ -30,7 +30,8 @@ static const char *peers_word(const char *peers, char *buf, size_t cap)
 	return buf;
 }
 
-/* What ranks must have in common, as text: the first word that differs is named. */
+/* Writes the options that ranks must have in common as text; compare() names the first that
+ * differs. */
 static void put_options(const struct node *node, char *out, size_t cap)
 {
 	const struct node_options *o = node->options;
@@ -51,7 +52,7 @@ static void put_options(const struct node *node, char *out, size_t cap)
 		 peers_word(o->peers, peers, sizeof(peers)));
 }
 
-/* "--size 4096, and rank 0 has --size 8192" */
+/* Fails if a rank has another version than rank 0, or other options. */
 static tcpx_status compare(const struct node *node, uint32_t rank)
 {
 	const struct node_hello *first = &node->hellos[0], *it = &node->hellos[rank];
@@ -80,7 +81,7 @@ static tcpx_status compare(const struct node *node, uint32_t rank)
 			 (int)strcspn(a, " "), a);
 }
 
-/* Without the GPUs that it has not. */
+/* Without unused entries of gpus. */
 static size_t hello_bytes(const struct node_hello *hello)
 {
 	return offsetof(struct node_hello, gpus) + hello->ngpus * sizeof(hello->gpus[0]);
@@ -141,7 +142,7 @@ tcpx_status node_meet(struct node *node)
 	return status;
 }
 
-/* From one end to another; the same at both. */
+/* Seed of the pattern from one end to another; both ends compute the same. */
 static uint64_t seed_of(struct node_end from, struct node_end to)
 {
 	return (uint64_t)from.rank << 48 ^ (uint64_t)from.gpu << 32 ^ (uint64_t)to.rank << 16 ^
@@ -179,7 +180,8 @@ static tcpx_status plan_gpu(struct node *node, struct node_gpu *gpu, struct node
 	return TCPX_OK;
 }
 
-/* Transfers of a link in one window: as many as the memory has room for, the same for all. */
+/* Sets the number of transfers of a link in one window: as many as fit into the memory of the
+ * GPU with most links, the same at all ranks. */
 static void plan_windows(struct node *node, uint32_t links_max)
 {
 	const struct node_options *o = node->options;
@@ -259,7 +261,7 @@ tcpx_status node_share_all(struct node *node, const char *stage, const void *own
 	return status;
 }
 
-/* As long as they are: at rank 0 they go from all ranks to all. */
+/* Packs contacts without unused bytes, because rank 0 sends those of all ranks to all ranks. */
 static size_t pack_contacts(const struct node *node, uint8_t *out)
 {
 	size_t at = 0;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The buffers of a run, summed over the ranks of a host before any of them touches a page: memory
- * that is not there would end in the kernel's killing.
- */
+/* Sums the buffers of all ranks of a host before any of them touches a page: with too little
+ * memory the kernel would kill a process. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +28,8 @@ bool node_memory_is_hosts(const struct node_hello *hello)
 	return !*hello->gpus[0].pci;
 }
 
-/* Host memory of a rank. Its GPUs have so many areas in all; --ceiling has buffers of its own. */
+/* Host memory that a rank needs for `areas` areas of all its GPUs; --ceiling has buffers of its
+ * own. */
 static uint64_t host_bytes(const struct node *node, const struct node_hello *hello, uint32_t areas)
 {
 	uint64_t bytes = 2ull * areas * node->slots * node->options->size;
@@ -45,9 +44,9 @@ static uint64_t host_bytes(const struct node *node, const struct node_hello *hel
 	return node->options->ceiling ? 2 * bytes : bytes;
 }
 
-/* What ranks take together out of one pool of memory. */
+/* What ranks need together from one pool of memory: a host or a cgroup. */
 struct pool {
-	uint64_t bytes, has; /* has: PERF_MEMORY_UNKNOWN: nothing bounds it */
+	uint64_t bytes, has; /* has: PERF_MEMORY_UNKNOWN if nothing limits it */
 	uint32_t ranks;
 };
 
@@ -64,7 +63,7 @@ static const char *bytes_text(uint64_t bytes, char *buf, size_t cap)
 	return bytes == PERF_MEMORY_UNKNOWN ? "?" : bytes_format(bytes, buf, cap);
 }
 
-/* The --memory that would fit. Of one transfer a link there is no less. */
+/* The --memory that would fit; at least one transfer per link is needed. */
 static void advise(const struct node *node, const struct pool *pool, uint64_t usable)
 {
 	double share = (double)usable / (double)pool->bytes;

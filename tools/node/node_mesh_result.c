@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A mesh as a matrix: who sends is the row, who receives the column. */
+/* The mesh as a matrix: one row per sender, one column per receiver. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,18 +12,18 @@
 #include "node_control.h"
 
 #define GIGA 1e9
-#define SHOWN 32 /* ends; of more the matrix is in JSON alone */
+#define SHOWN 32 /* most ends for which the matrix is printed; larger ones are in the JSON only */
 
-/* Of all ends by all ends; from * count + to. */
+/* Cells of all pairs of ends, at from * count + to. */
 struct matrix {
 	struct node_cell *cells;
 	struct node_end *ends;
 	uint32_t count;
-	double median, least, most; /* B/s, of those that were measured */
+	double median, least, most; /* B/s, over the measured cells */
 	uint64_t measured, wrong;
 };
 
-/* A rank's rows: what its ends posted, and the wrong bytes of what came to them. */
+/* Adds the rows of a rank: rates of what its ends posted, wrong bytes of what they received. */
 static void merge(struct matrix *m, const struct node *node, uint32_t first, uint32_t ngpus,
 		  const struct node_cell *rows)
 {
@@ -225,7 +225,7 @@ static int write_json(const struct node *node, const struct matrix *m)
 	return rc;
 }
 
-/* Rank 0's, which alone has the rates. */
+/* On rank 0, which is the only one with the rates. */
 static tcpx_status show(const struct node *node, const struct node_blob *blobs, int *out_rc,
 			uint64_t *out_wrong)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of node and of mesh: the first is mesh's alone, the last ones are node's. */
+/* The options of node and mesh: the first is for mesh only, the last ones are for node only. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which GPUs, and who is linked with whom. */
+/* Parses GPU lists, and decides which GPUs are linked. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,7 +64,7 @@ bool node_plan_dials(struct node_end self, struct node_end far)
 	return self.rank != far.rank ? self.rank > far.rank : self.gpu > far.gpu;
 }
 
-/* The position of a GPU that the user calls so; -1: that rank has none. */
+/* The index of the GPU with that number; -1: the rank has none. */
 static int gpu_of(const struct node_hello *hello, unsigned number)
 {
 	for (uint32_t i = 0; i < hello->ngpus; i++)
@@ -77,7 +77,7 @@ static int add(struct node_end *out_far, int count, struct node_end end)
 {
 	for (int i = 0; i < count; i++)
 		if (out_far[i].rank == end.rank && out_far[i].gpu == end.gpu)
-			return count; /* the pair was named from both sides */
+			return count; /* the file names the pair from both sides */
 	if (count == NODE_LINKS_MAX) {
 		(void)error_set(TCPX_ERR_LIMIT, 0, "more than %d peers of a GPU", NODE_LINKS_MAX);
 		return -1;
@@ -102,7 +102,8 @@ static int plan_by_rule(const struct node_hello *hellos, uint32_t size, bool all
 	return count;
 }
 
-/* "RANK:GPU RANK:GPU" a line; '#' begins a comment. 1; 0: no pair in it; -1: the last error. */
+/* Reads a line "RANK:GPU RANK:GPU"; '#' begins a comment. Returns 1; 0: an empty line; -1: the
+ * last error. */
 static int read_pair(uint32_t size, const char *where, char *line, unsigned rank[2],
 		     unsigned gpu[2])
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What came out, of all ranks: a table, JSON, the predecessor's lines. */
+/* Results of all ranks: table, JSON, the predecessor's lines. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,8 @@
 #define GIGA 1e9
 #define RELAY "relay" /* of the path */
 
-/* Of one rank, on the wire to rank 0: both ends are of one version. Its threads come behind it. */
+/* The report of a rank, as sent to rank 0, followed by its threads. Plain structs will do, since
+ * all ranks have the same version. */
 struct report {
 	uint64_t elapsed_ns, cpu_ns, ready_ns, ceiling_ns;
 	struct cli_devmem devmem; /* of gpudirect */
@@ -24,10 +25,10 @@ struct report {
 		struct node_row row;
 		char nic[NODE_NICS_TEXT], transport[16], unpack[12];
 		int numa, nic_numa;
-	} gpus[NODE_GPUS_MAX]; /* on the wire ngpus of them */
+	} gpus[NODE_GPUS_MAX]; /* only ngpus of them are sent */
 };
 
-/* What all ranks said; rank 0's but for wrong. */
+/* Reports of all ranks; other ranks than 0 only have wrong. */
 struct results {
 	struct report *reports;
 	struct node_blob *threads; /* of struct node_thread */
@@ -41,7 +42,7 @@ static uint32_t threads_of(const struct results *all, uint32_t rank)
 
 static double rate(uint64_t bytes, uint64_t ns)
 {
-	return ns ? (double)bytes / (double)ns : 0; /* bytes a ns are GB a second */
+	return ns ? (double)bytes / (double)ns : 0; /* bytes per ns equal GB per second */
 }
 
 static void fill_report(struct node *node, struct report *r)
@@ -70,7 +71,7 @@ static void fill_report(struct node *node, struct report *r)
 
 struct sums {
 	uint64_t bytes, slowest_ns, cpu_ns;
-	double rate, ceiling; /* bytes a second; ceiling 0: not measured */
+	double rate, ceiling; /* bytes per second; ceiling 0: not measured */
 };
 
 static struct sums add_up(const struct node *node, const struct results *all)
@@ -90,7 +91,7 @@ static struct sums add_up(const struct node *node, const struct results *all)
 			s.bytes += r->gpus[i].row.bytes_out;
 	}
 	s.rate = rate(s.bytes, s.slowest_ns) * GIGA;
-	/* A round of it moves a window of every link. */
+	/* One round of the ceiling moves as much as a window of every link. */
 	s.ceiling = rate(s.bytes / node->options->iters * node->slots, ceiling_ns) * GIGA;
 	return s;
 }
@@ -122,7 +123,7 @@ static void print_rows(const struct node *node, const struct report *reports)
 		       "GPU of the row\n");
 }
 
-/* Sums of the GPUs of a NIC. */
+/* Sums over the GPUs that share a NIC. */
 static void print_nics(const struct node *node, const struct report *reports)
 {
 	char text[512];
@@ -195,7 +196,7 @@ static void print_table(const struct node *node, const struct results *all, cons
 	       (double)reports[0].ready_ns / GIGA, (unsigned long long)all->wrong);
 }
 
-/* Each rank its own, of its own clock. */
+/* Each rank prints its own lines, by its own clock. */
 static void print_perf_lines(const struct node *node)
 {
 	for (uint32_t i = 0; i < node->ngpus; i++) {
@@ -240,7 +241,7 @@ static void put_gpu(struct cli_json *list, const struct node_hello *hello, const
 	cli_json_integer(o, "checked", row->checked);
 }
 
-/* What the counter of each NIC rose by, where there is one. */
+/* Prints the growth of the packet counter of each NIC that has one. */
 static void put_devmem(struct cli_json *rank, const struct cli_devmem *devmem)
 {
 	struct cli_json *o = rank ? cli_json_object(rank, "rx_devmem_pkts") : NULL;
@@ -337,7 +338,7 @@ static tcpx_status take_report(const struct node_blob *blob, uint32_t rank, stru
 	return TCPX_OK;
 }
 
-/* All that a rank must know of the others: were bytes wrong? */
+/* The only thing that other ranks must know: whether bytes were wrong anywhere. */
 static tcpx_status share_wrong(struct node *node, struct node_blob *blobs, uint64_t *out_wrong)
 {
 	uint64_t own = 0, one, sum = 0;
@@ -356,7 +357,8 @@ static tcpx_status share_wrong(struct node *node, struct node_blob *blobs, uint6
 	return status;
 }
 
-/* Reports and threads go to rank 0 alone: of all to all they grow with the square of the ranks. */
+/* Reports and threads go to rank 0 only; sent to all ranks they would grow with the square of
+ * the ranks. */
 static tcpx_status collect(struct node *node, struct results *all)
 {
 	struct node_blob *blobs = calloc(node->size, sizeof(*blobs));
@@ -375,7 +377,7 @@ static tcpx_status collect(struct node *node, struct results *all)
 		bytes += sizeof(struct node_thread) *
 			 node_threads_list((struct node_thread *)((uint8_t *)own + bytes),
 					   NODE_THREADS_MAX);
-		/* What it points into stays until the next exchange. */
+		/* Results point into data that stays valid until the next exchange. */
 		status = node_control_collect(node->control, "results", own, bytes, blobs);
 	}
 	for (uint32_t rank = 0; !node->rank && status == TCPX_OK && rank < node->size; rank++)

@@ -10,14 +10,14 @@
 #include "node_control.h"
 #include "perf_meter.h"
 
-#define LOOK_NS (200 * CLOCK_MS_NS) /* at the stop word, while nothing ends */
+#define LOOK_NS (200 * CLOCK_MS_NS) /* how often stop is checked while no request ends */
 
 static bool sends(const struct node_gpu *gpu)
 {
 	return gpu->node->options->op == NODE_SEND;
 }
 
-/* Who posts the request of a direction: of READ it is the end that the bytes come to. */
+/* Whether this end posts the requests of a direction; for READ the receiving end does. */
 static bool posts(const struct node_gpu *gpu, const struct node_link *link)
 {
 	return gpu->node->options->op == NODE_READ ? link->in : link->out;
@@ -73,7 +73,7 @@ static tcpx_status compare(struct node_gpu *gpu)
 	tcpx_status status = TCPX_OK;
 
 	if (!node_compares(node))
-		return TCPX_OK; /* that is what it is for */
+		return TCPX_OK; /* --unpack none drops the bytes on purpose */
 	for (uint32_t i = 0; i < gpu->nlinks && status == TCPX_OK; i++) {
 		struct node_link *link = &gpu->links[i];
 		uint8_t *dst = area_of(gpu, &gpu->dst, i);
@@ -121,7 +121,8 @@ static tcpx_status post_all(struct node_gpu *gpu, bool receives)
 	return status;
 }
 
-/* What ended, and what the others say; events would keep a wait awake. */
+/* Takes completions, notifications and events; events that are not taken would end every wait at
+ * once. */
 static tcpx_status take(struct node_gpu *gpu)
 {
 	tcpx_completion ends[64] = {{.sz = sizeof(ends[0])}};
@@ -146,7 +147,7 @@ static tcpx_status take(struct node_gpu *gpu)
 	return (tcpx_status)got;
 }
 
-/* Until none of them is left. */
+/* Waits until the count is 0. */
 static tcpx_status await(struct node_gpu *gpu, const uint32_t *left)
 {
 	tcpx_status status = take(gpu);
@@ -166,7 +167,8 @@ static uint64_t since(const struct node_gpu *gpu)
 	return (uint64_t)clock_now_ns() - gpu->began_ns;
 }
 
-/* The others say when what they began with us has ended: the end by our own clock. */
+/* Peers notify when the requests that they posted to this end are over, so that the time is
+ * taken by the clock of this end. */
 static uint32_t others(const struct node_gpu *gpu)
 {
 	uint32_t wanted = 0;
@@ -198,7 +200,7 @@ static void count(struct node_gpu *gpu, uint64_t ns_own, uint64_t ns_others)
 	}
 	gpu->row.ns_out += reads ? ns_others : ns_own;
 	gpu->row.ns_in += reads ? ns_own : ns_others;
-	/* What is under way together shares its time. */
+	/* Transfers in flight at the same time get equal shares of it. */
 	for (uint32_t i = 0; i < gpu->node->used && gpu->told < NODE_TOLD_MAX; i++)
 		gpu->told_ns[gpu->told++] =
 			(ns_own > ns_others ? ns_own : ns_others) / gpu->node->used;
@@ -257,7 +259,7 @@ tcpx_status node_window(struct node *node, uint32_t window)
 	return status;
 }
 
-/* Before what counts: routes, windows and caches are warm then. */
+/* An unmeasured window, which warms up routes, TCP windows and caches. */
 static tcpx_status warm_up(struct node *node)
 {
 	tcpx_status status = node_window(node, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stages of a node until all its GPUs are ready, and its end. */
+/* The stages of a node until all GPUs are ready, and its close. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -38,11 +38,11 @@ static void *stage_main(void *arg)
 		gpu->error = *tcpx_last_error();
 	atomic_store(&gpu->ended, true);
 	if (write(gpu->node->done_fd, &one, sizeof(one)) < 0)
-		return NULL; /* it is looked at all the same */
+		return NULL; /* ended is checked at every turn as well */
 	return NULL;
 }
 
-/* Until all threads have ended, with an eye on the other ranks. */
+/* Waits until all threads have ended and watches the control link meanwhile. */
 static tcpx_status watch(struct node *node, uint32_t started)
 {
 	tcpx_status status = TCPX_OK;
@@ -82,7 +82,7 @@ tcpx_status node_each(struct node *node, tcpx_status (*stage)(struct node_gpu *)
 	}
 	watched = watch(node, started);
 	if (watched != TCPX_OK)
-		return watched; /* it is why the threads ended */
+		return watched; /* the failure of another rank is why the threads ended */
 	for (uint32_t i = 0; i < started && status == TCPX_OK; i++) {
 		tcpx_error error = node->gpus[i].error;
 
@@ -105,8 +105,8 @@ static void say(const struct node *node, const char *what, uint32_t count, uint3
 	(void)cli_flush(stdout);
 }
 
-/* A link that lacks channels, with both ends: "GPU 0 to rank 1 (host) GPU 0: up, 1 of 2 channels".
- * NULL: it lacks none. */
+/* Describes a link that lacks channels: "GPU 0 to rank 1 (host) GPU 0: up, 1 of 2 channels".
+ * NULL: it is complete. */
 static const char *lacks(const struct node_gpu *gpu, const struct node_link *link, char *buf,
 			 size_t cap)
 {
@@ -121,7 +121,7 @@ static const char *lacks(const struct node_gpu *gpu, const struct node_link *lin
 	return buf;
 }
 
-/* What is missing, and for how long it is waited for. */
+/* Says what is missing and how long the wait goes on. */
 static void say_missing(const struct node *node, int64_t left_ns)
 {
 	char text[512];
@@ -139,7 +139,7 @@ static void say_missing(const struct node *node, int64_t left_ns)
 			  (long long)((left_ns + CLOCK_S_NS / 2) / CLOCK_S_NS));
 }
 
-/* Whoever else hears of it is told of the first one. */
+/* The failure names the first missing link, also for the other ranks. */
 static tcpx_status too_late(const struct node *node, uint32_t channels, uint32_t of)
 {
 	char text[512] = "";
@@ -183,7 +183,7 @@ static tcpx_status count(struct node *node, struct counts *out)
 	return status;
 }
 
-/* Poll over all sessions of the node, and the control's. */
+/* Polls all sessions of the node and the control session. */
 static void await_events(const struct node *node)
 {
 	struct pollfd fds[NODE_GPUS_MAX + 1];
@@ -261,7 +261,7 @@ static tcpx_status register_all(struct node *node)
 	return status;
 }
 
-/* Which GPUs they are; nobody's context is made for that. */
+/* Finds the GPUs without creating a context. */
 tcpx_status node_find_gpus(struct node *node)
 {
 	uint32_t count = 0;
@@ -278,7 +278,7 @@ tcpx_status node_find_gpus(struct node *node)
 		uint32_t number = node->gpus[i].number;
 		struct cli_gpu gpu;
 
-		/* A launcher may show each task its own GPU alone. */
+		/* A launcher may show each task only its own GPU. */
 		node->gpus[i].ordinal = node->options->local_rank && count == 1 ? 0 : number;
 		if (node->gpus[i].ordinal >= count)
 			return error_set(TCPX_ERR_NOT_FOUND, 0,
@@ -302,7 +302,7 @@ tcpx_status node_setup(struct node *node)
 	if (status == TCPX_OK)
 		status = node_meet(node);
 	if (status == TCPX_OK && node->launched)
-		launch_meet_over(&node->meet); /* it holds a secret */
+		launch_meet_over(&node->meet); /* the rendezvous holds a secret */
 	if (status == TCPX_OK)
 		status = node_plan(node);
 	if (status == TCPX_OK)

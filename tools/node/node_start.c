@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank from its command line to the meeting with the others, and its end. */
+/* A rank from its command line to the meeting with the others, and its exit. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static bool is_loopback(const char *host)
 	return !strcmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "::1");
 }
 
-/* Whoever knows the address would be let in: what proves a rank must come another way. */
+/* A meeting by address lets in whoever knows it, so ranks must prove themselves by a key. */
 static tcpx_status check_trust(const struct node *node)
 {
 	const struct node_options *o = node->options;
@@ -33,7 +33,7 @@ static tcpx_status check_trust(const struct node *node)
 			  "in a shared file");
 }
 
-/* Loopback, our default, does not lead to the others. */
+/* Fails if ranks are on several hosts and only loopback, the default, is bound. */
 static tcpx_status check_rails(const struct node *node, const struct launch *launch)
 {
 	const char *bind = node->options->bind;
@@ -74,7 +74,8 @@ static tcpx_status find_launch(const struct node_options *o, struct launch *out,
 	return launch_by_hosts(o->hostfile, out, first);
 }
 
-/* Ranks that something started; by hand it is two: this one, or one that HOST names. */
+/* Ranks that a launcher started. Without one there are two: this one and the one that HOST
+ * names, or that names this one. */
 static tcpx_status take_launch(struct node *node, struct node_options *o)
 {
 	char first[LAUNCH_TEXT_MAX];
@@ -93,7 +94,7 @@ static tcpx_status take_launch(struct node *node, struct node_options *o)
 	node->rank = launch.rank;
 	node->size = launch.size;
 	node->size_by = launch.size_by;
-	/* What is told must be what somebody published. */
+	/* Advertised ports must be the published ones, so no other may be taken. */
 	node->any_port = !launch.alone_here && !o->local_rank && !(o->advertise && *o->advertise);
 	status = launch_meet_by(&launch, o->rendezvous && *o->rendezvous ? o->rendezvous : first,
 				node->port, &node->meet);
@@ -108,7 +109,7 @@ static tcpx_status take_launch(struct node *node, struct node_options *o)
 	return TCPX_OK;
 }
 
-/* By hand: rank 0 listens, the other one was told where. */
+/* Started by hand with HOST: this is rank 1, and rank 0 listens there. */
 static int take_host(struct node *node, struct node_options *o, const char *text)
 {
 	static char host[PERF_HOST_MAX];
@@ -131,7 +132,7 @@ static int take_host(struct node *node, struct node_options *o, const char *text
 	return CLI_GO;
 }
 
-/* One that the environment names is for whoever says nothing else of the ranks. */
+/* A host file from the environment only counts if nothing on the command line tells the ranks. */
 static int check_hostfile(const struct cli_command *command, struct node_options *o, bool by_hand)
 {
 	bool named = strcmp(o->launcher, "auto") != 0;
@@ -145,7 +146,7 @@ static int check_hostfile(const struct cli_command *command, struct node_options
 	return CLI_GO;
 }
 
-/* By the environment: the predecessor's OOB port was that of its control link. */
+/* TCPX_OOB_PORT, if set: the predecessor's variable for the port of its control link. */
 static uint32_t control_port(const struct node_options *o)
 {
 	uint32_t port = (uint32_t)config_u64(CONFIG_OOB_PORT);
@@ -177,7 +178,7 @@ int node_start(const struct cli_command *command, struct node *node, struct node
 	rc = check_hostfile(command, o, first < argc);
 	if (rc == CLI_GO && first < argc)
 		rc = take_host(node, o, argv[first]);
-	/* Before anything reads the library's options: it sets some. */
+	/* Must come before the library's options are read, because it sets some of them. */
 	if (rc == CLI_GO && o->transport >= NODE_PLUGIN)
 		rc = cli_plugin_prepare(command, &o->plugin, o->transport == NODE_GPUDIRECT, -1, 0);
 	if (rc != CLI_GO)
@@ -250,7 +251,7 @@ static tcpx_status open_control(struct node *node)
 	if (by_info) {
 		opts.find = find_first;
 		opts.find_arg = &node->meet;
-		if (!*advertise) /* nobody publishes a port of chance */
+		if (!*advertise) /* nobody can publish an arbitrary port */
 			opts.port = 0;
 	} else if (node->launched) {
 		opts.host = node->rank ? node->meet.where : NULL;
@@ -262,7 +263,7 @@ static tcpx_status open_control(struct node *node)
 	return status;
 }
 
-/* From here on the other ranks hear of a failure. */
+/* From here on the other ranks are told of a failure. */
 static int drive(struct node *node, tcpx_status (*work)(struct node *, int *))
 {
 	int rc = CLI_OK;
@@ -273,7 +274,8 @@ static int drive(struct node *node, tcpx_status (*work)(struct node *, int *))
 		status = work(node, &rc);
 	if (status == TCPX_OK)
 		return rc;
-	/* What a lost link says is what became of a failure elsewhere. */
+	/* A lost link is mostly the consequence of a failure elsewhere, which is the better
+	 * text. */
 	if (status <= TCPX_ERR_PEER_CLOSED) {
 		tcpx_error lost = *tcpx_last_error();
 		tcpx_status verdict = node_control_verdict(node->control);
@@ -283,14 +285,14 @@ static int drive(struct node *node, tcpx_status (*work)(struct node *, int *))
 		else
 			status = verdict;
 	}
-	error = *tcpx_last_error(); /* telling the others may fail, and set another one */
+	error = *tcpx_last_error(); /* telling the others may fail and overwrite the last error */
 	node_control_fail(node->control, error.what);
 	if (error.status == status)
 		(void)error_raise(&error);
 	return cli_fail(status, "the run failed");
 }
 
-/* By hand: what rank 0 waits for, and what to type for it. */
+/* Started by hand, rank 0 says where it waits and what to type on the other host. */
 static void say_first(const struct node *node)
 {
 	uint64_t base = node->options->port_base;
