@@ -25,12 +25,11 @@
 
 #define ROUNDS 3
 #define CALL_SECONDS 30
-/* buffers are page-aligned: from an odd address the kernel copies at a tenth of its
-	 * speed */
+/* Alignment of buffers: from an odd address the kernel copies at a tenth of its speed. */
 #define PAGE_BYTES 4096
 
-	/* The first bytes on a connection, which tell the sockets apart. */
-	struct call {
+/* The first bytes on a connection, which tell the sockets apart. */
+struct call {
 	uint64_t cookie;
 	/* link: index at the listening GPU, where the first half of the lanes receives */
 	uint32_t link, lane;

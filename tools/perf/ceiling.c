@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* perf's end of --ceiling. */
+/* The client's side of --ceiling. */
 #include "ceiling.h"
 
 #include <endian.h>
@@ -21,7 +21,7 @@
 #include "sys/addr.h"
 #include "sys/crypto.h"
 
-#define CALL_SECONDS 20 /* a socket call that takes longer has failed */
+#define CALL_SECONDS 20 /* time limit of a socket call */
 
 struct sample {
 	double bytes_per_second, cpu_local, cpu_remote, one_way;
@@ -31,7 +31,7 @@ struct worker {
 	struct ceiling *ceiling;
 	struct ceiling_lane *lane;
 	int64_t start_ns, end_ns;
-	int err; /* errno of a failed call, -1: closed */
+	int err; /* errno of the failed call; -1: the connection was closed */
 };
 
 struct ceiling {
@@ -47,7 +47,7 @@ struct ceiling {
 	char congestion[16];
 };
 
-/* One window of one lane: all its bytes, confirmed by the other end. */
+/* Moves one window over one lane, until the other end confirms all bytes. */
 static int run_lane(struct ceiling_lane *lane)
 {
 	uint8_t byte = 0;
@@ -178,7 +178,7 @@ tcpx_status ceiling_open(struct perf_client *client, const struct perf_ceil_spec
 	return TCPX_OK;
 }
 
-/* From the first lane's start to the last one's end, and the first failure. */
+/* The time from the start of the first lane to the end of the last one, and the first failure. */
 static tcpx_status collect(const struct ceiling *c, int64_t *out_ns)
 {
 	int64_t first = INT64_MAX, last = 0;
@@ -205,7 +205,7 @@ static struct sample *next_sample(struct ceiling *c)
 	return s;
 }
 
-/* A series of round trips; the other end answers from its first arm on. */
+/* A series of round trips; the other end answers once it has been armed. */
 static tcpx_status ping(struct ceiling *c, int keep)
 {
 	struct ceiling_lane *lane = &c->end.lanes[0];
@@ -267,7 +267,7 @@ tcpx_status ceiling_measure(struct ceiling *c)
 	tcpx_status status = TCPX_OK;
 
 	if (!c->windows)
-		status = once(c, 0); /* pages and windows of TCP are cold */
+		status = once(c, 0); /* the first windows find cold pages and TCP windows */
 	while (status == TCPX_OK && count--)
 		status = once(c, 1);
 	return status;
@@ -312,7 +312,7 @@ void ceiling_close(struct ceiling *c)
 		return;
 	c->quit = 1;
 	if (c->threads && c->threads < (int)c->end.count)
-		return; /* some wait at a barrier that never opens: theirs to the end */
+		return; /* some threads wait at a barrier that never opens, so this is not freed */
 	if (c->threads) {
 		pthread_barrier_wait(&c->start);
 		for (unsigned i = 0; i < c->end.count; i++)

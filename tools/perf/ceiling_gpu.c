@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What copy engines move. */
+/* The rate of copy engines. */
 #include "ceiling_gpu.h"
 
 #include <stdlib.h>
@@ -10,17 +10,17 @@
 
 #define COPY_BYTES (4ull << 20)
 #define RUN_BYTES (1ull << 30)
-#define RUN_NS (50 * CLOCK_MS_NS) /* enough, where 1 GiB takes longer */
+#define RUN_NS (50 * CLOCK_MS_NS) /* enough time where 1 GiB takes longer */
 #define RUNS 5
 
-/* Two memories and how bytes get from one to the other. */
+/* A source, a destination and the way of copying. */
 struct copier {
 	const struct sys_cuda_gpu *gpu, *peer; /* peer: the other GPU, or NULL */
 	enum ceiling_way way;
 	cuda_stream stream;
 	void *ring;
 	cuda_ptr memory, peer_memory;
-	uint64_t bytes; /* of memory; of peer_memory too */
+	uint64_t bytes; /* bytes of memory, and of peer_memory */
 };
 
 static cuda_result issue(const struct copier *c, uint64_t at)
@@ -66,7 +66,7 @@ static tcpx_status measure(const struct copier *c, uint64_t *out_rate)
 	int64_t ns = 0;
 	tcpx_status status = run(c, first, &ns);
 
-	if (status == TCPX_OK) /* the first one is cold; the second says how much is enough */
+	if (status == TCPX_OK) /* the first copy is cold; the second tells how many are enough */
 		status = run(c, first, &ns);
 	if (status != TCPX_OK)
 		return status;
@@ -84,7 +84,8 @@ static tcpx_status measure(const struct copier *c, uint64_t *out_rate)
 	return TCPX_OK;
 }
 
-/* As much of the GPU's memory as there is room for, down to one copy. The context is current. */
+/* Allocates as much GPU memory as is free, at least room for one copy. The context must be
+ * current. */
 static cuda_result take_memory(const struct sys_cuda *api, cuda_ptr *out, uint64_t *bytes)
 {
 	cuda_result rc;
@@ -136,7 +137,7 @@ tcpx_status ceiling_gpu_copy(uint32_t device, enum ceiling_way way, uint64_t *ou
 	return status;
 }
 
-/* Memory of the other GPU, reachable from the one whose context is current. */
+/* Allocates memory of the other GPU that the GPU of the current context can reach. */
 static tcpx_status take_peer(struct copier *c)
 {
 	const struct sys_cuda *api = c->gpu->api;
@@ -161,7 +162,7 @@ static tcpx_status measure_peer(struct copier *c, uint64_t *out_rate)
 	cuda_result rc = CUDA_OK;
 
 	if (status == TCPX_OK) {
-		rc = take_memory(api, &c->memory, &c->bytes); /* at most as much as there */
+		rc = take_memory(api, &c->memory, &c->bytes); /* at most as much as on this GPU */
 		if (rc == CUDA_OK)
 			rc = api->stream_create(&c->stream, CUDA_STREAM_NON_BLOCKING, 0);
 		status = rc == CUDA_OK ? measure(c, out_rate)
@@ -171,7 +172,7 @@ static tcpx_status measure_peer(struct copier *c, uint64_t *out_rate)
 		api->stream_destroy(c->stream);
 	if (c->memory)
 		api->mem_free(c->memory);
-	if (c->peer_memory) /* its address says whose it is */
+	if (c->peer_memory) /* the address tells the GPU */
 		api->mem_free(c->peer_memory);
 	return status;
 }
@@ -208,7 +209,7 @@ tcpx_status ceiling_gpu_peer(uint32_t from, uint32_t to, uint64_t *out_rate)
 	return status;
 }
 
-/* 0 stands for "not on the way". */
+/* The smaller rate; 0 stands for "not on the path". */
 static double least(double a, double b)
 {
 	if (a > 0 && b > 0)
@@ -225,7 +226,7 @@ double ceiling_smallest(const struct ceiling_rates *rates, unsigned directions)
 
 		if (!(directions >> i & 1))
 			continue;
-		if (slower <= 0) { /* this direction touches no GPU: no bound on the sum */
+		if (slower <= 0) { /* a direction without a GPU does not limit the sum */
 			engines = 0;
 			break;
 		}

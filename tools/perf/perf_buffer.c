@@ -59,7 +59,8 @@ void perf_buffer_close(struct perf_buffer *buffer, tcpx_session *session)
 {
 	if (!buffer->addr)
 		return;
-	/* Memory the library still holds (BUSY) is left there: a late byte must not hit others. */
+	/* Memory that the library still holds (BUSY) is leaked, so that a late byte cannot hit
+	 * other memory. */
 	if (tcpx_region_deregister(session, buffer->region, 0) == TCPX_OK)
 		give_back(buffer);
 	*buffer = (struct perf_buffer){0};

@@ -18,11 +18,11 @@
 
 #define ADDED 4
 
-/* Of one run: its words, and where its document goes. */
+/* One run: its arguments, and where its document goes. */
 struct run {
 	char **argv;
 	char chunk[40], json[40], timeout[40];
-	int fd; /* of the document; -1: none is asked for */
+	int fd; /* descriptor of the document; -1: not requested */
 };
 
 static int prepare(struct run *run, const struct perf_options *o, uint64_t chunk, int64_t began_ns,
@@ -57,7 +57,7 @@ static int prepare(struct run *run, const struct perf_options *o, uint64_t chunk
 	return 0;
 }
 
-/* To its end; an exit code. */
+/* Runs the process to its end and returns the exit code. */
 static int follow(struct run *run, int table_to)
 {
 	posix_spawn_file_actions_t actions;

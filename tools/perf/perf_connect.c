@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* perf's way to a serve. */
+/* How perf connects to a serve. */
 #include "perf_connect.h"
 
 #include <stdio.h>
@@ -21,8 +21,8 @@ struct target {
 	struct perf_client *client;
 };
 
-/* perf itself says why it cannot connect: the library's line would say it twice. Of a plugin, and
- * of an interface that is left out, the library says more. */
+/* Hides warnings of the library, because perf prints the cause itself. Warnings about a plugin
+ * or an interface that is left out have more detail and stay. */
 static tcpx_status open_quietly(struct target *t, const tcpx_session_opts *opts,
 				const char *address)
 {
@@ -37,7 +37,7 @@ static tcpx_status open_quietly(struct target *t, const tcpx_session_opts *opts,
 	return status;
 }
 
-/* A handshake failed. Without a key here it can have but one reason. */
+/* A handshake that failed while this end has no key: the other end wants one. */
 static tcpx_status explain(const struct target *t, tcpx_status status, int asked)
 {
 	if (status != TCPX_ERR_AUTH || !asked || t->options->key || *config_text(CONFIG_KEY_FILE))
@@ -46,7 +46,7 @@ static tcpx_status explain(const struct target *t, tcpx_status status, int asked
 	return error_next("give the key file of its serve: --key FILE or TCPX_KEY_FILE");
 }
 
-/* Opens the session with these local addresses, NULL: loopback, and connects. */
+/* Opens the session on these local addresses (NULL: loopback) and connects. */
 static tcpx_status connect_with(struct target *t, const char *bind)
 {
 	const struct perf_options *o = t->options;
@@ -72,11 +72,11 @@ static tcpx_status connect_with(struct target *t, const char *bind)
 	snprintf(address, sizeof(address), strchr(t->host, ':') ? "[%s]:%u" : "%s:%u", t->host,
 		 t->port);
 	status = open_quietly(t, &opts, address);
-	/* beyond loopback nobody is asked before there is a key, or leave to go without */
+	/* without a key or --insecure nobody beyond loopback was contacted */
 	return explain(t, status, o->insecure || !bind);
 }
 
-/* Local addresses of another family than the host's lead nowhere. */
+/* Fails if no local address has the family of an address of the host. */
 static tcpx_status check_bind(const struct target *t, const char *bind)
 {
 	struct sockaddr_storage locals[PERF_RAILS_MAX];
@@ -102,8 +102,8 @@ static tcpx_status check_bind(const struct target *t, const char *bind)
 	return error_next("bind an interface that has one, or connect to another address");
 }
 
-/* What is bound when the user names nothing: the other end's addresses are known only when it has
- * answered over the first. */
+/* Without --bind: the addresses of the other end are known only after it has answered over the
+ * first one, so there may be a second connection over all of them. */
 static tcpx_status connect_direct(struct target *t)
 {
 	char first[PERF_BIND_MAX], all[PERF_BIND_MAX];
@@ -120,7 +120,7 @@ static tcpx_status connect_direct(struct target *t)
 	return connect_with(t, all);
 }
 
-/* Puts the host's first address of the family in its name's place. */
+/* Replaces the host by its first address of the family. */
 static tcpx_status take_family(struct target *t, int family)
 {
 	struct addrinfo *list, *ai;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What serve tells 'tcpx doctor --peer' of its machine: facts of doctor, part by part. */
+/* Facts about this machine that serve sends to 'tcpx doctor --peer', part by part. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "doctor_probe.h"
 #include "perf_service_priv.h"
 
-/* Looks anew. 0; -1: no memory. */
+/* Probes again. Returns 0, or -1 without memory. */
 static int look(struct perf_service *s)
 {
 	tcpx_peer_info info = {.sz = sizeof(info)};

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Buffers in GPU memory. The GPU makes and compares the pattern; where it has no kernels for that
- * the CPU does, and the bytes go through a block of pinned memory.
- */
+/* Buffers in GPU memory. The GPU generates and compares the pattern; without kernels the CPU
+ * does, through a block of pinned memory. */
 #include "perf_gpu.h"
 
 #include <stdio.h>
@@ -20,10 +18,10 @@ struct perf_gpu {
 	struct sys_cuda_gpu *gpu;
 	cuda_stream stream;
 	uint8_t *block;		     /* pinned */
-	struct gpu_pattern *pattern; /* NULL: the CPU does it */
+	struct gpu_pattern *pattern; /* NULL: the CPU generates and compares */
 };
 
-/* The first failure stays the last error. */
+/* Keeps the first failure as the last error. */
 static tcpx_status check(cuda_result rc, const char *what)
 {
 	return rc == CUDA_OK ? TCPX_OK : sys_cuda_error(rc, what);
@@ -71,7 +69,7 @@ tcpx_status perf_gpu_open(uint32_t device, struct perf_gpu **out_gpu)
 void perf_gpu_close(struct perf_gpu *g)
 {
 	struct sys_cuda_scope scope;
-	tcpx_error kept = *error_last(); /* closing must not replace the reason */
+	tcpx_error kept = *error_last(); /* closing must not overwrite the last error */
 
 	if (!g)
 		return;
@@ -137,7 +135,7 @@ void perf_gpu_free(struct perf_gpu *g, void *addr)
 	sys_cuda_pop(&scope);
 }
 
-/* The context is current. */
+/* The context must be current. */
 static tcpx_status copy(struct perf_gpu *g, cuda_ptr dst, cuda_ptr src, uint64_t bytes)
 {
 	cuda_result rc = g->gpu->api->copy_async(dst, src, bytes, g->stream);
@@ -189,11 +187,11 @@ tcpx_status perf_gpu_fill(struct perf_gpu *g, void *src, void *dst, uint64_t len
 	return status;
 }
 
-/* A destination seen through the block. */
+/* View of a destination through the block. */
 struct window {
 	struct perf_gpu *gpu;
 	cuda_ptr base;
-	uint64_t length, at, len; /* at, len: what the block holds */
+	uint64_t length, at, len; /* at, len: the range that the block holds */
 };
 
 static tcpx_status look(void *arg, uint64_t at, uint64_t len, const uint8_t **out,

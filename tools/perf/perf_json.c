@@ -9,7 +9,7 @@ struct perf_json {
 	struct cli_json *results, *channels;
 	struct cli_json *row; /* the last one */
 	unsigned paths;
-	int several; /* paths are asked for */
+	int several; /* the run has several paths */
 	const struct cli_plugin *plugin;
 };
 
@@ -54,7 +54,7 @@ static void put_path(struct cli_json *parent, const struct perf_path *path)
 {
 	struct cli_json *o = cli_json_object(parent, "path");
 
-	if (!o || !*path->transport) /* nothing is known of a path that never was */
+	if (!o || !*path->transport) /* a path that never came up has no members */
 		return;
 	cli_json_text(o, "transport", path->transport);
 	cli_json_text(o, "copy", path->copy);
@@ -219,7 +219,7 @@ void perf_json_verdict(struct cli_json *json, const char *verdict, const char *e
 {
 	static const struct perf_path none;
 
-	if (!state.paths) /* it failed before the first path */
+	if (!state.paths) /* the run failed before the first path */
 		perf_json_path(json, &none);
 	cli_json_text(json, "verdict", verdict);
 	if (error)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --loopback: a serve process of our own. */
+/* --loopback: starts and ends a serve process. */
 #include "perf_loopback.h"
 
 #include <errno.h>
@@ -21,9 +21,10 @@
 #define ARGS_MAX 32
 
 static pid_t child = -1;
-static int child_out = -1; /* kept open, so that its further lines hit no closed pipe */
+/* kept open, so that later lines of the process do not hit a closed pipe */
+static int child_out = -1;
 
-/* Reads until a whole "ready ADDR:PORT" line is there. */
+/* Reads up to the end of the line "ready ADDR:PORT". */
 static tcpx_status read_ready(char address[PERF_ADDRESS_TEXT])
 {
 	int64_t limit = clock_now_ns() + READY_NS;
@@ -76,7 +77,7 @@ static tcpx_status spawn(const char *const argv[])
 	sigemptyset(&none);
 	if (!err) {
 		posix_spawnattr_setsigmask(&attr, &none);
-		/* a group of its own: Ctrl-C is for us, and we end it */
+		/* its own process group: Ctrl-C must reach perf only, which ends the child */
 		posix_spawnattr_setpgroup(&attr, 0);
 		posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
 		err = posix_spawn(&child, "/proc/self/exe", &actions, &attr, (char *const *)argv,
@@ -94,7 +95,7 @@ static tcpx_status spawn(const char *const argv[])
 	return TCPX_OK;
 }
 
-/* The other end's part of a plugin; what it inherits of our environment counts as the user's. */
+/* Adds plugin options for the other end. Variables that it inherits count as set by the user. */
 static int add_plugin(const struct perf_options *o, const struct perf_path *path,
 		      const char *argv[], int argc)
 {
@@ -179,7 +180,7 @@ void perf_loopback_stop(int politely)
 		waited = clock_now_ns() - start;
 		if (!asked && (!politely || waited > 2 * CLOCK_S_NS)) {
 			kill(child, SIGTERM);
-			kill(child, SIGCONT); /* a stopped one hears nothing */
+			kill(child, SIGCONT); /* a stopped process does not see SIGTERM */
 			asked = 1;
 		}
 		if (waited > (politely ? 4 : 2) * CLOCK_S_NS)

@@ -15,7 +15,7 @@
 #include "sys/iface.h"
 #include "sys/sock.h"
 
-/* Is the address in the comma list? */
+/* Whether the address is in the comma list. */
 static int listed(const char *list, const char *address)
 {
 	size_t len = strlen(address);
@@ -53,13 +53,13 @@ tcpx_status perf_rails_first(const char *host, int64_t deadline_ns, char *buf, s
 		used += (size_t)snprintf(buf + used, cap - used, "%s%s", used ? "," : "", text);
 		*out_bind = buf;
 	}
-	if (ai) /* this host's: it is reached over loopback */
+	if (ai) /* an address of this host: use loopback */
 		*out_bind = NULL;
 	freeaddrinfo(list);
 	return TCPX_OK;
 }
 
-/* Whether one of the addresses is on the interface; with none given, whether it has a carrier. */
+/* Whether the interface has one of the addresses; without addresses, whether it has a carrier. */
 static int leads_out(const struct sys_iface *iface, const struct sockaddr_storage *addrs,
 		     unsigned count)
 {
@@ -102,7 +102,7 @@ tcpx_status perf_rails_all(char *buf, size_t cap)
 	return TCPX_OK;
 }
 
-/* The next "address:port" line; 0 at the end. */
+/* Parses the next line "address:port"; returns 0 at the end. */
 static int next_address(const char **lines, struct sockaddr_storage *out)
 {
 	char line[SYS_ADDR_TEXT], host[PERF_HOST_MAX];

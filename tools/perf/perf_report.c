@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What perf shows: sends rows to the table and collects them for the JSON document. */
+/* Output of perf: prints rows to the table and collects them for the JSON document. */
 #include "perf_report.h"
 
 #include <stdlib.h>
@@ -19,20 +19,20 @@
 struct perf_report {
 	const struct perf_options *options;
 	FILE *out;
-	struct perf_path path; /* of the rows that follow */
+	struct perf_path path; /* path of the rows that follow */
 	struct perf_meter sender;
 	struct cli_json *json; /* NULL: not asked for */
 	FILE *json_out;	       /* NULL: written, or none */
 	FILE *csv;	       /* NULL: not asked for */
 	uint64_t wrong;
-	char best[PERF_RATE_TEXT + 32]; /* for the last line */
+	char best[PERF_RATE_TEXT + 32]; /* text for the last line */
 	double best_rate, best_time;
 	struct cli_devmem devmem;	 /* gpudirect */
 	struct perf_interval *intervals; /* of the row that runs */
 	uint32_t nintervals, room;
-	int messages_came;   /* to this end, on the path */
-	int messages_wanted; /* something was large enough for them */
-	int unsteered;	     /* and none of them past the host */
+	int messages_came;   /* messages arrived at this end on this path */
+	int messages_wanted; /* a transfer was large enough for messages */
+	int unsteered;	     /* messages arrived and none was steered into GPU memory */
 };
 
 static int takes_stdout(const char *path)
@@ -60,7 +60,7 @@ struct perf_report *perf_report_open(const struct perf_options *options)
 	return NULL;
 }
 
-/* What a NIC steered into GPU memory here. */
+/* Prints how many packets NICs steered into GPU memory at this end. */
 static void end_devmem(struct perf_report *r)
 {
 	enum cli_devmem_verdict verdict;
@@ -70,7 +70,7 @@ static void end_devmem(struct perf_report *r)
 		return;
 	verdict = cli_devmem_end(&r->devmem, text, sizeof(text));
 	fprintf(r->out, "# rx_devmem_pkts of this end: %s\n", text);
-	/* host-recv is what has no steered packets. */
+	/* host-recv has no steered packets on purpose. */
 	if (r->messages_came && verdict == CLI_DEVMEM_NONE &&
 	    strcmp(cli_plugin_unpack(), CLI_HOST_RECV) != 0)
 		r->unsteered = 1;
@@ -153,7 +153,7 @@ void perf_report_row(struct perf_report *r, const struct perf_row_plan *plan,
 	r->nintervals = 0;
 }
 
-/* Figures of tcp under the name of a plugin would mislead. */
+/* Results of tcp under the name of a plugin would mislead. */
 static void note_unused(const struct perf_report *r, const tcpx_channel_info *rows, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++)
@@ -169,7 +169,7 @@ static void note_unused(const struct perf_report *r, const tcpx_channel_info *ro
 void perf_report_channels(struct perf_report *r, tcpx_session *session, tcpx_peer peer)
 {
 	tcpx_channel_info rows[PERF_CHANNELS_MAX];
-	tcpx_error error = *tcpx_last_error(); /* of a row that failed, which is told later */
+	tcpx_error error = *tcpx_last_error(); /* error of a failed row, which is printed later */
 	unsigned count = perf_channels_read(session, peer, rows);
 
 	if (r->options->plugin.verbose)

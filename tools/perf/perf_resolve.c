@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Name resolution on a thread of its own, which is left behind when the name servers are silent. */
+/* Name resolution on a thread of its own, which is abandoned if the name servers do not answer. */
 #include "perf_resolve.h"
 
 #include <errno.h>

@@ -20,9 +20,9 @@
 
 #define SETTLE_BYTES (16u << 20)
 
-/* Where the row was when the last interval ended. */
+/* State of the row at the end of the last interval. */
 struct interval_mark {
-	int64_t began_ns, at_ns; /* the row's begin; 0: it has not begun */
+	int64_t began_ns, at_ns; /* began_ns: begin of the row; 0: it has not begun */
 	uint64_t elapsed_ns;
 	double bytes;
 };
@@ -35,15 +35,15 @@ struct run {
 	struct perf_client client;
 	struct perf_side side;
 	struct ceiling *ceiling;
-	struct ceiling_rates rates;	  /* of copy engines */
-	uint64_t size;			  /* of the row that runs, for the live line */
-	const struct perf_result *result; /* of that row, so far */
+	struct ceiling_rates rates;	  /* rates of copy engines */
+	uint64_t size;			  /* size of the current row, for the live line */
+	const struct perf_result *result; /* result of the current row so far */
 	struct interval_mark mark;
 	uint64_t wrong;
 };
 
-/* Reports what came since the last interval, if it has been as long as --interval says or the row
- * is over. The rate is of the time that was clocked, without filling and comparing. */
+/* Reports the rate since the last interval, if --interval has passed or the row is over. The
+ * rate counts timed windows only, without filling and comparing. */
 static void report_interval(struct run *run, int over)
 {
 	const struct perf_result *r = run->result;
@@ -115,7 +115,7 @@ static tcpx_status run_row(struct run *run, const struct perf_row_plan *plan,
 	return status;
 }
 
-/* How this end unpacks, by the first channel of messages that does. */
+/* How this end unpacks messages, from the first message channel that does. */
 static void read_unpack(const struct run *run, char *text, size_t cap)
 {
 	tcpx_channel_info info = {.sz = sizeof(info)};
@@ -126,7 +126,7 @@ static void read_unpack(const struct run *run, char *text, size_t cap)
 		snprintf(text, cap, "%s", info.unpack);
 }
 
-/* What the path became, for the header and the JSON. */
+/* Reads what the path turned out to be, for the header and the JSON. */
 static tcpx_status learn_path(struct run *run)
 {
 	tcpx_peer_info info = {.sz = sizeof(info)};
@@ -155,7 +155,7 @@ static tcpx_status learn_path(struct run *run)
 	return TCPX_OK;
 }
 
-/* Bytes that would go over tcp in silence are not what was asked for. */
+/* Fails if a plugin was requested and all bytes would go over tcp. */
 static tcpx_status check_messages(const struct run *run)
 {
 	tcpx_peer_info info = {.sz = sizeof(info)};
@@ -173,7 +173,7 @@ static tcpx_status check_messages(const struct run *run)
 	return error_next("try 'tcpx doctor --peer %s'", info.address);
 }
 
-/* What the other end refuses is known before the first row. */
+/* Checks all sizes before the first row, in case the other end refuses one. */
 static tcpx_status check_sizes(const struct run *run)
 {
 	const struct perf_options *o = run->options;
@@ -187,7 +187,7 @@ static tcpx_status check_sizes(const struct run *run)
 	return status;
 }
 
-/* A few unreported transfers: pages get touched, lazy channels opened, TCP's windows grown. */
+/* A few unreported transfers, which touch pages, open lazy channels and grow TCP windows. */
 static tcpx_status settle(struct run *run)
 {
 	const struct cli_list *sizes = &run->options->sizes;
@@ -203,7 +203,7 @@ static tcpx_status settle(struct run *run)
 	return run_row(run, &plan, &result);
 }
 
-/* As in perf_ceil_spec. */
+/* Bits as in perf_ceil_spec. */
 static unsigned directions(const struct perf_options *o)
 {
 	if (o->bidir)
@@ -216,7 +216,8 @@ static size_t ring_bytes(const struct perf_end_memory *memory)
 	return memory->place.kind == TCPX_MEM_CUDA ? CEILING_RING_BYTES : 0;
 }
 
-/* Bulk: as many sockets as channels. Latency: one socket, messages of the row's size. */
+/* For bulk: as many sockets as channels. For latency: one socket with messages of the size of
+ * the row. */
 static tcpx_status open_ceiling(struct run *run, uint64_t size)
 {
 	const struct perf_options *o = run->options;
@@ -243,7 +244,7 @@ static tcpx_status open_ceiling(struct run *run, uint64_t size)
 	return status == TCPX_OK ? ceiling_measure(run->ceiling) : status;
 }
 
-/* Before a row: a new sample, or for latency a new ceiling where the size allows one. */
+/* Before a row: takes a new sample, or for latency opens a new ceiling if the size allows one. */
 static tcpx_status next_ceiling(struct run *run, uint64_t size, int first)
 {
 	if (!run->options->ceiling)
@@ -255,7 +256,7 @@ static tcpx_status next_ceiling(struct run *run, uint64_t size, int first)
 	return size <= CEILING_PING_MAX ? open_ceiling(run, size) : TCPX_OK;
 }
 
-/* NULL without one. */
+/* NULL without a ceiling. */
 static const struct ceiling_result *get_ceiling(const struct run *run, struct ceiling_result *out)
 {
 	if (!run->ceiling)
@@ -331,7 +332,7 @@ static tcpx_status run_connected(struct run *run)
 	return status;
 }
 
-/* Measures one path. Answers an exit code, CLI_OK also when bytes were wrong. */
+/* Measures one path. Returns an exit code, CLI_OK also if bytes were wrong. */
 static int run_path(struct run *run)
 {
 	const struct perf_options *o = run->options;
@@ -354,7 +355,7 @@ static int run_path(struct run *run)
 			cli_error("interrupted");
 			code = CLI_FAILED;
 		} else if (status == TCPX_ERR_CANCELLED && cli_flush(stdout)) {
-			code = CLI_FAILED; /* the end of the program tells why */
+			code = CLI_FAILED; /* cli_finish() prints the cause */
 		} else if (status != TCPX_OK) {
 			code = cli_fail(status, "stopped");
 		}

@@ -33,7 +33,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The smallest value that share of all are not above (nearest rank). */
+/* The percentile by nearest rank: the smallest value that a share of all values do not exceed. */
 static double rank(const struct perf_samples *samples, double share)
 {
 	size_t index = (size_t)(share * (double)samples->count);

@@ -15,7 +15,7 @@
 #define CLIENTS_MAX 64
 #define TICK_NS (200 * CLOCK_MS_NS)
 #define NOTES_AT_ONCE 10000
-#define ALONE_NS (5 * CLOCK_S_NS) /* another attempt of the same client shows up in it */
+#define ALONE_NS (5 * CLOCK_S_NS) /* another attempt of the same client shows up within this time */
 
 struct client {
 	struct perf_service *service;
@@ -26,10 +26,12 @@ struct serve {
 	struct perf_house *house;
 	struct client clients[CLIENTS_MAX];
 	unsigned count;
-	struct perf_service *ending[CLIENTS_MAX]; /* their peer is gone, their thread not yet */
+	/* clients whose peer has gone but whose thread has not ended */
+	struct perf_service *ending[CLIENTS_MAX];
 	unsigned nending;
 	int once, over, code;
-	int64_t alone_ns; /* since when a client that never came up is the only one; 0: it is not */
+	/* since when the only client is one that never came up; 0: not the case */
+	int64_t alone_ns;
 };
 
 static struct client *find(struct serve *s, tcpx_peer peer)
@@ -104,7 +106,8 @@ static void peer_down(struct serve *s, tcpx_peer peer, tcpx_status status)
 	if (counts)
 		say(s, peer, bye ? "left" : tcpx_status_text(status));
 	s->ending[s->nending++] = service;
-	tcpx_peer_disconnect(s->house->session, peer); /* frees what is kept of a dead one */
+	/* frees what the library keeps about a dead peer */
+	tcpx_peer_disconnect(s->house->session, peer);
 	if (s->once && counts) {
 		s->over = 1;
 		s->code = bye && worked && !*failed ? CLI_OK : CLI_FAILED;
@@ -117,8 +120,8 @@ static void peer_down(struct serve *s, tcpx_peer peer, tcpx_status status)
 		cli_error("the client left before a measurement of it ended");
 }
 
-/* A client that ended before it was up is one that failed, unless it tries another way: of several
- * addresses the slower attempts are given up. */
+/* A client that ended before it was up has failed, unless it comes back by another address: it
+ * gives up the slower of several attempts. */
 static void look_for_failed(struct serve *s)
 {
 	tcpx_counters counters = {.sz = sizeof(counters)};
@@ -139,7 +142,7 @@ static void look_for_failed(struct serve *s)
 	s->code = CLI_FAILED;
 }
 
-/* Joins threads that have ended; the others get their time, nobody waits for them. */
+/* Joins threads that have ended, and waits for no other. */
 static void reap(struct serve *s)
 {
 	for (unsigned i = 0; i < s->nending;) {
@@ -152,7 +155,7 @@ static void reap(struct serve *s)
 	}
 }
 
-/* Sends it back as it came. A client that does not take its own echoes loses them. */
+/* Sends an echo back unchanged. A client that does not take its echoes loses them. */
 static void echo(struct serve *s, const tcpx_notification *note)
 {
 	if (tcpx_notify_send(s->house->session, note->peer, note->data, note->bytes) ==
@@ -160,7 +163,7 @@ static void echo(struct serve *s, const tcpx_notification *note)
 		cli_error("an echo was dropped: the client's budget is used up");
 }
 
-/* A client that only asks for the addresses comes back at once: it is not named. */
+/* A client that only asks for the addresses comes back at once and is not printed. */
 static void name(struct serve *s, struct client *client, const tcpx_notification *note)
 {
 	struct perf_message m;
@@ -186,8 +189,8 @@ static void deliver(struct serve *s, tcpx_notification *note)
 			cli_error("a WRITE of a client was not answered");
 	} else {
 		slot = find(s, note->peer);
-		/* Its first message was faster than its event; or it was left when its end was
-		 * noted: then no event would ever end its slot. */
+		/* A sender without a slot is new, if its message overtook its event. One that
+		 * has ended must not get a slot again, since no event would end it. */
 		if (!slot && !is_dead(s, note->peer)) {
 			peer_up(s, note->peer);
 			slot = find(s, note->peer);
@@ -202,7 +205,7 @@ static void deliver(struct serve *s, tcpx_notification *note)
 	tcpx_notification_release(s->house->session, note);
 }
 
-/* All that is there; of clients that go on sending, so much. */
+/* Takes all messages that have arrived, up to a limit in case clients go on sending. */
 static void take_notes(struct serve *s)
 {
 	tcpx_notification note = {.sz = sizeof(note)};
@@ -222,21 +225,21 @@ static void take_events(struct serve *s)
 		if (event.type == TCPX_EVENT_PEER_UP || event.type == TCPX_EVENT_PEER_RESTARTED) {
 			peer_up(s, event.peer);
 		} else if (event.type == TCPX_EVENT_PEER_DOWN) {
-			take_notes(s); /* its last words, which came before it went */
+			take_notes(s); /* messages that arrived before the peer left */
 			peer_down(s, event.peer, event.status);
 		}
 	}
 }
 
-/* A client ends here, not by an event. That it came up may still wait among the events, and would
- * make it a new client, one that failed. */
+/* Ends a client without an event. Its PEER_UP may still be queued and would make it a new client
+ * that failed. */
 static void end_client(struct serve *s, tcpx_peer peer, tcpx_status status)
 {
 	take_events(s);
 	peer_down(s, peer, status);
 }
 
-/* Of a peer whose first message came before it was up, and that never was, there is no event. */
+/* A peer that sent a message before it was up and never came up has no event. */
 static void look_for_dead(struct serve *s)
 {
 	for (unsigned i = 0; i < s->count; i++) {
@@ -245,12 +248,12 @@ static void look_for_dead(struct serve *s)
 		if (!is_dead(s, peer))
 			continue;
 		end_client(s, peer, TCPX_ERR_PEER_CLOSED);
-		i = UINT_MAX; /* others may have ended, too: from the first one on */
+		i = UINT_MAX; /* other clients may have ended as well: start from the first one */
 	}
 }
 
-/* With no client there is nothing to be fast for: sleep until something happens. Of a client that
- * never comes up there is no event. */
+/* Without a client there is no need for speed: sleeps until something happens. A client that
+ * never comes up has no event, so that wait is limited. */
 static void sleep_idle(struct serve *s, const sigset_t *unblocked)
 {
 	struct pollfd pfd = {.fd = tcpx_session_fd(s->house->session), .events = POLLIN};
@@ -265,7 +268,7 @@ int perf_serve_loop(struct perf_house *house, int once)
 	struct serve s = {.house = house, .once = once};
 	sigset_t signals, before;
 
-	/* The two signals are let in while sleeping only, so that none is slept over. */
+	/* SIGINT and SIGTERM are unblocked only while sleeping, so that none is missed. */
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);

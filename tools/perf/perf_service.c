@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* serve's work for one client: queue and thread. */
+/* Queue and thread of one client of serve. */
 #include "perf_service.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "perf_service_priv.h"
 
-/* The next message, copied out; 0 when the service is to stop. */
+/* Copies the next message out; returns 0 if the service must stop. */
 static int take(struct perf_service *s, uint8_t *out, size_t *out_len)
 {
 	int got = 0;
@@ -68,7 +68,7 @@ static void *service_main(void *arg)
 		int rc = perf_message_decode(data, len, &request);
 
 		if (rc == -1 || request.is_reply)
-			continue; /* not ours: no answer to what nobody asked */
+			continue; /* an unknown type gets no answer */
 		perf_message_init(&reply, request.type, request.id);
 		reply.is_reply = 1;
 		if (rc) {
@@ -110,7 +110,7 @@ tcpx_status perf_service_start(struct perf_house *house, tcpx_peer peer,
 	return TCPX_OK;
 }
 
-/* Its sender may be gone before the thread comes to it, and then it must have been heard. */
+/* Handled here and not by the thread, because the sender may leave before the thread gets to it. */
 static void hear_goodbye(struct perf_service *s, const void *data, size_t len)
 {
 	struct perf_message m;
@@ -122,7 +122,7 @@ static void hear_goodbye(struct perf_service *s, const void *data, size_t len)
 	text_format(s->failed, sizeof(s->failed), "%s", (const char *)m.blob);
 	for (char *at = s->failed; *at; at++)
 		if ((unsigned char)*at < ' ' || *at == 0x7f)
-			*at = '?'; /* a terminal obeys some */
+			*at = '?'; /* a terminal would interpret control characters */
 	s->bye = 1;
 }
 

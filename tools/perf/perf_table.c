@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of perf, in nccl-tests' habit. */
+/* The table of perf, in the style of nccl-tests. */
 #include "perf_table.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@
 
 #define RATE_COLUMN 8
 
-static int beyond; /* a row of the path was faster than its ceiling */
+static int beyond; /* a row of this path was faster than its ceiling */
 
 static const char *or_dash(const char *text)
 {
@@ -123,7 +123,7 @@ void perf_table_row(FILE *out, const struct perf_options *o, const struct perf_r
 	double bytes = (double)r->iters * (double)plan->size;
 	double cpu = (double)(r->local.cpu_ns + r->remote.cpu_ns) / bytes;
 	char size[BYTES_TEXT_MAX], share[16] = "-", wrong[24] = "-", cost[16] = "-";
-	double part = 0; /* of the ceiling, in % */
+	double part = 0; /* % of the ceiling */
 
 	if (ceiling && ceiling->one_way > 0)
 		part = 100 * ceiling->one_way / r->time.p50;
@@ -134,13 +134,13 @@ void perf_table_row(FILE *out, const struct perf_options *o, const struct perf_r
 	beyond |= part > 100;
 	if (plan->check || r->wrong_bytes)
 		snprintf(wrong, sizeof(wrong), "%llu", (unsigned long long)r->wrong_bytes);
-	if (plan->size >= 4096) /* below, it says nothing */
+	if (plan->size >= 4096) /* below that the value means nothing */
 		snprintf(cost, sizeof(cost), "%.3f", cpu);
 	fprintf(out, " %10s %8llu %11.2f", bytes_compact(plan->size, size, sizeof(size)),
 		(unsigned long long)r->iters,
 		(double)r->elapsed_ns / (double)r->iters / 1e3 / (one_way ? 2 : 1));
 	for (uint32_t i = 0; i < o->units.count; i++) {
-		if (plan->op == PERF_OP_LATENCY) /* one small WRITE at a time is no rate */
+		if (plan->op == PERF_OP_LATENCY) /* one small WRITE at a time is not a rate */
 			fprintf(out, " %*s", RATE_COLUMN, "-");
 		else
 			fprintf(out, " %*.3f", RATE_COLUMN,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of perf: header of a path, a row, who limited. */
+/* The table of perf: header of a path, rows, what limited the sender. */
 #ifndef TOOLS_PERF_TABLE_H
 #define TOOLS_PERF_TABLE_H
 
