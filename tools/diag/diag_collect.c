@@ -89,7 +89,7 @@ static void put_snapshot(struct collection *c, const struct diag_snapshot *snaps
 	}
 }
 
-/* Makes parents as well. */
+/* Makes the parent folders as well. */
 static int make_folder(const char *path)
 {
 	char part[FOLDER_MAX];
@@ -101,7 +101,7 @@ static int make_folder(const char *path)
 			return -1;
 		*slash = '/';
 	}
-	return mkdir(part, 0700); /* what is in it is the user's own business */
+	return mkdir(part, 0700); /* only the user may read the contents */
 }
 
 /* Of the user's state, as the XDG base directory specification has it; nothing is made in the
@@ -167,7 +167,8 @@ static void put_command(struct collection *c)
 	put_owned(c, "command.txt", text);
 }
 
-/* What doctor finds. After the command: it sets a plugin's environment in this process. */
+/* Runs the probes of doctor. Only after the command, because they set the environment of a
+ * plugin in this process. */
 static void put_facts(struct collection *c)
 {
 	struct doctor_probe_opts probe = {.chosen = UINT64_MAX, .gpu = -1};
@@ -244,7 +245,8 @@ static void put_summary(struct collection *c)
 	put_owned(c, "SUMMARY.txt", text);
 }
 
-/* What runs of the tool set for themselves goes to a file of the folder, which does not stay. */
+/* Runs the command. Commands of this tool write the variables that they set for themselves to a
+ * file in the folder, which is removed afterwards. */
 static void run_command(struct collection *c)
 {
 	const char *variable = config_row(CONFIG_RECIPE_FILE)->name;

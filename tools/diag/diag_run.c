@@ -20,7 +20,7 @@
 
 extern char **environ;
 
-/* One stream of the command. */
+/* An output stream of the command. */
 struct stream {
 	int fd;
 	FILE *to, *log;
@@ -29,7 +29,7 @@ struct stream {
 	char line[LINE_MAX_BYTES];
 };
 
-/* Whole lines go to the log: a word that is hidden does not come in halves. */
+/* Writes whole lines to the log, so that no word is split before it is masked. */
 static void log_lines(struct stream *s, int all)
 {
 	char *end = memrchr(s->line, '\n', s->used);
@@ -42,7 +42,7 @@ static void log_lines(struct stream *s, int all)
 	s->used -= whole;
 }
 
-/* What is there now. 0; -1: the stream has ended. */
+/* Copies what has arrived. Returns 0, or -1 at the end of the stream. */
 static int take(struct stream *s)
 {
 	ssize_t got = read(s->fd, s->line + s->used, sizeof(s->line) - s->used);
@@ -69,7 +69,7 @@ static int start(const struct diag_run *run, int out_fd, int err_fd, pid_t *out_
 	int rc;
 
 	sigemptyset(&ours);
-	sigaddset(&ours, SIGPIPE); /* ignored here, not there */
+	sigaddset(&ours, SIGPIPE); /* ignored by this process, but not by the command */
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, out_fd, STDOUT_FILENO);
 	posix_spawn_file_actions_adddup2(&actions, err_fd, STDERR_FILENO);
@@ -93,8 +93,8 @@ static void sample(struct diag_run *run, pid_t pid)
 	run->taken++;
 }
 
-/* Until the command has ended. What it started may live on with its streams: they are not waited
- * for. */
+/* Follows the command to its end. Processes that it started may keep its streams open and are
+ * not waited for. */
 static void follow(struct diag_run *run, pid_t pid, struct stream streams[2])
 {
 	int handle = (int)syscall(SYS_pidfd_open, pid, 0), told = 0;
@@ -126,7 +126,7 @@ static void follow(struct diag_run *run, pid_t pid, struct stream streams[2])
 		close(handle);
 }
 
-/* What is still in the pipes after the end. */
+/* Copies what is left in the pipe after the end. */
 static void drain(struct stream *s)
 {
 	struct pollfd fd = {s->fd, POLLIN, 0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys and values of what was found, and their text form. */
+/* Facts as keys and values, and their text form. */
 #include "doctor_facts.h"
 
 #include <ctype.h>
@@ -14,7 +14,7 @@
 #define FIRST "format"
 #define LAST "end"
 
-/* Where key is, or would be. */
+/* The index of the key, or where it would be inserted. */
 static unsigned place_of(const struct doctor_facts *facts, const char *key, int *out_found)
 {
 	unsigned low = 0, high = facts->count;
@@ -51,7 +51,7 @@ static int grow(struct doctor_facts *facts)
 	return 0;
 }
 
-/* 0; 1: it replaced one; -1: no room. */
+/* Returns 0; 1: replaced a value; -1: no room. */
 static int keep(struct doctor_facts *facts, const char *key, const char *value)
 {
 	int found;
@@ -281,7 +281,7 @@ int doctor_fact_check(const char *key, const char *value, char *why, size_t cap)
 	return must ? -1 : 0;
 }
 
-/* One line of the text. 0; 1: it was the last; -1 with why. */
+/* Parses one line. Returns 0; 1: it was the last one; -1 with why. */
 static int parse_line(struct doctor_facts *facts, char *line, unsigned number, char *why,
 		      size_t cap)
 {

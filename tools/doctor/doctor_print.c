@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What doctor says. */
+/* Output of doctor. */
 #include "doctor_print.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #define INDENT "         "
 
-/* Each line of text below the first result line, the first with its name. */
+/* Prints the lines of text below a result; the first one with the name. */
 static void print_lines(const char *name, const char *text)
 {
 	size_t len;

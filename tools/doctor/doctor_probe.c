@@ -60,7 +60,8 @@ static void put_variables(struct doctor_facts *facts, int served)
 	doctor_put_count(facts, count, "env.count");
 }
 
-/* What tcpx sets for its own process is no fault of the user's. Only this process has it. */
+/* Adds the variables that tcpx itself would set for a plugin, so that they are not reported as
+ * missing. Only this process has them. */
 static void set_recipe(int64_t deadline_ns)
 {
 	tcpx_plugin_setting settings[TCPX_PLUGIN_SETTINGS_MAX] = {{.sz = sizeof(settings[0])}};
@@ -90,7 +91,7 @@ static void put_problems(struct doctor_facts *facts, const char *nic, int64_t de
 	doctor_put_count(facts, count, "problem.count");
 }
 
-/* RxDM takes connections and answers nothing. */
+/* RxDM accepts connections but does not answer. */
 static int is_silent(const struct doctor_facts *facts)
 {
 	const char *state;
@@ -115,7 +116,7 @@ void doctor_probe_environment(struct doctor_facts *facts, const struct doctor_pr
 	doctor_put_count(facts, wait ? strtoull(wait, NULL, 10) : STEER_DEFAULT_US,
 			 "steer.wait_us");
 	if (is_silent(facts))
-		return; /* each question of the library would wait for it */
+		return; /* every question to RxDM would wait for its timeout */
 	set_recipe(deadline_ns);
 	put_problems(facts, nic && strcmp(nic, "all") ? nic : NULL, deadline_ns);
 }
@@ -146,7 +147,8 @@ void doctor_probe(struct doctor_facts *facts, struct doctor_probe_opts *opts)
 	int64_t end_ns = clock_after(opts->peer ? DOCTOR_PAIR_NS : DOCTOR_LOCAL_NS);
 
 	opts->deadline_ns = end_ns - DOCTOR_LAST_NS;
-	tcpx_log_set(NULL, NULL, TCPX_LOG_ERROR); /* what is not there is a fact, not a warning */
+	/* missing things are facts here, so warnings are off */
+	tcpx_log_set(NULL, NULL, TCPX_LOG_ERROR);
 	doctor_probe_host(facts);
 	put_wanted(facts, opts);
 	doctor_probe_machine(facts, doctor_until(opts, RXDM_NS));
@@ -160,10 +162,11 @@ void doctor_probe(struct doctor_facts *facts, struct doctor_probe_opts *opts)
 	if (opts->peer)
 		doctor_probe_peer(facts, opts);
 	opts->deadline_ns = end_ns;
-	doctor_probe_environment(facts, opts); /* the last: it changes ours */
+	/* the last probe, because it changes the environment of this process */
+	doctor_probe_environment(facts, opts);
 }
 
-/* Of the key its ids alone: both ends say them in every hello. */
+/* Of the key file only the ids, which both ends send in every hello anyway. */
 void doctor_probe_served(struct doctor_facts *facts)
 {
 	struct doctor_facts key = {0};

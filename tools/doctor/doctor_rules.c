@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of the rules, and what they share. */
+/* The table of rules, and helpers of the rules. */
 #include "doctor_rules.h"
 
 #include <stdarg.h>
@@ -236,7 +236,7 @@ int doctor_gpu_index(const struct doctor_facts *facts, uint64_t ordinal)
 	if (counted || ordinal >= DOCTOR_INDEX_MAX ||
 	    !doctor_text(facts, "gpu.%u.pci", (unsigned)ordinal))
 		return -1;
-	return (int)ordinal; /* without a driver the machine's order is all there is */
+	return (int)ordinal; /* without a driver the PCI order is used */
 }
 
 int doctor_is_listed(const char *list, const char *word)

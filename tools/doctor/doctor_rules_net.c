@@ -5,9 +5,10 @@
 #include "doctor_rules.h"
 
 #define SKEW_NS 100000000
-#define RATE_WANTED 0.5 /* of the link's speed, by all flows together */
+#define RATE_WANTED 0.5 /* wanted share of the link speed, with all flows */
 
-/* Strict filters on a host with several NICs; answers how many of the NICs are known. */
+/* Checks for strict reverse path filters on a host with several NICs; returns how many NICs are
+ * known. */
 static unsigned judge_filters(struct doctor_judge *j, unsigned *out_nics)
 {
 	unsigned strict = 0, known = 0, first = 0;
@@ -39,7 +40,7 @@ static unsigned judge_filters(struct doctor_judge *j, unsigned *out_nics)
 	return known;
 }
 
-/* out_within: those that do not leave the host, for both ends are its own. */
+/* out_within: pairs within this host, where both addresses are its own. */
 static unsigned judge_routes(struct doctor_judge *j, unsigned *out_unknown, unsigned *out_within)
 {
 	const char *from;
@@ -65,7 +66,7 @@ static unsigned judge_routes(struct doctor_judge *j, unsigned *out_unknown, unsi
 	return count;
 }
 
-/* "10.0.0.1:80", "[fe80::1%eth0]:80" without the port, for a shell. */
+/* The address without the port of "10.0.0.1:80" or "[fe80::1%eth0]:80", for a shell. */
 static const char *host_of(const char *address, char *buf, size_t cap)
 {
 	char *end;
@@ -156,7 +157,7 @@ void doctor_d13_ports(struct doctor_judge *j)
 		    by ? ")" : "");
 }
 
-/* A key file that is no use, by its state. */
+/* Reports an unusable key file by its state. */
 static void bad_key(struct doctor_judge *j, const char *state)
 {
 	const char *file = doctor_text(j->facts, "key.file"), *quoted;
@@ -184,7 +185,7 @@ static void bad_key(struct doctor_judge *j, const char *state)
 	}
 }
 
-/* Whether the two lists "id id" have one in common. */
+/* Whether two lists "id id" have an id in common. */
 static int share_id(const char *ours, const char *theirs)
 {
 	size_t len;
@@ -200,7 +201,7 @@ static int share_id(const char *ours, const char *theirs)
 	return 0;
 }
 
-/* Whether the addresses listened on are loopback's alone; 2: every interface. */
+/* 1: only loopback addresses are listened on; 2: every interface; 0: else. */
 static int bound(const char *bind)
 {
 	if (doctor_is_listed(bind, "0.0.0.0") || doctor_is_listed(bind, "::"))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who we are among ranks, as the launchers' environment variables say. */
+/* The rank of this process by the environment variables of launchers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,14 +7,14 @@
 #include "base/error.h"
 #include "launch.h"
 
-/* The inner one counts: a launcher that another one started leaves that one's variables set, so
- * mpirun and torchrun stand before what they run under. */
+/* In order of precedence: the inner launcher counts. If one launcher starts another, the
+ * variables of both are set, so mpirun and torchrun come before those that may start them. */
 static const struct launcher {
 	const char *name, *text;
-	const char *sign; /* set: it started us */
+	const char *sign; /* if set, this launcher started the process */
 	const char *rank, *size, *size_too;
 	const char *local_rank, *local_size, *nodes;
-	const char *job, *job_part; /* NULL: nothing tells runs apart */
+	const char *job, *job_part; /* NULL: runs cannot be told apart */
 } launchers[] = {
 	{"tcpx", "your environment", "TCPX_RANK", "TCPX_RANK", "TCPX_SIZE", NULL, "TCPX_LOCAL_RANK",
 	 "TCPX_LOCAL_SIZE", NULL, "TCPX_JOB", NULL},
@@ -25,7 +25,7 @@ static const struct launcher {
 	 "MPI_LOCALNRANKS", NULL, NULL, NULL},
 	{"torchrun", "torchrun", "WORLD_SIZE", "RANK", "WORLD_SIZE", NULL, "LOCAL_RANK",
 	 "LOCAL_WORLD_SIZE", NULL, "TORCHELASTIC_RUN_ID", "MASTER_PORT"},
-	/* A batch script is no step: what runs in it without srun is not a rank. */
+	/* A batch script is not a step: a process in it that srun did not start is not a rank. */
 	{"slurm", "Slurm", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS",
 	 "SLURM_LOCALID", NULL, "SLURM_STEP_NUM_NODES", "SLURM_JOB_ID", "SLURM_STEP_ID"},
 	{"kubernetes", "Kubernetes", "JOB_COMPLETION_INDEX", "JOB_COMPLETION_INDEX", "TCPX_SIZE",
@@ -107,7 +107,7 @@ static tcpx_status look(const struct launcher *l, struct launch *out)
 	if (*value(l->job) || *value(l->job_part))
 		snprintf(out->job, sizeof(out->job), "%.60s%s%.12s", value(l->job),
 			 l->job_part ? "." : "", value(l->job_part));
-	for (char *at = out->job; *at; at++) /* it becomes part of a file's name */
+	for (char *at = out->job; *at; at++) /* it becomes part of a file name */
 		if (*at <= ' ' || *at > '~' || *at == '/')
 			*at = '_';
 	return look_local(l, out);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Connection info in a file that all ranks see: "tcpx rendezvous 1 JOB" and the info in hex. Made
- * beside its place with mode 0600 and renamed, so nobody reads half of it or before its mode.
- */
+/* Connection info in a file that all ranks see: "tcpx rendezvous 1 JOB" and the info in hex. It
+ * is written under another name with mode 0600 and renamed, so that nobody reads a part of it or
+ * before its mode is set. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -55,7 +54,8 @@ tcpx_status launch_file_give(const char *path, const char *job, const void *info
 	return tcpx_last_error()->status;
 }
 
-/* Whoever can write it could bring us to himself, whoever can read it could be one of us. */
+/* A user who can write the file could redirect ranks, and one who can read it could pose as a
+ * rank. */
 static tcpx_status check_owner(int fd, const char *path)
 {
 	struct stat st;
@@ -76,7 +76,7 @@ static int digit(int c)
 	return at ? (int)(at - digits) : -1;
 }
 
-/* What is no info of this job is one of another run, which ours replaces soon. */
+/* Other contents are left by another run and will be replaced soon. */
 static tcpx_status parse(FILE *file, const char *job, uint8_t *buf, size_t cap, size_t *out_bytes)
 {
 	char head[HEAD_MAX] = "", want[HEAD_MAX];

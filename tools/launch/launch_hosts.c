@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks by a file of addresses: the same command on each host, and each finds its own line. */
+/* Ranks by a file of addresses: the same command runs on each host, and each finds its own line. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -41,7 +41,7 @@ struct line {
 	unsigned slots;
 };
 
-/* "4" or "slots=4", as files for other launchers have it; 0: neither, or not 1 to 1024. */
+/* Parses "4" or "slots=4", as in files for other launchers; 0: neither, or not 1 to 1024. */
 static unsigned take_slots(const char *text)
 {
 	unsigned slots = 0;
@@ -53,7 +53,7 @@ static unsigned take_slots(const char *text)
 	return *text || slots > 1024 ? 0 : slots;
 }
 
-/* 1: a host; 0: nothing; -1: the last error. */
+/* Returns 1: a host; 0: nothing; -1: the last error. */
 static int parse(const char *path, int number, char *text, struct line *out)
 {
 	struct in6_addr any;

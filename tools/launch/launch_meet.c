@@ -11,7 +11,7 @@
 #include "launch.h"
 #include "perf_host.h"
 
-/* Nobody else can put anything there. */
+/* A folder in which no other user can create files. */
 static bool is_ours(const char *folder)
 {
 	struct stat st;
@@ -37,7 +37,7 @@ static tcpx_status own_folder(char *out, size_t cap)
 	return TCPX_OK;
 }
 
-/* Only for ranks of one host: they have a parent in common, if nothing else. */
+/* Tells runs on one host apart: their ranks have a common parent process, if nothing else. */
 static tcpx_status own_file(const struct launch *launch, struct launch_meet *out)
 {
 	char folder[sizeof(out->where)], job[sizeof(launch->job)];
@@ -90,7 +90,7 @@ tcpx_status launch_meet_by(const struct launch *launch, const char *text, uint32
 	if (launch->one_host)
 		return own_file(launch, out);
 	if (master && *master && !strcmp(launch->name, "torchrun"))
-		return by_address(master, port, out); /* MASTER_PORT is torchrun's own */
+		return by_address(master, port, out); /* MASTER_PORT is used by torchrun itself */
 	(void)error_set(TCPX_ERR_NOT_FOUND, 0,
 			"%s started %u ranks, and nothing says where they meet", launch->by,
 			launch->size);

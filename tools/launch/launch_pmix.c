@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Connection info by PMIx, the server that mpirun and srun run beside the ranks. Its headers give
- * the types, its library is loaded when a launcher says that it is there, so a tool without PMIx
- * beside it is the same tool.
- */
+/* Connection info by PMIx, the server that mpirun and srun run on each host. The headers provide
+ * the types; the library is loaded only if a launcher announces a server, so the tool also runs
+ * without PMIx. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +17,7 @@
 #include <time.h>
 
 #define KEY "tcpx.info"
-#define WAIT_S 1 /* for rank 0's info, at a time */
+#define WAIT_S 1 /* time of one request for the info of rank 0 */
 
 #define CALLS(X)                                                                                   \
 	X(init, PMIx_Init)                                                                         \
@@ -41,7 +39,7 @@ static struct {
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t came;
-	bool asked, done; /* a question is under way; its answer is here */
+	bool asked, done; /* a request is in flight; its answer has arrived */
 	uint8_t info[TCPX_INFO_MAX_BYTES];
 	size_t bytes;
 } answer = {.lock = PTHREAD_MUTEX_INITIALIZER, .came = PTHREAD_COND_INITIALIZER};
@@ -161,7 +159,7 @@ tcpx_status launch_pmix_give(const void *info, size_t bytes)
 	return rc == PMIX_SUCCESS ? TCPX_OK : failed("PMIx_Put", rc);
 }
 
-/* Of PMIx's thread: the value is PMIx's. */
+/* Called on a thread of PMIx, which owns the value. */
 static void take_answer(pmix_status_t rc, pmix_value_t *value, void *arg)
 {
 	(void)arg;
@@ -177,7 +175,7 @@ static void take_answer(pmix_status_t rc, pmix_value_t *value, void *arg)
 	pthread_mutex_unlock(&answer.lock);
 }
 
-/* The server answers when rank 0 has given it; one question is enough. */
+/* The server answers once rank 0 has published its info; one request is enough. */
 static tcpx_status ask(void)
 {
 	pmix_proc_t first = pmix.self;
@@ -194,7 +192,7 @@ static tcpx_status ask(void)
 	rc = pmix.get_nb(&first, KEY, NULL, 0, take_answer, NULL);
 	if (rc == PMIX_SUCCESS)
 		return TCPX_OK;
-	answer.asked = false; /* no answer comes */
+	answer.asked = false; /* there will be no answer */
 	return failed("PMIx_Get_nb", rc);
 }
 

@@ -24,8 +24,8 @@ static int is_destination(enum perf_end end, const struct perf_spec *spec)
 	return spec->bidir || (spec->op == TCPX_OP_READ) == (end == PERF_CLIENT);
 }
 
-/* Whether the initiator needs tokens; SEND does not, because receives are posted before the
- * window. */
+/* Whether transfers wrap around in the working set. SEND cannot, because its receives are posted
+ * before the window. */
 static int goes_round(const struct perf_spec *spec)
 {
 	return !spec->check && !spec->pong &&

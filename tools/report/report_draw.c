@@ -17,11 +17,11 @@
 #include "report.h"
 
 #define GIGA 1e9
-#define TICS 64	   /* labels of an axis */
-#define FIGURES 16 /* ends of a mesh whose cells have room for figures */
-#define HOSTS 16   /* ranks whose names are in the title */
+#define TICS 64	   /* most labels of an axis */
+#define FIGURES 16 /* most ends for which cells have room for numbers */
+#define HOSTS 16   /* most ranks whose names fit into the title */
 #define FRAMES 512
-#define TABLE_ENDS 64 /* of a page's table of rates */
+#define TABLE_ENDS 64 /* most ends for which a page has a table of rates */
 
 extern char **environ;
 
@@ -39,7 +39,7 @@ const char *report_draw_check(const char *path)
 	return "a drawing is .svg, .png or .html";
 }
 
-/* The end, or all of its rank, is slow in that direction with most of its links. */
+/* Whether the end, or its whole rank, is a straggler in that direction. */
 static bool straggles(const struct report *r, const struct report_findings *f, uint32_t end,
 		      unsigned direction)
 {
@@ -60,7 +60,7 @@ static void put_tics(const struct report *r, const struct report_findings *f, co
 	fprintf(script, ")%s\n", *axis == 'x' ? " rotate by 90 right" : "");
 }
 
-/* A name of the file's: what could end a string of gnuplot's is left out. */
+/* Writes a name from the file without characters that could end a string of gnuplot. */
 static void put_host(const char *host, FILE *script)
 {
 	for (; *host; host++)
@@ -82,7 +82,7 @@ static void put_title(const struct report *r, const struct report_findings *f, F
 		f->nslow ? "\\nred: a slow link" : "");
 }
 
-/* Lines between ranks, and a frame for each link that is slow by itself. */
+/* Draws lines between ranks, and a frame around each link that is slow by itself. */
 static void put_marks(const struct report *r, const struct report_findings *f, FILE *script)
 {
 	unsigned frames = 0;
@@ -104,7 +104,7 @@ static void put_marks(const struct report *r, const struct report_findings *f, F
 				2 + frames++, r->cells[i].to, r->cells[i].from);
 }
 
-/* The figures in the cells of a small mesh; light ones on the dark half of the palette. */
+/* Writes numbers into the cells of a small mesh, light ones on the dark half of the palette. */
 static void put_figures(const struct report *r, const struct report_findings *f, FILE *script)
 {
 	fprintf(script, "$figures << EOD\n");
@@ -118,7 +118,7 @@ static void put_figures(const struct report *r, const struct report_findings *f,
 		f->most / GIGA / 2);
 }
 
-/* Numbers and words of ours; of the letters of the file the hosts' names alone, cleaned. */
+/* Writes the script. From the file it contains only numbers and the cleaned host names. */
 static int put_script(const struct report *r, const struct report_findings *f, int png,
 		      FILE *script)
 {
@@ -162,7 +162,8 @@ static int put_script(const struct report *r, const struct report_findings *f, i
 	return ferror(script) ? -1 : 0;
 }
 
-/* gnuplot's answer to the script goes to out. 0; -1, said on stderr. */
+/* Runs gnuplot on the script and writes its output to out. Returns 0, or -1 after a line on
+ * stderr. */
 static int run_gnuplot(FILE *script, FILE *out)
 {
 	char *argv[] = {"gnuplot", NULL};
@@ -206,7 +207,7 @@ static int draw_to(const struct report *r, const struct report_findings *f, int 
 	return rc;
 }
 
-/* Text of a page; of JSON in a script element, where '<' alone could end it. */
+/* Writes text of a page; JSON goes into a script element, which only '<' could end. */
 static void put_escaped(FILE *in, int json, FILE *out)
 {
 	int c;
@@ -293,7 +294,7 @@ static int put_page(const struct report *r, const struct report_findings *f, con
 	return rc;
 }
 
-/* What a program that creates a file would give it. */
+/* The mode of a newly created file. */
 static mode_t file_mode(void)
 {
 	mode_t mask = umask(0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which links are slow, and which ends or hosts make them so. Pure. */
+/* Decides which links are slow, and which ends or hosts cause it. Pure. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static double median(double *rates, uint32_t count)
 	return count % 2 ? rates[count / 2] : (rates[count / 2 - 1] + rates[count / 2]) / 2;
 }
 
-/* Is the cell one of the end's (or the rank's) in this direction? */
+/* Whether the cell belongs to the end (or rank) in this direction. */
 static int belongs(const struct report *r, const struct report_cell *cell, int rank, uint32_t index,
 		   int direction)
 {
@@ -48,7 +48,7 @@ double report_rate(const struct report *r, const struct report_findings *f, int 
 	return middle;
 }
 
-/* Of each end: all cells, and slow ones; [direction - 1]. */
+/* Per end: all cells and slow ones, at [direction - 1]. */
 struct count {
 	uint32_t all[2], slow[2];
 };
@@ -68,7 +68,7 @@ static void count_cells(const struct report *r, const struct report_findings *f,
 	}
 }
 
-/* Most of its links are slow. A single one says nothing about its ends. */
+/* Whether most of its links are slow. A single link says nothing about its ends. */
 static unsigned char directions(const struct count *count)
 {
 	unsigned char found = 0;

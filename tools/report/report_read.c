@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads what mesh wrote; nothing in it is believed. */
+/* Reads a result of mesh, which may hold anything. */
 #include <stdlib.h>
 
 #include "base/text.h"
@@ -16,7 +16,7 @@
 struct reading {
 	const char *path;
 	struct report *out;
-	uint32_t *first; /* of each rank, and behind the last: its first end */
+	uint32_t *first; /* index of the first end of each rank, and one past the last */
 };
 
 static int wrong(const struct reading *r, const char *what)
@@ -25,7 +25,7 @@ static int wrong(const struct reading *r, const char *what)
 	return -1;
 }
 
-/* By the parser: a line in the file, or no file at all. */
+/* Reports an error of the parser, or of opening the file. */
 static int report_unread(const struct reading *r, const json_error_t *error)
 {
 	char what[JSON_ERROR_TEXT_LENGTH + 32];
@@ -39,7 +39,7 @@ static int report_unread(const struct reading *r, const json_error_t *error)
 	return wrong(r, what);
 }
 
-/* 0: a whole number up to max. */
+/* Returns 0 for a whole number up to max. */
 static int number(const json_t *object, const char *key, uint64_t max, uint64_t *out)
 {
 	const json_t *value = json_object_get(object, key);
@@ -59,7 +59,7 @@ static int rate(const json_t *object, const char *key, double *out)
 	return json_is_number(value) && isfinite(*out) && *out >= 0 ? 0 : -1;
 }
 
-/* It is shown on terminals and pages. */
+/* Cleans a name, which is shown on terminals and pages. */
 static void take_name(char out[REPORT_HOST_MAX], const char *text)
 {
 	snprintf(out, REPORT_HOST_MAX, "%s", text);
@@ -108,7 +108,7 @@ static int read_ranks(struct reading *r, const json_t *ranks)
 	return 0;
 }
 
-/* [rank, GPU] to a position; -1: there is no such end. */
+/* The index of the end [rank, GPU]; -1: there is no such end. */
 static int64_t end_of(const struct reading *r, const json_t *pair)
 {
 	json_int_t rank = json_integer_value(json_array_get(pair, 0));

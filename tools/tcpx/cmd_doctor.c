@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcpx doctor: what of this machine, and of the other end, stands in the way, and what helps. */
+/* tcpx doctor: checks this machine and the other end for misconfiguration. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ static const struct cli_option options[] = {
 	 .letter = 'J', .implied = "-"},
 };
 
-/* The rules of --only. CLI_GO; or an exit code. */
+/* Parses --only. Returns CLI_GO or an exit code. */
 static int choose(const char *list, uint64_t *out_chosen)
 {
 	uint64_t chosen = 0;
@@ -80,7 +80,7 @@ static int check_options(const struct cli_command *command, const struct doctor_
 	return CLI_GO;
 }
 
-/* The whole file. NULL after a line on stderr. */
+/* Reads the whole file. NULL after a line on stderr. */
 static char *read_all(const char *path, size_t *out_len)
 {
 	FILE *f = fopen(path, "re");

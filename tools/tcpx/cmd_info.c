@@ -76,10 +76,11 @@ static int is_transport(const char *name)
 	       !strcmp(name, "devmem");
 }
 
-/* As --transport names them: by an ncclNet plugin goes host memory, or with TCPX that of GPUs. */
+/* Names of --transport: an ncclNet plugin carries host memory (plugin), or with TCPX that of
+ * GPUs (gpudirect). */
 static const char *const plugin_words[] = {"plugin", "gpudirect"};
 
-/* First word of a file below /proc or /sys; "" when there is none. */
+/* Reads the first word of a file below /proc or /sys; "" if there is none. */
 static const char *read_word(const char *path, char *buf, size_t cap)
 {
 	FILE *f = fopen(path, "re");
@@ -174,8 +175,8 @@ static void put_interfaces(struct cli_json *json, const struct sys_iface *ifaces
 	}
 }
 
-/* The public key that sessions have by TCPX_IDENTITY_FILE; "": each makes its own. A file that is
- * of no use is said. */
+/* The public key of TCPX_IDENTITY_FILE; "": each session creates its own. Reports an unusable
+ * file. */
 static void identity_key(char out_key[65])
 {
 	tcpx_option o = {.sz = sizeof(o)};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcpx mesh: every GPU of all ranks with every one of the others, a matrix of rates. */
+/* tcpx mesh: measures every pair of GPUs of different ranks, as a matrix of rates. */
 #include <stdlib.h>
 
 #include "cli_output.h"

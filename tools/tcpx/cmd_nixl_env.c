@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcpx nixl-env: a plugin folder with ours beside an installed NIXL's own; the line to use it. */
+/* tcpx nixl-env: makes a folder with our plugin and those of an installed NIXL, and prints the
+ * line to use it. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +46,8 @@ struct nixl {
 	char package[64], site[PATH_MAX];
 };
 
-/* Looked up without being imported. Of several NIXLs that of torch's CUDA, else the newest. */
+/* Finds NIXL without importing it. Of several packages it takes the one for the CUDA of torch,
+ * else the newest. */
 static const char question[] =
 	"import importlib.util, os, re, sys\n"
 	"def folder(name):\n"
@@ -108,7 +110,7 @@ static int ask_python(const char *python, const char *package, struct nixl *out)
 	return CLI_OK;
 }
 
-/* Where it was named, installed, or built. */
+/* Finds the plugin: as named, installed, or built. */
 static int find_plugin(const char *named, char out[PATH_MAX])
 {
 	static const char *const places[] = {"../lib/tcpx/nixl", "../lib64/tcpx/nixl", INSTALLED,
@@ -155,7 +157,8 @@ static int make_link(const char *target, const char *folder, const char *name)
 	return CLI_FAILED;
 }
 
-/* A file of its own, or the loader would take it for what is loaded under the other name. */
+/* Copies the file, because the loader would take a link for the library loaded under the other
+ * name. */
 static int make_alias(const char *plugin, const char *folder)
 {
 	char path[PATH_MAX + 256];
@@ -179,7 +182,7 @@ static int make_alias(const char *plugin, const char *folder)
 	return moved ? CLI_FAILED : CLI_OK;
 }
 
-/* Links, and our alias: what was made before, maybe of a NIXL that is another one now. */
+/* Removes links and our alias, which may be of an earlier NIXL. */
 static void clear_folder(const char *path)
 {
 	struct dirent *entry;
@@ -195,7 +198,7 @@ static void clear_folder(const char *path)
 		closedir(dir);
 }
 
-/* Links to all shared libraries of a folder. */
+/* Makes links to all shared libraries of a folder. */
 static int link_all(const char *from, const char *to)
 {
 	char target[PATH_MAX + 256];
@@ -217,7 +220,8 @@ static int link_all(const char *from, const char *to)
 	return rc;
 }
 
-/* NIXL's plugins find their libraries from where they lie, so all of it lies as it is there. */
+/* Plugins of NIXL find their libraries by relative paths, so the layout is the same as in the
+ * package. */
 static int shadow(const struct nixl *nixl, const char *top, const char *libs, const char *plugins)
 {
 	char from[PATH_MAX + 256], name[128];
@@ -233,7 +237,7 @@ static int shadow(const struct nixl *nixl, const char *top, const char *libs, co
 	return rc == CLI_OK ? make_link(from, top, name) : rc;
 }
 
-/* One of ours is made anew; what somebody else has put there stays. */
+/* Whether the folder may be used: a folder of this command is made again, others are left alone. */
 static int check_folder(const char *top, const char *plugins)
 {
 	char ours[PATH_MAX + 512];
@@ -241,7 +245,7 @@ static int check_folder(const char *top, const char *plugins)
 	DIR *dir;
 	int entries = 0;
 
-	/* NIXL loads whatever lies in it as code. */
+	/* NIXL loads every plugin in the folder as code, so only this user may write to it. */
 	if (!stat(top, &st) && (st.st_uid != geteuid() || st.st_mode & (S_IWGRP | S_IWOTH))) {
 		cli_error("others may write to %s: its owner is uid %u, its mode %04o; name a "
 			  "folder that is yours, or 'chmod go-w' it",
@@ -260,7 +264,7 @@ static int check_folder(const char *top, const char *plugins)
 	return CLI_FAILED;
 }
 
-/* For a shell, whatever is in it. */
+/* Prints the export line, quoted for a shell. */
 static void print_line(const char *folder)
 {
 	fputs("export NIXL_PLUGIN_DIR='", stdout);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcpx node: all GPUs of a host in one process, against those of other hosts. */
+/* tcpx node: transfers between all GPUs of hosts, with one process per host. */
 #include <stdio.h>
 
 #include "cli_output.h"
@@ -17,7 +17,8 @@ static tcpx_status work(struct node *node, int *out_rc)
 	return status;
 }
 
-/* The predecessor's validations: one GPU, and with devmem four channels on one NIC. */
+/* --check: the validations of the predecessor, with one GPU, and for devmem with four channels
+ * on one NIC. */
 static int set_check(const struct cli_command *command, struct node_options *o, struct node *node)
 {
 	if (!cli_given(command, "check"))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcpx perf: its options and what they may not be together. */
+/* tcpx perf: its options and their conflicts. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,7 +168,7 @@ static const struct cli_option options[] = {
 	 "also the predecessor's [PERF] lines"},
 };
 
-/* What depends on the operation. */
+/* Sets defaults that depend on the operation. */
 static void set_sizes(struct perf_options *o)
 {
 	if (!o->working_set)
@@ -183,8 +183,8 @@ static void set_sizes(struct perf_options *o)
 		o->sizes.values[o->sizes.count++] = size;
 }
 
-/* TCPX_LOCAL=0 is the default of --transport and no more. It is taken out of the environment before
- * the library reads that. */
+/* TCPX_LOCAL=0 only sets the default of --transport. It is removed from the environment before
+ * the library reads it. */
 static int local_is_off(void)
 {
 	const char *text = getenv("TCPX_LOCAL");
@@ -196,19 +196,19 @@ static int local_is_off(void)
 	return 1;
 }
 
-/* What the options of the command line say about others. */
+/* Applies options that change others. */
 static void settle(const struct cli_command *command, int no_local, struct perf_options *o)
 {
 	int chosen = cli_given(command, "transport");
 
 	if (!chosen && (no_local || o->loopback))
 		o->transports.values[0] = PERF_TRANSPORT_TCP;
-	if (!chosen && !no_local && o->loopback) /* auto would hide what tcp does */
+	if (!chosen && !no_local && o->loopback) /* auto would measure shared memory only */
 		o->transports.values[o->transports.count++] = PERF_TRANSPORT_LOCAL;
 	if (cli_given(command, "time") && !cli_given(command, "iters"))
 		o->iters = 0; /* TCPX_PERF_ITERS */
 	if (o->loopback && !o->bind)
-		o->bind = o->ipv6 ? "::1" : "127.0.0.1"; /* whatever the environment says */
+		o->bind = o->ipv6 ? "::1" : "127.0.0.1"; /* also if TCPX_BIND is set */
 	if (o->reverse && o->op == PERF_OP_WRITE)
 		o->op = PERF_OP_READ;
 	set_sizes(o);
@@ -222,7 +222,7 @@ static int uses(const struct perf_options *o, enum perf_transport want)
 	return 0;
 }
 
-/* Before anything reads the environment. */
+/* Must be called before anything reads the environment. */
 static int prepare_plugin(const struct cli_command *command, const struct perf_options *o)
 {
 	int gpudirect = uses(o, PERF_TRANSPORT_GPUDIRECT), plugin = uses(o, PERF_TRANSPORT_PLUGIN);
@@ -251,7 +251,7 @@ static int prepare_plugin(const struct cli_command *command, const struct perf_o
 				  gpudirect ? (int)perf_place_of(o->mem, 0).device : -1, chunk);
 }
 
-/* Of one end: its buffers, and those of plain sockets. */
+/* Host memory that one end needs: buffers, and those of plain sockets. */
 static uint64_t host_bytes(uint64_t mem, uint64_t buffers, uint64_t sockets)
 {
 	if (perf_place_of(mem, 0).kind != TCPX_MEM_CUDA)
@@ -259,7 +259,7 @@ static uint64_t host_bytes(uint64_t mem, uint64_t buffers, uint64_t sockets)
 	return sockets < CEILING_RING_BYTES ? sockets : CEILING_RING_BYTES;
 }
 
-/* Whether this process has the memory, and with --loopback the other end. */
+/* Checks that this process has the kinds of memory, and with --loopback the other end. */
 static int check_places(const struct perf_options *o)
 {
 	struct perf_place local = perf_place_of(o->mem, 0),
@@ -277,7 +277,7 @@ static int check_places(const struct perf_options *o)
 	return CLI_USAGE;
 }
 
-/* Buffers that do not fit would end in the kernel's killing. */
+/* Refuses buffers that do not fit, since the kernel would kill a process. */
 static int check_memory(const struct perf_options *o)
 {
 	uint64_t most = o->working_set, bytes = 0, free_bytes = perf_memory_free();
@@ -299,7 +299,7 @@ static int check_memory(const struct perf_options *o)
 			 bytes_format(free_bytes, have, sizeof(have)));
 }
 
-/* Options that exclude one another. CLI_GO when all is well. */
+/* Checks options that exclude one another. Returns CLI_GO or an exit code. */
 static int check(const struct cli_command *command, const struct perf_options *o)
 {
 	char host[PERF_HOST_MAX];
@@ -356,7 +356,8 @@ static int run(const struct cli_command *command, int argc, char **argv)
 	if (first < argc)
 		o.host = argv[first];
 	settle(command, no_local, &o);
-	/* Its plugin's chunk follows from it, which a plugin reads once. */
+	/* Each chunk size needs a process of its own, because a plugin reads its chunk size
+	 * once. */
 	if (o.loopback && !o.host && o.chunks.count > 1 && uses(&o, PERF_TRANSPORT_GPUDIRECT))
 		return o.csv ? cli_usage("--csv is for one --chunk over gpudirect; ask one after "
 					 "the other")

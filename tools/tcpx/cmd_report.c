@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcpx report: what a mesh says: slow links, stragglers, a drawing. */
+/* tcpx report: slow links and stragglers of a mesh, and a drawing. */
 #include <stddef.h>
 
 #include "cli_output.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcpx serve: the end that 'tcpx perf' talks to. */
+/* tcpx serve: the server for 'tcpx perf'. */
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ struct serve_options {
 
 #define AT(field) offsetof(struct serve_options, field)
 #define PORT_UNSET 65536
-#define FIRST_OPEN_PORT 1024 /* those below it are for services of the system */
+#define FIRST_OPEN_PORT 1024 /* lower ones are for services of the system */
 
 enum transport { TRANSPORT_AUTO, TRANSPORT_PLUGIN, TRANSPORT_GPUDIRECT };
 
@@ -108,7 +108,7 @@ static const struct cli_option options[] = {
 	 "end when the process that started it ends"},
 };
 
-/* Whoever reaches a port that others trust, as those below 1024 are, has to prove a key. */
+/* Ports below 1024 belong to services of the system, so clients there must prove a key. */
 static int check_port(const struct serve_options *o)
 {
 	uint64_t port = o->port == PORT_UNSET ? perf_port_default() : o->port;
@@ -121,7 +121,7 @@ static int check_port(const struct serve_options *o)
 			 (unsigned long long)port, FIRST_OPEN_PORT);
 }
 
-/* A key is for clients on other hosts: they must reach this end without further options. */
+/* With a key clients on other hosts are expected: without --bind all interfaces are used. */
 static tcpx_status choose_rails(struct serve_options *o)
 {
 	static char all[PERF_BIND_MAX];
@@ -137,7 +137,7 @@ static tcpx_status choose_rails(struct serve_options *o)
 	return status;
 }
 
-/* Of the rails, the addresses of one family. */
+/* Keeps the addresses of one family. */
 static tcpx_status keep_family(struct serve_options *o)
 {
 	static char list[PERF_BIND_MAX];
@@ -172,7 +172,7 @@ static tcpx_status keep_family(struct serve_options *o)
 	return TCPX_OK;
 }
 
-/* Loopback leads to no other host, which a client there only sees as a refusal. */
+/* Says that only loopback is listened on, because a client on another host only sees a refusal. */
 static void say_alone(const struct serve_options *o, const struct perf_house *house)
 {
 	if (o->quiet || o->die_with_parent)
@@ -206,7 +206,7 @@ static tcpx_status open_session(const struct serve_options *o, tcpx_session **ou
 	return tcpx_session_open(&opts, out);
 }
 
-/* An explicit port is that port or none; the default one moves on when it is taken. */
+/* An explicit port must be free; the default one may be replaced by one of the next. */
 static tcpx_status listen_on(const struct serve_options *o, tcpx_session *session)
 {
 	TCPX_OPTS(tcpx_listen_opts, opts, .port = (uint32_t)o->port);
@@ -242,7 +242,7 @@ static tcpx_status say_ready(struct perf_house *house)
 	return TCPX_OK;
 }
 
-/* By which 'tcpx perf --peer-key' knows it. */
+/* Prints the key for 'tcpx perf --peer-key'. */
 static void say_key(const struct serve_options *o, tcpx_session *session)
 {
 	char key[65];
@@ -258,7 +258,7 @@ static uint64_t half_of_ram(void)
 	return pages > 0 && size > 0 ? (uint64_t)pages / 2 * (uint64_t)size : 4ull << 30;
 }
 
-/* Serves until the end; the session is open. */
+/* Listens on the open session and serves. */
 static int serve(const struct serve_options *o, tcpx_session *session)
 {
 	static struct perf_house house;
@@ -289,7 +289,7 @@ static int serve(const struct serve_options *o, tcpx_session *session)
 		return cli_fail(status, "connection info");
 	say_key(o, session);
 	if (cli_flush(stdout))
-		return CLI_FAILED; /* whoever waits for the ready line waits in vain */
+		return CLI_FAILED; /* nobody can see the ready line */
 	say_alone(o, &house);
 	if (o->transport == TRANSPORT_GPUDIRECT)
 		cli_devmem_start(&devmem, &o->plugin);
@@ -327,7 +327,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
 		if (getppid() != parent || parent == 1)
 			return CLI_FAILED;
 	}
-	if (!o.die_with_parent) /* perf --loopback has said it */
+	if (!o.die_with_parent) /* perf --loopback has said so already */
 		cli_say_unknown();
 	status = choose_rails(&o);
 	if (status == TCPX_OK && (o.ipv4 || o.ipv6))

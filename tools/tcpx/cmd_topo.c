@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcpx topo: GPUs, NICs, NUMA nodes, how far they are apart, and which NIC owns which GPU. */
+/* tcpx topo: GPUs, NICs, NUMA nodes, their distances, and the NIC that owns each GPU. */
 #include <errno.h>
 #include <limits.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The GPUs in tcpx info: what the CUDA driver tells, and who reaches whom. */
+/* The GPUs in tcpx info: properties by the CUDA driver, and which GPU reaches which. */
 #include "info_gpu.h"
 
 #include <stdio.h>

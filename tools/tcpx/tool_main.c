@@ -36,8 +36,8 @@ static int run(const struct cli_command *command, int argc, char **argv)
 	return cli_finish(command->run(command, argc, argv));
 }
 
-/* Descriptors 0 to 2 that are missing: what is opened later must not take their places. Reading or
- * writing them fails as if they were still closed. */
+/* Opens missing descriptors 0 to 2, so that files opened later do not take their numbers.
+ * Reading or writing them still fails. */
 static void open_missing(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

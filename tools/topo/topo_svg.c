@@ -7,11 +7,11 @@
 #include "topo_view.h"
 
 enum {
-	LEFT = 206,  /* of the matrix: room for the node and "GPU10 0000:04:00.0" */
-	CELL_W = 64, /* a NIC's column, at least */
+	LEFT = 206,  /* left margin: room for the node and "GPU10 0000:04:00.0" */
+	CELL_W = 64, /* least width of the column of a NIC */
 	CELL_H = 24, /* a line */
 	GAP = 10,    /* between nodes */
-	CHAR_W = 8,  /* of the font, at most */
+	CHAR_W = 8,  /* greatest width of a letter */
 };
 
 /* By distance, the nearest darkest. */
@@ -21,7 +21,8 @@ static const char *const fills[] = {"#1b7837", "#5aae61", "#a6dba0",
 struct picture {
 	const struct topo_view *view;
 	FILE *out;
-	unsigned gpus[TOPO_GPUS_MAX], nics[TOPO_NICS_MAX]; /* in the order of rows and columns */
+	/* devices in the order of rows and columns */
+	unsigned gpus[TOPO_GPUS_MAX], nics[TOPO_NICS_MAX];
 	int cell_w, y;
 };
 
@@ -69,7 +70,7 @@ static int nic_numa(const struct picture *p, unsigned column)
 	return p->view->topo->nics[p->nics[column]].place.numa;
 }
 
-/* Stable, so that a node's devices stay in the order of their addresses. */
+/* Stable sort, so that devices of a node stay in the order of their addresses. */
 static void group(struct picture *p)
 {
 	const struct topo *topo = p->view->topo;
@@ -208,7 +209,7 @@ static void put_lists(struct picture *p)
 		put_line(p, "", legend[i]);
 }
 
-/* Of the whole picture, before any of it is drawn. */
+/* Computes the size of the picture before drawing. */
 static void size_of(const struct picture *p, int *out_width, int *out_height)
 {
 	const struct topo *topo = p->view->topo;
