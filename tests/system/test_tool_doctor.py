@@ -279,7 +279,7 @@ def test_a_port_that_is_taken(tool, serve):
 def test_a_misspelt_variable(tool):
     done = tool("doctor", "--only", "D16", env={"TCPX_CHANELS": "3"})
     assert done.returncode == 0
-    assert "WARN D16 environment: nobody reads TCPX_CHANELS=3" in done.stdout
+    assert "WARN D16 environment: TCPX_CHANELS=3 has no effect" in done.stdout
     assert "unset TCPX_CHANELS; export TCPX_CHANNELS=3" in done.stdout
 
 

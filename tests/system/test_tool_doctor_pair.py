@@ -294,7 +294,7 @@ def fixture_a3(tool, tmp_path):
 
 @pytest.mark.parametrize("fails, words", [
     ("", "FAIL D14 devices: 8 GPUs on PCI, 2 by the driver"),
-    ("init", "PASS D14 devices: on PCI 8 GPUs and 5 NICs"),
+    ("init", "PASS D14 devices: PCI has 8 GPUs and 5 NICs"),
 ])
 def test_gpus_by_nvml(tool, a3, fails, words):
     """Where it says nothing, the driver's own list counts, if there is one."""
@@ -374,7 +374,7 @@ def test_packets_that_land_in_gpu_memory(tool, a3):
     assert [line[:4] for line in verdicts(done, "D01")] == ["PASS"], done.stdout
     assert re.match(r"PASS D03 devmem: 4 probes, rx_devmem_pkts: eth1 \+[1-9]\d*, eth2 \+[1-9]",
                     verdicts(done, "D03")[0]), done.stdout
-    assert verdicts(done, "D14")[0].startswith("PASS D14 devices: on PCI 8 GPUs and 5 NICs")
+    assert verdicts(done, "D14")[0].startswith("PASS D14 devices: PCI has 8 GPUs and 5 NICs")
 
 
 def test_each_gpu_with_each_nic(tool, a3, facts):

@@ -169,7 +169,7 @@ static const char *their_nic(const struct doctor_facts *facts,
 	return NULL;
 }
 
-/* Whether this host has an interface of that name with the address. */
+/* Pairs the address with the interface of this host that has the name. */
 static void pair_by_name(struct rails *rails, const struct sys_iface *ifaces, unsigned count,
 			 const char *name, const struct sockaddr_storage *remote)
 {

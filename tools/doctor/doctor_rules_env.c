@@ -124,13 +124,13 @@ static void judge_name(struct doctor_judge *j, const char *name, const char *val
 	} else {
 		return;
 	}
-	doctor_warn(j, "nobody reads %s=%.80s", name, value);
+	doctor_warn(j, "%s=%.80s has no effect", name, value);
 	if (*nearest) {
-		doctor_cause(j, "misspelt: %s is what is read", nearest);
+		doctor_cause(j, "misspelt: the name is %s", nearest);
 		doctor_fix(j, "unset %s; export %s=%s", doctor_quote(name), nearest,
 			   doctor_quote(value));
 	} else {
-		doctor_cause(j, "no variable has that name, nor one near it");
+		doctor_cause(j, "no known variable has this name or a similar one");
 		doctor_fix(j, "unset %s", doctor_quote(name));
 	}
 }
@@ -366,7 +366,7 @@ static void judge_binding(struct doctor_judge *j, const struct bindings *b, cons
 
 	if (at < 0) {
 		doctor_fail(j, "%s names %s, and there is no such NIC", b->name, nic);
-		doctor_cause(j, "its threads are pinned nowhere");
+		doctor_cause(j, "its threads are not pinned");
 		doctor_fix(j, "unset %s", b->name);
 		return;
 	}
@@ -385,7 +385,7 @@ static void judge_binding(struct doctor_judge *j, const struct bindings *b, cons
 		return;
 	doctor_warn(j, "%s: %d of %d CPUs of %s are not on its NUMA node (%.60s)", b->name,
 		    CPU_COUNT(cpus) - CPU_COUNT(&in), CPU_COUNT(cpus), nic, near);
-	doctor_cause(j, "each packet crosses between the sockets");
+	doctor_cause(j, "each packet crosses between CPU sockets");
 	doctor_fix(j, "unset %s   # the plugin then takes the node's", b->name);
 }
 
@@ -445,7 +445,7 @@ void doctor_d09_bindings(struct doctor_judge *j)
 	if (CPU_COUNT(&both)) {
 		doctor_warn(j, "%d CPUs are in both the sending and the receiving bindings",
 			    CPU_COUNT(&both));
-		doctor_cause(j, "threads that spin take each other's time");
+		doctor_cause(j, "spinning threads compete for these CPUs");
 		doctor_fix(j, "unset " G "TX_BINDINGS " G "RX_BINDINGS");
 	}
 	doctor_pass(j, "%d CPUs send, %d receive%s, of %d of this process", CPU_COUNT(&tx.all),

@@ -148,7 +148,7 @@ void doctor_d02_device(struct doctor_judge *j)
 		count++;
 		if (!strcmp(gpu, want))
 			continue;
-		doctor_fail(j, "call %u, %s: the current device was %s, meant is %s", i, op, gpu,
+		doctor_fail(j, "call %u, %s: the current device was %s, expected %s", i, op, gpu,
 			    want);
 		doctor_cause(j, "the plugin takes the calling thread's current CUDA device for the "
 				"rule and for the pages; a new thread starts with GPU 0");
@@ -323,7 +323,7 @@ void doctor_d06_settle(struct doctor_judge *j)
 
 	if (doctor_count(j->facts, &wait, "steer.wait_us") ||
 	    doctor_count(j->facts, &effective, "steer.effective_us")) {
-		doctor_skip(j, "not known: how long a rule takes to work (99 of 100)");
+		doctor_skip(j, "no measurement of flow-rule latency (p99)");
 		return;
 	}
 	if (wait < effective) {

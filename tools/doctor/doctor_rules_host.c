@@ -354,7 +354,7 @@ void doctor_d14_counts(struct doctor_judge *j)
 		doctor_skip(j, "not known: GPUs by the driver (%llu on PCI)",
 			    (unsigned long long)pci);
 	else
-		doctor_pass(j, "on PCI %llu GPUs and %llu NICs, and as many GPUs by the driver",
+		doctor_pass(j, "PCI has %llu GPUs and %llu NICs, and the driver sees as many GPUs",
 			    (unsigned long long)pci, (unsigned long long)nics);
 }
 

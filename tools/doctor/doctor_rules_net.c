@@ -119,8 +119,9 @@ void doctor_d12_routes(struct doctor_judge *j)
 	else if (unknown)
 		doctor_skip(j, "not known: where %u of %u routes leave", unknown, routes);
 	else
-		doctor_pass(j, "NICs with an address: %u, none strict beside another%s", nics,
-			    pairs);
+		doctor_pass(j,
+			    "NICs with an address: %u, no strict reverse path filter in the way%s",
+			    nics, pairs);
 }
 
 void doctor_d13_ports(struct doctor_judge *j)
@@ -201,7 +202,7 @@ static int share_id(const char *ours, const char *theirs)
 	return 0;
 }
 
-/* 1: only loopback addresses are listened on; 2: every interface; 0: else. */
+/* 0: loopback is listened on, or nothing; 1: another address; 2: every interface. */
 static int bound(const char *bind)
 {
 	if (doctor_is_listed(bind, "0.0.0.0") || doctor_is_listed(bind, "::"))
@@ -242,8 +243,9 @@ void doctor_d17_key(struct doctor_judge *j)
 				   : "cluster.key");
 	}
 	if (!strcmp(state, "none"))
-		doctor_pass(j, "no key: loopback alone is listened on, and every user of this host "
-			       "may connect");
+		doctor_pass(j,
+			    "no key: only loopback is listened on, where every user of this host "
+			    "may connect");
 	else
 		doctor_pass(j, "key %s, ids %s", doctor_text(j->facts, "key.file"),
 			    ids ? ids : "not known");
