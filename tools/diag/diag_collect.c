@@ -60,7 +60,7 @@ static void close_file(struct collection *c, FILE *out, const char *name)
 }
 
 /* Every file goes through the mask. */
-static void put_text(struct collection *c, const char *name, const char *text)
+static void diag_collect_put_text(struct collection *c, const char *name, const char *text)
 {
 	FILE *out = open_file(c, name);
 
@@ -72,7 +72,7 @@ static void put_text(struct collection *c, const char *name, const char *text)
 static void put_owned(struct collection *c, const char *name, char *text)
 {
 	if (text)
-		put_text(c, name, text);
+		diag_collect_put_text(c, name, text);
 	c->failed |= !text;
 	free(text);
 }
@@ -85,12 +85,12 @@ static void put_snapshot(struct collection *c, const struct diag_snapshot *snaps
 	for (unsigned i = 0; i < DIAG_KINDS; i++) {
 		snprintf(name, sizeof(name), "%s.%s.txt", diag_kind_name(i), phase);
 		if (snapshot->texts[i])
-			put_text(c, name, snapshot->texts[i]);
+			diag_collect_put_text(c, name, snapshot->texts[i]);
 	}
 }
 
 /* Makes the parent folders as well. */
-static int make_folder(const char *path)
+static int diag_collect_make_folder(const char *path)
 {
 	char part[FOLDER_MAX];
 
@@ -139,7 +139,7 @@ static int open_folder(struct collection *c)
 	if ((size_t)snprintf(base, sizeof(base), "%s/%s_%s", top, name, c->when) >= sizeof(base))
 		return cli_usage("--out: the path is too long");
 	snprintf(c->folder, sizeof(c->folder), "%s", base);
-	for (unsigned i = 2; make_folder(c->folder); i++) {
+	for (unsigned i = 2; diag_collect_make_folder(c->folder); i++) {
 		if (errno != EEXIST || i == TRIES) {
 			cli_error("cannot make %s: %s", c->folder, strerror(errno));
 			return CLI_FAILED;

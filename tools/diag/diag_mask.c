@@ -57,7 +57,7 @@ static int is_common(const char *word)
 }
 
 /* A run of hex digits, colons and dots. */
-static void put_number(struct diag_mask *mask, const char *text, size_t len, FILE *out)
+static void diag_mask_put_number(struct diag_mask *mask, const char *text, size_t len, FILE *out)
 {
 	char word[DIAG_WORD_MAX];
 	unsigned char addr[16];
@@ -94,7 +94,7 @@ static void put_number(struct diag_mask *mask, const char *text, size_t len, FIL
 	fwrite(text, 1, len, out);
 }
 
-static int is_word(char c)
+static int diag_mask_is_word(char c)
 {
 	return isalnum((unsigned char)c) || c == '_' || c == '-';
 }
@@ -117,16 +117,16 @@ void diag_mask_write(struct diag_mask *mask, const char *text, size_t len, FILE 
 			inside = 1;
 		} else if (!inside && mask->addresses && host && (size_t)(end - text) >= host &&
 			   !memcmp(text, mask->host, host) &&
-			   (text + host == end || !is_word(text[host]))) {
+			   (text + host == end || !diag_mask_is_word(text[host]))) {
 			put_alias(mask, mask->host, "host", out);
 			text += host;
 			inside = 1;
-		} else if (!inside && run && (text + run == end || !is_word(text[run]))) {
-			put_number(mask, text, run, out);
+		} else if (!inside && run && (text + run == end || !diag_mask_is_word(text[run]))) {
+			diag_mask_put_number(mask, text, run, out);
 			text += run;
 			inside = 0;
 		} else {
-			inside = is_word(*text);
+			inside = diag_mask_is_word(*text);
 			fputc(*text++, out);
 		}
 	}

@@ -43,7 +43,7 @@ static void log_lines(struct stream *s, int all)
 }
 
 /* Copies what has arrived. Returns 0, or -1 at the end of the stream. */
-static int take(struct stream *s)
+static int diag_run_take(struct stream *s)
 {
 	ssize_t got = read(s->fd, s->line + s->used, sizeof(s->line) - s->used);
 
@@ -61,7 +61,7 @@ static int take(struct stream *s)
 	return 0;
 }
 
-static int start(const struct diag_run *run, int out_fd, int err_fd, pid_t *out_pid)
+static int diag_run_start(const struct diag_run *run, int out_fd, int err_fd, pid_t *out_pid)
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
@@ -95,7 +95,7 @@ static void sample(struct diag_run *run, pid_t pid)
 
 /* Follows the command to its end. Processes that it started may keep its streams open and are
  * not waited for. */
-static void follow(struct diag_run *run, pid_t pid, struct stream streams[2])
+static void diag_run_follow(struct diag_run *run, pid_t pid, struct stream streams[2])
 {
 	int handle = (int)syscall(SYS_pidfd_open, pid, 0), told = 0;
 	int64_t next_ns = clock_after(SAMPLE_NS);
@@ -110,7 +110,7 @@ static void follow(struct diag_run *run, pid_t pid, struct stream streams[2])
 		poll(fds, 3, left > 0 ? (int)(left / CLOCK_MS_NS) + 1 : 0);
 		for (unsigned i = 0; i < 2; i++)
 			if (fds[i].revents)
-				take(&streams[i]);
+				diag_run_take(&streams[i]);
 		if (cli_interrupted && !told) {
 			told = 1;
 			kill(pid, SIGTERM);
@@ -127,12 +127,12 @@ static void follow(struct diag_run *run, pid_t pid, struct stream streams[2])
 }
 
 /* Copies what is left in the pipe after the end. */
-static void drain(struct stream *s)
+static void diag_run_drain(struct stream *s)
 {
 	struct pollfd fd = {s->fd, POLLIN, 0};
 
 	while (s->fd >= 0 && poll(&fd, 1, 0) > 0)
-		if (take(s))
+		if (diag_run_take(s))
 			break;
 	log_lines(s, 1);
 	if (s->fd >= 0)
@@ -156,16 +156,16 @@ int diag_run_command(struct diag_run *run)
 	streams[0] = (struct stream){.fd = out[0], .to = stdout, .log = run->out_log};
 	streams[1] = (struct stream){.fd = err[0], .to = stderr, .log = run->err_log};
 	streams[0].mask = streams[1].mask = run->mask;
-	rc = start(run, out[1], err[1], &pid);
+	rc = diag_run_start(run, out[1], err[1], &pid);
 	close(out[1]);
 	close(err[1]);
 	if (!rc) {
-		follow(run, pid, streams);
+		diag_run_follow(run, pid, streams);
 		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 			;
 	}
-	drain(&streams[0]);
-	drain(&streams[1]);
+	diag_run_drain(&streams[0]);
+	diag_run_drain(&streams[1]);
 	run->seconds = (double)(clock_now_ns() - start_ns) / 1e9;
 	run->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 	if (rc) {

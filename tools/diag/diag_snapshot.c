@@ -61,7 +61,7 @@ static void put_interface(const char *name, FILE *out)
 	}
 }
 
-static void put_interfaces(FILE *out)
+static void diag_snapshot_put_interfaces(FILE *out)
 {
 	struct sys_iface *list = NULL;
 	unsigned count = 0;
@@ -323,7 +323,7 @@ static void put_cpu(FILE *out)
 int diag_snapshot_take(struct diag_snapshot *snapshot, pid_t process)
 {
 	static void (*const fns[DIAG_KINDS])(FILE *) = {
-		[DIAG_INTERFACES] = put_interfaces,
+		[DIAG_INTERFACES] = diag_snapshot_put_interfaces,
 		[DIAG_COUNTERS] = diag_counters,
 		[DIAG_ROUTES] = put_routes,
 		[DIAG_SYSCTLS] = put_sysctls,

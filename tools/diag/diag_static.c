@@ -33,7 +33,7 @@ static void put_recorded(const char *recorded, FILE *out)
 		fclose(in);
 }
 
-static int by_name(const void *a, const void *b)
+static int diag_static_by_name(const void *a, const void *b)
 {
 	const char *x = *(const char *const *)a, *y = *(const char *const *)b;
 	size_t len = strcspn(x, "="), other = strcspn(y, "=");
@@ -53,7 +53,7 @@ static void put_first_of_each(char *text, FILE *out)
 	while (count < LINES_MAX && (line = strsep(&rest, "\n")) != NULL)
 		if (strchr(line, '='))
 			lines[count++] = line;
-	qsort(lines, count, sizeof(lines[0]), by_name);
+	qsort(lines, count, sizeof(lines[0]), diag_static_by_name);
 	for (size_t i = 0; i < count; i++) {
 		size_t len = strcspn(lines[i], "=") + 1;
 

@@ -50,7 +50,7 @@ static int split(const char *text, const char *separator, struct rows *out)
 }
 
 /* Whether the text is a whole number and nothing else. */
-static int number_of(const char *text, size_t len, unsigned long long *out)
+static int diag_summary_number_of(const char *text, size_t len, unsigned long long *out)
 {
 	char buf[24];
 
@@ -70,7 +70,8 @@ static void put_change(const struct row *a, const struct row *b, size_t sep, FIL
 
 	fprintf(out, "  %.*s: %.*s -> %.*s", (int)a->name, a->text, (int)old_len, old, (int)new_len,
 		new);
-	if (!number_of(old, old_len, &from) && !number_of(new, new_len, &to))
+	if (!diag_summary_number_of(old, old_len, &from) &&
+	    !diag_summary_number_of(new, new_len, &to))
 		fprintf(out, "  (%s%llu)", to >= from ? "+" : "-",
 			to >= from ? to - from : from - to);
 	fputc('\n', out);

@@ -89,7 +89,7 @@ static int read_until(int fd, int64_t deadline_ns, char *text, size_t cap)
 	}
 }
 
-static int start(const char *const *args, int out_fd, pid_t *out_pid)
+static int ask_spawn(const char *const *args, int out_fd, pid_t *out_pid)
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
@@ -121,7 +121,7 @@ void doctor_ask_start(struct doctor_asked *asked, const char *const *args)
 	asked->fd = -1;
 	if (pipe2(ends, O_CLOEXEC))
 		return;
-	if (start(args, ends[1], &pid)) {
+	if (ask_spawn(args, ends[1], &pid)) {
 		close(ends[0]);
 	} else {
 		asked->fd = ends[0];

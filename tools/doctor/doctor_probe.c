@@ -31,7 +31,7 @@ int doctor_wants(const struct doctor_probe_opts *opts, const char *list)
 	return 0;
 }
 
-static int is_ours(const char *name)
+static int doctor_probe_is_ours(const char *name)
 {
 	static const char *const starts[] = {"TCPX_", "UCCL_TCPX_", "NCCL_",
 					     "CUDA_VISIBLE_DEVICES="};
@@ -49,7 +49,7 @@ static void put_variables(struct doctor_facts *facts, int served)
 	for (char **at = environ; *at; at++) {
 		const char *value = strchr(*at, '=');
 
-		if (!value || !is_ours(*at) || (served && strstr(*at, "_KEY_FILE=")))
+		if (!value || !doctor_probe_is_ours(*at) || (served && strstr(*at, "_KEY_FILE=")))
 			continue;
 		if (cli_is_secret(*at, (size_t)(value - *at)) || cli_has_key(value))
 			doctor_put_text(facts, "(hidden)", "env.%.*s", (int)(value - *at), *at);
@@ -62,7 +62,7 @@ static void put_variables(struct doctor_facts *facts, int served)
 
 /* Adds the variables that tcpx itself would set for a plugin, so that they are not reported as
  * missing. Only this process has them. */
-static void set_recipe(int64_t deadline_ns)
+static void doctor_probe_set_recipe(int64_t deadline_ns)
 {
 	tcpx_plugin_setting settings[TCPX_PLUGIN_SETTINGS_MAX] = {{.sz = sizeof(settings[0])}};
 	uint32_t count;
@@ -117,7 +117,7 @@ void doctor_probe_environment(struct doctor_facts *facts, const struct doctor_pr
 			 "steer.wait_us");
 	if (is_silent(facts))
 		return; /* every question to RxDM would wait for its timeout */
-	set_recipe(deadline_ns);
+	doctor_probe_set_recipe(deadline_ns);
 	put_problems(facts, nic && strcmp(nic, "all") ? nic : NULL, deadline_ns);
 }
 

@@ -48,8 +48,9 @@ static void put_nic(struct doctor_facts *facts, const struct topo *topo, const s
 		doctor_put_text(facts, nic->driver, "nic.%d.driver", at);
 }
 
-static void put_owner(struct doctor_facts *facts, const struct topo *topo,
-		      const struct topo_gpu *gpu, const struct topo_owner *owner, unsigned at)
+static void doctor_probe_gpu_put_owner(struct doctor_facts *facts, const struct topo *topo,
+				       const struct topo_gpu *gpu, const struct topo_owner *owner,
+				       unsigned at)
 {
 	static const char *const sources[] = {"none", "preset", "pcie"};
 	static const char *const answers[] = {"silent", "known", "denied"};
@@ -87,7 +88,7 @@ void doctor_probe_machine(struct doctor_facts *facts, int64_t deadline_ns)
 		doctor_put_text(facts, pci_format(gpu->place.pci, pci), "gpu.%u.pci", i);
 		doctor_put_signed(facts, gpu->place.numa, "gpu.%u.numa", i);
 		if (owner)
-			put_owner(facts, topo, gpu, owner, i);
+			doctor_probe_gpu_put_owner(facts, topo, gpu, owner, i);
 	}
 	topo_free(topo);
 }

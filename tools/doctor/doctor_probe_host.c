@@ -49,7 +49,7 @@ static void put_sysctl(struct doctor_facts *facts, const char *name)
 	doctor_put_text(facts, line, "sysctl.%s", name);
 }
 
-static void put_limit(struct doctor_facts *facts, const char *name, int which)
+static void doctor_probe_host_put_limit(struct doctor_facts *facts, const char *name, int which)
 {
 	struct rlimit limit;
 
@@ -158,8 +158,8 @@ void doctor_probe_host(struct doctor_facts *facts)
 			"container");
 	for (unsigned i = 0; i < sizeof(sysctls) / sizeof(sysctls[0]); i++)
 		put_sysctl(facts, sysctls[i]);
-	put_limit(facts, "memlock", RLIMIT_MEMLOCK);
-	put_limit(facts, "nofile", RLIMIT_NOFILE);
+	doctor_probe_host_put_limit(facts, "memlock", RLIMIT_MEMLOCK);
+	doctor_probe_host_put_limit(facts, "nofile", RLIMIT_NOFILE);
 	put_status(facts);
 	put_cgroup(facts);
 	put_driver(facts);

@@ -17,8 +17,8 @@
 #define TCP_LISTEN_STATE 10
 
 /* Reads a number from the sysfs folder of an interface. */
-static void put_number(struct doctor_facts *facts, const char *nic, const char *file,
-		       const char *key, int at)
+static void doctor_probe_net_put_number(struct doctor_facts *facts, const char *nic,
+					const char *file, const char *key, int at)
 {
 	char path[4400], line[64];
 
@@ -40,13 +40,14 @@ static void put_settings(struct doctor_facts *facts, const char *nic, int at)
 	uint64_t all = filter_of("all"), own = filter_of(nic);
 	char path[4400], line[64];
 
-	put_number(facts, nic, "mtu", "mtu", at);
-	put_number(facts, nic, "speed", "speed_mbps", at); /* -1 is not a count and is dropped */
-	put_number(facts, nic, "operstate", "state", at);
-	put_number(facts, nic, "statistics/rx_errors", "rx_errors", at);
-	put_number(facts, nic, "statistics/tx_errors", "tx_errors", at);
-	put_number(facts, nic, "statistics/rx_crc_errors", "crc_errors", at);
-	put_number(facts, nic, "statistics/rx_dropped", "rx_dropped", at);
+	doctor_probe_net_put_number(facts, nic, "mtu", "mtu", at);
+	doctor_probe_net_put_number(facts, nic, "speed", "speed_mbps",
+				    at); /* -1 is not a count and is dropped */
+	doctor_probe_net_put_number(facts, nic, "operstate", "state", at);
+	doctor_probe_net_put_number(facts, nic, "statistics/rx_errors", "rx_errors", at);
+	doctor_probe_net_put_number(facts, nic, "statistics/tx_errors", "tx_errors", at);
+	doctor_probe_net_put_number(facts, nic, "statistics/rx_crc_errors", "crc_errors", at);
+	doctor_probe_net_put_number(facts, nic, "statistics/rx_dropped", "rx_dropped", at);
 	snprintf(path, sizeof(path), "%s/class/net/%s/carrier", config_text(CONFIG_SYSFS), nic);
 	/* the kernel reports nothing for an interface that is down */
 	doctor_put_flag(facts, !doctor_read_line(path, line, sizeof(line)) && !strcmp(line, "1"),

@@ -118,7 +118,7 @@ static void keep_facts(struct pair *p)
 	doctor_put_count(p->facts, p->error_ns, "clock.error_ns");
 }
 
-static void on_progress(void *arg, double share, double rate)
+static void doctor_probe_peer_on_progress(void *arg, double share, double rate)
 {
 	(void)arg;
 	(void)share;
@@ -126,7 +126,7 @@ static void on_progress(void *arg, double share, double rate)
 }
 
 /* Shares of the time that data was in flight, and what limited it most. */
-static void put_limit(struct pair *p, const struct perf_result *r)
+static void doctor_probe_peer_put_limit(struct pair *p, const struct perf_result *r)
 {
 	uint64_t busy = r->local.busy_ns, window, buffer, cpu;
 	char text[64] = "not attributed";
@@ -149,8 +149,8 @@ static void put_limit(struct pair *p, const struct perf_result *r)
 }
 
 /* Measures a row of host memory. */
-static tcpx_status run_row(struct pair *p, const struct perf_row_plan *plan,
-			   struct perf_result *out)
+static tcpx_status doctor_probe_peer_run_row(struct pair *p, const struct perf_row_plan *plan,
+					     struct perf_result *out)
 {
 	struct perf_side side = {
 		.session = p->client.session,
@@ -162,13 +162,14 @@ static tcpx_status run_row(struct pair *p, const struct perf_row_plan *plan,
 	tcpx_status status = perf_row_check(&p->client, plan);
 
 	if (status == TCPX_OK)
-		status = perf_row_run(&p->client, &side, plan, on_progress, NULL, out);
+		status = perf_row_run(&p->client, &side, plan, doctor_probe_peer_on_progress, NULL,
+				      out);
 	perf_side_close(&side);
 	return status;
 }
 
 /* Measures a short WRITE. */
-static tcpx_status measure(struct pair *p, struct perf_result *out)
+static tcpx_status doctor_probe_peer_measure(struct pair *p, struct perf_result *out)
 {
 	const struct perf_row_plan plan = {
 		.op = PERF_OP_WRITE,
@@ -179,7 +180,7 @@ static tcpx_status measure(struct pair *p, struct perf_result *out)
 		.seconds = PROBE_SECONDS,
 	};
 
-	return run_row(p, &plan, out);
+	return doctor_probe_peer_run_row(p, &plan, out);
 }
 
 static tcpx_status connect_by(struct pair *p, unsigned channels, const char *address)
@@ -207,13 +208,13 @@ static int probe_way(struct pair *p, const struct doctor_probe_opts *opts, enum 
 	tcpx_status status;
 
 	p->client.deadline_ns = p->options.deadline_ns = doctor_until(opts, WHOLE_NS);
-	status = run_row(p, &plan, &result);
+	status = doctor_probe_peer_run_row(p, &plan, &result);
 	if (status != TCPX_OK)
 		return -1;
 	plan.size = WHOLE_BYTES;
 	plan.iters = 1;
 	p->client.deadline_ns = p->options.deadline_ns = doctor_until(opts, WHOLE_NS);
-	status = run_row(p, &plan, &result);
+	status = doctor_probe_peer_run_row(p, &plan, &result);
 	/* If the deadline of all probes came first, nothing is known. */
 	if (status == TCPX_OK ||
 	    (status == TCPX_ERR_TIMED_OUT && p->client.deadline_ns < opts->deadline_ns))
@@ -272,16 +273,17 @@ static void probe_rates(struct pair *p, const char *address)
 	tcpx_peer_info info = {.sz = sizeof(info)};
 	struct perf_result result;
 
-	if (measure(p, &result) != TCPX_OK)
+	if (doctor_probe_peer_measure(p, &result) != TCPX_OK)
 		return;
 	doctor_put_count(p->facts, (uint64_t)result.bytes_per_second, "tcp.single_bps");
 	perf_client_close(&p->client, 0);
-	if (connect_by(p, 0, address) != TCPX_OK || measure(p, &result) != TCPX_OK ||
+	if (connect_by(p, 0, address) != TCPX_OK ||
+	    doctor_probe_peer_measure(p, &result) != TCPX_OK ||
 	    tcpx_peer_query(p->client.session, p->client.peer, &info) != TCPX_OK)
 		return;
 	doctor_put_count(p->facts, (uint64_t)result.bytes_per_second, "tcp.multi_bps");
 	doctor_put_count(p->facts, info.channels, "tcp.flows");
-	put_limit(p, &result);
+	doctor_probe_peer_put_limit(p, &result);
 	put_expected(p->facts);
 }
 

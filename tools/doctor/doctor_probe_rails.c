@@ -436,7 +436,8 @@ static void put_mtu(struct doctor_facts *facts, const struct rail_pair *pair, un
 		doctor_put_count(facts, pair->mtu, "mtu.path");
 }
 
-static void put_pair(struct doctor_facts *facts, const struct rail_pair *pair, unsigned i)
+static void doctor_probe_rails_put_pair(struct doctor_facts *facts, const struct rail_pair *pair,
+					unsigned i)
 {
 	char from[SYS_ADDR_TEXT], to[SYS_ADDR_TEXT], out[IF_NAMESIZE];
 
@@ -495,7 +496,7 @@ void doctor_probe_rails(struct doctor_facts *facts, const struct doctor_probe_op
 		if (rails.pairs[i].bound)
 			put_rail(facts, &rails.pairs[i], bound++, addresses);
 		if (rails.pairs[i].bound < 2)
-			put_pair(facts, &rails.pairs[i], pairs++);
+			doctor_probe_rails_put_pair(facts, &rails.pairs[i], pairs++);
 	}
 	free(ifaces);
 }

@@ -55,7 +55,7 @@ tcpx_status launch_number(const char *name, uint32_t *out)
 	return TCPX_OK;
 }
 
-static tcpx_status number(const struct launcher *l, const char *name, uint32_t *out)
+static tcpx_status launch_env_number(const struct launcher *l, const char *name, uint32_t *out)
 {
 	if (!*value(name)) {
 		(void)error_set(TCPX_ERR_INVALID, 0, "%s is set, but %s is not", l->sign, name);
@@ -70,13 +70,13 @@ static tcpx_status look_local(const struct launcher *l, struct launch *out)
 	tcpx_status status = TCPX_OK;
 
 	if (*value(l->local_rank)) {
-		status = number(l, l->local_rank, &out->local_rank);
+		status = launch_env_number(l, l->local_rank, &out->local_rank);
 		out->has_local = true;
 	}
 	if (status == TCPX_OK && *value(l->local_size))
-		status = number(l, l->local_size, &here);
+		status = launch_env_number(l, l->local_size, &here);
 	if (status == TCPX_OK && *value(l->nodes))
-		status = number(l, l->nodes, &nodes);
+		status = launch_env_number(l, l->nodes, &nodes);
 	if (status != TCPX_OK)
 		return status;
 	if (here && (here > out->size || out->local_rank >= here))
@@ -89,13 +89,13 @@ static tcpx_status look_local(const struct launcher *l, struct launch *out)
 	return TCPX_OK;
 }
 
-static tcpx_status look(const struct launcher *l, struct launch *out)
+static tcpx_status launch_env_look(const struct launcher *l, struct launch *out)
 {
 	const char *size = *value(l->size) || !l->size_too ? l->size : l->size_too;
-	tcpx_status status = number(l, l->rank, &out->rank);
+	tcpx_status status = launch_env_number(l, l->rank, &out->rank);
 
 	if (status == TCPX_OK)
-		status = number(l, size, &out->size);
+		status = launch_env_number(l, size, &out->size);
 	if (status != TCPX_OK)
 		return status;
 	if (out->rank >= out->size)
@@ -133,7 +133,7 @@ tcpx_status launch_find(const char *name, struct launch *out)
 			continue;
 		known = true;
 		if (*value(l->sign))
-			return look(l, out);
+			return launch_env_look(l, out);
 		if (!any) {
 			(void)error_set(TCPX_ERR_NOT_FOUND, 0,
 					"%s has not started this process: %s is not set", l->text,

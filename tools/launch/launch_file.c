@@ -22,7 +22,7 @@ static tcpx_status cannot(const char *what, const char *path)
 	return error_next("name one in a folder that all ranks can write: TCPX_RENDEZVOUS");
 }
 
-static int put(int fd, const char *job, const uint8_t *info, size_t bytes)
+static int launch_file_put(int fd, const char *job, const uint8_t *info, size_t bytes)
 {
 	FILE *file = fdopen(fd, "w");
 	int bad;
@@ -47,7 +47,7 @@ tcpx_status launch_file_give(const char *path, const char *job, const void *info
 	fd = mkostemp(beside, O_CLOEXEC); /* mode 0600 */
 	if (fd < 0)
 		return cannot("writing", path);
-	if (!put(fd, job, info, bytes) && !rename(beside, path))
+	if (!launch_file_put(fd, job, info, bytes) && !rename(beside, path))
 		return TCPX_OK;
 	(void)cannot("writing", path);
 	(void)unlink(beside);
@@ -77,7 +77,8 @@ static int digit(int c)
 }
 
 /* Other contents are left by another run and will be replaced soon. */
-static tcpx_status parse(FILE *file, const char *job, uint8_t *buf, size_t cap, size_t *out_bytes)
+static tcpx_status launch_file_parse(FILE *file, const char *job, uint8_t *buf, size_t cap,
+				     size_t *out_bytes)
 {
 	char head[HEAD_MAX] = "", want[HEAD_MAX];
 	size_t count = 0;
@@ -115,7 +116,7 @@ tcpx_status launch_file_take(const char *path, const char *job, void *buf, size_
 		close(fd);
 		return status;
 	}
-	status = parse(file, job, buf, cap, out_bytes);
+	status = launch_file_parse(file, job, buf, cap, out_bytes);
 	fclose(file);
 	return status;
 }

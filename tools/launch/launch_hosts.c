@@ -13,7 +13,7 @@
 #define EXAMPLE                                                                                    \
 	"one address a line: '10.0.0.1', '10.0.0.2 slots=8' or '10.0.0.2 8'; '#' begins a comment"
 
-static bool is_ours(const struct ifaddrs *list, const char *text)
+static bool launch_hosts_is_ours(const struct ifaddrs *list, const char *text)
 {
 	struct in6_addr want, is;
 	int family = strchr(text, ':') ? AF_INET6 : AF_INET;
@@ -54,7 +54,7 @@ static unsigned take_slots(const char *text)
 }
 
 /* Returns 1: a host; 0: nothing; -1: the last error. */
-static int parse(const char *path, int number, char *text, struct line *out)
+static int launch_hosts_parse(const char *path, int number, char *text, struct line *out)
 {
 	struct in6_addr any;
 	char slots[16] = "1", rest;
@@ -87,7 +87,7 @@ static tcpx_status take_lines(const char *path, FILE *file, const struct ifaddrs
 	int got;
 
 	for (int number = 1; fgets(text, sizeof(text), file); number++) {
-		got = parse(path, number, text, &line);
+		got = launch_hosts_parse(path, number, text, &line);
 		if (got < 0)
 			return tcpx_last_error()->status;
 		if (!got)
@@ -95,7 +95,7 @@ static tcpx_status take_lines(const char *path, FILE *file, const struct ifaddrs
 		if (!out->size)
 			snprintf(out_first, LAUNCH_TEXT_MAX, strchr(line.host, ':') ? "[%s]" : "%s",
 				 line.host);
-		if (is_ours(own, line.host)) {
+		if (launch_hosts_is_ours(own, line.host)) {
 			if (slots)
 				return error_set(TCPX_ERR_INVALID, 0,
 						 "%.200s:%d: %s is this host's, and so was another",

@@ -12,7 +12,7 @@
 #include "perf_host.h"
 
 /* A folder in which no other user can create files. */
-static bool is_ours(const char *folder)
+static bool launch_meet_is_ours(const char *folder)
 {
 	struct stat st;
 
@@ -24,12 +24,12 @@ static tcpx_status own_folder(char *out, size_t cap)
 {
 	const char *folder = getenv("XDG_RUNTIME_DIR");
 
-	if (folder && *folder == '/' && is_ours(folder))
+	if (folder && *folder == '/' && launch_meet_is_ours(folder))
 		return snprintf(out, cap, "%s", folder) < (int)cap
 			       ? TCPX_OK
 			       : error_set(TCPX_ERR_INVALID, 0, "XDG_RUNTIME_DIR is too long");
 	snprintf(out, cap, "/tmp/tcpx-%u", (unsigned)geteuid());
-	if ((mkdir(out, 0700) && errno != EEXIST) || !is_ours(out)) {
+	if ((mkdir(out, 0700) && errno != EEXIST) || !launch_meet_is_ours(out)) {
 		error_set(TCPX_ERR_AUTH, 0, "the ranks cannot meet in %.100s: no folder of ours",
 			  out);
 		return error_next("remove it, or set XDG_RUNTIME_DIR to a folder of your own");

@@ -40,7 +40,7 @@ enum node_transport { NODE_AUTO, NODE_TCP, NODE_LOCAL, NODE_PLUGIN, NODE_GPUDIRE
 enum node_check { NODE_CHECK_SMOKE, NODE_CHECK_DEVMEM };
 enum node_mem { NODE_MEM_AUTO, NODE_MEM_HOST, NODE_MEM_CUDA };
 
-/* The options of the command line. put_options() in node_meet.c names those that all ranks must
+/* The options of the command line. node_meet_put_options() names those that all ranks must
  * have in common. */
 struct node_options {
 	uint64_t op, transport, mem, check, channels, size, iters, port_base;

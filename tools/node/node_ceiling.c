@@ -67,7 +67,7 @@ struct node_ceiling {
 
 static struct node_ceiling *now; /* used by the threads of the stages; one per process */
 
-static tcpx_status failed(const char *what)
+static tcpx_status node_ceiling_failed(const char *what)
 {
 	return error_set(TCPX_ERR_SYSTEM, errno, "ceiling: %s", what);
 }
@@ -88,7 +88,7 @@ static tcpx_status address_of(const struct node_contact *contact, uint32_t at, u
 	return TCPX_OK;
 }
 
-static uint8_t *take(size_t bytes)
+static uint8_t *node_ceiling_take(size_t bytes)
 {
 	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -111,8 +111,8 @@ static tcpx_status make_lanes(struct node_gpu *gpu, struct plain *plain)
 		bytes = (size_t)per_way * CEILING_CALL_BYTES;
 	plain->buffer_bytes = bytes;
 	each = bytes / per_way / PAGE_BYTES * PAGE_BYTES;
-	plain->buffers[0] = take(bytes);
-	plain->buffers[1] = take(bytes);
+	plain->buffers[0] = node_ceiling_take(bytes);
+	plain->buffers[1] = node_ceiling_take(bytes);
 	plain->lanes = calloc(2 * per_way, sizeof(*plain->lanes));
 	if (!plain->buffers[0] || !plain->buffers[1] || !plain->lanes)
 		return error_set(TCPX_ERR_NO_MEMORY, errno, "ceiling: buffers");
@@ -129,7 +129,7 @@ static tcpx_status make_lanes(struct node_gpu *gpu, struct plain *plain)
 	return TCPX_OK;
 }
 
-static tcpx_status listens(struct node_gpu *gpu, struct plain *plain)
+static tcpx_status node_ceiling_listens(struct node_gpu *gpu, struct plain *plain)
 {
 	struct sockaddr_storage addr;
 	socklen_t len = sizeof(addr);
@@ -142,20 +142,20 @@ static tcpx_status listens(struct node_gpu *gpu, struct plain *plain)
 	    bind(plain->listener, (struct sockaddr *)&addr, sys_addr_len(&addr)) ||
 	    listen(plain->listener, 1024) ||
 	    getsockname(plain->listener, (struct sockaddr *)&addr, &len))
-		return failed("a listening socket");
+		return node_ceiling_failed("a listening socket");
 	now->offers[gpu->index] = (struct offer){now->cookie, (uint16_t)sys_addr_port(&addr)};
 	return TCPX_OK;
 }
 
-static tcpx_status prepare(struct node_gpu *gpu)
+static tcpx_status node_ceiling_prepare(struct node_gpu *gpu)
 {
 	struct plain *plain = &now->plains[gpu->index];
 	tcpx_status status = gpu->nlinks ? make_lanes(gpu, plain) : TCPX_OK;
 
-	return status == TCPX_OK ? listens(gpu, plain) : status;
+	return status == TCPX_OK ? node_ceiling_listens(gpu, plain) : status;
 }
 
-static struct node_end self_of(const struct node_gpu *gpu)
+static struct node_end node_ceiling_self_of(const struct node_gpu *gpu)
 {
 	return (struct node_end){gpu->node->rank, gpu->index};
 }
@@ -186,7 +186,7 @@ static tcpx_status dial_link(struct node_gpu *gpu, struct node_link *link, struc
 			ceiling_timeout(fd, CALL_SECONDS);
 		if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sys_addr_len(&addr)) ||
 		    ceiling_send(fd, &call, sizeof(call)))
-			return failed("a plain socket");
+			return node_ceiling_failed("a plain socket");
 		ceiling_options(fd);
 	}
 	return status;
@@ -200,7 +200,7 @@ static tcpx_status accept_lane(struct node_gpu *gpu, struct plain *plain)
 	int fd = accept4(plain->listener, NULL, NULL, SOCK_CLOEXEC);
 
 	if (fd < 0)
-		return failed("accepting a plain socket");
+		return node_ceiling_failed("accepting a plain socket");
 	ceiling_timeout(fd, CALL_SECONDS);
 	if (ceiling_receive(fd, &call, sizeof(call)) || call.cookie != now->cookie ||
 	    call.link >= gpu->nlinks || call.lane >= 2 * gpu->links[call.link].want) {
@@ -223,13 +223,13 @@ static uint32_t lacking(const struct plain *plain)
 	return count;
 }
 
-static tcpx_status connect_all(struct node_gpu *gpu)
+static tcpx_status node_ceiling_connect_all(struct node_gpu *gpu)
 {
 	struct plain *plain = &now->plains[gpu->index];
 	tcpx_status status = TCPX_OK;
 
 	for (uint32_t i = 0; i < gpu->nlinks && status == TCPX_OK; i++)
-		if (node_plan_dials(self_of(gpu), gpu->links[i].far))
+		if (node_plan_dials(node_ceiling_self_of(gpu), gpu->links[i].far))
 			status = dial_link(gpu, &gpu->links[i], lanes_of(gpu, i));
 	if (plain->listener >= 0)
 		ceiling_timeout(plain->listener, CALL_SECONDS);
@@ -238,7 +238,7 @@ static tcpx_status connect_all(struct node_gpu *gpu)
 	return status;
 }
 
-static void *lane_main(void *arg)
+static void *node_ceiling_lane_main(void *arg)
 {
 	struct lane *lane = arg;
 	size_t left = lane->bytes, at = 0;
@@ -257,7 +257,7 @@ static void *lane_main(void *arg)
 	return NULL;
 }
 
-static tcpx_status move(struct node_gpu *gpu)
+static tcpx_status node_ceiling_move(struct node_gpu *gpu)
 {
 	struct plain *plain = &now->plains[gpu->index];
 	tcpx_status status = TCPX_OK;
@@ -265,7 +265,8 @@ static tcpx_status move(struct node_gpu *gpu)
 	for (uint32_t i = 0; i < plain->nlanes && status == TCPX_OK; i++) {
 		struct lane *lane = &plain->lanes[i];
 
-		status = sys_thread_start(&lane->thread, "tcpx-plain", lane_main, lane);
+		status =
+			sys_thread_start(&lane->thread, "tcpx-plain", node_ceiling_lane_main, lane);
 		lane->running = status == TCPX_OK;
 	}
 	for (uint32_t i = 0; i < plain->nlanes; i++) {
@@ -319,7 +320,7 @@ static tcpx_status rounds(struct node *node)
 		status = node_control_barrier(node->control, "ceiling");
 		began = (uint64_t)clock_now_ns();
 		if (status == TCPX_OK)
-			status = node_each(node, move);
+			status = node_each(node, node_ceiling_move);
 		if (i)
 			took[i - 1] = (uint64_t)clock_now_ns() - began;
 	}
@@ -346,13 +347,13 @@ tcpx_status node_ceiling(struct node *node)
 	for (uint32_t i = 0; i < node->ngpus; i++)
 		now->plains[i].listener = -1;
 	node_control_stage(node->control, "ceiling");
-	status = node_each(node, prepare);
+	status = node_each(node, node_ceiling_prepare);
 	now->offers = NULL;
 	if (status == TCPX_OK)
 		status = node_share_all(node, "ceiling", own, sizeof(*own), &all);
 	now->offers = all;
 	if (status == TCPX_OK)
-		status = node_each(node, connect_all);
+		status = node_each(node, node_ceiling_connect_all);
 	if (status == TCPX_OK)
 		status = rounds(node);
 	end_all(node);

@@ -42,7 +42,7 @@ static tcpx_status say_why(struct node_control *c)
 	return c->why;
 }
 
-static void failed(struct node_control *c, tcpx_status why, const char *text)
+static void node_control_failed(struct node_control *c, tcpx_status why, const char *text)
 {
 	if (*c->failed)
 		return;
@@ -134,7 +134,7 @@ static bool misfits(struct node_control *c, tcpx_peer peer, const struct head *h
 	if (head->size > c->expected)
 		c->expected = head->size;
 	c->disagree |= !*c->failed;
-	failed(c, TCPX_ERR_INVALID, text);
+	node_control_failed(c, TCPX_ERR_INVALID, text);
 	count_told(c, peer);
 	spread(c);
 	(void)send_to(c, peer, TYPE_MISFIT, c->failed, strlen(c->failed));
@@ -171,7 +171,7 @@ static void take_fail(struct node_control *c, tcpx_peer peer, const struct head 
 	if (c->opts.rank) { /* rank 0 has put the name of the failed rank into the text */
 		snprintf(text, sizeof(text), "%.*s", (int)head->bytes, (const char *)data);
 		c->disagree = head->type == TYPE_MISFIT;
-		failed(c, TCPX_ERR_REMOTE, text);
+		node_control_failed(c, TCPX_ERR_REMOTE, text);
 		return;
 	}
 	if (head->rank && head->rank < c->opts.size) {
@@ -180,11 +180,11 @@ static void take_fail(struct node_control *c, tcpx_peer peer, const struct head 
 	}
 	snprintf(text, sizeof(text), "rank %u (%.*s), stage '%.*s': %.*s", head->rank, HOST_MAX - 1,
 		 head->host, STAGE_MAX - 1, head->stage, (int)head->bytes, (const char *)data);
-	failed(c, TCPX_ERR_REMOTE, text);
+	node_control_failed(c, TCPX_ERR_REMOTE, text);
 	spread(c);
 }
 
-static void take(struct node_control *c, const tcpx_notification *n)
+static void node_control_take(struct node_control *c, const tcpx_notification *n)
 {
 	struct head head;
 	const uint8_t *data = n->data;
@@ -232,7 +232,7 @@ static void look_for_gone(struct node_control *c)
 			continue;
 		snprintf(text, sizeof(text), "rank %u (%s) is gone, stage '%s': %s", i,
 			 *other->host ? other->host : "the first", c->stage, other->gone);
-		failed(c, TCPX_ERR_PEER_CLOSED, text);
+		node_control_failed(c, TCPX_ERR_PEER_CLOSED, text);
 		if (!c->opts.rank)
 			spread(c);
 	}
@@ -243,13 +243,13 @@ static void take_all(struct node_control *c)
 	tcpx_notification n = {.sz = sizeof(n)};
 
 	while (tcpx_notify_take(c->session, 0, &n) == TCPX_OK) {
-		take(c, &n);
+		node_control_take(c, &n);
 		tcpx_notification_release(c->session, &n);
 	}
 }
 
 /* Takes everything that has arrived. */
-static void drain(struct node_control *c)
+static void node_control_drain(struct node_control *c)
 {
 	tcpx_event event = {.sz = sizeof(event)};
 
@@ -267,7 +267,7 @@ static void wait_a_moment(struct node_control *c)
 	struct pollfd pfd = {.fd = tcpx_session_fd(c->session), .events = POLLIN};
 
 	(void)poll(&pfd, 1, (int)(LOOK_NS / CLOCK_MS_NS));
-	drain(c);
+	node_control_drain(c);
 	if (cli_interrupted)
 		node_control_fail(c, "interrupted");
 }
@@ -315,7 +315,7 @@ static void time_is_over(struct node_control *c)
 		snprintf(text, sizeof(text),
 			 "another process that says that it is rank 0 took "
 			 "the rendezvous: two ranks are 0, or two runs meet");
-	failed(c, TCPX_ERR_TIMED_OUT, text);
+	node_control_failed(c, TCPX_ERR_TIMED_OUT, text);
 	spread(c);
 }
 
@@ -338,7 +338,7 @@ static void tell_late(struct node_control *c)
 }
 
 /* Rank 0: waits until all ranks have contributed. */
-static void collect(struct node_control *c)
+static void control_await_all(struct node_control *c)
 {
 	int64_t end = clock_now_ns() + c->opts.timeout_ns;
 	struct node_pace pace = node_pace_start(clock_now_ns(), NODE_PACE_NS);
@@ -370,7 +370,7 @@ static void await_hub(struct node_control *c)
 		if (clock_now_ns() >= end) {
 			snprintf(text, sizeof(text), "rank 0 did not answer in stage '%s'",
 				 c->stage);
-			failed(c, TCPX_ERR_TIMED_OUT, text);
+			node_control_failed(c, TCPX_ERR_TIMED_OUT, text);
 			return;
 		}
 		wait_a_moment(c);
@@ -383,7 +383,7 @@ static tcpx_status heard_before(struct node_control *c, tcpx_status status)
 {
 	tcpx_error error = *tcpx_last_error();
 
-	drain(c);
+	node_control_drain(c);
 	return error.status == status ? error_raise(&error) : status;
 }
 
@@ -417,7 +417,7 @@ static tcpx_status exchange(struct node_control *c, const char *stage, const voi
 	c->all = NULL;
 	snprintf(c->stage, sizeof(c->stage), "%s", stage);
 	if (!c->opts.rank) {
-		collect(c);
+		control_await_all(c);
 		if (!*c->failed)
 			status = pack(c, data, bytes, all);
 	} else {
@@ -469,7 +469,7 @@ void node_control_stage(struct node_control *c, const char *stage)
 
 tcpx_status node_control_look(struct node_control *c)
 {
-	drain(c);
+	node_control_drain(c);
 	look_for_gone(c);
 	if (cli_interrupted)
 		node_control_fail(c, "interrupted");
@@ -480,7 +480,7 @@ tcpx_status node_control_verdict(struct node_control *c)
 {
 	int64_t end = clock_now_ns() + VERDICT_NS;
 
-	drain(c);
+	node_control_drain(c);
 	look_for_gone(c);
 	while (!*c->failed && !cli_interrupted && clock_now_ns() < end) {
 		wait_a_moment(c);
@@ -501,12 +501,12 @@ void node_control_fail(struct node_control *c, const char *text)
 	if (*c->failed) /* all know */
 		return;
 	if (c->opts.rank) {
-		failed(c, TCPX_ERR_REMOTE, text);
+		node_control_failed(c, TCPX_ERR_REMOTE, text);
 		(void)send_to(c, hub(c)->peer, TYPE_FAIL, text, strlen(text));
 		return;
 	}
 	snprintf(own, sizeof(own), "rank 0 (%s), stage '%s': %s", c->host, c->stage, text);
-	failed(c, TCPX_ERR_REMOTE, own);
+	node_control_failed(c, TCPX_ERR_REMOTE, own);
 	spread(c);
 }
 

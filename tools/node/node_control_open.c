@@ -130,7 +130,7 @@ static tcpx_status dial(struct node_control *c)
 	}
 }
 
-static tcpx_status listens(struct node_control *c)
+static tcpx_status node_control_open_listens(struct node_control *c)
 {
 	TCPX_OPTS(tcpx_listen_opts, opts, .port = c->opts.port);
 	uint16_t port;
@@ -169,7 +169,7 @@ tcpx_status node_control_open(const struct node_control_opts *opts,
 		session.flags = TCPX_SESSION_INFO_ONLY;
 	status = tcpx_session_open(&session, &c->session);
 	if (status == TCPX_OK)
-		status = opts->rank ? dial(c) : listens(c);
+		status = opts->rank ? dial(c) : node_control_open_listens(c);
 	if (status != TCPX_OK) {
 		tcpx_error error = *tcpx_last_error();
 

@@ -33,12 +33,12 @@ static void session_name(const struct node *node, struct node_end end, char *buf
 	snprintf(buf, cap, "%.30s-r%u-g%u", node->job, end.rank, end.gpu);
 }
 
-static struct node_end self_of(const struct node_gpu *gpu)
+static struct node_end node_gpu_self_of(const struct node_gpu *gpu)
 {
 	return (struct node_end){gpu->node->rank, gpu->index};
 }
 
-static tcpx_status open_session(struct node_gpu *gpu)
+static tcpx_status node_gpu_open_session(struct node_gpu *gpu)
 {
 	const struct node_options *o = gpu->node->options;
 	char name[TCPX_NAME_MAX + 1], advertise[NODE_ADVERTISE_MAX];
@@ -48,7 +48,7 @@ static tcpx_status open_session(struct node_gpu *gpu)
 
 	if (status != TCPX_OK)
 		return status;
-	session_name(gpu->node, self_of(gpu), name, sizeof(name));
+	session_name(gpu->node, node_gpu_self_of(gpu), name, sizeof(name));
 	/* INFO_ONLY: contacts are exchanged over the control link only. */
 	opts.flags |= o->insecure ? TCPX_SESSION_INSECURE : TCPX_SESSION_INFO_ONLY;
 	if (o->transport == NODE_LOCAL)
@@ -83,7 +83,7 @@ tcpx_status node_gpu_open(struct node_gpu *gpu)
 	if (gpu->node->gpu_memory)
 		status = perf_gpu_open(gpu->ordinal, &gpu->gpu);
 	if (status == TCPX_OK)
-		status = open_session(gpu);
+		status = node_gpu_open_session(gpu);
 	if (status == TCPX_OK)
 		status = tcpx_session_listen(gpu->session, &listens, &port);
 	if (status == TCPX_OK)
@@ -145,7 +145,7 @@ tcpx_status node_gpu_dial(struct node_gpu *gpu)
 		const struct node_contact *far =
 			&node->contacts[node_end_at(node->hellos, link->far)];
 
-		if (node_plan_dials(self_of(gpu), link->far))
+		if (node_plan_dials(node_gpu_self_of(gpu), link->far))
 			status = tcpx_session_connect(gpu->session, far->info, far->info_bytes,
 						      &opts, &link->peer);
 	}

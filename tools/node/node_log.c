@@ -71,7 +71,7 @@ static bool shown(long rank, bool loss)
 	return show;
 }
 
-static void take(void *arg, enum tcpx_log_level level, const char *line)
+static void node_log_take(void *arg, enum tcpx_log_level level, const char *line)
 {
 	static const char *const names[] = {"ERROR", "WARN", "INFO", "DEBUG", "TRACE"};
 	long rank = level == TCPX_LOG_WARN ? rank_of(line) : -1;
@@ -90,7 +90,7 @@ void node_log_start(void)
 {
 	/* With an explicit log level nothing is held back. */
 	if (config_value(CONFIG_LOG)->source == CONFIG_DEFAULT && !getenv("NCCL_DEBUG"))
-		tcpx_log_set(take, NULL, (enum tcpx_log_level)config_u64(CONFIG_LOG));
+		tcpx_log_set(node_log_take, NULL, (enum tcpx_log_level)config_u64(CONFIG_LOG));
 }
 
 void node_log_end(void)

@@ -30,9 +30,9 @@ static const char *peers_word(const char *peers, char *buf, size_t cap)
 	return buf;
 }
 
-/* Writes the options that ranks must have in common as text; compare() names the first that
- * differs. */
-static void put_options(const struct node *node, char *out, size_t cap)
+/* Writes the options that ranks must have in common as text; node_meet_compare() names the first
+ * that differs. */
+static void node_meet_put_options(const struct node *node, char *out, size_t cap)
 {
 	const struct node_options *o = node->options;
 	char op[16], transport[16], mem[16], peers[32], memory[24] = "default";
@@ -53,7 +53,7 @@ static void put_options(const struct node *node, char *out, size_t cap)
 }
 
 /* Fails if a rank has another version than rank 0, or other options. */
-static tcpx_status compare(const struct node *node, uint32_t rank)
+static tcpx_status node_meet_compare(const struct node *node, uint32_t rank)
 {
 	const struct node_hello *first = &node->hellos[0], *it = &node->hellos[rank];
 	const char *a = first->options, *b = it->options;
@@ -87,7 +87,7 @@ static size_t hello_bytes(const struct node_hello *hello)
 	return offsetof(struct node_hello, gpus) + hello->ngpus * sizeof(hello->gpus[0]);
 }
 
-static bool texts_end(const struct node_hello *hello)
+static bool node_meet_texts_end(const struct node_hello *hello)
 {
 	bool end = node_blob_text(hello->version, sizeof(hello->version)) &&
 		   node_blob_text(hello->host, sizeof(hello->host)) &&
@@ -109,8 +109,9 @@ tcpx_status node_hello_take(const struct node_blob *blob, uint32_t rank, struct 
 	if (blob->bytes < head || out->ngpus > NODE_GPUS_MAX || blob->bytes != hello_bytes(out))
 		return error_set(TCPX_ERR_VERSION, 0, "rank %u is of another version", rank);
 	memcpy(out, blob->data, blob->bytes);
-	return texts_end(out) ? TCPX_OK
-			      : error_set(TCPX_ERR_PROTOCOL, 0, "rank %u's texts do not end", rank);
+	return node_meet_texts_end(out)
+		       ? TCPX_OK
+		       : error_set(TCPX_ERR_PROTOCOL, 0, "rank %u's texts do not end", rank);
 }
 
 tcpx_status node_meet(struct node *node)
@@ -127,7 +128,7 @@ tcpx_status node_meet(struct node *node)
 	snprintf(own.version, sizeof(own.version), "%s", tcpx_version());
 	if (gethostname(own.host, sizeof(own.host) - 1))
 		snprintf(own.host, sizeof(own.host), "?");
-	put_options(node, own.options, sizeof(own.options));
+	node_meet_put_options(node, own.options, sizeof(own.options));
 	node_memory_read(&own);
 	for (uint32_t i = 0; i < node->ngpus; i++) {
 		own.gpus[i].number = node->gpus[i].number;
@@ -137,7 +138,7 @@ tcpx_status node_meet(struct node *node)
 	for (uint32_t rank = 0; rank < node->size && status == TCPX_OK; rank++)
 		status = node_hello_take(&blobs[rank], rank, &node->hellos[rank]);
 	for (uint32_t rank = 1; rank < node->size && status == TCPX_OK; rank++)
-		status = compare(node, rank);
+		status = node_meet_compare(node, rank);
 	free(blobs);
 	return status;
 }

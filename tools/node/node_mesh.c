@@ -49,7 +49,7 @@ static struct node_link *set_turn(struct node_gpu *gpu, uint32_t round, bool upw
 	return turn;
 }
 
-static int by_value(const void *a, const void *b)
+static int node_mesh_by_value(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
@@ -106,7 +106,7 @@ static void note(struct node *node, struct node_gpu *gpu, struct sample *sample,
 	cell->wrong += sample->wrong;
 	if (node->options->op == NODE_READ ? !sample->link->in : !sample->link->out)
 		return;
-	qsort(sample->rates, repeats, sizeof(double), by_value);
+	qsort(sample->rates, repeats, sizeof(double), node_mesh_by_value);
 	cell->rate = sample->rates[repeats / 2];
 	cell->least = sample->rates[0];
 	cell->most = sample->rates[repeats - 1];

@@ -19,7 +19,7 @@
 #define PREFIX "NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX"
 
 /* Whether the word is in the comma list. */
-static bool listed(const char *list, const char *word)
+static bool node_nics_listed(const char *list, const char *word)
 {
 	size_t len = strlen(word);
 
@@ -35,7 +35,7 @@ static bool covers(const char *bind, const char *nic)
 	struct sockaddr_storage all[BOUND_MAX], own[2];
 	unsigned nall, nown, found = 0;
 
-	if (listed(bind, nic))
+	if (node_nics_listed(bind, nic))
 		return true;
 	if (sys_iface_expand(nic, own, 2, &nown) != TCPX_OK ||
 	    sys_iface_expand(bind, all, BOUND_MAX, &nall) != TCPX_OK)

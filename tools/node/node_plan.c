@@ -73,7 +73,7 @@ static int gpu_of(const struct node_hello *hello, unsigned number)
 	return -1;
 }
 
-static int add(struct node_end *out_far, int count, struct node_end end)
+static int node_plan_add(struct node_end *out_far, int count, struct node_end end)
 {
 	for (int i = 0; i < count; i++)
 		if (out_far[i].rank == end.rank && out_far[i].gpu == end.gpu)
@@ -97,7 +97,7 @@ static int plan_by_rule(const struct node_hello *hellos, uint32_t size, bool all
 			continue;
 		for (uint32_t gpu = 0; gpu < hellos[rank].ngpus && count >= 0; gpu++)
 			if (all || hellos[rank].gpus[gpu].number == number)
-				count = add(out_far, count, (struct node_end){rank, gpu});
+				count = node_plan_add(out_far, count, (struct node_end){rank, gpu});
 	}
 	return count;
 }
@@ -198,7 +198,7 @@ static int plan_by_file(const struct node_hello *hellos, uint32_t size, const ch
 		got = plan_line(hellos, size, where, line, pair);
 		for (int i = 0; got > 0 && count >= 0 && i < 2; i++)
 			if (pair[i].rank == of.rank && pair[i].gpu == of.gpu)
-				count = add(out_far, count, pair[!i]);
+				count = node_plan_add(out_far, count, pair[!i]);
 	}
 	fclose(file);
 	return got < 0 ? -1 : count;

@@ -38,19 +38,19 @@ static uint8_t *area_of(const struct node_gpu *gpu, const struct perf_buffer *bu
 	return (uint8_t *)buffer->addr + node_area(gpu->node, link) * area_bytes(gpu);
 }
 
-static uint64_t key_of(uint64_t seed, const struct node_gpu *gpu)
+static uint64_t node_run_key_of(uint64_t seed, const struct node_gpu *gpu)
 {
 	return perf_pattern_key(seed, gpu->node->window, 0);
 }
 
-static tcpx_status fill(struct node_gpu *gpu)
+static tcpx_status run_fill(struct node_gpu *gpu)
 {
 	struct perf_leave leave = node_leave(gpu->node);
 	tcpx_status status = TCPX_OK;
 
 	for (uint32_t i = 0; i < gpu->nlinks && status == TCPX_OK; i++) {
 		uint8_t *src = area_of(gpu, &gpu->src, i), *dst = area_of(gpu, &gpu->dst, i);
-		uint64_t key = key_of(gpu->links[i].seed_out, gpu);
+		uint64_t key = node_run_key_of(gpu->links[i].seed_out, gpu);
 
 		if (!gpu->links[i].out && !gpu->links[i].in)
 			continue;
@@ -66,7 +66,7 @@ bool node_compares(const struct node *node)
 	       strcmp(cli_plugin_unpack(), CLI_UNPACK_NONE) != 0;
 }
 
-static tcpx_status compare(struct node_gpu *gpu)
+static tcpx_status run_compare(struct node_gpu *gpu)
 {
 	struct node *node = gpu->node;
 	struct perf_leave leave = node_leave(node);
@@ -77,7 +77,7 @@ static tcpx_status compare(struct node_gpu *gpu)
 	for (uint32_t i = 0; i < gpu->nlinks && status == TCPX_OK; i++) {
 		struct node_link *link = &gpu->links[i];
 		uint8_t *dst = area_of(gpu, &gpu->dst, i);
-		uint64_t key = key_of(link->seed_in, gpu);
+		uint64_t key = node_run_key_of(link->seed_in, gpu);
 		struct perf_wrong wrong = {0};
 
 		if (!link->in)
@@ -123,7 +123,7 @@ static tcpx_status post_all(struct node_gpu *gpu, bool receives)
 
 /* Takes completions, notifications and events; events that are not taken would end every wait at
  * once. */
-static tcpx_status take(struct node_gpu *gpu)
+static tcpx_status node_run_take(struct node_gpu *gpu)
 {
 	tcpx_completion ends[64] = {{.sz = sizeof(ends[0])}};
 	tcpx_notification n = {.sz = sizeof(n)};
@@ -150,14 +150,14 @@ static tcpx_status take(struct node_gpu *gpu)
 /* Waits until the count is 0. */
 static tcpx_status await(struct node_gpu *gpu, const uint32_t *left)
 {
-	tcpx_status status = take(gpu);
+	tcpx_status status = node_run_take(gpu);
 
 	while (status == TCPX_OK && *left) {
 		status = tcpx_session_wait(gpu->session, LOOK_NS);
 		if (status == TCPX_IN_PROGRESS && atomic_load(&gpu->node->stop))
 			return error_set(TCPX_ERR_CANCELLED, 0, "the run is over");
 		if (status >= TCPX_OK)
-			status = take(gpu);
+			status = node_run_take(gpu);
 	}
 	return status;
 }
@@ -188,7 +188,7 @@ static tcpx_status tell_others(struct node_gpu *gpu)
 	return status;
 }
 
-static void count(struct node_gpu *gpu, uint64_t ns_own, uint64_t ns_others)
+static void node_run_count(struct node_gpu *gpu, uint64_t ns_own, uint64_t ns_others)
 {
 	uint64_t bytes = (uint64_t)gpu->node->used * gpu->node->options->size;
 	bool reads = gpu->node->options->op == NODE_READ;
@@ -206,7 +206,7 @@ static void count(struct node_gpu *gpu, uint64_t ns_own, uint64_t ns_others)
 			(ns_own > ns_others ? ns_own : ns_others) / gpu->node->used;
 }
 
-static tcpx_status move(struct node_gpu *gpu)
+static tcpx_status run_move(struct node_gpu *gpu)
 {
 	uint64_t own = 0;
 	tcpx_status status = TCPX_OK;
@@ -228,7 +228,7 @@ static tcpx_status move(struct node_gpu *gpu)
 	if (status == TCPX_OK && !sends(gpu))
 		status = await(gpu, &gpu->left_others);
 	if (status == TCPX_OK) {
-		count(gpu, own, since(gpu));
+		node_run_count(gpu, own, since(gpu));
 		node_gpu_carriers(gpu);
 	}
 	return status;
@@ -242,20 +242,20 @@ tcpx_status node_window(struct node *node, uint32_t window)
 
 	node->window = window;
 	node->used = left < node->slots ? left : node->slots;
-	status = node_each(node, fill);
+	status = node_each(node, run_fill);
 	if (status == TCPX_OK)
 		status = node_control_barrier(node->control, "filled");
 	node_control_stage(node->control, "transfer");
 	cpu_ns = perf_cpu_ns();
 	node->began_ns = (uint64_t)clock_now_ns();
 	if (status == TCPX_OK)
-		status = node_each(node, move);
+		status = node_each(node, run_move);
 	node->elapsed_ns += (uint64_t)clock_now_ns() - node->began_ns;
 	node->cpu_ns += perf_cpu_ns() - cpu_ns;
 	if (status == TCPX_OK)
 		status = node_control_barrier(node->control, "moved");
 	if (status == TCPX_OK)
-		status = node_each(node, compare);
+		status = node_each(node, run_compare);
 	return status;
 }
 

@@ -96,8 +96,8 @@ tcpx_status node_each(struct node *node, tcpx_status (*stage)(struct node_gpu *)
 	return status;
 }
 
-static void say(const struct node *node, const char *what, uint32_t count, uint32_t of,
-		const char *note)
+static void node_setup_say(const struct node *node, const char *what, uint32_t count, uint32_t of,
+			   const char *note)
 {
 	if (!node->say)
 		return;
@@ -165,7 +165,7 @@ struct counts {
 	uint32_t links, all_links, channels, all_channels;
 };
 
-static tcpx_status count(struct node *node, struct counts *out)
+static tcpx_status node_setup_count(struct node *node, struct counts *out)
 {
 	tcpx_status status = TCPX_OK;
 
@@ -203,7 +203,7 @@ static tcpx_status await_links(struct node *node, struct counts *out)
 	tcpx_status status;
 
 	for (;;) {
-		status = count(node, out);
+		status = node_setup_count(node, out);
 		if (status == TCPX_OK && out->channels == out->all_channels &&
 		    out->links == out->all_links)
 			return TCPX_OK;
@@ -220,7 +220,7 @@ static tcpx_status await_links(struct node *node, struct counts *out)
 	}
 }
 
-static tcpx_status connect_all(struct node *node)
+static tcpx_status node_setup_connect_all(struct node *node)
 {
 	struct counts counts;
 	tcpx_status status;
@@ -232,11 +232,12 @@ static tcpx_status connect_all(struct node *node)
 		status = await_links(node, &counts);
 	if (status != TCPX_OK)
 		return status;
-	say(node, "channels created", counts.links * counts.all_channels / counts.all_links,
-	    counts.all_channels, "");
+	node_setup_say(node, "channels created",
+		       counts.links * counts.all_channels / counts.all_links, counts.all_channels,
+		       "");
 	status = node_control_barrier(node->control, "channels");
 	if (status == TCPX_OK)
-		say(node, "channels accepted", counts.channels, counts.all_channels, "");
+		node_setup_say(node, "channels accepted", counts.channels, counts.all_channels, "");
 	return status;
 }
 
@@ -257,7 +258,7 @@ static tcpx_status register_all(struct node *node)
 	if (status == TCPX_OK)
 		status = node_control_barrier(node->control, "registered");
 	if (status == TCPX_OK)
-		say(node, "memory registered", channels, channels, "");
+		node_setup_say(node, "memory registered", channels, channels, "");
 	return status;
 }
 
@@ -308,12 +309,12 @@ tcpx_status node_setup(struct node *node)
 	if (status == TCPX_OK)
 		status = node_each(node, node_gpu_open);
 	if (status == TCPX_OK) {
-		say(node, "GPUs initialised", node->ngpus, node->ngpus,
-		    node->gpu_memory ? "" : " (host memory in place of each GPU)");
+		node_setup_say(node, "GPUs initialised", node->ngpus, node->ngpus,
+			       node->gpu_memory ? "" : " (host memory in place of each GPU)");
 		status = node_share_contacts(node);
 	}
 	if (status == TCPX_OK)
-		status = connect_all(node);
+		status = node_setup_connect_all(node);
 	if (status == TCPX_OK)
 		status = register_all(node);
 	node->ready_ns = (uint64_t)(clock_now_ns() - began);

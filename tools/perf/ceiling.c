@@ -179,7 +179,7 @@ tcpx_status ceiling_open(struct perf_client *client, const struct perf_ceil_spec
 }
 
 /* The time from the start of the first lane to the end of the last one, and the first failure. */
-static tcpx_status collect(const struct ceiling *c, int64_t *out_ns)
+static tcpx_status ceiling_collect(const struct ceiling *c, int64_t *out_ns)
 {
 	int64_t first = INT64_MAX, last = 0;
 
@@ -247,7 +247,7 @@ static tcpx_status window(struct ceiling *c, int keep)
 	pthread_barrier_wait(&c->start);
 	pthread_barrier_wait(&c->done);
 	cpu = perf_cpu_ns() - cpu;
-	status = collect(c, &ns);
+	status = ceiling_collect(c, &ns);
 	if (status == TCPX_OK)
 		status = perf_ask(c->client, PERF_CEIL_END, NULL, 0, &remote_cpu,
 				  sizeof(remote_cpu));
@@ -273,14 +273,14 @@ tcpx_status ceiling_measure(struct ceiling *c)
 	return status;
 }
 
-static int compare(const void *a, const void *b)
+static int ceiling_compare(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
 	return (x > y) - (x < y);
 }
 
-static double median(const struct ceiling *c, size_t field)
+static double ceiling_median(const struct ceiling *c, size_t field)
 {
 	double values[CEILING_KEEP];
 
@@ -288,17 +288,17 @@ static double median(const struct ceiling *c, size_t field)
 		return 0;
 	for (unsigned i = 0; i < c->nsamples; i++)
 		values[i] = *(const double *)((const char *)&c->samples[i] + field);
-	qsort(values, c->nsamples, sizeof(values[0]), compare);
+	qsort(values, c->nsamples, sizeof(values[0]), ceiling_compare);
 	return (values[(c->nsamples - 1) / 2] + values[c->nsamples / 2]) / 2;
 }
 
 struct ceiling_result ceiling_get(const struct ceiling *c)
 {
 	struct ceiling_result r = {
-		.tcp = median(c, offsetof(struct sample, bytes_per_second)),
-		.cpu_local = median(c, offsetof(struct sample, cpu_local)),
-		.cpu_remote = median(c, offsetof(struct sample, cpu_remote)),
-		.one_way = median(c, offsetof(struct sample, one_way)),
+		.tcp = ceiling_median(c, offsetof(struct sample, bytes_per_second)),
+		.cpu_local = ceiling_median(c, offsetof(struct sample, cpu_local)),
+		.cpu_remote = ceiling_median(c, offsetof(struct sample, cpu_remote)),
+		.one_way = ceiling_median(c, offsetof(struct sample, one_way)),
 	};
 
 	r.bytes_per_second = r.tcp;

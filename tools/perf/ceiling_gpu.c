@@ -37,7 +37,7 @@ static cuda_result issue(const struct copier *c, uint64_t at)
 	return api->copy_async(device, host, COPY_BYTES, c->stream);
 }
 
-static tcpx_status run(const struct copier *c, uint64_t bytes, int64_t *out_ns)
+static tcpx_status ceiling_gpu_run(const struct copier *c, uint64_t bytes, int64_t *out_ns)
 {
 	uint64_t step = c->peer ? c->bytes : COPY_BYTES;
 	int64_t start = clock_now_ns();
@@ -53,33 +53,33 @@ static tcpx_status run(const struct copier *c, uint64_t bytes, int64_t *out_ns)
 	return TCPX_OK;
 }
 
-static int compare(const void *a, const void *b)
+static int ceiling_gpu_compare(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
 	return (x > y) - (x < y);
 }
 
-static tcpx_status measure(const struct copier *c, uint64_t *out_rate)
+static tcpx_status ceiling_gpu_measure(const struct copier *c, uint64_t *out_rate)
 {
 	uint64_t first = c->peer ? c->bytes : CEILING_RING_BYTES, bytes = RUN_BYTES, rates[RUNS];
 	int64_t ns = 0;
-	tcpx_status status = run(c, first, &ns);
+	tcpx_status status = ceiling_gpu_run(c, first, &ns);
 
 	if (status == TCPX_OK) /* the first copy is cold; the second tells how many are enough */
-		status = run(c, first, &ns);
+		status = ceiling_gpu_run(c, first, &ns);
 	if (status != TCPX_OK)
 		return status;
 	while (bytes > first && (double)ns * (double)(bytes / first) > (double)RUN_NS)
 		bytes /= 2;
 	bytes = bytes < first ? first : bytes;
 	for (unsigned i = 0; i < RUNS; i++) {
-		status = run(c, bytes, &ns);
+		status = ceiling_gpu_run(c, bytes, &ns);
 		if (status != TCPX_OK)
 			return status;
 		rates[i] = (uint64_t)((double)bytes * 1e9 / (double)(ns ? ns : 1));
 	}
-	qsort(rates, RUNS, sizeof(rates[0]), compare);
+	qsort(rates, RUNS, sizeof(rates[0]), ceiling_gpu_compare);
 	*out_rate = rates[RUNS / 2];
 	return TCPX_OK;
 }
@@ -108,7 +108,8 @@ static tcpx_status measure_ring(struct copier *c, uint64_t *out_rate)
 		rc = api->host_alloc(&c->ring, CEILING_RING_BYTES, CUDA_HOST_PORTABLE);
 	if (rc == CUDA_OK)
 		rc = api->stream_create(&c->stream, CUDA_STREAM_NON_BLOCKING, 0);
-	status = rc == CUDA_OK ? measure(c, out_rate) : sys_cuda_error(rc, "ceiling: memory");
+	status = rc == CUDA_OK ? ceiling_gpu_measure(c, out_rate)
+			       : sys_cuda_error(rc, "ceiling: memory");
 	if (c->stream)
 		api->stream_destroy(c->stream);
 	if (c->ring)
@@ -155,7 +156,7 @@ static tcpx_status take_peer(struct copier *c)
 	return rc == CUDA_OK ? TCPX_OK : sys_cuda_error(rc, "ceiling: memory of the other GPU");
 }
 
-static tcpx_status measure_peer(struct copier *c, uint64_t *out_rate)
+static tcpx_status ceiling_gpu_measure_peer(struct copier *c, uint64_t *out_rate)
 {
 	const struct sys_cuda *api = c->gpu->api;
 	tcpx_status status = take_peer(c);
@@ -165,7 +166,7 @@ static tcpx_status measure_peer(struct copier *c, uint64_t *out_rate)
 		rc = take_memory(api, &c->memory, &c->bytes); /* at most as much as on this GPU */
 		if (rc == CUDA_OK)
 			rc = api->stream_create(&c->stream, CUDA_STREAM_NON_BLOCKING, 0);
-		status = rc == CUDA_OK ? measure(c, out_rate)
+		status = rc == CUDA_OK ? ceiling_gpu_measure(c, out_rate)
 				       : sys_cuda_error(rc, "ceiling: memory");
 	}
 	if (c->stream)
@@ -198,7 +199,7 @@ tcpx_status ceiling_gpu_peer(uint32_t from, uint32_t to, uint64_t *out_rate)
 	if (gpu->api->device_can_access(&can, gpu->device, peer->device) == CUDA_OK && can) {
 		status = sys_cuda_push(gpu, &scope);
 		if (status == TCPX_OK) {
-			status = measure_peer(&c, &rate);
+			status = ceiling_gpu_measure_peer(&c, &rate);
 			sys_cuda_pop(&scope);
 		}
 	}
@@ -210,7 +211,7 @@ tcpx_status ceiling_gpu_peer(uint32_t from, uint32_t to, uint64_t *out_rate)
 }
 
 /* The smaller rate; 0 stands for "not on the path". */
-static double least(double a, double b)
+static double ceiling_gpu_least(double a, double b)
 {
 	if (a > 0 && b > 0)
 		return a < b ? a : b;
@@ -222,7 +223,7 @@ double ceiling_smallest(const struct ceiling_rates *rates, unsigned directions)
 	double engines = 0;
 
 	for (unsigned i = 0; i < 2; i++) {
-		double slower = least(rates->d2h[i], rates->h2d[i]);
+		double slower = ceiling_gpu_least(rates->d2h[i], rates->h2d[i]);
 
 		if (!(directions >> i & 1))
 			continue;
@@ -234,5 +235,5 @@ double ceiling_smallest(const struct ceiling_rates *rates, unsigned directions)
 	}
 	if (rates->direct && rates->peer > 0)
 		return rates->peer;
-	return least(rates->tcp, engines);
+	return ceiling_gpu_least(rates->tcp, engines);
 }

@@ -74,7 +74,7 @@ static void set_idle(struct ceiling_serve *serve)
 }
 
 /* Serves window after window, until the client closes. */
-static void *lane_main(void *arg)
+static void *ceiling_serve_lane_main(void *arg)
 {
 	struct lane_arg *a = arg;
 	uint64_t seen = 0;
@@ -223,7 +223,7 @@ static int start_lanes(struct ceiling_serve *serve)
 		struct ceiling_lane *lane = &serve->end.lanes[i];
 
 		serve->args[i] = (struct lane_arg){serve, lane};
-		if (pthread_create(&lane->thread, NULL, lane_main, &serve->args[i]))
+		if (pthread_create(&lane->thread, NULL, ceiling_serve_lane_main, &serve->args[i]))
 			return -1;
 		lane->running = 1;
 	}

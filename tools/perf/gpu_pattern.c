@@ -42,7 +42,7 @@ static void let_go(struct gpu_pattern *p)
 		(void)api->module_unload(p->module);
 }
 
-static tcpx_status load(struct gpu_pattern *p)
+static tcpx_status gpu_pattern_load(struct gpu_pattern *p)
 {
 	const struct sys_cuda *api = p->gpu->api;
 	cuda_result result;
@@ -77,7 +77,7 @@ tcpx_status gpu_pattern_open(const struct sys_cuda_gpu *gpu, struct gpu_pattern 
 	p->gpu = gpu;
 	status = sys_cuda_push(gpu, &scope);
 	if (status == TCPX_OK) {
-		status = load(p);
+		status = gpu_pattern_load(p);
 		if (status != TCPX_OK)
 			let_go(p);
 		sys_cuda_pop(&scope);
@@ -121,7 +121,7 @@ static tcpx_status launch(struct gpu_pattern *p, cuda_function function, void *a
 	return result == CUDA_OK ? TCPX_OK : sys_cuda_error(result, "cuStreamSynchronize");
 }
 
-static tcpx_status fill(struct gpu_pattern *p, struct gpu_check_args args)
+static tcpx_status pattern_launch_fill(struct gpu_pattern *p, struct gpu_check_args args)
 {
 	struct sys_cuda_scope scope;
 	tcpx_status status;
@@ -159,8 +159,8 @@ static tcpx_status check_pushed(struct gpu_pattern *p, cuda_function function, v
 	return result == CUDA_OK ? TCPX_OK : sys_cuda_error(result, "cuMemcpyAsync");
 }
 
-static tcpx_status check(struct gpu_pattern *p, struct gpu_check_args args, uint64_t *out_wrong,
-			 uint64_t *out_first)
+static tcpx_status pattern_launch_check(struct gpu_pattern *p, struct gpu_check_args args,
+					uint64_t *out_wrong, uint64_t *out_first)
 {
 	struct gpu_check_result result = {0};
 	struct sys_cuda_scope scope;
@@ -185,29 +185,33 @@ static tcpx_status check(struct gpu_pattern *p, struct gpu_check_args args, uint
 tcpx_status gpu_pattern_fill(struct gpu_pattern *pattern, cuda_ptr buf, uint64_t pos,
 			     uint64_t bytes, uint64_t key)
 {
-	return fill(pattern,
-		    (struct gpu_check_args){.buf = buf, .bytes = bytes, .pos = pos, .key = key});
+	return pattern_launch_fill(
+		pattern,
+		(struct gpu_check_args){.buf = buf, .bytes = bytes, .pos = pos, .key = key});
 }
 
 tcpx_status gpu_pattern_check(struct gpu_pattern *pattern, cuda_ptr buf, uint64_t pos,
 			      uint64_t bytes, uint64_t key, uint64_t *out_wrong,
 			      uint64_t *out_first)
 {
-	return check(pattern,
-		     (struct gpu_check_args){.buf = buf, .bytes = bytes, .pos = pos, .key = key},
-		     out_wrong, out_first);
+	return pattern_launch_check(
+		pattern,
+		(struct gpu_check_args){.buf = buf, .bytes = bytes, .pos = pos, .key = key},
+		out_wrong, out_first);
 }
 
 tcpx_status gpu_pattern_poison(struct gpu_pattern *pattern, cuda_ptr buf, uint64_t bytes)
 {
-	return fill(pattern, (struct gpu_check_args){.buf = buf, .bytes = bytes, .poison = 1});
+	return pattern_launch_fill(
+		pattern, (struct gpu_check_args){.buf = buf, .bytes = bytes, .poison = 1});
 }
 
 tcpx_status gpu_pattern_poison_check(struct gpu_pattern *pattern, cuda_ptr buf, uint64_t bytes,
 				     uint64_t *out_wrong, uint64_t *out_first)
 {
-	return check(pattern, (struct gpu_check_args){.buf = buf, .bytes = bytes, .poison = 1},
-		     out_wrong, out_first);
+	return pattern_launch_check(
+		pattern, (struct gpu_check_args){.buf = buf, .bytes = bytes, .poison = 1},
+		out_wrong, out_first);
 }
 
 /* Copies the tables of the layout to GPU memory. The context must be current. */

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-static tcpx_status take(struct perf_buffer *buffer)
+static tcpx_status perf_buffer_take(struct perf_buffer *buffer)
 {
 	void *addr;
 
@@ -43,7 +43,7 @@ tcpx_status perf_buffer_open(struct perf_buffer *buffer, tcpx_session *session, 
 	if (buffer->addr && buffer->length == length && buffer->kind == kind && buffer->gpu == gpu)
 		return TCPX_OK;
 	perf_buffer_close(buffer, session);
-	status = take(&fresh);
+	status = perf_buffer_take(&fresh);
 	if (status != TCPX_OK)
 		return status;
 	status = tcpx_region_register(session, fresh.addr, length, &opts, &fresh.region);

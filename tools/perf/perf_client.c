@@ -72,7 +72,7 @@ tcpx_status perf_peer_lost(struct perf_client *client)
 	return error_set(TCPX_ERR_PEER_CLOSED, 0, "the other end is gone");
 }
 
-static tcpx_status judge(const struct perf_message *reply)
+static tcpx_status perf_client_judge(const struct perf_message *reply)
 {
 	const char *text = (const char *)reply->blob;
 
@@ -104,7 +104,7 @@ tcpx_status perf_answer(struct perf_client *client, struct perf_message *reply)
 				return error_set(TCPX_ERR_PROTOCOL, 0,
 						 "the other end sent a malformed answer");
 			if (reply->is_reply && reply->id == client->last_id)
-				return judge(reply);
+				return perf_client_judge(reply);
 			continue; /* the answer to a request that was given up */
 		}
 		if (status < 0)
@@ -136,7 +136,7 @@ tcpx_status perf_ask(struct perf_client *client, uint8_t type, const void *body,
 }
 
 /* Takes one line from *text and moves *text past it. */
-static void take_line(const char **text, char *out, size_t cap)
+static void perf_client_take_line(const char **text, char *out, size_t cap)
 {
 	size_t len = strcspn(*text, "\n");
 
@@ -158,8 +158,8 @@ static tcpx_status hello(struct perf_client *client)
 		return status;
 	if (perf_message_get(&m, &client->welcome, sizeof(client->welcome)))
 		return error_set(TCPX_ERR_PROTOCOL, 0, "the other end is no 'tcpx serve'");
-	take_line(&text, client->version, sizeof(client->version));
-	take_line(&text, client->host, sizeof(client->host));
+	perf_client_take_line(&text, client->version, sizeof(client->version));
+	perf_client_take_line(&text, client->host, sizeof(client->host));
 	snprintf(client->addresses, sizeof(client->addresses), "%s", text);
 	return TCPX_OK;
 }

@@ -112,8 +112,8 @@ static tcpx_status measure_remote(struct perf_client *client, const struct perf_
 }
 
 /* Whether this process also sees the GPU of the other end, and it is another one than its own. */
-static tcpx_status measure_peer(const struct perf_path *path, unsigned directions,
-				struct ceiling_rates *rates)
+static tcpx_status perf_engines_measure_peer(const struct perf_path *path, unsigned directions,
+					     struct ceiling_rates *rates)
 {
 	uint32_t mine = path->local.place.device, other;
 	uint64_t rate = 0;
@@ -143,7 +143,7 @@ tcpx_status perf_engines_measure(struct perf_client *client, unsigned directions
 	if (status == TCPX_OK && is_gpu(&path->remote))
 		status = measure_remote(client, &path->remote, directions, &rates);
 	if (status == TCPX_OK && is_gpu(&path->local) && is_gpu(&path->remote))
-		status = measure_peer(path, directions, &rates);
+		status = perf_engines_measure_peer(path, directions, &rates);
 	if (status == TCPX_OK)
 		*out_rates = rates;
 	return status;

@@ -9,7 +9,7 @@
 #include "perf_service_priv.h"
 
 /* Probes again. Returns 0, or -1 without memory. */
-static int look(struct perf_service *s)
+static int perf_facts_look(struct perf_service *s)
 {
 	tcpx_peer_info info = {.sz = sizeof(info)};
 	struct doctor_facts facts = {0};
@@ -45,7 +45,7 @@ void perf_service_facts(struct perf_service *s, const struct perf_message *reque
 		perf_message_blob(reply, malformed, sizeof(malformed) - 1);
 		return;
 	}
-	if ((!ask.offset || !s->facts) && look(s)) {
+	if ((!ask.offset || !s->facts) && perf_facts_look(s)) {
 		reply->status = PERF_BROKEN;
 		perf_message_blob(reply, none, sizeof(none) - 1);
 		return;

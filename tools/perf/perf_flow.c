@@ -169,7 +169,7 @@ static tcpx_status sweep(struct perf_flow *flow, struct flight *f, int64_t now,
 	return TCPX_OK;
 }
 
-static tcpx_status stopped(void)
+static tcpx_status perf_flow_stopped(void)
 {
 	if (cli_interrupted)
 		return error_set(TCPX_ERR_CANCELLED, 0, "interrupted");
@@ -214,7 +214,7 @@ static tcpx_status run_queued(struct perf_flow *flow, uint32_t used, struct perf
 				  step_limit(flow, now));
 		now = clock_now_ns();
 		if (status == TCPX_OK && (cli_interrupted || now > limit))
-			status = stopped();
+			status = perf_flow_stopped();
 		if (status != TCPX_OK)
 			return status;
 		while ((got = tcpx_session_poll(flow->session, ends, 64)) > 0)
@@ -258,7 +258,7 @@ tcpx_status perf_flow_run(struct perf_flow *flow, uint32_t used, struct perf_sam
 		status = wait_one(flow, flow->requests[f.list[0].index], step_limit(flow, now));
 		now = clock_now_ns();
 		if (status == TCPX_OK && (cli_interrupted || now > limit))
-			status = stopped();
+			status = perf_flow_stopped();
 		if (status == TCPX_OK)
 			status = sweep(flow, &f, now, samples);
 		if (status != TCPX_OK)

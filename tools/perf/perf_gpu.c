@@ -22,7 +22,7 @@ struct perf_gpu {
 };
 
 /* Keeps the first failure as the last error. */
-static tcpx_status check(cuda_result rc, const char *what)
+static tcpx_status perf_gpu_status(cuda_result rc, const char *what)
 {
 	return rc == CUDA_OK ? TCPX_OK : sys_cuda_error(rc, what);
 }
@@ -45,11 +45,12 @@ tcpx_status perf_gpu_open(uint32_t device, struct perf_gpu **out_gpu)
 	api = g->gpu->api;
 	status = sys_cuda_push(g->gpu, &scope);
 	if (status == TCPX_OK) {
-		status = check(api->stream_create(&g->stream, CUDA_STREAM_NON_BLOCKING, 0),
-			       "a stream");
+		status = perf_gpu_status(
+			api->stream_create(&g->stream, CUDA_STREAM_NON_BLOCKING, 0), "a stream");
 		if (status == TCPX_OK)
-			status = check(api->host_alloc(&block, BLOCK_BYTES, CUDA_HOST_PORTABLE),
-				       "pinned memory");
+			status = perf_gpu_status(
+				api->host_alloc(&block, BLOCK_BYTES, CUDA_HOST_PORTABLE),
+				"pinned memory");
 		sys_cuda_pop(&scope);
 	}
 	g->block = block;
@@ -142,7 +143,7 @@ static tcpx_status copy(struct perf_gpu *g, cuda_ptr dst, cuda_ptr src, uint64_t
 
 	if (rc == CUDA_OK)
 		rc = g->gpu->api->stream_synchronize(g->stream);
-	return check(rc, "a copy of the test data");
+	return perf_gpu_status(rc, "a copy of the test data");
 }
 
 static tcpx_status poison(struct perf_gpu *g, cuda_ptr dst, uint64_t length)
@@ -151,7 +152,7 @@ static tcpx_status poison(struct perf_gpu *g, cuda_ptr dst, uint64_t length)
 
 	if (rc == CUDA_OK)
 		rc = g->gpu->api->stream_synchronize(g->stream);
-	return check(rc, "poison in a destination");
+	return perf_gpu_status(rc, "poison in a destination");
 }
 
 static tcpx_status fill_source(struct perf_gpu *g, cuda_ptr src, uint64_t length, uint64_t key,
@@ -194,8 +195,8 @@ struct window {
 	uint64_t length, at, len; /* at, len: the range that the block holds */
 };
 
-static tcpx_status look(void *arg, uint64_t at, uint64_t len, const uint8_t **out,
-			uint64_t *out_len)
+static tcpx_status perf_gpu_view(void *arg, uint64_t at, uint64_t len, const uint8_t **out,
+				 uint64_t *out_len)
 {
 	struct window *w = arg;
 	uint64_t left;
@@ -219,7 +220,7 @@ tcpx_status perf_gpu_check(struct perf_gpu *g, const struct perf_layout *layout,
 			   struct perf_wrong *out_wrong)
 {
 	struct window w = {g, (cuda_ptr)(uintptr_t)dst, layout->working_set, 0, 0};
-	struct perf_view view = {look, &w};
+	struct perf_view view = {perf_gpu_view, &w};
 	struct sys_cuda_scope scope;
 	tcpx_status status;
 

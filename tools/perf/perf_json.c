@@ -32,7 +32,8 @@ struct cli_json *perf_json_open(const struct perf_options *options)
 	return json;
 }
 
-static void put_gpu(struct cli_json *path, const char *key, const struct perf_end_memory *memory)
+static void perf_json_put_gpu(struct cli_json *path, const char *key,
+			      const struct perf_end_memory *memory)
 {
 	struct cli_json *o;
 
@@ -70,8 +71,8 @@ static void put_path(struct cli_json *parent, const struct perf_path *path)
 	cli_json_text(o, "congestion", path->congestion);
 	cli_json_text(o, "local_mem", perf_place_kind(path->local.place.kind));
 	cli_json_text(o, "remote_mem", perf_place_kind(path->remote.place.kind));
-	put_gpu(o, "local_gpu", &path->local);
-	put_gpu(o, "remote_gpu", &path->remote);
+	perf_json_put_gpu(o, "local_gpu", &path->local);
+	perf_json_put_gpu(o, "remote_gpu", &path->remote);
 	cli_json_text(o, "trust", path->auth);
 	cli_json_text(o, "remote_address", path->address);
 	cli_json_text(o, "remote_host", path->host);
@@ -99,7 +100,7 @@ static void put_time(struct cli_json *row, const struct perf_summary *time)
 	cli_json_real(o, "max", time->max);
 }
 
-static void put_pair(struct cli_json *row, const char *key, double local, double remote)
+static void perf_json_put_pair(struct cli_json *row, const char *key, double local, double remote)
 {
 	struct cli_json *o = cli_json_object(row, key);
 
@@ -164,14 +165,14 @@ void perf_json_row(struct cli_json *json, const struct perf_path *path,
 	cli_json_real(row, "bytes_per_second", r->bytes_per_second);
 	put_time(row, &r->time);
 	cli_json_integer(row, "wrong_bytes", r->wrong_bytes);
-	put_pair(row, "cpu_seconds_per_gb", (double)r->local.cpu_ns / bytes,
-		 (double)r->remote.cpu_ns / bytes);
+	perf_json_put_pair(row, "cpu_seconds_per_gb", (double)r->local.cpu_ns / bytes,
+			   (double)r->remote.cpu_ns / bytes);
 	put_limits(row, plan->op == PERF_OP_READ ? &r->remote : &r->local);
 	if (ceiling && ceiling->bytes_per_second > 0) {
 		cli_json_real(row, "ceiling_bytes_per_second", ceiling->bytes_per_second);
 		put_ceilings(row, ceiling);
-		put_pair(row, "ceiling_cpu_seconds_per_gb", ceiling->cpu_local,
-			 ceiling->cpu_remote);
+		perf_json_put_pair(row, "ceiling_cpu_seconds_per_gb", ceiling->cpu_local,
+				   ceiling->cpu_remote);
 	}
 	if (ceiling && ceiling->one_way > 0)
 		cli_json_real(row, "ceiling_one_way", ceiling->one_way);

@@ -101,7 +101,8 @@ static void compare_bytes(struct compare *c, const uint8_t *p, uint64_t at, uint
 }
 
 /* Compares a piece, or the bytes between pieces; pos NULL: nothing should have arrived there. */
-static void compare(struct compare *c, uint64_t at, uint64_t len, const uint64_t *pos, uint64_t key)
+static void perf_layout_compare(struct compare *c, uint64_t at, uint64_t len, const uint64_t *pos,
+				uint64_t key)
 {
 	uint64_t from = pos ? *pos : 0;
 
@@ -130,10 +131,10 @@ tcpx_status perf_layout_check_view(const struct perf_layout *layout, const struc
 		uint32_t p = layout->dst_piece ? layout->dst_piece[slot] : slot;
 		uint64_t at = slot * layout->stride, from = perf_layout_src(layout, p);
 
-		compare(&c, at, layout->piece, p < with_data ? &from : NULL, key);
-		compare(&c, at + layout->piece, gap, NULL, key);
+		perf_layout_compare(&c, at, layout->piece, p < with_data ? &from : NULL, key);
+		perf_layout_compare(&c, at + layout->piece, gap, NULL, key);
 	}
-	compare(&c, end, layout->working_set - end, NULL, key);
+	perf_layout_compare(&c, end, layout->working_set - end, NULL, key);
 	if (c.status == TCPX_OK)
 		*out_wrong = c.wrong;
 	return c.status;

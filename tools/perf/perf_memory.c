@@ -10,7 +10,7 @@
 #define NO_LIMIT (UINT64_MAX >> 2) /* cgroup v1 writes "none" as a number near 2^63 */
 #define KEPT_PART 16		   /* this fraction stays free */
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t perf_memory_least(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
@@ -70,8 +70,8 @@ static uint64_t room_of(const char *folder, const struct controller *c)
 	(void)read_number(path, "", &used);
 	snprintf(path, sizeof(path), "%s/memory.stat", folder);
 	(void)read_number(path, c->cache, &cache);
-	used -= least(cache, used);
-	return limit - least(used, limit);
+	used -= perf_memory_least(cache, used);
+	return limit - perf_memory_least(used, limit);
 }
 
 /* The cgroup with the least room, from that of the process up to the root. */
@@ -130,5 +130,5 @@ uint64_t perf_memory_free(void)
 	struct perf_memory memory;
 
 	perf_memory_read("", &memory);
-	return perf_memory_usable(least(memory.available, memory.room));
+	return perf_memory_usable(perf_memory_least(memory.available, memory.room));
 }

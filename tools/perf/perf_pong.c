@@ -27,7 +27,7 @@ static tcpx_status still_well(struct perf_client *client, tcpx_request request, 
 	return status;
 }
 
-static tcpx_status take_answer(struct perf_client *client, tcpx_request request)
+static tcpx_status perf_pong_take_answer(struct perf_client *client, tcpx_request request)
 {
 	int64_t limit = clock_now_ns() + perf_time_left(client, STEP_NS);
 	tcpx_notification note = {.sz = sizeof(note)};
@@ -63,7 +63,7 @@ tcpx_status perf_pong_run(struct perf_client *client, struct perf_flow *flow, ui
 		before = clock_now_ns();
 		status = tcpx_request_post(client->session, flow->requests[i]);
 		if (status == TCPX_OK)
-			status = take_answer(client, flow->requests[i]);
+			status = perf_pong_take_answer(client, flow->requests[i]);
 		now = clock_now_ns();
 		perf_samples_add(samples, (uint64_t)(now - before));
 		if (status == TCPX_OK && cli_interrupted)

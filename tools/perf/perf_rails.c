@@ -16,7 +16,7 @@
 #include "sys/sock.h"
 
 /* Whether the address is in the comma list. */
-static int listed(const char *list, const char *address)
+static int perf_rails_listed(const char *list, const char *address)
 {
 	size_t len = strlen(address);
 
@@ -48,7 +48,7 @@ tcpx_status perf_rails_first(const char *host, int64_t deadline_ns, char *buf, s
 		if (sys_sock_source(&remote, NULL, &local) || sys_addr_is_loopback(&local))
 			continue;
 		sys_addr_host_text(&local, text);
-		if (listed(buf, text) || used + strlen(text) + 2 > cap)
+		if (perf_rails_listed(buf, text) || used + strlen(text) + 2 > cap)
 			continue;
 		used += (size_t)snprintf(buf + used, cap - used, "%s%s", used ? "," : "", text);
 		*out_bind = buf;

@@ -85,7 +85,7 @@ static tcpx_status row_begin(struct row *row)
 }
 
 /* The timed part: this end's direction, and with bidir the other end's at the same time. */
-static tcpx_status run(struct row *row, const struct perf_window *window, int64_t *out_ns)
+static tcpx_status row_transfer(struct row *row, const struct perf_window *window, int64_t *out_ns)
 {
 	struct perf_message m;
 	int64_t start = clock_now_ns();
@@ -177,7 +177,7 @@ static tcpx_status run_window(struct row *row, uint64_t used, int measured)
 	if (status != TCPX_OK)
 		return status;
 	meter = perf_meter_start(row->client->session, row->client->peer);
-	status = run(row, &window, &ns);
+	status = row_transfer(row, &window, &ns);
 	meter = perf_meter_stop(&meter, row->client->session, row->client->peer);
 	if (status != TCPX_OK)
 		return status;

@@ -63,7 +63,7 @@ static void report_interval(struct run *run, int over)
 	run->mark = (struct interval_mark){began, now, r->elapsed_ns, bytes};
 }
 
-static void on_progress(void *arg, double share, double rate)
+static void perf_run_on_progress(void *arg, double share, double rate)
 {
 	struct run *run = arg;
 	char bar[] = "--------------------", size[BYTES_TEXT_MAX], text[PERF_RATE_TEXT];
@@ -99,8 +99,8 @@ static struct perf_row_plan row_plan(const struct run *run, uint64_t size)
 	};
 }
 
-static tcpx_status run_row(struct run *run, const struct perf_row_plan *plan,
-			   struct perf_result *result)
+static tcpx_status perf_run_run_row(struct run *run, const struct perf_row_plan *plan,
+				    struct perf_result *result)
 {
 	tcpx_status status;
 
@@ -108,8 +108,8 @@ static tcpx_status run_row(struct run *run, const struct perf_row_plan *plan,
 	run->result = result;
 	run->mark = (struct interval_mark){0};
 	if (plan->op == PERF_OP_NOTIFY)
-		return perf_echo_run(&run->client, plan, on_progress, run, result);
-	status = perf_row_run(&run->client, &run->side, plan, on_progress, run, result);
+		return perf_echo_run(&run->client, plan, perf_run_on_progress, run, result);
+	status = perf_row_run(&run->client, &run->side, plan, perf_run_on_progress, run, result);
 	if (status == TCPX_OK && run->options->interval > 0 && run->mark.began_ns)
 		report_interval(run, 1);
 	return status;
@@ -188,7 +188,7 @@ static tcpx_status check_sizes(const struct run *run)
 }
 
 /* A few unreported transfers, which touch pages, open lazy channels and grow TCP windows. */
-static tcpx_status settle(struct run *run)
+static tcpx_status perf_run_settle(struct run *run)
 {
 	const struct cli_list *sizes = &run->options->sizes;
 	struct perf_row_plan plan = row_plan(run, sizes->values[sizes->count - 1]);
@@ -200,11 +200,11 @@ static tcpx_status settle(struct run *run)
 		plan.size = SETTLE_BYTES;
 	plan.settle = 1;
 	plan.iters = 0;
-	return run_row(run, &plan, &result);
+	return perf_run_run_row(run, &plan, &result);
 }
 
 /* Bits as in perf_ceil_spec. */
-static unsigned directions(const struct perf_options *o)
+static unsigned perf_run_directions(const struct perf_options *o)
 {
 	if (o->bidir)
 		return 3;
@@ -224,7 +224,7 @@ static tcpx_status open_ceiling(struct run *run, uint64_t size)
 	uint64_t sockets = run->path.channels ? run->path.channels : run->path.want_channels;
 	struct perf_ceil_spec spec = {
 		.sockets = sockets ? sockets : 1,
-		.directions = directions(o),
+		.directions = perf_run_directions(o),
 		.working_set = o->working_set,
 		.ring = ring_bytes(&run->path.remote),
 	};
@@ -240,7 +240,8 @@ static tcpx_status open_ceiling(struct run *run, uint64_t size)
 	status = ceiling_open(&run->client, &spec, spec.ping ? 0 : ring_bytes(&run->path.local),
 			      &run->ceiling);
 	if (status == TCPX_OK && !spec.ping)
-		status = perf_engines_measure(&run->client, directions(o), &run->path, &run->rates);
+		status = perf_engines_measure(&run->client, perf_run_directions(o), &run->path,
+					      &run->rates);
 	return status == TCPX_OK ? ceiling_measure(run->ceiling) : status;
 }
 
@@ -263,7 +264,7 @@ static const struct ceiling_result *get_ceiling(const struct run *run, struct ce
 		return NULL;
 	*out = ceiling_get(run->ceiling);
 	if (!perf_one_way(run->options->op))
-		perf_engines_apply(&run->rates, directions(run->options), out);
+		perf_engines_apply(&run->rates, perf_run_directions(run->options), out);
 	return out;
 }
 
@@ -279,7 +280,7 @@ static tcpx_status run_sizes(struct run *run)
 
 		status = next_ceiling(run, plan.size, !i);
 		if (status == TCPX_OK)
-			status = run_row(run, &plan, &result);
+			status = perf_run_run_row(run, &plan, &result);
 		if (status != TCPX_OK)
 			return status;
 		perf_report_row(run->report, &plan, &result, get_ceiling(run, &ceiling));
@@ -317,7 +318,7 @@ static tcpx_status run_connected(struct run *run)
 	if (status == TCPX_OK)
 		status = check_sizes(run);
 	if (status == TCPX_OK)
-		status = settle(run);
+		status = perf_run_settle(run);
 	if (status == TCPX_OK)
 		status = learn_path(run);
 	if (status == TCPX_OK && run->options->ceiling && !perf_one_way(run->options->op))

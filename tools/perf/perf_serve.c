@@ -34,7 +34,7 @@ struct serve {
 	int64_t alone_ns;
 };
 
-static struct client *find(struct serve *s, tcpx_peer peer)
+static struct client *perf_serve_find(struct serve *s, tcpx_peer peer)
 {
 	for (unsigned i = 0; i < s->count; i++)
 		if (perf_service_peer(s->clients[i].service).id == peer.id)
@@ -42,7 +42,7 @@ static struct client *find(struct serve *s, tcpx_peer peer)
 	return NULL;
 }
 
-static void say(struct serve *s, tcpx_peer peer, const char *what)
+static void perf_serve_say(struct serve *s, tcpx_peer peer, const char *what)
 {
 	tcpx_peer_info info = {.sz = sizeof(info)};
 
@@ -67,7 +67,7 @@ static int is_dead(struct serve *s, tcpx_peer peer)
 
 static void peer_up(struct serve *s, tcpx_peer peer)
 {
-	if (find(s, peer))
+	if (perf_serve_find(s, peer))
 		return;
 	if (s->count + s->nending == CLIENTS_MAX) {
 		look_for_dead(s);
@@ -89,7 +89,7 @@ static void peer_up(struct serve *s, tcpx_peer peer)
 
 static void peer_down(struct serve *s, tcpx_peer peer, tcpx_status status)
 {
-	struct client *slot = find(s, peer);
+	struct client *slot = perf_serve_find(s, peer);
 	struct perf_service *service;
 	int counts, bye, worked;
 	char failed[PERF_FAILED_MAX];
@@ -104,7 +104,7 @@ static void peer_down(struct serve *s, tcpx_peer peer, tcpx_status status)
 	worked = perf_service_did_work(service);
 	text_format(failed, sizeof(failed), "%s", perf_service_failure(service));
 	if (counts)
-		say(s, peer, bye ? "left" : tcpx_status_text(status));
+		perf_serve_say(s, peer, bye ? "left" : tcpx_status_text(status));
 	s->ending[s->nending++] = service;
 	/* frees what the library keeps about a dead peer */
 	tcpx_peer_disconnect(s->house->session, peer);
@@ -172,7 +172,7 @@ static void name(struct serve *s, struct client *client, const tcpx_notification
 	    m.type == PERF_HELLO || m.type == PERF_BYE)
 		return;
 	client->named = 1;
-	say(s, note->peer, "connected");
+	perf_serve_say(s, note->peer, "connected");
 }
 
 static void end_client(struct serve *s, tcpx_peer peer, tcpx_status status);
@@ -184,16 +184,16 @@ static void deliver(struct serve *s, tcpx_notification *note)
 	if (note->bytes && *(const uint8_t *)note->data == PERF_ECHO) {
 		echo(s, note);
 	} else if (note->bytes && *(const uint8_t *)note->data == PERF_PONG) {
-		slot = find(s, note->peer);
+		slot = perf_serve_find(s, note->peer);
 		if (slot && perf_service_pong(slot->service))
 			cli_error("a WRITE of a client was not answered");
 	} else {
-		slot = find(s, note->peer);
+		slot = perf_serve_find(s, note->peer);
 		/* A sender without a slot is new, if its message overtook its event. One that
 		 * has ended must not get a slot again, since no event would end it. */
 		if (!slot && !is_dead(s, note->peer)) {
 			peer_up(s, note->peer);
-			slot = find(s, note->peer);
+			slot = perf_serve_find(s, note->peer);
 		}
 		if (slot)
 			name(s, slot, note);

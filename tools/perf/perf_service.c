@@ -12,7 +12,7 @@
 #include "perf_service_priv.h"
 
 /* Copies the next message out; returns 0 if the service must stop. */
-static int take(struct perf_service *s, uint8_t *out, size_t *out_len)
+static int perf_service_take(struct perf_service *s, uint8_t *out, size_t *out_len)
 {
 	int got = 0;
 
@@ -30,7 +30,7 @@ static int take(struct perf_service *s, uint8_t *out, size_t *out_len)
 	return got;
 }
 
-static int stopped(struct perf_service *s)
+static int perf_service_stopped(struct perf_service *s)
 {
 	int stop;
 
@@ -42,7 +42,7 @@ static int stopped(struct perf_service *s)
 
 static tcpx_status leave_service(const void *arg)
 {
-	if (stopped((struct perf_service *)arg))
+	if (perf_service_stopped((struct perf_service *)arg))
 		return error_set(TCPX_ERR_CANCELLED, 0, "serve ends, or the client is gone");
 	return TCPX_OK;
 }
@@ -53,7 +53,7 @@ static void answer(struct perf_service *s, const struct perf_message *reply)
 	size_t len = perf_message_encode(reply, buf);
 
 	while (tcpx_notify_send(s->house->session, s->peer, buf, len) == TCPX_ERR_AGAIN &&
-	       !stopped(s))
+	       !perf_service_stopped(s))
 		nanosleep(&(struct timespec){.tv_nsec = CLOCK_MS_NS}, NULL);
 }
 
@@ -64,7 +64,7 @@ static void *service_main(void *arg)
 	struct perf_message request, reply;
 	size_t len;
 
-	while (take(s, data, &len)) {
+	while (perf_service_take(s, data, &len)) {
 		int rc = perf_message_decode(data, len, &request);
 
 		if (rc == -1 || request.is_reply)

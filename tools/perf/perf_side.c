@@ -183,15 +183,15 @@ uint64_t perf_side_most(const struct perf_side *side)
 }
 
 /* Direction 0 is from the client, direction 1 from the server. */
-static uint64_t key_of(const struct perf_side *side, const struct perf_window *window,
-		       enum perf_end source)
+static uint64_t perf_side_key_of(const struct perf_side *side, const struct perf_window *window,
+				 enum perf_end source)
 {
 	return perf_pattern_key(side->spec.seed, window->number, source);
 }
 
 tcpx_status perf_side_fill(struct perf_side *side, const struct perf_window *window)
 {
-	uint64_t key = key_of(side, window, side->end), length = side->spec.working_set;
+	uint64_t key = perf_side_key_of(side, window, side->end), length = side->spec.working_set;
 
 	if (side->gpu)
 		return perf_gpu_fill(side->gpu, side->src.addr, side->dst.addr, length, key,
@@ -235,10 +235,10 @@ tcpx_status perf_side_check(struct perf_side *side, const struct perf_window *wi
 		return status;
 	if (side->gpu)
 		return perf_gpu_check(side->gpu, &side->layout, side->dst.addr,
-				      (uint32_t)window->used, key_of(side, window, other),
+				      (uint32_t)window->used, perf_side_key_of(side, window, other),
 				      &side->leave, out_wrong);
 	return perf_layout_check(&side->layout, side->dst.addr, (uint32_t)window->used,
-				 key_of(side, window, other), &side->leave, out_wrong);
+				 perf_side_key_of(side, window, other), &side->leave, out_wrong);
 }
 
 static void forget(struct perf_side *side, tcpx_region *region)

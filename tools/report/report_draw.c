@@ -208,7 +208,7 @@ static int draw_to(const struct report *r, const struct report_findings *f, int 
 }
 
 /* Writes text of a page; JSON goes into a script element, which only '<' could end. */
-static void put_escaped(FILE *in, int json, FILE *out)
+static void report_draw_put_escaped(FILE *in, int json, FILE *out)
 {
 	int c;
 
@@ -277,14 +277,14 @@ static int put_page(const struct report *r, const struct report_findings *f, con
 	if (!rc) {
 		report_print(r, f, text);
 		rewind(text);
-		put_escaped(text, 0, out);
+		report_draw_put_escaped(text, 0, out);
 		fprintf(out, "</pre>\n");
 		rc = put_svg(r, f, out);
 	}
 	if (!rc) {
 		put_rates(r, f, out);
 		fprintf(out, "<script type=\"application/json\" id=\"mesh\">");
-		put_escaped(json, 1, out);
+		report_draw_put_escaped(json, 1, out);
 		fprintf(out, "</script>\n</body></html>\n");
 	}
 	if (text)

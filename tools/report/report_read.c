@@ -40,7 +40,7 @@ static int report_unread(const struct reading *r, const json_error_t *error)
 }
 
 /* Returns 0 for a whole number up to max. */
-static int number(const json_t *object, const char *key, uint64_t max, uint64_t *out)
+static int report_read_number(const json_t *object, const char *key, uint64_t max, uint64_t *out)
 {
 	const json_t *value = json_object_get(object, key);
 
@@ -51,7 +51,7 @@ static int number(const json_t *object, const char *key, uint64_t max, uint64_t 
 	return 0;
 }
 
-static int rate(const json_t *object, const char *key, double *out)
+static int report_read_rate(const json_t *object, const char *key, double *out)
 {
 	const json_t *value = json_object_get(object, key);
 
@@ -74,13 +74,13 @@ static int read_rank(struct reading *r, const json_t *rank, uint32_t index)
 	struct report *out = r->out;
 	uint64_t value;
 
-	if (number(rank, "rank", UINT32_MAX, &value) || value != index || !json_is_string(host) ||
-	    !json_is_array(gpus))
+	if (report_read_number(rank, "rank", UINT32_MAX, &value) || value != index ||
+	    !json_is_string(host) || !json_is_array(gpus))
 		return wrong(r, "\"ranks\" are not ranks from 0 with host and gpus");
 	take_name(out->hosts[index], json_string_value(host));
 	r->first[index] = out->nends;
 	for (size_t i = 0; i < json_array_size(gpus); i++) {
-		if (number(json_array_get(gpus, i), "gpu", UINT32_MAX, &value))
+		if (report_read_number(json_array_get(gpus, i), "gpu", UINT32_MAX, &value))
 			return wrong(r, "a GPU without its number");
 		if (out->nends == REPORT_ENDS_MAX)
 			return wrong(r, "more than 4096 GPUs");
@@ -131,8 +131,10 @@ static int read_cell(struct reading *r, const json_t *cell)
 
 	if (from < 0 || to < 0 || from == to)
 		return wrong(r, "a cell whose \"from\" or \"to\" is no GPU of \"ranks\"");
-	if (rate(cell, "rate", &out->rate) || rate(cell, "least", &out->least) ||
-	    rate(cell, "most", &out->most) || number(cell, "wrong", INT64_MAX, &out->wrong))
+	if (report_read_rate(cell, "rate", &out->rate) ||
+	    report_read_rate(cell, "least", &out->least) ||
+	    report_read_rate(cell, "most", &out->most) ||
+	    report_read_number(cell, "wrong", INT64_MAX, &out->wrong))
 		return wrong(r, "a cell without rate, least, most and wrong");
 	out->from = (uint32_t)from;
 	out->to = (uint32_t)to;
@@ -165,7 +167,7 @@ static int read_cells(struct reading *r, const json_t *cells)
 	return rc;
 }
 
-static int read_document(struct reading *r, const json_t *root)
+static int report_read_read_document(struct reading *r, const json_t *root)
 {
 	const char *tool = json_string_value(json_object_get(root, "tool"));
 	const char *op = json_string_value(json_object_get(root, "op"));
@@ -173,11 +175,11 @@ static int read_document(struct reading *r, const json_t *root)
 
 	if (!tool || strcmp(tool, "mesh") != 0)
 		return wrong(r, tool ? "it is of another command" : "no \"tool\"");
-	if (number(root, "schema", 1, &schema) || schema != 1)
+	if (report_read_number(root, "schema", 1, &schema) || schema != 1)
 		return wrong(r, "not \"schema\" 1");
 	if (!op || (strcmp(op, "write") && strcmp(op, "read") && strcmp(op, "send")) ||
-	    number(root, "size", INT64_MAX, &r->out->size) ||
-	    number(root, "iters", INT64_MAX, &r->out->iters))
+	    report_read_number(root, "size", INT64_MAX, &r->out->size) ||
+	    report_read_number(root, "iters", INT64_MAX, &r->out->iters))
 		return wrong(r, "no \"op\", \"size\" or \"iters\"");
 	snprintf(r->out->op, sizeof(r->out->op), "%s", op);
 	if (read_ranks(r, json_object_get(root, "ranks")))
@@ -195,7 +197,7 @@ int report_read(const char *path, struct report *out)
 	*out = (struct report){.nranks = 0};
 	if (!root)
 		return report_unread(&r, &error);
-	rc = read_document(&r, root);
+	rc = report_read_read_document(&r, root);
 	json_decref(root);
 	free(r.first);
 	if (rc)

@@ -195,7 +195,7 @@ static void print_fish(void)
 			fish_option(command, &command->options[k]);
 }
 
-static int run(const struct cli_command *command, int argc, char **argv)
+static int completion_command(const struct cli_command *command, int argc, char **argv)
 {
 	static void (*const print[])(void) = {print_bash, print_zsh, print_fish};
 	static const struct cli_rule shells = {.type = CLI_CHOICE, .choices = SHELLS};
@@ -217,5 +217,5 @@ const struct cli_command command_completion = {
 	.summary = "Prints the completion script of a shell",
 	.min_args = 1,
 	.max_args = 1,
-	.run = run,
+	.run = completion_command,
 };

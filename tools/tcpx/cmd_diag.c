@@ -23,7 +23,7 @@ static const struct cli_option options[] = {
 	{"mask", NULL, CLI_RULE_FLAG, AT(mask), NULL, 0, "hide addresses and the host's name"},
 };
 
-static int run(const struct cli_command *command, int argc, char **argv)
+static int diag_action(const struct cli_command *command, int argc, char **argv)
 {
 	struct diag_command o = {0};
 	struct diag_options collect;
@@ -56,5 +56,5 @@ const struct cli_command command_diag = {
 	COMMAND_OPTIONS(options),
 	.min_args = 1,
 	.max_args = 4096,
-	.run = run,
+	.run = diag_action,
 };

@@ -100,7 +100,7 @@ static char *read_all(const char *path, size_t *out_len)
 	return text;
 }
 
-static int load(const char *path, struct doctor_facts *facts)
+static int doctor_load(const char *path, struct doctor_facts *facts)
 {
 	char why[300], *text;
 	size_t len;
@@ -145,7 +145,7 @@ static int find_out(const struct cli_command *command, const struct doctor_optio
 		.insecure = o->insecure,
 		.gpu = cli_given(command, "gpu") ? (int)o->gpu : -1,
 	};
-	int rc = o->facts ? load(o->facts, facts) : CLI_OK;
+	int rc = o->facts ? doctor_load(o->facts, facts) : CLI_OK;
 
 	if (rc)
 		return rc;
@@ -162,7 +162,8 @@ static int find_out(const struct cli_command *command, const struct doctor_optio
 	return o->save ? save(o->save, facts) : CLI_OK;
 }
 
-static int judge(const struct doctor_options *o, uint64_t chosen, const struct doctor_facts *facts)
+static int doctor_conclude(const struct doctor_options *o, uint64_t chosen,
+			   const struct doctor_facts *facts)
 {
 	static struct doctor_report report;
 	int rc = CLI_OK;
@@ -177,7 +178,7 @@ static int judge(const struct doctor_options *o, uint64_t chosen, const struct d
 	return rc == CLI_OK && report.verdicts[DOCTOR_FAIL] ? CLI_FOUND : rc;
 }
 
-static int run(const struct cli_command *command, int argc, char **argv)
+static int doctor_command(const struct cli_command *command, int argc, char **argv)
 {
 	struct doctor_options o = {0};
 	struct doctor_facts facts = {0};
@@ -194,7 +195,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
 		return rc;
 	rc = find_out(command, &o, chosen, &facts);
 	if (rc == CLI_OK)
-		rc = judge(&o, chosen, &facts);
+		rc = doctor_conclude(&o, chosen, &facts);
 	doctor_facts_free(&facts);
 	return rc;
 }
@@ -204,5 +205,5 @@ const struct cli_command command_doctor = {
 	.args = "[options]",
 	.summary = "Looks for what stands in the way, and says what helps",
 	COMMAND_OPTIONS(options),
-	.run = run,
+	.run = doctor_command,
 };

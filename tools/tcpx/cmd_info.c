@@ -157,7 +157,8 @@ static void print_options(void)
 	}
 }
 
-static void put_interfaces(struct cli_json *json, const struct sys_iface *ifaces, unsigned count)
+static void info_put_interfaces(struct cli_json *json, const struct sys_iface *ifaces,
+				unsigned count)
 {
 	struct cli_json *list = cli_json_array(json, "interfaces");
 	char text[SYS_ADDR_TEXT], mtu[16];
@@ -210,7 +211,7 @@ static void put_features(struct cli_json *json)
 	}
 }
 
-static void put_options(struct cli_json *json)
+static void info_put_options(struct cli_json *json)
 {
 	struct cli_json *list = cli_json_array(json, "options");
 	struct cli_json *unknown = cli_json_array(json, "unknown");
@@ -243,7 +244,7 @@ static void put_options(struct cli_json *json)
 	}
 }
 
-static int write_json(const char *path, const struct sys_iface *ifaces, unsigned count)
+static int info_write_json(const char *path, const struct sys_iface *ifaces, unsigned count)
 {
 	struct cli_json *json;
 	char word[32], key[65];
@@ -263,11 +264,11 @@ static int write_json(const char *path, const struct sys_iface *ifaces, unsigned
 	cli_json_text(json, "congestion",
 		      read_word("/proc/sys/net/ipv4/tcp_congestion_control", word, sizeof(word)));
 	put_features(json);
-	put_interfaces(json, ifaces, count);
+	info_put_interfaces(json, ifaces, count);
 	info_gpu_put(json);
 	identity_key(key);
 	cli_json_text(json, "identity", key);
-	put_options(json);
+	info_put_options(json);
 	rc = cli_json_write(json, out, path) ? CLI_FAILED : CLI_OK;
 	cli_json_free(json);
 	return rc;
@@ -289,7 +290,7 @@ static void print_all(const struct sys_iface *ifaces, unsigned count)
 	printf("options: tcpx info --env\n");
 }
 
-static int run(const struct cli_command *command, int argc, char **argv)
+static int info_command(const struct cli_command *command, int argc, char **argv)
 {
 	struct sys_iface *ifaces = NULL;
 	struct info_options o = {0};
@@ -306,7 +307,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
 	if (sys_iface_list(&ifaces, &count) != TCPX_OK)
 		count = 0;
 	if (o.json) {
-		rc = write_json(o.json, ifaces, count);
+		rc = info_write_json(o.json, ifaces, count);
 	} else if (o.env) {
 		print_options();
 		print_unknown();
@@ -322,5 +323,5 @@ const struct cli_command command_info = {
 	.args = "[options]",
 	.summary = "Shows what this build and this machine have, and every option",
 	COMMAND_OPTIONS(options),
-	.run = run,
+	.run = info_command,
 };

@@ -66,7 +66,7 @@ static const char question[] =
 	"        print(os.path.dirname(folder(name)))\n"
 	"        break\n";
 
-static void take_line(FILE *file, char *out, size_t cap)
+static void nixl_env_take_line(FILE *file, char *out, size_t cap)
 {
 	if (!fgets(out, (int)cap, file))
 		out[0] = '\0';
@@ -95,8 +95,8 @@ static int ask_python(const char *python, const char *package, struct nixl *out)
 			  strerror(rc ? rc : errno));
 		return CLI_FAILED;
 	}
-	take_line(file, out->package, sizeof(out->package));
-	take_line(file, out->site, sizeof(out->site));
+	nixl_env_take_line(file, out->package, sizeof(out->package));
+	nixl_env_take_line(file, out->site, sizeof(out->site));
 	fclose(file);
 	if (waitpid(pid, &status, 0) != pid || status) {
 		cli_error("%s does not say where its packages are", python);
@@ -137,7 +137,7 @@ static int find_plugin(const char *named, char out[PATH_MAX])
 	return CLI_FAILED;
 }
 
-static int make_folder(const char *path)
+static int nixl_env_make_folder(const char *path)
 {
 	if (!mkdir(path, 0755) || errno == EEXIST)
 		return CLI_OK;
@@ -265,7 +265,7 @@ static int check_folder(const char *top, const char *plugins)
 }
 
 /* Prints the export line, quoted for a shell. */
-static void print_line(const char *folder)
+static void nixl_env_print_line(const char *folder)
 {
 	fputs("export NIXL_PLUGIN_DIR='", stdout);
 	for (; *folder; folder++)
@@ -285,7 +285,7 @@ static int check_nixl(const struct nixl_env_options *o, const struct nixl *nixl)
 	return CLI_FAILED;
 }
 
-static void say(const struct nixl_env_options *o, const struct nixl *nixl)
+static void nixl_env_say(const struct nixl_env_options *o, const struct nixl *nixl)
 {
 	if (*nixl->package)
 		fprintf(stderr, "%s in %s, and TCPX%s\n", nixl->package, nixl->site,
@@ -298,7 +298,7 @@ static void say(const struct nixl_env_options *o, const struct nixl *nixl)
 			o->python);
 }
 
-static int make(const struct nixl_env_options *o, const char *wanted)
+static int nixl_env_make(const struct nixl_env_options *o, const char *wanted)
 {
 	char plugin[PATH_MAX], top[PATH_MAX], libs[PATH_MAX + 8], plugins[PATH_MAX + 16];
 	struct nixl nixl = {"", ""};
@@ -309,7 +309,7 @@ static int make(const struct nixl_env_options *o, const char *wanted)
 	if (rc == CLI_OK)
 		rc = check_nixl(o, &nixl);
 	if (rc == CLI_OK)
-		rc = make_folder(wanted);
+		rc = nixl_env_make_folder(wanted);
 	if (rc != CLI_OK)
 		return rc;
 	if (!realpath(wanted, top)) {
@@ -320,9 +320,9 @@ static int make(const struct nixl_env_options *o, const char *wanted)
 	snprintf(plugins, sizeof(plugins), "%s/l/plugins", top);
 	rc = check_folder(top, plugins);
 	if (rc == CLI_OK)
-		rc = make_folder(libs);
+		rc = nixl_env_make_folder(libs);
 	if (rc == CLI_OK)
-		rc = make_folder(plugins);
+		rc = nixl_env_make_folder(plugins);
 	if (rc != CLI_OK)
 		return rc;
 	clear_folder(libs);
@@ -335,18 +335,18 @@ static int make(const struct nixl_env_options *o, const char *wanted)
 		rc = make_alias(plugin, plugins);
 	if (rc != CLI_OK)
 		return rc;
-	say(o, &nixl);
-	print_line(plugins);
+	nixl_env_say(o, &nixl);
+	nixl_env_print_line(plugins);
 	return CLI_OK;
 }
 
-static int run(const struct cli_command *command, int argc, char **argv)
+static int nixl_env_command(const struct cli_command *command, int argc, char **argv)
 {
 	struct nixl_env_options o = {0};
 	int first, rc = cli_parse(command, argc, argv, &o, &first);
 
 	if (rc == CLI_GO)
-		rc = make(&o, argv[first]);
+		rc = nixl_env_make(&o, argv[first]);
 	if (rc != CLI_OK)
 		puts("false # tcpx nixl-env failed"); /* or eval "$(...)" would succeed */
 	return rc;
@@ -359,5 +359,5 @@ const struct cli_command command_nixl_env = {
 	COMMAND_OPTIONS(options),
 	.min_args = 1,
 	.max_args = 1,
-	.run = run,
+	.run = nixl_env_command,
 };

@@ -6,7 +6,7 @@
 #include "commands.h"
 #include "node.h"
 
-static tcpx_status work(struct node *node, int *out_rc)
+static tcpx_status node_cmd_work(struct node *node, int *out_rc)
 {
 	tcpx_status status = node_counted(node, node_run);
 
@@ -47,7 +47,7 @@ static int say_check(const struct cli_command *command, const struct node_option
 	return rc == CLI_OK ? CLI_OK : CLI_FAILED;
 }
 
-static int run(const struct cli_command *command, int argc, char **argv)
+static int node_command(const struct cli_command *command, int argc, char **argv)
 {
 	static struct node_options o;
 	static struct node node;
@@ -57,7 +57,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
 		rc = node_start(command, &node, &o, argc, argv, first);
 	if (rc == CLI_GO)
 		rc = set_check(command, &o, &node);
-	return rc == CLI_GO ? say_check(command, &o, node_drive(&node, work)) : rc;
+	return rc == CLI_GO ? say_check(command, &o, node_drive(&node, node_cmd_work)) : rc;
 }
 
 const struct cli_command command_node = {
@@ -67,5 +67,5 @@ const struct cli_command command_node = {
 	.options = node_option_table + 1, /* without mesh's */
 	.noptions = NODE_OPTION_COUNT - 1,
 	.max_args = 1,
-	.run = run,
+	.run = node_command,
 };

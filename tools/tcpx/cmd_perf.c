@@ -197,7 +197,7 @@ static int local_is_off(void)
 }
 
 /* Applies options that change others. */
-static void settle(const struct cli_command *command, int no_local, struct perf_options *o)
+static void perf_settle(const struct cli_command *command, int no_local, struct perf_options *o)
 {
 	int chosen = cli_given(command, "transport");
 
@@ -252,7 +252,7 @@ static int prepare_plugin(const struct cli_command *command, const struct perf_o
 }
 
 /* Host memory that one end needs: buffers, and those of plain sockets. */
-static uint64_t host_bytes(uint64_t mem, uint64_t buffers, uint64_t sockets)
+static uint64_t perf_host_bytes(uint64_t mem, uint64_t buffers, uint64_t sockets)
 {
 	if (perf_place_of(mem, 0).kind != TCPX_MEM_CUDA)
 		return buffers + sockets;
@@ -288,8 +288,8 @@ static int check_memory(const struct perf_options *o)
 		return CLI_GO;
 	for (uint32_t i = 0; i < o->sizes.count; i++)
 		most = o->sizes.values[i] > most ? o->sizes.values[i] : most;
-	bytes = host_bytes(o->mem, most, sockets);
-	bytes += o->loopback ? host_bytes(o->remote_mem, most, sockets) : 0;
+	bytes = perf_host_bytes(o->mem, most, sockets);
+	bytes += o->loopback ? perf_host_bytes(o->remote_mem, most, sockets) : 0;
 	bytes *= o->bidir ? 2 : 1;
 	if (bytes <= free_bytes)
 		return CLI_GO;
@@ -300,7 +300,7 @@ static int check_memory(const struct perf_options *o)
 }
 
 /* Checks options that exclude one another. Returns CLI_GO or an exit code. */
-static int check(const struct cli_command *command, const struct perf_options *o)
+static int perf_check_options(const struct cli_command *command, const struct perf_options *o)
 {
 	char host[PERF_HOST_MAX];
 	const char *wrong;
@@ -345,7 +345,7 @@ static int check(const struct cli_command *command, const struct perf_options *o
 	return rc == CLI_GO ? check_places(o) : rc;
 }
 
-static int run(const struct cli_command *command, int argc, char **argv)
+static int perf_command(const struct cli_command *command, int argc, char **argv)
 {
 	struct perf_options o = {0};
 	int no_local = local_is_off();
@@ -355,7 +355,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
 		return rc;
 	if (first < argc)
 		o.host = argv[first];
-	settle(command, no_local, &o);
+	perf_settle(command, no_local, &o);
 	/* Each chunk size needs a process of its own, because a plugin reads its chunk size
 	 * once. */
 	if (o.loopback && !o.host && o.chunks.count > 1 && uses(&o, PERF_TRANSPORT_GPUDIRECT))
@@ -364,7 +364,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
 			     : perf_chunks_run(&o, argc, argv);
 	rc = prepare_plugin(command, &o);
 	if (rc == CLI_GO)
-		rc = check(command, &o);
+		rc = perf_check_options(command, &o);
 	if (rc != CLI_GO)
 		return rc;
 	cli_say_unknown();
@@ -379,5 +379,5 @@ const struct cli_command command_perf = {
 	.summary = "Measures transfers to a 'tcpx serve', every byte compared",
 	COMMAND_OPTIONS(options),
 	.max_args = 1,
-	.run = run,
+	.run = perf_command,
 };

@@ -23,7 +23,8 @@ static const struct cli_option options[] = {
 	 "so far below the median a link is slow"},
 };
 
-static int show(const struct report *report, const struct report_options *o, const char *path)
+static int report_show(const struct report *report, const struct report_options *o,
+		       const char *path)
 {
 	struct report_findings findings;
 	int rc = CLI_FAILED;
@@ -40,7 +41,7 @@ static int show(const struct report *report, const struct report_options *o, con
 	return rc;
 }
 
-static int run(const struct cli_command *command, int argc, char **argv)
+static int report_command(const struct cli_command *command, int argc, char **argv)
 {
 	struct report_options o = {NULL};
 	struct report report;
@@ -55,7 +56,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
 		return cli_usage("--output '%s': %s", o.output, why);
 	if (report_read(argv[first], &report))
 		return CLI_FAILED;
-	rc = show(&report, &o, argv[first]);
+	rc = report_show(&report, &o, argv[first]);
 	report_free(&report);
 	return rc;
 }
@@ -67,5 +68,5 @@ const struct cli_command command_report = {
 	COMMAND_OPTIONS(options),
 	.min_args = 1,
 	.max_args = 1,
-	.run = run,
+	.run = report_command,
 };

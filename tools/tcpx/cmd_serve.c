@@ -186,7 +186,7 @@ static void say_alone(const struct serve_options *o, const struct perf_house *ho
 		o->bind || *config_text(CONFIG_BIND) ? ", and here --bind auto" : "");
 }
 
-static tcpx_status open_session(const struct serve_options *o, tcpx_session **out)
+static tcpx_status serve_open_session(const struct serve_options *o, tcpx_session **out)
 {
 	TCPX_OPTS(tcpx_session_opts, opts, .bind = o->bind, .advertise = o->advertise,
 		  .key_file = o->key, .channels = (uint32_t)o->channels,
@@ -300,7 +300,7 @@ static int serve(const struct serve_options *o, tcpx_session *session)
 	return rc;
 }
 
-static int run(const struct cli_command *command, int argc, char **argv)
+static int serve_command(const struct cli_command *command, int argc, char **argv)
 {
 	struct serve_options o = {.port = PORT_UNSET};
 	tcpx_session *session;
@@ -333,7 +333,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
 	if (status == TCPX_OK && (o.ipv4 || o.ipv6))
 		status = keep_family(&o);
 	if (status == TCPX_OK)
-		status = open_session(&o, &session);
+		status = serve_open_session(&o, &session);
 	if (status != TCPX_OK)
 		return cli_fail(status, "cannot open a session");
 	rc = serve(&o, session);
@@ -346,5 +346,5 @@ const struct cli_command command_serve = {
 	.args = "[options]",
 	.summary = "Waits for 'tcpx perf'; prints 'ready ADDR:PORT' when it accepts",
 	COMMAND_OPTIONS(options),
-	.run = run,
+	.run = serve_command,
 };

@@ -35,7 +35,7 @@ static int is_this_machine(const char *root)
 	return realpath(root, real) && !strcmp(real, "/sys");
 }
 
-static int write_json(const struct topo_view *view, const char *path)
+static int topo_write_json(const struct topo_view *view, const char *path)
 {
 	FILE *out = cli_json_open(path);
 	struct cli_json *json = out ? cli_json_new() : NULL;
@@ -69,20 +69,20 @@ static int write_svg(const struct topo_view *view, const char *path)
 	return CLI_OK;
 }
 
-static int show(const struct topo_view *view, const struct topo_options *o)
+static int topo_show(const struct topo_view *view, const struct topo_options *o)
 {
 	int rc = CLI_OK;
 
 	if (o->svg)
 		rc = write_svg(view, o->svg);
 	if (rc == CLI_OK && o->json)
-		rc = write_json(view, o->json);
+		rc = topo_write_json(view, o->json);
 	if (!o->svg && !o->json)
 		topo_text_print(view);
 	return rc;
 }
 
-static int run(const struct cli_command *command, int argc, char **argv)
+static int topo_command(const struct cli_command *command, int argc, char **argv)
 {
 	static struct topo_view view;
 	struct topo_options o = {0};
@@ -98,7 +98,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
 	root = o.root ? o.root : config_text(CONFIG_SYSFS);
 	rc = topo_view_fill(&view, root, !is_this_machine(root), !o.no_rxdm);
 	if (rc == CLI_OK)
-		rc = show(&view, &o);
+		rc = topo_show(&view, &o);
 	topo_view_free(&view);
 	return rc;
 }
@@ -108,5 +108,5 @@ const struct cli_command command_topo = {
 	.args = "[options]",
 	.summary = "Shows GPUs and NICs, their distances, and the NIC of each GPU",
 	COMMAND_OPTIONS(options),
-	.run = run,
+	.run = topo_command,
 };

@@ -18,7 +18,7 @@ static const struct cli_option options[] = {
 	 "write it as JSON", .letter = 'J', .implied = "-"},
 };
 
-static int run(const struct cli_command *command, int argc, char **argv)
+static int version_command(const struct cli_command *command, int argc, char **argv)
 {
 	struct version_options o = {0};
 	struct cli_json *json;
@@ -51,5 +51,5 @@ const struct cli_command command_version = {
 	.args = "[options]",
 	.summary = "Prints the version",
 	COMMAND_OPTIONS(options),
-	.run = run,
+	.run = version_command,
 };

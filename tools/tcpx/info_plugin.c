@@ -115,7 +115,7 @@ static void put_environment(struct cli_json *list)
 	}
 }
 
-static int write_json(const char *to, const tcpx_plugin_info *info, const char *path)
+static int info_plugin_write_json(const char *to, const tcpx_plugin_info *info, const char *path)
 {
 	struct cli_json *json, *list;
 	tcpx_plugin_device device = {.sz = sizeof(device)};
@@ -157,7 +157,7 @@ int info_plugin(const char *path, const char *json)
 	if (status != TCPX_OK)
 		return cli_fail(status, "%s", tcpx_last_error()->what);
 	if (json)
-		return write_json(json, &info, path);
+		return info_plugin_write_json(json, &info, path);
 	print_plugin(path, &info);
 	for (uint32_t i = 0; i < info.devices; i++)
 		if (tcpx_plugin_device_get(path, TIMEOUT_NS, i, &device) == TCPX_OK) {

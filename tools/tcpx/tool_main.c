@@ -27,7 +27,7 @@ static void help(void)
 	       "Exit: 0 ok, 1 failed, 2 usage, 3 a check failed, 4 wrong data, 124 timed out.\n");
 }
 
-static int run(const struct cli_command *command, int argc, char **argv)
+static int tool_run(const struct cli_command *command, int argc, char **argv)
 {
 	static char name[32];
 
@@ -77,5 +77,5 @@ int main(int argc, char **argv)
 	if (!*word)
 		return cli_usage("no command; see 'tcpx --help'");
 	command = command_named(word);
-	return command ? run(command, argc - 1, argv + 1) : unknown(word);
+	return command ? tool_run(command, argc - 1, argv + 1) : unknown(word);
 }
