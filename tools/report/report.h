@@ -67,7 +67,4 @@ void report_print(const struct report *report, const struct report_findings *fin
  * code. */
 int report_draw(const struct report *report, const struct report_findings *findings,
 		const char *json_path, const char *path);
-/* NULL, or why path is not possible. */
-const char *report_draw_check(const char *path);
-
 #endif

@@ -2,19 +2,15 @@
 /* The heat map, by gnuplot; alone, or in a page with findings, rates and the JSON. */
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <spawn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/bytes.h"
 #include "cli_output.h"
 #include "report.h"
+#include "report_plot.h"
 
 #define GIGA 1e9
 #define TICS 64	   /* most labels of an axis */
@@ -23,21 +19,11 @@
 #define FRAMES 512
 #define TABLE_ENDS 64 /* most ends for which a page has a table of rates */
 
-extern char **environ;
-
-static int ends_with(const char *path, const char *suffix)
-{
-	size_t len = strlen(path), tail = strlen(suffix);
-
-	return len > tail && !strcmp(path + len - tail, suffix);
-}
-
-const char *report_draw_check(const char *path)
-{
-	if (ends_with(path, ".svg") || ends_with(path, ".png") || ends_with(path, ".html"))
-		return NULL;
-	return "a drawing is .svg, .png or .html";
-}
+struct heat {
+	const struct report *report;
+	const struct report_findings *findings;
+	const char *json_path;
+};
 
 /* Whether the end, or its whole rank, is a straggler in that direction. */
 static bool straggles(const struct report *r, const struct report_findings *f, uint32_t end,
@@ -119,9 +105,11 @@ static void put_figures(const struct report *r, const struct report_findings *f,
 }
 
 /* Writes the script. From the file it contains only numbers and the cleaned host names. */
-static int put_script(const struct report *r, const struct report_findings *f, int png,
-		      FILE *script)
+static int put_script(const void *arg, int png, FILE *script)
 {
+	const struct heat *heat = arg;
+	const struct report *r = heat->report;
+	const struct report_findings *f = heat->findings;
 	double *rates = calloc((size_t)r->nends * r->nends, sizeof(*rates));
 	unsigned side = 300 + (r->nends < 60 ? r->nends * (r->nends <= FIGURES ? 36 : 12) : 720);
 
@@ -162,88 +150,6 @@ static int put_script(const struct report *r, const struct report_findings *f, i
 	return ferror(script) ? -1 : 0;
 }
 
-/* Runs gnuplot on the script and writes its output to out. Returns 0, or -1 after a line on
- * stderr. */
-static int run_gnuplot(FILE *script, FILE *out)
-{
-	char *argv[] = {"gnuplot", NULL};
-	posix_spawn_file_actions_t actions;
-	int err, status = 0;
-	pid_t pid;
-
-	if (fflush(script) || fseek(script, 0, SEEK_SET)) {
-		cli_error("a script for gnuplot: %s", strerror(errno));
-		return -1;
-	}
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_adddup2(&actions, fileno(script), STDIN_FILENO);
-	posix_spawn_file_actions_adddup2(&actions, fileno(out), STDOUT_FILENO);
-	err = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
-	posix_spawn_file_actions_destroy(&actions);
-	if (err) {
-		cli_error("gnuplot: %s; it draws for us: install the package gnuplot-nox",
-			  strerror(err));
-		return -1;
-	}
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		continue;
-	if (WIFEXITED(status) && !WEXITSTATUS(status))
-		return 0;
-	cli_error("gnuplot failed; its words are above");
-	return -1;
-}
-
-static int draw_to(const struct report *r, const struct report_findings *f, int png, FILE *out)
-{
-	FILE *script = tmpfile();
-	int rc = script ? put_script(r, f, png, script) : -1;
-
-	if (rc)
-		cli_error("no room for a script of gnuplot");
-	else
-		rc = run_gnuplot(script, out);
-	if (script)
-		fclose(script);
-	return rc;
-}
-
-/* Writes text of a page; JSON goes into a script element, which only '<' could end. */
-static void report_draw_put_escaped(FILE *in, int json, FILE *out)
-{
-	int c;
-
-	while ((c = fgetc(in)) != EOF) {
-		if (c == '<')
-			fputs(json ? "\\u003c" : "&lt;", out);
-		else if (c == '&' && !json)
-			fputs("&amp;", out);
-		else if (c == '>' && !json)
-			fputs("&gt;", out);
-		else
-			fputc(c, out);
-	}
-}
-
-static int put_svg(const struct report *r, const struct report_findings *f, FILE *out)
-{
-	FILE *svg = tmpfile();
-	int rc = svg ? draw_to(r, f, 0, svg) : -1, shown = 0;
-	char line[4096];
-
-	if (!rc)
-		rewind(svg);
-	while (!rc && fgets(line, sizeof(line), svg)) { /* what stands before it is of a file */
-		const char *start = shown ? line : strstr(line, "<svg");
-
-		if (start)
-			fputs(start, out);
-		shown |= start != NULL;
-	}
-	if (svg)
-		fclose(svg);
-	return rc;
-}
-
 static void put_rates(const struct report *r, const struct report_findings *f, FILE *out)
 {
 	fprintf(out, "<table><tr><th>from</th><th>to</th><th>GB/s</th><th>least</th><th>most</th>"
@@ -262,14 +168,16 @@ static void put_rates(const struct report *r, const struct report_findings *f, F
 	fprintf(out, "</table>\n");
 }
 
-static int put_page(const struct report *r, const struct report_findings *f, const char *json_path,
-		    FILE *out)
+static int put_page(const struct report_plot *plot, FILE *out)
 {
-	FILE *text = tmpfile(), *json = fopen(json_path, "re");
+	const struct heat *heat = plot->arg;
+	const struct report *r = heat->report;
+	const struct report_findings *f = heat->findings;
+	FILE *text = tmpfile(), *json = fopen(heat->json_path, "re");
 	int rc = text && json ? 0 : -1;
 
 	if (rc)
-		cli_error("%s: %s", json_path, strerror(errno));
+		cli_error("%s: %s", heat->json_path, strerror(errno));
 	fprintf(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
 		     "<title>tcpx mesh</title>\n<style>body{font-family:sans-serif}"
 		     "td,th{padding:0 .6em;text-align:right}.slow{color:#b2182b}</style></head>"
@@ -277,14 +185,14 @@ static int put_page(const struct report *r, const struct report_findings *f, con
 	if (!rc) {
 		report_print(r, f, text);
 		rewind(text);
-		report_draw_put_escaped(text, 0, out);
+		report_plot_escaped(text, 0, out);
 		fprintf(out, "</pre>\n");
-		rc = put_svg(r, f, out);
+		rc = report_plot_svg(plot, out);
 	}
 	if (!rc) {
 		put_rates(r, f, out);
 		fprintf(out, "<script type=\"application/json\" id=\"mesh\">");
-		report_draw_put_escaped(json, 1, out);
+		report_plot_escaped(json, 1, out);
 		fprintf(out, "</script>\n</body></html>\n");
 	}
 	if (text)
@@ -294,41 +202,11 @@ static int put_page(const struct report *r, const struct report_findings *f, con
 	return rc;
 }
 
-/* The mode of a newly created file. */
-static mode_t file_mode(void)
-{
-	mode_t mask = umask(0);
-
-	umask(mask);
-	return 0666 & ~mask;
-}
-
 int report_draw(const struct report *r, const struct report_findings *f, const char *json_path,
 		const char *path)
 {
-	char *beside = NULL;
-	FILE *out = NULL;
-	int fd = -1, rc = -1, bad;
+	const struct heat heat = {r, f, json_path};
+	const struct report_plot plot = {put_script, put_page, &heat};
 
-	if (asprintf(&beside, "%s.XXXXXX", path) > 0)
-		fd = mkostemp(beside, O_CLOEXEC);
-	if (fd >= 0)
-		out = fdopen(fd, "w+");
-	if (!out) {
-		cli_error("%s: %s", path, strerror(errno));
-		free(beside);
-		return CLI_FAILED;
-	}
-	rc = ends_with(path, ".html") ? put_page(r, f, json_path, out)
-				      : draw_to(r, f, ends_with(path, ".png"), out);
-	bad = fflush(out) || ferror(out) || fchmod(fd, file_mode());
-	bad |= fclose(out) != 0;
-	if (!rc && (bad || rename(beside, path))) {
-		cli_error("%s: %s", path, strerror(errno));
-		rc = -1;
-	}
-	if (rc)
-		(void)unlink(beside);
-	free(beside);
-	return rc ? CLI_FAILED : CLI_OK;
+	return report_plot_file(&plot, path);
 }

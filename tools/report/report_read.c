@@ -21,7 +21,7 @@ struct reading {
 
 static int wrong(const struct reading *r, const char *what)
 {
-	cli_error("%s: not a result of 'tcpx mesh --json': %s", r->path, what);
+	cli_error("%s: not a result of 'tcpx mesh' or 'tcpx perf --json': %s", r->path, what);
 	return -1;
 }
 

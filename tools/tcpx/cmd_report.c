@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcpx report: slow links and stragglers of a mesh, and a drawing. */
+/* tcpx report: slow links and stragglers of a mesh, curves of perf, and drawings of them. */
 #include <stddef.h>
 
 #include "cli_output.h"
 #include "commands.h"
 #include "report.h"
+#include "report_curve.h"
+#include "report_plot.h"
 
 struct report_options {
 	const char *output;
@@ -41,6 +43,24 @@ static int report_show(const struct report *report, const struct report_options 
 	return rc;
 }
 
+/* Curves of one run or several. */
+static int report_runs(const struct report_options *o, char *const *paths, unsigned count)
+{
+	static struct report_curves curves;
+	int rc = CLI_OK;
+
+	for (unsigned i = 0; i < count && rc == CLI_OK; i++)
+		rc = report_curves_read(&curves, paths[i]) ? CLI_FAILED : CLI_OK;
+	if (rc == CLI_OK) {
+		report_curves_print(&curves, stdout);
+		rc = o->output ? report_curves_draw(&curves, o->output) : CLI_OK;
+	}
+	if (rc == CLI_OK && curves.wrong)
+		rc = CLI_WRONG_DATA;
+	report_curves_free(&curves);
+	return rc;
+}
+
 static int report_command(const struct cli_command *command, int argc, char **argv)
 {
 	struct report_options o = {NULL};
@@ -54,6 +74,15 @@ static int report_command(const struct cli_command *command, int argc, char **ar
 	why = o.output ? report_draw_check(o.output) : NULL;
 	if (why)
 		return cli_usage("--output '%s': %s", o.output, why);
+	if (report_is_perf(argv[first])) {
+		if (cli_given(command, "slow"))
+			return cli_usage("--slow is for a result of 'tcpx mesh'");
+		return report_runs(&o, argv + first, (unsigned)(argc - first));
+	}
+	if (argc - first > 1)
+		return cli_usage(
+			"several files are for results of 'tcpx perf', which %.200s is not",
+			argv[first]);
 	if (report_read(argv[first], &report))
 		return CLI_FAILED;
 	rc = report_show(&report, &o, argv[first]);
@@ -63,10 +92,10 @@ static int report_command(const struct cli_command *command, int argc, char **ar
 
 const struct cli_command command_report = {
 	.name = "report",
-	.args = "[options] MESH.json",
-	.summary = "Names slow links and stragglers of a mesh, and draws it",
+	.args = "[options] RESULT.json...",
+	.summary = "Draws results of perf and mesh, names slow links",
 	COMMAND_OPTIONS(options),
 	.min_args = 1,
-	.max_args = 1,
+	.max_args = REPORT_RUNS_MAX,
 	.run = report_command,
 };
