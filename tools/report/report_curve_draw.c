@@ -100,11 +100,19 @@ static void put_data(const struct report_curves *all, FILE *script)
 static void put_sizes(const struct report_curves *all, FILE *script)
 {
 	const struct report_curve *most = &all->curves[0];
+	uint64_t least = UINT64_MAX, largest = 0;
 	uint32_t step;
 
-	for (uint32_t i = 1; i < all->ncurves; i++)
-		if (all->curves[i].npoints > most->npoints)
-			most = &all->curves[i];
+	for (uint32_t i = 0; i < all->ncurves; i++) {
+		const struct report_curve *c = &all->curves[i];
+
+		if (c->npoints > most->npoints)
+			most = c;
+		if (c->points[0].size < least)
+			least = c->points[0].size;
+		if (c->points[c->npoints - 1].size > largest)
+			largest = c->points[c->npoints - 1].size;
+	}
 	step = (most->npoints + 11) / 12;
 	fprintf(script, "set xtics nomirror (");
 	for (uint32_t k = 0; k < most->npoints; k += step) {
@@ -114,7 +122,8 @@ static void put_sizes(const struct report_curves *all, FILE *script)
 			bytes_compact(most->points[k].size, size, sizeof(size)),
 			(unsigned long long)most->points[k].size);
 	}
-	fprintf(script, ")\n");
+	/* a label at the very end of an axis may be lost to rounding */
+	fprintf(script, ")\nset xrange [%g:%g]\n", 0.9 * (double)least, 1.1 * (double)largest);
 }
 
 static int has_ceiling(const struct report_curve *c, int latency)
