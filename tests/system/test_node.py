@@ -150,7 +150,7 @@ def test_pairs_of_a_file(tool, tmp_path):
 
 
 @pytest.mark.parametrize("text, words", [
-    ("0:0\n", "pairs:1: '0:0' is no 'RANK:GPU RANK:GPU'"),
+    ("0:0\n", "pairs:1: '0:0' is not 'RANK:GPU RANK:GPU'"),
     ("\n0:0 1:7\n", "pairs:2: there is no GPU 7 of rank 1"),
     ("0:0 0:1\n", "pairs a rank with itself")])
 def test_wrong_pairs(tool, tmp_path, text, words):
@@ -212,7 +212,7 @@ def test_rank_0_says_what_to_type_on_the_other_host(tool, command):
 
 @pytest.mark.parametrize("text, words", [
     (None, "is not same, all or a file: No such file"),
-    ("0:0 1:0\n1 2\n", "plan:2: '1 2' is no 'RANK:GPU RANK:GPU'"),
+    ("0:0 1:0\n1 2\n", "plan:2: '1 2' is not 'RANK:GPU RANK:GPU'"),
     ("0:0 2:0\n", "plan:1: there is no rank 2 of 2"),
     ("1:0 1:1\n", "plan:1: '1:0 1:1' pairs a rank with itself")])
 @pytest.mark.parametrize("host", [[], ["127.0.0.1"]])
@@ -319,7 +319,7 @@ def test_the_control_port_is_taken(tool):
 
 
 @pytest.mark.parametrize("args, words", [
-    (["--gpus", "3-1"], "'3-1' is no list"), (["--gpus", "x"], "'x' is no list"),
+    (["--gpus", "3-1"], "'3-1' is not a list"), (["--gpus", "x"], "'x' is not a list"),
     (["--gpus", "0,0"], "GPU 0 twice"), (["--gpus", "0-99"], "more than 64 GPUs"),
     (["--op", "push"], "op"), (["--channels", "0"], "channels"), (["[::1"], "[::1")])
 def test_wrong_options(tool, args, words):

@@ -209,7 +209,7 @@ def test_nothing_is_made_in_the_current_folder(tool, tmp_path):
     (["compare", "one"], 2, "two folders"),
     (["compare", "--mask", "a", "b"], 2, "are for 'tcpx diag collect'"),
     (["compare", "/no/a", "/no/b"], 1, "No such file"),
-    (["collect", "--name", "a/b"], 2, "no name of a folder"),
+    (["collect", "--name", "a/b"], 2, "cannot be the name of a folder"),
     (["collect", "--out", "/proc/no/way"], 1, "cannot make /proc/no/way/tcpx_"),
 ])
 def test_wrong_usage(tool, args, code, words):

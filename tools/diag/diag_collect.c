@@ -130,7 +130,7 @@ static int open_folder(struct collection *c)
 	char base[FOLDER_MAX - 8];
 
 	if (!*name || strchr(name, '/') || *name == '.' || strlen(name) > NAME_MAX_BYTES)
-		return cli_usage("--name '%.40s' is no name of a folder", name);
+		return cli_usage("--name '%.40s' cannot be the name of a folder", name);
 	snprintf(top, sizeof(top), "%s", o->out ? o->out : "");
 	if (!o->out && default_folder(top))
 		return CLI_USAGE;

@@ -50,7 +50,8 @@ tcpx_status launch_number(const char *name, uint32_t *out)
 	unsigned long long n = strtoull(text, &end, 10);
 
 	if (*end || *text < '0' || *text > '9' || n > 1u << 20)
-		return error_set(TCPX_ERR_INVALID, 0, "%s=%.40s is no number of ranks", name, text);
+		return error_set(TCPX_ERR_INVALID, 0, "%s=%.40s is not a number of ranks", name,
+				 text);
 	*out = (uint32_t)n;
 	return TCPX_OK;
 }
@@ -80,9 +81,8 @@ static tcpx_status look_local(const struct launcher *l, struct launch *out)
 	if (status != TCPX_OK)
 		return status;
 	if (here && (here > out->size || out->local_rank >= here))
-		return error_set(TCPX_ERR_INVALID, 0,
-				 "%s=%u with local rank %u of %u ranks cannot be", l->local_size,
-				 here, out->local_rank, out->size);
+		return error_set(TCPX_ERR_INVALID, 0, "%s=%u contradicts local rank %u of %u ranks",
+				 l->local_size, here, out->local_rank, out->size);
 	out->one_host = here == out->size || nodes == 1;
 	out->alone_here = here == 1 || (nodes && nodes == out->size);
 	out->many_hosts = (here && here < out->size) || nodes > 1;
@@ -99,7 +99,7 @@ static tcpx_status launch_env_look(const struct launcher *l, struct launch *out)
 	if (status != TCPX_OK)
 		return status;
 	if (out->rank >= out->size)
-		return error_set(TCPX_ERR_INVALID, 0, "%s=%u is no rank of %s=%u", l->rank,
+		return error_set(TCPX_ERR_INVALID, 0, "%s=%u is not a rank below %s=%u", l->rank,
 				 out->rank, size, out->size);
 	out->size_by = size;
 	out->by = l->text;
@@ -146,8 +146,7 @@ tcpx_status launch_find(const char *name, struct launch *out)
 	if (!known)
 		return no_launcher(name);
 	if (*value("TCPX_SIZE") || *value("TCPX_RENDEZVOUS")) {
-		(void)error_set(TCPX_ERR_INVALID, 0,
-				"%s is set, and nothing says which rank this process is",
+		(void)error_set(TCPX_ERR_INVALID, 0, "%s is set, but not the rank of this process",
 				*value("TCPX_SIZE") ? "TCPX_SIZE" : "TCPX_RENDEZVOUS");
 		return error_next("set TCPX_RANK and TCPX_SIZE, or use a launcher");
 	}

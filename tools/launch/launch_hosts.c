@@ -64,13 +64,13 @@ static int launch_hosts_parse(const char *path, int number, char *text, struct l
 		return 0;
 	if (sscanf(text, " %63s %15s %c", out->host, slots, &rest) > 2 ||
 	    !(out->slots = take_slots(slots))) {
-		(void)error_set(TCPX_ERR_INVALID, 0, "%.200s:%d: '%.60s' is no host", path, number,
-				text);
+		(void)error_set(TCPX_ERR_INVALID, 0, "%.200s:%d: '%.60s' is not a host", path,
+				number, text);
 		(void)error_next(EXAMPLE);
 		return -1;
 	}
 	if (inet_pton(AF_INET, out->host, &any) != 1 && inet_pton(AF_INET6, out->host, &any) != 1) {
-		(void)error_set(TCPX_ERR_INVALID, 0, "%.200s:%d: '%.60s' is no address", path,
+		(void)error_set(TCPX_ERR_INVALID, 0, "%.200s:%d: '%.60s' is not an address", path,
 				number, out->host);
 		(void)error_next(EXAMPLE);
 		return -1;
@@ -98,7 +98,8 @@ static tcpx_status take_lines(const char *path, FILE *file, const struct ifaddrs
 		if (launch_hosts_is_ours(own, line.host)) {
 			if (slots)
 				return error_set(TCPX_ERR_INVALID, 0,
-						 "%.200s:%d: %s is this host's, and so was another",
+						 "%.200s:%d: %s is an address of this host, and so "
+						 "is an earlier one",
 						 path, number, line.host);
 			out->rank = out->size;
 			slots = line.slots;

@@ -30,8 +30,8 @@ static tcpx_status own_folder(char *out, size_t cap)
 			       : error_set(TCPX_ERR_INVALID, 0, "XDG_RUNTIME_DIR is too long");
 	snprintf(out, cap, "/tmp/tcpx-%u", (unsigned)geteuid());
 	if ((mkdir(out, 0700) && errno != EEXIST) || !launch_meet_is_ours(out)) {
-		error_set(TCPX_ERR_AUTH, 0, "the ranks cannot meet in %.100s: no folder of ours",
-			  out);
+		error_set(TCPX_ERR_AUTH, 0,
+			  "the ranks cannot meet in %.100s: not a folder of this user", out);
 		return error_next("remove it, or set XDG_RUNTIME_DIR to a folder of your own");
 	}
 	return TCPX_OK;
@@ -91,9 +91,8 @@ tcpx_status launch_meet_by(const struct launch *launch, const char *text, uint32
 		return own_file(launch, out);
 	if (master && *master && !strcmp(launch->name, "torchrun"))
 		return by_address(master, port, out); /* MASTER_PORT is used by torchrun itself */
-	(void)error_set(TCPX_ERR_NOT_FOUND, 0,
-			"%s started %u ranks, and nothing says where they meet", launch->by,
-			launch->size);
+	(void)error_set(TCPX_ERR_NOT_FOUND, 0, "%s started %u ranks, but no place to meet is known",
+			launch->by, launch->size);
 	return error_next("set TCPX_RENDEZVOUS to a path that all share, or HOST:PORT with "
 			  "TCPX_KEY_FILE");
 }

@@ -275,7 +275,7 @@ tcpx_status node_run(struct node *node);
 tcpx_status node_window(struct node *node, uint32_t window);
 /* Whether received bytes are compared: with --unpack none there is nothing to compare. */
 bool node_compares(const struct node *node);
-#define NODE_NOT_COMPARED "NOT LOOKED AT (--unpack none): the data is invalid"
+#define NODE_NOT_COMPARED "NOT COMPARED (--unpack none): the data is invalid"
 /* The area of a GPU's memory that a link uses. */
 static inline uint32_t node_area(const struct node *node, uint32_t link)
 {

@@ -111,7 +111,7 @@ tcpx_status node_hello_take(const struct node_blob *blob, uint32_t rank, struct 
 	memcpy(out, blob->data, blob->bytes);
 	return node_meet_texts_end(out)
 		       ? TCPX_OK
-		       : error_set(TCPX_ERR_PROTOCOL, 0, "rank %u's texts do not end", rank);
+		       : error_set(TCPX_ERR_PROTOCOL, 0, "rank %u sent a malformed text", rank);
 }
 
 tcpx_status node_meet(struct node *node)
@@ -319,7 +319,7 @@ tcpx_status node_share_contacts(struct node *node)
 		status = unpack_contacts(&blobs[rank], node->hellos[rank].ngpus,
 					 &node->contacts[at]);
 		if (status != TCPX_OK)
-			(void)error_set(status, 0, "rank %u's contacts are no contacts", rank);
+			(void)error_set(status, 0, "rank %u sent malformed contacts", rank);
 		at += node->hellos[rank].ngpus;
 	}
 	free(blobs);

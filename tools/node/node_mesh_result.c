@@ -84,7 +84,7 @@ static tcpx_status build(struct matrix *m, const struct node *node, const struct
 		uint32_t ngpus = node->hellos[rank].ngpus;
 
 		if (blobs[rank].bytes != (size_t)ngpus * m->count * sizeof(struct node_cell))
-			return error_set(TCPX_ERR_PROTOCOL, 0, "rank %u brings %zu bytes of rates",
+			return error_set(TCPX_ERR_PROTOCOL, 0, "rank %u sent %zu bytes of rates",
 					 rank, blobs[rank].bytes);
 		merge(m, node, at, ngpus, blobs[rank].data);
 		for (uint32_t gpu = 0; gpu < ngpus; gpu++)

@@ -91,7 +91,7 @@ static tcpx_status count_names(const struct node *node, const char *list, uint32
 		size_t len = strcspn(at, ",");
 
 		if (!len)
-			return error_set(TCPX_ERR_INVALID, 0, "--nics '%s' is no list of NICs",
+			return error_set(TCPX_ERR_INVALID, 0, "--nics '%s' is not a list of NICs",
 					 list);
 		snprintf(name, sizeof(name), "%.*s", (int)len, at);
 		if (node->options->transport < NODE_PLUGIN &&

@@ -10,7 +10,7 @@
 
 static tcpx_status not_gpus(const char *text)
 {
-	return error_set(TCPX_ERR_INVALID, 0, "--gpus '%s' is no list like 0-3,6", text);
+	return error_set(TCPX_ERR_INVALID, 0, "--gpus '%s' is not a list like 0-3,6", text);
 }
 
 tcpx_status node_gpus_parse(const char *text, uint32_t *out_numbers, uint32_t *out_count)
@@ -113,7 +113,7 @@ static int read_pair(uint32_t size, const char *where, char *line, unsigned rank
 	if (!line[strspn(line, " \t\r")])
 		return 0;
 	if (sscanf(line, " %u:%u %u:%u %c", &rank[0], &gpu[0], &rank[1], &gpu[1], &rest) != 4) {
-		(void)error_set(TCPX_ERR_INVALID, 0, "%s: '%s' is no 'RANK:GPU RANK:GPU'", where,
+		(void)error_set(TCPX_ERR_INVALID, 0, "%s: '%s' is not 'RANK:GPU RANK:GPU'", where,
 				line);
 		return -1;
 	}

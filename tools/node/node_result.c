@@ -333,12 +333,12 @@ static tcpx_status take_report(const struct node_blob *blob, uint32_t rank, stru
 		bytes = out->ngpus <= NODE_GPUS_MAX ? report_bytes(out) : 0;
 	}
 	if (!bytes || blob->bytes < bytes)
-		return error_set(TCPX_ERR_PROTOCOL, 0, "rank %u brings %zu bytes of results", rank,
+		return error_set(TCPX_ERR_PROTOCOL, 0, "rank %u sent %zu bytes of results", rank,
 				 blob->bytes);
 	memcpy(out, blob->data, bytes);
 	*out_threads = (struct node_blob){(const uint8_t *)blob->data + bytes, blob->bytes - bytes};
 	if (!node_result_texts_end(out, out_threads))
-		return error_set(TCPX_ERR_PROTOCOL, 0, "rank %u's texts do not end", rank);
+		return error_set(TCPX_ERR_PROTOCOL, 0, "rank %u sent a malformed text", rank);
 	return TCPX_OK;
 }
 
@@ -415,7 +415,7 @@ int node_result(struct node *node)
 	struct results all = {.reports = NULL};
 	tcpx_status status = node_result_collect(node, &all);
 	int rc = status == TCPX_OK ? node_result_show(node, &all)
-				   : cli_fail(status, "the results do not come together");
+				   : cli_fail(status, "the results cannot be collected");
 
 	free(all.reports);
 	free(all.threads);

@@ -52,7 +52,7 @@ static tcpx_status pick_gpu(struct node *node, const struct launch *launch)
 {
 	if (!launch->has_local) {
 		(void)error_set(TCPX_ERR_INVALID, 0,
-				"--local-rank: nothing says which rank of its host this is");
+				"--local-rank: the rank of this process on its host is unknown");
 		return error_next("start it by a launcher, or set TCPX_LOCAL_RANK");
 	}
 	if (launch->local_rank >= node->ngpus)

@@ -157,7 +157,7 @@ static tcpx_status hello(struct perf_client *client)
 	if (status != TCPX_OK)
 		return status;
 	if (perf_message_get(&m, &client->welcome, sizeof(client->welcome)))
-		return error_set(TCPX_ERR_PROTOCOL, 0, "the other end is no 'tcpx serve'");
+		return error_set(TCPX_ERR_PROTOCOL, 0, "the other end is not a 'tcpx serve'");
 	perf_client_take_line(&text, client->version, sizeof(client->version));
 	perf_client_take_line(&text, client->host, sizeof(client->host));
 	snprintf(client->addresses, sizeof(client->addresses), "%s", text);

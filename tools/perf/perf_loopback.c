@@ -38,14 +38,15 @@ static tcpx_status read_ready(char address[PERF_ADDRESS_TEXT])
 		if (cli_interrupted)
 			return error_set(TCPX_ERR_CANCELLED, 0, "interrupted");
 		if (clock_now_ns() > limit)
-			return error_set(TCPX_ERR_TIMED_OUT, 0, "our serve does not get ready");
+			return error_set(TCPX_ERR_TIMED_OUT, 0,
+					 "the serve process did not become ready");
 		if (poll(&pfd, 1, 100) <= 0)
 			continue;
 		n = read(child_out, text + used, sizeof(text) - used - 1);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0) {
-			error_set(TCPX_ERR_PEER_CLOSED, 0, "our serve ended at once");
+			error_set(TCPX_ERR_PEER_CLOSED, 0, "the serve process ended at once");
 			return error_next("look at what it printed above");
 		}
 		used += (size_t)n;
@@ -57,7 +58,7 @@ static tcpx_status read_ready(char address[PERF_ADDRESS_TEXT])
 		snprintf(address, PERF_ADDRESS_TEXT, "%.*s", (int)(end - line - 6), line + 6);
 		return TCPX_OK;
 	}
-	return error_set(TCPX_ERR_PROTOCOL, 0, "our serve said no ready line");
+	return error_set(TCPX_ERR_PROTOCOL, 0, "the serve process printed no ready line");
 }
 
 static tcpx_status spawn(const char *const argv[])
@@ -68,7 +69,7 @@ static tcpx_status spawn(const char *const argv[])
 	int fds[2], err;
 
 	if (pipe2(fds, O_CLOEXEC))
-		return error_set(TCPX_ERR_NO_DESCRIPTORS, errno, "a pipe to our serve");
+		return error_set(TCPX_ERR_NO_DESCRIPTORS, errno, "a pipe to the serve process");
 	err = posix_spawn_file_actions_init(&actions);
 	if (!err)
 		err = posix_spawn_file_actions_adddup2(&actions, fds[1], STDOUT_FILENO);
@@ -89,7 +90,7 @@ static tcpx_status spawn(const char *const argv[])
 	if (err) {
 		child = -1;
 		close(fds[0]);
-		return error_set(TCPX_ERR_SYSTEM, err, "our serve cannot be started");
+		return error_set(TCPX_ERR_SYSTEM, err, "the serve process cannot be started");
 	}
 	child_out = fds[0];
 	return TCPX_OK;

@@ -202,7 +202,7 @@ int perf_report_end(struct perf_report *r, int code)
 	cli_live("%s", "");
 	end_path(r);
 	if (r->unsteered && code == CLI_OK) {
-		cli_error("bytes came, and no NIC counted a packet into GPU memory");
+		cli_error("bytes arrived, but no NIC counted a packet into GPU memory");
 		code = CLI_FAILED;
 	}
 	colour = r->out != stdout ? "" : code ? cli_red() : cli_green();

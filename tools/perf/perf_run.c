@@ -294,7 +294,7 @@ static tcpx_status run_sizes(struct run *run)
 				  (unsigned long long)plan.size,
 				  (unsigned long long)result.first_wrong);
 		if (cli_flush(stdout))
-			return error_set(TCPX_ERR_CANCELLED, 0, "nobody takes the results");
+			return error_set(TCPX_ERR_CANCELLED, 0, "the results cannot be written");
 	}
 	return status;
 }

@@ -48,15 +48,14 @@ static int run_gnuplot(FILE *script, FILE *out)
 	err = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
 	posix_spawn_file_actions_destroy(&actions);
 	if (err) {
-		cli_error("gnuplot: %s; it draws for us: install the package gnuplot-nox",
-			  strerror(err));
+		cli_error("gnuplot: %s; install the package gnuplot-nox", strerror(err));
 		return -1;
 	}
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		continue;
 	if (WIFEXITED(status) && !WEXITSTATUS(status))
 		return 0;
-	cli_error("gnuplot failed; its words are above");
+	cli_error("gnuplot failed; see its output above");
 	return -1;
 }
 

@@ -161,7 +161,7 @@ static int read_cells(struct reading *r, const json_t *cells)
 
 		rc = read_cell(r, json_array_get(cells, i));
 		if (!rc && seen[(size_t)cell->from * r->out->nends + cell->to]++)
-			rc = wrong(r, "a cell that is there twice");
+			rc = wrong(r, "a cell appears twice");
 	}
 	free(seen);
 	return rc;

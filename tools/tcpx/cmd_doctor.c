@@ -57,9 +57,10 @@ static int choose(const char *list, uint64_t *out_chosen)
 		len = strcspn(list, ",");
 		rule = doctor_rule_named(list, len);
 		if (!rule)
-			return cli_usage("--only: '%.*s' is no check; they are D01 to D22 or the "
-					 "names that 'tcpx doctor --all' prints",
-					 (int)len, list);
+			return cli_usage(
+				"--only: '%.*s' is not a check; they are D01 to D22 or the "
+				"names that 'tcpx doctor --all' prints",
+				(int)len, list);
 		chosen |= 1ull << (rule - doctor_rule(0));
 		*out_chosen = chosen;
 	}
@@ -76,7 +77,7 @@ static int check_options(const struct cli_command *command, const struct doctor_
 	if (o->insecure && !o->peer)
 		return cli_usage("--insecure is for --peer");
 	if (o->fix && o->json)
-		return cli_usage("--fix and --json are two questions; ask one");
+		return cli_usage("--fix and --json exclude each other");
 	return CLI_GO;
 }
 

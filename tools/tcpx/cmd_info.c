@@ -300,7 +300,7 @@ static int info_command(const struct cli_command *command, int argc, char **argv
 	if (rc != CLI_GO)
 		return rc;
 	if (o.plugin && o.env)
-		return cli_usage("--plugin and --env are two questions; ask one");
+		return cli_usage("--plugin and --env exclude each other");
 	if (o.plugin)
 		return info_plugin(o.plugin, o.json);
 	rc = CLI_OK;

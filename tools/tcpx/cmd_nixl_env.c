@@ -207,7 +207,7 @@ static int link_all(const char *from, const char *to)
 	DIR *dir = opendir(from);
 
 	if (!dir) {
-		cli_error("%s: %s: that NIXL is laid out in another way", from, strerror(errno));
+		cli_error("%s: %s: this NIXL has an unknown layout", from, strerror(errno));
 		return CLI_FAILED;
 	}
 	while (rc == CLI_OK && (entry = readdir(dir))) {
@@ -247,7 +247,7 @@ static int check_folder(const char *top, const char *plugins)
 
 	/* NIXL loads every plugin in the folder as code, so only this user may write to it. */
 	if (!stat(top, &st) && (st.st_uid != geteuid() || st.st_mode & (S_IWGRP | S_IWOTH))) {
-		cli_error("others may write to %s: its owner is uid %u, its mode %04o; name a "
+		cli_error("others may write to %s: owner uid %u, mode %04o; name a "
 			  "folder that is yours, or 'chmod go-w' it",
 			  top, (unsigned)st.st_uid, (unsigned)st.st_mode & 07777);
 		return CLI_FAILED;
@@ -260,7 +260,7 @@ static int check_folder(const char *top, const char *plugins)
 		closedir(dir);
 	if (entries <= 2 || !lstat(ours, &st))
 		return CLI_OK;
-	cli_error("%s is not empty and not of this command; name another folder", top);
+	cli_error("%s is not empty and was not made by this command; name another folder", top);
 	return CLI_FAILED;
 }
 

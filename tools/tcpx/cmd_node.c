@@ -26,8 +26,8 @@ static int set_check(const struct cli_command *command, struct node_options *o, 
 	if (o->check == NODE_CHECK_DEVMEM && o->transport != NODE_GPUDIRECT)
 		return cli_usage("--check devmem is for --transport gpudirect");
 	if (!node_compares(node))
-		return cli_usage("--check compares what comes, and unpack 'none' (--unpack, "
-				 "TCPX_UNPACK_IMPL) leaves nothing to look at");
+		return cli_usage("--check compares received bytes, which unpack 'none' (--unpack, "
+				 "TCPX_UNPACK_IMPL) drops");
 	node->ngpus = 1;
 	if (o->check == NODE_CHECK_DEVMEM)
 		o->channels = 4;

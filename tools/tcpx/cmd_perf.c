@@ -234,7 +234,7 @@ static int prepare_plugin(const struct cli_command *command, const struct perf_o
 		return rc;
 	if (gpudirect && plugin)
 		return cli_usage("--transport plugin and gpudirect want different environments; "
-				 "ask one after the other");
+				 "run one after the other");
 	gpus += perf_place_of(o->remote_mem, 0).kind == TCPX_MEM_CUDA;
 	if (gpudirect && gpus < 2)
 		return cli_usage("--transport gpudirect carries GPU memory: give --mem cuda and "
@@ -359,7 +359,7 @@ static int perf_command(const struct cli_command *command, int argc, char **argv
 	/* Each chunk size needs a process of its own, because a plugin reads its chunk size
 	 * once. */
 	if (o.loopback && !o.host && o.chunks.count > 1 && uses(&o, PERF_TRANSPORT_GPUDIRECT))
-		return o.csv ? cli_usage("--csv is for one --chunk over gpudirect; ask one after "
+		return o.csv ? cli_usage("--csv is for one --chunk over gpudirect; run one after "
 					 "the other")
 			     : perf_chunks_run(&o, argc, argv);
 	rc = prepare_plugin(command, &o);
