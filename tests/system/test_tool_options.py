@@ -101,6 +101,16 @@ def test_what_contradicts(tool, args, words):
     assert done.returncode == 2 and words in done.stderr
 
 
+def test_serve_ends_when_it_is_idle(tool, serve):
+    """Clients do not count as idle time: the run is longer than the limit."""
+    here = serve("--idle-timeout", "0.5")
+    done = tool("perf", here.address, "--size", "64K", "--working-set", "1M", "--time", "1")
+    assert done.returncode == 0, done.stderr
+    code, _, err = here.wait()
+    assert code == 0 and "no client for 0.5 s" in err
+    assert tool("serve", "--port", "0", "--idle-timeout", "0.1", "--quiet").returncode == 0
+
+
 def test_a_host_without_such_an_address(tool):
     done = tool("perf", "127.0.0.1:9", "-6", *SMALL)
     assert done.returncode == 1 and "host '127.0.0.1' has no IPv6 address" in done.stderr

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,6 +33,7 @@ struct serve {
 	int once, over, code;
 	/* since when the only client is one that never came up; 0: not the case */
 	int64_t alone_ns;
+	int64_t served_ns; /* when there was a client last */
 };
 
 static struct client *perf_serve_find(struct serve *s, tcpx_peer peer)
@@ -260,12 +262,26 @@ static void sleep_idle(struct serve *s, const sigset_t *unblocked)
 	const struct timespec tick = {.tv_nsec = TICK_NS};
 
 	if (!cli_interrupted)
-		ppoll(&pfd, 1, s->once ? &tick : NULL, unblocked);
+		ppoll(&pfd, 1, s->once || s->house->idle_ns ? &tick : NULL, unblocked);
+}
+
+/* Whether no client came for as long as --idle-timeout says. */
+static bool is_idle_too_long(struct serve *s)
+{
+	int64_t now = clock_now_ns();
+
+	if (s->count + s->nending)
+		s->served_ns = now;
+	if (!s->house->idle_ns || now - s->served_ns < s->house->idle_ns)
+		return false;
+	if (!s->house->quiet)
+		cli_error("no client for %.3g s: ends", (double)s->house->idle_ns / 1e9);
+	return true;
 }
 
 int perf_serve_loop(struct perf_house *house, int once)
 {
-	struct serve s = {.house = house, .once = once};
+	struct serve s = {.house = house, .once = once, .served_ns = clock_now_ns()};
 	sigset_t signals, before;
 
 	/* SIGINT and SIGTERM are unblocked only while sleeping, so that none is missed. */
@@ -279,7 +295,7 @@ int perf_serve_loop(struct perf_house *house, int once)
 
 		take_events(&s);
 		look_for_failed(&s);
-		if (s.over)
+		if (s.over || is_idle_too_long(&s))
 			break;
 		reap(&s);
 		if (!s.count && !s.nending)

@@ -5,8 +5,8 @@
 
 #include "perf_service.h"
 
-/* Serves until Ctrl-C, or with once until the first client that said hello has left. Returns an
- * exit code. */
+/* Serves until Ctrl-C, until idle_ns have passed without a client, or with once until the first
+ * client that said hello has left. Returns an exit code. */
 int perf_serve_loop(struct perf_house *house, int once);
 
 #endif

@@ -19,6 +19,7 @@ struct perf_house {
 	uint64_t kinds;	       /* bit set of allowed enum tcpx_mem_kind */
 	uint64_t gpus;	       /* bit set of allowed ordinals */
 	int perf_lines, quiet, verbose;
+	int64_t idle_ns; /* serve ends after such a time without a client; 0: it does not */
 	_Atomic uint64_t memory_used;
 	/* of it, host memory whose pages have not been touched yet */
 	_Atomic uint64_t memory_untouched;

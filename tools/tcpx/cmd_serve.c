@@ -25,6 +25,7 @@
 struct serve_options {
 	int ipv4, ipv6, once, insecure, busy_poll, perf_lines, no_local, quiet, die_with_parent;
 	uint64_t port, channels, chunk, max_memory, workers, transport;
+	double idle;
 	struct cli_plugin plugin;
 	struct cli_list mem;
 	const char *bind, *advertise, *key;
@@ -81,6 +82,13 @@ static const struct cli_option options[] = {
 	 "never use the same-host transport"},
 	{"once", NULL, CLI_RULE_FLAG, AT(once), NULL, 0, "end after the first client",
 	 .letter = '1', .group = "Clients"},
+	{"idle-timeout",
+	 "S",
+	 {CLI_SECONDS, 0, 86400},
+	 AT(idle),
+	 NULL,
+	 0,
+	 "end after so long without a client"},
 	{"mem",
 	 "LIST",
 	 {CLI_CHOICE_LIST, 0, 0, PERF_MEMS},
@@ -270,6 +278,7 @@ static int serve(const struct serve_options *o, tcpx_session *session)
 	house.session = session;
 	house.perf_lines = o->perf_lines;
 	house.quiet = o->quiet;
+	house.idle_ns = (int64_t)(o->idle * 1e9);
 	house.verbose = o->plugin.verbose;
 	house.memory_limit = o->max_memory ? o->max_memory : half_of_ram();
 	for (uint32_t i = 0; i < o->mem.count; i++) {
