@@ -19,7 +19,7 @@ static const struct cli_option options[] = {
 	{"out", "DIR", CLI_RULE_TEXT, AT(out), NULL, 0,
 	 "where folders are made (default: the user's state)"},
 	{"name", "NAME", CLI_RULE_TEXT, AT(name), NULL, 0,
-	 "first part of the folder's name [the command's]"},
+	 "first part of the folder name [the command's]"},
 	{"mask", NULL, CLI_RULE_FLAG, AT(mask), NULL, 0, "hide addresses and the host's name"},
 };
 

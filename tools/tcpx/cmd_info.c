@@ -26,9 +26,9 @@ static const struct cli_option options[] = {
 	{"env", NULL, CLI_RULE_FLAG, offsetof(struct info_options, env), NULL, 0,
 	 "every option: value, default, range, alias, help"},
 	{"plugin", "FILE", CLI_RULE_TEXT, offsetof(struct info_options, plugin), NULL, 0,
-	 "what an ncclNet plugin offers; default: TCPX's"},
+	 "show an ncclNet plugin; default: TCPX's"},
 	{"json", "FILE", CLI_RULE_TEXT, offsetof(struct info_options, json), NULL, 0,
-	 "write it all as JSON", .letter = 'J', .implied = "-"},
+	 "write everything as JSON", .letter = 'J', .implied = "-"},
 };
 
 /* What this program adds to the library's features. */

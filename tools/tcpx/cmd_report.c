@@ -22,7 +22,7 @@ static const struct cli_option options[] = {
 	 offsetof(struct report_options, slow),
 	 "20",
 	 0,
-	 "so far below the median a link is slow"},
+	 "links this far below the median are slow"},
 };
 
 static int report_show(const struct report *report, const struct report_options *o,

@@ -19,9 +19,9 @@ struct topo_options {
 
 static const struct cli_option options[] = {
 	{"root", "DIR", CLI_RULE_TEXT, offsetof(struct topo_options, root), NULL, 0,
-	 "sysfs of the machine; not /sys: recorded"},
+	 "sysfs root; other than /sys: a recorded machine"},
 	{"json", "FILE", CLI_RULE_TEXT, offsetof(struct topo_options, json), NULL, 0,
-	 "write it all as JSON", .letter = 'J', .implied = "-"},
+	 "write everything as JSON", .letter = 'J', .implied = "-"},
 	{"svg", "FILE|-", CLI_RULE_TEXT, offsetof(struct topo_options, svg), NULL, 0,
 	 "draw the matrix"},
 	{"no-rxdm", NULL, CLI_RULE_FLAG, offsetof(struct topo_options, no_rxdm), NULL, 0,
