@@ -96,7 +96,7 @@ def test_checks_have_names(tool):
     by_id = tool("doctor", *facts, "--only", "D12,D17").stdout
     assert tool("doctor", *facts, "--only", "routes,Key").stdout == by_id
     done = tool("doctor", "--only", "route")
-    assert done.returncode == 2 and "--only: 'route' is no check" in done.stderr
+    assert done.returncode == 2 and "--only: 'route' is not a check" in done.stderr
 
 
 def said(kind):
@@ -211,9 +211,9 @@ def test_no_facts_file(tool, tmp_path):
 
 
 @pytest.mark.parametrize("args, words", [
-    (["--only", "D99"], "'D99' is no check"),
+    (["--only", "D99"], "'D99' is not a check"),
     (["--facts", "x", "--peer", "host"], "--peer is for a live run"),
-    (["--fix", "--json", "-"], "ask one"),
+    (["--fix", "--json", "-"], "exclude each other"),
     (["--insecure"], "--insecure is for --peer"),
     (["--gpu", "many"], "not a whole number"),
 ])
