@@ -143,7 +143,9 @@ else
 	set_recipe NCCL_SOCKET_IFNAME # its way is loopback
 	command=("$yardstick" --op "$mode")
 fi
-if [ "$collect" = 1 ]; then command=("$tool" diag collect --name nccl -- "${command[@]}"); fi
+if [ "$collect" = 1 ]; then
+	command=("$tool" diag collect --out diagnostics --name nccl -- "${command[@]}")
+fi
 if [ -n "$dry" ]; then
 	printf '%q ' "${command[@]}"
 	echo
@@ -169,7 +171,8 @@ if [ -n "$theirs" ]; then
 			echo "Compared with our run, $ours:"
 			"$tool" diag compare "$ours" "$theirs"
 		else
-			echo "No run of ours to compare with: tcpx diag collect --name ours -- ..."
+			echo "No run of ours to compare with:" \
+				"tcpx diag collect --out diagnostics --name ours -- ..."
 		fi
 	} >>"$theirs/SUMMARY.txt"
 fi

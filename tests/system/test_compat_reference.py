@@ -94,7 +94,8 @@ def test_nccl_tests_of_the_old_place(nccl):
 
 
 def test_nccl_run_is_collected(nccl):
-    subprocess.run([nccl.env["TCPX_TOOL"], "diag", "collect", "--name", "ours", "--", "true"],
+    subprocess.run([nccl.env["TCPX_TOOL"], "diag", "collect", "--out", "diagnostics", "--name",
+                    "ours", "--", "true"],
                    cwd=nccl.folder, env={**nccl.env, "NCCL_ALGO": "Tree"}, check=True,
                    capture_output=True)
     assert nccl("run_nccl_test_tcpx.sh", "nccl", 2, 8, 0, 1, 1).returncode == 0

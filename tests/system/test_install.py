@@ -51,6 +51,9 @@ def test_files_are_in_place(prefix):
     for link in (manual / "man3").glob("tcpx_*.3"):
         assert link.exists(), f"{link} points nowhere"
     assert (manual / "man3/tcpx_session_open.3").exists()
+    for place in ("bash-completion/completions/tcpx.bash", "zsh/site-functions/_tcpx",
+                  "fish/vendor_completions.d/tcpx.fish"):
+        assert "tcpx completion" in (prefix / "share" / place).read_text()
 
 
 def test_version_is_one_version(prefix):

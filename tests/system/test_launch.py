@@ -238,19 +238,19 @@ NODES2 = {"SLURM_STEP_NUM_NODES": "2"}
 
 @pytest.mark.parametrize("env, args, words", [
     ({"TCPX_RANK": "0"}, [], "TCPX_RANK is set, but TCPX_SIZE is not"),
-    ({"TCPX_RANK": "2", "TCPX_SIZE": "2"}, [], "TCPX_RANK=2 is no rank of TCPX_SIZE=2"),
-    ({"RANK": "x", "WORLD_SIZE": "2"}, [], "RANK=x is no number"),
-    ({"RANK": "-1", "WORLD_SIZE": "2"}, [], "RANK=-1 is no number"),
+    ({"TCPX_RANK": "2", "TCPX_SIZE": "2"}, [], "TCPX_RANK=2 is not a rank below TCPX_SIZE=2"),
+    ({"RANK": "x", "WORLD_SIZE": "2"}, [], "RANK=x is not a number"),
+    ({"RANK": "-1", "WORLD_SIZE": "2"}, [], "RANK=-1 is not a number"),
     ({"TCPX_RANK": "0", "TCPX_SIZE": "1"}, [], "1 rank by your environment; 2 to 1024"),
     ({"TCPX_RANK": "0", "TCPX_SIZE": "1025"}, [], "1025 ranks"),
-    ({"TCPX_SIZE": "2"}, [], "nothing says which rank"),
-    ({"TCPX_RENDEZVOUS": "a:1"}, [], "nothing says which rank"),
-    ({"TCPX_RANK": "0", "TCPX_SIZE": "2"}, [], "nothing says where they meet"),
+    ({"TCPX_SIZE": "2"}, [], "but not the rank of this process"),
+    ({"TCPX_RENDEZVOUS": "a:1"}, [], "but not the rank of this process"),
+    ({"TCPX_RANK": "0", "TCPX_SIZE": "2"}, [], "but no place to meet is known"),
     ({**replayed("slurm", 0, 4, 1), **NODES2}, [], "TCPX_RENDEZVOUS to a path"),
     ({**replayed("slurm", 0, 4, 1), **NODES2, "TCPX_RENDEZVOUS": "/tmp/x"}, [],
      "--bind names no interface"),
     ({"TCPX_RANK": "0", "TCPX_SIZE": "4", "TCPX_LOCAL_RANK": "3", "TCPX_LOCAL_SIZE": "2"}, [],
-     "TCPX_LOCAL_SIZE=2 with local rank 3 of 4 ranks cannot be"),
+     "TCPX_LOCAL_SIZE=2 contradicts local rank 3 of 4 ranks"),
     ({"JOB_COMPLETION_INDEX": "0", "TCPX_SIZE": "2", "TCPX_RENDEZVOUS": "job-0.svc:1"}, [],
      "TCPX_KEY_FILE (Kubernetes: a mounted Secret)"),
     ({"TCPX_RANK": "0", "TCPX_SIZE": "2", "TCPX_RENDEZVOUS": "[::1"}, [], "rendezvous '[::1'"),
@@ -302,9 +302,10 @@ def test_a_launcher_that_is_not_meant(tool):
 
 @pytest.mark.parametrize("text, words", [
     ("", "names no address of this host"), ("10.255.255.1\n", "names no address of this host"),
-    ("# nobody\nnot-an-address\n", ":2: 'not-an-address' is no address"),
-    ("127.0.0.1\n127.0.0.1\n", ":2: 127.0.0.1 is this host's, and so was another"),
-    ("127.0.0.1 slots=two\n", "is no host"), ("127.0.0.1 slots=0\n", "is no host"),
+    ("# nobody\nnot-an-address\n", ":2: 'not-an-address' is not an address"),
+    ("127.0.0.1\n127.0.0.1\n",
+     ":2: 127.0.0.1 is an address of this host, and so is an earlier one"),
+    ("127.0.0.1 slots=two\n", "is not a host"), ("127.0.0.1 slots=0\n", "is not a host"),
     ("127.0.0.1 slots=2\n", "TCPX_LOCAL_RANK says which"),
     ("127.0.0.1\n", "1 rank by the hostfile;")])
 def test_hostfiles(tool, tmp_path, text, words):
@@ -315,7 +316,8 @@ def test_hostfiles(tool, tmp_path, text, words):
 
 
 @pytest.mark.parametrize("local, words", [
-    ("x", "TCPX_LOCAL_RANK=x is no number of ranks"), ("-1", "TCPX_LOCAL_RANK=-1 is no number"),
+    ("x", "TCPX_LOCAL_RANK=x is not a number of ranks"),
+    ("-1", "TCPX_LOCAL_RANK=-1 is not a number"),
     ("2", "TCPX_LOCAL_RANK=2, and ")])
 def test_local_rank_of_a_hostfile(tool, tmp_path, local, words):
     path = tmp_path / "hosts"

@@ -335,7 +335,8 @@ def test_a_folder_beside_the_installed_ones(nixl, plugin, agents, tool, tmp_path
                 ).returncode == 1
     assert tool("nixl-env", "--plugin", "/no/plugin.so", tmp_path / "x").returncode == 1
     assert not (tmp_path / "x").exists()
-    bare = tool("nixl-env", "--python", "/usr/bin/python3", "--plugin", plugin, tmp_path / "bare")
+    bare = tool("nixl-env", "--alone", "--python", "/usr/bin/python3", "--plugin", plugin,
+                tmp_path / "bare")
     assert bare.returncode == 0 and "TCPX alone" in bare.stderr
 
 

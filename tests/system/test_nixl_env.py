@@ -57,21 +57,29 @@ def test_a_package_that_is_not_there(tool, tmp_path):
 
 def test_a_shell_takes_the_line(tool, tmp_path):
     place = tmp_path / "it's my folder; $HOME \"quoted\""
-    done = tool.shell('eval "$("$0" nixl-env "$PLACE")" && ls "$NIXL_PLUGIN_DIR"',
+    done = tool.shell('eval "$("$0" nixl-env --alone "$PLACE")" && ls "$NIXL_PLUGIN_DIR"',
                       env={"PLACE": str(place), "PYTHONPATH": str(tmp_path)})
     assert done.stdout == "libplugin_TCPX.so\n", done.stderr
     assert names(place / "l/plugins") == ["libplugin_TCPX.so"]
 
 
 def test_without_a_nixl(tool, tmp_path):
-    """A folder that was named has TCPX alone, and that is said; without a name none is made."""
+    """It fails and makes nothing; with --alone the folder has TCPX alone, and that is said."""
     env = {"PYTHONPATH": str(tmp_path / "empty")}
     done = tool("nixl-env", tmp_path / "made", env=env)
+    assert done.returncode == 1 and "no NIXL in python3" in done.stderr, done.stderr
+    assert "pip install" in done.stderr and "--alone" in done.stderr and names(tmp_path) == []
+    done = tool("nixl-env", "--alone", tmp_path / "made", env=env)
     assert done.returncode == 0 and "NIXL's own plugins" in done.stderr, done.stderr
     assert "--python" in done.stderr
+
+
+def test_without_a_folder(tool, tmp_path):
+    """Nothing is made in the current folder unasked."""
+    env = install(tmp_path / "site", "nixl_cu12")
     done = tool.shell('cd "$PLACE" && "$0" nixl-env', env={**env, "PLACE": str(tmp_path)})
-    assert done.returncode == 1 and "no NIXL in python3" in done.stderr, done.stderr
-    assert "pip install" in done.stderr and names(tmp_path) == ["made"]
+    assert (done.returncode, done.stdout) == (2, "false # tcpx nixl-env failed\n")
+    assert "usage: tcpx nixl-env FOLDER" in done.stderr and names(tmp_path) == ["site"]
 
 
 @pytest.mark.parametrize("args, code", [(("--plugin", "/nowhere/plugin.so"), 1),
@@ -80,7 +88,8 @@ def test_a_failure_fails_the_eval(tool, tmp_path, args, code):
     done = tool("nixl-env", *args, tmp_path / "made", env={"PYTHONPATH": str(tmp_path)})
     assert done.returncode == code and done.stderr.count("nixl-env:") <= 1, done.stderr
     done = tool.shell('eval "$("$0" nixl-env $ARGS)"; echo "eval: $?"',
-                      env={"ARGS": " ".join(args), "PYTHONPATH": str(tmp_path)})
+                      env={"ARGS": f"{' '.join(args)} {tmp_path}/made",
+                           "PYTHONPATH": str(tmp_path)})
     assert done.stdout == "eval: 1\n", done.stdout
 
 
@@ -98,8 +107,9 @@ def test_made_anew(tool, tmp_path):
     (site / ".nixl_cu12.mesonpy.libs/plugins/libplugin_POSIX.so").unlink()
     assert tool("nixl-env", made, env=env).returncode == 0
     assert names(plugins) == ["libplugin_TCPX.so", "libplugin_UCX.so"]
-    assert tool("nixl-env", "--alias", made, env={"PYTHONPATH": str(made)}).returncode == 0
-    assert tool("nixl-env", made, env={"PYTHONPATH": str(made)}).returncode == 0
+    assert tool("nixl-env", "--alone", "--alias", made,
+                env={"PYTHONPATH": str(made)}).returncode == 0
+    assert tool("nixl-env", "--alone", made, env={"PYTHONPATH": str(made)}).returncode == 0
     assert names(plugins) == ["libplugin_TCPX.so"] and not names(made / "l")[1:]
     (plugins / "libplugin_TCPX.so").unlink() # and what is not ours stays
     (plugins / "theirs").write_text("theirs")
@@ -112,7 +122,7 @@ def test_a_folder_that_others_may_write_to(tool, tmp_path, mode):
     place = tmp_path / "made"
     place.mkdir()
     place.chmod(mode)
-    done = tool("nixl-env", place, env={"PYTHONPATH": str(tmp_path / "empty")})
+    done = tool("nixl-env", "--alone", place, env={"PYTHONPATH": str(tmp_path / "empty")})
     assert done.returncode == 1 and "export" not in done.stdout, done.stdout
     assert "others may write" in done.stderr and not names(place), done.stderr
 
@@ -122,5 +132,5 @@ def test_a_folder_of_another_user(tool, tmp_path):
     place = tmp_path / "made"
     place.mkdir(mode=0o755)
     os.chown(place, 65534, 65534)
-    done = tool("nixl-env", place, env={"PYTHONPATH": str(tmp_path / "empty")})
+    done = tool("nixl-env", "--alone", place, env={"PYTHONPATH": str(tmp_path / "empty")})
     assert done.returncode == 1 and "uid 65534" in done.stderr, done.stderr

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import pty
 import random
 import re
 import signal
@@ -149,7 +150,7 @@ def test_pairs_of_a_file(tool, tmp_path):
 
 
 @pytest.mark.parametrize("text, words", [
-    ("0:0\n", "pairs:1: '0:0' is no 'RANK:GPU RANK:GPU'"),
+    ("0:0\n", "pairs:1: '0:0' is not 'RANK:GPU RANK:GPU'"),
     ("\n0:0 1:7\n", "pairs:2: there is no GPU 7 of rank 1"),
     ("0:0 0:1\n", "pairs a rank with itself")])
 def test_wrong_pairs(tool, tmp_path, text, words):
@@ -195,6 +196,51 @@ def test_a_rank_that_never_comes(tool):
     done = tool("node", *SMALL, "--gpus", "0", "--timeout", "1", "--port-base", port_base())
     assert done.returncode == 124
     assert "rank 1 (never heard of) did not come to stage 'hello' within 1 s" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["node", "mesh"])
+def test_rank_0_says_what_to_type_on_the_other_host(tool, command):
+    base = port_base()
+    run = [command, "--mem", "host", "--gpus", "0", "--timeout", "1", "--port-base", base]
+    first = tool(*run).stderr.splitlines()[0]
+    assert first.startswith(
+        f"tcpx {command}: waiting for rank 1 at 127.0.0.1 port {base - 1}; on this host run: "
+        f"tcpx {command} 127.0.0.1:{base}, with the options of this one")
+    assert "--bind and --key" in first
+    assert "waiting" not in tool(*run, "--quiet").stderr
+
+
+@pytest.mark.parametrize("text, words", [
+    (None, "is not same, all or a file: No such file"),
+    ("0:0 1:0\n1 2\n", "plan:2: '1 2' is not 'RANK:GPU RANK:GPU'"),
+    ("0:0 2:0\n", "plan:1: there is no rank 2 of 2"),
+    ("1:0 1:1\n", "plan:1: '1:0 1:1' pairs a rank with itself")])
+@pytest.mark.parametrize("host", [[], ["127.0.0.1"]])
+def test_a_wrong_plan_costs_no_wait(tool, tmp_path, text, words, host):
+    """It is found before anybody is met: nobody listens, and nobody is dialled."""
+    plan = tmp_path / "plan"
+    if text:
+        plan.write_text(text, encoding="ascii")
+    done = tool("node", *SMALL, "--gpus", "0", "--peers", plan, "--port-base", port_base(), *host)
+    assert done.returncode == 1 and words in done.stderr
+    assert len(done.stderr.splitlines()) == 1 and "this rank cannot start" in done.stderr
+
+
+@pytest.mark.parametrize("command, words", [("node", r"moving memory, window 1 of 1"),
+                                            ("mesh", r"measuring links, round 2 of 2")])
+def test_progress_on_a_terminal(tool, command, words):
+    ours, theirs = pty.openpty()
+    base = ["--mem", "host", "--gpus", "0", "--size", "64K", "--iters", "4", "--port-base",
+            port_base()]
+    server = subprocess.Popen([tool.path, command, *map(str, base)], stderr=theirs,
+                              stdout=subprocess.DEVNULL, env=tool.environment())
+    client = tool(command, *base, "127.0.0.1")
+    assert (server.wait(HANG), client.returncode) == (0, 0), client.stderr
+    os.close(theirs)
+    text = os.read(ours, 65536).decode()
+    os.close(ours)
+    assert re.search(words, text) and text.endswith("\r\033[K"), text
+    assert "of 1" not in client.stderr and "round" not in client.stderr
 
 
 def test_nobody_to_meet(tool):
@@ -273,7 +319,7 @@ def test_the_control_port_is_taken(tool):
 
 
 @pytest.mark.parametrize("args, words", [
-    (["--gpus", "3-1"], "'3-1' is no list"), (["--gpus", "x"], "'x' is no list"),
+    (["--gpus", "3-1"], "'3-1' is not a list"), (["--gpus", "x"], "'x' is not a list"),
     (["--gpus", "0,0"], "GPU 0 twice"), (["--gpus", "0-99"], "more than 64 GPUs"),
     (["--op", "push"], "op"), (["--channels", "0"], "channels"), (["[::1"], "[::1")])
 def test_wrong_options(tool, args, words):

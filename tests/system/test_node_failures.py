@@ -197,9 +197,10 @@ if LONG: # seconds of waiting each
         """And named every few seconds."""
         lone = tool.start("node", *SMALL, "--gpus", "0", "--port-base", port_base())
         try:
-            for _ in range(2):
+            assert b"waiting for rank 1 at 127.0.0.1 port" in lone.stderr.readline()
+            for left in ("57", "51"): # after 3 s, and 6 s later
                 line = lone.stderr.readline().decode()
-                assert line == "tcpx node: stage 'hello': waiting for rank 1\n"
+                assert line == f"tcpx node: stage 'hello': waiting for rank 1, for {left} s more\n"
         finally:
             lone.kill()
             lone.communicate(timeout=HANG)

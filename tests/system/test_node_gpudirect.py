@@ -30,7 +30,7 @@ def test_nothing_is_unpacked_nor_looked_at(tool, a3, default_messages, name): # 
     option, env = said(name, "none", a3)
     done = Ranks(tool, *default_messages, *option, "--gpus", "0", env=env).end()
     assert [one.returncode for one in done] == [0, 0], done[0].stderr + done[1].stderr
-    assert "every byte NOT LOOKED AT (--unpack none): the data is invalid" in done[0].stdout
+    assert "every byte NOT COMPARED (--unpack none): the data is invalid" in done[0].stdout
     assert "compared" not in done[0].stdout
 
 
@@ -59,7 +59,7 @@ def test_the_option_counts_under_a_launcher(tool, a3, default_messages, tmp_path
                                env=plain(rank, 2, TCPX_RENDEZVOUS=f"{tmp_path}/meet", **a3))
                     for rank in (0, 1)])
     assert [one.returncode for one in done] == [0, 0], done[0].stderr + done[1].stderr
-    assert "NOT LOOKED AT (--unpack none)" in done[0].stdout
+    assert "NOT COMPARED (--unpack none)" in done[0].stdout
     assert [row[4] for row in rows(done[0].stdout)] == [0, 0]
 
 

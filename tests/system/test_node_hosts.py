@@ -153,7 +153,8 @@ def test_a_nic_that_is_not_reached_is_named_by_node(tool, pair, played, messages
         lines = [line for line in one.stderr.splitlines() if line.startswith("tcpx node: ")]
         ends += [line for line in lines if "channels are up" in line]
         # The rank that gives up second may be told so by the first, while it waits.
-        named(pair, next(line for line in lines if "channels are up" in line or "waiting" in line))
+        named(pair, next(line for line in lines
+                         if "channels are up" in line or "waiting: GPU" in line))
     assert ends
     named(pair, ends[0])
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """tcpx diag: the folder that is collected, what is masked in it, and two folders compared."""
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -184,13 +185,31 @@ def test_counters(tool, tmp_path):
     assert done.stdout == "eth7 rx_bytes: 5\neth7 rx3_devmem_pkts: 12\neth7 tx_x: 1\n"
 
 
+def test_nothing_is_made_in_the_current_folder(tool, tmp_path):
+    """The folder is of the user's state, and its path is printed."""
+    here, home, state = (tmp_path / name for name in ("here", "home", "state"))
+    here.mkdir()
+    for env, top in (({"HOME": str(home)}, home / ".local/state"),
+                     ({"HOME": str(home), "XDG_STATE_HOME": str(state)}, state),
+                     ({"HOME": str(home), "XDG_STATE_HOME": "here"}, home / ".local/state")):
+        done = tool.shell(f'cd "{here}" && "$0" diag collect',
+                          env={"XDG_STATE_HOME": "", **env})
+        assert done.returncode == 0, done.stderr
+        made = pathlib.Path(re.search(r"^(.*): \d+ files$", done.stderr, re.M)[1])
+        assert made.parent == top / "tcpx/diagnostics" and (made / "SUMMARY.txt").exists()
+        assert made.stat().st_mode & 0o777 == 0o700
+    assert list(here.iterdir()) == []
+    done = tool("diag", "collect", env={"HOME": "", "XDG_STATE_HOME": ""})
+    assert done.returncode == 2 and "give --out DIR" in done.stderr
+
+
 @pytest.mark.parametrize("args, code, words", [
     ([], 2, "usage: tcpx diag collect"),
     (["gather"], 2, "unknown action 'gather'"),
     (["compare", "one"], 2, "two folders"),
     (["compare", "--mask", "a", "b"], 2, "are for 'tcpx diag collect'"),
     (["compare", "/no/a", "/no/b"], 1, "No such file"),
-    (["collect", "--name", "a/b"], 2, "no name of a folder"),
+    (["collect", "--name", "a/b"], 2, "cannot be the name of a folder"),
     (["collect", "--out", "/proc/no/way"], 1, "cannot make /proc/no/way/tcpx_"),
 ])
 def test_wrong_usage(tool, args, code, words):

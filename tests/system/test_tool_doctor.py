@@ -51,7 +51,7 @@ def results(text):
 
 @pytest.mark.parametrize("name", sorted(FAILS))
 def test_recorded_machines(tool, name):
-    done = tool("doctor", "--facts", FACTS / f"{name}.facts")
+    done = tool("doctor", "--all", "--facts", FACTS / f"{name}.facts")
     assert done.stderr == ""
     assert done.returncode == (3 if FAILS[name] else 0)
     golden(f"{name}.txt", done.stdout)
@@ -74,10 +74,29 @@ def test_recorded_machines_as_json(tool, with_json, name):
     document = json.loads(done.stdout)
     assert (document["schema"], document["tool"]) == (1, "doctor")
     for check in document["checks"]:
-        assert set(check) == {"id", "verdict", "evidence", "cause", "fix"}
+        assert set(check) == {"id", "name", "verdict", "evidence", "cause", "fix"}
         wrong = check["verdict"] in ("WARN", "FAIL")
         assert check["evidence"] and bool(check["cause"]) == bool(check["fix"]) == wrong
     assert sum(document["counts"].values()) == len(document["checks"])
+
+
+def test_skipped_checks_are_one_line(tool):
+    """All of them with --all; those that are asked for by --only are shown anyway."""
+    facts = ["--facts", FACTS / "key-missing.facts"]
+    lines = tool("doctor", *facts).stdout.splitlines()
+    assert [line for line in lines if line.startswith("SKIP")] == []
+    assert lines[-2:] == ["20 checks skipped; --all shows them", "1 FAIL, 0 WARN, 1 PASS, 20 SKIP"]
+    assert tool("doctor", "--all", *facts).stdout.count("\nSKIP ") == 19
+    lines = tool("doctor", "--only", "D12", *facts).stdout.splitlines()
+    assert len(lines) == 3 and lines[0].startswith("SKIP D12 routes: not known: ")
+
+
+def test_checks_have_names(tool):
+    facts = ["--facts", FACTS / "key-missing.facts"]
+    by_id = tool("doctor", *facts, "--only", "D12,D17").stdout
+    assert tool("doctor", *facts, "--only", "routes,Key").stdout == by_id
+    done = tool("doctor", "--only", "route")
+    assert done.returncode == 2 and "--only: 'route' is not a check" in done.stderr
 
 
 def said(kind):
@@ -192,9 +211,9 @@ def test_no_facts_file(tool, tmp_path):
 
 
 @pytest.mark.parametrize("args, words", [
-    (["--only", "D99"], "'D99' is no check"),
+    (["--only", "D99"], "'D99' is not a check"),
     (["--facts", "x", "--peer", "host"], "--peer is for a live run"),
-    (["--fix", "--json", "-"], "ask one"),
+    (["--fix", "--json", "-"], "exclude each other"),
     (["--insecure"], "--insecure is for --peer"),
     (["--gpu", "many"], "not a whole number"),
 ])
@@ -205,10 +224,10 @@ def test_wrong_usage(tool, args, words):
 
 def test_this_machine(tool, tmp_path):
     """Ends by itself, judges everything, and what it saved is judged the same."""
-    done = tool("doctor", "--save-facts", tmp_path / "facts")
+    done = tool("doctor", "--all", "--save-facts", tmp_path / "facts")
     assert done.returncode in (0, 3), done.stderr
     assert sorted({check for _, check, _ in results(done.stdout)}) == IDS
-    again = tool("doctor", "--facts", tmp_path / "facts")
+    again = tool("doctor", "--all", "--facts", tmp_path / "facts")
     assert (again.stdout, again.returncode) == (done.stdout, done.returncode)
 
 
@@ -232,11 +251,11 @@ def test_probes_take_no_time_of_their_own():
 
 def test_a_key_that_others_may_read(tool, key):
     key.chmod(0o644)
-    done = tool("doctor", "--only", "D17", "--key-file", key)
+    done = tool("doctor", "--only", "D17", "--key", key)
     assert done.returncode == 3 and f"chmod 600 {key}" in done.stdout
     key.chmod(0o600)
     secret = key.read_text(encoding="utf-8").strip().splitlines()[-1]
-    done = tool("doctor", "--only", "D17", "--key-file", key, "--save-facts", f"{key}.facts")
+    done = tool("doctor", "--only", "D17", "--key", key, "--save-facts", f"{key}.facts")
     assert done.returncode == 0
     assert tool("key", "show-id", key).stdout.strip() in done.stdout
     saved = pathlib.Path(f"{key}.facts").read_text(encoding="utf-8")
@@ -249,16 +268,18 @@ def test_a_port_that_is_taken(tool, serve):
         other.listen()
         port = other.getsockname()[1]
         done = tool("doctor", "--only", "D13", env={"TCPX_OOB_PORT": str(port)})
-        assert re.match(rf"WARN D13 port {port} is taken by .*\(pid {os.getpid()}\)", done.stdout)
+        assert re.match(rf"WARN D13 port: port {port} is taken by .*\(pid {os.getpid()}\)",
+                        done.stdout)
     port = serve().address.split(":")[1]
     done = tool("doctor", "--only", "D13", env={"TCPX_OOB_PORT": port})
-    assert re.match(rf"PASS D13 port {port} is served by tcpx \(tcpx \(pid \d+\)\)", done.stdout)
+    assert re.match(rf"PASS D13 port: port {port} is served by tcpx \(tcpx \(pid \d+\)\)",
+                    done.stdout)
 
 
 def test_a_misspelt_variable(tool):
     done = tool("doctor", "--only", "D16", env={"TCPX_CHANELS": "3"})
     assert done.returncode == 0
-    assert "WARN D16 nobody reads TCPX_CHANELS=3" in done.stdout
+    assert "WARN D16 environment: TCPX_CHANELS=3 has no effect" in done.stdout
     assert "unset TCPX_CHANELS; export TCPX_CHANNELS=3" in done.stdout
 
 
@@ -266,7 +287,7 @@ def test_a_plugin_that_does_not_load(tool, tmp_path):
     path = tmp_path / "plugin.so"
     path.write_text("no library", encoding="utf-8")
     done = tool("doctor", "--only", "D19", "--plugin", path)
-    assert done.returncode == 3 and f"FAIL D19 {path} does not load: " in done.stdout
+    assert done.returncode == 3 and f"FAIL D19 libraries: {path} does not load: " in done.stdout
 
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")
@@ -283,8 +304,8 @@ def test_a_plugin_that_ends_or_hangs_its_process(tool, tmp_path, body, words):
     subprocess.run(["cc", "-shared", "-fPIC", "-o", path, source], check=True)
     done = tool("doctor", "--only", "D08,D19", "--plugin", path)
     assert done.returncode == 3
-    assert re.search(rf"^FAIL D19 {path} .*{words}", done.stdout, re.M), done.stdout
-    assert "SKIP D08 tcpx " in done.stdout  # nobody says RxDM's version
+    assert re.search(rf"^FAIL D19 libraries: {path} .*{words}", done.stdout, re.M), done.stdout
+    assert "SKIP D08 versions: tcpx " in done.stdout  # nobody says RxDM's version
 
 
 def test_the_nccl_of_programs_and_of_the_plugin(tool, tmp_path):
@@ -297,15 +318,17 @@ def test_the_nccl_of_programs_and_of_the_plugin(tool, tmp_path):
     plugin.write_text("", encoding="utf-8")
     done = tool("doctor", "--only", "D08", "--plugin", plugin,
                 env={"LD_LIBRARY_PATH": f"/nowhere:{tmp_path}/ours:{tmp_path}/plugins"})
-    assert "WARN D08 NCCL 2.19.3 is loaded, the plugin was made for 2.18.5" in done.stdout
+    assert "WARN D08 versions: NCCL 2.19.3 is loaded, the plugin was made for 2.18.5" in done.stdout
     done = tool("doctor", "--only", "D08", "--plugin", plugin,
                 env={"LD_LIBRARY_PATH": f"{tmp_path}/plugins"})
-    assert re.match("SKIP D08 .*NCCL 2.18.5; not known: the version of RxDM$", done.stdout,
+    assert re.match("SKIP D08 versions: .*NCCL 2.18.5; not known: the version of RxDM$",
+                    done.stdout,
                     re.M)
 
 
 def test_a_check_that_is_skipped_says_what_it_is(tool):
     done = tool("doctor", "--only", "D02,D06")
-    assert re.search(r"^SKIP D02 not known: .*\n +check: the current device is the GPU ",
+    assert re.search(r"^SKIP D02 device: not known: .*\n +check: the current device is the GPU ",
                      done.stdout, re.M), done.stdout
-    assert re.search(r"^SKIP D06 .*\n +check: the wait for flow steering ", done.stdout, re.M)
+    assert re.search(r"^SKIP D06 settle: .*\n +check: the wait for flow steering ", done.stdout,
+                     re.M)

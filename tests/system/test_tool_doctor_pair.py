@@ -26,16 +26,16 @@ def fixture_facts(tmp_path):
 
 def test_both_ends_of_one_machine(tool, serve, facts):
     here = serve()
-    done = tool("doctor", "--peer", here.address, "--save-facts", facts)
+    done = tool("doctor", "--all", "--peer", here.address, "--save-facts", facts)
     assert done.returncode in (0, 3), done.stderr
     for check in ("D08", "D16", "D20"):
         assert [line[:4] for line in verdicts(done, check)] == ["PASS"], done.stdout
     assert "equal on both ends" in verdicts(done, "D16")[0]
-    assert re.match(r"SKIP D18 one flow \d+\.\d\d GB/s, \d+ flows ", verdicts(done, "D18")[0])
+    assert re.match(r"SKIP D18 tcp: one flow \d+\.\d\d GB/s, \d+ flows ", verdicts(done, "D18")[0])
     saved = facts.read_text(encoding="utf-8")
     assert "\npair.state=up\n" in saved and "\nroute.0.out=lo\n" in saved
     assert "\nreach.0.answer=yes\n" in saved
-    assert tool("doctor", "--facts", facts).stdout == done.stdout
+    assert tool("doctor", "--all", "--facts", facts).stdout == done.stdout
     # it serves on
     assert tool("perf", here.address, "--size", "64K", "--iters", "2").returncode == 0
 
@@ -47,7 +47,7 @@ def test_nobody_there(tool):
         done = tool("doctor", "--peer", address, "--only", "D13,D18,D20")
     assert done.returncode == 3
     assert f"the other end {address} does not answer: " in verdicts(done, "D13")[0]
-    assert verdicts(done, "D20")[0].startswith("SKIP D20 not known: the other end: ")
+    assert verdicts(done, "D20")[0].startswith("SKIP D20 clocks: not known: the other end: ")
 
 
 def test_environments_that_differ(tool, serve):
@@ -56,13 +56,14 @@ def test_environments_that_differ(tool, serve):
                 env={"NCCL_DYNAMIC_CHUNK_SIZE": "524288"})
     assert done.returncode == 3
     text = "\n".join(verdicts(done, "D16"))
-    assert "FAIL D16 NCCL_DYNAMIC_CHUNK_SIZE is 524288 here, 131072 at the other end" in text
-    assert "WARN D16 chunks of 524288 B here, of 262144 B at the other end" in text
+    assert ("FAIL D16 environment: NCCL_DYNAMIC_CHUNK_SIZE is 524288 here, 131072 at the other end"
+            in text)
+    assert "WARN D16 environment: chunks of 524288 B here, of 262144 B at the other end" in text
 
 
 def test_what_is_secret_does_not_travel(tool, serve, facts, key):
     here = serve(env={"TCPX_KEY_FILE": str(key), "NCCL_API_TOKEN": "hush", "TCPX_CHANNELS": "2"})
-    done = tool("doctor", "--peer", here.address, "--key-file", key, "--only", "D16,D17",
+    done = tool("doctor", "--peer", here.address, "--key", key, "--only", "D16,D17",
                 "--save-facts", facts)
     saved = facts.read_text(encoding="utf-8")
     assert "peer.env.TCPX_CHANNELS=2\n" in saved
@@ -104,7 +105,7 @@ def test_hosts_with_different_mtu(tool, hosts, serve, facts):
     hosts.b.run("ip", "link", "set", "gb0", "mtu", "1400")
     done = between(tool, hosts, serve, facts, "--only", "D10")
     assert done.returncode == 3
-    assert "FAIL D10 the MTU is 1500 here, 1400 at the other end" in done.stdout
+    assert "FAIL D10 kernel: the MTU is 1500 here, 1400 at the other end" in done.stdout
 
 
 def test_a_way_that_drops_large_packets_in_silence(tool, hosts, serve, facts):
@@ -114,7 +115,8 @@ def test_a_way_that_drops_large_packets_in_silence(tool, hosts, serve, facts):
     assert done.returncode == 3
     fails = [line for line in verdicts(done, "D10") if line.startswith("FAIL")]
     assert len(fails) == 2, done.stdout  # IPv4 and IPv6
-    assert fails[0].startswith("FAIL D10 from 10.77.1.1 to 10.77.1.2: packets of the whole MTU ")
+    assert fails[0].startswith(
+        "FAIL D10 kernel: from 10.77.1.1 to 10.77.1.2: packets of the whole MTU ")
     assert "4 pairs reached" in verdicts(done, "D12")[0]
 
 
@@ -122,7 +124,7 @@ def test_a_router_that_says_its_mtu(tool, hosts, serve, facts):
     hosts.a.run("ip", "route", "replace", "10.77.1.2", "dev", "ga1", "mtu", "1300")
     done = between(tool, hosts, serve, facts, "--only", "D10")
     assert done.returncode == 3
-    assert "FAIL D10 packets of 1300 B pass, the NIC's MTU is 1500" in done.stdout
+    assert "FAIL D10 kernel: packets of 1300 B pass, the NIC's MTU is 1500" in done.stdout
 
 
 @pytest.fixture(name="lone")
@@ -159,7 +161,8 @@ def test_rails_without_a_subnet_are_those_of_one_name(tool, lone, serve, facts):
     done = tool.at(lone.a)("doctor", "--peer", there.address, "--insecure", "--only", "D12",
                            "--save-facts", facts)
     assert done.returncode == 3
-    assert ("FAIL D12 from 10.77.1.1 (rail1) to 10.77.1.2 packets leave by rail0" in done.stdout)
+    assert ("FAIL D12 routes: from 10.77.1.1 (rail1) to 10.77.1.2 packets leave by rail0"
+            in done.stdout)
 
 
 def test_a_route_that_takes_the_other_nic(tool, hosts, serve, facts):
@@ -167,14 +170,15 @@ def test_a_route_that_takes_the_other_nic(tool, hosts, serve, facts):
     hosts.a.run("ip", "route", "add", "10.77.1.2", "dev", "ga0", "table", "77")
     done = between(tool, hosts, serve, facts, "--only", "D12")
     assert done.returncode == 3
-    assert ("FAIL D12 from 10.77.1.1 (ga1) to 10.77.1.2 packets leave by ga0" in done.stdout)
+    assert ("FAIL D12 routes: from 10.77.1.1 (ga1) to 10.77.1.2 packets leave by ga0"
+            in done.stdout)
 
 
 def test_a_rail_that_a_firewall_drops(tool, hosts, serve, facts):
     hosts.b.drop(match='iifname "gb1" meta l4proto tcp')
     done = between(tool, hosts, serve, facts, "--only", "D12")
     assert done.returncode == 3
-    assert re.search(r"FAIL D12 from 10\.77\.1\.1 to 10\.77\.1\.2:\d+: silent", done.stdout)
+    assert re.search(r"FAIL D12 routes: from 10\.77\.1\.1 to 10\.77\.1\.2:\d+: silent", done.stdout)
 
 
 def isolated(host, address, name="aux0"):
@@ -193,7 +197,8 @@ def test_a_nic_that_leads_nowhere(tool, hosts, serve, bind):
     done = tool.at(hosts.a)("doctor", "--peer", there.address, "--insecure", "--only", "D13,D21",
                             env={"TCPX_BIND": bind} if bind else None)
     text = "\n".join(verdicts(done, "D21"))
-    assert "WARN D21 rail aux0 (172.29.2.1) does not lead to 10.77.0.2: silent" in text, done.stdout
+    assert ("WARN D21 rails: rail aux0 (172.29.2.1) does not lead to 10.77.0.2: silent"
+            in text), done.stdout
     assert "leave by ga0" in text and "export TCPX_BIND=ga0" in text
     assert verdicts(done, "D13")[0].startswith("PASS") and done.returncode == 0
 
@@ -207,7 +212,7 @@ def test_a_nic_of_the_other_end_that_leads_nowhere(tool, hosts, serve):
     address = f"{hosts.address('b')}:{there.address.rsplit(':', 1)[1]}"
     done = tool.at(hosts.a)("doctor", "--peer", address, "--insecure", "--only", "D21",
                             env={"TCPX_BIND": "auto"})
-    assert ("WARN D21 rail aux0 (172.29.2.1) does not lead to 172.29.2.2: "
+    assert ("WARN D21 rails: rail aux0 (172.29.2.1) does not lead to 172.29.2.2: "
             in verdicts(done, "D21")[0]), done.stdout
 
 
@@ -235,13 +240,13 @@ def test_a_path_with_a_smaller_mtu(tool, hosts, serve, deaf, words):
     done = tool.at(hosts.a)("doctor", "--peer", there.address, "--insecure", "--only", "D22")
     assert done.returncode == 3
     text = verdicts(done, "D22")
-    assert len(text) == 1 and text[0].startswith("FAIL D22 " + words), done.stdout
+    assert len(text) == 1 and text[0].startswith("FAIL D22 path-mtu: " + words), done.stdout
 
 
 def test_a_path_without_a_hole(tool, hosts, serve, facts):
     done = between(tool, hosts, serve, facts, "--only", "D21,D22")
-    assert verdicts(done, "D22") == ["PASS D22 path MTU: whole packets arrive, both ways"]
-    assert verdicts(done, "D21")[0].startswith("PASS D21 ")
+    assert verdicts(done, "D22") == ["PASS D22 path-mtu: path MTU: whole packets arrive, both ways"]
+    assert verdicts(done, "D21")[0].startswith("PASS D21 rails: ")
 
 
 def unpack(folder):
@@ -288,8 +293,8 @@ def fixture_a3(tool, tmp_path):
 
 
 @pytest.mark.parametrize("fails, words", [
-    ("", "FAIL D14 8 GPUs on PCI, 2 by the driver"),
-    ("init", "PASS D14 on PCI 8 GPUs and 5 NICs"),
+    ("", "FAIL D14 devices: 8 GPUs on PCI, 2 by the driver"),
+    ("init", "PASS D14 devices: PCI has 8 GPUs and 5 NICs"),
 ])
 def test_gpus_by_nvml(tool, a3, fails, words):
     """Where it says nothing, the driver's own list counts, if there is one."""
@@ -324,15 +329,17 @@ def test_an_rxdm_that_answers(tool, a3, rxdm):
     rxdm("ok")
     done = tool("doctor", "--only", "D01,D07,D19", env=a3)
     assert done.returncode == 0, done.stdout
-    assert verdicts(done, "D01")[0].startswith("PASS D01 8 GPUs, by RxDM's preset: 0000:04:00.0")
-    assert verdicts(done, "D07")[0].startswith("PASS D07 19 sockets in ")
-    assert verdicts(done, "D19")[0].startswith("PASS D19 ")
+    assert verdicts(done, "D01")[0].startswith(
+        "PASS D01 owner: 8 GPUs, by RxDM's preset: 0000:04:00.0")
+    assert verdicts(done, "D07")[0].startswith("PASS D07 rxdm: 19 sockets in ")
+    assert verdicts(done, "D19")[0].startswith("PASS D19 libraries: ")
 
 
 @pytest.mark.parametrize("mode, check, words", [
-    ("refuse", "D01", "FAIL D01 GPU 0000:04:00.0 has no NIC of its own; RxDM has no queues for it"),
-    ("silent", "D07", "FAIL D07 RxDM's socket .*/queue_ids_by_gpu: silent"),
-    (None, "D07", "FAIL D07 none of RxDM's 19 sockets is in "),
+    ("refuse", "D01",
+     "FAIL D01 owner: GPU 0000:04:00.0 has no NIC of its own; RxDM has no queues for it"),
+    ("silent", "D07", "FAIL D07 rxdm: RxDM's socket .*/queue_ids_by_gpu: silent"),
+    (None, "D07", "FAIL D07 rxdm: none of RxDM's 19 sockets is in "),
 ])
 def test_an_rxdm_that_does_not(tool, a3, rxdm, mode, check, words):
     if mode:
@@ -365,9 +372,9 @@ def probe(tool, env, *args):
 def test_packets_that_land_in_gpu_memory(tool, a3):
     done = probe(tool, a3, "--gpu", "0")
     assert [line[:4] for line in verdicts(done, "D01")] == ["PASS"], done.stdout
-    assert re.match(r"PASS D03 4 probes, rx_devmem_pkts: eth1 \+[1-9]\d*, eth2 \+[1-9]",
+    assert re.match(r"PASS D03 devmem: 4 probes, rx_devmem_pkts: eth1 \+[1-9]\d*, eth2 \+[1-9]",
                     verdicts(done, "D03")[0]), done.stdout
-    assert verdicts(done, "D14")[0].startswith("PASS D14 on PCI 8 GPUs and 5 NICs")
+    assert verdicts(done, "D14")[0].startswith("PASS D14 devices: PCI has 8 GPUs and 5 NICs")
 
 
 def test_each_gpu_with_each_nic(tool, a3, facts):
@@ -386,11 +393,13 @@ def test_each_gpu_with_each_nic(tool, a3, facts):
 def test_the_eth2_mystery(tool, a3):
     done = probe(tool, a3 | {"TCPX_PAIRING": "off"}, "--gpu", "0", "--nic", "eth2")
     assert done.returncode == 3
-    assert "FAIL D01 GPU0 (0000:04:00.0) belongs to eth1 by RxDM's preset; you listen on eth2" \
+    assert ("FAIL D01 owner: GPU0 (0000:04:00.0) belongs to eth1 by RxDM's preset; "
+            "you listen on eth2") \
         in verdicts(done, "D01")[0]
     assert "fix:   export TCPX_NIC=eth1" in verdicts(done, "D01")[0]
     text = verdicts(done, "D03")[0]
-    assert text.startswith("FAIL D03 probe of eth2 and GPU 0000:04:00.0: 8388608 B received, 0 ")
+    assert text.startswith(
+        "FAIL D03 devmem: probe of eth2 and GPU 0000:04:00.0: 8388608 B received, 0 ")
     assert "8388608 B in host memory" in text and "(D01)" in text
 
 
@@ -399,7 +408,7 @@ def test_an_end_without_the_plugin(tool, a3, serve, tmp_path):
     done = tool("doctor", "--peer", here.address, "--plugin", "default", "--only", "D03", "--gpu",
                 "0", "--save-facts", f"{tmp_path}/facts", env=a3)
     assert done.returncode == 0
-    assert verdicts(done, "D03")[0].startswith("SKIP D03 not probed: ")
+    assert verdicts(done, "D03")[0].startswith("SKIP D03 devmem: not probed: ")
     assert "\nprobe.left=4\n" in (tmp_path / "facts").read_text(encoding="utf-8")
 
 

@@ -49,7 +49,8 @@ def test_every_operation_over_every_transport(tool, op, transport):
     ("1,64K:128K,3", ["1", "64K", "128K", "3"]), ("64K:100K", ["64K"]),
 ])
 def test_sizes(tool, text, expected):
-    done = tool("perf", "--loopback", "--size", text, "--iters", 1, "--working-set", "1M")
+    done = tool("perf", "--loopback", "--transport", "auto", "--size", text, "--iters", 1,
+                "--working-set", "1M")
     assert done.returncode == 0, done.stderr
     assert [row[0] for row in rows(done.stdout)] == expected
 
@@ -101,8 +102,8 @@ def test_json_in_a_file_leaves_the_table_on_stdout(tool, with_json, tmp_path, sc
 
 @pytest.mark.parametrize("op", ["write", "read", "send", "latency", "notify"])
 def test_one_flipped_byte_is_found_and_exits_4(tool, with_json, schema, op):
-    done = tool.perf("--loopback", "--op", op, "--inject-fault", "--size", "4K", "--iters", "8",
-                     "--working-set", "1M")
+    done = tool.perf("--loopback", "--transport", "auto", "--op", op, "--inject-fault", "--size",
+                     "4K", "--iters", "8", "--working-set", "1M")
     assert done.returncode == 4
     schema.validate(done.json)
     assert done.json["verdict"] == "wrong_data"
@@ -111,8 +112,8 @@ def test_one_flipped_byte_is_found_and_exits_4(tool, with_json, schema, op):
 
 
 def test_both_ends_of_a_ping_pong_are_compared(tool, with_json, schema):
-    done = tool.perf("--loopback", "--op", "pingpong", "--inject-fault", "--size", "4K", "--iters",
-                     "8")
+    done = tool.perf("--loopback", "--transport", "auto", "--op", "pingpong", "--inject-fault",
+                     "--size", "4K", "--iters", "8")
     assert done.returncode == 4
     schema.validate(done.json)
     assert [row["wrong_bytes"] for row in done.json["results"]] == [2], "one flipped at each end"
@@ -181,9 +182,10 @@ def test_perf_lines_by_environment(tool, name):
 @pytest.mark.parametrize("prefix", ["TCPX_", "UCCL_TCPX_"])
 def test_size_and_iterations_by_environment(tool, prefix):
     env = {prefix + "PERF_SIZE": "512KB", prefix + "PERF_ITERS": "7"}
-    done = tool("perf", "--loopback", "--working-set", "1M", env=env)
+    path = ["--loopback", "--transport", "auto"]
+    done = tool("perf", *path, "--working-set", "1M", env=env)
     assert [row[:2] for row in rows(done.stdout)] == [["512K", "7"]]
-    done = tool("perf", "--loopback", *SMALL, env=env)
+    done = tool("perf", *path, *SMALL, env=env)
     assert [row[:2] for row in rows(done.stdout)] == [["64K", "4"]], "an option beats the variable"
 
 
@@ -225,8 +227,8 @@ def test_an_option_beats_its_variable(tool):
 
 
 def test_time_holds_for_large_notifications(tool):
-    done = tool("perf", "--loopback", "--op", "notify", "--size", "4M,16M", "--time",
-                "0.00001")
+    done = tool("perf", "--loopback", "--transport", "auto", "--op", "notify", "--size", "4M,16M",
+                "--time", "0.00001")
     assert done.returncode == 0, done.stderr
     assert [row[1] for row in rows(done.stdout)] == ["1", "1"], "one takes longer than that"
 
@@ -431,7 +433,8 @@ def test_serve_that_cannot_say_ready_ends(tool):
 @pytest.mark.parametrize("args", [["--op", "latency"], ["--op", "notify"], ["--op", "pingpong"],
                                   ["--op", "latency", "--busy-poll"]])
 def test_ceiling_of_latency_is_a_plain_ping_pong(tool, with_json, schema, args):
-    done = tool.perf("--loopback", "--ceiling", "--iters", "200", "--size", "8,128K", *args)
+    done = tool.perf("--loopback", "--transport", "auto", "--ceiling", "--iters", "200", "--size",
+                     "8,128K", *args)
     assert done.returncode == 0, done.stderr
     schema.validate(done.json)
     small, large = done.json["results"]

@@ -120,4 +120,4 @@ def test_a_missing_library_is_named_with_the_line_that_helps(tool, tmp_path):
 def test_one_question_at_a_time(tool):
     done = tool("info", "--plugin", "x.so", "--env")
     assert done.returncode == 2
-    assert "ask one" in done.stderr
+    assert "exclude each other" in done.stderr

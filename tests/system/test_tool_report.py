@@ -97,7 +97,7 @@ def put(path, value):
 
 
 @pytest.mark.parametrize("change, words", [
-    (put(["tool"], "perf"), "not a mesh"), (without(["tool"]), 'no "tool"'),
+    (put(["tool"], "node"), "of another command"), (without(["tool"]), 'no "tool"'),
     (put(["schema"], 2), '"schema" 1'), (put(["op"], "copy"), '"op"'), (put(["size"], -1), '"op"'),
     (without(["ranks"]), 'no "ranks"'), (put(["ranks"], []), 'no "ranks"'),
     (put(["ranks", 1, "rank"], 5), "ranks from 0"), (without(["ranks", 0, "host"]), "ranks from 0"),
@@ -121,11 +121,14 @@ def test_what_mesh_did_not_write(tool, write, change, words):
 def test_what_is_no_json(tool, write, text):
     done = tool("report", write(text))
     assert done.returncode == 1 and not done.stdout and len(done.stderr.splitlines()) == 1
+    assert ": not a result of 'tcpx mesh' or 'tcpx perf --json': " in done.stderr
 
 
 def test_usage(tool, write, tmp_path):
     assert tool("report").returncode == 2
-    assert tool("report", "/none/mesh.json").returncode == 1
+    missing = tool("report", "/none/mesh.json")
+    assert missing.returncode == 1
+    assert missing.stderr == "tcpx report: /none/mesh.json: No such file or directory\n"
     done = tool("report", write(mesh()), "-o", tmp_path / "mesh.pdf")
     assert done.returncode == 2 and ".svg, .png or .html" in done.stderr
 
@@ -206,3 +209,100 @@ def test_names_do_nothing(tool, write, tmp_path):
 def test_a_folder_that_is_not_there(tool, write, tmp_path):
     done = tool("report", write(mesh()), "-o", tmp_path / "none" / "mesh.svg")
     assert done.returncode == 1 and "none/mesh.svg" in done.stderr
+
+
+def perf(factor=1.0, **changes):
+    """A result of perf: two paths, three sizes."""
+    paths = [{"transport": transport, "channels": 2, "chunk": 524288, "congestion": "cubic",
+              "local_mem": "host", "remote_mem": "host"} for transport in ("tcp", "local")]
+    rows = [{"op": "write", "size": size, "batch": 1, "depth": 8, "iters": 9, "wrong_bytes": 0,
+             "bytes_per_second": factor * 1e9 * (i + 1), "path": path,
+             "time": {"mean": 1e-5, "min": 1e-5, "p50": 1e-5, "p99": 3e-5, "max": 3e-5},
+             "ceiling_bytes_per_second": 4e9}
+            for path in paths for i, size in enumerate((1048576, 4096, 65536))]
+    return {"schema": 1, "tool": "perf", "verdict": "ok", "path": paths[0],
+            "results": rows} | changes
+
+
+def test_runs_of_perf_are_compared(tool, write):
+    done = tool("report", write(perf(), "a.json"), write(perf(1.5), "b.json"))
+    assert done.returncode == 0, done.stderr
+    parts = done.stdout.split("\n\n")
+    assert [re.search(r"/(\w)\.json: write (\w+), 2 channels, depth 8", part).groups()
+            for part in parts] == [("a", "tcp"), ("a", "local"), ("b", "tcp"), ("b", "local")]
+    assert [line.split() for line in parts[0].splitlines()[2:]] == [
+        ["4K", "2.000", "10.00", "30.00", "50.0"], ["64K", "3.000", "10.00", "30.00", "75.0"],
+        ["1M", "1.000", "10.00", "30.00", "25.0"]]
+    assert "%" not in parts[1].split("%ceil")[1]
+    assert parts[2].count("150 % of the rate") == 3
+
+
+@pytest.mark.usefixtures("gnuplot")
+@pytest.mark.parametrize("suffix", ["svg", "png", "html"])
+@pytest.mark.parametrize("op", ["write", "latency"])
+def test_curves(tool, write, tmp_path, suffix, op):
+    document = perf()
+    for row in document["results"]:
+        row |= {"op": op} | ({"ceiling_one_way": 5e-6} if op == "latency" else {})
+    out = tmp_path / f"bw.{suffix}"
+    done = tool("report", write(document, "a.json"), "-o", out)
+    assert done.returncode == 0, done.stderr
+    data = out.read_bytes()
+    if suffix == "png":
+        assert data.startswith(b"\x89PNG")
+        return
+    text = data.decode()
+    svg = xml.fromstring(text[text.index("<svg"):text.index("</svg>") + 6])
+    words = " ".join("".join(node.itertext()) for node in svg.iter() if node.tag.endswith("text"))
+    for word in (f"{op} tcp", f"{op} local", "its ceiling", "4K", "64K", "1M", "us"):
+        assert word in words, words
+    assert ("GB/s" in words) == (op == "write")
+
+
+@pytest.mark.usefixtures("gnuplot")
+def test_words_of_a_perf_file_do_nothing(tool, write, tmp_path):
+    document = perf()
+    for row in document["results"]:
+        row["path"]["transport"] = EVIL
+    path = write(document, "a';system 'touch x.json")
+    done = tool("report", path, path, "-o", tmp_path / "bw.html")
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "bw.html").read_text()
+    assert "<script" not in text and not os.path.exists("/tmp/tcpx-report-was-here")
+
+
+@pytest.mark.parametrize("changes, words", [
+    ({"schema": 2}, '"schema" 1'), ({"results": []}, 'no "results"'), ({"results": 7}, "results"),
+    ({"results": [{}]}, "a row without"), ({"results": [1]}, "a row without"),
+    ({"results": [{"size": 1, "bytes_per_second": -1}]}, "a row without"),
+    ({"results": [{"size": 1, "bytes_per_second": 1, "op": f"o{i}"} for i in range(40)]},
+     "more than 32 curves")])
+def test_what_perf_did_not_write(tool, write, changes, words):
+    done = tool("report", write(perf(**changes)))
+    assert done.returncode == 1 and not done.stdout
+    assert "not a result of 'tcpx perf --json'" in done.stderr and words in done.stderr
+
+
+def test_wrong_bytes_of_perf(tool, write):
+    document = perf()
+    document["results"][1]["wrong_bytes"] = 3
+    done = tool("report", write(document))
+    assert done.returncode == 4 and done.stdout.count("WRONG BYTES") == 1
+
+
+def test_runs_and_meshes_are_not_mixed(tool, write):
+    runs, matrix = write(perf(), "a.json"), write(mesh(), "b.json")
+    done = tool("report", matrix, runs)
+    assert done.returncode == 2 and "several files are for results of 'tcpx perf'" in done.stderr
+    done = tool("report", runs, matrix)
+    assert done.returncode == 1 and "b.json: not a result of 'tcpx perf" in done.stderr
+    done = tool("report", "--slow", "5", runs)
+    assert done.returncode == 2 and "--slow is for" in done.stderr
+
+
+def test_a_run_is_drawn_as_it_was_written(tool, tmp_path):
+    done = tool("perf", "--loopback", "--size", "4K,64K", "--iters", "4", "--working-set", "1M",
+                "--json", tmp_path / "a.json")
+    assert done.returncode == 0, done.stderr
+    done = tool("report", tmp_path / "a.json")
+    assert done.returncode == 0 and done.stdout.count("write tcp") == 1, done.stderr

@@ -65,10 +65,28 @@ static void next_exchange_says_the_cause(void **state)
 	node_control_close(control[1]);
 }
 
+/* A wait of a minute is mentioned four times, not twenty. */
+static void waits_are_mentioned_less_and_less(void **state)
+{
+	const int64_t second = 1000000000;
+	struct node_pace pace = node_pace_start(0, 3 * second);
+	int64_t said[8];
+	unsigned count = 0;
+
+	(void)state;
+	for (int64_t now = 0; now <= 60 * second; now += second / 10)
+		if (node_pace_due(&pace, now))
+			said[count++] = now / second;
+	assert_int_equal(count, 4);
+	for (unsigned i = 0; i < count; i++)
+		assert_int_equal(said[i], (3 << (i + 1)) - 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(next_exchange_says_the_cause),
+		cmocka_unit_test(waits_are_mentioned_less_and_less),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,7 +60,7 @@ static void close_file(struct collection *c, FILE *out, const char *name)
 }
 
 /* Every file goes through the mask. */
-static void put_text(struct collection *c, const char *name, const char *text)
+static void diag_collect_put_text(struct collection *c, const char *name, const char *text)
 {
 	FILE *out = open_file(c, name);
 
@@ -72,7 +72,7 @@ static void put_text(struct collection *c, const char *name, const char *text)
 static void put_owned(struct collection *c, const char *name, char *text)
 {
 	if (text)
-		put_text(c, name, text);
+		diag_collect_put_text(c, name, text);
 	c->failed |= !text;
 	free(text);
 }
@@ -85,12 +85,12 @@ static void put_snapshot(struct collection *c, const struct diag_snapshot *snaps
 	for (unsigned i = 0; i < DIAG_KINDS; i++) {
 		snprintf(name, sizeof(name), "%s.%s.txt", diag_kind_name(i), phase);
 		if (snapshot->texts[i])
-			put_text(c, name, snapshot->texts[i]);
+			diag_collect_put_text(c, name, snapshot->texts[i]);
 	}
 }
 
-/* Makes parents as well. */
-static int make_folder(const char *path)
+/* Makes the parent folders as well. */
+static int diag_collect_make_folder(const char *path)
 {
 	char part[FOLDER_MAX];
 
@@ -101,7 +101,21 @@ static int make_folder(const char *path)
 			return -1;
 		*slash = '/';
 	}
-	return mkdir(part, 0700); /* what is in it is the user's own business */
+	return mkdir(part, 0700); /* only the user may read the contents */
+}
+
+/* Of the user's state, as the XDG base directory specification has it; nothing is made in the
+ * current folder unasked. */
+static int default_folder(char out[FOLDER_MAX])
+{
+	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+	int by_state = state && *state == '/'; /* a relative one is to be ignored */
+
+	if (!by_state && !(home && *home == '/'))
+		return cli_usage("neither XDG_STATE_HOME nor HOME names a folder; give --out DIR");
+	snprintf(out, FOLDER_MAX, "%s%s/tcpx/diagnostics", by_state ? state : home,
+		 by_state ? "" : "/.local/state");
+	return CLI_OK;
 }
 
 /* DIR/NAME_20261123_100216, with a number where that is taken. */
@@ -110,19 +124,22 @@ static int open_folder(struct collection *c)
 	const struct diag_options *o = c->options;
 	const char *slash = *o->argv ? strrchr(*o->argv, '/') : NULL;
 	const char *name = o->name ? o->name : slash ? slash + 1 : *o->argv ? *o->argv : "tcpx";
-	const char *top = o->out ? o->out : "diagnostics";
+	char top[FOLDER_MAX];
 	time_t now = time(NULL);
 	struct tm local;
 	char base[FOLDER_MAX - 8];
 
 	if (!*name || strchr(name, '/') || *name == '.' || strlen(name) > NAME_MAX_BYTES)
-		return cli_usage("--name '%.40s' is no name of a folder", name);
+		return cli_usage("--name '%.40s' cannot be the name of a folder", name);
+	snprintf(top, sizeof(top), "%s", o->out ? o->out : "");
+	if (!o->out && default_folder(top))
+		return CLI_USAGE;
 	localtime_r(&now, &local);
 	strftime(c->when, sizeof(c->when), "%Y%m%d_%H%M%S", &local);
 	if ((size_t)snprintf(base, sizeof(base), "%s/%s_%s", top, name, c->when) >= sizeof(base))
 		return cli_usage("--out: the path is too long");
 	snprintf(c->folder, sizeof(c->folder), "%s", base);
-	for (unsigned i = 2; make_folder(c->folder); i++) {
+	for (unsigned i = 2; diag_collect_make_folder(c->folder); i++) {
 		if (errno != EEXIST || i == TRIES) {
 			cli_error("cannot make %s: %s", c->folder, strerror(errno));
 			return CLI_FAILED;
@@ -150,7 +167,8 @@ static void put_command(struct collection *c)
 	put_owned(c, "command.txt", text);
 }
 
-/* What doctor finds. After the command: it sets a plugin's environment in this process. */
+/* Runs the probes of doctor. Only after the command, because they set the environment of a
+ * plugin in this process. */
 static void put_facts(struct collection *c)
 {
 	struct doctor_probe_opts probe = {.chosen = UINT64_MAX, .gpu = -1};
@@ -227,7 +245,8 @@ static void put_summary(struct collection *c)
 	put_owned(c, "SUMMARY.txt", text);
 }
 
-/* What runs of the tool set for themselves goes to a file of the folder, which does not stay. */
+/* Runs the command. Commands of this tool write the variables that they set for themselves to a
+ * file in the folder, which is removed afterwards. */
 static void run_command(struct collection *c)
 {
 	const char *variable = config_row(CONFIG_RECIPE_FILE)->name;

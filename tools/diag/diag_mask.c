@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hides words of a text. */
+/* Masks words of a text. */
 #include "diag_mask.h"
 
 #include <arpa/inet.h>
@@ -49,7 +49,7 @@ static int is_mac(const char *word)
 	return strcmp(word, "00:00:00:00:00:00") && strcasecmp(word, "ff:ff:ff:ff:ff:ff");
 }
 
-/* Every host has these: they tell nothing. */
+/* Addresses that every host has are not masked. */
 static int is_common(const char *word)
 {
 	return !strncmp(word, "127.", 4) || !strcmp(word, "0.0.0.0") || !strcmp(word, "::1") ||
@@ -57,14 +57,14 @@ static int is_common(const char *word)
 }
 
 /* A run of hex digits, colons and dots. */
-static void put_number(struct diag_mask *mask, const char *text, size_t len, FILE *out)
+static void diag_mask_put_number(struct diag_mask *mask, const char *text, size_t len, FILE *out)
 {
 	char word[DIAG_WORD_MAX];
 	unsigned char addr[16];
 	size_t tail = 0;
 
 	while (tail < len && (text[len - tail - 1] == '.' || text[len - tail - 1] == ':'))
-		tail++; /* of a sentence, or before a port */
+		tail++; /* punctuation of a sentence, or the separator before a port */
 	if (len - tail >= 2 && len >= 2 && text[len - 1] == ':' && text[len - 2] == ':')
 		tail = 0;
 	if (mask->addresses && len - tail < sizeof(word)) {
@@ -94,7 +94,7 @@ static void put_number(struct diag_mask *mask, const char *text, size_t len, FIL
 	fwrite(text, 1, len, out);
 }
 
-static int is_word(char c)
+static int diag_mask_is_word(char c)
 {
 	return isalnum((unsigned char)c) || c == '_' || c == '-';
 }
@@ -103,7 +103,7 @@ void diag_mask_write(struct diag_mask *mask, const char *text, size_t len, FILE 
 {
 	const char *end = text + len;
 	size_t host = strlen(mask->host);
-	int inside = 0; /* of a word: what begins there is no number of its own */
+	int inside = 0; /* part of a word: the digits that follow are not an address */
 
 	while (text < end) {
 		size_t run = 0, digits = cli_hex_digits(text, (size_t)(end - text));
@@ -117,16 +117,16 @@ void diag_mask_write(struct diag_mask *mask, const char *text, size_t len, FILE 
 			inside = 1;
 		} else if (!inside && mask->addresses && host && (size_t)(end - text) >= host &&
 			   !memcmp(text, mask->host, host) &&
-			   (text + host == end || !is_word(text[host]))) {
+			   (text + host == end || !diag_mask_is_word(text[host]))) {
 			put_alias(mask, mask->host, "host", out);
 			text += host;
 			inside = 1;
-		} else if (!inside && run && (text + run == end || !is_word(text[run]))) {
-			put_number(mask, text, run, out);
+		} else if (!inside && run && (text + run == end || !diag_mask_is_word(text[run]))) {
+			diag_mask_put_number(mask, text, run, out);
 			text += run;
 			inside = 0;
 		} else {
-			inside = is_word(*text);
+			inside = diag_mask_is_word(*text);
 			fputc(*text++, out);
 		}
 	}

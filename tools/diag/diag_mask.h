@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is written down for others to read: keys never, addresses and names of hosts on demand. */
+/* Masks text that others will read: keys always, addresses and host names on request. */
 #ifndef TOOLS_DIAG_MASK_H
 #define TOOLS_DIAG_MASK_H
 
@@ -9,9 +9,9 @@
 #define DIAG_MASK_MAX 512
 #define DIAG_WORD_MAX 64
 
-/* Words are replaced by "ip-1", "mac-2", "host-1": the same word by the same one, all over. */
+/* Words are replaced by "ip-1", "mac-2", "host-1", equal words by equal ones everywhere. */
 struct diag_mask {
-	int addresses; /* IP addresses, MAC addresses and this host's name as well */
+	int addresses; /* mask IP addresses, MAC addresses and the name of this host as well */
 	char host[65];
 	unsigned count;
 	struct {
@@ -23,7 +23,7 @@ struct diag_mask {
 
 void diag_mask_init(struct diag_mask *mask, int addresses);
 
-/* Writes text as it may be shown. 64 hex digits in a row may be a key: "(hidden)". */
+/* Writes the masked text. 64 consecutive hex digits may be a key and become "(hidden)". */
 void diag_mask_write(struct diag_mask *mask, const char *text, size_t len, FILE *out);
 
 #endif

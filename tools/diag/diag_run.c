@@ -20,7 +20,7 @@
 
 extern char **environ;
 
-/* One stream of the command. */
+/* An output stream of the command. */
 struct stream {
 	int fd;
 	FILE *to, *log;
@@ -29,7 +29,7 @@ struct stream {
 	char line[LINE_MAX_BYTES];
 };
 
-/* Whole lines go to the log: a word that is hidden does not come in halves. */
+/* Writes whole lines to the log, so that no word is split before it is masked. */
 static void log_lines(struct stream *s, int all)
 {
 	char *end = memrchr(s->line, '\n', s->used);
@@ -42,8 +42,8 @@ static void log_lines(struct stream *s, int all)
 	s->used -= whole;
 }
 
-/* What is there now. 0; -1: the stream has ended. */
-static int take(struct stream *s)
+/* Copies what has arrived. Returns 0, or -1 at the end of the stream. */
+static int diag_run_take(struct stream *s)
 {
 	ssize_t got = read(s->fd, s->line + s->used, sizeof(s->line) - s->used);
 
@@ -61,7 +61,7 @@ static int take(struct stream *s)
 	return 0;
 }
 
-static int start(const struct diag_run *run, int out_fd, int err_fd, pid_t *out_pid)
+static int diag_run_start(const struct diag_run *run, int out_fd, int err_fd, pid_t *out_pid)
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
@@ -69,7 +69,7 @@ static int start(const struct diag_run *run, int out_fd, int err_fd, pid_t *out_
 	int rc;
 
 	sigemptyset(&ours);
-	sigaddset(&ours, SIGPIPE); /* ignored here, not there */
+	sigaddset(&ours, SIGPIPE); /* ignored by this process, but not by the command */
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, out_fd, STDOUT_FILENO);
 	posix_spawn_file_actions_adddup2(&actions, err_fd, STDERR_FILENO);
@@ -93,9 +93,9 @@ static void sample(struct diag_run *run, pid_t pid)
 	run->taken++;
 }
 
-/* Until the command has ended. What it started may live on with its streams: they are not waited
- * for. */
-static void follow(struct diag_run *run, pid_t pid, struct stream streams[2])
+/* Follows the command to its end. Processes that it started may keep its streams open and are
+ * not waited for. */
+static void diag_run_follow(struct diag_run *run, pid_t pid, struct stream streams[2])
 {
 	int handle = (int)syscall(SYS_pidfd_open, pid, 0), told = 0;
 	int64_t next_ns = clock_after(SAMPLE_NS);
@@ -110,7 +110,7 @@ static void follow(struct diag_run *run, pid_t pid, struct stream streams[2])
 		poll(fds, 3, left > 0 ? (int)(left / CLOCK_MS_NS) + 1 : 0);
 		for (unsigned i = 0; i < 2; i++)
 			if (fds[i].revents)
-				take(&streams[i]);
+				diag_run_take(&streams[i]);
 		if (cli_interrupted && !told) {
 			told = 1;
 			kill(pid, SIGTERM);
@@ -126,13 +126,13 @@ static void follow(struct diag_run *run, pid_t pid, struct stream streams[2])
 		close(handle);
 }
 
-/* What is still in the pipes after the end. */
-static void drain(struct stream *s)
+/* Copies what is left in the pipe after the end. */
+static void diag_run_drain(struct stream *s)
 {
 	struct pollfd fd = {s->fd, POLLIN, 0};
 
 	while (s->fd >= 0 && poll(&fd, 1, 0) > 0)
-		if (take(s))
+		if (diag_run_take(s))
 			break;
 	log_lines(s, 1);
 	if (s->fd >= 0)
@@ -156,16 +156,16 @@ int diag_run_command(struct diag_run *run)
 	streams[0] = (struct stream){.fd = out[0], .to = stdout, .log = run->out_log};
 	streams[1] = (struct stream){.fd = err[0], .to = stderr, .log = run->err_log};
 	streams[0].mask = streams[1].mask = run->mask;
-	rc = start(run, out[1], err[1], &pid);
+	rc = diag_run_start(run, out[1], err[1], &pid);
 	close(out[1]);
 	close(err[1]);
 	if (!rc) {
-		follow(run, pid, streams);
+		diag_run_follow(run, pid, streams);
 		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 			;
 	}
-	drain(&streams[0]);
-	drain(&streams[1]);
+	diag_run_drain(&streams[0]);
+	diag_run_drain(&streams[1]);
 	run->seconds = (double)(clock_now_ns() - start_ns) / 1e9;
 	run->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 	if (rc) {

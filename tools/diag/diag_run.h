@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A command, run while its output goes two ways and snapshots are taken. */
+/* Runs a command, copies its output to a log and takes snapshots meanwhile. */
 #ifndef TOOLS_DIAG_RUN_H
 #define TOOLS_DIAG_RUN_H
 
@@ -11,13 +11,13 @@ struct diag_run {
 	FILE *out_log, *err_log;
 	struct diag_mask *mask;
 	/* the answer */
-	struct diag_snapshot during; /* the last one while it ran */
+	struct diag_snapshot during; /* the last snapshot while it ran */
 	unsigned taken;		     /* how many */
-	int code;		     /* its exit code; 128 + a signal; 127: it did not start */
+	int code;		     /* exit code; 128 + signal; 127: not started */
 	double seconds;
 };
 
-/* 0; -1: no pipes for it. Ctrl-C and SIGTERM are the command's. */
+/* Returns 0, or -1 without pipes. Ctrl-C and SIGTERM are passed on to the command. */
 int diag_run_command(struct diag_run *run);
 
 #endif

@@ -61,7 +61,7 @@ static void put_interface(const char *name, FILE *out)
 	}
 }
 
-static void put_interfaces(FILE *out)
+static void diag_snapshot_put_interfaces(FILE *out)
 {
 	struct sys_iface *list = NULL;
 	unsigned count = 0;
@@ -89,8 +89,8 @@ static void put_statistic(void *arg, const char *label, uint64_t value)
 	fprintf(to->out, "%s %s: %llu\n", to->nic, label, (unsigned long long)value);
 }
 
-/* The kernel's counters of the interface, then those of its driver (ethtool -S), which come from a
- * file where that is set, as well. */
+/* Writes the kernel's counters of the interface and those of its driver (ethtool -S), also from
+ * a file if one is set. */
 static void put_counters_of(const char *name, FILE *out)
 {
 	struct statistics to = {name, out};
@@ -189,7 +189,7 @@ static void put_sysctls_of(const char *folder, const char *prefix, FILE *out)
 		free(list);
 }
 
-/* Keys of the kernel's own (of SYN cookies, fast open) are among them, and unreadable or hidden. */
+/* Some sysctls hold keys of the kernel (SYN cookies, fast open); they are unreadable or masked. */
 static void put_filter(const char *nic, FILE *out)
 {
 	char path[200], line[64];
@@ -207,7 +207,7 @@ static void put_sysctls(FILE *out)
 	put_sysctls_of("/proc/sys/vm", "vm.", out);
 }
 
-/* The processes below root, root among them: marks those whose parent is marked, until no more. */
+/* Marks root and all its descendants, repeating until no process is added. */
 static unsigned family(pid_t root, pid_t pids[PROCESSES_MAX])
 {
 	static struct {
@@ -224,7 +224,7 @@ static unsigned family(pid_t root, pid_t pids[PROCESSES_MAX])
 		if (!isdigit((unsigned char)entry->d_name[0]) ||
 		    doctor_read_line(path, line, sizeof(line)))
 			continue;
-		end = strrchr(line, ')'); /* a name may hold blanks and brackets */
+		end = strrchr(line, ')'); /* the name may contain blanks and brackets */
 		if (!end || sscanf(end + 1, " %*c %d", &all[count].parent) != 1)
 			continue;
 		all[count++].pid = (pid_t)atoi(entry->d_name);
@@ -323,7 +323,7 @@ static void put_cpu(FILE *out)
 int diag_snapshot_take(struct diag_snapshot *snapshot, pid_t process)
 {
 	static void (*const fns[DIAG_KINDS])(FILE *) = {
-		[DIAG_INTERFACES] = put_interfaces,
+		[DIAG_INTERFACES] = diag_snapshot_put_interfaces,
 		[DIAG_COUNTERS] = diag_counters,
 		[DIAG_ROUTES] = put_routes,
 		[DIAG_SYSCTLS] = put_sysctls,

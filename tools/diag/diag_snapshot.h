@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What changes while something runs, at one moment: each kind a text of lines "name: value". */
+/* The state of things that change, at one moment: per kind a text of lines "name: value". */
 #ifndef TOOLS_DIAG_SNAPSHOT_H
 #define TOOLS_DIAG_SNAPSHOT_H
 
@@ -11,8 +11,8 @@ enum diag_kind {
 	DIAG_COUNTERS,
 	DIAG_ROUTES,
 	DIAG_SYSCTLS,
-	DIAG_AFFINITY, /* of the threads of a process and of those below it */
-	DIAG_IRQS,     /* their CPUs: read, never set */
+	DIAG_AFFINITY, /* CPUs of the threads of a process and of its descendants */
+	DIAG_IRQS,     /* CPUs of interrupts: read, never set */
 	DIAG_INTERRUPTS,
 	DIAG_CPU,
 	DIAG_KINDS,
@@ -23,17 +23,16 @@ struct diag_snapshot {
 	char *texts[DIAG_KINDS];
 };
 
-/* 0; -1: no memory, nothing is kept. */
+/* Returns 0, or -1 without memory; then nothing is kept. */
 int diag_snapshot_take(struct diag_snapshot *snapshot, pid_t process);
 void diag_snapshot_free(struct diag_snapshot *snapshot);
 
-/* "eth1 rx_bytes: 5" for each counter of each NIC, of the kernel and of its driver. */
+/* Writes "eth1 rx_bytes: 5" for each counter of each NIC, of kernel and driver. */
 void diag_counters(FILE *out);
 
-/* What stays the same: the caller frees the text. NULL: no memory. */
+/* Texts about things that do not change; the caller frees them. NULL: no memory. */
 char *diag_topology(void);
-/* recorded: what runs of the tool wrote by cli_environ_record(), or NULL; it counts where a name
- * is in both. */
+/* recorded: file written by cli_environ_record() in runs of the tool, or NULL; its values win. */
 char *diag_environment(const char *recorded);
 char *diag_versions(void);
 

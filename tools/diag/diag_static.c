@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What does not change while something runs: the machine, the environment, the versions. */
+/* Things that do not change during a run: machine, environment, versions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static void put_recorded(const char *recorded, FILE *out)
 		fclose(in);
 }
 
-static int by_name(const void *a, const void *b)
+static int diag_static_by_name(const void *a, const void *b)
 {
 	const char *x = *(const char *const *)a, *y = *(const char *const *)b;
 	size_t len = strcspn(x, "="), other = strcspn(y, "=");
@@ -44,7 +44,7 @@ static int by_name(const void *a, const void *b)
 	return order ? order : (x > y) - (x < y);
 }
 
-/* Sorted lines of text; of a name the first one alone. */
+/* Sorts the lines of text and keeps the first one of each name. */
 static void put_first_of_each(char *text, FILE *out)
 {
 	char *lines[LINES_MAX], *rest = text, *line, *before = "";
@@ -53,7 +53,7 @@ static void put_first_of_each(char *text, FILE *out)
 	while (count < LINES_MAX && (line = strsep(&rest, "\n")) != NULL)
 		if (strchr(line, '='))
 			lines[count++] = line;
-	qsort(lines, count, sizeof(lines[0]), by_name);
+	qsort(lines, count, sizeof(lines[0]), diag_static_by_name);
 	for (size_t i = 0; i < count; i++) {
 		size_t len = strcspn(lines[i], "=") + 1;
 
@@ -112,7 +112,8 @@ static void put_graph(const struct topo *topo, FILE *out)
 	}
 }
 
-/* What lscpu shows of the CPUs' kind: the first one's lines of /proc/cpuinfo, and its caches. */
+/* The model of the CPUs as lscpu shows it: lines of the first one in /proc/cpuinfo, and its
+ * caches. */
 static void put_model(FILE *out)
 {
 	static const char *const keys[][2] = {{"model name", ""},

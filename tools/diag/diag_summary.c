@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What changed between two texts. */
+/* Differences between two texts. */
 #include "diag_summary.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static int compare_rows(const void *a, const void *b)
 	return one->name < two->name ? -1 : one->name > two->name;
 }
 
-/* Lines with the separator, by name; the rows point into text. */
+/* Sorts the lines that have the separator by name; rows point into text. */
 static int split(const char *text, const char *separator, struct rows *out)
 {
 	size_t lines = 1;
@@ -49,8 +49,8 @@ static int split(const char *text, const char *separator, struct rows *out)
 	return 0;
 }
 
-/* A whole number and nothing else. */
-static int number_of(const char *text, size_t len, unsigned long long *out)
+/* Whether the text is a whole number and nothing else. */
+static int diag_summary_number_of(const char *text, size_t len, unsigned long long *out)
 {
 	char buf[24];
 
@@ -70,7 +70,8 @@ static void put_change(const struct row *a, const struct row *b, size_t sep, FIL
 
 	fprintf(out, "  %.*s: %.*s -> %.*s", (int)a->name, a->text, (int)old_len, old, (int)new_len,
 		new);
-	if (!number_of(old, old_len, &from) && !number_of(new, new_len, &to))
+	if (!diag_summary_number_of(old, old_len, &from) &&
+	    !diag_summary_number_of(new, new_len, &to))
 		fprintf(out, "  (%s%llu)", to >= from ? "+" : "-",
 			to >= from ? to - from : from - to);
 	fputc('\n', out);
@@ -118,7 +119,7 @@ unsigned diag_differences(const char *before, const char *after, const char *sep
 	return found;
 }
 
-/* Ticks of a line "cpu0 user nice system idle iowait irq softirq steal ..." */
+/* Parses the ticks of a line "cpu0 user nice system idle iowait irq softirq steal ..." */
 static int ticks(const char *text, const char *name, unsigned long long *out_busy,
 		 unsigned long long *out_all)
 {

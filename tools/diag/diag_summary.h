@@ -7,8 +7,9 @@
 
 #include "diag_snapshot.h"
 
-/* Writes a line for each name that is in one of them alone or has another value; of two numbers,
- * by how much. separator: ": " or "=". Returns how many, at most so many are written. */
+/* Writes a line for each name that only one text has or whose values differ, for numbers with
+ * the difference. separator: ": " or "=". Writes at most `most` lines; returns the number of
+ * differences. */
 unsigned diag_differences(const char *before, const char *after, const char *separator,
 			  const char *names[2], unsigned most, FILE *out);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What probes share: files of one line, rows of NICs, and this program asked in a process of its
- * own: a plugin or a driver may hang there, or end it. */
+/* Helpers of the probes: one-line files, rows of NICs, and running this program in a child
+ * process, because a plugin or driver may hang or crash. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -61,7 +61,7 @@ int doctor_line_after(const char *text, const char *name, char *out, size_t cap)
 	return -1;
 }
 
-/* Until the other side closes it; 0. -1: the deadline came first. */
+/* Reads until the other side closes. Returns 0, or -1 at the deadline. */
 static int read_until(int fd, int64_t deadline_ns, char *text, size_t cap)
 {
 	size_t used = 0;
@@ -89,7 +89,7 @@ static int read_until(int fd, int64_t deadline_ns, char *text, size_t cap)
 	}
 }
 
-static int start(const char *const *args, int out_fd, pid_t *out_pid)
+static int ask_spawn(const char *const *args, int out_fd, pid_t *out_pid)
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
@@ -121,7 +121,7 @@ void doctor_ask_start(struct doctor_asked *asked, const char *const *args)
 	asked->fd = -1;
 	if (pipe2(ends, O_CLOEXEC))
 		return;
-	if (start(args, ends[1], &pid)) {
+	if (ask_spawn(args, ends[1], &pid)) {
 		close(ends[0]);
 	} else {
 		asked->fd = ends[0];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys and values of what was found, and their text form. */
+/* Facts as keys and values, and their text form. */
 #include "doctor_facts.h"
 
 #include <ctype.h>
@@ -14,7 +14,7 @@
 #define FIRST "format"
 #define LAST "end"
 
-/* Where key is, or would be. */
+/* The index of the key, or where it would be inserted. */
 static unsigned place_of(const struct doctor_facts *facts, const char *key, int *out_found)
 {
 	unsigned low = 0, high = facts->count;
@@ -51,7 +51,7 @@ static int grow(struct doctor_facts *facts)
 	return 0;
 }
 
-/* 0; 1: it replaced one; -1: no room. */
+/* Returns 0; 1: replaced a value; -1: no room. */
 static int keep(struct doctor_facts *facts, const char *key, const char *value)
 {
 	int found;
@@ -78,7 +78,8 @@ static int keep(struct doctor_facts *facts, const char *key, const char *value)
 	return 0;
 }
 
-static void put(struct doctor_facts *facts, const char *value, const char *key, va_list ap)
+static void doctor_facts_put(struct doctor_facts *facts, const char *value, const char *key,
+			     va_list ap)
 {
 	char name[DOCTOR_KEY_MAX], text[DOCTOR_VALUE_MAX], why[200];
 	int len = vsnprintf(name, sizeof(name), key, ap);
@@ -102,7 +103,7 @@ void doctor_put_text(struct doctor_facts *facts, const char *value, const char *
 	va_list ap;
 
 	va_start(ap, key);
-	put(facts, value, key, ap);
+	doctor_facts_put(facts, value, key, ap);
 	va_end(ap);
 }
 
@@ -113,7 +114,7 @@ void doctor_put_count(struct doctor_facts *facts, uint64_t value, const char *ke
 
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
 	va_start(ap, key);
-	put(facts, value == DOCTOR_UNLIMITED ? "unlimited" : text, key, ap);
+	doctor_facts_put(facts, value == DOCTOR_UNLIMITED ? "unlimited" : text, key, ap);
 	va_end(ap);
 }
 
@@ -124,7 +125,7 @@ void doctor_put_signed(struct doctor_facts *facts, int64_t value, const char *ke
 
 	snprintf(text, sizeof(text), "%lld", (long long)value);
 	va_start(ap, key);
-	put(facts, text, key, ap);
+	doctor_facts_put(facts, text, key, ap);
 	va_end(ap);
 }
 
@@ -133,7 +134,7 @@ void doctor_put_flag(struct doctor_facts *facts, int value, const char *key, ...
 	va_list ap;
 
 	va_start(ap, key);
-	put(facts, value ? "yes" : "no", key, ap);
+	doctor_facts_put(facts, value ? "yes" : "no", key, ap);
 	va_end(ap);
 }
 
@@ -147,7 +148,7 @@ void doctor_facts_free(struct doctor_facts *facts)
 	*facts = (struct doctor_facts){0};
 }
 
-static const char *find(const struct doctor_facts *facts, const char *key, va_list ap)
+static const char *doctor_facts_find(const struct doctor_facts *facts, const char *key, va_list ap)
 {
 	char name[DOCTOR_KEY_MAX];
 	int found, len = vsnprintf(name, sizeof(name), key, ap);
@@ -165,7 +166,7 @@ const char *doctor_text(const struct doctor_facts *facts, const char *key, ...)
 	va_list ap;
 
 	va_start(ap, key);
-	value = find(facts, key, ap);
+	value = doctor_facts_find(facts, key, ap);
 	va_end(ap);
 	return value;
 }
@@ -206,7 +207,7 @@ int doctor_count(const struct doctor_facts *facts, uint64_t *out, const char *ke
 	va_list ap;
 
 	va_start(ap, key);
-	value = find(facts, key, ap);
+	value = doctor_facts_find(facts, key, ap);
 	va_end(ap);
 	return value ? to_count(value, out) : -1;
 }
@@ -217,7 +218,7 @@ int doctor_signed(const struct doctor_facts *facts, int64_t *out, const char *ke
 	va_list ap;
 
 	va_start(ap, key);
-	value = find(facts, key, ap);
+	value = doctor_facts_find(facts, key, ap);
 	va_end(ap);
 	return value ? to_signed(value, out) : -1;
 }
@@ -228,12 +229,12 @@ int doctor_flag(const struct doctor_facts *facts, const char *key, ...)
 	va_list ap;
 
 	va_start(ap, key);
-	value = find(facts, key, ap);
+	value = doctor_facts_find(facts, key, ap);
 	va_end(ap);
 	return value ? !strcmp(value, "yes") : -1;
 }
 
-static int is_word(const char *words, const char *value)
+static int doctor_facts_is_word(const char *words, const char *value)
 {
 	size_t len;
 
@@ -267,13 +268,13 @@ int doctor_fact_check(const char *key, const char *value, char *why, size_t cap)
 		must = to_signed(value, &number) ? "a whole number" : NULL;
 		break;
 	case DOCTOR_FLAG:
-		must = is_word("yes|no", value) ? NULL : "yes or no";
+		must = doctor_facts_is_word("yes|no", value) ? NULL : "yes or no";
 		break;
 	case DOCTOR_PCI:
 		must = pci_parse(value, &pci) ? "a PCI address like 0000:04:00.0" : NULL;
 		break;
 	case DOCTOR_WORD:
-		must = is_word(row->words, value) ? NULL : row->words;
+		must = doctor_facts_is_word(row->words, value) ? NULL : row->words;
 		break;
 	}
 	if (must)
@@ -281,7 +282,7 @@ int doctor_fact_check(const char *key, const char *value, char *why, size_t cap)
 	return must ? -1 : 0;
 }
 
-/* One line of the text. 0; 1: it was the last; -1 with why. */
+/* Parses one line. Returns 0; 1: it was the last one; -1 with why. */
 static int parse_line(struct doctor_facts *facts, char *line, unsigned number, char *why,
 		      size_t cap)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The keys of facts: what there is, and of which kind. */
+/* The known keys of facts and the kinds of their values. */
 #include <ctype.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ static const struct doctor_key keys[] = {
 	{"host", DOCTOR_TEXT, NULL},
 	{"kernel", DOCTOR_TEXT, NULL},
 	{"container", DOCTOR_FLAG, NULL},
-	/* what is wanted */
+	/* what the user asked for */
 	{"want.gpu", DOCTOR_COUNT, NULL},
 	{"want.nic", DOCTOR_TEXT, NULL},
 	{"want.plugin", DOCTOR_TEXT, NULL},
@@ -51,7 +51,7 @@ static const struct doctor_key keys[] = {
 	{"nic.#.resets_before", DOCTOR_COUNT, NULL},
 	{"iface.#", DOCTOR_TEXT, NULL},
 	{"iommu.groups", DOCTOR_COUNT, NULL},
-	/* a plugin at work */
+	/* calls of a plugin */
 	{"call.#.op", DOCTOR_WORD, "listen|connect|accept|regmr"},
 	{"call.#.gpu", DOCTOR_PCI, NULL},
 	{"call.#.want", DOCTOR_PCI, NULL},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What doctor says. */
+/* Output of doctor. */
 #include "doctor_print.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #define INDENT "         "
 
-/* Each line of text below the first result line, the first with its name. */
+/* Prints the lines of text below a result; the first one with the name. */
 static void print_lines(const char *name, const char *text)
 {
 	size_t len;
@@ -28,23 +28,29 @@ static const char *colour_of(enum doctor_verdict verdict)
 	return verdict == DOCTOR_PASS ? cli_green() : "";
 }
 
-void doctor_print_text(const struct doctor_report *report)
+void doctor_print_text(const struct doctor_report *report, int all)
 {
 	const unsigned *n = report->verdicts;
 
 	for (unsigned i = 0; i < report->count; i++) {
 		const struct doctor_result *r = &report->results[i];
+		const struct doctor_rule *rule = doctor_rule_named(r->id, strlen(r->id));
 		const char *colour = colour_of(r->verdict);
 
-		printf("%s%s%s %s %s\n", colour, doctor_verdict_name(r->verdict),
-		       *colour ? cli_plain() : "", r->id, r->evidence);
+		if (r->verdict == DOCTOR_SKIP && !all)
+			continue;
+		printf("%s%s%s %s %s: %s\n", colour, doctor_verdict_name(r->verdict),
+		       *colour ? cli_plain() : "", r->id, rule->name, r->evidence);
 		if (r->verdict == DOCTOR_SKIP)
-			print_lines("check:", doctor_rule_named(r->id, strlen(r->id))->title);
+			print_lines("check:", rule->title);
 		print_lines("cause:", r->cause);
 		print_lines("fix:", r->fix);
 	}
 	if (report->left_out)
 		printf("%u more are left out\n", report->left_out);
+	if (n[DOCTOR_SKIP] && !all)
+		printf("%u check%s skipped; --all shows %s\n", n[DOCTOR_SKIP],
+		       n[DOCTOR_SKIP] == 1 ? "" : "s", n[DOCTOR_SKIP] == 1 ? "it" : "them");
 	printf("%u FAIL, %u WARN, %u PASS, %u SKIP\n", n[DOCTOR_FAIL], n[DOCTOR_WARN],
 	       n[DOCTOR_PASS], n[DOCTOR_SKIP]);
 }
@@ -63,6 +69,7 @@ static void put_check(struct cli_json *list, const struct doctor_result *r)
 	if (!o)
 		return;
 	cli_json_text(o, "id", r->id);
+	cli_json_text(o, "name", doctor_rule_named(r->id, strlen(r->id))->name);
 	cli_json_text(o, "verdict", doctor_verdict_name(r->verdict));
 	cli_json_text(o, "evidence", r->evidence);
 	cli_json_text(o, "cause", r->cause);

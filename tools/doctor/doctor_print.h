@@ -5,9 +5,10 @@
 
 #include "doctor_rules.h"
 
-void doctor_print_text(const struct doctor_report *report);
+/* all: prints skipped checks as well, which are only counted otherwise. */
+void doctor_print_text(const struct doctor_report *report, int all);
 void doctor_print_fixes(const struct doctor_report *report);
-/* An exit code; the document goes to path, "-" is stdout. */
+/* Writes the document to path, "-" is stdout, and returns an exit code. */
 int doctor_print_json(const struct doctor_report *report, const struct doctor_facts *facts,
 		      const char *path);
 

@@ -31,7 +31,7 @@ int doctor_wants(const struct doctor_probe_opts *opts, const char *list)
 	return 0;
 }
 
-static int is_ours(const char *name)
+static int doctor_probe_is_ours(const char *name)
 {
 	static const char *const starts[] = {"TCPX_", "UCCL_TCPX_", "NCCL_",
 					     "CUDA_VISIBLE_DEVICES="};
@@ -49,7 +49,7 @@ static void put_variables(struct doctor_facts *facts, int served)
 	for (char **at = environ; *at; at++) {
 		const char *value = strchr(*at, '=');
 
-		if (!value || !is_ours(*at) || (served && strstr(*at, "_KEY_FILE=")))
+		if (!value || !doctor_probe_is_ours(*at) || (served && strstr(*at, "_KEY_FILE=")))
 			continue;
 		if (cli_is_secret(*at, (size_t)(value - *at)) || cli_has_key(value))
 			doctor_put_text(facts, "(hidden)", "env.%.*s", (int)(value - *at), *at);
@@ -60,8 +60,9 @@ static void put_variables(struct doctor_facts *facts, int served)
 	doctor_put_count(facts, count, "env.count");
 }
 
-/* What tcpx sets for its own process is no fault of the user's. Only this process has it. */
-static void set_recipe(int64_t deadline_ns)
+/* Adds the variables that tcpx itself would set for a plugin, so that they are not reported as
+ * missing. Only this process has them. */
+static void doctor_probe_set_recipe(int64_t deadline_ns)
 {
 	tcpx_plugin_setting settings[TCPX_PLUGIN_SETTINGS_MAX] = {{.sz = sizeof(settings[0])}};
 	uint32_t count;
@@ -90,7 +91,7 @@ static void put_problems(struct doctor_facts *facts, const char *nic, int64_t de
 	doctor_put_count(facts, count, "problem.count");
 }
 
-/* RxDM takes connections and answers nothing. */
+/* RxDM accepts connections but does not answer. */
 static int is_silent(const struct doctor_facts *facts)
 {
 	const char *state;
@@ -115,8 +116,8 @@ void doctor_probe_environment(struct doctor_facts *facts, const struct doctor_pr
 	doctor_put_count(facts, wait ? strtoull(wait, NULL, 10) : STEER_DEFAULT_US,
 			 "steer.wait_us");
 	if (is_silent(facts))
-		return; /* each question of the library would wait for it */
-	set_recipe(deadline_ns);
+		return; /* every question to RxDM would wait for its timeout */
+	doctor_probe_set_recipe(deadline_ns);
 	put_problems(facts, nic && strcmp(nic, "all") ? nic : NULL, deadline_ns);
 }
 
@@ -146,7 +147,8 @@ void doctor_probe(struct doctor_facts *facts, struct doctor_probe_opts *opts)
 	int64_t end_ns = clock_after(opts->peer ? DOCTOR_PAIR_NS : DOCTOR_LOCAL_NS);
 
 	opts->deadline_ns = end_ns - DOCTOR_LAST_NS;
-	tcpx_log_set(NULL, NULL, TCPX_LOG_ERROR); /* what is not there is a fact, not a warning */
+	/* missing things are facts here, so warnings are off */
+	tcpx_log_set(NULL, NULL, TCPX_LOG_ERROR);
 	doctor_probe_host(facts);
 	put_wanted(facts, opts);
 	doctor_probe_machine(facts, doctor_until(opts, RXDM_NS));
@@ -160,10 +162,11 @@ void doctor_probe(struct doctor_facts *facts, struct doctor_probe_opts *opts)
 	if (opts->peer)
 		doctor_probe_peer(facts, opts);
 	opts->deadline_ns = end_ns;
-	doctor_probe_environment(facts, opts); /* the last: it changes ours */
+	/* the last probe, because it changes the environment of this process */
+	doctor_probe_environment(facts, opts);
 }
 
-/* Of the key its ids alone: both ends say them in every hello. */
+/* Of the key file only the ids, which both ends send in every hello anyway. */
 void doctor_probe_served(struct doctor_facts *facts)
 {
 	struct doctor_facts key = {0};

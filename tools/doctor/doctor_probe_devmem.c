@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A short READ into GPU memory over a TCPX plugin: do the NIC's packets land there? */
+/* A short READ into GPU memory over a TCPX plugin, to see whether packets land there. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #define BYTES_COUNT (8ull << 20)
 #define TEXT_CAP 16384
 #define NICS_MAX 32
-#define LEAST_NS (1 * CLOCK_S_NS) /* for less no probe is begun */
+#define LEAST_NS (1 * CLOCK_S_NS) /* a probe needs at least this time */
 
 struct attempt {
 	char mem[24], text[TEXT_CAP];
@@ -20,7 +20,7 @@ struct attempt {
 	unsigned gpu;
 };
 
-/* perf in a process of its own: a plugin may end it. */
+/* Runs perf in a child process, because a plugin may end its process. */
 static int run_perf(const struct doctor_facts *facts, const struct doctor_probe_opts *opts,
 		    struct attempt *a)
 {
@@ -59,7 +59,7 @@ static int run_perf(const struct doctor_facts *facts, const struct doctor_probe_
 	return doctor_ask_self(args, opts->deadline_ns, a->text, sizeof(a->text));
 }
 
-/* "eth1 +12  eth2 +0" of perf: what grew on the NIC, and on others. */
+/* Parses "eth1 +12  eth2 +0" of perf: growth on the NIC, and on others. */
 static void put_counts(struct doctor_facts *facts, unsigned at, const char *nic, const char *counts)
 {
 	unsigned long long grown, here = 0, elsewhere = 0;
@@ -79,7 +79,7 @@ static void put_counts(struct doctor_facts *facts, unsigned at, const char *nic,
 	doctor_put_count(facts, elsewhere, "probe.%u.elsewhere", at);
 }
 
-/* The last thing that perf said went wrong: why there was no probe. */
+/* The last error line of perf: why there was no probe. */
 static void put_why(struct doctor_facts *facts, const char *text)
 {
 	static const char name[] = "tcpx perf: ";
@@ -102,7 +102,7 @@ static void probe_one(struct doctor_facts *facts, const struct doctor_probe_opts
 	const char *pci = doctor_text(facts, "gpu.%u.pci", a->gpu);
 	char counts[512];
 	int failed = run_perf(facts, opts, a);
-	/* the plugin's own words for data that came as plain TCP */
+	/* the message of the plugin for data that arrived as plain TCP */
 	int missed = strstr(a->text, "no cmsg") || strstr(a->text, "no-cmsg") ||
 		     strstr(a->text, "no NIC counted a packet");
 
@@ -123,8 +123,8 @@ static void probe_one(struct doctor_facts *facts, const struct doctor_probe_opts
 	++*count;
 }
 
-/* The NICs that receive for a GPU of this process, each once: another's no relay can use. Answers
- * how many. */
+/* Lists the NICs that own a GPU of this process, each once; no relay can use others. Returns
+ * their number. */
 static unsigned list_nics(const struct doctor_facts *facts, const char **nics)
 {
 	const char *owner;
@@ -150,10 +150,10 @@ struct devmem_round {
 	const struct doctor_probe_opts *opts;
 	const char *nics[NICS_MAX];
 	unsigned nnics;
-	unsigned count, left; /* pairs that were probed, and that were not */
+	unsigned count, left; /* numbers of pairs probed and not probed */
 };
 
-/* The GPU with its own NIC, or with each of the others. */
+/* Probes a GPU with its own NIC, or with each of the others. */
 static void probe_gpu(struct devmem_round *r, unsigned gpu, uint64_t ordinal, int own)
 {
 	static struct attempt a;
@@ -164,7 +164,7 @@ static void probe_gpu(struct devmem_round *r, unsigned gpu, uint64_t ordinal, in
 	for (unsigned i = 0; i < r->nnics; i++) {
 		unsigned before = r->count;
 
-		/* of NICs that were named, one word may hold several */
+		/* a word of --nic may name several NICs */
 		if (own != (owner && doctor_is_listed(r->nics[i], owner)))
 			continue;
 		a.nic = r->nics[i];
@@ -193,7 +193,7 @@ void doctor_probe_devmem(struct doctor_facts *facts, const struct doctor_probe_o
 		round.nics[round.nnics++] = nic;
 	else
 		round.nnics = list_nics(facts, round.nics);
-	/* what matters most comes first: the time may not suffice for all */
+	/* own NICs first, because the time may not suffice for all pairs */
 	for (int own = 1; own >= 0; own--)
 		for (unsigned i = 0; doctor_text(facts, "gpu.%u.pci", i); i++)
 			if (!doctor_count(facts, &ordinal, "gpu.%u.cuda", i) &&

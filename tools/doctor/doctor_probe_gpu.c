@@ -19,11 +19,12 @@
 #include "topo/pairing.h"
 #include "topo/rxdm_client.h"
 
-#define DRIVER_NS (3 * CLOCK_S_NS) /* of CUDA and of the plugin, both at once */
+/* time for CUDA and for the plugin, which run at the same time */
+#define DRIVER_NS (3 * CLOCK_S_NS)
 #define TEXT_CAP 16384
 #define QUEUES "queue_ids_by_gpu"
 
-/* As the tools' recipe has it, where the user says nothing. */
+/* The prefix of RxDM sockets that the tools set if the user does not. */
 static const char *rxdm_prefix(void)
 {
 	const char *prefix = getenv("NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX");
@@ -47,8 +48,9 @@ static void put_nic(struct doctor_facts *facts, const struct topo *topo, const s
 		doctor_put_text(facts, nic->driver, "nic.%d.driver", at);
 }
 
-static void put_owner(struct doctor_facts *facts, const struct topo *topo,
-		      const struct topo_gpu *gpu, const struct topo_owner *owner, unsigned at)
+static void doctor_probe_gpu_put_owner(struct doctor_facts *facts, const struct topo *topo,
+				       const struct topo_gpu *gpu, const struct topo_owner *owner,
+				       unsigned at)
 {
 	static const char *const sources[] = {"none", "preset", "pcie"};
 	static const char *const answers[] = {"silent", "known", "denied"};
@@ -86,12 +88,12 @@ void doctor_probe_machine(struct doctor_facts *facts, int64_t deadline_ns)
 		doctor_put_text(facts, pci_format(gpu->place.pci, pci), "gpu.%u.pci", i);
 		doctor_put_signed(facts, gpu->place.numa, "gpu.%u.numa", i);
 		if (owner)
-			put_owner(facts, topo, gpu, owner, i);
+			doctor_probe_gpu_put_owner(facts, topo, gpu, owner, i);
 	}
 	topo_free(topo);
 }
 
-/* "  cuda:0   0000:04:00.0  NAME ...": the ordinal of a GPU. */
+/* Parses "  cuda:0   0000:04:00.0  NAME ...": the ordinal of a GPU. */
 static void put_ordinal(struct doctor_facts *facts, const char *line)
 {
 	unsigned ordinal;
@@ -105,7 +107,7 @@ static void put_ordinal(struct doctor_facts *facts, const char *line)
 			doctor_put_count(facts, ordinal, "gpu.%u.cuda", i);
 }
 
-/* What "tcpx info" says of GPUs. */
+/* Parses the GPU lines of "tcpx info". */
 static void take_cuda(struct doctor_facts *facts, const char *text)
 {
 	unsigned count = 0;
@@ -122,7 +124,7 @@ static void take_cuda(struct doctor_facts *facts, const char *text)
 	doctor_put_count(facts, count, "gpu.cuda");
 }
 
-/* What the kernel's driver holds, where NVML says nothing. */
+/* GPUs of the kernel driver, used without NVML. */
 static void count_driver(struct doctor_facts *facts)
 {
 	DIR *folder = opendir("/proc/driver/nvidia/gpus");
@@ -159,7 +161,7 @@ static void take_nvml(struct doctor_facts *facts, struct doctor_asked *nvml, int
 		doctor_put_text(facts, count, "gpu.nvml");
 }
 
-/* Whether somebody takes connections there; nothing is said to him. */
+/* Whether a process accepts connections on the socket; nothing is sent. */
 static const char *socket_state(const char *path)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -195,7 +197,7 @@ static void put_socket(struct doctor_facts *facts, const char *prefix, const cha
 	state = socket_state(path);
 	if (!state || *count == DOCTOR_INDEX_MAX)
 		return;
-	/* it was asked for the queues of the GPUs before */
+	/* this socket was already asked for the queues of the GPUs */
 	if (!strcmp(name, QUEUES) && !strcmp(state, "connects") && answer &&
 	    !strcmp(answer, "silent"))
 		state = "silent";
@@ -226,7 +228,7 @@ void doctor_probe_rxdm(struct doctor_facts *facts)
 	}
 }
 
-/* The plugin that is meant; NULL: none is named, and none is installed. */
+/* The path of the plugin; NULL: none is named or installed. */
 static const char *plugin_file(const char *named)
 {
 	const char *path = named ? named : config_text(CONFIG_PLUGIN);
@@ -240,8 +242,9 @@ static const char *plugin_file(const char *named)
 	return access(path, F_OK) ? NULL : path;
 }
 
-/* The NCCL of a folder, by the name of the file that libnccl.so.2 stands for; nothing is loaded.
- * 0; 1: it is there and does not say its version; -1: it is not there. */
+/* The version of the NCCL in a folder, from the name of the file that libnccl.so.2 links to;
+ * nothing is loaded. Returns 0; 1: NCCL is there, but its version is unknown; -1: it is not
+ * there. */
 static int put_nccl(struct doctor_facts *facts, const char *folder, size_t len, const char *key)
 {
 	static const char link[] = "libnccl.so.2", digits[] = ".0123456789";
@@ -259,7 +262,8 @@ static int put_nccl(struct doctor_facts *facts, const char *folder, size_t len, 
 	return 0;
 }
 
-/* Beside the plugin lies the NCCL that it was made for; programs load the linker's first. */
+/* The NCCL next to the plugin is the one that it was made for; programs load the first one that
+ * the linker finds. */
 static void put_nccls(struct doctor_facts *facts, const char *file)
 {
 	static const char usual[] = ":/lib/x86_64-linux-gnu/:/usr/lib/x86_64-linux-gnu/:/lib64/"
@@ -282,7 +286,7 @@ static void put_nccls(struct doctor_facts *facts, const char *file)
 	}
 }
 
-/* What "tcpx info --plugin" says. */
+/* Parses the output of "tcpx info --plugin". */
 static void take_plugin(struct doctor_facts *facts, char *text, int failed)
 {
 	char rest[256];
@@ -299,8 +303,8 @@ static void take_plugin(struct doctor_facts *facts, char *text, int failed)
 		doctor_put_text(facts, rest, "plugin.interface");
 }
 
-/* The driver's first call may take long, and hang on a broken GPU; NVML and a plugin make it as
- * well. */
+/* The first call of the driver may take long, or hang with a broken GPU; NVML and plugins make
+ * it as well. */
 void doctor_probe_plugin(struct doctor_facts *facts, const struct doctor_probe_opts *opts, int cuda,
 			 int load)
 {

@@ -49,7 +49,7 @@ static void put_sysctl(struct doctor_facts *facts, const char *name)
 	doctor_put_text(facts, line, "sysctl.%s", name);
 }
 
-static void put_limit(struct doctor_facts *facts, const char *name, int which)
+static void doctor_probe_host_put_limit(struct doctor_facts *facts, const char *name, int which)
 {
 	struct rlimit limit;
 
@@ -59,7 +59,7 @@ static void put_limit(struct doctor_facts *facts, const char *name, int which)
 			"limit.%s", name);
 }
 
-/* Lines of /proc/self/status. */
+/* Reads lines of /proc/self/status. */
 static void put_status(struct doctor_facts *facts)
 {
 	FILE *f = fopen("/proc/self/status", "re");
@@ -80,7 +80,7 @@ static void put_status(struct doctor_facts *facts)
 		fclose(f);
 }
 
-/* The control group's limit of memory, of either version. */
+/* The memory limit of the control group, version 1 or 2. */
 static void put_cgroup(struct doctor_facts *facts)
 {
 	static const char *const files[] = {"/sys/fs/cgroup%.200s/memory.max",
@@ -105,7 +105,7 @@ static void put_cgroup(struct doctor_facts *facts)
 		if (doctor_read_line(path, line, sizeof(line)))
 			continue;
 		bytes = strcmp(line, "max") ? strtoull(line, NULL, 10) : DOCTOR_UNLIMITED;
-		/* version 1 writes no limit as a number close to 2^63 */
+		/* version 1 writes a number near 2^63 if there is no limit */
 		doctor_put_count(facts, bytes > 1ull << 60 ? DOCTOR_UNLIMITED : bytes,
 				 "cgroup.memory");
 		return;
@@ -158,15 +158,15 @@ void doctor_probe_host(struct doctor_facts *facts)
 			"container");
 	for (unsigned i = 0; i < sizeof(sysctls) / sizeof(sysctls[0]); i++)
 		put_sysctl(facts, sysctls[i]);
-	put_limit(facts, "memlock", RLIMIT_MEMLOCK);
-	put_limit(facts, "nofile", RLIMIT_NOFILE);
+	doctor_probe_host_put_limit(facts, "memlock", RLIMIT_MEMLOCK);
+	doctor_probe_host_put_limit(facts, "nofile", RLIMIT_NOFILE);
 	put_status(facts);
 	put_cgroup(facts);
 	put_driver(facts);
 	count_iommus(facts);
 }
 
-/* As the library judges it, without its words. */
+/* Judges the key file as the library does. */
 static const char *key_state(const char *file, const struct stat *st)
 {
 	if (!S_ISREG(st->st_mode))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interfaces with their settings and counters, and who listens on our port. */
+/* Interfaces with settings and counters, and the process that listens on our port. */
 #include <ctype.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -16,9 +16,9 @@
 #define PROCESSES_MAX 4096
 #define TCP_LISTEN_STATE 10
 
-/* A number below the folder of an interface. */
-static void put_number(struct doctor_facts *facts, const char *nic, const char *file,
-		       const char *key, int at)
+/* Reads a number from the sysfs folder of an interface. */
+static void doctor_probe_net_put_number(struct doctor_facts *facts, const char *nic,
+					const char *file, const char *key, int at)
 {
 	char path[4400], line[64];
 
@@ -40,22 +40,23 @@ static void put_settings(struct doctor_facts *facts, const char *nic, int at)
 	uint64_t all = filter_of("all"), own = filter_of(nic);
 	char path[4400], line[64];
 
-	put_number(facts, nic, "mtu", "mtu", at);
-	put_number(facts, nic, "speed", "speed_mbps", at); /* -1 is no count, and dropped */
-	put_number(facts, nic, "operstate", "state", at);
-	put_number(facts, nic, "statistics/rx_errors", "rx_errors", at);
-	put_number(facts, nic, "statistics/tx_errors", "tx_errors", at);
-	put_number(facts, nic, "statistics/rx_crc_errors", "crc_errors", at);
-	put_number(facts, nic, "statistics/rx_dropped", "rx_dropped", at);
+	doctor_probe_net_put_number(facts, nic, "mtu", "mtu", at);
+	doctor_probe_net_put_number(facts, nic, "speed", "speed_mbps",
+				    at); /* -1 is not a count and is dropped */
+	doctor_probe_net_put_number(facts, nic, "operstate", "state", at);
+	doctor_probe_net_put_number(facts, nic, "statistics/rx_errors", "rx_errors", at);
+	doctor_probe_net_put_number(facts, nic, "statistics/tx_errors", "tx_errors", at);
+	doctor_probe_net_put_number(facts, nic, "statistics/rx_crc_errors", "crc_errors", at);
+	doctor_probe_net_put_number(facts, nic, "statistics/rx_dropped", "rx_dropped", at);
 	snprintf(path, sizeof(path), "%s/class/net/%s/carrier", config_text(CONFIG_SYSFS), nic);
-	/* of an interface that is down the kernel says nothing */
+	/* the kernel reports nothing for an interface that is down */
 	doctor_put_flag(facts, !doctor_read_line(path, line, sizeof(line)) && !strcmp(line, "1"),
 			"nic.%d.carrier", at);
 	if (own != UINT64_MAX && all != UINT64_MAX)
 		doctor_put_count(facts, own > all ? own : all, "nic.%d.rp_filter", at);
 }
 
-/* Those of PCI are there already; others get a row when they have an address. */
+/* Interfaces on PCI have a row already; others get one if they have an address. */
 void doctor_probe_nics(struct doctor_facts *facts)
 {
 	struct sys_iface *ifaces = NULL;
@@ -71,7 +72,7 @@ void doctor_probe_nics(struct doctor_facts *facts)
 
 		while (before < i && strcmp(ifaces[i].name, ifaces[before].name))
 			before++;
-		if (before == i) /* an interface comes once for each address */
+		if (before == i) /* an interface is listed once per address */
 			doctor_put_text(facts, ifaces[i].name, "iface.%u", names++);
 		if (ifaces[i].loopback)
 			continue;
@@ -132,7 +133,7 @@ static int holds(const char *pid, unsigned long inode)
 	return found;
 }
 
-/* "name (pid 12)" of who has the socket; "" when that is not ours to see. */
+/* "name (pid 12)" of the process that has the socket; "" without permission to see it. */
 static void find_holder(unsigned long inode, char *out, size_t cap, char name[64])
 {
 	DIR *folder = opendir("/proc");

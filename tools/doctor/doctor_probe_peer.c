@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The other end, a 'tcpx serve': reached, asked what it is, measured. */
+/* The other end, a 'tcpx serve': connects, asks for its facts and measures. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -13,19 +13,19 @@
 #include "perf_side.h"
 
 #define CONNECT_NS (4 * CLOCK_S_NS)
-#define FACTS_MAX (256u << 10) /* what a stranger may tell */
+#define FACTS_MAX (256u << 10) /* most bytes that an unknown peer may send */
 #define CLOCK_ASKED 8
 #define PROBE_SECONDS 0.3
 #define MIB (1ull << 20)
 #define SMALL_BYTES 256
 #define WHOLE_BYTES 65536
-#define WHOLE_NS (CLOCK_S_NS * 11 / 5) /* less than a channel takes to be replaced */
+#define WHOLE_NS (CLOCK_S_NS * 11 / 5) /* shorter than the library takes to replace a channel */
 
 struct pair {
 	struct doctor_facts *facts;
 	struct perf_options options;
 	struct perf_client client;
-	char *text; /* the other end's facts */
+	char *text; /* facts of the other end */
 	size_t len;
 	int64_t offset_ns;
 	uint64_t error_ns; /* of the offset */
@@ -39,7 +39,7 @@ static int64_t real_ns(void)
 	return (int64_t)now.tv_sec * CLOCK_S_NS + now.tv_nsec;
 }
 
-/* The quickest answer tells most about the other clock. */
+/* The fastest answer gives the best estimate of the other clock. */
 static void learn_clock(struct pair *p, int64_t before, int64_t after, uint64_t theirs)
 {
 	uint64_t error = (uint64_t)(after - before) / 2;
@@ -50,7 +50,7 @@ static void learn_clock(struct pair *p, int64_t before, int64_t after, uint64_t 
 	p->offset_ns = (int64_t)theirs - (before + (int64_t)error);
 }
 
-/* One part of the facts; *out_total is what there is. */
+/* Requests one part of the facts; *out_total is the size of all parts. */
 static tcpx_status ask_part(struct pair *p, uint64_t offset, struct perf_message *m,
 			    uint64_t *out_total)
 {
@@ -101,7 +101,7 @@ static tcpx_status ask_facts(struct pair *p)
 	return status;
 }
 
-/* A newer end may tell what is not known here: that is left out. */
+/* A newer version may send unknown facts, which are dropped. */
 static void keep_facts(struct pair *p)
 {
 	char *line, *rest = p->text;
@@ -118,15 +118,15 @@ static void keep_facts(struct pair *p)
 	doctor_put_count(p->facts, p->error_ns, "clock.error_ns");
 }
 
-static void on_progress(void *arg, double share, double rate)
+static void doctor_probe_peer_on_progress(void *arg, double share, double rate)
 {
 	(void)arg;
 	(void)share;
 	(void)rate;
 }
 
-/* Shares of the time that data was under way; what held it up most. */
-static void put_limit(struct pair *p, const struct perf_result *r)
+/* Shares of the time that data was in flight, and what limited it most. */
+static void doctor_probe_peer_put_limit(struct pair *p, const struct perf_result *r)
 {
 	uint64_t busy = r->local.busy_ns, window, buffer, cpu;
 	char text[64] = "not attributed";
@@ -148,9 +148,9 @@ static void put_limit(struct pair *p, const struct perf_result *r)
 	doctor_put_count(p->facts, r->local.retransmits, "tcp.retransmits");
 }
 
-/* A row of host memory. */
-static tcpx_status run_row(struct pair *p, const struct perf_row_plan *plan,
-			   struct perf_result *out)
+/* Measures a row of host memory. */
+static tcpx_status doctor_probe_peer_run_row(struct pair *p, const struct perf_row_plan *plan,
+					     struct perf_result *out)
 {
 	struct perf_side side = {
 		.session = p->client.session,
@@ -162,13 +162,14 @@ static tcpx_status run_row(struct pair *p, const struct perf_row_plan *plan,
 	tcpx_status status = perf_row_check(&p->client, plan);
 
 	if (status == TCPX_OK)
-		status = perf_row_run(&p->client, &side, plan, on_progress, NULL, out);
+		status = perf_row_run(&p->client, &side, plan, doctor_probe_peer_on_progress, NULL,
+				      out);
 	perf_side_close(&side);
 	return status;
 }
 
-/* A short WRITE. */
-static tcpx_status measure(struct pair *p, struct perf_result *out)
+/* Measures a short WRITE. */
+static tcpx_status doctor_probe_peer_measure(struct pair *p, struct perf_result *out)
 {
 	const struct perf_row_plan plan = {
 		.op = PERF_OP_WRITE,
@@ -179,7 +180,7 @@ static tcpx_status measure(struct pair *p, struct perf_result *out)
 		.seconds = PROBE_SECONDS,
 	};
 
-	return run_row(p, &plan, out);
+	return doctor_probe_peer_run_row(p, &plan, out);
 }
 
 static tcpx_status connect_by(struct pair *p, unsigned channels, const char *address)
@@ -189,9 +190,9 @@ static tcpx_status connect_by(struct pair *p, unsigned channels, const char *add
 	return perf_connect(&p->options, &path, address, &p->client);
 }
 
-/* Whether full-sized packets arrive in that direction: where a few small transfers pass and one of
- * several packets does not, within a time in which the library does not make its packets smaller
- * yet, they do not. -1: the connection is of no use. */
+/* Whether full-sized packets arrive in that direction. They do not if a few small transfers pass
+ * and one of several packets does not, within a time in which the library does not use smaller
+ * packets yet. -1: the connection does not work at all. */
 static int probe_way(struct pair *p, const struct doctor_probe_opts *opts, enum perf_op op,
 		     const char *fact)
 {
@@ -207,21 +208,21 @@ static int probe_way(struct pair *p, const struct doctor_probe_opts *opts, enum 
 	tcpx_status status;
 
 	p->client.deadline_ns = p->options.deadline_ns = doctor_until(opts, WHOLE_NS);
-	status = run_row(p, &plan, &result);
+	status = doctor_probe_peer_run_row(p, &plan, &result);
 	if (status != TCPX_OK)
 		return -1;
 	plan.size = WHOLE_BYTES;
 	plan.iters = 1;
 	p->client.deadline_ns = p->options.deadline_ns = doctor_until(opts, WHOLE_NS);
-	status = run_row(p, &plan, &result);
-	/* The end of all probes is no answer. */
+	status = doctor_probe_peer_run_row(p, &plan, &result);
+	/* If the deadline of all probes came first, nothing is known. */
 	if (status == TCPX_OK ||
 	    (status == TCPX_ERR_TIMED_OUT && p->client.deadline_ns < opts->deadline_ns))
 		doctor_put_flag(p->facts, status == TCPX_OK, "%s", fact);
 	return status == TCPX_OK ? 0 : -1;
 }
 
-/* Another connection, whose packets are whole again. */
+/* A new connection, which uses full-sized packets again. */
 static tcpx_status connect_anew(struct pair *p, const struct doctor_probe_opts *opts)
 {
 	tcpx_status status;
@@ -245,7 +246,7 @@ static tcpx_status probe_path(struct pair *p, const struct doctor_probe_opts *op
 	return status;
 }
 
-/* The NICs that both ends have directly, by their speed: what all of them carry together. */
+/* The total speed of the NICs that connect both ends directly. */
 static void put_expected(struct doctor_facts *facts)
 {
 	uint64_t sum = 0, speed;
@@ -266,22 +267,23 @@ static void put_expected(struct doctor_facts *facts)
 		doctor_put_count(facts, sum, "tcp.expected_bps");
 }
 
-/* With one channel, and with as many as the library takes. */
+/* Measures with one channel, and with the library's default number. */
 static void probe_rates(struct pair *p, const char *address)
 {
 	tcpx_peer_info info = {.sz = sizeof(info)};
 	struct perf_result result;
 
-	if (measure(p, &result) != TCPX_OK)
+	if (doctor_probe_peer_measure(p, &result) != TCPX_OK)
 		return;
 	doctor_put_count(p->facts, (uint64_t)result.bytes_per_second, "tcp.single_bps");
 	perf_client_close(&p->client, 0);
-	if (connect_by(p, 0, address) != TCPX_OK || measure(p, &result) != TCPX_OK ||
+	if (connect_by(p, 0, address) != TCPX_OK ||
+	    doctor_probe_peer_measure(p, &result) != TCPX_OK ||
 	    tcpx_peer_query(p->client.session, p->client.peer, &info) != TCPX_OK)
 		return;
 	doctor_put_count(p->facts, (uint64_t)result.bytes_per_second, "tcp.multi_bps");
 	doctor_put_count(p->facts, info.channels, "tcp.flows");
-	put_limit(p, &result);
+	doctor_probe_peer_put_limit(p, &result);
 	put_expected(p->facts);
 }
 

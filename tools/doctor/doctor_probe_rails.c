@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pairs of addresses of both ends: the route's interface, whether somebody answers, and whether
- * packets of the whole MTU do arrive. */
+/* Pairs of addresses of both ends: the interface of the route, whether the other end answers,
+ * and whether packets of the whole MTU arrive. */
 #include <errno.h>
 #include <linux/net_tstamp.h>
 #include <linux/rtnetlink.h>
@@ -20,7 +20,8 @@
 #include "sys/sock.h"
 
 #define PAIRS_MAX 32
-#define ANSWER_NS (1 * CLOCK_S_NS) /* of a connection, and of data: three times sent by then */
+/* time limits of a connection and of data, which has been sent three times by then */
+#define ANSWER_NS (1 * CLOCK_S_NS)
 #define FULL_MAX 131072
 
 struct rail_pair {
@@ -28,20 +29,21 @@ struct rail_pair {
 	struct sockaddr_storage remote;
 	int fd;
 	const char *answer;
-	int bound;	  /* a session would use it: 1, and 2 when nothing else asks for it */
-	unsigned mtu;	  /* of the path; 0: not known */
-	int full;	  /* whether whole packets were acknowledged; -1: not known */
-	int64_t until_ns; /* of the next step */
+	int bound;	  /* 1: a session would use the pair; 2: only for that reason */
+	unsigned mtu;	  /* path MTU; 0: unknown */
+	int full;	  /* whether full-sized packets were acknowledged; -1: unknown */
+	int64_t until_ns; /* deadline of the next step */
 };
 
 struct rails {
 	struct rail_pair pairs[PAIRS_MAX];
 	unsigned count;
-	struct sockaddr_storage targets[PAIRS_MAX]; /* of the other end, and not ours, too */
+	/* addresses of the other end that this host does not have as well */
+	struct sockaddr_storage targets[PAIRS_MAX];
 	unsigned ntargets;
 };
 
-/* "10.0.0.1:80" or "[fe80::1%eth0]:80". 0; -1. */
+/* Parses "10.0.0.1:80" or "[fe80::1%eth0]:80". Returns 0 or -1. */
 static int parse_address(const char *text, size_t len, struct sockaddr_storage *out)
 {
 	char host[SYS_ADDR_TEXT], *colon, *start = host;
@@ -90,7 +92,7 @@ static void put_attribute(struct route_question *q, unsigned short type,
 	q->head.nlmsg_len = (uint32_t)(NLMSG_ALIGN(q->head.nlmsg_len) + RTA_ALIGN(attr->rta_len));
 }
 
-/* The interface of an answer; 0: none. */
+/* The interface in a netlink answer; 0: none. */
 static unsigned interface_of(const struct nlmsghdr *head, size_t len)
 {
 	const struct rtattr *attr;
@@ -106,8 +108,8 @@ static unsigned interface_of(const struct nlmsghdr *head, size_t len)
 	return index;
 }
 
-/* Where the kernel sends packets from one address, or from none, to another. 0; -1: it does not
- * say. */
+/* The interface by which the kernel sends packets to an address, with or without a source
+ * address. Returns 0, or -1 if the kernel does not answer. */
 static int ask_route(const struct sockaddr_storage *from, const struct sockaddr_storage *to,
 		     char name[IF_NAMESIZE])
 {
@@ -151,7 +153,7 @@ static void add_pair(struct rails *rails, const struct sys_iface *local,
 			(struct rail_pair){.local = local, .remote = *remote, .fd = -1, .full = -1};
 }
 
-/* The other end's NIC that has the address; NULL: not known. */
+/* The NIC of the other end that has the address; NULL: unknown. */
 static const char *their_nic(const struct doctor_facts *facts,
 			     const struct sockaddr_storage *remote, unsigned *out_at)
 {
@@ -167,7 +169,7 @@ static const char *their_nic(const struct doctor_facts *facts,
 	return NULL;
 }
 
-/* With our interface of that name. */
+/* Pairs the address with the interface of this host that has the name. */
 static void pair_by_name(struct rails *rails, const struct sys_iface *ifaces, unsigned count,
 			 const char *name, const struct sockaddr_storage *remote)
 {
@@ -179,9 +181,9 @@ static void pair_by_name(struct rails *rails, const struct sys_iface *ifaces, un
 		}
 }
 
-/* Addresses of one subnet, or both of loopback. Hosts of a cloud have addresses without a subnet:
- * the NIC of the same name there is the same rail. Where even that finds nothing, the kernel says
- * which it would take. */
+/* Pairs addresses of one subnet, or both of loopback. Cloud hosts have addresses without a
+ * subnet: NICs of the same name are the same rail there. If that finds nothing, the route of the
+ * kernel decides. */
 static void find_pairs(struct rails *rails, const struct doctor_facts *facts,
 		       const struct sys_iface *ifaces, unsigned count, const char *addresses,
 		       int by_kernel)
@@ -212,8 +214,9 @@ static void find_pairs(struct rails *rails, const struct doctor_facts *facts,
 	}
 }
 
-/* An address of the other end's that the library would dial from there: one in the same subnet,
- * else one of the family by number. Those that this host has as well are not the other end's. */
+/* The address of the other end that the library would dial from a local address: one in the same
+ * subnet, else one of the same family by index. Addresses that this host has as well do not
+ * count. */
 static int pick_target(const struct rails *rails, const struct sys_iface *local, unsigned rail,
 		       struct sockaddr_storage *out)
 {
@@ -236,8 +239,8 @@ static int pick_target(const struct rails *rails, const struct sys_iface *local,
 	return found;
 }
 
-/* The other end's addresses without those that this host has; whether one was left out is told of
- * the interface that has it. */
+/* The addresses of the other end without those that this host has as well; notes the interface
+ * of an address that was left out. */
 static void find_targets(struct rails *rails, const struct sys_iface *ifaces, unsigned count,
 			 const char *addresses)
 {
@@ -257,7 +260,7 @@ static void find_targets(struct rails *rails, const struct sys_iface *ifaces, un
 	}
 }
 
-/* What a session binds to here: TCPX_BIND, or "auto", NIXL's default. */
+/* Addresses that a session binds to here: TCPX_BIND, or "auto", the default with NIXL. */
 static void find_bound(struct rails *rails, const struct sys_iface *ifaces, unsigned count)
 {
 	const char *bind = config_text(CONFIG_BIND);
@@ -308,8 +311,9 @@ static void begin(struct rail_pair *pair)
 		pair->answer = failure(errno);
 }
 
-/* Two packets of the whole MTU. Where it is smaller on the way and nobody says so, small packets
- * pass and these do not. That they were acknowledged is told as a timestamp, in the error queue. */
+/* Sends two packets of the whole MTU. If the path MTU is smaller and no router says so, small
+ * packets pass and these do not. Their acknowledgement arrives as a timestamp in the error
+ * queue. */
 static int send_full(struct rail_pair *pair, const struct tcp_info *info)
 {
 	static const char full[FULL_MAX];
@@ -324,7 +328,7 @@ static int send_full(struct rail_pair *pair, const struct tcp_info *info)
 	return send(pair->fd, full, len, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)len ? 0 : -1;
 }
 
-/* The connection is there, or has failed. */
+/* Handles a connection that is up or has failed. */
 static void end_connect(struct rail_pair *pair, const struct doctor_probe_opts *opts)
 {
 	struct tcp_info info = {0};
@@ -340,8 +344,8 @@ static void end_connect(struct rail_pair *pair, const struct doctor_probe_opts *
 		pair->until_ns = doctor_until(opts, ANSWER_NS);
 }
 
-/* The data was acknowledged, or the connection reset by who got it; or it is late. A router that
- * spoke has changed the path's MTU by now. */
+/* The data was acknowledged, or the peer reset the connection on receiving it; or it is late. If
+ * a router reported a smaller MTU, the path MTU has changed by now. */
 static void end_full(struct rail_pair *pair)
 {
 	struct tcp_info info = {0};
@@ -355,7 +359,7 @@ static void end_full(struct rail_pair *pair)
 		pair->mtu = info.tcpi_pmtu;
 }
 
-/* One step of a pair whose descriptor has something, or that is late. */
+/* Makes one step with a pair that has an event or is late. */
 static void step(struct rail_pair *pair, const struct doctor_probe_opts *opts, int ready)
 {
 	if (pair->answer)
@@ -366,7 +370,7 @@ static void step(struct rail_pair *pair, const struct doctor_probe_opts *opts, i
 		pair->until_ns = 0;
 }
 
-/* All at once; what has not answered by the deadline is silent. */
+/* Tries all pairs at once; those without an answer at the deadline are silent. */
 static void knock(struct rails *rails, const struct doctor_probe_opts *opts)
 {
 	for (unsigned i = 0; i < rails->count; i++) {
@@ -403,7 +407,8 @@ static void knock(struct rails *rails, const struct doctor_probe_opts *opts)
 			rails->pairs[i].answer = "silent";
 		if (rails->pairs[i].fd < 0)
 			continue;
-		sys_sock_reset_on_close(rails->pairs[i].fd); /* nothing is sent again and again */
+		/* close without further retransmissions */
+		sys_sock_reset_on_close(rails->pairs[i].fd);
 		close(rails->pairs[i].fd);
 	}
 }
@@ -431,7 +436,8 @@ static void put_mtu(struct doctor_facts *facts, const struct rail_pair *pair, un
 		doctor_put_count(facts, pair->mtu, "mtu.path");
 }
 
-static void put_pair(struct doctor_facts *facts, const struct rail_pair *pair, unsigned i)
+static void doctor_probe_rails_put_pair(struct doctor_facts *facts, const struct rail_pair *pair,
+					unsigned i)
 {
 	char from[SYS_ADDR_TEXT], to[SYS_ADDR_TEXT], out[IF_NAMESIZE];
 
@@ -447,7 +453,7 @@ static void put_pair(struct doctor_facts *facts, const struct rail_pair *pair, u
 	put_mtu(facts, pair, i);
 }
 
-/* A rail of the library's. */
+/* Records a rail that the library would use. */
 static void put_rail(struct doctor_facts *facts, const struct rail_pair *pair, unsigned i,
 		     const char *addresses)
 {
@@ -490,7 +496,7 @@ void doctor_probe_rails(struct doctor_facts *facts, const struct doctor_probe_op
 		if (rails.pairs[i].bound)
 			put_rail(facts, &rails.pairs[i], bound++, addresses);
 		if (rails.pairs[i].bound < 2)
-			put_pair(facts, &rails.pairs[i], pairs++);
+			doctor_probe_rails_put_pair(facts, &rails.pairs[i], pairs++);
 	}
 	free(ifaces);
 }

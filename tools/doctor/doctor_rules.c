@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of the rules, and what they share. */
+/* The table of rules, and helpers of the rules. */
 #include "doctor_rules.h"
 
 #include <stdarg.h>
 #include <string.h>
 
 static const struct doctor_rule rules[] = {
-	{"D01", "the GPU receives through the NIC that is its own", doctor_d01_owner},
-	{"D02", "the current device is the GPU that is meant", doctor_d02_device},
-	{"D03", "packets land in GPU memory", doctor_d03_probe},
-	{"D04", "the rule of a flow is on the flow's NIC", doctor_d04_steered},
-	{"D05", "header split, n-tuple rules, RSS, resets", doctor_d05_queues},
-	{"D06", "the wait for flow steering is long enough", doctor_d06_settle},
-	{"D07", "RxDM's sockets answer", doctor_d07_rxdm},
-	{"D08", "versions, and the folder of the plugin", doctor_d08_versions},
-	{"D09", "CPU bindings of the plugin's threads", doctor_d09_bindings},
-	{"D10", "sysctls and MTU", doctor_d10_kernel},
-	{"D11", "limits of the process", doctor_d11_limits},
-	{"D12", "routes and reverse path filters", doctor_d12_routes},
-	{"D13", "the port, and who listens", doctor_d13_ports},
-	{"D14", "the same GPUs and NICs everywhere", doctor_d14_counts},
-	{"D15", "links: speed, carrier, errors, distance", doctor_d15_links},
-	{"D16", "the environment", doctor_d16_environment},
-	{"D17", "the key, and where is listened", doctor_d17_key},
-	{"D18", "plain TCP to the other end", doctor_d18_tcp},
-	{"D19", "libraries load", doctor_d19_libraries},
-	{"D20", "the clocks of both ends", doctor_d20_clock},
-	{"D21", "each rail leads to the other end", doctor_d21_rails},
-	{"D22", "path MTU: whole packets arrive, both ways", doctor_d22_path},
+	{"D01", "owner", "the GPU receives through the NIC that is its own", doctor_d01_owner},
+	{"D02", "device", "the current device is the GPU that is meant", doctor_d02_device},
+	{"D03", "devmem", "packets land in GPU memory", doctor_d03_probe},
+	{"D04", "steering", "the rule of a flow is on the flow's NIC", doctor_d04_steered},
+	{"D05", "queues", "header split, n-tuple rules, RSS, resets", doctor_d05_queues},
+	{"D06", "settle", "the wait for flow steering is long enough", doctor_d06_settle},
+	{"D07", "rxdm", "RxDM's sockets answer", doctor_d07_rxdm},
+	{"D08", "versions", "versions, and the folder of the plugin", doctor_d08_versions},
+	{"D09", "bindings", "CPU bindings of the plugin's threads", doctor_d09_bindings},
+	{"D10", "kernel", "sysctls and MTU", doctor_d10_kernel},
+	{"D11", "limits", "limits of the process", doctor_d11_limits},
+	{"D12", "routes", "routes and reverse path filters", doctor_d12_routes},
+	{"D13", "port", "the port, and who listens", doctor_d13_ports},
+	{"D14", "devices", "the same GPUs and NICs everywhere", doctor_d14_counts},
+	{"D15", "links", "links: speed, carrier, errors, distance", doctor_d15_links},
+	{"D16", "environment", "the environment", doctor_d16_environment},
+	{"D17", "key", "the key, and where is listened", doctor_d17_key},
+	{"D18", "tcp", "plain TCP to the other end", doctor_d18_tcp},
+	{"D19", "libraries", "libraries load", doctor_d19_libraries},
+	{"D20", "clocks", "the clocks of both ends", doctor_d20_clock},
+	{"D21", "rails", "each rail leads to the other end", doctor_d21_rails},
+	{"D22", "path-mtu", "path MTU: whole packets arrive, both ways", doctor_d22_path},
 };
 #define RULES (sizeof(rules) / sizeof(rules[0]))
 
@@ -39,7 +39,8 @@ const struct doctor_rule *doctor_rule(unsigned index)
 const struct doctor_rule *doctor_rule_named(const char *id, size_t len)
 {
 	for (unsigned i = 0; i < RULES; i++)
-		if (strlen(rules[i].id) == len && !strncasecmp(rules[i].id, id, len))
+		if ((strlen(rules[i].id) == len && !strncasecmp(rules[i].id, id, len)) ||
+		    (strlen(rules[i].name) == len && !strncasecmp(rules[i].name, id, len)))
 			return &rules[i];
 	return NULL;
 }
@@ -235,7 +236,7 @@ int doctor_gpu_index(const struct doctor_facts *facts, uint64_t ordinal)
 	if (counted || ordinal >= DOCTOR_INDEX_MAX ||
 	    !doctor_text(facts, "gpu.%u.pci", (unsigned)ordinal))
 		return -1;
-	return (int)ordinal; /* without a driver the machine's order is all there is */
+	return (int)ordinal; /* without a driver the PCI order is used */
 }
 
 int doctor_is_listed(const char *list, const char *word)

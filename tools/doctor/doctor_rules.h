@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Verdicts over facts. A rule reads facts and nothing else: no file, no clock, no environment; so
- * each is tried on recorded facts. What is not known makes a rule SKIP, never PASS.
- */
+/* Verdicts over facts. A rule reads facts only, and no file, clock or environment, so that it
+ * can be tested with recorded facts. With unknown facts a rule SKIPs and never PASSes. */
 #ifndef TOOLS_DOCTOR_RULES_H
 #define TOOLS_DOCTOR_RULES_H
 
@@ -17,17 +15,17 @@ struct doctor_result {
 	const char *id; /* "D01" */
 	enum doctor_verdict verdict;
 	char evidence[640]; /* what was found */
-	char cause[400];    /* of WARN and FAIL, as the next */
-	char fix[720];	    /* lines for a shell; one that begins with "#" is no command */
+	char cause[400];    /* for WARN and FAIL, as is fix */
+	char fix[720];	    /* lines for a shell; those that begin with "#" are comments */
 };
 
 struct doctor_report {
 	struct doctor_result results[DOCTOR_RESULTS_MAX];
-	unsigned count, left_out; /* left_out: results beyond the room */
+	unsigned count, left_out; /* left_out: results for which there was no room */
 	unsigned verdicts[DOCTOR_VERDICTS];
 };
 
-/* One rule at work. */
+/* The state of a rule while it judges. */
 struct doctor_judge {
 	const struct doctor_facts *facts;
 	struct doctor_report *report;
@@ -36,19 +34,20 @@ struct doctor_judge {
 };
 
 struct doctor_rule {
-	const char *id, *title;
+	const char *id, *name, *title; /* name: one word, for --only and for readers */
 	void (*judge)(struct doctor_judge *j);
 };
 
-const struct doctor_rule *doctor_rule(unsigned index); /* NULL past the end; in order */
+const struct doctor_rule *doctor_rule(unsigned index); /* in order; NULL past the end */
+/* By id or name. */
 const struct doctor_rule *doctor_rule_named(const char *id, size_t len);
 const char *doctor_verdict_name(enum doctor_verdict verdict); /* "PASS" */
 
-/* Judges the facts by the rules that chosen says, bit by index; the report is written anew. */
+/* Judges the facts by the chosen rules, bit by index, and overwrites the report. */
 void doctor_judge_all(const struct doctor_facts *facts, uint64_t chosen,
 		      struct doctor_report *out_report);
 
-/* For rules. A problem's evidence; the other two follow for the same result. */
+/* For rules: report a problem with its evidence; cause and fix follow for the same result. */
 void doctor_warn(struct doctor_judge *j, const char *evidence, ...)
 	__attribute__((format(printf, 2, 3)));
 void doctor_fail(struct doctor_judge *j, const char *evidence, ...)
@@ -56,30 +55,30 @@ void doctor_fail(struct doctor_judge *j, const char *evidence, ...)
 void doctor_cause(struct doctor_judge *j, const char *cause, ...)
 	__attribute__((format(printf, 2, 3)));
 void doctor_fix(struct doctor_judge *j, const char *fix, ...) __attribute__((format(printf, 2, 3)));
-/* Where no problem was found. */
+/* Without effect if the rule has found a problem. */
 void doctor_pass(struct doctor_judge *j, const char *evidence, ...)
 	__attribute__((format(printf, 2, 3)));
 void doctor_skip(struct doctor_judge *j, const char *why, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* A word of facts as a shell takes it, cut, for facts may come from anywhere. Good until the fourth
- * call after it. */
+/* Quotes a word for a shell and limits its length, since facts may come from anywhere. Valid
+ * until the fourth call after it. */
 const char *doctor_quote(const char *word);
 
-/* Appends to a text, cut with "..." where it is full. */
+/* Appends to a text; ends it with "..." if it does not fit. */
 void doctor_add(char *text, size_t cap, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* What several rules ask. */
+/* Helpers of several rules. */
 int doctor_uses_tcpx(const struct doctor_facts *facts); /* a plugin or RxDM is here */
 int doctor_nic_index(const struct doctor_facts *facts, const char *name); /* -1: none */
 int doctor_owns_gpu(const struct doctor_facts *facts, const char *nic);
-/* The GPU that is meant by an ordinal of this process; -1: none. */
+/* The index of the GPU with an ordinal of this process; -1: none. */
 int doctor_gpu_index(const struct doctor_facts *facts, uint64_t ordinal);
-int doctor_is_listed(const char *list, const char *word); /* of a comma list */
-/* Whether the rule may speak about GPUs: 0 after a SKIP that says why. */
+int doctor_is_listed(const char *list, const char *word); /* whether a comma list has the word */
+/* Whether facts about GPUs are known; if not, SKIPs and returns 0. */
 int doctor_has_gpus(struct doctor_judge *j);
-/* The same about a pair: 0 after a SKIP that says why the other end's facts are not there. */
+/* The same for facts of the other end. */
 int doctor_has_pair(struct doctor_judge *j);
 
 /* The rules, by file. */

@@ -10,7 +10,7 @@
 
 #define G "NCCL_GPUDIRECTTCPX_"
 
-/* What a TCPX plugin and NCCL's own network read. */
+/* Variables that a TCPX plugin and NCCL's own network read. */
 static const char *const known[] = {
 	G "SOCKET_IFNAME",
 	G "SOCKET_FAMILY",
@@ -80,7 +80,7 @@ static const char *const known[] = {
 };
 #define KNOWN (sizeof(known) / sizeof(known[0]))
 
-/* Both ends must agree on them; fatal: data is lost or wrong otherwise. */
+/* Variables that must be equal at both ends; fatal: otherwise data is lost or wrong. */
 static const struct {
 	const char *name;
 	int fatal;
@@ -104,7 +104,8 @@ static int is_known(const char *name)
 	return !strncmp(name, G "TELEMETRY_", strlen(G "TELEMETRY_"));
 }
 
-/* Ours and the plugin's are all known; of NCCL's other names only what is nearly one is told. */
+/* All names of ours and of the plugin are known. Other NCCL names are reported only if they are
+ * close to a known one. */
 static void judge_name(struct doctor_judge *j, const char *name, const char *value)
 {
 	const char *nearest = "";
@@ -123,13 +124,13 @@ static void judge_name(struct doctor_judge *j, const char *name, const char *val
 	} else {
 		return;
 	}
-	doctor_warn(j, "nobody reads %s=%.80s", name, value);
+	doctor_warn(j, "%s=%.80s has no effect", name, value);
 	if (*nearest) {
-		doctor_cause(j, "misspelt: %s is what is read", nearest);
+		doctor_cause(j, "misspelt: the name is %s", nearest);
 		doctor_fix(j, "unset %s; export %s=%s", doctor_quote(name), nearest,
 			   doctor_quote(value));
 	} else {
-		doctor_cause(j, "no variable has that name, nor one near it");
+		doctor_cause(j, "no known variable has this name or a similar one");
 		doctor_fix(j, "unset %s", doctor_quote(name));
 	}
 }
@@ -153,7 +154,8 @@ static int is_same(const struct config_row *row, const char *value, const char *
 	       one == two && row->type != CONFIG_TEXT && row->type != CONFIG_PATH;
 }
 
-/* An option and its aliases, set to different values. Those of NCCL are NCCL's as well. */
+/* Reports an option and its aliases that are set to different values. Aliases that are NCCL
+ * variables may differ, since NCCL reads them too. */
 static void judge_aliases(struct doctor_judge *j)
 {
 	const struct config_row *row;
@@ -164,7 +166,7 @@ static void judge_aliases(struct doctor_judge *j)
 		size_t len;
 
 		for (; value && *list; list += len + (list[len] == ' ')) {
-			char name[80] = ""; /* more than any has */
+			char name[80] = ""; /* more than any option has */
 			const char *other;
 
 			len = strcspn(list, " ");
@@ -179,7 +181,7 @@ static void judge_aliases(struct doctor_judge *j)
 	}
 }
 
-/* Interfaces that a variable names must be there. */
+/* Checks that the interfaces named by a variable exist. */
 static void judge_interfaces(struct doctor_judge *j, const char *name)
 {
 	const char *list = doctor_text(j->facts, "env.%s", name), *iface;
@@ -209,7 +211,7 @@ static void judge_interfaces(struct doctor_judge *j, const char *name)
 	}
 }
 
-/* A line that sets a variable and does nothing else: facts may come from anywhere. */
+/* Writes a line that sets a variable and nothing else, since facts may come from anywhere. */
 static int is_setting(const char *fix)
 {
 	static const char name[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
@@ -222,12 +224,12 @@ static int is_setting(const char *fix)
 	value = fix + 7 + strspn(fix + 7, name);
 	if (*value++ != '=')
 		return 0;
-	if (*value == '\'') /* quoted as a whole */
+	if (*value == '\'') /* the whole value is quoted */
 		return strcspn(value + 1, "'") == strlen(value + 1) - 1;
 	return !*value || !strcmp(doctor_quote(value), value);
 }
 
-/* What the check of the plugin's environment said: "what: what comes of it". */
+/* Reports a problem of the environment of the plugin: "what: consequence". */
 static void judge_problems(struct doctor_judge *j)
 {
 	const char *what;
@@ -247,7 +249,7 @@ static void judge_problems(struct doctor_judge *j)
 	}
 }
 
-/* Chunks: what NCCL cuts, and what the plugin takes. */
+/* Compares the chunk sizes of NCCL and of the plugin. */
 static void judge_chunks(struct doctor_judge *j)
 {
 	const char *cut = doctor_text(j->facts, "env.NCCL_P2P_NET_CHUNKSIZE");
@@ -321,7 +323,7 @@ void doctor_d16_environment(struct doctor_judge *j)
 		    pair && !strcmp(pair, "up") ? ", equal on both ends" : "");
 }
 
-/* "0-51,104-155" into a set. 0; -1: malformed. */
+/* Parses "0-51,104-155" into a set. Returns 0, or -1 if malformed. */
 static int parse_cpus(const char *text, size_t len, cpu_set_t *set)
 {
 	const char *end = text + len;
@@ -354,7 +356,7 @@ struct bindings {
 	cpu_set_t all;
 };
 
-/* The CPUs of one NIC against its node and the process's own. */
+/* Compares the CPUs of one NIC with those of its NUMA node and of the process. */
 static void judge_binding(struct doctor_judge *j, const struct bindings *b, const char *nic,
 			  const cpu_set_t *cpus, const cpu_set_t *allowed)
 {
@@ -364,7 +366,7 @@ static void judge_binding(struct doctor_judge *j, const struct bindings *b, cons
 
 	if (at < 0) {
 		doctor_fail(j, "%s names %s, and there is no such NIC", b->name, nic);
-		doctor_cause(j, "its threads are pinned nowhere");
+		doctor_cause(j, "its threads are not pinned");
 		doctor_fix(j, "unset %s", b->name);
 		return;
 	}
@@ -383,7 +385,7 @@ static void judge_binding(struct doctor_judge *j, const struct bindings *b, cons
 		return;
 	doctor_warn(j, "%s: %d of %d CPUs of %s are not on its NUMA node (%.60s)", b->name,
 		    CPU_COUNT(cpus) - CPU_COUNT(&in), CPU_COUNT(cpus), nic, near);
-	doctor_cause(j, "each packet crosses between the sockets");
+	doctor_cause(j, "each packet crosses between CPU sockets");
 	doctor_fix(j, "unset %s   # the plugin then takes the node's", b->name);
 }
 
@@ -443,7 +445,7 @@ void doctor_d09_bindings(struct doctor_judge *j)
 	if (CPU_COUNT(&both)) {
 		doctor_warn(j, "%d CPUs are in both the sending and the receiving bindings",
 			    CPU_COUNT(&both));
-		doctor_cause(j, "threads that spin take each other's time");
+		doctor_cause(j, "spinning threads compete for these CPUs");
 		doctor_fix(j, "unset " G "TX_BINDINGS " G "RX_BINDINGS");
 	}
 	doctor_pass(j, "%d CPUs send, %d receive%s, of %d of this process", CPU_COUNT(&tx.all),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules about GPUs, their NICs and what steers flows to them: D01 to D07. */
+/* Rules about GPUs, their NICs and flow steering: D01 to D07. */
 #include <string.h>
 
 #include "doctor_rules.h"
@@ -33,7 +33,7 @@ static void gpus_of(const struct doctor_facts *f, const char *nic, char *out, si
 	}
 }
 
-/* A GPU and a NIC that are meant to work together. */
+/* Judges a GPU and the NIC that it is to use. */
 static void wanted_pair(struct doctor_judge *j, unsigned gpu, uint64_t ordinal, const char *nic)
 {
 	const char *pci = doctor_text(j->facts, "gpu.%u.pci", gpu);
@@ -74,7 +74,7 @@ static void no_owner(struct doctor_judge *j, unsigned gpu)
 	doctor_fix(j, HOW_RXDM);
 }
 
-/* The nearest NIC alone decides: it should be near. */
+/* Judges the distance of the nearest NIC only. */
 static void distant_owner(struct doctor_judge *j, unsigned gpu)
 {
 	const char *far = doctor_text(j->facts, "gpu.%u.distance", gpu);
@@ -148,7 +148,7 @@ void doctor_d02_device(struct doctor_judge *j)
 		count++;
 		if (!strcmp(gpu, want))
 			continue;
-		doctor_fail(j, "call %u, %s: the current device was %s, meant is %s", i, op, gpu,
+		doctor_fail(j, "call %u, %s: the current device was %s, expected %s", i, op, gpu,
 			    want);
 		doctor_cause(j, "the plugin takes the calling thread's current CUDA device for the "
 				"rule and for the pages; a new thread starts with GPU 0");
@@ -161,7 +161,7 @@ void doctor_d02_device(struct doctor_judge *j)
 		doctor_skip(j, "not known: calls of a plugin, and the current device of each");
 }
 
-/* One transfer of a GPU and a NIC. */
+/* Judges one probe of a GPU and a NIC. */
 static unsigned judge_probe(struct doctor_judge *j, unsigned i, const char *nic)
 {
 	const char *gpu = doctor_text(j->facts, "probe.%u.gpu", i);
@@ -257,7 +257,7 @@ void doctor_d04_steered(struct doctor_judge *j)
 		doctor_pass(j, "%u flows, each rule on the flow's NIC", count);
 }
 
-/* What RxDM sets when it starts, of one NIC. Answers how much of it is known. */
+/* Judges the settings of one NIC that RxDM makes at its start. Returns how many are known. */
 static unsigned judge_queues(struct doctor_judge *j, unsigned i, const char *nic)
 {
 	int split = doctor_flag(j->facts, "nic.%u.header_split", i);
@@ -323,7 +323,7 @@ void doctor_d06_settle(struct doctor_judge *j)
 
 	if (doctor_count(j->facts, &wait, "steer.wait_us") ||
 	    doctor_count(j->facts, &effective, "steer.effective_us")) {
-		doctor_skip(j, "not known: how long a rule takes to work (99 of 100)");
+		doctor_skip(j, "no measurement of flow-rule latency (p99)");
 		return;
 	}
 	if (wait < effective) {
@@ -337,7 +337,7 @@ void doctor_d06_settle(struct doctor_judge *j)
 		    (unsigned long long)wait, (unsigned long long)effective);
 }
 
-/* A socket of RxDM that is no use. */
+/* Reports an unusable socket of RxDM. */
 static void bad_socket(struct doctor_judge *j, const char *prefix, const char *name,
 		       const char *state, const char *mode)
 {

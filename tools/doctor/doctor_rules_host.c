@@ -16,7 +16,7 @@ static const char *or_none(const char *text)
 	return text ? text : "none";
 }
 
-/* The same on both ends? */
+/* Compares a version of both ends. */
 static void compare_version(struct doctor_judge *j, const char *key, const char *what)
 {
 	const char *ours = doctor_text(j->facts, "%s", key);
@@ -29,7 +29,7 @@ static void compare_version(struct doctor_judge *j, const char *key, const char 
 	doctor_fix(j, "# install the same %s on both", what);
 }
 
-/* Of what a TCPX plugin works with. */
+/* Versions that a TCPX plugin depends on. */
 static void unknown_versions(struct doctor_judge *j, char *out, size_t cap)
 {
 	static const char *const versions[][2] = {
@@ -96,7 +96,7 @@ static uint64_t last_number(const char *text)
 	return strtoull(at, NULL, 10);
 }
 
-/* A sysctl that should be at least min; answers whether it is known. */
+/* Checks a sysctl that should be at least min; returns whether it is known. */
 static int at_least(struct doctor_judge *j, const char *name, uint64_t min, const char *cause,
 		    int fatal, const char *fix)
 {
@@ -116,7 +116,7 @@ static int at_least(struct doctor_judge *j, const char *name, uint64_t min, cons
 	return 1;
 }
 
-/* One that should be 0. */
+/* Checks a sysctl that should be 0. */
 static int should_be_off(struct doctor_judge *j, const char *name, const char *cause)
 {
 	const char *text = doctor_text(j->facts, "sysctl.%s", name);
@@ -131,7 +131,7 @@ static int should_be_off(struct doctor_judge *j, const char *name, const char *c
 	return 1;
 }
 
-/* Whole packets over each pair; answers of how many pairs that were reached it is not known. */
+/* Judges full-sized packets of each pair; returns for how many reached pairs that is unknown. */
 static unsigned judge_whole(struct doctor_judge *j)
 {
 	const char *answer;
@@ -158,7 +158,7 @@ static unsigned judge_whole(struct doctor_judge *j)
 	return unknown;
 }
 
-/* The MTU of both ends, and of the way; answers whether it is known as far as it was asked. */
+/* Judges the MTU of both ends and of the path; returns whether all requested facts are known. */
 static int judge_mtu(struct doctor_judge *j, char *text, size_t cap)
 {
 	uint64_t ours, theirs = 0, path;
@@ -233,7 +233,8 @@ static const char *amount(uint64_t bytes, char buf[BYTES_TEXT_MAX])
 	return bytes_format(bytes, buf, BYTES_TEXT_MAX);
 }
 
-/* A congestion control that not everybody may choose; answers whether that is known. */
+/* Checks that unprivileged processes may use the congestion control; returns whether that is
+ * known. */
 static int judge_congestion(struct doctor_judge *j)
 {
 	const char *name = doctor_text(j->facts, "env.TCPX_CONGESTION");
@@ -353,11 +354,11 @@ void doctor_d14_counts(struct doctor_judge *j)
 		doctor_skip(j, "not known: GPUs by the driver (%llu on PCI)",
 			    (unsigned long long)pci);
 	else
-		doctor_pass(j, "on PCI %llu GPUs and %llu NICs, and as many GPUs by the driver",
+		doctor_pass(j, "PCI has %llu GPUs and %llu NICs, and the driver sees as many GPUs",
 			    (unsigned long long)pci, (unsigned long long)nics);
 }
 
-/* Errors that a NIC has counted. */
+/* Reports error counters of a NIC. */
 static void judge_errors(struct doctor_judge *j, unsigned i, const char *nic)
 {
 	uint64_t rx = 0, tx = 0, crc = 0;
@@ -373,7 +374,7 @@ static void judge_errors(struct doctor_judge *j, unsigned i, const char *nic)
 	doctor_fix(j, "ethtool -S %s   # which of them grow", doctor_quote(nic));
 }
 
-/* One NIC; answers whether enough of it is known. */
+/* Judges one NIC; returns whether enough is known. */
 static int judge_link(struct doctor_judge *j, unsigned i, const char *nic, uint64_t fastest)
 {
 	int carrier = doctor_flag(j->facts, "nic.%u.carrier", i), known = 1;

@@ -5,9 +5,10 @@
 #include "doctor_rules.h"
 
 #define SKEW_NS 100000000
-#define RATE_WANTED 0.5 /* of the link's speed, by all flows together */
+#define RATE_WANTED 0.5 /* wanted share of the link speed, with all flows */
 
-/* Strict filters on a host with several NICs; answers how many of the NICs are known. */
+/* Checks for strict reverse path filters on a host with several NICs; returns how many NICs are
+ * known. */
 static unsigned judge_filters(struct doctor_judge *j, unsigned *out_nics)
 {
 	unsigned strict = 0, known = 0, first = 0;
@@ -39,7 +40,7 @@ static unsigned judge_filters(struct doctor_judge *j, unsigned *out_nics)
 	return known;
 }
 
-/* out_within: those that do not leave the host, for both ends are its own. */
+/* out_within: pairs within this host, where both addresses are its own. */
 static unsigned judge_routes(struct doctor_judge *j, unsigned *out_unknown, unsigned *out_within)
 {
 	const char *from;
@@ -65,7 +66,7 @@ static unsigned judge_routes(struct doctor_judge *j, unsigned *out_unknown, unsi
 	return count;
 }
 
-/* "10.0.0.1:80", "[fe80::1%eth0]:80" without the port, for a shell. */
+/* The address without the port of "10.0.0.1:80" or "[fe80::1%eth0]:80", for a shell. */
 static const char *host_of(const char *address, char *buf, size_t cap)
 {
 	char *end;
@@ -118,8 +119,9 @@ void doctor_d12_routes(struct doctor_judge *j)
 	else if (unknown)
 		doctor_skip(j, "not known: where %u of %u routes leave", unknown, routes);
 	else
-		doctor_pass(j, "NICs with an address: %u, none strict beside another%s", nics,
-			    pairs);
+		doctor_pass(j,
+			    "NICs with an address: %u, no strict reverse path filter in the way%s",
+			    nics, pairs);
 }
 
 void doctor_d13_ports(struct doctor_judge *j)
@@ -156,7 +158,7 @@ void doctor_d13_ports(struct doctor_judge *j)
 		    by ? ")" : "");
 }
 
-/* A key file that is no use, by its state. */
+/* Reports an unusable key file by its state. */
 static void bad_key(struct doctor_judge *j, const char *state)
 {
 	const char *file = doctor_text(j->facts, "key.file"), *quoted;
@@ -174,7 +176,7 @@ static void bad_key(struct doctor_judge *j, const char *state)
 		doctor_fix(j, "chown $(id -u) %s", quoted);
 	} else if (!strcmp(state, "missing")) {
 		doctor_fail(j, "key file %s is not there", file);
-		doctor_cause(j, "TCPX_KEY_FILE or --key-file names it");
+		doctor_cause(j, "TCPX_KEY_FILE or --key names it");
 		doctor_fix(j, "tcpx key new %s", quoted);
 	} else {
 		doctor_fail(j, "key file %s %s", file,
@@ -184,7 +186,7 @@ static void bad_key(struct doctor_judge *j, const char *state)
 	}
 }
 
-/* Whether the two lists "id id" have one in common. */
+/* Whether two lists "id id" have an id in common. */
 static int share_id(const char *ours, const char *theirs)
 {
 	size_t len;
@@ -200,7 +202,7 @@ static int share_id(const char *ours, const char *theirs)
 	return 0;
 }
 
-/* Whether the addresses listened on are loopback's alone; 2: every interface. */
+/* 0: loopback is listened on, or nothing; 1: another address; 2: every interface. */
 static int bound(const char *bind)
 {
 	if (doctor_is_listed(bind, "0.0.0.0") || doctor_is_listed(bind, "::"))
@@ -241,8 +243,9 @@ void doctor_d17_key(struct doctor_judge *j)
 				   : "cluster.key");
 	}
 	if (!strcmp(state, "none"))
-		doctor_pass(j, "no key: loopback alone is listened on, and every user of this host "
-			       "may connect");
+		doctor_pass(j,
+			    "no key: only loopback is listened on, where every user of this host "
+			    "may connect");
 	else
 		doctor_pass(j, "key %s, ids %s", doctor_text(j->facts, "key.file"),
 			    ids ? ids : "not known");

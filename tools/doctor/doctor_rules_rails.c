@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules about the ways to the other end: D21 rails, D22 path MTU. */
+/* Rules about the paths to the other end: D21 rails, D22 path MTU. */
 #include <string.h>
 
 #include "doctor_rules.h"
@@ -11,7 +11,7 @@ static int leads(const char *answer)
 	return !strcmp(answer, "yes") || !strcmp(answer, "refused");
 }
 
-/* One that leads nowhere. nics: those that do, as TCPX_BIND takes them. */
+/* Reports a rail that leads nowhere. nics: those that work, in the form of TCPX_BIND. */
 static void bad_rail(struct doctor_judge *j, unsigned i, const char *nics)
 {
 	const char *nic = doctor_text(j->facts, "rail.%u.nic", i);

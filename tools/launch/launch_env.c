@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who we are among ranks, as the launchers' environment variables say. */
+/* The rank of this process by the environment variables of launchers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,14 +7,14 @@
 #include "base/error.h"
 #include "launch.h"
 
-/* The inner one counts: a launcher that another one started leaves that one's variables set, so
- * mpirun and torchrun stand before what they run under. */
+/* In order of precedence: the inner launcher counts. If one launcher starts another, the
+ * variables of both are set, so mpirun and torchrun come before those that may start them. */
 static const struct launcher {
 	const char *name, *text;
-	const char *sign; /* set: it started us */
+	const char *sign; /* if set, this launcher started the process */
 	const char *rank, *size, *size_too;
 	const char *local_rank, *local_size, *nodes;
-	const char *job, *job_part; /* NULL: nothing tells runs apart */
+	const char *job, *job_part; /* NULL: runs cannot be told apart */
 } launchers[] = {
 	{"tcpx", "your environment", "TCPX_RANK", "TCPX_RANK", "TCPX_SIZE", NULL, "TCPX_LOCAL_RANK",
 	 "TCPX_LOCAL_SIZE", NULL, "TCPX_JOB", NULL},
@@ -25,7 +25,7 @@ static const struct launcher {
 	 "MPI_LOCALNRANKS", NULL, NULL, NULL},
 	{"torchrun", "torchrun", "WORLD_SIZE", "RANK", "WORLD_SIZE", NULL, "LOCAL_RANK",
 	 "LOCAL_WORLD_SIZE", NULL, "TORCHELASTIC_RUN_ID", "MASTER_PORT"},
-	/* A batch script is no step: what runs in it without srun is not a rank. */
+	/* A batch script is not a step: a process in it that srun did not start is not a rank. */
 	{"slurm", "Slurm", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS",
 	 "SLURM_LOCALID", NULL, "SLURM_STEP_NUM_NODES", "SLURM_JOB_ID", "SLURM_STEP_ID"},
 	{"kubernetes", "Kubernetes", "JOB_COMPLETION_INDEX", "JOB_COMPLETION_INDEX", "TCPX_SIZE",
@@ -50,12 +50,13 @@ tcpx_status launch_number(const char *name, uint32_t *out)
 	unsigned long long n = strtoull(text, &end, 10);
 
 	if (*end || *text < '0' || *text > '9' || n > 1u << 20)
-		return error_set(TCPX_ERR_INVALID, 0, "%s=%.40s is no number of ranks", name, text);
+		return error_set(TCPX_ERR_INVALID, 0, "%s=%.40s is not a number of ranks", name,
+				 text);
 	*out = (uint32_t)n;
 	return TCPX_OK;
 }
 
-static tcpx_status number(const struct launcher *l, const char *name, uint32_t *out)
+static tcpx_status launch_env_number(const struct launcher *l, const char *name, uint32_t *out)
 {
 	if (!*value(name)) {
 		(void)error_set(TCPX_ERR_INVALID, 0, "%s is set, but %s is not", l->sign, name);
@@ -70,36 +71,35 @@ static tcpx_status look_local(const struct launcher *l, struct launch *out)
 	tcpx_status status = TCPX_OK;
 
 	if (*value(l->local_rank)) {
-		status = number(l, l->local_rank, &out->local_rank);
+		status = launch_env_number(l, l->local_rank, &out->local_rank);
 		out->has_local = true;
 	}
 	if (status == TCPX_OK && *value(l->local_size))
-		status = number(l, l->local_size, &here);
+		status = launch_env_number(l, l->local_size, &here);
 	if (status == TCPX_OK && *value(l->nodes))
-		status = number(l, l->nodes, &nodes);
+		status = launch_env_number(l, l->nodes, &nodes);
 	if (status != TCPX_OK)
 		return status;
 	if (here && (here > out->size || out->local_rank >= here))
-		return error_set(TCPX_ERR_INVALID, 0,
-				 "%s=%u with local rank %u of %u ranks cannot be", l->local_size,
-				 here, out->local_rank, out->size);
+		return error_set(TCPX_ERR_INVALID, 0, "%s=%u contradicts local rank %u of %u ranks",
+				 l->local_size, here, out->local_rank, out->size);
 	out->one_host = here == out->size || nodes == 1;
 	out->alone_here = here == 1 || (nodes && nodes == out->size);
 	out->many_hosts = (here && here < out->size) || nodes > 1;
 	return TCPX_OK;
 }
 
-static tcpx_status look(const struct launcher *l, struct launch *out)
+static tcpx_status launch_env_look(const struct launcher *l, struct launch *out)
 {
 	const char *size = *value(l->size) || !l->size_too ? l->size : l->size_too;
-	tcpx_status status = number(l, l->rank, &out->rank);
+	tcpx_status status = launch_env_number(l, l->rank, &out->rank);
 
 	if (status == TCPX_OK)
-		status = number(l, size, &out->size);
+		status = launch_env_number(l, size, &out->size);
 	if (status != TCPX_OK)
 		return status;
 	if (out->rank >= out->size)
-		return error_set(TCPX_ERR_INVALID, 0, "%s=%u is no rank of %s=%u", l->rank,
+		return error_set(TCPX_ERR_INVALID, 0, "%s=%u is not a rank below %s=%u", l->rank,
 				 out->rank, size, out->size);
 	out->size_by = size;
 	out->by = l->text;
@@ -107,7 +107,7 @@ static tcpx_status look(const struct launcher *l, struct launch *out)
 	if (*value(l->job) || *value(l->job_part))
 		snprintf(out->job, sizeof(out->job), "%.60s%s%.12s", value(l->job),
 			 l->job_part ? "." : "", value(l->job_part));
-	for (char *at = out->job; *at; at++) /* it becomes part of a file's name */
+	for (char *at = out->job; *at; at++) /* it becomes part of a file name */
 		if (*at <= ' ' || *at > '~' || *at == '/')
 			*at = '_';
 	return look_local(l, out);
@@ -133,7 +133,7 @@ tcpx_status launch_find(const char *name, struct launch *out)
 			continue;
 		known = true;
 		if (*value(l->sign))
-			return look(l, out);
+			return launch_env_look(l, out);
 		if (!any) {
 			(void)error_set(TCPX_ERR_NOT_FOUND, 0,
 					"%s has not started this process: %s is not set", l->text,
@@ -146,8 +146,7 @@ tcpx_status launch_find(const char *name, struct launch *out)
 	if (!known)
 		return no_launcher(name);
 	if (*value("TCPX_SIZE") || *value("TCPX_RENDEZVOUS")) {
-		(void)error_set(TCPX_ERR_INVALID, 0,
-				"%s is set, and nothing says which rank this process is",
+		(void)error_set(TCPX_ERR_INVALID, 0, "%s is set, but not the rank of this process",
 				*value("TCPX_SIZE") ? "TCPX_SIZE" : "TCPX_RENDEZVOUS");
 		return error_next("set TCPX_RANK and TCPX_SIZE, or use a launcher");
 	}

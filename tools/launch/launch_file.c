@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Connection info in a file that all ranks see: "tcpx rendezvous 1 JOB" and the info in hex. Made
- * beside its place with mode 0600 and renamed, so nobody reads half of it or before its mode.
- */
+/* Connection info in a file that all ranks see: "tcpx rendezvous 1 JOB" and the info in hex. It
+ * is written under another name with mode 0600 and renamed, so that nobody reads a part of it or
+ * before its mode is set. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,7 +22,7 @@ static tcpx_status cannot(const char *what, const char *path)
 	return error_next("name one in a folder that all ranks can write: TCPX_RENDEZVOUS");
 }
 
-static int put(int fd, const char *job, const uint8_t *info, size_t bytes)
+static int launch_file_put(int fd, const char *job, const uint8_t *info, size_t bytes)
 {
 	FILE *file = fdopen(fd, "w");
 	int bad;
@@ -48,14 +47,15 @@ tcpx_status launch_file_give(const char *path, const char *job, const void *info
 	fd = mkostemp(beside, O_CLOEXEC); /* mode 0600 */
 	if (fd < 0)
 		return cannot("writing", path);
-	if (!put(fd, job, info, bytes) && !rename(beside, path))
+	if (!launch_file_put(fd, job, info, bytes) && !rename(beside, path))
 		return TCPX_OK;
 	(void)cannot("writing", path);
 	(void)unlink(beside);
 	return tcpx_last_error()->status;
 }
 
-/* Whoever can write it could bring us to himself, whoever can read it could be one of us. */
+/* A user who can write the file could redirect ranks, and one who can read it could pose as a
+ * rank. */
 static tcpx_status check_owner(int fd, const char *path)
 {
 	struct stat st;
@@ -76,8 +76,9 @@ static int digit(int c)
 	return at ? (int)(at - digits) : -1;
 }
 
-/* What is no info of this job is one of another run, which ours replaces soon. */
-static tcpx_status parse(FILE *file, const char *job, uint8_t *buf, size_t cap, size_t *out_bytes)
+/* Other contents are left by another run and will be replaced soon. */
+static tcpx_status launch_file_parse(FILE *file, const char *job, uint8_t *buf, size_t cap,
+				     size_t *out_bytes)
 {
 	char head[HEAD_MAX] = "", want[HEAD_MAX];
 	size_t count = 0;
@@ -115,7 +116,7 @@ tcpx_status launch_file_take(const char *path, const char *job, void *buf, size_
 		close(fd);
 		return status;
 	}
-	status = parse(file, job, buf, cap, out_bytes);
+	status = launch_file_parse(file, job, buf, cap, out_bytes);
 	fclose(file);
 	return status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks by a file of addresses: the same command on each host, and each finds its own line. */
+/* Ranks by a file of addresses: the same command runs on each host, and each finds its own line. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -13,7 +13,7 @@
 #define EXAMPLE                                                                                    \
 	"one address a line: '10.0.0.1', '10.0.0.2 slots=8' or '10.0.0.2 8'; '#' begins a comment"
 
-static bool is_ours(const struct ifaddrs *list, const char *text)
+static bool launch_hosts_is_ours(const struct ifaddrs *list, const char *text)
 {
 	struct in6_addr want, is;
 	int family = strchr(text, ':') ? AF_INET6 : AF_INET;
@@ -41,7 +41,7 @@ struct line {
 	unsigned slots;
 };
 
-/* "4" or "slots=4", as files for other launchers have it; 0: neither, or not 1 to 1024. */
+/* Parses "4" or "slots=4", as in files for other launchers; 0: neither, or not 1 to 1024. */
 static unsigned take_slots(const char *text)
 {
 	unsigned slots = 0;
@@ -53,8 +53,8 @@ static unsigned take_slots(const char *text)
 	return *text || slots > 1024 ? 0 : slots;
 }
 
-/* 1: a host; 0: nothing; -1: the last error. */
-static int parse(const char *path, int number, char *text, struct line *out)
+/* Returns 1: a host; 0: nothing; -1: the last error. */
+static int launch_hosts_parse(const char *path, int number, char *text, struct line *out)
 {
 	struct in6_addr any;
 	char slots[16] = "1", rest;
@@ -64,13 +64,13 @@ static int parse(const char *path, int number, char *text, struct line *out)
 		return 0;
 	if (sscanf(text, " %63s %15s %c", out->host, slots, &rest) > 2 ||
 	    !(out->slots = take_slots(slots))) {
-		(void)error_set(TCPX_ERR_INVALID, 0, "%.200s:%d: '%.60s' is no host", path, number,
-				text);
+		(void)error_set(TCPX_ERR_INVALID, 0, "%.200s:%d: '%.60s' is not a host", path,
+				number, text);
 		(void)error_next(EXAMPLE);
 		return -1;
 	}
 	if (inet_pton(AF_INET, out->host, &any) != 1 && inet_pton(AF_INET6, out->host, &any) != 1) {
-		(void)error_set(TCPX_ERR_INVALID, 0, "%.200s:%d: '%.60s' is no address", path,
+		(void)error_set(TCPX_ERR_INVALID, 0, "%.200s:%d: '%.60s' is not an address", path,
 				number, out->host);
 		(void)error_next(EXAMPLE);
 		return -1;
@@ -87,7 +87,7 @@ static tcpx_status take_lines(const char *path, FILE *file, const struct ifaddrs
 	int got;
 
 	for (int number = 1; fgets(text, sizeof(text), file); number++) {
-		got = parse(path, number, text, &line);
+		got = launch_hosts_parse(path, number, text, &line);
 		if (got < 0)
 			return tcpx_last_error()->status;
 		if (!got)
@@ -95,10 +95,11 @@ static tcpx_status take_lines(const char *path, FILE *file, const struct ifaddrs
 		if (!out->size)
 			snprintf(out_first, LAUNCH_TEXT_MAX, strchr(line.host, ':') ? "[%s]" : "%s",
 				 line.host);
-		if (is_ours(own, line.host)) {
+		if (launch_hosts_is_ours(own, line.host)) {
 			if (slots)
 				return error_set(TCPX_ERR_INVALID, 0,
-						 "%.200s:%d: %s is this host's, and so was another",
+						 "%.200s:%d: %s is an address of this host, and so "
+						 "is an earlier one",
 						 path, number, line.host);
 			out->rank = out->size;
 			slots = line.slots;

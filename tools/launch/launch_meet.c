@@ -11,8 +11,8 @@
 #include "launch.h"
 #include "perf_host.h"
 
-/* Nobody else can put anything there. */
-static bool is_ours(const char *folder)
+/* A folder in which no other user can create files. */
+static bool launch_meet_is_ours(const char *folder)
 {
 	struct stat st;
 
@@ -24,20 +24,20 @@ static tcpx_status own_folder(char *out, size_t cap)
 {
 	const char *folder = getenv("XDG_RUNTIME_DIR");
 
-	if (folder && *folder == '/' && is_ours(folder))
+	if (folder && *folder == '/' && launch_meet_is_ours(folder))
 		return snprintf(out, cap, "%s", folder) < (int)cap
 			       ? TCPX_OK
 			       : error_set(TCPX_ERR_INVALID, 0, "XDG_RUNTIME_DIR is too long");
 	snprintf(out, cap, "/tmp/tcpx-%u", (unsigned)geteuid());
-	if ((mkdir(out, 0700) && errno != EEXIST) || !is_ours(out)) {
-		error_set(TCPX_ERR_AUTH, 0, "the ranks cannot meet in %.100s: no folder of ours",
-			  out);
+	if ((mkdir(out, 0700) && errno != EEXIST) || !launch_meet_is_ours(out)) {
+		error_set(TCPX_ERR_AUTH, 0,
+			  "the ranks cannot meet in %.100s: not a folder of this user", out);
 		return error_next("remove it, or set XDG_RUNTIME_DIR to a folder of your own");
 	}
 	return TCPX_OK;
 }
 
-/* Only for ranks of one host: they have a parent in common, if nothing else. */
+/* Tells runs on one host apart: their ranks have a common parent process, if nothing else. */
 static tcpx_status own_file(const struct launch *launch, struct launch_meet *out)
 {
 	char folder[sizeof(out->where)], job[sizeof(launch->job)];
@@ -90,10 +90,9 @@ tcpx_status launch_meet_by(const struct launch *launch, const char *text, uint32
 	if (launch->one_host)
 		return own_file(launch, out);
 	if (master && *master && !strcmp(launch->name, "torchrun"))
-		return by_address(master, port, out); /* MASTER_PORT is torchrun's own */
-	(void)error_set(TCPX_ERR_NOT_FOUND, 0,
-			"%s started %u ranks, and nothing says where they meet", launch->by,
-			launch->size);
+		return by_address(master, port, out); /* MASTER_PORT is used by torchrun itself */
+	(void)error_set(TCPX_ERR_NOT_FOUND, 0, "%s started %u ranks, but no place to meet is known",
+			launch->by, launch->size);
 	return error_next("set TCPX_RENDEZVOUS to a path that all share, or HOST:PORT with "
 			  "TCPX_KEY_FILE");
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Connection info by PMIx, the server that mpirun and srun run beside the ranks. Its headers give
- * the types, its library is loaded when a launcher says that it is there, so a tool without PMIx
- * beside it is the same tool.
- */
+/* Connection info by PMIx, the server that mpirun and srun run on each host. The headers provide
+ * the types; the library is loaded only if a launcher announces a server, so the tool also runs
+ * without PMIx. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +17,7 @@
 #include <time.h>
 
 #define KEY "tcpx.info"
-#define WAIT_S 1 /* for rank 0's info, at a time */
+#define WAIT_S 1 /* time of one request for the info of rank 0 */
 
 #define CALLS(X)                                                                                   \
 	X(init, PMIx_Init)                                                                         \
@@ -41,14 +39,14 @@ static struct {
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t came;
-	bool asked, done; /* a question is under way; its answer is here */
+	bool asked, done; /* a request is in flight; its answer has arrived */
 	uint8_t info[TCPX_INFO_MAX_BYTES];
 	size_t bytes;
 } answer = {.lock = PTHREAD_MUTEX_INITIALIZER, .came = PTHREAD_COND_INITIALIZER};
 
 static const char *libraries[] = {"libpmix.so.2", "libpmix.so"};
 
-static bool load(void)
+static bool launch_pmix_load(void)
 {
 	void *handle = NULL, *symbol;
 
@@ -70,17 +68,17 @@ static bool load(void)
 
 bool launch_pmix_built(void)
 {
-	return load();
+	return launch_pmix_load();
 }
 
 bool launch_pmix_there(void)
 {
 	const char *space = getenv("PMIX_NAMESPACE"), *rank = getenv("PMIX_RANK");
 
-	return space && *space && rank && *rank && load();
+	return space && *space && rank && *rank && launch_pmix_load();
 }
 
-static tcpx_status failed(const char *what, pmix_status_t rc)
+static tcpx_status launch_pmix_failed(const char *what, pmix_status_t rc)
 {
 	return error_set(TCPX_ERR_SYSTEM, 0, "%s: %s", what, pmix.text(rc));
 }
@@ -98,12 +96,12 @@ static tcpx_status open_once(void)
 	}
 	rc = pmix.init(&pmix.self, NULL, 0);
 	if (rc != PMIX_SUCCESS)
-		return failed("PMIx_Init", rc);
+		return launch_pmix_failed("PMIx_Init", rc);
 	pmix.open = true;
 	return TCPX_OK;
 }
 
-static tcpx_status number(pmix_rank_t rank, const char *key, uint32_t *out)
+static tcpx_status launch_pmix_number(pmix_rank_t rank, const char *key, uint32_t *out)
 {
 	pmix_proc_t who = pmix.self;
 	pmix_value_t *value = NULL;
@@ -112,7 +110,7 @@ static tcpx_status number(pmix_rank_t rank, const char *key, uint32_t *out)
 	who.rank = rank;
 	rc = pmix.get(&who, key, NULL, 0, &value);
 	if (rc != PMIX_SUCCESS)
-		return failed(key, rc);
+		return launch_pmix_failed(key, rc);
 	if (value->type == PMIX_UINT16)
 		*out = value->data.uint16;
 	else if (value->type == PMIX_UINT32)
@@ -120,7 +118,7 @@ static tcpx_status number(pmix_rank_t rank, const char *key, uint32_t *out)
 	else
 		rc = PMIX_ERR_TYPE_MISMATCH;
 	free(value);
-	return rc == PMIX_SUCCESS ? TCPX_OK : failed(key, rc);
+	return rc == PMIX_SUCCESS ? TCPX_OK : launch_pmix_failed(key, rc);
 }
 
 tcpx_status launch_pmix_find(struct launch *out)
@@ -132,12 +130,12 @@ tcpx_status launch_pmix_find(struct launch *out)
 		return status;
 	*out = (struct launch){.by = "PMIx", .name = "pmix", .rank = pmix.self.rank};
 	snprintf(out->job, sizeof(out->job), "%.79s", pmix.self.nspace);
-	status = number(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, &out->size);
+	status = launch_pmix_number(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, &out->size);
 	if (status != TCPX_OK)
 		return status;
-	out->has_local = number(pmix.self.rank, PMIX_LOCAL_RANK, &rank16) == TCPX_OK;
+	out->has_local = launch_pmix_number(pmix.self.rank, PMIX_LOCAL_RANK, &rank16) == TCPX_OK;
 	out->local_rank = rank16;
-	if (number(PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE, &here) == TCPX_OK) {
+	if (launch_pmix_number(PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE, &here) == TCPX_OK) {
 		out->one_host = here == out->size;
 		out->alone_here = here == 1;
 		out->many_hosts = here < out->size;
@@ -158,11 +156,11 @@ tcpx_status launch_pmix_give(const void *info, size_t bytes)
 	rc = pmix.put(PMIX_GLOBAL, KEY, &value);
 	if (rc == PMIX_SUCCESS)
 		rc = pmix.commit();
-	return rc == PMIX_SUCCESS ? TCPX_OK : failed("PMIx_Put", rc);
+	return rc == PMIX_SUCCESS ? TCPX_OK : launch_pmix_failed("PMIx_Put", rc);
 }
 
-/* Of PMIx's thread: the value is PMIx's. */
-static void take_answer(pmix_status_t rc, pmix_value_t *value, void *arg)
+/* Called on a thread of PMIx, which owns the value. */
+static void launch_pmix_take_answer(pmix_status_t rc, pmix_value_t *value, void *arg)
 {
 	(void)arg;
 	pthread_mutex_lock(&answer.lock);
@@ -177,7 +175,7 @@ static void take_answer(pmix_status_t rc, pmix_value_t *value, void *arg)
 	pthread_mutex_unlock(&answer.lock);
 }
 
-/* The server answers when rank 0 has given it; one question is enough. */
+/* The server answers once rank 0 has published its info; one request is enough. */
 static tcpx_status ask(void)
 {
 	pmix_proc_t first = pmix.self;
@@ -191,11 +189,11 @@ static tcpx_status ask(void)
 	if (!ask_now)
 		return TCPX_OK;
 	first.rank = 0;
-	rc = pmix.get_nb(&first, KEY, NULL, 0, take_answer, NULL);
+	rc = pmix.get_nb(&first, KEY, NULL, 0, launch_pmix_take_answer, NULL);
 	if (rc == PMIX_SUCCESS)
 		return TCPX_OK;
-	answer.asked = false; /* no answer comes */
-	return failed("PMIx_Get_nb", rc);
+	answer.asked = false; /* there will be no answer */
+	return launch_pmix_failed("PMIx_Get_nb", rc);
 }
 
 tcpx_status launch_pmix_take(void *buf, size_t cap, size_t *out_bytes)

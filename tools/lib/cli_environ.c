@@ -33,7 +33,7 @@ static int is_shown(const char *variable)
 	return 0;
 }
 
-static int by_name(const void *a, const void *b)
+static int cli_environ_by_name(const void *a, const void *b)
 {
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
@@ -59,7 +59,7 @@ void cli_environ_write(FILE *out)
 	for (char **at = environ; *at && count < VARIABLES_MAX; at++)
 		if (is_shown(*at) && strncmp(*at, "TCPX_RECIPE_FILE=", 17) != 0)
 			sorted[count++] = *at;
-	qsort(sorted, count, sizeof(sorted[0]), by_name);
+	qsort(sorted, count, sizeof(sorted[0]), cli_environ_by_name);
 	for (unsigned i = 0; i < count; i++)
 		put_variable(sorted[i], out);
 }

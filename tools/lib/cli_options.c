@@ -27,32 +27,36 @@ static unsigned min3(unsigned a, unsigned b, unsigned c)
 	return m < c ? m : c;
 }
 
-/* Levenshtein distance of the first 31 characters. */
+/* How many letters of a are missing, wrong, too many or swapped with the next one, compared with b;
+ * of the first 31. */
 static unsigned word_distance(const char *a, const char *b)
 {
-	unsigned row[32], la = (unsigned)strnlen(a, 31), lb = (unsigned)strnlen(b, 31);
+	unsigned rows[3][32], la = (unsigned)strnlen(a, 31), lb = (unsigned)strnlen(b, 31);
 
-	for (unsigned j = 0; j <= lb; j++)
-		row[j] = j;
-	for (unsigned i = 1; i <= la; i++) {
-		unsigned diagonal = row[0];
+	for (unsigned i = 0; i <= la; i++) {
+		unsigned *row = rows[i % 3], *above = rows[(i + 2) % 3];
 
 		row[0] = i;
 		for (unsigned j = 1; j <= lb; j++) {
-			unsigned above = row[j];
-
-			row[j] = min3(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
-			diagonal = above;
+			if (!i) {
+				row[j] = j;
+				continue;
+			}
+			row[j] = min3(above[j] + 1, row[j - 1] + 1,
+				      above[j - 1] + (a[i - 1] != b[j - 1]));
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				row[j] = min3(row[j], row[j], rows[(i + 1) % 3][j - 2] + 1);
 		}
 	}
-	return row[lb];
+	return rows[la % 3][lb];
 }
 
 const char *cli_nearest(const char *text, const char *(*word)(const void *arg, unsigned index),
 			const void *arg, unsigned count)
 {
 	const char *best = NULL;
-	unsigned best_distance = 4;
+	size_t len = strlen(text);
+	unsigned best_distance = len < 2 ? 1 : len < 6 ? 2 : len < 9 ? 3 : 4; /* one more */
 
 	for (unsigned i = 0; i < count; i++) {
 		const char *w = word(arg, i);
@@ -66,20 +70,33 @@ const char *cli_nearest(const char *text, const char *(*word)(const void *arg, u
 	return best;
 }
 
+static void help_option(const struct cli_option *o)
+{
+	const char *open = o->implied ? "[" : "", *close = o->implied ? "]" : "";
+	char letter[] = "-x, ";
+	int used;
+
+	letter[1] = o->letter;
+	used = printf("  %s--%s%s%s%s%s", o->letter ? letter : "    ", o->name, o->arg ? " " : "",
+		      open, o->arg ? o->arg : "", close);
+	printf("%*s%s", used < HELP_COLUMN ? HELP_COLUMN - used : 1, "", o->help);
+	if (o->fallback)
+		printf(" [%s]", o->fallback);
+	putchar('\n');
+}
+
 void cli_help(const struct cli_command *command)
 {
-	printf("Usage: tcpx %s%s%s\n%s.\n\nOptions:\n", command->name, *command->args ? " " : "",
-	       command->args, command->summary);
+	printf("Usage: tcpx %s%s%s\n%s.\n", command->name, *command->args ? " " : "", command->args,
+	       command->summary);
+	if (!command->noptions || !command->options[0].group)
+		printf("Options:\n");
 	for (unsigned i = 0; i < command->noptions; i++) {
-		const struct cli_option *o = &command->options[i];
-		int used = printf("  --%s%s%s", o->name, o->arg ? " " : "", o->arg ? o->arg : "");
-
-		printf("%*s%s", used < HELP_COLUMN ? HELP_COLUMN - used : 1, "", o->help);
-		if (o->fallback)
-			printf(" [%s]", o->fallback);
-		putchar('\n');
+		if (command->options[i].group)
+			printf("%s:\n", command->options[i].group);
+		help_option(&command->options[i]);
 	}
-	printf("  --help                  this text; more: man tcpx-%s\n", command->name);
+	printf("  -h, --help              this text; more: man tcpx-%s\n", command->name);
 }
 
 static const char *option_word(const void *arg, unsigned index)
@@ -89,11 +106,15 @@ static const char *option_word(const void *arg, unsigned index)
 	return command->options[index].name;
 }
 
-static int unknown_option(const struct cli_command *command, const char *text)
+/* letter: of a short option, else 0. */
+static int unknown_option(const struct cli_command *command, const char *text, int letter)
 {
 	char name[32];
 	const char *nearest;
 
+	if (letter)
+		return cli_usage("unknown option '-%c'; see 'tcpx %s --help'", letter,
+				 command->name);
 	snprintf(name, sizeof(name), "%s", text);
 	name[strcspn(name, "=")] = 0;
 	nearest = cli_nearest(name + strspn(name, "-"), option_word, command, command->noptions);
@@ -173,26 +194,71 @@ void cli_say_unknown(void)
 		cli_error("%s", text);
 }
 
-int cli_parse(const struct cli_command *command, int argc, char **argv, void *out, int *out_first)
+/* What getopt_long() takes: both forms of each option, and former names. */
+struct getopt_tables {
+	struct option longs[2 * OPTIONS_MAX + 2];
+	char shorts[3 * OPTIONS_MAX + 4];
+};
+
+static void fill_tables(const struct cli_command *command, struct getopt_tables *out)
 {
-	struct option longs[OPTIONS_MAX + 2] = {0};
-	int rc, c;
-	unsigned args;
+	struct option *longs = out->longs;
+	char *shorts = stpcpy(out->shorts, ":h"); /* a missing value is told from a wrong option */
 
 	for (unsigned i = 0; i < command->noptions; i++) {
-		rc = set_default(&command->options[i], out);
-		if (rc != CLI_GO)
-			return rc;
+		const struct cli_option *o = &command->options[i];
+		int has_arg = !o->arg	   ? no_argument
+			      : o->implied ? optional_argument
+					   : required_argument;
+
+		*longs++ = (struct option){o->name, has_arg, NULL, OPT_FIRST + (int)i};
+		if (o->earlier)
+			*longs++ = (struct option){o->earlier, has_arg, NULL, OPT_FIRST + (int)i};
+		if (!o->letter)
+			continue;
+		*shorts++ = o->letter;
+		shorts = stpcpy(shorts, !o->arg ? "" : o->implied ? "::" : ":");
 	}
-	for (unsigned i = 0; i < command->noptions; i++)
-		longs[i] =
-			(struct option){command->options[i].name, command->options[i].arg != NULL,
-					NULL, OPT_FIRST + (int)i};
-	longs[command->noptions] = (struct option){"help", no_argument, NULL, OPT_HELP};
+	*longs++ = (struct option){"help", no_argument, NULL, OPT_HELP};
+	*longs = (struct option){0};
+}
+
+/* The index of the option that getopt_long() returned. */
+static unsigned option_index(const struct cli_command *command, int c)
+{
+	unsigned i = 0;
+
+	if (c >= OPT_FIRST)
+		return (unsigned)(c - OPT_FIRST);
+	while (command->options[i].letter != c)
+		i++;
+	return i;
+}
+
+/* The value of an option that may go without: after a long option a word that is no option is one,
+ * as it was before the value became optional. */
+static const char *optional_value(const struct cli_option *o, int c, int argc, char **argv)
+{
+	if (optarg)
+		return optarg;
+	if (c >= OPT_FIRST && optind < argc && (argv[optind][0] != '-' || !argv[optind][1]))
+		return argv[optind++];
+	return o->implied;
+}
+
+static int parse_options(const struct cli_command *command, int argc, char **argv, void *out)
+{
+	struct getopt_tables tables;
+	int rc = CLI_GO, c;
+
+	fill_tables(command, &tables);
 	given = 0;
 	opterr = 0;
 	optind = 1;
-	while ((c = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
+	while (rc == CLI_GO &&
+	       (c = getopt_long(argc, argv, tables.shorts, tables.longs, NULL)) != -1) {
+		const struct cli_option *o;
+
 		if (c == OPT_HELP || c == 'h') {
 			cli_help(command);
 			return 0;
@@ -203,11 +269,25 @@ int cli_parse(const struct cli_command *command, int argc, char **argv, void *ou
 		if (c == '?' && optopt >= OPT_FIRST)
 			return cli_usage("'%s': the option takes no value", argv[optind - 1]);
 		if (c == '?')
-			return unknown_option(command, argv[optind - 1]);
-		rc = set_option(command, (unsigned)(c - OPT_FIRST), optarg, out);
-		if (rc != CLI_GO)
-			return rc;
+			return unknown_option(command, argv[optind - 1], optopt);
+		o = &command->options[option_index(command, c)];
+		rc = set_option(command, (unsigned)(o - command->options),
+				o->implied ? optional_value(o, c, argc, argv) : optarg, out);
 	}
+	return rc;
+}
+
+int cli_parse(const struct cli_command *command, int argc, char **argv, void *out, int *out_first)
+{
+	int rc = CLI_GO;
+	unsigned args;
+
+	for (unsigned i = 0; rc == CLI_GO && i < command->noptions; i++)
+		rc = set_default(&command->options[i], out);
+	if (rc == CLI_GO)
+		rc = parse_options(command, argc, argv, out);
+	if (rc != CLI_GO)
+		return rc;
 	*out_first = optind;
 	args = (unsigned)(argc - optind);
 	if (args > command->max_args)

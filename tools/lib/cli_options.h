@@ -15,6 +15,11 @@ struct cli_option {
 	const char *fallback; /* the default, parsed like user input; NULL: stays zero */
 	unsigned env; /* CLI_ENV() of the library option that overrides the default if set; or 0 */
 	const char *help; /* one line */
+	/* Set by name in the rows that have them. */
+	char letter;	     /* the short form, as in -p */
+	const char *earlier; /* a former name, accepted and in no help */
+	const char *implied; /* the value if none is given: the help shows [ARG] */
+	const char *group;   /* heading in the help of this row and those that follow */
 };
 
 /* Rules without bounds. */
@@ -54,10 +59,11 @@ int cli_given(const struct cli_command *command, const char *name);
 void cli_say_unknown(void);
 int cli_unknown(unsigned index, char *buf, size_t cap);
 
-/* Usage on stdout; one line per option. */
+/* Usage on stdout; one line per option, under the headings of the groups. */
 void cli_help(const struct cli_command *command);
 
-/* The word of the list nearest to text; NULL if none is near. */
+/* The word of the list nearest to text. NULL if none is near: of a short word fewer letters may be
+ * wrong than of a long one. */
 const char *cli_nearest(const char *text, const char *(*word)(const void *arg, unsigned index),
 			const void *arg, unsigned count);
 

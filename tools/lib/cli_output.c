@@ -45,7 +45,7 @@ void cli_output_init(const char *name)
 	setvbuf(stdout, buffer, _IOFBF, sizeof(buffer)); /* so that cli_flush() sees the errno */
 }
 
-static void print_line(const char *format, va_list ap)
+static void cli_output_print_line(const char *format, va_list ap)
 {
 	cli_live("%s", "");
 	cli_flush(stdout);
@@ -63,7 +63,7 @@ void cli_error(const char *format, ...)
 	va_list ap;
 
 	va_start(ap, format);
-	print_line(format, ap);
+	cli_output_print_line(format, ap);
 	va_end(ap);
 }
 
@@ -72,7 +72,7 @@ int cli_usage(const char *format, ...)
 	va_list ap;
 
 	va_start(ap, format);
-	print_line(format, ap);
+	cli_output_print_line(format, ap);
 	va_end(ap);
 	return CLI_USAGE;
 }

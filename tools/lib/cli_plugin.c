@@ -33,7 +33,7 @@ static void set_number(enum config_id id, uint64_t value, int by_option)
 }
 
 /* Exports the recipe, except variables that the user has set. */
-static int set_recipe(uint64_t message_bytes, int verbose)
+static int cli_plugin_set_recipe(uint64_t message_bytes, int verbose)
 {
 	tcpx_plugin_setting settings[TCPX_PLUGIN_SETTINGS_MAX] = {{.sz = sizeof(settings[0])}};
 	uint32_t count;
@@ -120,7 +120,7 @@ int cli_plugin_prepare(const struct cli_command *command, const struct cli_plugi
 		set_number(CONFIG_LOCAL_DEVICE, plugin->gpu, 1);
 	else if (gpu >= 0)
 		set_number(CONFIG_LOCAL_DEVICE, (uint64_t)gpu, 1);
-	rc = set_recipe(message_bytes, plugin->verbose);
+	rc = cli_plugin_set_recipe(message_bytes, plugin->verbose);
 	cli_environ_record();
 	return rc == CLI_GO ? report_problems(nics, message_bytes, plugin->verbose) : rc;
 }

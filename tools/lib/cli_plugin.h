@@ -24,7 +24,8 @@ struct cli_plugin {
 	 at(plugin.file),                                                                          \
 	 "default",                                                                                \
 	 CLI_ENV(PLUGIN),                                                                          \
-	 "ncclNet plugin; default: the installed TCPX"},                                           \
+	 "ncclNet plugin; default: the installed TCPX",                                            \
+	 .group = "Plugins"},                                                                      \
 		{"nic",                                                                            \
 		 "NAME[,...]",                                                                     \
 		 CLI_RULE_TEXT,                                                                    \

@@ -23,7 +23,8 @@
 
 #define NODE_GPUS_MAX 64
 #define NODE_RANKS_MAX 1024
-#define NODE_LINKS_MAX 4096 /* of a GPU */
+#define NODE_PORT_BASE 20000 /* by default */
+#define NODE_LINKS_MAX 4096  /* of a GPU */
 #define NODE_NAME_MAX 64
 #define NODE_NICS_TEXT 64 /* "eth1,eth2" */
 #define NODE_TOLD_MAX 100 /* lines [PERF] Iter */
@@ -39,10 +40,11 @@ enum node_transport { NODE_AUTO, NODE_TCP, NODE_LOCAL, NODE_PLUGIN, NODE_GPUDIRE
 enum node_check { NODE_CHECK_SMOKE, NODE_CHECK_DEVMEM };
 enum node_mem { NODE_MEM_AUTO, NODE_MEM_HOST, NODE_MEM_CUDA };
 
-/* What the command line says; the same in all ranks where node_same() looks at it. */
+/* The options of the command line. node_meet_put_options() names those that all ranks must
+ * have in common. */
 struct node_options {
 	uint64_t op, transport, mem, check, channels, size, iters, port_base;
-	uint64_t memory; /* 0: by the kind of memory; node->memory is what it became */
+	uint64_t memory; /* 0: by the kind of memory; node->memory holds the value in use */
 	double timeout;
 	const char *gpus, *nics, *peers, *bind, *advertise, *key, *json, *launcher, *rendezvous,
 		*hostfile;
@@ -56,11 +58,12 @@ struct node_end {
 	uint32_t rank, gpu; /* gpu: the position in the rank's list */
 };
 
-/* What a rank tells the others of itself before anything is opened. */
+/* What a rank tells the others about itself before anything is opened. */
 struct node_hello {
 	char version[32], host[NODE_NAME_MAX];
 	char options[512]; /* what must be the same, "op=write size=..." */
-	char boot[40];	   /* of the kernel: ranks of one host share its memory */
+	/* boot id of the kernel: ranks with the same one share a host and its memory */
+	char boot[40];
 	struct perf_memory memory;
 	uint32_t ngpus;
 	struct {
@@ -69,7 +72,8 @@ struct node_hello {
 	} gpus[NODE_GPUS_MAX];
 };
 
-/* Of one GPU, when its session listens; and when its memory is registered. */
+/* What other ranks need of a GPU: first to connect, once its session listens, then to transfer,
+ * once its memory is registered. */
 struct node_contact {
 	char nic[NODE_NICS_TEXT];
 	uint32_t info_bytes;
@@ -79,31 +83,32 @@ struct node_tokens {
 	uint8_t src[TCPX_TOKEN_BYTES], dst[TCPX_TOKEN_BYTES];
 };
 
-/* The requests of one direction, one a slot. It is the user of their completions. */
+/* The requests of one direction, one per slot; it is the user pointer of their completions. */
 struct node_lane {
 	struct node_link *link;
-	uint32_t *left; /* those of a window that have not ended, of all links */
+	uint32_t *left; /* requests of the window that have not ended, over all links */
 	tcpx_request *slots;
 };
 
-/* A GPU's way to one of another rank. */
+/* The link of a GPU with a GPU of another rank. */
 struct node_link {
 	struct node_end far;
-	uint32_t far_link; /* of ours among the far one's links */
+	uint32_t far_link; /* index of this link among those of the far GPU */
 	tcpx_peer peer;
-	tcpx_region remote; /* what we write to, or read from */
+	tcpx_region remote; /* memory of the far GPU that this end writes to or reads from */
 	struct node_lane requests, receives;
 	uint64_t seed_out, seed_in;
 	bool up;
 	bool out, in;		 /* the directions that a window moves */
-	uint32_t want, channels; /* as both ends have room for; that are up */
-	char missing[320];	 /* why one is not, as far as it is known */
+	uint32_t want, channels; /* channels that both ends have room for; channels that are up */
+	char missing[320];	 /* why a channel is missing, as far as it is known */
 	char transport[16];
 };
 
 struct node_row {
 	uint64_t bytes_out, bytes_in; /* moved by requests that this end posted, and into it */
-	uint64_t ns_out, ns_in;	      /* from the start barrier to the last end, by its own clock */
+	/* from the start barrier to the last completion, by the clock of this end */
+	uint64_t ns_out, ns_in;
 	uint64_t wrong, checked;
 	uint32_t links, channels;
 };
@@ -118,16 +123,18 @@ struct node;
 
 struct node_gpu {
 	struct node *node;
-	uint32_t index, number; /* position; as the user counts them */
-	uint32_t listed;	/* position in --gpus, whatever this process takes of them */
-	uint32_t ordinal;	/* as CUDA counts them here */
+	uint32_t index, number; /* index; number as the user counts GPUs */
+	/* position in --gpus, also when this process takes only some of them */
+	uint32_t listed;
+	uint32_t ordinal; /* number in CUDA's order in this process */
 	char pci[16];
-	char nic[NODE_NICS_TEXT]; /* "": the transport's choice */
-	int numa, nic_numa;	  /* of the GPU, and of the NIC before the run; TOPO_NUMA_UNKNOWN */
-	struct node_carrier carriers[CLI_DEVMEM_NICS]; /* as of the last window's end */
+	char nic[NODE_NICS_TEXT]; /* "": the transport chooses */
+	/* NUMA nodes of the GPU and of the NIC assigned before the run; or TOPO_NUMA_UNKNOWN */
+	int numa, nic_numa;
+	struct node_carrier carriers[CLI_DEVMEM_NICS]; /* as read at the end of the last window */
 	uint32_t ncarriers;
-	bool relayed;	 /* one of them is another GPU's, and so receives land there */
-	char unpack[12]; /* how messages were unpacked; "": none were */
+	bool relayed;	 /* a carrier belongs to another GPU, so messages land in that GPU first */
+	char unpack[12]; /* how messages were unpacked; "": none arrived */
 	tcpx_session *session;
 	struct perf_gpu *gpu; /* NULL: host memory */
 	struct perf_buffer src, dst;
@@ -135,15 +142,16 @@ struct node_gpu {
 	struct node_tokens tokens;
 	struct node_link *links;
 	uint32_t nlinks;
-	uint32_t left_out, left_in; /* of a window: requests and receives that have not ended */
-	uint32_t left_others;	    /* and ends of links that have not said that theirs have */
-	struct perf_layout layout;  /* of one link's area */
+	uint32_t left_out, left_in; /* requests and receives of the window that have not ended */
+	uint32_t left_others;	    /* far ends that have not reported the end of their requests */
+	struct perf_layout layout;  /* layout of the area of one link */
 	struct node_row row;
-	bool came;			 /* bytes did, in any window */
-	uint64_t began_ns;		 /* of its window */
-	uint64_t told_ns[NODE_TOLD_MAX]; /* of each transfer of --perf-lines, both directions */
+	bool came;	   /* bytes arrived, in any window */
+	uint64_t began_ns; /* of its window */
+	/* durations of transfers for --perf-lines, both directions */
+	uint64_t told_ns[NODE_TOLD_MAX];
 	uint32_t told;
-	/* Of the stage that runs on its own thread. */
+	/* The stage that runs on the thread of this GPU. */
 	pthread_t thread;
 	tcpx_status (*stage)(struct node_gpu *gpu);
 	atomic_bool ended;
@@ -157,162 +165,171 @@ struct node {
 	const struct node_options *options;
 	uint32_t rank, size;
 	struct node_gpu gpus[NODE_GPUS_MAX];
-	uint32_t ngpus, listed; /* listed: that --gpus names */
+	uint32_t ngpus, listed; /* listed: GPUs that --gpus names */
 	const char *job;
-	const char *size_by; /* the variable that says the size, or NULL */
+	const char *size_by; /* the variable that the size came from, or NULL */
 	bool gpu_memory;
-	bool any_port;	  /* GPUs of several ranks of this host listen where there is room */
-	bool shared_area; /* one link moves at a time: all have the first area */
-	bool say;	  /* stages are shown */
-	bool launched;	  /* more than two ranks are possible, meet says where they meet */
+	bool any_port;	  /* ranks share this host, so each GPU listens on any free port */
+	bool shared_area; /* only one link of a GPU moves at a time: all use the first area */
+	bool say;	  /* print the stages */
+	bool launched;	  /* started by a launcher: any number of ranks, which meet at meet */
 	struct launch_meet meet;
-	const char *host;	       /* by hand: rank 0's, of rank 1 */
-	uint32_t port;		       /* of rank 0's control, where no meeting says another */
+	const char *host; /* started by hand: rank 0's host, on rank 1; else NULL */
+	/* port of rank 0's control session, unless meet has another one */
+	uint32_t port;
 	struct node_hello *hellos;     /* by rank */
-	struct node_contact *contacts; /* of all ends, in order; node_end_at() */
+	struct node_contact *contacts; /* of all ends, indexed by node_end_at() */
 	struct node_tokens *tokens;    /* likewise */
-	int done_fd;		       /* eventfd: a thread of a stage has ended */
+	int done_fd;		       /* eventfd, written when the thread of a stage has ended */
 	struct node_control *control;
-	uint64_t memory, least_memory; /* --memory; that of one transfer in a window */
+	uint64_t memory, least_memory; /* --memory; the least that one transfer per link takes */
 	uint32_t slots;		       /* transfers of a link in a window */
 	uint32_t windows;	       /* of the run */
 	uint32_t window, used;
 	uint64_t ready_ns;   /* from the start to READY */
-	uint64_t elapsed_ns; /* of the windows, to the slowest end of this rank */
-	uint64_t ceiling_ns; /* plain sockets move a window's bytes in it; 0: not measured */
-	uint64_t began_ns;   /* of the window */
+	uint64_t elapsed_ns; /* sum of the windows, each up to the slowest end of this rank */
+	/* time in which plain sockets move the bytes of a window; 0: not measured */
+	uint64_t ceiling_ns;
+	uint64_t began_ns; /* of the window */
 	uint64_t cpu_ns;
 	struct cli_devmem devmem; /* of gpudirect */
-	struct node_cell *cells;  /* of the mesh: this rank's ends by all */
-	atomic_bool stop;	  /* threads leave their waits */
+	struct node_cell *cells;  /* mesh: one row of cells per end of this rank */
+	atomic_bool stop;	  /* threads stop waiting */
 };
 
-/* node_plan.c: "0-3,6" to numbers; ERR_INVALID. */
+/* node_plan.c: parses "0-3,6". ERR_INVALID; ERR_LIMIT. */
 tcpx_status node_gpus_parse(const char *text, uint32_t *out_numbers, uint32_t *out_count);
-/* Who is linked with whom, the same in every rank: the links of one end, in order. peers: "same",
- * "all" or a file. Returns how many, at most NODE_LINKS_MAX; -1: the last error. */
+/* The links of one end, in order; every rank computes the same ones. peers: "same", "all" or a
+ * file. Returns their number, at most NODE_LINKS_MAX, or -1 with the last error. */
 int node_plan_links(const struct node_hello *hellos, uint32_t size, const char *peers,
 		    struct node_end of, struct node_end *out_far);
-/* The position of an end among those of all ranks. */
+/* Checks what can be judged of a plan before the other ranks are known: that the file exists,
+ * its lines and its ranks. ERR_NOT_FOUND; ERR_INVALID. */
+tcpx_status node_plan_check(const char *peers, uint32_t size);
+/* The index of an end among those of all ranks. */
 uint32_t node_end_at(const struct node_hello *hellos, struct node_end end);
-/* Of two ends, the one that dials. */
+/* Whether self is the one of the two ends that dials. */
 bool node_plan_dials(struct node_end self, struct node_end far);
 
-/* node_nics.c: the NIC of each GPU, by --nics; ERR_NOT_FOUND: one that is not there. */
+/* node_nics.c: assigns a NIC to each GPU, by --nics. ERR_NOT_FOUND: a NIC does not exist. */
 tcpx_status node_nics_assign(struct node *node);
 
-/* node_meet.c: exchanges with the other ranks. ERR_INVALID, ERR_VERSION: one is started with other
- * options, or is of another version. */
+/* node_meet.c: exchanges hellos. ERR_INVALID: a rank was started with other options;
+ * ERR_VERSION: it has another version. */
 tcpx_status node_meet(struct node *node);
 struct node_blob;
-/* What another rank says, of any bytes. ERR_VERSION: it is of another size; ERR_PROTOCOL. */
+/* Checks and copies the hello of another rank, which may hold any bytes. ERR_VERSION: another
+ * size; ERR_PROTOCOL. */
 tcpx_status node_hello_take(const struct node_blob *blob, uint32_t rank, struct node_hello *out);
 tcpx_status node_plan(struct node *node); /* links and windows */
 tcpx_status node_share_contacts(struct node *node);
 tcpx_status node_share_tokens(struct node *node);
-/* Each rank's entries of so many bytes, one for each of its GPUs; out_all: of all ends, by
+/* Exchanges one entry of `each` bytes per GPU. out_all: the entries of all ends, by
  * node_end_at(), for free(). */
 tcpx_status node_share_all(struct node *node, const char *stage, const void *own, size_t each,
 			   void **out_all);
 
-/* node_memory.c: what this process has, before anyone takes of it. */
+/* node_memory.c: memory available to this process, read before any rank takes some. */
 #define NODE_MEMORY_HOST (32ull << 20) /* defaults of --memory */
 #define NODE_MEMORY_GPU (256ull << 20)
 void node_memory_read(struct node_hello *own);
-bool node_memory_is_hosts(const struct node_hello *hello); /* not that of GPUs */
-/* areas: of each rank, those of all its GPUs. ERR_NO_MEMORY: the ranks of this host take more than
- * is available, or than their cgroup has room for. */
+bool node_memory_is_hosts(const struct node_hello *hello); /* host memory, not GPU memory */
+/* areas: per rank, the areas of all its GPUs. ERR_NO_MEMORY: the ranks of this host need more
+ * than is available or than their cgroup has room for. */
 tcpx_status node_memory_check(const struct node *node, const uint32_t *areas);
 
-/* node_setup.c: everything until READY, with a counted line for each stage. */
+/* node_setup.c: all stages up to READY, with a line for each. */
 tcpx_status node_setup(struct node *node);
 void node_close(struct node *node);
-/* Before the others are met: which GPUs these are. ERR_NOT_FOUND: one that is not there. */
+/* Finds the GPUs of this rank, before the others are met. ERR_NOT_FOUND: one does not exist. */
 tcpx_status node_find_gpus(struct node *node);
-/* stage runs on a thread for each GPU, while this one looks at the other ranks. The first failure
- * by index, with the GPU's number. */
+/* Runs stage on one thread per GPU while the caller watches the control link. Returns the first
+ * failure by index; its text has the number of the GPU. */
 tcpx_status node_each(struct node *node, tcpx_status (*stage)(struct node_gpu *));
 /* "rank 1 (host) GPU 3". */
 const char *node_end_name(const struct node *node, struct node_end end, char *buf, size_t cap);
 
-/* node_gpu.c: stages of one GPU, on its own thread. */
+/* node_gpu.c: the stages of one GPU, on the thread of that GPU. */
 tcpx_status node_gpu_open(struct node_gpu *gpu);     /* context, session, listens */
 tcpx_status node_gpu_register(struct node_gpu *gpu); /* memory, tokens */
-tcpx_status node_gpu_dial(struct node_gpu *gpu);     /* those that it dials; does not wait */
-/* What is there now: links that are up, channels of those that are wanted. An error: one link will
- * never be. Never blocks; the main thread's. */
+/* dials the links that this end dials; does not wait */
+tcpx_status node_gpu_dial(struct node_gpu *gpu);
+/* Counts links and channels that are up. An error means that a link will never come up. Never
+ * blocks; main thread only. */
 tcpx_status node_gpu_look(struct node_gpu *gpu, uint32_t *out_links, uint32_t *out_channels);
-tcpx_status node_gpu_prepare(struct node_gpu *gpu); /* requests; imports are made */
-/* Sets carriers, relayed and unpack. Called while every link is up: a rank that has left takes its
- * channels with it. */
+tcpx_status node_gpu_prepare(struct node_gpu *gpu); /* imports tokens, prepares requests */
+/* Sets carriers, relayed and unpack. To be called while every link is up, because the channels
+ * go when their rank leaves. */
 void node_gpu_carriers(struct node_gpu *gpu);
-/* "eth1,eth2": the carriers, else the NIC that it was given; "-": none is known. */
+/* "eth1,eth2": the carriers, else the assigned NIC; "-": unknown. */
 void node_gpu_nics(const struct node_gpu *gpu, char text[NODE_NICS_TEXT]);
 void node_gpu_close(struct node_gpu *gpu);
-/* Of one link of a GPU that has so many: its share of --channels, one at least. */
+/* The share of --channels of one link, where a GPU has `links` of them; at least 1. */
 uint32_t node_share(const struct node_options *options, uint32_t links);
-struct perf_leave node_leave(const struct node *node); /* asked in long work on memory */
+/* asked now and then during long work on memory */
+struct perf_leave node_leave(const struct node *node);
 
-/* node_run.c: the windows of the run, with barriers and every byte checked. */
+/* node_run.c: all windows of the run. */
 tcpx_status node_run(struct node *node);
-/* One of them, over the directions that the links have set; rows and times are added to. */
+/* Runs one window over the directions that the links have enabled; adds to rows and times. */
 tcpx_status node_window(struct node *node, uint32_t window);
-/* Every byte that comes is compared; --unpack none leaves nothing to look at. */
+/* Whether received bytes are compared: with --unpack none there is nothing to compare. */
 bool node_compares(const struct node *node);
-#define NODE_NOT_COMPARED "NOT LOOKED AT (--unpack none): the data is invalid"
-/* Which area of a GPU's memory is a link's. */
+#define NODE_NOT_COMPARED "NOT COMPARED (--unpack none): the data is invalid"
+/* The area of a GPU's memory that a link uses. */
 static inline uint32_t node_area(const struct node *node, uint32_t link)
 {
 	return node->shared_area ? 0 : link;
 }
 
-/* node_devmem.c: run() beside the counters of packets, over gpudirect; else run() alone.
- * ERR_UNSUPPORTED: bytes came not into GPU memory. */
+/* node_devmem.c: calls run(); over gpudirect it also compares the packet counters of the NICs
+ * before and after. ERR_UNSUPPORTED: bytes did not arrive in GPU memory. */
 tcpx_status node_counted(struct node *node, tcpx_status (*run)(struct node *));
 
-/* node_mesh.c: every link of every end alone, one direction after the other. */
+/* node_mesh.c: measures each link alone, one direction after the other. */
 struct node_cell {
-	double rate, least, most; /* B/s, of what this end posted; rate 0: not measured */
-	uint64_t wrong;		  /* of what came to this end */
+	/* B/s of the requests that this end posted; rate 0: not measured */
+	double rate, least, most;
+	uint64_t wrong; /* wrong bytes that this end received */
 };
-tcpx_status node_mesh(struct node *node); /* to node->cells, which the caller frees */
+tcpx_status node_mesh(struct node *node); /* writes node->cells, which the caller frees */
 /* node_mesh_result.c: rank 0 prints; an exit code at out_rc. */
 tcpx_status node_mesh_result(struct node *node, int *out_rc);
 
 /* node_options.c */
-/* What --advertise means for the session that is so many ports after the port base. ERR_INVALID. */
+/* The addresses to advertise for the session that listens `offset` ports after the port base.
+ * ERR_INVALID. */
 #define NODE_ADVERTISE_MAX 600
 tcpx_status node_advertise(const struct node_options *options, int offset,
 			   char out[NODE_ADVERTISE_MAX]);
 extern const struct cli_option node_option_table[];
-#define NODE_OPTION_COUNT 30   /* the first is mesh's alone, the last are node's alone */
+#define NODE_OPTION_COUNT 30   /* the first one is for mesh only, the last ones are for node only */
 #define NODE_OPTIONS_OF_NODE 4 /* peers, check, ceiling, perf-lines */
 
-/*
- * node_start.c: who we are, by the command line and by the launcher; argv[first]: HOST. CLI_GO, or
- * an exit code.
- */
+/* node_start.c: sets rank, size and meeting point from the command line and the launcher;
+ * argv[first] is HOST. Returns CLI_GO or an exit code. */
 int node_start(const struct cli_command *command, struct node *node, struct node_options *o,
 	       int argc, char **argv, int first);
-/* Meets the others, then work; node_close() behind it. An exit code. From the meeting on the
- * other ranks hear of a failure. work: OK and an exit code at out_rc, or what fails. */
+/* Meets the other ranks, calls work, closes everything and returns an exit code. Once ranks have
+ * met, each is told when another one fails. work returns OK with an exit code in out_rc, or the
+ * failure. */
 int node_drive(struct node *node, tcpx_status (*work)(struct node *node, int *out_rc));
 
-/* node_ceiling.c: what as many plain sockets do in the same time; node->ceiling_ns. */
+/* node_ceiling.c: measures as many plain sockets; sets node->ceiling_ns. */
 tcpx_status node_ceiling(struct node *node);
 
-/* node_log.c: of the library's warnings a few about each rank are shown, and how many are not. */
+/* node_log.c: shows a few of the library's warnings about each rank and counts the others. */
 void node_log_start(void);
 void node_log_end(void);
 
-/* node_sockets.c: a line on stderr where a NIC carries more sockets than is advised. */
+/* node_sockets.c: warns on stderr when a NIC carries more sockets than advised. */
 void node_sockets_warn(const struct node *node);
 
-/* node_threads.c: this process's threads, by role and CPUs. */
-#define NODE_THREADS_MAX 256 /* that are told; a plugin may have more */
+/* node_threads.c: the threads of this process, with role and CPUs. */
+#define NODE_THREADS_MAX 256 /* threads listed; a plugin may have more */
 struct node_thread {
-	char name[16], cpus[CPUS_TEXT]; /* as the kernel lets it: "0-51,104-155" */
-	int node;			/* that has all of them, or TOPO_NUMA_UNKNOWN */
+	char name[16], cpus[CPUS_TEXT]; /* allowed by the kernel: "0-51,104-155" */
+	int node;			/* NUMA node that has all of them, or TOPO_NUMA_UNKNOWN */
 };
 struct cli_json;
 uint32_t node_threads_list(struct node_thread *out_threads, uint32_t max);
@@ -320,7 +337,7 @@ void node_threads_print(uint32_t rank, const struct node_thread *threads, uint32
 void node_threads_json(struct cli_json *rank, const struct node_thread *threads, uint32_t count);
 void node_numa_json(struct cli_json *object, const char *key, int numa);
 
-/* node_result.c: rows of all ranks come to rank 0, which prints. Returns an exit code. */
+/* node_result.c: rank 0 collects and prints the rows of all ranks. Returns an exit code. */
 int node_result(struct node *node);
 
 #endif

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "node_control.h"
 
-/* Every blob, and so those within blobs, begins at a multiple of this. */
+/* Alignment of every blob, and so of structs inside blobs. */
 #define ALIGN sizeof(uint64_t)
 
 static size_t padded(size_t bytes)

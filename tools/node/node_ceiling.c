@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * --ceiling: what plain blocking sockets move between the same ranks, as many for each link and
- * direction as it has channels, a thread each, all at once. No libtcpx but to tell the ports.
- */
+/* --ceiling: the rate of plain blocking sockets between the same ranks. Each link and direction
+ * has as many sockets as channels, each with a thread, all at once. libtcpx only carries the
+ * port numbers. */
 #include <endian.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -17,6 +16,7 @@
 #include "base/error.h"
 #include "ceiling_gpu.h"
 #include "ceiling_lane.h"
+#include "cli_address.h"
 #include "node.h"
 #include "node_control.h"
 #include "sys/addr.h"
@@ -25,20 +25,21 @@
 
 #define ROUNDS 3
 #define CALL_SECONDS 30
-#define PAGE_BYTES                                                                                 \
-	4096 /* whole ones: from an odd address a kernel copies at a tenth of its speed */
+/* Alignment of buffers: from an odd address the kernel copies at a tenth of its speed. */
+#define PAGE_BYTES 4096
 
-/* Who connects says which socket it is. */
+/* The first bytes on a connection, which tell the sockets apart. */
 struct call {
 	uint64_t cookie;
-	uint32_t link, lane; /* of the listening GPU's links; its first half receives there */
+	/* link: index at the listening GPU, where the first half of the lanes receives */
+	uint32_t link, lane;
 };
 
 struct lane {
 	struct node_gpu *gpu;
 	int fd, sends, err;
 	uint8_t *share;
-	size_t share_bytes, bytes; /* bytes: of a round */
+	size_t share_bytes, bytes; /* bytes: of one round */
 	pthread_t thread;
 	bool running;
 };
@@ -46,7 +47,7 @@ struct lane {
 /* Of one GPU. */
 struct plain {
 	int listener;
-	uint8_t *buffers[2]; /* sent from, received into */
+	uint8_t *buffers[2]; /* source, destination */
 	size_t buffer_bytes;
 	struct lane *lanes; /* by link, then those that send, then those that receive */
 	uint32_t nlanes;
@@ -60,47 +61,34 @@ struct offer {
 struct node_ceiling {
 	struct node *node;
 	struct plain plains[NODE_GPUS_MAX];
-	struct offer *offers; /* of all ends, node_end_at() */
+	struct offer *offers; /* of all ends, by node_end_at() */
 	uint64_t cookie;
 };
 
-static struct node_ceiling *now; /* of the stages' threads; one a process */
+static struct node_ceiling *now; /* used by the threads of the stages; one per process */
 
-static tcpx_status failed(const char *what)
+static tcpx_status node_ceiling_failed(const char *what)
 {
 	return error_set(TCPX_ERR_SYSTEM, errno, "ceiling: %s", what);
 }
 
-/* Where the GPU's session listens, as its contact says; the port is ours. */
+/* An address on which the GPU's session listens, from its contact, with the port of the plain
+ * listener. */
 static tcpx_status address_of(const struct node_contact *contact, uint32_t at, uint16_t port,
 			      struct sockaddr_storage *out)
 {
 	struct wire_info info;
-	const struct wire_address *from;
 	tcpx_status status = wire_info_decode(contact->info, contact->info_bytes, &info);
 
 	if (status != TCPX_OK)
 		return status;
 	explicit_bzero(info.secret, sizeof(info.secret));
-	from = &info.addrs[at % info.naddrs];
-	memset(out, 0, sizeof(*out));
-	if (from->family == 4) {
-		struct sockaddr_in *v4 = (struct sockaddr_in *)out;
-
-		v4->sin_family = AF_INET;
-		memcpy(&v4->sin_addr, from->bytes, 4);
-	} else {
-		struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
-
-		v6->sin6_family = AF_INET6;
-		memcpy(&v6->sin6_addr, from->bytes, 16);
-		v6->sin6_scope_id = from->scope;
-	}
+	cli_address(&info.addrs[at % info.naddrs], out);
 	sys_addr_set_port(out, port);
 	return TCPX_OK;
 }
 
-static uint8_t *take(size_t bytes)
+static uint8_t *node_ceiling_take(size_t bytes)
 {
 	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -108,7 +96,7 @@ static uint8_t *take(size_t bytes)
 	return at == MAP_FAILED ? NULL : at;
 }
 
-/* All lanes of the GPU, no sockets yet. */
+/* Allocates the lanes of a GPU, without sockets. */
 static tcpx_status make_lanes(struct node_gpu *gpu, struct plain *plain)
 {
 	const struct node *node = gpu->node;
@@ -118,13 +106,13 @@ static tcpx_status make_lanes(struct node_gpu *gpu, struct plain *plain)
 	for (uint32_t i = 0; i < gpu->nlinks; i++)
 		per_way += gpu->links[i].want;
 	if (gpu->gpu && bytes > CEILING_RING_BYTES)
-		bytes = CEILING_RING_BYTES; /* no more than staging has */
+		bytes = CEILING_RING_BYTES; /* as much as the staging ring has */
 	if (bytes / per_way < CEILING_CALL_BYTES)
 		bytes = (size_t)per_way * CEILING_CALL_BYTES;
 	plain->buffer_bytes = bytes;
 	each = bytes / per_way / PAGE_BYTES * PAGE_BYTES;
-	plain->buffers[0] = take(bytes);
-	plain->buffers[1] = take(bytes);
+	plain->buffers[0] = node_ceiling_take(bytes);
+	plain->buffers[1] = node_ceiling_take(bytes);
 	plain->lanes = calloc(2 * per_way, sizeof(*plain->lanes));
 	if (!plain->buffers[0] || !plain->buffers[1] || !plain->lanes)
 		return error_set(TCPX_ERR_NO_MEMORY, errno, "ceiling: buffers");
@@ -141,7 +129,7 @@ static tcpx_status make_lanes(struct node_gpu *gpu, struct plain *plain)
 	return TCPX_OK;
 }
 
-static tcpx_status listens(struct node_gpu *gpu, struct plain *plain)
+static tcpx_status node_ceiling_listens(struct node_gpu *gpu, struct plain *plain)
 {
 	struct sockaddr_storage addr;
 	socklen_t len = sizeof(addr);
@@ -154,20 +142,20 @@ static tcpx_status listens(struct node_gpu *gpu, struct plain *plain)
 	    bind(plain->listener, (struct sockaddr *)&addr, sys_addr_len(&addr)) ||
 	    listen(plain->listener, 1024) ||
 	    getsockname(plain->listener, (struct sockaddr *)&addr, &len))
-		return failed("a listening socket");
+		return node_ceiling_failed("a listening socket");
 	now->offers[gpu->index] = (struct offer){now->cookie, (uint16_t)sys_addr_port(&addr)};
 	return TCPX_OK;
 }
 
-static tcpx_status prepare(struct node_gpu *gpu)
+static tcpx_status node_ceiling_prepare(struct node_gpu *gpu)
 {
 	struct plain *plain = &now->plains[gpu->index];
 	tcpx_status status = gpu->nlinks ? make_lanes(gpu, plain) : TCPX_OK;
 
-	return status == TCPX_OK ? listens(gpu, plain) : status;
+	return status == TCPX_OK ? node_ceiling_listens(gpu, plain) : status;
 }
 
-static struct node_end self_of(const struct node_gpu *gpu)
+static struct node_end node_ceiling_self_of(const struct node_gpu *gpu)
 {
 	return (struct node_end){gpu->node->rank, gpu->index};
 }
@@ -192,13 +180,13 @@ static tcpx_status dial_link(struct node_gpu *gpu, struct node_link *link, struc
 		struct call call = {now->offers[at].cookie, link->far_link, k};
 		int fd = socket(addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-		/* what we send first is received there first */
+		/* what this end sends first, the far end receives first */
 		lanes[k].fd = fd;
 		if (fd >= 0)
 			ceiling_timeout(fd, CALL_SECONDS);
 		if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sys_addr_len(&addr)) ||
 		    ceiling_send(fd, &call, sizeof(call)))
-			return failed("a plain socket");
+			return node_ceiling_failed("a plain socket");
 		ceiling_options(fd);
 	}
 	return status;
@@ -212,11 +200,11 @@ static tcpx_status accept_lane(struct node_gpu *gpu, struct plain *plain)
 	int fd = accept4(plain->listener, NULL, NULL, SOCK_CLOEXEC);
 
 	if (fd < 0)
-		return failed("accepting a plain socket");
+		return node_ceiling_failed("accepting a plain socket");
 	ceiling_timeout(fd, CALL_SECONDS);
 	if (ceiling_receive(fd, &call, sizeof(call)) || call.cookie != now->cookie ||
 	    call.link >= gpu->nlinks || call.lane >= 2 * gpu->links[call.link].want) {
-		close(fd); /* somebody else's */
+		close(fd); /* a connection of somebody else */
 		return TCPX_OK;
 	}
 	lanes = lanes_of(gpu, call.link);
@@ -235,13 +223,13 @@ static uint32_t lacking(const struct plain *plain)
 	return count;
 }
 
-static tcpx_status connect_all(struct node_gpu *gpu)
+static tcpx_status node_ceiling_connect_all(struct node_gpu *gpu)
 {
 	struct plain *plain = &now->plains[gpu->index];
 	tcpx_status status = TCPX_OK;
 
 	for (uint32_t i = 0; i < gpu->nlinks && status == TCPX_OK; i++)
-		if (node_plan_dials(self_of(gpu), gpu->links[i].far))
+		if (node_plan_dials(node_ceiling_self_of(gpu), gpu->links[i].far))
 			status = dial_link(gpu, &gpu->links[i], lanes_of(gpu, i));
 	if (plain->listener >= 0)
 		ceiling_timeout(plain->listener, CALL_SECONDS);
@@ -250,7 +238,7 @@ static tcpx_status connect_all(struct node_gpu *gpu)
 	return status;
 }
 
-static void *lane_main(void *arg)
+static void *node_ceiling_lane_main(void *arg)
 {
 	struct lane *lane = arg;
 	size_t left = lane->bytes, at = 0;
@@ -269,7 +257,7 @@ static void *lane_main(void *arg)
 	return NULL;
 }
 
-static tcpx_status move(struct node_gpu *gpu)
+static tcpx_status node_ceiling_move(struct node_gpu *gpu)
 {
 	struct plain *plain = &now->plains[gpu->index];
 	tcpx_status status = TCPX_OK;
@@ -277,7 +265,8 @@ static tcpx_status move(struct node_gpu *gpu)
 	for (uint32_t i = 0; i < plain->nlanes && status == TCPX_OK; i++) {
 		struct lane *lane = &plain->lanes[i];
 
-		status = sys_thread_start(&lane->thread, "tcpx-plain", lane_main, lane);
+		status =
+			sys_thread_start(&lane->thread, "tcpx-plain", node_ceiling_lane_main, lane);
 		lane->running = status == TCPX_OK;
 	}
 	for (uint32_t i = 0; i < plain->nlanes; i++) {
@@ -331,7 +320,7 @@ static tcpx_status rounds(struct node *node)
 		status = node_control_barrier(node->control, "ceiling");
 		began = (uint64_t)clock_now_ns();
 		if (status == TCPX_OK)
-			status = node_each(node, move);
+			status = node_each(node, node_ceiling_move);
 		if (i)
 			took[i - 1] = (uint64_t)clock_now_ns() - began;
 	}
@@ -358,13 +347,13 @@ tcpx_status node_ceiling(struct node *node)
 	for (uint32_t i = 0; i < node->ngpus; i++)
 		now->plains[i].listener = -1;
 	node_control_stage(node->control, "ceiling");
-	status = node_each(node, prepare);
+	status = node_each(node, node_ceiling_prepare);
 	now->offers = NULL;
 	if (status == TCPX_OK)
 		status = node_share_all(node, "ceiling", own, sizeof(*own), &all);
 	now->offers = all;
 	if (status == TCPX_OK)
-		status = node_each(node, connect_all);
+		status = node_each(node, node_ceiling_connect_all);
 	if (status == TCPX_OK)
 		status = rounds(node);
 	end_all(node);

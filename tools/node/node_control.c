@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The star of ranks: messages are notifications of a session. */
+/* Exchanges between rank 0 and the others; messages are notifications of a session. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -12,21 +12,24 @@
 #include "cli_output.h"
 #include "node_control_priv.h"
 
-#define MAGIC 0x3265646f	    /* "ode2" */
-#define LOOK_NS (200 * CLOCK_MS_NS) /* at Ctrl-C and at deadlines, when nothing comes */
-#define SAY_NS (3 * CLOCK_S_NS)	    /* who is missing */
-#define GRACE_NS (5 * CLOCK_S_NS)   /* rank 0's verdict comes before ours */
-#define VERDICT_NS (2 * CLOCK_S_NS) /* until a lost rank's own words have come by rank 0 */
-#define LATE_NS (6 * CLOCK_S_NS)    /* for ranks that are still to hear of a failure */
+#define MAGIC 0x3265646f /* "ode2" */
+/* how often Ctrl-C and deadlines are checked while nothing arrives */
+#define LOOK_NS (200 * CLOCK_MS_NS)
+/* other ranks wait this much longer, so that rank 0's verdict comes first */
+#define GRACE_NS (5 * CLOCK_S_NS)
+/* time for the failure text of a lost rank to arrive by way of rank 0 */
+#define VERDICT_NS (2 * CLOCK_S_NS)
+/* time to tell ranks that have not connected yet of a failure */
+#define LATE_NS (6 * CLOCK_S_NS)
 
-/* MISFIT: a FAIL of ranks that were started with different things. */
+/* MISFIT: a FAIL because ranks were started with different sizes or ranks. */
 enum type { TYPE_AT = 1, TYPE_ALL, TYPE_FAIL, TYPE_MISFIT };
 
 struct head {
 	uint32_t magic, type, rank, seq;
 	uint64_t bytes;
 	char stage[STAGE_MAX], host[HOST_MAX];
-	uint32_t size; /* how many ranks there are, as this one was told */
+	uint32_t size; /* number of ranks that the sender was started with */
 	char size_by[SIZE_BY_MAX];
 };
 
@@ -39,7 +42,7 @@ static tcpx_status say_why(struct node_control *c)
 	return c->why;
 }
 
-static void failed(struct node_control *c, tcpx_status why, const char *text)
+static void node_control_failed(struct node_control *c, tcpx_status why, const char *text)
 {
 	if (*c->failed)
 		return;
@@ -72,7 +75,7 @@ static tcpx_status send_to(struct node_control *c, tcpx_peer peer, enum type typ
 	return status;
 }
 
-/* Rank 0 to all that have come. */
+/* Rank 0: sends to all ranks that have connected. */
 static void tell_all(struct node_control *c, enum type type, const void *data, size_t bytes)
 {
 	for (uint32_t i = 1; i < c->opts.size; i++)
@@ -80,7 +83,7 @@ static void tell_all(struct node_control *c, enum type type, const void *data, s
 			(void)send_to(c, c->others[i].peer, type, data, bytes);
 }
 
-/* Rank 0: the failure is known, and told. */
+/* Rank 0: tells the failure to all. */
 static void spread(struct node_control *c)
 {
 	tell_all(c, c->disagree ? TYPE_MISFIT : TYPE_FAIL, c->failed, strlen(c->failed));
@@ -96,7 +99,7 @@ static const char *told(char *buf, size_t cap, const char *size_by, uint32_t siz
 	return buf;
 }
 
-/* Rank 0: a process repeats itself until it hears of the end, and is one all the same. */
+/* Rank 0: counts a process once, although it repeats its message until it hears of the failure. */
 static void count_told(struct node_control *c, tcpx_peer peer)
 {
 	for (uint32_t i = 0; i < c->told && i < NODE_CONTROL_NAMED; i++)
@@ -107,7 +110,8 @@ static void count_told(struct node_control *c, tcpx_peer peer)
 	c->told++;
 }
 
-/* Rank 0: ranks that have no place beside the others. They hear of it, too. */
+/* Rank 0: whether the sender cannot be a rank of this run; if so, the run fails and the sender
+ * is told as well. */
 static bool misfits(struct node_control *c, tcpx_peer peer, const struct head *head)
 {
 	const struct other *other = head->rank < c->opts.size ? &c->others[head->rank] : NULL;
@@ -130,7 +134,7 @@ static bool misfits(struct node_control *c, tcpx_peer peer, const struct head *h
 	if (head->size > c->expected)
 		c->expected = head->size;
 	c->disagree |= !*c->failed;
-	failed(c, TCPX_ERR_INVALID, text);
+	node_control_failed(c, TCPX_ERR_INVALID, text);
 	count_told(c, peer);
 	spread(c);
 	(void)send_to(c, peer, TYPE_MISFIT, c->failed, strlen(c->failed));
@@ -164,10 +168,10 @@ static void take_fail(struct node_control *c, tcpx_peer peer, const struct head 
 {
 	char text[TEXT_MAX];
 
-	if (c->opts.rank) { /* rank 0 has named who */
+	if (c->opts.rank) { /* rank 0 has put the name of the failed rank into the text */
 		snprintf(text, sizeof(text), "%.*s", (int)head->bytes, (const char *)data);
 		c->disagree = head->type == TYPE_MISFIT;
-		failed(c, TCPX_ERR_REMOTE, text);
+		node_control_failed(c, TCPX_ERR_REMOTE, text);
 		return;
 	}
 	if (head->rank && head->rank < c->opts.size) {
@@ -176,11 +180,11 @@ static void take_fail(struct node_control *c, tcpx_peer peer, const struct head 
 	}
 	snprintf(text, sizeof(text), "rank %u (%.*s), stage '%.*s': %.*s", head->rank, HOST_MAX - 1,
 		 head->host, STAGE_MAX - 1, head->stage, (int)head->bytes, (const char *)data);
-	failed(c, TCPX_ERR_REMOTE, text);
+	node_control_failed(c, TCPX_ERR_REMOTE, text);
 	spread(c);
 }
 
-static void take(struct node_control *c, const tcpx_notification *n)
+static void node_control_take(struct node_control *c, const tcpx_notification *n)
 {
 	struct head head;
 	const uint8_t *data = n->data;
@@ -204,8 +208,8 @@ static void take(struct node_control *c, const tcpx_notification *n)
 	}
 }
 
-/* A rank that was there is there no more: whoever waits for it hears of it. One that has brought
- * what it had to may end. */
+/* Notes that a rank has left. That is a failure only if its contribution is still missing, which
+ * look_for_gone() decides. */
 static void note_gone(struct node_control *c, tcpx_peer peer)
 {
 	tcpx_error error = {.sz = sizeof(error)};
@@ -228,7 +232,7 @@ static void look_for_gone(struct node_control *c)
 			continue;
 		snprintf(text, sizeof(text), "rank %u (%s) is gone, stage '%s': %s", i,
 			 *other->host ? other->host : "the first", c->stage, other->gone);
-		failed(c, TCPX_ERR_PEER_CLOSED, text);
+		node_control_failed(c, TCPX_ERR_PEER_CLOSED, text);
 		if (!c->opts.rank)
 			spread(c);
 	}
@@ -239,13 +243,13 @@ static void take_all(struct node_control *c)
 	tcpx_notification n = {.sz = sizeof(n)};
 
 	while (tcpx_notify_take(c->session, 0, &n) == TCPX_OK) {
-		take(c, &n);
+		node_control_take(c, &n);
 		tcpx_notification_release(c->session, &n);
 	}
 }
 
-/* What is there now. */
-static void drain(struct node_control *c)
+/* Takes everything that has arrived. */
+static void node_control_drain(struct node_control *c)
 {
 	tcpx_event event = {.sz = sizeof(event)};
 
@@ -253,7 +257,7 @@ static void drain(struct node_control *c)
 	while (tcpx_session_event(c->session, &event) == TCPX_OK) {
 		if (event.type != TCPX_EVENT_PEER_DOWN)
 			continue;
-		take_all(c); /* its last words, which came before it went */
+		take_all(c); /* messages that arrived before the peer left */
 		note_gone(c, event.peer);
 	}
 }
@@ -263,7 +267,7 @@ static void wait_a_moment(struct node_control *c)
 	struct pollfd pfd = {.fd = tcpx_session_fd(c->session), .events = POLLIN};
 
 	(void)poll(&pfd, 1, (int)(LOOK_NS / CLOCK_MS_NS));
-	drain(c);
+	node_control_drain(c);
 	if (cli_interrupted)
 		node_control_fail(c, "interrupted");
 }
@@ -282,7 +286,7 @@ static uint32_t missing(const struct node_control *c, uint32_t *out_ranks, uint3
 	return count;
 }
 
-/* Rank 0: the rendezvous names somebody else. */
+/* Rank 0: whether the rendezvous now names another process. */
 static bool ousted(struct node_control *c)
 {
 	uint8_t own[TCPX_INFO_MAX_BYTES], there[TCPX_INFO_MAX_BYTES];
@@ -311,12 +315,12 @@ static void time_is_over(struct node_control *c)
 		snprintf(text, sizeof(text),
 			 "another process that says that it is rank 0 took "
 			 "the rendezvous: two ranks are 0, or two runs meet");
-	failed(c, TCPX_ERR_TIMED_OUT, text);
+	node_control_failed(c, TCPX_ERR_TIMED_OUT, text);
 	spread(c);
 }
 
-/* Rank 0 after ranks disagreed: those that are still on their way would else wait until their
- * deadline for somebody who has gone. */
+/* Rank 0, after ranks disagreed: stays until late ranks have connected and heard of it.
+ * Otherwise they would wait until their deadline for a rank that has left. */
 static void tell_late(struct node_control *c)
 {
 	uint32_t all = c->expected > c->opts.size ? c->expected : c->opts.size;
@@ -333,10 +337,11 @@ static void tell_late(struct node_control *c)
 	}
 }
 
-/* Rank 0 until all have come. */
-static void collect(struct node_control *c)
+/* Rank 0: waits until all ranks have contributed. */
+static void control_await_all(struct node_control *c)
 {
-	int64_t end = clock_now_ns() + c->opts.timeout_ns, say = clock_now_ns() + SAY_NS;
+	int64_t end = clock_now_ns() + c->opts.timeout_ns;
+	struct node_pace pace = node_pace_start(clock_now_ns(), NODE_PACE_NS);
 	uint32_t ranks[NODE_CONTROL_NAMED], count;
 
 	while (!*c->failed && (count = missing(c, ranks, NODE_CONTROL_NAMED)) > 0) {
@@ -346,10 +351,8 @@ static void collect(struct node_control *c)
 			time_is_over(c);
 			return;
 		}
-		if (now >= say && c->opts.waits) {
-			c->opts.waits(c->opts.arg, c->stage, ranks, count);
-			say = now + SAY_NS;
-		}
+		if (c->opts.waits && node_pace_due(&pace, now))
+			c->opts.waits(c->opts.arg, c->stage, ranks, count, end - now);
 		wait_a_moment(c);
 		look_for_gone(c);
 	}
@@ -357,7 +360,7 @@ static void collect(struct node_control *c)
 		tell_late(c);
 }
 
-/* The others until rank 0 has answered. */
+/* The other ranks: wait for the answer of rank 0. */
 static void await_hub(struct node_control *c)
 {
 	int64_t end = clock_now_ns() + c->opts.timeout_ns + GRACE_NS;
@@ -367,7 +370,7 @@ static void await_hub(struct node_control *c)
 		if (clock_now_ns() >= end) {
 			snprintf(text, sizeof(text), "rank 0 did not answer in stage '%s'",
 				 c->stage);
-			failed(c, TCPX_ERR_TIMED_OUT, text);
+			node_control_failed(c, TCPX_ERR_TIMED_OUT, text);
 			return;
 		}
 		wait_a_moment(c);
@@ -375,16 +378,17 @@ static void await_hub(struct node_control *c)
 	}
 }
 
-/* Rank 0 has gone. It may have said why, and nobody has read that yet. */
+/* Rank 0 has left. It may have sent the reason, which has not been read yet. */
 static tcpx_status heard_before(struct node_control *c, tcpx_status status)
 {
 	tcpx_error error = *tcpx_last_error();
 
-	drain(c);
+	node_control_drain(c);
 	return error.status == status ? error_raise(&error) : status;
 }
 
-/* What all brought, for rank 0; all: for the others as well, who get nothing else. */
+/* Packs the contributions of all ranks for rank 0, and answers the others: with all of them if
+ * all is set, else with nothing. */
 static tcpx_status pack(struct node_control *c, const void *own, size_t own_bytes, bool all)
 {
 	struct node_blob *blobs = calloc(c->opts.size, sizeof(*blobs));
@@ -413,7 +417,7 @@ static tcpx_status exchange(struct node_control *c, const char *stage, const voi
 	c->all = NULL;
 	snprintf(c->stage, sizeof(c->stage), "%s", stage);
 	if (!c->opts.rank) {
-		collect(c);
+		control_await_all(c);
 		if (!*c->failed)
 			status = pack(c, data, bytes, all);
 	} else {
@@ -465,7 +469,7 @@ void node_control_stage(struct node_control *c, const char *stage)
 
 tcpx_status node_control_look(struct node_control *c)
 {
-	drain(c);
+	node_control_drain(c);
 	look_for_gone(c);
 	if (cli_interrupted)
 		node_control_fail(c, "interrupted");
@@ -476,7 +480,7 @@ tcpx_status node_control_verdict(struct node_control *c)
 {
 	int64_t end = clock_now_ns() + VERDICT_NS;
 
-	drain(c);
+	node_control_drain(c);
 	look_for_gone(c);
 	while (!*c->failed && !cli_interrupted && clock_now_ns() < end) {
 		wait_a_moment(c);
@@ -497,12 +501,12 @@ void node_control_fail(struct node_control *c, const char *text)
 	if (*c->failed) /* all know */
 		return;
 	if (c->opts.rank) {
-		failed(c, TCPX_ERR_REMOTE, text);
+		node_control_failed(c, TCPX_ERR_REMOTE, text);
 		(void)send_to(c, hub(c)->peer, TYPE_FAIL, text, strlen(text));
 		return;
 	}
 	snprintf(own, sizeof(own), "rank 0 (%s), stage '%s': %s", c->host, c->stage, text);
-	failed(c, TCPX_ERR_REMOTE, own);
+	node_control_failed(c, TCPX_ERR_REMOTE, own);
 	spread(c);
 }
 

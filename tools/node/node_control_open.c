@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How ranks come to their control link, and leave it. */
+/* Opening and closing of the control session. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,15 +8,18 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
+#include "cli_address.h"
 #include "cli_output.h"
 #include "node_control_priv.h"
+#include "sys/addr.h"
 #include "sys/crypto.h"
 
 #define FLUSH_NS (2 * CLOCK_S_NS)
-#define AGAIN_US 100000		   /* between two dials: nothing tells when rank 0 listens */
-#define TRY_NS (300 * CLOCK_MS_NS) /* that, and the least that a dial has */
-#define NAME_US 1000000	  /* most between two look-ups: the name server serves others, too */
-#define SAY_NS CLOCK_S_NS /* what is waited for */
+/* between two dials, since nothing signals that rank 0 listens */
+#define AGAIN_US 100000
+#define TRY_NS (300 * CLOCK_MS_NS) /* pause and shortest useful dial together */
+#define NAME_US 1000000	  /* longest pause between two look-ups, to spare the name server */
+#define SAY_NS CLOCK_S_NS /* an unknown name is reported early, since it may be misspelt */
 
 static tcpx_status dial_once(struct node_control *c, int64_t left_ns)
 {
@@ -28,7 +31,7 @@ static tcpx_status dial_once(struct node_control *c, int64_t left_ns)
 	return tcpx_session_connect_to(c->session, address, &opts, &hub(c)->peer);
 }
 
-/* Whatever is wrong with the info may be so because a run before ours left it there. */
+/* Any failure may be caused by info that an earlier run left there, so it only means "not yet". */
 static tcpx_status find_once(struct node_control *c, int64_t left_ns)
 {
 	TCPX_OPTS(tcpx_connect_opts, opts, .timeout_ns = left_ns);
@@ -42,14 +45,15 @@ static tcpx_status find_once(struct node_control *c, int64_t left_ns)
 	return status;
 }
 
-/* Rank 0 may come later than we do, and so may its host's name. */
+/* Whether a later try may succeed: rank 0 may start later, and its host's name may resolve
+ * later. */
 static bool may_come(tcpx_status status)
 {
 	return status == TCPX_IN_PROGRESS || status == TCPX_ERR_REFUSED ||
 	       status == TCPX_ERR_UNREACHABLE || status == TCPX_ERR_NOT_FOUND;
 }
 
-/* why: of the last try that ended before its time, or no error. */
+/* why: the error of the last try that failed before its deadline, or no error. */
 static tcpx_status nobody_came(struct node_control *c, tcpx_status status, const tcpx_error *why)
 {
 	long long seconds = (long long)(c->opts.timeout_ns / CLOCK_S_NS);
@@ -69,17 +73,34 @@ static tcpx_status try_once(struct node_control *c, int64_t left_ns)
 	int before = log_level;
 	tcpx_status status;
 
-	log_level_set(TCPX_LOG_ERROR); /* that nobody listens yet is no news */
+	log_level_set(TCPX_LOG_ERROR); /* a refusal is expected here and not worth a warning */
 	left_ns = left_ns > CLOCK_MS_NS ? left_ns : CLOCK_MS_NS;
 	status = c->opts.find ? find_once(c, left_ns) : dial_once(c, left_ns);
 	log_level_set(before);
 	return status;
 }
 
-/* Until the deadline. */
+/* Says what is waited for, after a try that failed with status. */
+static void say_dialling(const struct node_control *c, tcpx_status status, const tcpx_error *why,
+			 int64_t left_ns)
+{
+	long long seconds = (long long)(left_ns / CLOCK_S_NS);
+
+	if (status == TCPX_ERR_NOT_FOUND)
+		cli_error("%s; trying again for %lld s", why->what, seconds);
+	else if (c->opts.find)
+		cli_error("rank 0 has not come to the rendezvous; waiting for %lld s more",
+			  seconds);
+	else
+		cli_error("no rank 0 at %s port %u yet; waiting for %lld s more", c->opts.host,
+			  c->opts.port, seconds);
+}
+
+/* Tries to connect until the deadline. */
 static tcpx_status dial(struct node_control *c)
 {
 	int64_t end = clock_now_ns() + c->opts.timeout_ns, say = clock_now_ns() + SAY_NS;
+	struct node_pace pace = node_pace_start(clock_now_ns(), NODE_PACE_NS);
 	uint32_t pause_us = AGAIN_US;
 	tcpx_error why = {.sz = sizeof(why)};
 
@@ -93,13 +114,14 @@ static tcpx_status dial(struct node_control *c)
 		}
 		if (status != TCPX_ERR_TIMED_OUT && status != TCPX_IN_PROGRESS)
 			why = *tcpx_last_error();
-		/* A try of a moment would end by its deadline, and not say why nobody is there. */
+		/* A very short try would only report its own timeout, not the cause. */
 		if (!may_come(status) || now + TRY_NS >= end || cli_interrupted)
 			return nobody_came(c, status, &why);
 		if (status == TCPX_ERR_NOT_FOUND && now >= say) {
-			cli_error("%s; trying again for %lld s", why.what,
-				  (long long)((end - now) / CLOCK_S_NS));
+			say_dialling(c, status, &why, end - now);
 			say = end;
+		} else if (status != TCPX_ERR_NOT_FOUND && node_pace_due(&pace, now)) {
+			say_dialling(c, status, &why, end - now);
 		}
 		pause_us = status != TCPX_ERR_NOT_FOUND ? AGAIN_US
 			   : 2 * pause_us < NAME_US	? 2 * pause_us
@@ -108,7 +130,7 @@ static tcpx_status dial(struct node_control *c)
 	}
 }
 
-static tcpx_status listens(struct node_control *c)
+static tcpx_status node_control_open_listens(struct node_control *c)
 {
 	TCPX_OPTS(tcpx_listen_opts, opts, .port = c->opts.port);
 	uint16_t port;
@@ -137,7 +159,8 @@ tcpx_status node_control_open(const struct node_control_opts *opts,
 	if (gethostname(c->host, sizeof(c->host) - 1))
 		snprintf(c->host, sizeof(c->host), "?");
 	snprintf(c->stage, sizeof(c->stage), "control");
-	/* By a name of its own: two processes of one rank would take each other's place. */
+	/* The name is unique: with equal names two processes of one rank would replace each
+	 * other. */
 	if (sys_random(&salt, sizeof(salt)) != TCPX_OK)
 		salt = (uint32_t)getpid();
 	snprintf(name, sizeof(name), "%.30s-control-%u-%08x", opts->job, opts->rank, salt);
@@ -146,7 +169,7 @@ tcpx_status node_control_open(const struct node_control_opts *opts,
 		session.flags = TCPX_SESSION_INFO_ONLY;
 	status = tcpx_session_open(&session, &c->session);
 	if (status == TCPX_OK)
-		status = opts->rank ? dial(c) : listens(c);
+		status = opts->rank ? dial(c) : node_control_open_listens(c);
 	if (status != TCPX_OK) {
 		tcpx_error error = *tcpx_last_error();
 
@@ -159,7 +182,30 @@ tcpx_status node_control_open(const struct node_control_opts *opts,
 	return TCPX_OK;
 }
 
-/* What was said to it has arrived; false: it is gone, or hears nothing. */
+tcpx_status node_control_address(struct node_control *c, struct sockaddr_storage *out)
+{
+	uint8_t buf[TCPX_INFO_MAX_BYTES];
+	struct wire_info info;
+	size_t bytes;
+	tcpx_status status = tcpx_session_info(c->session, buf, sizeof(buf), &bytes);
+
+	if (status == TCPX_OK)
+		status = wire_info_decode(buf, bytes, &info);
+	explicit_bzero(buf, sizeof(buf));
+	if (status != TCPX_OK)
+		return status;
+	explicit_bzero(info.secret, sizeof(info.secret));
+	for (uint32_t i = info.naddrs; i-- > 0;) {
+		struct sockaddr_storage addr;
+
+		cli_address(&info.addrs[i], &addr);
+		if (i == info.naddrs - 1 || !sys_addr_is_loopback(&addr))
+			*out = addr;
+	}
+	return info.naddrs ? TCPX_OK : error_set(TCPX_ERR_NOT_FOUND, 0, "no address");
+}
+
+/* Whether everything sent to the peer has arrived; false: the peer has left or does not answer. */
 static bool heard(struct node_control *c, tcpx_peer peer)
 {
 	return tcpx_peer_flush(c->session, peer, FLUSH_NS) == TCPX_OK;
@@ -174,7 +220,7 @@ void node_control_close(struct node_control *c)
 			c->others[i].known = heard(c, c->others[i].peer);
 		free(c->others[i].data);
 	}
-	/* those that have no place among the others were told why */
+	/* ranks that did not fit were told why */
 	for (uint32_t i = 0; i < c->told && i < NODE_CONTROL_NAMED; i++)
 		(void)heard(c, c->told_peers[i]);
 	tcpx_session_close(c->session);

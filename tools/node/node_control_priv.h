@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inside of a control, for node_control*.c. */
+/* State of the control link, for node_control*.c. */
 #ifndef TOOLS_NODE_CONTROL_PRIV_H
 #define TOOLS_NODE_CONTROL_PRIV_H
 
@@ -15,29 +15,30 @@
 struct other {
 	tcpx_peer peer;
 	bool known;
-	char host[HOST_MAX], gone[384]; /* gone: "": it is there */
-	void *data;			/* of the exchange under way; NULL: it has not come */
+	char host[HOST_MAX], gone[384]; /* gone: why it left; "": it has not */
+	/* its contribution to the current exchange; NULL: missing */
+	void *data;
 	size_t bytes;
 };
 
 struct node_control {
 	struct node_control_opts opts;
 	tcpx_session *session;
-	struct other *others; /* rank 0: by rank; else one: rank 0 */
+	struct other *others; /* on rank 0 indexed by rank; on others one entry, rank 0 */
 	char host[HOST_MAX], stage[STAGE_MAX];
 	uint32_t seq;
-	void *all; /* what the last exchange brought */
+	void *all; /* result of the last exchange */
 	size_t all_bytes;
-	char failed[TEXT_MAX]; /* "": nobody has */
-	/* rank 0, where ranks were told different things: */
+	char failed[TEXT_MAX]; /* "": no failure */
+	/* rank 0, if ranks were started with different sizes: */
 	bool disagree;
-	uint32_t expected; /* ranks, by the largest number that one of them was told */
-	uint32_t told;	   /* ranks that have no place among the others */
+	uint32_t expected; /* largest number of ranks that one of them was started with */
+	uint32_t told;	   /* number of processes that do not fit and were told so */
 	tcpx_peer told_peers[NODE_CONTROL_NAMED]; /* the first of them */
 	tcpx_status why;
 };
 
-/* Rank 0, of the others. */
+/* On the other ranks: the entry of rank 0. */
 static inline struct other *hub(struct node_control *c)
 {
 	return &c->others[0];

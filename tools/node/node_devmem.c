@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Over gpudirect: that what came was put into GPU memory, by the packets that each NIC counts. */
+/* gpudirect: checks by the packet counters of each NIC that bytes arrived in GPU memory. */
 #include <string.h>
 
 #include "base/error.h"
 #include "cli_output.h"
 #include "node.h"
 
-/* Messages that came to a GPU through a NIC; NULL: through any. */
+/* Messages that a GPU received through a NIC; NULL: through any NIC. */
 static uint64_t messages_of(const struct node_gpu *gpu, const char *nic)
 {
 	uint64_t sum = 0;
@@ -38,7 +38,7 @@ static tcpx_status not_counted(const struct node_gpu *gpu, const char *nic)
 			  nic);
 }
 
-/* Each NIC that a message came through has put packets into GPU memory. */
+/* Fails if a NIC received messages without counting packets into GPU memory. */
 static tcpx_status judge_gpu(const struct node *node, const struct node_gpu *gpu)
 {
 	const struct cli_devmem *devmem = &node->devmem;
@@ -51,7 +51,7 @@ static tcpx_status judge_gpu(const struct node *node, const struct node_gpu *gpu
 				  "and --size");
 	}
 	if (!must && !strcmp(cli_plugin_unpack(), CLI_HOST_RECV))
-		return TCPX_OK; /* that is what it is for */
+		return TCPX_OK; /* host-recv receives into host memory on purpose */
 	for (unsigned i = 0; i < devmem->count; i++) {
 		uint64_t messages = messages_of(gpu, devmem->nics[i].name);
 
@@ -78,7 +78,7 @@ tcpx_status node_counted(struct node *node, tcpx_status (*run)(struct node *))
 		node_sockets_warn(node);
 	cli_devmem_start(&node->devmem, &node->options->plugin);
 	status = run(node);
-	/* What a wrong pair looks like; the failure says which channel. */
+	/* Adds a hint about GPU and NIC pairs to a failure, which names the channel. */
 	if (cli_devmem_end(&node->devmem, text, sizeof(text)) == CLI_DEVMEM_NONE &&
 	    status != TCPX_OK && strcmp(cli_plugin_unpack(), CLI_HOST_RECV) != 0)
 		cli_error("no devmem data: rx_devmem_pkts %s; see which NIC is the GPU's: tcpx "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One GPU of a node: its session, its memory, its links. */
+/* One GPU of a node: session, memory, links. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "node.h"
 
-/* Channels that a link opens at most, as tcpx_session_opts says. */
+/* Most channels of a link, as documented for tcpx_session_opts. */
 #define LINK_MOST 63
 #define LINK_MESSAGES_MOST 62
 
@@ -33,12 +33,12 @@ static void session_name(const struct node *node, struct node_end end, char *buf
 	snprintf(buf, cap, "%.30s-r%u-g%u", node->job, end.rank, end.gpu);
 }
 
-static struct node_end self_of(const struct node_gpu *gpu)
+static struct node_end node_gpu_self_of(const struct node_gpu *gpu)
 {
 	return (struct node_end){gpu->node->rank, gpu->index};
 }
 
-static tcpx_status open_session(struct node_gpu *gpu)
+static tcpx_status node_gpu_open_session(struct node_gpu *gpu)
 {
 	const struct node_options *o = gpu->node->options;
 	char name[TCPX_NAME_MAX + 1], advertise[NODE_ADVERTISE_MAX];
@@ -48,8 +48,8 @@ static tcpx_status open_session(struct node_gpu *gpu)
 
 	if (status != TCPX_OK)
 		return status;
-	session_name(gpu->node, self_of(gpu), name, sizeof(name));
-	/* Contacts come over the control link alone. */
+	session_name(gpu->node, node_gpu_self_of(gpu), name, sizeof(name));
+	/* INFO_ONLY: contacts are exchanged over the control link only. */
 	opts.flags |= o->insecure ? TCPX_SESSION_INSECURE : TCPX_SESSION_INFO_ONLY;
 	if (o->transport == NODE_LOCAL)
 		opts.flags |= TCPX_SESSION_LOCAL_ONLY;
@@ -58,7 +58,7 @@ static tcpx_status open_session(struct node_gpu *gpu)
 	if (messages(gpu->node)) {
 		opts.plugin = o->plugin.file;
 		opts.nic = *gpu->nic ? gpu->nic : NULL;
-		opts.channels = 1; /* for control, host memory and what is small */
+		opts.channels = 1; /* for control, host memory and small transfers */
 		opts.plugin_channels = node_share(o, gpu->nlinks);
 		if (gpu->gpu)
 			opts.message_gpu = gpu->ordinal + 1;
@@ -74,7 +74,7 @@ tcpx_status node_gpu_open(struct node_gpu *gpu)
 	TCPX_OPTS(tcpx_listen_opts, listens,
 		  .port = gpu->node->any_port ? 0 : (uint32_t)o->port_base + gpu->number,
 		  .retries = o->advertise && *o->advertise
-				     ? 0 /* the port that is published, or none */
+				     ? 0 /* the published port, or no port */
 				     : (uint32_t)config_u64(CONFIG_PORT_RETRIES));
 	tcpx_status status = TCPX_OK;
 	uint16_t port;
@@ -83,7 +83,7 @@ tcpx_status node_gpu_open(struct node_gpu *gpu)
 	if (gpu->node->gpu_memory)
 		status = perf_gpu_open(gpu->ordinal, &gpu->gpu);
 	if (status == TCPX_OK)
-		status = open_session(gpu);
+		status = node_gpu_open_session(gpu);
 	if (status == TCPX_OK)
 		status = tcpx_session_listen(gpu->session, &listens, &port);
 	if (status == TCPX_OK)
@@ -120,7 +120,8 @@ tcpx_status node_gpu_register(struct node_gpu *gpu)
 
 	if (status == TCPX_OK)
 		status = perf_buffer_open(&gpu->dst, gpu->session, bytes, kind, gpu->gpu);
-	if (status == TCPX_ERR_NO_MEMORY && gpu->gpu) /* its pages are taken by the allocation */
+	/* GPU memory is taken by the allocation itself */
+	if (status == TCPX_ERR_NO_MEMORY && gpu->gpu)
 		return error_next("lower --memory (%s) or --size (two buffers a GPU)",
 				  bytes_compact(gpu->node->memory, memory, sizeof(memory)));
 	if (status == TCPX_OK)
@@ -144,14 +145,14 @@ tcpx_status node_gpu_dial(struct node_gpu *gpu)
 		const struct node_contact *far =
 			&node->contacts[node_end_at(node->hellos, link->far)];
 
-		if (node_plan_dials(self_of(gpu), link->far))
+		if (node_plan_dials(node_gpu_self_of(gpu), link->far))
 			status = tcpx_session_connect(gpu->session, far->info, far->info_bytes,
 						      &opts, &link->peer);
 	}
 	return status;
 }
 
-/* Why a link is not there, as an error that names both ends; OK: it may come yet. */
+/* The error of a link that cannot come up, naming both ends; OK: it still may. */
 static tcpx_status look_at(struct node_gpu *gpu, struct node_link *link)
 {
 	struct node *node = gpu->node;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The library's log in a node. A rank that is lost ends a session, and each of its channels, for
- * each GPU: some 90 lines that say the same. A few of each rank are shown, the others counted.
- */
+/* The library's log in a node. When a rank is lost, each session and each channel of each GPU
+ * logs it: some 90 lines for one cause. A few lines per rank are shown, the others are counted. */
 #include <ctype.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -14,7 +12,7 @@
 #include "cli_output.h"
 #include "node.h"
 
-#define CAUSES 3 /* lines of a rank that are shown while it is there */
+#define CAUSES 3 /* lines shown per rank while it is connected */
 
 static struct {
 	pthread_mutex_t lock;
@@ -24,7 +22,7 @@ static struct {
 	} ranks[NODE_RANKS_MAX];
 } seen = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* The rank in a line about a session of it, "peer 'node-r1-g4': ..." or "peer node-r1-g4: ..."; -1:
+/* The rank that a line is about, from "peer 'node-r1-g4': ..." or "peer node-r1-g4: ..."; -1:
  * the line is about something else. */
 static long rank_of(const char *line)
 {
@@ -55,7 +53,8 @@ static bool is_loss(const char *line)
 	return false;
 }
 
-/* Whether the line is shown; a loss is shown once, and after it nothing of the rank is. */
+/* Whether a line is shown. The loss of a rank is shown once, and nothing about the rank after
+ * it. */
 static bool shown(long rank, bool loss)
 {
 	bool show;
@@ -72,7 +71,7 @@ static bool shown(long rank, bool loss)
 	return show;
 }
 
-static void take(void *arg, enum tcpx_log_level level, const char *line)
+static void node_log_take(void *arg, enum tcpx_log_level level, const char *line)
 {
 	static const char *const names[] = {"ERROR", "WARN", "INFO", "DEBUG", "TRACE"};
 	long rank = level == TCPX_LOG_WARN ? rank_of(line) : -1;
@@ -83,15 +82,15 @@ static void take(void *arg, enum tcpx_log_level level, const char *line)
 	if (rank >= 0 && !shown(rank, is_loss(line)))
 		return;
 	len = snprintf(text, sizeof(text), "tcpx: %s %s\n", names[level], line);
-	if (write(STDERR_FILENO, text, (size_t)len) < 0) /* in one piece, as the library does */
+	if (write(STDERR_FILENO, text, (size_t)len) < 0) /* one write per line, as in the library */
 		return;
 }
 
 void node_log_start(void)
 {
-	/* Whoever asks for a level wants all of it. */
+	/* With an explicit log level nothing is held back. */
 	if (config_value(CONFIG_LOG)->source == CONFIG_DEFAULT && !getenv("NCCL_DEBUG"))
-		tcpx_log_set(take, NULL, (enum tcpx_log_level)config_u64(CONFIG_LOG));
+		tcpx_log_set(node_log_take, NULL, (enum tcpx_log_level)config_u64(CONFIG_LOG));
 }
 
 void node_log_end(void)

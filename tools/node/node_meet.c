@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks learn of each other: what they are, what they were told, who is linked with whom. */
+/* Exchanges between ranks: hellos, contacts, tokens; and the links that follow from the hellos. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "node.h"
 #include "node_control.h"
 
-/* Of the file that --peers names: "FILE", and a word that goes with its contents. */
+/* A word that is equal at two ranks when their --peers files have the same contents. */
 static const char *peers_word(const char *peers, char *buf, size_t cap)
 {
 	uint32_t crc = 0;
@@ -30,8 +30,9 @@ static const char *peers_word(const char *peers, char *buf, size_t cap)
 	return buf;
 }
 
-/* What ranks must have in common, as text: the first word that differs is named. */
-static void put_options(const struct node *node, char *out, size_t cap)
+/* Writes the options that ranks must have in common as text; node_meet_compare() names the first
+ * that differs. */
+static void node_meet_put_options(const struct node *node, char *out, size_t cap)
 {
 	const struct node_options *o = node->options;
 	char op[16], transport[16], mem[16], peers[32], memory[24] = "default";
@@ -51,8 +52,8 @@ static void put_options(const struct node *node, char *out, size_t cap)
 		 peers_word(o->peers, peers, sizeof(peers)));
 }
 
-/* "--size 4096, and rank 0 has --size 8192" */
-static tcpx_status compare(const struct node *node, uint32_t rank)
+/* Fails if a rank has another version than rank 0, or other options. */
+static tcpx_status node_meet_compare(const struct node *node, uint32_t rank)
 {
 	const struct node_hello *first = &node->hellos[0], *it = &node->hellos[rank];
 	const char *a = first->options, *b = it->options;
@@ -80,13 +81,13 @@ static tcpx_status compare(const struct node *node, uint32_t rank)
 			 (int)strcspn(a, " "), a);
 }
 
-/* Without the GPUs that it has not. */
+/* Without unused entries of gpus. */
 static size_t hello_bytes(const struct node_hello *hello)
 {
 	return offsetof(struct node_hello, gpus) + hello->ngpus * sizeof(hello->gpus[0]);
 }
 
-static bool texts_end(const struct node_hello *hello)
+static bool node_meet_texts_end(const struct node_hello *hello)
 {
 	bool end = node_blob_text(hello->version, sizeof(hello->version)) &&
 		   node_blob_text(hello->host, sizeof(hello->host)) &&
@@ -108,8 +109,9 @@ tcpx_status node_hello_take(const struct node_blob *blob, uint32_t rank, struct 
 	if (blob->bytes < head || out->ngpus > NODE_GPUS_MAX || blob->bytes != hello_bytes(out))
 		return error_set(TCPX_ERR_VERSION, 0, "rank %u is of another version", rank);
 	memcpy(out, blob->data, blob->bytes);
-	return texts_end(out) ? TCPX_OK
-			      : error_set(TCPX_ERR_PROTOCOL, 0, "rank %u's texts do not end", rank);
+	return node_meet_texts_end(out)
+		       ? TCPX_OK
+		       : error_set(TCPX_ERR_PROTOCOL, 0, "rank %u sent a malformed text", rank);
 }
 
 tcpx_status node_meet(struct node *node)
@@ -126,7 +128,7 @@ tcpx_status node_meet(struct node *node)
 	snprintf(own.version, sizeof(own.version), "%s", tcpx_version());
 	if (gethostname(own.host, sizeof(own.host) - 1))
 		snprintf(own.host, sizeof(own.host), "?");
-	put_options(node, own.options, sizeof(own.options));
+	node_meet_put_options(node, own.options, sizeof(own.options));
 	node_memory_read(&own);
 	for (uint32_t i = 0; i < node->ngpus; i++) {
 		own.gpus[i].number = node->gpus[i].number;
@@ -136,12 +138,12 @@ tcpx_status node_meet(struct node *node)
 	for (uint32_t rank = 0; rank < node->size && status == TCPX_OK; rank++)
 		status = node_hello_take(&blobs[rank], rank, &node->hellos[rank]);
 	for (uint32_t rank = 1; rank < node->size && status == TCPX_OK; rank++)
-		status = compare(node, rank);
+		status = node_meet_compare(node, rank);
 	free(blobs);
 	return status;
 }
 
-/* From one end to another; the same at both. */
+/* Seed of the pattern from one end to another; both ends compute the same. */
 static uint64_t seed_of(struct node_end from, struct node_end to)
 {
 	return (uint64_t)from.rank << 48 ^ (uint64_t)from.gpu << 32 ^ (uint64_t)to.rank << 16 ^
@@ -179,7 +181,8 @@ static tcpx_status plan_gpu(struct node *node, struct node_gpu *gpu, struct node
 	return TCPX_OK;
 }
 
-/* Transfers of a link in one window: as many as the memory has room for, the same for all. */
+/* Sets the number of transfers of a link in one window: as many as fit into the memory of the
+ * GPU with most links, the same at all ranks. */
 static void plan_windows(struct node *node, uint32_t links_max)
 {
 	const struct node_options *o = node->options;
@@ -259,7 +262,7 @@ tcpx_status node_share_all(struct node *node, const char *stage, const void *own
 	return status;
 }
 
-/* As long as they are: at rank 0 they go from all ranks to all. */
+/* Packs contacts without unused bytes, because rank 0 sends those of all ranks to all ranks. */
 static size_t pack_contacts(const struct node *node, uint8_t *out)
 {
 	size_t at = 0;
@@ -316,7 +319,7 @@ tcpx_status node_share_contacts(struct node *node)
 		status = unpack_contacts(&blobs[rank], node->hellos[rank].ngpus,
 					 &node->contacts[at]);
 		if (status != TCPX_OK)
-			(void)error_set(status, 0, "rank %u's contacts are no contacts", rank);
+			(void)error_set(status, 0, "rank %u sent malformed contacts", rank);
 		at += node->hellos[rank].ngpus;
 	}
 	free(blobs);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The buffers of a run, summed over the ranks of a host before any of them touches a page: memory
- * that is not there would end in the kernel's killing.
- */
+/* Sums the buffers of all ranks of a host before any of them touches a page: with too little
+ * memory the kernel would kill a process. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +28,10 @@ bool node_memory_is_hosts(const struct node_hello *hello)
 	return !*hello->gpus[0].pci;
 }
 
-/* Host memory of a rank. Its GPUs have so many areas in all; --ceiling has buffers of its own. */
-static uint64_t host_bytes(const struct node *node, const struct node_hello *hello, uint32_t areas)
+/* Host memory that a rank needs for `areas` areas of all its GPUs; --ceiling has buffers of its
+ * own. */
+static uint64_t node_memory_host_bytes(const struct node *node, const struct node_hello *hello,
+				       uint32_t areas)
 {
 	uint64_t bytes = 2ull * areas * node->slots * node->options->size;
 
@@ -45,13 +45,13 @@ static uint64_t host_bytes(const struct node *node, const struct node_hello *hel
 	return node->options->ceiling ? 2 * bytes : bytes;
 }
 
-/* What ranks take together out of one pool of memory. */
+/* What ranks need together from one pool of memory: a host or a cgroup. */
 struct pool {
-	uint64_t bytes, has; /* has: PERF_MEMORY_UNKNOWN: nothing bounds it */
+	uint64_t bytes, has; /* has: PERF_MEMORY_UNKNOWN if nothing limits it */
 	uint32_t ranks;
 };
 
-static void add(struct pool *pool, uint64_t bytes, uint64_t has)
+static void node_memory_add(struct pool *pool, uint64_t bytes, uint64_t has)
 {
 	pool->bytes += bytes;
 	pool->ranks += bytes > 0;
@@ -64,7 +64,7 @@ static const char *bytes_text(uint64_t bytes, char *buf, size_t cap)
 	return bytes == PERF_MEMORY_UNKNOWN ? "?" : bytes_format(bytes, buf, cap);
 }
 
-/* The --memory that would fit. Of one transfer a link there is no less. */
+/* The --memory that would fit; at least one transfer per link is needed. */
 static void advise(const struct node *node, const struct pool *pool, uint64_t usable)
 {
 	double share = (double)usable / (double)pool->bytes;
@@ -80,8 +80,8 @@ static void advise(const struct node *node, const struct pool *pool, uint64_t us
 				 bytes_compact(node->options->size, text, sizeof(text)));
 }
 
-static tcpx_status judge(const struct node *node, uint64_t own, const struct pool *pool,
-			 const char *of)
+static tcpx_status node_memory_judge(const struct node *node, uint64_t own, const struct pool *pool,
+				     const char *of)
 {
 	char all[BYTES_TEXT_MAX], mine[BYTES_TEXT_MAX], has[BYTES_TEXT_MAX];
 	uint64_t usable = perf_memory_usable(pool->has);
@@ -102,7 +102,7 @@ tcpx_status node_memory_check(const struct node *node, const uint32_t *areas)
 {
 	const struct node_hello *self = &node->hellos[node->rank];
 	struct pool host = {0, self->memory.available, 0}, group = {0, self->memory.room, 0};
-	uint64_t own = host_bytes(node, self, areas[node->rank]);
+	uint64_t own = node_memory_host_bytes(node, self, areas[node->rank]);
 	char text[3][BYTES_TEXT_MAX];
 	tcpx_status status;
 
@@ -110,13 +110,13 @@ tcpx_status node_memory_check(const struct node *node, const uint32_t *areas)
 		return TCPX_OK;
 	for (uint32_t rank = 0; rank < node->size; rank++) {
 		const struct node_hello *it = &node->hellos[rank];
-		uint64_t bytes = host_bytes(node, it, areas[rank]);
+		uint64_t bytes = node_memory_host_bytes(node, it, areas[rank]);
 
 		if (strcmp(it->boot, self->boot) != 0)
 			continue;
-		add(&host, bytes, it->memory.available);
+		node_memory_add(&host, bytes, it->memory.available);
 		if (it->memory.group == self->memory.group)
-			add(&group, bytes, it->memory.room);
+			node_memory_add(&group, bytes, it->memory.room);
 	}
 	if (node->say)
 		fprintf(stderr,
@@ -126,6 +126,6 @@ tcpx_status node_memory_check(const struct node *node, const uint32_t *areas)
 			bytes_text(host.bytes, text[1], sizeof(text[1])), host.ranks,
 			bytes_text(host.has < group.has ? host.has : group.has, text[2],
 				   sizeof(text[2])));
-	status = judge(node, own, &host, "");
-	return status == TCPX_OK ? judge(node, own, &group, " in this cgroup") : status;
+	status = node_memory_judge(node, own, &host, "");
+	return status == TCPX_OK ? node_memory_judge(node, own, &group, " in this cgroup") : status;
 }

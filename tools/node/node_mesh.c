@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "cli_output.h"
 #include "node.h"
 #include "node_control.h"
 
@@ -16,19 +17,19 @@ static uint32_t ends_of(const struct node *node)
 	return node_end_at(node->hellos, (struct node_end){node->size, 0});
 }
 
-/* The partner of an end in a round: of n players the last one stands, the others go round. An odd
- * one out plays with nobody, who has the number count. */
+/* The partner of an end in a round, by the circle method: of n players the last one keeps its
+ * place, the others rotate. With an odd number one end pauses; its partner has the number count. */
 static uint32_t partner(uint32_t end, uint32_t round, uint32_t count)
 {
 	uint32_t n = count + count % 2, turning = n - 1, sum;
 
-	if (end == n - 1)
-		return round * (n / 2) % turning; /* it and itself add up to the round */
+	if (end == n - 1) /* it plays the end that would be its own partner */
+		return round * (n / 2) % turning;
 	sum = (round + turning - end % turning) % turning;
 	return sum == end ? n - 1 : sum;
 }
 
-/* The link whose turn it is, with its direction; NULL: this GPU rests. */
+/* Enables the link and direction of this turn; NULL: this GPU pauses. */
 static struct node_link *set_turn(struct node_gpu *gpu, uint32_t round, bool upward)
 {
 	const struct node *node = gpu->node;
@@ -48,14 +49,14 @@ static struct node_link *set_turn(struct node_gpu *gpu, uint32_t round, bool upw
 	return turn;
 }
 
-static int by_value(const void *a, const void *b)
+static int node_mesh_by_value(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
 	return (x > y) - (x < y);
 }
 
-/* What one GPU has found in its turn. */
+/* Measurements of one GPU in one turn. */
 struct sample {
 	struct node_link *link;
 	double *rates; /* of --repeat */
@@ -74,7 +75,8 @@ static void take_sample(struct node_gpu *gpu, struct sample *sample, uint32_t re
 	gpu->row = (struct node_row){.wrong = 0};
 }
 
-/* One direction of the links of a round. The first window is to warm up, and is compared, too. */
+/* Measures one direction of the links of a round. The first window warms up; it is compared as
+ * well. */
 static tcpx_status play(struct node *node, struct sample *samples)
 {
 	uint32_t repeats = (uint32_t)node->options->repeat;
@@ -104,7 +106,7 @@ static void note(struct node *node, struct node_gpu *gpu, struct sample *sample,
 	cell->wrong += sample->wrong;
 	if (node->options->op == NODE_READ ? !sample->link->in : !sample->link->out)
 		return;
-	qsort(sample->rates, repeats, sizeof(double), by_value);
+	qsort(sample->rates, repeats, sizeof(double), node_mesh_by_value);
 	cell->rate = sample->rates[repeats / 2];
 	cell->least = sample->rates[0];
 	cell->most = sample->rates[repeats - 1];
@@ -116,6 +118,8 @@ static tcpx_status play_all(struct node *node, struct sample *samples, struct no
 	tcpx_status status = TCPX_OK;
 
 	for (uint32_t turn = 0; turn < 2 * rounds && status == TCPX_OK; turn++) {
+		if (node->say)
+			cli_live("measuring links, round %u of %u", turn + 1, 2 * rounds);
 		for (uint32_t i = 0; i < node->ngpus; i++) {
 			samples[i].wrong = 0;
 			samples[i].link = set_turn(&node->gpus[i], turn / 2, turn % 2);
@@ -124,6 +128,7 @@ static tcpx_status play_all(struct node *node, struct sample *samples, struct no
 		for (uint32_t i = 0; i < node->ngpus && status == TCPX_OK; i++)
 			note(node, &node->gpus[i], &samples[i], cells);
 	}
+	cli_live("%s", "");
 	return status;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A mesh as a matrix: who sends is the row, who receives the column. */
+/* The mesh as a matrix: one row per sender, one column per receiver. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,18 +12,18 @@
 #include "node_control.h"
 
 #define GIGA 1e9
-#define SHOWN 32 /* ends; of more the matrix is in JSON alone */
+#define SHOWN 32 /* most ends for which the matrix is printed; larger ones are in the JSON only */
 
-/* Of all ends by all ends; from * count + to. */
+/* Cells of all pairs of ends, at from * count + to. */
 struct matrix {
 	struct node_cell *cells;
 	struct node_end *ends;
 	uint32_t count;
-	double median, least, most; /* B/s, of those that were measured */
+	double median, least, most; /* B/s, over the measured cells */
 	uint64_t measured, wrong;
 };
 
-/* A rank's rows: what its ends posted, and the wrong bytes of what came to them. */
+/* Adds the rows of a rank: rates of what its ends posted, wrong bytes of what they received. */
 static void merge(struct matrix *m, const struct node *node, uint32_t first, uint32_t ngpus,
 		  const struct node_cell *rows)
 {
@@ -44,7 +44,7 @@ static void merge(struct matrix *m, const struct node *node, uint32_t first, uin
 		}
 }
 
-static int by_value(const void *a, const void *b)
+static int node_mesh_result_by_value(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
@@ -61,7 +61,7 @@ static tcpx_status sum_up(struct matrix *m)
 	for (size_t i = 0; i < all; i++)
 		if (m->cells[i].rate > 0)
 			rates[m->measured++] = m->cells[i].rate;
-	qsort(rates, m->measured, sizeof(*rates), by_value);
+	qsort(rates, m->measured, sizeof(*rates), node_mesh_result_by_value);
 	if (m->measured) {
 		m->median = (rates[(m->measured - 1) / 2] + rates[m->measured / 2]) / 2;
 		m->least = rates[0];
@@ -84,7 +84,7 @@ static tcpx_status build(struct matrix *m, const struct node *node, const struct
 		uint32_t ngpus = node->hellos[rank].ngpus;
 
 		if (blobs[rank].bytes != (size_t)ngpus * m->count * sizeof(struct node_cell))
-			return error_set(TCPX_ERR_PROTOCOL, 0, "rank %u brings %zu bytes of rates",
+			return error_set(TCPX_ERR_PROTOCOL, 0, "rank %u sent %zu bytes of rates",
 					 rank, blobs[rank].bytes);
 		merge(m, node, at, ngpus, blobs[rank].data);
 		for (uint32_t gpu = 0; gpu < ngpus; gpu++)
@@ -93,25 +93,25 @@ static tcpx_status build(struct matrix *m, const struct node *node, const struct
 	return sum_up(m);
 }
 
-static unsigned number_of(const struct node *node, struct node_end end)
+static unsigned node_mesh_result_number_of(const struct node *node, struct node_end end)
 {
 	return node->hellos[end.rank].gpus[end.gpu].number;
 }
 
-static void print_matrix(const struct node *node, const struct matrix *m)
+static void node_mesh_result_print_matrix(const struct node *node, const struct matrix *m)
 {
 	char name[24];
 
 	printf("GB/s from \\ to");
 	for (uint32_t to = 0; to < m->count; to++) {
 		snprintf(name, sizeof(name), "r%u g%u", m->ends[to].rank,
-			 number_of(node, m->ends[to]));
+			 node_mesh_result_number_of(node, m->ends[to]));
 		printf(" %8s", name);
 	}
 	printf("\n");
 	for (uint32_t from = 0; from < m->count; from++) {
 		snprintf(name, sizeof(name), "r%u g%u", m->ends[from].rank,
-			 number_of(node, m->ends[from]));
+			 node_mesh_result_number_of(node, m->ends[from]));
 		printf("%14s", name);
 		for (uint32_t to = 0; to < m->count; to++) {
 			const struct node_cell *cell = &m->cells[(size_t)from * m->count + to];
@@ -132,7 +132,7 @@ static void print_mesh(const struct node *node, const struct matrix *m)
 	for (uint32_t rank = 0; rank < node->size; rank++)
 		printf("r%u is %s\n", rank, node->hellos[rank].host);
 	if (m->count <= SHOWN)
-		print_matrix(node, m);
+		node_mesh_result_print_matrix(node, m);
 	else
 		printf("the matrix of %u GPUs is in --json; 'tcpx report' draws it\n", m->count);
 	printf("# %llu transfers of %s a link and direction, %llu times, every byte %s\n",
@@ -171,7 +171,7 @@ static void put_end(struct cli_json *cell, const char *name, const struct node *
 	struct cli_json *pair = cli_json_array(cell, name);
 
 	cli_json_integer(pair, NULL, end.rank);
-	cli_json_integer(pair, NULL, number_of(node, end));
+	cli_json_integer(pair, NULL, node_mesh_result_number_of(node, end));
 }
 
 static void put_cells(struct cli_json *json, const struct node *node, const struct matrix *m)
@@ -195,7 +195,7 @@ static void put_cells(struct cli_json *json, const struct node *node, const stru
 	}
 }
 
-static int write_json(const struct node *node, const struct matrix *m)
+static int node_mesh_result_write_json(const struct node *node, const struct matrix *m)
 {
 	FILE *out = cli_json_open(node->options->json);
 	struct cli_json *json = out ? cli_json_new() : NULL, *units, *ranks;
@@ -225,9 +225,9 @@ static int write_json(const struct node *node, const struct matrix *m)
 	return rc;
 }
 
-/* Rank 0's, which alone has the rates. */
-static tcpx_status show(const struct node *node, const struct node_blob *blobs, int *out_rc,
-			uint64_t *out_wrong)
+/* On rank 0, which is the only one with the rates. */
+static tcpx_status node_mesh_result_show(const struct node *node, const struct node_blob *blobs,
+					 int *out_rc, uint64_t *out_wrong)
 {
 	struct matrix m = {.count = 0};
 	tcpx_status status = build(&m, node, blobs);
@@ -236,7 +236,7 @@ static tcpx_status show(const struct node *node, const struct node_blob *blobs, 
 		print_mesh(node, &m);
 		*out_wrong = m.wrong;
 		if (node->options->json)
-			*out_rc = write_json(node, &m);
+			*out_rc = node_mesh_result_write_json(node, &m);
 	}
 	free(m.cells);
 	free(m.ends);
@@ -254,7 +254,7 @@ tcpx_status node_mesh_result(struct node *node, int *out_rc)
 	if (status == TCPX_OK)
 		status = node_control_collect(node->control, "results", node->cells, bytes, blobs);
 	if (status == TCPX_OK && !node->rank)
-		status = show(node, blobs, out_rc, &wrong);
+		status = node_mesh_result_show(node, blobs, out_rc, &wrong);
 	if (status == TCPX_OK)
 		status =
 			node_control_gather(node->control, "verdict", &wrong, sizeof(wrong), blobs);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each GPU's NIC: its owner as the machine's topology says, or as the user lists them. */
+/* The NIC of each GPU: by the topology of the machine, or as --nics lists them. */
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +18,8 @@
 #define RXDM_NS (2 * CLOCK_S_NS)
 #define PREFIX "NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX"
 
-/* Is the word in the comma list? */
-static bool listed(const char *list, const char *word)
+/* Whether the word is in the comma list. */
+static bool node_nics_listed(const char *list, const char *word)
 {
 	size_t len = strlen(word);
 
@@ -29,13 +29,13 @@ static bool listed(const char *list, const char *word)
 	return false;
 }
 
-/* Whether a bind list means the interface, with all that its name alone would mean. */
+/* Whether a bind list covers every address of the interface. */
 static bool covers(const char *bind, const char *nic)
 {
 	struct sockaddr_storage all[BOUND_MAX], own[2];
 	unsigned nall, nown, found = 0;
 
-	if (listed(bind, nic))
+	if (node_nics_listed(bind, nic))
 		return true;
 	if (sys_iface_expand(nic, own, 2, &nown) != TCPX_OK ||
 	    sys_iface_expand(bind, all, BOUND_MAX, &nall) != TCPX_OK)
@@ -46,7 +46,7 @@ static bool covers(const char *bind, const char *nic)
 	return found == nown;
 }
 
-/* Only what the user lets the sessions bind to: a NIC may lead nowhere. */
+/* Only NICs that --bind allows are used, because others may have no route to the peer. */
 static tcpx_status by_owner(struct node *node)
 {
 	struct topo_rxdm_asker asker = {.prefix = getenv(PREFIX),
@@ -81,7 +81,7 @@ static const char *name_at(const char *list, uint32_t n)
 	return list;
 }
 
-/* How many names the list has, each of which can be a NIC's. */
+/* The number of names in the list; 0 with an error if one cannot be the name of a NIC. */
 static tcpx_status count_names(const struct node *node, const char *list, uint32_t *out_count)
 {
 	char name[IF_NAMESIZE];
@@ -91,7 +91,7 @@ static tcpx_status count_names(const struct node *node, const char *list, uint32
 		size_t len = strcspn(at, ",");
 
 		if (!len)
-			return error_set(TCPX_ERR_INVALID, 0, "--nics '%s' is no list of NICs",
+			return error_set(TCPX_ERR_INVALID, 0, "--nics '%s' is not a list of NICs",
 					 list);
 		snprintf(name, sizeof(name), "%.*s", (int)len, at);
 		if (node->options->transport < NODE_PLUGIN &&
@@ -105,7 +105,8 @@ static tcpx_status count_names(const struct node *node, const char *list, uint32
 	}
 }
 
-/* In equal blocks: of 8 GPUs and 4 NICs two GPUs for each NIC, of 2 GPUs two NICs for each. */
+/* Assigns NICs in equal blocks: with 8 GPUs and 4 NICs two GPUs per NIC, with 2 GPUs and 4 NICs
+ * two NICs per GPU. */
 static tcpx_status by_list(struct node *node, const char *list)
 {
 	uint32_t count;
@@ -128,7 +129,7 @@ static tcpx_status by_list(struct node *node, const char *list)
 	return status;
 }
 
-/* For the table; what is not known stays so. */
+/* NUMA nodes for the table; unknown ones stay unknown. */
 static void find_nodes(struct node *node)
 {
 	struct topo *topo;
@@ -156,7 +157,7 @@ tcpx_status node_nics_assign(struct node *node)
 
 	if (nics && *nics && strcmp(nics, "auto") != 0)
 		status = by_list(node, nics);
-	/* A plugin's device for a GPU is the library's to find. */
+	/* For gpudirect the library finds the device of the plugin for each GPU. */
 	else if (node->options->transport < NODE_PLUGIN && node->options->bind)
 		status = by_owner(node);
 	if (status == TCPX_OK)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What came out, of all ranks: a table, JSON, the predecessor's lines. */
+/* Results of all ranks: table, JSON, the predecessor's lines. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,8 @@
 #define GIGA 1e9
 #define RELAY "relay" /* of the path */
 
-/* Of one rank, on the wire to rank 0: both ends are of one version. Its threads come behind it. */
+/* The report of a rank, as sent to rank 0, followed by its threads. Plain structs will do, since
+ * all ranks have the same version. */
 struct report {
 	uint64_t elapsed_ns, cpu_ns, ready_ns, ceiling_ns;
 	struct cli_devmem devmem; /* of gpudirect */
@@ -24,10 +25,10 @@ struct report {
 		struct node_row row;
 		char nic[NODE_NICS_TEXT], transport[16], unpack[12];
 		int numa, nic_numa;
-	} gpus[NODE_GPUS_MAX]; /* on the wire ngpus of them */
+	} gpus[NODE_GPUS_MAX]; /* only ngpus of them are sent */
 };
 
-/* What all ranks said; rank 0's but for wrong. */
+/* Reports of all ranks; other ranks than 0 only have wrong. */
 struct results {
 	struct report *reports;
 	struct node_blob *threads; /* of struct node_thread */
@@ -39,9 +40,9 @@ static uint32_t threads_of(const struct results *all, uint32_t rank)
 	return (uint32_t)(all->threads[rank].bytes / sizeof(struct node_thread));
 }
 
-static double rate(uint64_t bytes, uint64_t ns)
+static double node_result_rate(uint64_t bytes, uint64_t ns)
 {
-	return ns ? (double)bytes / (double)ns : 0; /* bytes a ns are GB a second */
+	return ns ? (double)bytes / (double)ns : 0; /* bytes per ns equal GB per second */
 }
 
 static void fill_report(struct node *node, struct report *r)
@@ -70,7 +71,7 @@ static void fill_report(struct node *node, struct report *r)
 
 struct sums {
 	uint64_t bytes, slowest_ns, cpu_ns;
-	double rate, ceiling; /* bytes a second; ceiling 0: not measured */
+	double rate, ceiling; /* bytes per second; ceiling 0: not measured */
 };
 
 static struct sums add_up(const struct node *node, const struct results *all)
@@ -89,9 +90,10 @@ static struct sums add_up(const struct node *node, const struct results *all)
 		for (uint32_t i = 0; i < r->ngpus; i++)
 			s.bytes += r->gpus[i].row.bytes_out;
 	}
-	s.rate = rate(s.bytes, s.slowest_ns) * GIGA;
-	/* A round of it moves a window of every link. */
-	s.ceiling = rate(s.bytes / node->options->iters * node->slots, ceiling_ns) * GIGA;
+	s.rate = node_result_rate(s.bytes, s.slowest_ns) * GIGA;
+	/* One round of the ceiling moves as much as a window of every link. */
+	s.ceiling =
+		node_result_rate(s.bytes / node->options->iters * node->slots, ceiling_ns) * GIGA;
 	return s;
 }
 
@@ -112,7 +114,8 @@ static void print_rows(const struct node *node, const struct report *reports)
 			       rank, hello->host, hello->gpus[i].number,
 			       *hello->gpus[i].pci ? hello->gpus[i].pci : "host memory",
 			       r->gpus[i].nic, r->gpus[i].transport, row->links, row->channels,
-			       rate(row->bytes_out, row->ns_out), rate(row->bytes_in, row->ns_in),
+			       node_result_rate(row->bytes_out, row->ns_out),
+			       node_result_rate(row->bytes_in, row->ns_in),
 			       (unsigned long long)row->wrong);
 			relayed |= !strcmp(r->gpus[i].transport, RELAY);
 		}
@@ -122,8 +125,8 @@ static void print_rows(const struct node *node, const struct report *reports)
 		       "GPU of the row\n");
 }
 
-/* Sums of the GPUs of a NIC. */
-static void print_nics(const struct node *node, const struct report *reports)
+/* Sums over the GPUs that share a NIC. */
+static void node_result_print_nics(const struct node *node, const struct report *reports)
 {
 	char text[512];
 
@@ -140,8 +143,8 @@ static void print_nics(const struct node *node, const struct report *reports)
 				if (strcmp(r->gpus[k].nic, r->gpus[i].nic) != 0)
 					continue;
 				first = k < first ? k : first;
-				out += rate(row->bytes_out, row->ns_out);
-				in += rate(row->bytes_in, row->ns_in);
+				out += node_result_rate(row->bytes_out, row->ns_out);
+				in += node_result_rate(row->bytes_in, row->ns_in);
 				gpus++;
 			}
 			if (first != i || !strcmp(r->gpus[i].nic, "-"))
@@ -179,7 +182,7 @@ static void print_table(const struct node *node, const struct results *all, cons
 
 	print_rows(node, reports);
 	print_unpack(node, reports);
-	print_nics(node, reports);
+	node_result_print_nics(node, reports);
 	for (uint32_t rank = 0; rank < node->size; rank++)
 		node_threads_print(rank, all->threads[rank].data, threads_of(all, rank));
 	printf("# %llu transfers of %s a link and direction, both directions at once, every byte "
@@ -191,18 +194,19 @@ static void print_table(const struct node *node, const struct results *all, cons
 		printf("ceiling %.3f GB/s of as many plain sockets: the sum is %.1f %% of it\n",
 		       s->ceiling / GIGA, 100 * s->rate / s->ceiling);
 	printf("sum %.3f GB/s   CPU %.3f s/GB   READY after %.3f s   %llu wrong bytes\n",
-	       rate(s->bytes, s->slowest_ns), s->bytes ? (double)s->cpu_ns / (double)s->bytes : 0,
+	       node_result_rate(s->bytes, s->slowest_ns),
+	       s->bytes ? (double)s->cpu_ns / (double)s->bytes : 0,
 	       (double)reports[0].ready_ns / GIGA, (unsigned long long)all->wrong);
 }
 
-/* Each rank its own, of its own clock. */
+/* Each rank prints its own lines, by its own clock. */
 static void print_perf_lines(const struct node *node)
 {
 	for (uint32_t i = 0; i < node->ngpus; i++) {
 		const struct node_gpu *gpu = &node->gpus[i];
 		uint64_t ns = gpu->row.ns_out > gpu->row.ns_in ? gpu->row.ns_out : gpu->row.ns_in;
 		double ms = (double)ns / (double)node->options->iters / 1e6;
-		double bw = rate(gpu->row.bytes_out, ns);
+		double bw = node_result_rate(gpu->row.bytes_out, ns);
 
 		printf("[PERF] GPU: %u\n", gpu->number);
 		for (uint32_t k = 0; k < gpu->told; k++)
@@ -216,8 +220,8 @@ static void print_perf_lines(const struct node *node)
 	}
 }
 
-static void put_gpu(struct cli_json *list, const struct node_hello *hello, const struct report *r,
-		    uint32_t i)
+static void node_result_put_gpu(struct cli_json *list, const struct node_hello *hello,
+				const struct report *r, uint32_t i)
 {
 	struct cli_json *o = list ? cli_json_object(list, NULL) : NULL;
 	const struct node_row *row = &r->gpus[i].row;
@@ -234,13 +238,13 @@ static void put_gpu(struct cli_json *list, const struct node_hello *hello, const
 	cli_json_integer(o, "channels", row->channels);
 	cli_json_integer(o, "bytes_out", row->bytes_out);
 	cli_json_integer(o, "bytes_in", row->bytes_in);
-	cli_json_real(o, "rate_out", rate(row->bytes_out, row->ns_out) * GIGA);
-	cli_json_real(o, "rate_in", rate(row->bytes_in, row->ns_in) * GIGA);
+	cli_json_real(o, "rate_out", node_result_rate(row->bytes_out, row->ns_out) * GIGA);
+	cli_json_real(o, "rate_in", node_result_rate(row->bytes_in, row->ns_in) * GIGA);
 	cli_json_integer(o, "wrong", row->wrong);
 	cli_json_integer(o, "checked", row->checked);
 }
 
-/* What the counter of each NIC rose by, where there is one. */
+/* Prints the growth of the packet counter of each NIC that has one. */
 static void put_devmem(struct cli_json *rank, const struct cli_devmem *devmem)
 {
 	struct cli_json *o = rank ? cli_json_object(rank, "rx_devmem_pkts") : NULL;
@@ -250,7 +254,8 @@ static void put_devmem(struct cli_json *rank, const struct cli_devmem *devmem)
 			cli_json_integer(o, devmem->nics[i].name, devmem->nics[i].rise);
 }
 
-static int write_json(const struct node *node, const struct results *all, const struct sums *s)
+static int node_result_write_json(const struct node *node, const struct results *all,
+				  const struct sums *s)
 {
 	const struct report *reports = all->reports;
 	FILE *out = cli_json_open(node->options->json);
@@ -284,7 +289,7 @@ static int write_json(const struct node *node, const struct results *all, const 
 		put_devmem(o, &reports[rank].devmem);
 		gpus = cli_json_array(o, "gpus");
 		for (uint32_t i = 0; i < reports[rank].ngpus; i++)
-			put_gpu(gpus, &node->hellos[rank], &reports[rank], i);
+			node_result_put_gpu(gpus, &node->hellos[rank], &reports[rank], i);
 	}
 	cli_json_real(json, "rate", s->rate);
 	if (s->ceiling > 0)
@@ -301,7 +306,7 @@ static size_t report_bytes(const struct report *r)
 	return offsetof(struct report, gpus) + r->ngpus * sizeof(r->gpus[0]);
 }
 
-static bool texts_end(const struct report *r, const struct node_blob *threads)
+static bool node_result_texts_end(const struct report *r, const struct node_blob *threads)
 {
 	const struct node_thread *thread = threads->data;
 	bool end = r->devmem.count <= CLI_DEVMEM_NICS;
@@ -328,16 +333,16 @@ static tcpx_status take_report(const struct node_blob *blob, uint32_t rank, stru
 		bytes = out->ngpus <= NODE_GPUS_MAX ? report_bytes(out) : 0;
 	}
 	if (!bytes || blob->bytes < bytes)
-		return error_set(TCPX_ERR_PROTOCOL, 0, "rank %u brings %zu bytes of results", rank,
+		return error_set(TCPX_ERR_PROTOCOL, 0, "rank %u sent %zu bytes of results", rank,
 				 blob->bytes);
 	memcpy(out, blob->data, bytes);
 	*out_threads = (struct node_blob){(const uint8_t *)blob->data + bytes, blob->bytes - bytes};
-	if (!texts_end(out, out_threads))
-		return error_set(TCPX_ERR_PROTOCOL, 0, "rank %u's texts do not end", rank);
+	if (!node_result_texts_end(out, out_threads))
+		return error_set(TCPX_ERR_PROTOCOL, 0, "rank %u sent a malformed text", rank);
 	return TCPX_OK;
 }
 
-/* All that a rank must know of the others: were bytes wrong? */
+/* The only thing that other ranks must know: whether bytes were wrong anywhere. */
 static tcpx_status share_wrong(struct node *node, struct node_blob *blobs, uint64_t *out_wrong)
 {
 	uint64_t own = 0, one, sum = 0;
@@ -356,8 +361,9 @@ static tcpx_status share_wrong(struct node *node, struct node_blob *blobs, uint6
 	return status;
 }
 
-/* Reports and threads go to rank 0 alone: of all to all they grow with the square of the ranks. */
-static tcpx_status collect(struct node *node, struct results *all)
+/* Reports and threads go to rank 0 only; sent to all ranks they would grow with the square of
+ * the ranks. */
+static tcpx_status node_result_collect(struct node *node, struct results *all)
 {
 	struct node_blob *blobs = calloc(node->size, sizeof(*blobs));
 	struct report *own =
@@ -375,7 +381,7 @@ static tcpx_status collect(struct node *node, struct results *all)
 		bytes += sizeof(struct node_thread) *
 			 node_threads_list((struct node_thread *)((uint8_t *)own + bytes),
 					   NODE_THREADS_MAX);
-		/* What it points into stays until the next exchange. */
+		/* Results point into data that stays valid until the next exchange. */
 		status = node_control_collect(node->control, "results", own, bytes, blobs);
 	}
 	for (uint32_t rank = 0; !node->rank && status == TCPX_OK && rank < node->size; rank++)
@@ -385,7 +391,7 @@ static tcpx_status collect(struct node *node, struct results *all)
 	return status;
 }
 
-static int show(struct node *node, const struct results *all)
+static int node_result_show(struct node *node, const struct results *all)
 {
 	int rc = CLI_OK;
 
@@ -394,7 +400,7 @@ static int show(struct node *node, const struct results *all)
 
 		print_table(node, all, &sums);
 		if (node->options->json)
-			rc = write_json(node, all, &sums);
+			rc = node_result_write_json(node, all, &sums);
 	}
 	if (node->options->perf_lines)
 		print_perf_lines(node);
@@ -407,9 +413,9 @@ static int show(struct node *node, const struct results *all)
 int node_result(struct node *node)
 {
 	struct results all = {.reports = NULL};
-	tcpx_status status = collect(node, &all);
-	int rc = status == TCPX_OK ? show(node, &all)
-				   : cli_fail(status, "the results do not come together");
+	tcpx_status status = node_result_collect(node, &all);
+	int rc = status == TCPX_OK ? node_result_show(node, &all)
+				   : cli_fail(status, "the results cannot be collected");
 
 	free(all.reports);
 	free(all.threads);

@@ -5,18 +5,19 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "cli_output.h"
 #include "node.h"
 #include "node_control.h"
 #include "perf_meter.h"
 
-#define LOOK_NS (200 * CLOCK_MS_NS) /* at the stop word, while nothing ends */
+#define LOOK_NS (200 * CLOCK_MS_NS) /* how often stop is checked while no request ends */
 
 static bool sends(const struct node_gpu *gpu)
 {
 	return gpu->node->options->op == NODE_SEND;
 }
 
-/* Who posts the request of a direction: of READ it is the end that the bytes come to. */
+/* Whether this end posts the requests of a direction; for READ the receiving end does. */
 static bool posts(const struct node_gpu *gpu, const struct node_link *link)
 {
 	return gpu->node->options->op == NODE_READ ? link->in : link->out;
@@ -37,19 +38,19 @@ static uint8_t *area_of(const struct node_gpu *gpu, const struct perf_buffer *bu
 	return (uint8_t *)buffer->addr + node_area(gpu->node, link) * area_bytes(gpu);
 }
 
-static uint64_t key_of(uint64_t seed, const struct node_gpu *gpu)
+static uint64_t node_run_key_of(uint64_t seed, const struct node_gpu *gpu)
 {
 	return perf_pattern_key(seed, gpu->node->window, 0);
 }
 
-static tcpx_status fill(struct node_gpu *gpu)
+static tcpx_status run_fill(struct node_gpu *gpu)
 {
 	struct perf_leave leave = node_leave(gpu->node);
 	tcpx_status status = TCPX_OK;
 
 	for (uint32_t i = 0; i < gpu->nlinks && status == TCPX_OK; i++) {
 		uint8_t *src = area_of(gpu, &gpu->src, i), *dst = area_of(gpu, &gpu->dst, i);
-		uint64_t key = key_of(gpu->links[i].seed_out, gpu);
+		uint64_t key = node_run_key_of(gpu->links[i].seed_out, gpu);
 
 		if (!gpu->links[i].out && !gpu->links[i].in)
 			continue;
@@ -65,18 +66,18 @@ bool node_compares(const struct node *node)
 	       strcmp(cli_plugin_unpack(), CLI_UNPACK_NONE) != 0;
 }
 
-static tcpx_status compare(struct node_gpu *gpu)
+static tcpx_status run_compare(struct node_gpu *gpu)
 {
 	struct node *node = gpu->node;
 	struct perf_leave leave = node_leave(node);
 	tcpx_status status = TCPX_OK;
 
 	if (!node_compares(node))
-		return TCPX_OK; /* that is what it is for */
+		return TCPX_OK; /* --unpack none drops the bytes on purpose */
 	for (uint32_t i = 0; i < gpu->nlinks && status == TCPX_OK; i++) {
 		struct node_link *link = &gpu->links[i];
 		uint8_t *dst = area_of(gpu, &gpu->dst, i);
-		uint64_t key = key_of(link->seed_in, gpu);
+		uint64_t key = node_run_key_of(link->seed_in, gpu);
 		struct perf_wrong wrong = {0};
 
 		if (!link->in)
@@ -120,8 +121,9 @@ static tcpx_status post_all(struct node_gpu *gpu, bool receives)
 	return status;
 }
 
-/* What ended, and what the others say; events would keep a wait awake. */
-static tcpx_status take(struct node_gpu *gpu)
+/* Takes completions, notifications and events; events that are not taken would end every wait at
+ * once. */
+static tcpx_status node_run_take(struct node_gpu *gpu)
 {
 	tcpx_completion ends[64] = {{.sz = sizeof(ends[0])}};
 	tcpx_notification n = {.sz = sizeof(n)};
@@ -145,17 +147,17 @@ static tcpx_status take(struct node_gpu *gpu)
 	return (tcpx_status)got;
 }
 
-/* Until none of them is left. */
+/* Waits until the count is 0. */
 static tcpx_status await(struct node_gpu *gpu, const uint32_t *left)
 {
-	tcpx_status status = take(gpu);
+	tcpx_status status = node_run_take(gpu);
 
 	while (status == TCPX_OK && *left) {
 		status = tcpx_session_wait(gpu->session, LOOK_NS);
 		if (status == TCPX_IN_PROGRESS && atomic_load(&gpu->node->stop))
 			return error_set(TCPX_ERR_CANCELLED, 0, "the run is over");
 		if (status >= TCPX_OK)
-			status = take(gpu);
+			status = node_run_take(gpu);
 	}
 	return status;
 }
@@ -165,7 +167,8 @@ static uint64_t since(const struct node_gpu *gpu)
 	return (uint64_t)clock_now_ns() - gpu->began_ns;
 }
 
-/* The others say when what they began with us has ended: the end by our own clock. */
+/* Peers notify when the requests that they posted to this end are over, so that the time is
+ * taken by the clock of this end. */
 static uint32_t others(const struct node_gpu *gpu)
 {
 	uint32_t wanted = 0;
@@ -185,7 +188,7 @@ static tcpx_status tell_others(struct node_gpu *gpu)
 	return status;
 }
 
-static void count(struct node_gpu *gpu, uint64_t ns_own, uint64_t ns_others)
+static void node_run_count(struct node_gpu *gpu, uint64_t ns_own, uint64_t ns_others)
 {
 	uint64_t bytes = (uint64_t)gpu->node->used * gpu->node->options->size;
 	bool reads = gpu->node->options->op == NODE_READ;
@@ -197,13 +200,13 @@ static void count(struct node_gpu *gpu, uint64_t ns_own, uint64_t ns_others)
 	}
 	gpu->row.ns_out += reads ? ns_others : ns_own;
 	gpu->row.ns_in += reads ? ns_own : ns_others;
-	/* What is under way together shares its time. */
+	/* Transfers in flight at the same time get equal shares of it. */
 	for (uint32_t i = 0; i < gpu->node->used && gpu->told < NODE_TOLD_MAX; i++)
 		gpu->told_ns[gpu->told++] =
 			(ns_own > ns_others ? ns_own : ns_others) / gpu->node->used;
 }
 
-static tcpx_status move(struct node_gpu *gpu)
+static tcpx_status run_move(struct node_gpu *gpu)
 {
 	uint64_t own = 0;
 	tcpx_status status = TCPX_OK;
@@ -225,7 +228,7 @@ static tcpx_status move(struct node_gpu *gpu)
 	if (status == TCPX_OK && !sends(gpu))
 		status = await(gpu, &gpu->left_others);
 	if (status == TCPX_OK) {
-		count(gpu, own, since(gpu));
+		node_run_count(gpu, own, since(gpu));
 		node_gpu_carriers(gpu);
 	}
 	return status;
@@ -239,24 +242,24 @@ tcpx_status node_window(struct node *node, uint32_t window)
 
 	node->window = window;
 	node->used = left < node->slots ? left : node->slots;
-	status = node_each(node, fill);
+	status = node_each(node, run_fill);
 	if (status == TCPX_OK)
 		status = node_control_barrier(node->control, "filled");
 	node_control_stage(node->control, "transfer");
 	cpu_ns = perf_cpu_ns();
 	node->began_ns = (uint64_t)clock_now_ns();
 	if (status == TCPX_OK)
-		status = node_each(node, move);
+		status = node_each(node, run_move);
 	node->elapsed_ns += (uint64_t)clock_now_ns() - node->began_ns;
 	node->cpu_ns += perf_cpu_ns() - cpu_ns;
 	if (status == TCPX_OK)
 		status = node_control_barrier(node->control, "moved");
 	if (status == TCPX_OK)
-		status = node_each(node, compare);
+		status = node_each(node, run_compare);
 	return status;
 }
 
-/* Before what counts: routes, windows and caches are warm then. */
+/* An unmeasured window, which warms up routes, TCP windows and caches. */
 static tcpx_status warm_up(struct node *node)
 {
 	tcpx_status status = node_window(node, 0);
@@ -275,8 +278,12 @@ tcpx_status node_run(struct node *node)
 {
 	tcpx_status status = warm_up(node);
 
-	for (uint32_t window = 0; window < node->windows && status == TCPX_OK; window++)
+	for (uint32_t window = 0; window < node->windows && status == TCPX_OK; window++) {
+		if (node->say)
+			cli_live("moving memory, window %u of %u", window + 1, node->windows);
 		status = node_window(node, window);
+	}
+	cli_live("%s", "");
 	for (uint32_t i = 0; i < node->ngpus; i++) {
 		struct node_gpu *gpu = &node->gpus[i];
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stages of a node until all its GPUs are ready, and its end. */
+/* The stages of a node until all GPUs are ready, and its close. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -18,7 +18,6 @@
 #include "sys/cpu.h"
 
 #define LOOK_MS 100
-#define SAY_NS (3 * CLOCK_S_NS)
 
 const char *node_end_name(const struct node *node, struct node_end end, char *buf, size_t cap)
 {
@@ -39,11 +38,11 @@ static void *stage_main(void *arg)
 		gpu->error = *tcpx_last_error();
 	atomic_store(&gpu->ended, true);
 	if (write(gpu->node->done_fd, &one, sizeof(one)) < 0)
-		return NULL; /* it is looked at all the same */
+		return NULL; /* ended is checked at every turn as well */
 	return NULL;
 }
 
-/* Until all threads have ended, with an eye on the other ranks. */
+/* Waits until all threads have ended and watches the control link meanwhile. */
 static tcpx_status watch(struct node *node, uint32_t started)
 {
 	tcpx_status status = TCPX_OK;
@@ -83,7 +82,7 @@ tcpx_status node_each(struct node *node, tcpx_status (*stage)(struct node_gpu *)
 	}
 	watched = watch(node, started);
 	if (watched != TCPX_OK)
-		return watched; /* it is why the threads ended */
+		return watched; /* the failure of another rank is why the threads ended */
 	for (uint32_t i = 0; i < started && status == TCPX_OK; i++) {
 		tcpx_error error = node->gpus[i].error;
 
@@ -97,8 +96,8 @@ tcpx_status node_each(struct node *node, tcpx_status (*stage)(struct node_gpu *)
 	return status;
 }
 
-static void say(const struct node *node, const char *what, uint32_t count, uint32_t of,
-		const char *note)
+static void node_setup_say(const struct node *node, const char *what, uint32_t count, uint32_t of,
+			   const char *note)
 {
 	if (!node->say)
 		return;
@@ -106,8 +105,8 @@ static void say(const struct node *node, const char *what, uint32_t count, uint3
 	(void)cli_flush(stdout);
 }
 
-/* A link that lacks channels, with both ends: "GPU 0 to rank 1 (host) GPU 0: up, 1 of 2 channels".
- * NULL: it lacks none. */
+/* Describes a link that lacks channels: "GPU 0 to rank 1 (host) GPU 0: up, 1 of 2 channels".
+ * NULL: it is complete. */
 static const char *lacks(const struct node_gpu *gpu, const struct node_link *link, char *buf,
 			 size_t cap)
 {
@@ -122,8 +121,8 @@ static const char *lacks(const struct node_gpu *gpu, const struct node_link *lin
 	return buf;
 }
 
-/* Every few seconds, until all are there. */
-static void say_missing(const struct node *node)
+/* Says what is missing and how long the wait goes on. */
+static void say_missing(const struct node *node, int64_t left_ns)
 {
 	char text[512];
 	unsigned lines = 0;
@@ -135,9 +134,12 @@ static void say_missing(const struct node *node)
 				cli_error("waiting: %s", text);
 	if (lines > 16)
 		cli_error("waiting: and %u more", lines - 16);
+	if (lines && left_ns > 0)
+		cli_error("waiting: for %lld s more",
+			  (long long)((left_ns + CLOCK_S_NS / 2) / CLOCK_S_NS));
 }
 
-/* Whoever else hears of it is told of the first one. */
+/* The failure names the first missing link, also for the other ranks. */
 static tcpx_status too_late(const struct node *node, uint32_t channels, uint32_t of)
 {
 	char text[512] = "";
@@ -163,7 +165,7 @@ struct counts {
 	uint32_t links, all_links, channels, all_channels;
 };
 
-static tcpx_status count(struct node *node, struct counts *out)
+static tcpx_status node_setup_count(struct node *node, struct counts *out)
 {
 	tcpx_status status = TCPX_OK;
 
@@ -181,7 +183,7 @@ static tcpx_status count(struct node *node, struct counts *out)
 	return status;
 }
 
-/* Poll over all sessions of the node, and the control's. */
+/* Polls all sessions of the node and the control session. */
 static void await_events(const struct node *node)
 {
 	struct pollfd fds[NODE_GPUS_MAX + 1];
@@ -195,22 +197,21 @@ static void await_events(const struct node *node)
 
 static tcpx_status await_links(struct node *node, struct counts *out)
 {
-	int64_t now = clock_now_ns(), say_ns = now + SAY_NS;
+	int64_t now = clock_now_ns();
+	struct node_pace pace = node_pace_start(now, NODE_PACE_NS);
 	int64_t end = now + (int64_t)(node->options->timeout * 1e9);
 	tcpx_status status;
 
 	for (;;) {
-		status = count(node, out);
+		status = node_setup_count(node, out);
 		if (status == TCPX_OK && out->channels == out->all_channels &&
 		    out->links == out->all_links)
 			return TCPX_OK;
 		if (status == TCPX_OK)
 			status = node_control_look(node->control);
 		now = clock_now_ns();
-		if (now >= say_ns || (status == TCPX_OK && now >= end)) {
-			say_missing(node);
-			say_ns = now + SAY_NS;
-		}
+		if (node_pace_due(&pace, now) || (status == TCPX_OK && now >= end))
+			say_missing(node, end - now);
 		if (status == TCPX_OK && now >= end)
 			status = too_late(node, out->channels, out->all_channels);
 		if (status != TCPX_OK)
@@ -219,7 +220,7 @@ static tcpx_status await_links(struct node *node, struct counts *out)
 	}
 }
 
-static tcpx_status connect_all(struct node *node)
+static tcpx_status node_setup_connect_all(struct node *node)
 {
 	struct counts counts;
 	tcpx_status status;
@@ -231,11 +232,12 @@ static tcpx_status connect_all(struct node *node)
 		status = await_links(node, &counts);
 	if (status != TCPX_OK)
 		return status;
-	say(node, "channels created", counts.links * counts.all_channels / counts.all_links,
-	    counts.all_channels, "");
+	node_setup_say(node, "channels created",
+		       counts.links * counts.all_channels / counts.all_links, counts.all_channels,
+		       "");
 	status = node_control_barrier(node->control, "channels");
 	if (status == TCPX_OK)
-		say(node, "channels accepted", counts.channels, counts.all_channels, "");
+		node_setup_say(node, "channels accepted", counts.channels, counts.all_channels, "");
 	return status;
 }
 
@@ -256,11 +258,11 @@ static tcpx_status register_all(struct node *node)
 	if (status == TCPX_OK)
 		status = node_control_barrier(node->control, "registered");
 	if (status == TCPX_OK)
-		say(node, "memory registered", channels, channels, "");
+		node_setup_say(node, "memory registered", channels, channels, "");
 	return status;
 }
 
-/* Which GPUs they are; nobody's context is made for that. */
+/* Finds the GPUs without creating a context. */
 tcpx_status node_find_gpus(struct node *node)
 {
 	uint32_t count = 0;
@@ -277,7 +279,7 @@ tcpx_status node_find_gpus(struct node *node)
 		uint32_t number = node->gpus[i].number;
 		struct cli_gpu gpu;
 
-		/* A launcher may show each task its own GPU alone. */
+		/* A launcher may show each task only its own GPU. */
 		node->gpus[i].ordinal = node->options->local_rank && count == 1 ? 0 : number;
 		if (node->gpus[i].ordinal >= count)
 			return error_set(TCPX_ERR_NOT_FOUND, 0,
@@ -301,18 +303,18 @@ tcpx_status node_setup(struct node *node)
 	if (status == TCPX_OK)
 		status = node_meet(node);
 	if (status == TCPX_OK && node->launched)
-		launch_meet_over(&node->meet); /* it holds a secret */
+		launch_meet_over(&node->meet); /* the rendezvous holds a secret */
 	if (status == TCPX_OK)
 		status = node_plan(node);
 	if (status == TCPX_OK)
 		status = node_each(node, node_gpu_open);
 	if (status == TCPX_OK) {
-		say(node, "GPUs initialised", node->ngpus, node->ngpus,
-		    node->gpu_memory ? "" : " (host memory in place of each GPU)");
+		node_setup_say(node, "GPUs initialised", node->ngpus, node->ngpus,
+			       node->gpu_memory ? "" : " (host memory in place of each GPU)");
 		status = node_share_contacts(node);
 	}
 	if (status == TCPX_OK)
-		status = connect_all(node);
+		status = node_setup_connect_all(node);
 	if (status == TCPX_OK)
 		status = register_all(node);
 	node->ready_ns = (uint64_t)(clock_now_ns() - began);

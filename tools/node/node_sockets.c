@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sockets of a TCPX plugin on each NIC: more than a handful are slower, and easily overlooked. */
+/* Warns of too many sockets of a TCPX plugin per NIC: more than a few are slower. */
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,14 +9,14 @@
 #include "node.h"
 
 #define NICS_MAX 64
-#define GUIDANCE 8 /* connections of a 200 Gb/s NIC, by the vendor */
+#define GUIDANCE 8 /* most connections of a 200 Gbit/s NIC that the vendor advises */
 
 struct nic {
 	char name[64];
 	uint32_t channels;
 };
 
-/* Of the environment that the plugin reads; 1 when it says nothing. */
+/* A variable that the plugin reads; 1 if unset. */
 static unsigned factor(const char *name)
 {
 	const char *text = getenv(name);
@@ -50,7 +50,7 @@ void node_sockets_warn(const struct node *node)
 	for (uint32_t i = 1; i < NICS_MAX; i++)
 		if (nics[i].channels > most->channels)
 			most = &nics[i];
-	/* A NIC that is played, as in the demo, has no rate that the advice could be about. */
+	/* An emulated NIC, as in the demo, has no link rate that the advice could refer to. */
 	if (most->channels * sockets > GUIDANCE && if_nametoindex(most->name))
 		cli_error("NIC %s carries %u sockets (%u channels of %u); %d are advised, so fewer "
 			  "--channels may be faster",

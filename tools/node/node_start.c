@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank from its command line to the meeting with the others, and its end. */
+/* A rank from its command line to the meeting with the others, and its exit. */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
 #include "cli_output.h"
 #include "node.h"
 #include "node_control.h"
 #include "perf_host.h"
+#include "sys/addr.h"
 
 static bool is_loopback(const char *host)
 {
 	return !strcmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "::1");
 }
 
-/* Whoever knows the address would be let in: what proves a rank must come another way. */
+/* A meeting by address lets in whoever knows it, so ranks must prove themselves by a key. */
 static tcpx_status check_trust(const struct node *node)
 {
 	const struct node_options *o = node->options;
@@ -31,7 +33,7 @@ static tcpx_status check_trust(const struct node *node)
 			  "in a shared file");
 }
 
-/* Loopback, our default, does not lead to the others. */
+/* Fails if ranks are on several hosts and only loopback, the default, is bound. */
 static tcpx_status check_rails(const struct node *node, const struct launch *launch)
 {
 	const char *bind = node->options->bind;
@@ -50,7 +52,7 @@ static tcpx_status pick_gpu(struct node *node, const struct launch *launch)
 {
 	if (!launch->has_local) {
 		(void)error_set(TCPX_ERR_INVALID, 0,
-				"--local-rank: nothing says which rank of its host this is");
+				"--local-rank: the rank of this process on its host is unknown");
 		return error_next("start it by a launcher, or set TCPX_LOCAL_RANK");
 	}
 	if (launch->local_rank >= node->ngpus)
@@ -72,7 +74,8 @@ static tcpx_status find_launch(const struct node_options *o, struct launch *out,
 	return launch_by_hosts(o->hostfile, out, first);
 }
 
-/* Ranks that something started; by hand it is two: this one, or one that HOST names. */
+/* Ranks that a launcher started. Without one there are two: this one and the one that HOST
+ * names, or that names this one. */
 static tcpx_status take_launch(struct node *node, struct node_options *o)
 {
 	char first[LAUNCH_TEXT_MAX];
@@ -91,7 +94,7 @@ static tcpx_status take_launch(struct node *node, struct node_options *o)
 	node->rank = launch.rank;
 	node->size = launch.size;
 	node->size_by = launch.size_by;
-	/* What is told must be what somebody published. */
+	/* Advertised ports must be the published ones, so no other may be taken. */
 	node->any_port = !launch.alone_here && !o->local_rank && !(o->advertise && *o->advertise);
 	status = launch_meet_by(&launch, o->rendezvous && *o->rendezvous ? o->rendezvous : first,
 				node->port, &node->meet);
@@ -106,7 +109,7 @@ static tcpx_status take_launch(struct node *node, struct node_options *o)
 	return TCPX_OK;
 }
 
-/* By hand: rank 0 listens, the other one was told where. */
+/* Started by hand with HOST: this is rank 1, and rank 0 listens there. */
 static int take_host(struct node *node, struct node_options *o, const char *text)
 {
 	static char host[PERF_HOST_MAX];
@@ -129,7 +132,7 @@ static int take_host(struct node *node, struct node_options *o, const char *text
 	return CLI_GO;
 }
 
-/* One that the environment names is for whoever says nothing else of the ranks. */
+/* A host file from the environment only counts if nothing on the command line tells the ranks. */
 static int check_hostfile(const struct cli_command *command, struct node_options *o, bool by_hand)
 {
 	bool named = strcmp(o->launcher, "auto") != 0;
@@ -143,7 +146,7 @@ static int check_hostfile(const struct cli_command *command, struct node_options
 	return CLI_GO;
 }
 
-/* By the environment: the predecessor's OOB port was that of its control link. */
+/* TCPX_OOB_PORT, if set: the predecessor's variable for the port of its control link. */
 static uint32_t control_port(const struct node_options *o)
 {
 	uint32_t port = (uint32_t)config_u64(CONFIG_OOB_PORT);
@@ -175,7 +178,7 @@ int node_start(const struct cli_command *command, struct node *node, struct node
 	rc = check_hostfile(command, o, first < argc);
 	if (rc == CLI_GO && first < argc)
 		rc = take_host(node, o, argv[first]);
-	/* Before anything reads the library's options: it sets some. */
+	/* Must come before the library's options are read, because it sets some of them. */
 	if (rc == CLI_GO && o->transport >= NODE_PLUGIN)
 		rc = cli_plugin_prepare(command, &o->plugin, o->transport == NODE_GPUDIRECT, -1, 0);
 	if (rc != CLI_GO)
@@ -194,7 +197,8 @@ int node_start(const struct cli_command *command, struct node *node, struct node
 	return CLI_GO;
 }
 
-static void say_waiting(void *arg, const char *stage, const uint32_t *missing, uint32_t count)
+static void say_waiting(void *arg, const char *stage, const uint32_t *missing, uint32_t count,
+			int64_t left_ns)
 {
 	char text[256] = "";
 	size_t len = 0;
@@ -203,8 +207,9 @@ static void say_waiting(void *arg, const char *stage, const uint32_t *missing, u
 	for (uint32_t i = 0; i < count && i < 16 && len < sizeof(text); i++)
 		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%u", i ? ", " : "",
 					missing[i]);
-	cli_error("stage '%s': waiting for rank%s %s%s", stage, count > 1 ? "s" : "", text,
-		  count > 16 ? ", ..." : "");
+	cli_error("stage '%s': waiting for rank%s %s%s, for %lld s more", stage,
+		  count > 1 ? "s" : "", text, count > 16 ? ", ..." : "",
+		  (long long)((left_ns + CLOCK_S_NS / 2) / CLOCK_S_NS));
 }
 
 static tcpx_status find_first(void *arg, void *info, size_t cap, size_t *out_bytes)
@@ -246,7 +251,7 @@ static tcpx_status open_control(struct node *node)
 	if (by_info) {
 		opts.find = find_first;
 		opts.find_arg = &node->meet;
-		if (!*advertise) /* nobody publishes a port of chance */
+		if (!*advertise) /* nobody can publish an arbitrary port */
 			opts.port = 0;
 	} else if (node->launched) {
 		opts.host = node->rank ? node->meet.where : NULL;
@@ -258,7 +263,7 @@ static tcpx_status open_control(struct node *node)
 	return status;
 }
 
-/* From here on the other ranks hear of a failure. */
+/* From here on the other ranks are told of a failure. */
 static int drive(struct node *node, tcpx_status (*work)(struct node *, int *))
 {
 	int rc = CLI_OK;
@@ -269,7 +274,8 @@ static int drive(struct node *node, tcpx_status (*work)(struct node *, int *))
 		status = work(node, &rc);
 	if (status == TCPX_OK)
 		return rc;
-	/* What a lost link says is what became of a failure elsewhere. */
+	/* A lost link is mostly the consequence of a failure elsewhere, which is the better
+	 * text. */
 	if (status <= TCPX_ERR_PEER_CLOSED) {
 		tcpx_error lost = *tcpx_last_error();
 		tcpx_status verdict = node_control_verdict(node->control);
@@ -279,11 +285,30 @@ static int drive(struct node *node, tcpx_status (*work)(struct node *, int *))
 		else
 			status = verdict;
 	}
-	error = *tcpx_last_error(); /* telling the others may fail, and set another one */
+	error = *tcpx_last_error(); /* telling the others may fail and overwrite the last error */
 	node_control_fail(node->control, error.what);
 	if (error.status == status)
 		(void)error_raise(&error);
 	return cli_fail(status, "the run failed");
+}
+
+/* Started by hand, rank 0 says where it waits and what to type on the other host. */
+static void say_first(const struct node *node)
+{
+	uint64_t base = node->options->port_base;
+	struct sockaddr_storage addr;
+	char host[SYS_ADDR_TEXT], text[SYS_ADDR_TEXT];
+
+	if (node_control_address(node->control, &addr) != TCPX_OK)
+		return;
+	sys_addr_host_text(&addr, host);
+	sys_addr_set_port(&addr, (uint16_t)base);
+	cli_error("waiting for rank 1 at %s port %u; %s run: tcpx %s %s, with the options of this "
+		  "one%s",
+		  host, node->port,
+		  sys_addr_is_loopback(&addr) ? "on this host" : "on the other host", node->job,
+		  base == NODE_PORT_BASE ? host : sys_addr_text(&addr, text),
+		  sys_addr_is_loopback(&addr) ? " (for another host: --bind and --key)" : "");
 }
 
 static int meet_and_drive(struct node *node, tcpx_status (*work)(struct node *, int *))
@@ -293,6 +318,8 @@ static int meet_and_drive(struct node *node, tcpx_status (*work)(struct node *, 
 
 	if (status == TCPX_OK)
 		status = node_nics_assign(node);
+	if (status == TCPX_OK)
+		status = node_plan_check(node->options->peers, node->size);
 	if (status != TCPX_OK)
 		return cli_fail(status, "this rank cannot start");
 	status = open_control(node);
@@ -301,6 +328,8 @@ static int meet_and_drive(struct node *node, tcpx_status (*work)(struct node *, 
 		node_control_close(node->control);
 		return rc;
 	}
+	if (!node->launched && !node->rank && !node->options->quiet)
+		say_first(node);
 	if (node->options->insecure)
 		cli_error("INSECURE: whoever reaches the ports may connect");
 	rc = drive(node, work);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The threads of a rank: what they do, and where the kernel lets them run. */
+/* The threads of a rank: their role, and the CPUs that the kernel allows. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 #define LINE_COLUMNS 100
 
-/* What a thread's name says; those of a plugin and of a driver have names of their own. */
+/* Roles by the name of a thread; threads of a plugin or driver have other names. */
 static const char *role_of(const char *name)
 {
 	static const char *const roles[][2] = {
@@ -29,7 +29,7 @@ static const char *role_of(const char *name)
 	return "other";
 }
 
-/* The line of a file of /proc that begins so, without its end; "": none. */
+/* Reads the line of a file in /proc that begins with the word, without its newline; "": none. */
 static void read_line(const char *path, const char *start, char *out, size_t cap)
 {
 	FILE *file = fopen(path, "re");
@@ -48,7 +48,7 @@ static void read_line(const char *path, const char *start, char *out, size_t cap
 		fclose(file);
 }
 
-/* The node that has all of the CPUs; TOPO_NUMA_UNKNOWN: several do, or none. */
+/* The NUMA node that has all of the CPUs; TOPO_NUMA_UNKNOWN: there is none. */
 static int node_of(const struct topo *topo, const char *list)
 {
 	struct cpus cpus, node;
@@ -96,7 +96,8 @@ uint32_t node_threads_list(struct node_thread *out_threads, uint32_t max)
 		snprintf(path, sizeof(path), "/proc/self/task/%s/status", entry->d_name);
 		read_line(path, "Cpus_allowed_list:", it->cpus, sizeof(it->cpus));
 		it->node = node_of(topo, it->cpus);
-		if (atoi(entry->d_name) == getpid()) /* others may have inherited its name */
+		/* other threads may have inherited this name */
+		if (atoi(entry->d_name) == getpid())
 			snprintf(it->name, sizeof(it->name), "main");
 		count += *it->name != '\0';
 	}

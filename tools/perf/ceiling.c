@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* perf's end of --ceiling. */
+/* The client's side of --ceiling. */
 #include "ceiling.h"
 
 #include <endian.h>
@@ -21,7 +21,7 @@
 #include "sys/addr.h"
 #include "sys/crypto.h"
 
-#define CALL_SECONDS 20 /* a socket call that takes longer has failed */
+#define CALL_SECONDS 20 /* time limit of a socket call */
 
 struct sample {
 	double bytes_per_second, cpu_local, cpu_remote, one_way;
@@ -31,7 +31,7 @@ struct worker {
 	struct ceiling *ceiling;
 	struct ceiling_lane *lane;
 	int64_t start_ns, end_ns;
-	int err; /* errno of a failed call, -1: closed */
+	int err; /* errno of the failed call; -1: the connection was closed */
 };
 
 struct ceiling {
@@ -47,7 +47,7 @@ struct ceiling {
 	char congestion[16];
 };
 
-/* One window of one lane: all its bytes, confirmed by the other end. */
+/* Moves one window over one lane, until the other end confirms all bytes. */
 static int run_lane(struct ceiling_lane *lane)
 {
 	uint8_t byte = 0;
@@ -178,8 +178,8 @@ tcpx_status ceiling_open(struct perf_client *client, const struct perf_ceil_spec
 	return TCPX_OK;
 }
 
-/* From the first lane's start to the last one's end, and the first failure. */
-static tcpx_status collect(const struct ceiling *c, int64_t *out_ns)
+/* The time from the start of the first lane to the end of the last one, and the first failure. */
+static tcpx_status ceiling_collect(const struct ceiling *c, int64_t *out_ns)
 {
 	int64_t first = INT64_MAX, last = 0;
 
@@ -205,7 +205,7 @@ static struct sample *next_sample(struct ceiling *c)
 	return s;
 }
 
-/* A series of round trips; the other end answers from its first arm on. */
+/* A series of round trips; the other end answers once it has been armed. */
 static tcpx_status ping(struct ceiling *c, int keep)
 {
 	struct ceiling_lane *lane = &c->end.lanes[0];
@@ -247,7 +247,7 @@ static tcpx_status window(struct ceiling *c, int keep)
 	pthread_barrier_wait(&c->start);
 	pthread_barrier_wait(&c->done);
 	cpu = perf_cpu_ns() - cpu;
-	status = collect(c, &ns);
+	status = ceiling_collect(c, &ns);
 	if (status == TCPX_OK)
 		status = perf_ask(c->client, PERF_CEIL_END, NULL, 0, &remote_cpu,
 				  sizeof(remote_cpu));
@@ -267,20 +267,20 @@ tcpx_status ceiling_measure(struct ceiling *c)
 	tcpx_status status = TCPX_OK;
 
 	if (!c->windows)
-		status = once(c, 0); /* pages and windows of TCP are cold */
+		status = once(c, 0); /* the first windows find cold pages and TCP windows */
 	while (status == TCPX_OK && count--)
 		status = once(c, 1);
 	return status;
 }
 
-static int compare(const void *a, const void *b)
+static int ceiling_compare(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
 	return (x > y) - (x < y);
 }
 
-static double median(const struct ceiling *c, size_t field)
+static double ceiling_median(const struct ceiling *c, size_t field)
 {
 	double values[CEILING_KEEP];
 
@@ -288,17 +288,17 @@ static double median(const struct ceiling *c, size_t field)
 		return 0;
 	for (unsigned i = 0; i < c->nsamples; i++)
 		values[i] = *(const double *)((const char *)&c->samples[i] + field);
-	qsort(values, c->nsamples, sizeof(values[0]), compare);
+	qsort(values, c->nsamples, sizeof(values[0]), ceiling_compare);
 	return (values[(c->nsamples - 1) / 2] + values[c->nsamples / 2]) / 2;
 }
 
 struct ceiling_result ceiling_get(const struct ceiling *c)
 {
 	struct ceiling_result r = {
-		.tcp = median(c, offsetof(struct sample, bytes_per_second)),
-		.cpu_local = median(c, offsetof(struct sample, cpu_local)),
-		.cpu_remote = median(c, offsetof(struct sample, cpu_remote)),
-		.one_way = median(c, offsetof(struct sample, one_way)),
+		.tcp = ceiling_median(c, offsetof(struct sample, bytes_per_second)),
+		.cpu_local = ceiling_median(c, offsetof(struct sample, cpu_local)),
+		.cpu_remote = ceiling_median(c, offsetof(struct sample, cpu_remote)),
+		.one_way = ceiling_median(c, offsetof(struct sample, one_way)),
 	};
 
 	r.bytes_per_second = r.tcp;
@@ -312,7 +312,7 @@ void ceiling_close(struct ceiling *c)
 		return;
 	c->quit = 1;
 	if (c->threads && c->threads < (int)c->end.count)
-		return; /* some wait at a barrier that never opens: theirs to the end */
+		return; /* some threads wait at a barrier that never opens, so this is not freed */
 	if (c->threads) {
 		pthread_barrier_wait(&c->start);
 		for (unsigned i = 0; i < c->end.count; i++)

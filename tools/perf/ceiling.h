@@ -15,22 +15,22 @@
 struct ceiling;
 
 struct ceiling_result {
-	double bytes_per_second;      /* the smallest on the path; 0: none was measured */
-	double tcp;		      /* of the plain sockets */
-	double d2h, h2d, peer;	      /* of the copy engines; 0: not on the path */
+	double bytes_per_second;      /* the smallest ceiling on the path; 0: not measured */
+	double tcp;		      /* by plain sockets */
+	double d2h, h2d, peer;	      /* by copy engines; 0: not on the path */
 	double cpu_local, cpu_remote; /* seconds per 10^9 bytes */
-	double one_way;		      /* seconds; of a ping-pong, 0 otherwise */
+	double one_way;		      /* seconds, for ping-pong; else 0 */
 	char congestion[16];
 };
 
-/* Connects the sockets. ring: bytes of this end's buffers, 0: the working set. */
+/* Connects the sockets. ring: size of this end's buffers in bytes; 0: the working set. */
 tcpx_status ceiling_open(struct perf_client *client, const struct perf_ceil_spec *spec, size_t ring,
 			 struct ceiling **out_ceiling);
 
 /* Measures the next windows: three the first time, then one. */
 tcpx_status ceiling_measure(struct ceiling *ceiling);
 
-/* The medians of the newest windows. */
+/* Returns the medians of the newest windows. */
 struct ceiling_result ceiling_get(const struct ceiling *ceiling);
 
 void ceiling_close(struct ceiling *ceiling); /* NULL is allowed */

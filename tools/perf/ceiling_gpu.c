@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What copy engines move. */
+/* The rate of copy engines. */
 #include "ceiling_gpu.h"
 
 #include <stdlib.h>
@@ -10,17 +10,17 @@
 
 #define COPY_BYTES (4ull << 20)
 #define RUN_BYTES (1ull << 30)
-#define RUN_NS (50 * CLOCK_MS_NS) /* enough, where 1 GiB takes longer */
+#define RUN_NS (50 * CLOCK_MS_NS) /* enough time where 1 GiB takes longer */
 #define RUNS 5
 
-/* Two memories and how bytes get from one to the other. */
+/* A source, a destination and the way of copying. */
 struct copier {
 	const struct sys_cuda_gpu *gpu, *peer; /* peer: the other GPU, or NULL */
 	enum ceiling_way way;
 	cuda_stream stream;
 	void *ring;
 	cuda_ptr memory, peer_memory;
-	uint64_t bytes; /* of memory; of peer_memory too */
+	uint64_t bytes; /* bytes of memory, and of peer_memory */
 };
 
 static cuda_result issue(const struct copier *c, uint64_t at)
@@ -37,7 +37,7 @@ static cuda_result issue(const struct copier *c, uint64_t at)
 	return api->copy_async(device, host, COPY_BYTES, c->stream);
 }
 
-static tcpx_status run(const struct copier *c, uint64_t bytes, int64_t *out_ns)
+static tcpx_status ceiling_gpu_run(const struct copier *c, uint64_t bytes, int64_t *out_ns)
 {
 	uint64_t step = c->peer ? c->bytes : COPY_BYTES;
 	int64_t start = clock_now_ns();
@@ -53,38 +53,39 @@ static tcpx_status run(const struct copier *c, uint64_t bytes, int64_t *out_ns)
 	return TCPX_OK;
 }
 
-static int compare(const void *a, const void *b)
+static int ceiling_gpu_compare(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
 	return (x > y) - (x < y);
 }
 
-static tcpx_status measure(const struct copier *c, uint64_t *out_rate)
+static tcpx_status ceiling_gpu_measure(const struct copier *c, uint64_t *out_rate)
 {
 	uint64_t first = c->peer ? c->bytes : CEILING_RING_BYTES, bytes = RUN_BYTES, rates[RUNS];
 	int64_t ns = 0;
-	tcpx_status status = run(c, first, &ns);
+	tcpx_status status = ceiling_gpu_run(c, first, &ns);
 
-	if (status == TCPX_OK) /* the first one is cold; the second says how much is enough */
-		status = run(c, first, &ns);
+	if (status == TCPX_OK) /* the first copy is cold; the second tells how many are enough */
+		status = ceiling_gpu_run(c, first, &ns);
 	if (status != TCPX_OK)
 		return status;
 	while (bytes > first && (double)ns * (double)(bytes / first) > (double)RUN_NS)
 		bytes /= 2;
 	bytes = bytes < first ? first : bytes;
 	for (unsigned i = 0; i < RUNS; i++) {
-		status = run(c, bytes, &ns);
+		status = ceiling_gpu_run(c, bytes, &ns);
 		if (status != TCPX_OK)
 			return status;
 		rates[i] = (uint64_t)((double)bytes * 1e9 / (double)(ns ? ns : 1));
 	}
-	qsort(rates, RUNS, sizeof(rates[0]), compare);
+	qsort(rates, RUNS, sizeof(rates[0]), ceiling_gpu_compare);
 	*out_rate = rates[RUNS / 2];
 	return TCPX_OK;
 }
 
-/* As much of the GPU's memory as there is room for, down to one copy. The context is current. */
+/* Allocates as much GPU memory as is free, at least room for one copy. The context must be
+ * current. */
 static cuda_result take_memory(const struct sys_cuda *api, cuda_ptr *out, uint64_t *bytes)
 {
 	cuda_result rc;
@@ -107,7 +108,8 @@ static tcpx_status measure_ring(struct copier *c, uint64_t *out_rate)
 		rc = api->host_alloc(&c->ring, CEILING_RING_BYTES, CUDA_HOST_PORTABLE);
 	if (rc == CUDA_OK)
 		rc = api->stream_create(&c->stream, CUDA_STREAM_NON_BLOCKING, 0);
-	status = rc == CUDA_OK ? measure(c, out_rate) : sys_cuda_error(rc, "ceiling: memory");
+	status = rc == CUDA_OK ? ceiling_gpu_measure(c, out_rate)
+			       : sys_cuda_error(rc, "ceiling: memory");
 	if (c->stream)
 		api->stream_destroy(c->stream);
 	if (c->ring)
@@ -136,7 +138,7 @@ tcpx_status ceiling_gpu_copy(uint32_t device, enum ceiling_way way, uint64_t *ou
 	return status;
 }
 
-/* Memory of the other GPU, reachable from the one whose context is current. */
+/* Allocates memory of the other GPU that the GPU of the current context can reach. */
 static tcpx_status take_peer(struct copier *c)
 {
 	const struct sys_cuda *api = c->gpu->api;
@@ -154,24 +156,24 @@ static tcpx_status take_peer(struct copier *c)
 	return rc == CUDA_OK ? TCPX_OK : sys_cuda_error(rc, "ceiling: memory of the other GPU");
 }
 
-static tcpx_status measure_peer(struct copier *c, uint64_t *out_rate)
+static tcpx_status ceiling_gpu_measure_peer(struct copier *c, uint64_t *out_rate)
 {
 	const struct sys_cuda *api = c->gpu->api;
 	tcpx_status status = take_peer(c);
 	cuda_result rc = CUDA_OK;
 
 	if (status == TCPX_OK) {
-		rc = take_memory(api, &c->memory, &c->bytes); /* at most as much as there */
+		rc = take_memory(api, &c->memory, &c->bytes); /* at most as much as on this GPU */
 		if (rc == CUDA_OK)
 			rc = api->stream_create(&c->stream, CUDA_STREAM_NON_BLOCKING, 0);
-		status = rc == CUDA_OK ? measure(c, out_rate)
+		status = rc == CUDA_OK ? ceiling_gpu_measure(c, out_rate)
 				       : sys_cuda_error(rc, "ceiling: memory");
 	}
 	if (c->stream)
 		api->stream_destroy(c->stream);
 	if (c->memory)
 		api->mem_free(c->memory);
-	if (c->peer_memory) /* its address says whose it is */
+	if (c->peer_memory) /* the address tells the GPU */
 		api->mem_free(c->peer_memory);
 	return status;
 }
@@ -197,7 +199,7 @@ tcpx_status ceiling_gpu_peer(uint32_t from, uint32_t to, uint64_t *out_rate)
 	if (gpu->api->device_can_access(&can, gpu->device, peer->device) == CUDA_OK && can) {
 		status = sys_cuda_push(gpu, &scope);
 		if (status == TCPX_OK) {
-			status = measure_peer(&c, &rate);
+			status = ceiling_gpu_measure_peer(&c, &rate);
 			sys_cuda_pop(&scope);
 		}
 	}
@@ -208,8 +210,8 @@ tcpx_status ceiling_gpu_peer(uint32_t from, uint32_t to, uint64_t *out_rate)
 	return status;
 }
 
-/* 0 stands for "not on the way". */
-static double least(double a, double b)
+/* The smaller rate; 0 stands for "not on the path". */
+static double ceiling_gpu_least(double a, double b)
 {
 	if (a > 0 && b > 0)
 		return a < b ? a : b;
@@ -221,11 +223,11 @@ double ceiling_smallest(const struct ceiling_rates *rates, unsigned directions)
 	double engines = 0;
 
 	for (unsigned i = 0; i < 2; i++) {
-		double slower = least(rates->d2h[i], rates->h2d[i]);
+		double slower = ceiling_gpu_least(rates->d2h[i], rates->h2d[i]);
 
 		if (!(directions >> i & 1))
 			continue;
-		if (slower <= 0) { /* this direction touches no GPU: no bound on the sum */
+		if (slower <= 0) { /* a direction without a GPU does not limit the sum */
 			engines = 0;
 			break;
 		}
@@ -233,5 +235,5 @@ double ceiling_smallest(const struct ceiling_rates *rates, unsigned directions)
 	}
 	if (rates->direct && rates->peer > 0)
 		return rates->peer;
-	return least(rates->tcp, engines);
+	return ceiling_gpu_least(rates->tcp, engines);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * --ceiling with GPU memory: what one copy engine moves between the GPU and pinned host memory, and
- * what a copy from GPU to GPU moves. Copies back to back on one stream; no libtcpx, no kernel.
- */
+/* --ceiling with GPU memory: the rate of one copy engine between the GPU and pinned host memory,
+ * and of copies from GPU to GPU. Copies run back to back on one stream, without libtcpx and
+ * without kernels. */
 #ifndef TOOLS_CEILING_GPU_H
 #define TOOLS_CEILING_GPU_H
 
@@ -10,8 +9,9 @@
 
 #include <tcpx/types.h>
 
-#define CEILING_RING_BYTES (64ull << 20) /* pinned; also the buffers of the plain sockets then */
-#define CEILING_GPU_BYTES (256ull << 20) /* most of a GPU's memory that is walked through */
+/* size of the pinned ring, and then also of the buffers of plain sockets */
+#define CEILING_RING_BYTES (64ull << 20)
+#define CEILING_GPU_BYTES (256ull << 20) /* most GPU memory that is copied from or to */
 
 enum ceiling_way { CEILING_D2H, CEILING_H2D };
 
@@ -23,17 +23,16 @@ tcpx_status ceiling_gpu_copy(uint32_t device, enum ceiling_way way, uint64_t *ou
  * reach the other. */
 tcpx_status ceiling_gpu_peer(uint32_t from, uint32_t to, uint64_t *out_rate);
 
-/* What was measured on the way of the bytes, by direction (0: to the server, 1: back); 0: it is not
- * on the way. */
+/* Rates along the path, by direction (0: to the server, 1: back); 0: not on the path. */
 struct ceiling_rates {
 	double tcp; /* all directions together */
 	double d2h[2], h2d[2];
 	double peer; /* from GPU to GPU, all directions together */
-	int direct;  /* the path may copy from GPU to GPU, then peer is its ceiling */
+	int direct;  /* the path may copy from GPU to GPU; then peer is its ceiling */
 };
 
-/* The smallest: of tcp, and of the copy engines, each direction's slower one, added up; or peer.
- * directions: bit 0, bit 1. 0: nothing was measured. */
+/* The smallest ceiling: tcp, or the sum over the directions of the slower copy engine of each;
+ * or peer. directions: bit 0, bit 1. Returns 0 if nothing was measured. */
 double ceiling_smallest(const struct ceiling_rates *rates, unsigned directions);
 
 #endif

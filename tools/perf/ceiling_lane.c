@@ -22,7 +22,7 @@ static uint8_t *map(size_t bytes)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/* Whole pages: a kernel copies from an odd address at a tenth of its speed. */
+/* Buffers are page-aligned: the kernel copies from an odd address at a tenth of its speed. */
 static size_t even_part(size_t bytes, unsigned parts)
 {
 	size_t part = bytes / parts;
@@ -169,6 +169,6 @@ void ceiling_timeout(int fd, int seconds)
 
 void ceiling_options(int fd)
 {
-	sys_sock_nodelay(fd); /* or the end of a share waits for an acknowledgement */
+	sys_sock_nodelay(fd); /* else the last bytes of a share would wait for an acknowledgement */
 	sys_sock_congestion_fit(fd, config_text(CONFIG_CONGESTION));
 }

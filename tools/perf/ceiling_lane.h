@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Plain blocking sockets, one thread each: what the machine moves with no library. The yardstick of
- * --ceiling, so nothing here uses libtcpx.
- */
+/* Plain blocking sockets, one thread each, as the yardstick of --ceiling. Nothing here uses
+ * libtcpx. */
 #ifndef TOOLS_CEILING_LANE_H
 #define TOOLS_CEILING_LANE_H
 
@@ -16,13 +14,14 @@
 #define CEILING_LANES_MAX 128
 #define CEILING_SECRET_BYTES 16
 
-/* What a connection says first: whose it is. */
+/* The first bytes on a connection, which identify it. */
 struct ceiling_hello {
 	uint8_t secret[CEILING_SECRET_BYTES];
 	uint32_t lane; /* little-endian */
 };
 
-/* One socket and its share of the buffers; a window moves so many bytes, round and round in it. */
+/* One socket and its share of the buffers; a window moves window bytes through the share,
+ * wrapping around. */
 struct ceiling_lane {
 	int fd; /* -1: none */
 	int sends;
@@ -32,26 +31,27 @@ struct ceiling_lane {
 	int running;
 };
 
-/* The lanes of one end: first those to the server, then those back. */
+/* The lanes of one end: those to the server first, then those back. */
 struct ceiling_end {
 	unsigned count, sockets;
 	unsigned directions;
-	uint8_t *to_server, *to_client;	  /* buffers of this end, NULL where unused */
-	size_t working_set, buffer_bytes; /* of each direction: moved by a window; mapped */
+	uint8_t *to_server, *to_client;	  /* buffers of this end; NULL: unused */
+	size_t working_set, buffer_bytes; /* per direction: bytes moved by a window; bytes mapped */
 	struct ceiling_lane lanes[CEILING_LANES_MAX];
 };
 
-/* Buffers and shares, no sockets yet. ring: bytes of a buffer, 0: the working set. is_server
- * decides who sends. 0; -1 with errno. */
+/* Allocates buffers and shares, without sockets. ring: bytes of a buffer, 0: the working set.
+ * is_server decides which end sends. Returns 0, or -1 with errno. */
 int ceiling_end_init(struct ceiling_end *end, unsigned sockets, unsigned directions,
 		     size_t working_set, size_t ring, int is_server);
-void ceiling_end_fini(struct ceiling_end *end); /* closes the sockets, joins nothing */
+void ceiling_end_fini(struct ceiling_end *end); /* closes the sockets, joins no thread */
 
-/* The bytes as before a measured window: pattern at a source, poison at a destination. */
+/* Fills the buffers as before a measured window: a source with the pattern, a destination with
+ * poison. */
 tcpx_status ceiling_end_fill(struct ceiling_end *end, int is_server, uint64_t seed,
 			     const struct perf_leave *leave);
 
-/* A window's bytes of a lane. 0; -1 as below. */
+/* Moves the bytes of one window over a lane. Returns as below. */
 int ceiling_lane_send(const struct ceiling_lane *lane);
 int ceiling_lane_receive(const struct ceiling_lane *lane);
 
@@ -59,10 +59,10 @@ int ceiling_lane_receive(const struct ceiling_lane *lane);
 int ceiling_send(int fd, const void *data, size_t len);
 int ceiling_receive(int fd, void *data, size_t len);
 
-/* Limit of every blocking call on the socket; 0: none. */
+/* Sets the time limit of every blocking call on the socket; 0: none. */
 void ceiling_timeout(int fd, int seconds);
 
-/* The congestion control the library's data channels are told to use, where TCPX_CONGESTION is. */
+/* Sets the congestion control of TCPX_CONGESTION, if set, as for the library's data channels. */
 void ceiling_options(int fd);
 
 #endif

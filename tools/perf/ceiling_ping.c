@@ -15,8 +15,8 @@
 
 #define WARM_UP 200
 #define TRIPS 2000
-#define SERIES_NS (300 * CLOCK_MS_NS) /* enough, where other spinning threads hold the cores */
-#define SPIN_NS (2 * CLOCK_MS_NS)     /* then the other end has a pause: block */
+#define SERIES_NS (300 * CLOCK_MS_NS) /* enough where other spinning threads hold the cores */
+#define SPIN_NS (2 * CLOCK_MS_NS)     /* after that the other end is not answering soon: block */
 
 static void set_nodelay(int fd)
 {
@@ -25,7 +25,7 @@ static void set_nodelay(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-/* Looks without blocking for a while, then blocks. */
+/* Polls without blocking for a while, then blocks. */
 static int receive_spinning(int fd, void *data, size_t len)
 {
 	int64_t limit = clock_now_ns() + SPIN_NS;

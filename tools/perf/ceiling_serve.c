@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* serve's end of --ceiling. */
+/* The server's side of --ceiling. */
 #include "ceiling_serve.h"
 
 #include <endian.h>
@@ -18,7 +18,7 @@
 
 #define LISTENERS_MAX 16
 #define ACCEPT_NS (10 * CLOCK_S_NS)
-#define IDLE_SECONDS 5 /* of a client that arms and moves nothing */
+#define IDLE_SECONDS 5 /* time limit for a client that arms and then moves nothing */
 
 struct ceiling_serve {
 	struct ceiling_end end;
@@ -27,9 +27,9 @@ struct ceiling_serve {
 	int listeners[LISTENERS_MAX];
 	unsigned nlisteners;
 	pthread_t acceptor;
-	int accepting; /* the acceptor is to be joined */
+	int accepting; /* the acceptor must be joined */
 	_Atomic int stop;
-	unsigned accepted; /* the acceptor's; read after its join */
+	unsigned accepted; /* written by the acceptor, read after it was joined */
 	uint64_t cpu_ns;
 	pthread_mutex_t lock; /* guards what follows; lanes touch buffers between arm and idle */
 	pthread_cond_t changed;
@@ -46,12 +46,12 @@ static int move_window(struct ceiling_lane *lane)
 {
 	uint8_t byte = 0;
 
-	if (lane->sends) /* one byte asks for a window */
+	if (lane->sends) /* one byte requests a window */
 		return ceiling_receive(lane->fd, &byte, 1) || ceiling_lane_send(lane);
 	return ceiling_lane_receive(lane);
 }
 
-/* Waits for the arm after the one it has seen. 0; -1: closing. */
+/* Waits for the next arm. Returns 0, or -1 when closing. */
 static int wait_armed(struct ceiling_serve *serve, uint64_t *seen)
 {
 	int closing;
@@ -73,8 +73,8 @@ static void set_idle(struct ceiling_serve *serve)
 	pthread_mutex_unlock(&serve->lock);
 }
 
-/* One window after the other, until the client closes. */
-static void *lane_main(void *arg)
+/* Serves window after window, until the client closes. */
+static void *ceiling_serve_lane_main(void *arg)
 {
 	struct lane_arg *a = arg;
 	uint64_t seen = 0;
@@ -91,13 +91,14 @@ static void *lane_main(void *arg)
 			break;
 		rc = move_window(a->lane);
 		set_idle(a->serve);
-		if (!rc && !a->lane->sends) /* one byte says that all of it is here */
+		/* one byte confirms that the whole window has arrived */
+		if (!rc && !a->lane->sends)
 			rc = ceiling_send(a->lane->fd, &byte, 1);
 	} while (!rc);
 	return NULL;
 }
 
-/* Takes a connection that knows the secret; closes any other. */
+/* Accepts a connection that knows the secret and closes any other. */
 static void admit(struct ceiling_serve *serve, int fd)
 {
 	struct ceiling_hello hello;
@@ -196,7 +197,8 @@ fail:
 	return -1;
 }
 
-/* Until every lane has finished the last window. 0; -1: one does not, or is gone. */
+/* Waits until every lane has finished the last window. Returns 0, or -1 if one does not or has
+ * gone. */
 static int wait_idle(struct ceiling_serve *serve)
 {
 	struct timespec limit;
@@ -221,7 +223,7 @@ static int start_lanes(struct ceiling_serve *serve)
 		struct ceiling_lane *lane = &serve->end.lanes[i];
 
 		serve->args[i] = (struct lane_arg){serve, lane};
-		if (pthread_create(&lane->thread, NULL, lane_main, &serve->args[i]))
+		if (pthread_create(&lane->thread, NULL, ceiling_serve_lane_main, &serve->args[i]))
 			return -1;
 		lane->running = 1;
 	}

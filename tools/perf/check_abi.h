@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The only parameters of the check kernels, by value. C and CUDA read them. */
+/* The parameters of the check kernels, passed by value and read by C and CUDA. */
 #ifndef TOOLS_CHECK_ABI_H
 #define TOOLS_CHECK_ABI_H
 
@@ -7,13 +7,13 @@
 
 struct gpu_check_args {
 	uint64_t buf, bytes; /* GPU memory, any alignment */
-	uint64_t pos, key;   /* the pattern's at the first byte (perf_pattern.h) */
-	uint64_t result;     /* struct gpu_check_result in GPU memory; of perf_check alone */
-	uint32_t poison;     /* not 0: every byte is PERF_POISON instead */
+	uint64_t pos, key;   /* state of the pattern at the first byte (perf_pattern.h) */
+	uint64_t result;     /* struct gpu_check_result in GPU memory; used by perf_check only */
+	uint32_t poison;     /* not 0: every byte must be PERF_POISON instead */
 	uint32_t reserved;
 };
 
-/* Of perf_check_layout: a whole destination of perf_layout.h. */
+/* Parameters of perf_check_layout: a whole destination of perf_layout.h. */
 struct gpu_check_layout_args {
 	uint64_t buf, bytes;
 	uint64_t stride, piece;	      /* bytes: slot s begins at s * stride */
@@ -23,7 +23,8 @@ struct gpu_check_layout_args {
 	uint32_t with_data; /* pieces below it hold the pattern, every other byte is poison */
 };
 
-/* Before the first launch wrong is 0 and first is UINT64_MAX; launches add to it. */
+/* The caller sets wrong to 0 and first to UINT64_MAX before the first launch; launches add to
+ * it. */
 struct gpu_check_result {
 	uint64_t wrong, first; /* bytes; offset of the first one in buf */
 };

@@ -9,7 +9,7 @@
 #include "check_abi.h"
 
 #define THREADS 512
-#define BLOCKS_PER_SM 4 /* enough loads under way to reach the memory's speed */
+#define BLOCKS_PER_SM 4 /* enough loads in flight to reach the speed of the memory */
 
 extern const unsigned char perf_check_image[]; /* of check.cu: a fatbin, or PTX text */
 
@@ -23,11 +23,11 @@ struct gpu_pattern {
 	cuda_function fill, check, check_layout;
 	cuda_stream stream;
 	cuda_ptr result;
-	cuda_ptr tables; /* of a layout, dst_piece before src_slot */
+	cuda_ptr tables; /* tables of a layout, dst_piece before src_slot */
 	uint64_t tables_bytes;
 };
 
-/* Whatever there is of it; the context is current. */
+/* Frees what has been created. The context must be current. */
 static void let_go(struct gpu_pattern *p)
 {
 	const struct sys_cuda *api = p->gpu->api;
@@ -42,7 +42,7 @@ static void let_go(struct gpu_pattern *p)
 		(void)api->module_unload(p->module);
 }
 
-static tcpx_status load(struct gpu_pattern *p)
+static tcpx_status gpu_pattern_load(struct gpu_pattern *p)
 {
 	const struct sys_cuda *api = p->gpu->api;
 	cuda_result result;
@@ -77,7 +77,7 @@ tcpx_status gpu_pattern_open(const struct sys_cuda_gpu *gpu, struct gpu_pattern 
 	p->gpu = gpu;
 	status = sys_cuda_push(gpu, &scope);
 	if (status == TCPX_OK) {
-		status = load(p);
+		status = gpu_pattern_load(p);
 		if (status != TCPX_OK)
 			let_go(p);
 		sys_cuda_pop(&scope);
@@ -103,7 +103,7 @@ void gpu_pattern_close(struct gpu_pattern *pattern)
 	free(pattern);
 }
 
-/* One launch and its end. The context is current. */
+/* Launches a kernel and waits for it. The context must be current. */
 static tcpx_status launch(struct gpu_pattern *p, cuda_function function, void *args, uint64_t bytes)
 {
 	const struct sys_cuda *api = p->gpu->api;
@@ -121,7 +121,7 @@ static tcpx_status launch(struct gpu_pattern *p, cuda_function function, void *a
 	return result == CUDA_OK ? TCPX_OK : sys_cuda_error(result, "cuStreamSynchronize");
 }
 
-static tcpx_status fill(struct gpu_pattern *p, struct gpu_check_args args)
+static tcpx_status pattern_launch_fill(struct gpu_pattern *p, struct gpu_check_args args)
 {
 	struct sys_cuda_scope scope;
 	tcpx_status status;
@@ -136,7 +136,7 @@ static tcpx_status fill(struct gpu_pattern *p, struct gpu_check_args args)
 	return status;
 }
 
-/* A check of so many bytes, whose args name p->result. The context is current. */
+/* Runs a check of `bytes` bytes, whose args name p->result. The context must be current. */
 static tcpx_status check_pushed(struct gpu_pattern *p, cuda_function function, void *args,
 				uint64_t bytes, struct gpu_check_result *out)
 {
@@ -145,7 +145,8 @@ static tcpx_status check_pushed(struct gpu_pattern *p, cuda_function function, v
 	cuda_result result;
 	tcpx_status status;
 
-	/* On the stream of the kernel: a copy on the default one may still be on its way then. */
+	/* The copy uses the stream of the kernel; on the default stream it might not have ended
+	 * yet. */
 	result = api->copy_async(p->result, (cuda_ptr)(uintptr_t)&begin, sizeof(begin), p->stream);
 	if (result != CUDA_OK)
 		return sys_cuda_error(result, "cuMemcpyAsync");
@@ -158,8 +159,8 @@ static tcpx_status check_pushed(struct gpu_pattern *p, cuda_function function, v
 	return result == CUDA_OK ? TCPX_OK : sys_cuda_error(result, "cuMemcpyAsync");
 }
 
-static tcpx_status check(struct gpu_pattern *p, struct gpu_check_args args, uint64_t *out_wrong,
-			 uint64_t *out_first)
+static tcpx_status pattern_launch_check(struct gpu_pattern *p, struct gpu_check_args args,
+					uint64_t *out_wrong, uint64_t *out_first)
 {
 	struct gpu_check_result result = {0};
 	struct sys_cuda_scope scope;
@@ -184,32 +185,36 @@ static tcpx_status check(struct gpu_pattern *p, struct gpu_check_args args, uint
 tcpx_status gpu_pattern_fill(struct gpu_pattern *pattern, cuda_ptr buf, uint64_t pos,
 			     uint64_t bytes, uint64_t key)
 {
-	return fill(pattern,
-		    (struct gpu_check_args){.buf = buf, .bytes = bytes, .pos = pos, .key = key});
+	return pattern_launch_fill(
+		pattern,
+		(struct gpu_check_args){.buf = buf, .bytes = bytes, .pos = pos, .key = key});
 }
 
 tcpx_status gpu_pattern_check(struct gpu_pattern *pattern, cuda_ptr buf, uint64_t pos,
 			      uint64_t bytes, uint64_t key, uint64_t *out_wrong,
 			      uint64_t *out_first)
 {
-	return check(pattern,
-		     (struct gpu_check_args){.buf = buf, .bytes = bytes, .pos = pos, .key = key},
-		     out_wrong, out_first);
+	return pattern_launch_check(
+		pattern,
+		(struct gpu_check_args){.buf = buf, .bytes = bytes, .pos = pos, .key = key},
+		out_wrong, out_first);
 }
 
 tcpx_status gpu_pattern_poison(struct gpu_pattern *pattern, cuda_ptr buf, uint64_t bytes)
 {
-	return fill(pattern, (struct gpu_check_args){.buf = buf, .bytes = bytes, .poison = 1});
+	return pattern_launch_fill(
+		pattern, (struct gpu_check_args){.buf = buf, .bytes = bytes, .poison = 1});
 }
 
 tcpx_status gpu_pattern_poison_check(struct gpu_pattern *pattern, cuda_ptr buf, uint64_t bytes,
 				     uint64_t *out_wrong, uint64_t *out_first)
 {
-	return check(pattern, (struct gpu_check_args){.buf = buf, .bytes = bytes, .poison = 1},
-		     out_wrong, out_first);
+	return pattern_launch_check(
+		pattern, (struct gpu_check_args){.buf = buf, .bytes = bytes, .poison = 1},
+		out_wrong, out_first);
 }
 
-/* The layout's tables in GPU memory; the context is current. */
+/* Copies the tables of the layout to GPU memory. The context must be current. */
 static tcpx_status put_tables(struct gpu_pattern *p, const struct perf_layout *layout)
 {
 	uint64_t half = (uint64_t)layout->transfers * layout->batch * sizeof(uint32_t);

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-static tcpx_status take(struct perf_buffer *buffer)
+static tcpx_status perf_buffer_take(struct perf_buffer *buffer)
 {
 	void *addr;
 
@@ -43,7 +43,7 @@ tcpx_status perf_buffer_open(struct perf_buffer *buffer, tcpx_session *session, 
 	if (buffer->addr && buffer->length == length && buffer->kind == kind && buffer->gpu == gpu)
 		return TCPX_OK;
 	perf_buffer_close(buffer, session);
-	status = take(&fresh);
+	status = perf_buffer_take(&fresh);
 	if (status != TCPX_OK)
 		return status;
 	status = tcpx_region_register(session, fresh.addr, length, &opts, &fresh.region);
@@ -59,7 +59,8 @@ void perf_buffer_close(struct perf_buffer *buffer, tcpx_session *session)
 {
 	if (!buffer->addr)
 		return;
-	/* Memory the library still holds (BUSY) is left there: a late byte must not hit others. */
+	/* Memory that the library still holds (BUSY) is leaked, so that a late byte cannot hit
+	 * other memory. */
 	if (tcpx_region_deregister(session, buffer->region, 0) == TCPX_OK)
 		give_back(buffer);
 	*buffer = (struct perf_buffer){0};

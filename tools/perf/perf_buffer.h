@@ -11,15 +11,15 @@
 #include "perf_place.h"
 
 struct perf_buffer {
-	void *addr; /* NULL: there is none */
+	void *addr; /* NULL: no buffer */
 	uint64_t length;
 	enum tcpx_mem_kind kind;
-	struct perf_gpu *gpu; /* its memory; NULL: host memory */
+	struct perf_gpu *gpu; /* GPU that has the memory; NULL: host memory */
 	tcpx_region region;
 };
 
-/* Memory of so many bytes, registered with both rights; what was there is kept when it fits. gpu:
- * for TCPX_MEM_CUDA, and it stays the caller's until the buffer is closed. */
+/* Provides `bytes` bytes of memory, registered with both rights; a buffer that fits is kept.
+ * gpu: for TCPX_MEM_CUDA; it must outlive the buffer. */
 tcpx_status perf_buffer_open(struct perf_buffer *buffer, tcpx_session *session, uint64_t length,
 			     enum tcpx_mem_kind kind, struct perf_gpu *gpu);
 void perf_buffer_close(struct perf_buffer *buffer, tcpx_session *session);

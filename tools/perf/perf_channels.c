@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts of messages, read when they stand still and printed. */
+/* Message counters: read once they are stable, and printed. */
 #include "perf_channels.h"
 
 #include <string.h>

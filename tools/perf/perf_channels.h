@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What became of the messages of each channel of a peer. */
+/* Message counters of the channels of a peer. */
 #ifndef TOOLS_PERF_CHANNELS_H
 #define TOOLS_PERF_CHANNELS_H
 
@@ -9,13 +9,13 @@
 
 #define PERF_CHANNELS_MAX 64
 
-/* The peer's channels of messages, at most PERF_CHANNELS_MAX; waits a moment for the plugin to end
- * what the peer has acknowledged. Returns how many. */
+/* Reads the message channels of a peer, at most PERF_CHANNELS_MAX, and returns their number.
+ * Waits a moment for the plugin to complete what the peer has acknowledged. */
 unsigned perf_channels_read(tcpx_session *session, tcpx_peer peer, tcpx_channel_info *out_rows);
-/* "eth2,eth3": the NICs through which another GPU than the one named receives for it; "":
- * none. At most cap bytes. Returns text. */
+/* Writes the NICs through which another GPU receives for this end's: "eth2,eth3"; "": none. At
+ * most cap bytes. Returns text. */
 const char *perf_channels_relay(tcpx_session *session, tcpx_peer peer, char *text, size_t cap);
-/* A line for each. */
+/* Prints a line per channel. */
 void perf_channels_print(FILE *out, const tcpx_channel_info *rows, unsigned count);
 
 #endif

@@ -18,15 +18,15 @@
 
 #define ADDED 4
 
-/* Of one run: its words, and where its document goes. */
+/* One run: its arguments, and where its document goes. */
 struct run {
 	char **argv;
 	char chunk[40], json[40], timeout[40];
-	int fd; /* of the document; -1: none is asked for */
+	int fd; /* descriptor of the document; -1: not requested */
 };
 
-static int prepare(struct run *run, const struct perf_options *o, uint64_t chunk, int64_t began_ns,
-		   int argc, char *const *argv)
+static int perf_chunks_prepare(struct run *run, const struct perf_options *o, uint64_t chunk,
+			       int64_t began_ns, int argc, char *const *argv)
 {
 	int n = 0;
 
@@ -57,8 +57,8 @@ static int prepare(struct run *run, const struct perf_options *o, uint64_t chunk
 	return 0;
 }
 
-/* To its end; an exit code. */
-static int follow(struct run *run, int table_to)
+/* Runs the process to its end and returns the exit code. */
+static int perf_chunks_follow(struct run *run, int table_to)
 {
 	posix_spawn_file_actions_t actions;
 	int err, status = 0, told = 0;
@@ -79,7 +79,7 @@ static int follow(struct run *run, int table_to)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : CLI_FAILED;
 }
 
-static struct cli_json *read_document(const struct run *run)
+static struct cli_json *perf_chunks_read_document(const struct run *run)
 {
 	FILE *in = run->fd < 0 ? NULL : fdopen(dup(run->fd), "re");
 	struct cli_json *json = NULL;
@@ -105,11 +105,11 @@ int perf_chunks_run(const struct perf_options *o, int argc, char *const *argv)
 	for (uint32_t i = 0; i < o->chunks.count && code == CLI_OK && !cli_interrupted; i++) {
 		struct run run;
 
-		if (prepare(&run, o, o->chunks.values[i], began_ns, argc, argv))
+		if (perf_chunks_prepare(&run, o, o->chunks.values[i], began_ns, argc, argv))
 			code = CLI_FAILED;
 		else
-			code = follow(&run, to_stdout ? STDERR_FILENO : STDOUT_FILENO);
-		one = read_document(&run);
+			code = perf_chunks_follow(&run, to_stdout ? STDERR_FILENO : STDOUT_FILENO);
+		one = perf_chunks_read_document(&run);
 		if (all)
 			perf_json_merge(all, one, i * each);
 		else if (one)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* perf's end of the control protocol. */
+/* The client's side of the control protocol. */
 #include "perf_client.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "cli_output.h"
 
 #define SLICE_NS (50 * CLOCK_MS_NS)
-#define ANSWER_NS (120 * CLOCK_S_NS) /* filling and comparing many GiB takes a while */
+#define ANSWER_NS (120 * CLOCK_S_NS) /* filling and comparing many GiB may take this long */
 #define CONNECT_NS (10 * CLOCK_S_NS)
 
 int64_t perf_time_left(const struct perf_client *client, int64_t limit_ns)
@@ -72,7 +72,7 @@ tcpx_status perf_peer_lost(struct perf_client *client)
 	return error_set(TCPX_ERR_PEER_CLOSED, 0, "the other end is gone");
 }
 
-static tcpx_status judge(const struct perf_message *reply)
+static tcpx_status perf_client_judge(const struct perf_message *reply)
 {
 	const char *text = (const char *)reply->blob;
 
@@ -104,8 +104,8 @@ tcpx_status perf_answer(struct perf_client *client, struct perf_message *reply)
 				return error_set(TCPX_ERR_PROTOCOL, 0,
 						 "the other end sent a malformed answer");
 			if (reply->is_reply && reply->id == client->last_id)
-				return judge(reply);
-			continue; /* of a question that was given up */
+				return perf_client_judge(reply);
+			continue; /* the answer to a request that was given up */
 		}
 		if (status < 0)
 			return status;
@@ -135,8 +135,8 @@ tcpx_status perf_ask(struct perf_client *client, uint8_t type, const void *body,
 	return status;
 }
 
-/* One line out of *text; *text moves behind it. */
-static void take_line(const char **text, char *out, size_t cap)
+/* Takes one line from *text and moves *text past it. */
+static void perf_client_take_line(const char **text, char *out, size_t cap)
 {
 	size_t len = strcspn(*text, "\n");
 
@@ -157,9 +157,9 @@ static tcpx_status hello(struct perf_client *client)
 	if (status != TCPX_OK)
 		return status;
 	if (perf_message_get(&m, &client->welcome, sizeof(client->welcome)))
-		return error_set(TCPX_ERR_PROTOCOL, 0, "the other end is no 'tcpx serve'");
-	take_line(&text, client->version, sizeof(client->version));
-	take_line(&text, client->host, sizeof(client->host));
+		return error_set(TCPX_ERR_PROTOCOL, 0, "the other end is not a 'tcpx serve'");
+	perf_client_take_line(&text, client->version, sizeof(client->version));
+	perf_client_take_line(&text, client->host, sizeof(client->host));
 	snprintf(client->addresses, sizeof(client->addresses), "%s", text);
 	return TCPX_OK;
 }
@@ -184,7 +184,7 @@ tcpx_status perf_client_open(struct perf_client *client, const tcpx_session_opts
 	if (status != TCPX_OK) {
 		error = *tcpx_last_error();
 		perf_client_close(client, 0);
-		if (error.status == status) /* closing must not replace the reason */
+		if (error.status == status) /* closing must not overwrite the last error */
 			error_raise(&error);
 	}
 	return status;
@@ -197,7 +197,7 @@ void perf_client_close(struct perf_client *client, int back)
 
 	if (client->connected && perf_go_on(client) == TCPX_OK &&
 	    perf_peer_lost(client) == TCPX_OK) {
-		/* the answer is awaited, so that the goodbye is not overtaken by the close */
+		/* waiting for the answer keeps the close from overtaking the goodbye */
 		client->deadline_ns = clock_now_ns() + CLOCK_S_NS;
 		perf_message_init(&m, PERF_BYE, 0);
 		perf_message_put(&m, &bye, sizeof(bye));

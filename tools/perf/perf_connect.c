@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* perf's way to a serve. */
+/* How perf connects to a serve. */
 #include "perf_connect.h"
 
 #include <stdio.h>
@@ -10,6 +10,7 @@
 #include "perf_host.h"
 #include "perf_rails.h"
 #include "perf_resolve.h"
+#include "sys/addr.h"
 #include "sys/iface.h"
 
 struct target {
@@ -20,8 +21,8 @@ struct target {
 	struct perf_client *client;
 };
 
-/* perf itself says why it cannot connect: the library's line would say it twice. Of a plugin, and
- * of an interface that is left out, the library says more. */
+/* Hides warnings of the library, because perf prints the cause itself. Warnings about a plugin
+ * or an interface that is left out have more detail and stay. */
 static tcpx_status open_quietly(struct target *t, const tcpx_session_opts *opts,
 				const char *address)
 {
@@ -36,7 +37,7 @@ static tcpx_status open_quietly(struct target *t, const tcpx_session_opts *opts,
 	return status;
 }
 
-/* A handshake failed. Without a key here it can have but one reason. */
+/* A handshake that failed while this end has no key: the other end wants one. */
 static tcpx_status explain(const struct target *t, tcpx_status status, int asked)
 {
 	if (status != TCPX_ERR_AUTH || !asked || t->options->key || *config_text(CONFIG_KEY_FILE))
@@ -45,7 +46,7 @@ static tcpx_status explain(const struct target *t, tcpx_status status, int asked
 	return error_next("give the key file of its serve: --key FILE or TCPX_KEY_FILE");
 }
 
-/* Opens the session with these local addresses, NULL: loopback, and connects. */
+/* Opens the session on these local addresses (NULL: loopback) and connects. */
 static tcpx_status connect_with(struct target *t, const char *bind)
 {
 	const struct perf_options *o = t->options;
@@ -71,11 +72,11 @@ static tcpx_status connect_with(struct target *t, const char *bind)
 	snprintf(address, sizeof(address), strchr(t->host, ':') ? "[%s]:%u" : "%s:%u", t->host,
 		 t->port);
 	status = open_quietly(t, &opts, address);
-	/* beyond loopback nobody is asked before there is a key, or leave to go without */
+	/* without a key or --insecure nobody beyond loopback was contacted */
 	return explain(t, status, o->insecure || !bind);
 }
 
-/* Local addresses of another family than the host's lead nowhere. */
+/* Fails if no local address has the family of an address of the host. */
 static tcpx_status check_bind(const struct target *t, const char *bind)
 {
 	struct sockaddr_storage locals[PERF_RAILS_MAX];
@@ -101,8 +102,8 @@ static tcpx_status check_bind(const struct target *t, const char *bind)
 	return error_next("bind an interface that has one, or connect to another address");
 }
 
-/* What is bound when the user names nothing: the other end's addresses are known only when it has
- * answered over the first. */
+/* Without --bind: the addresses of the other end are known only after it has answered over the
+ * first one, so there may be a second connection over all of them. */
 static tcpx_status connect_direct(struct target *t)
 {
 	char first[PERF_BIND_MAX], all[PERF_BIND_MAX];
@@ -119,18 +120,47 @@ static tcpx_status connect_direct(struct target *t)
 	return connect_with(t, all);
 }
 
+/* Replaces the host by its first address of the family. */
+static tcpx_status take_family(struct target *t, int family)
+{
+	struct addrinfo *list, *ai;
+	tcpx_status status = perf_resolve(t->host, t->options->deadline_ns, &list);
+	char name[PERF_HOST_MAX], text[SYS_ADDR_TEXT];
+	struct sockaddr_storage addr = {0};
+
+	if (status != TCPX_OK)
+		return status;
+	for (ai = list; ai && ai->ai_family != family; ai = ai->ai_next)
+		;
+	if (ai)
+		memcpy(&addr, ai->ai_addr, ai->ai_addrlen);
+	freeaddrinfo(list);
+	snprintf(name, sizeof(name), "%s", t->host);
+	if (!addr.ss_family) {
+		error_set(TCPX_ERR_ADDRESS, 0, "host '%.80s' has no IPv%d address", name,
+			  family == AF_INET ? 4 : 6);
+		return error_next("leave -%d out", family == AF_INET ? 4 : 6);
+	}
+	snprintf(t->host, sizeof(t->host), "%s", sys_addr_host_text(&addr, text));
+	return TCPX_OK;
+}
+
 tcpx_status perf_connect(const struct perf_options *o, const struct perf_path *path,
 			 const char *address, struct perf_client *client)
 {
 	struct target t = {.options = o, .path = path, .client = client};
 	const char *bind = o->bind ? o->bind : config_text(CONFIG_BIND);
 	const char *wrong = perf_host_split(address, t.host, &t.port);
-	tcpx_status status;
+	tcpx_status status = TCPX_OK;
 
 	if (wrong)
 		return error_set(TCPX_ERR_INVALID, 0, "%s", wrong);
 	if (!t.port)
-		t.port = perf_port_default();
+		t.port = o->port ? (unsigned)o->port : perf_port_default();
+	if (o->ipv4 || o->ipv6)
+		status = take_family(&t, o->ipv4 ? AF_INET : AF_INET6);
+	if (status != TCPX_OK)
+		return status;
 	if (!*bind)
 		return connect_direct(&t);
 	status = check_bind(&t, bind);

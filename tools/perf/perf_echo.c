@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --op notify: a notification there and back, half of it is one way. */
+/* --op notify: a notification there and back; half of the time is one way. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,9 +10,9 @@
 #include "perf_pattern.h"
 #include "perf_row.h"
 
-#define BATCH 256		  /* most round trips between two questions to the other end */
+#define BATCH 256		  /* most round trips between two requests to the other end */
 #define BATCH_BYTES (16ull << 20) /* and about as many bytes */
-#define WARM_UP_SHARE 0.1	  /* of --time, where that is given */
+#define WARM_UP_SHARE 0.1	  /* share of --time, if given */
 #define SLICE_NS (50 * CLOCK_MS_NS)
 #define STEP_NS (60 * CLOCK_S_NS)
 
@@ -82,7 +82,7 @@ static tcpx_status round_trip(struct echo *e)
 	return status;
 }
 
-/* At most count round trips; at least one, then until limit_ns. */
+/* Makes up to count round trips, at least one, until limit_ns. */
 static tcpx_status run_batch(struct echo *e, uint64_t count, int64_t limit_ns)
 {
 	struct perf_window window = {0};
@@ -115,7 +115,7 @@ static tcpx_status run_batch(struct echo *e, uint64_t count, int64_t limit_ns)
 				  e->samples.values + e->samples.count - done, 0.5);
 	r->iters += done;
 	r->elapsed_ns = (uint64_t)e->samples.sum;
-	/* of one way: the bytes went there and back */
+	/* counts both ways, since the bytes went there and back */
 	r->bytes_per_second = (double)r->iters * (double)e->plan->size * 2e9 / e->samples.sum;
 	return TCPX_OK;
 }
@@ -140,7 +140,8 @@ tcpx_status perf_echo_run(struct perf_client *client, const struct perf_row_plan
 	if (!plan->iters)
 		limit = began + (int64_t)(plan->seconds * WARM_UP_SHARE * 1e9);
 	status = run_batch(&e, batch, limit);
-	*out = (struct perf_result){.wrong_bytes = out->wrong_bytes}; /* that one warmed up */
+	/* the first batch warmed up */
+	*out = (struct perf_result){.wrong_bytes = out->wrong_bytes};
 	e.samples.count = 0;
 	e.samples.sum = 0;
 	began = clock_now_ns();

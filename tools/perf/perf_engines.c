@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of both ends, and what its copy engines move. */
+/* The memory of both ends, and the rates of their copy engines. */
 #include "perf_engines.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ static tcpx_status find_local(const struct perf_place *place, struct perf_end_me
 	return TCPX_OK;
 }
 
-/* "pci\nname\n" behind the UUID. */
+/* Parses "pci\nname\n" after the UUID. */
 static tcpx_status take_facts(const struct perf_message *m, struct perf_end_memory *out)
 {
 	const char *text = (const char *)m->blob + CLI_GPU_UUID_BYTES;
@@ -76,7 +76,7 @@ static int is_gpu(const struct perf_end_memory *memory)
 	return memory->place.kind == TCPX_MEM_CUDA;
 }
 
-/* Direction 0 leaves the client's GPU, direction 1 arrives there. */
+/* Direction 0 is from the client's GPU, direction 1 to it. */
 static tcpx_status measure_local(const struct perf_end_memory *memory, unsigned directions,
 				 struct ceiling_rates *rates)
 {
@@ -111,9 +111,9 @@ static tcpx_status measure_remote(struct perf_client *client, const struct perf_
 	return status;
 }
 
-/* Where this process sees the other end's GPU too, and it is not its own. */
-static tcpx_status measure_peer(const struct perf_path *path, unsigned directions,
-				struct ceiling_rates *rates)
+/* Whether this process also sees the GPU of the other end, and it is another one than its own. */
+static tcpx_status perf_engines_measure_peer(const struct perf_path *path, unsigned directions,
+					     struct ceiling_rates *rates)
 {
 	uint32_t mine = path->local.place.device, other;
 	uint64_t rate = 0;
@@ -143,7 +143,7 @@ tcpx_status perf_engines_measure(struct perf_client *client, unsigned directions
 	if (status == TCPX_OK && is_gpu(&path->remote))
 		status = measure_remote(client, &path->remote, directions, &rates);
 	if (status == TCPX_OK && is_gpu(&path->local) && is_gpu(&path->remote))
-		status = measure_peer(path, directions, &rates);
+		status = perf_engines_measure_peer(path, directions, &rates);
 	if (status == TCPX_OK)
 		*out_rates = rates;
 	return status;

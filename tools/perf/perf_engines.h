@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of --ceiling that GPU memory adds: each end measures the copy engines of its own GPU. */
+/* --ceiling with GPU memory: each end measures the copy engines of its own GPU. */
 #ifndef TOOLS_PERF_ENGINES_H
 #define TOOLS_PERF_ENGINES_H
 
 #include "ceiling_gpu.h"
 #include "perf_plan.h"
 
-/* Asks for the memory of both ends and writes what it is into the path; where there is none of the
- * kind, or none for us, the last error says why. */
+/* Finds the memory of both ends and writes it into the path. Fails if an end has no such memory
+ * or refuses it. */
 tcpx_status perf_engines_find(struct perf_client *client, const struct perf_options *options,
 			      struct perf_path *path);
 
-/* Measures what lies on the way of the bytes, one after the other; nothing without GPU memory. */
+/* Measures the copy engines on the path, one after the other; without GPU memory nothing. */
 tcpx_status perf_engines_measure(struct perf_client *client, unsigned directions,
 				 const struct perf_path *path, struct ceiling_rates *out_rates);
 
-/* Adds them to what the plain sockets reached. */
+/* Combines them with the result of the plain sockets. */
 void perf_engines_apply(const struct ceiling_rates *rates, unsigned directions,
 			struct ceiling_result *result);
 

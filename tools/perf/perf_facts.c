@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What serve tells 'tcpx doctor --peer' of its machine: facts of doctor, part by part. */
+/* Facts about this machine that serve sends to 'tcpx doctor --peer', part by part. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "doctor_probe.h"
 #include "perf_service_priv.h"
 
-/* Looks anew. 0; -1: no memory. */
-static int look(struct perf_service *s)
+/* Probes again. Returns 0, or -1 without memory. */
+static int perf_facts_look(struct perf_service *s)
 {
 	tcpx_peer_info info = {.sz = sizeof(info)};
 	struct doctor_facts facts = {0};
@@ -45,7 +45,7 @@ void perf_service_facts(struct perf_service *s, const struct perf_message *reque
 		perf_message_blob(reply, malformed, sizeof(malformed) - 1);
 		return;
 	}
-	if ((!ask.offset || !s->facts) && look(s)) {
+	if ((!ask.offset || !s->facts) && perf_facts_look(s)) {
 		reply->status = PERF_BROKEN;
 		perf_message_blob(reply, none, sizeof(none) - 1);
 		return;

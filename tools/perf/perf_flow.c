@@ -11,11 +11,12 @@
 #include "cli_output.h"
 #include "perf_message.h"
 
-#define SLICE_NS (100 * CLOCK_MS_NS) /* how soon Ctrl-C is seen */
-#define STEP_NS (60 * CLOCK_S_NS)    /* no transfer takes longer */
+#define SLICE_NS (100 * CLOCK_MS_NS) /* how often Ctrl-C is checked */
+#define STEP_NS (60 * CLOCK_S_NS)    /* longest time of a transfer */
 #define DEPTH_MAX 1024
 
-/* Ours lies where the direction of the bytes says, the peer's on the other end. */
+/* The local segment is source or destination by the direction of the bytes; the peer's is the
+ * other one. */
 static void segment_set(tcpx_segment *s, const struct perf_flow_opts *o, uint32_t piece)
 {
 	uint64_t src = perf_layout_src(o->layout, piece), dst = perf_layout_dst(o->layout, piece);
@@ -83,7 +84,7 @@ void perf_flow_close(struct perf_flow *flow)
 	*flow = (struct perf_flow){0};
 }
 
-/* Waits for one request in slices, so that Ctrl-C and the deadline are seen. */
+/* Waits for one request in slices, to check Ctrl-C and the deadline. */
 static tcpx_status wait_one(struct perf_flow *flow, tcpx_request request, int64_t limit_ns)
 {
 	for (;;) {
@@ -124,11 +125,12 @@ struct active {
 	int64_t posted_ns;
 };
 
-/* What is under way. */
+/* Requests in flight. */
 struct flight {
 	struct active list[DEPTH_MAX];
 	uint32_t count;
-	uint64_t posted, ended; /* since the window began; also the ends of the ring of idle ones */
+	/* counted since the window began; also the two ends of the ring of idle requests */
+	uint64_t posted, ended;
 };
 
 static tcpx_status post_next(struct perf_flow *flow, struct flight *f)
@@ -141,7 +143,7 @@ static tcpx_status post_next(struct perf_flow *flow, struct flight *f)
 	return tcpx_request_post(flow->session, flow->requests[index]);
 }
 
-/* Takes what ended out of the list; the first one is known to have. */
+/* Removes requests that have ended from the list; the first one has. */
 static tcpx_status sweep(struct perf_flow *flow, struct flight *f, int64_t now,
 			 struct perf_samples *samples)
 {
@@ -159,7 +161,7 @@ static tcpx_status sweep(struct perf_flow *flow, struct flight *f, int64_t now,
 			continue;
 		}
 		if (status != TCPX_OK)
-			return wait_one(flow, request, now); /* fetches the detail */
+			return wait_one(flow, request, now); /* sets the last error */
 		perf_samples_add(samples, (uint64_t)(now - list[i].posted_ns));
 		flow->idle[f->ended++ % flow->prepared] = list[i].index;
 	}
@@ -167,25 +169,25 @@ static tcpx_status sweep(struct perf_flow *flow, struct flight *f, int64_t now,
 	return TCPX_OK;
 }
 
-static tcpx_status stopped(void)
+static tcpx_status perf_flow_stopped(void)
 {
 	if (cli_interrupted)
 		return error_set(TCPX_ERR_CANCELLED, 0, "interrupted");
 	return error_set(TCPX_ERR_TIMED_OUT, 0, "the time of --timeout is over");
 }
 
-/* The longest in flight of the posts from first on. */
+/* The request that has been in flight longest, from post number first on. */
 static uint64_t oldest(const struct perf_flow *flow, uint64_t first, uint64_t posted)
 {
-	if (posted - first > flow->prepared) /* the ring has no more */
+	if (posted - first > flow->prepared) /* the ring holds no more */
 		first = posted - flow->prepared;
 	while (!flow->posted_ns[flow->order[first % flow->prepared]])
 		first++;
 	return first;
 }
 
-/* perf_flow_run() of a flow with queue. It sleeps until the oldest has ended, and then takes what
- * else has: a wait for any end would wake up for each. */
+/* perf_flow_run() for a flow with queue. It sleeps until the oldest request has ended and then
+ * takes all that have; waiting for any completion would wake up for each. */
 static tcpx_status run_queued(struct perf_flow *flow, uint32_t used, struct perf_samples *samples,
 			      int64_t *out_elapsed_ns)
 {
@@ -212,7 +214,7 @@ static tcpx_status run_queued(struct perf_flow *flow, uint32_t used, struct perf
 				  step_limit(flow, now));
 		now = clock_now_ns();
 		if (status == TCPX_OK && (cli_interrupted || now > limit))
-			status = stopped();
+			status = perf_flow_stopped();
 		if (status != TCPX_OK)
 			return status;
 		while ((got = tcpx_session_poll(flow->session, ends, 64)) > 0)
@@ -256,7 +258,7 @@ tcpx_status perf_flow_run(struct perf_flow *flow, uint32_t used, struct perf_sam
 		status = wait_one(flow, flow->requests[f.list[0].index], step_limit(flow, now));
 		now = clock_now_ns();
 		if (status == TCPX_OK && (cli_interrupted || now > limit))
-			status = stopped();
+			status = perf_flow_stopped();
 		if (status == TCPX_OK)
 			status = sweep(flow, &f, now, samples);
 		if (status != TCPX_OK)

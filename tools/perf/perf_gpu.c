@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Buffers in GPU memory. The GPU makes and compares the pattern; where it has no kernels for that
- * the CPU does, and the bytes go through a block of pinned memory.
- */
+/* Buffers in GPU memory. The GPU generates and compares the pattern; without kernels the CPU
+ * does, through a block of pinned memory. */
 #include "perf_gpu.h"
 
 #include <stdio.h>
@@ -20,11 +18,11 @@ struct perf_gpu {
 	struct sys_cuda_gpu *gpu;
 	cuda_stream stream;
 	uint8_t *block;		     /* pinned */
-	struct gpu_pattern *pattern; /* NULL: the CPU does it */
+	struct gpu_pattern *pattern; /* NULL: the CPU generates and compares */
 };
 
-/* The first failure stays the last error. */
-static tcpx_status check(cuda_result rc, const char *what)
+/* Keeps the first failure as the last error. */
+static tcpx_status perf_gpu_status(cuda_result rc, const char *what)
 {
 	return rc == CUDA_OK ? TCPX_OK : sys_cuda_error(rc, what);
 }
@@ -47,11 +45,12 @@ tcpx_status perf_gpu_open(uint32_t device, struct perf_gpu **out_gpu)
 	api = g->gpu->api;
 	status = sys_cuda_push(g->gpu, &scope);
 	if (status == TCPX_OK) {
-		status = check(api->stream_create(&g->stream, CUDA_STREAM_NON_BLOCKING, 0),
-			       "a stream");
+		status = perf_gpu_status(
+			api->stream_create(&g->stream, CUDA_STREAM_NON_BLOCKING, 0), "a stream");
 		if (status == TCPX_OK)
-			status = check(api->host_alloc(&block, BLOCK_BYTES, CUDA_HOST_PORTABLE),
-				       "pinned memory");
+			status = perf_gpu_status(
+				api->host_alloc(&block, BLOCK_BYTES, CUDA_HOST_PORTABLE),
+				"pinned memory");
 		sys_cuda_pop(&scope);
 	}
 	g->block = block;
@@ -71,7 +70,7 @@ tcpx_status perf_gpu_open(uint32_t device, struct perf_gpu **out_gpu)
 void perf_gpu_close(struct perf_gpu *g)
 {
 	struct sys_cuda_scope scope;
-	tcpx_error kept = *error_last(); /* closing must not replace the reason */
+	tcpx_error kept = *error_last(); /* closing must not overwrite the last error */
 
 	if (!g)
 		return;
@@ -137,14 +136,14 @@ void perf_gpu_free(struct perf_gpu *g, void *addr)
 	sys_cuda_pop(&scope);
 }
 
-/* The context is current. */
+/* The context must be current. */
 static tcpx_status copy(struct perf_gpu *g, cuda_ptr dst, cuda_ptr src, uint64_t bytes)
 {
 	cuda_result rc = g->gpu->api->copy_async(dst, src, bytes, g->stream);
 
 	if (rc == CUDA_OK)
 		rc = g->gpu->api->stream_synchronize(g->stream);
-	return check(rc, "a copy of the test data");
+	return perf_gpu_status(rc, "a copy of the test data");
 }
 
 static tcpx_status poison(struct perf_gpu *g, cuda_ptr dst, uint64_t length)
@@ -153,7 +152,7 @@ static tcpx_status poison(struct perf_gpu *g, cuda_ptr dst, uint64_t length)
 
 	if (rc == CUDA_OK)
 		rc = g->gpu->api->stream_synchronize(g->stream);
-	return check(rc, "poison in a destination");
+	return perf_gpu_status(rc, "poison in a destination");
 }
 
 static tcpx_status fill_source(struct perf_gpu *g, cuda_ptr src, uint64_t length, uint64_t key,
@@ -189,15 +188,15 @@ tcpx_status perf_gpu_fill(struct perf_gpu *g, void *src, void *dst, uint64_t len
 	return status;
 }
 
-/* A destination seen through the block. */
+/* View of a destination through the block. */
 struct window {
 	struct perf_gpu *gpu;
 	cuda_ptr base;
-	uint64_t length, at, len; /* at, len: what the block holds */
+	uint64_t length, at, len; /* at, len: the range that the block holds */
 };
 
-static tcpx_status look(void *arg, uint64_t at, uint64_t len, const uint8_t **out,
-			uint64_t *out_len)
+static tcpx_status perf_gpu_view(void *arg, uint64_t at, uint64_t len, const uint8_t **out,
+				 uint64_t *out_len)
 {
 	struct window *w = arg;
 	uint64_t left;
@@ -221,7 +220,7 @@ tcpx_status perf_gpu_check(struct perf_gpu *g, const struct perf_layout *layout,
 			   struct perf_wrong *out_wrong)
 {
 	struct window w = {g, (cuda_ptr)(uintptr_t)dst, layout->working_set, 0, 0};
-	struct perf_view view = {look, &w};
+	struct perf_view view = {perf_gpu_view, &w};
 	struct sys_cuda_scope scope;
 	tcpx_status status;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What serve does for each message of a client, which may be hostile: everything is checked. */
+/* How serve handles each message of a client. Clients may be hostile, so everything is checked. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,8 @@ static void on_hello(struct perf_service *s, const struct perf_message *request,
 	s->hello = 1;
 }
 
-/* As in perf's header, which has it for perf's own end alone. Once its channels are there. */
+/* Prints the path as in perf's header, which shows the client's side only. Called once the
+ * channels are up. */
 static void tell_relay(struct perf_service *s)
 {
 	char text[80];
@@ -61,7 +62,7 @@ static void tell_relay(struct perf_service *s)
 		text, text);
 }
 
-/* Memory a client asks for. 0, with the GPU that it is; -1 after a refusal. */
+/* Checks the memory that a client asks for. Returns 0 with its GPU, or -1 after a refusal. */
 static int find_place(struct perf_service *s, uint64_t kind, uint64_t device,
 		      struct perf_message *reply, struct perf_place *out)
 {
@@ -157,7 +158,8 @@ static void on_row(struct perf_service *s, const struct perf_message *request,
 	perf_message_blob(reply, tokens, sizeof(tokens));
 }
 
-/* Body of ARM, GO and END; a window has no more transfers than the row may post. */
+/* Reads the body of ARM, GO and END; a window must not have more transfers than the row may
+ * post. */
 static int get_window(struct perf_service *s, const struct perf_message *request,
 		      struct perf_message *reply, struct perf_window *out)
 {
@@ -185,7 +187,7 @@ static void on_arm(struct perf_service *s, const struct perf_message *request,
 		perf_service_refuse(reply, PERF_REFUSED, "the last window has not ended");
 		return;
 	}
-	if (s->side.row_open) { /* without one only the meter runs (notifications) */
+	if (s->side.row_open) { /* without a row only the meter runs (notifications) */
 		status = perf_side_fill(&s->side, &s->window);
 		perf_service_touched(s);
 		if (status == TCPX_OK)
@@ -263,7 +265,7 @@ static void on_end(struct perf_service *s, const struct perf_message *request,
 		verdict.wrong = wrong.count;
 		verdict.first = wrong.first;
 	}
-	s->worked |= !s->side.row_open; /* such rows have no end */
+	s->worked |= !s->side.row_open; /* such rows send no END */
 	if (window.measured) {
 		if (s->house->perf_lines)
 			perf_lines_window(s->row_transfers, window.used, (uint64_t)ns, NULL, 1);
@@ -286,7 +288,7 @@ static void on_row_end(struct perf_service *s, const struct perf_message *reques
 	perf_side_end(&s->side);
 }
 
-/* The answer's blob: the addresses with the ports of the plain sockets, one a line. */
+/* Writes the blob of the answer: addresses with the ports of the plain sockets, one per line. */
 static void put_ports(struct perf_service *s, const uint16_t *ports, struct perf_message *reply)
 {
 	char text[PERF_BLOB_MAX], addr[SYS_ADDR_TEXT];
@@ -384,7 +386,7 @@ static void on_ceil_close(struct perf_service *s, const struct perf_message *req
 	close_ceiling(s);
 }
 
-/* What our copy engines move, for a client whose bytes pass them. */
+/* Measures the copy engines of this end for a client. */
 static void on_ceil_gpu(struct perf_service *s, const struct perf_message *request,
 			struct perf_message *reply)
 {
@@ -422,7 +424,7 @@ static void on_bye(struct perf_service *s, const struct perf_message *request,
 	tcpx_channel_info rows[PERF_CHANNELS_MAX];
 	unsigned count;
 
-	(void)request; /* perf_service_give has read it */
+	(void)request; /* perf_service_give() has read it */
 	(void)reply;
 	if (s->house->verbose) {
 		count = perf_channels_read(s->house->session, s->peer, rows);

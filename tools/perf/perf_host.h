@@ -6,12 +6,12 @@
 #include "sys/addr.h"
 
 #define PERF_HOST_MAX SYS_HOST_MAX
-#define PERF_ADDRESS_TEXT (PERF_HOST_MAX + 8) /* with brackets and port */
+#define PERF_ADDRESS_TEXT (PERF_HOST_MAX + 8) /* room for brackets and a port */
 
-/* sys_addr_split() with port 0 when there is none. */
+/* As sys_addr_split(), with port 0 if there is none. */
 const char *perf_host_split(const char *text, char host[PERF_HOST_MAX], unsigned *out_port);
 
-/* Where serve listens and perf connects when no port is given. */
+/* The port that serve listens on and perf connects to by default. */
 unsigned perf_port_default(void);
 
 #endif

@@ -7,8 +7,9 @@
 
 struct perf_json {
 	struct cli_json *results, *channels;
+	struct cli_json *row; /* the last one */
 	unsigned paths;
-	int several; /* paths are asked for */
+	int several; /* the run has several paths */
 	const struct cli_plugin *plugin;
 };
 
@@ -31,7 +32,8 @@ struct cli_json *perf_json_open(const struct perf_options *options)
 	return json;
 }
 
-static void put_gpu(struct cli_json *path, const char *key, const struct perf_end_memory *memory)
+static void perf_json_put_gpu(struct cli_json *path, const char *key,
+			      const struct perf_end_memory *memory)
 {
 	struct cli_json *o;
 
@@ -52,9 +54,8 @@ static void put_gpu(struct cli_json *path, const char *key, const struct perf_en
 static void put_path(struct cli_json *parent, const struct perf_path *path)
 {
 	struct cli_json *o = cli_json_object(parent, "path");
-	int known = *path->transport != 0;
 
-	if (!o)
+	if (!o || !*path->transport) /* a path that never came up has no members */
 		return;
 	cli_json_text(o, "transport", path->transport);
 	cli_json_text(o, "copy", path->copy);
@@ -68,10 +69,10 @@ static void put_path(struct cli_json *parent, const struct perf_path *path)
 		cli_json_text(o, "relay", path->relay);
 	}
 	cli_json_text(o, "congestion", path->congestion);
-	cli_json_text(o, "local_mem", known ? perf_place_kind(path->local.place.kind) : "");
-	cli_json_text(o, "remote_mem", known ? perf_place_kind(path->remote.place.kind) : "");
-	put_gpu(o, "local_gpu", &path->local);
-	put_gpu(o, "remote_gpu", &path->remote);
+	cli_json_text(o, "local_mem", perf_place_kind(path->local.place.kind));
+	cli_json_text(o, "remote_mem", perf_place_kind(path->remote.place.kind));
+	perf_json_put_gpu(o, "local_gpu", &path->local);
+	perf_json_put_gpu(o, "remote_gpu", &path->remote);
 	cli_json_text(o, "trust", path->auth);
 	cli_json_text(o, "remote_address", path->address);
 	cli_json_text(o, "remote_host", path->host);
@@ -99,7 +100,7 @@ static void put_time(struct cli_json *row, const struct perf_summary *time)
 	cli_json_real(o, "max", time->max);
 }
 
-static void put_pair(struct cli_json *row, const char *key, double local, double remote)
+static void perf_json_put_pair(struct cli_json *row, const char *key, double local, double remote)
 {
 	struct cli_json *o = cli_json_object(row, key);
 
@@ -150,6 +151,7 @@ void perf_json_row(struct cli_json *json, const struct perf_path *path,
 	char op[16];
 
 	(void)json;
+	state.row = row;
 	if (!row)
 		return;
 	cli_json_text(row, "op", cli_choice_text(PERF_OPS, plan->op, op, sizeof(op)));
@@ -163,19 +165,34 @@ void perf_json_row(struct cli_json *json, const struct perf_path *path,
 	cli_json_real(row, "bytes_per_second", r->bytes_per_second);
 	put_time(row, &r->time);
 	cli_json_integer(row, "wrong_bytes", r->wrong_bytes);
-	put_pair(row, "cpu_seconds_per_gb", (double)r->local.cpu_ns / bytes,
-		 (double)r->remote.cpu_ns / bytes);
+	perf_json_put_pair(row, "cpu_seconds_per_gb", (double)r->local.cpu_ns / bytes,
+			   (double)r->remote.cpu_ns / bytes);
 	put_limits(row, plan->op == PERF_OP_READ ? &r->remote : &r->local);
 	if (ceiling && ceiling->bytes_per_second > 0) {
 		cli_json_real(row, "ceiling_bytes_per_second", ceiling->bytes_per_second);
 		put_ceilings(row, ceiling);
-		put_pair(row, "ceiling_cpu_seconds_per_gb", ceiling->cpu_local,
-			 ceiling->cpu_remote);
+		perf_json_put_pair(row, "ceiling_cpu_seconds_per_gb", ceiling->cpu_local,
+				   ceiling->cpu_remote);
 	}
 	if (ceiling && ceiling->one_way > 0)
 		cli_json_real(row, "ceiling_one_way", ceiling->one_way);
 	if (state.several)
 		put_path(row, path);
+}
+
+void perf_json_intervals(const struct perf_interval *intervals, uint32_t count)
+{
+	struct cli_json *list = count && state.row ? cli_json_array(state.row, "intervals") : NULL;
+
+	for (uint32_t i = 0; list && i < count; i++) {
+		struct cli_json *o = cli_json_object(list, NULL);
+
+		if (!o)
+			return;
+		cli_json_real(o, "start", intervals[i].start);
+		cli_json_real(o, "end", intervals[i].end);
+		cli_json_real(o, "bytes_per_second", intervals[i].bytes_per_second);
+	}
 }
 
 void perf_json_channels(struct cli_json *json, const tcpx_channel_info *rows, unsigned count)
@@ -203,7 +220,7 @@ void perf_json_verdict(struct cli_json *json, const char *verdict, const char *e
 {
 	static const struct perf_path none;
 
-	if (!state.paths) /* it failed before the first path */
+	if (!state.paths) /* the run failed before the first path */
 		perf_json_path(json, &none);
 	cli_json_text(json, "verdict", verdict);
 	if (error)

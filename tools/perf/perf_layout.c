@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the pieces of a window's transfers lie. */
+/* Places of the pieces of the transfers of a window. */
 #include "perf_layout.h"
 
 #include <stdlib.h>
@@ -73,16 +73,16 @@ void perf_layout_fini(struct perf_layout *layout)
 	*layout = (struct perf_layout){0};
 }
 
-/* A comparison under way. */
+/* State of a comparison. */
 struct compare {
 	const struct perf_view *view;
 	struct perf_wrong wrong;
-	uint64_t since; /* bytes compared since it was asked whether to leave */
+	uint64_t since; /* bytes compared since leave was last called */
 	const struct perf_leave *leave;
 	tcpx_status status;
 };
 
-/* Bytes of the view at at: pos is where in the source they came from. */
+/* Compares bytes of the view from at on; pos is their position in the source. */
 static void compare_bytes(struct compare *c, const uint8_t *p, uint64_t at, uint64_t len,
 			  const uint64_t *pos, uint64_t key)
 {
@@ -100,8 +100,9 @@ static void compare_bytes(struct compare *c, const uint8_t *p, uint64_t at, uint
 	c->status = c->leave->ask(c->leave->arg);
 }
 
-/* A piece, or the bytes between pieces; pos NULL: nothing was to arrive there. */
-static void compare(struct compare *c, uint64_t at, uint64_t len, const uint64_t *pos, uint64_t key)
+/* Compares a piece, or the bytes between pieces; pos NULL: nothing should have arrived there. */
+static void perf_layout_compare(struct compare *c, uint64_t at, uint64_t len, const uint64_t *pos,
+				uint64_t key)
 {
 	uint64_t from = pos ? *pos : 0;
 
@@ -130,10 +131,10 @@ tcpx_status perf_layout_check_view(const struct perf_layout *layout, const struc
 		uint32_t p = layout->dst_piece ? layout->dst_piece[slot] : slot;
 		uint64_t at = slot * layout->stride, from = perf_layout_src(layout, p);
 
-		compare(&c, at, layout->piece, p < with_data ? &from : NULL, key);
-		compare(&c, at + layout->piece, gap, NULL, key);
+		perf_layout_compare(&c, at, layout->piece, p < with_data ? &from : NULL, key);
+		perf_layout_compare(&c, at + layout->piece, gap, NULL, key);
 	}
-	compare(&c, end, layout->working_set - end, NULL, key);
+	perf_layout_compare(&c, end, layout->working_set - end, NULL, key);
 	if (c.status == TCPX_OK)
 		*out_wrong = c.wrong;
 	return c.status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --perf-lines: the result lines that scripts of the predecessor grep. */
+/* --perf-lines: result lines in the format of the predecessor, for scripts that search for them. */
 #include "perf_lines.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --loopback: a serve process of our own. */
+/* --loopback: starts and ends a serve process. */
 #include "perf_loopback.h"
 
 #include <errno.h>
@@ -21,9 +21,10 @@
 #define ARGS_MAX 32
 
 static pid_t child = -1;
-static int child_out = -1; /* kept open, so that its further lines hit no closed pipe */
+/* kept open, so that later lines of the process do not hit a closed pipe */
+static int child_out = -1;
 
-/* Reads until a whole "ready ADDR:PORT" line is there. */
+/* Reads up to the end of the line "ready ADDR:PORT". */
 static tcpx_status read_ready(char address[PERF_ADDRESS_TEXT])
 {
 	int64_t limit = clock_now_ns() + READY_NS;
@@ -37,14 +38,15 @@ static tcpx_status read_ready(char address[PERF_ADDRESS_TEXT])
 		if (cli_interrupted)
 			return error_set(TCPX_ERR_CANCELLED, 0, "interrupted");
 		if (clock_now_ns() > limit)
-			return error_set(TCPX_ERR_TIMED_OUT, 0, "our serve does not get ready");
+			return error_set(TCPX_ERR_TIMED_OUT, 0,
+					 "the serve process did not become ready");
 		if (poll(&pfd, 1, 100) <= 0)
 			continue;
 		n = read(child_out, text + used, sizeof(text) - used - 1);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0) {
-			error_set(TCPX_ERR_PEER_CLOSED, 0, "our serve ended at once");
+			error_set(TCPX_ERR_PEER_CLOSED, 0, "the serve process ended at once");
 			return error_next("look at what it printed above");
 		}
 		used += (size_t)n;
@@ -56,7 +58,7 @@ static tcpx_status read_ready(char address[PERF_ADDRESS_TEXT])
 		snprintf(address, PERF_ADDRESS_TEXT, "%.*s", (int)(end - line - 6), line + 6);
 		return TCPX_OK;
 	}
-	return error_set(TCPX_ERR_PROTOCOL, 0, "our serve said no ready line");
+	return error_set(TCPX_ERR_PROTOCOL, 0, "the serve process printed no ready line");
 }
 
 static tcpx_status spawn(const char *const argv[])
@@ -67,7 +69,7 @@ static tcpx_status spawn(const char *const argv[])
 	int fds[2], err;
 
 	if (pipe2(fds, O_CLOEXEC))
-		return error_set(TCPX_ERR_NO_DESCRIPTORS, errno, "a pipe to our serve");
+		return error_set(TCPX_ERR_NO_DESCRIPTORS, errno, "a pipe to the serve process");
 	err = posix_spawn_file_actions_init(&actions);
 	if (!err)
 		err = posix_spawn_file_actions_adddup2(&actions, fds[1], STDOUT_FILENO);
@@ -76,7 +78,7 @@ static tcpx_status spawn(const char *const argv[])
 	sigemptyset(&none);
 	if (!err) {
 		posix_spawnattr_setsigmask(&attr, &none);
-		/* a group of its own: Ctrl-C is for us, and we end it */
+		/* its own process group: Ctrl-C must reach perf only, which ends the child */
 		posix_spawnattr_setpgroup(&attr, 0);
 		posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
 		err = posix_spawn(&child, "/proc/self/exe", &actions, &attr, (char *const *)argv,
@@ -88,13 +90,13 @@ static tcpx_status spawn(const char *const argv[])
 	if (err) {
 		child = -1;
 		close(fds[0]);
-		return error_set(TCPX_ERR_SYSTEM, err, "our serve cannot be started");
+		return error_set(TCPX_ERR_SYSTEM, err, "the serve process cannot be started");
 	}
 	child_out = fds[0];
 	return TCPX_OK;
 }
 
-/* The other end's part of a plugin; what it inherits of our environment counts as the user's. */
+/* Adds plugin options for the other end. Variables that it inherits count as set by the user. */
 static int add_plugin(const struct perf_options *o, const struct perf_path *path,
 		      const char *argv[], int argc)
 {
@@ -179,7 +181,7 @@ void perf_loopback_stop(int politely)
 		waited = clock_now_ns() - start;
 		if (!asked && (!politely || waited > 2 * CLOCK_S_NS)) {
 			kill(child, SIGTERM);
-			kill(child, SIGCONT); /* a stopped one hears nothing */
+			kill(child, SIGCONT); /* a stopped process does not see SIGTERM */
 			asked = 1;
 		}
 		if (waited > (politely ? 4 : 2) * CLOCK_S_NS)

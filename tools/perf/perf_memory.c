@@ -8,14 +8,15 @@
 
 #define PATH_BYTES 1024
 #define NO_LIMIT (UINT64_MAX >> 2) /* cgroup v1 writes "none" as a number near 2^63 */
-#define KEPT_PART 16		   /* one of so many stays free */
+#define KEPT_PART 16		   /* this fraction stays free */
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t perf_memory_least(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
 
-/* The number on the line of a file that begins with this word; "": the first line. 0; -1. */
+/* Reads the number on the line that begins with the word, or on the first line if the word is
+ * "". Returns 0 or -1. */
 static int read_number(const char *path, const char *word, uint64_t *out)
 {
 	FILE *f = fopen(path, "re");
@@ -46,7 +47,7 @@ static uint64_t available(const char *root)
 	return read_number(path, "MemAvailable:", &kib) ? PERF_MEMORY_UNKNOWN : kib * 1024;
 }
 
-/* The files of both versions of the memory controller. */
+/* Files of the memory controller, versions 1 and 2. */
 struct controller {
 	const char *mount, *limit, *used, *cache;
 };
@@ -56,7 +57,7 @@ static const struct controller v1 = {"/sys/fs/cgroup/memory", "memory.limit_in_b
 static const struct controller v2 = {"/sys/fs/cgroup", "memory.max", "memory.current",
 				     "inactive_file "};
 
-/* What fits into one cgroup; pages of files that nobody used of late do not count as used. */
+/* Room in one cgroup; inactive file pages do not count as used. */
 static uint64_t room_of(const char *folder, const struct controller *c)
 {
 	uint64_t limit, used = 0, cache = 0;
@@ -69,11 +70,11 @@ static uint64_t room_of(const char *folder, const struct controller *c)
 	(void)read_number(path, "", &used);
 	snprintf(path, sizeof(path), "%s/memory.stat", folder);
 	(void)read_number(path, c->cache, &cache);
-	used -= least(cache, used);
-	return limit - least(used, limit);
+	used -= perf_memory_least(cache, used);
+	return limit - perf_memory_least(used, limit);
 }
 
-/* The fullest cgroup on the way from ours up to the root of the hierarchy. */
+/* The cgroup with the least room, from that of the process up to the root. */
 static void look_up(const char *root, char *cgroup, const struct controller *c,
 		    struct perf_memory *out)
 {
@@ -86,7 +87,8 @@ static void look_up(const char *root, char *cgroup, const struct controller *c,
 		*end = 0;
 		snprintf(folder, sizeof(folder), "%s%s%s", root, c->mount, cgroup);
 		room = room_of(folder, c);
-		if (room == PERF_MEMORY_UNKNOWN || room > out->room) /* equal: more share it */
+		/* with equal room the upper one, which more processes share */
+		if (room == PERF_MEMORY_UNKNOWN || room > out->room)
 			continue;
 		out->room = room;
 		out->group = stat(folder, &st) ? 0 : (uint64_t)st.st_ino;
@@ -128,5 +130,5 @@ uint64_t perf_memory_free(void)
 	struct perf_memory memory;
 
 	perf_memory_read("", &memory);
-	return perf_memory_usable(least(memory.available, memory.room));
+	return perf_memory_usable(perf_memory_least(memory.available, memory.room));
 }

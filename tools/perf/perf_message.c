@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages between perf and serve: encoding, and decoding of what may be hostile. */
+/* Messages between perf and serve. Decoding expects hostile input. */
 #include "perf_message.h"
 
 #include <endian.h>
@@ -28,7 +28,7 @@ struct perf_message *perf_message_init(struct perf_message *m, uint8_t type, uin
 
 void perf_message_put(struct perf_message *m, const void *body, size_t size)
 {
-	if (size) /* without, body may be NULL */
+	if (size) /* without words body may be NULL */
 		memcpy(m->words, body, size);
 	m->nwords = (uint16_t)(size / 8);
 }

@@ -20,22 +20,23 @@
 
 enum perf_message_type {
 	PERF_HELLO = 1,	    /* -> perf_welcome + "version\nhost\naddress\n..." */
-	PERF_ROW = 2,	    /* perf_spec + tokens -> tokens: buffers are there */
+	PERF_ROW = 2,	    /* perf_spec + tokens -> tokens: allocates buffers */
 	PERF_ARM = 3,	    /* perf_window: prepare the buffers, post receives */
 	PERF_GO = 4,	    /* perf_window: --bidir, run your direction -> perf_ran */
 	PERF_END = 5,	    /* perf_window: stop the meters, compare -> perf_verdict */
-	PERF_ROW_END = 6,   /* the row is over: release its requests */
+	PERF_ROW_END = 6,   /* end of the row: release its requests */
 	PERF_CEIL_OPEN = 7, /* perf_ceil_spec + secret -> ports + addresses */
 	PERF_CEIL_ARM = 8,  /* poison, start the meter */
 	PERF_CEIL_END = 9,  /* -> CPU ns */
 	PERF_CEIL_CLOSE = 10,
-	PERF_BYE = 11,	    /* perf_bye, or nothing: it does not come back; why its run failed */
+	/* perf_bye, or nothing if it does not come back; text: why the run failed */
+	PERF_BYE = 11,
 	PERF_PLACE = 12,    /* perf_where -> perf_found + UUID + "pci\nname\n" of a GPU */
 	PERF_CEIL_GPU = 13, /* perf_ceil_gpu -> perf_ceil_rates */
 	PERF_FACTS = 14,    /* perf_facts_ask -> perf_facts_part + a part of doctor's facts */
 };
 
-/* Status of an answer; the blob is the text of one that is not OK. */
+/* Status of an answer; if it is not OK, the blob is a text. */
 enum perf_answer { PERF_DONE = 0, PERF_REFUSED = 1, PERF_BROKEN = 2 };
 
 struct perf_message {
@@ -43,10 +44,10 @@ struct perf_message {
 	uint32_t id;
 	uint16_t nwords, blob_len;
 	uint64_t words[PERF_WORDS_MAX];
-	uint8_t blob[PERF_BLOB_MAX + 1]; /* decoded ones end with a NUL beyond blob_len */
+	uint8_t blob[PERF_BLOB_MAX + 1]; /* decoded blobs have a NUL after blob_len */
 };
 
-/* The bodies: structs of uint64_t alone, sent word by word. */
+/* Bodies: structs of uint64_t only, sent word by word. */
 struct perf_welcome {
 	uint64_t memory_limit; /* bytes of buffers for one client */
 	uint64_t kinds;	       /* bit set of enum tcpx_mem_kind */
@@ -58,8 +59,8 @@ struct perf_spec {
 	uint64_t kind; /* enum tcpx_mem_kind of the server's buffers */
 	uint64_t bidir, seed;
 	uint64_t check;	 /* compare every byte after a window */
-	uint64_t device; /* of the server's buffers in GPU memory; PERF_DEVICE_FIRST */
-	uint64_t pong;	 /* WRITEs carry PERF_PONG, and each is answered by one; with bidir */
+	uint64_t device; /* GPU of the server's buffers, or PERF_DEVICE_FIRST */
+	uint64_t pong;	 /* each WRITE carries PERF_PONG and is answered by one; needs bidir */
 };
 
 struct perf_where { /* memory of the server */
@@ -67,8 +68,8 @@ struct perf_where { /* memory of the server */
 };
 
 struct perf_found {
-	uint64_t device; /* which it is; 0 but for a GPU */
-	uint64_t numa;	 /* node next to the GPU + 1; 0: unknown */
+	uint64_t device; /* number of the GPU; else 0 */
+	uint64_t numa;	 /* NUMA node of the GPU + 1; 0: unknown */
 };
 
 struct perf_ceil_gpu {
@@ -85,11 +86,12 @@ struct perf_facts_ask {
 
 struct perf_facts_part {
 	uint64_t total;	  /* bytes of the whole text */
-	uint64_t real_ns; /* the clock of the day, when this was answered */
+	uint64_t real_ns; /* wall clock when this was answered */
 };
 
 struct perf_bye {
-	uint64_t back; /* 1: back at once over all rails, this was no client yet */
+	/* 1: connects again at once over all rails, so this does not count as a client */
+	uint64_t back;
 };
 
 struct perf_window {
@@ -110,28 +112,28 @@ struct perf_verdict {
 };
 
 struct perf_ceil_spec {
-	uint64_t sockets;     /* for each direction */
+	uint64_t sockets;     /* sockets per direction */
 	uint64_t directions;  /* bit 0: to the server, bit 1: back */
-	uint64_t working_set; /* also the bytes of a window, for each direction, or of a ping */
+	uint64_t working_set; /* also the bytes of a window per direction, or of a ping */
 	uint64_t ping;	      /* enum ceiling_ping; then one socket to the server */
-	uint64_t ring;	      /* bytes of the server's buffers, walked through; 0: all of them */
+	uint64_t ring;	      /* bytes of the server's buffers; 0: the working set */
 };
 
 struct perf_message *perf_message_init(struct perf_message *m, uint8_t type, uint32_t id);
 
-/* Copies a struct of uint64_t into the words; size is a multiple of 8, 0: none. */
+/* Copies a struct of uint64_t into the words; size is a multiple of 8, or 0. */
 void perf_message_put(struct perf_message *m, const void *body, size_t size);
 
-/* Copies it out. 0; -1 when the message holds another number of words. */
+/* Copies the words out. Returns 0, or -1 if the message has another number of words. */
 int perf_message_get(const struct perf_message *m, void *body, size_t size);
 
-/* Sets the blob; -1 when it does not fit. */
+/* Sets the blob. Returns -1 if it does not fit. */
 int perf_message_blob(struct perf_message *m, const void *data, size_t len);
 
-/* Bytes written, at most PERF_MESSAGE_MAX. */
+/* Returns the bytes written, at most PERF_MESSAGE_MAX. */
 size_t perf_message_encode(const struct perf_message *m, uint8_t out[PERF_MESSAGE_MAX]);
 
-/* 0; -1 malformed; -2 another version of the protocol. */
+/* Returns 0; -1: malformed; -2: another version of the protocol. */
 int perf_message_decode(const void *data, size_t len, struct perf_message *out);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a window cost this process. */
+/* CPU time and TCP statistics of a window. */
 #include "perf_meter.h"
 
 #include <time.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a window cost this process: CPU time, and the growth of TCP_INFO's sums. */
+/* Cost of a window for this process: CPU time, and growth of the sums in TCP_INFO. */
 #ifndef TOOLS_PERF_METER_H
 #define TOOLS_PERF_METER_H
 
@@ -12,11 +12,11 @@ struct perf_meter {
 	uint64_t busy_ns, rwnd_ns, sndbuf_ns, retransmits;
 };
 
-/* User and system time of the whole process so far. */
+/* User and system time of the process so far. */
 uint64_t perf_cpu_ns(void);
 
-/* The state now; with stop, what grew since start. Sums that shrank (a channel was replaced) count
- * as nothing. */
+/* Start reads the current state; stop returns the growth since start. Sums that shrank, because
+ * a channel was replaced, count as 0. */
 struct perf_meter perf_meter_start(tcpx_session *session, tcpx_peer peer);
 struct perf_meter perf_meter_stop(const struct perf_meter *start, tcpx_session *session,
 				  tcpx_peer peer);

@@ -12,7 +12,7 @@
 #define STEP ((uint64_t)0x9e3779b97f4a7c15)
 #define BLOCK 64
 
-/* Two words at once in every vector unit there is; unaligned in memory. */
+/* Two words at once, which every vector unit can do; unaligned in memory. */
 typedef uint64_t pair __attribute__((vector_size(16)));
 typedef uint64_t pair_at __attribute__((vector_size(16), aligned(1), may_alias));
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the buffers of one end lie. */
+/* The place of the buffers of one end. */
 #include "perf_place.h"
 
 #include "cli_values.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --op pingpong: a WRITE with a notification, answered by the same; half of it is one way. */
+/* --op pingpong: a WRITE with a notification, answered by another one; half of the time is one
+ * way. */
 #include "base/clock.h"
 #include "base/error.h"
 #include "cli_output.h"
@@ -8,7 +9,7 @@
 #define SLICE_NS (50 * CLOCK_MS_NS)
 #define STEP_NS (60 * CLOCK_S_NS)
 
-/* A WRITE that failed brings no answer. */
+/* A WRITE that failed gets no answer. */
 static tcpx_status still_well(struct perf_client *client, tcpx_request request, int64_t limit_ns)
 {
 	tcpx_error error = {.sz = sizeof(error)};
@@ -26,7 +27,7 @@ static tcpx_status still_well(struct perf_client *client, tcpx_request request, 
 	return status;
 }
 
-static tcpx_status take_answer(struct perf_client *client, tcpx_request request)
+static tcpx_status perf_pong_take_answer(struct perf_client *client, tcpx_request request)
 {
 	int64_t limit = clock_now_ns() + perf_time_left(client, STEP_NS);
 	tcpx_notification note = {.sz = sizeof(note)};
@@ -40,7 +41,7 @@ static tcpx_status take_answer(struct perf_client *client, tcpx_request request)
 			tcpx_notification_release(client->session, &note);
 			if (is_pong)
 				return TCPX_OK;
-			continue; /* of a question that was given up */
+			continue; /* an answer to a request that was given up */
 		}
 		if (status < 0)
 			return status;
@@ -62,7 +63,7 @@ tcpx_status perf_pong_run(struct perf_client *client, struct perf_flow *flow, ui
 		before = clock_now_ns();
 		status = tcpx_request_post(client->session, flow->requests[i]);
 		if (status == TCPX_OK)
-			status = take_answer(client, flow->requests[i]);
+			status = perf_pong_take_answer(client, flow->requests[i]);
 		now = clock_now_ns();
 		perf_samples_add(samples, (uint64_t)(now - before));
 		if (status == TCPX_OK && cli_interrupted)

@@ -15,8 +15,8 @@
 #include "sys/iface.h"
 #include "sys/sock.h"
 
-/* Is the address in the comma list? */
-static int listed(const char *list, const char *address)
+/* Whether the address is in the comma list. */
+static int perf_rails_listed(const char *list, const char *address)
 {
 	size_t len = strlen(address);
 
@@ -48,18 +48,18 @@ tcpx_status perf_rails_first(const char *host, int64_t deadline_ns, char *buf, s
 		if (sys_sock_source(&remote, NULL, &local) || sys_addr_is_loopback(&local))
 			continue;
 		sys_addr_host_text(&local, text);
-		if (listed(buf, text) || used + strlen(text) + 2 > cap)
+		if (perf_rails_listed(buf, text) || used + strlen(text) + 2 > cap)
 			continue;
 		used += (size_t)snprintf(buf + used, cap - used, "%s%s", used ? "," : "", text);
 		*out_bind = buf;
 	}
-	if (ai) /* this host's: it is reached over loopback */
+	if (ai) /* an address of this host: use loopback */
 		*out_bind = NULL;
 	freeaddrinfo(list);
 	return TCPX_OK;
 }
 
-/* Whether one of the addresses is on the interface; with none given, whether it has a carrier. */
+/* Whether the interface has one of the addresses; without addresses, whether it has a carrier. */
 static int leads_out(const struct sys_iface *iface, const struct sockaddr_storage *addrs,
 		     unsigned count)
 {
@@ -102,7 +102,7 @@ tcpx_status perf_rails_all(char *buf, size_t cap)
 	return TCPX_OK;
 }
 
-/* The next "address:port" line; 0 at the end. */
+/* Parses the next line "address:port"; returns 0 at the end. */
 static int next_address(const char **lines, struct sockaddr_storage *out)
 {
 	char line[SYS_ADDR_TEXT], host[PERF_HOST_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What perf shows: sends rows to the table and collects them for the JSON document. */
+/* Output of perf: prints rows to the table and collects them for the JSON document. */
 #include "perf_report.h"
 
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 #include "cli_json.h"
 #include "cli_output.h"
 #include "perf_channels.h"
+#include "perf_csv.h"
 #include "perf_json.h"
 #include "perf_lines.h"
 #include "perf_table.h"
@@ -18,18 +19,26 @@
 struct perf_report {
 	const struct perf_options *options;
 	FILE *out;
-	struct perf_path path; /* of the rows that follow */
+	struct perf_path path; /* path of the rows that follow */
 	struct perf_meter sender;
 	struct cli_json *json; /* NULL: not asked for */
 	FILE *json_out;	       /* NULL: written, or none */
+	FILE *csv;	       /* NULL: not asked for */
 	uint64_t wrong;
-	char best[48]; /* for the last line */
+	char best[PERF_RATE_TEXT + 32]; /* text for the last line */
 	double best_rate, best_time;
-	struct cli_devmem devmem; /* gpudirect */
-	int messages_came;	  /* to this end, on the path */
-	int messages_wanted;	  /* something was large enough for them */
-	int unsteered;		  /* and none of them past the host */
+	struct cli_devmem devmem;	 /* gpudirect */
+	struct perf_interval *intervals; /* of the row that runs */
+	uint32_t nintervals, room;
+	int messages_came;   /* messages arrived at this end on this path */
+	int messages_wanted; /* a transfer was large enough for messages */
+	int unsteered;	     /* messages arrived and none was steered into GPU memory */
 };
+
+static int takes_stdout(const char *path)
+{
+	return path && !strcmp(path, "-");
+}
 
 struct perf_report *perf_report_open(const struct perf_options *options)
 {
@@ -40,19 +49,18 @@ struct perf_report *perf_report_open(const struct perf_options *options)
 		return NULL;
 	}
 	r->options = options;
-	r->out = options->json && !strcmp(options->json, "-") ? stderr : stdout;
+	r->out = takes_stdout(options->json) || takes_stdout(options->csv) ? stderr : stdout;
 	perf_lines_to(r->out);
-	if (!options->json)
-		return r;
-	r->json_out = cli_json_open(options->json);
+	r->csv = options->csv ? perf_csv_open(options->csv) : NULL;
+	r->json_out = options->json ? cli_json_open(options->json) : NULL;
 	r->json = r->json_out ? perf_json_open(options) : NULL;
-	if (r->json)
+	if (!r->csv == !options->csv && !r->json == !options->json)
 		return r;
 	perf_report_close(r);
 	return NULL;
 }
 
-/* What a NIC steered into GPU memory here. */
+/* Prints how many packets NICs steered into GPU memory at this end. */
 static void end_devmem(struct perf_report *r)
 {
 	enum cli_devmem_verdict verdict;
@@ -62,7 +70,7 @@ static void end_devmem(struct perf_report *r)
 		return;
 	verdict = cli_devmem_end(&r->devmem, text, sizeof(text));
 	fprintf(r->out, "# rx_devmem_pkts of this end: %s\n", text);
-	/* host-recv is what has no steered packets. */
+	/* host-recv has no steered packets on purpose. */
 	if (r->messages_came && verdict == CLI_DEVMEM_NONE &&
 	    strcmp(cli_plugin_unpack(), CLI_HOST_RECV) != 0)
 		r->unsteered = 1;
@@ -92,20 +100,42 @@ void perf_report_path(struct perf_report *r, const struct perf_path *path,
 static void note_best(struct perf_report *r, const struct perf_row_plan *plan,
 		      const struct perf_result *result)
 {
+	int several = r->options->transports.count > 1;
+	char rate[PERF_RATE_TEXT];
+	const char *over = several ? " over " : "", *which = several ? r->path.transport : "";
+
 	if (perf_one_way(plan->op) && (!*r->best || result->time.p50 < r->best_time)) {
 		r->best_time = result->time.p50;
-		snprintf(r->best, sizeof(r->best), "best %.2f us one way", r->best_time * 1e6);
+		snprintf(r->best, sizeof(r->best), "best %.2f us one way%s%s", r->best_time * 1e6,
+			 over, which);
 	} else if (!perf_one_way(plan->op) && result->bytes_per_second > r->best_rate) {
 		r->best_rate = result->bytes_per_second;
-		snprintf(r->best, sizeof(r->best), "best %.2f GB/s", r->best_rate / 1e9);
+		snprintf(r->best, sizeof(r->best), "best %s%s%s",
+			 perf_rate_text(r->options, r->best_rate, rate), over, which);
 	}
+}
+
+void perf_report_interval(struct perf_report *r, uint64_t size, const struct perf_interval *one)
+{
+	cli_live("%s", "");
+	perf_table_interval(r->out, r->options, size, one->start, one->end, one->bytes_per_second);
+	if (r->nintervals == r->room) {
+		uint32_t room = r->room ? 2 * r->room : 64;
+		void *more = realloc(r->intervals, room * sizeof(*r->intervals));
+
+		if (!more)
+			return; /* it was shown */
+		r->intervals = more;
+		r->room = room;
+	}
+	r->intervals[r->nintervals++] = *one;
 }
 
 void perf_report_row(struct perf_report *r, const struct perf_row_plan *plan,
 		     const struct perf_result *result, const struct ceiling_result *ceiling)
 {
 	cli_live("%s", "");
-	perf_table_row(r->out, plan, result, ceiling);
+	perf_table_row(r->out, r->options, plan, result, ceiling);
 	if (!perf_one_way(plan->op))
 		perf_meter_add(&r->sender,
 			       plan->op == PERF_OP_READ ? &result->remote : &result->local);
@@ -114,11 +144,16 @@ void perf_report_row(struct perf_report *r, const struct perf_row_plan *plan,
 	r->messages_came |= (plan->op == PERF_OP_READ || plan->bidir) &&
 			    plan->size / plan->batch > config_u64(CONFIG_MESSAGE_ABOVE);
 	note_best(r, plan, result);
+	if (r->csv)
+		perf_csv_row(r->csv, &r->path, plan, result, ceiling);
 	if (r->json)
 		perf_json_row(r->json, &r->path, plan, result, ceiling);
+	if (r->json)
+		perf_json_intervals(r->intervals, r->nintervals);
+	r->nintervals = 0;
 }
 
-/* Figures of tcp under the name of a plugin would mislead. */
+/* Results of tcp under the name of a plugin would mislead. */
 static void note_unused(const struct perf_report *r, const tcpx_channel_info *rows, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++)
@@ -134,7 +169,7 @@ static void note_unused(const struct perf_report *r, const tcpx_channel_info *ro
 void perf_report_channels(struct perf_report *r, tcpx_session *session, tcpx_peer peer)
 {
 	tcpx_channel_info rows[PERF_CHANNELS_MAX];
-	tcpx_error error = *tcpx_last_error(); /* of a row that failed, which is told later */
+	tcpx_error error = *tcpx_last_error(); /* error of a failed row, which is printed later */
 	unsigned count = perf_channels_read(session, peer, rows);
 
 	if (r->options->plugin.verbose)
@@ -167,7 +202,7 @@ int perf_report_end(struct perf_report *r, int code)
 	cli_live("%s", "");
 	end_path(r);
 	if (r->unsteered && code == CLI_OK) {
-		cli_error("bytes came, and no NIC counted a packet into GPU memory");
+		cli_error("bytes arrived, but no NIC counted a packet into GPU memory");
 		code = CLI_FAILED;
 	}
 	colour = r->out != stdout ? "" : code ? cli_red() : cli_green();
@@ -183,6 +218,9 @@ int perf_report_end(struct perf_report *r, int code)
 						      : 0],
 			*colour ? cli_plain() : "", (unsigned long long)r->wrong);
 	cli_flush(r->out);
+	if (r->csv && perf_csv_close(r->csv, r->options->csv) && code == CLI_OK)
+		code = CLI_FAILED;
+	r->csv = NULL;
 	if (!r->json)
 		return code;
 	why = *cli_error_text() ? cli_error_text() : "cannot write results";
@@ -197,8 +235,11 @@ void perf_report_close(struct perf_report *r)
 {
 	if (!r)
 		return;
+	if (r->csv && r->csv != stdout)
+		fclose(r->csv);
 	if (r->json_out && r->json_out != stdout)
 		fclose(r->json_out);
 	cli_json_free(r->json);
+	free(r->intervals);
 	free(r);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Name resolution on a thread of its own, which is left behind when the name servers are silent. */
+/* Name resolution on a thread of its own, which is abandoned if the name servers do not answer. */
 #include "perf_resolve.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ struct lookup {
 	char host[256];
 };
 
-static void put(struct lookup *lookup)
+static void perf_resolve_put(struct lookup *lookup)
 {
 	if (atomic_fetch_sub(&lookup->owners, 1) > 1)
 		return;
@@ -40,7 +40,7 @@ static void *lookup_main(void *arg)
 	lookup->rc = getaddrinfo(lookup->host, "9", &hints, &lookup->list);
 	lookup->err = errno;
 	lookup->done = 1;
-	put(lookup);
+	perf_resolve_put(lookup);
 	return NULL;
 }
 
@@ -82,6 +82,6 @@ tcpx_status perf_resolve(const char *host, int64_t deadline_ns, struct addrinfo 
 		*out_list = lookup->list;
 		lookup->list = NULL;
 	}
-	put(lookup);
+	perf_resolve_put(lookup);
 	return status;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One row of the table. A window is: both ends fill and poison, the clock runs from the first post
- * to the last completion, both ends compare. The first window warms up: it is compared, not timed.
- */
+/* One row of the table. In a window both ends fill and poison their buffers, the transfers run
+ * while the clock runs from the first post to the last completion, and both ends compare. The
+ * first window warms up: it is compared, but not timed. */
 #include "perf_row.h"
 
 #include <string.h>
@@ -59,7 +58,7 @@ tcpx_status perf_row_check(const struct perf_client *client, const struct perf_r
 	return wrong ? error_set(TCPX_ERR_INVALID, 0, "%s", wrong) : TCPX_OK;
 }
 
-/* Buffers and requests on both ends. */
+/* Sets up buffers and requests at both ends. */
 static tcpx_status row_begin(struct row *row)
 {
 	const struct perf_row_plan *plan = row->plan;
@@ -85,8 +84,8 @@ static tcpx_status row_begin(struct row *row)
 	return status == TCPX_OK ? perf_side_bind(side, m.blob) : status;
 }
 
-/* The clocked part: our direction, and with bidir the other end's at the same time. */
-static tcpx_status run(struct row *row, const struct perf_window *window, int64_t *out_ns)
+/* The timed part: this end's direction, and with bidir the other end's at the same time. */
+static tcpx_status row_transfer(struct row *row, const struct perf_window *window, int64_t *out_ns)
 {
 	struct perf_message m;
 	int64_t start = clock_now_ns();
@@ -105,14 +104,15 @@ static tcpx_status run(struct row *row, const struct perf_window *window, int64_
 				       out_ns);
 	if (status == TCPX_OK && row->plan->bidir) {
 		status = perf_answer(row->client, &m);
-		*out_ns = clock_now_ns() - start; /* until both directions are over */
+		*out_ns = clock_now_ns() - start; /* until both directions have ended */
 		if (status == TCPX_OK)
 			status = perf_side_received(row->side, window);
 	}
 	return status;
 }
 
-/* The times of a window's transfers, where one ends before the next begins. NULL: they overlap. */
+/* The times of the transfers of a window, if each ends before the next one begins; NULL: they
+ * overlap. */
 static const uint64_t *each_alone(const struct row *row, uint64_t transfers)
 {
 	const struct perf_row_plan *plan = row->plan;
@@ -144,7 +144,7 @@ static void account(struct row *row, const struct perf_window *window, int64_t n
 	r->elapsed_ns += (uint64_t)ns;
 	r->bytes_per_second =
 		(double)r->iters * (double)row->plan->size * 1e9 / (double)r->elapsed_ns;
-	if (row->plan->op == PERF_OP_PINGPONG) /* there and back */
+	if (row->plan->op == PERF_OP_PINGPONG) /* counts both ways */
 		r->bytes_per_second *= 2;
 }
 
@@ -169,7 +169,7 @@ static tcpx_status run_window(struct row *row, uint64_t used, int measured)
 	status = perf_send(row->client, &m);
 	if (status != TCPX_OK)
 		return status;
-	status = perf_side_fill(row->side, &window); /* while the other end does the same */
+	status = perf_side_fill(row->side, &window); /* the other end prepares at the same time */
 	if (status == TCPX_OK)
 		status = perf_answer(row->client, &m);
 	if (status == TCPX_OK)
@@ -177,7 +177,7 @@ static tcpx_status run_window(struct row *row, uint64_t used, int measured)
 	if (status != TCPX_OK)
 		return status;
 	meter = perf_meter_start(row->client->session, row->client->peer);
-	status = run(row, &window, &ns);
+	status = row_transfer(row, &window, &ns);
 	meter = perf_meter_stop(&meter, row->client->session, row->client->peer);
 	if (status != TCPX_OK)
 		return status;
@@ -200,7 +200,7 @@ static tcpx_status run_window(struct row *row, uint64_t used, int measured)
 	return TCPX_OK;
 }
 
-/* Is the row over, how far is it, and how many transfers has the next window? */
+/* Whether the row is over; also its progress and the number of transfers of the next window. */
 static int row_over(const struct row *row, uint64_t whole, uint64_t *out_used, double *out_share)
 {
 	const struct perf_result *r = row->result;

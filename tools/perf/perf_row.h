@@ -8,7 +8,7 @@
 #include "perf_place.h"
 #include "perf_side.h"
 
-/* What the user calls an operation; latency is a WRITE at depth 1, halved. */
+/* Values of --op; latency is a WRITE at depth 1, with half of its time. */
 enum perf_op {
 	PERF_OP_WRITE,
 	PERF_OP_READ,
@@ -18,7 +18,7 @@ enum perf_op {
 	PERF_OP_PINGPONG
 };
 
-/* Half of a round trip is shown, one transfer is in flight. */
+/* Operations that show half of a round trip, with one transfer in flight. */
 static inline int perf_one_way(uint64_t op)
 {
 	return op == PERF_OP_LATENCY || op == PERF_OP_NOTIFY || op == PERF_OP_PINGPONG;
@@ -28,37 +28,39 @@ struct perf_row_plan {
 	enum perf_op op;
 	uint64_t size, batch, depth, working_set;
 	uint64_t iters; /* 0: by time */
-	double seconds; /* of transfers, when iters is 0 */
+	double seconds; /* seconds of the row if iters is 0 */
 	struct perf_place local, remote;
 	int bidir, check, inject, perf_lines;
-	int settle; /* the warm-up window alone, nothing is reported */
+	int settle; /* runs the warm-up window only, reports nothing */
 	uint64_t seed;
 };
 
 struct perf_result {
-	uint64_t iters;	     /* transfers, of both directions with bidir */
+	uint64_t iters;	     /* transfers, with bidir of both directions */
 	uint64_t elapsed_ns; /* clocked */
 	double bytes_per_second;
-	struct perf_summary time; /* of a transfer, post to end; one way for latency and notify */
+	/* time of a transfer from post to completion; one way for latency and notify */
+	struct perf_summary time;
 	uint64_t wrong_bytes, first_wrong;
 	struct perf_meter local, remote;
 };
 
-/* Whether the other end takes such a row. */
+/* Checks that the other end accepts such a row. */
 tcpx_status perf_row_check(const struct perf_client *client, const struct perf_row_plan *plan);
 
-/* Runs a row. side keeps its buffers from row to row. progress is called after each window with the
- * share done (0 .. 1) and the rate so far. */
+/* Runs a row. side keeps its buffers between rows. progress is called before each timed window
+ * with the share done (0 .. 1) and the rate so far. */
 tcpx_status perf_row_run(struct perf_client *client, struct perf_side *side,
 			 const struct perf_row_plan *plan,
 			 void (*progress)(void *arg, double share, double bytes_per_second),
 			 void *arg, struct perf_result *out);
 
-/* A window of --op pingpong: each of the first used WRITEs when the one before was answered. */
+/* Runs a window of --op pingpong: posts each of the first `used` WRITEs when the one before was
+ * answered. */
 tcpx_status perf_pong_run(struct perf_client *client, struct perf_flow *flow, uint32_t used,
 			  struct perf_samples *samples, int64_t *out_elapsed_ns);
 
-/* The same for --op notify: ping-pong of notifications. */
+/* As perf_row_run(), for --op notify. */
 tcpx_status perf_echo_run(struct perf_client *client, const struct perf_row_plan *plan,
 			  void (*progress)(void *arg, double share, double bytes_per_second),
 			  void *arg, struct perf_result *out);

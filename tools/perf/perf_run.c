@@ -16,8 +16,16 @@
 #include "perf_loopback.h"
 #include "perf_plan.h"
 #include "perf_report.h"
+#include "perf_table.h"
 
 #define SETTLE_BYTES (16u << 20)
+
+/* State of the row at the end of the last interval. */
+struct interval_mark {
+	int64_t began_ns, at_ns; /* began_ns: begin of the row; 0: it has not begun */
+	uint64_t elapsed_ns;
+	double bytes;
+};
 
 /* One path while it is measured. */
 struct run {
@@ -27,21 +35,46 @@ struct run {
 	struct perf_client client;
 	struct perf_side side;
 	struct ceiling *ceiling;
-	struct ceiling_rates rates; /* of copy engines */
-	uint64_t size;		    /* of the row that runs, for the live line */
+	struct ceiling_rates rates;	  /* rates of copy engines */
+	uint64_t size;			  /* size of the current row, for the live line */
+	const struct perf_result *result; /* result of the current row so far */
+	struct interval_mark mark;
 	uint64_t wrong;
 };
 
-static void on_progress(void *arg, double share, double rate)
+/* Reports the rate since the last interval, if --interval has passed or the row is over. The
+ * rate counts timed windows only, without filling and comparing. */
+static void report_interval(struct run *run, int over)
 {
-	const struct run *run = arg;
-	char bar[] = "--------------------", size[BYTES_TEXT_MAX];
+	const struct perf_result *r = run->result;
+	double bytes = r->bytes_per_second * (double)r->elapsed_ns / 1e9;
+	uint64_t elapsed_ns = r->elapsed_ns - run->mark.elapsed_ns;
+	int64_t now = clock_now_ns(), began = run->mark.began_ns ? run->mark.began_ns : now;
+	struct perf_interval one = {.start = (double)(run->mark.at_ns - began) / 1e9,
+				    .end = (double)(now - began) / 1e9};
+	int first = !run->mark.began_ns;
+
+	if (!first && (!elapsed_ns || (!over && one.end - one.start < run->options->interval)))
+		return;
+	if (!first) {
+		one.bytes_per_second = (bytes - run->mark.bytes) * 1e9 / (double)elapsed_ns;
+		perf_report_interval(run->report, run->size, &one);
+	}
+	run->mark = (struct interval_mark){began, now, r->elapsed_ns, bytes};
+}
+
+static void perf_run_on_progress(void *arg, double share, double rate)
+{
+	struct run *run = arg;
+	char bar[] = "--------------------", size[BYTES_TEXT_MAX], text[PERF_RATE_TEXT];
 	size_t full = (size_t)(share * (sizeof(bar) - 1));
 
 	for (size_t i = 0; i < full && i < sizeof(bar) - 1; i++)
 		bar[i] = '#';
-	cli_live("%6s  %s  %3.0f%%  %.2f GB/s", bytes_compact(run->size, size, sizeof(size)), bar,
-		 share * 100, rate / 1e9);
+	if (run->options->interval > 0)
+		report_interval(run, 0);
+	cli_live("%6s  %s  %3.0f%%  %s", bytes_compact(run->size, size, sizeof(size)), bar,
+		 share * 100, perf_rate_text(run->options, rate, text));
 }
 
 static struct perf_row_plan row_plan(const struct run *run, uint64_t size)
@@ -66,16 +99,23 @@ static struct perf_row_plan row_plan(const struct run *run, uint64_t size)
 	};
 }
 
-static tcpx_status run_row(struct run *run, const struct perf_row_plan *plan,
-			   struct perf_result *result)
+static tcpx_status perf_run_run_row(struct run *run, const struct perf_row_plan *plan,
+				    struct perf_result *result)
 {
+	tcpx_status status;
+
 	run->size = plan->size;
+	run->result = result;
+	run->mark = (struct interval_mark){0};
 	if (plan->op == PERF_OP_NOTIFY)
-		return perf_echo_run(&run->client, plan, on_progress, run, result);
-	return perf_row_run(&run->client, &run->side, plan, on_progress, run, result);
+		return perf_echo_run(&run->client, plan, perf_run_on_progress, run, result);
+	status = perf_row_run(&run->client, &run->side, plan, perf_run_on_progress, run, result);
+	if (status == TCPX_OK && run->options->interval > 0 && run->mark.began_ns)
+		report_interval(run, 1);
+	return status;
 }
 
-/* How this end unpacks, by the first channel of messages that does. */
+/* How this end unpacks messages, from the first message channel that does. */
 static void read_unpack(const struct run *run, char *text, size_t cap)
 {
 	tcpx_channel_info info = {.sz = sizeof(info)};
@@ -86,7 +126,7 @@ static void read_unpack(const struct run *run, char *text, size_t cap)
 		snprintf(text, cap, "%s", info.unpack);
 }
 
-/* What the path became, for the header and the JSON. */
+/* Reads what the path turned out to be, for the header and the JSON. */
 static tcpx_status learn_path(struct run *run)
 {
 	tcpx_peer_info info = {.sz = sizeof(info)};
@@ -115,7 +155,7 @@ static tcpx_status learn_path(struct run *run)
 	return TCPX_OK;
 }
 
-/* Bytes that would go over tcp in silence are not what was asked for. */
+/* Fails if a plugin was requested and all bytes would go over tcp. */
 static tcpx_status check_messages(const struct run *run)
 {
 	tcpx_peer_info info = {.sz = sizeof(info)};
@@ -133,7 +173,7 @@ static tcpx_status check_messages(const struct run *run)
 	return error_next("try 'tcpx doctor --peer %s'", info.address);
 }
 
-/* What the other end refuses is known before the first row. */
+/* Checks all sizes before the first row, in case the other end refuses one. */
 static tcpx_status check_sizes(const struct run *run)
 {
 	const struct perf_options *o = run->options;
@@ -147,8 +187,8 @@ static tcpx_status check_sizes(const struct run *run)
 	return status;
 }
 
-/* A few unreported transfers: pages get touched, lazy channels opened, TCP's windows grown. */
-static tcpx_status settle(struct run *run)
+/* A few unreported transfers, which touch pages, open lazy channels and grow TCP windows. */
+static tcpx_status perf_run_settle(struct run *run)
 {
 	const struct cli_list *sizes = &run->options->sizes;
 	struct perf_row_plan plan = row_plan(run, sizes->values[sizes->count - 1]);
@@ -160,11 +200,11 @@ static tcpx_status settle(struct run *run)
 		plan.size = SETTLE_BYTES;
 	plan.settle = 1;
 	plan.iters = 0;
-	return run_row(run, &plan, &result);
+	return perf_run_run_row(run, &plan, &result);
 }
 
-/* As in perf_ceil_spec. */
-static unsigned directions(const struct perf_options *o)
+/* Bits as in perf_ceil_spec. */
+static unsigned perf_run_directions(const struct perf_options *o)
 {
 	if (o->bidir)
 		return 3;
@@ -176,14 +216,15 @@ static size_t ring_bytes(const struct perf_end_memory *memory)
 	return memory->place.kind == TCPX_MEM_CUDA ? CEILING_RING_BYTES : 0;
 }
 
-/* Bulk: as many sockets as channels. Latency: one socket, messages of the row's size. */
+/* For bulk: as many sockets as channels. For latency: one socket with messages of the size of
+ * the row. */
 static tcpx_status open_ceiling(struct run *run, uint64_t size)
 {
 	const struct perf_options *o = run->options;
 	uint64_t sockets = run->path.channels ? run->path.channels : run->path.want_channels;
 	struct perf_ceil_spec spec = {
 		.sockets = sockets ? sockets : 1,
-		.directions = directions(o),
+		.directions = perf_run_directions(o),
 		.working_set = o->working_set,
 		.ring = ring_bytes(&run->path.remote),
 	};
@@ -199,11 +240,12 @@ static tcpx_status open_ceiling(struct run *run, uint64_t size)
 	status = ceiling_open(&run->client, &spec, spec.ping ? 0 : ring_bytes(&run->path.local),
 			      &run->ceiling);
 	if (status == TCPX_OK && !spec.ping)
-		status = perf_engines_measure(&run->client, directions(o), &run->path, &run->rates);
+		status = perf_engines_measure(&run->client, perf_run_directions(o), &run->path,
+					      &run->rates);
 	return status == TCPX_OK ? ceiling_measure(run->ceiling) : status;
 }
 
-/* Before a row: a new sample, or for latency a new ceiling where the size allows one. */
+/* Before a row: takes a new sample, or for latency opens a new ceiling if the size allows one. */
 static tcpx_status next_ceiling(struct run *run, uint64_t size, int first)
 {
 	if (!run->options->ceiling)
@@ -215,14 +257,14 @@ static tcpx_status next_ceiling(struct run *run, uint64_t size, int first)
 	return size <= CEILING_PING_MAX ? open_ceiling(run, size) : TCPX_OK;
 }
 
-/* NULL without one. */
+/* NULL without a ceiling. */
 static const struct ceiling_result *get_ceiling(const struct run *run, struct ceiling_result *out)
 {
 	if (!run->ceiling)
 		return NULL;
 	*out = ceiling_get(run->ceiling);
 	if (!perf_one_way(run->options->op))
-		perf_engines_apply(&run->rates, directions(run->options), out);
+		perf_engines_apply(&run->rates, perf_run_directions(run->options), out);
 	return out;
 }
 
@@ -238,7 +280,7 @@ static tcpx_status run_sizes(struct run *run)
 
 		status = next_ceiling(run, plan.size, !i);
 		if (status == TCPX_OK)
-			status = run_row(run, &plan, &result);
+			status = perf_run_run_row(run, &plan, &result);
 		if (status != TCPX_OK)
 			return status;
 		perf_report_row(run->report, &plan, &result, get_ceiling(run, &ceiling));
@@ -252,7 +294,7 @@ static tcpx_status run_sizes(struct run *run)
 				  (unsigned long long)plan.size,
 				  (unsigned long long)result.first_wrong);
 		if (cli_flush(stdout))
-			return error_set(TCPX_ERR_CANCELLED, 0, "nobody takes the results");
+			return error_set(TCPX_ERR_CANCELLED, 0, "the results cannot be written");
 	}
 	return status;
 }
@@ -276,7 +318,7 @@ static tcpx_status run_connected(struct run *run)
 	if (status == TCPX_OK)
 		status = check_sizes(run);
 	if (status == TCPX_OK)
-		status = settle(run);
+		status = perf_run_settle(run);
 	if (status == TCPX_OK)
 		status = learn_path(run);
 	if (status == TCPX_OK && run->options->ceiling && !perf_one_way(run->options->op))
@@ -291,7 +333,7 @@ static tcpx_status run_connected(struct run *run)
 	return status;
 }
 
-/* Measures one path. Answers an exit code, CLI_OK also when bytes were wrong. */
+/* Measures one path. Returns an exit code, CLI_OK also if bytes were wrong. */
 static int run_path(struct run *run)
 {
 	const struct perf_options *o = run->options;
@@ -314,7 +356,7 @@ static int run_path(struct run *run)
 			cli_error("interrupted");
 			code = CLI_FAILED;
 		} else if (status == TCPX_ERR_CANCELLED && cli_flush(stdout)) {
-			code = CLI_FAILED; /* the end of the program tells why */
+			code = CLI_FAILED; /* cli_finish() prints the cause */
 		} else if (status != TCPX_OK) {
 			code = cli_fail(status, "stopped");
 		}

@@ -26,15 +26,15 @@ void perf_samples_free(struct perf_samples *samples)
 	*samples = (struct perf_samples){0};
 }
 
-static int compare(const void *a, const void *b)
+static int perf_samples_compare(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
 	return (x > y) - (x < y);
 }
 
-/* The smallest value that share of all are not above (nearest rank). */
-static double rank(const struct perf_samples *samples, double share)
+/* The percentile by nearest rank: the smallest value that a share of all values do not exceed. */
+static double perf_samples_rank(const struct perf_samples *samples, double share)
 {
 	size_t index = (size_t)(share * (double)samples->count);
 
@@ -49,12 +49,12 @@ struct perf_summary perf_samples_summary(struct perf_samples *samples, double sc
 
 	if (!samples->count)
 		return s;
-	qsort(samples->values, samples->count, sizeof(*samples->values), compare);
+	qsort(samples->values, samples->count, sizeof(*samples->values), perf_samples_compare);
 	scale *= 1e-9;
 	s.mean = samples->sum / (double)samples->count * scale;
 	s.min = (double)samples->values[0] * scale;
-	s.p50 = rank(samples, 0.50) * scale;
-	s.p99 = rank(samples, 0.99) * scale;
+	s.p50 = perf_samples_rank(samples, 0.50) * scale;
+	s.p99 = perf_samples_rank(samples, 0.99) * scale;
 	s.max = (double)samples->values[samples->count - 1] * scale;
 	return s;
 }

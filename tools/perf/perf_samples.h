@@ -12,11 +12,11 @@ struct perf_samples {
 	double sum;
 };
 
-/* Room for count more. 0; -1 without memory. */
+/* Reserves room for count more. Returns 0, or -1 without memory. */
 int perf_samples_reserve(struct perf_samples *samples, size_t count);
 void perf_samples_free(struct perf_samples *samples);
 
-/* Room has been reserved. */
+/* Adds a sample, for which room was reserved. */
 static inline void perf_samples_add(struct perf_samples *samples, uint64_t ns)
 {
 	samples->values[samples->count++] = ns;
@@ -27,7 +27,8 @@ struct perf_summary {
 	double mean, min, p50, p99, max; /* seconds */
 };
 
-/* Sorts; all zero when there are none. scale multiplies each (0.5 halves a round trip). */
+/* Sorts the samples. All zero if there are none. scale multiplies each (0.5 halves a round
+ * trip). */
 struct perf_summary perf_samples_summary(struct perf_samples *samples, double scale);
 
 #endif

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@
 #define CLIENTS_MAX 64
 #define TICK_NS (200 * CLOCK_MS_NS)
 #define NOTES_AT_ONCE 10000
-#define ALONE_NS (5 * CLOCK_S_NS) /* another attempt of the same client shows up in it */
+#define ALONE_NS (5 * CLOCK_S_NS) /* another attempt of the same client shows up within this time */
 
 struct client {
 	struct perf_service *service;
@@ -26,13 +27,16 @@ struct serve {
 	struct perf_house *house;
 	struct client clients[CLIENTS_MAX];
 	unsigned count;
-	struct perf_service *ending[CLIENTS_MAX]; /* their peer is gone, their thread not yet */
+	/* clients whose peer has gone but whose thread has not ended */
+	struct perf_service *ending[CLIENTS_MAX];
 	unsigned nending;
 	int once, over, code;
-	int64_t alone_ns; /* since when a client that never came up is the only one; 0: it is not */
+	/* since when the only client is one that never came up; 0: not the case */
+	int64_t alone_ns;
+	int64_t served_ns; /* when there was a client last */
 };
 
-static struct client *find(struct serve *s, tcpx_peer peer)
+static struct client *perf_serve_find(struct serve *s, tcpx_peer peer)
 {
 	for (unsigned i = 0; i < s->count; i++)
 		if (perf_service_peer(s->clients[i].service).id == peer.id)
@@ -40,7 +44,7 @@ static struct client *find(struct serve *s, tcpx_peer peer)
 	return NULL;
 }
 
-static void say(struct serve *s, tcpx_peer peer, const char *what)
+static void perf_serve_say(struct serve *s, tcpx_peer peer, const char *what)
 {
 	tcpx_peer_info info = {.sz = sizeof(info)};
 
@@ -65,7 +69,7 @@ static int is_dead(struct serve *s, tcpx_peer peer)
 
 static void peer_up(struct serve *s, tcpx_peer peer)
 {
-	if (find(s, peer))
+	if (perf_serve_find(s, peer))
 		return;
 	if (s->count + s->nending == CLIENTS_MAX) {
 		look_for_dead(s);
@@ -87,7 +91,7 @@ static void peer_up(struct serve *s, tcpx_peer peer)
 
 static void peer_down(struct serve *s, tcpx_peer peer, tcpx_status status)
 {
-	struct client *slot = find(s, peer);
+	struct client *slot = perf_serve_find(s, peer);
 	struct perf_service *service;
 	int counts, bye, worked;
 	char failed[PERF_FAILED_MAX];
@@ -102,9 +106,10 @@ static void peer_down(struct serve *s, tcpx_peer peer, tcpx_status status)
 	worked = perf_service_did_work(service);
 	text_format(failed, sizeof(failed), "%s", perf_service_failure(service));
 	if (counts)
-		say(s, peer, bye ? "left" : tcpx_status_text(status));
+		perf_serve_say(s, peer, bye ? "left" : tcpx_status_text(status));
 	s->ending[s->nending++] = service;
-	tcpx_peer_disconnect(s->house->session, peer); /* frees what is kept of a dead one */
+	/* frees what the library keeps about a dead peer */
+	tcpx_peer_disconnect(s->house->session, peer);
 	if (s->once && counts) {
 		s->over = 1;
 		s->code = bye && worked && !*failed ? CLI_OK : CLI_FAILED;
@@ -117,8 +122,8 @@ static void peer_down(struct serve *s, tcpx_peer peer, tcpx_status status)
 		cli_error("the client left before a measurement of it ended");
 }
 
-/* A client that ended before it was up is one that failed, unless it tries another way: of several
- * addresses the slower attempts are given up. */
+/* A client that ended before it was up has failed, unless it comes back by another address: it
+ * gives up the slower of several attempts. */
 static void look_for_failed(struct serve *s)
 {
 	tcpx_counters counters = {.sz = sizeof(counters)};
@@ -139,7 +144,7 @@ static void look_for_failed(struct serve *s)
 	s->code = CLI_FAILED;
 }
 
-/* Joins threads that have ended; the others get their time, nobody waits for them. */
+/* Joins threads that have ended, and waits for no other. */
 static void reap(struct serve *s)
 {
 	for (unsigned i = 0; i < s->nending;) {
@@ -152,7 +157,7 @@ static void reap(struct serve *s)
 	}
 }
 
-/* Sends it back as it came. A client that does not take its own echoes loses them. */
+/* Sends an echo back unchanged. A client that does not take its echoes loses them. */
 static void echo(struct serve *s, const tcpx_notification *note)
 {
 	if (tcpx_notify_send(s->house->session, note->peer, note->data, note->bytes) ==
@@ -160,7 +165,7 @@ static void echo(struct serve *s, const tcpx_notification *note)
 		cli_error("an echo was dropped: the client's budget is used up");
 }
 
-/* A client that only asks for the addresses comes back at once: it is not named. */
+/* A client that only asks for the addresses comes back at once and is not printed. */
 static void name(struct serve *s, struct client *client, const tcpx_notification *note)
 {
 	struct perf_message m;
@@ -169,7 +174,7 @@ static void name(struct serve *s, struct client *client, const tcpx_notification
 	    m.type == PERF_HELLO || m.type == PERF_BYE)
 		return;
 	client->named = 1;
-	say(s, note->peer, "connected");
+	perf_serve_say(s, note->peer, "connected");
 }
 
 static void end_client(struct serve *s, tcpx_peer peer, tcpx_status status);
@@ -181,16 +186,16 @@ static void deliver(struct serve *s, tcpx_notification *note)
 	if (note->bytes && *(const uint8_t *)note->data == PERF_ECHO) {
 		echo(s, note);
 	} else if (note->bytes && *(const uint8_t *)note->data == PERF_PONG) {
-		slot = find(s, note->peer);
+		slot = perf_serve_find(s, note->peer);
 		if (slot && perf_service_pong(slot->service))
 			cli_error("a WRITE of a client was not answered");
 	} else {
-		slot = find(s, note->peer);
-		/* Its first message was faster than its event; or it was left when its end was
-		 * noted: then no event would ever end its slot. */
+		slot = perf_serve_find(s, note->peer);
+		/* A sender without a slot is new, if its message overtook its event. One that
+		 * has ended must not get a slot again, since no event would end it. */
 		if (!slot && !is_dead(s, note->peer)) {
 			peer_up(s, note->peer);
-			slot = find(s, note->peer);
+			slot = perf_serve_find(s, note->peer);
 		}
 		if (slot)
 			name(s, slot, note);
@@ -202,7 +207,7 @@ static void deliver(struct serve *s, tcpx_notification *note)
 	tcpx_notification_release(s->house->session, note);
 }
 
-/* All that is there; of clients that go on sending, so much. */
+/* Takes all messages that have arrived, up to a limit in case clients go on sending. */
 static void take_notes(struct serve *s)
 {
 	tcpx_notification note = {.sz = sizeof(note)};
@@ -222,21 +227,21 @@ static void take_events(struct serve *s)
 		if (event.type == TCPX_EVENT_PEER_UP || event.type == TCPX_EVENT_PEER_RESTARTED) {
 			peer_up(s, event.peer);
 		} else if (event.type == TCPX_EVENT_PEER_DOWN) {
-			take_notes(s); /* its last words, which came before it went */
+			take_notes(s); /* messages that arrived before the peer left */
 			peer_down(s, event.peer, event.status);
 		}
 	}
 }
 
-/* A client ends here, not by an event. That it came up may still wait among the events, and would
- * make it a new client, one that failed. */
+/* Ends a client without an event. Its PEER_UP may still be queued and would make it a new client
+ * that failed. */
 static void end_client(struct serve *s, tcpx_peer peer, tcpx_status status)
 {
 	take_events(s);
 	peer_down(s, peer, status);
 }
 
-/* Of a peer whose first message came before it was up, and that never was, there is no event. */
+/* A peer that sent a message before it was up and never came up has no event. */
 static void look_for_dead(struct serve *s)
 {
 	for (unsigned i = 0; i < s->count; i++) {
@@ -245,27 +250,41 @@ static void look_for_dead(struct serve *s)
 		if (!is_dead(s, peer))
 			continue;
 		end_client(s, peer, TCPX_ERR_PEER_CLOSED);
-		i = UINT_MAX; /* others may have ended, too: from the first one on */
+		i = UINT_MAX; /* other clients may have ended as well: start from the first one */
 	}
 }
 
-/* With no client there is nothing to be fast for: sleep until something happens. Of a client that
- * never comes up there is no event. */
+/* Without a client there is no need for speed: sleeps until something happens. A client that
+ * never comes up has no event, so that wait is limited. */
 static void sleep_idle(struct serve *s, const sigset_t *unblocked)
 {
 	struct pollfd pfd = {.fd = tcpx_session_fd(s->house->session), .events = POLLIN};
 	const struct timespec tick = {.tv_nsec = TICK_NS};
 
 	if (!cli_interrupted)
-		ppoll(&pfd, 1, s->once ? &tick : NULL, unblocked);
+		ppoll(&pfd, 1, s->once || s->house->idle_ns ? &tick : NULL, unblocked);
+}
+
+/* Whether no client came for as long as --idle-timeout says. */
+static bool is_idle_too_long(struct serve *s)
+{
+	int64_t now = clock_now_ns();
+
+	if (s->count + s->nending)
+		s->served_ns = now;
+	if (!s->house->idle_ns || now - s->served_ns < s->house->idle_ns)
+		return false;
+	if (!s->house->quiet)
+		cli_error("no client for %.3g s: ends", (double)s->house->idle_ns / 1e9);
+	return true;
 }
 
 int perf_serve_loop(struct perf_house *house, int once)
 {
-	struct serve s = {.house = house, .once = once};
+	struct serve s = {.house = house, .once = once, .served_ns = clock_now_ns()};
 	sigset_t signals, before;
 
-	/* The two signals are let in while sleeping only, so that none is slept over. */
+	/* SIGINT and SIGTERM are unblocked only while sleeping, so that none is missed. */
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
@@ -276,7 +295,7 @@ int perf_serve_loop(struct perf_house *house, int once)
 
 		take_events(&s);
 		look_for_failed(&s);
-		if (s.over)
+		if (s.over || is_idle_too_long(&s))
 			break;
 		reap(&s);
 		if (!s.count && !s.nending)

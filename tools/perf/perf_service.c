@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* serve's work for one client: queue and thread. */
+/* Queue and thread of one client of serve. */
 #include "perf_service.h"
 
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 #include "base/text.h"
 #include "perf_service_priv.h"
 
-/* The next message, copied out; 0 when the service is to stop. */
-static int take(struct perf_service *s, uint8_t *out, size_t *out_len)
+/* Copies the next message out; returns 0 if the service must stop. */
+static int perf_service_take(struct perf_service *s, uint8_t *out, size_t *out_len)
 {
 	int got = 0;
 
@@ -30,7 +30,7 @@ static int take(struct perf_service *s, uint8_t *out, size_t *out_len)
 	return got;
 }
 
-static int stopped(struct perf_service *s)
+static int perf_service_stopped(struct perf_service *s)
 {
 	int stop;
 
@@ -42,7 +42,7 @@ static int stopped(struct perf_service *s)
 
 static tcpx_status leave_service(const void *arg)
 {
-	if (stopped((struct perf_service *)arg))
+	if (perf_service_stopped((struct perf_service *)arg))
 		return error_set(TCPX_ERR_CANCELLED, 0, "serve ends, or the client is gone");
 	return TCPX_OK;
 }
@@ -53,7 +53,7 @@ static void answer(struct perf_service *s, const struct perf_message *reply)
 	size_t len = perf_message_encode(reply, buf);
 
 	while (tcpx_notify_send(s->house->session, s->peer, buf, len) == TCPX_ERR_AGAIN &&
-	       !stopped(s))
+	       !perf_service_stopped(s))
 		nanosleep(&(struct timespec){.tv_nsec = CLOCK_MS_NS}, NULL);
 }
 
@@ -64,11 +64,11 @@ static void *service_main(void *arg)
 	struct perf_message request, reply;
 	size_t len;
 
-	while (take(s, data, &len)) {
+	while (perf_service_take(s, data, &len)) {
 		int rc = perf_message_decode(data, len, &request);
 
 		if (rc == -1 || request.is_reply)
-			continue; /* not ours: no answer to what nobody asked */
+			continue; /* an unknown type gets no answer */
 		perf_message_init(&reply, request.type, request.id);
 		reply.is_reply = 1;
 		if (rc) {
@@ -110,7 +110,7 @@ tcpx_status perf_service_start(struct perf_house *house, tcpx_peer peer,
 	return TCPX_OK;
 }
 
-/* Its sender may be gone before the thread comes to it, and then it must have been heard. */
+/* Handled here and not by the thread, because the sender may leave before the thread gets to it. */
 static void hear_goodbye(struct perf_service *s, const void *data, size_t len)
 {
 	struct perf_message m;
@@ -122,7 +122,7 @@ static void hear_goodbye(struct perf_service *s, const void *data, size_t len)
 	text_format(s->failed, sizeof(s->failed), "%s", (const char *)m.blob);
 	for (char *at = s->failed; *at; at++)
 		if ((unsigned char)*at < ' ' || *at == 0x7f)
-			*at = '?'; /* a terminal obeys some */
+			*at = '?'; /* a terminal would interpret control characters */
 	s->bye = 1;
 }
 

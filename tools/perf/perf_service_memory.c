@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* serve's memory: the limit of all clients, and what the host has. */
+/* Memory of serve: the limit for all clients, and the memory of the host. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,8 +48,9 @@ void perf_service_touched(struct perf_service *s)
 	s->untouched = 0;
 }
 
-/* Host memory that is not there would end in the kernel's killing: that of other rows whose pages
- * come yet counts as well. 0; -1 after a refusal. */
+/* Refuses host memory that is not available, since the kernel would kill a process. Memory of
+ * other rows whose pages have not been touched yet counts as used. Returns 0, or -1 after a
+ * refusal. */
 static int reserve_pages(struct perf_service *s, uint64_t bytes, struct perf_message *reply)
 {
 	uint64_t before = atomic_fetch_add(&s->house->memory_untouched, bytes);

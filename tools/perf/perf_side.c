@@ -10,10 +10,10 @@
 #include "cli_values.h"
 #include "perf_pattern.h"
 
-#define UNCHECKED_BYTES (256ull << 20) /* of a window without the check */
+#define UNCHECKED_BYTES (256ull << 20) /* bytes of a window without the check */
 #define UNCHECKED_TRANSFERS (2 * PERF_TRANSFERS_MAX)
 
-/* WRITE and SEND carry bytes away from the initiator, READ towards it. */
+/* Whether bytes move away from the initiator: for WRITE and SEND, not for READ. */
 static int is_source(enum perf_end end, const struct perf_spec *spec)
 {
 	return spec->bidir || (spec->op != TCPX_OP_READ) == (end == PERF_CLIENT);
@@ -24,7 +24,8 @@ static int is_destination(enum perf_end end, const struct perf_spec *spec)
 	return spec->bidir || (spec->op == TCPX_OP_READ) == (end == PERF_CLIENT);
 }
 
-/* SEND does not: its receives are posted before the window. */
+/* Whether transfers wrap around in the working set. SEND cannot, because its receives are posted
+ * before the window. */
 static int goes_round(const struct perf_spec *spec)
 {
 	return !spec->check && !spec->pong &&
@@ -67,7 +68,7 @@ const char *perf_spec_wrong(const struct perf_spec *spec, uint64_t limit)
 	return NULL;
 }
 
-/* The GPU of the row's buffers, or none; buffers of another one go first. */
+/* Opens the GPU of the buffers of the row, if any; closes buffers of another GPU first. */
 static tcpx_status take_gpu(struct perf_side *side, const struct perf_place *place)
 {
 	int wanted = place->kind == TCPX_MEM_CUDA;
@@ -136,7 +137,8 @@ static tcpx_status open_flow(struct perf_side *side, struct perf_flow *flow, enu
 		.deadline_ns = side->deadline_ns,
 	};
 
-	/* A server has one session for all its clients, each on a thread of its own. */
+	/* Only the client may use the completion queue: all clients of a server share one
+	 * session. */
 	opts.queue = side->end == PERF_CLIENT && !side->spec.pong && opts.depth > 1 &&
 		     op != TCPX_OP_RECV;
 
@@ -180,16 +182,16 @@ uint64_t perf_side_most(const struct perf_side *side)
 	return rounds > whole ? rounds : whole;
 }
 
-/* Bytes leave the client with direction 0 and the server with 1. */
-static uint64_t key_of(const struct perf_side *side, const struct perf_window *window,
-		       enum perf_end source)
+/* Direction 0 is from the client, direction 1 from the server. */
+static uint64_t perf_side_key_of(const struct perf_side *side, const struct perf_window *window,
+				 enum perf_end source)
 {
 	return perf_pattern_key(side->spec.seed, window->number, source);
 }
 
 tcpx_status perf_side_fill(struct perf_side *side, const struct perf_window *window)
 {
-	uint64_t key = key_of(side, window, side->end), length = side->spec.working_set;
+	uint64_t key = perf_side_key_of(side, window, side->end), length = side->spec.working_set;
 
 	if (side->gpu)
 		return perf_gpu_fill(side->gpu, side->src.addr, side->dst.addr, length, key,
@@ -233,10 +235,10 @@ tcpx_status perf_side_check(struct perf_side *side, const struct perf_window *wi
 		return status;
 	if (side->gpu)
 		return perf_gpu_check(side->gpu, &side->layout, side->dst.addr,
-				      (uint32_t)window->used, key_of(side, window, other),
+				      (uint32_t)window->used, perf_side_key_of(side, window, other),
 				      &side->leave, out_wrong);
 	return perf_layout_check(&side->layout, side->dst.addr, (uint32_t)window->used,
-				 key_of(side, window, other), &side->leave, out_wrong);
+				 perf_side_key_of(side, window, other), &side->leave, out_wrong);
 }
 
 static void forget(struct perf_side *side, tcpx_region *region)

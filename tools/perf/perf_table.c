@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of perf, in nccl-tests' habit. */
+/* The table of perf, in the style of nccl-tests. */
 #include "perf_table.h"
 
 #include <string.h>
@@ -10,7 +10,9 @@
 #include "base/config.h"
 #include "cli_output.h"
 
-static int beyond; /* a row of the path was faster than its ceiling */
+#define RATE_COLUMN 8
+
+static int beyond; /* a row of this path was faster than its ceiling */
 
 static const char *or_dash(const char *text)
 {
@@ -25,18 +27,43 @@ static const char *memory_text(const struct perf_end_memory *m, char *buf, size_
 	return buf;
 }
 
-static void print_ceiling(FILE *out, const struct perf_path *path, const struct ceiling_result *c)
+static double in_unit(uint64_t unit, double bytes_per_second)
 {
-	fprintf(out, "# ceiling: %.2f GB/s by %u plain sockets (%s), %.3f cpu-s/GB\n", c->tcp / 1e9,
-		path->channels, or_dash(c->congestion), c->cpu_local + c->cpu_remote);
+	return bytes_per_second / 1e9 * (unit == PERF_UNIT_GBIT ? 8 : 1);
+}
+
+const char *perf_rate_text(const struct perf_options *o, double bytes_per_second,
+			   char buf[PERF_RATE_TEXT])
+{
+	char unit[8];
+	size_t len = 0;
+
+	*buf = '\0';
+	for (uint32_t i = 0; i < o->units.count && len < PERF_RATE_TEXT; i++)
+		len += (size_t)snprintf(
+			buf + len, PERF_RATE_TEXT - len, "%s%.2f %s/s", i ? ", " : "",
+			in_unit(o->units.values[i], bytes_per_second),
+			cli_choice_text(PERF_UNITS, o->units.values[i], unit, sizeof(unit)));
+	return buf;
+}
+
+static void print_ceiling(FILE *out, const struct perf_options *o, const struct perf_path *path,
+			  const struct ceiling_result *c)
+{
+	char rate[PERF_RATE_TEXT];
+
+	fprintf(out, "# ceiling: %s by %u plain sockets (%s), %.3f cpu-s/GB\n",
+		perf_rate_text(o, c->tcp, rate), path->channels, or_dash(c->congestion),
+		c->cpu_local + c->cpu_remote);
 	if (c->d2h > 0)
-		fprintf(out, "# ceiling: %.2f GB/s by the copy engine, GPU to host\n",
-			c->d2h / 1e9);
+		fprintf(out, "# ceiling: %s by the copy engine, GPU to host\n",
+			perf_rate_text(o, c->d2h, rate));
 	if (c->h2d > 0)
-		fprintf(out, "# ceiling: %.2f GB/s by the copy engine, host to GPU\n",
-			c->h2d / 1e9);
+		fprintf(out, "# ceiling: %s by the copy engine, host to GPU\n",
+			perf_rate_text(o, c->h2d, rate));
 	if (c->peer > 0)
-		fprintf(out, "# ceiling: %.2f GB/s by a copy from GPU to GPU\n", c->peer / 1e9);
+		fprintf(out, "# ceiling: %s by a copy from GPU to GPU\n",
+			perf_rate_text(o, c->peer, rate));
 }
 
 void perf_table_path(FILE *out, const struct perf_options *o, const struct perf_path *path,
@@ -66,7 +93,7 @@ void perf_table_path(FILE *out, const struct perf_options *o, const struct perf_
 		(unsigned long long)(perf_one_way(o->op) ? 1 : o->depth),
 		o->bidir ? "  both directions" : "");
 	if (ceiling)
-		print_ceiling(out, path, ceiling);
+		print_ceiling(out, o, path, ceiling);
 	if (!strcmp(path->auth, "insecure"))
 		fprintf(out, "# INSECURE: whoever reaches the port may connect\n");
 	if (path->want == PERF_TRANSPORT_GPUDIRECT && !strcmp(cli_plugin_unpack(), CLI_UNPACK_NONE))
@@ -81,18 +108,22 @@ void perf_table_path(FILE *out, const struct perf_options *o, const struct perf_
 	if (o->ceiling && perf_one_way(o->op))
 		fprintf(out, "# ceiling: half a round trip of a plain %s socket, median\n",
 			o->busy_poll ? "spinning" : "blocking");
-	fprintf(out, "#%10s %8s %11s %8s %10s %10s %9s %7s %8s\n", "size", "iters", "time(us)",
-		"GB/s", "p50(us)", "p99(us)", "cpu-s/GB", "%ceil", "#wrong");
+	fprintf(out, "#%10s %8s %11s", "size", "iters", "time(us)");
+	for (uint32_t i = 0; i < o->units.count; i++)
+		fprintf(out, " %*s/s", RATE_COLUMN - 2,
+			cli_choice_text(PERF_UNITS, o->units.values[i], op, sizeof(op)));
+	fprintf(out, " %10s %10s %9s %7s %8s\n", "p50(us)", "p99(us)", "cpu-s/GB", "%ceil",
+		"#wrong");
 }
 
-void perf_table_row(FILE *out, const struct perf_row_plan *plan, const struct perf_result *r,
-		    const struct ceiling_result *ceiling)
+void perf_table_row(FILE *out, const struct perf_options *o, const struct perf_row_plan *plan,
+		    const struct perf_result *r, const struct ceiling_result *ceiling)
 {
 	int one_way = perf_one_way(plan->op);
 	double bytes = (double)r->iters * (double)plan->size;
 	double cpu = (double)(r->local.cpu_ns + r->remote.cpu_ns) / bytes;
 	char size[BYTES_TEXT_MAX], share[16] = "-", wrong[24] = "-", cost[16] = "-";
-	double part = 0; /* of the ceiling, in % */
+	double part = 0; /* % of the ceiling */
 
 	if (ceiling && ceiling->one_way > 0)
 		part = 100 * ceiling->one_way / r->time.p50;
@@ -103,14 +134,31 @@ void perf_table_row(FILE *out, const struct perf_row_plan *plan, const struct pe
 	beyond |= part > 100;
 	if (plan->check || r->wrong_bytes)
 		snprintf(wrong, sizeof(wrong), "%llu", (unsigned long long)r->wrong_bytes);
-	if (plan->size >= 4096) /* below, it says nothing */
+	if (plan->size >= 4096) /* below that the value means nothing */
 		snprintf(cost, sizeof(cost), "%.3f", cpu);
-	fprintf(out, " %10s %8llu %11.2f %8.3f %10.2f %10.2f %9s %7s %s%8s%s\n",
-		bytes_compact(plan->size, size, sizeof(size)), (unsigned long long)r->iters,
-		(double)r->elapsed_ns / (double)r->iters / 1e3 / (one_way ? 2 : 1),
-		r->bytes_per_second / 1e9, r->time.p50 * 1e6, r->time.p99 * 1e6, cost, share,
-		r->wrong_bytes && out == stdout ? cli_red() : "", wrong,
+	fprintf(out, " %10s %8llu %11.2f", bytes_compact(plan->size, size, sizeof(size)),
+		(unsigned long long)r->iters,
+		(double)r->elapsed_ns / (double)r->iters / 1e3 / (one_way ? 2 : 1));
+	for (uint32_t i = 0; i < o->units.count; i++) {
+		if (plan->op == PERF_OP_LATENCY) /* one small WRITE at a time is not a rate */
+			fprintf(out, " %*s", RATE_COLUMN, "-");
+		else
+			fprintf(out, " %*.3f", RATE_COLUMN,
+				in_unit(o->units.values[i], r->bytes_per_second));
+	}
+	fprintf(out, " %10.2f %10.2f %9s %7s %s%8s%s\n", r->time.p50 * 1e6, r->time.p99 * 1e6, cost,
+		share, r->wrong_bytes && out == stdout ? cli_red() : "", wrong,
 		r->wrong_bytes && out == stdout ? cli_plain() : "");
+	cli_flush(out);
+}
+
+void perf_table_interval(FILE *out, const struct perf_options *o, uint64_t size, double start,
+			 double end, double bytes_per_second)
+{
+	char text[BYTES_TEXT_MAX], rate[PERF_RATE_TEXT];
+
+	fprintf(out, "#%10s %7.2f..%-7.2f s  %s\n", bytes_compact(size, text, sizeof(text)), start,
+		end, perf_rate_text(o, bytes_per_second, rate));
 	cli_flush(out);
 }
 

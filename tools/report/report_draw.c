@@ -2,44 +2,30 @@
 /* The heat map, by gnuplot; alone, or in a page with findings, rates and the JSON. */
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <spawn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/bytes.h"
 #include "cli_output.h"
 #include "report.h"
+#include "report_plot.h"
 
 #define GIGA 1e9
-#define TICS 64	   /* labels of an axis */
-#define FIGURES 16 /* ends of a mesh whose cells have room for figures */
-#define HOSTS 16   /* ranks whose names are in the title */
+#define TICS 64	   /* most labels of an axis */
+#define FIGURES 16 /* most ends for which cells have room for numbers */
+#define HOSTS 16   /* most ranks whose names fit into the title */
 #define FRAMES 512
-#define TABLE_ENDS 64 /* of a page's table of rates */
+#define TABLE_ENDS 64 /* most ends for which a page has a table of rates */
 
-extern char **environ;
+struct heat {
+	const struct report *report;
+	const struct report_findings *findings;
+	const char *json_path;
+};
 
-static int ends_with(const char *path, const char *suffix)
-{
-	size_t len = strlen(path), tail = strlen(suffix);
-
-	return len > tail && !strcmp(path + len - tail, suffix);
-}
-
-const char *report_draw_check(const char *path)
-{
-	if (ends_with(path, ".svg") || ends_with(path, ".png") || ends_with(path, ".html"))
-		return NULL;
-	return "a drawing is .svg, .png or .html";
-}
-
-/* The end, or all of its rank, is slow in that direction with most of its links. */
+/* Whether the end, or its whole rank, is a straggler in that direction. */
 static bool straggles(const struct report *r, const struct report_findings *f, uint32_t end,
 		      unsigned direction)
 {
@@ -60,7 +46,7 @@ static void put_tics(const struct report *r, const struct report_findings *f, co
 	fprintf(script, ")%s\n", *axis == 'x' ? " rotate by 90 right" : "");
 }
 
-/* A name of the file's: what could end a string of gnuplot's is left out. */
+/* Writes a name from the file without characters that could end a string of gnuplot. */
 static void put_host(const char *host, FILE *script)
 {
 	for (; *host; host++)
@@ -82,7 +68,7 @@ static void put_title(const struct report *r, const struct report_findings *f, F
 		f->nslow ? "\\nred: a slow link" : "");
 }
 
-/* Lines between ranks, and a frame for each link that is slow by itself. */
+/* Draws lines between ranks, and a frame around each link that is slow by itself. */
 static void put_marks(const struct report *r, const struct report_findings *f, FILE *script)
 {
 	unsigned frames = 0;
@@ -104,7 +90,7 @@ static void put_marks(const struct report *r, const struct report_findings *f, F
 				2 + frames++, r->cells[i].to, r->cells[i].from);
 }
 
-/* The figures in the cells of a small mesh; light ones on the dark half of the palette. */
+/* Writes numbers into the cells of a small mesh, light ones on the dark half of the palette. */
 static void put_figures(const struct report *r, const struct report_findings *f, FILE *script)
 {
 	fprintf(script, "$figures << EOD\n");
@@ -118,10 +104,12 @@ static void put_figures(const struct report *r, const struct report_findings *f,
 		f->most / GIGA / 2);
 }
 
-/* Numbers and words of ours; of the letters of the file the hosts' names alone, cleaned. */
-static int put_script(const struct report *r, const struct report_findings *f, int png,
-		      FILE *script)
+/* Writes the script. From the file it contains only numbers and the cleaned host names. */
+static int put_script(const void *arg, int png, FILE *script)
 {
+	const struct heat *heat = arg;
+	const struct report *r = heat->report;
+	const struct report_findings *f = heat->findings;
 	double *rates = calloc((size_t)r->nends * r->nends, sizeof(*rates));
 	unsigned side = 300 + (r->nends < 60 ? r->nends * (r->nends <= FIGURES ? 36 : 12) : 720);
 
@@ -162,87 +150,6 @@ static int put_script(const struct report *r, const struct report_findings *f, i
 	return ferror(script) ? -1 : 0;
 }
 
-/* gnuplot's answer to the script goes to out. 0; -1, said on stderr. */
-static int run_gnuplot(FILE *script, FILE *out)
-{
-	char *argv[] = {"gnuplot", NULL};
-	posix_spawn_file_actions_t actions;
-	int err, status = 0;
-	pid_t pid;
-
-	if (fflush(script) || fseek(script, 0, SEEK_SET)) {
-		cli_error("a script for gnuplot: %s", strerror(errno));
-		return -1;
-	}
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_adddup2(&actions, fileno(script), STDIN_FILENO);
-	posix_spawn_file_actions_adddup2(&actions, fileno(out), STDOUT_FILENO);
-	err = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
-	posix_spawn_file_actions_destroy(&actions);
-	if (err) {
-		cli_error("gnuplot: %s; it draws for us: install the package gnuplot-nox",
-			  strerror(err));
-		return -1;
-	}
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		continue;
-	if (WIFEXITED(status) && !WEXITSTATUS(status))
-		return 0;
-	cli_error("gnuplot failed; its words are above");
-	return -1;
-}
-
-static int draw_to(const struct report *r, const struct report_findings *f, int png, FILE *out)
-{
-	FILE *script = tmpfile();
-	int rc = script ? put_script(r, f, png, script) : -1;
-
-	if (rc)
-		cli_error("no room for a script of gnuplot");
-	else
-		rc = run_gnuplot(script, out);
-	if (script)
-		fclose(script);
-	return rc;
-}
-
-/* Text of a page; of JSON in a script element, where '<' alone could end it. */
-static void put_escaped(FILE *in, int json, FILE *out)
-{
-	int c;
-
-	while ((c = fgetc(in)) != EOF) {
-		if (c == '<')
-			fputs(json ? "\\u003c" : "&lt;", out);
-		else if (c == '&' && !json)
-			fputs("&amp;", out);
-		else if (c == '>' && !json)
-			fputs("&gt;", out);
-		else
-			fputc(c, out);
-	}
-}
-
-static int put_svg(const struct report *r, const struct report_findings *f, FILE *out)
-{
-	FILE *svg = tmpfile();
-	int rc = svg ? draw_to(r, f, 0, svg) : -1, shown = 0;
-	char line[4096];
-
-	if (!rc)
-		rewind(svg);
-	while (!rc && fgets(line, sizeof(line), svg)) { /* what stands before it is of a file */
-		const char *start = shown ? line : strstr(line, "<svg");
-
-		if (start)
-			fputs(start, out);
-		shown |= start != NULL;
-	}
-	if (svg)
-		fclose(svg);
-	return rc;
-}
-
 static void put_rates(const struct report *r, const struct report_findings *f, FILE *out)
 {
 	fprintf(out, "<table><tr><th>from</th><th>to</th><th>GB/s</th><th>least</th><th>most</th>"
@@ -261,14 +168,16 @@ static void put_rates(const struct report *r, const struct report_findings *f, F
 	fprintf(out, "</table>\n");
 }
 
-static int put_page(const struct report *r, const struct report_findings *f, const char *json_path,
-		    FILE *out)
+static int put_page(const struct report_plot *plot, FILE *out)
 {
-	FILE *text = tmpfile(), *json = fopen(json_path, "re");
+	const struct heat *heat = plot->arg;
+	const struct report *r = heat->report;
+	const struct report_findings *f = heat->findings;
+	FILE *text = tmpfile(), *json = fopen(heat->json_path, "re");
 	int rc = text && json ? 0 : -1;
 
 	if (rc)
-		cli_error("%s: %s", json_path, strerror(errno));
+		cli_error("%s: %s", heat->json_path, strerror(errno));
 	fprintf(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
 		     "<title>tcpx mesh</title>\n<style>body{font-family:sans-serif}"
 		     "td,th{padding:0 .6em;text-align:right}.slow{color:#b2182b}</style></head>"
@@ -276,14 +185,14 @@ static int put_page(const struct report *r, const struct report_findings *f, con
 	if (!rc) {
 		report_print(r, f, text);
 		rewind(text);
-		put_escaped(text, 0, out);
+		report_plot_escaped(text, 0, out);
 		fprintf(out, "</pre>\n");
-		rc = put_svg(r, f, out);
+		rc = report_plot_svg(plot, out);
 	}
 	if (!rc) {
 		put_rates(r, f, out);
 		fprintf(out, "<script type=\"application/json\" id=\"mesh\">");
-		put_escaped(json, 1, out);
+		report_plot_escaped(json, 1, out);
 		fprintf(out, "</script>\n</body></html>\n");
 	}
 	if (text)
@@ -293,41 +202,11 @@ static int put_page(const struct report *r, const struct report_findings *f, con
 	return rc;
 }
 
-/* What a program that creates a file would give it. */
-static mode_t file_mode(void)
-{
-	mode_t mask = umask(0);
-
-	umask(mask);
-	return 0666 & ~mask;
-}
-
 int report_draw(const struct report *r, const struct report_findings *f, const char *json_path,
 		const char *path)
 {
-	char *beside = NULL;
-	FILE *out = NULL;
-	int fd = -1, rc = -1, bad;
+	const struct heat heat = {r, f, json_path};
+	const struct report_plot plot = {put_script, put_page, &heat};
 
-	if (asprintf(&beside, "%s.XXXXXX", path) > 0)
-		fd = mkostemp(beside, O_CLOEXEC);
-	if (fd >= 0)
-		out = fdopen(fd, "w+");
-	if (!out) {
-		cli_error("%s: %s", path, strerror(errno));
-		free(beside);
-		return CLI_FAILED;
-	}
-	rc = ends_with(path, ".html") ? put_page(r, f, json_path, out)
-				      : draw_to(r, f, ends_with(path, ".png"), out);
-	bad = fflush(out) || ferror(out) || fchmod(fd, file_mode());
-	bad |= fclose(out) != 0;
-	if (!rc && (bad || rename(beside, path))) {
-		cli_error("%s: %s", path, strerror(errno));
-		rc = -1;
-	}
-	if (rc)
-		(void)unlink(beside);
-	free(beside);
-	return rc ? CLI_FAILED : CLI_OK;
+	return report_plot_file(&plot, path);
 }

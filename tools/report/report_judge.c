@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which links are slow, and which ends or hosts make them so. Pure. */
+/* Decides which links are slow, and which ends or hosts cause it. Pure. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "report.h"
 
-static int by_value(const void *a, const void *b)
+static int report_judge_by_value(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
 	return (x > y) - (x < y);
 }
 
-static double median(double *rates, uint32_t count)
+static double report_judge_median(double *rates, uint32_t count)
 {
 	if (!count)
 		return 0;
-	qsort(rates, count, sizeof(*rates), by_value);
+	qsort(rates, count, sizeof(*rates), report_judge_by_value);
 	return count % 2 ? rates[count / 2] : (rates[count / 2 - 1] + rates[count / 2]) / 2;
 }
 
-/* Is the cell one of the end's (or the rank's) in this direction? */
+/* Whether the cell belongs to the end (or rank) in this direction. */
 static int belongs(const struct report *r, const struct report_cell *cell, int rank, uint32_t index,
 		   int direction)
 {
@@ -43,12 +43,12 @@ double report_rate(const struct report *r, const struct report_findings *f, int 
 		rates[(*out_all)++] = r->cells[i].rate;
 		*out_slow += f->slow[i] != REPORT_WELL;
 	}
-	middle = median(rates, *out_all);
+	middle = report_judge_median(rates, *out_all);
 	free(rates);
 	return middle;
 }
 
-/* Of each end: all cells, and slow ones; [direction - 1]. */
+/* Per end: all cells and slow ones, at [direction - 1]. */
 struct count {
 	uint32_t all[2], slow[2];
 };
@@ -68,8 +68,8 @@ static void count_cells(const struct report *r, const struct report_findings *f,
 	}
 }
 
-/* Most of its links are slow. A single one says nothing about its ends. */
-static unsigned char directions(const struct count *count)
+/* Whether most of its links are slow. A single link says nothing about its ends. */
+static unsigned char report_judge_directions(const struct count *count)
 {
 	unsigned char found = 0;
 
@@ -118,7 +118,7 @@ static int find_stragglers(const struct report *r, struct report_findings *f)
 		return -1;
 	count_cells(r, f, counts);
 	for (uint32_t i = 0; i < r->nends; i++)
-		f->ends[i] = directions(&counts[i]);
+		f->ends[i] = report_judge_directions(&counts[i]);
 	free(counts);
 	find_ranks(r, f);
 	for (uint32_t i = 0; i < r->nends; i++)
@@ -134,7 +134,7 @@ static int find_stragglers(const struct report *r, struct report_findings *f)
 	return 0;
 }
 
-static int measure(const struct report *r, struct report_findings *f)
+static int report_judge_measure(const struct report *r, struct report_findings *f)
 {
 	double *rates = calloc(r->ncells + 1, sizeof(*rates));
 
@@ -144,7 +144,7 @@ static int measure(const struct report *r, struct report_findings *f)
 		rates[i] = r->cells[i].rate;
 		f->wrong += r->cells[i].wrong;
 	}
-	f->median = median(rates, r->ncells);
+	f->median = report_judge_median(rates, r->ncells);
 	f->least = r->ncells ? rates[0] : 0;
 	f->most = r->ncells ? rates[r->ncells - 1] : 0;
 	free(rates);
@@ -159,7 +159,7 @@ int report_judge(const struct report *r, double percent, struct report_findings 
 	f->slow = calloc(r->ncells + 1, 1);
 	f->ends = calloc(r->nends + 1, 1);
 	f->ranks = calloc(r->nranks + 1, 1);
-	if (!f->slow || !f->ends || !f->ranks || measure(r, f))
+	if (!f->slow || !f->ends || !f->ranks || report_judge_measure(r, f))
 		return -1;
 	for (uint32_t i = 0; i < r->ncells; i++)
 		if (r->cells[i].rate < f->median * (1 - percent / 100))

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads what mesh wrote; nothing in it is believed. */
+/* Reads a result of mesh, which may hold anything. */
 #include <stdlib.h>
 
+#include "base/text.h"
 #include "cli_output.h"
 #include "report.h"
 
 #ifdef TOOL_WITH_JANSSON
 
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
@@ -14,17 +16,31 @@
 struct reading {
 	const char *path;
 	struct report *out;
-	uint32_t *first; /* of each rank, and behind the last: its first end */
+	uint32_t *first; /* index of the first end of each rank, and one past the last */
 };
 
 static int wrong(const struct reading *r, const char *what)
 {
-	cli_error("%s: %s; give it a file of 'tcpx mesh --json'", r->path, what);
+	cli_error("%s: not a result of 'tcpx mesh' or 'tcpx perf --json': %s", r->path, what);
 	return -1;
 }
 
-/* 0: a whole number up to max. */
-static int number(const json_t *object, const char *key, uint64_t max, uint64_t *out)
+/* Reports an error of the parser, or of opening the file. */
+static int report_unread(const struct reading *r, const json_error_t *error)
+{
+	char what[JSON_ERROR_TEXT_LENGTH + 32];
+	int err = errno;
+
+	if (json_error_code(error) == json_error_cannot_open_file) {
+		cli_error("%s: %s", r->path, strerror(err));
+		return -1;
+	}
+	text_format(what, sizeof(what), "%s, line %d", error->text, error->line);
+	return wrong(r, what);
+}
+
+/* Returns 0 for a whole number up to max. */
+static int report_read_number(const json_t *object, const char *key, uint64_t max, uint64_t *out)
 {
 	const json_t *value = json_object_get(object, key);
 
@@ -35,7 +51,7 @@ static int number(const json_t *object, const char *key, uint64_t max, uint64_t 
 	return 0;
 }
 
-static int rate(const json_t *object, const char *key, double *out)
+static int report_read_rate(const json_t *object, const char *key, double *out)
 {
 	const json_t *value = json_object_get(object, key);
 
@@ -43,7 +59,7 @@ static int rate(const json_t *object, const char *key, double *out)
 	return json_is_number(value) && isfinite(*out) && *out >= 0 ? 0 : -1;
 }
 
-/* It is shown on terminals and pages. */
+/* Cleans a name, which is shown on terminals and pages. */
 static void take_name(char out[REPORT_HOST_MAX], const char *text)
 {
 	snprintf(out, REPORT_HOST_MAX, "%s", text);
@@ -58,13 +74,13 @@ static int read_rank(struct reading *r, const json_t *rank, uint32_t index)
 	struct report *out = r->out;
 	uint64_t value;
 
-	if (number(rank, "rank", UINT32_MAX, &value) || value != index || !json_is_string(host) ||
-	    !json_is_array(gpus))
+	if (report_read_number(rank, "rank", UINT32_MAX, &value) || value != index ||
+	    !json_is_string(host) || !json_is_array(gpus))
 		return wrong(r, "\"ranks\" are not ranks from 0 with host and gpus");
 	take_name(out->hosts[index], json_string_value(host));
 	r->first[index] = out->nends;
 	for (size_t i = 0; i < json_array_size(gpus); i++) {
-		if (number(json_array_get(gpus, i), "gpu", UINT32_MAX, &value))
+		if (report_read_number(json_array_get(gpus, i), "gpu", UINT32_MAX, &value))
 			return wrong(r, "a GPU without its number");
 		if (out->nends == REPORT_ENDS_MAX)
 			return wrong(r, "more than 4096 GPUs");
@@ -92,7 +108,7 @@ static int read_ranks(struct reading *r, const json_t *ranks)
 	return 0;
 }
 
-/* [rank, GPU] to a position; -1: there is no such end. */
+/* The index of the end [rank, GPU]; -1: there is no such end. */
 static int64_t end_of(const struct reading *r, const json_t *pair)
 {
 	json_int_t rank = json_integer_value(json_array_get(pair, 0));
@@ -115,8 +131,10 @@ static int read_cell(struct reading *r, const json_t *cell)
 
 	if (from < 0 || to < 0 || from == to)
 		return wrong(r, "a cell whose \"from\" or \"to\" is no GPU of \"ranks\"");
-	if (rate(cell, "rate", &out->rate) || rate(cell, "least", &out->least) ||
-	    rate(cell, "most", &out->most) || number(cell, "wrong", INT64_MAX, &out->wrong))
+	if (report_read_rate(cell, "rate", &out->rate) ||
+	    report_read_rate(cell, "least", &out->least) ||
+	    report_read_rate(cell, "most", &out->most) ||
+	    report_read_number(cell, "wrong", INT64_MAX, &out->wrong))
 		return wrong(r, "a cell without rate, least, most and wrong");
 	out->from = (uint32_t)from;
 	out->to = (uint32_t)to;
@@ -143,25 +161,25 @@ static int read_cells(struct reading *r, const json_t *cells)
 
 		rc = read_cell(r, json_array_get(cells, i));
 		if (!rc && seen[(size_t)cell->from * r->out->nends + cell->to]++)
-			rc = wrong(r, "a cell that is there twice");
+			rc = wrong(r, "a cell appears twice");
 	}
 	free(seen);
 	return rc;
 }
 
-static int read_document(struct reading *r, const json_t *root)
+static int report_read_read_document(struct reading *r, const json_t *root)
 {
 	const char *tool = json_string_value(json_object_get(root, "tool"));
 	const char *op = json_string_value(json_object_get(root, "op"));
 	uint64_t schema = 0;
 
 	if (!tool || strcmp(tool, "mesh") != 0)
-		return wrong(r, tool ? "not a mesh, but of another command" : "no \"tool\"");
-	if (number(root, "schema", 1, &schema) || schema != 1)
+		return wrong(r, tool ? "it is of another command" : "no \"tool\"");
+	if (report_read_number(root, "schema", 1, &schema) || schema != 1)
 		return wrong(r, "not \"schema\" 1");
 	if (!op || (strcmp(op, "write") && strcmp(op, "read") && strcmp(op, "send")) ||
-	    number(root, "size", INT64_MAX, &r->out->size) ||
-	    number(root, "iters", INT64_MAX, &r->out->iters))
+	    report_read_number(root, "size", INT64_MAX, &r->out->size) ||
+	    report_read_number(root, "iters", INT64_MAX, &r->out->iters))
 		return wrong(r, "no \"op\", \"size\" or \"iters\"");
 	snprintf(r->out->op, sizeof(r->out->op), "%s", op);
 	if (read_ranks(r, json_object_get(root, "ranks")))
@@ -177,12 +195,9 @@ int report_read(const char *path, struct report *out)
 	int rc;
 
 	*out = (struct report){.nranks = 0};
-	if (!root) {
-		cli_error("%s: %s (line %d); give it a file of 'tcpx mesh --json'", path,
-			  error.text, error.line);
-		return -1;
-	}
-	rc = read_document(&r, root);
+	if (!root)
+		return report_unread(&r, &error);
+	rc = report_read_read_document(&r, root);
 	json_decref(root);
 	free(r.first);
 	if (rc)

@@ -4,7 +4,7 @@
 #include "report.h"
 
 #define GIGA 1e9
-#define LISTED 32 /* slow links; of more the drawing says more */
+#define LISTED 32 /* most slow links listed; the drawing has all */
 
 static void name_end(const struct report *r, uint32_t end, FILE *out)
 {

@@ -16,13 +16,14 @@ struct diag_command {
 #define AT(field) offsetof(struct diag_command, field)
 
 static const struct cli_option options[] = {
-	{"out", "DIR", CLI_RULE_TEXT, AT(out), NULL, 0, "where folders are made [diagnostics]"},
+	{"out", "DIR", CLI_RULE_TEXT, AT(out), NULL, 0,
+	 "where folders are made (default: the user's state)"},
 	{"name", "NAME", CLI_RULE_TEXT, AT(name), NULL, 0,
-	 "first part of the folder's name [the command's]"},
+	 "first part of the folder name [the command's]"},
 	{"mask", NULL, CLI_RULE_FLAG, AT(mask), NULL, 0, "hide addresses and the host's name"},
 };
 
-static int run(const struct cli_command *command, int argc, char **argv)
+static int diag_action(const struct cli_command *command, int argc, char **argv)
 {
 	struct diag_command o = {0};
 	struct diag_options collect;
@@ -55,5 +56,5 @@ const struct cli_command command_diag = {
 	COMMAND_OPTIONS(options),
 	.min_args = 1,
 	.max_args = 4096,
-	.run = run,
+	.run = diag_action,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcpx doctor: what of this machine, and of the other end, stands in the way, and what helps. */
+/* tcpx doctor: checks this machine and the other end for misconfiguration. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "doctor_rules.h"
 
 struct doctor_options {
-	int fix, insecure;
+	int fix, all, insecure;
 	uint64_t gpu;
 	const char *facts, *save, *json, *only, *nic, *plugin, *key, *peer;
 };
@@ -23,25 +23,34 @@ struct doctor_options {
 
 static const struct cli_option options[] = {
 	{"peer", "HOST[:PORT]", CLI_RULE_TEXT, AT(peer), NULL, 0,
-	 "ask the 'tcpx serve' there as well, and compare"},
-	{"gpu", "N", {CLI_COUNT, 0, 1023}, AT(gpu), NULL, 0, "GPU of this process that is meant"},
+	 "check the 'tcpx serve' there as well", .group = "Checks"},
+	{"gpu",
+	 "N",
+	 {CLI_COUNT, 0, 1023},
+	 AT(gpu),
+	 NULL,
+	 0,
+	 "the GPU to check, as this process counts"},
 	{"nic", "NAME[,...]", CLI_RULE_TEXT, AT(nic), NULL, 0,
-	 "NICs that are listened on (default: TCPX_NIC)"},
+	 "the NICs to listen on (default: TCPX_NIC)"},
 	{"plugin", "FILE", CLI_RULE_TEXT, AT(plugin), NULL, 0,
 	 "ncclNet plugin (default: where TCPX's is)"},
-	{"key-file", "FILE", CLI_RULE_TEXT, AT(key), NULL, 0,
-	 "shared key file (default: TCPX_KEY_FILE)"},
+	{"only", "ID[,...]", CLI_RULE_TEXT, AT(only), NULL, 0,
+	 "only these checks, by id or name: D01,routes"},
+	{"all", NULL, CLI_RULE_FLAG, AT(all), NULL, 0, "show the skipped checks and why"},
+	{"key", "FILE", CLI_RULE_TEXT, AT(key), NULL, 0, "shared key file (default: TCPX_KEY_FILE)",
+	 .earlier = "key-file", .group = "Trust"},
 	{"insecure", NULL, CLI_RULE_FLAG, AT(insecure), NULL, 0,
 	 "reach --peer beyond loopback without a key"},
-	{"only", "ID[,...]", CLI_RULE_TEXT, AT(only), NULL, 0, "these checks alone: D01,D16"},
 	{"facts", "FILE", CLI_RULE_TEXT, AT(facts), NULL, 0,
-	 "judge what was found elsewhere, not this machine"},
-	{"save-facts", "FILE", CLI_RULE_TEXT, AT(save), NULL, 0, "write what was found"},
-	{"fix", NULL, CLI_RULE_FLAG, AT(fix), NULL, 0, "print the fixes alone; nothing runs them"},
-	{"json", "FILE|-", CLI_RULE_TEXT, AT(json), NULL, 0, "write the checks as JSON"},
+	 "judge recorded facts, not this machine", .group = "Facts and output"},
+	{"save-facts", "FILE", CLI_RULE_TEXT, AT(save), NULL, 0, "record the facts"},
+	{"fix", NULL, CLI_RULE_FLAG, AT(fix), NULL, 0, "print only the fixes; nothing is run"},
+	{"json", "FILE", CLI_RULE_TEXT, AT(json), NULL, 0, "write the checks as JSON",
+	 .letter = 'J', .implied = "-"},
 };
 
-/* The rules of --only. CLI_GO; or an exit code. */
+/* Parses --only. Returns CLI_GO or an exit code. */
 static int choose(const char *list, uint64_t *out_chosen)
 {
 	uint64_t chosen = 0;
@@ -54,8 +63,10 @@ static int choose(const char *list, uint64_t *out_chosen)
 		len = strcspn(list, ",");
 		rule = doctor_rule_named(list, len);
 		if (!rule)
-			return cli_usage("--only: '%.*s' is no check; they are D01 to D20",
-					 (int)len, list);
+			return cli_usage(
+				"--only: '%.*s' is not a check; they are D01 to D22 or the "
+				"names that 'tcpx doctor --all' prints",
+				(int)len, list);
 		chosen |= 1ull << (rule - doctor_rule(0));
 		*out_chosen = chosen;
 	}
@@ -64,7 +75,7 @@ static int choose(const char *list, uint64_t *out_chosen)
 
 static int check_options(const struct cli_command *command, const struct doctor_options *o)
 {
-	static const char *const live[] = {"peer", "plugin", "key-file", "insecure"};
+	static const char *const live[] = {"peer", "plugin", "key", "insecure"};
 
 	for (unsigned i = 0; o->facts && i < sizeof(live) / sizeof(live[0]); i++)
 		if (cli_given(command, live[i]))
@@ -72,11 +83,11 @@ static int check_options(const struct cli_command *command, const struct doctor_
 	if (o->insecure && !o->peer)
 		return cli_usage("--insecure is for --peer");
 	if (o->fix && o->json)
-		return cli_usage("--fix and --json are two questions; ask one");
+		return cli_usage("--fix and --json exclude each other");
 	return CLI_GO;
 }
 
-/* The whole file. NULL after a line on stderr. */
+/* Reads the whole file. NULL after a line on stderr. */
 static char *read_all(const char *path, size_t *out_len)
 {
 	FILE *f = fopen(path, "re");
@@ -96,7 +107,7 @@ static char *read_all(const char *path, size_t *out_len)
 	return text;
 }
 
-static int load(const char *path, struct doctor_facts *facts)
+static int doctor_load(const char *path, struct doctor_facts *facts)
 {
 	char why[300], *text;
 	size_t len;
@@ -141,7 +152,7 @@ static int find_out(const struct cli_command *command, const struct doctor_optio
 		.insecure = o->insecure,
 		.gpu = cli_given(command, "gpu") ? (int)o->gpu : -1,
 	};
-	int rc = o->facts ? load(o->facts, facts) : CLI_OK;
+	int rc = o->facts ? doctor_load(o->facts, facts) : CLI_OK;
 
 	if (rc)
 		return rc;
@@ -158,7 +169,8 @@ static int find_out(const struct cli_command *command, const struct doctor_optio
 	return o->save ? save(o->save, facts) : CLI_OK;
 }
 
-static int judge(const struct doctor_options *o, uint64_t chosen, const struct doctor_facts *facts)
+static int doctor_conclude(const struct doctor_options *o, uint64_t chosen,
+			   const struct doctor_facts *facts)
 {
 	static struct doctor_report report;
 	int rc = CLI_OK;
@@ -167,13 +179,13 @@ static int judge(const struct doctor_options *o, uint64_t chosen, const struct d
 	if (o->fix)
 		doctor_print_fixes(&report);
 	else if (!o->json || strcmp(o->json, "-"))
-		doctor_print_text(&report);
+		doctor_print_text(&report, o->all || o->only);
 	if (o->json)
 		rc = doctor_print_json(&report, facts, o->json);
 	return rc == CLI_OK && report.verdicts[DOCTOR_FAIL] ? CLI_FOUND : rc;
 }
 
-static int run(const struct cli_command *command, int argc, char **argv)
+static int doctor_command(const struct cli_command *command, int argc, char **argv)
 {
 	struct doctor_options o = {0};
 	struct doctor_facts facts = {0};
@@ -190,7 +202,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
 		return rc;
 	rc = find_out(command, &o, chosen, &facts);
 	if (rc == CLI_OK)
-		rc = judge(&o, chosen, &facts);
+		rc = doctor_conclude(&o, chosen, &facts);
 	doctor_facts_free(&facts);
 	return rc;
 }
@@ -198,7 +210,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
 const struct cli_command command_doctor = {
 	.name = "doctor",
 	.args = "[options]",
-	.summary = "Looks for what stands in the way, and says what helps",
+	.summary = "Checks for misconfiguration, prints cause and fix",
 	COMMAND_OPTIONS(options),
-	.run = run,
+	.run = doctor_command,
 };

@@ -26,9 +26,9 @@ static const struct cli_option options[] = {
 	{"env", NULL, CLI_RULE_FLAG, offsetof(struct info_options, env), NULL, 0,
 	 "every option: value, default, range, alias, help"},
 	{"plugin", "FILE", CLI_RULE_TEXT, offsetof(struct info_options, plugin), NULL, 0,
-	 "what an ncclNet plugin offers; default: TCPX's"},
-	{"json", "FILE|-", CLI_RULE_TEXT, offsetof(struct info_options, json), NULL, 0,
-	 "write it all as JSON"},
+	 "show an ncclNet plugin; default: TCPX's"},
+	{"json", "FILE", CLI_RULE_TEXT, offsetof(struct info_options, json), NULL, 0,
+	 "write everything as JSON", .letter = 'J', .implied = "-"},
 };
 
 /* What this program adds to the library's features. */
@@ -76,10 +76,11 @@ static int is_transport(const char *name)
 	       !strcmp(name, "devmem");
 }
 
-/* As --transport names them: by an ncclNet plugin goes host memory, or with TCPX that of GPUs. */
+/* Names of --transport: an ncclNet plugin carries host memory (plugin), or with TCPX that of
+ * GPUs (gpudirect). */
 static const char *const plugin_words[] = {"plugin", "gpudirect"};
 
-/* First word of a file below /proc or /sys; "" when there is none. */
+/* Reads the first word of a file below /proc or /sys; "" if there is none. */
 static const char *read_word(const char *path, char *buf, size_t cap)
 {
 	FILE *f = fopen(path, "re");
@@ -156,7 +157,8 @@ static void print_options(void)
 	}
 }
 
-static void put_interfaces(struct cli_json *json, const struct sys_iface *ifaces, unsigned count)
+static void info_put_interfaces(struct cli_json *json, const struct sys_iface *ifaces,
+				unsigned count)
 {
 	struct cli_json *list = cli_json_array(json, "interfaces");
 	char text[SYS_ADDR_TEXT], mtu[16];
@@ -174,8 +176,8 @@ static void put_interfaces(struct cli_json *json, const struct sys_iface *ifaces
 	}
 }
 
-/* The public key that sessions have by TCPX_IDENTITY_FILE; "": each makes its own. A file that is
- * of no use is said. */
+/* The public key of TCPX_IDENTITY_FILE; "": each session creates its own. Reports an unusable
+ * file. */
 static void identity_key(char out_key[65])
 {
 	tcpx_option o = {.sz = sizeof(o)};
@@ -209,7 +211,7 @@ static void put_features(struct cli_json *json)
 	}
 }
 
-static void put_options(struct cli_json *json)
+static void info_put_options(struct cli_json *json)
 {
 	struct cli_json *list = cli_json_array(json, "options");
 	struct cli_json *unknown = cli_json_array(json, "unknown");
@@ -242,7 +244,7 @@ static void put_options(struct cli_json *json)
 	}
 }
 
-static int write_json(const char *path, const struct sys_iface *ifaces, unsigned count)
+static int info_write_json(const char *path, const struct sys_iface *ifaces, unsigned count)
 {
 	struct cli_json *json;
 	char word[32], key[65];
@@ -262,11 +264,11 @@ static int write_json(const char *path, const struct sys_iface *ifaces, unsigned
 	cli_json_text(json, "congestion",
 		      read_word("/proc/sys/net/ipv4/tcp_congestion_control", word, sizeof(word)));
 	put_features(json);
-	put_interfaces(json, ifaces, count);
+	info_put_interfaces(json, ifaces, count);
 	info_gpu_put(json);
 	identity_key(key);
 	cli_json_text(json, "identity", key);
-	put_options(json);
+	info_put_options(json);
 	rc = cli_json_write(json, out, path) ? CLI_FAILED : CLI_OK;
 	cli_json_free(json);
 	return rc;
@@ -288,7 +290,7 @@ static void print_all(const struct sys_iface *ifaces, unsigned count)
 	printf("options: tcpx info --env\n");
 }
 
-static int run(const struct cli_command *command, int argc, char **argv)
+static int info_command(const struct cli_command *command, int argc, char **argv)
 {
 	struct sys_iface *ifaces = NULL;
 	struct info_options o = {0};
@@ -298,14 +300,14 @@ static int run(const struct cli_command *command, int argc, char **argv)
 	if (rc != CLI_GO)
 		return rc;
 	if (o.plugin && o.env)
-		return cli_usage("--plugin and --env are two questions; ask one");
+		return cli_usage("--plugin and --env exclude each other");
 	if (o.plugin)
 		return info_plugin(o.plugin, o.json);
 	rc = CLI_OK;
 	if (sys_iface_list(&ifaces, &count) != TCPX_OK)
 		count = 0;
 	if (o.json) {
-		rc = write_json(o.json, ifaces, count);
+		rc = info_write_json(o.json, ifaces, count);
 	} else if (o.env) {
 		print_options();
 		print_unknown();
@@ -321,5 +323,5 @@ const struct cli_command command_info = {
 	.args = "[options]",
 	.summary = "Shows what this build and this machine have, and every option",
 	COMMAND_OPTIONS(options),
-	.run = run,
+	.run = info_command,
 };

@@ -20,7 +20,7 @@ static const struct cli_option options[] = {
 	 "new: add a second key to FILE (rotation)"},
 };
 
-static int make(const char *path, int append)
+static int key_make(const char *path, int append)
 {
 	tcpx_status status = tcpx_key_create(path, append);
 
@@ -67,7 +67,7 @@ static int make_identity(const char *path)
 	return CLI_OK;
 }
 
-static int run(const struct cli_command *command, int argc, char **argv)
+static int key_command(const struct cli_command *command, int argc, char **argv)
 {
 	struct key_options o = {0};
 	int first, rc = cli_parse(command, argc, argv, &o, &first);
@@ -75,7 +75,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
 	if (rc != CLI_GO)
 		return rc;
 	if (!strcmp(argv[first], "new"))
-		return make(argv[first + 1], o.append);
+		return key_make(argv[first + 1], o.append);
 	if (o.append)
 		return cli_usage("--append is for 'tcpx key new'");
 	if (!strcmp(argv[first], "show-id"))
@@ -89,9 +89,9 @@ static int run(const struct cli_command *command, int argc, char **argv)
 const struct cli_command command_key = {
 	.name = "key",
 	.args = "new|show-id|identity FILE [options]",
-	.summary = "Makes shared key files, names the keys in one, makes identity files",
+	.summary = "Makes shared key files and identity files, names keys",
 	COMMAND_OPTIONS(options),
 	.min_args = 2,
 	.max_args = 2,
-	.run = run,
+	.run = key_command,
 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcpx mesh: every GPU of all ranks with every one of the others, a matrix of rates. */
+/* tcpx mesh: measures every pair of GPUs of different ranks, as a matrix of rates. */
 #include <stdlib.h>
 
 #include "cli_output.h"
 #include "commands.h"
 #include "node.h"
 
-static tcpx_status work(struct node *node, int *out_rc)
+static tcpx_status mesh_cmd_work(struct node *node, int *out_rc)
 {
 	tcpx_status status = node_counted(node, node_mesh);
 
@@ -17,7 +17,7 @@ static tcpx_status work(struct node *node, int *out_rc)
 	return status;
 }
 
-static int run(const struct cli_command *command, int argc, char **argv)
+static int mesh_command(const struct cli_command *command, int argc, char **argv)
 {
 	static struct node_options o;
 	static struct node node;
@@ -27,7 +27,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
 	node.shared_area = true;
 	if (rc == CLI_GO)
 		rc = node_start(command, &node, &o, argc, argv, first);
-	return rc == CLI_GO ? node_drive(&node, work) : rc;
+	return rc == CLI_GO ? node_drive(&node, mesh_cmd_work) : rc;
 }
 
 const struct cli_command command_mesh = {
@@ -37,5 +37,5 @@ const struct cli_command command_mesh = {
 	.options = node_option_table,
 	.noptions = NODE_OPTION_COUNT - NODE_OPTIONS_OF_NODE,
 	.max_args = 1,
-	.run = run,
+	.run = mesh_command,
 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcpx nixl-env: a plugin folder with ours beside an installed NIXL's own; the line to use it. */
+/* tcpx nixl-env: makes a folder with our plugin and those of an installed NIXL, and prints the
+ * line to use it. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <spawn.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,19 +24,21 @@
 extern char **environ;
 
 struct nixl_env_options {
-	int alias;
+	int alias, alone;
 	const char *python, *package, *plugin;
 };
 
+#define AT(field) offsetof(struct nixl_env_options, field)
+
 static const struct cli_option options[] = {
-	{"alias", NULL, CLI_RULE_FLAG, offsetof(struct nixl_env_options, alias), NULL, 0,
-	 "ours under the name UCX as well, in place of it, for tools that know no other"},
-	{"python", "FILE", CLI_RULE_TEXT, offsetof(struct nixl_env_options, python), "python3", 0,
-	 "whose NIXL it is for"},
-	{"package", "NAME", CLI_RULE_TEXT, offsetof(struct nixl_env_options, package), NULL, 0,
-	 "which one, nixl_cu12 or nixl_cu13 (default: that which 'import nixl' takes)"},
-	{"plugin", "FILE", CLI_RULE_TEXT, offsetof(struct nixl_env_options, plugin), NULL, 0,
-	 "our plugin (default: the installed one, or this build's)"},
+	{"alias", NULL, CLI_RULE_FLAG, AT(alias), NULL, 0,
+	 "TCPX in place of UCX, for tools that know no other"},
+	{"alone", NULL, CLI_RULE_FLAG, AT(alone), NULL, 0, "TCPX alone where there is no NIXL"},
+	{"python", "FILE", CLI_RULE_TEXT, AT(python), "python3", 0, "whose NIXL it is for"},
+	{"package", "NAME", CLI_RULE_TEXT, AT(package), NULL, 0,
+	 "nixl_cu12 or nixl_cu13 (default: as 'import nixl')"},
+	{"plugin", "FILE", CLI_RULE_TEXT, AT(plugin), NULL, 0,
+	 "TCPX plugin (default: the installed or built one)"},
 };
 
 /* An installed NIXL; "" where there is none. */
@@ -44,7 +46,8 @@ struct nixl {
 	char package[64], site[PATH_MAX];
 };
 
-/* Looked up without being imported. Of several NIXLs that of torch's CUDA, else the newest. */
+/* Finds NIXL without importing it. Of several packages it takes the one for the CUDA of torch,
+ * else the newest. */
 static const char question[] =
 	"import importlib.util, os, re, sys\n"
 	"def folder(name):\n"
@@ -63,7 +66,7 @@ static const char question[] =
 	"        print(os.path.dirname(folder(name)))\n"
 	"        break\n";
 
-static void take_line(FILE *file, char *out, size_t cap)
+static void nixl_env_take_line(FILE *file, char *out, size_t cap)
 {
 	if (!fgets(out, (int)cap, file))
 		out[0] = '\0';
@@ -92,8 +95,8 @@ static int ask_python(const char *python, const char *package, struct nixl *out)
 			  strerror(rc ? rc : errno));
 		return CLI_FAILED;
 	}
-	take_line(file, out->package, sizeof(out->package));
-	take_line(file, out->site, sizeof(out->site));
+	nixl_env_take_line(file, out->package, sizeof(out->package));
+	nixl_env_take_line(file, out->site, sizeof(out->site));
 	fclose(file);
 	if (waitpid(pid, &status, 0) != pid || status) {
 		cli_error("%s does not say where its packages are", python);
@@ -107,7 +110,7 @@ static int ask_python(const char *python, const char *package, struct nixl *out)
 	return CLI_OK;
 }
 
-/* Where it was named, installed, or built. */
+/* Finds the plugin: as named, installed, or built. */
 static int find_plugin(const char *named, char out[PATH_MAX])
 {
 	static const char *const places[] = {"../lib/tcpx/nixl", "../lib64/tcpx/nixl", INSTALLED,
@@ -134,7 +137,7 @@ static int find_plugin(const char *named, char out[PATH_MAX])
 	return CLI_FAILED;
 }
 
-static int make_folder(const char *path)
+static int nixl_env_make_folder(const char *path)
 {
 	if (!mkdir(path, 0755) || errno == EEXIST)
 		return CLI_OK;
@@ -154,7 +157,8 @@ static int make_link(const char *target, const char *folder, const char *name)
 	return CLI_FAILED;
 }
 
-/* A file of its own, or the loader would take it for what is loaded under the other name. */
+/* Copies the file, because the loader would take a link for the library loaded under the other
+ * name. */
 static int make_alias(const char *plugin, const char *folder)
 {
 	char path[PATH_MAX + 256];
@@ -178,7 +182,7 @@ static int make_alias(const char *plugin, const char *folder)
 	return moved ? CLI_FAILED : CLI_OK;
 }
 
-/* Links, and our alias: what was made before, maybe of a NIXL that is another one now. */
+/* Removes links and our alias, which may be of an earlier NIXL. */
 static void clear_folder(const char *path)
 {
 	struct dirent *entry;
@@ -194,7 +198,7 @@ static void clear_folder(const char *path)
 		closedir(dir);
 }
 
-/* Links to all shared libraries of a folder. */
+/* Makes links to all shared libraries of a folder. */
 static int link_all(const char *from, const char *to)
 {
 	char target[PATH_MAX + 256];
@@ -203,7 +207,7 @@ static int link_all(const char *from, const char *to)
 	DIR *dir = opendir(from);
 
 	if (!dir) {
-		cli_error("%s: %s: that NIXL is laid out in another way", from, strerror(errno));
+		cli_error("%s: %s: this NIXL has an unknown layout", from, strerror(errno));
 		return CLI_FAILED;
 	}
 	while (rc == CLI_OK && (entry = readdir(dir))) {
@@ -216,7 +220,8 @@ static int link_all(const char *from, const char *to)
 	return rc;
 }
 
-/* NIXL's plugins find their libraries from where they lie, so all of it lies as it is there. */
+/* Plugins of NIXL find their libraries by relative paths, so the layout is the same as in the
+ * package. */
 static int shadow(const struct nixl *nixl, const char *top, const char *libs, const char *plugins)
 {
 	char from[PATH_MAX + 256], name[128];
@@ -232,7 +237,7 @@ static int shadow(const struct nixl *nixl, const char *top, const char *libs, co
 	return rc == CLI_OK ? make_link(from, top, name) : rc;
 }
 
-/* One of ours is made anew; what somebody else has put there stays. */
+/* Whether the folder may be used: a folder of this command is made again, others are left alone. */
 static int check_folder(const char *top, const char *plugins)
 {
 	char ours[PATH_MAX + 512];
@@ -240,9 +245,9 @@ static int check_folder(const char *top, const char *plugins)
 	DIR *dir;
 	int entries = 0;
 
-	/* NIXL loads whatever lies in it as code. */
+	/* NIXL loads every plugin in the folder as code, so only this user may write to it. */
 	if (!stat(top, &st) && (st.st_uid != geteuid() || st.st_mode & (S_IWGRP | S_IWOTH))) {
-		cli_error("others may write to %s: its owner is uid %u, its mode %04o; name a "
+		cli_error("others may write to %s: owner uid %u, mode %04o; name a "
 			  "folder that is yours, or 'chmod go-w' it",
 			  top, (unsigned)st.st_uid, (unsigned)st.st_mode & 07777);
 		return CLI_FAILED;
@@ -255,12 +260,12 @@ static int check_folder(const char *top, const char *plugins)
 		closedir(dir);
 	if (entries <= 2 || !lstat(ours, &st))
 		return CLI_OK;
-	cli_error("%s is not empty and not of this command; name another folder", top);
+	cli_error("%s is not empty and was not made by this command; name another folder", top);
 	return CLI_FAILED;
 }
 
-/* For a shell, whatever is in it. */
-static void print_line(const char *folder)
+/* Prints the export line, quoted for a shell. */
+static void nixl_env_print_line(const char *folder)
 {
 	fputs("export NIXL_PLUGIN_DIR='", stdout);
 	for (; *folder; folder++)
@@ -268,19 +273,19 @@ static void print_line(const char *folder)
 	puts("'");
 }
 
-/* A folder without NIXL's own plugins is made where it was named, since it hides those of a NIXL
- * that comes later, or that another Python has. */
-static int check_nixl(const struct nixl_env_options *o, const struct nixl *nixl, bool named)
+/* A folder without NIXL's own plugins is made only on request: it hides those of a NIXL that is
+ * installed later, or in another Python. */
+static int check_nixl(const struct nixl_env_options *o, const struct nixl *nixl)
 {
-	if (*nixl->package || named)
+	if (*nixl->package || o->alone)
 		return CLI_OK;
 	cli_error("no NIXL in %s; 'pip install nixl' there, name another one with --python, or "
-		  "name a FOLDER to have TCPX alone in it",
+		  "give --alone for a folder that has TCPX alone",
 		  o->python);
 	return CLI_FAILED;
 }
 
-static void say(const struct nixl_env_options *o, const struct nixl *nixl)
+static void nixl_env_say(const struct nixl_env_options *o, const struct nixl *nixl)
 {
 	if (*nixl->package)
 		fprintf(stderr, "%s in %s, and TCPX%s\n", nixl->package, nixl->site,
@@ -293,7 +298,7 @@ static void say(const struct nixl_env_options *o, const struct nixl *nixl)
 			o->python);
 }
 
-static int make(const struct nixl_env_options *o, const char *wanted, bool named)
+static int nixl_env_make(const struct nixl_env_options *o, const char *wanted)
 {
 	char plugin[PATH_MAX], top[PATH_MAX], libs[PATH_MAX + 8], plugins[PATH_MAX + 16];
 	struct nixl nixl = {"", ""};
@@ -302,9 +307,9 @@ static int make(const struct nixl_env_options *o, const char *wanted, bool named
 	if (rc == CLI_OK)
 		rc = ask_python(o->python, o->package, &nixl);
 	if (rc == CLI_OK)
-		rc = check_nixl(o, &nixl, named);
+		rc = check_nixl(o, &nixl);
 	if (rc == CLI_OK)
-		rc = make_folder(wanted);
+		rc = nixl_env_make_folder(wanted);
 	if (rc != CLI_OK)
 		return rc;
 	if (!realpath(wanted, top)) {
@@ -315,9 +320,9 @@ static int make(const struct nixl_env_options *o, const char *wanted, bool named
 	snprintf(plugins, sizeof(plugins), "%s/l/plugins", top);
 	rc = check_folder(top, plugins);
 	if (rc == CLI_OK)
-		rc = make_folder(libs);
+		rc = nixl_env_make_folder(libs);
 	if (rc == CLI_OK)
-		rc = make_folder(plugins);
+		rc = nixl_env_make_folder(plugins);
 	if (rc != CLI_OK)
 		return rc;
 	clear_folder(libs);
@@ -330,19 +335,18 @@ static int make(const struct nixl_env_options *o, const char *wanted, bool named
 		rc = make_alias(plugin, plugins);
 	if (rc != CLI_OK)
 		return rc;
-	say(o, &nixl);
-	print_line(plugins);
+	nixl_env_say(o, &nixl);
+	nixl_env_print_line(plugins);
 	return CLI_OK;
 }
 
-static int run(const struct cli_command *command, int argc, char **argv)
+static int nixl_env_command(const struct cli_command *command, int argc, char **argv)
 {
 	struct nixl_env_options o = {0};
 	int first, rc = cli_parse(command, argc, argv, &o, &first);
-	bool named = rc == CLI_GO && first < argc;
 
 	if (rc == CLI_GO)
-		rc = make(&o, named ? argv[first] : "tcpx-nixl", named);
+		rc = nixl_env_make(&o, argv[first]);
 	if (rc != CLI_OK)
 		puts("false # tcpx nixl-env failed"); /* or eval "$(...)" would succeed */
 	return rc;
@@ -350,9 +354,10 @@ static int run(const struct cli_command *command, int argc, char **argv)
 
 const struct cli_command command_nixl_env = {
 	.name = "nixl-env",
-	.args = "[FOLDER] [options]",
+	.args = "FOLDER [options]",
 	.summary = "Prepares a plugin folder for NIXL, prints the line to use it",
 	COMMAND_OPTIONS(options),
+	.min_args = 1,
 	.max_args = 1,
-	.run = run,
+	.run = nixl_env_command,
 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcpx node: all GPUs of a host in one process, against those of other hosts. */
+/* tcpx node: transfers between all GPUs of hosts, with one process per host. */
 #include <stdio.h>
 
 #include "cli_output.h"
 #include "commands.h"
 #include "node.h"
 
-static tcpx_status work(struct node *node, int *out_rc)
+static tcpx_status node_cmd_work(struct node *node, int *out_rc)
 {
 	tcpx_status status = node_counted(node, node_run);
 
@@ -17,7 +17,8 @@ static tcpx_status work(struct node *node, int *out_rc)
 	return status;
 }
 
-/* The predecessor's validations: one GPU, and with devmem four channels on one NIC. */
+/* --check: the validations of the predecessor, with one GPU, and for devmem with four channels
+ * on one NIC. */
 static int set_check(const struct cli_command *command, struct node_options *o, struct node *node)
 {
 	if (!cli_given(command, "check"))
@@ -25,8 +26,8 @@ static int set_check(const struct cli_command *command, struct node_options *o, 
 	if (o->check == NODE_CHECK_DEVMEM && o->transport != NODE_GPUDIRECT)
 		return cli_usage("--check devmem is for --transport gpudirect");
 	if (!node_compares(node))
-		return cli_usage("--check compares what comes, and unpack 'none' (--unpack, "
-				 "TCPX_UNPACK_IMPL) leaves nothing to look at");
+		return cli_usage("--check compares received bytes, which unpack 'none' (--unpack, "
+				 "TCPX_UNPACK_IMPL) drops");
 	node->ngpus = 1;
 	if (o->check == NODE_CHECK_DEVMEM)
 		o->channels = 4;
@@ -46,7 +47,7 @@ static int say_check(const struct cli_command *command, const struct node_option
 	return rc == CLI_OK ? CLI_OK : CLI_FAILED;
 }
 
-static int run(const struct cli_command *command, int argc, char **argv)
+static int node_command(const struct cli_command *command, int argc, char **argv)
 {
 	static struct node_options o;
 	static struct node node;
@@ -56,7 +57,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
 		rc = node_start(command, &node, &o, argc, argv, first);
 	if (rc == CLI_GO)
 		rc = set_check(command, &o, &node);
-	return rc == CLI_GO ? say_check(command, &o, node_drive(&node, work)) : rc;
+	return rc == CLI_GO ? say_check(command, &o, node_drive(&node, node_cmd_work)) : rc;
 }
 
 const struct cli_command command_node = {
@@ -66,5 +67,5 @@ const struct cli_command command_node = {
 	.options = node_option_table + 1, /* without mesh's */
 	.noptions = NODE_OPTION_COUNT - 1,
 	.max_args = 1,
-	.run = run,
+	.run = node_command,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcpx perf: its options and what they may not be together. */
+/* tcpx perf: its options and their conflicts. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,14 +23,55 @@
 
 static const struct cli_option options[] = {
 	{"loopback", NULL, CLI_RULE_FLAG, AT(loopback), NULL, 0,
-	 "start a serve process here and use it"},
+	 "serve in a process of its own; rows of tcp and local", .group = "Path"},
+	{"port",
+	 "P",
+	 {CLI_COUNT, 1, 65535},
+	 AT(port),
+	 NULL,
+	 0,
+	 "port of HOST (default: 20000)",
+	 .letter = 'p'},
+	{"ipv4", NULL, CLI_RULE_FLAG, AT(ipv4), NULL, 0, "use an IPv4 address of HOST",
+	 .letter = '4'},
+	{"ipv6", NULL, CLI_RULE_FLAG, AT(ipv6), NULL, 0, "use an IPv6 address of HOST",
+	 .letter = '6'},
+	{"bind", "ADDR|IF[,...]", CLI_RULE_TEXT, AT(bind), NULL, 0,
+	 "local rails (default: direct routes)"},
+	{"transport",
+	 "LIST",
+	 {CLI_CHOICE_LIST, 0, 0, PERF_TRANSPORTS},
+	 AT(transports),
+	 "auto",
+	 0,
+	 "tcp, local, auto, plugin, gpudirect; a row each"},
+	{"channels",
+	 "LIST",
+	 {CLI_COUNT_LIST, 1, 64},
+	 AT(channels),
+	 NULL,
+	 0,
+	 "channels to the peer; a row each",
+	 .letter = 'P'},
+	{"chunk",
+	 "LIST",
+	 {CLI_BYTES_LIST, 4 * KIB, 16 * MIB},
+	 AT(chunks),
+	 NULL,
+	 0,
+	 "bytes of a chunk; a row each"},
+	{"workers", "N", {CLI_COUNT, 1, 64}, AT(workers), NULL, 0, "threads of the library"},
+	{"busy-poll", NULL, CLI_RULE_FLAG, AT(busy_poll), NULL, 0, "spin instead of sleeping"},
 	{"op",
 	 "OP",
 	 {CLI_CHOICE, 0, 0, PERF_OPS},
 	 AT(op),
 	 "write",
 	 0,
-	 "write, read, send, notify, latency, pingpong"},
+	 "write, read, send, notify, latency, pingpong",
+	 .group = "Transfers"},
+	{"reverse", NULL, CLI_RULE_FLAG, AT(reverse), NULL, 0, "the other end sends: --op read",
+	 .letter = 'R'},
 	{"size",
 	 "LIST",
 	 {CLI_BYTES_LIST, 1, TIB},
@@ -44,21 +85,23 @@ static const struct cli_option options[] = {
 	 AT(iters),
 	 NULL,
 	 CLI_ENV(PERF_ITERS),
-	 "transfers of a row instead of --time"},
+	 "transfers of a row instead of --time",
+	 .letter = 'n'},
 	{"time",
 	 "S",
 	 {CLI_SECONDS, 0, 3600},
 	 AT(seconds),
 	 "1",
 	 0,
-	 "seconds of a row, checks included"},
+	 "seconds of a row, checks included",
+	 .letter = 't'},
 	{"batch",
 	 "N",
 	 {CLI_COUNT, 1, 1000000},
 	 AT(batch),
 	 "1",
 	 0,
-	 "cut each transfer in N random pieces"},
+	 "split each transfer into N random pieces"},
 	{"depth", "N", {CLI_COUNT, 1, 1024}, AT(depth), "8", 0, "transfers in flight"},
 	{"working-set",
 	 "BYTES",
@@ -67,74 +110,73 @@ static const struct cli_option options[] = {
 	 NULL,
 	 0,
 	 "memory per side [256M; latency 1M]"},
-	{"channels",
-	 "LIST",
-	 {CLI_COUNT_LIST, 1, 64},
-	 AT(channels),
-	 NULL,
-	 0,
-	 "channels to the peer; a row each"},
-	{"chunk",
-	 "LIST",
-	 {CLI_BYTES_LIST, 4 * KIB, 16 * MIB},
-	 AT(chunks),
-	 NULL,
-	 0,
-	 "bytes of a chunk; a row each"},
-	{"transport",
-	 "LIST",
-	 {CLI_CHOICE_LIST, 0, 0, PERF_TRANSPORTS},
-	 AT(transports),
-	 "auto",
-	 0,
-	 "tcp, local, auto, plugin, gpudirect; a row each"},
-	CLI_PLUGIN_OPTIONS(AT),
-	{"bind", "ADDR|IF[,...]", CLI_RULE_TEXT, AT(bind), NULL, 0,
-	 "local rails (default: direct routes)"},
 	{"mem",
 	 "KIND",
 	 {CLI_CHOICE, 0, 0, PERF_MEMS},
 	 AT(mem),
 	 "host",
 	 0,
-	 "memory here: host, cuda[:N], slow (a test kind)"},
+	 "memory here: host, cuda[:N]"},
 	{"remote-mem",
 	 "KIND",
 	 {CLI_CHOICE, 0, 0, PERF_MEMS},
 	 AT(remote_mem),
 	 "host",
 	 0,
-	 "memory there"},
+	 "memory at the other end"},
 	{"bidir", NULL, CLI_RULE_FLAG, AT(bidir), NULL, 0,
 	 "both directions at once, the sum is shown"},
-	{"busy-poll", NULL, CLI_RULE_FLAG, AT(busy_poll), NULL, 0, "spin instead of sleeping"},
-	{"ceiling", NULL, CLI_RULE_FLAG, AT(ceiling), NULL, 0,
-	 "measure plain sockets too, show % of them"},
 	{"timeout",
 	 "S",
 	 {CLI_SECONDS, 0, 86400},
 	 AT(timeout),
 	 NULL,
 	 0,
-	 "end with 124 after so long"},
-	{"key", "FILE", CLI_RULE_TEXT, AT(key), NULL, 0,
-	 "shared key file (default: TCPX_KEY_FILE)"},
-	{"peer-key", "HEX", CLI_RULE_TEXT, AT(peer_key), NULL, 0,
-	 "only the serve that says it has this key will do"},
-	{"insecure", NULL, CLI_RULE_FLAG, AT(insecure), NULL, 0,
-	 "go beyond loopback without a key"},
+	 "time limit of the run, then exit 124"},
+	{"ceiling", NULL, CLI_RULE_FLAG, AT(ceiling), NULL, 0,
+	 "measure plain sockets as well, show % of them", .group = "Checks"},
 	{"no-check", NULL, CLI_RULE_FLAG, AT(no_check), NULL, 0,
-	 "do not compare what arrived; reuse buffers at once"},
+	 "do not compare received bytes; reuse buffers"},
 	{"inject-fault", NULL, CLI_RULE_FLAG, AT(inject_fault), NULL, 0,
 	 "flip a byte: the exit must be 4"},
-	{"seed", "N", {CLI_COUNT, 0, UINT32_MAX}, AT(seed), "1", 0, "of pattern and random places"},
-	{"workers", "N", {CLI_COUNT, 1, 64}, AT(workers), NULL, 0, "threads of the library"},
-	{"json", "FILE|-", CLI_RULE_TEXT, AT(json), NULL, 0, "write the results as JSON"},
+	{"seed",
+	 "N",
+	 {CLI_COUNT, 0, UINT32_MAX},
+	 AT(seed),
+	 "1",
+	 0,
+	 "seed of the pattern and of random places"},
+	CLI_PLUGIN_OPTIONS(AT),
+	{"key", "FILE", CLI_RULE_TEXT, AT(key), NULL, 0, "shared key file (default: TCPX_KEY_FILE)",
+	 .group = "Trust"},
+	{"peer-key", "HEX", CLI_RULE_TEXT, AT(peer_key), NULL, 0,
+	 "accept only the serve that proves this key"},
+	{"insecure", NULL, CLI_RULE_FLAG, AT(insecure), NULL, 0,
+	 "go beyond loopback without a key"},
+	{"json", "FILE", CLI_RULE_TEXT, AT(json), NULL, 0, "write the results as JSON",
+	 .letter = 'J', .implied = "-", .group = "Output"},
+	{"csv", "FILE", CLI_RULE_TEXT, AT(csv), NULL, 0, "write the rows as comma-separated values",
+	 .implied = "-"},
+	{"interval",
+	 "S",
+	 {CLI_SECONDS, 0, 3600},
+	 AT(interval),
+	 NULL,
+	 0,
+	 "a line of the rate every S seconds of a row",
+	 .letter = 'i'},
+	{"units",
+	 "LIST",
+	 {CLI_CHOICE_LIST, 0, 0, PERF_UNITS},
+	 AT(units),
+	 "GB",
+	 0,
+	 "rates in GB or Gbit a second, or both"},
 	{"perf-lines", NULL, CLI_RULE_FLAG, AT(perf_lines), NULL, CLI_ENV(PERF),
 	 "also the predecessor's [PERF] lines"},
 };
 
-/* What depends on the operation. */
+/* Sets defaults that depend on the operation. */
 static void set_sizes(struct perf_options *o)
 {
 	if (!o->working_set)
@@ -149,8 +191,8 @@ static void set_sizes(struct perf_options *o)
 		o->sizes.values[o->sizes.count++] = size;
 }
 
-/* TCPX_LOCAL=0 is the default of --transport and no more. It is taken out of the environment before
- * the library reads that. */
+/* TCPX_LOCAL=0 only sets the default of --transport. It is removed from the environment before
+ * the library reads it. */
 static int local_is_off(void)
 {
 	const char *text = getenv("TCPX_LOCAL");
@@ -162,15 +204,21 @@ static int local_is_off(void)
 	return 1;
 }
 
-/* What the options of the command line say about others. */
-static void settle(const struct cli_command *command, int no_local, struct perf_options *o)
+/* Applies options that change others. */
+static void perf_settle(const struct cli_command *command, int no_local, struct perf_options *o)
 {
-	if (no_local && !cli_given(command, "transport"))
+	int chosen = cli_given(command, "transport");
+
+	if (!chosen && (no_local || o->loopback))
 		o->transports.values[0] = PERF_TRANSPORT_TCP;
+	if (!chosen && !no_local && o->loopback) /* auto would measure shared memory only */
+		o->transports.values[o->transports.count++] = PERF_TRANSPORT_LOCAL;
 	if (cli_given(command, "time") && !cli_given(command, "iters"))
 		o->iters = 0; /* TCPX_PERF_ITERS */
 	if (o->loopback && !o->bind)
-		o->bind = "127.0.0.1"; /* whatever the environment says */
+		o->bind = o->ipv6 ? "::1" : "127.0.0.1"; /* also if TCPX_BIND is set */
+	if (o->reverse && o->op == PERF_OP_WRITE)
+		o->op = PERF_OP_READ;
 	set_sizes(o);
 }
 
@@ -182,7 +230,7 @@ static int uses(const struct perf_options *o, enum perf_transport want)
 	return 0;
 }
 
-/* Before anything reads the environment. */
+/* Must be called before anything reads the environment. */
 static int prepare_plugin(const struct cli_command *command, const struct perf_options *o)
 {
 	int gpudirect = uses(o, PERF_TRANSPORT_GPUDIRECT), plugin = uses(o, PERF_TRANSPORT_PLUGIN);
@@ -194,7 +242,7 @@ static int prepare_plugin(const struct cli_command *command, const struct perf_o
 		return rc;
 	if (gpudirect && plugin)
 		return cli_usage("--transport plugin and gpudirect want different environments; "
-				 "ask one after the other");
+				 "run one after the other");
 	gpus += perf_place_of(o->remote_mem, 0).kind == TCPX_MEM_CUDA;
 	if (gpudirect && gpus < 2)
 		return cli_usage("--transport gpudirect carries GPU memory: give --mem cuda and "
@@ -211,15 +259,15 @@ static int prepare_plugin(const struct cli_command *command, const struct perf_o
 				  gpudirect ? (int)perf_place_of(o->mem, 0).device : -1, chunk);
 }
 
-/* Of one end: its buffers, and those of plain sockets. */
-static uint64_t host_bytes(uint64_t mem, uint64_t buffers, uint64_t sockets)
+/* Host memory that one end needs: buffers, and those of plain sockets. */
+static uint64_t perf_host_bytes(uint64_t mem, uint64_t buffers, uint64_t sockets)
 {
 	if (perf_place_of(mem, 0).kind != TCPX_MEM_CUDA)
 		return buffers + sockets;
 	return sockets < CEILING_RING_BYTES ? sockets : CEILING_RING_BYTES;
 }
 
-/* Whether this process has the memory, and with --loopback the other end. */
+/* Checks that this process has the kinds of memory, and with --loopback the other end. */
 static int check_places(const struct perf_options *o)
 {
 	struct perf_place local = perf_place_of(o->mem, 0),
@@ -237,7 +285,7 @@ static int check_places(const struct perf_options *o)
 	return CLI_USAGE;
 }
 
-/* Buffers that do not fit would end in the kernel's killing. */
+/* Refuses buffers that do not fit, since the kernel would kill a process. */
 static int check_memory(const struct perf_options *o)
 {
 	uint64_t most = o->working_set, bytes = 0, free_bytes = perf_memory_free();
@@ -248,8 +296,8 @@ static int check_memory(const struct perf_options *o)
 		return CLI_GO;
 	for (uint32_t i = 0; i < o->sizes.count; i++)
 		most = o->sizes.values[i] > most ? o->sizes.values[i] : most;
-	bytes = host_bytes(o->mem, most, sockets);
-	bytes += o->loopback ? host_bytes(o->remote_mem, most, sockets) : 0;
+	bytes = perf_host_bytes(o->mem, most, sockets);
+	bytes += o->loopback ? perf_host_bytes(o->remote_mem, most, sockets) : 0;
 	bytes *= o->bidir ? 2 : 1;
 	if (bytes <= free_bytes)
 		return CLI_GO;
@@ -259,12 +307,12 @@ static int check_memory(const struct perf_options *o)
 			 bytes_format(free_bytes, have, sizeof(have)));
 }
 
-/* Options that exclude one another. CLI_GO when all is well. */
-static int check(const struct cli_command *command, const struct perf_options *o)
+/* Checks options that exclude one another. Returns CLI_GO or an exit code. */
+static int perf_check_options(const struct cli_command *command, const struct perf_options *o)
 {
 	char host[PERF_HOST_MAX];
 	const char *wrong;
-	unsigned port;
+	unsigned port = 0;
 	int rc;
 
 	if (o->loopback && o->host)
@@ -274,11 +322,19 @@ static int check(const struct cli_command *command, const struct perf_options *o
 	wrong = o->host ? perf_host_split(o->host, host, &port) : NULL;
 	if (wrong)
 		return cli_usage("'%.80s' is not HOST[:PORT]: %s", o->host, wrong);
+	if (o->port && (o->loopback || port))
+		return cli_usage("--port is for a HOST without a port");
+	if (o->ipv4 && o->ipv6)
+		return cli_usage("--ipv4 and --ipv6 exclude one another");
+	if (o->reverse && o->op != PERF_OP_READ)
+		return cli_usage("--reverse is for --op write, which it makes a read");
 	if (o->no_check && o->inject_fault)
 		return cli_usage("--inject-fault needs the check that --no-check switches off");
 	if (perf_one_way(o->op) &&
 	    (o->bidir || o->batch > 1 || (o->depth > 1 && cli_given(command, "depth"))))
 		return cli_usage("--bidir, --batch and --depth are for --op write, read and send");
+	if (perf_one_way(o->op) && o->interval > 0)
+		return cli_usage("--interval is for --op write, read and send");
 	for (uint32_t i = 0; i < o->sizes.count; i++) {
 		char text[BYTES_TEXT_MAX];
 
@@ -289,13 +345,15 @@ static int check(const struct cli_command *command, const struct perf_options *o
 		if (o->op == PERF_OP_NOTIFY && o->sizes.values[i] > TCPX_NOTIFY_MAX)
 			return cli_usage("--size %s: a notification has at most 64M", text);
 	}
+	if (o->json && o->csv && !strcmp(o->json, "-") && !strcmp(o->csv, "-"))
+		return cli_usage("--json and --csv cannot both have stdout; give one a FILE");
 	if (o->json && cli_json_check())
 		return CLI_USAGE;
 	rc = check_memory(o);
 	return rc == CLI_GO ? check_places(o) : rc;
 }
 
-static int run(const struct cli_command *command, int argc, char **argv)
+static int perf_command(const struct cli_command *command, int argc, char **argv)
 {
 	struct perf_options o = {0};
 	int no_local = local_is_off();
@@ -305,13 +363,16 @@ static int run(const struct cli_command *command, int argc, char **argv)
 		return rc;
 	if (first < argc)
 		o.host = argv[first];
-	settle(command, no_local, &o);
-	/* Its plugin's chunk follows from it, which a plugin reads once. */
+	perf_settle(command, no_local, &o);
+	/* Each chunk size needs a process of its own, because a plugin reads its chunk size
+	 * once. */
 	if (o.loopback && !o.host && o.chunks.count > 1 && uses(&o, PERF_TRANSPORT_GPUDIRECT))
-		return perf_chunks_run(&o, argc, argv);
+		return o.csv ? cli_usage("--csv is for one --chunk over gpudirect; run one after "
+					 "the other")
+			     : perf_chunks_run(&o, argc, argv);
 	rc = prepare_plugin(command, &o);
 	if (rc == CLI_GO)
-		rc = check(command, &o);
+		rc = perf_check_options(command, &o);
 	if (rc != CLI_GO)
 		return rc;
 	cli_say_unknown();
@@ -323,8 +384,8 @@ static int run(const struct cli_command *command, int argc, char **argv)
 const struct cli_command command_perf = {
 	.name = "perf",
 	.args = "HOST[:PORT] | --loopback [options]",
-	.summary = "Measures transfers to a 'tcpx serve', every byte compared",
+	.summary = "Measures transfers to a 'tcpx serve', compares every byte",
 	COMMAND_OPTIONS(options),
 	.max_args = 1,
-	.run = run,
+	.run = perf_command,
 };

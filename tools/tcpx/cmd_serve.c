@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcpx serve: the end that 'tcpx perf' talks to. */
+/* tcpx serve: the server for 'tcpx perf'. */
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "base/config.h"
+#include "base/error.h"
+#include "cli_address.h"
 #include "cli_devmem.h"
 #include "cli_output.h"
 #include "cli_plugin.h"
@@ -17,11 +19,13 @@
 #include "perf_rails.h"
 #include "perf_serve.h"
 #include "sys/addr.h"
+#include "sys/iface.h"
 #include "wire/hello.h"
 
 struct serve_options {
-	int once, insecure, busy_poll, perf_lines, no_local, quiet, die_with_parent;
+	int ipv4, ipv6, once, insecure, busy_poll, perf_lines, no_local, quiet, die_with_parent;
 	uint64_t port, channels, chunk, max_memory, workers, transport;
+	double idle;
 	struct cli_plugin plugin;
 	struct cli_list mem;
 	const char *bind, *advertise, *key;
@@ -29,26 +33,62 @@ struct serve_options {
 
 #define AT(field) offsetof(struct serve_options, field)
 #define PORT_UNSET 65536
+#define FIRST_OPEN_PORT 1024 /* lower ones are for services of the system */
 
 enum transport { TRANSPORT_AUTO, TRANSPORT_PLUGIN, TRANSPORT_GPUDIRECT };
 
 static const struct cli_option options[] = {
 	{"bind", "ADDR|IF[,...]", CLI_RULE_TEXT, AT(bind), NULL, 0,
-	 "rails to listen on (with a key: all, else loopback)"},
-	{"advertise", "HOST[:PORT]", CLI_RULE_TEXT, AT(advertise), NULL, CLI_ENV(ADVERTISE),
-	 "where clients reach it, told in place of addresses"},
+	 "rails to listen on (with a key: all, else loopback)", .group = "Where"},
 	{"port",
 	 "P",
 	 {CLI_COUNT, 0, 65535},
 	 AT(port),
 	 NULL,
 	 0,
-	 "0: any free one (default: 20000, or the next)"},
-	{"once", NULL, CLI_RULE_FLAG, AT(once), NULL, 0, "end after the first client"},
-	{"key", "FILE", CLI_RULE_TEXT, AT(key), NULL, 0,
-	 "shared key file (default: TCPX_KEY_FILE)"},
-	{"insecure", NULL, CLI_RULE_FLAG, AT(insecure), NULL, 0,
-	 "go beyond loopback without a key"},
+	 "0: any free one (default: 20000, or the next)",
+	 .letter = 'p'},
+	{"ipv4", NULL, CLI_RULE_FLAG, AT(ipv4), NULL, 0, "listen on IPv4 addresses only",
+	 .letter = '4'},
+	{"ipv6", NULL, CLI_RULE_FLAG, AT(ipv6), NULL, 0, "listen on IPv6 addresses only",
+	 .letter = '6'},
+	{"advertise", "HOST[:PORT]", CLI_RULE_TEXT, AT(advertise), NULL, CLI_ENV(ADVERTISE),
+	 "address told to clients, for NAT"},
+	{"transport",
+	 "KIND",
+	 {CLI_CHOICE, 0, 0, "auto|plugin|gpudirect"},
+	 AT(transport),
+	 "auto",
+	 0,
+	 "auto, or messages as well: plugin, gpudirect"},
+	{"channels",
+	 "N",
+	 {CLI_COUNT, 1, 64},
+	 AT(channels),
+	 NULL,
+	 0,
+	 "channels per client",
+	 .letter = 'P'},
+	{"chunk",
+	 "BYTES",
+	 {CLI_BYTES, 4u << 10, 16u << 20},
+	 AT(chunk),
+	 NULL,
+	 0,
+	 "bytes of a chunk"},
+	{"workers", "N", {CLI_COUNT, 1, 64}, AT(workers), NULL, 0, "threads of the library"},
+	{"busy-poll", NULL, CLI_RULE_FLAG, AT(busy_poll), NULL, 0, "spin instead of sleeping"},
+	{"no-local", NULL, CLI_RULE_FLAG, AT(no_local), NULL, 0,
+	 "never use the same-host transport"},
+	{"once", NULL, CLI_RULE_FLAG, AT(once), NULL, 0, "end after the first client",
+	 .letter = '1', .group = "Clients"},
+	{"idle-timeout",
+	 "S",
+	 {CLI_SECONDS, 0, 86400},
+	 AT(idle),
+	 NULL,
+	 0,
+	 "end after S seconds without a client"},
 	{"mem",
 	 "LIST",
 	 {CLI_CHOICE_LIST, 0, 0, PERF_MEMS},
@@ -63,35 +103,32 @@ static const struct cli_option options[] = {
 	 NULL,
 	 0,
 	 "buffers of all clients (default: half of RAM)"},
-	{"channels", "N", {CLI_COUNT, 1, 64}, AT(channels), NULL, 0, "channels per client"},
-	{"chunk",
-	 "BYTES",
-	 {CLI_BYTES, 4u << 10, 16u << 20},
-	 AT(chunk),
-	 NULL,
-	 0,
-	 "bytes of a chunk"},
-	{"workers", "N", {CLI_COUNT, 1, 64}, AT(workers), NULL, 0, "threads of the library"},
-	{"busy-poll", NULL, CLI_RULE_FLAG, AT(busy_poll), NULL, 0, "spin instead of sleeping"},
-	{"no-local", NULL, CLI_RULE_FLAG, AT(no_local), NULL, 0,
-	 "never use the same-host transport"},
-	{"transport",
-	 "KIND",
-	 {CLI_CHOICE, 0, 0, "auto|plugin|gpudirect"},
-	 AT(transport),
-	 "auto",
-	 0,
-	 "auto, or messages as well: plugin, gpudirect"},
 	CLI_PLUGIN_OPTIONS(AT),
+	{"key", "FILE", CLI_RULE_TEXT, AT(key), NULL, 0, "shared key file (default: TCPX_KEY_FILE)",
+	 .group = "Trust"},
+	{"insecure", NULL, CLI_RULE_FLAG, AT(insecure), NULL, 0,
+	 "go beyond loopback without a key"},
 	{"perf-lines", NULL, CLI_RULE_FLAG, AT(perf_lines), NULL, CLI_ENV(PERF),
-	 "the predecessor's [PERF] lines"},
-	{"quiet", NULL, CLI_RULE_FLAG, AT(quiet), NULL, 0,
-	 "say nothing of clients that come and go"},
+	 "the predecessor's [PERF] lines", .group = "Output and end"},
+	{"quiet", NULL, CLI_RULE_FLAG, AT(quiet), NULL, 0, "do not print clients that come and go"},
 	{"die-with-parent", NULL, CLI_RULE_FLAG, AT(die_with_parent), NULL, 0,
 	 "end when the process that started it ends"},
 };
 
-/* A key is for clients on other hosts: they must reach this end without further options. */
+/* Ports below 1024 belong to services of the system, so clients there must prove a key. */
+static int check_port(const struct serve_options *o)
+{
+	uint64_t port = o->port == PORT_UNSET ? perf_port_default() : o->port;
+
+	if (!port || port >= FIRST_OPEN_PORT || (o->key && *o->key) ||
+	    *config_text(CONFIG_KEY_FILE))
+		return CLI_GO;
+	return cli_usage("port %llu is below %d, and there is no key; choose another port, or give "
+			 "--key FILE",
+			 (unsigned long long)port, FIRST_OPEN_PORT);
+}
+
+/* With a key clients on other hosts are expected: without --bind all interfaces are used. */
 static tcpx_status choose_rails(struct serve_options *o)
 {
 	static char all[PERF_BIND_MAX];
@@ -107,7 +144,42 @@ static tcpx_status choose_rails(struct serve_options *o)
 	return status;
 }
 
-/* Loopback leads to no other host, which a client there only sees as a refusal. */
+/* Keeps the addresses of one family. */
+static tcpx_status keep_family(struct serve_options *o)
+{
+	static char list[PERF_BIND_MAX];
+	struct sockaddr_storage addrs[PERF_RAILS_MAX];
+	const char *bind = o->bind ? o->bind : config_text(CONFIG_BIND);
+	int family = o->ipv4 ? AF_INET : AF_INET6;
+	unsigned count = 0;
+	size_t used = 0;
+	tcpx_status status;
+
+	if (!*bind) { /* loopback */
+		o->bind = o->ipv4 ? "127.0.0.1" : "::1";
+		return TCPX_OK;
+	}
+	status = sys_iface_expand(bind, addrs, PERF_RAILS_MAX, &count);
+	if (status != TCPX_OK)
+		return status;
+	for (unsigned i = 0; i < count; i++) {
+		char text[SYS_ADDR_TEXT];
+
+		if (addrs[i].ss_family != family || used + SYS_ADDR_TEXT >= sizeof(list))
+			continue;
+		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", used ? "," : "",
+					 sys_addr_host_text(&addrs[i], text));
+	}
+	if (!used) {
+		error_set(TCPX_ERR_ADDRESS, 0, "%.80s has no IPv%d address", bind,
+			  family == AF_INET ? 4 : 6);
+		return error_next("leave -%d out, or bind something else", o->ipv4 ? 4 : 6);
+	}
+	o->bind = list;
+	return TCPX_OK;
+}
+
+/* Says that only loopback is listened on, because a client on another host only sees a refusal. */
 static void say_alone(const struct serve_options *o, const struct perf_house *house)
 {
 	if (o->quiet || o->die_with_parent)
@@ -121,7 +193,7 @@ static void say_alone(const struct serve_options *o, const struct perf_house *ho
 		o->bind || *config_text(CONFIG_BIND) ? ", and here --bind auto" : "");
 }
 
-static tcpx_status open_session(const struct serve_options *o, tcpx_session **out)
+static tcpx_status serve_open_session(const struct serve_options *o, tcpx_session **out)
 {
 	TCPX_OPTS(tcpx_session_opts, opts, .bind = o->bind, .advertise = o->advertise,
 		  .key_file = o->key, .channels = (uint32_t)o->channels,
@@ -141,7 +213,7 @@ static tcpx_status open_session(const struct serve_options *o, tcpx_session **ou
 	return tcpx_session_open(&opts, out);
 }
 
-/* An explicit port is that port or none; the default one moves on when it is taken. */
+/* An explicit port must be free; the default one may be replaced by one of the next. */
 static tcpx_status listen_on(const struct serve_options *o, tcpx_session *session)
 {
 	TCPX_OPTS(tcpx_listen_opts, opts, .port = (uint32_t)o->port);
@@ -152,23 +224,6 @@ static tcpx_status listen_on(const struct serve_options *o, tcpx_session *sessio
 		opts.retries = (uint32_t)config_u64(CONFIG_PORT_RETRIES);
 	}
 	return tcpx_session_listen(session, &opts, &port);
-}
-
-static void to_sockaddr(const struct wire_address *from, struct sockaddr_storage *out)
-{
-	struct sockaddr_in *v4 = (struct sockaddr_in *)out;
-	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
-
-	memset(out, 0, sizeof(*out));
-	if (from->family == 4) {
-		v4->sin_family = AF_INET;
-		memcpy(&v4->sin_addr, from->bytes, 4);
-	} else {
-		v6->sin6_family = AF_INET6;
-		memcpy(&v6->sin6_addr, from->bytes, 16);
-		v6->sin6_scope_id = from->scope;
-	}
-	sys_addr_set_port(out, from->port);
 }
 
 /* Says "ready ADDR:PORT" for each address, as the connection info names them. */
@@ -188,13 +243,13 @@ static tcpx_status say_ready(struct perf_house *house)
 	for (unsigned i = 0; i < info.naddrs && i < PERF_ADDRESSES_MAX; i++) {
 		char text[SYS_ADDR_TEXT];
 
-		to_sockaddr(&info.addrs[i], &house->addresses[house->naddresses]);
+		cli_address(&info.addrs[i], &house->addresses[house->naddresses]);
 		printf("ready %s\n", sys_addr_text(&house->addresses[house->naddresses++], text));
 	}
 	return TCPX_OK;
 }
 
-/* By which 'tcpx perf --peer-key' knows it. */
+/* Prints the key for 'tcpx perf --peer-key'. */
 static void say_key(const struct serve_options *o, tcpx_session *session)
 {
 	char key[65];
@@ -210,7 +265,7 @@ static uint64_t half_of_ram(void)
 	return pages > 0 && size > 0 ? (uint64_t)pages / 2 * (uint64_t)size : 4ull << 30;
 }
 
-/* Serves until the end; the session is open. */
+/* Listens on the open session and serves. */
 static int serve(const struct serve_options *o, tcpx_session *session)
 {
 	static struct perf_house house;
@@ -222,6 +277,7 @@ static int serve(const struct serve_options *o, tcpx_session *session)
 	house.session = session;
 	house.perf_lines = o->perf_lines;
 	house.quiet = o->quiet;
+	house.idle_ns = (int64_t)(o->idle * 1e9);
 	house.verbose = o->plugin.verbose;
 	house.memory_limit = o->max_memory ? o->max_memory : half_of_ram();
 	for (uint32_t i = 0; i < o->mem.count; i++) {
@@ -241,7 +297,7 @@ static int serve(const struct serve_options *o, tcpx_session *session)
 		return cli_fail(status, "connection info");
 	say_key(o, session);
 	if (cli_flush(stdout))
-		return CLI_FAILED; /* whoever waits for the ready line waits in vain */
+		return CLI_FAILED; /* nobody can see the ready line */
 	say_alone(o, &house);
 	if (o->transport == TRANSPORT_GPUDIRECT)
 		cli_devmem_start(&devmem, &o->plugin);
@@ -252,7 +308,7 @@ static int serve(const struct serve_options *o, tcpx_session *session)
 	return rc;
 }
 
-static int run(const struct cli_command *command, int argc, char **argv)
+static int serve_command(const struct cli_command *command, int argc, char **argv)
 {
 	struct serve_options o = {.port = PORT_UNSET};
 	tcpx_session *session;
@@ -266,6 +322,10 @@ static int run(const struct cli_command *command, int argc, char **argv)
 	if (rc == CLI_GO && o.transport != TRANSPORT_AUTO)
 		rc = cli_plugin_prepare(command, &o.plugin, o.transport == TRANSPORT_GPUDIRECT, -1,
 					o.chunk);
+	if (rc == CLI_GO)
+		rc = check_port(&o);
+	if (rc == CLI_GO && o.ipv4 && o.ipv6)
+		rc = cli_usage("--ipv4 and --ipv6 exclude one another");
 	if (rc != CLI_GO)
 		return rc;
 	if (o.die_with_parent) {
@@ -275,11 +335,13 @@ static int run(const struct cli_command *command, int argc, char **argv)
 		if (getppid() != parent || parent == 1)
 			return CLI_FAILED;
 	}
-	if (!o.die_with_parent) /* perf --loopback has said it */
+	if (!o.die_with_parent) /* perf --loopback has said so already */
 		cli_say_unknown();
 	status = choose_rails(&o);
+	if (status == TCPX_OK && (o.ipv4 || o.ipv6))
+		status = keep_family(&o);
 	if (status == TCPX_OK)
-		status = open_session(&o, &session);
+		status = serve_open_session(&o, &session);
 	if (status != TCPX_OK)
 		return cli_fail(status, "cannot open a session");
 	rc = serve(&o, session);
@@ -292,5 +354,5 @@ const struct cli_command command_serve = {
 	.args = "[options]",
 	.summary = "Waits for 'tcpx perf'; prints 'ready ADDR:PORT' when it accepts",
 	COMMAND_OPTIONS(options),
-	.run = run,
+	.run = serve_command,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcpx topo: GPUs, NICs, NUMA nodes, how far they are apart, and which NIC owns which GPU. */
+/* tcpx topo: GPUs, NICs, NUMA nodes, their distances, and the NIC that owns each GPU. */
 #include <errno.h>
 #include <limits.h>
 #include <stddef.h>
@@ -19,9 +19,9 @@ struct topo_options {
 
 static const struct cli_option options[] = {
 	{"root", "DIR", CLI_RULE_TEXT, offsetof(struct topo_options, root), NULL, 0,
-	 "sysfs of the machine; not /sys: recorded"},
-	{"json", "FILE|-", CLI_RULE_TEXT, offsetof(struct topo_options, json), NULL, 0,
-	 "write it all as JSON"},
+	 "sysfs root; other than /sys: a recorded machine"},
+	{"json", "FILE", CLI_RULE_TEXT, offsetof(struct topo_options, json), NULL, 0,
+	 "write everything as JSON", .letter = 'J', .implied = "-"},
 	{"svg", "FILE|-", CLI_RULE_TEXT, offsetof(struct topo_options, svg), NULL, 0,
 	 "draw the matrix"},
 	{"no-rxdm", NULL, CLI_RULE_FLAG, offsetof(struct topo_options, no_rxdm), NULL, 0,
@@ -35,7 +35,7 @@ static int is_this_machine(const char *root)
 	return realpath(root, real) && !strcmp(real, "/sys");
 }
 
-static int write_json(const struct topo_view *view, const char *path)
+static int topo_write_json(const struct topo_view *view, const char *path)
 {
 	FILE *out = cli_json_open(path);
 	struct cli_json *json = out ? cli_json_new() : NULL;
@@ -69,20 +69,20 @@ static int write_svg(const struct topo_view *view, const char *path)
 	return CLI_OK;
 }
 
-static int show(const struct topo_view *view, const struct topo_options *o)
+static int topo_show(const struct topo_view *view, const struct topo_options *o)
 {
 	int rc = CLI_OK;
 
 	if (o->svg)
 		rc = write_svg(view, o->svg);
 	if (rc == CLI_OK && o->json)
-		rc = write_json(view, o->json);
+		rc = topo_write_json(view, o->json);
 	if (!o->svg && !o->json)
 		topo_text_print(view);
 	return rc;
 }
 
-static int run(const struct cli_command *command, int argc, char **argv)
+static int topo_command(const struct cli_command *command, int argc, char **argv)
 {
 	static struct topo_view view;
 	struct topo_options o = {0};
@@ -98,7 +98,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
 	root = o.root ? o.root : config_text(CONFIG_SYSFS);
 	rc = topo_view_fill(&view, root, !is_this_machine(root), !o.no_rxdm);
 	if (rc == CLI_OK)
-		rc = show(&view, &o);
+		rc = topo_show(&view, &o);
 	topo_view_free(&view);
 	return rc;
 }
@@ -108,5 +108,5 @@ const struct cli_command command_topo = {
 	.args = "[options]",
 	.summary = "Shows GPUs and NICs, their distances, and the NIC of each GPU",
 	COMMAND_OPTIONS(options),
-	.run = run,
+	.run = topo_command,
 };

@@ -14,11 +14,11 @@ struct version_options {
 };
 
 static const struct cli_option options[] = {
-	{"json", "FILE|-", CLI_RULE_TEXT, offsetof(struct version_options, json), NULL, 0,
-	 "write it as JSON"},
+	{"json", "FILE", CLI_RULE_TEXT, offsetof(struct version_options, json), NULL, 0,
+	 "write it as JSON", .letter = 'J', .implied = "-"},
 };
 
-static int run(const struct cli_command *command, int argc, char **argv)
+static int version_command(const struct cli_command *command, int argc, char **argv)
 {
 	struct version_options o = {0};
 	struct cli_json *json;
@@ -51,5 +51,5 @@ const struct cli_command command_version = {
 	.args = "[options]",
 	.summary = "Prints the version",
 	COMMAND_OPTIONS(options),
-	.run = run,
+	.run = version_command,
 };

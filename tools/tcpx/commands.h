@@ -18,6 +18,14 @@ extern const struct cli_command command_diag;
 extern const struct cli_command command_nixl_env;
 extern const struct cli_command command_key;
 extern const struct cli_command command_version;
+extern const struct cli_command command_completion;
+
+/* In the order of the overview; NULL past the end, or if there is none of that name. */
+const struct cli_command *command_at(unsigned index);
+const struct cli_command *command_named(const char *name);
+
+/* The name nearest to a word, or NULL. */
+const char *command_nearest(const char *word);
 
 #define COMMAND_OPTIONS(table) .options = (table), .noptions = sizeof(table) / sizeof((table)[0])
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The GPUs in tcpx info: what the CUDA driver tells, and who reaches whom. */
+/* The GPUs in tcpx info: properties by the CUDA driver, and which GPU reaches which. */
 #include "info_gpu.h"
 
 #include <stdio.h>
@@ -60,7 +60,7 @@ void info_gpu_print(void)
 		print_gpu(i, count);
 }
 
-static void put_gpu(struct cli_json *list, uint32_t ordinal, uint32_t count)
+static void info_gpu_put_gpu(struct cli_json *list, uint32_t ordinal, uint32_t count)
 {
 	char uuid[2 * CLI_GPU_UUID_BYTES + 1];
 	struct cli_json *o, *peers;
@@ -109,5 +109,5 @@ void info_gpu_put(struct cli_json *json)
 	version_text(number, version, sizeof(version));
 	cli_json_text(cuda, "driver", version);
 	for (uint32_t i = 0; i < count; i++)
-		put_gpu(list, i, count);
+		info_gpu_put_gpu(list, i, count);
 }

@@ -5,7 +5,7 @@
 
 #include "cli_json.h"
 
-/* A line each, or one line that says why there are none. */
+/* Prints a line per GPU, or one line that says why there are none. */
 void info_gpu_print(void);
 void info_gpu_put(struct cli_json *json);
 

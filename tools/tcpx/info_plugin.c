@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an ncclNet plugin offers. */
+/* Properties of an ncclNet plugin. */
 #include "info_plugin.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "cli_json.h"
 #include "cli_output.h"
 
-#define TIMEOUT_NS 30000000000 /* some look for hardware when they start */
+#define TIMEOUT_NS 30000000000 /* some plugins look for hardware at their start */
 
 static const struct {
 	uint32_t bit;
@@ -51,7 +51,7 @@ static void print_plugin(const char *path, const tcpx_plugin_info *info)
 	       info->devices);
 }
 
-/* Of a TCPX plugin: what it would stumble over. */
+/* Prints problems of the environment of a TCPX plugin. */
 static void print_environment(void)
 {
 	tcpx_plugin_problem problems[TCPX_PLUGIN_PROBLEMS_MAX] = {{.sz = sizeof(problems[0])}};
@@ -115,7 +115,7 @@ static void put_environment(struct cli_json *list)
 	}
 }
 
-static int write_json(const char *to, const tcpx_plugin_info *info, const char *path)
+static int info_plugin_write_json(const char *to, const tcpx_plugin_info *info, const char *path)
 {
 	struct cli_json *json, *list;
 	tcpx_plugin_device device = {.sz = sizeof(device)};
@@ -157,7 +157,7 @@ int info_plugin(const char *path, const char *json)
 	if (status != TCPX_OK)
 		return cli_fail(status, "%s", tcpx_last_error()->what);
 	if (json)
-		return write_json(json, &info, path);
+		return info_plugin_write_json(json, &info, path);
 	print_plugin(path, &info);
 	for (uint32_t i = 0; i < info.devices; i++)
 		if (tcpx_plugin_device_get(path, TIMEOUT_NS, i, &device) == TCPX_OK) {

@@ -8,41 +8,26 @@
 #include "cli_output.h"
 #include "commands.h"
 
-static const struct cli_command *const commands[] = {
-	&command_serve,	   &command_perf,   &command_node,    &command_mesh,  &command_report,
-	&command_topo,	   &command_doctor, &command_diag,    &command_trace, &command_info,
-	&command_nixl_env, &command_key,    &command_version,
-};
-#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
-
 static void help(void)
 {
+	const struct cli_command *command;
+
 	printf("Usage: tcpx COMMAND [options]\n"
 	       "Moves memory between processes over TCP, and measures how fast.\n\nCommands:\n");
-	for (unsigned i = 0; i < COMMANDS; i++)
-		printf("  %-8s %s\n", commands[i]->name, commands[i]->summary);
-	printf("\nTry:  tcpx perf --loopback          this machine, two processes\n"
-	       "      tcpx serve                    on one host, then on the other\n"
-	       "      tcpx perf HOST                (beyond loopback: --key FILE on both)\n"
-	       "Each command has --help on one screen and a man page, tcpx-COMMAND(1).\n"
+	for (unsigned i = 0; (command = command_at(i)); i++)
+		printf("  %-11s %s\n", command->name, command->summary);
+	printf("\nOn this machine, two processes:\n"
+	       "  tcpx perf --loopback\n"
+	       "Between two hosts, with a key file that both have:\n"
+	       "  tcpx key new FILE                  once; copy it to the other host\n"
+	       "  tcpx serve --key FILE              on one host, then on the other:\n"
+	       "  tcpx perf HOST --key FILE\n\n"
+	       "'tcpx help COMMAND' or 'tcpx COMMAND --help' lists the options of a command,\n"
+	       "'man tcpx-COMMAND' explains them.\n"
 	       "Exit: 0 ok, 1 failed, 2 usage, 3 a check failed, 4 wrong data, 124 timed out.\n");
 }
 
-static const struct cli_command *find(const char *name)
-{
-	for (unsigned i = 0; i < COMMANDS; i++)
-		if (!strcmp(commands[i]->name, name))
-			return commands[i];
-	return NULL;
-}
-
-static const char *command_word(const void *arg, unsigned index)
-{
-	(void)arg;
-	return commands[index]->name;
-}
-
-static int run(const struct cli_command *command, int argc, char **argv)
+static int tool_run(const struct cli_command *command, int argc, char **argv)
 {
 	static char name[32];
 
@@ -51,8 +36,8 @@ static int run(const struct cli_command *command, int argc, char **argv)
 	return cli_finish(command->run(command, argc, argv));
 }
 
-/* Descriptors 0 to 2 that are missing: what is opened later must not take their places. Reading or
- * writing them fails as if they were still closed. */
+/* Opens missing descriptors 0 to 2, so that files opened later do not take their numbers.
+ * Reading or writing them still fails. */
 static void open_missing(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -63,7 +48,7 @@ static void open_missing(void)
 
 static int unknown(const char *word)
 {
-	const char *nearest = cli_nearest(word + strspn(word, "-"), command_word, NULL, COMMANDS);
+	const char *nearest = command_nearest(word + strspn(word, "-"));
 
 	if (nearest)
 		return cli_usage("unknown command '%s'; did you mean '%s'?", word, nearest);
@@ -80,7 +65,7 @@ int main(int argc, char **argv)
 	if (!strcmp(word, "--version") || !strcmp(word, "-V"))
 		word = "version";
 	if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
-		command = argc > 2 ? find(argv[2]) : NULL;
+		command = argc > 2 ? command_named(argv[2]) : NULL;
 		if (argc > 2 && !command)
 			return unknown(argv[2]);
 		if (command)
@@ -91,6 +76,6 @@ int main(int argc, char **argv)
 	}
 	if (!*word)
 		return cli_usage("no command; see 'tcpx --help'");
-	command = find(word);
-	return command ? run(command, argc - 1, argv + 1) : unknown(word);
+	command = command_named(word);
+	return command ? tool_run(command, argc - 1, argv + 1) : unknown(word);
 }

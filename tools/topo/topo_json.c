@@ -20,7 +20,7 @@ static void put_numa(struct cli_json *o, int numa)
 		cli_json_integer(o, "numa", (uint64_t)numa);
 }
 
-static void put_text(struct cli_json *o, const char *key, const char *text)
+static void topo_json_put_text(struct cli_json *o, const char *key, const char *text)
 {
 	if (*text)
 		cli_json_text(o, key, text);
@@ -28,7 +28,7 @@ static void put_text(struct cli_json *o, const char *key, const char *text)
 		cli_json_null(o, key);
 }
 
-static void put_number(struct cli_json *o, const char *key, uint64_t number)
+static void topo_json_put_number(struct cli_json *o, const char *key, uint64_t number)
 {
 	if (number)
 		cli_json_integer(o, key, number);
@@ -59,15 +59,15 @@ static void put_nics(const struct topo_nic *nics, unsigned count, struct cli_jso
 		put_pci(o, nics[i].place.pci);
 		cli_json_bool(o, "virtual", nics[i].place.pci == PCI_NONE);
 		put_numa(o, nics[i].place.numa);
-		put_text(o, "driver", nics[i].driver);
-		put_text(o, "mac", nics[i].mac);
-		put_text(o, "state", nics[i].state);
-		put_number(o, "speed", nics[i].speed_mbps);
-		put_number(o, "mtu", nics[i].mtu);
+		topo_json_put_text(o, "driver", nics[i].driver);
+		topo_json_put_text(o, "mac", nics[i].mac);
+		topo_json_put_text(o, "state", nics[i].state);
+		topo_json_put_number(o, "speed", nics[i].speed_mbps);
+		topo_json_put_number(o, "mtu", nics[i].mtu);
 	}
 }
 
-static void put_owner(const struct topo_view *view, unsigned gpu, struct cli_json *o)
+static void topo_json_put_owner(const struct topo_view *view, unsigned gpu, struct cli_json *o)
 {
 	static const char *const sources[] = {"none", "preset", "pcie"};
 	static const char *const answers[] = {"silent", "known", "denied"};
@@ -76,13 +76,13 @@ static void put_owner(const struct topo_view *view, unsigned gpu, struct cli_jso
 
 	if (!o2)
 		return;
-	put_text(o2, "nic", owner->nic_name);
+	topo_json_put_text(o2, "nic", owner->nic_name);
 	put_pci(o2, owner->nic);
 	cli_json_text(o2, "source", sources[owner->source]);
 	cli_json_text(o2, "rxdm", view->asked ? answers[owner->rxdm] : "not asked");
 }
 
-static void put_gpu(const struct topo_view *view, unsigned gpu, struct cli_json *o)
+static void topo_json_put_gpu(const struct topo_view *view, unsigned gpu, struct cli_json *o)
 {
 	static const char *const nears[] = {"nic", "gpu", "any"};
 	const struct topo *topo = view->topo;
@@ -93,13 +93,13 @@ static void put_gpu(const struct topo_view *view, unsigned gpu, struct cli_json 
 	cli_json_integer(o, "index", gpu);
 	put_pci(o, topo->gpus[gpu].place.pci);
 	put_numa(o, topo->gpus[gpu].place.numa);
-	put_text(o, "name", view->names[gpu]);
+	topo_json_put_text(o, "name", view->names[gpu]);
 	if (view->names_by)
 		cli_json_bool(o, "visible", view->visible[gpu]);
 	else
 		cli_json_null(o, "visible");
-	put_owner(view, gpu, o);
-	put_text(o, "cpus", cpus);
+	topo_json_put_owner(view, gpu, o);
+	topo_json_put_text(o, "cpus", cpus);
 	cli_json_text(o, "cpus_near", nears[near]);
 	distances = cli_json_object(o, "distances");
 	for (unsigned k = 0; distances && k < topo->nnics; k++) {
@@ -125,7 +125,7 @@ void topo_json_put(const struct topo_view *view, struct cli_json *json)
 	}
 	cli_json_text(json, "scan", view->scan);
 	cli_json_bool(json, "recorded", view->recorded);
-	put_text(json, "names", view->names_by ? view->names_by : "");
+	topo_json_put_text(json, "names", view->names_by ? view->names_by : "");
 	cli_json_text(json, "rxdm", view->rxdm);
 	put_nodes(view->topo, cli_json_array(json, "nodes"));
 	list = cli_json_array(json, "nics");
@@ -136,6 +136,6 @@ void topo_json_put(const struct topo_view *view, struct cli_json *json)
 		struct cli_json *o = cli_json_object(list, NULL);
 
 		if (o)
-			put_gpu(view, i, o);
+			topo_json_put_gpu(view, i, o);
 	}
 }

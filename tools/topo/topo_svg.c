@@ -7,11 +7,11 @@
 #include "topo_view.h"
 
 enum {
-	LEFT = 206,  /* of the matrix: room for the node and "GPU10 0000:04:00.0" */
-	CELL_W = 64, /* a NIC's column, at least */
+	LEFT = 206,  /* left margin: room for the node and "GPU10 0000:04:00.0" */
+	CELL_W = 64, /* least width of the column of a NIC */
 	CELL_H = 24, /* a line */
 	GAP = 10,    /* between nodes */
-	CHAR_W = 8,  /* of the font, at most */
+	CHAR_W = 8,  /* greatest width of a letter */
 };
 
 /* By distance, the nearest darkest. */
@@ -21,11 +21,12 @@ static const char *const fills[] = {"#1b7837", "#5aae61", "#a6dba0",
 struct picture {
 	const struct topo_view *view;
 	FILE *out;
-	unsigned gpus[TOPO_GPUS_MAX], nics[TOPO_NICS_MAX]; /* in the order of rows and columns */
+	/* devices in the order of rows and columns */
+	unsigned gpus[TOPO_GPUS_MAX], nics[TOPO_NICS_MAX];
 	int cell_w, y;
 };
 
-static void put_escaped(FILE *out, const char *text)
+static void topo_svg_put_escaped(FILE *out, const char *text)
 {
 	for (; *text; text++) {
 		if (*text == '<')
@@ -37,10 +38,11 @@ static void put_escaped(FILE *out, const char *text)
 	}
 }
 
-static void put_text(struct picture *p, int x, int y, const char *style, const char *format, ...)
-	__attribute__((format(printf, 5, 6)));
+static void topo_svg_put_text(struct picture *p, int x, int y, const char *style,
+			      const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-static void put_text(struct picture *p, int x, int y, const char *style, const char *format, ...)
+static void topo_svg_put_text(struct picture *p, int x, int y, const char *style,
+			      const char *format, ...)
 {
 	char text[CPUS_TEXT + 64];
 	va_list args;
@@ -49,12 +51,12 @@ static void put_text(struct picture *p, int x, int y, const char *style, const c
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	fprintf(p->out, "<text x=\"%d\" y=\"%d\"%s>", x, y, style);
-	put_escaped(p->out, text);
+	topo_svg_put_escaped(p->out, text);
 	fputs("</text>\n", p->out);
 }
 
 /* Unknown nodes come last. */
-static unsigned rank(int numa)
+static unsigned topo_svg_rank(int numa)
 {
 	return (unsigned)numa;
 }
@@ -69,19 +71,23 @@ static int nic_numa(const struct picture *p, unsigned column)
 	return p->view->topo->nics[p->nics[column]].place.numa;
 }
 
-/* Stable, so that a node's devices stay in the order of their addresses. */
+/* Stable sort, so that devices of a node stay in the order of their addresses. */
 static void group(struct picture *p)
 {
 	const struct topo *topo = p->view->topo;
 	unsigned i, k;
 
 	for (i = 0; i < topo->ngpus; i++) {
-		for (k = i; k && rank(gpu_numa(p, k - 1)) > rank(topo->gpus[i].place.numa); k--)
+		for (k = i; k && topo_svg_rank(gpu_numa(p, k - 1)) >
+					 topo_svg_rank(topo->gpus[i].place.numa);
+		     k--)
 			p->gpus[k] = p->gpus[k - 1];
 		p->gpus[k] = i;
 	}
 	for (i = 0; i < topo->nnics; i++) {
-		for (k = i; k && rank(nic_numa(p, k - 1)) > rank(topo->nics[i].place.numa); k--)
+		for (k = i; k && topo_svg_rank(nic_numa(p, k - 1)) >
+					 topo_svg_rank(topo->nics[i].place.numa);
+		     k--)
 			p->nics[k] = p->nics[k - 1];
 		p->nics[k] = i;
 	}
@@ -99,9 +105,9 @@ static int column_x(const struct picture *p, unsigned column)
 static void put_node_name(struct picture *p, int x, int y, int numa)
 {
 	if (numa == TOPO_NUMA_UNKNOWN)
-		put_text(p, x, y, " class=\"node\"", "node ?");
+		topo_svg_put_text(p, x, y, " class=\"node\"", "node ?");
 	else
-		put_text(p, x, y, " class=\"node\"", "node %d", numa);
+		topo_svg_put_text(p, x, y, " class=\"node\"", "node %d", numa);
 }
 
 static void put_columns(struct picture *p)
@@ -113,7 +119,7 @@ static void put_columns(struct picture *p)
 
 		if (!k || nic_numa(p, k) != nic_numa(p, k - 1))
 			put_node_name(p, x, p->y + 16, nic_numa(p, k));
-		put_text(p, x, p->y + CELL_H + 16, "", "%s", topo->nics[p->nics[k]].name);
+		topo_svg_put_text(p, x, p->y + CELL_H + 16, "", "%s", topo->nics[p->nics[k]].name);
 	}
 	p->y += 2 * CELL_H;
 }
@@ -126,10 +132,10 @@ static void put_cell(struct picture *p, int x, unsigned gpu, unsigned nic)
 	fprintf(p->out,
 		"<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\"%s><title>GPU%u ", x,
 		p->y, p->cell_w - 3, CELL_H - 3, fills[far], owns ? " class=\"owner\"" : "", gpu);
-	put_escaped(p->out, p->view->topo->nics[nic].name);
+	topo_svg_put_escaped(p->out, p->view->topo->nics[nic].name);
 	fprintf(p->out, " %s%s</title></rect>\n", topo_view_cell(far), owns ? ", its owner" : "");
-	put_text(p, x + 8, p->y + 15, far <= TOPO_PXB ? " fill=\"#fff\"" : "", "%s%s",
-		 topo_view_cell(far), owns ? "*" : "");
+	topo_svg_put_text(p, x + 8, p->y + 15, far <= TOPO_PXB ? " fill=\"#fff\"" : "", "%s%s",
+			  topo_view_cell(far), owns ? "*" : "");
 }
 
 static void put_rows(struct picture *p)
@@ -144,8 +150,8 @@ static void put_rows(struct picture *p)
 			p->y += GAP;
 		if (!i || gpu_numa(p, i) != gpu_numa(p, i - 1))
 			put_node_name(p, 8, p->y + 15, gpu_numa(p, i));
-		put_text(p, 60, p->y + 15, "", "GPU%u %s", gpu,
-			 pci_format(topo->gpus[gpu].place.pci, pci));
+		topo_svg_put_text(p, 60, p->y + 15, "", "GPU%u %s", gpu,
+				  pci_format(topo->gpus[gpu].place.pci, pci));
 		for (unsigned k = 0; k < topo->nnics; k++)
 			put_cell(p, column_x(p, k), gpu, p->nics[k]);
 		p->y += CELL_H;
@@ -156,7 +162,7 @@ static void put_rows(struct picture *p)
 static void put_line(struct picture *p, const char *what, const char *text)
 {
 	p->y += CELL_H - 4;
-	put_text(p, 8, p->y, "", "%s%s", what, text);
+	topo_svg_put_text(p, 8, p->y, "", "%s%s", what, text);
 }
 
 static void put_nic_lines(struct picture *p, const struct topo_nic *nics, unsigned count)
@@ -208,7 +214,7 @@ static void put_lists(struct picture *p)
 		put_line(p, "", legend[i]);
 }
 
-/* Of the whole picture, before any of it is drawn. */
+/* Computes the size of the picture before drawing. */
 static void size_of(const struct picture *p, int *out_width, int *out_height)
 {
 	const struct topo *topo = p->view->topo;
@@ -252,7 +258,7 @@ void topo_svg_write(const struct topo_view *view, FILE *out)
 		"<style>.node{font-weight:bold} .owner{stroke:#000;stroke-width:2.5}</style>\n"
 		"<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
 		width, height);
-	put_text(&p, 8, 18, "", "GPUs and NICs; * and a frame: the NIC that owns the GPU");
+	topo_svg_put_text(&p, 8, 18, "", "GPUs and NICs; * and a frame: the NIC that owns the GPU");
 	p.y = 24;
 	if (view->topo->ngpus && view->topo->nnics) {
 		put_columns(&p);

@@ -48,7 +48,7 @@ static void print_nic(const struct topo_nic *nic)
 	       *nic->state ? nic->state : "-");
 }
 
-static void print_nics(const struct topo *topo)
+static void topo_text_print_nics(const struct topo *topo)
 {
 	printf("NICs: %u on PCI, %u virtual\n", topo->nnics, topo->nvirtuals);
 	for (unsigned i = 0; i < topo->nnics; i++)
@@ -64,7 +64,7 @@ static int width_of(const struct topo_nic *nic)
 	return len < 5 ? 5 : (int)len;
 }
 
-static void print_matrix(const struct topo_view *view)
+static void topo_text_print_matrix(const struct topo_view *view)
 {
 	const struct topo *topo = view->topo;
 
@@ -112,11 +112,11 @@ void topo_text_print(const struct topo_view *view)
 	printf("scan: %s\n", view->scan);
 	print_nodes(view->topo);
 	print_gpus(view);
-	print_nics(view->topo);
+	topo_text_print_nics(view->topo);
 	if (!view->topo->ngpus)
 		return;
 	if (view->topo->nnics) {
-		print_matrix(view);
+		topo_text_print_matrix(view);
 		printf("  PIX one switch, PXB several, PHB host bridge, NODE within a node, "
 		       "SYS between nodes\n");
 	}

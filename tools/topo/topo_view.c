@@ -16,7 +16,7 @@
 
 #define RXDM_NS (2 * CLOCK_S_NS)
 
-/* Names of interfaces may hold any byte, those of GPUs what a driver says. */
+/* Names of interfaces and GPUs may hold any byte. */
 static void make_printable(char *text)
 {
 	for (; *text; text++)
@@ -41,8 +41,7 @@ static void set_name(struct topo_view *view, pci_addr pci, const char *name)
 		}
 }
 
-/* GPUs that sysfs does not show, as in some containers, are added by their address; only then do
- * names find their places. */
+/* Adds GPUs that sysfs does not show, as in some containers, before names are assigned. */
 static int names_by_nvml(struct topo_view *view)
 {
 	static struct sys_nvml_gpu gpus[TOPO_GPUS_MAX];
@@ -86,7 +85,7 @@ static void scan_again(struct topo_view *view, const char *root)
 	char why[96] = "";
 	struct topo *other;
 
-	/* hwloc's plugins bring OpenCL, X and drivers into the process; its own scan needs none. */
+	/* Plugins of hwloc would load OpenCL, X and drivers; the scan needs none of them. */
 	setenv("HWLOC_PLUGINS_PATH", "/nonexistent", 0);
 	if (topo_scan_hwloc(root, &other) != TCPX_OK) {
 		snprintf(view->scan, sizeof(view->scan), "sysfs (%.120s)", error_last()->what);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tcpx topo shows: a machine's graph, who owns which GPU, names of GPUs, CPUs near them. */
+/* Contents of tcpx topo: the graph of a machine, owners and names of GPUs, CPUs near them. */
 #ifndef TOOLS_TOPO_VIEW_H
 #define TOOLS_TOPO_VIEW_H
 
@@ -16,22 +16,24 @@
 struct topo_view {
 	struct topo *topo; /* its texts are made printable */
 	struct topo_pairs pairs;
-	char names[TOPO_GPUS_MAX][TOPO_VIEW_NAME]; /* of GPUs; "": nobody says */
-	int visible[TOPO_GPUS_MAX]; /* to who says the names; of no meaning where nobody does */
-	const char *names_by;	    /* "NVML", "CUDA"; NULL: nobody says */
-	char scan[160];		    /* "sysfs", and what hwloc says */
-	char rxdm[160];		    /* "answers", or why it was not heard */
-	int asked;		    /* RxDM was */
-	int recorded;		    /* not this machine */
-	struct cpus allowed; /* this process's CPUs; of a recorded machine all of its nodes' */
+	char names[TOPO_GPUS_MAX][TOPO_VIEW_NAME]; /* names of GPUs; "": unknown */
+	/* index of each GPU at the source of the names; meaningless without one */
+	int visible[TOPO_GPUS_MAX];
+	const char *names_by; /* source of the names: "NVML", "CUDA"; NULL: none */
+	char scan[160];	      /* "sysfs", and what hwloc says */
+	char rxdm[160];	      /* "answers", or why RxDM did not */
+	int asked;	      /* RxDM was */
+	int recorded;	      /* a recorded machine */
+	struct cpus allowed;  /* CPUs of this process; for a recorded machine those of all nodes */
 };
 
-/* Scans root; of this machine (recorded 0) asks the driver for names and, if rxdm, RxDM. An exit
- * code after a line on stderr, or CLI_OK. The caller calls topo_view_free() in each case. */
+/* Scans root. On this machine (recorded 0) also asks the driver for names and, if rxdm is set,
+ * RxDM. Returns CLI_OK, or an exit code after a line on stderr. The caller calls
+ * topo_view_free() in any case. */
 int topo_view_fill(struct topo_view *view, const char *root, int recorded, int rxdm);
 void topo_view_free(struct topo_view *view);
 
-/* Of GPU number gpu (of the graph) and NIC number nic. */
+/* Distance of GPU gpu and NIC nic, by index in the graph. */
 enum topo_distance topo_view_distance(const struct topo_view *view, unsigned gpu, unsigned nic);
 const char *topo_view_cell(enum topo_distance distance); /* "PIX"; "-": not known */
 int topo_view_owns(const struct topo_view *view, unsigned gpu, unsigned nic);
@@ -39,13 +41,13 @@ int topo_view_owns(const struct topo_view *view, unsigned gpu, unsigned nic);
 const char *topo_view_source(const struct topo_owner *owner); /* "a3vm", "PCIe", "none" */
 const char *topo_view_rxdm(const struct topo_view *view, const struct topo_owner *owner);
 
-/* CPUs near GPU number gpu and its owner, in the kernel's form; "": none known. Returns buf. */
+/* CPUs near GPU gpu and its owner, in the format of the kernel; "": unknown. Returns buf. */
 enum topo_near topo_view_cpus(const struct topo_view *view, unsigned gpu, char buf[CPUS_TEXT]);
 
-/* "200 Gbit/s"; "-": not said. Returns buf. */
+/* "200 Gbit/s"; "-": unknown. Returns buf. */
 char *topo_view_speed(uint64_t mbps, char *buf, size_t cap);
 
-/* The three forms. */
+/* The three output formats. */
 void topo_text_print(const struct topo_view *view);
 void topo_json_put(const struct topo_view *view, struct cli_json *json);
 void topo_svg_write(const struct topo_view *view, FILE *out);
