@@ -32,7 +32,7 @@ body { margin: 0; color: var(--ink); background: var(--back);
 a { color: var(--link); text-decoration: none } a:hover { text-decoration: underline }
 .page { display: flex; max-width: 1180px; margin: 0 auto }
 nav { flex: 0 0 230px; padding: 24px 16px; font-size: 14px; border-right: 1px solid var(--line) }
-nav summary { font-weight: 600; cursor: pointer } nav b { display: block; margin: 14px 0 4px }
+nav input, nav label { display: none } nav b { display: block; margin: 14px 0 4px }
 nav a { display: block; padding: 2px 0 } nav a.here { color: var(--ink); font-weight: 600 }
 main { flex: 1; min-width: 0; padding: 24px 32px 80px }
 h1 { font-size: 30px; margin: 0 0 16px } h2 { font-size: 22px; margin: 36px 0 12px;
@@ -47,17 +47,22 @@ th { background: var(--tint) } td[style*=right] { white-space: nowrap }
 img { max-width: 100%; height: auto }
 footer { color: var(--soft); font-size: 13px; margin-top: 60px }
 .man pre { white-space: pre } .man table.head, .man table.foot { width: 100%; font-size: 13px }
-.man dd { margin-left: 2em }
+.man dd { margin-left: 2em } .man h1 { font-size: 21px; margin: 32px 0 10px }
+.man h2 { font-size: 17px; margin: 24px 0 8px; border: 0 } .man a.permalink { color: inherit }
+.man table.head td, .man table.foot td { border: 0; color: var(--soft); width: 33% }
+.man td.head-vol { text-align: center } .man td.head-rtitle, .man td.foot-os { text-align: right }
 @media (max-width: 800px) { .page { display: block } main { padding: 16px }
-  nav { border: 0; border-bottom: 1px solid var(--line); padding: 12px 16px } }
-@media (min-width: 801px) { nav summary { pointer-events: none; list-style: none } }
+  p:has(> img) { overflow-x: auto } img { min-width: 600px }
+  nav { border: 0; border-bottom: 1px solid var(--line); padding: 12px 16px }
+  nav label { display: block; font-weight: 600; cursor: pointer } nav div { display: none }
+  nav input:checked ~ div { display: block } }
 """
 FRAME = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="stylesheet" href="{up}style.css"></head><body><div class="page">
-<nav><details{open}><summary>tcpx-p2p</summary>
-{nav}</details></nav>
+<nav><input type="checkbox" id="menu"><label for="menu">tcpx-p2p &#9776;</label>
+<div>{nav}</div></nav>
 <main class="{kind}">{body}
 <footer>tcpx-p2p {version}, made from {source}</footer></main></div></body></html>
 """
@@ -172,7 +177,7 @@ class Site:
             if kind == "doc" else body
         target.write_text(FRAME.format(
             title=html.escape(title), up="../" * page.count("/"), nav=self.nav(page), body=body,
-            kind=kind, open=" open", version=self.version, source=html.escape(source)),
+            kind=kind, version=self.version, source=html.escape(source)),
             encoding="utf-8")
 
     def document(self, name):
