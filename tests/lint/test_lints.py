@@ -34,6 +34,10 @@ The value.
 None.
 .SH NOTES
 None.
+.SH EXAMPLES
+.nf
+int value = tcpx_value();
+.fi
 .SH "SEE ALSO"
 .BR tcpx (7)
 """
@@ -258,6 +262,12 @@ FAULTS = [
      "is uint32_t in a struct, not _Bool"),
     ("man", "include/tcpx/log.h", HEADER.replace("tcpx_value", "tcpx_other"), "of no page"),
     ("man", "docs/man/tcpx_value.3", PAGE.replace('.SH ERRORS\nNone.\n', ""), "no section ERRORS"),
+    ("man", "docs/man/tcpx_value.3", PAGE.replace(".SH EXAMPLES\n", ""), "no section EXAMPLES"),
+    ("man", None, {"include/tcpx/tcpx.h": HEAD + "#include <stddef.h>\n#include <stdint.h>\n"
+                   "typedef int tcpx_session, tcpx_peer, tcpx_region, tcpx_request, tcpx_status;\n"
+                   "enum tcpx_log_level { A };\n",
+                   "docs/man/tcpx_value.3": PAGE.replace("= tcpx_value()", "= gone")},
+     "undeclared (first use"),
     ("man", "docs/man/tcpx_value.3",
      PAGE.replace('.SH "SEE ALSO"\n.BR tcpx (7)\n', "")
          .replace(".SH SYNOPSIS", '.SH "SEE ALSO"\n.BR tcpx (7)\n.SH SYNOPSIS'), "out of order"),
