@@ -20,10 +20,10 @@ PRELUDE = """#include <inttypes.h>
 void send_to_the_other_side(const void *info, size_t len);
 void to_my_log(void *arg, enum tcpx_log_level level, const char *line);
 void finish(void *user, tcpx_status status);
-int example(tcpx_session *session, tcpx_peer peer, tcpx_region mine, tcpx_region theirs, void *buffer,
-	    uint64_t bytes, tcpx_request request, const void *info, size_t len);
-int example(tcpx_session *session, tcpx_peer peer, tcpx_region mine, tcpx_region theirs, void *buffer,
-	    uint64_t bytes, tcpx_request request, const void *info, size_t len)
+int example(tcpx_session *session, tcpx_peer peer, tcpx_region mine, tcpx_region theirs,
+	    void *buffer, uint64_t bytes, tcpx_request request, const void *info, size_t len);
+int example(tcpx_session *session, tcpx_peer peer, tcpx_region mine, tcpx_region theirs,
+	    void *buffer, uint64_t bytes, tcpx_request request, const void *info, size_t len)
 {
 	{
 %s

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands of README and guide, run as they are typed; documents and tables that code writes."""
+import importlib
 import json
 import os
 import pathlib
@@ -205,3 +206,28 @@ def test_site_names_dead_links(tmp_path):
     made = runpy.run_path(str(TOP / "scripts/site.py"))
     assert list(made["dead_links"](tmp_path)) == [("a.html", "b.html#there"),
                                                   ("b.html", "gone.html")]
+
+
+def test_a_stored_run_names_no_host_user_or_path(tmp_path, monkeypatch):
+    """And comes back as the table that it was; a second one of the day joins it."""
+    monkeypatch.syspath_prepend(str(TOP / "bench"))
+    monkeypatch.setattr(sys, "argv", [str(TOP / "bench/speed.py"), "--store", "--json",
+                                      os.path.expanduser("~/out.json"), str(TOP / "build")])
+    store = importlib.import_module("store")
+    for name in ("one", "two"):
+        path = store.keep({name: {"title": name, "columns": store.columns("line", "GB/s"),
+                                  "rows": [["a", *store.spread([1, 3, 2])]]}}, tmp_path)
+    text = pathlib.Path(path).read_text(encoding="utf-8")
+    document = json.loads(text)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d-\w+\.json", os.path.basename(path))
+    assert list(document["tables"]) == ["one", "two"]
+    assert document["tables"]["two"]["rows"] == [["a", 2, 1, 3]]
+    assert document["tables"]["two"]["command"].endswith(
+        "bench/speed.py --json ~/out.json build") and document["machine"]["cores"]
+    for secret in (str(TOP), os.uname().nodename, os.path.expanduser("~") + "/"):
+        assert len(secret) < 4 or secret not in text
+    render = importlib.import_module("render")
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench/results").symlink_to(tmp_path)
+    shown = render.table(str(tmp_path), "docs/a.md", os.path.basename(path)[:-5], "two")
+    assert "| a | 2.000 | 1.000 | 3.000 |" in shown
