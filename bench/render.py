@@ -62,7 +62,8 @@ def table(root, page, name, which):
     document = load(root, name)
     it = table_of(document, which)
     columns = it["columns"]
-    out = ["| " + " | ".join(heading(column) for column in columns) + " |",
+    out = [f"**{it['title']}**", "",
+           "| " + " | ".join(heading(column) for column in columns) + " |",
            "|" + "|".join("---" if i == 0 else "--:" for i in range(len(columns))) + "|"]
     out += ["| " + " | ".join(number(value, column) for value, column in zip(row, columns)) + " |"
             for row in it["rows"]]
