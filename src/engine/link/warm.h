@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small pieces of a call are touched ahead: hardware prefetchers stop at page borders, so the
- * kernel's copy would wait for memory at the start of each one (docs/experiments.md). */
+ * kernel's copy would wait for memory at the start of each one (docs/performance.md). */
 #ifndef ENGINE_LINK_WARM_H
 #define ENGINE_LINK_WARM_H
 
