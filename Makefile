@@ -3,8 +3,8 @@
 # Meson does the work.
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: all build deps demo demo-tcpx demo-node demo-trace demo-compat test test-full mutants \
-	bench install clean format ptx test_tcpx_perf_orchestrator test_tcpx_perf_multi
+.PHONY: all build deps demo demo-tcpx demo-node demo-trace demo-compat test test-full quick \
+	mutants bench install site clean format ptx test_tcpx_perf_orchestrator test_tcpx_perf_multi
 PREFIX ?= /usr/local
 install: export PREFIX := $(PREFIX)
 
@@ -19,7 +19,7 @@ build:
 
 # Installs every package that building and testing want, from scripts/packages.txt.
 deps:
-	@scripts/deps.sh build part test
+	@scripts/deps.sh build part test site
 	@echo "deps: ready"
 
 # Moves memory between two processes of this machine over tcp and local; every byte compared.
@@ -60,22 +60,34 @@ test_tcpx_perf_orchestrator test_tcpx_perf_multi: build
 
 # The short form of every suite. LAST LINE: N passed, N failed, N skipped
 test:
-	@scripts/deps.sh build part test
+	@scripts/deps.sh build part test site
 	@scripts/test.sh short
+
+# Below a minute after the build: lint, the fast unit tests, a part of the simulator.
+quick:
+	@scripts/deps.sh --check build
+	@scripts/build.sh build
+	@scripts/quick.sh build
 
 # Everything: long simulations, all suites under the sanitizers, fuzzing, mutants.
 test-full:
-	@scripts/deps.sh build part test full
+	@scripts/deps.sh build part test site full
 	@scripts/test.sh full
 
 # Plants faults one by one and shows that the tests catch each.
 mutants:
-	@scripts/deps.sh build part test
+	@scripts/deps.sh build part test site
 	@scripts/mutants.sh
 
 # Installs to PREFIX, below DESTDIR if that is set, and prints what is needed to find it there.
 install: build
 	@scripts/install.sh build
+
+# The documents and man pages as a site in build/site, which opens without a network.
+site:
+	@scripts/deps.sh site
+	@. scripts/env.sh && python=$$(python_with markdown || echo python3) && \
+		"$$python" scripts/site.py build/site
 
 clean:
 	rm -rf build build-*

@@ -6,8 +6,11 @@ A line is the median of its ratios, one for each repetition; both sides of a rat
 repetition. perf.json is of gpu_rows.py, nccl.jsonl (where there is one) of nccl_p2p.py."""
 import json
 import os
+import re
 import statistics
 import sys
+
+import store
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = {4 * KIB: "4 KiB", 64 * KIB: "64 KiB", MIB: "1 MiB", 16 * MIB: "16 MiB",
@@ -76,9 +79,10 @@ class Table:
     """Markdown, row by row."""
 
     def __init__(self):
-        self.lines, self.missed = [], 0
+        self.lines, self.missed, self.kept = [], 0, {}
 
     def head(self, title, unit):
+        self.kept[title] = []
         self.lines += ["", f"### {title}", "", f"| line | must | median | least … most | {unit} | "
                        "runs | |", "|---|---|---|---|---|---|---|"]
 
@@ -95,6 +99,9 @@ class Table:
             verdict = "pass" if met else "miss"
             self.missed += not met
         scale = f"{statistics.median(absolute):.2f}" if absolute else ""
+        self.kept[list(self.kept)[-1]].append(
+            [title, *store.spread(values),
+             round(statistics.median(absolute), 6) if absolute else None])
         self.lines.append(f"| {title} | {must} | {median:.3f} | {min(values):.3f} … "
                           f"{max(values):.3f} | {scale} | {len(values)} | {verdict} |")
 
@@ -205,10 +212,12 @@ def beside_nccl(table, perf, nccl):
 
 
 def main():
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
-        print("usage: gpu_table.py FOLDER", file=sys.stderr)
+    keep = "--store" in sys.argv
+    rest = [word for word in sys.argv[1:] if word != "--store"]
+    if len(rest) != 1 or rest[0].startswith("-"):
+        print("usage: gpu_table.py [--store] FOLDER", file=sys.stderr)
         return 2
-    folder = sys.argv[1]
+    folder = rest[0]
     document = load(folder, "perf.json")
     if not document:
         print(f"gpu_table.py: no perf.json in {folder}: run bench/gpu_all.sh", file=sys.stderr)
@@ -233,6 +242,11 @@ def main():
     for name, why in document["problems"].items():
         table.lines.append(f"\nFailed: {name}: {why}")
     print(table.text())
+    if keep:
+        store.keep({re.sub(r"\W+", "-", title.lower()): {
+            "title": title, "rows": rows, "repetitions": len(perf.repetitions),
+            "columns": store.columns("line") + [{"name": "absolute", "digits": 2}]}
+                    for title, rows in table.kept.items() if rows})
     return int(bool(table.missed or document["problems"]))
 
 

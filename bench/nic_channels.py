@@ -12,6 +12,8 @@ import pathlib
 import statistics
 import subprocess
 
+import store
+
 TOP = pathlib.Path(__file__).resolve().parents[1]
 COUNTS = [1, 2, 4, 8]
 
@@ -89,6 +91,7 @@ def main():
     p.add_argument("--seconds", default="1")
     p.add_argument("--size", default="16M")
     p.add_argument("--rate", default="4gbit", help="of the cable [4gbit]")
+    p.add_argument("--store", action="store_true", help="keep the tables in bench/results")
     o = p.parse_args()
     rates = {kind: {count: [] for count in COUNTS} for kind in ("cable", "emulator")}
     plugin = str(pathlib.Path(o.build) / "emu/tcpxemu/libnccl-net-tcpxemu.so")
@@ -104,6 +107,12 @@ def main():
                     o, ([], messages), ([], messages), emulated()))
     report(f"tcp over a cable of {o.rate}", rates["cable"])
     report("messages over the emulator, one NIC", rates["emulator"])
+    if o.store:
+        store.keep({f"nic-channels-{name}": {
+            "title": f"Channels of one NIC: {name}", "repetitions": o.repeat,
+            "columns": store.columns("channels", "GB/s"),
+            "rows": [[count, *store.spread(values)] for count, values in counts.items()]}
+                    for name, counts in rates.items()})
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ import time
 
 import numpy
 
+import store
+
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 HANG_S = 120 # a guard, never a verdict
 
@@ -47,6 +49,7 @@ def options():
     p.add_argument("--post", type=int, default=0, metavar="N",
                    help="also: a post of N descriptors, and N registrations")
     p.add_argument("--json", metavar="FILE", help="all values")
+    p.add_argument("--store", action="store_true", help="keep the rates in bench/results")
     return p.parse_args()
 
 
@@ -353,6 +356,13 @@ def main():
     for (name, backend, mode), values in sorted(rows.items()):
         told = "  ".join(f"{key} {spread([v[key] for v in values])}" for key in values[0])
         print(f"{name:18} {backend:5} {mode:8} {told}", file=out, flush=True)
+    if o.store:
+        store.keep({"nixl-two-agents": {
+            "title": "Two NIXL agents, a transfer at a time", "repetitions": o.repeat,
+            "columns": store.columns("transfer, backend, mode", "GB/s", 2),
+            "rows": [[f"{name} {backend} {mode}", *store.spread([v["GBps"] for v in values])]
+                     for (name, backend, mode), values in sorted(rows.items())
+                     if "GBps" in values[0]]}})
     if o.json:
         with open(o.json, "w", encoding="utf-8") as file:
             json.dump([{"row": name, "backend": backend, "mode": mode, "values": values}

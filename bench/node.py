@@ -15,6 +15,8 @@ import statistics
 import subprocess
 import sys
 
+import store
+
 
 def pair(tool, port, args):
     """The server's output of one run; None: it failed, and is shown."""
@@ -50,6 +52,9 @@ def row(options, name, args):
         print(f"{name:44} failed")
         return 1
     ratios = [rate / ceiling for rate, ceiling, _, _ in runs]
+    options.kept.append([name, *store.spread([run[0] for run in runs]),
+                         *(round(statistics.median(values), 6) for values in
+                           (ratios, [run[2] for run in runs], [run[3] for run in runs]))])
     print(f"{name:44} {words([run[0] for run in runs])} {words(ratios)} "
           f"{statistics.median(run[2] for run in runs):7.3f} "
           f"{statistics.median(run[3] for run in runs):7.3f}", flush=True)
@@ -71,8 +76,10 @@ def main():
     parser.add_argument("--memory", default="256M")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--base", type=int, default=21000)
+    parser.add_argument("--store", action="store_true", help="keep the table in bench/results")
     parser.add_argument("more", nargs="*")
     o = parser.parse_args()
+    o.kept = []
     print(f"# {'transport op peers GPUs channels':42} {'sum GB/s':>8} {'least .. most':^21}"
           f"{'of ceiling':>8} {'least .. most':^21}  CPU/GB  READY s")
     failed = 0
@@ -83,6 +90,14 @@ def main():
                       ["--mem", o.mem, "--transport", transport, "--op", op, "--peers", peers,
                        "--gpus", gpus, "--channels", channels, "--size", o.size, "--iters",
                        o.iters, "--memory", o.memory, *o.more])
+    if o.store and o.kept:
+        store.keep({"node": {
+            "title": "Two tcpx node processes, both directions at once", "rows": o.kept,
+            "repetitions": o.repeat,
+            "columns": store.columns("transport, operation, peers, GPUs, channels", "GB/s", 1) + [
+                {"name": "share of plain sockets", "digits": 3},
+                {"name": "CPU", "unit": "s/GB", "digits": 2},
+                {"name": "READY", "unit": "s", "digits": 2}]}})
     return failed
 
 

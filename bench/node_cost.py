@@ -20,6 +20,8 @@ import sys
 import tempfile
 import time
 
+import store
+
 HANG = 300
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -98,6 +100,20 @@ def row(options, table, count, ranks, gpus, channels):
           flush=True)
 
 
+COLUMNS = [{"name": name, **({"unit": unit} if unit else {}), "digits": digits}
+           for name, unit, digits in (
+               ("READY", "s", 3), ("least", "s", 3), ("most", "s", 3), ("threads", "", 0),
+               ("descriptors", "", 0), ("memory", "MiB", 1), ("memory of each", "KiB", 1),
+               ("descriptors of each", "", 2), ("CPU at rest", "% of a core", 2))]
+
+
+def stored(it):
+    """A row of COLUMNS."""
+    return [it["count"]] + [round(number, 6) for number in (
+        it["ready"], it["least"], it["most"], it["threads"], it["descriptors"],
+        it["bytes"] / 2**20, it["bytes_each"] / 1024, it["descriptors_each"], it["idle"])]
+
+
 HEAD = (f"{'':8} {'READY s':>8} {'least .. most':^18} {'threads':>7} {'descr.':>6} "
         f"{'MiB':>9} {'KiB each':>10} {'descr. e.':>9} {'% idle':>7}")
 
@@ -125,6 +141,7 @@ def main():
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--rest", type=float, default=3)
     parser.add_argument("--json")
+    parser.add_argument("--store", action="store_true", help="keep the tables in bench/results")
     parser.add_argument("--plot")
     options = parser.parse_args()
     tables = {"channels": [], "ranks": []}
@@ -135,6 +152,11 @@ def main():
     print("ranks   " + HEAD[8:])
     for count in map(int, filter(None, options.ranks.split(","))):
         row(options, tables["ranks"], count, count, 1, 1)
+    if options.store:
+        store.keep({f"node-cost-{name}": {
+            "title": f"tcpx node, what rank 0 costs by {name}", "repetitions": options.repeat,
+            "columns": [{"name": name}, *COLUMNS], "rows": [stored(it) for it in rows]}
+                    for name, rows in tables.items() if rows})
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(tables, indent=1), encoding="ascii")
     if options.plot:

@@ -19,6 +19,8 @@ import subprocess
 import sys
 import tempfile
 
+import store
+
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CHUNK = "524288"
 ENV = {**os.environ, "NCCL_DYNAMIC_CHUNK_SIZE": CHUNK, "TCPXEMU_STEER": "off",
@@ -129,6 +131,7 @@ def main():
     parser.add_argument("--time", type=float, default=1.0)
     parser.add_argument("--channels", default="1,2,4")
     parser.add_argument("--gpus", help="FROM,TO: their memory instead of the host's")
+    parser.add_argument("--store", action="store_true", help="keep the table in bench/results")
     parser.add_argument("--verbose", action="store_true", help="what the tool says, too")
     args = parser.parse_args()
     args.tool = args.tool or f"{args.build}/tools/tcpx"
@@ -144,6 +147,13 @@ def main():
     print(f"{'':28}{'GB/s':>9}{'least':>9}{'most':>9}{'CPU s/GB':>10}")
     for name, (mid, low, high, cpu) in table.items():
         print(f"{name:28}{mid:9.4g}{low:9.4g}{high:9.4g}{cpu:10.3g}")
+    if args.store:
+        store.keep({"plugin-gpu" if args.gpus else "plugin-emulator": {
+            "title": "Channels of messages over the TCPX emulator", "repetitions": args.repeat,
+            "columns": store.columns("path", "GB/s", 2) + [
+                {"name": "CPU", "unit": "s/GB", "digits": 2}],
+            "rows": [[name, *(round(value, 6) for value in values)]
+                     for name, values in table.items()]}})
     alone = table.pop("emulator alone")[0]
     if args.gpus:
         for name, (mid, *_) in table.items():

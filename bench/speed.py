@@ -15,6 +15,7 @@ import time
 
 import speed_env
 import speed_lines
+import store
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 NOISE_CORES = 0.2 # other processes used more: the verdict says so
@@ -33,6 +34,7 @@ def options():
     p.add_argument("--limit", type=float, default=0, metavar="S",
                    help="begin no further measurement after so many seconds")
     p.add_argument("--json", metavar="FILE", help="all values of all repetitions")
+    p.add_argument("--store", action="store_true", help="keep the lines in bench/results")
     p.add_argument("--markdown", metavar="FILE", help="the table [stdout]")
     return p.parse_args()
 
@@ -149,6 +151,16 @@ def table(rows, rules, reps):
     return "\n".join(out) + "\n"
 
 
+def stored(rows, groups):
+    """{table: what store.keep() takes} of the lines, a table for each group."""
+    return {f"speed-{group}": {
+        "title": f"bench/speed.py, {group}", "columns": store.columns("line"),
+        "rows": [[row["line"], *(round(row[key], 6) for key in ("median", "least", "most"))]
+                 for row in rows if row["group"] == group and "median" in row],
+        "repetitions": max([row["n"] for row in rows if row["group"] == group])}
+            for group in groups if any(row["group"] == group and "median" in row for row in rows)}
+
+
 def run(args):
     groups = args.only or list(speed_lines.GROUPS)
     env = speed_env.Env(os.path.abspath(args.build), args.quick)
@@ -168,6 +180,8 @@ def run(args):
         with open(args.json, "w", encoding="utf-8") as f:
             json.dump({"date": time.strftime("%Y-%m-%d %H:%M"), "lines": rows, "validity": rules,
                        "problems": why, "repetitions": reps}, f, indent=1, ensure_ascii=False)
+    if args.store:
+        store.keep(stored(rows, groups))
     if args.markdown:
         with open(args.markdown, "w", encoding="utf-8") as f:
             f.write(text)

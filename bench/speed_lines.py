@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is measured, and the lines that judge it: a value of each repetition and what it must be.
 A line without a must-value is there for scale."""
+import os
+import tomllib
 from collections import namedtuple
 
 import speed_trace
@@ -179,6 +181,16 @@ GROUPS = {
 ONCE = {"idle"}
 
 Line = namedtuple("Line", "group title value sign must")
+TARGETS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "targets.toml")
+SIGNS = {">=": "≥", "<=": "≤"}
+with open(TARGETS, "rb") as targets:
+    MUST = tomllib.load(targets)
+
+
+def line(group, title, value_of):
+    """A line with what targets.toml wants of it, if it wants anything."""
+    sign, _, must = MUST.get(group, {}).get(title, "").partition(" ")
+    return Line(group, title, value_of, SIGNS.get(sign, ""), float(must) if must else None)
 
 
 def ratio(a, b):
@@ -190,106 +202,94 @@ def value(key, scale=1.0):
 
 
 def lines():
-    at_least, at_most = "≥", "≤"
-    out = [Line("bulk", "1 MiB × 8 of ceiling", ratio("w8.1", "w8.1.ceil"), at_least, 0.85)]
+    out = [line("bulk", "1 MiB × 8 of ceiling", ratio("w8.1", "w8.1.ceil"))]
     for size in SIZES:
-        out.append(Line("bulk", f"{size} MiB × 4 of ceiling",
-                        ratio(f"w4.{size}", f"w4.{size}.ceil"), at_least, 0.92))
+        out.append(line("bulk", f"{size} MiB × 4 of ceiling",
+                        ratio(f"w4.{size}", f"w4.{size}.ceil")))
     for size in (4, 64):
-        out.append(Line("bulk", f"{size} MiB × 8 of ceiling",
-                        ratio(f"w8.{size}", f"w8.{size}.ceil"), at_least, 0.92))
+        out.append(line("bulk", f"{size} MiB × 8 of ceiling",
+                        ratio(f"w8.{size}", f"w8.{size}.ceil")))
     out += [
-        Line("bulk", "one channel, 64 MiB × 4, of ceiling (one socket)",
-             ratio("one.64", "one.64.ceil"), at_least, 0.95),
-        Line("bulk", "READ of WRITE, 4 MiB × 4", ratio("r4.4", "w4.4"), at_least, 0.95),
-        Line("bulk", "READ of WRITE, 64 MiB × 4", ratio("r4.64", "w4.64"), at_least, 0.95),
-        Line("bulk", "64 MiB × 4 of iperf3 -P 1", ratio("w4.64", "iperf"), at_least, 1.15),
-        Line("bulk", "CPU of both ends, 64 MiB × 4, of the ceiling's",
-             ratio("w4.64.cpu", "w4.64.ceil.cpu"), at_most, 1.15),
-        Line("bulk", "CPU of both ends, 1 MiB × 8, of the ceiling's",
-             ratio("w8.1.cpu", "w8.1.ceil.cpu"), at_most, 1.15),
-        Line("bulk", "CPU of both ends, one channel, of the ceiling's",
-             ratio("one.64.cpu", "one.64.ceil.cpu"), at_most, 1.15),
-        Line("bulk", "local, 64 MiB × 4, of one plain TCP socket", ratio("local.64", "raw1"),
-             at_least, 2.2),
-        Line("veth", "veth: 4 MiB × 4 of ceiling", ratio("veth.4", "veth.4.ceil"), at_least, 0.92),
-        Line("veth", "veth: 64 MiB × 4 of ceiling", ratio("veth.64", "veth.64.ceil"), at_least,
-             0.92),
-        Line("veth", "veth: one channel of ceiling", ratio("veth.one.64", "veth.one.64.ceil"),
-             at_least, 0.95),
-        Line("veth", "veth: READ of WRITE, 64 MiB × 4", ratio("veth.r.64", "veth.64"), at_least,
-             0.95),
-        Line("veth", "veth: 64 MiB × 4 of iperf3 -P 1", ratio("veth.64", "veth.iperf"), at_least,
-             1.15),
-        Line("veth", "veth: CPU of both ends of the ceiling's",
-             ratio("veth.64.cpu", "veth.64.ceil.cpu"), at_most, 1.15),
+        line("bulk", "one channel, 64 MiB × 4, of ceiling (one socket)",
+             ratio("one.64", "one.64.ceil")),
+        line("bulk", "READ of WRITE, 4 MiB × 4", ratio("r4.4", "w4.4")),
+        line("bulk", "READ of WRITE, 64 MiB × 4", ratio("r4.64", "w4.64")),
+        line("bulk", "64 MiB × 4 of iperf3 -P 1", ratio("w4.64", "iperf")),
+        line("bulk", "CPU of both ends, 64 MiB × 4, of the ceiling's",
+             ratio("w4.64.cpu", "w4.64.ceil.cpu")),
+        line("bulk", "CPU of both ends, 1 MiB × 8, of the ceiling's",
+             ratio("w8.1.cpu", "w8.1.ceil.cpu")),
+        line("bulk", "CPU of both ends, one channel, of the ceiling's",
+             ratio("one.64.cpu", "one.64.ceil.cpu")),
+        line("bulk", "local, 64 MiB × 4, of one plain TCP socket", ratio("local.64", "raw1")),
+        line("veth", "veth: 4 MiB × 4 of ceiling", ratio("veth.4", "veth.4.ceil")),
+        line("veth", "veth: 64 MiB × 4 of ceiling", ratio("veth.64", "veth.64.ceil")),
+        line("veth", "veth: one channel of ceiling", ratio("veth.one.64", "veth.one.64.ceil")),
+        line("veth", "veth: READ of WRITE, 64 MiB × 4", ratio("veth.r.64", "veth.64")),
+        line("veth", "veth: 64 MiB × 4 of iperf3 -P 1", ratio("veth.64", "veth.iperf")),
+        line("veth", "veth: CPU of both ends of the ceiling's",
+             ratio("veth.64.cpu", "veth.64.ceil.cpu")),
     ]
     for op in ("write", "read"):
         name = op.upper()
-        out.append(Line("scattered", f"{name}: 64 MiB as 64 KiB × 1024 of contiguous",
-                        ratio(f"{op}/1024", f"{op}/1"), at_least, 0.95))
-        out.append(Line("scattered", f"{name}: 64 MiB as 4 KiB × 16384 of contiguous",
-                        ratio(f"{op}/16384", f"{op}/1"), at_least, 0.90))
+        out.append(line("scattered", f"{name}: 64 MiB as 64 KiB × 1024 of contiguous",
+                        ratio(f"{op}/1024", f"{op}/1")))
+        out.append(line("scattered", f"{name}: 64 MiB as 4 KiB × 16384 of contiguous",
+                        ratio(f"{op}/16384", f"{op}/1")))
     for pieces, batch in ((64 << 10, 1024), (4 << 10, 16384)):
         text = f"{pieces >> 10} KiB × {batch}"
-        out.append(Line("scattered", f"plain sockets: {text} of contiguous, for scale",
-                        ratio(f"raw/{pieces}", "raw/0"), "", None))
-        out.append(Line("scattered", f"WRITE: {text} of plain sockets with the same pieces",
-                        ratio(f"write/{batch}", f"raw/{pieces}"), "", None))
-        out.append(Line("scattered", f"CPU of both ends: {text} of contiguous",
-                        ratio(f"write/{batch}.cpu", "write/1.cpu"), "", None))
-        out.append(Line("scattered", f"CPU of both ends, plain sockets: {text} of contiguous",
-                        ratio(f"raw/{pieces}.cpu", "raw/0.cpu"), "", None))
-    return out + call_lines(at_least, at_most) + peer_lines(at_least, at_most) + \
+        out.append(line("scattered", f"plain sockets: {text} of contiguous, for scale",
+                        ratio(f"raw/{pieces}", "raw/0")))
+        out.append(line("scattered", f"WRITE: {text} of plain sockets with the same pieces",
+                        ratio(f"write/{batch}", f"raw/{pieces}")))
+        out.append(line("scattered", f"CPU of both ends: {text} of contiguous",
+                        ratio(f"write/{batch}.cpu", "write/1.cpu")))
+        out.append(line("scattered", f"CPU of both ends, plain sockets: {text} of contiguous",
+                        ratio(f"raw/{pieces}.cpu", "raw/0.cpu")))
+    return out + call_lines() + peer_lines() + \
         speed_trace.lines(Line, value)
 
 
-def call_lines(at_least, at_most):
+def call_lines():
     return [
-        Line("calls", "prepare + post of 100,000 segments, ms",
-             lambda r: (r["call.prepare"] + r["call.post"]) * 1e3, at_most, 5),
-        Line("calls", "post alone, µs", value("call.post", 1e6), at_most, 50),
-        Line("calls", "post alone, µs of CPU of its thread", value("call.post_cpu", 1e6), "",
-             None),
-        Line("latency", "8 B one way of a plain blocking one", ratio("lat.sleep",
-             "lat.sleep.plain"), at_most, 1.5),
-        Line("latency", "8 B one way, busy-poll, of a plain spinning one",
-             ratio("lat.spin", "lat.spin.plain"), at_most, 1.6),
-        Line("latency", "notification one way of a plain blocking one",
-             ratio("lat.notify", "lat.notify.plain"), at_most, 1.5),
-        Line("latency", "8 B one way of raw_tcp's blocking ping-pong", ratio("lat.sleep",
-             "ping.block"), "", None),
-        Line("latency", "8 B one way, busy-poll, of raw_tcp's spinning one",
-             ratio("lat.spin", "ping.spin"), "", None),
-        Line("latency", "p99 of 8 B (post → done)/2 beside 1 GB, µs", value("beside.p99", 1e6),
-             at_most, 1000),
-        Line("calls", "first transfer after connect, 1 MiB, ms",
-             value("call.first_transfer", 1e3), at_most, 20),
-        Line("calls", "1000 registrations, ms", value("call.register_all", 1e3), at_most, 5),
+        line("calls", "prepare + post of 100,000 segments, ms",
+             lambda r: (r["call.prepare"] + r["call.post"]) * 1e3),
+        line("calls", "post alone, µs", value("call.post", 1e6)),
+        line("calls", "post alone, µs of CPU of its thread", value("call.post_cpu", 1e6)),
+        line("latency", "8 B one way of a plain blocking one", ratio("lat.sleep",
+             "lat.sleep.plain")),
+        line("latency", "8 B one way, busy-poll, of a plain spinning one",
+             ratio("lat.spin", "lat.spin.plain")),
+        line("latency", "notification one way of a plain blocking one",
+             ratio("lat.notify", "lat.notify.plain")),
+        line("latency", "8 B one way of raw_tcp's blocking ping-pong", ratio("lat.sleep",
+             "ping.block")),
+        line("latency", "8 B one way, busy-poll, of raw_tcp's spinning one",
+             ratio("lat.spin", "ping.spin")),
+        line("latency", "p99 of 8 B (post → done)/2 beside 1 GB, µs", value("beside.p99", 1e6)),
+        line("calls", "first transfer after connect, 1 MiB, ms",
+             value("call.first_transfer", 1e3)),
+        line("calls", "1000 registrations, ms", value("call.register_all", 1e3)),
     ]
 
 
-def peer_lines(at_least, at_most):
+def peer_lines():
     return [
-        Line("ucx", "1 MiB WRITE, hot, of UCX's best put",
-             lambda r: r["hot.write"] / max(r["ucp_put_bw.default"], r["ucp_put_bw.tuned"]),
-             at_least, 0.95),
-        Line("ucx", "1 MiB READ, hot, of UCX's best tuned get", ratio("hot.read", "ucp_get.tuned"),
-             at_least, 1.0),
-        Line("ucx", "1 MiB READ, hot, of UCX's best default get",
-             ratio("hot.read", "ucp_get.default"), at_least, 4),
-        Line("mpi", "1 MiB of Open MPI", ratio("mpi.w.1", "mpi.1"), at_least, 1.4),
-        Line("mpi", "16 MiB of Open MPI", ratio("mpi.w.16", "mpi.16"), at_least, 1.4),
-        Line("mpi", "64 MiB of Open MPI", ratio("mpi.w.64", "mpi.64"), at_least, 1.4),
-        Line("bbr", "bbr: two channels of iperf3 -C bbr", ratio("bbr.64", "bbr.iperf"), at_least,
-             1.5),
-        Line("peers", "16 peers of one", ratio("peers.16", "peers.1"), at_least, 0.9),
-        Line("peers", "64 peers of one", ratio("peers.64", "peers.1"), at_least, 0.9),
-        Line("peers", "16 peers, most to least", value("peers.16.spread"), at_most, 1.5),
-        Line("peers", "64 peers, most to least", value("peers.64.spread"), at_most, 1.5),
-        Line("idle", "idle channel: KiB", value("idle.rss_bytes", 1 / 1024), at_most, 64),
-        Line("idle", "idle channel: descriptors", value("idle.descriptors"), at_most, 1),
-        Line("idle", "idle session: wake-ups a second", value("idle.wakeups_per_second"), at_most,
-             3),
-        Line("idle", "idle session: % of a core", value("idle.cores", 100), at_most, 1),
+        line("ucx", "1 MiB WRITE, hot, of UCX's best put",
+             lambda r: r["hot.write"] / max(r["ucp_put_bw.default"], r["ucp_put_bw.tuned"])),
+        line("ucx", "1 MiB READ, hot, of UCX's best tuned get", ratio("hot.read", "ucp_get.tuned")),
+        line("ucx", "1 MiB READ, hot, of UCX's best default get",
+             ratio("hot.read", "ucp_get.default")),
+        line("mpi", "1 MiB of Open MPI", ratio("mpi.w.1", "mpi.1")),
+        line("mpi", "16 MiB of Open MPI", ratio("mpi.w.16", "mpi.16")),
+        line("mpi", "64 MiB of Open MPI", ratio("mpi.w.64", "mpi.64")),
+        line("bbr", "bbr: two channels of iperf3 -C bbr", ratio("bbr.64", "bbr.iperf")),
+        line("peers", "16 peers of one", ratio("peers.16", "peers.1")),
+        line("peers", "64 peers of one", ratio("peers.64", "peers.1")),
+        line("peers", "16 peers, most to least", value("peers.16.spread")),
+        line("peers", "64 peers, most to least", value("peers.64.spread")),
+        line("idle", "idle channel: KiB", value("idle.rss_bytes", 1 / 1024)),
+        line("idle", "idle channel: descriptors", value("idle.descriptors")),
+        line("idle", "idle session: wake-ups a second", value("idle.wakeups_per_second")),
+        line("idle", "idle session: % of a core", value("idle.cores", 100)),
     ]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs what scripts/packages.txt lists for the given levels, only what is missing, and says so.
-# Usage: scripts/deps.sh [--list|--check] LEVEL...      levels: build part test full bench
+# Usage: scripts/deps.sh [--list|--check] LEVEL...      levels: build part test site full bench
 # --list prints the packages that are missing; --check installs none and says what is left out.
 # Exit: 0 when everything of level 'build' is there, 1 otherwise; the rest is optional.
 set -u
@@ -14,7 +14,7 @@ case "${1:-}" in
 --list) mode=list && shift ;;
 --check) mode=check && shift ;;
 esac
-levels=" ${*:-build part test} "
+levels=" ${*:-build part test site} "
 
 probe_header()
 {

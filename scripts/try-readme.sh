@@ -59,8 +59,10 @@ say make, in a folder with a space
 cp -r "$here" "/srv/a checkout"
 (cd "/srv/a checkout" && rm -rf build && make && build/tcpx perf --loopback --size 64K)
 
-say make deps
+say make deps, make site
 make -C "$here" deps
+make -C "$here" site
+[ -f "$here/build/site/index.html" ] || fail "make site made no site"
 say 'tcpx serve here, tcpx perf HOST:PORT there, with TCPX_KEY_FILE on both'
 ip netns add fresh-a
 ip netns add fresh-b

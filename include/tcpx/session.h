@@ -23,10 +23,10 @@ enum tcpx_session_flags {
 	TCPX_SESSION_STRICT_CANCEL = 1u << 4, /**< a cancelled WRITE ends when no byte can land */
 	TCPX_SESSION_LOCAL_ONLY = 1u << 5,    /**< peers only over the same-host transport */
 	TCPX_SESSION_PLUGIN_HOST = 1u << 6,   /**< host memory as messages, TCPX_PLUGIN_HOST */
-	TCPX_SESSION_INFO_ONLY = 1u << 7, /**< only holders of our connection info may connect, who
-					     need no key, on any address; key files prove nobody */
-	TCPX_SESSION_NO_ACCEPT = 1u << 8, /**< who connects to us is no event, nor accepted, and
-					     forgotten when he goes, unless we connect to him too */
+	TCPX_SESSION_INFO_ONLY = 1u << 7, /**< only holders of the connection info may connect, and
+					     need no key on any address; key files prove nobody */
+	TCPX_SESSION_NO_ACCEPT = 1u << 8, /**< a peer that connects raises no event and is forgotten
+					     when it leaves, unless this session connects to it */
 };
 
 /** Options of tcpx_session_open(). Every 0 is a default that tcpx info --env lists. */

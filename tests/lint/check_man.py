@@ -11,7 +11,26 @@ import lint
 
 ORDER = ["NAME", "SYNOPSIS", "DESCRIPTION", "ARGUMENTS", "OPTIONS", "RETURN VALUE", "EXIT STATUS",
          "ERRORS", "ENVIRONMENT", "FILES", "NOTES", "EXAMPLES", "SEE ALSO"]
-NEEDED = {"3": ["NAME", "SYNOPSIS", "DESCRIPTION", "RETURN VALUE", "ERRORS", "NOTES", "SEE ALSO"]}
+NEEDED = {"3": ["NAME", "SYNOPSIS", "DESCRIPTION", "RETURN VALUE", "ERRORS", "NOTES", "EXAMPLES",
+                "SEE ALSO"]}
+# What the examples of section 3 are cut out of: each is the body of a function of this kind.
+PRELUDE = """#include <inttypes.h>
+#include <stdio.h>
+#include <tcpx/tcpx.h>
+void send_to_the_other_side(const void *info, size_t len);
+void to_my_log(void *arg, enum tcpx_log_level level, const char *line);
+void finish(void *user, tcpx_status status);
+int example(tcpx_session *session, tcpx_peer peer, tcpx_region mine, tcpx_region theirs,
+	    void *buffer, uint64_t bytes, tcpx_request request, const void *info, size_t len);
+int example(tcpx_session *session, tcpx_peer peer, tcpx_region mine, tcpx_region theirs,
+	    void *buffer, uint64_t bytes, tcpx_request request, const void *info, size_t len)
+{
+	{
+%s
+	}
+	return 0;
+}
+"""
 
 
 def sections(text):
@@ -36,6 +55,20 @@ def check_mandoc(report, root, name):
         found = re.match(r"mandoc: .*?:(\d+):\d+: (.*)", row)
         if found and "referenced manual not found" not in row:
             report.add("mandoc", name, int(found[1]), found[2])
+
+
+def check_examples(report, root, name, text):
+    """C code between .nf and .fi of EXAMPLES compiles against the headers."""
+    include = os.path.join(root, "include")
+    if not shutil.which("cc") or not os.path.exists(os.path.join(include, "tcpx/tcpx.h")):
+        return
+    section = text.partition(".SH EXAMPLES")[2].partition(".SH ")[0]
+    for body in re.findall(r"^\.nf\n(.*?)^\.fi", section, re.M | re.S):
+        code = PRELUDE % re.sub(r"\\(.)", lambda m: {"e": "\\"}.get(m[1], m[1]), body)
+        done = subprocess.run(["cc", "-std=c11", "-fsyntax-only", "-w", f"-I{include}", "-xc", "-"],
+                              input=code, text=True, capture_output=True)
+        if done.returncode:
+            report.add("man", name, 1, f"an example does not compile: {done.stderr.strip()}")
 
 
 def main():
@@ -63,6 +96,8 @@ def main():
     for name, text in pages.items():
         report.checked += 1
         check_page(report, name, text)
+        if name in threes:
+            check_examples(report, root, name, text)
         for word in set(re.findall(r"\b(tcpx_\w+)\\?(?:fR)?\(3\)", text)) - known:
             if f"docs/man/{word}.3" not in pages:
                 report.add("man", name, 1, f"{word}(3) is no function and no page")

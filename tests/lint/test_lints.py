@@ -7,6 +7,8 @@ import subprocess
 import sys
 import tempfile
 
+import check_subjects
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 HEAD = "/* SPDX-License-Identifier: Apache-2.0 */\n/* One sentence of purpose. */\n"
 HEADER = HEAD + """#ifndef TCPX_LOG_H
@@ -32,6 +34,10 @@ The value.
 None.
 .SH NOTES
 None.
+.SH EXAMPLES
+.nf
+int value = tcpx_value();
+.fi
 .SH "SEE ALSO"
 .BR tcpx (7)
 """
@@ -132,6 +138,8 @@ CLEAN = {
     "README.md": "# A\n\n[a script](scripts/a.sh)\n",
     "tests/a.txt": "a_test\n",
     "tests/mutants/value.txt": MUTANTS,
+    "Makefile": "# SPDX-License-Identifier: Apache-2.0\nall:\n",
+    "scripts/try-readme.sh": "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\nmake all\n",
     ".clang-format": None,
 }
 
@@ -256,6 +264,12 @@ FAULTS = [
      "is uint32_t in a struct, not _Bool"),
     ("man", "include/tcpx/log.h", HEADER.replace("tcpx_value", "tcpx_other"), "of no page"),
     ("man", "docs/man/tcpx_value.3", PAGE.replace('.SH ERRORS\nNone.\n', ""), "no section ERRORS"),
+    ("man", "docs/man/tcpx_value.3", PAGE.replace(".SH EXAMPLES\n", ""), "no section EXAMPLES"),
+    ("man", None, {"include/tcpx/tcpx.h": HEAD + "#include <stddef.h>\n#include <stdint.h>\n"
+                   "typedef int tcpx_session, tcpx_peer, tcpx_region, tcpx_request, tcpx_status;\n"
+                   "enum tcpx_log_level { A };\n",
+                   "docs/man/tcpx_value.3": PAGE.replace("= tcpx_value()", "= gone")},
+     "undeclared (first use"),
     ("man", "docs/man/tcpx_value.3",
      PAGE.replace('.SH "SEE ALSO"\n.BR tcpx (7)\n', "")
          .replace(".SH SYNOPSIS", '.SH "SEE ALSO"\n.BR tcpx (7)\n.SH SYNOPSIS'), "out of order"),
@@ -266,6 +280,16 @@ FAULTS = [
     ("shell", "scripts/a.sh", CLEAN["scripts/a.sh"] + "rm -r $1/*\n", "SC2086"),
     ("paths", "scripts/a.sh", "", "a path of one machine"),
     ("links", "README.md", "[gone](docs/gone.md)\n", "no file docs/gone.md"),
+    ("links", "README.md", "[gone](#gone)\n", "no heading gone in README.md"),
+    ("links", "docs/a.md", "[gone](../README.md#b)\n", "no heading b in README.md"),
+    ("commands", "README.md", "```\necho\n```\n", "no comment '<!-- run -->'"),
+    ("commands", "README.md", "<!-- run: by hand -->\n```\necho\n```\n", "one that is unknown"),
+    ("commands", "README.md", "<!-- run: make -->\n```\nmake gone\n```\n", "no target gone"),
+    ("commands", "README.md", "<!-- run -->\n```\ntcpx gone\n```\n", "no command tcpx gone"),
+    ("commands", "README.md", "set TCPX_NO_SUCH\n", "nothing reads TCPX_NO_SUCH"),
+    ("commands", "docs/guide/troubleshooting.md", "| `nobody says this` | a | b |\n",
+     "no message says 'nobody says this'"),
+    ("commands", "docs/guide/troubleshooting.md", "| D99 | a |\n", "check D99"),
     ("advice", "src/api/value.c", body('say("raise TCPX_NO_SUCH");'), "reads TCPX_NO_SUCH"),
     ("advice", "tools/tcpx/a.c", body('say("try --no-such");'), "no page has --no-such"),
     ("links", "README.md", "`tests/gone.py::test_it`\n", "no file tests/gone.py"),
@@ -280,6 +304,16 @@ FAULTS = [
     ("mutants", "tests/mutants/value.txt", MUTANTS.replace("in: api_value\n", ""), "expected"),
     ("mutants", "tests/mutants/value.txt", MUTANTS.replace("caught-by", "breaks"), "needs"),
     ("mutants", "tests/mutants/other.txt", MUTANTS, "is also in"),
+]
+
+
+# A subject, and what is wrong with it.
+SUBJECTS = [
+    ("core: end a request once", None), ("Merge branch 'a'", None), ('Revert "a"', None),
+    ("tests, docs: name the mutant", None), ("core: " + "x" * 70, "76 characters"),
+    ("End a request once", "not 'area: imperative'"), ("core end a request", "not 'area:"),
+    ("core: end a request.", "a period"),
+    ("core: fixes a request", "not in the imperative"),
 ]
 
 
@@ -312,6 +346,10 @@ def case(name, good, text):
 
 def main():
     bad = 0
+    for subject, wrong in SUBJECTS:
+        said = check_subjects.breach(subject)
+        bad += case(f"subjects: {subject[:30]}", said == wrong or wrong and wrong in (said or ""),
+                    str(said))
     missing = set()
     with tempfile.TemporaryDirectory() as top:
         root = os.path.join(top, "clean")

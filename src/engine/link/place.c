@@ -81,7 +81,7 @@ uint32_t session_auto_channels(void)
 	uint32_t cores = sys_cpu_usable();
 
 	/* Four channels use all that a small machine can copy; a large one copies more with more
-	 * channels, as long as both ends of a connection find cores (docs/performance.md). */
+	 * channels, as long as both ends of a connection find cores (docs/experiments.md). */
 	if (cores >= 16)
 		return cores * 3 / 8 < 16 ? cores * 3 / 8 : 16;
 	return cores < 4 ? 2 : cores > 8 ? 4 : cores / 2;

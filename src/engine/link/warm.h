@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prefetches the small pieces of a call: hardware prefetchers stop at page borders, so the kernel's
- * copy would wait for memory at the start of each piece (docs/performance.md). */
+ * copy would wait for memory at the start of each piece (docs/experiments.md). */
 #ifndef ENGINE_LINK_WARM_H
 #define ENGINE_LINK_WARM_H
 
