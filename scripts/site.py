@@ -203,7 +203,7 @@ class Site:
             rows.setdefault(title[-2], []).append(
                 f'<tr><td><a href="{posixpath.basename(place)}">{title}</a></td>'
                 f"<td>{html.escape(about[1] if about else '')}</td></tr>")
-        names = {"1": "Commands", "3": "Library calls", "7": "Overviews"}
+        names = {"1": "Commands", "3": "Library calls", "5": "File formats", "7": "Overviews"}
         body = "<h1>Man pages</h1>" + "".join(
             f"<h2>{names[key]}</h2><table>{''.join(rows[key])}</table>" for key in sorted(rows))
         self.write("man/index.html", "Man pages", body, "docs/man")

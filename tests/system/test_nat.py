@@ -100,7 +100,8 @@ def test_without_it_nobody_comes(nat):
     ("nobody.invalid", "ERR_NOT_FOUND advertise=nobody.invalid: host nobody.invalid"),
     ("10.1.1.1:0", "ERR_INVALID advertise=10.1.1.1:0: "),
     ("10.1.1.1,", "ERR_INVALID advertise=10.1.1.1,: "),
-    ("0.0.0.0:80", "ERR_INVALID advertise=0.0.0.0:80: no peer can connect to 0.0.0.0:80"),
+    ("0.0.0.0:80", "ERR_INVALID advertise=0.0.0.0:80: no peer can connect to the wildcard "
+     "0.0.0.0:80"),
 ])
 def test_nonsense_is_refused(advertise, says):
     with Peer(advertise=advertise, name="one") as one:

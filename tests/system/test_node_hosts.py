@@ -115,7 +115,7 @@ def fixture_cut(pair):
 
 def named(pair, text):
     """The NIC, both its addresses, the port that listens, and the step that did not end."""
-    found = re.search(r"channel \d+, NIC eth1.*: (connect|accept)(: not through in time| is under "
+    found = re.search(r"channel \d+, NIC eth1.*: (connect|accept)(: not finished in time| is under "
                       r"way) \((to|at) ([\d.]+):\d+ from ([\d.]+)\)", text)
     assert found, text
     assert {found[4], found[5]} == {pair.address(host, 1) for host in (pair.a, pair.b)}, text
