@@ -45,8 +45,7 @@ tcpx_status perf_flow_open(struct perf_flow *flow, const struct perf_flow_opts *
 		.peer = opts->peer,
 		.requests = calloc(count, sizeof(*flow->requests)),
 		.idle = calloc(count, sizeof(*flow->idle)),
-		.order = calloc(count, sizeof(*flow->order)),
-		.posted_ns = calloc(count, sizeof(*flow->posted_ns)),
+		.posted = calloc(count, sizeof(*flow->posted)),
 		.depth = depth,
 		.queue = opts->queue,
 		.size = layout->size,
@@ -56,7 +55,7 @@ tcpx_status perf_flow_open(struct perf_flow *flow, const struct perf_flow_opts *
 		more.notify = &pong;
 		more.notify_bytes = 1;
 	}
-	if (!segments || !flow->requests || !flow->idle || !flow->order || !flow->posted_ns)
+	if (!segments || !flow->requests || !flow->idle || !flow->posted)
 		status = error_set(TCPX_ERR_NO_MEMORY, 0, "requests of a row");
 	for (uint32_t t = 0; status == TCPX_OK && t < count; t++) {
 		for (uint32_t i = 0; i < layout->batch; i++)
@@ -79,8 +78,7 @@ void perf_flow_close(struct perf_flow *flow)
 		tcpx_request_release(flow->session, flow->requests[i]);
 	free(flow->requests);
 	free(flow->idle);
-	free(flow->order);
-	free(flow->posted_ns);
+	free(flow->posted);
 	*flow = (struct perf_flow){0};
 }
 
@@ -176,16 +174,6 @@ static tcpx_status perf_flow_stopped(void)
 	return error_set(TCPX_ERR_TIMED_OUT, 0, "the time of --timeout is over");
 }
 
-/* The request that has been in flight longest, from post number first on. */
-static uint64_t oldest(const struct perf_flow *flow, uint64_t first, uint64_t posted)
-{
-	if (posted - first > flow->prepared) /* the ring holds no more */
-		first = posted - flow->prepared;
-	while (!flow->posted_ns[flow->order[first % flow->prepared]])
-		first++;
-	return first;
-}
-
 /* perf_flow_run() for a flow with queue. It sleeps until the oldest request has ended and then
  * takes all that have; waiting for any completion would wake up for each. */
 static tcpx_status run_queued(struct perf_flow *flow, uint32_t used, struct perf_samples *samples,
@@ -195,22 +183,26 @@ static tcpx_status run_queued(struct perf_flow *flow, uint32_t used, struct perf
 	int64_t start = clock_now_ns(), now = start;
 	int64_t limit = flow->deadline_ns ? flow->deadline_ns : INT64_MAX;
 	uint32_t most = flow->depth < flow->prepared ? flow->depth : flow->prepared;
-	uint64_t posted = 0, ended = 0, first = 0;
+	uint64_t posted = 0, ended = 0;
+	struct list_node in_flight;
 	tcpx_status status = TCPX_OK;
 	int got;
 
+	list_init(&in_flight);
 	while (ended < used) {
+		struct perf_posted *oldest;
+
 		for (; posted < used && posted - ended < most; posted++) {
 			uint32_t index = flow->idle[posted % flow->prepared];
 
-			flow->order[posted % flow->prepared] = index;
-			flow->posted_ns[index] = clock_now_ns();
+			flow->posted[index].ns = clock_now_ns();
+			list_push_back(&in_flight, &flow->posted[index].node);
 			status = tcpx_request_post(flow->session, flow->requests[index]);
 			if (status != TCPX_OK)
 				return status;
 		}
-		first = oldest(flow, first, posted);
-		status = wait_one(flow, flow->requests[flow->order[first % flow->prepared]],
+		oldest = LIST_ENTRY(in_flight.next, struct perf_posted, node);
+		status = wait_one(flow, flow->requests[oldest - flow->posted],
 				  step_limit(flow, now));
 		now = clock_now_ns();
 		if (status == TCPX_OK && (cli_interrupted || now > limit))
@@ -223,8 +215,8 @@ static tcpx_status run_queued(struct perf_flow *flow, uint32_t used, struct perf
 
 				if (ends[i].status != TCPX_OK || ends[i].bytes != flow->size)
 					return wait_one(flow, ends[i].request, now); /* says why */
-				perf_samples_add(samples, (uint64_t)(now - flow->posted_ns[index]));
-				flow->posted_ns[index] = 0;
+				perf_samples_add(samples, (uint64_t)(now - flow->posted[index].ns));
+				list_remove(&flow->posted[index].node);
 				flow->idle[ended++ % flow->prepared] = index;
 			}
 		if (got < 0)

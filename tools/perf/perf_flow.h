@@ -5,18 +5,24 @@
 
 #include <tcpx/transfer.h>
 
+#include "base/list.h"
 #include "perf_layout.h"
 #include "perf_samples.h"
+
+/* A request of a flow with queue. */
+struct perf_posted {
+	struct list_node node; /* in flight, in the order of the posts */
+	int64_t ns;	       /* time of the post */
+};
 
 struct perf_flow {
 	tcpx_session *session;
 	tcpx_peer peer;
 	tcpx_request *requests; /* requests, one per transfer of a window */
 	uint32_t prepared;
-	int queue;	    /* completions come from the queue of the session */
-	uint32_t *order;    /* with queue: requests in the order of their posts, a ring */
-	int64_t *posted_ns; /* with queue: time of the post of each request; 0: not in flight */
-	uint32_t *idle;	    /* ring of requests that may be posted, longest idle first */
+	int queue;		    /* completions come from the queue of the session */
+	struct perf_posted *posted; /* with queue: of each request */
+	uint32_t *idle;		    /* ring of requests that may be posted, longest idle first */
 	uint32_t depth;
 	uint64_t size;
 	int64_t deadline_ns; /* absolute; 0: none */
