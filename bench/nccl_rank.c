@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -116,14 +117,17 @@ void rank_setting(const struct rank *r, uint64_t size, const char *mode)
 	printf("},\"mode\":\"%s\",\"bytes\":%llu", mode, (unsigned long long)size);
 }
 
-/* Which way the channels went, from NCCL's own log; anything but sockets makes the row void. */
+/* Which way the channels went, from NCCL's own log; anything but the transport that NCCL_NET names,
+ * or sockets without it, makes the row void. */
 const char *rank_way(struct rank *r)
 {
 	static char text[128];
-	char path[512], line[LINE_BYTES];
-	unsigned sockets = 0, others = 0;
+	char path[512], line[LINE_BYTES], want[64];
+	const char *net = getenv("NCCL_NET");
+	unsigned meant = 0, others = 0;
 	FILE *f;
 
+	snprintf(want, sizeof(want), "NET/%s", net && *net ? net : "Socket");
 	snprintf(path, sizeof(path), "%s/rank%d.log", r->o->logs, r->rank);
 	f = fopen(path, "re");
 	while (f && fgets(line, sizeof(line), f)) {
@@ -131,18 +135,18 @@ const char *rank_way(struct rank *r)
 
 		if (!via || !strstr(line, "Channel"))
 			continue;
-		if (!strncmp(via + 5, "NET/Socket", 10))
-			sockets++;
+		if (!strncasecmp(via + 5, want, strlen(want)))
+			meant++;
 		else
 			others++;
 	}
 	if (f)
 		fclose(f);
 	if (others) {
-		fprintf(stderr, "nccl_p2p: %u channels did not go by sockets: void\n", others);
+		fprintf(stderr, "nccl_p2p: %u channels did not go by %s: void\n", others, want);
 		r->wrong = 1;
 	}
-	snprintf(text, sizeof(text), "\"channels\":%u,\"other_ways\":%u", sockets, others);
+	snprintf(text, sizeof(text), "\"channels\":%u,\"other_ways\":%u", meant, others);
 	return text;
 }
 
