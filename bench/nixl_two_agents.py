@@ -69,7 +69,7 @@ class Memory:
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self.gpu)
         self.call("cuCtxSetCurrent", context)
         self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(length))
-        self.address = address.value
+        self.context, self.address = context, address.value
 
     def call(self, name, *args):
         if code := getattr(self.cuda, name)(*args):
