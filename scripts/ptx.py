@@ -22,7 +22,7 @@ import sys
 import tempfile
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-KERNELS = ("src/mem/copy", "src/mem/unpack", "tools/perf/check")
+KERNELS = ("src/mem/copy", "src/mem/move", "src/mem/unpack", "tools/perf/check")
 INCLUDES = ("src", "tools/perf")
 ARCH = "80" # Ampere
 LANGUAGE = "7.0" # of CUDA 11.0, the first that knows ARCH

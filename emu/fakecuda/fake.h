@@ -167,6 +167,9 @@ int fake_range_remove_now(struct fake_range *range);
 /* May device touch all of it? Pinned and unregistered host memory counts. FAKE_SPAN_... */
 enum fake_span { FAKE_SPAN_BAD, FAKE_SPAN_KNOWN, FAKE_SPAN_PAGEABLE };
 enum fake_span fake_span(uint64_t addr, size_t bytes, int device);
+/* Whether the bytes begin in an allocation of cuMemAlloc and end in another one: the driver refuses
+ * such copies. */
+int fake_span_crosses(uint64_t addr, size_t bytes);
 /* May kernels of the device touch it? device < 0: nobody in particular asks. (fake_query.c) */
 int fake_reachable(const struct fake_range *range, int device);
 void fake_span_use(uint64_t addr, size_t bytes, int by);

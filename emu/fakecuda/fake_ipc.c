@@ -127,6 +127,8 @@ cuda_result fake_ipc_open(cuda_ptr *out, struct cuda_ipc_mem handle, unsigned fl
 		rc = CUDA_ERR_PEER_ACCESS_UNSUPPORTED;
 	if (!rc)
 		rc = ipc_map(&text, device, ctx, out);
+	if (!rc && device != ctx->device)
+		ctx->peers |= 1u << device; /* what the flag asks for */
 	if (!rc)
 		fake.live.ipc++;
 	pthread_mutex_unlock(&fake.lock);

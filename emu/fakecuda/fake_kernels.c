@@ -8,6 +8,7 @@
 #include "check_kernel.h"
 #include "fakecuda.h"
 #include "mem/copy.h"
+#include "mem/move.h"
 #include "mem/unpack.h"
 
 static const struct fakecuda *fake;
@@ -48,6 +49,15 @@ static void scatter(void **params, unsigned grid, unsigned block)
 	(void)grid;
 	(void)block;
 	copy(params, 0);
+}
+
+static void move(void **params, unsigned grid, unsigned block)
+{
+	(void)grid;
+	(void)block;
+	sm_take();
+	mem_move_cpu(params[0], at);
+	fake->sm_give(1);
 }
 
 static void unpack(const struct mem_unpack_args *args, const struct base_frag *pieces)
@@ -108,6 +118,7 @@ void fakecuda_kernels(const struct fakecuda *controls)
 {
 	static const size_t layout_bytes[] = {sizeof(struct gpu_check_layout_args)};
 	static const size_t copy_bytes[] = {sizeof(struct mem_copy_args)};
+	static const size_t move_bytes[] = {sizeof(struct mem_move_args)};
 	static const size_t inline_bytes[] = {sizeof(struct mem_unpack_inline_args)};
 	static const size_t list_bytes[] = {sizeof(struct mem_unpack_args)};
 	static const size_t check_bytes[] = {sizeof(struct gpu_check_args)};
@@ -115,6 +126,7 @@ void fakecuda_kernels(const struct fakecuda *controls)
 	fake = controls;
 	(void)controls->kernel_add("mem_gather", gather, copy_bytes, 1);
 	(void)controls->kernel_add("mem_scatter", scatter, copy_bytes, 1);
+	(void)controls->kernel_add("mem_move", move, move_bytes, 1);
 	(void)controls->kernel_add("mem_unpack_inline", unpack_inline, inline_bytes, 1);
 	(void)controls->kernel_add("mem_unpack_list", unpack_list, list_bytes, 1);
 	(void)controls->kernel_add("perf_fill", fill, check_bytes, 1);

@@ -214,6 +214,15 @@ enum fake_span fake_span(uint64_t addr, size_t bytes, int device)
 	return FAKE_SPAN_PAGEABLE;
 }
 
+int fake_span_crosses(uint64_t addr, size_t bytes)
+{
+	const struct fake_range *range = fake_range_find(addr);
+	const struct fake_range *last = fake_range_find(addr + bytes - 1);
+
+	return range && last && range != last &&
+	       (range->kind == FAKE_MEMORY || range->kind == FAKE_IPC);
+}
+
 void fake_span_use(uint64_t addr, size_t bytes, int by)
 {
 	for (struct fake_range *at = fake.ranges; at; at = at->next) {

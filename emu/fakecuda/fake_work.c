@@ -49,6 +49,8 @@ static cuda_result copy_push(cuda_stream stream, cuda_ptr dst, cuda_ptr src, siz
 
 	if (!bytes)
 		return CUDA_OK;
+	if (fake_span_crosses(dst, bytes) || fake_span_crosses(src, bytes))
+		return CUDA_ERR_INVALID_VALUE;
 	device = fake_stream_ctx(stream)->device;
 	to = fake_span(dst, bytes, device);
 	from = fake_span(src, bytes, device);

@@ -10,6 +10,7 @@
  * has the contract, docs/design/gpu.md the argument for the order of the words.
  */
 #include "mem/copy_abi.h"
+#include "mem/verdict.cuh"
 
 #define WORD 16u /* bytes per thread and access */
 #define LANES 32u
@@ -33,16 +34,6 @@ struct view {
 	uint64_t base; /* address of position 0 in the slot */
 	uint32_t lane;
 };
-
-static __device__ __forceinline__ uint32_t word_load(const uint32_t *word)
-{
-	return *(const volatile uint32_t *)word;
-}
-
-static __device__ __forceinline__ void word_store(uint32_t *word, uint32_t value)
-{
-	*(volatile uint32_t *)word = value;
-}
 
 static __device__ __forceinline__ uint4 copy_load16(uint64_t addr)
 {
@@ -286,35 +277,6 @@ static __device__ __forceinline__ void warp_work(const struct view *v, uint32_t 
 			scatter_step(v, at, upto);
 }
 
-/*
- * started, fence, abort: the kernel's part of the protocol in copy_abi.h, by the first block of
- * the list to arrive. The host's memory is a round trip over the bus away, so the other blocks do
- * not access it: they wait for the result in GPU memory. The first block is running, so they never
- * wait for room on the GPU. 1: touch nothing.
- */
-static __device__ uint32_t list_stopped(const struct mem_copy_args *a)
-{
-	struct mem_copy_state *state = (struct mem_copy_state *)a->state;
-	struct mem_copy_mark *mark = (struct mem_copy_mark *)a->mark;
-	uint32_t serial = a->serial, verdict;
-
-	if (atomicExch(&state->claimed, serial) != serial) {
-		word_store(&mark->started, serial);
-		__threadfence_system();
-		verdict = word_load(&mark->abort) ? serial | MEM_COPY_STOP : serial;
-		if (verdict != serial)
-			word_store(&mark->stopped, 1);
-		__threadfence();
-		word_store(&state->verdict, verdict);
-	} else {
-		do
-			verdict = word_load(&state->verdict);
-		while ((verdict & ~MEM_COPY_STOP) != serial);
-		__threadfence();
-	}
-	return verdict & MEM_COPY_STOP;
-}
-
 static __device__ __forceinline__ void stage_tile(const struct mem_copy_args *a, struct tile *t,
 						  uint32_t first, uint32_t n)
 {
@@ -345,7 +307,8 @@ static __device__ __forceinline__ void block_main(const struct mem_copy_args *a)
 
 	/* meanwhile the other threads fetch pieces, which takes as long */
 	if (threadIdx.x == blockDim.x - 1)
-		halt = list_stopped(a);
+		halt = list_stopped((struct mem_copy_state *)a->state,
+				    (struct mem_copy_mark *)a->mark, a->serial);
 	while (pos < last) {
 		uint32_t n = beyond - i < TILE ? beyond - i : TILE, upto = last;
 

@@ -25,4 +25,9 @@ tcpx_status mem_copy_plan(const struct mem_copy_piece *pieces, uint32_t count, u
 void mem_copy_cpu(const struct mem_copy_args *args, int to_slot,
 		  void *(*at)(uint64_t addr, uint64_t bytes));
 
+/* For references on the CPU. The decision of the first block to arrive, for all launches of the
+ * list. 1: touch nothing. */
+int mem_copy_stopped(struct mem_copy_mark *mark, struct mem_copy_state *state, uint32_t serial);
+void *mem_copy_same_address(uint64_t addr, uint64_t bytes);
+
 #endif

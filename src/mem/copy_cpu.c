@@ -92,17 +92,15 @@ tcpx_status mem_copy_plan(const struct mem_copy_piece *pieces, uint32_t count, u
 	return TCPX_OK;
 }
 
-static void *copy_same_address(uint64_t addr, uint64_t bytes)
+void *mem_copy_same_address(uint64_t addr, uint64_t bytes)
 {
 	(void)bytes;
 	return (void *)(uintptr_t)addr;
 }
 
-/* The decision of the first block to arrive, for all launches of the list. 1: touch nothing. */
-static int copy_stopped(const struct mem_copy_args *args, struct mem_copy_mark *mark,
-			struct mem_copy_state *state)
+int mem_copy_stopped(struct mem_copy_mark *mark, struct mem_copy_state *state, uint32_t serial)
 {
-	uint32_t verdict, serial = args->serial;
+	uint32_t verdict;
 
 	if (atomic_exchange(&state->claimed, serial) != serial) {
 		atomic_store(&mark->started, serial);
@@ -126,11 +124,11 @@ void mem_copy_cpu(const struct mem_copy_args *args, int to_slot,
 	struct mem_copy_mark *mark;
 
 	if (!at)
-		at = copy_same_address;
+		at = mem_copy_same_address;
 	pieces = at(args->pieces, args->count * sizeof(*pieces));
 	mark = at(args->mark, sizeof(*mark));
 	state = at(args->state, sizeof(*state));
-	if (copy_stopped(args, mark, state))
+	if (mem_copy_stopped(mark, state, args->serial))
 		return;
 	for (uint32_t i = 0; i < args->count; i++) {
 		uint8_t *slot = at(args->slot + pieces[i].slot_off, pieces[i].length);

@@ -259,5 +259,7 @@ const struct mem_kind mem_cuda = {
 	.slot_leave = cuda_slot_leave,
 	.share = mem_cuda_share,
 	.move = mem_cuda_move,
+	.mapped_at = mem_cuda_mapped_at,
+	.moves_lists = mem_cuda_owners_move_lists,
 	.stop = cuda_stop,
 };

@@ -42,39 +42,62 @@ static void record_failure(struct issue *issue, struct mem_copy *copy, cuda_resu
 		issue->fatal = result;
 }
 
-/* The length of the contiguous pieces from *i on; *i moves past them. */
+/* The length of the pieces from *i on that are contiguous on both sides; *i moves past them. */
 static uint64_t stretch_bytes(const struct mem_copy *copy, uint32_t *i)
 {
 	uint8_t *memory = copy->pieces[*i].addr;
-	uint64_t bytes = copy->pieces[*i].length;
+	uint64_t bytes = copy->pieces[*i].length, source = copy->sources ? copy->sources[*i] : 0;
 
-	while (++*i < copy->npieces && copy->pieces[*i].addr == memory + bytes)
+	while (++*i < copy->npieces && copy->pieces[*i].addr == memory + bytes &&
+	       (!copy->sources || copy->sources[*i] == source + bytes))
 		bytes += copy->pieces[*i].length;
 	return bytes;
 }
 
-/* Issues one copy of several pieces: one call per contiguous stretch. */
+/* Issues pieces from .. upto - 1, whose bytes are contiguous at slot, one by one. */
+static cuda_result issue_each(const struct issue *issue, const struct mem_copy *copy, uint8_t *slot,
+			      uint32_t from, uint32_t upto)
+{
+	cuda_result result = CUDA_OK;
+
+	for (; from < upto && result == CUDA_OK; from++) {
+		const struct mem_piece *piece = &copy->pieces[from];
+
+		if (piece->length)
+			result = copy_bytes(issue, copy, slot, piece->addr, piece->length);
+		slot += piece->length;
+	}
+	return result;
+}
+
+/* Issues one copy of several pieces: one call per contiguous stretch. Adjacent pieces may lie in
+ * separate allocations, and the driver refuses a call that crosses from one to the next. */
 static cuda_result issue_pieces(const struct issue *issue, const struct mem_copy *copy)
 {
 	uint8_t *slot = copy->slot;
+	uint64_t at = 0;
 	uint32_t i = 0;
 
 	while (i < copy->npieces) {
 		uint8_t *memory = copy->pieces[i].addr;
+		uint64_t source = copy->sources ? copy->sources[i] : at;
+		uint32_t begin = i;
 		uint64_t bytes = stretch_bytes(copy, &i);
 		cuda_result result = CUDA_OK;
 
 		if (bytes)
-			result = copy_bytes(issue, copy, slot, memory, bytes);
+			result = copy_bytes(issue, copy, slot + source, memory, bytes);
+		if (result == CUDA_ERR_INVALID_VALUE && i - begin > 1)
+			result = issue_each(issue, copy, slot + source, begin, i);
 		if (result != CUDA_OK)
 			return result;
-		slot += bytes;
+		at += bytes;
 	}
 	return CUDA_OK;
 }
 
-/* Issues the copies of a run one by one after the driver refused it as a whole: adjacent addresses
- * may be separate allocations, and no call may cross from one to the next. */
+/* Issues the copies of a run one by one after the driver refused it as a whole, for the same
+ * reason. */
 static void issue_singly(struct issue *issue, const struct run *run)
 {
 	struct mem_copy *copy = run->first;
@@ -109,7 +132,8 @@ static void issue_run(struct issue *issue, struct run *run)
 /* 1: the copy was appended to the run. */
 static int run_grow(struct run *run, struct mem_copy *copy)
 {
-	if (!run->first || copy->npieces != 1 || (uint8_t *)copy->slot != run->slot + run->bytes ||
+	if (!run->first || copy->npieces != 1 || copy->sources ||
+	    (uint8_t *)copy->slot != run->slot + run->bytes ||
 	    (uint8_t *)copy->pieces->addr != run->memory + run->bytes)
 		return 0;
 	run->last = copy;
@@ -122,18 +146,18 @@ static void run_begin(struct run *run, struct mem_copy *copy)
 	*run = (struct run){copy, copy, copy->slot, copy->pieces->addr, copy->bytes};
 }
 
-uint32_t mem_issue_calls(struct mem_copy *first)
+uint32_t mem_issue_calls(struct mem_copy *first, uint32_t enough)
 {
 	struct run run = {0};
 	uint32_t calls = 0;
 
-	for (struct mem_copy *copy = first; copy; copy = copy->next) {
+	for (struct mem_copy *copy = first; copy && calls < enough; copy = copy->next) {
 		if (run_grow(&run, copy))
 			continue;
 		run.first = NULL;
-		if (copy->npieces == 1)
+		if (copy->npieces == 1 && !copy->sources)
 			run_begin(&run, copy);
-		for (uint32_t i = 0; i < copy->npieces; calls++)
+		for (uint32_t i = 0; i < copy->npieces && calls < enough; calls++)
 			(void)stretch_bytes(copy, &i);
 	}
 	return calls;
@@ -151,7 +175,7 @@ cuda_result mem_issue_copies(const struct sys_cuda *api, cuda_stream stream, str
 			continue;
 		if (run.first)
 			issue_run(&issue, &run);
-		if (copy->npieces == 1) {
+		if (copy->npieces == 1 && !copy->sources) {
 			run_begin(&run, copy);
 			continue;
 		}

@@ -6,8 +6,8 @@
 #include "mem/kind.h"
 #include "sys/cuda.h"
 
-/* Number of driver calls that mem_issue_copies would make. */
-uint32_t mem_issue_calls(struct mem_copy *first);
+/* Number of driver calls that mem_issue_copies would make; the count ends at enough. */
+uint32_t mem_issue_calls(struct mem_copy *first, uint32_t enough);
 
 /* Puts a list of copies, sorted by slot, into the stream. A copy that the driver refuses gets its
  * result set; it still ends with the list, because a part of it may be in the stream. Returns

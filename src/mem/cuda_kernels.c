@@ -6,7 +6,8 @@
 #include "base/error.h"
 #include "mem/cuda_kernels.h"
 
-extern const unsigned char mem_copy_image[]; /* of copy.cu: a fatbin, or PTX text */
+/* Of copy.cu and move.cu: fatbins, or PTX text. */
+extern const unsigned char mem_copy_image[], mem_move_image[];
 
 tcpx_status mem_cuda_kernels_load(const struct sys_cuda_gpu *gpu,
 				  struct mem_cuda_kernels *out_kernels)
@@ -20,6 +21,10 @@ tcpx_status mem_cuda_kernels_load(const struct sys_cuda_gpu *gpu,
 	status = sys_cuda_module_find(gpu, k.module, "mem_gather", &k.gather);
 	if (status == TCPX_OK)
 		status = sys_cuda_module_find(gpu, k.module, "mem_scatter", &k.scatter);
+	if (status == TCPX_OK)
+		status = sys_cuda_module_load(gpu, mem_move_image, "move", &k.move_module);
+	if (status == TCPX_OK)
+		status = sys_cuda_module_find(gpu, k.move_module, "mem_move", &k.move);
 	if (status != TCPX_OK) {
 		mem_cuda_kernels_unload(&k);
 		return status;
@@ -40,8 +45,21 @@ tcpx_status mem_cuda_kernels_launch(const struct mem_cuda_kernels *kernels, int 
 	return result == CUDA_OK ? TCPX_OK : sys_cuda_error(result, "cuLaunchKernel");
 }
 
+tcpx_status mem_cuda_kernels_move(const struct mem_cuda_kernels *kernels, cuda_stream stream,
+				  const struct mem_move_args *args)
+{
+	struct mem_move_args copy = *args;
+	void *params[] = {&copy};
+	cuda_result result = kernels->gpu->api->launch(
+		kernels->move, args->blocks, 1, 1, MEM_MOVE_THREADS, 1, 1, 0, stream, params, NULL);
+
+	return result == CUDA_OK ? TCPX_OK : sys_cuda_error(result, "cuLaunchKernel");
+}
+
 void mem_cuda_kernels_unload(struct mem_cuda_kernels *kernels)
 {
+	if (kernels->move_module)
+		(void)kernels->gpu->api->module_unload(kernels->move_module);
 	if (kernels->module)
 		(void)kernels->gpu->api->module_unload(kernels->module);
 	memset(kernels, 0, sizeof(*kernels));

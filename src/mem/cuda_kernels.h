@@ -7,12 +7,13 @@
 #include <tcpx/types.h>
 
 #include "mem/copy_abi.h"
+#include "mem/move_abi.h"
 #include "sys/cuda.h"
 
 struct mem_cuda_kernels {
 	const struct sys_cuda_gpu *gpu;
-	cuda_module module;
-	cuda_function gather, scatter;
+	cuda_module module, move_module;
+	cuda_function gather, scatter, move;
 };
 
 /* As sys_cuda_module_load(). Called at registration, so that no transfer waits for it. */
@@ -24,6 +25,10 @@ tcpx_status mem_cuda_kernels_load(const struct sys_cuda_gpu *gpu,
  * was launched. */
 tcpx_status mem_cuda_kernels_launch(const struct mem_cuda_kernels *kernels, int to_slot,
 				    cuda_stream stream, const struct mem_copy_args *args);
+
+/* The same for a list that moves. */
+tcpx_status mem_cuda_kernels_move(const struct mem_cuda_kernels *kernels, cuda_stream stream,
+				  const struct mem_move_args *args);
 
 /* No launch is under way. Ignores errors: at process exit the driver may be gone already. */
 void mem_cuda_kernels_unload(struct mem_cuda_kernels *kernels);

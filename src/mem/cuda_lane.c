@@ -11,6 +11,9 @@
 
 #define GROUP_CALLS 32u		   /* a flag costs as much as half a small copy */
 #define ENGINE_CALLS 8u		   /* up to this many calls cost less than a launch */
+#define GROUP_BYTES (4ull << 20)   /* 80 us of the bus */
+#define MOVE_CALLS 2u		   /* as ENGINE_CALLS, between GPUs */
+#define MOVE_BYTES (128ull << 20)  /* as GROUP_BYTES */
 #define ASK_NS (100 * CLOCK_MS_NS) /* the driver is asked if a word does not change for this long */
 
 int64_t mem_lane_patience_ns = 2 * CLOCK_MS_NS;
@@ -47,6 +50,8 @@ tcpx_status mem_lane_open(struct cuda_lane *lane, const struct sys_cuda *api,
 	lane->api = api;
 	lane->pending = pending;
 	lane->copies = (enum config_copies)config_u64(CONFIG_GPU_COPY);
+	lane->engine_calls = ENGINE_CALLS;
+	lane->group_bytes = GROUP_BYTES;
 	status = way_open(&lane->engine, api, at, memory_at, priority);
 	if (status != TCPX_OK || !kernels)
 		return status;
@@ -58,6 +63,14 @@ tcpx_status mem_lane_open(struct cuda_lane *lane, const struct sys_cuda *api,
 	if (status != TCPX_OK) /* if the device is broken, the next call reports it */
 		LOG_INFO("no copy kernels: %s", error_last()->what);
 	return TCPX_OK;
+}
+
+int mem_lane_moves(struct cuda_lane *lane)
+{
+	lane->engine_calls = MOVE_CALLS;
+	lane->group_bytes = MOVE_BYTES;
+	lane->launcher.move_blocks = (uint32_t)config_u64(CONFIG_GPU_SMS);
+	return lane->launcher.kernels != NULL;
 }
 
 void mem_lane_close(struct cuda_lane *lane)
@@ -109,13 +122,16 @@ static void group_issue(struct cuda_lane *lane, int64_t now_ns)
 	struct cuda_group *group = &lane->under[(lane->oldest + lane->nunder) % CUDA_LANE_GROUPS];
 	struct cuda_launch *launch = lane_launch(lane);
 	enum mem_launch_result how = MEM_LAUNCH_NONE;
-	uint32_t calls;
+	uint32_t calls = UINT32_MAX;
 
 	*group = (struct cuda_group){.since_ns = now_ns};
 	group->first = mem_queue_group(&lane->queue, lane->group_bytes,
 				       launch ? MEM_LAUNCH_PIECES : GROUP_CALLS);
-	calls = lane->copies == CONFIG_COPIES_KERNEL ? UINT32_MAX : mem_issue_calls(group->first);
-	if (launch && calls > ENGINE_CALLS)
+	if (lane->copies != CONFIG_COPIES_KERNEL)
+		calls = mem_issue_calls(group->first, lane->launcher.move_blocks
+							      ? lane->engine_calls + 1
+							      : UINT32_MAX);
+	if (launch && calls > lane->engine_calls)
 		how = mem_launch_put(&lane->launcher, launch, group->first, calls);
 	if (how == MEM_LAUNCH_NONE) {
 		group_engine(lane, group, &lane->engine);

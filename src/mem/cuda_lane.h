@@ -49,7 +49,8 @@ struct cuda_lane {
 	const struct sys_cuda *api;
 	_Atomic uint32_t *pending;
 	enum config_copies copies;
-	uint64_t group_bytes; /* most bytes of one group, except a single larger copy */
+	uint64_t group_bytes;  /* most bytes of one group, except a single larger copy */
+	uint32_t engine_calls; /* up to so many calls of the copy engine cost less than a launch */
 	struct cuda_way engine, kernel;
 	struct cuda_launcher launcher;
 	struct cuda_group under[CUDA_LANE_GROUPS];
@@ -75,6 +76,8 @@ extern int64_t mem_lane_patience_ns;
 tcpx_status mem_lane_open(struct cuda_lane *lane, const struct sys_cuda *api,
 			  const struct mem_cuda_kernels *kernels, void *memory, cuda_ptr memory_at,
 			  _Atomic uint32_t *pending, int priority);
+/* The lane's copies are moves out of mappings. 1: it has a kernel for lists. */
+int mem_lane_moves(struct cuda_lane *lane);
 void mem_lane_close(struct cuda_lane *lane);
 
 /* Ends finished groups and issues new ones; returns how many groups made progress. lane->fatal: why

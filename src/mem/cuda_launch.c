@@ -138,9 +138,7 @@ static int plan_blocks(struct plan *plan, const struct cuda_launcher *launcher,
 	return 1;
 }
 
-/* Resets the mark; started gets a value other than the serial, which differs between consecutive
- * lists. */
-static void launch_renew(struct cuda_launcher *launcher, struct cuda_launch *launch)
+void mem_launch_renew(struct cuda_launcher *launcher, struct cuda_launch *launch)
 {
 	struct mem_copy_mark *mark = launch->mark;
 
@@ -151,18 +149,28 @@ static void launch_renew(struct cuda_launcher *launcher, struct cuda_launch *lau
 	atomic_store_explicit(&mark->started, launch->serial - 1, memory_order_relaxed);
 }
 
+void mem_launch_failed(void)
+{
+	static struct log_limit limit;
+
+	/* If the device is broken, the copy engine reports it again. */
+	if (log_allow(&limit, 3))
+		LOG_INFO("%s; the copy engine is used instead", error_last()->what);
+}
+
 enum mem_launch_result mem_launch_put(struct cuda_launcher *launcher, struct cuda_launch *launch,
 				      const struct mem_copy *first, uint32_t calls)
 {
-	static struct log_limit limit;
 	struct plan plan;
 	uint32_t i;
 
+	if (launcher->move_blocks)
+		return mem_launch_put_moves(launcher, launch, first);
 	plan.n = plan.pieces = 0;
 	plan.end = 0;
 	if (!plan_copies(&plan, launch->pieces, first) || plan.n > calls / CALLS_A_LAUNCH)
 		return MEM_LAUNCH_NONE;
-	launch_renew(launcher, launch);
+	mem_launch_renew(launcher, launch);
 	if (!plan_blocks(&plan, launcher, launch))
 		return MEM_LAUNCH_NONE;
 	for (i = 0; i < plan.n; i++)
@@ -172,9 +180,7 @@ enum mem_launch_result mem_launch_put(struct cuda_launcher *launcher, struct cud
 	launch->busy = i > 0;
 	if (i == plan.n)
 		return MEM_LAUNCH_ALL;
-	/* If the device is broken, the copy engine reports it again. */
-	if (log_allow(&limit, 3))
-		LOG_INFO("%s; the copy engine is used instead", error_last()->what);
+	mem_launch_failed();
 	return i ? MEM_LAUNCH_PART : MEM_LAUNCH_NONE;
 }
 

@@ -15,9 +15,12 @@
 
 /* A list under way. */
 struct cuda_launch {
-	struct mem_copy_mark *mark;    /* mapped host memory */
-	struct mem_copy_piece *pieces; /* mapped host memory; MEM_LAUNCH_PIECES of them */
-	cuda_ptr mark_at, pieces_at;   /* for the device */
+	struct mem_copy_mark *mark; /* mapped host memory */
+	union {			    /* mapped host memory; MEM_LAUNCH_PIECES of them */
+		struct mem_copy_piece *pieces;
+		struct mem_move_piece *moves; /* of a launcher of moves */
+	};
+	cuda_ptr mark_at, pieces_at; /* for the device */
 	uint32_t serial;
 	int busy; /* until the owner knows that the stream has passed it */
 };
@@ -26,6 +29,7 @@ struct cuda_launcher {
 	const struct mem_cuda_kernels *kernels; /* NULL: no kernels, and nothing below is set */
 	cuda_stream stream;			/* all launches are in it, so none overlap */
 	cuda_ptr state;				/* therefore one for all launches */
+	uint32_t move_blocks;			/* of moves: the most of a launch; else 0 */
 	uint32_t serial;
 	struct cuda_launch slots[MEM_LAUNCH_SLOTS];
 };
@@ -39,6 +43,10 @@ enum mem_launch_result {
 
 #define MEM_LAUNCHER_BYTES                                                                         \
 	(MEM_LAUNCH_SLOTS * (128 + MEM_LAUNCH_PIECES * sizeof(struct mem_copy_piece)))
+
+_Static_assert(MEM_LAUNCH_PIECES <= MEM_MOVE_PIECES &&
+		       sizeof(struct mem_move_piece) <= sizeof(struct mem_copy_piece),
+	       "a list of moves fits as well");
 
 /* memory: MEM_LAUNCHER_BYTES of mapped host memory, at memory_at for the device, aligned to a line.
  * ERR_NO_MEMORY, ERR_SYSTEM: the launcher works as without kernels. Owner thread, as all functions
@@ -56,6 +64,16 @@ struct cuda_launch *mem_launcher_slot(struct cuda_launcher *launcher);
  * is NONE. */
 enum mem_launch_result mem_launch_put(struct cuda_launcher *launcher, struct cuda_launch *launch,
 				      const struct mem_copy *first, uint32_t calls);
+
+/* cuda_launch_move.c: the same for a launcher of moves. */
+enum mem_launch_result mem_launch_put_moves(struct cuda_launcher *launcher,
+					    struct cuda_launch *launch,
+					    const struct mem_copy *first);
+
+/* Between the files. Resets the mark; started gets a value other than the serial, which differs
+ * between consecutive lists. */
+void mem_launch_renew(struct cuda_launcher *launcher, struct cuda_launch *launch);
+void mem_launch_failed(void); /* logs the last error */
 
 int mem_launch_started(const struct cuda_launch *launch);
 /* 1: the list touched and will touch nothing but mark and pieces, which stay in use. 0: it has

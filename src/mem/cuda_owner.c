@@ -16,8 +16,6 @@
 #include "sys/futex.h"
 
 #define OWNERS MEM_CUDA_DEVICES
-#define GROUP_BYTES (4ull << 20)	/* 80 us of the bus */
-#define MOVE_BYTES (128ull << 20)	/* as long between GPUs */
 #define SPINS_UNDER 4			/* factor while copies are under way */
 #define SPINS_MOVE 10			/* factor while copies between GPUs are under way */
 #define SPIN_BUSY_NS (20 * CLOCK_MS_NS) /* for sessions that poll busily */
@@ -42,6 +40,7 @@ struct cuda_owner {
 	_Atomic uint32_t pending;  /* accepted copies whose done has not returned */
 	_Atomic int state, stop;
 	_Atomic int broken; /* a tcpx_status; error is set before */
+	_Atomic int lists;  /* moves have a kernel */
 	tcpx_error error;   /* why it is broken, or did not start */
 	uint32_t device;
 
@@ -131,7 +130,6 @@ static int owner_kernels(struct cuda_owner *owner)
 	return 0;
 }
 
-/* Opens the lanes. Moves use the copy engine only, because their sources are not slots. */
 static tcpx_status lanes_open(struct cuda_owner *owner, int priority)
 {
 	int with = owner_kernels(owner);
@@ -147,12 +145,11 @@ static tcpx_status lanes_open(struct cuda_owner *owner, int priority)
 		return error_set(TCPX_ERR_SYSTEM, 0, "GPU %u cannot write to mapped host memory",
 				 owner->device);
 	for (int i = 0; i < CUDA_LANES && status == TCPX_OK; i++, at += bytes) {
-		int moves = i == CUDA_LANE_MOVE;
-
 		status = mem_lane_open(&owner->lanes[i], owner->gpu->api,
-				       with && !moves ? &owner->kernels : NULL, owner->mapped + at,
+				       with ? &owner->kernels : NULL, owner->mapped + at,
 				       mapped_at + at, &owner->pending, priority);
-		owner->lanes[i].group_bytes = moves ? MOVE_BYTES : GROUP_BYTES;
+		if (i == CUDA_LANE_MOVE)
+			atomic_store(&owner->lists, mem_lane_moves(&owner->lanes[i]));
 	}
 	return status;
 }
@@ -458,6 +455,20 @@ int mem_cuda_owner_runs(uint32_t device)
 {
 	return device < OWNERS && atomic_load(&owners[device].state) == OWNER_ON &&
 	       !atomic_load_explicit(&owners[device].broken, memory_order_acquire);
+}
+
+int mem_cuda_owners_move_lists(void)
+{
+	int running = 0;
+
+	for (uint32_t i = 0; i < OWNERS; i++) {
+		if (!mem_cuda_owner_runs(i))
+			continue;
+		if (!atomic_load(&owners[i].lists))
+			return 0;
+		running++;
+	}
+	return running > 0;
 }
 
 static void owner_stop(struct cuda_owner *owner)

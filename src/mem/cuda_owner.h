@@ -25,6 +25,8 @@ tcpx_status mem_cuda_owner_move(struct mem_copy *copy);
 
 /* 1: the thread runs and the device works. Any thread. */
 int mem_cuda_owner_runs(uint32_t device);
+/* 1: all running owners move lists by a kernel; 0: not all, or none runs. Any thread. */
+int mem_cuda_owners_move_lists(void);
 
 /* See mem_kind.stop. */
 void mem_cuda_owners_stop(void);

@@ -366,7 +366,7 @@ static void share_op_run(struct mem_share *share)
 }
 
 /* The device is open: passes the move to the owner's queue. */
-static tcpx_status move_start(struct mem_copy *copy, uint64_t base)
+static tcpx_status map_move_start(struct mem_copy *copy, uint64_t base)
 {
 	copy->slot = (void *)(uintptr_t)(base + (uintptr_t)copy->slot);
 	return mem_cuda_owner_move(copy);
@@ -377,7 +377,7 @@ static void move_late(struct mem_copy *copy)
 	tcpx_status status = open_on(copy->from, copy->device);
 
 	if (status == TCPX_OK)
-		status = move_start(copy, atomic_load(&copy->from->base[copy->device]));
+		status = map_move_start(copy, atomic_load(&copy->from->base[copy->device]));
 	if (status != TCPX_OK)
 		copy->done(copy, status);
 }
@@ -458,6 +458,13 @@ tcpx_status mem_cuda_share(struct mem_share *share)
 	return status;
 }
 
+uint64_t mem_cuda_mapped_at(const struct mem_mapping *mapping, uint32_t device)
+{
+	return device < MEM_CUDA_DEVICES
+		       ? atomic_load_explicit(&mapping->base[device], memory_order_acquire)
+		       : 0;
+}
+
 tcpx_status mem_cuda_move(struct mem_copy *copy)
 {
 	uint64_t base;
@@ -465,9 +472,11 @@ tcpx_status mem_cuda_move(struct mem_copy *copy)
 
 	if (copy->device >= MEM_CUDA_DEVICES)
 		return error_set(TCPX_ERR_INVALID, 0, "no GPU %u", copy->device);
+	if (!copy->from)
+		return mem_cuda_owner_move(copy);
 	base = atomic_load_explicit(&copy->from->base[copy->device], memory_order_acquire);
 	if (base)
-		return move_start(copy, base);
+		return map_move_start(copy, base);
 	shares_lock();
 	status = shares_start();
 	if (status == TCPX_OK) {

@@ -11,6 +11,7 @@
 tcpx_status mem_cuda_share(struct mem_share *share);
 /* If the mapping is not open on the device yet, the thread opens it first, which may take
  * milliseconds. */
+uint64_t mem_cuda_mapped_at(const struct mem_mapping *mapping, uint32_t device);
 tcpx_status mem_cuda_move(struct mem_copy *copy);
 /* All requests are done. */
 void mem_cuda_share_stop(void);

@@ -16,6 +16,8 @@
 
 struct mem_kind;
 
+#define MEM_MOVE_LIST 4096u /* most pieces of a move */
+
 /* One piece of a copy: an address in memory of the kind. */
 struct mem_piece {
 	void *addr;
@@ -27,7 +29,8 @@ struct mem_mapping; /* a region of another session on this host, from which this
 /* One asynchronous copy between a slot and pieces. The caller owns the struct until done ran. */
 struct mem_copy {
 	void *slot; /* staging memory, as long as all pieces; of a move: an offset in from */
-	struct mem_mapping *from; /* of a move */
+	struct mem_mapping *from; /* of a move; NULL: slot and sources are addresses */
+	const uint64_t *sources;  /* of a move, relative to slot: where each piece is; or NULL */
 	const struct mem_piece *pieces;
 	uint32_t npieces;
 	uint32_t device;
@@ -99,6 +102,10 @@ struct mem_kind {
 	tcpx_status (*share)(struct mem_share *share);
 	/* Memory of copy->from, at offset slot, -> pieces; otherwise like commit. */
 	tcpx_status (*move)(struct mem_copy *copy);
+	/* Where the device accesses the mapping; 0: move opens it there first. Any thread. */
+	uint64_t (*mapped_at)(const struct mem_mapping *mapping, uint32_t device);
+	/* Whether every device in use here moves many small pieces as fast as few large ones. */
+	int (*moves_lists)(void);
 
 	/* Memory for slots of this kind (pinned if needed); slot_free releases it. */
 	void *(*slot_alloc)(size_t bytes, uint32_t device);

@@ -50,7 +50,8 @@ extern "C" __global__ void __launch_bounds__(MEM_UNPACK_THREADS, MEM_UNPACK_SM_B
 			if (at + warp < count) {
 				uint4 p = tile[warp];
 
-				move_piece(a.args.src + p.x, (uint64_t)p.w << 32 | p.z, p.y, lane);
+				move_piece(a.args.src + p.x, (uint64_t)p.w << 32 | p.z, p.y, lane,
+					   POOL);
 			}
 			__syncthreads();
 		}

@@ -61,7 +61,7 @@ static void every_row_is_sound(void **state)
 		for (unsigned k = 0; k < i; k++)
 			assert_string_not_equal(row->name, config_row(k)->name);
 	}
-	assert_int_equal(CONFIG_IDS, 73);
+	assert_int_equal(CONFIG_IDS, 74);
 }
 
 /* What a user of the predecessor sets: compat-contract, "Environment". */

@@ -133,6 +133,45 @@ static void pieces_go_by_stretches(void **state)
 	cuda->slot_free(slot, 4096, 0);
 }
 
+/* Pieces that touch may lie in two allocations, which no call of the driver may join: tensors of a
+ * cache are often so. */
+static void pieces_of_adjacent_allocations_are_copied(void **state)
+{
+	enum { GRAIN = 2 << 20, MOST = 8 };
+	cuda_ptr gpu[MOST], at = 0;
+	struct rig_copy job;
+	uint8_t *slot = cuda->slot_alloc(4096, 0), back[200];
+
+	(void)state;
+	for (int i = 0; i < MOST; i++)
+		gpu[i] = rig_alloc(0, GRAIN);
+	for (int i = 0; i < MOST && !at; i++)
+		for (int k = 0; k < MOST; k++)
+			if (gpu[k] == gpu[i] + GRAIN)
+				at = gpu[k];
+	assert_true(at != 0); /* some are neighbours */
+	for (int i = 0; i < 200; i++)
+		slot[i] = (uint8_t)(i + 1);
+	rig_init(&job, 0, slot, at - 100, 100);
+	job.pieces[1] = (struct mem_piece){(void *)(uintptr_t)at, 60};
+	job.pieces[2] = (struct mem_piece){(void *)(uintptr_t)(at + 60), 40};
+	job.copy.npieces = 3;
+	for (int out = 0; out < 2; out++) {
+		rig_ended = 0;
+		assert_int_equal((out ? cuda->fill : cuda->commit)(&job.copy), TCPX_OK);
+		rig_wait(1);
+		assert_int_equal(job.status, TCPX_OK);
+		assert_int_equal(fake.read(at - 100, back, 100), 0);
+		assert_int_equal(fake.read(at, back + 100, 100), 0);
+		assert_memory_equal(back, slot, 200);
+		assert_int_equal(slot[199], 200);
+		memset(slot, 0, out ? 0 : 200);
+	}
+	for (int i = 0; i < MOST; i++)
+		rig_free(0, gpu[i]);
+	cuda->slot_free(slot, 4096, 0);
+}
+
 /* Many threads, both directions, against a model on the host. */
 #define PUSHERS 4
 #define PER_PUSHER 150
@@ -480,6 +519,7 @@ int main(void)
 		cmocka_unit_test(neighbours_become_one_copy),
 		cmocka_unit_test(strangers_stay_apart),
 		cmocka_unit_test(pieces_go_by_stretches),
+		cmocka_unit_test(pieces_of_adjacent_allocations_are_copied),
 		cmocka_unit_test(random_copies_move_the_right_bytes),
 		cmocka_unit_test(done_may_queue_the_next),
 		cmocka_unit_test(heap_slots_work),

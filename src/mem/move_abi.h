@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shared by the move kernel and the host: pieces of memory that the GPU can read, its own or that
+ * of another one, move to pieces of memory that it can write. Read by the C and the CUDA compiler.
+ */
+#ifndef MEM_MOVE_ABI_H
+#define MEM_MOVE_ABI_H
+
+#include "mem/copy_abi.h"
+
+#define MEM_MOVE_PIECES 8192u	  /* of one launch */
+#define MEM_MOVE_BYTES (1u << 30) /* of one launch */
+#define MEM_MOVE_BLOCKS 64u	  /* the most of a launch; each takes an SM for itself */
+#define MEM_MOVE_THREADS 512u
+#define MEM_MOVE_WARPS (MEM_MOVE_THREADS / 32u)
+#define MEM_MOVE_UNIT 4096u /* bytes of the destination that a warp moves at once */
+
+/*
+ * length bytes, 1 or more, any alignment of both sides. Destinations do not overlap each other or
+ * a source. A piece consists of units: a unit ends at each multiple of MEM_MOVE_UNIT bytes from the
+ * 16-byte word that holds the first byte of the destination. unit: how many units the pieces before
+ * it have.
+ */
+struct mem_move_piece {
+	uint64_t src, dst;
+	uint32_t length, unit;
+};
+
+/*
+ * The only parameter of the kernel, by value. A list is one launch; mark, state and serial are
+ * those of copy_abi.h, and so is the agreement about an abort. Block b moves the units from
+ * b * share up to those of the next block. mem_move_plan fills in everything below count.
+ *
+ * Nothing but the pieces is read or written, not even in the same 16-byte word.
+ */
+struct mem_move_args {
+	uint64_t pieces; /* struct mem_move_piece [count], mapped host memory */
+	uint64_t mark;	 /* struct mem_copy_mark, mapped host memory */
+	uint64_t state;	 /* struct mem_copy_state, GPU memory */
+	uint32_t serial; /* even, not 0 */
+	uint32_t count;
+	uint32_t units, share;
+	uint32_t blocks; /* the launch's grid */
+	/* Per block: the piece that its first unit belongs to; beyond the last block: count. */
+	uint16_t first[MEM_MOVE_BLOCKS + 1];
+};
+
+static inline
+#ifdef __CUDACC__
+	__host__ __device__
+#endif
+		uint32_t
+		mem_move_units(uint64_t dst, uint32_t length)
+{
+	return (uint32_t)((dst % 16 + length + MEM_MOVE_UNIT - 1) / MEM_MOVE_UNIT);
+}
+
+#endif
